@@ -1,0 +1,226 @@
+// Package backend says what a device computes for a masked diffusion model.
+//
+// A Backend is a gorgonia tensor.Engine, so every activation, key and value is a
+// *tensor.Dense that lives on it and gorgonia programs run on its kernels. On top
+// of that it has about twenty kernels with an explicit destination: there is no
+// tensor algebra and no hidden allocation.
+//
+// Activations are float32 and row-major, [rows, width]. Tensors are allocated once
+// for the largest row count; each call says how many of their rows it means. So a
+// batch of full passes, of partial passes, or of ragged both is one call.
+//
+// Misuse (a shape that does not fit) panics and names the kernel and the shapes.
+package backend
+
+import "gorgonia.org/tensor"
+
+// Precision is the arithmetic of the weight products. Sums are always float32 (int32 for
+// Int8), and attention, norms and the residual stream stay float32.
+type Precision uint8
+
+// The precisions a matrix can be packed in.
+const (
+	F32  Precision = iota // float32 weights and activations
+	BF16                  // both rounded to bfloat16, to nearest even
+	Int8                  // weights a scale a channel, activations a scale a row
+)
+
+// Activation is applied after the bias.
+type Activation uint8
+
+// The activations of the published networks.
+const (
+	Identity Activation = iota
+	GELUTanh            // 0.5x(1+tanh(sqrt(2/pi)(x+0.044715x^3))): SDTT, GPT-2
+	GELUErf             // 0.5x(1+erf(x/sqrt 2)): MAGE
+	SiLU                // x*sigmoid(x), also called swish
+	ReLU
+)
+
+// Matrix is a weight matrix [Out, In] as its backend packed it. It never changes.
+type Matrix interface {
+	Out() int
+	In() int
+	Precision() Precision
+	Bytes() int // device memory it takes
+}
+
+// RowFunc writes row i of a [out, in] matrix to dst, len(dst) = in. Pack calls it
+// from several goroutines, each row once.
+type RowFunc func(i int, dst []float32)
+
+// Epilogue is what Linear and Conv do to a product before it is stored:
+//
+//	y = act(product + bias); dst = y, or dst += y with Add.
+type Epilogue struct {
+	Bias *tensor.Dense // [out], nil for none
+	Act  Activation
+	Add  bool // accumulate into dst: the residual connection
+}
+
+// Norm is a layer norm's affine part and epsilon. Nil Scale is 1, nil Shift is 0.
+type Norm struct {
+	Scale, Shift *tensor.Dense // [width]
+	Eps          float32
+}
+
+// Segment ties rows of an activation to a sequence of the batch: rows Row..Row+Rows-1
+// belong to sequence Seq. With causal attention the first of them stands at position Pos.
+type Segment struct {
+	Seq, Row, Rows, Pos int
+}
+
+// Heads is the shape of an attention layer.
+type Heads struct {
+	Heads, HeadDim int
+	Keys           int  // keys and values 0..Keys-1 are attended
+	Causal         bool // a row sees keys up to its own position only (GPT-2)
+}
+
+// Rotary holds the angles' cosines and sines of a rotary embedding, [positions,
+// HeadDim/2] each, float32 as the published model computes them (half-split, GPT-NeoX).
+type Rotary struct {
+	Cos, Sin *tensor.Dense
+}
+
+// Head is an output head: logits = Scale*(x W^T + bias), of which the first Classes
+// columns are outcomes. Columns beyond (the mask token) take part in no reduction. A bias of
+// -Inf forbids an outcome.
+type Head struct {
+	W       Matrix
+	Bias    *tensor.Dense // [out], nil for none
+	Classes int
+	Scale   float32 // inverse temperature; 0 means 1
+}
+
+// HeadStats are reductions over p = softmax(logits) of a row. Nil slices are not
+// computed; the others have a value for each row.
+type HeadStats struct {
+	Beta      float64
+	LogMoment []float64 // log sum_x p(x)^Beta
+	Entropy   []float64 // nats
+	P1, P2    []float64 // the two largest probabilities
+	Arg       []int32   // argmax, the lowest index among equals
+	LogSum    []float64 // log sum_x exp(logit): finite unless a logit is NaN or +Inf, or all are -Inf
+}
+
+// HeadDraw are samples by inverse CDF, one uniform a row. The token of row i is drawn from
+// p^Power, normalised, by Uniform[i] in (0,1), the outcomes in index order.
+type HeadDraw struct {
+	Power   float64
+	Uniform []float64
+	Token   []int32
+	LogP    []float64 // log p(token), of p itself whatever Power is
+}
+
+// Backend is one device.
+type Backend interface {
+	tensor.Engine
+
+	// Name says which device and kernels these are, such as "cpu avx2 x2".
+	Name() string
+
+	// New returns a zeroed float32 tensor in the device's memory.
+	New(shape ...int) *tensor.Dense
+	// Write copies src to row `row` and after of dst; Read copies from there to dst.
+	Write(dst *tensor.Dense, row int, src []float32)
+	Read(dst []float32, src *tensor.Dense, row int)
+
+	// Pack lays out a weight matrix once, at load.
+	Pack(out, in int, as Precision, row RowFunc) Matrix
+
+	// Linear computes dst[:rows] = epilogue(x[:rows] W^T). x [*, in], dst [*, out].
+	Linear(dst, x *tensor.Dense, rows int, w Matrix, e Epilogue)
+
+	// LayerNorm computes dst = (x-mean)/sqrt(var+eps)*scale+shift by rows. dst may be x.
+	LayerNorm(dst, x *tensor.Dense, rows int, n Norm)
+	// Activate applies f to rows of x in place.
+	Activate(x *tensor.Dense, rows int, f Activation)
+	// Modulate computes x = x*(1+scale[seq]) + shift[seq]; scale and shift [batch, width].
+	Modulate(x, scale, shift *tensor.Dense, segs []Segment)
+	// GateAdd computes dst += gate[seq]*x; gate [batch, width].
+	GateAdd(dst, x, gate *tensor.Dense, segs []Segment)
+
+	// Gather computes dst[i] = src[from[i]]; AddRows dst[i] += src[from[i]];
+	// Scatter dst[to[i]] = src[i].
+	Gather(dst, src *tensor.Dense, from []int32)
+	AddRows(dst, src *tensor.Dense, from []int32)
+	Scatter(dst, src *tensor.Dense, to []int32)
+
+	// SplitHeads takes rows of qkv [*, 3*heads*headDim] apart: queries to q [*, heads*headDim],
+	// keys and values to position pos[row] of their sequence in k and v
+	// [batch, heads, length, headDim]. Queries and keys are rotated unless r is nil.
+	SplitHeads(q, k, v, qkv *tensor.Dense, segs []Segment, pos []int32, h Heads, r *Rotary)
+	// Attention computes dst = softmax(q k^T/sqrt(headDim)) v for the rows of segs.
+	// q and dst [*, heads*headDim], k and v [batch, heads, length, headDim].
+	Attention(dst, q, k, v *tensor.Dense, segs []Segment, h Heads)
+
+	// HeadStats, HeadSample and HeadVisit run the output head over x[:rows] and never
+	// write its logits out. HeadVisit hands over all columns of one row at a time, from
+	// several goroutines; logits are valid during the call only.
+	HeadStats(x *tensor.Dense, rows int, h Head, s *HeadStats)
+	HeadSample(x *tensor.Dense, rows int, h Head, d *HeadDraw)
+	HeadVisit(x *tensor.Dense, rows int, h Head, visit func(row int, logits []float32))
+
+	// Conv is a two-dimensional convolution in NHWC. GroupNorm computes the affine map that a
+	// group norm is for these inputs; Conv applies it, and swish, while it reads x.
+	Conv(dst, x *tensor.Dense, s ConvShape, w Matrix, in ConvInput, e Epilogue)
+	GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int, n Norm)
+	// Pool takes the mean or the maximum of windows, NHWC.
+	Pool(dst, x *tensor.Dense, s ConvShape, kind PoolKind)
+}
+
+// ConvShape describes a convolution or pooling: x [Batch, Height, Width, In] to
+// dst [Batch, OutHeight(), OutWidth(), Out]. Weights are packed [Out, KH*KW*In], the
+// input channel fastest.
+type ConvShape struct {
+	Batch, Height, Width, In, Out int
+	KH, KW                        int
+	Stride                        int // 0 means 1
+	PadH, PadW                    int // zeros on both sides
+	Up                            bool
+	DstStride, DstOffset          int // channels of dst and the first one written; 0: Out and 0
+}
+
+// ConvInput is what Conv does to its input while it reads: x*Scale[b,c]+Shift[b,c], then
+// swish with SiLU. Nil Scale and Shift leave x as it is.
+type ConvInput struct {
+	Scale, Shift *tensor.Dense // [batch, In]
+	SiLU         bool
+}
+
+// PoolKind says how Pool reduces a window.
+type PoolKind uint8
+
+// Mean counts the window's pixels inside the image only; Max ignores padding.
+const (
+	Mean PoolKind = iota
+	Max
+)
+
+// OutHeight is the height of the result; Up doubles the input first (nearest).
+func (s ConvShape) OutHeight() int { return out(s.Height, s.KH, s.PadH, s.Stride, s.Up) }
+
+// OutWidth is the width of the result.
+func (s ConvShape) OutWidth() int { return out(s.Width, s.KW, s.PadW, s.Stride, s.Up) }
+
+func out(n, k, pad, stride int, up bool) int {
+	if up {
+		n *= 2
+	}
+	return (n+2*pad-k)/max(stride, 1) + 1
+}
+
+// ParsePrecision reads f32, bf16 or int8.
+func ParsePrecision(s string) (Precision, bool) {
+	for p, name := range precisions {
+		if s == name {
+			return Precision(p), true
+		}
+	}
+	return F32, false
+}
+
+var precisions = [...]string{F32: "f32", BF16: "bf16", Int8: "int8"}
+
+func (p Precision) String() string { return precisions[p] }

@@ -1,0 +1,53 @@
+// Package philox is the counter-based random generator Philox4x32-10 of Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). A number depends on its key and
+// counter alone, so output depends on neither batch size, threads nor device order.
+package philox
+
+// Use tells apart the draws at one position of one step.
+type Use uint32
+
+// The uses. Frozen: renumbering changes every output.
+const (
+	Order   Use = iota // noise that ranks positions
+	Token              // the token of a position
+	Reorder            // a second noise for ranking
+	Remask             // which open positions close
+	Setup              // before the first step
+)
+
+// Block is the Philox4x32-10 bijection of counter under key.
+func Block(counter [4]uint32, key [2]uint32) [4]uint32 {
+	const m0, m1, w0, w1 = 0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85
+	c, k := counter, key
+	for range 10 {
+		p0, p1 := uint64(m0)*uint64(c[0]), uint64(m1)*uint64(c[2])
+		c = [4]uint32{uint32(p1>>32) ^ c[1] ^ k[0], uint32(p1), uint32(p0>>32) ^ c[3] ^ k[1], uint32(p0)}
+		k[0] += w0
+		k[1] += w1
+	}
+	return c
+}
+
+// Stream is the numbers of one sequence at one step. The zero Stream is valid.
+type Stream struct {
+	Seed     uint64
+	Sequence uint32 // its index in the run, not in the batch
+	Step     uint32
+}
+
+// At is the stream of another step.
+func (s Stream) At(step int) Stream {
+	s.Step = uint32(step)
+	return s
+}
+
+// Bits returns 128 random bits for a position and use.
+func (s Stream) Bits(position int, use Use) [4]uint32 {
+	return Block([4]uint32{uint32(position), s.Step, s.Sequence, uint32(use)}, [2]uint32{uint32(s.Seed), uint32(s.Seed >> 32)})
+}
+
+// Uniform returns a number in (0, 1), never 0 or 1: 52 random bits and a half.
+func (s Stream) Uniform(position int, use Use) float64 {
+	b := s.Bits(position, use)
+	return (float64((uint64(b[0])<<32|uint64(b[1]))>>12) + 0.5) / (1 << 52)
+}

@@ -1,0 +1,77 @@
+// Package model says what a sampler may know of a network: its one-token marginals
+// p_(i|U) given the known positions U. Networks make Marginals, samplers use them,
+// and neither knows the other.
+package model
+
+import (
+	"context"
+
+	"unmask/backend"
+	"unmask/kvcache"
+)
+
+// Spec describes the sequences that a model was trained on.
+type Spec struct {
+	Shape  []int // [1024] for text, [16, 16] for an image's codes
+	Tokens int   // outcomes 0..Tokens-1 can be drawn
+	Mask   int32 // the id of a masked position, not among the outcomes
+	Fixed  bool  // the length must be that of Shape; otherwise it may be shorter
+}
+
+// Length is the number of positions.
+func (s Spec) Length() int {
+	n := 1
+	for _, d := range s.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Batch is the input of one pass.
+type Batch struct {
+	Size, Length int
+	Tokens       []int32   // [Size, Length], Spec.Mask where masked
+	Time         []float64 // [Size], 1 fully masked to 0; nil where the model ignores it
+
+	// Cache, when not nil, takes the keys and values of a full pass, and gives those of
+	// all other positions to a partial one.
+	Cache *kvcache.Cache
+}
+
+// Stats and Draw are what one pass over the output head can compute; the slices have
+// one value for each row that was asked for.
+type (
+	Stats = backend.HeadStats
+	Draw  = backend.HeadDraw
+)
+
+// Marginals are p_(i|U) of the last pass. A row is sequence*Length + position. Nothing is
+// materialised: each call is one pass over the output head for the rows asked for, so
+// 1024 positions x 50258 tokens (206 MB) never exist at once. Logits that are NaN or +Inf
+// are an error that names the position.
+//
+// Marginals are valid until the model's next pass.
+type Marginals interface {
+	Stats(rows []int32, s *Stats) error
+	Sample(rows []int32, d *Draw) error
+	// Visit hands over the logits of one row at a time, perhaps from several goroutines, i
+	// its index in rows. It may have more columns than Spec.Tokens (the mask token's); the
+	// slice is valid during the call only and may be written to.
+	Visit(rows []int32, visit func(i int, logits []float32)) error
+}
+
+// Denoiser is a network, or anything else that has marginals. It owns its working
+// memory: one pass at a time.
+type Denoiser interface {
+	Spec() Spec
+	Forward(ctx context.Context, b *Batch) (Marginals, error)
+}
+
+// Refiner is a Denoiser that can recompute a few rows: Refine embeds b.Tokens at rows,
+// takes every other key and value from b.Cache, and writes the new ones there. Its
+// Marginals answer for these rows alone.
+type Refiner interface {
+	Denoiser
+	NewCache(batch, length int) *kvcache.Cache
+	Refine(ctx context.Context, b *Batch, rows []int32) (Marginals, error)
+}
