@@ -1,0 +1,215 @@
+package weights
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Param is one parameter of a network. The constructor sets Shape; Bind sets
+// Tensor. With a nil Shape the parameter does not exist in this variant of the
+// network and is skipped; a scalar has the shape []int{}.
+type Param struct {
+	Shape []int // wanted
+	*Tensor
+}
+
+// BindOptions say how a checkpoint's names relate to the network's.
+type BindOptions struct {
+	Anchor   string   // see [Set.Rebase]
+	Prefixes []string // see [Set.Rebase]
+
+	// Ignore are patterns (path.Match; "*" crosses dots) of tensors that are
+	// known to be unused. They are tried on the name without the prefix and on
+	// the file's spelling.
+	Ignore []string
+
+	// Report, if not nil, is filled in even if Bind fails.
+	Report *Report
+}
+
+// Report says what became of a set's tensors, by the file's spelling, sorted.
+type Report struct {
+	Prefix string   // taken off the names
+	Bound  []string // tensors that parameters hold
+	Unused []string // tensors that Ignore matched
+}
+
+// Mismatch is a tensor whose shape or type its parameter cannot take.
+type Mismatch struct {
+	Name   string
+	Found  string
+	Wanted string
+}
+
+// BindError lists all that keeps a set from being a network's weights. The
+// lists are sorted.
+type BindError struct {
+	Missing    []string   // parameters without a tensor, the network's names
+	Unexpected []string   // tensors without a parameter, the file's names
+	Mismatched []Mismatch // the network's names
+}
+
+func (e *BindError) Error() string {
+	var parts []string
+	if n := len(e.Missing); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d missing: %s", n, quoteAll(e.Missing)))
+	}
+	if n := len(e.Unexpected); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d unexpected: %s", n, quoteAll(e.Unexpected)))
+	}
+	if n := len(e.Mismatched); n > 0 {
+		var list []string
+		for _, m := range e.Mismatched {
+			list = append(list, fmt.Sprintf("%q is %s, wanted %s", m.Name, m.Found, m.Wanted))
+		}
+		parts = append(parts, fmt.Sprintf("%d misshaped: %s", n, strings.Join(list, ", ")))
+	}
+	return "weights do not fit the network: " + strings.Join(parts, "; ")
+}
+
+func quoteAll(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// Bind hands the tensors of set to the Params of root, a pointer to a struct.
+//
+// It walks the exported fields that carry a tag `weight:"name"`. Names of
+// nested structs and of pointers to them join with dots, elements of a slice
+// or an array add their index, an empty name adds nothing. Nil pointers are
+// skipped. One tensor may serve several Params (a tied head).
+//
+// The error is a [*BindError] with everything that is wrong, unless the names
+// themselves cannot be resolved. A root or a tag that Bind cannot walk is a
+// mistake in the program and panics.
+func Bind(root any, set *Set, o BindOptions) error {
+	for _, p := range o.Ignore {
+		if _, err := path.Match(p, ""); err != nil {
+			return fmt.Errorf("ignore pattern %q: %w", p, err)
+		}
+	}
+	set, err := set.Rebase(o.Anchor, o.Prefixes...)
+	if err != nil {
+		return err
+	}
+	v := reflect.ValueOf(root)
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		panic(fmt.Sprintf("weights.Bind: root is a %T, wanted is a pointer to a struct", root))
+	}
+	b := binder{set: set, used: map[*Tensor]bool{}}
+	b.walk(v, "")
+	b.leftover(o.Ignore)
+	if o.Report != nil {
+		*o.Report = Report{Prefix: set.prefix, Bound: b.bound, Unused: b.unused}
+	}
+	e := &b.err
+	if len(e.Missing)+len(e.Unexpected)+len(e.Mismatched) == 0 {
+		return nil
+	}
+	slices.Sort(e.Missing)
+	slices.SortFunc(e.Mismatched, func(a, b Mismatch) int { return strings.Compare(a.Name, b.Name) })
+	return e
+}
+
+type binder struct {
+	set    *Set
+	used   map[*Tensor]bool
+	bound  []string
+	unused []string
+	err    BindError
+}
+
+var paramType = reflect.TypeFor[Param]()
+
+func (b *binder) walk(v reflect.Value, name string) {
+	switch {
+	case v.Type() == paramType:
+		b.param(v.Addr().Interface().(*Param), name)
+	case v.Kind() == reflect.Pointer:
+		if !v.IsNil() {
+			b.walk(v.Elem(), name)
+		}
+	case v.Kind() == reflect.Slice, v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			b.walk(v.Index(i), join(name, strconv.Itoa(i)))
+		}
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			tag, ok := field.Tag.Lookup("weight")
+			if !ok {
+				continue
+			}
+			if !field.IsExported() {
+				panic(fmt.Sprintf("weights.Bind: field %s.%s has a weight tag but is not exported", v.Type(), field.Name))
+			}
+			b.walk(v.Field(i), join(name, tag))
+		}
+	default:
+		panic(fmt.Sprintf("weights.Bind: %q is a %s, wanted is a Param, a struct, a pointer or a slice of them", name, v.Type()))
+	}
+}
+
+func join(prefix, name string) string {
+	if prefix == "" || name == "" {
+		return prefix + name
+	}
+	return prefix + "." + name
+}
+
+func (b *binder) param(p *Param, name string) {
+	p.Tensor = nil
+	if p.Shape == nil {
+		return
+	}
+	t, ok := b.set.tensors[name]
+	if !ok {
+		b.err.Missing = append(b.err.Missing, name)
+		return
+	}
+	b.used[t] = true
+	switch {
+	case !t.DType.IsFloat():
+		b.err.Mismatched = append(b.err.Mismatched, Mismatch{name, "of " + string(t.DType), "F32, F16, BF16 or F64"})
+	case !slices.Equal(t.Shape, p.Shape):
+		b.err.Mismatched = append(b.err.Mismatched, Mismatch{name, fmt.Sprint(t.Shape), fmt.Sprint(p.Shape)})
+	default:
+		p.Tensor = t
+	}
+}
+
+// leftover sorts the tensors that no parameter took.
+func (b *binder) leftover(ignore []string) {
+	sortOut := func(t *Tensor, short string) {
+		switch {
+		case b.used[t]:
+			b.bound = append(b.bound, t.Name)
+		case slices.ContainsFunc(ignore, func(p string) bool { return matches(p, short) || matches(p, t.Name) }):
+			b.unused = append(b.unused, t.Name)
+		default:
+			b.err.Unexpected = append(b.err.Unexpected, t.Name)
+		}
+	}
+	for _, short := range b.set.names {
+		sortOut(b.set.tensors[short], short)
+	}
+	for _, t := range b.set.outside {
+		sortOut(t, dropCompiled(t.Name))
+	}
+	slices.Sort(b.bound)
+	slices.Sort(b.unused)
+	slices.Sort(b.err.Unexpected)
+}
+
+// matches reports whether the pattern, known to be well-formed, fits name.
+func matches(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name)
+	return ok
+}

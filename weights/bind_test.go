@@ -1,0 +1,147 @@
+package weights
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+type linear struct {
+	Weight Param `weight:"weight"`
+	Bias   Param `weight:"bias"`
+}
+
+type block struct {
+	Attn linear  `weight:"attn.qkv"`
+	MLP  *linear `weight:"mlp"`
+}
+
+type Head struct {
+	Out linear `weight:"out"`
+}
+
+type network struct {
+	Head   `weight:""`
+	Blocks []*block `weight:"blocks"`
+	Embed  Param    `weight:"vocab_embed.embedding"`
+	Width  int
+}
+
+func newNetwork() *network {
+	lin := func() linear { return linear{Weight: Param{Shape: []int{2, 3}}} }
+	mlp := linear{Weight: Param{Shape: []int{1}}, Bias: Param{Shape: []int{}}}
+	return &network{
+		Head:   Head{lin()},
+		Blocks: []*block{{Attn: lin()}, {Attn: lin(), MLP: &mlp}},
+		Embed:  Param{Shape: []int{4}},
+	}
+}
+
+// model is a set in memory; every tensor is float32 of the given shape.
+func model(shapes map[string][]int) *Set {
+	s := newSet()
+	for name, shape := range shapes {
+		n, _ := numel(shape)
+		s.tensors[name] = &Tensor{Name: name, DType: F32, Shape: shape, Data: make([]byte, 4*n)}
+		s.names = append(s.names, name)
+	}
+	slices.Sort(s.names)
+	return s
+}
+
+func fitting(prefix string) map[string][]int {
+	return map[string][]int{
+		prefix + "out.weight":               {2, 3},
+		prefix + "blocks.0.attn.qkv.weight": {2, 3},
+		prefix + "blocks.1.attn.qkv.weight": {2, 3},
+		prefix + "blocks.1.mlp.weight":      {1},
+		prefix + "blocks.1.mlp.bias":        {},
+		prefix + "vocab_embed.embedding":    {4},
+	}
+}
+
+// Case 40: the prefixes that published checkpoints carry.
+func TestCase40Prefixes(t *testing.T) {
+	for _, prefix := range []string{"", "backbone.", "backbone.backbone.", "_orig_mod.", "backbone._orig_mod.", "_orig_mod.backbone.backbone._orig_mod."} {
+		n := newNetwork()
+		var report Report
+		require.NoError(t, Bind(n, model(fitting(prefix)), BindOptions{Anchor: "vocab_embed.embedding", Report: &report}), prefix)
+		require.Equal(t, prefix+"blocks.1.mlp.bias", n.Blocks[1].MLP.Bias.Name)
+		require.Equal(t, []int{4}, n.Embed.Tensor.Shape)
+		require.Nil(t, n.Head.Out.Bias.Tensor)
+		require.Len(t, report.Bound, 6)
+		require.Equal(t, dropCompiled(prefix+"x"), report.Prefix+"x")
+	}
+	shapes := fitting("net.")
+	delete(shapes, "net.blocks.1.mlp.bias")
+	shapes["net.blocks.1._orig_mod.mlp.bias"] = []int{}
+	require.NoError(t, Bind(newNetwork(), model(shapes), BindOptions{Anchor: "vocab_embed.embedding"}))
+}
+
+// Case 39: all that is wrong is in one error, sorted.
+func TestCase39AllFaultsAtOnce(t *testing.T) {
+	shapes := fitting("backbone.")
+	delete(shapes, "backbone.out.weight")
+	delete(shapes, "backbone.blocks.0.attn.qkv.weight")
+	shapes["backbone.blocks.1.attn.qkv.weight"] = []int{3, 2}
+	shapes["backbone.blocks.1.mlp.weight"] = []int{1, 1}
+	shapes["backbone.zebra"] = []int{1}
+	shapes["apple"] = []int{1}
+	shapes["noise.sigma.0"] = []int{1}
+	var report Report
+	o := BindOptions{Anchor: "vocab_embed.embedding", Ignore: []string{"noise.*"}, Report: &report}
+	err := Bind(newNetwork(), model(shapes), o)
+	require.EqualError(t, err, `weights do not fit the network: `+
+		`2 missing: "blocks.0.attn.qkv.weight", "out.weight"; `+
+		`2 unexpected: "apple", "backbone.zebra"; `+
+		`2 misshaped: "blocks.1.attn.qkv.weight" is [3 2], wanted [2 3], "blocks.1.mlp.weight" is [1 1], wanted [1]`)
+	var e *BindError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, []string{"noise.sigma.0"}, report.Unused)
+}
+
+func TestBindAnchorIsAmbiguous(t *testing.T) {
+	shapes := fitting("student.")
+	for name, shape := range fitting("ema.") {
+		shapes[name] = shape
+	}
+	o := BindOptions{Anchor: "vocab_embed.embedding", Ignore: []string{"ema.*"}}
+	require.ErrorContains(t, Bind(newNetwork(), model(shapes), o), `under the prefixes ["ema." "student."]`)
+	o.Prefixes = []string{"backbone.", "student."}
+	n := newNetwork()
+	require.NoError(t, Bind(n, model(shapes), o))
+	require.Equal(t, "student.out.weight", n.Head.Out.Weight.Name)
+}
+
+func TestBindWithoutPrefixDoesNotHideTensors(t *testing.T) {
+	shapes := fitting("backbone.")
+	shapes["out.weight"] = []int{2, 3} // the same name outside the prefix
+	err := Bind(newNetwork(), model(shapes), BindOptions{Anchor: "vocab_embed.embedding"})
+	require.EqualError(t, err, `weights do not fit the network: 1 unexpected: "out.weight"`)
+	shapes["backbone._orig_mod.out.weight"] = []int{2, 3}
+	err = Bind(newNetwork(), model(shapes), BindOptions{Anchor: "vocab_embed.embedding"})
+	require.ErrorContains(t, err, `are both "backbone.out.weight"`)
+}
+
+func TestBindRefusesOtherTypes(t *testing.T) {
+	s := model(fitting(""))
+	s.tensors["out.weight"].DType = "F8_E4M3"
+	require.ErrorContains(t, Bind(newNetwork(), s, BindOptions{}), `"out.weight" is of F8_E4M3, wanted F32, F16, BF16 or F64`)
+	require.ErrorContains(t, Bind(newNetwork(), s, BindOptions{Ignore: []string{"[x"}}), "ignore pattern")
+}
+
+func TestBindMisuse(t *testing.T) {
+	s := model(fitting(""))
+	require.Panics(t, func() { _ = Bind(network{}, s, BindOptions{}) })
+	require.Panics(t, func() {
+		_ = Bind(&struct {
+			N int `weight:"n"`
+		}{}, s, BindOptions{})
+	})
+	require.Panics(t, func() {
+		_ = Bind(&struct {
+			p Param `weight:"p"`
+		}{}, s, BindOptions{})
+	})
+}

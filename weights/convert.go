@@ -1,0 +1,89 @@
+package weights
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+const expF32 = 0x7f800000 // exponent of infinity; a larger magnitude is NaN
+
+// toFloat32 converts len(dst) elements and returns the index of the first NaN
+// or of the first finite value beyond float32, -1 if there is none.
+func toFloat32(dst []float32, src []byte, d DType) (bad int) {
+	bad = -1
+	switch d {
+	case F32:
+		for i := range dst {
+			b := binary.LittleEndian.Uint32(src[4*i : 4*i+4])
+			dst[i] = math.Float32frombits(b)
+			if b&^(1<<31) > expF32 && bad < 0 {
+				bad = i
+			}
+		}
+	case BF16:
+		for i := range dst {
+			b := uint32(binary.LittleEndian.Uint16(src[2*i:2*i+2])) << 16
+			dst[i] = math.Float32frombits(b)
+			if b&^(1<<31) > expF32 && bad < 0 {
+				bad = i
+			}
+		}
+	case F16:
+		for i := range dst {
+			h := binary.LittleEndian.Uint16(src[2*i : 2*i+2])
+			dst[i] = halfToFloat32(h)
+			if h&0x7fff > 0x7c00 && bad < 0 {
+				bad = i
+			}
+		}
+	case F64:
+		for i := range dst {
+			v := math.Float64frombits(binary.LittleEndian.Uint64(src[8*i : 8*i+8]))
+			f := float32(v)
+			dst[i] = f
+			if bad < 0 && (v != v || math.IsInf(float64(f), 0) && !math.IsInf(v, 0)) {
+				bad = i
+			}
+		}
+	}
+	return bad
+}
+
+// halfToFloat32 is exact. Moving exponent and fraction into a float32 divides
+// the value by 2^112, subnormals included, and one product takes that back.
+func halfToFloat32(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	if h&0x7c00 == 0x7c00 {
+		return math.Float32frombits(sign | expF32 | uint32(h&0x3ff)<<13)
+	}
+	f := math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112
+	return math.Float32frombits(sign | math.Float32bits(f))
+}
+
+// toInt64 converts len(dst) elements and returns the index of the first one
+// beyond int64, -1 if there is none.
+func toInt64(dst []int64, src []byte, d DType) (bad int) {
+	bad = -1
+	for i := range dst {
+		switch d {
+		case I64, U64:
+			dst[i] = int64(binary.LittleEndian.Uint64(src[8*i:]))
+			if d == U64 && dst[i] < 0 && bad < 0 {
+				bad = i
+			}
+		case I32:
+			dst[i] = int64(int32(binary.LittleEndian.Uint32(src[4*i:])))
+		case U32:
+			dst[i] = int64(binary.LittleEndian.Uint32(src[4*i:]))
+		case I16:
+			dst[i] = int64(int16(binary.LittleEndian.Uint16(src[2*i:])))
+		case U16:
+			dst[i] = int64(binary.LittleEndian.Uint16(src[2*i:]))
+		case I8:
+			dst[i] = int64(int8(src[i]))
+		default:
+			dst[i] = int64(src[i])
+		}
+	}
+	return bad
+}

@@ -1,0 +1,48 @@
+package weights
+
+// DType is the type of a tensor's elements, under the name that safetensors
+// gives it. A name this package does not know may stand in a file as long as
+// nobody converts that tensor.
+type DType string
+
+// The types of https://github.com/huggingface/safetensors (tensor.rs, Dtype).
+const (
+	F64  DType = "F64"
+	F32  DType = "F32"
+	F16  DType = "F16"
+	BF16 DType = "BF16"
+	I64  DType = "I64"
+	I32  DType = "I32"
+	I16  DType = "I16"
+	I8   DType = "I8"
+	U64  DType = "U64"
+	U32  DType = "U32"
+	U16  DType = "U16"
+	U8   DType = "U8"
+	BOOL DType = "BOOL"
+)
+
+// bitsOf one element.
+var bitsOf = map[DType]int{
+	F64: 64, F32: 32, F16: 16, BF16: 16,
+	I64: 64, I32: 32, I16: 16, I8: 8,
+	U64: 64, U32: 32, U16: 16, U8: 8, BOOL: 8,
+	"C64": 64, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8,
+	"F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+	"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
+}
+
+// Bits returns the size of one element in bits, 0 for an unknown type.
+func (d DType) Bits() int { return bitsOf[d] }
+
+// IsFloat reports whether [Tensor.Float32s] converts the type.
+func (d DType) IsFloat() bool { return d == F64 || d == F32 || d == F16 || d == BF16 }
+
+// IsInt reports whether [Tensor.Int64s] converts the type.
+func (d DType) IsInt() bool {
+	switch d {
+	case I64, I32, I16, I8, U64, U32, U16, U8, BOOL:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,335 @@
+package weights
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nlpodyssey/safetensors"
+)
+
+// Limits of a safetensors header.
+const (
+	MaxHeader   = 100_000_000 // bytes
+	MaxTensors  = 100_000     // tensors in a file, and entries of its metadata
+	MaxRank     = 64          // dimensions of a tensor
+	metadataKey = "__metadata__"
+)
+
+// parseSafetensors returns the tensors of a file of size len(data), sorted by
+// name, and its metadata. The layout is 8 bytes little-endian header length, a JSON
+// header, and one buffer that the tensors cover without gap or overlap
+// (https://github.com/huggingface/safetensors, README, Format).
+func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, error) {
+	if len(data) < 8 {
+		return nil, nil, fmt.Errorf("%d bytes, a safetensors file has at least 8", len(data))
+	}
+	var header []byte
+	var length uint64
+	var headerErr error
+	// A copy, so that what was checked is what is parsed.
+	err := src.guard(func() {
+		length = binary.LittleEndian.Uint64(data)
+		switch {
+		case length == 0 || length > MaxHeader:
+			headerErr = fmt.Errorf("header of %d bytes, allowed are 1 to %d", length, MaxHeader)
+		case length > uint64(len(data)-8):
+			headerErr = fmt.Errorf("header of %d bytes, the file has %d after its first 8", length, len(data)-8)
+		default:
+			header = bytes.Clone(data[8 : 8+length])
+		}
+	})
+	if err = errors.Join(err, headerErr); err != nil {
+		return nil, nil, err
+	}
+	foreign, err := checkHeader(header)
+	if err != nil {
+		return nil, nil, err
+	}
+	var meta safetensors.Metadata
+	if err := meta.UnmarshalJSON(header); err != nil {
+		return nil, nil, fmt.Errorf("header: %w", err)
+	}
+	tensors, err := layOut(meta.Tensors(), foreign, data[8+length:])
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, t := range tensors {
+		t.src = src
+	}
+	return tensors, meta.Metadata(), nil
+}
+
+// layOut checks shapes, types and offsets against each other and against the
+// real buffer, and cuts the buffer into tensors.
+func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType, buffer []byte) ([]*Tensor, error) {
+	names := make([]string, 0, len(infos))
+	for name := range infos {
+		names = append(names, name)
+	}
+	sort.Slice(names, func(i, j int) bool {
+		a, b := infos[names[i]].DataOffsets, infos[names[j]].DataOffsets
+		if c := slices.Compare(a[:], b[:]); c != 0 {
+			return c < 0
+		}
+		return names[i] < names[j]
+	})
+	tensors := make([]*Tensor, 0, len(names))
+	at := uint64(0)
+	for _, name := range names {
+		info := infos[name]
+		begin, end := info.DataOffsets[0], info.DataOffsets[1]
+		dtype := DType(info.DType.String())
+		if d, ok := foreign[name]; ok {
+			dtype = d
+		}
+		switch {
+		case end < begin:
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] are reversed", name, begin, end)
+		case end > uint64(len(buffer)):
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d], the file has %d bytes of data", name, begin, end, len(buffer))
+		case begin < at:
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] overlap the tensor before, which ends at %d", name, begin, end, at)
+		case begin > at:
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] leave a hole after byte %d", name, begin, end, at)
+		}
+		at = end
+		shape := make([]int, len(info.Shape))
+		for i, d := range info.Shape {
+			if d > math.MaxInt {
+				return nil, fmt.Errorf("tensor %q: shape %d is too large, a dimension is at most %d", name, info.Shape, math.MaxInt)
+			}
+			shape[i] = int(d)
+		}
+		n, ok := numel(shape)
+		if !ok {
+			return nil, fmt.Errorf("tensor %q: shape %v has more than %d elements", name, shape, math.MaxInt)
+		}
+		if bits := dtype.Bits(); bits > 0 && (n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != end-begin) {
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] span %d bytes, not shape %v of %s", name, begin, end, end-begin, shape, dtype)
+		}
+		tensors = append(tensors, &Tensor{Name: name, DType: dtype, Shape: shape, Data: buffer[begin:end:end]})
+	}
+	if at != uint64(len(buffer)) {
+		return nil, fmt.Errorf("tensors end at byte %d of the data, the file has %d", at, len(buffer))
+	}
+	slices.SortFunc(tensors, func(a, b *Tensor) int { return strings.Compare(a.Name, b.Name) })
+	return tensors, nil
+}
+
+// library holds the types that github.com/nlpodyssey/safetensors knows; it
+// refuses a whole file for any other.
+func library(d DType) bool {
+	_, err := safetensors.ParseDType(string(d))
+	return err == nil
+}
+
+var dtypeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
+
+// checkHeader refuses what the library would let pass: duplicate names,
+// invalid UTF-8, bytes after the JSON, other spellings of a key or an integer,
+// more entries than the limits. A type that the library does not know is
+// returned under its tensor's name and overwritten in header with U8.
+func checkHeader(header []byte) (foreign map[string]DType, err error) {
+	if !utf8.Valid(header) {
+		return nil, fmt.Errorf("header is not UTF-8")
+	}
+	if header[0] != '{' {
+		return nil, fmt.Errorf("header begins with %q, allowed is '{'", header[0])
+	}
+	c := &checker{dec: json.NewDecoder(bytes.NewReader(header)), header: header, foreign: map[string]DType{}}
+	c.dec.UseNumber()
+	if err := c.top(); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("the JSON ends early")
+		}
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	if rest := bytes.TrimLeft(header[c.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return nil, fmt.Errorf("header: %d bytes after the JSON, allowed are spaces", len(rest))
+	}
+	return c.foreign, nil
+}
+
+// checker walks the tokens of a header. Whatever is not a flat object of
+// tensors and one object of strings is refused at its first token, so depth
+// needs no limit of its own.
+type checker struct {
+	dec     *json.Decoder
+	header  []byte
+	foreign map[string]DType
+}
+
+// object calls field for every key up to the closing brace.
+func (c *checker) object(what string, limit int, field func(key string) error) error {
+	if err := c.delim('{', what); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for c.dec.More() {
+		tok, err := c.dec.Token()
+		if err != nil {
+			return err
+		}
+		key := tok.(string) // the decoder allows nothing else here
+		if seen[key] {
+			return fmt.Errorf("%s: duplicate key %q", what, key)
+		}
+		seen[key] = true
+		if len(seen) > limit {
+			return fmt.Errorf("%s: more than %d entries", what, limit)
+		}
+		if err := field(key); err != nil {
+			return err
+		}
+	}
+	_, err := c.dec.Token()
+	return err
+}
+
+func (c *checker) delim(want json.Delim, what string) error {
+	tok, err := c.dec.Token()
+	if err != nil {
+		return err
+	}
+	if tok != want {
+		return fmt.Errorf("%s: found %s, allowed is %q", what, show(tok), want.String())
+	}
+	return nil
+}
+
+func (c *checker) top() error {
+	return c.object("header", MaxTensors+1, func(key string) error {
+		if key == metadataKey {
+			return c.object(metadataKey, MaxTensors, func(k string) error {
+				_, err := c.str(fmt.Sprintf("%s %q", metadataKey, k))
+				return err
+			})
+		}
+		if err := checkName(key); err != nil {
+			return err
+		}
+		return c.tensor(key)
+	})
+}
+
+func (c *checker) tensor(name string) error {
+	what := fmt.Sprintf("tensor %q", name)
+	fields := 0
+	err := c.object(what, 3, func(key string) error {
+		fields++
+		switch key {
+		case "dtype":
+			return c.dtype(name, what)
+		case "shape":
+			_, err := c.integers(what+": shape", MaxRank)
+			return err
+		case "data_offsets":
+			n, err := c.integers(what+": data_offsets", 2)
+			if err == nil && n != 2 {
+				err = fmt.Errorf("%s: %d data_offsets, allowed are 2", what, n)
+			}
+			return err
+		}
+		return fmt.Errorf("%s: key %q, allowed are dtype, shape, data_offsets", what, key)
+	})
+	if err == nil && fields != 3 {
+		err = fmt.Errorf("%s: %d keys, wanted are dtype, shape, data_offsets", what, fields)
+	}
+	return err
+}
+
+func (c *checker) dtype(name, what string) error {
+	s, err := c.str(what + ": dtype")
+	if err != nil {
+		return err
+	}
+	if library(DType(s)) {
+		return nil
+	}
+	end := int(c.dec.InputOffset())
+	quoted := `"` + s + `"`
+	if !dtypeName.MatchString(s) || !bytes.HasSuffix(c.header[:end], []byte(quoted)) {
+		return fmt.Errorf("%s: dtype %.40q is not a type's name", what, s)
+	}
+	c.foreign[name] = DType(s)
+	copy(c.header[end-len(quoted):end], fmt.Sprintf("%-*s", len(quoted), `"U8"`))
+	return nil
+}
+
+func (c *checker) str(what string) (string, error) {
+	tok, err := c.dec.Token()
+	if err != nil {
+		return "", err
+	}
+	s, ok := tok.(string)
+	if !ok {
+		return "", fmt.Errorf("%s: found %s, allowed is a string", what, show(tok))
+	}
+	return s, nil
+}
+
+// integers reads an array of at most limit plain natural numbers.
+func (c *checker) integers(what string, limit int) (n int, err error) {
+	if err := c.delim('[', what); err != nil {
+		return 0, err
+	}
+	for c.dec.More() {
+		tok, err := c.dec.Token()
+		if err != nil {
+			return 0, err
+		}
+		number, ok := tok.(json.Number)
+		if ok {
+			_, err = strconv.ParseUint(number.String(), 10, 64)
+		}
+		if !ok || err != nil {
+			return 0, fmt.Errorf("%s: found %s, allowed are integers 0 to %d", what, show(tok), uint64(math.MaxUint64))
+		}
+		if n++; n > limit {
+			return 0, fmt.Errorf("%s: more than %d numbers", what, limit)
+		}
+	}
+	_, err = c.dec.Token()
+	return n, err
+}
+
+// show prints a token shortly for an error.
+func show(tok json.Token) string {
+	if tok == nil {
+		return "null"
+	}
+	if s, ok := tok.(string); ok {
+		return fmt.Sprintf("%.40q", s)
+	}
+	return fmt.Sprintf("%.40s", fmt.Sprint(tok))
+}
+
+// checkName refuses names that no checkpoint has and that would harm whoever
+// prints them or makes a path of them.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a tensor's name is empty")
+	case len(name) > 1024:
+		return fmt.Errorf("tensor %.40q...: a name of %d bytes, allowed are 1024", name, len(name))
+	case !utf8.ValidString(name):
+		return fmt.Errorf("tensor %q: the name is not UTF-8", name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("tensor %q: control character in the name", name)
+	case name[0] == '/', slices.Contains(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }), ".."):
+		return fmt.Errorf("tensor %q: the name is a path", name)
+	}
+	return nil
+}

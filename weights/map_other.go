@@ -1,0 +1,19 @@
+//go:build !unix
+
+package weights
+
+import (
+	"io"
+	"os"
+)
+
+// mapFile reads the file where the system cannot map it.
+func mapFile(f *os.File, size int) ([]byte, error) {
+	data := make([]byte, size)
+	_, err := io.ReadFull(io.NewSectionReader(f, 0, int64(size)), data)
+	return data, err
+}
+
+func unmapFile([]byte) error { return nil }
+
+func releasePages(_, _ []byte) error { return nil }

@@ -1,0 +1,95 @@
+package weights
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Rebase returns a view of the set whose names lack the checkpoint's own
+// wrapping: every `_orig_mod` element, which torch.compile inserts, and the
+// prefix before the anchor, the last part of a name that every checkpoint of
+// the network has ("vocab_embed.embedding").
+//
+// prefixes, each with its closing dot, are the prefixes to try in order.
+// Without them the anchor must occur once. With them but no anchor, the first
+// that any name begins with is taken. If nothing fits, the prefix is empty.
+//
+// Tensors keep the file's spelling in Tensor.Name. Those outside the prefix
+// are not in Names or Get; Bind reports them.
+func (s *Set) Rebase(anchor string, prefixes ...string) (*Set, error) {
+	canonical := make(map[string]*Tensor, len(s.names))
+	names := make([]string, 0, len(s.names))
+	for _, name := range s.names {
+		c := dropCompiled(name)
+		if t := canonical[c]; t != nil {
+			return nil, fmt.Errorf("tensors %q and %q are both %q", t.Name, s.tensors[name].Name, c)
+		}
+		canonical[c] = s.tensors[name]
+		names = append(names, c)
+	}
+	sort.Strings(names)
+	prefix, err := findPrefix(names, anchor, prefixes)
+	if err != nil {
+		return nil, err
+	}
+	r := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources, prefix: s.prefix + prefix,
+		outside: slices.Clone(s.outside)}
+	for _, name := range names {
+		t := canonical[name]
+		short, ok := strings.CutPrefix(name, prefix)
+		if !ok || short == "" {
+			r.outside = append(r.outside, t)
+			continue
+		}
+		r.tensors[short] = t
+		r.names = append(r.names, short)
+	}
+	sort.Strings(r.names)
+	return r, nil
+}
+
+// Prefix is what Rebase took off the names.
+func (s *Set) Prefix() string { return s.prefix }
+
+// dropCompiled removes every `_orig_mod` element of a dotted name.
+func dropCompiled(name string) string {
+	if !strings.Contains(name, "_orig_mod") {
+		return name
+	}
+	parts := slices.DeleteFunc(strings.Split(name, "."), func(p string) bool { return p == "_orig_mod" })
+	if len(parts) == 0 {
+		return name
+	}
+	return strings.Join(parts, ".")
+}
+
+func findPrefix(names []string, anchor string, prefixes []string) (string, error) {
+	if anchor == "" {
+		for _, p := range prefixes {
+			if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, p) }) {
+				return p, nil
+			}
+		}
+		return "", nil
+	}
+	var found []string
+	for _, name := range names {
+		if p, ok := strings.CutSuffix(name, anchor); ok && (p == "" || strings.HasSuffix(p, ".")) {
+			found = append(found, p)
+		}
+	}
+	for _, p := range prefixes {
+		if slices.Contains(found, p) {
+			return p, nil
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return "", nil
+	case len(found) == 1:
+		return found[0], nil
+	}
+	return "", fmt.Errorf("%d tensors end in %q, under the prefixes %q: one is allowed", len(found), anchor, found)
+}

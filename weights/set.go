@@ -1,0 +1,189 @@
+package weights
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+)
+
+// Set is the tensors of one model by name. It may be read by many goroutines
+// at once; Close waits for none of them.
+type Set struct {
+	tensors  map[string]*Tensor
+	names    []string // sorted
+	outside  []*Tensor
+	prefix   string
+	metadata map[string]string
+	sources  []*source
+}
+
+// Names in a model's directory, as huggingface_hub writes them.
+const (
+	fileName  = "model.safetensors"
+	indexName = "model.safetensors.index.json"
+)
+
+// Open maps the model at name: a safetensors file, its index.json, or a
+// directory with model.safetensors or with model.safetensors.index.json and
+// the shards it names.
+func Open(name string) (*Set, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	dir, file := filepath.Split(name)
+	if info.IsDir() {
+		dir = name
+		if file, err = modelFile(os.DirFS(dir)); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	s := newSet()
+	err = s.load(file,
+		func(file string) ([]byte, error) { return readIndex(os.DirFS(filepath.Clean("./"+dir)), dir, file) },
+		func(file string) error { return s.addFile(filepath.Join(dir, file)) })
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenFS is Open within fsys, for models embedded in a program. The files are
+// read, not mapped.
+func OpenFS(fsys fs.FS, name string) (*Set, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	dir, file := path.Split(name)
+	if info.IsDir() {
+		dir = name
+		sub, err := fs.Sub(fsys, dir)
+		if err != nil {
+			return nil, err
+		}
+		if file, err = modelFile(sub); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	s := newSet()
+	read := func(file string) ([]byte, error) { return fs.ReadFile(fsys, path.Join(dir, file)) }
+	err = s.load(file, read, func(file string) error {
+		data, err := read(file)
+		if err != nil {
+			return err
+		}
+		return s.add(data, nil, path.Join(dir, file))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Parse returns the tensors of a safetensors file in memory, which the set
+// keeps. name stands in its errors.
+func Parse(data []byte, name string) (*Set, error) {
+	s := newSet()
+	if err := s.add(data, nil, name); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newSet() *Set {
+	return &Set{tensors: map[string]*Tensor{}, metadata: map[string]string{}}
+}
+
+// modelFile chooses the file of a model's directory.
+func modelFile(dir fs.FS) (string, error) {
+	for _, name := range []string{fileName, indexName} {
+		if _, err := fs.Stat(dir, name); err == nil {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("neither %s nor %s is there", fileName, indexName)
+}
+
+// addFile maps a file and adds its tensors.
+func (s *Set) addFile(name string) error {
+	src, err := openSource(name)
+	if err != nil {
+		return err
+	}
+	s.sources = append(s.sources, src)
+	return s.add(src.data, src, name)
+}
+
+// add parses one file and adds its tensors. A name may be in one file only.
+func (s *Set) add(data []byte, src *source, name string) error {
+	tensors, metadata, err := parseSafetensors(data, src)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, t := range tensors {
+		if s.tensors[t.Name] != nil {
+			return fmt.Errorf("%s: tensor %q is in another shard too", name, t.Name)
+		}
+		s.tensors[t.Name] = t
+		s.names = append(s.names, t.Name)
+	}
+	for k, v := range metadata {
+		s.metadata[k] = v
+	}
+	sort.Strings(s.names)
+	return nil
+}
+
+// Names returns the tensors' names, sorted.
+func (s *Set) Names() []string { return slices.Clone(s.names) }
+
+// Get returns the tensor of that name.
+func (s *Set) Get(name string) (*Tensor, bool) {
+	t, ok := s.tensors[name]
+	return t, ok
+}
+
+// Metadata returns the strings of the files' __metadata__.
+func (s *Set) Metadata() map[string]string { return s.metadata }
+
+// Release tells the system that the pages of t, which was packed elsewhere,
+// are no longer needed in memory. A later read brings them back.
+func (s *Set) Release(t *Tensor) error {
+	if t.src == nil || t.src.closed.Load() {
+		return nil
+	}
+	if err := releasePages(t.src.data, t.Data); err != nil {
+		return fmt.Errorf("%s: release %q: %w", t.src.path, t.Name, err)
+	}
+	return nil
+}
+
+// ReleaseAll is Release for every tensor.
+func (s *Set) ReleaseAll() error {
+	for _, src := range s.sources {
+		if src.closed.Load() {
+			continue
+		}
+		if err := releasePages(src.data, src.data); err != nil {
+			return fmt.Errorf("%s: release: %w", src.path, err)
+		}
+	}
+	return nil
+}
+
+// Close unmaps the files. The tensors' Data must not be used any more; their
+// methods return errors.
+func (s *Set) Close() error {
+	var errs []error
+	for _, src := range s.sources {
+		errs = append(errs, src.close())
+	}
+	return errors.Join(errs...)
+}
