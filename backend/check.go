@@ -1,0 +1,258 @@
+package backend
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+)
+
+// The checks that every device makes before a kernel runs. They panic with the kernel's
+// name and the shapes, and allocate nothing when all is well.
+
+// Width is t's last dimension.
+func Width(t *tensor.Dense) int {
+	s := t.Shape()
+	if len(s) == 0 {
+		return 1
+	}
+	return s[len(s)-1]
+}
+
+// Rows is how many rows of Width(t) t has.
+func Rows(t *tensor.Dense) int {
+	n := 1
+	for _, d := range t.Shape()[:max(t.Dims()-1, 0)] {
+		n *= d
+	}
+	return n
+}
+
+// HeadScale is h.Scale, 1 for 0.
+func HeadScale(h Head) float32 {
+	if h.Scale == 0 {
+		return 1
+	}
+	return h.Scale
+}
+
+// ConvTarget is how many channels a pixel of dst has, and the first that is written.
+func ConvTarget(s ConvShape) (stride, offset int) {
+	if s.DstStride == 0 {
+		return s.Out, s.DstOffset
+	}
+	return s.DstStride, s.DstOffset
+}
+
+func misuse(kernel, format string, args ...any) {
+	panic(kernel + ": " + fmt.Sprintf(format, args...))
+}
+
+func checkRows(kernel, name string, t *tensor.Dense, rows, width int) {
+	if rows < 0 || Rows(t) < rows || Width(t) != width {
+		misuse(kernel, "%s is %v, need [>=%d, %d]", name, t.Shape(), rows, width)
+	}
+}
+
+func checkVector(kernel, name string, t *tensor.Dense, n int) {
+	if t != nil && t.DataSize() != n {
+		misuse(kernel, "%s is %v, need [%d]", name, t.Shape(), n)
+	}
+}
+
+// CheckRowCount checks that x has rows rows.
+func CheckRowCount(kernel string, x *tensor.Dense, rows int) {
+	checkRows(kernel, "x", x, rows, Width(x))
+}
+
+// CheckCopy checks a copy of n values to or from row `row` of t.
+func CheckCopy(kernel string, t *tensor.Dense, row, n int) {
+	if row < 0 || row*Width(t)+n > t.DataSize() {
+		misuse(kernel, "row %d and %d values, tensor is %v", row, n, t.Shape())
+	}
+}
+
+// CheckRows checks a copy of rows at of src to the first of dst.
+func CheckRows(kernel string, dst, src *tensor.Dense, at []int32) {
+	checkRows(kernel, "tensor", dst, len(at), Width(src))
+	rows := Rows(src)
+	for i, r := range at {
+		if r < 0 || int(r) >= rows {
+			misuse(kernel, "index %d is row %d of %v", i, r, src.Shape())
+		}
+	}
+}
+
+// CheckLinear checks the arguments of Linear.
+func CheckLinear(dst, x *tensor.Dense, rows int, w Matrix, e Epilogue) {
+	checkRows("Linear", "dst", dst, rows, w.Out())
+	checkRows("Linear", "x", x, rows, w.In())
+	checkVector("Linear", "Bias", e.Bias, w.Out())
+}
+
+// CheckLayerNorm checks the arguments of LayerNorm.
+func CheckLayerNorm(dst, x *tensor.Dense, rows int, n Norm) {
+	checkRows("LayerNorm", "dst", dst, rows, Width(x))
+	checkRows("LayerNorm", "x", x, rows, Width(x))
+	checkVector("LayerNorm", "Scale", n.Scale, Width(x))
+	checkVector("LayerNorm", "Shift", n.Shift, Width(x))
+}
+
+// CheckGroupNorm checks the arguments of GroupNorm.
+func CheckGroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int, n Norm) {
+	const kernel = "GroupNorm"
+	if batch < 0 || pixels < 1 || groups < 1 || channels < 1 || channels%groups != 0 {
+		misuse(kernel, "%d images of %d pixels, %d channels, %d groups", batch, pixels, channels, groups)
+	}
+	if x.DataSize() < batch*pixels*channels {
+		misuse(kernel, "x is %v, need [%d, %d, %d]", x.Shape(), batch, pixels, channels)
+	}
+	checkRows(kernel, "scale", scale, batch, channels)
+	checkRows(kernel, "shift", shift, batch, channels)
+	checkVector(kernel, "Scale", n.Scale, channels)
+	checkVector(kernel, "Shift", n.Shift, channels)
+}
+
+func checkSegments(kernel string, t *tensor.Dense, batch int, segs []Segment) {
+	rows := Rows(t)
+	for i, s := range segs {
+		if s.Rows < 0 || s.Row < 0 || s.Row+s.Rows > rows || s.Seq < 0 || s.Seq >= batch || s.Pos < 0 {
+			misuse(kernel, "segment %d is %+v, of %d sequences and %v", i, s, batch, t.Shape())
+		}
+	}
+}
+
+// CheckSegmentRows checks that x has the rows of segs and per a row for each sequence.
+func CheckSegmentRows(kernel string, x, per *tensor.Dense, segs []Segment) {
+	checkRows(kernel, "row of a sequence", per, 0, Width(x))
+	checkSegments(kernel, x, Rows(per), segs)
+}
+
+func checkHeads(kernel string, q, k, v *tensor.Dense, segs []Segment, h Heads) (length int) {
+	s := k.Shape()
+	if h.Heads < 1 || h.HeadDim < 1 || len(s) != 4 || s[1] != h.Heads || s[3] != h.HeadDim || !s.Eq(v.Shape()) {
+		misuse(kernel, "k is %v and v %v, need [batch, %d, length, %d]", s, v.Shape(), h.Heads, h.HeadDim)
+	}
+	checkRows(kernel, "q", q, 0, h.Heads*h.HeadDim)
+	checkSegments(kernel, q, s[0], segs)
+	return s[2]
+}
+
+// CheckSplitHeads checks the arguments of SplitHeads.
+func CheckSplitHeads(q, k, v, qkv *tensor.Dense, segs []Segment, pos []int32, h Heads, r *Rotary) {
+	const kernel = "SplitHeads"
+	length := checkHeads(kernel, q, k, v, segs, h)
+	checkRows(kernel, "qkv", qkv, 0, 3*h.Heads*h.HeadDim)
+	checkSegments(kernel, qkv, k.Shape()[0], segs)
+	if r != nil {
+		if h.HeadDim%2 != 0 {
+			misuse(kernel, "a head of %d cannot be rotated by halves", h.HeadDim)
+		}
+		checkRows(kernel, "Cos", r.Cos, 0, h.HeadDim/2)
+		checkRows(kernel, "Sin", r.Sin, Rows(r.Cos), h.HeadDim/2)
+		length = min(length, Rows(r.Cos))
+	}
+	for _, s := range segs {
+		for i := s.Row; i < s.Row+s.Rows; i++ {
+			if i >= len(pos) || pos[i] < 0 || int(pos[i]) >= length {
+				misuse(kernel, "row %d, %d positions, length %d", i, len(pos), length)
+			}
+		}
+	}
+}
+
+// CheckAttention checks the arguments of Attention.
+func CheckAttention(dst, q, k, v *tensor.Dense, segs []Segment, h Heads) {
+	const kernel = "Attention"
+	length := checkHeads(kernel, q, k, v, segs, h)
+	checkRows(kernel, "dst", dst, 0, h.Heads*h.HeadDim)
+	checkSegments(kernel, dst, k.Shape()[0], segs)
+	if h.Keys < 1 || h.Keys > length {
+		misuse(kernel, "%d keys of k %v", h.Keys, k.Shape())
+	}
+}
+
+// CheckHead checks x, rows and the head.
+func CheckHead(kernel string, x *tensor.Dense, rows int, h Head) {
+	checkRows(kernel, "x", x, rows, h.W.In())
+	checkVector(kernel, "Bias", h.Bias, h.W.Out())
+	if h.Classes < 1 || h.Classes > h.W.Out() {
+		misuse(kernel, "%d outcomes of [%d, %d] weights", h.Classes, h.W.Out(), h.W.In())
+	}
+}
+
+func checkResult(kernel, name string, n, rows int) {
+	if n != 0 && n < rows {
+		misuse(kernel, "%s has %d values, need %d", name, n, rows)
+	}
+}
+
+func checkExponent(kernel, name string, v float64) {
+	if !(v >= 0 && v-v == 0) {
+		misuse(kernel, "%s is %v, need a finite number from 0", name, v)
+	}
+}
+
+// CheckHeadStats checks the arguments of HeadStats.
+func CheckHeadStats(x *tensor.Dense, rows int, h Head, s *HeadStats) {
+	const kernel = "HeadStats"
+	CheckHead(kernel, x, rows, h)
+	checkExponent(kernel, "Beta", s.Beta)
+	checkResult(kernel, "LogMoment", len(s.LogMoment), rows)
+	checkResult(kernel, "Entropy", len(s.Entropy), rows)
+	checkResult(kernel, "P1", len(s.P1), rows)
+	checkResult(kernel, "P2", len(s.P2), rows)
+	checkResult(kernel, "Arg", len(s.Arg), rows)
+	checkResult(kernel, "LogSum", len(s.LogSum), rows)
+}
+
+// CheckHeadSample checks the arguments of HeadSample.
+func CheckHeadSample(x *tensor.Dense, rows int, h Head, d *HeadDraw) {
+	const kernel = "HeadSample"
+	CheckHead(kernel, x, rows, h)
+	checkExponent(kernel, "Power", d.Power)
+	if len(d.Uniform) < rows || len(d.Token) < rows {
+		misuse(kernel, "%d uniforms and %d tokens, need %d", len(d.Uniform), len(d.Token), rows)
+	}
+	checkResult(kernel, "LogP", len(d.LogP), rows)
+	for i, u := range d.Uniform[:rows] {
+		if !(u >= 0 && u <= 1) {
+			misuse(kernel, "uniform %d is %v", i, u)
+		}
+	}
+}
+
+func checkWindows(kernel string, dst, x *tensor.Dense, s ConvShape, out int) {
+	stride, offset := ConvTarget(s)
+	if s.Batch < 0 || s.Height < 1 || s.Width < 1 || s.In < 1 || s.KH < 1 || s.KW < 1 || s.Stride < 0 ||
+		s.PadH < 0 || s.PadW < 0 || s.OutHeight() < 1 || s.OutWidth() < 1 || offset < 0 || offset+out > stride {
+		misuse(kernel, "shape %+v", s)
+	}
+	if x.DataSize() < s.Batch*s.Height*s.Width*s.In || dst.DataSize() < s.Batch*s.OutHeight()*s.OutWidth()*stride {
+		misuse(kernel, "dst is %v and x %v for shape %+v", dst.Shape(), x.Shape(), s)
+	}
+}
+
+// CheckConv checks the arguments of Conv.
+func CheckConv(dst, x *tensor.Dense, s ConvShape, w Matrix, in ConvInput, e Epilogue) {
+	const kernel = "Conv"
+	checkWindows(kernel, dst, x, s, s.Out)
+	if w.Out() != s.Out || w.In() != s.KH*s.KW*s.In {
+		misuse(kernel, "weights [%d, %d] for shape %+v", w.Out(), w.In(), s)
+	}
+	if (in.Scale == nil) != (in.Shift == nil) {
+		misuse(kernel, "Scale and Shift go together")
+	}
+	if in.Scale != nil {
+		checkRows(kernel, "Scale", in.Scale, s.Batch, s.In)
+		checkRows(kernel, "Shift", in.Shift, s.Batch, s.In)
+	}
+	checkVector(kernel, "Bias", e.Bias, s.Out)
+}
+
+// CheckPool checks the arguments of Pool.
+func CheckPool(dst, x *tensor.Dense, s ConvShape, kind PoolKind) {
+	checkWindows("Pool", dst, x, s, s.In)
+	if s.Out != s.In || s.PadH >= s.KH || s.PadW >= s.KW || kind > Max {
+		misuse("Pool", "kind %d, shape %+v", kind, s)
+	}
+}

@@ -1,0 +1,125 @@
+package plain
+
+import (
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// LayerNorm computes dst = (x-mean)/sqrt(var+eps)*scale+shift by rows.
+func (d *Device) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
+	backend.CheckLayerNorm(dst, x, rows, n)
+	for i := range rows {
+		y, x := row(dst, i), row(x, i)
+		var m moments
+		for _, v := range x {
+			m.add(v)
+		}
+		mean, r := m.mean(), m.inverse(n.Eps)
+		for j, v := range x {
+			y[j] = float32((float64(v)-mean)*r*at(n.Scale, j, 1) + at(n.Shift, j, 0))
+		}
+	}
+}
+
+// GroupNorm writes, for each image and channel, the scale and shift that normalise x
+// [batch, pixels, channels] over the pixels and channels of a group.
+func (d *Device) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int, n backend.Norm) {
+	backend.CheckGroupNorm(scale, shift, x, batch, pixels, channels, groups, n)
+	size, data := channels/groups, x.Float32s()
+	for b := range batch {
+		for g := range groups {
+			var m moments
+			for p := range pixels {
+				for c := g * size; c < (g+1)*size; c++ {
+					m.add(data[(b*pixels+p)*channels+c])
+				}
+			}
+			mean, r := m.mean(), m.inverse(n.Eps)
+			for c := g * size; c < (g+1)*size; c++ {
+				s := r * at(n.Scale, c, 1)
+				scale.Float32s()[b*channels+c] = float32(s)
+				shift.Float32s()[b*channels+c] = float32(at(n.Shift, c, 0) - mean*s)
+			}
+		}
+	}
+}
+
+// moments accumulates mean and variance (Welford's recurrence).
+type moments struct {
+	n, m, s float64
+}
+
+func (m *moments) add(v float32) {
+	m.n++
+	d := float64(v) - m.m
+	m.m += d / m.n
+	m.s += d * (float64(v) - m.m)
+}
+
+func (m *moments) mean() float64 { return m.m }
+
+// inverse is 1/sqrt(variance + eps), the variance that of the population.
+func (m *moments) inverse(eps float32) float64 { return 1 / math.Sqrt(m.s/m.n+float64(eps)) }
+
+// Activate applies f to rows of x in place.
+func (d *Device) Activate(x *tensor.Dense, rows int, f backend.Activation) {
+	backend.CheckRowCount("Activate", x, rows)
+	for i := range rows {
+		x := row(x, i)
+		for j, v := range x {
+			x[j] = float32(activate(float64(v), f))
+		}
+	}
+}
+
+// activate is 0 at -Inf, the limit, for all but Identity.
+func activate(x float64, f backend.Activation) float64 {
+	switch {
+	case f == backend.Identity:
+		return x
+	case f == backend.ReLU || math.IsInf(x, -1):
+		return max(x, 0)
+	case f == backend.GELUTanh: // (1+tanh u)/2 = sigmoid(2u), which keeps small results
+		return x * sigmoid(2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))
+	case f == backend.GELUErf:
+		return 0.5 * x * math.Erfc(-x/math.Sqrt2)
+	case f == backend.SiLU:
+		return x * sigmoid(x)
+	}
+	panic(unknown("Activate", f))
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// Modulate computes x = x*(1+scale[seq]) + shift[seq].
+func (d *Device) Modulate(x, scale, shift *tensor.Dense, segs []backend.Segment) {
+	backend.CheckSegmentRows("Modulate", x, scale, segs)
+	backend.CheckSegmentRows("Modulate", x, shift, segs)
+	for _, s := range segs {
+		a, b := row(scale, s.Seq), row(shift, s.Seq)
+		for i := range s.Rows {
+			x := row(x, s.Row+i)
+			for j, v := range x {
+				x[j] = float32(float64(v)*(1+float64(a[j])) + float64(b[j]))
+			}
+		}
+	}
+}
+
+// GateAdd computes dst += gate[seq]*x.
+func (d *Device) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
+	backend.CheckSegmentRows("GateAdd", dst, gate, segs)
+	backend.CheckSegmentRows("GateAdd", x, gate, segs)
+	for _, s := range segs {
+		g := row(gate, s.Seq)
+		for i := range s.Rows {
+			y, x := row(dst, s.Row+i), row(x, s.Row+i)
+			for j, v := range x {
+				y[j] = float32(float64(y[j]) + float64(g[j])*float64(v))
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+// Package plain is the reference device: every kernel of backend.Backend as its obvious
+// loop, one thread, sums in float64, results rounded to float32 once. It documents what
+// each kernel means, and package backendtest holds every other device against it.
+//
+// It is exact, not fast. BF16 and Int8 products are emulated by rounding their factors.
+package plain
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// Device is the reference device. gorgonia programs run on its default engine.
+type Device struct {
+	tensor.StdEng
+}
+
+// New returns a reference device.
+func New() backend.Backend { return &Device{} }
+
+// Name is "plain".
+func (d *Device) Name() string { return "plain" }
+
+// New returns a zeroed float32 tensor.
+func (d *Device) New(shape ...int) *tensor.Dense {
+	return tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.WithEngine(d))
+}
+
+// Write copies src to row `row` and after of dst.
+func (d *Device) Write(dst *tensor.Dense, row int, src []float32) {
+	backend.CheckCopy("Write", dst, row, len(src))
+	copy(dst.Float32s()[row*backend.Width(dst):], src)
+}
+
+// Read copies row `row` and after of src to dst.
+func (d *Device) Read(dst []float32, src *tensor.Dense, row int) {
+	backend.CheckCopy("Read", src, row, len(dst))
+	copy(dst, src.Float32s()[row*backend.Width(src):])
+}
+
+// Gather computes dst[i] = src[from[i]].
+func (d *Device) Gather(dst, src *tensor.Dense, from []int32) {
+	backend.CheckRows("Gather", dst, src, from)
+	for i, r := range from {
+		copy(row(dst, i), row(src, int(r)))
+	}
+}
+
+// AddRows computes dst[i] += src[from[i]].
+func (d *Device) AddRows(dst, src *tensor.Dense, from []int32) {
+	backend.CheckRows("AddRows", dst, src, from)
+	for i, r := range from {
+		y, x := row(dst, i), row(src, int(r))
+		for j := range y {
+			y[j] += x[j]
+		}
+	}
+}
+
+// Scatter computes dst[to[i]] = src[i].
+func (d *Device) Scatter(dst, src *tensor.Dense, to []int32) {
+	backend.CheckRows("Scatter", src, dst, to)
+	for i, r := range to {
+		copy(row(dst, int(r)), row(src, i))
+	}
+}
+
+// row is row i of t, of t's last dimension.
+func row(t *tensor.Dense, i int) []float32 {
+	w := backend.Width(t)
+	return t.Float32s()[i*w : (i+1)*w]
+}
+
+// at is t[i], or otherwise where t is nil.
+func at(t *tensor.Dense, i int, otherwise float64) float64 {
+	if t == nil {
+		return otherwise
+	}
+	return float64(t.Float32s()[i])
+}
+
+func unknown(kernel string, what any) string {
+	return fmt.Sprintf("plain: %s: unknown %T %v", kernel, what, what)
+}
