@@ -1,0 +1,172 @@
+package dit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Config is the network's sizes.
+type Config struct {
+	Hidden int // width of the residual stream
+	Heads  int
+	Blocks int
+	Cond   int // width of the conditioning vector
+	MLP    int // width inside the MLPs, 4*Hidden as published
+	Length int // positions it was trained on
+	Vocab  int // outcomes and, last, the mask token
+
+	// TimeConditioned networks take the noise level; published SDTT students do not, sigma is
+	// 0 in every call and all modulations are constants.
+	TimeConditioned bool
+}
+
+// Presets are the published sizes (Deschenaux & Gulcehre 2025, and the hub's jdeschena/sdtt);
+// small is also MDLM's (Sahoo et al. 2024, kuleshov-group/mdlm-owt). Vocabulary: GPT-2's and
+// the mask token.
+var Presets = map[string]Config{
+	"small":  {Hidden: 768, Heads: 12, Blocks: 12, Cond: 128, MLP: 3072, Length: 1024, Vocab: 50258},
+	"medium": {Hidden: 1024, Heads: 16, Blocks: 24, Cond: 128, MLP: 4096, Length: 1024, Vocab: 50258},
+	"large":  {Hidden: 1280, Heads: 20, Blocks: 36, Cond: 128, MLP: 5120, Length: 1024, Vocab: 50258},
+}
+
+// sizes of config.json: nested in SDTT's file, flat in MDLM's.
+type sizes struct {
+	HiddenSize  *int `json:"hidden_size"`
+	HiddenDim   *int `json:"hidden_dim"`
+	Heads       *int `json:"n_heads"`
+	Blocks      *int `json:"n_blocks"`
+	Cond        *int `json:"cond_dim"`
+	Length      *int `json:"length"`
+	ModelLength *int `json:"model_length"`
+	Vocab       *int `json:"vocab_size"`
+}
+
+type file struct {
+	sizes
+	Model           *sizes `json:"model"`
+	TimeConditioned bool   `json:"time_conditioning"`
+	MaskIndex       *int   `json:"mask_index"`
+	Tokenizer       struct {
+		Name string `json:"name"`
+	} `json:"tokenizer"`
+}
+
+const (
+	maxSize   = 1 << 20 // of any dimension in config.json
+	maxLength = 1 << 17
+)
+
+// readConfig reads config.json. The tensors decide where it is silent or disagrees, and the
+// notes say so; the head count is config's alone unless the rotary frequencies are stored.
+func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string, notes []string, err error) {
+	var f file
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, "", nil, err
+	}
+	s := f.sizes
+	if f.Model != nil {
+		s = *f.Model
+		if s.Vocab == nil {
+			s.Vocab = f.Vocab
+		}
+	}
+	if c, err = fromTensors(set); err != nil {
+		return c, "", nil, err
+	}
+	decide := func(name string, have *int, size *int) {
+		switch {
+		case err != nil || have == nil:
+		case *have < 1 || *have > maxSize:
+			err = fmt.Errorf("config.json: %s is %d, allowed are 1..%d", name, *have, maxSize)
+		case *size == 0:
+			*size = *have
+		case *size != *have:
+			notes = append(notes, fmt.Sprintf("config.json says %s %d, the tensors %d: the tensors are right", name, *have, *size))
+		}
+	}
+	decide("hidden_size", first(s.HiddenSize, s.HiddenDim), &c.Hidden)
+	decide("n_heads", s.Heads, &c.Heads)
+	decide("n_blocks", s.Blocks, &c.Blocks)
+	decide("cond_dim", s.Cond, &c.Cond)
+	decide("length", first(s.Length, s.ModelLength), &c.Length)
+	decide("vocab_size", s.Vocab, &c.Vocab)
+	if err != nil {
+		return c, "", nil, err
+	}
+	c.TimeConditioned = f.TimeConditioned
+	tokenizer = f.Tokenizer.Name
+	if tokenizer == "" {
+		tokenizer = "gpt2"
+	}
+	if f.MaskIndex != nil && *f.MaskIndex != c.Vocab-1 {
+		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, allowed is %d, the embedding's last row", *f.MaskIndex, c.Vocab-1)
+	}
+	return c, tokenizer, notes, c.check()
+}
+
+func (c Config) check() error {
+	switch {
+	case c.Heads < 1:
+		return fmt.Errorf("config.json: n_heads is missing, allowed are the divisors of hidden_size %d", c.Hidden)
+	case c.Hidden%c.Heads != 0 || c.Hidden/c.Heads%2 != 0:
+		return fmt.Errorf("config.json: n_heads is %d, allowed are those that cut hidden_size %d into heads of even width", c.Heads, c.Hidden)
+	case c.Length < 1:
+		return fmt.Errorf("config.json: length is missing, allowed are 1..%d", maxLength)
+	case c.Length > maxLength:
+		return fmt.Errorf("config.json: length is %d, allowed are 1..%d", c.Length, maxLength)
+	case c.Vocab < 2:
+		return fmt.Errorf("vocab_embed.embedding has %d rows, wanted are an outcome and the mask token at least", c.Vocab)
+	}
+	return nil
+}
+
+func first(a, b *int) *int {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// fromTensors reads the sizes that tensors have.
+func fromTensors(set *weights.Set) (c Config, err error) {
+	dims := func(name string, n int) ([]int, error) {
+		t, ok := set.Get(name)
+		if !ok || len(t.Shape) != n {
+			return nil, fmt.Errorf("tensor %q with %d dimensions is missing", name, n)
+		}
+		for _, d := range t.Shape {
+			if d < 1 {
+				return nil, fmt.Errorf("tensor %q has shape %v, wanted are sizes from 1 on", name, t.Shape)
+			}
+		}
+		return t.Shape, nil
+	}
+	embedding, err := dims(anchor, 2)
+	if err != nil {
+		return c, err
+	}
+	c.Vocab, c.Hidden = embedding[0], embedding[1]
+	if sigma, err := dims("sigma_map.mlp.2.weight", 2); err == nil {
+		c.Cond = sigma[0]
+	}
+	if mlp, err := dims("blocks.0.mlp.0.weight", 2); err == nil {
+		c.MLP = mlp[0]
+	}
+	if freq, err := dims("rotary_emb.inv_freq", 1); err == nil && c.Hidden%(2*freq[0]) == 0 {
+		c.Heads = c.Hidden / (2 * freq[0])
+	}
+	names := set.Names()
+	for _, name := range names {
+		if rest, ok := strings.CutPrefix(name, "blocks."); ok {
+			index, _, _ := strings.Cut(rest, ".")
+			if i, err := strconv.Atoi(index); err == nil && i >= c.Blocks && i < len(names) {
+				c.Blocks = i + 1
+			}
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,343 @@
+// Package dit is the diffusion transformer of MDLM (Sahoo et al., "Simple and effective
+// masked diffusion language models", 2024) and of its distilled students SDTT (Deschenaux &
+// Gulcehre, "Beyond autoregression: fast LLMs via self-distillation through time", 2025).
+// Text, bidirectional, rotary positions, adaLN modulation.
+//
+// Checkpoints: jdeschena/sdtt, one revision a student; kuleshov-group/mdlm-owt.
+package dit
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// anchor is the tensor by which a checkpoint's prefix is found.
+const anchor = "vocab_embed.embedding"
+
+// unused are tensors of published files that inference does not need.
+var unused = []string{"rotary_emb.inv_freq", "ema.*", "noise.*", "*.noise.*", "teacher.*", "mask_index"}
+
+func init() {
+	model.Register(model.Format{
+		Name:  "sdtt",
+		Match: func(src *model.Source) bool { return src.Has(anchor) },
+		Load:  load,
+	})
+}
+
+type block struct {
+	Norm1 nn.LayerNorm `weight:"norm1"`
+	QKV   nn.Linear    `weight:"attn_qkv"`
+	Out   nn.Linear    `weight:"attn_out"`
+	Norm2 nn.LayerNorm `weight:"norm2"`
+	Up    nn.Linear    `weight:"mlp.0"`
+	Down  nn.Linear    `weight:"mlp.2"`
+	Mod   modulation   `weight:"adaLN_modulation"` // shift, scale, gate of attention; the same of the MLP
+}
+
+// Model is the network on a backend. It owns its working memory: one pass at a time.
+type Model struct {
+	Embedding weights.Param `weight:"vocab_embed.embedding"` // [vocab, hidden]
+	Sigma     timestep      `weight:"sigma_map.mlp"`
+	Blocks    []block       `weight:"blocks"`
+	Final     nn.LayerNorm  `weight:"output_layer.norm_final"`
+	FinalMod  modulation    `weight:"output_layer.adaLN_modulation"` // shift, scale
+	Head      struct {
+		Weight weights.Param `weight:"weight"` // [vocab, hidden]
+		Bias   weights.Param `weight:"bias"`   // [vocab]
+	} `weight:"output_layer.linear"`
+
+	cfg   Config
+	b     backend.Backend
+	table *tensor.Dense // [vocab, hidden]
+	layer attention.Layer
+
+	work      workspace
+	marginals model.HeadMarginals
+}
+
+// New returns the network without weights.
+func New(c Config) *Model {
+	m := &Model{
+		Embedding: weights.Param{Shape: []int{c.Vocab, c.Hidden}},
+		Sigma:     newTimestep(c.Cond),
+		Blocks:    make([]block, c.Blocks),
+		Final:     nn.NewLayerNormNoBias(c.Hidden, eps),
+		FinalMod:  newModulation(c.Cond, c.Hidden, 2),
+		cfg:       c,
+	}
+	for i := range m.Blocks {
+		m.Blocks[i] = block{
+			Norm1: nn.NewLayerNormNoBias(c.Hidden, eps),
+			QKV:   nn.NewLinearNoBias(c.Hidden, 3*c.Hidden),
+			Out:   nn.NewLinearNoBias(c.Hidden, c.Hidden),
+			Norm2: nn.NewLayerNormNoBias(c.Hidden, eps),
+			Up:    nn.NewLinear(c.Hidden, c.MLP),
+			Down:  nn.NewLinear(c.MLP, c.Hidden),
+			Mod:   newModulation(c.Cond, c.Hidden, 6),
+		}
+	}
+	m.Head.Weight = weights.Param{Shape: []int{c.Vocab, c.Hidden}}
+	m.Head.Bias = weights.Param{Shape: []int{c.Vocab}}
+	return m
+}
+
+const eps = 1e-5
+
+func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+	set, err := src.Set.Rebase(anchor)
+	if err != nil {
+		return nil, err
+	}
+	c, tokenizer, notes, err := readConfig(src, set)
+	if err != nil {
+		return nil, err
+	}
+	m := New(c)
+	var report weights.Report
+	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
+		return nil, err
+	}
+	if err := m.load(o); err != nil {
+		return nil, err
+	}
+	return &model.Loaded{Denoiser: m, Info: model.Info{
+		Architecture: "sdtt",
+		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond, "mlp": c.MLP,
+			"length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
+		Parameters: model.Parameters(report.Bound, src.Set),
+		Tokenizer:  tokenizer, Unused: report.Unused, Notes: notes,
+	}}, nil
+}
+
+// load packs the bound weights. Without time conditioning every modulation is a constant:
+// scales and shifts go into the norms, gates into the output projections.
+func (m *Model) load(o model.Options) error {
+	m.b = o.Backend
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	m.table = l.Table(&m.Embedding)
+	m.Sigma.load(l)
+	var c []float32
+	if !m.cfg.TimeConditioned {
+		c = m.Sigma.embed(0)
+	}
+	for i := range m.Blocks {
+		k := &m.Blocks[i]
+		mod := k.Mod.load(l, c) // all nil with time conditioning
+		k.Norm1.LoadModulated(l, mod[1], mod[0])
+		k.QKV.Load(l)
+		k.Out.LoadGated(l, mod[2])
+		k.Norm2.LoadModulated(l, mod[4], mod[3])
+		k.Up.Load(l)
+		k.Down.LoadGated(l, mod[5])
+	}
+	mod := m.FinalMod.load(l, c)
+	m.Final.LoadModulated(l, mod[1], mod[0])
+	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads, Rotary: m.rotary()}
+	m.marginals = model.HeadMarginals{
+		Backend: o.Backend,
+		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab), Bias: l.Vector(l.Floats(&m.Head.Bias)),
+			Classes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last, is no outcome
+		Project: m.project,
+	}
+	return l.Err()
+}
+
+// rotary holds the angles, their cosines and sines in float32 as the published model does.
+func (m *Model) rotary() *backend.Rotary {
+	half := m.cfg.Hidden / m.cfg.Heads / 2
+	cos, sin := make([]float32, m.cfg.Length*half), make([]float32, m.cfg.Length*half)
+	for j := range half {
+		freq := 1 / float32(math.Pow(10000, float64(float32(2*j)/float32(2*half))))
+		for p := range m.cfg.Length {
+			angle := float64(float32(p) * freq)
+			cos[p*half+j], sin[p*half+j] = float32(math.Cos(angle)), float32(math.Sin(angle))
+		}
+	}
+	r := &backend.Rotary{Cos: m.b.New(m.cfg.Length, half), Sin: m.b.New(m.cfg.Length, half)}
+	m.b.Write(r.Cos, 0, cos)
+	m.b.Write(r.Sin, 0, sin)
+	return r
+}
+
+// Spec implements model.Denoiser.
+func (m *Model) Spec() model.Spec {
+	return model.Spec{Shape: []int{m.cfg.Length}, Tokens: m.cfg.Vocab - 1, Mask: int32(m.cfg.Vocab - 1)}
+}
+
+// NewCache implements model.Refiner.
+func (m *Model) NewCache(batch, length int) *kvcache.Cache {
+	layers := make([]kvcache.Layer, m.cfg.Blocks)
+	for i := range layers {
+		layers[i] = kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}
+	}
+	return kvcache.New(m.b, batch, length, layers)
+}
+
+// Forward implements model.Denoiser. Sequences pass in groups of about 2048 rows: enough to
+// be limited by arithmetic alone, and working memory does not grow with the batch.
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	if err := m.check(b); err != nil {
+		return nil, err
+	}
+	w := &m.work
+	group := max(1, groupRows/b.Length)
+	if m.cfg.TimeConditioned {
+		group = b.Size // modulations are by the batch's sequence
+	}
+	w.prepare(m.b, m.cfg, min(group, b.Size)*b.Length, b.Size*b.Length)
+	if b.Cache == nil && (w.cache == nil || w.cache.Length != b.Length || w.cache.Batch < min(group, b.Size)) {
+		w.cache = kvcache.New(m.b, min(group, b.Size), b.Length, []kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}})
+	}
+	for s := 0; s < b.Size; s += group {
+		n := min(group, b.Size-s)
+		first := s
+		if b.Cache == nil {
+			first = 0
+		}
+		w.rows.Full(first, n, b.Length)
+		w.list = w.list[:0]
+		for i := range n * b.Length {
+			w.list = append(w.list, int32(s*b.Length+i))
+		}
+		if err := m.pass(ctx, b, w.list); err != nil {
+			return nil, err
+		}
+	}
+	return m.answer(b), nil
+}
+
+const groupRows = 2048
+
+// Refine implements model.Refiner; rows are grouped by ascending sequence.
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+	if err := m.check(b); err != nil {
+		return nil, err
+	}
+	if b.Cache == nil {
+		return nil, fmt.Errorf("a partial pass needs the cache of a full one")
+	}
+	for len(rows) > 0 {
+		part := wholeSequences(rows, b.Length)
+		rows = rows[len(part):]
+		m.work.prepare(m.b, m.cfg, len(part), b.Size*b.Length)
+		m.work.rows.Some(part, b.Length)
+		if err := m.pass(ctx, b, part); err != nil {
+			return nil, err
+		}
+	}
+	return m.answer(b), nil
+}
+
+// wholeSequences returns the first about groupRows of rows, but all of any sequence: its rows
+// see each other's new keys and values.
+func wholeSequences(rows []int32, length int) []int32 {
+	n := min(groupRows, len(rows))
+	for n < len(rows) && int(rows[n])/length == int(rows[n-1])/length {
+		n++
+	}
+	return rows[:n]
+}
+
+// pass runs the blocks over the rows of m.work.rows and leaves their hidden states at `at`,
+// their row numbers in the batch.
+func (m *Model) pass(ctx context.Context, b *model.Batch, at []int32) error {
+	w, n := &m.work, len(at)
+	w.ids = w.ids[:0]
+	for _, row := range at {
+		w.ids = append(w.ids, b.Tokens[row])
+	}
+	var mods *modulations
+	if m.cfg.TimeConditioned {
+		mods = m.modulate(b)
+	}
+	m.b.Gather(w.x, m.table, w.ids)
+	for i := range m.Blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		k, v := w.keys(b, i)
+		m.block(i, k, v, n, b.Length, mods)
+	}
+	if mods != nil { // the final modulation depends on the sequence, which the head does not know
+		m.Final.Apply(m.b, w.x, w.x, n)
+		m.b.Modulate(w.x, mods.of(m.cfg.Blocks, 1), mods.of(m.cfg.Blocks, 0), w.rows.Segs)
+	}
+	m.b.Scatter(w.hidden, w.x, at)
+	return nil
+}
+
+// block is one transformer block over n rows of w.x. With mods, norms and projections were
+// loaded as they are and the modulation is applied here.
+func (m *Model) block(i int, k, v *tensor.Dense, n, length int, mods *modulations) {
+	w, b, blk := &m.work, m.b, &m.Blocks[i]
+
+	blk.Norm1.Apply(b, w.h, w.x, n)
+	if mods != nil {
+		b.Modulate(w.h, mods.of(i, 1), mods.of(i, 0), w.rows.Segs)
+	}
+	blk.QKV.Apply(b, w.qkv, w.h, n, backend.Identity)
+	m.layer.Apply(b, w.h, w.q, k, v, w.qkv, &w.rows, length)
+	m.residual(&blk.Out, w.h, n, mods, i, 2)
+
+	blk.Norm2.Apply(b, w.h, w.x, n)
+	if mods != nil {
+		b.Modulate(w.h, mods.of(i, 4), mods.of(i, 3), w.rows.Segs)
+	}
+	blk.Up.Apply(b, w.inner, w.h, n, backend.GELUTanh)
+	m.residual(&blk.Down, w.inner, n, mods, i, 5)
+}
+
+// residual adds a branch's projection to w.x, times its gate.
+func (m *Model) residual(p *nn.Linear, x *tensor.Dense, n int, mods *modulations, i, gate int) {
+	if mods == nil {
+		p.Add(m.b, m.work.x, x, n)
+		return
+	}
+	p.Apply(m.b, m.work.q, x, n, backend.Identity)
+	m.b.GateAdd(m.work.x, m.work.q, mods.of(i, gate), m.work.rows.Segs)
+}
+
+// project is the head's input: the final norm of the rows asked for.
+func (m *Model) project(rows []int32) *tensor.Dense {
+	w := &m.work
+	w.prepareHead(m.b, m.cfg, len(rows))
+	m.b.Gather(w.head, w.hidden, rows)
+	if !m.cfg.TimeConditioned {
+		m.Final.Apply(m.b, w.head, w.head, len(rows))
+	}
+	return w.head
+}
+
+func (m *Model) answer(b *model.Batch) model.Marginals {
+	m.marginals.Length = b.Length
+	return &m.marginals
+}
+
+func (m *Model) check(b *model.Batch) error {
+	if b.Length < 1 || b.Length > m.cfg.Length {
+		return fmt.Errorf("length is %d, allowed are 1..%d", b.Length, m.cfg.Length)
+	}
+	if b.Size < 1 || len(b.Tokens) != b.Size*b.Length {
+		return fmt.Errorf("a batch of %d x %d has %d tokens", b.Size, b.Length, len(b.Tokens))
+	}
+	if m.cfg.TimeConditioned && len(b.Time) != b.Size {
+		return fmt.Errorf("the model is time-conditioned: %d times for %d sequences", len(b.Time), b.Size)
+	}
+	for i, t := range b.Tokens {
+		if t < 0 || int(t) >= m.cfg.Vocab {
+			return fmt.Errorf("token %d of sequence %d is %d, allowed are 0..%d", i%b.Length, i/b.Length, t, m.cfg.Vocab-1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+// Package parity reads the packs in testdata/packs: small random weights in the published
+// formats, inputs, and the answers of a plain PyTorch reference in float64.
+package parity
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Pack is a model's directory and its cases.
+type Pack struct {
+	*model.Source
+	t     testing.TB
+	cases *weights.Set
+}
+
+// Open opens a pack by name. UNMASK_PACKS names another folder of packs, such as the
+// reference's at the published sizes; there, packs that are missing skip the test.
+func Open(t testing.TB, name string) *Pack {
+	t.Helper()
+	dir := filepath.Join(root(), "testdata", "packs")
+	if other := os.Getenv("UNMASK_PACKS"); other != "" {
+		dir = other
+	}
+	if _, err := os.Stat(filepath.Join(dir, name)); err != nil && os.Getenv("UNMASK_PACKS") != "" {
+		t.Skipf("no pack %s in %s", name, dir)
+	}
+	src, err := model.Open(filepath.Join(dir, name))
+	require.NoError(t, err)
+	cases, err := weights.Open(filepath.Join(dir, name, "cases.safetensors"))
+	require.NoError(t, err)
+	t.Cleanup(func() { src.Set.Close(); cases.Close() })
+	return &Pack{Source: src, t: t, cases: cases}
+}
+
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Ints returns an integer case and its shape.
+func (p *Pack) Ints(name string) ([]int32, []int) {
+	p.t.Helper()
+	v, ok := p.cases.Get(name)
+	require.True(p.t, ok, "case %s", name)
+	long, err := v.Int64s()
+	require.NoError(p.t, err)
+	ints := make([]int32, len(long))
+	for i, x := range long {
+		ints[i] = int32(x)
+	}
+	return ints, v.Shape
+}
+
+// Floats returns a float case and its shape.
+func (p *Pack) Floats(name string) ([]float32, []int) {
+	p.t.Helper()
+	v, ok := p.cases.Get(name)
+	require.True(p.t, ok, "case %s", name)
+	floats := make([]float32, v.Numel())
+	require.NoError(p.t, v.Float32s(floats))
+	return floats, v.Shape
+}
+
+// Close requires max |got-want| <= tolerance * max |want|.
+func Close(t testing.TB, want, got []float32, tolerance float64) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	var worst, most float64
+	at := 0
+	for i := range want {
+		most = max(most, math.Abs(float64(want[i])))
+		d := math.Abs(float64(got[i]) - float64(want[i]))
+		if !(d <= worst) { // NaN counts
+			worst, at = d, i
+		}
+	}
+	require.Truef(t, worst <= tolerance*most, "difference %g of %g allowed, at %d: %g, wanted %g", worst, tolerance*most, at, got[at], want[at])
+}
+
+// Logits collects the logits of rows, all columns.
+func Logits(t testing.TB, m model.Marginals, rows []int32, columns int) []float32 {
+	t.Helper()
+	out := make([]float32, len(rows)*columns)
+	require.NoError(t, m.Visit(rows, func(i int, logits []float32) {
+		copy(out[i*columns:(i+1)*columns], logits)
+	}))
+	return out
+}
+
+// Count returns 0..n-1.
+func Count(n int) []int32 {
+	rows := make([]int32, n)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
+}

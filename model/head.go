@@ -1,0 +1,107 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// headRows bounds the rows of one call to a head, and so its working memory.
+const headRows = 1024
+
+// HeadMarginals are the Marginals of any network that ends in an output head: they keep
+// the last hidden states and run the head for the rows that are asked for.
+type HeadMarginals struct {
+	Backend backend.Backend
+	Head    backend.Head
+	Length  int // of a sequence, for errors
+
+	// Project returns the head's input for some of the rows, at most 1024, valid until its
+	// next call.
+	Project func(rows []int32) *tensor.Dense
+
+	stats  Stats
+	draw   Draw
+	logSum []float64
+}
+
+// Stats implements Marginals.
+func (m *HeadMarginals) Stats(rows []int32, s *Stats) error {
+	for i := 0; i < len(rows); i += headRows {
+		part := rows[i:min(i+headRows, len(rows))]
+		m.stats = Stats{Beta: s.Beta,
+			LogMoment: piece(s.LogMoment, i, len(part)), Entropy: piece(s.Entropy, i, len(part)),
+			P1: piece(s.P1, i, len(part)), P2: piece(s.P2, i, len(part)), Arg: piece(s.Arg, i, len(part)),
+			LogSum: piece(s.LogSum, i, len(part))}
+		if s.LogSum == nil {
+			m.stats.LogSum = m.sums(len(part))
+		}
+		m.Backend.HeadStats(m.Project(part), len(part), m.Head, &m.stats)
+		if err := m.check(part, m.stats.LogSum); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sample implements Marginals.
+func (m *HeadMarginals) Sample(rows []int32, d *Draw) error {
+	for i := 0; i < len(rows); i += headRows {
+		part := rows[i:min(i+headRows, len(rows))]
+		m.draw = Draw{Power: d.Power, Uniform: piece(d.Uniform, i, len(part)),
+			Token: piece(d.Token, i, len(part)), LogP: piece(d.LogP, i, len(part))}
+		if d.LogP == nil {
+			m.draw.LogP = m.sums(len(part))
+		}
+		m.Backend.HeadSample(m.Project(part), len(part), m.Head, &m.draw)
+		if err := m.check(part, m.draw.LogP); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Visit implements Marginals.
+func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32)) error {
+	for i := 0; i < len(rows); i += headRows {
+		part := rows[i:min(i+headRows, len(rows))]
+		m.Backend.HeadVisit(m.Project(part), len(part), m.Head, func(row int, logits []float32) {
+			visit(i+row, logits)
+		})
+	}
+	return nil
+}
+
+func (m *HeadMarginals) sums(n int) []float64 {
+	if m.logSum == nil {
+		m.logSum = make([]float64, headRows)
+	}
+	return m.logSum[:n]
+}
+
+// check finds rows whose logits have no softmax.
+func (m *HeadMarginals) check(rows []int32, logs []float64) error {
+	for i, v := range logs {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return NotFinite(rows[i], m.Length)
+		}
+	}
+	return nil
+}
+
+// NotFinite is the error for logits that have no softmax, of a row of a batch of sequences
+// of the given length.
+func NotFinite(row int32, length int) error {
+	return fmt.Errorf("logits of sequence %d of the batch, position %d, are NaN or infinite, wanted are finite ones",
+		int(row)/length, int(row)%length)
+}
+
+func piece[T any](s []T, at, n int) []T {
+	if s == nil {
+		return nil
+	}
+	return s[at : at+n]
+}

@@ -1,0 +1,159 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"unmask/backend"
+	"unmask/weights"
+)
+
+// Options choose how a model is loaded.
+type Options struct {
+	Backend   backend.Backend
+	Precision backend.Precision
+}
+
+// Source is a model's files.
+type Source struct {
+	Name   string // for messages
+	Config []byte // config.json
+	Set    *weights.Set
+	Files  fs.FS // its directory
+}
+
+// Loaded is a network with what there is to say about it.
+type Loaded struct {
+	Denoiser
+	Info Info
+}
+
+// Info describes a loaded network.
+type Info struct {
+	Architecture string         `json:"architecture"`
+	Sizes        map[string]int `json:"sizes"`
+	Parameters   int            `json:"parameters"`
+	Tokenizer    string         `json:"tokenizer,omitempty"` // "gpt2", or a file beside the weights
+	Unused       []string       `json:"unused,omitempty"`    // tensors that the network does not need
+	Notes        []string       `json:"notes,omitempty"`     // where the tensors overruled config.json
+}
+
+// Format is one published architecture.
+type Format struct {
+	Name  string
+	Match func(src *Source) bool // by config.json and tensor names
+	Load  func(src *Source, o Options) (*Loaded, error)
+}
+
+var formats []Format
+
+// Register adds a format; networks call it from init.
+func Register(f Format) { formats = append(formats, f) }
+
+// Open reads a model's directory: config.json, and model.safetensors or its shards.
+func Open(dir string) (*Source, error) {
+	config, err := readConfig(os.DirFS(dir), dir)
+	if err != nil {
+		return nil, err
+	}
+	set, err := weights.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{Name: dir, Config: config, Set: set, Files: os.DirFS(dir)}, nil
+}
+
+// OpenFS is Open for an embedded model.
+func OpenFS(files fs.FS, name string) (*Source, error) {
+	config, err := readConfig(files, name)
+	if err != nil {
+		return nil, err
+	}
+	set, err := weights.OpenFS(files, ".")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Source{Name: name, Config: config, Set: set, Files: files}, nil
+}
+
+// maxConfig bounds config.json, in bytes; published ones have a few thousand.
+const maxConfig = 1 << 20
+
+func readConfig(files fs.FS, name string) ([]byte, error) {
+	path := filepath.Join(name, "config.json")
+	info, err := fs.Stat(files, "config.json")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, pathless(err))
+	}
+	if info.Size() > maxConfig {
+		return nil, fmt.Errorf("%s: %d bytes, allowed are %d", path, info.Size(), maxConfig)
+	}
+	config, err := fs.ReadFile(files, "config.json")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, pathless(err))
+	}
+	return config, nil
+}
+
+func pathless(err error) error {
+	if e, ok := err.(*fs.PathError); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Load finds the source's format and loads it. Weights are released afterwards: they have been
+// packed.
+func Load(src *Source, o Options) (*Loaded, error) {
+	for _, f := range formats {
+		if !f.Match(src) {
+			continue
+		}
+		m, err := f.Load(src, o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
+		}
+		return m, src.Set.ReleaseAll()
+	}
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.Name)
+	}
+	sort.Strings(names)
+	return nil, fmt.Errorf("%s: neither config.json nor the tensors' names are of a known architecture, allowed are %s",
+		src.Name, strings.Join(names, ", "))
+}
+
+// DecodeConfig reads config.json into v; unknown fields are allowed, they are many.
+func DecodeConfig(src *Source, v any) error {
+	if err := json.Unmarshal(src.Config, v); err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	return nil
+}
+
+// Has reports whether any tensor's name ends in suffix.
+func (s *Source) Has(suffix string) bool {
+	for _, name := range s.Set.Names() {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Parameters counts the elements of the named tensors.
+func Parameters(names []string, set *weights.Set) int {
+	n := 0
+	for _, name := range names {
+		if t, ok := set.Get(name); ok {
+			n += t.Numel()
+		}
+	}
+	return n
+}

@@ -1,0 +1,187 @@
+// Package nn has the layers that the published networks share. A layer is a struct whose
+// tags carry the checkpoint's names; its constructor sets the shapes, weights.Bind finds
+// the tensors, and Load packs them on a backend, once.
+package nn
+
+import (
+	"sync"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/weights"
+)
+
+// Loader packs bound parameters on a backend. It keeps the first error (a weight that
+// is NaN, a file that changed underneath), so that a network loads all its layers and
+// asks once.
+type Loader struct {
+	Backend   backend.Backend
+	Precision backend.Precision
+
+	mu  sync.Mutex
+	err error
+}
+
+// Err returns the first error of all loads.
+func (l *Loader) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+func (l *Loader) note(err error) {
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// Floats returns the parameter's values, or nil for one that does not exist.
+func (l *Loader) Floats(p *weights.Param) []float32 {
+	if p.Shape == nil {
+		return nil
+	}
+	v := make([]float32, p.Numel())
+	l.note(p.Float32s(v))
+	return v
+}
+
+// Vector copies values to the device; nil stays nil.
+func (l *Loader) Vector(v []float32) *tensor.Dense {
+	if v == nil {
+		return nil
+	}
+	t := l.Backend.New(len(v))
+	l.Backend.Write(t, 0, v)
+	return t
+}
+
+// Table copies a parameter to the device as [rows, width], a piece at a time: embeddings are
+// the largest tensors of a small model.
+func (l *Loader) Table(p *weights.Param) *tensor.Dense {
+	width := p.Shape[len(p.Shape)-1]
+	rows := p.Numel() / width
+	t := l.Backend.New(rows, width)
+	piece := make([]float32, min(rows, 1024)*width)
+	for r := 0; r < rows; r += 1024 {
+		v := piece[:min(1024, rows-r)*width]
+		l.note(p.ReadFloat32s(v, r*width))
+		l.Backend.Write(t, r, v)
+	}
+	return t
+}
+
+// Matrix packs the first `rows` rows of a [out, in...] parameter; dimensions after the first
+// count as one.
+func (l *Loader) Matrix(p *weights.Param, rows int) backend.Matrix {
+	in := p.Numel() / p.Shape[0]
+	return l.Backend.Pack(rows, in, l.Precision, func(i int, dst []float32) {
+		l.note(p.ReadFloat32s(dst, i*in))
+	})
+}
+
+// Linear is y = x W^T + b.
+type Linear struct {
+	Weight weights.Param `weight:"weight"` // [out, in]
+	Bias   weights.Param `weight:"bias"`   // [out], or absent
+
+	w backend.Matrix
+	b *tensor.Dense
+}
+
+// NewLinear returns a layer with a bias.
+func NewLinear(in, out int) Linear {
+	return Linear{Weight: weights.Param{Shape: []int{out, in}}, Bias: weights.Param{Shape: []int{out}}}
+}
+
+// NewLinearNoBias returns a layer without.
+func NewLinearNoBias(in, out int) Linear {
+	return Linear{Weight: weights.Param{Shape: []int{out, in}}}
+}
+
+// Load packs the layer.
+func (n *Linear) Load(l *Loader) { n.LoadGated(l, nil) }
+
+// LoadGated packs the layer with each output multiplied by gate [out]: a gate that is a
+// constant of the model costs nothing when it is folded into the weights. Nil is 1.
+func (n *Linear) LoadGated(l *Loader, gate []float32) {
+	out, in := n.Weight.Shape[0], n.Weight.Shape[1]
+	n.w = l.Backend.Pack(out, in, l.Precision, func(i int, dst []float32) {
+		l.note(n.Weight.ReadFloat32s(dst, i*in))
+		if gate != nil {
+			for j := range dst {
+				dst[j] *= gate[i]
+			}
+		}
+	})
+	bias := l.Floats(&n.Bias)
+	if gate != nil {
+		for i := range bias {
+			bias[i] *= gate[i]
+		}
+	}
+	n.b = l.Vector(bias)
+}
+
+// Apply computes dst[:rows] = f(x[:rows] W^T + b).
+func (n *Linear) Apply(b backend.Backend, dst, x *tensor.Dense, rows int, f backend.Activation) {
+	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b, Act: f})
+}
+
+// Add computes dst[:rows] += x[:rows] W^T + b, the end of a residual branch.
+func (n *Linear) Add(b backend.Backend, dst, x *tensor.Dense, rows int) {
+	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b, Add: true})
+}
+
+// LayerNorm is (x-mean)/sqrt(var+eps)*weight + bias.
+type LayerNorm struct {
+	Weight weights.Param `weight:"weight"` // [width]
+	Bias   weights.Param `weight:"bias"`   // [width], or absent
+	Eps    float32
+
+	norm backend.Norm
+}
+
+// NewLayerNorm returns a norm with weight and bias.
+func NewLayerNorm(width int, eps float32) LayerNorm {
+	return LayerNorm{Weight: weights.Param{Shape: []int{width}}, Bias: weights.Param{Shape: []int{width}}, Eps: eps}
+}
+
+// NewLayerNormNoBias returns a norm with a weight alone.
+func NewLayerNormNoBias(width int, eps float32) LayerNorm {
+	return LayerNorm{Weight: weights.Param{Shape: []int{width}}, Eps: eps}
+}
+
+// Load copies the norm to the device.
+func (n *LayerNorm) Load(l *Loader) { n.LoadModulated(l, nil, nil) }
+
+// LoadModulated loads norm(x)*(1+scale)+shift with a modulation that is a constant of the
+// model. Nil is 0.
+func (n *LayerNorm) LoadModulated(l *Loader, scale, shift []float32) {
+	weight, bias := l.Floats(&n.Weight), l.Floats(&n.Bias)
+	if bias == nil && shift != nil {
+		bias = make([]float32, len(weight))
+	}
+	for i := range weight {
+		if scale != nil {
+			weight[i] *= 1 + scale[i]
+		}
+		if bias != nil && scale != nil {
+			bias[i] *= 1 + scale[i]
+		}
+		if shift != nil {
+			bias[i] += shift[i]
+		}
+	}
+	n.norm = backend.Norm{Scale: l.Vector(weight), Shift: l.Vector(bias), Eps: n.Eps}
+}
+
+// Apply computes dst[:rows] = norm(x[:rows]); dst may be x.
+func (n *LayerNorm) Apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
+	b.LayerNorm(dst, x, rows, n.norm)
+}
