@@ -3,12 +3,7 @@ package tokenizers
 import (
 	"fmt"
 	"unicode/utf8"
-
-	"github.com/dlclark/regexp2/v2"
 )
-
-// words is GPT-2's pattern (openai/gpt-2, src/encoder.py): merges never cross its matches.
-var words = regexp2.MustCompile(`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`, regexp2.None)
 
 // pair is two neighbouring ids.
 type pair struct{ left, right int32 }
@@ -22,19 +17,23 @@ type bpe struct {
 	merges map[pair]merge
 }
 
+func newBPE() *bpe {
+	b := &bpe{merges: map[pair]merge{}}
+	for i := range b.bytes {
+		b.bytes[i] = -1
+	}
+	return b
+}
+
 func (b *bpe) encode(text string) ([]int32, error) {
 	var ids []int32
-	at := 0
-	m, err := words.FindStringMatch(text)
-	for ; m != nil && err == nil; m, err = words.FindNextMatch(m) {
-		word := m.String()
-		if ids, err = b.appendWord(ids, word); err != nil {
+	for at := 0; at < len(text); {
+		n := wordLen(text[at:])
+		var err error
+		if ids, err = b.appendWord(ids, text[at:at+n]); err != nil {
 			return nil, fmt.Errorf("text: byte %d: %w", at, err)
 		}
-		at += len(word)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("text: %w", err)
+		at += n
 	}
 	return ids, nil
 }
@@ -52,7 +51,7 @@ func (b *bpe) appendWord(ids []int32, word string) ([]int32, error) {
 		}
 		symbols[i] = symbol{id: id, prev: i - 1, next: i + 1}
 	}
-	var queue rankHeap
+	queue := make(rankHeap, 0, n)
 	offer := func(i int32) {
 		if i < 0 || symbols[i].next >= n {
 			return

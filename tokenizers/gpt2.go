@@ -19,28 +19,39 @@ func GPT2() Tokenizer { return gpt2() }
 
 var gpt2 = sync.OnceValue(func() Tokenizer {
 	c := codec.NewR50kBase()
+	b := newBPE()
 	tokens := make([]string, 0, gpt2Merged+1)
-	for id := range uint(gpt2Merged) {
-		token, err := c.Decode([]uint{id})
+	for id := range int32(gpt2Merged) {
+		token, err := c.Decode([]uint{uint(id)})
+		if err == nil {
+			err = b.grow(token, id)
+		}
 		if err != nil {
 			panic(fmt.Sprintf("tokenizers: GPT-2 vocabulary: id %d: %v", id, err))
 		}
 		tokens = append(tokens, token)
 	}
-	tokens = append(tokens, EndOfText)
-	v, err := newVocabulary(tokens, []added{{EndOfText, gpt2Merged, true}}, func(text string) ([]int32, error) {
-		ids, _, err := c.Encode(text)
-		if err != nil {
-			return nil, fmt.Errorf("text: %w", err)
-		}
-		out := make([]int32, len(ids))
-		for i, id := range ids {
-			out[i] = int32(id)
-		}
-		return out, nil
-	})
+	v, err := newVocabulary(append(tokens, EndOfText), []added{{EndOfText, gpt2Merged, true}}, b.encode)
 	if err != nil {
 		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
 	}
 	return v
 })
+
+// grow adds the next token of a vocabulary in merge order. Its two halves are what the
+// merges before it make of its bytes.
+func (b *bpe) grow(token string, id int32) error {
+	if len(token) == 1 {
+		b.bytes[token[0]] = id
+		return nil
+	}
+	halves, err := b.appendWord(nil, token)
+	if err != nil {
+		return err
+	}
+	if len(halves) != 2 {
+		return fmt.Errorf("%q is merged from %d tokens, want 2", token, len(halves))
+	}
+	b.merges[pair{halves[0], halves[1]}] = merge{rank: id, id: id}
+	return nil
+}

@@ -3,9 +3,10 @@ package tokenizers
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"reflect"
 )
 
 // object is a JSON object by exact names; encoding/json alone would fold their case.
@@ -17,27 +18,47 @@ func (o object) get(name string, dst any) error {
 	if !ok {
 		return nil
 	}
-	if err := json.Unmarshal(raw, dst); err != nil {
-		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
+	return describe(name, json.Unmarshal(raw, dst))
 }
 
-// checkJSON says whether data is one JSON value, no deeper than maxDepth, with no name twice
-// in an object.
-func checkJSON(data []byte, maxDepth int) error {
+// describe says what was found where something else is allowed.
+func describe(name string, err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if !errors.As(err, &mismatch) {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		return err
+	}
+	if mismatch.Field != "" {
+		name += "." + mismatch.Field
+	}
+	want := mismatch.Type.Kind().String()
+	switch mismatch.Type.Kind() {
+	case reflect.Int64:
+		want = "integer"
+	case reflect.Map, reflect.Struct:
+		want = "object"
+	case reflect.Slice:
+		want = "array"
+	}
+	return fmt.Errorf("%s: found %.40s, want %s", name, mismatch.Value, want)
+}
+
+// checkJSON says whether data is one JSON value, nested no deeper than [MaxDepth], with at
+// most [MaxItems] entries in an array or object and no name twice in an object.
+func checkJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	type level struct {
 		names map[string]bool // nil in an array
 		value bool            // the next token of an object is a value
+		items int             // tokens so far: an entry of an object has two, the closing bracket is one
+		limit int
 	}
 	var open []level
 	for {
 		token, err := d.Token()
-		if err == io.EOF && len(open) == 0 && d.InputOffset() > 0 {
-			return nil
-		}
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
@@ -46,6 +67,9 @@ func checkJSON(data []byte, maxDepth int) error {
 		}
 		if len(open) > 0 {
 			top := &open[len(open)-1]
+			if top.items++; top.items > top.limit {
+				return fmt.Errorf("byte %d: more than %d entries", d.InputOffset(), MaxItems)
+			}
 			if name, ok := token.(string); ok && top.names != nil && !top.value {
 				if top.names[name] {
 					return fmt.Errorf("byte %d: name %.40q appears twice", d.InputOffset(), name)
@@ -57,24 +81,22 @@ func checkJSON(data []byte, maxDepth int) error {
 		}
 		switch token {
 		case json.Delim('{'), json.Delim('['):
-			if len(open) == maxDepth {
-				return fmt.Errorf("byte %d: nested deeper than %d", d.InputOffset(), maxDepth)
+			if len(open) == MaxDepth {
+				return fmt.Errorf("byte %d: nested deeper than %d", d.InputOffset(), MaxDepth)
 			}
-			l := level{}
+			l := level{limit: MaxItems + 1}
 			if token == json.Delim('{') {
-				l.names = map[string]bool{}
+				l = level{names: map[string]bool{}, limit: 2*MaxItems + 1}
 			}
 			open = append(open, l)
 		case json.Delim('}'), json.Delim(']'):
 			open = open[:len(open)-1]
-			if len(open) > 0 {
-				open[len(open)-1].value = false
-			}
 		}
 		if len(open) == 0 {
 			if rest := bytes.TrimLeft(data[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
 				return fmt.Errorf("byte %d: %.10q after the value", len(data)-len(rest), rest)
 			}
+			return nil
 		}
 	}
 }

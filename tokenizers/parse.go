@@ -2,19 +2,21 @@ package tokenizers
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of [Parse].
 const (
-	MaxFile   = 100_000_000 // bytes
-	MaxDepth  = 64          // of nested JSON
-	MaxTokens = 1 << 20     // ids
-	MaxMerges = 1 << 22
-	MaxAdded  = 4096 // added tokens, of at most 1024 bytes each
+	MaxFile  = 100_000_000 // bytes
+	MaxDepth = 64          // of nested JSON
+	MaxItems = 1 << 20     // entries of one array or object, so also tokens and merges
+	MaxAdded = 4096        // added tokens, of at most 256 bytes each
 )
 
 // Parse reads a Hugging Face tokenizer.json whose model is byte-level BPE: model BPE,
@@ -37,15 +39,16 @@ func parse(data []byte) (*vocabulary, error) {
 	if bytes.HasPrefix(data, []byte("\ufeff")) {
 		return nil, fmt.Errorf("starts with a byte order mark, want plain UTF-8")
 	}
-	if at := invalidUTF8(string(data)); at >= 0 {
+	if !utf8.Valid(data) {
+		at := invalidUTF8(string(data))
 		return nil, fmt.Errorf("byte %d is 0x%02x, want UTF-8", at, data[at])
 	}
-	if err := checkJSON(data, MaxDepth); err != nil {
+	if err := checkJSON(data); err != nil {
 		return nil, err
 	}
 	var file, model object
 	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, fmt.Errorf("want an object: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return nil, describe("file", err)
 	}
 	if err := checkPipeline(file); err != nil {
 		return nil, err
@@ -60,8 +63,8 @@ func parse(data []byte) (*vocabulary, error) {
 	if err := file.get("added_tokens", &list); err != nil {
 		return nil, err
 	}
-	var vocab map[string]int64
-	if err := model.get("vocab", &vocab); err != nil {
+	vocab, err := readVocab(model)
+	if err != nil {
 		return nil, fmt.Errorf("model.%w", err)
 	}
 	spelled, extra, err := assign(vocab, list)
@@ -88,6 +91,21 @@ type addedToken struct {
 	RStrip     bool   `json:"rstrip"`
 }
 
+func readVocab(model object) (map[string]int64, error) {
+	var found map[string]*int64 // null is no id
+	if err := model.get("vocab", &found); err != nil {
+		return nil, err
+	}
+	vocab := make(map[string]int64, len(found))
+	for text, id := range found {
+		vocab[text] = -1 // refused with its spelling by assign
+		if id != nil {
+			vocab[text] = *id
+		}
+	}
+	return vocab, nil
+}
+
 // assign places every spelling at its id and checks that the ids are 0 ... n-1.
 func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error) {
 	if len(vocab) == 0 {
@@ -103,8 +121,8 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		switch {
 		case a.ID == nil:
 			return nil, nil, fmt.Errorf("added_tokens[%d] %.40q: no id", i, a.Content)
-		case a.Content == "" || len(a.Content) > 1024:
-			return nil, nil, fmt.Errorf("added_tokens[%d]: content of %d bytes, want 1 to 1024", i, len(a.Content))
+		case a.Content == "" || len(a.Content) > 256:
+			return nil, nil, fmt.Errorf("added_tokens[%d]: content of %d bytes, want 1 to 256", i, len(a.Content))
 		case seen[a.Content]:
 			return nil, nil, fmt.Errorf("added_tokens[%d]: %.40q appears twice", i, a.Content)
 		case known && id != *a.ID:
@@ -116,9 +134,6 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		if !known {
 			size++
 		}
-	}
-	if size > MaxTokens {
-		return nil, nil, fmt.Errorf("%d tokens, at most %d allowed", size, MaxTokens)
 	}
 	spelled := make([]string, size)
 	place := func(where, text string, id int64) error {
@@ -135,18 +150,8 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		return nil
 	}
 	// In the order of ids, so that the same file always gives the same error.
-	names := make([]string, 0, len(vocab))
-	for text := range vocab {
-		names = append(names, text)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if vocab[a] != vocab[b] {
-			if vocab[a] < vocab[b] {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
+	names := slices.SortedFunc(maps.Keys(vocab), func(a, b string) int {
+		return cmp.Or(cmp.Compare(vocab[a], vocab[b]), strings.Compare(a, b))
 	})
 	for _, text := range names {
 		if err := place("model.vocab", text, vocab[text]); err != nil {
@@ -169,10 +174,7 @@ func byteTokens(spelled []string, extra []added) ([]string, *bpe, error) {
 	for _, a := range extra {
 		tokens[a.id] = a.text
 	}
-	b := &bpe{}
-	for i := range b.bytes {
-		b.bytes[i] = -1
-	}
+	b := newBPE()
 	for id, text := range spelled {
 		if tokens[id] != "" {
 			continue
@@ -203,7 +205,6 @@ func (b *bpe) readMerges(raw json.RawMessage, vocab map[string]int64) error {
 	for text := range vocab {
 		longest = max(longest, len(text))
 	}
-	b.merges = make(map[pair]merge, len(pairs))
 	for rank, p := range pairs {
 		for _, text := range append(p[:], p[0]+p[1]) {
 			if _, ok := vocab[text]; ok {
@@ -228,9 +229,6 @@ func splitMerges(raw json.RawMessage) ([][2]string, error) {
 	var entries []json.RawMessage
 	if err := json.Unmarshal(raw, &entries); err != nil || entries == nil {
 		return nil, fmt.Errorf(": want an array")
-	}
-	if len(entries) > MaxMerges {
-		return nil, fmt.Errorf(": %d entries, at most %d allowed", len(entries), MaxMerges)
 	}
 	out := make([][2]string, len(entries))
 	for i, e := range entries {

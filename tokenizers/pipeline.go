@@ -1,8 +1,6 @@
 package tokenizers
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // stage is a normalizer, pre-tokenizer, post-processor or decoder entry; pointers tell a
 // missing setting, which has a default, from a false one.

@@ -5,12 +5,13 @@
 // algorithm 1) works on bytes, so a rune may be spread over several tokens. [Tokenizer.Token]
 // gives the bytes of one id; [Tokenizer.Decode] and [Tokenizer.Pieces] put runes together.
 //
-// The merges of tokenizer.json files run in a loop of our own. The reader at hand,
-// github.com/gomlx/go-huggingface v0.4.0 hftokenizer, splits text for a ByteLevel
-// pre-tokenizer at spaces alone, where the format wants GPT-2's pattern: newlines, digits
-// and punctuation get other ids than the checkpoint was trained on. It also drops what it
-// cannot encode, takes special tokens out of any user text and needs time quadratic in the
-// length of a word.
+// Splitting and merging are our own because the libraries at hand lose text.
+// github.com/gomlx/go-huggingface v0.4.0 (hftokenizer) splits for a ByteLevel pre-tokenizer
+// at spaces alone, where the format wants GPT-2's pattern: newlines, digits and punctuation
+// get other ids than the checkpoint was trained on. It also drops what it cannot encode,
+// takes special tokens out of any text and needs time quadratic in the length of a word.
+// github.com/tiktoken-go/tokenizer v0.10.0 drops U+007F from any text, as its regular
+// expressions do not match it; its vocabulary is exact and used here.
 package tokenizers
 
 import "strings"

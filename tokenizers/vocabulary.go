@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is the most bytes of text that one call encodes.
-const MaxText = 1 << 30
+// MaxText is the most bytes of text that one call encodes. One word of that length takes
+// about 1 GB while it is merged.
+const MaxText = 1 << 25
 
 // added is a token outside the merges, found in text by its spelling.
 type added struct {
@@ -57,7 +58,11 @@ func finder(texts []string) (*regexp.Regexp, error) {
 	for i, t := range texts {
 		texts[i] = regexp.QuoteMeta(t)
 	}
-	return regexp.Compile(strings.Join(texts, "|"))
+	re, err := regexp.Compile(strings.Join(texts, "|"))
+	if err != nil { // never the error itself, which repeats all of texts
+		return nil, fmt.Errorf("%d added tokens are too many to find together", len(texts))
+	}
+	return re, nil
 }
 
 func (v *vocabulary) Encode(text string) ([]int32, error)        { return v.encodeAround(v.plain, text) }
@@ -116,6 +121,9 @@ func checkText(text string) error {
 
 // invalidUTF8 is the offset of the first byte of s that is not UTF-8, or -1.
 func invalidUTF8(s string) int {
+	if utf8.ValidString(s) {
+		return -1
+	}
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		if r == utf8.RuneError && n == 1 {
