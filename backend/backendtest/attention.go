@@ -1,0 +1,96 @@
+package backendtest
+
+import (
+	"math"
+
+	"unmask/backend"
+)
+
+func splitHeads(s *suite) {
+	for i, h := range []backend.Heads{{Heads: 1, HeadDim: 2}, {Heads: 3, HeadDim: 16}, {Heads: 2, HeadDim: 64}, {Heads: 4, HeadDim: 48}, {Heads: 5, HeadDim: 6}} {
+		const batch, length = 3, 9
+		width := h.Heads * h.HeadDim
+		qkv, q := s.random(12, 3*width), s.blank(12, width)
+		k, v := s.blank(batch, h.Heads, length, h.HeadDim), s.blank(batch, h.Heads, length, h.HeadDim)
+		angle := s.random(length, h.HeadDim/2)
+		cos := s.fill(func(i int) float32 { return float32(math.Cos(float64(angle.want()[i]))) }, length, h.HeadDim/2)
+		sin := s.fill(func(i int) float32 { return float32(math.Sin(float64(angle.want()[i]))) }, length, h.HeadDim/2)
+		pos := []int32{8, 0, 3, 5, 7, -1, 1, 2, 4, 6}
+		dev, ref := &backend.Rotary{Cos: cos.dev, Sin: sin.dev}, &backend.Rotary{Cos: cos.ref, Sin: sin.ref}
+		tolerance := func(int) float64 { return 16 * eps }
+		if i%3 == 1 {
+			dev, ref = nil, nil
+			tolerance = func(int) float64 { return 0 }
+		}
+		s.dev.SplitHeads(q.dev, k.dev, v.dev, qkv.dev, ragged, pos, h, dev)
+		s.ref.SplitHeads(q.ref, k.ref, v.ref, qkv.ref, ragged, pos, h, ref)
+		q.near(name("queries of %+v", h), tolerance)
+		k.near(name("keys of %+v", h), tolerance)
+		v.near(name("values of %+v", h), func(int) float64 { return 0 })
+	}
+}
+
+// attentionShapes are of different tiles: few and many rows, keys beside powers of two.
+var attentionShapes = []struct {
+	h      backend.Heads
+	length int
+	segs   []backend.Segment
+}{
+	{backend.Heads{Heads: 1, HeadDim: 1, Keys: 1}, 1, []backend.Segment{{Rows: 1}}},
+	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 40}, 40, []backend.Segment{{Rows: 40}}},
+	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 33}, 50, []backend.Segment{{Seq: 1, Rows: 3}, {Seq: 0, Row: 5, Rows: 17}}},
+	{backend.Heads{Heads: 3, HeadDim: 48, Keys: 257}, 257, []backend.Segment{{Seq: 2, Rows: 9}, {Seq: 0, Row: 9, Rows: 1}, {Seq: 2, Row: 11, Rows: 70}}},
+	{backend.Heads{Heads: 2, HeadDim: 32, Keys: 129}, 130, []backend.Segment{{Seq: 1, Rows: 5}, {Seq: 0, Row: 8, Rows: 2}}},
+	{backend.Heads{Heads: 3, HeadDim: 20, Keys: 19}, 19, []backend.Segment{{Seq: 0, Rows: 19}, {Seq: 1, Row: 19, Rows: 19}}},
+	{backend.Heads{Heads: 1, HeadDim: 100, Keys: 70}, 70, []backend.Segment{{Rows: 8}}},
+	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 600}, 600, []backend.Segment{{Seq: 1, Rows: 6}}},
+	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 90, Causal: true}, 90, []backend.Segment{{Rows: 90}}},
+	{backend.Heads{Heads: 1, HeadDim: 16, Keys: 300, Causal: true}, 300, []backend.Segment{{Seq: 1, Rows: 7, Pos: 250}, {Seq: 0, Row: 7, Rows: 3, Pos: 0}, {Seq: 1, Row: 12, Rows: 40, Pos: 120}}},
+	{backend.Heads{Heads: 2, HeadDim: 8, Keys: 12, Causal: true}, 40, []backend.Segment{{Rows: 1, Pos: 30}}},
+}
+
+func attention(s *suite) {
+	for _, c := range attentionShapes {
+		for _, sharp := range []float32{1, 8} { // 8: the softmax is nearly a maximum
+			width, batch, rows := c.h.Heads*c.h.HeadDim, 3, 0
+			for _, seg := range c.segs {
+				rows = max(rows, seg.Row+seg.Rows)
+			}
+			q := s.fill(func(i int) float32 { return sharp * s.normal(i) }, rows+2, width)
+			dst := s.blank(rows+2, width)
+			// Keys and values that are not attended are NaN: none may leak.
+			used := func(i int) float32 {
+				if i/c.h.HeadDim%c.length >= c.h.Keys {
+					return nan
+				}
+				return s.normal(i)
+			}
+			k := s.fill(used, batch, c.h.Heads, c.length, c.h.HeadDim)
+			v := s.fill(used, batch, c.h.Heads, c.length, c.h.HeadDim)
+			s.dev.Attention(dst.dev, q.dev, k.dev, v.dev, c.segs, c.h)
+			s.ref.Attention(dst.ref, q.ref, k.ref, v.ref, c.segs, c.h)
+			// Logits have error sharp*sqrt(headDim)*eps or so, which softmax passes on.
+			tolerance := 16 * eps * (4 + float64(sharp)*math.Sqrt(float64(c.h.HeadDim))) * top(v.want())
+			dst.near(name("%+v %v", c.h, c.segs), func(int) float64 { return tolerance })
+		}
+	}
+}
+
+// attentionAlone: a row has the same bits alone, in a part of its segment and in a batch.
+func attentionAlone(s *suite) {
+	for _, h := range []backend.Heads{{Heads: 3, HeadDim: 64, Keys: 100}, {Heads: 2, HeadDim: 48, Keys: 257}, {Heads: 2, HeadDim: 20, Keys: 77, Causal: true}} {
+		const batch, rows = 2, 75
+		width := h.Heads * h.HeadDim
+		q, all := s.random(batch*rows, width), s.blank(batch*rows, width)
+		k, v := s.random(batch, h.Heads, h.Keys, h.HeadDim), s.random(batch, h.Heads, h.Keys, h.HeadDim)
+		s.dev.Attention(all.dev, q.dev, k.dev, v.dev, []backend.Segment{{Seq: 0, Rows: rows}, {Seq: 1, Row: rows, Rows: rows}}, h)
+		want := all.got()
+		for at, n := 0, 1; at < rows; at, n = at+n, n+5 {
+			n = min(n, rows-at)
+			part, got := s.random(n, width), s.blank(n, width)
+			part.write(q.want()[(rows+at)*width : (rows+at+n)*width])
+			s.dev.Attention(got.dev, part.dev, k.dev, v.dev, []backend.Segment{{Seq: 1, Rows: n, Pos: at}}, h)
+			same(s, name("%+v, %d rows from %d", h, n, at), got.got(), want[(rows+at)*width:(rows+at+n)*width])
+		}
+	}
+}

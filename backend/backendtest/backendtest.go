@@ -1,0 +1,227 @@
+// Package backendtest runs every kernel of a device against the reference device
+// (package plain), so a new device is done when Run passes:
+//
+//	func TestDevice(t *testing.T) { backendtest.Run(t, func() backend.Backend { return mine.New() }) }
+//
+// Shapes are odd on purpose: one row, one column, sizes beside and beyond any tile, ragged
+// segments. Rows that a call does not mean hold NaN before it and must after it.
+// Tolerances follow from the norms of the factors and the float32 epsilon. A row must have
+// the same bits alone and in any batch.
+package backendtest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/backend/plain"
+)
+
+// Run tests all kernels of the device that open returns. Each test opens its own.
+func Run(t *testing.T, open func() backend.Backend) {
+	for _, c := range []struct {
+		name string
+		test func(*suite)
+	}{
+		{"Memory", memory}, {"Engine", engine}, {"Misuse", misuse},
+		{"Linear", linear}, {"LinearAlone", linearAlone},
+		{"LayerNorm", layerNorm}, {"Activate", activate}, {"Modulate", modulate}, {"GateAdd", gateAdd},
+		{"Rows", rowCopies},
+		{"SplitHeads", splitHeads}, {"Attention", attention}, {"AttentionAlone", attentionAlone},
+		{"HeadStats", headStats}, {"HeadSample", headSample}, {"HeadVisit", headVisit},
+		{"HeadAlone", headAlone}, {"HeadExtremes", headExtremes}, {"HeadUndefined", headUndefined},
+		{"Conv", conv}, {"ConvAlone", convAlone}, {"GroupNorm", groupNorm}, {"Pool", pool},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.test(&suite{T: t, dev: open(), ref: plain.New(), rand: rand.New(rand.NewPCG(1, 2))})
+		})
+	}
+}
+
+// eps is the distance from 1 to the next float32.
+const eps = 1.0 / (1 << 23)
+
+var nan = float32(math.NaN())
+
+type suite struct {
+	*testing.T
+	dev, ref backend.Backend
+	rand     *rand.Rand
+}
+
+// twin is a tensor that lives on both devices.
+type twin struct {
+	s        *suite
+	dev, ref *tensor.Dense
+}
+
+// fill returns a tensor of the values of f.
+func (s *suite) fill(f func(i int) float32, shape ...int) twin {
+	t := twin{s, s.dev.New(shape...), s.ref.New(shape...)}
+	data := make([]float32, t.ref.DataSize())
+	for i := range data {
+		data[i] = f(i)
+	}
+	t.write(data)
+	return t
+}
+
+func (s *suite) normal(int) float32 { return float32(s.rand.NormFloat64()) }
+
+// random returns a tensor of normal deviates.
+func (s *suite) random(shape ...int) twin { return s.fill(s.normal, shape...) }
+
+// rows returns a matrix of random rows, and two of NaN after them.
+func (s *suite) rows(rows, width int) twin {
+	return s.fill(func(i int) float32 {
+		if i >= rows*width {
+			return nan
+		}
+		return s.normal(i)
+	}, rows+2, width)
+}
+
+// blank returns a tensor full of NaN, to be written.
+func (s *suite) blank(shape ...int) twin {
+	return s.fill(func(int) float32 { return nan }, shape...)
+}
+
+func (t twin) write(data []float32) {
+	t.s.dev.Write(t.dev, 0, data)
+	t.s.ref.Write(t.ref, 0, data)
+}
+
+// got is what the device holds, want what the reference device does.
+func (t twin) got() []float32 {
+	x := make([]float32, t.dev.DataSize())
+	t.s.dev.Read(x, t.dev, 0)
+	return x
+}
+
+func (t twin) want() []float32 { return t.ref.Float32s() }
+
+// row is a row of the reference.
+func (t twin) row(i int) []float32 {
+	w := backend.Width(t.ref)
+	return t.want()[i*w : (i+1)*w]
+}
+
+// near compares all values, those no kernel may touch included; NaN equals NaN.
+func (t twin) near(what string, tolerance func(i int) float64) {
+	t.s.Helper()
+	near(t.s.T, what, t.got(), t.want(), tolerance)
+}
+
+func near(t testing.TB, what string, got, want []float32, tolerance func(i int) float64) {
+	t.Helper()
+	for i, w := range want {
+		g := got[i]
+		if g == w || g != g && w != w {
+			continue
+		}
+		if d := math.Abs(float64(g) - float64(w)); !(d <= tolerance(i)) {
+			require.Failf(t, what, "value %d is %v, the reference %v: off by %.3g, allowed %.3g", i, g, w, d, tolerance(i))
+		}
+	}
+}
+
+// same compares bit for bit.
+func same(t testing.TB, what string, got, want []float32) {
+	t.Helper()
+	for i, w := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(w) {
+			require.Failf(t, what, "value %d is %v, not %v bit for bit", i, got[i], w)
+		}
+	}
+}
+
+func relative(want []float32, ulps float64) func(int) float64 {
+	return func(i int) float64 { return ulps * eps * math.Abs(float64(want[i])) }
+}
+
+func norm(x []float32) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
+}
+
+func top(x []float32) float64 {
+	var m float64
+	for _, v := range x {
+		m = max(m, math.Abs(float64(v)))
+	}
+	return m
+}
+
+func name(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+
+func memory(s *suite) {
+	x := s.dev.New(5, 3)
+	got := make([]float32, 15)
+	s.dev.Read(got, x, 0)
+	require.Equal(s, make([]float32, 15), got, "a new tensor is zero")
+	s.dev.Write(x, 2, []float32{1, 2, 3, 4})
+	s.dev.Read(got[:6], x, 1)
+	require.Equal(s, []float32{0, 0, 0, 1, 2, 3}, got[:6])
+	require.Equal(s, tensor.Shape{5, 3}, x.Shape())
+	require.NotEmpty(s, s.dev.Name())
+}
+
+// engine checks that gorgonia's operations run on tensors of the device.
+func engine(s *suite) {
+	if !s.dev.AllocAccessible() {
+		s.Skip("gorgonia's own operations need memory that Go can reach")
+	}
+	a, b := s.random(7, 33), s.random(33, 5)
+	got, err := tensor.MatMul(a.dev, b.dev)
+	require.NoError(s, err)
+	want, err := tensor.MatMul(a.ref, b.ref)
+	require.NoError(s, err)
+	near(s, "MatMul", got.Data().([]float32), want.Data().([]float32), func(int) float64 { return 64 * eps * 7 })
+	sum, err := tensor.Add(a.dev, a.dev)
+	require.NoError(s, err)
+	for i, v := range a.want() {
+		require.Equal(s, 2*v, sum.Data().([]float32)[i])
+	}
+}
+
+// misuse checks that shapes that do not fit panic and name the kernel.
+func misuse(s *suite) {
+	x, y := s.dev.New(4, 8), s.dev.New(4, 9)
+	w := s.dev.Pack(8, 8, backend.F32, func(int, []float32) {})
+	for kernel, call := range map[string]func(){
+		"Linear":     func() { s.dev.Linear(y, x, 4, w, backend.Epilogue{}) },
+		"LayerNorm":  func() { s.dev.LayerNorm(x, x, 5, backend.Norm{}) },
+		"Activate":   func() { s.dev.Activate(x, 5, backend.ReLU) },
+		"Modulate":   func() { s.dev.Modulate(x, y, y, nil) },
+		"GateAdd":    func() { s.dev.GateAdd(x, x, x, []backend.Segment{{Seq: 4, Rows: 1}}) },
+		"Gather":     func() { s.dev.Gather(x, x, []int32{4}) },
+		"AddRows":    func() { s.dev.AddRows(x, x, []int32{-1}) },
+		"Scatter":    func() { s.dev.Scatter(x, y, []int32{1}) },
+		"SplitHeads": func() { s.dev.SplitHeads(x, x, x, x, nil, nil, backend.Heads{Heads: 1, HeadDim: 8}, nil) },
+		"Attention":  func() { s.dev.Attention(x, x, x, x, nil, backend.Heads{Heads: 1, HeadDim: 8, Keys: 1}) },
+		"HeadStats":  func() { s.dev.HeadStats(x, 4, backend.Head{W: w, Classes: 9}, &backend.HeadStats{}) },
+		"HeadSample": func() { s.dev.HeadSample(x, 4, backend.Head{W: w, Classes: 8}, &backend.HeadDraw{}) },
+		"HeadVisit":  func() { s.dev.HeadVisit(y, 4, backend.Head{W: w, Classes: 8}, func(int, []float32) {}) },
+		"Conv":       func() { s.dev.Conv(x, x, backend.ConvShape{}, w, backend.ConvInput{}, backend.Epilogue{}) },
+		"GroupNorm":  func() { s.dev.GroupNorm(x, x, x, 1, 4, 8, 3, backend.Norm{}) },
+		"Pool":       func() { s.dev.Pool(x, x, backend.ConvShape{}, backend.Max) },
+		"Write":      func() { s.dev.Write(x, 3, make([]float32, 9)) },
+		"Read":       func() { s.dev.Read(make([]float32, 9), x, 3) },
+	} {
+		func() {
+			defer func() {
+				s.Helper()
+				require.Contains(s, fmt.Sprint(recover()), kernel)
+			}()
+			call()
+		}()
+	}
+}
