@@ -22,8 +22,9 @@ const (
 // Parse reads a Hugging Face tokenizer.json whose model is byte-level BPE: model BPE,
 // pre-tokenizer and decoder ByteLevel, no normalizer. Any setting that would give other ids
 // than Hugging Face's tokenizers is an error that names it. Ids must be 0 ... n-1, each used
-// once, and every merge must join two tokens into a third. Truncation and padding belong
-// to the caller and are not applied.
+// once, and every merge must join two tokens into a third. Added tokens that the file does
+// not call special are found by Encode too. Truncation and padding belong to the caller
+// and are not applied.
 func Parse(data []byte) (Tokenizer, error) {
 	v, err := parse(data)
 	if err != nil {

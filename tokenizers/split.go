@@ -25,11 +25,11 @@ func wordLen(text string) int {
 		start = 1
 	}
 	first, size := utf8.DecodeRuneInString(text[start:])
-	if size > 0 && classOf(first) != space {
-		class, n := classOf(first), start+size
+	if size > 0 && classOf(first) != space { // size 0: text is one space
+		run, n := classOf(first), start+size
 		for n < len(text) {
 			r, size := utf8.DecodeRuneInString(text[n:])
-			if classOf(r) != class {
+			if classOf(r) != run {
 				break
 			}
 			n += size

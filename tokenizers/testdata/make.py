@@ -2,8 +2,9 @@
 
     python3 make.py R50K
 
-R50K has GPT-2's 50256 merged tokens in the order of ids, one in base64 a line. demo.json is the
-tokenizer of the demo text model. bytes.json is trained here: all 256 bytes, 60 merges, a mask.
+R50K has GPT-2's 50256 merged tokens in the order of ids, one a line in base64 (as OpenAI's
+r50k_base.tiktoken). demo.json is the tokenizer of the demo text model. bytes.json is trained here:
+all 256 bytes, 60 merges, a mask.
 """
 import base64, json, random, sys
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -30,7 +31,7 @@ def alphabet():
 
 
 def gpt2(path):
-    raw = [base64.b64decode(line) for line in open(path)]
+    raw = [base64.b64decode(line.split()[0]) for line in open(path)]
     rank = {t: i for i, t in enumerate(raw)}
     show = lambda t: "".join(ALPHABET[b] for b in t)
     merges = []
