@@ -4,6 +4,8 @@
 // A Sampler says what it Needs, the denoising loop computes that for the whole batch
 // in one pass over the output head, and then each sequence Chooses for itself. An
 // order by position alone needs nothing, so the head runs at the chosen rows only.
+//
+// To add a rule, write an Order: Needs and Rank, most often one call of View.Top.
 package samplers
 
 import "unmask/internal/philox"
@@ -17,23 +19,29 @@ type Need struct {
 	Logits  bool    // View.Visit may be called
 }
 
-// View is one sequence before a step. Slices are valid during the call.
+// View is one sequence before a step. Slices are valid during the call and must not be
+// changed.
 type View struct {
 	Tokens      []int32 // Mask where masked
 	Mask        int32
+	Classes     int   // outcomes 0..Classes-1 can be drawn
 	Shape       []int // of the sequence: [length] or [height, width]
 	Step, Steps int   // n, from 1, and N
 	Quota       int   // how many positions the schedule opens at this step
-	Masked      []int // masked positions, ascending
+	Masked      []int // masked positions that may open now, ascending
 
 	// What was needed, a value for each of Masked.
 	LogMoment, Entropy, P1, P2, LogP []float64
 	Arg, Token                       []int32
 
-	// Visit hands over the logits (before normalising, outcomes first) of each of Masked.
+	// Visit hands over the logits (before normalising, outcomes first) of each of Masked,
+	// perhaps from several goroutines.
 	Visit func(visit func(i int, logits []float32)) error
 
-	Rand philox.Stream // of this sequence and step
+	Rand  philox.Stream // of this sequence and step
+	Noise philox.Use    // the use that Gumbel and Uniform draw from
+
+	scratch *scratch
 }
 
 // Opening is a sampler's choice.
@@ -56,4 +64,81 @@ type Sampler interface {
 type Order interface {
 	Needs(step, steps int) Need
 	Rank(v *View, k int) []int
+}
+
+// A Sampler, or an Order, may have these abilities too; see As.
+type (
+	// Planner decides itself how many positions a step opens. Plan says how many steps the
+	// loop may take at most, from those asked for (0: no wish) and the positions to
+	// open; the loop ends earlier when nothing is masked.
+	Planner interface {
+		Plan(steps, free int) (int, error)
+	}
+	// Clock tells models that depend on time the time before a step, from 1 (all masked)
+	// to 0. Otherwise it is the fraction of positions that are masked.
+	Clock interface {
+		Time(step, steps int) float64
+	}
+	// Blocker opens the free positions in so many blocks of equal size, left to right:
+	// View.Masked, Quota, Step and Steps are then those of one block.
+	Blocker interface {
+		Blocks(free int) int
+	}
+	// Uncached cannot have intermediate stages, and says why.
+	Uncached interface {
+		Uncached() string
+	}
+	// Checker rejects parameters out of range, in one line.
+	Checker interface {
+		Check() error
+	}
+	// Wrapper is a rule around others.
+	Wrapper interface {
+		Unwrap() []any
+	}
+)
+
+// As finds an ability of a sampler or order or, depth first, of those that it wraps.
+func As[T any](rule any) (T, bool) {
+	if t, ok := rule.(T); ok {
+		return t, true
+	}
+	if w, ok := rule.(Wrapper); ok {
+		for _, inner := range w.Unwrap() {
+			if t, ok := As[T](inner); ok {
+				return t, true
+			}
+		}
+	}
+	var none T
+	return none, false
+}
+
+// Check asks a rule and all that it wraps.
+func Check(rule any) error {
+	if c, ok := rule.(Checker); ok {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	if w, ok := rule.(Wrapper); ok {
+		for _, inner := range w.Unwrap() {
+			if err := Check(inner); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// With is what both need. Two different exponents cannot be had in one pass: the larger
+// one is taken, and Hybrid.Check refuses such pairs.
+func (n Need) With(m Need) Need {
+	return Need{
+		Beta:    max(n.Beta, m.Beta),
+		Entropy: n.Entropy || m.Entropy,
+		Top:     n.Top || m.Top,
+		Draw:    n.Draw || m.Draw,
+		Logits:  n.Logits || m.Logits,
+	}
 }

@@ -46,6 +46,11 @@ func (s Stream) Bits(position int, use Use) [4]uint32 {
 	return Block([4]uint32{uint32(position), s.Step, s.Sequence, uint32(use)}, [2]uint32{uint32(s.Seed), uint32(s.Seed >> 32)})
 }
 
+// Words returns 128 random bits of one of 2^24 blocks for a position and use; block 0 is Bits.
+func (s Stream) Words(position int, use Use, block int) [4]uint32 {
+	return s.Bits(position, use|Use(block)<<8)
+}
+
 // Uniform returns a number in (0, 1), never 0 or 1: 52 random bits and a half.
 func (s Stream) Uniform(position int, use Use) float64 {
 	b := s.Bits(position, use)

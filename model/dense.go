@@ -1,0 +1,200 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"sync"
+)
+
+// Dense are Marginals over an explicit matrix of logits: oracle models, tests.
+type Dense struct {
+	Logits  []float32 // [rows, Columns]; log-probabilities are logits too
+	Columns int
+	Classes int // the first of Columns that are outcomes; 0 means all
+
+	rows scratchRows
+}
+
+// Stats reduces the rows asked for.
+func (d *Dense) Stats(rows []int32, s *Stats) error {
+	for i, r := range rows {
+		if err := ReduceRow(d.row(r)[:d.classes()], s, i); err != nil {
+			return &RowError{Row: r, Err: err}
+		}
+	}
+	return nil
+}
+
+// Sample draws a token for each of the rows.
+func (d *Dense) Sample(rows []int32, w *Draw) error {
+	for i, r := range rows {
+		if err := DrawRow(d.row(r)[:d.classes()], w, i); err != nil {
+			return &RowError{Row: r, Err: err}
+		}
+	}
+	return nil
+}
+
+// Visit hands over copies of rows, one after another.
+func (d *Dense) Visit(rows []int32, visit func(i int, logits []float32)) error {
+	buffer := d.rows.get(d.Columns)
+	defer d.rows.put(buffer)
+	for i, r := range rows {
+		copy(buffer.x, d.row(r))
+		visit(i, buffer.x)
+	}
+	return nil
+}
+
+func (d *Dense) row(r int32) []float32 {
+	return d.Logits[int(r)*d.Columns : (int(r)+1)*d.Columns]
+}
+
+func (d *Dense) classes() int {
+	if d.Classes == 0 {
+		return d.Columns
+	}
+	return d.Classes
+}
+
+// RowError says that one row's marginal is not a distribution. A loop that knows which
+// sequence and position the row is tells its user so.
+type RowError struct {
+	Row int32 // sequence of the batch * Length + position
+	Err error
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Err) }
+
+// Unwrap returns what is wrong with the row.
+func (e *RowError) Unwrap() error { return e.Err }
+
+// ReduceRow computes the reductions that s wants of one row of logits, outcomes only, and
+// stores them at index i. Sums are float64, in index order.
+func ReduceRow(logits []float32, s *Stats, i int) error {
+	top, second, arg := largest(logits)
+	sum := 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - top)
+	}
+	if err := finite(logits, top, sum); err != nil {
+		return err
+	}
+	if s.LogSum != nil {
+		s.LogSum[i] = top + math.Log(sum)
+	}
+	if s.P1 != nil {
+		s.P1[i] = 1 / sum
+	}
+	if s.P2 != nil {
+		s.P2[i] = math.Exp(second-top) / sum
+	}
+	if s.Arg != nil {
+		s.Arg[i] = arg
+	}
+	if s.Entropy != nil {
+		mean := 0.0
+		for _, l := range logits {
+			if e := float64(l) - top; e > -700 { // exp(-700)*700 is nothing, and -Inf*0 no number
+				mean += math.Exp(e) * e
+			}
+		}
+		s.Entropy[i] = math.Log(sum) - mean/sum
+	}
+	if s.LogMoment != nil {
+		moment := 0.0
+		for _, l := range logits {
+			moment += math.Exp(s.Beta * (float64(l) - top))
+		}
+		s.LogMoment[i] = math.Log(moment) - s.Beta*math.Log(sum)
+	}
+	return nil
+}
+
+// DrawRow draws the token of row i of w from one row of logits, outcomes only: the first
+// outcome at which the cumulative sum of p^Power exceeds Uniform[i] of the whole.
+func DrawRow(logits []float32, w *Draw, i int) error {
+	top, _, arg := largest(logits)
+	power := w.Power
+	if power == 0 {
+		power = 1
+	}
+	sum, whole := 0.0, 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - top)
+		whole += math.Exp(power * (float64(l) - top))
+	}
+	if err := finite(logits, top, sum); err != nil {
+		return err
+	}
+	token, target := arg, w.Uniform[i]*whole
+	for x, l := range logits {
+		// An outcome without weight is never drawn, not even where rounding ends the sum early.
+		if e := math.Exp(power * (float64(l) - top)); e > 0 {
+			token = int32(x)
+			if target -= e; target < 0 {
+				break
+			}
+		}
+	}
+	w.Token[i] = token
+	if w.LogP != nil {
+		w.LogP[i] = float64(logits[token]) - top - math.Log(sum)
+	}
+	return nil
+}
+
+// largest returns the two largest logits and the lowest index of the largest.
+func largest(logits []float32) (top, second float64, arg int32) {
+	top, second = math.Inf(-1), math.Inf(-1)
+	for x, l := range logits {
+		switch l := float64(l); {
+		case l > top:
+			top, second, arg = l, top, int32(x)
+		case l > second:
+			second = l
+		}
+	}
+	return top, second, arg
+}
+
+// finite names what makes a row no distribution.
+func finite(logits []float32, top, sum float64) error {
+	switch {
+	case math.IsInf(top, 1):
+		return fmt.Errorf("a logit is +Inf, want finite numbers or -Inf")
+	case math.IsInf(top, -1) && !anyNaN(logits):
+		return fmt.Errorf("no outcome is possible, want one logit at least above -Inf")
+	case math.IsNaN(sum):
+		return fmt.Errorf("a logit is NaN, want finite numbers or -Inf")
+	}
+	return nil
+}
+
+func anyNaN(logits []float32) bool {
+	for _, l := range logits {
+		if l != l {
+			return true
+		}
+	}
+	return false
+}
+
+// scratchRows lends rows to goroutines.
+type scratchRows struct{ pool sync.Pool }
+
+type scratchRow struct{ x []float32 }
+
+func (s *scratchRows) get(n int) *scratchRow {
+	r, _ := s.pool.Get().(*scratchRow)
+	if r == nil {
+		r = new(scratchRow)
+	}
+	if cap(r.x) < n {
+		r.x = make([]float32, n)
+	}
+	r.x = r.x[:n]
+	return r
+}
+
+func (s *scratchRows) put(r *scratchRow) { s.pool.Put(r) }

@@ -1,0 +1,182 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+)
+
+// Filter changes marginals: bans and biases first, then temperature, then top-k, then
+// top-p, as Hugging Face's generation does. The zero Filter changes nothing.
+type Filter struct {
+	Temperature float64           // p^(1/T), normalised; 0 means 1
+	TopK        int               // only the k most probable outcomes; 0 means all
+	TopP        float64           // only the fewest whose sum is at least p; 0 means all
+	Ban         []int32           // outcomes that never are drawn
+	Bias        map[int32]float32 // added to logits
+	// Adjust, when not nil, may change the logits (outcomes only) of a row before all else,
+	// perhaps from several goroutines. Row is sequence*Length + position of the batch.
+	Adjust func(row int32, logits []float32)
+}
+
+// None says whether the filter changes nothing.
+func (f *Filter) None() bool {
+	return (f.Temperature == 0 || f.Temperature == 1) && f.TopK == 0 && (f.TopP == 0 || f.TopP == 1) &&
+		len(f.Ban) == 0 && len(f.Bias) == 0 && f.Adjust == nil
+}
+
+// Check wants parameters in range for a model of so many outcomes.
+func (f *Filter) Check(tokens int) error {
+	switch {
+	case !(f.Temperature >= 0) || f.Temperature > 0 && f.Temperature < 1e-3 || f.Temperature > 1e3:
+		return fmt.Errorf("temperature %v, want 0.001 to 1000", f.Temperature)
+	case f.TopK < 0:
+		return fmt.Errorf("top-k %d, want at least 1", f.TopK)
+	case !(f.TopP >= 0) || f.TopP > 1:
+		return fmt.Errorf("top-p %v, want more than 0 and at most 1", f.TopP)
+	}
+	for _, t := range f.Ban {
+		if t < 0 || int(t) >= tokens {
+			return fmt.Errorf("banned token %d, want 0 to %d", t, tokens-1)
+		}
+	}
+	worst := int32(-1) // the error must not depend on map order
+	for t, b := range f.Bias {
+		if (t < 0 || int(t) >= tokens || b != b || math.IsInf(float64(b), 1)) && (worst == -1 || t < worst) {
+			worst = t
+		}
+	}
+	if worst != -1 {
+		return fmt.Errorf("bias %v of token %d, want a number, of tokens 0 to %d", f.Bias[worst], worst, tokens-1)
+	}
+	return nil
+}
+
+// Filtered are the marginals of another with a filter on them, a row at a time: there is
+// no buffer of positions x outcomes.
+type Filtered struct {
+	Of      Marginals
+	Filter  *Filter
+	Classes int // outcomes: the first columns of a row
+
+	rows  scratchRows
+	mutex sync.Mutex
+	err   error
+}
+
+// Stats reduces the filtered rows.
+func (f *Filtered) Stats(rows []int32, s *Stats) error {
+	return f.each(rows, func(i int, logits []float32) error { return ReduceRow(logits, s, i) })
+}
+
+// Sample draws from the filtered rows.
+func (f *Filtered) Sample(rows []int32, d *Draw) error {
+	return f.each(rows, func(i int, logits []float32) error { return DrawRow(logits, d, i) })
+}
+
+// Visit hands over the filtered rows, outcomes only.
+func (f *Filtered) Visit(rows []int32, visit func(i int, logits []float32)) error {
+	return f.each(rows, func(i int, logits []float32) error { visit(i, logits); return nil })
+}
+
+func (f *Filtered) each(rows []int32, do func(i int, logits []float32) error) error {
+	f.err = nil
+	err := f.Of.Visit(rows, func(i int, logits []float32) {
+		logits = logits[:f.Classes]
+		err := f.apply(rows[i], logits)
+		if err == nil {
+			err = do(i, logits)
+		}
+		if err == nil {
+			return
+		}
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		// The lowest row's error, whatever goroutine was first.
+		if e, ok := f.err.(*RowError); !ok || rows[i] < e.Row {
+			f.err = &RowError{Row: rows[i], Err: err}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return f.err
+}
+
+func (f *Filtered) apply(row int32, logits []float32) error {
+	o := f.Filter
+	if anyNaN(logits) {
+		return fmt.Errorf("a logit is NaN, want finite numbers or -Inf")
+	}
+	if o.Adjust != nil {
+		o.Adjust(row, logits)
+	}
+	for t, b := range o.Bias {
+		logits[t] += b
+	}
+	for _, t := range o.Ban {
+		logits[t] = float32(math.Inf(-1))
+	}
+	if o.Temperature != 0 && o.Temperature != 1 {
+		for x, l := range logits {
+			logits[x] = float32(float64(l) / o.Temperature)
+		}
+	}
+	if o.TopK == 0 && (o.TopP == 0 || o.TopP == 1) {
+		return nil
+	}
+	sorted := f.rows.get(len(logits))
+	defer f.rows.put(sorted)
+	copy(sorted.x, logits)
+	slices.SortFunc(sorted.x, func(a, b float32) int {
+		switch {
+		case a > b:
+			return -1
+		case a < b:
+			return 1
+		}
+		return 0
+	})
+	keep := sorted.x
+	if o.TopK > 0 {
+		keep = keep[:min(o.TopK, len(keep))]
+	}
+	if o.TopP > 0 && o.TopP < 1 {
+		keep = keep[:nucleus(keep, o.TopP)]
+	}
+	cut(logits, keep)
+	return nil
+}
+
+// nucleus is how many of sorted logits have a sum of at least p of the whole.
+func nucleus(sorted []float32, p float64) int {
+	top, whole := float64(sorted[0]), 0.0
+	for _, l := range sorted {
+		whole += math.Exp(float64(l) - top)
+	}
+	sum := 0.0
+	for n, l := range sorted {
+		if sum += math.Exp(float64(l) - top); sum >= p*whole {
+			return n + 1
+		}
+	}
+	return len(sorted)
+}
+
+// cut forbids all but the kept outcomes. Of those equal to the smallest kept, the lowest
+// indices stay.
+func cut(logits, keep []float32) {
+	smallest := keep[len(keep)-1]
+	equal := 0
+	for i := len(keep) - 1; i >= 0 && keep[i] == smallest; i-- {
+		equal++
+	}
+	for x, l := range logits {
+		if l == smallest && equal > 0 {
+			equal--
+		} else if l <= smallest {
+			logits[x] = float32(math.Inf(-1))
+		}
+	}
+}

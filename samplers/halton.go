@@ -1,0 +1,91 @@
+package samplers
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// Halton is the fixed order of a low-discrepancy sequence (Besnier et al. 2025; Hayakawa et
+// al. 2025, appendix "Hybrid algorithm" for one dimension). It spreads positions so that
+// those of a step say little about each other.
+type Halton struct{}
+
+// Needs nothing: positions come first.
+func (Halton) Needs(int, int) Need { return Need{} }
+
+// Rank returns the first k masked positions of the order of v.Shape.
+func (Halton) Rank(v *View, k int) []int {
+	ranked := v.Ints(min(k, len(v.Masked)))[:0]
+	low, high := 0, 0
+	if n := len(v.Masked); n > 0 {
+		low, high = v.Masked[0], v.Masked[n-1]
+	}
+	for _, p := range HaltonOrder(v.Shape...) {
+		if len(ranked) == cap(ranked) {
+			break
+		}
+		// Masked has every masked position between its ends; block by block there are others.
+		if int(p) >= low && int(p) <= high && v.Tokens[p] == v.Mask {
+			ranked = append(ranked, int(p))
+		}
+	}
+	return ranked
+}
+
+var haltonOrders sync.Map // [2]int -> []int32
+
+// HaltonOrder is the order of all positions of [length] or [height, width], each exactly
+// once; the slice is shared and must not be changed.
+//
+// One dimension: the base-2 radical inverse of 1, 2, 3, ... scaled to the length, first
+// occurrences. Two: point k is (phi2(k), phi3(k)), its cell (floor(height*phi2),
+// floor(width*phi3)), first occurrences. Points are drawn until every cell is covered, in
+// exact arithmetic.
+func HaltonOrder(shape ...int) []int32 {
+	key := [2]int{shape[0], 1}
+	if len(shape) == 2 {
+		key[1] = shape[1]
+	}
+	if o, ok := haltonOrders.Load(key); ok {
+		return o.([]int32)
+	}
+	o, _ := haltonOrders.LoadOrStore(key, haltonOrder(key[0], key[1]))
+	return o.([]int32)
+}
+
+func haltonOrder(height, width int) []int32 {
+	order := make([]int32, 0, height*width)
+	seen := make([]bool, height*width)
+	inverse3 := radicalInverse3()
+	for k := uint32(1); len(order) < len(seen); k++ {
+		cell := int(uint64(height)*uint64(bits.Reverse32(k))>>32) * width
+		if width > 1 {
+			cell += inverse3(width)
+		}
+		if !seen[cell] {
+			seen[cell] = true
+			order = append(order, int32(cell))
+		}
+	}
+	return order
+}
+
+// radicalInverse3 counts 1, 2, 3, ... in base 3 and returns floor(n*phi3(k)) at each call,
+// from the digits as an integer over 3^20.
+func radicalInverse3() func(n int) int {
+	const digits, whole = 20, 3486784401 // 3^20
+	var digit [digits]uint8
+	var value uint64
+	return func(n int) int {
+		for place, i := uint64(whole/3), 0; i < digits; place, i = place/3, i+1 {
+			if digit[i] < 2 {
+				digit[i]++
+				value += place
+				break
+			}
+			digit[i] = 0
+			value -= 2 * place
+		}
+		return int(uint64(n) * value / whole)
+	}
+}

@@ -1,0 +1,103 @@
+package samplers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Options are the parameters that samplers have. Zero means the authors' default.
+type Options struct {
+	Alpha float64 // Gumbel temperature of maskgit, moment, u-moment, temp, hybrid: 6
+	Gamma float64 // exponent that tokens are drawn with, for an order on its own: 1
+	Bits  int     // of vanilla's arithmetic, 32 or 64: 64
+}
+
+// Info describes a sampler by its name.
+type Info struct {
+	Name   string
+	Line   string   // what it does
+	Paper  string   // whose it is
+	Params []string // keys that Parse takes in parentheses
+	Inner  string   // what may stand in parentheses, such as "an order"; "" for nothing
+}
+
+// entry builds an Order or a Sampler.
+type entry struct {
+	Info
+	build func(o Options, inner []any) (any, error)
+}
+
+const hayakawa = "Hayakawa et al. 2025, Demystifying MaskGIT Sampler and Beyond"
+
+var registry = []entry{
+	{Info{"random", "uniformly random positions", hayakawa, []string{"gamma"}, ""},
+		func(o Options, _ []any) (any, error) { return Random{}, nil }},
+	{Info{"vanilla", "each position opens by its own coin", "Sahoo et al. 2024, MDLM; Deschenaux and Gulcehre 2024, SDTT", []string{"bits"}, ""},
+		func(o Options, _ []any) (any, error) { return Vanilla{Bits: o.Bits}, nil }},
+	{Info{"maskgit", "draws everywhere, keeps the most confident", "Chang et al. 2022, MaskGIT", []string{"alpha"}, ""},
+		func(o Options, _ []any) (any, error) { return MaskGIT{Alpha: o.Alpha}, nil }},
+	{Info{"moment", "maskgit's equal that chooses first: moment order, tokens from p^beta", hayakawa, []string{"alpha"}, ""},
+		func(o Options, _ []any) (any, error) {
+			return ChooseThenSample{Order: Moment{o.Alpha}, Alpha: orDefault(o.Alpha, DefaultAlpha)}, nil
+		}},
+	{Info{"u-moment", "moment order, tokens from p", hayakawa, []string{"alpha", "gamma"}, ""},
+		func(o Options, _ []any) (any, error) { return Moment{o.Alpha}, nil }},
+	{Info{"temp", "random positions, tokens from p^beta", hayakawa, []string{"alpha"}, ""},
+		func(o Options, _ []any) (any, error) {
+			return ChooseThenSample{Order: Random{}, Alpha: orDefault(o.Alpha, DefaultAlpha)}, nil
+		}},
+	{Info{"halton", "a fixed order that spreads over text or image", "Besnier et al. 2025, Halton Scheduler", []string{"gamma"}, ""},
+		func(o Options, _ []any) (any, error) { return Halton{}, nil }},
+	{Info{"hybrid", "halton first, u-moment more and more; or two orders of your own", hayakawa, []string{"alpha", "gamma"}, "two orders"},
+		func(o Options, inner []any) (any, error) {
+			h := Hybrid{Exploit: Moment{o.Alpha}}
+			switch len(inner) {
+			case 0:
+				return h, nil
+			case 2:
+			default:
+				return nil, fmt.Errorf("hybrid takes two orders or none, found %d", len(inner))
+			}
+			var err error
+			if h.Explore, err = order("hybrid", inner[0]); err != nil {
+				return nil, err
+			}
+			h.Exploit, err = order("hybrid", inner[1])
+			return h, err
+		}},
+}
+
+// List describes all samplers, the paper's first.
+func List() []Info {
+	var out []Info
+	for _, e := range registry {
+		out = append(out, e.Info)
+	}
+	return out
+}
+
+// order takes what is, or stands for, an order.
+func order(where string, rule any) (Order, error) {
+	switch r := rule.(type) {
+	case Order:
+		return r, nil
+	case ChooseThenSample:
+		return r.Order, nil
+	}
+	return nil, fmt.Errorf("%s takes an order, found a sampler that is more than one", where)
+}
+
+// sampler makes an order a sampler.
+func sampler(rule any, gamma float64) Sampler {
+	if o, ok := rule.(Order); ok {
+		return ChooseThenSample{Order: o, Gamma: gamma}
+	}
+	return rule.(Sampler)
+}
+
+// unknown is the error for a name that nothing has.
+func unknown(kind, name string, known []string) error {
+	slices.Sort(known)
+	return fmt.Errorf("unknown %s %q, want one of %s", kind, name, strings.Join(known, ", "))
+}

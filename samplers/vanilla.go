@@ -1,0 +1,150 @@
+package samplers
+
+import (
+	"fmt"
+	"math"
+
+	"unmask/internal/philox"
+)
+
+// Vanilla opens each masked position independently with probability (t-s)/t, as MDLM
+// (Sahoo et al. 2024) and SDTT (Deschenaux and Gulcehre 2024) publish it: times 1 down to
+// 1e-5 in N equal steps, and what is still masked after them takes its argmax.
+//
+// With Bits 32 the arithmetic is theirs in float32. At each masked position the sample is
+// the argmax over the outcomes and the mask of q/(1e-10-log(u+1e-10)), where
+// q_x = p(x)*(m(t)-m(s)), q_mask = m(s), m(t) = (1-1e-3)*t, and u is uniform with 24 bits.
+// The coarse u biases which positions open (Zheng et al. 2024; Hayakawa et al. 2025, table 2).
+//
+// With Bits 64 (the default) that race is thinned: the mask wins it with probability
+// m(s)/m(t) whatever p is, and otherwise the token follows p, so a coin is tossed for each position
+// and the head runs only where it opens. The 1e-10 of the published expression in float64
+// moves these probabilities by less than 1e-8.
+type Vanilla struct {
+	Bits int // 32 or 64; 0 means 64
+}
+
+const vanillaEnd = 1e-5
+
+// Plan adds the step of the argmax. There may be more steps than positions.
+func (Vanilla) Plan(steps, free int) (int, error) {
+	if steps == 0 {
+		steps = free
+	}
+	return steps + 1, nil
+}
+
+// Time before a step: 1 to 1e-5 in steps-1 equal parts, the last step at 1e-5.
+func (Vanilla) Time(step, steps int) float64 {
+	return 1 - float64(step-1)*(1-vanillaEnd)/float64(max(steps-1, 1))
+}
+
+// Needs logits in 32 bit, nothing in 64, the argmax in the last step.
+func (a Vanilla) Needs(step, steps int) Need {
+	return Need{Top: step >= steps, Logits: a.Bits == 32 && step < steps}
+}
+
+// Choose opens any number of positions, perhaps none.
+func (a Vanilla) Choose(v *View) (Opening, error) {
+	if v.Step >= v.Steps {
+		return Opening{Positions: v.Masked, Tokens: v.Arg}, nil
+	}
+	t, s := a.Time(v.Step, v.Steps), a.Time(v.Step+1, v.Steps)
+	if a.Bits == 32 {
+		return race(v, float32(t), float32(s))
+	}
+	open := v.Ints(len(v.Masked))[:0]
+	for i, p := range v.Masked {
+		if v.Uniform(i)*t < t-s {
+			open = append(open, p)
+		}
+	}
+	return Opening{Positions: open}, nil
+}
+
+// Uncached says why there is no second stage.
+func (Vanilla) Uncached() string {
+	return "vanilla decides at each position alone, so a step's positions have no order"
+}
+
+// Check wants 32 or 64 bits.
+func (a Vanilla) Check() error {
+	if a.Bits != 0 && a.Bits != 32 && a.Bits != 64 {
+		return fmt.Errorf("samplers: vanilla with %d bits, want 32 or 64", a.Bits)
+	}
+	return nil
+}
+
+// race is the published argmax, in float32.
+func race(v *View, t, s float32) (Opening, error) {
+	const stay = -1
+	n := len(v.Masked)
+	winner := v.Tokens32(n)
+	classes := v.Classes
+	moveT, moveS := float32(1-1e-3)*t, float32(1-1e-3)*s
+	err := v.Visit(func(i int, logits []float32) {
+		logits = logits[:min(classes, len(logits))]
+		toProbabilities(logits)
+		dice := dice{stream: v.Rand, position: v.Masked[i]}
+		winner[i] = stay
+		best := moveS / exponential(dice.uniform24(classes))
+		for x, p := range logits {
+			q := p * (moveT - moveS)
+			u := dice.uniform24(x)
+			// -log(u) >= 1-u: most outcomes cannot win and need no logarithm.
+			if q < best*(1-u)*(1-1e-5) {
+				continue
+			}
+			if r := q / exponential(u); r > best {
+				best, winner[i] = r, int32(x)
+			}
+		}
+	})
+	if err != nil {
+		return Opening{}, err
+	}
+	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0]}
+	for i, token := range winner {
+		if token != stay {
+			o.Positions, o.Tokens = append(o.Positions, v.Masked[i]), append(o.Tokens, token)
+		}
+	}
+	return o, nil
+}
+
+// exponential is 1e-10 - log(u+1e-10) in float32.
+func exponential(u float32) float32 {
+	return 1e-10 - float32(math.Log(float64(u+1e-10)))
+}
+
+// toProbabilities is softmax in place: log-softmax in float32, then exp.
+func toProbabilities(logits []float32) {
+	top := logits[0]
+	for _, l := range logits {
+		top = max(top, l)
+	}
+	var sum float64
+	for _, l := range logits {
+		sum += math.Exp(float64(l - top))
+	}
+	norm := top + float32(math.Log(sum))
+	for x, l := range logits {
+		logits[x] = float32(math.Exp(float64(l - norm)))
+	}
+}
+
+// dice gives a number for each outcome at one position, four from each Philox block.
+type dice struct {
+	stream   philox.Stream
+	position int
+	block    int // of words, plus 1
+	words    [4]uint32
+}
+
+// uniform24 is uniform on multiples of 2^-24 in [0, 1), as torch.rand in float32.
+func (d *dice) uniform24(outcome int) float32 {
+	if b := outcome/4 + 1; b != d.block {
+		d.block, d.words = b, d.stream.Words(d.position, philox.Token, b-1)
+	}
+	return float32(d.words[outcome%4]>>8) / (1 << 24)
+}

@@ -1,0 +1,101 @@
+package samplers
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"unmask/internal/philox"
+)
+
+// Top returns the k of Masked with the largest scores, the largest first; among equals
+// the lowest position. score gets an index into Masked.
+func (v *View) Top(k int, score func(i int) float64) []int {
+	n := len(v.Masked)
+	scores, index := v.Floats(n), v.Ints(n)
+	for i := range scores {
+		scores[i], index[i] = score(i), i
+	}
+	slices.SortFunc(index, func(a, b int) int {
+		if c := cmp.Compare(scores[b], scores[a]); c != 0 {
+			return c
+		}
+		return a - b
+	})
+	index = index[:min(k, n)]
+	for j, i := range index {
+		index[j] = v.Masked[i]
+	}
+	return index
+}
+
+// Uniform returns a number in (0, 1) for Masked[i].
+func (v *View) Uniform(i int) float64 { return v.Rand.Uniform(v.Masked[i], v.Noise) }
+
+// Gumbel returns standard Gumbel noise for Masked[i].
+func (v *View) Gumbel(i int) float64 { return Gumbel(v.Uniform(i)) }
+
+// Gumbel turns a uniform number in (0, 1) into standard Gumbel noise.
+func Gumbel(u float64) float64 { return -math.Log(-math.Log(u)) }
+
+// renoised is v with noise of its own, so that two orders of one step are independent.
+func (v *View) renoised() View {
+	v.Ints(0) // the copy shares the scratch memory
+	w := *v
+	w.Noise = philox.Reorder
+	return w
+}
+
+// scratch is memory that is handed out during a step and taken back after it.
+type scratch struct {
+	ints   []int
+	floats []float64
+	tokens []int32
+}
+
+// Reset takes back all memory that Ints, Floats and Tokens32 handed out. The loop calls it
+// before each step.
+func (v *View) Reset() {
+	if s := v.scratch; s != nil {
+		s.ints, s.floats, s.tokens = s.ints[:0], s.floats[:0], s.tokens[:0]
+	}
+}
+
+// Ints returns n zeros that are valid until the step ends.
+func (v *View) Ints(n int) []int { return take(&v.memory().ints, n) }
+
+// Floats returns n zeros that are valid until the step ends.
+func (v *View) Floats(n int) []float64 { return take(&v.memory().floats, n) }
+
+// Tokens32 returns n zeros that are valid until the step ends.
+func (v *View) Tokens32(n int) []int32 { return take(&v.memory().tokens, n) }
+
+func (v *View) memory() *scratch {
+	if v.scratch == nil {
+		v.scratch = new(scratch)
+	}
+	return v.scratch
+}
+
+// take cuts n zeros off the end of pool. A pool that is full is left to whoever holds
+// parts of it, and a larger one takes its place.
+func take[T any](pool *[]T, n int) []T {
+	used := len(*pool)
+	if used+n > cap(*pool) {
+		*pool, used = make([]T, 0, max(2*cap(*pool), n, 1024)), 0
+	}
+	*pool = (*pool)[:used+n]
+	out := (*pool)[used : used+n : used+n]
+	clear(out)
+	return out
+}
+
+// at picks the values of some masked positions out of those of all.
+func (v *View) at(positions []int, of []int32) []int32 {
+	out := v.Tokens32(len(positions))
+	for j, p := range positions {
+		i, _ := slices.BinarySearch(v.Masked, p)
+		out[j] = of[i]
+	}
+	return out
+}
