@@ -184,14 +184,13 @@ func (m *Model) NewCache(batch, length int) *kvcache.Cache {
 	return kvcache.New(m.b, batch, length, layers)
 }
 
-// Forward implements model.Denoiser. Sequences pass in groups of about 2048 rows: enough to
-// be limited by arithmetic alone, and working memory does not grow with the batch.
+// Forward implements model.Denoiser.
 func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
 	if err := m.check(b); err != nil {
 		return nil, err
 	}
 	w := &m.work
-	group := max(1, groupRows/b.Length)
+	group := max(1, attention.GroupRows/b.Length)
 	if m.cfg.TimeConditioned {
 		group = b.Size // modulations are by the batch's sequence
 	}
@@ -217,8 +216,6 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, e
 	return m.answer(b), nil
 }
 
-const groupRows = 2048
-
 // Refine implements model.Refiner; rows are grouped by ascending sequence.
 func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
 	if err := m.check(b); err != nil {
@@ -228,8 +225,8 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model
 		return nil, fmt.Errorf("a partial pass needs the cache of a full one")
 	}
 	for len(rows) > 0 {
-		part := wholeSequences(rows, b.Length)
-		rows = rows[len(part):]
+		var part []int32
+		part, rows = attention.Group(rows, b.Length)
 		m.work.prepare(m.b, m.cfg, len(part), b.Size*b.Length)
 		m.work.rows.Some(part, b.Length)
 		if err := m.pass(ctx, b, part); err != nil {
@@ -237,16 +234,6 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model
 		}
 	}
 	return m.answer(b), nil
-}
-
-// wholeSequences returns the first about groupRows of rows, but all of any sequence: its rows
-// see each other's new keys and values.
-func wholeSequences(rows []int32, length int) []int32 {
-	n := min(groupRows, len(rows))
-	for n < len(rows) && int(rows[n])/length == int(rows[n-1])/length {
-		n++
-	}
-	return rows[:n]
 }
 
 // pass runs the blocks over the rows of m.work.rows and leaves their hidden states at `at`,
@@ -261,7 +248,7 @@ func (m *Model) pass(ctx context.Context, b *model.Batch, at []int32) error {
 	if m.cfg.TimeConditioned {
 		mods = m.modulate(b)
 	}
-	m.b.Gather(w.x, m.table, w.ids)
+	m.b.Gather(w.X, m.table, w.ids)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -270,10 +257,10 @@ func (m *Model) pass(ctx context.Context, b *model.Batch, at []int32) error {
 		m.block(i, k, v, n, b.Length, mods)
 	}
 	if mods != nil { // the final modulation depends on the sequence, which the head does not know
-		m.Final.Apply(m.b, w.x, w.x, n)
-		m.b.Modulate(w.x, mods.of(m.cfg.Blocks, 1), mods.of(m.cfg.Blocks, 0), w.rows.Segs)
+		m.Final.Apply(m.b, w.X, w.X, n)
+		m.b.Modulate(w.X, mods.of(m.cfg.Blocks, 1), mods.of(m.cfg.Blocks, 0), w.rows.Segs)
 	}
-	m.b.Scatter(w.hidden, w.x, at)
+	m.b.Scatter(w.hidden, w.X, at)
 	return nil
 }
 
@@ -282,36 +269,36 @@ func (m *Model) pass(ctx context.Context, b *model.Batch, at []int32) error {
 func (m *Model) block(i int, k, v *tensor.Dense, n, length int, mods *modulations) {
 	w, b, blk := &m.work, m.b, &m.Blocks[i]
 
-	blk.Norm1.Apply(b, w.h, w.x, n)
+	blk.Norm1.Apply(b, w.H, w.X, n)
 	if mods != nil {
-		b.Modulate(w.h, mods.of(i, 1), mods.of(i, 0), w.rows.Segs)
+		b.Modulate(w.H, mods.of(i, 1), mods.of(i, 0), w.rows.Segs)
 	}
-	blk.QKV.Apply(b, w.qkv, w.h, n, backend.Identity)
-	m.layer.Apply(b, w.h, w.q, k, v, w.qkv, &w.rows, length)
-	m.residual(&blk.Out, w.h, n, mods, i, 2)
+	blk.QKV.Apply(b, w.QKV, w.H, n, backend.Identity)
+	m.layer.Apply(b, w.H, w.Q, k, v, w.QKV, &w.rows, length)
+	m.residual(&blk.Out, w.H, n, mods, i, 2)
 
-	blk.Norm2.Apply(b, w.h, w.x, n)
+	blk.Norm2.Apply(b, w.H, w.X, n)
 	if mods != nil {
-		b.Modulate(w.h, mods.of(i, 4), mods.of(i, 3), w.rows.Segs)
+		b.Modulate(w.H, mods.of(i, 4), mods.of(i, 3), w.rows.Segs)
 	}
-	blk.Up.Apply(b, w.inner, w.h, n, backend.GELUTanh)
-	m.residual(&blk.Down, w.inner, n, mods, i, 5)
+	blk.Up.Apply(b, w.Inner, w.H, n, backend.GELUTanh)
+	m.residual(&blk.Down, w.Inner, n, mods, i, 5)
 }
 
-// residual adds a branch's projection to w.x, times its gate.
+// residual adds a branch's projection to w.X, times its gate.
 func (m *Model) residual(p *nn.Linear, x *tensor.Dense, n int, mods *modulations, i, gate int) {
 	if mods == nil {
-		p.Add(m.b, m.work.x, x, n)
+		p.Add(m.b, m.work.X, x, n)
 		return
 	}
-	p.Apply(m.b, m.work.q, x, n, backend.Identity)
-	m.b.GateAdd(m.work.x, m.work.q, mods.of(i, gate), m.work.rows.Segs)
+	p.Apply(m.b, m.work.Q, x, n, backend.Identity)
+	m.b.GateAdd(m.work.X, m.work.Q, mods.of(i, gate), m.work.rows.Segs)
 }
 
 // project is the head's input: the final norm of the rows asked for.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w := &m.work
-	w.prepareHead(m.b, m.cfg, len(rows))
+	w.head = nn.Grow(m.b, w.head, len(rows), m.cfg.Hidden)
 	m.b.Gather(w.head, w.hidden, rows)
 	if !m.cfg.TimeConditioned {
 		m.Final.Apply(m.b, w.head, w.head, len(rows))

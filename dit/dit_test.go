@@ -1,6 +1,7 @@
 package dit_test
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"slices"
@@ -9,48 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/backend"
 	"unmask/backend/plain"
 	_ "unmask/dit"
 	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/weights"
 )
 
 var packs = []string{"sdtt-tiny", "sdtt-tiny-bf16", "sdtt-small"}
-
-// devices are the backends and precisions whose answers are compared, with the tolerance
-// as a share of the largest answer.
-var devices = []struct {
-	name      string
-	new       func() backend.Backend
-	precision backend.Precision
-	tolerance float64
-}{
-	{"plain", func() backend.Backend { return plain.New() }, backend.F32, 1e-4},
-}
-
-func each(t *testing.T, f func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64)) {
-	for _, name := range packs {
-		for _, d := range devices {
-			t.Run(name+"/"+d.name+"/"+d.precision.String(), func(t *testing.T) {
-				if name == "sdtt-small" && d.name == "plain" {
-					t.Skip("a minute a pass")
-				}
-				p := parity.Open(t, name)
-				m, err := model.Load(p.Source, model.Options{Backend: d.new(), Precision: d.precision})
-				require.NoError(t, err)
-				f(t, p, m.Denoiser.(model.Refiner), d.tolerance)
-			})
-		}
-	}
-}
 
 func batch(tokens []int32, shape []int) *model.Batch {
 	return &model.Batch{Size: shape[0], Length: shape[1], Tokens: tokens}
 }
 
 func TestFullPass(t *testing.T) {
-	each(t, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 		for _, prefix := range []string{"", "short_"} {
 			tokens, shape := p.Ints(prefix + "tokens")
 			want, wantShape := p.Floats(prefix + "logits")
@@ -62,7 +36,7 @@ func TestFullPass(t *testing.T) {
 }
 
 func TestPartialPass(t *testing.T) {
-	each(t, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
 		rows, _ := p.Ints("partial_rows")
 		after, _ := p.Ints("partial_tokens")
@@ -80,7 +54,7 @@ func TestPartialPass(t *testing.T) {
 
 // The marginals are SUBS: the mask token forbidden, normalised over the rest.
 func TestLogProbs(t *testing.T) {
-	each(t, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
 		want, wantShape := p.Floats("log_probs")
 		mask, columns := m.Spec().Mask, wantShape[2]
@@ -110,8 +84,8 @@ func TestLogProbs(t *testing.T) {
 // in a batch is the sequence alone, byte for byte.
 func TestBatchInvariance(t *testing.T) {
 	p := parity.Open(t, "sdtt-tiny")
-	for _, d := range devices {
-		l, err := model.Load(p.Source, model.Options{Backend: d.new()})
+	for _, d := range parity.Devices {
+		l, err := model.Load(p.Source, model.Options{Backend: d.New(), Precision: d.Precision})
 		require.NoError(t, err)
 		m := l.Denoiser.(model.Refiner)
 		tokens, shape := p.Ints("tokens")
@@ -252,3 +226,76 @@ var (
 		-4.120274261028898, -2.0038428478660935, -0.9055042563606391, -1.008673679489141,
 	}
 )
+
+func TestBadConfigs(t *testing.T) {
+	for _, c := range []struct{ name, from, to, want string }{
+		{"36 zero", `"hidden_size": 64`, `"hidden_size": 0`, "hidden_size is 0, allowed are 1..1048576"},
+		{"36 negative", `"n_blocks": 3`, `"n_blocks": -1`, "n_blocks is -1"},
+		{"36 2^31", `"length": 48`, `"length": 2147483648`, "length is 2147483648"},
+		{"36 beyond the limit", `"length": 48`, `"length": 131073`, "length is 131073, allowed are 1..131072"},
+		{"36 fraction", `"length": 48`, `"length": 48.5`, "config.json: "},
+		{"37", `"n_heads": 4`, `"n_heads": 5`, "n_heads is 5, allowed are those that cut hidden_size 64"},
+		{"38", `"vocab_size": 101`, `"mask_index": 101`, "mask_index is 101, allowed is 100"},
+		{"45", `"vocab_size": 101`, `"vocab_size": `, "config.json: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := parity.Open(t, "sdtt-tiny")
+			p.Source = withoutFrequencies(t, p.Source)
+			require.Contains(t, string(p.Config), c.from)
+			p.Config = []byte(strings.Replace(string(p.Config), c.from, c.to, 1))
+			_, err := model.Load(p.Source, model.Options{Backend: plain.New()})
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+// withoutFrequencies drops the stored rotary frequencies, which would tell the head count.
+func withoutFrequencies(t *testing.T, src *model.Source) *model.Source {
+	var keep []weights.Tensor
+	for _, name := range src.Set.Names() {
+		if v, _ := src.Set.Get(name); !strings.HasSuffix(name, "rotary_emb.inv_freq") {
+			keep = append(keep, *v)
+		}
+	}
+	var file bytes.Buffer
+	require.NoError(t, weights.Write(&file, keep, nil))
+	set, err := weights.Parse(file.Bytes(), "model.safetensors")
+	require.NoError(t, err)
+	return &model.Source{Name: src.Name, Config: src.Config, Set: set, Files: src.Files}
+}
+
+func TestTensorsOverruleTheConfig(t *testing.T) {
+	p := parity.Open(t, "sdtt-tiny")
+	p.Config = []byte(strings.Replace(string(p.Config), `"n_blocks": 3`, `"n_blocks": 4`, 1))
+	m, err := model.Load(p.Source, model.Options{Backend: plain.New()})
+	require.NoError(t, err)
+	require.Equal(t, []string{"config.json says n_blocks 4, the tensors 3: the tensors are right"}, m.Info.Notes)
+}
+
+// Case 39: one error names everything that is wrong.
+func TestWrongWeights(t *testing.T) {
+	p := parity.Open(t, "sdtt-tiny")
+	var some []weights.Tensor
+	for _, name := range p.Set.Names() {
+		v, _ := p.Set.Get(name)
+		c := *v
+		switch {
+		case strings.HasSuffix(name, "blocks.1.mlp.2.bias"):
+			continue
+		case strings.HasSuffix(name, "blocks.2.norm1.weight"):
+			c.Shape = []int{8, 8}
+		}
+		some = append(some, c)
+	}
+	some = append(some, weights.Tensor{Name: "backbone.backbone.extra", DType: weights.F32, Shape: []int{1}, Data: make([]byte, 4)})
+	var file bytes.Buffer
+	require.NoError(t, weights.Write(&file, some, nil))
+	set, err := weights.Parse(file.Bytes(), "model.safetensors")
+	require.NoError(t, err)
+	p.Source.Set = set
+	_, err = model.Load(p.Source, model.Options{Backend: plain.New()})
+	require.ErrorContains(t, err, `1 missing: "blocks.1.mlp.2.bias"`)
+	require.ErrorContains(t, err, `"backbone.backbone.extra"`)
+	require.ErrorContains(t, err, `"blocks.2.norm1.weight" is`)
+}

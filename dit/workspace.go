@@ -7,16 +7,15 @@ import (
 	"unmask/backend"
 	"unmask/kvcache"
 	"unmask/model"
+	"unmask/nn"
 )
 
-// workspace is the memory of a pass. It grows to the largest pass seen and is used again.
+// workspace is the memory of a pass.
 type workspace struct {
-	x, h, q *tensor.Dense  // [rows, hidden]: residual stream, branch, queries
-	qkv     *tensor.Dense  // [rows, 3*hidden]
-	inner   *tensor.Dense  // [rows, mlp]
-	hidden  *tensor.Dense  // [batch*length, hidden]: what the last passes left
-	head    *tensor.Dense  // [rows of one head call, hidden]
-	cache   *kvcache.Cache // one layer, for passes that keep no keys and values
+	nn.Work
+	hidden *tensor.Dense  // [batch*length, hidden]: what the last passes left
+	head   *tensor.Dense  // [rows of one call to the head, hidden]
+	cache  *kvcache.Cache // one layer, for passes that keep no keys and values
 
 	rows      attention.Rows
 	list, ids []int32
@@ -25,19 +24,8 @@ type workspace struct {
 
 // prepare makes room for passes of `rows` rows of a batch with `all`.
 func (w *workspace) prepare(b backend.Backend, c Config, rows, all int) {
-	if w.x == nil || w.x.Shape()[0] < rows {
-		w.x, w.h, w.q = b.New(rows, c.Hidden), b.New(rows, c.Hidden), b.New(rows, c.Hidden)
-		w.qkv, w.inner = b.New(rows, 3*c.Hidden), b.New(rows, c.MLP)
-	}
-	if w.hidden == nil || w.hidden.Shape()[0] < all {
-		w.hidden = b.New(all, c.Hidden)
-	}
-}
-
-func (w *workspace) prepareHead(b backend.Backend, c Config, rows int) {
-	if w.head == nil || w.head.Shape()[0] < rows {
-		w.head = b.New(rows, c.Hidden)
-	}
+	w.Prepare(b, rows, c.Hidden, c.MLP)
+	w.hidden = nn.Grow(b, w.hidden, all, c.Hidden)
 }
 
 // keys returns the tensors that take block i's keys and values.

@@ -1,0 +1,90 @@
+package vit
+
+import (
+	"fmt"
+
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Config is the network's sizes.
+type Config struct {
+	Hidden, Depth, Heads          int // encoder
+	DecHidden, DecDepth, DecHeads int // decoder
+	Grid                          int // the image is Grid x Grid codes
+	Codebook                      int // codes that can be drawn
+	Vocab                         int // codes, unused classes and, last, the mask token
+}
+
+// Presets are the published sizes (Li et al., "MAGE", CVPR 2023): mage-vitb-1600.pth and
+// mage-vitl-1600.pth.
+var Presets = map[string]Config{
+	"base":  {Hidden: 768, Depth: 12, Heads: 12, DecHidden: 768, DecDepth: 8, DecHeads: 16, Grid: 16, Codebook: 1024, Vocab: 2025},
+	"large": {Hidden: 1024, Depth: 24, Heads: 16, DecHidden: 1024, DecDepth: 8, DecHeads: 16, Grid: 16, Codebook: 1024, Vocab: 2025},
+}
+
+const (
+	wordName     = "token_emb.word_embeddings.weight"
+	positionName = "token_emb.position_embeddings.weight"
+	extraClasses = 1001 // 1000 classes and the mask token follow the codes
+	maxSize      = 1 << 20
+)
+
+// file is config.json as `unmask convert` writes it; MAGE itself publishes none.
+type file struct {
+	EmbedDim        int `json:"embed_dim"`
+	Depth           int `json:"depth"`
+	Heads           int `json:"num_heads"`
+	DecoderEmbedDim int `json:"decoder_embed_dim"`
+	DecoderDepth    int `json:"decoder_depth"`
+	DecoderHeads    int `json:"decoder_num_heads"`
+	Grid            int `json:"grid"`
+	Codebook        int `json:"codebook_size"`
+}
+
+func readConfig(src *model.Source, set *weights.Set) (Config, error) {
+	var f file
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return Config{}, err
+	}
+	for _, s := range []struct {
+		name  string
+		value int
+	}{
+		{"embed_dim", f.EmbedDim}, {"depth", f.Depth}, {"num_heads", f.Heads}, {"decoder_embed_dim", f.DecoderEmbedDim},
+		{"decoder_depth", f.DecoderDepth}, {"decoder_num_heads", f.DecoderHeads}, {"grid", f.Grid}, {"codebook_size", f.Codebook},
+	} {
+		if s.value < 1 || s.value > maxSize {
+			return Config{}, fmt.Errorf("config.json: %s is %d, allowed are 1..%d", s.name, s.value, maxSize)
+		}
+	}
+	c := Config{Hidden: f.EmbedDim, Depth: f.Depth, Heads: f.Heads, DecHidden: f.DecoderEmbedDim, DecDepth: f.DecoderDepth,
+		DecHeads: f.DecoderHeads, Grid: f.Grid, Codebook: f.Codebook, Vocab: f.Codebook + extraClasses}
+	for _, h := range []struct {
+		name         string
+		heads, width int
+	}{{"num_heads", c.Heads, c.Hidden}, {"decoder_num_heads", c.DecHeads, c.DecHidden}} {
+		if h.width%h.heads != 0 {
+			return c, fmt.Errorf("config.json: %s is %d, allowed are the divisors of the width %d", h.name, h.heads, h.width)
+		}
+	}
+	if names := len(set.Names()); c.Depth+c.DecDepth > names {
+		return c, fmt.Errorf("config.json: depth %d and decoder_depth %d, but there are %d tensors", c.Depth, c.DecDepth, names)
+	}
+	return c, c.fits(set)
+}
+
+// fits compares the sizes with the tensors that show them, so that a wrong config.json is
+// one sentence and nothing is allocated that the file does not hold.
+func (c Config) fits(set *weights.Set) error {
+	for _, w := range []struct {
+		name       string
+		rows, cols int
+	}{{wordName, c.Vocab, c.Hidden}, {positionName, c.Grid*c.Grid + 1, c.Hidden}, {"decoder_embed.weight", c.DecHidden, c.Hidden}} {
+		t, ok := set.Get(w.name)
+		if ok && (len(t.Shape) != 2 || t.Shape[0] != w.rows || t.Shape[1] != w.cols) {
+			return fmt.Errorf("tensor %q has shape %v, config.json wants [%d %d]", w.name, t.Shape, w.rows, w.cols)
+		}
+	}
+	return nil
+}
