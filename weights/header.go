@@ -182,7 +182,10 @@ func (c *checker) object(what string, limit int, field func(key string) error) e
 		if err != nil {
 			return err
 		}
-		key := tok.(string) // the decoder allows nothing else here
+		key, ok := tok.(string)
+		if !ok {
+			return fmt.Errorf("%s: found %s, allowed is a key", what, show(tok))
+		}
 		if seen[key] {
 			return fmt.Errorf("%s: duplicate key %q", what, key)
 		}
@@ -210,12 +213,16 @@ func (c *checker) delim(want json.Delim, what string) error {
 }
 
 func (c *checker) top() error {
+	tensors := 0
 	return c.object("header", MaxTensors+1, func(key string) error {
 		if key == metadataKey {
 			return c.object(metadataKey, MaxTensors, func(k string) error {
 				_, err := c.str(fmt.Sprintf("%s %q", metadataKey, k))
 				return err
 			})
+		}
+		if tensors++; tensors > MaxTensors {
+			return fmt.Errorf("more than %d tensors", MaxTensors)
 		}
 		if err := checkName(key); err != nil {
 			return err

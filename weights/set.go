@@ -36,17 +36,15 @@ func Open(name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, file := filepath.Split(name)
-	if info.IsDir() {
-		dir = name
-		if file, err = modelFile(os.DirFS(dir)); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	dir, file := name, ""
+	if !info.IsDir() {
+		dir, file = filepath.Split(name)
+		dir = filepath.Clean(dir)
 	}
 	s := newSet()
-	err = s.load(file,
-		func(file string) ([]byte, error) { return readIndex(os.DirFS(filepath.Clean("./"+dir)), dir, file) },
-		func(file string) error { return s.addFile(filepath.Join(dir, file)) })
+	err = s.load(os.DirFS(dir), file, dir, func(file string) ([]*Tensor, error) {
+		return s.addFile(filepath.Join(dir, file))
+	})
 	if err != nil {
 		s.Close()
 		return nil, err
@@ -61,23 +59,18 @@ func OpenFS(fsys fs.FS, name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, file := path.Split(name)
-	if info.IsDir() {
-		dir = name
-		sub, err := fs.Sub(fsys, dir)
-		if err != nil {
-			return nil, err
-		}
-		if file, err = modelFile(sub); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	dir, file := name, ""
+	if !info.IsDir() {
+		dir, file = path.Dir(name), path.Base(name)
+	}
+	if fsys, err = fs.Sub(fsys, dir); err != nil {
+		return nil, err
 	}
 	s := newSet()
-	read := func(file string) ([]byte, error) { return fs.ReadFile(fsys, path.Join(dir, file)) }
-	err = s.load(file, read, func(file string) error {
-		data, err := read(file)
+	err = s.load(fsys, file, dir, func(file string) ([]*Tensor, error) {
+		data, err := fs.ReadFile(fsys, file)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return s.add(data, nil, path.Join(dir, file))
 	})
@@ -91,7 +84,7 @@ func OpenFS(fsys fs.FS, name string) (*Set, error) {
 // keeps. name stands in its errors.
 func Parse(data []byte, name string) (*Set, error) {
 	s := newSet()
-	if err := s.add(data, nil, name); err != nil {
+	if _, err := s.add(data, nil, name); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -112,24 +105,24 @@ func modelFile(dir fs.FS) (string, error) {
 }
 
 // addFile maps a file and adds its tensors.
-func (s *Set) addFile(name string) error {
+func (s *Set) addFile(name string) ([]*Tensor, error) {
 	src, err := openSource(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.sources = append(s.sources, src)
 	return s.add(src.data, src, name)
 }
 
 // add parses one file and adds its tensors. A name may be in one file only.
-func (s *Set) add(data []byte, src *source, name string) error {
+func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 	tensors, metadata, err := parseSafetensors(data, src)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for _, t := range tensors {
 		if s.tensors[t.Name] != nil {
-			return fmt.Errorf("%s: tensor %q is in another shard too", name, t.Name)
+			return nil, fmt.Errorf("%s: tensor %q is in another shard too", name, t.Name)
 		}
 		s.tensors[t.Name] = t
 		s.names = append(s.names, t.Name)
@@ -138,7 +131,7 @@ func (s *Set) add(data []byte, src *source, name string) error {
 		s.metadata[k] = v
 	}
 	sort.Strings(s.names)
-	return nil
+	return tensors, nil
 }
 
 // Names returns the tensors' names, sorted.

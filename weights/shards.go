@@ -16,45 +16,42 @@ const maxIndex = MaxHeader // bytes of an index.json
 // plainFile is a shard's name: within the index's directory, not hidden.
 var plainFile = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=-]*\.safetensors$`)
 
-// load adds one safetensors file or, for an index.json, all shards it names.
-func (s *Set) load(file string, read func(string) ([]byte, error), add func(string) error) error {
-	if !strings.HasSuffix(file, ".index.json") {
-		return add(file)
+// load adds one safetensors file of dir or, for an index.json, all shards it
+// names. Without a file it chooses. at is the directory's name in errors.
+func (s *Set) load(dir fs.FS, file, at string, add func(string) ([]*Tensor, error)) error {
+	var err error
+	if file == "" {
+		if file, err = modelFile(dir); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
 	}
-	data, err := read(file)
-	if err != nil {
+	if !strings.HasSuffix(file, ".index.json") {
+		_, err := add(file)
 		return err
 	}
-	where, err := parseIndex(data)
+	index := filepath.Join(at, file)
+	where, err := readIndex(dir, file)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", index, err)
 	}
-	held := map[string]map[string]bool{} // shard -> tensors in it
 	for _, shard := range shardsOf(where) {
-		before := len(s.names)
-		known := make(map[string]bool, before)
-		for _, name := range s.names {
-			known[name] = true
+		tensors, err := add(shard)
+		if err != nil {
+			return fmt.Errorf("%s: shard %s: %w", index, shard, err)
 		}
-		if err := add(shard); err != nil {
-			return fmt.Errorf("%s: shard: %w", file, err)
-		}
-		held[shard] = map[string]bool{}
-		for _, name := range s.names {
-			if !known[name] {
-				held[shard][name] = true
+		for _, t := range tensors {
+			if where[t.Name] == shard {
+				delete(where, t.Name)
 			}
 		}
 	}
-	var missing []string
-	for name, shard := range where {
-		if !held[shard][name] {
+	if len(where) > 0 {
+		var missing []string
+		for name, shard := range where {
 			missing = append(missing, fmt.Sprintf("%q (%s)", name, shard))
 		}
-	}
-	if len(missing) > 0 {
 		slices.Sort(missing)
-		return fmt.Errorf("%s: tensors not in the shard it names: %s", file, strings.Join(missing, ", "))
+		return fmt.Errorf("%s: tensors not in the shard it names: %s", index, strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -88,8 +85,8 @@ func parseIndex(data []byte) (map[string]string, error) {
 	return index.WeightMap, nil
 }
 
-// readIndex reads an index of bounded size.
-func readIndex(dir fs.FS, at, name string) ([]byte, error) {
+// readIndex reads and parses an index of bounded size.
+func readIndex(dir fs.FS, name string) (map[string]string, error) {
 	f, err := dir.Open(name)
 	if err != nil {
 		return nil, err
@@ -97,10 +94,10 @@ func readIndex(dir fs.FS, at, name string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(at, name), err)
+		return nil, err
 	}
 	if len(data) > maxIndex {
-		return nil, fmt.Errorf("%s: more than %d bytes", filepath.Join(at, name), maxIndex)
+		return nil, fmt.Errorf("index: more than %d bytes", maxIndex)
 	}
-	return data, nil
+	return parseIndex(data)
 }

@@ -23,14 +23,17 @@ type source struct {
 
 // openSource maps the regular file at path.
 func openSource(path string) (*source, error) {
+	// Before it is opened: opening a pipe would wait for a writer.
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file but %s", path, info.Mode())
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: a %s, allowed is a regular file", path, info.Mode().Type())
-	}
 	if err == nil && info.Size() != int64(int(info.Size())) {
 		err = fmt.Errorf("%s: %d bytes do not fit the address space", path, info.Size())
 	}

@@ -1,0 +1,318 @@
+package weights
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// file is a safetensors file with that header and n zero bytes of data.
+func file(header string, n int) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(b, header...), make([]byte, n)...)
+}
+
+// length is 8 bytes that announce a header of n bytes, then rest.
+func length(n uint64, rest string) []byte {
+	return append(binary.LittleEndian.AppendUint64(nil, n), rest...)
+}
+
+const one = `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`
+
+// tensorA is a header with one tensor of the given fields.
+func tensorA(dtype, shape, offsets string) string {
+	return fmt.Sprintf(`{"a":{"dtype":%s,"shape":%s,"data_offsets":%s}}`, dtype, shape, offsets)
+}
+
+// Cases 1 to 31, each file with what its error must say.
+func TestBadFiles(t *testing.T) {
+	sameRange := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `%c"%d":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}`, "{,"[min(i, 1)], i)
+		}
+		return b.String() + "}"
+	}
+	two := func(offsets1, offsets2 string) string {
+		return `{"a":{"dtype":"U8","shape":[4],"data_offsets":` + offsets1 + `},"b":{"dtype":"U8","shape":[4],"data_offsets":` + offsets2 + `}}`
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"1 empty", nil, "0 bytes"},
+		{"2 seven bytes", make([]byte, 7), "7 bytes"},
+		{"3 length 2^63", length(1<<63, one), "header of 9223372036854775808 bytes"},
+		{"4 length 2^50", length(1<<50, one), "header of 1125899906842624 bytes"},
+		{"5 length 100000001", length(MaxHeader+1, one), "allowed are 1 to 100000000"},
+		{"6 length beyond the file", length(uint64(len(one)+1), one), "the file has 54"},
+		{"7 length zero", length(0, one), "header of 0 bytes"},
+		{"8 not UTF-8", file("\xff", 0), "not UTF-8"},
+		{"8 not UTF-8 in a name", file("{\"a\xff\":{}}", 0), "not UTF-8"},
+		{"9 lone brace", file("{", 0), "ends early"},
+		{"10 array", file("[]", 0), "begins with '['"},
+		{"11 nested at the top", file(strings.Repeat("[", 1_000_000), 0), "begins with '['"},
+		{"11 nested in a tensor", file(`{"a":`+strings.Repeat("[", 1_000_000), 0), `tensor "a": found [`},
+		{"11 nested in a shape", file(`{"a":{"shape":`+strings.Repeat("[", 1_000_000), 0), `shape: found [`},
+		{"12 duplicate, same offsets", file(one[:len(one)-1]+","+one[1:], 4), `duplicate key "a"`},
+		{"12 duplicate, escaped", file(one[:len(one)-1]+`,"\u0061"`+one[4:], 4), `duplicate key "a"`},
+		{"13 duplicate, other shape", file(one[:len(one)-1]+`,"a":{"dtype":"F32","shape":[1,1],"data_offsets":[4,8]}}`, 8), `duplicate key "a"`},
+		{"14 duplicate metadata", file(`{"__metadata__":{},"__metadata__":{}}`, 0), `duplicate key "__metadata__"`},
+		{"14 duplicate in metadata", file(`{"__metadata__":{"k":"1","k":"1"}}`, 0), `duplicate key "k"`},
+		{"14 duplicate field", file(`{"a":{"dtype":"U8","dtype":"U8","shape":[],"data_offsets":[0,1]}}`, 1), `duplicate key "dtype"`},
+		{"15 key DTYPE", file(strings.Replace(one, "dtype", "DTYPE", 1), 4), `key "DTYPE", allowed are dtype`},
+		{"15 fourth key", file(`{"a":{"x":1,"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, 1), `key "x", allowed are dtype`},
+		{"15 missing key", file(`{"a":{"dtype":"U8","shape":[1]}}`, 1), `2 keys, wanted`},
+		{"16 overlap", file(two("[0,4]", "[2,6]"), 6), `tensor "b": data_offsets [2,6] overlap`},
+		{"17 100000 on one range", file(sameRange(100_000), 4), "overlap"},
+		{"18 hole", file(two("[0,4]", "[5,9]"), 9), `tensor "b": data_offsets [5,9] leave a hole after byte 4`},
+		{"18 hole at the start", file(tensorA(`"U8"`, "[1]", "[1,2]"), 2), "leave a hole after byte 0"},
+		{"19 trailing bytes", file(one, 5), "end at byte 4 of the data, the file has 5"},
+		{"19 trailing JSON", file(one+" {}", 4), "2 bytes after the JSON"},
+		{"19 trailing NUL", file(one+"\x00", 4), "1 bytes after the JSON"},
+		{"20 two bytes short", file(one, 2), "data_offsets [0,4], the file has 2 bytes"},
+		{"21 negative offset", file(tensorA(`"F32"`, "[1]", "[-4,0]"), 4), "data_offsets: found -4"},
+		{"21 reversed offsets", file(tensorA(`"F32"`, "[1]", "[4,0]"), 4), "data_offsets [4,0] are reversed"},
+		{"21 offset 2^64", file(tensorA(`"F32"`, "[1]", "[0,18446744073709551616]"), 4), "data_offsets: found 18446744073709551616"},
+		{"22 one offset", file(tensorA(`"F32"`, "[1]", "[0]"), 4), "1 data_offsets"},
+		{"22 three offsets", file(tensorA(`"F32"`, "[1]", "[0,4,4]"), 4), "more than 2 numbers"},
+		{"23 span differs", file(tensorA(`"F32"`, "[2]", "[0,4]"), 4), "span 4 bytes, not shape [2] of F32"},
+		{"23 span of a scalar", file(tensorA(`"F32"`, "[]", "[0,8]"), 8), "span 8 bytes, not shape [] of F32"},
+		{"24 shape 2x(2^64-2)", file(tensorA(`"F32"`, "[2,18446744073709551614]", "[0,4]"), 4), "shape [2 18446744073709551614] is too large"},
+		{"25 shape 2x(2^63-1)", file(tensorA(`"F32"`, "[2,9223372036854775807]", "[0,4]"), 4), "has more than"},
+		{"25 bytes overflow", file(tensorA(`"F32"`, "[4611686018427387904]", "[0,0]"), 0), "span 0 bytes"},
+		{"26 zero first", file(tensorA(`"F32"`, "[0,9223372036854775807,9223372036854775807]", "[0,0]"), 0), "has more than"},
+		{"26 zero between", file(tensorA(`"F32"`, "[9223372036854775807,0,9223372036854775807]", "[0,0]"), 0), "has more than"},
+		{"26 zero last", file(tensorA(`"F32"`, "[9223372036854775807,9223372036854775807,0]", "[0,0]"), 0), "has more than"},
+		{"27 dim 2.0", file(tensorA(`"U8"`, "[2.0]", "[0,2]"), 2), "shape: found 2.0, allowed are integers"},
+		{"27 dim 2e0", file(tensorA(`"U8"`, "[2e0]", "[0,2]"), 2), "shape: found 2e0, allowed are integers"},
+		{"27 dims -1 -2", file(tensorA(`"U8"`, "[-1,-2]", "[0,2]"), 2), "shape: found -1, allowed are integers"},
+		{"27 dim -0", file(tensorA(`"U8"`, "[-0]", "[0,0]"), 0), "shape: found -0"},
+		{"27 dim \"2\"", file(tensorA(`"U8"`, `["2"]`, "[0,2]"), 2), `shape: found "2"`},
+		{"27 65 dims", file(tensorA(`"U8"`, "["+strings.Repeat("1,", 64)+"1]", "[0,1]"), 1), "more than 64 numbers"},
+		{"28 numeric dtype", file(tensorA("1", "[1]", "[0,1]"), 1), "dtype: found 1, allowed is a string"},
+		{"28 dtype no name", file(tensorA(`"f 32"`, "[1]", "[0,1]"), 1), `dtype "f 32" is not a type's name`},
+		{"28 dtype escaped", file(tensorA(`"F\u0058"`, "[1]", "[0,1]"), 1), `dtype "FX" is not a type's name`},
+		{"28 known size differs", file(tensorA(`"F8_E4M3"`, "[2]", "[0,1]"), 1), `not shape [2] of F8_E4M3`},
+		{"29 null tensor", file(`{"a":null}`, 0), `tensor "a": found null`},
+		{"30 numeric metadata", file(`{"__metadata__":{"k":1}}`, 0), `__metadata__ "k": found 1, allowed is a string`},
+		{"30 null metadata", file(`{"__metadata__":null}`, 0), `__metadata__: found null`},
+		{"31 name empty", file(strings.Replace(one, `"a"`, `""`, 1), 4), "name is empty"},
+		{"31 name NUL", file(strings.Replace(one, `"a"`, `"a\u0000"`, 1), 4), "control character"},
+		{"31 name is a path", file(strings.Replace(one, `"a"`, `"../../x"`, 1), 4), "the name is a path"},
+		{"31 name is absolute", file(strings.Replace(one, `"a"`, `"/etc/passwd"`, 1), 4), "the name is a path"},
+		{"31 name is long", file(strings.Replace(one, `"a"`, `"`+strings.Repeat("a", 1025)+`"`, 1), 4), "name of 1025 bytes"},
+	} {
+		t.Run("Case"+c.name, func(t *testing.T) {
+			_, err := Parse(c.data, "model.safetensors")
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "model.safetensors: ")
+			require.NotContains(t, err.Error(), "\n")
+			require.Less(t, len(err.Error()), 600)
+		})
+	}
+}
+
+// Case 28: an unknown type fails only whoever needs the tensor.
+func TestCase28UnknownDType(t *testing.T) {
+	header := `{"odd":{"dtype":"Q3_X","shape":[5],"data_offsets":[4,7]},` + one[1:len(one)-1] +
+		`,"f8":{"dtype":"F8_E5M2","shape":[3],"data_offsets":[7,10]},"f4":{"dtype":"F4","shape":[2],"data_offsets":[10,11]}}`
+	set, err := Parse(file(header, 11), "m")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "f4", "f8", "odd"}, set.Names())
+	a, _ := set.Get("a")
+	require.NoError(t, a.Float32s(make([]float32, 1)))
+	odd, _ := set.Get("odd")
+	require.Equal(t, DType("Q3_X"), odd.DType)
+	require.Equal(t, []int{5}, odd.Shape)
+	require.Len(t, odd.Data, 3)
+	require.ErrorContains(t, odd.Float32s(make([]float32, 5)), `tensor "odd": dtype Q3_X is not a float, allowed are`)
+	_, err = odd.Int64s()
+	require.ErrorContains(t, err, `tensor "odd": dtype Q3_X is not an integer`)
+}
+
+// Case 32: the file shrinks after it was mapped. Whole pages that are gone
+// fault; a few bytes that are gone read as zero and only the size tells.
+func TestCase32TruncatedWhileRead(t *testing.T) {
+	const n = 1 << 16
+	for _, keep := range []int64{100, 1 << 17, 4*n + 50} {
+		name := filepath.Join(t.TempDir(), "m.safetensors")
+		require.NoError(t, WriteFile(name, []Tensor{{Name: "w", DType: F32, Shape: []int{n}, Data: make([]byte, 4*n)}}, nil))
+		set, err := Open(name)
+		require.NoError(t, err)
+		w, _ := set.Get("w")
+		dst := make([]float32, n)
+		require.NoError(t, w.Float32s(dst))
+		require.NoError(t, os.Truncate(name, keep))
+		err = w.Float32s(dst)
+		require.ErrorContains(t, err, `tensor "w": `+name+": ")
+		require.ErrorContains(t, err, map[bool]string{true: "was truncated", false: "file changed from"}[keep < 4*n])
+		require.Error(t, w.Bytes(make([]byte, 8), 4*n-8))
+		require.ErrorContains(t, Write(&bytes.Buffer{}, []Tensor{*w}, nil), `tensor "w"`)
+		require.NoError(t, set.Close())
+	}
+}
+
+func TestRewrittenWhileRead(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "m.safetensors")
+	require.NoError(t, os.WriteFile(name, file(one, 4), 0o600))
+	set, err := Open(name)
+	require.NoError(t, err)
+	defer set.Close()
+	require.NoError(t, os.WriteFile(name, file(one, 4), 0o600))
+	require.NoError(t, os.Chtimes(name, set.sources[0].mtime, set.sources[0].mtime.Add(1e9)))
+	a, _ := set.Get("a")
+	require.ErrorContains(t, a.Float32s(make([]float32, 1)), "file changed while it was read")
+}
+
+// Case 33: weights that are not numbers name their tensor.
+func TestCase33NaN(t *testing.T) {
+	for _, c := range []struct {
+		dtype DType
+		data  []byte
+		want  string
+	}{
+		{F32, f32(0, float32(math.NaN())), `tensor "w": element 1 is NaN`},
+		{BF16, []byte{0, 0, 0xc0, 0xff}, `tensor "w": element 1 is NaN`},
+		{F16, []byte{1, 0x7c, 0, 0}, `tensor "w": element 0 is NaN`},
+		{F64, binary.LittleEndian.AppendUint64(make([]byte, 8), math.Float64bits(math.NaN())), `tensor "w": element 1 is NaN`},
+		{F64, binary.LittleEndian.AppendUint64(make([]byte, 8), math.Float64bits(1e300)), `tensor "w": element 1 is beyond float32`},
+	} {
+		w := Tensor{Name: "w", DType: c.dtype, Shape: []int{2}, Data: c.data}
+		require.EqualError(t, w.Float32s(make([]float32, 2)), c.want)
+	}
+}
+
+// Case 34: an index whose shards are missing or elsewhere.
+func TestCase34Index(t *testing.T) {
+	for _, c := range []struct{ index, want string }{
+		{`{"weight_map":{"a":"gone.safetensors"}}`, "shard gone.safetensors: "},
+		{`{"weight_map":{"a":"../x.safetensors"}}`, `shard "../x.safetensors", allowed is`},
+		{`{"weight_map":{"a":"/etc/x.safetensors"}}`, `allowed is`},
+		{`{"weight_map":{"a":"dir/x.safetensors"}}`, `allowed is`},
+		{`{"weight_map":{"a":"one.safetensors","b":"one.safetensors"}}`, `tensors not in the shard it names: "b" (one.safetensors)`},
+		{`{"weight_map":{"a":"one.safetensors","b":"same.safetensors"}}`, `tensor "a" is in another shard too`},
+		{`{"weight_map":{}}`, "weight_map is empty"},
+		{`{"weight_map":{"a":1}}`, "index: "},
+		{`{"weight`, "index: "},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, indexName), []byte(c.index), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "one.safetensors"), file(one, 4), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "same.safetensors"), file(one, 4), 0o600))
+		_, err := Open(dir)
+		require.ErrorContains(t, err, c.want)
+		require.ErrorContains(t, err, filepath.Join(dir, indexName))
+		require.NotContains(t, err.Error(), "\n")
+		_, err = OpenFS(os.DirFS(dir), ".")
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+// Case 35: small files that are right.
+func TestCase35Minimal(t *testing.T) {
+	for _, header := range []string{"{}", "{}      ", "{ }\n\t\r ", `{"__metadata__":{}}`} {
+		set, err := Parse(file(header, 0), "m")
+		require.NoError(t, err)
+		require.Empty(t, set.Names())
+	}
+	set, err := Parse(file(tensorA(`"F32"`, "[]", "[0,4]"), 4), "m")
+	require.NoError(t, err)
+	a, _ := set.Get("a")
+	require.Equal(t, 1, a.Numel())
+	require.NoError(t, a.Float32s(make([]float32, 1)))
+
+	set, err = Parse(file(tensorA(`"F32"`, "[2,0]", "[0,0]"), 0), "m")
+	require.NoError(t, err)
+	a, _ = set.Get("a")
+	require.Zero(t, a.Numel())
+	require.NoError(t, a.Float32s(nil))
+
+	// Any number of empty tensors may stand at one offset.
+	set, err = Parse(file(`{"x":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},"y":{"dtype":"I64","shape":[0,7],"data_offsets":[0,0]},`+
+		`"z":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},`+one[1:], 4), "m")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "x", "y", "z"}, set.Names())
+}
+
+func TestLimits(t *testing.T) {
+	_, err := Parse(file("{}"+strings.Repeat(" ", MaxHeader-2), 0), "m")
+	require.NoError(t, err)
+
+	var b strings.Builder
+	for i := range MaxTensors {
+		fmt.Fprintf(&b, `%c"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`, "{,"[min(i, 1)], i)
+	}
+	set, err := Parse(file(b.String()+"}", 0), "m")
+	require.NoError(t, err)
+	require.Len(t, set.Names(), MaxTensors)
+	_, err = Parse(file(b.String()+`,"more":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`, 0), "m")
+	require.ErrorContains(t, err, "more than 100000 tensors")
+}
+
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, fileName)
+	require.NoError(t, os.WriteFile(plain, file(one, 4), 0o600))
+	t.Chdir(dir)
+	for _, name := range []string{dir, plain, ".", fileName, "./" + fileName} {
+		set, err := Open(name)
+		require.NoError(t, err, name)
+		require.Equal(t, []string{"a"}, set.Names())
+		a, ok := set.Get("a")
+		require.True(t, ok)
+		require.NoError(t, set.Release(a))
+		require.NoError(t, set.ReleaseAll())
+		require.NoError(t, a.Float32s(make([]float32, 1)))
+		require.NoError(t, set.Close())
+		require.NoError(t, set.Close())
+		require.NoError(t, set.ReleaseAll())
+		require.ErrorContains(t, a.Float32s(make([]float32, 1)), "the set is closed")
+	}
+	_, err := Open(filepath.Join(dir, "nothing"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Open(t.TempDir())
+	require.ErrorContains(t, err, "neither model.safetensors nor model.safetensors.index.json is there")
+	_, err = Open(os.DevNull)
+	require.ErrorContains(t, err, "not a regular file")
+	empty := filepath.Join(dir, "empty.safetensors")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	_, err = Open(empty)
+	require.ErrorContains(t, err, empty+": 0 bytes")
+}
+
+func TestOpenShards(t *testing.T) {
+	header := strings.Replace(one, `"a"`, `"b"`, 1)
+	fsys := fstest.MapFS{
+		"m/" + indexName:     {Data: []byte(`{"metadata":{"total_size":8},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`)},
+		"m/1.safetensors":    {Data: file(one, 4)},
+		"m/2.safetensors":    {Data: file(header, 4)},
+		"single.safetensors": {Data: file(one, 4)},
+	}
+	for _, name := range []string{"m", "m/" + indexName} {
+		set, err := OpenFS(fsys, name)
+		require.NoError(t, err)
+		require.Equal(t, []string{"a", "b"}, set.Names())
+	}
+	set, err := OpenFS(fsys, "single.safetensors")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, set.Names())
+
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, fsys))
+	for _, name := range []string{"m", filepath.Join("m", indexName)} {
+		set, err := Open(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, []string{"a", "b"}, set.Names())
+		require.NoError(t, set.Close())
+	}
+}
