@@ -1,0 +1,29 @@
+// Package demo embeds small trained models in the published formats, so that the first
+// command works without a download. recipe/ has the scripts that trained them.
+package demo
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed text judge image
+var files embed.FS
+
+// Text is a masked diffusion model of Shakespeare in SDTT's format: 192 wide, 8 blocks, length
+// 256, 1024 byte-pair tokens.
+func Text() fs.FS { return sub("text") }
+
+// Judge is a GPT-2 over the same tokens, for generative perplexity.
+func Judge() fs.FS { return sub("judge") }
+
+// Image is a MAGE with its VQGAN over drawn landscapes of 64 x 64 pixels.
+func Image() fs.FS { return sub("image") }
+
+func sub(name string) fs.FS {
+	dir, err := fs.Sub(files, name)
+	if err != nil { // only for an invalid name
+		panic(err)
+	}
+	return dir
+}

@@ -1,0 +1,277 @@
+"""Trains the text demo: a small masked diffusion model in SDTT's own format, and its judge.
+
+    python3 train_text.py TEXT OUTDIR [--minutes 45] [--judge-minutes 10] [--threads 1]
+
+OUTDIR gets text/{config.json,model.safetensors,tokenizer.json} (a DiT with SDTT's tensor
+names, time conditioning off) and judge/{...} (a GPT-2 over the same tokens, for
+generative perplexity without any download). bfloat16 on disk. Needs torch only.
+"""
+import argparse, json, math, os, sys, time
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import bpe
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "internal", "parity"))
+from make_packs import save  # noqa: E402
+
+WIDTH, HEADS, BLOCKS, COND, LENGTH, VOCAB = 192, 3, 8, 32, 256, 1024
+
+
+class Norm(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return F.layer_norm(x.float(), x.shape[-1:]) * self.weight
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = Norm(WIDTH), Norm(WIDTH)
+        self.attn_qkv = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.attn_out = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(approximate="tanh"), nn.Linear(4 * WIDTH, WIDTH))
+        self.adaLN_modulation = nn.Linear(COND, 6 * WIDTH)
+        nn.init.zeros_(self.adaLN_modulation.weight)
+        nn.init.zeros_(self.adaLN_modulation.bias)
+        with torch.no_grad():  # gates open, so that plain residual learning starts at once
+            self.adaLN_modulation.bias[2 * WIDTH:3 * WIDTH] = 1
+            self.adaLN_modulation.bias[5 * WIDTH:] = 1
+
+    def forward(self, x, c, cos, sin):
+        B, S, _ = x.shape
+        sh1, sc1, g1, sh2, sc2, g2 = self.adaLN_modulation(c).chunk(6, -1)
+        qkv = self.attn_qkv(self.norm1(x) * (1 + sc1) + sh1).view(B, S, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv[0], qkv[1], qkv[2]
+        q, k = turn(q, cos, sin), turn(k, cos, sin)
+        a = torch.softmax((q @ k.transpose(-1, -2)).float() / math.sqrt(q.shape[-1]), -1).to(v.dtype)
+        x = x + g1 * F.dropout(self.attn_out((a @ v).transpose(1, 2).reshape(B, S, -1)), 0.1, self.training)
+        return x + g2 * F.dropout(self.mlp(self.norm2(x) * (1 + sc2) + sh2), 0.1, self.training)
+
+
+def turn(x, cos, sin):
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm_final = Norm(WIDTH)
+        self.linear = nn.Linear(WIDTH, VOCAB + 1)
+        self.adaLN_modulation = nn.Linear(COND, 2 * WIDTH)
+        nn.init.zeros_(self.adaLN_modulation.weight)
+        nn.init.zeros_(self.adaLN_modulation.bias)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x, c):
+        sh, sc = self.adaLN_modulation(c).chunk(2, -1)
+        return self.linear(self.norm_final(x) * (1 + sc) + sh)
+
+
+class Embedding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Parameter(torch.randn(VOCAB + 1, WIDTH) * 0.5)
+
+
+class Timestep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(256, COND), nn.SiLU(), nn.Linear(COND, COND))
+
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.vocab_embed, self.sigma_map, self.output_layer = Embedding(), Timestep(), Head()
+        self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
+        f = 1.0 / (10000.0 ** (torch.arange(0, WIDTH // HEADS, 2).float() / (WIDTH // HEADS)))
+        angle = torch.outer(torch.arange(LENGTH).float(), f)
+        self.cos, self.sin = angle.cos(), angle.sin()
+
+    def forward(self, tokens):
+        zero = torch.cat([torch.ones(1, 128), torch.zeros(1, 128)], -1)  # sigma 0: cosines, then sines
+        c = F.silu(self.sigma_map.mlp(zero))
+        x = self.vocab_embed.embedding[tokens]
+        for b in self.blocks:
+            x = b(x, c, self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]])
+        return self.output_layer(x, c)
+
+
+class Judge(nn.Module):
+    """GPT-2, Conv1D weights (in, out)."""
+    def __init__(self):
+        super().__init__()
+        std, p = 0.02, {}
+        p["wte.weight"], p["wpe.weight"] = torch.randn(VOCAB, WIDTH) * 0.05, torch.randn(LENGTH, WIDTH) * std
+        for i in range(BLOCKS):
+            for n, a, b in (("attn.c_attn", WIDTH, 3 * WIDTH), ("attn.c_proj", WIDTH, WIDTH),
+                            ("mlp.c_fc", WIDTH, 4 * WIDTH), ("mlp.c_proj", 4 * WIDTH, WIDTH)):
+                p[f"h.{i}.{n}.weight"], p[f"h.{i}.{n}.bias"] = torch.randn(a, b) * std, torch.zeros(b)
+            for n in ("ln_1", "ln_2"):
+                p[f"h.{i}.{n}.weight"], p[f"h.{i}.{n}.bias"] = torch.ones(WIDTH), torch.zeros(WIDTH)
+        p["ln_f.weight"], p["ln_f.bias"] = torch.ones(WIDTH), torch.zeros(WIDTH)
+        self.names = list(p)
+        self.p = nn.ParameterList(nn.Parameter(t) for t in p.values())
+
+    def weights(self):
+        return dict(zip(self.names, self.p))
+
+    def forward(self, tokens):
+        w = self.weights()
+        B, S = tokens.shape
+        x = F.dropout(w["wte.weight"][tokens] + w["wpe.weight"][:S], 0.1, self.training)
+        causal = torch.full((S, S), float("-inf")).triu(1)
+        for i in range(BLOCKS):
+            p = f"h.{i}."
+            h = F.layer_norm(x, x.shape[-1:], w[p + "ln_1.weight"], w[p + "ln_1.bias"])
+            qkv = F.linear(h, w[p + "attn.c_attn.weight"].t(), w[p + "attn.c_attn.bias"])
+            q, k, v = qkv.view(B, S, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+            a = torch.softmax((q @ k.transpose(-1, -2)).float() / math.sqrt(q.shape[-1]) + causal, -1).to(v.dtype)
+            o = (a @ v).transpose(1, 2).reshape(B, S, -1)
+            x = x + F.dropout(F.linear(o, w[p + "attn.c_proj.weight"].t(), w[p + "attn.c_proj.bias"]), 0.1, self.training)
+            h = F.layer_norm(x, x.shape[-1:], w[p + "ln_2.weight"], w[p + "ln_2.bias"])
+            h = F.gelu(F.linear(h, w[p + "mlp.c_fc.weight"].t(), w[p + "mlp.c_fc.bias"]), approximate="tanh")
+            x = x + F.dropout(F.linear(h, w[p + "mlp.c_proj.weight"].t(), w[p + "mlp.c_proj.bias"]), 0.1, self.training)
+        x = F.layer_norm(x, x.shape[-1:], w["ln_f.weight"], w["ln_f.bias"])
+        return F.linear(x, w["wte.weight"])
+
+
+def batch(data, n):
+    at = torch.randint(0, len(data) - LENGTH, (n,))
+    return torch.stack([data[i: i + LENGTH] for i in at])
+
+
+def fit(model, loss_of, minutes, lr, log):
+    opt = torch.optim.AdamW(model.parameters(), lr, (0.9, 0.98), weight_decay=0.05)
+    ema = {k: v.detach().clone() for k, v in model.named_parameters()}
+    start, step, shown = time.time(), 0, []
+    while True:
+        done = (time.time() - start) / (60 * minutes)
+        if done >= 1:
+            break
+        for g in opt.param_groups:
+            g["lr"] = lr * min(1, (step + 1) / 200) * (0.5 * (1 + math.cos(math.pi * done)) * 0.95 + 0.05)
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = loss_of(model)
+        opt.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        decay = min(0.9995, (step + 1) / (step + 10))
+        for k, v in model.named_parameters():
+            ema[k].lerp_(v.detach(), 1 - decay)
+        shown.append(loss.item())
+        step += 1
+        if step % 100 == 0:
+            print(f"{log} step {step} {done:.0%} loss {sum(shown[-100:])/100:.4f}", flush=True)
+    for k, v in model.named_parameters():
+        v.data.copy_(ema[k])
+    return step
+
+
+def denoise_loss(data, n):
+    def loss(model):
+        x = batch(data, n)
+        t = ((torch.rand(1) + torch.arange(n) / n) % 1) * (1 - 1e-3) + 1e-3
+        hide = torch.rand(x.shape) < t[:, None]
+        logits = model(torch.where(hide, VOCAB, x)).float()
+        logits[..., VOCAB] = -1e9
+        ce = F.cross_entropy(logits.flatten(0, 1), x.flatten(), reduction="none").view_as(x)
+        return (ce * hide / t[:, None]).sum() / x.numel()
+    return loss
+
+
+def judge_loss(data, n):
+    def loss(model):
+        x = batch(data, n)
+        return F.cross_entropy(model(x)[:, :-1].float().flatten(0, 1), x[:, 1:].flatten())
+    return loss
+
+
+@torch.no_grad()
+def sample(model, vocab, steps=64):
+    x = torch.full((1, LENGTH), VOCAB)
+    for n in range(steps):
+        p = model(x).float()
+        p[..., VOCAB] = -1e9
+        p = p.softmax(-1)[0]
+        hidden = torch.nonzero(x[0] == VOCAB).flatten()
+        k = max(1, round(LENGTH * (n + 1) / steps) - (LENGTH - len(hidden)))
+        score = (p[hidden] ** 1.3).sum(-1).log() - torch.log(-torch.log(torch.rand(len(hidden))))
+        pick = hidden[score.topk(min(k, len(hidden))).indices]
+        x[0, pick] = torch.multinomial(p[pick], 1)[:, 0]
+    return bpe.decode(x[0].tolist(), vocab)
+
+
+def load(path):
+    """A bfloat16 safetensors file as float32 tensors, the prefix stripped."""
+    raw = open(path, "rb").read()
+    n = int.from_bytes(raw[:8], "little")
+    out = {}
+    for k, v in json.loads(raw[8:8 + n]).items():
+        if k != "__metadata__":
+            lo, hi = v["data_offsets"]
+            t = torch.frombuffer(bytearray(raw[8 + n + lo:8 + n + hi]), dtype=torch.bfloat16)
+            out[k.removeprefix("backbone.")] = t.reshape(v["shape"]).float()
+    return out
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("--resume", help="a text/model.safetensors to go on from; the judge is then left alone")
+    a.add_argument("text")
+    a.add_argument("out")
+    a.add_argument("--minutes", type=float, default=45)
+    a.add_argument("--judge-minutes", type=float, default=10)
+    a.add_argument("--threads", type=int, default=1)
+    a = a.parse_args()
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(7)
+    text = open(a.text).read()
+    vocab, merges, parts = bpe.train(text, VOCAB)
+    ids = torch.tensor(bpe.encode(text, vocab, parts))
+    cut = int(len(ids) * 0.97)
+    tok = bpe.tokenizer_json(vocab, merges)
+    for name, model, loss, lr, minutes in (
+            ("judge", Judge(), judge_loss, 1e-3, a.judge_minutes),
+            ("text", Denoiser(), denoise_loss, 1e-3, a.minutes)):
+        if a.resume and name == "judge":
+            continue
+        if a.resume:
+            model.load_state_dict(load(a.resume))
+        print(name, sum(p.numel() for p in model.parameters()) / 1e6, "M parameters", flush=True)
+        model.train()
+        steps = fit(model, loss(ids[:cut], 16), minutes, lr, name)
+        model.eval()
+        torch.manual_seed(1)
+        with torch.no_grad():
+            held = sum(loss(ids[cut:], 32)(model).item() for _ in range(16)) / 16
+            seen = sum(loss(ids[:cut], 32)(model).item() for _ in range(16)) / 16
+        print(f"{name}: {steps} steps, loss seen {seen:.4f}, held out {held:.4f} nats a token", flush=True)
+        d = os.path.join(a.out, name)
+        os.makedirs(d, exist_ok=True)
+        if name == "text":
+            w = {"backbone." + k: v for k, v in model.state_dict().items()}
+            config = {"model": {"type": "ddit-orig", "hidden_size": WIDTH, "cond_dim": COND, "length": LENGTH,
+                                "n_blocks": BLOCKS, "n_heads": HEADS, "scale_by_sigma": True, "dropout": 0.1,
+                                "tie_word_embeddings": False},
+                      "time_conditioning": False, "T": 0, "noise": {"type": "loglinear"},
+                      "tokenizer": {"name": "tokenizer.json"}, "vocab_size": VOCAB + 1}
+            print(sample(model, vocab), flush=True)
+        else:
+            w = model.weights()
+            config = {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": BLOCKS, "n_head": HEADS, "n_ctx": LENGTH,
+                      "n_positions": LENGTH, "vocab_size": VOCAB, "layer_norm_epsilon": 1e-5,
+                      "activation_function": "gelu_new"}
+        config["training"] = {"loss_seen_nats": round(seen, 4), "loss_held_out_nats": round(held, 4), "steps": steps}
+        json.dump(config, open(os.path.join(d, "config.json"), "w"), indent=1)
+        json.dump(tok, open(os.path.join(d, "tokenizer.json"), "w"), ensure_ascii=False)
+        save(os.path.join(d, "model.safetensors"), {k: v.to(torch.bfloat16) for k, v in w.items()})
+
+
+if __name__ == "__main__":
+    main()
