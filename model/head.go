@@ -1,7 +1,7 @@
 package model
 
 import (
-	"fmt"
+	"errors"
 	"math"
 
 	"gorgonia.org/tensor"
@@ -11,6 +11,8 @@ import (
 
 // headRows bounds the rows of one call to a head, and so its working memory.
 const headRows = 1024
+
+var errNotFinite = errors.New("logits are NaN or infinite, wanted are finite ones")
 
 // HeadMarginals are the Marginals of any network that ends in an output head: they keep
 // the last hidden states and run the head for the rows that are asked for.
@@ -86,17 +88,10 @@ func (m *HeadMarginals) sums(n int) []float64 {
 func (m *HeadMarginals) check(rows []int32, logs []float64) error {
 	for i, v := range logs {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return NotFinite(rows[i], m.Length)
+			return &RowError{Row: rows[i], Length: m.Length, Err: errNotFinite}
 		}
 	}
 	return nil
-}
-
-// NotFinite is the error for logits that have no softmax, of a row of a batch of sequences
-// of the given length.
-func NotFinite(row int32, length int) error {
-	return fmt.Errorf("logits of sequence %d of the batch, position %d, are NaN or infinite, wanted are finite ones",
-		int(row)/length, int(row)%length)
 }
 
 func piece[T any](s []T, at, n int) []T {
