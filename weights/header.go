@@ -2,6 +2,7 @@ package weights
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,7 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 			header = bytes.Clone(data[8 : 8+length])
 		}
 	})
-	if err = errors.Join(err, headerErr); err != nil {
+	if err = cmp.Or(err, headerErr); err != nil {
 		return nil, nil, err
 	}
 	foreign, err := checkHeader(header)

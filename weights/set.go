@@ -1,7 +1,7 @@
 package weights
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -174,9 +174,9 @@ func (s *Set) ReleaseAll() error {
 // Close unmaps the files. The tensors' Data must not be used any more; their
 // methods return errors.
 func (s *Set) Close() error {
-	var errs []error
+	var err error
 	for _, src := range s.sources {
-		errs = append(errs, src.close())
+		err = cmp.Or(err, src.close())
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -1,7 +1,7 @@
 package weights
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -108,5 +108,5 @@ func (s *source) close() error {
 	if s.data != nil {
 		err = unmapFile(s.data)
 	}
-	return errors.Join(err, s.file.Close())
+	return cmp.Or(err, s.file.Close())
 }

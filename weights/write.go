@@ -3,9 +3,9 @@ package weights
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -83,7 +83,7 @@ func WriteFileStreams(name string, tensors []Stream, metadata map[string]string)
 	if err := WriteStreams(w, tensors, metadata); err != nil {
 		return err
 	}
-	if err := errors.Join(w.Flush(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if err := cmp.Or(w.Flush(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
@@ -98,7 +98,7 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return cmp.Or(d.Sync(), d.Close())
 }
 
 func streams(tensors []Tensor) []Stream {
@@ -135,7 +135,6 @@ func copyTensor(w io.Writer, t Stream, size int64) error {
 		return err
 	}
 	defer r.Close()
-	// One byte more than wanted tells a reader that is too long.
 	n, err := io.Copy(w, io.LimitReader(r, size))
 	if err != nil {
 		return err
@@ -143,10 +142,15 @@ func copyTensor(w io.Writer, t Stream, size int64) error {
 	if n < size {
 		return fmt.Errorf("%d bytes of data, shape %v of %s has %d", n, t.Shape, t.DType, size)
 	}
-	if extra, err := io.ReadFull(r, make([]byte, 1)); extra > 0 || err != io.EOF && err != nil {
-		return errors.Join(fmt.Errorf("more data than shape %v of %s has, %d bytes", t.Shape, t.DType, size), err)
+	// One byte more than wanted tells a reader that is too long.
+	switch _, err := io.ReadFull(r, make([]byte, 1)); err {
+	case io.EOF:
+		return nil
+	case nil:
+		return fmt.Errorf("more data than shape %v of %s has, %d bytes", t.Shape, t.DType, size)
+	default:
+		return err
 	}
-	return nil
 }
 
 // encodeHeader returns the length, the header padded with spaces so that the

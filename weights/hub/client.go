@@ -1,0 +1,165 @@
+// Package hub fetches model repositories from the Hugging Face Hub into the
+// cache that huggingface_hub uses, so that both share every file:
+//
+//	<cache>/models--org--name/blobs/<etag>                 contents
+//	<cache>/models--org--name/refs/<revision>              a commit
+//	<cache>/models--org--name/snapshots/<commit>/<file>    links to blobs
+//	<cache>/.locks/models--org--name/<etag>.lock
+//
+// The layout is described at https://huggingface.co/docs/hub/local-cache. A
+// blob is named by the hash of its contents, which is checked before the blob
+// gets its name: a file in the cache is whole and right.
+package hub
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Client fetches into one cache from one endpoint. Cache and Endpoint must be
+// set; the zero values of all else are usable. A Client may be used by many
+// goroutines at once.
+type Client struct {
+	Cache    string // directory of the models--org--name
+	Endpoint string // URL without a slash at its end
+	Token    string // sent to Endpoint and to no other host
+	Offline  bool   // never use the network
+
+	Transport http.RoundTripper // carries the requests; nil is http.DefaultTransport
+	Retries   int               // attempts after the first that bring nothing new; 0 is 5, negative none
+	Backoff   time.Duration     // wait before the first retry, doubled up to 16 times that; 0 is half a second
+	Idle      time.Duration     // longest silence of a server; 0 is 30 seconds
+}
+
+// DefaultEndpoint is the public Hub.
+const DefaultEndpoint = "https://huggingface.co"
+
+// FromEnv returns the client that huggingface_hub's environment variables
+// describe: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH,
+// HF_HUB_DISABLE_IMPLICIT_TOKEN and HF_HUB_OFFLINE.
+func FromEnv() (*Client, error) {
+	home := env("HF_HOME")
+	if home == "" {
+		base := env("XDG_CACHE_HOME")
+		if base == "" {
+			base = "~/.cache"
+		}
+		home = filepath.Join(base, "huggingface")
+	}
+	cache := env("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
+	if cache == "" {
+		cache = filepath.Join(home, "hub")
+	}
+	cache, err := expand(cache)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{Cache: cache, Endpoint: DefaultEndpoint, Offline: isTrue(env("HF_HUB_OFFLINE"))}
+	if e := env("HF_ENDPOINT"); e != "" {
+		c.Endpoint = strings.TrimRight(e, "/")
+	}
+	if _, err := c.endpoint(); err != nil {
+		return nil, fmt.Errorf("HF_ENDPOINT: %w", err)
+	}
+	if c.Token, err = token(home); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func token(home string) (string, error) {
+	if isTrue(env("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+		return "", nil
+	}
+	from, text := "HF_TOKEN", env("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+	if text == "" {
+		from = env("HF_TOKEN_PATH")
+		if from == "" {
+			from = filepath.Join(home, "token")
+		}
+		file, err := expand(from)
+		if err != nil {
+			return "", err
+		}
+		data, err := os.ReadFile(file)
+		if err != nil && !os.IsNotExist(err) {
+			return "", fmt.Errorf("token file: %w", err)
+		}
+		text = strings.TrimSpace(string(data))
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s: the token has characters that no token has", from)
+	}
+	return text, nil
+}
+
+// env returns the first variable that is not blank.
+func env(names ...string) string {
+	for _, name := range names {
+		if v := strings.TrimSpace(os.Getenv(name)); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func isTrue(v string) bool {
+	switch strings.ToUpper(v) {
+	case "1", "ON", "YES", "TRUE":
+		return true
+	}
+	return false
+}
+
+// expand replaces a leading ~ by the user's home.
+func expand(name string) (string, error) {
+	if name != "~" && !strings.HasPrefix(name, "~/") {
+		return name, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("%s: no home directory, set HF_HOME: %w", name, err)
+	}
+	return filepath.Join(home, name[1:]), nil
+}
+
+func (c *Client) endpoint() (*url.URL, error) {
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("endpoint %q, allowed is https://host", c.Endpoint)
+	}
+	return u, nil
+}
+
+// Pull is [Client.Pull] with the client of the environment.
+func Pull(ctx context.Context, repo, revision string, files []string, progress func(Progress)) (dir string, err error) {
+	c, err := FromEnv()
+	if err != nil {
+		return "", err
+	}
+	return c.Pull(ctx, repo, revision, files, progress)
+}
+
+// Find is [Client.Find] with the client of the environment.
+func Find(repo, revision string) (dir string, err error) {
+	c, err := FromEnv()
+	if err != nil {
+		return "", err
+	}
+	return c.Find(repo, revision)
+}
+
+// List is [Client.List] with the client of the environment.
+func List() ([]Cached, error) {
+	c, err := FromEnv()
+	if err != nil {
+		return nil, err
+	}
+	return c.List()
+}

@@ -1,0 +1,244 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+const (
+	lockPoll    = 50 * time.Millisecond
+	newProgress = 1 << 20 // bytes that make an attempt count as progress
+)
+
+// fetch makes one file of a commit present.
+func (c *Client) fetch(ctx context.Context, repo, commit, file string, progress func(Progress)) error {
+	if c.has(repo, commit, file) {
+		return nil
+	}
+	m, err := c.stat(ctx, repo, commit, file)
+	if err != nil {
+		return err
+	}
+	if m.commit != commit {
+		return fmt.Errorf("the server answers for commit %s, asked was %s", m.commit, commit)
+	}
+	blob := c.blob(repo, m.etag)
+	locks := filepath.Join(c.Cache, ".locks", folder(repo))
+	if err := cmp.Or(os.MkdirAll(filepath.Dir(blob), 0o777), os.MkdirAll(locks, 0o777)); err != nil {
+		return err
+	}
+	// Two downloads of one blob would waste, not harm: only bytes with the
+	// right hash are renamed.
+	lock := flock.New(filepath.Join(locks, m.etag+".lock"))
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Path(), err)
+	}
+	defer lock.Close()
+	if info, err := os.Stat(blob); err != nil || m.size >= 0 && info.Size() != m.size {
+		d := download{c: c, url: c.fileURL(repo, commit, file), remote: m, repo: repo, file: file, blob: blob, progress: progress}
+		if err := d.run(ctx); err != nil {
+			return err
+		}
+	}
+	return c.link(repo, commit, file, m.etag)
+}
+
+// download brings one blob.
+type download struct {
+	remote
+	c          *Client
+	url        string
+	repo, file string
+	blob       string
+	progress   func(Progress)
+}
+
+// run fetches into blob.incomplete, checks, and renames. A hash that is wrong
+// may be the fault of what an earlier run left: the second try starts afresh.
+func (d *download) run(ctx context.Context) error {
+	incomplete := d.blob + ".incomplete"
+	for last := false; ; last = true {
+		err := d.c.retry(ctx, func() (bool, error) { return d.attempt(ctx, incomplete) })
+		if err != nil {
+			return err
+		}
+		err = d.verify(incomplete)
+		if err == nil {
+			break
+		}
+		var wrong *hashError
+		if !errors.As(err, &wrong) {
+			return err
+		}
+		if err := os.Remove(incomplete); err != nil {
+			return err
+		}
+		if last {
+			return err
+		}
+	}
+	if err := os.Rename(incomplete, d.blob); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(d.blob))
+}
+
+// attempt asks for what is missing and appends what comes.
+func (d *download) attempt(ctx context.Context, incomplete string) (progress bool, err error) {
+	f, err := os.OpenFile(incomplete, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return false, permanent{err}
+	}
+	defer func() { err = cmp.Or(err, f.Close()) }()
+	have, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false, permanent{err}
+	}
+	if d.size >= 0 && have > d.size {
+		if have, err = restart(f); err != nil {
+			return false, err
+		}
+	}
+	if have == d.size {
+		return false, nil
+	}
+	ctx, alive, stop := d.c.watch(ctx)
+	defer stop()
+	header := http.Header{}
+	if have > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
+	}
+	resp, err := d.c.do(ctx, http.MethodGet, d.url, header)
+	if err != nil {
+		return false, silence(ctx, err)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		if have, err = restart(f); err != nil {
+			return false, err
+		}
+	case http.StatusPartialContent:
+		if err := d.checkRange(resp.Header.Get("Content-Range"), have); err != nil {
+			return false, err
+		}
+	case http.StatusRequestedRangeNotSatisfiable:
+		_, err := restart(f)
+		return false, cmp.Or(err, fmt.Errorf("the server has no bytes from %d on", have))
+	default:
+		return false, d.c.refusal(resp, d.repo, d.commit, d.file)
+	}
+	if resp.ContentLength >= 0 && d.size >= 0 && resp.ContentLength != d.size-have {
+		return false, permanent{fmt.Errorf("the server announces %d bytes, missing are %d of %d", resp.ContentLength, d.size-have, d.size)}
+	}
+	got, err := d.copy(f, resp.Body, have, alive)
+	return got >= newProgress, silence(ctx, err)
+}
+
+// restart empties the file, for a server that sends it from the start.
+func restart(f *os.File) (have int64, err error) {
+	_, err = f.Seek(0, io.SeekStart)
+	if err = cmp.Or(err, f.Truncate(0)); err != nil {
+		return 0, permanent{err}
+	}
+	return 0, nil
+}
+
+var contentRange = regexp.MustCompile(`^bytes (\d+)-\d+/(\d+|\*)$`)
+
+func (d *download) checkRange(header string, have int64) error {
+	m := contentRange.FindStringSubmatch(header)
+	if m == nil || m[1] != strconv.FormatInt(have, 10) || d.size >= 0 && m[2] != "*" && m[2] != strconv.FormatInt(d.size, 10) {
+		return permanent{fmt.Errorf("Content-Range is %.60q, asked was from byte %d of %d", header, have, d.size)}
+	}
+	return nil
+}
+
+// copy appends the body to f and returns the bytes that came.
+func (d *download) copy(f *os.File, body io.Reader, have int64, alive func()) (got int64, err error) {
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := body.Read(buf)
+		if n > 0 {
+			alive()
+			if d.size >= 0 && have+got+int64(n) > d.size {
+				return got, permanent{fmt.Errorf("the server sends more than the %d bytes it announced", d.size)}
+			}
+			if _, err := f.Write(buf[:n]); err != nil {
+				return got, permanent{err}
+			}
+			got += int64(n)
+			if d.progress != nil {
+				d.progress(Progress{File: d.file, Done: have + got, Total: d.size})
+			}
+		}
+		switch {
+		case err == io.EOF && d.size >= 0 && have+got < d.size:
+			return got, fmt.Errorf("the server broke off after %d of %d bytes", have+got, d.size)
+		case err == io.EOF:
+			return got, nil
+		case err != nil:
+			return got, err
+		}
+	}
+}
+
+// hashError is a file whose contents are not those its etag names.
+type hashError struct{ kind, found, wanted string }
+
+func (e *hashError) Error() string {
+	return fmt.Sprintf("%s of the download is %s, wanted %s", e.kind, e.found, e.wanted)
+}
+
+// verify compares what is on disk with the etag and makes it durable.
+func (d *download) verify(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	kind, h := "sha256", sha256.New()
+	if len(d.etag) == 2*sha1.Size {
+		kind, h = "git hash", gitHash(info.Size())
+	}
+	if _, err := io.Copy(h, f); err != nil {
+		return err
+	}
+	if found := fmt.Sprintf("%x", h.Sum(nil)); found != d.etag {
+		return &hashError{kind, found, d.etag}
+	}
+	return f.Sync()
+}
+
+// gitHash is git's hash of a blob of size bytes, which begins with a header.
+func gitHash(size int64) hash.Hash {
+	h := sha1.New()
+	fmt.Fprintf(h, "blob %d\x00", size)
+	return h
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(d.Sync(), d.Close())
+}

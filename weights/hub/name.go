@@ -1,0 +1,97 @@
+package hub
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// DefaultRevision is the branch that stands for no revision.
+const DefaultRevision = "main"
+
+var (
+	repoPart = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
+	refPart  = regexp.MustCompile(`^[A-Za-z0-9_+=%][A-Za-z0-9_.+=%@,-]*$`)
+	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+)
+
+// Parse splits "org/name" or "org/name@revision". Without a revision it is
+// [DefaultRevision].
+func Parse(s string) (repo, revision string, err error) {
+	repo, revision, found := strings.Cut(s, "@")
+	if !found {
+		revision = DefaultRevision
+	}
+	if err := checkRepo(repo); err != nil {
+		return "", "", err
+	}
+	if err := checkRevision(revision); err != nil {
+		return "", "", err
+	}
+	return repo, revision, nil
+}
+
+// checkRepo follows huggingface_hub's rules for names (validate_repo_id).
+func checkRepo(repo string) error {
+	org, name, ok := strings.Cut(repo, "/")
+	if !ok || len(repo) > 96 || !repoPart.MatchString(org) || !repoPart.MatchString(name) ||
+		strings.Contains(repo, "..") || strings.Contains(repo, "--") || strings.HasSuffix(name, ".git") {
+		return fmt.Errorf("repository %.100q, allowed is org/name of letters, digits, '-', '_' and single '.'", repo)
+	}
+	return nil
+}
+
+// checkRevision allows the branch, tag and commit names that are safe as a
+// path: a part of the rules of git check-ref-format.
+func checkRevision(revision string) error {
+	bad := len(revision) > 200 || strings.Contains(revision, "..") || strings.Contains(revision, "@{")
+	for _, part := range strings.Split(revision, "/") {
+		bad = bad || !refPart.MatchString(part) || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock")
+	}
+	if bad {
+		return fmt.Errorf("revision %.100q, allowed is a branch, a tag or a commit", revision)
+	}
+	return nil
+}
+
+// checkFile allows relative paths without ".." and without characters that
+// some file system reads differently.
+func checkFile(name string) error {
+	bad := name == "" || len(name) > 1000
+	for _, part := range strings.Split(name, "/") {
+		bad = bad || part == "" || part == "." || part == ".." || len(part) > 255 ||
+			strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`\:"<>|`, r) })
+	}
+	if bad {
+		return fmt.Errorf("file %.100q, allowed is a relative path inside the repository", name)
+	}
+	return nil
+}
+
+func isPattern(name string) bool { return strings.ContainsAny(name, `*?[`) }
+
+// match reports whether a pattern, known to be well-formed, fits a file.
+func match(pattern, file string) bool {
+	ok, _ := path.Match(pattern, file)
+	return ok
+}
+
+// folder is a repository's directory in the cache.
+func folder(repo string) string { return "models--" + strings.ReplaceAll(repo, "/", "--") }
+
+// escapePath escapes the parts of a file's path for a URL.
+func escapePath(name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return strings.Join(parts, "/")
+}
+
+// fileURL is where a file of a revision is served. A revision's slashes are
+// escaped too, since it is one element of the path.
+func (c *Client) fileURL(repo, revision, file string) string {
+	return c.Endpoint + "/" + repo + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(file)
+}

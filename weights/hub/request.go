@@ -1,0 +1,297 @@
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxRedirects = 10
+	maxListing   = 64 << 20 // bytes of a repository's listing
+	maxWait      = time.Minute
+)
+
+// tokenTransport adds the token to requests for the endpoint and to no other,
+// wherever a redirect leads.
+type tokenTransport struct {
+	base     http.RoundTripper
+	endpoint *url.URL
+	token    string
+}
+
+func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.token != "" && sameHost(r.URL, t.endpoint) {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+t.token)
+	}
+	return t.base.RoundTrip(r)
+}
+
+func sameHost(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
+}
+
+// do sends one request without a body. A HEAD request stops at the redirect
+// that carries a file's metadata.
+func (c *Client) do(ctx context.Context, method, address string, header http.Header) (*http.Response, error) {
+	endpoint, err := c.endpoint()
+	if err != nil {
+		return nil, permanent{err}
+	}
+	base := c.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	client := http.Client{
+		Transport: tokenTransport{base, endpoint, c.Token},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if method == http.MethodHead && (r.Response.Header.Get("X-Linked-Etag") != "" || !sameHost(r.URL, endpoint)) {
+				return http.ErrUseLastResponse
+			}
+			if endpoint.Scheme == "https" && r.URL.Scheme != "https" {
+				return permanent{fmt.Errorf("redirected to %s without encryption", r.URL.Host)}
+			}
+			if len(via) >= maxRedirects {
+				return permanent{fmt.Errorf("more than %d redirects", maxRedirects)}
+			}
+			return nil
+		},
+	}
+	r, err := http.NewRequestWithContext(ctx, method, address, nil)
+	if err != nil {
+		return nil, permanent{err}
+	}
+	r.Header = header.Clone()
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Header.Set("Accept-Encoding", "identity") // lengths are those of the file
+	r.Header.Set("User-Agent", "unmask")
+	return client.Do(r)
+}
+
+// permanent marks an error that another attempt cannot mend.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// transient is an answer that asks to come again.
+type transient struct {
+	error
+	after time.Duration
+}
+
+func isPermanent(ctx context.Context, err error) bool {
+	var p permanent
+	var cert *tls.CertificateVerificationError
+	return ctx.Err() != nil || errors.As(err, &p) || errors.As(err, &cert)
+}
+
+// retry calls attempt until it succeeds, fails for good, or fails Retries
+// times in a row without progress.
+func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err error)) error {
+	left, wait := c.retries(), c.backoff()
+	for {
+		progress, err := attempt()
+		if err == nil || isPermanent(ctx, err) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		if progress {
+			left, wait = c.retries(), c.backoff()
+		}
+		if left--; left < 0 {
+			return err
+		}
+		pause := wait
+		var t transient
+		if errors.As(err, &t) && t.after > 0 {
+			pause = min(t.after, maxWait)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+		wait = min(2*wait, 16*c.backoff())
+	}
+}
+
+func (c *Client) retries() int {
+	if c.Retries == 0 {
+		return 5
+	}
+	return max(c.Retries, 0)
+}
+
+func (c *Client) backoff() time.Duration {
+	if c.Backoff == 0 {
+		return time.Second / 2
+	}
+	return c.Backoff
+}
+
+func (c *Client) idle() time.Duration {
+	if c.Idle == 0 {
+		return 30 * time.Second
+	}
+	return c.Idle
+}
+
+// watch cancels the context when alive was not called for the idle time.
+func (c *Client) watch(ctx context.Context) (watched context.Context, alive, stop func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(c.idle(), func() { cancel(fmt.Errorf("the server was silent for %v", c.idle())) })
+	return watched, func() { timer.Reset(c.idle()) }, func() { timer.Stop(); cancel(nil) }
+}
+
+// silence replaces the error of a request that watch cancelled by its cause.
+func silence(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// remote is a file as the Hub describes it.
+type remote struct {
+	commit string
+	etag   string // sha256 of a large file, git's blob hash of a small one
+	size   int64  // bytes, -1 if not told
+}
+
+var etagForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// stat asks for a file's commit, hash and size.
+func (c *Client) stat(ctx context.Context, repo, revision, file string) (m remote, err error) {
+	err = c.retry(ctx, func() (bool, error) {
+		ctx, _, stop := c.watch(ctx)
+		defer stop()
+		resp, err := c.do(ctx, http.MethodHead, c.fileURL(repo, revision, file), nil)
+		if err != nil {
+			return false, silence(ctx, err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode/100 != 2 && resp.StatusCode/100 != 3 {
+			return false, c.refusal(resp, repo, revision, file)
+		}
+		m, err = parseRemote(resp)
+		return false, err
+	})
+	return m, err
+}
+
+func parseRemote(resp *http.Response) (remote, error) {
+	h := resp.Header
+	m := remote{commit: h.Get("X-Repo-Commit"), etag: h.Get("X-Linked-Etag"), size: -1}
+	if m.etag == "" {
+		m.etag = h.Get("ETag")
+	}
+	m.etag = strings.Trim(strings.TrimPrefix(m.etag, "W/"), `"`)
+	if !commitID.MatchString(m.commit) {
+		return m, permanent{fmt.Errorf("X-Repo-Commit is %.50q, a Hub names a commit of 40 hex digits", m.commit)}
+	}
+	if !etagForm.MatchString(m.etag) {
+		return m, permanent{fmt.Errorf("ETag is %.80q, allowed is a sha256 or a git hash", m.etag)}
+	}
+	length := h.Get("X-Linked-Size")
+	if length == "" && resp.StatusCode/100 == 2 {
+		length = h.Get("Content-Length")
+	}
+	if length != "" {
+		size, err := strconv.ParseInt(length, 10, 64)
+		if err != nil || size < 0 {
+			return m, permanent{fmt.Errorf("size is %.50q, allowed is a number of bytes", length)}
+		}
+		m.size = size
+	}
+	return m, nil
+}
+
+// listing returns a revision's commit and files.
+func (c *Client) listing(ctx context.Context, repo, revision string) (commit string, files []string, err error) {
+	var answer struct {
+		SHA      string `json:"sha"`
+		Siblings []struct {
+			Name string `json:"rfilename"`
+		} `json:"siblings"`
+	}
+	err = c.retry(ctx, func() (bool, error) {
+		ctx, _, stop := c.watch(ctx)
+		defer stop()
+		resp, err := c.do(ctx, http.MethodGet, c.Endpoint+"/api/models/"+repo+"/revision/"+url.PathEscape(revision), nil)
+		if err != nil {
+			return false, silence(ctx, err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return false, c.refusal(resp, repo, revision, "")
+		}
+		data, err := io.ReadAll(io.LimitReader(resp.Body, maxListing+1))
+		if err != nil {
+			return false, silence(ctx, err)
+		}
+		if len(data) > maxListing {
+			return false, permanent{fmt.Errorf("the list of files has more than %d bytes", maxListing)}
+		}
+		if err := json.Unmarshal(data, &answer); err != nil {
+			return false, permanent{fmt.Errorf("list of files: %w", err)}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	if !commitID.MatchString(answer.SHA) {
+		return "", nil, fmt.Errorf("list of files: commit %.50q, a Hub names one of 40 hex digits", answer.SHA)
+	}
+	for _, s := range answer.Siblings {
+		if err := checkFile(s.Name); err != nil {
+			return "", nil, fmt.Errorf("list of files: %w", err)
+		}
+		files = append(files, s.Name)
+	}
+	return answer.SHA, files, nil
+}
+
+// refusal says what a status means and what to do about it.
+func (c *Client) refusal(resp *http.Response, repo, revision, file string) error {
+	code := resp.Header.Get("X-Error-Code")
+	token := "set HF_TOKEN to a token that may read it"
+	if c.Token != "" {
+		token = "check that the token in HF_TOKEN may read it"
+	}
+	var err error
+	switch status := resp.StatusCode; {
+	case status == 429 || status == 408 || status/100 == 5:
+		after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return transient{fmt.Errorf("the server answered %s", resp.Status), time.Duration(max(after, 0)) * time.Second}
+	case code == "GatedRepo" || status == 403:
+		err = fmt.Errorf("access refused (%d): accept the terms at %s/%s and %s", status, c.Endpoint, repo, token)
+	case code == "RevisionNotFound":
+		err = fmt.Errorf("no revision %q (%d): see %s/%s/tree/main for its branches", revision, status, c.Endpoint, repo)
+	case code == "EntryNotFound":
+		err = fmt.Errorf("no such file in the repository (%d): see %s/%s/tree/%s", status, c.Endpoint, repo, escapePath(revision))
+	case status == 401:
+		err = fmt.Errorf("no such repository, or it is private (401): check the name, or %s", token)
+	case status == 404 && file == "":
+		err = fmt.Errorf("no such repository or revision (404): check the name, or %s", token)
+	case status == 404:
+		err = fmt.Errorf("no such repository, revision or file (404): check the names, or %s", token)
+	default:
+		err = fmt.Errorf("the server answered %s", resp.Status)
+	}
+	return permanent{err}
+}
