@@ -58,13 +58,19 @@ func (d *Dense) classes() int {
 }
 
 // RowError says that one row's marginal is not a distribution. A loop that knows which
-// sequence and position the row is tells its user so.
+// sequence of its run the row is tells its user so.
 type RowError struct {
-	Row int32 // sequence of the batch * Length + position
-	Err error
+	Row    int32 // sequence of the batch * Length + position
+	Length int   // 0 where it is not known
+	Err    error
 }
 
-func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Err) }
+func (e *RowError) Error() string {
+	if e.Length == 0 {
+		return fmt.Sprintf("row %d: %v", e.Row, e.Err)
+	}
+	return fmt.Sprintf("sequence %d of the batch, position %d: %v", int(e.Row)/e.Length, int(e.Row)%e.Length, e.Err)
+}
 
 // Unwrap returns what is wrong with the row.
 func (e *RowError) Unwrap() error { return e.Err }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"unmask/internal/philox"
 )
 
 // Hybrid takes the first m_n = round((1-n/N)*k) positions of one order, then follows the
@@ -38,8 +40,11 @@ func (h Hybrid) Rank(v *View, k int) []int {
 	m = max(0, min(m, k))
 	merged := v.Ints(k)[:0]
 	merged = append(merged, explore.Rank(v, m)...)
-	w := v.renoised()
-	for _, p := range exploit.Rank(&w, k) {
+	noise := v.Noise
+	v.Noise = philox.Reorder // so that the two orders are independent
+	second := exploit.Rank(v, k)
+	v.Noise = noise
+	for _, p := range second {
 		if len(merged) < k && !slices.Contains(merged[:m], p) {
 			merged = append(merged, p)
 		}

@@ -34,9 +34,11 @@ type View struct {
 	LogMoment, Entropy, P1, P2, LogP []float64
 	Arg, Token                       []int32
 
-	// Visit hands over the logits (before normalising, outcomes first) of each of Masked,
-	// perhaps from several goroutines.
-	Visit func(visit func(i int, logits []float32)) error
+	// Visit hands over the logits (before normalising, outcomes first) of positions, those of
+	// one at a time, perhaps from several goroutines; i is an index into positions.
+	Visit func(positions []int, visit func(i int, logits []float32)) error
+
+	Past []float64 // of each position, log p of its token when it opened; 0 where known before
 
 	Rand  philox.Stream // of this sequence and step
 	Noise philox.Use    // the use that Gumbel and Uniform draw from
@@ -46,10 +48,11 @@ type View struct {
 
 // Opening is a sampler's choice.
 type Opening struct {
-	Positions []int   // to open, the first to open first
-	Tokens    []int32 // theirs, where the sampler drew them; nil: the loop draws from p^Power
-	Power     float64 // 0 means 1
-	Close     []int   // open positions to mask again (remasking samplers)
+	Positions []int     // to open, the first to open first
+	Tokens    []int32   // theirs, where the sampler drew them; nil: the loop draws from p^Power
+	LogP      []float64 // of Tokens, if known
+	Power     float64   // 0 means 1
+	Close     []int     // open positions to mask again; not those known from the start
 }
 
 // Sampler is a rule for one step. Implementations are plain values, safe for many
@@ -83,6 +86,10 @@ type (
 	// View.Masked, Quota, Step and Steps are then those of one block.
 	Blocker interface {
 		Blocks(free int) int
+	}
+	// Remasker closes positions that were open: the loop takes all steps that were asked for.
+	Remasker interface {
+		Remasks()
 	}
 	// Uncached cannot have intermediate stages, and says why.
 	Uncached interface {

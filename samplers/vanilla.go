@@ -47,7 +47,11 @@ func (a Vanilla) Needs(step, steps int) Need {
 // Choose opens any number of positions, perhaps none.
 func (a Vanilla) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
-		return Opening{Positions: v.Masked, Tokens: v.Arg}, nil
+		o := Opening{Positions: v.Masked, Tokens: v.Arg, LogP: v.Floats(len(v.Masked))}
+		for i, p := range v.P1 {
+			o.LogP[i] = math.Log(p)
+		}
+		return o, nil
 	}
 	t, s := a.Time(v.Step, v.Steps), a.Time(v.Step+1, v.Steps)
 	if a.Bits == 32 {
@@ -79,10 +83,10 @@ func (a Vanilla) Check() error {
 func race(v *View, t, s float32) (Opening, error) {
 	const stay = -1
 	n := len(v.Masked)
-	winner := v.Tokens32(n)
+	winner, logP := v.Tokens32(n), v.Floats(n)
 	classes := v.Classes
 	moveT, moveS := float32(1-1e-3)*t, float32(1-1e-3)*s
-	err := v.Visit(func(i int, logits []float32) {
+	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		logits = logits[:min(classes, len(logits))]
 		toProbabilities(logits)
 		dice := dice{stream: v.Rand, position: v.Masked[i]}
@@ -96,17 +100,18 @@ func race(v *View, t, s float32) (Opening, error) {
 				continue
 			}
 			if r := q / exponential(u); r > best {
-				best, winner[i] = r, int32(x)
+				best, winner[i], logP[i] = r, int32(x), math.Log(float64(p))
 			}
 		}
 	})
 	if err != nil {
 		return Opening{}, err
 	}
-	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0]}
+	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0], LogP: v.Floats(n)[:0]}
 	for i, token := range winner {
 		if token != stay {
-			o.Positions, o.Tokens = append(o.Positions, v.Masked[i]), append(o.Tokens, token)
+			o.Positions = append(o.Positions, v.Masked[i])
+			o.Tokens, o.LogP = append(o.Tokens, token), append(o.LogP, logP[i])
 		}
 	}
 	return o, nil

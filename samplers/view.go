@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"unmask/internal/philox"
 )
 
 // Top returns the k of Masked with the largest scores, the largest first; among equals
@@ -37,14 +35,6 @@ func (v *View) Gumbel(i int) float64 { return Gumbel(v.Uniform(i)) }
 
 // Gumbel turns a uniform number in (0, 1) into standard Gumbel noise.
 func Gumbel(u float64) float64 { return -math.Log(-math.Log(u)) }
-
-// renoised is v with noise of its own, so that two orders of one step are independent.
-func (v *View) renoised() View {
-	v.Ints(0) // the copy shares the scratch memory
-	w := *v
-	w.Noise = philox.Reorder
-	return w
-}
 
 // scratch is memory that is handed out during a step and taken back after it.
 type scratch struct {
@@ -90,12 +80,8 @@ func take[T any](pool *[]T, n int) []T {
 	return out
 }
 
-// at picks the values of some masked positions out of those of all.
-func (v *View) at(positions []int, of []int32) []int32 {
-	out := v.Tokens32(len(positions))
-	for j, p := range positions {
-		i, _ := slices.BinarySearch(v.Masked, p)
-		out[j] = of[i]
-	}
-	return out
+// Index is where a masked position stands in Masked.
+func (v *View) Index(position int) int {
+	i, _ := slices.BinarySearch(v.Masked, position)
+	return i
 }

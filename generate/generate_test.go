@@ -1,0 +1,335 @@
+package generate_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/generate"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/samplers"
+)
+
+// table is a Denoiser whose logits are a fixed function of position and of the number of
+// open positions, and which notes what it was asked for.
+type table struct {
+	spec   model.Spec
+	logits func(tokens []int32, position, token int) float32
+	dense  model.Dense
+	full   int
+	rows   [][]int32
+	times  []float64
+	cancel func()
+}
+
+func newTable(shape ...int) *table {
+	t := &table{spec: model.Spec{Shape: shape, Tokens: 7, Mask: 9}}
+	t.logits = func(tokens []int32, position, token int) float32 {
+		return float32(math.Sin(float64(3*position+5*token) + float64(sum(tokens))))
+	}
+	return t
+}
+
+func sum(x []int32) (n int32) {
+	for _, v := range x {
+		n += v
+	}
+	return n
+}
+
+func (t *table) Spec() model.Spec { return t.spec }
+
+func (t *table) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	if t.cancel != nil && t.full == 2 {
+		t.cancel()
+		return nil, ctx.Err()
+	}
+	t.full++
+	t.times = append(t.times, b.Time[0])
+	t.dense.Columns, t.dense.Classes, t.dense.Logits = 10, t.spec.Tokens, t.dense.Logits[:0]
+	for row := range b.Tokens {
+		seq := row / b.Length
+		for x := range 10 {
+			t.dense.Logits = append(t.dense.Logits, t.logits(b.Tokens[seq*b.Length:(seq+1)*b.Length], row%b.Length, x))
+		}
+	}
+	return &t.dense, nil
+}
+
+func (t *table) NewCache(batch, length int) *kvcache.Cache {
+	return &kvcache.Cache{Batch: batch, Length: length}
+}
+
+func (t *table) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+	t.rows = append(t.rows, slices.Clone(rows))
+	t.full--
+	return t.Forward(ctx, b)
+}
+
+func parse(t *testing.T, text string) samplers.Sampler {
+	s, err := samplers.Parse(text, samplers.Options{})
+	require.NoError(t, err)
+	return s
+}
+
+// collect runs to the end and returns tokens by sequence.
+func collect(t *testing.T, d model.Denoiser, o generate.Options) [][]int32 {
+	var out [][]int32
+	for step, err := range generate.Run(context.Background(), d, o) {
+		require.NoError(t, err)
+		for _, s := range step.Sequences {
+			if step.Done {
+				require.NotContains(t, s.Tokens, d.Spec().Mask)
+				out = append(out, slices.Clone(s.Tokens))
+			}
+		}
+	}
+	return out
+}
+
+func TestOutputDependsOnSeedAndSequenceAlone(t *testing.T) {
+	for _, info := range samplers.List() {
+		t.Run(info.Name, func(t *testing.T) {
+			o := generate.Options{Sampler: parse(t, info.Name), Steps: 6, N: 5, Seed: 3, Batch: 5}
+			all := collect(t, newTable(4, 5), o)
+			require.Len(t, all, 5)
+			for _, batch := range []int{1, 2, 3} {
+				o.Batch = batch
+				require.Equal(t, all, collect(t, newTable(4, 5), o))
+			}
+			o.First, o.N = 3, 2
+			require.Equal(t, all[3:], collect(t, newTable(4, 5), o))
+			o.Seed = 4
+			require.NotEqual(t, all[3:], collect(t, newTable(4, 5), o))
+		})
+	}
+}
+
+func TestStepsOpenWhatTheScheduleSays(t *testing.T) {
+	for _, c := range []struct {
+		schedule samplers.Schedule
+		opened   []int
+	}{
+		{samplers.Uniform, []int{3, 2, 3, 3, 2, 3}},
+		{samplers.Cosine, []int{1, 1, 3, 3, 4, 4}},
+	} {
+		n := 0
+		for step, err := range generate.Run(context.Background(), newTable(16), generate.Options{Steps: 6, Schedule: c.schedule, Sampler: parse(t, "halton")}) {
+			require.NoError(t, err)
+			require.Equal(t, n+1, step.N)
+			require.Len(t, step.Sequences[0].Opened, c.opened[n])
+			n++
+		}
+		require.Equal(t, 6, n)
+	}
+}
+
+func TestPositionFirstOrdersTouchChosenRowsOnly(t *testing.T) {
+	for name, head := range map[string]int{"halton": 16, "random": 16, "temp": 16, "vanilla": 16, "moment": 16 + 16 + 13 + 11 + 8 + 5} {
+		o := generate.Options{Steps: 6, Sampler: parse(t, name)}
+		var last generate.Evaluated
+		for step, err := range generate.Run(context.Background(), newTable(16), o) {
+			require.NoError(t, err)
+			last = step.Sequences[0].Evaluated
+		}
+		if name == "vanilla" { // the argmax step may ask again
+			require.LessOrEqual(t, last.Head, head+1, name)
+			continue
+		}
+		require.Equal(t, head, last.Head, name)
+		require.Equal(t, 6, last.Full, name)
+	}
+}
+
+func TestPartialCaching(t *testing.T) {
+	d := newTable(16)
+	o := generate.Options{Steps: 4, Cache: 1, Sampler: parse(t, "halton"), N: 2}
+	for step, err := range generate.Run(context.Background(), d, o) {
+		require.NoError(t, err)
+		rows := d.rows[step.N-1]
+		require.Len(t, rows, 8)
+		for i, s := range step.Sequences {
+			require.Equal(t, 4*step.N, s.Evaluated.Partial)
+			for j, opened := range s.Opened {
+				require.Equal(t, int32(16*i+opened.Position), rows[4*i+j])
+				require.Equal(t, j/2, opened.Stage)
+			}
+		}
+	}
+	d = newTable(16)
+	o.Cache = 3
+	for step, err := range generate.Run(context.Background(), d, o) {
+		require.NoError(t, err)
+		for j, opened := range step.Sequences[1].Opened {
+			require.Equal(t, j, opened.Stage)
+		}
+	}
+	require.Len(t, d.rows, 12)
+	for _, name := range []string{"maskgit", "vanilla"} {
+		o.Sampler = parse(t, name)
+		for _, err := range generate.Run(context.Background(), d, o) {
+			require.ErrorContains(t, err, "no cache with this sampler: "+name)
+		}
+	}
+}
+
+func TestKnownPositionsStay(t *testing.T) {
+	start := slices.Repeat([]int32{9}, 16)
+	start[0], start[7] = 3, 4
+	o := generate.Options{Tokens: start, N: 3, Sampler: parse(t, "moment"), Steps: 5}
+	for _, s := range collect(t, newTable(16), o) {
+		require.Equal(t, int32(3), s[0])
+		require.Equal(t, int32(4), s[7])
+	}
+	o.Tokens = make([]int32, 16)
+	o.Steps = 0
+	require.Equal(t, o.Tokens, collect(t, newTable(16), o)[0])
+}
+
+func TestFilters(t *testing.T) {
+	o := generate.Options{N: 8, Sampler: parse(t, "random"), Steps: 4}
+	o.Filter = model.Filter{Ban: []int32{0, 1, 2}, Bias: map[int32]float32{3: float32(math.Inf(-1))}}
+	for _, s := range collect(t, newTable(16), o) {
+		for _, token := range s {
+			require.Greater(t, token, int32(3))
+		}
+	}
+	o.Filter = model.Filter{TopK: 1}
+	o.Steps = 1
+	all := collect(t, newTable(16), o)
+	require.Equal(t, all[0], all[7])
+	o.Filter = model.Filter{}
+	o.Adjust = func(sequence, position int, logits []float32) {
+		for x := range logits {
+			if x != (sequence+position)%7 {
+				logits[x] = float32(math.Inf(-1))
+			}
+		}
+	}
+	o.Steps, o.Batch = 4, 3
+	for i, s := range collect(t, newTable(16), o) {
+		for p, token := range s {
+			require.Equal(t, int32((i+p)%7), token)
+		}
+	}
+}
+
+func TestEdit(t *testing.T) {
+	o := generate.Options{Steps: 4, Sampler: parse(t, "halton")}
+	o.Edit = func(s *generate.Step) error {
+		if s.N == 2 {
+			s.Sequences[0].Tokens[s.Sequences[0].Opened[0].Position] = 9
+		}
+		return nil
+	}
+	collect(t, newTable(16), o)
+	o.Edit = func(s *generate.Step) error { s.Sequences[0].Tokens[3] = 8; return nil }
+	for _, err := range generate.Run(context.Background(), newTable(16), o) {
+		require.EqualError(t, err, "generate: token 8 at position 3, want 0 to 6 or the mask 9, after the edit of sequence 0")
+	}
+	broken := errors.New("no")
+	o.Edit = func(s *generate.Step) error { return broken }
+	for _, err := range generate.Run(context.Background(), newTable(16), o) {
+		require.ErrorIs(t, err, broken)
+	}
+}
+
+func TestCancelledRunKeepsTheFinishedStep(t *testing.T) {
+	for _, within := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(context.Background())
+		d := newTable(16)
+		if within {
+			d.cancel = cancel
+		}
+		var before []int32
+		steps := 0
+		for step, err := range generate.Run(ctx, d, generate.Options{Steps: 8, Sampler: parse(t, "halton")}) {
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				require.Equal(t, 2, step.N)
+				require.Equal(t, before, step.Sequences[0].Tokens)
+				steps++
+				continue
+			}
+			before = slices.Clone(step.Sequences[0].Tokens)
+			if steps++; steps == 2 && !within {
+				cancel()
+			}
+		}
+		require.Equal(t, 3, steps)
+		cancel()
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	fixed := newTable(16)
+	fixed.spec.Fixed = true
+	for _, c := range []struct {
+		want string
+		d    *table
+		o    generate.Options
+	}{
+		{"generate: 17 steps, want 1 to 16: each opens one position at least", newTable(16), generate.Options{Steps: 17}},
+		{"generate: -1 steps, want at least 1", newTable(16), generate.Options{Steps: -1}},
+		{"generate: length 17, want 1 to 16", newTable(16), generate.Options{Length: 17}},
+		{"generate: length 8, want 16: this model has no other", fixed, generate.Options{Length: 8}},
+		{"generate: 2 tokens for length 3, want as many", newTable(16), generate.Options{Length: 3, Tokens: []int32{1, 2}}},
+		{"generate: token 7 at position 1, want 0 to 6 or the mask 9", newTable(16), generate.Options{Tokens: []int32{1, 7}}},
+		{"generate: -1 sequences, want at least 1", newTable(16), generate.Options{N: -1}},
+		{"generate: temperature -1, want 0.001 to 1000", newTable(16), generate.Options{Filter: model.Filter{Temperature: -1}}},
+		{"generate: top-p 2, want more than 0 and at most 1", newTable(16), generate.Options{Filter: model.Filter{TopP: 2}}},
+		{"generate: banned token 7, want 0 to 6", newTable(16), generate.Options{Filter: model.Filter{Ban: []int32{7}}}},
+		{"generate: cache with -1 stages a step, want 0 to 64", newTable(16), generate.Options{Cache: -1}},
+	} {
+		for step, err := range generate.Run(context.Background(), c.d, c.o) {
+			require.Nil(t, step)
+			require.EqualError(t, err, c.want)
+		}
+	}
+}
+
+func TestLogitsThatAreNoNumbers(t *testing.T) {
+	for _, filter := range []model.Filter{{}, {Temperature: 2}} {
+		d := newTable(16)
+		finite := d.logits
+		d.logits = func(tokens []int32, position, token int) float32 {
+			if position == 5 && token == 2 {
+				return float32(math.NaN())
+			}
+			return finite(tokens, position, token)
+		}
+		o := generate.Options{Sampler: parse(t, "moment"), Steps: 4, First: 10, N: 2, Filter: filter}
+		for _, err := range generate.Run(context.Background(), d, o) {
+			require.EqualError(t, err, "generate: step 1 of 4: sequence 10, position 5: a logit is NaN, want finite numbers or -Inf")
+		}
+	}
+}
+
+func TestTimeIsTheMaskedFraction(t *testing.T) {
+	d := newTable(16)
+	collect(t, d, generate.Options{Steps: 4, Sampler: parse(t, "halton")})
+	require.Equal(t, []float64{1, 0.75, 0.5, 0.25}, d.times)
+}
+
+func TestStepsAllocateNothing(t *testing.T) {
+	for _, name := range []string{"random", "halton", "moment", "u-moment", "hybrid", "maskgit", "vanilla"} {
+		o := generate.Options{Sampler: parse(t, name), Steps: 8}
+		d := newTable(16)
+		run := func(n int) float64 {
+			o.N = n
+			return testing.AllocsPerRun(5, func() {
+				for _, err := range generate.Run(context.Background(), d, o) {
+					require.NoError(t, err)
+				}
+			})
+		}
+		o.Batch = 1
+		one, nine := run(1), run(9)
+		require.LessOrEqual(t, nine-one, 2.0, name) // 64 more steps
+	}
+}
