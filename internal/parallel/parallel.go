@@ -1,0 +1,180 @@
+// Package parallel runs the items of a kernel on a fixed set of workers.
+//
+// Waking a goroutine costs tens of microseconds, as much as a whole product of 32 rows. So a
+// worker spins for a moment after each call before it parks: calls that follow each other
+// find it awake, and an idle process uses no processor.
+package parallel
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// spins is how many times a worker looks for work before it parks, about 100 microseconds.
+const spins = 1 << 16
+
+// Pool is a set of workers. The goroutine that calls For is one of them.
+type Pool struct {
+	*pool // the workers hold only this, so a forgotten Pool can be collected and ends them
+}
+
+type pool struct {
+	threads int
+	spin    int // 0 where workers would take each other's processors
+	busy    sync.Mutex
+	workers []*worker
+
+	n       int
+	item    func(worker, i int)
+	next    atomic.Int64
+	pending atomic.Int64 // workers that have not finished
+	waiting atomic.Bool  // the caller is parked
+	done    chan struct{}
+	failed  atomic.Bool
+	reason  any // of the first panic
+}
+
+type worker struct {
+	calls  atomic.Uint32 // one more for each call this worker takes part in
+	parked atomic.Bool
+	closed atomic.Bool
+	wake   chan struct{}
+	_      [64]byte // workers do not share a cache line
+}
+
+// New returns a pool of the given number of threads, all processors for 0.
+func New(threads int) *Pool {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	p := &pool{threads: threads, done: make(chan struct{}, 1)}
+	if threads <= min(runtime.GOMAXPROCS(0), runtime.NumCPU()) {
+		p.spin = spins
+	}
+	for id := 1; id < threads; id++ {
+		w := &worker{wake: make(chan struct{}, 1)}
+		p.workers = append(p.workers, w)
+		go p.serve(w, id)
+	}
+	handle := &Pool{p}
+	runtime.AddCleanup(handle, (*pool).close, p)
+	return handle
+}
+
+// Threads is the number of workers.
+func (p *Pool) Threads() int { return p.threads }
+
+// For calls item(worker, i) for each i of 0..n-1, in any order, and returns when all are done.
+// No two calls of item with the same worker, 0..Threads()-1, overlap. A panic of an item ends the
+// call with the same panic; items that have not begun are left out.
+//
+// A call while the pool is at work, from an item or another goroutine, runs all its items
+// itself, as worker 0. For allocates nothing; make item once, as a closure that a call makes
+// is allocated by the caller.
+func (p *Pool) For(n int, item func(worker, i int)) {
+	if n <= 1 || len(p.workers) == 0 || !p.busy.TryLock() {
+		for i := range n {
+			item(0, i)
+		}
+		return
+	}
+	defer runtime.KeepAlive(p)
+	defer p.busy.Unlock()
+	p.run(n, item)
+}
+
+func (p *pool) run(n int, item func(worker, i int)) {
+	p.n, p.item = n, item
+	p.next.Store(0)
+	helpers := p.workers[:min(len(p.workers), n-1)]
+	p.pending.Store(int64(len(helpers)))
+	for _, w := range helpers {
+		w.call()
+	}
+	p.work(0)
+	p.wait()
+	p.item = nil
+	if p.failed.Load() {
+		reason := p.reason
+		p.reason = nil
+		p.failed.Store(false)
+		panic(reason)
+	}
+}
+
+// work takes items until none is left.
+func (p *pool) work(id int) {
+	defer func() {
+		if r := recover(); r != nil && p.failed.CompareAndSwap(false, true) {
+			p.reason = r
+		}
+	}()
+	for !p.failed.Load() {
+		i := int(p.next.Add(1)) - 1
+		if i >= p.n {
+			return
+		}
+		p.item(id, i)
+	}
+}
+
+// wait returns when no worker is at work.
+func (p *pool) wait() {
+	for n := 0; p.pending.Load() != 0; n++ {
+		if n < p.spin {
+			rest(n)
+			continue
+		}
+		p.waiting.Store(true)
+		if p.pending.Load() != 0 || !p.waiting.CompareAndSwap(true, false) {
+			<-p.done
+		}
+		return
+	}
+}
+
+// call makes w take part in the call that has been set up.
+func (w *worker) call() {
+	w.calls.Add(1)
+	if w.parked.CompareAndSwap(true, false) {
+		w.wake <- struct{}{}
+	}
+}
+
+func (p *pool) serve(w *worker, id int) {
+	for seen, n := uint32(0), 0; ; n++ {
+		if calls := w.calls.Load(); calls != seen {
+			if w.closed.Load() {
+				return
+			}
+			seen, n = calls, 0
+			p.work(id)
+			if p.pending.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
+				p.done <- struct{}{}
+			}
+		} else if n < p.spin {
+			rest(n)
+		} else {
+			w.parked.Store(true)
+			if w.calls.Load() == seen || !w.parked.CompareAndSwap(true, false) {
+				<-w.wake
+			}
+			n = 0
+		}
+	}
+}
+
+func (p *pool) close() {
+	for _, w := range p.workers {
+		w.closed.Store(true)
+		w.call()
+	}
+}
+
+// rest lets other goroutines have the processor now and then.
+func rest(n int) {
+	if n%1024 == 1023 {
+		runtime.Gosched()
+	}
+}
