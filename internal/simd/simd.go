@@ -1,0 +1,93 @@
+// Package simd chooses the instruction set that the kernels in its subpackages use.
+//
+// Names, as in Options and the environment variable UNMASK_ISA:
+//
+//	avx512     AVX-512 F, BW, DQ and VL, with BF16 and VNNI where the processor has them;
+//	           avx512-nobf16, avx512-novnni and avx512-nobf16-novnni leave those out
+//	avx2       AVX2 and FMA
+//	neon       arm64
+//	generic    plain Go
+package simd
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// ISA is an instruction set.
+type ISA uint8
+
+// The instruction sets that there are kernels for.
+const (
+	Generic ISA = iota
+	NEON
+	AVX2
+	AVX512
+)
+
+// Level is an instruction set and its extensions.
+type Level struct {
+	ISA
+	BF16 bool // AVX512_BF16: VDPBF16PS
+	VNNI bool // AVX512_VNNI: VPDPBUSD
+}
+
+// Variable is the environment variable that chooses when a program does not.
+const Variable = "UNMASK_ISA"
+
+var names = [...]string{Generic: "generic", NEON: "neon", AVX2: "avx2", AVX512: "avx512"}
+
+// String is the name that Select takes.
+func (l Level) String() string {
+	name := names[l.ISA]
+	if l.ISA == AVX512 && !l.BF16 {
+		name += "-nobf16"
+	}
+	if l.ISA == AVX512 && !l.VNNI {
+		name += "-novnni"
+	}
+	return name
+}
+
+// Available lists what this processor and build can run, the best first, Generic last.
+func Available() []Level {
+	best := detect()
+	var all []Level
+	if best.ISA == AVX512 {
+		for _, l := range []Level{{AVX512, true, true}, {AVX512, false, true}, {AVX512, true, false}, {AVX512, false, false}} {
+			if (best.BF16 || !l.BF16) && (best.VNNI || !l.VNNI) {
+				all = append(all, l)
+			}
+		}
+		best.ISA = AVX2
+	}
+	if best.ISA != Generic {
+		all = append(all, Level{ISA: best.ISA})
+	}
+	return append(all, Level{})
+}
+
+// Select returns the level of a name. An empty name means that of UNMASK_ISA, and when that
+// is empty too, the best.
+func Select(name string) (Level, error) {
+	all, from := Available(), "instruction set"
+	if name == "" {
+		name, from = os.Getenv(Variable), Variable
+	}
+	if name == "" || name == all[0].ISA.String() {
+		return all[0], nil
+	}
+	if i := slices.IndexFunc(all, func(l Level) bool { return l.String() == name }); i >= 0 {
+		return all[i], nil
+	}
+	has := make([]string, len(all))
+	for i, l := range all {
+		has[i] = l.String()
+	}
+	return Level{}, fmt.Errorf("%s is %q, this processor and build have %s", from, name, strings.Join(has, ", "))
+}
+
+// String is the name without extensions.
+func (i ISA) String() string { return names[i] }

@@ -1,0 +1,16 @@
+//go:build amd64 && !purego
+
+package simd
+
+import "golang.org/x/sys/cpu"
+
+func detect() Level {
+	x := &cpu.X86
+	switch {
+	case !x.HasAVX2 || !x.HasFMA:
+		return Level{}
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL:
+		return Level{AVX512, x.HasAVX512BF16, x.HasAVX512VNNI}
+	}
+	return Level{ISA: AVX2}
+}
