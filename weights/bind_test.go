@@ -124,6 +124,31 @@ func TestBindWithoutPrefixDoesNotHideTensors(t *testing.T) {
 	require.ErrorContains(t, err, `are both "backbone.out.weight"`)
 }
 
+func TestRebase(t *testing.T) {
+	s := model(map[string][]int{"transformer.wte.weight": {1}, "transformer.h.0": {1}, "lm_head.weight": {1}, "transformer.": {1}})
+	r, err := s.Rebase("wte.weight")
+	require.NoError(t, err)
+	require.Equal(t, "transformer.", r.Prefix())
+	require.Equal(t, []string{"h.0", "wte.weight"}, r.Names())
+	wte, ok := r.Get("wte.weight")
+	require.True(t, ok)
+	require.Equal(t, "transformer.wte.weight", wte.Name)
+
+	// An anchor is whole elements: nothing fits.
+	r, err = s.Rebase("te.weight")
+	require.NoError(t, err)
+	require.Empty(t, r.Prefix())
+	require.Len(t, r.Names(), 4)
+
+	// Without an anchor the first prefix in use is taken.
+	r, err = s.Rebase("", "backbone.", "transformer.", "")
+	require.NoError(t, err)
+	require.Equal(t, "transformer.", r.Prefix())
+	r, err = s.Rebase("")
+	require.NoError(t, err)
+	require.Equal(t, s.Names(), r.Names())
+}
+
 func TestBindRefusesOtherTypes(t *testing.T) {
 	s := model(fitting(""))
 	s.tensors["out.weight"].DType = "F8_E4M3"

@@ -162,6 +162,22 @@ func TestCase32TruncatedWhileRead(t *testing.T) {
 	}
 }
 
+// The header too is read from the map.
+func TestCase32TruncatedBeforeTheHeader(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "m.safetensors")
+	require.NoError(t, os.WriteFile(name, file(one, 4), 0o600))
+	for keep, want := range map[int64]string{0: "was truncated or", 5: "file changed from 66 to 5 bytes"} {
+		src, err := openSource(name)
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(name, keep))
+		_, _, err = parseSafetensors(src.data, src)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "\n")
+		require.NoError(t, src.close())
+		require.NoError(t, os.WriteFile(name, file(one, 4), 0o600))
+	}
+}
+
 func TestRewrittenWhileRead(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.safetensors")
 	require.NoError(t, os.WriteFile(name, file(one, 4), 0o600))

@@ -1,18 +1,16 @@
 package weights
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"unmask/weights/internal/durable"
 )
 
 // Stream is a tensor to be written whose bytes come from a reader.
@@ -66,39 +64,12 @@ func WriteStreams(w io.Writer, tensors []Stream, metadata map[string]string) err
 }
 
 // WriteFileStreams is WriteFile for tensors that do not fit memory at once.
-func WriteFileStreams(name string, tensors []Stream, metadata map[string]string) (err error) {
-	dir := filepath.Dir(name)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*.tmp")
+func WriteFileStreams(name string, tensors []Stream, metadata map[string]string) error {
+	err := durable.WriteFile(name, func(w io.Writer) error { return WriteStreams(w, tensors, metadata) })
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("%s: %w", name, err)
-		}
-	}()
-	w := bufio.NewWriterSize(f, 1<<20)
-	if err := WriteStreams(w, tensors, metadata); err != nil {
-		return err
-	}
-	if err := cmp.Or(w.Flush(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes a rename in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(d.Sync(), d.Close())
+	return nil
 }
 
 func streams(tensors []Tensor) []Stream {

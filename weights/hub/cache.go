@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"unmask/weights/internal/durable"
 )
 
 // ErrNotCached is behind errors of what only the network could provide.
@@ -87,18 +90,10 @@ func (c *Client) writeRef(repo, revision, commit string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Join(c.Cache, folder(repo)), "ref-*.tmp")
-	if err != nil {
+	return durable.WriteFile(name, func(w io.Writer) error {
+		_, err := io.WriteString(w, commit)
 		return err
-	}
-	_, err = f.WriteString(commit)
-	if err = cmp.Or(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	})
 }
 
 // link makes a snapshot's file point to a blob, relatively, so that a cache
@@ -181,8 +176,8 @@ func (c *Client) refs(repo string) (map[string][]string, error) {
 	root := filepath.Join(c.Cache, folder(repo), "refs")
 	refs := map[string][]string{}
 	err := walk(root, func(name string) error {
-		// What is no ref was not written by a client and is left alone.
-		if commit, err := c.readRef(repo, name); err == nil {
+		// What is no ref, a temporary file perhaps, is left alone.
+		if commit, err := c.readRef(repo, name); err == nil && checkRevision(name) == nil {
 			refs[commit] = append(refs[commit], name)
 		}
 		return nil

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"unmask/weights/internal/durable"
 )
 
 const (
@@ -94,7 +96,7 @@ func (d *download) run(ctx context.Context) error {
 	if err := os.Rename(incomplete, d.blob); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(d.blob))
+	return durable.SyncDir(filepath.Dir(d.blob))
 }
 
 // attempt asks for what is missing and appends what comes.
@@ -206,7 +208,7 @@ func (e *hashError) Error() string {
 
 // verify compares what is on disk with the etag and makes it durable.
 func (d *download) verify(name string) error {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDWR, 0) // for Sync
 	if err != nil {
 		return err
 	}
@@ -233,12 +235,4 @@ func gitHash(size int64) hash.Hash {
 	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", size)
 	return h
-}
-
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(d.Sync(), d.Close())
 }

@@ -110,6 +110,31 @@ func TestFromEnv(t *testing.T) {
 	require.NotContains(t, err.Error(), "two words")
 }
 
+func TestFunctionsUseTheEnvironment(t *testing.T) {
+	h := newHub(t)
+	cache := t.TempDir()
+	for name, value := range map[string]string{"HF_HUB_CACHE": cache, "HF_ENDPOINT": h.URL, "HF_TOKEN": "hf_x", "HF_HUB_OFFLINE": ""} {
+		t.Setenv(name, value)
+	}
+	dir, err := Pull(t.Context(), repo, "", both, nil)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(dir, cache))
+	found, err := Find(repo, commitA)
+	require.NoError(t, err)
+	require.Equal(t, dir, found)
+	all, err := List()
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+
+	t.Setenv("HF_ENDPOINT", "nonsense")
+	_, err = Pull(t.Context(), repo, "", both, nil)
+	require.ErrorContains(t, err, "HF_ENDPOINT")
+	_, err = Find(repo, "")
+	require.ErrorContains(t, err, "HF_ENDPOINT")
+	_, err = List()
+	require.ErrorContains(t, err, "HF_ENDPOINT")
+}
+
 func TestListSkipsWhatIsNoModel(t *testing.T) {
 	c := &Client{Cache: filepath.Join(t.TempDir(), "none")}
 	all, err := c.List()
