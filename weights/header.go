@@ -173,8 +173,8 @@ type checker struct {
 }
 
 // object calls field for every key up to the closing brace.
-func (c *checker) object(what string, limit int, field func(key string) error) error {
-	if err := c.delim('{', what); err != nil {
+func (c *checker) object(limit int, field func(key string) error) error {
+	if err := c.delim('{'); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -185,14 +185,14 @@ func (c *checker) object(what string, limit int, field func(key string) error) e
 		}
 		key, ok := tok.(string)
 		if !ok {
-			return fmt.Errorf("%s: found %s, allowed is a key", what, show(tok))
+			return fmt.Errorf("found %s, allowed is a key", show(tok))
 		}
 		if seen[key] {
-			return fmt.Errorf("%s: duplicate key %q", what, key)
+			return fmt.Errorf("duplicate key %q", key)
 		}
 		seen[key] = true
 		if len(seen) > limit {
-			return fmt.Errorf("%s: more than %d entries", what, limit)
+			return fmt.Errorf("more than %d entries", limit)
 		}
 		if err := field(key); err != nil {
 			return err
@@ -202,25 +202,25 @@ func (c *checker) object(what string, limit int, field func(key string) error) e
 	return err
 }
 
-func (c *checker) delim(want json.Delim, what string) error {
+func (c *checker) delim(want json.Delim) error {
 	tok, err := c.dec.Token()
 	if err != nil {
 		return err
 	}
 	if tok != want {
-		return fmt.Errorf("%s: found %s, allowed is %q", what, show(tok), want.String())
+		return fmt.Errorf("found %s, allowed is %q", show(tok), want.String())
 	}
 	return nil
 }
 
 func (c *checker) top() error {
 	tensors := 0
-	return c.object("header", MaxTensors+1, func(key string) error {
+	return c.object(MaxTensors+1, func(key string) error {
 		if key == metadataKey {
-			return c.object(metadataKey, MaxTensors, func(k string) error {
-				_, err := c.str(fmt.Sprintf("%s %q", metadataKey, k))
-				return err
-			})
+			return within(metadataKey, c.object(MaxTensors, func(k string) error {
+				_, err := c.str()
+				return within(strconv.Quote(k), err)
+			}))
 		}
 		if tensors++; tensors > MaxTensors {
 			return fmt.Errorf("more than %d tensors", MaxTensors)
@@ -228,38 +228,48 @@ func (c *checker) top() error {
 		if err := checkName(key); err != nil {
 			return err
 		}
-		return c.tensor(key)
+		if err := c.tensor(key); err != nil {
+			return fmt.Errorf("tensor %q: %w", key, err)
+		}
+		return nil
 	})
 }
 
+// within says where an error arose.
+func within(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 func (c *checker) tensor(name string) error {
-	what := fmt.Sprintf("tensor %q", name)
 	fields := 0
-	err := c.object(what, 3, func(key string) error {
+	err := c.object(3, func(key string) error {
 		fields++
 		switch key {
 		case "dtype":
-			return c.dtype(name, what)
+			return within(key, c.dtype(name))
 		case "shape":
-			_, err := c.integers(what+": shape", MaxRank)
-			return err
+			_, err := c.integers(MaxRank)
+			return within(key, err)
 		case "data_offsets":
-			n, err := c.integers(what+": data_offsets", 2)
+			n, err := c.integers(2)
 			if err == nil && n != 2 {
-				err = fmt.Errorf("%s: %d data_offsets, allowed are 2", what, n)
+				err = fmt.Errorf("%d numbers, allowed are 2", n)
 			}
-			return err
+			return within(key, err)
 		}
-		return fmt.Errorf("%s: key %q, allowed are dtype, shape, data_offsets", what, key)
+		return fmt.Errorf("key %q, allowed are dtype, shape, data_offsets", key)
 	})
 	if err == nil && fields != 3 {
-		err = fmt.Errorf("%s: %d keys, wanted are dtype, shape, data_offsets", what, fields)
+		err = fmt.Errorf("%d keys, wanted are dtype, shape, data_offsets", fields)
 	}
 	return err
 }
 
-func (c *checker) dtype(name, what string) error {
-	s, err := c.str(what + ": dtype")
+func (c *checker) dtype(name string) error {
+	s, err := c.str()
 	if err != nil {
 		return err
 	}
@@ -269,28 +279,28 @@ func (c *checker) dtype(name, what string) error {
 	end := int(c.dec.InputOffset())
 	quoted := `"` + s + `"`
 	if !dtypeName.MatchString(s) || !bytes.HasSuffix(c.header[:end], []byte(quoted)) {
-		return fmt.Errorf("%s: dtype %.40q is not a type's name", what, s)
+		return fmt.Errorf("%.40q is not a type's name", s)
 	}
 	c.foreign[name] = DType(s)
 	copy(c.header[end-len(quoted):end], fmt.Sprintf("%-*s", len(quoted), `"U8"`))
 	return nil
 }
 
-func (c *checker) str(what string) (string, error) {
+func (c *checker) str() (string, error) {
 	tok, err := c.dec.Token()
 	if err != nil {
 		return "", err
 	}
 	s, ok := tok.(string)
 	if !ok {
-		return "", fmt.Errorf("%s: found %s, allowed is a string", what, show(tok))
+		return "", fmt.Errorf("found %s, allowed is a string", show(tok))
 	}
 	return s, nil
 }
 
 // integers reads an array of at most limit plain natural numbers.
-func (c *checker) integers(what string, limit int) (n int, err error) {
-	if err := c.delim('[', what); err != nil {
+func (c *checker) integers(limit int) (n int, err error) {
+	if err := c.delim('['); err != nil {
 		return 0, err
 	}
 	for c.dec.More() {
@@ -303,10 +313,10 @@ func (c *checker) integers(what string, limit int) (n int, err error) {
 			_, err = strconv.ParseUint(number.String(), 10, 64)
 		}
 		if !ok || err != nil {
-			return 0, fmt.Errorf("%s: found %s, allowed are integers 0 to %d", what, show(tok), uint64(math.MaxUint64))
+			return 0, fmt.Errorf("found %s, allowed are integers 0 to %d", show(tok), uint64(math.MaxUint64))
 		}
 		if n++; n > limit {
-			return 0, fmt.Errorf("%s: more than %d numbers", what, limit)
+			return 0, fmt.Errorf("more than %d numbers", limit)
 		}
 	}
 	_, err = c.dec.Token()

@@ -20,7 +20,8 @@ type Tensor struct {
 	src *source // file behind Data; nil for memory
 }
 
-// Numel returns the number of elements, 1 for a scalar.
+// Numel returns the number of elements, 1 for a scalar. Of a type without a
+// known size it is what the file claims, however little data there is.
 func (t *Tensor) Numel() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -37,6 +38,18 @@ func (t *Tensor) Float32s(dst []float32) error {
 		return fmt.Errorf("tensor %q: %d elements wanted, it has %d", t.Name, len(dst), t.Numel())
 	}
 	return t.ReadFloat32s(dst, 0)
+}
+
+// Floats is Float32s into a slice of its own.
+func (t *Tensor) Floats() ([]float32, error) {
+	if !t.DType.IsFloat() {
+		return nil, t.ReadFloat32s(nil, 0)
+	}
+	if _, err := t.span(0, 0); err != nil {
+		return nil, err
+	}
+	dst := make([]float32, t.Numel())
+	return dst, t.ReadFloat32s(dst, 0)
 }
 
 // ReadFloat32s is Float32s for the len(dst) elements from element off on, so

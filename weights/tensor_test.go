@@ -31,6 +31,9 @@ func TestFloat32sExactValues(t *testing.T) {
 		got := make([]float32, 4)
 		require.NoError(t, w.Float32s(got))
 		require.Equal(t, c.want, got, c.dtype)
+		own, err := w.Floats()
+		require.NoError(t, err)
+		require.Equal(t, c.want, own)
 		part := make([]float32, 2)
 		require.NoError(t, w.ReadFloat32s(part, 1))
 		require.Equal(t, c.want[1:3], part)
@@ -105,6 +108,10 @@ func TestTensorRanges(t *testing.T) {
 	require.ErrorContains(t, w.ReadFloat32s(make([]float32, 2), 2), "elements 2..4 wanted, it has 3")
 	require.ErrorContains(t, w.ReadFloat32s(nil, -1), "elements -1..-1 wanted")
 	require.ErrorContains(t, w.Bytes(make([]byte, 1), 12), "bytes 12..13 wanted, it has 12")
+	_, err := (&Tensor{Name: "w", DType: "Q3_X", Shape: []int{1 << 50}}).Floats()
+	require.ErrorContains(t, err, "dtype Q3_X is not a float")
+	_, err = (&Tensor{Name: "w", DType: F32, Shape: []int{1 << 50}}).Floats()
+	require.ErrorContains(t, err, "0 bytes do not hold shape")
 	w.Shape = []int{4}
 	require.ErrorContains(t, w.Float32s(make([]float32, 4)), "12 bytes do not hold shape [4] of F32")
 }

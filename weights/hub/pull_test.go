@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"unmask/weights"
 )
 
 var both = []string{"config.json", "model.safetensors"}
@@ -112,6 +114,29 @@ func TestPullPatterns(t *testing.T) {
 	require.Equal(t, both, files)
 	_, err = c.Pull(t.Context(), repo, "", []string{"*.gguf"}, nil)
 	require.ErrorContains(t, err, `no file "*.gguf" in the repository: see `+h.URL)
+}
+
+// A sharded model opens straight from the cache, through its links.
+func TestPulledModelOpens(t *testing.T) {
+	h := newHub(t)
+	files := h.trees[commitA]
+	delete(files, "model.safetensors")
+	for _, name := range []string{"a", "b"} {
+		var shard strings.Builder
+		require.NoError(t, weights.Write(&shard, []weights.Tensor{{Name: name, DType: weights.U8, Shape: []int{1}, Data: []byte{7}}}, nil))
+		files[name+".safetensors"] = shard.String()
+	}
+	files["model.safetensors.index.json"] = `{"weight_map":{"a":"a.safetensors","b":"b.safetensors"}}`
+	dir, err := h.client(t).Pull(t.Context(), repo, "", []string{"*.json", "*.safetensors"}, nil)
+	require.NoError(t, err)
+	set, err := weights.Open(dir)
+	require.NoError(t, err)
+	defer set.Close()
+	b, ok := set.Get("b")
+	require.True(t, ok)
+	values, err := b.Int64s()
+	require.NoError(t, err)
+	require.Equal(t, []int64{7}, values)
 }
 
 func TestPullResumesWithinOneCall(t *testing.T) {
