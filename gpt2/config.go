@@ -1,0 +1,150 @@
+package gpt2
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"unmask/backend"
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Config is the network's sizes.
+type Config struct {
+	Hidden  int // width of the residual stream
+	Heads   int
+	Blocks  int
+	MLP     int // width inside the MLPs, 4*Hidden as published
+	Context int // positions
+	Vocab   int
+	Eps     float32
+	Act     backend.Activation
+}
+
+// Presets are the published sizes by their names on the hub, openai-community/gpt2 and so on
+// (Radford et al., "Language models are unsupervised multitask learners", 2019, table 2).
+var Presets = map[string]Config{
+	"gpt2":        {Hidden: 768, Heads: 12, Blocks: 12, MLP: 3072, Context: 1024, Vocab: 50257, Eps: 1e-5, Act: backend.GELUTanh},
+	"gpt2-medium": {Hidden: 1024, Heads: 16, Blocks: 24, MLP: 4096, Context: 1024, Vocab: 50257, Eps: 1e-5, Act: backend.GELUTanh},
+	"gpt2-large":  {Hidden: 1280, Heads: 20, Blocks: 36, MLP: 5120, Context: 1024, Vocab: 50257, Eps: 1e-5, Act: backend.GELUTanh},
+	"gpt2-xl":     {Hidden: 1600, Heads: 25, Blocks: 48, MLP: 6400, Context: 1024, Vocab: 50257, Eps: 1e-5, Act: backend.GELUTanh},
+}
+
+// file is config.json; fields that no published size sets are read to refuse other networks.
+type file struct {
+	ModelType   string   `json:"model_type"`
+	Hidden      *int     `json:"n_embd"`
+	Heads       *int     `json:"n_head"`
+	Blocks      *int     `json:"n_layer"`
+	MLP         *int     `json:"n_inner"`
+	Context     *int     `json:"n_ctx"`
+	Positions   *int     `json:"n_positions"`
+	Vocab       *int     `json:"vocab_size"`
+	Eps         *float32 `json:"layer_norm_epsilon"`
+	Act         string   `json:"activation_function"`
+	Tied        *bool    `json:"tie_word_embeddings"`
+	ScaleAttn   *bool    `json:"scale_attn_weights"`
+	ScaleByRank bool     `json:"scale_attn_by_inverse_layer_idx"`
+}
+
+const maxSize = 1 << 20 // of any dimension in config.json
+
+var activations = map[string]backend.Activation{
+	"": backend.GELUTanh, "gelu_new": backend.GELUTanh, "gelu_pytorch_tanh": backend.GELUTanh,
+	"gelu": backend.GELUErf, "relu": backend.ReLU, "silu": backend.SiLU, "swish": backend.SiLU,
+}
+
+// readConfig reads config.json. The tensors decide where it is silent or disagrees, and the
+// notes say so; the head count is config's alone.
+func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, err error) {
+	var f file
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, nil, err
+	}
+	if c, err = fromTensors(set); err != nil {
+		return c, nil, err
+	}
+	for _, d := range []struct {
+		name string
+		have *int
+		size *int
+	}{
+		{"n_embd", f.Hidden, &c.Hidden}, {"n_head", f.Heads, &c.Heads}, {"n_layer", f.Blocks, &c.Blocks},
+		{"n_inner", f.MLP, &c.MLP}, {"n_positions", f.Positions, &c.Context}, {"n_ctx", f.Context, &c.Context},
+		{"vocab_size", f.Vocab, &c.Vocab},
+	} {
+		switch {
+		case d.have == nil:
+		case *d.have < 1 || *d.have > maxSize:
+			return c, nil, fmt.Errorf("config.json: %s is %d, allowed are 1..%d", d.name, *d.have, maxSize)
+		case *d.size == 0:
+			*d.size = *d.have
+		case *d.size != *d.have:
+			notes = append(notes, fmt.Sprintf("config.json says %s %d, the tensors %d: the tensors are right", d.name, *d.have, *d.size))
+		}
+	}
+	c.Eps = 1e-5
+	if f.Eps != nil {
+		c.Eps = *f.Eps
+	}
+	var known bool
+	c.Act, known = activations[f.Act]
+	switch {
+	case f.ModelType != "" && f.ModelType != "gpt2":
+		err = fmt.Errorf("config.json: model_type is %q, allowed is gpt2", f.ModelType)
+	case !known:
+		err = fmt.Errorf("config.json: activation_function is %q, allowed are gelu_new, gelu_pytorch_tanh, gelu, relu, silu, swish", f.Act)
+	case !(c.Eps > 0 && c.Eps < 1):
+		err = fmt.Errorf("config.json: layer_norm_epsilon is %v, allowed is more than 0 and less than 1", c.Eps)
+	case c.Heads < 1:
+		err = fmt.Errorf("config.json: n_head is missing, allowed are the divisors of n_embd %d", c.Hidden)
+	case c.Hidden%c.Heads != 0:
+		err = fmt.Errorf("config.json: n_head is %d, allowed are the divisors of n_embd %d", c.Heads, c.Hidden)
+	case f.Tied != nil && !*f.Tied:
+		err = fmt.Errorf("config.json: tie_word_embeddings is false, allowed is true, the head of GPT-2")
+	case f.ScaleAttn != nil && !*f.ScaleAttn:
+		err = fmt.Errorf("config.json: scale_attn_weights is false, allowed is true, the attention of GPT-2")
+	case f.ScaleByRank:
+		err = fmt.Errorf("config.json: scale_attn_by_inverse_layer_idx is true, allowed is false, the attention of GPT-2")
+	}
+	return c, notes, err
+}
+
+// fromTensors reads the sizes that tensors have.
+func fromTensors(set *weights.Set) (c Config, err error) {
+	dims := func(name string) ([]int, error) {
+		t, ok := set.Get(name)
+		if !ok || len(t.Shape) != 2 {
+			return nil, fmt.Errorf("tensor %q with 2 dimensions is missing", name)
+		}
+		for _, d := range t.Shape {
+			if d < 1 {
+				return nil, fmt.Errorf("tensor %q has shape %v, wanted are sizes from 1 on", name, t.Shape)
+			}
+		}
+		return t.Shape, nil
+	}
+	token, err := dims(anchor)
+	if err != nil {
+		return c, err
+	}
+	position, err := dims("wpe.weight")
+	if err != nil {
+		return c, err
+	}
+	c.Vocab, c.Hidden, c.Context, c.MLP = token[0], token[1], position[0], 4*token[1]
+	if up, err := dims("h.0.mlp.c_fc.weight"); err == nil {
+		c.MLP = up[1]
+	}
+	names := set.Names()
+	for _, name := range names {
+		if rest, ok := strings.CutPrefix(name, "h."); ok {
+			index, _, _ := strings.Cut(rest, ".")
+			if i, err := strconv.Atoi(index); err == nil && i >= c.Blocks && i < len(names) {
+				c.Blocks = i + 1
+			}
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,179 @@
+// Package gpt2 is GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
+// 2019), the judge of generated text: it scores sequences, it does not generate.
+//
+// Checkpoints: openai-community/gpt2, gpt2-medium, gpt2-large (the usual judge), gpt2-xl.
+package gpt2
+
+import (
+	"context"
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// anchor is the tensor by which a checkpoint's prefix is found, "transformer." or none.
+const anchor = "wte.weight"
+
+// unused are tensors of published files that inference does not need: causal masks, and the
+// head where it is stored although it is tied to the embedding.
+var unused = []string{"h.*.attn.bias", "h.*.attn.masked_bias", "lm_head.weight"}
+
+type block struct {
+	Norm1 nn.LayerNorm `weight:"ln_1"`
+	QKV   conv1D       `weight:"attn.c_attn"`
+	Out   conv1D       `weight:"attn.c_proj"`
+	Norm2 nn.LayerNorm `weight:"ln_2"`
+	Up    conv1D       `weight:"mlp.c_fc"`
+	Down  conv1D       `weight:"mlp.c_proj"`
+}
+
+// Model is the network on a backend. It owns its working memory: one call at a time.
+type Model struct {
+	Token    weights.Param `weight:"wte.weight"` // [vocab, hidden]
+	Position weights.Param `weight:"wpe.weight"` // [context, hidden]
+	Blocks   []block       `weight:"h"`
+	Final    nn.LayerNorm  `weight:"ln_f"`
+
+	cfg              Config
+	info             model.Info
+	b                backend.Backend
+	tokens, position *tensor.Dense // tables, as the parameters
+	layer            attention.Layer
+	head             backend.Head
+	work             workspace
+}
+
+// New returns the network without weights.
+func New(c Config) *Model {
+	m := &Model{
+		Token:    weights.Param{Shape: []int{c.Vocab, c.Hidden}},
+		Position: weights.Param{Shape: []int{c.Context, c.Hidden}},
+		Blocks:   make([]block, c.Blocks),
+		Final:    nn.NewLayerNorm(c.Hidden, c.Eps),
+		cfg:      c,
+		layer:    attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads, Causal: true},
+	}
+	for i := range m.Blocks {
+		m.Blocks[i] = block{
+			Norm1: nn.NewLayerNorm(c.Hidden, c.Eps),
+			QKV:   newConv1D(c.Hidden, 3*c.Hidden),
+			Out:   newConv1D(c.Hidden, c.Hidden),
+			Norm2: nn.NewLayerNorm(c.Hidden, c.Eps),
+			Up:    newConv1D(c.Hidden, c.MLP),
+			Down:  newConv1D(c.MLP, c.Hidden),
+		}
+	}
+	return m
+}
+
+// Load loads the network. Precision is the blocks': the head stays float32, because a
+// negative log-likelihood takes the target's logit from the embedding itself.
+func Load(src *model.Source, o model.Options) (*Model, error) {
+	m, err := load(src, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: gpt2: %w", src.Name, err)
+	}
+	return m, src.Set.ReleaseAll()
+}
+
+func load(src *model.Source, o model.Options) (*Model, error) {
+	set, err := src.Set.Rebase(anchor, "", "transformer.")
+	if err != nil {
+		return nil, err
+	}
+	c, notes, err := readConfig(src, set)
+	if err != nil {
+		return nil, err
+	}
+	m := New(c)
+	var report weights.Report
+	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
+		return nil, err
+	}
+	if err := m.load(o); err != nil {
+		return nil, err
+	}
+	m.info = model.Info{
+		Architecture: "gpt2",
+		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "mlp": c.MLP,
+			"length": c.Context, "vocabulary": c.Vocab},
+		Parameters: model.Parameters(report.Bound, src.Set),
+		Tokenizer:  tokenizer(c), Unused: report.Unused, Notes: notes,
+	}
+	return m, nil
+}
+
+func (m *Model) load(o model.Options) error {
+	m.b = o.Backend
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	m.tokens, m.position = l.Table(&m.Token), l.Table(&m.Position)
+	for i := range m.Blocks {
+		k := &m.Blocks[i]
+		k.Norm1.Load(l)
+		k.QKV.load(l)
+		k.Out.load(l)
+		k.Norm2.Load(l)
+		k.Up.load(l)
+		k.Down.load(l)
+	}
+	m.Final.Load(l)
+	l.Precision = backend.F32
+	m.head = backend.Head{W: l.Matrix(&m.Token, m.cfg.Vocab), Classes: m.cfg.Vocab}
+	return l.Err()
+}
+
+// tokenizer is GPT-2's own for its vocabulary, else the file beside the weights.
+func tokenizer(c Config) string {
+	if c.Vocab == Presets["gpt2"].Vocab {
+		return "gpt2"
+	}
+	return "tokenizer.json"
+}
+
+// Info describes the loaded network.
+func (m *Model) Info() model.Info { return m.info }
+
+// Context is the number of positions, the longest sequence that can be scored.
+func (m *Model) Context() int { return m.cfg.Context }
+
+// pass runs the blocks over the rows of m.work.rows, the tokens m.work.ids, and leaves their
+// final norms in m.work.X. keys returns where a block's keys and values are.
+func (m *Model) pass(ctx context.Context, keys func(block int) (k, v *tensor.Dense)) error {
+	w, n := &m.work, m.work.rows.Len()
+	w.Prepare(m.b, n, m.cfg.Hidden, m.cfg.MLP)
+	longest := 0
+	for _, s := range w.rows.Segs {
+		longest = max(longest, s.Pos+s.Rows)
+	}
+	m.b.Gather(w.X, m.tokens, w.ids)
+	m.b.AddRows(w.X, m.position, w.rows.Pos)
+	for i := range m.Blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		k, v := keys(i)
+		m.block(&m.Blocks[i], k, v, n, longest)
+	}
+	m.Final.Apply(m.b, w.X, w.X, n)
+	return nil
+}
+
+// block is one transformer block over n rows of m.work.X.
+func (m *Model) block(blk *block, k, v *tensor.Dense, n, longest int) {
+	w, b := &m.work, m.b
+
+	blk.Norm1.Apply(b, w.H, w.X, n)
+	blk.QKV.apply(b, w.QKV, w.H, n, backend.Identity)
+	m.layer.Apply(b, w.H, w.Q, k, v, w.QKV, &w.rows, longest)
+	blk.Out.add(b, w.X, w.H, n)
+
+	blk.Norm2.Apply(b, w.H, w.X, n)
+	blk.Up.apply(b, w.Inner, w.H, n, m.cfg.Act)
+	blk.Down.add(b, w.X, w.Inner, n)
+}
