@@ -1,0 +1,235 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// panel is how attention holds queries: one a lane, of which a panel has columns registers. tile
+// is how many keys, or value columns, are accumulated at a time.
+type panel struct {
+	width
+	name          string
+	columns, tile int
+}
+
+// panels: 24 of 32 registers accumulate with AVX-512, 12 of 16 with AVX2; the narrow ones are
+// for the last queries of a segment.
+func (w width) panels() []panel {
+	if w.lanes == 16 {
+		return []panel{{w, "Wide", 3, 8}, {w, "Narrow", 1, 8}}
+	}
+	return []panel{{w, "Wide", 3, 4}, {w, "Narrow", 1, 8}}
+}
+
+// step is the bytes of one line of a panel.
+func (p panel) step() int { return p.columns * p.bytes() }
+
+func (p panel) column(base reg.Register, j int) Mem { return Mem{Base: base, Disp: j * p.bytes()} }
+
+// strided returns the addresses base + i*stride for i < n <= 8.
+func strided(base, stride reg.Register, n int) []Mem {
+	at := []Mem{{Base: base}, {Base: base, Index: stride, Scale: 1}, {Base: base, Index: stride, Scale: 2}}
+	if n > 3 {
+		three := GP64()
+		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, three)
+		at = append(at, Mem{Base: base, Index: three, Scale: 1}, Mem{Base: base, Index: stride, Scale: 4})
+		if n > 5 {
+			five, seven := GP64(), GP64()
+			LEAQ(Mem{Base: stride, Index: stride, Scale: 4}, five)
+			LEAQ(Mem{Base: three, Index: stride, Scale: 4}, seven)
+			at = append(at, Mem{Base: base, Index: five, Scale: 1}, Mem{Base: base, Index: three, Scale: 2}, Mem{Base: base, Index: seven, Scale: 1})
+		}
+	}
+	return at[:n]
+}
+
+// accumulate adds, for one term of the sum, the products of rows broadcast from memory and a
+// line of the panel.
+func (p panel) accumulate(acc [][]reg.VecVirtual, rows []Mem, line reg.Register) {
+	var b []reg.VecVirtual
+	for j := range p.columns {
+		b = append(b, p.load(p.column(line, j)))
+	}
+	for i, m := range rows {
+		a := p.reg()
+		VBROADCASTSS(m, a)
+		for j := range b {
+			VFMADD231PS(b[j], a, acc[i][j])
+		}
+	}
+}
+
+func (p panel) accumulators(rows int) [][]reg.VecVirtual {
+	acc := make([][]reg.VecVirtual, rows)
+	for i := range acc {
+		acc[i] = p.regs(p.columns)
+	}
+	return acc
+}
+
+// scores generates the products of a block of keys with a panel of queries.
+func (p panel) scores() {
+	lanes := p.columns * p.lanes
+	p.text("scores"+p.name, "(s, k, q *float32, keys, dim int)", fmt.Sprintf(
+		"for i := range keys {\n\tfor j := range %d {\n\t\ts[i][j] = 0\n\t\tfor d := range dim { s[i][j] += k[i][d]*q[d][j] }\n\t}\n}\n\n"+
+			"s is [keys, %d], k [keys, dim], q [dim, %d].", lanes, lanes, lanes))
+	s, k, q := pointer("s"), pointer("k"), pointer("q")
+	keys, dim := pointer("keys"), pointer("dim")
+	stride := GP64()
+	MOVQ(dim, stride)
+	SHLQ(U8(2), stride)
+	all := strided(k, stride, p.tile)
+	for _, tile := range []int{p.tile, 1} {
+		l := func(s string) string { return fmt.Sprintf("%s%d", s, tile) }
+		Label(l("tile"))
+		CMPQ(keys, U32(tile))
+		JLT(LabelRef(l("end")))
+		acc := p.accumulators(tile)
+		for _, row := range acc {
+			for _, a := range row {
+				p.xor(a, a, a)
+			}
+		}
+		line, n := GP64(), GP64()
+		MOVQ(q, line)
+		MOVQ(dim, n)
+		Label(l("term"))
+		p.accumulate(acc, all[:tile], line)
+		ADDQ(U8(4), k)
+		ADDQ(U32(p.step()), line)
+		DECQ(n)
+		JNZ(LabelRef(l("term")))
+		for i, row := range acc {
+			for j, a := range row {
+				VMOVUPS(a, Mem{Base: s, Disp: i*p.step() + j*p.bytes()})
+			}
+		}
+		ADDQ(U32(tile*p.step()), s)
+		// k is at the second key of the tile
+		if tile > 1 {
+			LEAQ(all[tile-1], k)
+		}
+		SUBQ(U32(tile), keys)
+		JMP(LabelRef(l("tile")))
+		Label(l("end"))
+	}
+	ret()
+}
+
+// values generates the product of a block of values with the weights of a panel of queries.
+func (p panel) values() {
+	lanes := p.columns * p.lanes
+	p.text("values"+p.name, "(o, v, s, alpha *float32, keys, dim int)", fmt.Sprintf(
+		"for d := range dim {\n\tfor j := range %d {\n\t\to[d][j] *= alpha[j]\n\t\tfor i := range keys { o[d][j] += v[i][d]*s[i][j] }\n\t}\n}\n\n"+
+			"o is [dim, %d], v [keys, dim], s [keys, %d].", lanes, lanes, lanes))
+	o, v, s := pointer("o"), pointer("v"), pointer("s")
+	alpha, keys, dim := pointer("alpha"), pointer("keys"), pointer("dim")
+	stride, left := GP64(), GP64()
+	MOVQ(dim, stride)
+	SHLQ(U8(2), stride)
+	MOVQ(dim, left)
+	for _, tile := range []int{p.tile, 1} {
+		l := func(s string) string { return fmt.Sprintf("%s%d", s, tile) }
+		Label(l("tile"))
+		CMPQ(left, U32(tile))
+		JLT(LabelRef(l("end")))
+		acc := p.accumulators(tile)
+		for j := range p.columns {
+			a := p.load(p.column(alpha, j))
+			for i := range acc {
+				VMULPS(Mem{Base: o, Disp: i*p.step() + j*p.bytes()}, a, acc[i][j])
+			}
+		}
+		row, line, n := GP64(), GP64(), GP64()
+		MOVQ(v, row)
+		MOVQ(s, line)
+		MOVQ(keys, n)
+		var rows []Mem
+		for i := range tile {
+			rows = append(rows, Mem{Base: row, Disp: 4 * i})
+		}
+		Label(l("term"))
+		p.accumulate(acc, rows, line)
+		ADDQ(stride, row)
+		ADDQ(U32(p.step()), line)
+		DECQ(n)
+		JNZ(LabelRef(l("term")))
+		for i, r := range acc {
+			for j, a := range r {
+				VMOVUPS(a, Mem{Base: o, Disp: i*p.step() + j*p.bytes()})
+			}
+		}
+		ADDQ(U32(tile*p.step()), o)
+		ADDQ(U8(4*tile), v)
+		SUBQ(U32(tile), left)
+		JMP(LabelRef(l("tile")))
+		Label(l("end"))
+	}
+	ret()
+}
+
+// softmax generates the step of the online softmax.
+func (p panel) softmax() {
+	lanes := p.columns * p.lanes
+	p.text("softmax"+p.name, "(s, top, sum, alpha *float32, keys int, c float32)", fmt.Sprintf(
+		"for j := range %d {\n\tm := top[j]\n\tfor i := range keys { m = max(m, s[i][j]) }\n\talpha[j], top[j] = exp2(c*(top[j]-m)), m\n\tsum[j] *= alpha[j]\n"+
+			"\tfor i := range keys { s[i][j] = exp2(c*s[i][j]-c*m); sum[j] += s[i][j] }\n}\n\ns is [keys, %d]. exp2 is 0 below 2^-127.", lanes, lanes))
+	s, top, sum, alpha := pointer("s"), pointer("top"), pointer("sum"), pointer("alpha")
+	keys := pointer("keys")
+	c := p.splat("c")
+	var m, total []reg.VecVirtual
+	for j := range p.columns {
+		m = append(m, p.load(p.column(top, j)))
+	}
+	line, n := GP64(), GP64()
+	MOVQ(s, line)
+	MOVQ(keys, n)
+	Label("max")
+	for j := range m {
+		VMAXPS(p.column(line, j), m[j], m[j])
+	}
+	ADDQ(U32(p.step()), line)
+	DECQ(n)
+	JNZ(LabelRef("max"))
+	for j := range m {
+		scaled := p.mul(m[j], c)
+		a := p.exp2(p.fms(p.load(p.column(top, j)), c, scaled))
+		VMOVUPS(m[j], p.column(top, j))
+		VMOVUPS(a, p.column(alpha, j))
+		total = append(total, p.mul(a, p.load(p.column(sum, j))))
+		m[j] = scaled
+	}
+	Label("exp")
+	for j := range m {
+		e := p.exp2(p.fms(p.load(p.column(s, j)), c, m[j]))
+		VMOVUPS(e, p.column(s, j))
+		VADDPS(e, total[j], total[j])
+	}
+	ADDQ(U32(p.step()), s)
+	DECQ(keys)
+	JNZ(LabelRef("exp"))
+	for j := range total {
+		VMOVUPS(total[j], p.column(sum, j))
+	}
+	ret()
+}
+
+// exp2 is 2^z for z <= 0: 2^n from the low bits of z + 1.5*2^23 + 127, times a polynomial on
+// [-1/2, 1/2]. At -127 and below it is 0.
+func (w width) exp2(z reg.VecVirtual) reg.VecVirtual {
+	z = w.max(w.k(-127), z)
+	magic := w.k(3<<22 + 127)
+	t := w.add(z, magic)
+	f := w.sub(z, w.sub(t, magic))
+	p := w.horner(f, exp2Coefficients...)
+	scale := w.reg()
+	VPSLLD(U8(23), t, scale)
+	return w.mul(p, scale)
+}
+
+// exp2Coefficients interpolate exp2 at Chebyshev points, relative error 2e-7.
+var exp2Coefficients = []float64{0.00133813025, 0.00966636852, 0.0555038101, 0.24022349, 0.693147181, 1}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// power is e^z for z in [-143, 89] as p*2^a*2^b with p near 1: two powers, so that products near
+// the end of the range are rounded once.
+type power struct {
+	p, a, b reg.VecVirtual
+}
+
+// exp reduces z+tail to r in [-ln2/2, ln2/2] and evaluates 1+r+r^2*q(r), q a Chebyshev
+// interpolation (relative error 1e-8).
+func (w width) exp(z, tail reg.VecVirtual) power {
+	magic := w.k(3 << 22)
+	n := w.fma(z, w.k(math.Log2E), magic)
+	n = w.sub(n, magic)
+	r := w.fnma(n, w.k(ln2), z)
+	r = w.fnma(n, w.k(math.Ln2-ln2), r)
+	if tail != nil {
+		r = w.add(r, tail)
+	}
+	q := w.horner(r, 0.00139262508, 0.00836323288, 0.0416665542, 0.166665767, 0.5)
+	p := w.fma(w.mul(r, r), q, r)
+	p = w.add(p, w.k(1))
+	i, half := w.reg(), w.reg()
+	VCVTPS2DQ(n, i)
+	VPSRAD(U8(1), i, half)
+	VPSUBD(half, i, i)
+	return power{p, w.exponent(half), w.exponent(i)}
+}
+
+const ln2 = 0.693147182464599609375 // math.Ln2 as a float32
+
+// exponent is 2^i.
+func (w width) exponent(i reg.VecVirtual) reg.VecVirtual {
+	r := w.reg()
+	VPADDD(w.bits(127), i, r)
+	VPSLLD(U8(23), r, r)
+	return r
+}
+
+// times is x*e^z.
+func (w width) times(x reg.VecVirtual, e power) reg.VecVirtual {
+	return w.mul(w.mul(w.mul(x, e.p), e.a), e.b)
+}
+
+func (w width) value(e power) reg.VecVirtual { return w.mul(w.mul(e.p, e.a), e.b) }
+
+// expOf is e^x for any x.
+func (w width) expOf(x reg.VecVirtual) reg.VecVirtual {
+	x = w.min(w.k(89), w.max(w.k(-104), x))
+	return w.value(w.exp(x, nil))
+}
+
+func (w width) abs(x reg.VecVirtual) reg.VecVirtual {
+	r := w.reg()
+	w.and(w.bits(0x7fffffff), x, r)
+	return r
+}
+
+func (w width) minus(x reg.VecVirtual) reg.VecVirtual {
+	r := w.reg()
+	w.xor(w.bits(0x80000000), x, r)
+	return r
+}
+
+// gate is x*sigmoid(z): x/(1+e) where x is positive, x*e/(1+e) where it is negative, e = exp(-|z|).
+// near is x no further from zero than where the negative side has underflown.
+func (w width) gate(x, near, z, tail reg.VecVirtual) reg.VecVirtual {
+	// z is -|z|
+	e := w.exp(z, tail)
+	one := w.add(w.value(e), w.k(1))
+	negative := w.mul(w.mul(w.div(w.mul(near, e.p), one), e.a), e.b)
+	return w.negative(x, negative, w.div(x, one))
+}
+
+// silu is x*sigmoid(x).
+func (w width) silu(x reg.VecVirtual) reg.VecVirtual {
+	near := w.max(w.k(-110), x)
+	return w.gate(x, near, w.minus(w.min(w.k(110), w.abs(near))), nil)
+}
+
+// geluTanh is x*sigmoid(2u), u = sqrt(2/pi)(x+0.044715x^3), with 2u in two floats: its
+// absolute error is the result's relative error.
+func (w width) geluTanh(x reg.VecVirtual) reg.VecVirtual {
+	const c1, c3 = 1.5957691216057308, 0.07135481627159471
+	near := w.min(w.k(12), w.max(w.k(-12), x))
+	a := w.abs(near)
+	s := w.mul(a, a)
+	stail := w.fms(a, a, s)
+	t := w.mul(s, w.k(c3))
+	ttail := w.fms(s, w.k(c3), t)
+	ttail = w.fma(s, w.k(c3-float64(float32(c3))), ttail)
+	ttail = w.fma(stail, w.k(c3), ttail)
+	// c = c1 + t by Knuth's two-sum
+	c := w.add(t, w.k(c1))
+	back := w.sub(c, t)
+	ctail := w.add(w.sub(w.k(c1), back), w.sub(t, w.sub(c, back)))
+	ctail = w.add(ctail, ttail)
+	ctail = w.add(ctail, w.k(c1-float64(float32(c1))))
+	z := w.mul(a, c)
+	ztail := w.fms(a, c, z)
+	ztail = w.fma(a, ctail, ztail)
+	return w.gate(x, near, w.minus(z), w.minus(ztail))
+}
+
+// geluErf is x*Phi(x): Phi(-a) = exp(-a^2/2)*Q(a), (1+a)Q a polynomial in
+// (a-3.25)/(a+3.25) (Chebyshev interpolation on [0, 15.2], relative error 3e-9).
+func (w width) geluErf(x reg.VecVirtual) reg.VecVirtual {
+	near := w.max(w.k(-15), x)
+	a := w.min(w.k(15), w.abs(near))
+	s := w.mul(a, a)
+	tail := w.fms(a, a, s)
+	half := w.k(-0.5)
+	e := w.exp(w.mul(s, half), w.mul(tail, half))
+	u := w.div(w.sub(a, w.k(3.25)), w.add(a, w.k(3.25)))
+	q := w.horner(u, 5.94055155e-05, 0.000160217806, -0.00027384582, -0.00111626932, 0.00210907804,
+		0.00581807824, -0.0272930331, 0.0420900172, -0.00729496197, -0.0974741382, 0.482171264)
+	q = w.div(q, w.add(a, w.k(1)))
+	q = w.mul(q, e.p)
+	negative := w.mul(w.mul(w.mul(near, q), e.a), e.b)
+	phi := w.mul(w.mul(q, e.a), e.b)
+	positive := w.fnma(w.min(w.k(15), x), phi, x)
+	return w.negative(x, negative, positive)
+}
+
+func (w width) relu(x reg.VecVirtual) reg.VecVirtual { return w.max(w.zero(), x) }
+
+// maps generates the functions of one variable.
+func (w width) maps() {
+	for _, f := range []struct {
+		name, doc string
+		f         func(reg.VecVirtual) reg.VecVirtual
+	}{
+		{"exp", "dst[i] = exp(x[i])", w.expOf},
+		{"geluTanh", "dst[i] = x[i] * sigmoid(1.5957691*(x[i]+0.044715*x[i]*x[i]*x[i]))", w.geluTanh},
+		{"geluErf", "dst[i] = x[i] * 0.5*erfc(-x[i]/sqrt2)", w.geluErf},
+		{"silu", "dst[i] = x[i] / (1+exp(-x[i]))", w.silu},
+		{"relu", "dst[i] = max(x[i], 0)", w.relu},
+	} {
+		w.text(f.name, "(dst, x *float32, n int)", "for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
+		dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
+		w.each(n, []reg.Register{dst, x}, func() {
+			VMOVUPS(f.f(w.load(Mem{Base: x})), Mem{Base: dst})
+		})
+		ret()
+	}
+}

@@ -1,0 +1,234 @@
+package vec
+
+import "math"
+
+// The plain Go kernels, which are also what the assembly is tested against. Functions of
+// one variable are computed in float64.
+
+func apply(dst, x []float32, f func(float64) float64) {
+	for i, v := range x {
+		dst[i] = float32(f(float64(v)))
+	}
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func geluTanh(x float64) float64 {
+	if math.IsInf(x, -1) {
+		return 0
+	}
+	return x * sigmoid(1.5957691216057308*(x+0.044715*x*x*x))
+}
+
+func geluErf(x float64) float64 {
+	if math.IsInf(x, -1) {
+		return 0
+	}
+	return 0.5 * x * math.Erfc(-x/math.Sqrt2)
+}
+
+func silu(x float64) float64 {
+	if math.IsInf(x, -1) {
+		return 0
+	}
+	return x * sigmoid(x)
+}
+
+func relu(x float64) float64 { return max(x, 0) }
+
+// lanes are the 16 virtual lanes of a sum.
+type lanes [line]float32
+
+func (l *lanes) reduce() float32 {
+	for n := line / 2; n > 0; n /= 2 {
+		for i := range n {
+			l[i] += l[i+n]
+		}
+	}
+	return l[0]
+}
+
+func sum(x []float32) float32 {
+	var l lanes
+	for i, v := range x {
+		l[i%line] += v
+	}
+	return l.reduce()
+}
+
+func sumSquares(x []float32, mean float32) float32 {
+	var l lanes
+	for i, v := range x {
+		d := v - mean
+		l[i%line] += float32(d * d)
+	}
+	return l.reduce()
+}
+
+func normalize(dst, x, scale, shift []float32, mean, inverse float32) {
+	for i, v := range x {
+		v = float32((v - mean) * inverse)
+		if scale != nil {
+			v *= scale[i]
+		}
+		if shift != nil {
+			v = float32(v) + shift[i]
+		}
+		dst[i] = v
+	}
+}
+
+func logits(x, bias []float32, scale float32) float32 {
+	top := float32(math.Inf(-1))
+	for i := range x {
+		if bias != nil {
+			x[i] += bias[i]
+		}
+		x[i] *= scale
+		if x[i] > top {
+			top = x[i]
+		}
+	}
+	return top
+}
+
+// weight is exp(c*(x-top)), 0 for x = -Inf.
+func weight(x, c, top float32) (e, d float32) {
+	d = max((x-top)*c, -104)
+	return float32(math.Exp(float64(d))), d
+}
+
+func sumExp(x []float32, c, top float32) float32 {
+	var l lanes
+	for i, v := range x {
+		e, _ := weight(v, c, top)
+		l[i%line] += e
+	}
+	return l.reduce()
+}
+
+func sumExpDot(x []float32, top float32) (float32, float32) {
+	var s, t lanes
+	for i, v := range x {
+		e, d := weight(v, 1, top)
+		s[i%line] += e
+		t[i%line] += float32(e * d)
+	}
+	return s.reduce(), t.reduce()
+}
+
+func weights(dst, x []float32, c, top float32) {
+	for i, v := range x {
+		dst[i], _ = weight(v, c, top)
+	}
+}
+
+func modulate(x, scale, shift []float32) {
+	for i, v := range x {
+		x[i] = float32(v*(1+scale[i])) + shift[i]
+	}
+}
+
+func mulAdd(dst, x, y []float32) {
+	for i, v := range x {
+		dst[i] += float32(v * y[i])
+	}
+}
+
+func add(dst, x []float32) {
+	for i, v := range x {
+		dst[i] += v
+	}
+}
+
+func maximum(dst, x []float32) {
+	for i, v := range x {
+		dst[i] = max(dst[i], v)
+	}
+}
+
+func rotate(dst, x, cos, sin []float32) {
+	half := len(cos)
+	for i := range half {
+		a, b := x[i], x[i+half]
+		dst[i], dst[i+half] = float32(a*cos[i])-float32(b*sin[i]), float32(a*sin[i])+float32(b*cos[i])
+	}
+}
+
+// columnSums sums the first channels of x, those of dst up to a line, over pixels that
+// are stride floats apart.
+func columnSums(dst, x []float32, stride, pixels int) {
+	dst = dst[:min(line, len(dst))]
+	clear(dst)
+	for p := range pixels {
+		for i := range dst {
+			dst[i] += x[p*stride+i]
+		}
+	}
+}
+
+func columnSquares(dst, x, mean []float32, stride, pixels int) {
+	dst = dst[:min(line, len(dst))]
+	clear(dst)
+	for p := range pixels {
+		for i := range dst {
+			d := x[p*stride+i] - mean[i]
+			dst[i] += float32(d * d)
+		}
+	}
+}
+
+func scores(s, k, q []float32, keys, dim, lanes int) {
+	for i := range keys {
+		row := s[i*lanes : (i+1)*lanes]
+		clear(row)
+		for d := range dim {
+			a, b := k[i*dim+d], q[d*lanes:(d+1)*lanes]
+			for j := range row {
+				row[j] += float32(a * b[j])
+			}
+		}
+	}
+}
+
+func values(o, v, s, alpha []float32, keys, dim, lanes int) {
+	for d := range dim {
+		row := o[d*lanes : (d+1)*lanes]
+		for j := range row {
+			row[j] *= alpha[j]
+		}
+		for i := range keys {
+			a, b := v[i*dim+d], s[i*lanes:(i+1)*lanes]
+			for j := range row {
+				row[j] += float32(a * b[j])
+			}
+		}
+	}
+}
+
+func softmax(s, top, sum, alpha []float32, keys, lanes int, c float32) {
+	for j := range lanes {
+		m := top[j]
+		for i := range keys {
+			if v := s[i*lanes+j]; v > m {
+				m = v
+			}
+		}
+		alpha[j], top[j] = exp2(top[j], m, c), m
+		sum[j] *= alpha[j]
+		for i := range keys {
+			e := exp2(s[i*lanes+j], m, c)
+			s[i*lanes+j] = e
+			sum[j] += e
+		}
+	}
+}
+
+// exp2 is 2^(c*(x-top)), 0 from -127 down.
+func exp2(x, top, c float32) float32 {
+	z := float64(c) * (float64(x) - float64(top))
+	if z < -126.5 {
+		return 0
+	}
+	return float32(math.Exp2(z))
+}

@@ -1,0 +1,334 @@
+//go:build amd64 && !purego
+
+package vec
+
+import (
+	"math"
+
+	"unmask/internal/simd"
+)
+
+// The choice among assembly and plain Go. Rows are whole lines here.
+
+const (
+	avx512 = Ops(simd.AVX512)
+	avx2   = Ops(simd.AVX2)
+)
+
+// constant returns the place of a row or, where there is none, of a line that stands for it,
+// and the bytes from one line to the next.
+func constant(x []float32, otherwise *padded) (*float32, int) {
+	if x == nil {
+		return &otherwise[0], 0
+	}
+	return &x[0], 4 * line
+}
+
+func (o Ops) exp(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		expAVX512(&dst[0], &x[0], len(x))
+	case avx2:
+		expAVX2(&dst[0], &x[0], len(x))
+	default:
+		apply(dst, x, math.Exp)
+	}
+}
+
+func (o Ops) geluTanh(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		geluTanhAVX512(&dst[0], &x[0], len(x))
+	case avx2:
+		geluTanhAVX2(&dst[0], &x[0], len(x))
+	default:
+		apply(dst, x, geluTanh)
+	}
+}
+
+func (o Ops) geluErf(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		geluErfAVX512(&dst[0], &x[0], len(x))
+	case avx2:
+		geluErfAVX2(&dst[0], &x[0], len(x))
+	default:
+		apply(dst, x, geluErf)
+	}
+}
+
+func (o Ops) silu(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		siluAVX512(&dst[0], &x[0], len(x))
+	case avx2:
+		siluAVX2(&dst[0], &x[0], len(x))
+	default:
+		apply(dst, x, silu)
+	}
+}
+
+func (o Ops) relu(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		reluAVX512(&dst[0], &x[0], len(x))
+	case avx2:
+		reluAVX2(&dst[0], &x[0], len(x))
+	default:
+		apply(dst, x, relu)
+	}
+}
+
+func (o Ops) sum(x []float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
+	switch o {
+	case avx512:
+		return sumAVX512(&x[0], len(x))
+	case avx2:
+		return sumAVX2(&x[0], len(x))
+	}
+	return sum(x)
+}
+
+func (o Ops) sumSquares(x []float32, mean float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
+	switch o {
+	case avx512:
+		return sumSquaresAVX512(&x[0], len(x), mean)
+	case avx2:
+		return sumSquaresAVX2(&x[0], len(x), mean)
+	}
+	return sumSquares(x, mean)
+}
+
+func (o Ops) normalize(dst, x, scale, shift []float32, mean, inverse float32) {
+	if len(x) == 0 {
+		return
+	}
+	a, as := constant(scale, &ones)
+	b, bs := constant(shift, &zeros)
+	switch o {
+	case avx512:
+		normalizeAVX512(&dst[0], &x[0], a, b, as, bs, len(x), mean, inverse)
+	case avx2:
+		normalizeAVX2(&dst[0], &x[0], a, b, as, bs, len(x), mean, inverse)
+	default:
+		normalize(dst, x, scale, shift, mean, inverse)
+	}
+}
+
+func (o Ops) logits(x, bias []float32, scale float32) float32 {
+	if len(x) == 0 {
+		return float32(math.Inf(-1))
+	}
+	b, step := constant(bias, &zeros)
+	switch o {
+	case avx512:
+		return logitsAVX512(&x[0], b, step, len(x), scale)
+	case avx2:
+		return logitsAVX2(&x[0], b, step, len(x), scale)
+	}
+	return logits(x, bias, scale)
+}
+
+func (o Ops) sumExp(x []float32, c, top float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
+	switch o {
+	case avx512:
+		return sumExpAVX512(&x[0], len(x), c, top)
+	case avx2:
+		return sumExpAVX2(&x[0], len(x), c, top)
+	}
+	return sumExp(x, c, top)
+}
+
+func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) {
+	if len(x) == 0 {
+		return 0, 0
+	}
+	switch o {
+	case avx512:
+		return sumExpDotAVX512(&x[0], len(x), top)
+	case avx2:
+		return sumExpDotAVX2(&x[0], len(x), top)
+	}
+	return sumExpDot(x, top)
+}
+
+func (o Ops) weights(dst, x []float32, c, top float32) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		weightsAVX512(&dst[0], &x[0], len(x), c, top)
+	case avx2:
+		weightsAVX2(&dst[0], &x[0], len(x), c, top)
+	default:
+		weights(dst, x, c, top)
+	}
+}
+
+func (o Ops) modulate(x, scale, shift []float32) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		modulateAVX512(&x[0], &scale[0], &shift[0], len(x))
+	case avx2:
+		modulateAVX2(&x[0], &scale[0], &shift[0], len(x))
+	default:
+		modulate(x, scale, shift)
+	}
+}
+
+func (o Ops) mulAdd(dst, x, y []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		mulAddAVX512(&dst[0], &x[0], &y[0], len(dst))
+	case avx2:
+		mulAddAVX2(&dst[0], &x[0], &y[0], len(dst))
+	default:
+		mulAdd(dst, x, y)
+	}
+}
+
+func (o Ops) add(dst, x []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		addAVX512(&dst[0], &x[0], len(dst))
+	case avx2:
+		addAVX2(&dst[0], &x[0], len(dst))
+	default:
+		add(dst, x)
+	}
+}
+
+func (o Ops) maximum(dst, x []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		maximumAVX512(&dst[0], &x[0], len(dst))
+	case avx2:
+		maximumAVX2(&dst[0], &x[0], len(dst))
+	default:
+		maximum(dst, x)
+	}
+}
+
+func (o Ops) rotate(dst, x, cos, sin []float32) {
+	if len(cos) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		rotateAVX512(&dst[0], &x[0], &cos[0], &sin[0], len(cos))
+	case avx2:
+		rotateAVX2(&dst[0], &x[0], &cos[0], &sin[0], len(cos))
+	default:
+		rotate(dst, x, cos, sin)
+	}
+}
+
+func (o Ops) columnSums(dst, x []float32, stride, pixels int) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		columnSumsAVX512(&dst[0], &x[0], 4*stride, pixels)
+	case avx2:
+		columnSumsAVX2(&dst[0], &x[0], 4*stride, pixels)
+	default:
+		columnSums(dst, x, stride, pixels)
+	}
+}
+
+func (o Ops) columnSquares(dst, x, mean []float32, stride, pixels int) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		columnSquaresAVX512(&dst[0], &x[0], &mean[0], 4*stride, pixels)
+	case avx2:
+		columnSquaresAVX2(&dst[0], &x[0], &mean[0], 4*stride, pixels)
+	default:
+		columnSquares(dst, x, mean, stride, pixels)
+	}
+}
+
+func (p Panel) scores(s, k, q []float32, keys, dim int) {
+	switch {
+	case p.ops == avx512 && p.wide:
+		scoresWideAVX512(&s[0], &k[0], &q[0], keys, dim)
+	case p.ops == avx512:
+		scoresNarrowAVX512(&s[0], &k[0], &q[0], keys, dim)
+	case p.ops == avx2 && p.wide:
+		scoresWideAVX2(&s[0], &k[0], &q[0], keys, dim)
+	case p.ops == avx2:
+		scoresNarrowAVX2(&s[0], &k[0], &q[0], keys, dim)
+	default:
+		scores(s, k, q, keys, dim, p.Lanes())
+	}
+}
+
+func (p Panel) softmax(s, top, sum, alpha []float32, keys int, c float32) {
+	switch {
+	case p.ops == avx512 && p.wide:
+		softmaxWideAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys, c)
+	case p.ops == avx512:
+		softmaxNarrowAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys, c)
+	case p.ops == avx2 && p.wide:
+		softmaxWideAVX2(&s[0], &top[0], &sum[0], &alpha[0], keys, c)
+	case p.ops == avx2:
+		softmaxNarrowAVX2(&s[0], &top[0], &sum[0], &alpha[0], keys, c)
+	default:
+		softmax(s, top, sum, alpha, keys, p.Lanes(), c)
+	}
+}
+
+func (p Panel) values(o, v, s, alpha []float32, keys, dim int) {
+	switch {
+	case p.ops == avx512 && p.wide:
+		valuesWideAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+	case p.ops == avx512:
+		valuesNarrowAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+	case p.ops == avx2 && p.wide:
+		valuesWideAVX2(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+	case p.ops == avx2:
+		valuesNarrowAVX2(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+	default:
+		values(o, v, s, alpha, keys, dim, p.Lanes())
+	}
+}

@@ -1,0 +1,280 @@
+// Package vec has the vector kernels beside the matrix products: functions of one variable,
+// reductions over rows, layer norms, rotary embeddings and the tiles of attention.
+//
+// AVX2 and AVX-512 results have the same bits: both do the same operations in the same order a lane, and sums
+// over a row have 16 virtual lanes, of which lane i is added to i+8, i+4, i+2 and i+1 in turn. A last
+// part of a row that does not fill 16 lanes is a sum of its own. Results do not depend on
+// alignment.
+package vec
+
+import (
+	"math"
+
+	"unmask/internal/simd"
+)
+
+// Ops are the kernels of an instruction set, vec.Ops(level.ISA).
+type Ops simd.ISA
+
+const line = 16 // virtual lanes
+
+// padded is the last part of a row, filled up to a line.
+type padded [line]float32
+
+func (p *padded) fill(x []float32, rest float32) []float32 {
+	for i := copy(p[:], x); i < line; i++ {
+		p[i] = rest
+	}
+	return p[:]
+}
+
+func whole(n int) int { return n &^ (line - 1) }
+
+// Exp computes dst = exp(x) within 2 units in the last place. dst may be x, here and below.
+func (o Ops) Exp(dst, x []float32) {
+	n := whole(len(x))
+	o.exp(dst[:n], x[:n])
+	if n < len(x) {
+		var p padded
+		o.exp(p[:], p.fill(x[n:], 0))
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
+// GELUTanh computes dst = 0.5x(1+tanh(sqrt(2/pi)(x+0.044715x^3))) within 4 units in the last
+// place, as do GELUErf and SiLU.
+func (o Ops) GELUTanh(dst, x []float32) {
+	n := whole(len(x))
+	o.geluTanh(dst[:n], x[:n])
+	if n < len(x) {
+		var p padded
+		o.geluTanh(p[:], p.fill(x[n:], 0))
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
+// GELUErf computes dst = 0.5x(1+erf(x/sqrt 2)).
+func (o Ops) GELUErf(dst, x []float32) {
+	n := whole(len(x))
+	o.geluErf(dst[:n], x[:n])
+	if n < len(x) {
+		var p padded
+		o.geluErf(p[:], p.fill(x[n:], 0))
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
+// SiLU computes dst = x*sigmoid(x).
+func (o Ops) SiLU(dst, x []float32) {
+	n := whole(len(x))
+	o.silu(dst[:n], x[:n])
+	if n < len(x) {
+		var p padded
+		o.silu(p[:], p.fill(x[n:], 0))
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
+// ReLU computes dst = max(x, 0); NaN stays NaN.
+func (o Ops) ReLU(dst, x []float32) {
+	n := whole(len(x))
+	o.relu(dst[:n], x[:n])
+	if n < len(x) {
+		var p padded
+		o.relu(p[:], p.fill(x[n:], 0))
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
+// Sum is the sum of x.
+func (o Ops) Sum(x []float32) float32 {
+	n := whole(len(x))
+	s := o.sum(x[:n])
+	if n < len(x) {
+		var p padded
+		s += o.sum(p.fill(x[n:], 0))
+	}
+	return s
+}
+
+// SumSquares is the sum of (x-mean)^2.
+func (o Ops) SumSquares(x []float32, mean float32) float32 {
+	n := whole(len(x))
+	s := o.sumSquares(x[:n], mean)
+	if n < len(x) {
+		var p padded
+		s += o.sumSquares(p.fill(x[n:], mean), mean)
+	}
+	return s
+}
+
+var (
+	ones  = padded{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+	zeros padded
+)
+
+// LayerNorm computes dst = (x-mean)/sqrt(variance+eps)*scale+shift in two passes. Nil scale
+// is 1, nil shift 0.
+func (o Ops) LayerNorm(dst, x, scale, shift []float32, eps float32) {
+	width := float32(len(x))
+	mean := o.Sum(x) / width
+	variance := o.SumSquares(x, mean) / width
+	inverse := float32(1 / math.Sqrt(float64(variance)+float64(eps)))
+	n := whole(len(x))
+	o.normalize(dst[:n], x[:n], scale, shift, mean, inverse)
+	if n < len(x) {
+		var p, a, b padded
+		if scale != nil {
+			scale = a.fill(scale[n:], 0)
+		}
+		if shift != nil {
+			shift = b.fill(shift[n:], 0)
+		}
+		o.normalize(p[:], p.fill(x[n:], 0), scale, shift, mean, inverse)
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
+// Logits computes x = (x+bias)*scale in place, nil bias 0, and returns the maximum. It may miss NaN.
+func (o Ops) Logits(x, bias []float32, scale float32) float32 {
+	n := whole(len(x))
+	top := o.logits(x[:n], bias, scale)
+	if n < len(x) {
+		var p, b padded
+		if bias != nil {
+			bias = b.fill(bias[n:len(x)], bias[n])
+		}
+		last := o.logits(p.fill(x[n:], x[n]), bias, scale)
+		copy(x[n:], p[:])
+		if last > top {
+			top = last
+		}
+	}
+	return top
+}
+
+// SumExp is the sum of exp(c*(x-top)), c > 0 and top at least every x.
+func (o Ops) SumExp(x []float32, c, top float32) float32 {
+	n := whole(len(x))
+	s := o.sumExp(x[:n], c, top)
+	if n < len(x) {
+		var p padded
+		s += o.sumExp(p.fill(x[n:], float32(math.Inf(-1))), c, top)
+	}
+	return s
+}
+
+// SumExpDot returns the sums of e = exp(x-top) and of e*(x-top).
+func (o Ops) SumExpDot(x []float32, top float32) (sum, dot float32) {
+	n := whole(len(x))
+	sum, dot = o.sumExpDot(x[:n], top)
+	if n < len(x) {
+		var p padded
+		s, t := o.sumExpDot(p.fill(x[n:], float32(math.Inf(-1))), top)
+		sum, dot = sum+s, dot+t
+	}
+	return sum, dot
+}
+
+// Weights computes dst = exp(c*(x-top)).
+func (o Ops) Weights(dst, x []float32, c, top float32) {
+	n := whole(len(x))
+	o.weights(dst[:n], x[:n], c, top)
+	if n < len(x) {
+		var p padded
+		o.weights(p[:], p.fill(x[n:], 0), c, top)
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
+// Modulate computes x = x*(1+scale)+shift.
+func (o Ops) Modulate(x, scale, shift []float32) {
+	n := whole(len(x))
+	o.modulate(x[:n], scale[:n], shift[:n])
+	if n < len(x) {
+		var p, a, b padded
+		o.modulate(p.fill(x[n:], 0), a.fill(scale[n:], 0), b.fill(shift[n:], 0))
+		copy(x[n:], p[:])
+	}
+}
+
+// MulAdd computes dst += x*y, rounded once.
+func (o Ops) MulAdd(dst, x, y []float32) {
+	n := whole(len(dst))
+	o.mulAdd(dst[:n], x[:n], y[:n])
+	if n < len(dst) {
+		var p, a, b padded
+		o.mulAdd(p.fill(dst[n:], 0), a.fill(x[n:], 0), b.fill(y[n:], 0))
+		copy(dst[n:], p[:])
+	}
+}
+
+// Add computes dst += x.
+func (o Ops) Add(dst, x []float32) {
+	n := whole(len(dst))
+	o.add(dst[:n], x[:n])
+	if n < len(dst) {
+		var p, a padded
+		o.add(p.fill(dst[n:], 0), a.fill(x[n:], 0))
+		copy(dst[n:], p[:])
+	}
+}
+
+// Maximum computes dst = max(dst, x).
+func (o Ops) Maximum(dst, x []float32) {
+	n := whole(len(dst))
+	o.maximum(dst[:n], x[:n])
+	if n < len(dst) {
+		var p, a padded
+		o.maximum(p.fill(dst[n:], 0), a.fill(x[n:], 0))
+		copy(dst[n:], p[:])
+	}
+}
+
+// Rotate turns each pair (x[i], x[i+n/2]) by an angle, given its cosine and sine.
+func (o Ops) Rotate(dst, x, cos, sin []float32) {
+	half := len(x) / 2
+	if half%line == 0 || half%8 == 0 && o != Ops(simd.AVX512) {
+		o.rotate(dst[:2*half], x[:2*half], cos[:half], sin[:half])
+		return
+	}
+	for i := 0; i < half; i += line {
+		var in, out [2 * line]float32
+		var c, s padded
+		n := min(line, half-i)
+		copy(in[:line], x[i:i+n])
+		copy(in[line:], x[half+i:half+i+n])
+		o.rotate(out[:], in[:], c.fill(cos[i:i+n], 0), s.fill(sin[i:i+n], 0))
+		copy(dst[i:i+n], out[:line])
+		copy(dst[half+i:half+i+n], out[line:])
+	}
+}
+
+// ColumnSums sums each channel of x [pixels, channels].
+func (o Ops) ColumnSums(dst, x []float32) {
+	o.eachColumns(dst, x, nil)
+}
+
+// ColumnSquares sums (x-mean)^2 of each channel.
+func (o Ops) ColumnSquares(dst, x, mean []float32) {
+	o.eachColumns(dst, x, mean)
+}
+
+func (o Ops) eachColumns(dst, x, mean []float32) {
+	channels := len(dst)
+	pixels := len(x) / channels
+	for c := 0; c+line <= channels; c += line {
+		if mean == nil {
+			o.columnSums(dst[c:], x[c:], channels, pixels)
+		} else {
+			o.columnSquares(dst[c:], x[c:], mean[c:], channels, pixels)
+		}
+	}
+	if c := whole(channels); c < channels {
+		if mean == nil {
+			columnSums(dst[c:], x[c:], channels, pixels)
+		} else {
+			columnSquares(dst[c:], x[c:], mean[c:], channels, pixels)
+		}
+	}
+}
