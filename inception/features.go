@@ -1,0 +1,99 @@
+package inception
+
+import (
+	"context"
+	"fmt"
+
+	"unmask/images"
+)
+
+// group is how many images go through the network at once: their four activations of up to
+// 147 x 147 x 64 values take 22 MB each.
+const group = 8
+
+// Features computes each image's pooled features [Width()], which the Frechet distance is taken
+// of, and its logits without the bias [Classes], which the Inception Score is taken of. It hands
+// them to visit in the order of the images, one at a time; the slices are valid during the call
+// only. An image's values do not depend on the others, and memory does not grow with their
+// number.
+func (m *Model) Features(ctx context.Context, list []*images.Image, visit func(i int, features, logits []float32) error) error {
+	for i, p := range list {
+		if p.Width < 1 || p.Height < 1 || len(p.Pix) != 3*p.Width*p.Height {
+			return fmt.Errorf("image %d: %d bytes for %d x %d pixels of 3", i, len(p.Pix), p.Width, p.Height)
+		}
+	}
+	values := make([]float32, side*side*3)
+	f, logits := make([]float32, m.Width()), make([]float32, Classes)
+	for first := 0; first < len(list); first += group {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		part := list[first:min(first+group, len(list))]
+		m.work.prepare(m, len(part))
+		for i, p := range part {
+			resize(values, p)
+			m.b.Write(m.work.x.data, i*side*side*3, values)
+		}
+		m.pass()
+		for i := range part {
+			m.b.Read(f, m.work.features, i)
+			m.b.Read(logits, m.work.logits, i)
+			if err := visit(first+i, f, logits); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prepare makes room for a pass and an input of n images.
+func (w *workspace) prepare(m *Model, n int) {
+	if w.room < n {
+		// The second convolutions' output is the largest activation, but in a thin network the
+		// input may be.
+		size := n * max(side*side*3, 147*147*m.C2b.out(), 149*149*m.C1a.out())
+		w.x.data = m.b.New(size, 1)
+		for i := range w.spare {
+			w.spare[i] = m.b.New(size, 1)
+		}
+		w.features, w.logits = m.b.New(n, m.Width()), m.b.New(n, Classes)
+		w.room = n
+	}
+	w.batch = n
+	w.x.height, w.x.width, w.x.channels = side, side, 3
+}
+
+// resize is TensorFlow 1's bilinear resize to 299 x 299 with corners not aligned, pixel i taken
+// at i*size/299, and the shift of bytes to -1..1, (v-128)/128. All in float32, as published.
+func resize(dst []float32, p *images.Image) {
+	xs, ys := axis(p.Width), axis(p.Height)
+	for i, y := range ys {
+		top, low := p.Pix[y.lo*p.Width*3:], p.Pix[y.hi*p.Width*3:]
+		for j, x := range xs {
+			for c := range 3 {
+				a, b := float32(top[x.lo*3+c]), float32(top[x.hi*3+c])
+				d, e := float32(low[x.lo*3+c]), float32(low[x.hi*3+c])
+				t := a + float32((b-a)*x.part)
+				l := d + float32((e-d)*x.part)
+				dst[(i*side+j)*3+c] = (t + float32((l-t)*y.part) - 128) / 128
+			}
+		}
+	}
+}
+
+// tap is a point between two pixels, part of the way from lo to hi.
+type tap struct {
+	lo, hi int
+	part   float32
+}
+
+func axis(n int) [side]tap {
+	var taps [side]tap
+	scale := float32(float64(n) / side)
+	for i := range taps {
+		at := float32(i) * scale
+		lo := min(int(at), n-1)
+		taps[i] = tap{lo, min(lo+1, n-1), at - float32(lo)}
+	}
+	return taps
+}
