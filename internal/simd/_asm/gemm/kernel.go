@@ -1,0 +1,235 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// A format is what a word of A and B holds; the wide ones unpack B while they multiply,
+// for processors without the instruction.
+type format struct{ name, loop string }
+
+var (
+	f32 = format{"F32", "for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }"}
+
+	bf16 = format{"BF16", "for k := range 4*lines { c[i][j] += a[i][k].hi*b[k][j].hi + a[i][k].lo*b[k][j].lo }"}
+
+	bf16Wide = format{"BF16Wide", "for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }"}
+
+	int8 = format{"Int8", "for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }"}
+
+	int8Wide = format{"Int8Wide", "for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }"}
+)
+
+// prefetch is how far ahead B is fetched, in bytes: nothing lost when it is in a cache, and
+// much won when weights come from memory.
+const prefetch = 3072
+
+type kernel struct {
+	format
+	rows, vecs int
+	wide       bool // AVX-512
+}
+
+func (k kernel) bytes() int {
+	if k.wide {
+		return 64
+	}
+	return 32
+}
+
+// v is vector register i.
+func (k kernel) v(i int) reg.VecPhysical {
+	if k.wide {
+		return zmm[i]
+	}
+	return ymm[i]
+}
+
+func (k kernel) acc(i, j int) reg.VecPhysical { return k.v(i*k.vecs + j) }
+func (k kernel) b(j int) reg.VecPhysical      { return k.v(k.top() - k.vecs + j) }
+
+// free is a register that rotates among those left over.
+func (k kernel) free(i int) reg.VecPhysical {
+	first := k.rows * k.vecs
+	return k.v(first + i%(k.top()-k.vecs-first))
+}
+
+// top is one more than the last register used; the one after it holds a constant.
+func (k kernel) top() int {
+	n := 16
+	if k.wide {
+		n = 32
+	}
+	if k.format == bf16Wide {
+		n--
+	}
+	return n
+}
+
+// emit writes the kernel of one row count.
+func (k kernel) emit() {
+	name := fmt.Sprintf("mul%s_%dx%d", k.name, k.rows, k.vecs*k.bytes()/4)
+	TEXT(name, NOSPLIT, "func(a, b, c *float32, ldc, lines, acc int)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first unless acc:", name, k.rows, k.vecs*k.bytes()/4),
+		"", "\t"+k.loop)
+	a := Load(Param("a"), reg.RSI)
+	b := Load(Param("b"), reg.RDI)
+	c := Load(Param("c"), reg.RDX)
+	ldc := Load(Param("ldc"), reg.R8)
+	n := Load(Param("lines"), reg.RCX)
+	acc := Load(Param("acc"), reg.R9)
+	SHLQ(Imm(2), ldc)
+	if k.format == bf16Wide {
+		MOVL(U32(0xffff0000), reg.EAX)
+		mask := k.v(k.top())
+		VMOVD(reg.EAX, mask.AsX())
+		VPBROADCASTD(mask.AsX(), mask)
+	}
+	TESTQ(acc, acc)
+	JZ(LabelRef("zero"))
+	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(m, k.acc(i, j)) })
+	JMP(LabelRef("loop"))
+	Label("zero")
+	for i := range k.rows {
+		for j := range k.vecs {
+			if k.wide {
+				VPXORD(k.acc(i, j), k.acc(i, j), k.acc(i, j))
+			} else {
+				VXORPS(k.acc(i, j), k.acc(i, j), k.acc(i, j))
+			}
+		}
+	}
+	Label("loop")
+	groups := 4 // of B a line of A
+	if k.format == bf16Wide || k.format == int8Wide {
+		groups = 2
+	}
+	for g := range groups {
+		k.group(a, b, g, 4/groups)
+	}
+	ADDQ(Imm(uint64(k.rows*16)), a)
+	ADDQ(U32(groups*k.vecs*k.bytes()), b)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(k.acc(i, j), m) })
+	VZEROUPPER()
+	RET()
+}
+
+// rowsOf visits the vectors of C.
+func (k kernel) rowsOf(c, ldc reg.Register, f func(i, j int, m Mem)) {
+	MOVQ(c, reg.R11)
+	for i := range k.rows {
+		for j := range k.vecs {
+			f(i, j, Mem{Base: reg.R11, Disp: j * k.bytes()})
+		}
+		if i+1 < k.rows {
+			ADDQ(ldc, reg.R11)
+		}
+	}
+}
+
+// group multiplies a word of every column of B with parts words of every row of A.
+func (k kernel) group(a, b reg.Register, g, parts int) {
+	at := func(j int) Mem { return Mem{Base: b, Disp: (g*k.vecs + j) * k.bytes()} }
+	for d := g * k.vecs * k.bytes(); d < (g+1)*k.vecs*k.bytes(); d++ {
+		if d%64 == 0 {
+			PREFETCHT0(Mem{Base: b, Disp: d + prefetch})
+		}
+	}
+	for part := range parts {
+		for j := range k.vecs {
+			k.load(at(j), k.b(j), part)
+		}
+		for i := range k.rows {
+			x := k.free(i)
+			VBROADCASTSS(Mem{Base: a, Disp: i*16 + (g*parts+part)*4}, x)
+			for j := range k.vecs {
+				k.step(x, i, j)
+			}
+		}
+	}
+}
+
+// load reads a vector of B, or the part of it that the next words of A belong to.
+func (k kernel) load(m Mem, b reg.VecPhysical, part int) {
+	switch {
+	case k.format == bf16Wide && part == 0: // the low halves
+		VMOVUPS(m, b)
+		VPSLLD(Imm(16), b, b)
+	case k.format == bf16Wide && k.wide:
+		VPANDD(m, k.v(k.top()), b)
+	case k.format == bf16Wide:
+		VPAND(m, k.v(k.top()), b)
+	case k.format == int8Wide && part == 0: // the even bytes
+		VMOVUPS(m, b)
+		VPSLLW(Imm(8), b, b)
+		VPSRAW(Imm(8), b, b)
+	case k.format == int8Wide:
+		VMOVUPS(m, b)
+		VPSRAW(Imm(8), b, b)
+	default:
+		VMOVUPS(m, b)
+	}
+}
+
+// step is one multiply and add of the broadcast word x.
+func (k kernel) step(x reg.VecPhysical, i, j int) {
+	switch k.format {
+	case bf16:
+		dpbf16(i*k.vecs+j, k.top()-k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs))
+	case int8: // A unsigned, B signed
+		VPDPBUSD(k.b(j), x, k.acc(i, j))
+	case int8Wide:
+		t := k.free(1 + i + j)
+		if t == x {
+			t = k.free(2 + i + j)
+		}
+		VPMADDWD(k.b(j), x, t)
+		VPADDD(t, k.acc(i, j), k.acc(i, j))
+	default:
+		VFMADD231PS(x, k.b(j), k.acc(i, j))
+	}
+}
+
+// dpbf16 is VDPBF16PS zmm_m, zmm_v, zmm_d as bytes, because the assembler lacks it:
+// EVEX.512.F3.0F38.W0 52 /r.
+func dpbf16(d, v, m int) { evex(d, v, m, 2, 0x52) }
+
+// evex emits a register-only 512-bit instruction of the map 0F38 with W0 and prefix pp.
+func evex(d, v, m, pp, opcode int) {
+	p0 := 2 | not(d, 8)<<7 | not(m, 16)<<6 | not(m, 8)<<5 | not(d, 16)<<4
+	p1 := 4 | pp | (^v&15)<<3
+	p2 := 0x40 | not(v, 16)<<3
+	modrm := 0xC0 | (d&7)<<3 | m&7
+	raw("LONG", U32(0x62|p0<<8|p1<<16|p2<<24))
+	raw("WORD", U16(opcode|modrm<<8))
+}
+
+func not(x, bit int) int {
+	if x&bit == 0 {
+		return 1
+	}
+	return 0
+}
+
+func raw(directive string, op Op) {
+	Instruction(&ir.Instruction{Opcode: directive, Operands: []Op{op}})
+}
+
+var zmm = [...]reg.VecPhysical{
+	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
+	reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20,
+	reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
+}
+
+var ymm = [...]reg.VecPhysical{
+	reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
+	reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
+}

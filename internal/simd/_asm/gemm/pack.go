@@ -1,0 +1,136 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const packSignature = "func(dst, x *float32, stride, n int, inverse float32)"
+
+// packLoop emits a loop that reads a vector of x and writes its lines, stride words apart.
+func packLoop(name, doc string, bytes int, setup func(), body func(x Mem, dst, stride reg.Register)) {
+	TEXT(name, NOSPLIT, packSignature)
+	Pragma("noescape")
+	Doc(doc)
+	dst := Load(Param("dst"), reg.RDI)
+	x := Load(Param("x"), reg.RSI)
+	stride := Load(Param("stride"), reg.R8)
+	n := Load(Param("n"), reg.RCX)
+	SHLQ(Imm(2), stride)
+	setup()
+	Label("loop")
+	body(Mem{Base: x}, dst, stride)
+	ADDQ(Imm(uint64(bytes)), x)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+func packBF16() {
+	packLoop("packBF16", "packBF16 rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { dst[i/8*stride][i%8] = bfloat16(x[i]) }.", 64,
+		func() {}, func(x Mem, dst, stride reg.Register) {
+			VMOVUPS(x, reg.Z0)
+			evex(1, 0, 0, 2, 0x72) // VCVTNEPS2BF16 zmm0, ymm1
+			VMOVUPS(reg.X1, Mem{Base: dst})
+			ADDQ(stride, dst)
+			VEXTRACTF128(Imm(1), reg.Y1, reg.X1)
+			VMOVUPS(reg.X1, Mem{Base: dst})
+			ADDQ(stride, dst)
+		})
+}
+
+func packBF16Wide() {
+	packLoop("packBF16Wide", "packBF16Wide rounds 8n values to bfloat16 and keeps float32, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = bfloat16(x[i]) }.", 32,
+		func() {
+			constant(reg.Y7, 0x7fff)
+			constant(reg.Y6, 1)
+			constant(reg.Y5, 0xffff0000)
+		}, func(x Mem, dst, stride reg.Register) {
+			VMOVUPS(x, reg.Y0)
+			VPSRLD(Imm(16), reg.Y0, reg.Y1)
+			VPAND(reg.Y6, reg.Y1, reg.Y1)
+			VPADDD(reg.Y7, reg.Y1, reg.Y1)
+			VPADDD(reg.Y0, reg.Y1, reg.Y1)
+			VCMPPS(Imm(3), reg.Y0, reg.Y0, reg.Y2) // NaN stays as it is
+			VBLENDVPS(reg.Y2, reg.Y0, reg.Y1, reg.Y1)
+			VPAND(reg.Y5, reg.Y1, reg.Y1)
+			VPSRLD(Imm(31), reg.Y2, reg.Y2) // and one of low bits alone stays a NaN
+			VPSLLD(Imm(22), reg.Y2, reg.Y2)
+			VORPS(reg.Y2, reg.Y1, reg.Y1)
+			VMOVUPS(reg.X1, Mem{Base: dst})
+			ADDQ(stride, dst)
+			VEXTRACTF128(Imm(1), reg.Y1, reg.X1)
+			VMOVUPS(reg.X1, Mem{Base: dst})
+			ADDQ(stride, dst)
+		})
+}
+
+func packInt8() {
+	packLoop("packInt8", "packInt8 rounds 16n values to bytes, 16 to a line: for i := range 16*n { dst[i/16*stride][i%16] = uint8(128 + round(x[i]*inverse)) }.", 64,
+		func() {
+			inverse := Load(Param("inverse"), reg.X7)
+			VBROADCASTSS(inverse, reg.Z7)
+			MOVL(U32(128), reg.EAX)
+			VPBROADCASTD(reg.EAX, reg.Z6)
+		}, func(x Mem, dst, stride reg.Register) {
+			VMULPS(x, reg.Z7, reg.Z0)
+			VCVTPS2DQ(reg.Z0, reg.Z0)
+			VPADDD(reg.Z6, reg.Z0, reg.Z0)
+			VPMOVDB(reg.Z0, reg.X0)
+			VMOVUPS(reg.X0, Mem{Base: dst})
+			ADDQ(stride, dst)
+		})
+}
+
+func packInt8Wide() {
+	packLoop("packInt8Wide", "packInt8Wide rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: for i := range 8*n { dst[i/8*stride][i/4%2*4+i%2*2+i/2%2] = int16(round(x[i]*inverse)) }.", 32,
+		func() {
+			inverse := Load(Param("inverse"), reg.X7)
+			VBROADCASTSS(inverse, reg.Y7)
+			constant(reg.Y6, 0xffff)
+		}, func(x Mem, dst, stride reg.Register) {
+			VMULPS(x, reg.Y7, reg.Y0)
+			VCVTPS2DQ(reg.Y0, reg.Y0)
+			VPSRLDQ(Imm(8), reg.Y0, reg.Y1)
+			VPSLLD(Imm(16), reg.Y1, reg.Y1)
+			VPAND(reg.Y6, reg.Y0, reg.Y0)
+			VPOR(reg.Y1, reg.Y0, reg.Y0)
+			VPERMQ(Imm(0x08), reg.Y0, reg.Y0)
+			VMOVUPS(reg.X0, Mem{Base: dst})
+			ADDQ(stride, dst)
+		})
+}
+
+// constant fills y with a word.
+func constant(y reg.VecPhysical, word uint32) {
+	MOVL(U32(word), reg.EAX)
+	VMOVD(reg.EAX, y.AsX())
+	VPBROADCASTD(y.AsX(), y)
+}
+
+func absMax() {
+	TEXT("absMax", NOSPLIT, "func(x *float32, n int) float32")
+	Pragma("noescape")
+	Doc("absMax is for i := range 8*n { m = max(m, abs(x[i])) }: NaN where one of x is.")
+	x := Load(Param("x"), reg.RSI)
+	n := Load(Param("n"), reg.RCX)
+	constant(reg.Y7, 0x7fffffff)
+	VXORPS(reg.Y0, reg.Y0, reg.Y0)
+	Label("loop")
+	VPAND(Mem{Base: x}, reg.Y7, reg.Y1)
+	VPMAXUD(reg.Y1, reg.Y0, reg.Y0) // the bits order as the values do, and NaN is above Inf
+	ADDQ(Imm(32), x)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	VEXTRACTF128(Imm(1), reg.Y0, reg.X1)
+	VPMAXUD(reg.X1, reg.X0, reg.X0)
+	VPERMILPS(Imm(0x4e), reg.X0, reg.X1)
+	VPMAXUD(reg.X1, reg.X0, reg.X0)
+	VPERMILPS(Imm(0xb1), reg.X0, reg.X1)
+	VPMAXUD(reg.X1, reg.X0, reg.X0)
+	Store(reg.X0, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,5 @@
+#!/bin/sh
+# Writes all generated assembly again. A clean tree must stay clean.
+set -e
+cd "$(dirname "$0")"
+go run ./gemm -out ../gemm/gemm_amd64.s -stubs ../gemm/gemm_amd64.go -pkg gemm

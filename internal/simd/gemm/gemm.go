@@ -1,0 +1,185 @@
+// Package gemm multiplies packed matrices: C[rows, columns] = A[rows, depth] B[depth, columns].
+//
+// A word is 4 bytes and holds 1 float32, 2 bfloat16 or 4 bytes along the depth. Packed
+// memory is []float32 whatever its words hold.
+//
+// A is packed in panels of rows. Four words of a row are a line, and a panel holds its rows'
+// first lines, then their second lines, and so on. The last rows form smaller panels, of the
+// heights that the kernel has, so that row r of a panel's first always begins at word
+// 4*r*lines.
+//
+// B is packed in panels of Kernel.Columns columns: for each word along the depth, the columns'
+// words. The depth is filled up with zeros to whole lines.
+//
+// Every float32 element of C is one chain of fused multiply-adds over the depth, in order and
+// from 0. So it has the same bits on every instruction set, including plain Go, for any
+// number of rows, and wherever it stands in C.
+package gemm
+
+import (
+	"math"
+
+	"unmask/internal/simd"
+)
+
+// Format is what the words of A and B hold.
+type Format uint8
+
+// The formats. In the wide ones the kernel unpacks B while it multiplies, on processors that
+// cannot multiply its words; their A holds float32 rounded to bfloat16, or int16.
+const (
+	F32 Format = iota
+	BF16
+	BF16Wide
+	Int8
+	Int8Wide
+)
+
+// Kernel multiplies panels of one format on one instruction set.
+type Kernel struct {
+	Format  Format
+	Rows    int // of a panel of A
+	Columns int // of a panel of B, a multiple of 16
+	Cache   int // words of A that a core's second-level cache holds beside B
+
+	heights []height // the panels' heights, the largest first
+	pack    func(dst, x *float32, stride, n int, inverse float32)
+	step    int // values of x that pack takes a time
+	largest func(x *float32, n int) float32
+	store   func(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
+	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
+}
+
+// multiply computes a panel of A times a panel of B; see the loops in the generated code.
+type multiply = func(a, b, c *float32, ldc, lines, acc int)
+
+type height struct {
+	rows int
+	run  multiply
+}
+
+// depths is how many words of B belong to a line of A, and values to a word of B.
+var depths = [...]struct{ words, values int }{F32: {4, 1}, BF16: {4, 2}, BF16Wide: {2, 2}, Int8: {4, 4}, Int8Wide: {2, 4}}
+
+// Values is how many values along the depth a line holds.
+func (k *Kernel) Values() int { return depths[k.Format].words * depths[k.Format].values }
+
+// Lines is how many lines a depth takes.
+func (k *Kernel) Lines(depth int) int { return (depth + k.Values() - 1) / k.Values() }
+
+// SizeA is how many words rows of A take.
+func (k *Kernel) SizeA(rows, depth int) int { return 4 * rows * k.Lines(depth) }
+
+// SizeB is how many words one panel of B takes.
+func (k *Kernel) SizeB(depth int) int {
+	return depths[k.Format].words * k.Columns * k.Lines(depth)
+}
+
+// Offset is what int8 sums of a column contain for each unit of that column's weight sum:
+// A's bytes are shifted by it. It is 0 in the other formats.
+func (k *Kernel) Offset() int32 {
+	if k.Format == Int8 {
+		return 128
+	}
+	return 0
+}
+
+// For returns the kernels for a format: F32, BF16 or Int8. Where the instruction set has two,
+// the one that wastes less of the given number of columns is chosen; 0 means many.
+func For(level simd.Level, f Format, columns int) *Kernel {
+	var best *Kernel
+	for _, k := range kernels(level, f) {
+		if best == nil || waste(k, columns) < waste(best, columns) {
+			best = k
+		}
+	}
+	return best
+}
+
+func waste(k *Kernel, columns int) int {
+	return (columns+k.Columns-1)/k.Columns*k.Columns - columns
+}
+
+// depthStep is how many lines are multiplied at a time, so that a part of a panel of B stays in
+// the nearest cache while the panels of A pass.
+const depthStep = 96
+
+// Mul computes c = A B, or c += A B with acc, for a panel of B and rows of A that begin with a
+// panel. c [rows, Columns] has rows ldc apart; its words are int32 in the int8 formats.
+func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc bool) {
+	if rows == 0 {
+		return
+	}
+	_, _, _ = c[(rows-1)*ldc+k.Columns-1], a[4*rows*lines-1], b[depths[k.Format].words*k.Columns*lines-1]
+	word := depths[k.Format].words * k.Columns
+	for from := 0; from < lines; from += depthStep {
+		n, add := min(depthStep, lines-from), 0
+		if acc || from > 0 {
+			add = 1
+		}
+		for row := 0; row < rows; {
+			h := k.panel(rows - row)
+			h.run(&a[4*(row*lines+h.rows*from)], &b[word*from], &c[row*ldc], ldc, n, add)
+			row += h.rows
+		}
+	}
+}
+
+// panel is the tallest panel of at most rows rows.
+func (k *Kernel) panel(rows int) height {
+	for _, h := range k.heights {
+		if h.rows <= rows {
+			return h
+		}
+	}
+	panic("gemm: no rows")
+}
+
+// Store finishes a tile: dst = tile + bias by rows and columns, or dst += with add. A nil bias is
+// none. dst may be tile.
+func (k *Kernel) Store(dst []float32, ldd int, tile []float32, ldt int, bias []float32, rows, columns int, add bool) {
+	whole := columns / 16
+	if whole > 0 && rows > 0 {
+		_, _ = dst[(rows-1)*ldd+columns-1], tile[(rows-1)*ldt+columns-1]
+		if bias == nil {
+			bias = zeros[:]
+		}
+		flag := 0
+		if add {
+			flag = 1
+		}
+		if len(bias) < 16*whole { // zeros is as wide as a panel; wider tiles pass a bias
+			panic("gemm: Store: bias is shorter than the columns")
+		}
+		k.store(&dst[0], &tile[0], &bias[0], ldd, ldt, rows, whole, flag)
+	}
+	for i := range rows {
+		for j := 16 * whole; j < columns; j++ {
+			y := tile[i*ldt+j]
+			if bias != nil {
+				y += bias[j]
+			} else {
+				y += 0 // as the kernel does: -0 becomes 0
+			}
+			if add {
+				y += dst[i*ldd+j]
+			}
+			dst[i*ldd+j] = y
+		}
+	}
+}
+
+var zeros [48]float32
+
+// Scale turns int32 sums of int8 products into float32: tile = (tile-offset)*row*col, with a
+// factor for each row and column, over Columns columns. offset holds int32.
+func (k *Kernel) Scale(tile, row, col, offset []float32, rows int) {
+	if rows == 0 {
+		return
+	}
+	_, _, _, _ = tile[rows*k.Columns-1], row[rows-1], col[k.Columns-1], offset[k.Columns-1]
+	k.scale(&tile[0], &row[0], &col[0], &offset[0], k.Columns, rows, k.Columns/16)
+}
+
+// infinite is +Inf.
+var infinite = float32(math.Inf(1))

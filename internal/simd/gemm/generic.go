@@ -1,0 +1,217 @@
+package gemm
+
+import (
+	"math"
+	"unsafe"
+)
+
+// generic is the plain Go twin of every kernel of a format: the same results from the same
+// packed memory.
+func generic(f Format) *Kernel {
+	k := &Kernel{Format: f, Rows: 4, Columns: 16, Cache: 1 << 16, step: 16,
+		largest: largestGo, store: storeGo, scale: scaleGo}
+	k.withHeights(func(rows int) multiply { return multiplyGo(f, rows, 16) }, 4, 2, 1)
+	switch f {
+	case F32:
+		k.pack, k.step = packF32, 4
+	case BF16:
+		k.pack = packBF16Go
+	case BF16Wide:
+		k.pack, k.step = packBF16WideGo, 8
+	case Int8:
+		k.pack = packInt8Go
+	case Int8Wide:
+		k.pack, k.step = packInt8WideGo, 8
+	}
+	return k
+}
+
+func (k *Kernel) withHeights(run func(rows int) multiply, rows ...int) {
+	for _, r := range rows {
+		k.heights = append(k.heights, height{r, run(r)})
+	}
+}
+
+// multiplyGo returns the kernel of a row count.
+func multiplyGo(f Format, rows, columns int) multiply {
+	words := depths[f].words
+	return func(a, b, c *float32, ldc, lines, acc int) {
+		as := unsafe.Slice(a, 4*rows*lines)
+		bs := unsafe.Slice(b, words*columns*lines)
+		for i := range rows {
+			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(c), 4*i*ldc)), columns)
+			if acc == 0 {
+				clear(row)
+			}
+			for w := range words * lines {
+				line := as[(w/words*rows+i)*4:][:4]
+				addWord(f, row, line, w%words, bs[w*columns:][:columns])
+			}
+		}
+	}
+}
+
+// addWord adds to a row of C the products of word w of A's line and a word of each column.
+func addWord(f Format, c, line []float32, w int, b []float32) {
+	b = b[:len(c)]
+	switch f {
+	case F32:
+		for j, v := range b {
+			c[j] = fma(line[w], v, c[j])
+		}
+	case BF16:
+		lo, hi := halves(line[w])
+		for j, v := range b {
+			l, h := halves(v)
+			c[j] = dot2(lo, hi, l, h, c[j])
+		}
+	case BF16Wide:
+		for j, v := range b {
+			l, h := halves(v)
+			c[j] = fma(line[2*w+1], h, fma(line[2*w], l, c[j]))
+		}
+	case Int8:
+		for j := range b {
+			c[j] = addInts(c[j], b[j], func(t int) int32 { return int32(uint8(math.Float32bits(line[w]) >> (8 * t))) })
+		}
+	case Int8Wide:
+		for j := range b {
+			c[j] = addInts(c[j], b[j], func(t int) int32 {
+				return int32(int16(math.Float32bits(line[2*w+t%2]) >> (16 * (t / 2))))
+			})
+		}
+	}
+}
+
+func addInts(c, b float32, a func(t int) int32) float32 {
+	sum, bits := int32(math.Float32bits(c)), math.Float32bits(b)
+	for t := range 4 {
+		sum += a(t) * int32(int8(bits>>(8*t)))
+	}
+	return math.Float32frombits(uint32(sum))
+}
+
+// halves are the two bfloat16 of a word.
+func halves(w float32) (lo, hi float32) {
+	u := math.Float32bits(w)
+	return math.Float32frombits(u << 16), math.Float32frombits(u &^ 0xffff)
+}
+
+// dot2 is VDPBF16PS: the product of the second values and then that of the first is added to c,
+// each with one rounding to nearest even, and denormals count as zero (Intel SDM,
+// VDPBF16PS).
+func dot2(a0, a1, b0, b1, c float32) float32 {
+	c = flush(fma(flush(a1), flush(b1), flush(c)))
+	return flush(fma(flush(a0), flush(b0), c))
+}
+
+// flush turns denormals into zero of their sign.
+func flush(x float32) float32 {
+	if u := math.Float32bits(x); u&0x7f800000 == 0 {
+		return math.Float32frombits(u & 0x80000000)
+	}
+	return x
+}
+
+// fma is a*b+c rounded once. The float64 sum of the exact product is right unless it is
+// halfway between two float32 after having been rounded itself; then the error of that
+// rounding decides.
+func fma(a, b, c float32) float32 {
+	p := float64(float64(a) * float64(b))
+	s := p + float64(c)
+	u := math.Float64bits(s)
+	if u&0x1fffffff != 0x10000000 && (u>>52&0x7ff > 1023-127 || s == 0) {
+		return float32(s)
+	}
+	return fmaHalfway(p, float64(c), s)
+}
+
+// fmaHalfway moves s = p+c, rounded, to the side of the exact sum when it is none (round to odd:
+// Boldo and Melquiond, 2008).
+func fmaHalfway(p, c, s float64) float32 {
+	big, small := p, c
+	if math.Abs(c) > math.Abs(p) {
+		big, small = c, p
+	}
+	e := small - float64(s-big) // exact: Dekker's fast two-sum
+	if e != 0 && e == e && math.Float64bits(s)&1 == 0 {
+		toward := math.Inf(1)
+		if e < 0 {
+			toward = math.Inf(-1)
+		}
+		s = math.Nextafter(s, toward)
+	}
+	return float32(s)
+}
+
+// line is a line of dst as words.
+func line(dst *float32, at int) *[4]float32 {
+	return (*[4]float32)(unsafe.Add(unsafe.Pointer(dst), 4*at))
+}
+
+// packF32 copies 4n values: dst[i/4*stride][i%4] = x[i].
+func packF32(dst, x *float32, stride, n int, _ float32) {
+	for i := range n {
+		*line(dst, i*stride) = *line(x, 4*i)
+	}
+}
+
+func packBF16Go(dst, x *float32, stride, n int, _ float32) {
+	for i, v := range unsafe.Slice(x, 16*n) {
+		l := (*[8]uint16)(unsafe.Pointer(line(dst, i/8*stride)))
+		l[i%8] = BFloat16(flush(v))
+	}
+}
+
+func packBF16WideGo(dst, x *float32, stride, n int, _ float32) {
+	for i, v := range unsafe.Slice(x, 8*n) {
+		line(dst, i/4*stride)[i%4] = math.Float32frombits(uint32(BFloat16(v)) << 16)
+	}
+}
+
+func packInt8Go(dst, x *float32, stride, n int, inverse float32) {
+	for i, v := range unsafe.Slice(x, 16*n) {
+		l := (*[16]uint8)(unsafe.Pointer(line(dst, i/16*stride)))
+		l[i%16] = uint8(128 + round(v*inverse))
+	}
+}
+
+func packInt8WideGo(dst, x *float32, stride, n int, inverse float32) {
+	for i, v := range unsafe.Slice(x, 8*n) {
+		l := (*[8]int16)(unsafe.Pointer(line(dst, i/8*stride)))
+		l[i/4%2*4+i%2*2+i/2%2] = int16(round(v * inverse))
+	}
+}
+
+func largestGo(x *float32, n int) (m float32) {
+	for _, v := range unsafe.Slice(x, 8*n) {
+		m = max(m, float32(math.Abs(float64(v))))
+	}
+	return m
+}
+
+func storeGo(dst, tile, bias *float32, ldd, ldt, rows, cols, add int) {
+	b := unsafe.Slice(bias, 16*cols)
+	for i := range rows {
+		y := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), 4*i*ldd)), 16*cols)
+		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), 16*cols)
+		for j := range y {
+			v := t[j] + b[j]
+			if add != 0 {
+				v += y[j]
+			}
+			y[j] = v
+		}
+	}
+}
+
+func scaleGo(tile, row, col, offset *float32, ldt, rows, cols int) {
+	c, o := unsafe.Slice(col, 16*cols), unsafe.Slice(offset, 16*cols)
+	for i, scale := range unsafe.Slice(row, rows) {
+		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), 16*cols)
+		for j := range t {
+			sum := int32(math.Float32bits(t[j])) - int32(math.Float32bits(o[j]))
+			t[j] = float32(sum) * scale * c[j]
+		}
+	}
+}

@@ -1,0 +1,67 @@
+//go:build amd64 && !purego
+
+package gemm
+
+import "unmask/internal/simd"
+
+// avx512 tiles: 8x48 has 24 accumulators, and 12x32 as many for widths such as 128.
+var avx512 = map[Format][]*Kernel{
+	F32: {
+		assembly(F32, 48, mulF32_8x48, mulF32_4x48, mulF32_2x48, mulF32_1x48),
+		assembly(F32, 32, mulF32_12x32, mulF32_8x32, mulF32_4x32, mulF32_2x32, mulF32_1x32),
+	},
+	BF16:     {assembly(BF16, 48, mulBF16_8x48, mulBF16_4x48, mulBF16_2x48, mulBF16_1x48)},
+	BF16Wide: {assembly(BF16Wide, 48, mulBF16Wide_8x48, mulBF16Wide_4x48, mulBF16Wide_2x48, mulBF16Wide_1x48)},
+	Int8:     {assembly(Int8, 48, mulInt8_8x48, mulInt8_4x48, mulInt8_2x48, mulInt8_1x48)},
+}
+
+var avx2 = map[Format][]*Kernel{
+	F32:      {assembly(F32, 16, mulF32_6x16, mulF32_4x16, mulF32_2x16, mulF32_1x16)},
+	BF16Wide: {assembly(BF16Wide, 16, mulBF16Wide_6x16, mulBF16Wide_4x16, mulBF16Wide_2x16, mulBF16Wide_1x16)},
+	Int8Wide: {assembly(Int8Wide, 16, mulInt8Wide_6x16, mulInt8Wide_4x16, mulInt8Wide_2x16, mulInt8Wide_1x16)},
+}
+
+// kernels of a level. A format that the processor cannot multiply is a wide one; int8 without
+// VNNI stays with AVX2, as only the first processors with AVX-512 need it.
+func kernels(level simd.Level, f Format) []*Kernel {
+	if f == BF16 && !level.BF16 {
+		f = BF16Wide
+	}
+	if f == Int8 && !level.VNNI {
+		f = Int8Wide
+	}
+	switch {
+	case level.ISA == simd.AVX512 && f != Int8Wide:
+		return avx512[f]
+	case level.ISA == simd.Generic:
+		return []*Kernel{generic(f)}
+	}
+	return avx2[f]
+}
+
+// assembly returns a kernel of generated code, of one function for each height, all of which
+// fit columns.
+func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel {
+	k := &Kernel{Format: f, Columns: columns, Cache: 1 << 16, store: storeRows, scale: scaleRows, largest: absMax}
+	heights := map[int][]int{16: {6, 4, 2, 1}, 32: {12, 8, 4, 2, 1}, 48: {8, 4, 2, 1}}[columns]
+	for i, run := range append([]multiply{tallest}, less...) {
+		k.heights = append(k.heights, height{heights[i], run})
+	}
+	k.Rows = heights[0]
+	if columns > 16 {
+		k.Cache = 1 << 17
+	}
+	switch f {
+	case F32:
+		k.pack, k.step = packF32, 4
+	case BF16:
+		k.pack, k.step = packBF16, 16
+	case BF16Wide:
+		k.pack, k.step = packBF16Wide, 8
+	case Int8:
+		k.pack, k.step = packInt8, 16
+	case Int8Wide:
+		k.pack, k.step = packInt8Wide, 8
+	}
+	return k
+}

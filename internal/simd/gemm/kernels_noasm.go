@@ -1,0 +1,15 @@
+//go:build purego || !amd64
+
+package gemm
+
+import "unmask/internal/simd"
+
+func kernels(_ simd.Level, f Format) []*Kernel {
+	switch f {
+	case BF16:
+		f = BF16Wide
+	case Int8:
+		f = Int8Wide
+	}
+	return []*Kernel{generic(f)}
+}

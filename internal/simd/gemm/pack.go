@@ -1,0 +1,166 @@
+package gemm
+
+import "math"
+
+// PackA packs rows of x, ldx values apart, each depth long. In the int8 formats each row is
+// divided by its largest magnitude's 127th part, which goes to scale[row]; a row with a NaN or
+// an infinity gets scale NaN. Otherwise scale is not used.
+func (k *Kernel) PackA(dst, scale, x []float32, ldx, rows, depth int) {
+	lines := k.Lines(depth)
+	for row := 0; row < rows; {
+		h := k.panel(rows - row).rows
+		for r := range h {
+			src, inverse := x[(row+r)*ldx:][:depth], float32(0)
+			if k.Quantised() {
+				scale[row+r], inverse = k.Levels(src)
+			}
+			k.PackRun(dst[4*(row*lines+r):], 4*h, src, inverse)
+		}
+		row += h
+	}
+}
+
+// Quantised says whether rows of A carry scales.
+func (k *Kernel) Quantised() bool { return k.Format == Int8 || k.Format == Int8Wide }
+
+// Panels visits the panels of rows rows: the first row and the height of each.
+func (k *Kernel) Panels(rows int, visit func(first, height int)) {
+	for row := 0; row < rows; {
+		h := k.panel(rows - row).rows
+		visit(row, h)
+		row += h
+	}
+}
+
+// Levels returns the distance of a row's 255 levels, and its inverse for PackRun.
+func (k *Kernel) Levels(x []float32) (scale, inverse float32) {
+	var top float32
+	if n := len(x) / 8; n > 0 {
+		top = k.largest(&x[0], n)
+	}
+	for _, v := range x[len(x)&^7:] {
+		top = max(top, float32(math.Abs(float64(v))))
+	}
+	switch {
+	case top == 0:
+		return 0, 0
+	case !(top < infinite):
+		return float32(math.NaN()), 0
+	case 127/top == infinite: // denormal: too small for a float32 inverse
+		return 0, 0
+	}
+	return top / 127, 127 / top
+}
+
+// PackRun packs the lines of one row from x; the last is filled up with zeros. Lines are stride
+// words apart. inverse is what Levels returned, unused by formats without levels.
+func (k *Kernel) PackRun(dst []float32, stride int, x []float32, inverse float32) {
+	perLine := k.Values()
+	whole := len(x) / k.step
+	if whole > 0 {
+		_ = dst[(whole*k.step/perLine-1)*stride+3]
+		k.pack(&dst[0], &x[0], stride, whole, inverse)
+	}
+	if rest := x[whole*k.step:]; len(rest) > 0 {
+		k.packRest(dst[whole*k.step/perLine*stride:], stride, rest, inverse)
+	}
+}
+
+// packRest packs fewer than step values, in plain Go.
+func (k *Kernel) packRest(dst []float32, stride int, x []float32, inverse float32) {
+	var padded, lines [16]float32
+	copy(padded[:], x)
+	switch k.Format {
+	case F32:
+		packF32(&lines[0], &padded[0], 4, 1, 0)
+	case BF16:
+		packBF16Go(&lines[0], &padded[0], 4, 1, 0)
+	case BF16Wide:
+		packBF16WideGo(&lines[0], &padded[0], 4, 1, 0)
+	case Int8:
+		packInt8Go(&lines[0], &padded[0], 4, 1, inverse)
+	case Int8Wide:
+		packInt8WideGo(&lines[0], &padded[0], 4, 1, inverse)
+	}
+	for i := range k.Lines(len(x)) {
+		copy(dst[i*stride:][:4], lines[4*i:])
+	}
+}
+
+// PackB packs a panel of B from float32 memory for F32: element (d, c) of B is
+// src[d*strideDepth+c*strideColumn], for depth and up to Columns columns. The others are zero.
+// Both strides may be anything: keys [position, headDim] are B of q k^T with strideDepth 1, values
+// are B of p v with strideColumn 1.
+func (k *Kernel) PackB(dst, src []float32, depth, columns, strideDepth, strideColumn int) {
+	if k.Format != F32 {
+		panic("gemm: PackB: this format's B is packed by PackColumns")
+	}
+	n := k.Columns
+	for d := range depth {
+		line := dst[d*n:][:n]
+		if strideColumn == 1 {
+			clear(line[copy(line, src[d*strideDepth:][:columns]):])
+			continue
+		}
+		for c := range columns {
+			line[c] = src[d*strideDepth+c*strideColumn]
+		}
+		clear(line[columns:])
+	}
+	clear(dst[depth*n : k.SizeB(depth)])
+}
+
+// PackColumns packs columns at..at+len(x)-1 of a panel of B, at most 16; x[i] holds the depth of one.
+// For the int8 formats the column is divided by its largest magnitude's 127th part; that scale
+// and the sum of its levels are returned.
+func (k *Kernel) PackColumns(dst []float32, at int, x [][]float32) (scale [16]float32, sum [16]int32) {
+	switch k.Format {
+	case F32:
+		for d := range x[0] {
+			line := dst[d*k.Columns+at:][:len(x)]
+			for i := range line {
+				line[i] = x[i][d]
+			}
+		}
+	case BF16, BF16Wide:
+		for i, col := range x {
+			for d, v := range col {
+				k.put(dst, d, at+i, 2, uint32(BFloat16(v)))
+			}
+		}
+	default:
+		for i, col := range x {
+			var inverse float32
+			scale[i], inverse = k.Levels(col)
+			for d, v := range col {
+				q := round(v * inverse)
+				sum[i] += q
+				k.put(dst, d, at+i, 4, uint32(uint8(q)))
+			}
+		}
+	}
+	return scale, sum
+}
+
+// put sets one of the 2 or 4 values of a word.
+func (k *Kernel) put(dst []float32, d, column, values int, bits uint32) {
+	w := &dst[d/values*k.Columns+column]
+	*w = math.Float32frombits(math.Float32bits(*w) | bits<<(d%values*32/values))
+}
+
+// BFloat16 rounds to nearest even; a NaN stays one.
+func BFloat16(x float32) uint16 {
+	u := math.Float32bits(x)
+	if x != x {
+		return uint16(u>>16 | 0x40)
+	}
+	return uint16((u + 0x7fff + u>>16&1) >> 16)
+}
+
+// round is to nearest even; NaN gives 0.
+func round(x float32) int32 {
+	if x != x {
+		return 0
+	}
+	return int32(math.RoundToEven(float64(x)))
+}
