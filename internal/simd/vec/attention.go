@@ -1,10 +1,6 @@
 package vec
 
-import (
-	"math"
-
-	"unmask/internal/simd"
-)
+import "unmask/internal/simd"
 
 // Panel is how attention holds queries: one a lane, in lines of Lanes() floats. A lane's
 // results do not depend on the panel, nor on the other lanes.
@@ -35,12 +31,13 @@ func (p Panel) Scores(s, k, q []float32, keys, dim int) {
 }
 
 // Softmax is a step of the online softmax (Milakov and Gimelshein 2018) over a block of
-// scores s [keys, lanes]: top becomes the maximum so far, alpha is what earlier sums shrink by,
-// s becomes the weights exp(scale*(s-top)) and sum their sum so far. Weights below 2^-126 are 0.
-func (p Panel) Softmax(s, top, sum, alpha []float32, keys int, scale float32) {
+// scores s [keys, lanes] in units of log 2: top becomes the maximum so far, alpha is what earlier
+// sums shrink by, s becomes the weights 2^(s-top) and sum their sum so far. Weights below
+// 2^-126 are 0.
+func (p Panel) Softmax(s, top, sum, alpha []float32, keys int) {
 	n := p.Lanes()
 	_, _, _, _ = s[keys*n-1], top[n-1], sum[n-1], alpha[n-1]
-	p.softmax(s, top, sum, alpha, keys, scale*math.Log2E)
+	p.softmax(s, top, sum, alpha, keys)
 }
 
 // Values computes o = o*alpha + v^T s: o [dim, lanes], v [keys, dim], s [keys, lanes].

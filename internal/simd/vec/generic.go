@@ -206,7 +206,7 @@ func values(o, v, s, alpha []float32, keys, dim, lanes int) {
 	}
 }
 
-func softmax(s, top, sum, alpha []float32, keys, lanes int, c float32) {
+func softmax(s, top, sum, alpha []float32, keys, lanes int) {
 	for j := range lanes {
 		m := top[j]
 		for i := range keys {
@@ -214,21 +214,20 @@ func softmax(s, top, sum, alpha []float32, keys, lanes int, c float32) {
 				m = v
 			}
 		}
-		alpha[j], top[j] = exp2(top[j], m, c), m
+		alpha[j], top[j] = exp2(top[j]-m), m
 		sum[j] *= alpha[j]
 		for i := range keys {
-			e := exp2(s[i*lanes+j], m, c)
+			e := exp2(s[i*lanes+j] - m)
 			s[i*lanes+j] = e
 			sum[j] += e
 		}
 	}
 }
 
-// exp2 is 2^(c*(x-top)), 0 from -127 down.
-func exp2(x, top, c float32) float32 {
-	z := float64(c) * (float64(x) - float64(top))
+// exp2 is 2^z, 0 from -126.5 down.
+func exp2(z float32) float32 {
 	if z < -126.5 {
 		return 0
 	}
-	return float32(math.Exp2(z))
+	return float32(math.Exp2(float64(z)))
 }

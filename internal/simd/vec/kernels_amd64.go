@@ -303,18 +303,18 @@ func (p Panel) scores(s, k, q []float32, keys, dim int) {
 	}
 }
 
-func (p Panel) softmax(s, top, sum, alpha []float32, keys int, c float32) {
+func (p Panel) softmax(s, top, sum, alpha []float32, keys int) {
 	switch {
 	case p.ops == avx512 && p.wide:
-		softmaxWideAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys, c)
+		softmaxWideAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys)
 	case p.ops == avx512:
-		softmaxNarrowAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys, c)
+		softmaxNarrowAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys)
 	case p.ops == avx2 && p.wide:
-		softmaxWideAVX2(&s[0], &top[0], &sum[0], &alpha[0], keys, c)
+		softmaxWideAVX2(&s[0], &top[0], &sum[0], &alpha[0], keys)
 	case p.ops == avx2:
-		softmaxNarrowAVX2(&s[0], &top[0], &sum[0], &alpha[0], keys, c)
+		softmaxNarrowAVX2(&s[0], &top[0], &sum[0], &alpha[0], keys)
 	default:
-		softmax(s, top, sum, alpha, keys, p.Lanes(), c)
+		softmax(s, top, sum, alpha, keys, p.Lanes())
 	}
 }
 

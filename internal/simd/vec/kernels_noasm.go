@@ -28,8 +28,8 @@ func (o Ops) columnSquares(dst, x, mean []float32, stride, pixels int) {
 	columnSquares(dst, x, mean, stride, pixels)
 }
 func (p Panel) scores(s, k, q []float32, keys, dim int) { scores(s, k, q, keys, dim, p.Lanes()) }
-func (p Panel) softmax(s, top, sum, alpha []float32, keys int, c float32) {
-	softmax(s, top, sum, alpha, keys, p.Lanes(), c)
+func (p Panel) softmax(s, top, sum, alpha []float32, keys int) {
+	softmax(s, top, sum, alpha, keys, p.Lanes())
 }
 func (p Panel) values(o, v, s, alpha []float32, keys, dim int) {
 	values(o, v, s, alpha, keys, dim, p.Lanes())

@@ -197,15 +197,15 @@ func scoresWideAVX2(s *float32, k *float32, q *float32, keys int, dim int)
 //	for j := range 24 {
 //		m := top[j]
 //		for i := range keys { m = max(m, s[i][j]) }
-//		alpha[j], top[j] = exp2(c*(top[j]-m)), m
+//		alpha[j], top[j] = exp2(top[j]-m), m
 //		sum[j] *= alpha[j]
-//		for i := range keys { s[i][j] = exp2(c*s[i][j]-c*m); sum[j] += s[i][j] }
+//		for i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }
 //	}
 //
 //	s is [keys, 24]. exp2 is 0 below 2^-127.
 //
 //go:noescape
-func softmaxWideAVX2(s *float32, top *float32, sum *float32, alpha *float32, keys int, c float32)
+func softmaxWideAVX2(s *float32, top *float32, sum *float32, alpha *float32, keys int)
 
 // valuesWideAVX2 is
 //
@@ -240,15 +240,15 @@ func scoresNarrowAVX2(s *float32, k *float32, q *float32, keys int, dim int)
 //	for j := range 8 {
 //		m := top[j]
 //		for i := range keys { m = max(m, s[i][j]) }
-//		alpha[j], top[j] = exp2(c*(top[j]-m)), m
+//		alpha[j], top[j] = exp2(top[j]-m), m
 //		sum[j] *= alpha[j]
-//		for i := range keys { s[i][j] = exp2(c*s[i][j]-c*m); sum[j] += s[i][j] }
+//		for i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }
 //	}
 //
 //	s is [keys, 8]. exp2 is 0 below 2^-127.
 //
 //go:noescape
-func softmaxNarrowAVX2(s *float32, top *float32, sum *float32, alpha *float32, keys int, c float32)
+func softmaxNarrowAVX2(s *float32, top *float32, sum *float32, alpha *float32, keys int)
 
 // valuesNarrowAVX2 is
 //
@@ -457,15 +457,15 @@ func scoresWideAVX512(s *float32, k *float32, q *float32, keys int, dim int)
 //	for j := range 48 {
 //		m := top[j]
 //		for i := range keys { m = max(m, s[i][j]) }
-//		alpha[j], top[j] = exp2(c*(top[j]-m)), m
+//		alpha[j], top[j] = exp2(top[j]-m), m
 //		sum[j] *= alpha[j]
-//		for i := range keys { s[i][j] = exp2(c*s[i][j]-c*m); sum[j] += s[i][j] }
+//		for i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }
 //	}
 //
 //	s is [keys, 48]. exp2 is 0 below 2^-127.
 //
 //go:noescape
-func softmaxWideAVX512(s *float32, top *float32, sum *float32, alpha *float32, keys int, c float32)
+func softmaxWideAVX512(s *float32, top *float32, sum *float32, alpha *float32, keys int)
 
 // valuesWideAVX512 is
 //
@@ -500,15 +500,15 @@ func scoresNarrowAVX512(s *float32, k *float32, q *float32, keys int, dim int)
 //	for j := range 16 {
 //		m := top[j]
 //		for i := range keys { m = max(m, s[i][j]) }
-//		alpha[j], top[j] = exp2(c*(top[j]-m)), m
+//		alpha[j], top[j] = exp2(top[j]-m), m
 //		sum[j] *= alpha[j]
-//		for i := range keys { s[i][j] = exp2(c*s[i][j]-c*m); sum[j] += s[i][j] }
+//		for i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }
 //	}
 //
 //	s is [keys, 16]. exp2 is 0 below 2^-127.
 //
 //go:noescape
-func softmaxNarrowAVX512(s *float32, top *float32, sum *float32, alpha *float32, keys int, c float32)
+func softmaxNarrowAVX512(s *float32, top *float32, sum *float32, alpha *float32, keys int)
 
 // valuesNarrowAVX512 is
 //

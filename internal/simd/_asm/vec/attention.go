@@ -175,12 +175,11 @@ func (p panel) values() {
 // softmax generates the step of the online softmax.
 func (p panel) softmax() {
 	lanes := p.columns * p.lanes
-	p.text("softmax"+p.name, "(s, top, sum, alpha *float32, keys int, c float32)", fmt.Sprintf(
-		"for j := range %d {\n\tm := top[j]\n\tfor i := range keys { m = max(m, s[i][j]) }\n\talpha[j], top[j] = exp2(c*(top[j]-m)), m\n\tsum[j] *= alpha[j]\n"+
-			"\tfor i := range keys { s[i][j] = exp2(c*s[i][j]-c*m); sum[j] += s[i][j] }\n}\n\ns is [keys, %d]. exp2 is 0 below 2^-127.", lanes, lanes))
+	p.text("softmax"+p.name, "(s, top, sum, alpha *float32, keys int)", fmt.Sprintf(
+		"for j := range %d {\n\tm := top[j]\n\tfor i := range keys { m = max(m, s[i][j]) }\n\talpha[j], top[j] = exp2(top[j]-m), m\n\tsum[j] *= alpha[j]\n"+
+			"\tfor i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }\n}\n\ns is [keys, %d]. exp2 is 0 below 2^-127.", lanes, lanes))
 	s, top, sum, alpha := pointer("s"), pointer("top"), pointer("sum"), pointer("alpha")
 	keys := pointer("keys")
-	c := p.splat("c")
 	var m, total []reg.VecVirtual
 	for j := range p.columns {
 		m = append(m, p.load(p.column(top, j)))
@@ -196,16 +195,14 @@ func (p panel) softmax() {
 	DECQ(n)
 	JNZ(LabelRef("max"))
 	for j := range m {
-		scaled := p.mul(m[j], c)
-		a := p.exp2(p.fms(p.load(p.column(top, j)), c, scaled))
+		a := p.exp2(p.sub(p.load(p.column(top, j)), m[j]))
 		VMOVUPS(m[j], p.column(top, j))
 		VMOVUPS(a, p.column(alpha, j))
 		total = append(total, p.mul(a, p.load(p.column(sum, j))))
-		m[j] = scaled
 	}
 	Label("exp")
 	for j := range m {
-		e := p.exp2(p.fms(p.load(p.column(s, j)), c, m[j]))
+		e := p.exp2(p.sub(p.load(p.column(s, j)), m[j]))
 		VMOVUPS(e, p.column(s, j))
 		VADDPS(e, total[j], total[j])
 	}

@@ -1,0 +1,90 @@
+package vec
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPanels runs an online softmax over blocks of keys against its formula.
+func TestPanels(t *testing.T) {
+	eachOps(t, func(t *testing.T, o Ops) {
+		wide, narrow := o.Panels()
+		r := rand.New(rand.NewPCG(7, 8))
+		for _, p := range []Panel{wide, narrow} {
+			n := p.Lanes()
+			for _, dim := range []int{1, 3, 8, 20, 48, 64} {
+				for _, blocks := range [][]int{{1}, {2, 1}, {5, 8, 3}, {16, 9}} {
+					got, k, v, q := attend(r, p, dim, blocks)
+					for j := range n {
+						want := make([]float64, dim)
+						weights, total := make([]float64, len(k)/dim), 0.0
+						for i := range weights {
+							var s float64
+							for d := range dim {
+								s += float64(k[i*dim+d]) * float64(q[d*n+j])
+							}
+							weights[i] = math.Exp2(s)
+							total += weights[i]
+						}
+						for i, w := range weights {
+							for d := range dim {
+								want[d] += w / total * float64(v[i*dim+d])
+							}
+						}
+						for d := range dim {
+							near(t, "attention", float64(got[d*n+j]), want[d], 2e-5)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// attend runs one panel over blocks of keys and returns its output with the factors.
+func attend(r *rand.Rand, p Panel, dim int, blocks []int) (o, k, v, q []float32) {
+	n, keys, most := p.Lanes(), 0, 0
+	for _, b := range blocks {
+		keys, most = keys+b, max(most, b)
+	}
+	k, v, q = normal(r, keys*dim), normal(r, keys*dim), normal(r, dim*n)
+	o = make([]float32, dim*n)
+	s, top, sum, alpha := make([]float32, most*n), make([]float32, n), make([]float32, n), make([]float32, n)
+	for i := range top {
+		top[i] = -inf
+	}
+	at := 0
+	for _, b := range blocks {
+		p.Scores(s, k[at*dim:], q, b, dim)
+		p.Softmax(s, top, sum, alpha, b)
+		p.Values(o, v[at*dim:], s, alpha, b, dim)
+		at += b
+	}
+	for i := range o {
+		o[i] /= sum[i%n]
+	}
+	return o, k, v, q
+}
+
+// TestMasked: a lane whose scores are -Inf in a block keeps its bits.
+func TestMasked(t *testing.T) {
+	eachOps(t, func(t *testing.T, o Ops) {
+		p, _ := o.Panels()
+		n := p.Lanes()
+		r := rand.New(rand.NewPCG(9, 1))
+		s, top, sum, alpha, out := normal(r, 5*n), normal(r, n), normal(r, n), make([]float32, n), normal(r, 4*n)
+		for i := range s {
+			s[i] = -inf
+		}
+		before, sums, outs := append([]float32(nil), top...), append([]float32(nil), sum...), append([]float32(nil), out...)
+		p.Softmax(s, top, sum, alpha, 5)
+		p.Values(out, normal(r, 20), s, alpha, 5, 4)
+		require.Equal(t, before, top)
+		require.Equal(t, sums, sum)
+		require.Equal(t, outs, out)
+		require.EqualValues(t, 1, alpha[0])
+	})
+}
