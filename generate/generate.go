@@ -36,18 +36,19 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 
 // run is one Run; all its memory is reused from step to step.
 type run struct {
-	o       Options
-	d       model.Denoiser
-	refiner model.Refiner // nil without cache
-	spec    model.Spec
-	shape   []int
-	start   []int32 // tokens before the first step
-	free    []int   // positions masked at the start
-	steps   int
-	blocks  int
-	adapts  bool // the sampler plans for itself
-	remasks bool
-	clock   samplers.Clock
+	o        Options
+	d        model.Denoiser
+	refiner  model.Refiner // nil without cache
+	spec     model.Spec
+	shape    []int
+	start    []int32 // tokens before the first step
+	free     []int   // positions masked at the start
+	steps    int
+	blocks   int
+	adapts   bool // the sampler plans for itself
+	remasks  bool
+	clock    samplers.Clock
+	stateful samplers.Stateful
 
 	n     int // the step that is being computed
 	step  Step
@@ -69,10 +70,12 @@ type slot struct {
 	left     int // free positions that are masked
 	past     []float64
 	masked   []int
-	row      int // where it stands in the pass
-	at       int // where its masked rows begin in the head's work
-	n, steps int // of its block
-	size     int // positions of the block
+	open     []int // where a sampler may close positions
+	state    any   // the sampler's
+	row      int   // where it stands in the pass
+	at       int   // where its masked rows begin in the head's work
+	n, steps int   // of its block
+	size     int   // positions of the block
 	opening  samplers.Opening
 	ends     []int // of the stages in opening.Positions
 	drawn    int   // stages whose tokens are there
@@ -104,6 +107,7 @@ func newRun(d model.Denoiser, o Options) (*run, error) {
 	_, r.adapts = samplers.As[samplers.Planner](o.Sampler)
 	_, r.remasks = samplers.As[samplers.Remasker](o.Sampler)
 	r.clock, _ = samplers.As[samplers.Clock](o.Sampler)
+	r.stateful, _ = samplers.As[samplers.Stateful](o.Sampler)
 	r.allocate()
 	return r, nil
 }
@@ -146,6 +150,9 @@ func (r *run) batch(ctx context.Context, first, count int, yield func(*Step, err
 		*s.seq = Sequence{Index: first + i, Tokens: s.seq.Tokens, Opened: s.seq.Opened[:0], Closed: s.seq.Closed[:0], Done: len(r.free) == 0}
 		copy(s.seq.Tokens, r.start)
 		clear(s.past)
+		if r.stateful != nil {
+			s.state = r.stateful.NewState(r.o.Length)
+		}
 	}
 	if len(r.free) == 0 {
 		r.step.Done = true
@@ -209,7 +216,7 @@ func (r *run) do(ctx context.Context, n int) error {
 			return nil
 		}
 	}
-	if err := r.forward(ctx, step, steps); err != nil {
+	if err := r.forward(ctx); err != nil {
 		return err
 	}
 	if !blind {
@@ -233,10 +240,12 @@ func (r *run) gather(n int) {
 			continue
 		}
 		from, to := r.window(s, n)
-		s.masked = s.masked[:0]
+		s.masked, s.open = s.masked[:0], s.open[:0]
 		for _, p := range r.free[from:to] {
 			if s.seq.Tokens[p] == r.spec.Mask {
 				s.masked = append(s.masked, p)
+			} else if r.remasks {
+				s.open = append(s.open, p)
 			}
 		}
 		if len(s.masked) > 0 || r.remasks {
@@ -268,7 +277,7 @@ func (r *run) window(s *slot, n int) (from, to int) {
 }
 
 // forward makes a full pass over the busy sequences.
-func (r *run) forward(ctx context.Context, step, steps int) error {
+func (r *run) forward(ctx context.Context) error {
 	r.pass.Size, r.pass.Tokens, r.pass.Time, r.pass.Cache = len(r.busy), r.pass.Tokens[:0], r.pass.Time[:0], r.cache
 	for i, s := range r.busy {
 		s.row = i
@@ -276,7 +285,8 @@ func (r *run) forward(ctx context.Context, step, steps int) error {
 		r.pass.Tokens = append(r.pass.Tokens, s.seq.Tokens...)
 		t := float64(s.left) / float64(r.o.Length)
 		if r.clock != nil {
-			t = r.clock.Time(step, steps)
+			r.look(s)
+			t = r.clock.Time(&r.view)
 		}
 		r.pass.Time = append(r.pass.Time, t)
 	}
@@ -299,11 +309,7 @@ func (r *run) use(m model.Marginals) {
 func (r *run) choose(need samplers.Need) error {
 	v := &r.view
 	for _, s := range r.busy {
-		v.Tokens, v.Masked, v.Past = s.seq.Tokens, s.masked, s.past
-		v.Step, v.Steps, v.Quota = s.n, s.steps, r.quota(s)
-		v.Rand = r.stream(s)
-		v.Noise = philox.Order
-		r.visited = s
+		r.look(s)
 		r.head.show(v, need, s.at, len(s.masked))
 		o, err := r.o.Sampler.Choose(v)
 		if err == nil {
@@ -315,6 +321,15 @@ func (r *run) choose(need samplers.Need) error {
 		}
 	}
 	return nil
+}
+
+// look points the view at a sequence.
+func (r *run) look(s *slot) {
+	v := &r.view
+	v.Tokens, v.Masked, v.Open, v.Past, v.State = s.seq.Tokens, s.masked, s.open, s.past, s.state
+	v.Step, v.Steps, v.Quota, v.Free = s.n, s.steps, r.quota(s), s.size
+	v.Rand, v.Noise = r.stream(s), philox.Order
+	r.visited = s
 }
 
 // quota is how many positions the schedule opens.

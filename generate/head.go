@@ -56,7 +56,7 @@ func (r *run) stats(need samplers.Need) error {
 		}
 	}
 	if need.Draw {
-		h.draw = model.Draw{Power: 1, Uniform: grow(&h.uniform, n), Token: grow(&h.token, n), LogP: grow(&h.logP, n)}
+		h.draw = model.Draw{Power: orOne(need.Power), Uniform: grow(&h.uniform, n), Token: grow(&h.token, n), LogP: grow(&h.logP, n)}
 		for _, s := range r.busy {
 			for j, p := range s.masked {
 				h.draw.Uniform[s.at+j] = r.stream(s).Uniform(p, philox.Token)
@@ -237,11 +237,13 @@ func (r *run) sample(stage int) error {
 	}
 }
 
-func (s *slot) power() float64 {
-	if s.opening.Power == 0 {
+func (s *slot) power() float64 { return orOne(s.opening.Power) }
+
+func orOne(power float64) float64 {
+	if power == 0 {
 		return 1
 	}
-	return s.opening.Power
+	return power
 }
 
 func grow[T any](s *[]T, n int) []T {

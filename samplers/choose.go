@@ -75,6 +75,14 @@ func positive(name string, x float64) error {
 	return fmt.Errorf("samplers: %s is %v, want more than 0 and at most 1e6", name, x)
 }
 
+// fraction accepts 0, which stands for a default, to 1.
+func fraction(name string, x float64) error {
+	if x >= 0 && x <= 1 {
+		return nil
+	}
+	return fmt.Errorf("samplers: %s is %v, want more than 0 and at most 1", name, x)
+}
+
 func orDefault(x, def float64) float64 {
 	if x == 0 {
 		return def

@@ -11,6 +11,12 @@ type Options struct {
 	Alpha float64 // Gumbel temperature of maskgit, moment, u-moment, temp, hybrid: 6
 	Gamma float64 // exponent that tokens are drawn with, for an order on its own: 1
 	Bits  int     // of vanilla's arithmetic, 32 or 64: 64
+
+	Temperature float64 // of the order, for confidence, margin, entropy: 0, none
+	Budget      float64 // of eb, nats: 0.1
+	Theta       float64 // confidence that threshold wants: 0.9; of theta-trapezoidal: 0.5
+	F           float64 // of factor: 1
+	Block       int     // positions of semi-ar's blocks: 32
 }
 
 // Info describes a sampler by its name.
@@ -65,6 +71,43 @@ var registry = []entry{
 			}
 			h.Exploit, err = order("hybrid", inner[1])
 			return h, err
+		}},
+	{Info{"confidence", "the most probable token first", "Zheng et al. 2023, Reparameterized Discrete Diffusion", []string{"temperature", "gamma"}, ""},
+		func(o Options, _ []any) (any, error) { return Confidence{o.Temperature}, nil }},
+	{Info{"margin", "the widest gap between the two most probable first", "Kim et al. 2025, Train for the Worst, Plan for the Best", []string{"temperature", "gamma"}, ""},
+		func(o Options, _ []any) (any, error) { return Margin{o.Temperature}, nil }},
+	{Info{"entropy", "the lowest entropy first", "Xiang et al. 2022, MIMT", []string{"temperature", "gamma"}, ""},
+		func(o Options, _ []any) (any, error) { return Entropy{o.Temperature}, nil }},
+	{Info{"eb", "as many as an entropy budget allows, by any order", "Ben-Hamu et al. 2025, Entropy Bounded Unmasking", []string{"budget"}, "an order"},
+		func(o Options, inner []any) (any, error) {
+			e := EB{Budget: o.Budget}
+			if len(inner) > 1 {
+				return nil, fmt.Errorf("eb takes one order or none, found %d", len(inner))
+			}
+			for _, rule := range inner {
+				var err error
+				if e.Order, err = order("eb", rule); err != nil {
+					return nil, err
+				}
+			}
+			return e, nil
+		}},
+	{Info{"first-hitting", "one at a time, at its exact time", "Zheng et al. 2024, Secretly Time-Agnostic Masked Models", nil, ""},
+		func(o Options, _ []any) (any, error) { return FirstHitting{}, nil }},
+	{Info{"threshold", "all that are confident enough", "Wu et al. 2025, Fast-dLLM", []string{"theta"}, ""},
+		func(o Options, _ []any) (any, error) { return Threshold{o.Theta}, nil }},
+	{Info{"factor", "as many as their confidence together allows", "Wu et al. 2025, Fast-dLLM", []string{"f"}, ""},
+		func(o Options, _ []any) (any, error) { return Factor{o.F}, nil }},
+	{Info{"semi-ar", "blocks left to right, any sampler in a block", "Nie et al. 2025, LLaDA", []string{"block", "gamma"}, "a sampler"},
+		func(o Options, inner []any) (any, error) {
+			switch len(inner) {
+			case 0:
+				inner = []any{Confidence{}}
+			case 1:
+			default:
+				return nil, fmt.Errorf("semi-ar takes one sampler or none, found %d", len(inner))
+			}
+			return SemiAR{Inside: sampler(inner[0], o.Gamma), Block: o.Block}, nil
 		}},
 }
 

@@ -15,7 +15,8 @@ type Need struct {
 	Beta    float64 // with Beta != 0: View.LogMoment, log sum_x p(x)^Beta
 	Entropy bool    // View.Entropy, nats
 	Top     bool    // View.P1, P2 and Arg
-	Draw    bool    // View.Token and LogP: a token drawn from p at every masked position
+	Draw    bool    // View.Token and LogP: a token drawn from p^Power at every masked position
+	Power   float64 // for Draw; 0 means 1
 	Logits  bool    // View.Visit may be called
 }
 
@@ -28,7 +29,9 @@ type View struct {
 	Shape       []int // of the sequence: [length] or [height, width]
 	Step, Steps int   // n, from 1, and N
 	Quota       int   // how many positions the schedule opens at this step
+	Free        int   // how many positions were masked at the start (of the block)
 	Masked      []int // masked positions that may open now, ascending
+	Open        []int // for a Remasker: positions that the run opened, ascending
 
 	// What was needed, a value for each of Masked.
 	LogMoment, Entropy, P1, P2, LogP []float64
@@ -37,6 +40,13 @@ type View struct {
 	// Visit hands over the logits (before normalising, outcomes first) of positions, those of
 	// one at a time, perhaps from several goroutines; i is an index into positions.
 	Visit func(positions []int, visit func(i int, logits []float32)) error
+
+	// State is the sequence's own, from a Stateful's NewState.
+	State any
+
+	// Ahead, for a Lookahead, evaluates candidates in one batch: sum and number of the
+	// entropies that would be left. The logits behind Visit are gone after it.
+	Ahead func(candidates []Opening) (entropy []float64, masked []int, err error)
 
 	Past []float64 // of each position, log p of its token when it opened; 0 where known before
 
@@ -77,10 +87,10 @@ type (
 	Planner interface {
 		Plan(steps, free int) (int, error)
 	}
-	// Clock tells models that depend on time the time before a step, from 1 (all masked)
-	// to 0. Otherwise it is the fraction of positions that are masked.
+	// Clock tells models that depend on time the time of a step, from 1 (all masked) to 0.
+	// Otherwise it is the fraction of positions that are masked. v has nothing needed yet.
 	Clock interface {
-		Time(step, steps int) float64
+		Time(v *View) float64
 	}
 	// Blocker opens the free positions in so many blocks of equal size, left to right:
 	// View.Masked, Quota, Step and Steps are then those of one block.
@@ -90,6 +100,14 @@ type (
 	// Remasker closes positions that were open: the loop takes all steps that were asked for.
 	Remasker interface {
 		Remasks()
+	}
+	// Stateful remembers things of a sequence from step to step.
+	Stateful interface {
+		NewState(length int) any
+	}
+	// Lookahead calls View.Ahead, with at most so many candidates.
+	Lookahead interface {
+		Candidates() int
 	}
 	// Uncached cannot have intermediate stages, and says why.
 	Uncached interface {
@@ -146,6 +164,7 @@ func (n Need) With(m Need) Need {
 		Entropy: n.Entropy || m.Entropy,
 		Top:     n.Top || m.Top,
 		Draw:    n.Draw || m.Draw,
+		Power:   max(n.Power, m.Power),
 		Logits:  n.Logits || m.Logits,
 	}
 }

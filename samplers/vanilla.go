@@ -34,8 +34,11 @@ func (Vanilla) Plan(steps, free int) (int, error) {
 	return steps + 1, nil
 }
 
-// Time before a step: 1 to 1e-5 in steps-1 equal parts, the last step at 1e-5.
-func (Vanilla) Time(step, steps int) float64 {
+// Time is that before the step.
+func (Vanilla) Time(v *View) float64 { return evenTime(v.Step, v.Steps) }
+
+// evenTime is 1 to 1e-5 in steps-1 equal parts, the last step at 1e-5.
+func evenTime(step, steps int) float64 {
 	return 1 - float64(step-1)*(1-vanillaEnd)/float64(max(steps-1, 1))
 }
 
@@ -47,13 +50,9 @@ func (a Vanilla) Needs(step, steps int) Need {
 // Choose opens any number of positions, perhaps none.
 func (a Vanilla) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
-		o := Opening{Positions: v.Masked, Tokens: v.Arg, LogP: v.Floats(len(v.Masked))}
-		for i, p := range v.P1 {
-			o.LogP[i] = math.Log(p)
-		}
-		return o, nil
+		return v.argmax(), nil
 	}
-	t, s := a.Time(v.Step, v.Steps), a.Time(v.Step+1, v.Steps)
+	t, s := evenTime(v.Step, v.Steps), evenTime(v.Step+1, v.Steps)
 	if a.Bits == 32 {
 		return race(v, float32(t), float32(s))
 	}
@@ -77,6 +76,15 @@ func (a Vanilla) Check() error {
 		return fmt.Errorf("samplers: vanilla with %d bits, want 32 or 64", a.Bits)
 	}
 	return nil
+}
+
+// argmax opens all that is masked with its most probable token.
+func (v *View) argmax() Opening {
+	o := Opening{Positions: v.Masked, Tokens: v.Arg, LogP: v.Floats(len(v.Masked))}
+	for i, p := range v.P1 {
+		o.LogP[i] = math.Log(p)
+	}
+	return o
 }
 
 // race is the published argmax, in float32.

@@ -1,0 +1,47 @@
+package samplers
+
+// EB is entropy-bounded unmasking (Ben-Hamu et al. 2025, "Accelerated sampling from masked
+// diffusion models via entropy bounded unmasking"): the largest prefix of an order whose
+// sum(H) - max(H) is at most a budget, a bound on what drawing them together costs; one
+// position at least. The number of steps follows.
+type EB struct {
+	Order  Order   // error proxy, the smallest first; nil means Entropy{}
+	Budget float64 // gamma in the paper, nats; 0 means 0.1
+}
+
+func (e EB) order() Order {
+	if e.Order == nil {
+		return Entropy{}
+	}
+	return e.Order
+}
+
+// Plan takes at most one step a position.
+func (EB) Plan(_, free int) (int, error) { return free, nil }
+
+// Needs entropies, and what the order needs.
+func (e EB) Needs(step, steps int) Need {
+	return e.order().Needs(step, steps).With(Need{Entropy: true})
+}
+
+// Choose opens the prefix.
+func (e EB) Choose(v *View) (Opening, error) {
+	ranked := e.order().Rank(v, len(v.Masked))
+	budget := orDefault(e.Budget, 0.1)
+	sum, largest, n := 0.0, 0.0, 0
+	for _, p := range ranked {
+		h := v.Entropy[v.Index(p)]
+		sum, largest = sum+h, max(largest, h)
+		if n > 0 && sum-largest > budget {
+			break
+		}
+		n++
+	}
+	return Opening{Positions: ranked[:n]}, nil
+}
+
+// Check wants a budget of at least 0.
+func (e EB) Check() error { return positive("budget", e.Budget) }
+
+// Unwrap returns the order.
+func (e EB) Unwrap() []any { return []any{e.order()} }

@@ -1,0 +1,18 @@
+package samplers
+
+// Margin opens first where the two largest probabilities are furthest apart (Kim et al.
+// 2025, "Train for the worst, plan for the best", top-k probability margin).
+type Margin struct {
+	Temperature float64 // of the order; 0: none
+}
+
+// Needs the two largest probabilities.
+func (Margin) Needs(int, int) Need { return Need{Top: true} }
+
+// Rank returns the widest margins.
+func (m Margin) Rank(v *View, k int) []int {
+	return v.tempered(k, m.Temperature, func(i int) float64 { return v.P1[i] - v.P2[i] })
+}
+
+// Check wants a temperature of at least 0.
+func (m Margin) Check() error { return positive("temperature", m.Temperature) }
