@@ -333,3 +333,131 @@ func TestStepsAllocateNothing(t *testing.T) {
 		require.LessOrEqual(t, nine-one, 2.0, name) // 64 more steps
 	}
 }
+
+// peaked is a table whose position p is the more certain the larger (7*p)%length.
+func peaked(length int) *table {
+	d := newTable(length)
+	d.logits = func(_ []int32, position, token int) float32 {
+		if token == 3 {
+			return 1 + float32(7*position%length)/2
+		}
+		return float32(token) / 20
+	}
+	return d
+}
+
+func TestTheMostCertainOpenFirst(t *testing.T) {
+	for _, name := range []string{"confidence", "margin", "entropy", "threshold(theta=1)", "factor(f=1e-9)", "eb(budget=1e-9)", "eb(confidence)", "klass"} {
+		certain := 16
+		for step, err := range generate.Run(context.Background(), peaked(16), generate.Options{Sampler: parse(t, name), Steps: 16}) {
+			require.NoError(t, err)
+			for _, o := range step.Sequences[0].Opened {
+				require.Less(t, 7*o.Position%16, certain, name)
+				if name != "klass" {
+					certain = 7 * o.Position % 16
+				}
+			}
+		}
+	}
+}
+
+func TestAdaptiveSamplersOpenWhatTheyMay(t *testing.T) {
+	opened := func(name string) (sizes []int) {
+		for step, err := range generate.Run(context.Background(), peaked(16), generate.Options{Sampler: parse(t, name), Steps: 8}) {
+			require.NoError(t, err)
+			sizes = append(sizes, len(step.Sequences[0].Opened))
+		}
+		return sizes
+	}
+	p := func(rank int) float64 { // the confidence of the position that is rank-th, from 0
+		e, rest := math.Exp(1+float64(15-rank)/2), 0.0
+		for _, token := range []float64{0, 1, 2, 4, 5, 6} {
+			rest += math.Exp(token / 20)
+		}
+		return e / (e + rest)
+	}
+	confident, factor := 0, 1
+	for confident < 16 && p(confident) >= 0.9 {
+		confident++
+	}
+	for factor < 16 && p(factor) >= 1-1/float64(factor+2) {
+		factor++
+	}
+	require.Greater(t, confident, 3)
+	require.Less(t, confident, 16)
+	require.Equal(t, confident, opened("threshold")[0])
+	require.Len(t, opened("threshold"), 1+16-confident)
+	require.Equal(t, factor, opened("factor")[0])
+	require.Greater(t, opened("eb")[0], 1)
+	require.Greater(t, opened("eb(budget=1)")[0], opened("eb")[0])
+	require.Len(t, opened("eb(budget=100)"), 1)
+	require.Len(t, opened("first-hitting"), 16)
+	// The marginals never move: from the third step on all the confident open.
+	require.Equal(t, []int{2, 2, confident - 4}, opened("klass")[:3])
+}
+
+func TestBlocksOpenLeftToRight(t *testing.T) {
+	start := slices.Repeat([]int32{9}, 16)
+	start[2] = 1
+	for _, name := range []string{"semi-ar(block=4)", "semi-ar(block=4,hybrid)", "semi-ar(block=4,maskgit)", "semi-ar(block=4,threshold)", "semi-ar(block=4,eb)"} {
+		o := generate.Options{Sampler: parse(t, name), Steps: 8, Tokens: start, N: 2}
+		for step, err := range generate.Run(context.Background(), newTable(16), o) {
+			require.NoError(t, err)
+			for _, s := range step.Sequences {
+				first := slices.Index(s.Tokens, 9)
+				for _, opened := range s.Opened {
+					// Free positions 0 1 3, 4..7, 8..11, 12..15 are the blocks.
+					require.True(t, first < 0 || opened.Position/4 <= first/4, "%s: %d opened before %d", name, opened.Position, first)
+				}
+			}
+		}
+	}
+	o := generate.Options{Sampler: parse(t, "semi-ar(block=4)"), Steps: 3}
+	for _, err := range generate.Run(context.Background(), newTable(16), o) {
+		require.EqualError(t, err, "generate: 3 steps for 4 blocks, want one a block at least")
+	}
+}
+
+func TestRemaskersKeepWhatIsKnown(t *testing.T) {
+	start := slices.Repeat([]int32{9}, 16)
+	start[0], start[9] = 5, 6
+	for _, name := range []string{"p2(eta=3)", "remdm(eta=0.3)", "remdm(strategy=loop,eta=0.3)"} {
+		o := generate.Options{Sampler: parse(t, name), Steps: 12, Tokens: start, N: 3}
+		closed := 0
+		for step, err := range generate.Run(context.Background(), newTable(16), o) {
+			require.NoError(t, err)
+			for _, s := range step.Sequences {
+				closed += len(s.Closed)
+				require.Equal(t, []int32{5, 6}, []int32{s.Tokens[0], s.Tokens[9]})
+				for _, p := range s.Closed {
+					require.Equal(t, int32(9), s.Tokens[p])
+				}
+				if name[0] == 'p' {
+					masked := 0
+					for _, token := range s.Tokens {
+						if token == 9 {
+							masked++
+						}
+					}
+					require.Equal(t, 14-samplers.Schedule(samplers.Uniform).Open(float64(step.N), 12, 14), masked)
+				}
+				require.Equal(t, step.Done, !slices.Contains(s.Tokens, 9) && step.N == step.Steps)
+			}
+		}
+		require.Positive(t, closed, name)
+	}
+}
+
+func TestFirstHittingTellsTheTime(t *testing.T) {
+	d := newTable(16)
+	collect(t, d, generate.Options{Sampler: parse(t, "first-hitting")})
+	require.Len(t, d.times, 16)
+	require.True(t, slices.IsSortedFunc(d.times, func(a, b float64) int {
+		if a > b {
+			return -1
+		}
+		return 1
+	}))
+	require.Less(t, d.times[0], 1.0)
+	require.Greater(t, d.times[15], 0.0)
+}

@@ -15,11 +15,7 @@ func (MaskGIT) Needs(int, int) Need { return Need{Draw: true} }
 func (m MaskGIT) Choose(v *View) (Opening, error) {
 	alpha := AlphaAt(orDefault(m.Alpha, DefaultAlpha), v.Step, v.Steps)
 	o := Opening{Positions: v.Top(v.Quota, func(i int) float64 { return v.LogP[i] + alpha*v.Gumbel(i) })}
-	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
-	for j, p := range o.Positions {
-		i := v.Index(p)
-		o.Tokens[j], o.LogP[j] = v.Token[i], v.LogP[i]
-	}
+	v.drawn(&o)
 	return o, nil
 }
 

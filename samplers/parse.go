@@ -116,6 +116,10 @@ func (o *Options) set(e Info, key, value string) error {
 		return fmt.Errorf("%s has no parameter %q, want one of [%s]", e.Name, key, strings.Join(e.Params, " "))
 	}
 	f := reflect.ValueOf(o).Elem().FieldByNameFunc(func(s string) bool { return strings.EqualFold(s, key) })
+	if f.Kind() == reflect.String {
+		f.SetString(value)
+		return nil
+	}
 	if f.Kind() == reflect.Int {
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil || n < 0 {

@@ -17,6 +17,11 @@ type Options struct {
 	Theta       float64 // confidence that threshold wants: 0.9; of theta-trapezoidal: 0.5
 	F           float64 // of factor: 1
 	Block       int     // positions of semi-ar's blocks: 32
+	Kappa       float64 // KL below which klass calls a marginal stable, nats: 0.01
+	Confidence  float64 // that klass wants: 0.9
+	Tau         float64 // temperature of p2's draws: 1
+	Eta         float64 // weight of open positions in p2: 1; remasking of remdm: 0.008, 0.015 or 0.02
+	Strategy    string  // of remdm: cap, rescale, conf or loop: cap
 }
 
 // Info describes a sampler by its name.
@@ -109,6 +114,12 @@ var registry = []entry{
 			}
 			return SemiAR{Inside: sampler(inner[0], o.Gamma), Block: o.Block}, nil
 		}},
+	{Info{"klass", "what is confident and has stopped moving", "Kim et al. 2025, KLASS", []string{"kappa", "confidence"}, ""},
+		func(o Options, _ []any) (any, error) { return KLASS{Kappa: o.Kappa, Confidence: o.Confidence}, nil }},
+	{Info{"p2", "the least likely tokens are masked again", "Peng et al. 2025, Path Planning", []string{"tau", "eta"}, ""},
+		func(o Options, _ []any) (any, error) { return P2{Tau: o.Tau, Eta: o.Eta}, nil }},
+	{Info{"remdm", "vanilla that masks again by chance", "Wang et al. 2025, Remasking Discrete Diffusion", []string{"strategy", "eta"}, ""},
+		func(o Options, _ []any) (any, error) { return ReMDM{Strategy: o.Strategy, Eta: o.Eta}, nil }},
 }
 
 // List describes all samplers, the paper's first.

@@ -85,3 +85,12 @@ func (v *View) Index(position int) int {
 	i, _ := slices.BinarySearch(v.Masked, position)
 	return i
 }
+
+// drawn gives an opening the tokens that were drawn everywhere.
+func (v *View) drawn(o *Opening) {
+	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
+	for j, p := range o.Positions {
+		i := v.Index(p)
+		o.Tokens[j], o.LogP[j] = v.Token[i], v.LogP[i]
+	}
+}

@@ -1,0 +1,124 @@
+package samplers
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// KLASS opens all positions whose marginal is confident and has stopped moving: the last two
+// KL(p_now || p_before) are below Kappa and max p is above Confidence. Where there is none,
+// it opens the schedule's number of the most confident (Kim et al. 2025, "KLASS: KL-adaptive
+// stability sampling").
+//
+// Of p_before the 64 most probable outcomes are kept and the rest as one, so there is no
+// buffer of positions x vocabulary. The KL of the merged distributions is a lower bound
+// of theirs, and close to it where a confidence above 0.9 matters.
+type KLASS struct {
+	Kappa      float64 // nats; 0 means 0.01
+	Confidence float64 // 0 means 0.9
+}
+
+const klassKept, klassHistory = 64, 2
+
+// outline is the most probable outcomes of a marginal, the most probable first.
+type outline struct {
+	token []int32
+	p     []float64
+}
+
+// klassState is a sequence's.
+type klassState struct {
+	before []outline // of each position; empty where there is none
+	stable []int     // of each position, how many KLs in a row were small
+}
+
+// NewState remembers nothing yet.
+func (KLASS) NewState(length int) any {
+	return &klassState{before: make([]outline, length), stable: make([]int, length)}
+}
+
+// Needs confidences, and logits.
+func (KLASS) Needs(int, int) Need { return Need{Top: true, Logits: true} }
+
+// Choose opens the stable and confident, or the schedule's number.
+func (k KLASS) Choose(v *View) (Opening, error) {
+	s := v.State.(*klassState)
+	kappa, confidence := orDefault(k.Kappa, 0.01), orDefault(k.Confidence, 0.9)
+	err := v.Visit(v.Masked, func(i int, logits []float32) {
+		p := v.Masked[i]
+		if s.before[p].compare(logits[:v.Classes]) < kappa {
+			s.stable[p]++
+		} else {
+			s.stable[p] = 0
+		}
+	})
+	if err != nil {
+		return Opening{}, err
+	}
+	ready := v.Ints(len(v.Masked))[:0]
+	for i, p := range v.Masked {
+		if s.stable[p] >= klassHistory && v.P1[i] > confidence {
+			ready = append(ready, p)
+		}
+	}
+	if len(ready) == 0 || v.Step >= v.Steps {
+		ready = Confidence{}.Rank(v, v.Quota)
+	}
+	return Opening{Positions: ready}, nil
+}
+
+// Check wants thresholds of at least 0.
+func (k KLASS) Check() error {
+	if err := positive("kappa", k.Kappa); err != nil {
+		return err
+	}
+	return fraction("confidence", k.Confidence)
+}
+
+// compare returns KL(now || o), merged, and makes o the outline of now.
+func (o *outline) compare(logits []float32) float64 {
+	toProbabilities(logits)
+	kl, rest, restBefore := math.Inf(1), 1.0, 1.0
+	if len(o.token) > 0 {
+		kl = 0
+		for j, x := range o.token {
+			p, before := float64(logits[x]), o.p[j]
+			rest, restBefore = rest-p, restBefore-before
+			kl += divergence(p, before)
+		}
+		kl += divergence(rest, restBefore)
+	}
+	o.keep(logits)
+	return kl
+}
+
+// divergence is a term of a KL, with the authors' 1e-12 inside the logarithms.
+func divergence(p, q float64) float64 {
+	if p <= 0 {
+		return 0
+	}
+	return p * (math.Log(p+1e-12) - math.Log(max(q, 0)+1e-12))
+}
+
+// keep takes the most probable outcomes.
+func (o *outline) keep(p []float32) {
+	if o.token == nil {
+		o.token, o.p = make([]int32, 0, klassKept), make([]float64, 0, klassKept)
+	}
+	o.token, o.p = o.token[:0], o.p[:0]
+	least := float32(0)
+	for x, v := range p {
+		if len(o.token) == klassKept && v <= least {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(o.p, float64(v), func(a, b float64) int { return cmp.Compare(b, a) })
+		if len(o.token) == klassKept {
+			o.token, o.p = o.token[:klassKept-1], o.p[:klassKept-1]
+		}
+		o.token, o.p = slices.Insert(o.token, at, int32(x)), slices.Insert(o.p, at, float64(v))
+		if least = 0; len(o.p) == klassKept {
+			least = float32(o.p[klassKept-1])
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package samplers
+
+import (
+	"fmt"
+	"math"
+
+	"unmask/internal/philox"
+)
+
+// ReMDM masks positions again, with a probability sigma a step, while vanilla sampling goes on
+// (Wang et al. 2025, "Remasking discrete diffusion models with inference-time scaling"; formulas
+// of equation 5 and section 4, constants of the authors' code). With alpha = 1-t, a masked
+// position opens with probability (alpha_s - (1-sigma)*alpha_t)/(1-alpha_t).
+type ReMDM struct {
+	Strategy string  // cap, rescale, conf or loop; "" means cap
+	Eta      float64 // strength of cap, rescale and loop; 0 means the authors' 0.008, 0.015, 0.02
+}
+
+// Of the loop: alpha stays at loopAlpha between the times loopOn and loopOff.
+const loopOn, loopOff, loopAlpha = 0.55, 0.05, 0.9
+
+func (r ReMDM) strategy() string {
+	if r.Strategy == "" {
+		return "cap"
+	}
+	return r.Strategy
+}
+
+// Remasks says that ReMDM closes positions.
+func (ReMDM) Remasks() {}
+
+// Plan adds the step of the argmax. There may be more steps than positions.
+func (ReMDM) Plan(steps, free int) (int, error) { return Vanilla{}.Plan(steps, free) }
+
+// Time is that before the step.
+func (ReMDM) Time(v *View) float64 { return evenTime(v.Step, v.Steps) }
+
+// Needs the argmax in the last step; before it, coins choose positions first.
+func (ReMDM) Needs(step, steps int) Need { return Need{Top: step >= steps} }
+
+// Choose opens and closes any number of positions.
+func (r ReMDM) Choose(v *View) (Opening, error) {
+	if v.Step >= v.Steps {
+		return v.argmax(), nil
+	}
+	t, s := evenTime(v.Step, v.Steps), evenTime(v.Step+1, v.Steps)
+	alphaT, alphaS := 1-t, 1-s
+	most := 1.0 // the largest sigma that leaves probabilities
+	if alphaT > 0 {
+		most = min(1, (1-alphaS)/alphaT)
+	}
+	sigma := 0.0 // conf has one for each position, and none at masked ones
+	switch r.strategy() {
+	case "cap":
+		sigma = min(orDefault(r.Eta, 0.008), most)
+	case "rescale":
+		sigma = orDefault(r.Eta, 0.015) * most
+	case "loop":
+		alphaT, alphaS, sigma = loop(t, s, orDefault(r.Eta, 0.02))
+	}
+	open := (alphaS - (1-sigma)*alphaT) / (1 - alphaT)
+	o := Opening{Positions: v.Ints(len(v.Masked))[:0], Close: v.Ints(len(v.Open))[:0]}
+	for i, p := range v.Masked {
+		if v.Uniform(i) < open {
+			o.Positions = append(o.Positions, p)
+		}
+	}
+	norm := 0.0
+	for _, p := range v.Open {
+		norm += math.Exp(-math.Exp(v.Past[p]))
+	}
+	for _, p := range v.Open {
+		close := sigma
+		if r.strategy() == "conf" {
+			close = most * math.Exp(-math.Exp(v.Past[p])) / norm
+		}
+		if v.Rand.Uniform(p, philox.Remask) < close {
+			o.Close = append(o.Close, p)
+		}
+	}
+	return o, nil
+}
+
+// loop is alpha before and after a step and sigma: up to loopAlpha, there remasking, and on.
+func loop(t, s, eta float64) (alphaT, alphaS, sigma float64) {
+	switch {
+	case t > loopOn:
+		return (1 - t) * loopAlpha / (1 - loopOn), (1 - s) * loopAlpha / (1 - loopOn), 0
+	case t <= loopOff:
+		return 1 - t*(1-loopAlpha)/loopOff, 1 - s*(1-loopAlpha)/loopOff, 0
+	}
+	return loopAlpha, loopAlpha, eta
+}
+
+// Uncached says why there is no second stage.
+func (ReMDM) Uncached() string { return "remdm tosses a coin at each position alone" }
+
+// Check wants a known strategy and a probability.
+func (r ReMDM) Check() error {
+	switch r.strategy() {
+	case "cap", "rescale", "conf", "loop":
+		return fraction("eta", r.Eta)
+	}
+	return fmt.Errorf("samplers: %w", unknown("remdm strategy", r.Strategy, []string{"cap", "rescale", "conf", "loop"}))
+}
