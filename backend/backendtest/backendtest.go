@@ -152,10 +152,13 @@ func norm(x []float32) float64 {
 	return math.Sqrt(sum)
 }
 
+// top is the largest magnitude, of those that are numbers.
 func top(x []float32) float64 {
 	var m float64
 	for _, v := range x {
-		m = max(m, math.Abs(float64(v)))
+		if a := math.Abs(float64(v)); a > m {
+			m = a
+		}
 	}
 	return m
 }

@@ -1,0 +1,152 @@
+package cpu
+
+import (
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/internal/simd/vec"
+)
+
+const (
+	queryBlock = 96 // rows of an item, a multiple of every panel
+	keyBlock   = 64 // keys whose scores are held at a time
+)
+
+// attentionJob is an Attention; an item is a block of rows of one head. Queries lie along the
+// lanes of panels, so keys and values are read as they are and the softmax has no horizontal sums:
+//
+//	scores [keys, queries] = k q^T, weights = 2^(scores-top), o [dim, queries] = v^T weights
+//
+// The blocks of keys begin at key 0 whatever the rows are, and a lane does not know of the others: a row has the same
+// bits in any batch.
+type attentionJob struct {
+	wide, narrow vec.Panel
+	dst, q, k, v []float32
+	h            backend.Heads
+	length       int
+	blocks       blocks
+	scratch      []attentionScratch // of each worker
+	item         func(worker, i int)
+}
+
+type attentionScratch struct {
+	q, o            []float32 // [dim, lanes] of each panel
+	top, sum, alpha []float32 // [lanes] of each panel
+	scores          []float32 // [keyBlock, lanes] of a panel
+}
+
+// Attention computes dst = softmax(q k^T/sqrt(headDim)) v, an online softmax over blocks of keys.
+func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment, h backend.Heads) {
+	backend.CheckAttention(dst, q, k, val, segs, h)
+	j := v.attentions.take(func(j *attentionJob) {
+		j.wide, j.narrow = v.ops.Panels()
+		j.scratch = make([]attentionScratch, v.pool.Threads())
+		j.item = j.block
+	})
+	j.dst, j.q, j.k, j.v, j.h, j.length = data(dst), data(q), data(k), data(val), h, k.Shape()[2]
+	for i := range j.scratch {
+		j.scratch[i].grow(h.HeadDim, j.wide.Lanes())
+	}
+	v.pool.For(j.blocks.cut(segs, queryBlock)*h.Heads, j.item)
+	j.dst, j.q, j.k, j.v, j.blocks.segs = nil, nil, nil, nil, nil
+	v.attentions.put(j)
+}
+
+func (s *attentionScratch) grow(dim, lanes int) {
+	s.q, s.o = grown(s.q, queryBlock*dim), grown(s.o, queryBlock*dim)
+	s.top, s.sum, s.alpha = grown(s.top, queryBlock), grown(s.sum, queryBlock), grown(s.alpha, queryBlock)
+	s.scores = grown(s.scores, keyBlock*lanes)
+}
+
+// block computes item i: a block of rows, one head.
+func (j *attentionJob) block(worker, i int) {
+	s, from, to := j.blocks.at(i / j.h.Heads)
+	head, dim := i%j.h.Heads, j.h.HeadDim
+	w := &j.scratch[worker]
+	place := (s.Seq*j.h.Heads + head) * j.length * dim
+	k, v := j.k[place:][:j.h.Keys*dim], j.v[place:][:j.h.Keys*dim]
+
+	clear(w.sum)
+	for i := range w.top {
+		w.top[i] = float32(math.Inf(-1))
+	}
+	clear(w.o)
+	j.load(w, s.Row+from, to-from, head)
+	for key := 0; key < j.h.Keys; key += keyBlock {
+		n := min(keyBlock, j.h.Keys-key)
+		for at := 0; at < to-from; {
+			p := j.panel(to - from - at)
+			lanes := p.Lanes()
+			n := n
+			if j.h.Causal { // the last row of the panel sees keys up to its own position
+				n = min(n, s.Pos+min(from+at+lanes, to)-key)
+			}
+			if n > 0 {
+				p.Scores(w.scores, k[key*dim:], w.q[at*dim:], n, dim)
+				if j.h.Causal {
+					mask(w.scores, lanes, n, s.Pos+from+at-key)
+				}
+				p.Softmax(w.scores, w.top[at:], w.sum[at:], w.alpha[at:], n)
+				p.Values(w.o[at*dim:], v[key*dim:], w.scores, w.alpha[at:], n, dim)
+			}
+			at += lanes
+		}
+	}
+	j.store(w, s.Row+from, to-from, head)
+}
+
+// panel is that for the next of n rows.
+func (j *attentionJob) panel(n int) vec.Panel {
+	if n > j.wide.Lanes()-j.narrow.Lanes() {
+		return j.wide
+	}
+	return j.narrow
+}
+
+// mask hides keys beyond each lane's position: lane l sees scores 0..first+l.
+func mask(scores []float32, lanes, keys, first int) {
+	for key := max(0, first+1); key < keys; key++ {
+		row := scores[key*lanes : (key+1)*lanes]
+		for l := range min(key-first, lanes) {
+			row[l] = float32(math.Inf(-1))
+		}
+	}
+}
+
+// load puts rows of q into the lanes of panels, scaled for scores in units of log 2.
+func (j *attentionJob) load(w *attentionScratch, row, rows, head int) {
+	dim, width := j.h.HeadDim, j.h.Heads*j.h.HeadDim
+	scale := float32(math.Log2E / math.Sqrt(float64(dim)))
+	for at := 0; at < rows; {
+		lanes := j.panel(rows - at).Lanes()
+		panel := w.q[at*dim:][:lanes*dim]
+		if rows-at < lanes {
+			clear(panel)
+		}
+		for l := range min(lanes, rows-at) {
+			for d, x := range j.q[(row+at+l)*width+head*dim:][:dim] {
+				panel[d*lanes+l] = x * scale
+			}
+		}
+		at += lanes
+	}
+}
+
+// store writes the lanes of panels to rows of dst.
+func (j *attentionJob) store(w *attentionScratch, row, rows, head int) {
+	dim, width := j.h.HeadDim, j.h.Heads*j.h.HeadDim
+	for at := 0; at < rows; {
+		lanes := j.panel(rows - at).Lanes()
+		panel := w.o[at*dim:][:lanes*dim]
+		for l := range min(lanes, rows-at) {
+			inverse := 1 / w.sum[at+l]
+			dst := j.dst[(row+at+l)*width+head*dim:][:dim]
+			for d := range dst {
+				dst[d] = panel[d*lanes+l]*inverse + 0 // -0 becomes 0, as where a masked key's weight 0 was added
+			}
+		}
+		at += lanes
+	}
+}

@@ -1,0 +1,87 @@
+package cpu
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/internal/simd/vec"
+)
+
+// rowJob is a kernel that treats each row, or each row of segments, alone.
+type rowJob struct {
+	ops          vec.Ops
+	kernel       func(j *rowJob, row, seq int)
+	dst, x, a, b []float32
+	width, rows  int
+	grain        int // rows of an item
+	eps          float32
+	from         []int32
+	function     func(o vec.Ops, dst, x []float32)
+	blocks       blocks
+	each, some   func(worker, i int)
+}
+
+func (v *vectors) takeRows() *rowJob {
+	return v.rows.take(func(j *rowJob) {
+		j.ops = v.ops
+		j.each, j.some = j.eachRow, j.eachOfBlock
+	})
+}
+
+// put forgets the call's tensors.
+func (v *vectors) putRows(j *rowJob) {
+	j.dst, j.x, j.a, j.b, j.from, j.blocks.segs = nil, nil, nil, nil, nil, nil
+	v.rows.put(j)
+}
+
+// grain is how many rows are worth the passing of an item.
+func grain(width int) int { return max(1, 1<<14/width) }
+
+func (j *rowJob) eachRow(_, i int) {
+	for row := i * j.grain; row < min(j.rows, (i+1)*j.grain); row++ {
+		j.kernel(j, row, 0)
+	}
+}
+
+func (j *rowJob) eachOfBlock(_, i int) {
+	s, from, to := j.blocks.at(i)
+	for row := from; row < to; row++ {
+		j.kernel(j, s.Row+row, s.Seq)
+	}
+}
+
+// run calls the kernel for rows 0..rows-1.
+func (v *vectors) run(j *rowJob, rows int) {
+	j.rows, j.grain = rows, grain(j.width)
+	v.pool.For((rows+j.grain-1)/j.grain, j.each)
+	v.putRows(j)
+}
+
+// runSegments calls the kernel for the rows of segments.
+func (v *vectors) runSegments(j *rowJob, segs []backend.Segment) {
+	v.pool.For(j.blocks.cut(segs, grain(j.width)), j.some)
+	v.putRows(j)
+}
+
+func (j *rowJob) row(x []float32, i int) []float32 { return x[i*j.width : (i+1)*j.width] }
+
+// data is a tensor's values, nil for a nil tensor.
+func data(t *tensor.Dense) []float32 {
+	if t == nil {
+		return nil
+	}
+	return t.Float32s()
+}
+
+// LayerNorm computes dst = (x-mean)/sqrt(var+eps)*scale+shift by rows, in two passes.
+func (v *vectors) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
+	backend.CheckLayerNorm(dst, x, rows, n)
+	j := v.takeRows()
+	j.dst, j.x, j.a, j.b, j.width, j.eps = data(dst), data(x), data(n.Scale), data(n.Shift), backend.Width(x), n.Eps
+	j.kernel = layerNorm
+	v.run(j, rows)
+}
+
+func layerNorm(j *rowJob, row, _ int) {
+	j.ops.LayerNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.b, j.eps)
+}

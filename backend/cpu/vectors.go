@@ -1,0 +1,96 @@
+package cpu
+
+import (
+	"sync"
+
+	"unmask/backend"
+	"unmask/internal/parallel"
+	"unmask/internal/simd"
+	"unmask/internal/simd/vec"
+)
+
+// vectors are the kernels beside the products with weights. A device embeds them.
+//
+// A call takes a job, which has the arguments for the workers and their memory, from a list of
+// free ones and puts it back, so kernels allocate nothing once they have run.
+type vectors struct {
+	pool *parallel.Pool
+	ops  vec.Ops
+
+	rows       free[rowJob]
+	splits     free[splitJob]
+	attentions free[attentionJob]
+	groups     free[groupJob]
+	pools      free[poolJob]
+}
+
+func (v *vectors) init(pool *parallel.Pool, level simd.Level) {
+	v.pool, v.ops = pool, vec.Ops(level.ISA)
+}
+
+// free is a list of jobs that no call uses.
+type free[T any] struct {
+	mu   sync.Mutex
+	jobs []*T
+}
+
+// take returns a free job, or a new one that setup has seen.
+func (f *free[T]) take(setup func(*T)) *T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := len(f.jobs); n > 0 {
+		j := f.jobs[n-1]
+		f.jobs = f.jobs[:n-1]
+		return j
+	}
+	j := new(T)
+	setup(j)
+	return j
+}
+
+func (f *free[T]) put(j *T) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs = append(f.jobs, j)
+}
+
+// grown returns x with n values, of which only those it had are kept.
+func grown[T any](x []T, n int) []T {
+	if n > cap(x) {
+		return append(x[:cap(x)], make([]T, n-cap(x))...)
+	}
+	return x[:n]
+}
+
+// blocks cuts segments into blocks of a few rows, the items of a parallel call.
+type blocks struct {
+	segs  []backend.Segment
+	size  int
+	first []int // the first block of each segment
+}
+
+// cut returns the number of blocks.
+func (b *blocks) cut(segs []backend.Segment, size int) int {
+	b.segs, b.size, b.first = segs, size, grown(b.first, len(segs))
+	n := 0
+	for i, s := range segs {
+		b.first[i] = n
+		n += (s.Rows + size - 1) / size
+	}
+	return n
+}
+
+// at returns block i: rows from..to-1 of a segment.
+func (b *blocks) at(i int) (s backend.Segment, from, to int) {
+	low, high := 0, len(b.first) // first[low] <= i < first[high]
+	for high-low > 1 {
+		if mid := (low + high) / 2; b.first[mid] <= i {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	s = b.segs[low]
+	from = (i - b.first[low]) * b.size
+	return s, from, min(from+b.size, s.Rows)
+}
