@@ -1,0 +1,112 @@
+// Package cpu is the backend for processors: AVX-512, AVX2 or plain Go kernels, chosen at run
+// time, on a pool of threads.
+//
+// Results do not depend on the number of threads, on how many rows a call has, nor on where a
+// row stands among them.
+package cpu
+
+import (
+	"fmt"
+	"sync"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/internal/parallel"
+	"unmask/internal/simd"
+	"unmask/internal/simd/vec"
+)
+
+// Options choose threads and instruction set.
+type Options struct {
+	Threads int    // 0: all processors
+	ISA     string // as in UNMASK_ISA: avx512, avx2, generic; empty: that variable, or the best
+}
+
+// Backend computes on the processor. It is a gorgonia engine whose matrix products run on its
+// kernels; gorgonia's other operations are those of its default engine.
+//
+// One kernel runs at a time; calls from several goroutines wait for each other. A
+// function handed to HeadVisit must not call the backend.
+type Backend struct {
+	tensor.StdEng
+
+	level   simd.Level
+	vec     vec.Ops
+	pool    *parallel.Pool
+	mu      sync.Mutex // held by every kernel, as they share the memory below
+	workers []worker
+	product product
+	conv    conv
+}
+
+// worker is the memory of one thread.
+type worker struct {
+	a, tile, row, band buffer
+	_                  [64]byte // threads do not share a cache line
+}
+
+// Check says whether an ISA, or UNMASK_ISA when it is empty, names what this machine has.
+func Check(isa string) error {
+	_, err := simd.Select(isa)
+	return err
+}
+
+// New returns a backend. It panics where Check returns an error.
+func New(o Options) *Backend {
+	level, err := simd.Select(o.ISA)
+	if err != nil {
+		panic("cpu: New: " + err.Error())
+	}
+	b := &Backend{level: level, vec: vec.Ops(level.ISA), pool: parallel.New(o.Threads)}
+	b.workers = make([]worker, b.pool.Threads())
+	b.product.init(b)
+	b.conv.init(b)
+	return b
+}
+
+// Name says what the backend runs on, such as "cpu avx2 x2".
+func (b *Backend) Name() string { return fmt.Sprintf("cpu %v x%d", b.level, b.pool.Threads()) }
+
+// New returns a zeroed float32 tensor, aligned to cache lines.
+func (b *Backend) New(shape ...int) *tensor.Dense {
+	data := allocate(tensor.Shape(shape).TotalSize())
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data), tensor.WithEngine(b))
+}
+
+// Write copies src to row `row` and after of dst.
+func (b *Backend) Write(dst *tensor.Dense, row int, src []float32) {
+	backend.CheckCopy("Write", dst, row, len(src))
+	copy(dst.Float32s()[row*backend.Width(dst):], src)
+}
+
+// Read copies row `row` and after of src to dst.
+func (b *Backend) Read(dst []float32, src *tensor.Dense, row int) {
+	backend.CheckCopy("Read", src, row, len(dst))
+	copy(dst, src.Float32s()[row*backend.Width(src):])
+}
+
+// activate applies f to x in place.
+func (b *Backend) activate(x []float32, f backend.Activation) {
+	switch f {
+	case backend.Identity:
+	case backend.GELUTanh:
+		b.vec.GELUTanh(x, x)
+	case backend.GELUErf:
+		b.vec.GELUErf(x, x)
+	case backend.SiLU:
+		b.vec.SiLU(x, x)
+	case backend.ReLU:
+		b.vec.ReLU(x, x)
+	default:
+		panic(fmt.Sprintf("cpu: unknown activation %d", f))
+	}
+}
+
+// values are those of a tensor, nil for nil.
+func values(t *tensor.Dense) []float32 {
+	if t == nil {
+		return nil
+	}
+	return t.Float32s()
+}

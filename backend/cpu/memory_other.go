@@ -1,0 +1,9 @@
+//go:build !linux
+
+package cpu
+
+func adviseHuge([]float32) {}
+
+func mapMemory(int) []byte { return nil }
+
+func unmapMemory([]byte) {}

@@ -1,0 +1,110 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"unmask/backend"
+	"unmask/internal/simd/gemm"
+)
+
+// matrix is a weight matrix in panels of the kernel's columns.
+type matrix struct {
+	out, in int
+	as      backend.Precision
+	k       *gemm.Kernel
+	lines   int // along the depth
+	memory  *storage
+	// Int8: the columns' scales, and what to subtract from their sums (int32).
+	scale, offset []float32
+}
+
+func (m *matrix) Out() int                     { return m.out }
+func (m *matrix) In() int                      { return m.in }
+func (m *matrix) Precision() backend.Precision { return m.as }
+func (m *matrix) Bytes() int                   { return 4 * (len(m.memory.data) + len(m.scale) + len(m.offset)) }
+
+// panels is how many panels there are; the last is filled up with zero columns.
+func (m *matrix) panels() int { return (m.out + m.k.Columns - 1) / m.k.Columns }
+
+// panel is the packed panel j.
+func (m *matrix) panel(j int) []float32 {
+	n := m.k.SizeB(m.in)
+	return m.memory.data[j*n : (j+1)*n]
+}
+
+var formats = [...]gemm.Format{backend.F32: gemm.F32, backend.BF16: gemm.BF16, backend.Int8: gemm.Int8}
+
+// maxInt8 is the depth from which sums of int8 products could leave int32.
+const maxInt8 = math.MaxInt32 / (255 * 127)
+
+// Pack lays out a weight matrix in panels, from rows that it asks for once each, a few at a
+// time, on all threads.
+func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {
+	if out < 1 || in < 1 || int(as) >= len(formats) || as == backend.Int8 && in > maxInt8 {
+		panic(fmt.Sprintf("Pack: [%d, %d] weights as %d", out, in, as))
+	}
+	m := &matrix{out: out, in: in, as: as, k: gemm.For(b.level, formats[as], out)}
+	m.lines = m.k.Lines(in)
+	wide := m.panels() * m.k.Columns
+	m.memory = newStorage(m.panels() * m.k.SizeB(in))
+	if m.k.Quantised() {
+		m.scale, m.offset = make([]float32, wide), make([]float32, wide)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pool.For(wide/packWidth, func(worker, i int) {
+		m.packColumns(i*packWidth, row, b.workers[worker].row.get(packWidth*in))
+	})
+	return m
+}
+
+// packWidth columns are packed at a time: a whole cache line of each word.
+const packWidth = 16
+
+func (m *matrix) packColumns(first int, row backend.RowFunc, space []float32) {
+	n := min(packWidth, m.out-first)
+	if n <= 0 {
+		return
+	}
+	var columns [packWidth][]float32
+	for i := range n {
+		columns[i] = space[i*m.in : (i+1)*m.in]
+		row(first+i, columns[i])
+	}
+	scale, sum := m.k.PackColumns(m.panel(first/m.k.Columns), first%m.k.Columns, columns[:n])
+	if m.scale != nil {
+		copy(m.scale[first:], scale[:n])
+		for i, s := range sum[:n] {
+			m.offset[first+i] = math.Float32frombits(uint32(s * m.k.Offset()))
+		}
+	}
+}
+
+// operand holds rows of activations packed for a matrix.
+type operand struct {
+	data  []float32
+	scale []float32 // Int8: of the rows
+}
+
+// operand takes memory for rows from buffers.
+func (m *matrix) operand(rows int, data *buffer) operand {
+	n := m.k.SizeA(rows, m.in)
+	d := data.get(n + rows)
+	return operand{d[:n], d[n:]}
+}
+
+// from is the operand without its first rows, which are whole panels.
+func (a operand) from(m *matrix, row int) operand {
+	return operand{a.data[4*row*m.lines:], a.scale[row:]}
+}
+
+// tile computes a [rows, k.Columns] tile of the product: all rows with panel j. The rows are the
+// first of the operand.
+func (m *matrix) tile(tile []float32, a operand, rows, j int) {
+	m.k.Mul(tile, m.k.Columns, a.data, m.panel(j), rows, m.lines, false)
+	if m.scale != nil {
+		at := j * m.k.Columns
+		m.k.Scale(tile, a.scale, m.scale[at:], m.offset[at:], rows)
+	}
+}

@@ -1,0 +1,157 @@
+package cpu
+
+import (
+	"runtime"
+
+	"unmask/backend"
+	"unmask/internal/simd/gemm"
+)
+
+// source packs rows of the left factor: those of a tensor, or the windows of an image.
+type source interface {
+	pack(k *gemm.Kernel, a operand, w *worker, first, rows int)
+}
+
+// product is the parallel matrix product dst = epilogue(source W^T) and its memory.
+//
+// Work is cut into blocks of rows and ranges of panels. Within a block the panels pass one by
+// one, each finished, biased, activated and stored while its tile is in the nearest cache.
+// There are two orders:
+//
+//   - resident: each item packs its own block of rows, which stays in the second-level cache
+//     while all the panels stream past. For many rows, and weights that the last cache holds.
+//   - streamed: all rows are packed once, each item takes a few panels past all of them. For
+//     few rows, and for weights that must come from memory, so they come once.
+type product struct {
+	b    *Backend
+	w    *matrix
+	from source
+	rows int
+	x    rowSource // of Linear, kept here as an interface to it must not allocate
+
+	dst    []float32 // dst[row*stride+column]
+	stride int
+	bias   []float32
+	act    backend.Activation
+	add    bool
+
+	block        int // rows of a block
+	parts, items int // row parts, and panel ranges
+	base         int // streamed: first row
+	packed       operand
+	memory       buffer
+
+	pack, resident, streamed func(worker, i int) // made once, as a closure allocates
+}
+
+func (p *product) init(b *Backend) {
+	p.b = b
+	p.pack = p.packItem
+	p.resident = p.residentItem
+	p.streamed = p.streamedItem
+}
+
+const (
+	maxBlock    = 128     // rows of a block
+	streamRows  = 1024    // rows packed at a time in the streamed order
+	cachedWords = 4 << 20 // of weights that the last-level cache holds beside the rest
+	itemsEach   = 8       // items a thread, so that threads end together
+)
+
+// run computes the product.
+func (p *product) run(from source, rows int, w *matrix) {
+	p.prepare(from, w)
+	if rows > p.block && len(w.memory.data) <= cachedWords {
+		p.rows = rows
+		blocks := (rows + p.block - 1) / p.block
+		p.parts = blocks
+		p.items = p.ranges(blocks)
+		p.b.pool.For(p.parts*p.items, p.resident)
+	} else {
+		for p.base = 0; p.base < rows; p.base += streamRows {
+			p.rows = min(streamRows, rows-p.base)
+			p.stream()
+		}
+	}
+	p.from, p.dst, p.bias = nil, nil, nil
+	runtime.KeepAlive(w.memory)
+}
+
+func (p *product) prepare(from source, w *matrix) {
+	p.from, p.w = from, w
+	p.block = min(maxBlock, w.k.Cache/(4*w.lines))
+	p.block = max(1, p.block/w.k.Rows) * w.k.Rows
+}
+
+// ranges is how many ranges of panels there should be beside a number of blocks.
+func (p *product) ranges(blocks int) int {
+	want := itemsEach * p.b.pool.Threads()
+	return min(p.w.panels(), max(1, (want+blocks-1)/blocks))
+}
+
+// stream multiplies up to streamRows rows in the streamed order.
+func (p *product) stream() {
+	k := p.w.k
+	p.packed = p.w.operand(p.rows, &p.memory)
+	p.parts = (p.rows + k.Rows - 1) / k.Rows
+	p.b.pool.For(p.parts, p.pack)
+	p.items = p.ranges(1)
+	p.parts = min(p.parts, max(1, 2*p.b.pool.Threads()/p.items))
+	p.b.pool.For(p.parts*p.items, p.streamed)
+}
+
+// packItem packs one panel of rows.
+func (p *product) packItem(worker, i int) {
+	first := i * p.w.k.Rows
+	n := min(p.w.k.Rows, p.rows-first)
+	p.from.pack(p.w.k, p.packed.from(p.w, first), &p.b.workers[worker], p.base+first, n)
+}
+
+func (p *product) residentItem(worker, i int) {
+	first, w := i/p.items*p.block, &p.b.workers[worker]
+	n := min(p.block, p.rows-first)
+	a := p.w.operand(n, &w.a)
+	p.from.pack(p.w.k, a, w, first, n)
+	from, to := p.panelRange(i % p.items)
+	for j := from; j < to; j++ {
+		p.finish(w, a, first, n, j)
+	}
+}
+
+func (p *product) streamedItem(worker, i int) {
+	from, to := p.panelRange(i / p.parts)
+	k, part := p.w.k, i%p.parts
+	all := (p.rows + k.Rows - 1) / k.Rows
+	row, end := all*part/p.parts*k.Rows, min(p.rows, all*(part+1)/p.parts*k.Rows)
+	for ; row < end; row += p.block {
+		n := min(p.block, end-row)
+		for j := from; j < to; j++ {
+			p.finish(&p.b.workers[worker], p.packed.from(p.w, row), p.base+row, n, j)
+		}
+	}
+}
+
+func (p *product) panelRange(i int) (from, to int) {
+	n := p.w.panels()
+	return n * i / p.items, n * (i + 1) / p.items
+}
+
+// finish computes and stores the tile of rows first.. and panel j.
+func (p *product) finish(w *worker, a operand, first, rows, j int) {
+	k := p.w.k
+	n := k.Columns
+	tile := w.tile.get(p.block * n)[:rows*n]
+	p.w.tile(tile, a, rows, j)
+	columns, bias := min(n, p.w.out-j*n), p.bias
+	if bias != nil {
+		bias = bias[j*n:][:columns]
+	}
+	if p.act != backend.Identity {
+		if bias != nil {
+			k.Store(tile, n, tile, n, bias, rows, columns, false)
+			bias = nil
+		}
+		p.b.activate(tile, p.act)
+	}
+	k.Store(p.dst[first*p.stride+j*n:], p.stride, tile, n, bias, rows, columns, p.add)
+}
