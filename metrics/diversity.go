@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// Entropy is the entropy of a sequence's own token counts, in nats (Hayakawa et al. 2025,
+// appendix on SDTT, after Zheng et al. 2024). 0 for an empty sequence.
+func Entropy(tokens []int32) float64 {
+	counts := map[int32]int{}
+	for _, t := range tokens {
+		counts[t]++
+	}
+	sizes := make([]int, 0, len(counts))
+	for _, c := range counts {
+		sizes = append(sizes, c)
+	}
+	slices.Sort(sizes) // the sum's order, and so its last bit, must not follow the map's
+	var h float64
+	for _, c := range sizes {
+		p := float64(c) / float64(len(tokens))
+		h -= p * math.Log(p)
+	}
+	return max(h, 0)
+}
+
+// DistinctN is the share of different n-grams among all n-grams of the samples (Li et al., "A
+// diversity-promoting objective function", 2016). 0 when no sample has n tokens.
+func DistinctN(samples [][]int32, n int) float64 {
+	seen, total := map[string]bool{}, 0
+	for _, s := range samples {
+		eachGram(s, n, func(gram string) {
+			seen[gram] = true
+			total++
+		})
+	}
+	if total == 0 {
+		return 0
+	}
+	return float64(len(seen)) / float64(total)
+}
+
+// eachGram visits a sequence's n-grams, n from 1, as strings to be compared.
+func eachGram(s []int32, n int, visit func(gram string)) {
+	bytes := make([]byte, 0, 4*len(s))
+	for _, t := range s {
+		bytes = binary.LittleEndian.AppendUint32(bytes, uint32(t))
+	}
+	for i := 0; i+n <= len(s); i++ {
+		visit(string(bytes[4*i : 4*(i+n)]))
+	}
+}
+
+// smoothing is added to a precision's numerator that is 0 (Chen & Cherry 2014, method 1, as NLTK).
+const smoothing = 0.1
+
+// SelfBLEU is the mean BLEU of each sample against all the others, with n-grams up to n, 4 as
+// usual, equally weighted (Zhu et al., "Texygen", 2018, with NLTK's method1 smoothing). 1 says
+// that all samples are the same, 0 that they share no token. NaN for fewer than two samples.
+func SelfBLEU(samples [][]int32, n int) float64 {
+	if len(samples) < 2 {
+		return math.NaN()
+	}
+	logs := make([]float64, len(samples)) // sum over orders of log precision
+	for order := 1; order <= n; order++ {
+		addPrecisions(logs, samples, order)
+	}
+	lengths := make([]int, len(samples))
+	for i, s := range samples {
+		lengths[i] = len(s)
+	}
+	slices.Sort(lengths)
+	var sum float64
+	for i, s := range samples {
+		sum += brevity(len(s), lengths) * math.Exp(logs[i]/float64(n))
+	}
+	return sum / float64(len(samples))
+}
+
+// mostUsed is how often a gram is used in the sample that uses it most, and in another one.
+type mostUsed struct {
+	sample        int
+	times, second int
+}
+
+// addPrecisions adds the log of each sample's n-gram precision: the share of its grams that
+// another sample has, as many times.
+func addPrecisions(logs []float64, samples [][]int32, n int) {
+	most := map[string]mostUsed{}
+	counts := make([]map[string]int, len(samples))
+	for i, s := range samples {
+		counts[i] = map[string]int{}
+		eachGram(s, n, func(gram string) { counts[i][gram]++ })
+		for gram, c := range counts[i] {
+			m := most[gram]
+			switch {
+			case c > m.times:
+				m = mostUsed{i, c, m.times}
+			case c > m.second:
+				m.second = c
+			}
+			most[gram] = m
+		}
+	}
+	for i := range samples {
+		matched, total := 0, 0
+		for gram, c := range counts[i] {
+			m := most[gram]
+			elsewhere := m.times
+			if m.sample == i {
+				elsewhere = m.second
+			}
+			matched += min(c, elsewhere)
+			total += c
+		}
+		switch {
+		case matched > 0:
+			logs[i] += math.Log(float64(matched) / float64(total))
+		case n == 1: // no token in common: 0, whatever the smoothing
+			logs[i] = math.Inf(-1)
+		default:
+			logs[i] += math.Log(smoothing / float64(max(total, 1)))
+		}
+	}
+}
+
+// brevity is BLEU's penalty of a sample of length n that is shorter than the closest of the
+// others, the shorter one among equally close ones. lengths are all samples', sorted, two or more.
+func brevity(n int, lengths []int) float64 {
+	own, _ := slices.BinarySearch(lengths, n)
+	last := len(lengths) - 1
+	switch {
+	case n == 0:
+		return 0
+	case own < last && lengths[own+1] == n, own == last: // another is as long, or all are shorter
+		return 1
+	case own > 0 && n-lengths[own-1] <= lengths[own+1]-n:
+		return 1
+	}
+	return math.Exp(1 - float64(lengths[own+1])/float64(n))
+}

@@ -1,0 +1,141 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mathext/prng"
+)
+
+// Permutation is numpy.random.RandomState(seed).permutation(n): the MT19937 generator, and a
+// Fisher-Yates shuffle from the last element down whose index is drawn by rejection from the
+// smallest sufficient number of low bits (numpy's legacy generator, which is frozen).
+func Permutation(seed uint32, n int) []int {
+	r := prng.NewMT19937()
+	r.Seed(uint64(seed))
+	p := make([]int, n)
+	for i := range p {
+		p[i] = i
+	}
+	mask := uint32(0)
+	for top := uint32(max(n-1, 0)); top > 0; top >>= 1 {
+		mask = mask<<1 | 1
+	}
+	for i := n - 1; i > 0; i-- {
+		for mask>>1 >= uint32(i) {
+			mask >>= 1
+		}
+		j := r.Uint32() & mask
+		for j > uint32(i) {
+			j = r.Uint32() & mask
+		}
+		p[i], p[j] = p[j], p[i]
+	}
+	return p
+}
+
+// ScoreOptions are the Inception Score's. The zero value is torch-fidelity's: 10 splits, shuffled
+// by seed 2020.
+type ScoreOptions struct {
+	Splits    int    // 0: 10
+	Seed      uint32 // of the shuffle, 0: 2020
+	Unshuffle bool   // splits are consecutive images
+}
+
+// InceptionScore gathers exp E_x KL(p(y|x) || p(y)) (Salimans et al. 2016) over a stream of a known
+// number of images, in memory that does not grow with it but for two bytes an image: KL's mean is
+// mean_x sum_y p log p - sum_y q log q, where q is the mean of p.
+type InceptionScore struct {
+	split   []uint16 // of each image
+	next    int
+	classes int
+	count   []int
+	sum     [][]float64 // of p, by split
+	plogp   []float64
+	p       []float64
+}
+
+// NewInceptionScore returns the score of n images of which none is seen.
+func NewInceptionScore(n, classes int, o ScoreOptions) (*InceptionScore, error) {
+	if o.Splits == 0 {
+		o.Splits = 10
+	}
+	if o.Seed == 0 {
+		o.Seed = 2020
+	}
+	if o.Splits < 1 || o.Splits > math.MaxUint16 || n < o.Splits {
+		return nil, fmt.Errorf("%d images in %d splits, wanted is an image or more in each of 1 to %d", n, o.Splits, math.MaxUint16)
+	}
+	s := &InceptionScore{split: make([]uint16, n), classes: classes, count: make([]int, o.Splits),
+		sum: make([][]float64, o.Splits), plogp: make([]float64, o.Splits), p: make([]float64, classes)}
+	var order []int
+	if !o.Unshuffle {
+		order = Permutation(o.Seed, n)
+	}
+	for k := range o.Splits {
+		s.sum[k] = make([]float64, classes)
+		for i := k * n / o.Splits; i < (k+1)*n/o.Splits; i++ {
+			at := i
+			if order != nil {
+				at = order[i]
+			}
+			s.split[at] = uint16(k)
+		}
+	}
+	return s, nil
+}
+
+// Add counts the next image by its logits.
+func (s *InceptionScore) Add(logits []float32) error {
+	if s.next == len(s.split) {
+		return fmt.Errorf("more than the %d images that were announced", len(s.split))
+	}
+	if len(logits) != s.classes {
+		return fmt.Errorf("image %d has %d logits, the others %d", s.next, len(logits), s.classes)
+	}
+	top := math.Inf(-1)
+	for i, v := range logits {
+		if v-v != 0 {
+			return fmt.Errorf("logit %d of image %d is %v, wanted is a finite number", i, s.next, v)
+		}
+		top = max(top, float64(v))
+	}
+	var sum float64
+	for i, v := range logits {
+		s.p[i] = math.Exp(float64(v) - top)
+		sum += s.p[i]
+	}
+	k, logSum := s.split[s.next], math.Log(sum)
+	for i, v := range logits {
+		p := s.p[i] / sum
+		s.sum[k][i] += p
+		s.plogp[k] += p * (float64(v) - top - logSum)
+	}
+	s.count[k]++
+	s.next++
+	return nil
+}
+
+// Value returns the mean and the standard deviation over the splits (with N, as torch-fidelity),
+// once all images are counted.
+func (s *InceptionScore) Value() (mean, deviation float64, err error) {
+	if s.next != len(s.split) {
+		return 0, 0, fmt.Errorf("%d images of the %d that were announced", s.next, len(s.split))
+	}
+	scores := make([]float64, len(s.count))
+	for k, n := range s.count {
+		kl := s.plogp[k] / float64(n)
+		for _, v := range s.sum[k] {
+			if q := v / float64(n); q > 0 { // 0 log 0 = 0
+				kl -= q * math.Log(q)
+			}
+		}
+		scores[k] = math.Exp(kl)
+		mean += scores[k]
+	}
+	mean /= float64(len(scores))
+	for _, v := range scores {
+		deviation += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(deviation / float64(len(scores))), nil
+}

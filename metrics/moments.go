@@ -1,0 +1,114 @@
+package metrics
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Gaussian is a normal distribution, all that a Frechet distance knows of a set of features.
+type Gaussian struct {
+	Mean       []float64     // [width]
+	Covariance *mat.SymDense // [width, width]
+}
+
+// Moments gathers the mean and covariance of a stream of features, in float64, in memory that does
+// not grow with their number. The features alone decide the result's bits, not how they were
+// batched: they are merged in blocks of fixed size by the update of Chan, Golub & LeVeque 1983,
+// which does not cancel as sums of squares do.
+type Moments struct {
+	n       int
+	mean    []float64
+	scatter blas64.Symmetric // sum of (x-mean)(x-mean)^T, upper triangle
+
+	block  blas64.General // rows not merged yet
+	filled int
+	delta  []float64
+}
+
+// blockRows is how many features are merged at once.
+const blockRows = 256
+
+// NewMoments returns the moments of no features yet, of the given width.
+func NewMoments(width int) *Moments {
+	return &Moments{
+		mean:    make([]float64, width),
+		scatter: blas64.Symmetric{N: width, Stride: width, Uplo: blas.Upper, Data: make([]float64, width*width)},
+		block:   blas64.General{Rows: blockRows, Cols: width, Stride: width, Data: make([]float64, blockRows*width)},
+		delta:   make([]float64, width),
+	}
+}
+
+// Add counts one feature vector of the stream's width.
+func (m *Moments) Add(feature []float32) error {
+	width := len(m.mean)
+	if len(feature) != width {
+		return fmt.Errorf("a feature of %d values, the others have %d", len(feature), width)
+	}
+	row := m.block.Data[m.filled*width : (m.filled+1)*width]
+	for i, v := range feature {
+		if v-v != 0 {
+			return fmt.Errorf("value %d of feature %d is %v, wanted is a finite number", i, m.n+m.filled, v)
+		}
+		row[i] = float64(v)
+	}
+	if m.filled++; m.filled == blockRows {
+		m.merge()
+	}
+	return nil
+}
+
+// Count is the number of features.
+func (m *Moments) Count() int { return m.n + m.filled }
+
+// merge adds the block's rows to mean and scatter.
+func (m *Moments) merge() {
+	if m.filled == 0 {
+		return
+	}
+	width, rows := len(m.mean), float64(m.filled)
+	block := m.block
+	block.Rows = m.filled
+	clear(m.delta) // the block's mean, then its distance from the mean so far
+	for r := range m.filled {
+		for i, v := range block.Data[r*width : (r+1)*width] {
+			m.delta[i] += v
+		}
+	}
+	for i := range m.delta {
+		m.delta[i] /= rows
+	}
+	for r := range m.filled {
+		for i := range width {
+			block.Data[r*width+i] -= m.delta[i]
+		}
+	}
+	before, after := float64(m.n), float64(m.n)+rows
+	blas64.Syrk(blas.Trans, 1, block, 1, m.scatter)
+	for i := range m.delta {
+		m.delta[i] -= m.mean[i]
+		m.mean[i] += m.delta[i] * rows / after
+	}
+	blas64.Syr(before*rows/after, blas64.Vector{N: width, Inc: 1, Data: m.delta}, m.scatter)
+	m.n += m.filled
+	m.filled = 0
+}
+
+// Gaussian returns the mean and the covariance with N-1, numpy.cov's, of two features or more. It
+// ends the stream's block: the same calls of Add and Gaussian give the same bits.
+func (m *Moments) Gaussian() (Gaussian, error) {
+	if m.Count() < 2 {
+		return Gaussian{}, fmt.Errorf("%d features, a covariance needs 2 or more", m.Count())
+	}
+	m.merge()
+	width := len(m.mean)
+	g := Gaussian{Mean: append([]float64(nil), m.mean...), Covariance: mat.NewSymDense(width, nil)}
+	for i := range width {
+		for j := i; j < width; j++ {
+			g.Covariance.SetSym(i, j, m.scatter.Data[i*width+j]/float64(m.n-1))
+		}
+	}
+	return g, nil
+}

@@ -1,0 +1,129 @@
+// Package metrics measures samples: generative perplexity, entropy and diversity of text, and
+// Frechet distances, Inception Score, precision and recall of features.
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// Judge is a language model that scores tokens, such as gpt2.Model.
+type Judge interface {
+	// Score returns -log p, in nats, of every token but the first of each sequence.
+	Score(ctx context.Context, tokens [][]int32) (nll [][]float64, err error)
+	Context() int // the longest sequence it takes
+}
+
+// Tokenizer is the judge's. EncodeSpecial reads spellings of special tokens as those tokens.
+type Tokenizer interface {
+	EncodeSpecial(text string) ([]int32, error)
+}
+
+// Perplexity is a running generative perplexity. The zero value has seen nothing.
+type Perplexity struct {
+	Samples []float64 // each sample's mean negative log-likelihood, nats a token
+	Tokens  []int     // how many tokens each has that count
+}
+
+// Add counts a sample by its tokens' negative log-likelihoods. A sample without any, of one token
+// or none, says nothing and is left out.
+func (p *Perplexity) Add(nll []float64) {
+	if len(nll) == 0 {
+		return
+	}
+	var sum float64
+	for _, v := range nll {
+		sum += v
+	}
+	p.Samples = append(p.Samples, sum/float64(len(nll)))
+	p.Tokens = append(p.Tokens, len(nll))
+}
+
+// BySample is exp of the mean over samples of each one's mean, as SDTT's code has it (and so
+// Hayakawa et al. 2025). NaN when nothing was counted.
+func (p *Perplexity) BySample() float64 {
+	var sum float64
+	for _, v := range p.Samples {
+		sum += v
+	}
+	return math.Exp(sum / float64(len(p.Samples)))
+}
+
+// ByToken is exp of the mean over all tokens, as MDLM's code has it. NaN when nothing was counted.
+func (p *Perplexity) ByToken() float64 {
+	var sum, n float64
+	for i, v := range p.Samples {
+		sum += v * float64(p.Tokens[i])
+		n += float64(p.Tokens[i])
+	}
+	return math.Exp(sum / n)
+}
+
+// AddIDs scores raw token ids, all positions from the second on, as SDTT's code does (Deschenaux &
+// Gulcehre 2025): the judge must have the samples' vocabulary. [Perplexity.BySample] is its
+// generative perplexity.
+func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) error {
+	nll, err := j.Score(ctx, samples)
+	if err != nil {
+		return err
+	}
+	for _, s := range nll {
+		p.Add(s)
+	}
+	return nil
+}
+
+// Retokenize says how text becomes the judge's tokens.
+type Retokenize struct {
+	Tokenizer Tokenizer
+	EOS       int32 // ends a text, 50256 of GPT-2
+	MaxTokens int   // of a text; what is beyond is cut off. 0: the judge's context
+}
+
+// AddTexts scores text in the judge's own tokens, as MDLM's code does (Sahoo et al. 2024,
+// compute_generative_perplexity): a text is cut into windows of the judge's context, each read from
+// its start, and in each window all tokens from the second on count but ends of text after
+// the first. [Perplexity.ByToken] is its generative perplexity.
+//
+// MDLM's code also counts the first token of padding, as an end of text, for texts shorter than
+// the longest of their batch; here a text's score does not depend on the others.
+func (p *Perplexity) AddTexts(ctx context.Context, j Judge, texts []string, o Retokenize) error {
+	limit := o.MaxTokens
+	if limit == 0 {
+		limit = j.Context()
+	}
+	var windows [][]int32
+	var of []int // the window's text
+	for i, text := range texts {
+		ids, err := o.Tokenizer.EncodeSpecial(text)
+		if err != nil {
+			return fmt.Errorf("text %d: %w", i, err)
+		}
+		ids = ids[:min(len(ids), limit)]
+		for len(ids) > 0 {
+			n := min(len(ids), j.Context())
+			windows, of = append(windows, ids[:n]), append(of, i)
+			ids = ids[n:]
+		}
+	}
+	nll, err := j.Score(ctx, windows)
+	if err != nil {
+		return err
+	}
+	counted := make([][]float64, len(texts))
+	for w, ids := range windows {
+		ended := false
+		for k, id := range ids {
+			counts := k > 0 && (id != o.EOS || !ended)
+			ended = ended || id == o.EOS
+			if counts {
+				counted[of[w]] = append(counted[of[w]], nll[w][k-1])
+			}
+		}
+	}
+	for _, c := range counted {
+		p.Add(c)
+	}
+	return nil
+}
