@@ -26,6 +26,9 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 			yield(nil, err)
 			return
 		}
+		if _, ok := samplers.As[samplers.Lookahead](r.o.Sampler); ok {
+			r.view.Ahead = func(c []samplers.Opening) ([]float64, []int, error) { return r.lookAhead(ctx, c) }
+		}
 		for first := 0; first < r.o.N; first += r.o.Batch {
 			if !r.batch(ctx, r.o.First+first, min(r.o.Batch, r.o.N-first), yield) {
 				return
@@ -57,6 +60,8 @@ type run struct {
 	view  samplers.View
 
 	pass     model.Batch
+	owners   []*slot     // of the sequences of the latest pass
+	ahead    model.Batch // of candidates
 	cache    *kvcache.Cache
 	filtered model.Filtered
 	last     model.Marginals // of the latest pass, filtered
@@ -137,7 +142,7 @@ func (r *run) allocate() {
 // adjust tells Options.Adjust which sequence and position a row is.
 func (r *run) adjust(row int32, logits []float32) {
 	length := r.o.Length
-	r.o.Adjust(r.busy[int(row)/length].seq.Index, int(row)%length, logits)
+	r.o.Adjust(r.owners[int(row)/length].seq.Index, int(row)%length, logits)
 }
 
 // batch runs sequences first..first+count-1 to their end; false stops the run.
@@ -185,9 +190,9 @@ func (r *run) batch(ctx context.Context, first, count int, yield func(*Step, err
 
 // explain says where an error happened, in terms of the run.
 func (r *run) explain(err error, n int) error {
-	if row, ok := errors.AsType[*model.RowError](err); ok && int(row.Row)/r.o.Length < len(r.busy) {
+	if row, ok := errors.AsType[*model.RowError](err); ok && int(row.Row)/r.o.Length < len(r.owners) {
 		at := int(row.Row)
-		err = fmt.Errorf("sequence %d, position %d: %w", r.busy[at/r.o.Length].seq.Index, at%r.o.Length, row.Err)
+		err = fmt.Errorf("sequence %d, position %d: %w", r.owners[at/r.o.Length].seq.Index, at%r.o.Length, row.Err)
 	}
 	return fmt.Errorf("generate: step %d of %d: %w", n, r.steps, err)
 }
@@ -279,8 +284,10 @@ func (r *run) window(s *slot, n int) (from, to int) {
 // forward makes a full pass over the busy sequences.
 func (r *run) forward(ctx context.Context) error {
 	r.pass.Size, r.pass.Tokens, r.pass.Time, r.pass.Cache = len(r.busy), r.pass.Tokens[:0], r.pass.Time[:0], r.cache
+	r.owners = r.owners[:0]
 	for i, s := range r.busy {
 		s.row = i
+		r.owners = append(r.owners, s)
 		s.work.Full++
 		r.pass.Tokens = append(r.pass.Tokens, s.seq.Tokens...)
 		t := float64(s.left) / float64(r.o.Length)

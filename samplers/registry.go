@@ -12,7 +12,7 @@ type Options struct {
 	Gamma float64 // exponent that tokens are drawn with, for an order on its own: 1
 	Bits  int     // of vanilla's arithmetic, 32 or 64: 64
 
-	Temperature float64 // of the order, for confidence, margin, entropy: 0, none
+	Temperature float64 // of the order, for confidence, margin, entropy: 0, none; of info-gain: 0.1
 	Budget      float64 // of eb, nats: 0.1
 	Theta       float64 // confidence that threshold wants: 0.9; of theta-trapezoidal: 0.5
 	F           float64 // of factor: 1
@@ -21,6 +21,7 @@ type Options struct {
 	Confidence  float64 // that klass wants: 0.9
 	Tau         float64 // temperature of p2's draws: 1
 	Eta         float64 // weight of open positions in p2: 1; remasking of remdm: 0.008, 0.015 or 0.02
+	Sets        int     // candidates of info-gain: 8
 	Strategy    string  // of remdm: cap, rescale, conf or loop: cap
 }
 
@@ -116,6 +117,8 @@ var registry = []entry{
 		}},
 	{Info{"klass", "what is confident and has stopped moving", "Kim et al. 2025, KLASS", []string{"kappa", "confidence"}, ""},
 		func(o Options, _ []any) (any, error) { return KLASS{Kappa: o.Kappa, Confidence: o.Confidence}, nil }},
+	{Info{"info-gain", "the set that leaves the least uncertain, by looking ahead", "github.com/yks23/Information-Gain-Sampler, 2026", []string{"sets", "temperature"}, ""},
+		func(o Options, _ []any) (any, error) { return InfoGain{Sets: o.Sets, Temperature: o.Temperature}, nil }},
 	{Info{"p2", "the least likely tokens are masked again", "Peng et al. 2025, Path Planning", []string{"tau", "eta"}, ""},
 		func(o Options, _ []any) (any, error) { return P2{Tau: o.Tau, Eta: o.Eta}, nil }},
 	{Info{"remdm", "vanilla that masks again by chance", "Wang et al. 2025, Remasking Discrete Diffusion", []string{"strategy", "eta"}, ""},

@@ -44,8 +44,9 @@ type View struct {
 	// State is the sequence's own, from a Stateful's NewState.
 	State any
 
-	// Ahead, for a Lookahead, evaluates candidates in one batch: sum and number of the
-	// entropies that would be left. The logits behind Visit are gone after it.
+	// Ahead, for a Lookahead, evaluates candidates with their tokens in one batch: the sum and
+	// number of the entropies that each would leave. The logits behind Visit are gone after it,
+	// so a sampler that looks ahead draws tokens before it does.
 	Ahead func(candidates []Opening) (entropy []float64, masked []int, err error)
 
 	Past []float64 // of each position, log p of its token when it opened; 0 where known before

@@ -1,0 +1,109 @@
+package samplers_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask/samplers"
+)
+
+func TestAlphaAndBeta(t *testing.T) {
+	require.Equal(t, 6*0.75, samplers.AlphaAt(6, 1, 4))
+	require.Equal(t, 0.0, samplers.AlphaAt(6, 4, 4))
+	require.Equal(t, 1+1/4.5, samplers.Beta(6, 1, 4))
+	require.Equal(t, 1.0, samplers.Beta(6, 4, 4))
+	require.Equal(t, samplers.Need{Beta: 1 + 1/4.5}, samplers.Moment{}.Needs(1, 4))
+	require.Equal(t, samplers.Need{}, samplers.Moment{}.Needs(4, 4))
+}
+
+func TestTheLastStepHasNoTemperature(t *testing.T) {
+	v := &samplers.View{Masked: []int{0, 1, 2}, Quota: 3, Steps: 4}
+	for _, c := range []samplers.ChooseThenSample{{Order: samplers.Random{}, Alpha: 3}, {Order: samplers.Random{}, Gamma: 2}} {
+		for v.Step = 1; v.Step <= 4; v.Step++ {
+			o, err := c.Choose(v)
+			require.NoError(t, err)
+			switch {
+			case v.Step == 4:
+				require.Equal(t, 1.0, o.Power)
+			case c.Alpha != 0:
+				require.Equal(t, 1+1/(3*(1-float64(v.Step)/4)), o.Power)
+			default:
+				require.Equal(t, 2.0, o.Power)
+			}
+		}
+	}
+}
+
+// The paper's example: i = 2 3 6 5 1 4, j = 4 3 1 5 6 2, m = 2 of n = 4 gives 2 3 4 1.
+func TestHybridMergesAsThePaper(t *testing.T) {
+	h := samplers.Hybrid{Explore: fixed{2, 3, 6, 5, 1, 4}, Exploit: fixed{4, 3, 1, 5, 6, 2}}
+	v := &samplers.View{Masked: []int{1, 2, 3, 4, 5, 6}, Step: 1, Steps: 2}
+	require.Equal(t, []int{2, 3, 4, 1}, h.Rank(v, 4))
+	v.Step = 2
+	require.Equal(t, []int{4, 3, 1, 5}, h.Rank(v, 4))
+}
+
+type fixed []int
+
+func (fixed) Needs(int, int) samplers.Need         { return samplers.Need{} }
+func (f fixed) Rank(_ *samplers.View, k int) []int { return f[:k] }
+
+func TestInfoGainTakesTheBestCandidate(t *testing.T) {
+	v := &samplers.View{Tokens: []int32{9, 9, 9, 9}, Mask: 9, Masked: []int{0, 1, 2, 3}, Quota: 2, Step: 1, Steps: 2,
+		LogP: []float64{-0.1, -0.2, -0.3, -0.4}, Token: []int32{5, 6, 7, 8}, Entropy: []float64{0.1, 0.2, 0.3, 0.4}}
+	for target := range 4 {
+		var want []int
+		v.Ahead = func(candidates []samplers.Opening) ([]float64, []int, error) {
+			require.Equal(t, []int{0, 1}, candidates[0].Positions)
+			require.Greater(t, len(candidates), 2)
+			left, masked := make([]float64, len(candidates)), make([]int, len(candidates))
+			for i, c := range candidates {
+				left[i], masked[i] = 20, 2
+				for j, p := range c.Positions {
+					require.Equal(t, int32(5+p), c.Tokens[j])
+				}
+			}
+			best := target % len(candidates)
+			left[best], want = 1, slices.Clone(candidates[best].Positions)
+			return left, masked, nil
+		}
+		o, err := samplers.InfoGain{Temperature: 10}.Choose(v)
+		require.NoError(t, err)
+		require.Equal(t, want, o.Positions)
+	}
+}
+
+func TestSchedulesSumToTheLength(t *testing.T) {
+	for _, name := range []string{"uniform", "cosine", "arccos", "mage"} {
+		s, err := samplers.ParseSchedule(name)
+		require.NoError(t, err)
+		rapid.Check(t, func(t *rapid.T) {
+			length := rapid.IntRange(1, 1500).Draw(t, "length")
+			steps := rapid.IntRange(1, length).Draw(t, "steps")
+			before := 0
+			for n := 1; n <= steps; n++ {
+				open, half := s.Open(float64(n), steps, length), s.Open(float64(n)-0.5, steps, length)
+				require.Greater(t, open, before, "one a step at least")
+				require.True(t, before <= half && half <= open, "%d %d %d", before, half, open)
+				before = open
+			}
+			require.Equal(t, length, before)
+		})
+	}
+	_, err := samplers.ParseSchedule("linear")
+	require.EqualError(t, err, `samplers: unknown schedule "linear", want one of arccos, cosine, mage, uniform`)
+}
+
+func TestScheduleValues(t *testing.T) {
+	require.Equal(t, 5, samplers.Cosine(1, 8, 256)) // MaskGIT's and MAGE's 5 of 256
+	require.Equal(t, 256-int(256*math.Cos(math.Pi/16)), samplers.MAGE(1, 8, 256))
+	require.Equal(t, 255, samplers.MAGE(7.999, 8, 256))
+	require.Equal(t, 256, samplers.MAGE(8, 8, 256))
+	require.Equal(t, []int{2, 4, 6, 8}, []int{samplers.Uniform(0.5, 8, 32), samplers.Uniform(1, 8, 32), samplers.Uniform(1.5, 8, 32), samplers.Uniform(2, 8, 32)})
+	require.Equal(t, int(256*(1-math.Acos(0.25)/(math.Pi/2))), samplers.Arccos(8, 32, 256))
+	require.Equal(t, 30, samplers.Arccos(30, 32, 31), "n at least")
+}
