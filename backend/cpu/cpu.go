@@ -14,7 +14,6 @@ import (
 	"unmask/backend"
 	"unmask/internal/parallel"
 	"unmask/internal/simd"
-	"unmask/internal/simd/vec"
 )
 
 // Options choose threads and instruction set.
@@ -26,15 +25,13 @@ type Options struct {
 // Backend computes on the processor. It is a gorgonia engine whose matrix products run on its
 // kernels; gorgonia's other operations are those of its default engine.
 //
-// One kernel runs at a time; calls from several goroutines wait for each other. A
-// function handed to HeadVisit must not call the backend.
+// Calls from several goroutines are safe; one of them has the threads.
 type Backend struct {
 	tensor.StdEng
+	vectors
 
 	level   simd.Level
-	vec     vec.Ops
-	pool    *parallel.Pool
-	mu      sync.Mutex // held by every kernel, as they share the memory below
+	mu      sync.Mutex // held by products and convolutions, which share the memory below
 	workers []worker
 	product product
 	conv    conv
@@ -58,7 +55,8 @@ func New(o Options) *Backend {
 	if err != nil {
 		panic("cpu: New: " + err.Error())
 	}
-	b := &Backend{level: level, vec: vec.Ops(level.ISA), pool: parallel.New(o.Threads)}
+	b := &Backend{level: level}
+	b.vectors.init(parallel.New(o.Threads), level)
 	b.workers = make([]worker, b.pool.Threads())
 	b.product.init(b)
 	b.conv.init(b)
@@ -84,29 +82,4 @@ func (b *Backend) Write(dst *tensor.Dense, row int, src []float32) {
 func (b *Backend) Read(dst []float32, src *tensor.Dense, row int) {
 	backend.CheckCopy("Read", src, row, len(dst))
 	copy(dst, src.Float32s()[row*backend.Width(src):])
-}
-
-// activate applies f to x in place.
-func (b *Backend) activate(x []float32, f backend.Activation) {
-	switch f {
-	case backend.Identity:
-	case backend.GELUTanh:
-		b.vec.GELUTanh(x, x)
-	case backend.GELUErf:
-		b.vec.GELUErf(x, x)
-	case backend.SiLU:
-		b.vec.SiLU(x, x)
-	case backend.ReLU:
-		b.vec.ReLU(x, x)
-	default:
-		panic(fmt.Sprintf("cpu: unknown activation %d", f))
-	}
-}
-
-// values are those of a tensor, nil for nil.
-func values(t *tensor.Dense) []float32 {
-	if t == nil {
-		return nil
-	}
-	return t.Float32s()
 }

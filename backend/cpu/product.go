@@ -141,7 +141,7 @@ func (p *product) finish(w *worker, a operand, first, rows, j int) {
 	k := p.w.k
 	n := k.Columns
 	tile := w.tile.get(p.block * n)[:rows*n]
-	p.w.tile(tile, a, rows, j)
+	p.w.tile(tile, n, a, rows, j)
 	columns, bias := min(n, p.w.out-j*n), p.bias
 	if bias != nil {
 		bias = bias[j*n:][:columns]
@@ -151,7 +151,7 @@ func (p *product) finish(w *worker, a operand, first, rows, j int) {
 			k.Store(tile, n, tile, n, bias, rows, columns, false)
 			bias = nil
 		}
-		p.b.activate(tile, p.act)
+		functions[p.act](p.b.ops, tile, tile)
 	}
 	k.Store(p.dst[first*p.stride+j*n:], p.stride, tile, n, bias, rows, columns, p.add)
 }
