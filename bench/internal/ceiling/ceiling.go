@@ -1,0 +1,58 @@
+// Package ceiling has loops that do nothing but what limits a kernel: the instruction that its
+// products are made of, or reading memory. No kernel can be faster than they are.
+package ceiling
+
+import "unmask/internal/simd"
+
+// Loop repeats an instruction. Its name says which.
+type Loop struct {
+	Name string
+	Ops  float64     // multiplications and additions of one round
+	Run  func(n int) // n rounds on one thread
+}
+
+// Float32, BFloat16 and Int8 are the loops of the instruction with which package gemm's kernels
+// for this level multiply: in a format that the processor cannot multiply, that is the one
+// they unpack it for.
+func Float32(l simd.Level) Loop { return float32Loop(l) }
+
+// BFloat16: see Float32.
+func BFloat16(l simd.Level) Loop { return bfloat16Loop(l) }
+
+// Int8: see Float32.
+func Int8(l simd.Level) Loop { return int8Loop(l) }
+
+// sink keeps the compiler from leaving out loops.
+var sink [8]float32
+
+// plain is the plain Go loop: 8 independent sums.
+var plain = Loop{Name: "plain Go x*y+z", Ops: 16, Run: func(n int) {
+	var a, b, c, d, e, f, g, h float32
+	y, z := float32(0.5), sink[0]
+	for range n {
+		a = float32(a*y) + z
+		b = float32(b*y) + z
+		c = float32(c*y) + z
+		d = float32(d*y) + z
+		e = float32(e*y) + z
+		f = float32(f*y) + z
+		g = float32(g*y) + z
+		h = float32(h*y) + z
+	}
+	sink = [8]float32{0, b, c, d, e, f, g, a + h}
+}}
+
+// Read passes over x once on one thread.
+func Read(l simd.Level, x []float32) { read(l, x) }
+
+// readPlain adds up x.
+func readPlain(x []float32) {
+	var a, b, c, d float32
+	for ; len(x) >= 4; x = x[4:] {
+		a += x[0]
+		b += x[1]
+		c += x[2]
+		d += x[3]
+	}
+	sink[1] = a + b + c + d
+}
