@@ -35,6 +35,7 @@ type Backend struct {
 	workers []worker
 	product product
 	conv    conv
+	engine  engine
 }
 
 // worker is the memory of one thread.
@@ -60,6 +61,7 @@ func New(o Options) *Backend {
 	b.workers = make([]worker, b.pool.Threads())
 	b.product.init(b)
 	b.conv.init(b)
+	b.engine.init()
 	return b
 }
 

@@ -99,12 +99,12 @@ func (a operand) from(m *matrix, row int) operand {
 	return operand{a.data[4*row*m.lines:], a.scale[row:]}
 }
 
-// tile computes a [rows, k.Columns] tile of the product: all rows with panel j. The rows are the
-// first of the operand.
-func (m *matrix) tile(tile []float32, a operand, rows, j int) {
-	m.k.Mul(tile, m.k.Columns, a.data, m.panel(j), rows, m.lines, false)
+// tile computes a [rows, k.Columns] tile of the product, its rows ldt apart: all rows with panel
+// j. The rows are the first of the operand.
+func (m *matrix) tile(tile []float32, ldt int, a operand, rows, j int) {
+	m.k.Mul(tile, ldt, a.data, m.panel(j), rows, m.lines, false)
 	if m.scale != nil {
 		at := j * m.k.Columns
-		m.k.Scale(tile, a.scale, m.scale[at:], m.offset[at:], rows)
+		m.k.Scale(tile, ldt, a.scale, m.scale[at:], m.offset[at:], rows)
 	}
 }

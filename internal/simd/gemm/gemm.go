@@ -172,13 +172,13 @@ func (k *Kernel) Store(dst []float32, ldd int, tile []float32, ldt int, bias []f
 var zeros [48]float32
 
 // Scale turns int32 sums of int8 products into float32: tile = (tile-offset)*row*col, with a
-// factor for each row and column, over Columns columns. offset holds int32.
-func (k *Kernel) Scale(tile, row, col, offset []float32, rows int) {
+// factor for each row and column, over Columns columns of rows ldt apart. offset holds int32.
+func (k *Kernel) Scale(tile []float32, ldt int, row, col, offset []float32, rows int) {
 	if rows == 0 {
 		return
 	}
-	_, _, _, _ = tile[rows*k.Columns-1], row[rows-1], col[k.Columns-1], offset[k.Columns-1]
-	k.scale(&tile[0], &row[0], &col[0], &offset[0], k.Columns, rows, k.Columns/16)
+	_, _, _, _ = tile[(rows-1)*ldt+k.Columns-1], row[rows-1], col[k.Columns-1], offset[k.Columns-1]
+	k.scale(&tile[0], &row[0], &col[0], &offset[0], ldt, rows, k.Columns/16)
 }
 
 // infinite is +Inf.

@@ -172,7 +172,7 @@ func TestScaleRecoversProducts(t *testing.T) {
 			offset[j] = math.Float32frombits(uint32(s * k.Offset()))
 		}
 		k.Mul(tile, k.Columns, o.a, o.b, rows, k.Lines(depth), false)
-		k.Scale(tile, o.scale, o.wide, offset, rows)
+		k.Scale(tile, k.Columns, o.scale, o.wide, offset, rows)
 		for i := range rows {
 			for j := range k.Columns {
 				var want float64
