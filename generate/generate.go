@@ -80,12 +80,15 @@ type slot struct {
 	row      int   // where it stands in the pass
 	at       int   // where its masked rows begin in the head's work
 	n, steps int   // of its block
+	from, to int   // the block, in run.free
 	size     int   // positions of the block
 	opening  samplers.Opening
 	ends     []int // of the stages in opening.Positions
 	drawn    int   // stages whose tokens are there
 	pending  []Opened
 	work     Evaluated
+
+	refreshed, refreshedFrom int // step and block of its last full pass, for reuse
 }
 
 func newRun(d model.Denoiser, o Options) (*run, error) {
@@ -127,7 +130,7 @@ func (r *run) allocate() {
 		r.step.Sequences[i].Tokens = make([]int32, length)
 		r.slots[i] = slot{past: make([]float64, length), masked: make([]int, 0, length), pending: make([]Opened, 0, length)}
 	}
-	if r.o.Cache > 0 {
+	if r.o.Cache > 0 || r.o.Reuse != NoReuse {
 		r.refiner = r.d.(model.Refiner)
 		r.cache = r.refiner.NewCache(size, length)
 	}
@@ -149,9 +152,10 @@ func (r *run) adjust(row int32, logits []float32) {
 func (r *run) batch(ctx context.Context, first, count int, yield func(*Step, error) bool) bool {
 	r.step = Step{Steps: r.steps, Sequences: r.step.Sequences[:count]}
 	r.slots = r.slots[:count]
+	r.pass.Tokens = r.pass.Tokens[:0]
 	for i := range r.slots {
 		s := &r.slots[i]
-		s.seq, s.left = &r.step.Sequences[i], len(r.free)
+		s.seq, s.left, s.refreshed = &r.step.Sequences[i], len(r.free), 0
 		*s.seq = Sequence{Index: first + i, Tokens: s.seq.Tokens, Opened: s.seq.Opened[:0], Closed: s.seq.Closed[:0], Done: len(r.free) == 0}
 		copy(s.seq.Tokens, r.start)
 		clear(s.past)
@@ -273,7 +277,7 @@ func (r *run) window(s *slot, n int) (from, to int) {
 		b = (n*r.blocks - 1) / r.steps
 	}
 	from, to = b*free/r.blocks, (b+1)*free/r.blocks
-	s.n, s.steps, s.size = n, r.steps, to-from
+	s.n, s.steps, s.size, s.from, s.to = n, r.steps, to-from, from, to
 	if !r.adapts {
 		begin := b * r.steps / r.blocks
 		s.n, s.steps = n-begin, (b+1)*r.steps/r.blocks-begin
@@ -283,6 +287,9 @@ func (r *run) window(s *slot, n int) (from, to int) {
 
 // forward makes a full pass over the busy sequences.
 func (r *run) forward(ctx context.Context) error {
+	if r.o.Reuse != NoReuse {
+		return r.reuse(ctx)
+	}
 	r.pass.Size, r.pass.Tokens, r.pass.Time, r.pass.Cache = len(r.busy), r.pass.Tokens[:0], r.pass.Time[:0], r.cache
 	r.owners = r.owners[:0]
 	for i, s := range r.busy {
@@ -290,12 +297,7 @@ func (r *run) forward(ctx context.Context) error {
 		r.owners = append(r.owners, s)
 		s.work.Full++
 		r.pass.Tokens = append(r.pass.Tokens, s.seq.Tokens...)
-		t := float64(s.left) / float64(r.o.Length)
-		if r.clock != nil {
-			r.look(s)
-			t = r.clock.Time(&r.view)
-		}
-		r.pass.Time = append(r.pass.Time, t)
+		r.pass.Time = append(r.pass.Time, r.time(s))
 	}
 	m, err := r.d.Forward(ctx, &r.pass)
 	if err != nil {
@@ -303,6 +305,15 @@ func (r *run) forward(ctx context.Context) error {
 	}
 	r.use(m)
 	return nil
+}
+
+// time is the sampler's, or the fraction that is masked.
+func (r *run) time(s *slot) float64 {
+	if r.clock != nil && !s.seq.Done {
+		r.look(s)
+		return r.clock.Time(&r.view)
+	}
+	return float64(s.left) / float64(r.o.Length)
 }
 
 func (r *run) use(m model.Marginals) {

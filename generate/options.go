@@ -17,6 +17,9 @@ type Options struct {
 	Steps    int               // N; 0 means 64, or one a position if there are fewer
 	Cache    int               // intermediate stages a step by partial passes; 1 is the paper's, 0 none
 
+	Reuse   Reuse // keys and values of earlier steps
+	Refresh int   // for Delayed: a full pass every so many steps; 0 means 8
+
 	N, First int // sequences First..First+N-1 of the seed's; N 0 means 1
 	Batch    int // sequences at once; 0 means about 4096 positions
 	Seed     uint64
@@ -83,6 +86,12 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 		if len(spec.Shape) == 2 {
 			o.Schedule = samplers.Cosine
 		}
+	}
+	if err := o.checkReuse(d); err != nil {
+		return o, err
+	}
+	if o.Refresh == 0 {
+		o.Refresh = defaultRefresh
 	}
 	return o, o.checkCache(d)
 }
