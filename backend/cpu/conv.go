@@ -1,5 +1,177 @@
 package cpu
 
-type conv struct{}
+import (
+	"runtime"
 
-func (c *conv) init(*Backend) {}
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// conv is a convolution as a matrix product whose left factor, the windows of the images, is never
+// written out.
+//
+// An item is a band: a few rows of the result. A worker first prepares the rows of x below a
+// band: mapped, activated, enlarged and with their zero margins, once for all the windows that
+// share a pixel. A window is then a run of memory for each of its rows, packed from there.
+type conv struct {
+	b             *Backend
+	s             backend.ConvShape
+	x             []float32
+	scale, shift  []float32
+	silu          bool
+	height, width int // of the result
+	stride        int
+	pitch         int // values of a prepared row
+	rows          int // of a band
+	bands         int // of an image
+	bandOf        func(worker, i int)
+	direct        rowSource
+}
+
+func (c *conv) init(b *Backend) {
+	c.b = b
+	c.bandOf = c.band
+}
+
+// bandWords is about how many prepared values a band may have.
+const bandWords = 1 << 18
+
+// Conv is a convolution in NHWC, without a buffer of windows.
+func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput, e backend.Epilogue) {
+	backend.CheckConv(dst, x, s, w, in, e)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	stride, offset := backend.ConvTarget(s)
+	c, p, m := &b.conv, &b.product, w.(*matrix)
+	if s.Batch == 0 {
+		return
+	}
+	p.target(dst.Float32s()[offset:], stride, e)
+	c.s, c.x, c.scale, c.shift, c.silu = s, x.Float32s(), data(in.Scale), data(in.Shift), in.SiLU
+	c.height, c.width, c.stride = s.OutHeight(), s.OutWidth(), max(s.Stride, 1)
+	if c.plain() {
+		c.direct = rowSource{c.x, s.In, s.In}
+		p.run(&c.direct, s.Batch*c.height*c.width, m)
+	} else {
+		c.run(p, m)
+	}
+	c.x, c.scale, c.shift = nil, nil, nil
+	runtime.KeepAlive(in)
+}
+
+// plain says whether the windows are the pixels themselves.
+func (c *conv) plain() bool {
+	s := &c.s
+	return s.KH == 1 && s.KW == 1 && c.stride == 1 && s.PadH == 0 && s.PadW == 0 && !s.Up && c.scale == nil && !c.silu
+}
+
+func (c *conv) up() int {
+	if c.s.Up {
+		return 2
+	}
+	return 1
+}
+
+func (c *conv) run(p *product, m *matrix) {
+	p.prepare(nil, m)
+	c.pitch = (c.up()*c.s.Width + 2*c.s.PadW) * c.s.In
+	items := itemsEach * c.b.pool.Threads()
+	c.rows = max(1, min(bandWords/(c.pitch*c.stride), c.s.Batch*c.height/items, c.height))
+	c.bands = (c.height + c.rows - 1) / c.rows
+	p.items = 1
+	c.b.pool.For(c.s.Batch*c.bands, c.bandOf)
+	p.w, p.dst, p.bias = nil, nil, nil
+	runtime.KeepAlive(m.memory)
+}
+
+// band computes the band i of the batch.
+func (c *conv) band(worker, i int) {
+	w, p := &c.b.workers[worker], &c.b.product
+	image, top := i/c.bands, i%c.bands*c.rows
+	bottom := min(top+c.rows, c.height)
+	n := (bottom-top-1)*c.stride + c.s.KH
+	rows := w.band.get(n * c.pitch)
+	for r := range n {
+		c.prepare(rows[r*c.pitch:(r+1)*c.pitch], image, top*c.stride+r-c.s.PadH)
+	}
+	pixels, base := (bottom-top)*c.width, (image*c.height+top)*c.width
+	for first := 0; first < pixels; first += p.block {
+		count := min(p.block, pixels-first)
+		a := p.w.operand(count, &w.a)
+		c.pack(p.w, a, w, rows, first, count)
+		for j := range p.w.panels() {
+			p.finish(w, a, base+first, count, j)
+		}
+	}
+}
+
+// prepare writes row y of the enlarged image with its margins; rows outside are zero.
+func (c *conv) prepare(dst []float32, image, y int) {
+	s, up := &c.s, c.up()
+	if y < 0 || y >= up*s.Height {
+		clear(dst)
+		return
+	}
+	margin := s.PadW * s.In
+	clear(dst[:margin])
+	clear(dst[len(dst)-margin:])
+	inside := dst[margin : len(dst)-margin]
+	src := c.x[(image*s.Height+y/up)*s.Width*s.In:][:s.Width*s.In]
+	mapped := inside[len(inside)-len(src):] // the enlarged pixels then spread from here to the left
+	copy(mapped, src)
+	if c.scale != nil {
+		c.affine(mapped, image)
+	}
+	if c.silu {
+		c.b.ops.SiLU(mapped, mapped)
+	}
+	if s.Up {
+		for x := range s.Width {
+			pixel := mapped[x*s.In:][:s.In]
+			copy(inside[2*x*s.In:], pixel)
+			copy(inside[(2*x+1)*s.In:], pixel)
+		}
+	}
+}
+
+// affine applies the map of the image's channels.
+func (c *conv) affine(x []float32, image int) {
+	n := c.s.In
+	scale, shift := c.scale[image*n:][:n], c.shift[image*n:][:n]
+	for ; len(x) >= n; x = x[n:] {
+		for i, v := range x[:n] {
+			x[i] = float32(v*scale[i]) + shift[i]
+		}
+	}
+}
+
+// pack packs the windows of pixels first.. of a band.
+func (c *conv) pack(m *matrix, a operand, w *worker, rows []float32, first, count int) {
+	k, s := m.k, &c.s
+	run := s.KW * s.In
+	aligned := run%k.Values() == 0 && !k.Quantised()
+	for row := 0; row < count; {
+		h := k.Panel(count - row)
+		for r := range h {
+			pixel := first + row + r
+			at := pixel/c.width*c.stride*c.pitch + pixel%c.width*c.stride*s.In
+			dst := a.data[4*(row*m.lines+r):]
+			if aligned {
+				for t := range s.KH {
+					k.PackRun(dst[t*(run/k.Values())*4*h:], 4*h, rows[at+t*c.pitch:][:run], 0)
+				}
+				continue
+			}
+			whole, inverse := w.row.get(m.in), float32(0)
+			for t := range s.KH {
+				copy(whole[t*run:], rows[at+t*c.pitch:][:run])
+			}
+			if k.Quantised() {
+				a.scale[row+r], inverse = k.Levels(whole)
+			}
+			k.PackRun(dst, 4*h, whole, inverse)
+		}
+		row += h
+	}
+}

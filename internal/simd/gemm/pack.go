@@ -23,14 +23,8 @@ func (k *Kernel) PackA(dst, scale, x []float32, ldx, rows, depth int) {
 // Quantised says whether rows of A carry scales.
 func (k *Kernel) Quantised() bool { return k.Format == Int8 || k.Format == Int8Wide }
 
-// Panels visits the panels of rows rows: the first row and the height of each.
-func (k *Kernel) Panels(rows int, visit func(first, height int)) {
-	for row := 0; row < rows; {
-		h := k.panel(rows - row).rows
-		visit(row, h)
-		row += h
-	}
-}
+// Panel is the height of the next panel where rows are left.
+func (k *Kernel) Panel(rows int) int { return k.panel(rows).rows }
 
 // Levels returns the distance of a row's 255 levels, and its inverse for PackRun.
 func (k *Kernel) Levels(x []float32) (scale, inverse float32) {
