@@ -3,7 +3,6 @@ package metrics
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -30,9 +29,9 @@ func Frechet(a, b Gaussian) (float64, error) {
 	return mean + mat.Trace(a.Covariance) + mat.Trace(b.Covariance) - 2*root, nil
 }
 
-// traceOfRoot is tr (AB)^(1/2) of covariances, the sum of the roots of AB's eigenvalues. With
-// A = L L^T they are those of L^T B L, which is symmetric: its eigenvalues are found several
-// times faster than AB's and are real. The factorisation is a pivoted one, L has A's rank.
+// traceOfRoot is tr (AB)^(1/2) of covariances. With A = L L^T and B = M M^T it is the sum of L^T M's
+// singular values: AB's eigenvalues are their squares, and finding those would lose half of the
+// digits of the small ones.
 func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 	n := a.SymmetricDim()
 	for i := range n {
@@ -42,36 +41,38 @@ func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 			}
 		}
 	}
-	var cholesky mat.PivotedCholesky
-	cholesky.Factorize(a, -1) // false for a singular A, whose rank then counts
-	rank := cholesky.Rank()
-	if rank == 0 {
+	l, m := factor(a), factor(b)
+	if l == nil || m == nil {
 		return 0, nil
 	}
-	pivots := cholesky.ColumnPivots(nil)
-	raw := cholesky.RawU()
-	l := mat.NewDense(n, rank, nil) // L's rows in the order of A
-	for i := range rank {
-		for j := i; j < n; j++ {
-			l.Set(pivots[j], i, raw.At(i, j))
-		}
-	}
-	var bl, lbl mat.Dense
-	bl.Mul(b, l)
-	lbl.Mul(l.T(), &bl)
-	s := mat.NewSymDense(rank, nil)
-	for i := range rank {
-		for j := i; j < rank; j++ {
-			s.SetSym(i, j, (lbl.At(i, j)+lbl.At(j, i))/2)
-		}
-	}
-	var eigen mat.EigenSym
-	if !eigen.Factorize(s, false) {
-		return 0, errors.New("the eigenvalues of a product of covariances do not converge")
+	var product mat.Dense
+	product.Mul(l.T(), m)
+	var svd mat.SVD
+	if !svd.Factorize(&product, mat.SVDNone) {
+		return 0, errors.New("the singular values of a product of covariances do not converge")
 	}
 	var sum float64
-	for _, v := range eigen.Values(nil) {
-		sum += math.Sqrt(max(v, 0)) // rounding alone makes one negative
+	for _, v := range svd.Values(nil) {
+		sum += v
 	}
 	return sum, nil
+}
+
+// factor returns L [n, rank] with A = L L^T, nil for A = 0, by a Cholesky factorisation with pivots,
+// which stops at the rank of a singular A.
+func factor(a *mat.SymDense) *mat.Dense {
+	var cholesky mat.PivotedCholesky
+	cholesky.Factorize(a, -1) // false for a singular A
+	n, rank := a.SymmetricDim(), cholesky.Rank()
+	if rank == 0 {
+		return nil
+	}
+	pivots, upper := cholesky.ColumnPivots(nil), cholesky.RawU()
+	l := mat.NewDense(n, rank, nil)
+	for i := range rank {
+		for j := i; j < n; j++ {
+			l.Set(pivots[j], i, upper.At(i, j))
+		}
+	}
+	return l
 }

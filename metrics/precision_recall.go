@@ -41,44 +41,48 @@ func NewPrecisionRecall(ctx context.Context, real, generated [][]float32, k int)
 			}
 		}
 	}
-	var pr PrecisionRecall
-	var err error
-	if pr.Precision, err = covered(ctx, real, generated, k); err != nil {
-		return pr, err
+	near, err := radii(ctx, real, k)
+	if err != nil {
+		return PrecisionRecall{}, err
 	}
-	pr.Recall, err = covered(ctx, generated, real, k)
-	return pr, err
+	far, err := radii(ctx, generated, k)
+	if err != nil {
+		return PrecisionRecall{}, err
+	}
+	precise, recalled := make([]bool, len(generated)), make([]bool, len(real))
+	err = eachDistance(ctx, real, generated, func(i, j int, d float64) {
+		precise[j] = precise[j] || d <= near[i]
+		recalled[i] = recalled[i] || d <= far[j]
+	})
+	return PrecisionRecall{Precision: share(precise), Recall: share(recalled)}, err
 }
 
-// covered is the share of samples that lie among a set.
-func covered(ctx context.Context, set, samples [][]float32, k int) (float64, error) {
-	radius := make([]float64, len(set)) // squared
+// radii are the squared distances of each of a set to its k-th nearest neighbour in the set.
+func radii(ctx context.Context, set [][]float32, k int) ([]float64, error) {
 	nearest := make([][]float64, len(set))
-	for i := range nearest {
-		nearest[i] = make([]float64, 0, k+1)
-	}
 	err := eachDistance(ctx, set, set, func(i, j int, d float64) {
 		if i != j {
 			nearest[i] = keepLeast(nearest[i], d, k)
 		}
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	radius := make([]float64, len(set))
 	for i := range radius {
 		radius[i] = nearest[i][k-1]
 	}
-	inside := make([]bool, len(samples))
-	err = eachDistance(ctx, samples, set, func(i, j int, d float64) {
-		inside[i] = inside[i] || d <= radius[j]
-	})
+	return radius, nil
+}
+
+func share(in []bool) float64 {
 	n := 0
-	for _, in := range inside {
-		if in {
+	for _, b := range in {
+		if b {
 			n++
 		}
 	}
-	return float64(n) / float64(len(samples)), err
+	return float64(n) / float64(len(in))
 }
 
 // keepLeast inserts d into the ascending k least values.
