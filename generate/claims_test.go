@@ -402,7 +402,7 @@ func TestVanillaOpensByACoin(t *testing.T) {
 func TestCoinsWithManySteps(t *testing.T) {
 	m := exact(t, "markov:length=3,tokens=3,stay=0.5")
 	const n = 2000
-	for _, name := range []string{"vanilla", "vanilla(bits=32)", "remdm(eta=0.05)", "remdm(strategy=rescale,eta=0.1)", "remdm(strategy=loop)", "remdm(strategy=conf)"} {
+	for _, name := range []string{"vanilla", "vanilla(bits=32)", "remdm(eta=0.05)", "remdm(strategy=rescale,eta=0.1)", "remdm(strategy=loop)", "remdm(strategy=conf)", "theta-trapezoidal", "theta-trapezoidal(theta=0.3)"} {
 		closed := 0
 		o := generate.Options{Sampler: parse(t, name), Steps: 100, Seed: 3, Edit: func(s *generate.Step) error {
 			for _, q := range s.Sequences {
@@ -418,4 +418,35 @@ func TestCoinsWithManySteps(t *testing.T) {
 		}
 		require.Equal(t, name[0] == 'r', closed > 0, name)
 	}
+}
+
+// With marginals that never change, a step of the trapezoid leaves masked
+// exp(-theta*d/t - (1-theta)*d*(a1/t' - a2/t)), near the exact s/t.
+func TestTrapezoidIsOfSecondOrder(t *testing.T) {
+	const n, steps, theta = 20000, 4, 0.5
+	d := &fixedMarginals{spec: model.Spec{Shape: []int{n}, Tokens: 3, Mask: 3}}
+	for range n {
+		d.row = append(d.row, float32(math.Log(0.6)), float32(math.Log(0.3)), float32(math.Log(0.1)))
+	}
+	masked, token := float64(n), make([]float64, 3)
+	expected := masked
+	for step, err := range generate.Run(t.Context(), d, generate.Options{Sampler: parse(t, "theta-trapezoidal"), Steps: steps}) {
+		require.NoError(t, err)
+		require.Equal(t, 2*steps+1, step.Steps)
+		for _, o := range step.Sequences[0].Opened {
+			masked--
+			token[o.Token]++
+		}
+		if step.N%2 == 0 && step.N < 2*steps {
+			from := 1 - float64(step.N/2-1)/steps*(1-1e-5)
+			to := 1 - float64(step.N/2)/steps*(1-1e-5)
+			between := from - theta*(from-to)
+			left := math.Exp(-theta*(from-to)/from - (1-theta)*(from-to)*(2/between-1/from))
+			require.InDelta(t, to/from, left, 0.05*to/from)
+			expected *= left
+			require.InDelta(t, expected, masked, 4*math.Sqrt(n)/2)
+		}
+	}
+	require.Zero(t, masked)
+	require.Less(t, chiSquare(token, scaled([]float64{0.6, 0.3, 0.1}, n)), 4.0)
 }

@@ -1,10 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"math"
-	"slices"
-)
+import "math"
 
 // KLASS opens all positions whose marginal is confident and has stopped moving: the last two
 // KL(p_now || p_before) are below Kappa and max p is above Confidence. Where there is none,
@@ -19,13 +15,7 @@ type KLASS struct {
 	Confidence float64 // 0 means 0.9
 }
 
-const klassKept, klassHistory = 64, 2
-
-// outline is the most probable outcomes of a marginal, the most probable first.
-type outline struct {
-	token []int32
-	p     []float64
-}
+const klassHistory = 2
 
 // klassState is a sequence's.
 type klassState struct {
@@ -78,7 +68,7 @@ func (k KLASS) Check() error {
 
 // compare returns KL(now || o), merged, and makes o the outline of now.
 func (o *outline) compare(logits []float32) float64 {
-	toProbabilities(logits)
+	softmax(logits)
 	kl, rest, restBefore := math.Inf(1), 1.0, 1.0
 	if len(o.token) > 0 {
 		kl = 0
@@ -99,26 +89,4 @@ func divergence(p, q float64) float64 {
 		return 0
 	}
 	return p * (math.Log(p+1e-12) - math.Log(max(q, 0)+1e-12))
-}
-
-// keep takes the most probable outcomes.
-func (o *outline) keep(p []float32) {
-	if o.token == nil {
-		o.token, o.p = make([]int32, 0, klassKept), make([]float64, 0, klassKept)
-	}
-	o.token, o.p = o.token[:0], o.p[:0]
-	least := float32(0)
-	for x, v := range p {
-		if len(o.token) == klassKept && v <= least {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(o.p, float64(v), func(a, b float64) int { return cmp.Compare(b, a) })
-		if len(o.token) == klassKept {
-			o.token, o.p = o.token[:klassKept-1], o.p[:klassKept-1]
-		}
-		o.token, o.p = slices.Insert(o.token, at, int32(x)), slices.Insert(o.p, at, float64(v))
-		if least = 0; len(o.p) == klassKept {
-			least = float32(o.p[klassKept-1])
-		}
-	}
 }

@@ -123,6 +123,8 @@ var registry = []entry{
 		func(o Options, _ []any) (any, error) { return P2{Tau: o.Tau, Eta: o.Eta}, nil }},
 	{Info{"remdm", "vanilla that masks again by chance", "Wang et al. 2025, Remasking Discrete Diffusion", []string{"strategy", "eta"}, ""},
 		func(o Options, _ []any) (any, error) { return ReMDM{Strategy: o.Strategy, Eta: o.Eta}, nil }},
+	{Info{"theta-trapezoidal", "coins of second order, two evaluations a step", "Ren et al. 2025, Fast Solvers for Discrete Diffusion", []string{"theta"}, ""},
+		func(o Options, _ []any) (any, error) { return ThetaTrapezoidal{o.Theta}, nil }},
 }
 
 // List describes all samplers, the paper's first.

@@ -1,0 +1,152 @@
+package samplers
+
+import (
+	"fmt"
+	"math"
+
+	"unmask/internal/philox"
+)
+
+// ThetaTrapezoidal is a solver of second order with two evaluations a step (Ren et al. 2025,
+// "Fast solvers for discrete diffusion models: theory and applications of high-order
+// algorithms"). From t to s = t-d, with rates mu_t(x) = p(x)/t at masked positions:
+//
+//   - leap theta*d with mu_t;
+//   - from there, leap (1-theta)*d with (a1*mu* - a2*mu_t)+, where mu* is the rate at the point
+//     in between, a1 = 1/(2 theta (1-theta)) and a2 = a1 - 1.
+//
+// A leap of h opens a position with probability 1-exp(-h*sum of rates). What is still masked
+// in the end is drawn from p. Of mu_t the 64 most probable outcomes are remembered; the
+// others are taken to have kept their shares of the rest.
+type ThetaTrapezoidal struct {
+	Theta float64 // 0 means 0.5
+}
+
+// Plan takes two steps of the loop for each that is asked for, and one at the end.
+func (ThetaTrapezoidal) Plan(steps, free int) (int, error) {
+	if steps == 0 {
+		steps = (free + 1) / 2
+	}
+	return 2*steps + 1, nil
+}
+
+// NewState remembers nothing yet.
+func (ThetaTrapezoidal) NewState(length int) any {
+	o := make([]outline, length)
+	return &o
+}
+
+// times are the whole step's beginning, the point in between and the end.
+func (s ThetaTrapezoidal) times(step, steps int) (t, between, end float64) {
+	k := (step + 1) / 2
+	t, end = evenTime(k, (steps-1)/2+1), evenTime(k+1, (steps-1)/2+1)
+	return t, t - orDefault(s.Theta, 0.5)*(t-end), end
+}
+
+// Time is that of the evaluation.
+func (s ThetaTrapezoidal) Time(v *View) float64 {
+	if v.Step >= v.Steps {
+		return vanillaEnd
+	}
+	t, between, _ := s.times(v.Step, v.Steps)
+	if v.Step%2 == 1 {
+		return t
+	}
+	return between
+}
+
+// Needs logits but in the last step.
+func (ThetaTrapezoidal) Needs(step, steps int) Need { return Need{Logits: step < steps} }
+
+// Choose leaps.
+func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
+	if v.Step >= v.Steps {
+		return Opening{Positions: v.Masked}, nil
+	}
+	before := *v.State.(*[]outline)
+	t, between, end := s.times(v.Step, v.Steps)
+	if v.Step%2 == 0 {
+		return s.second(v, before, t, between, end)
+	}
+	err := v.Visit(v.Masked, func(i int, logits []float32) {
+		p := logits[:v.Classes]
+		softmax(p)
+		before[v.Masked[i]].keep(p)
+	})
+	o := Opening{Positions: v.Ints(len(v.Masked))[:0]}
+	open := 1 - math.Exp(-(t-between)/t)
+	for i, p := range v.Masked {
+		if v.Uniform(i) < open {
+			o.Positions = append(o.Positions, p)
+		}
+	}
+	return o, err
+}
+
+// second leaps with the extrapolated rates.
+func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end float64) (Opening, error) {
+	theta := orDefault(s.Theta, 0.5)
+	a1 := 1 / (2 * theta * (1 - theta))
+	now, then := a1/between, (a1-1)/t
+	n := len(v.Masked)
+	token, logP := v.Tokens32(n), v.Floats(n)
+	err := v.Visit(v.Masked, func(i int, logits []float32) {
+		token[i] = -1
+		position := v.Masked[i]
+		p, b := logits[:v.Classes], &before[position]
+		softmax(p)
+		restNow, restBefore := 1.0, 1.0
+		for j, x := range b.token {
+			restNow, restBefore = restNow-float64(p[x]), restBefore-b.p[j]
+		}
+		others := max(0, now-then*max(restBefore, 0)/max(restNow, 1e-12))
+		sum := others * max(restNow, 0)
+		for j, x := range b.token {
+			sum += max(0, now*float64(p[x])-then*b.p[j])
+		}
+		if v.Uniform(i) >= 1-math.Exp(-(between-end)*sum) {
+			return
+		}
+		target := v.Rand.Uniform(position, philox.Token) * sum
+		for j, x := range b.token { // what is remembered first, then the others in their order
+			rate := max(0, now*float64(p[x])-then*b.p[j])
+			if rate > 0 && target >= 0 {
+				token[i], logP[i] = x, math.Log(float64(p[x]))
+				target -= rate
+			}
+			p[x] = 0
+		}
+		for x, q := range p {
+			if target < 0 {
+				break
+			}
+			if rate := others * float64(q); rate > 0 {
+				token[i], logP[i] = int32(x), math.Log(float64(q))
+				target -= rate
+			}
+		}
+	})
+	if err != nil {
+		return Opening{}, err
+	}
+	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0], LogP: v.Floats(n)[:0]}
+	for i, x := range token {
+		if x >= 0 {
+			o.Positions, o.Tokens, o.LogP = append(o.Positions, v.Masked[i]), append(o.Tokens, x), append(o.LogP, logP[i])
+		}
+	}
+	return o, nil
+}
+
+// Uncached says why there is no second stage.
+func (ThetaTrapezoidal) Uncached() string {
+	return "theta-trapezoidal has an evaluation of its own between its steps"
+}
+
+// Check wants theta within (0, 1).
+func (s ThetaTrapezoidal) Check() error {
+	if s.Theta != 0 && !(s.Theta >= 0.01 && s.Theta <= 0.99) {
+		return fmt.Errorf("samplers: theta is %v, want 0.01 to 0.99", s.Theta)
+	}
+	return nil
+}
