@@ -36,6 +36,7 @@ type Backend struct {
 	product product
 	conv    conv
 	engine  engine
+	heads   heads
 }
 
 // worker is the memory of one thread.
@@ -62,6 +63,7 @@ func New(o Options) *Backend {
 	b.product.init(b)
 	b.conv.init(b)
 	b.engine.init()
+	b.heads.init(b)
 	return b
 }
 

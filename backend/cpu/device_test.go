@@ -1,0 +1,30 @@
+package cpu
+
+import (
+	"fmt"
+	"testing"
+
+	"unmask/backend"
+	"unmask/backend/backendtest"
+	"unmask/internal/simd"
+)
+
+// TestDevice runs the suite with every instruction set here, on one thread and on more than there are processors.
+func TestDevice(t *testing.T) {
+	for _, level := range simd.Available() {
+		for _, threads := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%v x%d", level, threads), func(t *testing.T) {
+				t.Parallel()
+				open := func() backend.Backend { return New(Options{Threads: threads, ISA: level.String()}) }
+				backendtest.Run(t, open)
+			})
+		}
+	}
+}
+
+// TestAllocations: no kernel of a step allocates.
+func TestAllocations(t *testing.T) {
+	for _, threads := range []int{1, 3} {
+		backendtest.Allocations(t, func() backend.Backend { return New(Options{Threads: threads}) })
+	}
+}

@@ -1,0 +1,53 @@
+package cpu
+
+import "math"
+
+// shift changes what logits are shifted by, to the largest one so far.
+func (p *partial) shift(top float32, power float64) {
+	if p.top == negInf {
+		p.top = top
+		return
+	}
+	d := float64(p.top) - float64(top)
+	f := math.Exp(d)
+	p.dot = f * (p.dot + float64(d*p.sum))
+	p.sum *= f
+	p.moment *= math.Exp(power * d)
+	p.top = top
+}
+
+// leaders updates the largest two logits; the lowest index stands among equals.
+func (p *partial) leaders(x []float32, column int) {
+	first := p.first
+	for i, v := range x {
+		if v > first {
+			p.second, first, p.arg = first, v, int32(column+i)
+		} else if v > p.second {
+			p.second = v
+		}
+	}
+	p.first = first
+}
+
+// join adds the next part of a row.
+func (p *partial) join(o partial, power float64) {
+	if o.top > p.top {
+		p.shift(o.top, power)
+	} else if o.top < p.top {
+		o.shift(p.top, power)
+	}
+	p.sum += o.sum
+	p.moment += o.moment
+	p.dot += o.dot
+	if o.first > p.first {
+		p.second = max(p.first, o.second)
+		p.first, p.arg = o.first, o.arg
+	} else {
+		p.second = max(p.second, o.first)
+	}
+}
+
+// logSum is the log of the sum of exponentials, NaN or infinite where there is no distribution.
+func (p *partial) logSum() float64 { return float64(p.top) + math.Log(p.sum) }
+
+func finite(x float64) bool { return x-x == 0 }
