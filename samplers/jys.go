@@ -1,0 +1,113 @@
+package samplers
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// JYS finds times for a schedule, offline ("jump your steps", Park et al. 2025): intervals are
+// split, all of them, then all again, each at the golden-section maximum of what the
+// split gains in the KL bound. It returns steps times, falling to 0, for Times.
+//
+// profile(t) is the mean log-probability of the true token at a masked position, where a
+// fraction t is masked. Drawing at t what opens between b and c costs (b-c)*(profile(b) -
+// profile(t)) nats a position against drawing it at b, which is the gain of the split (t, b, c) in
+// the paper's bound where, as here, the number of positions that open is given.
+func JYS(steps int, profile func(t float64) (float64, error)) ([]float64, error) {
+	if steps < 1 || steps > 1<<16 {
+		return nil, fmt.Errorf("samplers: jys with %d steps, want 1 to 65536", steps)
+	}
+	times := []float64{1, 0} // with the start
+	for len(times)-1 < steps {
+		type split struct {
+			at, gain float64
+		}
+		var splits []split
+		for i := range len(times) - 1 {
+			at, gain, err := bestSplit(times[i], times[i+1], profile)
+			if err != nil {
+				return nil, err
+			}
+			splits = append(splits, split{at, gain})
+		}
+		// In the last round only the best, if all are too many.
+		if room := steps - len(times) + 1; len(splits) > room {
+			slices.SortStableFunc(splits, func(a, b split) int {
+				if a.gain > b.gain {
+					return -1
+				}
+				if a.gain < b.gain {
+					return 1
+				}
+				return 0
+			})
+			splits = splits[:room]
+		}
+		for _, s := range splits {
+			times = append(times, s.at)
+		}
+		slices.SortFunc(times, func(a, b float64) int {
+			if a > b {
+				return -1
+			}
+			return 1
+		})
+	}
+	return times[1:], nil
+}
+
+// bestSplit is a golden-section search for the maximum between a and c, a > c.
+func bestSplit(a, c float64, profile func(t float64) (float64, error)) (at, gain float64, err error) {
+	start, err := profile(a)
+	if err != nil {
+		return 0, 0, err
+	}
+	f := func(b float64) float64 {
+		if err != nil {
+			return 0
+		}
+		var p float64
+		p, err = profile(b)
+		return (b - c) * (p - start)
+	}
+	ratio := (math.Sqrt(5) - 1) / 2
+	low, high := c, a
+	x, y := high-ratio*(high-low), low+ratio*(high-low)
+	fx, fy := f(x), f(y)
+	for range 20 { // to 1e-4 of the interval
+		if fx >= fy {
+			high, y, fy = y, x, fx
+			x = high - ratio*(high-low)
+			fx = f(x)
+		} else {
+			low, x, fx = x, y, fy
+			y = low + ratio*(high-low)
+			fy = f(y)
+		}
+	}
+	at = (low + high) / 2
+	return at, f(at), err
+}
+
+// Times makes a schedule of times, as JYS finds them: a fraction 1-t_n is open after step n. It
+// is for as many steps; between steps, and for other numbers of them, it is linear.
+func Times(times []float64) (Schedule, error) {
+	before := 1.0
+	for i, t := range times {
+		if !(t >= 0 && t < before) {
+			return nil, fmt.Errorf("samplers: time %d of the schedule is %v, want 0 to less than %v", i+1, t, before)
+		}
+		before = t
+	}
+	if before != 0 {
+		return nil, fmt.Errorf("samplers: the last of %d times is %v, want 0", len(times), before)
+	}
+	times = append([]float64{1}, times...)
+	return func(at float64, steps, length int) int {
+		x := at / float64(steps) * float64(len(times)-1)
+		i := min(int(x), len(times)-2)
+		t := times[i] + (x-float64(i))*(times[i+1]-times[i])
+		return int(math.RoundToEven(float64(length) * (1 - t)))
+	}, nil
+}
