@@ -1,0 +1,98 @@
+package pytorch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"unmask/weights"
+	"unmask/weights/internal/durable"
+)
+
+// Options of Convert.
+type Options struct {
+	// Heads and DecoderHeads are the attention heads where neither the tensors nor the
+	// settings beside them say. 0 leaves it to those.
+	Heads, DecoderHeads int
+	// Overwrite replaces a model that is in the folder.
+	Overwrite bool
+}
+
+// maxShared bounds how much larger than the checkpoint its tensors may be: views of one
+// storage are written out each.
+const maxShared = 8
+
+// Convert writes the model of the PyTorch checkpoint src to dir as model.safetensors and
+// config.json, element types kept. Tensors are streamed; memory does not grow with the model.
+// Each file appears whole or not at all, config.json last.
+//
+// MAGE and SDTT or MDLM are recognised by their tensors, which also give the sizes.
+func Convert(ctx context.Context, src, dir string, o Options) error {
+	c, err := Open(src)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.convert(ctx, dir, o); err != nil {
+		return fmt.Errorf("%s: %w", src, err)
+	}
+	return nil
+}
+
+func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
+	config, err := c.config(o)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(config, "", " ")
+	if err != nil {
+		return err
+	}
+	var total int64
+	streams := make([]weights.Stream, len(c.tensors))
+	for i, t := range c.tensors {
+		if total += int64(t.Numel()) * int64(t.storage.kind.size); total > maxShared*c.size {
+			return fmt.Errorf("the tensors have more than %d times the file's %d bytes, allowed are shared storages up to that", maxShared, c.size)
+		}
+		streams[i] = weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape, Open: func() (io.ReadCloser, error) {
+			r, err := t.Open()
+			return cancelled{ctx, r}, err
+		}}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	configName, modelName := filepath.Join(dir, "config.json"), filepath.Join(dir, "model.safetensors")
+	for _, name := range []string{configName, modelName} {
+		if _, err := os.Lstat(name); err == nil && !o.Overwrite {
+			return fmt.Errorf("%s is there already, allowed is a folder without a model", name)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := weights.WriteFileStreams(modelName, streams, map[string]string{"format": "pt"}); err != nil {
+		return err
+	}
+	return durable.WriteFile(configName, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+// cancelled is a reader that ends with its context.
+type cancelled struct {
+	ctx context.Context
+	io.ReadCloser
+}
+
+func (c cancelled) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.ReadCloser.Read(p)
+}

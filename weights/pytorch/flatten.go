@@ -1,0 +1,230 @@
+package pytorch
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// checkNesting refuses containers that are too deep or hold themselves. Objects may: an
+// OmegaConf node knows its parent.
+func checkNesting(root any) error {
+	const open, done = 1, 2
+	state := map[any]int{}
+	pending := []any{root}
+	var walk func(v any, depth int) error
+	walk = func(v any, depth int) error {
+		var parts [][]any
+		switch v := v.(type) {
+		case *list:
+			parts = [][]any{v.items}
+		case *tuple:
+			parts = [][]any{v.items}
+		case *dict:
+			parts = [][]any{v.keys, v.values}
+		case *Object:
+			if state[v] == 0 {
+				state[v] = done
+				if v.args != nil {
+					pending = append(pending, v.args)
+				}
+				if v.items != nil {
+					pending = append(pending, v.items)
+				}
+				if v.list != nil {
+					pending = append(pending, v.list)
+				}
+				pending = append(pending, v.state)
+			}
+			return nil
+		default:
+			return nil
+		}
+		switch {
+		case state[v] == open:
+			return fmt.Errorf("%s contains itself", kindOf(v))
+		case state[v] == done:
+			return nil
+		case depth > MaxDepth:
+			return fmt.Errorf("nested deeper than %d", MaxDepth)
+		}
+		state[v] = open
+		for _, part := range parts {
+			for _, item := range part {
+				if err := walk(item, depth+1); err != nil {
+					return err
+				}
+			}
+		}
+		state[v] = done
+		return nil
+	}
+	for len(pending) > 0 {
+		v := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
+		if err := walk(v, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries is the dictionary that v is, or that an object subclasses.
+func entries(v any) *dict {
+	switch v := v.(type) {
+	case *dict:
+		return v
+	case *Object:
+		return v.items
+	}
+	return nil
+}
+
+// flatten names the tensors of a checkpoint.
+func flatten(root any) ([]*Tensor, error) {
+	d := entries(root)
+	if d == nil {
+		return nil, fmt.Errorf("the checkpoint is %s, allowed is a dictionary", kindOf(root))
+	}
+	f := flattener{seen: map[string]bool{}, walked: map[*dict]int{}}
+	for _, key := range []string{"model", "state_dict"} {
+		if v, ok := d.get(key); ok {
+			if err := f.walk(v, "", 1); err != nil {
+				return nil, err
+			}
+			if len(f.tensors) > 0 {
+				return f.tensors, nil
+			}
+		}
+	}
+	if err := f.walk(d, "", 1); err != nil {
+		return nil, err
+	}
+	if len(f.tensors) == 0 {
+		return nil, errors.New("the checkpoint holds no tensors")
+	}
+	return f.tensors, nil
+}
+
+type flattener struct {
+	tensors []*Tensor
+	seen    map[string]bool
+	walked  map[*dict]int
+}
+
+// walk adds the tensors below v. A dictionary met on too many ways is a bomb: a handful of
+// shared ones describe any number of names.
+func (f *flattener) walk(v any, prefix string, depth int) error {
+	d := entries(v)
+	if d == nil {
+		return nil
+	}
+	if f.walked[d]++; f.walked[d] > 16 || depth > MaxDepth {
+		return fmt.Errorf("dictionary %q is nested too often or deeper than %d", prefix, MaxDepth)
+	}
+	for i, k := range d.keys {
+		var name string
+		switch k := k.(type) {
+		case string:
+			name = prefix + k
+		case int64:
+			name = prefix + strconv.FormatInt(k, 10)
+		default:
+			continue
+		}
+		if len(name) > 4096 {
+			return fmt.Errorf("a tensor's name has %d bytes, allowed are 4096", len(name))
+		}
+		t, ok := d.values[i].(*Tensor)
+		if !ok {
+			if err := f.walk(d.values[i], name+".", depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.seen[name] {
+			return fmt.Errorf("tensor %q is there twice", name)
+		}
+		if len(f.tensors) == MaxTensors {
+			return fmt.Errorf("more than %d tensors", MaxTensors)
+		}
+		f.seen[name] = true
+		named := *t
+		named.Name = name
+		f.tensors = append(f.tensors, &named)
+	}
+	return nil
+}
+
+// Args returns the settings that were saved beside the weights ("args" of MAGE,
+// "hyper_parameters" of Lightning) as nil, bool, int64, float64, string, []any and
+// map[string]any; what is not simple is left out. It is nil where there are none.
+func (c *Checkpoint) Args() map[string]any {
+	d := entries(c.root)
+	for _, key := range []string{"args", "hyper_parameters"} {
+		v, ok := d.get(key)
+		if !ok {
+			continue
+		}
+		budget := 10_000
+		p, _ := plain(v, 0, &budget)
+		if m, ok := p.(map[string]any); ok {
+			return m
+		}
+	}
+	return nil
+}
+
+// plain makes v of Go's types. An OmegaConf container keeps its entries in _content and a
+// node its value in _val. budget bounds shared values, which are written out each time.
+func plain(v any, depth int, budget *int) (any, bool) {
+	if *budget--; *budget < 0 || depth > 32 {
+		return nil, false
+	}
+	all := func(items []any) (any, bool) {
+		out := []any{}
+		for _, item := range items {
+			if p, ok := plain(item, depth+1, budget); ok {
+				out = append(out, p)
+			}
+		}
+		return out, true
+	}
+	switch v := v.(type) {
+	case nil, bool, int64, float64, string:
+		return v, true
+	case *list:
+		return all(v.items)
+	case *tuple:
+		return all(v.items)
+	case *dict:
+		m := map[string]any{}
+		for i, k := range v.keys {
+			name, ok := k.(string)
+			if !ok {
+				continue
+			}
+			if p, ok := plain(v.values[i], depth+1, budget); ok {
+				m[name] = p
+			}
+		}
+		return m, true
+	case *Object:
+		if v.items != nil {
+			return plain(v.items, depth+1, budget)
+		}
+		state, ok := v.state.(*dict)
+		if !ok {
+			return nil, false
+		}
+		for _, key := range []string{"_content", "_val"} {
+			if inner, ok := state.get(key); ok {
+				return plain(inner, depth+1, budget)
+			}
+		}
+		if v.Class == "argparse.Namespace" || v.Class == "types.SimpleNamespace" {
+			return plain(state, depth+1, budget)
+		}
+	}
+	return nil, false
+}

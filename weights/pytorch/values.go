@@ -1,0 +1,245 @@
+package pytorch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Object is an instance of a class that this package does not know. It is data: no code of
+// its class exists here.
+type Object struct {
+	Class string // "argparse.Namespace"
+	args  *tuple // of the constructor
+	state any    // what the class would have restored itself from
+	items *dict  // entries, for a subclass of dict
+	list  *list  // elements, for a subclass of list
+}
+
+// What the pickle builds besides nil, bool, int64, float64, string and []byte.
+type (
+	list  struct{ items []any }
+	tuple struct{ items []any }
+	dict  struct {
+		keys, values []any
+		at           map[any]int // where a string or integer key is
+	}
+	global  string // a name, "module.name"; never more than that
+	storage struct {
+		kind  storageKind
+		numel int
+		rec   *record
+	}
+)
+
+func newDict() *dict { return &dict{at: map[any]int{}} }
+
+// set replaces the value of a key, as Python does.
+func (d *dict) set(key, value any) {
+	switch key.(type) {
+	case string, int64:
+		if i, ok := d.at[key]; ok {
+			d.values[i] = value
+			return
+		}
+		d.at[key] = len(d.keys)
+	}
+	d.keys, d.values = append(d.keys, key), append(d.values, value)
+}
+
+func (d *dict) get(key string) (any, bool) {
+	i, ok := d.at[key]
+	if !ok {
+		return nil, false
+	}
+	return d.values[i], true
+}
+
+// built are the names that mean something here when the pickle would call them. What they
+// build is built by this package.
+var built = map[global]func(args *tuple) (any, error){
+	"collections.OrderedDict":                    func(*tuple) (any, error) { return newDict(), nil },
+	"torch.Size":                                 sizeOf,
+	"torch._utils._rebuild_tensor":               func(t *tuple) (any, error) { return rebuildTensor(t, 4) },
+	"torch._utils._rebuild_tensor_v2":            func(t *tuple) (any, error) { return rebuildTensor(t, 6) },
+	"torch._utils._rebuild_tensor_v3":            func(t *tuple) (any, error) { return rebuildTensor(t, 7) },
+	"torch._utils._rebuild_parameter":            parameter,
+	"torch._utils._rebuild_parameter_with_state": parameter,
+}
+
+// inert are the names that honest checkpoints would call beyond those. Their results are
+// kept as Objects that hold the arguments.
+var inert = nameSet(`
+	argparse.Namespace collections.Counter collections.defaultdict collections.deque
+	copyreg._reconstructor copy_reg._reconstructor _codecs.encode
+	__builtin__.set builtins.set __builtin__.frozenset builtins.frozenset
+	__builtin__.bytearray builtins.bytearray __builtin__.complex builtins.complex
+	__builtin__.slice builtins.slice __builtin__.range builtins.range
+	datetime.date datetime.datetime datetime.timedelta uuid.UUID functools.partial
+	numpy.dtype numpy.core.multiarray.scalar numpy.core.multiarray._reconstruct
+	numpy._core.multiarray.scalar numpy._core.multiarray._reconstruct
+	pathlib.Path pathlib.PosixPath pathlib.PurePosixPath pathlib.WindowsPath
+	torch.device torch.serialization._get_layout`)
+
+// plainTypes are the names of the built-in modules that may stand as data.
+var plainTypes = nameSet(`
+	bool bytearray bytes complex dict float frozenset int list long object range set slice str tuple type unicode`)
+
+// runsCode are the modules whose names only an attack needs. Nothing would be called if they
+// were let through; refusing them says what the file is.
+var runsCode = nameSet(`
+	_io _operator _pickle _posixsubprocess asyncio bdb builtins __builtin__ code codeop commands ctypes importlib
+	imp io marshal multiprocessing nt operator os pdb pickle pip pkgutil platform popen2 posix pty pydoc runpy
+	shutil signal site socket ssl subprocess sys tempfile threading timeit types urllib webbrowser zipimport`)
+
+func nameSet(list string) map[string]bool {
+	s := map[string]bool{}
+	for _, name := range strings.Fields(list) {
+		s[name] = true
+	}
+	return s
+}
+
+// nameGlobal checks a name that the pickle refers to.
+func nameGlobal(module, name string) (global, error) {
+	full := module + "." + name
+	top, _, _ := strings.Cut(module, ".")
+	if inert[full] || (module == "builtins" || module == "__builtin__") && plainTypes[name] {
+		return global(full), nil
+	}
+	if runsCode[top] || module == "" || name == "" {
+		return "", fmt.Errorf("name %q is not allowed: it runs code, and a checkpoint is data", full)
+	}
+	return global(full), nil
+}
+
+// call is what the pickle asks for with REDUCE. Nothing is called.
+func call(callee, args any) (any, error) {
+	g, ok := callee.(global)
+	if !ok {
+		return nil, fmt.Errorf("a call of %s, allowed are names on the list", kindOf(callee))
+	}
+	t, ok := args.(*tuple)
+	if !ok {
+		return nil, fmt.Errorf("a call of %q with %s, allowed is a tuple", g, kindOf(args))
+	}
+	if build, ok := built[g]; ok {
+		v, err := build(t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", g, err)
+		}
+		return v, nil
+	}
+	if inert[string(g)] {
+		return &Object{Class: string(g), args: t}, nil
+	}
+	return nil, fmt.Errorf("a call of %q is not allowed: it is not on the list of what checkpoints need", g)
+}
+
+// instance is what the pickle asks for with NEWOBJ: an empty object of a class.
+func instance(class, args any) (any, error) {
+	g, ok := class.(global)
+	if !ok {
+		return nil, fmt.Errorf("an instance of %s, allowed is a class", kindOf(class))
+	}
+	t, ok := args.(*tuple)
+	if !ok {
+		return nil, fmt.Errorf("an instance of %q with %s, allowed is a tuple", g, kindOf(args))
+	}
+	if _, ok := built[g]; ok {
+		return call(class, args)
+	}
+	return &Object{Class: string(g), args: t}, nil
+}
+
+// restore is BUILD: it hands an object its state. A dictionary's extra attributes (a state
+// dict's _metadata) are dropped.
+func restore(v, state any) error {
+	switch v := v.(type) {
+	case *Object:
+		v.state = state
+	case *dict:
+	default:
+		return fmt.Errorf("state for %s, allowed is an object", kindOf(v))
+	}
+	return nil
+}
+
+// setItems assigns key and value pairs.
+func setItems(v any, pairs []any) error {
+	if len(pairs)%2 != 0 {
+		return fmt.Errorf("%d keys and values, allowed are pairs", len(pairs))
+	}
+	d, ok := v.(*dict)
+	if o, isObject := v.(*Object); isObject {
+		if o.items == nil {
+			o.items = newDict()
+		}
+		d, ok = o.items, true
+	}
+	if !ok {
+		return fmt.Errorf("items set on %s, allowed is a dictionary", kindOf(v))
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		d.set(pairs[i], pairs[i+1])
+	}
+	return nil
+}
+
+// appendItems appends to a list.
+func appendItems(v any, items []any) error {
+	l, ok := v.(*list)
+	if o, isObject := v.(*Object); isObject {
+		if o.list == nil {
+			o.list = &list{}
+		}
+		l, ok = o.list, true
+	}
+	if !ok {
+		return fmt.Errorf("elements appended to %s, allowed is a list", kindOf(v))
+	}
+	l.items = append(l.items, items...)
+	return nil
+}
+
+func sizeOf(t *tuple) (any, error) {
+	if len(t.items) != 1 {
+		return nil, fmt.Errorf("%d arguments, allowed is 1", len(t.items))
+	}
+	return t.items[0], nil
+}
+
+func parameter(t *tuple) (any, error) {
+	if len(t.items) < 3 {
+		return nil, fmt.Errorf("%d arguments, allowed are 3 or 4", len(t.items))
+	}
+	x, ok := t.items[0].(*Tensor)
+	if !ok {
+		return nil, fmt.Errorf("%s, allowed is a tensor", kindOf(t.items[0]))
+	}
+	return x, nil
+}
+
+// kindOf names a value for an error.
+func kindOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "None"
+	case bool, int64, float64, string, []byte:
+		return fmt.Sprintf("a %T", v)
+	case *list:
+		return "a list"
+	case *tuple:
+		return "a tuple"
+	case *dict:
+		return "a dictionary"
+	case *Tensor:
+		return "a tensor"
+	case *storage:
+		return "a storage"
+	case global:
+		return fmt.Sprintf("the name %q", string(v))
+	case *Object:
+		return fmt.Sprintf("an object of %q", v.Class)
+	}
+	return "a mark"
+}
