@@ -1,0 +1,158 @@
+// Package bench measures what unmask does against what the processor can do: each measurement
+// runs beside a loop of the one instruction that limits it, and its share is how close it came.
+//
+// The names, which `unmask bench` and `go test -bench` share:
+//
+//	ceiling/{f32,bf16,int8,read}               the limits: arithmetic and reading memory
+//	forward/{lm12,vit20,vit20x8}/PRECISION     whole passes of the published sizes
+//	partial32/lm12/PRECISION                   a partial pass of 32 of 1024 rows
+//	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
+//	attention/{1024,257}, conv/{256,128}       kernels by themselves
+//	sampler/NAME                               a sampler's step, hidden states given
+//	generate/{text,image}                      the demo models from masks to the end
+//
+// PRECISION is f32, bf16 or int8. Weights are random: they change no time.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"unmask/backend"
+)
+
+// Options choose what is measured and how. The zero value is everything on all cores.
+type Options struct {
+	Threads int    // 0: all cores
+	Only    string // see Select; empty is everything
+	Samples int    // of which the median is taken; 0 means 5
+}
+
+// Result is one measurement.
+type Result struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"` // median of a call
+	Share   float64 `json:"share"`   // of the ceiling, measured in turn with the calls; a ceiling's own is 1
+	Rate    float64 `json:"rate"`    // achieved, in Unit
+	Unit    string  `json:"unit"`    // GFLOP/s, or GB/s where reading memory is what limits
+	Limit   string  `json:"limit"`   // the instruction that the ceiling is made of, or "read"
+}
+
+// Measurement is one name. Its work is prepared only when it is run.
+type Measurement struct {
+	Name    string
+	prepare func(s *Suite) (work, error)
+}
+
+// work is a call that is repeated, and what it has to do at least.
+type work struct {
+	run  func() error
+	cost cost
+}
+
+// cost is arithmetic, counted as multiplications and additions of weights and attention, and
+// the bytes of weights that must come from memory.
+type cost struct {
+	ops   float64
+	as    backend.Precision
+	bytes float64
+}
+
+// All lists the measurements in the order in which they run: those of one network together,
+// because one network at a time is in memory.
+func All() []Measurement {
+	return slices.Concat(ceilings(), language(), images(), kernels(), demos())
+}
+
+// Run takes the chosen measurements one after the other and hands over each result.
+func Run(ctx context.Context, o Options, each func(Result)) error {
+	chosen, err := Select(o.Only)
+	if err != nil {
+		return err
+	}
+	s := NewSuite(o.Threads)
+	for _, m := range chosen {
+		r, err := s.Measure(ctx, m, max(o.Samples, 0))
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		each(r)
+	}
+	return nil
+}
+
+const (
+	defaultSamples = 5
+	shortest       = 50 * time.Millisecond // of a sample: shorter calls are repeated
+)
+
+// Measure takes the median of samples calls, 0 for 5, each beside a moment of its ceiling.
+func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result, error) {
+	if samples == 0 {
+		samples = defaultSamples
+	}
+	w, err := m.prepare(s)
+	if err != nil {
+		return Result{}, err
+	}
+	runtime.GC() // what was prepared for others
+	repeat := 1
+	if err := w.run(); err != nil { // the first call allocates
+		return Result{}, err
+	}
+	if took, err := s.time(w.run, 1); err != nil {
+		return Result{}, err
+	} else if took < shortest.Seconds() {
+		repeat = int(shortest.Seconds()/max(took, 1e-7)) + 1
+	}
+	var seconds, ops, bytes []float64
+	for range samples {
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
+		}
+		ops = append(ops, s.opsRate(w.cost.as))
+		if w.cost.bytes > 0 {
+			bytes = append(bytes, s.readRate())
+		}
+		took, err := s.time(w.run, repeat)
+		if err != nil {
+			return Result{}, err
+		}
+		seconds = append(seconds, took/float64(repeat))
+	}
+	return s.result(m.Name, w.cost, median(seconds), median(ops), median(bytes)), nil
+}
+
+func (s *Suite) time(run func() error, repeat int) (float64, error) {
+	began := time.Now()
+	for range repeat {
+		if err := run(); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began).Seconds(), nil
+}
+
+// result compares seconds with the least that the ceilings allow.
+func (s *Suite) result(name string, c cost, seconds, ops, bytes float64) Result {
+	r := Result{Name: name, Seconds: seconds, Rate: c.ops / seconds / 1e9, Unit: "GFLOP/s", Limit: s.loop(c.as).Name}
+	least := c.ops / ops
+	if c.bytes > 0 && c.bytes/bytes > least {
+		least = c.bytes / bytes
+		r.Rate, r.Unit, r.Limit = c.bytes/seconds/1e9, "GB/s", readName
+	}
+	r.Share = least / seconds
+	return r
+}
+
+// median of values, 0 of none.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	x = slices.Sorted(slices.Values(x))
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}

@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Select returns the measurements that a pattern names: "forward" and "forward/lm12" stand for
+// all below them, "*" for one part of a name, as in "forward/*/int8", and commas separate
+// several. Empty is all.
+func Select(pattern string) ([]Measurement, error) {
+	all := All()
+	if pattern == "" {
+		return all, nil
+	}
+	chosen := make([]bool, len(all))
+	for one := range strings.SplitSeq(pattern, ",") {
+		found := false
+		for i, m := range all {
+			ok, err := matches(strings.TrimSpace(one), m.Name)
+			if err != nil {
+				return nil, fmt.Errorf("pattern %q: %w", one, err)
+			}
+			chosen[i], found = chosen[i] || ok, found || ok
+		}
+		if !found {
+			return nil, fmt.Errorf("pattern %q matches nothing, allowed are names such as forward/lm12/f32 and their beginnings: %s",
+				one, strings.Join(families(all), ", "))
+		}
+	}
+	var out []Measurement
+	for i, m := range all {
+		if chosen[i] {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// matches compares a pattern with as many parts of name as it has.
+func matches(pattern, name string) (bool, error) {
+	parts := strings.Split(name, "/")
+	n := min(strings.Count(pattern, "/")+1, len(parts))
+	return path.Match(pattern, strings.Join(parts[:n], "/"))
+}
+
+func families(all []Measurement) []string {
+	var out []string
+	for _, m := range all {
+		if f, _, _ := strings.Cut(m.Name, "/"); !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}

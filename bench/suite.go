@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"runtime"
+	"time"
+
+	"unmask/backend"
+	"unmask/backend/cpu"
+	"unmask/bench/internal/ceiling"
+	"unmask/internal/parallel"
+	"unmask/internal/simd"
+)
+
+// Suite is what measurements share: the processor, its ceilings and the network in memory.
+type Suite struct {
+	Device *cpu.Backend
+
+	level   simd.Level
+	pool    *parallel.Pool
+	buffer  []float32 // larger than any cache
+	network network
+}
+
+// NewSuite returns a suite on so many threads, 0 for all cores.
+func NewSuite(threads int) *Suite {
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	level, err := simd.Select("")
+	if err != nil {
+		panic("bench: " + err.Error())
+	}
+	return &Suite{Device: cpu.New(cpu.Options{Threads: threads}), level: level, pool: parallel.New(threads)}
+}
+
+const (
+	readName  = "read"
+	readSize  = 256 << 20 // bytes: several times a large L3
+	readChunk = 1 << 18   // float32 a turn
+	burst     = 20 * time.Millisecond
+)
+
+func (s *Suite) loop(p backend.Precision) ceiling.Loop {
+	switch p {
+	case backend.BF16:
+		return ceiling.BFloat16(s.level)
+	case backend.Int8:
+		return ceiling.Int8(s.level)
+	}
+	return ceiling.Float32(s.level)
+}
+
+// opsRate is how many operations a second the threads can do, seen in a short burst. A share is
+// of a ceiling taken the moment before, so that a slow moment of the machine slows both.
+func (s *Suite) opsRate(p backend.Precision) float64 {
+	const turns = 16
+	l, rounds := s.loop(p), 1000
+	for {
+		began := time.Now()
+		s.pool.For(turns*s.pool.Threads(), func(int, int) { l.Run(rounds) })
+		took := time.Since(began)
+		if took >= burst {
+			return l.Ops * float64(rounds*turns*s.pool.Threads()) / took.Seconds()
+		}
+		rounds = int(float64(rounds)*min(10, 1.2*float64(burst)/float64(max(took, time.Microsecond)))) + 1
+	}
+}
+
+// readRate is how many bytes a second the threads can read from memory.
+func (s *Suite) readRate() float64 {
+	if s.buffer == nil {
+		s.buffer = s.Device.New(readSize / 4).Float32s()
+		for i := range s.buffer { // pages that were never written are all the same one
+			s.buffer[i] = 1
+		}
+	}
+	began := time.Now()
+	s.pool.For(len(s.buffer)/readChunk, func(_, i int) { ceiling.Read(s.level, s.buffer[i*readChunk:][:readChunk]) })
+	return readSize / time.Since(began).Seconds()
+}
+
+// ceilings measure the limits themselves: seconds are those of a GFLOP, or of the buffer.
+func ceilings() []Measurement {
+	var out []Measurement
+	for _, p := range precisions {
+		out = append(out, Measurement{"ceiling/" + p.String(), func(s *Suite) (work, error) {
+			l := s.loop(p)
+			const rounds, turns = 20_000, 16
+			ops := l.Ops * rounds * turns * float64(s.pool.Threads())
+			return work{func() error {
+				s.pool.For(turns*s.pool.Threads(), func(int, int) { l.Run(rounds) })
+				return nil
+			}, cost{ops: ops, as: p}}, nil
+		}})
+	}
+	return append(out, Measurement{"ceiling/read", func(s *Suite) (work, error) {
+		return work{func() error { s.readRate(); return nil }, cost{bytes: readSize}}, nil
+	}})
+}
+
+var precisions = []backend.Precision{backend.F32, backend.BF16, backend.Int8}
