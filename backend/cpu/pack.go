@@ -54,7 +54,7 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pool.For(wide/packWidth, func(worker, i int) {
-		m.packColumns(i*packWidth, row, b.workers[worker].row.get(packWidth*in))
+		m.packColumns(i*packWidth, row, b.workers[worker].row.get(packWidth*columnStride(in)))
 	})
 	return m
 }
@@ -62,17 +62,20 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 // packWidth columns are packed at a time: a whole cache line of each word.
 const packWidth = 16
 
-func (m *matrix) packColumns(first int, row backend.RowFunc, space []float32) {
+func (m *matrix) packColumns(first int, row backend.RowFunc, x []float32) {
 	n := min(packWidth, m.out-first)
 	if n <= 0 {
 		return
 	}
-	var columns [packWidth][]float32
-	for i := range n {
-		columns[i] = space[i*m.in : (i+1)*m.in]
-		row(first+i, columns[i])
+	stride := columnStride(m.in)
+	for i := range packWidth {
+		column := x[i*stride:][:m.in]
+		clear(column)
+		if i < n {
+			row(first+i, column)
+		}
 	}
-	scale, sum := m.k.PackColumns(m.panel(first/m.k.Columns), first%m.k.Columns, columns[:n])
+	scale, sum := m.k.PackColumns(m.panel(first/m.k.Columns), first%m.k.Columns, x, stride, m.in)
 	if m.scale != nil {
 		copy(m.scale[first:], scale[:n])
 		for i, s := range sum[:n] {
@@ -80,6 +83,9 @@ func (m *matrix) packColumns(first int, row backend.RowFunc, space []float32) {
 		}
 	}
 }
+
+// columnStride keeps columns of a power of two apart in the caches.
+func columnStride(depth int) int { return depth + lineBytes/4 }
 
 // operand holds rows of activations packed for a matrix.
 type operand struct {

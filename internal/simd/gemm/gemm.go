@@ -46,6 +46,7 @@ type Kernel struct {
 	pack    func(dst, x *float32, stride, n int, inverse float32)
 	step    int // values of x that pack takes a time
 	largest func(x *float32, n int) float32
+	turn    func(dst, x *float32, ldd, ldx, n int)
 	store   func(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
 	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
 }

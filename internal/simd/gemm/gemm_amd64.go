@@ -235,6 +235,11 @@ func mulInt8Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, ac
 //go:noescape
 func mulInt8Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
 
+// packF32 copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.
+//
+//go:noescape
+func packF32(dst *float32, x *float32, stride int, n int, inverse float32)
+
 // packBF16 rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { dst[i/8*stride][i%8] = bfloat16(x[i]) }.
 //
 //go:noescape
@@ -259,6 +264,11 @@ func packInt8Wide(dst *float32, x *float32, stride int, n int, inverse float32)
 //
 //go:noescape
 func absMax(x *float32, n int) float32
+
+// turnWords is for d := range 8*n { for c := range 8 { dst[d*ldd+c] = x[c*ldx+d] } }.
+//
+//go:noescape
+func turnWords(dst *float32, x *float32, ldd int, ldx int, n int)
 
 // storeRows is, for i of rows and j of 16*cols columns:
 //

@@ -4700,6 +4700,26 @@ loop:
 	VZEROUPPER
 	RET
 
+// func packF32(dst *float32, x *float32, stride int, n int, inverse float32)
+// Requires: AVX
+TEXT ·packF32(SB), NOSPLIT, $0-36
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ stride+16(FP), R8
+	MOVQ n+24(FP), CX
+	SHLQ $0x02, R8
+
+loop:
+	VMOVUPS      (SI), Y0
+	VMOVUPS      X0, (DI)
+	VEXTRACTF128 $0x01, Y0, (DI)(R8*1)
+	LEAQ         (DI)(R8*2), DI
+	ADDQ         $0x20, SI
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
 // func packBF16(dst *float32, x *float32, stride int, n int, inverse float32)
 // Requires: AVX, AVX512F
 TEXT ·packBF16(SB), NOSPLIT, $0-36
@@ -4844,6 +4864,80 @@ loop:
 	VPERMILPS    $0xb1, X0, X1
 	VPMAXUD      X1, X0, X0
 	MOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func turnWords(dst *float32, x *float32, ldd int, ldx int, n int)
+// Requires: AVX
+TEXT ·turnWords(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ ldd+16(FP), R8
+	MOVQ ldx+24(FP), R9
+	MOVQ n+32(FP), CX
+	SHLQ $0x02, R8
+	SHLQ $0x02, R9
+
+loop:
+	MOVQ       SI, AX
+	VMOVUPS    (AX), Y0
+	ADDQ       R9, AX
+	VMOVUPS    (AX), Y1
+	ADDQ       R9, AX
+	VMOVUPS    (AX), Y2
+	ADDQ       R9, AX
+	VMOVUPS    (AX), Y3
+	ADDQ       R9, AX
+	VMOVUPS    (AX), Y4
+	ADDQ       R9, AX
+	VMOVUPS    (AX), Y5
+	ADDQ       R9, AX
+	VMOVUPS    (AX), Y6
+	ADDQ       R9, AX
+	VMOVUPS    (AX), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y9
+	VUNPCKLPS  Y3, Y2, Y10
+	VUNPCKHPS  Y3, Y2, Y11
+	VUNPCKLPS  Y5, Y4, Y12
+	VUNPCKHPS  Y5, Y4, Y13
+	VUNPCKLPS  Y7, Y6, Y14
+	VUNPCKHPS  Y7, Y6, Y15
+	VSHUFPS    $0x44, Y10, Y8, Y0
+	VSHUFPS    $0xee, Y10, Y8, Y1
+	VSHUFPS    $0x44, Y11, Y9, Y2
+	VSHUFPS    $0xee, Y11, Y9, Y3
+	VSHUFPS    $0x44, Y14, Y12, Y4
+	VSHUFPS    $0xee, Y14, Y12, Y5
+	VSHUFPS    $0x44, Y15, Y13, Y6
+	VSHUFPS    $0xee, Y15, Y13, Y7
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y12
+	VPERM2F128 $0x20, Y5, Y1, Y9
+	VPERM2F128 $0x31, Y5, Y1, Y13
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y14
+	VPERM2F128 $0x20, Y7, Y3, Y11
+	VPERM2F128 $0x31, Y7, Y3, Y15
+	VMOVUPS    Y8, (DI)
+	ADDQ       R8, DI
+	VMOVUPS    Y9, (DI)
+	ADDQ       R8, DI
+	VMOVUPS    Y10, (DI)
+	ADDQ       R8, DI
+	VMOVUPS    Y11, (DI)
+	ADDQ       R8, DI
+	VMOVUPS    Y12, (DI)
+	ADDQ       R8, DI
+	VMOVUPS    Y13, (DI)
+	ADDQ       R8, DI
+	VMOVUPS    Y14, (DI)
+	ADDQ       R8, DI
+	VMOVUPS    Y15, (DI)
+	ADDQ       R8, DI
+	ADDQ       $0x20, SI
+	DECQ       CX
+	JNZ        loop
 	VZEROUPPER
 	RET
 

@@ -9,11 +9,11 @@ import (
 // packed memory.
 func generic(f Format) *Kernel {
 	k := &Kernel{Format: f, Rows: 4, Columns: 16, Cache: 1 << 16, step: 16,
-		largest: largestGo, store: storeGo, scale: scaleGo}
+		largest: largestGo, turn: turnGo, store: storeGo, scale: scaleGo}
 	k.withHeights(func(rows int) multiply { return multiplyGo(f, rows, 16) }, 4, 2, 1)
 	switch f {
 	case F32:
-		k.pack, k.step = packF32, 4
+		k.pack, k.step = packF32Go, 8
 	case BF16:
 		k.pack = packBF16Go
 	case BF16Wide:
@@ -149,9 +149,8 @@ func line(dst *float32, at int) *[4]float32 {
 	return (*[4]float32)(unsafe.Add(unsafe.Pointer(dst), 4*at))
 }
 
-// packF32 copies 4n values: dst[i/4*stride][i%4] = x[i].
-func packF32(dst, x *float32, stride, n int, _ float32) {
-	for i := range n {
+func packF32Go(dst, x *float32, stride, n int, _ float32) {
+	for i := range 2 * n {
 		*line(dst, i*stride) = *line(x, 4*i)
 	}
 }
@@ -188,6 +187,14 @@ func largestGo(x *float32, n int) (m float32) {
 		m = max(m, float32(math.Abs(float64(v))))
 	}
 	return m
+}
+
+func turnGo(dst, x *float32, ldd, ldx, n int) {
+	for c := range 8 {
+		for d, v := range unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), 4*c*ldx)), 8*n) {
+			*(*float32)(unsafe.Add(unsafe.Pointer(dst), 4*(d*ldd+c))) = v
+		}
+	}
 }
 
 func storeGo(dst, tile, bias *float32, ldd, ldt, rows, cols, add int) {

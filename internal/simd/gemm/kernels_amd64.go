@@ -42,7 +42,7 @@ func kernels(level simd.Level, f Format) []*Kernel {
 // assembly returns a kernel of generated code, of one function for each height, all of which
 // fit columns.
 func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel {
-	k := &Kernel{Format: f, Columns: columns, Cache: 1 << 16, store: storeRows, scale: scaleRows, largest: absMax}
+	k := &Kernel{Format: f, Columns: columns, Cache: 1 << 16, store: storeRows, scale: scaleRows, largest: absMax, turn: turnWords}
 	heights := map[int][]int{16: {6, 4, 2, 1}, 32: {12, 8, 4, 2, 1}, 48: {8, 4, 2, 1}}[columns]
 	for i, run := range append([]multiply{tallest}, less...) {
 		k.heights = append(k.heights, height{heights[i], run})
@@ -53,7 +53,7 @@ func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel
 	}
 	switch f {
 	case F32:
-		k.pack, k.step = packF32, 4
+		k.pack, k.step = packF32, 8
 	case BF16:
 		k.pack, k.step = packBF16, 16
 	case BF16Wide:

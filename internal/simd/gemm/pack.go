@@ -66,7 +66,7 @@ func (k *Kernel) packRest(dst []float32, stride int, x []float32, inverse float3
 	copy(padded[:], x)
 	switch k.Format {
 	case F32:
-		packF32(&lines[0], &padded[0], 4, 1, 0)
+		packF32Go(&lines[0], &padded[0], 4, 1, 0)
 	case BF16:
 		packBF16Go(&lines[0], &padded[0], 4, 1, 0)
 	case BF16Wide:
@@ -104,42 +104,61 @@ func (k *Kernel) PackB(dst, src []float32, depth, columns, strideDepth, strideCo
 	clear(dst[depth*n : k.SizeB(depth)])
 }
 
-// PackColumns packs columns at..at+len(x)-1 of a panel of B, at most 16; x[i] holds the depth of one.
-// For the int8 formats the column is divided by its largest magnitude's 127th part; that scale
-// and the sum of its levels are returned.
-func (k *Kernel) PackColumns(dst []float32, at int, x [][]float32) (scale [16]float32, sum [16]int32) {
-	switch k.Format {
-	case F32:
-		for d := range x[0] {
-			line := dst[d*k.Columns+at:][:len(x)]
-			for i := range line {
-				line[i] = x[i][d]
+// PackColumns packs columns at..at+15 of a panel of B. Column c is x[c*ldx:][:depth], and is used
+// as working memory. In the int8 formats a column is divided by its largest magnitude's 127th
+// part; that scale and the sum of its levels are returned.
+func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int) (scale [16]float32, sum [16]int32) {
+	words := depth
+	if k.Format != F32 {
+		words = (depth + depths[k.Format].values - 1) / depths[k.Format].values
+		for c := range scale {
+			column := x[c*ldx:][:depth]
+			if k.Quantised() {
+				var inverse float32
+				scale[c], inverse = k.Levels(column)
+				sum[c] = quantise(column, inverse)
+			} else {
+				pair(column)
 			}
 		}
-	case BF16, BF16Wide:
-		for i, col := range x {
-			for d, v := range col {
-				k.put(dst, d, at+i, 2, uint32(BFloat16(v)))
-			}
-		}
-	default:
-		for i, col := range x {
-			var inverse float32
-			scale[i], inverse = k.Levels(col)
-			for d, v := range col {
-				q := round(v * inverse)
-				sum[i] += q
-				k.put(dst, d, at+i, 4, uint32(uint8(q)))
-			}
+	}
+	_, _ = x[15*ldx+words-1], dst[(words-1)*k.Columns+at+15]
+	whole := words / 8
+	if whole > 0 {
+		k.turn(&dst[at], &x[0], k.Columns, ldx, whole)
+		k.turn(&dst[at+8], &x[8*ldx], k.Columns, ldx, whole)
+	}
+	for d := 8 * whole; d < words; d++ {
+		for c := range scale {
+			dst[d*k.Columns+at+c] = x[c*ldx+d]
 		}
 	}
 	return scale, sum
 }
 
-// put sets one of the 2 or 4 values of a word.
-func (k *Kernel) put(dst []float32, d, column, values int, bits uint32) {
-	w := &dst[d/values*k.Columns+column]
-	*w = math.Float32frombits(math.Float32bits(*w) | bits<<(d%values*32/values))
+// pair replaces the first half of x by words of two bfloat16.
+func pair(x []float32) {
+	for i := 0; i < len(x); i += 2 {
+		w := uint32(BFloat16(x[i]))
+		if i+1 < len(x) {
+			w |= uint32(BFloat16(x[i+1])) << 16
+		}
+		x[i/2] = math.Float32frombits(w)
+	}
+}
+
+// quantise replaces the first quarter of x by words of four bytes, and returns their sum.
+func quantise(x []float32, inverse float32) (sum int32) {
+	for i := 0; i < len(x); i += 4 {
+		var w uint32
+		for t, v := range x[i:min(i+4, len(x))] {
+			q := round(v * inverse)
+			sum += q
+			w |= uint32(uint8(q)) << (8 * t)
+		}
+		x[i/4] = math.Float32frombits(w)
+	}
+	return sum
 }
 
 // BFloat16 rounds to nearest even; a NaN stays one.

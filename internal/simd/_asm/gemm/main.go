@@ -27,11 +27,13 @@ func main() {
 			}
 		}
 	}
+	packF32()
 	packBF16()
 	packBF16Wide()
 	packInt8()
 	packInt8Wide()
 	absMax()
+	turn()
 	store()
 	scale()
 	Generate()

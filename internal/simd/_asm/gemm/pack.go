@@ -28,6 +28,16 @@ func packLoop(name, doc string, bytes int, setup func(), body func(x Mem, dst, s
 	RET()
 }
 
+func packF32() {
+	packLoop("packF32", "packF32 copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.", 32,
+		func() {}, func(x Mem, dst, stride reg.Register) {
+			VMOVUPS(x, reg.Y0)
+			VMOVUPS(reg.X0, Mem{Base: dst})
+			VEXTRACTF128(Imm(1), reg.Y0, Mem{Base: dst, Index: stride, Scale: 1})
+			LEAQ(Mem{Base: dst, Index: stride, Scale: 2}, dst)
+		})
+}
+
 func packBF16() {
 	packLoop("packBF16", "packBF16 rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { dst[i/8*stride][i%8] = bfloat16(x[i]) }.", 64,
 		func() {}, func(x Mem, dst, stride reg.Register) {
@@ -131,6 +141,51 @@ func absMax() {
 	VPERMILPS(Imm(0xb1), reg.X0, reg.X1)
 	VPMAXUD(reg.X1, reg.X0, reg.X0)
 	Store(reg.X0, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+func turn() {
+	TEXT("turnWords", NOSPLIT, "func(dst, x *float32, ldd, ldx, n int)")
+	Pragma("noescape")
+	Doc("turnWords is for d := range 8*n { for c := range 8 { dst[d*ldd+c] = x[c*ldx+d] } }.")
+	dst := Load(Param("dst"), reg.RDI)
+	x := Load(Param("x"), reg.RSI)
+	ldd := Load(Param("ldd"), reg.R8)
+	ldx := Load(Param("ldx"), reg.R9)
+	n := Load(Param("n"), reg.RCX)
+	SHLQ(Imm(2), ldd)
+	SHLQ(Imm(2), ldx)
+	Label("loop")
+	MOVQ(x, reg.RAX)
+	for i := range 8 {
+		VMOVUPS(Mem{Base: reg.RAX}, ymm[i])
+		if i < 7 {
+			ADDQ(ldx, reg.RAX)
+		}
+	}
+	for i := 0; i < 8; i += 2 { // pairs of columns: 8+i has words 0, 1 and 4, 5 of both, 9+i the others
+		VUNPCKLPS(ymm[i+1], ymm[i], ymm[8+i])
+		VUNPCKHPS(ymm[i+1], ymm[i], ymm[9+i])
+	}
+	for h := range 2 { // of columns 4h..4h+3
+		for i := range 2 {
+			a, b := ymm[8+4*h+i], ymm[10+4*h+i]
+			VSHUFPS(Imm(0x44), b, a, ymm[4*h+2*i])
+			VSHUFPS(Imm(0xee), b, a, ymm[4*h+2*i+1])
+		}
+	}
+	for i := range 4 {
+		VPERM2F128(Imm(0x20), ymm[4+i], ymm[i], ymm[8+i])
+		VPERM2F128(Imm(0x31), ymm[4+i], ymm[i], ymm[12+i])
+	}
+	for i := range 8 {
+		VMOVUPS(ymm[8+i], Mem{Base: dst})
+		ADDQ(ldd, dst)
+	}
+	ADDQ(Imm(32), x)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
 }
