@@ -1,0 +1,82 @@
+package vqgan
+
+import (
+	"fmt"
+
+	"unmask/model"
+)
+
+// Config is the network's sizes, as config.json has them under "vqgan". The published network
+// has 128 channels, multipliers 1 1 2 2 4, 2 residual blocks a level, 256 latent channels
+// and 1024 codes, and makes 256x256 pixels of a 16x16 grid.
+type Config struct {
+	Ch        int   `json:"ch"`             // channels of the first level
+	ChMult    []int `json:"ch_mult"`        // a level's channels in Ch; the image halves between levels
+	ResBlocks int   `json:"num_res_blocks"` // of a level
+	ZChannels int   `json:"z_channels"`     // latent channels
+	EmbedDim  int   `json:"embed_dim"`      // the same: this network has no projection between
+	Codes     int   `json:"n_embed"`        // rows of the codebook
+	OutCh     int   `json:"out_ch"`         // 3, red, green and blue
+	Grid      int   `json:"-"`              // codes along a side
+}
+
+const (
+	groups    = 32 // of every group norm
+	maxLevels = 8
+	maxSize   = 1 << 16
+	maxPixels = 1 << 13 // along a side
+)
+
+// ReadConfig reads the sizes from a model's config.json.
+func ReadConfig(src *model.Source) (Config, error) {
+	var f struct {
+		Grid  int     `json:"grid"`
+		VQGAN *Config `json:"vqgan"`
+	}
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return Config{}, err
+	}
+	if f.VQGAN == nil {
+		return Config{}, fmt.Errorf("config.json: vqgan is missing: the model makes codes, not images")
+	}
+	c := *f.VQGAN
+	c.Grid = f.Grid
+	return c, c.check()
+}
+
+// Side is the number of pixels along a side of an image.
+func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }
+
+// channels of a level.
+func (c Config) channels(level int) int { return c.Ch * c.ChMult[level] }
+
+func (c Config) check() error {
+	for _, s := range []struct {
+		name  string
+		value int
+	}{
+		{"ch", c.Ch}, {"num_res_blocks", c.ResBlocks}, {"z_channels", c.ZChannels}, {"n_embed", c.Codes},
+	} {
+		if s.value < 1 || s.value > maxSize {
+			return fmt.Errorf("config.json: vqgan.%s is %d, allowed are 1..%d", s.name, s.value, maxSize)
+		}
+	}
+	if c.EmbedDim != c.ZChannels {
+		return fmt.Errorf("config.json: vqgan.embed_dim is %d, allowed is z_channels, %d", c.EmbedDim, c.ZChannels)
+	}
+	if c.OutCh != 3 {
+		return fmt.Errorf("config.json: vqgan.out_ch is %d, allowed is 3", c.OutCh)
+	}
+	if n := len(c.ChMult); n < 1 || n > maxLevels {
+		return fmt.Errorf("config.json: vqgan.ch_mult has %d levels, allowed are 1..%d", n, maxLevels)
+	}
+	for i, m := range c.ChMult {
+		if m < 1 || m > maxSize || m*c.Ch > maxSize || m*c.Ch%groups != 0 {
+			return fmt.Errorf("config.json: vqgan level %d has %d x %d channels, allowed are multiples of %d up to %d", i, m, c.Ch, groups, maxSize)
+		}
+	}
+	if c.Grid < 1 || c.Grid > maxPixels || c.Side() > maxPixels {
+		return fmt.Errorf("config.json: a grid of %d codes and %d levels, allowed are up to %d pixels", c.Grid, len(c.ChMult), maxPixels)
+	}
+	return nil
+}

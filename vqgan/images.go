@@ -1,0 +1,90 @@
+package vqgan
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+)
+
+// Decode writes the images [B, 3, Side, Side] of codes [B, Grid*Grid] to dst. Colours are in
+// 0..1 but for what the network overshoots.
+func (m *Model) Decode(dst []float32, codes []int32) error {
+	grid, plane := m.cfg.Grid*m.cfg.Grid, m.cfg.Side()*m.cfg.Side()
+	if len(codes)%grid != 0 || len(dst) != len(codes)/grid*3*plane {
+		return fmt.Errorf("%d codes and room for %d values, wanted are %d codes and %d values an image", len(codes), len(dst), grid, 3*plane)
+	}
+	for i := range len(codes) / grid {
+		if err := m.decode(codes[i*grid : (i+1)*grid]); err != nil {
+			return fmt.Errorf("image %d: %w", i, err)
+		}
+		for p := range plane {
+			for c := range 3 {
+				dst[(3*i+c)*plane+p] = m.pixels[3*p+c]
+			}
+		}
+	}
+	return nil
+}
+
+// Image returns the image of codes [Grid*Grid]. A byte is clip(255x, 0, 255), truncated.
+func (m *Model) Image(codes []int32) (*image.NRGBA, error) {
+	if len(codes) != m.cfg.Grid*m.cfg.Grid {
+		return nil, fmt.Errorf("%d codes, wanted are %d", len(codes), m.cfg.Grid*m.cfg.Grid)
+	}
+	if err := m.decode(codes); err != nil {
+		return nil, err
+	}
+	img := image.NewNRGBA(image.Rect(0, 0, m.cfg.Side(), m.cfg.Side()))
+	for i, x := range m.pixels {
+		img.Pix[i/3*4+i%3] = uint8(min(max(x*255, 0), 255))
+	}
+	for i := 3; i < len(img.Pix); i += 4 {
+		img.Pix[i] = 255
+	}
+	return img, nil
+}
+
+// Encode writes the codes [B, Grid*Grid] of images [B, 3, Side, Side], colours in 0..1, to dst.
+func (m *Model) Encode(dst []int32, images []float32) error {
+	grid, plane := m.cfg.Grid*m.cfg.Grid, m.cfg.Side()*m.cfg.Side()
+	if len(images)%(3*plane) != 0 || len(dst) != len(images)/(3*plane)*grid {
+		return fmt.Errorf("%d values and room for %d codes, wanted are %d values and %d codes an image", len(images), len(dst), 3*plane, grid)
+	}
+	for i, x := range images {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("image %d: a colour is %v, allowed are 0..1", i/(3*plane), x)
+		}
+	}
+	m.prepare(m.cfg.Side())
+	for i := range len(images) / (3 * plane) {
+		for p := range plane {
+			for c := range 3 {
+				m.pixels[3*p+c] = images[(3*i+c)*plane+p]
+			}
+		}
+		m.encode(dst[i*grid : (i+1)*grid])
+	}
+	return nil
+}
+
+// EncodeImage returns the codes [Grid*Grid] of an image of Side x Side pixels. Colours are
+// taken without their alpha.
+func (m *Model) EncodeImage(img image.Image) ([]int32, error) {
+	r, side := img.Bounds(), m.cfg.Side()
+	if r.Dx() != side || r.Dy() != side {
+		return nil, fmt.Errorf("an image of %dx%d pixels, allowed are %dx%d", r.Dx(), r.Dy(), side, side)
+	}
+	m.prepare(side)
+	for y := range side {
+		for x := range side {
+			c := color.NRGBAModel.Convert(img.At(r.Min.X+x, r.Min.Y+y)).(color.NRGBA)
+			for i, v := range [3]uint8{c.R, c.G, c.B} {
+				m.pixels[(y*side+x)*3+i] = float32(v) / 255
+			}
+		}
+	}
+	codes := make([]int32, m.cfg.Grid*m.cfg.Grid)
+	m.encode(codes)
+	return codes, nil
+}
