@@ -100,7 +100,9 @@ func TestScoreIsBatchInvariant(t *testing.T) {
 		s := sequences(tokens, shape)
 		batch := [][]int32{s[0][:17], {}, s[1], s[0][:1], s[0], s[1][3:20], s[0][:2]}
 		for range 55 { // more than one group of rows
-			batch = append(batch, s[1])
+			if d.Name != "plain" { // two seconds
+				batch = append(batch, s[1])
+			}
 		}
 		all, err := m.Score(context.Background(), batch)
 		require.NoError(t, err)

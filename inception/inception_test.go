@@ -57,12 +57,15 @@ func TestFeatures(t *testing.T) {
 				m, err := Load(p.Set, model.Options{Backend: d.New(), Precision: d.Precision})
 				require.NoError(t, err)
 				list := pictures(p)
+				if d.Name == "plain" {
+					list = list[:1] // slow
+				}
 				n := len(list)
 				wantFeatures, _ := p.Floats("features")
 				wantLogits, _ := p.Floats("logits_unbiased")
-				f, l := run(t, m, append(list, list[0])) // more than one group
-				parity.Close(t, wantFeatures, f[:n*m.Width()], d.Tolerance)
-				parity.Close(t, wantLogits, l[:n*Classes], d.Tolerance)
+				f, l := run(t, m, append(list, list[0])) // the pack's 8 and another group
+				parity.Close(t, wantFeatures[:n*m.Width()], f[:n*m.Width()], d.Tolerance)
+				parity.Close(t, wantLogits[:n*Classes], l[:n*Classes], d.Tolerance)
 				require.Equal(t, f[:m.Width()], f[n*m.Width():], "an image alone and among others")
 				require.Equal(t, l[:Classes], l[n*Classes:])
 			})
