@@ -11,7 +11,7 @@ import (
 
 const (
 	queryBlock = 96 // rows of an item, a multiple of every panel
-	keyBlock   = 64 // keys whose scores are held at a time
+	keyBlock   = 96 // keys whose scores are held at a time, at most
 )
 
 // attentionJob is an Attention; an item is a block of rows of one head. Queries lie along the
@@ -22,6 +22,7 @@ const (
 // The blocks of keys begin at key 0 whatever the rows are, and a lane does not know of the others: a row has the same
 // bits in any batch.
 type attentionJob struct {
+	ops          vec.Ops
 	wide, narrow vec.Panel
 	dst, q, k, v []float32
 	h            backend.Heads
@@ -41,6 +42,7 @@ type attentionScratch struct {
 func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment, h backend.Heads) {
 	backend.CheckAttention(dst, q, k, val, segs, h)
 	j := v.attentions.take(func(j *attentionJob) {
+		j.ops = v.ops
 		j.wide, j.narrow = v.ops.Panels()
 		j.scratch = make([]attentionScratch, v.pool.Threads())
 		j.item = j.block
@@ -74,8 +76,9 @@ func (j *attentionJob) block(worker, i int) {
 	}
 	clear(w.o)
 	j.load(w, s.Row+from, to-from, head)
-	for key := 0; key < j.h.Keys; key += keyBlock {
-		n := min(keyBlock, j.h.Keys-key)
+	step := keyStep(j.h.Keys)
+	for key := 0; key < j.h.Keys; key += step {
+		n := min(step, j.h.Keys-key)
 		for at := 0; at < to-from; {
 			p := j.panel(to - from - at)
 			lanes := p.Lanes()
@@ -95,6 +98,12 @@ func (j *attentionJob) block(worker, i int) {
 		}
 	}
 	j.store(w, s.Row+from, to-from, head)
+}
+
+// keyStep cuts keys into blocks of about 64, of nearly the same size.
+func keyStep(keys int) int {
+	blocks := max(1, (keys+32)/64)
+	return ((keys+blocks-1)/blocks + 7) &^ 7
 }
 
 // panel is that for the next of n rows.
@@ -118,33 +127,54 @@ func mask(scores []float32, lanes, keys, first int) {
 // load puts rows of q into the lanes of panels, scaled for scores in units of log 2.
 func (j *attentionJob) load(w *attentionScratch, row, rows, head int) {
 	dim, width := j.h.HeadDim, j.h.Heads*j.h.HeadDim
-	scale := float32(math.Log2E / math.Sqrt(float64(dim)))
+	var scale [8]float32
+	for i := range scale {
+		scale[i] = float32(math.Log2E / math.Sqrt(float64(dim)))
+	}
 	for at := 0; at < rows; {
 		lanes := j.panel(rows - at).Lanes()
 		panel := w.q[at*dim:][:lanes*dim]
 		if rows-at < lanes {
 			clear(panel)
 		}
-		for l := range min(lanes, rows-at) {
-			for d, x := range j.q[(row+at+l)*width+head*dim:][:dim] {
-				panel[d*lanes+l] = x * scale
+		n := min(lanes, rows-at)
+		for l := 0; l < n; l += 8 {
+			q, blocks := j.q[(row+at+l)*width+head*dim:], 0
+			if l+8 <= n {
+				blocks = dim / 8
+				j.ops.Transpose(panel[l:], q, &scale, lanes, width, 8*lanes, 8, blocks)
+			}
+			for i := range min(8, n-l) {
+				for d := 8 * blocks; d < dim; d++ {
+					panel[d*lanes+l+i] = q[i*width+d] * scale[i]
+				}
 			}
 		}
 		at += lanes
 	}
 }
 
-// store writes the lanes of panels to rows of dst.
+// store writes the lanes of panels, divided by the sums of their weights, to rows of dst.
 func (j *attentionJob) store(w *attentionScratch, row, rows, head int) {
 	dim, width := j.h.HeadDim, j.h.Heads*j.h.HeadDim
 	for at := 0; at < rows; {
 		lanes := j.panel(rows - at).Lanes()
 		panel := w.o[at*dim:][:lanes*dim]
-		for l := range min(lanes, rows-at) {
-			inverse := 1 / w.sum[at+l]
-			dst := j.dst[(row+at+l)*width+head*dim:][:dim]
-			for d := range dst {
-				dst[d] = panel[d*lanes+l]*inverse + 0 // -0 becomes 0, as where a masked key's weight 0 was added
+		n := min(lanes, rows-at)
+		for l := 0; l < n; l += 8 {
+			var scale [8]float32
+			for i, sum := range w.sum[at+l : at+l+8] {
+				scale[i] = 1 / sum
+			}
+			dst, blocks := j.dst[(row+at+l)*width+head*dim:], 0
+			if l+8 <= n {
+				blocks = dim / 8
+				j.ops.Transpose(dst, panel[l:], &scale, width, lanes, 8, 8*lanes, blocks)
+			}
+			for i := range min(8, n-l) {
+				for d := 8 * blocks; d < dim; d++ {
+					dst[i*width+d] = panel[d*lanes+l+i] * scale[i]
+				}
 			}
 		}
 		at += lanes

@@ -46,3 +46,13 @@ func (p Panel) Values(o, v, s, alpha []float32, keys, dim int) {
 	_, _, _, _ = o[dim*n-1], v[keys*dim-1], s[keys*n-1], alpha[n-1]
 	p.values(o, v, s, alpha, keys, dim)
 }
+
+// Transpose computes dst[j][i] = src[i][j]*scale[j] for a row of blocks of 8 by 8: dst advances by
+// dstStep and src by srcStep from one to the next. Rows are strides apart, all in floats.
+func (o Ops) Transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {
+	if blocks == 0 {
+		return
+	}
+	_, _ = dst[(blocks-1)*dstStep+7*dstStride+7], src[(blocks-1)*srcStep+7*srcStride+7]
+	o.transpose(dst, src, scale, dstStride, srcStride, dstStep, srcStep, blocks)
+}

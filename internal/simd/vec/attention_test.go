@@ -88,3 +88,21 @@ func TestMasked(t *testing.T) {
 		require.EqualValues(t, 1, alpha[0])
 	})
 }
+
+func TestTranspose(t *testing.T) {
+	eachOps(t, func(t *testing.T, o Ops) {
+		r := rand.New(rand.NewPCG(4, 4))
+		scale := [8]float32{1, 2, 3, 4, 5, 6, 7, 8}
+		const blocks, dstStride, srcStride = 3, 30, 11
+		src, dst := normal(r, 7*srcStride+8+2*(blocks-1)), make([]float32, 7*dstStride+8+8*(blocks-1))
+		o.Transpose(dst, src, &scale, dstStride, srcStride, 8, 2, blocks)
+		for b := range blocks {
+			for i := range 8 {
+				for j := range 8 {
+					require.Equal(t, src[2*b+i*srcStride+j]*scale[j], dst[8*b+j*dstStride+i])
+				}
+			}
+		}
+		require.Zero(t, dst[8*blocks], "beyond the last block")
+	})
+}

@@ -523,3 +523,15 @@ func softmaxNarrowAVX512(s *float32, top *float32, sum *float32, alpha *float32,
 //
 //go:noescape
 func valuesNarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+
+// transposeAVX2 is
+//
+//	for range blocks {
+//		for i := range 8 { for j := range 8 { dst[j][i] = src[i][j]*scale[j] } }
+//		dst, src = dst+dstStep, src+srcStep
+//	}
+//
+//	Rows are strides apart; strides and steps are in bytes.
+//
+//go:noescape
+func transposeAVX2(dst *float32, src *float32, scale *float32, dstStride int, srcStride int, dstStep int, srcStep int, blocks int)

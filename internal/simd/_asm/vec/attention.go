@@ -180,7 +180,7 @@ func (p panel) softmax() {
 			"\tfor i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }\n}\n\ns is [keys, %d]. exp2 is 0 below 2^-127.", lanes, lanes))
 	s, top, sum, alpha := pointer("s"), pointer("top"), pointer("sum"), pointer("alpha")
 	keys := pointer("keys")
-	var m, total []reg.VecVirtual
+	var m []reg.VecVirtual
 	for j := range p.columns {
 		m = append(m, p.load(p.column(top, j)))
 	}
@@ -195,37 +195,58 @@ func (p panel) softmax() {
 	DECQ(n)
 	JNZ(LabelRef("max"))
 	for j := range m {
-		a := p.exp2(p.sub(p.load(p.column(top, j)), m[j]))
+		a := p.newExp2().of(p.sub(p.load(p.column(top, j)), m[j]))
 		VMOVUPS(m[j], p.column(top, j))
 		VMOVUPS(a, p.column(alpha, j))
-		total = append(total, p.mul(a, p.load(p.column(sum, j))))
+		VMULPS(p.column(sum, j), a, a)
+		VMOVUPS(a, p.column(sum, j))
 	}
-	Label("exp")
-	for j := range m {
-		e := p.exp2(p.sub(p.load(p.column(s, j)), m[j]))
-		VMOVUPS(e, p.column(s, j))
-		VADDPS(e, total[j], total[j])
-	}
-	ADDQ(U32(p.step()), s)
-	DECQ(keys)
-	JNZ(LabelRef("exp"))
-	for j := range total {
-		VMOVUPS(total[j], p.column(sum, j))
+	e := p.newExp2()
+	for j := range m { // one column at a time leaves registers for the constants
+		label := fmt.Sprintf("exp%d", j)
+		MOVQ(s, line)
+		MOVQ(keys, n)
+		total := p.load(p.column(sum, j))
+		Label(label)
+		w := e.of(p.sub(p.load(p.column(line, j)), m[j]))
+		VMOVUPS(w, p.column(line, j))
+		VADDPS(w, total, total)
+		ADDQ(U32(p.step()), line)
+		DECQ(n)
+		JNZ(LabelRef(label))
+		VMOVUPS(total, p.column(sum, j))
 	}
 	ret()
 }
 
-// exp2 is 2^z for z <= 0: 2^n from the low bits of z + 1.5*2^23 + 127, times a polynomial on
+// exp2 has the constants of 2^z in registers.
+type exp2 struct {
+	width
+	least, magic reg.VecVirtual
+	c            []reg.VecVirtual
+}
+
+func (w width) newExp2() exp2 {
+	e := exp2{width: w, least: w.k(-127), magic: w.k(3<<22 + 127)}
+	for _, c := range exp2Coefficients {
+		e.c = append(e.c, w.k(c))
+	}
+	return e
+}
+
+// of is 2^z for z <= 0: 2^n from the low bits of z + 1.5*2^23 + 127, times a polynomial on
 // [-1/2, 1/2]. At -127 and below it is 0.
-func (w width) exp2(z reg.VecVirtual) reg.VecVirtual {
-	z = w.max(w.k(-127), z)
-	magic := w.k(3<<22 + 127)
-	t := w.add(z, magic)
-	f := w.sub(z, w.sub(t, magic))
-	p := w.horner(f, exp2Coefficients...)
-	scale := w.reg()
-	VPSLLD(U8(23), t, scale)
-	return w.mul(p, scale)
+func (e exp2) of(z reg.VecVirtual) reg.VecVirtual {
+	z = e.max(e.least, z)
+	t := e.add(z, e.magic)
+	f := e.sub(z, e.sub(t, e.magic))
+	p := e.fma(e.c[0], f, e.c[1])
+	for _, c := range e.c[2:] {
+		VFMADD213PS(c, f, p)
+	}
+	VPSLLD(U8(23), t, t)
+	VMULPS(t, p, p)
+	return p
 }
 
 // exp2Coefficients interpolate exp2 at Chebyshev points, relative error 2e-7.

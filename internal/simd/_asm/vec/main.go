@@ -18,5 +18,6 @@ func main() {
 			p.values()
 		}
 	}
+	transpose()
 	Generate()
 }
