@@ -1,0 +1,340 @@
+package durable
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const outputs = 20
+
+var settings = Settings{"model": "c0ffee", "seed": "7", "steps": "8"}
+
+func output(i int) []byte {
+	return []byte(fmt.Sprintf("output %d %s", i, strings.Repeat("x", i%5)))
+}
+
+// A run makes the outputs that are not there yet.
+var runs = map[string]func(fsys FS, name string, n int) error{
+	"folder": func(fsys FS, name string, n int) (err error) {
+		f, err := OpenFolder(fsys, name, ".png", settings)
+		if err != nil {
+			return err
+		}
+		defer func() { err = cmp.Or(err, f.Close()) }()
+		for _, i := range f.Pending(n) {
+			if err := f.Put(i, 7, output(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	"lines": func(fsys FS, name string, n int) (err error) {
+		l, err := OpenLines(fsys, name, settings)
+		if err != nil {
+			return err
+		}
+		defer func() { err = cmp.Or(err, l.Close()) }()
+		for i := l.Done(); i < n; i++ {
+			if err := l.Put(i, 7, output(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+// Cases 83, 84 and 89: every operation of a run fails, or is its last, and the next run
+// finishes it byte for byte.
+func TestCase83And84EveryOperation(t *testing.T) {
+	for kind, run := range runs {
+		whole := newMemory()
+		require.NoError(t, run(whole, "out", outputs))
+		total := whole.ops
+		require.Greater(t, total, 5*outputs)
+		want := whole.contents()
+		for fault, how := range map[string]struct {
+			err   error
+			power bool
+		}{
+			"ENOSPC": {err: syscall.ENOSPC}, "EIO": {err: syscall.EIO}, "EROFS": {err: syscall.EROFS},
+			"kill": {}, "power cut": {power: true},
+		} {
+			for k := range total {
+				m := newMemory()
+				m.failAt, m.failWith = k, how.err
+				err := run(m, "out", outputs)
+				require.True(t, m.hit, "%s %s at %d", kind, fault, k)
+				if how.err != nil && err != nil {
+					require.ErrorIs(t, err, how.err)
+					require.NotContains(t, err.Error(), "\n")
+				}
+				m.reboot(how.power)
+				require.NoError(t, run(m, "out", outputs), "%s %s at %d", kind, fault, k)
+				require.Equal(t, want, m.contents(), "%s %s at %d", kind, fault, k)
+				r, err := Verify(m, "out", ".png")
+				require.NoError(t, err)
+				require.Empty(t, r.Faults)
+				require.Equal(t, outputs, r.Outputs)
+			}
+		}
+	}
+}
+
+// Case 84 for real: a process that writes is killed, several times over.
+func TestCase84Kill(t *testing.T) {
+	if name := os.Getenv("DURABLE_RUN"); name != "" {
+		run := runs[os.Getenv("DURABLE_KIND")]
+		if err := run(OS{}, name, 2000); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for kind, run := range runs {
+		name := filepath.Join(t.TempDir(), "out")
+		for i := range 4 {
+			c := exec.Command(os.Args[0], "-test.run", "^TestCase84Kill$")
+			c.Env = append(os.Environ(), "DURABLE_RUN="+name, "DURABLE_KIND="+kind)
+			require.NoError(t, c.Start())
+			time.Sleep(time.Duration(20+17*i) * time.Millisecond)
+			require.NoError(t, c.Process.Kill())
+			c.Wait()
+		}
+		done := 0
+		if r, err := Verify(OS{}, name, ".png"); err == nil {
+			done = r.Outputs
+		}
+		n := max(done, outputs)
+		require.NoError(t, run(OS{}, name, n))
+		r, err := Verify(OS{}, name, ".png")
+		require.NoError(t, err)
+		require.Empty(t, r.Faults)
+		require.Equal(t, n, r.Outputs)
+		straight := filepath.Join(t.TempDir(), "straight")
+		require.NoError(t, run(OS{}, straight, n))
+		require.Equal(t, tree(t, straight), tree(t, name))
+	}
+}
+
+// tree reads the files of a run.
+func tree(t *testing.T, name string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	matches, err := filepath.Glob(name + "*")
+	require.NoError(t, err)
+	for _, m := range matches {
+		require.NoError(t, filepath.Walk(m, func(p string, info os.FileInfo, err error) error {
+			if err != nil || info.IsDir() {
+				return err
+			}
+			b, err := os.ReadFile(p)
+			files[strings.TrimPrefix(p, name)] = string(b)
+			return err
+		}))
+	}
+	return files
+}
+
+func TestCase85TwoWriters(t *testing.T) {
+	for kind, run := range runs {
+		name := filepath.Join(t.TempDir(), "out")
+		var second error
+		if kind == "folder" {
+			f, err := OpenFolder(OS{}, name, ".png", settings)
+			require.NoError(t, err)
+			second = run(OS{}, name, 1)
+			require.NoError(t, f.Close())
+		} else {
+			l, err := OpenLines(OS{}, name, settings)
+			require.NoError(t, err)
+			second = run(OS{}, name, 1)
+			require.NoError(t, l.Close())
+		}
+		require.ErrorContains(t, second, "another process is writing it")
+		require.NoError(t, run(OS{}, name, 3))
+	}
+
+	// Where locks do nothing, the one that comes late sees that the manifest grew.
+	m := newMemory()
+	first, err := OpenFolder(m, "out", ".png", settings)
+	require.NoError(t, err)
+	m.locks = map[string]bool{}
+	other, err := OpenFolder(m, "out", ".png", settings)
+	require.NoError(t, err)
+	require.NoError(t, other.Put(0, 7, output(0)))
+	require.ErrorContains(t, first.Put(0, 7, output(0)), "another process is writing it")
+	require.ErrorContains(t, first.Put(0, 7, output(0)), "another process is writing it")
+	require.NoError(t, other.Put(1, 7, output(1)))
+	r, err := Verify(m, "out", ".png")
+	require.NoError(t, err)
+	require.Empty(t, r.Faults)
+	require.Equal(t, 2, r.Outputs)
+}
+
+func TestCase86OtherSettings(t *testing.T) {
+	for _, run := range runs {
+		m := newMemory()
+		require.NoError(t, run(m, "out", 3))
+		before := m.contents()
+		now := Settings{"model": "decaf", "seed": "7", "sampler": "halton"}
+		_, folder := OpenFolder(m, "out", ".png", now)
+		_, lines := OpenLines(m, "out", now)
+		err := folder
+		if !m.dirs["out"] {
+			err = lines
+		}
+		var e *SettingsError
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, []string{`model is "c0ffee" there, "decaf" now`, `sampler is absent there, "halton" now`, `steps is "8" there, absent now`}, e.Differences)
+		require.Equal(t, before, m.contents())
+		require.NoError(t, run(m, "out", 4)) // and the lock is free again
+	}
+}
+
+func TestCase88DamagedOutputs(t *testing.T) {
+	m := newMemory()
+	run := runs["folder"]
+	require.NoError(t, run(m, "out", 6))
+	want := m.contents()
+	m.names["out/000001.png"].data = nil
+	m.names["out/000003.png"].data[2] ^= 4
+	delete(m.names, "out/000004.png")
+	m.names["out/000009.png"] = &node{data: []byte("x")}
+	before := m.contents()
+	r, err := Verify(m, "out", ".png")
+	require.NoError(t, err)
+	require.Equal(t, []Fault{{"000001.png", "is empty"}, {"000003.png", "is not what the manifest lists"},
+		{"000004.png", "is missing"}, {"000009.png", "is not in the manifest"}}, r.Faults)
+	require.Equal(t, settings, r.Settings)
+	require.Equal(t, before, m.contents()) // nothing was repaired
+
+	f, err := OpenFolder(m, "out", ".png", settings)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 4, 6}, f.Pending(7))
+	require.Equal(t, []Fault{{"000001.png", "is empty"}, {"000004.png", "is missing"}}, f.Faults())
+	require.NoError(t, f.Put(1, 7, output(1)))
+	require.ErrorContains(t, f.Put(4, 7, output(1)), "made again it differs")
+	require.NoError(t, f.Close())
+	require.NoError(t, run(m, "out", 6))
+	delete(m.names, "out/000009.png")
+	m.names["out/000003.png"].data[2] ^= 4
+	require.Equal(t, want, m.contents())
+
+	m = newMemory()
+	require.NoError(t, runs["lines"](m, "out", 3))
+	good := string(m.names["out"].data)
+	for what, spoilt := range map[string]string{
+		"line 2: is not what":    strings.Replace(good, "output 1", "output x", 1),
+		"line 3: is missing":     good[:len(good)-1],
+		"line 1: is missing, as": "",
+		"bytes after its last":   good + "torn",
+		"bytes after its last l": good + "whole\n",
+	} {
+		m.names["out"].data = []byte(spoilt)
+		r, err := Verify(m, "out", "")
+		require.NoError(t, err)
+		require.Len(t, r.Faults, 1)
+		require.Contains(t, r.Faults[0].String(), what)
+		_, err = OpenLines(m, "out", settings)
+		if strings.HasPrefix(spoilt, good) {
+			require.NoError(t, err) // what no line lists is made again
+			require.Equal(t, good, string(m.names["out"].data))
+			m.locks = map[string]bool{}
+			continue
+		}
+		require.ErrorContains(t, err, what)
+	}
+}
+
+func TestCase89TornManifest(t *testing.T) {
+	for kind, run := range runs {
+		m := newMemory()
+		require.NoError(t, run(m, "out", 3))
+		name := map[string]string{"folder": "out/manifest.jsonl", "lines": "out.manifest"}[kind]
+		good := m.names[name].data
+		m.names[name].data = append(bytes.Clone(good), `{"index":3,"se`...)
+		r, err := Verify(m, "out", ".png")
+		require.NoError(t, err)
+		require.Equal(t, []Fault{{filepath.Base(name), "its last line is torn, 14 bytes"}}, r.Faults)
+		require.NoError(t, run(m, "out", 3))
+		require.Equal(t, string(good), string(m.names[name].data))
+
+		line := string(good[bytes.IndexByte(good, '\n')+1:])
+		line = line[:strings.IndexByte(line, '\n')+1]
+		for bad, want := range map[string]string{
+			"":                  "it has no header",
+			"{}\n":              "line 1 is not a manifest's header",
+			"x\n":               "line 1",
+			string(good) + line: "line 5 is not the entry of output 3",
+			string(good) + "\n": "line 5",
+			strings.Replace(string(good), `"index":1`, `"index": 1`, 1): "line 3",
+			strings.Replace(string(good), `"index":1`, `"index":2`, 1):  "line 3",
+		} {
+			m.names[name].data = []byte(bad)
+			require.ErrorContains(t, run(m, "out", 3), want)
+			_, err := Verify(m, "out", ".png")
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
+func TestCase93NotARun(t *testing.T) {
+	dir := t.TempDir()
+	file, link, full := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "full")
+	require.NoError(t, os.WriteFile(file, []byte("mine"), 0o600))
+	require.NoError(t, os.Symlink(dir, link))
+	require.NoError(t, os.Mkdir(full, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(full, "000000.png"), []byte("mine"), 0o600))
+	folder, lines := runs["folder"], runs["lines"]
+	require.ErrorContains(t, folder(OS{}, file, 1), "is a file, allowed is a folder")
+	require.ErrorContains(t, folder(OS{}, link, 1), "is a link, allowed is a folder")
+	require.ErrorContains(t, folder(OS{}, full, 1), "but no manifest.jsonl")
+	require.ErrorContains(t, lines(OS{}, file, 1), "allowed is a new file or that of a run")
+	require.ErrorContains(t, lines(OS{}, link, 1), "is a link, allowed is a regular file")
+	require.ErrorContains(t, lines(OS{}, full, 1), "is a folder, allowed is a regular file")
+	require.ErrorIs(t, folder(OS{}, filepath.Join(dir, "no", "where"), 1), os.ErrNotExist)
+	_, err := Verify(OS{}, link, ".png")
+	require.ErrorContains(t, err, "is a link")
+	_, err = Verify(OS{}, full, ".png")
+	require.ErrorContains(t, err, "no run was begun here")
+	for name, want := range map[string]int{dir: 3, full: 1} {
+		left, err := os.ReadDir(name)
+		require.NoError(t, err)
+		require.Len(t, left, want) // no locks, nothing of ours
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	m := newMemory()
+	f, err := OpenFolder(m, "out", ".png", settings)
+	require.NoError(t, err)
+	require.ErrorContains(t, f.Put(1, 7, output(1)), "output 1 after -1")
+	require.ErrorContains(t, f.Put(0, 7, output(0)), "output 1 after -1") // it stays failed
+	l, err := OpenLines(m, "lines", settings)
+	require.NoError(t, err)
+	require.ErrorContains(t, l.Put(0, 7, []byte("a\nb")), "has several lines")
+	require.True(t, errors.Is(l.failed, l.Put(0, 7, []byte("a"))))
+}
+
+func FuzzManifest(f *testing.F) {
+	m := newMemory()
+	require.NoError(f, runs["folder"](m, "out", 2))
+	f.Add(m.names["out/manifest.jsonl"].data)
+	f.Add([]byte("{\"unmask\":1,\"settings\":null}\n{"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parseManifest(data)
+		if err == nil {
+			require.Equal(t, int64(len(data)), c.size+int64(c.torn))
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package durable
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Names in a run's folder.
+const (
+	manifestName = "manifest.jsonl"
+	lockName     = ".lock"
+)
+
+// Folder is a run's folder of numbered files, 000000.png and so on, open for one writer.
+type Folder struct {
+	fsys   FS
+	dir    string
+	ext    string
+	m      *manifest
+	faults []Fault
+	faulty []int
+	unlock func() error
+	failed error
+}
+
+// Fault is an output that is not what the manifest says.
+type Fault struct {
+	Name    string // of the file, or of the manifest or line
+	Problem string
+}
+
+func (f Fault) String() string { return f.Name + ": " + f.Problem }
+
+// OpenFolder opens or creates the run in dir, whose files end in ext (".png"), or continues it.
+// The errors are a [*SettingsError] for a run of other settings, and those of a folder that
+// is not a run's or that another process is writing.
+//
+// What is there is looked at, not read: a listed file that is missing or empty is in Faults
+// and Pending. Verify reads everything.
+func OpenFolder(fsys FS, dir, ext string, s Settings) (_ *Folder, err error) {
+	info, err := fsys.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := fsys.Mkdir(dir); err != nil {
+			return nil, err
+		}
+		if err := fsys.SyncDir(filepath.Dir(dir)); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is %s, allowed is a folder", dir, kind(info))
+	}
+	f := &Folder{fsys: fsys, dir: dir, ext: ext}
+	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	defer func() {
+		if err != nil {
+			f.unlock()
+		}
+	}()
+	names, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool {
+		return n == lockName || strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
+	})
+	if len(names) > 0 && !slices.Contains(names, manifestName) {
+		return nil, fmt.Errorf("%s has files (%s) but no %s, allowed is an empty folder or one of a run", dir, names[0], manifestName)
+	}
+	if f.m, err = openManifest(fsys, dir, manifestName, s); err != nil {
+		return nil, err
+	}
+	if err = f.clean(); err != nil {
+		f.m.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// clean removes what a crash left of the output after the last listed one, and looks at
+// the listed ones.
+func (f *Folder) clean() error {
+	next := len(f.m.entries)
+	for i := range next + 1 {
+		info, exists, err := regular(f.fsys, f.path(i))
+		switch {
+		case i == next && err == nil && exists:
+			if err := f.fsys.Remove(f.path(i)); err != nil {
+				return err
+			}
+		case i == next && err != nil:
+			return err
+		case i == next:
+		case err != nil:
+			return err
+		case !exists:
+			f.fault(i, "is missing")
+		case info.Size() == 0:
+			f.fault(i, "is empty")
+		}
+	}
+	names, err := f.fsys.ReadDir(f.dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		inner, ok := strings.CutSuffix(strings.TrimPrefix(n, "."), ".tmp")
+		if _, ours := f.index(inner); !ok || !ours || n != temporary(inner) {
+			continue
+		}
+		if err := f.fsys.Remove(filepath.Join(f.dir, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Folder) fault(i int, problem string) {
+	f.faults = append(f.faults, Fault{f.Name(i), problem})
+	f.faulty = append(f.faulty, i)
+}
+
+// Name is the file name of output i.
+func (f *Folder) Name(i int) string { return fmt.Sprintf("%06d%s", i, f.ext) }
+
+func (f *Folder) path(i int) string { return filepath.Join(f.dir, f.Name(i)) }
+
+// index is the number of an output's file name.
+func (f *Folder) index(name string) (int, bool) { return outputIndex(name, f.ext) }
+
+func outputIndex(name, ext string) (int, bool) {
+	number, ok := strings.CutSuffix(name, ext)
+	i, err := strconv.Atoi(number)
+	return i, ok && err == nil && name == fmt.Sprintf("%06d%s", i, ext)
+}
+
+// Done is the number of outputs that the manifest lists.
+func (f *Folder) Done() int { return len(f.m.entries) }
+
+// Faults are listed files that were missing or empty when the folder was opened.
+func (f *Folder) Faults() []Fault { return f.faults }
+
+// Pending returns the indexes that a run of n outputs still has to make, in the order in which
+// Put wants them.
+func (f *Folder) Pending(n int) []int {
+	var list []int
+	for _, i := range f.faulty {
+		if i < n {
+			list = append(list, i)
+		}
+	}
+	for i := len(f.m.entries); i < n; i++ {
+		list = append(list, i)
+	}
+	return list
+}
+
+// Put makes output i durable, then lists it. i is the next index or a faulty one, which must
+// come out as the manifest says. After an error every Put fails; the folder can be opened again.
+func (f *Folder) Put(i int, seed uint64, data []byte) error {
+	if f.failed == nil {
+		f.failed = f.put(i, seed, data)
+	}
+	return f.failed
+}
+
+func (f *Folder) put(i int, seed uint64, data []byte) error {
+	if len(data) == 0 {
+		return fmt.Errorf("%s: an empty output", f.path(i))
+	}
+	e := f.m.next(seed, data)
+	at := slices.Index(f.faulty, i)
+	switch {
+	case at >= 0:
+		if e.Index = i; e != f.m.entries[i] {
+			return fmt.Errorf("%s: made again it differs from what %s lists", f.path(i), manifestName)
+		}
+	case i != e.Index:
+		return fmt.Errorf("%s: output %d after %d, allowed is the next one", f.dir, i, e.Index-1)
+	}
+	if err := f.m.alone(); err != nil {
+		return err
+	}
+	if err := writeFile(f.fsys, f.dir, f.Name(i), data); err != nil {
+		return err
+	}
+	if at >= 0 {
+		f.faulty = slices.Delete(f.faulty, at, at+1)
+		return nil
+	}
+	return f.m.append(e)
+}
+
+// Close lets another process write.
+func (f *Folder) Close() error { return cmp.Or(f.m.close(), f.unlock()) }

@@ -1,0 +1,187 @@
+// Package durable keeps the output of long runs: a folder of files or one file of lines, beside
+// a manifest that says what is done. A run may die at any point, by a signal, a full disk or a
+// power cut; started again with the same settings it continues, and what it leaves is byte for
+// byte what an uninterrupted run leaves.
+//
+// The order of one output is: write a temporary file, fsync, rename, fsync the directory, then
+// append the manifest line {index, seed, sha256} and fsync it. A line therefore never speaks of
+// an output that a crash can take back, and of an output without a line nothing is known: it is
+// made again.
+package durable
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/gofrs/flock"
+)
+
+// FS is what a run does to a filesystem. Tests put faults behind it.
+type FS interface {
+	Mkdir(name string) error
+	OpenFile(name string, flag int) (File, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	ReadDir(name string) ([]string, error) // names, sorted
+	Lstat(name string) (fs.FileInfo, error)
+	SyncDir(name string) error // makes the names in a directory durable
+	// Lock takes the lock file name, or fails at once when another has it.
+	Lock(name string) (unlock func() error, err error)
+}
+
+// File is an open file.
+type File interface {
+	io.Reader
+	io.WriterAt
+	io.Closer
+	Size() (int64, error)
+	Truncate(size int64) error
+	Sync() error
+}
+
+// OS is the system's filesystem.
+type OS struct{}
+
+type osFile struct{ *os.File }
+
+// Size is that of the file now.
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Mkdir makes a directory.
+func (OS) Mkdir(name string) error { return os.Mkdir(name, 0o777) }
+
+// OpenFile opens a file with the flags of package os.
+func (OS) OpenFile(name string, flag int) (File, error) {
+	f, err := os.OpenFile(name, flag, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Rename replaces to.
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+
+// Remove removes a file.
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// Lstat describes a file, and a link itself.
+func (OS) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+
+// ReadDir lists a directory's names, sorted.
+func (OS) ReadDir(name string) ([]string, error) {
+	list, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(list))
+	for i, e := range list {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+// SyncDir syncs a directory. Windows keeps no such promise and needs no call.
+func (OS) SyncDir(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(d.Sync(), d.Close())
+}
+
+// Lock takes an flock. The file goes away with the lock; a process that is killed leaves it,
+// unlocked.
+func (OS) Lock(name string) (func() error, error) {
+	l := flock.New(name)
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, errLocked
+	}
+	return func() error {
+		if runtime.GOOS == "windows" { // an open file cannot be removed there
+			return cmp.Or(l.Close(), ignoreMissing(os.Remove(name)))
+		}
+		return cmp.Or(os.Remove(name), l.Close())
+	}, nil
+}
+
+var errLocked = errors.New("another process is writing it")
+
+// writeFile puts data under name in the durable order. A failure leaves no temporary file, if
+// the filesystem still lets it go.
+func writeFile(fsys FS, dir, name string, data []byte) (err error) {
+	tmp := filepath.Join(dir, temporary(name))
+	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = fsys.Rename(tmp, filepath.Join(dir, name))
+	}
+	if err != nil {
+		_ = fsys.Remove(tmp) // the first error is what matters
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+func temporary(name string) string { return "." + name + ".tmp" }
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// regular refuses what is no regular file; exists is false when nothing is there.
+func regular(fsys FS, name string) (info fs.FileInfo, exists bool, err error) {
+	info, err = fsys.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case !info.Mode().IsRegular():
+		return nil, true, fmt.Errorf("%s is %s, allowed is a regular file", name, kind(info))
+	}
+	return info, true, nil
+}
+
+func kind(info fs.FileInfo) string {
+	switch {
+	case info.IsDir():
+		return "a folder"
+	case info.Mode()&fs.ModeSymlink != 0:
+		return "a link"
+	case info.Mode().IsRegular():
+		return "a file"
+	}
+	return "a special file"
+}

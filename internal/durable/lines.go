@@ -1,0 +1,156 @@
+package durable
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Lines is a run's file of one line an output (JSONL), open for one writer. Its manifest
+// stands beside it, under the same name and ".manifest".
+type Lines struct {
+	fsys   FS
+	name   string
+	file   File
+	size   int64
+	m      *manifest
+	unlock func() error
+	failed error
+}
+
+const manifestSuffix = ".manifest"
+
+// OpenLines opens or creates the run in the file name, or continues it: what follows the last
+// listed line is cut off. Listed lines are read and must be what the manifest says. Other
+// errors are those of [OpenFolder].
+func OpenLines(fsys FS, name string, s Settings) (_ *Lines, err error) {
+	dir, base := filepath.Dir(name), filepath.Base(name)
+	info, exists, err := regular(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lines{fsys: fsys, name: name}
+	if l.unlock, err = fsys.Lock(filepath.Join(dir, "."+base+".lock")); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer func() {
+		if err != nil {
+			l.unlock()
+		}
+	}()
+	_, begun, err := regular(fsys, name+manifestSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if exists && info.Size() > 0 && !begun {
+		return nil, fmt.Errorf("%s is there but %s%s is not, allowed is a new file or that of a run", name, base, manifestSuffix)
+	}
+	if l.m, err = openManifest(fsys, dir, base+manifestSuffix, s); err != nil {
+		return nil, err
+	}
+	if err = l.open(exists); err != nil {
+		l.m.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Lines) open(exists bool) (err error) {
+	flag := os.O_RDWR
+	if len(l.m.entries) == 0 {
+		flag |= os.O_CREATE
+	}
+	if l.file, err = l.fsys.OpenFile(l.name, flag); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			l.file.Close()
+		}
+	}()
+	if !exists {
+		if err := l.fsys.SyncDir(filepath.Dir(l.name)); err != nil {
+			return err
+		}
+	}
+	size, faults, err := checkLines(l.file, l.m.entries)
+	if err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%s: %s", l.name, faults[0])
+	}
+	now, err := l.file.Size()
+	if err != nil {
+		return err
+	}
+	if l.size = size; now != size {
+		if err := l.file.Truncate(size); err != nil {
+			return err
+		}
+		return l.file.Sync()
+	}
+	return nil
+}
+
+// checkLines compares lines with what is listed. size is where the listed lines end.
+func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	for i, e := range entries {
+		line, err := b.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return size, append(faults, Fault{fmt.Sprintf("line %d", i+1), fmt.Sprintf("is missing, as are %d after it", len(entries)-i-1)}), nil
+		}
+		if err != nil {
+			return size, faults, err
+		}
+		if digest(line) != e.SHA256 {
+			faults = append(faults, Fault{fmt.Sprintf("line %d", i+1), "is not what the manifest lists"})
+		}
+		size += int64(len(line))
+	}
+	return size, faults, nil
+}
+
+// Done is the number of lines that the manifest lists, the index of the next.
+func (l *Lines) Done() int { return len(l.m.entries) }
+
+// Put makes line i, without its newline, durable and lists it. i is the next index. After an error
+// every Put fails; the file can be opened again.
+func (l *Lines) Put(i int, seed uint64, line []byte) error {
+	if l.failed == nil {
+		l.failed = l.put(i, seed, line)
+	}
+	return l.failed
+}
+
+func (l *Lines) put(i int, seed uint64, line []byte) error {
+	if bytes.IndexByte(line, '\n') >= 0 {
+		return fmt.Errorf("%s: output %d has several lines, allowed is one", l.name, i)
+	}
+	line = append(bytes.Clone(line), '\n')
+	e := l.m.next(seed, line)
+	if i != e.Index {
+		return fmt.Errorf("%s: output %d after %d, allowed is the next one", l.name, i, e.Index-1)
+	}
+	if err := l.m.alone(); err != nil {
+		return err
+	}
+	if _, err := l.file.WriteAt(line, l.size); err != nil {
+		_ = l.file.Truncate(l.size) // opening repairs what stays
+		return err
+	}
+	if err := l.file.Sync(); err != nil {
+		return err
+	}
+	l.size += int64(len(line))
+	return l.m.append(e)
+}
+
+// Close lets another process write.
+func (l *Lines) Close() error { return cmp.Or(l.file.Close(), l.m.close(), l.unlock()) }

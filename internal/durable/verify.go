@@ -1,0 +1,137 @@
+package durable
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Report is what Verify found.
+type Report struct {
+	Settings Settings
+	Outputs  int // that the manifest lists
+	Faults   []Fault
+}
+
+// Verify reads every output of the run at name, a folder or a file of lines, and compares it
+// with the manifest. It changes nothing. ext is the ending of a folder's files.
+func Verify(fsys FS, name, ext string) (*Report, error) {
+	info, err := fsys.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.IsDir():
+		return verifyFolder(fsys, name, ext)
+	case info.Mode().IsRegular():
+		return verifyLines(fsys, name)
+	}
+	return nil, fmt.Errorf("%s is %s, allowed is a run's folder or file", name, kind(info))
+}
+
+// readManifest reports a torn last line as a fault.
+func readManifest(fsys FS, name string) (*Report, *contents, error) {
+	if _, exists, err := regular(fsys, name); err != nil {
+		return nil, nil, err
+	} else if !exists {
+		return nil, nil, fmt.Errorf("%s is missing: no run was begun here", name)
+	}
+	f, err := fsys.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := io.ReadAll(f)
+	if err := cmp.Or(err, f.Close()); err != nil {
+		return nil, nil, err
+	}
+	c, err := parseManifest(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	r := &Report{Settings: c.settings, Outputs: len(c.entries)}
+	if c.torn > 0 {
+		r.Faults = append(r.Faults, Fault{filepath.Base(name), fmt.Sprintf("its last line is torn, %d bytes", c.torn)})
+	}
+	return r, c, nil
+}
+
+func verifyFolder(fsys FS, dir, ext string) (*Report, error) {
+	r, c, err := readManifest(fsys, filepath.Join(dir, manifestName))
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range c.entries {
+		name := fmt.Sprintf("%06d%s", i, ext)
+		problem, err := compare(fsys, filepath.Join(dir, name), e)
+		if err != nil {
+			return nil, err
+		}
+		if problem != "" {
+			r.Faults = append(r.Faults, Fault{name, problem})
+		}
+	}
+	names, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		if i, ok := outputIndex(n, ext); ok && i >= len(c.entries) {
+			r.Faults = append(r.Faults, Fault{n, "is not in the manifest"})
+		}
+	}
+	return r, nil
+}
+
+// compare says what is wrong with the output at name.
+func compare(fsys FS, name string, e Entry) (problem string, err error) {
+	info, err := fsys.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is missing", nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "is " + kind(info), nil
+	case info.Size() == 0:
+		return "is empty", nil
+	}
+	f, err := fsys.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	if err := cmp.Or(err, f.Close()); err != nil {
+		return "", err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != e.SHA256 {
+		return "is not what the manifest lists", nil
+	}
+	return "", nil
+}
+
+func verifyLines(fsys FS, name string) (*Report, error) {
+	r, c, err := readManifest(fsys, name+manifestSuffix)
+	if err != nil {
+		return nil, err
+	}
+	f, err := fsys.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	size, faults, err := checkLines(f, c.entries)
+	now, sizeErr := f.Size()
+	if err := cmp.Or(err, sizeErr, f.Close()); err != nil {
+		return nil, err
+	}
+	if r.Faults = append(r.Faults, faults...); now > size && len(faults) == 0 {
+		r.Faults = append(r.Faults, Fault{filepath.Base(name), fmt.Sprintf("%d bytes after its last line are not in the manifest", now-size)})
+	}
+	return r, nil
+}
