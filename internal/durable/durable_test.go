@@ -24,6 +24,9 @@ func output(i int) []byte {
 	return []byte(fmt.Sprintf("output %d %s", i, strings.Repeat("x", i%5)))
 }
 
+// kept counts the outputs that the last run was told are durable.
+var kept int
+
 // A run makes the outputs that are not there yet.
 var runs = map[string]func(fsys FS, name string, n int) error{
 	"folder": func(fsys FS, name string, n int) (err error) {
@@ -32,10 +35,12 @@ var runs = map[string]func(fsys FS, name string, n int) error{
 			return err
 		}
 		defer func() { err = cmp.Or(err, f.Close()) }()
+		kept = 0
 		for _, i := range f.Pending(n) {
 			if err := f.Put(i, 7, output(i)); err != nil {
 				return err
 			}
+			kept++
 		}
 		return nil
 	},
@@ -45,10 +50,12 @@ var runs = map[string]func(fsys FS, name string, n int) error{
 			return err
 		}
 		defer func() { err = cmp.Or(err, l.Close()) }()
+		kept = 0
 		for i := l.Done(); i < n; i++ {
 			if err := l.Put(i, 7, output(i)); err != nil {
 				return err
 			}
+			kept++
 		}
 		return nil
 	},
@@ -72,7 +79,7 @@ func TestCase83And84EveryOperation(t *testing.T) {
 		} {
 			for k := range total {
 				m := newMemory()
-				m.failAt, m.failWith = k, how.err
+				m.failAt, m.failWith, kept = k, how.err, 0
 				err := run(m, "out", outputs)
 				require.True(t, m.hit, "%s %s at %d", kind, fault, k)
 				if how.err != nil && err != nil {
@@ -80,6 +87,11 @@ func TestCase83And84EveryOperation(t *testing.T) {
 					require.NotContains(t, err.Error(), "\n")
 				}
 				m.reboot(how.power)
+				if kept > 0 {
+					r, err := Verify(m, "out", ".png")
+					require.NoError(t, err, "%s %s at %d", kind, fault, k)
+					require.GreaterOrEqual(t, r.Outputs, kept, "%s %s at %d", kind, fault, k)
+				}
 				require.NoError(t, run(m, "out", outputs), "%s %s at %d", kind, fault, k)
 				require.Equal(t, want, m.contents(), "%s %s at %d", kind, fault, k)
 				r, err := Verify(m, "out", ".png")
