@@ -71,22 +71,22 @@ type run struct {
 
 // slot is a sequence's place in the batch.
 type slot struct {
-	seq      *Sequence
-	left     int // free positions that are masked
-	past     []float64
-	masked   []int
-	open     []int // where a sampler may close positions
-	state    any   // the sampler's
-	row      int   // where it stands in the pass
-	at       int   // where its masked rows begin in the head's work
-	n, steps int   // of its block
-	from, to int   // the block, in run.free
-	size     int   // positions of the block
-	opening  samplers.Opening
-	ends     []int // of the stages in opening.Positions
-	drawn    int   // stages whose tokens are there
-	pending  []Opened
-	work     Evaluated
+	seq        *Sequence
+	left       int // free positions that are masked
+	past       []float64
+	masked     []int
+	open       []int // where a sampler may close positions
+	state      any   // the sampler's
+	row        int   // where it stands in the pass
+	at, openAt int   // where its masked, and open, rows begin in the head's work
+	n, steps   int   // of its block
+	from, to   int   // the block, in run.free
+	size       int   // positions of the block
+	opening    samplers.Opening
+	ends       []int // of the stages in opening.Positions
+	drawn      int   // stages whose tokens are there
+	pending    []Opened
+	work       Evaluated
 
 	refreshed, refreshedFrom int // step and block of its last full pass, for reuse
 }
@@ -328,7 +328,7 @@ func (r *run) choose(need samplers.Need) error {
 	v := &r.view
 	for _, s := range r.busy {
 		r.look(s)
-		r.head.show(v, need, s.at, len(s.masked))
+		r.head.show(v, need, s)
 		o, err := r.o.Sampler.Choose(v)
 		if err == nil {
 			s.opening = o

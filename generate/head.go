@@ -11,15 +11,16 @@ import (
 
 // headWork is the memory of the calls to the output head.
 type headWork struct {
-	rows          []int32
-	stats         model.Stats
-	draw          model.Draw
-	owner         []drawn // of each row of a draw
-	all           model.Stats
-	uniform, logP []float64
-	token         []int32
-	seen          []int // positions, by stamp
-	stamp         int
+	rows                       []int32
+	stats                      model.Stats
+	draw                       model.Draw
+	owner                      []drawn // of each row of a draw
+	all                        model.Stats
+	uniform, logP              []float64
+	token                      []int32
+	openSum, openLogP, present []float64
+	seen                       []int // positions, by stamp
+	stamp                      int
 }
 
 // drawn is where a drawn token belongs.
@@ -40,7 +41,7 @@ func (r *run) stats(need samplers.Need) error {
 	}
 	n := len(h.rows)
 	h.stats = model.Stats{Beta: need.Beta}
-	reduce := need.Beta != 0 || need.Entropy || need.Top
+	reduce := need.Beta != 0 || need.Entropy || need.Top || need.LogSum
 	if need.Beta != 0 {
 		h.stats.LogMoment = grow(&h.all.LogMoment, n)
 	}
@@ -49,6 +50,9 @@ func (r *run) stats(need samplers.Need) error {
 	}
 	if need.Top {
 		h.stats.P1, h.stats.P2, h.stats.Arg = grow(&h.all.P1, n), grow(&h.all.P2, n), grow(&h.all.Arg, n)
+	}
+	if need.LogSum {
+		h.stats.LogSum = grow(&h.all.LogSum, n)
 	}
 	if reduce {
 		if err := r.last.Stats(h.rows, &h.stats); err != nil {
@@ -66,6 +70,11 @@ func (r *run) stats(need samplers.Need) error {
 			return err
 		}
 	}
+	if need.Open {
+		if err := r.present(); err != nil {
+			return err
+		}
+	}
 	for _, s := range r.busy {
 		if reduce {
 			s.work.Head += len(s.masked)
@@ -77,9 +86,33 @@ func (r *run) stats(need samplers.Need) error {
 	return nil
 }
 
+// present is what p thinks of the tokens at open positions.
+func (r *run) present() error {
+	h := &r.head
+	h.rows, h.owner = h.rows[:0], h.owner[:0]
+	for _, s := range r.busy {
+		s.openAt = len(h.rows)
+		s.work.Head += 2 * len(s.open)
+		for _, p := range s.open {
+			h.rows = append(h.rows, int32(s.row*r.o.Length+p))
+			h.owner = append(h.owner, drawn{s, p})
+		}
+	}
+	sums := grow(&h.openSum, len(h.rows))
+	h.present = grow(&h.openLogP, len(h.rows))
+	if err := r.last.Stats(h.rows, &model.Stats{LogSum: sums}); err != nil {
+		return err
+	}
+	return r.last.Visit(h.rows, func(i int, logits []float32) {
+		d := h.owner[i]
+		h.present[i] = float64(logits[d.s.seq.Tokens[d.index]]) - sums[i]
+	})
+}
+
 // show puts a sequence's part of what was computed into its view.
-func (h *headWork) show(v *samplers.View, need samplers.Need, at, n int) {
-	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP = nil, nil, nil, nil, nil, nil, nil
+func (h *headWork) show(v *samplers.View, need samplers.Need, s *slot) {
+	at, n := s.at, len(s.masked)
+	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum, v.OpenLogP = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	if need.Beta != 0 {
 		v.LogMoment = h.stats.LogMoment[at : at+n]
 	}
@@ -88,6 +121,12 @@ func (h *headWork) show(v *samplers.View, need samplers.Need, at, n int) {
 	}
 	if need.Top {
 		v.P1, v.P2, v.Arg = h.stats.P1[at:at+n], h.stats.P2[at:at+n], h.stats.Arg[at:at+n]
+	}
+	if need.LogSum {
+		v.LogSum = h.stats.LogSum[at : at+n]
+	}
+	if need.Open {
+		v.OpenLogP = h.present[s.openAt : s.openAt+len(s.open)]
 	}
 	if need.Draw {
 		v.Token, v.LogP = h.draw.Token[at:at+n], h.draw.LogP[at:at+n]

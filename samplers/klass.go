@@ -29,7 +29,7 @@ func (KLASS) NewState(length int) any {
 }
 
 // Needs confidences, and logits.
-func (KLASS) Needs(int, int) Need { return Need{Top: true, Logits: true} }
+func (KLASS) Needs(int, int) Need { return Need{Top: true, LogSum: true, Logits: true} }
 
 // Choose opens the stable and confident, or the schedule's number.
 func (k KLASS) Choose(v *View) (Opening, error) {
@@ -37,7 +37,7 @@ func (k KLASS) Choose(v *View) (Opening, error) {
 	kappa, confidence := orDefault(k.Kappa, 0.01), orDefault(k.Confidence, 0.9)
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		p := v.Masked[i]
-		if s.before[p].compare(logits[:v.Classes]) < kappa {
+		if s.before[p].compare(logits[:v.Classes], v.LogSum[i]) < kappa {
 			s.stable[p]++
 		} else {
 			s.stable[p] = 0
@@ -67,19 +67,18 @@ func (k KLASS) Check() error {
 }
 
 // compare returns KL(now || o), merged, and makes o the outline of now.
-func (o *outline) compare(logits []float32) float64 {
-	softmax(logits)
+func (o *outline) compare(logits []float32, logSum float64) float64 {
 	kl, rest, restBefore := math.Inf(1), 1.0, 1.0
 	if len(o.token) > 0 {
 		kl = 0
 		for j, x := range o.token {
-			p, before := float64(logits[x]), o.p[j]
+			p, before := math.Exp(float64(logits[x])-logSum), o.p[j]
 			rest, restBefore = rest-p, restBefore-before
 			kl += divergence(p, before)
 		}
 		kl += divergence(rest, restBefore)
 	}
-	o.keep(logits)
+	o.keep(logits, logSum)
 	return kl
 }
 

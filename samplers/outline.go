@@ -16,41 +16,27 @@ type outline struct {
 	p     []float64
 }
 
-// keep takes the most probable outcomes.
-func (o *outline) keep(p []float32) {
+// keep takes the most probable outcomes of a marginal.
+func (o *outline) keep(logits []float32, logSum float64) {
 	if o.token == nil {
 		o.token, o.p = make([]int32, 0, outlineSize), make([]float64, 0, outlineSize)
 	}
-	o.token, o.p = o.token[:0], o.p[:0]
-	least := float32(0)
-	for x, v := range p {
-		if len(o.token) == outlineSize && v <= least {
+	o.token, o.p = o.token[:0], o.p[:0] // p holds logits until all have been seen
+	least := float32(math.Inf(-1))
+	for x, l := range logits {
+		if l <= least {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(o.p, float64(v), func(a, b float64) int { return cmp.Compare(b, a) })
-		if len(o.token) == outlineSize {
+		at, _ := slices.BinarySearchFunc(o.p, float64(l), func(a, b float64) int { return cmp.Compare(b, a) })
+		if len(o.p) == outlineSize {
 			o.token, o.p = o.token[:outlineSize-1], o.p[:outlineSize-1]
 		}
-		o.token, o.p = slices.Insert(o.token, at, int32(x)), slices.Insert(o.p, at, float64(v))
-		if least = 0; len(o.p) == outlineSize {
+		o.token, o.p = slices.Insert(o.token, at, int32(x)), slices.Insert(o.p, at, float64(l))
+		if len(o.p) == outlineSize {
 			least = float32(o.p[outlineSize-1])
 		}
 	}
-}
-
-// softmax turns logits into probabilities, in place.
-func softmax(logits []float32) {
-	top := logits[0]
-	for _, l := range logits {
-		top = max(top, l)
-	}
-	sum := 0.0
-	for x, l := range logits {
-		e := math.Exp(float64(l - top))
-		logits[x] = float32(e)
-		sum += e
-	}
-	for x, e := range logits {
-		logits[x] = float32(float64(e) / sum)
+	for j, l := range o.p {
+		o.p[j] = math.Exp(l - logSum)
 	}
 }

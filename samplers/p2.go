@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // P2 is path planning with the model as its own planner (Peng et al. 2025, "Path planning for
 // masked diffusion model sampling"): every step ranks all positions, drawn tokens by
@@ -17,24 +14,20 @@ type P2 struct {
 // Remasks says that P2 closes positions.
 func (P2) Remasks() {}
 
-// Needs a draw everywhere, and logits at open positions.
+// Needs a draw at masked positions, and what is thought of open ones.
 func (p P2) Needs(int, int) Need {
-	return Need{Draw: true, Power: 1 / orDefault(p.Tau, 1), Logits: true}
+	return Need{Draw: true, Power: 1 / orDefault(p.Tau, 1), Open: true}
 }
 
 // Choose opens and closes.
 func (p P2) Choose(v *View) (Opening, error) {
-	now, err := v.present()
-	if err != nil {
-		return Opening{}, err
-	}
 	masked, eta := v.Masked, orDefault(p.Eta, 1)
 	v.Masked = append(append(v.Ints(len(masked) + len(v.Open))[:0], masked...), v.Open...) // ranked together
 	ranked := v.Top(len(v.Open)+v.Quota, func(i int) float64 {
 		if i < len(masked) {
 			return v.LogP[i]
 		}
-		return eta * now[i-len(masked)]
+		return eta * v.OpenLogP[i-len(masked)]
 	})
 	v.Masked = masked
 	keep := v.Ints(len(v.Tokens))
@@ -65,21 +58,4 @@ func (p P2) Check() error {
 		return fmt.Errorf("samplers: tau is %v, want 0.001 to 1000", p.Tau)
 	}
 	return positive("eta", p.Eta)
-}
-
-// present is the log-probability of the token at each open position.
-func (v *View) present() ([]float64, error) {
-	logP := v.Floats(len(v.Open))
-	err := v.Visit(v.Open, func(i int, logits []float32) {
-		logits = logits[:v.Classes]
-		top, sum := math.Inf(-1), 0.0
-		for _, l := range logits {
-			top = max(top, float64(l))
-		}
-		for _, l := range logits {
-			sum += math.Exp(float64(l) - top)
-		}
-		logP[i] = float64(logits[v.Tokens[v.Open[i]]]) - top - math.Log(sum)
-	})
-	return logP, err
 }

@@ -17,7 +17,9 @@ type Need struct {
 	Top     bool    // View.P1, P2 and Arg
 	Draw    bool    // View.Token and LogP: a token drawn from p^Power at every masked position
 	Power   float64 // for Draw; 0 means 1
+	LogSum  bool    // View.LogSum, log sum_x exp(logit)
 	Logits  bool    // View.Visit may be called
+	Open    bool    // View.OpenLogP, for a Remasker
 }
 
 // View is one sequence before a step. Slices are valid during the call and must not be
@@ -34,8 +36,10 @@ type View struct {
 	Open        []int // for a Remasker: positions that the run opened, ascending
 
 	// What was needed, a value for each of Masked.
-	LogMoment, Entropy, P1, P2, LogP []float64
-	Arg, Token                       []int32
+	LogMoment, Entropy, P1, P2, LogP, LogSum []float64
+	Arg, Token                               []int32
+
+	OpenLogP []float64 // of each of Open, log p of the token that it holds
 
 	// Visit hands over the logits (before normalising, outcomes first) of positions, those of
 	// one at a time, perhaps from several goroutines; i is an index into positions.
@@ -166,6 +170,8 @@ func (n Need) With(m Need) Need {
 		Top:     n.Top || m.Top,
 		Draw:    n.Draw || m.Draw,
 		Power:   max(n.Power, m.Power),
+		LogSum:  n.LogSum || m.LogSum,
 		Logits:  n.Logits || m.Logits,
+		Open:    n.Open || m.Open,
 	}
 }

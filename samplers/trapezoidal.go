@@ -56,7 +56,9 @@ func (s ThetaTrapezoidal) Time(v *View) float64 {
 }
 
 // Needs logits but in the last step.
-func (ThetaTrapezoidal) Needs(step, steps int) Need { return Need{Logits: step < steps} }
+func (ThetaTrapezoidal) Needs(step, steps int) Need {
+	return Need{LogSum: step < steps, Logits: step < steps}
+}
 
 // Choose leaps.
 func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
@@ -69,9 +71,7 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 		return s.second(v, before, t, between, end)
 	}
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
-		p := logits[:v.Classes]
-		softmax(p)
-		before[v.Masked[i]].keep(p)
+		before[v.Masked[i]].keep(logits[:v.Classes], v.LogSum[i])
 	})
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0]}
 	open := 1 - math.Exp(-(t-between)/t)
@@ -93,37 +93,32 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		token[i] = -1
 		position := v.Masked[i]
-		p, b := logits[:v.Classes], &before[position]
-		softmax(p)
-		restNow, restBefore := 1.0, 1.0
+		b, p := &before[position], func(x int32) float64 { return math.Exp(float64(logits[x]) - v.LogSum[i]) }
+		sum, restNow, restBefore := 0.0, 1.0, 1.0
 		for j, x := range b.token {
-			restNow, restBefore = restNow-float64(p[x]), restBefore-b.p[j]
+			restNow, restBefore = restNow-p(x), restBefore-b.p[j]
+			sum += max(0, now*p(x)-then*b.p[j])
 		}
 		others := max(0, now-then*max(restBefore, 0)/max(restNow, 1e-12))
-		sum := others * max(restNow, 0)
-		for j, x := range b.token {
-			sum += max(0, now*float64(p[x])-then*b.p[j])
-		}
+		sum += others * max(restNow, 0)
 		if v.Uniform(i) >= 1-math.Exp(-(between-end)*sum) {
 			return
 		}
 		target := v.Rand.Uniform(position, philox.Token) * sum
-		for j, x := range b.token { // what is remembered first, then the others in their order
-			rate := max(0, now*float64(p[x])-then*b.p[j])
+		take := func(x int32, rate float64) {
 			if rate > 0 && target >= 0 {
-				token[i], logP[i] = x, math.Log(float64(p[x]))
+				token[i], logP[i] = x, float64(logits[x])-v.LogSum[i]
 				target -= rate
 			}
-			p[x] = 0
 		}
-		for x, q := range p {
-			if target < 0 {
-				break
-			}
-			if rate := others * float64(q); rate > 0 {
-				token[i], logP[i] = int32(x), math.Log(float64(q))
-				target -= rate
-			}
+		for j, x := range b.token { // what is remembered first, then the others in their order
+			take(x, max(0, now*p(x)-then*b.p[j]))
+		}
+		for _, x := range b.token {
+			logits[x] = float32(math.Inf(-1))
+		}
+		for x := int32(0); int(x) < v.Classes && target >= 0; x++ {
+			take(x, others*p(x))
 		}
 	})
 	if err != nil {

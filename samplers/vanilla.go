@@ -44,7 +44,8 @@ func evenTime(step, steps int) float64 {
 
 // Needs logits in 32 bit, nothing in 64, the argmax in the last step.
 func (a Vanilla) Needs(step, steps int) Need {
-	return Need{Top: step >= steps, Logits: a.Bits == 32 && step < steps}
+	race := a.Bits == 32 && step < steps
+	return Need{Top: step >= steps, LogSum: race, Logits: race}
 }
 
 // Choose opens any number of positions, perhaps none.
@@ -94,21 +95,26 @@ func race(v *View, t, s float32) (Opening, error) {
 	winner, logP := v.Tokens32(n), v.Floats(n)
 	classes := v.Classes
 	moveT, moveS := float32(1-1e-3)*t, float32(1-1e-3)*s
+	least := exponential(1 - 1.0/(1<<24))
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		logits = logits[:min(classes, len(logits))]
-		toProbabilities(logits)
-		dice := dice{stream: v.Rand, position: v.Masked[i]}
+		dice, logSum := dice{stream: v.Rand, position: v.Masked[i]}, float32(v.LogSum[i])
 		winner[i] = stay
 		best := moveS / exponential(dice.uniform24(classes))
-		for x, p := range logits {
+		hopeless := func() float32 { return float32(math.Log(float64(best*least/(moveT-moveS)))) + logSum - 1e-3 }
+		never := hopeless()
+		for x, l := range logits {
+			if l < never { // cannot win with the smallest exponential there is
+				continue
+			}
+			p, u := float32(math.Exp(float64(l-logSum))), dice.uniform24(x)
 			q := p * (moveT - moveS)
-			u := dice.uniform24(x)
-			// -log(u) >= 1-u: most outcomes cannot win and need no logarithm.
-			if q < best*(1-u)*(1-1e-5) {
+			if q < best*(1-u)*(1-1e-5) { // -log(u) >= 1-u
 				continue
 			}
 			if r := q / exponential(u); r > best {
 				best, winner[i], logP[i] = r, int32(x), math.Log(float64(p))
+				never = hopeless()
 			}
 		}
 	})
@@ -128,22 +134,6 @@ func race(v *View, t, s float32) (Opening, error) {
 // exponential is 1e-10 - log(u+1e-10) in float32.
 func exponential(u float32) float32 {
 	return 1e-10 - float32(math.Log(float64(u+1e-10)))
-}
-
-// toProbabilities is softmax in place: log-softmax in float32, then exp.
-func toProbabilities(logits []float32) {
-	top := logits[0]
-	for _, l := range logits {
-		top = max(top, l)
-	}
-	var sum float64
-	for _, l := range logits {
-		sum += math.Exp(float64(l - top))
-	}
-	norm := top + float32(math.Log(sum))
-	for x, l := range logits {
-		logits[x] = float32(math.Exp(float64(l - norm)))
-	}
 }
 
 // dice gives a number for each outcome at one position, four from each Philox block.

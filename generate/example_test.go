@@ -1,0 +1,42 @@
+package generate_test
+
+import (
+	"context"
+	"fmt"
+
+	"unmask/generate"
+	"unmask/oracle"
+	"unmask/samplers"
+)
+
+// Surprise opens first what is nearest to a given entropy. That is all an order needs.
+type Surprise struct{ Nats float64 }
+
+func (Surprise) Needs(step, steps int) samplers.Need { return samplers.Need{Entropy: true} }
+
+func (s Surprise) Rank(v *samplers.View, k int) []int {
+	return v.Top(k, func(i int) float64 {
+		d := v.Entropy[i] - s.Nats
+		return -d*d + 0.1*v.Gumbel(i)
+	})
+}
+
+// An order of one's own becomes a sampler, with partial caching and all else.
+func Example() {
+	m, err := oracle.Parse("markov:length=12,tokens=4,stay=0.8")
+	if err != nil {
+		panic(err)
+	}
+	o := generate.Options{Sampler: samplers.ChooseThenSample{Order: Surprise{Nats: 0.5}}, Steps: 3, Cache: 1}
+	for step, err := range generate.Run(context.Background(), oracle.NewDenoiser(m), o) {
+		if err != nil {
+			panic(err)
+		}
+		s := step.Sequences[0]
+		fmt.Println(step.N, "of", step.Steps, "opened", len(s.Opened), "rows recomputed", s.Evaluated.Partial)
+	}
+	// Output:
+	// 1 of 3 opened 4 rows recomputed 4
+	// 2 of 3 opened 4 rows recomputed 8
+	// 3 of 3 opened 4 rows recomputed 12
+}

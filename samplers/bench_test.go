@@ -1,0 +1,73 @@
+package samplers_test
+
+import (
+	"math"
+	"testing"
+
+	"unmask/internal/philox"
+	"unmask/samplers"
+)
+
+// BenchmarkChoose is a sampler's own work at the published size of text: 1024 masked positions,
+// 16 of which open. What reads logits gets 50257 at each, which the output head pays
+// for too.
+func BenchmarkChoose(b *testing.B) {
+	const length, classes = 1024, 50257
+	floats := func(f func(i int) float64) []float64 {
+		x := make([]float64, length)
+		for i := range x {
+			x[i] = f(i)
+		}
+		return x
+	}
+	v := &samplers.View{
+		Tokens: make([]int32, length), Mask: classes, Classes: classes, Shape: []int{length}, Step: 3, Steps: 64, Quota: 16, Free: length,
+		Arg: make([]int32, length), Token: make([]int32, length), Past: make([]float64, length),
+		LogMoment: floats(func(i int) float64 { return -float64(i % 17) }), Entropy: floats(func(i int) float64 { return float64(i%31) / 10 }),
+		P1: floats(func(i int) float64 { return float64(i%97) / 97 }), P2: make([]float64, length), LogP: floats(func(i int) float64 { return -float64(i % 13) }),
+	}
+	for i := range length {
+		v.Tokens[i] = v.Mask
+		v.Masked = append(v.Masked, i)
+	}
+	logits, row, sum := make([]float32, classes), make([]float32, classes), 0.0
+	for x := range logits {
+		logits[x] = float32(8 * math.Sin(float64(x*x%7919)))
+		sum += math.Exp(float64(logits[x]))
+	}
+	v.LogSum = floats(func(int) float64 { return math.Log(sum) })
+	v.Visit = func(positions []int, visit func(i int, logits []float32)) error {
+		for i := range positions {
+			copy(row, logits)
+			visit(i, row)
+		}
+		return nil
+	}
+	v.Ahead = func(c []samplers.Opening) ([]float64, []int, error) {
+		return make([]float64, len(c)), make([]int, len(c)), nil
+	}
+	names := []string{"vanilla(bits=32)"}
+	for _, info := range samplers.List() {
+		names = append(names, info.Name)
+	}
+	for _, name := range names {
+		s, err := samplers.Parse(name, samplers.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if f, ok := samplers.As[samplers.Stateful](s); ok {
+			v.State = f.NewState(length)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := range b.N {
+				v.Reset()
+				v.Rand = philox.Stream{Seed: 1, Sequence: uint32(i), Step: 3}
+				v.Noise = philox.Order
+				if _, err := s.Choose(v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
