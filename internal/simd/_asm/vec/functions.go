@@ -17,17 +17,17 @@ type power struct {
 // exp reduces z+tail to r in [-ln2/2, ln2/2] and evaluates 1+r+r^2*q(r), q a Chebyshev
 // interpolation (relative error 1e-8).
 func (w width) exp(z, tail reg.VecVirtual) power {
-	magic := w.k(3 << 22)
-	n := w.fma(z, w.k(math.Log2E), magic)
+	magic := w.m(3 << 22)
+	n := w.fma(z, w.m(math.Log2E), magic)
 	n = w.sub(n, magic)
-	r := w.fnma(n, w.k(ln2), z)
-	r = w.fnma(n, w.k(math.Ln2-ln2), r)
+	r := w.fnma(n, w.m(ln2), z)
+	r = w.fnma(n, w.m(math.Ln2-ln2), r)
 	if tail != nil {
 		r = w.add(r, tail)
 	}
 	q := w.horner(r, 0.00139262508, 0.00836323288, 0.0416665542, 0.166665767, 0.5)
 	p := w.fma(w.mul(r, r), q, r)
-	p = w.add(p, w.k(1))
+	p = w.add(p, w.m(1))
 	i, half := w.reg(), w.reg()
 	VCVTPS2DQ(n, i)
 	VPSRAD(U8(1), i, half)
@@ -75,7 +75,7 @@ func (w width) minus(x reg.VecVirtual) reg.VecVirtual {
 func (w width) gate(x, near, z, tail reg.VecVirtual) reg.VecVirtual {
 	// z is -|z|
 	e := w.exp(z, tail)
-	one := w.add(w.value(e), w.k(1))
+	one := w.add(w.value(e), w.m(1))
 	negative := w.mul(w.mul(w.div(w.mul(near, e.p), one), e.a), e.b)
 	return w.negative(x, negative, w.div(x, one))
 }
@@ -94,16 +94,16 @@ func (w width) geluTanh(x reg.VecVirtual) reg.VecVirtual {
 	a := w.abs(near)
 	s := w.mul(a, a)
 	stail := w.fms(a, a, s)
-	t := w.mul(s, w.k(c3))
-	ttail := w.fms(s, w.k(c3), t)
-	ttail = w.fma(s, w.k(c3-float64(float32(c3))), ttail)
-	ttail = w.fma(stail, w.k(c3), ttail)
+	t := w.mul(s, w.m(c3))
+	ttail := w.fms(s, w.m(c3), t)
+	ttail = w.fma(s, w.m(c3-float64(float32(c3))), ttail)
+	ttail = w.fma(stail, w.m(c3), ttail)
 	// c = c1 + t by Knuth's two-sum
-	c := w.add(t, w.k(c1))
+	c := w.add(t, w.m(c1))
 	back := w.sub(c, t)
 	ctail := w.add(w.sub(w.k(c1), back), w.sub(t, w.sub(c, back)))
 	ctail = w.add(ctail, ttail)
-	ctail = w.add(ctail, w.k(c1-float64(float32(c1))))
+	ctail = w.add(ctail, w.m(c1-float64(float32(c1))))
 	z := w.mul(a, c)
 	ztail := w.fms(a, c, z)
 	ztail = w.fma(a, ctail, ztail)
@@ -117,12 +117,12 @@ func (w width) geluErf(x reg.VecVirtual) reg.VecVirtual {
 	a := w.min(w.k(15), w.abs(near))
 	s := w.mul(a, a)
 	tail := w.fms(a, a, s)
-	half := w.k(-0.5)
+	half := w.m(-0.5)
 	e := w.exp(w.mul(s, half), w.mul(tail, half))
-	u := w.div(w.sub(a, w.k(3.25)), w.add(a, w.k(3.25)))
+	u := w.div(w.sub(a, w.m(3.25)), w.add(a, w.m(3.25)))
 	q := w.horner(u, 5.94055155e-05, 0.000160217806, -0.00027384582, -0.00111626932, 0.00210907804,
 		0.00581807824, -0.0272930331, 0.0420900172, -0.00729496197, -0.0974741382, 0.482171264)
-	q = w.div(q, w.add(a, w.k(1)))
+	q = w.div(q, w.add(a, w.m(1)))
 	q = w.mul(q, e.p)
 	negative := w.mul(w.mul(w.mul(near, q), e.a), e.b)
 	phi := w.mul(w.mul(q, e.a), e.b)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -65,25 +66,26 @@ func (w width) splat(param string) reg.VecVirtual {
 
 var constants = map[uint32]Mem{}
 
-// constant is the place of a constant given by its bits.
+// constant is the place of a constant given by its bits, 16 times over: an operand of any
+// width, or of a broadcast.
 func constant(u uint32) Mem {
 	m, ok := constants[u]
 	if !ok {
-		m = ConstData(fmt.Sprintf("c%08x", u), U32(u))
+		m = GLOBL(fmt.Sprintf("c%08x", u), attr.RODATA|attr.NOPTR)
+		for i := range 8 {
+			DATA(8*i, U64(uint64(u)<<32|uint64(u)))
+		}
 		constants[u] = m
 	}
 	return m
 }
 
-// bits broadcasts a constant.
-func (w width) bits(u uint32) reg.VecVirtual {
-	r := w.reg()
-	VBROADCASTSS(constant(u), r)
-	return r
-}
+// bits and m are constants in memory.
+func (w width) bits(u uint32) Mem { return constant(u) }
+func (w width) m(f float64) Mem   { return constant(math.Float32bits(float32(f))) }
 
-// k broadcasts a constant.
-func (w width) k(f float64) reg.VecVirtual { return w.bits(math.Float32bits(float32(f))) }
+// k is a constant in a register.
+func (w width) k(f float64) reg.VecVirtual { return w.load(w.m(f)) }
 
 func (w width) zero() reg.VecVirtual {
 	r := w.reg()
@@ -118,18 +120,46 @@ func (w width) div(a, b Op) reg.VecVirtual { r := w.reg(); VDIVPS(b, a, r); retu
 func (w width) max(a, b Op) reg.VecVirtual { r := w.reg(); VMAXPS(b, a, r); return r }
 func (w width) min(a, b Op) reg.VecVirtual { r := w.reg(); VMINPS(b, a, r); return r }
 
-func (w width) copy(a Op) reg.VecVirtual { r := w.reg(); VMOVAPS(a, r); return r }
+func (w width) copy(a Op) reg.VecVirtual {
+	r := w.reg()
+	if m, ok := a.(Mem); ok {
+		VMOVUPS(m, r)
+	} else {
+		VMOVAPS(a, r)
+	}
+	return r
+}
 
-// fma is a*b+c, fnma -a*b+c, fms a*b-c, each rounded once.
-func (w width) fma(a, b, c Op) reg.VecVirtual  { r := w.copy(a); VFMADD213PS(c, b, r); return r }
-func (w width) fnma(a, b, c Op) reg.VecVirtual { r := w.copy(a); VFNMADD213PS(c, b, r); return r }
-func (w width) fms(a, b, c Op) reg.VecVirtual  { r := w.copy(a); VFMSUB213PS(c, b, r); return r }
+// fma is a*b+c, fnma -a*b+c, fms a*b-c, each rounded once. b or c may be a constant in memory.
+
+func (w width) fma(a, b, c Op) reg.VecVirtual {
+	if _, ok := b.(Mem); ok {
+		r := w.copy(c)
+		VFMADD231PS(b, a, r)
+		return r
+	}
+	r := w.copy(a)
+	VFMADD213PS(c, b, r)
+	return r
+}
+
+func (w width) fnma(a, b, c Op) reg.VecVirtual {
+	r := w.copy(c)
+	VFNMADD231PS(b, a, r)
+	return r
+}
+
+func (w width) fms(a, b, c Op) reg.VecVirtual {
+	r := w.copy(a)
+	VFMSUB132PS(b, c, r)
+	return r
+}
 
 // horner evaluates a polynomial, the highest coefficient first.
 func (w width) horner(x reg.VecVirtual, coefficients ...float64) reg.VecVirtual {
 	p := w.k(coefficients[0])
 	for _, c := range coefficients[1:] {
-		VFMADD213PS(w.k(c), x, p)
+		VFMADD213PS(w.m(c), x, p)
 	}
 	return p
 }
