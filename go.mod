@@ -24,7 +24,10 @@ require (
 	pgregory.net/rapid v1.2.0
 )
 
-require github.com/gomlx/compute v0.0.0-20260716164435-04857206aff7 // indirect
+require (
+	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
+	github.com/gomlx/compute v0.0.0-20260716164435-04857206aff7 // indirect
+)
 
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect
@@ -46,11 +49,12 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/leesper/go_rng v0.0.0-20190531154944-a612b043e353 // indirect
+	github.com/mattn/go-runewidth v0.0.21
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/spf13/pflag v1.0.9
 	github.com/xtgo/set v1.0.0 // indirect
 	golang.org/x/text v0.35.0 // indirect
 	golang.org/x/tools v0.44.0 // indirect

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend"
+	"unmask/backend/cpu"
 	"unmask/backend/plain"
 	"unmask/model"
 )
@@ -23,6 +24,8 @@ type Device struct {
 // published sizes, where a pass takes it a minute.
 var Devices = []Device{
 	{"plain", func() backend.Backend { return plain.New() }, backend.F32, 1e-4},
+	{"cpu", func() backend.Backend { return cpu.New(cpu.Options{}) }, backend.F32, 1e-4},
+	{"cpu", func() backend.Backend { return cpu.New(cpu.Options{}) }, backend.BF16, 5e-2},
 }
 
 // Each loads every pack on every device and runs f as a subtest.

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"unmask"
+	"unmask/generate"
+)
+
+// textFlags are those of unmask text.
+type textFlags struct {
+	deviceFlags
+	samplingFlags
+	length         int
+	prompt, infill string
+	watch, json    bool
+	out            string
+}
+
+func newText() *cobra.Command {
+	var f textFlags
+	cmd := &cobra.Command{
+		Use:   "text",
+		Short: "Generate text",
+		Args:  noArgs,
+		Example: `  unmask text                                  a sample of the embedded model
+  unmask text --infill "To be, [20] that is the question"
+  unmask text --sampler moment --alpha 3 --steps 16 -n 4 --json
+  unmask text --model jdeschena/sdtt@baselines_kld_step_70000`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd)
+		},
+	}
+	f.deviceFlags.register(cmd.Flags(), "demo")
+	f.samplingFlags.register(cmd.Flags(), "hybrid", "uniform", 64, 1)
+	cmd.Flags().IntVar(&f.length, "length", 0, "tokens of a sample, 0 for the model's length")
+	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with")
+	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
+	cmd.Flags().StringVar(&f.out, "out", "", "write to this new `FILE`; the same command continues a .jsonl that was broken off")
+	return cmd
+}
+
+func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	o, err := f.generation(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if f.prompt != "" && f.infill != "" {
+		return usage("--prompt and --infill together, allowed is one of them")
+	}
+	if f.watch && !term.IsTerminal(int(os.Stderr.Fd())) {
+		return usage("--watch needs a terminal on standard error")
+	}
+	out, err := openTextOutput(f)
+	if err != nil {
+		return err
+	}
+	m, err := f.loadText(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Tokens, err = f.tokens(m); err != nil {
+		return err
+	}
+	f.fitSteps(cmd.Flags(), &o, holes(o.Tokens, m.Spec().Mask))
+	if o, err = o.Check(m.Denoiser); err != nil {
+		return err
+	}
+	err = f.generate(ctx, m, o, out)
+	if closed := out.close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// generate runs the loop and hands each finished sample to out, in order.
+func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *textOutput) error {
+	var w *watcher
+	p := newProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
+	if f.watch {
+		w = newWatcher(m)
+	}
+	defer p.close()
+	done := map[int]bool{}
+	var seconds float64
+	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
+		if err == errInterrupted {
+			p.close()
+			return out.interrupted(step, m, o.Seed)
+		}
+		if err != nil {
+			return err
+		}
+		if step.N <= 1 {
+			seconds = 0
+		}
+		seconds += step.Seconds
+		if w != nil {
+			w.draw(step)
+		} else {
+			p.add(1)
+		}
+		for i := range step.Sequences {
+			s := &step.Sequences[i]
+			if !s.Done || done[s.Index] {
+				continue
+			}
+			done[s.Index] = true
+			if w != nil {
+				w.clear()
+			}
+			if err := out.write(sample{m: m, s: s, seed: o.Seed, steps: step.N, seconds: seconds}); err != nil {
+				return err
+			}
+		}
+		if step.Done {
+			clear(done)
+		}
+	}
+	return nil
+}
+
+// tokens is what is known from the start: all masks, a prompt, or a text with holes.
+func (f *textFlags) tokens(m *unmask.Model) ([]int32, error) {
+	spec := m.Spec()
+	if f.length < 0 || f.length > spec.Length() {
+		return nil, usage("--length is %d, allowed are 1..%d, or 0 for the model's %d", f.length, spec.Length(), spec.Length())
+	}
+	length := f.length
+	var known []int32
+	var err error
+	switch {
+	case f.prompt != "":
+		known, err = promptTokens(m, f.prompt)
+	case f.infill != "":
+		known, err = infillTokens(m, f.infill)
+		if length == 0 {
+			length = len(known)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if length == 0 {
+		length = spec.Length()
+	}
+	if len(known) > min(length, spec.Length()) {
+		return nil, usage("the given text is %d tokens, allowed are %d", len(known), min(length, spec.Length()))
+	}
+	tokens := make([]int32, length)
+	for i := copy(tokens, known); i < length; i++ {
+		tokens[i] = spec.Mask
+	}
+	return tokens, nil
+}
+
+func holes(tokens []int32, mask int32) int {
+	n := 0
+	for _, t := range tokens {
+		if t == mask {
+			n++
+		}
+	}
+	return n
+}

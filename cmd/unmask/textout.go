@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"unmask"
+	"unmask/generate"
+)
+
+// sample is a finished sequence, or one that an interrupt cut off.
+type sample struct {
+	m       *unmask.Model
+	s       *generate.Sequence
+	seed    uint64
+	steps   int
+	seconds float64
+	open    bool // masked positions are left
+}
+
+// textRecord is one line of --json.
+type textRecord struct {
+	ID         int       `json:"id"`
+	Seed       uint64    `json:"seed"`
+	IDs        []int32   `json:"ids"`
+	Text       string    `json:"text"`
+	Steps      int       `json:"steps"`
+	Seconds    float64   `json:"seconds"` // since the batch's start
+	Evaluated  evaluated `json:"evaluated"`
+	Unfinished bool      `json:"unfinished,omitempty"`
+}
+
+// evaluated is what a sample took.
+type evaluated struct {
+	FullPasses  int `json:"full_passes"`
+	PartialRows int `json:"partial_rows"`
+	HeadRows    int `json:"head_rows"`
+}
+
+func (s sample) record() textRecord {
+	return textRecord{ID: s.s.Index, Seed: s.seed, IDs: s.s.Tokens, Text: s.m.Tokenizer.Decode(s.s.Tokens),
+		Steps: s.steps, Seconds: s.seconds, Unfinished: s.open,
+		Evaluated: evaluated{FullPasses: s.s.Evaluated.Full, PartialRows: s.s.Evaluated.Partial, HeadRows: s.s.Evaluated.Head}}
+}
+
+// textOutput writes samples to standard output or to a new file, which appears whole when
+// all is written.
+type textOutput struct {
+	w       *bufio.Writer
+	json    bool
+	several bool // a line with each sample's number goes before it
+	file    *os.File
+	path    string
+}
+
+func openTextOutput(f *textFlags) (*textOutput, error) {
+	out := &textOutput{json: f.json, several: f.n > 1, path: f.out}
+	if f.out == "" {
+		out.w = bufio.NewWriter(os.Stdout)
+		return out, nil
+	}
+	if err := checkOutFile(f.out); err != nil {
+		return nil, err
+	}
+	var err error
+	if out.file, err = os.CreateTemp(filepath.Dir(f.out), "."+filepath.Base(f.out)+".*"); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	out.w = bufio.NewWriter(out.file)
+	return out, nil
+}
+
+func kind(info fs.FileInfo) string {
+	switch {
+	case info.IsDir():
+		return "directory"
+	case info.Mode()&fs.ModeSymlink != 0:
+		return "link"
+	case info.Mode().IsRegular():
+		return "file"
+	}
+	return "special file"
+}
+
+func (o *textOutput) write(s sample) error {
+	if o.json {
+		line, err := json.Marshal(s.record())
+		if err != nil {
+			return err
+		}
+		o.w.Write(append(line, '\n'))
+	} else {
+		if o.several {
+			fmt.Fprintf(o.w, "--- sample %d, seed %d\n", s.s.Index, s.seed)
+		}
+		fmt.Fprintln(o.w, s.m.Tokenizer.Decode(s.s.Tokens))
+	}
+	if o.file != nil {
+		return nil
+	}
+	return o.flush()
+}
+
+func (o *textOutput) flush() error {
+	if err := o.w.Flush(); err != nil {
+		return fmt.Errorf("standard output: %w", pathless(err))
+	}
+	return nil
+}
+
+func pathless(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// interrupted writes what the batch has of its unfinished samples, to standard output only: a
+// file holds finished ones.
+func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64) error {
+	for i := range step.Sequences {
+		s := &step.Sequences[i]
+		if s.Done || o.file != nil {
+			continue
+		}
+		if err := o.write(sample{m: m, s: s, seed: seed, steps: step.N, open: true}); err != nil {
+			return err
+		}
+	}
+	say("interrupted after step %d of %d", step.N, step.Steps)
+	return errInterrupted
+}
+
+// close makes the file appear under its name.
+func (o *textOutput) close() error {
+	if o.file == nil {
+		return o.flush()
+	}
+	err := errors.Join(o.w.Flush(), o.file.Sync(), o.file.Close())
+	if err == nil {
+		err = os.Rename(o.file.Name(), o.path)
+	}
+	if err != nil {
+		os.Remove(o.file.Name())
+		return fmt.Errorf("--out %s: %w", o.path, pathless(err))
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"unmask/backend/cpu"
+	"unmask/internal/simd"
+)
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the version, and which kernels this machine gets",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			version := "(devel)"
+			if info, ok := debug.ReadBuildInfo(); ok {
+				version = info.Main.Version
+				for _, s := range info.Settings {
+					if s.Key == "vcs.revision" {
+						version += " " + s.Value
+					}
+				}
+			}
+			if err := cpu.Check(""); err != nil {
+				return err
+			}
+			fmt.Printf("unmask %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Printf("device: %s\ninstruction sets:", cpu.New(cpu.Options{}).Name())
+			for _, l := range simd.Available() {
+				fmt.Printf(" %s", l)
+			}
+			fmt.Println()
+			return nil
+		},
+	}
+}

@@ -1,0 +1,157 @@
+package unmask_test
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/model"
+	"unmask/samplers"
+)
+
+// Generate a text: the last step of a batch has it whole.
+func Example() {
+	ctx := context.Background()
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	var text string
+	for step, err := range unmask.Generate(ctx, m, unmask.Run{Length: 48, Steps: 24, Seed: 1, Cache: 1}) {
+		if err != nil {
+			panic(err)
+		}
+		text = m.Tokenizer.Decode(step.Sequences[0].Tokens)
+	}
+	fmt.Println(len(text) > 48, strings.Contains(text, unmask.Hole))
+	// Output: true false
+}
+
+// Watch the steps: holes show as ▯ until they open.
+func ExampleGenerate_watch() {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	run := unmask.Run{Length: 16, Steps: 4, Seed: 2}
+	for step, err := range unmask.Generate(context.Background(), m, run) {
+		if err != nil {
+			panic(err)
+		}
+		s := step.Sequences[0]
+		text := m.Tokenizer.Decode(s.Tokens)
+		fmt.Printf("step %d of %d opens %d, %d are left\n", step.N, step.Steps, len(s.Opened), strings.Count(text, unmask.Hole))
+	}
+	// Output:
+	// step 1 of 4 opens 4, 12 are left
+	// step 2 of 4 opens 4, 8 are left
+	// step 3 of 4 opens 4, 4 are left
+	// step 4 of 4 opens 4, 0 are left
+}
+
+// Fixed positions: whatever is no mask at the start stays.
+func ExampleGenerate_fixed() {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	mask := m.Spec().Mask
+	start, err := m.Tokenizer.Encode("ROMEO:\nMy lady,")
+	if err != nil {
+		panic(err)
+	}
+	for range 12 {
+		start = append(start, mask)
+	}
+	var text string
+	for step, err := range unmask.Generate(context.Background(), m, unmask.Run{Tokens: start, Steps: 6, Seed: 3}) {
+		if err != nil {
+			panic(err)
+		}
+		text = m.Tokenizer.Decode(step.Sequences[0].Tokens)
+	}
+	fmt.Println(strings.HasPrefix(text, "ROMEO:\nMy lady,"), strings.Contains(text, unmask.Hole))
+	// Output: true false
+}
+
+// surest is an order of one's own: it opens the positions of lowest entropy first.
+type surest struct{}
+
+func (surest) Needs(step, steps int) samplers.Need { return samplers.Need{Entropy: true} }
+
+func (surest) Rank(v *samplers.View, k int) []int {
+	rank := make([]int, len(v.Masked)) // indices into Masked, and so into Entropy
+	for i := range rank {
+		rank[i] = i
+	}
+	sort.SliceStable(rank, func(a, b int) bool { return v.Entropy[rank[a]] < v.Entropy[rank[b]] })
+	positions := make([]int, k)
+	for i := range positions {
+		positions[i] = v.Masked[rank[i]]
+	}
+	return positions
+}
+
+// An order of one's own is a type with two methods; it draws, caches and composes as the
+// built-in ones do.
+func ExampleGenerate_order() {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	run := unmask.Run{Sampler: samplers.ChooseThenSample{Order: surest{}}, Cache: 1, Length: 32, Steps: 16, Seed: 4}
+	for step, err := range unmask.Generate(context.Background(), m, run) {
+		if err != nil {
+			panic(err)
+		}
+		if s := step.Sequences[0]; s.Done {
+			fmt.Println(s.Evaluated.Full, "full passes,", s.Evaluated.Partial, "rows of partial ones")
+		}
+	}
+	// Output: 16 full passes, 32 rows of partial ones
+}
+
+// Keys and values are tensors: take them out of a cache, change them, put them back.
+func ExampleModel_cache() {
+	ctx := context.Background()
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	network := m.Denoiser.(model.Refiner)
+	tokens := make([]int32, 8)
+	for i := range tokens {
+		tokens[i] = m.Spec().Mask
+	}
+	b := &model.Batch{Size: 1, Length: 8, Tokens: tokens, Cache: network.NewCache(1, 8)}
+	if _, err := network.Forward(ctx, b); err != nil {
+		panic(err)
+	}
+	k := b.Cache.K[0] // of the first layer, [batch, heads, length, headDim]
+	fmt.Println(len(b.Cache.K), "layers of", k.Shape())
+
+	kept := make([]float32, k.Shape().TotalSize())
+	m.Backend.Read(kept, k, 0)
+	entropy := func() float64 {
+		marginals, err := network.Refine(ctx, b, []int32{3})
+		if err != nil {
+			panic(err)
+		}
+		s := model.Stats{Entropy: make([]float64, 1)}
+		if err := marginals.Stats([]int32{3}, &s); err != nil {
+			panic(err)
+		}
+		return s.Entropy[0]
+	}
+	before := entropy()
+	m.Backend.Write(k, 0, make([]float32, len(kept))) // no keys: attention is uniform
+	without := entropy()
+	m.Backend.Write(k, 0, kept)
+	fmt.Println(before == entropy(), before == without)
+	// Output:
+	// 8 layers of (1, 3, 8, 64)
+	// true false
+}

@@ -1,0 +1,76 @@
+package unmask_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/samplers"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files with what this build gives")
+
+const goldenLength, goldenSteps, goldenCount = 16, 5, 3
+
+// Same seed, same output: the tokens of every sampler on the embedded model, frozen, for any
+// batch size and number of threads.
+func TestGoldenText(t *testing.T) {
+	path := filepath.Join("testdata", "golden", "text.json")
+	golden := map[string][][]int32{}
+	if !*update {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, &golden))
+	}
+	runs := map[string]int{"random": 1, "vanilla": 0, "maskgit": 0, "moment": 1, "u-moment": 2, "temp": 0, "halton": 1, "hybrid": 1}
+	for _, how := range []struct{ batch, threads int }{{1, 1}, {2, 2}, {32, 3}} {
+		m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: how.threads})
+		require.NoError(t, err)
+		for name, cache := range runs {
+			s, err := samplers.Parse(name, samplers.Options{})
+			require.NoError(t, err)
+			got := tokens(t, m, unmask.Run{Sampler: s, Cache: cache, Length: goldenLength, Steps: goldenSteps, N: goldenCount,
+				Seed: 20, Batch: how.batch})
+			if *update && how.batch == 1 {
+				golden[name] = got
+			}
+			require.Equalf(t, golden[name], got, "%s, batch %d, %d threads", name, how.batch, how.threads)
+		}
+	}
+	if *update {
+		data, err := json.Marshal(golden)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, append(data, '\n'), 0o666))
+	}
+}
+
+// A run's later sequences are those of a run that begins there.
+func TestSequencesDependOnSeedAndIndexAlone(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	run := unmask.Run{Cache: 1, Length: 24, Steps: 6, N: 5, Seed: 9, Batch: 2}
+	all := tokens(t, m, run)
+	run.First, run.N = 3, 2
+	require.Equal(t, all[3:], tokens(t, m, run))
+}
+
+func tokens(t *testing.T, m *unmask.Model, run unmask.Run) [][]int32 {
+	var out [][]int32
+	for step, err := range unmask.Generate(context.Background(), m, run) {
+		require.NoError(t, err)
+		if step.Done {
+			for _, s := range step.Sequences {
+				out = append(out, append([]int32(nil), s.Tokens...))
+			}
+		}
+	}
+	return out
+}
