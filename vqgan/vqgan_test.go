@@ -7,37 +7,61 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend"
+	"unmask/backend/cpu"
 	"unmask/backend/plain"
 	"unmask/internal/parity"
 	"unmask/model"
 	"unmask/vqgan"
 )
 
+// devices are the reference kernels and the fast ones.
+var devices = map[string]backend.Backend{"plain": plain.New(), "cpu": cpu.New(cpu.Options{})}
+
 func TestParity(t *testing.T) {
+	for name, device := range devices {
+		for _, pack := range []string{"mage-tiny", "mage-base"} {
+			t.Run(name+"/"+pack, func(t *testing.T) {
+				p := parity.Open(t, pack)
+				if p.Full() && name == "plain" {
+					t.Skip("minutes")
+				}
+				m, err := vqgan.Load(p.Source, model.Options{Backend: device})
+				require.NoError(t, err)
+
+				codes, _ := p.Ints("codes")
+				want, _ := p.Floats("images")
+				got := make([]float32, len(want))
+				require.NoError(t, m.Decode(got, codes))
+				parity.Close(t, want, got, 1e-4)
+
+				pixels, _ := p.Floats("pixels")
+				wantCodes, _ := p.Ints("pixel_codes")
+				gotCodes := make([]int32, len(wantCodes))
+				require.NoError(t, m.Encode(gotCodes, pixels))
+				require.Equal(t, wantCodes, gotCodes)
+			})
+		}
+	}
+}
+
+// A batch is its images, an image.NRGBA the truncated bytes, and nothing is left over from
+// call to call.
+func TestImages(t *testing.T) {
 	p := parity.Open(t, "mage-tiny")
-	m, err := vqgan.Load(p.Source, model.Options{Backend: plain.New()})
+	m, err := vqgan.Load(p.Source, model.Options{Backend: devices["cpu"]})
 	require.NoError(t, err)
-
 	codes, _ := p.Ints("codes")
-	want, _ := p.Floats("images")
-	got := make([]float32, len(want))
+	got := make([]float32, 3*16*16)
 	require.NoError(t, m.Decode(got, codes))
-	parity.Close(t, want, got, 1e-4)
-
-	pixels, _ := p.Floats("pixels")
-	wantCodes, _ := p.Ints("pixel_codes")
-	gotCodes := make([]int32, len(wantCodes))
-	require.NoError(t, m.Encode(gotCodes, pixels))
-	require.Equal(t, wantCodes, gotCodes)
 
 	// The buffers hold nothing over from other calls, and a batch is its images.
 	reversed := append([]int32(nil), codes...)
 	for i, c := range codes {
 		reversed[len(codes)-1-i] = c
 	}
-	both := make([]float32, 2*len(want))
+	both := make([]float32, 2*len(got))
 	require.NoError(t, m.Decode(both, append(reversed, codes...)))
-	require.Equal(t, got, both[len(want):])
+	require.Equal(t, got, both[len(got):])
 
 	img, err := m.Image(codes)
 	require.NoError(t, err)
@@ -58,6 +82,7 @@ func TestParity(t *testing.T) {
 			floats[c*side*side+p] = float32(img.Pix[4*p+c]) / 255
 		}
 	}
+	gotCodes := make([]int32, len(codes))
 	require.NoError(t, m.Encode(gotCodes, floats))
 	fromImage, err := m.EncodeImage(img)
 	require.NoError(t, err)
