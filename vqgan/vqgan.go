@@ -232,6 +232,14 @@ func (m *Model) decode(codes []int32) error {
 
 // encode writes the codes of the image in m.pixels, NHWC.
 func (m *Model) encode(codes []int32) {
+	z := m.latents()
+	for i := range codes {
+		codes[i] = m.Codebook.nearest(z[i*m.cfg.ZChannels : (i+1)*m.cfg.ZChannels])
+	}
+}
+
+// latents returns the encoder's output [Grid*Grid, ZChannels] for the image in m.pixels.
+func (m *Model) latents() []float32 {
 	v, e := m.prepare(m.cfg.Side()), &m.Encoder
 	m.b.Write(v.x, 0, m.pixels)
 	v.step(&e.ConvIn, nil)
@@ -246,11 +254,9 @@ func (m *Model) encode(codes []int32) {
 	e.Mid.Block1.apply(v)
 	e.Mid.Block2.apply(v)
 	v.run(m.latent, v.x, &e.ConvOut, v.normed(v.x, &e.NormOut), backend.Epilogue{})
-	z := make([]float32, len(codes)*m.cfg.ZChannels)
+	z := make([]float32, m.cfg.Grid*m.cfg.Grid*m.cfg.ZChannels)
 	m.b.Read(z, m.latent, 0)
-	for i := range codes {
-		codes[i] = m.Codebook.nearest(z[i*m.cfg.ZChannels : (i+1)*m.cfg.ZChannels])
-	}
+	return z
 }
 
 // nearest returns the code at the least squared distance from z, the lowest among equals. The

@@ -1,0 +1,129 @@
+package experiments
+
+import (
+	"math"
+	"slices"
+)
+
+// Groups is how many parts a point's samples fall into for the jackknife.
+const Groups = 10
+
+// Measure is a metric with what it would be without each of Groups parts of the samples, from
+// which its error and that of all that is computed from it follow (the delete-a-group jackknife).
+// Without is empty where that is not known.
+type Measure struct {
+	Value   float64   `json:"value"`
+	Without []float64 `json:"without,omitempty"`
+}
+
+// Metrics are measures by name: perplexity, entropy, distinct2, self_bleu of text; frechet,
+// score, precision, recall of images.
+type Metrics map[string]Measure
+
+// Error is the standard error, 0 where it is not known.
+func (m Measure) Error() float64 {
+	g := float64(len(m.Without))
+	if g < 2 {
+		return 0
+	}
+	var mean, sum float64
+	for _, v := range m.Without {
+		mean += v / g
+	}
+	for _, v := range m.Without {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt((g - 1) / g * sum)
+}
+
+// bound is how many standard errors 95 % of a Student distribution with Groups-1 degrees of
+// freedom lie within.
+const bound = 2.262
+
+// Above and Below report whether a measure is beyond v by more than chance.
+func (m Measure) Above(v float64) bool { return m.Value-bound*m.Error() > v }
+
+// Below is Above's other side.
+func (m Measure) Below(v float64) bool { return m.Value+bound*m.Error() < v }
+
+// combine computes a measure from others: f of their values, and of what they would be without
+// each part of the samples. Parts of the same number belong together, as seeds are shared.
+func combine(f func(values []float64) float64, from ...Measure) Measure {
+	values := make([]float64, len(from))
+	for i, m := range from {
+		values[i] = m.Value
+	}
+	out := Measure{Value: f(values)}
+	for g := range Groups {
+		for i, m := range from {
+			if len(m.Without) != Groups {
+				return Measure{Value: out.Value}
+			}
+			values[i] = m.Without[g]
+		}
+		out.Without = append(out.Without, f(values))
+	}
+	return out
+}
+
+// average is the mean of measures of different seeds.
+func average(from ...Measure) Measure { return combine(mean, from...) }
+
+func mean(v []float64) float64 {
+	var sum float64
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// deviation is the standard deviation of repeats, 0 of one.
+func deviation(v []float64) float64 {
+	if len(v) < 2 {
+		return 0
+	}
+	m, sum := mean(v), 0.0
+	for _, x := range v {
+		sum += (x - m) * (x - m)
+	}
+	return math.Sqrt(sum / float64(len(v)-1))
+}
+
+// tally is a mean by parts: sample i belongs to part i % Groups.
+type tally struct {
+	n           int
+	sum, weight [Groups]float64
+}
+
+func (t *tally) add(value, weight float64) {
+	t.sum[t.n%Groups] += value * weight
+	t.weight[t.n%Groups] += weight
+	t.n++
+}
+
+// measure is f of the mean. ok is false of no samples.
+func (t *tally) measure(f func(mean float64) float64) (m Measure, ok bool) {
+	var sum, weight float64
+	for g := range Groups {
+		sum, weight = sum+t.sum[g], weight+t.weight[g]
+	}
+	if weight == 0 {
+		return m, false
+	}
+	m.Value = f(sum / weight)
+	if t.n < 2*Groups {
+		return m, true
+	}
+	for g := range Groups {
+		m.Without = append(m.Without, f((sum-t.sum[g])/(weight-t.weight[g])))
+	}
+	return m, true
+}

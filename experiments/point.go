@@ -1,0 +1,148 @@
+// Package experiments measures samplers on a model: points of a sweep, the figures and the table
+// of Hayakawa et al. 2025 ("Demystifying MaskGIT Sampler and Beyond") with a verdict on each of
+// its claims, and the search for the best settings within a time.
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"unmask/generate"
+	"unmask/model"
+	"unmask/samplers"
+)
+
+// Point is one cell of a sweep: a sampler with its settings, and how many samples it makes.
+type Point struct {
+	Sampler string  `json:"sampler"` // as samplers.Parse has it, or "fixed"
+	Bits    int     `json:"bits,omitempty"`
+	Alpha   float64 `json:"alpha,omitempty"`
+	Steps   int     `json:"steps"`
+	Cache   int     `json:"cache,omitempty"`
+	Seed    uint64  `json:"seed"`
+	N       int     `json:"n"`
+	Batch   int     `json:"batch"`
+	Length  int     `json:"length,omitempty"` // positions, 0 for the model's
+}
+
+// String names a point in one line.
+func (p Point) String() string {
+	return fmt.Sprintf("%s, %d steps, seed %d", p.name(), p.Steps, p.Seed)
+}
+
+// name is the sampler with what is not for a curve's axis.
+func (p Point) name() string {
+	s := p.Sampler
+	if p.Cache > 0 {
+		s += "+cache"
+	}
+	if p.Cache > 1 {
+		s += fmt.Sprintf("(%d)", p.Cache)
+	}
+	if p.Bits > 0 {
+		s += fmt.Sprintf(" %d bit", p.Bits)
+	}
+	if p.Alpha > 0 {
+		s += fmt.Sprintf(" α=%g", p.Alpha)
+	}
+	return s
+}
+
+// sampler builds the point's sampler.
+func (p Point) sampler() (samplers.Sampler, error) {
+	if p.Sampler == fixedName && p.Bits == 32 {
+		return Fixed32{}, nil
+	}
+	name := p.Sampler
+	if name == fixedName {
+		name = "random"
+	}
+	return samplers.Parse(name, samplers.Options{Alpha: p.Alpha, Bits: p.Bits})
+}
+
+// usesAlpha reports whether a Gumbel temperature changes what a sampler does.
+func usesAlpha(name string) bool {
+	base, rest, _ := strings.Cut(name, "(")
+	for _, info := range samplers.List() {
+		if info.Name == base {
+			return slices.Contains(info.Params, "alpha") && !strings.Contains(rest, "alpha")
+		}
+	}
+	return false
+}
+
+// Options are those of the point's generation.
+func (p Point) Options() (generate.Options, error) {
+	s, err := p.sampler()
+	if err != nil {
+		return generate.Options{}, err
+	}
+	return generate.Options{Sampler: s, Steps: p.Steps, Cache: p.Cache, N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length}, nil
+}
+
+// Task is a model and how its samples are judged.
+type Task interface {
+	Kind() string // text or image
+	Model() model.Denoiser
+	Scorer(n int) Scorer // of n samples, of which it has seen none
+}
+
+// Scorer judges a stream of samples in memory that does not grow with it.
+type Scorer interface {
+	Add(ctx context.Context, tokens [][]int32) error
+	Metrics(ctx context.Context) (Metrics, error)
+}
+
+// Result is a measured point, one line of results.jsonl.
+type Result struct {
+	Kind string `json:"kind"`
+	Point
+	Metrics Metrics   `json:"metrics"`
+	Seconds []float64 `json:"batch_seconds"` // of generation, each full batch
+}
+
+// Time is the median of the batches' seconds.
+func (r Result) Time() float64 { return median(r.Seconds) }
+
+// Run generates the point's samples and judges them. progress, which may be nil, is called after
+// each step with the share of the point that is done; false stops the run with ErrStopped.
+func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool) (Result, error) {
+	r := Result{Kind: t.Kind(), Point: p}
+	o, err := p.Options()
+	if err != nil {
+		return r, err
+	}
+	if o, err = o.Check(t.Model()); err != nil {
+		return r, err
+	}
+	scorer := t.Scorer(o.N)
+	batches := (o.N + o.Batch - 1) / o.Batch
+	done, seconds := 0, 0.0
+	for step, err := range generate.Run(ctx, t.Model(), o) {
+		if err != nil {
+			return r, err
+		}
+		seconds += step.Seconds
+		if progress != nil && !progress((float64(done)+float64(step.N)/float64(max(step.Steps, 1)))/float64(batches)) {
+			return r, ErrStopped
+		}
+		if !step.Done {
+			continue
+		}
+		var tokens [][]int32
+		for i := range step.Sequences {
+			tokens = append(tokens, step.Sequences[i].Tokens)
+		}
+		if err := scorer.Add(ctx, tokens); err != nil {
+			return r, err
+		}
+		if len(tokens) == o.Batch {
+			r.Seconds = append(r.Seconds, seconds)
+		}
+		done, seconds = done+1, 0
+	}
+	r.Metrics, err = scorer.Metrics(ctx)
+	return r, err
+}

@@ -1,0 +1,49 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+)
+
+// Progress is how far a sweep is.
+type Progress struct {
+	Kind        string
+	Point       Point   // that is being measured
+	Index       int     // its number among all, from 0
+	Points      int     // in all
+	Done, Total float64 // in steps of a sequence, those of earlier runs included
+}
+
+// Sweep measures the points that the journal lacks, in their order, and appends each as soon as it
+// is measured. progress, which may be nil, is called after each step; false ends the sweep with
+// ErrStopped, and the same call goes on later where it stopped.
+func Sweep(ctx context.Context, j *Journal, t Task, points []Point, progress func(Progress) bool) error {
+	at := Progress{Kind: t.Kind(), Points: len(points)}
+	for _, p := range points {
+		at.Total += work(p)
+	}
+	for i, p := range points {
+		at.Index, at.Point = i, p
+		if _, ok := j.Find(t.Kind(), p); !ok {
+			before := at.Done
+			r, err := Run(ctx, t, p, func(share float64) bool {
+				at.Done = before + share*work(p)
+				return progress == nil || progress(at)
+			})
+			if err == ErrStopped {
+				return err
+			} else if err != nil {
+				return fmt.Errorf("%s: %w", p, err)
+			}
+			if err := j.Append(r); err != nil {
+				return err
+			}
+			at.Done = before
+		}
+		at.Done += work(p)
+	}
+	return nil
+}
+
+// work is a point's size, in steps of a sequence.
+func work(p Point) float64 { return float64(p.N) * float64(max(p.Steps, 1)) }

@@ -1,0 +1,51 @@
+package vqgan
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"unmask/images"
+)
+
+// Width is the number of features: each latent channel's mean and standard deviation.
+func (m *Model) Width() int { return 2 * m.cfg.ZChannels }
+
+// Features computes features of images of Side x Side pixels: the mean and the standard deviation
+// over the grid of each channel of the encoder's output, before the codebook. A Frechet distance of
+// them compares image sets where no Inception weights are at hand; it is not an FID. logits
+// are nil. The slices are valid during the call of visit only.
+func (m *Model) Features(ctx context.Context, list []*images.Image, visit func(i int, features, logits []float32) error) error {
+	side, channels := m.cfg.Side(), m.cfg.ZChannels
+	features := make([]float32, 2*channels)
+	for i, p := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if p.Width != side || p.Height != side || len(p.Pix) != 3*side*side {
+			return fmt.Errorf("image %d: %d x %d pixels, allowed are %d x %d", i, p.Width, p.Height, side, side)
+		}
+		m.prepare(side)
+		for j, v := range p.Pix {
+			m.pixels[j] = float32(v) / 255
+		}
+		z := m.latents()
+		cells := float64(len(z) / channels)
+		for c := range channels {
+			var sum, squares float64
+			for j := c; j < len(z); j += channels {
+				sum += float64(z[j])
+			}
+			mean := sum / cells
+			for j := c; j < len(z); j += channels {
+				d := float64(z[j]) - mean
+				squares += float64(d * d)
+			}
+			features[c], features[channels+c] = float32(mean), float32(math.Sqrt(squares/cells))
+		}
+		if err := visit(i, features, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
