@@ -142,7 +142,10 @@ func scale(x []float64) float64 {
 // masked positions alike; masked are tokens equal to Tokens(). It returns the
 // log-probability of what is open: -Inf if the model never produces it.
 func (m *Model) Conditionals(p []float64, x []int32) (logP float64) {
-	w := m.newWork()
+	return m.conditionals(p, x, m.newWork())
+}
+
+func (m *Model) conditionals(p []float64, x []int32, w *work) (logP float64) {
 	logP = m.pass(x, w)
 	k := m.states
 	for site := range m.sites {

@@ -15,10 +15,11 @@ type Denoiser struct {
 	*Model
 	dense model.Dense
 	p     []float64
+	work  *work
 }
 
 // NewDenoiser returns a Denoiser with memory of its own.
-func NewDenoiser(m *Model) *Denoiser { return &Denoiser{Model: m} }
+func NewDenoiser(m *Model) *Denoiser { return &Denoiser{Model: m, work: m.newWork()} }
 
 // Spec implements model.Denoiser. The mask is the token after the last outcome.
 func (d *Denoiser) Spec() model.Spec {
@@ -44,7 +45,7 @@ func (d *Denoiser) Forward(ctx context.Context, b *model.Batch) (model.Marginals
 				return nil, fmt.Errorf("oracle: token %d at position %d of sequence %d, want 0 to %d", t, i, s, d.tokens)
 			}
 		}
-		if logP := d.Conditionals(d.p, x); math.IsInf(logP, -1) || math.IsNaN(logP) {
+		if logP := d.conditionals(d.p, x, d.work); math.IsInf(logP, -1) || math.IsNaN(logP) {
 			return nil, fmt.Errorf("oracle: sequence %d of the batch has probability 0 in %s", s, d.name)
 		}
 		for i, p := range d.p {
