@@ -57,7 +57,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
-	root.AddCommand(newText(), newLogits(), newInspect(), newPull(), newList(), newVersion())
+	root.AddCommand(newText(), newLogits(), newInspect(), newPull(), newList(), newBench(), newVersion())
 	return root
 }
 
