@@ -73,6 +73,7 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 		l.note(p.ReadFloat32s(v, r*width))
 		l.Backend.Write(t, r, v)
 	}
+	l.release(p)
 	return t
 }
 
@@ -80,9 +81,19 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 // count as one.
 func (l *Loader) Matrix(p *weights.Param, rows int) backend.Matrix {
 	in := p.Numel() / p.Shape[0]
-	return l.Backend.Pack(rows, in, l.Precision, func(i int, dst []float32) {
+	m := l.Backend.Pack(rows, in, l.Precision, func(i int, dst []float32) {
 		l.note(p.ReadFloat32s(dst, i*in))
 	})
+	l.release(p)
+	return m
+}
+
+// release lets go of a large parameter's pages once they are packed, so that a loading model is
+// not in memory twice.
+func (l *Loader) release(p *weights.Param) {
+	if p.Tensor != nil {
+		l.note(p.Release())
+	}
 }
 
 // Linear is y = x W^T + b.
@@ -119,6 +130,7 @@ func (n *Linear) LoadGated(l *Loader, gate []float32) {
 			}
 		}
 	})
+	l.release(&n.Weight)
 	bias := l.Floats(&n.Bias)
 	if gate != nil {
 		for i := range bias {

@@ -3,6 +3,7 @@ package weights
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 const expF32 = 0x7f800000 // exponent of infinity; a larger magnitude is NaN
@@ -13,12 +14,8 @@ func toFloat32(dst []float32, src []byte, d DType) (bad int) {
 	bad = -1
 	switch d {
 	case F32:
-		for i := range dst {
-			b := binary.LittleEndian.Uint32(src[4*i : 4*i+4])
-			dst[i] = math.Float32frombits(b)
-			if b&^(1<<31) > expF32 && bad < 0 {
-				bad = i
-			}
+		if !readFloat32(dst, src) {
+			bad = slices.IndexFunc(dst, func(v float32) bool { return v != v })
 		}
 	case BF16:
 		for i := range dst {
@@ -47,6 +44,25 @@ func toFloat32(dst []float32, src []byte, d DType) (bad int) {
 		}
 	}
 	return bad
+}
+
+// readFloat32 reports whether no element is NaN. It takes two at a time, because loading a
+// model does little else: with the signs off, a NaN alone plus carry reaches the sign's bit.
+func readFloat32(dst []float32, src []byte) (clean bool) {
+	const magnitude, carry, sign = 0x7fffffff_7fffffff, 0x007fffff_007fffff, 0x80000000_80000000
+	var seen uint64
+	n := len(dst) &^ 1
+	for i := 0; i < n; i += 2 {
+		b := binary.LittleEndian.Uint64(src[4*i:])
+		dst[i], dst[i+1] = math.Float32frombits(uint32(b)), math.Float32frombits(uint32(b>>32))
+		seen |= b&magnitude + carry
+	}
+	for i := n; i < len(dst); i++ {
+		b := binary.LittleEndian.Uint32(src[4*i:])
+		dst[i] = math.Float32frombits(b)
+		seen |= uint64(b)&magnitude + carry
+	}
+	return seen&sign == 0
 }
 
 // halfToFloat32 is exact. Moving exponent and fraction into a float32 divides

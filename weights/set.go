@@ -146,17 +146,8 @@ func (s *Set) Get(name string) (*Tensor, bool) {
 // Metadata returns the strings of the files' __metadata__.
 func (s *Set) Metadata() map[string]string { return s.metadata }
 
-// Release tells the system that the pages of t, which was packed elsewhere,
-// are no longer needed in memory. A later read brings them back.
-func (s *Set) Release(t *Tensor) error {
-	if t.src == nil || t.src.closed.Load() {
-		return nil
-	}
-	if err := releasePages(t.src.data, t.Data); err != nil {
-		return fmt.Errorf("%s: release %q: %w", t.src.path, t.Name, err)
-	}
-	return nil
-}
+// Release is the tensor's.
+func (s *Set) Release(t *Tensor) error { return t.Release() }
 
 // ReleaseAll is Release for every tensor.
 func (s *Set) ReleaseAll() error {

@@ -107,6 +107,18 @@ func (t *Tensor) Bytes(dst []byte, off int) error {
 	return nil
 }
 
+// Release tells the system that the pages of t, which was packed elsewhere, are no longer
+// needed in memory. A later read brings them back.
+func (t *Tensor) Release() error {
+	if t.src == nil || t.src.closed.Load() {
+		return nil
+	}
+	if err := releasePages(t.src.data, t.Data); err != nil {
+		return fmt.Errorf("%s: release %q: %w", t.src.path, t.Name, err)
+	}
+	return nil
+}
+
 // span returns the bytes of n elements from element off on.
 func (t *Tensor) span(off, n int) ([]byte, error) {
 	size := t.DType.Bits() / 8
