@@ -61,17 +61,32 @@ func (l *Loader) Vector(v []float32) *tensor.Dense {
 	return t
 }
 
-// Table copies a parameter to the device as [rows, width], a piece at a time: embeddings are
-// the largest tensors of a small model.
+// tableRows is how many rows of a table are read at a time.
+const tableRows = 1024
+
+// Table copies a parameter to the device as [rows, width]. Embeddings are the largest tensors of
+// a small model, so the next piece is read while one is written.
 func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 	width := p.Shape[len(p.Shape)-1]
 	rows := p.Numel() / width
 	t := l.Backend.New(rows, width)
-	piece := make([]float32, min(rows, 1024)*width)
-	for r := 0; r < rows; r += 1024 {
-		v := piece[:min(1024, rows-r)*width]
-		l.note(p.ReadFloat32s(v, r*width))
-		l.Backend.Write(t, r, v)
+	free, full := make(chan []float32, 2), make(chan []float32, 2)
+	for range 2 {
+		free <- make([]float32, min(rows, tableRows)*width)
+	}
+	go func() {
+		defer close(full)
+		for r := 0; r < rows; r += tableRows {
+			piece := (<-free)[:min(tableRows, rows-r)*width]
+			l.note(p.ReadFloat32s(piece, r*width))
+			full <- piece
+		}
+	}()
+	r := 0
+	for piece := range full {
+		l.Backend.Write(t, r, piece)
+		r += len(piece) / width
+		free <- piece[:cap(piece)]
 	}
 	l.release(p)
 	return t
