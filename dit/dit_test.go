@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,37 +18,21 @@ import (
 
 var packs = []string{"sdtt-tiny", "sdtt-tiny-bf16", "sdtt-small"}
 
-func batch(tokens []int32, shape []int) *model.Batch {
-	return &model.Batch{Size: shape[0], Length: shape[1], Tokens: tokens}
-}
-
 func TestFullPass(t *testing.T) {
 	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		for _, prefix := range []string{"", "short_"} {
-			tokens, shape := p.Ints(prefix + "tokens")
-			want, wantShape := p.Floats(prefix + "logits")
-			got, err := m.Forward(context.Background(), batch(tokens, shape))
-			require.NoError(t, err)
-			parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]), tolerance)
-		}
+		parity.FullPass(t, p, m, "", tolerance)
+		parity.FullPass(t, p, m, "short_", tolerance)
 	})
 }
 
 func TestPartialPass(t *testing.T) {
 	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		tokens, shape := p.Ints("tokens")
-		rows, _ := p.Ints("partial_rows")
-		after, _ := p.Ints("partial_tokens")
-		want, wantShape := p.Floats("partial_logits")
-		b := batch(tokens[:shape[1]], []int{1, shape[1]})
-		b.Cache = m.NewCache(1, shape[1])
-		_, err := m.Forward(context.Background(), b)
-		require.NoError(t, err)
-		b.Tokens = after
-		got, err := m.Refine(context.Background(), b, rows)
-		require.NoError(t, err)
-		parity.Close(t, want, parity.Logits(t, got, rows, wantShape[2]), tolerance)
+		parity.PartialPass(t, p, m, tolerance)
 	})
+}
+
+func TestBatchInvariance(t *testing.T) {
+	parity.BatchInvariance(t, "sdtt-tiny", []int{5, 3, 40})
 }
 
 // The marginals are SUBS: the mask token forbidden, normalised over the rest.
@@ -64,7 +47,7 @@ func TestLogProbs(t *testing.T) {
 				masked = append(masked, int32(i))
 			}
 		}
-		got, err := m.Forward(context.Background(), batch(tokens, shape))
+		got, err := m.Forward(context.Background(), parity.Batch(tokens, shape))
 		require.NoError(t, err)
 		logits := parity.Logits(t, got, masked, columns)
 		s := model.Stats{LogSum: make([]float64, len(masked))}
@@ -80,50 +63,13 @@ func TestLogProbs(t *testing.T) {
 	})
 }
 
-// Rows of several sequences refined together are the rows refined alone, and a sequence
-// in a batch is the sequence alone, byte for byte.
-func TestBatchInvariance(t *testing.T) {
-	p := parity.Open(t, "sdtt-tiny")
-	for _, d := range parity.Devices {
-		l, err := model.Load(p.Source, model.Options{Backend: d.New(), Precision: d.Precision})
-		require.NoError(t, err)
-		m := l.Denoiser.(model.Refiner)
-		tokens, shape := p.Ints("tokens")
-		n := shape[1]
-		run := func(first, size int) (full, part []float32) {
-			b := batch(tokens[first*n:(first+size)*n], []int{size, n})
-			b.Cache = m.NewCache(size, n)
-			got, err := m.Forward(context.Background(), b)
-			require.NoError(t, err)
-			full = parity.Logits(t, got, parity.Count(size*n), 101)
-			b.Tokens = slices.Clone(b.Tokens)
-			var rows []int32
-			for s := range size {
-				for _, pos := range []int{5, 3, 40} {
-					b.Tokens[s*n+pos] = 7
-					rows = append(rows, int32(s*n+pos))
-				}
-			}
-			got, err = m.Refine(context.Background(), b, rows)
-			require.NoError(t, err)
-			return full, parity.Logits(t, got, rows, 101)
-		}
-		full, part := run(0, 3)
-		for s := range 3 {
-			f, q := run(s, 1)
-			require.Equal(t, full[s*n*101:(s+1)*n*101], f)
-			require.Equal(t, part[s*3*101:(s+1)*3*101], q)
-		}
-	}
-}
-
 func TestNoCacheGivesTheSameLogits(t *testing.T) {
 	p := parity.Open(t, "sdtt-tiny")
 	l, err := model.Load(p.Source, model.Options{Backend: plain.New()})
 	require.NoError(t, err)
 	m := l.Denoiser.(model.Refiner)
 	tokens, shape := p.Ints("tokens")
-	b := batch(tokens, shape)
+	b := parity.Batch(tokens, shape)
 	got, err := m.Forward(context.Background(), b)
 	require.NoError(t, err)
 	without := parity.Logits(t, got, parity.Count(len(tokens)), 101)
@@ -167,7 +113,7 @@ func TestStatsOfAllRowsAreFinite(t *testing.T) {
 	l, err := model.Load(p.Source, model.Options{Backend: plain.New()})
 	require.NoError(t, err)
 	tokens, shape := p.Ints("tokens")
-	got, err := l.Forward(context.Background(), batch(tokens, shape))
+	got, err := l.Forward(context.Background(), parity.Batch(tokens, shape))
 	require.NoError(t, err)
 	n := len(tokens)
 	s := model.Stats{Beta: 2, LogMoment: make([]float64, n), Entropy: make([]float64, n), P1: make([]float64, n), P2: make([]float64, n), Arg: make([]int32, n)}
@@ -184,7 +130,7 @@ func TestTimeConditioningAtZeroIsTheFoldedNetwork(t *testing.T) {
 	tokens, shape := p.Ints("tokens")
 	want, wantShape := p.Floats("logits")
 	m := timeConditioned(t, p)
-	b := batch(tokens, shape)
+	b := parity.Batch(tokens, shape)
 	_, err := m.Forward(context.Background(), b)
 	require.ErrorContains(t, err, "time-conditioned: 0 times for 3 sequences")
 	b.Time = make([]float64, 3)
@@ -197,7 +143,7 @@ func TestTimeConditioning(t *testing.T) {
 	p := parity.Open(t, "sdtt-tiny")
 	tokens, shape := p.Ints("tokens")
 	m := timeConditioned(t, p)
-	b := batch(tokens, shape)
+	b := parity.Batch(tokens, shape)
 	b.Time = timeCases
 	got, err := m.Forward(context.Background(), b)
 	require.NoError(t, err)

@@ -1,8 +1,6 @@
 package vit_test
 
 import (
-	"context"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,70 +24,20 @@ func within(tolerance float64) float64 {
 	return tolerance
 }
 
-func batch(tokens []int32, shape []int) *model.Batch {
-	return &model.Batch{Size: shape[0], Length: shape[1], Tokens: tokens}
-}
-
 func TestFullPass(t *testing.T) {
 	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		tokens, shape := p.Ints("tokens")
-		want, wantShape := p.Floats("logits")
-		got, err := m.Forward(context.Background(), batch(tokens, shape))
-		require.NoError(t, err)
-		parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]), within(tolerance))
+		parity.FullPass(t, p, m, "", within(tolerance))
 	})
 }
 
 func TestPartialPass(t *testing.T) {
 	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		tokens, shape := p.Ints("tokens")
-		rows, _ := p.Ints("partial_rows")
-		after, _ := p.Ints("partial_tokens")
-		want, wantShape := p.Floats("partial_logits")
-		b := batch(tokens[:shape[1]], []int{1, shape[1]})
-		b.Cache = m.NewCache(1, shape[1])
-		_, err := m.Forward(context.Background(), b)
-		require.NoError(t, err)
-		b.Tokens = after
-		got, err := m.Refine(context.Background(), b, rows)
-		require.NoError(t, err)
-		parity.Close(t, want, parity.Logits(t, got, rows, wantShape[2]), within(tolerance))
+		parity.PartialPass(t, p, m, within(tolerance))
 	})
 }
 
-// A sequence in a batch is the sequence alone, byte for byte, in full and partial passes.
 func TestBatchInvariance(t *testing.T) {
-	p := parity.Open(t, "mage-tiny")
-	for _, d := range parity.Devices {
-		l, err := model.Load(p.Source, model.Options{Backend: d.New(), Precision: d.Precision})
-		require.NoError(t, err)
-		m := l.Denoiser.(model.Refiner)
-		tokens, shape := p.Ints("tokens")
-		n := shape[1]
-		run := func(first, size int) (full, part []float32) {
-			b := batch(slices.Clone(tokens[first*n:(first+size)*n]), []int{size, n})
-			b.Cache = m.NewCache(size, n)
-			got, err := m.Forward(context.Background(), b)
-			require.NoError(t, err)
-			full = parity.Logits(t, got, parity.Count(size*n), 64)
-			var rows []int32
-			for s := range size {
-				for _, pos := range []int{50, 3, 40} {
-					b.Tokens[s*n+pos] = 7
-					rows = append(rows, int32(s*n+pos))
-				}
-			}
-			got, err = m.Refine(context.Background(), b, rows)
-			require.NoError(t, err)
-			return full, parity.Logits(t, got, rows, 64)
-		}
-		full, part := run(0, 3)
-		for s := range 3 {
-			f, q := run(s, 1)
-			require.Equal(t, full[s*n*64:(s+1)*n*64], f)
-			require.Equal(t, part[s*3*64:(s+1)*3*64], q)
-		}
-	}
+	parity.BatchInvariance(t, "mage-tiny", []int{50, 3, 40})
 }
 
 func TestBadConfigs(t *testing.T) {

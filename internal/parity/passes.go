@@ -1,0 +1,80 @@
+package parity
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/model"
+)
+
+// Batch is a batch of tokens [size, length].
+func Batch(tokens []int32, shape []int) *model.Batch {
+	return &model.Batch{Size: shape[0], Length: shape[1], Tokens: tokens}
+}
+
+// FullPass compares a full pass over the cases prefix+"tokens" with prefix+"logits".
+func FullPass(t *testing.T, p *Pack, m model.Refiner, prefix string, tolerance float64) {
+	tokens, shape := p.Ints(prefix + "tokens")
+	want, wantShape := p.Floats(prefix + "logits")
+	got, err := m.Forward(context.Background(), Batch(tokens, shape))
+	require.NoError(t, err)
+	Close(t, want, Logits(t, got, Count(len(tokens)), wantShape[2]), tolerance)
+}
+
+// PartialPass compares a partial pass at partial_rows, after a full one over the first
+// sequence, with partial_logits.
+func PartialPass(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
+	tokens, shape := p.Ints("tokens")
+	rows, _ := p.Ints("partial_rows")
+	after, _ := p.Ints("partial_tokens")
+	want, wantShape := p.Floats("partial_logits")
+	b := Batch(tokens[:shape[1]], []int{1, shape[1]})
+	b.Cache = m.NewCache(1, shape[1])
+	_, err := m.Forward(context.Background(), b)
+	require.NoError(t, err)
+	b.Tokens = after
+	got, err := m.Refine(context.Background(), b, rows)
+	require.NoError(t, err)
+	Close(t, want, Logits(t, got, rows, wantShape[2]), tolerance)
+}
+
+// BatchInvariance requires that a sequence in a batch gives the bytes that it gives alone, in
+// full and partial passes, on every device. Refined are the positions of each sequence
+// that a partial pass recomputes.
+func BatchInvariance(t *testing.T, pack string, refined []int) {
+	p := Open(t, pack)
+	tokens, shape := p.Ints("tokens")
+	_, wantShape := p.Floats("logits")
+	n, columns := shape[1], wantShape[2]
+	for _, d := range Devices {
+		l, err := model.Load(p.Source, model.Options{Backend: d.New(), Precision: d.Precision})
+		require.NoError(t, err)
+		m := l.Denoiser.(model.Refiner)
+		run := func(first, size int) (full, part []float32) {
+			b := Batch(slices.Clone(tokens[first*n:(first+size)*n]), []int{size, n})
+			b.Cache = m.NewCache(size, n)
+			got, err := m.Forward(context.Background(), b)
+			require.NoError(t, err)
+			full = Logits(t, got, Count(size*n), columns)
+			var rows []int32
+			for s := range size {
+				for _, pos := range refined {
+					b.Tokens[s*n+pos] = 7
+					rows = append(rows, int32(s*n+pos))
+				}
+			}
+			got, err = m.Refine(context.Background(), b, rows)
+			require.NoError(t, err)
+			return full, Logits(t, got, rows, columns)
+		}
+		full, part := run(0, shape[0])
+		for s := range shape[0] {
+			f, q := run(s, 1)
+			require.Equal(t, full[s*n*columns:(s+1)*n*columns], f, "%s %s, sequence %d", d.Name, d.Precision, s)
+			require.Equal(t, part[s*len(refined)*columns:(s+1)*len(refined)*columns], q, "%s %s, sequence %d", d.Name, d.Precision, s)
+		}
+	}
+}
