@@ -82,7 +82,7 @@ def contenders(binary, shape, a):
         peers, ours = ["onnxruntime f32", "PyTorch f32"], {"unmask f32": f"conv/{shape}"}
     else:
         peers, ours = list(PEERS), {f"unmask {p}": f"forward/{shape}/{p}" for p in ("f32", "bf16", "int8")}
-    out = {name: (lambda n=name: peer_seconds(n, shape, a)) for name in peers}
+    out = {name: (lambda n=name: peer_seconds(n, shape, a)) for name in peers if name in a.peers.split(",")}
     out.update({name: (lambda n=n: unmask_seconds(binary, n, a)) for name, n in ours.items()})
     return out
 
@@ -110,6 +110,7 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--calls", type=int, default=3, help="calls of a round")
     p.add_argument("--shapes", default="lm12,vit20,vit20x8,256,128", help="lm12, vit20, vit20x8; 256 and 128 are convolutions")
+    p.add_argument("--peers", default=",".join(PEERS), help=f"some of: {', '.join(PEERS)}")
     p.add_argument("--unmask", help="a built unmask; by default it is built")
     p.add_argument("--one", choices=PEERS, help=argparse.SUPPRESS)
     a = p.parse_args()
@@ -117,6 +118,9 @@ def main():
     for shape in shapes:
         if shape not in graphs.SHAPES and shape not in graphs.CONVS:
             p.error(f"unknown shape {shape!r}, allowed are {', '.join([*graphs.SHAPES, *graphs.CONVS])}")
+    for peer in a.peers.split(","):
+        if peer not in PEERS:
+            p.error(f"unknown peer {peer!r}, allowed are {', '.join(PEERS)}")
     if a.one:
         measure(a.one, shapes[0], a.threads, a.calls)
         return

@@ -24,7 +24,7 @@ func dotBF16(n int)
 //go:noescape
 func dotInt8(n int)
 
-// maddInt16 does n times: 8 VPMADDWD on 16 int16 each and the VPADDD that keeps its sums.
+// maddInt16 does n times: 6 VPMADDWD on 16 int16 each and the VPADDD that keep the sums of the round before.
 //
 //go:noescape
 func maddInt16(n int)

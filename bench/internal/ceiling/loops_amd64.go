@@ -26,7 +26,7 @@ func int8Loop(l simd.Level) Loop {
 	case l.ISA == simd.AVX512 && l.VNNI:
 		return Loop{"VPDPBUSD zmm", 24 * 64 * 2, dotInt8}
 	case l.ISA != simd.Generic:
-		return Loop{"VPMADDWD+VPADDD ymm", 8 * 16 * 2, maddInt16}
+		return Loop{"VPMADDWD+VPADDD ymm", 6 * 16 * 2, maddInt16}
 	}
 	return plain
 }

@@ -25,9 +25,9 @@ func main() {
 	loop("dotInt8", "24 VPDPBUSD on 64 bytes each", zmm[:24], zmm[24:26], func(i int, acc, x, y reg.VecPhysical) {
 		VPDPBUSD(x, y, acc)
 	})
-	loop("maddInt16", "8 VPMADDWD on 16 int16 each and the VPADDD that keeps its sums", ymm[:8], ymm[12:14], func(i int, acc, x, y reg.VecPhysical) {
-		VPMADDWD(x, y, ymm[8+i%4])
-		VPADDD(ymm[8+i%4], acc, acc)
+	loop("maddInt16", "6 VPMADDWD on 16 int16 each and the VPADDD that keep the sums of the round before", ymm[:6], ymm[12:14], func(i int, acc, x, y reg.VecPhysical) {
+		VPADDD(ymm[6+i], acc, acc)
+		VPMADDWD(x, y, ymm[6+i])
 	})
 	read()
 	Generate()
