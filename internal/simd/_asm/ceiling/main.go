@@ -37,7 +37,7 @@ func main() {
 func loop(name, doc string, accs, factors []reg.VecPhysical, step func(i int, acc, x, y reg.VecPhysical)) {
 	TEXT(name, NOSPLIT, "func(n int)")
 	Pragma("noescape")
-	Doc(name+" does n times: "+doc+".")
+	Doc(name + " does n times: " + doc + ".")
 	n := Load(Param("n"), reg.RCX)
 	MOVL(U32(0x3f003f00), reg.EAX)
 	for _, x := range factors {
