@@ -36,7 +36,7 @@ func newText() *cobra.Command {
 		},
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	f.samplingFlags.register(cmd.Flags(), "hybrid", "uniform", 64, 1)
+	f.samplingFlags.register(cmd.Flags(), "hybrid", "uniform", 32, 1)
 	cmd.Flags().IntVar(&f.length, "length", 0, "tokens of a sample, 0 for the model's length")
 	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with")
 	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)

@@ -40,7 +40,7 @@ func (w *watcher) draw(step *generate.Step) {
 	var b strings.Builder
 	w.erase(&b)
 	fmt.Fprintf(&b, "%ssample %d, step %d of %d%s\n", dim, s.Index, step.N, step.Steps, reset)
-	column, lines := 0, 1
+	column, lines := 0, 2 // the headline and the first line of text
 	for i, piece := range w.m.Tokenizer.Pieces(s.Tokens) {
 		style := ""
 		switch {
