@@ -20,7 +20,7 @@ type samplingFlags struct {
 	seed                   uint64
 }
 
-const mostSamples = 1 << 31
+const mostSamples = 1 << 30
 
 func (s *samplingFlags) register(f *pflag.FlagSet, sampler, schedule string, steps, cache int) {
 	f.StringVar(&s.sampler, "sampler", sampler, "rule for what opens next: random, vanilla, maskgit, moment, u-moment, temp, halton, hybrid")
