@@ -36,12 +36,20 @@ type pool struct {
 }
 
 type worker struct {
-	calls  atomic.Uint32 // one more for each call this worker takes part in
+	state  atomic.Uint32
 	parked atomic.Bool
 	closed atomic.Bool
 	wake   chan struct{}
 	_      [64]byte // workers do not share a cache line
 }
+
+// The states of a worker. A call that runs out of items takes back the workers that have
+// not begun: on a busy machine they may not get a processor for long.
+const (
+	idle = iota
+	called
+	working
+)
 
 // New returns a pool of the given number of threads, all processors for 0.
 func New(threads int) *Pool {
@@ -93,6 +101,11 @@ func (p *pool) run(n int, item func(worker, i int)) {
 		w.call()
 	}
 	p.work(0)
+	for _, w := range helpers {
+		if w.state.CompareAndSwap(called, idle) {
+			p.pending.Add(-1)
+		}
+	}
 	p.wait()
 	p.item = nil
 	if p.failed.Load() {
@@ -136,28 +149,36 @@ func (p *pool) wait() {
 
 // call makes w take part in the call that has been set up.
 func (w *worker) call() {
-	w.calls.Add(1)
+	w.state.Store(called)
+	w.unpark()
+}
+
+func (w *worker) unpark() {
 	if w.parked.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
 	}
 }
 
 func (p *pool) serve(w *worker, id int) {
-	for seen, n := uint32(0), 0; ; n++ {
-		if calls := w.calls.Load(); calls != seen {
-			if w.closed.Load() {
-				return
+	for n := 0; ; n++ {
+		switch {
+		case w.state.Load() == called:
+			if !w.state.CompareAndSwap(called, working) {
+				continue
 			}
-			seen, n = calls, 0
+			n = 0
 			p.work(id)
+			w.state.Store(idle)
 			if p.pending.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
 				p.done <- struct{}{}
 			}
-		} else if n < p.spin {
+		case w.closed.Load():
+			return
+		case n < p.spin:
 			rest(n)
-		} else {
+		default:
 			w.parked.Store(true)
-			if w.calls.Load() == seen || !w.parked.CompareAndSwap(true, false) {
+			if w.state.Load() != called && !w.closed.Load() || !w.parked.CompareAndSwap(true, false) {
 				<-w.wake
 			}
 			n = 0
@@ -168,7 +189,7 @@ func (p *pool) serve(w *worker, id int) {
 func (p *pool) close() {
 	for _, w := range p.workers {
 		w.closed.Store(true)
-		w.call()
+		w.unpark()
 	}
 }
 
