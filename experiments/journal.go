@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -74,23 +75,18 @@ func OpenJournal(name string, s Settings) (j *Journal, err error) {
 
 // same refuses settings that differ.
 func (s Settings) same(now Settings) error {
-	var names []string
-	for name := range now {
-		names = append(names, name)
-	}
-	for name := range s {
-		if _, ok := now[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	both := Settings{}
+	maps.Copy(both, s)
+	maps.Copy(both, now)
+	for _, name := range sortedNames(both) {
 		if s[name] != now[name] {
 			return fmt.Errorf("was begun with %s %q, found %q: allowed is the same, or another file", name, s[name], now[name])
 		}
 	}
 	return nil
 }
+
+func sortedNames(s Settings) []string { return slices.Sorted(maps.Keys(s)) }
 
 // ReadJournal reads the results of a file.
 func ReadJournal(name string) (Settings, []Result, error) {

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"math"
-	"slices"
 )
 
 // Groups is how many parts a point's samples fall into for the jackknife.
@@ -75,14 +74,6 @@ func mean(v []float64) float64 {
 		sum += x
 	}
 	return sum / float64(len(v))
-}
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // deviation is the standard deviation of repeats, 0 of one.

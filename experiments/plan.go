@@ -17,6 +17,8 @@ import (
 //	model: demo               # as --model takes it
 //	kind: text                # or image
 //	judge: demo               # of text, as --judge takes it
+//	inception: FILE           # of images; default the model's own VQGAN
+//	reference: DIR            # of images, or an .npz; default drawn landscapes
 //	samplers: [random, hybrid, "eb(u-moment)"]
 //	steps: [8, 16, 32]
 //	alpha: [3, 6]             # for samplers with a Gumbel temperature; default 6
@@ -26,17 +28,19 @@ import (
 //	batch: 16                 # at once, a time is taken of each; default all
 //	length: 128               # of text; default the model's
 type Plan struct {
-	Model    string    `yaml:"model"`
-	Kind     string    `yaml:"kind"`
-	Judge    string    `yaml:"judge"`
-	Samplers []string  `yaml:"samplers"`
-	Steps    []int     `yaml:"steps"`
-	Alpha    []float64 `yaml:"alpha"`
-	Cache    []int     `yaml:"cache"`
-	Seeds    []uint64  `yaml:"seeds"`
-	N        int       `yaml:"n"`
-	Batch    int       `yaml:"batch"`
-	Length   int       `yaml:"length"`
+	Model     string    `yaml:"model"`
+	Kind      string    `yaml:"kind"`
+	Judge     string    `yaml:"judge"`
+	Inception string    `yaml:"inception"`
+	Reference string    `yaml:"reference"`
+	Samplers  []string  `yaml:"samplers"`
+	Steps     []int     `yaml:"steps"`
+	Alpha     []float64 `yaml:"alpha"`
+	Cache     []int     `yaml:"cache"`
+	Seeds     []uint64  `yaml:"seeds"`
+	N         int       `yaml:"n"`
+	Batch     int       `yaml:"batch"`
+	Length    int       `yaml:"length"`
 }
 
 // Limits of a plan.

@@ -103,9 +103,6 @@ type Result struct {
 	Seconds []float64 `json:"batch_seconds"` // of generation, each full batch
 }
 
-// Time is the median of the batches' seconds.
-func (r Result) Time() float64 { return median(r.Seconds) }
-
 // Run generates the point's samples and judges them. progress, which may be nil, is called after
 // each step with the share of the point that is done; false stops the run with ErrStopped.
 func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool) (Result, error) {

@@ -1,0 +1,221 @@
+package experiments
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Verdict says whether a claim of the paper holds on the measured model.
+type Verdict struct {
+	Claim   string   `json:"claim"`
+	Figure  string   `json:"figure"`
+	Rule    string   `json:"rule"` // by which Holds is decided
+	Numbers []Number `json:"numbers"`
+	Holds   bool     `json:"holds"`
+	Decided bool     `json:"decided"` // false: neither the claim nor its opposite is beyond chance
+}
+
+// Number is a quantity behind a verdict with its standard error.
+type Number struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Error float64 `json:"error"`
+}
+
+func number(name string, m Measure) Number { return Number{name, m.Value, m.Error()} }
+
+// known reports whether chance can be told: there is an error.
+func (m Measure) known() bool { return len(m.Without) > 0 && !math.IsNaN(m.Value) }
+
+// verdict is decided where the claim or its opposite is beyond chance, and the measures behind it
+// have errors.
+func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
+	for _, m := range from {
+		if !m.known() {
+			return v
+		}
+	}
+	v.Holds, v.Decided = claimed, claimed || against
+	return v
+}
+
+// Verdicts judges the paper's claims by what was measured of the size's points.
+func Verdicts(results []Result, s Size) []Verdict {
+	var out []Verdict
+	if t := (Table{Kind: "image", Results: results, N: s.Image.N}); len(t.methods()) > 0 {
+		out = append(out, imageVerdicts(t, s.Image)...)
+	}
+	if t := (Table{Kind: "text", Results: results, N: s.Text.N}); len(t.methods()) > 0 {
+		out = append(out, textVerdicts(t, s.Text)...)
+	}
+	for i := range out {
+		out[i].Numbers = slices.DeleteFunc(out[i].Numbers, func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
+	}
+	return out
+}
+
+func imageVerdicts(t Table, g Grid) []Verdict {
+	first, last := Point{Sampler: "maskgit"}, g.Steps[len(g.Steps)-1]
+	early := g.Steps[0]
+	for _, n := range g.Steps {
+		if n <= 8 {
+			early = n
+		}
+	}
+	var degraded []Measure
+	v := Verdict{
+		Claim: "MaskGIT degrades with many steps", Figure: "3",
+		Rule: fmt.Sprintf("the Fréchet distance at %d steps less that at %d, mean over α, is above 0", last, early),
+	}
+	for _, first.Alpha = range g.Alphas {
+		d := combine(difference, t.must(first, last, "frechet"), t.must(first, early, "frechet"))
+		v.Numbers = append(v.Numbers, number(fmt.Sprintf("change, MaskGIT α=%g", first.Alpha), d))
+		degraded = append(degraded, d)
+	}
+	all := average(degraded...)
+	random := Point{Sampler: "random"}
+	v.Numbers = append(v.Numbers, number("change, MaskGIT, mean", all),
+		number("change, Random", combine(difference, t.must(random, last, "frechet"), t.must(random, early, "frechet"))))
+	return []Verdict{
+		t.follows(g, "moment", "Moment follows MaskGIT", "3", "frechet"),
+		t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3", "frechet"),
+		verdict(v, all.Above(0), all.Below(0), all),
+		t.cachePerStep(g, "frechet", "partial caching gains per step, images", "4", momentPairs(g)),
+		t.cachePerSecond(g, "frechet", "partial caching gains per second, images", "4", momentPairs(g)),
+	}
+}
+
+func textVerdicts(t Table, g Grid) []Verdict {
+	random, hybrid := Point{Sampler: "random"}, Point{Sampler: "hybrid", Alpha: g.Choice}
+	pairs := []Point{random, hybrid}
+	return []Verdict{
+		t.cachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs),
+		t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs),
+		t.speedup(g),
+		t.follows(g, "moment", "Moment follows MaskGIT, in entropy", "5", "entropy"),
+		t.entropyCost(g),
+		t.crossing(g),
+		t.throughout(g),
+		t.follows(g, "moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"),
+		t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT, in perplexity", "6", "perplexity"),
+		t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla"),
+		t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed"),
+	}
+}
+
+// must is a metric, NaN where it was not measured.
+func (t Table) must(m Point, steps int, name string) Measure {
+	v, ok := t.metric(m, steps, name)
+	if !ok {
+		return Measure{Value: math.NaN()}
+	}
+	return v
+}
+
+func difference(v []float64) float64 { return v[0] - v[1] }
+
+// scaled is the metric as it is compared: perplexity and distances by their logarithm.
+func scaled(name string) func(float64) float64 {
+	if name == "entropy" {
+		return func(v float64) float64 { return v }
+	}
+	return math.Log
+}
+
+// follows measures how much of the way from random to maskgit a sampler goes, over all α and steps:
+// 1 - sum d_s*d_r / sum d_r^2, where d_s and d_r are the distances of sampler and random from
+// maskgit. 1 is maskgit itself, 0 is random.
+func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
+	var from []Measure
+	var gaps []Measure
+	f := scaled(metric)
+	for _, alpha := range g.Alphas {
+		for _, n := range g.Steps {
+			three := []Measure{t.must(Point{Sampler: "maskgit", Alpha: alpha}, n, metric),
+				t.must(Point{Sampler: sampler, Alpha: alpha}, n, metric), t.must(Point{Sampler: "random"}, n, metric)}
+			gaps = append(gaps, combine(func(v []float64) float64 { return f(v[1]) - f(v[0]) }, three...))
+			from = append(from, three...)
+		}
+	}
+	share := combine(func(v []float64) float64 {
+		var along, square float64
+		for i := 0; i < len(v); i += 3 {
+			ds, dr := f(v[i+1])-f(v[i]), f(v[i+2])-f(v[i])
+			along, square = along+ds*dr, square+dr*dr
+		}
+		return 1 - along/square
+	}, from...)
+	v := Verdict{Claim: claim, Figure: figure, Numbers: []Number{
+		number("share of the way from random to maskgit", share),
+		number("mean difference from maskgit", average(gaps...)),
+	}}
+	if sampler == "temp" {
+		v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half"
+		return verdict(v, share.Above(0.5), share.Below(0.5), share)
+	}
+	v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half and not beyond one and a half"
+	return verdict(v, share.Above(0.5) && share.Below(1.5), share.Below(0.5) || share.Above(1.5), share)
+}
+
+// momentPairs are what figure 4 compares with and without cache.
+func momentPairs(g Grid) (out []Point) {
+	for _, alpha := range g.Alphas {
+		out = append(out, Point{Sampler: "moment", Alpha: alpha})
+	}
+	return out
+}
+
+// cachePerStep compares at equal steps.
+func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point) Verdict {
+	v := Verdict{Claim: claim, Figure: figure, Rule: "the logarithm of " + metric + " with cache less that without, mean over all steps and samplers, is below 0"}
+	var every []Measure
+	for _, m := range pairs {
+		cached := m
+		cached.Cache = 1
+		var all []Measure
+		for _, n := range g.Steps {
+			all = append(all, combine(logRatio, t.must(cached, n, metric), t.must(m, n, metric)))
+		}
+		v.Numbers = append(v.Numbers, number("change, "+m.name(), average(all...)))
+		every = append(every, all...)
+	}
+	mean := average(every...)
+	v.Numbers = append(v.Numbers, number("change, mean", mean))
+	return verdict(v, mean.Below(0), mean.Above(0), mean)
+}
+
+func logRatio(v []float64) float64 { return math.Log(v[0]) - math.Log(v[1]) }
+
+// cachePerSecond compares at equal time: the curve without cache is interpolated between its
+// points, linearly in the logarithms, at the times of the curve with cache that it spans.
+func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Point) Verdict {
+	v := Verdict{Claim: claim, Figure: figure, Rule: "the logarithm of " + metric + " with cache less that without at the same seconds a batch, mean over samplers and the times that both span, is below 0"}
+	var every, overheads []Measure
+	for _, m := range pairs {
+		cached := m
+		cached.Cache = 1
+		for i := range g.Steps {
+			slower := t.seconds(cached, g.Steps[i])
+			overheads = append(overheads, Measure{Value: slower/t.seconds(m, g.Steps[i]) - 1})
+			for j := 0; j+1 < len(g.Steps); j++ {
+				a, b := t.seconds(m, g.Steps[j]), t.seconds(m, g.Steps[j+1])
+				if !(a <= slower && slower <= b && a < b) {
+					continue
+				}
+				w := math.Log(slower/a) / math.Log(b/a)
+				every = append(every, combine(func(v []float64) float64 {
+					return math.Log(v[0]) - (1-w)*math.Log(v[1]) - w*math.Log(v[2])
+				}, t.must(cached, g.Steps[i], metric), t.must(m, g.Steps[j], metric), t.must(m, g.Steps[j+1], metric)))
+				break
+			}
+		}
+	}
+	v.Numbers = append(v.Numbers, number("more time a step with cache", average(overheads...)))
+	if len(every) == 0 {
+		return v
+	}
+	mean := average(every...)
+	v.Numbers = append(v.Numbers, number("change at equal time, mean", mean))
+	return verdict(v, mean.Below(0), mean.Above(0), mean)
+}

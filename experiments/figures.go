@@ -1,0 +1,106 @@
+package experiments
+
+import "math"
+
+// Figures draws the paper's figures of what was measured.
+func Figures(results []Result, s Size) []Chart {
+	var charts []Chart
+	if t := (Table{Kind: "image", Results: results, N: s.Image.N}); len(t.methods()) > 0 {
+		charts = append(charts, imageFigures(t, s.Image)...)
+	}
+	if t := (Table{Kind: "text", Results: results, N: s.Text.N}); len(t.methods()) > 0 {
+		charts = append(charts, textFigures(t, Table{Kind: "text", Results: results, N: latencyN}, s.Text)...)
+	}
+	return charts
+}
+
+// temperatureMethods are the methods of figures 3, 5 (left) and 6 (left).
+func temperatureMethods(g Grid) []Point {
+	var out []Point
+	for _, name := range temperatureSamplers {
+		for _, alpha := range g.Alphas {
+			out = append(out, Point{Sampler: name, Alpha: alpha})
+		}
+	}
+	return append(out, Point{Sampler: "random"})
+}
+
+// draw adds the curves that were measured.
+func (c Chart) draws(methods []Point, curve func(m Point) (Curve, bool)) Chart {
+	for _, m := range methods {
+		if k, ok := curve(m); ok {
+			c.Curves = append(c.Curves, k)
+		}
+	}
+	return c
+}
+
+func imageFigures(t Table, g Grid) []Chart {
+	methods := append(temperatureMethods(g), Point{Sampler: "halton"})
+	var charts []Chart
+	for _, axis := range []struct{ name, metric, label string }{
+		{"figure3", "frechet", "Fréchet distance (lower is better)"},
+		{"figure3-score", "score", "Inception Score (higher is better)"},
+	} {
+		c := Chart{Name: axis.name, Title: "Figure 3: image quality against steps", X: "steps", Y: axis.label, LogX: true, Marks: true}
+		if c = c.draws(methods, func(m Point) (Curve, bool) { return t.curve(m, g.Steps, axis.metric) }); len(c.Curves) > 0 {
+			charts = append(charts, c)
+		}
+	}
+	c := Chart{Name: "figure4-image", Title: "Figure 4, left: images, quality against time", X: "seconds a batch", Y: "Fréchet distance, best α (lower is better)", LogX: true}
+	for _, cache := range []int{0, 1} {
+		if k, ok := t.bestAlpha(g, cache); ok {
+			c.Curves = append(c.Curves, k)
+		}
+	}
+	return append(charts, c)
+}
+
+// bestAlpha is moment at each number of steps with the α of the least distance.
+func (t Table) bestAlpha(g Grid, cache int) (Curve, bool) {
+	best := Curve{Name: "moment", Method: Point{Sampler: "moment", Cache: cache}}
+	if cache > 0 {
+		best.Name += "+cache"
+	}
+	for _, n := range g.Steps {
+		y, at := math.Inf(1), Point{}
+		for _, alpha := range g.Alphas {
+			m := Point{Sampler: "moment", Alpha: alpha, Cache: cache}
+			if v, ok := t.metric(m, n, "frechet"); ok && v.Value < y {
+				y, at = v.Value, m
+			}
+		}
+		if seconds := t.seconds(at, n); !math.IsNaN(seconds) {
+			best.X, best.Y, best.Error = append(best.X, seconds), append(best.Y, y), append(best.Error, t.spread(at, n, "frechet"))
+		}
+	}
+	return best, len(best.X) > 0
+}
+
+func textFigures(t, single Table, g Grid) []Chart {
+	const perplexity = "generative perplexity (lower is better)"
+	return []Chart{
+		Chart{Name: "figure4-text", Title: "Figure 4, right: text, quality against time", X: "seconds a batch", Y: perplexity, LogX: true, LogY: true}.
+			draws(g.proposed(), func(m Point) (Curve, bool) { return t.timed(m, g.Steps, "perplexity") }),
+		Chart{Name: "figure5-entropy", Title: "Figure 5, left: entropy against steps", X: "steps", Y: "entropy, nats (higher is more diverse)", LogX: true, Marks: true}.
+			draws(temperatureMethods(g), func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "entropy") }),
+		Chart{Name: "figure5-tradeoff", Title: "Figure 5, right: perplexity against entropy", X: "entropy, nats (higher is more diverse)", Y: perplexity, LogY: true}.
+			draws(g.unbiased(), func(m Point) (Curve, bool) { return t.against(m, g.Steps, "entropy", "perplexity") }),
+		Chart{Name: "figure6-perplexity", Title: "Figure 6, left: perplexity against steps", X: "steps", Y: perplexity, LogX: true, LogY: true, Marks: true}.
+			draws(temperatureMethods(g), func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "perplexity") }),
+		Chart{Name: "figure6-latency", Title: "Figure 6, right: quality against time, a batch of one", X: "seconds a sample", Y: perplexity, LogX: true, LogY: true}.
+			draws(g.proposed(), func(m Point) (Curve, bool) { return t.latency(single, m, g.Steps) }),
+	}
+}
+
+// latency is the perplexity of all samples against the time of those that were made alone.
+func (t Table) latency(single Table, m Point, steps []int) (Curve, bool) {
+	c := Curve{Name: m.name(), Method: m}
+	for _, n := range steps {
+		v, ok := t.metric(m, n, "perplexity")
+		if s := single.seconds(m, n); ok && !math.IsNaN(s) {
+			c.X, c.Y, c.Error = append(c.X, s), append(c.Y, v.Value), append(c.Error, v.Error())
+		}
+	}
+	return c, len(c.X) > 0
+}

@@ -1,0 +1,273 @@
+package experiments
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Chart is a plot with a legend beside it.
+type Chart struct {
+	Name   string // of its files
+	Title  string
+	X, Y   string // axes
+	LogX   bool
+	LogY   bool
+	Marks  bool // ticks of X at the values alone, for steps
+	Curves []Curve
+}
+
+// Curve is one method's points, joined.
+type Curve struct {
+	Name        string
+	Method      Point
+	X, Y, Error []float64 // Error is the half of a bar, 0 for none
+}
+
+// Size of a chart's picture, of its legend, and the PNG's dots an inch.
+const (
+	chartWidth, chartHeight = 7.2 * vg.Inch, 4 * vg.Inch
+	legendWidth             = 1.75 * vg.Inch
+	pngDPI                  = 150
+)
+
+// look is how a sampler appears: colours of different lightness and a marker each, so that grey is
+// enough to tell them apart. Dashes tell temperatures apart, and cached methods by dots.
+type look struct {
+	color color.NRGBA
+	glyph draw.GlyphDrawer
+}
+
+var looks = map[string]look{
+	"random":   {color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}},
+	"maskgit":  {color.NRGBA{170, 30, 40, 255}, draw.CircleGlyph{}},
+	"moment":   {color.NRGBA{60, 110, 200, 255}, draw.BoxGlyph{}},
+	"temp":     {color.NRGBA{200, 140, 30, 255}, draw.PyramidGlyph{}},
+	"halton":   {color.NRGBA{20, 120, 70, 255}, draw.PlusGlyph{}},
+	"u-moment": {color.NRGBA{110, 80, 180, 255}, draw.SquareGlyph{}},
+	"hybrid":   {color.NRGBA{230, 90, 110, 255}, draw.TriangleGlyph{}},
+	"vanilla":  {color.NRGBA{120, 120, 120, 255}, draw.RingGlyph{}},
+}
+
+// others are the looks of samplers that the paper does not have, by their place.
+var others = []look{
+	{color.NRGBA{0, 90, 120, 255}, draw.RingGlyph{}}, {color.NRGBA{150, 100, 60, 255}, draw.SquareGlyph{}},
+	{color.NRGBA{90, 160, 150, 255}, draw.TriangleGlyph{}}, {color.NRGBA{180, 60, 160, 255}, draw.CircleGlyph{}},
+	{color.NRGBA{70, 70, 70, 255}, draw.PyramidGlyph{}}, {color.NRGBA{140, 150, 40, 255}, draw.BoxGlyph{}},
+}
+
+var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(2), vg.Points(2), vg.Points(2)}}
+
+// style of a curve among its chart's.
+func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
+	m := c.Curves[i].Method
+	l, ok := looks[m.Sampler]
+	if !ok {
+		l = others[i%len(others)]
+	}
+	var alphas []float64
+	for _, other := range c.Curves {
+		if a := other.Method.Alpha; other.Method.Sampler == m.Sampler && !slices.Contains(alphas, a) {
+			alphas = append(alphas, a)
+		}
+	}
+	dash := slices.Index(alphas, m.Alpha) % len(dashes)
+	if m.Cache > 0 {
+		dash = len(dashes) - 1
+	}
+	line := draw.LineStyle{Color: l.color, Width: vg.Points(1.2), Dashes: dashes[dash]}
+	return line, draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: l.glyph}
+}
+
+// draw lays the chart out on a canvas.
+func (c *Chart) draw(dc draw.Canvas) error {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
+	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(12), vg.Points(6)
+	p.BackgroundColor = color.White
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{225}, color.Gray{225}
+	p.Add(grid)
+	legend := plot.NewLegend()
+	legend.Top, legend.Left, legend.YPosition = true, true, 0
+	legend.ThumbnailWidth, legend.Padding = vg.Points(26), vg.Points(2)
+	legend.TextStyle.Font.Size = vg.Points(9)
+	legend.TextStyle.Font = font.From(legend.TextStyle.Font, vg.Points(9))
+	for i := range c.Curves {
+		if err := c.add(p, &legend, i); err != nil {
+			return err
+		}
+	}
+	c.scale(p)
+	p.Draw(draw.Crop(dc, vg.Points(4), -legendWidth, vg.Points(4), -vg.Points(4)))
+	legend.Draw(draw.Crop(dc, chartWidth-legendWidth+vg.Points(6), 0, 0, -vg.Points(26)))
+	return nil
+}
+
+func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) error {
+	k := c.Curves[i]
+	points := make(plotter.XYs, len(k.X))
+	for j := range k.X {
+		points[j].X, points[j].Y = k.X[j], k.Y[j]
+	}
+	line, marks, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
+	}
+	line.LineStyle, marks.GlyphStyle = c.style(i)
+	if slices.Max(k.Error) > 0 {
+		bars, err := plotter.NewYErrorBars(errorBars{points, k.Error, c.LogY})
+		if err != nil {
+			return fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
+		}
+		bars.Color, bars.Width, bars.CapWidth = line.Color, vg.Points(0.6), vg.Points(4)
+		p.Add(bars)
+	}
+	p.Add(line, marks)
+	legend.Add(k.Name, line, marks)
+	return nil
+}
+
+// errorBars are bars of one standard error, cut off above 0 on a logarithmic axis.
+type errorBars struct {
+	plotter.XYs
+	half []float64
+	log  bool
+}
+
+func (e errorBars) YError(i int) (low, high float64) {
+	low = e.half[i]
+	if e.log {
+		low = min(low, e.XYs[i].Y/2)
+	}
+	return low, e.half[i]
+}
+
+func (c *Chart) scale(p *plot.Plot) {
+	if c.LogX {
+		p.X.Scale = plot.LogScale{}
+		p.X.Tick.Marker = decades{}
+	}
+	if c.LogY {
+		p.Y.Scale = plot.LogScale{}
+		p.Y.Tick.Marker = decades{}
+	}
+	if c.Marks {
+		var ticks []plot.Tick
+		for _, k := range c.Curves {
+			for _, x := range k.X {
+				t := plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)}
+				if !slices.Contains(ticks, t) {
+					ticks = append(ticks, t)
+				}
+			}
+		}
+		p.X.Tick.Marker = plot.ConstantTicks(ticks)
+	}
+	if p.X.Min == p.X.Max {
+		p.X.Min, p.X.Max = p.X.Min*0.9, p.X.Max*1.1
+	}
+}
+
+// decades labels 1, 2, 5 times powers of ten.
+type decades struct{}
+
+func (decades) Ticks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	if !(low > 0) || math.IsInf(high, 0) {
+		return nil
+	}
+	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
+		for d := 1.0; d < 10; d++ {
+			v := d * math.Pow(10, e)
+			if v < low || v > high {
+				continue
+			}
+			t := plot.Tick{Value: v}
+			if d == 1 || d == 2 || d == 5 || high/low < 6 {
+				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+			}
+			ticks = append(ticks, t)
+		}
+	}
+	return ticks
+}
+
+// SVG is the chart as a vector graphic.
+func (c *Chart) SVG() ([]byte, error) {
+	canvas := vgsvg.New(chartWidth, chartHeight)
+	return c.write(draw.New(canvas), canvas)
+}
+
+// PNG is the chart in dots.
+func (c *Chart) PNG() ([]byte, error) {
+	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(pngDPI))
+	return c.write(draw.New(canvas), vgimg.PngCanvas{Canvas: canvas})
+}
+
+func (c *Chart) write(dc draw.Canvas, w io.WriterTo) ([]byte, error) {
+	if len(c.Curves) == 0 {
+		return nil, fmt.Errorf("plot %s: nothing to draw", c.Name)
+	}
+	if err := c.draw(dc); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	_, err := w.WriteTo(&b)
+	return b.Bytes(), err
+}
+
+// quality is a kind's main metric and its axis.
+func quality(kind string) (metric, axis string) {
+	if kind == "image" {
+		return "frechet", "Fréchet distance (lower is better)"
+	}
+	return "perplexity", "generative perplexity (lower is better)"
+}
+
+// Charts are the plots of a sweep's results: quality against steps, quality against time, and for
+// text perplexity against entropy.
+func Charts(results []Result) []Chart {
+	var charts []Chart
+	for _, kind := range []string{"text", "image"} {
+		t := Table{Kind: kind, Results: results}
+		metric, axis := quality(kind)
+		prefix := ""
+		if kind == "image" {
+			prefix = "image-"
+		}
+		steps := Chart{Name: prefix + "quality-steps", Title: "Quality against steps", X: "steps", Y: axis, LogX: true, LogY: true, Marks: true}
+		time := Chart{Name: prefix + "quality-time", Title: "Quality against time", X: "seconds a batch", Y: axis, LogX: true, LogY: true}
+		entropy := Chart{Name: "perplexity-entropy", Title: "Perplexity against entropy", X: "entropy, nats (higher is more diverse)", Y: axis, LogY: true}
+		for _, m := range t.methods() {
+			all := t.steps(m)
+			if c, ok := t.curve(m, all, metric); ok {
+				steps.Curves = append(steps.Curves, c)
+			}
+			if c, ok := t.timed(m, all, metric); ok {
+				time.Curves = append(time.Curves, c)
+			}
+			if c, ok := t.against(m, all, "entropy", metric); ok {
+				entropy.Curves = append(entropy.Curves, c)
+			}
+		}
+		for _, c := range []Chart{steps, time, entropy} {
+			if len(c.Curves) > 0 {
+				charts = append(charts, c)
+			}
+		}
+	}
+	return charts
+}

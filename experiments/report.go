@@ -1,0 +1,231 @@
+package experiments
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"strings"
+)
+
+// Report is what a reproduction found.
+type Report struct {
+	Command  string   // that makes it
+	Settings Settings // of the run
+	Machine  string
+	Seconds  float64 // of generation, in all
+	Size     Size
+	Demo     bool // the embedded models
+	Results  []Result
+	Verdicts []Verdict
+	Figures  []Chart
+}
+
+// NewReport judges results and draws them.
+func NewReport(results []Result, s Size) Report {
+	r := Report{Size: s, Results: results, Verdicts: Verdicts(results, s), Figures: Figures(results, s)}
+	for _, one := range results {
+		for _, seconds := range one.Seconds {
+			r.Seconds += seconds
+		}
+	}
+	return r
+}
+
+// Word is the verdict in one word.
+func (v Verdict) Word() string {
+	switch {
+	case v.Holds:
+		return "holds"
+	case v.Decided:
+		return "does not hold"
+	}
+	return "undecided"
+}
+
+func (n Number) String() string {
+	if n.Error == 0 {
+		return fmt.Sprintf("%s %.3g", n.Name, n.Value)
+	}
+	return fmt.Sprintf("%s %.3g ± %.2g", n.Name, n.Value, n.Error)
+}
+
+// section is a part of the report: paragraphs, and tables, under a heading.
+type section struct {
+	Heading string
+	Text    []string
+	Charts  []Chart
+	Table   *grid
+}
+
+type grid struct {
+	Head []string
+	Rows [][]string
+}
+
+// sections are the report's contents, for Markdown and HTML alike.
+func (r *Report) sections() []section {
+	out := []section{{Heading: "Reproduction of the paper's experiments", Text: []string{
+		"Hayakawa, Takida, Imaizumi, Wakaki and Mitsufuji, “Demystifying MaskGIT Sampler and Beyond: Adaptive Order Selection in Masked Diffusion” (2025), repeated by `" + r.Command + "`.",
+	}}}
+	out = append(out, section{Heading: "Verdicts", Text: []string{
+		"± is one standard error, by a jackknife over ten parts of the samples. A claim holds, or does not, where its rule (below) is met, or its opposite, beyond chance at 95 %; otherwise it is undecided on this model with so many samples.",
+	}, Table: r.verdictTable()})
+	for _, f := range []struct{ heading, prefix, text string }{
+		{"Figure 3: image quality against steps", "figure3", ""},
+		{"Figure 4: gain against time, with and without cache", "figure4", "A time is the least of a batch over the repeats. Bars are the standard deviation of the repeats."},
+		{"Figure 5: temperature and entropy; perplexity against entropy", "figure5", "Curves on the right join numbers of steps."},
+		{"Figure 6: perplexity of temperature sampling; time in another regime", "figure6", "The paper's second machine is replaced by a batch of one sample, where each step is bound by memory and overheads more than by arithmetic."},
+	} {
+		s := section{Heading: f.heading}
+		for _, c := range r.Figures {
+			if strings.HasPrefix(c.Name, f.prefix) && len(c.Curves) > 0 {
+				s.Charts = append(s.Charts, c)
+			}
+		}
+		if f.text != "" {
+			s.Text = []string{f.text}
+		}
+		if len(s.Charts) > 0 {
+			out = append(out, s)
+		}
+	}
+	if t := r.precisionTable(); t != nil {
+		out = append(out, section{Heading: "Table 2: numerical precision", Table: t})
+	}
+	rules := section{Heading: "Rules"}
+	for _, v := range r.Verdicts {
+		rules.Text = append(rules.Text, fmt.Sprintf("*%s*: %s.", v.Claim, v.Rule))
+	}
+	return append(out, rules, r.differences())
+}
+
+func (r *Report) verdictTable() *grid {
+	g := &grid{Head: []string{"figure", "claim", "verdict", "numbers"}}
+	for _, v := range r.Verdicts {
+		var numbers []string
+		for _, n := range v.Numbers {
+			numbers = append(numbers, n.String())
+		}
+		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, v.Word(), strings.Join(numbers, "; ")})
+	}
+	return g
+}
+
+// precisionTable is table 2.
+func (r *Report) precisionTable() *grid {
+	t := Table{Kind: "text", Results: r.Results, N: r.Size.Text.N}
+	if len(t.methods()) == 0 {
+		return nil
+	}
+	g := &grid{Head: []string{"sampler", "precision"}}
+	for _, n := range r.Size.Text.Table {
+		g.Head = append(g.Head, fmt.Sprintf("gen. PPL, %d steps", n), fmt.Sprintf("entropy, %d steps", n))
+	}
+	names := []string{"Vanilla", "Vanilla", "Fixed", "Fixed (= Random)"}
+	for i, m := range tableSamplers {
+		row := []string{names[i], "64 bit"}
+		if m.Bits == 32 {
+			row[1] = "32 bit"
+		}
+		for _, n := range r.Size.Text.Table {
+			p, e := t.must(m, n, "perplexity"), t.must(m, n, "entropy")
+			row = append(row, fmt.Sprintf("%.2f ± %.2f", p.Value, p.Error()), fmt.Sprintf("%.3f ± %.3f", e.Value, e.Error()))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// differences says how the run differs from the paper's experiments, and why.
+func (r *Report) differences() section {
+	s := section{Heading: "What differs from the paper, and why"}
+	add := func(format string, args ...any) { s.Text = append(s.Text, fmt.Sprintf(format, args...)) }
+	if r.Demo {
+		add("The models are the embedded ones, which a laptop runs in minutes: text of Shakespeare with 1024 tokens instead of SDTT on OpenWebText with 50257, a judge of the same size and data instead of GPT-2 large, and landscapes of 64 x 64 pixels with 192 codes instead of MAGE on ImageNet with 1024. Theorem 1's bound grows with the number of tokens, and a small vocabulary and weak models leave less to gain from order and cache.")
+		add("Image quality is the Fréchet distance to %d drawn landscapes in features of the model's own VQGAN encoder (mean and deviation of its channels), as no Inception weights are embedded: it is not an FID, and there is no Inception Score. So few images bias it upwards, by the same amount for all methods.", r.Size.Image.Scenes)
+	}
+	if t := r.Size.Text; len(r.textResults()) > 0 {
+		length := "the model's length"
+		if t.Length > 0 {
+			length = fmt.Sprintf("%d tokens", t.Length)
+		}
+		add("Text: %d samples a point and seed of %s, in batches of %d, at %v steps; the paper has 1024 of 1024 tokens in batches of 16 at 8 to 256. Methods without temperature and table 2 have %d seeds, the others one.", t.N, length, t.Batch, t.Steps, t.Repeats)
+		add("The Gumbel temperature of U-Moment and Hybrid, which the paper does not state, is %g. “Trade-off” is made a number by the price of entropy that temperature sampling pays, as curves of a few noisy points cannot be compared by eye.", t.Choice)
+		add("Vanilla's 32 bit is SDTT's published arithmetic, float32 uniforms of 24 bits; Fixed in 32 bit draws tokens by the same race.")
+	}
+	if i := r.Size.Image; len((Table{Kind: "image", Results: r.Results}).methods()) > 0 {
+		add("Images: %d samples a point and seed in batches of %d, at %v steps with α of %v; the paper has 50,000 in batches of 64 at 8 to 64. Moment, with and without cache, has %d seeds, the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
+	}
+	add("Times are of this machine: %s. The paper's are of an A6000 and an H100.", r.Machine)
+	for _, name := range sortedNames(r.Settings) {
+		add("%s: %s", name, r.Settings[name])
+	}
+	add("Generation took %.0f seconds in all.", r.Seconds)
+	return s
+}
+
+func (r *Report) textResults() []Point { return (Table{Kind: "text", Results: r.Results}).methods() }
+
+// Markdown is the report with its figures in files under the path figures.
+func (r *Report) Markdown(figures string) []byte {
+	var b bytes.Buffer
+	for i, s := range r.sections() {
+		fmt.Fprintf(&b, "%s %s\n\n", strings.Repeat("#", min(i+1, 2)), s.Heading)
+		for _, p := range s.Text {
+			if len(s.Text) > 3 {
+				p = "- " + p
+			}
+			fmt.Fprintf(&b, "%s\n", p)
+			if len(s.Text) <= 3 {
+				b.WriteByte('\n')
+			}
+		}
+		if len(s.Text) > 3 {
+			b.WriteByte('\n')
+		}
+		for _, c := range s.Charts {
+			fmt.Fprintf(&b, "![%s](%s%s.svg)\n\n", c.Title, figures, c.Name)
+		}
+		if s.Table != nil {
+			fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(s.Table.Head, " | "), strings.Repeat("---|", len(s.Table.Head)))
+			for _, row := range s.Table.Rows {
+				fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
+}
+
+var page = template.Must(template.New("report").Funcs(template.FuncMap{"svg": embed, "plain": func(s string) string {
+	return strings.NewReplacer("`", "", "*", "").Replace(s)
+}}).Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Reproduction</title>
+<style>
+body { font: 16px/1.5 Georgia, serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff }
+h2 { margin-top: 2.5rem } img { max-width: 100% }
+table { border-collapse: collapse; font-size: .85rem } td, th { border-bottom: 1px solid #ccc; padding: .3rem .6rem; text-align: left; vertical-align: top }
+</style></head><body>
+{{range .}}<h2>{{.Heading}}</h2>
+{{range .Text}}<p>{{plain .}}</p>
+{{end}}{{range .Charts}}<p><img alt="{{.Title}}" src="{{svg .}}"></p>
+{{end}}{{with .Table}}<table><tr>{{range .Head}}<th>{{.}}</th>{{end}}</tr>
+{{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
+{{end}}</table>
+{{end}}{{end}}</body></html>
+`))
+
+// embed is a chart as a data URL.
+func embed(c Chart) (template.URL, error) {
+	svg, err := c.SVG()
+	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg)), err
+}
+
+// HTML is the report as one page that needs nothing else.
+func (r *Report) HTML() ([]byte, error) {
+	var b bytes.Buffer
+	err := page.Execute(&b, r.sections())
+	return b.Bytes(), err
+}

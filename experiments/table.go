@@ -1,0 +1,133 @@
+package experiments
+
+import (
+	"math"
+	"slices"
+)
+
+// Table looks results up.
+type Table struct {
+	Kind    string
+	Results []Result
+	N       int // only points of so many samples, 0 for all
+}
+
+// method is a point without what varies along a curve.
+func (p Point) method() Point {
+	return Point{Sampler: p.Sampler, Bits: p.Bits, Alpha: p.Alpha, Cache: p.Cache}
+}
+
+func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }
+
+// at are a method's results of so many steps, a seed each.
+func (t Table) at(m Point, steps int) []Result {
+	var out []Result
+	for _, r := range t.Results {
+		if t.has(r) && r.method() == m && r.Steps == steps {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Result) int { return int(int64(a.Seed) - int64(b.Seed)) })
+	return out
+}
+
+// metric is the mean over seeds; ok is false where there is none.
+func (t Table) metric(m Point, steps int, name string) (Measure, bool) {
+	var all []Measure
+	for _, r := range t.at(m, steps) {
+		v, ok := r.Metrics[name]
+		if !ok {
+			return Measure{}, false
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
+		return Measure{}, false
+	}
+	return average(all...), true
+}
+
+// spread is the standard deviation of a metric over seeds.
+func (t Table) spread(m Point, steps int, name string) float64 {
+	var all []float64
+	for _, r := range t.at(m, steps) {
+		all = append(all, r.Metrics[name].Value)
+	}
+	return deviation(all)
+}
+
+// seconds is the least time of a batch: other programs only ever add to it.
+func (t Table) seconds(m Point, steps int) float64 {
+	var all []float64
+	for _, r := range t.at(m, steps) {
+		all = append(all, r.Seconds...)
+	}
+	if len(all) == 0 {
+		return math.NaN()
+	}
+	return slices.Min(all)
+}
+
+// methods are all curves, in the order of their first result.
+func (t Table) methods() []Point {
+	var out []Point
+	for _, r := range t.Results {
+		if t.has(r) && !slices.Contains(out, r.method()) {
+			out = append(out, r.method())
+		}
+	}
+	return out
+}
+
+// steps are those of a method, ascending.
+func (t Table) steps(m Point) []int {
+	var out []int
+	for _, r := range t.Results {
+		if t.has(r) && r.method() == m && !slices.Contains(out, r.Steps) {
+			out = append(out, r.Steps)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// curve is a metric of a method against its steps.
+func (t Table) curve(m Point, steps []int, name string) (Curve, bool) {
+	c := Curve{Name: m.name(), Method: m}
+	for _, n := range steps {
+		v, ok := t.metric(m, n, name)
+		if !ok || math.IsNaN(v.Value) {
+			continue
+		}
+		c.X, c.Y, c.Error = append(c.X, float64(n)), append(c.Y, v.Value), append(c.Error, v.Error())
+	}
+	return c, len(c.X) > 0
+}
+
+// timed is a metric of a method against the seconds of a batch; the error is the repeats' spread.
+func (t Table) timed(m Point, steps []int, name string) (Curve, bool) {
+	c := Curve{Name: m.name(), Method: m}
+	for _, n := range steps {
+		v, ok := t.metric(m, n, name)
+		s := t.seconds(m, n)
+		if !ok || math.IsNaN(s) {
+			continue
+		}
+		c.X, c.Y, c.Error = append(c.X, s), append(c.Y, v.Value), append(c.Error, t.spread(m, n, name))
+	}
+	return c, len(c.X) > 0
+}
+
+// against is one metric of a method against another, joined in the order of steps.
+func (t Table) against(m Point, steps []int, x, y string) (Curve, bool) {
+	c := Curve{Name: m.name(), Method: m}
+	for _, n := range steps {
+		a, ok := t.metric(m, n, x)
+		b, too := t.metric(m, n, y)
+		if !ok || !too {
+			continue
+		}
+		c.X, c.Y, c.Error = append(c.X, a.Value), append(c.Y, b.Value), append(c.Error, b.Error())
+	}
+	return c, len(c.X) > 0
+}

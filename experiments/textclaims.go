@@ -1,0 +1,154 @@
+package experiments
+
+import (
+	"fmt"
+	"math"
+)
+
+// speedup is how much longer random takes for the perplexity of hybrid+cache.
+func (t Table) speedup(g Grid) Verdict {
+	v := Verdict{Claim: "Hybrid and cache accelerate by 1.5 to 2", Figure: "4",
+		Rule: "the time of random for the perplexity that hybrid+cache has, over that of hybrid+cache, geometric mean over steps, is above 1.5 (where random never gets there, its longest time counts)"}
+	var from []Measure
+	var fast, slow []float64 // seconds
+	cached := Point{Sampler: "hybrid", Alpha: g.Choice, Cache: 1}
+	random := Point{Sampler: "random"}
+	for _, n := range g.Steps {
+		from = append(from, t.must(cached, n, "perplexity"), t.must(random, n, "perplexity"))
+		fast, slow = append(fast, t.seconds(cached, n)), append(slow, t.seconds(random, n))
+	}
+	gain := combine(func(v []float64) float64 {
+		var sum float64
+		for i := range fast {
+			sum += math.Log(reach(v, slow, v[2*i]) / fast[i])
+		}
+		return math.Exp(sum / float64(len(fast)))
+	}, from...)
+	v.Numbers = []Number{number("acceleration", gain)}
+	return verdict(v, gain.Above(1.5), gain.Below(1.5), gain)
+}
+
+// reach is when random, whose perplexities are v's odd elements at the given times, gets to want,
+// by logarithmic interpolation; its first or last time beyond its ends.
+func reach(v, times []float64, want float64) float64 {
+	if v[1] <= want {
+		return times[0]
+	}
+	for i := 0; i+1 < len(times); i++ {
+		a, b := v[2*i+1], v[2*i+3]
+		if b <= want {
+			w := math.Log(a/want) / math.Log(a/b)
+			return times[i] * math.Pow(times[i+1]/times[i], w)
+		}
+	}
+	return times[len(times)-1]
+}
+
+// entropyCost compares the samplers with temperature with random.
+func (t Table) entropyCost(g Grid) Verdict {
+	v := Verdict{Claim: "temperature sampling costs entropy", Figure: "5",
+		Rule: "the entropy of maskgit, moment and temp less that of random, mean over α and steps, is below 0 for each"}
+	var means []Measure
+	holds, against := true, false
+	for _, name := range temperatureSamplers {
+		var all []Measure
+		for _, alpha := range g.Alphas {
+			for _, n := range g.Steps {
+				all = append(all, combine(difference, t.must(Point{Sampler: name, Alpha: alpha}, n, "entropy"), t.must(Point{Sampler: "random"}, n, "entropy")))
+			}
+		}
+		m := average(all...)
+		means = append(means, m)
+		holds, against = holds && m.Below(0), against || m.Above(0)
+		v.Numbers = append(v.Numbers, number("change of entropy, "+name, m))
+	}
+	return verdict(v, holds, against, means...)
+}
+
+// price is what a nat of entropy costs in the logarithm of perplexity when temperature buys
+// perplexity: the ratio of the changes from random to temp, summed over α and steps. It makes two
+// points of the perplexity-entropy plane comparable: a lower log perplexity - price * entropy is a
+// trade-off that temperature does not give.
+func (t Table) price(g Grid) Measure {
+	var from []Measure
+	for _, alpha := range g.Alphas {
+		for _, n := range g.Steps {
+			for _, m := range []Point{{Sampler: "temp", Alpha: alpha}, {Sampler: "random"}} {
+				from = append(from, t.must(m, n, "perplexity"), t.must(m, n, "entropy"))
+			}
+		}
+	}
+	return combine(func(v []float64) float64 {
+		var quality, entropy float64
+		for i := 0; i < len(v); i += 4 {
+			quality += math.Log(v[i+2]) - math.Log(v[i])
+			entropy += v[i+3] - v[i+1]
+		}
+		return quality / entropy
+	}, from...)
+}
+
+// better is the trade-off of a sampler less that of another at equal steps: below 0 it is better.
+func (t Table) better(a, b Point, steps int, price float64) Measure {
+	return combine(func(v []float64) float64 {
+		return (math.Log(v[0]) - price*v[1]) - (math.Log(v[2]) - price*v[3])
+	}, t.must(a, steps, "perplexity"), t.must(a, steps, "entropy"), t.must(b, steps, "perplexity"), t.must(b, steps, "entropy"))
+}
+
+const tradeOff = "log perplexity - c*entropy, where c is what temperature sampling pays"
+
+// crossing compares halton and u-moment at the fewest and the most steps.
+func (t Table) crossing(g Grid) Verdict {
+	v := Verdict{Claim: "U-Moment and Halton cross: Halton is better with few steps, U-Moment with many", Figure: "5",
+		Rule: "the trade-off (" + tradeOff + ") of halton less that of u-moment is below 0 at the fewest steps and above 0 at the most"}
+	price := t.price(g)
+	v.Numbers = append(v.Numbers, number("c", price))
+	var ends []Measure
+	for _, n := range g.Steps {
+		m := t.better(Point{Sampler: "halton"}, Point{Sampler: "u-moment", Alpha: g.Choice}, n, price.Value)
+		v.Numbers = append(v.Numbers, number(fmt.Sprintf("halton less u-moment, %d steps", n), m))
+		ends = append(ends, m)
+	}
+	few, many := ends[0], ends[len(ends)-1]
+	return verdict(v, few.Below(0) && many.Above(0), few.Above(0) || many.Below(0), few, many)
+}
+
+// throughout compares hybrid and random at all steps.
+func (t Table) throughout(g Grid) Verdict {
+	v := Verdict{Claim: "Hybrid is better than Random throughout", Figure: "5",
+		Rule: "the trade-off (" + tradeOff + ") of hybrid less that of random is below 0 at every number of steps, and its mean is beyond chance"}
+	price := t.price(g).Value
+	var all []Measure
+	every, worse := true, false
+	for _, n := range g.Steps {
+		m := t.better(Point{Sampler: "hybrid", Alpha: g.Choice}, Point{Sampler: "random"}, n, price)
+		v.Numbers = append(v.Numbers, number(fmt.Sprintf("hybrid less random, %d steps", n), m))
+		all = append(all, m)
+		every, worse = every && m.Value < 0, worse || m.Above(0)
+	}
+	mean := average(all...)
+	v.Numbers = append(v.Numbers, number("mean", mean))
+	return verdict(v, every && mean.Below(0), worse || mean.Above(0), mean)
+}
+
+// bits compares arithmetic in 32 bits with 64, at the most steps of table 2.
+func (t Table) bits(g Grid, sampler, claim string) Verdict {
+	n := g.Table[len(g.Table)-1]
+	low, high := Point{Sampler: sampler, Bits: 32}, Point{Sampler: sampler, Bits: 64}
+	if sampler == fixedName {
+		high = Point{Sampler: "random"}
+	}
+	quality := combine(logRatio, t.must(low, n, "perplexity"), t.must(high, n, "perplexity"))
+	entropy := combine(difference, t.must(low, n, "entropy"), t.must(high, n, "entropy"))
+	v := Verdict{Claim: claim, Figure: "table 2", Numbers: []Number{
+		number(fmt.Sprintf("change of log perplexity, %d steps", n), quality), number(fmt.Sprintf("change of entropy, %d steps", n), entropy),
+	}}
+	differs := quality.Below(0) || entropy.Below(0) || quality.Above(0) || entropy.Above(0)
+	if sampler == fixedName {
+		v.Rule = "at the most steps, neither log perplexity nor entropy in 32 bit differs from 64 bit beyond chance"
+		v = verdict(v, !differs, differs, quality, entropy)
+		return v
+	}
+	v.Rule = "at the most steps, 32 bit lowers both log perplexity and entropy beyond chance"
+	return verdict(v, quality.Below(0) && entropy.Below(0), quality.Above(0) || entropy.Above(0), quality, entropy)
+}
