@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"unmask/backend"
+	"unmask/backend/cpu"
 )
 
 // Options choose what is measured and how. The zero value is everything on all cores.
@@ -35,7 +36,7 @@ type Options struct {
 type Result struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"` // median of a call
-	Share   float64 `json:"share"`   // of the ceiling, measured in turn with the calls; a ceiling's own is 1
+	Share   float64 `json:"share"`   // of the ceiling, measured in turn with the calls; a ceiling's own is about 1
 	Rate    float64 `json:"rate"`    // achieved, in Unit
 	Unit    string  `json:"unit"`    // GFLOP/s, or GB/s where reading memory is what limits
 	Limit   string  `json:"limit"`   // the instruction that the ceiling is made of, or "read"
@@ -71,6 +72,9 @@ func All() []Measurement {
 func Run(ctx context.Context, o Options, each func(Result)) error {
 	chosen, err := Select(o.Only)
 	if err != nil {
+		return err
+	}
+	if err := cpu.Check(""); err != nil {
 		return err
 	}
 	s := NewSuite(o.Threads)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend"
+	"unmask/internal/simd"
 )
 
 // BenchmarkAll runs every measurement; -bench 'All/forward/lm12/f32' chooses. It reports the
@@ -112,6 +113,8 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, Run(ctx, Options{Only: "ceiling/f32"}, func(Result) {}), context.Canceled)
+	t.Setenv(simd.Variable, "mmx")
+	require.ErrorContains(t, Run(ctx, Options{Only: "ceiling/f32"}, nil), `UNMASK_ISA is "mmx"`)
 	require.ErrorContains(t, Run(ctx, Options{Only: "x"}, nil), `pattern "x" matches nothing`)
 }
 

@@ -21,7 +21,7 @@ type Suite struct {
 	network network
 }
 
-// NewSuite returns a suite on so many threads, 0 for all cores.
+// NewSuite returns a suite on so many threads, 0 for all cores. It panics where cpu.New does.
 func NewSuite(threads int) *Suite {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
