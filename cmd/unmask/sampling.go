@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -13,6 +14,8 @@ import (
 // samplingFlags choose what a run does.
 type samplingFlags struct {
 	sampler, schedule      string
+	reuse                  string
+	refresh                int
 	steps, n, batch, cache int
 	alpha, gamma           float64
 	temperature, topP      float64
@@ -23,13 +26,15 @@ type samplingFlags struct {
 const mostSamples = 1 << 30
 
 func (s *samplingFlags) register(f *pflag.FlagSet, sampler, schedule string, steps, cache int) {
-	f.StringVar(&s.sampler, "sampler", sampler, "rule for what opens next: random, vanilla, maskgit, moment, u-moment, temp, halton, hybrid")
+	f.StringVar(&s.sampler, "sampler", sampler, "rule for what opens next, of those that unmask samplers lists; with parameters, moment(alpha=3), around others, semi-ar(hybrid), and partial caching, hybrid+cache")
 	f.IntVar(&s.steps, "steps", steps, "denoising steps N")
 	f.Float64Var(&s.alpha, "alpha", samplers.DefaultAlpha, "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid")
 	f.Float64Var(&s.gamma, "gamma", 1, "draw tokens from p^gamma, for orders: random, u-moment, halton, hybrid")
 	f.StringVar(&s.schedule, "schedule", schedule, "how many open after each step: uniform, cosine, arccos or mage")
 	f.IntVar(&s.cache, "cache", cache, "partial caching: intermediate stages a step, 0 for none; not for maskgit and vanilla")
 	f.Lookup("cache").NoOptDefVal = "1"
+	f.StringVar(&s.reuse, "reuse", "none", "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), or dkv")
+	f.IntVar(&s.refresh, "refresh", 0, "with --reuse dkv a full pass every so many steps, 0 for 8")
 	f.IntVarP(&s.n, "n", "n", 1, "how many samples")
 	f.IntVar(&s.batch, "batch", 0, "samples at once, 0 to choose by length; the output does not depend on it")
 	f.Uint64Var(&s.seed, "seed", 0, "same seed, same output")
@@ -40,8 +45,16 @@ func (s *samplingFlags) register(f *pflag.FlagSet, sampler, schedule string, ste
 
 // generation checks the flags and makes a run of them; f tells which were set.
 func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
-	o := generate.Options{Steps: s.steps, Cache: s.cache, N: s.n, Batch: s.batch, Seed: s.seed}
+	name, cached := strings.CutSuffix(s.sampler, "+cache")
+	o := generate.Options{Steps: s.steps, Cache: s.cache, Refresh: s.refresh, N: s.n, Batch: s.batch, Seed: s.seed}
+	if cached && !f.Changed("cache") {
+		o.Cache = 1
+	}
 	switch {
+	case cached && o.Cache == 0:
+		return o, usage("--cache 0 with --sampler %s, allowed is one of them", s.sampler)
+	case s.refresh < 0:
+		return o, usage("--refresh is %d, allowed are 0 (every 8 steps) and up", s.refresh)
 	case s.n < 1 || s.n > mostSamples:
 		return o, usage("-n is %d, allowed are 1..%d", s.n, mostSamples)
 	case s.steps < 1:
@@ -60,14 +73,17 @@ func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 		return o, usage("--top-k is %d, allowed are 0 (all) and up", s.topK)
 	}
 	var err error
-	if o.Sampler, err = samplers.Parse(s.sampler, samplers.Options{Alpha: s.alpha, Gamma: s.gamma}); err != nil {
+	if o.Sampler, err = samplers.Parse(name, samplers.Options{Alpha: s.alpha, Gamma: s.gamma}); err != nil {
 		return o, usage("--sampler: %v", err)
 	}
 	if o.Schedule, err = samplers.ParseSchedule(s.schedule); err != nil {
 		return o, usage("--schedule: %v", err)
 	}
+	if o.Reuse, err = generate.ParseReuse(s.reuse); err != nil {
+		return o, usage("--reuse: %v", err)
+	}
 	if u, ok := samplers.As[samplers.Uncached](o.Sampler); ok && o.Cache > 0 {
-		if f.Changed("cache") {
+		if cached || f.Changed("cache") {
 			return o, usage("--cache with --sampler %s: %s", s.sampler, u.Uncached())
 		}
 		o.Cache = 0

@@ -15,10 +15,11 @@ import (
 type textFlags struct {
 	deviceFlags
 	samplingFlags
+	constraintFlags
 	length         int
 	prompt, infill string
 	watch, json    bool
-	out            string
+	out, trace     string
 }
 
 func newText() *cobra.Command {
@@ -30,18 +31,22 @@ func newText() *cobra.Command {
 		Example: `  unmask text                                  a sample of the embedded model
   unmask text --infill "To be, [20] that is the question"
   unmask text --sampler moment --alpha 3 --steps 16 -n 4 --json
-  unmask text --model jdeschena/sdtt@baselines_kld_step_70000`,
+  unmask text --model jdeschena/sdtt@baselines_kld_step_70000
+  unmask text --model oracle:markov:length=32,tokens=4 --sampler "eb(margin)"`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd)
 		},
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
+	cmd.Flags().Lookup("model").Usage += ", or an exact one such as oracle:markov:length=16,tokens=4"
+	f.constraintFlags.register(cmd.Flags())
 	f.samplingFlags.register(cmd.Flags(), "hybrid", "uniform", 32, 1)
 	cmd.Flags().IntVar(&f.length, "length", 0, "tokens of a sample, 0 for the model's length")
 	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with")
 	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
+	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
 	cmd.Flags().StringVar(&f.out, "out", "", "write to this new `FILE`; the same command continues a .jsonl that was broken off")
 	return cmd
 }
@@ -61,18 +66,30 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	m, err := f.loadText(ctx)
+	m, err := f.loadSequences(ctx)
 	if err != nil {
 		return err
 	}
 	if o.Tokens, err = f.tokens(m); err != nil {
 		return err
 	}
+	if err := f.constrain(m, &o); err != nil {
+		return err
+	}
 	f.fitSteps(cmd.Flags(), &o, holes(o.Tokens, m.Spec().Mask))
 	if o, err = o.Check(m.Denoiser); err != nil {
 		return err
 	}
-	err = f.generate(ctx, m, o, out)
+	var trace *traceWriter
+	if f.trace != "" {
+		if trace, err = openTrace(f.trace, traceHead(f.model, f.sampler, m, o)); err != nil {
+			return err
+		}
+	}
+	err = f.generate(ctx, m, o, out, trace)
+	if closed := trace.close(); err == nil {
+		err = closed
+	}
 	if closed := out.close(); err == nil {
 		err = closed
 	}
@@ -80,7 +97,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 }
 
 // generate runs the loop and hands each finished sample to out, in order.
-func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *textOutput) error {
+func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *textOutput, trace *traceWriter) error {
 	var w *watcher
 	p := newProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
 	if f.watch {
@@ -101,6 +118,9 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 			seconds = 0
 		}
 		seconds += step.Seconds
+		if err := trace.write(m.Tokenizer, step); err != nil {
+			return err
+		}
 		if w != nil {
 			w.draw(step)
 		} else {
@@ -115,7 +135,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 			if w != nil {
 				w.clear()
 			}
-			if err := out.write(sample{m: m, s: s, seed: o.Seed, steps: step.N, seconds: seconds}); err != nil {
+			if err := out.write(sample{m: m, s: s, shown: f.shown(s.Tokens), seed: o.Seed, steps: step.N, seconds: seconds}); err != nil {
 				return err
 			}
 		}

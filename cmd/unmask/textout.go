@@ -17,6 +17,7 @@ import (
 type sample struct {
 	m       *unmask.Model
 	s       *generate.Sequence
+	shown   []int32 // the part of its tokens that is text
 	seed    uint64
 	steps   int
 	seconds float64
@@ -43,7 +44,7 @@ type evaluated struct {
 }
 
 func (s sample) record() textRecord {
-	return textRecord{ID: s.s.Index, Seed: s.seed, IDs: s.s.Tokens, Text: s.m.Tokenizer.Decode(s.s.Tokens),
+	return textRecord{ID: s.s.Index, Seed: s.seed, IDs: s.s.Tokens, Text: s.m.Tokenizer.Decode(s.shown),
 		Steps: s.steps, Seconds: s.seconds, Unfinished: s.open,
 		Evaluated: evaluated{FullPasses: s.s.Evaluated.Full, PartialRows: s.s.Evaluated.Partial, HeadRows: s.s.Evaluated.Head}}
 }
@@ -98,7 +99,7 @@ func (o *textOutput) write(s sample) error {
 		if o.several {
 			fmt.Fprintf(o.w, "--- sample %d, seed %d\n", s.s.Index, s.seed)
 		}
-		fmt.Fprintln(o.w, s.m.Tokenizer.Decode(s.s.Tokens))
+		fmt.Fprintln(o.w, s.m.Tokenizer.Decode(s.shown))
 	}
 	if o.file != nil {
 		return nil
@@ -129,7 +130,7 @@ func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint
 		if s.Done || o.file != nil {
 			continue
 		}
-		if err := o.write(sample{m: m, s: s, seed: seed, steps: step.N, open: true}); err != nil {
+		if err := o.write(sample{m: m, s: s, shown: s.Tokens, seed: seed, steps: step.N, open: true}); err != nil {
 			return err
 		}
 	}

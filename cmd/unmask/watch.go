@@ -16,10 +16,18 @@ import (
 // standing out.
 type watcher struct {
 	m     *unmask.Model
+	out   *os.File
 	lines int // drawn last
 }
 
-func newWatcher(m *unmask.Model) *watcher { return &watcher{m: m} }
+func newWatcher(m *unmask.Model) *watcher { return &watcher{m: m, out: os.Stderr} }
+
+// picture is a sequence after a step.
+type picture struct {
+	sample, step, steps int
+	pieces              []string // of each position
+	masked, fresh       func(position int) bool
+}
 
 const (
 	bold  = "\x1b[1;32m"
@@ -33,20 +41,27 @@ func (w *watcher) draw(step *generate.Step) {
 	for _, o := range s.Opened {
 		fresh[o.Position] = true
 	}
-	width, height, err := term.GetSize(int(os.Stderr.Fd()))
+	mask := w.m.Spec().Mask
+	w.show(picture{s.Index, step.N, step.Steps, w.m.Tokenizer.Pieces(s.Tokens),
+		func(p int) bool { return s.Tokens[p] == mask }, func(p int) bool { return fresh[p] }})
+}
+
+// show draws a picture over the last one.
+func (w *watcher) show(s picture) {
+	width, height, err := term.GetSize(int(w.out.Fd()))
 	if err != nil || width < 10 {
 		width, height = 80, 24
 	}
 	var b strings.Builder
 	w.erase(&b)
-	fmt.Fprintf(&b, "%ssample %d, step %d of %d%s\n", dim, s.Index, step.N, step.Steps, reset)
+	fmt.Fprintf(&b, "%ssample %d, step %d of %d%s\n", dim, s.sample, s.step, s.steps, reset)
 	column, lines := 0, 2 // the headline and the first line of text
-	for i, piece := range w.m.Tokenizer.Pieces(s.Tokens) {
+	for i, piece := range s.pieces {
 		style := ""
 		switch {
-		case s.Tokens[i] == w.m.Spec().Mask:
+		case s.masked(i):
 			style = dim
-		case fresh[i]:
+		case s.fresh(i):
 			style = bold
 		}
 		for _, r := range piece {
@@ -73,14 +88,14 @@ func (w *watcher) draw(step *generate.Step) {
 	}
 	w.lines = min(lines, height-1)
 	b.WriteByte('\n')
-	os.Stderr.WriteString(b.String())
+	w.out.WriteString(b.String())
 }
 
 // clear takes the drawing away, so that the result follows the command.
 func (w *watcher) clear() {
 	var b strings.Builder
 	w.erase(&b)
-	os.Stderr.WriteString(b.String())
+	w.out.WriteString(b.String())
 	w.lines = 0
 }
 
