@@ -55,6 +55,8 @@ const Hole = "▯"
 // HubFiles are the files of a model on the hub.
 var HubFiles = []string{"config.json", "model.safetensors"}
 
+const tokenizerFile = "tokenizer.json"
+
 // Load loads the model at name: a directory with config.json and model.safetensors, or
 // org/name[@revision] on the Hugging Face hub, from the cache or downloaded to it.
 func Load(ctx context.Context, name string, o Options) (*Model, error) {
@@ -104,6 +106,9 @@ func load(src *model.Source, o Options) (*Model, error) {
 		}
 		b = cpu.New(cpu.Options{Threads: o.Threads})
 	}
+	if _, err := fs.Stat(src.Files, tokenizerFile); err != nil {
+		go tokenizers.GPT2() // takes 80 ms the first time: begin while the weights load
+	}
 	l, err := model.Load(src, model.Options{Backend: b, Precision: o.Precision})
 	if err != nil {
 		return nil, err
@@ -124,10 +129,9 @@ func tokenizer(src *model.Source, name string) (tokenizers.Tokenizer, error) {
 	if path.Base(name) == "gpt2" {
 		return tokenizers.GPT2(), nil
 	}
-	const file = "tokenizer.json"
-	data, err := fs.ReadFile(src.Files, file)
+	data, err := fs.ReadFile(src.Files, tokenizerFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: tokenizer %q is neither gpt2 nor a %s beside config.json", src.Name, name, file)
+		return nil, fmt.Errorf("%s: tokenizer %q is neither gpt2 nor a %s beside config.json", src.Name, name, tokenizerFile)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}

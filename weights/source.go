@@ -59,12 +59,26 @@ func (s *source) guard(f func()) (err error) {
 		f()
 		return nil
 	}
+	if err := s.read(f); err != nil {
+		return err
+	}
+	return s.unchanged()
+}
+
+// read is guard without the check after it, for pieces of a tensor: Release makes it once.
+func (s *source) read(f func()) error {
+	if s == nil {
+		f()
+		return nil
+	}
 	if s.closed.Load() {
 		return fmt.Errorf("%s: the set is closed", s.path)
 	}
-	if err := s.fault(f); err != nil {
-		return err
-	}
+	return s.fault(f)
+}
+
+// unchanged compares the file with what it was when it was opened.
+func (s *source) unchanged() error {
 	info, err := s.file.Stat()
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)

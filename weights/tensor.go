@@ -37,7 +37,21 @@ func (t *Tensor) Float32s(dst []float32) error {
 	if len(dst) != t.Numel() {
 		return fmt.Errorf("tensor %q: %d elements wanted, it has %d", t.Name, len(dst), t.Numel())
 	}
-	return t.ReadFloat32s(dst, 0)
+	if err := t.ReadFloat32s(dst, 0); err != nil {
+		return err
+	}
+	return t.unchanged()
+}
+
+// unchanged is an error if the file is not what it was when it was opened.
+func (t *Tensor) unchanged() error {
+	if t.src == nil {
+		return nil
+	}
+	if err := t.src.unchanged(); err != nil {
+		return fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return nil
 }
 
 // Floats is Float32s into a slice of its own.
@@ -53,7 +67,8 @@ func (t *Tensor) Floats() ([]float32, error) {
 }
 
 // ReadFloat32s is Float32s for the len(dst) elements from element off on, so
-// that a large tensor can be packed in pieces.
+// that a large tensor can be packed in pieces. That the file has not changed meanwhile is
+// checked once, by Release.
 func (t *Tensor) ReadFloat32s(dst []float32, off int) error {
 	if !t.DType.IsFloat() {
 		return fmt.Errorf("tensor %q: dtype %s is not a float, allowed are F32 F16 BF16 F64", t.Name, t.DType)
@@ -63,7 +78,7 @@ func (t *Tensor) ReadFloat32s(dst []float32, off int) error {
 		return err
 	}
 	bad := -1
-	if err := t.src.guard(func() { bad = toFloat32(dst, data, t.DType) }); err != nil {
+	if err := t.src.read(func() { bad = toFloat32(dst, data, t.DType) }); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	if bad >= 0 {
@@ -108,7 +123,8 @@ func (t *Tensor) Bytes(dst []byte, off int) error {
 }
 
 // Release tells the system that the pages of t, which was packed elsewhere, are no longer
-// needed in memory. A later read brings them back.
+// needed in memory. A later read brings them back. It is an error if the file is not what
+// it was when it was opened.
 func (t *Tensor) Release() error {
 	if t.src == nil || t.src.closed.Load() {
 		return nil
@@ -116,7 +132,7 @@ func (t *Tensor) Release() error {
 	if err := releasePages(t.src.data, t.Data); err != nil {
 		return fmt.Errorf("%s: release %q: %w", t.src.path, t.Name, err)
 	}
-	return nil
+	return t.unchanged()
 }
 
 // span returns the bytes of n elements from element off on.

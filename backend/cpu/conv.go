@@ -41,7 +41,7 @@ const bandWords = 1 << 18
 func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput, e backend.Epilogue) {
 	backend.CheckConv(dst, x, s, w, in, e)
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.done()
 	stride, offset := backend.ConvTarget(s)
 	c, p, m := &b.conv, &b.product, w.(*matrix)
 	if s.Batch == 0 {

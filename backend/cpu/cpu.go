@@ -45,6 +45,25 @@ type worker struct {
 	_                  [64]byte // threads do not share a cache line
 }
 
+// done ends a call: every worker gets as much memory as the one that needed most, so that the
+// next call allocates nothing, whichever worker takes which item.
+func (b *Backend) done() {
+	var most [4]int
+	for pass := range 2 {
+		for i := range b.workers {
+			w := &b.workers[i]
+			for j, m := range [...]*buffer{&w.a, &w.tile, &w.row, &w.band} {
+				if pass == 0 {
+					most[j] = max(most[j], len(m.data))
+				} else {
+					m.get(most[j])
+				}
+			}
+		}
+	}
+	b.mu.Unlock()
+}
+
 // Check says whether an ISA, or UNMASK_ISA when it is empty, names what this machine has.
 func Check(isa string) error {
 	_, err := simd.Select(isa)

@@ -22,7 +22,7 @@ func (b *Backend) MatMul(x, y, prealloc tensor.Tensor) error {
 		return fmt.Errorf("cpu: MatMul: %v times %v into %v", x.Shape(), y.Shape(), prealloc.Shape())
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.done()
 	b.engine.run(b, dst, left, right)
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(y)

@@ -11,7 +11,7 @@ import (
 func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e backend.Epilogue) {
 	backend.CheckLinear(dst, x, rows, w, e)
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.done()
 	p := &b.product
 	p.target(dst.Float32s(), w.Out(), e)
 	p.x = rowSource{x.Float32s(), w.In(), w.In()}

@@ -15,7 +15,7 @@ import (
 func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *backend.HeadDraw) {
 	backend.CheckHeadSample(x, rows, head, d)
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.done()
 	h := &b.heads
 	h.prepare(x, head)
 	h.draw = d

@@ -13,7 +13,7 @@ import (
 func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, head, s)
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.done()
 	h := &b.heads
 	h.prepare(x, head)
 	h.stats = s

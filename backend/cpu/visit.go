@@ -15,7 +15,7 @@ const (
 func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head, visit func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, head)
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.done()
 	h := &b.heads
 	h.prepare(x, head)
 	h.visit = visit
