@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -44,7 +43,7 @@ const (
 )
 
 // look is how a sampler appears: colours of different lightness and a marker each, so that grey is
-// enough to tell them apart. Dashes tell temperatures apart, and cached methods by dots.
+// enough to tell them apart. Dashes tell curves with one marker apart.
 type look struct {
 	color color.NRGBA
 	glyph draw.GlyphDrawer
@@ -58,6 +57,7 @@ var looks = map[string]look{
 	"halton":   {color.NRGBA{20, 120, 70, 255}, draw.PlusGlyph{}},
 	"u-moment": {color.NRGBA{110, 80, 180, 255}, draw.SquareGlyph{}},
 	"hybrid":   {color.NRGBA{230, 90, 110, 255}, draw.TriangleGlyph{}},
+	fixedName:  {color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}}, // random by another name
 	"vanilla":  {color.NRGBA{120, 120, 120, 255}, draw.RingGlyph{}},
 }
 
@@ -68,26 +68,28 @@ var others = []look{
 	{color.NRGBA{70, 70, 70, 255}, draw.PyramidGlyph{}}, {color.NRGBA{140, 150, 40, 255}, draw.BoxGlyph{}},
 }
 
-var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(2), vg.Points(2), vg.Points(2)}}
+var dashes = [][]vg.Length{
+	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(2), vg.Points(2), vg.Points(2)},
+	{vg.Points(12), vg.Points(3)}, {vg.Points(4), vg.Points(1)}, {vg.Points(1), vg.Points(4)}, {vg.Points(12), vg.Points(2), vg.Points(4), vg.Points(2)},
+}
 
-// style of a curve among its chart's.
-func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
-	m := c.Curves[i].Method
-	l, ok := looks[m.Sampler]
-	if !ok {
-		l = others[i%len(others)]
+// look of curve i: its sampler's, or by its place for samplers that the paper does not have.
+func (c *Chart) look(i int) look {
+	if l, ok := looks[c.Curves[i].Method.Sampler]; ok {
+		return l
 	}
-	var alphas []float64
-	for _, other := range c.Curves {
-		if a := other.Method.Alpha; other.Method.Sampler == m.Sampler && !slices.Contains(alphas, a) {
-			alphas = append(alphas, a)
+	return others[i%len(others)]
+}
+
+// style of curve i: dashes count the curves before it with the same marker.
+func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
+	l, dash := c.look(i), 0
+	for before := range i {
+		if c.look(before).glyph == l.glyph {
+			dash++
 		}
 	}
-	dash := slices.Index(alphas, m.Alpha) % len(dashes)
-	if m.Cache > 0 {
-		dash = len(dashes) - 1
-	}
-	line := draw.LineStyle{Color: l.color, Width: vg.Points(1.2), Dashes: dashes[dash]}
+	line := draw.LineStyle{Color: l.color, Width: vg.Points(1.2), Dashes: dashes[dash%len(dashes)]}
 	return line, draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: l.glyph}
 }
 
@@ -96,6 +98,7 @@ func (c *Chart) draw(dc draw.Canvas) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
 	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(12), vg.Points(6)
+	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(10), vg.Points(10)
 	p.BackgroundColor = color.White
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{225}, color.Gray{225}
@@ -104,11 +107,16 @@ func (c *Chart) draw(dc draw.Canvas) error {
 	legend.Top, legend.Left, legend.YPosition = true, true, 0
 	legend.ThumbnailWidth, legend.Padding = vg.Points(26), vg.Points(2)
 	legend.TextStyle.Font.Size = vg.Points(9)
-	legend.TextStyle.Font = font.From(legend.TextStyle.Font, vg.Points(9))
+	shown := false
 	for i := range c.Curves {
-		if err := c.add(p, &legend, i); err != nil {
+		added, err := c.add(p, &legend, i)
+		if err != nil {
 			return err
 		}
+		shown = shown || added
+	}
+	if !shown {
+		return fmt.Errorf("plot %s: no point that its axes can show", c.Name)
 	}
 	c.scale(p)
 	p.Draw(draw.Crop(dc, vg.Points(4), -legendWidth, vg.Points(4), -vg.Points(4)))
@@ -116,28 +124,36 @@ func (c *Chart) draw(dc draw.Canvas) error {
 	return nil
 }
 
-func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) error {
+// add draws a curve's points that the axes can show; false if there are none.
+func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 	k := c.Curves[i]
-	points := make(plotter.XYs, len(k.X))
-	for j := range k.X {
-		points[j].X, points[j].Y = k.X[j], k.Y[j]
+	bars := errorBars{log: c.LogY}
+	for j, x := range k.X {
+		y := k.Y[j]
+		if math.IsNaN(x+y) || math.IsInf(x+y, 0) || c.LogX && x <= 0 || c.LogY && y <= 0 {
+			continue
+		}
+		bars.XYs, bars.half = append(bars.XYs, plotter.XY{X: x, Y: y}), append(bars.half, k.Error[j])
 	}
-	line, marks, err := plotter.NewLinePoints(points)
+	if len(bars.XYs) == 0 {
+		return false, nil
+	}
+	line, marks, err := plotter.NewLinePoints(bars.XYs)
 	if err != nil {
-		return fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
+		return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 	}
 	line.LineStyle, marks.GlyphStyle = c.style(i)
-	if slices.Max(k.Error) > 0 {
-		bars, err := plotter.NewYErrorBars(errorBars{points, k.Error, c.LogY})
+	if slices.Max(bars.half) > 0 {
+		e, err := plotter.NewYErrorBars(bars)
 		if err != nil {
-			return fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
+			return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 		}
-		bars.Color, bars.Width, bars.CapWidth = line.Color, vg.Points(0.6), vg.Points(4)
-		p.Add(bars)
+		e.Color, e.Width, e.CapWidth = line.Color, vg.Points(0.6), vg.Points(4)
+		p.Add(e)
 	}
 	p.Add(line, marks)
 	legend.Add(k.Name, line, marks)
-	return nil
+	return true, nil
 }
 
 // errorBars are bars of one standard error, cut off above 0 on a logarithmic axis.
@@ -176,8 +192,10 @@ func (c *Chart) scale(p *plot.Plot) {
 		}
 		p.X.Tick.Marker = plot.ConstantTicks(ticks)
 	}
-	if p.X.Min == p.X.Max {
-		p.X.Min, p.X.Max = p.X.Min*0.9, p.X.Max*1.1
+	for _, a := range []*plot.Axis{&p.X, &p.Y} {
+		if a.Min == a.Max { // a lone point
+			a.Min, a.Max = a.Min-0.1*math.Abs(a.Min)-1e-9, a.Max+0.1*math.Abs(a.Max)+1e-9
+		}
 	}
 }
 

@@ -1,0 +1,76 @@
+package experiments
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/images"
+)
+
+// colours is a network whose features are the mean red, green and blue; it has logits if asked.
+type colours struct{ classes int }
+
+func (colours) Width() int { return 3 }
+
+func (c colours) Features(_ context.Context, list []*images.Image, visit func(i int, features, logits []float32) error) error {
+	for i, p := range list {
+		f := make([]float32, 3)
+		for j, v := range p.Pix {
+			f[j%3] += float32(v) * 3 / float32(len(p.Pix))
+		}
+		var logits []float32
+		if c.classes > 0 {
+			logits = make([]float32, c.classes) // uniform
+		}
+		if err := visit(i, f, logits); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Landscapes are at no distance from themselves, near others, and far from their negatives;
+// uniform logits score 1.
+func TestImageScorer(t *testing.T) {
+	x := colours{classes: 5}
+	r, err := SceneReference(t.Context(), x, 60)
+	require.NoError(t, err)
+	score := func(list []*images.Image) Metrics {
+		s := NewImageScorer(x, r, len(list))
+		require.NoError(t, x.Features(t.Context(), list, func(_ int, f, l []float32) error { return s.AddFeatures(f, l) }))
+		m, err := s.Metrics(t.Context())
+		require.NoError(t, err)
+		require.Len(t, m["frechet"].Without, Groups)
+		require.InDelta(t, 1, m["score"].Value, 1e-9)
+		return m
+	}
+	same, other := score(Scenes(60, 1)), score(Scenes(60, 2))
+	negatives := Scenes(60, 2)
+	for _, p := range negatives {
+		for i, v := range p.Pix {
+			p.Pix[i] = 255 - v
+		}
+	}
+	far := score(negatives)
+	require.InDelta(t, 0, same["frechet"].Value, 1e-6)
+	require.Equal(t, 1.0, same["precision"].Value)
+	require.Greater(t, far["frechet"].Value, 5*other["frechet"].Value)
+	require.Less(t, far["precision"].Value, other["precision"].Value)
+}
+
+// Scenes repeat by their seed and use the whole range of colours.
+func TestScenes(t *testing.T) {
+	a, b := Scenes(12, 3), Scenes(12, 3)
+	require.Equal(t, a, b)
+	require.NotEqual(t, a[:4], Scenes(4, 4))
+	dark, light := false, false
+	for _, p := range a {
+		require.Len(t, p.Pix, 3*sceneSide*sceneSide)
+		for _, v := range p.Pix {
+			dark, light = dark || v < 60, light || v > 200
+		}
+	}
+	require.True(t, dark && light)
+}

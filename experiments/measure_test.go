@@ -1,0 +1,73 @@
+package experiments
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/samplers"
+)
+
+// The jackknife of a mean with one sample a part is the classical standard error.
+func TestErrorOfMean(t *testing.T) {
+	values := []float64{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4}
+	var all tally
+	for _, v := range values {
+		all.add(v, 1)
+	}
+	m, ok := all.measure(func(v float64) float64 { return v })
+	require.True(t, ok)
+	require.InDelta(t, mean(values), m.Value, 1e-12)
+	// Parts of two: the error is that of the ten part means.
+	var parts []float64
+	for g := range Groups {
+		parts = append(parts, (values[g]+values[g+Groups])/2)
+	}
+	require.InDelta(t, deviation(parts)/math.Sqrt(Groups), m.Error(), 1e-12)
+
+	// Twice the mean has twice the error, and a difference with itself has none.
+	double := combine(func(v []float64) float64 { return 2 * v[0] }, m)
+	require.InDelta(t, 2*m.Error(), double.Error(), 1e-12)
+	require.Zero(t, combine(difference, m, m).Error())
+	require.True(t, m.Above(m.Value-3*m.Error()))
+	require.False(t, m.Above(m.Value-2*m.Error()))
+	require.True(t, m.Below(m.Value+3*m.Error()))
+	require.False(t, combine(difference, m, Measure{Value: 1}).known())
+
+	var few tally
+	_, ok = few.measure(math.Exp)
+	require.False(t, ok)
+	few.add(1, 1)
+	m, ok = few.measure(math.Exp)
+	require.True(t, ok)
+	require.InDelta(t, math.E, m.Value, 1e-12)
+	require.False(t, m.known())
+}
+
+// Fixed32 draws from p: the coarse uniforms are too fine for a few outcomes to show.
+func TestFixed32FollowsP(t *testing.T) {
+	logits := []float32{0, 1, 2, -1}
+	const n = 20000
+	counts := make([]float64, len(logits))
+	v := &samplers.View{Masked: []int{0}, Classes: len(logits), Quota: 1, Tokens: []int32{4}, Mask: 4, Step: 1, Steps: 1}
+	v.Visit = func(positions []int, visit func(i int, logits []float32)) error {
+		visit(0, append([]float32(nil), logits...))
+		return nil
+	}
+	for i := range n {
+		v.Rand.Sequence = uint32(i)
+		o, err := Fixed32{}.Choose(v)
+		require.NoError(t, err)
+		require.Equal(t, []int{0}, o.Positions)
+		counts[o.Tokens[0]]++
+		v.Reset()
+	}
+	norm := float64(logSumExp(logits))
+	var chi float64
+	for x, l := range logits {
+		want := n * math.Exp(float64(l)-norm)
+		chi += (counts[x] - want) * (counts[x] - want) / want
+	}
+	require.Less(t, chi, 16.3) // 99.9 % with 3 degrees of freedom
+}

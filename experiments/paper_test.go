@@ -1,0 +1,179 @@
+package experiments
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// world makes up results: quality(p) is the logarithm of perplexity or distance, entropy(p) in
+// nats, each the same for all seeds but for a noise of about 1 %.
+func world(s Size, quality, entropy func(p Point) float64) []Result {
+	noisy := func(v float64, p Point) Measure {
+		m := Measure{Value: v}
+		for g := range Groups {
+			m.Without = append(m.Without, v*(1+0.001*math.Sin(float64(g*g+p.Steps+len(p.name())))))
+		}
+		return m
+	}
+	var out []Result
+	for _, p := range s.Text.TextPoints() {
+		seconds := float64(p.Steps) * float64(p.Batch) * (1 + 0.3*float64(p.Cache))
+		out = append(out, Result{Kind: "text", Point: p, Seconds: []float64{seconds, 2 * seconds},
+			Metrics: Metrics{"perplexity": noisy(math.Exp(quality(p)), p), "entropy": noisy(entropy(p), p)}})
+	}
+	for _, p := range s.Image.ImagePoints() {
+		seconds := float64(p.Steps) * (1 + 0.3*float64(p.Cache))
+		out = append(out, Result{Kind: "image", Point: p, Seconds: []float64{seconds}, Metrics: Metrics{"frechet": noisy(math.Exp(quality(p)), p)}})
+	}
+	return out
+}
+
+// asInPaper is the world that the paper describes.
+func asInPaper(p Point) (quality, entropy float64) {
+	steps := math.Log2(float64(p.Steps))
+	quality, entropy = 5-0.4*steps, 5.3
+	switch p.Sampler {
+	case "maskgit", "moment", "temp":
+		quality, entropy = 4.5-0.4*steps-0.3/p.Alpha, 5.3-0.5/p.Alpha-0.1
+		if p.N == Default.Image.N && p.Length == 0 { // images
+			quality = 4 + 0.1*steps
+		}
+		if p.Sampler == "temp" {
+			quality += 0.05
+		}
+	case "halton":
+		quality = 4 - 0.1*steps
+	case "hybrid":
+		quality -= 0.5
+	case "u-moment":
+		quality = 5.3 - 0.6*steps
+	case "vanilla":
+		if p.Bits == 32 {
+			quality, entropy = quality-0.2, entropy-0.1
+		}
+	}
+	return quality - 0.4*float64(p.Cache), entropy
+}
+
+// The rules find every claim in a world that is as the paper says, and none in its opposite.
+func TestVerdicts(t *testing.T) {
+	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q }, func(p Point) float64 { _, h := asInPaper(p); return h })
+	for _, v := range Verdicts(results, Default) {
+		require.Truef(t, v.Holds, "%s: %v", v.Claim, v.Numbers)
+		require.Equal(t, "holds", v.Word())
+		require.NotEmpty(t, v.Rule)
+	}
+	opposite := world(Default, func(p Point) float64 {
+		steps := math.Log2(float64(p.Steps))
+		switch {
+		case p.Sampler == "maskgit":
+			return 4 - 0.2*steps
+		case p.Sampler == "moment", p.Sampler == "temp":
+			return 6 - 0.2*steps + 0.3*float64(p.Cache)
+		case p.Sampler == "halton":
+			return 6 - 0.5*steps
+		case p.Sampler == "hybrid":
+			return 6 - 0.2*steps + 0.3*float64(p.Cache)
+		case p.Sampler == fixedName:
+			return 3
+		}
+		return 5 - 0.2*steps + 0.3*float64(p.Cache)
+	}, func(p Point) float64 {
+		if p.Sampler == "maskgit" {
+			return 6
+		}
+		return 5 - 0.1*float64(len(p.Sampler))
+	})
+	for _, v := range Verdicts(opposite, Default) {
+		if v.Claim == "32-bit arithmetic biases Vanilla" || strings.HasPrefix(v.Claim, "temperature sampling costs") {
+			continue // vanilla is the same in both precisions here, which decides nothing
+		}
+		require.Falsef(t, v.Holds, "%s: %v", v.Claim, v.Numbers)
+	}
+	for _, r := range results { // without errors nothing is decided
+		for name, m := range r.Metrics {
+			r.Metrics[name] = Measure{Value: m.Value}
+		}
+	}
+	for _, v := range Verdicts(results, Default) {
+		require.Equal(t, "undecided", v.Word(), v.Claim)
+	}
+}
+
+func TestReport(t *testing.T) {
+	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q }, func(p Point) float64 { _, h := asInPaper(p); return h })
+	r := NewReport(results, Default)
+	r.Command, r.Demo, r.Machine, r.Settings = "unmask reproduce", true, "a machine", Settings{"text model": "demo"}
+	markdown := string(r.Markdown("figures/"))
+	for _, want := range []string{"# Reproduction", "| 3 | Moment follows MaskGIT | holds |", "](figures/figure5-tradeoff.svg)", "| Vanilla | 32 bit |", "a machine", "- text model: demo"} {
+		require.Contains(t, markdown, want)
+	}
+	html, err := r.HTML()
+	require.NoError(t, err)
+	require.Equal(t, strings.Count(markdown, "]("), strings.Count(string(html), "data:image/svg&#43;xml;base64,"))
+	require.NotContains(t, string(html), "http") // it needs nothing else
+	verdicts, err := json.Marshal(r.Verdicts)
+	require.NoError(t, err)
+	for _, key := range []string{`"claim"`, `"figure"`, `"numbers"`, `"holds"`} {
+		require.Contains(t, string(verdicts), key)
+	}
+	again := NewReport(results, Default)
+	again.Command, again.Demo, again.Machine, again.Settings = r.Command, r.Demo, r.Machine, r.Settings
+	require.Equal(t, markdown, string(again.Markdown("figures/")))
+}
+
+// Charts are pictures with every curve's name, also of odd values.
+func TestCharts(t *testing.T) {
+	results := world(Quick, func(p Point) float64 { return 3 }, func(p Point) float64 { return 4 })
+	results[0].Metrics["perplexity"] = Measure{Value: -1}
+	results[1].Seconds = []float64{0}
+	charts := Charts(results)
+	require.Len(t, charts, 5) // text has entropy too
+	for _, c := range charts {
+		svg, err := c.SVG()
+		require.NoError(t, err)
+		d := xml.NewDecoder(bytes.NewReader(svg))
+		for err == nil {
+			_, err = d.Token()
+		}
+		require.ErrorIs(t, err, io.EOF)
+		for _, k := range c.Curves {
+			require.Contains(t, string(svg), k.Name)
+		}
+		data, err := c.PNG()
+		require.NoError(t, err)
+		_, err = png.Decode(bytes.NewReader(data))
+		require.NoError(t, err)
+	}
+	lone := Chart{Name: "lone", LogX: true, Curves: []Curve{{Name: "a", X: []float64{2}, Y: []float64{0}, Error: []float64{0}}}}
+	_, err := lone.SVG()
+	require.NoError(t, err)
+	lone.LogY = true
+	_, err = lone.SVG()
+	require.ErrorContains(t, err, "no point that its axes can show")
+	_, err = (&Chart{Name: "none"}).PNG()
+	require.ErrorContains(t, err, "nothing to draw")
+}
+
+// In one chart no two curves look the same without colour.
+func TestReadableInGrey(t *testing.T) {
+	results := world(Default, func(p Point) float64 { return 3 }, func(p Point) float64 { return 4 })
+	for _, c := range append(Figures(results, Default), Charts(results)[0]) {
+		seen := map[string]string{}
+		for i, k := range c.Curves {
+			line, glyph := c.style(i)
+			look := fmt.Sprintf("%T %v", glyph.Shape, line.Dashes)
+			require.Emptyf(t, seen[look], "%s: %s looks like it", c.Name, k.Name)
+			seen[look] = k.Name
+		}
+	}
+}

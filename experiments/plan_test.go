@@ -1,0 +1,72 @@
+package experiments
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPlanPoints(t *testing.T) {
+	p, err := ParsePlan([]byte("samplers: [random, hybrid, maskgit]\nsteps: [4, 8]\nalpha: [3, 6]\ncache: [0, 1]\nseeds: [1]\nn: 8\n"))
+	require.NoError(t, err)
+	require.Equal(t, "demo", p.Model)
+	count := map[string]int{}
+	for _, q := range p.Points() {
+		count[q.name()]++
+		require.Equal(t, 8, q.Batch)
+		require.Equal(t, uint64(1), q.Seed)
+	}
+	require.Equal(t, map[string]int{ // two numbers of steps each; no α for random, no cache for maskgit
+		"random": 2, "random+cache": 2, "maskgit α=3": 2, "maskgit α=6": 2,
+		"hybrid α=3": 2, "hybrid α=6": 2, "hybrid+cache α=3": 2, "hybrid+cache α=6": 2,
+	}, count)
+}
+
+func TestPlanRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "no plan",
+		"samplers: [random]\nsteps: [4]\nn: 8\nstep: 3":                                         "line 4: field step not found",
+		"samplers: [random]\nsteps: [4]\nn: 8\nn: 9":                                            "already",
+		"samplers: [random]\nsteps: 4\nn: 8":                                                    "cannot unmarshal",
+		"steps: [4]\nn: 8":                                                                      "samplers is empty",
+		"samplers: [random]\nn: 8":                                                              "steps is empty",
+		"samplers: [best]\nsteps: [4]\nn: 8":                                                    `unknown sampler "best"`,
+		"samplers: [random]\nsteps: [0]\nn: 8":                                                  "steps has 0",
+		"samplers: [random]\nsteps: [4]\nn: 1":                                                  "n is 1, allowed are 2",
+		"samplers: [random]\nsteps: [4]\nn: 8\nalpha: [0]":                                      "alpha has 0",
+		"samplers: [random]\nsteps: [4]\nn: 8\nalpha: [.nan]":                                   "alpha has NaN",
+		"samplers: [random]\nsteps: [4]\nn: 8\ncache: [65]":                                     "cache has 65",
+		"samplers: [random]\nsteps: [4]\nn: 8\nbatch: -1":                                       "batch is -1",
+		"samplers: [random]\nsteps: [4]\nn: 8\nlength: -1":                                      "length is -1",
+		"samplers: [random]\nsteps: [4]\nn: 8\nkind: sound":                                     `kind is "sound"`,
+		"samplers: [random]\nsteps: [4]\nn: 8\nseeds: [-1]":                                     "cannot unmarshal",
+		"samplers: [random]\nsteps: [4]\nn: 8\n---\na: 1":                                       "more than one document",
+		"samplers: [random]\nsteps: [" + strings.Repeat("4,", 99999) + "4]\nseeds: [1,2]\nn: 8": "more than 100000 points",
+		strings.Repeat(" ", MaxPlan+1):                                                          "allowed are",
+	} {
+		_, err := ParsePlan([]byte(text))
+		require.ErrorContains(t, err, want, "%.80q", text)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+func FuzzParsePlan(f *testing.F) {
+	f.Add([]byte("samplers: [random]\nsteps: [4]\nn: 8\n"))
+	f.Add([]byte("samplers: [\"eb(u-moment)\"]\nsteps: [4, 1]\nn: 8\nalpha: [1e300]\ncache: [0,64]\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := ParsePlan(data)
+		if err != nil {
+			return
+		}
+		if len(p.Samplers)*len(p.Steps)*len(p.Alpha)*len(p.Cache)*len(p.Seeds) > 1000 {
+			return
+		}
+		for _, q := range p.Points() {
+			if _, err := q.Options(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/oracle"
+)
+
+// exactJudge scores by a chain's own probabilities.
+type exactJudge struct{ *oracle.Model }
+
+func (j exactJudge) Context() int { return j.Length() }
+
+func (j exactJudge) Score(_ context.Context, tokens [][]int32) ([][]float64, error) {
+	nll := make([][]float64, len(tokens))
+	for i, t := range tokens {
+		prefix := make([]int32, j.Length())
+		for k := range prefix {
+			prefix[k] = int32(j.Tokens())
+		}
+		before := 0.0
+		for k, x := range t {
+			prefix[k] = x
+			now := j.LogProb(prefix)
+			if k > 0 {
+				nll[i] = append(nll[i], before-now)
+			}
+			before = now
+		}
+	}
+	return nll, nil
+}
+
+// chain is a text task whose model and judge are one exact Markov chain.
+func chain() Text {
+	m := oracle.Markov(16, 8, 0.6, 2, 1)
+	return Text{Denoiser: oracle.NewDenoiser(m), Judge: exactJudge{m}}
+}
+
+var chainPoints = Plan{Samplers: []string{"random", "u-moment"}, Steps: []int{2, 4}, Alpha: []float64{3}, Cache: []int{0, 1}, Seeds: []uint64{0}, N: 20, Batch: 10}.Points()
+
+// A sweep that is stopped after any step, or whose file is cut off at any byte, ends with the
+// same results as one that is not, times aside.
+func TestSweepGoesOn(t *testing.T) {
+	settings := Settings{"model": "chain"}
+	run := func(name string, limit int) ([]Result, error) {
+		j, err := OpenJournal(name, settings)
+		require.NoError(t, err)
+		defer j.Close()
+		err = Sweep(t.Context(), j, chain(), chainPoints, func(Progress) bool { limit--; return limit >= 0 })
+		results := append([]Result(nil), j.Results...)
+		for i := range results {
+			require.Len(t, results[i].Seconds, 2)
+			results[i].Seconds = nil
+		}
+		return results, err
+	}
+	dir := t.TempDir()
+	want, err := run(filepath.Join(dir, "whole"), math.MaxInt)
+	require.NoError(t, err)
+	require.Len(t, want, len(chainPoints))
+
+	for _, limit := range []int{0, 1, 3, 7, 13} {
+		name := filepath.Join(dir, "stopped")
+		for tries := 0; ; tries++ {
+			got, err := run(name, limit+tries)
+			if err == nil {
+				require.Equal(t, want, got)
+				break
+			}
+			require.ErrorIs(t, err, ErrStopped)
+		}
+		require.NoError(t, os.Remove(name))
+	}
+
+	whole, err := os.ReadFile(filepath.Join(dir, "whole"))
+	require.NoError(t, err)
+	for cut := 0; cut < len(whole); cut += 97 {
+		name := filepath.Join(dir, "cut")
+		require.NoError(t, os.WriteFile(name, whole[:cut], 0o644))
+		j, err := OpenJournal(name, settings)
+		require.NoError(t, err)
+		require.Len(t, j.Results, max(0, bytes.Count(whole[:cut], []byte("\n"))-1))
+		require.NoError(t, j.Close())
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "half"), whole[:len(whole)/2], 0o644))
+	got, err := run(filepath.Join(dir, "half"), math.MaxInt)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+func TestJournalRefuses(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results.jsonl")
+	j, err := OpenJournal(name, Settings{"model": "a", "threads": "2"})
+	require.NoError(t, err)
+	_, err = OpenJournal(name, Settings{"model": "a", "threads": "2"})
+	require.ErrorContains(t, err, "another run is writing it")
+	require.NoError(t, j.Close())
+	_, err = OpenJournal(name, Settings{"model": "b", "threads": "2"})
+	require.ErrorContains(t, err, `was begun with model "a", found "b"`)
+	_, err = OpenJournal(name, Settings{"model": "a"})
+	require.ErrorContains(t, err, `was begun with threads "2", found ""`)
+	_, err = OpenJournal(filepath.Dir(name), nil)
+	require.ErrorContains(t, err, "is not a regular file")
+
+	for text, want := range map[string]string{
+		"{}\n":                           "line 1 has no settings",
+		"samples\n":                      "line 1 has no settings",
+		"{\"settings\":{}}\n{\"a\":1}\n": "line 2: unknown field",
+		"{\"settings\":{}}\n\n":          "line 2: EOF",
+		"{\"settings\":{}}\n{} {}\n":     "line 2: more than one value",
+		"":                               "no settings in the first line",
+	} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+		_, _, err := ReadJournal(name)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func FuzzJournal(f *testing.F) {
+	f.Add([]byte("{\"settings\":{\"model\":\"a\"}}\n{\"kind\":\"text\",\"sampler\":\"random\",\"steps\":2,\"seed\":0,\"n\":2,\"batch\":1,\"metrics\":{\"perplexity\":{\"value\":2,\"without\":[1]}},\"batch_seconds\":[1]}\n"))
+	f.Add([]byte("{\"settings\":{}}\ntorn"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, results, size, err := read(bytes.NewReader(data))
+		if err == nil && size > int64(len(data)) {
+			t.Fatal("beyond the file")
+		}
+		for _, c := range Charts(results) {
+			_ = c.Name
+		}
+	})
+}
+
+// On the exact chain, one position a step and tokens from p, perplexity is that of the chain.
+func TestExactPerplexity(t *testing.T) {
+	task := chain()
+	r, err := Run(t.Context(), task, Point{Sampler: "random", Steps: 16, N: 400, Batch: 100}, nil)
+	require.NoError(t, err)
+	m := task.Judge.(exactJudge)
+	entropy, _ := m.Entropy()
+	first := math.Log(8) // the first token is uniform and not scored
+	want := math.Exp((entropy - first) / 15)
+	got := r.Metrics["perplexity"]
+	require.InDelta(t, want, got.Value, 4*got.Error())
+	require.Less(t, got.Error(), 0.05*want)
+	require.Len(t, r.Seconds, 4)
+}
+
+// Tune finds settings within the budget, best first, and a frontier.
+func TestTune(t *testing.T) {
+	all, err := Tune(t.Context(), chain(), Tuning{Budget: 1, N: 16, Batch: 4}, nil)
+	require.NoError(t, err)
+	front := Frontier(all)
+	require.NotEmpty(t, front)
+	for i, s := range front {
+		require.LessOrEqual(t, s.Seconds, 1.0)
+		require.Positive(t, s.Point.Steps)
+		if i > 0 {
+			require.Less(t, s.Quality, front[i-1].Quality)
+			require.GreaterOrEqual(t, s.Seconds, front[i-1].Seconds)
+		}
+	}
+	best := front[len(front)-1]
+	require.Equal(t, all[0].Quality, best.Quality)
+	require.Contains(t, best.Command("text", "demo"), "unmask text --model demo --sampler "+best.Point.Sampler)
+	_, err = Tune(t.Context(), chain(), Tuning{Budget: 1e-12, N: 16, Batch: 4}, nil)
+	require.ErrorContains(t, err, "on this machine")
+}
