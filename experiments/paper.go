@@ -26,7 +26,7 @@ type Grid struct {
 // paper's, so are the steps, and each step opens as many positions.
 var (
 	Quick = Size{"quick",
-		Grid{Length: 16, Steps: []int{2, 8}, Table: []int{2, 8}, Alphas: []float64{6}, Choice: 3, Repeats: 2, N: 20, Batch: 10},
+		Grid{Length: 16, Steps: []int{2, 4}, Table: []int{2, 4}, Alphas: []float64{6}, Choice: 3, Repeats: 2, N: 4, Batch: 2},
 		Grid{Steps: []int{1, 2}, Alphas: []float64{6}, Repeats: 2, N: 4, Batch: 4, Scenes: 8},
 	}
 	Default = Size{"default",

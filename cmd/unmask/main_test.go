@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"demo-model": demoModel, "tokens": writeTokens},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"demo-model": demoModel, "tokens": writeTokens, "pictures": writePictures},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PACKS", filepath.Join(root, "testdata", "packs"))
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
