@@ -115,12 +115,17 @@ func (t Table) must(m Point, steps int, name string) Measure {
 
 func difference(v []float64) float64 { return v[0] - v[1] }
 
-// scaled is the metric as it is compared: perplexity and distances by their logarithm.
-func scaled(name string) func(float64) float64 {
-	if name == "entropy" {
-		return func(v float64) float64 { return v }
+// scaled is the metric as it is compared, and its name: perplexity by its logarithm, entropy and
+// distances, which may be near 0, as they are.
+func scaled(metric string) (f func(float64) float64, name string) {
+	same := func(v float64) float64 { return v }
+	switch metric {
+	case "perplexity":
+		return math.Log, "log perplexity"
+	case "frechet":
+		return same, "the Fréchet distance"
 	}
-	return math.Log
+	return same, metric
 }
 
 // follows measures how much of the way from random to maskgit a sampler goes, over all α and steps:
@@ -129,7 +134,7 @@ func scaled(name string) func(float64) float64 {
 func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 	var from []Measure
 	var gaps []Measure
-	f := scaled(metric)
+	f, _ := scaled(metric)
 	for _, alpha := range g.Alphas {
 		for _, n := range g.Steps {
 			three := []Measure{t.must(Point{Sampler: "maskgit", Alpha: alpha}, n, metric),
@@ -168,16 +173,17 @@ func momentPairs(g Grid) (out []Point) {
 
 // cachePerStep compares at equal steps.
 func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point) Verdict {
-	v := Verdict{Claim: claim, Figure: figure, Rule: "the logarithm of " + metric + " with cache less that without, mean over all steps and samplers, is below 0"}
+	f, name := scaled(metric)
+	v := Verdict{Claim: claim, Figure: figure, Rule: name + " with cache less that without, mean over all steps and samplers, is below 0"}
 	var every []Measure
 	for _, m := range pairs {
 		cached := m
 		cached.Cache = 1
 		var all []Measure
 		for _, n := range g.Steps {
-			all = append(all, combine(logRatio, t.must(cached, n, metric), t.must(m, n, metric)))
+			all = append(all, combine(func(v []float64) float64 { return f(v[0]) - f(v[1]) }, t.must(cached, n, metric), t.must(m, n, metric)))
 		}
-		v.Numbers = append(v.Numbers, number("change, "+m.name(), average(all...)))
+		v.Numbers = append(v.Numbers, number("change of "+name+", "+m.name(), average(all...)))
 		every = append(every, all...)
 	}
 	mean := average(every...)
@@ -188,9 +194,10 @@ func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point)
 func logRatio(v []float64) float64 { return math.Log(v[0]) - math.Log(v[1]) }
 
 // cachePerSecond compares at equal time: the curve without cache is interpolated between its
-// points, linearly in the logarithms, at the times of the curve with cache that it spans.
+// points, linearly in the logarithm of time, at the times of the curve with cache that it spans.
 func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Point) Verdict {
-	v := Verdict{Claim: claim, Figure: figure, Rule: "the logarithm of " + metric + " with cache less that without at the same seconds a batch, mean over samplers and the times that both span, is below 0"}
+	f, name := scaled(metric)
+	v := Verdict{Claim: claim, Figure: figure, Rule: name + " with cache less that without at the same seconds a batch, mean over samplers and the times that both span, is below 0"}
 	var every, overheads []Measure
 	for _, m := range pairs {
 		cached := m
@@ -205,7 +212,7 @@ func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Poin
 				}
 				w := math.Log(slower/a) / math.Log(b/a)
 				every = append(every, combine(func(v []float64) float64 {
-					return math.Log(v[0]) - (1-w)*math.Log(v[1]) - w*math.Log(v[2])
+					return f(v[0]) - (1-w)*f(v[1]) - w*f(v[2])
 				}, t.must(cached, g.Steps[i], metric), t.must(m, g.Steps[j], metric), t.must(m, g.Steps[j+1], metric)))
 				break
 			}

@@ -150,12 +150,12 @@ func (r *Report) differences() section {
 		if t.Length > 0 {
 			length = fmt.Sprintf("%d tokens", t.Length)
 		}
-		add("Text: %d samples a point and seed of %s, in batches of %d, at %v steps; the paper has 1024 of 1024 tokens in batches of 16 at 8 to 256. Methods without temperature and table 2 have %d seeds, the others one.", t.N, length, t.Batch, t.Steps, t.Repeats)
+		add("Text: %d samples a point and seed of %s, in batches of %d, at %v steps; the paper has 1024 samples of 1024 tokens in batches of 16 at 8 to 256 steps. Methods without temperature and table 2 have %d seeds, the others one.", t.N, length, t.Batch, t.Steps, t.Repeats)
 		add("The Gumbel temperature of U-Moment and Hybrid, which the paper does not state, is %g. “Trade-off” is made a number by the price of entropy that temperature sampling pays, as curves of a few noisy points cannot be compared by eye.", t.Choice)
 		add("Vanilla's 32 bit is SDTT's published arithmetic, float32 uniforms of 24 bits; Fixed in 32 bit draws tokens by the same race.")
 	}
 	if i := r.Size.Image; len((Table{Kind: "image", Results: r.Results}).methods()) > 0 {
-		add("Images: %d samples a point and seed in batches of %d, at %v steps with α of %v; the paper has 50,000 in batches of 64 at 8 to 64. Moment, with and without cache, has %d seeds, the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
+		add("Images: %d samples a point and seed in batches of %d, at %v steps with α of %v; the paper has 50,000 in batches of 64 at 8 to 64 steps. Moment, with and without cache, has %d seeds, the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
 	}
 	add("Times are of this machine: %s. The paper's are of an A6000 and an H100.", r.Machine)
 	for _, name := range sortedNames(r.Settings) {
