@@ -1,0 +1,143 @@
+package theory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"unmask/generate"
+	"unmask/model"
+)
+
+const cachingSteps = 8
+
+// Caching measures partial caching on networks: the total variation from the exact
+// conditional p_(i|U+A) of what the second half of a step is drawn from, against that of
+// p_(i|U), which it would be drawn from without a second stage. The error is of the mean
+// over sequences.
+func Caching(ctx context.Context, o Options) ([]Result, error) {
+	var out []Result
+	for _, n := range o.Networks {
+		refiner, ok := n.Denoiser.(model.Refiner)
+		if !ok {
+			return nil, fmt.Errorf("theory: %s has no partial passes", n.Name)
+		}
+		c := &caching{ctx: ctx, d: refiner, spec: n.Spec()}
+		count := max(2, n.Sequences)
+		run := generate.Options{Steps: cachingSteps, Cache: 1, N: count, Batch: count, Seed: o.Seed}
+		cached, stale, before := make([][]float64, count), make([][]float64, count), make([][]int32, count)
+		for i := range before {
+			before[i] = slices.Repeat([]int32{c.spec.Mask}, c.spec.Length())
+		}
+		for step, err := range generate.Run(ctx, refiner, run) {
+			if err != nil {
+				return nil, err
+			}
+			for i := range step.Sequences {
+				a, b, err := c.distances(before[i], step.Sequences[i].Opened)
+				if err != nil {
+					return nil, fmt.Errorf("theory: %s: %w", n.Name, err)
+				}
+				cached[i], stale[i] = append(cached[i], a...), append(stale[i], b...)
+				copy(before[i], step.Sequences[i].Tokens)
+			}
+		}
+		means, reference, differences := 0.0, 0.0, make([]float64, count)
+		for i := range differences {
+			a, _ := interval(cached[i])
+			b, _ := interval(stale[i])
+			differences[i] = a - b
+			means, reference = means+a/float64(count), reference+b/float64(count)
+		}
+		_, half := interval(differences)
+		out = append(out, Result{Claim: "partial caching", Case: fmt.Sprintf("%s, second half of %d steps, hybrid", n.Name, cachingSteps),
+			Measure: "total variation from the conditional, against no second stage", Statistic: means, Error: half, Bound: reference}.below())
+	}
+	return out, nil
+}
+
+// caching is the work of Caching on one network.
+type caching struct {
+	ctx  context.Context
+	d    model.Refiner
+	spec model.Spec
+}
+
+// distances are those of each position that the second stage drew.
+func (c *caching) distances(before []int32, opened []generate.Opened) (cached, stale []float64, err error) {
+	var step, second []int32 // rows
+	for _, o := range opened {
+		step = append(step, int32(o.Position))
+		if o.Stage > 0 {
+			second = append(second, int32(o.Position))
+		}
+	}
+	if len(second) == 0 {
+		return nil, nil, nil
+	}
+	b := &model.Batch{Size: 1, Length: len(before), Tokens: slices.Clone(before), Cache: c.d.NewCache(1, len(before))}
+	b.Time = []float64{c.masked(b.Tokens)}
+	full, err := c.d.Forward(c.ctx, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	without, err := c.rows(full, second)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range opened {
+		if o.Stage == 0 {
+			b.Tokens[o.Position] = o.Token
+		}
+	}
+	partial, err := c.d.Refine(c.ctx, b, step)
+	if err != nil {
+		return nil, nil, err
+	}
+	with, err := c.rows(partial, second)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.Cache, b.Time[0] = nil, c.masked(b.Tokens)
+	if full, err = c.d.Forward(c.ctx, b); err != nil {
+		return nil, nil, err
+	}
+	exact, err := c.rows(full, second)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range second {
+		cached = append(cached, Variation(with[i], exact[i]))
+		stale = append(stale, Variation(without[i], exact[i]))
+	}
+	return cached, stale, nil
+}
+
+func (c *caching) masked(tokens []int32) float64 {
+	n := 0
+	for _, t := range tokens {
+		if t == c.spec.Mask {
+			n++
+		}
+	}
+	return float64(n) / float64(len(tokens))
+}
+
+// rows are the marginals at rows.
+func (c *caching) rows(m model.Marginals, rows []int32) ([][]float64, error) {
+	out := make([][]float64, len(rows))
+	err := m.Visit(rows, func(i int, logits []float32) {
+		logits = logits[:c.spec.Tokens]
+		p, most, sum := make([]float64, len(logits)), slices.Max(logits), 0.0
+		for x, l := range logits {
+			p[x] = math.Exp(float64(l - most))
+			sum += p[x]
+		}
+		for x := range p {
+			p[x] /= sum
+		}
+		out[i] = p
+	})
+	return out, err
+}

@@ -1,0 +1,43 @@
+package theory
+
+import (
+	"context"
+	"math"
+
+	"unmask/internal/philox"
+	"unmask/samplers"
+)
+
+// GumbelTopK is proposition 1: the top k of mu_i plus Gumbel noise, in their order, are drawn
+// without replacement with weights exp(mu_i).
+func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
+	const n, k = 5, 3
+	mu := [n]float64{0, 1, -1, 0.5, 2}
+	v := &samplers.View{Masked: []int{0, 1, 2, 3, 4}}
+	draws := 5 * o.Draws
+	count, want := make([]float64, n*n*n), make([]float64, n*n*n)
+	for i := range draws {
+		v.Reset()
+		v.Rand = philox.Stream{Seed: o.Seed, Sequence: uint32(i)}
+		top := v.Top(k, func(i int) float64 { return mu[i] + v.Gumbel(i) })
+		count[(top[0]*n+top[1])*n+top[2]]++
+	}
+	for i := range want {
+		p, left := 1.0, 0.0
+		for _, m := range mu {
+			left += math.Exp(m)
+		}
+		taken := [n]bool{}
+		for _, j := range []int{i / n / n, i / n % n, i % n} {
+			if taken[j] {
+				p = 0
+			}
+			taken[j] = true
+			p *= math.Exp(mu[j]) / left
+			left -= math.Exp(mu[j])
+		}
+		want[i] = p * float64(draws)
+	}
+	chi, bound := ChiSquare(count, want)
+	return []Result{Result{Claim: "proposition 1", Case: "Gumbel-top-3 of 5, ordered", Measure: "chi-square against the formula", Statistic: chi, Bound: bound}.below()}, nil
+}

@@ -1,0 +1,155 @@
+package theory
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"unmask/generate"
+	"unmask/model"
+)
+
+// Round is the exact distribution of one round's positions and tokens, of MaskGIT and of the
+// moment sampler, over [N*S]^k, by enumeration (equations 2 and 4). p are N distributions over
+// S outcomes; it takes S^N*N^k steps.
+func Round(p [][]float64, k int, alpha float64) (maskgit, moment []float64) {
+	n, s := len(p), len(p[0])
+	e := enumeration{k: k, n: n, s: s, taken: make([]bool, n), total: make([]float64, n)}
+	size := int(math.Pow(float64(n*s), float64(k)))
+	maskgit, moment = make([]float64, size), make([]float64, size)
+	all := make([]int, s)
+	for x := range all {
+		all[x] = x
+	}
+	for i := range n {
+		for x := range s {
+			e.total[i] += math.Pow(p[i][x], 1+1/alpha)
+		}
+	}
+	e.weight = func(i, x int) float64 { return math.Pow(p[i][x], 1+1/alpha) }
+	e.tokens = func(int) []int { return all }
+	e.choose(moment, 0, 0, 1)
+
+	z := make([]int, n) // what MaskGIT draws everywhere
+	e.weight = func(i, _ int) float64 { return e.total[i] }
+	e.tokens = func(i int) []int { return z[i : i+1] }
+	for {
+		q := 1.0
+		for i, x := range z {
+			q *= p[i][x]
+			e.total[i] = math.Pow(p[i][x], 1/alpha)
+		}
+		e.choose(maskgit, 0, 0, q)
+		i := 0
+		for ; i < n; i++ {
+			if z[i]++; z[i] < s {
+				break
+			}
+			z[i] = 0
+		}
+		if i == n {
+			return maskgit, moment
+		}
+	}
+}
+
+// enumeration goes through all ordered choices of k positions and tokens.
+type enumeration struct {
+	k, n, s int
+	weight  func(i, x int) float64
+	tokens  func(i int) []int
+	total   []float64 // of each position, the sum of its weights
+	taken   []bool
+}
+
+func (e *enumeration) choose(out []float64, at, depth int, q float64) {
+	if depth == e.k {
+		out[at] += q
+		return
+	}
+	left := 0.0
+	for i, taken := range e.taken {
+		if !taken {
+			left += e.total[i]
+		}
+	}
+	for i := range e.n {
+		if e.taken[i] {
+			continue
+		}
+		e.taken[i] = true
+		for _, x := range e.tokens(i) {
+			e.choose(out, at*e.n*e.s+i*e.s+x, depth+1, q*e.weight(i, x)/left)
+		}
+		e.taken[i] = false
+	}
+}
+
+// OneRound shows that the samplers themselves follow the distributions of Round.
+func OneRound(ctx context.Context, o Options) ([]Result, error) {
+	const n, s, k, alpha = 4, 3, 2, 2.0
+	p := Distributions(n, s, 4)
+	maskgit, moment := Round(p, k, alpha)
+	d := fixedMarginals(p)
+	draws := 5 * o.Draws
+	var out []Result
+	for _, c := range []struct {
+		name        string
+		want, other []float64
+	}{{"maskgit", maskgit, moment}, {"moment", moment, maskgit}} {
+		// The first of two steps has alpha_1 = alpha/2.
+		sampler, err := parse(fmt.Sprintf("%s(alpha=%v)", c.name, 2*alpha))
+		if err != nil {
+			return nil, err
+		}
+		count := make([]float64, len(c.want))
+		for step, err := range generate.Run(ctx, d, generate.Options{Sampler: sampler, Steps: 2, N: draws, Batch: 1000, Seed: o.Seed}) {
+			if err != nil {
+				return nil, err
+			}
+			if step.N != 1 {
+				continue
+			}
+			for i := range step.Sequences {
+				at := 0
+				for _, opened := range step.Sequences[i].Opened {
+					at = at*n*s + opened.Position*s + int(opened.Token)
+				}
+				count[at]++
+			}
+		}
+		chi, bound := ChiSquare(count, Scaled(c.want, float64(draws)))
+		r := Result{Claim: "theorem 1", Case: c.name + ", one round, N=4 k=2 S=3", Measure: "chi-square against its exact distribution", Statistic: chi, Bound: bound}
+		out = append(out, r.below())
+	}
+	return out, nil
+}
+
+// fixed is a model with the same marginals whatever is known.
+type fixed struct {
+	spec  model.Spec
+	row   []float32 // [length, tokens]
+	dense model.Dense
+}
+
+func fixedMarginals(p [][]float64) *fixed {
+	c := &fixed{spec: model.Spec{Shape: []int{len(p)}, Tokens: len(p[0]), Mask: int32(len(p[0]))}}
+	for _, row := range p {
+		for _, v := range row {
+			c.row = append(c.row, float32(math.Log(v)))
+		}
+	}
+	return c
+}
+
+// Spec implements model.Denoiser.
+func (c *fixed) Spec() model.Spec { return c.spec }
+
+// Forward repeats the marginals for each sequence.
+func (c *fixed) Forward(_ context.Context, b *model.Batch) (model.Marginals, error) {
+	c.dense.Columns, c.dense.Logits = c.spec.Tokens, c.dense.Logits[:0]
+	for range b.Size {
+		c.dense.Logits = append(c.dense.Logits, c.row...)
+	}
+	return &c.dense, nil
+}

@@ -1,0 +1,44 @@
+package theory
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"unmask/generate"
+	"unmask/samplers"
+)
+
+// Temperature is equation 4: the tokens that MaskGIT commits follow p^beta, normalised, with
+// beta = 1+1/alpha, and not p. Here are 512 positions with the same p.
+func Temperature(ctx context.Context, o Options) ([]Result, error) {
+	const n, steps, alpha = 512, 64, 3.0
+	p := []float64{0.5, 0.3, 0.15, 0.05}
+	tempered, norm := make([]float64, len(p)), 0.0
+	for x, v := range p {
+		tempered[x] = math.Pow(v, 1+1/alpha)
+		norm += tempered[x]
+	}
+	// The first step has alpha_1 = alpha.
+	sampler := samplers.MaskGIT{Alpha: alpha * steps / (steps - 1)}
+	run := generate.Options{Sampler: sampler, Schedule: samplers.Uniform, Steps: steps, N: max(1, o.Draws/5), Seed: o.Seed}
+	run.Batch = run.N
+	count, total := make([]float64, len(p)), 0.0
+	for step, err := range generate.Run(ctx, fixedMarginals(slices.Repeat([][]float64{p}, n)), run) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range step.Sequences {
+			for _, opened := range step.Sequences[i].Opened {
+				count[opened.Token]++
+				total++
+			}
+		}
+		break
+	}
+	const name = "maskgit, first of 64 steps, N=512 k=8 alpha=3"
+	chi, bound := ChiSquare(count, Scaled(tempered, total/norm))
+	out := []Result{Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p^beta", Statistic: chi, Bound: bound}.below()}
+	chi, bound = ChiSquare(count, Scaled(p, total))
+	return append(out, Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p", Statistic: chi, Bound: bound}.above()), nil
+}
