@@ -9,10 +9,11 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/gofrs/flock"
+	"unmask/internal/durable"
 )
 
 // ErrStopped ends a run that its progress function stopped; what is measured is in the journal.
@@ -27,8 +28,8 @@ type Settings map[string]string
 type Journal struct {
 	Results []Result
 
-	file *os.File
-	lock *flock.Flock
+	file   *os.File
+	unlock func() error
 }
 
 type header struct {
@@ -41,11 +42,9 @@ func OpenJournal(name string, s Settings) (j *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file but %s", name, info.Mode())
 	}
-	j = &Journal{lock: flock.New(name + ".lock")}
-	if ok, err := j.lock.TryLock(); err != nil {
-		return nil, fmt.Errorf("%s: lock: %w", name, err)
-	} else if !ok {
-		return nil, fmt.Errorf("%s: another run is writing it", name)
+	j = &Journal{}
+	if j.unlock, err = (durable.OS{}).Lock(filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock")); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	defer func() {
 		if err != nil {
@@ -68,7 +67,7 @@ func OpenJournal(name string, s Settings) (j *Journal, err error) {
 	}
 	j.Results = results
 	if size == 0 {
-		return j, j.line(header{s})
+		return j, errors.Join(j.line(header{s}), durable.OS{}.SyncDir(filepath.Dir(name)))
 	}
 	return j, have.same(s)
 }
@@ -194,11 +193,15 @@ func (j *Journal) line(v any) error {
 	return j.file.Sync()
 }
 
-// Close releases the file.
+// Close releases the file; a second call does nothing.
 func (j *Journal) Close() error {
 	var err error
 	if j.file != nil {
 		err = j.file.Close()
 	}
-	return errors.Join(err, j.lock.Unlock())
+	if j.unlock != nil {
+		err = errors.Join(err, j.unlock())
+	}
+	j.file, j.unlock = nil, nil
+	return err
 }

@@ -101,7 +101,7 @@ func TestJournalRefuses(t *testing.T) {
 	j, err := OpenJournal(name, Settings{"model": "a", "threads": "2"})
 	require.NoError(t, err)
 	_, err = OpenJournal(name, Settings{"model": "a", "threads": "2"})
-	require.ErrorContains(t, err, "another run is writing it")
+	require.ErrorContains(t, err, "another process is writing it")
 	require.NoError(t, j.Close())
 	_, err = OpenJournal(name, Settings{"model": "b", "threads": "2"})
 	require.ErrorContains(t, err, `was begun with model "a", found "b"`)

@@ -66,11 +66,12 @@ func candidates(kind string, cached bool) []Point {
 	return list
 }
 
-// Tune searches sampler, steps, α and cache. It times each kind of pass, tries every candidate at
-// the most steps that the budget allows and at half of them with few samples, keeps the better half with
-// twice the samples, and so on (successive halving, Jamieson & Talwalkar 2016). All settings of the last
-// rounds come back, best first. progress, which may be nil, is called before each setting; false
-// ends the search with what was found.
+// Tune searches sampler, steps, α and cache. It times each candidate's steps, tries it at the most
+// steps that the budget allows, at half and at a quarter of them, with few samples, keeps the better
+// half with twice the samples, and so on (successive halving, Jamieson & Talwalkar 2016). The settings
+// of the last round come back, best first; those of earlier ones too where the search was cut
+// short. progress, which may be nil, is called before each setting; false ends the search with
+// what was found.
 func Tune(ctx context.Context, t Task, o Tuning, progress func(done, total int, p Point) bool) ([]Setting, error) {
 	spec := t.Model().Spec()
 	length := cmp.Or(o.Length, spec.Length())
@@ -93,6 +94,8 @@ func Tune(ctx context.Context, t Task, o Tuning, progress func(done, total int, 
 	if len(tries) == 0 {
 		return nil, fmt.Errorf("no sampler takes a step in %v seconds a sample on this machine, more are needed", o.Budget)
 	}
+	// The quick ones first: an end by Limit has then seen every sampler.
+	slices.SortStableFunc(tries, func(a, b Point) int { return cmp.Compare(a.Steps, b.Steps) })
 	var found []Setting
 	n := min(max(o.N/8, 4), o.N)
 	for {

@@ -23,7 +23,8 @@ type taskFlags struct {
 	scenes    int    // how many of those, 0 for 1000
 }
 
-// task loads a model of a kind, text or image or "" for the model's own, and what judges its samples, and says what its results depend on.
+// task loads a model of a kind, text or image or "" for the model's own, and what judges its
+// samples, and says what its results depend on.
 func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (experiments.Task, experiments.Settings, error) {
 	embedded := demo.Text()
 	if kind == "image" {
@@ -43,11 +44,11 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	if s["model"], err = fingerprint(d.model, m.Source.Files); err != nil {
 		return nil, nil, err
 	}
-	make := d.textTask
+	judged := d.textTask
 	if kind == "image" {
-		make = d.imageTask
+		judged = d.imageTask
 	}
-	task, err := make(ctx, m, t, s)
+	task, err := judged(ctx, m, t, s)
 	return task, s, err
 }
 

@@ -39,7 +39,7 @@ func newTune() *cobra.Command {
 	cmd.Flags().StringVar(&f.inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
 	cmd.Flags().StringVar(&f.reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second, "time of a sample, its share of a batch's")
-	cmd.Flags().DurationVar(&f.limit, "limit", 10*time.Minute, "time of the search; what is found by then counts")
+	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute, "time of the search; what is found by then counts")
 	cmd.Flags().IntVarP(&f.n, "n", "n", 64, "samples of each setting in the last round")
 	cmd.Flags().IntVar(&f.batch, "batch", 4, "samples at once")
 	cmd.Flags().IntVar(&f.size, "length", 0, "tokens of a sample, 0 for the model's length")
