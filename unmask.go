@@ -115,8 +115,8 @@ func load(src *model.Source, o Options) (*Model, error) {
 	}
 	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src}
 	if l.Info.Tokenizer != "" {
-		t, err := tokenizer(src, l.Info.Tokenizer)
-		if err != nil {
+		var t tokenizers.Tokenizer
+		if t, m.Info.Tokenizer, err = tokenizer(src, l.Info.Tokenizer); err != nil {
 			return nil, err
 		}
 		m.Tokenizer = tokenizers.WithMask(t, l.Spec().Mask, Hole)
@@ -124,22 +124,23 @@ func load(src *model.Source, o Options) (*Model, error) {
 	return m, nil
 }
 
-// tokenizer is GPT-2's by its name, or a tokenizer.json beside the weights.
-func tokenizer(src *model.Source, name string) (tokenizers.Tokenizer, error) {
-	if path.Base(name) == "gpt2" {
-		return tokenizers.GPT2(), nil
+// tokenizer is the tokenizer.json beside the weights or, without one, GPT-2's by its name. It
+// returns which.
+func tokenizer(src *model.Source, name string) (tokenizers.Tokenizer, string, error) {
+	data, err := model.ReadFile(src.Files, tokenizerFile, tokenizers.MaxFile)
+	switch {
+	case err == nil:
+		t, err := tokenizers.Parse(data)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", src.Name, err)
+		}
+		return t, tokenizerFile, err
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, "", fmt.Errorf("%s: %s: %w", src.Name, tokenizerFile, err)
+	case path.Base(name) == "gpt2":
+		return tokenizers.GPT2(), name, nil
 	}
-	data, err := fs.ReadFile(src.Files, tokenizerFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: tokenizer %q is neither gpt2 nor a %s beside config.json", src.Name, name, tokenizerFile)
-	} else if err != nil {
-		return nil, fmt.Errorf("%s: %w", src.Name, err)
-	}
-	t, err := tokenizers.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", src.Name, err)
-	}
-	return t, nil
+	return nil, "", fmt.Errorf("%s: tokenizer %q is neither gpt2 nor a %s beside config.json", src.Name, name, tokenizerFile)
 }
 
 // Run says what Generate does; see generate.Options.

@@ -77,23 +77,27 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	if c, err = fromTensors(set); err != nil {
 		return c, "", nil, err
 	}
-	decide := func(name string, have *int, size *int) {
+	decide := func(name string, have *int, size *int, most int) {
 		switch {
 		case err != nil || have == nil:
-		case *have < 1 || *have > maxSize:
-			err = fmt.Errorf("config.json: %s is %d, allowed are 1..%d", name, *have, maxSize)
+		case *have < 1 || *have > most:
+			err = fmt.Errorf("config.json: %s is %d, allowed are 1..%d", name, *have, most)
 		case *size == 0:
 			*size = *have
 		case *size != *have:
 			notes = append(notes, fmt.Sprintf("config.json says %s %d, the tensors %d: the tensors are right", name, *have, *size))
 		}
 	}
-	decide("hidden_size", first(s.HiddenSize, s.HiddenDim), &c.Hidden)
-	decide("n_heads", s.Heads, &c.Heads)
-	decide("n_blocks", s.Blocks, &c.Blocks)
-	decide("cond_dim", s.Cond, &c.Cond)
-	decide("length", first(s.Length, s.ModelLength), &c.Length)
-	decide("vocab_size", s.Vocab, &c.Vocab)
+	decide("hidden_size", first(s.HiddenSize, s.HiddenDim), &c.Hidden, maxSize)
+	decide("n_heads", s.Heads, &c.Heads, maxSize)
+	if err == nil && s.Heads != nil && !c.divides(*s.Heads) { // wrong whatever the tensors say
+		c.Heads = *s.Heads
+		err = c.check()
+	}
+	decide("n_blocks", s.Blocks, &c.Blocks, maxSize)
+	decide("cond_dim", s.Cond, &c.Cond, maxSize)
+	decide("length", first(s.Length, s.ModelLength), &c.Length, maxLength)
+	decide("vocab_size", s.Vocab, &c.Vocab, maxSize)
 	if err != nil {
 		return c, "", nil, err
 	}
@@ -112,17 +116,18 @@ func (c Config) check() error {
 	switch {
 	case c.Heads < 1:
 		return fmt.Errorf("config.json: n_heads is missing, allowed are the divisors of hidden_size %d", c.Hidden)
-	case c.Hidden%c.Heads != 0 || c.Hidden/c.Heads%2 != 0:
+	case !c.divides(c.Heads):
 		return fmt.Errorf("config.json: n_heads is %d, allowed are those that cut hidden_size %d into heads of even width", c.Heads, c.Hidden)
 	case c.Length < 1:
 		return fmt.Errorf("config.json: length is missing, allowed are 1..%d", maxLength)
-	case c.Length > maxLength:
-		return fmt.Errorf("config.json: length is %d, allowed are 1..%d", c.Length, maxLength)
 	case c.Vocab < 2:
 		return fmt.Errorf("vocab_embed.embedding has %d rows, wanted are an outcome and the mask token at least", c.Vocab)
 	}
 	return nil
 }
+
+// divides says whether so many heads cut the width into halves that rotate.
+func (c Config) divides(heads int) bool { return c.Hidden%(2*heads) == 0 }
 
 func first(a, b *int) *int {
 	if a != nil {
@@ -150,6 +155,7 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 		return c, err
 	}
 	c.Vocab, c.Hidden = embedding[0], embedding[1]
+	c.MLP = 4 * c.Hidden // as published, where its tensor is missing
 	if sigma, err := dims("sigma_map.mlp.2.weight", 2); err == nil {
 		c.Cond = sigma[0]
 	}

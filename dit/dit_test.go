@@ -179,10 +179,13 @@ func TestBadConfigs(t *testing.T) {
 		{"36 negative", `"n_blocks": 3`, `"n_blocks": -1`, "n_blocks is -1"},
 		{"36 2^31", `"length": 48`, `"length": 2147483648`, "length is 2147483648"},
 		{"36 beyond the limit", `"length": 48`, `"length": 131073`, "length is 131073, allowed are 1..131072"},
-		{"36 fraction", `"length": 48`, `"length": 48.5`, "config.json: "},
+		{"36 fraction", `"length": 48`, `"length": 48.5`, "config.json: model.length is number 48.5, allowed is int"},
+		{"36 2^70", `"length": 48`, `"length": 1180591620717411303424`, "config.json: model.length is number 1180591620717411303424, allowed is int"},
+		{"36 array", `"model": {`, `"model": [1], "": {`, "config.json: model is array, allowed is object"},
 		{"37", `"n_heads": 4`, `"n_heads": 5`, "n_heads is 5, allowed are those that cut hidden_size 64"},
 		{"38", `"vocab_size": 101`, `"mask_index": 101`, "mask_index is 101, allowed is 100"},
 		{"45", `"vocab_size": 101`, `"vocab_size": `, "config.json: "},
+		{"45 byte order mark", "{\n \"model\"", "\ufeff{\n \"model\"", "config.json: begins with a byte order mark, allowed is '{'"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := parity.Open(t, "sdtt-tiny")
@@ -217,6 +220,14 @@ func TestTensorsOverruleTheConfig(t *testing.T) {
 	m, err := model.Load(p.Source, model.Options{Backend: plain.New()})
 	require.NoError(t, err)
 	require.Equal(t, []string{"config.json says n_blocks 4, the tensors 3: the tensors are right"}, m.Info.Notes)
+}
+
+// A head count that no tensors could have is wrong even where the frequencies tell the right one.
+func TestCase37WithFrequencies(t *testing.T) {
+	p := parity.Open(t, "sdtt-tiny")
+	p.Config = []byte(strings.Replace(string(p.Config), `"n_heads": 4`, `"n_heads": 5`, 1))
+	_, err := model.Load(p.Source, model.Options{Backend: plain.New()})
+	require.ErrorContains(t, err, "n_heads is 5, allowed are those that cut hidden_size 64")
 }
 
 // Case 39: one error names everything that is wrong.

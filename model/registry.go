@@ -1,7 +1,10 @@
 package model
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -86,18 +89,27 @@ const maxConfig = 1 << 20
 
 func readConfig(files fs.FS, name string) ([]byte, error) {
 	path := filepath.Join(name, "config.json")
-	info, err := fs.Stat(files, "config.json")
+	config, err := ReadFile(files, "config.json", maxConfig)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, pathless(err))
-	}
-	if info.Size() > maxConfig {
-		return nil, fmt.Errorf("%s: %d bytes, allowed are %d", path, info.Size(), maxConfig)
-	}
-	config, err := fs.ReadFile(files, "config.json")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, pathless(err))
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return config, nil
+}
+
+// ReadFile reads a regular file of at most so many bytes. Errors do not name it, but wrap
+// fs.ErrNotExist where there is none.
+func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
+	info, err := fs.Stat(files, name) // before it is opened: opening a pipe would wait for a writer
+	switch {
+	case err != nil:
+		return nil, pathless(err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("not a regular file but %s", info.Mode())
+	case info.Size() > most:
+		return nil, fmt.Errorf("%d bytes, allowed are %d", info.Size(), most)
+	}
+	data, err := fs.ReadFile(files, name)
+	return data, pathless(err)
 }
 
 func pathless(err error) error {
@@ -131,10 +143,24 @@ func Load(src *Source, o Options) (*Loaded, error) {
 
 // DecodeConfig reads config.json into v; unknown fields are allowed, they are many.
 func DecodeConfig(src *Source, v any) error {
-	if err := json.Unmarshal(src.Config, v); err != nil {
-		return fmt.Errorf("config.json: %w", err)
+	err := json.Unmarshal(src.Config, v)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if bytes.HasPrefix(src.Config, []byte("\ufeff")) {
+		return fmt.Errorf("config.json: begins with a byte order mark, allowed is '{'")
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		want := wrong.Type.Kind().String()
+		switch want {
+		case "struct", "map":
+			want = "object"
+		case "slice":
+			want = "array"
+		}
+		return fmt.Errorf("config.json: %s is %s, allowed is %s", cmp.Or(wrong.Field, "the whole"), wrong.Value, want)
+	}
+	return fmt.Errorf("config.json: %w", err)
 }
 
 // Has reports whether any tensor's name ends in suffix.

@@ -40,19 +40,25 @@ type report struct {
 }
 
 func inspect(ctx context.Context, name string, asJSON bool) error {
-	src, err := openSource(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer src.Set.Close()
 	// Loading checks every weight; nothing is computed, so the plain device will do.
-	l, err := model.Load(src, model.Options{Backend: plain.New()})
+	o := unmask.Options{Backend: plain.New(), Progress: downloadProgress()}
+	var m *unmask.Model
+	var err error
+	if name == "demo" {
+		m, err = unmask.LoadFS(demo.Text(), name, o)
+	} else {
+		ctx, cancel := untilStopped(ctx)
+		defer cancel()
+		m, err = unmask.Load(ctx, name, o)
+	}
 	if err != nil {
 		return err
 	}
-	r := report{Model: name, Info: l.Info, DTypes: map[string]int{}}
-	for _, n := range src.Set.Names() {
-		t, _ := src.Set.Get(n)
+	set := m.Source.Set
+	defer set.Close()
+	r := report{Model: name, Info: m.Info, DTypes: map[string]int{}}
+	for _, n := range set.Names() {
+		t, _ := set.Get(n)
 		r.DTypes[string(t.DType)]++
 		r.Bytes += len(t.Data)
 	}
@@ -81,17 +87,4 @@ func orNone(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, " ")
-}
-
-func openSource(ctx context.Context, name string) (*model.Source, error) {
-	if name == "demo" {
-		return model.OpenFS(demo.Text(), "demo")
-	}
-	ctx, cancel := untilStopped(ctx)
-	defer cancel()
-	dir, err := unmask.Locate(ctx, name, downloadProgress())
-	if err != nil {
-		return nil, err
-	}
-	return model.Open(dir)
 }
