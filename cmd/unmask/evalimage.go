@@ -113,13 +113,13 @@ func (f *evalImageFlags) network(ctx context.Context) (experiments.Network, erro
 	return vqgan.Load(src, model.Options{Backend: b, Precision: precision})
 }
 
-func (f *evalImageFlags) openImageModel(ctx context.Context) (*model.Source, error) {
-	if f.model == "demo" {
+func (d *deviceFlags) openImageModel(ctx context.Context) (*model.Source, error) {
+	if d.model == "demo" {
 		return model.OpenFS(demo.Image(), "demo")
 	}
 	ctx, cancel := untilStopped(ctx)
 	defer cancel()
-	dir, err := unmask.Locate(ctx, f.model, downloadProgress())
+	dir, err := unmask.Locate(ctx, d.model, downloadProgress())
 	if err != nil {
 		return nil, err
 	}

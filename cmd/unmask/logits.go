@@ -93,15 +93,17 @@ func opener(r io.Reader) func() (io.ReadCloser, error) {
 }
 
 // checkOutFile refuses what a result must not replace.
-func checkOutFile(out string) error {
-	info, err := os.Lstat(out)
+func checkOutFile(out string) error { return checkFile("--out", out) }
+
+func checkFile(flag, name string) error {
+	info, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("--out: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
-	return fmt.Errorf("--out %s is a %s, allowed is a file", out, kind(info))
+	return fmt.Errorf("%s %s is a %s, allowed is a file", flag, name, kind(info))
 }
 
 // ints reads an integer tensor with so many dimensions.

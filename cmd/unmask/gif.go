@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"image"
+	"slices"
+
+	"unmask/generate"
+	"unmask/images"
+	"unmask/model"
+	"unmask/vqgan"
+)
+
+// Bounds of a film, so that memory does not grow with -n and --steps.
+const (
+	filmImages = 16
+	filmFrames = 64
+)
+
+// Times of frames, in hundredths of a second.
+const (
+	frameTime = 12
+	lastTime  = 250
+)
+
+// film remembers the codes of the first images after every step. A nil one does nothing.
+type film struct {
+	mask   int32
+	states [][][]int32 // [image][step] codes
+	done   []bool
+}
+
+// newFilm is of n images that all begin as start, nil for all masked.
+func newFilm(n int, spec model.Spec, start []int32) *film {
+	if start == nil {
+		start = slices.Repeat([]int32{spec.Mask}, spec.Length())
+	}
+	f := &film{mask: spec.Mask, states: make([][][]int32, n), done: make([]bool, n)}
+	for i := range f.states {
+		f.states[i] = [][]int32{start}
+	}
+	return f
+}
+
+func (f *film) length() int {
+	if f == nil {
+		return 0
+	}
+	return len(f.states)
+}
+
+func (f *film) add(s *generate.Sequence) {
+	if s.Index >= f.length() || f.done[s.Index] {
+		return
+	}
+	f.states[s.Index] = append(f.states[s.Index], slices.Clone(s.Tokens))
+	f.done[s.Index] = s.Done
+}
+
+// encode draws the GIF.
+func (f *film) encode(v *vqgan.Model) ([]byte, error) {
+	steps := 0
+	for _, s := range f.states {
+		steps = max(steps, len(s))
+	}
+	var a images.Animation
+	c := v.Config()
+	sheet := images.NewSheet(len(f.states), c.Side())
+	hidden := make([][]image.Rectangle, len(f.states))
+	every := (steps + filmFrames - 1) / filmFrames
+	for at := 0; at < steps; at += every {
+		if at+every >= steps {
+			at = steps - 1
+		}
+		for i, s := range f.states {
+			if at >= len(s)-1+every { // drawn as it ended
+				continue
+			}
+			codes, masked := fill(s[min(at, len(s)-1)], f.mask, c.Grid)
+			img, err := v.Image(codes)
+			if err != nil {
+				return nil, err
+			}
+			sheet.Put(i, img)
+			hidden[i] = cells(masked, c)
+			for j := range hidden[i] {
+				hidden[i][j] = hidden[i][j].Add(sheet.At(i))
+			}
+		}
+		delay := frameTime
+		if at == steps-1 {
+			delay = lastTime
+		}
+		a.Frame(sheet.Canvas, slices.Concat(hidden...), delay)
+	}
+	var data bytes.Buffer
+	err := a.Encode(&data)
+	return data.Bytes(), err
+}
+
+// fill gives each masked position of a square grid the code of an open one near it, so that the
+// decoder has something that fits, and returns which were masked.
+func fill(codes []int32, mask int32, grid int) (filled []int32, masked []int) {
+	filled = slices.Clone(codes)
+	var queue []int
+	for p, c := range codes {
+		if c == mask {
+			masked = append(masked, p)
+		} else {
+			queue = append(queue, p)
+		}
+	}
+	if len(queue) == 0 { // nothing is known, and all of it is hidden
+		clear(filled)
+		return filled, masked
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		p := queue[0]
+		x, y := p%grid, p/grid
+		for _, d := range [4]image.Point{{X: 1}, {X: -1}, {Y: 1}, {Y: -1}} {
+			nx, ny := x+d.X, y+d.Y
+			if nx < 0 || ny < 0 || nx >= grid || ny >= grid || filled[ny*grid+nx] != mask {
+				continue
+			}
+			filled[ny*grid+nx] = filled[p]
+			queue = append(queue, ny*grid+nx)
+		}
+	}
+	return filled, masked
+}

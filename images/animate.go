@@ -1,0 +1,65 @@
+package images
+
+import (
+	"image"
+	"image/color"
+	"image/gif"
+	"io"
+)
+
+// Animation is a GIF in the making. Colours are dithered in a fixed pattern to a cube of 6 x 7 x
+// 6, so that what does not change from frame to frame does not flicker.
+type Animation struct {
+	gif gif.GIF
+}
+
+const (
+	levelsR, levelsG, levelsB = 6, 7, 6
+	checkDark                 = levelsR * levelsG * levelsB // palette index; the lighter grey follows
+)
+
+// cube is the palette: the colours, then the two greys of masked cells.
+var cube = func() color.Palette {
+	var p color.Palette
+	for r := range levelsR {
+		for g := range levelsG {
+			for b := range levelsB {
+				p = append(p, color.NRGBA{uint8(r * 255 / (levelsR - 1)), uint8(g * 255 / (levelsG - 1)), uint8(b * 255 / (levelsB - 1)), 255})
+			}
+		}
+	}
+	return append(p, color.NRGBA{0x80, 0x80, 0x80, 255}, color.NRGBA{0x98, 0x98, 0x98, 255})
+}()
+
+// bayer is the threshold matrix of ordered dithering (Bayer 1973), of 16.
+var bayer = [4][4]int{{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}}
+
+// Frame adds a picture, shown for so many hundredths of a second. Cells are squares of pixels,
+// drawn as a grey check instead.
+func (a *Animation) Frame(p *image.NRGBA, masked []image.Rectangle, delay int) {
+	f := image.NewPaletted(p.Rect, cube)
+	for y := range p.Rect.Dy() {
+		row := p.Pix[y*p.Stride:]
+		for x := range p.Rect.Dx() {
+			t := bayer[y%4][x%4]
+			r, g, b := level(row[4*x], levelsR, t), level(row[4*x+1], levelsG, t), level(row[4*x+2], levelsB, t)
+			f.Pix[y*f.Stride+x] = uint8((r*levelsG+g)*levelsB + b)
+		}
+	}
+	for _, cell := range masked {
+		check(cell, func(x, y, shade int) { f.SetColorIndex(x, y, uint8(checkDark+shade)) })
+	}
+	a.gif.Image = append(a.gif.Image, f)
+	a.gif.Delay = append(a.gif.Delay, delay)
+}
+
+// level is the step of a colour nearest to v but for the threshold t of 16.
+func level(v uint8, levels, t int) int {
+	return (int(v)*(levels-1)*32 + 255*(2*t+1)) / (255 * 32)
+}
+
+// Frames is how many there are.
+func (a *Animation) Frames() int { return len(a.gif.Image) }
+
+// Encode writes the GIF, which repeats for ever.
+func (a *Animation) Encode(w io.Writer) error { return gif.EncodeAll(w, &a.gif) }

@@ -1,0 +1,70 @@
+package images
+
+import (
+	"image"
+	"image/color"
+	"image/draw"
+	"math"
+)
+
+// Sheet is a contact sheet: pictures of one size in a grid with margins between, all on one
+// canvas that is allocated at once.
+type Sheet struct {
+	Canvas *image.NRGBA
+	Side   int // of a picture, pixels
+	cols   int
+	margin int
+}
+
+// paper is the colour between the pictures.
+var paper = color.NRGBA{R: 0xf4, G: 0xf4, B: 0xf4, A: 0xff}
+
+// NewSheet has room for n pictures of side x side pixels, in a grid about as wide as high.
+func NewSheet(n, side int) *Sheet {
+	cols := max(1, int(math.Ceil(math.Sqrt(float64(n)))))
+	rows := max(1, (n+cols-1)/cols)
+	margin := max(2, side/16)
+	s := &Sheet{Side: side, cols: cols, margin: margin}
+	s.Canvas = image.NewNRGBA(image.Rect(0, 0, cols*(side+margin)+margin, rows*(side+margin)+margin))
+	draw.Draw(s.Canvas, s.Canvas.Rect, image.NewUniform(paper), image.Point{}, draw.Src)
+	return s
+}
+
+// At is the top left corner of picture i.
+func (s *Sheet) At(i int) image.Point {
+	step := s.Side + s.margin
+	return image.Pt(s.margin+i%s.cols*step, s.margin+i/s.cols*step)
+}
+
+// Put draws picture i.
+func (s *Sheet) Put(i int, picture image.Image) {
+	at := s.At(i)
+	draw.Draw(s.Canvas, image.Rectangle{Min: at, Max: at.Add(image.Pt(s.Side, s.Side))}, picture, picture.Bounds().Min, draw.Src)
+}
+
+// Check draws a grey check over cells of picture i.
+func (s *Sheet) Check(i int, masked []image.Rectangle) {
+	for _, cell := range masked {
+		check(cell.Add(s.At(i)), func(x, y, shade int) { s.Canvas.Set(x, y, cube[checkDark+shade]) })
+	}
+}
+
+// check visits the pixels of a cell in two shades, 0 and 1.
+func check(cell image.Rectangle, visit func(x, y, shade int)) {
+	half := max(1, cell.Dx()/2)
+	for y := cell.Min.Y; y < cell.Max.Y; y++ {
+		for x := cell.Min.X; x < cell.Max.X; x++ {
+			visit(x, y, ((x-cell.Min.X)/half+(y-cell.Min.Y)/half)%2)
+		}
+	}
+}
+
+// NRGBA is the image in the standard library's form, opaque.
+func (m *Image) NRGBA() *image.NRGBA {
+	p := image.NewNRGBA(image.Rect(0, 0, m.Width, m.Height))
+	for i := range m.Width * m.Height {
+		copy(p.Pix[4*i:], m.Pix[3*i:3*i+3])
+		p.Pix[4*i+3] = 255
+	}
+	return p
+}
