@@ -90,9 +90,12 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	}
 	decide("hidden_size", first(s.HiddenSize, s.HiddenDim), &c.Hidden, maxSize)
 	decide("n_heads", s.Heads, &c.Heads, maxSize)
-	if err == nil && s.Heads != nil && !c.divides(*s.Heads) { // wrong whatever the tensors say
-		c.Heads = *s.Heads
-		err = c.check()
+	if own := (Config{Hidden: c.Hidden}); err == nil && s.Heads != nil { // wrong whatever the tensors say
+		if given := first(s.HiddenSize, s.HiddenDim); given != nil {
+			own.Hidden = *given
+		}
+		own.Heads = *s.Heads
+		err = own.checkHeads()
 	}
 	decide("n_blocks", s.Blocks, &c.Blocks, maxSize)
 	decide("cond_dim", s.Cond, &c.Cond, maxSize)
@@ -116,18 +119,21 @@ func (c Config) check() error {
 	switch {
 	case c.Heads < 1:
 		return fmt.Errorf("config.json: n_heads is missing, allowed are the divisors of hidden_size %d", c.Hidden)
-	case !c.divides(c.Heads):
-		return fmt.Errorf("config.json: n_heads is %d, allowed are those that cut hidden_size %d into heads of even width", c.Heads, c.Hidden)
 	case c.Length < 1:
 		return fmt.Errorf("config.json: length is missing, allowed are 1..%d", maxLength)
 	case c.Vocab < 2:
 		return fmt.Errorf("vocab_embed.embedding has %d rows, wanted are an outcome and the mask token at least", c.Vocab)
 	}
-	return nil
+	return c.checkHeads()
 }
 
-// divides says whether so many heads cut the width into halves that rotate.
-func (c Config) divides(heads int) bool { return c.Hidden%(2*heads) == 0 }
+// checkHeads wants heads of even width, as their halves rotate.
+func (c Config) checkHeads() error {
+	if c.Hidden%(2*c.Heads) != 0 {
+		return fmt.Errorf("config.json: n_heads is %d, allowed are those that cut hidden_size %d into heads of even width", c.Heads, c.Hidden)
+	}
+	return nil
+}
 
 func first(a, b *int) *int {
 	if a != nil {

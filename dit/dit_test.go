@@ -230,6 +230,15 @@ func TestCase37WithFrequencies(t *testing.T) {
 	require.ErrorContains(t, err, "n_heads is 5, allowed are those that cut hidden_size 64")
 }
 
+func TestTensorsOverruleTheHeads(t *testing.T) {
+	p := parity.Open(t, "sdtt-tiny")
+	p.Config = []byte(`{"hidden_dim": 768, "n_heads": 12, "model_length": 48}`)
+	m, err := model.Load(p.Source, model.Options{Backend: plain.New()})
+	require.NoError(t, err)
+	require.Equal(t, []string{"config.json says hidden_size 768, the tensors 64: the tensors are right",
+		"config.json says n_heads 12, the tensors 4: the tensors are right"}, m.Info.Notes)
+}
+
 // Case 39: one error names everything that is wrong.
 func TestWrongWeights(t *testing.T) {
 	p := parity.Open(t, "sdtt-tiny")
