@@ -68,20 +68,22 @@ func (f *film) encode(v *vqgan.Model) ([]byte, error) {
 	sheet := images.NewSheet(len(f.states), c.Side())
 	hidden := make([][]image.Rectangle, len(f.states))
 	every := (steps + filmFrames - 1) / filmFrames
+	drawn := make([][]int32, len(f.states))
 	for at := 0; at < steps; at += every {
 		if at+every >= steps {
 			at = steps - 1
 		}
 		for i, s := range f.states {
-			if at >= len(s)-1+every { // drawn as it ended
-				continue
+			final, _ := fill(s[len(s)-1], f.mask, c.Grid)
+			codes, masked := behindMasks(s[min(at, len(s)-1)], final, f.mask)
+			if !slices.Equal(codes, drawn[i]) {
+				img, err := v.Image(codes)
+				if err != nil {
+					return nil, err
+				}
+				sheet.Put(i, img)
+				drawn[i] = codes
 			}
-			codes, masked := fill(s[min(at, len(s)-1)], f.mask, c.Grid)
-			img, err := v.Image(codes)
-			if err != nil {
-				return nil, err
-			}
-			sheet.Put(i, img)
 			hidden[i] = cells(masked, c)
 			for j := range hidden[i] {
 				hidden[i][j] = hidden[i][j].Add(sheet.At(i))
@@ -96,6 +98,19 @@ func (f *film) encode(v *vqgan.Model) ([]byte, error) {
 	var data bytes.Buffer
 	err := a.Encode(&data)
 	return data.Bytes(), err
+}
+
+// behindMasks gives masked positions, which the film hides, the codes that they end with: the
+// decoder normalises over the whole image, so anything else there would show in the open cells.
+func behindMasks(codes, final []int32, mask int32) (seen []int32, masked []int) {
+	seen = slices.Clone(codes)
+	for p, c := range codes {
+		if c == mask {
+			seen[p] = final[p]
+			masked = append(masked, p)
+		}
+	}
+	return seen, masked
 }
 
 // fill gives each masked position of a square grid the code of an open one near it, so that the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ func newText() *cobra.Command {
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
 	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
-	cmd.Flags().StringVar(&f.out, "out", "", "write to this new `FILE`; the same command continues a .jsonl that was broken off")
+	cmd.Flags().StringVar(&f.out, "out", "", "write to this new `FILE`; a .jsonl has the lines of --json without their seconds, one at a time, and the same command continues it where it was broken off")
 	return cmd
 }
 
@@ -80,10 +81,16 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if o, err = o.Check(m.Denoiser); err != nil {
 		return err
 	}
+	if o, err = out.begin(f, m, o); err != nil {
+		return err
+	}
+	if o.N == 0 { // all are there
+		return out.close()
+	}
 	var trace *traceWriter
 	if f.trace != "" {
 		if trace, err = openTrace(f.trace, traceHead(f.model, f.sampler, m, o)); err != nil {
-			return err
+			return errors.Join(err, out.close())
 		}
 	}
 	err = f.generate(ctx, m, o, out, trace)

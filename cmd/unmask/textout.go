@@ -8,9 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"unmask"
 	"unmask/generate"
+	"unmask/internal/durable"
 )
 
 // sample is a finished sequence, or one that an interrupt cut off.
@@ -31,7 +34,7 @@ type textRecord struct {
 	IDs        []int32   `json:"ids"`
 	Text       string    `json:"text"`
 	Steps      int       `json:"steps"`
-	Seconds    float64   `json:"seconds"` // since the batch's start
+	Seconds    float64   `json:"seconds,omitempty"` // since the batch's start; not in a .jsonl, whose bytes are the same each time
 	Evaluated  evaluated `json:"evaluated"`
 	Unfinished bool      `json:"unfinished,omitempty"`
 }
@@ -57,6 +60,10 @@ type textOutput struct {
 	several bool // a line with each sample's number goes before it
 	file    *os.File
 	path    string
+
+	lines *durable.Lines     // a .jsonl
+	next  int                // its next sample
+	early map[int]textRecord // samples that finished before it
 }
 
 func openTextOutput(f *textFlags) (*textOutput, error) {
@@ -68,12 +75,59 @@ func openTextOutput(f *textFlags) (*textOutput, error) {
 	if err := checkOutFile(f.out); err != nil {
 		return nil, err
 	}
+	if isLines(f.out) { // opened when the model is known
+		return out, nil
+	}
 	var err error
 	if out.file, err = os.CreateTemp(filepath.Dir(f.out), "."+filepath.Base(f.out)+".*"); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
 	out.w = bufio.NewWriter(out.file)
 	return out, nil
+}
+
+func isLines(name string) bool { return strings.HasSuffix(name, ".jsonl") }
+
+// begin opens or continues a .jsonl, and returns the samples that it still lacks. Other outputs
+// want all.
+func (o *textOutput) begin(f *textFlags, m *unmask.Model, g generate.Options) (generate.Options, error) {
+	if !isLines(f.out) {
+		return g, nil
+	}
+	s, err := f.textSettings(m, g)
+	if err != nil {
+		return g, err
+	}
+	if o.lines, err = durable.OpenLines(durable.OS{}, f.out, s); err != nil {
+		return g, fmt.Errorf("--out: %w", err)
+	}
+	o.next, o.early = o.lines.Done(), map[int]textRecord{}
+	if o.next > 0 {
+		say("%d of %d samples are there", min(o.next, g.N), g.N)
+	}
+	g.First = o.next
+	g.N = max(0, g.N-o.next)
+	return g, nil
+}
+
+// put appends a sample when those before it are there.
+func (o *textOutput) put(r textRecord) error {
+	r.Seconds = 0
+	r.IDs = slices.Clone(r.IDs)
+	for o.early[r.ID] = r; ; o.next++ {
+		r, ok := o.early[o.next]
+		if !ok {
+			return nil
+		}
+		delete(o.early, o.next)
+		line, err := json.Marshal(r)
+		if err == nil {
+			err = o.lines.Put(r.ID, r.Seed, line)
+		}
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
 }
 
 func kind(info fs.FileInfo) string {
@@ -89,6 +143,9 @@ func kind(info fs.FileInfo) string {
 }
 
 func (o *textOutput) write(s sample) error {
+	if o.lines != nil {
+		return o.put(s.record())
+	}
 	if o.json {
 		line, err := json.Marshal(s.record())
 		if err != nil {
@@ -127,7 +184,7 @@ func pathless(err error) error {
 func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64) error {
 	for i := range step.Sequences {
 		s := &step.Sequences[i]
-		if s.Done || o.file != nil {
+		if s.Done || o.path != "" {
 			continue
 		}
 		if err := o.write(sample{m: m, s: s, shown: s.Tokens, seed: seed, steps: step.N, open: true}); err != nil {
@@ -140,6 +197,9 @@ func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint
 
 // close makes the file appear under its name.
 func (o *textOutput) close() error {
+	if o.lines != nil {
+		return o.lines.Close()
+	}
 	if o.file == nil {
 		return o.flush()
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"unmask"
 	"unmask/generate"
@@ -14,9 +15,13 @@ import (
 // runSettings are what a long run's bytes depend on: all but the batch size, the threads and how
 // many samples there are.
 func (d *deviceFlags) runSettings(m *unmask.Model, s *samplingFlags, o generate.Options) (durable.Settings, error) {
-	print, err := fingerprint("", m.Source.Files)
-	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", d.model, err)
+	network := d.model // an exact one is its name
+	if m.Source != nil {
+		sum, err := fingerprint("", m.Source.Files)
+		if err != nil {
+			return nil, fmt.Errorf("model %s: %w", d.model, err)
+		}
+		network = strings.TrimSpace(sum) // the same under another path
 	}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	known := sha256.New()
@@ -24,10 +29,22 @@ func (d *deviceFlags) runSettings(m *unmask.Model, s *samplingFlags, o generate.
 		fmt.Fprintln(known, t)
 	}
 	return durable.Settings{
-		"model": print[1:], "precision": d.precision, "seed": strconv.FormatUint(o.Seed, 10),
+		"model": network, "precision": d.precision, "seed": strconv.FormatUint(o.Seed, 10),
 		"sampler": s.sampler, "schedule": s.schedule, "steps": strconv.Itoa(o.Steps), "cache": strconv.Itoa(o.Cache),
 		"alpha": number(s.alpha), "gamma": number(s.gamma), "reuse": s.reuse, "refresh": strconv.Itoa(o.Refresh),
 		"temperature": number(s.temperature), "top-p": number(s.topP), "top-k": strconv.Itoa(s.topK),
 		"length": strconv.Itoa(o.Length), "known": hex.EncodeToString(known.Sum(nil)[:8]),
 	}, nil
+}
+
+// textSettings are those that only text has.
+func (f *textFlags) textSettings(m *unmask.Model, o generate.Options) (durable.Settings, error) {
+	s, err := f.runSettings(m, &f.samplingFlags, o)
+	if err != nil {
+		return nil, err
+	}
+	c := f.constraintFlags
+	s["ban"], s["bias"] = strings.Join(c.ban, "\n"), strings.Join(c.bias, "\n")
+	s["end"], s["min-length"], s["cut"] = c.end, strconv.Itoa(c.minLength), strconv.FormatBool(c.cut)
+	return s, nil
 }
