@@ -3,6 +3,8 @@ package samplers
 import (
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 
 	"unmask/internal/philox"
 )
@@ -88,33 +90,36 @@ func (v *View) argmax() Opening {
 	return o
 }
 
-// race is the published argmax, in float32.
+// race is the published argmax, in float32. Nearly all outcomes are refused by their logits
+// and the exponent of 1-u alone, which changes nothing: see hope.
 func race(v *View, t, s float32) (Opening, error) {
 	const stay = -1
 	n := len(v.Masked)
 	winner, logP := v.Tokens32(n), v.Floats(n)
 	classes := v.Classes
 	moveT, moveS := float32(1-1e-3)*t, float32(1-1e-3)*s
-	least := exponential(1 - 1.0/(1<<24))
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		logits = logits[:min(classes, len(logits))]
-		dice, logSum := dice{stream: v.Rand, position: v.Masked[i]}, float32(v.LogSum[i])
+		position, logSum := v.Masked[i], float32(v.LogSum[i])
 		winner[i] = stay
-		best := moveS / exponential(dice.uniform24(classes))
-		hopeless := func() float32 { return float32(math.Log(float64(best*least/(moveT-moveS)))) + logSum - 1e-3 }
-		never := hopeless()
-		for x, l := range logits {
-			if l < never { // cannot win with the smallest exponential there is
+		best := moveS / exponential(uniform24(v.Rand.Words(position, philox.Token, classes/4)[classes%4]))
+		var least hope
+		least.set(best/(moveT-moveS), logSum)
+		for first := 0; first < len(logits); first += 4 {
+			four := logits[first:min(first+4, len(logits))]
+			if slices.Max(four) < least[0] {
 				continue
 			}
-			p, u := float32(math.Exp(float64(l-logSum))), dice.uniform24(x)
-			q := p * (moveT - moveS)
-			if q < best*(1-u)*(1-1e-5) { // -log(u) >= 1-u
-				continue
-			}
-			if r := q / exponential(u); r > best {
-				best, winner[i], logP[i] = r, int32(x), math.Log(float64(p))
-				never = hopeless()
+			words := v.Rand.Words(position, philox.Token, first/4)
+			for j, l := range four {
+				if l < least[bits.Len32(1<<24-words[j]>>8)-1] {
+					continue
+				}
+				p := float32(math.Exp(float64(l - logSum)))
+				if r := p * (moveT - moveS) / exponential(uniform24(words[j])); r > best {
+					best, winner[i], logP[i] = r, int32(first+j), math.Log(float64(p))
+					least.set(best/(moveT-moveS), logSum)
+				}
 			}
 		}
 	})
@@ -136,18 +141,17 @@ func exponential(u float32) float32 {
 	return 1e-10 - float32(math.Log(float64(u+1e-10)))
 }
 
-// dice gives a number for each outcome at one position, four from each Philox block.
-type dice struct {
-	stream   philox.Stream
-	position int
-	block    int // of words, plus 1
-	words    [4]uint32
-}
-
 // uniform24 is uniform on multiples of 2^-24 in [0, 1), as torch.rand in float32.
-func (d *dice) uniform24(outcome int) float32 {
-	if b := outcome/4 + 1; b != d.block {
-		d.block, d.words = b, d.stream.Words(d.position, philox.Token, b-1)
+func uniform24(word uint32) float32 { return float32(word>>8) / (1 << 24) }
+
+// hope is the least logit with which an outcome may still win, by the binary exponent of
+// (1-u)*2^24: p/(1e-10-log(u+1e-10)) > best wants p > best*(1-u), as -log(u) >= 1-u. The margin of
+// 1e-3 is far above float32's rounding.
+type hope [25]float32
+
+func (h *hope) set(best, logSum float32) {
+	whole := float32(math.Log(float64(best))) + logSum - 1e-3
+	for e := range h {
+		h[e] = whole + float32(e-24)*math.Ln2
 	}
-	return float32(d.words[outcome%4]>>8) / (1 << 24)
 }
