@@ -6,6 +6,7 @@
 //	ceiling/{f32,bf16,int8,read}               the limits: arithmetic and reading memory
 //	forward/{lm12,vit20,vit20x8}/PRECISION     whole passes of the published sizes
 //	partial32/lm12/PRECISION                   a partial pass of 32 of 1024 rows
+//	decode/256                                 MAGE's VQGAN decoder, one image
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
 //	sampler/NAME                               a sampler's step, hidden states given

@@ -9,6 +9,7 @@ import numpy as np
 LM12 = dict(width=768, blocks=[(12, 12)], length=1024, vocab=50258, head=50258, rotary=True, gelu="tanh")
 VIT20 = dict(width=768, blocks=[(12, 12), (8, 16)], length=257, vocab=2025, head=1024, rotary=False, gelu="none")
 SHAPES = {"lm12": (LM12, 1), "vit20": (VIT20, 1), "vit20x8": (VIT20, 8)}
+DECODERS = {"decode": 256}  # pixels along a side, of MAGE's VQGAN
 CONVS = {"256": (256, 128), "128": (128, 256)}  # side, channels of a 3x3 convolution
 
 
@@ -140,5 +141,24 @@ def torch_conv(name):
     @torch.inference_mode()
     def run():
         return torch.nn.functional.conv2d(x, w, padding=1)
+
+    return run
+
+
+def torch_decode(name):
+    """MAGE's VQGAN decoder in channels_last: the reference network with weights and input laid out so."""
+    import os
+    import sys
+    import torch
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "internal", "parity"))
+    import reference
+    from make_packs import vqgan_weights
+    weights = vqgan_weights(torch.Generator().manual_seed(1), 128, (1, 1, 2, 2, 4), 256, 1024)
+    weights = {k: v.to(memory_format=torch.channels_last) if v.dim() == 4 else v for k, v in weights.items()}
+    codes = torch.arange(256)[None] * 37 % 1024
+
+    @torch.inference_mode()
+    def run():
+        return reference.vqgan_decode(weights, codes, DECODERS[name] // 16)
 
     return run

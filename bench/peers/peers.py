@@ -42,6 +42,8 @@ def torch_call(shape, threads, dtype):
     torch.set_num_threads(threads)
     if shape in graphs.SHAPES:
         return graphs.torch_network(shape, getattr(torch, dtype))
+    if shape in graphs.DECODERS:
+        return graphs.torch_decode(shape)
     return graphs.torch_conv(shape)
 
 
@@ -78,7 +80,9 @@ def unmask_seconds(binary, name, a):
 
 def contenders(binary, shape, a):
     """Name -> a function that measures it once."""
-    if shape in graphs.CONVS:
+    if shape in graphs.DECODERS:
+        peers, ours = ["PyTorch f32"], {"unmask f32": f"decode/{graphs.DECODERS[shape]}"}
+    elif shape in graphs.CONVS:
         peers, ours = ["onnxruntime f32", "PyTorch f32"], {"unmask f32": f"conv/{shape}"}
     else:
         peers, ours = list(PEERS), {f"unmask {p}": f"forward/{shape}/{p}" for p in ("f32", "bf16", "int8")}
@@ -109,15 +113,16 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--calls", type=int, default=3, help="calls of a round")
-    p.add_argument("--shapes", default="lm12,vit20,vit20x8,256,128", help="lm12, vit20, vit20x8; 256 and 128 are convolutions")
+    p.add_argument("--shapes", default="lm12,vit20,vit20x8,256,128,decode",
+                   help="lm12, vit20, vit20x8; 256 and 128 are convolutions; decode is VQGAN's decoder")
     p.add_argument("--peers", default=",".join(PEERS), help=f"some of: {', '.join(PEERS)}")
     p.add_argument("--unmask", help="a built unmask; by default it is built")
     p.add_argument("--one", choices=PEERS, help=argparse.SUPPRESS)
     a = p.parse_args()
     shapes = a.shapes.split(",")
     for shape in shapes:
-        if shape not in graphs.SHAPES and shape not in graphs.CONVS:
-            p.error(f"unknown shape {shape!r}, allowed are {', '.join([*graphs.SHAPES, *graphs.CONVS])}")
+        if not any(shape in known for known in (graphs.SHAPES, graphs.CONVS, graphs.DECODERS)):
+            p.error(f"unknown shape {shape!r}, allowed are {', '.join([*graphs.SHAPES, *graphs.CONVS, *graphs.DECODERS])}")
     for peer in a.peers.split(","):
         if peer not in PEERS:
             p.error(f"unknown peer {peer!r}, allowed are {', '.join(PEERS)}")
