@@ -57,7 +57,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
-	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(), newSamplers(), newReplay(), newTheory(), newLogits(), newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
+	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
 	return root
 }
 

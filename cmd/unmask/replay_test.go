@@ -50,3 +50,16 @@ func FuzzReplay(f *testing.F) {
 		})
 	})
 }
+
+// Whatever a file holds, a schedule that is read opens everything in the end.
+func FuzzSchedule(f *testing.F) {
+	f.Add([]byte(`{"times":[0.5,0.25,0]}`))
+	f.Add([]byte(`{"times":[1,0]}`))
+	f.Add([]byte(`{"times":[0.1,0.2,-1e999]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if s, err := readSchedule(data); err == nil {
+			require.Equal(t, 64, s.Open(4, 4, 64))
+			require.LessOrEqual(t, s.Open(1, 4, 64), s.Open(2, 4, 64))
+		}
+	})
+}

@@ -30,7 +30,7 @@ func (s *samplingFlags) register(f *pflag.FlagSet, sampler, schedule string, ste
 	f.IntVar(&s.steps, "steps", steps, "denoising steps N")
 	f.Float64Var(&s.alpha, "alpha", samplers.DefaultAlpha, "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid")
 	f.Float64Var(&s.gamma, "gamma", 1, "draw tokens from p^gamma, for orders: random, u-moment, halton, hybrid")
-	f.StringVar(&s.schedule, "schedule", schedule, "how many open after each step: uniform, cosine, arccos or mage")
+	f.StringVar(&s.schedule, "schedule", schedule, "how many open after each step: uniform, cosine, arccos, mage, or a .json of unmask schedule")
 	f.IntVar(&s.cache, "cache", cache, "partial caching: intermediate stages a step, 0 for none; not for maskgit and vanilla")
 	f.Lookup("cache").NoOptDefVal = "1"
 	f.StringVar(&s.reuse, "reuse", "none", "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), or dkv")
@@ -76,7 +76,7 @@ func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 	if o.Sampler, err = samplers.Parse(name, samplers.Options{Alpha: s.alpha, Gamma: s.gamma}); err != nil {
 		return o, usage("--sampler: %v", err)
 	}
-	if o.Schedule, err = samplers.ParseSchedule(s.schedule); err != nil {
+	if o.Schedule, err = parseSchedule(s.schedule); err != nil {
 		return o, usage("--schedule: %v", err)
 	}
 	if o.Reuse, err = generate.ParseReuse(s.reuse); err != nil {
