@@ -35,9 +35,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"demo-model": demoModel, "tokens": writeTokens, "pictures": writePictures},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"demo-model": demoModel, "tokens": writeTokens, "pictures": writePictures,
+			"picture": checkPicture, "samedir": sameDirectory, "killed": killed, "checkpoint": writeCheckpoint},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PACKS", filepath.Join(root, "testdata", "packs"))
+			e.Setenv("PTH", filepath.Join(root, "weights", "pytorch", "testdata"))
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
 			e.Setenv("HF_ENDPOINT", server.URL)
 			return nil
