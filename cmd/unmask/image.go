@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"unmask"
 	"unmask/demo"
@@ -19,7 +22,8 @@ type imageFlags struct {
 	samplingFlags
 	out, sheet, gif string
 	inpaint, mask   string
-	json            bool
+	watch, json     bool
+	trace           string
 }
 
 const defaultSheet = "unmask.png"
@@ -61,6 +65,8 @@ given ones but not the same, so that no seam shows.`,
 	cmd.Flags().StringVar(&f.gif, "gif", "", "the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
 	cmd.Flags().StringVar(&f.inpaint, "inpaint", "", "PNG `FILE` of the model's size to keep where --mask is black")
 	cmd.Flags().StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white where the image is made new")
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the cells in the terminal as they open")
+	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and image: id, seed, ids (codes by rows), steps, seconds, evaluated, file")
 	return cmd
 }
@@ -72,6 +78,9 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	}
 	if err := f.check(); err != nil {
 		return err
+	}
+	if f.watch && !term.IsTerminal(int(os.Stderr.Fd())) {
+		return usage("--watch needs a terminal on standard error")
 	}
 	m, v, err := f.loadImages(ctx)
 	if err != nil {
@@ -164,15 +173,41 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	}
 	p := newProgress("steps", total)
 	defer p.close()
-	for _, r := range runs {
-		if err := f.batches(ctx, m, r, out, deliver, p); err != nil {
-			if written := finish(); written != nil {
-				return written
-			}
-			return err
+	var watch *watcher
+	if f.watch {
+		watch = newWatcher(m)
+	}
+	var trace *traceWriter
+	if f.trace != "" {
+		var err error
+		if trace, err = openTrace(f.trace, traceHead(f.model, f.sampler, m, o)); err != nil {
+			return errors.Join(err, finish())
 		}
 	}
-	return finish()
+	var failed error
+	for _, r := range runs {
+		seen := func(step *generate.Step) error {
+			if watch != nil {
+				watch.draw(step)
+			} else {
+				p.add(1)
+			}
+			return trace.write(nil, step)
+		}
+		if failed = f.batches(ctx, m, r, out, deliver, p, seen); failed != nil {
+			break
+		}
+	}
+	if watch != nil {
+		watch.clear()
+	}
+	if closed := trace.close(); failed == nil {
+		failed = closed
+	}
+	if written := finish(); written != nil {
+		return written
+	}
+	return failed
 }
 
 // behind does put in another goroutine, one batch behind. An error cancels the run and comes back
@@ -202,7 +237,7 @@ func behind(put func([]codedImage) error, cancel context.CancelCauseFunc) (deliv
 }
 
 // batches runs contiguous images.
-func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Options, out *imageOutput, deliver func([]codedImage) error, p *progress) error {
+func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Options, out *imageOutput, deliver func([]codedImage) error, p *progress, seen func(*generate.Step) error) error {
 	var batch []codedImage
 	seconds := 0.0
 	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
@@ -217,7 +252,9 @@ func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Op
 			batch, seconds = make([]codedImage, len(step.Sequences)), 0
 		}
 		seconds += step.Seconds
-		p.add(1)
+		if err := seen(step); err != nil {
+			return err
+		}
 		for i := range step.Sequences {
 			s := &step.Sequences[i]
 			out.film.add(s)

@@ -221,7 +221,7 @@ func (p *tracePiece) text() string {
 	case p.Piece != "":
 		return p.Piece
 	}
-	return "█"
+	return cell
 }
 
 // texts shows each position, with line breaks after the rows of a grid. A rune that is spread over

@@ -42,9 +42,30 @@ func (w *watcher) draw(step *generate.Step) {
 		fresh[o.Position] = true
 	}
 	mask := w.m.Spec().Mask
-	w.show(picture{s.Index, step.N, step.Steps, w.m.Tokenizer.Pieces(s.Tokens),
+	w.show(picture{s.Index, step.N, step.Steps, w.pieces(s.Tokens),
 		func(p int) bool { return s.Tokens[p] == mask }, func(p int) bool { return fresh[p] }})
 }
+
+// pieces shows each position: text, or the cells of a grid.
+func (w *watcher) pieces(tokens []int32) []string {
+	if w.m.Tokenizer != nil {
+		return w.m.Tokenizer.Pieces(tokens)
+	}
+	spec := w.m.Spec()
+	out := make([]string, len(tokens))
+	for i, t := range tokens {
+		if out[i] = cell; t == spec.Mask {
+			out[i] = unmask.Hole
+		}
+		if width := spec.Shape[len(spec.Shape)-1]; (i+1)%width == 0 && i+1 < len(tokens) {
+			out[i] += "\n"
+		}
+	}
+	return out
+}
+
+// cell is an open position of an image.
+const cell = "█"
 
 // show draws a picture over the last one.
 func (w *watcher) show(s picture) {
