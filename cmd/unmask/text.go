@@ -67,6 +67,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	defer out.discard()
 	m, err := f.loadSequences(ctx)
 	if err != nil {
 		return err
@@ -90,17 +91,17 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	var trace *traceWriter
 	if f.trace != "" {
 		if trace, err = openTrace(f.trace, traceHead(f.model, f.sampler, m, o)); err != nil {
-			return errors.Join(err, out.close())
+			return err
 		}
 	}
 	err = f.generate(ctx, m, o, out, trace)
 	if closed := trace.close(); err == nil {
 		err = closed
 	}
-	if closed := out.close(); err == nil {
-		err = closed
+	if err != nil && !errors.Is(err, errInterrupted) {
+		return err
 	}
-	return err
+	return errors.Join(err, out.close())
 }
 
 // generate runs the loop and hands each finished sample to out, in order.

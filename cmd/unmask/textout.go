@@ -197,8 +197,9 @@ func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint
 
 // close makes the file appear under its name.
 func (o *textOutput) close() error {
-	if o.lines != nil {
-		return o.lines.Close()
+	if lines := o.lines; lines != nil {
+		o.lines = nil
+		return lines.Close()
 	}
 	if o.file == nil {
 		return o.flush()
@@ -208,8 +209,19 @@ func (o *textOutput) close() error {
 		err = os.Rename(o.file.Name(), o.path)
 	}
 	if err != nil {
-		os.Remove(o.file.Name())
 		return fmt.Errorf("--out %s: %w", o.path, pathless(err))
 	}
+	o.file = nil
 	return nil
+}
+
+// discard leaves nothing of a file that was not closed; the lines of a .jsonl stay.
+func (o *textOutput) discard() {
+	if o.lines != nil {
+		o.lines.Close()
+	}
+	if o.file != nil {
+		o.file.Close()
+		os.Remove(o.file.Name())
+	}
 }
