@@ -51,7 +51,7 @@ given ones but not the same, so that no seam shows.`,
 		Example: `  unmask image                                 landscapes of the embedded model, to unmask.png
   unmask image -n 4 --sheet four.png --gif four.gif
   unmask image --model MAGE_DIR -n 50000 --out samples
-  unmask image --sampler maskgit --schedule mage --alpha 4.5 --steps 20
+  unmask image --sampler maskgit --schedule mage --steps 20
   unmask image --inpaint photo.png --mask hole.png`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
