@@ -30,11 +30,24 @@ func (d *deviceFlags) runSettings(m *unmask.Model, s *samplingFlags, o generate.
 	}
 	return durable.Settings{
 		"model": network, "precision": d.precision, "seed": strconv.FormatUint(o.Seed, 10),
-		"sampler": s.sampler, "schedule": s.schedule, "steps": strconv.Itoa(o.Steps), "cache": strconv.Itoa(o.Cache),
+		"sampler": s.sampler, "schedule": scheduleSetting(s.schedule, o), "steps": strconv.Itoa(o.Steps), "cache": strconv.Itoa(o.Cache),
 		"alpha": number(s.alpha), "gamma": number(s.gamma), "reuse": s.reuse, "refresh": strconv.Itoa(o.Refresh),
 		"temperature": number(s.temperature), "top-p": number(s.topP), "top-k": strconv.Itoa(s.topK),
 		"length": strconv.Itoa(o.Length), "known": hex.EncodeToString(known.Sum(nil)[:8]),
 	}, nil
+}
+
+// scheduleSetting is a schedule's name, and for one of a file what it opens: its contents may change.
+func scheduleSetting(name string, o generate.Options) string {
+	if !strings.HasSuffix(name, ".json") {
+		return name
+	}
+	stages := o.Cache + 1
+	opens := sha256.New()
+	for n := 1; n <= o.Steps*stages; n++ {
+		fmt.Fprintln(opens, o.Schedule.Open(float64(n)/float64(stages), o.Steps, o.Length))
+	}
+	return "of a file, " + hex.EncodeToString(opens.Sum(nil)[:8])
 }
 
 // textSettings are those that only text has.
