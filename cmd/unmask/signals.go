@@ -5,16 +5,22 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 type stopKey struct{}
 
+// clearUp is how long a cancelled run may take to remove what it did not finish.
+const clearUp = 2 * time.Second
+
 // withSignals returns a context for a run. After the first interrupt stopped says so, and a
-// run ends after its step, with what it has written; the second ends it at once. A closed
-// pipe becomes an error of the write.
+// run ends after its step, with what it has written; the second cancels it, and the third, or
+// a run that takes too long to clear up, ends the process. A closed pipe becomes an error of the
+// write.
 func withSignals(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	stop := make(chan struct{})
-	c := make(chan os.Signal, 2)
+	c := make(chan os.Signal, 3)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGPIPE)
 	go func() {
@@ -22,13 +28,23 @@ func withSignals(ctx context.Context) (context.Context, func()) {
 			return
 		}
 		close(stop)
-		if _, ok := <-c; ok {
-			os.Exit(130)
+		if _, ok := <-c; !ok {
+			return
 		}
+		cancel()
+		select {
+		case _, ok := <-c:
+			if !ok {
+				return
+			}
+		case <-time.After(clearUp):
+		}
+		os.Exit(130)
 	}()
 	return context.WithValue(ctx, stopKey{}, stop), func() {
 		signal.Stop(c)
 		close(c)
+		cancel()
 	}
 }
 
