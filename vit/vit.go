@@ -10,6 +10,8 @@ package vit
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gorgonia.org/tensor"
 
@@ -130,7 +132,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 			"decoder heads": c.DecHeads, "decoder depth": c.DecDepth, "grid": c.Grid, "codes": c.Codebook,
 			"vocabulary": c.Vocab, "mask": c.Vocab - 1},
 		Parameters: model.Parameters(report.Bound, src.Set),
-		Unused:     report.Unused,
+		Unused:     slices.DeleteFunc(report.Unused, func(name string) bool { return strings.HasPrefix(name, "vqgan.") }),
 	}}, nil
 }
 

@@ -28,7 +28,13 @@ type workspace struct {
 
 func (w *workspace) prepare(b backend.Backend, c Config, rows, all int) {
 	w.enc.Prepare(b, rows, c.Hidden, 4*c.Hidden)
-	w.dec.Prepare(b, rows, c.DecHidden, 4*c.DecHidden)
+	if c.DecHidden == c.Hidden { // the decoder begins when the encoder is done: only its stream is new
+		x := nn.Grow(b, w.dec.X, rows, c.DecHidden)
+		w.dec = w.enc
+		w.dec.X = x
+	} else {
+		w.dec.Prepare(b, rows, c.DecHidden, 4*c.DecHidden)
+	}
 	w.hidden = nn.Grow(b, w.hidden, all, c.DecHidden)
 }
 

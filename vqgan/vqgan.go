@@ -112,6 +112,9 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
 	m, err := New(src.Set, c, o)
+	if err == nil {
+		err = src.Set.ReleaseAll() // the weights are packed
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
