@@ -33,6 +33,8 @@ const (
 	bold  = "\x1b[1;32m"
 	dim   = "\x1b[2m"
 	reset = "\x1b[0m"
+	line  = "\x1b[2K" // clears one: terminals that clear all at once keep a copy of it to scroll back to
+	below = "\x1b[J"
 )
 
 func (w *watcher) draw(step *generate.Step) {
@@ -74,8 +76,8 @@ func (w *watcher) show(s picture) {
 		width, height = 80, 24
 	}
 	var b strings.Builder
-	w.erase(&b)
-	fmt.Fprintf(&b, "%ssample %d, step %d of %d%s\n", dim, s.sample, s.step, s.steps, reset)
+	w.up(&b)
+	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset, line)
 	column, lines := 0, 2 // the headline and the first line of text
 	for i, piece := range s.pieces {
 		style := ""
@@ -91,7 +93,7 @@ func (w *watcher) show(s picture) {
 				if lines++; lines >= height {
 					break
 				}
-				b.WriteByte('\n')
+				b.WriteString("\n" + line)
 				column = 0
 			}
 			if r >= ' ' {
@@ -108,20 +110,23 @@ func (w *watcher) show(s picture) {
 		}
 	}
 	w.lines = min(lines, height-1)
-	b.WriteByte('\n')
+	b.WriteString("\n" + below)
 	w.out.WriteString(b.String())
 }
 
 // clear takes the drawing away, so that the result follows the command.
 func (w *watcher) clear() {
 	var b strings.Builder
-	w.erase(&b)
+	w.up(&b)
+	b.WriteString(strings.Repeat(line+"\n", w.lines))
+	w.up(&b)
 	w.out.WriteString(b.String())
 	w.lines = 0
 }
 
-func (w *watcher) erase(b *strings.Builder) {
+// up goes to where the last drawing begins.
+func (w *watcher) up(b *strings.Builder) {
 	if w.lines > 0 {
-		fmt.Fprintf(b, "\x1b[%dA\x1b[J", w.lines)
+		fmt.Fprintf(b, "\x1b[%dA", w.lines)
 	}
 }
