@@ -65,6 +65,9 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokensFile, out string) er
 	if spec := m.Spec(); length < 1 || length > spec.Length() || spec.Fixed && length != spec.Length() {
 		return fmt.Errorf("%s: tokens has shape %v, the model allows %d positions", tokensFile, shape, spec.Length())
 	}
+	if err := checkTokens(tokensFile, "tokens", tokens, length, m.Spec()); err != nil {
+		return err
+	}
 	columns, err := columns(ctx, m, tokens, length)
 	if err != nil {
 		return fmt.Errorf("%s: %w", tokensFile, err)
@@ -126,6 +129,17 @@ func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error)
 		}
 	}
 	return short, t.Shape, nil
+}
+
+// checkTokens wants tokens that the model knows, in sequences of so many.
+func checkTokens(file, name string, tokens []int32, length int, spec model.Spec) error {
+	for i, t := range tokens {
+		if t != spec.Mask && (t < 0 || int(t) >= spec.Tokens) {
+			return fmt.Errorf("%s: tensor %q: token %d of sequence %d is %d, allowed are 0..%d and the mask %d",
+				file, name, i%length, i/length, t, spec.Tokens-1, spec.Mask)
+		}
+	}
+	return nil
 }
 
 // columns is how many logits the model has a position, found by its first.
@@ -204,6 +218,13 @@ func (r *logitsReader) next() error {
 	if err != nil {
 		return err
 	}
+	for i, row := range r.rows[:n] {
+		for x, l := range r.chunk[i*r.columns:][:r.columns] {
+			if l-l != 0 { // NaN or infinite
+				return fmt.Errorf("position %d: the logit of token %d is %v, wanted are finite ones", row, x, l)
+			}
+		}
+	}
 	r.rows = r.rows[n:]
 	part := r.chunk[:n*r.columns]
 	r.left = unsafe.Slice((*byte)(unsafe.Pointer(&part[0])), 4*len(part)) // little-endian, as the file
@@ -237,6 +258,9 @@ func partialReader(ctx context.Context, m *unmask.Model, set *weights.Set, file 
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("%s: partial_rows is empty", file)
+	}
+	if err := checkTokens(file, "partial_tokens", after, length, m.Spec()); err != nil {
+		return nil, err
 	}
 	refiner, ok := m.Denoiser.(model.Refiner)
 	if !ok {
