@@ -42,6 +42,7 @@ type Options struct {
 
 const (
 	defaultSteps = 64
+	maxSteps     = 1 << 20
 	batchRows    = 4096 // positions in a batch where none is asked for
 )
 
@@ -145,15 +146,19 @@ func (o *Options) plan(free int) (steps, blocks int, err error) {
 	if b, ok := samplers.As[samplers.Blocker](o.Sampler); ok {
 		blocks = max(1, min(b.Blocks(free), free))
 	}
-	if p, ok := samplers.As[samplers.Planner](o.Sampler); ok {
-		steps, err = p.Plan(o.Steps, free)
+	planner, plans := samplers.As[samplers.Planner](o.Sampler)
+	_, remasks := samplers.As[samplers.Remasker](o.Sampler)
+	if (plans || remasks) && o.Steps > maxSteps { // others are held to the positions
+		return 0, 0, fmt.Errorf("generate: %d steps, want 1 to %d", o.Steps, maxSteps)
+	}
+	if plans {
+		steps, err = planner.Plan(o.Steps, free)
 		return steps, blocks, err
 	}
 	steps = o.Steps
 	if steps == 0 {
 		steps = min(max(defaultSteps, blocks), free)
 	}
-	_, remasks := samplers.As[samplers.Remasker](o.Sampler)
 	switch {
 	case steps > free && !remasks:
 		return 0, 0, fmt.Errorf("generate: %d steps, want 1 to %d: each opens one position at least", steps, free)
