@@ -39,7 +39,7 @@ func run(args []string) int {
 		return 130
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
-	if errors.Is(err, errUsage) {
+	if errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "required flag") { // cobra's own
 		return 2
 	}
 	return 1

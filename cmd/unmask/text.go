@@ -48,7 +48,7 @@ func newText() *cobra.Command {
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
 	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
-	cmd.Flags().StringVar(&f.out, "out", "", "write to this new `FILE`; a .jsonl has the lines of --json without their seconds, one at a time, and the same command continues it where it was broken off")
+	cmd.Flags().StringVar(&f.out, "out", "", "write to this `FILE`, which appears when all is written; a .jsonl has the lines of --json without their seconds, one at a time, and the same command continues it where it was broken off")
 	return cmd
 }
 
