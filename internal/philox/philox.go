@@ -15,9 +15,14 @@ const (
 	Setup              // before the first step
 )
 
+// The multipliers of a round and the steps of its keys.
+const (
+	m0, m1 = 0xD2511F53, 0xCD9E8D57
+	w0, w1 = 0x9E3779B9, 0xBB67AE85
+)
+
 // Block is the Philox4x32-10 bijection of counter under key.
 func Block(counter [4]uint32, key [2]uint32) [4]uint32 {
-	const m0, m1, w0, w1 = 0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85
 	c, k := counter, key
 	for range 10 {
 		p0, p1 := uint64(m0)*uint64(c[0]), uint64(m1)*uint64(c[2])
