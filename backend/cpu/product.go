@@ -64,6 +64,8 @@ func (p *product) run(from source, rows int, w *matrix) {
 	if rows > p.block && len(w.memory.data) <= cachedWords {
 		p.rows = rows
 		blocks := (rows + p.block - 1) / p.block
+		even := (rows + blocks - 1) / blocks // no small last block, which would stream the weights for a few rows
+		p.block = (even + w.k.Rows - 1) / w.k.Rows * w.k.Rows
 		p.parts = blocks
 		p.items = p.ranges(blocks)
 		p.b.pool.For(p.parts*p.items, p.resident)
