@@ -88,7 +88,7 @@ type traceWriter struct {
 }
 
 func openTrace(path string, h traceHeader) (*traceWriter, error) {
-	if err := checkOutFile(path); err != nil {
+	if err := checkFile("--trace", path); err != nil {
 		return nil, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
