@@ -32,12 +32,12 @@ func (s Stream) Blocks(position int, use Use) Blocks {
 
 // Fill sets words[i] to Stream.Words of block blocks[i]; there are as many of both.
 func (b *Blocks) Fill(words [][4]uint32, blocks []uint32) {
-	use, x2, y0, z0, z1, z2, keys := b.use, b.x2, b.y0, b.z0, b.z1, b.z2, &b.keys
+	keys := &b.keys
 	words = words[:len(blocks)]
 	for i, block := range blocks {
-		p1 := m1 * uint64(x2^(use|block<<8))
-		p0 := m0 * uint64(uint32(p1>>32)^y0)
-		c0, c1, c2, c3 := z0^uint32(p1), z1, uint32(p0>>32)^z2, uint32(p0)
+		p1 := m1 * uint64(b.x2^(b.use|block<<8))
+		p0 := m0 * uint64(uint32(p1>>32)^b.y0)
+		c0, c1, c2, c3 := b.z0^uint32(p1), b.z1, uint32(p0>>32)^b.z2, uint32(p0)
 		p0, p1 = m0*uint64(c0), m1*uint64(c2)
 		c0, c1, c2, c3 = uint32(p1>>32)^c1^keys[0][0], uint32(p1), uint32(p0>>32)^c3^keys[0][1], uint32(p0)
 		p0, p1 = m0*uint64(c0), m1*uint64(c2)
