@@ -64,6 +64,7 @@ func Group(rows []int32, length int) (group, rest []int32) {
 type Layer struct {
 	Heads, HeadDim int
 	Causal         bool
+	BF16           bool // see backend.Heads
 	Rotary         *backend.Rotary
 }
 
@@ -71,7 +72,7 @@ type Layer struct {
 // k and v [batch, heads, length, headDim], and computes dst [rows, heads*headDim], the
 // attention of each row over keys 0..keys-1 of its sequence. q is scratch of dst's shape.
 func (a Layer) Apply(b backend.Backend, dst, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
-	h := backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, Keys: keys, Causal: a.Causal}
+	h := backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, Keys: keys, Causal: a.Causal, BF16: a.BF16}
 	b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, h, a.Rotary)
 	b.Attention(dst, q, k, v, rows.Segs, h)
 }

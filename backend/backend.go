@@ -15,7 +15,7 @@ package backend
 import "gorgonia.org/tensor"
 
 // Precision is the arithmetic of the weight products. Sums are always float32 (int32 for
-// Int8), and attention, norms and the residual stream stay float32.
+// Int8), and norms, softmax and the residual stream stay float32.
 type Precision uint8
 
 // The precisions a matrix can be packed in.
@@ -75,6 +75,7 @@ type Heads struct {
 	Heads, HeadDim int
 	Keys           int  // keys and values 0..Keys-1 are attended
 	Causal         bool // a row sees keys up to its own position only (GPT-2)
+	BF16           bool // the products' factors may be rounded to bfloat16; softmax and sums stay float32
 }
 
 // Rotary holds the angles' cosines and sines of a rotary embedding, [positions,

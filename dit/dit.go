@@ -143,7 +143,7 @@ func (m *Model) load(o model.Options) error {
 	}
 	mod := m.FinalMod.load(l, c)
 	m.Final.LoadModulated(l, mod[1], mod[0])
-	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads, Rotary: m.rotary()}
+	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads, Rotary: m.rotary(), BF16: o.Precision != backend.F32}
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
 		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab), Bias: l.Vector(l.Floats(&m.Head.Bias)),

@@ -111,6 +111,7 @@ func load(src *model.Source, o model.Options) (*Model, error) {
 
 func (m *Model) load(o model.Options) error {
 	m.b = o.Backend
+	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.tokens, m.position = l.Table(&m.Token), l.Table(&m.Position)
 	for i := range m.Blocks {

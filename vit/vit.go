@@ -138,6 +138,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 
 func (m *Model) load(o model.Options) error {
 	m.b = o.Backend
+	m.enc.BF16, m.dec.BF16 = o.Precision != backend.F32, o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.word, m.position, m.decPos = l.Table(&m.Word), l.Table(&m.Position), l.Table(&m.DecoderPosition)
 	for _, n := range []*nn.LayerNorm{&m.EmbedNorm, &m.Norm, &m.DecoderNorm, &m.HeadNorm} {
