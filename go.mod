@@ -3,6 +3,7 @@ module unmask
 go 1.26.0
 
 require (
+	github.com/ebitengine/purego v0.11.3
 	github.com/gofrs/flock v0.13.0
 	github.com/nlpodyssey/safetensors v0.0.0-20250209183917-bfb01cc25f7c
 	github.com/rogpeppe/go-internal v1.14.1

@@ -1,0 +1,147 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// Backend computes on one GPU. Calls from several goroutines are safe, and take turns.
+//
+// A kernel's method locks mu for as long as it appends to the list. Driver errors panic with
+// *backend.DeviceError.
+type Backend struct {
+	mu sync.Mutex
+	*device
+	arena     arena
+	list      list
+	call      call // that is being described
+	segments  []int32
+	arguments arguments
+	results   results
+	graphs    graphs
+
+	tensorAttention bool
+}
+
+// New returns GPU o.Device. The error says in a line what is missing where there is none.
+func New(o Options) (*Backend, error) {
+	v, err := openDevice(o.Library, o.Device, ptx)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: %w", err)
+	}
+	b := &Backend{device: v, tensorAttention: o.TensorAttention}
+	b.arena = arena{v: v, live: map[devicePtr]int{}, exact: o.exact}
+	b.graphs = graphs{seen: map[uint64]struct{}{}, known: map[uint64]*graph{}}
+	if err := b.prepare(); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("cuda: %w", err)
+	}
+	return b, nil
+}
+
+// prepare makes what every backend needs: memory for results, and an event.
+func (b *Backend) prepare() (err error) {
+	if err := b.enter(); err != nil {
+		return err
+	}
+	defer b.leave()
+	const disableTiming = 2
+	if err := b.device.call(cuEventCreate, uintptr(unsafe.Pointer(&b.out.a)), disableTiming); err != nil {
+		return err
+	}
+	b.arguments.read = uintptr(b.out.a)
+	b.results.memory, err = b.pin(outBytes)
+	return err
+}
+
+// Close gives all the device's memory back. Tensors of the backend must not be used any more.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.context == 0 {
+		return nil
+	}
+	if err := b.enter(); err != nil {
+		return err
+	}
+	var first error
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	note(b.graphs.clear(b))
+	for _, p := range b.arguments.parts {
+		note(b.unpin(p.host))
+	}
+	if b.results.memory != nil {
+		note(b.unpin(b.results.memory))
+	}
+	for _, c := range b.arena.chunks {
+		note(b.memFree(c.at))
+	}
+	if b.arguments.read != 0 {
+		note(b.device.call(cuEventDestroy, b.arguments.read))
+	}
+	b.leave()
+	note(b.device.close())
+	return first
+}
+
+// Name says which GPU this is, such as "cuda:0 NVIDIA H200".
+func (b *Backend) Name() string { return fmt.Sprintf("cuda:%d %s", b.Index, b.Model) }
+
+// Free is how much memory a new tensor could take, in bytes, of how much there is.
+func (b *Backend) MemoryFree() (free, total int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.enter(); err != nil {
+		return 0, 0, err
+	}
+	defer b.leave()
+	b.arena.collect()
+	free, total, err = b.memory()
+	for _, s := range b.arena.free {
+		free += s.bytes
+	}
+	return free, total, err
+}
+
+// New returns a zeroed float32 tensor in the device's memory, which is freed once nothing refers to it.
+func (b *Backend) New(shape ...int) *tensor.Dense {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	bytes := 4 * tensor.Shape(shape).TotalSize()
+	p := b.allocate(bytes)
+	b.zero(p, bytes)
+	t := tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.WithEngine(b), tensor.FromMemory(uintptr(p), uintptr(bytes)))
+	runtime.AddCleanup(t, b.arena.leave, p)
+	return t
+}
+
+// Write copies src to row `row` and after of dst.
+func (b *Backend) Write(dst *tensor.Dense, row int, src []float32) {
+	backend.CheckCopy("Write", dst, row, len(src))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.store(b.address(dst)+devicePtr(4*row*backend.Width(dst)), bytesOf(src))
+	runtime.KeepAlive(dst)
+}
+
+// Read copies row `row` and after of src to dst.
+func (b *Backend) Read(dst []float32, src *tensor.Dense, row int) {
+	backend.CheckCopy("Read", src, row, len(dst))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fetch(b, dst, b.address(src)+devicePtr(4*row*backend.Width(src)))
+	b.sync()
+	runtime.KeepAlive(src)
+}

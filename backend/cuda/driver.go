@@ -1,0 +1,215 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"unmask/backend"
+)
+
+// function is an entry point of the driver's library (CUDA Driver API reference).
+type function int
+
+const (
+	cuInit function = iota
+	cuDriverGetVersion
+	cuGetErrorName
+	cuGetErrorString
+	cuDeviceGetCount
+	cuDeviceGet
+	cuDeviceGetName
+	cuDeviceGetAttribute
+	cuDeviceTotalMem
+	cuDevicePrimaryCtxRetain
+	cuDevicePrimaryCtxRelease
+	cuCtxSetCurrent
+	cuModuleLoadDataEx
+	cuModuleUnload
+	cuModuleGetFunction
+	cuFuncSetAttribute
+	cuMemGetInfo
+	cuMemAlloc
+	cuMemFree
+	cuMemAllocHost
+	cuMemFreeHost
+	cuMemcpyHtoDAsync
+	cuMemcpyDtoHAsync
+	cuMemcpyDtoDAsync
+	cuMemsetD8Async
+	cuStreamCreate
+	cuStreamDestroy
+	cuStreamSynchronize
+	cuStreamBeginCapture
+	cuStreamEndCapture
+	cuEventCreate
+	cuEventRecord
+	cuEventSynchronize
+	cuEventDestroy
+	cuLaunchKernel
+	cuGraphInstantiate
+	cuGraphLaunch
+	cuGraphDestroy
+	cuGraphExecDestroy
+	functionCount
+)
+
+// functionNames are the symbols. Those with a version have changed their arguments since the name was new.
+var functionNames = [functionCount]string{
+	cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion",
+	cuGetErrorName: "cuGetErrorName", cuGetErrorString: "cuGetErrorString",
+	cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet", cuDeviceGetName: "cuDeviceGetName",
+	cuDeviceGetAttribute: "cuDeviceGetAttribute", cuDeviceTotalMem: "cuDeviceTotalMem_v2",
+	cuDevicePrimaryCtxRetain: "cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRelease: "cuDevicePrimaryCtxRelease_v2",
+	cuCtxSetCurrent:    "cuCtxSetCurrent",
+	cuModuleLoadDataEx: "cuModuleLoadDataEx", cuModuleUnload: "cuModuleUnload", cuModuleGetFunction: "cuModuleGetFunction",
+	cuFuncSetAttribute: "cuFuncSetAttribute",
+	cuMemGetInfo:       "cuMemGetInfo_v2", cuMemAlloc: "cuMemAlloc_v2", cuMemFree: "cuMemFree_v2",
+	cuMemAllocHost: "cuMemAllocHost_v2", cuMemFreeHost: "cuMemFreeHost",
+	cuMemcpyHtoDAsync: "cuMemcpyHtoDAsync_v2", cuMemcpyDtoHAsync: "cuMemcpyDtoHAsync_v2",
+	cuMemcpyDtoDAsync: "cuMemcpyDtoDAsync_v2", cuMemsetD8Async: "cuMemsetD8Async",
+	cuStreamCreate: "cuStreamCreate", cuStreamDestroy: "cuStreamDestroy_v2", cuStreamSynchronize: "cuStreamSynchronize",
+	cuStreamBeginCapture: "cuStreamBeginCapture_v2", cuStreamEndCapture: "cuStreamEndCapture",
+	cuEventCreate: "cuEventCreate", cuEventRecord: "cuEventRecord", cuEventSynchronize: "cuEventSynchronize",
+	cuEventDestroy: "cuEventDestroy_v2", cuLaunchKernel: "cuLaunchKernel",
+	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch",
+	cuGraphDestroy: "cuGraphDestroy", cuGraphExecDestroy: "cuGraphExecDestroy",
+}
+
+// Codes that are told apart (enum CUresult).
+const (
+	outOfMemory = 2
+	noDevice    = 100
+)
+
+// driver is the opened library.
+type driver struct {
+	path      string
+	functions [functionCount]uintptr
+}
+
+// libraries are where a driver's library is looked for.
+func libraries(path string) []string {
+	if path == "" {
+		path = os.Getenv(LibraryVariable)
+	}
+	if path != "" {
+		return []string{path}
+	}
+	return []string{"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"}
+}
+
+var drivers = struct {
+	sync.Mutex
+	open map[string]*driver
+}{open: map[string]*driver{}}
+
+// openDriver opens the driver's library once and initialises it.
+func openDriver(path string) (*driver, error) {
+	drivers.Lock()
+	defer drivers.Unlock()
+	key := strings.Join(libraries(path), " ")
+	if d := drivers.open[key]; d != nil {
+		return d, nil
+	}
+	d, err := loadDriver(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.call(cuInit, 0); err != nil {
+		return nil, err
+	}
+	drivers.open[key] = d
+	return d, nil
+}
+
+func loadDriver(path string) (*driver, error) {
+	var library uintptr
+	var failure error
+	names := libraries(path)
+	for _, name := range names {
+		var err error
+		if library, err = purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL); err == nil {
+			path = name
+			break
+		}
+		if failure == nil {
+			failure = err
+		}
+	}
+	if library == 0 {
+		return nil, fmt.Errorf("no NVIDIA driver: %w", failure)
+	}
+	d := &driver{path: path}
+	for f, name := range functionNames {
+		p, err := purego.Dlsym(library, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s has no %s: the driver is too old, wanted is one for CUDA 12 (525) or later", path, name)
+		}
+		d.functions[f] = p
+	}
+	return d, nil
+}
+
+// call calls f. Addresses of Go's memory are converted in the call itself, so that it stays where it is.
+//
+//go:uintptrescapes
+func (d *driver) call(f function, args ...uintptr) error {
+	if code := d.code(f, args...); code != 0 {
+		return d.failure(f, code, "")
+	}
+	return nil
+}
+
+// code calls f and returns its CUresult, 0 for success.
+//
+//go:uintptrescapes
+func (d *driver) code(f function, args ...uintptr) int {
+	code, _, _ := purego.SyscallN(d.functions[f], args...)
+	return int(int32(code))
+}
+
+// failure describes a code that f returned.
+func (d *driver) failure(f function, code int, detail string) *backend.DeviceError {
+	name, text := d.text(cuGetErrorName, code), d.text(cuGetErrorString, code)
+	if name == "" {
+		name = "unknown error"
+	}
+	if detail == "" {
+		detail = text
+	}
+	return &backend.DeviceError{Call: functionNames[f], Code: code, Name: name, Detail: detail}
+}
+
+// in adds what a failed call was about.
+func in(err error, what string) error {
+	if e, ok := err.(*backend.DeviceError); ok {
+		e.Detail = what + ": " + e.Detail
+	}
+	return err
+}
+
+// text is what cuGetErrorName or cuGetErrorString say of a code, "" for one they do not know.
+func (d *driver) text(f function, code int) string {
+	p := new(*byte)
+	d.code(f, uintptr(code), uintptr(unsafe.Pointer(p)))
+	return goString(*p)
+}
+
+// goString copies a C string.
+func goString(p *byte) string {
+	if p == nil {
+		return ""
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}

@@ -1,0 +1,126 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// The rest of gorgonia's tensor.Engine. A tensor made with this engine lives in the device's memory:
+// gorgonia's own operations, which reach for the values, do not work on it, but matrix products do, and
+// Accessible copies the values back.
+
+// block is memory as gorgonia knows it.
+type block struct {
+	at    uintptr
+	bytes uintptr
+}
+
+func (m block) Uintptr() uintptr { return m.at }
+func (m block) MemSize() uintptr { return m.bytes }
+
+// AllocAccessible is false: Go cannot reach what Alloc returns.
+func (b *Backend) AllocAccessible() bool { return false }
+
+// NonStdAlloc tells gorgonia that memory comes from Alloc.
+func (b *Backend) NonStdAlloc() {}
+
+// WorksWith says that rows may be contiguous or columns.
+func (b *Backend) WorksWith(order tensor.DataOrder) bool { return order.IsContiguous() }
+
+// Alloc returns device memory, zeroed, that lives until Free.
+func (b *Backend) Alloc(size int64) (_ tensor.Memory, err error) {
+	defer backend.Recover(&err)
+	if size < 0 {
+		return nil, fmt.Errorf("cuda: Alloc: %d bytes", size)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.allocate(int(size))
+	b.zero(p, int(size))
+	return block{uintptr(p), uintptr(size)}, nil
+}
+
+// Free gives memory of Alloc back.
+func (b *Backend) Free(m tensor.Memory, _ int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := devicePtr(m.Uintptr())
+	if _, ok := b.arena.live[p]; !ok {
+		return fmt.Errorf("cuda: Free: %#x was not allocated", m.Uintptr())
+	}
+	b.arena.release(p)
+	return nil
+}
+
+// Memclr fills memory with zeros.
+func (b *Backend) Memclr(m tensor.Memory) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.zero(devicePtr(m.Uintptr()), int(m.MemSize()))
+}
+
+// Memset fills memory with a float32.
+func (b *Backend) Memset(m tensor.Memory, value interface{}) (err error) {
+	defer backend.Recover(&err)
+	v, ok := value.(float32)
+	if !ok || m.MemSize()%4 != 0 {
+		return fmt.Errorf("cuda: Memset: %T in %d bytes, allowed is float32", value, m.MemSize())
+	}
+	x := make([]float32, m.MemSize()/4)
+	for i := range x {
+		x[i] = v
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.store(devicePtr(m.Uintptr()), bytesOf(x))
+	return nil
+}
+
+// Memcpy copies as much as both have. Either may be the device's memory or Go's.
+func (b *Backend) Memcpy(dst, src tensor.Memory) (err error) {
+	defer backend.Recover(&err)
+	n := int(min(dst.MemSize(), src.MemSize()))
+	if n == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	to, from := devicePtr(dst.Uintptr()), devicePtr(src.Uintptr())
+	switch onto, out := b.arena.has(to), b.arena.has(from); {
+	case onto && out:
+		b.copy(to, from, n)
+	case onto:
+		b.store(to, hostBytes(src, n))
+	case out:
+		fetch(b, hostBytes(dst, n), from)
+		b.sync()
+	default:
+		copy(hostBytes(dst, n), hostBytes(src, n))
+	}
+	return nil
+}
+
+// hostBytes are the first bytes of Go's memory.
+func hostBytes(m tensor.Memory, n int) []byte {
+	at := m.Uintptr()
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), n)
+}
+
+// Accessible returns a copy of device memory in Go's.
+func (b *Backend) Accessible(m tensor.Memory) (_ tensor.Memory, err error) {
+	defer backend.Recover(&err)
+	c := &hostCopy{data: make([]byte, m.MemSize())}
+	return c, b.Memcpy(c, m)
+}
+
+// hostCopy is a copy of device memory.
+type hostCopy struct{ data []byte }
+
+func (c *hostCopy) Uintptr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(c.data))) }
+func (c *hostCopy) MemSize() uintptr { return uintptr(len(c.data)) }

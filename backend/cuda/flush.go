@@ -1,0 +1,151 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// delivery is a result that waits in pinned memory.
+type delivery struct {
+	dst, from []byte
+}
+
+// results is pinned memory that the device copies results to.
+type results struct {
+	memory pinned
+	used   int
+	list   []delivery
+}
+
+// fetch enqueues a copy to dst, which has it after the next sync.
+func (b *Backend) fetch(dst []byte, p devicePtr) {
+	if len(dst) >= direct {
+		b.flush()
+		must(b.enter())
+		defer b.leave()
+		must(b.device.call(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(&dst[0])), uintptr(p), uintptr(len(dst)), b.stream))
+		return
+	}
+	r := &b.results
+	if r.used+len(dst) > len(r.memory) {
+		b.sync()
+	}
+	from := r.memory[r.used:][:len(dst)]
+	r.used += roundUp(len(dst), 16)
+	r.list = append(r.list, delivery{dst, from})
+	b.start(command{op: copyBack}).word(uint64(uintptr(unsafe.Pointer(&from[0])))).pointer(p).long(int64(len(dst))).end()
+}
+
+// store copies src to device memory, before what is enqueued after it. src may change once it returns.
+func (b *Backend) store(p devicePtr, src []byte) {
+	if len(src) == 0 {
+		return
+	}
+	if len(src) < direct {
+		b.copy(p, b.argument(src), len(src))
+		return
+	}
+	b.flush()
+	must(b.enter())
+	defer b.leave()
+	must(b.device.call(cuMemcpyHtoDAsync, uintptr(p), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src)), b.stream))
+}
+
+// sync sends the list to the device, waits for it and delivers the results. The caller holds b.mu.
+func (b *Backend) sync() {
+	b.flush()
+	r := &b.results
+	defer func() {
+		clear(r.list)
+		r.list, r.used = r.list[:0], 0
+	}()
+	must(b.enter())
+	defer b.leave()
+	must(b.device.call(cuStreamSynchronize, b.stream))
+	b.arguments.busy = false
+	for _, d := range r.list {
+		copy(d.dst, d.from)
+	}
+}
+
+// flush sends the list to the device and does not wait. The caller holds b.mu.
+func (b *Backend) flush() {
+	if len(b.list.commands) == 0 {
+		return
+	}
+	defer b.forget()
+	must(b.enter())
+	defer b.leave()
+	must(b.sendArguments())
+	must(b.graphs.run(b))
+}
+
+// forget empties the list, sent or failed.
+func (b *Backend) forget() {
+	b.list.reset()
+	a := &b.arguments
+	for i := range a.parts {
+		a.parts[i].used = 0
+	}
+	clear(a.copied)
+	a.part, a.copied = 0, a.copied[:0]
+}
+
+// sendArguments copies the arguments to the device, ahead of the commands.
+func (b *Backend) sendArguments() error {
+	a := &b.arguments
+	for i := range a.parts {
+		p := &a.parts[i]
+		if p.used == 0 {
+			continue
+		}
+		if err := b.device.call(cuMemcpyHtoDAsync, uintptr(p.device), uintptr(unsafe.Pointer(&p.host[0])), uintptr(p.used), b.stream); err != nil {
+			return err
+		}
+		a.busy = true
+	}
+	if !a.busy {
+		return nil
+	}
+	return b.device.call(cuEventRecord, a.read, b.stream)
+}
+
+// enqueue hands all commands of the list to the stream, one by one.
+func (b *Backend) enqueue() error {
+	l := &b.list
+	for i := range l.commands {
+		if err := b.send(&l.commands[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send hands a command to the stream.
+func (b *Backend) send(c *command) error {
+	p := b.list.params[c.first : c.first+c.params]
+	d := b.device
+	switch c.op {
+	case launch:
+		if err := d.allow(c.kernel, c.shared); err != nil {
+			return err
+		}
+		for i := range p {
+			d.out.pointers[i] = unsafe.Pointer(&p[i])
+		}
+		err := d.call(cuLaunchKernel, d.entries[c.kernel], uintptr(c.x), uintptr(c.y), uintptr(c.z), uintptr(c.threads), 1, 1,
+			uintptr(c.shared), d.stream, uintptr(unsafe.Pointer(&d.out.pointers)), 0)
+		runtime.KeepAlive(p)
+		return in(err, kernels[c.kernel].name)
+	case copyWithin:
+		return d.call(cuMemcpyDtoDAsync, uintptr(p[0]), uintptr(p[1]), uintptr(p[2]), d.stream)
+	case copyBack:
+		return d.call(cuMemcpyDtoHAsync, uintptr(p[0]), uintptr(p[1]), uintptr(p[2]), d.stream)
+	case fill:
+		return d.call(cuMemsetD8Async, uintptr(p[0]), 0, uintptr(p[1]), d.stream)
+	default:
+		return c.work.enqueue(d.stream, p)
+	}
+}

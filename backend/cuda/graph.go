@@ -1,0 +1,148 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"slices"
+	"unsafe"
+)
+
+const (
+	minGraph  = 8    // commands from which a graph pays
+	maxGraphs = 128  // that are kept
+	maxSeen   = 4096 // lists that are remembered to have been sent once
+)
+
+// graphs are lists that were sent before, as CUDA graphs. The first time a list is launched
+// command by command, the second time it is captured, and from then on it is one call.
+type graphs struct {
+	seen  map[uint64]struct{}
+	known map[uint64]*graph
+	clock uint64
+}
+
+// graph is a list and the graph that does the same.
+type graph struct {
+	commands []command
+	params   []uint64
+	exec     uintptr // CUgraphExec
+	used     uint64  // when
+}
+
+// hash is of all that makes lists equal (FNV-1a, a word at a time).
+func (l *list) hash() uint64 {
+	h := uint64(14695981039346656037)
+	add := func(v uint64) { h = (h ^ v) * 1099511628211 }
+	for i := range l.commands {
+		c := &l.commands[i]
+		add(uint64(c.op) | uint64(c.kernel)<<8 | uint64(c.threads)<<40)
+		add(uint64(c.x) | uint64(c.y)<<32)
+		add(uint64(c.z) | uint64(c.shared)<<32)
+		add(uint64(c.params))
+	}
+	for _, p := range l.params {
+		add(p)
+		h ^= h >> 29
+	}
+	return h
+}
+
+// is says whether a graph does what a list does.
+func (g *graph) is(l *list) bool {
+	return slices.Equal(g.commands, l.commands) && slices.Equal(g.params, l.params)
+}
+
+// run sends the backend's list to its stream.
+func (g *graphs) run(b *Backend) error {
+	l := &b.list
+	if len(l.commands) < minGraph {
+		return b.enqueue()
+	}
+	h := l.hash()
+	g.clock++
+	known := g.known[h]
+	if known != nil && known.is(l) {
+		known.used = g.clock
+		return b.device.call(cuGraphLaunch, known.exec, b.stream)
+	}
+	if _, ok := g.seen[h]; !ok {
+		if len(g.seen) >= maxSeen {
+			clear(g.seen)
+		}
+		g.seen[h] = struct{}{}
+		return b.enqueue()
+	}
+	if known != nil { // another list of the same hash
+		return b.enqueue()
+	}
+	exec, err := b.capture()
+	if err != nil {
+		return err
+	}
+	if err := g.evict(b); err != nil {
+		return err
+	}
+	g.known[h] = &graph{slices.Clone(l.commands), slices.Clone(l.params), exec, g.clock}
+	return b.device.call(cuGraphLaunch, exec, b.stream)
+}
+
+// capture makes a graph of the list.
+func (b *Backend) capture() (exec uintptr, err error) {
+	d := b.device
+	for i := range b.list.commands { // not part of a graph
+		if c := &b.list.commands[i]; c.op == launch {
+			if err := d.allow(c.kernel, c.shared); err != nil {
+				return 0, err
+			}
+		}
+	}
+	const threadLocal = 1 // what other threads call is no concern of the capture
+	if err := d.call(cuStreamBeginCapture, d.stream, threadLocal); err != nil {
+		return 0, err
+	}
+	err = b.enqueue()
+	d.out.a = 0
+	if e := d.call(cuStreamEndCapture, d.stream, uintptr(unsafe.Pointer(&d.out.a))); err == nil {
+		err = e
+	}
+	made := uintptr(d.out.a)
+	if err == nil {
+		err = d.call(cuGraphInstantiate, uintptr(unsafe.Pointer(&d.out.a)), made, 0)
+		exec = uintptr(d.out.a)
+	}
+	if made != 0 {
+		if e := d.call(cuGraphDestroy, made); err == nil {
+			err = e
+		}
+	}
+	return exec, err
+}
+
+// evict lets the graph go that was not used for longest, where there are too many.
+func (g *graphs) evict(b *Backend) error {
+	if len(g.known) < maxGraphs {
+		return nil
+	}
+	var oldest uint64
+	for h, k := range g.known {
+		if o := g.known[oldest]; o == nil || k.used < o.used {
+			oldest = h
+		}
+	}
+	exec := g.known[oldest].exec
+	delete(g.known, oldest)
+	delete(g.seen, oldest)
+	return b.device.call(cuGraphExecDestroy, exec)
+}
+
+// clear lets all graphs go.
+func (g *graphs) clear(b *Backend) (err error) {
+	for h, k := range g.known {
+		if e := b.device.call(cuGraphExecDestroy, k.exec); err == nil {
+			err = e
+		}
+		delete(g.known, h)
+	}
+	clear(g.seen)
+	return err
+}

@@ -1,0 +1,22 @@
+// Package cuda is the backend for NVIDIA GPUs from compute capability 8.0 on, over the driver's
+// library alone, which is opened at run time: neither cgo nor a toolkit is needed to build or run.
+//
+// A kernel call does not launch anything. It appends to a list, which goes to the device when a
+// result is read: as a CUDA graph when the same list went before (see ARCHITECTURE.md).
+//
+// It is part of builds for Linux on amd64 and arm64 without the tag nocuda. In others New says so.
+package cuda
+
+// Options choose a GPU.
+type Options struct {
+	Device  int    // counted as the driver does
+	Library string // the driver's; empty: that of LibraryVariable, or libcuda.so.1
+
+	// TensorAttention runs attention in bfloat16 on tensor cores, with sums and softmax in float32.
+	TensorAttention bool
+
+	exact bool // see arena
+}
+
+// LibraryVariable is an environment variable that names another driver library than libcuda.so.1.
+const LibraryVariable = "UNMASK_CUDA_LIBRARY"

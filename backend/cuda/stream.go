@@ -1,0 +1,195 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"math"
+	"unsafe"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// devicePtr is an address in the device's memory, 0 for none.
+type devicePtr uintptr
+
+// kernel is an extern "C" __global__ function of the embedded PTX.
+type kernel struct {
+	name  string
+	index int
+}
+
+// kernels are all that are registered, by index.
+var kernels []*kernel
+
+// register names a kernel, at package level. New fails where the PTX has none of that name.
+func register(name string) *kernel {
+	k := &kernel{name, len(kernels)}
+	kernels = append(kernels, k)
+	return k
+}
+
+// grid is how many blocks a launch has; y and z may be left 0 for 1.
+type grid struct{ x, y, z int }
+
+// external is work of a library on the stream, such as a product of cuBLASLt. It must be capturable in
+// a graph, and do the same whenever its parameters are the same.
+type external interface {
+	// enqueue does the work on a stream (a CUstream); params are those of the call, in order.
+	enqueue(stream uintptr, params []uint64) error
+}
+
+// operation says what a command does.
+type operation uint8
+
+const (
+	launch     operation = iota // a kernel
+	copyWithin                  // params: to, from, bytes
+	copyBack                    // params: to (pinned), from, bytes
+	fill                        // params: to, bytes; zeros
+	library                     // an external's
+)
+
+// command is one entry of the list. It holds no Go pointers but the external's.
+type command struct {
+	op            operation
+	kernel        int32
+	x, y, z       uint32
+	threads       uint32
+	shared        uint32
+	first, params int32 // in list.params
+	work          external
+}
+
+// list is the commands since the last flush. Kernel calls only append to it; flush hands it to
+// the driver as a whole, as a graph where it was seen before.
+type list struct {
+	commands []command
+	params   []uint64
+}
+
+func (l *list) reset() {
+	clear(l.commands) // lets externals go
+	l.commands, l.params = l.commands[:0], l.params[:0]
+}
+
+// call is the command that is being described; its methods append parameters, in the order of the
+// kernel's. Pointers to tensors, slices and lists become device addresses.
+type call struct {
+	b *Backend
+	command
+}
+
+// begin starts the launch of a kernel with blocks of so many threads and bytes of dynamic shared
+// memory. The caller holds b.mu, as it does until end.
+func (b *Backend) begin(k *kernel, g grid, threads, shared int) *call {
+	if g.x < 1 || threads < 1 || threads > maxThreads {
+		panic("cuda: " + k.name + ": a launch without blocks or threads")
+	}
+	return b.start(command{op: launch, kernel: int32(k.index), x: uint32(g.x), y: uint32(max(g.y, 1)), z: uint32(max(g.z, 1)),
+		threads: uint32(threads), shared: uint32(shared)})
+}
+
+// maxThreads is how many threads a block can have.
+const maxThreads = 1024
+
+// beginExternal starts work of a library.
+func (b *Backend) beginExternal(w external) *call { return b.start(command{op: library, work: w}) }
+
+func (b *Backend) start(c command) *call {
+	c.first = int32(len(b.list.params))
+	b.call.b, b.call.command = b, c
+	return &b.call
+}
+
+func (c *call) word(v uint64) *call {
+	c.b.list.params = append(c.b.list.params, v)
+	return c
+}
+
+// tensor passes the address of t's values, 0 for nil.
+func (c *call) tensor(t *tensor.Dense) *call { return c.pointer(c.b.address(t)) }
+
+func (c *call) pointer(p devicePtr) *call   { return c.word(uint64(p)) }
+func (c *call) int(n int) *call             { return c.word(uint64(uint32(int32(n)))) }
+func (c *call) long(n int64) *call          { return c.word(uint64(n)) }
+func (c *call) float(v float32) *call       { return c.word(uint64(math.Float32bits(v))) }
+func (c *call) double(v float64) *call      { return c.word(math.Float64bits(v)) }
+func (c *call) ints(list []int32) *call     { return c.pointer(upload(c.b, list)) }
+func (c *call) floats(list []float32) *call { return c.pointer(upload(c.b, list)) }
+
+// doubles, ints and floats copy a slice to the arguments and pass its address, 0 for an empty one. The
+// slice may change as soon as they return.
+func (c *call) doubles(list []float64) *call { return c.pointer(upload(c.b, list)) }
+
+// segments passes the address of four int32 a segment: Seq, Row, Rows, Pos.
+func (c *call) segments(segs []backend.Segment) *call {
+	b := c.b
+	b.segments = b.segments[:0]
+	for _, s := range segs {
+		b.segments = append(b.segments, int32(s.Seq), int32(s.Row), int32(s.Rows), int32(s.Pos))
+	}
+	return c.pointer(upload(b, b.segments))
+}
+
+// end appends the command to the list.
+func (c *call) end() {
+	l := &c.b.list
+	c.command.params = int32(len(l.params)) - c.first
+	l.commands = append(l.commands, c.command)
+	c.command = command{}
+	if len(l.commands) >= maxCommands {
+		c.b.flush()
+	}
+}
+
+// maxCommands is how many commands make a list that is worth sending before anything is read.
+const maxCommands = 1 << 13
+
+// address is where a tensor's values are. A tensor of another device is misuse.
+func (b *Backend) address(t *tensor.Dense) devicePtr {
+	if t == nil || t.MemSize() == 0 {
+		return 0
+	}
+	if e, ok := t.Engine().(*Backend); !ok || e != b {
+		panic("cuda: a tensor of another device")
+	}
+	return devicePtr(t.Uintptr())
+}
+
+// copy enqueues a copy within the device's memory.
+func (b *Backend) copy(dst, src devicePtr, bytes int) {
+	if bytes > 0 {
+		b.start(command{op: copyWithin}).pointer(dst).pointer(src).long(int64(bytes)).end()
+	}
+}
+
+// zero enqueues the filling of memory with zeros.
+func (b *Backend) zero(p devicePtr, bytes int) {
+	if bytes > 0 {
+		b.start(command{op: fill}).pointer(p).long(int64(bytes)).end()
+	}
+}
+
+// fetch enqueues a copy of device memory to dst, which has it after the next sync.
+func fetch[T any](b *Backend, dst []T, p devicePtr) {
+	if len(dst) > 0 {
+		b.fetch(bytesOf(dst), p)
+	}
+}
+
+// upload copies x into the arguments of the list and returns where the device will find it. What was
+// copied before and is unchanged is not copied again: layers share lists of rows.
+func upload[T any](b *Backend, x []T) devicePtr {
+	if len(x) == 0 {
+		return 0
+	}
+	return b.argument(bytesOf(x))
+}
+
+// bytesOf is the memory of x.
+func bytesOf[T any](x []T) []byte {
+	p := unsafe.SliceData(x)
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), len(x)*int(unsafe.Sizeof(*p)))
+}

@@ -1,0 +1,31 @@
+package backend
+
+import "fmt"
+
+// DeviceError is a failed call of a device's driver. Kernels return nothing, so they panic with
+// it; Recover turns the panic into an error where a pass, a load or a decoding ends.
+type DeviceError struct {
+	Call   string // as the driver names it, such as cuMemAlloc_v2
+	Code   int
+	Name   string // of the code, such as CUDA_ERROR_OUT_OF_MEMORY
+	Detail string // what was asked for and what helps, "" for nothing to add
+}
+
+func (e *DeviceError) Error() string {
+	s := fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code)
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	return s
+}
+
+// Recover, deferred, sets *err to the DeviceError of a panic. Other panics go on.
+func Recover(err *error) {
+	switch e := recover().(type) {
+	case nil:
+	case *DeviceError:
+		*err = e
+	default:
+		panic(e)
+	}
+}
