@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"unmask/internal/philox"
 )
@@ -83,34 +82,4 @@ func TestStreamsDiffer(t *testing.T) {
 	}
 	require.Len(t, seen, 5*4*5)
 	require.Equal(t, philox.Stream{Step: 3}.Bits(1, philox.Token), philox.Stream{}.At(3).Words(1, philox.Token, 0))
-}
-
-func TestBlocksAreWords(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := philox.Stream{Seed: rapid.Uint64().Draw(t, "seed"), Sequence: rapid.Uint32().Draw(t, "sequence"), Step: rapid.Uint32().Draw(t, "step")}
-		position, use := rapid.IntRange(0, math.MaxUint32).Draw(t, "position"), philox.Use(rapid.Uint32Range(0, 255).Draw(t, "use"))
-		blocks := rapid.SliceOfN(rapid.Uint32Range(0, 1<<24-1), 0, 11).Draw(t, "blocks")
-		words := make([][4]uint32, len(blocks)+1)
-		b := s.Blocks(position, use)
-		b.Fill(words, blocks)
-		for i, block := range blocks {
-			require.Equal(t, philox.Block([4]uint32{uint32(position), s.Step, s.Sequence, uint32(use) | block<<8},
-				[2]uint32{uint32(s.Seed), uint32(s.Seed >> 32)}), words[i])
-		}
-		require.Zero(t, words[len(blocks)])
-	})
-}
-
-// The blocks of 1024 outcomes, as vanilla(bits=32) makes them.
-func BenchmarkBlocks(b *testing.B) {
-	var words [256][4]uint32
-	var blocks [256]uint32
-	for i := range blocks {
-		blocks[i] = uint32(i)
-	}
-	b.SetBytes(int64(len(words) * 16))
-	for position := range b.N {
-		s := philox.Stream{Seed: 1}.Blocks(position, philox.Token)
-		s.Fill(words[:], blocks[:])
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // ISA is an instruction set.
@@ -88,6 +89,13 @@ func Select(name string) (Level, error) {
 	}
 	return Level{}, fmt.Errorf("%s is %q, this processor and build have %s", from, name, strings.Join(has, ", "))
 }
+
+// Default is the level of UNMASK_ISA, or else the best, for kernels that belong to no device. A name
+// that Select refuses is for a device to report, and means plain Go here.
+var Default = sync.OnceValue(func() Level {
+	l, _ := Select("")
+	return l
+})
 
 // String is the name without extensions.
 func (i ISA) String() string { return names[i] }
