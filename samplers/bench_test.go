@@ -2,6 +2,7 @@ package samplers_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"unmask/internal/philox"
@@ -43,15 +44,26 @@ func BenchmarkChoose(b *testing.B) {
 		}
 		return nil
 	}
+	flat := func() { // the hardest row for vanilla's race: all outcomes alike
+		clear(logits)
+		for i := range v.LogSum {
+			v.LogSum[i] = math.Log(classes)
+		}
+	}
 	v.Ahead = func(c []samplers.Opening) ([]float64, []int, error) {
 		return make([]float64, len(c)), make([]int, len(c)), nil
 	}
-	names := []string{"vanilla(bits=32)"}
+	var names []string
 	for _, info := range samplers.List() {
 		names = append(names, info.Name)
 	}
+	names = append(names, "vanilla(bits=32)", "vanilla(bits=32)/flat")
 	for _, name := range names {
-		s, err := samplers.Parse(name, samplers.Options{})
+		text, isFlat := strings.CutSuffix(name, "/flat")
+		if isFlat {
+			flat()
+		}
+		s, err := samplers.Parse(text, samplers.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

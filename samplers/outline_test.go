@@ -11,7 +11,7 @@ import (
 
 func TestOutlineKeepsTheMostProbable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := rapid.SliceOfN(rapid.Float32Range(-9, 9), 1, 200).Draw(t, "logits")
+		p := rapid.SliceOfN(rapid.Float32Range(-9, 9), 1, 600).Draw(t, "logits")
 		var o outline
 		o.keep([]float32{0.5}, 0)
 		o.keep(p, 1)

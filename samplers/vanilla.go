@@ -3,9 +3,10 @@ package samplers
 import (
 	"fmt"
 	"math"
-	"math/bits"
 
 	"unmask/internal/philox"
+	"unmask/internal/simd"
+	"unmask/internal/simd/screen"
 )
 
 // Vanilla opens each masked position independently with probability (t-s)/t, as MDLM
@@ -89,43 +90,37 @@ func (v *View) argmax() Opening {
 	return o
 }
 
-// race is the published argmax, in float32. Nearly all outcomes are refused by their logits
-// and the exponent of 1-u alone, which changes nothing: see hope.
+// race is the published argmax, in float32. Nearly all outcomes are refused by their logits and
+// random words alone, which changes nothing: see hope.
 func race(v *View, t, s float32) (Opening, error) {
 	const stay = -1
 	n := len(v.Masked)
 	winner, logP := v.Tokens32(n), v.Floats(n)
-	classes := v.Classes
+	classes, ops := v.Classes, screen.Ops(simd.Default().ISA)
 	moveT, moveS := float32(1-1e-3)*t, float32(1-1e-3)*s
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		logits = logits[:min(classes, len(logits))]
 		position, logSum := v.Masked[i], float32(v.LogSum[i])
 		winner[i] = stay
 		best := moveS / exponential(uniform24(v.Rand.Words(position, philox.Token, classes/4)[classes%4]))
-		var least hope
-		least.set(best/(moveT-moveS), logSum)
+		least := hope(best/(moveT-moveS), logSum)
 		draws := v.Rand.Blocks(position, philox.Token)
-		var hopeful [raceBlocks]uint32
-		var words [raceBlocks][4]uint32
-		for first := 0; first < len(logits); first += 4 * raceBlocks {
-			part := logits[first:min(first+4*raceBlocks, len(logits))]
-			blocks := hopeful[:least.blocks(&hopeful, part, first/4)]
-			draws.Fill(words[:], blocks)
-			for k, block := range blocks {
-				first, word := 4*int(block), &words[k]
-				four := logits[first:min(first+4, len(logits))]
-				if len(four) == 4 && below((*[4]float32)(four), least[exponent(max(word[0], word[1], word[2], word[3]))]) {
+		var words [screen.Size / 4][4]uint32
+		var hopeful screen.Set
+		size := screen.Size / 8 // the first part is small, because there may be much hope before it
+		for first := 0; first < len(logits); first, size = first+size, min(2*size, screen.Size) {
+			part := logits[first:min(first+size, len(logits))]
+			draws.Fill(words[:size/4], first/4)
+			ops.Race(&hopeful, part, &words, least)
+			for x := range hopeful.All() {
+				word := words[x/4][x%4]
+				if part[x] <= screen.Luck(word)+least { // since best has grown
 					continue
 				}
-				for j, l := range four {
-					if l < least[exponent(word[j])] {
-						continue
-					}
-					p := float32(math.Exp(float64(l - logSum)))
-					if r := p * (moveT - moveS) / exponential(uniform24(word[j])); r > best {
-						best, winner[i], logP[i] = r, int32(first+j), math.Log(float64(p))
-						least.set(best/(moveT-moveS), logSum)
-					}
+				p := float32(math.Exp(float64(part[x] - logSum)))
+				if r := p * (moveT - moveS) / exponential(uniform24(word)); r > best {
+					best, winner[i], logP[i] = r, int32(first+x), math.Log(float64(p))
+					least = hope(best/(moveT-moveS), logSum)
 				}
 			}
 		}
@@ -151,45 +146,8 @@ func exponential(u float32) float32 {
 // uniform24 is uniform on multiples of 2^-24 in [0, 1), as torch.rand in float32.
 func uniform24(word uint32) float32 { return float32(word>>8) / (1 << 24) }
 
-// raceBlocks is for how many blocks of four outcomes random words are made at once.
-const raceBlocks = 256
-
-// hope is the least logit with which an outcome may still win, by the binary exponent of
-// (1-u)*2^24: p/(1e-10-log(u+1e-10)) > best wants p > best*(1-u), as -log(u) >= 1-u. The margin of
-// 1e-3 is far above float32's rounding.
-type hope [25]float32
-
-func (h *hope) set(best, logSum float32) {
-	whole := float32(math.Log(float64(best))) + logSum - 1e-3
-	for e := range h {
-		h[e] = whole + float32(e-24)*math.Ln2
-	}
-}
-
-// blocks lists, from number first on, the fours of logits of which one may win with the luckiest
-// word, and returns how many they are. There are no branches: which may win has no pattern.
-func (h *hope) blocks(list *[raceBlocks]uint32, logits []float32, first int) int {
-	n, block, least := 0, uint32(first), h[0]
-	for ; len(logits) >= 4; logits = logits[4:] {
-		list[n%raceBlocks] = block
-		block++
-		n += int(^signs((*[4]float32)(logits), least) >> 31)
-	}
-	if len(logits) > 0 {
-		list[n%raceBlocks] = block
-		n++
-	}
-	return n
-}
-
-// exponent is the binary exponent of (1-u)*2^24.
-func exponent(word uint32) int { return bits.Len32(1<<24-word>>8) - 1 }
-
-// below says whether all four logits are less than least.
-func below(l *[4]float32, least float32) bool { return signs(l, least)>>31 != 0 }
-
-// signs has its top bit set if all four logits are less than least.
-func signs(l *[4]float32, least float32) uint32 {
-	return math.Float32bits(l[0]-least) & math.Float32bits(l[1]-least) &
-		math.Float32bits(l[2]-least) & math.Float32bits(l[3]-least)
+// hope is what a logit must exceed, with its word's luck, to win still: p/(1e-10-log(u+1e-10)) > best wants
+// p > best*(1-u), as -log(u) >= 1-u. What is taken off is far above float32's rounding.
+func hope(best, logSum float32) float32 {
+	return float32(math.Log(float64(best))) + logSum - 1e-3 - 1e-6*float32(math.Abs(float64(logSum)))
 }

@@ -15,7 +15,7 @@ import (
 func TestVanillaSkipsNothingThatWins(t *testing.T) {
 	opened := 0
 	rapid.Check(t, func(t *rapid.T) {
-		classes := rapid.IntRange(1, 400).Draw(t, "classes")
+		classes := rapid.OneOf(rapid.IntRange(1, 400), rapid.IntRange(1, 4000)).Draw(t, "classes")
 		steps := rapid.IntRange(2, 200).Draw(t, "steps")
 		v := &samplers.View{Classes: classes, Masked: []int{rapid.IntRange(0, 5000).Draw(t, "position")}, Steps: steps,
 			Step: rapid.IntRange(1, steps-1).Draw(t, "step"), Rand: philox.Stream{Seed: rapid.Uint64().Draw(t, "seed")}}

@@ -4,4 +4,6 @@ set -e
 cd "$(dirname "$0")"
 go run ./gemm -out ../gemm/gemm_amd64.s -stubs ../gemm/gemm_amd64.go -pkg gemm
 go run ./vec -out ../vec/vec_amd64.s -stubs ../vec/vec_amd64.go -pkg vec
+go run ./philox -out ../../philox/fill_amd64.s -stubs ../../philox/fill_amd64.go -pkg philox
+go run ./screen -out ../screen/screen_amd64.s -stubs ../screen/screen_amd64.go -pkg screen
 go run ./ceiling -out ../../../bench/internal/ceiling/ceiling_amd64.s -stubs ../../../bench/internal/ceiling/ceiling_amd64.go -pkg ceiling

@@ -1,0 +1,41 @@
+//go:build amd64 && !purego
+
+package screen
+
+import (
+	"unsafe"
+
+	"unmask/internal/simd"
+)
+
+// The choice among assembly and plain Go. Rows are whole lines here.
+
+const (
+	avx512 = Ops(simd.AVX512)
+	avx2   = Ops(simd.AVX2)
+)
+
+func (o Ops) above(s *Set, at int, x []float32, least float32) {
+	switch o {
+	case avx512:
+		aboveAVX512(s.from(at), &x[0], least, len(x))
+	case avx2:
+		aboveAVX2(s.from(at), &x[0], least, len(x))
+	default:
+		above(s, at, x, least)
+	}
+}
+
+func (o Ops) race(s *Set, at int, x []float32, words *[Size / 4][4]uint32, least float32) {
+	switch o {
+	case avx512:
+		raceAVX512(s.from(at), &x[0], &words[at/4][0], least, len(x))
+	case avx2:
+		raceAVX2(s.from(at), &x[0], &words[at/4][0], least, len(x))
+	default:
+		race(s, at, x, words, least)
+	}
+}
+
+// from is the place of the 16 bits that begin at element at.
+func (s *Set) from(at int) *uint16 { return &(*[Size / line]uint16)(unsafe.Pointer(s))[at/line] }
