@@ -1,0 +1,36 @@
+// What both kinds of attention share. A block has some rows of a segment (its own Segment) and one head, and walks over the keys from the first to
+// the last in tiles of 64 with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): no scores are written to memory, and a row's
+// arithmetic is the same whichever rows are beside it. A tile that a row does not see leaves its numbers as they are, bit for bit.
+#pragma once
+
+#include "common.cuh"
+
+constexpr int key_tile = 64;
+
+// Attended are the keys and values of a block. Scores are taken times `scale`, which is log2(e)/sqrt(dim): the softmax is of powers of 2.
+struct Attended {
+    const float *k, *v;  // of the block's sequence and head, [length, dim]
+    int dim, keys, causal, pos;
+    float scale;
+
+    __device__ __forceinline__ Attended(const float* k, const float* v, Segment s, int heads, int dim, int length, int keys, int causal, float scale)
+        : dim(dim), keys(causal ? min(keys, s.pos + s.rows) : keys), causal(causal), pos(s.pos), scale(scale) {
+        long long first = ((long long)s.seq * heads + blockIdx.y) * length * dim;
+        this->k = k + first;
+        this->v = v + first;
+    }
+    // limit is how many keys a row of the block sees.
+    __device__ __forceinline__ int limit(int row) const { return causal ? min(keys, pos + row + 1) : keys; }
+    __device__ __forceinline__ int tiles() const { return (keys + key_tile - 1) / key_tile; }
+};
+
+// power2 is 2^x to 2 units in the last place, 0 for -Inf.
+__device__ __forceinline__ float power2(float x) {
+#ifdef __CUDACC__
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}

@@ -1,0 +1,189 @@
+// Attention on tensor cores: queries, keys, values and weights rounded to bfloat16, softmax and sums in float32. A warp has 16*M rows
+// and all keys of a tile; its scores become the weights of the second product where they are, in registers.
+//
+// Keys and values are float32 in memory. Each thread copies its part of the next tile in the background, and turns it into bfloat16 once it is there.
+#include "attention.cuh"
+
+template <int D, int M>
+struct TensorAttention {
+    static constexpr int pitch = D + 8;  // of rows of bfloat16: 16 bytes of 8 rows beside each other lie in different banks
+    static constexpr int waiting = key_tile * D * int(sizeof(float)), tile = key_tile * pitch * 2;
+    static constexpr int shared = 2 * waiting + 4 * tile;
+
+    // load begins to copy keys or values first..first+63, zeros beyond n and beyond dim, which is a multiple of 4.
+    static __device__ __forceinline__ void load(float* to, const float* from, int first, int n, int dim) {
+        from += (long long)first * dim;
+        for (int i = threadIdx.x; i < key_tile * (D / 4); i += blockDim.x) {
+            int r = i / (D / 4), c = i % (D / 4) * 4;
+            bool there = r < n - first && c < dim;
+            copy_async(to + i * 4, there ? from + r * dim + c : from, there);
+        }
+    }
+
+    // convert rounds what this thread copied.
+    static __device__ __forceinline__ void convert(unsigned short* to, const float* from) {
+        for (int i = threadIdx.x; i < key_tile * (D / 4); i += blockDim.x) {
+            float4 x = reinterpret_cast<const float4*>(from)[i];
+            *reinterpret_cast<uint2*>(to + i / (D / 4) * pitch + i % (D / 4) * 4) = make_uint2(bf16_pair(x.x, x.y), bf16_pair(x.z, x.w));
+        }
+    }
+
+    // query reads two numbers beside each other of a row of q.
+    static __device__ __forceinline__ unsigned query(const float* q, bool there, int column, int dim) {
+        if (!there || column >= dim) return 0;
+        float2 x = *reinterpret_cast<const float2*>(q + column);
+        return bf16_pair(x.x, x.y);
+    }
+
+    static __device__ __forceinline__ void run(float* dst, const float* q, const Attended& a, Segment s, int heads) {
+        SHARED(memory);
+        float* next_keys = reinterpret_cast<float*>(memory);
+        float* next_values = next_keys + key_tile * D;
+        unsigned short* tiles = reinterpret_cast<unsigned short*>(memory + 2 * waiting);  // keys and values, twice
+        const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp_row = threadIdx.x / 32 * (16 * M);
+        const long long width = (long long)heads * a.dim;
+        q += s.row * width + blockIdx.y * a.dim;
+        dst += s.row * width + blockIdx.y * a.dim;
+
+        load(next_keys, a.k, 0, a.keys, a.dim);
+        load(next_values, a.v, 0, a.keys, a.dim);
+        copy_commit();
+
+        unsigned x[M][D / 16][4];
+        float o[M][D / 8][4], top[M][2], sum[M][2];
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+#pragma unroll
+            for (int d = 0; d < D / 16; d++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    int r = warp_row + 16 * m + g + i % 2 * 8;
+                    x[m][d][i] = query(q + r * width, r < s.rows, d * 16 + i / 2 * 8 + 2 * t, a.dim);
+                }
+#pragma unroll
+            for (int d = 0; d < D / 8; d++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) o[m][d][i] = 0.0f;
+            top[m][0] = top[m][1] = -INFINITE;
+            sum[m][0] = sum[m][1] = 0.0f;
+        }
+        for (int n = 0; n < a.tiles(); n++) {
+            const int first = n * key_tile;
+            unsigned short* keys = tiles + n % 2 * (2 * key_tile * pitch);
+            unsigned short* values = keys + key_tile * pitch;
+            copy_wait<0>();
+            convert(keys, next_keys);
+            convert(values, next_values);
+            if (n + 1 < a.tiles()) {
+                load(next_keys, a.k, first + key_tile, a.keys, a.dim);
+                load(next_values, a.v, first + key_tile, a.keys, a.dim);
+            }
+            copy_commit();
+            __syncthreads();  // the tile is there. The other one is free: nobody comes here before having read it.
+            if (warp_row >= s.rows) continue;
+            const bool hidden = first + key_tile > a.limit(warp_row);  // from some row of the warp, some key
+
+            float score[M][key_tile / 8][4] = {};
+#pragma unroll
+            for (int key = 0; key < key_tile; key += 16)
+#pragma unroll
+                for (int d = 0; d < D / 16; d++) {
+                    unsigned b[4];  // 16 keys: the first 8, the two halves of the depth, then the others
+                    ldmatrix_x4(b, keys + (key + lane / 16 * 8 + lane % 8) * pitch + d * 16 + lane / 8 % 2 * 8);
+#pragma unroll
+                    for (int m = 0; m < M; m++) {
+                        mma_bf16(score[m][key / 8], x[m][d], b[0], b[1]);
+                        mma_bf16(score[m][key / 8 + 1], x[m][d], b[2], b[3]);
+                    }
+                }
+#pragma unroll
+            for (int m = 0; m < M; m++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {  // rows g and g+8
+                    if (hidden) {
+                        int limit = a.limit(warp_row + 16 * m + g + 8 * h) - first - 2 * t;
+#pragma unroll
+                        for (int j = 0; j < key_tile / 8; j++)
+#pragma unroll
+                            for (int i = 0; i < 2; i++)
+                                if (8 * j + i >= limit) score[m][j][2 * h + i] = -INFINITE;
+                    }
+                    float highest = top[m][h];
+#pragma unroll
+                    for (int j = 0; j < key_tile / 8; j++) highest = fmaxf(highest, fmaxf(score[m][j][2 * h], score[m][j][2 * h + 1]));
+                    highest = fmaxf(highest, __shfl_xor_sync(FULL_WARP, highest, 1));
+                    highest = fmaxf(highest, __shfl_xor_sync(FULL_WARP, highest, 2));
+                    float shrink = power2((top[m][h] - highest) * a.scale), offset = -highest * a.scale;
+                    top[m][h] = highest;
+                    sum[m][h] *= shrink;
+#pragma unroll
+                    for (int d = 0; d < D / 8; d++) {
+                        o[m][d][2 * h] *= shrink;
+                        o[m][d][2 * h + 1] *= shrink;
+                    }
+#pragma unroll
+                    for (int j = 0; j < key_tile / 8; j++)
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            float& v = score[m][j][2 * h + i];
+                            v = power2(fmaf(v, a.scale, offset));
+                            sum[m][h] += v;
+                        }
+                }
+#pragma unroll
+            for (int key = 0; key < key_tile; key += 16) {
+                unsigned p[M][4];
+#pragma unroll
+                for (int m = 0; m < M; m++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        const float(&v)[4] = score[m][key / 8 + i / 2];
+                        p[m][i] = bf16_pair(v[i % 2 * 2], v[i % 2 * 2 + 1]);
+                    }
+#pragma unroll
+                for (int d = 0; d < D / 16; d++) {
+                    unsigned b[4];  // 16 dimensions: the first 8, the two halves of the keys, then the others
+                    ldmatrix_x4_transposed(b, values + (key + lane % 16) * pitch + d * 16 + lane / 16 * 8);
+#pragma unroll
+                    for (int m = 0; m < M; m++) {
+                        mma_bf16(o[m][2 * d], p[m], b[0], b[1]);
+                        mma_bf16(o[m][2 * d + 1], p[m], b[2], b[3]);
+                    }
+                }
+            }
+        }
+        if (warp_row >= s.rows) return;
+#pragma unroll
+        for (int m = 0; m < M; m++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                int r = warp_row + 16 * m + g + 8 * h;
+                sum[m][h] += __shfl_xor_sync(FULL_WARP, sum[m][h], 1);
+                sum[m][h] += __shfl_xor_sync(FULL_WARP, sum[m][h], 2);
+                float scale = 1.0f / sum[m][h];
+#pragma unroll
+                for (int d = 0; d < D / 8; d++) {
+                    int column = d * 8 + 2 * t;
+                    if (r < s.rows && column < a.dim)
+                        *reinterpret_cast<float2*>(dst + r * width + column) = make_float2(o[m][d][2 * h] * scale, o[m][d][2 * h + 1] * scale);
+                }
+            }
+    }
+};
+
+#define TENSOR_ATTENTION(D, M, threads)                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(threads)                                                                                               \
+        unmask_attention_tensor_##D##x##M(float* dst, const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim,          \
+                                          int length, int keys, int causal, float scale) {                                                              \
+        Segment s = segs[blockIdx.x];                                                                                                                   \
+        TensorAttention<D, M>::run(dst, q, Attended(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                                       \
+    }                                                                                                                                                   \
+    EXPORT(unmask_attention_tensor_##D##x##M)
+
+TENSOR_ATTENTION(32, 1, 256)
+TENSOR_ATTENTION(48, 1, 256)
+TENSOR_ATTENTION(64, 1, 256)
+TENSOR_ATTENTION(128, 1, 256)
+TENSOR_ATTENTION(32, 2, 256)
+TENSOR_ATTENTION(48, 2, 256)
+TENSOR_ATTENTION(64, 2, 256)
