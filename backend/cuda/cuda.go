@@ -27,6 +27,8 @@ type Backend struct {
 	arguments arguments
 	results   results
 	graphs    graphs
+	products  products
+	heads     heads
 
 	tensorAttention bool
 }

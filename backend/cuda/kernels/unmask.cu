@@ -7,3 +7,5 @@
 #include "attention.cu"
 #include "attention_tensor.cu"
 #include "pool.cu"
+#include "linear.cu"
+#include "head.cu"

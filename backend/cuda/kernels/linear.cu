@@ -1,0 +1,169 @@
+// Linear: products with an epilogue, the rounding of activations before them, and gorgonia's matrix product.
+#include "gemm.cuh"
+
+// ---- activations to the precision of the weights. Rows become `padded` bytes long, with zeros at the end ----
+
+// four reads numbers k..k+3 of a row, 0 beyond its width.
+__device__ __forceinline__ float4 four(const float* row, int k, int width) {
+    if (k + 4 <= width && (size_t)(row + k) % 16 == 0) return *(const float4*)(row + k);
+    return make_float4(k < width ? row[k] : 0.0f, k + 1 < width ? row[k + 1] : 0.0f, k + 2 < width ? row[k + 2] : 0.0f, k + 3 < width ? row[k + 3] : 0.0f);
+}
+
+// A thread rounds eight numbers of a row to bfloat16.
+extern "C" __global__ void unmask_bf16_rows(unsigned char* to, const float* x, int rows, int width, int padded) {
+    int each = padded / 16;
+    long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= (long long)rows * each) return;
+    const float* row = x + at / each * width;
+    int k = int(at % each) * 8;
+    float4 a = four(row, k, width), b = four(row, k + 4, width);
+    *(uint4*)(to + at * 16) = make_uint4(bf16_pair(a.x, a.y), bf16_pair(a.z, a.w), bf16_pair(b.x, b.y), bf16_pair(b.z, b.w));
+}
+EXPORT(unmask_bf16_rows)
+
+// A warp brings a row to -127..127 times scale = max|x|/127.
+extern "C" __global__ void unmask_int8_rows(unsigned char* to, float* scale, const float* x, int rows, int width, int padded) {
+    int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= rows) return;
+    x += (long long)row * width;
+    to += (long long)row * padded;
+    float top = 0.0f;
+    for (int k = lane * 4; k < width; k += 128) {
+        float4 v = four(x, k, width);
+        top = fmaxf(fmaxf(fmaxf(top, fabsf(v.x)), fmaxf(fabsf(v.y), fabsf(v.z))), fabsf(v.w));
+    }
+    top = warp_max(top);
+    float inverse = top == 0.0f ? 0.0f : 127.0f / top;
+    for (int k = lane * 4; k < padded; k += 128) {
+        float4 v = four(x, k, width);
+        unsigned q = __float2int_rn(v.x * inverse) & 0xff;
+        q |= (__float2int_rn(v.y * inverse) & 0xff) << 8;
+        q |= (__float2int_rn(v.z * inverse) & 0xff) << 16;
+        q |= (unsigned)(__float2int_rn(v.w * inverse) & 0xff) << 24;
+        *(unsigned*)(to + k) = q;
+    }
+    if (lane == 0) scale[row] = top / 127.0f;
+}
+EXPORT(unmask_int8_rows)
+
+// ---- dst = epilogue(x w^T) ----
+
+// Epilogue is what is done to a product: dst = act(product + bias) * scale, or dst += that.
+struct Epilogue {
+    float* dst;
+    const float *bias, *row_scale, *column_scale;
+    int rows, out, act, add;
+    float scale;
+
+    // store finishes up to four numbers of a row and writes them.
+    __device__ __forceinline__ void store(int row, int column, float4 sum) const {
+        if (row >= rows || column >= out) return;
+        float* to = dst + (long long)row * out + column;
+        float x = row_scale ? row_scale[row] : 1.0f;
+        if (column + 4 <= out && out % 4 == 0 && (size_t)dst % 16 == 0) {
+            float4 old = add ? *(const float4*)to : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            *(float4*)to = make_float4(finish(sum.x, x, column, old.x), finish(sum.y, x, column + 1, old.y),
+                                       finish(sum.z, x, column + 2, old.z), finish(sum.w, x, column + 3, old.w));
+            return;
+        }
+        float v[4] = {sum.x, sum.y, sum.z, sum.w};
+        for (int i = 0; i < 4 && column + i < out; i++) to[i] = finish(v[i], x, column + i, add ? to[i] : 0.0f);
+    }
+    __device__ __forceinline__ float finish(float sum, float x, int column, float old) const {
+        float y = activate(finished(sum, x, column_scale ? column_scale[column] : 1.0f, bias ? bias[column] : 0.0f), act) * scale;
+        return add ? old + y : y;
+    }
+};
+
+template <class N, class T>
+__device__ __forceinline__ void linear(const Epilogue& e, const unsigned char* x, const unsigned char* w, int stride) {
+    SHARED(shared);
+    int i, j;
+    place_tile((e.rows + T::rows - 1) / T::rows, (e.out + T::columns - 1) / T::columns, i, j);
+    typename N::Sum sum[T::down16][T::across8][4] = {};
+    multiply<N, T>(sum, x + (long long)i * T::rows * stride, w + (long long)j * T::columns * stride, stride, shared);
+
+    // Each warp lays 16 rows of its part out in shared memory, and reads them as whole rows.
+    constexpr int width = T::warp_columns + 4;
+    static_assert(T::threads / 32 * 16 * width * 4 <= T::shared, "16 rows a warp in shared memory");
+    const int lane = threadIdx.x % 32;
+    float* part = (float*)shared + threadIdx.x / 32 * 16 * width;
+#pragma unroll
+    for (int m = 0; m < T::down16; m++) {
+        float* at = part + lane / 4 * width + lane % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < T::across8; n++) {
+            *(float2*)(at + 8 * n) = make_float2(sum[m][n][0], sum[m][n][1]);
+            *(float2*)(at + 8 * width + 8 * n) = make_float2(sum[m][n][2], sum[m][n][3]);
+        }
+        __syncwarp();
+        constexpr int each = T::warp_columns / 4;
+#pragma unroll 1
+        for (int k = lane; k < 16 * each; k += 32) {
+            int r = k / each, c = k % each * 4;
+            e.store(i * T::rows + T::first_row() + 16 * m + r, j * T::columns + T::first_column() + c, *(const float4*)(part + r * width + c));
+        }
+        __syncwarp();
+    }
+}
+
+template <class T>
+__device__ __forceinline__ void linear_plain(const Epilogue& e, const Strided& x, const Strided& w) {
+    SHARED(shared);
+    int i, j;
+    place_tile((e.rows + T::rows - 1) / T::rows, (e.out + T::columns - 1) / T::columns, i, j);
+    float sum[T::down][T::across][4][4] = {};
+    multiply_plain<T>(sum, x, w, i * T::rows, j * T::columns, (float*)shared);
+#pragma unroll
+    for (int m = 0; m < T::down; m++)
+#pragma unroll
+        for (int p = 0; p < 4; p++)
+#pragma unroll
+            for (int n = 0; n < T::across; n++)
+                e.store(i * T::rows + T::row(m) + p, j * T::columns + T::column(n), four_of(sum[m][n][p]));
+}
+
+// The tiles, from that of most work a byte to that of most blocks. All fit in the 99 KB of shared memory that every GPU has.
+using Large = Tile<128, 256, 64, 64, 64, 4>;
+using Medium = Tile<128, 128, 64, 32, 64, 4>;
+using Small = Tile<64, 64, 32, 32, 128, 4>;
+using Tiny = Tile<32, 32, 16, 16, 128, 8>;
+using PlainLarge = Plain<128, 128, 2, 2>;
+using PlainSmall = Plain<64, 64, 1, 2>;
+using PlainTiny = Plain<32, 32, 1, 1>;
+
+#define LINEAR(name, N, T, blocks)                                                                                                             \
+    extern "C" __global__ void __launch_bounds__(T::threads, blocks)                                                                           \
+        name(float* dst, const unsigned char* x, const unsigned char* w, const float* bias, const float* row_scale, const float* column_scale, \
+             int rows, int stride, int out, int act, int add, float scale) {                                                                   \
+        linear<N, T>(Epilogue{dst, bias, row_scale, column_scale, rows, out, act, add, scale}, x, w, stride);                                  \
+    }                                                                                                                                          \
+    EXPORT(name)
+LINEAR(unmask_linear_bf16_large, BF16, Large, 1)
+LINEAR(unmask_linear_bf16_medium, BF16, Medium, 2)
+LINEAR(unmask_linear_bf16_small, BF16, Small, 2)
+LINEAR(unmask_linear_bf16_tiny, BF16, Tiny, 2)
+LINEAR(unmask_linear_int8_large, Int8, Large, 1)
+LINEAR(unmask_linear_int8_medium, Int8, Medium, 2)
+LINEAR(unmask_linear_int8_small, Int8, Small, 2)
+LINEAR(unmask_linear_int8_tiny, Int8, Tiny, 2)
+
+#define LINEAR_PLAIN(name, T)                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(T::threads, 2)                                                                              \
+        name(float* dst, const float* x, const float* w, const float* bias, int rows, int depth, int stride, int out, int act, int add,      \
+             float scale) {                                                                                                                  \
+        linear_plain<T>(Epilogue{dst, bias, nullptr, nullptr, rows, out, act, add, scale}, Strided{x, depth, 1, rows, depth},                \
+                        Strided{w, stride, 1, out, depth});                                                                                  \
+    }                                                                                                                                        \
+    EXPORT(name)
+LINEAR_PLAIN(unmask_linear_f32_large, PlainLarge)
+LINEAR_PLAIN(unmask_linear_f32_small, PlainSmall)
+LINEAR_PLAIN(unmask_linear_f32_tiny, PlainTiny)
+
+// dst [rows, out] = x y with strides, for matrices that may be transposed: number (i, k) of x is x[i*down + k*right], (k, j) of y is y[k*y_down + j*y_right].
+extern "C" __global__ void __launch_bounds__(PlainSmall::threads, 2)
+    unmask_matmul(float* dst, const float* x, const float* y, int rows, int depth, int out, int x_down, int x_right, int y_down, int y_right) {
+    linear_plain<PlainSmall>(Epilogue{dst, nullptr, nullptr, nullptr, rows, out, Identity, 0, 1.0f}, Strided{x, x_down, x_right, rows, depth},
+                             Strided{y, y_right, y_down, out, depth});
+}
+EXPORT(unmask_matmul)

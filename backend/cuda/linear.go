@@ -1,0 +1,148 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"runtime"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/internal/parallel"
+)
+
+var (
+	bf16RowsKernel = register("unmask_bf16_rows")
+	int8RowsKernel = register("unmask_int8_rows")
+)
+
+// tile is a kernel that computes a part of a product a block.
+type tile struct {
+	kernel                         *kernel
+	rows, columns, threads, shared int
+	cost                           int // of a block, relative: its numbers by how well its threads are used. Estimated, not measured
+}
+
+// tiles of Linear, from that of most work a byte to that of most blocks. All of a precision give the same bits.
+var linearTiles = [...][]tile{
+	backend.F32: {
+		{register("unmask_linear_f32_large"), 128, 128, 256, 33792, 16384},
+		{register("unmask_linear_f32_small"), 64, 64, 128, 17408, 5600},
+		{register("unmask_linear_f32_tiny"), 32, 32, 64, 9216, 2800},
+	},
+	backend.BF16: {
+		{register("unmask_linear_bf16_large"), 128, 256, 256, 98304, 32768},
+		{register("unmask_linear_bf16_medium"), 128, 128, 256, 65536, 19300},
+		{register("unmask_linear_bf16_small"), 64, 64, 128, 65536, 8200},
+		{register("unmask_linear_bf16_tiny"), 32, 32, 128, 65536, 5100},
+	},
+	backend.Int8: {
+		{register("unmask_linear_int8_large"), 128, 256, 256, 98304, 32768},
+		{register("unmask_linear_int8_medium"), 128, 128, 256, 65536, 19300},
+		{register("unmask_linear_int8_small"), 64, 64, 128, 65536, 8200},
+		{register("unmask_linear_int8_tiny"), 32, 32, 128, 65536, 5100},
+	},
+}
+
+// blocks is how many of the tile's size a product has.
+func (t *tile) blocks(rows, out int) int {
+	return (rows + t.rows - 1) / t.rows * ((out + t.columns - 1) / t.columns)
+}
+
+// best is the tile that takes the least time, were every multiprocessor to work at one block at a time.
+func (b *Backend) best(tiles []tile, rows int, m *matrix) *tile {
+	var best *tile
+	least := 0
+	for i := range tiles {
+		t := &tiles[i]
+		waves := (t.blocks(rows, m.out) + b.Multiprocessors - 1) / max(b.Multiprocessors, 1)
+		if cost := waves * t.cost; (best == nil || cost < least) && m.rows%t.columns == 0 {
+			best, least = t, cost
+		}
+	}
+	return best
+}
+
+// products is the working memory of products.
+type products struct {
+	pool   *parallel.Pool
+	narrow memory // rows of activations in the weights' precision
+	scale  memory // Int8: their scales
+}
+
+// workers are all processors, for what is done on the host.
+func (p *products) workers() *parallel.Pool {
+	if p.pool == nil {
+		p.pool = parallel.New(0)
+	}
+	return p.pool
+}
+
+// operand is activations as a product reads them.
+type operand struct {
+	data, scale devicePtr
+}
+
+// round brings rows to the precision of a matrix. Rounding in a kernel of its own reads each number once, where the tiles of a product
+// read it many times: as float32 it would take twice the bandwidth of the L2 cache, which bounds them.
+func (b *Backend) round(x devicePtr, rows int, m *matrix) operand {
+	if m.as == backend.F32 {
+		return operand{data: x}
+	}
+	const threads = 256
+	o := operand{data: b.scratch(&b.products.narrow, roundUp(rows, rowPad)*m.stride)}
+	if m.as == backend.BF16 {
+		b.begin(bf16RowsKernel, grid{x: (rows*m.stride/16 + threads - 1) / threads}, threads, 0).
+			pointer(o.data).pointer(x).int(rows).int(m.in).int(m.stride).end()
+		return o
+	}
+	o.scale = b.scratch(&b.products.scale, 4*rows)
+	b.begin(int8RowsKernel, grid{x: (rows + threads/32 - 1) / (threads / 32)}, threads, 0).
+		pointer(o.data).pointer(o.scale).pointer(x).int(rows).int(m.in).int(m.stride).end()
+	return o
+}
+
+// Linear computes dst[:rows] = epilogue(x[:rows] W^T).
+func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e backend.Epilogue) {
+	backend.CheckLinear(dst, x, rows, w, e)
+	if rows == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := w.(*matrix)
+	b.linear(b.address(dst), b.address(x), rows, m, b.address(e.Bias), e.Act, e.Add, 1)
+	runtime.KeepAlive(dst)
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(m)
+	runtime.KeepAlive(e.Bias)
+}
+
+// linear computes dst = act(x W^T + bias) * scale, or dst += that.
+func (b *Backend) linear(dst, x devicePtr, rows int, m *matrix, bias devicePtr, act backend.Activation, add bool, scale float32) {
+	o := b.round(x, rows, m)
+	t := b.best(linearTiles[m.as], rows, m)
+	c := b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).
+		pointer(dst).pointer(o.data).pointer(m.data).pointer(bias)
+	if m.as == backend.F32 {
+		c.int(rows).int(m.in).int(m.stride / 4)
+	} else {
+		c.pointer(o.scale).pointer(m.channels()).int(rows).int(m.stride)
+	}
+	c.int(m.out).int(int(act)).int(flag(add)).float(scale).end()
+}
+
+// channels are the scales of the channels, 0 where there are none.
+func (m *matrix) channels() devicePtr {
+	if m.as != backend.Int8 {
+		return 0
+	}
+	return m.scale
+}
+
+func flag(v bool) int {
+	if v {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,118 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"unmask/backend"
+)
+
+// matrix is a weight matrix in the device's memory: [out, in] row by row, with zeros up to whole tiles.
+type matrix struct {
+	out, in int
+	as      backend.Precision
+	rows    int // out, up to a multiple of rowPad
+	stride  int // bytes from row to row, a multiple of depthPad
+	data    devicePtr
+	scale   devicePtr // Int8: [rows] float32, of the channels
+}
+
+const (
+	rowPad   = 128 // rows of the widest tile of a head
+	depthPad = 128 // bytes, of the longest step along the depth
+)
+
+func (m *matrix) Out() int                     { return m.out }
+func (m *matrix) In() int                      { return m.in }
+func (m *matrix) Precision() backend.Precision { return m.as }
+
+// Bytes is the device memory that it takes.
+func (m *matrix) Bytes() int {
+	n := m.rows * m.stride
+	if m.as == backend.Int8 {
+		n += 4 * m.rows
+	}
+	return n
+}
+
+var numberBytes = [...]int{backend.F32: 4, backend.BF16: 2, backend.Int8: 1}
+
+const (
+	packBytes = 4 << 20                     // of rows that are in the host's memory at a time
+	maxInt8   = math.MaxInt32 / (127 * 127) // the depth from which sums of int8 products could leave int32
+)
+
+// Pack brings a weight matrix to the device, a few rows at a time, asked for on all processors.
+func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {
+	if out < 1 || in < 1 || int(as) >= len(numberBytes) || as == backend.Int8 && in > maxInt8 {
+		panic(fmt.Sprintf("Pack: [%d, %d] weights as %d", out, in, as))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := &matrix{out: out, in: in, as: as, rows: roundUp(out, rowPad), stride: roundUp(in*numberBytes[as], depthPad)}
+	bytes := m.Bytes()
+	m.data = owned(b, m, bytes)
+	m.scale = m.data + devicePtr(m.rows*m.stride)
+	b.zero(m.data, bytes)
+
+	each := min(max(1, packBytes/m.stride), out)
+	stage, scales := make([]byte, each*m.stride), make([]float32, out)
+	pool := b.products.workers()
+	scratch := make([][]float32, pool.Threads())
+	for first := 0; first < out; first += each {
+		n := min(each, out-first)
+		pool.For(n, func(worker, i int) {
+			if scratch[worker] == nil {
+				scratch[worker] = make([]float32, in)
+			}
+			x := scratch[worker]
+			clear(x)
+			row(first+i, x)
+			scales[first+i] = m.round(stage[i*m.stride:(i+1)*m.stride], x)
+		})
+		b.store(m.data+devicePtr(first*m.stride), stage[:n*m.stride])
+	}
+	if as == backend.Int8 {
+		b.store(m.scale, bytesOf(scales))
+	}
+	b.flush() // nothing of it waits in Go's memory
+	return m
+}
+
+// round writes a row as the device has it, and returns its scale.
+func (m *matrix) round(to []byte, x []float32) (scale float32) {
+	switch m.as {
+	case backend.F32:
+		copy(to, bytesOf(x))
+	case backend.BF16:
+		for i, v := range x {
+			binary.LittleEndian.PutUint16(to[2*i:], bfloat16(v))
+		}
+	case backend.Int8:
+		var top float32
+		for _, v := range x {
+			top = max(top, float32(math.Abs(float64(v))))
+		}
+		if top == 0 {
+			return 0
+		}
+		inverse := 127 / top
+		for i, v := range x {
+			to[i] = byte(int8(math.RoundToEven(float64(v * inverse))))
+		}
+		return top / 127
+	}
+	return 1
+}
+
+// bfloat16 rounds to nearest even.
+func bfloat16(x float32) uint16 {
+	if x != x {
+		return 0x7fff
+	}
+	u := math.Float32bits(x)
+	return uint16((u + 0x7fff + u>>16&1) >> 16)
+}
