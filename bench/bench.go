@@ -9,7 +9,7 @@
 //	decode/256                                 MAGE's VQGAN decoder, one image
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
-//	sampler/NAME                               a sampler's step, hidden states given
+//	sampler/NAME                               a sampler's first two steps, hidden states given
 //	generate/{text,image}                      the demo models from masks to the end
 //
 // PRECISION is f32, bf16 or int8. Weights are random: they change no time.
@@ -41,6 +41,12 @@ type Result struct {
 	Rate    float64 `json:"rate"`    // achieved, in Unit
 	Unit    string  `json:"unit"`    // GFLOP/s, or GB/s where reading memory is what limits
 	Limit   string  `json:"limit"`   // the instruction that the ceiling is made of, or "read"
+
+	// Own, of a sampler, is the seconds that are neither the network's nor its output head's:
+	// its rule's, spread over threads where it reads logits, and the denoising loop's. OwnShare is
+	// of whole steps, with the passes that were left out of Seconds.
+	Own      float64 `json:"own,omitempty"`
+	OwnShare float64 `json:"own_share,omitempty"`
 }
 
 // Measurement is one name. Its work is prepared only when it is run.
@@ -61,6 +67,7 @@ type cost struct {
 	ops   float64
 	as    backend.Precision
 	bytes float64
+	rule  *rule // of a sampler
 }
 
 // All lists the measurements in the order in which they run: those of one network together,
@@ -113,7 +120,7 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 	} else if took < shortest.Seconds() {
 		repeat = int(shortest.Seconds()/max(took, 1e-7)) + 1
 	}
-	var seconds, ops, bytes []float64
+	var seconds, ops, bytes, own []float64
 	for range samples {
 		if err := ctx.Err(); err != nil {
 			return Result{}, err
@@ -127,8 +134,16 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 			return Result{}, err
 		}
 		seconds = append(seconds, took/float64(repeat))
+		if w.cost.rule != nil {
+			own = append(own, w.cost.rule.own)
+		}
 	}
-	return s.result(m.Name, w.cost, median(seconds), median(ops), median(bytes)), nil
+	r := s.result(m.Name, w.cost, median(seconds), median(ops), median(bytes))
+	if w.cost.rule != nil {
+		r.Own = median(own)
+		r.OwnShare = r.Own / (r.Seconds + w.cost.rule.passes)
+	}
+	return r, nil
 }
 
 func (s *Suite) time(run func() error, repeat int) (float64, error) {

@@ -6,9 +6,7 @@ import (
 	"slices"
 
 	"unmask/backend"
-	"unmask/generate"
 	"unmask/model"
-	"unmask/samplers"
 )
 
 // language is LM12: in each precision the full pass and the partial one, then the samplers.
@@ -19,17 +17,7 @@ func language() []Measurement {
 			Measurement{"forward/lm12/" + p.String(), func(s *Suite) (work, error) { return s.forward("lm12", p, 1) }},
 			Measurement{"partial32/lm12/" + p.String(), func(s *Suite) (work, error) { return s.partial("lm12", p, 32) }})
 	}
-	for _, info := range samplers.List() {
-		sampler, err := samplers.Parse(info.Name, samplers.Options{})
-		if err != nil {
-			panic("bench: " + err.Error())
-		}
-		if _, looks := samplers.As[samplers.Lookahead](sampler); looks {
-			continue // its time is that of the passes it asks for
-		}
-		out = append(out, Measurement{"sampler/" + info.Name, func(s *Suite) (work, error) { return s.sampler(sampler) }})
-	}
-	return out
+	return append(out, rules()...)
 }
 
 // forward is a full pass with every position masked, and the head's log-sum-exp at each.
@@ -88,47 +76,4 @@ func (s *Suite) partial(name string, p backend.Precision, count int) (work, erro
 		_, err := refiner.Refine(context.Background(), b, rows)
 		return err
 	}, cost{ops: passOps(m.Info.Sizes, count), as: p, bytes: weightBytes(m.Info.Sizes, p)}}, nil
-}
-
-// sampler is the first of 16 steps with half of LM12's positions masked. The hidden states are
-// given, so the time is that of the head at the rows that the sampler wants and of its rule.
-func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
-	m, err := s.load("lm12", backend.F32)
-	if err != nil {
-		return work{}, err
-	}
-	b := masked(m, 1)
-	for i := 0; i < len(b.Tokens); i += 2 {
-		b.Tokens[i] = int32(i)
-	}
-	frozen := &given{Denoiser: m}
-	o := generate.Options{Sampler: sampler, Steps: 16, Tokens: b.Tokens}
-	var rows int
-	run := func() error {
-		for step, err := range generate.Run(context.Background(), frozen, o) {
-			if err != nil {
-				return err
-			}
-			rows = step.Sequences[0].Evaluated.Head
-			break
-		}
-		return nil
-	}
-	if err := run(); err != nil { // tells the rows, too
-		return work{}, err
-	}
-	return work{run, cost{ops: headOps(m.Info.Sizes, rows), as: backend.F32}}, nil
-}
-
-// given is a network whose every pass but the first is free: its hidden states stay.
-type given struct {
-	model.Denoiser
-	marginals model.Marginals
-}
-
-func (g *given) Forward(ctx context.Context, b *model.Batch) (m model.Marginals, err error) {
-	if g.marginals == nil {
-		g.marginals, err = g.Denoiser.Forward(ctx, b)
-	}
-	return g.marginals, err
 }

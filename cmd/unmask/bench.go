@@ -19,8 +19,8 @@ func newBench() *cobra.Command {
 		Long: `Measure the kernels and whole passes against what this processor can do.
 
 Seconds are medians. The share is that of the ceiling: a loop of nothing but the instruction
-named in the last column, or of reading memory, run in turn with each call. UNMASK_ISA chooses
-the instruction set.`,
+named in the last column, or of reading memory, run in turn with each call. A sampler's own work
+is what neither the network nor its output head does. UNMASK_ISA chooses the instruction set.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -41,7 +41,11 @@ the instruction set.`,
 			}
 			fmt.Fprintf(out, "%-24s %12s %7s %16s  %s\n", "name", "seconds", "share", "rate", "ceiling")
 			return bench.Run(ctx, o, func(r bench.Result) {
-				fmt.Fprintf(out, "%-24s %12.6f %6.1f%% %8.1f %-7s  %s\n", r.Name, r.Seconds, 100*r.Share, r.Rate, r.Unit, r.Limit)
+				fmt.Fprintf(out, "%-24s %12.6f %6.1f%% %8.1f %-7s  %s", r.Name, r.Seconds, 100*r.Share, r.Rate, r.Unit, r.Limit)
+				if r.OwnShare > 0 {
+					fmt.Fprintf(out, ", own work %.6f s, %.2f%% of a step", r.Own, 100*r.OwnShare)
+				}
+				fmt.Fprintln(out)
 			})
 		},
 	}

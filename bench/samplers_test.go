@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/generate"
+	"unmask/model"
+	"unmask/oracle"
+	"unmask/samplers"
+)
+
+// A sampler's own work is some of the time, the head's rows are counted, and passes are
+// counted though they are free: ahead of them too.
+func TestOwnWork(t *testing.T) {
+	exact, err := oracle.Parse("markov:length=64,tokens=8")
+	require.NoError(t, err)
+	m := oracle.NewDenoiser(exact)
+	g, err := give(m, &model.Batch{Size: 1, Length: 64, Tokens: slices.Repeat([]int32{m.Spec().Mask}, 64), Time: []float64{1}})
+	require.NoError(t, err)
+	require.Positive(t, g.pass)
+	for name, want := range map[string]struct{ rows, passes int }{
+		"random":           {8, 2},
+		"moment":           {64 + 60 + 8, 2},
+		"klass":            {2*(64+60) + 8, 2},
+		"info-gain":        {-1, -1}, // candidates may be the same set
+		"vanilla(bits=32)": {-1, 2},
+	} {
+		s, err := samplers.Parse(name, samplers.Options{})
+		require.NoError(t, err)
+		var r rule
+		rows, err := g.steps(generate.Options{Sampler: s, Steps: 16}, 1, &r)
+		require.NoError(t, err)
+		require.Positive(t, r.own, name)
+		require.Less(t, r.own, 1.0, name)
+		if want.rows >= 0 {
+			require.Equal(t, want.rows, rows, name)
+		}
+		if want.passes >= 0 {
+			require.InDelta(t, float64(want.passes), r.passes/g.pass, 1e-6, name)
+		} else {
+			require.Greater(t, r.passes/g.pass, 4.0, name)
+		}
+	}
+}
