@@ -81,15 +81,15 @@ func Devices() ([]Info, error) {
 }
 
 func (d *driver) count() (int, error) {
-	var n int32
-	err := d.call(cuDeviceGetCount, uintptr(unsafe.Pointer(&n)))
-	return int(n), err
+	n := onHeap[int32]()
+	err := d.call(cuDeviceGetCount, uintptr(unsafe.Pointer(n)))
+	return int(*n), err
 }
 
 // info asks for what Info says of GPU i.
 func (d *driver) info(i int) (handle uintptr, info Info, err error) {
 	info.Index = i
-	r := new(outputs)
+	r := onHeap[outputs]()
 	if err = d.call(cuDeviceGet, uintptr(unsafe.Pointer(&r.a)), uintptr(i)); err != nil {
 		return 0, info, err
 	}
@@ -130,7 +130,7 @@ func openDevice(library string, i int, ptx []byte) (_ *device, err error) {
 	case i < 0 || i >= n:
 		return nil, fmt.Errorf("there is no GPU %d, allowed are 0..%d", i, n-1)
 	}
-	v := &device{driver: d, out: new(outputs)}
+	v := &device{driver: d, out: onHeap[outputs]()}
 	if v.handle, v.Info, err = d.info(i); err != nil {
 		return nil, err
 	}
@@ -177,12 +177,13 @@ func (v *device) leave() { runtime.UnlockOSThread() }
 // load compiles the PTX for this GPU, or takes it from the driver's cache, and finds all registered kernels.
 func (v *device) load(ptx []byte) error {
 	const errorLog, errorLogBytes = 5, 6 // CU_JIT_ERROR_LOG_BUFFER and its size
-	source := append(append(make([]byte, 0, len(ptx)+1), ptx...), 0)
+	source := cString(string(ptx))
 	r := v.out
 	r.options = [2]int32{errorLog, errorLogBytes}
 	r.values = [2]uintptr{uintptr(unsafe.Pointer(&r.log)), uintptr(len(r.log) - 1)}
 	err := v.call(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&r.a)), uintptr(unsafe.Pointer(&source[0])), 2,
 		uintptr(unsafe.Pointer(&r.options)), uintptr(unsafe.Pointer(&r.values)))
+	runtime.KeepAlive(source)
 	if err != nil {
 		if line, _, _ := strings.Cut(goString(&r.log[0]), "\n"); line != "" {
 			return fmt.Errorf("%w: %s", err, line)
@@ -192,8 +193,9 @@ func (v *device) load(ptx []byte) error {
 	v.module = uintptr(r.a)
 	v.entries, v.shared = make([]uintptr, len(kernels)), make([]uint32, len(kernels))
 	for i, k := range kernels {
-		name := append([]byte(k.name), 0)
+		name := cString(k.name)
 		err := v.call(cuModuleGetFunction, uintptr(unsafe.Pointer(&r.a)), v.module, uintptr(unsafe.Pointer(&name[0])))
+		runtime.KeepAlive(name)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, k.name)
 		}

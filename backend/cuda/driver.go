@@ -157,9 +157,7 @@ func loadDriver(path string) (*driver, error) {
 	return d, nil
 }
 
-// call calls f. Addresses of Go's memory are converted in the call itself, so that it stays where it is.
-//
-//go:uintptrescapes
+// call calls f. Addresses among the arguments are of memory that stays: Go's heap, or the driver's.
 func (d *driver) call(f function, args ...uintptr) error {
 	if code := d.code(f, args...); code != 0 {
 		return d.failure(f, code, "")
@@ -167,11 +165,15 @@ func (d *driver) call(f function, args ...uintptr) error {
 	return nil
 }
 
+// registers are arguments on the heap, where purego wants them: to pass them on their way would allocate.
+var registers = sync.Pool{New: func() any { return new([11]uintptr) }}
+
 // code calls f and returns its CUresult, 0 for success.
-//
-//go:uintptrescapes
 func (d *driver) code(f function, args ...uintptr) int {
-	code, _, _ := purego.SyscallN(d.functions[f], args...)
+	r := registers.Get().(*[11]uintptr)
+	n := copy(r[:], args)
+	code, _, _ := purego.SyscallN(d.functions[f], r[:n]...)
+	registers.Put(r)
 	return int(int32(code))
 }
 
@@ -197,10 +199,20 @@ func in(err error, what string) error {
 
 // text is what cuGetErrorName or cuGetErrorString say of a code, "" for one they do not know.
 func (d *driver) text(f function, code int) string {
-	p := new(*byte)
+	p := onHeap[*byte]()
 	d.code(f, uintptr(code), uintptr(unsafe.Pointer(p)))
 	return goString(*p)
 }
+
+// onHeap returns a T whose address stays, unlike that of a variable on a goroutine's stack.
+//
+//go:noinline
+func onHeap[T any]() *T { return new(T) }
+
+// cString is s as C has it, on the heap.
+//
+//go:noinline
+func cString(s string) []byte { return append([]byte(s), 0) }
 
 // goString copies a C string.
 func goString(p *byte) string {

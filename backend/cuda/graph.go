@@ -110,10 +110,12 @@ func (b *Backend) capture() (exec uintptr, err error) {
 		err = d.call(cuGraphInstantiate, uintptr(unsafe.Pointer(&d.out.a)), made, 0)
 		exec = uintptr(d.out.a)
 	}
-	if made != 0 {
-		if e := d.call(cuGraphDestroy, made); err == nil {
-			err = e
-		}
+	if made == 0 {
+		return 0, err
+	}
+	if e := d.call(cuGraphDestroy, made); err == nil && e != nil {
+		_ = d.call(cuGraphExecDestroy, exec) // the first failure is the one to tell
+		err = e
 	}
 	return exec, err
 }

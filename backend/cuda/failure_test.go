@@ -1,0 +1,103 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/backend/cuda/internal/fakecuda"
+)
+
+// TestFailedStep: whichever call of a step fails, the step ends with an error that names it, and the next
+// is as if nothing had been.
+func TestFailedStep(t *testing.T) {
+	for _, name := range []string{"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuLaunchKernel", "cuMemcpyDtoDAsync_v2",
+		"cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags",
+		"cuGraphDestroy", "cuGraphLaunch"} {
+		t.Run(name, func(t *testing.T) {
+			b, l := open(t)
+			x := b.New(2, 300)
+			out := make([]float32, 3)
+			in := []float32{-1, 2, 3}
+			failed := 0
+			for i := range 6 {
+				l.Forget()
+				if i < 4 {
+					l.Fail(name, 1, fakecuda.LaunchFailed)
+				}
+				clear(out)
+				err := failing(func() { step(b, x, in, out) })
+				if err != nil {
+					failed++
+					var e *backend.DeviceError
+					require.ErrorAs(t, err, &e)
+					require.Equal(t, []any{name, 719, "CUDA_ERROR_LAUNCH_FAILED"}, []any{e.Call, e.Code, e.Name})
+					require.Less(t, i, 4)
+					continue
+				}
+				require.Equal(t, []float32{0, 2, 3}, out)
+			}
+			require.Positive(t, failed)
+			if name != "cuGraphDestroy" {
+				require.Zero(t, l.Live()["graphs"])
+			}
+			require.LessOrEqual(t, l.Live()["executables"], 1)
+		})
+	}
+}
+
+// TestLost: a device that is lost stays lost, every pass says so, and nothing hangs or panics otherwise.
+func TestLost(t *testing.T) {
+	b, l := open(t)
+	x := b.New(2, 300)
+	out := make([]float32, 3)
+	l.Set(t, "lose after", 30)
+	var err error
+	for range 5 {
+		if err = failing(func() { step(b, x, []float32{-1, 2, 3}, out) }); err != nil {
+			break
+		}
+	}
+	require.EqualError(t, err, "cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure")
+	for range 3 {
+		require.ErrorContains(t, failing(func() { step(b, x, []float32{1}, out) }), "CUDA_ERROR_LAUNCH_FAILED (719)")
+	}
+	require.Error(t, b.Close())
+}
+
+// TestIllegalAddress: a kernel that reaches beyond its memory is an error of the device, not the end of the process.
+func TestIllegalAddress(t *testing.T) {
+	b, _ := open(t)
+	x := b.New(64)
+	b.mu.Lock()
+	b.begin(activateTwice, grid{x: 1}, 96, 0).tensor(x).long(96).int(1).end()
+	b.mu.Unlock()
+	require.EqualError(t, failing(func() { read(b, x) }), "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered")
+}
+
+// TestBadLaunch: a launch that the driver refuses names the kernel.
+func TestBadLaunch(t *testing.T) {
+	b, _ := open(t)
+	x := b.New(64)
+	for what, call := range map[string]func(x *tensor.Dense){
+		"cuFuncSetAttribute: CUDA_ERROR_INVALID_VALUE": func(x *tensor.Dense) {
+			b.begin(activateTwice, grid{x: 1}, 32, 1<<20).tensor(x).long(64).int(1).end()
+		},
+		"cuLaunchKernel: CUDA_ERROR_INVALID_VALUE (1): unmask_activate: invalid argument": func(x *tensor.Dense) {
+			b.begin(activateTwice, grid{x: 1, y: 1 << 16}, 32, 0).tensor(x).long(64).int(1).end()
+		},
+		"cuLaunchKernel: CUDA_ERROR_INVALID_VALUE": func(x *tensor.Dense) {
+			b.begin(activateTwice, grid{x: 1}, 32, 0).tensor(x).long(64).int(1).int(2).end()
+		},
+	} {
+		b.mu.Lock()
+		call(x)
+		b.mu.Unlock()
+		require.ErrorContains(t, failing(func() { read(b, x) }), what)
+	}
+	require.Zero(t, read(b, x)[0])
+}

@@ -1,0 +1,51 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/backend/cuda/internal/fakecuda"
+)
+
+// open returns a backend on a driver library of the test's own. Every allocation ends at a page that
+// nobody can touch.
+func open(t testing.TB) (*Backend, *fakecuda.Library) {
+	t.Helper()
+	l := fakecuda.Open(t)
+	return openOn(t, l), l
+}
+
+func openOn(t testing.TB, l *fakecuda.Library) *Backend {
+	t.Helper()
+	b, err := New(Options{Library: l.Path, exact: true})
+	require.NoError(t, err)
+	return b
+}
+
+var activateTwice = register("unmask_activate")
+
+// relu appends a launch to the list.
+func relu(b *Backend, x *tensor.Dense) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := x.DataSize()
+	b.begin(activateTwice, grid{x: (n + 255) / 256}, 256, 0).tensor(x).long(int64(n)).int(int(backend.ReLU)).end()
+}
+
+func read(b *Backend, x *tensor.Dense) []float32 {
+	v := make([]float32, x.DataSize())
+	b.Read(v, x, 0)
+	return v
+}
+
+// failing is the error that f panics with.
+func failing(f func()) (err error) {
+	defer backend.Recover(&err)
+	f()
+	return nil
+}

@@ -1,0 +1,94 @@
+// Package fakecuda builds a driver library for tests where there is no GPU. It computes what the
+// kernels' sources say, on the processor, counts calls and fails where it is told to; see driver.cpp.
+package fakecuda
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Build returns the path of a driver library of the test's own: no other test sees its calls, its
+// failures or its memory. The test is skipped where there is no C++ compiler.
+func Build(t testing.TB) string {
+	t.Helper()
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("package cuda is for Linux on amd64 and arm64")
+	}
+	compiler := compiler()
+	if compiler == "" {
+		t.Skip("no C++ compiler: the driver library that stands for a GPU's is C++")
+	}
+	built, err := compile(compiler)
+	require.NoError(t, err)
+	data, err := os.ReadFile(built)
+	require.NoError(t, err)
+	own := filepath.Join(t.TempDir(), "libcuda.so.1") // a file of its own is loaded on its own
+	require.NoError(t, os.WriteFile(own, data, 0o755))
+	return own
+}
+
+// compiler is $CXX, c++ or g++.
+func compiler() string {
+	for _, name := range []string{os.Getenv("CXX"), "c++", "g++"} {
+		if path, err := exec.LookPath(name); name != "" && err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// flags: warnings of kernels are nvcc's to give; symbols that are not the API stay inside, so that several
+// libraries do not share their variables.
+var flags = []string{"-std=c++17", "-O2", "-march=native", "-fno-strict-aliasing", "-ffp-contract=fast",
+	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-U_FORTIFY_SOURCE", "-w"}
+
+// compile compiles the library, unless it was for the same sources.
+func compile(compiler string) (string, error) {
+	_, self, _, _ := runtime.Caller(0)
+	here := filepath.Dir(self)
+	kernels := filepath.Join(here, "..", "..", "kernels")
+	sum := sha256.New()
+	fmt.Fprintln(sum, compiler, flags)
+	sources, err := filepath.Glob(filepath.Join(kernels, "*.[ch]*"))
+	if err != nil {
+		return "", err
+	}
+	for _, name := range append(sources, filepath.Join(here, "driver.cpp")) {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(data), data)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	dir = filepath.Join(dir, "unmask-fakecuda")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	target := filepath.Join(dir, hex.EncodeToString(sum.Sum(nil)[:12])+".so")
+	if _, err := os.Stat(target); err == nil {
+		return target, nil
+	}
+	temporary, err := os.CreateTemp(dir, "*.so")
+	if err != nil {
+		return "", err
+	}
+	temporary.Close()
+	defer os.Remove(temporary.Name())
+	args := append(append([]string{}, flags...), "-I", kernels, "-o", temporary.Name(), filepath.Join(here, "driver.cpp"))
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s %v: %w\n%s", compiler, args, err, out)
+	}
+	return target, os.Rename(temporary.Name(), target)
+}

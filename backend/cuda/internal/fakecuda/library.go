@@ -1,0 +1,71 @@
+//go:build linux && (amd64 || arm64)
+
+package fakecuda
+
+import (
+	"testing"
+
+	"github.com/ebitengine/purego"
+	"github.com/stretchr/testify/require"
+)
+
+// Codes of the driver that tests make it fail with.
+const (
+	OutOfMemory  = 2
+	LaunchFailed = 719
+	Unknown      = 999
+)
+
+// Library is a built driver library, for a test to ask and to tell.
+type Library struct {
+	Path string
+
+	calls, live func(what string) int
+	forget      func()
+	inject      func(function string, nth, code int)
+	set         func(what string, value int) int
+}
+
+// Open builds a library of the test's own and opens it.
+func Open(t testing.TB) *Library {
+	t.Helper()
+	l := &Library{Path: Build(t)}
+	handle, err := purego.Dlopen(l.Path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	require.NoError(t, err)
+	purego.RegisterLibFunc(&l.calls, handle, "fake_calls")
+	purego.RegisterLibFunc(&l.live, handle, "fake_live")
+	purego.RegisterLibFunc(&l.forget, handle, "fake_forget_calls")
+	purego.RegisterLibFunc(&l.inject, handle, "fake_inject")
+	purego.RegisterLibFunc(&l.set, handle, "fake_set")
+	return l
+}
+
+// Calls is how often a function of the driver was called since Forget, or a kernel ran.
+func (l *Library) Calls(name string) int { return l.calls(name) }
+
+// Forget sets all counts to zero and cancels failures that have not come.
+func (l *Library) Forget() { l.forget() }
+
+// Fail makes the nth call from now of a function fail once, with a code.
+func (l *Library) Fail(function string, nth, code int) { l.inject(function, nth, code) }
+
+// Set changes what the machine is: devices, memory (bytes), driver (version), major (compute capability), or after how many launches
+// the device is lost ("lose after", -1 for never).
+func (l *Library) Set(t testing.TB, what string, value int) {
+	t.Helper()
+	require.Zero(t, l.set(what, value), "fakecuda: %s", what)
+}
+
+// kinds are what a driver makes and is given back.
+var kinds = []string{"allocations", "bytes", "host allocations", "modules", "streams", "events", "graphs", "executables", "contexts"}
+
+// Live is how many of each kind were made and not given back.
+func (l *Library) Live() map[string]int {
+	live := map[string]int{}
+	for _, k := range kinds {
+		if n := l.live(k); n != 0 {
+			live[k] = n
+		}
+	}
+	return live
+}

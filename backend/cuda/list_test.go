@@ -1,0 +1,111 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLazy: kernel calls reach the driver when something is read, and only then.
+func TestLazy(t *testing.T) {
+	b, l := open(t)
+	x := b.New(4, 100)
+	l.Forget()
+	b.Write(x, 1, []float32{-1, 2, -3})
+	relu(b, x)
+	for _, name := range []string{"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"} {
+		require.Zero(t, l.Calls(name), name)
+	}
+	got := make([]float32, 3)
+	b.Read(got, x, 1)
+	require.Equal(t, []float32{0, 2, 0}, got)
+	require.Equal(t, []int{1, 1, 1}, []int{l.Calls("cuLaunchKernel"), l.Calls("cuMemcpyHtoDAsync_v2"), l.Calls("cuStreamSynchronize")})
+}
+
+// TestArguments: a slice may change once a call has it, and is copied once as long as it does not.
+func TestArguments(t *testing.T) {
+	b, _ := open(t)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := []int32{1, 2, 3}
+	first := upload(b, list)
+	require.Equal(t, first, upload(b, list))
+	list[1] = 7
+	second := upload(b, list)
+	require.NotEqual(t, first, second)
+	require.Zero(t, upload(b, []int32(nil)))
+	large := make([]float64, 3*argBytes/8)
+	for i := range large {
+		large[i] = float64(i)
+	}
+	third := upload(b, large)
+	got, last := make([]int32, 3), make([]float64, 1)
+	before := make([]int32, 3)
+	fetch(b, before, first)
+	fetch(b, got, second)
+	fetch(b, last, third+devicePtr(8*(len(large)-1)))
+	clear(list)
+	clear(large)
+	b.sync()
+	require.Equal(t, []int32{1, 2, 3}, before)
+	require.Equal(t, []int32{1, 7, 3}, got)
+	require.Equal(t, []float64{3*argBytes/8 - 1}, last)
+}
+
+// TestFlushed: a list that was sent and not waited for keeps its arguments while the next is made.
+func TestFlushed(t *testing.T) {
+	b, _ := open(t)
+	x := b.New(1, 50)
+	for i := range 20 {
+		v := float32(i)
+		b.Write(x, 0, []float32{v})
+		b.mu.Lock()
+		b.flush()
+		b.mu.Unlock()
+		b.Write(x, 0, []float32{v + 0.5})
+		require.Equal(t, v+0.5, read(b, x)[0])
+	}
+}
+
+// TestLarge: what is too large for the list goes past it, in order.
+func TestLarge(t *testing.T) {
+	b, _ := open(t)
+	v := make([]float32, direct)
+	for i := range v {
+		v[i] = float32(i % 1000)
+	}
+	x := b.New(len(v))
+	b.Write(x, 0, v)
+	clear(v[:10])
+	b.Write(x, 0, v[:10])
+	got := read(b, x)
+	require.Equal(t, v, got)
+}
+
+// TestResults: more results than the pinned memory holds are delivered in turns.
+func TestResults(t *testing.T) {
+	b, _ := open(t)
+	x := b.New(1000)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var got [3 * outBytes / 4000][]float32
+	for i := range got {
+		got[i] = make([]float32, 1000)
+		b.store(b.address(x), bytesOf([]float32{float32(i)}))
+		fetch(b, got[i], b.address(x))
+	}
+	b.sync()
+	for i := range got {
+		require.Equal(t, float32(i), got[i][0])
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	b, _ := open(t)
+	other, _ := open(t)
+	require.PanicsWithValue(t, "cuda: a tensor of another device", func() { relu(b, other.New(3)) })
+	require.Panics(t, func() { b.begin(activateTwice, grid{}, 256, 0) })
+	require.Panics(t, func() { b.begin(activateTwice, grid{x: 1}, 2048, 0) })
+}

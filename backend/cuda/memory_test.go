@@ -1,0 +1,100 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask/backend/cuda/internal/fakecuda"
+)
+
+func TestOutOfMemory(t *testing.T) {
+	b, l := open(t)
+	l.Set(t, "memory", 1<<30)
+	kept := b.New(1<<20, 100)
+	err := failing(func() { b.New(1<<20, 200) })
+	require.EqualError(t, err, "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2): 0.8 GB wanted, 0.7 GB of 1.1 GB free; a smaller --batch needs less")
+	require.Equal(t, float32(0), read(b, kept)[5], "what was there is still there")
+	b.New(1<<20, 150)
+}
+
+// TestCollected: memory of tensors that nothing refers to is used again before the device runs out of it.
+func TestCollected(t *testing.T) {
+	l := fakecuda.Open(t)
+	b, err := New(Options{Library: l.Path})
+	require.NoError(t, err)
+	l.Set(t, "memory", 1<<30)
+	for range 20 {
+		x := b.New(1<<20, 100)
+		b.Write(x, 0, []float32{1})
+		runtime.KeepAlive(x)
+	}
+	require.LessOrEqual(t, l.Live()["bytes"], 1<<30)
+}
+
+// TestMemoryFree counts what the arena has free as free.
+func TestMemoryFree(t *testing.T) {
+	l := fakecuda.Open(t)
+	b, err := New(Options{Library: l.Path})
+	require.NoError(t, err)
+	x := b.New(100)
+	free, total, err := b.MemoryFree()
+	require.NoError(t, err)
+	require.Equal(t, 4<<30, total)
+	require.Equal(t, total-roundUp(400, align), free)
+	runtime.KeepAlive(x)
+}
+
+func TestScratch(t *testing.T) {
+	b, l := open(t)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var m memory
+	first := b.scratch(&m, 1000)
+	require.Equal(t, first, b.scratch(&m, 10))
+	calls := l.Calls("cuMemAlloc_v2")
+	grown := b.scratch(&m, 5000)
+	require.NotEqual(t, first, grown)
+	require.Equal(t, grown, b.scratch(&m, 5000))
+	require.Equal(t, calls+1, l.Calls("cuMemAlloc_v2"))
+}
+
+// TestArena: spans do not overlap, and all memory joins again once all is released.
+func TestArena(t *testing.T) {
+	l := fakecuda.Open(t)
+	b, err := New(Options{Library: l.Path})
+	require.NoError(t, err)
+	require.NoError(t, b.enter())
+	defer b.leave()
+	rapid.Check(t, func(t *rapid.T) {
+		a := &arena{v: b.device, live: map[devicePtr]int{}}
+		var order []devicePtr
+		for range rapid.IntRange(1, 60).Draw(t, "operations") {
+			if len(order) > 0 && rapid.Bool().Draw(t, "release") {
+				i := rapid.IntRange(0, len(order)-1).Draw(t, "which")
+				a.release(order[i])
+				order = append(order[:i], order[i+1:]...)
+				continue
+			}
+			n := rapid.IntRange(0, 3*minChunk/2).Draw(t, "bytes")
+			p, err := a.allocate(n)
+			require.NoError(t, err)
+			require.Zero(t, p%align)
+			require.True(t, a.has(p))
+			for q, bytes := range a.live {
+				require.True(t, p == q || p+devicePtr(n) <= q || q+devicePtr(bytes) <= p, "memory is handed out twice")
+			}
+			order = append(order, p)
+		}
+		for _, p := range order {
+			a.release(p)
+		}
+		require.ElementsMatch(t, a.chunks, a.free)
+		a.shrink()
+		require.Empty(t, a.chunks)
+	})
+}
