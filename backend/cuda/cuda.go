@@ -29,6 +29,8 @@ type Backend struct {
 	graphs    graphs
 	products  products
 	heads     heads
+	images    images
+	pieces    []backend.Segment // of segments, for kernels whose blocks have so many rows
 
 	tensorAttention bool
 }

@@ -111,15 +111,15 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := w.(*matrix)
-	b.linear(b.address(dst), b.address(x), rows, m, b.address(e.Bias), e.Act, e.Add, 1)
+	b.linear(b.address(dst), b.address(x), rows, m, m.out, b.address(e.Bias), e.Act, e.Add, 1)
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(m)
 	runtime.KeepAlive(e.Bias)
 }
 
-// linear computes dst = act(x W^T + bias) * scale, or dst += that.
-func (b *Backend) linear(dst, x devicePtr, rows int, m *matrix, bias devicePtr, act backend.Activation, add bool, scale float32) {
+// linear computes dst = act(x W^T + bias) * scale, or dst += that. Rows of dst are pitch numbers apart.
+func (b *Backend) linear(dst, x devicePtr, rows int, m *matrix, pitch int, bias devicePtr, act backend.Activation, add bool, scale float32) {
 	o := b.round(x, rows, m)
 	t := b.best(linearTiles[m.as], rows, m)
 	c := b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).
@@ -129,7 +129,7 @@ func (b *Backend) linear(dst, x devicePtr, rows int, m *matrix, bias devicePtr, 
 	} else {
 		c.pointer(o.scale).pointer(m.channels()).int(rows).int(m.stride)
 	}
-	c.int(m.out).int(int(act)).int(flag(add)).float(scale).end()
+	c.int(m.out).int(pitch).int(int(act)).int(flag(add)).float(scale).end()
 }
 
 // channels are the scales of the channels, 0 where there are none.

@@ -53,15 +53,26 @@ __device__ __forceinline__ void load_rows(unsigned char* to, const unsigned char
     }
 }
 
-// multiply adds to sum the product of the tile's rows of x with its rows of w, both `stride` bytes long and apart.
-template <class N, class T>
-__device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::across8][4], const unsigned char* x, const unsigned char* w, int stride,
-                                         unsigned char* shared) {
+// Packed are the rows of a factor, stride bytes long and apart, from the tile's first on.
+template <class T, int rows>
+struct Packed {
+    const unsigned char* at;
+    int stride;
+
+    // load begins to copy the depth of a step to its stage.
+    __device__ __forceinline__ void load(unsigned char* to, int step) const { load_rows<T, rows>(to, at + step * T::depth, stride); }
+};
+
+// multiply adds to sum the product of the tile's rows of x with its rows of w, which are `stride` bytes long and apart. X loads the steps of
+// its depth in order, each once.
+template <class N, class T, class X>
+__device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::across8][4], X& x, const unsigned char* w, int stride, unsigned char* shared) {
     const int steps = stride / T::depth, lane = threadIdx.x % 32;
+    const Packed<T, T::columns> columns = {w, stride};
     auto load = [&](int step) {
         unsigned char* stage = shared + step % T::stages * T::stage;
-        load_rows<T, T::rows>(stage, x + step * T::depth, stride);
-        load_rows<T, T::columns>(stage + T::rows * T::depth, w + step * T::depth, stride);
+        x.load(stage, step);
+        columns.load(stage + T::rows * T::depth, step);
     };
     for (int step = 0; step < T::stages - 1; step++) {
         if (step < steps) load(step);
@@ -91,6 +102,14 @@ __device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::ac
     }
     copy_wait<0>();
     __syncthreads();  // the shared memory may be used for something else
+}
+
+// Of rows that are packed like those of w.
+template <class N, class T>
+__device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::across8][4], const unsigned char* x, const unsigned char* w, int stride,
+                                         unsigned char* shared) {
+    Packed<T, T::rows> rows = {x, stride};
+    multiply<N, T>(sum, rows, w, stride, shared);
 }
 
 // multiply_row computes numbers 0..15 of one row's product, bit for bit as multiply would. Lane l < 4 gets 2l, 2l+1, 2l+8 and 2l+9.
@@ -146,7 +165,7 @@ __device__ __forceinline__ float4 fetch_four(const Strided& m, int i, int k) {
 
 // Fetched are the numbers of one matrix that a thread carries from memory to a stage. Threads beside each other read what is
 // beside each other in memory: along the depth, or down the rows of a transposed matrix.
-template <class T, int rows, int stride>
+template <class T, int rows, int stride, class M = Strided>
 struct Fetched {
     static constexpr int count = rows * T::depth / 4 / T::threads;
     static_assert(count * T::threads * 4 == rows * T::depth, "all threads carry as much");
@@ -186,9 +205,9 @@ __device__ __forceinline__ void take(float (&v)[4], const float* from) {
 __device__ __forceinline__ float4 four_of(const float (&v)[4]) { return make_float4(v[0], v[1], v[2], v[3]); }
 
 // multiply_plain adds to sum the product of rows `row`... of x with rows `column`... of w. Number (i, j) of the parts is sum[i/4][j/4][i%4][j%4].
-template <class T>
-__device__ __forceinline__ void multiply_plain(float (&sum)[T::down][T::across][4][4], const Strided& x, const Strided& w, int row, int column, float* shared) {
-    Fetched<T, T::rows, T::x_stride> xs;
+template <class T, class X>
+__device__ __forceinline__ void multiply_plain(float (&sum)[T::down][T::across][4][4], const X& x, const Strided& w, int row, int column, float* shared) {
+    Fetched<T, T::rows, T::x_stride, X> xs;
     Fetched<T, T::columns, T::w_stride> ws;
     xs.read(x, row, 0);
     ws.read(w, column, 0);

@@ -48,26 +48,33 @@ EXPORT(unmask_int8_rows)
 
 // ---- dst = epilogue(x w^T) ----
 
-// Epilogue is what is done to a product: dst = act(product + bias) * scale, or dst += that.
+// Epilogue is what is done to a product: dst = act(product + bias) * scale, or dst += that. Rows of dst are pitch numbers apart.
 struct Epilogue {
     float* dst;
     const float *bias, *row_scale, *column_scale;
-    int rows, out, act, add;
+    int rows, out, pitch, act, add;
     float scale;
 
     // store finishes up to four numbers of a row and writes them.
     __device__ __forceinline__ void store(int row, int column, float4 sum) const {
         if (row >= rows || column >= out) return;
-        float* to = dst + (long long)row * out + column;
+        float* to = dst + (long long)row * pitch + column;
+        const int n = min(4, out - column);
+        const bool whole = out % 4 == 0 && pitch % 4 == 0 && (size_t)dst % 16 == 0;
+        float4 old = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (add && whole) old = *(const float4*)to;
+        else if (add) old = make_float4(to[0], n > 1 ? to[1] : 0.0f, n > 2 ? to[2] : 0.0f, n > 3 ? to[3] : 0.0f);
         float x = row_scale ? row_scale[row] : 1.0f;
-        if (column + 4 <= out && out % 4 == 0 && (size_t)dst % 16 == 0) {
-            float4 old = add ? *(const float4*)to : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            *(float4*)to = make_float4(finish(sum.x, x, column, old.x), finish(sum.y, x, column + 1, old.y),
-                                       finish(sum.z, x, column + 2, old.z), finish(sum.w, x, column + 3, old.w));
+        float4 y = make_float4(finish(sum.x, x, column, old.x), finish(sum.y, x, min(column + 1, out - 1), old.y),
+                               finish(sum.z, x, min(column + 2, out - 1), old.z), finish(sum.w, x, min(column + 3, out - 1), old.w));
+        if (whole) {
+            *(float4*)to = y;
             return;
         }
-        float v[4] = {sum.x, sum.y, sum.z, sum.w};
-        for (int i = 0; i < 4 && column + i < out; i++) to[i] = finish(v[i], x, column + i, add ? to[i] : 0.0f);
+        to[0] = y.x;
+        if (n > 1) to[1] = y.y;
+        if (n > 2) to[2] = y.z;
+        if (n > 3) to[3] = y.w;
     }
     __device__ __forceinline__ float finish(float sum, float x, int column, float old) const {
         float y = activate(finished(sum, x, column_scale ? column_scale[column] : 1.0f, bias ? bias[column] : 0.0f), act) * scale;
@@ -75,13 +82,15 @@ struct Epilogue {
     }
 };
 
-template <class N, class T>
-__device__ __forceinline__ void linear(const Epilogue& e, const unsigned char* x, const unsigned char* w, int stride) {
+// linear computes a tile of dst; x_from makes the tile's rows of x from the number of the first.
+template <class N, class T, class XFrom>
+__device__ __forceinline__ void linear(const Epilogue& e, XFrom x_from, const unsigned char* w, int stride) {
     SHARED(shared);
     int i, j;
     place_tile((e.rows + T::rows - 1) / T::rows, (e.out + T::columns - 1) / T::columns, i, j);
     typename N::Sum sum[T::down16][T::across8][4] = {};
-    multiply<N, T>(sum, x + (long long)i * T::rows * stride, w + (long long)j * T::columns * stride, stride, shared);
+    auto x = x_from(i * T::rows);
+    multiply<N, T>(sum, x, w + (long long)j * T::columns * stride, stride, shared);
 
     // Each warp lays 16 rows of its part out in shared memory, and reads them as whole rows.
     constexpr int width = T::warp_columns + 4;
@@ -107,20 +116,27 @@ __device__ __forceinline__ void linear(const Epilogue& e, const unsigned char* x
     }
 }
 
-template <class T>
-__device__ __forceinline__ void linear_plain(const Epilogue& e, const Strided& x, const Strided& w) {
+template <class T, class X>
+__device__ __forceinline__ void linear_plain(const Epilogue& e, const X& x, const Strided& w) {
     SHARED(shared);
     int i, j;
     place_tile((e.rows + T::rows - 1) / T::rows, (e.out + T::columns - 1) / T::columns, i, j);
     float sum[T::down][T::across][4][4] = {};
     multiply_plain<T>(sum, x, w, i * T::rows, j * T::columns, (float*)shared);
+
+    // Each thread lays its sums by in shared memory, so that one copy of the epilogue's code does for four rows.
+    float4* own = (float4*)shared + threadIdx.x;
+    static_assert(4 * T::across * T::threads * 16 <= T::shared, "four rows a thread in shared memory");
 #pragma unroll
-    for (int m = 0; m < T::down; m++)
+    for (int m = 0; m < T::down; m++) {
 #pragma unroll
         for (int p = 0; p < 4; p++)
 #pragma unroll
-            for (int n = 0; n < T::across; n++)
-                e.store(i * T::rows + T::row(m) + p, j * T::columns + T::column(n), four_of(sum[m][n][p]));
+            for (int n = 0; n < T::across; n++) own[(p * T::across + n) * T::threads] = four_of(sum[m][n][p]);
+#pragma unroll 1
+        for (int k = 0; k < 4 * T::across; k++)
+            e.store(i * T::rows + T::row(m) + k / T::across, j * T::columns + T::column(k % T::across), own[k * T::threads]);
+    }
 }
 
 // The tiles, from that of most work a byte to that of most blocks. All fit in the 99 KB of shared memory that every GPU has.
@@ -135,8 +151,9 @@ using PlainTiny = Plain<32, 32, 1, 1>;
 #define LINEAR(name, N, T, blocks)                                                                                                             \
     extern "C" __global__ void __launch_bounds__(T::threads, blocks)                                                                           \
         name(float* dst, const unsigned char* x, const unsigned char* w, const float* bias, const float* row_scale, const float* column_scale, \
-             int rows, int stride, int out, int act, int add, float scale) {                                                                   \
-        linear<N, T>(Epilogue{dst, bias, row_scale, column_scale, rows, out, act, add, scale}, x, w, stride);                                  \
+             int rows, int stride, int out, int pitch, int act, int add, float scale) {                                                        \
+        auto x_from = [&](int row) { return Packed<T, T::rows>{x + (long long)row * stride, stride}; };                                        \
+        linear<N, T>(Epilogue{dst, bias, row_scale, column_scale, rows, out, pitch, act, add, scale}, x_from, w, stride);                      \
     }                                                                                                                                          \
     EXPORT(name)
 LINEAR(unmask_linear_bf16_large, BF16, Large, 1)
@@ -150,9 +167,9 @@ LINEAR(unmask_linear_int8_tiny, Int8, Tiny, 2)
 
 #define LINEAR_PLAIN(name, T)                                                                                                                \
     extern "C" __global__ void __launch_bounds__(T::threads, 2)                                                                              \
-        name(float* dst, const float* x, const float* w, const float* bias, int rows, int depth, int stride, int out, int act, int add,      \
-             float scale) {                                                                                                                  \
-        linear_plain<T>(Epilogue{dst, bias, nullptr, nullptr, rows, out, act, add, scale}, Strided{x, depth, 1, rows, depth},                \
+        name(float* dst, const float* x, const float* w, const float* bias, int rows, int depth, int stride, int out, int pitch, int act,    \
+             int add, float scale) {                                                                                                         \
+        linear_plain<T>(Epilogue{dst, bias, nullptr, nullptr, rows, out, pitch, act, add, scale}, Strided{x, depth, 1, rows, depth},         \
                         Strided{w, stride, 1, out, depth});                                                                                  \
     }                                                                                                                                        \
     EXPORT(name)
@@ -163,7 +180,7 @@ LINEAR_PLAIN(unmask_linear_f32_tiny, PlainTiny)
 // dst [rows, out] = x y with strides, for matrices that may be transposed: number (i, k) of x is x[i*down + k*right], (k, j) of y is y[k*y_down + j*y_right].
 extern "C" __global__ void __launch_bounds__(PlainSmall::threads, 2)
     unmask_matmul(float* dst, const float* x, const float* y, int rows, int depth, int out, int x_down, int x_right, int y_down, int y_right) {
-    linear_plain<PlainSmall>(Epilogue{dst, nullptr, nullptr, nullptr, rows, out, Identity, 0, 1.0f}, Strided{x, x_down, x_right, rows, depth},
+    linear_plain<PlainSmall>(Epilogue{dst, nullptr, nullptr, nullptr, rows, out, out, Identity, 0, 1.0f}, Strided{x, x_down, x_right, rows, depth},
                              Strided{y, y_right, y_down, out, depth});
 }
 EXPORT(unmask_matmul)

@@ -1,0 +1,133 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"math"
+	"runtime"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+var splitHeadsKernel = register("unmask_split_heads")
+
+// plainAttention and tensorAttention are kernels by the largest head they are for.
+var (
+	plainAttention = [...]attentionKernel{
+		{register("unmask_attention_32"), 32, 1},
+		{register("unmask_attention_48"), 48, 1},
+		{register("unmask_attention_64"), 64, 1},
+		{register("unmask_attention_128"), 128, 1},
+	}
+	// Kernels whose warps have 16 rows, and those with 32, which read keys and values from shared memory half as often.
+	tensorAttention = [...]attentionKernel{
+		{register("unmask_attention_tensor_32x1"), 32, 1},
+		{register("unmask_attention_tensor_48x1"), 48, 1},
+		{register("unmask_attention_tensor_64x1"), 64, 1},
+		{register("unmask_attention_tensor_128x1"), 128, 1},
+	}
+	wideTensorAttention = [...]attentionKernel{
+		{register("unmask_attention_tensor_32x2"), 32, 2},
+		{register("unmask_attention_tensor_48x2"), 48, 2},
+		{register("unmask_attention_tensor_64x2"), 64, 2},
+	}
+)
+
+type attentionKernel struct {
+	kernel   *kernel
+	dim      int
+	sixteens int // rows of a warp, in 16
+}
+
+const keyTile = 64 // keys of a step
+
+// SplitHeads takes rows of qkv apart: queries to q, keys and values to their position in
+// k and v. Queries and keys are rotated by the angle of that position unless r is nil.
+func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32, h backend.Heads, r *backend.Rotary) {
+	backend.CheckSplitHeads(q, k, v, qkv, segs, pos, h, r)
+	if len(segs) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.begin(splitHeadsKernel, spread(segs), rowThreads, 0).
+		tensor(q).tensor(k).tensor(v).tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(k.Shape()[2])
+	if r != nil {
+		c.tensor(r.Cos).tensor(r.Sin).end()
+	} else {
+		c.pointer(0).pointer(0).end()
+	}
+	runtime.KeepAlive(q)
+	runtime.KeepAlive(k)
+	runtime.KeepAlive(v)
+	runtime.KeepAlive(qkv)
+	runtime.KeepAlive(r)
+}
+
+// Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1, or where it is
+// causal over those up to the row's own position. Heads have up to 128 numbers.
+func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) {
+	backend.CheckAttention(dst, q, k, v, segs, h)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, rows, threads, shared := b.attentionFor(segs, h.HeadDim)
+	blocks := b.cut(segs, rows)
+	if len(blocks) == 0 {
+		return
+	}
+	b.begin(a.kernel, grid{x: len(blocks), y: h.Heads}, threads, shared).
+		tensor(dst).tensor(q).tensor(k).tensor(v).segments(blocks).int(h.Heads).int(h.HeadDim).int(k.Shape()[2]).
+		int(h.Keys).int(flag(h.Causal)).float(float32(math.Log2E / math.Sqrt(float64(h.HeadDim)))).end()
+	runtime.KeepAlive(dst)
+	runtime.KeepAlive(q)
+	runtime.KeepAlive(k)
+	runtime.KeepAlive(v)
+}
+
+// attentionFor chooses a kernel, the rows of its blocks and their threads and shared memory. No choice changes a bit but that
+// between float32 and tensor cores, which depends on the head alone.
+func (b *Backend) attentionFor(segs []backend.Segment, dim int) (a *attentionKernel, rows, threads, shared int) {
+	if !b.tensorAttention || dim%4 != 0 {
+		a = fitting(plainAttention[:], dim)
+		const rows, weightsPitch = 64, 80
+		return a, rows, 128, 4 * (rows*(a.dim+4) + keyTile*(a.dim+4) + keyTile*a.dim + rows*weightsPitch)
+	}
+	longest := 1
+	for _, s := range segs {
+		longest = max(longest, s.Rows)
+	}
+	const fewest, most = 4, 8 // warps: they share the copying
+	a = fitting(tensorAttention[:], dim)
+	if longest > 16*fewest && dim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
+		a = fitting(wideTensorAttention[:], dim)
+	}
+	// The longest segment is cut into even blocks of whole warps.
+	warp := 16 * a.sixteens
+	blocks := ceilDiv(longest, most*warp)
+	warps := ceilDiv(longest, blocks*warp)
+	pitch := a.dim + 8
+	return a, warps * warp, 32 * max(warps, fewest), 4*2*keyTile*a.dim + 2*4*keyTile*pitch
+}
+
+// fitting is the first kernel for heads of dim numbers or more.
+func fitting(kernels []attentionKernel, dim int) *attentionKernel {
+	for i := range kernels {
+		if dim <= kernels[i].dim {
+			return &kernels[i]
+		}
+	}
+	panic("Attention: heads of more than 128 numbers have no kernel on CUDA")
+}
+
+// cut makes pieces of at most so many rows of segments. They are valid until the next call.
+func (b *Backend) cut(segs []backend.Segment, rows int) []backend.Segment {
+	b.pieces = b.pieces[:0]
+	for _, s := range segs {
+		for at := 0; at < s.Rows; at += rows {
+			b.pieces = append(b.pieces, backend.Segment{Seq: s.Seq, Row: s.Row + at, Rows: min(rows, s.Rows-at), Pos: s.Pos + at})
+		}
+	}
+	return b.pieces
+}
