@@ -32,7 +32,7 @@ func rules() []Measurement {
 // ruleSteps: what a sampler remembers, or closes, shows in the second.
 const ruleSteps = 2
 
-// sampler is the first two of 16 steps from LM12 with everything masked. The hidden states are
+// sampler is the first two of 64 steps from LM12 with everything masked. The hidden states are
 // given, so the time is that of the head at the rows that the sampler wants and of its own work.
 func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
 	m, err := s.load("lm12", backend.F32)
@@ -45,7 +45,7 @@ func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
 	}
 	r, rows := &rule{}, 0
 	run := func() (err error) {
-		rows, err = g.steps(generate.Options{Sampler: sampler, Steps: 16}, s.pool.Threads(), r)
+		rows, err = g.steps(generate.Options{Sampler: sampler, Steps: 64}, s.pool.Threads(), r)
 		return err
 	}
 	if err := run(); err != nil { // tells the rows, too
