@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"unmask/backend"
 	"unmask/internal/philox"
 	"unmask/kvcache"
 	"unmask/model"
@@ -91,9 +92,9 @@ type slot struct {
 	refreshed, refreshedFrom int // step and block of its last full pass, for reuse
 }
 
-func newRun(d model.Denoiser, o Options) (*run, error) {
-	o, err := o.Check(d)
-	if err != nil {
+func newRun(d model.Denoiser, o Options) (_ *run, err error) {
+	defer backend.Recover(&err)
+	if o, err = o.Check(d); err != nil {
 		return nil, err
 	}
 	r := &run{o: o, d: d, spec: d.Spec(), shape: d.Spec().Shape}

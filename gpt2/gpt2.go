@@ -82,7 +82,8 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 	return m, src.Set.ReleaseAll()
 }
 
-func load(src *model.Source, o model.Options) (*Model, error) {
+func load(src *model.Source, o model.Options) (_ *Model, err error) {
+	defer backend.Recover(&err)
 	set, err := src.Set.Rebase(anchor, "", "transformer.")
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ type workspace struct {
 // lengths, 0 to Context; what one gets does not depend on the others. Memory does not grow
 // with the number of sequences.
 func (m *Model) Score(ctx context.Context, tokens [][]int32) (nll [][]float64, err error) {
+	defer backend.Recover(&err)
 	for i, t := range tokens {
 		if err := m.check(i, 0, t); err != nil {
 			return nil, err
@@ -87,7 +88,8 @@ type State struct {
 
 // NewState returns the state of batch sequences of which nothing is read and at most length
 // tokens, 1 to Context, will be.
-func (m *Model) NewState(batch, length int) (*State, error) {
+func (m *Model) NewState(batch, length int) (_ *State, err error) {
+	defer backend.Recover(&err)
 	if batch < 1 || length < 1 || length > m.cfg.Context {
 		return nil, fmt.Errorf("a state of %d sequences of %d tokens, allowed are 1 or more of 1..%d", batch, length, m.cfg.Context)
 	}
@@ -102,6 +104,7 @@ func (m *Model) NewState(batch, length int) (*State, error) {
 // negative log-likelihoods in nats as Score would: of every token but a sequence's very
 // first. After an error the state is as before.
 func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][]float64, err error) {
+	defer backend.Recover(&err)
 	if len(tokens) != len(s.Read) {
 		return nil, fmt.Errorf("%d sequences, the state has %d", len(tokens), len(s.Read))
 	}

@@ -152,7 +152,8 @@ func New(thin int) *Model {
 }
 
 // Load loads the network from the tensors of its published file. It keeps nothing of set.
-func Load(set *weights.Set, o model.Options) (*Model, error) {
+func Load(set *weights.Set, o model.Options) (_ *Model, err error) {
+	defer backend.Recover(&err)
 	const first = "Conv2d_1a_3x3.conv.weight"
 	t, ok := set.Get(first)
 	if !ok {

@@ -31,7 +31,8 @@ type HeadMarginals struct {
 }
 
 // Stats implements Marginals.
-func (m *HeadMarginals) Stats(rows []int32, s *Stats) error {
+func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
+	defer backend.Recover(&err)
 	for i := 0; i < len(rows); i += headRows {
 		part := rows[i:min(i+headRows, len(rows))]
 		m.stats = Stats{Beta: s.Beta,
@@ -50,7 +51,8 @@ func (m *HeadMarginals) Stats(rows []int32, s *Stats) error {
 }
 
 // Sample implements Marginals.
-func (m *HeadMarginals) Sample(rows []int32, d *Draw) error {
+func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
+	defer backend.Recover(&err)
 	for i := 0; i < len(rows); i += headRows {
 		part := rows[i:min(i+headRows, len(rows))]
 		m.draw = Draw{Power: d.Power, Uniform: piece(d.Uniform, i, len(part)),
@@ -67,7 +69,8 @@ func (m *HeadMarginals) Sample(rows []int32, d *Draw) error {
 }
 
 // Visit implements Marginals.
-func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32)) error {
+func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32)) (err error) {
+	defer backend.Recover(&err)
 	for i := 0; i < len(rows); i += headRows {
 		part := rows[i:min(i+headRows, len(rows))]
 		m.Backend.HeadVisit(m.Project(part), len(part), m.Head, func(row int, logits []float32) {

@@ -121,7 +121,8 @@ func pathless(err error) error {
 
 // Load finds the source's format and loads it. Weights are released afterwards: they have been
 // packed.
-func Load(src *Source, o Options) (*Loaded, error) {
+func Load(src *Source, o Options) (_ *Loaded, err error) {
+	defer backend.Recover(&err)
 	for _, f := range formats {
 		if !f.Match(src) {
 			continue

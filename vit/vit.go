@@ -189,7 +189,8 @@ func (m *Model) NewCache(batch, length int) *kvcache.Cache {
 }
 
 // Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
 	if err := m.check(b); err != nil {
 		return nil, err
 	}
@@ -218,7 +219,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, e
 }
 
 // Refine implements model.Refiner.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
 	if err := m.check(b); err != nil {
 		return nil, err
 	}

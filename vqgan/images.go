@@ -5,11 +5,14 @@ import (
 	"image"
 	"image/color"
 	"math"
+
+	"unmask/backend"
 )
 
 // Decode writes the images [B, 3, Side, Side] of codes [B, Grid*Grid] to dst. Colours are in
 // 0..1 but for what the network overshoots.
-func (m *Model) Decode(dst []float32, codes []int32) error {
+func (m *Model) Decode(dst []float32, codes []int32) (err error) {
+	defer backend.Recover(&err)
 	grid, plane := m.cfg.Grid*m.cfg.Grid, m.cfg.Side()*m.cfg.Side()
 	if len(codes)%grid != 0 || len(dst) != len(codes)/grid*3*plane {
 		return fmt.Errorf("%d codes and room for %d values, wanted are %d codes and %d values an image", len(codes), len(dst), grid, 3*plane)
@@ -28,7 +31,8 @@ func (m *Model) Decode(dst []float32, codes []int32) error {
 }
 
 // Image returns the image of codes [Grid*Grid]. A byte is clip(255x, 0, 255), truncated.
-func (m *Model) Image(codes []int32) (*image.NRGBA, error) {
+func (m *Model) Image(codes []int32) (_ *image.NRGBA, err error) {
+	defer backend.Recover(&err)
 	if len(codes) != m.cfg.Grid*m.cfg.Grid {
 		return nil, fmt.Errorf("%d codes, wanted are %d", len(codes), m.cfg.Grid*m.cfg.Grid)
 	}
@@ -46,7 +50,8 @@ func (m *Model) Image(codes []int32) (*image.NRGBA, error) {
 }
 
 // Encode writes the codes [B, Grid*Grid] of images [B, 3, Side, Side], colours in 0..1, to dst.
-func (m *Model) Encode(dst []int32, images []float32) error {
+func (m *Model) Encode(dst []int32, images []float32) (err error) {
+	defer backend.Recover(&err)
 	grid, plane := m.cfg.Grid*m.cfg.Grid, m.cfg.Side()*m.cfg.Side()
 	if len(images)%(3*plane) != 0 || len(dst) != len(images)/(3*plane)*grid {
 		return fmt.Errorf("%d values and room for %d codes, wanted are %d values and %d codes an image", len(images), len(dst), 3*plane, grid)
@@ -70,7 +75,8 @@ func (m *Model) Encode(dst []int32, images []float32) error {
 
 // EncodeImage returns the codes [Grid*Grid] of an image of Side x Side pixels. Colours are
 // taken without their alpha.
-func (m *Model) EncodeImage(img image.Image) ([]int32, error) {
+func (m *Model) EncodeImage(img image.Image) (_ []int32, err error) {
+	defer backend.Recover(&err)
 	r, side := img.Bounds(), m.cfg.Side()
 	if r.Dx() != side || r.Dy() != side {
 		return nil, fmt.Errorf("an image of %dx%d pixels, allowed are %dx%d", r.Dx(), r.Dy(), side, side)

@@ -125,7 +125,8 @@ const anchor = "quantize.embedding.weight"
 
 // New builds the network of sizes c from its tensors in set; those of other networks are left
 // alone. The weights are packed and set may be released.
-func New(set *weights.Set, c Config, o model.Options) (*Model, error) {
+func New(set *weights.Set, c Config, o model.Options) (_ *Model, err error) {
+	defer backend.Recover(&err)
 	if err := c.check(); err != nil {
 		return nil, err
 	}

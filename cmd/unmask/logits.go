@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/backend"
 	"unmask/demo"
 	"unmask/model"
 	"unmask/weights"
@@ -266,7 +267,8 @@ func partialReader(ctx context.Context, m *unmask.Model, set *weights.Set, file 
 	if !ok {
 		return nil, fmt.Errorf("%s: partial_rows, but the model has no partial passes", file)
 	}
-	return &logitsReader{ctx: ctx, m: m, length: length, columns: columns, rows: rows, pass: func() (model.Marginals, error) {
+	return &logitsReader{ctx: ctx, m: m, length: length, columns: columns, rows: rows, pass: func() (_ model.Marginals, err error) {
+		defer backend.Recover(&err)
 		b := &model.Batch{Size: 1, Length: length, Tokens: tokens[:length], Time: maskedShare(tokens[:length], m), Cache: refiner.NewCache(1, length)}
 		if _, err := refiner.Forward(ctx, b); err != nil {
 			return nil, err
