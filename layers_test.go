@@ -24,7 +24,7 @@ var rows = [][]string{
 	{"nn"},
 	{"attention", "kvcache"},
 	{"weights", "tokenizers", "images"},
-	{"backend/cpu", "backend/backendtest"},
+	{"backend/cpu", "backend/cuda", "backend/backendtest"},
 	{"backend/plain"},
 	{"backend", "demo"},
 	{"internal"},
@@ -33,7 +33,7 @@ var rows = [][]string{
 // apart are rows that must not meet although one is below the other: networks and samplers
 // know marginals only.
 var apart = map[string][]string{
-	"samplers": {"vit", "dit", "vqgan", "gpt2", "nn", "attention", "weights", "backend/cpu"},
+	"samplers": {"vit", "dit", "vqgan", "gpt2", "nn", "attention", "weights", "backend/cpu", "backend/cuda"},
 	"vit":      {"samplers"}, "dit": {"samplers"}, "vqgan": {"samplers"}, "gpt2": {"samplers"},
 	"internal": {"backend"},
 }

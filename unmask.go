@@ -9,6 +9,7 @@
 package unmask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,6 @@ import (
 	"strings"
 
 	"unmask/backend"
-	"unmask/backend/cpu"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/tokenizers"
@@ -32,9 +32,10 @@ import (
 
 // Options choose how a model is loaded. The zero value is float32 on all cores.
 type Options struct {
-	Threads   int // 0: all cores
+	Device    string // as OpenDevice takes it; "" means cpu
+	Threads   int    // of the CPU; 0: all cores
 	Precision backend.Precision
-	Backend   backend.Backend // nil: the CPU
+	Backend   backend.Backend // a device that is open already, used whatever Device says
 
 	// Progress is told of a download's bytes; nil for silence.
 	Progress func(hub.Progress)
@@ -101,10 +102,10 @@ func Locate(ctx context.Context, name string, progress func(hub.Progress)) (stri
 func load(src *model.Source, o Options) (*Model, error) {
 	b := o.Backend
 	if b == nil {
-		if err := cpu.Check(""); err != nil {
+		var err error
+		if b, err = OpenDevice(cmp.Or(o.Device, "cpu"), o.Threads, o.Precision); err != nil {
 			return nil, err
 		}
-		b = cpu.New(cpu.Options{Threads: o.Threads})
 	}
 	if _, err := fs.Stat(src.Files, tokenizerFile); err != nil {
 		go tokenizers.GPT2() // takes 80 ms the first time: begin while the weights load

@@ -41,17 +41,6 @@ const maxParams = 48
 // defaultShared is the dynamic shared memory that a kernel has without asking.
 const defaultShared = 48 << 10
 
-// Info is what the driver says of a GPU.
-type Info struct {
-	Index           int
-	Model           string // such as NVIDIA H200
-	Major, Minor    int    // compute capability
-	Multiprocessors int
-	SharedMemory    int // bytes a block can have
-	Cache           int // bytes, L2
-	Memory          int // bytes
-}
-
 // Attributes of a device (enum CUdevice_attribute).
 const (
 	attributeMultiprocessors = 16

@@ -20,3 +20,14 @@ type Options struct {
 
 // LibraryVariable is an environment variable that names another driver library than libcuda.so.1.
 const LibraryVariable = "UNMASK_CUDA_LIBRARY"
+
+// Info is what the driver says of a GPU.
+type Info struct {
+	Index           int
+	Model           string // such as NVIDIA H200
+	Major, Minor    int    // compute capability
+	Multiprocessors int
+	SharedMemory    int // bytes a block can have
+	Cache           int // bytes, L2
+	Memory          int // bytes
+}

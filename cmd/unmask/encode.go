@@ -71,7 +71,7 @@ green and blue in 0..1 but for what the network overshoots.`,
 
 // loadTokenizer loads a model's network between images and codes alone.
 func (d *deviceFlags) loadTokenizer(ctx context.Context) (*vqgan.Model, error) {
-	b, precision, err := d.device()
+	b, precision, err := d.open()
 	if err != nil {
 		return nil, err
 	}

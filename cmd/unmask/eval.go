@@ -13,7 +13,6 @@ import (
 
 	"unmask"
 	"unmask/backend"
-	"unmask/backend/cpu"
 	"unmask/demo"
 	"unmask/experiments"
 	"unmask/gpt2"
@@ -94,16 +93,14 @@ func standardOutput(text string) error {
 	return nil
 }
 
-// device checks the compute flags and makes a backend for networks that are no Denoiser.
-func (d *deviceFlags) device() (backend.Backend, backend.Precision, error) {
+// open checks the compute flags and opens the device for networks that are no Denoiser.
+func (d *deviceFlags) open() (backend.Backend, backend.Precision, error) {
 	o, err := d.options()
 	if err != nil {
 		return nil, o.Precision, err
 	}
-	if err := cpu.Check(""); err != nil {
-		return nil, o.Precision, err
-	}
-	return cpu.New(cpu.Options{Threads: d.threads}), o.Precision, nil
+	b, err := unmask.OpenDevice(o.Device, o.Threads, o.Precision)
+	return b, o.Precision, err
 }
 
 // loadJudge loads a GPT-2 by name: demo (embedded), a directory, or org/name on the hub.

@@ -99,7 +99,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 
 // network is Inception-v3, or the VQGAN of --model where it is not given.
 func (f *evalImageFlags) network(ctx context.Context) (experiments.Network, error) {
-	b, precision, err := f.device()
+	b, precision, err := f.open()
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ const textBatch = 32
 const maxTextLine = 16 << 20
 
 func (f *evalTextFlags) run(ctx context.Context, name string) error {
-	b, precision, err := f.device()
+	b, precision, err := f.open()
 	if err != nil {
 		return err
 	}

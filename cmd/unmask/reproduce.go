@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"unmask/backend/cpu"
 	"unmask/experiments"
 )
 
@@ -140,7 +139,7 @@ func (f *reproduceFlags) measure(ctx context.Context, kind string, size experime
 }
 
 func (f *reproduceFlags) machine() string {
-	return fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, cpu.New(cpu.Options{Threads: f.threads}).Name())
+	return fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
 }
 
 func (f *reproduceFlags) write(r *experiments.Report) error {

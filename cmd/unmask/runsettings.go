@@ -28,13 +28,17 @@ func (d *deviceFlags) runSettings(m *unmask.Model, s *samplingFlags, o generate.
 	for _, t := range o.Tokens {
 		fmt.Fprintln(known, t)
 	}
-	return durable.Settings{
+	r := durable.Settings{
 		"model": network, "precision": d.precision, "seed": strconv.FormatUint(o.Seed, 10),
 		"sampler": s.sampler, "schedule": scheduleSetting(s.schedule, o), "steps": strconv.Itoa(o.Steps), "cache": strconv.Itoa(o.Cache),
 		"alpha": number(s.alpha), "gamma": number(s.gamma), "reuse": s.reuse, "refresh": strconv.Itoa(o.Refresh),
 		"temperature": number(s.temperature), "top-p": number(s.topP), "top-k": strconv.Itoa(s.topK),
 		"length": strconv.Itoa(o.Length), "known": hex.EncodeToString(known.Sum(nil)[:8]),
-	}, nil
+	}
+	if g := gpu(m.Backend); g != "" {
+		r["device"] = g
+	}
+	return r, nil
 }
 
 // scheduleSetting is a schedule's name, and for one of a file what it opens: its contents may change.

@@ -41,6 +41,9 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 		return nil, nil, usage("model %s is a %s, which makes no %s", d.model, m.Info.Architecture, kind)
 	}
 	s := experiments.Settings{"threads": strconv.Itoa(d.threads), "precision": d.precision}
+	if gpu(m.Backend) != "" {
+		s["device"] = m.Backend.Name() // times depend on which it is
+	}
 	if s["model"], err = fingerprint(d.model, m.Source.Files); err != nil {
 		return nil, nil, err
 	}

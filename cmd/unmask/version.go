@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/backend/cpu"
+	"unmask/backend/cuda"
 	"unmask/internal/simd"
 )
 
@@ -30,12 +31,25 @@ func newVersion() *cobra.Command {
 				return err
 			}
 			fmt.Printf("unmask %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			fmt.Printf("device: %s\ninstruction sets:", cpu.New(cpu.Options{}).Name())
+			fmt.Printf("device: %s\n", cpu.New(cpu.Options{}).Name())
+			showGPUs()
+			fmt.Printf("instruction sets:")
 			for _, l := range simd.Available() {
 				fmt.Printf(" %s", l)
 			}
 			fmt.Println()
 			return nil
 		},
+	}
+}
+
+// showGPUs names the GPUs that --device can take, or says why there are none.
+func showGPUs() {
+	gpus, err := cuda.Devices()
+	if err != nil {
+		fmt.Printf("no GPU: %v\n", err)
+	}
+	for _, g := range gpus {
+		fmt.Printf("device: cuda:%d %s, %d multiprocessors, %.1f GB\n", g.Index, g.Model, g.Multiprocessors, float64(g.Memory)/1e9)
 	}
 }

@@ -1,0 +1,53 @@
+package unmask
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"unmask/backend"
+	"unmask/backend/cpu"
+	"unmask/backend/cuda"
+)
+
+// OpenDevice returns the device of a name: cpu; cuda for the first GPU, or cuda:N for GPU N as the
+// driver counts; auto for the first GPU where there is one that can be used, and the CPU otherwise. Threads
+// are the CPU's, 0 for all cores. With BF16 and Int8 a GPU also multiplies attention's factors as
+// bfloat16.
+func OpenDevice(name string, threads int, p backend.Precision) (backend.Backend, error) {
+	index, err := parseDevice(name)
+	if err != nil {
+		return nil, err
+	}
+	if name != "cpu" {
+		b, err := cuda.New(cuda.Options{Device: index, TensorAttention: p != backend.F32})
+		if err == nil {
+			return b, nil
+		}
+		if name != "auto" {
+			return nil, err
+		}
+	}
+	if err := cpu.Check(""); err != nil {
+		return nil, err
+	}
+	return cpu.New(cpu.Options{Threads: threads}), nil
+}
+
+// CheckDevice says whether OpenDevice knows a name, whatever devices there are.
+func CheckDevice(name string) error {
+	_, err := parseDevice(name)
+	return err
+}
+
+// parseDevice returns which GPU a name means, 0 for names of none.
+func parseDevice(name string) (gpu int, err error) {
+	if name == "cpu" || name == "cuda" || name == "auto" {
+		return 0, nil
+	}
+	number, ok := strings.CutPrefix(name, "cuda:")
+	if n, err := strconv.ParseUint(number, 10, 31); ok && err == nil {
+		return int(n), nil
+	}
+	return 0, fmt.Errorf("device is %q, allowed are auto, cpu, cuda and cuda:N", name)
+}
