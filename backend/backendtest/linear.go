@@ -55,7 +55,7 @@ func (s *suite) linear(rows, in, out int, as backend.Precision, act backend.Acti
 	}
 	s.dev.Linear(dst.dev, x.dev, rows, w.dev, dev)
 	s.ref.Linear(dst.ref, x.ref, rows, w.ref, ref)
-	dst.near(name("%d rows, %d to %d, %v, %+v", rows, in, out, as, dev), func(i int) float64 {
+	dst.near(name("%d rows, %d to %d, %v, %+v", rows, in, out, as, ref), func(i int) float64 {
 		e := 1.2*w.error(i%out, x.row(i/out)) + 8*eps*(1+math.Abs(float64(dst.want()[i])))
 		if add {
 			e += 2 * eps * math.Abs(float64(before[i]))
