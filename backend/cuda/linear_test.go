@@ -1,0 +1,182 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/backend/plain"
+)
+
+var precisions = []backend.Precision{backend.F32, backend.BF16, backend.Int8}
+
+// normal returns n normal deviates.
+func normal(seed uint64, n int) []float32 {
+	r := rand.New(rand.NewPCG(seed, 7))
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+// put makes a tensor of x on a device.
+func put(b backend.Backend, x []float32, shape ...int) *tensor.Dense {
+	t := b.New(shape...)
+	b.Write(t, 0, x)
+	return t
+}
+
+func packed(b backend.Backend, w []float32, out, in int, as backend.Precision) backend.Matrix {
+	return b.Pack(out, in, as, func(i int, dst []float32) { copy(dst, w[i*in:(i+1)*in]) })
+}
+
+// Whichever tile is chosen for its speed, the bits are the same.
+func TestTilesGiveTheSameBits(t *testing.T) {
+	const rows, in, out = 150, 83, 300
+	all, heads := linearTiles, headTiles
+	t.Cleanup(func() { linearTiles, headTiles = all, heads })
+	x, w, bias := normal(1, rows*in), normal(2, out*in), normal(3, out)
+	b, _ := open(t)
+	dx, db := put(b, x, rows, in), put(b, bias, out)
+	for _, as := range precisions {
+		m := packed(b, w, out, in, as)
+		var first []float32
+		var logSum, entropy [2][]float64
+		for i := range all[as] {
+			linearTiles[as] = all[as][i : i+1]
+			if m.(*matrix).rows%all[as][i].columns != 0 {
+				continue
+			}
+			y := b.New(rows, out)
+			b.Linear(y, dx, rows, m, backend.Epilogue{Bias: db, Act: backend.SiLU})
+			if got := read(b, y); first == nil {
+				first = got
+			} else {
+				require.Equal(t, first, got, "%v, tile %d", as, i)
+			}
+		}
+		linearTiles[as] = all[as]
+		for i := range heads[as] {
+			headTiles[as] = heads[as][i : i+1]
+			s := &backend.HeadStats{LogSum: make([]float64, rows), Entropy: make([]float64, rows)}
+			b.HeadStats(dx, rows, backend.Head{W: m, Bias: db, Classes: out - 1}, s)
+			logSum[i], entropy[i] = s.LogSum, s.Entropy
+		}
+		headTiles[as] = heads[as]
+		require.Equal(t, logSum[0], logSum[1])
+		require.Equal(t, entropy[0], entropy[1])
+	}
+}
+
+// Every tile is right, at sizes that it divides and that it does not.
+func TestTiles(t *testing.T) {
+	all := linearTiles
+	t.Cleanup(func() { linearTiles = all })
+	for _, size := range [][3]int{{128, 128, 256}, {129, 130, 131}, {40, 33, 514}} {
+		rows, in, out := size[0], size[1], size[2]
+		x, w, old := normal(4, rows*in), normal(5, out*in), normal(6, rows*out)
+		b, _ := open(t)
+		ref := plain.New()
+		for _, as := range precisions {
+			want := put(ref, old, rows, out)
+			ref.Linear(want, put(ref, x, rows, in), rows, packed(ref, w, out, in, as), backend.Epilogue{Act: backend.GELUErf, Add: true})
+			m := packed(b, w, out, in, as)
+			for i := range all[as] {
+				if m.(*matrix).rows%all[as][i].columns != 0 {
+					continue
+				}
+				linearTiles[as] = all[as][i : i+1]
+				y := put(b, old, rows, out)
+				b.Linear(y, put(b, x, rows, in), rows, m, backend.Epilogue{Act: backend.GELUErf, Add: true})
+				near(t, fmt.Sprintf("%v %v tile %d", size, as, i), want.Float32s(), read(b, y), 2e-4*math.Sqrt(float64(in)))
+			}
+			linearTiles[as] = all[as]
+		}
+	}
+}
+
+func near(t *testing.T, what string, want, got []float32, tolerance float64) {
+	t.Helper()
+	for i, w := range want {
+		require.InDelta(t, w, got[i], tolerance, "%s: value %d", what, i)
+	}
+}
+
+// gorgonia's products, of matrices and transposes of them.
+func TestMatMul(t *testing.T) {
+	b, _ := open(t)
+	for _, size := range [][3]int{{1, 1, 1}, {7, 33, 5}, {70, 19, 130}} {
+		m, k, n := size[0], size[1], size[2]
+		x, y := normal(1, m*k), normal(2, k*n)
+		want := make([]float32, m*n)
+		for i := range m {
+			for j := range n {
+				var sum float64
+				for p := range k {
+					sum += float64(x[i*k+p]) * float64(y[p*n+j])
+				}
+				want[i*n+j] = float32(sum)
+			}
+		}
+		turned := func(v []float32, rows, columns int) *tensor.Dense {
+			w := make([]float32, len(v))
+			for i := range rows {
+				for j := range columns {
+					w[j*rows+i] = v[i*columns+j]
+				}
+			}
+			d := put(b, w, columns, rows)
+			require.NoError(t, d.T())
+			return d
+		}
+		for i, a := range []*tensor.Dense{put(b, x, m, k), turned(x, m, k)} {
+			for j, c := range []*tensor.Dense{put(b, y, k, n), turned(y, k, n)} {
+				got := b.New(m, n)
+				require.NoError(t, b.MatMul(a, c, got))
+				near(t, fmt.Sprintf("%v, transposed %d %d", size, i, j), want, read(b, got), 1e-4)
+			}
+		}
+	}
+	one, two := b.New(3, 4), b.New(3, 4)
+	require.EqualError(t, b.MatMul(one, two, b.New(3, 3)), "cuda: MatMul: (3, 4) times (3, 4) into (3, 3)")
+	require.ErrorContains(t, b.MatMul(one, b.New(4), two), "cuda: MatMul: float32 (4), allowed are float32 matrices of this device")
+	require.ErrorContains(t, b.MatMul(one, plain.New().New(4, 4), two), "allowed are float32 matrices of this device")
+}
+
+// What Pack makes of weights, and how much memory it says that they take.
+func TestPack(t *testing.T) {
+	b, _ := open(t)
+	for _, c := range []struct {
+		as          backend.Precision
+		out, in     int
+		bytes, rows int
+	}{{backend.F32, 3, 5, 128 * 128, 128}, {backend.BF16, 129, 65, 256 * 256, 256}, {backend.Int8, 1, 128, 128*128 + 4*128, 128}} {
+		m := packed(b, normal(1, c.out*c.in), c.out, c.in, c.as).(*matrix)
+		require.Equal(t, []int{c.bytes, c.rows}, []int{m.Bytes(), m.rows}, "%v", c)
+	}
+	require.PanicsWithValue(t, "Pack: [0, 3] weights as 0", func() { b.Pack(0, 3, backend.F32, nil) })
+	require.Panics(t, func() { b.Pack(1, maxInt8+1, backend.Int8, nil) })
+}
+
+// A tile is chosen by how many rounds of blocks the GPU needs.
+func TestBestTile(t *testing.T) {
+	b := &Backend{device: &device{}}
+	b.Multiprocessors = 132
+	for _, c := range []struct {
+		rows, out int
+		want      string
+	}{{32, 768, "tiny"}, {32, 3072, "tiny"}, {512, 768, "small"}, {16384, 768, "large"}, {16384, 2304, "large"}} {
+		m := &matrix{out: c.out, rows: roundUp(c.out, rowPad), as: backend.BF16}
+		require.Equal(t, "unmask_linear_bf16_"+c.want, b.best(linearTiles[backend.BF16], c.rows, m).kernel.name, "%+v", c)
+	}
+	odd := &matrix{out: 384, rows: 384, as: backend.BF16} // no whole number of the largest tiles
+	require.Equal(t, "unmask_linear_bf16_medium", b.best(linearTiles[backend.BF16], 1<<20, odd).kernel.name)
+}
