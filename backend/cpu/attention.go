@@ -23,9 +23,10 @@ const (
 // bits in any batch.
 type attentionJob struct {
 	ops          vec.Ops
-	wide, narrow vec.Panel
+	panels       []vec.Panel // the widest first
 	dst, q, k, v []float32
 	h            backend.Heads
+	bf16         bool // weights and values
 	length       int
 	blocks       blocks
 	scratch      []attentionScratch // of each worker
@@ -36,6 +37,7 @@ type attentionScratch struct {
 	q, o            []float32 // [dim, lanes] of each panel
 	top, sum, alpha []float32 // [lanes] of each panel
 	scores          []float32 // [keyBlock, lanes] of a panel
+	v               []float32 // a block of values in bfloat16: [keyBlock/2, dim]
 }
 
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v, an online softmax over blocks of keys.
@@ -43,13 +45,14 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 	backend.CheckAttention(dst, q, k, val, segs, h)
 	j := v.attentions.take(func(j *attentionJob) {
 		j.ops = v.ops
-		j.wide, j.narrow = v.ops.Panels()
+		j.panels = v.ops.Panels()
 		j.scratch = make([]attentionScratch, v.pool.Threads())
 		j.item = j.block
 	})
 	j.dst, j.q, j.k, j.v, j.h, j.length = data(dst), data(q), data(k), data(val), h, k.Shape()[2]
+	j.bf16 = h.BF16 && v.bf16 && h.HeadDim%16 == 0
 	for i := range j.scratch {
-		j.scratch[i].grow(h.HeadDim, j.wide.Lanes())
+		j.scratch[i].grow(h.HeadDim, j.panels[0].Lanes())
 	}
 	v.pool.For(j.blocks.cut(segs, queryBlock)*h.Heads, j.item)
 	j.dst, j.q, j.k, j.v, j.blocks.segs = nil, nil, nil, nil, nil
@@ -60,6 +63,7 @@ func (s *attentionScratch) grow(dim, lanes int) {
 	s.q, s.o = grown(s.q, queryBlock*dim), grown(s.o, queryBlock*dim)
 	s.top, s.sum, s.alpha = grown(s.top, queryBlock), grown(s.sum, queryBlock), grown(s.alpha, queryBlock)
 	s.scores = grown(s.scores, keyBlock*lanes)
+	s.v = grown(s.v, keyBlock/2*dim)
 }
 
 // block computes item i: a block of rows, one head.
@@ -79,6 +83,9 @@ func (j *attentionJob) block(worker, i int) {
 	step := keyStep(j.h.Keys)
 	for key := 0; key < j.h.Keys; key += step {
 		n := min(step, j.h.Keys-key)
+		if j.bf16 {
+			j.ops.PairBF16(w.v, v[key*dim:], n, dim)
+		}
 		for at := 0; at < to-from; {
 			p := j.panel(to - from - at)
 			lanes := p.Lanes()
@@ -92,7 +99,12 @@ func (j *attentionJob) block(worker, i int) {
 					mask(w.scores, lanes, n, s.Pos+from+at-key)
 				}
 				p.Softmax(w.scores, w.top[at:], w.sum[at:], w.alpha[at:], n)
-				p.Values(w.o[at*dim:], v[key*dim:], w.scores, w.alpha[at:], n, dim)
+				if j.bf16 {
+					j.ops.PairBF16(w.scores, w.scores, n, lanes)
+					p.ValuesBF16(w.o[at*dim:], w.v, w.scores, w.alpha[at:], (n+1)/2, dim)
+				} else {
+					p.Values(w.o[at*dim:], v[key*dim:], w.scores, w.alpha[at:], n, dim)
+				}
 			}
 			at += lanes
 		}
@@ -106,12 +118,15 @@ func keyStep(keys int) int {
 	return ((keys+blocks-1)/blocks + 7) &^ 7
 }
 
-// panel is that for the next of n rows.
+// panel is that for the next of n rows: the widest that they do not leave a narrow one's lanes of empty.
 func (j *attentionJob) panel(n int) vec.Panel {
-	if n > j.wide.Lanes()-j.narrow.Lanes() {
-		return j.wide
+	narrow := j.panels[len(j.panels)-1]
+	for _, p := range j.panels {
+		if n > p.Lanes()-narrow.Lanes() {
+			return p
+		}
 	}
-	return j.narrow
+	return narrow
 }
 
 // mask hides keys beyond each lane's position: lane l sees scores 0..first+l.

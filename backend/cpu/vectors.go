@@ -16,6 +16,7 @@ import (
 type vectors struct {
 	pool *parallel.Pool
 	ops  vec.Ops
+	bf16 bool // the processor multiplies bfloat16
 
 	rows       free[rowJob]
 	splits     free[splitJob]
@@ -25,7 +26,7 @@ type vectors struct {
 }
 
 func (v *vectors) init(pool *parallel.Pool, level simd.Level) {
-	v.pool, v.ops = pool, vec.Ops(level.ISA)
+	v.pool, v.ops, v.bf16 = pool, vec.Ops(level.ISA), level.BF16
 }
 
 // free is a list of jobs that no call uses.

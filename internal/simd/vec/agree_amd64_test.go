@@ -65,8 +65,7 @@ func TestAgreePanels(t *testing.T) {
 	var all []Panel
 	for _, l := range simd.Available() {
 		if l.ISA == simd.AVX2 || l.ISA == simd.AVX512 && len(all) == 0 {
-			wide, narrow := Ops(l.ISA).Panels()
-			all = append(all, wide, narrow)
+			all = append(all, Ops(l.ISA).Panels()...)
 		}
 	}
 	const dim, common = 20, 8

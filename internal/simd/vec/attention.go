@@ -5,23 +5,24 @@ import "unmask/internal/simd"
 // Panel is how attention holds queries: one a lane, in lines of Lanes() floats. A lane's
 // results do not depend on the panel, nor on the other lanes.
 type Panel struct {
-	ops  Ops
-	wide bool
+	ops     Ops
+	columns int // registers of a line
 }
 
-// Panels returns the wide panel for most rows and the narrow one for the last.
-func (o Ops) Panels() (wide, narrow Panel) { return Panel{o, true}, Panel{o, false} }
+// Panels returns the panels of an instruction set, the widest first.
+func (o Ops) Panels() []Panel {
+	if o == Ops(simd.AVX512) {
+		return []Panel{{o, 3}, {o, 2}, {o, 1}}
+	}
+	return []Panel{{o, 3}, {o, 1}}
+}
 
 // Lanes is how many queries a panel has.
 func (p Panel) Lanes() int {
-	n := 8
 	if p.ops == Ops(simd.AVX512) {
-		n = 16
+		return 16 * p.columns
 	}
-	if p.wide {
-		n *= 3
-	}
-	return n
+	return 8 * p.columns
 }
 
 // Scores computes s = k q: s [keys, lanes], k [keys, dim], q [dim, lanes].
@@ -45,6 +46,32 @@ func (p Panel) Values(o, v, s, alpha []float32, keys, dim int) {
 	n := p.Lanes()
 	_, _, _, _ = o[dim*n-1], v[keys*dim-1], s[keys*n-1], alpha[n-1]
 	p.values(o, v, s, alpha, keys, dim)
+}
+
+// ValuesBF16 is Values of words that hold two bfloat16 along the keys: v [pairs, dim] and
+// s [pairs, lanes] as PairBF16 makes them.
+func (p Panel) ValuesBF16(o, v, s, alpha []float32, pairs, dim int) {
+	n := p.Lanes()
+	_, _, _, _ = o[dim*n-1], v[pairs*dim-1], s[pairs*n-1], alpha[n-1]
+	p.valuesBF16(o, v, s, alpha, pairs, dim)
+}
+
+// PairBF16 rounds x [rows, width] to bfloat16, words of dst [(rows+1)/2, width] from two rows each: 0 follows an odd
+// last one. width is a multiple of 16; dst may be x.
+func (o Ops) PairBF16(dst, x []float32, rows, width int) {
+	pairs := rows / 2
+	if pairs > 0 {
+		_, _ = dst[pairs*width-1], x[2*pairs*width-1]
+		o.pairBF16(dst, x, pairs, width)
+	}
+	if rows%2 == 0 {
+		return
+	}
+	var two [2 * line]float32
+	for j := 0; j < width; j += line {
+		copy(two[:line], x[2*pairs*width+j:][:line])
+		o.pairBF16(dst[pairs*width+j:][:line], two[:], 1, line)
+	}
 }
 
 // Transpose computes dst[j][i] = src[i][j]*scale[j] for a row of blocks of 8 by 8: dst advances by

@@ -3,17 +3,19 @@ package vec
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"unmask/internal/simd"
 )
 
 // TestPanels runs an online softmax over blocks of keys against its formula.
 func TestPanels(t *testing.T) {
 	eachOps(t, func(t *testing.T, o Ops) {
-		wide, narrow := o.Panels()
 		r := rand.New(rand.NewPCG(7, 8))
-		for _, p := range []Panel{wide, narrow} {
+		for _, p := range o.Panels() {
 			n := p.Lanes()
 			for _, dim := range []int{1, 3, 8, 20, 48, 64} {
 				for _, blocks := range [][]int{{1}, {2, 1}, {5, 8, 3}, {16, 9}} {
@@ -72,7 +74,7 @@ func attend(r *rand.Rand, p Panel, dim int, blocks []int) (o, k, v, q []float32)
 // TestMasked: a lane whose scores are -Inf in a block keeps its bits.
 func TestMasked(t *testing.T) {
 	eachOps(t, func(t *testing.T, o Ops) {
-		p, _ := o.Panels()
+		p := o.Panels()[0]
 		n := p.Lanes()
 		r := rand.New(rand.NewPCG(9, 1))
 		s, top, sum, alpha, out := normal(r, 5*n), normal(r, n), normal(r, n), make([]float32, n), normal(r, 4*n)
@@ -105,4 +107,42 @@ func TestTranspose(t *testing.T) {
 		}
 		require.Zero(t, dst[8*blocks], "beyond the last block")
 	})
+}
+
+// TestBF16: what the processor computes of bfloat16 is what plain Go does.
+func TestBF16(t *testing.T) {
+	best := simd.Available()[0]
+	if !best.BF16 {
+		t.Skip("needs AVX512_BF16")
+	}
+	o, generic := Ops(best.ISA), Ops(simd.Generic)
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, p := range o.Panels() {
+		n := p.Lanes()
+		for _, dim := range []int{16, 48, 64} {
+			for _, keys := range []int{1, 2, 7, 8, 9, 41} {
+				v, s, alpha, out := normal(r, keys*dim), normal(r, keys*n), normal(r, n), normal(r, dim*n)
+				v[0], v[1], s[0], s[1] = 1.00390625, 1.01171875, -3e38, inf // halfway to even, the largest
+				pairs := (keys + 1) / 2
+				words, weights := make([]float32, pairs*dim), slices.Clone(s)
+				o.PairBF16(words, v, keys, dim)
+				wantWords, wantWeights := make([]float32, pairs*dim), make([]float32, pairs*n)
+				generic.PairBF16(wantWords, v, keys, dim)
+				generic.PairBF16(wantWeights, s, keys, n)
+				equal(t, words, wantWords)
+				weights = append(weights, make([]float32, n)...)
+				o.PairBF16(weights, weights, keys, n)
+				equal(t, weights[:pairs*n], wantWeights)
+
+				s[0], s[1] = 1, 1
+				o.PairBF16(weights, s, keys, n)
+				got, want := slices.Clone(out), slices.Clone(out)
+				p.ValuesBF16(got, words, weights, alpha, pairs, dim)
+				valuesBF16(want, words, weights, alpha, pairs, dim, n)
+				for i := range got {
+					near(t, "values", float64(got[i]), float64(want[i]), 1e-5)
+				}
+			}
+		}
+	}
 }

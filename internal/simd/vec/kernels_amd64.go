@@ -289,14 +289,16 @@ func (o Ops) columnSquares(dst, x, mean []float32, stride, pixels int) {
 }
 
 func (p Panel) scores(s, k, q []float32, keys, dim int) {
-	switch {
-	case p.ops == avx512 && p.wide:
+	switch p {
+	case Panel{avx512, 3}:
 		scoresWideAVX512(&s[0], &k[0], &q[0], keys, dim)
-	case p.ops == avx512:
+	case Panel{avx512, 2}:
+		scoresMiddleAVX512(&s[0], &k[0], &q[0], keys, dim)
+	case Panel{avx512, 1}:
 		scoresNarrowAVX512(&s[0], &k[0], &q[0], keys, dim)
-	case p.ops == avx2 && p.wide:
+	case Panel{avx2, 3}:
 		scoresWideAVX2(&s[0], &k[0], &q[0], keys, dim)
-	case p.ops == avx2:
+	case Panel{avx2, 1}:
 		scoresNarrowAVX2(&s[0], &k[0], &q[0], keys, dim)
 	default:
 		scores(s, k, q, keys, dim, p.Lanes())
@@ -304,14 +306,16 @@ func (p Panel) scores(s, k, q []float32, keys, dim int) {
 }
 
 func (p Panel) softmax(s, top, sum, alpha []float32, keys int) {
-	switch {
-	case p.ops == avx512 && p.wide:
+	switch p {
+	case Panel{avx512, 3}:
 		softmaxWideAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys)
-	case p.ops == avx512:
+	case Panel{avx512, 2}:
+		softmaxMiddleAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys)
+	case Panel{avx512, 1}:
 		softmaxNarrowAVX512(&s[0], &top[0], &sum[0], &alpha[0], keys)
-	case p.ops == avx2 && p.wide:
+	case Panel{avx2, 3}:
 		softmaxWideAVX2(&s[0], &top[0], &sum[0], &alpha[0], keys)
-	case p.ops == avx2:
+	case Panel{avx2, 1}:
 		softmaxNarrowAVX2(&s[0], &top[0], &sum[0], &alpha[0], keys)
 	default:
 		softmax(s, top, sum, alpha, keys, p.Lanes())
@@ -319,18 +323,41 @@ func (p Panel) softmax(s, top, sum, alpha []float32, keys int) {
 }
 
 func (p Panel) values(o, v, s, alpha []float32, keys, dim int) {
-	switch {
-	case p.ops == avx512 && p.wide:
+	switch p {
+	case Panel{avx512, 3}:
 		valuesWideAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
-	case p.ops == avx512:
+	case Panel{avx512, 2}:
+		valuesMiddleAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+	case Panel{avx512, 1}:
 		valuesNarrowAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
-	case p.ops == avx2 && p.wide:
+	case Panel{avx2, 3}:
 		valuesWideAVX2(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
-	case p.ops == avx2:
+	case Panel{avx2, 1}:
 		valuesNarrowAVX2(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
 	default:
 		values(o, v, s, alpha, keys, dim, p.Lanes())
 	}
+}
+
+func (p Panel) valuesBF16(o, v, s, alpha []float32, pairs, dim int) {
+	switch p {
+	case Panel{avx512, 3}:
+		valuesBF16WideAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim)
+	case Panel{avx512, 2}:
+		valuesBF16MiddleAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim)
+	case Panel{avx512, 1}:
+		valuesBF16NarrowAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim)
+	default:
+		valuesBF16(o, v, s, alpha, pairs, dim, p.Lanes())
+	}
+}
+
+func (o Ops) pairBF16(dst, x []float32, pairs, width int) {
+	if o == avx512 {
+		pairWords(&dst[0], &x[0], pairs, width/line)
+		return
+	}
+	pairBF16(dst, x, pairs, width)
 }
 
 func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {

@@ -35,6 +35,11 @@ func (p Panel) values(o, v, s, alpha []float32, keys, dim int) {
 	values(o, v, s, alpha, keys, dim, p.Lanes())
 }
 
+func (p Panel) valuesBF16(o, v, s, alpha []float32, pairs, dim int) {
+	valuesBF16(o, v, s, alpha, pairs, dim, p.Lanes())
+}
+func (o Ops) pairBF16(dst, x []float32, pairs, width int) { pairBF16(dst, x, pairs, width) }
+
 func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {
 	transpose(dst, src, scale, dstStride, srcStride, dstStep, srcStep, blocks)
 }

@@ -481,6 +481,49 @@ func softmaxWideAVX512(s *float32, top *float32, sum *float32, alpha *float32, k
 //go:noescape
 func valuesWideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
 
+// scoresMiddleAVX512 is
+//
+//	for i := range keys {
+//		for j := range 32 {
+//			s[i][j] = 0
+//			for d := range dim { s[i][j] += k[i][d]*q[d][j] }
+//		}
+//	}
+//
+//	s is [keys, 32], k [keys, dim], q [dim, 32].
+//
+//go:noescape
+func scoresMiddleAVX512(s *float32, k *float32, q *float32, keys int, dim int)
+
+// softmaxMiddleAVX512 is
+//
+//	for j := range 32 {
+//		m := top[j]
+//		for i := range keys { m = max(m, s[i][j]) }
+//		alpha[j], top[j] = exp2(top[j]-m), m
+//		sum[j] *= alpha[j]
+//		for i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }
+//	}
+//
+//	s is [keys, 32]. exp2 is 0 below 2^-127.
+//
+//go:noescape
+func softmaxMiddleAVX512(s *float32, top *float32, sum *float32, alpha *float32, keys int)
+
+// valuesMiddleAVX512 is
+//
+//	for d := range dim {
+//		for j := range 32 {
+//			o[d][j] *= alpha[j]
+//			for i := range keys { o[d][j] += v[i][d]*s[i][j] }
+//		}
+//	}
+//
+//	o is [dim, 32], v [keys, dim], s [keys, 32].
+//
+//go:noescape
+func valuesMiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+
 // scoresNarrowAVX512 is
 //
 //	for i := range keys {
@@ -523,6 +566,54 @@ func softmaxNarrowAVX512(s *float32, top *float32, sum *float32, alpha *float32,
 //
 //go:noescape
 func valuesNarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+
+// valuesBF16WideAVX512 is
+//
+//	for d := range dim {
+//		for j := range 48 {
+//			o[d][j] *= alpha[j]
+//			for i := range keys { o[d][j] += v[i][d].lo*s[i][j].lo + v[i][d].hi*s[i][j].hi }
+//		}
+//	}
+//
+//	o is [dim, 48], v [keys, dim], s [keys, 48].
+//
+//go:noescape
+func valuesBF16WideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+
+// valuesBF16MiddleAVX512 is
+//
+//	for d := range dim {
+//		for j := range 32 {
+//			o[d][j] *= alpha[j]
+//			for i := range keys { o[d][j] += v[i][d].lo*s[i][j].lo + v[i][d].hi*s[i][j].hi }
+//		}
+//	}
+//
+//	o is [dim, 32], v [keys, dim], s [keys, 32].
+//
+//go:noescape
+func valuesBF16MiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+
+// valuesBF16NarrowAVX512 is
+//
+//	for d := range dim {
+//		for j := range 16 {
+//			o[d][j] *= alpha[j]
+//			for i := range keys { o[d][j] += v[i][d].lo*s[i][j].lo + v[i][d].hi*s[i][j].hi }
+//		}
+//	}
+//
+//	o is [dim, 16], v [keys, dim], s [keys, 16].
+//
+//go:noescape
+func valuesBF16NarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+
+// pairWords is for i := range pairs { for j := range 16*width { dst[i][j].lo, dst[i][j].hi = bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j]) } }.
+// Rows of both are 16*width long. dst may be x.
+//
+//go:noescape
+func pairWords(dst *float32, x *float32, pairs int, width int)
 
 // transposeAVX2 is
 //

@@ -4,9 +4,10 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 // A format is what a word of A and B holds; the wide ones unpack B while they multiply,
@@ -45,9 +46,9 @@ func (k kernel) bytes() int {
 // v is vector register i.
 func (k kernel) v(i int) reg.VecPhysical {
 	if k.wide {
-		return zmm[i]
+		return avx.Z[i]
 	}
-	return ymm[i]
+	return avx.Y[i]
 }
 
 func (k kernel) acc(i, j int) reg.VecPhysical { return k.v(i*k.vecs + j) }
@@ -183,7 +184,7 @@ func (k kernel) load(m Mem, b reg.VecPhysical, part int) {
 func (k kernel) step(x reg.VecPhysical, i, j int) {
 	switch k.format {
 	case bf16:
-		dpbf16(i*k.vecs+j, k.top()-k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs))
+		avx.DotBF16(i*k.vecs+j, k.top()-k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs))
 	case int8: // A unsigned, B signed
 		VPDPBUSD(k.b(j), x, k.acc(i, j))
 	case int8Wide:
@@ -196,40 +197,4 @@ func (k kernel) step(x reg.VecPhysical, i, j int) {
 	default:
 		VFMADD231PS(x, k.b(j), k.acc(i, j))
 	}
-}
-
-// dpbf16 is VDPBF16PS zmm_m, zmm_v, zmm_d as bytes, because the assembler lacks it:
-// EVEX.512.F3.0F38.W0 52 /r.
-func dpbf16(d, v, m int) { evex(d, v, m, 2, 0x52) }
-
-// evex emits a register-only 512-bit instruction of the map 0F38 with W0 and prefix pp.
-func evex(d, v, m, pp, opcode int) {
-	p0 := 2 | not(d, 8)<<7 | not(m, 16)<<6 | not(m, 8)<<5 | not(d, 16)<<4
-	p1 := 4 | pp | (^v&15)<<3
-	p2 := 0x40 | not(v, 16)<<3
-	modrm := 0xC0 | (d&7)<<3 | m&7
-	raw("LONG", U32(0x62|p0<<8|p1<<16|p2<<24))
-	raw("WORD", U16(opcode|modrm<<8))
-}
-
-func not(x, bit int) int {
-	if x&bit == 0 {
-		return 1
-	}
-	return 0
-}
-
-func raw(directive string, op Op) {
-	Instruction(&ir.Instruction{Opcode: directive, Operands: []Op{op}})
-}
-
-var zmm = [...]reg.VecPhysical{
-	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
-	reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20,
-	reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
-}
-
-var ymm = [...]reg.VecPhysical{
-	reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
-	reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
 }

@@ -4,6 +4,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 const packSignature = "func(dst, x *float32, stride, n int, inverse float32)"
@@ -42,7 +44,7 @@ func packBF16() {
 	packLoop("packBF16", "packBF16 rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { dst[i/8*stride][i%8] = bfloat16(x[i]) }.", 64,
 		func() {}, func(x Mem, dst, stride reg.Register) {
 			VMOVUPS(x, reg.Z0)
-			evex(1, 0, 0, 2, 0x72) // VCVTNEPS2BF16 zmm0, ymm1
+			avx.RoundBF16(1, 0)
 			VMOVUPS(reg.X1, Mem{Base: dst})
 			ADDQ(stride, dst)
 			VEXTRACTF128(Imm(1), reg.Y1, reg.X1)
@@ -159,28 +161,28 @@ func turn() {
 	Label("loop")
 	MOVQ(x, reg.RAX)
 	for i := range 8 {
-		VMOVUPS(Mem{Base: reg.RAX}, ymm[i])
+		VMOVUPS(Mem{Base: reg.RAX}, avx.Y[i])
 		if i < 7 {
 			ADDQ(ldx, reg.RAX)
 		}
 	}
 	for i := 0; i < 8; i += 2 { // pairs of columns: 8+i has words 0, 1 and 4, 5 of both, 9+i the others
-		VUNPCKLPS(ymm[i+1], ymm[i], ymm[8+i])
-		VUNPCKHPS(ymm[i+1], ymm[i], ymm[9+i])
+		VUNPCKLPS(avx.Y[i+1], avx.Y[i], avx.Y[8+i])
+		VUNPCKHPS(avx.Y[i+1], avx.Y[i], avx.Y[9+i])
 	}
 	for h := range 2 { // of columns 4h..4h+3
 		for i := range 2 {
-			a, b := ymm[8+4*h+i], ymm[10+4*h+i]
-			VSHUFPS(Imm(0x44), b, a, ymm[4*h+2*i])
-			VSHUFPS(Imm(0xee), b, a, ymm[4*h+2*i+1])
+			a, b := avx.Y[8+4*h+i], avx.Y[10+4*h+i]
+			VSHUFPS(Imm(0x44), b, a, avx.Y[4*h+2*i])
+			VSHUFPS(Imm(0xee), b, a, avx.Y[4*h+2*i+1])
 		}
 	}
 	for i := range 4 {
-		VPERM2F128(Imm(0x20), ymm[4+i], ymm[i], ymm[8+i])
-		VPERM2F128(Imm(0x31), ymm[4+i], ymm[i], ymm[12+i])
+		VPERM2F128(Imm(0x20), avx.Y[4+i], avx.Y[i], avx.Y[8+i])
+		VPERM2F128(Imm(0x31), avx.Y[4+i], avx.Y[i], avx.Y[12+i])
 	}
 	for i := range 8 {
-		VMOVUPS(ymm[8+i], Mem{Base: dst})
+		VMOVUPS(avx.Y[8+i], Mem{Base: dst})
 		ADDQ(ldd, dst)
 	}
 	ADDQ(Imm(32), x)

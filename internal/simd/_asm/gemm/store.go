@@ -4,6 +4,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 // store writes finished tiles.
@@ -30,18 +32,18 @@ func store() {
 	XORQ(reg.RAX, reg.RAX)
 	Label("column")
 	for j := range 2 {
-		y := ymm[j]
+		y := avx.Y[j]
 		VMOVUPS(at(tile, j), y)
 		VADDPS(at(bias, j), y, y)
 	}
 	TESTQ(add, add)
 	JZ(LabelRef("write"))
 	for j := range 2 {
-		VADDPS(at(dst, j), ymm[j], ymm[j])
+		VADDPS(at(dst, j), avx.Y[j], avx.Y[j])
 	}
 	Label("write")
 	for j := range 2 {
-		VMOVUPS(ymm[j], at(dst, j))
+		VMOVUPS(avx.Y[j], at(dst, j))
 	}
 	ADDQ(Imm(64), reg.RAX)
 	CMPQ(reg.RAX, cols)
@@ -75,7 +77,7 @@ func scale() {
 	XORQ(reg.RAX, reg.RAX)
 	Label("column")
 	for j := range 2 {
-		y := ymm[j]
+		y := avx.Y[j]
 		VMOVUPS(at(tile, j), y)
 		VPSUBD(at(offset, j), y, y)
 		VCVTDQ2PS(y, y)

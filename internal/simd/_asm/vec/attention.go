@@ -6,23 +6,43 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 // panel is how attention holds queries: one a lane, of which a panel has columns registers. tile
-// is how many keys, or value columns, are accumulated at a time.
+// is how many keys, or value columns, are accumulated at a time. With bf16 the words of weights and
+// values are two bfloat16, of two keys.
 type panel struct {
 	width
 	name          string
 	columns, tile int
+	bf16          bool
 }
 
-// panels: 24 of 32 registers accumulate with AVX-512, 12 of 16 with AVX2; the narrow ones are
-// for the last queries of a segment.
+// panels: 24 of 32 registers accumulate with AVX-512, 12 of 16 with AVX2; the others are for the last
+// queries of a segment.
 func (w width) panels() []panel {
 	if w.lanes == 16 {
-		return []panel{{w, "Wide", 3, 8}, {w, "Narrow", 1, 8}}
+		return []panel{{w, "Wide", 3, 8, false}, {w, "Middle", 2, 8, false}, {w, "Narrow", 1, 8, false}}
 	}
-	return []panel{{w, "Wide", 3, 4}, {w, "Narrow", 1, 8}}
+	return []panel{{w, "Wide", 3, 4, false}, {w, "Narrow", 1, 8, false}}
+}
+
+// The registers of a product: accumulators, a line of the panel, and broadcast words in turn.
+
+func (p panel) acc(i, j int) int { return i*p.columns + j }
+func (p panel) line(j int) int   { return p.tile*p.columns + j }
+func (p panel) word(i int) int {
+	first, all := (p.tile+1)*p.columns, 16*p.lanes/8
+	return first + i%(all-first)
+}
+
+func (p panel) v(i int) reg.VecPhysical {
+	if p.lanes == 16 {
+		return avx.Z[i]
+	}
+	return avx.Y[i]
 }
 
 // step is the bytes of one line of a panel.
@@ -47,28 +67,31 @@ func strided(base, stride reg.Register, n int) []Mem {
 	return at[:n]
 }
 
-// accumulate adds, for one term of the sum, the products of rows broadcast from memory and a
+// accumulate adds, for one term of the sum, the products of words broadcast from memory and a
 // line of the panel.
-func (p panel) accumulate(acc [][]reg.VecVirtual, rows []Mem, line reg.Register) {
-	var b []reg.VecVirtual
+func (p panel) accumulate(words []Mem, line reg.Register) {
 	for j := range p.columns {
-		b = append(b, p.load(p.column(line, j)))
+		VMOVUPS(p.column(line, j), p.v(p.line(j)))
 	}
-	for i, m := range rows {
-		a := p.reg()
-		VBROADCASTSS(m, a)
-		for j := range b {
-			VFMADD231PS(b[j], a, acc[i][j])
+	for i, m := range words {
+		VBROADCASTSS(m, p.v(p.word(i)))
+		for j := range p.columns {
+			if p.bf16 {
+				avx.DotBF16(p.acc(i, j), p.line(j), p.word(i))
+			} else {
+				VFMADD231PS(p.v(p.line(j)), p.v(p.word(i)), p.v(p.acc(i, j)))
+			}
 		}
 	}
 }
 
-func (p panel) accumulators(rows int) [][]reg.VecVirtual {
-	acc := make([][]reg.VecVirtual, rows)
-	for i := range acc {
-		acc[i] = p.regs(p.columns)
+// each visits the accumulators of a tile.
+func (p panel) each(tile int, f func(i, j int, acc reg.VecPhysical)) {
+	for i := range tile {
+		for j := range p.columns {
+			f(i, j, p.v(p.acc(i, j)))
+		}
 	}
-	return acc
 }
 
 // scores generates the products of a block of keys with a panel of queries.
@@ -88,26 +111,17 @@ func (p panel) scores() {
 		Label(l("tile"))
 		CMPQ(keys, U32(tile))
 		JLT(LabelRef(l("end")))
-		acc := p.accumulators(tile)
-		for _, row := range acc {
-			for _, a := range row {
-				p.xor(a, a, a)
-			}
-		}
+		p.each(tile, func(_, _ int, a reg.VecPhysical) { p.xor(a, a, a) })
 		line, n := GP64(), GP64()
 		MOVQ(q, line)
 		MOVQ(dim, n)
 		Label(l("term"))
-		p.accumulate(acc, all[:tile], line)
+		p.accumulate(all[:tile], line)
 		ADDQ(U8(4), k)
 		ADDQ(U32(p.step()), line)
 		DECQ(n)
 		JNZ(LabelRef(l("term")))
-		for i, row := range acc {
-			for j, a := range row {
-				VMOVUPS(a, Mem{Base: s, Disp: i*p.step() + j*p.bytes()})
-			}
-		}
+		p.each(tile, func(i, j int, a reg.VecPhysical) { VMOVUPS(a, Mem{Base: s, Disp: i*p.step() + j*p.bytes()}) })
 		ADDQ(U32(tile*p.step()), s)
 		// k is at the second key of the tile
 		if tile > 1 {
@@ -123,8 +137,12 @@ func (p panel) scores() {
 // values generates the product of a block of values with the weights of a panel of queries.
 func (p panel) values() {
 	lanes := p.columns * p.lanes
-	p.text("values"+p.name, "(o, v, s, alpha *float32, keys, dim int)", fmt.Sprintf(
-		"for d := range dim {\n\tfor j := range %d {\n\t\to[d][j] *= alpha[j]\n\t\tfor i := range keys { o[d][j] += v[i][d]*s[i][j] }\n\t}\n}\n\n"+
+	name, term := "values", "v[i][d]*s[i][j]"
+	if p.bf16 {
+		name, term = "valuesBF16", "v[i][d].lo*s[i][j].lo + v[i][d].hi*s[i][j].hi"
+	}
+	p.text(name+p.name, "(o, v, s, alpha *float32, keys, dim int)", fmt.Sprintf(
+		"for d := range dim {\n\tfor j := range %d {\n\t\to[d][j] *= alpha[j]\n\t\tfor i := range keys { o[d][j] += "+term+" }\n\t}\n}\n\n"+
 			"o is [dim, %d], v [keys, dim], s [keys, %d].", lanes, lanes, lanes))
 	o, v, s := pointer("o"), pointer("v"), pointer("s")
 	alpha, keys, dim := pointer("alpha"), pointer("keys"), pointer("dim")
@@ -137,32 +155,27 @@ func (p panel) values() {
 		Label(l("tile"))
 		CMPQ(left, U32(tile))
 		JLT(LabelRef(l("end")))
-		acc := p.accumulators(tile)
 		for j := range p.columns {
-			a := p.load(p.column(alpha, j))
-			for i := range acc {
-				VMULPS(Mem{Base: o, Disp: i*p.step() + j*p.bytes()}, a, acc[i][j])
-			}
+			VMOVUPS(p.column(alpha, j), p.v(p.line(j)))
 		}
+		p.each(tile, func(i, j int, a reg.VecPhysical) {
+			VMULPS(Mem{Base: o, Disp: i*p.step() + j*p.bytes()}, p.v(p.line(j)), a)
+		})
 		row, line, n := GP64(), GP64(), GP64()
 		MOVQ(v, row)
 		MOVQ(s, line)
 		MOVQ(keys, n)
-		var rows []Mem
+		var words []Mem
 		for i := range tile {
-			rows = append(rows, Mem{Base: row, Disp: 4 * i})
+			words = append(words, Mem{Base: row, Disp: 4 * i})
 		}
 		Label(l("term"))
-		p.accumulate(acc, rows, line)
+		p.accumulate(words, line)
 		ADDQ(stride, row)
 		ADDQ(U32(p.step()), line)
 		DECQ(n)
 		JNZ(LabelRef(l("term")))
-		for i, r := range acc {
-			for j, a := range r {
-				VMOVUPS(a, Mem{Base: o, Disp: i*p.step() + j*p.bytes()})
-			}
-		}
+		p.each(tile, func(i, j int, a reg.VecPhysical) { VMOVUPS(a, Mem{Base: o, Disp: i*p.step() + j*p.bytes()}) })
 		ADDQ(U32(tile*p.step()), o)
 		ADDQ(U8(4*tile), v)
 		SUBQ(U32(tile), left)

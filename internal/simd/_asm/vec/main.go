@@ -18,6 +18,7 @@ func main() {
 			p.values()
 		}
 	}
+	bf16()
 	transpose()
 	Generate()
 }

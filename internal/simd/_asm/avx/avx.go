@@ -1,0 +1,52 @@
+// Package avx has the vector registers, and instructions that the assembler lacks, as bytes.
+package avx
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Z and Y are the vector registers by number.
+var Z = [...]reg.VecPhysical{
+	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
+	reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20,
+	reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
+}
+
+var Y = [...]reg.VecPhysical{
+	reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
+	reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
+}
+
+// DotBF16 is VDPBF16PS zmm_m, zmm_v, zmm_d: EVEX.512.F3.0F38.W0 52 /r.
+func DotBF16(d, v, m int) { emit(d, v, m, 2, 0x52) }
+
+// RoundBF16 is VCVTNEPS2BF16 zmm_m, ymm_d: EVEX.512.F3.0F38.W0 72 /r.
+func RoundBF16(d, m int) { emit(d, 0, m, 2, 0x72) }
+
+// RoundBothBF16 is VCVTNE2PS2BF16 zmm_m, zmm_v, zmm_d, zmm_v's in the upper half:
+// EVEX.512.F2.0F38.W0 72 /r.
+func RoundBothBF16(d, v, m int) { emit(d, v, m, 3, 0x72) }
+
+// emit is a register-only 512-bit instruction of the map 0F38 with W0 and prefix pp.
+func emit(d, v, m, pp, opcode int) {
+	p0 := 2 | not(d, 8)<<7 | not(m, 16)<<6 | not(m, 8)<<5 | not(d, 16)<<4
+	p1 := 4 | pp | (^v&15)<<3
+	p2 := 0x40 | not(v, 16)<<3
+	modrm := 0xC0 | (d&7)<<3 | m&7
+	raw("LONG", operand.U32(0x62|p0<<8|p1<<16|p2<<24))
+	raw("WORD", operand.U16(opcode|modrm<<8))
+}
+
+func not(x, bit int) int {
+	if x&bit == 0 {
+		return 1
+	}
+	return 0
+}
+
+func raw(directive string, op operand.Op) {
+	build.Instruction(&ir.Instruction{Opcode: directive, Operands: []operand.Op{op}})
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
+)
+
+// bf16 generates attention's kernels of weights and values in bfloat16, which AVX-512 alone has.
+func bf16() {
+	w := widths[1]
+	for _, p := range w.panels() {
+		p.bf16 = true
+		p.values()
+	}
+
+	TEXT("pairWords", NOSPLIT, "func(dst, x *float32, pairs, width int)")
+	Pragma("noescape")
+	Doc("pairWords is for i := range pairs { for j := range 16*width { dst[i][j].lo, dst[i][j].hi = bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j]) } }.",
+		"Rows of both are 16*width long. dst may be x.")
+	dst, x := pointer("dst"), pointer("x")
+	pairs, width := pointer("pairs"), pointer("width")
+	order := GLOBL("interleave", attr.RODATA|attr.NOPTR)
+	for i := range 16 {
+		DATA(4*i, U32(uint32(i)|uint32(16+i)<<16))
+	}
+	VMOVUPS(order, reg.Z3)
+	stride, column := GP64(), GP64()
+	MOVQ(width, stride)
+	SHLQ(U8(6), stride)
+	Label("pair")
+	MOVQ(width, column)
+	Label("column")
+	VMOVUPS(Mem{Base: x}, reg.Z0)
+	VMOVUPS(Mem{Base: x, Index: stride, Scale: 1}, reg.Z1)
+	avx.RoundBothBF16(2, 1, 0)
+	VPERMW(reg.Z2, reg.Z3, reg.Z2)
+	VMOVUPS(reg.Z2, Mem{Base: dst})
+	ADDQ(U8(64), x)
+	ADDQ(U8(64), dst)
+	DECQ(column)
+	JNZ(LabelRef("column"))
+	ADDQ(stride, x)
+	DECQ(pairs)
+	JNZ(LabelRef("pair"))
+	VZEROUPPER()
+	RET()
+}
