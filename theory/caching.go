@@ -30,10 +30,12 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 		for i := range before {
 			before[i] = slices.Repeat([]int32{c.spec.Mask}, c.spec.Length())
 		}
+		var points []Point
 		for step, err := range generate.Run(ctx, refiner, run) {
 			if err != nil {
 				return nil, err
 			}
+			var with, without []float64 // of this step, a mean for each sequence
 			for i := range step.Sequences {
 				a, b, err := c.distances(before[i], step.Sequences[i].Opened)
 				if err != nil {
@@ -41,7 +43,12 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 				}
 				cached[i], stale[i] = append(cached[i], a...), append(stale[i], b...)
 				copy(before[i], step.Sequences[i].Tokens)
+				if len(a) > 0 {
+					with, without = append(with, sum(a)/float64(len(a))), append(without, sum(b)/float64(len(b)))
+				}
 			}
+			points = append(points, at(n.Name+", cached", step.N, with)...)
+			points = append(points, at(n.Name+", uncached", step.N, without)...)
 		}
 		means, reference, differences := 0.0, 0.0, make([]float64, count)
 		for i := range differences {
@@ -52,9 +59,18 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 		}
 		_, half := interval(differences)
 		out = append(out, Result{Claim: "partial caching", Case: fmt.Sprintf("%s, second half of %d steps, hybrid", n.Name, cachingSteps),
-			Measure: "total variation from the conditional, against no second stage", Statistic: means, Error: half, Bound: reference}.below())
+			Measure: "total variation from the conditional, against no second stage", Statistic: means, Error: half, Bound: reference, Points: points}.below())
 	}
 	return out, nil
+}
+
+// at is the mean of a step, where there is one.
+func at(curve string, step int, values []float64) []Point {
+	if len(values) < 2 {
+		return nil
+	}
+	mean, half := interval(values)
+	return []Point{{curve, float64(step), mean, half}}
 }
 
 // caching is the work of Caching on one network.

@@ -39,5 +39,33 @@ func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
 		want[i] = p * float64(draws)
 	}
 	chi, bound := ChiSquare(count, want)
-	return []Result{Result{Claim: "proposition 1", Case: "Gumbel-top-3 of 5, ordered", Measure: "chi-square against the formula", Statistic: chi, Bound: bound}.below()}, nil
+	r := Result{Claim: "proposition 1", Case: "Gumbel-top-3 of 5, ordered", Measure: "chi-square against the formula", Statistic: chi, Bound: bound}
+	r.Points = frequencies("measured", want, count, want)
+	r.Points = append(r.Points, frequencies("formula", want, want, nil)...)
+	return []Result{r.below()}, nil
+}
+
+// frequencies are counts, of x and of y by the same index, as shares; with expected counts, each has the
+// interval that a count of so many is in.
+func frequencies(curve string, x, y, expected []float64) (points []Point) {
+	sumX, sumY := sum(x), sum(y)
+	for i := range x {
+		if x[i] == 0 {
+			continue
+		}
+		p := Point{Curve: curve, X: x[i] / sumX, Y: y[i] / sumY}
+		if expected != nil {
+			q := expected[i] / sum(expected)
+			p.Error = 1.96 * math.Sqrt(q*(1-q)/sumY)
+		}
+		points = append(points, p)
+	}
+	return points
+}
+
+func sum(x []float64) (s float64) {
+	for _, v := range x {
+		s += v
+	}
+	return s
 }

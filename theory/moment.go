@@ -26,7 +26,7 @@ func Enumerated(_ context.Context, o Options) ([]Result, error) {
 			before := 1.0
 			for _, n := range []int{3, 6, 9} {
 				tv := Variation(Round(Distributions(n, s, 4), k, alpha))
-				r := Result{Claim: "theorem 1", Case: fmt.Sprintf("enumerated, N=%d k=%d S=%d alpha=%v", n, k, s, alpha), N: n, K: k, Measure: "total variation"}
+				r := Result{Claim: "theorem 1", Case: fmt.Sprintf("enumerated, N=%d k=%d S=%d alpha=%v", n, k, s, alpha), Measure: "total variation"}
 				r.Statistic, r.Bound = tv, min(before, Bound(n, k, s, alpha))
 				out = append(out, r.below())
 				before = tv
@@ -53,8 +53,10 @@ func MonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 				return nil, err
 			}
 			tv, half := EstimateVariation(p, k, alpha, o.Seed)
-			r := Result{Claim: "theorem 1", Case: fmt.Sprintf("Monte Carlo, N=%d k=%d S=%d alpha=%v", n, k, s, alpha), N: n, K: k,
+			r := Result{Claim: "theorem 1", Case: fmt.Sprintf("Monte Carlo, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
 				Measure: "total variation", Statistic: tv, Error: half, Bound: Bound(n, k, s, alpha)}.below()
+			x := float64(n) / float64(k*k)
+			r.Points = []Point{{fmt.Sprintf("k = %d", k), x, tv, half}, {"bound", x, r.Bound, 0}}
 			variation[[2]int{n, k}] = r
 			out = append(out, r)
 		}

@@ -38,7 +38,9 @@ func Temperature(ctx context.Context, o Options) ([]Result, error) {
 	}
 	const name = "maskgit, first of 64 steps, N=512 k=8 alpha=3"
 	chi, bound := ChiSquare(count, Scaled(tempered, total/norm))
-	out := []Result{Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p^beta", Statistic: chi, Bound: bound}.below()}
+	r := Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p^beta", Statistic: chi, Bound: bound}
+	r.Points = slices.Concat(frequencies("committed", p, count, tempered), frequencies("p^beta", p, tempered, nil), frequencies("p", p, p, nil))
+	out := []Result{r.below()}
 	chi, bound = ChiSquare(count, Scaled(p, total))
 	return append(out, Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p", Statistic: chi, Bound: bound}.above()), nil
 }

@@ -28,7 +28,17 @@ type Result struct {
 	Bound     float64
 	Above     bool
 	Holds     bool
-	N, K      int // of theorem 1: masked positions, and how many open
+	Points    []Point
+}
+
+// Point is one of a curve that a claim is drawn as. Proposition 1: measured frequency against the
+// formula's. Theorem 1: total variation against N/k^2. Implicit temperature: committed frequency against p.
+// Equation 5: nats against the size of the first round. Partial caching: total variation against
+// the step.
+type Point struct {
+	Curve string
+	X, Y  float64
+	Error float64 // half of the 95 % confidence interval, 0 where exact
 }
 
 // below judges a statistic that must not exceed its bound, by the upper end of its interval.

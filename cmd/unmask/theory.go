@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -136,39 +137,54 @@ func printClaim(out io.Writer, r theory.Result) error {
 	return err
 }
 
-// plotTheory draws theorem 1: the estimates and the bound against N/k^2.
+// theoryCharts are how claims are drawn; the others have no curve.
+var theoryCharts = map[string]experiments.Chart{
+	"proposition 1":        {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order", X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true},
+	"theorem 1":            {Name: "theorem1", Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation", LogX: true, LogY: true},
+	"implicit temperature": {Name: "temperature", Title: "Tokens that maskgit commits", X: "p of the model", Y: "frequency"},
+	"equation 5":           {Name: "equation5", Title: "D(q||p) of two rounds, and its bound a-b+c (Markov chain of 6)", X: "positions of the first round", Y: "nats"},
+	"partial caching":      {Name: "caching", Title: "Second half of a step, from the exact conditional", X: "step", Y: "total variation"},
+}
+
+// plotTheory draws each claim that has a curve.
 func plotTheory(dir string, results []theory.Result) error {
-	chart := &experiments.Chart{Name: "theorem1", Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation", LogX: true, LogY: true}
-	bound := experiments.Curve{Name: "bound"}
-	curves := map[int]*experiments.Curve{}
-	var opens []int
-	for _, r := range results {
-		if r.K == 0 || r.Error == 0 { // not an estimate
+	drawn := 0
+	for _, claim := range theory.Claims() {
+		chart, ok := theoryCharts[claim]
+		for _, r := range results {
+			if ok && r.Claim == claim {
+				addPoints(&chart, r.Points)
+			}
+		}
+		if len(chart.Curves) == 0 {
 			continue
 		}
-		if curves[r.K] == nil {
-			opens = append(opens, r.K)
-			curves[r.K] = &experiments.Curve{Name: fmt.Sprintf("k = %d", r.K), Method: experiments.Point{Sampler: "moment", Alpha: float64(r.K)}}
+		for _, c := range chart.Curves {
+			sort.Stable(byX(c))
 		}
-		x, c := float64(r.N)/float64(r.K*r.K), curves[r.K]
-		c.X, c.Y, c.Error = append(c.X, x), append(c.Y, r.Statistic), append(c.Error, r.Error)
-		if !slices.Contains(bound.X, x) {
-			bound.X, bound.Y, bound.Error = append(bound.X, x), append(bound.Y, r.Bound), append(bound.Error, 0)
+		if err := writeChart(dir, &chart); err != nil {
+			return err
 		}
+		say("%s.svg, .png", filepath.Join(dir, chart.Name))
+		drawn++
 	}
-	sort.Sort(byX(bound))
-	for _, k := range opens {
-		chart.Curves = append(chart.Curves, *curves[k])
+	if drawn == 0 {
+		return usage("--plot with claims that have no curve, allowed are %s", strings.Join(slices.Sorted(maps.Keys(theoryCharts)), ", "))
 	}
-	chart.Curves = append(chart.Curves, bound)
-	if len(opens) == 0 {
-		return usage("--plot without theorem 1, which is what it draws")
-	}
-	if err := writeChart(dir, chart); err != nil {
-		return err
-	}
-	say("%s.svg, .png", filepath.Join(dir, chart.Name))
 	return nil
+}
+
+// addPoints appends to the curves of a chart by their names.
+func addPoints(chart *experiments.Chart, points []theory.Point) {
+	for _, p := range points {
+		at := slices.IndexFunc(chart.Curves, func(c experiments.Curve) bool { return c.Name == p.Curve })
+		if at < 0 {
+			at = len(chart.Curves)
+			chart.Curves = append(chart.Curves, experiments.Curve{Name: p.Curve})
+		}
+		c := &chart.Curves[at]
+		c.X, c.Y, c.Error = append(c.X, p.X), append(c.Y, p.Y), append(c.Error, p.Error)
+	}
 }
 
 // byX sorts a curve's points.
@@ -179,4 +195,5 @@ func (c byX) Less(i, j int) bool { return c.X[i] < c.X[j] }
 func (c byX) Swap(i, j int) {
 	c.X[i], c.X[j] = c.X[j], c.X[i]
 	c.Y[i], c.Y[j] = c.Y[j], c.Y[i]
+	c.Error[i], c.Error[j] = c.Error[j], c.Error[i]
 }
