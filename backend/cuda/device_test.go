@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/backend/cuda/internal/fakecuda"
+	"unmask/internal/fakecuda"
 )
 
 func TestName(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
-	"unmask/backend/cuda/internal/fakecuda"
+	"unmask/internal/fakecuda"
 )
 
 // TestFailedStep: whichever call of a step fails, the step ends with an error that names it, and the next

@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
-	"unmask/backend/cuda/internal/fakecuda"
+	"unmask/internal/fakecuda"
 )
 
 // open returns a backend on a driver library of the test's own. Every allocation ends at a page that

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"unmask/backend/cuda/internal/fakecuda"
+	"unmask/internal/fakecuda"
 )
 
 func TestOutOfMemory(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package fakecuda builds a driver library for tests where there is no GPU. It computes what the
+// Package fakecuda builds a driver library for tests of package cuda where there is no GPU. It computes what the
 // kernels' sources say, on the processor, counts calls and fails where it is told to; see driver.cpp.
 package fakecuda
 
@@ -54,7 +54,7 @@ var flags = []string{"-std=c++17", "-O2", "-march=native", "-fno-strict-aliasing
 func compile(compiler string) (string, error) {
 	_, self, _, _ := runtime.Caller(0)
 	here := filepath.Dir(self)
-	kernels := filepath.Join(here, "..", "..", "kernels")
+	kernels := filepath.Join(here, "..", "..", "backend", "cuda", "kernels")
 	sum := sha256.New()
 	fmt.Fprintln(sum, compiler, flags)
 	sources, err := filepath.Glob(filepath.Join(kernels, "*.[ch]*"))
