@@ -12,15 +12,14 @@ import (
 
 // OpenDevice returns the device of a name: cpu; cuda for the first GPU, or cuda:N for GPU N as the
 // driver counts; auto for the first GPU where there is one that can be used, and the CPU otherwise. Threads
-// are the CPU's, 0 for all cores. With BF16 and Int8 a GPU also multiplies attention's factors as
-// bfloat16.
-func OpenDevice(name string, threads int, p backend.Precision) (backend.Backend, error) {
+// are the CPU's, 0 for all cores.
+func OpenDevice(name string, threads int) (backend.Backend, error) {
 	index, err := parseDevice(name)
 	if err != nil {
 		return nil, err
 	}
 	if name != "cpu" {
-		b, err := cuda.New(cuda.Options{Device: index, TensorAttention: p != backend.F32})
+		b, err := cuda.New(cuda.Options{Device: index})
 		if err == nil {
 			return b, nil
 		}

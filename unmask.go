@@ -103,7 +103,7 @@ func load(src *model.Source, o Options) (*Model, error) {
 	b := o.Backend
 	if b == nil {
 		var err error
-		if b, err = OpenDevice(cmp.Or(o.Device, "cpu"), o.Threads, o.Precision); err != nil {
+		if b, err = OpenDevice(cmp.Or(o.Device, "cpu"), o.Threads); err != nil {
 			return nil, err
 		}
 	}

@@ -51,13 +51,13 @@ func TestFeatures(t *testing.T) {
 		for _, d := range parity.Devices {
 			t.Run(name+"/"+d.Name+"/"+d.Precision.String(), func(t *testing.T) {
 				p := parity.Open(t, name)
-				if d.Name == "plain" && p.Full() {
+				if d.Slow() && p.Full() {
 					t.Skip("minutes a pass")
 				}
-				m, err := Load(p.Set, model.Options{Backend: d.New(), Precision: d.Precision})
+				m, err := Load(p.Set, model.Options{Backend: d.New(t), Precision: d.Precision})
 				require.NoError(t, err)
 				list := pictures(p)
-				if d.Name == "plain" {
+				if d.Slow() {
 					list = list[:1] // slow
 				}
 				n := len(list)

@@ -72,7 +72,7 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 	backend.CheckAttention(dst, q, k, v, segs, h)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a, rows, threads, shared := b.attentionFor(segs, h.HeadDim)
+	a, rows, threads, shared := b.attentionFor(segs, h)
 	blocks := b.cut(segs, rows)
 	if len(blocks) == 0 {
 		return
@@ -88,8 +88,9 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 
 // attentionFor chooses a kernel, the rows of its blocks and their threads and shared memory. No choice changes a bit but that
 // between float32 and tensor cores, which depends on the head alone.
-func (b *Backend) attentionFor(segs []backend.Segment, dim int) (a *attentionKernel, rows, threads, shared int) {
-	if !b.tensorAttention || dim%4 != 0 {
+func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *attentionKernel, rows, threads, shared int) {
+	dim := h.HeadDim
+	if !h.BF16 || dim%4 != 0 {
 		a = fitting(plainAttention[:], dim)
 		const rows, weightsPitch = 64, 80
 		return a, rows, 128, 4 * (rows*(a.dim+4) + keyTile*(a.dim+4) + keyTile*a.dim + rows*weightsPitch)

@@ -13,6 +13,9 @@ import (
 	"unmask/backend"
 )
 
+// Included says whether this build knows GPUs.
+const Included = true
+
 // Backend computes on one GPU. Calls from several goroutines are safe, and take turns.
 //
 // A kernel's method locks mu for as long as it appends to the list. Driver errors panic with
@@ -31,8 +34,6 @@ type Backend struct {
 	heads     heads
 	images    images
 	pieces    []backend.Segment // of segments, for kernels whose blocks have so many rows
-
-	tensorAttention bool
 }
 
 // New returns GPU o.Device. The error says in a line what is missing where there is none.
@@ -41,7 +42,7 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cuda: %w", err)
 	}
-	b := &Backend{device: v, tensorAttention: o.TensorAttention}
+	b := &Backend{device: v}
 	b.arena = arena{v: v, live: map[devicePtr]int{}, exact: o.exact}
 	b.graphs = graphs{seen: map[uint64]struct{}{}, known: map[uint64]*graph{}}
 	if err := b.prepare(); err != nil {

@@ -12,9 +12,6 @@ type Options struct {
 	Device  int    // counted as the driver does
 	Library string // the driver's; empty: that of LibraryVariable, or libcuda.so.1
 
-	// TensorAttention runs attention in bfloat16 on tensor cores, with sums and softmax in float32.
-	TensorAttention bool
-
 	exact bool // see arena
 }
 

@@ -99,7 +99,7 @@ func (d *deviceFlags) open() (backend.Backend, backend.Precision, error) {
 	if err != nil {
 		return nil, o.Precision, err
 	}
-	b, err := unmask.OpenDevice(o.Device, o.Threads, o.Precision)
+	b, err := unmask.OpenDevice(o.Device, o.Threads)
 	return b, o.Precision, err
 }
 

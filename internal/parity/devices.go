@@ -1,31 +1,59 @@
 package parity
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend"
 	"unmask/backend/cpu"
+	"unmask/backend/cuda"
 	"unmask/backend/plain"
+	"unmask/internal/fakecuda"
 	"unmask/model"
 )
 
 // Device is a backend and precision whose answers are compared, with the tolerance as a
-// share of the largest answer.
+// share of the largest answer. New skips the test where the device cannot be had.
 type Device struct {
 	Name      string
-	New       func() backend.Backend
+	New       func(t testing.TB) backend.Backend
 	Precision backend.Precision
 	Tolerance float64
 }
 
-// Devices are the backends that every network is tested on. Plain is left out at the
-// published sizes, where a pass takes it a minute.
+// Devices are the backends that every network is tested on.
 var Devices = []Device{
-	{"plain", func() backend.Backend { return plain.New() }, backend.F32, 1e-4},
-	{"cpu", func() backend.Backend { return cpu.New(cpu.Options{}) }, backend.F32, 1e-4},
-	{"cpu", func() backend.Backend { return cpu.New(cpu.Options{}) }, backend.BF16, 5e-2},
+	{"plain", func(testing.TB) backend.Backend { return plain.New() }, backend.F32, 1e-4},
+	{"cpu", func(testing.TB) backend.Backend { return cpu.New(cpu.Options{}) }, backend.F32, 1e-4},
+	{"cpu", func(testing.TB) backend.Backend { return cpu.New(cpu.Options{}) }, backend.BF16, 5e-2},
+	{"cuda", openCUDA, backend.F32, 1e-4},
+	{"cuda", openCUDA, backend.BF16, 5e-2},
+}
+
+// Slow says that a pass at the published sizes takes minutes: so it does on the reference device, and on
+// a GPU that is emulated.
+func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !hasGPU() }
+
+var hasGPU = sync.OnceValue(func() bool {
+	gpus, err := cuda.Devices()
+	return err == nil && len(gpus) > 0
+})
+
+// openCUDA opens the first GPU or, without one, an emulated one.
+func openCUDA(t testing.TB) backend.Backend {
+	t.Helper()
+	if !cuda.Included {
+		t.Skip("this build has no GPU support")
+	}
+	var o cuda.Options
+	if !hasGPU() {
+		o.Library = fakecuda.Build(t)
+	}
+	b, err := cuda.New(o)
+	require.NoError(t, err)
+	return b
 }
 
 // Each loads every pack on every device and runs f as a subtest.
@@ -34,10 +62,10 @@ func Each(t *testing.T, packs []string, f func(t *testing.T, p *Pack, m model.Re
 		for _, d := range Devices {
 			t.Run(name+"/"+d.Name+"/"+d.Precision.String(), func(t *testing.T) {
 				p := Open(t, name)
-				if d.Name == "plain" && p.Full() {
-					t.Skip("a minute a pass")
+				if d.Slow() && p.Full() {
+					t.Skip("minutes a pass")
 				}
-				m, err := model.Load(p.Source, model.Options{Backend: d.New(), Precision: d.Precision})
+				m, err := model.Load(p.Source, model.Options{Backend: d.New(t), Precision: d.Precision})
 				require.NoError(t, err)
 				f(t, p, m.Denoiser.(model.Refiner), d.Tolerance)
 			})
