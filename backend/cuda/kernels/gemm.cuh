@@ -171,6 +171,7 @@ struct Fetched {
     static_assert(count * T::threads * 4 == rows * T::depth, "all threads carry as much");
     float4 v[count];
 
+    __device__ __forceinline__ Fetched(const Strided&, int) {}
     static __device__ __forceinline__ void place(const Strided& m, int n, int& i, int& k) {
         int at = n * T::threads + threadIdx.x;
         if (m.right == 1) i = at / (T::depth / 4), k = at % (T::depth / 4) * 4;
@@ -207,8 +208,8 @@ __device__ __forceinline__ float4 four_of(const float (&v)[4]) { return make_flo
 // multiply_plain adds to sum the product of rows `row`... of x with rows `column`... of w. Number (i, j) of the parts is sum[i/4][j/4][i%4][j%4].
 template <class T, class X>
 __device__ __forceinline__ void multiply_plain(float (&sum)[T::down][T::across][4][4], const X& x, const Strided& w, int row, int column, float* shared) {
-    Fetched<T, T::rows, T::x_stride, X> xs;
-    Fetched<T, T::columns, T::w_stride> ws;
+    Fetched<T, T::rows, T::x_stride, X> xs(x, row);
+    Fetched<T, T::columns, T::w_stride> ws(w, column);
     xs.read(x, row, 0);
     ws.read(w, column, 0);
     for (int k = 0, at = 0; k < x.depth; k += T::depth, at ^= 1) {

@@ -8,4 +8,5 @@
 #include "attention_tensor.cu"
 #include "pool.cu"
 #include "linear.cu"
+#include "conv.cu"
 #include "head.cu"

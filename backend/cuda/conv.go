@@ -1,0 +1,139 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"runtime"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+var (
+	poolKernel    = register("unmask_pool")
+	windowsKernel = register("unmask_windows")
+
+	convInputKernels = [...]*kernel{
+		backend.F32:  register("unmask_conv_input_f32"),
+		backend.BF16: register("unmask_conv_input_bf16"),
+	}
+	// convTiles of a precision have the same bits, as linearTiles.
+	convTiles = [...][]tile{
+		backend.F32: {
+			{register("unmask_conv_f32_large"), 128, 128, 256, 33792, 16384},
+			{register("unmask_conv_f32_small"), 64, 64, 128, 17408, 5600},
+		},
+		backend.BF16: {
+			{register("unmask_conv_bf16_large"), 128, 128, 256, 65536, 19300},
+			{register("unmask_conv_bf16_small"), 64, 64, 128, 65536, 8200},
+		},
+	}
+)
+
+// anyConv is for float32 images whose channels are not a multiple of 4.
+var anyConv = []tile{{register("unmask_conv_f32_any"), 64, 64, 128, 17408, 1}}
+
+// images is the working memory of what is done to images.
+type images struct {
+	sums    memory    // of channels
+	input   memory    // of a convolution, mapped
+	windows memory    // a part of them, as rows
+	shape   [15]int32 // as the kernels' Windows
+}
+
+// windowBytes is how much memory windows as rows may take.
+const windowBytes = 64 << 20
+
+// describe describes a convolution to the kernels, as their Windows.
+func (m *images) describe(s backend.ConvShape) []int32 {
+	up := 1
+	if s.Up {
+		up = 2
+	}
+	stride, offset := backend.ConvTarget(s)
+	for i, v := range [...]int{s.Batch, s.Height, s.Width, s.In, s.Out, s.OutHeight(), s.OutWidth(), s.KH, s.KW,
+		max(s.Stride, 1), s.PadH, s.PadW, up, stride, offset} {
+		m.shape[i] = int32(v)
+	}
+	return m.shape[:]
+}
+
+// Conv is a convolution: a Linear of windows, which are zero outside the image.
+func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput, e backend.Epilogue) {
+	backend.CheckConv(dst, x, s, w, in, e)
+	if s.Batch == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := w.(*matrix)
+	// Rows of bfloat16 windows are loaded in pieces of 8 numbers, and those of int8 have a scale each.
+	gathered := m.as == backend.F32 || m.as == backend.BF16 && s.In%8 == 0
+	source := b.convInput(x, s, in, m.as == backend.BF16 && gathered)
+	pitch, offset := backend.ConvTarget(s)
+	pixels := s.Batch * s.OutHeight() * s.OutWidth()
+	if !gathered {
+		to := b.address(dst) + devicePtr(4*offset)
+		group := min(max(1, windowBytes/(4*m.in)), pixels)
+		rows := b.scratch(&b.images.windows, 4*group*m.in)
+		for first := 0; first < pixels; first += group {
+			n := min(group, pixels-first)
+			b.begin(windowsKernel, grid{x: n, y: ceilDiv(m.in, 256)}, 256, 0).
+				pointer(rows).pointer(source).ints(b.images.describe(s)).int(first).end()
+			b.linear(to+devicePtr(4*first*pitch), rows, n, m, pitch, b.address(e.Bias), e.Act, e.Add, 1)
+		}
+	} else {
+		tiles := convTiles[m.as]
+		if s.In%4 != 0 {
+			tiles = anyConv
+		}
+		t := b.best(tiles, pixels, m)
+		b.begin(t.kernel, grid{x: t.blocks(pixels, m.out)}, t.threads, t.shared).
+			tensor(dst).pointer(source).pointer(m.data).tensor(e.Bias).ints(b.images.describe(s)).
+			int(m.stride / strideUnit[m.as]).int(int(e.Act)).int(flag(e.Add)).end()
+	}
+	runtime.KeepAlive(dst)
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(m)
+	runtime.KeepAlive(in)
+	runtime.KeepAlive(e.Bias)
+}
+
+// strideUnit is in what the kernels' tiles count a matrix's stride: numbers, or bytes.
+var strideUnit = [...]int{backend.F32: 4, backend.BF16: 1}
+
+// convInput maps a convolution's input, or rounds it to bfloat16.
+func (b *Backend) convInput(x *tensor.Dense, s backend.ConvShape, in backend.ConvInput, round bool) devicePtr {
+	if in.Scale == nil && !in.SiLU && !round {
+		return b.address(x)
+	}
+	as := backend.F32
+	if round {
+		as = backend.BF16
+	}
+	image := s.Height * s.Width * s.In
+	to := b.scratch(&b.images.input, s.Batch*image*numberBytes[as])
+	each := 1 // numbers of a thread
+	if s.In%4 == 0 {
+		each = 4
+	}
+	const threads = 256
+	b.begin(convInputKernels[as], grid{x: ceilDiv(image, threads*each), y: s.Batch}, threads, 0).
+		pointer(to).tensor(x).tensor(in.Scale).tensor(in.Shift).int(image).int(s.In).int(flag(in.SiLU)).end()
+	return to
+}
+
+// Pool takes the mean or the maximum of windows, of their pixels inside the image.
+func (b *Backend) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.PoolKind) {
+	backend.CheckPool(dst, x, s, kind)
+	if s.Batch == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(poolKernel, grid{x: s.Batch * s.OutHeight() * s.OutWidth()}, min(roundUp(s.In, 32), 256), 0).
+		tensor(dst).tensor(x).ints(b.images.describe(s)).int(flag(kind == backend.Max)).end()
+	runtime.KeepAlive(dst)
+	runtime.KeepAlive(x)
+}
