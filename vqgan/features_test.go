@@ -15,7 +15,7 @@ import (
 // Features are an image's own, whatever was computed before, tell images apart, and say which sizes they take.
 func TestFeatures(t *testing.T) {
 	p := parity.Open(t, "mage-tiny")
-	m, err := vqgan.Load(p.Source, model.Options{Backend: devices["cpu"]})
+	m, err := vqgan.Load(p.Source, model.Options{Backend: processor})
 	require.NoError(t, err)
 	side := m.Config().Side()
 	picture := func(value byte) *images.Image {

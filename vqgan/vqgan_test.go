@@ -14,18 +14,21 @@ import (
 	"unmask/vqgan"
 )
 
-// devices are the reference kernels and the fast ones.
-var devices = map[string]backend.Backend{"plain": plain.New(), "cpu": cpu.New(cpu.Options{})}
+// processor is shared by the tests that are not of devices.
+var processor = cpu.New(cpu.Options{})
 
 func TestParity(t *testing.T) {
-	for name, device := range devices {
+	for _, d := range parity.Devices {
+		if d.Precision != backend.F32 {
+			continue
+		}
 		for _, pack := range []string{"mage-tiny", "mage-base"} {
-			t.Run(name+"/"+pack, func(t *testing.T) {
+			t.Run(d.Name+"/"+pack, func(t *testing.T) {
 				p := parity.Open(t, pack)
-				if p.Full() && name == "plain" {
+				if p.Full() && d.Slow() {
 					t.Skip("minutes")
 				}
-				m, err := vqgan.Load(p.Source, model.Options{Backend: device})
+				m, err := vqgan.Load(p.Source, model.Options{Backend: d.New(t)})
 				require.NoError(t, err)
 
 				codes, _ := p.Ints("codes")
@@ -48,7 +51,7 @@ func TestParity(t *testing.T) {
 // call to call.
 func TestImages(t *testing.T) {
 	p := parity.Open(t, "mage-tiny")
-	m, err := vqgan.Load(p.Source, model.Options{Backend: devices["cpu"]})
+	m, err := vqgan.Load(p.Source, model.Options{Backend: processor})
 	require.NoError(t, err)
 	codes, _ := p.Ints("codes")
 	got := make([]float32, 3*16*16)
