@@ -175,7 +175,7 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	defer p.close()
 	var watch *watcher
 	if f.watch {
-		watch = newWatcher(m)
+		watch = newWatcher(m, os.Stderr)
 	}
 	var trace *traceWriter
 	if f.trace != "" {

@@ -27,7 +27,7 @@ func newReplay() *cobra.Command {
 		Short: "Show a run again, from what --trace wrote, without its model",
 		Long: `Show a run again, from what --trace wrote, without its model.
 
-On a terminal each sample is redrawn step after step. Elsewhere there is a line a step: what
+On a terminal each sample is redrawn step after step, one sample after another. Elsewhere there is a line a step: what
 opened, with its probability, at which position and, of partial caching, in which stage.`,
 		Args: exactly(1, "a FILE of unmask text --trace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,14 +57,11 @@ func replayFile(ctx context.Context, name string, fps float64) error {
 	ctx, cancel := untilStopped(ctx)
 	defer cancel()
 	if term.IsTerminal(int(os.Stdout.Fd())) {
-		w := &watcher{out: os.Stdout}
+		w := newWatcher(nil, os.Stdout)
 		wait := time.NewTicker(time.Duration(float64(time.Second) / fps))
 		defer wait.Stop()
-		err = replay(in, func(r *replayed, s *traceStep) error {
-			if s.Step <= 1 {
-				w.lines = 0 // the last sample stays
-			}
-			w.show(r.picture(s))
+		err = replaySamples(in, func(r *replayed, s *traceStep) error {
+			w.redraw(r, s)
 			select {
 			case <-wait.C:
 				return nil
@@ -88,6 +85,14 @@ func replayFile(ctx context.Context, name string, fps float64) error {
 	return err
 }
 
+// redraw shows a step over the one before; the next sample comes below.
+func (w *watcher) redraw(r *replayed, s *traceStep) {
+	w.show(r.picture(s))
+	if s.Done {
+		w.lines = 0
+	}
+}
+
 // replayed is a sample as a trace builds it up.
 type replayed struct {
 	header traceHeader
@@ -101,8 +106,68 @@ const (
 	traceLine    = 64 << 20
 )
 
-// replay reads a trace and shows each of its steps.
+// replay reads a trace and shows each of its steps, in the order of the run.
 func replay(in io.Reader, show func(r *replayed, s *traceStep) error) error {
+	return readTrace(in, func(r *replayed, s *traceStep) error { return r.play(s, show) })
+}
+
+// replaySamples shows one sample after another. Those of a batch ran side by side, so the steps of the
+// others wait.
+func replaySamples(in io.Reader, show func(r *replayed, s *traceStep) error) error {
+	var samples []int // the first is shown
+	waiting := map[int][]*traceStep{}
+	var r *replayed
+	next := func(end bool) error {
+		for len(samples) > 0 {
+			first := samples[0]
+			done := end
+			for _, s := range waiting[first] {
+				if err := r.play(s, show); err != nil {
+					return err
+				}
+				done = done || s.Done
+			}
+			delete(waiting, first)
+			if !done {
+				return nil
+			}
+			samples = samples[1:]
+		}
+		return nil
+	}
+	err := readTrace(in, func(read *replayed, s *traceStep) error {
+		r = read
+		if (len(samples) == 0 || s.Sample != samples[0]) && waiting[s.Sample] == nil {
+			samples = append(samples, s.Sample)
+		}
+		waiting[s.Sample] = append(waiting[s.Sample], s)
+		if s.Sample != samples[0] {
+			return nil
+		}
+		return next(false)
+	})
+	if err != nil {
+		return err
+	}
+	return next(true) // what an interrupted run left
+}
+
+// play takes a step into its sample and shows it.
+func (r *replayed) play(s *traceStep, show func(r *replayed, s *traceStep) error) error {
+	if err := r.take(s); err != nil {
+		return err
+	}
+	if err := show(r, s); err != nil {
+		return err
+	}
+	if s.Done {
+		delete(r.open, s.Sample)
+	}
+	return nil
+}
+
+// readTrace reads a trace's steps.
+func readTrace(in io.Reader, each func(r *replayed, s *traceStep) error) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, traceLine)
 	var r *replayed
@@ -118,11 +183,8 @@ func replay(in io.Reader, show func(r *replayed, s *traceStep) error) error {
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
-		if err := show(r, s); err != nil {
+		if err := each(r, s); err != nil {
 			return err
-		}
-		if s.Done {
-			delete(r.open, s.Sample)
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -175,7 +237,7 @@ func (r *replayed) check(pieces []tracePiece) error {
 // mostOpen is how many samples may be unfinished at once.
 const mostOpen = 1 << 16
 
-// read takes a step's line into its sample.
+// read reads a step's line.
 func (r *replayed) read(line []byte) (*traceStep, error) {
 	s := &traceStep{Step: -1}
 	if err := json.Unmarshal(line, s); err != nil || s.Step < 0 {
@@ -189,10 +251,15 @@ func (r *replayed) read(line []byte) (*traceStep, error) {
 			return nil, fmt.Errorf("closed position %d, allowed are 0..%d", p, r.length-1)
 		}
 	}
+	return s, nil
+}
+
+// take takes a step into its sample, which is then the one that is shown.
+func (r *replayed) take(s *traceStep) error {
 	now, ok := r.open[s.Sample]
 	if !ok {
 		if len(r.open) >= max(1, min(mostOpen, longestTrace/r.length)) {
-			return nil, fmt.Errorf("sample %d: too many unfinished samples", s.Sample)
+			return fmt.Errorf("sample %d: too many unfinished samples", s.Sample)
 		}
 		now = make([]tracePiece, r.length)
 		for i := range now {
@@ -210,7 +277,7 @@ func (r *replayed) read(line []byte) (*traceStep, error) {
 		now[p].Position = -1
 	}
 	r.now = now
-	return s, nil
+	return nil
 }
 
 // text is a piece as it is shown by itself.

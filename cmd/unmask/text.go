@@ -109,7 +109,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 	var w *watcher
 	p := newProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
 	if f.watch {
-		w = newWatcher(m)
+		w = newWatcher(m, os.Stderr)
 	}
 	defer p.close()
 	done := map[int]bool{}

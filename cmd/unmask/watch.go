@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -16,11 +17,21 @@ import (
 // standing out.
 type watcher struct {
 	m     *unmask.Model
-	out   *os.File
+	out   io.Writer
+	size  func() (width, height int)
 	lines int // drawn last
 }
 
-func newWatcher(m *unmask.Model) *watcher { return &watcher{m: m, out: os.Stderr} }
+// newWatcher draws on a terminal; m is nil where pictures come from elsewhere.
+func newWatcher(m *unmask.Model, terminal *os.File) *watcher {
+	return &watcher{m: m, out: terminal, size: func() (int, int) {
+		width, height, err := term.GetSize(int(terminal.Fd()))
+		if err != nil || width < 10 || height < 3 {
+			return 80, 24
+		}
+		return width, height
+	}}
+}
 
 // picture is a sequence after a step.
 type picture struct {
@@ -71,10 +82,7 @@ const cell = "█"
 
 // show draws a picture over the last one.
 func (w *watcher) show(s picture) {
-	width, height, err := term.GetSize(int(w.out.Fd()))
-	if err != nil || width < 10 {
-		width, height = 80, 24
-	}
+	width, height := w.size()
 	var b strings.Builder
 	w.up(&b)
 	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset, line)
@@ -111,7 +119,7 @@ func (w *watcher) show(s picture) {
 	}
 	w.lines = min(lines, height-1)
 	b.WriteString("\n" + below)
-	w.out.WriteString(b.String())
+	io.WriteString(w.out, b.String())
 }
 
 // clear takes the drawing away, so that the result follows the command.
@@ -120,7 +128,7 @@ func (w *watcher) clear() {
 	w.up(&b)
 	b.WriteString(strings.Repeat(line+"\n", w.lines))
 	w.up(&b)
-	w.out.WriteString(b.String())
+	io.WriteString(w.out, b.String())
 	w.lines = 0
 }
 
