@@ -178,7 +178,8 @@ func (h *heads) add(p *partial, x []float32, column int, top float32) (moment fl
 		return 0
 	}
 	if h.want.second && !(top <= p.second) {
-		p.leaders(x, column)
+		second, first := h.b.ops.Leaders(x, top)
+		p.leaders(top, second, column+first)
 	}
 	if top > p.top {
 		p.shift(top, h.want.power)

@@ -16,17 +16,15 @@ func (p *partial) shift(top float32, power float64) {
 	p.top = top
 }
 
-// leaders updates the largest two logits; the lowest index stands among equals.
-func (p *partial) leaders(x []float32, column int) {
-	first := p.first
-	for i, v := range x {
-		if v > first {
-			p.second, first, p.arg = first, v, int32(column+i)
-		} else if v > p.second {
-			p.second = v
-		}
+// leaders updates the largest two logits with those of a tile, at column and after; the lowest index
+// stands among equals.
+func (p *partial) leaders(top, second float32, column int) {
+	if top > p.first {
+		p.second = max(p.first, second)
+		p.first, p.arg = top, int32(column)
+	} else {
+		p.second = max(p.second, top)
 	}
-	p.first = first
 }
 
 // join adds the next part of a row.

@@ -30,7 +30,8 @@ func TestAgree(t *testing.T) {
 			x, a, b := normal(r, n), normal(r, n), normal(r, n)
 			top := slices.Max(x)
 			s, d := o.SumExpDot(x, top)
-			out := []float32{o.Sum(x), o.SumSquares(x, 0.1), o.SumExp(x, 1.7, top), s, d}
+			second, first := o.Leaders(x, top)
+			out := []float32{second, float32(first), o.Sum(x), o.SumSquares(x, 0.1), o.SumExp(x, 1.7, top), s, d}
 			dst := make([]float32, n)
 			keep := func() { out = append(out, dst...) }
 			o.LayerNorm(dst, x, a, b, 1e-5)

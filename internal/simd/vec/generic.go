@@ -117,6 +117,22 @@ func sumExpDot(x []float32, top float32) (float32, float32) {
 	return s.reduce(), t.reduce()
 }
 
+func leaders(x []float32, top float32) (second float32, count, first int) {
+	second, first = float32(math.Inf(-1)), -1
+	for i, v := range x {
+		switch {
+		case v == top:
+			count++
+			if first < 0 {
+				first = i
+			}
+		case v > second:
+			second = v
+		}
+	}
+	return second, count, first
+}
+
 func weights(dst, x []float32, c, top float32) {
 	for i, v := range x {
 		dst[i], _ = weight(v, c, top)

@@ -176,6 +176,19 @@ func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) {
 	return sumExpDot(x, top)
 }
 
+func (o Ops) leaders(x []float32, top float32) (second float32, count, first int) {
+	if len(x) == 0 {
+		return float32(math.Inf(-1)), 0, -1
+	}
+	switch o {
+	case avx512:
+		return leadersAVX512(&x[0], len(x), top)
+	case avx2:
+		return leadersAVX2(&x[0], len(x), top)
+	}
+	return leaders(x, top)
+}
+
 func (o Ops) weights(dst, x []float32, c, top float32) {
 	if len(x) == 0 {
 		return

@@ -18,6 +18,9 @@ func (o Ops) logits(x, bias []float32, scale float32) float32       { return log
 func (o Ops) sumExp(x []float32, c, top float32) float32            { return sumExp(x, c, top) }
 func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) { return sumExpDot(x, top) }
 func (o Ops) weights(dst, x []float32, c, top float32)              { weights(dst, x, c, top) }
+func (o Ops) leaders(x []float32, top float32) (second float32, count, first int) {
+	return leaders(x, top)
+}
 func (o Ops) modulate(x, scale, shift []float32)                    { modulate(x, scale, shift) }
 func (o Ops) mulAdd(dst, x, y []float32)                            { mulAdd(dst, x, y) }
 func (o Ops) add(dst, x []float32)                                  { add(dst, x) }

@@ -176,6 +176,25 @@ func (o Ops) SumExpDot(x []float32, top float32) (sum, dot float32) {
 	return sum, dot
 }
 
+// Leaders returns the largest of x but for the one at index first, which is the first that equals top, the maximum. With
+// several that equal it, second is top too. NaN takes no part for sure.
+func (o Ops) Leaders(x []float32, top float32) (second float32, first int) {
+	n := whole(len(x))
+	second, count, first := o.leaders(x[:n], top)
+	if n < len(x) {
+		var p padded
+		s, c, f := o.leaders(p.fill(x[n:], float32(math.Inf(-1))), top)
+		if first < 0 {
+			first = n + f
+		}
+		second, count = max(second, s), count+c
+	}
+	if count > 1 {
+		second = top
+	}
+	return second, first
+}
+
 // Weights computes dst = exp(c*(x-top)).
 func (o Ops) Weights(dst, x []float32, c, top float32) {
 	n := whole(len(x))

@@ -94,6 +94,19 @@ func sumExpAVX2(x *float32, n int, c float32, top float32) float32
 //go:noescape
 func sumExpDotAVX2(x *float32, n int, top float32) (s float32, t float32)
 
+// leadersAVX2 is
+//
+//	second, first = -Inf, -1
+//	for i := range n {
+//		if x[i] == top { count++; if first < 0 { first = i } } else { second = max(second, x[i]) }
+//	}
+//	return second, count, first
+//
+//	n is a multiple of 16. NaN takes no part in the maximum for sure.
+//
+//go:noescape
+func leadersAVX2(x *float32, n int, top float32) (second float32, count int, first int)
+
 // weightsAVX2 is
 //
 //	for i := range n { d := x[i]-top; e := exp(c*d); dst[i] = e }
@@ -353,6 +366,19 @@ func sumExpAVX512(x *float32, n int, c float32, top float32) float32
 //
 //go:noescape
 func sumExpDotAVX512(x *float32, n int, top float32) (s float32, t float32)
+
+// leadersAVX512 is
+//
+//	second, first = -Inf, -1
+//	for i := range n {
+//		if x[i] == top { count++; if first < 0 { first = i } } else { second = max(second, x[i]) }
+//	}
+//	return second, count, first
+//
+//	n is a multiple of 16. NaN takes no part in the maximum for sure.
+//
+//go:noescape
+func leadersAVX512(x *float32, n int, top float32) (second float32, count int, first int)
 
 // weightsAVX512 is
 //

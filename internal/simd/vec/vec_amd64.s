@@ -40,9 +40,9 @@ loop:
 	VPSUBD       Y2, Y1, Y1
 	VPADDD       c0000007f<>+0(SB), Y2, Y2
 	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y0, Y0
 	VPADDD       c0000007f<>+0(SB), Y1, Y1
 	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y2, Y0, Y0
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)
 	ADDQ         $0x20, AX
@@ -244,20 +244,27 @@ loop:
 	VFMADD213PS  Y2, Y3, Y5
 	VADDPS       c3f800000<>+0(SB), Y5, Y2
 	VCVTPS2DQ    Y4, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
+	VPSRAD       $0x01, Y3, Y5
+	VPSUBD       Y5, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y2, Y5
 	VPADDD       c0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y4, Y2, Y5
-	VMULPS       Y3, Y5, Y5
-	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VMULPS       Y3, Y5, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
 	VMULPS       Y2, Y1, Y1
-	VDIVPS       Y5, Y1, Y1
+	VDIVPS       Y3, Y1, Y1
+	VCVTPS2DQ    Y4, Y2
+	VPSRAD       $0x01, Y2, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y4, Y1, Y1
-	VMULPS       Y3, Y1, Y1
-	VDIVPS       Y5, Y0, Y2
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VDIVPS       Y3, Y0, Y2
 	VBLENDVPS    Y0, Y1, Y2, Y0
 	VMOVUPS      Y0, (AX)
 	ADDQ         $0x20, AX
@@ -387,35 +394,42 @@ loop:
 	VMOVAPS      Y6, Y6
 	VFMADD213PS  Y3, Y4, Y6
 	VADDPS       c3f800000<>+0(SB), Y6, Y3
-	VCVTPS2DQ    Y5, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
-	VPADDD       c0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VSUBPS       c40500000<>+0(SB), Y2, Y6
-	VADDPS       c40500000<>+0(SB), Y2, Y7
-	VDIVPS       Y7, Y6, Y6
-	VMOVUPS      c38792a30<>+0(SB), Y7
-	VFMADD213PS  c39280024<>+0(SB), Y6, Y7
-	VFMADD213PS  cb98f92f7<>+0(SB), Y6, Y7
-	VFMADD213PS  cba924fc8<>+0(SB), Y6, Y7
-	VFMADD213PS  c3b0a3875<>+0(SB), Y6, Y7
-	VFMADD213PS  c3bbea594<>+0(SB), Y6, Y7
-	VFMADD213PS  cbcdf95a4<>+0(SB), Y6, Y7
-	VFMADD213PS  c3d2c6695<>+0(SB), Y6, Y7
-	VFMADD213PS  cbbef0a94<>+0(SB), Y6, Y7
-	VFMADD213PS  cbdc7a085<>+0(SB), Y6, Y7
-	VFMADD213PS  c3ef6df27<>+0(SB), Y6, Y7
+	VSUBPS       c40500000<>+0(SB), Y2, Y4
+	VADDPS       c40500000<>+0(SB), Y2, Y6
+	VDIVPS       Y6, Y4, Y4
+	VMOVUPS      c38792a30<>+0(SB), Y6
+	VFMADD213PS  c39280024<>+0(SB), Y4, Y6
+	VFMADD213PS  cb98f92f7<>+0(SB), Y4, Y6
+	VFMADD213PS  cba924fc8<>+0(SB), Y4, Y6
+	VFMADD213PS  c3b0a3875<>+0(SB), Y4, Y6
+	VFMADD213PS  c3bbea594<>+0(SB), Y4, Y6
+	VFMADD213PS  cbcdf95a4<>+0(SB), Y4, Y6
+	VFMADD213PS  c3d2c6695<>+0(SB), Y4, Y6
+	VFMADD213PS  cbbef0a94<>+0(SB), Y4, Y6
+	VFMADD213PS  cbdc7a085<>+0(SB), Y4, Y6
+	VFMADD213PS  c3ef6df27<>+0(SB), Y4, Y6
 	VADDPS       c3f800000<>+0(SB), Y2, Y2
-	VDIVPS       Y2, Y7, Y2
+	VDIVPS       Y2, Y6, Y2
 	VMULPS       Y3, Y2, Y2
 	VMULPS       Y2, Y1, Y1
-	VMULPS       Y5, Y1, Y1
+	VCVTPS2DQ    Y5, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y4, Y1, Y1
-	VMULPS       Y5, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VCVTPS2DQ    Y5, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y4, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y2, Y2
 	VMOVUPS      c41700000<>+0(SB), Y3
 	VMINPS       Y0, Y3, Y3
 	VMOVAPS      Y0, Y4
@@ -614,21 +628,28 @@ loop:
 	VMOVAPS      Y5, Y5
 	VFMADD213PS  Y2, Y4, Y5
 	VADDPS       c3f800000<>+0(SB), Y5, Y2
-	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VCVTPS2DQ    Y3, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y2, Y5
 	VPADDD       c0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y5, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y2, Y1, Y1
+	VDIVPS       Y4, Y1, Y1
+	VCVTPS2DQ    Y3, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
 	VPADDD       c0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y4, Y2, Y5
-	VMULPS       Y3, Y5, Y5
-	VADDPS       c3f800000<>+0(SB), Y5, Y5
-	VMULPS       Y2, Y1, Y1
-	VDIVPS       Y5, Y1, Y1
-	VMULPS       Y4, Y1, Y1
 	VMULPS       Y3, Y1, Y1
-	VDIVPS       Y5, Y0, Y2
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VDIVPS       Y4, Y0, Y2
 	VBLENDVPS    Y0, Y1, Y2, Y0
 	VMOVUPS      Y0, (AX)
 	ADDQ         $0x20, AX
@@ -838,9 +859,9 @@ loop:
 	VPSUBD       Y6, Y5, Y5
 	VPADDD       c0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       c0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y6, Y4, Y4
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y2, Y2
 	VMOVUPS      32(AX), Y4
@@ -869,9 +890,9 @@ loop:
 	VPSUBD       Y6, Y5, Y5
 	VPADDD       c0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       c0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y6, Y4, Y4
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x40, AX
@@ -929,9 +950,9 @@ loop:
 	VPSUBD       Y8, Y6, Y6
 	VPADDD       c0000007f<>+0(SB), Y8, Y8
 	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y7, Y7
 	VPADDD       c0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y8, Y7, Y7
 	VMULPS       Y6, Y7, Y6
 	VADDPS       Y6, Y1, Y1
 	VFMADD231PS  Y5, Y6, Y3
@@ -960,9 +981,9 @@ loop:
 	VPSUBD       Y8, Y6, Y6
 	VPADDD       c0000007f<>+0(SB), Y8, Y8
 	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y7, Y7
 	VPADDD       c0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y8, Y7, Y7
 	VMULPS       Y6, Y7, Y6
 	VADDPS       Y6, Y2, Y2
 	VFMADD231PS  Y5, Y6, Y4
@@ -989,6 +1010,57 @@ done:
 	VMOVSS       X2, t+28(FP)
 	VZEROUPPER
 	RET
+
+// func leadersAVX2(x *float32, n int, top float32) (second float32, count int, first int)
+// Requires: AVX, POPCNT
+TEXT ·leadersAVX2(SB), NOSPLIT, $0-48
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS top+16(FP), Y0
+	VMOVUPS      cff800000<>+0(SB), Y1
+	XORQ         DX, DX
+	MOVQ         $-1, BX
+	XORQ         SI, SI
+	TESTQ        CX, CX
+	JZ           done
+
+loop:
+	VMOVUPS   (AX)(SI*4), Y2
+	VCMPPS    $0x00, Y0, Y2, Y3
+	VBLENDVPS Y3, Y1, Y2, Y2
+	VMAXPS    Y2, Y1, Y1
+	VMOVMSKPS Y3, DI
+	TESTL     DI, DI
+	JNZ       equal
+
+next:
+	ADDQ $0x08, SI
+	CMPQ SI, CX
+	JNE  loop
+
+done:
+	VMAXPS       Y1, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X1
+	VMOVHLPS     X1, X1, X0
+	VMAXPS       X0, X1, X1
+	VMOVSHDUP    X1, X0
+	VMAXPS       X0, X1, X1
+	VMOVSS       X1, second+24(FP)
+	MOVQ         DX, count+32(FP)
+	MOVQ         BX, first+40(FP)
+	VZEROUPPER
+	RET
+
+equal:
+	POPCNTL DI, R8
+	ADDQ    R8, DX
+	TESTQ   BX, BX
+	JNS     next
+	BSFL    DI, R9
+	MOVQ    SI, BX
+	ADDQ    R9, BX
+	JMP     next
 
 // func weightsAVX2(dst *float32, x *float32, n int, c float32, top float32)
 // Requires: AVX, AVX2, FMA3
@@ -1028,9 +1100,9 @@ loop:
 	VPSUBD       Y4, Y3, Y3
 	VPADDD       c0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
 	VPADDD       c0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y4, Y2, Y2
 	VMULPS       Y3, Y2, Y2
 	VMOVUPS      Y2, (AX)
 	ADDQ         $0x20, AX
@@ -2031,15 +2103,7 @@ loop:
 	VMOVAPS      Z3, Z3
 	VFMADD213PS  Z0, Z2, Z3
 	VADDPS       c3f800000<>+0(SB), Z3, Z0
-	VCVTPS2DQ    Z1, Z1
-	VPSRAD       $0x01, Z1, Z2
-	VPSUBD       Z2, Z1, Z1
-	VPADDD       c0000007f<>+0(SB), Z2, Z2
-	VPSLLD       $0x17, Z2, Z2
-	VPADDD       c0000007f<>+0(SB), Z1, Z1
-	VPSLLD       $0x17, Z1, Z1
-	VMULPS       Z2, Z0, Z0
-	VMULPS       Z1, Z0, Z0
+	VSCALEFPS    Z1, Z0, Z0
 	VMOVUPS      Z0, (AX)
 	ADDQ         $0x40, AX
 	ADDQ         $0x40, CX
@@ -2109,21 +2173,12 @@ loop:
 	VMOVAPS      Z5, Z5
 	VFMADD213PS  Z2, Z3, Z5
 	VADDPS       c3f800000<>+0(SB), Z5, Z2
-	VCVTPS2DQ    Z4, Z3
-	VPSRAD       $0x01, Z3, Z4
-	VPSUBD       Z4, Z3, Z3
-	VPADDD       c0000007f<>+0(SB), Z4, Z4
-	VPSLLD       $0x17, Z4, Z4
-	VPADDD       c0000007f<>+0(SB), Z3, Z3
-	VPSLLD       $0x17, Z3, Z3
-	VMULPS       Z4, Z2, Z5
-	VMULPS       Z3, Z5, Z5
-	VADDPS       c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS    Z4, Z2, Z3
+	VADDPS       c3f800000<>+0(SB), Z3, Z3
 	VMULPS       Z2, Z1, Z1
-	VDIVPS       Z5, Z1, Z1
-	VMULPS       Z4, Z1, Z1
-	VMULPS       Z3, Z1, Z1
-	VDIVPS       Z5, Z0, Z2
+	VDIVPS       Z3, Z1, Z1
+	VSCALEFPS    Z4, Z1, Z1
+	VDIVPS       Z3, Z0, Z2
 	VPMOVD2M     Z0, K1
 	VMOVAPS      Z2, Z0
 	VMOVAPS      Z1, K1, Z0
@@ -2175,35 +2230,26 @@ loop:
 	VMOVAPS      Z6, Z6
 	VFMADD213PS  Z3, Z4, Z6
 	VADDPS       c3f800000<>+0(SB), Z6, Z3
-	VCVTPS2DQ    Z5, Z4
-	VPSRAD       $0x01, Z4, Z5
-	VPSUBD       Z5, Z4, Z4
-	VPADDD       c0000007f<>+0(SB), Z5, Z5
-	VPSLLD       $0x17, Z5, Z5
-	VPADDD       c0000007f<>+0(SB), Z4, Z4
-	VPSLLD       $0x17, Z4, Z4
-	VSUBPS       c40500000<>+0(SB), Z2, Z6
-	VADDPS       c40500000<>+0(SB), Z2, Z7
-	VDIVPS       Z7, Z6, Z6
-	VMOVUPS      c38792a30<>+0(SB), Z7
-	VFMADD213PS  c39280024<>+0(SB), Z6, Z7
-	VFMADD213PS  cb98f92f7<>+0(SB), Z6, Z7
-	VFMADD213PS  cba924fc8<>+0(SB), Z6, Z7
-	VFMADD213PS  c3b0a3875<>+0(SB), Z6, Z7
-	VFMADD213PS  c3bbea594<>+0(SB), Z6, Z7
-	VFMADD213PS  cbcdf95a4<>+0(SB), Z6, Z7
-	VFMADD213PS  c3d2c6695<>+0(SB), Z6, Z7
-	VFMADD213PS  cbbef0a94<>+0(SB), Z6, Z7
-	VFMADD213PS  cbdc7a085<>+0(SB), Z6, Z7
-	VFMADD213PS  c3ef6df27<>+0(SB), Z6, Z7
+	VSUBPS       c40500000<>+0(SB), Z2, Z4
+	VADDPS       c40500000<>+0(SB), Z2, Z6
+	VDIVPS       Z6, Z4, Z4
+	VMOVUPS      c38792a30<>+0(SB), Z6
+	VFMADD213PS  c39280024<>+0(SB), Z4, Z6
+	VFMADD213PS  cb98f92f7<>+0(SB), Z4, Z6
+	VFMADD213PS  cba924fc8<>+0(SB), Z4, Z6
+	VFMADD213PS  c3b0a3875<>+0(SB), Z4, Z6
+	VFMADD213PS  c3bbea594<>+0(SB), Z4, Z6
+	VFMADD213PS  cbcdf95a4<>+0(SB), Z4, Z6
+	VFMADD213PS  c3d2c6695<>+0(SB), Z4, Z6
+	VFMADD213PS  cbbef0a94<>+0(SB), Z4, Z6
+	VFMADD213PS  cbdc7a085<>+0(SB), Z4, Z6
+	VFMADD213PS  c3ef6df27<>+0(SB), Z4, Z6
 	VADDPS       c3f800000<>+0(SB), Z2, Z2
-	VDIVPS       Z2, Z7, Z2
+	VDIVPS       Z2, Z6, Z2
 	VMULPS       Z3, Z2, Z2
 	VMULPS       Z2, Z1, Z1
-	VMULPS       Z5, Z1, Z1
-	VMULPS       Z4, Z1, Z1
-	VMULPS       Z5, Z2, Z2
-	VMULPS       Z4, Z2, Z2
+	VSCALEFPS    Z5, Z1, Z1
+	VSCALEFPS    Z5, Z2, Z2
 	VMOVUPS      c41700000<>+0(SB), Z3
 	VMINPS       Z0, Z3, Z3
 	VMOVAPS      Z0, Z4
@@ -2254,21 +2300,12 @@ loop:
 	VMOVAPS      Z5, Z5
 	VFMADD213PS  Z2, Z4, Z5
 	VADDPS       c3f800000<>+0(SB), Z5, Z2
-	VCVTPS2DQ    Z3, Z3
-	VPSRAD       $0x01, Z3, Z4
-	VPSUBD       Z4, Z3, Z3
-	VPADDD       c0000007f<>+0(SB), Z4, Z4
-	VPSLLD       $0x17, Z4, Z4
-	VPADDD       c0000007f<>+0(SB), Z3, Z3
-	VPSLLD       $0x17, Z3, Z3
-	VMULPS       Z4, Z2, Z5
-	VMULPS       Z3, Z5, Z5
-	VADDPS       c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS    Z3, Z2, Z4
+	VADDPS       c3f800000<>+0(SB), Z4, Z4
 	VMULPS       Z2, Z1, Z1
-	VDIVPS       Z5, Z1, Z1
-	VMULPS       Z4, Z1, Z1
-	VMULPS       Z3, Z1, Z1
-	VDIVPS       Z5, Z0, Z2
+	VDIVPS       Z4, Z1, Z1
+	VSCALEFPS    Z3, Z1, Z1
+	VDIVPS       Z4, Z0, Z2
 	VPMOVD2M     Z0, K1
 	VMOVAPS      Z2, Z0
 	VMOVAPS      Z1, K1, Z0
@@ -2434,15 +2471,7 @@ loop:
 	VMOVAPS      Z6, Z6
 	VFMADD213PS  Z3, Z5, Z6
 	VADDPS       c3f800000<>+0(SB), Z6, Z3
-	VCVTPS2DQ    Z4, Z4
-	VPSRAD       $0x01, Z4, Z5
-	VPSUBD       Z5, Z4, Z4
-	VPADDD       c0000007f<>+0(SB), Z5, Z5
-	VPSLLD       $0x17, Z5, Z5
-	VPADDD       c0000007f<>+0(SB), Z4, Z4
-	VPSLLD       $0x17, Z4, Z4
-	VMULPS       Z5, Z3, Z3
-	VMULPS       Z4, Z3, Z3
+	VSCALEFPS    Z4, Z3, Z3
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x40, AX
 	DECQ         CX
@@ -2493,15 +2522,7 @@ loop:
 	VMOVAPS      Z7, Z7
 	VFMADD213PS  Z5, Z6, Z7
 	VADDPS       c3f800000<>+0(SB), Z7, Z5
-	VCVTPS2DQ    Z4, Z4
-	VPSRAD       $0x01, Z4, Z6
-	VPSUBD       Z6, Z4, Z4
-	VPADDD       c0000007f<>+0(SB), Z6, Z6
-	VPSLLD       $0x17, Z6, Z6
-	VPADDD       c0000007f<>+0(SB), Z4, Z4
-	VPSLLD       $0x17, Z4, Z4
-	VMULPS       Z6, Z5, Z5
-	VMULPS       Z4, Z5, Z4
+	VSCALEFPS    Z4, Z5, Z4
 	VADDPS       Z4, Z1, Z1
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         $0x40, AX
@@ -2529,6 +2550,57 @@ done:
 	VMOVSS        X2, t+28(FP)
 	VZEROUPPER
 	RET
+
+// func leadersAVX512(x *float32, n int, top float32) (second float32, count int, first int)
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·leadersAVX512(SB), NOSPLIT, $0-48
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS top+16(FP), Z0
+	VMOVUPS      cff800000<>+0(SB), Z1
+	XORQ         DX, DX
+	MOVQ         $-1, BX
+	XORQ         SI, SI
+	TESTQ        CX, CX
+	JZ           done
+
+loop:
+	VMOVUPS (AX)(SI*4), Z2
+	VCMPPS  $0x04, Z0, Z2, K1
+	VMAXPS  Z2, Z1, K1, Z1
+	KMOVW   K1, DI
+	XORL    $0x0000ffff, DI
+	JNZ     equal
+
+next:
+	ADDQ $0x10, SI
+	CMPQ SI, CX
+	JNE  loop
+
+done:
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VMAXPS        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X1
+	VMOVHLPS      X1, X1, X0
+	VMAXPS        X0, X1, X1
+	VMOVSHDUP     X1, X0
+	VMAXPS        X0, X1, X1
+	VMOVSS        X1, second+24(FP)
+	MOVQ          DX, count+32(FP)
+	MOVQ          BX, first+40(FP)
+	VZEROUPPER
+	RET
+
+equal:
+	POPCNTL DI, R8
+	ADDQ    R8, DX
+	TESTQ   BX, BX
+	JNS     next
+	BSFL    DI, R9
+	MOVQ    SI, BX
+	ADDQ    R9, BX
+	JMP     next
 
 // func weightsAVX512(dst *float32, x *float32, n int, c float32, top float32)
 // Requires: AVX, AVX512F
@@ -2563,15 +2635,7 @@ loop:
 	VMOVAPS      Z5, Z5
 	VFMADD213PS  Z2, Z4, Z5
 	VADDPS       c3f800000<>+0(SB), Z5, Z2
-	VCVTPS2DQ    Z3, Z3
-	VPSRAD       $0x01, Z3, Z4
-	VPSUBD       Z4, Z3, Z3
-	VPADDD       c0000007f<>+0(SB), Z4, Z4
-	VPSLLD       $0x17, Z4, Z4
-	VPADDD       c0000007f<>+0(SB), Z3, Z3
-	VPSLLD       $0x17, Z3, Z3
-	VMULPS       Z4, Z2, Z2
-	VMULPS       Z3, Z2, Z2
+	VSCALEFPS    Z3, Z2, Z2
 	VMOVUPS      Z2, (AX)
 	ADDQ         $0x40, AX
 	ADDQ         $0x40, CX

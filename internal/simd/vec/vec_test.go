@@ -243,3 +243,32 @@ func TestForbidden(t *testing.T) {
 		require.True(t, s != s)
 	})
 }
+
+// TestLeaders: maxima that stand once, several times, first, last, and beside NaN and infinities.
+func TestLeaders(t *testing.T) {
+	eachOps(t, func(t *testing.T, o Ops) {
+		r := rand.New(rand.NewPCG(3, 3))
+		for n := 1; n < 70; n++ {
+			for _, levels := range []int{1, 2, 5, 1000} {
+				x := make([]float32, n)
+				for i := range x {
+					x[i] = float32(r.IntN(levels)) - 3
+				}
+				if n > 3 {
+					x[r.IntN(n)] = -inf
+				}
+				top, want, first := -inf, -inf, -1
+				for i, v := range x {
+					if v > top || first < 0 {
+						want, top, first = top, v, i
+					} else if v > want {
+						want = v
+					}
+				}
+				second, at := o.Leaders(x, top)
+				require.Equal(t, want, second, "%v", x)
+				require.Equal(t, first, at, "%v", x)
+			}
+		}
+	})
+}

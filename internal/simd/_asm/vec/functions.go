@@ -8,10 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// power is e^z for z in [-143, 89] as p*2^a*2^b with p near 1: two powers, so that products near
-// the end of the range are rounded once.
+// power is e^z for z in [-143, 89] as p*2^n with p near 1.
 type power struct {
-	p, a, b reg.VecVirtual
+	p, n reg.VecVirtual
 }
 
 // exp reduces z+tail to r in [-ln2/2, ln2/2] and evaluates 1+r+r^2*q(r), q a Chebyshev
@@ -27,12 +26,7 @@ func (w width) exp(z, tail reg.VecVirtual) power {
 	}
 	q := w.horner(r, 0.00139262508, 0.00836323288, 0.0416665542, 0.166665767, 0.5)
 	p := w.fma(w.mul(r, r), q, r)
-	p = w.add(p, w.m(1))
-	i, half := w.reg(), w.reg()
-	VCVTPS2DQ(n, i)
-	VPSRAD(U8(1), i, half)
-	VPSUBD(half, i, i)
-	return power{p, w.exponent(half), w.exponent(i)}
+	return power{w.add(p, w.m(1)), n}
 }
 
 const ln2 = 0.693147182464599609375 // math.Ln2 as a float32
@@ -45,12 +39,26 @@ func (w width) exponent(i reg.VecVirtual) reg.VecVirtual {
 	return r
 }
 
-// times is x*e^z.
-func (w width) times(x reg.VecVirtual, e power) reg.VecVirtual {
-	return w.mul(w.mul(w.mul(x, e.p), e.a), e.b)
+// scale is x*2^n, rounded once: AVX-512 has it, and AVX2 takes two steps, of which the first is
+// exact as no caller's x is tiny unless n is 0.
+func (w width) scale(x, n reg.VecVirtual) reg.VecVirtual {
+	if w.lanes == 16 {
+		r := w.reg()
+		VSCALEFPS(n, x, r)
+		return r
+	}
+	i, half := w.reg(), w.reg()
+	VCVTPS2DQ(n, i)
+	VPSRAD(U8(1), i, half)
+	VPSUBD(half, i, i)
+	return w.mul(w.mul(x, w.exponent(half)), w.exponent(i))
 }
 
-func (w width) value(e power) reg.VecVirtual { return w.mul(w.mul(e.p, e.a), e.b) }
+// times is x*e^z.
+func (w width) times(x reg.VecVirtual, e power) reg.VecVirtual { return w.scale(w.mul(x, e.p), e.n) }
+
+// value is e^z.
+func (w width) value(e power) reg.VecVirtual { return w.scale(e.p, e.n) }
 
 // expOf is e^x for any x.
 func (w width) expOf(x reg.VecVirtual) reg.VecVirtual {
@@ -76,7 +84,7 @@ func (w width) gate(x, near, z, tail reg.VecVirtual) reg.VecVirtual {
 	// z is -|z|
 	e := w.exp(z, tail)
 	one := w.add(w.value(e), w.m(1))
-	negative := w.mul(w.mul(w.div(w.mul(near, e.p), one), e.a), e.b)
+	negative := w.scale(w.div(w.mul(near, e.p), one), e.n)
 	return w.negative(x, negative, w.div(x, one))
 }
 
@@ -124,8 +132,8 @@ func (w width) geluErf(x reg.VecVirtual) reg.VecVirtual {
 		0.00581807824, -0.0272930331, 0.0420900172, -0.00729496197, -0.0974741382, 0.482171264)
 	q = w.div(q, w.add(a, w.m(1)))
 	q = w.mul(q, e.p)
-	negative := w.mul(w.mul(w.mul(near, q), e.a), e.b)
-	phi := w.mul(w.mul(q, e.a), e.b)
+	negative := w.scale(w.mul(near, q), e.n)
+	phi := w.scale(q, e.n)
 	positive := w.fnma(w.min(w.k(15), x), phi, x)
 	return w.negative(x, negative, positive)
 }

@@ -72,6 +72,11 @@ func (w width) reductions() {
 	})
 	ret(w.reduce(acc, addPS), w.reduce(dot, addPS))
 
+	w.text("leaders", "(x *float32, n int, top float32) (second float32, count, first int)",
+		"second, first = -Inf, -1\nfor i := range n {\n\tif x[i] == top { count++; if first < 0 { first = i } } else { second = max(second, x[i]) }\n}\nreturn second, count, first\n\n"+
+			"n is a multiple of 16. NaN takes no part in the maximum for sure.")
+	w.leaders()
+
 	w.text("weights", "(dst, x *float32, n int, c, top float32)", "for i := range n { "+shifted+"; dst[i] = e }\n\nn is a multiple of 16.")
 	dst, x, n := pointer("dst"), pointer("x"), pointer("n")
 	c, top = w.splat("c"), w.splat("top")
@@ -199,4 +204,69 @@ func (w width) columns() {
 		VMOVUPS(a, Mem{Base: dst, Disp: i * w.bytes()})
 	}
 	ret()
+}
+
+// leaders is the body of the kernel of that name. What equals the maximum is rare, so it is counted
+// outside the loop's straight path.
+func (w width) leaders() {
+	x, n := pointer("x"), pointer("n")
+	top := w.splat("top")
+	second := w.k(math.Inf(-1))
+	count, first, at := GP64(), GP64(), GP64()
+	XORQ(count, count)
+	MOVQ(I32(-1), first)
+	XORQ(at, at)
+	mask := GP32()
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	Label("loop")
+	v := w.load(Mem{Base: x, Index: at, Scale: 4})
+	if w.lanes == 16 {
+		k := K()
+		VCMPPS(U8(4), top, v, k)
+		VMAXPS(v, second, k, second)
+		KMOVW(k, mask)
+		XORL(U32(0xffff), mask)
+	} else {
+		equal, rest := w.reg(), w.reg()
+		VCMPPS(U8(0), top, v, equal)
+		VBLENDVPS(equal, second, v, rest)
+		VMAXPS(rest, second, second)
+		VMOVMSKPS(equal, mask)
+		TESTL(mask, mask)
+	}
+	JNZ(LabelRef("equal"))
+	Label("next")
+	ADDQ(U8(w.lanes), at)
+	CMPQ(at, n)
+	JNE(LabelRef("loop"))
+	Label("done")
+	result, err := Return("second").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VMOVSS(w.reduce(w.both(second), maxPS), result.Addr)
+	Store(count, Return("count"))
+	Store(first, Return("first"))
+	VZEROUPPER()
+	RET()
+
+	Label("equal")
+	many, place := GP32(), GP32()
+	POPCNTL(mask, many)
+	ADDQ(many.As64(), count)
+	TESTQ(first, first)
+	JNS(LabelRef("next"))
+	BSFL(mask, place)
+	MOVQ(at, first)
+	ADDQ(place.As64(), first)
+	JMP(LabelRef("next"))
+}
+
+// both is one register of maxima as what reduce takes.
+func (w width) both(v reg.VecVirtual) []reg.VecVirtual {
+	if w.lanes == 16 {
+		return []reg.VecVirtual{v}
+	}
+	return []reg.VecVirtual{v, v}
 }
