@@ -52,33 +52,51 @@ var attentionShapes = []struct {
 func attention(s *suite) {
 	for _, c := range attentionShapes {
 		for _, sharp := range []float32{1, 8} { // 8: the softmax is nearly a maximum
-			width, batch, rows := c.h.Heads*c.h.HeadDim, 3, 0
-			for _, seg := range c.segs {
-				rows = max(rows, seg.Row+seg.Rows)
-			}
-			q := s.fill(func(i int) float32 { return sharp * s.normal(i) }, rows+2, width)
-			dst := s.blank(rows+2, width)
-			// Keys and values that are not attended are NaN: none may leak.
-			used := func(i int) float32 {
-				if i/c.h.HeadDim%c.length >= c.h.Keys {
-					return nan
-				}
-				return s.normal(i)
-			}
-			k := s.fill(used, batch, c.h.Heads, c.length, c.h.HeadDim)
-			v := s.fill(used, batch, c.h.Heads, c.length, c.h.HeadDim)
-			s.dev.Attention(dst.dev, q.dev, k.dev, v.dev, c.segs, c.h)
-			s.ref.Attention(dst.ref, q.ref, k.ref, v.ref, c.segs, c.h)
-			// Logits have error sharp*sqrt(headDim)*eps or so, which softmax passes on.
-			tolerance := 16 * eps * (4 + float64(sharp)*math.Sqrt(float64(c.h.HeadDim))) * top(v.want())
-			dst.near(name("%+v %v", c.h, c.segs), func(int) float64 { return tolerance })
+			s.attention(c.h, c.length, c.segs, func(i int) float32 { return sharp * s.normal(i) }, sharp)
+			h := c.h
+			h.BF16 = true
+			s.attention(h, c.length, c.segs, func(i int) float32 { return sharp * coarse(s.normal(i)) }, sharp)
 		}
 	}
 }
 
+// coarse is a bfloat16.
+func coarse(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ 0xffff) }
+
+func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment, query func(i int) float32, sharp float32) {
+	width, batch, rows := h.Heads*h.HeadDim, 3, 0
+	for _, seg := range segs {
+		rows = max(rows, seg.Row+seg.Rows)
+	}
+	q := s.fill(query, rows+2, width)
+	dst := s.blank(rows+2, width)
+	// Keys and values that are not attended are NaN: none may leak.
+	used := func(i int) float32 {
+		switch v := s.normal(i); {
+		case i/h.HeadDim%length >= h.Keys:
+			return nan
+		case h.BF16:
+			return coarse(v)
+		default:
+			return v
+		}
+	}
+	k := s.fill(used, batch, h.Heads, length, h.HeadDim)
+	v := s.fill(used, batch, h.Heads, length, h.HeadDim)
+	s.dev.Attention(dst.dev, q.dev, k.dev, v.dev, segs, h)
+	s.ref.Attention(dst.ref, q.ref, k.ref, v.ref, segs, h)
+	// Logits have error sharp*sqrt(headDim)*eps or so, which softmax passes on.
+	tolerance := 16 * eps * (4 + float64(sharp)*math.Sqrt(float64(h.HeadDim))) * top(v.want())
+	if h.BF16 { // its factors are bfloat16 already, all but the weights
+		tolerance += math.Exp2(-8) * top(v.want())
+	}
+	dst.near(name("%+v %v", h, segs), func(int) float64 { return tolerance })
+}
+
 // attentionAlone: a row has the same bits alone, in a part of its segment and in a batch.
 func attentionAlone(s *suite) {
-	for _, h := range []backend.Heads{{Heads: 3, HeadDim: 64, Keys: 100}, {Heads: 2, HeadDim: 48, Keys: 257}, {Heads: 2, HeadDim: 20, Keys: 77, Causal: true}} {
+	for _, h := range []backend.Heads{{Heads: 3, HeadDim: 64, Keys: 100}, {Heads: 2, HeadDim: 48, Keys: 257}, {Heads: 2, HeadDim: 20, Keys: 77, Causal: true},
+		{Heads: 2, HeadDim: 64, Keys: 100, BF16: true}, {Heads: 1, HeadDim: 20, Keys: 77, Causal: true, BF16: true}} {
 		const batch, rows = 2, 75
 		width := h.Heads * h.HeadDim
 		q, all := s.random(batch*rows, width), s.blank(batch*rows, width)
