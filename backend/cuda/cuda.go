@@ -45,7 +45,10 @@ func New(o Options) (*Backend, error) {
 	b := &Backend{device: v}
 	b.arena = arena{v: v, live: map[devicePtr]int{}, exact: o.exact}
 	b.graphs = graphs{seen: map[uint64]struct{}{}, known: map[uint64]*graph{}}
-	if err := b.prepare(); err != nil {
+	if err = b.prepare(); err == nil {
+		err = b.openLt(o)
+	}
+	if err != nil {
 		b.Close()
 		return nil, fmt.Errorf("cuda: %w", err)
 	}
@@ -84,6 +87,7 @@ func (b *Backend) Close() error {
 		}
 	}
 	note(b.graphs.clear(b))
+	note(b.products.lt.close())
 	for _, p := range b.arguments.parts {
 		note(b.unpin(p.host))
 	}

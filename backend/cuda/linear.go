@@ -68,6 +68,8 @@ type products struct {
 	pool   *parallel.Pool
 	narrow memory // rows of activations in the weights' precision
 	scale  memory // Int8: their scales
+	lt     *lt    // nil where the kernels of this package compute all
+	search bool   // for lt, once there are weights for it
 }
 
 // workers are all processors, for what is done on the host.
@@ -111,7 +113,13 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := w.(*matrix)
-	b.linear(b.address(dst), b.address(x), rows, m, m.out, b.address(e.Bias), e.Act, e.Add, 1)
+	to, from, bias := b.address(dst), b.address(x), b.address(e.Bias)
+	if p := b.productLt(m, to, rows, bias, e.Act, e.Add); p != nil {
+		o := b.round(from, rows, m)
+		b.beginExternal(p).pointer(to).pointer(o.data).pointer(m.data).pointer(bias).int(rows).end()
+	} else {
+		b.linear(to, from, rows, m, m.out, bias, e.Act, e.Add, 1)
+	}
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(m)

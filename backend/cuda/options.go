@@ -12,6 +12,14 @@ type Options struct {
 	Device  int    // counted as the driver does
 	Library string // the driver's; empty: that of LibraryVariable, or libcuda.so.1
 
+	// CuBLASLt names NVIDIA's library of matrix products, or is "none". Empty means CuBLASLtVariable, or else that the library of
+	// cuBLAS 13 or 12 is used where the system finds it. It computes Linear in bfloat16, for activations that it has; all else runs on the
+	// kernels of this package, float32 always.
+	//
+	// Those kernels give a row the same bits in any batch. The library is asked for one algorithm a matrix, which does not split
+	// the depth, and keeps to it for any number of rows. NVIDIA does not promise that the bits are the same then: who needs them so says "none".
+	CuBLASLt string
+
 	exact bool // see arena
 }
 
@@ -28,3 +36,6 @@ type Info struct {
 	Cache           int // bytes, L2
 	Memory          int // bytes
 }
+
+// CuBLASLtVariable is an environment variable that says what Options.CuBLASLt does where that is empty.
+const CuBLASLtVariable = "UNMASK_CUBLASLT_LIBRARY"

@@ -52,6 +52,9 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if as == backend.BF16 {
+		b.findLt()
+	}
 	m := &matrix{out: out, in: in, as: as, rows: roundUp(out, rowPad), stride: roundUp(in*numberBytes[as], depthPad)}
 	bytes := m.Bytes()
 	m.data = owned(b, m, bytes)

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -57,7 +58,7 @@ struct Event { size_t recorded = 0; };
 
 // Work is an entry of a stream, a few words of parameters included.
 struct Work {
-    enum { launch, copy, fill, graph, record } kind;
+    enum { launch, copy, fill, graph, record, library } kind;
     Function* function = nullptr;
     dim3 grid, block;
     size_t shared = 0;
@@ -69,6 +70,7 @@ struct Work {
     std::shared_ptr<std::vector<char>> held;  // a copy of pageable memory
     struct Graph* of = nullptr;
     Event* event = nullptr;
+    std::function<void()> work;  // of a library
 };
 struct Graph { std::vector<Work> work; };
 struct Stream {
@@ -156,6 +158,7 @@ void run(Work& w) {
         }
         break;
     case Work::record: w.event->recorded = 0; break;
+    case Work::library: w.work(); break;
     }
 }
 
@@ -616,6 +619,8 @@ API int cuGraphExecDestroy(Graph* executable) {
     return success;
 }
 
+#include "cublaslt.cpp"
+
 // ---- what tests ask and say ----
 
 // fake_calls is how often a driver's function was called, or a kernel ran.
@@ -660,5 +665,6 @@ API long fake_live(const char* what) {
     if (!strcmp(what, "graphs")) return long(graphs.size());
     if (!strcmp(what, "executables")) return long(executables.size());
     if (!strcmp(what, "contexts")) return retained;
+    if (!strcmp(what, "cublasLt")) return lt_live;
     return -1;
 }

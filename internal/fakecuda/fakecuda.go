@@ -61,7 +61,7 @@ func compile(compiler string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range append(sources, filepath.Join(here, "driver.cpp")) {
+	for _, name := range append(sources, filepath.Join(here, "driver.cpp"), filepath.Join(here, "cublaslt.cpp")) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", err

@@ -57,7 +57,7 @@ func (l *Library) Set(t testing.TB, what string, value int) {
 }
 
 // kinds are what a driver makes and is given back.
-var kinds = []string{"allocations", "bytes", "host allocations", "modules", "streams", "events", "graphs", "executables", "contexts"}
+var kinds = []string{"allocations", "bytes", "host allocations", "modules", "streams", "events", "graphs", "executables", "contexts", "cublasLt"}
 
 // Live is how many of each kind were made and not given back.
 func (l *Library) Live() map[string]int {

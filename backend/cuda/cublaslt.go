@@ -1,0 +1,345 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"unmask/backend"
+)
+
+// ltFunction is an entry point of cuBLASLt (cuBLAS documentation, "Using the cuBLASLt API").
+type ltFunction int
+
+const (
+	ltCreate ltFunction = iota
+	ltDestroy
+	ltGetStatusName
+	ltMatmul
+	ltMatmulAlgoCheck
+	ltMatmulAlgoGetHeuristic
+	ltMatmulDescCreate
+	ltMatmulDescDestroy
+	ltMatmulDescSetAttribute
+	ltMatmulPreferenceCreate
+	ltMatmulPreferenceDestroy
+	ltMatmulPreferenceSetAttribute
+	ltMatrixLayoutCreate
+	ltMatrixLayoutDestroy
+	ltMatrixLayoutSetAttribute
+	ltCount
+)
+
+var ltNames = [ltCount]string{
+	ltCreate: "cublasLtCreate", ltDestroy: "cublasLtDestroy", ltGetStatusName: "cublasLtGetStatusName",
+	ltMatmul: "cublasLtMatmul", ltMatmulAlgoCheck: "cublasLtMatmulAlgoCheck", ltMatmulAlgoGetHeuristic: "cublasLtMatmulAlgoGetHeuristic",
+	ltMatmulDescCreate: "cublasLtMatmulDescCreate", ltMatmulDescDestroy: "cublasLtMatmulDescDestroy",
+	ltMatmulDescSetAttribute: "cublasLtMatmulDescSetAttribute", ltMatmulPreferenceCreate: "cublasLtMatmulPreferenceCreate",
+	ltMatmulPreferenceDestroy: "cublasLtMatmulPreferenceDestroy", ltMatmulPreferenceSetAttribute: "cublasLtMatmulPreferenceSetAttribute",
+	ltMatrixLayoutCreate: "cublasLtMatrixLayoutCreate", ltMatrixLayoutDestroy: "cublasLtMatrixLayoutDestroy",
+	ltMatrixLayoutSetAttribute: "cublasLtMatrixLayoutSetAttribute",
+}
+
+// Values of cublasLt.h and library_types.h.
+const (
+	ltReal32, ltBfloat16 = 0, 14 // cudaDataType_t
+	ltCompute32          = 68    // cublasComputeType_t: float32 sums
+	ltTransposed         = 1     // cublasOperation_t
+
+	ltTransA, ltEpilogue, ltBiasPointer = 3, 7, 8 // attributes of a product
+	ltColumns                           = 3       // attribute of a layout
+	ltMaxWorkspace, ltReductions        = 1, 3    // attributes of a preference
+
+	ltEpilogueNone, ltEpilogueReLU, ltEpilogueBias, ltEpilogueGELU = 1, 2, 4, 32
+)
+
+const (
+	ltWorkspace = 32 << 20 // what NVIDIA advises for Hopper
+	ltRows      = 4096     // for which an algorithm is chosen, whatever number of rows it will run with
+)
+
+// lt is NVIDIA's library of matrix products. The caller of its methods holds the backend's lock.
+type lt struct {
+	functions [ltCount]uintptr
+	handle    uintptr
+	workspace devicePtr
+	products  map[ltKey]*ltProduct
+	out       uintptr // of calls
+}
+
+// ltKey is what an algorithm is chosen by.
+type ltKey struct {
+	out, stride int // numbers of a padded row
+	act         backend.Activation
+	bias, add   bool
+}
+
+// ltProduct is products y = act(x w^T + bias), or y += that, of one shape but for the rows. The library counts columns first, so that for
+// it y^T [out, rows] = w^T' x^T.
+type ltProduct struct {
+	l             *lt
+	desc, w, x, y uintptr // descriptors
+	found         ltHeuristic
+	alpha, beta   float32
+	attribute     uint64       // that is being set
+	checked       map[int]bool // whether so many rows are possible
+}
+
+// ltHeuristic is cublasLtMatmulHeuristicResult_t.
+type ltHeuristic struct {
+	algorithm [8]uint64
+	workspace uint64
+	state     int32
+	waves     float32
+	reserved  [4]int32
+}
+
+// openLt opens the library that the options name. Where they name none it is looked for when weights need it.
+func (b *Backend) openLt(o Options) (err error) {
+	switch name := cmp.Or(o.CuBLASLt, os.Getenv(CuBLASLtVariable)); name {
+	case "none":
+	case "":
+		b.products.search = len(libraries(o.Library)) > 1 // beside the system's driver, not one that the caller chose
+	default:
+		b.products.lt, err = b.loadLt(name)
+	}
+	return err
+}
+
+// findLt opens the library where the system has one.
+func (b *Backend) findLt() {
+	if !b.products.search {
+		return
+	}
+	b.products.search = false
+	for _, path := range []string{"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"} {
+		if l, err := b.loadLt(path); err == nil {
+			b.products.lt = l
+			return
+		}
+	}
+}
+
+func (b *Backend) loadLt(path string) (*lt, error) {
+	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("no cuBLASLt: %w", err)
+	}
+	l := &lt{products: map[ltKey]*ltProduct{}}
+	for f, name := range ltNames {
+		if l.functions[f], err = purego.Dlsym(library, name); err != nil {
+			return nil, fmt.Errorf("%s has no %s, wanted is cuBLAS 12 or 13", path, name)
+		}
+	}
+	if err := b.enter(); err != nil {
+		return nil, err
+	}
+	defer b.leave()
+	if err := l.call(ltCreate, uintptr(unsafe.Pointer(&l.out))); err != nil {
+		return nil, err
+	}
+	l.handle = l.out
+	l.workspace, err = b.arena.allocate(ltWorkspace)
+	return l, err
+}
+
+// call calls f.
+//
+//go:uintptrescapes
+func (l *lt) call(f ltFunction, args ...uintptr) error {
+	code, _, _ := purego.SyscallN(l.functions[f], args...)
+	if int32(code) == 0 {
+		return nil
+	}
+	text, _, _ := purego.SyscallN(l.functions[ltGetStatusName], code)
+	return &backend.DeviceError{Call: ltNames[f], Code: int(int32(code)), Name: goString(*(**byte)(unsafe.Pointer(&text)))}
+}
+
+// close gives all back that the library made.
+func (l *lt) close() error {
+	if l == nil {
+		return nil
+	}
+	var first error
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	for _, p := range l.products {
+		note(p.close())
+	}
+	note(l.call(ltDestroy, l.handle))
+	return first
+}
+
+// productLt is how the library computes a product, nil where it does not: activations that it has not, alignment, or it says so.
+func (b *Backend) productLt(m *matrix, dst devicePtr, rows int, bias devicePtr, act backend.Activation, add bool) *ltProduct {
+	l := b.products.lt
+	if _, has := ltEpilogues[act]; l == nil || m.as != backend.BF16 || dst%align != 0 || !has || add && act != backend.Identity {
+		return nil
+	}
+	must(b.enter())
+	defer b.leave()
+	key := ltKey{m.out, m.stride / 2, act, bias != 0, add}
+	p, ok := l.products[key]
+	if !ok {
+		var err error
+		p, err = l.plan(key)
+		must(err)
+		l.products[key] = p
+	}
+	if p == nil || !p.can(rows) {
+		return nil
+	}
+	return p
+}
+
+// plan describes a product and chooses its algorithm. It is nil where there is none.
+func (l *lt) plan(k ltKey) (*ltProduct, error) {
+	p := &ltProduct{l: l, alpha: 1, checked: map[int]bool{}}
+	if k.add {
+		p.beta = 1
+	}
+	err := p.describe(k)
+	found := false
+	if err == nil {
+		found, err = p.choose()
+	}
+	if err != nil || !found {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// describe makes the descriptors.
+func (p *ltProduct) describe(k ltKey) error {
+	epilogue := ltEpilogues[k.act]
+	if k.bias {
+		epilogue |= ltEpilogueBias
+	}
+	if err := p.l.create(&p.desc, ltMatmulDescCreate, ltCompute32, ltReal32); err != nil {
+		return err
+	}
+	if err := p.set(ltMatmulDescSetAttribute, p.desc, ltTransA, ltTransposed, 4); err != nil {
+		return err
+	}
+	if err := p.set(ltMatmulDescSetAttribute, p.desc, ltEpilogue, max(epilogue, ltEpilogueNone), 4); err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		to             *uintptr
+		kind           uintptr
+		rows, cols, ld int
+	}{{&p.w, ltBfloat16, k.stride, k.out, k.stride}, {&p.x, ltBfloat16, k.stride, ltRows, k.stride}, {&p.y, ltReal32, k.out, ltRows, k.out}} {
+		if err := p.l.create(d.to, ltMatrixLayoutCreate, d.kind, uintptr(d.rows), uintptr(d.cols), uintptr(d.ld)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ltEpilogues are those of activations that the library has. Its GELU is the one with tanh.
+var ltEpilogues = map[backend.Activation]uint64{backend.Identity: 0, backend.GELUTanh: ltEpilogueGELU, backend.ReLU: ltEpilogueReLU}
+
+// create makes a descriptor.
+func (l *lt) create(to *uintptr, f ltFunction, args ...uintptr) error {
+	l.out = 0
+	err := l.call(f, append([]uintptr{uintptr(unsafe.Pointer(&l.out))}, args...)...)
+	*to = l.out
+	return err
+}
+
+// set sets an attribute of so many bytes.
+func (p *ltProduct) set(f ltFunction, descriptor, attribute uintptr, value uint64, bytes uintptr) error {
+	p.attribute = value
+	return p.l.call(f, descriptor, attribute, uintptr(unsafe.Pointer(&p.attribute)), bytes)
+}
+
+// choose asks for the best algorithm. None may split the depth among blocks: the order of a sum would depend on the rows.
+func (p *ltProduct) choose() (found bool, err error) {
+	var preference uintptr
+	if err := p.l.create(&preference, ltMatmulPreferenceCreate); err != nil {
+		return false, err
+	}
+	defer p.l.call(ltMatmulPreferenceDestroy, preference)
+	if err := p.set(ltMatmulPreferenceSetAttribute, preference, ltMaxWorkspace, ltWorkspace, 8); err != nil {
+		return false, err
+	}
+	if err := p.set(ltMatmulPreferenceSetAttribute, preference, ltReductions, 0, 4); err != nil {
+		return false, err
+	}
+	n := new(int32)
+	err = p.l.call(ltMatmulAlgoGetHeuristic, p.l.handle, p.desc, p.w, p.x, p.y, p.y, preference, 1,
+		uintptr(unsafe.Pointer(&p.found)), uintptr(unsafe.Pointer(n)))
+	if e, ok := err.(*backend.DeviceError); ok && e.Code == ltNotSupported {
+		return false, nil
+	}
+	return *n > 0 && p.found.state == 0, err
+}
+
+const ltNotSupported = 15
+
+// can says whether the algorithm works for so many rows.
+func (p *ltProduct) can(rows int) bool {
+	can, known := p.checked[rows]
+	if !known {
+		var result ltHeuristic
+		can = p.rows(rows) == nil && p.l.call(ltMatmulAlgoCheck, p.l.handle, p.desc, p.w, p.x, p.y, p.y,
+			uintptr(unsafe.Pointer(&p.found.algorithm)), uintptr(unsafe.Pointer(&result))) == nil && result.workspace <= ltWorkspace
+		p.checked[rows] = can
+	}
+	return can
+}
+
+func (p *ltProduct) rows(n int) error {
+	if err := p.set(ltMatrixLayoutSetAttribute, p.x, ltColumns, uint64(n), 8); err != nil {
+		return err
+	}
+	return p.set(ltMatrixLayoutSetAttribute, p.y, ltColumns, uint64(n), 8)
+}
+
+// enqueue computes a product on a stream: dst, x, w, bias, rows.
+func (p *ltProduct) enqueue(stream uintptr, params []uint64) error {
+	dst, x, w, bias, rows := uintptr(params[0]), uintptr(params[1]), uintptr(params[2]), params[3], int(params[4])
+	if err := p.rows(rows); err != nil {
+		return err
+	}
+	if bias != 0 {
+		if err := p.set(ltMatmulDescSetAttribute, p.desc, ltBiasPointer, bias, 8); err != nil {
+			return err
+		}
+	}
+	err := p.l.call(ltMatmul, p.l.handle, p.desc, uintptr(unsafe.Pointer(&p.alpha)), w, p.w, x, p.x, uintptr(unsafe.Pointer(&p.beta)),
+		dst, p.y, dst, p.y, uintptr(unsafe.Pointer(&p.found.algorithm)), uintptr(p.l.workspace), ltWorkspace, stream)
+	runtime.KeepAlive(p)
+	return err
+}
+
+// close gives the descriptors back.
+func (p *ltProduct) close() error {
+	if p == nil {
+		return nil
+	}
+	var first error
+	for _, d := range []struct {
+		f  ltFunction
+		at *uintptr
+	}{{ltMatmulDescDestroy, &p.desc}, {ltMatrixLayoutDestroy, &p.w}, {ltMatrixLayoutDestroy, &p.x}, {ltMatrixLayoutDestroy, &p.y}} {
+		if *d.at == 0 {
+			continue
+		}
+		if err := p.l.call(d.f, *d.at); first == nil {
+			first = err
+		}
+		*d.at = 0
+	}
+	return first
+}
