@@ -17,6 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files with what this build gives")
 
+// goldenCaches are the samplers and the stages of their partial passes.
+var goldenCaches = map[string]int{"random": 1, "vanilla": 0, "maskgit": 0, "moment": 1, "u-moment": 2, "temp": 0, "halton": 1, "hybrid": 1}
+
 const goldenLength, goldenSteps, goldenCount = 16, 5, 3
 
 // Same seed, same output: the tokens of every sampler on the embedded model, frozen, for any
@@ -29,11 +32,10 @@ func TestGoldenText(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(data, &golden))
 	}
-	runs := map[string]int{"random": 1, "vanilla": 0, "maskgit": 0, "moment": 1, "u-moment": 2, "temp": 0, "halton": 1, "hybrid": 1}
 	for _, how := range []struct{ batch, threads int }{{1, 1}, {2, 2}, {32, 3}} {
 		m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: how.threads})
 		require.NoError(t, err)
-		for name, cache := range runs {
+		for name, cache := range goldenCaches {
 			s, err := samplers.Parse(name, samplers.Options{})
 			require.NoError(t, err)
 			got := tokens(t, m, unmask.Run{Sampler: s, Cache: cache, Length: goldenLength, Steps: goldenSteps, N: goldenCount,

@@ -1,0 +1,97 @@
+package unmask_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/backend/cuda"
+	"unmask/demo"
+	"unmask/internal/fakecuda"
+	"unmask/model"
+	"unmask/samplers"
+	"unmask/vqgan"
+)
+
+// emulateGPU makes an emulated GPU the only one, and gives up on the test where it cannot.
+func emulateGPU(t *testing.T) {
+	if !cuda.Included {
+		t.Skip("this build has no GPU support")
+	}
+	t.Setenv(cuda.LibraryVariable, fakecuda.Build(t))
+}
+
+// On a GPU the tokens of every sampler are the CPU's, in float32, for any batch size.
+func TestGoldenTextOnGPU(t *testing.T) {
+	emulateGPU(t)
+	data, err := os.ReadFile(filepath.Join("testdata", "golden", "text.json"))
+	require.NoError(t, err)
+	golden := map[string][][]int32{}
+	require.NoError(t, json.Unmarshal(data, &golden))
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda:0"})
+	require.NoError(t, err)
+	require.Equal(t, "cuda:0 Fake GPU", m.Backend.Name())
+	batch := 0
+	for _, name := range slices.Sorted(maps.Keys(goldenCaches)) {
+		s, err := samplers.Parse(name, samplers.Options{})
+		require.NoError(t, err)
+		batch = batch%goldenCount + 1
+		got := tokens(t, m, unmask.Run{Sampler: s, Cache: goldenCaches[name], Length: goldenLength, Steps: goldenSteps, N: goldenCount, Seed: 20, Batch: batch})
+		require.Equal(t, golden[name], got, "%s, batch %d", name, batch)
+	}
+}
+
+// Images too: their tokens, and the pixels but for rounding.
+func TestImageOnGPU(t *testing.T) {
+	emulateGPU(t)
+	run := unmask.Run{Steps: 2, Seed: 3, Cache: 1}
+	var codes [2][][]int32
+	var pixels [2][]float32
+	for i, device := range []string{"cpu", "cuda"} {
+		m, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{Device: device})
+		require.NoError(t, err)
+		codes[i] = tokens(t, m, run)
+		v, err := vqgan.Load(m.Source, model.Options{Backend: m.Backend})
+		require.NoError(t, err)
+		image, err := v.Image(codes[0][0])
+		require.NoError(t, err)
+		for _, p := range image.Pix {
+			pixels[i] = append(pixels[i], float32(p))
+		}
+	}
+	require.Equal(t, codes[0], codes[1])
+	require.InDeltaSlice(t, pixels[0], pixels[1], 1, "a byte may round the other way")
+}
+
+func TestOpenDevice(t *testing.T) {
+	for _, name := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999999999", "CPU"} {
+		require.ErrorContains(t, unmask.CheckDevice(name), "allowed are auto, cpu, cuda and cuda:N", name)
+		_, err := unmask.OpenDevice(name, 1)
+		require.Error(t, err)
+	}
+	b, err := unmask.OpenDevice("cpu", 1)
+	require.NoError(t, err)
+	require.Contains(t, b.Name(), "cpu ")
+
+	t.Setenv(cuda.LibraryVariable, "/nowhere/libcuda.so.1")
+	_, err = unmask.OpenDevice("cuda", 1)
+	require.ErrorContains(t, err, "cuda: ")
+	b, err = unmask.OpenDevice("auto", 1)
+	require.NoError(t, err)
+	require.Contains(t, b.Name(), "cpu ")
+
+	emulateGPU(t)
+	for _, name := range []string{"auto", "cuda", "cuda:0"} {
+		b, err = unmask.OpenDevice(name, 1)
+		require.NoError(t, err)
+		require.Equal(t, "cuda:0 Fake GPU", b.Name())
+	}
+	_, err = unmask.OpenDevice("cuda:1", 1)
+	require.ErrorContains(t, err, "there is no GPU 1, allowed are 0..0")
+}
