@@ -18,6 +18,7 @@ package gemm
 
 import (
 	"math"
+	"unsafe"
 
 	"unmask/internal/simd"
 )
@@ -51,8 +52,9 @@ type Kernel struct {
 	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
 }
 
-// multiply computes a panel of A times a panel of B; see the loops in the generated code.
-type multiply = func(a, b, c *float32, ldc, lines, acc int)
+// multiply computes a panel of A times a panel of B; see the loops in the generated code. Meanwhile a
+// quarter as many bytes as it reads of B are fetched into the caches, from address next on.
+type multiply = func(a, b, c *float32, ldc, lines, acc int, next uintptr)
 
 type height struct {
 	rows int
@@ -102,7 +104,8 @@ func waste(k *Kernel, columns int) int {
 }
 
 // depthStep is how many lines are multiplied at a time, so that a part of a panel of B stays in
-// the nearest cache while the panels of A pass.
+// the nearest cache while the panels of A pass. Each fetches a quarter of the following part: weights that come
+// from memory then arrive while those before are multiplied.
 const depthStep = 96
 
 // Mul computes c = A B, or c += A B with acc, for a panel of B and rows of A that begin with a
@@ -118,9 +121,11 @@ func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc 
 		if acc || from > 0 {
 			add = 1
 		}
-		for row := 0; row < rows; {
+		part := uintptr(4 * word * n)
+		next := uintptr(unsafe.Pointer(&b[word*from])) + part
+		for row, i := 0, uintptr(0); row < rows; i++ {
 			h := k.panel(rows - row)
-			h.run(&a[4*(row*lines+h.rows*from)], &b[word*from], &c[row*ldc], ldc, n, add)
+			h.run(&a[4*(row*lines+h.rows*from)], &b[word*from], &c[row*ldc], ldc, n, add, next+i%4*(part/4))
 			row += h.rows
 		}
 	}

@@ -4,15 +4,16 @@
 
 #include "textflag.h"
 
-// func mulF32_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_1x48(SB), NOSPLIT, $0-48
+TEXT ·mulF32_1x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -28,9 +29,9 @@ zero:
 	VPXORD Z2, Z2, Z2
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -38,9 +39,6 @@ loop:
 	VFMADD231PS  Z3, Z29, Z0
 	VFMADD231PS  Z3, Z30, Z1
 	VFMADD231PS  Z3, Z31, Z2
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -48,9 +46,6 @@ loop:
 	VFMADD231PS  Z3, Z29, Z0
 	VFMADD231PS  Z3, Z30, Z1
 	VFMADD231PS  Z3, Z31, Z2
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -58,9 +53,6 @@ loop:
 	VFMADD231PS  Z3, Z29, Z0
 	VFMADD231PS  Z3, Z30, Z1
 	VFMADD231PS  Z3, Z31, Z2
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -70,6 +62,7 @@ loop:
 	VFMADD231PS  Z3, Z31, Z2
 	ADDQ         $0x10, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -79,15 +72,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_2x48(SB), NOSPLIT, $0-48
+TEXT ·mulF32_2x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -110,9 +104,9 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -124,9 +118,6 @@ loop:
 	VFMADD231PS  Z7, Z29, Z3
 	VFMADD231PS  Z7, Z30, Z4
 	VFMADD231PS  Z7, Z31, Z5
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -138,9 +129,6 @@ loop:
 	VFMADD231PS  Z7, Z29, Z3
 	VFMADD231PS  Z7, Z30, Z4
 	VFMADD231PS  Z7, Z31, Z5
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -152,9 +140,6 @@ loop:
 	VFMADD231PS  Z7, Z29, Z3
 	VFMADD231PS  Z7, Z30, Z4
 	VFMADD231PS  Z7, Z31, Z5
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -168,6 +153,7 @@ loop:
 	VFMADD231PS  Z7, Z31, Z5
 	ADDQ         $0x20, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -181,15 +167,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_4x48(SB), NOSPLIT, $0-48
+TEXT ·mulF32_4x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -226,9 +213,9 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -248,9 +235,6 @@ loop:
 	VFMADD231PS  Z15, Z29, Z9
 	VFMADD231PS  Z15, Z30, Z10
 	VFMADD231PS  Z15, Z31, Z11
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -270,9 +254,6 @@ loop:
 	VFMADD231PS  Z15, Z29, Z9
 	VFMADD231PS  Z15, Z30, Z10
 	VFMADD231PS  Z15, Z31, Z11
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -292,9 +273,6 @@ loop:
 	VFMADD231PS  Z15, Z29, Z9
 	VFMADD231PS  Z15, Z30, Z10
 	VFMADD231PS  Z15, Z31, Z11
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -316,6 +294,7 @@ loop:
 	VFMADD231PS  Z15, Z31, Z11
 	ADDQ         $0x40, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -337,15 +316,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_8x48(SB), NOSPLIT, $0-48
+TEXT ·mulF32_8x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -410,9 +390,9 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -448,9 +428,6 @@ loop:
 	VFMADD231PS  Z26, Z29, Z21
 	VFMADD231PS  Z26, Z30, Z22
 	VFMADD231PS  Z26, Z31, Z23
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -486,9 +463,6 @@ loop:
 	VFMADD231PS  Z26, Z29, Z21
 	VFMADD231PS  Z26, Z30, Z22
 	VFMADD231PS  Z26, Z31, Z23
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -524,9 +498,6 @@ loop:
 	VFMADD231PS  Z26, Z29, Z21
 	VFMADD231PS  Z26, Z30, Z22
 	VFMADD231PS  Z26, Z31, Z23
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -564,6 +535,7 @@ loop:
 	VFMADD231PS  Z26, Z31, Z23
 	ADDQ         $0x80, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -601,15 +573,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_1x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_1x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_1x32(SB), NOSPLIT, $0-48
+TEXT ·mulF32_1x32(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -623,29 +596,23 @@ zero:
 	VPXORD Z1, Z1, Z1
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z30
 	VMOVUPS      64(DI), Z31
 	VBROADCASTSS (SI), Z2
 	VFMADD231PS  Z2, Z30, Z0
 	VFMADD231PS  Z2, Z31, Z1
-	PREFETCHT0   3200(DI)
-	PREFETCHT0   3264(DI)
 	VMOVUPS      128(DI), Z30
 	VMOVUPS      192(DI), Z31
 	VBROADCASTSS 4(SI), Z2
 	VFMADD231PS  Z2, Z30, Z0
 	VFMADD231PS  Z2, Z31, Z1
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
 	VBROADCASTSS 8(SI), Z2
 	VFMADD231PS  Z2, Z30, Z0
 	VFMADD231PS  Z2, Z31, Z1
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
 	VMOVUPS      384(DI), Z30
 	VMOVUPS      448(DI), Z31
 	VBROADCASTSS 12(SI), Z2
@@ -653,6 +620,7 @@ loop:
 	VFMADD231PS  Z2, Z31, Z1
 	ADDQ         $0x10, SI
 	ADDQ         $0x00000200, DI
+	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -661,15 +629,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_2x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_2x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_2x32(SB), NOSPLIT, $0-48
+TEXT ·mulF32_2x32(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -688,8 +657,8 @@ zero:
 	VPXORD Z3, Z3, Z3
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z30
 	VMOVUPS      64(DI), Z31
 	VBROADCASTSS (SI), Z4
@@ -698,8 +667,6 @@ loop:
 	VBROADCASTSS 16(SI), Z5
 	VFMADD231PS  Z5, Z30, Z2
 	VFMADD231PS  Z5, Z31, Z3
-	PREFETCHT0   3200(DI)
-	PREFETCHT0   3264(DI)
 	VMOVUPS      128(DI), Z30
 	VMOVUPS      192(DI), Z31
 	VBROADCASTSS 4(SI), Z4
@@ -708,8 +675,6 @@ loop:
 	VBROADCASTSS 20(SI), Z5
 	VFMADD231PS  Z5, Z30, Z2
 	VFMADD231PS  Z5, Z31, Z3
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
 	VBROADCASTSS 8(SI), Z4
@@ -718,8 +683,6 @@ loop:
 	VBROADCASTSS 24(SI), Z5
 	VFMADD231PS  Z5, Z30, Z2
 	VFMADD231PS  Z5, Z31, Z3
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
 	VMOVUPS      384(DI), Z30
 	VMOVUPS      448(DI), Z31
 	VBROADCASTSS 12(SI), Z4
@@ -730,6 +693,7 @@ loop:
 	VFMADD231PS  Z5, Z31, Z3
 	ADDQ         $0x20, SI
 	ADDQ         $0x00000200, DI
+	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -741,15 +705,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_4x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_4x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_4x32(SB), NOSPLIT, $0-48
+TEXT ·mulF32_4x32(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -778,8 +743,8 @@ zero:
 	VPXORD Z7, Z7, Z7
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z30
 	VMOVUPS      64(DI), Z31
 	VBROADCASTSS (SI), Z8
@@ -794,8 +759,6 @@ loop:
 	VBROADCASTSS 48(SI), Z11
 	VFMADD231PS  Z11, Z30, Z6
 	VFMADD231PS  Z11, Z31, Z7
-	PREFETCHT0   3200(DI)
-	PREFETCHT0   3264(DI)
 	VMOVUPS      128(DI), Z30
 	VMOVUPS      192(DI), Z31
 	VBROADCASTSS 4(SI), Z8
@@ -810,8 +773,6 @@ loop:
 	VBROADCASTSS 52(SI), Z11
 	VFMADD231PS  Z11, Z30, Z6
 	VFMADD231PS  Z11, Z31, Z7
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
 	VBROADCASTSS 8(SI), Z8
@@ -826,8 +787,6 @@ loop:
 	VBROADCASTSS 56(SI), Z11
 	VFMADD231PS  Z11, Z30, Z6
 	VFMADD231PS  Z11, Z31, Z7
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
 	VMOVUPS      384(DI), Z30
 	VMOVUPS      448(DI), Z31
 	VBROADCASTSS 12(SI), Z8
@@ -844,6 +803,7 @@ loop:
 	VFMADD231PS  Z11, Z31, Z7
 	ADDQ         $0x40, SI
 	ADDQ         $0x00000200, DI
+	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -861,15 +821,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_8x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_8x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_8x32(SB), NOSPLIT, $0-48
+TEXT ·mulF32_8x32(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -918,8 +879,8 @@ zero:
 	VPXORD Z15, Z15, Z15
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z30
 	VMOVUPS      64(DI), Z31
 	VBROADCASTSS (SI), Z16
@@ -946,8 +907,6 @@ loop:
 	VBROADCASTSS 112(SI), Z23
 	VFMADD231PS  Z23, Z30, Z14
 	VFMADD231PS  Z23, Z31, Z15
-	PREFETCHT0   3200(DI)
-	PREFETCHT0   3264(DI)
 	VMOVUPS      128(DI), Z30
 	VMOVUPS      192(DI), Z31
 	VBROADCASTSS 4(SI), Z16
@@ -974,8 +933,6 @@ loop:
 	VBROADCASTSS 116(SI), Z23
 	VFMADD231PS  Z23, Z30, Z14
 	VFMADD231PS  Z23, Z31, Z15
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
 	VBROADCASTSS 8(SI), Z16
@@ -1002,8 +959,6 @@ loop:
 	VBROADCASTSS 120(SI), Z23
 	VFMADD231PS  Z23, Z30, Z14
 	VFMADD231PS  Z23, Z31, Z15
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
 	VMOVUPS      384(DI), Z30
 	VMOVUPS      448(DI), Z31
 	VBROADCASTSS 12(SI), Z16
@@ -1032,6 +987,7 @@ loop:
 	VFMADD231PS  Z23, Z31, Z15
 	ADDQ         $0x80, SI
 	ADDQ         $0x00000200, DI
+	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -1061,15 +1017,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_12x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_12x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_12x32(SB), NOSPLIT, $0-48
+TEXT ·mulF32_12x32(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -1138,8 +1095,8 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z30
 	VMOVUPS      64(DI), Z31
 	VBROADCASTSS (SI), Z24
@@ -1178,8 +1135,6 @@ loop:
 	VBROADCASTSS 176(SI), Z29
 	VFMADD231PS  Z29, Z30, Z22
 	VFMADD231PS  Z29, Z31, Z23
-	PREFETCHT0   3200(DI)
-	PREFETCHT0   3264(DI)
 	VMOVUPS      128(DI), Z30
 	VMOVUPS      192(DI), Z31
 	VBROADCASTSS 4(SI), Z24
@@ -1218,8 +1173,6 @@ loop:
 	VBROADCASTSS 180(SI), Z29
 	VFMADD231PS  Z29, Z30, Z22
 	VFMADD231PS  Z29, Z31, Z23
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
 	VBROADCASTSS 8(SI), Z24
@@ -1258,8 +1211,6 @@ loop:
 	VBROADCASTSS 184(SI), Z29
 	VFMADD231PS  Z29, Z30, Z22
 	VFMADD231PS  Z29, Z31, Z23
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
 	VMOVUPS      384(DI), Z30
 	VMOVUPS      448(DI), Z31
 	VBROADCASTSS 12(SI), Z24
@@ -1300,6 +1251,7 @@ loop:
 	VFMADD231PS  Z29, Z31, Z23
 	ADDQ         $0xc0, SI
 	ADDQ         $0x00000200, DI
+	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -1341,15 +1293,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16_1x48(SB), NOSPLIT, $0-48
+TEXT ·mulBF16_1x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -1365,9 +1318,9 @@ zero:
 	VPXORD Z2, Z2, Z2
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -1378,9 +1331,6 @@ loop:
 	WORD         $0xcb52
 	LONG         $0x4006f262
 	WORD         $0xd352
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -1391,9 +1341,6 @@ loop:
 	WORD         $0xcb52
 	LONG         $0x4006f262
 	WORD         $0xd352
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -1404,9 +1351,6 @@ loop:
 	WORD         $0xcb52
 	LONG         $0x4006f262
 	WORD         $0xd352
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -1419,6 +1363,7 @@ loop:
 	WORD         $0xd352
 	ADDQ         $0x10, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -1428,15 +1373,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16_2x48(SB), NOSPLIT, $0-48
+TEXT ·mulBF16_2x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -1459,9 +1405,9 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -1479,9 +1425,6 @@ loop:
 	WORD         $0xe752
 	LONG         $0x4006f262
 	WORD         $0xef52
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -1499,9 +1442,6 @@ loop:
 	WORD         $0xe752
 	LONG         $0x4006f262
 	WORD         $0xef52
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -1519,9 +1459,6 @@ loop:
 	WORD         $0xe752
 	LONG         $0x4006f262
 	WORD         $0xef52
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -1541,6 +1478,7 @@ loop:
 	WORD         $0xef52
 	ADDQ         $0x20, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -1554,15 +1492,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16_4x48(SB), NOSPLIT, $0-48
+TEXT ·mulBF16_4x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -1599,9 +1538,9 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -1633,9 +1572,6 @@ loop:
 	WORD         $0xd752
 	LONG         $0x40065262
 	WORD         $0xdf52
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -1667,9 +1603,6 @@ loop:
 	WORD         $0xd752
 	LONG         $0x40065262
 	WORD         $0xdf52
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -1701,9 +1634,6 @@ loop:
 	WORD         $0xd752
 	LONG         $0x40065262
 	WORD         $0xdf52
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -1737,6 +1667,7 @@ loop:
 	WORD         $0xdf52
 	ADDQ         $0x40, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -1758,15 +1689,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16_8x48(SB), NOSPLIT, $0-48
+TEXT ·mulBF16_8x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -1831,9 +1763,9 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -1893,9 +1825,6 @@ loop:
 	WORD         $0xf252
 	LONG         $0x40068262
 	WORD         $0xfa52
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -1955,9 +1884,6 @@ loop:
 	WORD         $0xf252
 	LONG         $0x40068262
 	WORD         $0xfa52
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -2017,9 +1943,6 @@ loop:
 	WORD         $0xf252
 	LONG         $0x40068262
 	WORD         $0xfa52
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -2081,6 +2004,7 @@ loop:
 	WORD         $0xfa52
 	ADDQ         $0x80, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -2118,15 +2042,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16Wide_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16Wide_1x48(SB), NOSPLIT, $0-48
+TEXT ·mulBF16Wide_1x48(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+24(FP), R8
 	MOVQ         lines+32(FP), CX
 	MOVQ         acc+40(FP), R9
+	MOVQ         next+48(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X31
@@ -2145,9 +2070,8 @@ zero:
 	VPXORD Z2, Z2, Z2
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VMOVUPS      64(DI), Z29
@@ -2165,9 +2089,6 @@ loop:
 	VFMADD231PS  Z3, Z28, Z0
 	VFMADD231PS  Z3, Z29, Z1
 	VFMADD231PS  Z3, Z30, Z2
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VMOVUPS      256(DI), Z29
@@ -2187,6 +2108,7 @@ loop:
 	VFMADD231PS  Z3, Z30, Z2
 	ADDQ         $0x10, SI
 	ADDQ         $0x00000180, DI
+	ADDQ         $0x00000060, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -2196,15 +2118,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16Wide_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16Wide_2x48(SB), NOSPLIT, $0-48
+TEXT ·mulBF16Wide_2x48(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+24(FP), R8
 	MOVQ         lines+32(FP), CX
 	MOVQ         acc+40(FP), R9
+	MOVQ         next+48(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X31
@@ -2230,9 +2153,8 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VMOVUPS      64(DI), Z29
@@ -2258,9 +2180,6 @@ loop:
 	VFMADD231PS  Z7, Z28, Z3
 	VFMADD231PS  Z7, Z29, Z4
 	VFMADD231PS  Z7, Z30, Z5
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VMOVUPS      256(DI), Z29
@@ -2288,6 +2207,7 @@ loop:
 	VFMADD231PS  Z7, Z30, Z5
 	ADDQ         $0x20, SI
 	ADDQ         $0x00000180, DI
+	ADDQ         $0x00000060, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -2301,15 +2221,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16Wide_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16Wide_4x48(SB), NOSPLIT, $0-48
+TEXT ·mulBF16Wide_4x48(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+24(FP), R8
 	MOVQ         lines+32(FP), CX
 	MOVQ         acc+40(FP), R9
+	MOVQ         next+48(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X31
@@ -2349,9 +2270,8 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VMOVUPS      64(DI), Z29
@@ -2393,9 +2313,6 @@ loop:
 	VFMADD231PS  Z15, Z28, Z9
 	VFMADD231PS  Z15, Z29, Z10
 	VFMADD231PS  Z15, Z30, Z11
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VMOVUPS      256(DI), Z29
@@ -2439,6 +2356,7 @@ loop:
 	VFMADD231PS  Z15, Z30, Z11
 	ADDQ         $0x40, SI
 	ADDQ         $0x00000180, DI
+	ADDQ         $0x00000060, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -2460,15 +2378,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16Wide_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16Wide_8x48(SB), NOSPLIT, $0-48
+TEXT ·mulBF16Wide_8x48(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+24(FP), R8
 	MOVQ         lines+32(FP), CX
 	MOVQ         acc+40(FP), R9
+	MOVQ         next+48(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X31
@@ -2536,9 +2455,8 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
 	VMOVUPS      (DI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VMOVUPS      64(DI), Z29
@@ -2612,9 +2530,6 @@ loop:
 	VFMADD231PS  Z27, Z28, Z21
 	VFMADD231PS  Z27, Z29, Z22
 	VFMADD231PS  Z27, Z30, Z23
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VMOVUPS      256(DI), Z29
@@ -2690,6 +2605,7 @@ loop:
 	VFMADD231PS  Z27, Z30, Z23
 	ADDQ         $0x80, SI
 	ADDQ         $0x00000180, DI
+	ADDQ         $0x00000060, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -2727,15 +2643,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulInt8_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·mulInt8_1x48(SB), NOSPLIT, $0-48
+TEXT ·mulInt8_1x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -2751,9 +2668,9 @@ zero:
 	VPXORD Z2, Z2, Z2
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -2761,9 +2678,6 @@ loop:
 	VPDPBUSD     Z29, Z3, Z0
 	VPDPBUSD     Z30, Z3, Z1
 	VPDPBUSD     Z31, Z3, Z2
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -2771,9 +2685,6 @@ loop:
 	VPDPBUSD     Z29, Z3, Z0
 	VPDPBUSD     Z30, Z3, Z1
 	VPDPBUSD     Z31, Z3, Z2
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -2781,9 +2692,6 @@ loop:
 	VPDPBUSD     Z29, Z3, Z0
 	VPDPBUSD     Z30, Z3, Z1
 	VPDPBUSD     Z31, Z3, Z2
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -2793,6 +2701,7 @@ loop:
 	VPDPBUSD     Z31, Z3, Z2
 	ADDQ         $0x10, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -2802,15 +2711,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulInt8_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·mulInt8_2x48(SB), NOSPLIT, $0-48
+TEXT ·mulInt8_2x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -2833,9 +2743,9 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -2847,9 +2757,6 @@ loop:
 	VPDPBUSD     Z29, Z7, Z3
 	VPDPBUSD     Z30, Z7, Z4
 	VPDPBUSD     Z31, Z7, Z5
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -2861,9 +2768,6 @@ loop:
 	VPDPBUSD     Z29, Z7, Z3
 	VPDPBUSD     Z30, Z7, Z4
 	VPDPBUSD     Z31, Z7, Z5
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -2875,9 +2779,6 @@ loop:
 	VPDPBUSD     Z29, Z7, Z3
 	VPDPBUSD     Z30, Z7, Z4
 	VPDPBUSD     Z31, Z7, Z5
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -2891,6 +2792,7 @@ loop:
 	VPDPBUSD     Z31, Z7, Z5
 	ADDQ         $0x20, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -2904,15 +2806,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulInt8_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·mulInt8_4x48(SB), NOSPLIT, $0-48
+TEXT ·mulInt8_4x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -2949,9 +2852,9 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -2971,9 +2874,6 @@ loop:
 	VPDPBUSD     Z29, Z15, Z9
 	VPDPBUSD     Z30, Z15, Z10
 	VPDPBUSD     Z31, Z15, Z11
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -2993,9 +2893,6 @@ loop:
 	VPDPBUSD     Z29, Z15, Z9
 	VPDPBUSD     Z30, Z15, Z10
 	VPDPBUSD     Z31, Z15, Z11
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -3015,9 +2912,6 @@ loop:
 	VPDPBUSD     Z29, Z15, Z9
 	VPDPBUSD     Z30, Z15, Z10
 	VPDPBUSD     Z31, Z15, Z11
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -3039,6 +2933,7 @@ loop:
 	VPDPBUSD     Z31, Z15, Z11
 	ADDQ         $0x40, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3060,15 +2955,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulInt8_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·mulInt8_8x48(SB), NOSPLIT, $0-48
+TEXT ·mulInt8_8x48(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -3133,9 +3029,9 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 loop:
-	PREFETCHT0   3072(DI)
-	PREFETCHT0   3136(DI)
-	PREFETCHT0   3200(DI)
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -3171,9 +3067,6 @@ loop:
 	VPDPBUSD     Z29, Z26, Z21
 	VPDPBUSD     Z30, Z26, Z22
 	VPDPBUSD     Z31, Z26, Z23
-	PREFETCHT0   3264(DI)
-	PREFETCHT0   3328(DI)
-	PREFETCHT0   3392(DI)
 	VMOVUPS      192(DI), Z29
 	VMOVUPS      256(DI), Z30
 	VMOVUPS      320(DI), Z31
@@ -3209,9 +3102,6 @@ loop:
 	VPDPBUSD     Z29, Z26, Z21
 	VPDPBUSD     Z30, Z26, Z22
 	VPDPBUSD     Z31, Z26, Z23
-	PREFETCHT0   3456(DI)
-	PREFETCHT0   3520(DI)
-	PREFETCHT0   3584(DI)
 	VMOVUPS      384(DI), Z29
 	VMOVUPS      448(DI), Z30
 	VMOVUPS      512(DI), Z31
@@ -3247,9 +3137,6 @@ loop:
 	VPDPBUSD     Z29, Z26, Z21
 	VPDPBUSD     Z30, Z26, Z22
 	VPDPBUSD     Z31, Z26, Z23
-	PREFETCHT0   3648(DI)
-	PREFETCHT0   3712(DI)
-	PREFETCHT0   3776(DI)
 	VMOVUPS      576(DI), Z29
 	VMOVUPS      640(DI), Z30
 	VMOVUPS      704(DI), Z31
@@ -3287,6 +3174,7 @@ loop:
 	VPDPBUSD     Z31, Z26, Z23
 	ADDQ         $0x80, SI
 	ADDQ         $0x00000300, DI
+	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3324,15 +3212,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·mulF32_1x16(SB), NOSPLIT, $0-48
+TEXT ·mulF32_1x16(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -3346,25 +3235,22 @@ zero:
 	VXORPS Y1, Y1, Y1
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
 	VMOVUPS      32(DI), Y15
 	VBROADCASTSS (SI), Y2
 	VFMADD231PS  Y2, Y14, Y0
 	VFMADD231PS  Y2, Y15, Y1
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y14
 	VMOVUPS      96(DI), Y15
 	VBROADCASTSS 4(SI), Y2
 	VFMADD231PS  Y2, Y14, Y0
 	VFMADD231PS  Y2, Y15, Y1
-	PREFETCHT0   3200(DI)
 	VMOVUPS      128(DI), Y14
 	VMOVUPS      160(DI), Y15
 	VBROADCASTSS 8(SI), Y2
 	VFMADD231PS  Y2, Y14, Y0
 	VFMADD231PS  Y2, Y15, Y1
-	PREFETCHT0   3264(DI)
 	VMOVUPS      192(DI), Y14
 	VMOVUPS      224(DI), Y15
 	VBROADCASTSS 12(SI), Y2
@@ -3372,6 +3258,7 @@ loop:
 	VFMADD231PS  Y2, Y15, Y1
 	ADDQ         $0x10, SI
 	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3380,15 +3267,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·mulF32_2x16(SB), NOSPLIT, $0-48
+TEXT ·mulF32_2x16(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -3407,7 +3295,7 @@ zero:
 	VXORPS Y3, Y3, Y3
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
 	VMOVUPS      32(DI), Y15
 	VBROADCASTSS (SI), Y4
@@ -3416,7 +3304,6 @@ loop:
 	VBROADCASTSS 16(SI), Y5
 	VFMADD231PS  Y5, Y14, Y2
 	VFMADD231PS  Y5, Y15, Y3
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y14
 	VMOVUPS      96(DI), Y15
 	VBROADCASTSS 4(SI), Y4
@@ -3425,7 +3312,6 @@ loop:
 	VBROADCASTSS 20(SI), Y5
 	VFMADD231PS  Y5, Y14, Y2
 	VFMADD231PS  Y5, Y15, Y3
-	PREFETCHT0   3200(DI)
 	VMOVUPS      128(DI), Y14
 	VMOVUPS      160(DI), Y15
 	VBROADCASTSS 8(SI), Y4
@@ -3434,7 +3320,6 @@ loop:
 	VBROADCASTSS 24(SI), Y5
 	VFMADD231PS  Y5, Y14, Y2
 	VFMADD231PS  Y5, Y15, Y3
-	PREFETCHT0   3264(DI)
 	VMOVUPS      192(DI), Y14
 	VMOVUPS      224(DI), Y15
 	VBROADCASTSS 12(SI), Y4
@@ -3445,6 +3330,7 @@ loop:
 	VFMADD231PS  Y5, Y15, Y3
 	ADDQ         $0x20, SI
 	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3456,15 +3342,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·mulF32_4x16(SB), NOSPLIT, $0-48
+TEXT ·mulF32_4x16(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -3493,7 +3380,7 @@ zero:
 	VXORPS Y7, Y7, Y7
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
 	VMOVUPS      32(DI), Y15
 	VBROADCASTSS (SI), Y8
@@ -3508,7 +3395,6 @@ loop:
 	VBROADCASTSS 48(SI), Y11
 	VFMADD231PS  Y11, Y14, Y6
 	VFMADD231PS  Y11, Y15, Y7
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y14
 	VMOVUPS      96(DI), Y15
 	VBROADCASTSS 4(SI), Y8
@@ -3523,7 +3409,6 @@ loop:
 	VBROADCASTSS 52(SI), Y11
 	VFMADD231PS  Y11, Y14, Y6
 	VFMADD231PS  Y11, Y15, Y7
-	PREFETCHT0   3200(DI)
 	VMOVUPS      128(DI), Y14
 	VMOVUPS      160(DI), Y15
 	VBROADCASTSS 8(SI), Y8
@@ -3538,7 +3423,6 @@ loop:
 	VBROADCASTSS 56(SI), Y11
 	VFMADD231PS  Y11, Y14, Y6
 	VFMADD231PS  Y11, Y15, Y7
-	PREFETCHT0   3264(DI)
 	VMOVUPS      192(DI), Y14
 	VMOVUPS      224(DI), Y15
 	VBROADCASTSS 12(SI), Y8
@@ -3555,6 +3439,7 @@ loop:
 	VFMADD231PS  Y11, Y15, Y7
 	ADDQ         $0x40, SI
 	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3572,15 +3457,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulF32_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·mulF32_6x16(SB), NOSPLIT, $0-48
+TEXT ·mulF32_6x16(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -3619,7 +3505,7 @@ zero:
 	VXORPS Y11, Y11, Y11
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
 	VMOVUPS      32(DI), Y15
 	VBROADCASTSS (SI), Y12
@@ -3640,7 +3526,6 @@ loop:
 	VBROADCASTSS 80(SI), Y13
 	VFMADD231PS  Y13, Y14, Y10
 	VFMADD231PS  Y13, Y15, Y11
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y14
 	VMOVUPS      96(DI), Y15
 	VBROADCASTSS 4(SI), Y12
@@ -3661,7 +3546,6 @@ loop:
 	VBROADCASTSS 84(SI), Y13
 	VFMADD231PS  Y13, Y14, Y10
 	VFMADD231PS  Y13, Y15, Y11
-	PREFETCHT0   3200(DI)
 	VMOVUPS      128(DI), Y14
 	VMOVUPS      160(DI), Y15
 	VBROADCASTSS 8(SI), Y12
@@ -3682,7 +3566,6 @@ loop:
 	VBROADCASTSS 88(SI), Y13
 	VFMADD231PS  Y13, Y14, Y10
 	VFMADD231PS  Y13, Y15, Y11
-	PREFETCHT0   3264(DI)
 	VMOVUPS      192(DI), Y14
 	VMOVUPS      224(DI), Y15
 	VBROADCASTSS 12(SI), Y12
@@ -3705,6 +3588,7 @@ loop:
 	VFMADD231PS  Y13, Y15, Y11
 	ADDQ         $0x60, SI
 	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3728,15 +3612,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16Wide_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBF16Wide_1x16(SB), NOSPLIT, $0-48
+TEXT ·mulBF16Wide_1x16(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+24(FP), R8
 	MOVQ         lines+32(FP), CX
 	MOVQ         acc+40(FP), R9
+	MOVQ         next+48(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X15
@@ -3753,7 +3638,7 @@ zero:
 	VXORPS Y1, Y1, Y1
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VMOVUPS      32(DI), Y14
@@ -3766,7 +3651,6 @@ loop:
 	VBROADCASTSS 4(SI), Y2
 	VFMADD231PS  Y2, Y13, Y0
 	VFMADD231PS  Y2, Y14, Y1
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VMOVUPS      96(DI), Y14
@@ -3781,6 +3665,7 @@ loop:
 	VFMADD231PS  Y2, Y14, Y1
 	ADDQ         $0x10, SI
 	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3789,15 +3674,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16Wide_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBF16Wide_2x16(SB), NOSPLIT, $0-48
+TEXT ·mulBF16Wide_2x16(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+24(FP), R8
 	MOVQ         lines+32(FP), CX
 	MOVQ         acc+40(FP), R9
+	MOVQ         next+48(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X15
@@ -3819,7 +3705,7 @@ zero:
 	VXORPS Y3, Y3, Y3
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VMOVUPS      32(DI), Y14
@@ -3838,7 +3724,6 @@ loop:
 	VBROADCASTSS 20(SI), Y5
 	VFMADD231PS  Y5, Y13, Y2
 	VFMADD231PS  Y5, Y14, Y3
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VMOVUPS      96(DI), Y14
@@ -3859,6 +3744,7 @@ loop:
 	VFMADD231PS  Y5, Y14, Y3
 	ADDQ         $0x20, SI
 	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3870,15 +3756,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBF16Wide_4x16(SB), NOSPLIT, $0-48
+TEXT ·mulBF16Wide_4x16(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+24(FP), R8
 	MOVQ         lines+32(FP), CX
 	MOVQ         acc+40(FP), R9
+	MOVQ         next+48(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X15
@@ -3910,7 +3797,7 @@ zero:
 	VXORPS Y7, Y7, Y7
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VMOVUPS      32(DI), Y14
@@ -3941,7 +3828,6 @@ loop:
 	VBROADCASTSS 52(SI), Y11
 	VFMADD231PS  Y11, Y13, Y6
 	VFMADD231PS  Y11, Y14, Y7
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VMOVUPS      96(DI), Y14
@@ -3974,6 +3860,7 @@ loop:
 	VFMADD231PS  Y11, Y14, Y7
 	ADDQ         $0x40, SI
 	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -3991,15 +3878,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulBF16Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBF16Wide_6x16(SB), NOSPLIT, $0-48
+TEXT ·mulBF16Wide_6x16(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+24(FP), R8
 	MOVQ         lines+32(FP), CX
 	MOVQ         acc+40(FP), R9
+	MOVQ         next+48(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X15
@@ -4041,7 +3929,7 @@ zero:
 	VXORPS Y11, Y11, Y11
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VMOVUPS      32(DI), Y14
@@ -4084,7 +3972,6 @@ loop:
 	VBROADCASTSS 84(SI), Y12
 	VFMADD231PS  Y12, Y13, Y10
 	VFMADD231PS  Y12, Y14, Y11
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VMOVUPS      96(DI), Y14
@@ -4129,6 +4016,7 @@ loop:
 	VFMADD231PS  Y12, Y14, Y11
 	ADDQ         $0x60, SI
 	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -4152,15 +4040,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulInt8Wide_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_1x16(SB), NOSPLIT, $0-48
+TEXT ·mulInt8Wide_1x16(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -4174,7 +4063,7 @@ zero:
 	VXORPS Y1, Y1, Y1
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
 	VPSLLW       $0x08, Y14, Y14
 	VPSRAW       $0x08, Y14, Y14
@@ -4195,7 +4084,6 @@ loop:
 	VPADDD       Y3, Y0, Y0
 	VPMADDWD     Y15, Y2, Y4
 	VPADDD       Y4, Y1, Y1
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y14
 	VPSLLW       $0x08, Y14, Y14
 	VPSRAW       $0x08, Y14, Y14
@@ -4218,6 +4106,7 @@ loop:
 	VPADDD       Y4, Y1, Y1
 	ADDQ         $0x10, SI
 	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -4226,15 +4115,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulInt8Wide_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_2x16(SB), NOSPLIT, $0-48
+TEXT ·mulInt8Wide_2x16(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -4253,7 +4143,7 @@ zero:
 	VXORPS Y3, Y3, Y3
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
 	VPSLLW       $0x08, Y14, Y14
 	VPSRAW       $0x08, Y14, Y14
@@ -4284,7 +4174,6 @@ loop:
 	VPADDD       Y6, Y2, Y2
 	VPMADDWD     Y15, Y5, Y7
 	VPADDD       Y7, Y3, Y3
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y14
 	VPSLLW       $0x08, Y14, Y14
 	VPSRAW       $0x08, Y14, Y14
@@ -4317,6 +4206,7 @@ loop:
 	VPADDD       Y7, Y3, Y3
 	ADDQ         $0x20, SI
 	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -4328,15 +4218,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulInt8Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_4x16(SB), NOSPLIT, $0-48
+TEXT ·mulInt8Wide_4x16(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -4365,7 +4256,7 @@ zero:
 	VXORPS Y7, Y7, Y7
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
 	VPSLLW       $0x08, Y14, Y14
 	VPSRAW       $0x08, Y14, Y14
@@ -4416,7 +4307,6 @@ loop:
 	VPADDD       Y12, Y6, Y6
 	VPMADDWD     Y15, Y11, Y13
 	VPADDD       Y13, Y7, Y7
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y14
 	VPSLLW       $0x08, Y14, Y14
 	VPSRAW       $0x08, Y14, Y14
@@ -4469,6 +4359,7 @@ loop:
 	VPADDD       Y13, Y7, Y7
 	ADDQ         $0x40, SI
 	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11
@@ -4486,15 +4377,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int)
+// func mulInt8Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_6x16(SB), NOSPLIT, $0-48
+TEXT ·mulInt8Wide_6x16(SB), NOSPLIT, $0-56
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    c+16(FP), DX
 	MOVQ    ldc+24(FP), R8
 	MOVQ    lines+32(FP), CX
 	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
 	SHLQ    $0x02, R8
 	TESTQ   R9, R9
 	JZ      zero
@@ -4533,7 +4425,7 @@ zero:
 	VXORPS Y11, Y11, Y11
 
 loop:
-	PREFETCHT0   3072(DI)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
 	VPSLLW       $0x08, Y14, Y14
 	VPSRAW       $0x08, Y14, Y14
@@ -4604,7 +4496,6 @@ loop:
 	VPADDD       Y12, Y10, Y10
 	VPMADDWD     Y15, Y13, Y12
 	VPADDD       Y12, Y11, Y11
-	PREFETCHT0   3136(DI)
 	VMOVUPS      64(DI), Y14
 	VPSLLW       $0x08, Y14, Y14
 	VPSRAW       $0x08, Y14, Y14
@@ -4677,6 +4568,7 @@ loop:
 	VPADDD       Y12, Y11, Y11
 	ADDQ         $0x60, SI
 	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         DX, R11

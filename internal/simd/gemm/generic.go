@@ -35,7 +35,7 @@ func (k *Kernel) withHeights(run func(rows int) multiply, rows ...int) {
 // multiplyGo returns the kernel of a row count.
 func multiplyGo(f Format, rows, columns int) multiply {
 	words := depths[f].words
-	return func(a, b, c *float32, ldc, lines, acc int) {
+	return func(a, b, c *float32, ldc, lines, acc int, _ uintptr) {
 		as := unsafe.Slice(a, 4*rows*lines)
 		bs := unsafe.Slice(b, words*columns*lines)
 		for i := range rows {

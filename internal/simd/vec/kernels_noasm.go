@@ -21,12 +21,12 @@ func (o Ops) weights(dst, x []float32, c, top float32)              { weights(ds
 func (o Ops) leaders(x []float32, top float32) (second float32, count, first int) {
 	return leaders(x, top)
 }
-func (o Ops) modulate(x, scale, shift []float32)                    { modulate(x, scale, shift) }
-func (o Ops) mulAdd(dst, x, y []float32)                            { mulAdd(dst, x, y) }
-func (o Ops) add(dst, x []float32)                                  { add(dst, x) }
-func (o Ops) maximum(dst, x []float32)                              { maximum(dst, x) }
-func (o Ops) rotate(dst, x, cos, sin []float32)                     { rotate(dst, x, cos, sin) }
-func (o Ops) columnSums(dst, x []float32, stride, pixels int)       { columnSums(dst, x, stride, pixels) }
+func (o Ops) modulate(x, scale, shift []float32)              { modulate(x, scale, shift) }
+func (o Ops) mulAdd(dst, x, y []float32)                      { mulAdd(dst, x, y) }
+func (o Ops) add(dst, x []float32)                            { add(dst, x) }
+func (o Ops) maximum(dst, x []float32)                        { maximum(dst, x) }
+func (o Ops) rotate(dst, x, cos, sin []float32)               { rotate(dst, x, cos, sin) }
+func (o Ops) columnSums(dst, x []float32, stride, pixels int) { columnSums(dst, x, stride, pixels) }
 func (o Ops) columnSquares(dst, x, mean []float32, stride, pixels int) {
 	columnSquares(dst, x, mean, stride, pixels)
 }

@@ -26,10 +26,6 @@ var (
 	int8Wide = format{"Int8Wide", "for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }"}
 )
 
-// prefetch is how far ahead B is fetched, in bytes: nothing lost when it is in a cache, and
-// much won when weights come from memory.
-const prefetch = 3072
-
 type kernel struct {
 	format
 	rows, vecs int
@@ -75,16 +71,17 @@ func (k kernel) top() int {
 // emit writes the kernel of one row count.
 func (k kernel) emit() {
 	name := fmt.Sprintf("mul%s_%dx%d", k.name, k.rows, k.vecs*k.bytes()/4)
-	TEXT(name, NOSPLIT, "func(a, b, c *float32, ldc, lines, acc int)")
+	TEXT(name, NOSPLIT, "func(a, b, c *float32, ldc, lines, acc int, next uintptr)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first unless acc:", name, k.rows, k.vecs*k.bytes()/4),
-		"", "\t"+k.loop)
+		"", "\t"+k.loop, "", fmt.Sprintf("and fetches %d bytes a line from next on into the caches.", k.ahead()))
 	a := Load(Param("a"), reg.RSI)
 	b := Load(Param("b"), reg.RDI)
 	c := Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
 	n := Load(Param("lines"), reg.RCX)
 	acc := Load(Param("acc"), reg.R9)
+	next := Load(Param("next"), reg.R10)
 	SHLQ(Imm(2), ldc)
 	if k.format == bf16Wide {
 		MOVL(U32(0xffff0000), reg.EAX)
@@ -107,21 +104,34 @@ func (k kernel) emit() {
 		}
 	}
 	Label("loop")
-	groups := 4 // of B a line of A
-	if k.format == bf16Wide || k.format == int8Wide {
-		groups = 2
+	for d := 0; d < k.ahead(); d += 64 {
+		PREFETCHT0(Mem{Base: next, Disp: d})
 	}
-	for g := range groups {
-		k.group(a, b, g, 4/groups)
+	for g := range k.groups() {
+		k.group(a, b, g, 4/k.groups())
 	}
 	ADDQ(Imm(uint64(k.rows*16)), a)
-	ADDQ(U32(groups*k.vecs*k.bytes()), b)
+	ADDQ(U32(k.line()), b)
+	ADDQ(U32(k.ahead()), next)
 	DECQ(n)
 	JNZ(LabelRef("loop"))
 	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(k.acc(i, j), m) })
 	VZEROUPPER()
 	RET()
 }
+
+// groups is how many words of B a line of A meets.
+func (k kernel) groups() int {
+	if k.format == bf16Wide || k.format == int8Wide {
+		return 2
+	}
+	return 4
+}
+
+// line is the bytes of B that a line of A meets, ahead those that are fetched for later: as
+// several panels of A pass the same B, each fetches a part of the next.
+func (k kernel) line() int  { return k.groups() * k.vecs * k.bytes() }
+func (k kernel) ahead() int { return k.line() / 4 }
 
 // rowsOf visits the vectors of C.
 func (k kernel) rowsOf(c, ldc reg.Register, f func(i, j int, m Mem)) {
@@ -139,11 +149,6 @@ func (k kernel) rowsOf(c, ldc reg.Register, f func(i, j int, m Mem)) {
 // group multiplies a word of every column of B with parts words of every row of A.
 func (k kernel) group(a, b reg.Register, g, parts int) {
 	at := func(j int) Mem { return Mem{Base: b, Disp: (g*k.vecs + j) * k.bytes()} }
-	for d := g * k.vecs * k.bytes(); d < (g+1)*k.vecs*k.bytes(); d++ {
-		if d%64 == 0 {
-			PREFETCHT0(Mem{Base: b, Disp: d + prefetch})
-		}
-	}
 	for part := range parts {
 		for j := range k.vecs {
 			k.load(at(j), k.b(j), part)
