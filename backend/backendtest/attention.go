@@ -44,6 +44,7 @@ var attentionShapes = []struct {
 	{backend.Heads{Heads: 3, HeadDim: 20, Keys: 19}, 19, []backend.Segment{{Seq: 0, Rows: 19}, {Seq: 1, Row: 19, Rows: 19}}},
 	{backend.Heads{Heads: 1, HeadDim: 100, Keys: 70}, 70, []backend.Segment{{Rows: 8}}},
 	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 600}, 600, []backend.Segment{{Seq: 1, Rows: 6}}},
+	{backend.Heads{Heads: 1, HeadDim: 64, Keys: 130}, 130, []backend.Segment{{Rows: 300}, {Seq: 2, Row: 301, Rows: 1}}},
 	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 90, Causal: true}, 90, []backend.Segment{{Rows: 90}}},
 	{backend.Heads{Heads: 1, HeadDim: 16, Keys: 300, Causal: true}, 300, []backend.Segment{{Seq: 1, Rows: 7, Pos: 250}, {Seq: 0, Row: 7, Rows: 3, Pos: 0}, {Seq: 1, Row: 12, Rows: 40, Pos: 120}}},
 	{backend.Heads{Heads: 2, HeadDim: 8, Keys: 12, Causal: true}, 40, []backend.Segment{{Rows: 1, Pos: 30}}},

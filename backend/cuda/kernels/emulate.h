@@ -3,8 +3,12 @@
 //
 // The blocks of a launch run one after another. The threads of a block are fibers on one thread of the operating system:
 // one runs until it waits at a barrier or for its warp, then the next. A fiber whose kernel returned goes on with
-// the block's next thread, so kernels that never wait cost no switch at all. Waiting for one who never comes, shuffles
-// with a part of a warp and warps that diverge end the program with one line that says so.
+// the block's next thread, so kernels that never wait cost no switch at all.
+//
+// Mistakes are made to show. Every other block runs its threads from the last to the first, so a barrier that is missing
+// hides in one half at most. Dynamic shared memory begins full of NaN and ends at a page that nobody can touch. A copy in the
+// background arrives when it is waited for. Waiting for one who never comes, shuffles with a part of a warp and
+// warps that diverge end the program with one line that says so.
 //
 // Compile with -std=c++17 -O2 -fno-strict-aliasing -ffp-contract=fast, and -march=native for fused multiply-adds.
 #pragma once
@@ -16,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <type_traits>
 #include <utility>
@@ -83,7 +88,7 @@ constexpr unsigned max_threads = 1024;
 constexpr size_t stack_bytes = 128 << 10, max_shared = 227 << 10;
 
 struct Block {
-    Thread threads[max_threads];
+    Thread orders[2][max_threads], *threads;  // from the first to the last, or back; those of the running block
     Warp warps[max_threads / 32];
     unsigned count, next, left, stacks, arrived, votes;  // next: the first fresh thread; stacks: how many are taken
     int result;                                          // of the last vote
@@ -98,7 +103,7 @@ struct Block {
 
 inline Block block;
 inline Thread* current = nullptr;
-alignas(128) inline unsigned char shared[max_shared];
+inline unsigned char* shared;  // of the running block
 
 inline void fail(const char* what) {
     uint3 t = current ? current->index : uint3{};
@@ -178,10 +183,10 @@ inline bool runs(const Thread& t) { return t.state == Thread::fresh || t.state =
 inline void rest(Thread::State why) {
     Thread* self = current;
     self->state = why;
-    unsigned first = 0, n = block.count;
-    if (why == Thread::waits_for_warp) first = self->number & ~31u, n = 32;
+    unsigned at = unsigned(self - block.threads), first = 0, n = block.count;
+    if (why == Thread::waits_for_warp) first = at & ~31u, n = 32;
     for (unsigned i = 1; i < n; i++) {
-        Thread* t = &block.threads[first + (self->number - first + i) % n];
+        Thread* t = &block.threads[first + (at - first + i) % n];
         if (runs(*t)) {
             resume(&self->stack, t);
             return;
@@ -246,7 +251,8 @@ inline Out together(const In& mine, F compute) {
     } else {
         w.arrived = 0;
         compute(reinterpret_cast<const In*>(w.in), reinterpret_cast<Out*>(w.out));
-        for (Thread *t = current - lane, *end = t + 32; t < end; t++)
+        Thread* first = block.threads + ((current - block.threads) & ~31);
+        for (Thread* t = first; t < first + 32; t++)
             if (t->state == Thread::waits_for_warp) t->state = Thread::ready;
     }
     Out out;
@@ -292,27 +298,44 @@ struct Registration {
     }
 };
 
-// launch runs a kernel over a grid, as cuLaunchKernel does. Dynamic shared memory begins full of NaN.
+inline char* reserve(size_t bytes) {
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) fail("no memory");
+    return static_cast<char*>(p);
+}
+
+// shared_end is where shared memory ends.
+inline unsigned char* shared_end() {
+    static unsigned char* end = nullptr;
+    if (!end) {
+        size_t page = size_t(sysconf(_SC_PAGESIZE)), bytes = (max_shared + page - 1) / page * page;
+        end = reinterpret_cast<unsigned char*>(reserve(bytes + page)) + bytes;
+        mprotect(end, page, PROT_NONE);
+    }
+    return end;
+}
+
+// launch runs a kernel over a grid, as cuLaunchKernel does.
 inline void launch(const Kernel& k, dim3 grid, dim3 size, size_t shared_bytes, void** params) {
+    static unsigned order = 0;
     Block& b = block;
     b.name = k.name, b.function = k.function, b.body = k.invoke, b.params = params;
     b.grid = grid, b.size = size, b.count = size.x * size.y * size.z;
     b.at = {};
     if (b.count == 0 || b.count > max_threads || shared_bytes > max_shared) fail("too many threads or too much shared memory");
-    if (!b.memory) {
-        void* p = mmap(nullptr, stack_bytes * max_threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p == MAP_FAILED) fail("no memory for stacks");
-        b.memory = static_cast<char*>(p);
-    }
-    for (unsigned i = 0; i < b.count; i++) {
-        b.threads[i].number = i;
-        b.threads[i].index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
-    }
+    if (!b.memory) b.memory = reserve(stack_bytes * max_threads);
+    shared = shared_end() - (shared_bytes + 15) / 16 * 16;
+    for (unsigned i = 0; i < b.count; i++)
+        for (Thread* t : {&b.orders[0][i], &b.orders[1][b.count - 1 - i]}) {
+            t->number = i;
+            t->index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
+        }
     for (Warp& w : b.warps) w.arrived = 0;
     for (b.at.z = 0; b.at.z < grid.z; b.at.z++)
         for (b.at.y = 0; b.at.y < grid.y; b.at.y++)
             for (b.at.x = 0; b.at.x < grid.x; b.at.x++) {
                 memset(shared, 0xff, shared_bytes);
+                b.threads = b.orders[order++ % 2];
                 for (unsigned i = 0; i < b.count; i++) b.threads[i].state = Thread::fresh, b.threads[i].group = 0;
                 b.next = b.stacks = b.arrived = b.votes = 0;
                 b.left = b.count;
