@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"bytes"
-	"context"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,35 +12,10 @@ import (
 	"unmask/oracle"
 )
 
-// exactJudge scores by a chain's own probabilities.
-type exactJudge struct{ *oracle.Model }
-
-func (j exactJudge) Context() int { return j.Length() }
-
-func (j exactJudge) Score(_ context.Context, tokens [][]int32) ([][]float64, error) {
-	nll := make([][]float64, len(tokens))
-	for i, t := range tokens {
-		prefix := make([]int32, j.Length())
-		for k := range prefix {
-			prefix[k] = int32(j.Tokens())
-		}
-		before := 0.0
-		for k, x := range t {
-			prefix[k] = x
-			now := j.LogProb(prefix)
-			if k > 0 {
-				nll[i] = append(nll[i], before-now)
-			}
-			before = now
-		}
-	}
-	return nll, nil
-}
-
 // chain is a text task whose model and judge are one exact Markov chain.
 func chain() Text {
 	m := oracle.Markov(16, 8, 0.6, 2, 1)
-	return Text{Denoiser: oracle.NewDenoiser(m), Judge: exactJudge{m}}
+	return Text{Denoiser: oracle.NewDenoiser(m), Judge: oracle.Judge{Model: m}}
 }
 
 var chainPoints = Plan{Samplers: []string{"random", "u-moment"}, Steps: []int{2, 4}, Alpha: []float64{3}, Cache: []int{0, 1}, Seeds: []uint64{0}, N: 20, Batch: 10}.Points()
@@ -143,7 +117,7 @@ func TestExactPerplexity(t *testing.T) {
 	task := chain()
 	r, err := Run(t.Context(), task, Point{Sampler: "random", Steps: 16, N: 400, Batch: 100}, nil)
 	require.NoError(t, err)
-	m := task.Judge.(exactJudge)
+	m := task.Judge.(oracle.Judge)
 	entropy, _ := m.Entropy()
 	first := math.Log(8) // the first token is uniform and not scored
 	want := math.Exp((entropy - first) / 15)

@@ -68,8 +68,15 @@ func (d *deviceFlags) load(ctx context.Context, embedded fs.FS) (*unmask.Model, 
 }
 
 func (d *deviceFlags) find(ctx context.Context, embedded fs.FS, o unmask.Options) (*unmask.Model, error) {
-	if d.model == "demo" {
+	switch {
+	case d.model == "demo":
 		return unmask.LoadFS(embedded, "demo", o)
+	case isExact(d.model):
+		m, err := loadExact(d.model)
+		if err != nil {
+			return nil, usage("--model: %v", err)
+		}
+		return m, nil
 	}
 	ctx, cancel := untilStopped(ctx)
 	defer cancel()

@@ -17,7 +17,9 @@ import (
 	"unmask/experiments"
 	"unmask/gpt2"
 	"unmask/inception"
+	"unmask/metrics"
 	"unmask/model"
+	"unmask/oracle"
 	"unmask/weights"
 	"unmask/weights/pytorch"
 )
@@ -103,14 +105,25 @@ func (d *deviceFlags) open() (backend.Backend, backend.Precision, error) {
 	return b, o.Precision, err
 }
 
-// loadJudge loads a GPT-2 by name: demo (embedded), a directory, or org/name on the hub.
-func loadJudge(ctx context.Context, name string, b backend.Backend, p backend.Precision) (*gpt2.Model, *model.Source, error) {
+// loadJudge loads a GPT-2 by name: demo (embedded), a directory, or org/name on the hub; or an exact
+// model, which has no files.
+func loadJudge(ctx context.Context, name string, b backend.Backend, p backend.Precision) (metrics.Judge, *model.Source, error) {
+	if isExact(name) {
+		m, err := parseExact(name)
+		if err != nil {
+			return nil, nil, usage("judge: %v", err)
+		}
+		return oracle.Judge{Model: m}, nil, nil
+	}
 	src, err := openJudge(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	m, err := gpt2.Load(src, model.Options{Backend: b, Precision: p})
-	return m, src, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, src, nil
 }
 
 func openJudge(ctx context.Context, name string) (*model.Source, error) {

@@ -114,8 +114,11 @@ func (f *evalImageFlags) network(ctx context.Context) (experiments.Network, erro
 }
 
 func (d *deviceFlags) openImageModel(ctx context.Context) (*model.Source, error) {
-	if d.model == "demo" {
+	switch {
+	case d.model == "demo":
 		return model.OpenFS(demo.Image(), "demo")
+	case isExact(d.model):
+		return nil, errExactImages(d.model)
 	}
 	ctx, cancel := untilStopped(ctx)
 	defer cancel()

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
-	"unmask/gpt2"
 	"unmask/metrics"
 	"unmask/model"
 	"unmask/tokenizers"
@@ -39,7 +38,7 @@ func newEvalText() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
 	f.registerCompute(cmd.Flags())
-	cmd.Flags().StringVar(&f.judge, "judge", "demo", "a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub")
+	cmd.Flags().StringVar(&f.judge, "judge", "demo", "a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub; or an exact one such as oracle:markov:length=16,tokens=4")
 	cmd.Flags().BoolVar(&f.mdlm, "mdlm", false, "perplexity as MDLM's code has it: text in GPT-2's own tokens, the mean over tokens; otherwise as SDTT's, raw ids, the mean over samples")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
 	return cmd
@@ -80,6 +79,9 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	}
 	scorer := &experiments.TextScorer{Judge: judge}
 	if f.mdlm {
+		if src == nil {
+			return usage("--mdlm with --judge %s, which has no tokens of its own; allowed is a GPT-2", f.judge)
+		}
 		if scorer.Retokenize, err = retokenize(src); err != nil {
 			return err
 		}
@@ -98,7 +100,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 }
 
 // score reads and judges the lines, a few at a time, and returns how many there are.
-func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, judge *gpt2.Model, name string, in io.Reader) (n int, err error) {
+func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, judge metrics.Judge, name string, in io.Reader) (n int, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTextLine)
 	p := newProgress("samples", -1)

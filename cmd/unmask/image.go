@@ -133,6 +133,9 @@ func (f *imageFlags) check() error {
 
 // loadImages loads a model of images with its tokenizer.
 func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, *vqgan.Model, error) {
+	if isExact(d.model) {
+		return nil, nil, errExactImages(d.model)
+	}
 	m, err := d.load(ctx, demo.Image())
 	if err != nil {
 		return nil, nil, err

@@ -22,7 +22,7 @@ func newInspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show a model's architecture, sizes, parameters, dtypes, tokenizer and unused tensors",
-		Args:  exactly(1, "a MODEL: demo, a directory, or org/name[@revision]"),
+		Args:  exactly(1, "a MODEL: demo, a directory, org/name[@revision], or an exact one such as oracle:markov:length=16,tokens=4"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return inspect(cmd.Context(), args[0], asJSON)
 		},
@@ -37,9 +37,51 @@ type report struct {
 	model.Info
 	DTypes map[string]int `json:"dtypes"` // tensors of each
 	Bytes  int            `json:"bytes"`
+
+	// Of an exact model, the entropy of a sequence and its standard error, nats.
+	Entropy      *float64 `json:"entropy,omitempty"`
+	EntropyError float64  `json:"entropy_error,omitempty"`
 }
 
 func inspect(ctx context.Context, name string, asJSON bool) error {
+	r, err := inspectModel(ctx, name)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	fmt.Printf("model         %s\narchitecture  %s\n", r.Model, r.Architecture)
+	switch {
+	case r.Entropy != nil && r.EntropyError > 0:
+		fmt.Printf("entropy       %.4g ± %.2g nats a sequence\n", *r.Entropy, r.EntropyError)
+	case r.Entropy != nil:
+		fmt.Printf("entropy       %.6g nats a sequence\n", *r.Entropy)
+	default:
+		fmt.Printf("parameters    %d\nbytes         %d\n", r.Parameters, r.Bytes)
+	}
+	for _, size := range slices.Sorted(maps.Keys(r.Sizes)) {
+		fmt.Printf("%-13s %d\n", size, r.Sizes[size])
+	}
+	for _, dtype := range slices.Sorted(maps.Keys(r.DTypes)) {
+		fmt.Printf("%-13s %d tensors\n", dtype, r.DTypes[dtype])
+	}
+	if r.Tokenizer != "" {
+		fmt.Printf("tokenizer     %s\n", r.Tokenizer)
+	}
+	if r.Entropy == nil {
+		fmt.Printf("unused        %s\n", orNone(r.Unused))
+	}
+	for _, note := range r.Notes {
+		fmt.Printf("note          %s\n", note)
+	}
+	return nil
+}
+
+func inspectModel(ctx context.Context, name string) (report, error) {
+	if isExact(name) {
+		return inspectExact(name)
+	}
 	// Loading checks every weight; nothing is computed, so the plain device will do.
 	o := unmask.Options{Backend: plain.New(), Progress: downloadProgress()}
 	var m *unmask.Model
@@ -52,7 +94,7 @@ func inspect(ctx context.Context, name string, asJSON bool) error {
 		m, err = unmask.Load(ctx, name, o)
 	}
 	if err != nil {
-		return err
+		return report{}, err
 	}
 	set := m.Source.Set
 	defer set.Close()
@@ -62,24 +104,7 @@ func inspect(ctx context.Context, name string, asJSON bool) error {
 		r.DTypes[string(t.DType)]++
 		r.Bytes += len(t.Data)
 	}
-	if asJSON {
-		return json.NewEncoder(os.Stdout).Encode(r)
-	}
-	fmt.Printf("model         %s\narchitecture  %s\nparameters    %d\nbytes         %d\n", r.Model, r.Architecture, r.Parameters, r.Bytes)
-	for _, size := range slices.Sorted(maps.Keys(r.Sizes)) {
-		fmt.Printf("%-13s %d\n", size, r.Sizes[size])
-	}
-	for _, dtype := range slices.Sorted(maps.Keys(r.DTypes)) {
-		fmt.Printf("%-13s %d tensors\n", dtype, r.DTypes[dtype])
-	}
-	if r.Tokenizer != "" {
-		fmt.Printf("tokenizer     %s\n", r.Tokenizer)
-	}
-	fmt.Printf("unused        %s\n", orNone(r.Unused))
-	for _, note := range r.Notes {
-		fmt.Printf("note          %s\n", note)
-	}
-	return nil
+	return r, nil
 }
 
 func orNone(names []string) string {

@@ -24,7 +24,7 @@ func newLogits() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logits",
 		Short: "Write a model's raw logits for given tokens",
-		Long: `Write a model's raw logits for given tokens.
+		Long: `Write a model's raw logits for given tokens, of an exact model the log-probabilities.
 
 The tokens file is safetensors with tokens I64 [B,D]; the output has logits F32 [B,D,V]. With
 partial_rows I64 [R] and partial_tokens I64 [1,D] it also has partial_logits F32 [1,R,V]: a full
@@ -38,6 +38,7 @@ in place.`,
 		},
 	}
 	d.register(cmd.Flags(), "demo")
+	allowExact(cmd)
 	cmd.Flags().StringVar(&tokens, "tokens", "", "safetensors `FILE` with tokens I64 [B,D]")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
 	cmd.MarkFlagRequired("tokens")

@@ -88,6 +88,7 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 		},
 	}
 	d.register(cmd.Flags(), "demo")
+	allowExact(cmd)
 	cmd.Flags().IntVar(&steps, "steps", 16, "denoising steps N")
 	cmd.Flags().StringVar(&out, "out", "times.json", "write the schedule to this `FILE`")
 	cmd.Flags().Uint64Var(&seed, "seed", 0, "which positions are masked; same seed, same schedule")
@@ -95,7 +96,7 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 }
 
 func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps int, seed uint64) error {
-	m, err := d.loadSequences(ctx)
+	m, err := d.loadText(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
-	"context"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"unmask"
+	"unmask/backend/plain"
 	"unmask/model"
 	"unmask/oracle"
 )
@@ -12,22 +14,47 @@ import (
 // oraclePrefix begins the names of models whose marginals are exact.
 const oraclePrefix = "oracle:"
 
-// loadSequences is loadText, or an exact model by a name such as oracle:markov:length=16.
-func (d *deviceFlags) loadSequences(ctx context.Context) (*unmask.Model, error) {
-	text, ok := strings.CutPrefix(d.model, oraclePrefix)
-	if !ok {
-		return d.loadText(ctx)
-	}
-	if _, err := d.options(); err != nil {
+func isExact(name string) bool { return strings.HasPrefix(name, oraclePrefix) }
+
+// parseExact makes a model of a name such as oracle:markov:length=16.
+func parseExact(name string) (*oracle.Model, error) {
+	return oracle.Parse(strings.TrimPrefix(name, oraclePrefix))
+}
+
+// loadExact is such a model with letters, or numbers, for its tokens.
+func loadExact(name string) (*unmask.Model, error) {
+	m, err := parseExact(name)
+	if err != nil {
 		return nil, err
 	}
-	m, err := oracle.Parse(text)
-	if err != nil {
-		return nil, usage("--model: %v", err)
+	info := model.Info{Architecture: "oracle", Sizes: map[string]int{"length": m.Length(), "tokens": m.Tokens()}, Tokenizer: "letters, or numbers above 26 tokens"}
+	if shape := m.Shape(); len(shape) == 2 {
+		info.Sizes["height"], info.Sizes["width"] = shape[0], shape[1]
 	}
-	return &unmask.Model{
-		Denoiser:  oracle.NewDenoiser(m),
-		Info:      model.Info{Architecture: "oracle"},
-		Tokenizer: oracle.Symbols(m, unmask.Hole),
-	}, nil
+	return &unmask.Model{Denoiser: oracle.NewDenoiser(m), Info: info, Backend: plain.New(), Tokenizer: oracle.Symbols(m, unmask.Hole)}, nil
+}
+
+// allowExact says of a command that it takes exact models too.
+func allowExact(cmd *cobra.Command) {
+	cmd.Flags().Lookup("model").Usage += ", or an exact one such as oracle:markov:length=16,tokens=4"
+}
+
+func errExactImages(name string) error {
+	return usage("--model %s makes no images; allowed is MAGE", name)
+}
+
+// inspectExact shows what is known of an exact model.
+func inspectExact(name string) (report, error) {
+	m, err := parseExact(name)
+	if err != nil {
+		return report{}, usage("%v", err)
+	}
+	loaded, err := loadExact(name)
+	if err != nil {
+		return report{}, err
+	}
+	r := report{Model: name, Info: loaded.Info, DTypes: map[string]int{}}
+	nats, deviation := m.Entropy()
+	r.Entropy, r.EntropyError = &nats, deviation
+	return r, nil
 }

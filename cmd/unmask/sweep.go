@@ -31,9 +31,9 @@ func newSweep() *cobra.Command {
 		Short: "Measure samplers x steps x alpha x cache x seeds; goes on where it was stopped",
 		Long: `Measure every combination that a plan lists, and append each result to a file.
 
-  model: demo                       # or a directory, or org/name[@revision]
+  model: demo                       # or a directory, org/name[@revision], or oracle:markov:length=16
   kind: text                        # or image
-  judge: demo                       # of text
+  judge: demo                       # of text; an exact model judges itself
   samplers: [random, hybrid]        # see unmask list
   steps: [8, 16, 32]
   alpha: [3, 6]                     # for samplers with a Gumbel temperature

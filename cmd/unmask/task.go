@@ -44,7 +44,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	if gpu(m.Backend) != "" {
 		s["device"] = m.Backend.Name() // times depend on which it is
 	}
-	if s["model"], err = fingerprint(d.model, m.Source.Files); err != nil {
+	if s["model"], err = identity(d.model, m.Source); err != nil {
 		return nil, nil, err
 	}
 	judged := d.textTask
@@ -57,10 +57,18 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 
 // kindOf tells models of text from those of images.
 func kindOf(m *unmask.Model) string {
-	if len(m.Spec().Shape) == 2 {
+	if m.Tokenizer == nil {
 		return "image"
 	}
 	return "text"
+}
+
+// identity is a model's fingerprint, or the name of an exact one, which has no files.
+func identity(name string, src *model.Source) (string, error) {
+	if src == nil {
+		return name, nil
+	}
+	return fingerprint(name, src.Files)
 }
 
 func (d *deviceFlags) textTask(ctx context.Context, m *unmask.Model, t taskFlags, s experiments.Settings) (experiments.Task, error) {
@@ -68,11 +76,14 @@ func (d *deviceFlags) textTask(ctx context.Context, m *unmask.Model, t taskFlags
 	if err != nil {
 		return nil, err
 	}
+	if isExact(d.model) && t.judge == "demo" { // which knows other tokens
+		t.judge = d.model
+	}
 	judge, src, err := loadJudge(ctx, t.judge, m.Backend, o.Precision)
 	if err != nil {
 		return nil, err
 	}
-	if s["judge"], err = fingerprint(t.judge, src.Files); err != nil {
+	if s["judge"], err = identity(t.judge, src); err != nil {
 		return nil, err
 	}
 	return experiments.Text{Denoiser: m.Denoiser, Judge: judge}, nil

@@ -39,7 +39,7 @@ func newText() *cobra.Command {
 		},
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().Lookup("model").Usage += ", or an exact one such as oracle:markov:length=16,tokens=4"
+	allowExact(cmd)
 	f.constraintFlags.register(cmd.Flags())
 	f.samplingFlags.register(cmd.Flags(), "hybrid", "uniform", 32, 1)
 	cmd.Flags().IntVar(&f.length, "length", 0, "tokens of a sample, 0 for the model's length")
@@ -68,7 +68,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	defer out.discard()
-	m, err := f.loadSequences(ctx)
+	m, err := f.loadText(ctx)
 	if err != nil {
 		return err
 	}

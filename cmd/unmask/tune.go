@@ -34,6 +34,7 @@ func newTune() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
+	allowExact(cmd)
 	cmd.Flags().StringVar(&f.kind, "kind", "", "of --model demo: text or image; other models know theirs (default text)")
 	cmd.Flags().StringVar(&f.judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
 	cmd.Flags().StringVar(&f.inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")

@@ -222,7 +222,7 @@ func TestReplayedGridOnAScreen(t *testing.T) {
 // Every sampler can be watched, also those that mask positions again.
 func TestWatchEverySampler(t *testing.T) {
 	d := deviceFlags{model: "oracle:hmm:length=24,tokens=3", device: "cpu", precision: "f32", threads: 1}
-	m, err := d.loadSequences(t.Context())
+	m, err := d.loadText(t.Context())
 	require.NoError(t, err)
 	for _, info := range samplers.List() {
 		sampler, err := samplers.Parse(info.Name, samplers.Options{})
