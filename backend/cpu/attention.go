@@ -83,7 +83,10 @@ func (j *attentionJob) block(worker, i int) {
 	step := keyStep(j.h.Keys)
 	for key := 0; key < j.h.Keys; key += step {
 		n := min(step, j.h.Keys-key)
+		end := (key + n) * dim
+		soon := v[key*dim:] // what is read next, to be fetched meanwhile
 		if j.bf16 {
+			soon = v[end:]
 			j.ops.PairBF16(w.v, v[key*dim:], n, dim)
 		}
 		for at := 0; at < to-from; {
@@ -94,16 +97,16 @@ func (j *attentionJob) block(worker, i int) {
 				n = min(n, s.Pos+min(from+at+lanes, to)-key)
 			}
 			if n > 0 {
-				p.Scores(w.scores, k[key*dim:], w.q[at*dim:], n, dim)
+				p.Scores(w.scores, k[key*dim:], w.q[at*dim:], n, dim, soon)
 				if j.h.Causal {
 					mask(w.scores, lanes, n, s.Pos+from+at-key)
 				}
 				p.Softmax(w.scores, w.top[at:], w.sum[at:], w.alpha[at:], n)
 				if j.bf16 {
 					j.ops.PairBF16(w.scores, w.scores, n, lanes)
-					p.ValuesBF16(w.o[at*dim:], w.v, w.scores, w.alpha[at:], (n+1)/2, dim)
+					p.ValuesBF16(w.o[at*dim:], w.v, w.scores, w.alpha[at:], (n+1)/2, dim, k[end:])
 				} else {
-					p.Values(w.o[at*dim:], v[key*dim:], w.scores, w.alpha[at:], n, dim)
+					p.Values(w.o[at*dim:], v[key*dim:], w.scores, w.alpha[at:], n, dim, k[end:])
 				}
 			}
 			at += lanes

@@ -87,9 +87,9 @@ func TestAgreePanels(t *testing.T) {
 		}
 		at := 0
 		for _, b := range blocks {
-			p.Scores(s, k[at*dim:], spread, b, dim)
+			p.Scores(s, k[at*dim:], spread, b, dim, nil)
 			p.Softmax(s, top, sum, alpha, b)
-			p.Values(o, v[at*dim:], s, alpha, b, dim)
+			p.Values(o, v[at*dim:], s, alpha, b, dim, nil)
 			at += b
 		}
 		var got []float32

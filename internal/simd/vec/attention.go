@@ -1,6 +1,10 @@
 package vec
 
-import "unmask/internal/simd"
+import (
+	"unsafe"
+
+	"unmask/internal/simd"
+)
 
 // Panel is how attention holds queries: one a lane, in lines of Lanes() floats. A lane's
 // results do not depend on the panel, nor on the other lanes.
@@ -25,10 +29,11 @@ func (p Panel) Lanes() int {
 	return 8 * p.columns
 }
 
-// Scores computes s = k q: s [keys, lanes], k [keys, dim], q [dim, lanes].
-func (p Panel) Scores(s, k, q []float32, keys, dim int) {
+// Scores computes s = k q: s [keys, lanes], k [keys, dim], q [dim, lanes]. Meanwhile it fetches the
+// beginning of next, keys*dim values, into the caches, for the kernel that reads them; nil is nothing.
+func (p Panel) Scores(s, k, q []float32, keys, dim int, next []float32) {
 	_, _, _ = s[keys*p.Lanes()-1], k[keys*dim-1], q[dim*p.Lanes()-1]
-	p.scores(s, k, q, keys, dim)
+	p.scores(s, k, q, keys, dim, address(next, k))
 }
 
 // Softmax is a step of the online softmax (Milakov and Gimelshein 2018) over a block of
@@ -41,19 +46,28 @@ func (p Panel) Softmax(s, top, sum, alpha []float32, keys int) {
 	p.softmax(s, top, sum, alpha, keys)
 }
 
-// Values computes o = o*alpha + v^T s: o [dim, lanes], v [keys, dim], s [keys, lanes].
-func (p Panel) Values(o, v, s, alpha []float32, keys, dim int) {
+// Values computes o = o*alpha + v^T s: o [dim, lanes], v [keys, dim], s [keys, lanes]; next as in Scores.
+func (p Panel) Values(o, v, s, alpha []float32, keys, dim int, next []float32) {
 	n := p.Lanes()
 	_, _, _, _ = o[dim*n-1], v[keys*dim-1], s[keys*n-1], alpha[n-1]
-	p.values(o, v, s, alpha, keys, dim)
+	p.values(o, v, s, alpha, keys, dim, address(next, v))
 }
 
 // ValuesBF16 is Values of words that hold two bfloat16 along the keys: v [pairs, dim] and
 // s [pairs, lanes] as PairBF16 makes them.
-func (p Panel) ValuesBF16(o, v, s, alpha []float32, pairs, dim int) {
+func (p Panel) ValuesBF16(o, v, s, alpha []float32, pairs, dim int, next []float32) {
 	n := p.Lanes()
 	_, _, _, _ = o[dim*n-1], v[pairs*dim-1], s[pairs*n-1], alpha[n-1]
-	p.valuesBF16(o, v, s, alpha, pairs, dim)
+	p.valuesBF16(o, v, s, alpha, pairs, dim, address(next, v))
+}
+
+// address is where next is, or what is read anyway. It is for fetching only, so that it need not be a
+// pointer.
+func address(next, otherwise []float32) uintptr {
+	if len(next) == 0 {
+		next = otherwise
+	}
+	return uintptr(unsafe.Pointer(&next[0]))
 }
 
 // PairBF16 rounds x [rows, width] to bfloat16, words of dst [(rows+1)/2, width] from two rows each: 0 follows an odd

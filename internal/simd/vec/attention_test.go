@@ -60,9 +60,9 @@ func attend(r *rand.Rand, p Panel, dim int, blocks []int) (o, k, v, q []float32)
 	}
 	at := 0
 	for _, b := range blocks {
-		p.Scores(s, k[at*dim:], q, b, dim)
+		p.Scores(s, k[at*dim:], q, b, dim, v[at*dim:])
 		p.Softmax(s, top, sum, alpha, b)
-		p.Values(o, v[at*dim:], s, alpha, b, dim)
+		p.Values(o, v[at*dim:], s, alpha, b, dim, nil)
 		at += b
 	}
 	for i := range o {
@@ -83,7 +83,7 @@ func TestMasked(t *testing.T) {
 		}
 		before, sums, outs := append([]float32(nil), top...), append([]float32(nil), sum...), append([]float32(nil), out...)
 		p.Softmax(s, top, sum, alpha, 5)
-		p.Values(out, normal(r, 20), s, alpha, 5, 4)
+		p.Values(out, normal(r, 20), s, alpha, 5, 4, nil)
 		require.Equal(t, before, top)
 		require.Equal(t, sums, sum)
 		require.Equal(t, outs, out)
@@ -137,7 +137,7 @@ func TestBF16(t *testing.T) {
 				s[0], s[1] = 1, 1
 				o.PairBF16(weights, s, keys, n)
 				got, want := slices.Clone(out), slices.Clone(out)
-				p.ValuesBF16(got, words, weights, alpha, pairs, dim)
+				p.ValuesBF16(got, words, weights, alpha, pairs, dim, v)
 				valuesBF16(want, words, weights, alpha, pairs, dim, n)
 				for i := range got {
 					near(t, "values", float64(got[i]), float64(want[i]), 1e-5)

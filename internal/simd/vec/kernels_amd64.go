@@ -301,18 +301,18 @@ func (o Ops) columnSquares(dst, x, mean []float32, stride, pixels int) {
 	}
 }
 
-func (p Panel) scores(s, k, q []float32, keys, dim int) {
+func (p Panel) scores(s, k, q []float32, keys, dim int, next uintptr) {
 	switch p {
 	case Panel{avx512, 3}:
-		scoresWideAVX512(&s[0], &k[0], &q[0], keys, dim)
+		scoresWideAVX512(&s[0], &k[0], &q[0], keys, dim, next)
 	case Panel{avx512, 2}:
-		scoresMiddleAVX512(&s[0], &k[0], &q[0], keys, dim)
+		scoresMiddleAVX512(&s[0], &k[0], &q[0], keys, dim, next)
 	case Panel{avx512, 1}:
-		scoresNarrowAVX512(&s[0], &k[0], &q[0], keys, dim)
+		scoresNarrowAVX512(&s[0], &k[0], &q[0], keys, dim, next)
 	case Panel{avx2, 3}:
-		scoresWideAVX2(&s[0], &k[0], &q[0], keys, dim)
+		scoresWideAVX2(&s[0], &k[0], &q[0], keys, dim, next)
 	case Panel{avx2, 1}:
-		scoresNarrowAVX2(&s[0], &k[0], &q[0], keys, dim)
+		scoresNarrowAVX2(&s[0], &k[0], &q[0], keys, dim, next)
 	default:
 		scores(s, k, q, keys, dim, p.Lanes())
 	}
@@ -335,31 +335,31 @@ func (p Panel) softmax(s, top, sum, alpha []float32, keys int) {
 	}
 }
 
-func (p Panel) values(o, v, s, alpha []float32, keys, dim int) {
+func (p Panel) values(o, v, s, alpha []float32, keys, dim int, next uintptr) {
 	switch p {
 	case Panel{avx512, 3}:
-		valuesWideAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+		valuesWideAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim, next)
 	case Panel{avx512, 2}:
-		valuesMiddleAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+		valuesMiddleAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim, next)
 	case Panel{avx512, 1}:
-		valuesNarrowAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+		valuesNarrowAVX512(&o[0], &v[0], &s[0], &alpha[0], keys, dim, next)
 	case Panel{avx2, 3}:
-		valuesWideAVX2(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+		valuesWideAVX2(&o[0], &v[0], &s[0], &alpha[0], keys, dim, next)
 	case Panel{avx2, 1}:
-		valuesNarrowAVX2(&o[0], &v[0], &s[0], &alpha[0], keys, dim)
+		valuesNarrowAVX2(&o[0], &v[0], &s[0], &alpha[0], keys, dim, next)
 	default:
 		values(o, v, s, alpha, keys, dim, p.Lanes())
 	}
 }
 
-func (p Panel) valuesBF16(o, v, s, alpha []float32, pairs, dim int) {
+func (p Panel) valuesBF16(o, v, s, alpha []float32, pairs, dim int, next uintptr) {
 	switch p {
 	case Panel{avx512, 3}:
-		valuesBF16WideAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim)
+		valuesBF16WideAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim, next)
 	case Panel{avx512, 2}:
-		valuesBF16MiddleAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim)
+		valuesBF16MiddleAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim, next)
 	case Panel{avx512, 1}:
-		valuesBF16NarrowAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim)
+		valuesBF16NarrowAVX512(&o[0], &v[0], &s[0], &alpha[0], pairs, dim, next)
 	default:
 		valuesBF16(o, v, s, alpha, pairs, dim, p.Lanes())
 	}

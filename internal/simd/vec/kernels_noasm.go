@@ -30,15 +30,17 @@ func (o Ops) columnSums(dst, x []float32, stride, pixels int) { columnSums(dst, 
 func (o Ops) columnSquares(dst, x, mean []float32, stride, pixels int) {
 	columnSquares(dst, x, mean, stride, pixels)
 }
-func (p Panel) scores(s, k, q []float32, keys, dim int) { scores(s, k, q, keys, dim, p.Lanes()) }
+func (p Panel) scores(s, k, q []float32, keys, dim int, _ uintptr) {
+	scores(s, k, q, keys, dim, p.Lanes())
+}
 func (p Panel) softmax(s, top, sum, alpha []float32, keys int) {
 	softmax(s, top, sum, alpha, keys, p.Lanes())
 }
-func (p Panel) values(o, v, s, alpha []float32, keys, dim int) {
+func (p Panel) values(o, v, s, alpha []float32, keys, dim int, _ uintptr) {
 	values(o, v, s, alpha, keys, dim, p.Lanes())
 }
 
-func (p Panel) valuesBF16(o, v, s, alpha []float32, pairs, dim int) {
+func (p Panel) valuesBF16(o, v, s, alpha []float32, pairs, dim int, _ uintptr) {
 	valuesBF16(o, v, s, alpha, pairs, dim, p.Lanes())
 }
 func (o Ops) pairBF16(dst, x []float32, pairs, width int) { pairBF16(dst, x, pairs, width) }

@@ -200,10 +200,10 @@ func columnSquaresAVX2(dst *float32, x *float32, mean *float32, stride int, pixe
 //		}
 //	}
 //
-//	s is [keys, 24], k [keys, dim], q [dim, 24].
+//	s is [keys, 24], k [keys, dim], q [dim, 24]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func scoresWideAVX2(s *float32, k *float32, q *float32, keys int, dim int)
+func scoresWideAVX2(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
 
 // softmaxWideAVX2 is
 //
@@ -229,10 +229,10 @@ func softmaxWideAVX2(s *float32, top *float32, sum *float32, alpha *float32, key
 //		}
 //	}
 //
-//	o is [dim, 24], v [keys, dim], s [keys, 24].
+//	o is [dim, 24], v [keys, dim], s [keys, 24]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func valuesWideAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+func valuesWideAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
 // scoresNarrowAVX2 is
 //
@@ -243,10 +243,10 @@ func valuesWideAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int
 //		}
 //	}
 //
-//	s is [keys, 8], k [keys, dim], q [dim, 8].
+//	s is [keys, 8], k [keys, dim], q [dim, 8]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func scoresNarrowAVX2(s *float32, k *float32, q *float32, keys int, dim int)
+func scoresNarrowAVX2(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
 
 // softmaxNarrowAVX2 is
 //
@@ -272,10 +272,10 @@ func softmaxNarrowAVX2(s *float32, top *float32, sum *float32, alpha *float32, k
 //		}
 //	}
 //
-//	o is [dim, 8], v [keys, dim], s [keys, 8].
+//	o is [dim, 8], v [keys, dim], s [keys, 8]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func valuesNarrowAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+func valuesNarrowAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
 // expAVX512 is
 //
@@ -473,10 +473,10 @@ func columnSquaresAVX512(dst *float32, x *float32, mean *float32, stride int, pi
 //		}
 //	}
 //
-//	s is [keys, 48], k [keys, dim], q [dim, 48].
+//	s is [keys, 48], k [keys, dim], q [dim, 48]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func scoresWideAVX512(s *float32, k *float32, q *float32, keys int, dim int)
+func scoresWideAVX512(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
 
 // softmaxWideAVX512 is
 //
@@ -502,10 +502,10 @@ func softmaxWideAVX512(s *float32, top *float32, sum *float32, alpha *float32, k
 //		}
 //	}
 //
-//	o is [dim, 48], v [keys, dim], s [keys, 48].
+//	o is [dim, 48], v [keys, dim], s [keys, 48]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func valuesWideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+func valuesWideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
 // scoresMiddleAVX512 is
 //
@@ -516,10 +516,10 @@ func valuesWideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys i
 //		}
 //	}
 //
-//	s is [keys, 32], k [keys, dim], q [dim, 32].
+//	s is [keys, 32], k [keys, dim], q [dim, 32]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func scoresMiddleAVX512(s *float32, k *float32, q *float32, keys int, dim int)
+func scoresMiddleAVX512(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
 
 // softmaxMiddleAVX512 is
 //
@@ -545,10 +545,10 @@ func softmaxMiddleAVX512(s *float32, top *float32, sum *float32, alpha *float32,
 //		}
 //	}
 //
-//	o is [dim, 32], v [keys, dim], s [keys, 32].
+//	o is [dim, 32], v [keys, dim], s [keys, 32]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func valuesMiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+func valuesMiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
 // scoresNarrowAVX512 is
 //
@@ -559,10 +559,10 @@ func valuesMiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys
 //		}
 //	}
 //
-//	s is [keys, 16], k [keys, dim], q [dim, 16].
+//	s is [keys, 16], k [keys, dim], q [dim, 16]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func scoresNarrowAVX512(s *float32, k *float32, q *float32, keys int, dim int)
+func scoresNarrowAVX512(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
 
 // softmaxNarrowAVX512 is
 //
@@ -588,10 +588,10 @@ func softmaxNarrowAVX512(s *float32, top *float32, sum *float32, alpha *float32,
 //		}
 //	}
 //
-//	o is [dim, 16], v [keys, dim], s [keys, 16].
+//	o is [dim, 16], v [keys, dim], s [keys, 16]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func valuesNarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+func valuesNarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
 // valuesBF16WideAVX512 is
 //
@@ -602,10 +602,10 @@ func valuesNarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys
 //		}
 //	}
 //
-//	o is [dim, 48], v [keys, dim], s [keys, 48].
+//	o is [dim, 48], v [keys, dim], s [keys, 48]. Meanwhile 8*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func valuesBF16WideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+func valuesBF16WideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
 // valuesBF16MiddleAVX512 is
 //
@@ -616,10 +616,10 @@ func valuesBF16WideAVX512(o *float32, v *float32, s *float32, alpha *float32, ke
 //		}
 //	}
 //
-//	o is [dim, 32], v [keys, dim], s [keys, 32].
+//	o is [dim, 32], v [keys, dim], s [keys, 32]. Meanwhile 8*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func valuesBF16MiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+func valuesBF16MiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
 // valuesBF16NarrowAVX512 is
 //
@@ -630,10 +630,10 @@ func valuesBF16MiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, 
 //		}
 //	}
 //
-//	o is [dim, 16], v [keys, dim], s [keys, 16].
+//	o is [dim, 16], v [keys, dim], s [keys, 16]. Meanwhile 8*keys*dim bytes from next on are fetched into the caches.
 //
 //go:noescape
-func valuesBF16NarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
+func valuesBF16NarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
 // pairWords is for i := range pairs { for j := range 16*width { dst[i][j].lo, dst[i][j].hi = bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j]) } }.
 // Rows of both are 16*width long. dst may be x.

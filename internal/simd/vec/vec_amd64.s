@@ -1352,17 +1352,18 @@ done:
 	VZEROUPPER
 	RET
 
-// func scoresWideAVX2(s *float32, k *float32, q *float32, keys int, dim int)
-// Requires: AVX, FMA3
-TEXT ·scoresWideAVX2(SB), NOSPLIT, $0-40
+// func scoresWideAVX2(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
+// Requires: AVX, FMA3, MMX+
+TEXT ·scoresWideAVX2(SB), NOSPLIT, $0-48
 	MOVQ s+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
 	MOVQ dim+32(FP), SI
-	MOVQ SI, DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
+	MOVQ next+40(FP), DI
+	MOVQ SI, R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
 
 tile4:
 	CMPQ   BX, $0x00000004
@@ -1379,32 +1380,34 @@ tile4:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ   DX, R9
-	MOVQ   SI, R10
+	MOVQ   DX, R10
+	MOVQ   SI, R11
 
 term4:
-	VMOVUPS      (R9), Y12
-	VMOVUPS      32(R9), Y13
-	VMOVUPS      64(R9), Y14
+	PREFETCHT0   (DI)
+	ADDQ         $0x10, DI
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	VMOVUPS      64(R10), Y14
 	VBROADCASTSS (CX), Y15
 	VFMADD231PS  Y12, Y15, Y0
 	VFMADD231PS  Y13, Y15, Y1
 	VFMADD231PS  Y14, Y15, Y2
-	VBROADCASTSS (CX)(DI*1), Y15
+	VBROADCASTSS (CX)(R8*1), Y15
 	VFMADD231PS  Y12, Y15, Y3
 	VFMADD231PS  Y13, Y15, Y4
 	VFMADD231PS  Y14, Y15, Y5
-	VBROADCASTSS (CX)(DI*2), Y15
+	VBROADCASTSS (CX)(R8*2), Y15
 	VFMADD231PS  Y12, Y15, Y6
 	VFMADD231PS  Y13, Y15, Y7
 	VFMADD231PS  Y14, Y15, Y8
-	VBROADCASTSS (CX)(R8*1), Y15
+	VBROADCASTSS (CX)(R9*1), Y15
 	VFMADD231PS  Y12, Y15, Y9
 	VFMADD231PS  Y13, Y15, Y10
 	VFMADD231PS  Y14, Y15, Y11
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000060, R9
-	DECQ         R10
+	ADDQ         $0x00000060, R10
+	DECQ         R11
 	JNZ          term4
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -1419,7 +1422,7 @@ term4:
 	VMOVUPS      Y10, 320(AX)
 	VMOVUPS      Y11, 352(AX)
 	ADDQ         $0x00000180, AX
-	LEAQ         (CX)(R8*1), CX
+	LEAQ         (CX)(R9*1), CX
 	SUBQ         $0x00000004, BX
 	JMP          tile4
 
@@ -1430,20 +1433,22 @@ tile1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
-	MOVQ   DX, DI
-	MOVQ   SI, R8
+	MOVQ   DX, R8
+	MOVQ   SI, R9
 
 term1:
-	VMOVUPS      (DI), Y12
-	VMOVUPS      32(DI), Y13
-	VMOVUPS      64(DI), Y14
+	PREFETCHT0   (DI)
+	ADDQ         $0x04, DI
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	VMOVUPS      64(R8), Y14
 	VBROADCASTSS (CX), Y15
 	VFMADD231PS  Y12, Y15, Y0
 	VFMADD231PS  Y13, Y15, Y1
 	VFMADD231PS  Y14, Y15, Y2
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000060, DI
-	DECQ         R8
+	ADDQ         $0x00000060, R8
+	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -1701,17 +1706,18 @@ DATA c3e75fd26<>+48(SB)/8, $0x3e75fd263e75fd26
 DATA c3e75fd26<>+56(SB)/8, $0x3e75fd263e75fd26
 GLOBL c3e75fd26<>(SB), RODATA|NOPTR, $64
 
-// func valuesWideAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
-// Requires: AVX, FMA3
-TEXT ·valuesWideAVX2(SB), NOSPLIT, $0-48
+// func valuesWideAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
+// Requires: AVX, FMA3, MMX+
+TEXT ·valuesWideAVX2(SB), NOSPLIT, $0-56
 	MOVQ o+0(FP), AX
 	MOVQ v+8(FP), CX
 	MOVQ s+16(FP), DX
 	MOVQ alpha+24(FP), BX
 	MOVQ keys+32(FP), SI
 	MOVQ dim+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x02, R8
+	MOVQ next+48(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
 
 tile4:
 	CMPQ    DI, $0x00000004
@@ -1731,33 +1737,35 @@ tile4:
 	VMULPS  288(AX), Y12, Y9
 	VMULPS  320(AX), Y13, Y10
 	VMULPS  352(AX), Y14, Y11
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term4:
-	VMOVUPS      (R10), Y12
-	VMOVUPS      32(R10), Y13
-	VMOVUPS      64(R10), Y14
-	VBROADCASTSS (R9), Y15
+	PREFETCHT0   (R8)
+	ADDQ         $0x10, R8
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VMOVUPS      64(R11), Y14
+	VBROADCASTSS (R10), Y15
 	VFMADD231PS  Y12, Y15, Y0
 	VFMADD231PS  Y13, Y15, Y1
 	VFMADD231PS  Y14, Y15, Y2
-	VBROADCASTSS 4(R9), Y15
+	VBROADCASTSS 4(R10), Y15
 	VFMADD231PS  Y12, Y15, Y3
 	VFMADD231PS  Y13, Y15, Y4
 	VFMADD231PS  Y14, Y15, Y5
-	VBROADCASTSS 8(R9), Y15
+	VBROADCASTSS 8(R10), Y15
 	VFMADD231PS  Y12, Y15, Y6
 	VFMADD231PS  Y13, Y15, Y7
 	VFMADD231PS  Y14, Y15, Y8
-	VBROADCASTSS 12(R9), Y15
+	VBROADCASTSS 12(R10), Y15
 	VFMADD231PS  Y12, Y15, Y9
 	VFMADD231PS  Y13, Y15, Y10
 	VFMADD231PS  Y14, Y15, Y11
-	ADDQ         R8, R9
-	ADDQ         $0x00000060, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000060, R11
+	DECQ         R12
 	JNZ          term4
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -1786,21 +1794,23 @@ tile1:
 	VMULPS  (AX), Y12, Y0
 	VMULPS  32(AX), Y13, Y1
 	VMULPS  64(AX), Y14, Y2
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term1:
-	VMOVUPS      (R10), Y12
-	VMOVUPS      32(R10), Y13
-	VMOVUPS      64(R10), Y14
-	VBROADCASTSS (R9), Y15
+	PREFETCHT0   (R8)
+	ADDQ         $0x04, R8
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VMOVUPS      64(R11), Y14
+	VBROADCASTSS (R10), Y15
 	VFMADD231PS  Y12, Y15, Y0
 	VFMADD231PS  Y13, Y15, Y1
 	VFMADD231PS  Y14, Y15, Y2
-	ADDQ         R8, R9
-	ADDQ         $0x00000060, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000060, R11
+	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -1814,19 +1824,20 @@ end1:
 	VZEROUPPER
 	RET
 
-// func scoresNarrowAVX2(s *float32, k *float32, q *float32, keys int, dim int)
-// Requires: AVX, FMA3
-TEXT ·scoresNarrowAVX2(SB), NOSPLIT, $0-40
+// func scoresNarrowAVX2(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
+// Requires: AVX, FMA3, MMX+
+TEXT ·scoresNarrowAVX2(SB), NOSPLIT, $0-48
 	MOVQ s+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
 	MOVQ dim+32(FP), SI
-	MOVQ SI, DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (DI)(DI*4), R9
-	LEAQ (R8)(DI*4), R10
+	MOVQ next+40(FP), DI
+	MOVQ SI, R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	LEAQ (R9)(R8*4), R11
 
 tile8:
 	CMPQ   BX, $0x00000008
@@ -1839,30 +1850,32 @@ tile8:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   DX, R11
-	MOVQ   SI, R12
+	MOVQ   DX, R12
+	MOVQ   SI, R13
 
 term8:
-	VMOVUPS      (R11), Y8
+	PREFETCHT0   (DI)
+	ADDQ         $0x20, DI
+	VMOVUPS      (R12), Y8
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y8, Y9, Y0
-	VBROADCASTSS (CX)(DI*1), Y10
+	VBROADCASTSS (CX)(R8*1), Y10
 	VFMADD231PS  Y8, Y10, Y1
-	VBROADCASTSS (CX)(DI*2), Y11
+	VBROADCASTSS (CX)(R8*2), Y11
 	VFMADD231PS  Y8, Y11, Y2
-	VBROADCASTSS (CX)(R8*1), Y12
+	VBROADCASTSS (CX)(R9*1), Y12
 	VFMADD231PS  Y8, Y12, Y3
-	VBROADCASTSS (CX)(DI*4), Y13
+	VBROADCASTSS (CX)(R8*4), Y13
 	VFMADD231PS  Y8, Y13, Y4
-	VBROADCASTSS (CX)(R9*1), Y14
+	VBROADCASTSS (CX)(R10*1), Y14
 	VFMADD231PS  Y8, Y14, Y5
-	VBROADCASTSS (CX)(R8*2), Y15
+	VBROADCASTSS (CX)(R9*2), Y15
 	VFMADD231PS  Y8, Y15, Y6
-	VBROADCASTSS (CX)(R10*1), Y9
+	VBROADCASTSS (CX)(R11*1), Y9
 	VFMADD231PS  Y8, Y9, Y7
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000020, R11
-	DECQ         R12
+	ADDQ         $0x00000020, R12
+	DECQ         R13
 	JNZ          term8
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -1873,7 +1886,7 @@ term8:
 	VMOVUPS      Y6, 192(AX)
 	VMOVUPS      Y7, 224(AX)
 	ADDQ         $0x00000100, AX
-	LEAQ         (CX)(R10*1), CX
+	LEAQ         (CX)(R11*1), CX
 	SUBQ         $0x00000008, BX
 	JMP          tile8
 
@@ -1882,16 +1895,18 @@ tile1:
 	CMPQ   BX, $0x00000001
 	JLT    end1
 	VXORPS Y0, Y0, Y0
-	MOVQ   DX, DI
-	MOVQ   SI, R8
+	MOVQ   DX, R8
+	MOVQ   SI, R9
 
 term1:
-	VMOVUPS      (DI), Y8
+	PREFETCHT0   (DI)
+	ADDQ         $0x04, DI
+	VMOVUPS      (R8), Y8
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y8, Y9, Y0
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000020, DI
-	DECQ         R8
+	ADDQ         $0x00000020, R8
+	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Y0, (AX)
 	ADDQ         $0x00000020, AX
@@ -1981,17 +1996,18 @@ exp0:
 	VZEROUPPER
 	RET
 
-// func valuesNarrowAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
-// Requires: AVX, FMA3
-TEXT ·valuesNarrowAVX2(SB), NOSPLIT, $0-48
+// func valuesNarrowAVX2(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
+// Requires: AVX, FMA3, MMX+
+TEXT ·valuesNarrowAVX2(SB), NOSPLIT, $0-56
 	MOVQ o+0(FP), AX
 	MOVQ v+8(FP), CX
 	MOVQ s+16(FP), DX
 	MOVQ alpha+24(FP), BX
 	MOVQ keys+32(FP), SI
 	MOVQ dim+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x02, R8
+	MOVQ next+48(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
 
 tile8:
 	CMPQ    DI, $0x00000008
@@ -2005,31 +2021,33 @@ tile8:
 	VMULPS  160(AX), Y8, Y5
 	VMULPS  192(AX), Y8, Y6
 	VMULPS  224(AX), Y8, Y7
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term8:
-	VMOVUPS      (R10), Y8
-	VBROADCASTSS (R9), Y9
+	PREFETCHT0   (R8)
+	ADDQ         $0x20, R8
+	VMOVUPS      (R11), Y8
+	VBROADCASTSS (R10), Y9
 	VFMADD231PS  Y8, Y9, Y0
-	VBROADCASTSS 4(R9), Y10
+	VBROADCASTSS 4(R10), Y10
 	VFMADD231PS  Y8, Y10, Y1
-	VBROADCASTSS 8(R9), Y11
+	VBROADCASTSS 8(R10), Y11
 	VFMADD231PS  Y8, Y11, Y2
-	VBROADCASTSS 12(R9), Y12
+	VBROADCASTSS 12(R10), Y12
 	VFMADD231PS  Y8, Y12, Y3
-	VBROADCASTSS 16(R9), Y13
+	VBROADCASTSS 16(R10), Y13
 	VFMADD231PS  Y8, Y13, Y4
-	VBROADCASTSS 20(R9), Y14
+	VBROADCASTSS 20(R10), Y14
 	VFMADD231PS  Y8, Y14, Y5
-	VBROADCASTSS 24(R9), Y15
+	VBROADCASTSS 24(R10), Y15
 	VFMADD231PS  Y8, Y15, Y6
-	VBROADCASTSS 28(R9), Y9
+	VBROADCASTSS 28(R10), Y9
 	VFMADD231PS  Y8, Y9, Y7
-	ADDQ         R8, R9
-	ADDQ         $0x00000020, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000020, R11
+	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -2050,17 +2068,19 @@ tile1:
 	JLT     end1
 	VMOVUPS (BX), Y8
 	VMULPS  (AX), Y8, Y0
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term1:
-	VMOVUPS      (R10), Y8
-	VBROADCASTSS (R9), Y9
+	PREFETCHT0   (R8)
+	ADDQ         $0x04, R8
+	VMOVUPS      (R11), Y8
+	VBROADCASTSS (R10), Y9
 	VFMADD231PS  Y8, Y9, Y0
-	ADDQ         R8, R9
-	ADDQ         $0x00000020, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000020, R11
+	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Y0, (AX)
 	ADDQ         $0x00000020, AX
@@ -2867,19 +2887,20 @@ done:
 	VZEROUPPER
 	RET
 
-// func scoresWideAVX512(s *float32, k *float32, q *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·scoresWideAVX512(SB), NOSPLIT, $0-40
+// func scoresWideAVX512(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoresWideAVX512(SB), NOSPLIT, $0-48
 	MOVQ s+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
 	MOVQ dim+32(FP), SI
-	MOVQ SI, DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (DI)(DI*4), R9
-	LEAQ (R8)(DI*4), R10
+	MOVQ next+40(FP), DI
+	MOVQ SI, R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	LEAQ (R9)(R8*4), R11
 
 tile8:
 	CMPQ   BX, $0x00000008
@@ -2908,48 +2929,50 @@ tile8:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   DX, R11
-	MOVQ   SI, R12
+	MOVQ   DX, R12
+	MOVQ   SI, R13
 
 term8:
-	VMOVUPS      (R11), Z24
-	VMOVUPS      64(R11), Z25
-	VMOVUPS      128(R11), Z26
+	PREFETCHT0   (DI)
+	ADDQ         $0x20, DI
+	VMOVUPS      (R12), Z24
+	VMOVUPS      64(R12), Z25
+	VMOVUPS      128(R12), Z26
 	VBROADCASTSS (CX), Z27
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
 	VFMADD231PS  Z26, Z27, Z2
-	VBROADCASTSS (CX)(DI*1), Z28
+	VBROADCASTSS (CX)(R8*1), Z28
 	VFMADD231PS  Z24, Z28, Z3
 	VFMADD231PS  Z25, Z28, Z4
 	VFMADD231PS  Z26, Z28, Z5
-	VBROADCASTSS (CX)(DI*2), Z29
+	VBROADCASTSS (CX)(R8*2), Z29
 	VFMADD231PS  Z24, Z29, Z6
 	VFMADD231PS  Z25, Z29, Z7
 	VFMADD231PS  Z26, Z29, Z8
-	VBROADCASTSS (CX)(R8*1), Z30
+	VBROADCASTSS (CX)(R9*1), Z30
 	VFMADD231PS  Z24, Z30, Z9
 	VFMADD231PS  Z25, Z30, Z10
 	VFMADD231PS  Z26, Z30, Z11
-	VBROADCASTSS (CX)(DI*4), Z31
+	VBROADCASTSS (CX)(R8*4), Z31
 	VFMADD231PS  Z24, Z31, Z12
 	VFMADD231PS  Z25, Z31, Z13
 	VFMADD231PS  Z26, Z31, Z14
-	VBROADCASTSS (CX)(R9*1), Z27
+	VBROADCASTSS (CX)(R10*1), Z27
 	VFMADD231PS  Z24, Z27, Z15
 	VFMADD231PS  Z25, Z27, Z16
 	VFMADD231PS  Z26, Z27, Z17
-	VBROADCASTSS (CX)(R8*2), Z28
+	VBROADCASTSS (CX)(R9*2), Z28
 	VFMADD231PS  Z24, Z28, Z18
 	VFMADD231PS  Z25, Z28, Z19
 	VFMADD231PS  Z26, Z28, Z20
-	VBROADCASTSS (CX)(R10*1), Z29
+	VBROADCASTSS (CX)(R11*1), Z29
 	VFMADD231PS  Z24, Z29, Z21
 	VFMADD231PS  Z25, Z29, Z22
 	VFMADD231PS  Z26, Z29, Z23
 	ADDQ         $0x04, CX
-	ADDQ         $0x000000c0, R11
-	DECQ         R12
+	ADDQ         $0x000000c0, R12
+	DECQ         R13
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -2976,7 +2999,7 @@ term8:
 	VMOVUPS      Z22, 1408(AX)
 	VMOVUPS      Z23, 1472(AX)
 	ADDQ         $0x00000600, AX
-	LEAQ         (CX)(R10*1), CX
+	LEAQ         (CX)(R11*1), CX
 	SUBQ         $0x00000008, BX
 	JMP          tile8
 
@@ -2987,20 +3010,22 @@ tile1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	MOVQ   DX, DI
-	MOVQ   SI, R8
+	MOVQ   DX, R8
+	MOVQ   SI, R9
 
 term1:
-	VMOVUPS      (DI), Z24
-	VMOVUPS      64(DI), Z25
-	VMOVUPS      128(DI), Z26
+	PREFETCHT0   (DI)
+	ADDQ         $0x04, DI
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
 	VBROADCASTSS (CX), Z27
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
 	VFMADD231PS  Z26, Z27, Z2
 	ADDQ         $0x04, CX
-	ADDQ         $0x000000c0, DI
-	DECQ         R8
+	ADDQ         $0x000000c0, R8
+	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3198,17 +3223,18 @@ exp2:
 	VZEROUPPER
 	RET
 
-// func valuesWideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·valuesWideAVX512(SB), NOSPLIT, $0-48
+// func valuesWideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·valuesWideAVX512(SB), NOSPLIT, $0-56
 	MOVQ o+0(FP), AX
 	MOVQ v+8(FP), CX
 	MOVQ s+16(FP), DX
 	MOVQ alpha+24(FP), BX
 	MOVQ keys+32(FP), SI
 	MOVQ dim+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x02, R8
+	MOVQ next+48(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
 
 tile8:
 	CMPQ    DI, $0x00000008
@@ -3240,49 +3266,51 @@ tile8:
 	VMULPS  1344(AX), Z24, Z21
 	VMULPS  1408(AX), Z25, Z22
 	VMULPS  1472(AX), Z26, Z23
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term8:
-	VMOVUPS      (R10), Z24
-	VMOVUPS      64(R10), Z25
-	VMOVUPS      128(R10), Z26
-	VBROADCASTSS (R9), Z27
+	PREFETCHT0   (R8)
+	ADDQ         $0x20, R8
+	VMOVUPS      (R11), Z24
+	VMOVUPS      64(R11), Z25
+	VMOVUPS      128(R11), Z26
+	VBROADCASTSS (R10), Z27
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
 	VFMADD231PS  Z26, Z27, Z2
-	VBROADCASTSS 4(R9), Z28
+	VBROADCASTSS 4(R10), Z28
 	VFMADD231PS  Z24, Z28, Z3
 	VFMADD231PS  Z25, Z28, Z4
 	VFMADD231PS  Z26, Z28, Z5
-	VBROADCASTSS 8(R9), Z29
+	VBROADCASTSS 8(R10), Z29
 	VFMADD231PS  Z24, Z29, Z6
 	VFMADD231PS  Z25, Z29, Z7
 	VFMADD231PS  Z26, Z29, Z8
-	VBROADCASTSS 12(R9), Z30
+	VBROADCASTSS 12(R10), Z30
 	VFMADD231PS  Z24, Z30, Z9
 	VFMADD231PS  Z25, Z30, Z10
 	VFMADD231PS  Z26, Z30, Z11
-	VBROADCASTSS 16(R9), Z31
+	VBROADCASTSS 16(R10), Z31
 	VFMADD231PS  Z24, Z31, Z12
 	VFMADD231PS  Z25, Z31, Z13
 	VFMADD231PS  Z26, Z31, Z14
-	VBROADCASTSS 20(R9), Z27
+	VBROADCASTSS 20(R10), Z27
 	VFMADD231PS  Z24, Z27, Z15
 	VFMADD231PS  Z25, Z27, Z16
 	VFMADD231PS  Z26, Z27, Z17
-	VBROADCASTSS 24(R9), Z28
+	VBROADCASTSS 24(R10), Z28
 	VFMADD231PS  Z24, Z28, Z18
 	VFMADD231PS  Z25, Z28, Z19
 	VFMADD231PS  Z26, Z28, Z20
-	VBROADCASTSS 28(R9), Z29
+	VBROADCASTSS 28(R10), Z29
 	VFMADD231PS  Z24, Z29, Z21
 	VFMADD231PS  Z25, Z29, Z22
 	VFMADD231PS  Z26, Z29, Z23
-	ADDQ         R8, R9
-	ADDQ         $0x000000c0, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x000000c0, R11
+	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3323,21 +3351,23 @@ tile1:
 	VMULPS  (AX), Z24, Z0
 	VMULPS  64(AX), Z25, Z1
 	VMULPS  128(AX), Z26, Z2
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term1:
-	VMOVUPS      (R10), Z24
-	VMOVUPS      64(R10), Z25
-	VMOVUPS      128(R10), Z26
-	VBROADCASTSS (R9), Z27
+	PREFETCHT0   (R8)
+	ADDQ         $0x04, R8
+	VMOVUPS      (R11), Z24
+	VMOVUPS      64(R11), Z25
+	VMOVUPS      128(R11), Z26
+	VBROADCASTSS (R10), Z27
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
 	VFMADD231PS  Z26, Z27, Z2
-	ADDQ         R8, R9
-	ADDQ         $0x000000c0, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x000000c0, R11
+	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3351,19 +3381,20 @@ end1:
 	VZEROUPPER
 	RET
 
-// func scoresMiddleAVX512(s *float32, k *float32, q *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·scoresMiddleAVX512(SB), NOSPLIT, $0-40
+// func scoresMiddleAVX512(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoresMiddleAVX512(SB), NOSPLIT, $0-48
 	MOVQ s+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
 	MOVQ dim+32(FP), SI
-	MOVQ SI, DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (DI)(DI*4), R9
-	LEAQ (R8)(DI*4), R10
+	MOVQ next+40(FP), DI
+	MOVQ SI, R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	LEAQ (R9)(R8*4), R11
 
 tile8:
 	CMPQ   BX, $0x00000008
@@ -3384,39 +3415,41 @@ tile8:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	MOVQ   DX, R11
-	MOVQ   SI, R12
+	MOVQ   DX, R12
+	MOVQ   SI, R13
 
 term8:
-	VMOVUPS      (R11), Z16
-	VMOVUPS      64(R11), Z17
+	PREFETCHT0   (DI)
+	ADDQ         $0x20, DI
+	VMOVUPS      (R12), Z16
+	VMOVUPS      64(R12), Z17
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS (CX)(DI*1), Z19
+	VBROADCASTSS (CX)(R8*1), Z19
 	VFMADD231PS  Z16, Z19, Z2
 	VFMADD231PS  Z17, Z19, Z3
-	VBROADCASTSS (CX)(DI*2), Z20
+	VBROADCASTSS (CX)(R8*2), Z20
 	VFMADD231PS  Z16, Z20, Z4
 	VFMADD231PS  Z17, Z20, Z5
-	VBROADCASTSS (CX)(R8*1), Z21
+	VBROADCASTSS (CX)(R9*1), Z21
 	VFMADD231PS  Z16, Z21, Z6
 	VFMADD231PS  Z17, Z21, Z7
-	VBROADCASTSS (CX)(DI*4), Z22
+	VBROADCASTSS (CX)(R8*4), Z22
 	VFMADD231PS  Z16, Z22, Z8
 	VFMADD231PS  Z17, Z22, Z9
-	VBROADCASTSS (CX)(R9*1), Z23
+	VBROADCASTSS (CX)(R10*1), Z23
 	VFMADD231PS  Z16, Z23, Z10
 	VFMADD231PS  Z17, Z23, Z11
-	VBROADCASTSS (CX)(R8*2), Z24
+	VBROADCASTSS (CX)(R9*2), Z24
 	VFMADD231PS  Z16, Z24, Z12
 	VFMADD231PS  Z17, Z24, Z13
-	VBROADCASTSS (CX)(R10*1), Z25
+	VBROADCASTSS (CX)(R11*1), Z25
 	VFMADD231PS  Z16, Z25, Z14
 	VFMADD231PS  Z17, Z25, Z15
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000080, R11
-	DECQ         R12
+	ADDQ         $0x00000080, R12
+	DECQ         R13
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3435,7 +3468,7 @@ term8:
 	VMOVUPS      Z14, 896(AX)
 	VMOVUPS      Z15, 960(AX)
 	ADDQ         $0x00000400, AX
-	LEAQ         (CX)(R10*1), CX
+	LEAQ         (CX)(R11*1), CX
 	SUBQ         $0x00000008, BX
 	JMP          tile8
 
@@ -3445,18 +3478,20 @@ tile1:
 	JLT    end1
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	MOVQ   DX, DI
-	MOVQ   SI, R8
+	MOVQ   DX, R8
+	MOVQ   SI, R9
 
 term1:
-	VMOVUPS      (DI), Z16
-	VMOVUPS      64(DI), Z17
+	PREFETCHT0   (DI)
+	ADDQ         $0x04, DI
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000080, DI
-	DECQ         R8
+	ADDQ         $0x00000080, R8
+	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3600,17 +3635,18 @@ exp1:
 	VZEROUPPER
 	RET
 
-// func valuesMiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·valuesMiddleAVX512(SB), NOSPLIT, $0-48
+// func valuesMiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·valuesMiddleAVX512(SB), NOSPLIT, $0-56
 	MOVQ o+0(FP), AX
 	MOVQ v+8(FP), CX
 	MOVQ s+16(FP), DX
 	MOVQ alpha+24(FP), BX
 	MOVQ keys+32(FP), SI
 	MOVQ dim+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x02, R8
+	MOVQ next+48(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
 
 tile8:
 	CMPQ    DI, $0x00000008
@@ -3633,40 +3669,42 @@ tile8:
 	VMULPS  832(AX), Z17, Z13
 	VMULPS  896(AX), Z16, Z14
 	VMULPS  960(AX), Z17, Z15
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term8:
-	VMOVUPS      (R10), Z16
-	VMOVUPS      64(R10), Z17
-	VBROADCASTSS (R9), Z18
+	PREFETCHT0   (R8)
+	ADDQ         $0x20, R8
+	VMOVUPS      (R11), Z16
+	VMOVUPS      64(R11), Z17
+	VBROADCASTSS (R10), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS 4(R9), Z19
+	VBROADCASTSS 4(R10), Z19
 	VFMADD231PS  Z16, Z19, Z2
 	VFMADD231PS  Z17, Z19, Z3
-	VBROADCASTSS 8(R9), Z20
+	VBROADCASTSS 8(R10), Z20
 	VFMADD231PS  Z16, Z20, Z4
 	VFMADD231PS  Z17, Z20, Z5
-	VBROADCASTSS 12(R9), Z21
+	VBROADCASTSS 12(R10), Z21
 	VFMADD231PS  Z16, Z21, Z6
 	VFMADD231PS  Z17, Z21, Z7
-	VBROADCASTSS 16(R9), Z22
+	VBROADCASTSS 16(R10), Z22
 	VFMADD231PS  Z16, Z22, Z8
 	VFMADD231PS  Z17, Z22, Z9
-	VBROADCASTSS 20(R9), Z23
+	VBROADCASTSS 20(R10), Z23
 	VFMADD231PS  Z16, Z23, Z10
 	VFMADD231PS  Z17, Z23, Z11
-	VBROADCASTSS 24(R9), Z24
+	VBROADCASTSS 24(R10), Z24
 	VFMADD231PS  Z16, Z24, Z12
 	VFMADD231PS  Z17, Z24, Z13
-	VBROADCASTSS 28(R9), Z25
+	VBROADCASTSS 28(R10), Z25
 	VFMADD231PS  Z16, Z25, Z14
 	VFMADD231PS  Z17, Z25, Z15
-	ADDQ         R8, R9
-	ADDQ         $0x00000080, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000080, R11
+	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3697,19 +3735,21 @@ tile1:
 	VMOVUPS 64(BX), Z17
 	VMULPS  (AX), Z16, Z0
 	VMULPS  64(AX), Z17, Z1
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term1:
-	VMOVUPS      (R10), Z16
-	VMOVUPS      64(R10), Z17
-	VBROADCASTSS (R9), Z18
+	PREFETCHT0   (R8)
+	ADDQ         $0x04, R8
+	VMOVUPS      (R11), Z16
+	VMOVUPS      64(R11), Z17
+	VBROADCASTSS (R10), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	ADDQ         R8, R9
-	ADDQ         $0x00000080, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000080, R11
+	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3722,19 +3762,20 @@ end1:
 	VZEROUPPER
 	RET
 
-// func scoresNarrowAVX512(s *float32, k *float32, q *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·scoresNarrowAVX512(SB), NOSPLIT, $0-40
+// func scoresNarrowAVX512(s *float32, k *float32, q *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoresNarrowAVX512(SB), NOSPLIT, $0-48
 	MOVQ s+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
 	MOVQ dim+32(FP), SI
-	MOVQ SI, DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (DI)(DI*4), R9
-	LEAQ (R8)(DI*4), R10
+	MOVQ next+40(FP), DI
+	MOVQ SI, R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	LEAQ (R9)(R8*4), R11
 
 tile8:
 	CMPQ   BX, $0x00000008
@@ -3747,30 +3788,32 @@ tile8:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   DX, R11
-	MOVQ   SI, R12
+	MOVQ   DX, R12
+	MOVQ   SI, R13
 
 term8:
-	VMOVUPS      (R11), Z8
+	PREFETCHT0   (DI)
+	ADDQ         $0x20, DI
+	VMOVUPS      (R12), Z8
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (CX)(DI*1), Z10
+	VBROADCASTSS (CX)(R8*1), Z10
 	VFMADD231PS  Z8, Z10, Z1
-	VBROADCASTSS (CX)(DI*2), Z11
+	VBROADCASTSS (CX)(R8*2), Z11
 	VFMADD231PS  Z8, Z11, Z2
-	VBROADCASTSS (CX)(R8*1), Z12
+	VBROADCASTSS (CX)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z3
-	VBROADCASTSS (CX)(DI*4), Z13
+	VBROADCASTSS (CX)(R8*4), Z13
 	VFMADD231PS  Z8, Z13, Z4
-	VBROADCASTSS (CX)(R9*1), Z14
+	VBROADCASTSS (CX)(R10*1), Z14
 	VFMADD231PS  Z8, Z14, Z5
-	VBROADCASTSS (CX)(R8*2), Z15
+	VBROADCASTSS (CX)(R9*2), Z15
 	VFMADD231PS  Z8, Z15, Z6
-	VBROADCASTSS (CX)(R10*1), Z16
+	VBROADCASTSS (CX)(R11*1), Z16
 	VFMADD231PS  Z8, Z16, Z7
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000040, R11
-	DECQ         R12
+	ADDQ         $0x00000040, R12
+	DECQ         R13
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3781,7 +3824,7 @@ term8:
 	VMOVUPS      Z6, 384(AX)
 	VMOVUPS      Z7, 448(AX)
 	ADDQ         $0x00000200, AX
-	LEAQ         (CX)(R10*1), CX
+	LEAQ         (CX)(R11*1), CX
 	SUBQ         $0x00000008, BX
 	JMP          tile8
 
@@ -3790,16 +3833,18 @@ tile1:
 	CMPQ   BX, $0x00000001
 	JLT    end1
 	VPXORD Z0, Z0, Z0
-	MOVQ   DX, DI
-	MOVQ   SI, R8
+	MOVQ   DX, R8
+	MOVQ   SI, R9
 
 term1:
-	VMOVUPS      (DI), Z8
+	PREFETCHT0   (DI)
+	ADDQ         $0x04, DI
+	VMOVUPS      (R8), Z8
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000040, DI
-	DECQ         R8
+	ADDQ         $0x00000040, R8
+	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	ADDQ         $0x00000040, AX
@@ -3889,17 +3934,18 @@ exp0:
 	VZEROUPPER
 	RET
 
-// func valuesNarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·valuesNarrowAVX512(SB), NOSPLIT, $0-48
+// func valuesNarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·valuesNarrowAVX512(SB), NOSPLIT, $0-56
 	MOVQ o+0(FP), AX
 	MOVQ v+8(FP), CX
 	MOVQ s+16(FP), DX
 	MOVQ alpha+24(FP), BX
 	MOVQ keys+32(FP), SI
 	MOVQ dim+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x02, R8
+	MOVQ next+48(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
 
 tile8:
 	CMPQ    DI, $0x00000008
@@ -3913,31 +3959,33 @@ tile8:
 	VMULPS  320(AX), Z8, Z5
 	VMULPS  384(AX), Z8, Z6
 	VMULPS  448(AX), Z8, Z7
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term8:
-	VMOVUPS      (R10), Z8
-	VBROADCASTSS (R9), Z9
+	PREFETCHT0   (R8)
+	ADDQ         $0x20, R8
+	VMOVUPS      (R11), Z8
+	VBROADCASTSS (R10), Z9
 	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS 4(R9), Z10
+	VBROADCASTSS 4(R10), Z10
 	VFMADD231PS  Z8, Z10, Z1
-	VBROADCASTSS 8(R9), Z11
+	VBROADCASTSS 8(R10), Z11
 	VFMADD231PS  Z8, Z11, Z2
-	VBROADCASTSS 12(R9), Z12
+	VBROADCASTSS 12(R10), Z12
 	VFMADD231PS  Z8, Z12, Z3
-	VBROADCASTSS 16(R9), Z13
+	VBROADCASTSS 16(R10), Z13
 	VFMADD231PS  Z8, Z13, Z4
-	VBROADCASTSS 20(R9), Z14
+	VBROADCASTSS 20(R10), Z14
 	VFMADD231PS  Z8, Z14, Z5
-	VBROADCASTSS 24(R9), Z15
+	VBROADCASTSS 24(R10), Z15
 	VFMADD231PS  Z8, Z15, Z6
-	VBROADCASTSS 28(R9), Z16
+	VBROADCASTSS 28(R10), Z16
 	VFMADD231PS  Z8, Z16, Z7
-	ADDQ         R8, R9
-	ADDQ         $0x00000040, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000040, R11
+	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -3958,17 +4006,19 @@ tile1:
 	JLT     end1
 	VMOVUPS (BX), Z8
 	VMULPS  (AX), Z8, Z0
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term1:
-	VMOVUPS      (R10), Z8
-	VBROADCASTSS (R9), Z9
+	PREFETCHT0   (R8)
+	ADDQ         $0x04, R8
+	VMOVUPS      (R11), Z8
+	VBROADCASTSS (R10), Z9
 	VFMADD231PS  Z8, Z9, Z0
-	ADDQ         R8, R9
-	ADDQ         $0x00000040, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000040, R11
+	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	ADDQ         $0x00000040, AX
@@ -3980,17 +4030,18 @@ end1:
 	VZEROUPPER
 	RET
 
-// func valuesBF16WideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·valuesBF16WideAVX512(SB), NOSPLIT, $0-48
+// func valuesBF16WideAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·valuesBF16WideAVX512(SB), NOSPLIT, $0-56
 	MOVQ o+0(FP), AX
 	MOVQ v+8(FP), CX
 	MOVQ s+16(FP), DX
 	MOVQ alpha+24(FP), BX
 	MOVQ keys+32(FP), SI
 	MOVQ dim+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x02, R8
+	MOVQ next+48(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
 
 tile8:
 	CMPQ    DI, $0x00000008
@@ -4022,73 +4073,75 @@ tile8:
 	VMULPS  1344(AX), Z24, Z21
 	VMULPS  1408(AX), Z25, Z22
 	VMULPS  1472(AX), Z26, Z23
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term8:
-	VMOVUPS      (R10), Z24
-	VMOVUPS      64(R10), Z25
-	VMOVUPS      128(R10), Z26
-	VBROADCASTSS (R9), Z27
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
+	VMOVUPS      (R11), Z24
+	VMOVUPS      64(R11), Z25
+	VMOVUPS      128(R11), Z26
+	VBROADCASTSS (R10), Z27
 	LONG         $0x403e9262
 	WORD         $0xc352
 	LONG         $0x40369262
 	WORD         $0xcb52
 	LONG         $0x402e9262
 	WORD         $0xd352
-	VBROADCASTSS 4(R9), Z28
+	VBROADCASTSS 4(R10), Z28
 	LONG         $0x403e9262
 	WORD         $0xdc52
 	LONG         $0x40369262
 	WORD         $0xe452
 	LONG         $0x402e9262
 	WORD         $0xec52
-	VBROADCASTSS 8(R9), Z29
+	VBROADCASTSS 8(R10), Z29
 	LONG         $0x403e9262
 	WORD         $0xf552
 	LONG         $0x40369262
 	WORD         $0xfd52
 	LONG         $0x402e1262
 	WORD         $0xc552
-	VBROADCASTSS 12(R9), Z30
+	VBROADCASTSS 12(R10), Z30
 	LONG         $0x403e1262
 	WORD         $0xce52
 	LONG         $0x40361262
 	WORD         $0xd652
 	LONG         $0x402e1262
 	WORD         $0xde52
-	VBROADCASTSS 16(R9), Z31
+	VBROADCASTSS 16(R10), Z31
 	LONG         $0x403e1262
 	WORD         $0xe752
 	LONG         $0x40361262
 	WORD         $0xef52
 	LONG         $0x402e1262
 	WORD         $0xf752
-	VBROADCASTSS 20(R9), Z27
+	VBROADCASTSS 20(R10), Z27
 	LONG         $0x403e1262
 	WORD         $0xfb52
 	LONG         $0x40368262
 	WORD         $0xc352
 	LONG         $0x402e8262
 	WORD         $0xcb52
-	VBROADCASTSS 24(R9), Z28
+	VBROADCASTSS 24(R10), Z28
 	LONG         $0x403e8262
 	WORD         $0xd452
 	LONG         $0x40368262
 	WORD         $0xdc52
 	LONG         $0x402e8262
 	WORD         $0xe452
-	VBROADCASTSS 28(R9), Z29
+	VBROADCASTSS 28(R10), Z29
 	LONG         $0x403e8262
 	WORD         $0xed52
 	LONG         $0x40368262
 	WORD         $0xf552
 	LONG         $0x402e8262
 	WORD         $0xfd52
-	ADDQ         R8, R9
-	ADDQ         $0x000000c0, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x000000c0, R11
+	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -4129,24 +4182,26 @@ tile1:
 	VMULPS  (AX), Z24, Z0
 	VMULPS  64(AX), Z25, Z1
 	VMULPS  128(AX), Z26, Z2
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term1:
-	VMOVUPS      (R10), Z24
-	VMOVUPS      64(R10), Z25
-	VMOVUPS      128(R10), Z26
-	VBROADCASTSS (R9), Z27
+	PREFETCHT0   (R8)
+	ADDQ         $0x08, R8
+	VMOVUPS      (R11), Z24
+	VMOVUPS      64(R11), Z25
+	VMOVUPS      128(R11), Z26
+	VBROADCASTSS (R10), Z27
 	LONG         $0x403e9262
 	WORD         $0xc352
 	LONG         $0x40369262
 	WORD         $0xcb52
 	LONG         $0x402e9262
 	WORD         $0xd352
-	ADDQ         R8, R9
-	ADDQ         $0x000000c0, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x000000c0, R11
+	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -4160,17 +4215,18 @@ end1:
 	VZEROUPPER
 	RET
 
-// func valuesBF16MiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·valuesBF16MiddleAVX512(SB), NOSPLIT, $0-48
+// func valuesBF16MiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·valuesBF16MiddleAVX512(SB), NOSPLIT, $0-56
 	MOVQ o+0(FP), AX
 	MOVQ v+8(FP), CX
 	MOVQ s+16(FP), DX
 	MOVQ alpha+24(FP), BX
 	MOVQ keys+32(FP), SI
 	MOVQ dim+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x02, R8
+	MOVQ next+48(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
 
 tile8:
 	CMPQ    DI, $0x00000008
@@ -4193,56 +4249,58 @@ tile8:
 	VMULPS  832(AX), Z17, Z13
 	VMULPS  896(AX), Z16, Z14
 	VMULPS  960(AX), Z17, Z15
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term8:
-	VMOVUPS      (R10), Z16
-	VMOVUPS      64(R10), Z17
-	VBROADCASTSS (R9), Z18
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
+	VMOVUPS      (R11), Z16
+	VMOVUPS      64(R11), Z17
+	VBROADCASTSS (R10), Z18
 	LONG         $0x407eb262
 	WORD         $0xc252
 	LONG         $0x4076b262
 	WORD         $0xca52
-	VBROADCASTSS 4(R9), Z19
+	VBROADCASTSS 4(R10), Z19
 	LONG         $0x407eb262
 	WORD         $0xd352
 	LONG         $0x4076b262
 	WORD         $0xdb52
-	VBROADCASTSS 8(R9), Z20
+	VBROADCASTSS 8(R10), Z20
 	LONG         $0x407eb262
 	WORD         $0xe452
 	LONG         $0x4076b262
 	WORD         $0xec52
-	VBROADCASTSS 12(R9), Z21
+	VBROADCASTSS 12(R10), Z21
 	LONG         $0x407eb262
 	WORD         $0xf552
 	LONG         $0x4076b262
 	WORD         $0xfd52
-	VBROADCASTSS 16(R9), Z22
+	VBROADCASTSS 16(R10), Z22
 	LONG         $0x407e3262
 	WORD         $0xc652
 	LONG         $0x40763262
 	WORD         $0xce52
-	VBROADCASTSS 20(R9), Z23
+	VBROADCASTSS 20(R10), Z23
 	LONG         $0x407e3262
 	WORD         $0xd752
 	LONG         $0x40763262
 	WORD         $0xdf52
-	VBROADCASTSS 24(R9), Z24
+	VBROADCASTSS 24(R10), Z24
 	LONG         $0x407e1262
 	WORD         $0xe052
 	LONG         $0x40761262
 	WORD         $0xe852
-	VBROADCASTSS 28(R9), Z25
+	VBROADCASTSS 28(R10), Z25
 	LONG         $0x407e1262
 	WORD         $0xf152
 	LONG         $0x40761262
 	WORD         $0xf952
-	ADDQ         R8, R9
-	ADDQ         $0x00000080, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000080, R11
+	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -4273,21 +4331,23 @@ tile1:
 	VMOVUPS 64(BX), Z17
 	VMULPS  (AX), Z16, Z0
 	VMULPS  64(AX), Z17, Z1
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term1:
-	VMOVUPS      (R10), Z16
-	VMOVUPS      64(R10), Z17
-	VBROADCASTSS (R9), Z18
+	PREFETCHT0   (R8)
+	ADDQ         $0x08, R8
+	VMOVUPS      (R11), Z16
+	VMOVUPS      64(R11), Z17
+	VBROADCASTSS (R10), Z18
 	LONG         $0x407eb262
 	WORD         $0xc252
 	LONG         $0x4076b262
 	WORD         $0xca52
-	ADDQ         R8, R9
-	ADDQ         $0x00000080, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000080, R11
+	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -4300,17 +4360,18 @@ end1:
 	VZEROUPPER
 	RET
 
-// func valuesBF16NarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int)
-// Requires: AVX, AVX512F
-TEXT ·valuesBF16NarrowAVX512(SB), NOSPLIT, $0-48
+// func valuesBF16NarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·valuesBF16NarrowAVX512(SB), NOSPLIT, $0-56
 	MOVQ o+0(FP), AX
 	MOVQ v+8(FP), CX
 	MOVQ s+16(FP), DX
 	MOVQ alpha+24(FP), BX
 	MOVQ keys+32(FP), SI
 	MOVQ dim+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x02, R8
+	MOVQ next+48(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
 
 tile8:
 	CMPQ    DI, $0x00000008
@@ -4324,39 +4385,41 @@ tile8:
 	VMULPS  320(AX), Z8, Z5
 	VMULPS  384(AX), Z8, Z6
 	VMULPS  448(AX), Z8, Z7
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term8:
-	VMOVUPS      (R10), Z8
-	VBROADCASTSS (R9), Z9
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
+	VMOVUPS      (R11), Z8
+	VBROADCASTSS (R10), Z9
 	LONG         $0x483ed262
 	WORD         $0xc152
-	VBROADCASTSS 4(R9), Z10
+	VBROADCASTSS 4(R10), Z10
 	LONG         $0x483ed262
 	WORD         $0xca52
-	VBROADCASTSS 8(R9), Z11
+	VBROADCASTSS 8(R10), Z11
 	LONG         $0x483ed262
 	WORD         $0xd352
-	VBROADCASTSS 12(R9), Z12
+	VBROADCASTSS 12(R10), Z12
 	LONG         $0x483ed262
 	WORD         $0xdc52
-	VBROADCASTSS 16(R9), Z13
+	VBROADCASTSS 16(R10), Z13
 	LONG         $0x483ed262
 	WORD         $0xe552
-	VBROADCASTSS 20(R9), Z14
+	VBROADCASTSS 20(R10), Z14
 	LONG         $0x483ed262
 	WORD         $0xee52
-	VBROADCASTSS 24(R9), Z15
+	VBROADCASTSS 24(R10), Z15
 	LONG         $0x483ed262
 	WORD         $0xf752
-	VBROADCASTSS 28(R9), Z16
+	VBROADCASTSS 28(R10), Z16
 	LONG         $0x483eb262
 	WORD         $0xf852
-	ADDQ         R8, R9
-	ADDQ         $0x00000040, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000040, R11
+	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -4377,18 +4440,20 @@ tile1:
 	JLT     end1
 	VMOVUPS (BX), Z8
 	VMULPS  (AX), Z8, Z0
-	MOVQ    CX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
+	MOVQ    CX, R10
+	MOVQ    DX, R11
+	MOVQ    SI, R12
 
 term1:
-	VMOVUPS      (R10), Z8
-	VBROADCASTSS (R9), Z9
+	PREFETCHT0   (R8)
+	ADDQ         $0x08, R8
+	VMOVUPS      (R11), Z8
+	VBROADCASTSS (R10), Z9
 	LONG         $0x483ed262
 	WORD         $0xc152
-	ADDQ         R8, R9
-	ADDQ         $0x00000040, R10
-	DECQ         R11
+	ADDQ         R9, R10
+	ADDQ         $0x00000040, R11
+	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	ADDQ         $0x00000040, AX

@@ -67,9 +67,24 @@ func strided(base, stride reg.Register, n int) []Mem {
 	return at[:n]
 }
 
+// fetches is what products do beside: keys and values come from memory while others are multiplied.
+func (p panel) fetches() string {
+	return fmt.Sprintf("Meanwhile %d*keys*dim bytes from next on are fetched into the caches.", p.ahead())
+}
+
+// ahead is how many bytes are fetched for a word of keys or values: as many float32 as it has values.
+func (p panel) ahead() int {
+	if p.bf16 {
+		return 8
+	}
+	return 4
+}
+
 // accumulate adds, for one term of the sum, the products of words broadcast from memory and a
-// line of the panel.
-func (p panel) accumulate(words []Mem, line reg.Register) {
+// line of the panel, and fetches what is needed soon.
+func (p panel) accumulate(words []Mem, line, next reg.Register) {
+	PREFETCHT0(Mem{Base: next})
+	ADDQ(U8(p.ahead()*len(words)), next)
 	for j := range p.columns {
 		VMOVUPS(p.column(line, j), p.v(p.line(j)))
 	}
@@ -97,11 +112,11 @@ func (p panel) each(tile int, f func(i, j int, acc reg.VecPhysical)) {
 // scores generates the products of a block of keys with a panel of queries.
 func (p panel) scores() {
 	lanes := p.columns * p.lanes
-	p.text("scores"+p.name, "(s, k, q *float32, keys, dim int)", fmt.Sprintf(
+	p.text("scores"+p.name, "(s, k, q *float32, keys, dim int, next uintptr)", fmt.Sprintf(
 		"for i := range keys {\n\tfor j := range %d {\n\t\ts[i][j] = 0\n\t\tfor d := range dim { s[i][j] += k[i][d]*q[d][j] }\n\t}\n}\n\n"+
-			"s is [keys, %d], k [keys, dim], q [dim, %d].", lanes, lanes, lanes))
+			"s is [keys, %d], k [keys, dim], q [dim, %d]. "+p.fetches(), lanes, lanes, lanes))
 	s, k, q := pointer("s"), pointer("k"), pointer("q")
-	keys, dim := pointer("keys"), pointer("dim")
+	keys, dim, next := pointer("keys"), pointer("dim"), pointer("next")
 	stride := GP64()
 	MOVQ(dim, stride)
 	SHLQ(U8(2), stride)
@@ -116,7 +131,7 @@ func (p panel) scores() {
 		MOVQ(q, line)
 		MOVQ(dim, n)
 		Label(l("term"))
-		p.accumulate(all[:tile], line)
+		p.accumulate(all[:tile], line, next)
 		ADDQ(U8(4), k)
 		ADDQ(U32(p.step()), line)
 		DECQ(n)
@@ -141,11 +156,11 @@ func (p panel) values() {
 	if p.bf16 {
 		name, term = "valuesBF16", "v[i][d].lo*s[i][j].lo + v[i][d].hi*s[i][j].hi"
 	}
-	p.text(name+p.name, "(o, v, s, alpha *float32, keys, dim int)", fmt.Sprintf(
+	p.text(name+p.name, "(o, v, s, alpha *float32, keys, dim int, next uintptr)", fmt.Sprintf(
 		"for d := range dim {\n\tfor j := range %d {\n\t\to[d][j] *= alpha[j]\n\t\tfor i := range keys { o[d][j] += "+term+" }\n\t}\n}\n\n"+
-			"o is [dim, %d], v [keys, dim], s [keys, %d].", lanes, lanes, lanes))
+			"o is [dim, %d], v [keys, dim], s [keys, %d]. "+p.fetches(), lanes, lanes, lanes))
 	o, v, s := pointer("o"), pointer("v"), pointer("s")
-	alpha, keys, dim := pointer("alpha"), pointer("keys"), pointer("dim")
+	alpha, keys, dim, next := pointer("alpha"), pointer("keys"), pointer("dim"), pointer("next")
 	stride, left := GP64(), GP64()
 	MOVQ(dim, stride)
 	SHLQ(U8(2), stride)
@@ -170,7 +185,7 @@ func (p panel) values() {
 			words = append(words, Mem{Base: row, Disp: 4 * i})
 		}
 		Label(l("term"))
-		p.accumulate(words, line)
+		p.accumulate(words, line, next)
 		ADDQ(stride, row)
 		ADDQ(U32(p.step()), line)
 		DECQ(n)
