@@ -119,9 +119,10 @@ func (c *conv) prepare(dst []float32, image, y int) {
 	inside := dst[margin : len(dst)-margin]
 	src := c.x[(image*s.Height+y/up)*s.Width*s.In:][:s.Width*s.In]
 	mapped := inside[len(inside)-len(src):] // the enlarged pixels then spread from here to the left
-	copy(mapped, src)
 	if c.scale != nil {
-		c.affine(mapped, image)
+		c.b.ops.Affine(mapped, src, c.scale[image*s.In:][:s.In], c.shift[image*s.In:][:s.In])
+	} else {
+		copy(mapped, src)
 	}
 	if c.silu {
 		c.b.ops.SiLU(mapped, mapped)
@@ -131,17 +132,6 @@ func (c *conv) prepare(dst []float32, image, y int) {
 			pixel := mapped[x*s.In:][:s.In]
 			copy(inside[2*x*s.In:], pixel)
 			copy(inside[(2*x+1)*s.In:], pixel)
-		}
-	}
-}
-
-// affine applies the map of the image's channels.
-func (c *conv) affine(x []float32, image int) {
-	n := c.s.In
-	scale, shift := c.scale[image*n:][:n], c.shift[image*n:][:n]
-	for ; len(x) >= n; x = x[n:] {
-		for i, v := range x[:n] {
-			x[i] = float32(v*scale[i]) + shift[i]
 		}
 	}
 }

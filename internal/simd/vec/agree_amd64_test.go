@@ -47,6 +47,8 @@ func TestAgree(t *testing.T) {
 			o.Add(dst, b)
 			o.Maximum(dst, a)
 			keep()
+			o.Affine(dst, x, a, b)
+			keep()
 			h := n / 2
 			o.Rotate(dst[:2*h], x[:2*h], a[:h], b[:h])
 			keep()

@@ -145,6 +145,15 @@ func modulate(x, scale, shift []float32) {
 	}
 }
 
+func affine(dst, x, scale, shift []float32, pixels int) {
+	n := len(scale)
+	for p := range pixels {
+		for i, v := range x[p*n : (p+1)*n] {
+			dst[p*n+i] = float32(v*scale[i]) + shift[i]
+		}
+	}
+}
+
 func mulAdd(dst, x, y []float32) {
 	for i, v := range x {
 		dst[i] += float32(v * y[i])

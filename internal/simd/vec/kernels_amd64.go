@@ -217,6 +217,17 @@ func (o Ops) modulate(x, scale, shift []float32) {
 	}
 }
 
+func (o Ops) affine(dst, x, scale, shift []float32, pixels int) {
+	switch o {
+	case avx512:
+		affineAVX512(&dst[0], &x[0], &scale[0], &shift[0], len(scale), pixels)
+	case avx2:
+		affineAVX2(&dst[0], &x[0], &scale[0], &shift[0], len(scale), pixels)
+	default:
+		affine(dst, x, scale, shift, pixels)
+	}
+}
+
 func (o Ops) mulAdd(dst, x, y []float32) {
 	if len(dst) == 0 {
 		return

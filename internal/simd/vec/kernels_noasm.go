@@ -21,7 +21,10 @@ func (o Ops) weights(dst, x []float32, c, top float32)              { weights(ds
 func (o Ops) leaders(x []float32, top float32) (second float32, count, first int) {
 	return leaders(x, top)
 }
-func (o Ops) modulate(x, scale, shift []float32)              { modulate(x, scale, shift) }
+func (o Ops) modulate(x, scale, shift []float32) { modulate(x, scale, shift) }
+func (o Ops) affine(dst, x, scale, shift []float32, pixels int) {
+	affine(dst, x, scale, shift, pixels)
+}
 func (o Ops) mulAdd(dst, x, y []float32)                      { mulAdd(dst, x, y) }
 func (o Ops) add(dst, x []float32)                            { add(dst, x) }
 func (o Ops) maximum(dst, x []float32)                        { maximum(dst, x) }

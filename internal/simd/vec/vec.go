@@ -217,6 +217,20 @@ func (o Ops) Modulate(x, scale, shift []float32) {
 	}
 }
 
+// Affine computes dst = x*scale + shift, each operation rounded, for pixels of len(scale) channels.
+func (o Ops) Affine(dst, x, scale, shift []float32) {
+	n := len(scale)
+	if n == 0 || len(x) < n {
+		return
+	}
+	_, _, pixels := shift[n-1], dst[len(x)-1], len(x)/n
+	if n%line == 0 {
+		o.affine(dst, x, scale, shift, pixels)
+	} else {
+		affine(dst, x, scale, shift, pixels)
+	}
+}
+
 // MulAdd computes dst += x*y, rounded once.
 func (o Ops) MulAdd(dst, x, y []float32) {
 	n := whole(len(dst))

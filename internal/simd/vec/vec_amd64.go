@@ -134,6 +134,15 @@ func normalizeAVX2(dst *float32, x *float32, scale *float32, shift *float32, sca
 //go:noescape
 func modulateAVX2(x *float32, scale *float32, shift *float32, n int)
 
+// affineAVX2 is
+//
+//	for p := range pixels { for i := range n { dst[p*n+i] = x[p*n+i]*scale[i] + shift[i] } }
+//
+//	n is a multiple of 16; each operation rounds.
+//
+//go:noescape
+func affineAVX2(dst *float32, x *float32, scale *float32, shift *float32, n int, pixels int)
+
 // mulAddAVX2 is
 //
 //	for i := range n { dst[i] += x[i]*y[i] }
@@ -406,6 +415,15 @@ func normalizeAVX512(dst *float32, x *float32, scale *float32, shift *float32, s
 //
 //go:noescape
 func modulateAVX512(x *float32, scale *float32, shift *float32, n int)
+
+// affineAVX512 is
+//
+//	for p := range pixels { for i := range n { dst[p*n+i] = x[p*n+i]*scale[i] + shift[i] } }
+//
+//	n is a multiple of 16; each operation rounds.
+//
+//go:noescape
+func affineAVX512(dst *float32, x *float32, scale *float32, shift *float32, n int, pixels int)
 
 // mulAddAVX512 is
 //

@@ -1186,6 +1186,36 @@ done:
 	VZEROUPPER
 	RET
 
+// func affineAVX2(dst *float32, x *float32, scale *float32, shift *float32, n int, pixels int)
+// Requires: AVX
+TEXT ·affineAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ scale+16(FP), DX
+	MOVQ shift+24(FP), BX
+	MOVQ n+32(FP), SI
+	MOVQ pixels+40(FP), DI
+
+pixel:
+	XORQ R8, R8
+
+channel:
+	VMOVUPS (CX)(R8*4), Y0
+	VMOVUPS (DX)(R8*4), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS (BX)(R8*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(R8*4)
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JNE     channel
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    DI
+	JNZ     pixel
+	VZEROUPPER
+	RET
+
 // func mulAddAVX2(dst *float32, x *float32, y *float32, n int)
 // Requires: AVX, FMA3
 TEXT ·mulAddAVX2(SB), NOSPLIT, $0-32
@@ -2727,6 +2757,36 @@ loop:
 	JNZ         loop
 
 done:
+	VZEROUPPER
+	RET
+
+// func affineAVX512(dst *float32, x *float32, scale *float32, shift *float32, n int, pixels int)
+// Requires: AVX, AVX512F
+TEXT ·affineAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ scale+16(FP), DX
+	MOVQ shift+24(FP), BX
+	MOVQ n+32(FP), SI
+	MOVQ pixels+40(FP), DI
+
+pixel:
+	XORQ R8, R8
+
+channel:
+	VMOVUPS (CX)(R8*4), Z0
+	VMOVUPS (DX)(R8*4), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS (BX)(R8*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(R8*4)
+	ADDQ    $0x10, R8
+	CMPQ    R8, SI
+	JNE     channel
+	LEAQ    (CX)(SI*4), CX
+	LEAQ    (AX)(SI*4), AX
+	DECQ    DI
+	JNZ     pixel
 	VZEROUPPER
 	RET
 

@@ -131,8 +131,29 @@ func (w width) elementwise() {
 	})
 	ret()
 
+	w.text("affine", "(dst, x, scale, shift *float32, n, pixels int)",
+		"for p := range pixels { for i := range n { dst[p*n+i] = x[p*n+i]*scale[i] + shift[i] } }\n\nn is a multiple of 16; each operation rounds.")
+	dst, x = pointer("dst"), pointer("x")
+	scale, shift, n = pointer("scale"), pointer("shift"), pointer("n")
+	pixels := pointer("pixels")
+	Label("pixel")
+	at := GP64()
+	XORQ(at, at)
+	Label("channel")
+	place := func(p reg.Register) Mem { return Mem{Base: p, Index: at, Scale: 4} }
+	VMOVUPS(w.add(w.mul(w.load(place(x)), w.load(place(scale))), w.load(place(shift))), place(dst))
+	ADDQ(U8(w.lanes), at)
+	CMPQ(at, n)
+	JNE(LabelRef("channel"))
+	LEAQ(Mem{Base: x, Index: n, Scale: 4}, x)
+	LEAQ(Mem{Base: dst, Index: n, Scale: 4}, dst)
+	DECQ(pixels)
+	JNZ(LabelRef("pixel"))
+	ret()
+
 	w.text("mulAdd", "(dst, x, y *float32, n int)", "for i := range n { dst[i] += x[i]*y[i] }\n\nn is a multiple of 16.")
-	dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
+	dst, x, y := pointer("dst"), pointer("x"), pointer("y")
+	n = pointer("n")
 	w.each(n, []reg.Register{dst, x, y}, func() {
 		VMOVUPS(w.fma(w.load(Mem{Base: y}), w.load(Mem{Base: x}), w.load(Mem{Base: dst})), Mem{Base: dst})
 	})
