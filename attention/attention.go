@@ -45,14 +45,10 @@ func (r *Rows) Some(rows []int32, length int) {
 	}
 }
 
-// GroupRows is about how many rows go through a network at once: enough to be limited by
-// arithmetic alone, and working memory does not grow with the batch.
-const GroupRows = 2048
-
 // Group splits rows, sequence*length + position in ascending order of sequences, after about
-// GroupRows of them. A sequence stays whole: its rows see each other's new keys and values.
-func Group(rows []int32, length int) (group, rest []int32) {
-	n := min(GroupRows, len(rows))
+// most of them. A sequence stays whole: its rows see each other's new keys and values.
+func Group(rows []int32, length, most int) (group, rest []int32) {
+	n := min(most, len(rows))
 	for n < len(rows) && int(rows[n])/length == int(rows[n-1])/length {
 		n++
 	}

@@ -86,7 +86,7 @@ func TestGroupKeepsSequencesWhole(t *testing.T) {
 	var sizes []int
 	for len(rows) > 0 {
 		var group []int32
-		group, rows = attention.Group(rows, 1500)
+		group, rows = attention.Group(rows, 1500, 2048)
 		sizes = append(sizes, len(group))
 	}
 	require.Equal(t, []int{3000, 2000}, sizes)

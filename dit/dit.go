@@ -191,7 +191,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 		return nil, err
 	}
 	w := &m.work
-	group := max(1, attention.GroupRows/b.Length)
+	group := max(1, backend.GroupRows(m.b)/b.Length)
 	if m.cfg.TimeConditioned {
 		group = b.Size // modulations are by the batch's sequence
 	}
@@ -228,7 +228,7 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	}
 	for len(rows) > 0 {
 		var part []int32
-		part, rows = attention.Group(rows, b.Length)
+		part, rows = attention.Group(rows, b.Length, backend.GroupRows(m.b))
 		m.work.prepare(m.b, m.cfg, len(part), b.Size*b.Length)
 		m.work.rows.Some(part, b.Length)
 		if err := m.pass(ctx, b, part); err != nil {

@@ -37,8 +37,8 @@ func (m *Model) Score(ctx context.Context, tokens [][]int32) (nll [][]float64, e
 	}
 	nll = make([][]float64, len(tokens))
 	for first := 0; first < len(tokens); {
-		n, rows := 0, 0 // whole sequences, about GroupRows rows
-		for first+n < len(tokens) && (n == 0 || rows+len(tokens[first+n]) <= attention.GroupRows) {
+		n, rows := 0, 0 // whole sequences
+		for first+n < len(tokens) && (n == 0 || rows+len(tokens[first+n]) <= backend.GroupRows(m.b)) {
 			rows += len(tokens[first+n])
 			n++
 		}

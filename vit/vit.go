@@ -195,7 +195,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 		return nil, err
 	}
 	w, n := &m.work, b.Length+1
-	group := min(b.Size, max(1, attention.GroupRows/n))
+	group := min(b.Size, max(1, backend.GroupRows(m.b)/n))
 	w.prepare(m.b, m.cfg, group*n, b.Size*n)
 	if b.Cache == nil {
 		w.prepareScratch(m, group)
@@ -230,7 +230,7 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	w, n := &m.work, b.Length+1
 	for len(rows) > 0 {
 		var part []int32
-		part, rows = attention.Group(rows, b.Length)
+		part, rows = attention.Group(rows, b.Length, backend.GroupRows(m.b))
 		w.at = w.at[:0]
 		for _, row := range part {
 			w.at = append(w.at, m.inner(row))

@@ -232,3 +232,7 @@ func (v *device) close() error {
 	v.context, v.stream, v.module = 0, 0, 0
 	return first
 }
+
+// GroupRows implements backend.Grouped: enough that the smallest layers' products have blocks for all
+// multiprocessors of the largest GPUs.
+func (b *Backend) GroupRows() int { return 1 << 14 }
