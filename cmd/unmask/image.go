@@ -20,6 +20,7 @@ import (
 type imageFlags struct {
 	deviceFlags
 	samplingFlags
+	tokenFlags
 	out, sheet, gif string
 	inpaint, mask   string
 	watch, json     bool
@@ -57,6 +58,7 @@ given ones but not the same, so that no seam shows.`,
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	f.samplingFlags.register(cmd.Flags(), "moment", "cosine", 16, 1)
+	f.tokenFlags.register(cmd.Flags(), "ids of the codebook such as 3,17")
 	n := cmd.Flags().Lookup("n")
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
@@ -90,6 +92,9 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 		if o.Tokens, err = inpaintTokens(v, m.Spec().Mask, f.inpaint, f.mask); err != nil {
 			return err
 		}
+	}
+	if err := f.filter(m, &o); err != nil {
+		return err
 	}
 	free := m.Spec().Length()
 	if o.Tokens != nil {

@@ -59,6 +59,9 @@ func openImageOutput(f *imageFlags, m *unmask.Model, v *vqgan.Model, o generate.
 	if err != nil {
 		return nil, err
 	}
+	if len(f.ban)+len(f.bias) > 0 {
+		f.tokenFlags.settings(s)
+	}
 	if out.folder, err = durable.OpenFolder(durable.OS{}, filepath.Clean(f.out), ".png", s); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}

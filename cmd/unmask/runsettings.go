@@ -61,7 +61,7 @@ func (f *textFlags) textSettings(m *unmask.Model, o generate.Options) (durable.S
 		return nil, err
 	}
 	c := f.constraintFlags
-	s["ban"], s["bias"] = strings.Join(c.ban, "\n"), strings.Join(c.bias, "\n")
+	c.tokenFlags.settings(s)
 	s["end"], s["min-length"], s["cut"] = c.end, strconv.Itoa(c.minLength), strconv.FormatBool(c.cut)
 	return s, nil
 }

@@ -11,12 +11,23 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/internal/durable"
 	"unmask/tokenizers"
 )
 
+// tokenFlags say which tokens may be drawn.
+type tokenFlags struct {
+	ban, bias []string
+}
+
+func (c *tokenFlags) register(f *pflag.FlagSet, tokens string) {
+	f.StringArrayVar(&c.ban, "ban", nil, "never draw these `TOKENS`: "+tokens+"; may be repeated")
+	f.StringArrayVar(&c.bias, "bias", nil, "add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
+}
+
 // constraintFlags say which tokens may be drawn, and where the text ends.
 type constraintFlags struct {
-	ban, bias []string
+	tokenFlags
 	end       string
 	minLength int
 	cut       bool
@@ -26,8 +37,7 @@ type constraintFlags struct {
 }
 
 func (c *constraintFlags) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.ban, "ban", nil, "never draw these `TOKENS`: ids such as 198,220, or a text, each token of it; may be repeated")
-	f.StringArrayVar(&c.bias, "bias", nil, "add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
+	c.tokenFlags.register(f, "ids such as 198,220, or a text, each token of it")
 	f.StringVar(&c.end, "end", tokenizers.EndOfText, "the `TOKEN` that ends a text, an id or a text, for --min-length and --cut")
 	f.IntVar(&c.minLength, "min-length", 0, "draw no end of text at the first so many positions")
 	f.BoolVar(&c.cut, "cut", false, "show text up to its first end, after what was given; the ids of --json stay whole")
@@ -39,6 +49,9 @@ var ids = regexp.MustCompile(`^[0-9]+(,[0-9]+)*$`)
 // tokenIDs reads ids, the spelling of a special token, or a text.
 func tokenIDs(flag string, m *unmask.Model, text string) ([]int32, error) {
 	if !ids.MatchString(text) {
+		if m.Tokenizer == nil {
+			return nil, usage("%s %q, allowed are ids such as 3,17", flag, text)
+		}
 		if id, ok := m.Tokenizer.Special(text); ok && id != m.Spec().Mask {
 			return []int32{id}, nil
 		}
@@ -62,8 +75,8 @@ func tokenIDs(flag string, m *unmask.Model, text string) ([]int32, error) {
 	return out, nil
 }
 
-// constrain checks the flags and puts them into a run.
-func (c *constraintFlags) constrain(m *unmask.Model, o *generate.Options) error {
+// filter checks the flags and puts them into a run.
+func (c *tokenFlags) filter(m *unmask.Model, o *generate.Options) error {
 	for _, text := range c.ban {
 		tokens, err := tokenIDs("--ban", m, text)
 		if err != nil {
@@ -90,6 +103,19 @@ func (c *constraintFlags) constrain(m *unmask.Model, o *generate.Options) error 
 		for _, t := range tokens {
 			o.Filter.Bias[t] += float32(value)
 		}
+	}
+	return nil
+}
+
+// settings are those of a long run.
+func (c *tokenFlags) settings(s durable.Settings) {
+	s["ban"], s["bias"] = strings.Join(c.ban, "\n"), strings.Join(c.bias, "\n")
+}
+
+// constrain checks the flags and puts them into a run.
+func (c *constraintFlags) constrain(m *unmask.Model, o *generate.Options) error {
+	if err := c.filter(m, o); err != nil {
+		return err
 	}
 	return c.constrainEnd(m, o)
 }
