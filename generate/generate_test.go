@@ -129,6 +129,38 @@ func TestStepsOpenWhatTheScheduleSays(t *testing.T) {
 	}
 }
 
+// Every position that was masked opens once, whatever the sampler, and none that was known; one that is
+// masked again opens once more.
+func TestEveryPositionOpensOnce(t *testing.T) {
+	start := slices.Repeat([]int32{9}, 20)
+	start[3], start[11] = 1, 2
+	for _, info := range samplers.List() {
+		open := map[int]int{}
+		closed := 0
+		for step, err := range generate.Run(t.Context(), newTable(4, 5), generate.Options{Steps: 6, Sampler: parse(t, info.Name), Tokens: start}) {
+			require.NoError(t, err, info.Name)
+			for _, o := range step.Sequences[0].Opened {
+				open[o.Position]++
+				require.Equal(t, 1, open[o.Position], "%s, step %d, position %d", info.Name, step.N, o.Position)
+			}
+			for _, p := range step.Sequences[0].Closed {
+				open[p]--
+				closed++
+				require.Zero(t, open[p], "%s, step %d, position %d", info.Name, step.N, p)
+			}
+		}
+		require.NotContains(t, open, 3, info.Name)
+		require.NotContains(t, open, 11, info.Name)
+		opened := 0
+		for _, n := range open {
+			opened += n
+		}
+		require.Equal(t, 18, opened, info.Name)
+		_, remasks := samplers.As[samplers.Remasker](parse(t, info.Name))
+		require.True(t, remasks || closed == 0, info.Name)
+	}
+}
+
 func TestPositionFirstOrdersTouchChosenRowsOnly(t *testing.T) {
 	for name, head := range map[string]int{"halton": 16, "random": 16, "temp": 16, "vanilla": 16, "moment": 16 + 16 + 13 + 11 + 8 + 5} {
 		o := generate.Options{Steps: 6, Sampler: parse(t, name)}
