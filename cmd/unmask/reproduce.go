@@ -76,6 +76,9 @@ func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if f.model == "demo" && (f.inception != "" || f.reference != "") {
 		return usage("--inception and --reference are for a model of images, --model is demo")
 	}
+	if isExact(f.model) {
+		return usage("--model is %s, allowed are networks; unmask theory checks the paper on exact models", f.model)
+	}
 	f.scenes = size.Image.Scenes
 	kinds := []string{""}
 	if f.model == "demo" {
