@@ -17,3 +17,8 @@ func GroupRows(b Backend) int {
 	}
 	return processorRows
 }
+
+// Roomy is a Backend with memory of its own, of which there may be too little.
+type Roomy interface {
+	MemoryFree() (free, total int, err error) // in bytes
+}

@@ -184,6 +184,15 @@ func (m *Model) NewCache(batch, length int) *kvcache.Cache {
 	return kvcache.New(m.b, batch, length, layers)
 }
 
+// Fit implements model.Sized.
+func (m *Model) Fit(length int, cached bool) int {
+	sequence := 4 * length * m.cfg.Hidden
+	if cached {
+		sequence *= 1 + 2*m.cfg.Blocks
+	}
+	return model.Fit(m.b, length, sequence, 4*(8*m.cfg.Hidden+m.cfg.MLP)) // nn.Work, and keys and values of a layer
+}
+
 // Forward implements model.Denoiser.
 func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
 	defer backend.Recover(&err)

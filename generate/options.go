@@ -3,6 +3,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -21,7 +22,7 @@ type Options struct {
 	Refresh int   // for Delayed: a full pass every so many steps; 0 means 8
 
 	N, First int // sequences First..First+N-1 of the seed's; N 0 means 1
-	Batch    int // sequences at once; 0 means about 4096 positions
+	Batch    int // sequences at once; 0 means about 4096 positions, on a GPU what fits into its memory
 	Seed     uint64
 
 	Length int     // positions; 0 means the model's, or that of Tokens
@@ -69,6 +70,9 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	}
 	if o.Batch == 0 {
 		o.Batch = max(1, batchRows/o.Length)
+		if s, ok := d.(model.Sized); ok {
+			o.Batch = cmp.Or(s.Fit(o.Length, o.Cache > 0 || o.Reuse != NoReuse), o.Batch)
+		}
 	}
 	switch {
 	case o.N < 0:

@@ -188,6 +188,16 @@ func (m *Model) NewCache(batch, length int) *kvcache.Cache {
 	return c
 }
 
+// Fit implements model.Sized.
+func (m *Model) Fit(length int, cached bool) int {
+	c, n := &m.cfg, length+1
+	sequence := 4 * n * c.DecHidden
+	if cached {
+		sequence += 8 * n * (c.Depth*c.Hidden + c.DecDepth*c.DecHidden)
+	}
+	return model.Fit(m.b, n, sequence, 4*14*(c.Hidden+c.DecHidden)) // two of nn.Work, and keys and values of two layers
+}
+
 // Forward implements model.Denoiser.
 func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
 	defer backend.Recover(&err)

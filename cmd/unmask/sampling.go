@@ -36,7 +36,7 @@ func (s *samplingFlags) register(f *pflag.FlagSet, sampler, schedule string, ste
 	f.StringVar(&s.reuse, "reuse", "none", "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), or dkv")
 	f.IntVar(&s.refresh, "refresh", 0, "with --reuse dkv a full pass every so many steps, 0 for 8")
 	f.IntVarP(&s.n, "n", "n", 1, "how many samples")
-	f.IntVar(&s.batch, "batch", 0, "samples at once, 0 to choose by length; the output does not depend on it")
+	f.IntVar(&s.batch, "batch", 0, "samples at once, 0 to choose by length and a GPU's memory; the output does not depend on it")
 	f.Uint64Var(&s.seed, "seed", 0, "same seed, same output")
 	f.Float64Var(&s.temperature, "temperature", 1, "draw from p^(1/temperature), normalised")
 	f.Float64Var(&s.topP, "top-p", 1, "keep the most probable tokens that hold this much probability")
