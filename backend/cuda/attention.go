@@ -16,22 +16,22 @@ var splitHeadsKernel = register("unmask_split_heads")
 // plainAttention and tensorAttention are kernels by the largest head they are for.
 var (
 	plainAttention = [...]attentionKernel{
-		{register("unmask_attention_32"), 32, 1},
-		{register("unmask_attention_48"), 48, 1},
-		{register("unmask_attention_64"), 64, 1},
-		{register("unmask_attention_128"), 128, 1},
+		{register("unmask_attention_32"), 32, 1, false},
+		{register("unmask_attention_48"), 48, 1, false},
+		{register("unmask_attention_64"), 64, 1, false},
+		{register("unmask_attention_128"), 128, 1, false},
 	}
 	// Kernels whose warps have 16 rows, and those with 32, which read keys and values from shared memory half as often.
 	tensorAttention = [...]attentionKernel{
-		{register("unmask_attention_tensor_32x1"), 32, 1},
-		{register("unmask_attention_tensor_48x1"), 48, 1},
-		{register("unmask_attention_tensor_64x1"), 64, 1},
-		{register("unmask_attention_tensor_128x1"), 128, 1},
+		{register("unmask_attention_tensor_32x1"), 32, 1, true},
+		{register("unmask_attention_tensor_48x1"), 48, 1, true},
+		{register("unmask_attention_tensor_64x1"), 64, 1, true},
+		{register("unmask_attention_tensor_128x1"), 128, 1, true},
 	}
 	wideTensorAttention = [...]attentionKernel{
-		{register("unmask_attention_tensor_32x2"), 32, 2},
-		{register("unmask_attention_tensor_48x2"), 48, 2},
-		{register("unmask_attention_tensor_64x2"), 64, 2},
+		{register("unmask_attention_tensor_32x2"), 32, 2, true},
+		{register("unmask_attention_tensor_48x2"), 48, 2, true},
+		{register("unmask_attention_tensor_64x2"), 64, 2, true},
 	}
 )
 
@@ -39,6 +39,7 @@ type attentionKernel struct {
 	kernel   *kernel
 	dim      int
 	sixteens int // rows of a warp, in 16
+	tensor   bool
 }
 
 const keyTile = 64 // keys of a step
@@ -77,9 +78,15 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 	if len(blocks) == 0 {
 		return
 	}
-	b.begin(a.kernel, grid{x: len(blocks), y: h.Heads}, threads, shared).
-		tensor(dst).tensor(q).tensor(k).tensor(v).segments(blocks).int(h.Heads).int(h.HeadDim).int(k.Shape()[2]).
-		int(h.Keys).int(flag(h.Causal)).float(float32(math.Log2E / math.Sqrt(float64(h.HeadDim)))).end()
+	c := b.begin(a.kernel, grid{x: len(blocks), y: h.Heads}, threads, shared).
+		tensor(q).tensor(k).tensor(v).segments(blocks).int(h.Heads).int(h.HeadDim).int(k.Shape()[2]).
+		int(h.Keys).int(flag(h.Causal)).float(float32(math.Log2E / math.Sqrt(float64(h.HeadDim))))
+	if a.tensor {
+		n, all := contiguous(segs)
+		c.result(dst, n, all).end()
+	} else {
+		c.tensor(dst).end()
+	}
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(q)
 	runtime.KeepAlive(k)
@@ -120,6 +127,17 @@ func fitting(kernels []attentionKernel, dim int) *attentionKernel {
 		}
 	}
 	panic("Attention: heads of more than 128 numbers have no kernel on CUDA")
+}
+
+// contiguous says whether segments are rows 0..n-1, one after another.
+func contiguous(segs []backend.Segment) (n int, all bool) {
+	for _, s := range segs {
+		if s.Row != n {
+			return 0, false
+		}
+		n += s.Rows
+	}
+	return n, true
 }
 
 // cut makes pieces of at most so many rows of segments. They are valid until the next call.

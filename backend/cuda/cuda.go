@@ -33,6 +33,7 @@ type Backend struct {
 	products  products
 	heads     heads
 	images    images
+	copies    copies
 	pieces    []backend.Segment // of segments, for kernels whose blocks have so many rows
 }
 

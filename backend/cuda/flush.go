@@ -48,6 +48,7 @@ func (b *Backend) store(p devicePtr, src []byte) {
 		return
 	}
 	b.flush()
+	b.copies.touch(p)
 	must(b.enter())
 	defer b.leave()
 	must(b.device.call(cuMemcpyHtoDAsync, uintptr(p), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src)), b.stream))

@@ -91,6 +91,11 @@ func (b *Backend) round(x devicePtr, rows int, m *matrix) operand {
 	if m.as == backend.F32 {
 		return operand{data: x}
 	}
+	if m.as == backend.BF16 {
+		if p := b.copies.find(x, rows, m.in); p != 0 {
+			return operand{data: p}
+		}
+	}
 	const threads = 256
 	o := operand{data: b.scratch(&b.products.narrow, roundUp(rows, rowPad)*m.stride)}
 	if m.as == backend.BF16 {

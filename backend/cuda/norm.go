@@ -29,7 +29,7 @@ func (b *Backend) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	defer b.mu.Unlock()
 	const threads = 128 // few, so that few rows are spread over many multiprocessors
 	b.begin(layerNormKernel, grid{x: ceilDiv(rows, threads/32)}, threads, 0).
-		tensor(dst).tensor(x).tensor(n.Scale).tensor(n.Shift).int(rows).int(backend.Width(x)).float(n.Eps).end()
+		tensor(x).tensor(n.Scale).tensor(n.Shift).int(rows).int(backend.Width(x)).float(n.Eps).result(dst, rows, true).end()
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(n)

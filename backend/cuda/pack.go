@@ -53,6 +53,7 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if as == backend.BF16 {
+		b.copies.narrow(in)
 		b.findLt()
 	}
 	m := &matrix{out: out, in: in, as: as, rows: roundUp(out, rowPad), stride: roundUp(in*numberBytes[as], depthPad)}

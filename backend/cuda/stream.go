@@ -67,11 +67,13 @@ type command struct {
 type list struct {
 	commands []command
 	params   []uint64
+	flushes  int // lists before this one
 }
 
 func (l *list) reset() {
 	clear(l.commands) // lets externals go
 	l.commands, l.params = l.commands[:0], l.params[:0]
+	l.flushes++
 }
 
 // call is the command that is being described; its methods append parameters, in the order of the
@@ -111,7 +113,12 @@ func (c *call) word(v uint64) *call {
 // tensor passes the address of t's values, 0 for nil.
 func (c *call) tensor(t *tensor.Dense) *call { return c.pointer(c.b.address(t)) }
 
-func (c *call) pointer(p devicePtr) *call   { return c.word(uint64(p)) }
+// pointer passes an address of the device's.
+func (c *call) pointer(p devicePtr) *call {
+	c.b.copies.touch(p)
+	return c.word(uint64(p))
+}
+
 func (c *call) int(n int) *call             { return c.word(uint64(uint32(int32(n)))) }
 func (c *call) long(n int64) *call          { return c.word(uint64(n)) }
 func (c *call) float(v float32) *call       { return c.word(uint64(math.Float32bits(v))) }

@@ -129,7 +129,7 @@ struct PlainAttention {
             int r = ty + 8 * i;
 #pragma unroll
             for (int lane = 8; lane > 0; lane >>= 1) sum[i] += __shfl_xor_sync(FULL_WARP, sum[i], lane);
-            float scale = 1.0f / sum[i];
+            float scale = __fdividef(1.0f, sum[i]);
 #pragma unroll
             for (int c = 0; c < columns; c++) {
                 int at = column(tx, c);
@@ -141,8 +141,8 @@ struct PlainAttention {
 
 #define PLAIN_ATTENTION(D)                                                                                                                          \
     extern "C" __global__ void __launch_bounds__(128)                                                                                               \
-        unmask_attention_##D(float* dst, const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim, int length,       \
-                             int keys, int causal, float scale) {                                                                                   \
+        unmask_attention_##D(const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim, int length, int keys,         \
+                             int causal, float scale, float* dst) {                                                                                 \
         Segment s = segs[blockIdx.x];                                                                                                               \
         PlainAttention<D>::run(dst, q, Attended(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                                       \
     }                                                                                                                                               \

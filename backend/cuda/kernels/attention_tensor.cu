@@ -35,15 +35,16 @@ struct TensorAttention {
         return bf16_pair(x.x, x.y);
     }
 
-    static __device__ __forceinline__ void run(float* dst, const float* q, const Attended& a, Segment s, int heads) {
+    // run writes the result as float32 to dst and as bfloat16 to narrow, where they are not null.
+    static __device__ __forceinline__ void run(float* dst, unsigned short* narrow, const float* q, const Attended& a, Segment s, int heads) {
         SHARED(memory);
         float* next_keys = reinterpret_cast<float*>(memory);
         float* next_values = next_keys + key_tile * D;
         unsigned short* tiles = reinterpret_cast<unsigned short*>(memory + 2 * waiting);  // keys and values, twice
         const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp_row = threadIdx.x / 32 * (16 * M);
         const long long width = (long long)heads * a.dim;
-        q += s.row * width + blockIdx.y * a.dim;
-        dst += s.row * width + blockIdx.y * a.dim;
+        const long long first_row = s.row * width + blockIdx.y * a.dim;
+        q += first_row;
 
         load(next_keys, a.k, 0, a.keys, a.dim);
         load(next_values, a.v, 0, a.keys, a.dim);
@@ -160,12 +161,15 @@ struct TensorAttention {
                 int r = warp_row + 16 * m + g + 8 * h;
                 sum[m][h] += __shfl_xor_sync(FULL_WARP, sum[m][h], 1);
                 sum[m][h] += __shfl_xor_sync(FULL_WARP, sum[m][h], 2);
-                float scale = 1.0f / sum[m][h];
+                float scale = __fdividef(1.0f, sum[m][h]);
 #pragma unroll
                 for (int d = 0; d < D / 8; d++) {
                     int column = d * 8 + 2 * t;
-                    if (r < s.rows && column < a.dim)
-                        *reinterpret_cast<float2*>(dst + r * width + column) = make_float2(o[m][d][2 * h] * scale, o[m][d][2 * h + 1] * scale);
+                    if (r >= s.rows || column >= a.dim) continue;
+                    long long at = first_row + r * width + column;
+                    float2 y = make_float2(o[m][d][2 * h] * scale, o[m][d][2 * h + 1] * scale);
+                    if (dst) *reinterpret_cast<float2*>(dst + at) = y;
+                    if (narrow) *reinterpret_cast<unsigned*>(narrow + at) = bf16_pair(y.x, y.y);
                 }
             }
     }
@@ -173,16 +177,16 @@ struct TensorAttention {
 
 #define TENSOR_ATTENTION(D, M, threads)                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(threads)                                                                                               \
-        unmask_attention_tensor_##D##x##M(float* dst, const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim,          \
-                                          int length, int keys, int causal, float scale) {                                                              \
+        unmask_attention_tensor_##D##x##M(const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim, int length,          \
+                                          int keys, int causal, float scale, float* dst, unsigned short* narrow) {                                      \
         Segment s = segs[blockIdx.x];                                                                                                                   \
-        TensorAttention<D, M>::run(dst, q, Attended(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                                       \
+        TensorAttention<D, M>::run(dst, narrow, q, Attended(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                               \
     }                                                                                                                                                   \
     EXPORT(unmask_attention_tensor_##D##x##M)
 
-TENSOR_ATTENTION(32, 1, 256)
-TENSOR_ATTENTION(48, 1, 256)
-TENSOR_ATTENTION(64, 1, 256)
+TENSOR_ATTENTION(32, 1, 128)
+TENSOR_ATTENTION(48, 1, 128)
+TENSOR_ATTENTION(64, 1, 128)
 TENSOR_ATTENTION(128, 1, 256)
 TENSOR_ATTENTION(32, 2, 256)
 TENSOR_ATTENTION(48, 2, 256)

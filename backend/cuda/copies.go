@@ -1,0 +1,86 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// copies are activations in bfloat16 that the kernels that made them wrote beside the float32 numbers, so that
+// a product need not round them first. Where the list overwrites the float32 numbers before anything
+// has read them, which is the rule, they are not written at all.
+//
+// Whatever else passes an address of the tensor to a kernel ends its copy.
+type copies struct {
+	depths []int // of bfloat16 weights: what rows are worth a copy
+	list   [4]narrowCopy
+	oldest int
+}
+
+// narrowCopy is [rows, width] bfloat16, packed as products read it.
+type narrowCopy struct {
+	of, end     devicePtr // the float32 tensor's memory; 0 is none
+	rows, width int
+	data        memory
+	param       int // where the list has the address to write the float32 numbers to
+	flushes     int // the list that has it
+}
+
+// narrow says that products will read rows of this width as bfloat16.
+func (c *copies) narrow(width int) {
+	if !slices.Contains(c.depths, width) {
+		c.depths = append(c.depths, width)
+	}
+}
+
+// touch ends the copy of the tensor at p.
+func (c *copies) touch(p devicePtr) {
+	for i := range c.list {
+		if e := &c.list[i]; p >= e.of && p < e.end {
+			e.of, e.end = 0, 0
+		}
+	}
+}
+
+// find returns the copy of rows at p, 0 for none.
+func (c *copies) find(p devicePtr, rows, width int) devicePtr {
+	for i := range c.list {
+		if e := &c.list[i]; e.of == p && p != 0 && rows <= e.rows && width == e.width {
+			return e.data.at
+		}
+	}
+	return 0
+}
+
+// result passes two addresses to a kernel that overwrites t[:rows]: where to write float32, and where bfloat16, either of
+// which may be 0. It comes after all that the kernel reads. Rows wider than a copy can be, or which no product
+// would read, have none.
+func (c *call) result(t *tensor.Dense, rows int, narrow bool) *call {
+	b, p, width := c.b, c.b.address(t), backend.Width(t)
+	bytes, whole := b.arena.live[p]
+	if !narrow || !whole || 2*width%depthPad != 0 || !slices.Contains(b.copies.depths, width) {
+		return c.pointer(p).pointer(0)
+	}
+	e := b.copies.entry(p)
+	if e.of == p && e.rows <= rows && e.width == width && e.flushes == b.list.flushes {
+		b.list.params[e.param] = 0 // nothing has read them: that would have ended the copy
+	}
+	data := b.scratch(&e.data, 2*roundUp(rows, rowPad)*width)
+	*e = narrowCopy{of: p, end: p + devicePtr(bytes), rows: rows, width: width, data: e.data, param: len(b.list.params), flushes: b.list.flushes}
+	return c.word(uint64(p)).word(uint64(data))
+}
+
+// entry is that of p, or one that p may have.
+func (c *copies) entry(p devicePtr) *narrowCopy {
+	for i := range c.list {
+		if c.list[i].of == p {
+			return &c.list[i]
+		}
+	}
+	c.oldest = (c.oldest + 1) % len(c.list)
+	return &c.list[c.oldest]
+}

@@ -1,0 +1,130 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// layer is a transformer's layer without its residuals: norm, product, attention and product.
+type layer struct {
+	b                     *Backend
+	x, h, qkv, q, k, v, y *tensor.Dense
+	w, out                backend.Matrix
+}
+
+const layerRows, layerWidth = 20, 64
+
+func newLayer(t *testing.T) *layer {
+	b, _ := open(t)
+	r := rand.New(rand.NewPCG(3, 4))
+	row := func(_ int, dst []float32) {
+		for i := range dst {
+			dst[i] = float32(r.NormFloat64()) / 8
+		}
+	}
+	l := &layer{b: b, x: b.New(layerRows, layerWidth), h: b.New(layerRows, layerWidth), qkv: b.New(layerRows, 3*layerWidth), q: b.New(layerRows, layerWidth),
+		k: b.New(1, 2, layerRows, 32), v: b.New(1, 2, layerRows, 32), y: b.New(layerRows, layerWidth)}
+	l.w = b.Pack(3*layerWidth, layerWidth, backend.BF16, inOrder(row))
+	l.out = b.Pack(layerWidth, layerWidth, backend.BF16, inOrder(row))
+	x := make([]float32, layerRows*layerWidth)
+	row(0, x)
+	b.Write(l.x, 0, x)
+	return l
+}
+
+// inOrder draws the rows before they are asked for, in whatever order that is.
+func inOrder(row backend.RowFunc) backend.RowFunc {
+	rows := make([][]float32, 3*layerWidth)
+	for i := range rows {
+		rows[i] = make([]float32, layerWidth)
+		row(i, rows[i])
+	}
+	return func(i int, dst []float32) { copy(dst, rows[i]) }
+}
+
+// run calls between after each kernel.
+func (l *layer) run(between func()) {
+	b, segs := l.b, []backend.Segment{{Rows: layerRows}}
+	h := backend.Heads{Heads: 2, HeadDim: 32, Keys: layerRows, BF16: true}
+	pos := make([]int32, layerRows)
+	for i := range pos {
+		pos[i] = int32(i)
+	}
+	b.LayerNorm(l.h, l.x, layerRows, backend.Norm{Eps: 1e-5})
+	between()
+	b.Linear(l.qkv, l.h, layerRows, l.w, backend.Epilogue{})
+	between()
+	b.SplitHeads(l.q, l.k, l.v, l.qkv, segs, pos, h, nil)
+	between()
+	b.Attention(l.h, l.q, l.k, l.v, segs, h)
+	between()
+	b.Linear(l.y, l.h, layerRows, l.out, backend.Epilogue{})
+	between()
+}
+
+// launched are the kernels of the list, and of those with a copy whether they write float32 as well.
+func launched(b *Backend) (names []string, float32s []bool) {
+	for _, c := range b.list.commands {
+		if c.op == launch {
+			names = append(names, kernels[c.kernel].name)
+		}
+	}
+	for _, e := range b.copies.list {
+		if e.of != 0 {
+			float32s = append(float32s, b.list.params[e.param] != 0)
+		}
+	}
+	return names, float32s
+}
+
+// TestCopies: products read what norms and attention wrote in bfloat16, to the bit what they would have rounded.
+func TestCopies(t *testing.T) {
+	l, reads := newLayer(t), newLayer(t)
+	l.b.sync()
+	l.run(func() {})
+	names, _ := launched(l.b)
+	require.NotContains(t, names, "unmask_bf16_rows")
+	require.Zero(t, l.b.list.params[l.b.list.commands[0].first+6], "the norm's float32 numbers are overwritten before anybody reads them")
+	require.Equal(t, 4, len(slices.DeleteFunc(names, func(n string) bool { return n == "unmask_attention_tensor_32x1" })))
+
+	reads.run(func() { read(reads.b, reads.h) })
+	require.Equal(t, read(reads.b, reads.y), read(l.b, l.y))
+	require.Equal(t, read(reads.b, reads.h), read(l.b, l.h), "the last float32 numbers are there")
+}
+
+// TestCopiesEnd: whatever else writes to a tensor ends its copy, and what reads it finds float32 numbers.
+func TestCopiesEnd(t *testing.T) {
+	for name, write := range map[string]func(l *layer){
+		"Write":    func(l *layer) { l.b.Write(l.h, 3, make([]float32, 10)) },
+		"Scatter":  func(l *layer) { l.b.Scatter(l.h, l.x, []int32{7}) },
+		"Activate": func(l *layer) { l.b.Activate(l.h, 2, backend.ReLU) },
+		"Memclr":   func(l *layer) { l.b.Memclr(l.h) },
+		"Linear":   func(l *layer) { l.b.Linear(l.h, l.y, 5, l.out, backend.Epilogue{Add: true}) },
+		"fewer":    func(l *layer) { l.b.LayerNorm(l.h, l.y, 5, backend.Norm{Eps: 1}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, reads := newLayer(t), newLayer(t)
+			for _, l := range []*layer{l, reads} {
+				l.b.LayerNorm(l.h, l.x, layerRows, backend.Norm{Eps: 1e-5})
+				if l == reads {
+					read(l.b, l.h)
+				}
+				write(l)
+				if l == reads {
+					read(l.b, l.h)
+				}
+				l.b.Linear(l.y, l.h, layerRows, l.out, backend.Epilogue{})
+			}
+			require.Equal(t, read(reads.b, reads.y), read(l.b, l.y))
+			require.Equal(t, read(reads.b, reads.h), read(l.b, l.h))
+		})
+	}
+}
