@@ -69,6 +69,30 @@ func TestImageOnGPU(t *testing.T) {
 	require.InDeltaSlice(t, pixels[0], pixels[1], 1, "a byte may round the other way")
 }
 
+// A batch is chosen by the memory there is. One that was asked for and does not fit is an error that says so.
+func TestBatchOnGPU(t *testing.T) {
+	if !cuda.Included {
+		t.Skip("this build has no GPU support")
+	}
+	l := fakecuda.Open(t)
+	t.Setenv(cuda.LibraryVariable, l.Path)
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda"})
+	require.NoError(t, err)
+	sized := m.Denoiser.(model.Sized)
+	require.Equal(t, 256, sized.Fit(256, true), "four groups of rows, where there is memory enough")
+	l.Set(t, "memory", 400<<20)
+	some := sized.Fit(256, true)
+	require.Greater(t, some, 1)
+	require.Less(t, some, 256)
+
+	for _, err = range unmask.Generate(t.Context(), m, unmask.Run{N: 5000, Batch: 5000, Length: 256, Steps: 2, Cache: 1}) {
+		require.ErrorContains(t, err, "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2): ")
+		require.ErrorContains(t, err, "a smaller --batch needs less")
+	}
+	require.Error(t, err)
+	require.Len(t, tokens(t, m, unmask.Run{Batch: 1, Length: 16, Steps: 2}), 1, "the next run is as if nothing had been")
+}
+
 func TestOpenDevice(t *testing.T) {
 	for _, name := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999999999", "CPU"} {
 		require.ErrorContains(t, unmask.CheckDevice(name), "allowed are auto, cpu, cuda and cuda:N", name)
