@@ -5,7 +5,7 @@
 //	avx512     AVX-512 F, BW, DQ and VL, with BF16 and VNNI where the processor has them;
 //	           avx512-nobf16, avx512-novnni and avx512-nobf16-novnni leave those out
 //	avx2       AVX2 and FMA
-//	neon       arm64
+//	neon       arm64, with SDOT where the processor has it; neon-nodot leaves that out
 //	generic    plain Go
 package simd
 
@@ -33,6 +33,7 @@ type Level struct {
 	ISA
 	BF16 bool // AVX512_BF16: VDPBF16PS
 	VNNI bool // AVX512_VNNI: VPDPBUSD
+	Dot  bool // FEAT_DotProd: SDOT
 }
 
 // Variable is the environment variable that chooses when a program does not.
@@ -49,6 +50,9 @@ func (l Level) String() string {
 	if l.ISA == AVX512 && !l.VNNI {
 		name += "-novnni"
 	}
+	if l.ISA == NEON && !l.Dot {
+		name += "-nodot"
+	}
 	return name
 }
 
@@ -57,12 +61,15 @@ func Available() []Level {
 	best := detect()
 	var all []Level
 	if best.ISA == AVX512 {
-		for _, l := range []Level{{AVX512, true, true}, {AVX512, false, true}, {AVX512, true, false}, {AVX512, false, false}} {
+		for _, l := range []Level{{ISA: AVX512, BF16: true, VNNI: true}, {ISA: AVX512, VNNI: true}, {ISA: AVX512, BF16: true}, {ISA: AVX512}} {
 			if (best.BF16 || !l.BF16) && (best.VNNI || !l.VNNI) {
 				all = append(all, l)
 			}
 		}
 		best.ISA = AVX2
+	}
+	if best.Dot {
+		all = append(all, best)
 	}
 	if best.ISA != Generic {
 		all = append(all, Level{ISA: best.ISA})

@@ -10,7 +10,7 @@ func detect() Level {
 	case !x.HasAVX2 || !x.HasFMA:
 		return Level{}
 	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL:
-		return Level{AVX512, x.HasAVX512BF16, x.HasAVX512VNNI}
+		return Level{ISA: AVX512, BF16: x.HasAVX512BF16, VNNI: x.HasAVX512VNNI}
 	}
 	return Level{ISA: AVX2}
 }

@@ -7,3 +7,6 @@ go run ./vec -out ../vec/vec_amd64.s -stubs ../vec/vec_amd64.go -pkg vec
 go run ./philox -out ../../philox/fill_amd64.s -stubs ../../philox/fill_amd64.go -pkg philox
 go run ./screen -out ../screen/screen_amd64.s -stubs ../screen/screen_amd64.go -pkg screen
 go run ./ceiling -out ../../../bench/internal/ceiling/ceiling_amd64.s -stubs ../../../bench/internal/ceiling/ceiling_amd64.go -pkg ceiling
+go run ./neongemm -out ../gemm/gemm_arm64.s -stubs ../gemm/gemm_arm64.go -pkg gemm
+go run ./neonvec -out ../vec/vec_arm64.s -stubs ../vec/vec_arm64.go -pkg vec
+go run ./neonceiling -out ../../../bench/internal/ceiling/ceiling_arm64.s -stubs ../../../bench/internal/ceiling/ceiling_arm64.go -pkg ceiling

@@ -27,13 +27,15 @@ import (
 type Format uint8
 
 // The formats. In the wide ones the kernel unpacks B while it multiplies, on processors that
-// cannot multiply its words; their A holds float32 rounded to bfloat16, or int16.
+// cannot multiply its words; their A holds float32 rounded to bfloat16, or int16. Int8 and
+// Int8Signed differ in A's bytes, which are unsigned and shifted in the first.
 const (
 	F32 Format = iota
 	BF16
 	BF16Wide
 	Int8
 	Int8Wide
+	Int8Signed
 )
 
 // Kernel multiplies panels of one format on one instruction set.
@@ -62,7 +64,7 @@ type height struct {
 }
 
 // depths is how many words of B belong to a line of A, and values to a word of B.
-var depths = [...]struct{ words, values int }{F32: {4, 1}, BF16: {4, 2}, BF16Wide: {2, 2}, Int8: {4, 4}, Int8Wide: {2, 4}}
+var depths = [...]struct{ words, values int }{F32: {4, 1}, BF16: {4, 2}, BF16Wide: {2, 2}, Int8: {4, 4}, Int8Wide: {2, 4}, Int8Signed: {4, 4}}
 
 // Values is how many values along the depth a line holds.
 func (k *Kernel) Values() int { return depths[k.Format].words * depths[k.Format].values }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func each(t *testing.T, f func(t *testing.T, k *Kernel)) {
 			}
 		}
 	}
-	for _, format := range []Format{BF16, BF16Wide, Int8, Int8Wide} {
+	for _, format := range []Format{BF16, BF16Wide, Int8, Int8Wide, Int8Signed} {
 		t.Run(fmt.Sprintf("twin/%d", format), func(t *testing.T) { f(t, generic(format)) })
 	}
 }
@@ -186,6 +187,29 @@ func TestScaleRecoversProducts(t *testing.T) {
 				}
 				require.InDelta(t, want, tile[i*k.Columns+j], 1.5)
 			}
+		}
+	})
+}
+
+// TestScale compares with the plain Go twin.
+func TestScale(t *testing.T) {
+	each(t, func(t *testing.T, k *Kernel) {
+		const rows, ldt = 5, 61
+		r := rand.New(rand.NewPCG(13, 14))
+		ints := func(n int) []float32 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = math.Float32frombits(r.Uint32() >> r.IntN(32))
+			}
+			return x
+		}
+		tile, offset := ints(rows*ldt), ints(k.Columns)
+		row, col := random(r, rows), random(r, k.Columns)
+		want := slices.Clone(tile)
+		scaleGo(&want[0], &row[0], &col[0], &offset[0], ldt, rows, k.Columns/16)
+		k.Scale(tile, ldt, row, col, offset, rows)
+		for i := range want {
+			require.Equal(t, math.Float32bits(want[i]), math.Float32bits(tile[i]), "word %d", i)
 		}
 	})
 }

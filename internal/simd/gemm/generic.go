@@ -22,6 +22,8 @@ func generic(f Format) *Kernel {
 		k.pack = packInt8Go
 	case Int8Wide:
 		k.pack, k.step = packInt8WideGo, 8
+	case Int8Signed:
+		k.pack = packInt8SignedGo
 	}
 	return k
 }
@@ -73,6 +75,10 @@ func addWord(f Format, c, line []float32, w int, b []float32) {
 	case Int8:
 		for j := range b {
 			c[j] = addInts(c[j], b[j], func(t int) int32 { return int32(uint8(math.Float32bits(line[w]) >> (8 * t))) })
+		}
+	case Int8Signed:
+		for j := range b {
+			c[j] = addInts(c[j], b[j], func(t int) int32 { return int32(int8(math.Float32bits(line[w]) >> (8 * t))) })
 		}
 	case Int8Wide:
 		for j := range b {
@@ -172,6 +178,13 @@ func packInt8Go(dst, x *float32, stride, n int, inverse float32) {
 	for i, v := range unsafe.Slice(x, 16*n) {
 		l := (*[16]uint8)(unsafe.Pointer(line(dst, i/16*stride)))
 		l[i%16] = uint8(128 + round(v*inverse))
+	}
+}
+
+func packInt8SignedGo(dst, x *float32, stride, n int, inverse float32) {
+	for i, v := range unsafe.Slice(x, 16*n) {
+		l := (*[16]int8)(unsafe.Pointer(line(dst, i/16*stride)))
+		l[i%16] = int8(round(v * inverse))
 	}
 }
 

@@ -21,7 +21,9 @@ func (k *Kernel) PackA(dst, scale, x []float32, ldx, rows, depth int) {
 }
 
 // Quantised says whether rows of A carry scales.
-func (k *Kernel) Quantised() bool { return k.Format == Int8 || k.Format == Int8Wide }
+func (k *Kernel) Quantised() bool {
+	return k.Format == Int8 || k.Format == Int8Wide || k.Format == Int8Signed
+}
 
 // Panel is the height of the next panel where rows are left.
 func (k *Kernel) Panel(rows int) int { return k.panel(rows).rows }
@@ -75,6 +77,8 @@ func (k *Kernel) packRest(dst []float32, stride int, x []float32, inverse float3
 		packInt8Go(&lines[0], &padded[0], 4, 1, inverse)
 	case Int8Wide:
 		packInt8WideGo(&lines[0], &padded[0], 4, 1, inverse)
+	case Int8Signed:
+		packInt8SignedGo(&lines[0], &padded[0], 4, 1, inverse)
 	}
 	for i := range k.Lines(len(x)) {
 		copy(dst[i*stride:][:4], lines[4*i:])

@@ -1,0 +1,316 @@
+package neon
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Func is a function being written.
+type Func struct {
+	file    *File
+	offsets map[string]int // of parameters and results
+	results []string
+	lines   []line
+	vectors int // how many V there are
+	general int // how many R
+	pool    R   // the place of the constants
+	pooled  bool
+}
+
+// V is a vector register: a machine register below 32, else one to be chosen.
+type V int
+
+// R is a general register.
+type R int
+
+func (r R) String() string { return fmt.Sprintf("R%d", int(r)) }
+
+// Mem is a place in memory. With Post the base moves on by Off afterwards, and the place is where it was.
+type Mem struct {
+	Base R
+	Off  int
+	Post bool
+}
+
+func (m Mem) String() string { return fmt.Sprintf("%d(%v)", m.Off, m.Base) }
+
+func (m Mem) suffix() string {
+	if m.Post {
+		return ".P"
+	}
+	return ""
+}
+
+// line is an instruction, or a label.
+type line struct {
+	text  func(n []int) string // given the numbers of v
+	v     []V
+	defs  int    // how many of v, the first, are written
+	label string // that begins here
+	to    string // the label that it branches to
+}
+
+func (f *Func) add(text func(n []int) string, defs int, v ...V) {
+	f.lines = append(f.lines, line{text: text, v: v, defs: defs})
+}
+
+// do adds an instruction of no vector registers.
+func (f *Func) do(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	f.add(func([]int) string { return text }, 0)
+}
+
+// V is a new vector register.
+func (f *Func) V() V {
+	f.vectors++
+	return V(31 + f.vectors)
+}
+
+// Vs are n of them.
+func (f *Func) Vs(n int) []V {
+	v := make([]V, n)
+	for i := range v {
+		v[i] = f.V()
+	}
+	return v
+}
+
+// R is a new general register. R16 to R18 and from R26 up have other uses.
+func (f *Func) R() R {
+	r := f.general
+	f.general++
+	if r > 15 {
+		r += 3
+	}
+	if r > 25 {
+		panic("neon: no general register is left")
+	}
+	return R(r)
+}
+
+// Param loads a pointer or an int.
+func (f *Func) Param(name string) R {
+	r := f.R()
+	f.do("MOVD %s+%d(FP), %v", name, f.offset(name), r)
+	return r
+}
+
+// Bytes loads a count of float32 as the bytes that they take.
+func (f *Func) Bytes(name string) R {
+	r := f.Param(name)
+	f.Shift(r, 2)
+	return r
+}
+
+// Splat has a float32 parameter in each lane.
+func (f *Func) Splat(name string) V {
+	v, at := f.V(), f.offset(name)
+	f.add(func(n []int) string { return fmt.Sprintf("FMOVS %s+%d(FP), F%d", name, at, n[0]) }, 1, v)
+	f.add(func(n []int) string { return fmt.Sprintf("VDUP V%d.S[0], V%d.S4", n[0], n[0]) }, 1, v)
+	return v
+}
+
+func (f *Func) offset(name string) int {
+	at, ok := f.offsets[name]
+	if !ok {
+		panic("neon: no parameter " + name)
+	}
+	return at
+}
+
+// Constants makes K and Bits possible.
+func (f *Func) Constants() {
+	f.pool, f.pooled = f.R(), true
+	f.do("MOVD $constants<>(SB), %v", f.pool)
+}
+
+// Bits has u in each lane.
+func (f *Func) Bits(u uint32) V {
+	v := f.V()
+	f.BitsTo(u, v)
+	return v
+}
+
+// BitsTo puts u into each lane of v.
+func (f *Func) BitsTo(u uint32, v V) {
+	if !f.pooled {
+		panic("neon: Constants comes first")
+	}
+	f.LoadTo(Mem{Base: f.pool, Off: f.file.place(u)}, v)
+}
+
+// K has the float32 nearest to x in each lane.
+func (f *Func) K(x float64) V { return f.Bits(math.Float32bits(float32(x))) }
+
+// Return ends the function; lane 0 of each v is a result.
+func (f *Func) Return(v ...V) {
+	for i, name := range f.results {
+		at := f.offset(name)
+		f.add(func(n []int) string { return fmt.Sprintf("FMOVS F%d, %s+%d(FP)", n[0], name, at) }, 0, v[i])
+	}
+	f.do("RET")
+}
+
+// Results ends the function, whose results are lane 0 of v and then r.
+func (f *Func) Results(v V, r ...R) {
+	for i, r := range r {
+		name := f.results[1+i]
+		f.do("MOVD %v, %s+%d(FP)", r, name, f.offset(name))
+	}
+	f.results = f.results[:1]
+	f.Return(v)
+}
+
+// Label is a place to branch to.
+func (f *Func) Label(name string) { f.lines = append(f.lines, line{label: name}) }
+
+// Branch jumps, on a condition such as "LT" of the last comparison unless that is empty.
+func (f *Func) Branch(condition, to string) {
+	f.do("B%s %s", condition, to)
+	f.lines[len(f.lines)-1].to = to
+}
+
+// BranchUnlessEqual jumps where lanes 0 of a and b differ, or one is NaN.
+func (f *Func) BranchUnlessEqual(a, b V, to string) {
+	f.add(func(n []int) string { return fmt.Sprintf("FCMPS F%d, F%d", n[0], n[1]) }, 0, a, b)
+	f.Branch("NE", to)
+}
+
+// IfZero jumps where r is 0.
+func (f *Func) IfZero(r R, to string) {
+	f.do("CBZ %v, %s", r, to)
+	f.lines[len(f.lines)-1].to = to
+}
+
+// Repeat runs body r times, which may be none, and leaves r at 0.
+func (f *Func) Repeat(r R, name string, body func()) {
+	f.IfZero(r, name+"End")
+	f.Label(name)
+	body()
+	f.do("SUBS $1, %v, %v", r, r)
+	f.Branch("NE", name)
+	f.Label(name + "End")
+}
+
+// Each runs body for each count of n float32, and n is a multiple of count.
+func (f *Func) Each(n R, count int, body func()) {
+	shift := 0
+	for 1<<shift < count {
+		shift++
+	}
+	f.do("LSR $%d, %v, %v", shift, n, n)
+	f.Repeat(n, "loop", body)
+}
+
+// Shift is r <<= n.
+func (f *Func) Shift(r R, n int) { f.do("LSL $%d, %v, %v", n, r, r) }
+
+// Move is d = r.
+func (f *Func) Move(r, d R) { f.do("MOVD %v, %v", r, d) }
+
+// Add is r += x.
+func (f *Func) Add(x, r R) { f.do("ADD %v, %v, %v", x, r, r) }
+
+// Sum is d = x + y.
+func (f *Func) Sum(x, y, d R) { f.do("ADD %v, %v, %v", x, y, d) }
+
+// Difference is d = x - y.
+func (f *Func) Difference(x, y, d R) { f.do("SUB %v, %v, %v", y, x, d) }
+
+// Set is r = n.
+func (f *Func) Set(n int, r R) { f.do("MOVD $%d, %v", n, r) }
+
+// AddShifted is d = y + x<<n.
+func (f *Func) AddShifted(x R, n int, y, d R) { f.do("ADD %v<<%d, %v, %v", x, n, y, d) }
+
+// Advance is r += n bytes.
+func (f *Func) Advance(r R, n int) { f.do("ADD $%d, %v, %v", n, r, r) }
+
+// Decrease is r -= n, for a comparison of r with 0.
+func (f *Func) Decrease(r R, n int) { f.do("SUBS $%d, %v, %v", n, r, r) }
+
+// Compare compares r with n.
+func (f *Func) Compare(r R, n int) { f.do("CMP $%d, %v", n, r) }
+
+// Prefetch asks for a cache line that will be read.
+func (f *Func) Prefetch(m Mem) { f.do("PRFM %v, PLDL1KEEP", m) }
+
+// Load returns 16 bytes.
+func (f *Func) Load(m Mem) V {
+	v := f.V()
+	f.LoadTo(m, v)
+	return v
+}
+
+// LoadTo is v = m.
+func (f *Func) LoadTo(m Mem, v V) {
+	f.add(func(n []int) string { return fmt.Sprintf("FMOVQ%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
+}
+
+// LoadPair is a, b = m, m+16.
+func (f *Func) LoadPair(m Mem, a, b V) {
+	f.add(func(n []int) string { return fmt.Sprintf("FLDPQ%s %v, (F%d, F%d)", m.suffix(), m, n[0], n[1]) }, 2, a, b)
+}
+
+// LoadAll fills v from m on.
+func (f *Func) LoadAll(m Mem, v []V) {
+	for ; len(v) > 1; v = v[2:] {
+		f.LoadPair(m, v[0], v[1])
+		m.Off += 32
+	}
+	if len(v) == 1 {
+		f.LoadTo(m, v[0])
+	}
+}
+
+// LoadScalar loads a float32 into lane 0.
+func (f *Func) LoadScalar(m Mem) V {
+	v := f.V()
+	f.add(func(n []int) string { return fmt.Sprintf("FMOVS%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
+	return v
+}
+
+// LoadHalf loads 8 bytes into the first half of v.
+func (f *Func) LoadHalf(m Mem, v V) {
+	f.add(func(n []int) string { return fmt.Sprintf("FMOVD%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
+}
+
+// Store is m = v.
+func (f *Func) Store(v V, m Mem) {
+	f.add(func(n []int) string { return fmt.Sprintf("FMOVQ%s F%d, %v", m.suffix(), n[0], m) }, 0, v)
+}
+
+// StorePair is m, m+16 = a, b.
+func (f *Func) StorePair(a, b V, m Mem) {
+	f.add(func(n []int) string { return fmt.Sprintf("FSTPQ%s (F%d, F%d), %v", m.suffix(), n[0], n[1], m) }, 0, a, b)
+}
+
+// StoreAll writes v from m on.
+func (f *Func) StoreAll(v []V, m Mem) {
+	for ; len(v) > 1; v = v[2:] {
+		f.StorePair(v[0], v[1], m)
+		m.Off += 32
+	}
+	if len(v) == 1 {
+		f.Store(v[0], m)
+	}
+}
+
+// text is the function's instructions, with machine registers.
+func (f *Func) text() string {
+	registers := f.allocate()
+	var b strings.Builder
+	for _, l := range f.lines {
+		if l.label != "" {
+			fmt.Fprintf(&b, "%s:\n", l.label)
+			continue
+		}
+		n := make([]int, len(l.v))
+		for i, v := range l.v {
+			n[i] = registers[v]
+		}
+		fmt.Fprintf(&b, "\t%s\n", l.text(n))
+	}
+	return b.String()
+}

@@ -1,0 +1,52 @@
+//go:build arm64 && !purego
+
+package gemm
+
+import "unmask/internal/simd"
+
+// neon tiles: 6x16 has 24 accumulators of 4 columns.
+var neon = map[Format]*Kernel{
+	F32:      assembly(F32, []int{6, 4, 2, 1}, mulF32_6x16, mulF32_4x16, mulF32_2x16, mulF32_1x16),
+	BF16Wide: assembly(BF16Wide, []int{6, 2, 1}, mulBF16Wide_6x16, mulBF16Wide_2x16, mulBF16Wide_1x16),
+}
+
+// The kernels of Int8Signed, with SDOT and without.
+var (
+	int8Dot   = assembly(Int8Signed, []int{6, 2, 1}, mulInt8Dot_6x16, mulInt8Dot_2x16, mulInt8Dot_1x16)
+	int8Pairs = assembly(Int8Signed, []int{2, 1}, mulInt8Pairs_2x16, mulInt8Pairs_1x16)
+)
+
+// kernels of a level.
+func kernels(level simd.Level, f Format) []*Kernel {
+	if f == BF16 {
+		f = BF16Wide
+	}
+	switch {
+	case level.ISA == simd.Generic && f == Int8:
+		return []*Kernel{generic(Int8Wide)}
+	case level.ISA == simd.Generic:
+		return []*Kernel{generic(f)}
+	case f == Int8 && level.Dot:
+		return []*Kernel{int8Dot}
+	case f == Int8:
+		return []*Kernel{int8Pairs}
+	}
+	return []*Kernel{neon[f]}
+}
+
+// assembly returns a kernel of generated code, of one function for each height.
+func assembly(f Format, heights []int, run ...multiply) *Kernel {
+	k := &Kernel{Format: f, Rows: heights[0], Columns: 16, Cache: 1 << 16, store: storeRows, scale: scaleRows, largest: absMax, turn: turnWords}
+	for i, rows := range heights {
+		k.heights = append(k.heights, height{rows, run[i]})
+	}
+	switch f {
+	case F32:
+		k.pack, k.step = packF32, 8
+	case BF16Wide:
+		k.pack, k.step = packBF16Wide, 8
+	case Int8Signed:
+		k.pack, k.step = packInt8Signed, 16
+	}
+	return k
+}

@@ -1,0 +1,292 @@
+//go:build arm64 && !purego
+
+package vec
+
+import (
+	"math"
+
+	"unmask/internal/simd"
+)
+
+// The choice among assembly and plain Go. Rows are whole lines here.
+
+const neon = Ops(simd.NEON)
+
+// constant returns the place of a row or, where there is none, of a line that stands for it,
+// and the bytes from one line to the next.
+func constant(x []float32, otherwise *padded) (*float32, int) {
+	if x == nil {
+		return &otherwise[0], 0
+	}
+	return &x[0], 4 * line
+}
+
+func (o Ops) exp(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		expNEON(&dst[0], &x[0], len(x))
+	} else {
+		apply(dst, x, math.Exp)
+	}
+}
+
+func (o Ops) geluTanh(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		geluTanhNEON(&dst[0], &x[0], len(x))
+	} else {
+		apply(dst, x, geluTanh)
+	}
+}
+
+func (o Ops) geluErf(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		geluErfNEON(&dst[0], &x[0], len(x))
+	} else {
+		apply(dst, x, geluErf)
+	}
+}
+
+func (o Ops) silu(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		siluNEON(&dst[0], &x[0], len(x))
+	} else {
+		apply(dst, x, silu)
+	}
+}
+
+func (o Ops) relu(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		reluNEON(&dst[0], &x[0], len(x))
+	} else {
+		apply(dst, x, relu)
+	}
+}
+
+func (o Ops) sum(x []float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
+	if o == neon {
+		return sumNEON(&x[0], len(x))
+	}
+	return sum(x)
+}
+
+func (o Ops) sumSquares(x []float32, mean float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
+	if o == neon {
+		return sumSquaresNEON(&x[0], len(x), mean)
+	}
+	return sumSquares(x, mean)
+}
+
+func (o Ops) normalize(dst, x, scale, shift []float32, mean, inverse float32) {
+	if len(x) == 0 {
+		return
+	}
+	a, as := constant(scale, &ones)
+	b, bs := constant(shift, &zeros)
+	if o == neon {
+		normalizeNEON(&dst[0], &x[0], a, b, as, bs, len(x), mean, inverse)
+	} else {
+		normalize(dst, x, scale, shift, mean, inverse)
+	}
+}
+
+func (o Ops) logits(x, bias []float32, scale float32) float32 {
+	if len(x) == 0 {
+		return float32(math.Inf(-1))
+	}
+	b, step := constant(bias, &zeros)
+	if o == neon {
+		return logitsNEON(&x[0], b, step, len(x), scale)
+	}
+	return logits(x, bias, scale)
+}
+
+func (o Ops) sumExp(x []float32, c, top float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
+	if o == neon {
+		s, _ := sumExpNEON(&x[0], len(x), c, top)
+		return s
+	}
+	return sumExp(x, c, top)
+}
+
+func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) {
+	if len(x) == 0 {
+		return 0, 0
+	}
+	if o == neon {
+		return sumExpNEON(&x[0], len(x), 1, top)
+	}
+	return sumExpDot(x, top)
+}
+
+func (o Ops) leaders(x []float32, top float32) (second float32, count, first int) {
+	if len(x) == 0 {
+		return float32(math.Inf(-1)), 0, -1
+	}
+	if o == neon {
+		return leadersNEON(&x[0], len(x), top)
+	}
+	return leaders(x, top)
+}
+
+func (o Ops) weights(dst, x []float32, c, top float32) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		weightsNEON(&dst[0], &x[0], len(x), c, top)
+	} else {
+		weights(dst, x, c, top)
+	}
+}
+
+func (o Ops) modulate(x, scale, shift []float32) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		modulateNEON(&x[0], &scale[0], &shift[0], len(x))
+	} else {
+		modulate(x, scale, shift)
+	}
+}
+
+func (o Ops) affine(dst, x, scale, shift []float32, pixels int) {
+	if o == neon {
+		affineNEON(&dst[0], &x[0], &scale[0], &shift[0], len(scale), pixels)
+	} else {
+		affine(dst, x, scale, shift, pixels)
+	}
+}
+
+func (o Ops) mulAdd(dst, x, y []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	if o == neon {
+		mulAddNEON(&dst[0], &x[0], &y[0], len(dst))
+	} else {
+		mulAdd(dst, x, y)
+	}
+}
+
+func (o Ops) add(dst, x []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	if o == neon {
+		addNEON(&dst[0], &x[0], len(dst))
+	} else {
+		add(dst, x)
+	}
+}
+
+func (o Ops) maximum(dst, x []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	if o == neon {
+		maximumNEON(&dst[0], &x[0], len(dst))
+	} else {
+		maximum(dst, x)
+	}
+}
+
+func (o Ops) rotate(dst, x, cos, sin []float32) {
+	if len(cos) == 0 {
+		return
+	}
+	if o == neon {
+		rotateNEON(&dst[0], &x[0], &cos[0], &sin[0], len(cos))
+	} else {
+		rotate(dst, x, cos, sin)
+	}
+}
+
+func (o Ops) columnSums(dst, x []float32, stride, pixels int) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		columnSumsNEON(&dst[0], &x[0], 4*stride, pixels)
+	} else {
+		columnSums(dst, x, stride, pixels)
+	}
+}
+
+func (o Ops) columnSquares(dst, x, mean []float32, stride, pixels int) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		columnSquaresNEON(&dst[0], &x[0], &mean[0], 4*stride, pixels)
+	} else {
+		columnSquares(dst, x, mean, stride, pixels)
+	}
+}
+
+func (p Panel) scores(s, k, q []float32, keys, dim int, next uintptr) {
+	switch p {
+	case Panel{neon, 3}:
+		scoresWideNEON(&s[0], &k[0], &q[0], keys, dim, next)
+	case Panel{neon, 1}:
+		scoresNarrowNEON(&s[0], &k[0], &q[0], keys, dim, next)
+	default:
+		scores(s, k, q, keys, dim, p.Lanes())
+	}
+}
+
+func (p Panel) softmax(s, top, sum, alpha []float32, keys int) {
+	if p.ops == neon {
+		softmaxNEON(&s[0], &top[0], &sum[0], &alpha[0], keys, p.Lanes())
+	} else {
+		softmax(s, top, sum, alpha, keys, p.Lanes())
+	}
+}
+
+func (p Panel) values(o, v, s, alpha []float32, keys, dim int, next uintptr) {
+	switch p {
+	case Panel{neon, 3}:
+		valuesWideNEON(&o[0], &v[0], &s[0], &alpha[0], keys, dim, next)
+	case Panel{neon, 1}:
+		valuesNarrowNEON(&o[0], &v[0], &s[0], &alpha[0], keys, dim, next)
+	default:
+		values(o, v, s, alpha, keys, dim, p.Lanes())
+	}
+}
+
+func (p Panel) valuesBF16(o, v, s, alpha []float32, pairs, dim int, _ uintptr) {
+	valuesBF16(o, v, s, alpha, pairs, dim, p.Lanes())
+}
+
+func (o Ops) pairBF16(dst, x []float32, pairs, width int) { pairBF16(dst, x, pairs, width) }
+
+func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {
+	if o == neon {
+		transposeNEON(&dst[0], &src[0], &scale[0], 4*dstStride, 4*srcStride, 4*dstStep, 4*srcStep, blocks)
+	} else {
+		transpose(dst, src, scale, dstStride, srcStride, dstStep, srcStep, blocks)
+	}
+}
