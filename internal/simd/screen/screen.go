@@ -65,7 +65,7 @@ func (o Ops) Race(s *Set, x []float32, words *[Size / 4][4]uint32, least float32
 // f = (1-u)*2^24, log2 of f is at least its exponent plus its mantissa.
 func Luck(word uint32) float32 {
 	f := math.Float32bits(float32(1<<24 - word>>8))
-	return float32(int32(f-151<<23)) * (math.Ln2 / (1 << 23))
+	return float32(float32(int32(f-151<<23)) * (math.Ln2 / (1 << 23)))
 }
 
 // padded is the last part of a row, filled up with what is above nothing.
