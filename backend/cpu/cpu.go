@@ -1,5 +1,5 @@
-// Package cpu is the backend for processors: AVX-512, AVX2 or plain Go kernels, chosen at run
-// time, on a pool of threads.
+// Package cpu is the backend for processors: AVX-512, AVX2, NEON or plain Go kernels, chosen at
+// run time, on a pool of threads.
 //
 // Results do not depend on the number of threads, on how many rows a call has, nor on where a
 // row stands among them.
@@ -19,7 +19,7 @@ import (
 // Options choose threads and instruction set.
 type Options struct {
 	Threads int    // 0: all processors
-	ISA     string // as in UNMASK_ISA: avx512, avx2, generic; empty: that variable, or the best
+	ISA     string // as in UNMASK_ISA: avx512, avx2, neon, generic; empty: that variable, or the best
 }
 
 // Backend computes on the processor. It is a gorgonia engine whose matrix products run on its
