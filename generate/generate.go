@@ -66,8 +66,10 @@ type run struct {
 	cache    *kvcache.Cache
 	filtered model.Filtered
 	last     model.Marginals // of the latest pass, filtered
+	chooser  model.Chooser   // of the latest pass, nil where the host chooses
 	visited  *slot
 	head     headWork
+	choice   choice
 }
 
 // slot is a sequence's place in the batch.
@@ -217,7 +219,8 @@ func (r *run) do(ctx context.Context, n int) error {
 	need := r.o.Sampler.Needs(step, steps)
 	// Positions that need no logits are chosen first: sequences that open none need no pass.
 	blind := need == samplers.Need{}
-	if blind {
+	ranking, there := r.ranking(step, steps)
+	if blind && !there {
 		if err := r.choose(need); err != nil {
 			return err
 		}
@@ -229,7 +232,12 @@ func (r *run) do(ctx context.Context, n int) error {
 	if err := r.forward(ctx); err != nil {
 		return err
 	}
-	if !blind {
+	switch {
+	case there:
+		if err := r.chooseThere(need, ranking); err != nil {
+			return err
+		}
+	case !blind:
 		if err := r.stats(need); err != nil {
 			return err
 		}
@@ -237,7 +245,7 @@ func (r *run) do(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return r.draw(ctx)
+	return r.draw(ctx, there)
 }
 
 // gather finds the sequences that this step is for and their masked positions.
@@ -321,6 +329,9 @@ func (r *run) use(m model.Marginals) {
 	if r.last = m; !r.o.Filter.None() {
 		r.filtered.Of = m
 		r.last = &r.filtered
+	}
+	if r.chooser, _ = r.last.(model.Chooser); r.chooser != nil && !r.chooser.Chooses() {
+		r.chooser = nil
 	}
 }
 

@@ -149,7 +149,9 @@ func (r *run) visit(positions []int, f func(i int, logits []float32)) error {
 // from the full pass, each later one from a partial pass over all positions of the step,
 // with the tokens of the stages before it in place and every other key and value from
 // the full pass.
-func (r *run) draw(ctx context.Context) error {
+//
+// The first stage is not drawn again where the device that chose drew it.
+func (r *run) draw(ctx context.Context, there bool) error {
 	stages := 0
 	for _, s := range r.busy {
 		r.split(s)
@@ -167,7 +169,9 @@ func (r *run) draw(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := r.sample(stage); err != nil {
+		if there && stage == 0 {
+			r.place()
+		} else if err := r.sample(stage); err != nil {
 			return err
 		}
 	}

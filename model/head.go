@@ -80,6 +80,31 @@ func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32))
 	return nil
 }
 
+// Chooses implements Chooser: it is up to the device.
+func (m *HeadMarginals) Chooses() bool {
+	_, ok := m.Backend.(backend.Chooser)
+	return ok
+}
+
+// Choose implements Chooser.
+func (m *HeadMarginals) Choose(rows []int32, c *backend.Choice) error {
+	project := func(first, n int) *tensor.Dense { return m.Project(rows[first : first+n]) }
+	m.Backend.(backend.Chooser).HeadChoose(len(rows), project, m.Head, c)
+	if c.Undefined >= 0 {
+		return &RowError{Row: rows[c.Undefined], Length: m.Length, Err: errNotFinite}
+	}
+	chosen, drawn := 0, 0
+	for _, g := range c.Groups {
+		for j := range g.Draw {
+			if err := m.check(rows[c.Row[chosen+j]:][:1], c.LogP[drawn+j:][:1]); err != nil {
+				return err
+			}
+		}
+		chosen, drawn = chosen+g.Count, drawn+g.Draw
+	}
+	return nil
+}
+
 func (m *HeadMarginals) sums(n int) []float64 {
 	if m.logSum == nil {
 		m.logSum = make([]float64, headRows)

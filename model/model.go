@@ -60,6 +60,14 @@ type Marginals interface {
 	Visit(rows []int32, visit func(i int, logits []float32)) error
 }
 
+// Chooser are Marginals that may be able to choose positions and draw tokens where they are computed, so that only
+// these are read.
+type Chooser interface {
+	Marginals
+	Chooses() bool
+	Choose(rows []int32, c *backend.Choice) error // the candidates of c are rows
+}
+
 // Denoiser is a network, or anything else that has marginals. It owns its working
 // memory: one pass at a time.
 type Denoiser interface {

@@ -32,6 +32,7 @@ type Backend struct {
 	graphs    graphs
 	products  products
 	heads     heads
+	choices   choices
 	images    images
 	copies    copies
 	pieces    []backend.Segment // of segments, for kernels whose blocks have so many rows

@@ -10,3 +10,4 @@
 #include "linear.cu"
 #include "conv.cu"
 #include "head.cu"
+#include "choose.cu"

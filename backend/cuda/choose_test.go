@@ -1,0 +1,175 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/internal/philox"
+)
+
+// chosenByHost is what a choice comes to, from HeadStats and HeadSample of the same device and noise made in Go.
+type chosenByHost struct {
+	row, token []int32
+	logP       []float64
+}
+
+func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head, c *backend.Choice) (r chosenByHost) {
+	s := &backend.HeadStats{Beta: c.Beta, LogMoment: make([]float64, rows)}
+	b.HeadStats(x, rows, h, s)
+	d := &backend.HeadDraw{Power: c.Power, Uniform: make([]float64, rows), Token: make([]int32, rows), LogP: make([]float64, rows)}
+	streams := make([]philox.Stream, rows)
+	for _, g := range c.Groups {
+		for i := g.Row; i < g.Row+g.Rows; i++ {
+			streams[i] = philox.Stream{Seed: c.Seed, Sequence: g.Sequence, Step: c.Step}
+			d.Uniform[i] = streams[i].Uniform(int(c.Position[i]), philox.Token)
+		}
+	}
+	b.HeadSample(x, rows, h, d)
+	score := func(i int, by backend.Measure, use philox.Use) float64 {
+		u := streams[i].Uniform(int(c.Position[i]), use)
+		xi := -math.Log(-math.Log(u))
+		return [...]float64{backend.ByOrder: -float64(c.Order[c.Position[i]]), backend.ByNoise: u,
+			backend.ByMoment: s.LogMoment[i] + xi, backend.ByDraw: d.LogP[i] + c.Noise*xi}[by]
+	}
+	for _, g := range c.Groups {
+		var left, chosen []int
+		for i := range g.Rows {
+			left = append(left, g.Row+i)
+		}
+		for part, use := range []philox.Use{philox.Order, philox.Reorder} {
+			slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(score(j, c.By[part], use), score(i, c.By[part], use)) })
+			n := []int{g.First, g.Count - g.First}[part]
+			chosen = append(chosen, left[:n]...)
+			left = slices.Sorted(slices.Values(left[n:]))
+		}
+		for j, i := range chosen {
+			r.row = append(r.row, int32(i))
+			if j < g.Draw {
+				r.token, r.logP = append(r.token, d.Token[i]), append(r.logP, d.LogP[i])
+			}
+		}
+	}
+	return r
+}
+
+// choiceOf is 5 groups of different sizes, one of them longer than one call of project.
+func choiceOf(first, others backend.Measure) (rows int, c *backend.Choice) {
+	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, By: [2]backend.Measure{first, others}, Beta: 1.5, Noise: 2, Power: 1.25}
+	for i, g := range []backend.Candidates{{Rows: 1, Count: 1}, {Rows: 40, First: 7, Count: 20}, {Rows: 1100, First: 3, Count: 12},
+		{Rows: 5, First: 5, Count: 5}, {Rows: 64, Count: 0}} {
+		g.Row, g.Sequence, g.Draw = rows, uint32(7*i), (g.Count+1)/2
+		if first == backend.ByDraw {
+			g.First, g.Draw = g.Count, g.Count
+			c.Power = 1
+		}
+		c.Groups = append(c.Groups, g)
+		for p := range g.Rows {
+			c.Position = append(c.Position, int32(p+p/3))
+		}
+		rows += g.Rows
+	}
+	for p := range 1500 {
+		c.Order = append(c.Order, int32(p*37%1500))
+	}
+	chosen, drawn := c.Chosen()
+	c.Row, c.Token, c.LogP = make([]int32, chosen), make([]int32, drawn), make([]float64, drawn)
+	return rows, c
+}
+
+// The device chooses and draws what the host would.
+func TestChoose(t *testing.T) {
+	const in, out, classes = 16, 50, 49
+	b, l := open(t)
+	pairs := [][2]backend.Measure{{backend.ByDraw, backend.ByDraw}}
+	for first := backend.ByOrder; first <= backend.ByMoment; first++ {
+		for others := backend.ByOrder; others <= backend.ByMoment; others++ {
+			pairs = append(pairs, [2]backend.Measure{first, others})
+		}
+	}
+	for i, by := range pairs {
+		rows, c := choiceOf(by[0], by[1])
+		x := put(b, normal(uint64(i), rows*in), rows, in)
+		head := backend.Head{W: packed(b, normal(50, out*in), out, in, precisions[i%3]), Bias: put(b, normal(51, out), out), Classes: classes, Scale: 1.5}
+		l.Forget()
+		b.HeadChoose(rows, pieces(b, x, in), head, c)
+		require.Equal(t, 1, l.Calls("cuStreamSynchronize"), "nothing is read in between")
+		want := chooseByHost(b, x, rows, head, c)
+		name := fmt.Sprintf("by %v", by)
+		require.Equal(t, want.row, c.Row, name)
+		require.Equal(t, want.token, c.Token, name)
+		require.Equal(t, want.logP, c.LogP, name)
+		require.Equal(t, -1, c.Undefined)
+	}
+}
+
+// pieces projects nothing: it hands over rows of x.
+func pieces(b *Backend, x *tensor.Dense, in int) func(first, n int) *tensor.Dense {
+	view := b.New(backend.ChoiceRows, in)
+	return func(first, n int) *tensor.Dense {
+		rows := make([]int32, n)
+		for i := range rows {
+			rows[i] = int32(first + i)
+		}
+		b.Gather(view, x, rows)
+		return view
+	}
+}
+
+// A candidate without a distribution is named where it was looked at.
+func TestChooseUndefined(t *testing.T) {
+	const in, out = 16, 50
+	b, _ := open(t)
+	for _, by := range []backend.Measure{backend.ByOrder, backend.ByNoise, backend.ByMoment, backend.ByDraw} {
+		rows, c := choiceOf(by, by)
+		data := normal(1, rows*in)
+		for _, row := range []int{33, 20, 1141} {
+			data[row*in] = float32(math.NaN())
+		}
+		x := put(b, data, rows, in)
+		b.HeadChoose(rows, pieces(b, x, in), backend.Head{W: packed(b, normal(2, out*in), out, in, backend.F32), Classes: out}, c)
+		if by >= backend.ByMoment {
+			require.Equal(t, 20, c.Undefined)
+			continue
+		}
+		require.Equal(t, -1, c.Undefined)
+		chosen, drawn := 0, 0
+		for _, g := range c.Groups {
+			for j := range g.Draw {
+				bad := slices.Contains([]int32{33, 20, 1141}, c.Row[chosen+j])
+				require.Equal(t, bad, math.IsNaN(c.LogP[drawn+j]))
+			}
+			chosen, drawn = chosen+g.Count, drawn+g.Draw
+		}
+	}
+}
+
+func TestChooseMisuse(t *testing.T) {
+	b, _ := open(t)
+	h := backend.Head{W: packed(b, normal(1, 12), 3, 4, backend.F32), Classes: 3}
+	for want, spoil := range map[string]func(c *backend.Choice){
+		"group 1 is":           func(c *backend.Choice) { c.Groups[1].Count = 41 },
+		"Beta is NaN":          func(c *backend.Choice) { c.Beta = math.NaN() },
+		"Power is -1":          func(c *backend.Choice) { c.Power = -1 },
+		"positions, need":      func(c *backend.Choice) { c.Position = c.Position[:9] },
+		"of 1499":              func(c *backend.Choice) { c.Order, c.Position[30] = c.Order[:1499], 1499 },
+		"results for":          func(c *backend.Choice) { c.Token = nil },
+		"tokens that are draw": func(c *backend.Choice) { c.By[0] = backend.ByDraw },
+	} {
+		rows, c := choiceOf(backend.ByOrder, backend.ByNoise)
+		spoil(c)
+		func() {
+			defer func() { require.Contains(t, recover(), want) }()
+			b.HeadChoose(rows, nil, h, c)
+		}()
+	}
+	b.HeadChoose(0, nil, h, &backend.Choice{}) // nothing to choose
+}

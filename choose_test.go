@@ -1,0 +1,74 @@
+package unmask_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/backend/cuda"
+	"unmask/demo"
+	"unmask/generate"
+	"unmask/internal/fakecuda"
+	"unmask/model"
+	"unmask/samplers"
+)
+
+// opened is what a run did to its sequences, step by step.
+type opened struct {
+	Positions []generate.Opened
+	Evaluated generate.Evaluated
+}
+
+func record(t *testing.T, m *unmask.Model, run unmask.Run) (all []opened, logP []float64) {
+	for step, err := range unmask.Generate(context.Background(), m, run) {
+		require.NoError(t, err)
+		for _, s := range step.Sequences {
+			o := opened{slices.Clone(s.Opened), s.Evaluated}
+			for i := range o.Positions {
+				logP = append(logP, o.Positions[i].LogP)
+				o.Positions[i].LogP = 0
+			}
+			all = append(all, o)
+		}
+	}
+	return all, logP
+}
+
+// The GPU chooses positions and tokens for the paper's samplers but vanilla, and they are the CPU's, in the same order, with
+// as much work. With filters the host chooses.
+func TestGPUChooses(t *testing.T) {
+	if !cuda.Included {
+		t.Skip("this build has no GPU support")
+	}
+	l := fakecuda.Open(t)
+	t.Setenv(cuda.LibraryVariable, l.Path)
+	onCPU, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cpu"})
+	require.NoError(t, err)
+	onGPU, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda"})
+	require.NoError(t, err)
+	const steps, batches = 4, 2
+	text := "hybrid(random,moment)"
+	cases := map[string]int{text: 1}
+	maps.Copy(cases, goldenCaches)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		for _, filter := range []model.Filter{{}, {TopK: 50}} {
+			s, err := samplers.Parse(name, samplers.Options{})
+			require.NoError(t, err)
+			run := unmask.Run{Sampler: s, Cache: cases[name], Length: 14, Steps: steps, N: 3, Batch: 2, Seed: 5, Filter: filter}
+			want, wantLogP := record(t, onCPU, run)
+			l.Forget()
+			got, logP := record(t, onGPU, run)
+			require.Equal(t, want, got, name)
+			require.InDeltaSlice(t, wantLogP, logP, 1e-3, name)
+			chosen := batches*steps - 1 // the first step of a run is before the device is known
+			if name == "vanilla" || !filter.None() {
+				chosen = 0
+			}
+			require.Equal(t, chosen, l.Calls("unmask_choose"), name)
+		}
+	}
+}
