@@ -150,7 +150,7 @@ func loadDriver(path string) (*driver, error) {
 	for f, name := range functionNames {
 		p, err := purego.Dlsym(library, name)
 		if err != nil {
-			return nil, fmt.Errorf("%s has no %s: the driver is too old, wanted is one for CUDA 12 (525) or later", path, name)
+			return nil, fmt.Errorf("%s has no %s: the driver is too old, wanted is 520 (CUDA 11.8) or later", path, name)
 		}
 		d.functions[f] = p
 	}
