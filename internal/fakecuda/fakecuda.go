@@ -1,5 +1,5 @@
 // Package fakecuda builds a driver library for tests of package cuda where there is no GPU. It computes what the
-// kernels' sources say, on the processor, counts calls and fails where it is told to; see driver.cpp.
+// kernels' sources say, on the processor, counts calls and fails where it is told to; see library/driver.cpp.
 package fakecuda
 
 import (
@@ -61,7 +61,7 @@ func compile(compiler string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range append(sources, filepath.Join(here, "driver.cpp"), filepath.Join(here, "cublaslt.cpp")) {
+	for _, name := range append(sources, filepath.Join(here, "library", "driver.cpp"), filepath.Join(here, "library", "cublaslt.cpp")) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", err
@@ -86,7 +86,7 @@ func compile(compiler string) (string, error) {
 	}
 	temporary.Close()
 	defer os.Remove(temporary.Name())
-	args := append(append([]string{}, flags...), "-I", kernels, "-o", temporary.Name(), filepath.Join(here, "driver.cpp"))
+	args := append(append([]string{}, flags...), "-I", kernels, "-o", temporary.Name(), filepath.Join(here, "library", "driver.cpp"))
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s %v: %w\n%s", compiler, args, err, out)
 	}
