@@ -13,7 +13,7 @@ import (
 
 // Suite is what measurements share: the processor, its ceilings and the network in memory.
 type Suite struct {
-	Device *cpu.Backend
+	Device backend.Backend
 
 	level   simd.Level
 	pool    *parallel.Pool

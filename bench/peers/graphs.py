@@ -87,15 +87,15 @@ def onnx_conv(name):
     return g.bytes("conv", "x", [1, channels, side, side], y, "FLOAT")
 
 
-def torch_network(shape, dtype):
-    """A function of nothing that runs one pass."""
+def torch_network(shape, dtype, device="cpu", batch=None, plain=False):
+    """A function of tokens that runs one pass, and tokens. Plain attention writes its weights out."""
     import torch
     import torch.nn.functional as F
-    cfg, batch = SHAPES[shape]
+    cfg, batch = SHAPES[shape][0], batch or SHAPES[shape][1]
     h, n = cfg["width"], cfg["length"]
 
     def weight(*dims):
-        return torch.from_numpy(random(*dims)).to(dtype)
+        return torch.from_numpy(random(*dims)).to(device, dtype)
 
     def layer(out, width):
         return weight(out, width), weight(out)
@@ -103,10 +103,10 @@ def torch_network(shape, dtype):
     table = weight(cfg["vocab"], h)
     blocks = [(heads, layer(3 * h, h), layer(h, h), layer(4 * h, h), layer(h, 4 * h))
               for count, heads in cfg["blocks"] for _ in range(count)]
-    head, one, shift = layer(cfg["head"], h), torch.ones(h, dtype=dtype), weight(h)
+    head, one, shift = layer(cfg["head"], h), torch.ones(h, dtype=dtype, device=device), weight(h)
     place = weight(n, h)
-    cos, sin = (torch.from_numpy(v).to(dtype) for v in angles(n, 64))
-    tokens = torch.zeros(batch, n, dtype=torch.long)
+    cos, sin = (torch.from_numpy(v).to(device, dtype) for v in angles(n, 64))
+    tokens = torch.zeros(batch, n, dtype=torch.long, device=device)
 
     def norm(x):
         return F.layer_norm(x, (h,), one, shift, 1e-5)
@@ -115,8 +115,12 @@ def torch_network(shape, dtype):
         a, b = x.chunk(2, -1)
         return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
-    @torch.inference_mode()
-    def run():
+    def attention(q, k, v):
+        if not plain:
+            return F.scaled_dot_product_attention(q, k, v)
+        return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
+
+    def run(tokens):
         x = F.embedding(tokens, table)
         if not cfg["rotary"]:
             x = x + place
@@ -124,12 +128,12 @@ def torch_network(shape, dtype):
             q, k, v = (p.view(batch, n, heads, -1).transpose(1, 2) for p in F.linear(norm(x), *qkv).chunk(3, -1))
             if cfg["rotary"]:
                 q, k = rotate(q), rotate(k)
-            a = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, n, h)
+            a = attention(q, k, v).transpose(1, 2).reshape(batch, n, h)
             x = x + F.linear(a, *proj)
             x = x + F.linear(F.gelu(F.linear(norm(x), *up), approximate=cfg["gelu"]), *down)
         return F.linear(norm(x), *head)
 
-    return run
+    return run, tokens
 
 
 def torch_conv(name):

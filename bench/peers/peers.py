@@ -41,7 +41,8 @@ def torch_call(shape, threads, dtype):
     import torch
     torch.set_num_threads(threads)
     if shape in graphs.SHAPES:
-        return graphs.torch_network(shape, getattr(torch, dtype))
+        run, tokens = graphs.torch_network(shape, getattr(torch, dtype))
+        return torch.inference_mode()(lambda: run(tokens))
     if shape in graphs.DECODERS:
         return graphs.torch_decode(shape)
     return graphs.torch_conv(shape)
