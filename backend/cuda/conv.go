@@ -81,7 +81,7 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 			n := min(group, pixels-first)
 			b.begin(windowsKernel, grid{x: n, y: ceilDiv(m.in, 256)}, 256, 0).
 				pointer(rows).pointer(source).ints(b.images.describe(s)).int(first).end()
-			b.linear(to+devicePtr(4*first*pitch), rows, n, m, pitch, b.address(e.Bias), e.Act, e.Add, 1)
+			b.linear(rows, n, m, pitch, b.address(e.Bias), e.Act, e.Add, 1).pointer(to + devicePtr(4*first*pitch)).pointer(0).end()
 		}
 	} else {
 		tiles := convTiles[m.as]

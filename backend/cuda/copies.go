@@ -37,6 +37,11 @@ func (c *copies) narrow(width int) {
 	}
 }
 
+// may says whether a product would read rows of this width as they are in a copy, which has no padding.
+func (c *copies) may(width int) bool {
+	return 2*width%depthPad == 0 && slices.Contains(c.depths, width)
+}
+
 // touch ends the copy of the tensor at p.
 func (c *copies) touch(p devicePtr) {
 	for i := range c.list {
@@ -62,7 +67,7 @@ func (c *copies) find(p devicePtr, rows, width int) devicePtr {
 func (c *call) result(t *tensor.Dense, rows int, narrow bool) *call {
 	b, p, width := c.b, c.b.address(t), backend.Width(t)
 	bytes, whole := b.arena.live[p]
-	if !narrow || !whole || 2*width%depthPad != 0 || !slices.Contains(b.copies.depths, width) {
+	if !narrow || !whole || !b.copies.may(width) {
 		return c.pointer(p).pointer(0)
 	}
 	e := b.copies.entry(p)

@@ -275,7 +275,7 @@ func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head, f func
 	device := b.scratch(&b.heads.logits, 4*group*v.width)
 	for v.first = 0; v.first < rows; v.first += group {
 		n := min(group, rows-v.first)
-		b.linear(device, rowAt(b.address(x), v.first, h.w.in), n, h.w, h.w.out, h.bias, backend.Identity, false, h.scale)
+		b.linear(rowAt(b.address(x), v.first, h.w.in), n, h.w, h.w.out, h.bias, backend.Identity, false, h.scale).pointer(device).pointer(0).end()
 		v.logits = b.heads.visited[:n*v.width]
 		fetch(b, v.logits, device)
 		b.sync()

@@ -119,11 +119,16 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	defer b.mu.Unlock()
 	m := w.(*matrix)
 	to, from, bias := b.address(dst), b.address(x), b.address(e.Bias)
-	if p := b.productLt(m, to, rows, bias, e.Act, e.Add); p != nil {
+	// What an activation comes out of goes to another product, as a rule: this package's kernels write it as that reads it, while cuBLASLt
+	// would write float32, to be read and rounded by one more kernel.
+	narrow := m.as == backend.BF16 && e.Act != backend.Identity && !e.Add && b.copies.may(m.out)
+	if narrow {
+		b.linear(from, rows, m, m.out, bias, e.Act, false, 1).result(dst, rows, true).end()
+	} else if p := b.productLt(m, to, rows, bias, e.Act, e.Add); p != nil {
 		o := b.round(from, rows, m)
 		b.beginExternal(p).pointer(to).pointer(o.data).pointer(m.data).pointer(bias).int(rows).end()
 	} else {
-		b.linear(to, from, rows, m, m.out, bias, e.Act, e.Add, 1)
+		b.linear(from, rows, m, m.out, bias, e.Act, e.Add, 1).pointer(to).pointer(0).end()
 	}
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)
@@ -131,18 +136,18 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	runtime.KeepAlive(e.Bias)
 }
 
-// linear computes dst = act(x W^T + bias) * scale, or dst += that. Rows of dst are pitch numbers apart.
-func (b *Backend) linear(dst, x devicePtr, rows int, m *matrix, pitch int, bias devicePtr, act backend.Activation, add bool, scale float32) {
+// linear begins act(x W^T + bias) * scale, to overwrite dst or be added to it, whose rows are pitch numbers apart. The caller passes dst and its copy.
+func (b *Backend) linear(x devicePtr, rows int, m *matrix, pitch int, bias devicePtr, act backend.Activation, add bool, scale float32) *call {
 	o := b.round(x, rows, m)
 	t := b.best(linearTiles[m.as], rows, m)
 	c := b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).
-		pointer(dst).pointer(o.data).pointer(m.data).pointer(bias)
+		pointer(o.data).pointer(m.data).pointer(bias)
 	if m.as == backend.F32 {
 		c.int(rows).int(m.in).int(m.stride / 4)
 	} else {
 		c.pointer(o.scale).pointer(m.channels()).int(rows).int(m.stride)
 	}
-	c.int(m.out).int(pitch).int(int(act)).int(flag(add)).float(scale).end()
+	return c.int(m.out).int(pitch).int(int(act)).int(flag(add)).float(scale)
 }
 
 // channels are the scales of the channels, 0 where there are none.

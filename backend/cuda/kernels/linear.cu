@@ -48,12 +48,14 @@ EXPORT(unmask_int8_rows)
 
 // ---- dst = epilogue(x w^T) ----
 
-// Epilogue is what is done to a product: dst = act(product + bias) * scale, or dst += that. Rows of dst are pitch numbers apart.
+// Epilogue is what is done to a product: dst = act(product + bias) * scale, or dst += that. Rows of dst are pitch numbers apart. narrow gets
+// the same in bfloat16; it may be null, or dst.
 struct Epilogue {
     float* dst;
     const float *bias, *row_scale, *column_scale;
     int rows, out, pitch, act, add;
     float scale;
+    unsigned short* narrow = nullptr;
 
     // store finishes up to four numbers of a row and writes them.
     __device__ __forceinline__ void store(int row, int column, float4 sum) const {
@@ -68,7 +70,8 @@ struct Epilogue {
         float4 y = make_float4(finish(sum.x, x, column, old.x), finish(sum.y, x, min(column + 1, out - 1), old.y),
                                finish(sum.z, x, min(column + 2, out - 1), old.z), finish(sum.w, x, min(column + 3, out - 1), old.w));
         if (whole) {
-            *(float4*)to = y;
+            if (dst) *(float4*)to = y;
+            if (narrow) *(uint2*)(narrow + (long long)row * pitch + column) = make_uint2(bf16_pair(y.x, y.y), bf16_pair(y.z, y.w));
             return;
         }
         to[0] = y.x;
@@ -150,10 +153,10 @@ using PlainTiny = Plain<32, 32, 1, 1>;
 
 #define LINEAR(name, N, T, blocks)                                                                                                             \
     extern "C" __global__ void __launch_bounds__(T::threads, blocks)                                                                           \
-        name(float* dst, const unsigned char* x, const unsigned char* w, const float* bias, const float* row_scale, const float* column_scale, \
-             int rows, int stride, int out, int pitch, int act, int add, float scale) {                                                        \
+        name(const unsigned char* x, const unsigned char* w, const float* bias, const float* row_scale, const float* column_scale, int rows,   \
+             int stride, int out, int pitch, int act, int add, float scale, float* dst, unsigned short* narrow) {                              \
         auto x_from = [&](int row) { return Packed<T, T::rows>{x + (long long)row * stride, stride}; };                                        \
-        linear<N, T>(Epilogue{dst, bias, row_scale, column_scale, rows, out, pitch, act, add, scale}, x_from, w, stride);                      \
+        linear<N, T>(Epilogue{dst, bias, row_scale, column_scale, rows, out, pitch, act, add, scale, narrow}, x_from, w, stride);              \
     }                                                                                                                                          \
     EXPORT(name)
 LINEAR(unmask_linear_bf16_large, BF16, Large, 1)
@@ -167,9 +170,9 @@ LINEAR(unmask_linear_int8_tiny, Int8, Tiny, 2)
 
 #define LINEAR_PLAIN(name, T)                                                                                                                \
     extern "C" __global__ void __launch_bounds__(T::threads, 2)                                                                              \
-        name(float* dst, const float* x, const float* w, const float* bias, int rows, int depth, int stride, int out, int pitch, int act,    \
-             int add, float scale) {                                                                                                         \
-        linear_plain<T>(Epilogue{dst, bias, nullptr, nullptr, rows, out, pitch, act, add, scale}, Strided{x, depth, 1, rows, depth},         \
+        name(const float* x, const float* w, const float* bias, int rows, int depth, int stride, int out, int pitch, int act, int add,       \
+             float scale, float* dst, unsigned short* narrow) {                                                                              \
+        linear_plain<T>(Epilogue{dst, bias, nullptr, nullptr, rows, out, pitch, act, add, scale, narrow}, Strided{x, depth, 1, rows, depth}, \
                         Strided{w, stride, 1, out, depth});                                                                                  \
     }                                                                                                                                        \
     EXPORT(name)
