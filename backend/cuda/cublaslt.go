@@ -127,7 +127,7 @@ func (b *Backend) findLt() {
 }
 
 func (b *Backend) loadLt(path string) (*lt, error) {
-	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	library, err := openLibrary(path)
 	if err != nil {
 		return nil, fmt.Errorf("no cuBLASLt: %w", err)
 	}
@@ -233,6 +233,11 @@ func (p *ltProduct) describe(k ltKey) error {
 	}
 	if err := p.set(ltMatmulDescSetAttribute, p.desc, ltEpilogue, max(epilogue, ltEpilogueNone), 4); err != nil {
 		return err
+	}
+	if k.bias { // any address, so that there is one when algorithms are asked for
+		if err := p.set(ltMatmulDescSetAttribute, p.desc, ltBiasPointer, uint64(p.l.workspace), 8); err != nil {
+			return err
+		}
 	}
 	for _, d := range []struct {
 		to             *uintptr

@@ -5,6 +5,7 @@ package cuda
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"unsafe"
@@ -135,7 +136,7 @@ func loadDriver(path string) (*driver, error) {
 	names := libraries(path)
 	for _, name := range names {
 		var err error
-		if library, err = purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL); err == nil {
+		if library, err = openLibrary(name); err == nil {
 			path = name
 			break
 		}
@@ -155,6 +156,13 @@ func loadDriver(path string) (*driver, error) {
 		d.functions[f] = p
 	}
 	return d, nil
+}
+
+// openLibrary opens a shared library. What dlerror says of a failure is the thread's own.
+func openLibrary(name string) (uintptr, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
 // call calls f. Addresses among the arguments are of memory that stays: Go's heap, or the driver's.
