@@ -35,6 +35,10 @@ func TestBatchInvariance(t *testing.T) {
 	parity.BatchInvariance(t, "sdtt-tiny", []int{5, 3, 40})
 }
 
+func TestAnyBatchAndThreads(t *testing.T) {
+	parity.Threads(t, "sdtt-tiny", []int{5, 3, 40})
+}
+
 // The marginals are SUBS: the mask token forbidden, normalised over the rest.
 func TestLogProbs(t *testing.T) {
 	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {

@@ -40,6 +40,10 @@ func TestBatchInvariance(t *testing.T) {
 	parity.BatchInvariance(t, "mage-tiny", []int{50, 3, 40})
 }
 
+func TestAnyBatchAndThreads(t *testing.T) {
+	parity.Threads(t, "mage-tiny", []int{50, 3, 40})
+}
+
 func TestBadConfigs(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{`"depth": 3`, `"depth": 0`, "depth is 0, allowed are 1..1048576"},

@@ -2,7 +2,6 @@ package parity
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,28 +53,10 @@ func BatchInvariance(t *testing.T, pack string, refined []int) {
 			l, err := model.Load(p.Source, model.Options{Backend: d.New(t), Precision: d.Precision})
 			require.NoError(t, err)
 			m := l.Denoiser.(model.Refiner)
-			run := func(first, size int) (full, part []float32) {
-				b := Batch(slices.Clone(tokens[first*n:(first+size)*n]), []int{size, n})
-				b.Cache = m.NewCache(size, n)
-				got, err := m.Forward(context.Background(), b)
-				require.NoError(t, err)
-				full = Logits(t, got, Count(size*n), columns)
-				var rows []int32
-				for s := range size {
-					for _, pos := range refined {
-						b.Tokens[s*n+pos] = 7
-						rows = append(rows, int32(s*n+pos))
-					}
-				}
-				got, err = m.Refine(context.Background(), b, rows)
-				require.NoError(t, err)
-				return full, Logits(t, got, rows, columns)
-			}
-			full, part := run(0, shape[0])
-			for s := range shape[0] {
-				f, q := run(s, 1)
-				require.Equal(t, full[s*n*columns:(s+1)*n*columns], f, "%s %s, sequence %d", d.Name, d.Precision, s)
-				require.Equal(t, part[s*len(refined)*columns:(s+1)*len(refined)*columns], q, "%s %s, sequence %d", d.Name, d.Precision, s)
+			batch := passes(t, m, tokens, shape[0], refined, columns)
+			for s, want := range batch {
+				alone := passes(t, m, tokens[s*n:(s+1)*n], 1, refined, columns)
+				require.Equal(t, want, alone[0], "%s %s, sequence %d", d.Name, d.Precision, s)
 			}
 		})
 	}

@@ -1,0 +1,75 @@
+package parity
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend"
+	"unmask/backend/cpu"
+	"unmask/model"
+)
+
+// Threads requires that a sequence's logits are the same bytes alone, in any batch and on any number of
+// threads, in every precision, of a full pass and of a partial one over the refined positions.
+func Threads(t *testing.T, pack string, refined []int) {
+	p := Open(t, pack)
+	tokens, shape := p.Ints("tokens")
+	_, wantShape := p.Floats("logits")
+	n, columns := shape[1], wantShape[2]
+	const most = 32
+	var batch []int32
+	for s := range most { // the pack's sequences, each time further opened
+		batch = append(batch, tokens[s%shape[0]*n:][:n]...)
+		for i := range s / shape[0] {
+			batch[s*n+i] = int32((s + i) % (columns - 1))
+		}
+	}
+	for precision := backend.F32; precision <= backend.Int8; precision++ {
+		var alone [most][]float32
+		for _, threads := range []int{1, 2, 3, 16} {
+			l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{Threads: threads}), Precision: precision})
+			require.NoError(t, err)
+			m := l.Denoiser.(model.Refiner)
+			for _, size := range []int{1, 2, 7, most} {
+				for first := 0; first+size <= most; first += size {
+					got := passes(t, m, batch[first*n:(first+size)*n], size, refined, columns)
+					for i, logits := range got {
+						if alone[first+i] == nil {
+							alone[first+i] = logits
+						}
+						require.Equal(t, alone[first+i], logits, fmt.Sprintf("%v, sequence %d, a batch of %d, %d threads", precision, first+i, size, threads))
+					}
+				}
+			}
+		}
+	}
+}
+
+// passes returns each sequence's logits of a full pass and then of a partial one.
+func passes(t *testing.T, m model.Refiner, tokens []int32, size int, refined []int, columns int) [][]float32 {
+	n := len(tokens) / size
+	b := Batch(append([]int32(nil), tokens...), []int{size, n})
+	b.Cache = m.NewCache(size, n)
+	got, err := m.Forward(context.Background(), b)
+	require.NoError(t, err)
+	full := Logits(t, got, Count(size*n), columns)
+	var rows []int32
+	for s := range size {
+		for _, pos := range refined {
+			b.Tokens[s*n+pos] = 7
+			rows = append(rows, int32(s*n+pos))
+		}
+	}
+	got, err = m.Refine(context.Background(), b, rows)
+	require.NoError(t, err)
+	part := Logits(t, got, rows, columns)
+	all := make([][]float32, size)
+	for s := range all {
+		k := len(refined) * columns
+		all[s] = append(full[s*n*columns:(s+1)*n*columns:(s+1)*n*columns], part[s*k:(s+1)*k]...)
+	}
+	return all
+}
