@@ -109,6 +109,7 @@ extern "C" __global__ void unmask_choose(int* chosen, int* drawn, double* unifor
         }
         __syncthreads();
     }
+    __syncthreads();  // where nothing was ranked
     if (threadIdx.x == 0) undefined[blockIdx.x] = lowest;
     for (int j = threadIdx.x; j < g.draw; j += blockDim.x) {
         const int row = chosen[g.chosen_at + j], to = g.drawn_at + j;
