@@ -2,8 +2,6 @@ package dit
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"unmask/model"
 	"unmask/weights"
@@ -171,14 +169,6 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 	if freq, err := dims("rotary_emb.inv_freq", 1); err == nil && c.Hidden%(2*freq[0]) == 0 {
 		c.Heads = c.Hidden / (2 * freq[0])
 	}
-	names := set.Names()
-	for _, name := range names {
-		if rest, ok := strings.CutPrefix(name, "blocks."); ok {
-			index, _, _ := strings.Cut(rest, ".")
-			if i, err := strconv.Atoi(index); err == nil && i >= c.Blocks && i < len(names) {
-				c.Blocks = i + 1
-			}
-		}
-	}
+	c.Blocks = max(c.Blocks, set.Count("blocks."))
 	return c, nil
 }

@@ -2,8 +2,6 @@ package gpt2
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"unmask/backend"
 	"unmask/model"
@@ -137,14 +135,6 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 	if up, err := dims("h.0.mlp.c_fc.weight"); err == nil {
 		c.MLP = up[1]
 	}
-	names := set.Names()
-	for _, name := range names {
-		if rest, ok := strings.CutPrefix(name, "h."); ok {
-			index, _, _ := strings.Cut(rest, ".")
-			if i, err := strconv.Atoi(index); err == nil && i >= c.Blocks && i < len(names) {
-				c.Blocks = i + 1
-			}
-		}
-	}
+	c.Blocks = max(c.Blocks, set.Count("h."))
 	return c, nil
 }

@@ -9,9 +9,10 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 
 	"gonum.org/v1/gonum/mat"
+
+	"unmask/internal/whole"
 )
 
 // Reference statistics are stored as pytorch-fid and others do: numpy's .npz, a zip archive of
@@ -59,26 +60,12 @@ func WriteStats(w io.Writer, g Gaussian) error {
 	return z.Close()
 }
 
-// SaveStats writes the file at name whole or not at all: a temporary file beside it is synced and
-// renamed.
-func SaveStats(name string, g Gaussian) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if err := WriteStats(f, g); err != nil {
+// SaveStats writes the file at name whole or not at all.
+func SaveStats(name string, g Gaussian) error {
+	if err := whole.WriteFile(name, func(w io.Writer) error { return WriteStats(w, g) }); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return nil
 }
 
 // LoadStats reads the statistics file at name.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 )
 
 // Set is the tensors of one model by name. It may be read by many goroutines
@@ -136,6 +138,22 @@ func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 
 // Names returns the tensors' names, sorted.
 func (s *Set) Names() []string { return slices.Clone(s.names) }
+
+// Count is one more than the largest number that follows prefix in a name, as in "blocks.11.norm1.weight": how many
+// blocks a network has. Numbers beyond that of tensors count for nothing.
+func (s *Set) Count(prefix string) (n int) {
+	for _, name := range s.names {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		index, _, _ := strings.Cut(rest, ".")
+		if i, err := strconv.Atoi(index); err == nil && i >= n && i < len(s.names) {
+			n = i + 1
+		}
+	}
+	return n
+}
 
 // Get returns the tensor of that name.
 func (s *Set) Get(name string) (*Tensor, bool) {

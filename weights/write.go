@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/weights/internal/durable"
+	"unmask/internal/whole"
 )
 
 // Stream is a tensor to be written whose bytes come from a reader.
@@ -65,7 +65,7 @@ func WriteStreams(w io.Writer, tensors []Stream, metadata map[string]string) err
 
 // WriteFileStreams is WriteFile for tensors that do not fit memory at once.
 func WriteFileStreams(name string, tensors []Stream, metadata map[string]string) error {
-	err := durable.WriteFile(name, func(w io.Writer) error { return WriteStreams(w, tensors, metadata) })
+	err := whole.WriteFile(name, func(w io.Writer) error { return WriteStreams(w, tensors, metadata) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/weights/internal/durable"
+	"unmask/internal/whole"
 )
 
 // ErrNotCached is behind errors of what only the network could provide.
@@ -90,7 +90,7 @@ func (c *Client) writeRef(repo, revision, commit string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	return durable.WriteFile(name, func(w io.Writer) error {
+	return whole.WriteFile(name, func(w io.Writer) error {
 		_, err := io.WriteString(w, commit)
 		return err
 	})

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"unmask/weights/internal/durable"
+	"unmask/internal/whole"
 )
 
 const (
@@ -96,7 +96,7 @@ func (d *download) run(ctx context.Context) error {
 	if err := os.Rename(incomplete, d.blob); err != nil {
 		return err
 	}
-	return durable.SyncDir(filepath.Dir(d.blob))
+	return whole.SyncDir(filepath.Dir(d.blob))
 }
 
 // attempt asks for what is missing and appends what comes.
@@ -206,7 +206,7 @@ func (e *hashError) Error() string {
 	return fmt.Sprintf("%s of the download is %s, wanted %s", e.kind, e.found, e.wanted)
 }
 
-// verify compares what is on disk with the etag and makes it durable.
+// verify compares what is on disk with the etag and makes it whole.
 func (d *download) verify(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0) // for Sync
 	if err != nil {

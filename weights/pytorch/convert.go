@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"unmask/internal/whole"
 	"unmask/weights"
-	"unmask/weights/internal/durable"
 )
 
 // Options of Convert.
@@ -78,7 +78,7 @@ func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
 	if err := weights.WriteFileStreams(modelName, streams, map[string]string{"format": "pt"}); err != nil {
 		return err
 	}
-	return durable.WriteFile(configName, func(w io.Writer) error {
+	return whole.WriteFile(configName, func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})

@@ -1,5 +1,5 @@
-// Package durable writes files that are whole after a crash, or absent.
-package durable
+// Package whole writes files that are whole after a crash, or absent.
+package whole
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package durable
+package whole
 
 import (
 	"errors"
