@@ -93,6 +93,33 @@ func TestBatchOnGPU(t *testing.T) {
 	require.Len(t, tokens(t, m, unmask.Run{Batch: 1, Length: 16, Steps: 2}), 1, "the next run is as if nothing had been")
 }
 
+// A step waits for the GPU once, and once more for a partial pass. From the fourth batch of a run on each of these is
+// one launch of a graph and nothing else.
+func TestStepsAreGraphs(t *testing.T) {
+	if !cuda.Included {
+		t.Skip("this build has no GPU support")
+	}
+	l := fakecuda.Open(t)
+	t.Setenv(cuda.LibraryVariable, l.Path)
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda"})
+	require.NoError(t, err)
+	const steps = 3
+	for cache, waits := range []int{steps, 2 * steps} {
+		run := unmask.Run{Cache: cache, Length: 12, Steps: steps, N: 4, Batch: 1}
+		for step, err := range unmask.Generate(t.Context(), m, run) {
+			require.NoError(t, err)
+			if step.Done && step.Sequences[0].Index == 2 {
+				l.Forget()
+			}
+		}
+		require.Equal(t, waits, l.Calls("cuStreamSynchronize"))
+		require.Equal(t, waits, l.Calls("cuGraphLaunch"))
+		for _, name := range []string{"cuLaunchKernel", "cuEventSynchronize", "cuMemAlloc_v2", "cuMemcpyDtoHAsync_v2"} {
+			require.Zero(t, l.Calls(name), "%s with %d stages of cache", name, cache)
+		}
+	}
+}
+
 func TestOpenDevice(t *testing.T) {
 	for _, name := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999999999", "CPU"} {
 		require.ErrorContains(t, unmask.CheckDevice(name), "allowed are auto, cpu, cuda and cuda:N", name)

@@ -219,7 +219,7 @@ func (r *run) do(ctx context.Context, n int) error {
 	need := r.o.Sampler.Needs(step, steps)
 	// Positions that need no logits are chosen first: sequences that open none need no pass.
 	blind := need == samplers.Need{}
-	ranking, there := r.ranking(step, steps)
+	ranking, there := r.ranking(step, steps) // by the pass before
 	if blind && !there {
 		if err := r.choose(need); err != nil {
 			return err
@@ -231,6 +231,9 @@ func (r *run) do(ctx context.Context, n int) error {
 	}
 	if err := r.forward(ctx); err != nil {
 		return err
+	}
+	if !blind {
+		ranking, there = r.ranking(step, steps)
 	}
 	switch {
 	case there:

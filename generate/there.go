@@ -13,8 +13,8 @@ type choice struct {
 	order []int32 // the inverse of the ranking's order: of each position, when it opens
 }
 
-// ranking is what the sampler comes to at this step, if the device can follow it. Whether it can is known from the first pass on;
-// before that the host chooses, which gives the same.
+// ranking is what the sampler comes to at this step, if the device of the latest pass can follow it. Before the first pass the
+// host chooses, which gives the same.
 func (r *run) ranking(step, steps int) (k samplers.Ranking, there bool) {
 	if r.chooser == nil {
 		return k, false
