@@ -16,33 +16,38 @@ var splitHeadsKernel = register("unmask_split_heads")
 // plainAttention and tensorAttention are kernels by the largest head they are for.
 var (
 	plainAttention = [...]attentionKernel{
-		{register("unmask_attention_32"), 32, 1, false},
-		{register("unmask_attention_48"), 48, 1, false},
-		{register("unmask_attention_64"), 64, 1, false},
-		{register("unmask_attention_128"), 128, 1, false},
+		{register("unmask_attention_32"), 32, 0},
+		{register("unmask_attention_48"), 48, 0},
+		{register("unmask_attention_64"), 64, 0},
+		{register("unmask_attention_128"), 128, 0},
 	}
 	// Kernels whose warps have 16 rows, and those with 32, which read keys and values from shared memory half as often.
 	tensorAttention = [...]attentionKernel{
-		{register("unmask_attention_tensor_32x1"), 32, 1, true},
-		{register("unmask_attention_tensor_48x1"), 48, 1, true},
-		{register("unmask_attention_tensor_64x1"), 64, 1, true},
-		{register("unmask_attention_tensor_128x1"), 128, 1, true},
+		{register("unmask_attention_tensor_32x1"), 32, 16},
+		{register("unmask_attention_tensor_48x1"), 48, 16},
+		{register("unmask_attention_tensor_64x1"), 64, 16},
+		{register("unmask_attention_tensor_128x1"), 128, 16},
 	}
 	wideTensorAttention = [...]attentionKernel{
-		{register("unmask_attention_tensor_32x2"), 32, 2, true},
-		{register("unmask_attention_tensor_48x2"), 48, 2, true},
-		{register("unmask_attention_tensor_64x2"), 64, 2, true},
+		{register("unmask_attention_tensor_32x2"), 32, 32},
+		{register("unmask_attention_tensor_48x2"), 48, 32},
+		{register("unmask_attention_tensor_64x2"), 64, 32},
 	}
 )
 
 type attentionKernel struct {
-	kernel   *kernel
-	dim      int
-	sixteens int // rows of a warp, in 16
-	tensor   bool
+	kernel *kernel
+	dim    int
+	rows   int // of a warp on tensor cores; 0 for float32
 }
 
-const keyTile = 64 // keys of a step
+// keyTile is how many keys a step has, as keys_of_tile.
+func (a *attentionKernel) keyTile() int {
+	if a.dim <= 64 {
+		return 64
+	}
+	return 32
+}
 
 // SplitHeads takes rows of qkv apart: queries to q, keys and values to their position in
 // k and v. Queries and keys are rotated by the angle of that position unless r is nil.
@@ -81,7 +86,7 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 	c := b.begin(a.kernel, grid{x: len(blocks), y: h.Heads}, threads, shared).
 		tensor(q).tensor(k).tensor(v).segments(blocks).int(h.Heads).int(h.HeadDim).int(k.Shape()[2]).
 		int(h.Keys).int(flag(h.Causal)).float(float32(math.Log2E / math.Sqrt(float64(h.HeadDim))))
-	if a.tensor {
+	if a.rows > 0 {
 		n, all := contiguous(segs)
 		c.result(dst, n, all).end()
 	} else {
@@ -94,29 +99,32 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 }
 
 // attentionFor chooses a kernel, the rows of its blocks and their threads and shared memory. No choice changes a bit but that
-// between float32 and tensor cores, which depends on the head alone.
+// between float32 and tensor cores, which depends on the layer alone.
 func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *attentionKernel, rows, threads, shared int) {
-	dim := h.HeadDim
-	if !h.BF16 || dim%4 != 0 {
-		a = fitting(plainAttention[:], dim)
-		const rows, weightsPitch = 64, 80
-		return a, rows, 128, 4 * (rows*(a.dim+4) + keyTile*(a.dim+4) + keyTile*a.dim + rows*weightsPitch)
+	if !h.BF16 || h.HeadDim%4 != 0 {
+		a = fitting(plainAttention[:], h.HeadDim)
+		const rows = 64
+		keys := a.keyTile()
+		return a, rows, 128, 4 * (rows*(a.dim+4) + keys*(a.dim+4) + keys*a.dim + rows*(keys+16))
 	}
 	longest := 1
 	for _, s := range segs {
 		longest = max(longest, s.Rows)
 	}
-	const fewest, most = 4, 8 // warps: they share the copying
-	a = fitting(tensorAttention[:], dim)
-	if longest > 16*fewest && dim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
-		a = fitting(wideTensorAttention[:], dim)
+	const fewest, most = 4, 8 // warps: a multiprocessor's schedulers, and what its registers are enough for
+	a = fitting(tensorAttention[:], h.HeadDim)
+	if longest > 16*fewest && h.HeadDim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
+		a = fitting(wideTensorAttention[:], h.HeadDim)
 	}
-	// The longest segment is cut into even blocks of whole warps.
-	warp := 16 * a.sixteens
-	blocks := ceilDiv(longest, most*warp)
-	warps := ceilDiv(longest, blocks*warp)
-	pitch := a.dim + 8
-	return a, warps * warp, 32 * max(warps, fewest), 4*2*keyTile*a.dim + 2*4*keyTile*pitch
+	// A multiprocessor's time is that of its blocks' warps, and of copying the keys for each block. Estimated, not measured.
+	warps, least := 0, 0
+	for w := most; w >= fewest; w-- {
+		blocks := ceilDiv(len(segs)*ceilDiv(longest, w*a.rows)*h.Heads, b.Multiprocessors)
+		if cost := blocks * (5*w + 6); warps == 0 || cost < least {
+			warps, least = w, cost
+		}
+	}
+	return a, warps * a.rows, 32 * warps, a.keyTile() * (4*2*a.dim + 2*4*(a.dim+8))
 }
 
 // fitting is the first kernel for heads of dim numbers or more.

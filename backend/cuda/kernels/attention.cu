@@ -1,12 +1,12 @@
-// Attention in float32. 64 rows and 64 keys at a time; thread (tx, ty) of 16 x 8 has rows ty+8i and keys tx+16j of the scores, so that 16 lanes
-// of a warp share a row, and the same rows of the result.
+// Attention in float32. 64 rows and a tile of keys at a time; thread (tx, ty) of 16 x 8 has rows ty+8i and keys tx+16j of the scores, so that 16
+// lanes of a warp share a row, and the same rows of the result.
 #include "attention.cuh"
 
 template <int D>
 struct PlainAttention {
-    static constexpr int rows = 64, threads = 128;
+    static constexpr int rows = 64, threads = 128, key_tile = keys_of_tile(D), keys_each = key_tile / 16;
     static constexpr int pitch = D + 4;        // float4s of 8 rows beside each other lie in different banks
-    static constexpr int weights_pitch = 80;   // two rows beside each other lie in different halves of the banks
+    static constexpr int weights_pitch = key_tile + 16;  // two rows beside each other lie in different halves of the banks
     static constexpr int vector = D % 64 == 0 ? 4 : D % 32 == 0 ? 2 : 1;  // numbers that a thread reads at once of a value
     static constexpr int columns = D / 16;
     static constexpr int shared = (rows * pitch + key_tile * pitch + key_tile * D + rows * weights_pitch) * int(sizeof(float));
@@ -14,7 +14,7 @@ struct PlainAttention {
     // column is where number c of thread tx's part of a value stands.
     static __device__ __forceinline__ int column(int tx, int c) { return c / vector * (16 * vector) + tx * vector + c % vector; }
 
-    // load begins to copy keys or values first..first+63, zeros beyond n and beyond dim.
+    // load begins to copy a tile of keys or values from `first` on, zeros beyond n and beyond dim.
     template <int to_pitch>
     static __device__ __forceinline__ void load(float* to, const float* from, int first, int n, int dim) {
         from += (long long)first * dim;
@@ -58,23 +58,22 @@ struct PlainAttention {
 #pragma unroll
             for (int c = 0; c < columns; c++) o[i][c] = 0.0f;
         }
-        for (int tile = 0; tile < a.tiles(); tile++) {
-            const int first = tile * key_tile;
+        for (int first = 0; first < a.keys; first += key_tile) {
             copy_wait<0>();
             __syncthreads();  // the keys are there, and the values of the last tile are done with
             load<D>(values, a.v, first, a.keys, a.dim);
 
-            float score[8][4] = {};
+            float score[8][keys_each] = {};
 #pragma unroll 2
             for (int d = 0; d < D; d += 4) {
-                float4 k[4];
+                float4 k[keys_each];
 #pragma unroll
-                for (int j = 0; j < 4; j++) k[j] = *reinterpret_cast<const float4*>(keys + (tx + 16 * j) * pitch + d);
+                for (int j = 0; j < keys_each; j++) k[j] = *reinterpret_cast<const float4*>(keys + (tx + 16 * j) * pitch + d);
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
                     float4 x = *reinterpret_cast<const float4*>(queries + (ty + 8 * i) * pitch + d);
 #pragma unroll
-                    for (int j = 0; j < 4; j++) score[i][j] = fmaf(x.x, k[j].x, fmaf(x.y, k[j].y, fmaf(x.z, k[j].z, fmaf(x.w, k[j].w, score[i][j]))));
+                    for (int j = 0; j < keys_each; j++) score[i][j] = fmaf(x.x, k[j].x, fmaf(x.y, k[j].y, fmaf(x.z, k[j].z, fmaf(x.w, k[j].w, score[i][j]))));
                 }
             }
 #pragma unroll
@@ -82,7 +81,7 @@ struct PlainAttention {
                 int limit = a.limit(ty + 8 * i) - first;
                 float highest = top[i];
 #pragma unroll
-                for (int j = 0; j < 4; j++) {
+                for (int j = 0; j < keys_each; j++) {
                     if (tx + 16 * j >= limit) score[i][j] = -INFINITE;
                     highest = fmaxf(highest, score[i][j]);
                 }
@@ -94,7 +93,7 @@ struct PlainAttention {
 #pragma unroll
                 for (int c = 0; c < columns; c++) o[i][c] *= shrink;
 #pragma unroll
-                for (int j = 0; j < 4; j++) {
+                for (int j = 0; j < keys_each; j++) {
                     float p = power2(score[i][j] - highest);
                     sum[i] += p;
                     weights[(ty + 8 * i) * weights_pitch + tx + 16 * j] = p;
@@ -102,7 +101,7 @@ struct PlainAttention {
             }
             copy_wait<0>();
             __syncthreads();  // the values and weights are there, and the keys are done with
-            if (tile + 1 < a.tiles()) load<pitch>(keys, a.k, first + key_tile, a.keys, a.dim);
+            if (first + key_tile < a.keys) load<pitch>(keys, a.k, first + key_tile, a.keys, a.dim);
 
 #pragma unroll 2
             for (int key = 0; key < key_tile; key += 4) {

@@ -1,11 +1,12 @@
 // What both kinds of attention share. A block has some rows of a segment (its own Segment) and one head, and walks over the keys from the first to
-// the last in tiles of 64 with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): no scores are written to memory, and a row's
+// the last in tiles with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): no scores are written to memory, and a row's
 // arithmetic is the same whichever rows are beside it. A tile that a row does not see leaves its numbers as they are, bit for bit.
 #pragma once
 
 #include "common.cuh"
 
-constexpr int key_tile = 64;
+// keys_of_tile is how many keys of D numbers a tile has: so many that a block fits in the 99 KB of shared memory that every GPU has.
+constexpr int keys_of_tile(int D) { return D <= 64 ? 64 : 32; }
 
 // Attended are the keys and values of a block. Scores are taken times `scale`, which is log2(e)/sqrt(dim): the softmax is of powers of 2.
 struct Attended {
@@ -21,7 +22,6 @@ struct Attended {
     }
     // limit is how many keys a row of the block sees.
     __device__ __forceinline__ int limit(int row) const { return causal ? min(keys, pos + row + 1) : keys; }
-    __device__ __forceinline__ int tiles() const { return (keys + key_tile - 1) / key_tile; }
 };
 
 // power2 is 2^x to 2 units in the last place, 0 for -Inf.

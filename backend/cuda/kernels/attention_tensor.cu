@@ -6,11 +6,12 @@
 
 template <int D, int M>
 struct TensorAttention {
+    static constexpr int key_tile = keys_of_tile(D);
     static constexpr int pitch = D + 8;  // of rows of bfloat16: 16 bytes of 8 rows beside each other lie in different banks
     static constexpr int waiting = key_tile * D * int(sizeof(float)), tile = key_tile * pitch * 2;
     static constexpr int shared = 2 * waiting + 4 * tile;
 
-    // load begins to copy keys or values first..first+63, zeros beyond n and beyond dim, which is a multiple of 4.
+    // load begins to copy a tile of keys or values from `first` on, zeros beyond n and beyond dim, which is a multiple of 4.
     static __device__ __forceinline__ void load(float* to, const float* from, int first, int n, int dim) {
         from += (long long)first * dim;
         for (int i = threadIdx.x; i < key_tile * (D / 4); i += blockDim.x) {
@@ -68,14 +69,13 @@ struct TensorAttention {
             top[m][0] = top[m][1] = -INFINITE;
             sum[m][0] = sum[m][1] = 0.0f;
         }
-        for (int n = 0; n < a.tiles(); n++) {
-            const int first = n * key_tile;
-            unsigned short* keys = tiles + n % 2 * (2 * key_tile * pitch);
+        for (int first = 0; first < a.keys; first += key_tile) {
+            unsigned short* keys = tiles + first / key_tile % 2 * (2 * key_tile * pitch);
             unsigned short* values = keys + key_tile * pitch;
             copy_wait<0>();
             convert(keys, next_keys);
             convert(values, next_values);
-            if (n + 1 < a.tiles()) {
+            if (first + key_tile < a.keys) {
                 load(next_keys, a.k, first + key_tile, a.keys, a.dim);
                 load(next_values, a.v, first + key_tile, a.keys, a.dim);
             }
@@ -175,8 +175,8 @@ struct TensorAttention {
     }
 };
 
-#define TENSOR_ATTENTION(D, M, threads)                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(threads)                                                                                               \
+#define TENSOR_ATTENTION(D, M, threads, blocks)                                                                                                         \
+    extern "C" __global__ void __launch_bounds__(threads, blocks)                                                                                       \
         unmask_attention_tensor_##D##x##M(const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim, int length,          \
                                           int keys, int causal, float scale, float* dst, unsigned short* narrow) {                                      \
         Segment s = segs[blockIdx.x];                                                                                                                   \
@@ -184,10 +184,10 @@ struct TensorAttention {
     }                                                                                                                                                   \
     EXPORT(unmask_attention_tensor_##D##x##M)
 
-TENSOR_ATTENTION(32, 1, 128)
-TENSOR_ATTENTION(48, 1, 128)
-TENSOR_ATTENTION(64, 1, 128)
-TENSOR_ATTENTION(128, 1, 256)
-TENSOR_ATTENTION(32, 2, 256)
-TENSOR_ATTENTION(48, 2, 256)
-TENSOR_ATTENTION(64, 2, 256)
+TENSOR_ATTENTION(32, 1, 128, 4)
+TENSOR_ATTENTION(48, 1, 128, 4)
+TENSOR_ATTENTION(64, 1, 128, 3)
+TENSOR_ATTENTION(128, 1, 256, 1)
+TENSOR_ATTENTION(32, 2, 256, 1)
+TENSOR_ATTENTION(48, 2, 256, 1)
+TENSOR_ATTENTION(64, 2, 256, 1)
