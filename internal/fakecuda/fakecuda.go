@@ -47,7 +47,7 @@ func compiler() string {
 
 // flags: warnings of kernels are nvcc's to give; symbols that are not the API stay inside, so that several
 // libraries do not share their variables.
-var flags = []string{"-std=c++17", "-O2", "-march=native", "-fno-strict-aliasing", "-ffp-contract=fast",
+var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing", "-ffp-contract=fast",
 	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-U_FORTIFY_SOURCE", "-w"}
 
 // compile compiles the library, unless it was for the same sources.
