@@ -8,8 +8,8 @@
 TEXT ·fmaNEON(SB), NOSPLIT, $0-8
 	MOVD n+0(FP), R0
 	MOVD $constants<>(SB), R1
-	FMOVQ 0(R1), F0
-	FMOVQ 0(R1), F1
+	FMOVQ (R1), F0
+	FMOVQ (R1), F1
 	VMOVI $0, V2.B16
 	VMOVI $0, V3.B16
 	VMOVI $0, V4.B16
@@ -69,8 +69,8 @@ loopEnd:
 TEXT ·dotNEON(SB), NOSPLIT, $0-8
 	MOVD n+0(FP), R0
 	MOVD $constants<>(SB), R1
-	FMOVQ 0(R1), F0
-	FMOVQ 0(R1), F1
+	FMOVQ (R1), F0
+	FMOVQ (R1), F1
 	VMOVI $0, V2.B16
 	VMOVI $0, V3.B16
 	VMOVI $0, V4.B16
@@ -130,8 +130,8 @@ loopEnd:
 TEXT ·pairsNEON(SB), NOSPLIT, $0-8
 	MOVD n+0(FP), R0
 	MOVD $constants<>(SB), R1
-	FMOVQ 0(R1), F0
-	FMOVQ 0(R1), F1
+	FMOVQ (R1), F0
+	FMOVQ (R1), F1
 	VMOVI $0, V2.B16
 	VMOVI $0, V3.B16
 	VMOVI $0, V4.B16
@@ -210,7 +210,7 @@ TEXT ·readNEON(SB), NOSPLIT, $0-16
 	CBZ R1, loopEnd
 loop:
 	PRFM 3072(R0), PLDL1KEEP
-	FLDPQ 0(R0), (F0, F1)
+	FLDPQ (R0), (F0, F1)
 	FLDPQ 32(R0), (F0, F1)
 	PRFM 3136(R0), PLDL1KEEP
 	FLDPQ 64(R0), (F0, F1)

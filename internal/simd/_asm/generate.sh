@@ -9,4 +9,6 @@ go run ./screen -out ../screen/screen_amd64.s -stubs ../screen/screen_amd64.go -
 go run ./ceiling -out ../../../bench/internal/ceiling/ceiling_amd64.s -stubs ../../../bench/internal/ceiling/ceiling_amd64.go -pkg ceiling
 go run ./neongemm -out ../gemm/gemm_arm64.s -stubs ../gemm/gemm_arm64.go -pkg gemm
 go run ./neonvec -out ../vec/vec_arm64.s -stubs ../vec/vec_arm64.go -pkg vec
+go run ./neonphilox -out ../../philox/fill_arm64.s -stubs ../../philox/fill_arm64.go -pkg philox
+go run ./neonscreen -out ../screen/screen_arm64.s -stubs ../screen/screen_arm64.go -pkg screen
 go run ./neonceiling -out ../../../bench/internal/ceiling/ceiling_arm64.s -stubs ../../../bench/internal/ceiling/ceiling_arm64.go -pkg ceiling

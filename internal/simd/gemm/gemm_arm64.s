@@ -19,22 +19,22 @@ TEXT ·mulF32_6x16(SB), NOSPLIT, $0-56
 	MOVD $96, R8
 	CBZ R5, zero
 	MOVD R2, R9
-	FLDPQ 0(R9), (F0, F1)
+	FLDPQ (R9), (F0, F1)
 	FLDPQ 32(R9), (F2, F3)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F4, F5)
+	FLDPQ (R9), (F4, F5)
 	FLDPQ 32(R9), (F6, F7)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F8, F9)
+	FLDPQ (R9), (F8, F9)
 	FLDPQ 32(R9), (F10, F11)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F12, F13)
+	FLDPQ (R9), (F12, F13)
 	FLDPQ 32(R9), (F14, F15)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F16, F17)
+	FLDPQ (R9), (F16, F17)
 	FLDPQ 32(R9), (F18, F19)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F20, F21)
+	FLDPQ (R9), (F20, F21)
 	FLDPQ 32(R9), (F22, F23)
 	ADD R3, R9, R9
 	B loop
@@ -64,7 +64,7 @@ zero:
 	VMOVI $0, V22.B16
 	VMOVI $0, V23.B16
 loop:
-	FMOVD 0(R0), F24
+	FMOVD (R0), F24
 	FMOVD 16(R0), F25
 	FMOVD 32(R0), F26
 	FMOVD 48(R0), F27
@@ -72,9 +72,9 @@ loop:
 	FMOVD 80(R0), F29
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
-	FLDPQ 0(R1), (F30, F31)
+	FLDPQ (R1), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
 	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
@@ -129,22 +129,22 @@ loop:
 	ADD $128, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F4, F5), 0(R2)
+	FSTPQ (F4, F5), (R2)
 	FSTPQ (F6, F7), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F8, F9), 0(R2)
+	FSTPQ (F8, F9), (R2)
 	FSTPQ (F10, F11), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F12, F13), 0(R2)
+	FSTPQ (F12, F13), (R2)
 	FSTPQ (F14, F15), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F16, F17), 0(R2)
+	FSTPQ (F16, F17), (R2)
 	FSTPQ (F18, F19), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F20, F21), 0(R2)
+	FSTPQ (F20, F21), (R2)
 	FSTPQ (F22, F23), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -164,16 +164,16 @@ TEXT ·mulF32_4x16(SB), NOSPLIT, $0-56
 	MOVD $64, R8
 	CBZ R5, zero
 	MOVD R2, R9
-	FLDPQ 0(R9), (F0, F1)
+	FLDPQ (R9), (F0, F1)
 	FLDPQ 32(R9), (F2, F3)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F4, F5)
+	FLDPQ (R9), (F4, F5)
 	FLDPQ 32(R9), (F6, F7)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F8, F9)
+	FLDPQ (R9), (F8, F9)
 	FLDPQ 32(R9), (F10, F11)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F12, F13)
+	FLDPQ (R9), (F12, F13)
 	FLDPQ 32(R9), (F14, F15)
 	ADD R3, R9, R9
 	B loop
@@ -195,15 +195,15 @@ zero:
 	VMOVI $0, V14.B16
 	VMOVI $0, V15.B16
 loop:
-	FMOVD 0(R0), F16
+	FMOVD (R0), F16
 	FMOVD 16(R0), F17
 	FMOVD 32(R0), F18
 	FMOVD 48(R0), F19
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
-	FLDPQ 0(R1), (F20, F21)
+	FLDPQ (R1), (F20, F21)
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f911284 // fmla v4.4s, v20.4s, v17.s[0]
 	WORD $0x4f921288 // fmla v8.4s, v20.4s, v18.s[0]
@@ -242,16 +242,16 @@ loop:
 	ADD $128, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F4, F5), 0(R2)
+	FSTPQ (F4, F5), (R2)
 	FSTPQ (F6, F7), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F8, F9), 0(R2)
+	FSTPQ (F8, F9), (R2)
 	FSTPQ (F10, F11), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F12, F13), 0(R2)
+	FSTPQ (F12, F13), (R2)
 	FSTPQ (F14, F15), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -271,10 +271,10 @@ TEXT ·mulF32_2x16(SB), NOSPLIT, $0-56
 	MOVD $32, R8
 	CBZ R5, zero
 	MOVD R2, R9
-	FLDPQ 0(R9), (F0, F1)
+	FLDPQ (R9), (F0, F1)
 	FLDPQ 32(R9), (F2, F3)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F4, F5)
+	FLDPQ (R9), (F4, F5)
 	FLDPQ 32(R9), (F6, F7)
 	ADD R3, R9, R9
 	B loop
@@ -288,13 +288,13 @@ zero:
 	VMOVI $0, V6.B16
 	VMOVI $0, V7.B16
 loop:
-	FMOVD 0(R0), F8
+	FMOVD (R0), F8
 	FMOVD 16(R0), F9
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
-	FLDPQ 0(R1), (F10, F11)
+	FLDPQ (R1), (F10, F11)
 	WORD $0x4f881140 // fmla v0.4s, v10.4s, v8.s[0]
 	WORD $0x4f891144 // fmla v4.4s, v10.4s, v9.s[0]
 	WORD $0x4f881161 // fmla v1.4s, v11.4s, v8.s[0]
@@ -317,10 +317,10 @@ loop:
 	ADD $128, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F4, F5), 0(R2)
+	FSTPQ (F4, F5), (R2)
 	FSTPQ (F6, F7), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -340,7 +340,7 @@ TEXT ·mulF32_1x16(SB), NOSPLIT, $0-56
 	MOVD $16, R8
 	CBZ R5, zero
 	MOVD R2, R9
-	FLDPQ 0(R9), (F0, F1)
+	FLDPQ (R9), (F0, F1)
 	FLDPQ 32(R9), (F2, F3)
 	ADD R3, R9, R9
 	B loop
@@ -350,12 +350,12 @@ zero:
 	VMOVI $0, V2.B16
 	VMOVI $0, V3.B16
 loop:
-	FMOVD 0(R0), F4
+	FMOVD (R0), F4
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
-	FLDPQ 0(R1), (F5, F6)
+	FLDPQ (R1), (F5, F6)
 	WORD $0x4f8410a0 // fmla v0.4s, v5.4s, v4.s[0]
 	WORD $0x4f8410c1 // fmla v1.4s, v6.4s, v4.s[0]
 	FLDPQ 32(R1), (F7, F8)
@@ -370,7 +370,7 @@ loop:
 	ADD $128, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -386,28 +386,28 @@ TEXT ·mulBF16Wide_6x16(SB), NOSPLIT, $0-56
 	MOVD acc+40(FP), R5
 	MOVD next+48(FP), R6
 	MOVD $constants<>(SB), R7
-	FMOVQ 0(R7), F31
+	FMOVQ (R7), F31
 	LSL $1, R4, R4
 	MOVD $8, R8
 	MOVD $96, R9
 	CBZ R5, zero
 	MOVD R2, R10
-	FLDPQ 0(R10), (F0, F1)
+	FLDPQ (R10), (F0, F1)
 	FLDPQ 32(R10), (F2, F3)
 	ADD R3, R10, R10
-	FLDPQ 0(R10), (F4, F5)
+	FLDPQ (R10), (F4, F5)
 	FLDPQ 32(R10), (F6, F7)
 	ADD R3, R10, R10
-	FLDPQ 0(R10), (F8, F9)
+	FLDPQ (R10), (F8, F9)
 	FLDPQ 32(R10), (F10, F11)
 	ADD R3, R10, R10
-	FLDPQ 0(R10), (F12, F13)
+	FLDPQ (R10), (F12, F13)
 	FLDPQ 32(R10), (F14, F15)
 	ADD R3, R10, R10
-	FLDPQ 0(R10), (F16, F17)
+	FLDPQ (R10), (F16, F17)
 	FLDPQ 32(R10), (F18, F19)
 	ADD R3, R10, R10
-	FLDPQ 0(R10), (F20, F21)
+	FLDPQ (R10), (F20, F21)
 	FLDPQ 32(R10), (F22, F23)
 	ADD R3, R10, R10
 	B loop
@@ -437,7 +437,7 @@ zero:
 	VMOVI $0, V22.B16
 	VMOVI $0, V23.B16
 loop:
-	FMOVD 0(R0), F24
+	FMOVD (R0), F24
 	FMOVD 16(R0), F25
 	FMOVD 32(R0), F26
 	FMOVD 48(R0), F27
@@ -445,9 +445,9 @@ loop:
 	FMOVD 80(R0), F29
 	ADD R8, R0, R0
 	SUB R8, R9, R8
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $16, R6, R6
-	FMOVQ 0(R1), F30
+	FMOVQ (R1), F30
 	VSHL $16, V30.S4, V30.S4
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
@@ -455,7 +455,7 @@ loop:
 	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
 	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
 	WORD $0x4f9d13d4 // fmla v20.4s, v30.4s, v29.s[0]
-	FMOVQ 0(R1), F30
+	FMOVQ (R1), F30
 	VAND V31.B16, V30.B16, V30.B16
 	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
 	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
@@ -514,22 +514,22 @@ loop:
 	ADD $64, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F4, F5), 0(R2)
+	FSTPQ (F4, F5), (R2)
 	FSTPQ (F6, F7), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F8, F9), 0(R2)
+	FSTPQ (F8, F9), (R2)
 	FSTPQ (F10, F11), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F12, F13), 0(R2)
+	FSTPQ (F12, F13), (R2)
 	FSTPQ (F14, F15), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F16, F17), 0(R2)
+	FSTPQ (F16, F17), (R2)
 	FSTPQ (F18, F19), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F20, F21), 0(R2)
+	FSTPQ (F20, F21), (R2)
 	FSTPQ (F22, F23), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -545,16 +545,16 @@ TEXT ·mulBF16Wide_2x16(SB), NOSPLIT, $0-56
 	MOVD acc+40(FP), R5
 	MOVD next+48(FP), R6
 	MOVD $constants<>(SB), R7
-	FMOVQ 0(R7), F31
+	FMOVQ (R7), F31
 	LSL $1, R4, R4
 	MOVD $8, R8
 	MOVD $32, R9
 	CBZ R5, zero
 	MOVD R2, R10
-	FLDPQ 0(R10), (F0, F1)
+	FLDPQ (R10), (F0, F1)
 	FLDPQ 32(R10), (F2, F3)
 	ADD R3, R10, R10
-	FLDPQ 0(R10), (F4, F5)
+	FLDPQ (R10), (F4, F5)
 	FLDPQ 32(R10), (F6, F7)
 	ADD R3, R10, R10
 	B loop
@@ -568,17 +568,17 @@ zero:
 	VMOVI $0, V6.B16
 	VMOVI $0, V7.B16
 loop:
-	FMOVD 0(R0), F8
+	FMOVD (R0), F8
 	FMOVD 16(R0), F9
 	ADD R8, R0, R0
 	SUB R8, R9, R8
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $16, R6, R6
-	FMOVQ 0(R1), F10
+	FMOVQ (R1), F10
 	VSHL $16, V10.S4, V10.S4
 	WORD $0x4f881140 // fmla v0.4s, v10.4s, v8.s[0]
 	WORD $0x4f891144 // fmla v4.4s, v10.4s, v9.s[0]
-	FMOVQ 0(R1), F11
+	FMOVQ (R1), F11
 	VAND V31.B16, V11.B16, V11.B16
 	WORD $0x4fa81160 // fmla v0.4s, v11.4s, v8.s[1]
 	WORD $0x4fa91164 // fmla v4.4s, v11.4s, v9.s[1]
@@ -609,10 +609,10 @@ loop:
 	ADD $64, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F4, F5), 0(R2)
+	FSTPQ (F4, F5), (R2)
 	FSTPQ (F6, F7), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -628,13 +628,13 @@ TEXT ·mulBF16Wide_1x16(SB), NOSPLIT, $0-56
 	MOVD acc+40(FP), R5
 	MOVD next+48(FP), R6
 	MOVD $constants<>(SB), R7
-	FMOVQ 0(R7), F31
+	FMOVQ (R7), F31
 	LSL $1, R4, R4
 	MOVD $8, R8
 	MOVD $16, R9
 	CBZ R5, zero
 	MOVD R2, R10
-	FLDPQ 0(R10), (F0, F1)
+	FLDPQ (R10), (F0, F1)
 	FLDPQ 32(R10), (F2, F3)
 	ADD R3, R10, R10
 	B loop
@@ -644,15 +644,15 @@ zero:
 	VMOVI $0, V2.B16
 	VMOVI $0, V3.B16
 loop:
-	FMOVD 0(R0), F4
+	FMOVD (R0), F4
 	ADD R8, R0, R0
 	SUB R8, R9, R8
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $16, R6, R6
-	FMOVQ 0(R1), F5
+	FMOVQ (R1), F5
 	VSHL $16, V5.S4, V5.S4
 	WORD $0x4f8410a0 // fmla v0.4s, v5.4s, v4.s[0]
-	FMOVQ 0(R1), F6
+	FMOVQ (R1), F6
 	VAND V31.B16, V6.B16, V6.B16
 	WORD $0x4fa410c0 // fmla v0.4s, v6.4s, v4.s[1]
 	FMOVQ 16(R1), F7
@@ -676,7 +676,7 @@ loop:
 	ADD $64, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -696,22 +696,22 @@ TEXT ·mulInt8Dot_6x16(SB), NOSPLIT, $0-56
 	MOVD $96, R8
 	CBZ R5, zero
 	MOVD R2, R9
-	FLDPQ 0(R9), (F0, F1)
+	FLDPQ (R9), (F0, F1)
 	FLDPQ 32(R9), (F2, F3)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F4, F5)
+	FLDPQ (R9), (F4, F5)
 	FLDPQ 32(R9), (F6, F7)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F8, F9)
+	FLDPQ (R9), (F8, F9)
 	FLDPQ 32(R9), (F10, F11)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F12, F13)
+	FLDPQ (R9), (F12, F13)
 	FLDPQ 32(R9), (F14, F15)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F16, F17)
+	FLDPQ (R9), (F16, F17)
 	FLDPQ 32(R9), (F18, F19)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F20, F21)
+	FLDPQ (R9), (F20, F21)
 	FLDPQ 32(R9), (F22, F23)
 	ADD R3, R9, R9
 	B loop
@@ -741,7 +741,7 @@ zero:
 	VMOVI $0, V22.B16
 	VMOVI $0, V23.B16
 loop:
-	FMOVD 0(R0), F24
+	FMOVD (R0), F24
 	FMOVD 16(R0), F25
 	FMOVD 32(R0), F26
 	FMOVD 48(R0), F27
@@ -749,9 +749,9 @@ loop:
 	FMOVD 80(R0), F29
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
-	FLDPQ 0(R1), (F30, F31)
+	FLDPQ (R1), (F30, F31)
 	WORD $0x4f98e3c0 // sdot v0.4s, v30.16b, v24.4b[0]
 	WORD $0x4f99e3c4 // sdot v4.4s, v30.16b, v25.4b[0]
 	WORD $0x4f9ae3c8 // sdot v8.4s, v30.16b, v26.4b[0]
@@ -806,22 +806,22 @@ loop:
 	ADD $128, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F4, F5), 0(R2)
+	FSTPQ (F4, F5), (R2)
 	FSTPQ (F6, F7), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F8, F9), 0(R2)
+	FSTPQ (F8, F9), (R2)
 	FSTPQ (F10, F11), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F12, F13), 0(R2)
+	FSTPQ (F12, F13), (R2)
 	FSTPQ (F14, F15), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F16, F17), 0(R2)
+	FSTPQ (F16, F17), (R2)
 	FSTPQ (F18, F19), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F20, F21), 0(R2)
+	FSTPQ (F20, F21), (R2)
 	FSTPQ (F22, F23), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -841,10 +841,10 @@ TEXT ·mulInt8Dot_2x16(SB), NOSPLIT, $0-56
 	MOVD $32, R8
 	CBZ R5, zero
 	MOVD R2, R9
-	FLDPQ 0(R9), (F0, F1)
+	FLDPQ (R9), (F0, F1)
 	FLDPQ 32(R9), (F2, F3)
 	ADD R3, R9, R9
-	FLDPQ 0(R9), (F4, F5)
+	FLDPQ (R9), (F4, F5)
 	FLDPQ 32(R9), (F6, F7)
 	ADD R3, R9, R9
 	B loop
@@ -858,13 +858,13 @@ zero:
 	VMOVI $0, V6.B16
 	VMOVI $0, V7.B16
 loop:
-	FMOVD 0(R0), F8
+	FMOVD (R0), F8
 	FMOVD 16(R0), F9
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
-	FLDPQ 0(R1), (F10, F11)
+	FLDPQ (R1), (F10, F11)
 	WORD $0x4f88e140 // sdot v0.4s, v10.16b, v8.4b[0]
 	WORD $0x4f89e144 // sdot v4.4s, v10.16b, v9.4b[0]
 	WORD $0x4f88e161 // sdot v1.4s, v11.16b, v8.4b[0]
@@ -887,10 +887,10 @@ loop:
 	ADD $128, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
-	FSTPQ (F4, F5), 0(R2)
+	FSTPQ (F4, F5), (R2)
 	FSTPQ (F6, F7), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -910,7 +910,7 @@ TEXT ·mulInt8Dot_1x16(SB), NOSPLIT, $0-56
 	MOVD $16, R8
 	CBZ R5, zero
 	MOVD R2, R9
-	FLDPQ 0(R9), (F0, F1)
+	FLDPQ (R9), (F0, F1)
 	FLDPQ 32(R9), (F2, F3)
 	ADD R3, R9, R9
 	B loop
@@ -920,12 +920,12 @@ zero:
 	VMOVI $0, V2.B16
 	VMOVI $0, V3.B16
 loop:
-	FMOVD 0(R0), F4
+	FMOVD (R0), F4
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
-	FLDPQ 0(R1), (F5, F6)
+	FLDPQ (R1), (F5, F6)
 	WORD $0x4f84e0a0 // sdot v0.4s, v5.16b, v4.4b[0]
 	WORD $0x4f84e0c1 // sdot v1.4s, v6.16b, v4.4b[0]
 	FLDPQ 32(R1), (F7, F8)
@@ -940,7 +940,7 @@ loop:
 	ADD $128, R1, R1
 	SUBS $1, R4, R4
 	BNE loop
-	FSTPQ (F0, F1), 0(R2)
+	FSTPQ (F0, F1), (R2)
 	FSTPQ (F2, F3), 32(R2)
 	ADD R3, R2, R2
 	RET
@@ -975,17 +975,17 @@ TEXT ·mulInt8Pairs_2x16(SB), NOSPLIT, $0-56
 	MOVD $8, R7
 	MOVD $32, R8
 loop:
-	FMOVD 0(R0), F16
+	FMOVD (R0), F16
 	FMOVD 16(R0), F17
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
 	VDUP V16.S[0], V18.S4
 	VDUP V16.S[1], V16.S4
 	VDUP V17.S[0], V19.S4
 	VDUP V17.S[1], V17.S4
-	FMOVQ 0(R1), F20
+	FMOVQ (R1), F20
 	FMOVQ 64(R1), F21
 	WORD $0x0e32c296 // smull v22.8h, v20.8b, v18.8b
 	WORD $0x0e3082b6 // smlal v22.8h, v21.8b, v16.8b
@@ -1046,10 +1046,10 @@ loop:
 	BNE loop
 	VADDP V1.S4, V0.S4, V0.S4
 	CBZ R5, store0_0
-	FMOVQ 0(R2), F1
+	FMOVQ (R2), F1
 	VADD V1.S4, V0.S4, V0.S4
 store0_0:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	VADDP V3.S4, V2.S4, V0.S4
 	CBZ R5, store0_1
 	FMOVQ 16(R2), F1
@@ -1071,10 +1071,10 @@ store0_3:
 	ADD R3, R2, R2
 	VADDP V9.S4, V8.S4, V0.S4
 	CBZ R5, store1_0
-	FMOVQ 0(R2), F1
+	FMOVQ (R2), F1
 	VADD V1.S4, V0.S4, V0.S4
 store1_0:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	VADDP V11.S4, V10.S4, V0.S4
 	CBZ R5, store1_1
 	FMOVQ 16(R2), F1
@@ -1118,14 +1118,14 @@ TEXT ·mulInt8Pairs_1x16(SB), NOSPLIT, $0-56
 	MOVD $8, R7
 	MOVD $16, R8
 loop:
-	FMOVD 0(R0), F8
+	FMOVD (R0), F8
 	ADD R7, R0, R0
 	SUB R7, R8, R7
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
 	VDUP V8.S[0], V9.S4
 	VDUP V8.S[1], V8.S4
-	FMOVQ 0(R1), F10
+	FMOVQ (R1), F10
 	FMOVQ 64(R1), F11
 	WORD $0x0e29c14c // smull v12.8h, v10.8b, v9.8b
 	WORD $0x0e28816c // smlal v12.8h, v11.8b, v8.8b
@@ -1162,10 +1162,10 @@ loop:
 	BNE loop
 	VADDP V1.S4, V0.S4, V0.S4
 	CBZ R5, store0_0
-	FMOVQ 0(R2), F1
+	FMOVQ (R2), F1
 	VADD V1.S4, V0.S4, V0.S4
 store0_0:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	VADDP V3.S4, V2.S4, V0.S4
 	CBZ R5, store0_1
 	FMOVQ 16(R2), F1
@@ -1196,11 +1196,11 @@ TEXT ·packF32(SB), NOSPLIT, $0-36
 	MOVD n+24(FP), R3
 	MOVD $constants<>(SB), R4
 loop:
-	FLDPQ 0(R1), (F0, F1)
+	FLDPQ (R1), (F0, F1)
 	ADD $32, R1, R1
-	FMOVQ F0, 0(R0)
+	FMOVQ F0, (R0)
 	ADD R2, R0, R0
-	FMOVQ F1, 0(R0)
+	FMOVQ F1, (R0)
 	ADD R2, R0, R0
 	SUBS $1, R3, R3
 	BNE loop
@@ -1216,10 +1216,10 @@ TEXT ·packBF16Wide(SB), NOSPLIT, $0-36
 	MOVD $constants<>(SB), R4
 	FMOVQ 16(R4), F0
 	FMOVQ 32(R4), F1
-	FMOVQ 0(R4), F2
+	FMOVQ (R4), F2
 	FMOVQ 48(R4), F3
 loop:
-	FLDPQ 0(R1), (F4, F5)
+	FLDPQ (R1), (F4, F5)
 	ADD $32, R1, R1
 	WORD $0x4e24e486 // fcmeq v6.4s, v4.4s, v4.4s
 	VUSHR $16, V4.S4, V7.S4
@@ -1241,9 +1241,9 @@ loop:
 	VAND V2.B16, V8.B16, V5.B16
 	WORD $0x4e661c66 // bic v6.16b, v3.16b, v6.16b
 	VORR V6.B16, V5.B16, V5.B16
-	FMOVQ F4, 0(R0)
+	FMOVQ F4, (R0)
 	ADD R2, R0, R0
-	FMOVQ F5, 0(R0)
+	FMOVQ F5, (R0)
 	ADD R2, R0, R0
 	SUBS $1, R3, R3
 	BNE loop
@@ -1260,7 +1260,7 @@ TEXT ·packInt8Signed(SB), NOSPLIT, $0-36
 	FMOVS inverse+32(FP), F0
 	VDUP V0.S[0], V0.S4
 loop:
-	FLDPQ 0(R1), (F1, F2)
+	FLDPQ (R1), (F1, F2)
 	FLDPQ 32(R1), (F3, F4)
 	ADD $64, R1, R1
 	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
@@ -1277,7 +1277,7 @@ loop:
 	WORD $0x4e612882 // xtn2 v2.8h, v4.4s
 	WORD $0x0e212821 // xtn v1.8b, v1.8h
 	WORD $0x4e212841 // xtn2 v1.16b, v2.8h
-	FMOVQ F1, 0(R0)
+	FMOVQ F1, (R0)
 	ADD R2, R0, R0
 	SUBS $1, R3, R3
 	BNE loop
@@ -1290,7 +1290,7 @@ TEXT ·absMax(SB), NOSPLIT, $0-20
 	VMOVI $0, V0.B16
 	VMOVI $0, V1.B16
 loop:
-	FLDPQ 0(R0), (F2, F3)
+	FLDPQ (R0), (F2, F3)
 	ADD $32, R0, R0
 	WORD $0x4ea0f842 // fabs v2.4s, v2.4s
 	VUMAX V2.S4, V0.S4, V0.S4
@@ -1318,21 +1318,21 @@ TEXT ·turnWords(SB), NOSPLIT, $0-40
 	LSL $1, R4, R4
 loop:
 	MOVD R1, R5
-	FMOVQ 0(R5), F0
+	FMOVQ (R5), F0
 	ADD R3, R5, R5
-	FMOVQ 0(R5), F1
+	FMOVQ (R5), F1
 	ADD R3, R5, R5
-	FMOVQ 0(R5), F2
+	FMOVQ (R5), F2
 	ADD R3, R5, R5
-	FMOVQ 0(R5), F3
+	FMOVQ (R5), F3
 	ADD R3, R5, R5
-	FMOVQ 0(R5), F4
+	FMOVQ (R5), F4
 	ADD R3, R5, R5
-	FMOVQ 0(R5), F5
+	FMOVQ (R5), F5
 	ADD R3, R5, R5
-	FMOVQ 0(R5), F6
+	FMOVQ (R5), F6
 	ADD R3, R5, R5
-	FMOVQ 0(R5), F7
+	FMOVQ (R5), F7
 	ADD R3, R5, R5
 	VZIP1 V1.S4, V0.S4, V8.S4
 	VZIP2 V1.S4, V0.S4, V0.S4
@@ -1350,13 +1350,13 @@ loop:
 	VZIP2 V5.D2, V2.D2, V2.D2
 	VZIP1 V6.D2, V4.D2, V5.D2
 	VZIP2 V6.D2, V4.D2, V4.D2
-	FSTPQ (F3, F7), 0(R0)
+	FSTPQ (F3, F7), (R0)
 	ADD R2, R0, R0
-	FSTPQ (F1, F2), 0(R0)
+	FSTPQ (F1, F2), (R0)
 	ADD R2, R0, R0
-	FSTPQ (F8, F5), 0(R0)
+	FSTPQ (F8, F5), (R0)
 	ADD R2, R0, R0
-	FSTPQ (F0, F4), 0(R0)
+	FSTPQ (F0, F4), (R0)
 	ADD R2, R0, R0
 	ADD $16, R1, R1
 	SUBS $1, R4, R4
@@ -1381,23 +1381,23 @@ row:
 	MOVD R2, R10
 	MOVD R6, R11
 column:
-	FLDPQ 0(R9), (F0, F1)
+	FLDPQ (R9), (F0, F1)
 	FLDPQ 32(R9), (F2, F3)
-	FLDPQ 0(R10), (F4, F5)
+	FLDPQ (R10), (F4, F5)
 	FLDPQ 32(R10), (F6, F7)
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
 	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
 	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
 	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
 	CBZ R7, write
-	FLDPQ 0(R8), (F4, F5)
+	FLDPQ (R8), (F4, F5)
 	FLDPQ 32(R8), (F6, F7)
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
 	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
 	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
 	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
 write:
-	FSTPQ (F0, F1), 0(R8)
+	FSTPQ (F0, F1), (R8)
 	FSTPQ (F2, F3), 32(R8)
 	ADD $64, R8, R8
 	ADD $64, R9, R9
@@ -1428,11 +1428,11 @@ row:
 	FMOVS.P 4(R1), F0
 	VDUP V0.S[0], V0.S4
 column:
-	FLDPQ 0(R7), (F1, F2)
+	FLDPQ (R7), (F1, F2)
 	FLDPQ 32(R7), (F3, F4)
-	FLDPQ 0(R8), (F5, F6)
+	FLDPQ (R8), (F5, F6)
 	FLDPQ 32(R8), (F7, F8)
-	FLDPQ 0(R9), (F9, F10)
+	FLDPQ (R9), (F9, F10)
 	FLDPQ 32(R9), (F11, F12)
 	VSUB V9.S4, V1.S4, V1.S4
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -1450,7 +1450,7 @@ column:
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x6e20dc84 // fmul v4.4s, v4.4s, v0.4s
 	WORD $0x6e28dc84 // fmul v4.4s, v4.4s, v8.4s
-	FSTPQ (F1, F2), 0(R7)
+	FSTPQ (F1, F2), (R7)
 	FSTPQ (F3, F4), 32(R7)
 	ADD $64, R7, R7
 	ADD $64, R8, R8

@@ -14,7 +14,7 @@ TEXT ·expNEON(SB), NOSPLIT, $0-24
 	CBZ R3, loopEnd
 loop:
 	FMOVQ.P 16(R2), F0
-	FMOVQ 0(R0), F1
+	FMOVQ (R0), F1
 	FMOVQ 16(R0), F2
 	WORD $0x4e20f440 // fmax v0.4s, v2.4s, v0.4s
 	WORD $0x4ea0f420 // fmin v0.4s, v1.4s, v0.4s
@@ -349,7 +349,7 @@ TEXT ·sumNEON(SB), NOSPLIT, $0-20
 	LSR $4, R2, R2
 	CBZ R2, loopEnd
 loop:
-	FLDPQ 0(R1), (F4, F5)
+	FLDPQ (R1), (F4, F5)
 	FLDPQ 32(R1), (F6, F7)
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
 	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
@@ -383,7 +383,7 @@ TEXT ·sumSquaresNEON(SB), NOSPLIT, $0-28
 	LSR $4, R2, R2
 	CBZ R2, loopEnd
 loop:
-	FLDPQ 0(R1), (F5, F6)
+	FLDPQ (R1), (F5, F6)
 	FLDPQ 32(R1), (F7, F8)
 	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
 	VFMLA V5.S4, V5.S4, V1.S4
@@ -423,9 +423,9 @@ TEXT ·logitsNEON(SB), NOSPLIT, $0-44
 	LSR $4, R4, R4
 	CBZ R4, loopEnd
 loop:
-	FLDPQ 0(R1), (F5, F6)
+	FLDPQ (R1), (F5, F6)
 	FLDPQ 32(R1), (F7, F8)
-	FLDPQ 0(R2), (F9, F10)
+	FLDPQ (R2), (F9, F10)
 	FLDPQ 32(R2), (F11, F12)
 	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
 	WORD $0x6e20dca5 // fmul v5.4s, v5.4s, v0.4s
@@ -443,7 +443,7 @@ loop:
 	WORD $0x6e20dd08 // fmul v8.4s, v8.4s, v0.4s
 	WORD $0x6ea8e489 // fcmgt v9.4s, v4.4s, v8.4s
 	VBIF V9.B16, V8.B16, V4.B16
-	FSTPQ (F5, F6), 0(R1)
+	FSTPQ (F5, F6), (R1)
 	FSTPQ (F7, F8), 32(R1)
 	ADD R3, R2, R2
 	ADD $64, R1, R1
@@ -485,7 +485,7 @@ TEXT ·sumExpNEON(SB), NOSPLIT, $0-32
 	LSR $4, R2, R2
 	CBZ R2, loopEnd
 loop:
-	FMOVQ 0(R1), F10
+	FMOVQ (R1), F10
 	FMOVQ 16(R0), F11
 	WORD $0x4ea1d54a // fsub v10.4s, v10.4s, v1.4s
 	WORD $0x6e20dd4a // fmul v10.4s, v10.4s, v0.4s
@@ -692,7 +692,7 @@ TEXT ·leadersNEON(SB), NOSPLIT, $0-48
 	LSR $4, R2, R2
 	CBZ R2, loopEnd
 loop:
-	FLDPQ 0(R1), (F5, F6)
+	FLDPQ (R1), (F5, F6)
 	FLDPQ 32(R1), (F7, F8)
 	WORD $0x4e20e4a9 // fcmeq v9.4s, v5.4s, v0.4s
 	WORD $0x6ea5e42a // fcmgt v10.4s, v1.4s, v5.4s
@@ -830,11 +830,11 @@ TEXT ·normalizeNEON(SB), NOSPLIT, $0-64
 	LSR $4, R7, R7
 	CBZ R7, loopEnd
 loop:
-	FLDPQ 0(R2), (F2, F3)
+	FLDPQ (R2), (F2, F3)
 	FLDPQ 32(R2), (F4, F5)
-	FLDPQ 0(R3), (F6, F7)
+	FLDPQ (R3), (F6, F7)
 	FLDPQ 32(R3), (F8, F9)
-	FLDPQ 0(R4), (F10, F11)
+	FLDPQ (R4), (F10, F11)
 	FLDPQ 32(R4), (F12, F13)
 	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
@@ -848,7 +848,7 @@ loop:
 	WORD $0x4ea0d4a2 // fsub v2.4s, v5.4s, v0.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
 	VFMLA V9.S4, V2.S4, V13.S4
-	FSTPQ (F10, F11), 0(R1)
+	FSTPQ (F10, F11), (R1)
 	FSTPQ (F12, F13), 32(R1)
 	ADD R5, R3, R3
 	ADD R6, R4, R4
@@ -870,11 +870,11 @@ TEXT ·modulateNEON(SB), NOSPLIT, $0-32
 	LSR $4, R4, R4
 	CBZ R4, loopEnd
 loop:
-	FLDPQ 0(R1), (F1, F2)
+	FLDPQ (R1), (F1, F2)
 	FLDPQ 32(R1), (F3, F4)
-	FLDPQ 0(R2), (F5, F6)
+	FLDPQ (R2), (F5, F6)
 	FLDPQ 32(R2), (F7, F8)
-	FLDPQ 0(R3), (F9, F10)
+	FLDPQ (R3), (F9, F10)
 	FLDPQ 32(R3), (F11, F12)
 	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
 	VFMLA V1.S4, V5.S4, V9.S4
@@ -884,7 +884,7 @@ loop:
 	VFMLA V3.S4, V1.S4, V11.S4
 	WORD $0x4e20d501 // fadd v1.4s, v8.4s, v0.4s
 	VFMLA V4.S4, V1.S4, V12.S4
-	FSTPQ (F9, F10), 0(R1)
+	FSTPQ (F9, F10), (R1)
 	FSTPQ (F11, F12), 32(R1)
 	ADD $64, R1, R1
 	ADD $64, R2, R2
@@ -910,11 +910,11 @@ pixel:
 	LSR $4, R9, R9
 	CBZ R9, loopEnd
 loop:
-	FLDPQ 0(R2), (F0, F1)
+	FLDPQ (R2), (F0, F1)
 	FLDPQ 32(R2), (F2, F3)
-	FLDPQ 0(R7), (F4, F5)
+	FLDPQ (R7), (F4, F5)
 	FLDPQ 32(R7), (F6, F7)
-	FLDPQ 0(R8), (F8, F9)
+	FLDPQ (R8), (F8, F9)
 	FLDPQ 32(R8), (F10, F11)
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
@@ -924,7 +924,7 @@ loop:
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
 	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	ADD $64, R1, R1
 	ADD $64, R2, R2
@@ -947,17 +947,17 @@ TEXT ·mulAddNEON(SB), NOSPLIT, $0-32
 	LSR $4, R4, R4
 	CBZ R4, loopEnd
 loop:
-	FLDPQ 0(R1), (F0, F1)
+	FLDPQ (R1), (F0, F1)
 	FLDPQ 32(R1), (F2, F3)
-	FLDPQ 0(R2), (F4, F5)
+	FLDPQ (R2), (F4, F5)
 	FLDPQ 32(R2), (F6, F7)
-	FLDPQ 0(R3), (F8, F9)
+	FLDPQ (R3), (F8, F9)
 	FLDPQ 32(R3), (F10, F11)
 	VFMLA V8.S4, V4.S4, V0.S4
 	VFMLA V9.S4, V5.S4, V1.S4
 	VFMLA V10.S4, V6.S4, V2.S4
 	VFMLA V11.S4, V7.S4, V3.S4
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	ADD $64, R1, R1
 	ADD $64, R2, R2
@@ -976,15 +976,15 @@ TEXT ·addNEON(SB), NOSPLIT, $0-24
 	LSR $4, R3, R3
 	CBZ R3, loopEnd
 loop:
-	FLDPQ 0(R1), (F0, F1)
+	FLDPQ (R1), (F0, F1)
 	FLDPQ 32(R1), (F2, F3)
-	FLDPQ 0(R2), (F4, F5)
+	FLDPQ (R2), (F4, F5)
 	FLDPQ 32(R2), (F6, F7)
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
 	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
 	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
 	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	ADD $64, R1, R1
 	ADD $64, R2, R2
@@ -1002,9 +1002,9 @@ TEXT ·maximumNEON(SB), NOSPLIT, $0-24
 	LSR $4, R3, R3
 	CBZ R3, loopEnd
 loop:
-	FLDPQ 0(R1), (F0, F1)
+	FLDPQ (R1), (F0, F1)
 	FLDPQ 32(R1), (F2, F3)
-	FLDPQ 0(R2), (F4, F5)
+	FLDPQ (R2), (F4, F5)
 	FLDPQ 32(R2), (F6, F7)
 	WORD $0x6ea4e408 // fcmgt v8.4s, v0.4s, v4.4s
 	VBIF V8.B16, V4.B16, V0.B16
@@ -1014,7 +1014,7 @@ loop:
 	VBIF V4.B16, V6.B16, V2.B16
 	WORD $0x6ea7e464 // fcmgt v4.4s, v3.4s, v7.4s
 	VBIF V4.B16, V7.B16, V3.B16
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	ADD $64, R1, R1
 	ADD $64, R2, R2
@@ -1065,7 +1065,7 @@ TEXT ·columnSumsNEON(SB), NOSPLIT, $0-32
 	VMOVI $0, V3.B16
 	CBZ R4, loopEnd
 loop:
-	FLDPQ 0(R2), (F4, F5)
+	FLDPQ (R2), (F4, F5)
 	FLDPQ 32(R2), (F6, F7)
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
 	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
@@ -1075,7 +1075,7 @@ loop:
 	SUBS $1, R4, R4
 	BNE loop
 loopEnd:
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	RET
 
@@ -1091,11 +1091,11 @@ TEXT ·columnSquaresNEON(SB), NOSPLIT, $0-40
 	VMOVI $0, V1.B16
 	VMOVI $0, V2.B16
 	VMOVI $0, V3.B16
-	FLDPQ 0(R3), (F4, F5)
+	FLDPQ (R3), (F4, F5)
 	FLDPQ 32(R3), (F6, F7)
 	CBZ R5, loopEnd
 loop:
-	FLDPQ 0(R2), (F8, F9)
+	FLDPQ (R2), (F8, F9)
 	FLDPQ 32(R2), (F10, F11)
 	WORD $0x4ea4d508 // fsub v8.4s, v8.4s, v4.4s
 	VFMLA V8.S4, V8.S4, V0.S4
@@ -1109,7 +1109,7 @@ loop:
 	SUBS $1, R5, R5
 	BNE loop
 loopEnd:
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	RET
 
@@ -1157,9 +1157,9 @@ tile4:
 	MOVD R3, R8
 	MOVD R5, R9
 term4:
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $16, R6, R6
-	FLDPQ 0(R8), (F24, F25)
+	FLDPQ (R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	FLDPQ 64(R8), (F28, F29)
 	FMOVS.P 4(R2), F30
@@ -1193,7 +1193,7 @@ term4:
 	ADD $96, R8, R8
 	SUBS $1, R9, R9
 	BNE term4
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	FSTPQ (F4, F5), 64(R1)
 	FSTPQ (F6, F7), 96(R1)
@@ -1222,9 +1222,9 @@ tile1:
 	MOVD R3, R8
 	MOVD R5, R9
 term1:
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $4, R6, R6
-	FLDPQ 0(R8), (F6, F7)
+	FLDPQ (R8), (F6, F7)
 	FLDPQ 32(R8), (F8, F9)
 	FLDPQ 64(R8), (F10, F11)
 	FMOVS.P 4(R2), F12
@@ -1237,7 +1237,7 @@ term1:
 	ADD $96, R8, R8
 	SUBS $1, R9, R9
 	BNE term1
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	FSTPQ (F4, F5), 64(R1)
 	ADD $96, R1, R1
@@ -1261,10 +1261,10 @@ TEXT ·valuesWideNEON(SB), NOSPLIT, $0-56
 tile4:
 	CMP $4, R6
 	BLT end4
-	FLDPQ 0(R4), (F0, F1)
+	FLDPQ (R4), (F0, F1)
 	FLDPQ 32(R4), (F2, F3)
 	FLDPQ 64(R4), (F4, F5)
-	FLDPQ 0(R1), (F6, F7)
+	FLDPQ (R1), (F6, F7)
 	FLDPQ 32(R1), (F8, F9)
 	FLDPQ 64(R1), (F10, F11)
 	WORD $0x6e20dcc6 // fmul v6.4s, v6.4s, v0.4s
@@ -1304,12 +1304,12 @@ tile4:
 	MOVD R3, R10
 	MOVD R5, R11
 term4:
-	PRFM 0(R7), PLDL1KEEP
+	PRFM (R7), PLDL1KEEP
 	ADD $16, R7, R7
-	FLDPQ 0(R10), (F0, F1)
+	FLDPQ (R10), (F0, F1)
 	FLDPQ 32(R10), (F2, F3)
 	FLDPQ 64(R10), (F4, F5)
-	FMOVQ 0(R9), F30
+	FMOVQ (R9), F30
 	WORD $0x4f9e1006 // fmla v6.4s, v0.4s, v30.s[0]
 	WORD $0x4f9e1027 // fmla v7.4s, v1.4s, v30.s[0]
 	WORD $0x4f9e1048 // fmla v8.4s, v2.4s, v30.s[0]
@@ -1338,7 +1338,7 @@ term4:
 	ADD $96, R10, R10
 	SUBS $1, R11, R11
 	BNE term4
-	FSTPQ (F6, F7), 0(R1)
+	FSTPQ (F6, F7), (R1)
 	FSTPQ (F8, F9), 32(R1)
 	FSTPQ (F10, F11), 64(R1)
 	FSTPQ (F12, F13), 96(R1)
@@ -1358,10 +1358,10 @@ end4:
 tile1:
 	CMP $1, R6
 	BLT end1
-	FLDPQ 0(R4), (F0, F1)
+	FLDPQ (R4), (F0, F1)
 	FLDPQ 32(R4), (F2, F3)
 	FLDPQ 64(R4), (F4, F5)
-	FLDPQ 0(R1), (F6, F7)
+	FLDPQ (R1), (F6, F7)
 	FLDPQ 32(R1), (F8, F9)
 	FLDPQ 64(R1), (F10, F11)
 	WORD $0x6e20dcc6 // fmul v6.4s, v6.4s, v0.4s
@@ -1374,12 +1374,12 @@ tile1:
 	MOVD R3, R10
 	MOVD R5, R11
 term1:
-	PRFM 0(R7), PLDL1KEEP
+	PRFM (R7), PLDL1KEEP
 	ADD $4, R7, R7
-	FLDPQ 0(R10), (F0, F1)
+	FLDPQ (R10), (F0, F1)
 	FLDPQ 32(R10), (F2, F3)
 	FLDPQ 64(R10), (F4, F5)
-	FMOVS 0(R9), F12
+	FMOVS (R9), F12
 	WORD $0x4f8c1006 // fmla v6.4s, v0.4s, v12.s[0]
 	WORD $0x4f8c1027 // fmla v7.4s, v1.4s, v12.s[0]
 	WORD $0x4f8c1048 // fmla v8.4s, v2.4s, v12.s[0]
@@ -1390,7 +1390,7 @@ term1:
 	ADD $96, R10, R10
 	SUBS $1, R11, R11
 	BNE term1
-	FSTPQ (F6, F7), 0(R1)
+	FSTPQ (F6, F7), (R1)
 	FSTPQ (F8, F9), 32(R1)
 	FSTPQ (F10, F11), 64(R1)
 	ADD $96, R1, R1
@@ -1440,9 +1440,9 @@ tile8:
 	MOVD R3, R8
 	MOVD R5, R9
 term8:
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $32, R6, R6
-	FLDPQ 0(R8), (F16, F17)
+	FLDPQ (R8), (F16, F17)
 	FMOVS.P 4(R2), F18
 	WORD $0x4f921200 // fmla v0.4s, v16.4s, v18.s[0]
 	WORD $0x4f921221 // fmla v1.4s, v17.4s, v18.s[0]
@@ -1470,7 +1470,7 @@ term8:
 	ADD $32, R8, R8
 	SUBS $1, R9, R9
 	BNE term8
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	FSTPQ (F4, F5), 64(R1)
 	FSTPQ (F6, F7), 96(R1)
@@ -1491,16 +1491,16 @@ tile1:
 	MOVD R3, R8
 	MOVD R5, R9
 term1:
-	PRFM 0(R6), PLDL1KEEP
+	PRFM (R6), PLDL1KEEP
 	ADD $4, R6, R6
-	FLDPQ 0(R8), (F2, F3)
+	FLDPQ (R8), (F2, F3)
 	FMOVS.P 4(R2), F4
 	WORD $0x4f841040 // fmla v0.4s, v2.4s, v4.s[0]
 	WORD $0x4f841061 // fmla v1.4s, v3.4s, v4.s[0]
 	ADD $32, R8, R8
 	SUBS $1, R9, R9
 	BNE term1
-	FSTPQ (F0, F1), 0(R1)
+	FSTPQ (F0, F1), (R1)
 	ADD $32, R1, R1
 	SUBS $1, R4, R4
 	B tile1
@@ -1522,8 +1522,8 @@ TEXT ·valuesNarrowNEON(SB), NOSPLIT, $0-56
 tile8:
 	CMP $8, R6
 	BLT end8
-	FLDPQ 0(R4), (F0, F1)
-	FLDPQ 0(R1), (F2, F3)
+	FLDPQ (R4), (F0, F1)
+	FLDPQ (R1), (F2, F3)
 	WORD $0x6e20dc42 // fmul v2.4s, v2.4s, v0.4s
 	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
 	FLDPQ 32(R1), (F4, F5)
@@ -1551,10 +1551,10 @@ tile8:
 	MOVD R3, R10
 	MOVD R5, R11
 term8:
-	PRFM 0(R7), PLDL1KEEP
+	PRFM (R7), PLDL1KEEP
 	ADD $32, R7, R7
-	FLDPQ 0(R10), (F0, F1)
-	FLDPQ 0(R9), (F18, F19)
+	FLDPQ (R10), (F0, F1)
+	FLDPQ (R9), (F18, F19)
 	WORD $0x4f921002 // fmla v2.4s, v0.4s, v18.s[0]
 	WORD $0x4f921023 // fmla v3.4s, v1.4s, v18.s[0]
 	WORD $0x4fb21004 // fmla v4.4s, v0.4s, v18.s[1]
@@ -1575,7 +1575,7 @@ term8:
 	ADD $32, R10, R10
 	SUBS $1, R11, R11
 	BNE term8
-	FSTPQ (F2, F3), 0(R1)
+	FSTPQ (F2, F3), (R1)
 	FSTPQ (F4, F5), 32(R1)
 	FSTPQ (F6, F7), 64(R1)
 	FSTPQ (F8, F9), 96(R1)
@@ -1591,25 +1591,25 @@ end8:
 tile1:
 	CMP $1, R6
 	BLT end1
-	FLDPQ 0(R4), (F0, F1)
-	FLDPQ 0(R1), (F2, F3)
+	FLDPQ (R4), (F0, F1)
+	FLDPQ (R1), (F2, F3)
 	WORD $0x6e20dc42 // fmul v2.4s, v2.4s, v0.4s
 	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
 	MOVD R2, R9
 	MOVD R3, R10
 	MOVD R5, R11
 term1:
-	PRFM 0(R7), PLDL1KEEP
+	PRFM (R7), PLDL1KEEP
 	ADD $4, R7, R7
-	FLDPQ 0(R10), (F0, F1)
-	FMOVS 0(R9), F4
+	FLDPQ (R10), (F0, F1)
+	FMOVS (R9), F4
 	WORD $0x4f841002 // fmla v2.4s, v0.4s, v4.s[0]
 	WORD $0x4f841023 // fmla v3.4s, v1.4s, v4.s[0]
 	ADD R8, R9, R9
 	ADD $32, R10, R10
 	SUBS $1, R11, R11
 	BNE term1
-	FSTPQ (F2, F3), 0(R1)
+	FSTPQ (F2, F3), (R1)
 	ADD $32, R1, R1
 	ADD $4, R2, R2
 	SUBS $1, R6, R6
@@ -1639,18 +1639,18 @@ TEXT ·softmaxNEON(SB), NOSPLIT, $0-48
 	LSR $3, R6, R6
 	CBZ R6, loopEnd
 loop:
-	FLDPQ 0(R2), (F8, F9)
+	FLDPQ (R2), (F8, F9)
 	MOVD R1, R8
 	MOVD R5, R9
 max:
-	FLDPQ 0(R8), (F10, F11)
+	FLDPQ (R8), (F10, F11)
 	WORD $0x4e2af508 // fmax v8.4s, v8.4s, v10.4s
 	WORD $0x4e2bf529 // fmax v9.4s, v9.4s, v11.4s
 	ADD R7, R8, R8
 	SUBS $1, R9, R9
 	BNE max
-	FLDPQ 0(R2), (F10, F11)
-	FLDPQ 0(R3), (F12, F13)
+	FLDPQ (R2), (F10, F11)
+	FLDPQ (R3), (F12, F13)
 	WORD $0x4ea8d54a // fsub v10.4s, v10.4s, v8.4s
 	WORD $0x4e2af40a // fmax v10.4s, v0.4s, v10.4s
 	WORD $0x4e21d54e // fadd v14.4s, v10.4s, v1.4s
@@ -1687,12 +1687,12 @@ max:
 	VSHL $23, V14.S4, V11.S4
 	WORD $0x6e2bddeb // fmul v11.4s, v15.4s, v11.4s
 	WORD $0x6e2bddad // fmul v13.4s, v13.4s, v11.4s
-	FSTPQ (F8, F9), 0(R2)
-	FSTPQ (F10, F11), 0(R4)
+	FSTPQ (F8, F9), (R2)
+	FSTPQ (F10, F11), (R4)
 	MOVD R1, R8
 	MOVD R5, R9
 exp:
-	FLDPQ 0(R8), (F10, F11)
+	FLDPQ (R8), (F10, F11)
 	WORD $0x4ea8d54a // fsub v10.4s, v10.4s, v8.4s
 	WORD $0x4e2af40a // fmax v10.4s, v0.4s, v10.4s
 	WORD $0x4e21d54e // fadd v14.4s, v10.4s, v1.4s
@@ -1729,11 +1729,11 @@ exp:
 	VSHL $23, V14.S4, V11.S4
 	WORD $0x6e2bddeb // fmul v11.4s, v15.4s, v11.4s
 	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s
-	FSTPQ (F10, F11), 0(R8)
+	FSTPQ (F10, F11), (R8)
 	ADD R7, R8, R8
 	SUBS $1, R9, R9
 	BNE exp
-	FSTPQ (F12, F13), 0(R3)
+	FSTPQ (F12, F13), (R3)
 	ADD $32, R1, R1
 	ADD $32, R2, R2
 	ADD $32, R3, R3
@@ -1754,40 +1754,40 @@ TEXT ·transposeNEON(SB), NOSPLIT, $0-64
 	MOVD dstStep+40(FP), R6
 	MOVD srcStep+48(FP), R7
 	MOVD blocks+56(FP), R8
-	FLDPQ 0(R3), (F0, F1)
+	FLDPQ (R3), (F0, F1)
 	CBZ R8, loopEnd
 loop:
 	MOVD R2, R9
 	MOVD R1, R10
-	FLDPQ 0(R9), (F2, F3)
+	FLDPQ (R9), (F2, F3)
 	ADD R5, R9, R9
 	WORD $0x6e20dc42 // fmul v2.4s, v2.4s, v0.4s
 	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
-	FLDPQ 0(R9), (F4, F5)
+	FLDPQ (R9), (F4, F5)
 	ADD R5, R9, R9
 	WORD $0x6e20dc84 // fmul v4.4s, v4.4s, v0.4s
 	WORD $0x6e21dca5 // fmul v5.4s, v5.4s, v1.4s
-	FLDPQ 0(R9), (F6, F7)
+	FLDPQ (R9), (F6, F7)
 	ADD R5, R9, R9
 	WORD $0x6e20dcc6 // fmul v6.4s, v6.4s, v0.4s
 	WORD $0x6e21dce7 // fmul v7.4s, v7.4s, v1.4s
-	FLDPQ 0(R9), (F8, F9)
+	FLDPQ (R9), (F8, F9)
 	ADD R5, R9, R9
 	WORD $0x6e20dd08 // fmul v8.4s, v8.4s, v0.4s
 	WORD $0x6e21dd29 // fmul v9.4s, v9.4s, v1.4s
-	FLDPQ 0(R9), (F10, F11)
+	FLDPQ (R9), (F10, F11)
 	ADD R5, R9, R9
 	WORD $0x6e20dd4a // fmul v10.4s, v10.4s, v0.4s
 	WORD $0x6e21dd6b // fmul v11.4s, v11.4s, v1.4s
-	FLDPQ 0(R9), (F12, F13)
+	FLDPQ (R9), (F12, F13)
 	ADD R5, R9, R9
 	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
 	WORD $0x6e21ddad // fmul v13.4s, v13.4s, v1.4s
-	FLDPQ 0(R9), (F14, F15)
+	FLDPQ (R9), (F14, F15)
 	ADD R5, R9, R9
 	WORD $0x6e20ddce // fmul v14.4s, v14.4s, v0.4s
 	WORD $0x6e21ddef // fmul v15.4s, v15.4s, v1.4s
-	FLDPQ 0(R9), (F16, F17)
+	FLDPQ (R9), (F16, F17)
 	ADD R5, R9, R9
 	WORD $0x6e20de10 // fmul v16.4s, v16.4s, v0.4s
 	WORD $0x6e21de31 // fmul v17.4s, v17.4s, v1.4s
@@ -1807,13 +1807,13 @@ loop:
 	VZIP2 V12.D2, V6.D2, V6.D2
 	VZIP1 V14.D2, V10.D2, V12.D2
 	VZIP2 V14.D2, V10.D2, V10.D2
-	FSTPQ (F8, F16), 0(R10)
+	FSTPQ (F8, F16), (R10)
 	ADD R4, R10, R10
-	FSTPQ (F4, F6), 0(R10)
+	FSTPQ (F4, F6), (R10)
 	ADD R4, R10, R10
-	FSTPQ (F18, F12), 0(R10)
+	FSTPQ (F18, F12), (R10)
 	ADD R4, R10, R10
-	FSTPQ (F2, F10), 0(R10)
+	FSTPQ (F2, F10), (R10)
 	ADD R4, R10, R10
 	VZIP1 V5.S4, V3.S4, V2.S4
 	VZIP2 V5.S4, V3.S4, V3.S4
@@ -1831,13 +1831,13 @@ loop:
 	VZIP2 V8.D2, V5.D2, V5.D2
 	VZIP1 V9.D2, V7.D2, V8.D2
 	VZIP2 V9.D2, V7.D2, V7.D2
-	FSTPQ (F6, F10), 0(R10)
+	FSTPQ (F6, F10), (R10)
 	ADD R4, R10, R10
-	FSTPQ (F2, F5), 0(R10)
+	FSTPQ (F2, F5), (R10)
 	ADD R4, R10, R10
-	FSTPQ (F4, F8), 0(R10)
+	FSTPQ (F4, F8), (R10)
 	ADD R4, R10, R10
-	FSTPQ (F3, F7), 0(R10)
+	FSTPQ (F3, F7), (R10)
 	ADD R4, R10, R10
 	ADD R6, R1, R1
 	ADD R7, R2, R2

@@ -73,7 +73,7 @@ func (f *File) writeConstants() {
 }
 
 // Func adds a function. signature is such as "(x *float32, n int, mean float32) float32", of
-// pointers, int and float32. doc says what it computes.
+// pointers, int, uint32 and float32. doc says what it computes.
 func (f *File) Func(name, signature, doc string, body func(*Func)) {
 	fn := &Func{file: f, offsets: map[string]int{}}
 	size := fn.layout(signature)
@@ -101,7 +101,7 @@ func (f *Func) layout(signature string) (at int) {
 				continue
 			}
 			size := 8
-			if kind == "float32" {
+			if kind == "float32" || kind == "uint32" {
 				size = 4
 			}
 			for _, n := range names {

@@ -33,7 +33,12 @@ type Mem struct {
 	Post bool
 }
 
-func (m Mem) String() string { return fmt.Sprintf("%d(%v)", m.Off, m.Base) }
+func (m Mem) String() string {
+	if m.Off == 0 {
+		return fmt.Sprintf("(%v)", m.Base)
+	}
+	return fmt.Sprintf("%d(%v)", m.Off, m.Base)
+}
 
 func (m Mem) suffix() string {
 	if m.Post {
@@ -76,14 +81,14 @@ func (f *Func) Vs(n int) []V {
 	return v
 }
 
-// R is a new general register. R16 to R18 and from R26 up have other uses.
+// R is a new general register. R16 to R18 and from R25 up have other uses.
 func (f *Func) R() R {
 	r := f.general
 	f.general++
 	if r > 15 {
 		r += 3
 	}
-	if r > 25 {
+	if r > 24 {
 		panic("neon: no general register is left")
 	}
 	return R(r)
@@ -93,6 +98,13 @@ func (f *Func) R() R {
 func (f *Func) Param(name string) R {
 	r := f.R()
 	f.do("MOVD %s+%d(FP), %v", name, f.offset(name), r)
+	return r
+}
+
+// Word loads a uint32.
+func (f *Func) Word(name string) R {
+	r := f.R()
+	f.do("MOVWU %s+%d(FP), %v", name, f.offset(name), r)
 	return r
 }
 
@@ -279,6 +291,12 @@ func (f *Func) LoadHalf(m Mem, v V) {
 // Store is m = v.
 func (f *Func) Store(v V, m Mem) {
 	f.add(func(n []int) string { return fmt.Sprintf("FMOVQ%s F%d, %v", m.suffix(), n[0], m) }, 0, v)
+}
+
+// StoreShort is m = the first 16 bits of v.
+func (f *Func) StoreShort(v V, m Mem) {
+	f.add(func(n []int) string { return fmt.Sprintf("VMOV V%d.H[0], R25", n[0]) }, 0, v)
+	f.do("MOVH%s R25, %v", m.suffix(), m)
 }
 
 // StorePair is m, m+16 = a, b.

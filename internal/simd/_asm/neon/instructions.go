@@ -42,6 +42,8 @@ var (
 	xtn8h  = op{"xtn2", 0x4e612800, "8h", "4s"}
 	xtn8b  = op{"xtn", 0x0e212800, "8b", "8h"}
 	xtn16b = op{"xtn2", 0x4e212800, "16b", "8h"}
+	umull  = op{"umull", 0x2ea0c000, "2d", "2s"}
+	umull2 = op{"umull2", 0x6ea0c000, "2d", "4s"}
 	sadalp = op{"sadalp", 0x4e606800, "4s", "8h"}
 
 	fcmltZero = op{"fcmlt", 0x4ea0e800, "4s", "4s"}
@@ -141,6 +143,11 @@ func (f *Func) FMLS(sum, a, b V) V { return f.native("VFMLS", "S4", sum, a, b) }
 func (f *Func) FMLAElement(sum, a, b V, i int) { f.word(fmlaElement.element(i, "s"), sum, a, b) }
 func (f *Func) SDotElement(sum, a, b V, i int) { f.word(sdotElement.element(i, "4b"), sum, a, b) }
 
+// UMull has the products of the first two words, or with high of the last, in 64 bits.
+func (f *Func) UMull(high bool, a, b V) V {
+	return f.word(pick(high, umull2, umull).three, f.V(), a, b)
+}
+
 // SMull has the products of the first eight bytes, or with high of the last, in int16; SMlal adds them.
 // SAdalp adds pairs of int16 to int32.
 func (f *Func) SMull(high bool, a, b V) V {
@@ -210,6 +217,19 @@ func (f *Func) Broadcast(a V, i int) V {
 	d := f.V()
 	f.add(func(n []int) string { return fmt.Sprintf("VDUP V%d.S[%d], V%d.S4", n[1], i, n[0]) }, 1, d, a)
 	return d
+}
+
+// Unzip1 and Unzip2 put the even and the odd words of a and then b into d, and Xor a^b.
+func (f *Func) Unzip1(d, a, b V) V { return f.native("VUZP1", "S4", d, a, b) }
+func (f *Func) Unzip2(d, a, b V) V { return f.native("VUZP2", "S4", d, a, b) }
+func (f *Func) Xor(d, a, b V) V    { return f.native("VEOR", "B16", d, a, b) }
+
+// PairByteSums adds neighbouring bytes, into the first half and again into the second.
+func (f *Func) PairByteSums(a V) V { return f.native("VADDP", "B16", f.V(), a, a) }
+
+// SetLane puts r into word i of d.
+func (f *Func) SetLane(d V, i int, r R) {
+	f.add(func(n []int) string { return fmt.Sprintf("VMOV %v, V%d.S[%d]", r, n[0], i) }, 1, d)
 }
 
 // Low is r = the first half of a.
