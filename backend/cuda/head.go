@@ -17,11 +17,11 @@ var headTiles = [...][]tile{
 		{register("unmask_head_f32_small"), 32, headTile, 128, 21504, 5600},
 	},
 	backend.BF16: {
-		{register("unmask_head_bf16_large"), 128, headTile, 256, 67584, 19300},
+		{register("unmask_head_bf16_large"), 128, headTile, 128, 67584, 19300},
 		{register("unmask_head_bf16_small"), 32, headTile, 128, 81920, 8200},
 	},
 	backend.Int8: {
-		{register("unmask_head_int8_large"), 128, headTile, 256, 67584, 19300},
+		{register("unmask_head_int8_large"), 128, headTile, 128, 67584, 19300},
 		{register("unmask_head_int8_small"), 32, headTile, 128, 81920, 8200},
 	},
 }

@@ -32,13 +32,13 @@ var linearTiles = [...][]tile{
 	},
 	backend.BF16: {
 		{register("unmask_linear_bf16_large"), 128, 256, 256, 98304, 32768},
-		{register("unmask_linear_bf16_medium"), 128, 128, 256, 65536, 19300},
+		{register("unmask_linear_bf16_medium"), 128, 128, 128, 65536, 19300},
 		{register("unmask_linear_bf16_small"), 64, 64, 128, 65536, 8200},
 		{register("unmask_linear_bf16_tiny"), 32, 32, 128, 65536, 5100},
 	},
 	backend.Int8: {
 		{register("unmask_linear_int8_large"), 128, 256, 256, 98304, 32768},
-		{register("unmask_linear_int8_medium"), 128, 128, 256, 65536, 19300},
+		{register("unmask_linear_int8_medium"), 128, 128, 128, 65536, 19300},
 		{register("unmask_linear_int8_small"), 64, 64, 128, 65536, 8200},
 		{register("unmask_linear_int8_tiny"), 32, 32, 128, 65536, 5100},
 	},

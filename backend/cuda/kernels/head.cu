@@ -224,7 +224,7 @@ __device__ __forceinline__ Total total(const Parts& p, int row, int tiles, doubl
         head::parts<N, T>(THE_PARTS, head::Logits{bias, row_scale, column_scale, classes, scale}, power, x, w, rows, stride);                      \
     }                                                                                                                                              \
     EXPORT(name)
-using HeadLarge = Tile<128, 128, 64, 32, 64, 4>;
+using HeadLarge = Tile<128, 128, 64, 64, 64, 4>;
 using HeadSmall = Tile<32, 128, 32, 32, 128, 4>;
 HEAD_PARTS(unmask_head_bf16_large, BF16, HeadLarge, 2)
 HEAD_PARTS(unmask_head_bf16_small, BF16, HeadSmall, 2)

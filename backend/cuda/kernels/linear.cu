@@ -142,9 +142,10 @@ __device__ __forceinline__ void linear_plain(const Epilogue& e, const X& x, cons
     }
 }
 
-// The tiles, from that of most work a byte to that of most blocks. All fit in the 99 KB of shared memory that every GPU has.
+// The tiles, from that of most work a byte to that of most blocks. All fit in the 99 KB of shared memory that every GPU has. A warp of 64 x 64
+// reads 128 bytes of shared memory an instruction, one of 64 x 32 would read 192: 1.5 times the time that the instruction takes (reckoned, not measured).
 using Large = Tile<128, 256, 64, 64, 64, 4>;
-using Medium = Tile<128, 128, 64, 32, 64, 4>;
+using Medium = Tile<128, 128, 64, 64, 64, 4>;
 using Small = Tile<64, 64, 32, 32, 128, 4>;
 using Tiny = Tile<32, 32, 16, 16, 128, 8>;
 using PlainLarge = Plain<128, 128, 2, 2>;
