@@ -74,6 +74,9 @@ func TestGPUChooses(t *testing.T) {
 				chosen = 0
 			}
 			require.Equal(t, chosen, l.Calls("unmask_choose"), name)
+			if chosen > 0 {
+				require.GreaterOrEqual(t, l.Calls("cuGraphLaunch"), 2, "%s: passes from the second on that the GPU chooses after", name)
+			}
 		}
 	}
 }

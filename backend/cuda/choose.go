@@ -72,6 +72,7 @@ func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense,
 func (b *Backend) layChoice(w *choice, h backend.Head) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.flush() // the pass before is the same at each step, what follows is not: as a list of its own it becomes a graph
 	s := &b.choices
 	w.h = b.headOf(h)
 	s.groups = s.groups[:0]
