@@ -103,9 +103,13 @@ func TestCopiesEnd(t *testing.T) {
 		"Write":    func(l *layer) { l.b.Write(l.h, 3, make([]float32, 10)) },
 		"Scatter":  func(l *layer) { l.b.Scatter(l.h, l.x, []int32{7}) },
 		"Activate": func(l *layer) { l.b.Activate(l.h, 2, backend.ReLU) },
-		"Memclr":   func(l *layer) { l.b.Memclr(l.h) },
-		"Linear":   func(l *layer) { l.b.Linear(l.h, l.y, 5, l.out, backend.Epilogue{Add: true}) },
-		"fewer":    func(l *layer) { l.b.LayerNorm(l.h, l.y, 5, backend.Norm{Eps: 1}) },
+		"Modulate": func(l *layer) { l.b.Modulate(l.h, l.y, l.y, []backend.Segment{{Rows: 7}, {Seq: 1, Row: 9, Rows: 3}}) },
+		"all": func(l *layer) {
+			l.b.Modulate(l.h, l.x, l.x, []backend.Segment{{Rows: 7}, {Seq: 1, Row: 7, Rows: layerRows - 7}})
+		},
+		"Memclr": func(l *layer) { l.b.Memclr(l.h) },
+		"Linear": func(l *layer) { l.b.Linear(l.h, l.y, 5, l.out, backend.Epilogue{Add: true}) },
+		"fewer":  func(l *layer) { l.b.LayerNorm(l.h, l.y, 5, backend.Norm{Eps: 1}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, reads := newLayer(t), newLayer(t)

@@ -75,26 +75,33 @@ func (b *Backend) Activate(x *tensor.Dense, rows int, f backend.Activation) {
 func (b *Backend) Modulate(x, scale, shift *tensor.Dense, segs []backend.Segment) {
 	backend.CheckSegmentRows("Modulate", x, scale, segs)
 	backend.CheckSegmentRows("Modulate", x, shift, segs)
-	b.mapSegments(modulateKernel, x, scale, shift, segs)
+	if len(segs) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, all := contiguous(segs)
+	b.begin(modulateKernel, spread(segs), rowThreads, 0).
+		tensor(x).tensor(scale).tensor(shift).segments(segs).int(backend.Width(x)).result(x, n, all).end()
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(scale)
+	runtime.KeepAlive(shift)
 }
 
 // GateAdd computes dst += gate[seq]*x.
 func (b *Backend) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
 	backend.CheckSegmentRows("GateAdd", dst, gate, segs)
 	backend.CheckSegmentRows("GateAdd", x, gate, segs)
-	b.mapSegments(gateAddKernel, dst, x, gate, segs)
-}
-
-func (b *Backend) mapSegments(k *kernel, dst, x, y *tensor.Dense, segs []backend.Segment) {
 	if len(segs) == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(k, spread(segs), rowThreads, 0).tensor(dst).tensor(x).tensor(y).segments(segs).int(backend.Width(dst)).end()
+	b.begin(gateAddKernel, spread(segs), rowThreads, 0).
+		tensor(x).tensor(gate).segments(segs).int(backend.Width(dst)).tensor(dst).end()
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)
-	runtime.KeepAlive(y)
+	runtime.KeepAlive(gate)
 }
 
 // spread is the grid of kernels whose block (i, j) has rows j*rowWarps and after of segment i.

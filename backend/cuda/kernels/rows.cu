@@ -73,24 +73,36 @@ extern "C" __global__ void __launch_bounds__(256) unmask_activate(float* x, long
 }
 EXPORT(unmask_activate)
 
-// A block has a segment's rows blockIdx.y*8 + warp, and every gridDim.y*8 after.
+__device__ __forceinline__ void write_narrow(unsigned short* to, int i, float v) { to[i] = bf16(v); }
+__device__ __forceinline__ void write_narrow(unsigned short* to, int i, float4 v) {
+    reinterpret_cast<uint2*>(to)[i] = make_uint2(bf16_pair(v.x, v.y), bf16_pair(v.z, v.w));
+}
+
+// A block has a segment's rows blockIdx.y*8 + warp, and every gridDim.y*8 after. Results go as float32 to dst, which may be x, and as bfloat16 to
+// narrow, where they are not null.
 template <class V>
-__device__ __forceinline__ void modulate(float* x, const float* scale, const float* shift, Segment s, int width) {
+__device__ __forceinline__ void modulate(const float* x, const float* scale, const float* shift, Segment s, int width, float* dst, unsigned short* narrow) {
     const V *a = row_at<V>(scale, s.seq, width), *b = row_at<V>(shift, s.seq, width);
     int n = vectors<V>(width);
     for (int i = blockIdx.y * rows_per_block + threadIdx.x / 32; i < s.rows; i += gridDim.y * rows_per_block) {
-        V* y = row_at<V>(x, s.row + i, width);
+        const long long row = s.row + i;
 #pragma unroll 4
-        for (int j = threadIdx.x % 32; j < n; j += 32) y[j] = multiply_add(y[j], one_more(a[j]), b[j]);
+        for (int j = threadIdx.x % 32; j < n; j += 32) {
+            V y = multiply_add(row_at<V>(x, row, width)[j], one_more(a[j]), b[j]);
+            if (dst) row_at<V>(dst, row, width)[j] = y;
+            if (narrow) write_narrow(narrow + row * width, j, y);
+        }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) unmask_modulate(float* x, const float* scale, const float* shift, const Segment* segs, int width) {
-    if (width % 4 == 0) modulate<float4>(x, scale, shift, segs[blockIdx.x], width);
-    else modulate<float>(x, scale, shift, segs[blockIdx.x], width);
+extern "C" __global__ void __launch_bounds__(256) unmask_modulate(const float* x, const float* scale, const float* shift, const Segment* segs, int width, float* dst,
+                                                                  unsigned short* narrow) {
+    if (width % 4 == 0) modulate<float4>(x, scale, shift, segs[blockIdx.x], width, dst, narrow);
+    else modulate<float>(x, scale, shift, segs[blockIdx.x], width, dst, narrow);
 }
 EXPORT(unmask_modulate)
 
+// Rows are those of modulate.
 template <class V>
 __device__ __forceinline__ void gate_add(float* dst, const float* x, const float* gate, Segment s, int width) {
     const V* g = row_at<V>(gate, s.seq, width);
@@ -103,7 +115,7 @@ __device__ __forceinline__ void gate_add(float* dst, const float* x, const float
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) unmask_gate_add(float* dst, const float* x, const float* gate, const Segment* segs, int width) {
+extern "C" __global__ void __launch_bounds__(256) unmask_gate_add(const float* x, const float* gate, const Segment* segs, int width, float* dst) {
     if (width % 4 == 0) gate_add<float4>(dst, x, gate, segs[blockIdx.x], width);
     else gate_add<float>(dst, x, gate, segs[blockIdx.x], width);
 }
