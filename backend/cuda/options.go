@@ -13,8 +13,8 @@ type Options struct {
 	Library string // the driver's; empty: that of LibraryVariable, or libcuda.so.1
 
 	// CuBLASLt names NVIDIA's library of matrix products, or is "none". Empty means CuBLASLtVariable, or else that the library of
-	// cuBLAS 13 or 12 is used where the system finds it. It computes Linear in bfloat16, for activations that it has; all else runs on the
-	// kernels of this package, float32 always.
+	// cuBLAS 13 or 12 is used where the system finds it. It computes products of Linear in bfloat16 whose result is not rounded for
+	// another product; all else runs on the kernels of this package, float32 always.
 	//
 	// Those kernels give a row the same bits in any batch. The library is asked for one algorithm a matrix, which does not split
 	// the depth, and keeps to it for any number of rows. NVIDIA does not promise that the bits are the same then: who needs them so says "none".
