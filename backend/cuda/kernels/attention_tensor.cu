@@ -11,21 +11,45 @@ struct TensorAttention {
     static constexpr int waiting = key_tile * D * int(sizeof(float)), tile = key_tile * pitch * 2;
     static constexpr int shared = 2 * waiting + 4 * tile;
 
-    // load begins to copy a tile of keys or values from `first` on, zeros beyond n and beyond dim, which is a multiple of 4.
-    static __device__ __forceinline__ void load(float* to, const float* from, int first, int n, int dim) {
-        from += (long long)first * dim;
-        for (int i = threadIdx.x; i < key_tile * (D / 4); i += blockDim.x) {
-            int r = i / (D / 4), c = i % (D / 4) * 4;
-            bool there = r < n - first && c < dim;
-            copy_async(to + i * 4, there ? from + r * dim + c : from, there);
+    // Part is what a thread copies of a tile: 4 numbers of row, row+step, ... of both keys and values.
+    static constexpr int across = D <= 32 ? 8 : D <= 64 ? 16 : 32;  // threads that share a row, of which the last may have nothing
+    struct Part {
+        int column, row, step;
+        __device__ __forceinline__ Part() : column(threadIdx.x % across * 4), row(threadIdx.x / across), step(blockDim.x / across) {}
+    };
+
+    // load begins to copy the tile at `first`, zeros beyond the last key and beyond dim, which is a multiple of 4.
+    static __device__ __forceinline__ void load(float* keys, float* values, const Attended& a, int first, Part part) {
+        if (part.column >= D) return;
+        const long long from = (long long)(first + part.row) * a.dim + part.column;
+        const float *k = a.k + from, *v = a.v + from;
+        const int n = part.column < a.dim ? a.keys - first : 0, step = part.step * a.dim;
+        int at = part.row * D + part.column;
+#pragma unroll 2
+        for (int r = part.row; r < key_tile; r += part.step) {
+            bool there = r < n;
+            copy_async(keys + at, there ? k : a.k, there);
+            copy_async(values + at, there ? v : a.v, there);
+            k += step;
+            v += step;
+            at += part.step * D;
         }
     }
 
-    // convert rounds what this thread copied.
-    static __device__ __forceinline__ void convert(unsigned short* to, const float* from) {
-        for (int i = threadIdx.x; i < key_tile * (D / 4); i += blockDim.x) {
-            float4 x = reinterpret_cast<const float4*>(from)[i];
-            *reinterpret_cast<uint2*>(to + i / (D / 4) * pitch + i % (D / 4) * 4) = make_uint2(bf16_pair(x.x, x.y), bf16_pair(x.z, x.w));
+    // round turns what this thread copied into bfloat16.
+    static __device__ __forceinline__ void round(unsigned short* to, const float* from) {
+        float4 x = *reinterpret_cast<const float4*>(from);
+        *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(x.x, x.y), bf16_pair(x.z, x.w));
+    }
+    static __device__ __forceinline__ void convert(unsigned short* keys, unsigned short* values, const float* from_keys, const float* from_values, Part part) {
+        if (part.column >= D) return;
+        int from = part.row * D + part.column, to = part.row * pitch + part.column;
+#pragma unroll 2
+        for (int r = part.row; r < key_tile; r += part.step) {
+            round(keys + to, from_keys + from);
+            round(values + to, from_values + from);
+            from += part.step * D;
+            to += part.step * pitch;
         }
     }
 
@@ -47,8 +71,8 @@ struct TensorAttention {
         const long long first_row = s.row * width + blockIdx.y * a.dim;
         q += first_row;
 
-        load(next_keys, a.k, 0, a.keys, a.dim);
-        load(next_values, a.v, 0, a.keys, a.dim);
+        const Part part;
+        load(next_keys, next_values, a, 0, part);
         copy_commit();
 
         unsigned x[M][D / 16][4];
@@ -73,12 +97,8 @@ struct TensorAttention {
             unsigned short* keys = tiles + first / key_tile % 2 * (2 * key_tile * pitch);
             unsigned short* values = keys + key_tile * pitch;
             copy_wait<0>();
-            convert(keys, next_keys);
-            convert(values, next_values);
-            if (first + key_tile < a.keys) {
-                load(next_keys, a.k, first + key_tile, a.keys, a.dim);
-                load(next_values, a.v, first + key_tile, a.keys, a.dim);
-            }
+            convert(keys, values, next_keys, next_values, part);
+            if (first + key_tile < a.keys) load(next_keys, next_values, a, first + key_tile, part);
             copy_commit();
             __syncthreads();  // the tile is there. The other one is free: nobody comes here before having read it.
             if (warp_row >= s.rows) continue;
@@ -97,11 +117,11 @@ struct TensorAttention {
                         mma_bf16(score[m][key / 8 + 1], x[m][d], b[2], b[3]);
                     }
                 }
+            if (hidden) {
 #pragma unroll
-            for (int m = 0; m < M; m++)
+                for (int m = 0; m < M; m++)
 #pragma unroll
-                for (int h = 0; h < 2; h++) {  // rows g and g+8
-                    if (hidden) {
+                    for (int h = 0; h < 2; h++) {
                         int limit = a.limit(warp_row + 16 * m + g + 8 * h) - first - 2 * t;
 #pragma unroll
                         for (int j = 0; j < key_tile / 8; j++)
@@ -109,6 +129,11 @@ struct TensorAttention {
                             for (int i = 0; i < 2; i++)
                                 if (8 * j + i >= limit) score[m][j][2 * h + i] = -INFINITE;
                     }
+            }
+#pragma unroll
+            for (int m = 0; m < M; m++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {  // rows g and g+8
                     float highest = top[m][h];
 #pragma unroll
                     for (int j = 0; j < key_tile / 8; j++) highest = fmaxf(highest, fmaxf(score[m][j][2 * h], score[m][j][2 * h + 1]));
