@@ -181,7 +181,20 @@ __device__ __forceinline__ float activate(float x, int f) {
     if (f == GELUErf) return 0.5f * x * erfcf(-0.70710678118654752f * x);
     // (1+tanh u)/2 = sigmoid(2u)
     float u = f == SiLU ? x : x * fmaf(0.07135481627159786f, x * x, 1.5957691216057308f);
-    return x / (1.0f + expf(-u));
+    return __fdividef(x, 1.0f + expf(-u));  // within 2 units in the last place, a third of a division's instructions
+}
+
+// The same of four numbers, with one look at f.
+__device__ __forceinline__ float4 activate(float4 x, int f) {
+#define ACTIVATE(f) make_float4(activate(x.x, f), activate(x.y, f), activate(x.z, f), activate(x.w, f))
+    switch (f) {
+    case GELUTanh: return ACTIVATE(GELUTanh);
+    case GELUErf: return ACTIVATE(GELUErf);
+    case SiLU: return ACTIVATE(SiLU);
+    case ReLU: return ACTIVATE(ReLU);
+    }
+    return x;
+#undef ACTIVATE
 }
 
 // ---- reductions: every lane or thread gets the result, the order of the sum is that of a tree over lanes ----

@@ -57,31 +57,43 @@ struct Epilogue {
     float scale;
     unsigned short* narrow = nullptr;
 
-    // store finishes up to four numbers of a row and writes them.
-    __device__ __forceinline__ void store(int row, int column, float4 sum) const {
-        if (row >= rows || column >= out) return;
-        float* to = dst + (long long)row * pitch + column;
-        const int n = min(4, out - column);
+    // Columns are what up to four columns share over all rows.
+    struct Columns {
+        int first, n;
+        bool whole;  // all four can be read and written at once
+        float4 bias, scale;
+    };
+    __device__ __forceinline__ Columns columns(int first) const {
         const bool whole = out % 4 == 0 && pitch % 4 == 0 && (size_t)dst % 16 == 0;
-        float4 old = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (add && whole) old = *(const float4*)to;
-        else if (add) old = make_float4(to[0], n > 1 ? to[1] : 0.0f, n > 2 ? to[2] : 0.0f, n > 3 ? to[3] : 0.0f);
-        float x = row_scale ? row_scale[row] : 1.0f;
-        float4 y = make_float4(finish(sum.x, x, column, old.x), finish(sum.y, x, min(column + 1, out - 1), old.y),
-                               finish(sum.z, x, min(column + 2, out - 1), old.z), finish(sum.w, x, min(column + 3, out - 1), old.w));
-        if (whole) {
+        return {first, max(0, min(4, out - first)), whole, four_at(bias, first, 0.0f), four_at(column_scale, first, 1.0f)};
+    }
+    __device__ __forceinline__ float4 four_at(const float* p, int i, float otherwise) const {
+        if (!p || i >= out) return make_float4(otherwise, otherwise, otherwise, otherwise);
+        return make_float4(p[i], p[min(i + 1, out - 1)], p[min(i + 2, out - 1)], p[min(i + 3, out - 1)]);
+    }
+
+    // store finishes numbers of a row and writes them.
+    __device__ __forceinline__ void store(int row, const Columns& c, float4 sum) const {
+        if (row >= rows || c.n == 0) return;
+        const float x = row_scale ? row_scale[row] : 1.0f;
+        float4 y = activate(make_float4(finished(sum.x, x, c.scale.x, c.bias.x), finished(sum.y, x, c.scale.y, c.bias.y),
+                                        finished(sum.z, x, c.scale.z, c.bias.z), finished(sum.w, x, c.scale.w, c.bias.w)), act);
+        if (scale != 1.0f) y = make_float4(y.x * scale, y.y * scale, y.z * scale, y.w * scale);
+        const long long at = (long long)row * pitch + c.first;
+        float* to = dst + at;
+        if (c.whole) {
+            if (add) {
+                float4 old = *(const float4*)to;
+                y = make_float4(old.x + y.x, old.y + y.y, old.z + y.z, old.w + y.w);
+            }
             if (dst) *(float4*)to = y;
-            if (narrow) *(uint2*)(narrow + (long long)row * pitch + column) = make_uint2(bf16_pair(y.x, y.y), bf16_pair(y.z, y.w));
+            if (narrow) *(uint2*)(narrow + at) = make_uint2(bf16_pair(y.x, y.y), bf16_pair(y.z, y.w));
             return;
         }
-        to[0] = y.x;
-        if (n > 1) to[1] = y.y;
-        if (n > 2) to[2] = y.z;
-        if (n > 3) to[3] = y.w;
-    }
-    __device__ __forceinline__ float finish(float sum, float x, int column, float old) const {
-        float y = activate(finished(sum, x, column_scale ? column_scale[column] : 1.0f, bias ? bias[column] : 0.0f), act) * scale;
-        return add ? old + y : y;
+        to[0] = add ? to[0] + y.x : y.x;
+        if (c.n > 1) to[1] = add ? to[1] + y.y : y.y;
+        if (c.n > 2) to[2] = add ? to[2] + y.z : y.z;
+        if (c.n > 3) to[3] = add ? to[3] + y.w : y.w;
     }
 };
 
@@ -98,8 +110,11 @@ __device__ __forceinline__ void linear(const Epilogue& e, XFrom x_from, const un
     // Each warp lays 16 rows of its part out in shared memory, and reads them as whole rows.
     constexpr int width = T::warp_columns + 4;
     static_assert(T::threads / 32 * 16 * width * 4 <= T::shared, "16 rows a warp in shared memory");
-    const int lane = threadIdx.x % 32;
+    constexpr int each = T::warp_columns / 4, down = 32 / each;  // lanes of a row, and rows at a time
+    const int lane = threadIdx.x % 32, row = lane / each, column = lane % each * 4;
+    const int first_row = i * T::rows + T::first_row() + row;
     float* part = (float*)shared + threadIdx.x / 32 * 16 * width;
+    const Epilogue::Columns columns = e.columns(j * T::columns + T::first_column() + column);
 #pragma unroll
     for (int m = 0; m < T::down16; m++) {
         float* at = part + lane / 4 * width + lane % 4 * 2;
@@ -109,12 +124,8 @@ __device__ __forceinline__ void linear(const Epilogue& e, XFrom x_from, const un
             *(float2*)(at + 8 * width + 8 * n) = make_float2(sum[m][n][2], sum[m][n][3]);
         }
         __syncwarp();
-        constexpr int each = T::warp_columns / 4;
 #pragma unroll 1
-        for (int k = lane; k < 16 * each; k += 32) {
-            int r = k / each, c = k % each * 4;
-            e.store(i * T::rows + T::first_row() + 16 * m + r, j * T::columns + T::first_column() + c, *(const float4*)(part + r * width + c));
-        }
+        for (int r = 0; r < 16; r += down) e.store(first_row + 16 * m + r, columns, *(const float4*)(part + (row + r) * width + column));
         __syncwarp();
     }
 }
@@ -129,16 +140,17 @@ __device__ __forceinline__ void linear_plain(const Epilogue& e, const X& x, cons
 
     // Each thread lays its sums by in shared memory, so that one copy of the epilogue's code does for four rows.
     float4* own = (float4*)shared + threadIdx.x;
-    static_assert(4 * T::across * T::threads * 16 <= T::shared, "four rows a thread in shared memory");
+    static_assert(4 * T::threads * 16 <= T::shared, "four rows a thread in shared memory");
 #pragma unroll
-    for (int m = 0; m < T::down; m++) {
+    for (int n = 0; n < T::across; n++) {
+        const Epilogue::Columns columns = e.columns(j * T::columns + T::column(n));
 #pragma unroll
-        for (int p = 0; p < 4; p++)
+        for (int m = 0; m < T::down; m++) {
 #pragma unroll
-            for (int n = 0; n < T::across; n++) own[(p * T::across + n) * T::threads] = four_of(sum[m][n][p]);
+            for (int p = 0; p < 4; p++) own[p * T::threads] = four_of(sum[m][n][p]);
 #pragma unroll 1
-        for (int k = 0; k < 4 * T::across; k++)
-            e.store(i * T::rows + T::row(m) + k / T::across, j * T::columns + T::column(k % T::across), own[k * T::threads]);
+            for (int p = 0; p < 4; p++) e.store(i * T::rows + T::row(m) + p, columns, own[p * T::threads]);
+        }
     }
 }
 
