@@ -7,14 +7,25 @@ import (
 	"unsafe"
 )
 
-// arguments are the host slices of a list's commands. They are gathered in pinned memory and copied
-// to the same offsets of the device's before the commands run.
+// banks is how many lists can be on their way to the device before the host waits for the arguments of the first
+// to have been copied.
+const banks = 4
+
+// arguments are the host slices of lists' commands. They are gathered in pinned memory and copied
+// to the same offsets of the device's before the commands run. Lists between two waits take one bank after the other, so
+// that a list that comes again has its arguments at the same addresses.
 type arguments struct {
-	parts  []part
-	part   int // that is being filled
+	banks  [banks]bank
+	bank   int // of the list that is being made
 	copied []copied
-	busy   bool // the copies of the last flush may not be done: read is to be waited for
-	read   uintptr
+}
+
+// bank holds the arguments of a list.
+type bank struct {
+	parts []part
+	part  int     // that is being filled
+	read  uintptr // a CUevent: they have been copied to the device
+	busy  bool    // it may not have come
 }
 
 // part is a piece of the arguments. Its addresses never change, so graphs may hold them.
@@ -44,13 +55,6 @@ func (b *Backend) argument(x []byte) devicePtr {
 			return c.at
 		}
 	}
-	if a.busy {
-		must(b.enter())
-		err := b.device.call(cuEventSynchronize, a.read)
-		b.leave()
-		must(err)
-		a.busy = false
-	}
 	p := b.room(len(x))
 	to := p.host[p.used:][:len(x)]
 	copy(to, x)
@@ -62,9 +66,12 @@ func (b *Backend) argument(x []byte) devicePtr {
 
 // room is the part that has room for so many bytes.
 func (b *Backend) room(bytes int) *part {
-	a := &b.arguments
-	for ; a.part < len(a.parts); a.part++ {
-		if p := &a.parts[a.part]; len(p.host)-p.used >= bytes {
+	k := &b.arguments.banks[b.arguments.bank]
+	if k.busy {
+		b.await(k)
+	}
+	for ; k.part < len(k.parts); k.part++ {
+		if p := &k.parts[k.part]; len(p.host)-p.used >= bytes {
 			return p
 		}
 	}
@@ -74,6 +81,77 @@ func (b *Backend) room(bytes int) *part {
 	defer b.leave()
 	host, err := b.pin(size)
 	must(err)
-	a.parts = append(a.parts, part{host: host, device: device})
-	return &a.parts[a.part]
+	k.parts = append(k.parts, part{host: host, device: device})
+	return &k.parts[k.part]
+}
+
+// await waits until the device has a bank's last arguments.
+func (b *Backend) await(k *bank) {
+	must(b.enter())
+	defer b.leave()
+	must(b.device.call(cuEventSynchronize, k.read))
+	k.busy = false
+}
+
+// sendArguments copies the list's arguments to the device, ahead of the commands.
+func (b *Backend) sendArguments() error {
+	k := &b.arguments.banks[b.arguments.bank]
+	for i := range k.parts {
+		p := &k.parts[i]
+		if p.used == 0 {
+			continue
+		}
+		if err := b.device.call(cuMemcpyHtoDAsync, uintptr(p.device), uintptr(unsafe.Pointer(&p.host[0])), uintptr(p.used), b.stream); err != nil {
+			return err
+		}
+		k.busy = true
+	}
+	if !k.busy {
+		return nil
+	}
+	return b.device.call(cuEventRecord, k.read, b.stream)
+}
+
+// next begins the arguments of the next list.
+func (a *arguments) next() {
+	k := &a.banks[a.bank]
+	for i := range k.parts {
+		k.parts[i].used = 0
+	}
+	k.part = 0
+	clear(a.copied)
+	a.copied = a.copied[:0]
+	a.bank = (a.bank + 1) % banks
+}
+
+// done says that the device has been waited for.
+func (a *arguments) done() {
+	a.bank = 0
+	for i := range a.banks {
+		a.banks[i].busy = false
+	}
+}
+
+// open makes the events of the banks.
+func (a *arguments) open(v *device) error {
+	const disableTiming = 2
+	for i := range a.banks {
+		if err := v.call(cuEventCreate, uintptr(unsafe.Pointer(&v.out.a)), disableTiming); err != nil {
+			return err
+		}
+		a.banks[i].read = uintptr(v.out.a)
+	}
+	return nil
+}
+
+// close gives the pinned memory and the events back and hands over each error.
+func (a *arguments) close(v *device, note func(error)) {
+	for _, k := range a.banks {
+		for _, p := range k.parts {
+			note(v.unpin(p.host))
+		}
+		if k.read != 0 {
+			note(v.call(cuEventDestroy, k.read))
+		}
+	}
 }

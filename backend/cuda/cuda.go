@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"unsafe"
 
 	"gorgonia.org/tensor"
 
@@ -57,17 +56,15 @@ func New(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// prepare makes what every backend needs: memory for results, and an event.
+// prepare makes what every backend needs: memory for results, and events.
 func (b *Backend) prepare() (err error) {
 	if err := b.enter(); err != nil {
 		return err
 	}
 	defer b.leave()
-	const disableTiming = 2
-	if err := b.device.call(cuEventCreate, uintptr(unsafe.Pointer(&b.out.a)), disableTiming); err != nil {
+	if err := b.arguments.open(b.device); err != nil {
 		return err
 	}
-	b.arguments.read = uintptr(b.out.a)
 	b.results.memory, err = b.pin(outBytes)
 	return err
 }
@@ -90,17 +87,12 @@ func (b *Backend) Close() error {
 	}
 	note(b.graphs.clear(b))
 	note(b.products.lt.close())
-	for _, p := range b.arguments.parts {
-		note(b.unpin(p.host))
-	}
+	b.arguments.close(b.device, note)
 	if b.results.memory != nil {
 		note(b.unpin(b.results.memory))
 	}
 	for _, c := range b.arena.chunks {
 		note(b.memFree(c.at))
-	}
-	if b.arguments.read != 0 {
-		note(b.device.call(cuEventDestroy, b.arguments.read))
 	}
 	b.leave()
 	note(b.device.close())

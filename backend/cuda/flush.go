@@ -56,16 +56,16 @@ func (b *Backend) store(p devicePtr, src []byte) {
 
 // sync sends the list to the device, waits for it and delivers the results. The caller holds b.mu.
 func (b *Backend) sync() {
-	b.flush()
 	r := &b.results
-	defer func() {
+	defer func() { // sent or failed
 		clear(r.list)
 		r.list, r.used = r.list[:0], 0
 	}()
+	b.flush()
 	must(b.enter())
 	defer b.leave()
 	must(b.device.call(cuStreamSynchronize, b.stream))
-	b.arguments.busy = false
+	b.arguments.done()
 	for _, d := range r.list {
 		copy(d.dst, d.from)
 	}
@@ -86,31 +86,7 @@ func (b *Backend) flush() {
 // forget empties the list, sent or failed.
 func (b *Backend) forget() {
 	b.list.reset()
-	a := &b.arguments
-	for i := range a.parts {
-		a.parts[i].used = 0
-	}
-	clear(a.copied)
-	a.part, a.copied = 0, a.copied[:0]
-}
-
-// sendArguments copies the arguments to the device, ahead of the commands.
-func (b *Backend) sendArguments() error {
-	a := &b.arguments
-	for i := range a.parts {
-		p := &a.parts[i]
-		if p.used == 0 {
-			continue
-		}
-		if err := b.device.call(cuMemcpyHtoDAsync, uintptr(p.device), uintptr(unsafe.Pointer(&p.host[0])), uintptr(p.used), b.stream); err != nil {
-			return err
-		}
-		a.busy = true
-	}
-	if !a.busy {
-		return nil
-	}
-	return b.device.call(cuEventRecord, a.read, b.stream)
+	b.arguments.next()
 }
 
 // enqueue hands all commands of the list to the stream, one by one.

@@ -54,18 +54,29 @@ func TestArguments(t *testing.T) {
 	require.Equal(t, []float64{3*argBytes/8 - 1}, last)
 }
 
-// TestFlushed: a list that was sent and not waited for keeps its arguments while the next is made.
+// TestFlushed: lists that were sent and not waited for keep their arguments while the next are made. Only when all banks
+// are on their way is there a wait.
 func TestFlushed(t *testing.T) {
-	b, _ := open(t)
-	x := b.New(1, 50)
-	for i := range 20 {
-		v := float32(i)
-		b.Write(x, 0, []float32{v})
-		b.mu.Lock()
-		b.flush()
-		b.mu.Unlock()
-		b.Write(x, 0, []float32{v + 0.5})
-		require.Equal(t, v+0.5, read(b, x)[0])
+	b, l := open(t)
+	const lists = 3 * banks
+	x := b.New(lists, 50)
+	read(b, x)
+	for round := range 3 {
+		l.Forget()
+		for i := range lists {
+			if i == banks {
+				require.Zero(t, l.Calls("cuEventSynchronize"))
+			}
+			b.Write(x, i, []float32{float32(100*round + i)})
+			b.mu.Lock()
+			b.flush()
+			b.mu.Unlock()
+		}
+		require.Positive(t, l.Calls("cuEventSynchronize"))
+		got := read(b, x)
+		for i := range lists {
+			require.Equal(t, float32(100*round+i), got[50*i])
+		}
 	}
 }
 
