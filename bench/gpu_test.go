@@ -1,17 +1,85 @@
 package bench
 
 import (
+	"context"
 	"fmt"
+	"math"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend"
+	"unmask/backend/cpu"
 	"unmask/backend/cuda"
 	"unmask/generate"
+	"unmask/internal/fakecuda"
 	"unmask/model"
 	"unmask/samplers"
 )
+
+// slowTests is an environment variable: with it set, what takes minutes is tested where there is no GPU, too.
+const slowTests = "UNMASK_SLOW_TESTS"
+
+// TestGPUAtPublishedSizes compares logits of a full and of a partial pass with the CPU's.
+func TestGPUAtPublishedSizes(t *testing.T) {
+	var o cuda.Options
+	if gpus, err := cuda.Devices(); err != nil || len(gpus) == 0 {
+		if os.Getenv(slowTests) == "" || !cuda.Included {
+			t.Skip("no GPU; an emulated one takes minutes, " + slowTests + "=1 asks for it")
+		}
+		o.Library = fakecuda.Build(t)
+	}
+	dev, err := cuda.New(o)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		network   string
+		length    int
+		as        backend.Precision
+		tolerance float64 // as a share of the largest logit
+	}{{"lm12", 40, backend.F32, 1e-4}, {"lm12", 40, backend.BF16, 5e-2}, {"vit20", 256, backend.F32, 1e-4}} {
+		t.Run(c.network+"/"+c.as.String(), func(t *testing.T) {
+			src, err := sources[c.network]()
+			require.NoError(t, err)
+			want := bothPasses(t, src, model.Options{Backend: cpu.New(cpu.Options{}), Precision: c.as}, c.length)
+			got := bothPasses(t, src, model.Options{Backend: dev, Precision: c.as}, c.length)
+			top, off := 0.0, 0.0
+			for i, v := range want {
+				top = max(top, math.Abs(float64(v)))
+				off = max(off, math.Abs(float64(v)-float64(got[i])))
+			}
+			t.Logf("off by %.2g of the largest logit", off/top)
+			require.LessOrEqual(t, off, c.tolerance*top)
+		})
+	}
+}
+
+// bothPasses returns logits of three rows of a full pass, and of a partial one after it.
+func bothPasses(t *testing.T, src *model.Source, o model.Options, length int) (all []float32) {
+	l, err := model.Load(src, o)
+	require.NoError(t, err)
+	r := l.Denoiser.(model.Refiner)
+	b := &model.Batch{Size: 1, Length: length, Tokens: make([]int32, length), Cache: r.NewCache(1, length)}
+	for i := range b.Tokens {
+		b.Tokens[i] = l.Spec().Mask
+		if i%3 == 0 {
+			b.Tokens[i] = int32(7 * i)
+		}
+	}
+	rows := []int32{1, 5, int32(length) - 1}
+	read := func(m model.Marginals, err error) {
+		require.NoError(t, err)
+		logits := make([][]float32, len(rows))
+		require.NoError(t, m.Visit(rows, func(i int, x []float32) { logits[i] = append([]float32(nil), x...) }))
+		for _, x := range logits {
+			all = append(all, x...)
+		}
+	}
+	read(l.Forward(context.Background(), b))
+	b.Tokens[1], b.Tokens[5] = 9, 11
+	read(r.Refine(context.Background(), b, rows))
+	return all
+}
 
 // BenchmarkGPU times passes and runs on the first GPU, where there is one: whole passes with every position
 // masked and the log-sum-exp at each, and runs of 32 steps with and without partial caching.
