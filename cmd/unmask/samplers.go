@@ -56,7 +56,11 @@ intermediate stage of partial caching (not for those marked with *).`,
 				if r.Inside != "" {
 					inside = append([]string{r.Inside}, inside...)
 				}
-				if _, err := fmt.Fprintf(out, "%-18s %s (%s) [%s]\n", name, r.Line, strings.Join(inside, ", "), r.Paper); err != nil {
+				line := r.Line
+				if len(inside) > 0 {
+					line += " (" + strings.Join(inside, ", ") + ")"
+				}
+				if _, err := fmt.Fprintf(out, "%-18s %s [%s]\n", name, line, r.Paper); err != nil {
 					return err
 				}
 			}
