@@ -20,12 +20,14 @@ func TestVanillaSkipsNothingThatWins(t *testing.T) {
 		v := &samplers.View{Classes: classes, Masked: []int{rapid.IntRange(0, 5000).Draw(t, "position")}, Steps: steps,
 			Step: rapid.IntRange(1, steps-1).Draw(t, "step"), Rand: philox.Stream{Seed: rapid.Uint64().Draw(t, "seed")}}
 		scale, sum := rapid.Float64Range(0, 20).Draw(t, "scale"), 0.0
+		offset := rapid.SampledFrom([]float64{0, 80, -1e4}).Draw(t, "offset") // float32 is coarse far from 0
 		logits := make([]float32, classes)
 		for x := range logits {
 			logits[x] = float32(scale * math.Sin(float64(x*x+x)))
-			sum += math.Exp(float64(logits[x]))
+			logits[x] += float32(offset)
+			sum += math.Exp(float64(logits[x]) - offset)
 		}
-		v.LogSum = []float64{math.Log(sum)}
+		v.LogSum = []float64{math.Log(sum) + offset}
 		v.Visit = func(_ []int, visit func(i int, logits []float32)) error { visit(0, logits); return nil }
 		got, err := samplers.Vanilla{Bits: 32}.Choose(v)
 		require.NoError(t, err)
