@@ -26,6 +26,9 @@ func BenchmarkAll(b *testing.B) {
 			r := s.result(m.Name, w.cost, seconds, s.opsRate(w.cost.as), s.readRate())
 			b.ReportMetric(r.Share, "share")
 			b.ReportMetric(r.Rate, r.Unit)
+			if own := w.cost.rule; own != nil {
+				b.ReportMetric(own.own/(seconds+own.passes), "own")
+			}
 		})
 	}
 }
