@@ -18,21 +18,26 @@ var (
 		backend.F32:  register("unmask_conv_input_f32"),
 		backend.BF16: register("unmask_conv_input_bf16"),
 	}
-	// convTiles of a precision have the same bits, as linearTiles.
+	// convTiles are tiles of Linear whose rows are gathered.
 	convTiles = [...][]tile{
 		backend.F32: {
-			{register("unmask_conv_f32_large"), 128, 128, 256, 33792, 16384},
-			{register("unmask_conv_f32_small"), 64, 64, 128, 17408, 5600},
+			linearTiles[backend.F32][0].as("unmask_conv_f32_large"),
+			linearTiles[backend.F32][1].as("unmask_conv_f32_small"),
 		},
 		backend.BF16: {
-			{register("unmask_conv_bf16_large"), 128, 128, 256, 65536, 19300},
-			{register("unmask_conv_bf16_small"), 64, 64, 128, 65536, 8200},
+			linearTiles[backend.BF16][1].as("unmask_conv_bf16_medium"),
+			linearTiles[backend.BF16][2].as("unmask_conv_bf16_small"),
 		},
 	}
+	// anyConv is for float32 images whose channels are not a multiple of 4.
+	anyConv = []tile{linearTiles[backend.F32][1].as("unmask_conv_f32_any")}
 )
 
-// anyConv is for float32 images whose channels are not a multiple of 4.
-var anyConv = []tile{{register("unmask_conv_f32_any"), 64, 64, 128, 17408, 1}}
+// as is a tile of the same shape that another kernel has.
+func (t tile) as(kernel string) tile {
+	t.kernel = register(kernel)
+	return t
+}
 
 // images is the working memory of what is done to images.
 type images struct {
@@ -71,6 +76,9 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	// Rows of bfloat16 windows are loaded in pieces of 8 numbers, and those of int8 have a scale each.
 	gathered := m.as == backend.F32 || m.as == backend.BF16 && s.In%8 == 0
 	source := b.convInput(x, s, in, m.as == backend.BF16 && gathered)
+	if s.Up {
+		s.Up, s.Height, s.Width = false, 2*s.Height, 2*s.Width
+	}
 	pitch, offset := backend.ConvTarget(s)
 	pixels := s.Batch * s.OutHeight() * s.OutWidth()
 	if !gathered {
@@ -103,24 +111,27 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 // strideUnit is in what the kernels' tiles count a matrix's stride: numbers, or bytes.
 var strideUnit = [...]int{backend.F32: 4, backend.BF16: 1}
 
-// convInput maps a convolution's input, or rounds it to bfloat16.
+// convInput maps a convolution's input, doubles it or rounds it to bfloat16.
 func (b *Backend) convInput(x *tensor.Dense, s backend.ConvShape, in backend.ConvInput, round bool) devicePtr {
-	if in.Scale == nil && !in.SiLU && !round {
+	if in.Scale == nil && !in.SiLU && !s.Up && !round {
 		return b.address(x)
 	}
-	as := backend.F32
+	as, up, each := backend.F32, 1, 1 // each: numbers of a thread
 	if round {
 		as = backend.BF16
 	}
-	image := s.Height * s.Width * s.In
-	to := b.scratch(&b.images.input, s.Batch*image*numberBytes[as])
-	each := 1 // numbers of a thread
+	if s.Up {
+		up = 2
+	}
 	if s.In%4 == 0 {
 		each = 4
 	}
+	n := up * up * s.Height * s.Width * s.In
+	to := b.scratch(&b.images.input, s.Batch*n*numberBytes[as])
 	const threads = 256
-	b.begin(convInputKernels[as], grid{x: ceilDiv(image, threads*each), y: s.Batch}, threads, 0).
-		pointer(to).tensor(x).tensor(in.Scale).tensor(in.Shift).int(image).int(s.In).int(flag(in.SiLU)).end()
+	b.begin(convInputKernels[as], grid{x: ceilDiv(n, threads*each), y: s.Batch}, threads, 0).
+		pointer(to).tensor(x).tensor(in.Scale).tensor(in.Shift).
+		int(s.Height).int(s.Width).int(s.In).int(up).int(flag(in.SiLU)).end()
 	return to
 }
 

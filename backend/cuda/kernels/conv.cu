@@ -3,7 +3,7 @@
 #include "gemm.cuh"
 #include "windows.cuh"
 
-// ---- the input: its affine map and swish, once a number instead of once a tap ----
+// ---- the input: its affine map and swish, once a number instead of once a tap, and twice as wide and high where it is doubled ----
 
 __device__ __forceinline__ float mapped(float x, float scale, float shift, int swish) {
     float y = fmaf(x, scale, shift);
@@ -18,30 +18,33 @@ __device__ __forceinline__ void convert(unsigned short* to, float4 x) {
     *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(x.x, x.y), bf16_pair(x.z, x.w));
 }
 
-// Block (part, image); image is pixels*channels numbers.
+// Block (part, image). A thread writes 4 numbers beside each other, or one.
 template <class To>
-__device__ __forceinline__ void conv_input(To* to, const float* x, const float* scale, const float* shift, int image, int channels, int swish) {
-    const long long first = (long long)blockIdx.y * image;
-    const int map = blockIdx.y * channels;
-    int i = blockIdx.x * 256 + threadIdx.x;
+__device__ __forceinline__ void conv_input(To* to, const float* x, const float* scale, const float* shift, int height, int width, int channels, int up, int swish) {
+    const int image = height * width * channels, written = up * up * image, map = blockIdx.y * channels;
+    const int i = (blockIdx.x * 256 + threadIdx.x) * (channels % 4 == 0 ? 4 : 1);
+    if (i >= written) return;
+    const int pixel = i / channels, c = i - pixel * channels;
+    int from = i;
+    if (up == 2) {
+        int y = pixel / (2 * width);
+        from = ((y >> 1) * width + ((pixel - y * 2 * width) >> 1)) * channels + c;
+    }
+    x += (long long)blockIdx.y * image + from;
+    to += (long long)blockIdx.y * written + i;
     if (channels % 4 == 0) {
-        i *= 4;
-        if (i >= image) return;
-        float4 v = *reinterpret_cast<const float4*>(x + first + i), a = make_float4(1.0f, 1.0f, 1.0f, 1.0f), b = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        int c = map + i % channels;
-        if (scale) a = *reinterpret_cast<const float4*>(scale + c), b = *reinterpret_cast<const float4*>(shift + c);
-        v = make_float4(mapped(v.x, a.x, b.x, swish), mapped(v.y, a.y, b.y, swish), mapped(v.z, a.z, b.z, swish), mapped(v.w, a.w, b.w, swish));
-        convert(to + first + i, v);
-    } else if (i < image) {
-        int c = map + i % channels;
-        convert(to + first + i, mapped(x[first + i], scale ? scale[c] : 1.0f, scale ? shift[c] : 0.0f, swish));
+        float4 v = *reinterpret_cast<const float4*>(x), a = make_float4(1.0f, 1.0f, 1.0f, 1.0f), b = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (scale) a = *reinterpret_cast<const float4*>(scale + map + c), b = *reinterpret_cast<const float4*>(shift + map + c);
+        convert(to, make_float4(mapped(v.x, a.x, b.x, swish), mapped(v.y, a.y, b.y, swish), mapped(v.z, a.z, b.z, swish), mapped(v.w, a.w, b.w, swish)));
+    } else {
+        convert(to, mapped(*x, scale ? scale[map + c] : 1.0f, scale ? shift[map + c] : 0.0f, swish));
     }
 }
 
 #define CONV_INPUT(name, To)                                                                                                                       \
     extern "C" __global__ void __launch_bounds__(256)                                                                                              \
-        name(To* to, const float* x, const float* scale, const float* shift, int image, int channels, int swish) {                                 \
-        conv_input<To>(to, x, scale, shift, image, channels, swish);                                                                               \
+        name(To* to, const float* x, const float* scale, const float* shift, int height, int width, int channels, int up, int swish) {             \
+        conv_input<To>(to, x, scale, shift, height, width, channels, up, swish);                                                                   \
     }                                                                                                                                              \
     EXPORT(name)
 CONV_INPUT(unmask_conv_input_f32, float)
@@ -59,50 +62,60 @@ EXPORT(unmask_windows)
 
 // ---- windows as a factor of a product ----
 
-// Tap walks along the depth of a window, steps of `step` numbers from a first one, without a division.
-struct Tap {
-    int channel, y, x;
+// Walk is the way of a thread along the depth of the windows of some pixels, `apart` from one to the next. What is not the same for all of them
+// is two numbers: where the window's corner is in the image, y in the upper half, and in x.
+template <int count>
+struct Walk {
+    int height, width, in, kh, kw;
+    int channel, y, x;  // of the window's number where the thread is
+    int corner[count];
+    unsigned at[count];
 
-    __device__ __forceinline__ Tap(const Windows& w, int k) : channel(k % w.in), y(k / w.in / w.kw), x(k / w.in % w.kw) {}
-    __device__ __forceinline__ void advance(const Windows& w, int step) {
+    __device__ __forceinline__ Walk(const Windows& w, int first, int apart, int number)
+        : height(w.height), width(w.width), in(w.in), kh(w.kh), kw(w.kw), channel(number % w.in), y(number / w.in / w.kw), x(number / w.in % w.kw) {
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            int pixel = first + i * apart;
+            Pixel p = pixel_at(w, pixel);
+            if (pixel >= w.pixels()) p.corner = -32768 * 65536;  // above all images
+            corner[i] = p.corner;
+            at[i] = ((p.row + (p.corner >> 16)) * w.width + (short)p.corner) * (unsigned)w.in;
+        }
+    }
+    // number is which of x's numbers the window of pixel i has here, from the thread's own; beyond the image it has none.
+    __device__ __forceinline__ unsigned number(int i) const { return at[i] + (unsigned)((y * width + x) * in + channel); }
+    __device__ __forceinline__ bool has(int i) const {
+        return y < kh && (unsigned)((corner[i] >> 16) + y) < (unsigned)height && (unsigned)((short)corner[i] + x) < (unsigned)width;
+    }
+    __device__ __forceinline__ void advance(int step) {
         channel += step;
-        while (channel >= w.in) {
-            channel -= w.in;
-            if (++x == w.kw) x = 0, y++;
+        while (channel >= in) {
+            channel -= in;
+            if (++x == kw) x = 0, y++;
         }
     }
 };
 
-// tap_at is under for the tap where a thread is; beyond the last tap there is nothing.
-__device__ __forceinline__ int tap_at(const Windows& w, Pixel p, const Tap& t) { return t.y < w.kh ? under(w, p, t.y, t.x) : -1; }
-
-// pixel_or_none is a pixel whose window is outside the image if there is none of the number.
-__device__ __forceinline__ Pixel pixel_or_none(const Windows& w, int index) {
-    if (index < w.pixels()) return pixel_at(w, index);
-    return {0, -32768 * 65536};
-}
-
-// WindowRows loads windows of bfloat16 images, whose channels are a multiple of 8. A thread has the same rows and the same 8 numbers of each step.
+// WindowRows loads windows of bfloat16 images, whose channels are a multiple of 8. A thread has the same 8 numbers of each row and step.
 template <class T>
 struct WindowRows {
-    static constexpr int each = T::depth / 16, count = T::rows * each / T::threads;
-    const Windows& w;
+    static constexpr int each = T::depth / 16, count = T::rows * each / T::threads, apart = T::threads / each;
+    static_assert(T::threads % each == 0 && apart % 8 == 0, "a thread's numbers are the same in all its rows, and stand alike");
     const unsigned short* x;
-    Pixel pixel[count];
-    Tap tap;
+    Walk<count> walk;
+    int place;
 
-    __device__ __forceinline__ WindowRows(const Windows& w, const unsigned short* x, int first) : w(w), x(x), tap(w, int(threadIdx.x) % each * 8) {
-        static_assert(T::threads % each == 0, "a thread's numbers are the same in all its rows");
-#pragma unroll
-        for (int i = 0; i < count; i++) pixel[i] = pixel_or_none(w, first + (i * T::threads + int(threadIdx.x)) / each);
-    }
+    __device__ __forceinline__ WindowRows(const Windows& w, const unsigned short* x, int first)
+        : x(x), walk(w, first + int(threadIdx.x) / each, apart, int(threadIdx.x) % each * 8),
+          place(swizzled<T::depth>(int(threadIdx.x) / each, int(threadIdx.x) % each)) {}
+
     __device__ __forceinline__ void load(unsigned char* to, int) {
 #pragma unroll
         for (int i = 0; i < count; i++) {
-            int at = i * T::threads + threadIdx.x, from = tap_at(w, pixel[i], tap);
-            copy_async(to + swizzled<T::depth>(at / each, at % each), x + (from < 0 ? 0 : (long long)from * w.in + tap.channel), from >= 0);
+            bool has = walk.has(i);
+            copy_async(to + place + i * (apart * T::depth), x + (has ? walk.number(i) : 0), has);
         }
-        tap.advance(w, T::depth / 2);
+        walk.advance(T::depth / 2);
     }
 };
 
@@ -118,32 +131,25 @@ template <class T, int rows, int stride, bool quads>
 struct Fetched<T, rows, stride, WindowMatrix<quads>> {
     static constexpr int each = T::depth / 4, count = rows * each / T::threads;
     static_assert(T::threads % each == 0, "a thread's numbers are the same in all its rows");
-    Pixel pixel[count];
-    Tap tap;
+    Walk<count> walk;
     float4 v[count];
 
-    __device__ __forceinline__ Fetched(const WindowMatrix<quads>& m, int first) : tap(m.w, int(threadIdx.x) % each * 4) {
-#pragma unroll
-        for (int n = 0; n < count; n++) pixel[n] = pixel_or_none(m.w, first + (n * T::threads + int(threadIdx.x)) / each);
-    }
+    __device__ __forceinline__ Fetched(const WindowMatrix<quads>& m, int first)
+        : walk(m.w, first + int(threadIdx.x) / each, T::threads / each, int(threadIdx.x) % each * 4) {}
+
     // read is called for one step after another.
     __device__ __forceinline__ void read(const WindowMatrix<quads>& m, int, int) {
         if constexpr (quads) {
 #pragma unroll
-            for (int n = 0; n < count; n++) {
-                int from = tap_at(m.w, pixel[n], tap);
-                v[n] = from < 0 ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *reinterpret_cast<const float4*>(m.x + (long long)from * m.w.in + tap.channel);
-            }
-            tap.advance(m.w, T::depth);
+            for (int n = 0; n < count; n++)
+                v[n] = walk.has(n) ? *reinterpret_cast<const float4*>(m.x + walk.number(n)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            walk.advance(T::depth);
         } else {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
 #pragma unroll
-                for (int n = 0; n < count; n++) {
-                    int from = tap_at(m.w, pixel[n], tap);
-                    reinterpret_cast<float*>(&v[n])[j] = from < 0 ? 0.0f : m.x[(long long)from * m.w.in + tap.channel];
-                }
-                tap.advance(m.w, j < 3 ? 1 : T::depth - 3);
+                for (int n = 0; n < count; n++) reinterpret_cast<float*>(&v[n])[j] = walk.has(n) ? m.x[walk.number(n)] : 0.0f;
+                walk.advance(j < 3 ? 1 : T::depth - 3);
             }
         }
     }
@@ -167,7 +173,7 @@ struct Fetched<T, rows, stride, WindowMatrix<quads>> {
         linear<BF16, T>(Epilogue{dst + w.dst_offset, bias, nullptr, nullptr, w.pixels(), w.out, w.dst_stride, act, add, 1.0f}, x_from, weights, stride); \
     }                                                                                                                                                  \
     EXPORT(name)
-CONV(unmask_conv_bf16_large, Medium)
+CONV(unmask_conv_bf16_medium, Medium)
 CONV(unmask_conv_bf16_small, Small)
 
 #define CONV_PLAIN(name, T, quads, blocks)                                                                                                             \
