@@ -10,8 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,13 +58,14 @@ func compile(compiler string) (string, error) {
 	_, self, _, _ := runtime.Caller(0)
 	here := filepath.Dir(self)
 	kernels := filepath.Join(here, "..", "..", "backend", "cuda", "kernels")
+	main := filepath.Join(here, "library", "driver.cpp")
 	sum := sha256.New()
-	fmt.Fprintln(sum, compiler, flags)
+	fmt.Fprintln(sum, compiler, flags, processor())
 	sources, err := filepath.Glob(filepath.Join(kernels, "*.[ch]*"))
 	if err != nil {
 		return "", err
 	}
-	for _, name := range append(sources, filepath.Join(here, "library", "driver.cpp"), filepath.Join(here, "library", "cublaslt.cpp")) {
+	for _, name := range append(sources, main, filepath.Join(here, "library", "cublaslt.cpp")) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", err
@@ -76,19 +80,44 @@ func compile(compiler string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
+	lock := flock.New(filepath.Join(dir, "lock")) // tests of other packages want the same library
+	if err := lock.Lock(); err != nil {
+		return "", err
+	}
+	defer lock.Close()
 	target := filepath.Join(dir, hex.EncodeToString(sum.Sum(nil)[:12])+".so")
 	if _, err := os.Stat(target); err == nil {
 		return target, nil
 	}
-	temporary, err := os.CreateTemp(dir, "*.so")
-	if err != nil {
-		return "", err
-	}
-	temporary.Close()
-	defer os.Remove(temporary.Name())
-	args := append(append([]string{}, flags...), "-I", kernels, "-o", temporary.Name(), filepath.Join(here, "library", "driver.cpp"))
+	prune(dir)
+	args := append(append([]string{}, flags...), "-I", kernels, "-o", target+".part", main)
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s %v: %w\n%s", compiler, args, err, out)
 	}
-	return target, os.Rename(temporary.Name(), target)
+	return target, os.Rename(target+".part", target)
+}
+
+// processor is what the compiler finds out for -march=native: libraries in a home that several machines share
+// are not for all of them.
+func processor() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(info)) {
+		if strings.HasPrefix(line, "flags") || strings.HasPrefix(line, "Features") {
+			return line
+		}
+	}
+	return ""
+}
+
+// prune removes libraries of sources that have changed since.
+func prune(dir string) {
+	names, _ := filepath.Glob(filepath.Join(dir, "*.so*"))
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > 7*24*time.Hour {
+			_ = os.Remove(name) // or another test has
+		}
+	}
 }
