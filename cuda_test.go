@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
 package unmask_test
 
 import (
@@ -19,11 +21,8 @@ import (
 	"unmask/vqgan"
 )
 
-// emulateGPU makes an emulated GPU the only one, and gives up on the test where it cannot.
+// emulateGPU makes an emulated GPU the only one.
 func emulateGPU(t *testing.T) {
-	if !cuda.Included {
-		t.Skip("this build has no GPU support")
-	}
 	t.Setenv(cuda.LibraryVariable, fakecuda.Build(t))
 }
 
@@ -71,9 +70,6 @@ func TestImageOnGPU(t *testing.T) {
 
 // A batch is chosen by the memory there is. One that was asked for and does not fit is an error that says so.
 func TestBatchOnGPU(t *testing.T) {
-	if !cuda.Included {
-		t.Skip("this build has no GPU support")
-	}
 	l := fakecuda.Open(t)
 	t.Setenv(cuda.LibraryVariable, l.Path)
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda"})
@@ -96,9 +92,6 @@ func TestBatchOnGPU(t *testing.T) {
 // A step waits for the GPU once, and once more for a partial pass. From the fourth batch of a run on each of these is
 // a graph of the pass and one of what follows, and nothing else is launched.
 func TestStepsAreGraphs(t *testing.T) {
-	if !cuda.Included {
-		t.Skip("this build has no GPU support")
-	}
 	l := fakecuda.Open(t)
 	t.Setenv(cuda.LibraryVariable, l.Path)
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda"})

@@ -102,7 +102,7 @@ func (b *Backend) Close() error {
 // Name says which GPU this is, such as "cuda:0 NVIDIA H200".
 func (b *Backend) Name() string { return fmt.Sprintf("cuda:%d %s", b.Index, b.Model) }
 
-// Free is how much memory a new tensor could take, in bytes, of how much there is.
+// MemoryFree implements backend.Roomy: what new tensors could take, of what the device has.
 func (b *Backend) MemoryFree() (free, total int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -119,16 +119,14 @@ func (c *call) pointer(p devicePtr) *call {
 	return c.word(uint64(p))
 }
 
-func (c *call) int(n int) *call             { return c.word(uint64(uint32(int32(n)))) }
-func (c *call) long(n int64) *call          { return c.word(uint64(n)) }
-func (c *call) float(v float32) *call       { return c.word(uint64(math.Float32bits(v))) }
-func (c *call) double(v float64) *call      { return c.word(math.Float64bits(v)) }
-func (c *call) ints(list []int32) *call     { return c.pointer(upload(c.b, list)) }
-func (c *call) floats(list []float32) *call { return c.pointer(upload(c.b, list)) }
+func (c *call) int(n int) *call        { return c.word(uint64(uint32(int32(n)))) }
+func (c *call) long(n int64) *call     { return c.word(uint64(n)) }
+func (c *call) float(v float32) *call  { return c.word(uint64(math.Float32bits(v))) }
+func (c *call) double(v float64) *call { return c.word(math.Float64bits(v)) }
 
-// doubles, ints and floats copy a slice to the arguments and pass its address, 0 for an empty one. The
-// slice may change as soon as they return.
-func (c *call) doubles(list []float64) *call { return c.pointer(upload(c.b, list)) }
+// ints copies a slice to the arguments and passes its address, 0 for an empty one. The slice may change as soon
+// as it returns.
+func (c *call) ints(list []int32) *call { return c.pointer(upload(c.b, list)) }
 
 // segments passes the address of four int32 a segment: Seq, Row, Rows, Pos.
 func (c *call) segments(segs []backend.Segment) *call {
