@@ -10,4 +10,5 @@
 #include "linear.cu"
 #include "conv.cu"
 #include "head.cu"
+#include "head_draw.cu"
 #include "choose.cu"
