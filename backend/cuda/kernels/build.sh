@@ -14,7 +14,7 @@ cd "$(dirname "$0")"
 # The PTX is marked with the oldest version that has all its instructions, so that older drivers take it: 7.8 is CUDA 11.8's.
 isa=7.8
 target=sm_80
-checked="sm_80 sm_90a"
+checked="sm_80 sm_90a sm_100"
 
 find_nvcc() {
     local n

@@ -123,18 +123,20 @@ inline void mma(Sum (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, N
     memcpy(mine.d, d, sizeof d);
     Registers got = together<Registers>(mine, [&](const Operands* in, Registers* out) {
         constexpr int k = 8 * per;
-        T x[16][k], w[8][k];
+        typedef T Row __attribute__((vector_size(8 * sizeof(T))));
+        T x[16][k];
+        Row w[k], sums[16] = {};
         for (int l = 0; l < 32; l++)
             for (int i = 0; i < per; i++) {
                 int g = l / 4, t = l % 4 * per + i;
                 for (int r = 0; r < 4; r++) x[g + r % 2 * 8][t + r / 2 * 4 * per] = number(in[l].a[r], i);
-                for (int r = 0; r < 2; r++) w[g][t + r * 4 * per] = number(in[l].b[r], i);
+                for (int r = 0; r < 2; r++) w[t + r * 4 * per][g] = number(in[l].b[r], i);
             }
+        for (int g = 0; g < 16; g++)
+            for (int i = 0; i < k; i++) sums[g] += x[g][i] * w[i];
         for (int l = 0; l < 32; l++)
             for (int r = 0; r < 4; r++) {
-                const T *row = x[l / 4 + r / 2 * 8], *column = w[l % 4 * 2 + r % 2];
-                Sum sum = 0;
-                for (int i = 0; i < k; i++) sum += row[i] * column[i];
+                Sum sum = sums[l / 4 + r / 2 * 8][l % 4 * 2 + r % 2];
                 out[l].r[r] = bits<unsigned>(bits<Sum>(in[l].d[r]) + sum);
             }
     });
