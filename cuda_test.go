@@ -98,13 +98,16 @@ func TestStepsAreGraphs(t *testing.T) {
 	require.NoError(t, err)
 	const steps = 3
 	for cache, waits := range []int{steps, 2 * steps} {
+		var live map[string]int
 		run := unmask.Run{Cache: cache, Length: 12, Steps: steps, N: 4, Batch: 1}
 		for step, err := range unmask.Generate(t.Context(), m, run) {
 			require.NoError(t, err)
 			if step.Done && step.Sequences[0].Index == 2 {
 				l.Forget()
+				live = l.Live()
 			}
 		}
+		require.Equal(t, live, l.Live(), "nothing is made that is not given back")
 		require.Equal(t, waits, l.Calls("cuStreamSynchronize"))
 		require.LessOrEqual(t, l.Calls("cuGraphLaunch"), 2*waits)
 		for _, name := range []string{"cuLaunchKernel", "cuEventSynchronize", "cuMemAlloc_v2", "cuMemcpyDtoHAsync_v2"} {

@@ -104,6 +104,7 @@ func (b *Backend) Name() string { return fmt.Sprintf("cuda:%d %s", b.Index, b.Mo
 
 // MemoryFree implements backend.Roomy: what new tensors could take, of what the device has.
 func (b *Backend) MemoryFree() (free, total int, err error) {
+	collectGarbage() // its tensors, too, are memory that is free
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.enter(); err != nil {

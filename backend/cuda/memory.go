@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"unmask/backend"
@@ -51,8 +52,7 @@ func (a *arena) allocate(bytes int) (devicePtr, error) {
 	}
 	err := a.grow(bytes)
 	if isOutOfMemory(err) { // tensors that nothing refers to may be waiting for the collector
-		runtime.GC()
-		runtime.GC() // the first one queues the cleanups
+		collectGarbage()
 		a.collect()
 		if p, ok := a.take(bytes); ok {
 			return p, nil
@@ -125,6 +125,18 @@ func (a *arena) collect() {
 		a.release(p)
 	}
 	a.gone = a.gone[:0]
+}
+
+// collectGarbage runs the collector and waits for the cleanups of what it found.
+func collectGarbage() {
+	done := make(chan struct{})
+	last := new([64]byte) // garbage from here on
+	runtime.AddCleanup(last, func(done chan struct{}) { close(done) }, done)
+	runtime.GC()
+	select {
+	case <-done:
+	case <-time.After(time.Second): // cleanups of others are slow
+	}
 }
 
 // leave is called by a cleanup, on another goroutine.

@@ -36,7 +36,7 @@ func TestCollected(t *testing.T) {
 	require.LessOrEqual(t, l.Live()["bytes"], 1<<30)
 }
 
-// TestMemoryFree counts what the arena has free as free.
+// TestMemoryFree counts what the arena has free as free, and what it is about to have.
 func TestMemoryFree(t *testing.T) {
 	l := fakecuda.Open(t)
 	b, err := New(Options{Library: l.Path})
@@ -46,6 +46,10 @@ func TestMemoryFree(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4<<30, total)
 	require.Equal(t, total-roundUp(400, align), free)
+	b.New(1 << 20)
+	again, _, err := b.MemoryFree()
+	require.NoError(t, err)
+	require.Equal(t, free, again)
 	runtime.KeepAlive(x)
 }
 
