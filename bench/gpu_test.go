@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -121,6 +122,47 @@ func BenchmarkGPU(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkGPUHost times what the host does to make the list of a pass of batch 16, its arguments in pinned memory. The GPU
+// is one that does nothing; a call's time is mostly that of its driver, which closes memory to the host again.
+func BenchmarkGPUHost(b *testing.B) {
+	if !cuda.Included {
+		b.Skip("this build has no GPU support")
+	}
+	l := fakecuda.Open(b)
+	dev, err := cuda.New(cuda.Options{Library: l.Path, CuBLASLt: "none"})
+	require.NoError(b, err)
+	for _, p := range []backend.Precision{backend.F32, backend.BF16} {
+		b.Run(p.String(), func(b *testing.B) {
+			s := &Suite{Device: dev}
+			m, err := s.load("lm12", p)
+			require.NoError(b, err)
+			l.Set(b, "computes", 0)
+			defer l.Set(b, "computes", 1)
+			batch := masked(m, 16)
+			out := make([]float32, 1)
+			x := dev.New(1)
+			var making time.Duration
+			pass := func() {
+				began := time.Now()
+				_, err := m.Forward(b.Context(), batch)
+				making += time.Since(began)
+				require.NoError(b, err)
+				dev.Read(out, x, 0) // sends the list
+			}
+			for range 3 {
+				pass()
+			}
+			l.Forget()
+			making = 0
+			for b.Loop() {
+				pass()
+			}
+			require.Zero(b, l.Calls("cuLaunchKernel"))
+			b.ReportMetric(float64(making.Microseconds())/float64(b.N), "µs/list")
+		})
 	}
 }
 

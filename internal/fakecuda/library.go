@@ -50,7 +50,7 @@ func (l *Library) Forget() { l.forget() }
 func (l *Library) Fail(function string, nth, code int) { l.inject(function, nth, code) }
 
 // Set changes what the machine is: devices, memory (bytes), driver (version), major (compute capability), or after how many launches
-// the device is lost ("lose after", -1 for never).
+// the device is lost ("lose after", -1 for never), or whether kernels do anything ("computes", 0 for no).
 func (l *Library) Set(t testing.TB, what string, value int) {
 	t.Helper()
 	require.Zero(t, l.set(what, value), "fakecuda: %s", what)

@@ -84,6 +84,7 @@ struct Allocation { char* pages; size_t mapped, bytes; };
 std::recursive_mutex mutex;
 int devices = 1, major = 9, minor = 0, driver_version = 13000;
 size_t memory_total = size_t(4) << 30, memory_used = 0;
+bool computes = true;    // or launches do nothing, to time the host alone
 long lose_after = -1;  // launches until the device is lost
 int sticky = 0;        // an error after which the context is of no use
 bool initialized = false;
@@ -144,6 +145,7 @@ void run(Work& w) {
     case Work::launch: {
         calls[w.function->kernel->name]++;
         if (lose_after >= 0 && lose_after-- == 0) { sticky = launch_failed; return; }
+        if (!computes) return;
         std::vector<void*> params;
         for (uint64_t& p : w.params) params.push_back(&p);
         emulate::launch(*w.function->kernel, w.grid, w.block, w.shared, params.data());
@@ -649,6 +651,7 @@ API long fake_set(const char* what, long value) {
     else if (!strcmp(what, "driver")) driver_version = int(value);
     else if (!strcmp(what, "major")) major = int(value);
     else if (!strcmp(what, "lose after")) lose_after = value;
+    else if (!strcmp(what, "computes")) computes = value != 0;
     else return invalid_value;
     return success;
 }
