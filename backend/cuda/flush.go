@@ -83,9 +83,17 @@ func (b *Backend) flush() {
 	must(b.graphs.run(b))
 }
 
+// settle sends the list and waits until all is done. It may come in the middle of a call's description, whose arguments
+// may need memory.
+func (b *Backend) settle() {
+	b.flush()
+	must(b.device.call(cuStreamSynchronize, b.stream))
+}
+
 // forget empties the list, sent or failed.
 func (b *Backend) forget() {
 	b.list.reset()
+	b.call.first = 0
 	b.arguments.next()
 }
 

@@ -35,7 +35,8 @@ type arena struct {
 	chunks []span
 	free   []span // by address, none beside another of its chunk
 	live   map[devicePtr]int
-	exact  bool // every allocation is a chunk: what reaches beyond it is found by the tests' driver
+	settle func() // ends all work that may use what was freed
+	exact  bool   // every allocation is a chunk: what reaches beyond it is found by the tests' driver
 
 	mu   sync.Mutex // of gone, which cleanups append to
 	gone []devicePtr
@@ -57,6 +58,7 @@ func (a *arena) allocate(bytes int) (devicePtr, error) {
 		if p, ok := a.take(bytes); ok {
 			return p, nil
 		}
+		a.settle()
 		a.shrink()
 		err = a.grow(bytes)
 	}

@@ -36,6 +36,22 @@ func TestCollected(t *testing.T) {
 	require.LessOrEqual(t, l.Live()["bytes"], 1<<30)
 }
 
+// TestSettled: memory goes back to the driver only when the list is done with it, also where it runs out in the middle
+// of a call.
+func TestSettled(t *testing.T) {
+	b, l := open(t)
+	kept := b.New(100)
+	b.Write(kept, 0, []float32{-1, 2, -3})
+	b.New(1 << 24) // its zeros are yet to be written
+	l.Set(t, "memory", l.Live()["bytes"]+1<<20)
+	b.mu.Lock()
+	c := b.begin(activateTwice, grid{x: 1}, 128, 0).tensor(kept)
+	require.NotZero(t, upload(b, make([]int32, 1<<20)))
+	c.long(100).int(4).end()
+	b.mu.Unlock()
+	require.Equal(t, []float32{0, 2, 0}, read(b, kept)[:3])
+}
+
 // TestMemoryFree counts what the arena has free as free, and what it is about to have.
 func TestMemoryFree(t *testing.T) {
 	l := fakecuda.Open(t)
@@ -75,7 +91,7 @@ func TestArena(t *testing.T) {
 	require.NoError(t, b.enter())
 	defer b.leave()
 	rapid.Check(t, func(t *rapid.T) {
-		a := &arena{v: b.device, live: map[devicePtr]int{}}
+		a := &arena{v: b.device, live: map[devicePtr]int{}, settle: b.settle}
 		var order []devicePtr
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
 			if len(order) > 0 && rapid.Bool().Draw(t, "release") {

@@ -70,9 +70,15 @@ type list struct {
 	flushes  int // lists before this one
 }
 
+// reset empties the list, but for the parameters of a call that is being described.
 func (l *list) reset() {
+	end := int32(0)
+	if n := len(l.commands); n > 0 {
+		end = l.commands[n-1].first + l.commands[n-1].params
+	}
+	l.params = l.params[:copy(l.params, l.params[end:])]
 	clear(l.commands) // lets externals go
-	l.commands, l.params = l.commands[:0], l.params[:0]
+	l.commands = l.commands[:0]
 	l.flushes++
 }
 
