@@ -16,30 +16,34 @@ var splitHeadsKernel = register("unmask_split_heads")
 // plainAttention and tensorAttention are kernels by the largest head they are for.
 var (
 	plainAttention = [...]attentionKernel{
-		{register("unmask_attention_32"), 32, 0},
-		{register("unmask_attention_48"), 48, 0},
-		{register("unmask_attention_64"), 64, 0},
-		{register("unmask_attention_128"), 128, 0},
+		{register("unmask_attention_32"), 32, 0, nil},
+		{register("unmask_attention_48"), 48, 0, nil},
+		{register("unmask_attention_64"), 64, 0, nil},
+		{register("unmask_attention_128"), 128, 0, nil},
 	}
 	// Kernels whose warps have 16 rows, and those with 32, which read keys and values from shared memory half as often.
 	tensorAttention = [...]attentionKernel{
-		{register("unmask_attention_tensor_32x1"), 32, 16},
-		{register("unmask_attention_tensor_48x1"), 48, 16},
-		{register("unmask_attention_tensor_64x1"), 64, 16},
-		{register("unmask_attention_tensor_128x1"), 128, 16},
+		{register("unmask_attention_tensor_32x1"), 32, 16, nil},
+		{register("unmask_attention_tensor_48x1"), 48, 16, nil},
+		{register("unmask_attention_tensor_64x1"), 64, 16, nil},
+		{register("unmask_attention_tensor_128x1"), 128, 16, nil},
 	}
 	wideTensorAttention = [...]attentionKernel{
-		{register("unmask_attention_tensor_32x2"), 32, 32},
-		{register("unmask_attention_tensor_48x2"), 48, 32},
-		{register("unmask_attention_tensor_64x2"), 64, 32},
+		{register("unmask_attention_tensor_32x2"), 32, 32, register("unmask_attention_narrow_32")},
+		{register("unmask_attention_tensor_48x2"), 48, 32, register("unmask_attention_narrow_48")},
+		{register("unmask_attention_tensor_64x2"), 64, 32, register("unmask_attention_narrow_64")},
 	}
 )
 
 type attentionKernel struct {
 	kernel *kernel
 	dim    int
-	rows   int // of a warp on tensor cores; 0 for float32
+	rows   int     // of a warp on tensor cores; 0 for float32
+	narrow *kernel // for queries, keys and values that have copies in bfloat16
 }
+
+// wideRows is how many rows of a segment are enough for the kernels whose warps have 32.
+const wideRows = 65
 
 // keyTile is how many keys a step has, as keys_of_tile.
 func (a *attentionKernel) keyTile() int {
@@ -58,13 +62,18 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	length := k.Shape()[2]
 	c := b.begin(splitHeadsKernel, spread(segs), rowThreads, 0).
-		tensor(q).tensor(k).tensor(v).tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(k.Shape()[2])
+		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(length)
 	if r != nil {
-		c.tensor(r.Cos).tensor(r.Sin).end()
+		c.tensor(r.Cos).tensor(r.Sin)
 	} else {
-		c.pointer(0).pointer(0).end()
+		c.pointer(0).pointer(0)
 	}
+	// What a full pass attends to is all there.
+	narrow := h.BF16 && length >= wideRows && full(segs, pos, length)
+	n := len(segs) * length
+	c.copied(q, n, narrow).copied(k, n*h.Heads, narrow).copied(v, n*h.Heads, narrow).end()
 	runtime.KeepAlive(q)
 	runtime.KeepAlive(k)
 	runtime.KeepAlive(v)
@@ -78,14 +87,21 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 	backend.CheckAttention(dst, q, k, v, segs, h)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a, rows, threads, shared := b.attentionFor(segs, h)
-	blocks := b.cut(segs, rows)
+	a, each, threads, shared := b.attentionFor(segs, h)
+	blocks := b.cut(segs, each)
 	if len(blocks) == 0 {
 		return
 	}
-	c := b.begin(a.kernel, grid{x: len(blocks), y: h.Heads}, threads, shared).
-		tensor(q).tensor(k).tensor(v).segments(blocks).int(h.Heads).int(h.HeadDim).int(k.Shape()[2]).
-		int(h.Keys).int(flag(h.Causal)).float(float32(math.Log2E / math.Sqrt(float64(h.HeadDim))))
+	length := k.Shape()[2]
+	g := grid{x: len(blocks), y: h.Heads}
+	var c *call
+	if x, y, z, ok := b.narrowHeads(a, q, k, v, segs, h); ok {
+		c = b.begin(a.narrow, g, threads, shared).pointer(x).pointer(y).pointer(z)
+	} else {
+		c = b.begin(a.kernel, g, threads, shared).tensor(q).tensor(k).tensor(v)
+	}
+	c.segments(blocks).int(h.Heads).int(h.HeadDim).int(length).int(h.Keys).int(flag(h.Causal)).
+		float(float32(math.Log2E / math.Sqrt(float64(h.HeadDim))))
 	if a.rows > 0 {
 		n, all := contiguous(segs)
 		c.result(dst, n, all).end()
@@ -96,6 +112,21 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 	runtime.KeepAlive(q)
 	runtime.KeepAlive(k)
 	runtime.KeepAlive(v)
+}
+
+// narrowHeads finds the copies of queries, keys and values where there are all that a kernel needs.
+func (b *Backend) narrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) (x, y, z devicePtr, ok bool) {
+	if a.narrow == nil || a.dim != h.HeadDim {
+		return 0, 0, 0, false
+	}
+	rows, seqs := 0, 0
+	for _, s := range segs {
+		rows, seqs = max(rows, s.Row+s.Rows), max(seqs, s.Seq+1)
+	}
+	keys := seqs * h.Heads * k.Shape()[2]
+	x = b.copies.find(b.address(q), rows, backend.Width(q))
+	y, z = b.copies.find(b.address(k), keys, h.HeadDim), b.copies.find(b.address(v), keys, h.HeadDim)
+	return x, y, z, x != 0 && y != 0 && z != 0
 }
 
 // attentionFor chooses a kernel, the rows of its blocks and their threads and shared memory. No choice changes a bit but that
@@ -113,7 +144,7 @@ func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *atte
 	}
 	const fewest, most = 4, 8 // warps: a multiprocessor's schedulers, and what its registers are enough for
 	a = fitting(tensorAttention[:], h.HeadDim)
-	if longest > 16*fewest && h.HeadDim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
+	if longest >= wideRows && h.HeadDim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
 		a = fitting(wideTensorAttention[:], h.HeadDim)
 	}
 	// A multiprocessor's time is that of its blocks' warps, and of copying the keys for each block. Estimated, not measured.
@@ -135,6 +166,21 @@ func fitting(kernels []attentionKernel, dim int) *attentionKernel {
 		}
 	}
 	panic("Attention: heads of more than 128 numbers have no kernel on CUDA")
+}
+
+// full says whether segments are all positions of the first sequences, one after another.
+func full(segs []backend.Segment, pos []int32, length int) bool {
+	for i, s := range segs {
+		if s.Seq != i || s.Row != i*length || s.Rows != length {
+			return false
+		}
+		for j, p := range pos[s.Row : s.Row+length] {
+			if int(p) != j {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // contiguous says whether segments are rows 0..n-1, one after another.

@@ -11,23 +11,24 @@ import (
 )
 
 // copies are activations in bfloat16 that the kernels that made them wrote beside the float32 numbers, so that
-// a product need not round them first. Where the list overwrites the float32 numbers before anything
+// whatever multiplies them need not round them first. Where the list overwrites the float32 numbers before anything
 // has read them, which is the rule, they are not written at all.
 //
 // Whatever else passes an address of the tensor to a kernel ends its copy.
 type copies struct {
 	depths []int // of bfloat16 weights: what rows are worth a copy
-	list   [4]narrowCopy
-	oldest int
+	list   [8]narrowCopy
+	clock  int
 }
 
-// narrowCopy is [rows, width] bfloat16, packed as products read it.
+// narrowCopy are the first rows of a tensor [*, width], one after another.
 type narrowCopy struct {
 	of, end     devicePtr // the float32 tensor's memory; 0 is none
 	rows, width int
 	data        memory
 	param       int // where the list has the address to write the float32 numbers to
 	flushes     int // the list that has it
+	used        int // when it was last made or read
 }
 
 // narrow says that products will read rows of this width as bfloat16.
@@ -55,6 +56,8 @@ func (c *copies) touch(p devicePtr) {
 func (c *copies) find(p devicePtr, rows, width int) devicePtr {
 	for i := range c.list {
 		if e := &c.list[i]; e.of == p && p != 0 && rows <= e.rows && width == e.width {
+			c.clock++
+			e.used = c.clock
 			return e.data.at
 		}
 	}
@@ -62,12 +65,16 @@ func (c *copies) find(p devicePtr, rows, width int) devicePtr {
 }
 
 // result passes two addresses to a kernel that overwrites t[:rows]: where to write float32, and where bfloat16, either of
-// which may be 0. It comes after all that the kernel reads. Rows wider than a copy can be, or which no product
-// would read, have none.
+// which may be 0. It comes after all that the kernel reads. There is a copy if it is wanted, and products will read rows of that width.
 func (c *call) result(t *tensor.Dense, rows int, narrow bool) *call {
+	return c.copied(t, rows, narrow && c.b.copies.may(backend.Width(t)))
+}
+
+// copied is result for all that is not read by products.
+func (c *call) copied(t *tensor.Dense, rows int, narrow bool) *call {
 	b, p, width := c.b, c.b.address(t), backend.Width(t)
 	bytes, whole := b.arena.live[p]
-	if !narrow || !whole || !b.copies.may(width) {
+	if !narrow || !whole {
 		return c.pointer(p).pointer(0)
 	}
 	e := b.copies.entry(p)
@@ -75,17 +82,23 @@ func (c *call) result(t *tensor.Dense, rows int, narrow bool) *call {
 		b.list.params[e.param] = 0 // nothing has read them: that would have ended the copy
 	}
 	data := b.scratch(&e.data, 2*roundUp(rows, rowPad)*width)
-	*e = narrowCopy{of: p, end: p + devicePtr(bytes), rows: rows, width: width, data: e.data, param: len(b.list.params), flushes: b.list.flushes}
+	b.copies.clock++
+	*e = narrowCopy{of: p, end: p + devicePtr(bytes), rows: rows, width: width, data: e.data,
+		param: len(b.list.params), flushes: b.list.flushes, used: b.copies.clock}
 	return c.word(uint64(p)).word(uint64(data))
 }
 
-// entry is that of p, or one that p may have.
+// entry is that of p or else the one not used for longest, which is none that the same kernel reads or writes: those are fewer.
 func (c *copies) entry(p devicePtr) *narrowCopy {
+	oldest := &c.list[0]
 	for i := range c.list {
-		if c.list[i].of == p {
-			return &c.list[i]
+		e := &c.list[i]
+		if e.of == p {
+			return e
+		}
+		if e.used < oldest.used {
+			oldest = e
 		}
 	}
-	c.oldest = (c.oldest + 1) % len(c.list)
-	return &c.list[c.oldest]
+	return oldest
 }

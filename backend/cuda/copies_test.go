@@ -19,7 +19,7 @@ type layer struct {
 	w, out, up            backend.Matrix
 }
 
-const layerRows, layerWidth = 20, 64
+const layerRows, layerWidth = 70, 64
 
 func newLayer(t *testing.T) *layer {
 	b, _ := open(t)
@@ -87,14 +87,30 @@ func TestCopies(t *testing.T) {
 	l, reads := newLayer(t), newLayer(t)
 	l.b.sync()
 	l.run(func() {})
-	require.Equal(t, []string{"unmask_layer_norm", "unmask_linear_bf16_small", "unmask_split_heads", "unmask_attention_tensor_32x1",
-		"unmask_linear_bf16_tiny", "unmask_linear_bf16_tiny"}, launched(l.b))
+	require.Equal(t, []string{"unmask_layer_norm", "unmask_linear_bf16_small", "unmask_split_heads", "unmask_attention_narrow_32",
+		"unmask_linear_bf16_small", "unmask_linear_bf16_small"}, launched(l.b))
 	require.Zero(t, l.b.list.params[l.b.list.commands[0].first+6], "the norm's float32 numbers are overwritten before anybody reads them")
 
-	reads.run(func() { read(reads.b, reads.h); read(reads.b, reads.q) })
+	reads.run(func() {
+		for _, x := range []*tensor.Dense{reads.h, reads.q, reads.k, reads.v} {
+			read(reads.b, x)
+		}
+	})
 	require.Equal(t, read(reads.b, reads.y), read(l.b, l.y))
 	require.Equal(t, read(reads.b, reads.h), read(l.b, l.h), "the last float32 numbers are there")
 	require.Equal(t, read(reads.b, reads.q), read(l.b, l.q))
+	require.Equal(t, read(reads.b, reads.k), read(l.b, l.k))
+
+	// Once more: now all that the first layer wrote in float32 is overwritten.
+	l.run(func() {})
+	l.run(func() {})
+	split := l.b.list.commands[2]
+	require.Equal(t, kernels[split.kernel].name, "unmask_split_heads")
+	for i := range 3 {
+		require.Zero(t, l.b.list.params[int(split.first)+8+2*i])
+	}
+	require.Equal(t, read(reads.b, reads.y), read(l.b, l.y))
+	require.Equal(t, read(reads.b, reads.v), read(l.b, l.v))
 }
 
 // TestCopiesEnd: whatever else writes to a tensor ends its copy, and what reads it finds float32 numbers.
@@ -128,4 +144,22 @@ func TestCopiesEnd(t *testing.T) {
 			require.Equal(t, read(reads.b, reads.h), read(l.b, l.h))
 		})
 	}
+}
+
+// TestCopiesMany: a kernel never writes over the copies that it reads, however many tensors have one.
+func TestCopiesMany(t *testing.T) {
+	l, reads := newLayer(t), newLayer(t)
+	for _, l := range []*layer{l, reads} {
+		for range 2 * len(l.b.copies.list) {
+			l.k, l.v = l.b.New(1, 2, layerRows, 32), l.b.New(1, 2, layerRows, 32)
+			l.run(func() {
+				if l == reads {
+					read(l.b, l.k)
+					read(l.b, l.v)
+				}
+			})
+		}
+	}
+	require.Equal(t, read(reads.b, reads.y), read(l.b, l.y))
+	require.Equal(t, read(reads.b, reads.v), read(l.b, l.v))
 }

@@ -91,7 +91,7 @@ func (b *Backend) round(x devicePtr, rows int, m *matrix) operand {
 	if m.as == backend.F32 {
 		return operand{data: x}
 	}
-	if m.as == backend.BF16 {
+	if m.as == backend.BF16 && b.copies.may(m.in) {
 		if p := b.copies.find(x, rows, m.in); p != 0 {
 			return operand{data: p}
 		}

@@ -34,7 +34,7 @@ struct PlainAttention {
         copy_commit();
     }
 
-    static __device__ __forceinline__ void run(float* dst, const float* q, const Attended& a, Segment s, int heads) {
+    static __device__ __forceinline__ void run(float* dst, const float* q, const Attended<float>& a, Segment s, int heads) {
         SHARED(memory);
         float* queries = reinterpret_cast<float*>(memory);
         float* keys = queries + rows * pitch;
@@ -143,7 +143,7 @@ struct PlainAttention {
         unmask_attention_##D(const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim, int length, int keys,         \
                              int causal, float scale, float* dst) {                                                                                 \
         Segment s = segs[blockIdx.x];                                                                                                               \
-        PlainAttention<D>::run(dst, q, Attended(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                                       \
+        PlainAttention<D>::run(dst, q, Attended<float>(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                                       \
     }                                                                                                                                               \
     EXPORT(unmask_attention_##D)
 

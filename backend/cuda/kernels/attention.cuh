@@ -9,12 +9,13 @@
 constexpr int keys_of_tile(int D) { return D <= 64 ? 64 : 32; }
 
 // Attended are the keys and values of a block. Scores are taken times `scale`, which is log2(e)/sqrt(dim): the softmax is of powers of 2.
+template <class T>
 struct Attended {
-    const float *k, *v;  // of the block's sequence and head, [length, dim]
+    const T *k, *v;  // of the block's sequence and head, [length, dim]
     int dim, keys, causal, pos;
     float scale;
 
-    __device__ __forceinline__ Attended(const float* k, const float* v, Segment s, int heads, int dim, int length, int keys, int causal, float scale)
+    __device__ __forceinline__ Attended(const T* k, const T* v, Segment s, int heads, int dim, int length, int keys, int causal, float scale)
         : dim(dim), keys(causal ? min(keys, s.pos + s.rows) : keys), causal(causal), pos(s.pos), scale(scale) {
         long long first = ((long long)s.seq * heads + blockIdx.y) * length * dim;
         this->k = k + first;

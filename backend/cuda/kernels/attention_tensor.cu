@@ -1,30 +1,32 @@
 // Attention on tensor cores: queries, keys, values and weights rounded to bfloat16, softmax and sums in float32. A warp has 16*M rows
 // and all keys of a tile; its scores become the weights of the second product where they are, in registers.
 //
-// Keys and values are float32 in memory. Each thread copies its part of the next tile in the background, and turns it into bfloat16 once it is there.
+// Where keys and values are float32 in memory, each thread copies its part of the next tile in the background, and turns it into bfloat16 once it is
+// there. Where there is a copy in bfloat16, the next tile is copied to its place.
 #include "attention.cuh"
 
-template <int D, int M>
+template <int D, int M, class T>
 struct TensorAttention {
     static constexpr int key_tile = keys_of_tile(D);
+    static constexpr bool narrow_input = sizeof(T) == 2;
     static constexpr int pitch = D + 8;  // of rows of bfloat16: 16 bytes of 8 rows beside each other lie in different banks
-    static constexpr int waiting = key_tile * D * int(sizeof(float)), tile = key_tile * pitch * 2;
-    static constexpr int shared = 2 * waiting + 4 * tile;
+    static constexpr int waiting = narrow_input ? 0 : key_tile * D * int(sizeof(float));
 
-    // Part is what a thread copies of a tile: 4 numbers of row, row+step, ... of both keys and values.
-    static constexpr int across = D <= 32 ? 8 : D <= 64 ? 16 : 32;  // threads that share a row, of which the last may have nothing
+    // Part is what a thread copies of a tile: 16 bytes of row, row+step, ... of both keys and values.
+    static constexpr int each = 16 / int(sizeof(T)), across = (D <= 32 ? 32 : D <= 64 ? 64 : 128) / each;  // threads that share a row, of which the last may have nothing
     struct Part {
         int column, row, step;
-        __device__ __forceinline__ Part() : column(threadIdx.x % across * 4), row(threadIdx.x / across), step(blockDim.x / across) {}
+        __device__ __forceinline__ Part() : column(threadIdx.x % across * each), row(threadIdx.x / across), step(blockDim.x / across) {}
     };
 
-    // load begins to copy the tile at `first`, zeros beyond the last key and beyond dim, which is a multiple of 4.
-    static __device__ __forceinline__ void load(float* keys, float* values, const Attended& a, int first, Part part) {
+    // load begins to copy the tile at `first` to rows to_pitch apart, zeros beyond the last key and beyond dim, which is a multiple of 16 bytes.
+    template <int to_pitch>
+    static __device__ __forceinline__ void load(T* keys, T* values, const Attended<T>& a, int first, Part part) {
         if (part.column >= D) return;
         const long long from = (long long)(first + part.row) * a.dim + part.column;
-        const float *k = a.k + from, *v = a.v + from;
+        const T *k = a.k + from, *v = a.v + from;
         const int n = part.column < a.dim ? a.keys - first : 0, step = part.step * a.dim;
-        int at = part.row * D + part.column;
+        int at = part.row * to_pitch + part.column;
 #pragma unroll 2
         for (int r = part.row; r < key_tile; r += part.step) {
             bool there = r < n;
@@ -32,7 +34,7 @@ struct TensorAttention {
             copy_async(values + at, there ? v : a.v, there);
             k += step;
             v += step;
-            at += part.step * D;
+            at += part.step * to_pitch;
         }
     }
 
@@ -54,17 +56,21 @@ struct TensorAttention {
     }
 
     // query reads two numbers beside each other of a row of q.
-    static __device__ __forceinline__ unsigned query(const float* q, bool there, int column, int dim) {
+    static __device__ __forceinline__ unsigned query(const T* q, bool there, int column, int dim) {
         if (!there || column >= dim) return 0;
-        float2 x = *reinterpret_cast<const float2*>(q + column);
-        return bf16_pair(x.x, x.y);
+        if constexpr (narrow_input) {
+            return *reinterpret_cast<const unsigned*>(q + column);
+        } else {
+            float2 x = *reinterpret_cast<const float2*>(q + column);
+            return bf16_pair(x.x, x.y);
+        }
     }
 
     // run writes the result as float32 to dst and as bfloat16 to narrow, where they are not null.
-    static __device__ __forceinline__ void run(float* dst, unsigned short* narrow, const float* q, const Attended& a, Segment s, int heads) {
+    static __device__ __forceinline__ void run(float* dst, unsigned short* narrow, const T* q, const Attended<T>& a, Segment s, int heads) {
         SHARED(memory);
-        float* next_keys = reinterpret_cast<float*>(memory);
-        float* next_values = next_keys + key_tile * D;
+        T* next_keys = reinterpret_cast<T*>(memory);
+        T* next_values = next_keys + key_tile * D;
         unsigned short* tiles = reinterpret_cast<unsigned short*>(memory + 2 * waiting);  // keys and values, twice
         const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp_row = threadIdx.x / 32 * (16 * M);
         const long long width = (long long)heads * a.dim;
@@ -72,7 +78,8 @@ struct TensorAttention {
         q += first_row;
 
         const Part part;
-        load(next_keys, next_values, a, 0, part);
+        if constexpr (narrow_input) load<pitch>(tiles, tiles + key_tile * pitch, a, 0, part);
+        else load<D>(next_keys, next_values, a, 0, part);
         copy_commit();
 
         unsigned x[M][D / 16][4];
@@ -96,11 +103,19 @@ struct TensorAttention {
         for (int first = 0; first < a.keys; first += key_tile) {
             unsigned short* keys = tiles + first / key_tile % 2 * (2 * key_tile * pitch);
             unsigned short* values = keys + key_tile * pitch;
+            const bool more = first + key_tile < a.keys;
             copy_wait<0>();
-            convert(keys, values, next_keys, next_values, part);
-            if (first + key_tile < a.keys) load(next_keys, next_values, a, first + key_tile, part);
-            copy_commit();
-            __syncthreads();  // the tile is there. The other one is free: nobody comes here before having read it.
+            if constexpr (narrow_input) {
+                __syncthreads();  // the tile is there, and the other one is free
+                unsigned short* next = tiles + (first / key_tile + 1) % 2 * (2 * key_tile * pitch);
+                if (more) load<pitch>(next, next + key_tile * pitch, a, first + key_tile, part);
+                copy_commit();
+            } else {
+                convert(keys, values, next_keys, next_values, part);
+                if (more) load<D>(next_keys, next_values, a, first + key_tile, part);
+                copy_commit();
+                __syncthreads();  // the tile is there. The other one is free: nobody comes here before having read it.
+            }
             if (warp_row >= s.rows) continue;
             const bool hidden = first + key_tile > a.limit(warp_row);  // from some row of the warp, some key
 
@@ -200,19 +215,22 @@ struct TensorAttention {
     }
 };
 
-#define TENSOR_ATTENTION(D, M, threads, blocks)                                                                                                         \
-    extern "C" __global__ void __launch_bounds__(threads, blocks)                                                                                       \
-        unmask_attention_tensor_##D##x##M(const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim, int length,          \
-                                          int keys, int causal, float scale, float* dst, unsigned short* narrow) {                                      \
-        Segment s = segs[blockIdx.x];                                                                                                                   \
-        TensorAttention<D, M>::run(dst, narrow, q, Attended(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                               \
-    }                                                                                                                                                   \
-    EXPORT(unmask_attention_tensor_##D##x##M)
+#define TENSOR_ATTENTION(name, T, D, M, threads, blocks)                                                                                                    \
+    extern "C" __global__ void __launch_bounds__(threads, blocks)                                                                                           \
+        name(const T* q, const T* k, const T* v, const Segment* segs, int heads, int dim, int length, int keys, int causal, float scale, float* dst,        \
+             unsigned short* narrow) {                                                                                                                      \
+        Segment s = segs[blockIdx.x];                                                                                                                       \
+        TensorAttention<D, M, T>::run(dst, narrow, q, Attended<T>(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                             \
+    }                                                                                                                                                       \
+    EXPORT(name)
 
-TENSOR_ATTENTION(32, 1, 128, 4)
-TENSOR_ATTENTION(48, 1, 128, 4)
-TENSOR_ATTENTION(64, 1, 128, 3)
-TENSOR_ATTENTION(128, 1, 256, 1)
-TENSOR_ATTENTION(32, 2, 256, 1)
-TENSOR_ATTENTION(48, 2, 256, 1)
-TENSOR_ATTENTION(64, 2, 256, 1)
+TENSOR_ATTENTION(unmask_attention_tensor_32x1, float, 32, 1, 128, 4)
+TENSOR_ATTENTION(unmask_attention_tensor_48x1, float, 48, 1, 128, 4)
+TENSOR_ATTENTION(unmask_attention_tensor_64x1, float, 64, 1, 128, 3)
+TENSOR_ATTENTION(unmask_attention_tensor_128x1, float, 128, 1, 256, 1)
+TENSOR_ATTENTION(unmask_attention_tensor_32x2, float, 32, 2, 256, 1)
+TENSOR_ATTENTION(unmask_attention_tensor_48x2, float, 48, 2, 256, 1)
+TENSOR_ATTENTION(unmask_attention_tensor_64x2, float, 64, 2, 256, 1)
+TENSOR_ATTENTION(unmask_attention_narrow_32, unsigned short, 32, 2, 256, 1)
+TENSOR_ATTENTION(unmask_attention_narrow_48, unsigned short, 48, 2, 256, 1)
+TENSOR_ATTENTION(unmask_attention_narrow_64, unsigned short, 64, 2, 256, 1)

@@ -42,6 +42,12 @@ inline unsigned short bf16(float a) {
 inline unsigned bf16_pair(float a, float b) { return bf16(a) | unsigned(bf16(b)) << 16; }
 #endif
 
+// store_bf16 writes number or four numbers i.
+__device__ __forceinline__ void store_bf16(unsigned short* to, long long i, float v) { to[i] = bf16(v); }
+__device__ __forceinline__ void store_bf16(unsigned short* to, long long i, float4 v) {
+    reinterpret_cast<uint2*>(to)[i] = make_uint2(bf16_pair(v.x, v.y), bf16_pair(v.z, v.w));
+}
+
 __device__ __forceinline__ float bf16_low(unsigned pair) { return __uint_as_float(pair << 16); }
 __device__ __forceinline__ float bf16_high(unsigned pair) { return __uint_as_float(pair & 0xffff0000u); }
 __device__ __forceinline__ float bf16_value(unsigned short v) { return __uint_as_float((unsigned)v << 16); }

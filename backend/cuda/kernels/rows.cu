@@ -73,11 +73,6 @@ extern "C" __global__ void __launch_bounds__(256) unmask_activate(float* x, long
 }
 EXPORT(unmask_activate)
 
-__device__ __forceinline__ void write_narrow(unsigned short* to, int i, float v) { to[i] = bf16(v); }
-__device__ __forceinline__ void write_narrow(unsigned short* to, int i, float4 v) {
-    reinterpret_cast<uint2*>(to)[i] = make_uint2(bf16_pair(v.x, v.y), bf16_pair(v.z, v.w));
-}
-
 // A block has a segment's rows blockIdx.y*8 + warp, and every gridDim.y*8 after. Results go as float32 to dst, which may be x, and as bfloat16 to
 // narrow, where they are not null.
 template <class V>
@@ -90,7 +85,7 @@ __device__ __forceinline__ void modulate(const float* x, const float* scale, con
         for (int j = threadIdx.x % 32; j < n; j += 32) {
             V y = multiply_add(row_at<V>(x, row, width)[j], one_more(a[j]), b[j]);
             if (dst) row_at<V>(dst, row, width)[j] = y;
-            if (narrow) write_narrow(narrow + row * width, j, y);
+            if (narrow) store_bf16(narrow + row * width, j, y);
         }
     }
 }
