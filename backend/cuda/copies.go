@@ -78,10 +78,10 @@ func (c *call) copied(t *tensor.Dense, rows int, narrow bool) *call {
 		return c.pointer(p).pointer(0)
 	}
 	e := b.copies.entry(p)
+	data := b.scratch(&e.data, 2*roundUp(rows, rowPad)*width)
 	if e.of == p && e.rows <= rows && e.width == width && e.flushes == b.list.flushes {
 		b.list.params[e.param] = 0 // nothing has read them: that would have ended the copy
 	}
-	data := b.scratch(&e.data, 2*roundUp(rows, rowPad)*width)
 	b.copies.clock++
 	*e = narrowCopy{of: p, end: p + devicePtr(bytes), rows: rows, width: width, data: e.data,
 		param: len(b.list.params), flushes: b.list.flushes, used: b.copies.clock}
