@@ -81,6 +81,8 @@ func (b *Backend) room(bytes int) *part {
 	defer b.leave()
 	host, err := b.pin(size)
 	must(err)
+	k = &b.arguments.banks[b.arguments.bank] // where memory was short the list has been sent
+	k.part = len(k.parts)
 	k.parts = append(k.parts, part{host: host, device: device})
 	return &k.parts[k.part]
 }

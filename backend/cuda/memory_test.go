@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,13 +43,18 @@ func TestSettled(t *testing.T) {
 	b, l := open(t)
 	kept := b.New(100)
 	b.Write(kept, 0, []float32{-1, 2, -3})
-	b.New(1 << 24) // its zeros are yet to be written
-	l.Set(t, "memory", l.Live()["bytes"]+1<<20)
+	b.New(1 << 20) // its zeros are yet to be written
+	l.Set(t, "memory", l.Live()["bytes"]+3<<20)
 	b.mu.Lock()
 	c := b.begin(activateTwice, grid{x: 1}, 128, 0).tensor(kept)
-	require.NotZero(t, upload(b, make([]int32, 1<<20)))
+	list := slices.Repeat([]int32{7}, 3<<19)
+	at := upload(b, list)
 	c.long(100).int(4).end()
+	got := make([]int32, len(list))
+	fetch(b, got, at)
+	b.sync()
 	b.mu.Unlock()
+	require.Equal(t, list, got)
 	require.Equal(t, []float32{0, 2, 0}, read(b, kept)[:3])
 }
 
