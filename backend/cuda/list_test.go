@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -111,6 +112,26 @@ func TestResults(t *testing.T) {
 	for i := range got {
 		require.Equal(t, float32(i), got[i][0])
 	}
+}
+
+// TestGoroutines: calls from several goroutines take turns, on whichever threads they run.
+func TestGoroutines(t *testing.T) {
+	b, _ := open(t)
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			x := b.New(1, 50)
+			for i := range 50 {
+				v := float32(1000*g + i)
+				b.Write(x, 0, []float32{-v, v})
+				relu(b, x)
+				if got := read(b, x); got[0] != 0 || got[1] != v {
+					t.Errorf("goroutine %d reads %v", g, got[:2])
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestMisuse(t *testing.T) {
