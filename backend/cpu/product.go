@@ -18,8 +18,9 @@ type source interface {
 // one, each finished, biased, activated and stored while its tile is in the nearest cache.
 // There are two orders:
 //
-//   - resident: each item packs its own block of rows, which stays in the second-level cache
-//     while all the panels stream past. For many rows, and weights that the last cache holds.
+//   - resident: each item has its own block of rows, which stays in the second-level cache
+//     while all the panels, or a range of them, stream past. For many rows, and weights that the
+//     last cache holds.
 //   - streamed: all rows are packed once, each item takes a few panels past all of them. For
 //     few rows, and for weights that must come from memory, so they come once.
 type product struct {
@@ -35,9 +36,10 @@ type product struct {
 	act    backend.Activation
 	add    bool
 
-	block        int // rows of a block
-	parts, items int // row parts, and panel ranges
-	base         int // streamed: first row
+	block        int  // rows of a block
+	parts, items int  // row parts, and panel ranges
+	base         int  // first row of those that are packed
+	shared       bool // resident: all rows are packed beforehand
 	packed       operand
 	memory       buffer
 
@@ -66,8 +68,13 @@ func (p *product) run(from source, rows int, w *matrix) {
 		blocks := (rows + p.block - 1) / p.block
 		even := (rows + blocks - 1) / blocks // no small last block, which would stream the weights for a few rows
 		p.block = (even + w.k.Rows - 1) / w.k.Rows * w.k.Rows
-		p.parts = blocks
 		p.items = p.ranges(blocks)
+		p.shared = p.items > 1 // several items take the same rows, so these are packed once
+		if p.shared {
+			p.base = 0
+			p.packAll()
+		}
+		p.parts = blocks
 		p.b.pool.For(p.parts*p.items, p.resident)
 	} else {
 		for p.base = 0; p.base < rows; p.base += streamRows {
@@ -93,13 +100,18 @@ func (p *product) ranges(blocks int) int {
 
 // stream multiplies up to streamRows rows in the streamed order.
 func (p *product) stream() {
+	p.packAll()
+	p.items = p.ranges(1)
+	p.parts = min(p.parts, max(1, 2*p.b.pool.Threads()/p.items))
+	p.b.pool.For(p.parts*p.items, p.streamed)
+}
+
+// packAll packs p.rows rows, in p.parts panels.
+func (p *product) packAll() {
 	k := p.w.k
 	p.packed = p.w.operand(p.rows, &p.memory)
 	p.parts = (p.rows + k.Rows - 1) / k.Rows
 	p.b.pool.For(p.parts, p.pack)
-	p.items = p.ranges(1)
-	p.parts = min(p.parts, max(1, 2*p.b.pool.Threads()/p.items))
-	p.b.pool.For(p.parts*p.items, p.streamed)
 }
 
 // packItem packs one panel of rows.
@@ -112,8 +124,13 @@ func (p *product) packItem(worker, i int) {
 func (p *product) residentItem(worker, i int) {
 	first, w := i/p.items*p.block, &p.b.workers[worker]
 	n := min(p.block, p.rows-first)
-	a := p.w.operand(n, &w.a)
-	p.from.pack(p.w.k, a, w, first, n)
+	var a operand
+	if p.shared {
+		a = p.packed.from(p.w, first)
+	} else {
+		a = p.w.operand(n, &w.a)
+		p.from.pack(p.w.k, a, w, first, n)
+	}
 	from, to := p.panelRange(i % p.items)
 	for j := from; j < to; j++ {
 		p.finish(w, a, first, n, j)
