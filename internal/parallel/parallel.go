@@ -139,7 +139,7 @@ func (p *pool) wait() {
 			rest(n)
 			continue
 		}
-		p.waiting.Store(true)
+		p.waiting.Swap(true) // exchanged, as emulators of arm64 let loads pass a store
 		if p.pending.Load() != 0 || !p.waiting.CompareAndSwap(true, false) {
 			<-p.done
 		}
@@ -177,7 +177,7 @@ func (p *pool) serve(w *worker, id int) {
 		case n < p.spin:
 			rest(n)
 		default:
-			w.parked.Store(true)
+			w.parked.Swap(true)
 			if w.state.Load() != called && !w.closed.Load() || !w.parked.CompareAndSwap(true, false) {
 				<-w.wake
 			}
