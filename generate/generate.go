@@ -219,8 +219,8 @@ func (r *run) do(ctx context.Context, n int) error {
 	need := r.o.Sampler.Needs(step, steps)
 	// Positions that need no logits are chosen first: sequences that open none need no pass.
 	blind := need == samplers.Need{}
-	ranking, there := r.ranking(step, steps) // by the pass before
-	if blind && !there {
+	ranking, onDevice := r.ranking(step, steps) // by the pass before
+	if blind && !onDevice {
 		if err := r.choose(need); err != nil {
 			return err
 		}
@@ -233,11 +233,11 @@ func (r *run) do(ctx context.Context, n int) error {
 		return err
 	}
 	if !blind {
-		ranking, there = r.ranking(step, steps)
+		ranking, onDevice = r.ranking(step, steps)
 	}
 	switch {
-	case there:
-		if err := r.chooseThere(need, ranking); err != nil {
+	case onDevice:
+		if err := r.chooseOnDevice(need, ranking); err != nil {
 			return err
 		}
 	case !blind:
@@ -248,7 +248,7 @@ func (r *run) do(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return r.draw(ctx, there)
+	return r.draw(ctx, onDevice)
 }
 
 // gather finds the sequences that this step is for and their masked positions.

@@ -151,7 +151,7 @@ func (r *run) visit(positions []int, f func(i int, logits []float32)) error {
 // the full pass.
 //
 // The first stage is not drawn again where the device that chose drew it.
-func (r *run) draw(ctx context.Context, there bool) error {
+func (r *run) draw(ctx context.Context, onDevice bool) error {
 	stages := 0
 	for _, s := range r.busy {
 		r.split(s)
@@ -169,7 +169,7 @@ func (r *run) draw(ctx context.Context, there bool) error {
 				return err
 			}
 		}
-		if there && stage == 0 {
+		if onDevice && stage == 0 {
 			r.place()
 		} else if err := r.sample(stage); err != nil {
 			return err

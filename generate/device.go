@@ -15,7 +15,7 @@ type choice struct {
 
 // ranking is what the sampler comes to at this step, if the device of the latest pass can follow it. Before the first pass the
 // host chooses, which gives the same.
-func (r *run) ranking(step, steps int) (k samplers.Ranking, there bool) {
+func (r *run) ranking(step, steps int) (k samplers.Ranking, onDevice bool) {
 	if r.chooser == nil {
 		return k, false
 	}
@@ -27,8 +27,8 @@ func (r *run) ranking(step, steps int) (k samplers.Ranking, there bool) {
 	return samplers.RankingOf(r.o.Sampler, step, steps, r.shape)
 }
 
-// chooseThere lets the device choose every sequence's positions and draw those of the first stage.
-func (r *run) chooseThere(need samplers.Need, k samplers.Ranking) error {
+// chooseOnDevice lets the device choose every sequence's positions and draw those of the first stage.
+func (r *run) chooseOnDevice(need samplers.Need, k samplers.Ranking) error {
 	h, c := &r.head, &r.choice
 	h.rows, c.Position, c.Groups = h.rows[:0], c.Position[:0], c.Groups[:0]
 	c.Seed, c.Step, c.By, c.Beta, c.Noise, c.Power = r.o.Seed, uint32(r.n), k.By, k.Beta, k.Noise, k.Power
