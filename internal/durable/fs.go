@@ -20,6 +20,8 @@ import (
 	"runtime"
 
 	"github.com/gofrs/flock"
+
+	"unmask/internal/whole"
 )
 
 // FS is what a run does to a filesystem. Tests put faults behind it.
@@ -93,17 +95,8 @@ func (OS) ReadDir(name string) ([]string, error) {
 	return names, nil
 }
 
-// SyncDir syncs a directory. Windows keeps no such promise and needs no call.
-func (OS) SyncDir(name string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(d.Sync(), d.Close())
-}
+// SyncDir makes the names in a directory durable.
+func (OS) SyncDir(name string) error { return whole.SyncDir(name) }
 
 // Lock takes an flock. The file goes away with the lock; a process that is killed leaves it,
 // unlocked.
