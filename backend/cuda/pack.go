@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"unmask/backend"
+	"unmask/internal/bfloat16"
 )
 
 // matrix is a weight matrix in the device's memory: [out, in] row by row, with zeros up to whole tiles.
@@ -93,7 +94,7 @@ func (m *matrix) round(to []byte, x []float32) (scale float32) {
 		copy(to, bytesOf(x))
 	case backend.BF16:
 		for i, v := range x {
-			binary.LittleEndian.PutUint16(to[2*i:], bfloat16(v))
+			binary.LittleEndian.PutUint16(to[2*i:], bfloat16.Round(v))
 		}
 	case backend.Int8:
 		var top float32
@@ -110,13 +111,4 @@ func (m *matrix) round(to []byte, x []float32) (scale float32) {
 		return top / 127
 	}
 	return 1
-}
-
-// bfloat16 rounds to nearest even.
-func bfloat16(x float32) uint16 {
-	if x != x {
-		return 0x7fff
-	}
-	u := math.Float32bits(x)
-	return uint16((u + 0x7fff + u>>16&1) >> 16)
 }

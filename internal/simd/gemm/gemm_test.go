@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"unmask/internal/bfloat16"
 	"unmask/internal/simd"
 )
 
@@ -85,7 +86,7 @@ func (o *operands) want(k *Kernel, i, j, depth int, c float32) float32 {
 			if d >= len(x) {
 				return 0
 			}
-			return math.Float32frombits(uint32(BFloat16(x[d])) << 16)
+			return bfloat16.Float32(bfloat16.Round(x[d]))
 		}
 		for d := 0; d < depth; d += 2 {
 			if k.Format == BF16 {

@@ -3,6 +3,8 @@ package gemm
 import (
 	"math"
 	"unsafe"
+
+	"unmask/internal/bfloat16"
 )
 
 // generic is the plain Go twin of every kernel of a format: the same results from the same
@@ -164,13 +166,13 @@ func packF32Go(dst, x *float32, stride, n int, _ float32) {
 func packBF16Go(dst, x *float32, stride, n int, _ float32) {
 	for i, v := range unsafe.Slice(x, 16*n) {
 		l := (*[8]uint16)(unsafe.Pointer(line(dst, i/8*stride)))
-		l[i%8] = BFloat16(flush(v))
+		l[i%8] = bfloat16.Round(flush(v))
 	}
 }
 
 func packBF16WideGo(dst, x *float32, stride, n int, _ float32) {
 	for i, v := range unsafe.Slice(x, 8*n) {
-		line(dst, i/4*stride)[i%4] = math.Float32frombits(uint32(BFloat16(v)) << 16)
+		line(dst, i/4*stride)[i%4] = bfloat16.Float32(bfloat16.Round(v))
 	}
 }
 

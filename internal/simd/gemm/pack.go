@@ -1,6 +1,10 @@
 package gemm
 
-import "math"
+import (
+	"math"
+
+	"unmask/internal/bfloat16"
+)
 
 // PackA packs rows of x, ldx values apart, each depth long. In the int8 formats each row is
 // divided by its largest magnitude's 127th part, which goes to scale[row]; a row with a NaN or
@@ -143,9 +147,9 @@ func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int)
 // pair replaces the first half of x by words of two bfloat16.
 func pair(x []float32) {
 	for i := 0; i < len(x); i += 2 {
-		w := uint32(BFloat16(x[i]))
+		w := uint32(bfloat16.Round(x[i]))
 		if i+1 < len(x) {
-			w |= uint32(BFloat16(x[i+1])) << 16
+			w |= uint32(bfloat16.Round(x[i+1])) << 16
 		}
 		x[i/2] = math.Float32frombits(w)
 	}
@@ -163,15 +167,6 @@ func quantise(x []float32, inverse float32) (sum int32) {
 		x[i/4] = math.Float32frombits(w)
 	}
 	return sum
-}
-
-// BFloat16 rounds to nearest even; a NaN stays one.
-func BFloat16(x float32) uint16 {
-	u := math.Float32bits(x)
-	if x != x {
-		return uint16(u>>16 | 0x40)
-	}
-	return uint16((u + 0x7fff + u>>16&1) >> 16)
 }
 
 // round is to nearest even; NaN gives 0.

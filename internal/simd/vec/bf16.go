@@ -1,6 +1,10 @@
 package vec
 
-import "math"
+import (
+	"math"
+
+	"unmask/internal/bfloat16"
+)
 
 // The plain Go twins of attention's kernels in bfloat16.
 
@@ -10,16 +14,9 @@ func halves(word float32) (low, high float32) {
 	return math.Float32frombits(u << 16), math.Float32frombits(u &^ 0xffff)
 }
 
-// bfloat16 rounds to nearest even; a NaN stays one.
-func bfloat16(x float32) uint32 {
-	u := math.Float32bits(x)
-	if x != x {
-		return u>>16 | 0x40
-	}
-	return (u + 0x7fff + u>>16&1) >> 16
+func word(low, high float32) float32 {
+	return math.Float32frombits(uint32(bfloat16.Round(low)) | uint32(bfloat16.Round(high))<<16)
 }
-
-func word(low, high float32) float32 { return math.Float32frombits(bfloat16(low) | bfloat16(high)<<16) }
 
 func pairBF16(dst, x []float32, pairs, width int) {
 	for i := range pairs {
