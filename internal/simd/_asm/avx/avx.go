@@ -20,6 +20,28 @@ var Y = [...]reg.VecPhysical{
 	reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
 }
 
+// Register is a new register of so many bytes, 32 or 64.
+func Register(bytes int) reg.VecVirtual {
+	if bytes == 64 {
+		return build.ZMM()
+	}
+	return build.YMM()
+}
+
+// Splat broadcasts a float32 parameter.
+func Splat(param string, bytes int) reg.VecVirtual {
+	m, err := build.Param(param).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	r := Register(bytes)
+	build.VBROADCASTSS(m.Addr, r)
+	return r
+}
+
+// Pointer loads a parameter into a new register.
+func Pointer(name string) reg.Register { return build.Load(build.Param(name), build.GP64()) }
+
 // DotBF16 is VDPBF16PS zmm_m, zmm_v, zmm_d: EVEX.512.F3.0F38.W0 52 /r.
 func DotBF16(d, v, m int) { emit(d, v, m, 2, 0x52) }
 

@@ -10,6 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 func main() {
@@ -89,12 +91,7 @@ func (w width) fill() {
 	RET()
 }
 
-func (w width) reg() reg.VecVirtual {
-	if w.lanes == 8 {
-		return ZMM()
-	}
-	return YMM()
-}
+func (w width) reg() reg.VecVirtual { return avx.Register(8 * w.lanes) }
 
 // constant is a number in all words.
 func (w width) constant(m uint32) reg.VecVirtual {

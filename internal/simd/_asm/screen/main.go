@@ -10,6 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 func main() {
@@ -90,12 +92,7 @@ func (w width) each(set, n reg.Register, from []reg.Register, compare func(i int
 	RET()
 }
 
-func (w width) reg() reg.VecVirtual {
-	if w.lanes == 16 {
-		return ZMM()
-	}
-	return YMM()
-}
+func (w width) reg() reg.VecVirtual { return avx.Register(4 * w.lanes) }
 
 func (w width) move(m Mem, r reg.VecVirtual) {
 	if w.lanes == 16 {
@@ -108,15 +105,7 @@ func (w width) move(m Mem, r reg.VecVirtual) {
 // at is register i of a line of 16.
 func (w width) at(p reg.Register, i int) Mem { return Mem{Base: p, Disp: 4 * w.lanes * i} }
 
-func (w width) splat(param string) reg.VecVirtual {
-	m, err := Param(param).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	r := w.reg()
-	VBROADCASTSS(m.Addr, r)
-	return r
-}
+func (w width) splat(param string) reg.VecVirtual { return avx.Splat(param, 4*w.lanes) }
 
 var constants = map[string]Mem{}
 
@@ -132,4 +121,4 @@ func (w width) constant(name string, bits uint32) reg.VecVirtual {
 	return r
 }
 
-func pointer(name string) reg.Register { return Load(Param(name), GP64()) }
+var pointer = avx.Pointer

@@ -9,6 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 // width is one instruction set's vector registers. Every kernel is described once and
@@ -25,12 +27,7 @@ func (w width) bytes() int { return 4 * w.lanes }
 // perLine is the registers that 16 virtual lanes take.
 func (w width) perLine() int { return 16 / w.lanes }
 
-func (w width) reg() reg.VecVirtual {
-	if w.lanes == 16 {
-		return ZMM()
-	}
-	return YMM()
-}
+func (w width) reg() reg.VecVirtual { return avx.Register(w.bytes()) }
 
 func (w width) regs(n int) []reg.VecVirtual {
 	r := make([]reg.VecVirtual, n)
@@ -54,15 +51,7 @@ func (w width) load(m Mem) reg.VecVirtual {
 }
 
 // splat broadcasts a float32 parameter.
-func (w width) splat(param string) reg.VecVirtual {
-	m, err := Param(param).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	r := w.reg()
-	VBROADCASTSS(m.Addr, r)
-	return r
-}
+func (w width) splat(param string) reg.VecVirtual { return avx.Splat(param, w.bytes()) }
 
 var constants = map[uint32]Mem{}
 
@@ -252,4 +241,4 @@ func (w width) lines(n reg.Register, pointers []reg.Register, body func(i int, a
 	})
 }
 
-func pointer(name string) reg.Register { return Load(Param(name), GP64()) }
+var pointer = avx.Pointer
