@@ -25,9 +25,8 @@ type pool struct {
 	busy    sync.Mutex
 	workers []*worker
 
-	n       int
 	item    func(worker, i int)
-	next    atomic.Int64
+	spans   []span       // of each thread
 	pending atomic.Int64 // workers that have not finished
 	waiting atomic.Bool  // the caller is parked
 	done    chan struct{}
@@ -56,7 +55,7 @@ func New(threads int) *Pool {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	p := &pool{threads: threads, done: make(chan struct{}, 1)}
+	p := &pool{threads: threads, spans: make([]span, threads), done: make(chan struct{}, 1)}
 	if threads <= min(runtime.GOMAXPROCS(0), runtime.NumCPU()) {
 		p.spin = spins
 	}
@@ -74,7 +73,7 @@ func New(threads int) *Pool {
 func (p *Pool) Threads() int { return p.threads }
 
 // For calls item(worker, i) for each i of 0..n-1, in any order, and returns when all are done.
-// No two calls of item with the same worker, 0..Threads()-1, overlap. A panic of an item ends the
+// A thread's items follow each other as long as it has some of its own. No two calls of item with the same worker, 0..Threads()-1, overlap. A panic of an item ends the
 // call with the same panic; items that have not begun are left out.
 //
 // A call while the pool is at work, from an item or another goroutine, runs all its items
@@ -93,9 +92,12 @@ func (p *Pool) For(n int, item func(worker, i int)) {
 }
 
 func (p *pool) run(n int, item func(worker, i int)) {
-	p.n, p.item = n, item
-	p.next.Store(0)
+	p.item = item
 	helpers := p.workers[:min(len(p.workers), n-1)]
+	threads := len(helpers) + 1
+	for id := range p.spans { // those of threads that do not take part are empty
+		p.spans[id].set(n*min(id, threads)/threads, n*min(id+1, threads)/threads)
+	}
 	p.pending.Store(int64(len(helpers)))
 	for _, w := range helpers {
 		w.call()
@@ -116,7 +118,7 @@ func (p *pool) run(n int, item func(worker, i int)) {
 	}
 }
 
-// work takes items until none is left.
+// work takes the thread's own items, then what others have not begun, until none is left.
 func (p *pool) work(id int) {
 	defer func() {
 		if r := recover(); r != nil && p.failed.CompareAndSwap(false, true) {
@@ -124,8 +126,11 @@ func (p *pool) work(id int) {
 		}
 	}()
 	for !p.failed.Load() {
-		i := int(p.next.Add(1)) - 1
-		if i >= p.n {
+		i, ok := p.spans[id].first()
+		for other := 1; !ok && other < p.threads; other++ {
+			i, ok = p.spans[(id+other)%p.threads].last()
+		}
+		if !ok {
 			return
 		}
 		p.item(id, i)

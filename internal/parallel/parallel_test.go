@@ -80,9 +80,11 @@ func TestForPassesPanicsOn(t *testing.T) {
 				})
 			})
 		}
-		var n atomic.Int32
-		p.For(10, func(_, _ int) { n.Add(1) })
-		require.EqualValues(t, 10, n.Load(), "the pool works after a panic")
+		for _, items := range []int{2, 10} {
+			var n atomic.Int32
+			p.For(items, func(_, _ int) { n.Add(1) })
+			require.EqualValues(t, items, n.Load(), "the pool works after a panic")
+		}
 	}
 }
 
