@@ -75,7 +75,7 @@ type Heads struct {
 	Heads, HeadDim int
 	Keys           int  // keys and values 0..Keys-1 are attended
 	Causal         bool // a row sees keys up to its own position only (GPT-2)
-	BF16           bool // the factors of both products may be rounded to bfloat16; softmax and sums stay float32
+	BF16           bool // the factors of both products may be rounded, to 8 bits or more each; softmax and sums stay float32
 }
 
 // Rotary holds the angles' cosines and sines of a rotary embedding, [positions,

@@ -11,7 +11,7 @@ import (
 
 const (
 	queryBlock = 96 // rows of an item, a multiple of every panel
-	keyBlock   = 96 // keys whose scores are held at a time, at most
+	mostKeys   = 96 // keys whose scores are held at a time, at most
 )
 
 // attentionJob is an Attention; an item is a block of rows of one head. Queries lie along the
@@ -26,7 +26,7 @@ type attentionJob struct {
 	panels       []vec.Panel // the widest first
 	dst, q, k, v []float32
 	h            backend.Heads
-	bf16         bool // weights and values
+	rounded      bool // factors of both products: see step
 	length       int
 	blocks       blocks
 	scratch      []attentionScratch // of each worker
@@ -36,8 +36,11 @@ type attentionJob struct {
 type attentionScratch struct {
 	q, o            []float32 // [dim, lanes] of each panel
 	top, sum, alpha []float32 // [lanes] of each panel
-	scores          []float32 // [keyBlock, lanes] of a panel
-	v               []float32 // a block of values in bfloat16: [keyBlock/2, dim]
+	scores          []float32 // [mostKeys, lanes] of a panel
+
+	// Rounded factors, two to a word: queries and a block of keys as integers with a scale each, values as bfloat16.
+	queries, keys, values []float32 // [dim/2, lanes] of each panel, [mostKeys, dim/2], [mostKeys/2, dim]
+	unit, scale           []float32 // [lanes] of each panel, [mostKeys]
 }
 
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v, an online softmax over blocks of keys.
@@ -50,7 +53,7 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 		j.item = j.block
 	})
 	j.dst, j.q, j.k, j.v, j.h, j.length = data(dst), data(q), data(k), data(val), h, k.Shape()[2]
-	j.bf16 = h.BF16 && v.bf16 && h.HeadDim%16 == 0
+	j.rounded = h.BF16 && v.halves && h.HeadDim%16 == 0
 	for i := range j.scratch {
 		j.scratch[i].grow(h.HeadDim, j.panels[0].Lanes())
 	}
@@ -62,8 +65,9 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 func (s *attentionScratch) grow(dim, lanes int) {
 	s.q, s.o = grown(s.q, queryBlock*dim), grown(s.o, queryBlock*dim)
 	s.top, s.sum, s.alpha = grown(s.top, queryBlock), grown(s.sum, queryBlock), grown(s.alpha, queryBlock)
-	s.scores = grown(s.scores, keyBlock*lanes)
-	s.v = grown(s.v, keyBlock/2*dim)
+	s.scores = grown(s.scores, mostKeys*lanes)
+	s.queries, s.keys, s.values = grown(s.queries, queryBlock*dim/2), grown(s.keys, mostKeys*dim/2), grown(s.values, mostKeys/2*dim)
+	s.unit, s.scale = grown(s.unit, queryBlock), grown(s.scale, mostKeys)
 }
 
 // block computes item i: a block of rows, one head.
@@ -83,36 +87,55 @@ func (j *attentionJob) block(worker, i int) {
 	step := keyStep(j.h.Keys)
 	for key := 0; key < j.h.Keys; key += step {
 		n := min(step, j.h.Keys-key)
-		end := (key + n) * dim
-		soon := v[key*dim:] // what is read next, to be fetched meanwhile
-		if j.bf16 {
-			soon = v[end:]
-			j.ops.PairBF16(w.v, v[key*dim:], n, dim)
+		b := keyBlock{k[key*dim:], v[key*dim:], k[(key+n)*dim:], v[(key+n)*dim:]}
+		if j.rounded {
+			j.ops.FixRows(w.keys, w.scale, b.k, n, dim)
+			j.ops.PairBF16(w.values, b.v, n, dim)
 		}
 		for at := 0; at < to-from; {
 			p := j.panel(to - from - at)
-			lanes := p.Lanes()
-			n := n
-			if j.h.Causal { // the last row of the panel sees keys up to its own position
-				n = min(n, s.Pos+min(from+at+lanes, to)-key)
+			n, seen := n, n
+			if j.h.Causal { // a row sees keys up to its own position
+				seen = s.Pos + from + at + 1 - key
+				n = min(n, s.Pos+min(from+at+p.Lanes(), to)-key)
 			}
-			if n > 0 {
-				p.Scores(w.scores, k[key*dim:], w.q[at*dim:], n, dim, soon)
-				if j.h.Causal {
-					mask(w.scores, lanes, n, s.Pos+from+at-key)
-				}
-				p.Softmax(w.scores, w.top[at:], w.sum[at:], w.alpha[at:], n)
-				if j.bf16 {
-					j.ops.PairBF16(w.scores, w.scores, n, lanes)
-					p.ValuesBF16(w.o[at*dim:], w.v, w.scores, w.alpha[at:], (n+1)/2, dim, k[end:])
-				} else {
-					p.Values(w.o[at*dim:], v[key*dim:], w.scores, w.alpha[at:], n, dim, k[end:])
-				}
+			switch {
+			case n <= 0:
+			case j.rounded:
+				j.stepRounded(w, p, at, n, seen, b)
+			default:
+				j.step(w, p, at, n, seen, b)
 			}
-			at += lanes
+			at += p.Lanes()
 		}
 	}
 	j.store(w, s.Row+from, to-from, head)
+}
+
+// keyBlock is a block of keys and values, and what follows it, to be fetched meanwhile.
+type keyBlock struct{ k, v, nextK, nextV []float32 }
+
+// step takes the panel of queries at at past n keys, of which its first query sees seen.
+func (j *attentionJob) step(w *attentionScratch, p vec.Panel, at, n, seen int, b keyBlock) {
+	dim := j.h.HeadDim
+	p.Scores(w.scores, b.k, w.q[at*dim:], n, dim, b.v)
+	mask(w.scores, p.Lanes(), n, seen)
+	p.Softmax(w.scores, w.top[at:], w.sum[at:], w.alpha[at:], n)
+	p.Values(w.o[at*dim:], b.v, w.scores, w.alpha[at:], n, dim, b.nextK)
+}
+
+// stepRounded is step with scores from integers, and weights and values in bfloat16.
+func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, seen int, b keyBlock) {
+	dim := j.h.HeadDim
+	p.ScoresFixed(w.scores, w.keys, w.scale, w.queries[at*dim/2:], n, dim, b.nextV)
+	mask(w.scores, p.Lanes(), n, seen)
+	even := n
+	if n%2 == 1 { // of a pair that no lane sees the second of
+		even++
+		mask(w.scores[n*p.Lanes():], p.Lanes(), 1, 1-p.Lanes())
+	}
+	p.SoftmaxFixed(w.scores, w.unit[at:], w.top[at:], w.sum[at:], w.alpha[at:], even)
+	p.ValuesBF16(w.o[at*dim:], w.values, w.scores, w.alpha[at:], even/2, dim, b.nextK)
 }
 
 // keyStep cuts keys into blocks of about 64, of nearly the same size.
@@ -132,11 +155,11 @@ func (j *attentionJob) panel(n int) vec.Panel {
 	return narrow
 }
 
-// mask hides keys beyond each lane's position: lane l sees scores 0..first+l.
-func mask(scores []float32, lanes, keys, first int) {
-	for key := max(0, first+1); key < keys; key++ {
+// mask hides keys that lane 0 does not see, seen and after; each later lane sees one more.
+func mask(scores []float32, lanes, keys, seen int) {
+	for key := max(0, seen); key < keys; key++ {
 		row := scores[key*lanes : (key+1)*lanes]
-		for l := range min(key-first, lanes) {
+		for l := range min(key-seen+1, lanes) {
 			row[l] = float32(math.Inf(-1))
 		}
 	}
@@ -167,6 +190,10 @@ func (j *attentionJob) load(w *attentionScratch, row, rows, head int) {
 					panel[d*lanes+l+i] = q[i*width+d] * scale[i]
 				}
 			}
+		}
+		if j.rounded {
+			p := j.panel(rows - at)
+			p.FixQueries(w.queries[at*dim/2:], w.unit[at:], panel, dim)
 		}
 		at += lanes
 	}

@@ -14,9 +14,9 @@ import (
 // A call takes a job, which has the arguments for the workers and their memory, from a list of
 // free ones and puts it back, so kernels allocate nothing once they have run.
 type vectors struct {
-	pool *parallel.Pool
-	ops  vec.Ops
-	bf16 bool // the processor multiplies bfloat16
+	pool   *parallel.Pool
+	ops    vec.Ops
+	halves bool // the processor multiplies pairs of bfloat16 and of 16-bit integers
 
 	rows       free[rowJob]
 	splits     free[splitJob]
@@ -26,7 +26,7 @@ type vectors struct {
 }
 
 func (v *vectors) init(pool *parallel.Pool, level simd.Level) {
-	v.pool, v.ops, v.bf16 = pool, vec.Ops(level.ISA), level.BF16
+	v.pool, v.ops, v.halves = pool, vec.Ops(level.ISA), level.BF16 && level.VNNI
 }
 
 // free is a list of jobs that no call uses.

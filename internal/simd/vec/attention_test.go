@@ -146,3 +146,91 @@ func TestBF16(t *testing.T) {
 		}
 	}
 }
+
+// TestFixed: attention with scores from 16-bit integers and rounded weights is what plain Go makes of it, and close to
+// its formula.
+func TestFixed(t *testing.T) {
+	best := simd.Available()[0]
+	if !best.BF16 || !best.VNNI {
+		t.Skip("needs AVX512_VNNI and AVX512_BF16")
+	}
+	o, generic := Ops(best.ISA), Ops(simd.Generic)
+	r := rand.New(rand.NewPCG(11, 12))
+	for _, p := range o.Panels() {
+		n := p.Lanes()
+		for _, dim := range []int{16, 48, 64} {
+			for _, keys := range []int{2, 8, 10, 42} {
+				k, q := normal(r, keys*dim), normal(r, dim*n)
+				clear(k[:dim])                                         // a key of zeros
+				k[dim], q[0] = 100, -100                               // outliers
+				for i, v := range []float32{0.5, 1.5, 2.5, -0.5, -1} { // halves
+					k[dim+1+i] = 100 * v / fixedLimit(dim)
+				}
+				words, scale := make([]float32, keys*dim/2), make([]float32, keys)
+				wantWords, wantScale := slices.Clone(words), slices.Clone(scale)
+				o.FixRows(words, scale, k, keys, dim)
+				generic.FixRows(wantWords, wantScale, k, keys, dim)
+				equal(t, words, wantWords)
+				equal(t, scale, wantScale)
+
+				queries, unit := make([]float32, dim/2*n), make([]float32, n)
+				wantQueries, wantUnit := slices.Clone(queries), slices.Clone(unit)
+				p.FixQueries(queries, unit, q, dim)
+				for j := 0; j < n; j += line {
+					fixLanes(wantQueries[j:], wantUnit[j:], q[j:], dim/2, n, fixedLimit(dim))
+				}
+				equal(t, queries, wantQueries)
+				equal(t, unit, wantUnit)
+
+				s := make([]float32, keys*n)
+				p.ScoresFixed(s, words, scale, queries, keys, dim, k)
+				want := slices.Clone(s)
+				scoresFixed(want, words, scale, queries, keys, dim/2, n)
+				equal(t, s, want)
+				for i := range keys {
+					for j := range n {
+						var exact, rows, lanes float64 // lanes and rows: the largest
+						for d := range dim {
+							x, y := float64(k[i*dim+d]), float64(q[d*n+j])
+							exact, rows, lanes = exact+x*y, max(rows, math.Abs(x)), max(lanes, math.Abs(y))
+						}
+						near(t, "score", float64(s[i*n+j]*unit[j]), exact, 1.01*float64(dim)*rows*lanes/float64(fixedLimit(dim)))
+					}
+				}
+
+				s[0], s[n] = -inf, -inf // a lane that sees fewer keys
+				want = slices.Clone(s)
+				top, sum, alpha := normal(r, n), normal(r, n), make([]float32, n)
+				tops, sums, alphas := slices.Clone(top), slices.Clone(sum), slices.Clone(alpha)
+				p.SoftmaxFixed(s, unit, top, sum, alpha, keys)
+				for j := 0; j < n; j += line {
+					softmaxFixed(want[j:], wantUnit[j:], tops[j:], sums[j:], alphas[j:], keys/2, n)
+				}
+				for j := range n {
+					near(t, "top", float64(top[j]), float64(tops[j]), 1e-6*math.Abs(float64(tops[j])))
+					near(t, "sum", float64(sum[j]), float64(sums[j]), 1e-3)
+					near(t, "alpha", float64(alpha[j]), float64(alphas[j]), 1e-5)
+					for i := range keys / 2 {
+						a, b := halves(s[i*n+j])
+						c, d := halves(want[i*n+j])
+						near(t, "weight", float64(a), float64(c), 8e-3*float64(c)+1e-37)
+						near(t, "weight", float64(b), float64(d), 8e-3*float64(d)+1e-37)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFixedNaN: a key or a query that has a NaN or an infinity gives no finite score but zeros' opposite.
+func TestFixedNaN(t *testing.T) {
+	eachOps(t, func(t *testing.T, o Ops) {
+		for _, bad := range []float32{float32(math.NaN()), float32(math.Copysign(math.NaN(), -1)), inf, -inf} {
+			x := make([]float32, 32)
+			x[5] = bad
+			words, scale := make([]float32, 16), make([]float32, 1)
+			o.FixRows(words, scale, x, 1, 32)
+			require.False(t, scale[0]-scale[0] == 0, "scale %g of a key with %g", scale[0], bad)
+		}
+	})
+}

@@ -383,3 +383,40 @@ func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStri
 		transpose(dst, src, scale, dstStride, srcStride, dstStep, srcStep, blocks)
 	}
 }
+
+func (o Ops) fixRows(dst, scale, x []float32, rows, dim int, limit float32) {
+	if o == avx512 {
+		fixRowsAVX512(&dst[0], &scale[0], &x[0], rows, dim/line, limit)
+	} else {
+		fixRows(dst, scale, x, rows, dim, limit)
+	}
+}
+
+func (o Ops) fixLanes(dst, scale, x []float32, pairs, lanes int, limit float32) {
+	if o == avx512 {
+		fixLanesAVX512(&dst[0], &scale[0], &x[0], pairs, 4*lanes, limit)
+	} else {
+		fixLanes(dst, scale, x, pairs, lanes, limit)
+	}
+}
+
+func (p Panel) scoresFixed(s, k, scale, q []float32, keys, words int, next uintptr) {
+	switch p {
+	case Panel{avx512, 3}:
+		scoresFixedWideAVX512(&s[0], &k[0], &scale[0], &q[0], keys, words, next)
+	case Panel{avx512, 2}:
+		scoresFixedMiddleAVX512(&s[0], &k[0], &scale[0], &q[0], keys, words, next)
+	case Panel{avx512, 1}:
+		scoresFixedNarrowAVX512(&s[0], &k[0], &scale[0], &q[0], keys, words, next)
+	default:
+		scoresFixed(s, k, scale, q, keys, words, p.Lanes())
+	}
+}
+
+func (o Ops) softmaxFixed(s, scale, top, sum, alpha []float32, pairs, lanes int) {
+	if o == avx512 {
+		softmaxFixedAVX512(&s[0], &scale[0], &top[0], &sum[0], &alpha[0], pairs, 4*lanes)
+	} else {
+		softmaxFixed(s, scale, top, sum, alpha, pairs, lanes)
+	}
+}

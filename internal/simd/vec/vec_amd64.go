@@ -659,6 +659,96 @@ func valuesBF16NarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, 
 //go:noescape
 func pairWords(dst *float32, x *float32, pairs int, width int)
 
+// scoresFixedWideAVX512 is
+//
+//	for i := range keys {
+//		for j := range 48 {
+//			sum := int32(0)
+//			for w := range words { sum += k[i][w].lo*q[w][j].lo + k[i][w].hi*q[w][j].hi }
+//			s[i][j] = float32(sum)*scale[i]
+//		}
+//	}
+//
+//	s is [keys, 48], k [keys, words], q [words, 48]; lo and hi are int16. Meanwhile 8*keys*dim bytes from next on are fetched into the caches.
+//
+//go:noescape
+func scoresFixedWideAVX512(s *float32, k *float32, scale *float32, q *float32, keys int, words int, next uintptr)
+
+// scoresFixedMiddleAVX512 is
+//
+//	for i := range keys {
+//		for j := range 32 {
+//			sum := int32(0)
+//			for w := range words { sum += k[i][w].lo*q[w][j].lo + k[i][w].hi*q[w][j].hi }
+//			s[i][j] = float32(sum)*scale[i]
+//		}
+//	}
+//
+//	s is [keys, 32], k [keys, words], q [words, 32]; lo and hi are int16. Meanwhile 8*keys*dim bytes from next on are fetched into the caches.
+//
+//go:noescape
+func scoresFixedMiddleAVX512(s *float32, k *float32, scale *float32, q *float32, keys int, words int, next uintptr)
+
+// scoresFixedNarrowAVX512 is
+//
+//	for i := range keys {
+//		for j := range 16 {
+//			sum := int32(0)
+//			for w := range words { sum += k[i][w].lo*q[w][j].lo + k[i][w].hi*q[w][j].hi }
+//			s[i][j] = float32(sum)*scale[i]
+//		}
+//	}
+//
+//	s is [keys, 16], k [keys, words], q [words, 16]; lo and hi are int16. Meanwhile 8*keys*dim bytes from next on are fetched into the caches.
+//
+//go:noescape
+func scoresFixedNarrowAVX512(s *float32, k *float32, scale *float32, q *float32, keys int, words int, next uintptr)
+
+// softmaxFixedAVX512 is
+//
+//	for j := range 16 {
+//		m := top[j]
+//		for i := range 2*pairs { m = max(m, s[i][j]*scale[j]) }
+//		alpha[j], top[j] = exp2(top[j]-m), m
+//		sum[j] *= alpha[j]
+//		for i := range pairs {
+//			a, b := exp2(s[2*i][j]*scale[j]-m), exp2(s[2*i+1][j]*scale[j]-m)
+//			sum[j] += a + b
+//			s[i][j].lo, s[i][j].hi = bfloat16(a), bfloat16(b)
+//		}
+//	}
+//
+//	Rows of s are stride bytes apart. exp2 is 0 below 2^-127, and good to 8e-5.
+//
+//go:noescape
+func softmaxFixedAVX512(s *float32, scale *float32, top *float32, sum *float32, alpha *float32, pairs int, stride int)
+
+// fixRowsAVX512 is
+//
+//	for i := range rows {
+//		m := max(1e-30, abs(x[i][j]) for j in range 16*lines)
+//		scale[i] = m/limit
+//		for j := range 16*lines { dst[i][j] = int16(x[i][j]*(limit/m)) }
+//	}
+//
+//	Rounded to nearest even. A row of dst is 8*lines words.
+//
+//go:noescape
+func fixRowsAVX512(dst *float32, scale *float32, x *float32, rows int, lines int, limit float32)
+
+// fixLanesAVX512 is
+//
+//	for j := range 16 {
+//		m := max(1e-30, abs(x[i][j]) for i in range 2*pairs)
+//		scale[j] = m/limit
+//		for i := range pairs { dst[i][j].lo, dst[i][j].hi = int16(x[2*i][j]*(limit/m)), int16(x[2*i+1][j]*(limit/m)) }
+//	}
+//
+//	Rounded to nearest even. Rows of both are stride bytes apart.
+//
+//go:noescape
+func fixLanesAVX512(dst *float32, scale *float32, x *float32, pairs int, stride int, limit float32)
+
 // transposeAVX2 is
 //
 //	for range blocks {

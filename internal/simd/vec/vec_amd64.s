@@ -1389,9 +1389,9 @@ TEXT ·scoresWideAVX2(SB), NOSPLIT, $0-48
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ next+40(FP), DI
-	MOVQ SI, R8
+	MOVQ next+40(FP), SI
+	MOVQ dim+32(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x02, R8
 	LEAQ (R8)(R8*2), R9
 
@@ -1411,11 +1411,11 @@ tile4:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 	MOVQ   DX, R10
-	MOVQ   SI, R11
+	MOVQ   DI, R11
 
 term4:
-	PREFETCHT0   (DI)
-	ADDQ         $0x10, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x10, SI
 	VMOVUPS      (R10), Y12
 	VMOVUPS      32(R10), Y13
 	VMOVUPS      64(R10), Y14
@@ -1464,11 +1464,11 @@ tile1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	MOVQ   DX, R8
-	MOVQ   SI, R9
+	MOVQ   DI, R9
 
 term1:
-	PREFETCHT0   (DI)
-	ADDQ         $0x04, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x04, SI
 	VMOVUPS      (R8), Y12
 	VMOVUPS      32(R8), Y13
 	VMOVUPS      64(R8), Y14
@@ -1861,9 +1861,9 @@ TEXT ·scoresNarrowAVX2(SB), NOSPLIT, $0-48
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ next+40(FP), DI
-	MOVQ SI, R8
+	MOVQ next+40(FP), SI
+	MOVQ dim+32(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x02, R8
 	LEAQ (R8)(R8*2), R9
 	LEAQ (R8)(R8*4), R10
@@ -1881,11 +1881,11 @@ tile8:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	MOVQ   DX, R12
-	MOVQ   SI, R13
+	MOVQ   DI, R13
 
 term8:
-	PREFETCHT0   (DI)
-	ADDQ         $0x20, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x20, SI
 	VMOVUPS      (R12), Y8
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y8, Y9, Y0
@@ -1926,11 +1926,11 @@ tile1:
 	JLT    end1
 	VXORPS Y0, Y0, Y0
 	MOVQ   DX, R8
-	MOVQ   SI, R9
+	MOVQ   DI, R9
 
 term1:
-	PREFETCHT0   (DI)
-	ADDQ         $0x04, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x04, SI
 	VMOVUPS      (R8), Y8
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y8, Y9, Y0
@@ -2954,9 +2954,9 @@ TEXT ·scoresWideAVX512(SB), NOSPLIT, $0-48
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ next+40(FP), DI
-	MOVQ SI, R8
+	MOVQ next+40(FP), SI
+	MOVQ dim+32(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x02, R8
 	LEAQ (R8)(R8*2), R9
 	LEAQ (R8)(R8*4), R10
@@ -2990,11 +2990,11 @@ tile8:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	MOVQ   DX, R12
-	MOVQ   SI, R13
+	MOVQ   DI, R13
 
 term8:
-	PREFETCHT0   (DI)
-	ADDQ         $0x20, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x20, SI
 	VMOVUPS      (R12), Z24
 	VMOVUPS      64(R12), Z25
 	VMOVUPS      128(R12), Z26
@@ -3071,11 +3071,11 @@ tile1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	MOVQ   DX, R8
-	MOVQ   SI, R9
+	MOVQ   DI, R9
 
 term1:
-	PREFETCHT0   (DI)
-	ADDQ         $0x04, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x04, SI
 	VMOVUPS      (R8), Z24
 	VMOVUPS      64(R8), Z25
 	VMOVUPS      128(R8), Z26
@@ -3448,9 +3448,9 @@ TEXT ·scoresMiddleAVX512(SB), NOSPLIT, $0-48
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ next+40(FP), DI
-	MOVQ SI, R8
+	MOVQ next+40(FP), SI
+	MOVQ dim+32(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x02, R8
 	LEAQ (R8)(R8*2), R9
 	LEAQ (R8)(R8*4), R10
@@ -3476,11 +3476,11 @@ tile8:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	MOVQ   DX, R12
-	MOVQ   SI, R13
+	MOVQ   DI, R13
 
 term8:
-	PREFETCHT0   (DI)
-	ADDQ         $0x20, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x20, SI
 	VMOVUPS      (R12), Z16
 	VMOVUPS      64(R12), Z17
 	VBROADCASTSS (CX), Z18
@@ -3539,11 +3539,11 @@ tile1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	MOVQ   DX, R8
-	MOVQ   SI, R9
+	MOVQ   DI, R9
 
 term1:
-	PREFETCHT0   (DI)
-	ADDQ         $0x04, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x04, SI
 	VMOVUPS      (R8), Z16
 	VMOVUPS      64(R8), Z17
 	VBROADCASTSS (CX), Z18
@@ -3829,9 +3829,9 @@ TEXT ·scoresNarrowAVX512(SB), NOSPLIT, $0-48
 	MOVQ k+8(FP), CX
 	MOVQ q+16(FP), DX
 	MOVQ keys+24(FP), BX
-	MOVQ dim+32(FP), SI
-	MOVQ next+40(FP), DI
-	MOVQ SI, R8
+	MOVQ next+40(FP), SI
+	MOVQ dim+32(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x02, R8
 	LEAQ (R8)(R8*2), R9
 	LEAQ (R8)(R8*4), R10
@@ -3849,11 +3849,11 @@ tile8:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	MOVQ   DX, R12
-	MOVQ   SI, R13
+	MOVQ   DI, R13
 
 term8:
-	PREFETCHT0   (DI)
-	ADDQ         $0x20, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x20, SI
 	VMOVUPS      (R12), Z8
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
@@ -3894,11 +3894,11 @@ tile1:
 	JLT    end1
 	VPXORD Z0, Z0, Z0
 	MOVQ   DX, R8
-	MOVQ   SI, R9
+	MOVQ   DI, R9
 
 term1:
-	PREFETCHT0   (DI)
-	ADDQ         $0x04, DI
+	PREFETCHT0   (SI)
+	ADDQ         $0x04, SI
 	VMOVUPS      (R8), Z8
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
@@ -4138,7 +4138,7 @@ tile8:
 	MOVQ    SI, R12
 
 term8:
-	PREFETCHT0   (R8)
+	PREFETCHT1   (R8)
 	ADDQ         $0x40, R8
 	VMOVUPS      (R11), Z24
 	VMOVUPS      64(R11), Z25
@@ -4247,7 +4247,7 @@ tile1:
 	MOVQ    SI, R12
 
 term1:
-	PREFETCHT0   (R8)
+	PREFETCHT1   (R8)
 	ADDQ         $0x08, R8
 	VMOVUPS      (R11), Z24
 	VMOVUPS      64(R11), Z25
@@ -4314,7 +4314,7 @@ tile8:
 	MOVQ    SI, R12
 
 term8:
-	PREFETCHT0   (R8)
+	PREFETCHT1   (R8)
 	ADDQ         $0x40, R8
 	VMOVUPS      (R11), Z16
 	VMOVUPS      64(R11), Z17
@@ -4396,7 +4396,7 @@ tile1:
 	MOVQ    SI, R12
 
 term1:
-	PREFETCHT0   (R8)
+	PREFETCHT1   (R8)
 	ADDQ         $0x08, R8
 	VMOVUPS      (R11), Z16
 	VMOVUPS      64(R11), Z17
@@ -4450,7 +4450,7 @@ tile8:
 	MOVQ    SI, R12
 
 term8:
-	PREFETCHT0   (R8)
+	PREFETCHT1   (R8)
 	ADDQ         $0x40, R8
 	VMOVUPS      (R11), Z8
 	VBROADCASTSS (R10), Z9
@@ -4505,7 +4505,7 @@ tile1:
 	MOVQ    SI, R12
 
 term1:
-	PREFETCHT0   (R8)
+	PREFETCHT1   (R8)
 	ADDQ         $0x08, R8
 	VMOVUPS      (R11), Z8
 	VBROADCASTSS (R10), Z9
@@ -4573,6 +4573,747 @@ DATA interleave<>+52(SB)/4, $0x001d000d
 DATA interleave<>+56(SB)/4, $0x001e000e
 DATA interleave<>+60(SB)/4, $0x001f000f
 GLOBL interleave<>(SB), RODATA|NOPTR, $64
+
+// func scoresFixedWideAVX512(s *float32, k *float32, scale *float32, q *float32, keys int, words int, next uintptr)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·scoresFixedWideAVX512(SB), NOSPLIT, $0-56
+	MOVQ s+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ q+24(FP), DX
+	MOVQ keys+32(FP), BX
+	MOVQ next+48(FP), SI
+	MOVQ words+40(FP), DI
+	MOVQ scale+16(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
+	LEAQ (R9)(R9*2), R10
+	LEAQ (R9)(R9*4), R11
+	LEAQ (R10)(R9*4), R12
+
+tile8:
+	CMPQ   BX, $0x00000008
+	JLT    end8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   DX, R13
+	MOVQ   DI, R14
+
+term8:
+	PREFETCHT1   (SI)
+	ADDQ         $0x40, SI
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VMOVUPS      128(R13), Z26
+	VBROADCASTSS (CX), Z27
+	VPDPWSSD     Z24, Z27, Z0
+	VPDPWSSD     Z25, Z27, Z1
+	VPDPWSSD     Z26, Z27, Z2
+	VBROADCASTSS (CX)(R9*1), Z28
+	VPDPWSSD     Z24, Z28, Z3
+	VPDPWSSD     Z25, Z28, Z4
+	VPDPWSSD     Z26, Z28, Z5
+	VBROADCASTSS (CX)(R9*2), Z29
+	VPDPWSSD     Z24, Z29, Z6
+	VPDPWSSD     Z25, Z29, Z7
+	VPDPWSSD     Z26, Z29, Z8
+	VBROADCASTSS (CX)(R10*1), Z30
+	VPDPWSSD     Z24, Z30, Z9
+	VPDPWSSD     Z25, Z30, Z10
+	VPDPWSSD     Z26, Z30, Z11
+	VBROADCASTSS (CX)(R9*4), Z31
+	VPDPWSSD     Z24, Z31, Z12
+	VPDPWSSD     Z25, Z31, Z13
+	VPDPWSSD     Z26, Z31, Z14
+	VBROADCASTSS (CX)(R11*1), Z27
+	VPDPWSSD     Z24, Z27, Z15
+	VPDPWSSD     Z25, Z27, Z16
+	VPDPWSSD     Z26, Z27, Z17
+	VBROADCASTSS (CX)(R10*2), Z28
+	VPDPWSSD     Z24, Z28, Z18
+	VPDPWSSD     Z25, Z28, Z19
+	VPDPWSSD     Z26, Z28, Z20
+	VBROADCASTSS (CX)(R12*1), Z29
+	VPDPWSSD     Z24, Z29, Z21
+	VPDPWSSD     Z25, Z29, Z22
+	VPDPWSSD     Z26, Z29, Z23
+	ADDQ         $0x04, CX
+	ADDQ         $0x000000c0, R13
+	DECQ         R14
+	JNZ          term8
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  4(R8), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  4(R8), Z4, Z4
+	VMOVUPS      Z4, 256(AX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  4(R8), Z5, Z5
+	VMOVUPS      Z5, 320(AX)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  8(R8), Z6, Z6
+	VMOVUPS      Z6, 384(AX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  8(R8), Z7, Z7
+	VMOVUPS      Z7, 448(AX)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS.BCST  8(R8), Z8, Z8
+	VMOVUPS      Z8, 512(AX)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS.BCST  12(R8), Z9, Z9
+	VMOVUPS      Z9, 576(AX)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS.BCST  12(R8), Z10, Z10
+	VMOVUPS      Z10, 640(AX)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS.BCST  12(R8), Z11, Z11
+	VMOVUPS      Z11, 704(AX)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS.BCST  16(R8), Z12, Z12
+	VMOVUPS      Z12, 768(AX)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS.BCST  16(R8), Z13, Z13
+	VMOVUPS      Z13, 832(AX)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS.BCST  16(R8), Z14, Z14
+	VMOVUPS      Z14, 896(AX)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS.BCST  20(R8), Z15, Z15
+	VMOVUPS      Z15, 960(AX)
+	VCVTDQ2PS    Z16, Z16
+	VMULPS.BCST  20(R8), Z16, Z16
+	VMOVUPS      Z16, 1024(AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS.BCST  20(R8), Z17, Z17
+	VMOVUPS      Z17, 1088(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS.BCST  24(R8), Z18, Z18
+	VMOVUPS      Z18, 1152(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS.BCST  24(R8), Z19, Z19
+	VMOVUPS      Z19, 1216(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS.BCST  24(R8), Z20, Z20
+	VMOVUPS      Z20, 1280(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS.BCST  28(R8), Z21, Z21
+	VMOVUPS      Z21, 1344(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS.BCST  28(R8), Z22, Z22
+	VMOVUPS      Z22, 1408(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS.BCST  28(R8), Z23, Z23
+	VMOVUPS      Z23, 1472(AX)
+	ADDQ         $0x20, R8
+	ADDQ         $0x00000600, AX
+	LEAQ         (CX)(R12*1), CX
+	SUBQ         $0x00000008, BX
+	JMP          tile8
+
+end8:
+tile1:
+	CMPQ   BX, $0x00000001
+	JLT    end1
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   DX, R9
+	MOVQ   DI, R10
+
+term1:
+	PREFETCHT1   (SI)
+	ADDQ         $0x08, SI
+	VMOVUPS      (R9), Z24
+	VMOVUPS      64(R9), Z25
+	VMOVUPS      128(R9), Z26
+	VBROADCASTSS (CX), Z27
+	VPDPWSSD     Z24, Z27, Z0
+	VPDPWSSD     Z25, Z27, Z1
+	VPDPWSSD     Z26, Z27, Z2
+	ADDQ         $0x04, CX
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          term1
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	ADDQ         $0x04, R8
+	ADDQ         $0x000000c0, AX
+	SUBQ         $0x00000001, BX
+	JMP          tile1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoresFixedMiddleAVX512(s *float32, k *float32, scale *float32, q *float32, keys int, words int, next uintptr)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·scoresFixedMiddleAVX512(SB), NOSPLIT, $0-56
+	MOVQ s+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ q+24(FP), DX
+	MOVQ keys+32(FP), BX
+	MOVQ next+48(FP), SI
+	MOVQ words+40(FP), DI
+	MOVQ scale+16(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
+	LEAQ (R9)(R9*2), R10
+	LEAQ (R9)(R9*4), R11
+	LEAQ (R10)(R9*4), R12
+
+tile8:
+	CMPQ   BX, $0x00000008
+	JLT    end8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   DX, R13
+	MOVQ   DI, R14
+
+term8:
+	PREFETCHT1   (SI)
+	ADDQ         $0x40, SI
+	VMOVUPS      (R13), Z16
+	VMOVUPS      64(R13), Z17
+	VBROADCASTSS (CX), Z18
+	VPDPWSSD     Z16, Z18, Z0
+	VPDPWSSD     Z17, Z18, Z1
+	VBROADCASTSS (CX)(R9*1), Z19
+	VPDPWSSD     Z16, Z19, Z2
+	VPDPWSSD     Z17, Z19, Z3
+	VBROADCASTSS (CX)(R9*2), Z20
+	VPDPWSSD     Z16, Z20, Z4
+	VPDPWSSD     Z17, Z20, Z5
+	VBROADCASTSS (CX)(R10*1), Z21
+	VPDPWSSD     Z16, Z21, Z6
+	VPDPWSSD     Z17, Z21, Z7
+	VBROADCASTSS (CX)(R9*4), Z22
+	VPDPWSSD     Z16, Z22, Z8
+	VPDPWSSD     Z17, Z22, Z9
+	VBROADCASTSS (CX)(R11*1), Z23
+	VPDPWSSD     Z16, Z23, Z10
+	VPDPWSSD     Z17, Z23, Z11
+	VBROADCASTSS (CX)(R10*2), Z24
+	VPDPWSSD     Z16, Z24, Z12
+	VPDPWSSD     Z17, Z24, Z13
+	VBROADCASTSS (CX)(R12*1), Z25
+	VPDPWSSD     Z16, Z25, Z14
+	VPDPWSSD     Z17, Z25, Z15
+	ADDQ         $0x04, CX
+	ADDQ         $0x00000080, R13
+	DECQ         R14
+	JNZ          term8
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  4(R8), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  4(R8), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  8(R8), Z4, Z4
+	VMOVUPS      Z4, 256(AX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  8(R8), Z5, Z5
+	VMOVUPS      Z5, 320(AX)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  12(R8), Z6, Z6
+	VMOVUPS      Z6, 384(AX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  12(R8), Z7, Z7
+	VMOVUPS      Z7, 448(AX)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS.BCST  16(R8), Z8, Z8
+	VMOVUPS      Z8, 512(AX)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS.BCST  16(R8), Z9, Z9
+	VMOVUPS      Z9, 576(AX)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS.BCST  20(R8), Z10, Z10
+	VMOVUPS      Z10, 640(AX)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS.BCST  20(R8), Z11, Z11
+	VMOVUPS      Z11, 704(AX)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS.BCST  24(R8), Z12, Z12
+	VMOVUPS      Z12, 768(AX)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS.BCST  24(R8), Z13, Z13
+	VMOVUPS      Z13, 832(AX)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS.BCST  28(R8), Z14, Z14
+	VMOVUPS      Z14, 896(AX)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS.BCST  28(R8), Z15, Z15
+	VMOVUPS      Z15, 960(AX)
+	ADDQ         $0x20, R8
+	ADDQ         $0x00000400, AX
+	LEAQ         (CX)(R12*1), CX
+	SUBQ         $0x00000008, BX
+	JMP          tile8
+
+end8:
+tile1:
+	CMPQ   BX, $0x00000001
+	JLT    end1
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   DX, R9
+	MOVQ   DI, R10
+
+term1:
+	PREFETCHT1   (SI)
+	ADDQ         $0x08, SI
+	VMOVUPS      (R9), Z16
+	VMOVUPS      64(R9), Z17
+	VBROADCASTSS (CX), Z18
+	VPDPWSSD     Z16, Z18, Z0
+	VPDPWSSD     Z17, Z18, Z1
+	ADDQ         $0x04, CX
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          term1
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	ADDQ         $0x04, R8
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x00000001, BX
+	JMP          tile1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoresFixedNarrowAVX512(s *float32, k *float32, scale *float32, q *float32, keys int, words int, next uintptr)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·scoresFixedNarrowAVX512(SB), NOSPLIT, $0-56
+	MOVQ s+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ q+24(FP), DX
+	MOVQ keys+32(FP), BX
+	MOVQ next+48(FP), SI
+	MOVQ words+40(FP), DI
+	MOVQ scale+16(FP), R8
+	MOVQ DI, R9
+	SHLQ $0x02, R9
+	LEAQ (R9)(R9*2), R10
+	LEAQ (R9)(R9*4), R11
+	LEAQ (R10)(R9*4), R12
+
+tile8:
+	CMPQ   BX, $0x00000008
+	JLT    end8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   DX, R13
+	MOVQ   DI, R14
+
+term8:
+	PREFETCHT1   (SI)
+	ADDQ         $0x40, SI
+	VMOVUPS      (R13), Z8
+	VBROADCASTSS (CX), Z9
+	VPDPWSSD     Z8, Z9, Z0
+	VBROADCASTSS (CX)(R9*1), Z10
+	VPDPWSSD     Z8, Z10, Z1
+	VBROADCASTSS (CX)(R9*2), Z11
+	VPDPWSSD     Z8, Z11, Z2
+	VBROADCASTSS (CX)(R10*1), Z12
+	VPDPWSSD     Z8, Z12, Z3
+	VBROADCASTSS (CX)(R9*4), Z13
+	VPDPWSSD     Z8, Z13, Z4
+	VBROADCASTSS (CX)(R11*1), Z14
+	VPDPWSSD     Z8, Z14, Z5
+	VBROADCASTSS (CX)(R10*2), Z15
+	VPDPWSSD     Z8, Z15, Z6
+	VBROADCASTSS (CX)(R12*1), Z16
+	VPDPWSSD     Z8, Z16, Z7
+	ADDQ         $0x04, CX
+	ADDQ         $0x00000040, R13
+	DECQ         R14
+	JNZ          term8
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  4(R8), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  8(R8), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  12(R8), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  16(R8), Z4, Z4
+	VMOVUPS      Z4, 256(AX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  20(R8), Z5, Z5
+	VMOVUPS      Z5, 320(AX)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  24(R8), Z6, Z6
+	VMOVUPS      Z6, 384(AX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  28(R8), Z7, Z7
+	VMOVUPS      Z7, 448(AX)
+	ADDQ         $0x20, R8
+	ADDQ         $0x00000200, AX
+	LEAQ         (CX)(R12*1), CX
+	SUBQ         $0x00000008, BX
+	JMP          tile8
+
+end8:
+tile1:
+	CMPQ   BX, $0x00000001
+	JLT    end1
+	VPXORD Z0, Z0, Z0
+	MOVQ   DX, R9
+	MOVQ   DI, R10
+
+term1:
+	PREFETCHT1   (SI)
+	ADDQ         $0x08, SI
+	VMOVUPS      (R9), Z8
+	VBROADCASTSS (CX), Z9
+	VPDPWSSD     Z8, Z9, Z0
+	ADDQ         $0x04, CX
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          term1
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         $0x04, R8
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x00000001, BX
+	JMP          tile1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func softmaxFixedAVX512(s *float32, scale *float32, top *float32, sum *float32, alpha *float32, pairs int, stride int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·softmaxFixedAVX512(SB), NOSPLIT, $0-56
+	MOVQ         s+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         top+16(FP), DX
+	MOVQ         sum+24(FP), BX
+	MOVQ         alpha+32(FP), SI
+	MOVQ         pairs+40(FP), DI
+	MOVQ         stride+48(FP), R8
+	VBROADCASTSS cff800000<>+0(SB), Z1
+	MOVQ         AX, R9
+	MOVQ         DI, R10
+
+max:
+	VMAXPS      (R9), Z1, Z1
+	VMAXPS      (R9)(R8*1), Z1, Z1
+	LEAQ        (R9)(R8*2), R9
+	DECQ        R10
+	JNZ         max
+	VMOVUPS     (CX), Z0
+	VMOVUPS     (DX), Z2
+	VMULPS      Z0, Z1, Z1
+	VMAXPS      Z2, Z1, Z1
+	VMOVUPS     cc2fe0000<>+0(SB), Z3
+	VMOVUPS     c4b40007f<>+0(SB), Z4
+	VMOVUPS     c3aaf6433<>+0(SB), Z5
+	VMOVUPS     c3c1e5fb0<>+0(SB), Z6
+	VMOVUPS     c3d6357f7<>+0(SB), Z7
+	VMOVUPS     c3e75fd26<>+0(SB), Z8
+	VMOVUPS     c3f317218<>+0(SB), Z9
+	VMOVUPS     c3f800000<>+0(SB), Z10
+	VSUBPS      Z1, Z2, Z2
+	VMAXPS      Z2, Z3, Z2
+	VADDPS      Z4, Z2, Z3
+	VSUBPS      Z4, Z3, Z4
+	VSUBPS      Z4, Z2, Z2
+	VMOVAPS     Z5, Z4
+	VFMADD213PS Z6, Z2, Z4
+	VFMADD213PS Z7, Z2, Z4
+	VFMADD213PS Z8, Z2, Z4
+	VFMADD213PS Z9, Z2, Z4
+	VFMADD213PS Z10, Z2, Z4
+	VPSLLD      $0x17, Z3, Z3
+	VMULPS      Z3, Z4, Z4
+	VMOVUPS     Z1, (DX)
+	VMOVUPS     Z4, (SI)
+	VMULPS      (BX), Z4, Z2
+	VMOVUPS     cc2fe0000<>+0(SB), Z3
+	VMOVUPS     c4b40007f<>+0(SB), Z4
+	VMOVUPS     c3d61fbb0<>+0(SB), Z5
+	VMOVUPS     c3e786f0d<>+0(SB), Z6
+	VMOVUPS     c3f31798d<>+0(SB), Z7
+	VMOVUPS     c3f7ffb49<>+0(SB), Z8
+	VMOVUPS     interleave<>+0(SB), Z9
+	MOVQ        AX, R9
+
+exp:
+	VMOVUPS     (R9), Z10
+	VMOVAPS     Z10, Z10
+	VFMSUB132PS Z0, Z1, Z10
+	VMAXPS      Z10, Z3, Z11
+	VADDPS      Z4, Z11, Z10
+	VSUBPS      Z4, Z10, Z12
+	VSUBPS      Z12, Z11, Z12
+	VMOVAPS     Z5, Z11
+	VFMADD213PS Z6, Z12, Z11
+	VFMADD213PS Z7, Z12, Z11
+	VFMADD213PS Z8, Z12, Z11
+	VPSLLD      $0x17, Z10, Z10
+	VMULPS      Z10, Z11, Z11
+	VMOVUPS     (R9)(R8*1), Z10
+	VMOVAPS     Z10, Z10
+	VFMSUB132PS Z0, Z1, Z10
+	VMAXPS      Z10, Z3, Z10
+	VADDPS      Z4, Z10, Z12
+	VSUBPS      Z4, Z12, Z13
+	VSUBPS      Z13, Z10, Z13
+	VMOVAPS     Z5, Z10
+	VFMADD213PS Z6, Z13, Z10
+	VFMADD213PS Z7, Z13, Z10
+	VFMADD213PS Z8, Z13, Z10
+	VPSLLD      $0x17, Z12, Z12
+	VMULPS      Z12, Z10, Z10
+	VADDPS      Z10, Z11, Z12
+	VADDPS      Z12, Z2, Z2
+	VMOVAPS     Z11, Z29
+	VMOVAPS     Z10, Z30
+	LONG        $0x400f0262
+	WORD        $0xfd72
+	VPERMW      Z31, Z9, Z31
+	VMOVUPS     Z31, (AX)
+	LEAQ        (R9)(R8*2), R9
+	ADDQ        R8, AX
+	DECQ        DI
+	JNZ         exp
+	VMOVUPS     Z2, (BX)
+	VZEROUPPER
+	RET
+
+DATA c3d61fbb0<>+0(SB)/8, $0x3d61fbb03d61fbb0
+DATA c3d61fbb0<>+8(SB)/8, $0x3d61fbb03d61fbb0
+DATA c3d61fbb0<>+16(SB)/8, $0x3d61fbb03d61fbb0
+DATA c3d61fbb0<>+24(SB)/8, $0x3d61fbb03d61fbb0
+DATA c3d61fbb0<>+32(SB)/8, $0x3d61fbb03d61fbb0
+DATA c3d61fbb0<>+40(SB)/8, $0x3d61fbb03d61fbb0
+DATA c3d61fbb0<>+48(SB)/8, $0x3d61fbb03d61fbb0
+DATA c3d61fbb0<>+56(SB)/8, $0x3d61fbb03d61fbb0
+GLOBL c3d61fbb0<>(SB), RODATA|NOPTR, $64
+
+DATA c3e786f0d<>+0(SB)/8, $0x3e786f0d3e786f0d
+DATA c3e786f0d<>+8(SB)/8, $0x3e786f0d3e786f0d
+DATA c3e786f0d<>+16(SB)/8, $0x3e786f0d3e786f0d
+DATA c3e786f0d<>+24(SB)/8, $0x3e786f0d3e786f0d
+DATA c3e786f0d<>+32(SB)/8, $0x3e786f0d3e786f0d
+DATA c3e786f0d<>+40(SB)/8, $0x3e786f0d3e786f0d
+DATA c3e786f0d<>+48(SB)/8, $0x3e786f0d3e786f0d
+DATA c3e786f0d<>+56(SB)/8, $0x3e786f0d3e786f0d
+GLOBL c3e786f0d<>(SB), RODATA|NOPTR, $64
+
+DATA c3f31798d<>+0(SB)/8, $0x3f31798d3f31798d
+DATA c3f31798d<>+8(SB)/8, $0x3f31798d3f31798d
+DATA c3f31798d<>+16(SB)/8, $0x3f31798d3f31798d
+DATA c3f31798d<>+24(SB)/8, $0x3f31798d3f31798d
+DATA c3f31798d<>+32(SB)/8, $0x3f31798d3f31798d
+DATA c3f31798d<>+40(SB)/8, $0x3f31798d3f31798d
+DATA c3f31798d<>+48(SB)/8, $0x3f31798d3f31798d
+DATA c3f31798d<>+56(SB)/8, $0x3f31798d3f31798d
+GLOBL c3f31798d<>(SB), RODATA|NOPTR, $64
+
+DATA c3f7ffb49<>+0(SB)/8, $0x3f7ffb493f7ffb49
+DATA c3f7ffb49<>+8(SB)/8, $0x3f7ffb493f7ffb49
+DATA c3f7ffb49<>+16(SB)/8, $0x3f7ffb493f7ffb49
+DATA c3f7ffb49<>+24(SB)/8, $0x3f7ffb493f7ffb49
+DATA c3f7ffb49<>+32(SB)/8, $0x3f7ffb493f7ffb49
+DATA c3f7ffb49<>+40(SB)/8, $0x3f7ffb493f7ffb49
+DATA c3f7ffb49<>+48(SB)/8, $0x3f7ffb493f7ffb49
+DATA c3f7ffb49<>+56(SB)/8, $0x3f7ffb493f7ffb49
+GLOBL c3f7ffb49<>(SB), RODATA|NOPTR, $64
+
+// func fixRowsAVX512(dst *float32, scale *float32, x *float32, rows int, lines int, limit float32)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·fixRowsAVX512(SB), NOSPLIT, $0-44
+	MOVQ         dst+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         lines+32(FP), SI
+	VBROADCASTSS limit+40(FP), Z0
+	VMOVUPS      c7fffffff<>+0(SB), Z1
+
+row:
+	VPXORD Z2, Z2, Z2
+	MOVQ   DX, DI
+	MOVQ   SI, R8
+
+max:
+	VPANDD        (DI), Z1, Z3
+	VPMAXUD       Z3, Z2, Z2
+	ADDQ          $0x40, DI
+	DECQ          R8
+	JNZ           max
+	VEXTRACTI64X4 $0x01, Z2, Y3
+	VPMAXUD       Y2, Y3, Y3
+	VEXTRACTI128  $0x01, Y3, X4
+	VPMAXUD       X3, X4, X4
+	VPSHUFD       $0x4e, X4, X3
+	VPMAXUD       X3, X4, X4
+	VPSHUFD       $0xb1, X4, X3
+	VPMAXUD       X3, X4, X4
+	VPBROADCASTD  X4, Z3
+	VMOVUPS       c0da24260<>+0(SB), Z4
+	VMAXPS        Z3, Z4, Z3
+	VDIVPS        Z3, Z0, Z4
+	VDIVPS        Z0, Z3, Z3
+	VMOVSS        X3, (CX)
+	ADDQ          $0x04, CX
+	MOVQ          SI, R8
+
+line:
+	VMULPS    (DX), Z4, Z3
+	VCVTPS2DQ Z3, Z3
+	VPMOVSDW  Z3, (AX)
+	ADDQ      $0x40, DX
+	ADDQ      $0x20, AX
+	DECQ      R8
+	JNZ       line
+	DECQ      BX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+DATA c0da24260<>+0(SB)/8, $0x0da242600da24260
+DATA c0da24260<>+8(SB)/8, $0x0da242600da24260
+DATA c0da24260<>+16(SB)/8, $0x0da242600da24260
+DATA c0da24260<>+24(SB)/8, $0x0da242600da24260
+DATA c0da24260<>+32(SB)/8, $0x0da242600da24260
+DATA c0da24260<>+40(SB)/8, $0x0da242600da24260
+DATA c0da24260<>+48(SB)/8, $0x0da242600da24260
+DATA c0da24260<>+56(SB)/8, $0x0da242600da24260
+GLOBL c0da24260<>(SB), RODATA|NOPTR, $64
+
+// func fixLanesAVX512(dst *float32, scale *float32, x *float32, pairs int, stride int, limit float32)
+// Requires: AVX, AVX512F
+TEXT ·fixLanesAVX512(SB), NOSPLIT, $0-44
+	MOVQ         dst+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         pairs+24(FP), BX
+	MOVQ         stride+32(FP), SI
+	VBROADCASTSS limit+40(FP), Z0
+	VMOVUPS      c7fffffff<>+0(SB), Z1
+	VPXORD       Z2, Z2, Z2
+	MOVQ         DX, DI
+	MOVQ         BX, R8
+
+max:
+	VPANDD  (DI), Z1, Z3
+	VPMAXUD Z3, Z2, Z2
+	ADDQ    SI, DI
+	VPANDD  (DI), Z1, Z3
+	VPMAXUD Z3, Z2, Z2
+	ADDQ    SI, DI
+	DECQ    R8
+	JNZ     max
+	VMOVUPS c0da24260<>+0(SB), Z1
+	VMAXPS  Z2, Z1, Z1
+	VDIVPS  Z1, Z0, Z2
+	VDIVPS  Z0, Z1, Z0
+	VMOVUPS Z0, (CX)
+	VMOVUPS c0000ffff<>+0(SB), Z0
+
+pair:
+	VMULPS    (DX), Z2, Z1
+	VCVTPS2DQ Z1, Z1
+	VMULPS    (DX)(SI*1), Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VPANDD    Z0, Z1, Z1
+	VPSLLD    $0x10, Z3, Z3
+	VPORD     Z3, Z1, Z1
+	VMOVUPS   Z1, (AX)
+	ADDQ      SI, AX
+	LEAQ      (DX)(SI*2), DX
+	DECQ      BX
+	JNZ       pair
+	VZEROUPPER
+	RET
+
+DATA c0000ffff<>+0(SB)/8, $0x0000ffff0000ffff
+DATA c0000ffff<>+8(SB)/8, $0x0000ffff0000ffff
+DATA c0000ffff<>+16(SB)/8, $0x0000ffff0000ffff
+DATA c0000ffff<>+24(SB)/8, $0x0000ffff0000ffff
+DATA c0000ffff<>+32(SB)/8, $0x0000ffff0000ffff
+DATA c0000ffff<>+40(SB)/8, $0x0000ffff0000ffff
+DATA c0000ffff<>+48(SB)/8, $0x0000ffff0000ffff
+DATA c0000ffff<>+56(SB)/8, $0x0000ffff0000ffff
+GLOBL c0000ffff<>(SB), RODATA|NOPTR, $64
 
 // func transposeAVX2(dst *float32, src *float32, scale *float32, dstStride int, srcStride int, dstStep int, srcStep int, blocks int)
 // Requires: AVX

@@ -58,7 +58,7 @@ func emit(d, v, m, pp, opcode int) {
 	p1 := 4 | pp | (^v&15)<<3
 	p2 := 0x40 | not(v, 16)<<3
 	modrm := 0xC0 | (d&7)<<3 | m&7
-	raw("LONG", operand.U32(0x62|p0<<8|p1<<16|p2<<24))
+	raw("LONG", operand.U32(0x62|p0<<8|p1<<16|p2<<24), Z[d], Z[v], Z[m])
 	raw("WORD", operand.U16(opcode|modrm<<8))
 }
 
@@ -69,6 +69,11 @@ func not(x, bit int) int {
 	return 0
 }
 
-func raw(directive string, op operand.Op) {
-	build.Instruction(&ir.Instruction{Opcode: directive, Operands: []operand.Op{op}})
+// raw is bytes of an instruction, and its registers, the first of which it writes.
+func raw(directive string, op operand.Op, registers ...operand.Op) {
+	i := &ir.Instruction{Opcode: directive, Operands: []operand.Op{op}, Inputs: registers}
+	if len(registers) > 0 {
+		i.Outputs = registers[:1]
+	}
+	build.Instruction(i)
 }

@@ -11,22 +11,30 @@ import (
 )
 
 // panel is how attention holds queries: one a lane, of which a panel has columns registers. tile
-// is how many keys, or value columns, are accumulated at a time. With bf16 the words of weights and
-// values are two bfloat16, of two keys.
+// is how many keys, or value columns, are accumulated at a time. Words are what is multiplied.
 type panel struct {
 	width
 	name          string
 	columns, tile int
-	bf16          bool
+	words         words
 }
+
+// words are the factors of a product: one float32, or two numbers of half its size.
+type words int
+
+const (
+	float32s words = iota
+	bfloat16s
+	integers
+)
 
 // panels: 24 of 32 registers accumulate with AVX-512, 12 of 16 with AVX2; the others are for the last
 // queries of a segment.
 func (w width) panels() []panel {
 	if w.lanes == 16 {
-		return []panel{{w, "Wide", 3, 8, false}, {w, "Middle", 2, 8, false}, {w, "Narrow", 1, 8, false}}
+		return []panel{{w, "Wide", 3, 8, float32s}, {w, "Middle", 2, 8, float32s}, {w, "Narrow", 1, 8, float32s}}
 	}
-	return []panel{{w, "Wide", 3, 4, false}, {w, "Narrow", 1, 8, false}}
+	return []panel{{w, "Wide", 3, 4, float32s}, {w, "Narrow", 1, 8, float32s}}
 }
 
 // The registers of a product: accumulators, a line of the panel, and broadcast words in turn.
@@ -74,16 +82,20 @@ func (p panel) fetches() string {
 
 // ahead is how many bytes are fetched for a word of keys or values: as many float32 as it has values.
 func (p panel) ahead() int {
-	if p.bf16 {
-		return 8
+	if p.words == float32s {
+		return 4
 	}
-	return 4
+	return 8
 }
 
 // accumulate adds, for one term of the sum, the products of words broadcast from memory and a
 // line of the panel, and fetches what is needed soon.
 func (p panel) accumulate(words []Mem, line, next reg.Register) {
-	PREFETCHT0(Mem{Base: next})
+	if p.words == float32s {
+		PREFETCHT0(Mem{Base: next})
+	} else { // read once, and rounded
+		PREFETCHT1(Mem{Base: next})
+	}
 	ADDQ(U8(p.ahead()*len(words)), next)
 	for j := range p.columns {
 		VMOVUPS(p.column(line, j), p.v(p.line(j)))
@@ -91,10 +103,13 @@ func (p panel) accumulate(words []Mem, line, next reg.Register) {
 	for i, m := range words {
 		VBROADCASTSS(m, p.v(p.word(i)))
 		for j := range p.columns {
-			if p.bf16 {
-				avx.DotBF16(p.acc(i, j), p.line(j), p.word(i))
-			} else {
+			switch p.words {
+			case float32s:
 				VFMADD231PS(p.v(p.line(j)), p.v(p.word(i)), p.v(p.acc(i, j)))
+			case bfloat16s:
+				avx.DotBF16(p.acc(i, j), p.line(j), p.word(i))
+			case integers:
+				VPDPWSSD(p.v(p.line(j)), p.v(p.word(i)), p.v(p.acc(i, j)))
 			}
 		}
 	}
@@ -112,11 +127,22 @@ func (p panel) each(tile int, f func(i, j int, acc reg.VecPhysical)) {
 // scores generates the products of a block of keys with a panel of queries.
 func (p panel) scores() {
 	lanes := p.columns * p.lanes
-	p.text("scores"+p.name, "(s, k, q *float32, keys, dim int, next uintptr)", fmt.Sprintf(
-		"for i := range keys {\n\tfor j := range %d {\n\t\ts[i][j] = 0\n\t\tfor d := range dim { s[i][j] += k[i][d]*q[d][j] }\n\t}\n}\n\n"+
-			"s is [keys, %d], k [keys, dim], q [dim, %d]. "+p.fetches(), lanes, lanes, lanes))
-	s, k, q := pointer("s"), pointer("k"), pointer("q")
-	keys, dim, next := pointer("keys"), pointer("dim"), pointer("next")
+	if p.words == integers {
+		p.text("scoresFixed"+p.name, "(s, k, scale, q *float32, keys, words int, next uintptr)", fmt.Sprintf(
+			"for i := range keys {\n\tfor j := range %d {\n\t\tsum := int32(0)\n\t\tfor w := range words { sum += k[i][w].lo*q[w][j].lo + k[i][w].hi*q[w][j].hi }\n\t\ts[i][j] = float32(sum)*scale[i]\n\t}\n}\n\n"+
+				"s is [keys, %d], k [keys, words], q [words, %d]; lo and hi are int16. "+p.fetches(), lanes, lanes, lanes))
+	} else {
+		p.text("scores"+p.name, "(s, k, q *float32, keys, dim int, next uintptr)", fmt.Sprintf(
+			"for i := range keys {\n\tfor j := range %d {\n\t\ts[i][j] = 0\n\t\tfor d := range dim { s[i][j] += k[i][d]*q[d][j] }\n\t}\n}\n\n"+
+				"s is [keys, %d], k [keys, dim], q [dim, %d]. "+p.fetches(), lanes, lanes, lanes))
+	}
+	s, k, q, keys, next := pointer("s"), pointer("k"), pointer("q"), pointer("keys"), pointer("next")
+	var dim, scale reg.Register
+	if p.words == integers {
+		dim, scale = pointer("words"), pointer("scale")
+	} else {
+		dim = pointer("dim")
+	}
 	stride := GP64()
 	MOVQ(dim, stride)
 	SHLQ(U8(2), stride)
@@ -136,7 +162,16 @@ func (p panel) scores() {
 		ADDQ(U32(p.step()), line)
 		DECQ(n)
 		JNZ(LabelRef(l("term")))
-		p.each(tile, func(i, j int, a reg.VecPhysical) { VMOVUPS(a, Mem{Base: s, Disp: i*p.step() + j*p.bytes()}) })
+		p.each(tile, func(i, j int, a reg.VecPhysical) {
+			if p.words == integers {
+				VCVTDQ2PS(a, a)
+				VMULPS_BCST(Mem{Base: scale, Disp: 4 * i}, a, a)
+			}
+			VMOVUPS(a, Mem{Base: s, Disp: i*p.step() + j*p.bytes()})
+		})
+		if p.words == integers {
+			ADDQ(U8(4*tile), scale)
+		}
 		ADDQ(U32(tile*p.step()), s)
 		// k is at the second key of the tile
 		if tile > 1 {
@@ -153,7 +188,7 @@ func (p panel) scores() {
 func (p panel) values() {
 	lanes := p.columns * p.lanes
 	name, term := "values", "v[i][d]*s[i][j]"
-	if p.bf16 {
+	if p.words == bfloat16s {
 		name, term = "valuesBF16", "v[i][d].lo*s[i][j].lo + v[i][d].hi*s[i][j].hi"
 	}
 	p.text(name+p.name, "(o, v, s, alpha *float32, keys, dim int, next uintptr)", fmt.Sprintf(
@@ -223,13 +258,13 @@ func (p panel) softmax() {
 	DECQ(n)
 	JNZ(LabelRef("max"))
 	for j := range m {
-		a := p.newExp2().of(p.sub(p.load(p.column(top, j)), m[j]))
+		a := p.newExp2(exp2Coefficients).of(p.sub(p.load(p.column(top, j)), m[j]))
 		VMOVUPS(m[j], p.column(top, j))
 		VMOVUPS(a, p.column(alpha, j))
 		VMULPS(p.column(sum, j), a, a)
 		VMOVUPS(a, p.column(sum, j))
 	}
-	e := p.newExp2()
+	e := p.newExp2(exp2Coefficients)
 	for j := range m { // one column at a time leaves registers for the constants
 		label := fmt.Sprintf("exp%d", j)
 		MOVQ(s, line)
@@ -254,9 +289,9 @@ type exp2 struct {
 	c            []reg.VecVirtual
 }
 
-func (w width) newExp2() exp2 {
+func (w width) newExp2(coefficients []float64) exp2 {
 	e := exp2{width: w, least: w.k(-127), magic: w.k(3<<22 + 127)}
-	for _, c := range exp2Coefficients {
+	for _, c := range coefficients {
 		e.c = append(e.c, w.k(c))
 	}
 	return e

@@ -13,7 +13,7 @@ import (
 func bf16() {
 	w := widths[1]
 	for _, p := range w.panels() {
-		p.bf16 = true
+		p.words = bfloat16s
 		p.values()
 	}
 
@@ -23,11 +23,7 @@ func bf16() {
 		"Rows of both are 16*width long. dst may be x.")
 	dst, x := pointer("dst"), pointer("x")
 	pairs, width := pointer("pairs"), pointer("width")
-	order := GLOBL("interleave", attr.RODATA|attr.NOPTR)
-	for i := range 16 {
-		DATA(4*i, U32(uint32(i)|uint32(16+i)<<16))
-	}
-	VMOVUPS(order, reg.Z3)
+	VMOVUPS(interleave(), reg.Z3)
 	stride, column := GP64(), GP64()
 	MOVQ(width, stride)
 	SHLQ(U8(6), stride)
@@ -49,3 +45,16 @@ func bf16() {
 	VZEROUPPER()
 	RET()
 }
+
+// interleave is the order of VPERMW that makes words of the two halves of a register.
+func interleave() Mem {
+	if order.Base == nil {
+		order = GLOBL("interleave", attr.RODATA|attr.NOPTR)
+		for i := range 16 {
+			DATA(4*i, U32(uint32(i)|uint32(16+i)<<16))
+		}
+	}
+	return order
+}
+
+var order Mem

@@ -19,6 +19,7 @@ func main() {
 		}
 	}
 	bf16()
+	fixed()
 	transpose()
 	Generate()
 }

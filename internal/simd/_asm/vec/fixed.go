@@ -1,0 +1,175 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
+)
+
+// fixed generates attention's scores from 16-bit integers, which need AVX512_VNNI, and the softmax whose
+// weights are bfloat16.
+func fixed() {
+	w := widths[1]
+	for _, p := range w.panels() {
+		p.words = integers
+		p.scores()
+	}
+	w.softmaxFixed()
+	w.fixRows()
+	w.fixLanes()
+}
+
+// leastFixed keeps the scale of zeros finite.
+const leastFixed = 1e-30
+
+// reciprocal is limit/m and m/limit of maxima m of absolute values; NaN stays.
+func (w width) reciprocal(m, limit reg.VecVirtual) (inverse, scale reg.VecVirtual) {
+	m = w.max(w.k(leastFixed), m)
+	return w.div(limit, m), w.div(m, limit)
+}
+
+// round is x*scale as integers.
+func (w width) round(x Mem, scale reg.VecVirtual) reg.VecVirtual {
+	r := w.mul(scale, x)
+	VCVTPS2DQ(r, r)
+	return r
+}
+
+// fixRows generates the integers of keys. Maxima are of the bits, so that NaN is the largest.
+func (w width) fixRows() {
+	w.text("fixRows", "(dst, scale, x *float32, rows, lines int, limit float32)",
+		"for i := range rows {\n\tm := max(1e-30, abs(x[i][j]) for j in range 16*lines)\n\tscale[i] = m/limit\n\tfor j := range 16*lines { dst[i][j] = int16(x[i][j]*(limit/m)) }\n}\n\n"+
+			"Rounded to nearest even. A row of dst is 8*lines words.")
+	dst, scales, x := pointer("dst"), pointer("scale"), pointer("x")
+	rows, lines := pointer("rows"), pointer("lines")
+	limit := w.splat("limit")
+	bits := w.load(w.bits(0x7fffffff))
+	at, n := GP64(), GP64()
+	Label("row")
+	m := w.zero()
+	MOVQ(x, at)
+	MOVQ(lines, n)
+	Label("max")
+	a := w.reg()
+	w.and(Mem{Base: at}, bits, a)
+	VPMAXUD(a, m, m)
+	ADDQ(U8(64), at)
+	DECQ(n)
+	JNZ(LabelRef("max"))
+	y, lane := YMM(), XMM()
+	VEXTRACTI64X4(U8(1), m, y)
+	VPMAXUD(m.AsY(), y, y)
+	VEXTRACTI128(U8(1), y, lane)
+	VPMAXUD(y.AsX(), lane, lane)
+	half := XMM()
+	VPSHUFD(U8(0x4e), lane, half)
+	VPMAXUD(half, lane, lane)
+	VPSHUFD(U8(0xb1), lane, half)
+	VPMAXUD(half, lane, lane)
+	top := w.reg()
+	VPBROADCASTD(lane, top)
+	inverse, scale := w.reciprocal(top, limit)
+	VMOVSS(scale.AsX(), Mem{Base: scales})
+	ADDQ(U8(4), scales)
+	MOVQ(lines, n)
+	Label("line")
+	VPMOVSDW(w.round(Mem{Base: x}, inverse), Mem{Base: dst})
+	ADDQ(U8(64), x)
+	ADDQ(U8(32), dst)
+	DECQ(n)
+	JNZ(LabelRef("line"))
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	ret()
+}
+
+// fixLanes generates the integers of queries.
+func (w width) fixLanes() {
+	w.text("fixLanes", "(dst, scale, x *float32, pairs, stride int, limit float32)",
+		"for j := range 16 {\n\tm := max(1e-30, abs(x[i][j]) for i in range 2*pairs)\n\tscale[j] = m/limit\n"+
+			"\tfor i := range pairs { dst[i][j].lo, dst[i][j].hi = int16(x[2*i][j]*(limit/m)), int16(x[2*i+1][j]*(limit/m)) }\n}\n\n"+
+			"Rounded to nearest even. Rows of both are stride bytes apart.")
+	dst, scales, x := pointer("dst"), pointer("scale"), pointer("x")
+	pairs, stride := pointer("pairs"), pointer("stride")
+	limit := w.splat("limit")
+	bits := w.load(w.bits(0x7fffffff))
+	at, n := GP64(), GP64()
+	m := w.zero()
+	MOVQ(x, at)
+	MOVQ(pairs, n)
+	Label("max")
+	for range 2 {
+		a := w.reg()
+		w.and(Mem{Base: at}, bits, a)
+		VPMAXUD(a, m, m)
+		ADDQ(stride, at)
+	}
+	DECQ(n)
+	JNZ(LabelRef("max"))
+	inverse, scale := w.reciprocal(m, limit)
+	VMOVUPS(scale, Mem{Base: scales})
+	low := w.load(w.bits(0xffff))
+	Label("pair")
+	a, b := w.round(Mem{Base: x}, inverse), w.round(Mem{Base: x, Index: stride, Scale: 1}, inverse)
+	VPANDD(low, a, a)
+	VPSLLD(U8(16), b, b)
+	VPORD(b, a, a)
+	VMOVUPS(a, Mem{Base: dst})
+	ADDQ(stride, dst)
+	LEAQ(Mem{Base: x, Index: stride, Scale: 2}, x)
+	DECQ(pairs)
+	JNZ(LabelRef("pair"))
+	ret()
+}
+
+// roughCoefficients are of the polynomial of degree 3 nearest to exp2 on [-1/2, 1/2], relative error 8e-5: a weight is
+// rounded to bfloat16 next, by 4e-3 at most.
+var roughCoefficients = []float64{0.0551716698, 0.242611128, 0.693260986, 0.999928073}
+
+// softmaxFixed generates the step of the online softmax over scores whose unit is a lane's own.
+func (w width) softmaxFixed() {
+	w.text("softmaxFixed", "(s, scale, top, sum, alpha *float32, pairs, stride int)",
+		"for j := range 16 {\n\tm := top[j]\n\tfor i := range 2*pairs { m = max(m, s[i][j]*scale[j]) }\n\talpha[j], top[j] = exp2(top[j]-m), m\n\tsum[j] *= alpha[j]\n"+
+			"\tfor i := range pairs {\n\t\ta, b := exp2(s[2*i][j]*scale[j]-m), exp2(s[2*i+1][j]*scale[j]-m)\n\t\tsum[j] += a + b\n\t\ts[i][j].lo, s[i][j].hi = bfloat16(a), bfloat16(b)\n\t}\n}\n\n"+
+			"Rows of s are stride bytes apart. exp2 is 0 below 2^-127, and good to 8e-5.")
+	s, scale, top := pointer("s"), pointer("scale"), pointer("top")
+	sum, alpha := pointer("sum"), pointer("alpha")
+	pairs, stride := pointer("pairs"), pointer("stride")
+	m := w.reg()
+	VBROADCASTSS(constant(0xff800000), m)
+	line, n := GP64(), GP64()
+	MOVQ(s, line)
+	MOVQ(pairs, n)
+	Label("max")
+	VMAXPS(Mem{Base: line}, m, m)
+	VMAXPS(Mem{Base: line, Index: stride, Scale: 1}, m, m)
+	LEAQ(Mem{Base: line, Index: stride, Scale: 2}, line)
+	DECQ(n)
+	JNZ(LabelRef("max"))
+	unit, before := w.load(Mem{Base: scale}), w.load(Mem{Base: top})
+	m = w.max(w.mul(m, unit), before)
+	a := w.newExp2(exp2Coefficients).of(w.sub(before, m))
+	VMOVUPS(m, Mem{Base: top})
+	VMOVUPS(a, Mem{Base: alpha})
+	total := w.mul(a, Mem{Base: sum})
+	e := w.newExp2(roughCoefficients)
+	order := w.load(interleave())
+	MOVQ(s, line)
+	Label("exp")
+	a = e.of(w.fms(w.load(Mem{Base: line}), unit, m))
+	b := e.of(w.fms(w.load(Mem{Base: line, Index: stride, Scale: 1}), unit, m))
+	VADDPS(w.add(a, b), total, total)
+	VMOVAPS(a, reg.Z29)
+	VMOVAPS(b, reg.Z30)
+	avx.RoundBothBF16(31, 30, 29)
+	VPERMW(reg.Z31, order, reg.Z31)
+	VMOVUPS(reg.Z31, Mem{Base: s})
+	LEAQ(Mem{Base: line, Index: stride, Scale: 2}, line)
+	ADDQ(stride, s)
+	DECQ(pairs)
+	JNZ(LabelRef("exp"))
+	VMOVUPS(total, Mem{Base: sum})
+	ret()
+}
