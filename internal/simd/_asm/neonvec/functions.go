@@ -61,12 +61,13 @@ func (k kernel) clamp(x neon.V, low, high float64) neon.V {
 func (k kernel) expOf(x neon.V) neon.V { return k.value(k.exp(k.clamp(x, -104, 89), none)) }
 
 // gate is x*sigmoid(|z|) where x is positive, x*sigmoid(z) elsewhere, for z of -|z|; near is x no further from
-// zero than where the result has underflown.
+// zero than where the result has underflown. One division serves both.
 func (k kernel) gate(x, near, z, tail neon.V) neon.V {
 	e := k.exp(z, tail)
 	one := k.FAdd(k.value(e), k.K(1))
-	negative := k.scaled(k.FDiv(k.FMul(near, e.p), one), e)
-	return k.Select(k.Negative(x), negative, k.FDiv(x, one))
+	negative := k.Negative(x)
+	q := k.FDiv(k.Select(negative, k.FMul(near, e.p), x), one)
+	return k.Select(negative, k.scaled(q, e), q)
 }
 
 func (k kernel) silu(x neon.V) neon.V {

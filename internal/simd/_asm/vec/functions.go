@@ -79,13 +79,13 @@ func (w width) minus(x reg.VecVirtual) reg.VecVirtual {
 }
 
 // gate is x*sigmoid(z): x/(1+e) where x is positive, x*e/(1+e) where it is negative, e = exp(-|z|).
-// near is x no further from zero than where the negative side has underflown.
+// near is x no further from zero than where the negative side has underflown. One division serves both.
 func (w width) gate(x, near, z, tail reg.VecVirtual) reg.VecVirtual {
 	// z is -|z|
 	e := w.exp(z, tail)
 	one := w.add(w.value(e), w.m(1))
-	negative := w.scale(w.div(w.mul(near, e.p), one), e.n)
-	return w.negative(x, negative, w.div(x, one))
+	q := w.div(w.negative(x, w.mul(near, e.p), x), one)
+	return w.scale(q, w.negative(x, e.n, w.zero()))
 }
 
 // silu is x*sigmoid(x).
