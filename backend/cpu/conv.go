@@ -82,7 +82,7 @@ func (c *conv) run(p *product, m *matrix) {
 	p.items = 1
 	c.b.pool.For(c.s.Batch*c.bands, c.bandOf)
 	p.w, p.dst, p.bias = nil, nil, nil
-	runtime.KeepAlive(m.memory)
+	runtime.KeepAlive(m)
 }
 
 // band computes the band i of the batch.

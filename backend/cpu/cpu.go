@@ -33,6 +33,7 @@ type Backend struct {
 	level   simd.Level
 	mu      sync.Mutex // held by products and convolutions, which share the memory below
 	workers []worker
+	slabs   slabs
 	product product
 	conv    conv
 	engine  engine
@@ -91,7 +92,7 @@ func (b *Backend) Name() string { return fmt.Sprintf("cpu %v x%d", b.level, b.po
 
 // New returns a zeroed float32 tensor, aligned to cache lines.
 func (b *Backend) New(shape ...int) *tensor.Dense {
-	data := allocate(tensor.Shape(shape).TotalSize())
+	data := b.slabs.tensor(tensor.Shape(shape).TotalSize())
 	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data), tensor.WithEngine(b))
 }
 

@@ -90,7 +90,7 @@ func (h *heads) prepare(x *tensor.Dense, head backend.Head) {
 
 // release forgets the arguments.
 func (h *heads) release() {
-	runtime.KeepAlive(h.w.memory)
+	runtime.KeepAlive(h.w)
 	h.h, h.w, h.bias, h.x, h.draw, h.stats, h.visit = backend.Head{}, nil, nil, rowSource{}, nil, nil, nil
 }
 

@@ -2,12 +2,14 @@ package cpu
 
 import (
 	"runtime"
+	"sync"
 	"unsafe"
 )
 
 const (
 	lineBytes = 64
 	hugeBytes = 2 << 20
+	slabBytes = 16 << 20
 )
 
 // allocate returns zeroed memory that begins on a cache line. Large memory is advised to
@@ -34,23 +36,66 @@ func (b *buffer) get(n int) []float32 {
 	return b.data[:n]
 }
 
+// slabs hand out memory for tensors and weights. A matrix of a few megabytes covers few huge pages of its own, so several
+// share a slab. A slab lives as long as one of those that have a part of it.
+type slabs struct {
+	mu      sync.Mutex
+	tensors []float32 // what is left of a slab
+	weights storage
+}
+
+// shared is the size, in values, from which memory is not shared.
+const shared = slabBytes / 4 / 2
+
+// tensor returns zeroed memory of the collector's heap.
+func (s *slabs) tensor(n int) []float32 {
+	if n >= shared {
+		return allocate(n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > len(s.tensors) {
+		s.tensors = allocate(slabBytes / 4)
+	}
+	return take(&s.tensors, n)
+}
+
+// take cuts n values and what fills their last cache line off.
+func take(from *[]float32, n int) []float32 {
+	x := (*from)[:n:n]
+	const line = lineBytes / 4
+	*from = (*from)[min(len(*from), (n+line-1)/line*line):]
+	return x
+}
+
 // storage is memory outside the collector's heap for what lives as long as its owner, so
 // that weights do not make the heap grow to twice their size before it is collected.
 type storage struct {
-	data   []float32
-	mapped []byte
+	data []float32
+	of   *mapping
 }
 
-func newStorage(n int) *storage {
-	s := &storage{}
-	if 4*n >= hugeBytes {
-		s.mapped = mapMemory(4 * n)
+// mapping is mapped memory, unmapped when no storage has a part of it.
+type mapping struct{ bytes []byte }
+
+func newStorage(n int) storage {
+	m := &mapping{mapMemory(4 * n)}
+	if m.bytes == nil {
+		return storage{data: allocate(n)}
 	}
-	if s.mapped == nil {
-		s.data = allocate(n)
-		return s
+	runtime.AddCleanup(m, unmapMemory, m.bytes)
+	return storage{unsafe.Slice((*float32)(unsafe.Pointer(&m.bytes[0])), n), m}
+}
+
+// storage returns zeroed memory for weights.
+func (s *slabs) storage(n int) storage {
+	if n >= shared {
+		return newStorage(n)
 	}
-	s.data = unsafe.Slice((*float32)(unsafe.Pointer(&s.mapped[0])), n)
-	runtime.AddCleanup(s, unmapMemory, s.mapped)
-	return s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > len(s.weights.data) {
+		s.weights = newStorage(slabBytes / 4)
+	}
+	return storage{take(&s.weights.data, n), s.weights.of}
 }

@@ -14,7 +14,7 @@ type matrix struct {
 	as      backend.Precision
 	k       *gemm.Kernel
 	lines   int // along the depth
-	memory  *storage
+	memory  storage
 	// Int8: the columns' scales, and what to subtract from their sums (int32).
 	scale, offset []float32
 }
@@ -47,7 +47,7 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	m := &matrix{out: out, in: in, as: as, k: gemm.For(b.level, formats[as], out)}
 	m.lines = m.k.Lines(in)
 	wide := m.panels() * m.k.Columns
-	m.memory = newStorage(m.panels() * m.k.SizeB(in))
+	m.memory = b.slabs.storage(m.panels() * m.k.SizeB(in))
 	if m.k.Quantised() {
 		m.scale, m.offset = make([]float32, wide), make([]float32, wide)
 	}

@@ -83,7 +83,7 @@ func (p *product) run(from source, rows int, w *matrix) {
 		}
 	}
 	p.from, p.dst, p.bias = nil, nil, nil
-	runtime.KeepAlive(w.memory)
+	runtime.KeepAlive(w)
 }
 
 func (p *product) prepare(from source, w *matrix) {
