@@ -62,12 +62,18 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 	v.attentions.put(j)
 }
 
+// grow makes room for heads of so many dimensions. All lies in one piece: buffers that the collector's heap
+// places as it likes can share places in the cache, which costs up to 15 %.
 func (s *attentionScratch) grow(dim, lanes int) {
-	s.q, s.o = grown(s.q, queryBlock*dim), grown(s.o, queryBlock*dim)
-	s.top, s.sum, s.alpha = grown(s.top, queryBlock), grown(s.sum, queryBlock), grown(s.alpha, queryBlock)
-	s.scores = grown(s.scores, mostKeys*lanes)
-	s.queries, s.keys, s.values = grown(s.queries, queryBlock*dim/2), grown(s.keys, mostKeys*dim/2), grown(s.values, mostKeys/2*dim)
-	s.unit, s.scale = grown(s.unit, queryBlock), grown(s.scale, mostKeys)
+	if len(s.q) >= queryBlock*dim {
+		return
+	}
+	memory := allocate((5*queryBlock/2+mostKeys)*dim + mostKeys*lanes + 4*queryBlock + mostKeys)
+	s.q, s.o = take(&memory, queryBlock*dim), take(&memory, queryBlock*dim)
+	s.scores = take(&memory, mostKeys*lanes)
+	s.queries, s.keys, s.values = take(&memory, queryBlock*dim/2), take(&memory, mostKeys*dim/2), take(&memory, mostKeys/2*dim)
+	s.top, s.sum, s.alpha = take(&memory, queryBlock), take(&memory, queryBlock), take(&memory, queryBlock)
+	s.unit, s.scale = take(&memory, queryBlock), take(&memory, mostKeys)
 }
 
 // block computes item i: a block of rows, one head.
@@ -76,7 +82,7 @@ func (j *attentionJob) block(worker, i int) {
 	head, dim := i%j.h.Heads, j.h.HeadDim
 	w := &j.scratch[worker]
 	place := (s.Seq*j.h.Heads + head) * j.length * dim
-	k, v := j.k[place:][:j.h.Keys*dim], j.v[place:][:j.h.Keys*dim]
+	k, v := j.k[place:], j.v[place:] // the next head's follow, and are fetched at the end
 
 	clear(w.sum)
 	for i := range w.top {
