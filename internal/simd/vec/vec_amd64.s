@@ -5068,25 +5068,27 @@ end1:
 // func softmaxFixedAVX512(s *float32, scale *float32, top *float32, sum *float32, alpha *float32, pairs int, stride int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·softmaxFixedAVX512(SB), NOSPLIT, $0-56
-	MOVQ         s+0(FP), AX
-	MOVQ         scale+8(FP), CX
-	MOVQ         top+16(FP), DX
-	MOVQ         sum+24(FP), BX
-	MOVQ         alpha+32(FP), SI
-	MOVQ         pairs+40(FP), DI
-	MOVQ         stride+48(FP), R8
-	VBROADCASTSS cff800000<>+0(SB), Z1
-	MOVQ         AX, R9
-	MOVQ         DI, R10
+	MOVQ    s+0(FP), AX
+	MOVQ    scale+8(FP), CX
+	MOVQ    top+16(FP), DX
+	MOVQ    sum+24(FP), BX
+	MOVQ    alpha+32(FP), SI
+	MOVQ    pairs+40(FP), DI
+	MOVQ    stride+48(FP), R8
+	VMOVUPS cff800000<>+0(SB), Z1
+	VMOVUPS cff800000<>+0(SB), Z3
+	MOVQ    AX, R9
+	MOVQ    DI, R10
 
 max:
 	VMAXPS      (R9), Z1, Z1
-	VMAXPS      (R9)(R8*1), Z1, Z1
+	VMAXPS      (R9)(R8*1), Z3, Z3
 	LEAQ        (R9)(R8*2), R9
 	DECQ        R10
 	JNZ         max
 	VMOVUPS     (CX), Z0
 	VMOVUPS     (DX), Z2
+	VMAXPS      Z3, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VMAXPS      Z2, Z1, Z1
 	VMOVUPS     cc2fe0000<>+0(SB), Z3

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -137,19 +139,18 @@ func (w width) softmaxFixed() {
 	s, scale, top := pointer("s"), pointer("scale"), pointer("top")
 	sum, alpha := pointer("sum"), pointer("alpha")
 	pairs, stride := pointer("pairs"), pointer("stride")
-	m := w.reg()
-	VBROADCASTSS(constant(0xff800000), m)
+	m, odd := w.k(math.Inf(-1)), w.k(math.Inf(-1)) // two, as each waits for the one before
 	line, n := GP64(), GP64()
 	MOVQ(s, line)
 	MOVQ(pairs, n)
 	Label("max")
 	VMAXPS(Mem{Base: line}, m, m)
-	VMAXPS(Mem{Base: line, Index: stride, Scale: 1}, m, m)
+	VMAXPS(Mem{Base: line, Index: stride, Scale: 1}, odd, odd)
 	LEAQ(Mem{Base: line, Index: stride, Scale: 2}, line)
 	DECQ(n)
 	JNZ(LabelRef("max"))
 	unit, before := w.load(Mem{Base: scale}), w.load(Mem{Base: top})
-	m = w.max(w.mul(m, unit), before)
+	m = w.max(w.mul(w.max(m, odd), unit), before)
 	a := w.newExp2(exp2Coefficients).of(w.sub(before, m))
 	VMOVUPS(m, Mem{Base: top})
 	VMOVUPS(a, Mem{Base: alpha})
