@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	queryBlock = 96 // rows of an item, a multiple of every panel
-	mostKeys   = 96 // keys whose scores are held at a time, at most
+	queryBlock = 192 // rows of an item at most, a multiple of every panel
+	mostKeys   = 96  // keys whose scores are held at a time, at most
 )
 
 // attentionJob is an Attention; an item is a block of rows of one head. Queries lie along the
@@ -57,7 +57,11 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 	for i := range j.scratch {
 		j.scratch[i].grow(h.HeadDim, j.panels[0].Lanes())
 	}
-	v.pool.For(j.blocks.cut(segs, queryBlock)*h.Heads, j.item)
+	block := queryBlock / 2 // more items, which threads share better
+	if j.rounded {
+		block = queryBlock // each item rounds all keys and values
+	}
+	v.pool.For(j.blocks.cut(segs, block)*h.Heads, j.item)
 	j.dst, j.q, j.k, j.v, j.blocks.segs = nil, nil, nil, nil, nil
 	v.attentions.put(j)
 }
@@ -84,12 +88,12 @@ func (j *attentionJob) block(worker, i int) {
 	place := (s.Seq*j.h.Heads + head) * j.length * dim
 	k, v := j.k[place:], j.v[place:] // the next head's follow, and are fetched at the end
 
-	clear(w.sum)
-	for i := range w.top {
+	lanes := j.load(w, s.Row+from, to-from, head)
+	clear(w.sum[:lanes])
+	for i := range lanes {
 		w.top[i] = float32(math.Inf(-1))
 	}
-	clear(w.o)
-	j.load(w, s.Row+from, to-from, head)
+	clear(w.o[:lanes*dim])
 	step := keyStep(j.h.Keys)
 	for key := 0; key < j.h.Keys; key += step {
 		n := min(step, j.h.Keys-key)
@@ -171,14 +175,16 @@ func mask(scores []float32, lanes, keys, seen int) {
 	}
 }
 
-// load puts rows of q into the lanes of panels, scaled for scores in units of log 2.
-func (j *attentionJob) load(w *attentionScratch, row, rows, head int) {
+// load puts rows of q into the lanes of panels, scaled for scores in units of log 2, and returns
+// how many lanes there are.
+func (j *attentionJob) load(w *attentionScratch, row, rows, head int) int {
 	dim, width := j.h.HeadDim, j.h.Heads*j.h.HeadDim
 	var scale [8]float32
 	for i := range scale {
 		scale[i] = float32(math.Log2E / math.Sqrt(float64(dim)))
 	}
-	for at := 0; at < rows; {
+	at := 0
+	for at < rows {
 		lanes := j.panel(rows - at).Lanes()
 		panel := w.q[at*dim:][:lanes*dim]
 		if rows-at < lanes {
@@ -203,6 +209,7 @@ func (j *attentionJob) load(w *attentionScratch, row, rows, head int) {
 		}
 		at += lanes
 	}
+	return at
 }
 
 // store writes the lanes of panels, divided by the sums of their weights, to rows of dst.
