@@ -177,7 +177,7 @@ func TestFixed(t *testing.T) {
 				wantQueries, wantUnit := slices.Clone(queries), slices.Clone(unit)
 				p.FixQueries(queries, unit, q, dim)
 				for j := 0; j < n; j += line {
-					fixLanes(wantQueries[j:], wantUnit[j:], q[j:], dim/2, n, fixedLimit(dim))
+					fixLanes(wantQueries[j:], wantUnit[j:], q[j:], dim/2, n, fixedLimit(dim), 1/fixedLimit(dim))
 				}
 				equal(t, queries, wantQueries)
 				equal(t, unit, wantUnit)

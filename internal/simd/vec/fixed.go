@@ -15,7 +15,8 @@ func fixedLimit(dim int) float32 {
 // a multiple of 16.
 func (o Ops) FixRows(dst, scale, x []float32, rows, dim int) {
 	_, _, _ = dst[rows*dim/2-1], scale[rows-1], x[rows*dim-1]
-	o.fixRows(dst, scale, x, rows, dim, fixedLimit(dim))
+	limit := fixedLimit(dim)
+	o.fixRows(dst, scale, x, rows, dim, limit, 1/limit)
 }
 
 // FixQueries rounds queries x [dim, lanes] to the integers of dst [dim/2, lanes] words and their scales.
@@ -23,8 +24,9 @@ func (o Ops) FixRows(dst, scale, x []float32, rows, dim int) {
 func (p Panel) FixQueries(dst, scale, x []float32, dim int) {
 	n := p.Lanes()
 	_, _, _ = dst[dim/2*n-1], scale[n-1], x[dim*n-1]
+	limit := fixedLimit(dim)
 	for j := 0; j < n; j += line {
-		p.ops.fixLanes(dst[j:], scale[j:], x[j:], dim/2, n, fixedLimit(dim))
+		p.ops.fixLanes(dst[j:], scale[j:], x[j:], dim/2, n, limit, 1/limit)
 	}
 }
 
@@ -55,33 +57,33 @@ func integers(word float32) (low, high int32) {
 }
 
 // fix rounds the values that at returns.
-func fix(n int, limit float32, at func(i int) float32, set func(i int, low, high uint16)) (scale float32) {
+func fix(n int, limit, unit float32, at func(i int) float32, set func(i int, low, high uint16)) (scale float32) {
 	m := float32(1e-30)
 	for i := range n {
 		m = max(m, float32(math.Abs(float64(at(i))))) // NaN stays
 	}
 	inverse := limit / m
 	round := func(i int) uint16 {
-		v := math.RoundToEven(float64(at(i) * inverse))
+		v := math.RoundToEven(float64(at(i)) * float64(inverse))
 		return uint16(int16(max(math.MinInt16, min(v, math.MaxInt16))))
 	}
 	for i := 0; i < n; i += 2 {
 		set(i/2, round(i), round(i+1))
 	}
-	return m / limit
+	return m * unit
 }
 
-func fixRows(dst, scale, x []float32, rows, dim int, limit float32) {
+func fixRows(dst, scale, x []float32, rows, dim int, limit, unit float32) {
 	for i := range rows {
-		scale[i] = fix(dim, limit, func(j int) float32 { return x[i*dim+j] }, func(j int, low, high uint16) {
+		scale[i] = fix(dim, limit, unit, func(j int) float32 { return x[i*dim+j] }, func(j int, low, high uint16) {
 			dst[i*dim/2+j] = math.Float32frombits(uint32(low) | uint32(high)<<16)
 		})
 	}
 }
 
-func fixLanes(dst, scale, x []float32, pairs, lanes int, limit float32) {
+func fixLanes(dst, scale, x []float32, pairs, lanes int, limit, unit float32) {
 	for l := range line {
-		scale[l] = fix(2*pairs, limit, func(i int) float32 { return x[i*lanes+l] }, func(i int, low, high uint16) {
+		scale[l] = fix(2*pairs, limit, unit, func(i int) float32 { return x[i*lanes+l] }, func(i int, low, high uint16) {
 			dst[i*lanes+l] = math.Float32frombits(uint32(low) | uint32(high)<<16)
 		})
 	}

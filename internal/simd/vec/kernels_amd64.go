@@ -384,19 +384,19 @@ func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStri
 	}
 }
 
-func (o Ops) fixRows(dst, scale, x []float32, rows, dim int, limit float32) {
+func (o Ops) fixRows(dst, scale, x []float32, rows, dim int, limit, unit float32) {
 	if o == avx512 {
-		fixRowsAVX512(&dst[0], &scale[0], &x[0], rows, dim/line, limit)
+		fixRowsAVX512(&dst[0], &scale[0], &x[0], rows, dim/line, limit, unit)
 	} else {
-		fixRows(dst, scale, x, rows, dim, limit)
+		fixRows(dst, scale, x, rows, dim, limit, unit)
 	}
 }
 
-func (o Ops) fixLanes(dst, scale, x []float32, pairs, lanes int, limit float32) {
+func (o Ops) fixLanes(dst, scale, x []float32, pairs, lanes int, limit, unit float32) {
 	if o == avx512 {
-		fixLanesAVX512(&dst[0], &scale[0], &x[0], pairs, 4*lanes, limit)
+		fixLanesAVX512(&dst[0], &scale[0], &x[0], pairs, 4*lanes, limit, unit)
 	} else {
-		fixLanes(dst, scale, x, pairs, lanes, limit)
+		fixLanes(dst, scale, x, pairs, lanes, limit, unit)
 	}
 }
 

@@ -282,12 +282,12 @@ func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStri
 	}
 }
 
-func (o Ops) fixRows(dst, scale, x []float32, rows, dim int, limit float32) {
-	fixRows(dst, scale, x, rows, dim, limit)
+func (o Ops) fixRows(dst, scale, x []float32, rows, dim int, limit, unit float32) {
+	fixRows(dst, scale, x, rows, dim, limit, unit)
 }
 
-func (o Ops) fixLanes(dst, scale, x []float32, pairs, lanes int, limit float32) {
-	fixLanes(dst, scale, x, pairs, lanes, limit)
+func (o Ops) fixLanes(dst, scale, x []float32, pairs, lanes int, limit, unit float32) {
+	fixLanes(dst, scale, x, pairs, lanes, limit, unit)
 }
 
 func (p Panel) scoresFixed(s, k, scale, q []float32, keys, words int, _ uintptr) {

@@ -727,27 +727,27 @@ func softmaxFixedAVX512(s *float32, scale *float32, top *float32, sum *float32, 
 //
 //	for i := range rows {
 //		m := max(1e-30, abs(x[i][j]) for j in range 16*lines)
-//		scale[i] = m/limit
+//		scale[i] = m*unit
 //		for j := range 16*lines { dst[i][j] = int16(x[i][j]*(limit/m)) }
 //	}
 //
 //	Rounded to nearest even. A row of dst is 8*lines words.
 //
 //go:noescape
-func fixRowsAVX512(dst *float32, scale *float32, x *float32, rows int, lines int, limit float32)
+func fixRowsAVX512(dst *float32, scale *float32, x *float32, rows int, lines int, limit float32, unit float32)
 
 // fixLanesAVX512 is
 //
 //	for j := range 16 {
 //		m := max(1e-30, abs(x[i][j]) for i in range 2*pairs)
-//		scale[j] = m/limit
+//		scale[j] = m*unit
 //		for i := range pairs { dst[i][j].lo, dst[i][j].hi = int16(x[2*i][j]*(limit/m)), int16(x[2*i+1][j]*(limit/m)) }
 //	}
 //
 //	Rounded to nearest even. Rows of both are stride bytes apart.
 //
 //go:noescape
-func fixLanesAVX512(dst *float32, scale *float32, x *float32, pairs int, stride int, limit float32)
+func fixLanesAVX512(dst *float32, scale *float32, x *float32, pairs int, stride int, limit float32, unit float32)
 
 // transposeAVX2 is
 //

@@ -5207,55 +5207,72 @@ DATA c3f7ffb49<>+48(SB)/8, $0x3f7ffb493f7ffb49
 DATA c3f7ffb49<>+56(SB)/8, $0x3f7ffb493f7ffb49
 GLOBL c3f7ffb49<>(SB), RODATA|NOPTR, $64
 
-// func fixRowsAVX512(dst *float32, scale *float32, x *float32, rows int, lines int, limit float32)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·fixRowsAVX512(SB), NOSPLIT, $0-44
-	MOVQ         dst+0(FP), AX
-	MOVQ         scale+8(FP), CX
-	MOVQ         x+16(FP), DX
-	MOVQ         rows+24(FP), BX
-	MOVQ         lines+32(FP), SI
-	VBROADCASTSS limit+40(FP), Z0
-	VMOVUPS      c7fffffff<>+0(SB), Z1
+// func fixRowsAVX512(dst *float32, scale *float32, x *float32, rows int, lines int, limit float32, unit float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, SSE
+TEXT ·fixRowsAVX512(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    scale+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    lines+32(FP), SI
+	MOVSS   limit+40(FP), X0
+	MOVSS   unit+44(FP), X1
+	VMOVSS  c0da24260<>+0(SB), X2
+	VMOVUPS c7fffffff<>+0(SB), Z3
+	VMOVUPS after<>+0(SB), Z4
 
 row:
-	VPXORD Z2, Z2, Z2
+	VPXORD Z5, Z5, Z5
 	MOVQ   DX, DI
 	MOVQ   SI, R8
 
 max:
-	VPANDD        (DI), Z1, Z3
-	VPMAXUD       Z3, Z2, Z2
+	VPANDD        (DI), Z3, Z6
+	VPMAXUD       Z6, Z5, Z5
 	ADDQ          $0x40, DI
 	DECQ          R8
 	JNZ           max
-	VEXTRACTI64X4 $0x01, Z2, Y3
-	VPMAXUD       Y2, Y3, Y3
-	VEXTRACTI128  $0x01, Y3, X4
-	VPMAXUD       X3, X4, X4
-	VPSHUFD       $0x4e, X4, X3
-	VPMAXUD       X3, X4, X4
-	VPSHUFD       $0xb1, X4, X3
-	VPMAXUD       X3, X4, X4
-	VPBROADCASTD  X4, Z3
-	VMOVUPS       c0da24260<>+0(SB), Z4
-	VMAXPS        Z3, Z4, Z3
-	VDIVPS        Z3, Z0, Z4
-	VDIVPS        Z0, Z3, Z3
-	VMOVSS        X3, (CX)
+	VEXTRACTI64X4 $0x01, Z5, Y6
+	VPMAXUD       Y5, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPMAXUD       X6, X7, X7
+	VPSHUFD       $0x4e, X7, X6
+	VPMAXUD       X6, X7, X7
+	VPSHUFD       $0xb1, X7, X6
+	VPMAXUD       X6, X7, X7
+	VMAXSS        X7, X2, X7
+	VMULSS        X1, X7, X6
+	VMOVSS        X6, (CX)
 	ADDQ          $0x04, CX
+	VDIVSS        X7, X0, X6
+	VBROADCASTSS  X6, Z6
 	MOVQ          SI, R8
 
-line:
-	VMULPS    (DX), Z4, Z3
-	VCVTPS2DQ Z3, Z3
-	VPMOVSDW  Z3, (AX)
-	ADDQ      $0x40, DX
-	ADDQ      $0x20, AX
-	DECQ      R8
-	JNZ       line
-	DECQ      BX
-	JNZ       row
+lines:
+	SUBQ        $0x02, R8
+	JLT         last
+	VMOVUPS     c4b400000<>+0(SB), Z7
+	VFMADD231PS (DX), Z6, Z7
+	VMOVUPS     c4b400000<>+0(SB), Z8
+	VFMADD231PS 64(DX), Z6, Z8
+	VPERMT2W    Z8, Z4, Z7
+	VMOVUPS     Z7, (AX)
+	ADDQ        $0x80, DX
+	ADDQ        $0x40, AX
+	JMP         lines
+
+last:
+	CMPQ        R8, $-1
+	JNE         next
+	VMOVUPS     c4b400000<>+0(SB), Z7
+	VFMADD231PS (DX), Z6, Z7
+	VPMOVDW     Z7, (AX)
+	ADDQ        $0x40, DX
+	ADDQ        $0x20, AX
+
+next:
+	DECQ BX
+	JNZ  row
 	VZEROUPPER
 	RET
 
@@ -5269,61 +5286,86 @@ DATA c0da24260<>+48(SB)/8, $0x0da242600da24260
 DATA c0da24260<>+56(SB)/8, $0x0da242600da24260
 GLOBL c0da24260<>(SB), RODATA|NOPTR, $64
 
-// func fixLanesAVX512(dst *float32, scale *float32, x *float32, pairs int, stride int, limit float32)
-// Requires: AVX, AVX512F
-TEXT ·fixLanesAVX512(SB), NOSPLIT, $0-44
+DATA after<>+0(SB)/4, $0x00020000
+DATA after<>+4(SB)/4, $0x00060004
+DATA after<>+8(SB)/4, $0x000a0008
+DATA after<>+12(SB)/4, $0x000e000c
+DATA after<>+16(SB)/4, $0x00120010
+DATA after<>+20(SB)/4, $0x00160014
+DATA after<>+24(SB)/4, $0x001a0018
+DATA after<>+28(SB)/4, $0x001e001c
+DATA after<>+32(SB)/4, $0x00220020
+DATA after<>+36(SB)/4, $0x00260024
+DATA after<>+40(SB)/4, $0x002a0028
+DATA after<>+44(SB)/4, $0x002e002c
+DATA after<>+48(SB)/4, $0x00320030
+DATA after<>+52(SB)/4, $0x00360034
+DATA after<>+56(SB)/4, $0x003a0038
+DATA after<>+60(SB)/4, $0x003e003c
+GLOBL after<>(SB), RODATA|NOPTR, $64
+
+// func fixLanesAVX512(dst *float32, scale *float32, x *float32, pairs int, stride int, limit float32, unit float32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·fixLanesAVX512(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         scale+8(FP), CX
 	MOVQ         x+16(FP), DX
 	MOVQ         pairs+24(FP), BX
 	MOVQ         stride+32(FP), SI
 	VBROADCASTSS limit+40(FP), Z0
-	VMOVUPS      c7fffffff<>+0(SB), Z1
-	VPXORD       Z2, Z2, Z2
+	VBROADCASTSS unit+44(FP), Z1
+	VMOVUPS      c7fffffff<>+0(SB), Z2
+	VPXORD       Z3, Z3, Z3
 	MOVQ         DX, DI
 	MOVQ         BX, R8
 
 max:
-	VPANDD  (DI), Z1, Z3
-	VPMAXUD Z3, Z2, Z2
+	VPANDD  (DI), Z2, Z4
+	VPMAXUD Z4, Z3, Z3
 	ADDQ    SI, DI
-	VPANDD  (DI), Z1, Z3
-	VPMAXUD Z3, Z2, Z2
+	VPANDD  (DI), Z2, Z4
+	VPMAXUD Z4, Z3, Z3
 	ADDQ    SI, DI
 	DECQ    R8
 	JNZ     max
-	VMOVUPS c0da24260<>+0(SB), Z1
-	VMAXPS  Z2, Z1, Z1
-	VDIVPS  Z1, Z0, Z2
-	VDIVPS  Z0, Z1, Z0
-	VMOVUPS Z0, (CX)
-	VMOVUPS c0000ffff<>+0(SB), Z0
+	VMOVUPS c0da24260<>+0(SB), Z2
+	VMAXPS  Z3, Z2, Z2
+	VMULPS  Z1, Z2, Z1
+	VMOVUPS Z1, (CX)
+	VDIVPS  Z2, Z0, Z0
+	VMOVUPS turns<>+0(SB), Z1
 
 pair:
-	VMULPS    (DX), Z2, Z1
-	VCVTPS2DQ Z1, Z1
-	VMULPS    (DX)(SI*1), Z2, Z3
-	VCVTPS2DQ Z3, Z3
-	VPANDD    Z0, Z1, Z1
-	VPSLLD    $0x10, Z3, Z3
-	VPORD     Z3, Z1, Z1
-	VMOVUPS   Z1, (AX)
-	ADDQ      SI, AX
-	LEAQ      (DX)(SI*2), DX
-	DECQ      BX
-	JNZ       pair
+	VMOVUPS     c4b400000<>+0(SB), Z2
+	VFMADD231PS (DX), Z0, Z2
+	VMOVUPS     c4b400000<>+0(SB), Z3
+	VFMADD231PS (DX)(SI*1), Z0, Z3
+	VPERMT2W    Z3, Z1, Z2
+	VMOVUPS     Z2, (AX)
+	ADDQ        SI, AX
+	LEAQ        (DX)(SI*2), DX
+	DECQ        BX
+	JNZ         pair
 	VZEROUPPER
 	RET
 
-DATA c0000ffff<>+0(SB)/8, $0x0000ffff0000ffff
-DATA c0000ffff<>+8(SB)/8, $0x0000ffff0000ffff
-DATA c0000ffff<>+16(SB)/8, $0x0000ffff0000ffff
-DATA c0000ffff<>+24(SB)/8, $0x0000ffff0000ffff
-DATA c0000ffff<>+32(SB)/8, $0x0000ffff0000ffff
-DATA c0000ffff<>+40(SB)/8, $0x0000ffff0000ffff
-DATA c0000ffff<>+48(SB)/8, $0x0000ffff0000ffff
-DATA c0000ffff<>+56(SB)/8, $0x0000ffff0000ffff
-GLOBL c0000ffff<>(SB), RODATA|NOPTR, $64
+DATA turns<>+0(SB)/4, $0x00200000
+DATA turns<>+4(SB)/4, $0x00220002
+DATA turns<>+8(SB)/4, $0x00240004
+DATA turns<>+12(SB)/4, $0x00260006
+DATA turns<>+16(SB)/4, $0x00280008
+DATA turns<>+20(SB)/4, $0x002a000a
+DATA turns<>+24(SB)/4, $0x002c000c
+DATA turns<>+28(SB)/4, $0x002e000e
+DATA turns<>+32(SB)/4, $0x00300010
+DATA turns<>+36(SB)/4, $0x00320012
+DATA turns<>+40(SB)/4, $0x00340014
+DATA turns<>+44(SB)/4, $0x00360016
+DATA turns<>+48(SB)/4, $0x00380018
+DATA turns<>+52(SB)/4, $0x003a001a
+DATA turns<>+56(SB)/4, $0x003c001c
+DATA turns<>+60(SB)/4, $0x003e001e
+GLOBL turns<>(SB), RODATA|NOPTR, $64
 
 // func transposeAVX2(dst *float32, src *float32, scale *float32, dstStride int, srcStride int, dstStep int, srcStep int, blocks int)
 // Requires: AVX

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 
+	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -26,28 +27,39 @@ func fixed() {
 // leastFixed keeps the scale of zeros finite.
 const leastFixed = 1e-30
 
-// reciprocal is limit/m and m/limit of maxima m of absolute values; NaN stays.
-func (w width) reciprocal(m, limit reg.VecVirtual) (inverse, scale reg.VecVirtual) {
-	m = w.max(w.k(leastFixed), m)
-	return w.div(limit, m), w.div(m, limit)
+// round has x*scale, to nearest even, in the low 16 bits of each lane: the sum with 1.5*2^23 has no fraction.
+func (w width) round(x Mem, scale reg.VecVirtual) reg.VecVirtual {
+	r := w.k(3 << 22)
+	VFMADD231PS(x, scale, r)
+	return r
 }
 
-// round is x*scale as integers.
-func (w width) round(x Mem, scale reg.VecVirtual) reg.VecVirtual {
-	r := w.mul(scale, x)
-	VCVTPS2DQ(r, r)
-	return r
+// lowHalves is the order of VPERMT2W that puts the low halves of two registers' lanes one after the other, or
+// by turns.
+func lowHalves(name string, turns bool) Mem {
+	m := GLOBL(name, attr.RODATA|attr.NOPTR)
+	for i := range 16 {
+		low, high := 4*i, 4*i+2
+		if turns {
+			low, high = 2*i, 32+2*i
+		}
+		DATA(4*i, U32(uint32(low)|uint32(high)<<16))
+	}
+	return m
 }
 
 // fixRows generates the integers of keys. Maxima are of the bits, so that NaN is the largest.
 func (w width) fixRows() {
-	w.text("fixRows", "(dst, scale, x *float32, rows, lines int, limit float32)",
-		"for i := range rows {\n\tm := max(1e-30, abs(x[i][j]) for j in range 16*lines)\n\tscale[i] = m/limit\n\tfor j := range 16*lines { dst[i][j] = int16(x[i][j]*(limit/m)) }\n}\n\n"+
+	w.text("fixRows", "(dst, scale, x *float32, rows, lines int, limit, unit float32)",
+		"for i := range rows {\n\tm := max(1e-30, abs(x[i][j]) for j in range 16*lines)\n\tscale[i] = m*unit\n\tfor j := range 16*lines { dst[i][j] = int16(x[i][j]*(limit/m)) }\n}\n\n"+
 			"Rounded to nearest even. A row of dst is 8*lines words.")
 	dst, scales, x := pointer("dst"), pointer("scale"), pointer("x")
 	rows, lines := pointer("rows"), pointer("lines")
-	limit := w.splat("limit")
+	limit, unit := Load(Param("limit"), XMM()), Load(Param("unit"), XMM())
+	least := XMM()
+	VMOVSS(constant(math.Float32bits(leastFixed)), least)
 	bits := w.load(w.bits(0x7fffffff))
+	order := w.load(lowHalves("after", false))
 	at, n := GP64(), GP64()
 	Label("row")
 	m := w.zero()
@@ -70,18 +82,31 @@ func (w width) fixRows() {
 	VPMAXUD(half, lane, lane)
 	VPSHUFD(U8(0xb1), lane, half)
 	VPMAXUD(half, lane, lane)
-	top := w.reg()
-	VPBROADCASTD(lane, top)
-	inverse, scale := w.reciprocal(top, limit)
-	VMOVSS(scale.AsX(), Mem{Base: scales})
+	VMAXSS(lane, least, lane) // NaN stays
+	scale, quotient := XMM(), XMM()
+	VMULSS(unit, lane, scale)
+	VMOVSS(scale, Mem{Base: scales})
 	ADDQ(U8(4), scales)
+	VDIVSS(lane, limit, quotient) // of one lane, as a division of 16 takes as long as the rest
+	inverse := w.reg()
+	VBROADCASTSS(quotient, inverse)
 	MOVQ(lines, n)
-	Label("line")
-	VPMOVSDW(w.round(Mem{Base: x}, inverse), Mem{Base: dst})
+	Label("lines")
+	SUBQ(U8(2), n)
+	JLT(LabelRef("last"))
+	both := w.round(Mem{Base: x}, inverse)
+	VPERMT2W(w.round(Mem{Base: x, Disp: 64}, inverse), order, both)
+	VMOVUPS(both, Mem{Base: dst})
+	ADDQ(U8(128), x)
+	ADDQ(U8(64), dst)
+	JMP(LabelRef("lines"))
+	Label("last")
+	CMPQ(n, I8(-1))
+	JNE(LabelRef("next"))
+	VPMOVDW(w.round(Mem{Base: x}, inverse), Mem{Base: dst})
 	ADDQ(U8(64), x)
 	ADDQ(U8(32), dst)
-	DECQ(n)
-	JNZ(LabelRef("line"))
+	Label("next")
 	DECQ(rows)
 	JNZ(LabelRef("row"))
 	ret()
@@ -89,13 +114,13 @@ func (w width) fixRows() {
 
 // fixLanes generates the integers of queries.
 func (w width) fixLanes() {
-	w.text("fixLanes", "(dst, scale, x *float32, pairs, stride int, limit float32)",
-		"for j := range 16 {\n\tm := max(1e-30, abs(x[i][j]) for i in range 2*pairs)\n\tscale[j] = m/limit\n"+
+	w.text("fixLanes", "(dst, scale, x *float32, pairs, stride int, limit, unit float32)",
+		"for j := range 16 {\n\tm := max(1e-30, abs(x[i][j]) for i in range 2*pairs)\n\tscale[j] = m*unit\n"+
 			"\tfor i := range pairs { dst[i][j].lo, dst[i][j].hi = int16(x[2*i][j]*(limit/m)), int16(x[2*i+1][j]*(limit/m)) }\n}\n\n"+
 			"Rounded to nearest even. Rows of both are stride bytes apart.")
 	dst, scales, x := pointer("dst"), pointer("scale"), pointer("x")
 	pairs, stride := pointer("pairs"), pointer("stride")
-	limit := w.splat("limit")
+	limit, unit := w.splat("limit"), w.splat("unit")
 	bits := w.load(w.bits(0x7fffffff))
 	at, n := GP64(), GP64()
 	m := w.zero()
@@ -110,15 +135,14 @@ func (w width) fixLanes() {
 	}
 	DECQ(n)
 	JNZ(LabelRef("max"))
-	inverse, scale := w.reciprocal(m, limit)
-	VMOVUPS(scale, Mem{Base: scales})
-	low := w.load(w.bits(0xffff))
+	m = w.max(w.k(leastFixed), m) // NaN stays
+	VMOVUPS(w.mul(m, unit), Mem{Base: scales})
+	inverse := w.div(limit, m)
+	order := w.load(lowHalves("turns", true))
 	Label("pair")
-	a, b := w.round(Mem{Base: x}, inverse), w.round(Mem{Base: x, Index: stride, Scale: 1}, inverse)
-	VPANDD(low, a, a)
-	VPSLLD(U8(16), b, b)
-	VPORD(b, a, a)
-	VMOVUPS(a, Mem{Base: dst})
+	both := w.round(Mem{Base: x}, inverse)
+	VPERMT2W(w.round(Mem{Base: x, Index: stride, Scale: 1}, inverse), order, both)
+	VMOVUPS(both, Mem{Base: dst})
 	ADDQ(stride, dst)
 	LEAQ(Mem{Base: x, Index: stride, Scale: 2}, x)
 	DECQ(pairs)
