@@ -44,12 +44,12 @@ type slabs struct {
 	weights storage
 }
 
-// shared is the size, in values, from which memory is not shared.
-const shared = slabBytes / 4 / 2
+// shares says whether n values go to a slab: less is not worth one, and more has huge pages of its own.
+func shares(n int) bool { return 4*n >= hugeBytes/8 && 4*n < slabBytes/2 }
 
 // tensor returns zeroed memory of the collector's heap.
 func (s *slabs) tensor(n int) []float32 {
-	if n >= shared {
+	if !shares(n) {
 		return allocate(n)
 	}
 	s.mu.Lock()
@@ -79,6 +79,9 @@ type storage struct {
 type mapping struct{ bytes []byte }
 
 func newStorage(n int) storage {
+	if 4*n < hugeBytes {
+		return storage{data: allocate(n)}
+	}
 	m := &mapping{mapMemory(4 * n)}
 	if m.bytes == nil {
 		return storage{data: allocate(n)}
@@ -89,7 +92,7 @@ func newStorage(n int) storage {
 
 // storage returns zeroed memory for weights.
 func (s *slabs) storage(n int) storage {
-	if n >= shared {
+	if !shares(n) {
 		return newStorage(n)
 	}
 	s.mu.Lock()
