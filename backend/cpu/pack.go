@@ -8,29 +8,44 @@ import (
 	"unmask/internal/simd/gemm"
 )
 
-// matrix is a weight matrix in panels of the kernel's columns.
+// matrix is a weight matrix in panels of the kernel's columns. Behind an int8 panel are its columns' scales, and what to
+// subtract from their sums (int32): they are fetched with the weights.
 type matrix struct {
 	out, in int
 	as      backend.Precision
 	k       *gemm.Kernel
 	lines   int // along the depth
 	memory  storage
-	// Int8: the columns' scales, and what to subtract from their sums (int32).
-	scale, offset []float32
 }
 
 func (m *matrix) Out() int                     { return m.out }
 func (m *matrix) In() int                      { return m.in }
 func (m *matrix) Precision() backend.Precision { return m.as }
-func (m *matrix) Bytes() int                   { return 4 * (len(m.memory.data) + len(m.scale) + len(m.offset)) }
+func (m *matrix) Bytes() int                   { return 4 * len(m.memory.data) }
 
 // panels is how many panels there are; the last is filled up with zero columns.
 func (m *matrix) panels() int { return (m.out + m.k.Columns - 1) / m.k.Columns }
 
-// panel is the packed panel j.
-func (m *matrix) panel(j int) []float32 {
+// sizePanel is how many words a panel and what is behind it take.
+func (m *matrix) sizePanel() int {
 	n := m.k.SizeB(m.in)
+	if m.k.Quantised() {
+		n += 2 * m.k.Columns
+	}
+	return n
+}
+
+// panel is the packed panel j, and behind it scales and offsets.
+func (m *matrix) panel(j int) []float32 {
+	n := m.sizePanel()
 	return m.memory.data[j*n : (j+1)*n]
+}
+
+// scales are those of the columns of a panel, and their offsets.
+func (m *matrix) scales(panel []float32) (scale, offset []float32) {
+	n := m.k.Columns
+	at := len(panel) - 2*n
+	return panel[at : at+n], panel[at+n:]
 }
 
 var formats = [...]gemm.Format{backend.F32: gemm.F32, backend.BF16: gemm.BF16, backend.Int8: gemm.Int8}
@@ -47,10 +62,7 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	m := &matrix{out: out, in: in, as: as, k: gemm.For(b.level, formats[as], out)}
 	m.lines = m.k.Lines(in)
 	wide := m.panels() * m.k.Columns
-	m.memory = b.slabs.storage(m.panels() * m.k.SizeB(in))
-	if m.k.Quantised() {
-		m.scale, m.offset = make([]float32, wide), make([]float32, wide)
-	}
+	m.memory = b.slabs.storage(m.panels() * m.sizePanel())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pool.For(wide/packWidth, func(worker, i int) {
@@ -75,11 +87,13 @@ func (m *matrix) packColumns(first int, row backend.RowFunc, x []float32) {
 			row(first+i, column)
 		}
 	}
-	scale, sum := m.k.PackColumns(m.panel(first/m.k.Columns), first%m.k.Columns, x, stride, m.in)
-	if m.scale != nil {
-		copy(m.scale[first:], scale[:n])
+	panel, at := m.panel(first/m.k.Columns), first%m.k.Columns
+	scale, sum := m.k.PackColumns(panel, at, x, stride, m.in)
+	if m.k.Quantised() {
+		scales, offsets := m.scales(panel)
+		copy(scales[at:], scale[:n])
 		for i, s := range sum[:n] {
-			m.offset[first+i] = math.Float32frombits(uint32(s * m.k.Offset()))
+			offsets[at+i] = math.Float32frombits(uint32(s * m.k.Offset()))
 		}
 	}
 }
@@ -108,9 +122,10 @@ func (a operand) from(m *matrix, row int) operand {
 // tile computes a [rows, k.Columns] tile of the product, its rows ldt apart: all rows with panel
 // j. The rows are the first of the operand.
 func (m *matrix) tile(tile []float32, ldt int, a operand, rows, j int) {
-	m.k.Mul(tile, ldt, a.data, m.panel(j), rows, m.lines, false)
-	if m.scale != nil {
-		at := j * m.k.Columns
-		m.k.Scale(tile, ldt, a.scale, m.scale[at:], m.offset[at:], rows)
+	panel := m.panel(j)
+	m.k.Mul(tile, ldt, a.data, panel, rows, m.lines, false)
+	if m.k.Quantised() {
+		scale, offset := m.scales(panel)
+		m.k.Scale(tile, ldt, a.scale, scale, offset, rows)
 	}
 }
