@@ -26,7 +26,7 @@ type attentionJob struct {
 	panels       []vec.Panel // the widest first
 	dst, q, k, v []float32
 	h            backend.Heads
-	rounded      bool // factors of both products: see step
+	rounded      bool // factors of both products: see stepRounded
 	length       int
 	blocks       blocks
 	scratch      []attentionScratch // of each worker

@@ -87,7 +87,7 @@ func (w width) fixRows() {
 	VMULSS(unit, lane, scale)
 	VMOVSS(scale, Mem{Base: scales})
 	ADDQ(U8(4), scales)
-	VDIVSS(lane, limit, quotient) // of one lane, as a division of 16 takes as long as the rest
+	VDIVSS(lane, limit, quotient)
 	inverse := w.reg()
 	VBROADCASTSS(quotient, inverse)
 	MOVQ(lines, n)
