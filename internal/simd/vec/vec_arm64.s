@@ -142,11 +142,12 @@ loop:
 	WORD $0x4ea0a806 // cmlt v6.4s, v0.4s, #0
 	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
 	VBSL V0.B16, V1.B16, V6.B16
-	WORD $0x6e24fcc0 // fdiv v0.4s, v6.4s, v4.4s
-	WORD $0x6e25dc01 // fmul v1.4s, v0.4s, v5.4s
-	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
-	VBSL V0.B16, V1.B16, V6.B16
-	FMOVQ.P F6, 16(R1)
+	WORD $0x6e24fcc1 // fdiv v1.4s, v6.4s, v4.4s
+	WORD $0x4ea0a800 // cmlt v0.4s, v0.4s, #0
+	WORD $0x6e25dc22 // fmul v2.4s, v1.4s, v5.4s
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	VBSL V1.B16, V2.B16, V0.B16
+	FMOVQ.P F0, 16(R1)
 	SUBS $1, R3, R3
 	BNE loop
 loopEnd:
@@ -309,11 +310,12 @@ loop:
 	WORD $0x4ea0a806 // cmlt v6.4s, v0.4s, #0
 	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
 	VBSL V0.B16, V1.B16, V6.B16
-	WORD $0x6e24fcc0 // fdiv v0.4s, v6.4s, v4.4s
-	WORD $0x6e25dc01 // fmul v1.4s, v0.4s, v5.4s
-	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
-	VBSL V0.B16, V1.B16, V6.B16
-	FMOVQ.P F6, 16(R1)
+	WORD $0x6e24fcc1 // fdiv v1.4s, v6.4s, v4.4s
+	WORD $0x4ea0a800 // cmlt v0.4s, v0.4s, #0
+	WORD $0x6e25dc22 // fmul v2.4s, v1.4s, v5.4s
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	VBSL V1.B16, V2.B16, V0.B16
+	FMOVQ.P F0, 16(R1)
 	SUBS $1, R3, R3
 	BNE loop
 loopEnd:

@@ -65,9 +65,8 @@ func (k kernel) expOf(x neon.V) neon.V { return k.value(k.exp(k.clamp(x, -104, 8
 func (k kernel) gate(x, near, z, tail neon.V) neon.V {
 	e := k.exp(z, tail)
 	one := k.FAdd(k.value(e), k.K(1))
-	negative := k.Negative(x)
-	q := k.FDiv(k.Select(negative, k.FMul(near, e.p), x), one)
-	return k.Select(negative, k.scaled(q, e), q)
+	q := k.FDiv(k.Select(k.Negative(x), k.FMul(near, e.p), x), one)
+	return k.Select(k.Negative(x), k.scaled(q, e), q) // Select ends its mask
 }
 
 func (k kernel) silu(x neon.V) neon.V {
