@@ -22,16 +22,18 @@ type Pool struct {
 type pool struct {
 	threads int
 	spin    int // 0 where workers would take each other's processors
-	busy    sync.Mutex
 	workers []*worker
-
-	item    func(worker, i int)
-	spans   []span       // of each thread
-	pending atomic.Int64 // workers that have not finished
-	waiting atomic.Bool  // the caller is parked
+	spans   []span // of each thread
 	done    chan struct{}
+	_       [64]byte // what a call writes is not beside what it reads, nor beside what it waits for
+	busy    sync.Mutex
+	item    func(worker, i int)
 	failed  atomic.Bool
 	reason  any // of the first panic
+	_       [64]byte
+	pending atomic.Int64 // workers that have not finished
+	waiting atomic.Bool  // the caller is parked
+	_       [64]byte
 }
 
 type worker struct {
