@@ -44,8 +44,7 @@ func (v *vectors) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channe
 	})
 	j.x, j.scale, j.shift, j.a, j.b, j.norm = data(x), data(scale), data(shift), data(n.Scale), data(n.Shift), n
 	j.pixels, j.channels, j.groups = pixels, channels, groups
-	j.block = grain(channels) / 2
-	j.block = min(max(j.block, 1), pixels)
+	j.block = min(max(grain/channels/2, 1), pixels)
 	j.blocks = (pixels + j.block - 1) / j.block
 	j.moments = grown(j.moments, batch*j.blocks*groups)
 	j.sums, j.means = grown(j.sums, v.pool.Threads()*channels), grown(j.means, v.pool.Threads()*channels)

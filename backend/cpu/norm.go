@@ -34,8 +34,19 @@ func (v *vectors) putRows(j *rowJob) {
 	v.rows.put(j)
 }
 
-// grain is how many rows are worth the passing of an item.
-func grain(width int) int { return max(1, 1<<14/width) }
+// grain is how many values are worth the passing of an item.
+const grain = 1 << 14
+
+// share is how many of the rows an item takes: about a grain, and for each thread as many.
+func (v *vectors) share(rows, width int) int {
+	size, threads := max(1, grain/width), v.pool.Threads()
+	items := (rows + size - 1) / size
+	if items < 2 {
+		return size
+	}
+	items = max(threads, items/threads*threads)
+	return (rows + items - 1) / items
+}
 
 func (j *rowJob) eachRow(_, i int) {
 	for row := i * j.grain; row < min(j.rows, (i+1)*j.grain); row++ {
@@ -52,14 +63,18 @@ func (j *rowJob) eachOfBlock(_, i int) {
 
 // run calls the kernel for rows 0..rows-1.
 func (v *vectors) run(j *rowJob, rows int) {
-	j.rows, j.grain = rows, grain(j.width)
+	j.rows, j.grain = rows, v.share(rows, j.width)
 	v.pool.For((rows+j.grain-1)/j.grain, j.each)
 	v.putRows(j)
 }
 
 // runSegments calls the kernel for the rows of segments.
 func (v *vectors) runSegments(j *rowJob, segs []backend.Segment) {
-	v.pool.For(j.blocks.cut(segs, grain(j.width)), j.some)
+	rows := 0
+	for _, s := range segs {
+		rows += s.Rows
+	}
+	v.pool.For(j.blocks.cut(segs, v.share(rows, j.width)), j.some)
 	v.putRows(j)
 }
 
