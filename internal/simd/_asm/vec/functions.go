@@ -24,12 +24,17 @@ func (w width) exp(z, tail reg.VecVirtual) power {
 	if tail != nil {
 		r = w.add(r, tail)
 	}
-	q := w.horner(r, 0.00139262508, 0.00836323288, 0.0416665542, 0.166665767, 0.5)
+	q := w.horner(r, expCoefficients...)
 	p := w.fma(w.mul(r, r), q, r)
 	return power{w.add(p, w.m(1)), n}
 }
 
 const ln2 = 0.693147182464599609375 // math.Ln2 as a float32
+
+var (
+	expCoefficients = []float64{0.00139262508, 0.00836323288, 0.0416665542, 0.166665767, 0.5}
+	expConstants    = append([]float64{3 << 22, math.Log2E, ln2, math.Ln2 - ln2, 1}, expCoefficients...)
+)
 
 // exponent is 2^i.
 func (w width) exponent(i reg.VecVirtual) reg.VecVirtual {
@@ -94,10 +99,12 @@ func (w width) silu(x reg.VecVirtual) reg.VecVirtual {
 	return w.gate(x, near, w.minus(w.min(w.k(110), w.abs(near))), nil)
 }
 
+// c1 is 2*sqrt(2/pi), and c3 0.044715 times that.
+const c1, c3 = 1.5957691216057308, 0.07135481627159471
+
 // geluTanh is x*sigmoid(2u), u = sqrt(2/pi)(x+0.044715x^3), with 2u in two floats: its
 // absolute error is the result's relative error.
 func (w width) geluTanh(x reg.VecVirtual) reg.VecVirtual {
-	const c1, c3 = 1.5957691216057308, 0.07135481627159471
 	near := w.min(w.k(12), w.max(w.k(-12), x))
 	a := w.abs(near)
 	s := w.mul(a, a)
@@ -128,8 +135,7 @@ func (w width) geluErf(x reg.VecVirtual) reg.VecVirtual {
 	half := w.m(-0.5)
 	e := w.exp(w.mul(s, half), w.mul(tail, half))
 	u := w.div(w.sub(a, w.m(3.25)), w.add(a, w.m(3.25)))
-	q := w.horner(u, 5.94055155e-05, 0.000160217806, -0.00027384582, -0.00111626932, 0.00210907804,
-		0.00581807824, -0.0272930331, 0.0420900172, -0.00729496197, -0.0974741382, 0.482171264)
+	q := w.horner(u, erfCoefficients...)
 	q = w.div(q, w.add(a, w.m(1)))
 	q = w.mul(q, e.p)
 	negative := w.scale(w.mul(near, q), e.n)
@@ -138,6 +144,9 @@ func (w width) geluErf(x reg.VecVirtual) reg.VecVirtual {
 	return w.negative(x, negative, positive)
 }
 
+var erfCoefficients = []float64{5.94055155e-05, 0.000160217806, -0.00027384582, -0.00111626932, 0.00210907804,
+	0.00581807824, -0.0272930331, 0.0420900172, -0.00729496197, -0.0974741382, 0.482171264}
+
 func (w width) relu(x reg.VecVirtual) reg.VecVirtual { return w.max(w.zero(), x) }
 
 // maps generates the functions of one variable.
@@ -145,15 +154,21 @@ func (w width) maps() {
 	for _, f := range []struct {
 		name, doc string
 		f         func(reg.VecVirtual) reg.VecVirtual
+		constants []float64
 	}{
-		{"exp", "dst[i] = exp(x[i])", w.expOf},
-		{"geluTanh", "dst[i] = x[i] * sigmoid(1.5957691*(x[i]+0.044715*x[i]*x[i]*x[i]))", w.geluTanh},
-		{"geluErf", "dst[i] = x[i] * 0.5*erfc(-x[i]/sqrt2)", w.geluErf},
-		{"silu", "dst[i] = x[i] / (1+exp(-x[i]))", w.silu},
-		{"relu", "dst[i] = max(x[i], 0)", w.relu},
+		{"exp", "dst[i] = exp(x[i])", w.expOf, []float64{-104, 89}},
+		{"geluTanh", "dst[i] = x[i] * sigmoid(1.5957691*(x[i]+0.044715*x[i]*x[i]*x[i]))", w.geluTanh,
+			[]float64{c1, c1 - float64(float32(c1)), c3, c3 - float64(float32(c3)), 12, -12}},
+		{"geluErf", "dst[i] = x[i] * 0.5*erfc(-x[i]/sqrt2)", w.geluErf, erfCoefficients},
+		{"silu", "dst[i] = x[i] / (1+exp(-x[i]))", w.silu, []float64{-110, 110}},
+		{"relu", "dst[i] = max(x[i], 0)", w.relu, nil},
 	} {
 		w.text(f.name, "(dst, x *float32, n int)", "for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
 		dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
+		if f.constants != nil {
+			w.keep(expConstants...)
+			w.keep(f.constants...)
+		}
 		w.each(n, []reg.Register{dst, x}, func() {
 			VMOVUPS(f.f(w.load(Mem{Base: x})), Mem{Base: dst})
 		})

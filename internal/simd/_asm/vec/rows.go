@@ -53,6 +53,8 @@ func (w width) reductions() {
 	x, n = pointer("x"), pointer("n")
 	c, top := w.splat("c"), w.splat("top")
 	acc = w.zeros()
+	w.keep(expConstants...)
+	w.keep(-104)
 	w.lines(n, []reg.Register{x}, func(i int, at func(reg.Register) Mem) {
 		e := w.value(w.exp(w.shifted(at(x), c, top), nil))
 		VADDPS(e, acc[i], acc[i])
@@ -64,6 +66,8 @@ func (w width) reductions() {
 	top = w.splat("top")
 	acc = w.zeros()
 	dot := w.zeros()
+	w.keep(expConstants...)
+	w.keep(-104)
 	w.lines(n, []reg.Register{x}, func(i int, at func(reg.Register) Mem) {
 		d := w.shifted(at(x), nil, top)
 		e := w.value(w.exp(d, nil))
@@ -80,6 +84,8 @@ func (w width) reductions() {
 	w.text("weights", "(dst, x *float32, n int, c, top float32)", "for i := range n { "+shifted+"; dst[i] = e }\n\nn is a multiple of 16.")
 	dst, x, n := pointer("dst"), pointer("x"), pointer("n")
 	c, top = w.splat("c"), w.splat("top")
+	w.keep(expConstants...)
+	w.keep(-104)
 	w.each(n, []reg.Register{dst, x}, func() {
 		VMOVUPS(w.value(w.exp(w.shifted(Mem{Base: x}, c, top), nil)), Mem{Base: dst})
 	})

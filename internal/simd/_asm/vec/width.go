@@ -40,6 +40,7 @@ func (w width) regs(n int) []reg.VecVirtual {
 // text starts a function named for the width.
 func (w width) text(name, signature, doc string) {
 	TEXT(name+w.suffix, NOSPLIT, "func"+signature)
+	kept = map[uint32]reg.VecVirtual{}
 	Doc(strings.Split(name+w.suffix+" is\n\n\t"+strings.ReplaceAll(doc, "\n", "\n\t"), "\n")...)
 	Pragma("noescape")
 }
@@ -55,13 +56,12 @@ func (w width) splat(param string) reg.VecVirtual { return avx.Splat(param, w.by
 
 var constants = map[uint32]Mem{}
 
-// constant is the place of a constant given by its bits, 16 times over: an operand of any
-// width, or of a broadcast.
+// constant is the place of a constant given by its bits, 8 times over: an operand of AVX2, or of a broadcast.
 func constant(u uint32) Mem {
 	m, ok := constants[u]
 	if !ok {
 		m = GLOBL(fmt.Sprintf("c%08x", u), attr.RODATA|attr.NOPTR)
-		for i := range 8 {
+		for i := range 4 {
 			DATA(8*i, U64(uint64(u)<<32|uint64(u)))
 		}
 		constants[u] = m
@@ -69,12 +69,46 @@ func constant(u uint32) Mem {
 	return m
 }
 
-// bits and m are constants in memory.
-func (w width) bits(u uint32) Mem { return constant(u) }
-func (w width) m(f float64) Mem   { return constant(math.Float32bits(float32(f))) }
+// kept are the constants that the function at hand has in registers.
+var kept map[uint32]reg.VecVirtual
 
-// k is a constant in a register.
-func (w width) k(f float64) reg.VecVirtual { return w.load(w.m(f)) }
+// keep loads constants into registers for the rest of the function, where there are enough: with AVX-512. In
+// memory they would cost a load each time, of two cache lines where the linker puts them across.
+func (w width) keep(constants ...float64) {
+	for _, f := range constants {
+		if u := math.Float32bits(float32(f)); w.lanes == 16 && kept[u] == nil {
+			kept[u] = w.spread(u)
+		}
+	}
+}
+
+// spread is a constant in a new register.
+func (w width) spread(u uint32) reg.VecVirtual {
+	r := w.reg()
+	VBROADCASTSS(constant(u), r)
+	return r
+}
+
+// bits and m are constants as operands that are not to be written.
+func (w width) bits(u uint32) Op {
+	if r, ok := kept[u]; ok {
+		return r
+	}
+	if w.lanes == 16 {
+		return w.spread(u)
+	}
+	return constant(u)
+}
+
+func (w width) m(f float64) Op { return w.bits(math.Float32bits(float32(f))) }
+
+// k is a constant in a new register.
+func (w width) k(f float64) reg.VecVirtual {
+	if r, ok := kept[math.Float32bits(float32(f))]; ok {
+		return w.copy(r)
+	}
+	return w.spread(math.Float32bits(float32(f)))
+}
 
 func (w width) zero() reg.VecVirtual {
 	r := w.reg()
