@@ -184,20 +184,25 @@ func (h *heads) add(p *partial, x []float32, column int, top float32) (moment fl
 	if top > p.top {
 		p.shift(top, h.want.power)
 	}
-	var sum float32
-	if h.want.dot {
-		var dot float32
+	var sum, dot float32
+	both := h.want.moment && h.want.power != 0 && !h.want.dot
+	switch {
+	case both:
+		sum, moment = h.b.ops.SumExps(x, float32(h.want.power), p.top)
+	case h.want.dot:
 		sum, dot = h.b.ops.SumExpDot(x, p.top)
-		p.dot += float64(dot)
-	} else {
+	default:
 		sum = h.b.ops.SumExp(x, 1, p.top)
 	}
+	if h.want.moment && !both {
+		moment = h.powers(x, p.top)
+	}
 	p.sum += float64(sum)
+	p.dot += float64(dot)
+	p.moment += float64(moment)
 	if !h.want.moment {
 		return sum
 	}
-	moment = h.powers(x, p.top)
-	p.moment += float64(moment)
 	return moment
 }
 

@@ -154,6 +154,19 @@ func (o Ops) sumExp(x []float32, c, top float32) float32 {
 	return sumExp(x, c, top)
 }
 
+func (o Ops) sumExps(x []float32, c, top float32) (float32, float32) {
+	if len(x) == 0 {
+		return 0, 0
+	}
+	switch o {
+	case avx512:
+		return sumExpsAVX512(&x[0], len(x), c, top)
+	case avx2:
+		return sumExpsAVX2(&x[0], len(x), c, top)
+	}
+	return sumExp(x, 1, top), sumExp(x, c, top)
+}
+
 func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) {
 	if len(x) == 0 {
 		return 0, 0

@@ -122,6 +122,10 @@ func (o Ops) sumExp(x []float32, c, top float32) float32 {
 	return sumExp(x, c, top)
 }
 
+func (o Ops) sumExps(x []float32, c, top float32) (float32, float32) {
+	return o.sumExp(x, 1, top), o.sumExp(x, c, top)
+}
+
 func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) {
 	if len(x) == 0 {
 		return 0, 0

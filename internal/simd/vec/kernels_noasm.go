@@ -14,8 +14,12 @@ func (o Ops) sumSquares(x []float32, mean float32) float32 { return sumSquares(x
 func (o Ops) normalize(dst, x, scale, shift []float32, mean, inverse float32) {
 	normalize(dst, x, scale, shift, mean, inverse)
 }
-func (o Ops) logits(x, bias []float32, scale float32) float32       { return logits(x, bias, scale) }
-func (o Ops) sumExp(x []float32, c, top float32) float32            { return sumExp(x, c, top) }
+func (o Ops) logits(x, bias []float32, scale float32) float32 { return logits(x, bias, scale) }
+func (o Ops) sumExp(x []float32, c, top float32) float32      { return sumExp(x, c, top) }
+func (o Ops) sumExps(x []float32, c, top float32) (float32, float32) {
+	return o.sumExp(x, 1, top), o.sumExp(x, c, top)
+}
+
 func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) { return sumExpDot(x, top) }
 func (o Ops) weights(dst, x []float32, c, top float32)              { weights(dst, x, c, top) }
 func (o Ops) leaders(x []float32, top float32) (second float32, count, first int) {

@@ -164,6 +164,18 @@ func (o Ops) SumExp(x []float32, c, top float32) float32 {
 	return s
 }
 
+// SumExps returns SumExp(x, 1, top) and SumExp(x, c, top), in one pass.
+func (o Ops) SumExps(x []float32, c, top float32) (sum, powers float32) {
+	n := whole(len(x))
+	sum, powers = o.sumExps(x[:n], c, top)
+	if n < len(x) {
+		var p padded
+		s, t := o.sumExps(p.fill(x[n:], float32(math.Inf(-1))), c, top)
+		sum, powers = sum+s, powers+t
+	}
+	return sum, powers
+}
+
 // SumExpDot returns the sums of e = exp(x-top) and of e*(x-top).
 func (o Ops) SumExpDot(x []float32, top float32) (sum, dot float32) {
 	n := whole(len(x))

@@ -85,6 +85,15 @@ func logitsAVX2(x *float32, bias *float32, step int, n int, scale float32) float
 //go:noescape
 func sumExpAVX2(x *float32, n int, c float32, top float32) float32
 
+// sumExpsAVX2 is
+//
+//	for i := range n { d := x[i]-top; s += exp(d); t += exp(c*d) }; return s, t
+//
+//	n is a multiple of 16. Lane i%16 has its own sum; then lane i is added to i+8, i+4, i+2, i+1 in turn.
+//
+//go:noescape
+func sumExpsAVX2(x *float32, n int, c float32, top float32) (s float32, t float32)
+
 // sumExpDotAVX2 is
 //
 //	for i := range n { d := x[i]-top; e := exp(d); s += e; t += e*d }; return s, t
@@ -366,6 +375,15 @@ func logitsAVX512(x *float32, bias *float32, step int, n int, scale float32) flo
 //
 //go:noescape
 func sumExpAVX512(x *float32, n int, c float32, top float32) float32
+
+// sumExpsAVX512 is
+//
+//	for i := range n { d := x[i]-top; s += exp(d); t += exp(c*d) }; return s, t
+//
+//	n is a multiple of 16. Lane i%16 has its own sum; then lane i is added to i+8, i+4, i+2, i+1 in turn.
+//
+//go:noescape
+func sumExpsAVX512(x *float32, n int, c float32, top float32) (s float32, t float32)
 
 // sumExpDotAVX512 is
 //

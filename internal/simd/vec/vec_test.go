@@ -142,6 +142,9 @@ func TestRows(t *testing.T) {
 			near(t, "SumExpDot", float64(dot), ed, tolerance*(1-ed))
 			one, _ := o.SumExpDot(x, float32(top))
 			require.Equal(t, o.SumExp(x, 1, float32(top)), one)
+			one, powers := o.SumExps(x, 1.5, float32(top))
+			require.Equal(t, o.SumExp(x, 1, float32(top)), one)
+			require.Equal(t, o.SumExp(x, 1.5, float32(top)), powers)
 
 			// Dotted results, each with values beyond the row that must stay.
 			row := func() []float32 { return append(make([]float32, 0, n+1), x...) }

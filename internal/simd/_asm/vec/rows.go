@@ -61,6 +61,22 @@ func (w width) reductions() {
 	})
 	ret(w.reduce(acc, addPS))
 
+	w.text("sumExps", "(x *float32, n int, c, top float32) (s, t float32)", "for i := range n { d := x[i]-top; s += exp(d); t += exp(c*d) }; return s, t"+tail)
+	x, n = pointer("x"), pointer("n")
+	c, top = w.splat("c"), w.splat("top")
+	acc = w.zeros()
+	powers := w.zeros()
+	w.keep(expConstants...)
+	w.keep(-104)
+	w.lines(n, []reg.Register{x}, func(i int, at func(reg.Register) Mem) {
+		d := w.sub(w.load(at(x)), top)
+		e := w.value(w.exp(w.max(w.k(-104), d), nil))
+		VADDPS(e, acc[i], acc[i])
+		e = w.value(w.exp(w.max(w.k(-104), w.mul(d, c)), nil))
+		VADDPS(e, powers[i], powers[i])
+	})
+	ret(w.reduce(acc, addPS), w.reduce(powers, addPS))
+
 	w.text("sumExpDot", "(x *float32, n int, top float32) (s, t float32)", "for i := range n { d := x[i]-top; e := exp(d); s += e; t += e*d }; return s, t"+tail)
 	x, n = pointer("x"), pointer("n")
 	top = w.splat("top")
