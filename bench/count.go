@@ -3,7 +3,8 @@ package bench
 import "unmask/backend"
 
 // Arithmetic of the networks, from their sizes as model.Info has them. Norms, activations and
-// softmax are not counted: a pass that spends nothing on them has a share of 1.
+// softmax are not counted: a pass that spends nothing on them has a share of 1, but for int8's, whose attention is
+// of wider factors.
 
 // passOps is a pass over rows of sequences of a network.
 func passOps(sizes map[string]int, rows int) float64 {

@@ -185,7 +185,8 @@ func (j *attentionJob) load(w *attentionScratch, row, rows, head int) int {
 	}
 	at := 0
 	for at < rows {
-		lanes := j.panel(rows - at).Lanes()
+		p := j.panel(rows - at)
+		lanes := p.Lanes()
 		panel := w.q[at*dim:][:lanes*dim]
 		if rows-at < lanes {
 			clear(panel)
@@ -204,7 +205,6 @@ func (j *attentionJob) load(w *attentionScratch, row, rows, head int) int {
 			}
 		}
 		if j.rounded {
-			p := j.panel(rows - at)
 			p.FixQueries(w.queries[at*dim/2:], w.unit[at:], panel, dim)
 		}
 		at += lanes

@@ -26,7 +26,7 @@ func (v *vectors) SplitHeads(q, k, val, qkv *tensor.Dense, segs []backend.Segmen
 	if r != nil {
 		j.cos, j.sin = data(r.Cos), data(r.Sin)
 	}
-	v.pool.For(j.blocks.cut(segs, v.share(len(pos), 3*h.Heads*h.HeadDim)), j.item)
+	v.pool.For(j.blocks.cut(segs, v.rowsPerItem(len(pos), 3*h.Heads*h.HeadDim)), j.item)
 	j.q, j.k, j.v, j.qkv, j.pos, j.cos, j.sin, j.blocks.segs = nil, nil, nil, nil, nil, nil, nil, nil
 	v.splits.put(j)
 }

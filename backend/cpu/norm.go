@@ -37,8 +37,8 @@ func (v *vectors) putRows(j *rowJob) {
 // grain is how many values are worth the passing of an item.
 const grain = 1 << 14
 
-// share is how many of the rows an item takes: about a grain, and for each thread as many.
-func (v *vectors) share(rows, width int) int {
+// rowsPerItem cuts rows into items of about a grain, so that each thread gets as many.
+func (v *vectors) rowsPerItem(rows, width int) int {
 	size, threads := max(1, grain/width), v.pool.Threads()
 	items := (rows + size - 1) / size
 	if items < 2 {
@@ -63,7 +63,7 @@ func (j *rowJob) eachOfBlock(_, i int) {
 
 // run calls the kernel for rows 0..rows-1.
 func (v *vectors) run(j *rowJob, rows int) {
-	j.rows, j.grain = rows, v.share(rows, j.width)
+	j.rows, j.grain = rows, v.rowsPerItem(rows, j.width)
 	v.pool.For((rows+j.grain-1)/j.grain, j.each)
 	v.putRows(j)
 }
@@ -74,7 +74,7 @@ func (v *vectors) runSegments(j *rowJob, segs []backend.Segment) {
 	for _, s := range segs {
 		rows += s.Rows
 	}
-	v.pool.For(j.blocks.cut(segs, v.share(rows, j.width)), j.some)
+	v.pool.For(j.blocks.cut(segs, v.rowsPerItem(rows, j.width)), j.some)
 	v.putRows(j)
 }
 

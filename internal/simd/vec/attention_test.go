@@ -222,7 +222,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestFixedNaN: a key or a query that has a NaN or an infinity gives no finite score but zeros' opposite.
+// TestFixedNaN: a key or a query that has a NaN or an infinity gets a scale that is not finite, so its scores tell.
 func TestFixedNaN(t *testing.T) {
 	eachOps(t, func(t *testing.T, o Ops) {
 		for _, bad := range []float32{float32(math.NaN()), float32(math.Copysign(math.NaN(), -1)), inf, -inf} {
@@ -231,6 +231,14 @@ func TestFixedNaN(t *testing.T) {
 			words, scale := make([]float32, 16), make([]float32, 1)
 			o.FixRows(words, scale, x, 1, 32)
 			require.False(t, scale[0]-scale[0] == 0, "scale %g of a key with %g", scale[0], bad)
+			for _, p := range o.Panels() {
+				n := p.Lanes()
+				q, unit := make([]float32, 32*n), make([]float32, n)
+				q[3*n+5] = bad
+				p.FixQueries(make([]float32, 16*n), unit, q, 32)
+				require.False(t, unit[5]-unit[5] == 0, "scale %g of a query with %g", unit[5], bad)
+				require.True(t, unit[4]-unit[4] == 0, "the next query's is its own")
+			}
 		}
 	})
 }

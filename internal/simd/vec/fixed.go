@@ -2,7 +2,7 @@ package vec
 
 import "math"
 
-// Scores from 16-bit integers: queries and keys are x = n*scale, |n| at most fixedLimit, with a scale for
+// Scores in fixed point: queries and keys are 16-bit integers, x = n*scale, |n| at most fixedLimit, with a scale for
 // each query and each key. Their products are exact, and their sums of dim products fit an int32. The
 // rounding is finer than bfloat16's for all but outliers: 13 bits of a row's largest, against 8 of each element.
 
