@@ -177,7 +177,7 @@ func TestFixed(t *testing.T) {
 				wantQueries, wantUnit := slices.Clone(queries), slices.Clone(unit)
 				p.FixQueries(queries, unit, q, dim)
 				for j := 0; j < n; j += line {
-					fixLanes(wantQueries[j:], wantUnit[j:], q[j:], dim/2, n, fixedLimit(dim), 1/fixedLimit(dim))
+					fixLanes(wantQueries[j:], wantUnit[j:j+line], q[j:], dim/2, n, fixedLimit(dim), 1/fixedLimit(dim))
 				}
 				equal(t, queries, wantQueries)
 				equal(t, unit, wantUnit)
@@ -204,7 +204,7 @@ func TestFixed(t *testing.T) {
 				tops, sums, alphas := slices.Clone(top), slices.Clone(sum), slices.Clone(alpha)
 				p.SoftmaxFixed(s, unit, top, sum, alpha, keys)
 				for j := 0; j < n; j += line {
-					softmaxFixed(want[j:], wantUnit[j:], tops[j:], sums[j:], alphas[j:], keys/2, n)
+					softmaxFixed(want[j:], wantUnit[j:j+line], tops[j:], sums[j:], alphas[j:], keys/2, n)
 				}
 				for j := range n {
 					near(t, "top", float64(top[j]), float64(tops[j]), 1e-6*math.Abs(float64(tops[j])))

@@ -26,7 +26,7 @@ func (p Panel) FixQueries(dst, scale, x []float32, dim int) {
 	_, _, _ = dst[dim/2*n-1], scale[n-1], x[dim*n-1]
 	limit := fixedLimit(dim)
 	for j := 0; j < n; j += line {
-		p.ops.fixLanes(dst[j:], scale[j:], x[j:], dim/2, n, limit, 1/limit)
+		p.ops.fixLanes(dst[j:], scale[j:min(j+line, n)], x[j:], dim/2, n, limit, 1/limit)
 	}
 }
 
@@ -44,7 +44,7 @@ func (p Panel) SoftmaxFixed(s, scale, top, sum, alpha []float32, keys int) {
 	n := p.Lanes()
 	_, _, _, _, _ = s[keys*n-1], scale[n-1], top[n-1], sum[n-1], alpha[n-1]
 	for j := 0; j < n; j += line {
-		p.ops.softmaxFixed(s[j:], scale[j:], top[j:], sum[j:], alpha[j:], keys/2, n)
+		p.ops.softmaxFixed(s[j:], scale[j:min(j+line, n)], top[j:], sum[j:], alpha[j:], keys/2, n)
 	}
 }
 
@@ -81,8 +81,9 @@ func fixRows(dst, scale, x []float32, rows, dim int, limit, unit float32) {
 	}
 }
 
+// fixLanes is for a line of lanes, or as many as have a scale.
 func fixLanes(dst, scale, x []float32, pairs, lanes int, limit, unit float32) {
-	for l := range line {
+	for l := range scale {
 		scale[l] = fix(2*pairs, limit, unit, func(i int) float32 { return x[i*lanes+l] }, func(i int, low, high uint16) {
 			dst[i*lanes+l] = math.Float32frombits(uint32(low) | uint32(high)<<16)
 		})
@@ -105,10 +106,10 @@ func scoresFixed(s, k, scale, q []float32, keys, words, lanes int) {
 
 // softmaxFixed is for a line of lanes, as fixLanes is.
 func softmaxFixed(s, scale, top, sum, alpha []float32, pairs, lanes int) {
-	for j := range line {
+	for j, unit := range scale {
 		m := top[j]
 		for i := range 2 * pairs {
-			s[i*lanes+j] *= scale[j]
+			s[i*lanes+j] *= unit
 			if v := s[i*lanes+j]; v > m {
 				m = v
 			}
