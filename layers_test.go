@@ -18,7 +18,7 @@ var rows = [][]string{
 	{"."},
 	{"experiments", "theory"},
 	{"generate", "metrics"},
-	{"vit", "dit", "vqgan", "gpt2", "inception", "oracle"},
+	{"vit", "dit", "vqgan"},
 	{"samplers"},
 	{"model"},
 	{"nn"},
@@ -33,8 +33,8 @@ var rows = [][]string{
 // apart are rows that must not meet although one is below the other: networks and samplers
 // know marginals only.
 var apart = map[string][]string{
-	"samplers": {"vit", "dit", "vqgan", "gpt2", "nn", "attention", "weights", "backend/cpu", "backend/cuda"},
-	"vit":      {"samplers"}, "dit": {"samplers"}, "vqgan": {"samplers"}, "gpt2": {"samplers"},
+	"samplers": {"vit", "dit", "vqgan", "nn", "attention", "weights", "backend/cpu", "backend/cuda"},
+	"vit":      {"samplers"}, "dit": {"samplers"}, "vqgan": {"samplers"},
 	"internal": {"backend"},
 }
 

@@ -84,14 +84,14 @@ type Rotary struct {
 	Cos, Sin *tensor.Dense
 }
 
-// Head is an output head: logits = Scale*(x W^T + bias), of which the first Classes
+// Head is an output head: logits = Scale*(x W^T + bias), of which the first Outcomes
 // columns are outcomes. Columns beyond (the mask token) take part in no reduction. A bias of
 // -Inf forbids an outcome.
 type Head struct {
-	W       Matrix
-	Bias    *tensor.Dense // [out], nil for none
-	Classes int
-	Scale   float32 // inverse temperature; 0 means 1
+	W        Matrix
+	Bias     *tensor.Dense // [out], nil for none
+	Outcomes int
+	Scale    float32 // inverse temperature; 0 means 1
 }
 
 // HeadStats are reductions over p = softmax(logits) of a row. Nil slices are not

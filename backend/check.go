@@ -175,8 +175,8 @@ func CheckAttention(dst, q, k, v *tensor.Dense, segs []Segment, h Heads) {
 func CheckHead(kernel string, x *tensor.Dense, rows int, h Head) {
 	checkRows(kernel, "x", x, rows, h.W.In())
 	checkVector(kernel, "Bias", h.Bias, h.W.Out())
-	if h.Classes < 1 || h.Classes > h.W.Out() {
-		misuse(kernel, "%d outcomes of [%d, %d] weights", h.Classes, h.W.Out(), h.W.In())
+	if h.Outcomes < 1 || h.Outcomes > h.W.Out() {
+		misuse(kernel, "%d outcomes of [%d, %d] weights", h.Outcomes, h.W.Out(), h.W.In())
 	}
 }
 

@@ -78,8 +78,8 @@ func (c *Choice) Uses(m Measure) bool {
 // CheckChoice checks the arguments of HeadChoose.
 func CheckChoice(rows int, h Head, c *Choice) {
 	const kernel = "HeadChoose"
-	if h.Classes < 1 || h.Classes > h.W.Out() {
-		misuse(kernel, "%d outcomes of [%d, %d] weights", h.Classes, h.W.Out(), h.W.In())
+	if h.Outcomes < 1 || h.Outcomes > h.W.Out() {
+		misuse(kernel, "%d outcomes of [%d, %d] weights", h.Outcomes, h.W.Out(), h.W.In())
 	}
 	checkVector(kernel, "Bias", h.Bias, h.W.Out())
 	checkExponent(kernel, "Beta", c.Beta)

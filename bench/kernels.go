@@ -69,7 +69,7 @@ var heads = []struct {
 func (s *Suite) head(p backend.Precision, ask func(*Suite, *tensor.Dense, backend.Head) func()) work {
 	s.drop()
 	w := s.Device.Pack(headOut, headIn, p, func(i int, dst []float32) { fill(dst, i*headIn, 0.1) })
-	h := backend.Head{W: w, Bias: s.random(0.1, headOut), Classes: headOut - 1}
+	h := backend.Head{W: w, Bias: s.random(0.1, headOut), Outcomes: headOut - 1}
 	run := ask(s, s.random(1, headRows, headIn), h)
 	return work{func() error { run(); return nil }, cost{ops: 2 * headRows * headIn * headOut, as: p}}
 }

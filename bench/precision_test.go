@@ -114,7 +114,7 @@ func logProbs(t testing.TB, m *unmask.Model, tokens []int32, rows []int32) [][]f
 	var mu sync.Mutex
 	require.NoError(t, got.Visit(rows, func(i int, logits []float32) {
 		var sum float64
-		lp := make([]float64, m.Spec().Tokens)
+		lp := make([]float64, m.Spec().Outcomes)
 		for x := range lp {
 			sum += math.Exp(float64(logits[x]))
 		}

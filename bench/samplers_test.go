@@ -8,7 +8,7 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
-	"unmask/oracle"
+	"unmask/theory/oracle"
 	"unmask/samplers"
 )
 

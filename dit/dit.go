@@ -147,7 +147,7 @@ func (m *Model) load(o model.Options) error {
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
 		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab), Bias: l.Vector(l.Floats(&m.Head.Bias)),
-			Classes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last, is no outcome
+			Outcomes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last, is no outcome
 		Project: m.project,
 	}
 	return l.Err()
@@ -172,7 +172,7 @@ func (m *Model) rotary() *backend.Rotary {
 
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Length}, Tokens: m.cfg.Vocab - 1, Mask: int32(m.cfg.Vocab - 1)}
+	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1, Mask: int32(m.cfg.Vocab - 1)}
 }
 
 // NewCache implements model.Refiner.

@@ -24,7 +24,7 @@ func (Fixed32) Choose(v *samplers.View) (samplers.Opening, error) {
 	o := samplers.Opening{Positions: samplers.Random{}.Rank(v, v.Quota)}
 	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
 	err := v.Visit(o.Positions, func(i int, logits []float32) {
-		logits = logits[:min(v.Classes, len(logits))]
+		logits = logits[:min(v.Outcomes, len(logits))]
 		norm := logSumExp(logits)
 		best := float32(-1)
 		var words [4]uint32

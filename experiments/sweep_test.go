@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/oracle"
+	"unmask/theory/oracle"
 )
 
 // chain is a text task whose model and judge are one exact Markov chain.

@@ -9,9 +9,9 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
-	"unmask/oracle"
 	"unmask/samplers"
 	"unmask/theory"
+	"unmask/theory/oracle"
 )
 
 // counts generates n sequences and counts them by index.
@@ -56,7 +56,7 @@ type fixedMarginals struct {
 func (f *fixedMarginals) Spec() model.Spec { return f.spec }
 
 func (f *fixedMarginals) Forward(_ context.Context, b *model.Batch) (model.Marginals, error) {
-	f.dense.Columns, f.dense.Logits = f.spec.Tokens, f.dense.Logits[:0]
+	f.dense.Columns, f.dense.Logits = f.spec.Outcomes, f.dense.Logits[:0]
 	for range b.Size {
 		f.dense.Logits = append(f.dense.Logits, f.row...)
 	}
@@ -67,7 +67,7 @@ func (f *fixedMarginals) Forward(_ context.Context, b *model.Batch) (model.Margi
 // precisions: with two outcomes the coarse numbers of 32 bit show in nothing.
 func TestVanillaOpensByACoin(t *testing.T) {
 	const n, steps, draws = 50, 4, 200
-	d := &fixedMarginals{spec: model.Spec{Shape: []int{n}, Tokens: 2, Mask: 2}}
+	d := &fixedMarginals{spec: model.Spec{Shape: []int{n}, Outcomes: 2, Mask: 2}}
 	for range n {
 		d.row = append(d.row, float32(math.Log(0.7)), float32(math.Log(0.3)))
 	}
@@ -118,7 +118,7 @@ func TestCoinsWithManySteps(t *testing.T) {
 // exp(-theta*d/t - (1-theta)*d*(a1/t' - a2/t)), near the exact s/t.
 func TestTrapezoidIsOfSecondOrder(t *testing.T) {
 	const n, steps, theta = 20000, 4, 0.5
-	d := &fixedMarginals{spec: model.Spec{Shape: []int{n}, Tokens: 3, Mask: 3}}
+	d := &fixedMarginals{spec: model.Spec{Shape: []int{n}, Outcomes: 3, Mask: 3}}
 	for range n {
 		d.row = append(d.row, float32(math.Log(0.6)), float32(math.Log(0.3)), float32(math.Log(0.1)))
 	}

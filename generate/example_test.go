@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"unmask/generate"
-	"unmask/oracle"
 	"unmask/samplers"
+	"unmask/theory/oracle"
 )
 
 // Surprise opens first what is nearest to a given entropy. That is all an order needs.

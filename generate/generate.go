@@ -137,11 +137,11 @@ func (r *run) allocate() {
 		r.refiner = r.d.(model.Refiner)
 		r.cache = r.refiner.NewCache(size, length)
 	}
-	r.filtered = model.Filtered{Filter: &r.o.Filter, Classes: r.spec.Tokens}
+	r.filtered = model.Filtered{Filter: &r.o.Filter, Outcomes: r.spec.Outcomes}
 	if r.o.Adjust != nil {
 		r.o.Filter.Adjust = r.adjust
 	}
-	r.view = samplers.View{Mask: r.spec.Mask, Classes: r.spec.Tokens, Shape: r.shape, Visit: r.visit}
+	r.view = samplers.View{Mask: r.spec.Mask, Outcomes: r.spec.Outcomes, Shape: r.shape, Visit: r.visit}
 	r.head.seen = make([]int, length)
 }
 
@@ -391,8 +391,8 @@ func (r *run) check(s *slot) error {
 			return fmt.Errorf("the sampler opens position %d, which is open", p)
 		case r.head.seen[p] == r.head.stamp:
 			return fmt.Errorf("the sampler opens position %d twice", p)
-		case o.Tokens != nil && (len(o.Tokens) != len(o.Positions) || o.Tokens[j] < 0 || int(o.Tokens[j]) >= r.spec.Tokens):
-			return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position", r.spec.Tokens-1)
+		case o.Tokens != nil && (len(o.Tokens) != len(o.Positions) || o.Tokens[j] < 0 || int(o.Tokens[j]) >= r.spec.Outcomes):
+			return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position", r.spec.Outcomes-1)
 		}
 		r.head.seen[p] = r.head.stamp
 	}

@@ -28,7 +28,7 @@ type table struct {
 }
 
 func newTable(shape ...int) *table {
-	t := &table{spec: model.Spec{Shape: shape, Tokens: 7, Mask: 9}}
+	t := &table{spec: model.Spec{Shape: shape, Outcomes: 7, Mask: 9}}
 	t.logits = func(tokens []int32, position, token int) float32 {
 		return float32(math.Sin(float64(3*position+5*token) + float64(sum(tokens))))
 	}
@@ -51,7 +51,7 @@ func (t *table) Forward(ctx context.Context, b *model.Batch) (model.Marginals, e
 	}
 	t.full++
 	t.times = append(t.times, b.Time[0])
-	t.dense.Columns, t.dense.Classes, t.dense.Logits = 10, t.spec.Tokens, t.dense.Logits[:0]
+	t.dense.Columns, t.dense.Outcomes, t.dense.Logits = 10, t.spec.Outcomes, t.dense.Logits[:0]
 	for row := range b.Tokens {
 		seq := row / b.Length
 		for x := range 10 {

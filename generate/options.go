@@ -83,7 +83,7 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 		return o, fmt.Errorf("generate: sequences %d to %d, want 0 to %d", o.First, o.First+o.N-1, uint32(math.MaxUint32))
 	}
 	o.Batch = min(o.Batch, o.N)
-	if err := o.Filter.Check(spec.Tokens); err != nil {
+	if err := o.Filter.Check(spec.Outcomes); err != nil {
 		return o, fmt.Errorf("generate: %w", err)
 	}
 	if o.Schedule == nil {
@@ -115,8 +115,8 @@ func (o *Options) checkTokens(spec model.Spec) error {
 
 func checkRange(tokens []int32, spec model.Spec) error {
 	for i, t := range tokens {
-		if t != spec.Mask && (t < 0 || int(t) >= spec.Tokens) {
-			return fmt.Errorf("generate: token %d at position %d, want 0 to %d or the mask %d", t, i, spec.Tokens-1, spec.Mask)
+		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
+			return fmt.Errorf("generate: token %d at position %d, want 0 to %d or the mask %d", t, i, spec.Outcomes-1, spec.Mask)
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64)
 			return nil, fmt.Errorf("generate: sequence %d of the data has length %d, want %d", i, len(x), length)
 		}
 		if err := checkRange(x, spec); err != nil || slices.Contains(x, spec.Mask) {
-			return nil, fmt.Errorf("generate: sequence %d of the data has masks or unknown tokens, want 0 to %d", i, spec.Tokens-1)
+			return nil, fmt.Errorf("generate: sequence %d of the data has masks or unknown tokens, want 0 to %d", i, spec.Outcomes-1)
 		}
 		r := philox.Stream{Seed: seed, Sequence: uint32(i)}
 		positions := make([]int, length)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/gpt2"
+	"unmask/metrics/gpt2"
 	"unmask/images"
-	"unmask/inception"
+	"unmask/metrics/inception"
 	"unmask/metrics"
 )
 

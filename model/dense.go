@@ -8,9 +8,9 @@ import (
 
 // Dense are Marginals over an explicit matrix of logits: oracle models, tests.
 type Dense struct {
-	Logits  []float32 // [rows, Columns]; log-probabilities are logits too
-	Columns int
-	Classes int // the first of Columns that are outcomes; 0 means all
+	Logits   []float32 // [rows, Columns]; log-probabilities are logits too
+	Columns  int
+	Outcomes int // the first of Columns that are outcomes; 0 means all
 
 	rows scratchRows
 }
@@ -51,10 +51,10 @@ func (d *Dense) row(r int32) []float32 {
 }
 
 func (d *Dense) classes() int {
-	if d.Classes == 0 {
+	if d.Outcomes == 0 {
 		return d.Columns
 	}
-	return d.Classes
+	return d.Outcomes
 }
 
 // RowError says that one row's marginal is not a distribution. A loop that knows which

@@ -42,7 +42,7 @@ func stats(n int) *model.Stats {
 func TestReductionsAreTheirDefinitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const columns = 9
-		d := &model.Dense{Logits: logits(t, 3*columns), Columns: columns, Classes: 7}
+		d := &model.Dense{Logits: logits(t, 3*columns), Columns: columns, Outcomes: 7}
 		s := stats(1)
 		s.Beta = rapid.Float64Range(0.5, 5).Draw(t, "beta")
 		require.NoError(t, d.Stats([]int32{1}, s))
@@ -91,7 +91,7 @@ func TestRowsThatAreNoDistribution(t *testing.T) {
 		"no outcome is possible": {-inf, -inf, -inf},
 	} {
 		d := &model.Dense{Columns: 3, Logits: append(make([]float32, 3), row...)}
-		for _, m := range []model.Marginals{d, &model.Filtered{Of: d, Filter: &model.Filter{Temperature: 2}, Classes: 3}} {
+		for _, m := range []model.Marginals{d, &model.Filtered{Of: d, Filter: &model.Filter{Temperature: 2}, Outcomes: 3}} {
 			err := m.Stats([]int32{0, 1}, stats(2))
 			require.ErrorContains(t, err, want)
 			require.ErrorContains(t, err, "row 1")
@@ -103,7 +103,7 @@ func TestRowsThatAreNoDistribution(t *testing.T) {
 
 func filtered(row []float32, f model.Filter) []float32 {
 	var out []float32
-	m := &model.Filtered{Of: &model.Dense{Columns: len(row), Logits: row}, Filter: &f, Classes: len(row)}
+	m := &model.Filtered{Of: &model.Dense{Columns: len(row), Logits: row}, Filter: &f, Outcomes: len(row)}
 	if err := m.Visit([]int32{0}, func(_ int, logits []float32) { out = slices.Clone(logits) }); err != nil {
 		panic(err)
 	}

@@ -56,9 +56,9 @@ func (f *Filter) Check(tokens int) error {
 // Filtered are the marginals of another with a filter on them, a row at a time: there is
 // no buffer of positions x outcomes.
 type Filtered struct {
-	Of      Marginals
-	Filter  *Filter
-	Classes int // outcomes: the first columns of a row
+	Of       Marginals
+	Filter   *Filter
+	Outcomes int // outcomes: the first columns of a row
 
 	rows  scratchRows
 	mutex sync.Mutex
@@ -83,7 +83,7 @@ func (f *Filtered) Visit(rows []int32, visit func(i int, logits []float32)) erro
 func (f *Filtered) each(rows []int32, do func(i int, logits []float32) error) error {
 	f.err = nil
 	err := f.Of.Visit(rows, func(i int, logits []float32) {
-		logits = logits[:f.Classes]
+		logits = logits[:f.Outcomes]
 		err := f.apply(rows[i], logits)
 		if err == nil {
 			err = do(i, logits)

@@ -12,10 +12,10 @@ import (
 
 // Spec describes the sequences that a model was trained on.
 type Spec struct {
-	Shape  []int // [1024] for text, [16, 16] for an image's codes
-	Tokens int   // outcomes 0..Tokens-1 can be drawn
-	Mask   int32 // the id of a masked position, not among the outcomes
-	Fixed  bool  // the length must be that of Shape; otherwise it may be shorter
+	Shape    []int // [1024] for text, [16, 16] for an image's codes
+	Outcomes int   // tokens 0..Outcomes-1 can be drawn
+	Mask     int32 // the id of a masked position, not among the outcomes
+	Fixed    bool  // the length must be that of Shape; otherwise it may be shorter
 }
 
 // Length is the number of positions.
@@ -55,7 +55,7 @@ type Marginals interface {
 	Stats(rows []int32, s *Stats) error
 	Sample(rows []int32, d *Draw) error
 	// Visit hands over the logits of one row at a time, perhaps from several goroutines, i
-	// its index in rows. It may have more columns than Spec.Tokens (the mask token's); the
+	// its index in rows. It may have more columns than Spec.Outcomes (the mask token's); the
 	// slice is valid during the call only and may be written to.
 	Visit(rows []int32, visit func(i int, logits []float32)) error
 }

@@ -37,7 +37,7 @@ func (k KLASS) Choose(v *View) (Opening, error) {
 	kappa, confidence := orDefault(k.Kappa, 0.01), orDefault(k.Confidence, 0.9)
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		p := v.Masked[i]
-		if s.before[p].compare(logits[:v.Classes], v.LogSum[i]) < kappa {
+		if s.before[p].compare(logits[:v.Outcomes], v.LogSum[i]) < kappa {
 			s.stable[p]++
 		} else {
 			s.stable[p] = 0

@@ -27,7 +27,7 @@ type Need struct {
 type View struct {
 	Tokens      []int32 // Mask where masked
 	Mask        int32
-	Classes     int   // outcomes 0..Classes-1 can be drawn
+	Outcomes    int   // outcomes 0..Outcomes-1 can be drawn
 	Shape       []int // of the sequence: [length] or [height, width]
 	Step, Steps int   // n, from 1, and N
 	Quota       int   // how many positions the schedule opens at this step

@@ -71,7 +71,7 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 		return s.second(v, before, t, between, end)
 	}
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
-		before[v.Masked[i]].keep(logits[:v.Classes], v.LogSum[i])
+		before[v.Masked[i]].keep(logits[:v.Outcomes], v.LogSum[i])
 	})
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0]}
 	open := 1 - math.Exp(-(t-between)/t)
@@ -117,7 +117,7 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 		for _, x := range b.token {
 			logits[x] = float32(math.Inf(-1))
 		}
-		for x := int32(0); int(x) < v.Classes && target >= 0; x++ {
+		for x := int32(0); int(x) < v.Outcomes && target >= 0; x++ {
 			take(x, others*p(x))
 		}
 	})

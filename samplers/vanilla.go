@@ -96,7 +96,7 @@ func race(v *View, t, s float32) (Opening, error) {
 	const stay = -1
 	n := len(v.Masked)
 	winner, logP := v.Tokens32(n), v.Floats(n)
-	classes, ops := v.Classes, screen.Ops(simd.Default().ISA)
+	classes, ops := v.Outcomes, screen.Ops(simd.Default().ISA)
 	moveT, moveS := float32(1-1e-3)*t, float32(1-1e-3)*s
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		logits = logits[:min(classes, len(logits))]

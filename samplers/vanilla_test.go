@@ -17,7 +17,7 @@ func TestVanillaSkipsNothingThatWins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		classes := rapid.OneOf(rapid.IntRange(1, 400), rapid.IntRange(1, 4000)).Draw(t, "classes")
 		steps := rapid.IntRange(2, 200).Draw(t, "steps")
-		v := &samplers.View{Classes: classes, Masked: []int{rapid.IntRange(0, 5000).Draw(t, "position")}, Steps: steps,
+		v := &samplers.View{Outcomes: classes, Masked: []int{rapid.IntRange(0, 5000).Draw(t, "position")}, Steps: steps,
 			Step: rapid.IntRange(1, steps-1).Draw(t, "step"), Rand: philox.Stream{Seed: rapid.Uint64().Draw(t, "seed")}}
 		scale, sum := rapid.Float64Range(0, 20).Draw(t, "scale"), 0.0
 		offset := rapid.SampledFrom([]float64{0, 80, -1e4}).Draw(t, "offset") // float32 is coarse far from 0

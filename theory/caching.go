@@ -144,7 +144,7 @@ func (c *caching) masked(tokens []int32) float64 {
 func (c *caching) rows(m model.Marginals, rows []int32) ([][]float64, error) {
 	out := make([][]float64, len(rows))
 	err := m.Visit(rows, func(i int, logits []float32) {
-		logits = logits[:c.spec.Tokens]
+		logits = logits[:c.spec.Outcomes]
 		p, most, sum := make([]float64, len(logits)), slices.Max(logits), 0.0
 		for x, l := range logits {
 			p[x] = math.Exp(float64(l - most))

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"unmask/oracle"
 	"unmask/samplers"
+	"unmask/theory/oracle"
 )
 
 // Terms are both sides of equation 5 for a first round that opens the set I, in nats.
@@ -64,7 +64,7 @@ func sizes(name string, m *oracle.Model, order samplers.Order) (points []Point) 
 func firstRound(m *oracle.Model, order samplers.Order, k int) []int {
 	n := m.Length()
 	x, p := make([]int32, n), make([]float64, n*m.Tokens())
-	v := &samplers.View{Mask: int32(m.Tokens()), Classes: m.Tokens(), Shape: m.Shape(), Step: 1, Steps: 2, Quota: k, Free: n, Tokens: x}
+	v := &samplers.View{Mask: int32(m.Tokens()), Outcomes: m.Tokens(), Shape: m.Shape(), Step: 1, Steps: 2, Quota: k, Free: n, Tokens: x}
 	for i := range x {
 		x[i] = v.Mask
 		v.Masked = append(v.Masked, i)

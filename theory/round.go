@@ -133,7 +133,7 @@ type fixed struct {
 }
 
 func fixedMarginals(p [][]float64) *fixed {
-	c := &fixed{spec: model.Spec{Shape: []int{len(p)}, Tokens: len(p[0]), Mask: int32(len(p[0]))}}
+	c := &fixed{spec: model.Spec{Shape: []int{len(p)}, Outcomes: len(p[0]), Mask: int32(len(p[0]))}}
 	for _, row := range p {
 		for _, v := range row {
 			c.row = append(c.row, float32(math.Log(v)))
@@ -147,7 +147,7 @@ func (c *fixed) Spec() model.Spec { return c.spec }
 
 // Forward repeats the marginals for each sequence.
 func (c *fixed) Forward(_ context.Context, b *model.Batch) (model.Marginals, error) {
-	c.dense.Columns, c.dense.Logits = c.spec.Tokens, c.dense.Logits[:0]
+	c.dense.Columns, c.dense.Logits = c.spec.Outcomes, c.dense.Logits[:0]
 	for range b.Size {
 		c.dense.Logits = append(c.dense.Logits, c.row...)
 	}

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"unmask/internal/philox"
-	"unmask/oracle"
+	"unmask/theory/oracle"
 )
 
 // ChiSquare compares counts with what is expected and gives the statistic, and the bound that

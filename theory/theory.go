@@ -14,8 +14,8 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
-	"unmask/oracle"
 	"unmask/samplers"
+	"unmask/theory/oracle"
 )
 
 // Result is one check of a claim: Statistic is at most Bound or, with Above, at least.

@@ -9,9 +9,9 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/generate"
-	"unmask/oracle"
 	"unmask/samplers"
 	"unmask/theory"
+	"unmask/theory/oracle"
 )
 
 // Every claim of the paper holds, of which the command shows the larger cases too.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"unmask/generate"
-	"unmask/oracle"
 	"unmask/samplers"
+	"unmask/theory/oracle"
 )
 
 // Unbiased are choose-then-sample rules at gamma = 1.

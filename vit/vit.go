@@ -161,7 +161,7 @@ func (m *Model) load(o model.Options) error {
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
 		Head: backend.Head{W: l.Matrix(&m.Word, m.cfg.Codebook), Bias: l.Vector(bias[:m.cfg.Codebook]),
-			Classes: m.cfg.Codebook}, // the head is tied to the embedding of the codes
+			Outcomes: m.cfg.Codebook}, // the head is tied to the embedding of the codes
 		Length:  m.cfg.Grid * m.cfg.Grid,
 		Project: m.project,
 	}
@@ -170,7 +170,7 @@ func (m *Model) load(o model.Options) error {
 
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Grid, m.cfg.Grid}, Tokens: m.cfg.Codebook, Mask: int32(m.cfg.Vocab - 1), Fixed: true}
+	return model.Spec{Shape: []int{m.cfg.Grid, m.cfg.Grid}, Outcomes: m.cfg.Codebook, Mask: int32(m.cfg.Vocab - 1), Fixed: true}
 }
 
 // NewCache implements model.Refiner. Beside keys and values it keeps what the decoder sees at

@@ -42,7 +42,7 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 	}
 	for _, as := range precisions {
 		w := s.weights(width, width, as).dev
-		head := backend.Head{W: w, Bias: vector, Classes: width - 1}
+		head := backend.Head{W: w, Bias: vector, Outcomes: width - 1}
 		calls["Linear "+as.String()] = func() { b.Linear(y, x, rows, w, backend.Epilogue{Bias: vector, Act: backend.GELUTanh}) }
 		calls["HeadStats "+as.String()] = func() { b.HeadStats(x, rows, head, stats) }
 		calls["HeadSample "+as.String()] = func() { b.HeadSample(x, rows, head, draw) }

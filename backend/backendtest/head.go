@@ -37,8 +37,8 @@ func (s *suite) head(shape [4]int, as backend.Precision, scale float32, forbid b
 		}
 		return s.normal(i)
 	}, out)
-	h.dev = backend.Head{W: w.dev, Bias: bias.dev, Classes: classes, Scale: scale}
-	h.ref = backend.Head{W: w.ref, Bias: bias.ref, Classes: classes, Scale: scale}
+	h.dev = backend.Head{W: w.dev, Bias: bias.dev, Outcomes: classes, Scale: scale}
+	h.ref = backend.Head{W: w.ref, Bias: bias.ref, Outcomes: classes, Scale: scale}
 	h.error = make([]float64, rows)
 	h.logits = make([][]float64, rows)
 	s.ref.HeadVisit(h.x.ref, rows, h.ref, func(row int, logits []float32) {
@@ -80,7 +80,7 @@ func (h *head) compareStats(s *suite, what string, beta float64) {
 		e := h.error[i]
 		require.InDelta(s, want.LogSum[i], got.LogSum[i], e+sum+eps*math.Abs(want.LogSum[i]), "%s: log sum of row %d", what, i)
 		require.InDelta(s, want.LogMoment[i], got.LogMoment[i], (1+beta)*(2*e+sum)+eps*beta*math.Abs(want.LogSum[i]), "%s: log moment %v of row %d", what, beta, i)
-		classes := math.Log(float64(h.ref.Classes))
+		classes := math.Log(float64(h.ref.Outcomes))
 		require.InDelta(s, want.Entropy[i], got.Entropy[i], (1+classes)*4*(e+sum), "%s: entropy of row %d", what, i)
 		require.InDelta(s, want.P1[i], got.P1[i], 3*(e+sum), "%s: first of row %d", what, i)
 		require.InDelta(s, want.P2[i], got.P2[i], 3*(e+sum), "%s: second of row %d", what, i)
@@ -123,7 +123,7 @@ func (h *head) compareSample(s *suite, what string, power float64, uniform []flo
 	s.dev.HeadSample(h.x.dev, h.rows, h.dev, d)
 	for i, u := range uniform {
 		token := int(d.Token[i])
-		require.True(s, token >= 0 && token < h.ref.Classes, "%s: row %d drew %d of %d outcomes", what, i, token, h.ref.Classes)
+		require.True(s, token >= 0 && token < h.ref.Outcomes, "%s: row %d drew %d of %d outcomes", what, i, token, h.ref.Outcomes)
 		logp, before, after := cumulate(h.logits[i], power, token)
 		require.False(s, math.IsInf(logp, 0), "%s: row %d drew %d, which is impossible", what, i, token)
 		e := h.error[i]

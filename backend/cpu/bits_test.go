@@ -76,7 +76,7 @@ func TestBits(t *testing.T) {
 		b.Attention(out, q, k, v, segs, h)
 		sum("attention", out)
 
-		head := backend.Head{W: pack(500, width), Bias: random(500), Classes: 499, Scale: 1.25}
+		head := backend.Head{W: pack(500, width), Bias: random(500), Outcomes: 499, Scale: 1.25}
 		values := func() []float64 { return make([]float64, rows) }
 		s := &backend.HeadStats{Beta: 1.5, LogMoment: values(), Entropy: values(), P1: values(), P2: values(), Arg: make([]int32, rows), LogSum: values()}
 		b.HeadStats(y, rows, head, s)

@@ -85,7 +85,7 @@ func (h *heads) prepare(x *tensor.Dense, head backend.Head) {
 		panic("cpu: the head's tiles are not whole panels")
 	}
 	h.block = max(1, min(headBlock, k.Cache/(4*h.w.lines))/k.Rows) * k.Rows
-	h.chunks = (head.Classes + headChunk - 1) / headChunk
+	h.chunks = (head.Outcomes + headChunk - 1) / headChunk
 }
 
 // release forgets the arguments.
@@ -108,7 +108,7 @@ func (h *heads) packPanel(_, i int) {
 	h.w.k.PackA(a.data, a.scale, h.x.x[(h.base+first)*h.x.stride:], h.x.stride, min(h.w.k.Rows, h.rows-first), h.x.width)
 }
 
-func (h *heads) tiles() int { return (h.h.Classes + headTile - 1) / headTile }
+func (h *heads) tiles() int { return (h.h.Outcomes + headTile - 1) / headTile }
 
 // pass computes parts of all rows of a pass.
 func (h *heads) pass() {
@@ -124,7 +124,7 @@ func (h *heads) pass() {
 func (h *heads) columns(w *worker, a operand, rows, t int) ([]float32, int) {
 	k := h.w.k
 	tile := w.tile.get(h.block * headTile)
-	n := min(headTile, h.h.Classes-t*headTile)
+	n := min(headTile, h.h.Outcomes-t*headTile)
 	for j := 0; j < n; j += k.Columns {
 		h.w.tile(tile[j:], headTile, a, rows, (t*headTile+j)/k.Columns)
 	}

@@ -98,7 +98,7 @@ func TestChoose(t *testing.T) {
 	for i, by := range pairs {
 		rows, c := choiceOf(by[0], by[1])
 		x := put(b, normal(uint64(i), rows*in), rows, in)
-		head := backend.Head{W: packed(b, normal(50, out*in), out, in, precisions[i%3]), Bias: put(b, normal(51, out), out), Classes: classes, Scale: 1.5}
+		head := backend.Head{W: packed(b, normal(50, out*in), out, in, precisions[i%3]), Bias: put(b, normal(51, out), out), Outcomes: classes, Scale: 1.5}
 		l.Forget()
 		b.HeadChoose(rows, pieces(b, x, in), head, c)
 		require.Equal(t, 1, l.Calls("cuStreamSynchronize"), "nothing is read in between")
@@ -135,7 +135,7 @@ func TestChooseUndefined(t *testing.T) {
 			data[row*in] = float32(math.NaN())
 		}
 		x := put(b, data, rows, in)
-		b.HeadChoose(rows, pieces(b, x, in), backend.Head{W: packed(b, normal(2, out*in), out, in, backend.F32), Classes: out}, c)
+		b.HeadChoose(rows, pieces(b, x, in), backend.Head{W: packed(b, normal(2, out*in), out, in, backend.F32), Outcomes: out}, c)
 		if by >= backend.ByMoment {
 			require.Equal(t, 20, c.Undefined)
 			continue
@@ -154,7 +154,7 @@ func TestChooseUndefined(t *testing.T) {
 
 func TestChooseMisuse(t *testing.T) {
 	b, _ := open(t)
-	h := backend.Head{W: packed(b, normal(1, 12), 3, 4, backend.F32), Classes: 3}
+	h := backend.Head{W: packed(b, normal(1, 12), 3, 4, backend.F32), Outcomes: 3}
 	for want, spoil := range map[string]func(c *backend.Choice){
 		"group 1 is":           func(c *backend.Choice) { c.Groups[1].Count = 41 },
 		"Beta is NaN":          func(c *backend.Choice) { c.Beta = math.NaN() },

@@ -59,7 +59,7 @@ type head struct {
 }
 
 func (b *Backend) headOf(h backend.Head) head {
-	return head{h.W.(*matrix), b.address(h.Bias), h, backend.HeadScale(h), (h.Classes + headTile - 1) / headTile}
+	return head{h.W.(*matrix), b.address(h.Bias), h, backend.HeadScale(h), (h.Outcomes + headTile - 1) / headTile}
 }
 
 // release keeps what the list's addresses belong to until here.
@@ -111,14 +111,14 @@ func (b *Backend) layout(h *head, rows int, want wanted) (p parts) {
 func (b *Backend) reduce(h *head, x operand, rows int, want wanted) parts {
 	p := b.layout(h, rows, want)
 	t := b.best(headTiles[h.w.as], rows, h.w)
-	c := p.pass(b.begin(t.kernel, grid{x: t.blocks(rows, h.h.Classes)}, t.threads, t.shared)).
+	c := p.pass(b.begin(t.kernel, grid{x: t.blocks(rows, h.h.Outcomes)}, t.threads, t.shared)).
 		pointer(x.data).pointer(h.w.data).pointer(h.bias)
 	if h.w.as == backend.F32 {
 		c.int(rows).int(h.w.in).int(h.w.stride / 4)
 	} else {
 		c.pointer(x.scale).pointer(h.w.channels()).int(rows).int(h.w.stride)
 	}
-	c.int(h.h.Classes).float(h.scale).float(float32(want.power)).end()
+	c.int(h.h.Outcomes).float(h.scale).float(float32(want.power)).end()
 	return p
 }
 
@@ -240,7 +240,7 @@ func (b *Backend) sample(h *head, x devicePtr, rows int, power float64, uniform,
 		} else {
 			c.pointer(o.scale).pointer(h.w.channels()).int(h.w.stride)
 		}
-		c.int(n).int(h.h.Classes).float(h.scale).float(float32(power)).pointer(logSum).pointer(picked).pointer(unit).pointer(rest).
+		c.int(n).int(h.h.Outcomes).float(h.scale).float(float32(power)).pointer(logSum).pointer(picked).pointer(unit).pointer(rest).
 			pointer(token + devicePtr(4*first)).pointer(logP + devicePtr(8*first)).end()
 	}
 }

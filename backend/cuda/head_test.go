@@ -17,7 +17,7 @@ func TestHeadOfManyRows(t *testing.T) {
 	b, _ := open(t)
 	data := normal(1, rows*in)
 	x := put(b, data, rows, in)
-	head := backend.Head{W: packed(b, normal(2, out*in), out, in, backend.BF16), Classes: out}
+	head := backend.Head{W: packed(b, normal(2, out*in), out, in, backend.BF16), Outcomes: out}
 	ask := func(n int) (*backend.HeadStats, *backend.HeadDraw) {
 		f := func() []float64 { return make([]float64, n) }
 		return &backend.HeadStats{Beta: 2, LogMoment: f(), Entropy: f(), P1: f(), P2: f(), LogSum: f(), Arg: make([]int32, n)},
@@ -57,7 +57,7 @@ func TestVisitOfManyLogits(t *testing.T) {
 	one := b.Pack(out, in, backend.F32, func(_ int, dst []float32) { dst[0] = 1 })
 	var mu sync.Mutex
 	seen := map[int]bool{}
-	b.HeadVisit(put(b, x, rows, in), rows, backend.Head{W: one, Bias: put(b, bias, out), Classes: out, Scale: 2}, func(row int, logits []float32) {
+	b.HeadVisit(put(b, x, rows, in), rows, backend.Head{W: one, Bias: put(b, bias, out), Outcomes: out, Scale: 2}, func(row int, logits []float32) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.False(t, seen[row])

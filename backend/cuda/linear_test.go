@@ -67,7 +67,7 @@ func TestTilesGiveTheSameBits(t *testing.T) {
 		for i := range heads[as] {
 			headTiles[as] = heads[as][i : i+1]
 			s := &backend.HeadStats{LogSum: make([]float64, rows), Entropy: make([]float64, rows)}
-			b.HeadStats(dx, rows, backend.Head{W: m, Bias: db, Classes: out - 1}, s)
+			b.HeadStats(dx, rows, backend.Head{W: m, Bias: db, Outcomes: out - 1}, s)
 			logSum[i], entropy[i] = s.LogSum, s.Entropy
 		}
 		headTiles[as] = heads[as]

@@ -23,7 +23,7 @@ func logits(h backend.Head, x []float32) []float64 {
 func (d *Device) HeadStats(x *tensor.Dense, rows int, h backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, h, s)
 	for i := range rows {
-		l := logits(h, row(x, i))[:h.Classes]
+		l := logits(h, row(x, i))[:h.Outcomes]
 		sum := logSumExp(l, 1)
 		none := !finite(sum)
 		var entropy float64
@@ -68,7 +68,7 @@ func set(dst []float64, i int, v float64, none bool) {
 func (d *Device) HeadSample(x *tensor.Dense, rows int, h backend.Head, s *backend.HeadDraw) {
 	backend.CheckHeadSample(x, rows, h, s)
 	for i := range rows {
-		l := logits(h, row(x, i))[:h.Classes]
+		l := logits(h, row(x, i))[:h.Outcomes]
 		sum, power := logSumExp(l, 1), logSumExp(l, s.Power)
 		token, logp := int32(-1), math.NaN()
 		if finite(sum) {

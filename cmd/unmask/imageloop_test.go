@@ -85,7 +85,7 @@ func sampleMasked(t *testing.T, m *unmask.Model, tokens []int32, noise philox.St
 	sampled, logP = slices.Clone(tokens), make([]float64, len(tokens))
 	err = got.Visit(rows, func(i int, logits []float32) {
 		sum := 0.0
-		for _, x := range logits[:m.Spec().Tokens] {
+		for _, x := range logits[:m.Spec().Outcomes] {
 			sum += math.Exp(float64(x))
 		}
 		sampled[rows[i]], logP[rows[i]] = d.Token[i], float64(logits[d.Token[i]])-math.Log(sum)

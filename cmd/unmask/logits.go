@@ -136,9 +136,9 @@ func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error)
 // checkTokens wants tokens that the model knows, in sequences of so many.
 func checkTokens(file, name string, tokens []int32, length int, spec model.Spec) error {
 	for i, t := range tokens {
-		if t != spec.Mask && (t < 0 || int(t) >= spec.Tokens) {
+		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
 			return fmt.Errorf("%s: tensor %q: token %d of sequence %d is %d, allowed are 0..%d and the mask %d",
-				file, name, i%length, i/length, t, spec.Tokens-1, spec.Mask)
+				file, name, i%length, i/length, t, spec.Outcomes-1, spec.Mask)
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func tokenIDs(flag string, m *unmask.Model, text string) ([]int32, error) {
 	var out []int32
 	for field := range strings.SplitSeq(text, ",") {
 		id, err := strconv.Atoi(field)
-		if most := m.Spec().Tokens - 1; err != nil || id > most {
+		if most := m.Spec().Outcomes - 1; err != nil || id > most {
 			return nil, usage("%s %q: token %s, allowed are 0..%d", flag, text, field, most)
 		}
 		out = append(out, int32(id))

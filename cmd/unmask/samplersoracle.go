@@ -8,7 +8,7 @@ import (
 	"unmask"
 	"unmask/backend/plain"
 	"unmask/model"
-	"unmask/oracle"
+	"unmask/theory/oracle"
 )
 
 // oraclePrefix begins the names of models whose marginals are exact.

@@ -126,7 +126,7 @@ func (m *Model) load(o model.Options) error {
 	}
 	m.Final.Load(l)
 	l.Precision = backend.F32
-	m.head = backend.Head{W: l.Matrix(&m.Token, m.cfg.Vocab), Classes: m.cfg.Vocab}
+	m.head = backend.Head{W: l.Matrix(&m.Token, m.cfg.Vocab), Outcomes: m.cfg.Vocab}
 	return l.Err()
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/oracle"
+	"unmask/theory/oracle"
 )
 
 // A judge's scores are the chain rule: with the first token they sum to the whole sequence, and

@@ -23,7 +23,7 @@ func NewDenoiser(m *Model) *Denoiser { return &Denoiser{Model: m, work: m.newWor
 
 // Spec implements model.Denoiser. The mask is the token after the last outcome.
 func (d *Denoiser) Spec() model.Spec {
-	return model.Spec{Shape: d.shape, Tokens: d.tokens, Mask: int32(d.tokens), Fixed: true}
+	return model.Spec{Shape: d.shape, Outcomes: d.tokens, Mask: int32(d.tokens), Fixed: true}
 }
 
 // Forward computes all conditionals. Tokens that the model never produces together are an

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/model"
-	"unmask/oracle"
+	"unmask/theory/oracle"
 )
 
 // every calls f with each sequence and its probability.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/oracle"
+	"unmask/theory/oracle"
 )
 
 func TestSymbols(t *testing.T) {
