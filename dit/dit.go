@@ -323,19 +323,11 @@ func (m *Model) answer(b *model.Batch) model.Marginals {
 }
 
 func (m *Model) check(b *model.Batch) error {
-	if b.Length < 1 || b.Length > m.cfg.Length {
-		return fmt.Errorf("length is %d, allowed are 1..%d", b.Length, m.cfg.Length)
-	}
-	if b.Size < 1 || len(b.Tokens) != b.Size*b.Length {
-		return fmt.Errorf("a batch of %d x %d has %d tokens", b.Size, b.Length, len(b.Tokens))
+	if err := b.Check(m.Spec()); err != nil {
+		return err
 	}
 	if m.cfg.TimeConditioned && len(b.Time) != b.Size {
 		return fmt.Errorf("the model is time-conditioned: %d times for %d sequences", len(b.Time), b.Size)
-	}
-	for i, t := range b.Tokens {
-		if t < 0 || int(t) >= m.cfg.Vocab {
-			return fmt.Errorf("token %d of sequence %d is %d, allowed are 0..%d", i%b.Length, i/b.Length, t, m.cfg.Vocab-1)
-		}
 	}
 	return nil
 }

@@ -91,9 +91,9 @@ func TestBadBatches(t *testing.T) {
 		want string
 		b    model.Batch
 	}{
-		{"length is 49, allowed are 1..48", model.Batch{Size: 1, Length: 49, Tokens: make([]int32, 49)}},
+		{"length is 49, want 1 to 48", model.Batch{Size: 1, Length: 49, Tokens: make([]int32, 49)}},
 		{"length is 0", model.Batch{Size: 1}},
-		{"token 1 of sequence 0 is 101, allowed are 0..100", model.Batch{Size: 1, Length: 2, Tokens: []int32{0, 101}}},
+		{"token 1 of sequence 0 is 101, want 0 to 99 or the mask 100", model.Batch{Size: 1, Length: 2, Tokens: []int32{0, 101}}},
 		{"token 0 of sequence 1 is -1", model.Batch{Size: 2, Length: 1, Tokens: []int32{0, -1}}},
 		{"has 3 tokens", model.Batch{Size: 2, Length: 2, Tokens: make([]int32, 3)}},
 	} {

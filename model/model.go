@@ -14,8 +14,11 @@ import (
 type Spec struct {
 	Shape    []int // [1024] for text, [16, 16] for an image's codes
 	Outcomes int   // tokens 0..Outcomes-1 can be drawn
-	Mask     int32 // the id of a masked position, not among the outcomes
+	Mask     int32 // the id of a masked position: no outcome, or one that is never drawn
 	Fixed    bool  // the length must be that of Shape; otherwise it may be shorter
+	Ragged   bool  // sequences of one batch may have different lengths
+	Classes  int   // classes 0..Classes-1 can be asked for; 0: the model has none
+	Prompt   bool  // sequences are drawn from a prompt
 }
 
 // Length is the number of positions.
@@ -25,17 +28,6 @@ func (s Spec) Length() int {
 		n *= d
 	}
 	return n
-}
-
-// Batch is the input of one pass.
-type Batch struct {
-	Size, Length int
-	Tokens       []int32   // [Size, Length], Spec.Mask where masked
-	Time         []float64 // [Size], 1 fully masked to 0; nil where the model ignores it
-
-	// Cache, when not nil, takes the keys and values of a full pass, and gives those of
-	// all other positions to a partial one.
-	Cache *kvcache.Cache
 }
 
 // Stats and Draw are what one pass over the output head can compute; the slices have

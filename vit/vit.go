@@ -201,7 +201,7 @@ func (m *Model) Fit(length int, cached bool) int {
 // Forward implements model.Denoiser.
 func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
 	defer backend.Recover(&err)
-	if err := m.check(b); err != nil {
+	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
 	}
 	w, n := &m.work, b.Length+1
@@ -231,7 +231,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 // Refine implements model.Refiner.
 func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
 	defer backend.Recover(&err)
-	if err := m.check(b); err != nil {
+	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
 	}
 	if b.Cache == nil {
@@ -323,20 +323,4 @@ func (m *Model) project(rows []int32) *tensor.Dense {
 	m.FC.Apply(m.b, w.head, w.last, n, backend.GELUErf)
 	m.HeadNorm.Apply(m.b, w.head, w.head, n)
 	return w.head
-}
-
-func (m *Model) check(b *model.Batch) error {
-	if want := m.cfg.Grid * m.cfg.Grid; b.Length != want {
-		return fmt.Errorf("length is %d, allowed is %d", b.Length, want)
-	}
-	if b.Size < 1 || len(b.Tokens) != b.Size*b.Length {
-		return fmt.Errorf("a batch of %d x %d has %d tokens", b.Size, b.Length, len(b.Tokens))
-	}
-	for i, t := range b.Tokens {
-		if t < 0 || int(t) >= m.cfg.Vocab {
-			return fmt.Errorf("token %d of sequence %d is %d, allowed are 0..%d and the mask %d",
-				i%b.Length, i/b.Length, t, m.cfg.Codebook-1, m.cfg.Vocab-1)
-		}
-	}
-	return nil
 }

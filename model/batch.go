@@ -1,0 +1,99 @@
+package model
+
+import (
+	"fmt"
+
+	"unmask/kvcache"
+)
+
+// Batch is the input of one pass. A row is sequence*Length + position.
+type Batch struct {
+	Size, Length int
+	Lengths      []int     // [Size] positions in use, 1 to Length, the first ones; nil: all
+	Tokens       []int32   // [Size, Length], Spec.Mask where masked; anything at unused positions
+	Time         []float64 // [Size], 1 fully masked to 0; nil where the model ignores it
+
+	Conditions []*Condition // [Size]; nil, or nil for a sequence: none, see Condition
+
+	// Read are the rows that the Marginals will be asked for, ascending: a network need not
+	// compute others to their end. Nil is all.
+	Read []int32
+
+	// Cache, when not nil, takes the keys and values of a full pass, and gives those of
+	// all other positions to a partial one.
+	Cache *kvcache.Cache
+	// Places says where the keys and values of each sequence are in Cache, [Size], no two the
+	// same; nil: sequence i is at i.
+	Places []int
+
+	// Steps are what guidance depends on, [Size]; nil where there is none.
+	Steps []Progress
+}
+
+// Progress is how far a sequence is: at step N, from 1, of Of.
+type Progress struct{ N, Of int }
+
+// Used returns the number of positions of a sequence that are in use.
+func (b *Batch) Used(sequence int) int {
+	if b.Lengths == nil {
+		return b.Length
+	}
+	return b.Lengths[sequence]
+}
+
+// Place returns where the keys and values of a sequence are in Cache.
+func (b *Batch) Place(sequence int) int {
+	if b.Places == nil {
+		return sequence
+	}
+	return b.Places[sequence]
+}
+
+// Condition returns what a sequence is conditioned on, nil for nothing.
+func (b *Batch) Condition(sequence int) *Condition {
+	if b.Conditions == nil {
+		return nil
+	}
+	return b.Conditions[sequence]
+}
+
+// Check returns an error, in one line, for a batch that no model with this Spec can compute.
+// Networks call it first. Read and the rows of a partial pass are the loop's own and are not checked.
+func (b *Batch) Check(s Spec) error {
+	switch longest := s.Length(); {
+	case s.Fixed && b.Length != longest:
+		return fmt.Errorf("length is %d, want %d", b.Length, longest)
+	case b.Length < 1 || b.Length > longest:
+		return fmt.Errorf("length is %d, want 1 to %d", b.Length, longest)
+	case b.Size < 1 || len(b.Tokens) != b.Size*b.Length:
+		return fmt.Errorf("a batch of %d x %d has %d tokens, want %d", b.Size, b.Length, len(b.Tokens), b.Size*b.Length)
+	case b.Time != nil && len(b.Time) != b.Size && len(b.Time) != 0:
+		return fmt.Errorf("a batch of %d has %d times, want as many", b.Size, len(b.Time))
+	case b.Lengths != nil && len(b.Lengths) != b.Size:
+		return fmt.Errorf("a batch of %d has %d lengths, want as many", b.Size, len(b.Lengths))
+	case b.Conditions != nil && len(b.Conditions) != b.Size:
+		return fmt.Errorf("a batch of %d has %d conditions, want as many", b.Size, len(b.Conditions))
+	case b.Places != nil && len(b.Places) != b.Size:
+		return fmt.Errorf("a batch of %d has %d places, want as many", b.Size, len(b.Places))
+	}
+	for i := range b.Size {
+		n := b.Used(i)
+		if n < 1 || n > b.Length || s.Fixed && n != b.Length {
+			return fmt.Errorf("length of sequence %d is %d, want 1 to %d", i, n, b.Length)
+		}
+		for p, t := range b.Tokens[i*b.Length:][:n] {
+			if t != s.Mask && (t < 0 || int(t) >= s.Outcomes) {
+				return fmt.Errorf("token %d of sequence %d is %d, want 0 to %d or the mask %d", p, i, t, s.Outcomes-1, s.Mask)
+			}
+		}
+		if err := s.CheckCondition(b.Condition(i)); err != nil {
+			return fmt.Errorf("sequence %d: %w", i, err)
+		}
+		if c := b.Cache; c != nil {
+			if at := b.Place(i); at < 0 || at >= c.Batch || c.Length < b.Length {
+				return fmt.Errorf("sequence %d of length %d is at place %d of a cache of %d x %d", i, b.Length, at, c.Batch, c.Length)
+			}
+		}
+	}
+	return nil
+}
