@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"unmask/model"
+	"unmask/nn/picture"
 )
 
 // Config is the network's sizes, as config.json has them under "vqgan". The published network
@@ -21,7 +22,6 @@ type Config struct {
 }
 
 const (
-	groups    = 32 // of every group norm
 	maxLevels = 8
 	maxSize   = 1 << 16
 	maxPixels = 1 << 13 // along a side
@@ -50,6 +50,19 @@ func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }
 // channels of a level.
 func (c Config) channels(level int) int { return c.Ch * c.ChMult[level] }
 
+// largest is the number of values of the network's largest activation.
+func (c Config) largest() int {
+	most := c.Grid * c.Grid * c.ZChannels
+	for i := range c.ChMult {
+		s := c.Side() >> i
+		most = max(most, s*s*max(3, c.channels(i)))
+		if i > 0 {
+			most = max(most, 4*s*s*c.channels(i)) // upsampled, before the channels shrink
+		}
+	}
+	return most
+}
+
 func (c Config) check() error {
 	for _, s := range []struct {
 		name  string
@@ -71,8 +84,8 @@ func (c Config) check() error {
 		return fmt.Errorf("config.json: vqgan.ch_mult has %d levels, allowed are 1..%d", n, maxLevels)
 	}
 	for i, m := range c.ChMult {
-		if m < 1 || m > maxSize || m*c.Ch > maxSize || m*c.Ch%groups != 0 {
-			return fmt.Errorf("config.json: vqgan level %d has %d x %d channels, allowed are multiples of %d up to %d", i, m, c.Ch, groups, maxSize)
+		if m < 1 || m > maxSize || m*c.Ch > maxSize || m*c.Ch%picture.Groups != 0 {
+			return fmt.Errorf("config.json: vqgan level %d has %d x %d channels, allowed are multiples of %d up to %d", i, m, c.Ch, picture.Groups, maxSize)
 		}
 	}
 	if c.Grid < 1 || c.Grid > maxPixels || c.Side() > maxPixels {

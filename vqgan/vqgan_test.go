@@ -99,7 +99,7 @@ func TestBadInput(t *testing.T) {
 	codes := make([]int32, 64)
 	pixels := make([]float32, 3*16*16)
 	codes[5] = 64
-	require.ErrorContains(t, m.Decode(pixels, codes), "image 0: code 64 at position 5, allowed are 0..63")
+	require.ErrorContains(t, m.Decode(pixels, codes), "image 0: code 64 at position 5, want 0 to 63")
 	codes[5] = -1
 	_, err = m.Image(codes)
 	require.ErrorContains(t, err, "code -1 at position 5")

@@ -1,0 +1,66 @@
+package picture
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/nn"
+)
+
+// Attention is one head over all pixels, after a group norm without swish.
+type Attention struct {
+	Norm GroupNorm `weight:"norm"`
+	Q    Conv      `weight:"q"`
+	K    Conv      `weight:"k"`
+	V    Conv      `weight:"v"`
+	Out  Conv      `weight:"proj_out"`
+
+	qkv  backend.Matrix // [3*channels, channels]
+	bias *tensor.Dense
+}
+
+// NewAttention returns the layer for images of so many channels.
+func NewAttention(channels int) *Attention {
+	conv := func() Conv { return NewConv(channels, channels, 1) }
+	return &Attention{Norm: NewGroupNorm(channels), Q: conv(), K: conv(), V: conv(), Out: conv()}
+}
+
+// Load packs the layer, queries, keys and values as one matrix.
+func (a *Attention) Load(l *nn.Loader) {
+	a.Norm.Load(l)
+	a.Out.Load(l)
+	n := a.Q.Weight.Shape[0]
+	var w, bias []float32
+	for _, c := range []*Conv{&a.Q, &a.K, &a.V} {
+		w, bias = append(w, l.Floats(&c.Weight)...), append(bias, l.Floats(&c.Bias)...)
+	}
+	a.qkv = l.Backend.Pack(3*n, n, l.Precision, func(i int, dst []float32) { copy(dst, w[i*n:]) })
+	a.bias = l.Vector(bias)
+}
+
+// attentionBuffers are of one attention, [pixels, 3*channels], [pixels, channels] and
+// [1, 1, pixels, channels].
+type attentionBuffers struct{ qkv, q, o, k, v *tensor.Dense }
+
+// Attend adds the attention of the image to it.
+func (v *Canvas) Attend(a *Attention) {
+	b, n, c := v.Backend, v.Height*v.Width, a.Q.Weight.Shape[0]
+	w := &v.heads
+	if w.k == nil || w.k.Shape()[2] != n || w.k.Shape()[3] != c {
+		*w = attentionBuffers{b.New(n, 3*c), b.New(n, c), b.New(n, c), b.New(1, 1, n, c), b.New(1, 1, n, c)}
+	}
+	in := v.Normed(v.X, &a.Norm)
+	in.SiLU = false
+	s := v.shape(&a.Q)
+	s.Out = 3 * c
+	b.Conv(w.qkv, v.X, s, a.qkv, in, backend.Epilogue{Bias: a.bias})
+	h := backend.Heads{Heads: 1, HeadDim: c, Keys: n}
+	segs := []backend.Segment{{Rows: n}}
+	pos := make([]int32, n)
+	for i := range pos {
+		pos[i] = int32(i)
+	}
+	b.SplitHeads(w.q, w.k, w.v, w.qkv, segs, pos, h, nil)
+	b.Attention(w.o, w.q, w.k, w.v, segs, h)
+	v.Run(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
+}

@@ -1,0 +1,102 @@
+package picture
+
+import (
+	"fmt"
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// Codebook turns latent vectors into codes and back.
+type Codebook struct {
+	Weight weights.Param `weight:"weight"` // [codes, width]
+
+	// Unit compares directions alone: codes and latents have unit length (Yu et al. 2022,
+	// "Vector-quantized image modeling with improved VQGAN").
+	Unit bool
+
+	host  []float32
+	table *tensor.Dense
+}
+
+// NewCodebook returns a codebook without weights.
+func NewCodebook(codes, width int) Codebook {
+	return Codebook{Weight: weights.Param{Shape: []int{codes, width}}}
+}
+
+// Load copies the codes to the device, at unit length with Unit.
+func (c *Codebook) Load(l *nn.Loader) {
+	c.host = l.Floats(&c.Weight)
+	if c.Unit {
+		for i := range c.Codes() {
+			unit(c.host[i*c.Width() : (i+1)*c.Width()])
+		}
+	}
+	c.table = l.Backend.New(c.Codes(), c.Width())
+	l.Backend.Write(c.table, 0, c.host)
+}
+
+// unit divides x by its length, or by 1e-12 where that is less, as torch's F.normalize.
+func unit(x []float32) {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(float64(v) * float64(v))
+	}
+	length := max(math.Sqrt(sum), 1e-12)
+	for i, v := range x {
+		x[i] = float32(float64(v) / length)
+	}
+}
+
+// Codes is the number of codes, Width that of a code's values.
+func (c *Codebook) Codes() int { return c.Weight.Shape[0] }
+
+// Width is the number of values of a code.
+func (c *Codebook) Width() int { return c.Weight.Shape[1] }
+
+// Table returns the codes on the device, [codes, width].
+func (c *Codebook) Table() *tensor.Dense { return c.table }
+
+// Check refuses codes that are not in the book.
+func (c *Codebook) Check(codes []int32) error {
+	for i, x := range codes {
+		if x < 0 || int(x) >= c.Codes() {
+			return fmt.Errorf("code %d at position %d, want 0 to %d", x, i, c.Codes()-1)
+		}
+	}
+	return nil
+}
+
+// NearestAll writes the nearest codes of latents [len(codes), width]. latents may be changed.
+func (c *Codebook) NearestAll(codes []int32, latents []float32) {
+	for i := range codes {
+		z := latents[i*c.Width() : (i+1)*c.Width()]
+		if c.Unit {
+			unit(z)
+		}
+		codes[i] = c.nearest(z)
+	}
+}
+
+// nearest returns the code at the least squared distance from z, the lowest among equals. The
+// sum is of squared differences in float64: the expansion |z|^2 + |c|^2 - 2zc cancels.
+func (c *Codebook) nearest(z []float32) int32 {
+	best, at := math.Inf(1), 0
+	for i := range c.Codes() {
+		d := 0.0
+		for j, w := range c.host[i*len(z) : (i+1)*len(z)] {
+			e := float64(z[j]) - float64(w)
+			d += float64(e * e)
+			if j&15 == 15 && d >= best {
+				break
+			}
+		}
+		if d < best {
+			best, at = d, i
+		}
+	}
+	return int32(at)
+}

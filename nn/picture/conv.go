@@ -1,0 +1,114 @@
+package picture
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// Conv is a convolution with square windows and padding that keeps the size.
+type Conv struct {
+	Weight weights.Param `weight:"weight"` // [out, in, k, k]
+	Bias   weights.Param `weight:"bias"`   // [out], or absent
+
+	w backend.Matrix
+	b *tensor.Dense
+}
+
+// NewConv returns a convolution of k x k windows with a bias.
+func NewConv(out, in, k int) Conv {
+	return Conv{Weight: weights.Param{Shape: []int{out, in, k, k}}, Bias: weights.Param{Shape: []int{out}}}
+}
+
+// NewConvNoBias returns a convolution without.
+func NewConvNoBias(out, in, k int) Conv {
+	return Conv{Weight: weights.Param{Shape: []int{out, in, k, k}}}
+}
+
+// Exists reports whether the network has this layer.
+func (c *Conv) Exists() bool { return c.Weight.Shape != nil }
+
+// Load packs the layer.
+func (c *Conv) Load(l *nn.Loader) { c.Pack(l, l.Precision, 0) }
+
+// Pack lays out the weights [out, k*k*in], the input channel fastest, in precision as. diagonal
+// is added to the weight of output i from input i of a 1x1 convolution: 1 adds the input itself.
+func (c *Conv) Pack(l *nn.Loader, as backend.Precision, diagonal float32) {
+	out, in, taps := c.Weight.Shape[0], c.Weight.Shape[1], c.Weight.Shape[2]*c.Weight.Shape[3]
+	w := l.Floats(&c.Weight)
+	c.w = l.Backend.Pack(out, taps*in, as, func(i int, dst []float32) {
+		for j := range in {
+			for t := range taps {
+				dst[t*in+j] = w[(i*in+j)*taps+t]
+			}
+		}
+		if diagonal != 0 {
+			dst[i] += diagonal
+		}
+	})
+	c.b = l.Vector(l.Floats(&c.Bias))
+}
+
+// packHalving lays out a 3x3 convolution as one of 4x4 windows whose first row and column are
+// zero. With one zero of padding and stride 2 that is the 3x3 convolution of stride 2 that pads
+// below and on the right alone.
+func (c *Conv) packHalving(l *nn.Loader) {
+	out, in := c.Weight.Shape[0], c.Weight.Shape[1]
+	w := l.Floats(&c.Weight)
+	c.w = l.Backend.Pack(out, 16*in, l.Precision, func(i int, dst []float32) {
+		clear(dst)
+		for j := range in {
+			for t := range 9 {
+				dst[((t/3+1)*4+t%3+1)*in+j] = w[(i*in+j)*9+t]
+			}
+		}
+	})
+	c.b = l.Vector(l.Floats(&c.Bias))
+}
+
+// Matrix returns the packed weights [out, k*k*in] and the bias [out], nil without one.
+func (c *Conv) Matrix() (w backend.Matrix, bias *tensor.Dense) { return c.w, c.b }
+
+// Patches computes dst [height/k * width/k, out] from x [height, width, in]: the convolution
+// whose windows do not overlap.
+func (c *Conv) Patches(b backend.Backend, dst, x *tensor.Dense, height, width int) {
+	k := c.Weight.Shape[2]
+	b.Conv(dst, x, backend.ConvShape{Batch: 1, Height: height, Width: width, In: c.Weight.Shape[1],
+		Out: c.Weight.Shape[0], KH: k, KW: k, Stride: k}, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
+}
+
+// Halving is a 3x3 convolution of stride 2 that pads one row of zeros below and one column on
+// the right, as the autoencoders of latent diffusion do (Rombach et al. 2022, "High-resolution
+// image synthesis with latent diffusion models").
+type Halving struct {
+	Conv `weight:""`
+}
+
+// NewHalving returns the layer for images of so many channels.
+func NewHalving(channels int) Halving { return Halving{NewConv(channels, channels, 3)} }
+
+// Load packs the layer.
+func (c *Halving) Load(l *nn.Loader) { c.packHalving(l) }
+
+// Groups is the number of groups of every group norm.
+const Groups = 32
+
+// GroupNorm normalises the channels of an image in 32 groups.
+type GroupNorm struct {
+	Weight weights.Param `weight:"weight"` // [channels]
+	Bias   weights.Param `weight:"bias"`
+
+	affine backend.Norm
+}
+
+// NewGroupNorm returns a norm of so many channels.
+func NewGroupNorm(channels int) GroupNorm {
+	return GroupNorm{Weight: weights.Param{Shape: []int{channels}}, Bias: weights.Param{Shape: []int{channels}}}
+}
+
+// Load copies the norm to the device.
+func (n *GroupNorm) Load(l *nn.Loader) {
+	n.affine = backend.Norm{Scale: l.Vector(l.Floats(&n.Weight)), Shift: l.Vector(l.Floats(&n.Bias)), Eps: 1e-6}
+}

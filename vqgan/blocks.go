@@ -1,0 +1,73 @@
+package vqgan
+
+import (
+	"unmask/backend"
+	"unmask/nn"
+	"unmask/nn/picture"
+)
+
+// resBlock is norm, swish, 3x3, norm, swish, 3x3, added to the input. Where the channels change,
+// the 1x1 shortcut is applied to the block's own output h, and h is what it is added to:
+// h + shortcut(h) is one product with the identity in its weights.
+type resBlock struct {
+	Norm1    picture.GroupNorm `weight:"norm1"`
+	Conv1    picture.Conv      `weight:"conv1"`
+	Norm2    picture.GroupNorm `weight:"norm2"`
+	Conv2    picture.Conv      `weight:"conv2"`
+	Shortcut picture.Conv      `weight:"nin_shortcut"`
+}
+
+func newResBlock(in, out int) *resBlock {
+	r := &resBlock{Norm1: picture.NewGroupNorm(in), Conv1: picture.NewConvNoBias(out, in, 3),
+		Norm2: picture.NewGroupNorm(out), Conv2: picture.NewConvNoBias(out, out, 3)}
+	if in != out {
+		r.Shortcut = picture.NewConvNoBias(out, out, 1)
+	}
+	return r
+}
+
+// blocks returns a level's blocks.
+func (c Config) blocks(in, out int) (list []*resBlock) {
+	for range c.ResBlocks {
+		list = append(list, newResBlock(in, out))
+		in = out
+	}
+	return list
+}
+
+func (r *resBlock) load(l *nn.Loader) {
+	r.Norm1.Load(l)
+	r.Conv1.Load(l)
+	r.Norm2.Load(l)
+	r.Conv2.Load(l)
+	if r.Shortcut.Exists() {
+		// Beside the identity's ones a coarse precision would lose the shortcut's own weights.
+		r.Shortcut.Pack(l, backend.F32, 1)
+	}
+}
+
+// apply replaces the canvas by the block's output.
+func (r *resBlock) apply(v *picture.Canvas) {
+	v.Run(v.H, v.X, &r.Conv1, v.Normed(v.X, &r.Norm1), backend.Epilogue{})
+	in := v.Normed(v.H, &r.Norm2)
+	if !r.Shortcut.Exists() {
+		v.Run(v.X, v.H, &r.Conv2, in, backend.Epilogue{Add: true})
+		return
+	}
+	v.Run(v.X, v.H, &r.Conv2, in, backend.Epilogue{}) // over the input, which nothing needs any more
+	v.Step(&r.Shortcut, nil)
+}
+
+type middle struct {
+	Block1 *resBlock `weight:"block_1"`
+	Block2 *resBlock `weight:"block_2"`
+}
+
+func newMiddle(channels int) middle {
+	return middle{newResBlock(channels, channels), newResBlock(channels, channels)}
+}
+
+func (m *middle) load(l *nn.Loader) {
+	m.Block1.load(l)
+	m.Block2.load(l)
+}

@@ -1,0 +1,128 @@
+package vqgan
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/nn"
+	"unmask/nn/picture"
+)
+
+type upLevel struct {
+	Blocks   []*resBlock  `weight:"block"`
+	Upsample picture.Conv `weight:"upsample.conv"` // absent in level 0
+}
+
+type decoder struct {
+	ConvIn  picture.Conv      `weight:"conv_in"`
+	Mid     middle            `weight:"mid"`
+	Up      []*upLevel        `weight:"up"`
+	NormOut picture.GroupNorm `weight:"norm_out"`
+	ConvOut picture.Conv      `weight:"conv_out"`
+}
+
+func newDecoder(c Config) decoder {
+	top := c.channels(len(c.ChMult) - 1)
+	d := decoder{ConvIn: picture.NewConv(top, c.ZChannels, 3), Mid: newMiddle(top), Up: make([]*upLevel, len(c.ChMult)),
+		NormOut: picture.NewGroupNorm(c.channels(0)), ConvOut: picture.NewConv(3, c.channels(0), 3)}
+	in := top
+	for i := len(c.ChMult) - 1; i >= 0; i-- {
+		u := &upLevel{Blocks: c.blocks(in, c.channels(i))}
+		in = c.channels(i)
+		if i > 0 {
+			u.Upsample = picture.NewConv(in, in, 3)
+		}
+		d.Up[i] = u
+	}
+	return d
+}
+
+func (d *decoder) load(l *nn.Loader) {
+	d.ConvIn.Load(l)
+	d.ConvOut.Load(l)
+	d.NormOut.Load(l)
+	d.Mid.load(l)
+	for i, up := range d.Up {
+		for _, r := range up.Blocks {
+			r.load(l)
+		}
+		if i > 0 {
+			up.Upsample.Load(l)
+		}
+	}
+}
+
+// apply draws the image of the latent [cells, ZChannels] on a canvas set to the grid.
+func (d *decoder) apply(v *picture.Canvas, latent *tensor.Dense) {
+	v.Run(v.X, latent, &d.ConvIn, backend.ConvInput{}, backend.Epilogue{})
+	d.Mid.Block1.apply(v)
+	d.Mid.Block2.apply(v)
+	for i := len(d.Up) - 1; i >= 0; i-- {
+		for _, r := range d.Up[i].Blocks {
+			r.apply(v)
+		}
+		if i > 0 {
+			v.Double(&d.Up[i].Upsample)
+		}
+	}
+	v.Step(&d.ConvOut, &d.NormOut)
+}
+
+// Decoder is the decoder alone under the names that open-muse gave it and that TiTok's files
+// carry (`mid.0`, `up.1.upsample_conv`). One call at a time.
+type Decoder struct {
+	ConvIn  picture.Conv      `weight:"conv_in"`
+	Mid     []*resBlock       `weight:"mid"`
+	Up      []museLevel       `weight:"up"`
+	NormOut picture.GroupNorm `weight:"norm_out"`
+	ConvOut picture.Conv      `weight:"conv_out"`
+
+	cfg    Config
+	d      decoder
+	canvas *picture.Canvas
+}
+
+type museLevel struct {
+	Blocks   []*resBlock  `weight:"block"`
+	Upsample picture.Conv `weight:"upsample_conv"`
+}
+
+// NewDecoder returns the network without weights. c.Codes does not matter.
+func NewDecoder(c Config) *Decoder {
+	d := newDecoder(c)
+	m := &Decoder{ConvIn: d.ConvIn, Mid: []*resBlock{d.Mid.Block1, d.Mid.Block2}, NormOut: d.NormOut, ConvOut: d.ConvOut,
+		cfg: c}
+	for _, up := range d.Up {
+		m.Up = append(m.Up, museLevel{up.Blocks, up.Upsample})
+	}
+	return m
+}
+
+// Load packs the bound weights.
+func (m *Decoder) Load(l *nn.Loader) {
+	m.d = decoder{ConvIn: m.ConvIn, Mid: middle{m.Mid[0], m.Mid[1]}, NormOut: m.NormOut, ConvOut: m.ConvOut}
+	for _, up := range m.Up {
+		m.d.Up = append(m.d.Up, &upLevel{up.Blocks, up.Upsample})
+	}
+	m.d.load(l)
+}
+
+// Side is the number of pixels along a side of the image.
+func (m *Decoder) Side() int { return m.cfg.Side() }
+
+// Draw writes the image of the latent [Grid*Grid, ZChannels] to pixels [Side, Side, 3], colours
+// in 0..1 but for what the network overshoots.
+func (m *Decoder) Draw(b backend.Backend, pixels []float32, latent *tensor.Dense) error {
+	if m.canvas == nil {
+		m.canvas = picture.NewCanvas(b, m.cfg.largest())
+	}
+	m.canvas.Height, m.canvas.Width = m.cfg.Grid, m.cfg.Grid
+	m.d.apply(m.canvas, latent)
+	return m.canvas.Read(pixels)
+}
+
+// CheckSizes refuses sizes that no network has, in one line. c.Codes does not matter.
+func (c Config) CheckSizes() error {
+	c.Codes = 1
+	return c.check()
+}
