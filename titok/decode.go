@@ -1,0 +1,181 @@
+package titok
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"unmask/backend"
+	"unmask/nn"
+)
+
+func (m *Tokenizer) loadDecoder(l *nn.Loader) {
+	d, z, b := &m.Decoder, &m.sizes, m.b
+	n := 1 + z.DecCells + z.Tokens + z.TextRows
+	d.Embed.Load(l)
+	d.Vit.load(l, n)
+	d.out = matrix(d.Out, d.OutBias)
+	d.out.Load(l)
+	base := append(l.Floats(&d.Position), l.Floats(&d.Latent)...)
+	addTo(base, l.Floats(&d.Class))
+	mask := l.Floats(&d.Mask)
+	for i := range z.DecCells {
+		addTo(base[(1+i)*z.DecWidth:], mask)
+	}
+	if z.TextRows > 0 {
+		base = append(base, l.Floats(&d.TextPosition)...)
+		d.Text.Load(l)
+	}
+	d.base = b.New(n, z.DecWidth)
+	b.Write(d.base, 0, base)
+	if z.PixelCodes == 0 {
+		d.Smooth.Load(l)
+		return
+	}
+	d.mix = matrix(d.Mix, d.MixBias)
+	d.mix.Load(l)
+	codes, channels := l.Floats(&m.Mixture), z.VQGAN.ZChannels
+	d.toLatent = b.Pack(channels, z.PixelCodes, l.Precision, func(i int, dst []float32) {
+		for c := range dst {
+			dst[c] = codes[c*channels+i]
+		}
+	})
+	m.Drawer.Load(l)
+}
+
+func (m *Tokenizer) prepareDecoder() {
+	d, z, b := &m.Decoder, &m.sizes, m.b
+	if d.codes != nil {
+		return
+	}
+	d.codes, d.rows = b.New(z.Tokens, z.CodeWidth), b.New(max(z.Tokens, z.TextRows), z.DecWidth)
+	d.cells, d.inner = b.New(z.DecCells, z.DecWidth), b.New(z.DecCells, d.Out.Shape[0])
+	if z.TextRows > 0 {
+		d.text = b.New(z.TextRows, z.TextWidth)
+	}
+	if z.PixelCodes > 0 {
+		d.logits, d.latent = b.New(z.DecCells, z.PixelCodes), b.New(z.DecCells, z.VQGAN.ZChannels)
+	} else {
+		d.image, d.drawn = b.New(1, len(m.pixels)), b.New(1, len(m.pixels))
+	}
+	d.host = make([]float32, z.DecCells*max(d.Out.Shape[0], z.PixelCodes))
+}
+
+// decode leaves the image of codes [Tokens] in m.pixels. text is [TextRows, TextWidth], the states
+// of the prompt after the text encoder's last norm.
+func (m *Tokenizer) decode(ctx context.Context, codes []int32, text []float32) error {
+	d, z, b := &m.Decoder, &m.sizes, m.b
+	if err := m.Codebook.Check(codes); err != nil {
+		return err
+	}
+	if len(text) != z.TextRows*z.TextWidth {
+		return fmt.Errorf("the text has %d values, want %d x %d", len(text), z.TextRows, z.TextWidth)
+	}
+	m.prepareDecoder()
+	x := d.Vit.prepare(b)
+	b.Gather(x, d.base, count(0, d.Vit.rows.Len()))
+	b.Gather(d.codes, m.Codebook.Table(), codes)
+	d.Embed.Apply(b, d.rows, d.codes, z.Tokens, backend.Identity)
+	latents := count(1+z.DecCells, z.Tokens)
+	b.AddRows(d.rows, d.base, latents)
+	b.Scatter(x, d.rows, latents)
+	if z.TextRows > 0 {
+		b.Write(d.text, 0, text)
+		d.Text.Apply(b, d.rows, d.text, z.TextRows, backend.Identity)
+		words := count(1+z.DecCells+z.Tokens, z.TextRows)
+		b.AddRows(d.rows, d.base, words)
+		b.Scatter(x, d.rows, words)
+	}
+	if err := d.Vit.run(ctx, b); err != nil {
+		return err
+	}
+	b.Gather(d.cells, x, count(1, z.DecCells))
+	d.Vit.Post.Apply(b, d.cells, d.cells, z.DecCells)
+	d.out.Apply(b, d.inner, d.cells, z.DecCells, backend.Identity)
+	if z.PixelCodes == 0 {
+		return m.patches()
+	}
+	// The cells' distributions over the VQGAN's codes mix its codebook.
+	h := d.host[:z.DecCells*z.PixelInner]
+	b.Read(h, d.inner, 0)
+	for i, v := range h {
+		h[i] = float32(math.Tanh(float64(v)))
+	}
+	b.Write(d.inner, 0, h)
+	d.mix.Apply(b, d.logits, d.inner, z.DecCells, backend.Identity)
+	p := d.host[:z.DecCells*z.PixelCodes]
+	b.Read(p, d.logits, 0)
+	for i := range z.DecCells {
+		softmax(p[i*z.PixelCodes : (i+1)*z.PixelCodes])
+	}
+	b.Write(d.logits, 0, p)
+	b.Linear(d.latent, d.logits, z.DecCells, d.toLatent, backend.Epilogue{})
+	return m.Drawer.Draw(b, m.pixels, d.latent)
+}
+
+// softmax replaces logits by their probabilities.
+func softmax(x []float32) {
+	top := x[0]
+	for _, v := range x {
+		top = max(top, v)
+	}
+	sum := 0.0
+	for i, v := range x {
+		p := math.Exp(float64(v - top))
+		sum += p
+		x[i] = float32(p)
+	}
+	for i, p := range x {
+		x[i] = float32(float64(p) / sum)
+	}
+}
+
+// patches leaves the smoothed image of the cells' patches in m.pixels. A cell's values are
+// [patch, patch, 3].
+func (m *Tokenizer) patches() error {
+	d, z, b := &m.Decoder, &m.sizes, m.b
+	p := z.DecPatch
+	grid, h := z.Side/p, d.host[:len(m.pixels)]
+	b.Read(h, d.inner, 0)
+	for cell := range z.DecCells {
+		for y := range p {
+			row := (cell/grid*p+y)*z.Side + cell%grid*p
+			copy(m.pixels[3*row:][:3*p], h[(cell*p+y)*p*3:])
+		}
+	}
+	b.Write(d.image, 0, m.pixels)
+	w, bias := d.Smooth.Matrix()
+	b.Conv(d.drawn, d.image, backend.ConvShape{Batch: 1, Height: z.Side, Width: z.Side, In: 3, Out: 3, KH: 3, KW: 3, PadH: 1, PadW: 1},
+		w, backend.ConvInput{}, backend.Epilogue{Bias: bias})
+	b.Read(m.pixels, d.drawn, 0)
+	for i, x := range m.pixels {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("pixel %d of the image is %v: the weights or the precision are unfit", i/3, x)
+		}
+	}
+	return nil
+}
+
+// Decode writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, colours in 0..1 but for
+// what the network overshoots. text is [B, TextRows, TextWidth], nil where the tokenizer reads none.
+func (m *Tokenizer) Decode(ctx context.Context, dst []float32, codes []int32, text []float32) (err error) {
+	defer backend.Recover(&err)
+	z, plane := &m.sizes, m.sizes.Side*m.sizes.Side
+	n := len(codes) / z.Tokens
+	if len(codes)%z.Tokens != 0 || len(dst) != n*3*plane || len(text) != n*z.TextRows*z.TextWidth {
+		return fmt.Errorf("%d codes, %d text values and room for %d values, want %d, %d and %d an image", len(codes), len(text), len(dst),
+			z.Tokens, z.TextRows*z.TextWidth, 3*plane)
+	}
+	each := z.TextRows * z.TextWidth
+	for i := range n {
+		if err := m.decode(ctx, codes[i*z.Tokens:(i+1)*z.Tokens], text[i*each:(i+1)*each]); err != nil {
+			return fmt.Errorf("image %d: %w", i, err)
+		}
+		for p := range plane {
+			for c := range 3 {
+				dst[(3*i+c)*plane+p] = m.pixels[3*p+c]
+			}
+		}
+	}
+	return nil
+}
