@@ -18,7 +18,8 @@ var rows = [][]string{
 	{"."},
 	{"experiments", "theory"},
 	{"generate", "metrics"},
-	{"vit", "dit", "vqgan"},
+	{"vit", "dit", "titok"},
+	{"vqgan"},
 	{"samplers"},
 	{"model"},
 	{"nn"},
@@ -33,8 +34,8 @@ var rows = [][]string{
 // apart are rows that must not meet although one is below the other: networks and samplers
 // know marginals only.
 var apart = map[string][]string{
-	"samplers": {"vit", "dit", "vqgan", "nn", "attention", "weights", "backend/cpu", "backend/cuda"},
-	"vit":      {"samplers"}, "dit": {"samplers"}, "vqgan": {"samplers"},
+	"samplers": {"vit", "dit", "titok", "vqgan", "nn", "attention", "weights", "backend/cpu", "backend/cuda"},
+	"vit":      {"samplers"}, "dit": {"samplers"}, "vqgan": {"samplers"}, "titok": {"samplers"},
 	"internal": {"backend"},
 }
 
