@@ -140,5 +140,5 @@ func TestOpenDevice(t *testing.T) {
 		require.Equal(t, "cuda:0 Fake GPU", b.Name())
 	}
 	_, err = unmask.OpenDevice("cuda:1", 1)
-	require.ErrorContains(t, err, "there is no GPU 1, allowed are 0..0")
+	require.ErrorContains(t, err, "GPU is 1, want 0 to 0")
 }

@@ -2,6 +2,7 @@ package unmask
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,7 @@ func OpenDevice(name string, threads int) (backend.Backend, error) {
 		return nil, err
 	}
 	if name != "cpu" {
-		b, err := cuda.New(cuda.Options{Device: index})
+		b, err := cuda.New(cuda.Options{Device: index, Notice: func(line string) { slog.Info(line) }})
 		if err == nil {
 			return b, nil
 		}

@@ -39,7 +39,7 @@ type Backend struct {
 
 // New returns GPU o.Device. The error says in a line what is missing where there is none.
 func New(o Options) (*Backend, error) {
-	v, err := openDevice(o.Library, o.Device, ptx)
+	v, err := openDevice(o, embedded)
 	if err != nil {
 		return nil, fmt.Errorf("cuda: %w", err)
 	}

@@ -3,15 +3,10 @@
 package cuda
 
 import (
-	_ "embed"
 	"fmt"
 	"runtime"
-	"strings"
 	"unsafe"
 )
-
-//go:embed kernels/unmask.ptx
-var ptx []byte
 
 // device is a GPU's primary context with the kernels loaded and one stream.
 type device struct {
@@ -104,9 +99,10 @@ func (d *driver) info(i int) (handle uintptr, info Info, err error) {
 	return handle, info, nil
 }
 
-// openDevice makes GPU i ready: its primary context, the kernels of a PTX and a stream.
-func openDevice(library string, i int, ptx []byte) (_ *device, err error) {
-	d, err := openDriver(library)
+// openDevice makes GPU o.Device ready: its primary context, the kernels and a stream.
+func openDevice(o Options, m kernelImages) (_ *device, err error) {
+	i := o.Device
+	d, err := openDriver(o.Library)
 	if err != nil {
 		return nil, err
 	}
@@ -117,14 +113,17 @@ func openDevice(library string, i int, ptx []byte) (_ *device, err error) {
 	case n == 0:
 		return nil, fmt.Errorf("the driver %s finds no GPU", d.path)
 	case i < 0 || i >= n:
-		return nil, fmt.Errorf("there is no GPU %d, allowed are 0..%d", i, n-1)
+		return nil, fmt.Errorf("GPU is %d, want 0 to %d", i, n-1)
 	}
 	v := &device{driver: d, out: onHeap[outputs]()}
 	if v.handle, v.Info, err = d.info(i); err != nil {
 		return nil, err
 	}
+	if o.multiprocessors > 0 {
+		v.Multiprocessors = o.multiprocessors
+	}
 	if v.Major < 8 {
-		return nil, fmt.Errorf("GPU %d, %s, has compute capability %d.%d, wanted is 8.0 (Ampere) or later", i, v.Model, v.Major, v.Minor)
+		return nil, fmt.Errorf("GPU %d, %s, has compute capability %d.%d, want 8.0 (Ampere) or later", i, v.Model, v.Major, v.Minor)
 	}
 	if err := d.call(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&v.out.a)), v.handle); err != nil {
 		return nil, err
@@ -139,7 +138,7 @@ func openDevice(library string, i int, ptx []byte) (_ *device, err error) {
 		return nil, err
 	}
 	defer v.leave()
-	if err := v.load(ptx); err != nil {
+	if err := v.load(m, o.Notice); err != nil {
 		return nil, err
 	}
 	const nonBlocking = 1 // with respect to the default stream, which is not used
@@ -162,36 +161,6 @@ func (v *device) enter() error {
 }
 
 func (v *device) leave() { runtime.UnlockOSThread() }
-
-// load compiles the PTX for this GPU, or takes it from the driver's cache, and finds all registered kernels.
-func (v *device) load(ptx []byte) error {
-	const errorLog, errorLogBytes = 5, 6 // CU_JIT_ERROR_LOG_BUFFER and its size
-	source := cString(string(ptx))
-	r := v.out
-	r.options = [2]int32{errorLog, errorLogBytes}
-	r.values = [2]uintptr{uintptr(unsafe.Pointer(&r.log)), uintptr(len(r.log) - 1)}
-	err := v.call(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&r.a)), uintptr(unsafe.Pointer(&source[0])), 2,
-		uintptr(unsafe.Pointer(&r.options)), uintptr(unsafe.Pointer(&r.values)))
-	runtime.KeepAlive(source)
-	if err != nil {
-		if line, _, _ := strings.Cut(goString(&r.log[0]), "\n"); line != "" {
-			return fmt.Errorf("%w: %s", err, line)
-		}
-		return err
-	}
-	v.module = uintptr(r.a)
-	v.entries, v.shared = make([]uintptr, len(kernels)), make([]uint32, len(kernels))
-	for i, k := range kernels {
-		name := cString(k.name)
-		err := v.call(cuModuleGetFunction, uintptr(unsafe.Pointer(&r.a)), v.module, uintptr(unsafe.Pointer(&name[0])))
-		runtime.KeepAlive(name)
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, k.name)
-		}
-		v.entries[i], v.shared[i] = uintptr(r.a), defaultShared
-	}
-	return nil
-}
 
 // allow lets kernel k have so many bytes of dynamic shared memory.
 func (v *device) allow(k int32, bytes uint32) error {

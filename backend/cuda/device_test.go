@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,11 +30,11 @@ func TestMissing(t *testing.T) {
 		"library":  {Options{Library: "/nowhere/libcuda.so.1"}, nil, "cuda: no NVIDIA driver: /nowhere/libcuda.so.1: cannot open shared object file"},
 		"symbol":   {Options{Library: "libc.so.6"}, nil, "cuda: libc.so.6 has no cuInit: the driver is too old"},
 		"device":   {Options{}, func(l *fakecuda.Library) { l.Set(t, "devices", 0) }, "finds no GPU"},
-		"index":    {Options{Device: 3}, func(l *fakecuda.Library) { l.Set(t, "devices", 2) }, "cuda: there is no GPU 3, allowed are 0..1"},
-		"negative": {Options{Device: -1}, nil, "cuda: there is no GPU -1, allowed are 0..0"},
-		"age":      {Options{}, func(l *fakecuda.Library) { l.Set(t, "major", 7) }, "has compute capability 7.0, wanted is 8.0 (Ampere) or later"},
+		"index":    {Options{Device: 3}, func(l *fakecuda.Library) { l.Set(t, "devices", 2) }, "cuda: GPU is 3, want 0 to 1"},
+		"negative": {Options{Device: -1}, nil, "cuda: GPU is -1, want 0 to 0"},
+		"age":      {Options{}, func(l *fakecuda.Library) { l.Set(t, "major", 7) }, "has compute capability 7.0, want 8.0 (Ampere) or later"},
 		"version": {Options{}, func(l *fakecuda.Library) { l.Set(t, "driver", 11000) },
-			"cuModuleLoadDataEx: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222): the provided PTX was compiled with an unsupported toolchain.: ptxas application"},
+			"CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222): kernels as PTX: the driver is too old, want 520 (CUDA 11.8) or later"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := fakecuda.Open(t)
@@ -53,21 +52,6 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-func TestWrongPTX(t *testing.T) {
-	l := fakecuda.Open(t)
-	for _, c := range []struct{ ptx, want string }{
-		{"", "CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: ptxas application ptx input, line 1; fatal   : Missing .version"},
-		{"\x7fELF", "CUDA_ERROR_INVALID_PTX"},
-		{".version 7.8\n.target sm_80\n.address_size 64\n", "cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500): named symbol not found: unmask_"},
-		{strings.Replace(string(ptx), ".param .u64 unmask_activate_param_1", ".param .u32 unmask_activate_param_1", 1),
-			"cuModuleGetFunction: CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: unmask_activate"},
-	} {
-		_, err := openDevice(l.Path, 0, []byte(c.ptx))
-		require.ErrorContains(t, err, c.want)
-		require.Empty(t, l.Live())
-	}
-}
-
 // TestFailures: whichever call fails while a device opens, the error names it and nothing is left behind.
 func TestFailures(t *testing.T) {
 	l := fakecuda.Open(t)
@@ -77,8 +61,11 @@ func TestFailures(t *testing.T) {
 		"cuEventCreate", "cuMemAllocHost_v2"} {
 		l.Forget()
 		l.Fail(name, 1, fakecuda.Unknown)
+		if name == "cuModuleLoadDataEx" { // machine code that is refused is not the end
+			l.Fail(name, 2, fakecuda.Unknown)
+		}
 		_, err := New(Options{Library: l.Path})
-		require.ErrorContains(t, err, "cuda: "+name+": CUDA_ERROR_UNKNOWN (999): unknown error")
+		require.ErrorContains(t, err, "cuda: "+name+": CUDA_ERROR_UNKNOWN (999): ")
 		require.Empty(t, l.Live(), name)
 	}
 	first := fakecuda.Open(t)

@@ -151,7 +151,7 @@ func loadDriver(path string) (*driver, error) {
 	for f, name := range functionNames {
 		p, err := purego.Dlsym(library, name)
 		if err != nil {
-			return nil, fmt.Errorf("%s has no %s: the driver is too old, wanted is 520 (CUDA 11.8) or later", path, name)
+			return nil, fmt.Errorf("%s has no %s: the driver is too old, want 520 (CUDA 11.8) or later", path, name)
 		}
 		d.functions[f] = p
 	}
@@ -193,6 +193,9 @@ func (d *driver) failure(f function, code int, detail string) *backend.DeviceErr
 	}
 	if detail == "" {
 		detail = text
+	}
+	if broken(code) {
+		detail += brokenAdvice
 	}
 	return &backend.DeviceError{Call: functionNames[f], Code: code, Name: name, Detail: detail}
 }

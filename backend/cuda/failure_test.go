@@ -62,7 +62,7 @@ func TestLost(t *testing.T) {
 			break
 		}
 	}
-	require.EqualError(t, err, "cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure")
+	require.EqualError(t, err, "cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure; this process cannot use the GPU any more, a new one can")
 	for range 3 {
 		require.ErrorContains(t, failing(func() { step(b, x, []float32{1}, out) }), "CUDA_ERROR_LAUNCH_FAILED (719)")
 	}
@@ -76,7 +76,8 @@ func TestIllegalAddress(t *testing.T) {
 	b.mu.Lock()
 	b.begin(activateTwice, grid{x: 1}, 96, 0).tensor(x).long(96).int(1).end()
 	b.mu.Unlock()
-	require.EqualError(t, failing(func() { read(b, x) }), "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered")
+	require.EqualError(t, failing(func() { read(b, x) }), "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; "+
+		"this process cannot use the GPU any more, a new one can")
 }
 
 // TestBadLaunch: a launch that the driver refuses names the kernel.

@@ -20,7 +20,12 @@ type Options struct {
 	// the depth, and keeps to it for any number of rows. NVIDIA does not promise that the bits are the same then: who needs them so says "none".
 	CuBLASLt string
 
-	exact bool // see arena
+	// Notice, unless nil, gets a line worth showing where loading the kernels takes more than a second, since the driver
+	// compiles them for a GPU that this package has no machine code for. It is called on another goroutine.
+	Notice func(line string)
+
+	exact           bool // see arena
+	multiprocessors int  // that the choice of kernels reckons with, in tests; 0 for the GPU's own
 }
 
 // LibraryVariable is an environment variable that names another driver library than libcuda.so.1.

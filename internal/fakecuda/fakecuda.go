@@ -48,9 +48,10 @@ func compiler() string {
 	return ""
 }
 
-// flags: warnings of kernels are nvcc's to give; symbols that are not the API stay inside, so that several
+// flags: products and sums are fused where the kernels say so and nowhere else, as nvcc does it for them; warnings
+// of kernels are nvcc's to give; symbols that are not the API stay inside, so that several
 // libraries do not share their variables.
-var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing", "-ffp-contract=fast",
+var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off",
 	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-U_FORTIFY_SOURCE", "-w"}
 
 // compile compiles the library, unless it was for the same sources.
@@ -61,11 +62,16 @@ func compile(compiler string) (string, error) {
 	main := filepath.Join(here, "library", "driver.cpp")
 	sum := sha256.New()
 	fmt.Fprintln(sum, compiler, flags, processor())
-	sources, err := filepath.Glob(filepath.Join(kernels, "*.[ch]*"))
-	if err != nil {
-		return "", err
+	var sources []string
+	for _, pattern := range []string{filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh"), filepath.Join(kernels, "*.h"),
+		filepath.Join(here, "library", "*.cpp")} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", err
+		}
+		sources = append(sources, names...)
 	}
-	for _, name := range append(sources, main, filepath.Join(here, "library", "cublaslt.cpp")) {
+	for _, name := range sources {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", err

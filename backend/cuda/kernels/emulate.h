@@ -10,7 +10,7 @@
 // background arrives when it is waited for. Waiting for one who never comes, shuffles with a part of a warp and
 // warps that diverge end the program with one line that says so.
 //
-// Compile with -std=c++17 -O2 -fno-strict-aliasing -ffp-contract=fast, and -march=native for fused multiply-adds.
+// Compile with -std=c++17 -O2 -fno-strict-aliasing -ffp-contract=off, and -march=native for fused multiply-adds.
 #pragma once
 
 #include <math.h>

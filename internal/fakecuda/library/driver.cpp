@@ -5,7 +5,8 @@
 //   - work on a stream runs as late as it may: when it is waited for. What is read or overwritten before, shows.
 //   - device memory cannot be touched by the host, begins full of NaN, and ends at a page that nobody can touch.
 //   - a call needs the context current on its own thread; a capture refuses what a capture must not contain.
-//   - a kernel must be in the module's PTX with the parameters that the source has, and be given as many.
+//   - a kernel must be in the module with the parameters that the source has, be given as many, and have no more threads and
+//     registers than a block may.
 // Calls are counted, and can be made to fail: see the fake_ functions at the end.
 #include <setjmp.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <string>
 
 #include "unmask.cu"  // last: it defines words that the standard library uses
+#include "module.cpp"
 
 #define API extern "C" __attribute__((visibility("default")))
 
@@ -26,7 +28,8 @@ namespace {
 
 enum Code {
     success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, no_device = 100, invalid_device = 101,
-    invalid_context = 201, invalid_ptx = 218, unsupported_ptx_version = 222, invalid_handle = 400, not_found = 500,
+    invalid_image = 200, invalid_context = 201, no_binary_for_gpu = 209, invalid_ptx = 218, jit_compiler_not_found = 221,
+    unsupported_ptx_version = 222, invalid_handle = 400, not_found = 500,
     illegal_address = 700, launch_out_of_resources = 701, launch_failed = 719, stream_capture_unsupported = 900,
     stream_capture_invalidated = 901, unknown = 999,
 };
@@ -37,8 +40,11 @@ const std::map<int, std::pair<const char*, const char*>> code_names = {
     {3, {"CUDA_ERROR_NOT_INITIALIZED", "initialization error"}},
     {100, {"CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"}},
     {101, {"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"}},
+    {200, {"CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"}},
     {201, {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}},
+    {209, {"CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"}},
     {218, {"CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"}},
+    {221, {"CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "PTX JIT compiler library not found"}},
     {222, {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."}},
     {400, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
     {500, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
@@ -52,8 +58,8 @@ const std::map<int, std::pair<const char*, const char*>> code_names = {
 
 // ---- what there is ----
 
-struct Function { const emulate::Kernel* kernel; size_t shared = 48 << 10; };
-struct Module { std::string ptx; std::map<std::string, std::unique_ptr<Function>> functions; };
+struct Function { const emulate::Kernel* kernel; Entry entry; size_t shared = 48 << 10; };
+struct Module { Entries entries; std::map<std::string, std::unique_ptr<Function>> functions; };
 struct Event { size_t recorded = 0; };
 
 // Work is an entry of a stream, a few words of parameters included.
@@ -84,6 +90,7 @@ struct Allocation { char* pages; size_t mapped, bytes; };
 std::recursive_mutex mutex;
 int devices = 1, major = 9, minor = 0, driver_version = 13000;
 size_t memory_total = size_t(4) << 30, memory_used = 0;
+int compile_ms = 0;      // that loading PTX takes
 bool computes = true;    // or launches do nothing, to time the host alone
 long lose_after = -1;  // launches until the device is lost
 int sticky = 0;        // an error after which the context is of no use
@@ -235,20 +242,6 @@ int enter(const char* name, bool needs_context) {
     std::lock_guard<std::recursive_mutex> guard(mutex);     \
     if (int code = enter(__func__, context)) return code;
 
-// ---- PTX ----
-
-// parameters are the sizes of an entry's parameters, as its PTX declares them.
-bool parameters(const std::string& ptx, const std::string& name, std::vector<size_t>* sizes) {
-    size_t at = ptx.find(".entry " + name + "(");
-    if (at == std::string::npos) return false;
-    size_t end = ptx.find(")", at);
-    for (size_t p = at; (p = ptx.find(".param .", p)) < end; p++) {
-        size_t bits = p + strlen(".param .") + 1;  // after u, s, f or b
-        sizes->push_back(size_t(atoi(ptx.c_str() + bits)) / 8);
-    }
-    return true;
-}
-
 }  // namespace
 
 // ---- the driver API ----
@@ -337,27 +330,42 @@ API int cuCtxSetCurrent(void* context) {
     return success;
 }
 
-API int cuModuleLoadDataEx(Module** module, const char* image, unsigned n, int* options, void** values) {
-    CALL(true);
+// load_ptx says why a driver would not compile a PTX, or what it holds.
+int load_ptx(const char* image, Entries* entries, const char** why) {
     std::string ptx = image;
     size_t at = ptx.find(".version ");
-    int code = success;
-    const char* why = "";
     int isa = 0, isa_minor = 0;
     if (at == std::string::npos || ptx.find(".address_size 64") == std::string::npos) {
-        code = invalid_ptx;
-        why = "ptxas application ptx input, line 1; fatal   : Missing .version directive at start of file";
-    } else {
-        sscanf(ptx.c_str() + at, ".version %d.%d", &isa, &isa_minor);
-        if (10 * isa + isa_minor > 10 * (driver_version / 1000 - 4) + driver_version % 1000 / 10) {
-            code = unsupported_ptx_version;
-            why = "ptxas application ptx input, line 1; fatal   : Unsupported .version";
-        }
+        *why = "ptxas application ptx input, line 1; fatal   : Missing .version directive at start of file";
+        return invalid_ptx;
     }
+    sscanf(ptx.c_str() + at, ".version %d.%d", &isa, &isa_minor);
+    if (10 * isa + isa_minor > 10 * (driver_version / 1000 - 4) + driver_version % 1000 / 10) {
+        *why = "ptxas application ptx input, line 1; fatal   : Unsupported .version";
+        return unsupported_ptx_version;
+    }
+    usleep(unsigned(compile_ms) * 1000);
+    *entries = read_ptx(ptx);
+    return success;
+}
+
+// load_elf is the same of machine code, which ptxas 12 made.
+int load_elf(const char* image, Entries* entries) {
+    if (compiled_for(image) != 10 * major + minor) return no_binary_for_gpu;
+    if (driver_version < 12000) return invalid_image;
+    *entries = read_elf(image);
+    return success;
+}
+
+API int cuModuleLoadDataEx(Module** module, const char* image, unsigned n, int* options, void** values) {
+    CALL(true);
+    Entries entries;
+    const char* why = "";
+    int code = is_elf(image) ? load_elf(image, &entries) : load_ptx(image, &entries, &why);
     for (unsigned i = 0; code && i + 1 < n; i++)
         if (options[i] == 5 && options[i + 1] == 6) snprintf(static_cast<char*>(values[i]), size_t(values[i + 1]), "%s", why);
     if (code) return code;
-    *module = new Module{ptx, {}};
+    *module = new Module{std::move(entries), {}};
     modules.insert(*module);
     return success;
 }
@@ -374,14 +382,14 @@ API int cuModuleGetFunction(Function** function, Module* m, const char* name) {
     CALL(true);
     if (!modules.count(m)) return invalid_handle;
     const emulate::Kernel* k = emulate::find(name);
-    std::vector<size_t> sizes;
-    if (!k || !parameters(m->ptx, name, &sizes)) return not_found;
-    if (sizes != k->sizes) {
-        fprintf(stderr, "fakecuda: the PTX of %s has other parameters than its source: build.sh was not run\n", name);
+    auto entry = m->entries.find(name);
+    if (!k || entry == m->entries.end()) return not_found;
+    if (entry->second.sizes != k->sizes) {
+        fprintf(stderr, "fakecuda: the module's %s has other parameters than its source: build.sh was not run\n", name);
         return invalid_ptx;
     }
     auto& f = m->functions[name];
-    if (!f) f.reset(new Function{k});
+    if (!f) f.reset(new Function{k, entry->second});
     *function = f.get();
     return success;
 }
@@ -574,7 +582,8 @@ API int cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsig
     CALL(true);
     if (!streams.count(s)) return invalid_handle;
     if (!gx || !gy || !gz || gx > 0x7fffffff || gy > 65535 || gz > 65535 || !bx || !by || !bz || bx * by * bz > 1024 || extra) return invalid_value;
-    if (shared > f->shared) return invalid_value;
+    if (shared > f->shared || bx * by * bz > f->entry.threads) return invalid_value;
+    if (up(bx * by * bz, 128) * up(f->entry.registers, 8) > 64 << 10) return launch_out_of_resources;
     Work w{Work::launch};
     w.function = f, w.grid = {gx, gy, gz}, w.block = {bx, by, bz}, w.shared = shared;
     for (size_t i = 0; i < f->kernel->sizes.size(); i++) {
@@ -650,6 +659,8 @@ API long fake_set(const char* what, long value) {
     else if (!strcmp(what, "memory")) memory_total = size_t(value);
     else if (!strcmp(what, "driver")) driver_version = int(value);
     else if (!strcmp(what, "major")) major = int(value);
+    else if (!strcmp(what, "minor")) minor = int(value);
+    else if (!strcmp(what, "compile")) compile_ms = int(value);
     else if (!strcmp(what, "lose after")) lose_after = value;
     else if (!strcmp(what, "computes")) computes = value != 0;
     else return invalid_value;

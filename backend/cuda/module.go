@@ -1,0 +1,142 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+	"unsafe"
+)
+
+// The kernels, compiled by kernels/build.sh: as PTX, which the driver compiles for its GPU, and as the
+// machine code of Hopper GPUs, which needs no compiler. Both are compressed by gzip.
+var (
+	//go:embed kernels/unmask.ptx.gz
+	ptx []byte
+	//go:embed kernels/unmask.sm_90.cubin.gz
+	hopper []byte
+)
+
+// kernelImages are the kernels in the forms that a driver may take. A form that is nil is not tried.
+type kernelImages struct {
+	ptx    []byte // for any GPU from compute capability 8.0 on
+	hopper []byte // machine code for compute capability 9.0
+}
+
+// embedded are the kernels of this build.
+var embedded = kernelImages{ptx: ptx, hopper: hopper}
+
+// patience is how long loading may take before Options.Notice hears of it.
+var patience = time.Second
+
+// Codes of loading for which there is advice (enum CUresult).
+const (
+	noJITCompiler         = 221
+	unsupportedPTXVersion = 222
+)
+
+var loadingAdvice = map[int]string{
+	noJITCompiler: "the driver's compiler, libnvidia-ptxjitcompiler.so.1, is missing: it comes with the driver, and containers " +
+		"get it with NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+	unsupportedPTXVersion: "the driver is too old, want 520 (CUDA 11.8) or later",
+}
+
+// load loads the kernels and finds all that are registered. Machine code for this GPU is tried first; where the
+// driver does not take it, the driver compiles the PTX or has it in its cache.
+func (v *device) load(m kernelImages, notice func(string)) error {
+	var refused error
+	if m.hopper != nil && v.Major == 9 && v.Minor == 0 {
+		if refused = v.loadImage(m.hopper, "machine code for Hopper"); refused == nil {
+			return v.findKernels()
+		}
+	}
+	if notice != nil {
+		slow := time.AfterFunc(patience, func() {
+			notice(fmt.Sprintf("cuda: the driver is compiling kernels for %s; it keeps them for the next start", v.Model))
+		})
+		defer slow.Stop()
+	}
+	err := v.loadImage(m.ptx, "PTX")
+	if err != nil && refused != nil {
+		return fmt.Errorf("%w (and before that %v)", err, refused)
+	}
+	if err != nil {
+		return err
+	}
+	return v.findKernels()
+}
+
+// loadImage loads PTX or machine code, compressed by gzip. what names it in errors.
+func (v *device) loadImage(compressed []byte, what string) error {
+	const errorLog, errorLogBytes = 5, 6 // CU_JIT_ERROR_LOG_BUFFER and its size
+	image, err := unpack(compressed)
+	if err != nil {
+		return fmt.Errorf("kernels as %s: %w", what, err)
+	}
+	r := v.out
+	clear(r.log[:])
+	r.options = [2]int32{errorLog, errorLogBytes}
+	r.values = [2]uintptr{uintptr(unsafe.Pointer(&r.log)), uintptr(len(r.log) - 1)}
+	code := v.code(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&r.a)), uintptr(unsafe.Pointer(&image[0])), 2,
+		uintptr(unsafe.Pointer(&r.options)), uintptr(unsafe.Pointer(&r.values)))
+	runtime.KeepAlive(image)
+	if code == 0 {
+		v.module = uintptr(r.a)
+		return nil
+	}
+	err = in(v.failure(cuModuleLoadDataEx, code, loadingAdvice[code]), "kernels as "+what)
+	if line, _, _ := strings.Cut(goString(&r.log[0]), "\n"); line != "" {
+		return fmt.Errorf("%w: %s", err, line)
+	}
+	return err
+}
+
+// unpack decompresses an image and ends it with the zero that PTX needs.
+func unpack(compressed []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return nil, err
+	}
+	var image bytes.Buffer
+	image.Grow(4 << 20)
+	if _, err := io.Copy(&image, z); err != nil {
+		return nil, err
+	}
+	image.WriteByte(0)
+	return image.Bytes(), nil
+}
+
+// findKernels finds all registered kernels in the module.
+func (v *device) findKernels() error {
+	r := v.out
+	v.entries, v.shared = make([]uintptr, len(kernels)), make([]uint32, len(kernels))
+	for i, k := range kernels {
+		name := cString(k.name)
+		err := v.call(cuModuleGetFunction, uintptr(unsafe.Pointer(&r.a)), v.module, uintptr(unsafe.Pointer(&name[0])))
+		runtime.KeepAlive(name)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, k.name)
+		}
+		v.entries[i], v.shared[i] = uintptr(r.a), defaultShared
+	}
+	return nil
+}
+
+// broken reports whether an error code leaves the process's use of the GPU at an end: the primary context
+// stays broken until the process ends, so a new Backend fails too (CUDA Driver API, enum cudaError_enum).
+func broken(code int) bool {
+	switch code {
+	case 700, 702, 709, 710, 714, 715, 716, 717, 718, 719: // a fault of a kernel, a time-out, a destroyed context
+		return true
+	}
+	return false
+}
+
+// brokenAdvice is what errors say after such a code.
+const brokenAdvice = "; this process cannot use the GPU any more, a new one can"
