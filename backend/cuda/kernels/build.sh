@@ -39,7 +39,7 @@ nvcc=$(find_first "${NVCC:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/n
     { echo "build.sh: no nvcc in \$NVCC, the PATH, /usr/local/cuda or the active Python environment" >&2; exit 1; }
 ptxas=$(dirname "$nvcc")/ptxas
 ptxas12=$(find_first "${PTXAS12:-}" $packages/cuda_nvcc/bin/ptxas || true)
-if [ -z "$ptxas12" ] || ! "$ptxas12" --version | grep -q 'release 12\.'; then
+if [ -z "$ptxas12" ] || [[ $("$ptxas12" --version) != *"release 12."* ]]; then
     echo "build.sh: no ptxas of CUDA 12 in \$PTXAS12 or the active Python environment" >&2
     [ "${1:-}" = --check ] || exit 1
     ptxas12=

@@ -1,4 +1,4 @@
-// All kernels, one translation unit: build.sh compiles it to unmask.ptx, a C++ compiler to the fake driver of the tests.
+// All kernels, one translation unit: build.sh compiles it to PTX and machine code, a C++ compiler to the fake driver of the tests.
 #include "common.cuh"
 #include "rows.cu"
 #include "norm.cu"
