@@ -1,0 +1,74 @@
+package demo
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The words of recipe/stories.py whose use a story must keep to.
+const (
+	girls   = "Anna Clara Ella Grace Ida Julia Lily Mia Nora Rosa Ruth Sara"
+	boys    = "Adam Ben Carl David Felix Hugo Jack Leo Max Oscar Paul Tom"
+	animals = "bear bird cat crow dog duck fox frog goat hen horse mouse owl pony rabbit squirrel"
+	colours = "black blue brown golden green grey orange purple red silver white yellow"
+	things  = "bag ball bell book boat box button coin cup doll drum flute hat kite key lamp pencil ring scarf spoon stone toy"
+)
+
+var (
+	hero     = regexp.MustCompile(`(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.`)
+	coloured = regexp.MustCompile(`\b(` + either(colours) + `) (` + either(things) + `)\b`)
+	speaker  = regexp.MustCompile(`(?:said|asked) the (` + either(animals) + `)\b`)
+)
+
+// Contradictions counts how often a story of recipe/stories.py contradicts itself, and its
+// chances to: a hero with a name of the other kind, a thing that changes its colour or becomes
+// another thing, an animal that speaks and changes its kind. True stories have none. A text of
+// several stories, one a line, is counted story by story.
+func Contradictions(text string) (found, chances int) {
+	for story := range strings.Lines(text) {
+		f, c := contradictions(story)
+		found, chances = found+f, chances+c
+	}
+	return found, chances
+}
+
+func contradictions(story string) (found, chances int) {
+	if m := hero.FindStringSubmatch(story); m != nil {
+		kind, name := m[1], m[2]
+		if kind == "" {
+			name, kind = m[3], m[4]
+		}
+		names := girls
+		if kind == "boy" {
+			names = boys
+		}
+		chances++
+		if !slices.Contains(strings.Fields(names), name) {
+			found++
+		}
+	}
+	pairs := coloured.FindAllStringSubmatch(story, -1)
+	for _, uses := range [][]string{column(pairs, 1), column(pairs, 2),
+		column(speaker.FindAllStringSubmatch(story, -1), 1)} {
+		for i := 1; i < len(uses); i++ {
+			chances++
+			if uses[i] != uses[0] {
+				found++
+			}
+		}
+	}
+	return found, chances
+}
+
+// either returns a regular expression of any of the words.
+func either(words string) string { return strings.ReplaceAll(words, " ", "|") }
+
+// column returns the i-th group of each match.
+func column(matches [][]string, i int) []string {
+	var out []string
+	for _, m := range matches {
+		out = append(out, m[i])
+	}
+	return out
+}
