@@ -30,7 +30,8 @@ func (l *Loader) Err() error {
 	return l.err
 }
 
-func (l *Loader) note(err error) {
+// Note keeps an error, unless there was one before; nil is none.
+func (l *Loader) Note(err error) {
 	if err == nil {
 		return
 	}
@@ -47,7 +48,7 @@ func (l *Loader) Floats(p *weights.Param) []float32 {
 		return nil
 	}
 	v := make([]float32, p.Numel())
-	l.note(p.Float32s(v))
+	l.Note(p.Float32s(v))
 	return v
 }
 
@@ -78,7 +79,7 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 		defer close(full)
 		for r := 0; r < rows; r += tableRows {
 			piece := (<-free)[:min(tableRows, rows-r)*width]
-			l.note(p.ReadFloat32s(piece, r*width))
+			l.Note(p.ReadFloat32s(piece, r*width))
 			full <- piece
 		}
 	}()
@@ -88,7 +89,7 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 		r += len(piece) / width
 		free <- piece[:cap(piece)]
 	}
-	l.release(p)
+	l.Release(p)
 	return t
 }
 
@@ -97,17 +98,17 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 func (l *Loader) Matrix(p *weights.Param, rows int) backend.Matrix {
 	in := p.Numel() / p.Shape[0]
 	m := l.Backend.Pack(rows, in, l.Precision, func(i int, dst []float32) {
-		l.note(p.ReadFloat32s(dst, i*in))
+		l.Note(p.ReadFloat32s(dst, i*in))
 	})
-	l.release(p)
+	l.Release(p)
 	return m
 }
 
-// release lets go of a large parameter's pages once they are packed, so that a loading model is
+// Release lets go of a large parameter's pages once they are packed, so that a loading model is
 // not in memory twice.
-func (l *Loader) release(p *weights.Param) {
+func (l *Loader) Release(p *weights.Param) {
 	if p.Tensor != nil {
-		l.note(p.Release())
+		l.Note(p.Release())
 	}
 }
 
@@ -138,14 +139,14 @@ func (n *Linear) Load(l *Loader) { n.LoadGated(l, nil) }
 func (n *Linear) LoadGated(l *Loader, gate []float32) {
 	out, in := n.Weight.Shape[0], n.Weight.Shape[1]
 	n.w = l.Backend.Pack(out, in, l.Precision, func(i int, dst []float32) {
-		l.note(n.Weight.ReadFloat32s(dst, i*in))
+		l.Note(n.Weight.ReadFloat32s(dst, i*in))
 		if gate != nil {
 			for j := range dst {
 				dst[j] *= gate[i]
 			}
 		}
 	})
-	l.release(&n.Weight)
+	l.Release(&n.Weight)
 	bias := l.Floats(&n.Bias)
 	if gate != nil {
 		for i := range bias {

@@ -1,0 +1,67 @@
+package parity
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/model"
+)
+
+// Conditions returns what sequence i of a pack is conditioned on, and what the other pass of
+// guidance has in its place.
+type Conditions func(p *Pack, i int) (with, without *model.Condition)
+
+// Labels are the classes of a pack's cases; without is no class.
+func Labels(p *Pack, i int) (with, without *model.Condition) {
+	labels, _ := p.Ints("labels")
+	return &model.Condition{Class: labels[i]}, nil
+}
+
+// Conditional compares full passes with logits_cond and logits_uncond, both in one batch, and a
+// partial pass of all sequences with partial_logits_cond; and that a partial pass over
+// unchanged tokens gives the full one's logits.
+func Conditional(t *testing.T, packs []string, conditions Conditions) {
+	Each(t, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
+		tokens, shape := p.Ints("tokens")
+		size, length := shape[0], shape[1]
+		with, wantShape := p.Floats("logits_cond")
+		without, _ := p.Floats("logits_uncond")
+		columns := wantShape[2]
+		both := &model.Batch{Size: 2 * size, Length: length, Tokens: append(append([]int32(nil), tokens...), tokens...),
+			Conditions: make([]*model.Condition, 2*size)}
+		for i := range size {
+			both.Conditions[i], both.Conditions[size+i] = conditions(p, i)
+		}
+		got, err := m.Forward(context.Background(), both)
+		require.NoError(t, err)
+		Close(t, append(with, without...), Logits(t, got, Count(2*size*length), columns), tolerance)
+
+		rows, _ := p.Ints("partial_rows")
+		after, _ := p.Ints("partial_tokens")
+		want, _ := p.Floats("partial_logits_cond")
+		b := &model.Batch{Size: size, Length: length, Tokens: append([]int32(nil), tokens...), Conditions: both.Conditions[:size],
+			Cache: m.NewCache(size+1, length)}
+		for i := range size { // the first place stays empty
+			b.Places = append(b.Places, size-i)
+		}
+		full, err := m.Forward(context.Background(), b)
+		require.NoError(t, err)
+		var at []int32
+		for s := range size {
+			for _, row := range rows {
+				at = append(at, int32(s*length)+row)
+			}
+		}
+		before := Logits(t, full, at, columns)
+		again, err := m.Refine(context.Background(), b, at)
+		require.NoError(t, err)
+		Close(t, before, Logits(t, again, at, columns), 1e-5+tolerance/100)
+
+		b.Tokens = after
+		part, err := m.Refine(context.Background(), b, at)
+		require.NoError(t, err)
+		Close(t, want, Logits(t, part, at, columns), tolerance)
+	})
+}

@@ -1,0 +1,130 @@
+package titok
+
+import (
+	"context"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/model/passes"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// bert is the generator of L-32 and B-64: Hugging Face's BERT, norms after the branches, without a
+// pooler (TiTok, modeling/maskgit.py, class ViTMaskGit).
+type bert struct {
+	Words    weights.Param `weight:"embeddings.word_embeddings.weight"`       // [ids, hidden]
+	Position weights.Param `weight:"embeddings.position_embeddings.weight"`   // [1+tokens, hidden]
+	Type     weights.Param `weight:"embeddings.token_type_embeddings.weight"` // [2, hidden]
+	Norm     nn.LayerNorm  `weight:"embeddings.LayerNorm"`
+	Layers   []bertLayer   `weight:"encoder.layer"`
+	Head     nn.Linear     `weight:"lm_head"`
+
+	words, position *tensor.Dense // position has the first token type added
+}
+
+type bertLayer struct {
+	Query    nn.Linear    `weight:"attention.self.query"`
+	Key      nn.Linear    `weight:"attention.self.key"`
+	Value    nn.Linear    `weight:"attention.self.value"`
+	Out      nn.Linear    `weight:"attention.output.dense"`
+	OutNorm  nn.LayerNorm `weight:"attention.output.LayerNorm"`
+	Up       nn.Linear    `weight:"intermediate.dense"`
+	Down     nn.Linear    `weight:"output.dense"`
+	DownNorm nn.LayerNorm `weight:"output.LayerNorm"`
+
+	qkv joined
+}
+
+const bertEps = 1e-12
+
+func newBert(c Config) *bert {
+	n := &bert{
+		Words:    weights.Param{Shape: []int{c.ids(), c.Hidden}},
+		Position: weights.Param{Shape: []int{c.Tokens + 1, c.Hidden}},
+		Type:     weights.Param{Shape: []int{2, c.Hidden}},
+		Norm:     nn.NewLayerNorm(c.Hidden, bertEps),
+		Layers:   make([]bertLayer, c.Depth),
+		Head:     nn.NewLinear(c.Hidden, c.Codes),
+	}
+	for i := range n.Layers {
+		square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
+		n.Layers[i] = bertLayer{Query: square(), Key: square(), Value: square(), Out: square(),
+			OutNorm: nn.NewLayerNorm(c.Hidden, bertEps), Up: nn.NewLinear(c.Hidden, c.Inner),
+			Down: nn.NewLinear(c.Inner, c.Hidden), DownNorm: nn.NewLayerNorm(c.Hidden, bertEps)}
+	}
+	return n
+}
+
+func (n *bert) load(l *nn.Loader) *nn.Linear {
+	n.words = l.Table(&n.Words)
+	position, kind := l.Floats(&n.Position), l.Floats(&n.Type)
+	for i := range n.Position.Shape[0] {
+		addTo(position[i*n.Position.Shape[1]:], kind[:n.Position.Shape[1]])
+	}
+	n.position = l.Backend.New(n.Position.Shape...)
+	l.Backend.Write(n.position, 0, position)
+	n.Norm.Load(l)
+	for i := range n.Layers {
+		k := &n.Layers[i]
+		k.qkv.load(l, &k.Query, &k.Key, &k.Value)
+		k.Out.Load(l)
+		k.OutNorm.Load(l)
+		k.Up.Load(l)
+		k.Down.Load(l)
+		k.DownNorm.Load(l)
+	}
+	return &n.Head
+}
+
+func (n *bert) prepare(backend.Backend, int) {}
+
+func (n *bert) run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) error {
+	b, w, rows := m.b, &m.work, p.Len()
+	b.Gather(w.X, n.words, ids)
+	b.AddRows(w.X, n.position, p.Rows.Pos)
+	n.Norm.Apply(b, w.X, w.X, rows)
+	for i := range n.Layers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		l := &n.Layers[i]
+		k, v := m.passes.Keys(p.Batch, i)
+		l.qkv.apply(b, w.QKV, w.X, rows)
+		m.passes.Layer.Apply(b, w.H, w.Q, k, v, w.QKV, p.Rows, p.Span)
+		l.Out.Add(b, w.X, w.H, rows)
+		l.OutNorm.Apply(b, w.X, w.X, rows)
+		l.Up.Apply(b, w.Inner, w.X, rows, backend.GELUErf)
+		l.Down.Add(b, w.X, w.Inner, rows)
+		l.DownNorm.Apply(b, w.X, w.X, rows)
+	}
+	return nil
+}
+
+func (n *bert) finish(backend.Backend, *tensor.Dense, int) {}
+
+// joined is several layers of one input, packed as one matrix: their outputs in a row.
+type joined struct {
+	w backend.Matrix
+	b *tensor.Dense
+}
+
+func (j *joined) load(l *nn.Loader, layers ...*nn.Linear) {
+	in, out := layers[0].Weight.Shape[1], layers[0].Weight.Shape[0]
+	var bias []float32
+	for _, p := range layers {
+		bias = append(bias, l.Floats(&p.Bias)...)
+	}
+	j.w = l.Backend.Pack(len(layers)*out, in, l.Precision, func(i int, dst []float32) {
+		l.Note(layers[i/out].Weight.ReadFloat32s(dst, i%out*in))
+	})
+	for _, p := range layers {
+		l.Release(&p.Weight)
+	}
+	j.b = l.Vector(bias)
+}
+
+func (j *joined) apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
+	b.Linear(dst, x, rows, j.w, backend.Epilogue{Bias: j.b})
+}

@@ -1,0 +1,271 @@
+// Package titok has the networks of TiTok (Yu et al. 2024, "An image is worth 32 tokens for
+// reconstruction and generation"): tokenizers between images and a short row of latent tokens,
+// and generators that draw such tokens for a class of ImageNet.
+//
+// Tokens have no place in the image, so there is no inpainting. Checkpoints:
+// yucornetto/generator_titok_{l32,b64,s128}_imagenet and the tokenizers beside them.
+package titok
+
+import (
+	"context"
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/model/passes"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// Config is a generator's sizes.
+type Config struct {
+	Kind                        string // "ViT" or "UViT", as config.json has them
+	Hidden, Depth, Heads, Inner int
+	Tokens, Codes, Classes      int
+}
+
+// Presets are the published sizes (Yu et al. 2024, configs/infer/TiTok).
+var Presets = map[string]Config{
+	"l32":  {Kind: "ViT", Hidden: 768, Depth: 24, Heads: 16, Inner: 3072, Tokens: 32, Codes: 4096, Classes: 1000},
+	"b64":  {Kind: "ViT", Hidden: 768, Depth: 24, Heads: 16, Inner: 3072, Tokens: 64, Codes: 4096, Classes: 1000},
+	"s128": {Kind: "UViT", Hidden: 1024, Depth: 20, Heads: 16, Inner: 4096, Tokens: 128, Codes: 4096, Classes: 1000},
+}
+
+// ids is how many embeddings there are: codes, the mask, classes, and no class.
+func (c Config) ids() int { return c.Codes + c.Classes + 2 }
+
+// layers is how many blocks there are. Depth of a U-ViT does not count the middle one.
+func (c Config) layers() int {
+	if c.Kind == "UViT" {
+		return c.Depth/2*2 + 1
+	}
+	return c.Depth
+}
+
+// network is what differs between the two generators.
+type network interface {
+	load(l *nn.Loader) (head *nn.Linear)
+	prepare(b backend.Backend, rows int)
+	// run leaves the hidden states of a pass's rows in m.work.X.
+	run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) error
+	// finish turns hidden states into the head's input.
+	finish(b backend.Backend, x *tensor.Dense, rows int)
+}
+
+// Model is a generator on a backend. It owns its working memory: one pass at a time.
+type Model struct {
+	cfg       Config
+	net       network
+	b         backend.Backend
+	passes    passes.Passes
+	work      nn.Work
+	hidden    *tensor.Dense // [batch*(1+tokens), hidden]: what the last passes left
+	last      *tensor.Dense // [rows of one call to the head, hidden]
+	ids, rows []int32
+	marginals model.HeadMarginals
+}
+
+// New returns the network without weights, and the struct to bind them to.
+func New(c Config) (m *Model, root any) {
+	m = &Model{cfg: c, passes: passes.Passes{Before: 1, Layers: c.layers(),
+		Layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}}}
+	if c.Kind == "UViT" {
+		n := newUvit(c)
+		m.net = n
+		return m, n
+	}
+	n := newBert(c)
+	m.net = n
+	return m, &struct {
+		Model *bert `weight:"model"`
+	}{n}
+}
+
+func (m *Model) load(o model.Options) error {
+	m.b, m.passes.Backend = o.Backend, o.Backend
+	m.passes.Layer.BF16 = o.Precision != backend.F32
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	head := m.net.load(l)
+	m.marginals = model.HeadMarginals{
+		Backend: o.Backend,
+		Head:    backend.Head{W: l.Matrix(&head.Weight, m.cfg.Codes), Bias: l.Vector(l.Floats(&head.Bias)), Outcomes: m.cfg.Codes},
+		Length:  m.cfg.Tokens,
+		Project: m.project,
+	}
+	return l.Err()
+}
+
+// Spec implements model.Denoiser.
+func (m *Model) Spec() model.Spec {
+	return model.Spec{Shape: []int{m.cfg.Tokens}, Outcomes: m.cfg.Codes, Mask: int32(m.cfg.Codes), Fixed: true, Classes: m.cfg.Classes}
+}
+
+// NewCache implements model.Refiner.
+func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+
+// Fit implements model.Sized.
+func (m *Model) Fit(length int, cached bool) int {
+	c, n := &m.cfg, length+1
+	sequence := 4 * n * c.Hidden
+	if cached {
+		sequence += 8 * n * c.layers() * c.Hidden
+	}
+	return model.Fit(m.b, n, sequence, 4*((8+c.Depth/2)*c.Hidden+c.Inner))
+}
+
+// Forward implements model.Denoiser.
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := b.Check(m.Spec()); err != nil {
+		return nil, err
+	}
+	m.hidden = nn.Grow(m.b, m.hidden, b.Size*m.passes.Span(b.Length), m.cfg.Hidden)
+	return &m.marginals, m.passes.Full(ctx, b, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+}
+
+// Refine implements model.Refiner. The class token keeps the full pass's keys and values.
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := b.Check(m.Spec()); err != nil {
+		return nil, err
+	}
+	m.hidden = nn.Grow(m.b, m.hidden, b.Size*m.passes.Span(b.Length), m.cfg.Hidden)
+	return &m.marginals, m.passes.Some(ctx, b, rows, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+}
+
+func (m *Model) prepare(rows int) {
+	m.work.Prepare(m.b, rows, m.cfg.Hidden, m.cfg.Inner)
+	m.net.prepare(m.b, rows)
+}
+
+// pass runs the network over a pass's rows and leaves their hidden states in m.hidden.
+func (m *Model) pass(ctx context.Context, p *passes.Pass) error {
+	m.ids = m.ids[:0]
+	for _, at := range p.At {
+		sequence, row := int(at)/p.Span, int(at)%p.Span
+		if i, ok := m.passes.Position(row, p.Batch.Length); ok {
+			m.ids = append(m.ids, p.Batch.Tokens[sequence*p.Batch.Length+i])
+		} else {
+			m.ids = append(m.ids, m.classToken(p.Batch.Condition(sequence)))
+		}
+	}
+	if err := m.net.run(ctx, m, p, m.ids); err != nil {
+		return err
+	}
+	m.b.Scatter(m.hidden, m.work.X, p.At)
+	return nil
+}
+
+// classToken is the id of position 0: the classes follow the mask, and after them is no class.
+func (m *Model) classToken(c *model.Condition) int32 {
+	if c == nil || c.Class == model.NoClass {
+		return int32(m.cfg.Codes + 1 + m.cfg.Classes)
+	}
+	return int32(m.cfg.Codes+1) + c.Class
+}
+
+// all returns 0..n-1.
+func (m *Model) all(n int) []int32 {
+	for i := len(m.rows); i < n; i++ {
+		m.rows = append(m.rows, int32(i))
+	}
+	return m.rows[:n]
+}
+
+// project is the head's input for the rows asked for.
+func (m *Model) project(rows []int32) *tensor.Dense {
+	m.last = nn.Grow(m.b, m.last, len(rows), m.cfg.Hidden)
+	m.ids = m.ids[:0]
+	for _, row := range rows {
+		m.ids = append(m.ids, m.passes.Inner(row, m.cfg.Tokens))
+	}
+	m.b.Gather(m.last, m.hidden, m.ids)
+	m.net.finish(m.b, m.last, len(rows))
+	return m.last
+}
+
+// readConfig reads a generator's sizes off its tensors; config.json has the heads.
+func readConfig(src *model.Source) (c Config, err error) {
+	f, err := readFile(src)
+	if err != nil {
+		return c, err
+	}
+	s := &shapes{set: src.Set}
+	heads, classes := 16, 0 // as all that are published
+	if g := f.Model.Generator; g != nil {
+		n, err := number("num_attention_heads", g.Heads)
+		if err != nil {
+			return c, err
+		}
+		if classes, err = number("condition_num_classes", g.Classes); err != nil {
+			return c, err
+		}
+		if n > 0 {
+			heads = n
+		}
+	}
+	c = Config{Kind: "ViT", Heads: heads}
+	words, head := "model.embeddings.word_embeddings.weight", "model.lm_head.weight"
+	if s.has("mid_block.attn.qkv.weight") {
+		c.Kind, words, head = "UViT", "embeddings.weight", "lm_head.weight"
+		c.Depth = 2 * s.count("in_blocks.", ".norm1.weight")
+		c.Inner = s.dim("mid_block.mlp.fc1.weight", 2, 0)
+		c.Tokens = s.dim("pos_embed", 3, 1) - 1
+	} else {
+		c.Depth = s.count("model.encoder.layer.", ".output.dense.weight")
+		c.Inner = s.dim("model.encoder.layer.0.intermediate.dense.weight", 2, 0)
+		c.Tokens = s.dim("model.embeddings.position_embeddings.weight", 2, 0) - 1
+	}
+	c.Hidden, c.Codes = s.dim(words, 2, 1), s.dim(head, 2, 0)
+	c.Classes = s.dim(words, 2, 0) - c.Codes - 2
+	s.divides("num_attention_heads", c.Heads, c.Hidden)
+	switch {
+	case s.err != nil:
+		return c, s.err
+	case c.Tokens < 1 || c.Classes < 1:
+		return c, fmt.Errorf("the embeddings have %d ids and %d positions, want more than %d codes, the mask and no class, and a class token",
+			c.Codes+c.Classes+2, c.Tokens+1, c.Codes)
+	case classes != 0 && classes != c.Classes:
+		return c, fmt.Errorf("config.json: condition_num_classes is %d, want %d as the embeddings have", classes, c.Classes)
+	}
+	return c, nil
+}
+
+func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+	c, err := readConfig(src)
+	if err != nil {
+		return nil, err
+	}
+	m, root := New(c)
+	var report weights.Report
+	if err := weights.Bind(root, src.Set, weights.BindOptions{Ignore: unusedGenerator, Report: &report}); err != nil {
+		return nil, err
+	}
+	if err := m.load(o); err != nil {
+		return nil, err
+	}
+	return &model.Loaded{Denoiser: m, Info: model.Info{
+		Architecture: "titok",
+		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner, "length": c.Tokens,
+			"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
+		Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
+	}}, nil
+}
+
+// unusedGenerator are tensors of published files that generation does not need.
+var unusedGenerator = []string{"*.position_ids"}
+
+func init() {
+	model.Register(model.Format{
+		Name: "titok",
+		Match: func(src *model.Source) bool {
+			return src.Has("model.lm_head.weight") && src.Has("token_type_embeddings.weight") ||
+				src.Has("mid_block.attn.qkv.weight")
+		},
+		Load: load,
+	})
+}

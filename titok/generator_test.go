@@ -1,0 +1,11 @@
+package titok_test
+
+import (
+	"testing"
+
+	"unmask/internal/parity"
+)
+
+func TestGeneratorParity(t *testing.T) {
+	parity.Conditional(t, []string{"titok-bert-tiny", "titok-uvit-tiny", "titok-l32", "titok-s128"}, parity.Labels)
+}

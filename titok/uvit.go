@@ -1,0 +1,143 @@
+package titok
+
+import (
+	"context"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/model/passes"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// uvit is the generator of S-128: a U-ViT (Bao et al. 2023, "All are worth words: a ViT backbone
+// for diffusion models"), whose later blocks begin with the output of the mirrored earlier one
+// (TiTok, modeling/maskgit.py, class UViTMaskGit).
+type uvit struct {
+	Words    weights.Param `weight:"embeddings.weight"` // [ids, hidden]
+	Position weights.Param `weight:"pos_embed"`         // [1, 1+tokens, hidden]
+	In       []uvitBlock   `weight:"in_blocks"`
+	Mid      uvitBlock     `weight:"mid_block"`
+	Out      []uvitBlock   `weight:"out_blocks"`
+	Norm     nn.LayerNorm  `weight:"norm"`
+	Head     nn.Linear     `weight:"lm_head"`
+
+	words, position *tensor.Dense
+	skips           []*tensor.Dense // outputs of In, [rows, hidden]
+}
+
+type uvitBlock struct {
+	Norm1 nn.LayerNorm `weight:"norm1"`
+	QKV   nn.Linear    `weight:"attn.qkv"`
+	Proj  nn.Linear    `weight:"attn.proj"`
+	Norm2 nn.LayerNorm `weight:"norm2"`
+	FC1   nn.Linear    `weight:"mlp.fc1"`
+	FC2   nn.Linear    `weight:"mlp.fc2"`
+	Skip  nn.Linear    `weight:"skip_linear"` // of Out alone: [hidden, 2*hidden]
+
+	stream, skip backend.Matrix // the two halves of Skip
+	bias         *tensor.Dense
+}
+
+func newUvitBlock(c Config, skip bool) uvitBlock {
+	k := uvitBlock{Norm1: nn.NewLayerNorm(c.Hidden, eps), QKV: nn.NewLinearNoBias(c.Hidden, 3*c.Hidden),
+		Proj: nn.NewLinear(c.Hidden, c.Hidden), Norm2: nn.NewLayerNorm(c.Hidden, eps),
+		FC1: nn.NewLinear(c.Hidden, c.Inner), FC2: nn.NewLinear(c.Inner, c.Hidden)}
+	if skip {
+		k.Skip = nn.NewLinear(2*c.Hidden, c.Hidden)
+	}
+	return k
+}
+
+func newUvit(c Config) *uvit {
+	n := &uvit{
+		Words:    weights.Param{Shape: []int{c.ids(), c.Hidden}},
+		Position: weights.Param{Shape: []int{1, c.Tokens + 1, c.Hidden}},
+		Mid:      newUvitBlock(c, false),
+		Norm:     nn.NewLayerNorm(c.Hidden, eps),
+		Head:     nn.NewLinear(c.Hidden, c.Codes),
+	}
+	for range c.Depth / 2 {
+		n.In, n.Out = append(n.In, newUvitBlock(c, false)), append(n.Out, newUvitBlock(c, true))
+	}
+	return n
+}
+
+func (n *uvit) load(l *nn.Loader) *nn.Linear {
+	n.words, n.position = l.Table(&n.Words), l.Table(&n.Position)
+	n.Norm.Load(l)
+	n.Mid.load(l)
+	for i := range n.In {
+		n.In[i].load(l)
+		n.Out[i].load(l)
+	}
+	n.skips = make([]*tensor.Dense, len(n.In))
+	return &n.Head
+}
+
+func (k *uvitBlock) load(l *nn.Loader) {
+	k.Norm1.Load(l)
+	k.Norm2.Load(l)
+	for _, p := range []*nn.Linear{&k.QKV, &k.Proj, &k.FC1, &k.FC2} {
+		p.Load(l)
+	}
+	if k.Skip.Weight.Shape == nil {
+		return
+	}
+	width := k.Skip.Weight.Shape[0]
+	half := func(first int) backend.Matrix {
+		return l.Backend.Pack(width, width, l.Precision, func(i int, dst []float32) {
+			l.Note(k.Skip.Weight.ReadFloat32s(dst, i*2*width+first))
+		})
+	}
+	k.stream, k.skip, k.bias = half(0), half(width), l.Vector(l.Floats(&k.Skip.Bias))
+	l.Release(&k.Skip.Weight)
+}
+
+func (n *uvit) prepare(b backend.Backend, rows int) {
+	for i := range n.skips {
+		n.skips[i] = nn.Grow(b, n.skips[i], rows, n.Words.Shape[1])
+	}
+}
+
+func (n *uvit) run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) error {
+	b, w, rows := m.b, &m.work, p.Len()
+	b.Gather(w.X, n.words, ids)
+	b.AddRows(w.X, n.position, p.Rows.Pos)
+	layer := 0
+	block := func(k *uvitBlock) error {
+		keys, values := m.passes.Keys(p.Batch, layer)
+		layer++
+		k.Norm1.Apply(b, w.H, w.X, rows)
+		k.QKV.Apply(b, w.QKV, w.H, rows, backend.Identity)
+		m.passes.Layer.Apply(b, w.H, w.Q, keys, values, w.QKV, p.Rows, p.Span)
+		k.Proj.Add(b, w.X, w.H, rows)
+		k.Norm2.Apply(b, w.H, w.X, rows)
+		k.FC1.Apply(b, w.Inner, w.H, rows, backend.GELUErf)
+		k.FC2.Add(b, w.X, w.Inner, rows)
+		return ctx.Err()
+	}
+	all := m.all(rows)
+	for i := range n.In {
+		if err := block(&n.In[i]); err != nil {
+			return err
+		}
+		b.Scatter(n.skips[i], w.X, all)
+	}
+	if err := block(&n.Mid); err != nil {
+		return err
+	}
+	for i := range n.Out {
+		k := &n.Out[i]
+		b.Linear(w.H, w.X, rows, k.stream, backend.Epilogue{Bias: k.bias})
+		b.Linear(w.H, n.skips[len(n.skips)-1-i], rows, k.skip, backend.Epilogue{Add: true})
+		w.X, w.H = w.H, w.X
+		if err := block(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *uvit) finish(b backend.Backend, x *tensor.Dense, rows int) { n.Norm.Apply(b, x, x, rows) }
