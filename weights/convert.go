@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"unmask/internal/float16"
+	"unmask/internal/quant"
 )
 
 const expF32 = 0x7f800000 // exponent of infinity; a larger magnitude is NaN
@@ -28,7 +31,7 @@ func toFloat32(dst []float32, src []byte, d DType) (bad int) {
 	case F16:
 		for i := range dst {
 			h := binary.LittleEndian.Uint16(src[2*i : 2*i+2])
-			dst[i] = halfToFloat32(h)
+			dst[i] = float16.Float32(h)
 			if h&0x7fff > 0x7c00 && bad < 0 {
 				bad = i
 			}
@@ -42,6 +45,10 @@ func toFloat32(dst []float32, src []byte, d DType) (bad int) {
 				bad = i
 			}
 		}
+	default:
+		q, _ := quant.Parse(string(d))
+		quant.Decode(q, dst, src)
+		bad = slices.IndexFunc(dst, func(v float32) bool { return v != v })
 	}
 	return bad
 }
@@ -63,17 +70,6 @@ func readFloat32(dst []float32, src []byte) (clean bool) {
 		seen |= uint64(b)&magnitude + carry
 	}
 	return seen&sign == 0
-}
-
-// halfToFloat32 is exact. Moving exponent and fraction into a float32 divides
-// the value by 2^112, subnormals included, and one product takes that back.
-func halfToFloat32(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	if h&0x7c00 == 0x7c00 {
-		return math.Float32frombits(sign | expF32 | uint32(h&0x3ff)<<13)
-	}
-	f := math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112
-	return math.Float32frombits(sign | math.Float32bits(f))
 }
 
 // toInt64 converts len(dst) elements and returns the index of the first one

@@ -1,5 +1,7 @@
 package weights
 
+import "unmask/internal/quant"
+
 // DType is the type of a tensor's elements, under the name that safetensors
 // gives it. A name this package does not know may stand in a file as long as
 // nobody converts that tensor.
@@ -22,6 +24,16 @@ const (
 	BOOL DType = "BOOL"
 )
 
+// The block formats of GGUF files (https://github.com/ggml-org/ggml, ggml-common.h): rows are
+// blocks of 32 or 256 elements with scales of their own.
+const (
+	Q8_0 DType = "Q8_0"
+	Q4_0 DType = "Q4_0"
+	Q4_K DType = "Q4_K"
+	Q5_K DType = "Q5_K"
+	Q6_K DType = "Q6_K"
+)
+
 // bitsOf one element.
 var bitsOf = map[DType]int{
 	F64: 64, F32: 32, F16: 16, BF16: 16,
@@ -32,11 +44,26 @@ var bitsOf = map[DType]int{
 	"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
 }
 
-// Bits returns the size of one element in bits, 0 for an unknown type.
+// Bits returns the size of one element in bits, 0 for an unknown type and for block formats.
 func (d DType) Bits() int { return bitsOf[d] }
 
-// IsFloat reports whether [Tensor.Float32s] converts the type.
-func (d DType) IsFloat() bool { return d == F64 || d == F32 || d == F16 || d == BF16 }
+// Block returns how many elements share a block, and its bytes: 1 and the element's own for types
+// without blocks, 0 and 0 for an unknown type or one of no whole bytes.
+func (d DType) Block() (values, bytes int) {
+	if q, ok := quant.Parse(string(d)); ok {
+		return q.Values(), q.Bytes()
+	}
+	if b := bitsOf[d]; b > 0 && b%8 == 0 {
+		return 1, b / 8
+	}
+	return 0, 0
+}
+
+// IsFloat reports whether [Tensor.Float32s] converts the type: floats and block formats.
+func (d DType) IsFloat() bool {
+	_, quantised := quant.Parse(string(d))
+	return quantised || d == F64 || d == F32 || d == F16 || d == BF16
+}
 
 // IsInt reports whether [Tensor.Int64s] converts the type.
 func (d DType) IsInt() bool {

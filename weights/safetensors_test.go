@@ -135,7 +135,7 @@ func TestCase28UnknownDType(t *testing.T) {
 	require.Equal(t, DType("Q3_X"), odd.DType)
 	require.Equal(t, []int{5}, odd.Shape)
 	require.Len(t, odd.Data, 3)
-	require.ErrorContains(t, odd.Float32s(make([]float32, 5)), `tensor "odd": dtype Q3_X is not a float, allowed are`)
+	require.ErrorContains(t, odd.Float32s(make([]float32, 5)), `tensor "odd": dtype is Q3_X, want F32`)
 	_, err = odd.Int64s()
 	require.ErrorContains(t, err, `tensor "odd": dtype Q3_X is not an integer`)
 }

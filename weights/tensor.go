@@ -17,7 +17,8 @@ type Tensor struct {
 	Shape []int // empty for a scalar
 	Data  []byte
 
-	src *source // file behind Data; nil for memory
+	src   *source // file behind Data; nil for memory
+	heads int     // not 0: rows are stored interleaved, see HalfSplit
 }
 
 // Numel returns the number of elements, 1 for a scalar. Of a type without a
@@ -67,12 +68,20 @@ func (t *Tensor) Floats() ([]float32, error) {
 }
 
 // ReadFloat32s is Float32s for the len(dst) elements from element off on, so
-// that a large tensor can be packed in pieces. That the file has not changed meanwhile is
-// checked once, by Release.
+// that a large tensor can be packed in pieces. Of a block format the piece must be whole
+// blocks. That the file has not changed meanwhile is checked once, by Release.
 func (t *Tensor) ReadFloat32s(dst []float32, off int) error {
 	if !t.DType.IsFloat() {
-		return fmt.Errorf("tensor %q: dtype %s is not a float, allowed are F32 F16 BF16 F64", t.Name, t.DType)
+		return fmt.Errorf("tensor %q: dtype is %s, want F32, F16, BF16, F64 or a block format", t.Name, t.DType)
 	}
+	if t.heads > 0 {
+		return t.eachStored(len(dst), off, func(at, n, from int) error { return t.readFloat32s(dst[at:at+n], from) })
+	}
+	return t.readFloat32s(dst, off)
+}
+
+// readFloat32s reads elements in the order of the file.
+func (t *Tensor) readFloat32s(dst []float32, off int) error {
 	data, err := t.span(off, len(dst))
 	if err != nil {
 		return err
@@ -137,15 +146,18 @@ func (t *Tensor) Release() error {
 
 // span returns the bytes of n elements from element off on.
 func (t *Tensor) span(off, n int) ([]byte, error) {
-	size := t.DType.Bits() / 8
+	values, size := t.DType.Block()
 	total, ok := numel(t.Shape)
-	if !ok || len(t.Data)/size != total || len(t.Data)%size != 0 {
+	if !ok || values == 0 || total%values != 0 || len(t.Data)/size != total/values || len(t.Data)%size != 0 {
 		return nil, fmt.Errorf("tensor %q: %d bytes do not hold shape %v of %s", t.Name, len(t.Data), t.Shape, t.DType)
 	}
 	if off < 0 || off > total || n > total-off {
 		return nil, fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, off, off+n, total)
 	}
-	return t.Data[off*size : (off+n)*size], nil
+	if off%values != 0 || n%values != 0 {
+		return nil, fmt.Errorf("tensor %q: elements are %d..%d, want whole blocks of %d", t.Name, off, off+n, values)
+	}
+	return t.Data[off/values*size : (off+n)/values*size], nil
 }
 
 // numel multiplies the dimensions. It refuses a negative one and any shape

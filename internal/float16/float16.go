@@ -1,0 +1,32 @@
+// Package float16 converts IEEE half precision.
+package float16
+
+import "math"
+
+// Float32 is the value of h. It is exact: moving exponent and fraction into a float32 divides the
+// value by 2^112, subnormals included, and one product takes that back.
+func Float32(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	if h&0x7c00 == 0x7c00 {
+		return math.Float32frombits(sign | 0x7f800000 | uint32(h&0x3ff)<<13)
+	}
+	f := math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112
+	return math.Float32frombits(sign | math.Float32bits(f))
+}
+
+// Round rounds to nearest even; a NaN stays one.
+func Round(x float32) uint16 {
+	u := math.Float32bits(x)
+	sign, u := uint16(u>>16&0x8000), u&0x7fffffff
+	switch {
+	case u > 0x7f800000:
+		return sign | 0x7e00
+	case u >= 0x47800000: // 65536 and beyond
+		return sign | 0x7c00
+	case u < 0x38800000: // subnormal: adding 0.5 rounds at the last place, 2^-24
+		f := math.Float32frombits(u) + 0.5
+		return sign | uint16(math.Float32bits(f)-0x3f000000)
+	}
+	u += 0xfff + u>>13&1
+	return sign | uint16((u-0x38000000)>>13)
+}

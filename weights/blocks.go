@@ -1,0 +1,76 @@
+package weights
+
+import (
+	"fmt"
+
+	"unmask/internal/quant"
+)
+
+// Quantised returns the block format of the tensor, and whether it has one.
+func (t *Tensor) Quantised() (quant.Type, bool) { return quant.Parse(string(t.DType)) }
+
+// ReadBlocks copies the blocks of row i of a tensor of a block format [rows, width] to dst, which has
+// the bytes of a row. It is an error if a scale is NaN or infinite.
+func (t *Tensor) ReadBlocks(dst []byte, i int) error {
+	q, ok := t.Quantised()
+	if !ok || len(t.Shape) < 1 {
+		return fmt.Errorf("tensor %q: dtype is %s, want a block format", t.Name, t.DType)
+	}
+	width := t.Shape[len(t.Shape)-1]
+	row := i
+	if t.heads > 0 {
+		row = t.stored(i)
+	}
+	data, err := t.span(row*width, width)
+	if err != nil {
+		return err
+	}
+	if len(dst) != len(data) {
+		panic(fmt.Sprintf("weights: ReadBlocks: dst has %d bytes, a row of %q has %d", len(dst), t.Name, len(data)))
+	}
+	if err := t.src.read(func() { copy(dst, data) }); err != nil {
+		return fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	if !quant.Finite(q, dst) {
+		return fmt.Errorf("tensor %q: row %d has a scale that is not finite", t.Name, i)
+	}
+	return nil
+}
+
+// HalfSplit returns a view of a query or key projection [heads*headDim, width] whose file has the rows
+// of each head in the order of interleaved rotary embedding, pairs side by side. The view's rows are in
+// the half-split order: its row h*headDim + s*headDim/2 + j is row h*headDim + 2j + s of the file.
+// llama.cpp's converter writes LLaDA's projections so (convert_hf_to_gguf.py, permute).
+func (t *Tensor) HalfSplit(heads int) (*Tensor, error) {
+	if len(t.Shape) != 2 || heads < 1 || t.Shape[0]%(2*heads) != 0 {
+		return nil, fmt.Errorf("tensor %q: shape is %v, want [rows, width] with rows a multiple of 2 x %d heads", t.Name, t.Shape, heads)
+	}
+	view := *t
+	view.heads = heads
+	return &view, nil
+}
+
+// stored returns the row of the file that is row i.
+func (t *Tensor) stored(i int) int {
+	dim := t.Shape[0] / t.heads
+	half, at := dim/2, i%dim
+	return i - at + at%half*2 + at/half
+}
+
+// eachStored calls read for each row, or part of one, of the n elements from off on: they are n elements
+// of the piece from at on, and stand at element from of the file.
+func (t *Tensor) eachStored(n, off int, read func(at, n, from int) error) error {
+	if off < 0 || off > t.Numel() || n > t.Numel()-off {
+		return fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, off, off+n, t.Numel())
+	}
+	width := t.Shape[1]
+	for at := 0; at < n; {
+		row, column := (off+at)/width, (off+at)%width
+		part := min(width-column, n-at)
+		if err := read(at, part, t.stored(row)*width+column); err != nil {
+			return err
+		}
+		at += part
+	}
+	return nil
+}

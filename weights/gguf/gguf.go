@@ -1,0 +1,81 @@
+// Package gguf reads and writes GGUF files, the container of llama.cpp and its kin: typed keys, and
+// tensors whose rows may be blocks of small integers with scales of their own.
+//
+// The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md: the magic "GGUF",
+// a version, counts of tensors and keys, the keys, the tensors' names, dimensions (fastest first),
+// types and offsets, and from the next multiple of the alignment on the tensors' bytes. Numbers are
+// little-endian. Versions 2 and 3 read alike.
+//
+// A file is input from anywhere. Every count is checked against the bytes that are left before
+// anything is allocated, products are checked, and tensors must lie apart inside of the file.
+package gguf
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"unmask/weights"
+)
+
+// Limits of a file.
+const (
+	MaxHeader    = 256 << 20 // bytes before the tensors' data; vocabularies take up to 20 MB
+	MaxTensors   = 100_000
+	MaxKeys      = 100_000
+	MaxName      = 1024 // bytes of a key or of a tensor's name
+	maxDims      = 4
+	minAlignment = 8
+	maxAlignment = 65536
+	alignmentKey = "general.alignment"
+	alignment    = 32 // where the key is absent
+)
+
+// File is the keys and tensors of a GGUF file.
+type File struct {
+	Name    string // for messages
+	Version uint32
+	Set     *weights.Set // the tensors under the file's names
+
+	keys []string // sorted
+	meta map[string]value
+}
+
+// Open maps the file at name. Close its Set when it is no longer needed.
+func Open(name string) (*File, error) {
+	f := &File{Name: name}
+	set, err := weights.OpenAs(name, f.parse)
+	if err != nil {
+		return nil, f.failed(err)
+	}
+	f.Set = set
+	return f, nil
+}
+
+// Parse reads a file in memory, which the result keeps. name stands in its errors.
+func Parse(data []byte, name string) (*File, error) {
+	f := &File{Name: name}
+	tensors, metadata, err := f.parse(data)
+	if err == nil {
+		f.Set, err = weights.NewSet(tensors, metadata)
+	}
+	if err != nil {
+		return nil, f.failed(err)
+	}
+	return f, nil
+}
+
+// failed names the file in an error, unless it is named there.
+func (f *File) failed(err error) error {
+	if strings.Contains(err.Error(), f.Name) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", f.Name, err)
+}
+
+// IsFile reports whether a model's name is that of a GGUF file by its ending.
+func IsFile(name string) bool { return strings.EqualFold(filepath.Ext(name), ".gguf") }
+
+// Keys returns the names of all keys, sorted.
+func (f *File) Keys() []string { return slices.Clone(f.keys) }

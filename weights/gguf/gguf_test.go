@@ -1,0 +1,165 @@
+package gguf
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/weights"
+)
+
+// TestTypes compares every type's values with those of the reference, bit for bit.
+func TestTypes(t *testing.T) {
+	f, err := Open("testdata/types.gguf")
+	require.NoError(t, err)
+	defer f.Set.Close()
+	want, err := weights.Open("testdata/types.safetensors")
+	require.NoError(t, err)
+	defer want.Close()
+	require.Equal(t, want.Names(), f.Set.Names())
+	for _, name := range want.Names() {
+		a, _ := f.Set.Get(name)
+		b, _ := want.Get(name)
+		require.Equal(t, b.Shape, a.Shape)
+		got, err := a.Floats()
+		require.NoError(t, err, name)
+		values, err := b.Floats()
+		require.NoError(t, err)
+		for i := range values {
+			require.Equal(t, math.Float32bits(values[i]), math.Float32bits(got[i]), "%s, element %d", name, i)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	f, err := Open("testdata/types.gguf")
+	require.NoError(t, err)
+	defer f.Set.Close()
+	require.Equal(t, []string{"a.bool", "a.float", "a.ints", "a.text", "a.texts", "general.alignment", "general.architecture"}, f.Keys())
+	yes, err := f.Bool("a.bool")
+	require.NoError(t, err)
+	require.True(t, yes)
+	half, err := f.Float("a.float")
+	require.NoError(t, err)
+	require.Equal(t, 0.5, half)
+	n, err := f.Float("general.alignment")
+	require.NoError(t, err)
+	require.Equal(t, 32.0, n)
+	ints, err := f.Ints("a.ints")
+	require.NoError(t, err)
+	require.Equal(t, []int{-1, 2}, ints)
+	word, err := f.Text("a.text")
+	require.NoError(t, err)
+	require.Equal(t, "café", word)
+	words, err := f.Texts("a.texts")
+	require.NoError(t, err)
+	require.Equal(t, []string{"x", "", "yz"}, words)
+
+	for _, wrong := range []func() error{
+		func() error { _, err := f.Int("a.text"); return err },
+		func() error { _, err := f.Float("a.ints"); return err },
+		func() error { _, err := f.Bool("a.float"); return err },
+		func() error { _, err := f.Text("a.texts"); return err },
+		func() error { _, err := f.Texts("a.ints"); return err },
+		func() error { _, err := f.Ints("a.texts"); return err },
+		func() error { _, err := f.Ints("a.bool"); return err },
+	} {
+		require.ErrorContains(t, wrong(), ", want ")
+	}
+	_, err = f.Int("a.none")
+	require.EqualError(t, err, "key a.none is absent")
+}
+
+// TestLLaDA reads llama.cpp's dialect: the authors' names, their config, Q and K turned back.
+func TestLLaDA(t *testing.T) {
+	f, err := Open("testdata/llada-tiny.gguf")
+	require.NoError(t, err)
+	defer f.Set.Close()
+	data, set, err := f.Model()
+	require.NoError(t, err)
+	var c map[string]any
+	require.NoError(t, json.Unmarshal(data, &c))
+	for key, want := range map[string]any{"model_type": "llada", "d_model": 64.0, "n_layers": 2.0, "n_heads": 4.0, "n_kv_heads": 2.0,
+		"mlp_hidden_size": 96.0, "vocab_size": 160.0, "mask_token_id": 150.0, "eos_token_id": 140.0, "weight_tying": false, "rope_theta": 500000.0} {
+		require.Equal(t, want, c[key], key)
+	}
+	require.Contains(t, set.Names(), "model.transformer.blocks.1.ff_proj.weight")
+	require.Contains(t, set.Names(), "model.transformer.ff_out.weight")
+	for _, name := range set.Names() {
+		require.Regexp(t, `^model\.transformer\.`, name)
+	}
+	stored, _ := f.Set.Get("blk.0.attn_k.weight")
+	view, _ := set.Get("model.transformer.blocks.0.k_proj.weight")
+	file, err := stored.Floats()
+	require.NoError(t, err)
+	turned, err := view.Floats()
+	require.NoError(t, err)
+	const heads, dim, width = 2, 16, 64
+	row, blocks := make([]float32, width), make([]byte, 2*18)
+	for h := range heads {
+		for s := range 2 {
+			for j := range dim / 2 {
+				i := h*dim + s*dim/2 + j
+				from := h*dim + 2*j + s
+				require.Equal(t, file[from*width:(from+1)*width], turned[i*width:(i+1)*width], "row %d", i)
+				require.NoError(t, view.ReadFloat32s(row, i*width))
+				require.Equal(t, file[from*width:(from+1)*width], row)
+				require.NoError(t, view.ReadBlocks(blocks, i))
+				require.Equal(t, stored.Data[from*36:(from+1)*36], blocks)
+			}
+		}
+	}
+	part := make([]float32, 96) // one row and a half, from the middle of the table
+	require.NoError(t, view.ReadFloat32s(part, 3*width+32))
+	require.Equal(t, turned[3*width+32:][:96], part)
+	require.NoError(t, set.ReleaseAll())
+}
+
+// TestDiffuse reads diffuse-cpp's dialect: the same names, nothing turned, no tokenizer.
+func TestDiffuse(t *testing.T) {
+	f := model("diffuse", map[string]any{"diffuse.model_type": "llada", "diffuse.mask_token_id": uint32(7)})
+	data, set, err := f.Model()
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"mask_token_id":7`)
+	stored, _ := f.Set.Get("blk.0.attn_q.weight")
+	view, _ := set.Get("model.transformer.blocks.0.q_proj.weight")
+	require.Same(t, stored, view)
+
+	f = model("diffuse", map[string]any{"diffuse.model_type": "dream", "diffuse.mask_token_id": uint32(7)})
+	data, set, err = f.Model()
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"model_type":"Dream"`)
+	require.Contains(t, set.Names(), "model.layers.0.self_attn.q_proj.weight")
+}
+
+func TestModelRefuses(t *testing.T) {
+	for want, f := range map[string]*File{
+		`architecture is "gpt2", want llada`:                         model("gpt2", nil),
+		"key diffuse.model_type is absent":                           model("diffuse", nil),
+		`architecture is "llada2_moe"`:                               model("diffuse", map[string]any{"diffuse.model_type": "llada2_moe"}),
+		"key llada.block_count is 0, want 1 to":                      model("llada", map[string]any{"llada.block_count": uint32(0)}),
+		"key llada.embedding_length is a text, want an integer":      model("llada", map[string]any{"llada.embedding_length": "x"}),
+		"key llada.rope.freq_base is NaN":                            model("llada", map[string]any{"llada.rope.freq_base": float32(math.NaN())}),
+		"key diffusion.shift_logits is true, want false for llada":   model("llada", map[string]any{"diffusion.shift_logits": true}),
+		"want [rows, width] with rows a multiple of 2 x 3 heads":     model("llada", map[string]any{"llada.attention.head_count": uint32(3)}),
+		"key tokenizer.ggml.mask_token_id is -1, want 0 to 10737418": model("llada", map[string]any{"tokenizer.ggml.mask_token_id": int32(-1)}),
+	} {
+		_, _, err := f.Model()
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "m.gguf: ")
+	}
+	bare, err := Parse(build(nil), "m.gguf")
+	require.NoError(t, err)
+	_, _, err = bare.Model()
+	require.ErrorContains(t, err, "key general.architecture is absent")
+}
+
+func TestNamesMeet(t *testing.T) {
+	f := model("llada", nil)
+	_, err := f.Set.View(func(string, *weights.Tensor) (string, *weights.Tensor, error) { return "same", &weights.Tensor{}, nil })
+	require.ErrorContains(t, err, `are both "same"`)
+	require.True(t, slices.IsSorted(f.Keys()))
+}

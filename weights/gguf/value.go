@@ -1,0 +1,188 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// kind is the type of a value, as the file numbers them.
+type kind uint32
+
+const (
+	u8 kind = iota
+	i8
+	u16
+	i16
+	u32
+	i32
+	f32
+	boolean
+	text
+	array
+	u64
+	i64
+	f64
+)
+
+var kinds = [...]struct {
+	name string
+	size int // bytes, at least
+}{
+	u8: {"an 8-bit integer", 1}, i8: {"an 8-bit integer", 1}, u16: {"a 16-bit integer", 2}, i16: {"a 16-bit integer", 2},
+	u32: {"a 32-bit integer", 4}, i32: {"a 32-bit integer", 4}, f32: {"a float32", 4}, boolean: {"a boolean", 1},
+	text: {"a text", 8}, array: {"an array", 12}, u64: {"a 64-bit integer", 8}, i64: {"a 64-bit integer", 8}, f64: {"a float64", 8},
+}
+
+func (k kind) known() bool { return int(k) < len(kinds) }
+
+// value is a key's value: the bytes of a number, the text, or an array's elements one after the other.
+type value struct {
+	kind kind
+	of   kind // of an array's elements
+	n    int  // elements of an array
+	raw  []byte
+}
+
+// what names the value's type.
+func (v value) what() string {
+	if v.kind == array {
+		return fmt.Sprintf("an array of %d, each %s", v.n, kinds[v.of].name)
+	}
+	return kinds[v.kind].name
+}
+
+// integer reads a number of a kind.
+func integer(k kind, raw []byte) (int, bool) {
+	var n int64
+	switch k {
+	case u8:
+		n = int64(raw[0])
+	case i8:
+		n = int64(int8(raw[0]))
+	case u16:
+		n = int64(binary.LittleEndian.Uint16(raw))
+	case i16:
+		n = int64(int16(binary.LittleEndian.Uint16(raw)))
+	case u32:
+		n = int64(binary.LittleEndian.Uint32(raw))
+	case i32:
+		n = int64(int32(binary.LittleEndian.Uint32(raw)))
+	case u64, i64:
+		n = int64(binary.LittleEndian.Uint64(raw))
+		if k == u64 && n < 0 {
+			return 0, false
+		}
+	default:
+		return 0, false
+	}
+	return int(n), int64(int(n)) == n
+}
+
+// Has reports whether the file has a key.
+func (f *File) Has(key string) bool {
+	_, ok := f.meta[key]
+	return ok
+}
+
+// get returns a key's value; absent is an error.
+func (f *File) get(key string) (value, error) {
+	v, ok := f.meta[key]
+	if !ok {
+		return value{}, fmt.Errorf("key %s is absent", key)
+	}
+	return v, nil
+}
+
+// Int returns an integer. It is an error if the key is absent, of another type, or beyond int.
+func (f *File) Int(key string) (int, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := integer(v.kind, v.raw)
+	if !ok {
+		return 0, fmt.Errorf("key %s is %s, want an integer", key, v.what())
+	}
+	return n, nil
+}
+
+// Float returns a floating-point number or an integer.
+func (f *File) Float(key string) (float64, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return 0, err
+	}
+	switch v.kind {
+	case f32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(v.raw))), nil
+	case f64:
+		return math.Float64frombits(binary.LittleEndian.Uint64(v.raw)), nil
+	}
+	if n, ok := integer(v.kind, v.raw); ok {
+		return float64(n), nil
+	}
+	return 0, fmt.Errorf("key %s is %s, want a number", key, v.what())
+}
+
+// Bool returns a boolean.
+func (f *File) Bool(key string) (bool, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return false, err
+	}
+	if v.kind != boolean {
+		return false, fmt.Errorf("key %s is %s, want a boolean", key, v.what())
+	}
+	return v.raw[0] == 1, nil
+}
+
+// Text returns a text.
+func (f *File) Text(key string) (string, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return "", err
+	}
+	if v.kind != text {
+		return "", fmt.Errorf("key %s is %s, want a text", key, v.what())
+	}
+	return string(v.raw), nil
+}
+
+// Texts returns an array of texts.
+func (f *File) Texts(key string) ([]string, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return nil, err
+	}
+	if v.kind != array || v.of != text {
+		return nil, fmt.Errorf("key %s is %s, want an array of texts", key, v.what())
+	}
+	all := make([]string, v.n)
+	for i, rest := 0, v.raw; i < v.n; i++ {
+		n := binary.LittleEndian.Uint64(rest)
+		all[i], rest = string(rest[8:8+n]), rest[8+n:]
+	}
+	return all, nil
+}
+
+// Ints returns an array of integers.
+func (f *File) Ints(key string) ([]int, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return nil, err
+	}
+	wrong := fmt.Errorf("key %s is %s, want an array of integers", key, v.what())
+	if v.kind != array {
+		return nil, wrong
+	}
+	size := kinds[v.of].size
+	all := make([]int, v.n)
+	for i := range all {
+		var ok bool
+		if all[i], ok = integer(v.of, v.raw[i*size:]); !ok {
+			return nil, wrong
+		}
+	}
+	return all, nil
+}

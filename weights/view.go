@@ -1,0 +1,77 @@
+package weights
+
+import (
+	"fmt"
+	"sort"
+)
+
+// NewSet returns a set of tensors in memory by their names.
+func NewSet(tensors []*Tensor, metadata map[string]string) (*Set, error) {
+	s := newSet()
+	return s, s.join(tensors, metadata, nil)
+}
+
+// OpenAs maps the file at name and hands its bytes to parse, which returns tensors whose Data are parts
+// of them. The tensors then are read as those of Open. Errors do not name the file if parse's do not.
+func OpenAs(name string, parse func(data []byte) ([]*Tensor, map[string]string, error)) (*Set, error) {
+	src, err := openSource(name)
+	if err != nil {
+		return nil, err
+	}
+	s := newSet()
+	s.sources = append(s.sources, src)
+	var tensors []*Tensor
+	var metadata map[string]string
+	var failed error
+	err = src.guard(func() { tensors, metadata, failed = parse(src.data) })
+	if err == nil {
+		err = failed
+	}
+	if err == nil {
+		err = s.join(tensors, metadata, src)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// join adds tensors of a source.
+func (s *Set) join(tensors []*Tensor, metadata map[string]string, src *source) error {
+	for _, t := range tensors {
+		if err := checkName(t.Name); err != nil {
+			return err
+		}
+		if s.tensors[t.Name] != nil {
+			return fmt.Errorf("tensor %q is there twice", t.Name)
+		}
+		t.src = src
+		s.tensors[t.Name] = t
+		s.names = append(s.names, t.Name)
+	}
+	for k, v := range metadata {
+		s.metadata[k] = v
+	}
+	sort.Strings(s.names)
+	return nil
+}
+
+// View returns a set of the same files in which see gives each tensor's name and the tensor itself, or
+// a view of it. Tensors keep the file's spelling in Tensor.Name.
+func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*Set, error) {
+	v := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources, prefix: s.prefix, outside: s.outside}
+	for _, old := range s.names {
+		name, t, err := see(old, s.tensors[old])
+		if err != nil {
+			return nil, err
+		}
+		if v.tensors[name] != nil {
+			return nil, fmt.Errorf("tensors %q and %q are both %q", v.tensors[name].Name, t.Name, name)
+		}
+		v.tensors[name] = t
+		v.names = append(v.names, name)
+	}
+	sort.Strings(v.names)
+	return v, nil
+}
