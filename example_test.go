@@ -24,7 +24,7 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		text = m.Tokenizer.Decode(step.Sequences[0].Tokens)
+		text = m.Text.Decode(step.Sequences[0].Tokens)
 	}
 	fmt.Println(len(text) > 48, strings.Contains(text, unmask.Hole))
 	// Output: true false
@@ -42,7 +42,7 @@ func ExampleGenerate_watch() {
 			panic(err)
 		}
 		s := step.Sequences[0]
-		text := m.Tokenizer.Decode(s.Tokens)
+		text := m.Text.Decode(s.Tokens)
 		fmt.Printf("step %d of %d opens %d, %d are left\n", step.N, step.Steps, len(s.Opened), strings.Count(text, unmask.Hole))
 	}
 	// Output:
@@ -59,7 +59,7 @@ func ExampleGenerate_fixed() {
 		panic(err)
 	}
 	mask := m.Spec().Mask
-	start, err := m.Tokenizer.Encode("ROMEO:\nMy lady,")
+	start, err := m.Text.Encode("ROMEO:\nMy lady,")
 	if err != nil {
 		panic(err)
 	}
@@ -71,7 +71,7 @@ func ExampleGenerate_fixed() {
 		if err != nil {
 			panic(err)
 		}
-		text = m.Tokenizer.Decode(step.Sequences[0].Tokens)
+		text = m.Text.Decode(step.Sequences[0].Tokens)
 	}
 	fmt.Println(strings.HasPrefix(text, "ROMEO:\nMy lady,"), strings.Contains(text, unmask.Hole))
 	// Output: true false

@@ -14,6 +14,7 @@ import (
 // own, or packages inside its own folder. What stands in one row does not import each other.
 var rows = [][]string{
 	{"cmd/unmask"},
+	{"cli"},
 	{"bench"},
 	{"."},
 	{"experiments", "theory"},

@@ -11,12 +11,10 @@ package unmask
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -26,8 +24,9 @@ import (
 	"unmask/tokenizers"
 	"unmask/weights/hub"
 
-	_ "unmask/dit" // the networks register themselves
+	_ "unmask/dit" // networks and codecs register themselves
 	_ "unmask/vit"
+	_ "unmask/vqgan"
 )
 
 // Options choose how a model is loaded. The zero value is float32 on all cores.
@@ -37,17 +36,42 @@ type Options struct {
 	Precision backend.Precision
 	Backend   backend.Backend // a device that is open already, used whatever Device says
 
-	// Progress is told of a download's bytes; nil for silence.
+	// Progress, if not nil, is called as a download proceeds.
 	Progress func(hub.Progress)
 }
 
-// Model is a loaded network with its tokenizer.
+// Model is a loaded network with what it brings: a tokenizer, or a codec of pictures.
 type Model struct {
 	model.Denoiser
-	Info      model.Info
-	Backend   backend.Backend
-	Tokenizer tokenizers.Tokenizer // nil for images; masked positions show as Hole
-	Source    *model.Source        // its files
+	Info     model.Info
+	Backend  backend.Backend
+	Source   *model.Source // its files
+	Text     *Text         // nil where the model makes no text
+	Pictures *Pictures     // nil where the model makes no pictures
+	Recipe   string        // the run that it was published with; "" for its kind's defaults
+	Classes  []string      // names of its classes, where they have names
+
+	kind model.Kind
+}
+
+// Kind returns what the model's sequences stand for.
+func (m *Model) Kind() model.Kind { return m.kind }
+
+// NewModel returns the model of a network that was loaded, or made, on b; src is nil where it has
+// no files.
+func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
+	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src, Recipe: l.Recipe, Classes: l.Classes,
+		kind: cmp.Or(l.Kind, model.KindTokens)}
+	if t := l.Tokenizer; t != nil {
+		if shown, _ := t.Token(l.Spec().Mask); shown != Hole {
+			t = tokenizers.WithMask(t, l.Spec().Mask, Hole)
+		}
+		m.Text = &Text{Tokenizer: t, spec: l.Spec()}
+	}
+	if l.Codec != nil {
+		m.Pictures = newPictures(l.Codec)
+	}
+	return m
 }
 
 // Hole stands for a masked position in decoded text.
@@ -56,16 +80,10 @@ const Hole = "▯"
 // HubFiles are the files of a model on the hub.
 var HubFiles = []string{"config.json", "model.safetensors"}
 
-const tokenizerFile = "tokenizer.json"
-
 // Load loads the model at name: a directory with config.json and model.safetensors, or
 // org/name[@revision] on the Hugging Face hub, from the cache or downloaded to it.
 func Load(ctx context.Context, name string, o Options) (*Model, error) {
-	dir, err := Locate(ctx, name, o.Progress)
-	if err != nil {
-		return nil, err
-	}
-	src, err := model.Open(dir)
+	src, err := open(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -99,49 +117,33 @@ func Locate(ctx context.Context, name string, progress func(hub.Progress)) (stri
 	return hub.Pull(ctx, repo, revision, HubFiles, progress)
 }
 
-func load(src *model.Source, o Options) (*Model, error) {
-	b := o.Backend
-	if b == nil {
-		var err error
-		if b, err = OpenDevice(cmp.Or(o.Device, "cpu"), o.Threads); err != nil {
-			return nil, err
-		}
+// open opens the files of the model at name.
+func open(ctx context.Context, name string, o Options) (*model.Source, error) {
+	dir, err := Locate(ctx, name, o.Progress)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := fs.Stat(src.Files, tokenizerFile); err != nil {
-		go tokenizers.GPT2() // takes 80 ms the first time: begin while the weights load
+	return model.Open(dir)
+}
+
+// open returns the device of the options.
+func (o *Options) open() (backend.Backend, error) {
+	if o.Backend != nil {
+		return o.Backend, nil
+	}
+	return OpenDevice(cmp.Or(o.Device, "cpu"), o.Threads)
+}
+
+func load(src *model.Source, o Options) (*Model, error) {
+	b, err := o.open()
+	if err != nil {
+		return nil, err
 	}
 	l, err := model.Load(src, model.Options{Backend: b, Precision: o.Precision})
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src}
-	if l.Info.Tokenizer != "" {
-		var t tokenizers.Tokenizer
-		if t, m.Info.Tokenizer, err = tokenizer(src, l.Info.Tokenizer); err != nil {
-			return nil, err
-		}
-		m.Tokenizer = tokenizers.WithMask(t, l.Spec().Mask, Hole)
-	}
-	return m, nil
-}
-
-// tokenizer is the tokenizer.json beside the weights or, without one, GPT-2's by its name. It
-// returns which.
-func tokenizer(src *model.Source, name string) (tokenizers.Tokenizer, string, error) {
-	data, err := model.ReadFile(src.Files, tokenizerFile, tokenizers.MaxFile)
-	switch {
-	case err == nil:
-		t, err := tokenizers.Parse(data)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", src.Name, err)
-		}
-		return t, tokenizerFile, err
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, "", fmt.Errorf("%s: %s: %w", src.Name, tokenizerFile, err)
-	case path.Base(name) == "gpt2":
-		return tokenizers.GPT2(), name, nil
-	}
-	return nil, "", fmt.Errorf("%s: tokenizer %q is neither gpt2 nor a %s beside config.json", src.Name, name, tokenizerFile)
+	return NewModel(l, b, src), nil
 }
 
 // Run says what Generate does; see generate.Options.

@@ -103,6 +103,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	wait := src.Tokenizer(tokenizer)
 	m := New(c)
 	var report weights.Report
 	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
@@ -111,12 +112,16 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Info: model.Info{
+	t, from, err := wait()
+	if err != nil {
+		return nil, err
+	}
+	return &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Info: model.Info{
 		Architecture: "sdtt",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond, "mlp": c.MLP,
 			"length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
 		Parameters: model.Parameters(report.Bound, src.Set),
-		Tokenizer:  tokenizer, Unused: report.Unused, Notes: notes,
+		Tokenizer:  from, Unused: report.Unused, Notes: notes,
 	}}, nil
 }
 

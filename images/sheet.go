@@ -11,7 +11,7 @@ import (
 // canvas that is allocated at once.
 type Sheet struct {
 	Canvas *image.NRGBA
-	Side   int // of a picture, pixels
+	Size   image.Point // of a picture, pixels
 	cols   int
 	margin int
 }
@@ -19,27 +19,26 @@ type Sheet struct {
 // paper is the colour between the pictures.
 var paper = color.NRGBA{R: 0xf4, G: 0xf4, B: 0xf4, A: 0xff}
 
-// NewSheet has room for n pictures of side x side pixels, in a grid about as wide as high.
-func NewSheet(n, side int) *Sheet {
+// NewSheet returns a sheet with room for n pictures of a size in pixels, as many in a row as in a column.
+func NewSheet(n int, size image.Point) *Sheet {
 	cols := max(1, int(math.Ceil(math.Sqrt(float64(n)))))
 	rows := max(1, (n+cols-1)/cols)
-	margin := max(2, side/16)
-	s := &Sheet{Side: side, cols: cols, margin: margin}
-	s.Canvas = image.NewNRGBA(image.Rect(0, 0, cols*(side+margin)+margin, rows*(side+margin)+margin))
+	margin := max(2, min(size.X, size.Y)/16)
+	s := &Sheet{Size: size, cols: cols, margin: margin}
+	s.Canvas = image.NewNRGBA(image.Rect(0, 0, cols*(size.X+margin)+margin, rows*(size.Y+margin)+margin))
 	draw.Draw(s.Canvas, s.Canvas.Rect, image.NewUniform(paper), image.Point{}, draw.Src)
 	return s
 }
 
 // At is the top left corner of picture i.
 func (s *Sheet) At(i int) image.Point {
-	step := s.Side + s.margin
-	return image.Pt(s.margin+i%s.cols*step, s.margin+i/s.cols*step)
+	return image.Pt(s.margin+i%s.cols*(s.Size.X+s.margin), s.margin+i/s.cols*(s.Size.Y+s.margin))
 }
 
 // Put draws picture i.
 func (s *Sheet) Put(i int, picture image.Image) {
 	at := s.At(i)
-	draw.Draw(s.Canvas, image.Rectangle{Min: at, Max: at.Add(image.Pt(s.Side, s.Side))}, picture, picture.Bounds().Min, draw.Src)
+	draw.Draw(s.Canvas, image.Rectangle{Min: at, Max: at.Add(s.Size)}, picture, picture.Bounds().Min, draw.Src)
 }
 
 // Check draws a grey check over cells of picture i.

@@ -20,7 +20,7 @@ func plain(side int, c color.NRGBA) *image.NRGBA {
 
 func TestSheet(t *testing.T) {
 	red, blue := color.NRGBA{200, 10, 10, 255}, color.NRGBA{10, 10, 200, 255}
-	s := NewSheet(5, 32) // 3 columns, 2 rows, margins of 2
+	s := NewSheet(5, image.Pt(32, 32)) // 3 columns, 2 rows, margins of 2
 	require.Equal(t, image.Rect(0, 0, 3*34+2, 2*34+2), s.Canvas.Rect)
 	s.Put(0, plain(32, red))
 	s.Put(4, plain(32, blue))
@@ -36,7 +36,7 @@ func TestSheet(t *testing.T) {
 	for p, want := range map[image.Point]color.Color{{X: 36, Y: 36}: dark, {X: 38, Y: 36}: light, {X: 39, Y: 39}: dark, {X: 40, Y: 36}: blue} {
 		require.Equal(t, want, s.Canvas.At(p.X, p.Y), p)
 	}
-	require.Equal(t, image.Rect(0, 0, 8, 8), NewSheet(1, 4).Canvas.Rect)
+	require.Equal(t, image.Rect(0, 0, 8, 8), NewSheet(1, image.Pt(4, 4)).Canvas.Rect)
 }
 
 // Dithering keeps the mean of an area, and pure levels as they are.

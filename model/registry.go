@@ -30,34 +30,6 @@ type Source struct {
 	Files  fs.FS // its directory
 }
 
-// Loaded is a network with what there is to say about it.
-type Loaded struct {
-	Denoiser
-	Info Info
-}
-
-// Info describes a loaded network.
-type Info struct {
-	Architecture string         `json:"architecture"`
-	Sizes        map[string]int `json:"sizes"`
-	Parameters   int            `json:"parameters"`
-	Tokenizer    string         `json:"tokenizer,omitempty"` // "gpt2", or a file beside the weights
-	Unused       []string       `json:"unused,omitempty"`    // tensors that the network does not need
-	Notes        []string       `json:"notes,omitempty"`     // where the tensors overruled config.json
-}
-
-// Format is one published architecture.
-type Format struct {
-	Name  string
-	Match func(src *Source) bool // by config.json and tensor names
-	Load  func(src *Source, o Options) (*Loaded, error)
-}
-
-var formats []Format
-
-// Register adds a format; networks call it from init.
-func Register(f Format) { formats = append(formats, f) }
-
 // Open reads a model's directory: config.json, and model.safetensors or its shards.
 func Open(dir string) (*Source, error) {
 	config, err := readConfig(os.DirFS(dir), dir)
@@ -131,6 +103,7 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
 		}
+		m.complete(src, o)
 		return m, src.Set.ReleaseAll()
 	}
 	var names []string

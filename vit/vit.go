@@ -126,7 +126,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Info: model.Info{
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Info: model.Info{
 		Architecture: "mage",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "depth": c.Depth, "decoder hidden": c.DecHidden,
 			"decoder heads": c.DecHeads, "decoder depth": c.DecDepth, "grid": c.Grid, "codes": c.Codebook,

@@ -1,6 +1,7 @@
 package vqgan
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"unmask/model"
@@ -42,6 +43,14 @@ func ReadConfig(src *model.Source) (Config, error) {
 	c := *f.VQGAN
 	c.Grid = f.Grid
 	return c, c.check()
+}
+
+// named reports whether config.json has sizes of this codec.
+func named(src *model.Source) bool {
+	var f struct {
+		VQGAN json.RawMessage `json:"vqgan"`
+	}
+	return json.Unmarshal(src.Config, &f) == nil && f.VQGAN != nil
 }
 
 // Side is the number of pixels along a side of an image.

@@ -9,6 +9,15 @@ import (
 	"unmask/backend"
 )
 
+// Shape implements model.Codec: Grid rows of Grid codes.
+func (m *Model) Shape() []int { return []int{m.cfg.Grid, m.cfg.Grid} }
+
+// Codes implements model.Codec.
+func (m *Model) Codes() int { return m.cfg.Codes }
+
+// Size implements model.Codec.
+func (m *Model) Size() (width, height int) { return m.cfg.Side(), m.cfg.Side() }
+
 // Decode writes the images [B, 3, Side, Side] of codes [B, Grid*Grid] to dst. Colours are in
 // 0..1 but for what the network overshoots.
 func (m *Model) Decode(dst []float32, codes []int32) (err error) {

@@ -19,6 +19,20 @@ import (
 	"unmask/weights"
 )
 
+func init() {
+	model.RegisterCodec(model.CodecFormat{
+		Name:  "vqgan",
+		Match: named,
+		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
+			c, err := ReadConfig(src)
+			if err != nil {
+				return nil, err
+			}
+			return New(src.Set, c, o)
+		},
+	})
+}
+
 // Model turns images into codes and back. It works on one image at a time in two
 // buffers, each of the largest activation (33.5 MB for 256x256 pixels of 128 channels), which are
 // allocated by the first call; memory does not grow with the batch, and an image's bytes

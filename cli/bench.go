@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"unmask/bench"
+)
+
+func newBench() *cobra.Command {
+	var o bench.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the kernels and whole passes against what this processor can do",
+		Long: `Measure the kernels and whole passes against what this processor can do.
+
+Seconds are medians. The share is that of the ceiling: a loop of nothing but the instruction
+named in the last column, or of reading memory, run in turn with each call. A sampler's own work
+is what neither the network nor its output head does. UNMASK_ISA chooses the instruction set.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case o.Threads < 1 || o.Threads > maxThreads:
+				return usage("--threads is %d, allowed are 1..%d", o.Threads, maxThreads)
+			case o.Samples < 1 || o.Samples > maxCalls:
+				return usage("--samples is %d, allowed are 1..%d", o.Samples, maxCalls)
+			}
+			if _, err := bench.Select(o.Only); err != nil {
+				return usage("--only: %v", err)
+			}
+			ctx, cancel := untilStopped(cmd.Context())
+			defer cancel()
+			out := cmd.OutOrStdout()
+			if asJSON {
+				line := json.NewEncoder(out)
+				return bench.Run(ctx, o, func(r bench.Result) { line.Encode(r) })
+			}
+			fmt.Fprintf(out, "%-24s %12s %7s %16s  %s\n", "name", "seconds", "share", "rate", "ceiling")
+			return bench.Run(ctx, o, func(r bench.Result) {
+				fmt.Fprintf(out, "%-24s %12.6f %6.1f%% %8.1f %-7s  %s", r.Name, r.Seconds, 100*r.Share, r.Rate, r.Unit, r.Limit)
+				if r.OwnShare > 0 {
+					fmt.Fprintf(out, ", own work %.6f s, %.2f%% of a step", r.Own, 100*r.OwnShare)
+				}
+				fmt.Fprintln(out)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.Only, "only", "", "`PATTERN` of names, such as forward or 'forward/*/int8,head'")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object a line")
+	cmd.Flags().IntVar(&o.Threads, "threads", runtime.GOMAXPROCS(0), "processor cores to use")
+	cmd.Flags().IntVar(&o.Samples, "samples", 5, "calls that each median is of")
+	return cmd
+}
+
+const maxCalls = 1000

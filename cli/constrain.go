@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/internal/durable"
+	"unmask/tokenizers"
+)
+
+// tokenFlags say which tokens may be drawn.
+type tokenFlags struct {
+	ban, bias []string
+}
+
+func (c *tokenFlags) register(f *pflag.FlagSet, tokens string) {
+	f.StringArrayVar(&c.ban, "ban", nil, "never draw these `TOKENS`: "+tokens+"; may be repeated")
+	f.StringArrayVar(&c.bias, "bias", nil, "add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
+}
+
+// constraintFlags say which tokens may be drawn, and where the text ends.
+type constraintFlags struct {
+	tokenFlags
+	end       string
+	minLength int
+	cut       bool
+
+	from  int // the first position that may end the text
+	endID int32
+}
+
+func (c *constraintFlags) register(f *pflag.FlagSet) {
+	c.tokenFlags.register(f, "ids such as 198,220, or a text, each token of it")
+	f.StringVar(&c.end, "end", tokenizers.EndOfText, "the `TOKEN` that ends a text, an id or a text, for --min-length and --cut")
+	f.IntVar(&c.minLength, "min-length", 0, "draw no end of text at the first so many positions")
+	f.BoolVar(&c.cut, "cut", false, "show text up to its first end, after what was given; the ids of --json stay whole")
+}
+
+// settings are those of a long run.
+func (c *tokenFlags) settings(s durable.Settings) {
+	s["ban"], s["bias"] = strings.Join(c.ban, "\n"), strings.Join(c.bias, "\n")
+}
+
+// constrain puts the flags into a run.
+func (c *constraintFlags) constrain(m *unmask.Model, o *generate.Options) (err error) {
+	constraints := unmask.Constraints{Ban: c.ban, Bias: c.bias, MinLength: c.minLength, End: c.end}
+	if err := m.Constrain(o, constraints); err != nil {
+		return usage("%v", err)
+	}
+	if c.cut {
+		if c.endID, err = m.Text.End(c.end); err != nil {
+			return usage("end: %v", err)
+		}
+		c.from = max(0, slices.Index(o.Tokens, m.Spec().Mask))
+	}
+	return nil
+}
+
+// shown is the part of a finished sample that is text.
+func (c *constraintFlags) shown(tokens []int32) []int32 {
+	if c.cut {
+		return unmask.Cut(tokens, c.from, c.endID)
+	}
+	return tokens
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"unmask/images"
+	"unmask/model"
+	"unmask/weights"
+)
+
+func newEncode() *cobra.Command {
+	var d deviceFlags
+	var out string
+	cmd := &cobra.Command{
+		Use:   "encode IMAGE...",
+		Short: "Write the codes of images",
+		Long: `Write the codes of PNG images of the model's size.
+
+The output is safetensors with codes I64 [B,D], the grid's cells by rows.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("no arguments, wanted are IMAGE files")
+			}
+			return nil
+		},
+		Example: `  unmask encode --model mage-b one.png two.png --out codes.safetensors`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := untilStopped(cmd.Context())
+			defer cancel()
+			return encode(ctx, &d, args, out)
+		},
+	}
+	d.register(cmd.Flags(), "demo")
+	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
+	cmd.MarkFlagRequired("out")
+	return cmd
+}
+
+func newDecode() *cobra.Command {
+	var d deviceFlags
+	var codes, out string
+	cmd := &cobra.Command{
+		Use:   "decode",
+		Short: "Write the images of codes",
+		Long: `Write the images of codes.
+
+The codes file is safetensors with codes I64 [B,D]; the output has images F32 [B,3,H,W], red,
+green and blue in 0..1 but for what the network overshoots.`,
+		Args:    noArgs,
+		Example: `  unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := untilStopped(cmd.Context())
+			defer cancel()
+			return decode(ctx, &d, codes, out)
+		},
+	}
+	d.register(cmd.Flags(), "demo")
+	cmd.Flags().StringVar(&codes, "codes", "", "safetensors `FILE` with codes I64 [B,D]")
+	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
+	cmd.MarkFlagRequired("codes")
+	cmd.MarkFlagRequired("out")
+	return cmd
+}
+
+// loadCodec loads a model's network between images and codes alone.
+func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
+	b, precision, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	src, err := d.openImageModel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return model.LoadCodec(src, model.Options{Backend: b, Precision: precision})
+}
+
+func encode(ctx context.Context, d *deviceFlags, files []string, out string) error {
+	if err := checkOutFile(out); err != nil {
+		return err
+	}
+	v, err := d.loadCodec(ctx)
+	if err != nil {
+		return err
+	}
+	e, ok := v.(model.Encoder)
+	if !ok {
+		return usage("--model %s makes pictures of codes but no codes of pictures", d.model)
+	}
+	p := newProgress("images", int64(len(files)))
+	defer p.close()
+	var data []byte
+	for _, name := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		codes, err := encodeFile(e, name)
+		if err != nil {
+			return err
+		}
+		for _, c := range codes {
+			data = binary.LittleEndian.AppendUint64(data, uint64(c))
+		}
+		p.add(1)
+	}
+	return weights.WriteFile(out, []weights.Tensor{{Name: "codes", DType: weights.I64, Shape: []int{len(files), codesOf(v)}, Data: data}}, nil)
+}
+
+func decode(ctx context.Context, d *deviceFlags, codesFile, out string) error {
+	if err := checkOutFile(out); err != nil {
+		return err
+	}
+	set, err := weights.Open(codesFile)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	codes, shape, err := ints(set, codesFile, "codes", 2)
+	if err != nil {
+		return err
+	}
+	v, err := d.loadCodec(ctx)
+	if err != nil {
+		return err
+	}
+	if shape[0] < 1 || shape[1] != codesOf(v) {
+		return fmt.Errorf("%s: codes has shape %v, allowed is [B %d] with at least one image", codesFile, shape, codesOf(v))
+	}
+	for i, code := range codes {
+		if code < 0 || int(code) >= v.Codes() {
+			return fmt.Errorf("%s: codes, element %d is %d, allowed are 0..%d", codesFile, i, code, v.Codes()-1)
+		}
+	}
+	width, height := v.Size()
+	r := &decodedReader{ctx: ctx, v: v, codes: codes, colours: make([]float32, 3*width*height)}
+	err = weights.WriteFileStreams(out, []weights.Stream{{Name: "images", DType: weights.F32,
+		Shape: []int{shape[0], 3, height, width}, Open: opener(r)}}, nil)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// encodeFile returns the codes of a PNG file of the model's size.
+func encodeFile(e model.Encoder, name string) ([]int32, error) {
+	m, err := images.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	codes, err := e.EncodeImage(m.NRGBA())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return codes, nil
+}
+
+// codesOf returns the number of a picture's codes.
+func codesOf(c model.Codec) int { return model.Spec{Shape: c.Shape()}.Length() }
+
+// decodedReader is the bytes of the images of codes, one at a time.
+type decodedReader struct {
+	ctx     context.Context
+	v       model.Codec
+	codes   []int32
+	colours []float32 // [3, height, width] of one image
+	bytes   []byte
+	left    bytes.Reader
+}
+
+func (r *decodedReader) Read(p []byte) (int, error) {
+	if r.left.Len() == 0 {
+		if len(r.codes) == 0 {
+			return 0, io.EOF
+		}
+		if err := r.ctx.Err(); err != nil {
+			return 0, err
+		}
+		n := codesOf(r.v)
+		if err := r.v.Decode(r.colours, r.codes[:n]); err != nil {
+			return 0, err
+		}
+		r.codes, r.bytes = r.codes[n:], r.bytes[:0]
+		for _, x := range r.colours {
+			r.bytes = binary.LittleEndian.AppendUint32(r.bytes, math.Float32bits(x))
+		}
+		r.left.Reset(r.bytes)
+	}
+	return r.left.Read(p)
+}

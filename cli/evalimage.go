@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/experiments"
+	"unmask/images"
+	"unmask/metrics"
+	"unmask/model"
+)
+
+// evalImageFlags are those of unmask eval image.
+type evalImageFlags struct {
+	deviceFlags
+	reference, inception, saveStats string
+	json                            bool
+}
+
+func newEvalImage() *cobra.Command {
+	var f evalImageFlags
+	cmd := &cobra.Command{
+		Use:   "image DIR",
+		Short: "Measure the PNG files of a directory against a reference",
+		Args:  exactly(1, "a DIR of PNG files"),
+		Example: `  unmask eval image samples --reference imagenet-val --inception pt_inception-2015-12-05-6726825d.pth
+  unmask eval image imagenet-val --inception FILE --save-stats imagenet.npz
+  unmask eval image samples --reference imagenet.npz --inception FILE`,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
+	}
+	f.deviceFlags.register(cmd.Flags(), "demo")
+	cmd.Flags().StringVar(&f.reference, "reference", "", "compare with this `DIR` of PNG files, or the mu and sigma of this .npz; with --model demo its landscapes where none is given")
+	cmd.Flags().StringVar(&f.inception, "inception", "", "weights of Inception-v3, a `FILE` or directory, for FID and Inception Score; without, the features of --model's VQGAN")
+	cmd.Flags().StringVar(&f.saveStats, "save-stats", "", "write mu and sigma of DIR's features to this `FILE`.npz")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
+	return cmd
+}
+
+func (f *evalImageFlags) run(ctx context.Context, dir string) error {
+	if f.saveStats != "" {
+		if info, err := os.Lstat(f.saveStats); err == nil && !info.Mode().IsRegular() {
+			return usage("--save-stats %s is a %s, allowed is a file", f.saveStats, kind(info))
+		}
+	}
+	files, err := images.List(dir)
+	if err != nil {
+		return err
+	}
+	network, err := f.network(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := untilStopped(ctx)
+	defer cancel()
+	var r *experiments.Reference
+	if f.reference != "" || f.saveStats == "" {
+		if f.reference == "" && (f.inception != "" || f.model != "demo") {
+			return usage("--reference is missing, wanted is a DIR of PNG files or an .npz, or --save-stats")
+		}
+		if r, err = reference(ctx, f.reference, 1000, network); err != nil {
+			return err
+		}
+	}
+	scorer := experiments.NewImageScorer(network, r, len(files))
+	p := newProgress("images", int64(len(files)))
+	err = metrics.EachFeature(ctx, network, files, func(_ int, features, logits []float32) error {
+		p.add(1)
+		return scorer.AddFeatures(features, logits)
+	})
+	p.close()
+	if err != nil {
+		return err
+	}
+	if f.saveStats != "" {
+		g, err := scorer.Gaussian()
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		if err := metrics.SaveStats(f.saveStats, g); err != nil {
+			return err
+		}
+		say("wrote the statistics of %d images to %s", len(files), f.saveStats)
+	}
+	if r == nil {
+		return nil
+	}
+	m, err := scorer.Metrics(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return evaluation{len(files), m}.print(f.json)
+}
+
+// network is Inception-v3, or the VQGAN of --model where it is not given.
+func (f *evalImageFlags) network(ctx context.Context) (experiments.Network, error) {
+	b, precision, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	if f.inception != "" {
+		return loadInception(f.inception, b, precision)
+	}
+	src, err := f.openImageModel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	codec, err := model.LoadCodec(src, model.Options{Backend: b, Precision: precision})
+	if err != nil {
+		return nil, err
+	}
+	return featuresOf(codec)
+}
+
+// featuresOf returns a codec as a network of features of pictures.
+func featuresOf(c model.Codec) (experiments.Network, error) {
+	n, ok := c.(experiments.Network)
+	if !ok {
+		return nil, usage("--inception is missing: this model's codec has no features of pictures")
+	}
+	return n, nil
+}
+
+func (d *deviceFlags) openImageModel(ctx context.Context) (*model.Source, error) {
+	switch {
+	case d.model == "demo":
+		return model.OpenFS(demo.Image(), "demo")
+	case isExact(d.model):
+		return nil, errExactImages(d.model)
+	}
+	ctx, cancel := untilStopped(ctx)
+	defer cancel()
+	dir, err := unmask.Locate(ctx, d.model, downloadProgress())
+	if err != nil {
+		return nil, err
+	}
+	return model.Open(dir)
+}

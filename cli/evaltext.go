@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"unmask/experiments"
+	"unmask/metrics"
+	"unmask/model"
+	"unmask/tokenizers"
+)
+
+// evalTextFlags are those of unmask eval text.
+type evalTextFlags struct {
+	deviceFlags
+	judge string
+	mdlm  bool
+	json  bool
+}
+
+func newEvalText() *cobra.Command {
+	var f evalTextFlags
+	cmd := &cobra.Command{
+		Use:   "text FILE.jsonl",
+		Short: "Measure text: the lines of unmask text --json",
+		Args:  exactly(1, "a FILE.jsonl of unmask text --json"),
+		Example: `  unmask text -n 64 --json --out samples.jsonl && unmask eval text samples.jsonl
+  unmask eval text samples.jsonl --judge openai-community/gpt2-large`,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
+	}
+	f.registerCompute(cmd.Flags())
+	cmd.Flags().StringVar(&f.judge, "judge", "demo", "a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub; or an exact one such as oracle:markov:length=16,tokens=4")
+	cmd.Flags().BoolVar(&f.mdlm, "mdlm", false, "perplexity as MDLM's code has it: text in GPT-2's own tokens, the mean over tokens; otherwise as SDTT's, raw ids, the mean over samples")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
+	return cmd
+}
+
+// textLine is what is read of a line; unmask text writes more.
+type textLine struct {
+	ID         *int    `json:"id"`
+	IDs        []int32 `json:"ids"`
+	Text       string  `json:"text"`
+	Unfinished bool    `json:"unfinished"`
+}
+
+// textBatch is how many samples are judged at once.
+const textBatch = 32
+
+// maxTextLine bounds a line, in bytes.
+const maxTextLine = 16 << 20
+
+func (f *evalTextFlags) run(ctx context.Context, name string) error {
+	b, precision, err := f.open()
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(name); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is a %s, allowed is a file", name, kind(info))
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	judge, src, err := loadJudge(ctx, f.judge, b, precision)
+	if err != nil {
+		return err
+	}
+	scorer := &experiments.TextScorer{Judge: judge}
+	if f.mdlm {
+		if src == nil {
+			return usage("--mdlm with --judge %s, which has no tokens of its own; allowed is a GPT-2", f.judge)
+		}
+		if scorer.Retokenize, err = retokenize(src); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := untilStopped(ctx)
+	defer cancel()
+	n, err := f.score(ctx, scorer, judge, name, in)
+	if err != nil {
+		return err
+	}
+	m, err := scorer.Metrics(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return evaluation{n, m}.print(f.json)
+}
+
+// score reads and judges the lines, a few at a time, and returns how many there are.
+func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, judge metrics.Judge, name string, in io.Reader) (n int, err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTextLine)
+	p := newProgress("samples", -1)
+	defer p.close()
+	var ids [][]int32
+	var texts []string
+	flush := func() error {
+		if len(ids) == 0 {
+			return nil
+		}
+		var err error
+		if f.mdlm {
+			err = s.AddTexts(ctx, ids, texts)
+		} else {
+			err = s.Add(ctx, ids)
+		}
+		p.add(int64(len(ids)))
+		ids, texts = ids[:0], texts[:0]
+		return err
+	}
+	for lines.Scan() {
+		n++
+		l, err := parseTextLine(lines.Bytes(), judge.Context())
+		if err != nil {
+			return n, fmt.Errorf("%s: line %d: %w", name, n, err)
+		}
+		ids, texts = append(ids, l.IDs), append(texts, l.Text)
+		if len(ids) == textBatch {
+			if err := flush(); err != nil {
+				return n, fmt.Errorf("%s: lines up to %d: %w", name, n, err)
+			}
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return n, fmt.Errorf("%s: line %d: more than %d bytes", name, n+1, maxTextLine)
+	} else if err != nil {
+		return n, err
+	}
+	if err := flush(); err != nil {
+		return n, fmt.Errorf("%s: %w", name, err)
+	}
+	return n, nil
+}
+
+func parseTextLine(line []byte, longest int) (l textLine, err error) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return l, errors.New("is empty, wanted is a JSON object with id, ids and text")
+	}
+	if err := json.Unmarshal(line, &l); err != nil {
+		return l, fmt.Errorf("%w, wanted is a JSON object with id, ids and text", err)
+	}
+	switch {
+	case l.ID == nil:
+		return l, errors.New("id is missing: not a line of unmask text --json")
+	case l.Unfinished:
+		return l, errors.New("an unfinished sample, allowed are finished ones")
+	case len(l.IDs) < 2:
+		return l, fmt.Errorf("ids has %d tokens, allowed are 2..%d", len(l.IDs), longest)
+	}
+	return l, nil
+}
+
+// retokenize is the judge's own tokenizer: GPT-2's, or a tokenizer.json beside its weights.
+func retokenize(src *model.Source) (*metrics.Retokenize, error) {
+	t := tokenizers.GPT2()
+	const file = "tokenizer.json"
+	if data, err := fs.ReadFile(src.Files, file); err == nil {
+		if t, err = tokenizers.Parse(data); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", src.Name, file, err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	r := &metrics.Retokenize{Tokenizer: t, EOS: -1}
+	if end, ok := t.Special(tokenizers.EndOfText); ok {
+		r.EOS = end
+	}
+	return r, nil
+}

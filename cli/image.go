@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/generate"
+	"unmask/images"
+)
+
+// imageFlags are those of unmask image.
+type imageFlags struct {
+	deviceFlags
+	samplingFlags
+	tokenFlags
+	out, sheet, gif string
+	inpaint, mask   string
+	watch, json     bool
+	trace           string
+}
+
+const defaultSheet = "unmask.png"
+
+func newImage() *cobra.Command {
+	var f imageFlags
+	cmd := &cobra.Command{
+		Use:   "image",
+		Short: "Generate images",
+		Long: `Generate images, onto a contact sheet or into a folder.
+
+With --out DIR each image is a file, 000000.png and so on, and DIR/manifest.jsonl has a line of
+each: index, seed, sha256. A run that was broken off, by whatever, continues with the same
+command; the folder is then the one that an uninterrupted run makes, byte for byte, also with
+another --batch, --threads or -n. A folder that was begun with another model, seed or setting
+is refused. unmask verify DIR checks one.
+
+Image i depends on --seed and i alone.
+
+--inpaint keeps an image where --mask is black and makes the rest new. It works on cells of the
+model's grid: the image is encoded, every cell that a white pixel of the mask touches is masked,
+the others keep their codes. Their pixels are what the decoder makes of those codes, close to the
+given ones but not the same, so that no seam shows.`,
+		Args: noArgs,
+		Example: `  unmask image                                 landscapes of the embedded model, to unmask.png
+  unmask image -n 4 --sheet four.png --gif four.gif
+  unmask image --model MAGE_DIR -n 50000 --out samples
+  unmask image --sampler maskgit --schedule mage --steps 20
+  unmask image --inpaint photo.png --mask hole.png`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
+	}
+	f.deviceFlags.register(cmd.Flags(), "demo")
+	f.samplingFlags.register(cmd.Flags(), "moment", "cosine", 16, 1)
+	f.tokenFlags.register(cmd.Flags(), "ids of the codebook such as 3,17")
+	n := cmd.Flags().Lookup("n")
+	n.DefValue, f.n = "9", 9
+	n.Usage = "how many images"
+	cmd.Flags().StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it")
+	cmd.Flags().StringVar(&f.sheet, "sheet", "", "contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
+	cmd.Flags().StringVar(&f.gif, "gif", "", "the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
+	cmd.Flags().StringVar(&f.inpaint, "inpaint", "", "PNG `FILE` of the model's size to keep where --mask is black")
+	cmd.Flags().StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white where the image is made new")
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the cells in the terminal as they open")
+	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and image: id, seed, ids (codes by rows), steps, seconds, evaluated, file")
+	return cmd
+}
+
+func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
+	o, err := f.generation(flags)
+	if err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.watch && !term.IsTerminal(int(os.Stderr.Fd())) {
+		return usage("--watch needs a terminal on standard error")
+	}
+	m, err := f.loadImages(ctx)
+	if err != nil {
+		return err
+	}
+	if f.inpaint != "" {
+		if o.Tokens, err = f.inpaintTokens(m); err != nil {
+			return err
+		}
+	}
+	if err := m.Constrain(&o, unmask.Constraints{Ban: f.ban, Bias: f.bias}); err != nil {
+		return usage("%v", err)
+	}
+	free := m.Spec().Length()
+	if o.Tokens != nil {
+		free = holes(o.Tokens, m.Spec().Mask)
+	}
+	f.fitSteps(flags, &o, free)
+	if o, err = o.Check(m.Denoiser); err != nil {
+		return err
+	}
+	out, err := openImageOutput(f, m, o)
+	if err != nil {
+		return err
+	}
+	err = f.generate(ctx, m, o, out)
+	if closed := out.close(err); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// check refuses outputs before a model is loaded.
+func (f *imageFlags) check() error {
+	switch {
+	case (f.inpaint == "") != (f.mask == ""):
+		return usage("--inpaint and --mask, allowed are both or neither")
+	case f.out == "" && f.n > sheetImages:
+		return usage("-n is %d without --out DIR, allowed on a contact sheet are 1..%d", f.n, sheetImages)
+	}
+	if f.out == "" && f.sheet == "" {
+		f.sheet = defaultSheet
+	}
+	for _, file := range []struct{ flag, name string }{{"--sheet", f.sheet}, {"--gif", f.gif}} {
+		if file.name != "" {
+			if err := checkFile(file.flag, file.name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loadImages loads a model of images with its codec.
+func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
+	if isExact(d.model) {
+		return nil, errExactImages(d.model)
+	}
+	m, err := d.load(ctx, demo.Image())
+	if err != nil {
+		return nil, err
+	}
+	if m.Pictures == nil {
+		return nil, usage("--model %s is a %s, which makes no pictures", d.model, m.Info.Architecture)
+	}
+	_, err = m.Pictures.Codec() // loads it: what is wrong with it shows before the first step
+	return m, err
+}
+
+// inpaintTokens returns the codes of --inpaint, masked where --mask is white.
+func (f *imageFlags) inpaintTokens(m *unmask.Model) ([]int32, error) {
+	picture, err := images.Read(f.inpaint)
+	if err != nil {
+		return nil, fmt.Errorf("--inpaint: %w", err)
+	}
+	hole, err := images.Read(f.mask)
+	if err != nil {
+		return nil, fmt.Errorf("--mask: %w", err)
+	}
+	tokens, err := m.Inpaint(picture.NRGBA(), hole.NRGBA())
+	if err != nil {
+		return nil, fmt.Errorf("--inpaint %s, --mask %s: %w", f.inpaint, f.mask, err)
+	}
+	return tokens, nil
+}
+
+// codedImage is a finished sequence, or one that an interrupt cut off.
+type codedImage struct {
+	index     int
+	codes     []int32
+	steps     int
+	seconds   float64 // since its batch's start
+	evaluated generate.Evaluated
+}
+
+// generate runs the loop over what out still wants. Finished batches are decoded and written
+// while the next one's steps run, where there is more than one thread.
+func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *imageOutput) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	deliver, finish := out.put, func() error { return nil }
+	if f.threads > 1 {
+		deliver, finish = behind(out.put, cancel)
+	}
+	runs := out.runs(o)
+	var total int64
+	for _, r := range runs {
+		total += int64(o.Steps) * int64((r.N+o.Batch-1)/o.Batch)
+	}
+	p := newProgress("steps", total)
+	defer p.close()
+	var watch *watcher
+	if f.watch {
+		watch = newWatcher(m, os.Stderr)
+	}
+	var trace *traceWriter
+	if f.trace != "" {
+		var err error
+		if trace, err = openTrace(f.trace, traceHead(f.model, f.sampler, m, o)); err != nil {
+			return errors.Join(err, finish())
+		}
+	}
+	var failed error
+	for _, r := range runs {
+		seen := func(step *generate.Step) error {
+			if watch != nil {
+				watch.draw(step)
+			} else {
+				p.add(1)
+			}
+			return trace.write(nil, step)
+		}
+		if failed = f.batches(ctx, m, r, out, deliver, p, seen); failed != nil {
+			break
+		}
+	}
+	if watch != nil {
+		watch.clear()
+	}
+	if closed := trace.close(); failed == nil {
+		failed = closed
+	}
+	if written := finish(); written != nil {
+		return written
+	}
+	return failed
+}
+
+// behind does put in another goroutine, one batch behind. An error cancels the run and comes back
+// from finish, which waits.
+func behind(put func([]codedImage) error, cancel context.CancelCauseFunc) (deliver func([]codedImage) error, finish func() error) {
+	batches, done := make(chan []codedImage), make(chan struct{})
+	var failed error
+	go func() {
+		defer close(done)
+		for b := range batches {
+			if failed == nil {
+				if failed = put(b); failed != nil {
+					cancel(failed)
+				}
+			}
+		}
+	}()
+	deliver = func(b []codedImage) error {
+		batches <- b
+		return nil
+	}
+	return deliver, func() error {
+		close(batches)
+		<-done
+		return failed
+	}
+}
+
+// batches runs contiguous images.
+func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Options, out *imageOutput, deliver func([]codedImage) error, p *progress, seen func(*generate.Step) error) error {
+	var batch []codedImage
+	seconds := 0.0
+	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
+		if err == errInterrupted {
+			p.close()
+			return out.interrupted(step, batch, deliver)
+		}
+		if err != nil {
+			return err
+		}
+		if step.N <= 1 {
+			batch, seconds = make([]codedImage, len(step.Sequences)), 0
+		}
+		seconds += step.Seconds
+		if err := seen(step); err != nil {
+			return err
+		}
+		for i := range step.Sequences {
+			s := &step.Sequences[i]
+			out.film.add(s)
+			if s.Done && batch[i].codes == nil {
+				batch[i] = newCodedImage(step, s, seconds)
+			}
+		}
+		if step.Done {
+			if err := deliver(batch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func newCodedImage(step *generate.Step, s *generate.Sequence, seconds float64) codedImage {
+	return codedImage{index: s.Index, codes: append([]int32(nil), s.Tokens...), steps: step.N, seconds: seconds, evaluated: s.Evaluated}
+}

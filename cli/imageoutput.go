@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"time"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/images"
+	"unmask/internal/durable"
+)
+
+// sheetImages bounds a contact sheet, so that memory does not grow with -n.
+const sheetImages = 64
+
+// imageRecord is one line of --json.
+type imageRecord struct {
+	ID         int       `json:"id"`
+	Seed       uint64    `json:"seed"`
+	IDs        []int32   `json:"ids"` // codes by rows
+	Steps      int       `json:"steps"`
+	Seconds    float64   `json:"seconds"` // since the batch's start
+	Evaluated  evaluated `json:"evaluated"`
+	File       string    `json:"file,omitempty"`
+	Unfinished bool      `json:"unfinished,omitempty"`
+}
+
+// imageOutput decodes images and puts them where they go.
+type imageOutput struct {
+	f       *imageFlags
+	m       *unmask.Model
+	size    image.Point
+	mask    int32
+	folder  *durable.Folder // nil without --out
+	pending map[int]bool    // of the folder
+	sheet   *images.Sheet   // nil with --out: it is drawn from the files
+	film    *film           // nil without --gif
+	made    int
+	began   time.Time
+}
+
+func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*imageOutput, error) {
+	width, height, err := m.Pictures.Size()
+	if err != nil {
+		return nil, err
+	}
+	out := &imageOutput{f: f, m: m, size: image.Pt(width, height), mask: m.Spec().Mask, began: time.Now()}
+	if f.gif != "" {
+		out.film = newFilm(min(f.n, filmImages), m.Spec(), o.Tokens)
+	}
+	if f.out == "" {
+		out.sheet = images.NewSheet(f.n, out.size)
+		return out, nil
+	}
+	s, err := f.runSettings(m, &f.samplingFlags, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.ban)+len(f.bias) > 0 {
+		f.tokenFlags.settings(s)
+	}
+	if out.folder, err = durable.OpenFolder(durable.OS{}, filepath.Clean(f.out), ".png", s); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	out.pending = map[int]bool{}
+	for _, i := range out.folder.Pending(f.n) {
+		out.pending[i] = true
+	}
+	for _, fault := range out.folder.Faults() {
+		say("%s: made again", fault)
+	}
+	if done := f.n - len(out.pending); done > 0 {
+		say("%d of %d images are there", done, f.n)
+	}
+	return out, nil
+}
+
+// runs are the images that are still to be made, as contiguous runs in the order in which the
+// folder wants them. Those that a film needs and the folder has come first.
+func (out *imageOutput) runs(o generate.Options) []generate.Options {
+	if out.folder == nil {
+		return []generate.Options{o}
+	}
+	var wanted []int
+	for i := range out.film.length() {
+		if !out.pending[i] {
+			wanted = append(wanted, i)
+		}
+	}
+	wanted = append(wanted, out.folder.Pending(out.f.n)...)
+	var runs []generate.Options
+	for j, i := range wanted {
+		if j > 0 && i == wanted[j-1]+1 {
+			runs[len(runs)-1].N++
+			continue
+		}
+		o.First, o.N = i, 1
+		runs = append(runs, o)
+	}
+	return runs
+}
+
+// put decodes a batch and writes it, in order.
+func (out *imageOutput) put(batch []codedImage) error {
+	for _, p := range batch {
+		if out.folder != nil && !out.pending[p.index] {
+			continue
+		}
+		codes, masked, err := out.m.Pictures.Fill(p.codes, out.mask)
+		if err != nil {
+			return err
+		}
+		img, err := out.m.Pictures.Image(codes)
+		if err != nil {
+			return fmt.Errorf("image %d: %w", p.index, err)
+		}
+		name := ""
+		if out.folder != nil {
+			var data bytes.Buffer
+			if err := png.Encode(&data, img); err != nil {
+				return err
+			}
+			if err := out.folder.Put(p.index, out.f.seed, data.Bytes()); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
+			name = filepath.Join(out.f.out, out.folder.Name(p.index))
+		} else {
+			out.sheet.Put(p.index, img)
+			hidden, err := out.m.Pictures.Cells(masked)
+			if err != nil {
+				return err
+			}
+			out.sheet.Check(p.index, hidden)
+		}
+		if len(masked) == 0 {
+			out.made++
+		}
+		if out.f.json {
+			if err := out.line(p, name, len(masked) > 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
+	line, err := json.Marshal(imageRecord{ID: p.index, Seed: out.f.seed, IDs: p.codes, Steps: p.steps, Seconds: p.seconds, File: name, Unfinished: unfinished,
+		Evaluated: evaluated{FullPasses: p.evaluated.Full, PartialRows: p.evaluated.Partial, HeadRows: p.evaluated.Head}})
+	if err != nil {
+		return err
+	}
+	return printLine(string(line))
+}
+
+func printLine(line string) error {
+	if _, err := fmt.Println(line); err != nil {
+		return fmt.Errorf("standard output: %w", pathless(err))
+	}
+	return nil
+}
+
+// interrupted delivers what the batch has: to a folder the finished images before the first
+// unfinished one, to a sheet all.
+func (out *imageOutput) interrupted(step *generate.Step, batch []codedImage, deliver func([]codedImage) error) error {
+	say("interrupted after step %d of %d", step.N, step.Steps)
+	if step.Done {
+		return errInterrupted
+	}
+	for i := range step.Sequences {
+		if batch[i].codes != nil {
+			continue
+		}
+		if out.folder != nil {
+			batch = batch[:i]
+			break
+		}
+		batch[i] = newCodedImage(step, &step.Sequences[i], 0)
+	}
+	if err := deliver(batch); err != nil {
+		return err
+	}
+	return errInterrupted
+}
+
+// close writes the sheet and the film, also of a run that was interrupted, and says where all is.
+func (out *imageOutput) close(ran error) error {
+	var err error
+	if out.folder != nil {
+		err = out.folder.Close()
+	}
+	if err != nil || ran != nil && !errors.Is(ran, errInterrupted) {
+		return err
+	}
+	var written []string
+	if out.f.out != "" {
+		written = append(written, out.f.out)
+	}
+	if out.f.sheet != "" {
+		if err := out.writeSheet(); err != nil {
+			return err
+		}
+		written = append(written, out.f.sheet)
+	}
+	if out.film != nil {
+		data, err := out.film.encode(out.m.Pictures, out.size)
+		if err == nil {
+			err = writeFile(out.f.gif, data)
+		}
+		if err != nil {
+			return fmt.Errorf("--gif %s: %w", out.f.gif, err)
+		}
+		written = append(written, out.f.gif)
+	}
+	say("%d images in %.1f s", out.made, time.Since(out.began).Seconds())
+	for _, name := range written {
+		if out.f.json { // standard output has the lines
+			say("%s", name)
+		} else if err := printLine(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSheet writes the contact sheet, of a folder's first images as they are there.
+func (out *imageOutput) writeSheet() error {
+	sheet := out.sheet
+	if out.folder != nil {
+		n := min(out.f.n, sheetImages, out.folder.Done())
+		sheet = images.NewSheet(n, out.size)
+		for i := range n {
+			m, err := images.Read(filepath.Join(out.f.out, out.folder.Name(i)))
+			if err != nil {
+				return fmt.Errorf("--sheet: %w", err)
+			}
+			sheet.Put(i, m.NRGBA())
+		}
+	}
+	var data bytes.Buffer
+	err := png.Encode(&data, sheet.Canvas)
+	if err == nil {
+		err = writeFile(out.f.sheet, data.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("--sheet %s: %w", out.f.sheet, err)
+	}
+	return nil
+}
+
+// writeFile makes a file appear whole or not at all, in a directory that is there.
+func writeFile(name string, data []byte) error {
+	if info, err := os.Stat(filepath.Dir(name)); err != nil {
+		return pathless(err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("%s is a %s, allowed is a directory", filepath.Dir(name), kind(info))
+	}
+	return pathless(writeWhole(name, data))
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"unmask"
+	"unmask/backend/plain"
+	"unmask/demo"
+	"unmask/model"
+)
+
+func newInspect() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inspect MODEL",
+		Short: "Show a model's architecture, sizes, parameters, dtypes, tokenizer and unused tensors",
+		Args:  exactly(1, "a MODEL: demo, a directory, org/name[@revision], or an exact one such as oracle:markov:length=16,tokens=4"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return inspect(cmd.Context(), args[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
+	return cmd
+}
+
+// report is what inspect shows.
+type report struct {
+	Model string `json:"model"`
+	model.Info
+	DTypes map[string]int `json:"dtypes"` // tensors of each
+	Bytes  int            `json:"bytes"`
+
+	// Of an exact model, the entropy of a sequence and its standard error, nats.
+	Entropy      *float64 `json:"entropy,omitempty"`
+	EntropyError float64  `json:"entropy_error,omitempty"`
+}
+
+func inspect(ctx context.Context, name string, asJSON bool) error {
+	r, err := inspectModel(ctx, name)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	fmt.Printf("model         %s\narchitecture  %s\n", r.Model, r.Architecture)
+	switch {
+	case r.Entropy != nil && r.EntropyError > 0:
+		fmt.Printf("entropy       %.4g ± %.2g nats a sequence\n", *r.Entropy, r.EntropyError)
+	case r.Entropy != nil:
+		fmt.Printf("entropy       %.6g nats a sequence\n", *r.Entropy)
+	default:
+		fmt.Printf("parameters    %d\nbytes         %d\n", r.Parameters, r.Bytes)
+	}
+	for _, size := range slices.Sorted(maps.Keys(r.Sizes)) {
+		fmt.Printf("%-13s %d\n", size, r.Sizes[size])
+	}
+	for _, dtype := range slices.Sorted(maps.Keys(r.DTypes)) {
+		fmt.Printf("%-13s %d tensors\n", dtype, r.DTypes[dtype])
+	}
+	if r.Tokenizer != "" {
+		fmt.Printf("tokenizer     %s\n", r.Tokenizer)
+	}
+	if r.Entropy == nil {
+		fmt.Printf("unused        %s\n", orNone(r.Unused))
+	}
+	for _, note := range r.Notes {
+		fmt.Printf("note          %s\n", note)
+	}
+	return nil
+}
+
+func inspectModel(ctx context.Context, name string) (report, error) {
+	if isExact(name) {
+		return inspectExact(name)
+	}
+	// Loading checks every weight; nothing is computed, so the plain device will do.
+	o := unmask.Options{Backend: plain.New(), Progress: downloadProgress()}
+	var m *unmask.Model
+	var err error
+	if name == "demo" {
+		m, err = unmask.LoadFS(demo.Text(), name, o)
+	} else {
+		ctx, cancel := untilStopped(ctx)
+		defer cancel()
+		m, err = unmask.Load(ctx, name, o)
+	}
+	if err != nil {
+		return report{}, err
+	}
+	set := m.Source.Set
+	defer set.Close()
+	r := report{Model: name, Info: m.Info, DTypes: map[string]int{}}
+	for _, n := range set.Names() {
+		t, _ := set.Get(n)
+		r.DTypes[string(t.DType)]++
+		r.Bytes += len(t.Data)
+	}
+	return r, nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, " ")
+}

@@ -1,0 +1,112 @@
+// Package cli is the whole command line of unmask as a library: a program of another module that
+// registers samplers and networks of its own and calls [Main] has them in every command.
+//
+// Results go to standard output or to files, progress and errors to standard error.
+// It exits with 0, with 1 after an error, with 2 after a mistake on the command
+// line, and with 130 when it was interrupted.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// errUsage marks mistakes on the command line.
+var errUsage = errors.New("usage")
+
+// errInterrupted ends a run that was stopped after what it had finished was written.
+var errInterrupted = errors.New("interrupted")
+
+// Main runs the command line of args, without the program's name, and returns the exit status. The
+// program is to end then: signals are no longer handled.
+func Main(args []string) int {
+	ctx, release := withSignals(context.Background())
+	defer release()
+	root := newRoot()
+	root.SetArgs(joinCounts(args))
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
+		return 130
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
+	if errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "required flag") { // cobra's own
+		return 2
+	}
+	return 1
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "unmask",
+		Short:         "Run masked diffusion models: text (SDTT, MDLM) and images (MAGE)",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
+	return root
+}
+
+// noArgs refuses arguments that are not flags, and commands that do not exist.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		var names []string
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		return usage("unknown command %q, allowed are %s", args[0], strings.Join(names, ", "))
+	}
+	return usage("argument %q, allowed are flags only", args[0])
+}
+
+// exactly wants n arguments.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("%d arguments, wanted %s", len(args), what)
+		}
+		return nil
+	}
+}
+
+// usageError is a mistake on the command line.
+type usageError struct{ text string }
+
+func (e usageError) Error() string        { return e.text }
+func (e usageError) Is(target error) bool { return target == errUsage }
+
+func usage(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// joinCounts lets a flag with an optional count stand apart from it: --cache 3 is --cache=3.
+func joinCounts(args []string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--cache" && i+1 < len(args) && count.MatchString(args[i+1]) {
+			out = append(out, args[i]+"="+args[i+1])
+			i++
+			continue
+		}
+		out = append(out, args[i])
+	}
+	return out
+}
+
+var count = regexp.MustCompile(`^-?[0-9]+$`)
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

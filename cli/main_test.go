@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"unmask/demo"
+	"unmask/model"
+	"unmask/weights"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"unmask": func() { os.Exit(Main(os.Args[1:])) }})
+}
+
+// TestScripts runs the commands as a user does; testdata/script has one file a topic.
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(fakeHub(filepath.Join(root, "testdata", "packs", "sdtt-tiny")))
+	t.Cleanup(server.Close) // the scripts run in parallel, after this function
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: os.Getenv("UPDATE") != "",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"demo-model": demoModel, "tokens": writeTokens, "pictures": writePictures,
+			"picture": checkPicture, "samedir": sameDirectory, "killed": killed, "checkpoint": writeCheckpoint},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PACKS", filepath.Join(root, "testdata", "packs"))
+			e.Setenv("PTH", filepath.Join(root, "weights", "pytorch", "testdata"))
+			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
+			e.Setenv("HF_ENDPOINT", server.URL)
+			return nil
+		},
+	})
+}
+
+// fakeHub serves a directory as the repository org/tiny, every revision the same commit.
+func fakeHub(dir string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := os.ReadFile(filepath.Join(dir, path.Base(r.URL.Path)))
+		if err != nil || !strings.HasPrefix(r.URL.Path, "/org/tiny/resolve/") {
+			http.NotFound(w, r)
+			return
+		}
+		sum := sha256.Sum256(data)
+		w.Header().Set("X-Repo-Commit", strings.Repeat("ab", 20))
+		w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
+		http.ServeContent(w, r, "", info(dir).ModTime(), bytes.NewReader(data))
+	})
+}
+
+func info(dir string) os.FileInfo {
+	i, err := os.Stat(dir)
+	if err != nil {
+		panic(err)
+	}
+	return i
+}
+
+// demoModel writes the demo's files to a directory: demo-model DIR [fill TENSOR FLOAT32-BITS].
+func demoModel(ts *testscript.TestScript, neg bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.CopyFS(dir, demo.Text()))
+	if len(args) == 1 {
+		return
+	}
+	src, err := model.OpenFS(demo.Text(), "demo")
+	ts.Check(err)
+	var tensors []weights.Tensor
+	for _, name := range src.Set.Names() {
+		t, _ := src.Set.Get(name)
+		c := *t
+		if strings.HasSuffix(name, args[2]) {
+			bits, err := hex.DecodeString(args[3])
+			ts.Check(err)
+			c.Data = bytes.Repeat([]byte{bits[1], bits[0]}, c.Numel()) // bfloat16
+		}
+		tensors = append(tensors, c)
+	}
+	ts.Check(os.Remove(filepath.Join(dir, "model.safetensors")))
+	ts.Check(weights.WriteFile(filepath.Join(dir, "model.safetensors"), tensors, nil))
+}
+
+// writeTokens writes a safetensors file: tokens FILE NAME=ROWSxCOLUMNS:VALUE ..., all elements VALUE.
+func writeTokens(ts *testscript.TestScript, neg bool, args []string) {
+	var tensors []weights.Tensor
+	for _, arg := range args[1:] {
+		name, spec, _ := strings.Cut(arg, "=")
+		dims, list, _ := strings.Cut(spec, ":")
+		t := weights.Tensor{Name: name, DType: weights.I64}
+		n := 1
+		for _, d := range strings.Split(dims, "x") {
+			size := int(number(ts, d))
+			t.Shape = append(t.Shape, size)
+			n *= size
+		}
+		values := strings.Split(list, ",")
+		for i := range n {
+			t.Data = binary.LittleEndian.AppendUint64(t.Data, uint64(number(ts, values[i%len(values)])))
+		}
+		tensors = append(tensors, t)
+	}
+	ts.Check(weights.WriteFile(ts.MkAbs(args[0]), tensors, nil))
+}
+
+func number(ts *testscript.TestScript, s string) int64 {
+	var n int64
+	negative := strings.HasPrefix(s, "-")
+	for _, c := range strings.TrimPrefix(s, "-") {
+		if c < '0' || c > '9' {
+			ts.Fatalf("%q is no number", s)
+		}
+		n = 10*n + int64(c-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return n
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"unmask/experiments"
+	"unmask/internal/whole"
+)
+
+func newPlot() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "plot results.jsonl",
+		Short: "Draw a sweep: quality against steps and time, perplexity against entropy (SVG, PNG)",
+		Args:  exactly(1, "a results.jsonl of unmask sweep"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, results, err := experiments.ReadJournal(args[0])
+			if err != nil {
+				return err
+			}
+			charts := experiments.Charts(results)
+			if len(charts) == 0 {
+				return fmt.Errorf("%s: no results yet", args[0])
+			}
+			for i := range charts {
+				if err := writeChart(out, &charts[i]); err != nil {
+					return err
+				}
+				say("%s.svg, .png", filepath.Join(out, charts[i].Name))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", ".", "write the plots to this `DIR`")
+	return cmd
+}
+
+// writeChart writes a chart as SVG and PNG.
+func writeChart(dir string, c *experiments.Chart) error {
+	for ext, render := range map[string]func() ([]byte, error){".svg": c.SVG, ".png": c.PNG} {
+		data, err := render()
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(filepath.Join(dir, c.Name+ext), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeWhole makes a file appear whole or not at all, in a directory that it makes.
+func writeWhole(name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	return whole.WriteFile(name, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"unmask/experiments"
+)
+
+// reproduceFlags are those of unmask reproduce.
+type reproduceFlags struct {
+	deviceFlags
+	taskFlags
+	full, quick   bool
+	out, markdown string
+}
+
+func newReproduce() *cobra.Command {
+	var f reproduceFlags
+	cmd := &cobra.Command{
+		Use:   "reproduce",
+		Short: "Repeat the paper's experiments: figures 3 to 6, table 2, and a verdict on each claim",
+		Long: `Repeat the experiments of Hayakawa et al. 2025 and write a report.
+
+Without flags the embedded models are measured, in under 20 minutes on two cores. The report is
+report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
+the verdicts verdicts.json, and every measured point a line of results-text.jsonl and
+results-image.jsonl. The same command goes on where it was stopped.`,
+		Example: `  unmask reproduce
+  unmask reproduce --full --model jdeschena/sdtt@baselines_kld_step_70000 --judge openai-community/gpt2-large
+  unmask reproduce --full --model MAGE_DIR --inception pt_inception-2015-12-05-6726825d.pth --reference imagenet`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
+	}
+	f.deviceFlags.register(cmd.Flags(), "demo")
+	cmd.Flags().StringVar(&f.judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
+	cmd.Flags().StringVar(&f.inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
+	cmd.Flags().StringVar(&f.reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
+	cmd.Flags().BoolVar(&f.quick, "quick", false, "seconds, to see that it works: says nothing about the claims")
+	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write all to this `DIR`")
+	cmd.Flags().StringVar(&f.markdown, "markdown", "", "write the Markdown report to this `FILE` instead of DIR/report.md")
+	return cmd
+}
+
+func (f *reproduceFlags) size() (experiments.Size, error) {
+	s := experiments.Default
+	switch {
+	case f.full && f.quick:
+		return s, usage("--full and --quick together, allowed is one of them")
+	case f.full:
+		s = experiments.Full
+	case f.quick:
+		s = experiments.Quick
+	}
+	if f.model != "demo" {
+		s = s.ForPublished()
+	}
+	return s, nil
+}
+
+func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
+	size, err := f.size()
+	if err != nil {
+		return err
+	}
+	if f.model == "demo" && (f.inception != "" || f.reference != "") {
+		return usage("--inception and --reference are for a model of images, --model is demo")
+	}
+	if isExact(f.model) {
+		return usage("--model is %s, allowed are networks; unmask theory checks the paper on exact models", f.model)
+	}
+	f.scenes = size.Image.Scenes
+	kinds := []string{""}
+	if f.model == "demo" {
+		kinds = []string{"image", "text"}
+	}
+	var results []experiments.Result
+	settings := experiments.Settings{}
+	for _, kind := range kinds {
+		r, s, err := f.measure(ctx, kind, size)
+		if err != nil {
+			return err
+		}
+		results = append(results, r...)
+		maps.Copy(settings, s)
+	}
+	report := experiments.NewReport(results, size)
+	report.Settings, report.Demo, report.Machine = settings, f.model == "demo", f.machine()
+	report.Command = "unmask reproduce"
+	flags.Visit(func(g *pflag.Flag) {
+		if g.Name != "out" && g.Name != "markdown" {
+			report.Command += " --" + strings.TrimSuffix(g.Name+"="+g.Value.String(), "=true")
+		}
+	})
+	return f.write(&report)
+}
+
+// measure runs the points of a kind of model.
+func (f *reproduceFlags) measure(ctx context.Context, kind string, size experiments.Size) ([]experiments.Result, experiments.Settings, error) {
+	task, settings, err := f.task(ctx, kind, f.taskFlags)
+	if err != nil {
+		return nil, nil, err
+	}
+	points := size.Text.TextPoints()
+	if task.Kind() == "image" {
+		points = size.Image.ImagePoints()
+	}
+	name := filepath.Join(f.out, "results-"+task.Kind()+".jsonl")
+	if err := os.MkdirAll(f.out, 0o777); err != nil {
+		return nil, nil, err
+	}
+	j, err := experiments.OpenJournal(name, settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer j.Close()
+	if err := sweep(ctx, j, task, points); err != nil {
+		return nil, nil, err
+	}
+	var results []experiments.Result
+	for _, p := range points {
+		if r, ok := j.Find(task.Kind(), p); ok {
+			results = append(results, r)
+		}
+	}
+	// "image model", not "model": two kinds share a report.
+	named := experiments.Settings{}
+	for key, value := range settings {
+		named[task.Kind()+" "+key] = value
+	}
+	return results, named, j.Close()
+}
+
+func (f *reproduceFlags) machine() string {
+	return fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
+}
+
+func (f *reproduceFlags) write(r *experiments.Report) error {
+	verdicts, err := json.MarshalIndent(r.Verdicts, "", " ")
+	if err != nil {
+		return err
+	}
+	html, err := r.HTML()
+	if err != nil {
+		return err
+	}
+	for i := range r.Figures {
+		if len(r.Figures[i].Curves) == 0 {
+			continue
+		}
+		if err := writeChart(filepath.Join(f.out, "figures"), &r.Figures[i]); err != nil {
+			return err
+		}
+	}
+	name, figures := filepath.Join(f.out, "report.md"), "figures/"
+	if f.markdown != "" {
+		name = f.markdown
+		from, err := filepath.Rel(filepath.Dir(name), filepath.Join(f.out, "figures"))
+		if err != nil {
+			return err
+		}
+		figures = filepath.ToSlash(from) + "/"
+	}
+	for file, data := range map[string][]byte{
+		filepath.Join(f.out, "verdicts.json"): append(verdicts, '\n'), filepath.Join(f.out, "report.html"): html, name: r.Markdown(figures),
+	} {
+		if err := writeWhole(file, data); err != nil {
+			return err
+		}
+	}
+	var out strings.Builder
+	for _, v := range r.Verdicts {
+		fmt.Fprintf(&out, "%-13s %s (%s)\n", v.Word(), v.Claim, figureName(v.Figure))
+	}
+	say("report: %s, %s", name, filepath.Join(f.out, "report.html"))
+	return standardOutput(out.String())
+}
+
+func figureName(s string) string {
+	if strings.HasPrefix(s, "table") {
+		return s
+	}
+	return "figure " + s
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"unmask/generate"
+	"unmask/samplers"
+)
+
+// scheduleFile is a schedule as unmask schedule stores it.
+type scheduleFile struct {
+	Times []float64 `json:"times"` // after each step, from below 1 to 0
+}
+
+const (
+	scheduleSuffix  = ".json"
+	maxScheduleFile = 1 << 20 // bytes
+	maxScheduleData = 4096    // samples
+)
+
+// parseSchedule finds a schedule by its name or reads it from a file of unmask schedule.
+func parseSchedule(name string) (samplers.Schedule, error) {
+	if !strings.HasSuffix(name, scheduleSuffix) {
+		return samplers.ParseSchedule(name)
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, maxScheduleFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, pathless(err))
+	}
+	s, err := readSchedule(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, nil
+}
+
+func readSchedule(data []byte) (samplers.Schedule, error) {
+	var f scheduleFile
+	if len(data) > maxScheduleFile {
+		return nil, fmt.Errorf("more than %d bytes", maxScheduleFile)
+	}
+	if err := json.Unmarshal(data, &f); err != nil || len(f.Times) == 0 {
+		return nil, errors.New("no schedule of unmask schedule: wanted is {\"times\":[...]}")
+	}
+	return samplers.Times(f.Times)
+}
+
+func newSchedule() *cobra.Command {
+	var d deviceFlags
+	var out string
+	var steps int
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "schedule FILE.jsonl",
+		Short: "Find a schedule for a model from samples of text, once, for --schedule",
+		Long: `Find a schedule for a model from samples of text, once, for --schedule.
+
+Measures how much the model knows of the samples (lines of unmask text --json, of one length) at
+each level of masking and puts the steps where they gain most ("jump your steps", Park et al.
+2025). The times are stored as JSON and serve every run with that many steps.`,
+		Example: `  unmask text -n 32 --steps 128 --json --out samples.jsonl
+  unmask schedule samples.jsonl --steps 16 --out times.json
+  unmask text --steps 16 --schedule times.json`,
+		Args: exactly(1, "a FILE.jsonl of unmask text --json"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !strings.HasSuffix(out, scheduleSuffix) {
+				return usage("--out is %q, allowed are names that end in %s", out, scheduleSuffix)
+			}
+			if err := checkOutFile(out); err != nil {
+				return err
+			}
+			return d.findSchedule(cmd.Context(), args[0], out, steps, seed)
+		},
+	}
+	d.register(cmd.Flags(), "demo")
+	allowExact(cmd)
+	cmd.Flags().IntVar(&steps, "steps", 16, "denoising steps N")
+	cmd.Flags().StringVar(&out, "out", "times.json", "write the schedule to this `FILE`")
+	cmd.Flags().Uint64Var(&seed, "seed", 0, "which positions are masked; same seed, same schedule")
+	return cmd
+}
+
+func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps int, seed uint64) error {
+	m, err := d.loadText(ctx)
+	if err != nil {
+		return err
+	}
+	if steps < 1 || steps > m.Spec().Length() {
+		return usage("--steps is %d, allowed are 1..%d", steps, m.Spec().Length())
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTextLine)
+	var data [][]int32
+	for lines.Scan() {
+		if len(data) == maxScheduleData {
+			return fmt.Errorf("%s: more than %d samples", name, maxScheduleData)
+		}
+		l, err := parseTextLine(lines.Bytes(), m.Spec().Length())
+		if err != nil {
+			return fmt.Errorf("%s: line %d: %w", name, len(data)+1, err)
+		}
+		data = append(data, l.IDs)
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s: line %d: %w", name, len(data)+1, pathless(err))
+	}
+	ctx, cancel := untilStopped(ctx)
+	defer cancel()
+	profile, err := generate.Profile(ctx, m.Denoiser, data, seed)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	times, err := samplers.JYS(steps, profile)
+	if err != nil {
+		return err
+	}
+	var file bytes.Buffer
+	if err := json.NewEncoder(&file).Encode(scheduleFile{times}); err != nil {
+		return err
+	}
+	if err := writeWhole(out, file.Bytes()); err != nil {
+		return fmt.Errorf("--out %s: %w", out, pathless(err))
+	}
+	say("%s: %d steps", out, steps)
+	return nil
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"unmask/experiments"
+)
+
+// sweepFlags are those of unmask sweep.
+type sweepFlags struct {
+	deviceFlags
+	out string
+}
+
+func newSweep() *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep PLAN.yaml",
+		Short: "Measure samplers x steps x alpha x cache x seeds; goes on where it was stopped",
+		Long: `Measure every combination that a plan lists, and append each result to a file.
+
+  model: demo                       # or a directory, org/name[@revision], or oracle:markov:length=16
+  kind: text                        # or image
+  judge: demo                       # of text; an exact model judges itself
+  samplers: [random, hybrid]        # see unmask list
+  steps: [8, 16, 32]
+  alpha: [3, 6]                     # for samplers with a Gumbel temperature
+  cache: [0, 1]                     # for samplers that can
+  seeds: [0, 1, 2]                  # repeats
+  n: 64                             # samples of each
+  batch: 16                         # at once; each batch is timed
+  length: 128                       # of text
+
+The same command goes on where it was stopped, or killed.`,
+		Args: exactly(1, "a PLAN.yaml"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args[0])
+		},
+	}
+	f.registerCompute(cmd.Flags())
+	cmd.Flags().StringVar(&f.out, "out", "results.jsonl", "append results to this `FILE`")
+	return cmd
+}
+
+func (f *sweepFlags) run(ctx context.Context, name string) error {
+	plan, err := readPlan(name)
+	if err != nil {
+		return err
+	}
+	f.model = plan.Model
+	task, settings, err := f.task(ctx, plan.Kind, taskFlags{judge: plan.Judge, inception: plan.Inception, reference: plan.Reference})
+	if err != nil {
+		return err
+	}
+	j, err := experiments.OpenJournal(f.out, settings)
+	if err != nil {
+		return err
+	}
+	err = sweep(ctx, j, task, plan.Points())
+	if closed := j.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func readPlan(name string) (experiments.Plan, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return experiments.Plan{}, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > experiments.MaxPlan {
+		return experiments.Plan{}, fmt.Errorf("%s: a %s of %d bytes, allowed is a file of %d", name, kind(info), info.Size(), experiments.MaxPlan)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return experiments.Plan{}, err
+	}
+	plan, err := experiments.ParsePlan(data)
+	if err != nil {
+		return plan, fmt.Errorf("%s: %w", name, err)
+	}
+	return plan, nil
+}
+
+// sweep measures points with progress on standard error, until an interrupt.
+func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task, points []experiments.Point) error {
+	bar := newSweepProgress(j, task.Kind(), points)
+	err := experiments.Sweep(ctx, j, task, points, func(p experiments.Progress) bool {
+		bar.show(p)
+		return !stopped(ctx)
+	})
+	bar.close()
+	if errors.Is(err, experiments.ErrStopped) {
+		say("interrupted: the same command goes on")
+		return errInterrupted
+	}
+	return err
+}
+
+// sweepProgress is a progress in thousandths of the work, with a line for each point where there
+// is no terminal.
+type sweepProgress struct {
+	*progress
+	index int
+	start time.Time
+	first float64 // share that was there at the start
+}
+
+func newSweepProgress(j *experiments.Journal, kind string, points []experiments.Point) *sweepProgress {
+	left := 0
+	for _, p := range points {
+		if _, ok := j.Find(kind, p); !ok {
+			left++
+		}
+	}
+	say("%s: %d points, %d of them left", kind, len(points), left)
+	return &sweepProgress{progress: newProgress(kind, 1000), index: -1, start: time.Now(), first: -1}
+}
+
+func (s *sweepProgress) show(p experiments.Progress) {
+	share := p.Done / p.Total
+	if s.first < 0 {
+		s.first = share
+	}
+	if s.bar != nil {
+		s.set(int64(1000 * share))
+		return
+	}
+	if time.Since(s.last) < progressEvery || p.Index == s.index {
+		return
+	}
+	s.last, s.index = time.Now(), p.Index
+	left := "?"
+	if share > s.first {
+		left = time.Duration(float64(time.Since(s.start)) * (1 - share) / (share - s.first)).Round(time.Second).String()
+	}
+	say("%s: point %d of %d (%s), %.0f %%, %s left", p.Kind, p.Index+1, p.Points, p.Point, 100*share, left)
+}
+
+// settings are what the times and values of results depend on besides the models.
+func (f *deviceFlags) settings() experiments.Settings {
+	return experiments.Settings{"threads": fmt.Sprint(f.threads), "precision": f.precision}
+}
+
+// fingerprint is a model's name and a hash of its configuration and weights.
+func fingerprint(name string, files fs.FS) (string, error) {
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, pathless(err))
+	}
+	hash := sha256.New()
+	for _, e := range entries { // in the order of their names
+		if e.IsDir() || !slices.ContainsFunc([]string{".json", ".safetensors", ".pth", ".pt"}, func(ext string) bool {
+			return strings.HasSuffix(e.Name(), ext)
+		}) {
+			continue
+		}
+		in, err := files.Open(e.Name())
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Fprintf(hash, "%s\n", e.Name())
+		_, err = io.Copy(hash, in)
+		in.Close()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return name + " " + hex.EncodeToString(hash.Sum(nil)[:8]), nil
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"unmask"
+	"unmask/generate"
+)
+
+// textFlags are those of unmask text.
+type textFlags struct {
+	deviceFlags
+	samplingFlags
+	constraintFlags
+	length         int
+	prompt, infill string
+	watch, json    bool
+	out, trace     string
+}
+
+func newText() *cobra.Command {
+	var f textFlags
+	cmd := &cobra.Command{
+		Use:   "text",
+		Short: "Generate text",
+		Args:  noArgs,
+		Example: `  unmask text                                  a sample of the embedded model
+  unmask text --infill "To be, [20] that is the question"
+  unmask text --sampler moment --alpha 3 --steps 16 -n 4 --json
+  unmask text --model jdeschena/sdtt@baselines_kld_step_70000
+  unmask text --model oracle:markov:length=32,tokens=4 --sampler "eb(margin)"`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd)
+		},
+	}
+	f.deviceFlags.register(cmd.Flags(), "demo")
+	allowExact(cmd)
+	f.constraintFlags.register(cmd.Flags())
+	f.samplingFlags.register(cmd.Flags(), "hybrid", "uniform", 32, 1)
+	cmd.Flags().IntVar(&f.length, "length", 0, "tokens of a sample, 0 for the model's length")
+	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with")
+	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
+	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
+	cmd.Flags().StringVar(&f.out, "out", "", "write to this `FILE`, which appears when all is written; a .jsonl has the lines of --json without their seconds, one at a time, and the same command continues it where it was broken off")
+	return cmd
+}
+
+func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	o, err := f.generation(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if f.prompt != "" && f.infill != "" {
+		return usage("--prompt and --infill together, allowed is one of them")
+	}
+	if f.watch && !term.IsTerminal(int(os.Stderr.Fd())) {
+		return usage("--watch needs a terminal on standard error")
+	}
+	out, err := openTextOutput(f)
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	m, err := f.loadText(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Tokens, err = f.tokens(m); err != nil {
+		return err
+	}
+	if err := f.constrain(m, &o); err != nil {
+		return err
+	}
+	f.fitSteps(cmd.Flags(), &o, holes(o.Tokens, m.Spec().Mask))
+	if o, err = o.Check(m.Denoiser); err != nil {
+		return err
+	}
+	if o, err = out.begin(f, m, o); err != nil {
+		return err
+	}
+	if o.N == 0 { // all are there
+		return out.close()
+	}
+	var trace *traceWriter
+	if f.trace != "" {
+		if trace, err = openTrace(f.trace, traceHead(f.model, f.sampler, m, o)); err != nil {
+			return err
+		}
+	}
+	err = f.generate(ctx, m, o, out, trace)
+	if closed := trace.close(); err == nil {
+		err = closed
+	}
+	if err != nil && !errors.Is(err, errInterrupted) {
+		return err
+	}
+	return errors.Join(err, out.close())
+}
+
+// generate runs the loop and hands each finished sample to out, in order.
+func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *textOutput, trace *traceWriter) error {
+	var w *watcher
+	p := newProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
+	if f.watch {
+		w = newWatcher(m, os.Stderr)
+	}
+	defer p.close()
+	done := map[int]bool{}
+	var seconds float64
+	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
+		if err == errInterrupted {
+			p.close()
+			return out.interrupted(step, m, o.Seed)
+		}
+		if err != nil {
+			return err
+		}
+		if step.N <= 1 {
+			seconds = 0
+		}
+		seconds += step.Seconds
+		if err := trace.write(m.Text, step); err != nil {
+			return err
+		}
+		if w != nil {
+			w.draw(step)
+		} else {
+			p.add(1)
+		}
+		for i := range step.Sequences {
+			s := &step.Sequences[i]
+			if !s.Done || done[s.Index] {
+				continue
+			}
+			done[s.Index] = true
+			if w != nil {
+				w.clear()
+			}
+			if err := out.write(sample{m: m, s: s, shown: f.shown(s.Tokens), seed: o.Seed, steps: step.N, seconds: seconds}); err != nil {
+				return err
+			}
+		}
+		if step.Done {
+			clear(done)
+		}
+	}
+	return nil
+}
+
+// tokens returns what is known from the start: all masks, a prompt, or a text with holes.
+func (f *textFlags) tokens(m *unmask.Model) ([]int32, error) {
+	tokens, err := m.Text.Masks(f.length)
+	if err != nil {
+		return nil, usage("--length: %v", err)
+	}
+	if f.prompt != "" {
+		if tokens, err = m.Text.Prompt(f.prompt, f.length); err != nil {
+			return nil, usage("--prompt: %v", err)
+		}
+	}
+	if f.infill != "" {
+		if tokens, err = m.Text.Infill(f.infill, f.length); err != nil {
+			return nil, usage("--infill: %v", err)
+		}
+	}
+	return tokens, nil
+}
+
+func holes(tokens []int32, mask int32) int {
+	n := 0
+	for _, t := range tokens {
+		if t == mask {
+			n++
+		}
+	}
+	return n
+}

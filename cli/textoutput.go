@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/internal/durable"
+)
+
+// sample is a finished sequence, or one that an interrupt cut off.
+type sample struct {
+	m       *unmask.Model
+	s       *generate.Sequence
+	shown   []int32 // the part of its tokens that is text
+	seed    uint64
+	steps   int
+	seconds float64
+	open    bool // masked positions are left
+}
+
+// textRecord is one line of --json.
+type textRecord struct {
+	ID         int       `json:"id"`
+	Seed       uint64    `json:"seed"`
+	IDs        []int32   `json:"ids"`
+	Text       string    `json:"text"`
+	Steps      int       `json:"steps"`
+	Seconds    float64   `json:"seconds,omitempty"` // since the batch's start; not in a .jsonl, whose bytes are the same each time
+	Evaluated  evaluated `json:"evaluated"`
+	Unfinished bool      `json:"unfinished,omitempty"`
+}
+
+// evaluated is what a sample took.
+type evaluated struct {
+	FullPasses  int `json:"full_passes"`
+	PartialRows int `json:"partial_rows"`
+	HeadRows    int `json:"head_rows"`
+}
+
+func (s sample) record() textRecord {
+	return textRecord{ID: s.s.Index, Seed: s.seed, IDs: s.s.Tokens, Text: s.m.Text.Decode(s.shown),
+		Steps: s.steps, Seconds: s.seconds, Unfinished: s.open,
+		Evaluated: evaluated{FullPasses: s.s.Evaluated.Full, PartialRows: s.s.Evaluated.Partial, HeadRows: s.s.Evaluated.Head}}
+}
+
+// textOutput writes samples to standard output or to a new file, which appears whole when
+// all is written.
+type textOutput struct {
+	w       *bufio.Writer
+	json    bool
+	several bool // a line with each sample's number goes before it
+	file    *os.File
+	path    string
+
+	lines *durable.Lines     // a .jsonl
+	next  int                // its next sample
+	early map[int]textRecord // samples that finished before it
+}
+
+func openTextOutput(f *textFlags) (*textOutput, error) {
+	out := &textOutput{json: f.json, several: f.n > 1, path: f.out}
+	if f.out == "" {
+		out.w = bufio.NewWriter(os.Stdout)
+		return out, nil
+	}
+	if err := checkOutFile(f.out); err != nil {
+		return nil, err
+	}
+	if isLines(f.out) { // opened when the model is known
+		return out, nil
+	}
+	var err error
+	if out.file, err = os.CreateTemp(filepath.Dir(f.out), "."+filepath.Base(f.out)+".*"); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	out.w = bufio.NewWriter(out.file)
+	return out, nil
+}
+
+func isLines(name string) bool { return strings.HasSuffix(name, ".jsonl") }
+
+// begin opens or continues a .jsonl, and returns the samples that it still lacks. Other outputs
+// want all.
+func (o *textOutput) begin(f *textFlags, m *unmask.Model, g generate.Options) (generate.Options, error) {
+	if !isLines(f.out) {
+		return g, nil
+	}
+	s, err := f.textSettings(m, g)
+	if err != nil {
+		return g, err
+	}
+	if o.lines, err = durable.OpenLines(durable.OS{}, f.out, s); err != nil {
+		return g, fmt.Errorf("--out: %w", err)
+	}
+	o.next, o.early = o.lines.Done(), map[int]textRecord{}
+	if o.next > 0 {
+		say("%d of %d samples are there", min(o.next, g.N), g.N)
+	}
+	g.First = o.next
+	g.N = max(0, g.N-o.next)
+	return g, nil
+}
+
+// put appends a sample when those before it are there.
+func (o *textOutput) put(r textRecord) error {
+	r.Seconds = 0
+	r.IDs = slices.Clone(r.IDs)
+	for o.early[r.ID] = r; ; o.next++ {
+		r, ok := o.early[o.next]
+		if !ok {
+			return nil
+		}
+		delete(o.early, o.next)
+		line, err := json.Marshal(r)
+		if err == nil {
+			err = o.lines.Put(r.ID, r.Seed, line)
+		}
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+}
+
+func kind(info fs.FileInfo) string {
+	switch {
+	case info.IsDir():
+		return "directory"
+	case info.Mode()&fs.ModeSymlink != 0:
+		return "link"
+	case info.Mode().IsRegular():
+		return "file"
+	}
+	return "special file"
+}
+
+func (o *textOutput) write(s sample) error {
+	if o.lines != nil {
+		return o.put(s.record())
+	}
+	if o.json {
+		line, err := json.Marshal(s.record())
+		if err != nil {
+			return err
+		}
+		o.w.Write(append(line, '\n'))
+	} else {
+		if o.several {
+			fmt.Fprintf(o.w, "--- sample %d, seed %d\n", s.s.Index, s.seed)
+		}
+		fmt.Fprintln(o.w, s.m.Text.Decode(s.shown))
+	}
+	if o.file != nil {
+		return nil
+	}
+	return o.flush()
+}
+
+func (o *textOutput) flush() error {
+	if err := o.w.Flush(); err != nil {
+		return fmt.Errorf("standard output: %w", pathless(err))
+	}
+	return nil
+}
+
+func pathless(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// interrupted writes what the batch has of its unfinished samples, to standard output only: a
+// file holds finished ones.
+func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64) error {
+	for i := range step.Sequences {
+		s := &step.Sequences[i]
+		if s.Done || o.path != "" {
+			continue
+		}
+		if err := o.write(sample{m: m, s: s, shown: s.Tokens, seed: seed, steps: step.N, open: true}); err != nil {
+			return err
+		}
+	}
+	say("interrupted after step %d of %d", step.N, step.Steps)
+	return errInterrupted
+}
+
+// close makes the file appear under its name.
+func (o *textOutput) close() error {
+	if lines := o.lines; lines != nil {
+		o.lines = nil
+		return lines.Close()
+	}
+	if o.file == nil {
+		return o.flush()
+	}
+	err := errors.Join(o.w.Flush(), o.file.Sync(), o.file.Close())
+	if err == nil {
+		err = os.Rename(o.file.Name(), o.path)
+	}
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", o.path, pathless(err))
+	}
+	o.file = nil
+	return nil
+}
+
+// discard leaves nothing of a file that was not closed; the lines of a .jsonl stay.
+func (o *textOutput) discard() {
+	if o.lines != nil {
+		o.lines.Close()
+	}
+	if o.file != nil {
+		o.file.Close()
+		os.Remove(o.file.Name())
+	}
+}

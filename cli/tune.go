@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"unmask/experiments"
+)
+
+// tuneFlags are those of unmask tune.
+type tuneFlags struct {
+	deviceFlags
+	taskFlags
+	kind           string
+	budget, limit  time.Duration
+	n, batch, size int
+	seed           uint64
+	json           bool
+}
+
+func newTune() *cobra.Command {
+	var f tuneFlags
+	cmd := &cobra.Command{
+		Use:   "tune",
+		Short: "Find the best sampler, steps, alpha and cache within a time per sample on this machine",
+		Args:  noArgs,
+		Example: `  unmask tune --budget 200ms
+  unmask tune --model jdeschena/sdtt@baselines_kld_step_70000 --judge openai-community/gpt2 --budget 20s`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+	}
+	f.deviceFlags.register(cmd.Flags(), "demo")
+	allowExact(cmd)
+	cmd.Flags().StringVar(&f.kind, "kind", "", "of --model demo: text or image; other models know theirs (default text)")
+	cmd.Flags().StringVar(&f.judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
+	cmd.Flags().StringVar(&f.inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
+	cmd.Flags().StringVar(&f.reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second, "time of a sample, its share of a batch's")
+	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute, "time of the search; what is found by then counts")
+	cmd.Flags().IntVarP(&f.n, "n", "n", 64, "samples of each setting in the last round")
+	cmd.Flags().IntVar(&f.batch, "batch", 4, "samples at once")
+	cmd.Flags().IntVar(&f.size, "length", 0, "tokens of a sample, 0 for the model's length")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "same seed, same samples")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: frontier, command")
+	return cmd
+}
+
+const maxTuneSamples = 1 << 20
+
+func (f *tuneFlags) run(ctx context.Context) error {
+	switch {
+	case f.budget <= 0:
+		return usage("--budget is %v, allowed are times above 0", f.budget)
+	case f.limit <= 0:
+		return usage("--limit is %v, allowed are times above 0", f.limit)
+	case f.n < 2 || f.n > maxTuneSamples:
+		return usage("-n is %d, allowed are 2..%d", f.n, maxTuneSamples)
+	case f.batch < 1 || f.batch > f.n:
+		return usage("--batch is %d, allowed are 1..%d", f.batch, f.n)
+	case f.size < 0:
+		return usage("--length is %d, allowed are 1 to the model's, or 0 for that", f.size)
+	case f.kind != "" && f.kind != "text" && f.kind != "image":
+		return usage("--kind is %q, allowed are text and image", f.kind)
+	}
+	if f.kind == "" && f.model == "demo" {
+		f.kind = "text"
+	}
+	task, _, err := f.task(ctx, f.kind, f.taskFlags)
+	if err != nil {
+		return err
+	}
+	var p *progress
+	all, err := experiments.Tune(ctx, task, experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: f.batch, Length: f.size, Seed: f.seed, Limit: f.limit},
+		func(done, total int, _ experiments.Point) bool {
+			if done == 0 {
+				p = newProgress("settings", int64(total))
+			}
+			p.set(int64(done))
+			return !stopped(ctx)
+		})
+	if p != nil {
+		p.close()
+	}
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return errInterrupted
+	}
+	if err := f.print(task.Kind(), all); err != nil {
+		return err
+	}
+	if stopped(ctx) {
+		return errInterrupted
+	}
+	return nil
+}
+
+// print shows the frontier, the best last, and the command of the best.
+func (f *tuneFlags) print(kind string, all []experiments.Setting) error {
+	front := experiments.Frontier(all)
+	best := front[len(front)-1]
+	if f.json {
+		line, err := json.Marshal(struct {
+			Frontier []experiments.Setting `json:"frontier"`
+			Command  string                `json:"command"`
+		}{front, best.Command(kind, f.model)})
+		if err != nil {
+			return err
+		}
+		return standardOutput(string(line) + "\n")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-12s %6s %6s %6s %10s  %s\n", "sampler", "steps", "alpha", "cache", "s/sample", "metrics")
+	for _, s := range front {
+		var m []string
+		for _, l := range metricLines {
+			if v, ok := s.Metrics[l.name]; ok && l.name != "distinct2" && l.name != "self_bleu" {
+				m = append(m, fmt.Sprintf("%s %.3g", l.name, v.Value))
+			}
+		}
+		alpha := "-"
+		if s.Point.Alpha > 0 {
+			alpha = fmt.Sprintf("%g", s.Point.Alpha)
+		}
+		fmt.Fprintf(&b, "%-12s %6d %6s %6d %10.3g  %s\n", s.Point.Sampler, s.Point.Steps, alpha, s.Point.Cache, s.Seconds, strings.Join(m, ", "))
+	}
+	fmt.Fprintf(&b, "\n%s\n", best.Command(kind, f.model))
+	return standardOutput(b.String())
+}

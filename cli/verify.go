@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"unmask/internal/durable"
+)
+
+func newVerify() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify RUN",
+		Short: "Check a run's folder of images, or its file of text, against its manifest",
+		Long: `Check a run's folder of images, or its file of text, against its manifest.
+
+Every output is read and compared with the SHA-256 that the manifest lists. Nothing is changed;
+what is wrong is listed, one a line, and the exit status is then 1. The command that made
+a folder makes missing and empty images again; damaged ones must be removed first.`,
+		Args: exactly(1, "the DIR of unmask image --out, or the FILE.jsonl of unmask text --out"),
+		RunE: func(_ *cobra.Command, args []string) error { return verify(args[0]) },
+	}
+}
+
+func verify(name string) error {
+	r, err := durable.Verify(durable.OS{}, name, ".png")
+	if err != nil {
+		return err
+	}
+	for _, f := range r.Faults {
+		if err := printLine(f.String()); err != nil {
+			return err
+		}
+	}
+	if n := len(r.Faults); n > 0 {
+		return fmt.Errorf("%s: %d faults, listed are %d outputs", name, n, r.Outputs)
+	}
+	return printLine(fmt.Sprintf("%s: %d outputs, all as the manifest lists them", name, r.Outputs))
+}

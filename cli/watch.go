@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+	"golang.org/x/term"
+
+	"unmask"
+	"unmask/generate"
+)
+
+// watcher redraws a batch's first sequence on the terminal, with what has just opened
+// standing out.
+type watcher struct {
+	m     *unmask.Model
+	out   io.Writer
+	size  func() (width, height int)
+	lines int // drawn last
+}
+
+// newWatcher draws on a terminal; m is nil where pictures come from elsewhere.
+func newWatcher(m *unmask.Model, terminal *os.File) *watcher {
+	return &watcher{m: m, out: terminal, size: func() (int, int) {
+		width, height, err := term.GetSize(int(terminal.Fd()))
+		if err != nil || width < 10 || height < 3 {
+			return 80, 24
+		}
+		return width, height
+	}}
+}
+
+// picture is a sequence after a step.
+type picture struct {
+	sample, step, steps int
+	pieces              []string // of each position
+	masked, fresh       func(position int) bool
+}
+
+const (
+	bold  = "\x1b[1;32m"
+	dim   = "\x1b[2m"
+	reset = "\x1b[0m"
+	line  = "\x1b[2K" // clears one: terminals that clear all at once keep a copy of it to scroll back to
+	below = "\x1b[J"
+)
+
+func (w *watcher) draw(step *generate.Step) {
+	s := &step.Sequences[0]
+	fresh := map[int]bool{}
+	for _, o := range s.Opened {
+		fresh[o.Position] = true
+	}
+	mask := w.m.Spec().Mask
+	w.show(picture{s.Index, step.N, step.Steps, w.pieces(s.Tokens),
+		func(p int) bool { return s.Tokens[p] == mask }, func(p int) bool { return fresh[p] }})
+}
+
+// pieces shows each position: text, or the cells of a grid.
+func (w *watcher) pieces(tokens []int32) []string {
+	if w.m.Text != nil {
+		return w.m.Text.Pieces(tokens)
+	}
+	spec := w.m.Spec()
+	out := make([]string, len(tokens))
+	for i, t := range tokens {
+		if out[i] = cell; t == spec.Mask {
+			out[i] = unmask.Hole
+		}
+		if width := spec.Shape[len(spec.Shape)-1]; (i+1)%width == 0 && i+1 < len(tokens) {
+			out[i] += "\n"
+		}
+	}
+	return out
+}
+
+// cell is an open position of an image.
+const cell = "█"
+
+// show draws a picture over the last one.
+func (w *watcher) show(s picture) {
+	width, height := w.size()
+	var b strings.Builder
+	w.up(&b)
+	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset, line)
+	column, lines := 0, 2 // the headline and the first line of text
+	for i, piece := range s.pieces {
+		style := ""
+		switch {
+		case s.masked(i):
+			style = dim
+		case s.fresh(i):
+			style = bold
+		}
+		for _, r := range piece {
+			n := runewidth.RuneWidth(r)
+			if r == '\n' || column+n > width {
+				if lines++; lines >= height {
+					break
+				}
+				b.WriteString("\n" + line)
+				column = 0
+			}
+			if r >= ' ' {
+				b.WriteString(style)
+				b.WriteRune(r)
+				if style != "" {
+					b.WriteString(reset)
+				}
+				column += n
+			}
+		}
+		if lines >= height {
+			break
+		}
+	}
+	w.lines = min(lines, height-1)
+	b.WriteString("\n" + below)
+	io.WriteString(w.out, b.String())
+}
+
+// clear takes the drawing away, so that the result follows the command.
+func (w *watcher) clear() {
+	var b strings.Builder
+	w.up(&b)
+	b.WriteString(strings.Repeat(line+"\n", w.lines))
+	w.up(&b)
+	io.WriteString(w.out, b.String())
+	w.lines = 0
+}
+
+// up goes to where the last drawing begins.
+func (w *watcher) up(b *strings.Builder) {
+	if w.lines > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", w.lines)
+	}
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask/generate"
+	"unmask/samplers"
+)
+
+// screen is a terminal of few abilities: it wraps, scrolls and knows the sequences that a watcher
+// writes.
+type screen struct {
+	width, height int
+	rows          [][]rune // a wide rune is followed by 0
+	row, column   int
+	bold          map[rune]bool // runes that were written standing out
+	style         string
+	wrapped       bool // a line was longer than the screen is wide
+	scrolled      int
+}
+
+func newScreen(width, height int) *screen {
+	s := &screen{width: width, height: height, bold: map[rune]bool{}}
+	for range height {
+		s.rows = append(s.rows, nil)
+	}
+	return s
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	for text := string(p); text != ""; {
+		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
+			end := strings.IndexFunc(rest, func(r rune) bool { return r >= 'A' })
+			s.escape(rest[:end], rest[end])
+			text = rest[end+1:]
+			continue
+		}
+		r := []rune(text)[0]
+		s.put(r)
+		text = text[len(string(r)):]
+	}
+	return len(p), nil
+}
+
+func (s *screen) escape(number string, kind byte) {
+	switch kind {
+	case 'A':
+		up := 0
+		fmt.Sscan(number, &up)
+		s.row = max(0, s.row-up)
+	case 'K':
+		s.rows[s.row] = nil
+	case 'J':
+		s.rows[s.row] = s.rows[s.row][:min(s.column, len(s.rows[s.row]))]
+		clear(s.rows[s.row+1:])
+	case 'm':
+		s.style = number
+	default:
+		panic("unknown sequence " + number + string(kind))
+	}
+}
+
+func (s *screen) put(r rune) {
+	switch r {
+	case '\r':
+		s.column = 0
+		return
+	case '\n':
+		s.line()
+		return
+	}
+	if s.column+runewidth.RuneWidth(r) > s.width {
+		s.wrapped = true
+		s.line()
+	}
+	for len(s.rows[s.row]) < s.column {
+		s.rows[s.row] = append(s.rows[s.row], ' ')
+	}
+	cells := []rune{r, 0}[:runewidth.RuneWidth(r)]
+	s.rows[s.row] = append(s.rows[s.row][:s.column], append(cells, s.rows[s.row][min(s.column+len(cells), len(s.rows[s.row])):]...)...)
+	s.column += len(cells)
+	s.bold[r] = s.bold[r] || s.style == "1;32"
+}
+
+// line goes to the next one, at its beginning, as terminals' drivers make of a newline.
+func (s *screen) line() {
+	s.column = 0
+	if s.row++; s.row == s.height {
+		s.row--
+		s.scrolled++
+		s.rows = append(s.rows[1:], nil)
+	}
+}
+
+// text is what the screen shows, without what is empty at the end.
+func (s *screen) text() string {
+	var lines []string
+	for _, row := range s.rows {
+		lines = append(lines, strings.TrimRight(strings.ReplaceAll(string(row), "\x00", ""), " "))
+	}
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
+}
+
+// on draws on a screen.
+func on(s *screen) *watcher {
+	return &watcher{out: s, size: func() (int, int) { return s.width, s.height }}
+}
+
+// frame is a picture of pieces, of which those in opened are new.
+func frame(step int, pieces []string, opened ...int) picture {
+	fresh := map[int]bool{}
+	for _, p := range opened {
+		fresh[p] = true
+	}
+	return picture{sample: 7, step: step, steps: 9, pieces: pieces,
+		masked: func(p int) bool { return pieces[p] == "_" }, fresh: func(p int) bool { return fresh[p] }}
+}
+
+func TestFramesFollowOneAnother(t *testing.T) {
+	s := newScreen(24, 8)
+	fmt.Fprint(s, "$ unmask text --watch\n")
+	w := on(s)
+	w.show(frame(1, []string{"_", "_", "_"}))
+	require.Equal(t, "$ unmask text --watch\nsample 7, step 1 of 9\n___", s.text())
+	w.show(frame(2, []string{"a long first piece,", " and\n", "_"}, 0, 1))
+	require.Equal(t, "$ unmask text --watch\nsample 7, step 2 of 9\na long first piece, and\n_", s.text())
+	require.True(t, s.bold['p'])
+	require.False(t, s.bold['_'])
+	w.show(frame(3, []string{"short", "", "世界"}, 2)) // what was longer is gone
+	require.Equal(t, "$ unmask text --watch\nsample 7, step 3 of 9\nshort世界", s.text())
+	w.clear()
+	fmt.Fprint(s, "short世界\n")
+	require.Equal(t, "$ unmask text --watch\nshort世界", s.text())
+	require.False(t, s.wrapped)
+}
+
+// A wide rune that does not fit goes to the next line, and control characters nowhere.
+func TestFramesBreakLinesThemselves(t *testing.T) {
+	s := newScreen(24, 9)
+	on(s).show(frame(1, []string{strings.Repeat("x", 23), "世", "\x1b[2J\a\t", strings.Repeat("y", 24)}))
+	require.Equal(t, "sample 7, step 1 of 9\n"+strings.Repeat("x", 23)+"\n世[2J"+strings.Repeat("y", 19)+"\nyyyyy", s.text())
+	require.False(t, s.wrapped)
+}
+
+// Whatever is drawn, on whatever screen: no frame leaves anything of the one before, none scrolls
+// once there is room for one, and the result takes the drawing's place.
+func TestFramesLeaveNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newScreen(rapid.IntRange(23, 60).Draw(t, "width"), rapid.IntRange(3, 12).Draw(t, "height"))
+		w := on(s)
+		piece := rapid.SampledFrom([]string{"_", "a", " word", "世界", "\n", "line\nline", "", "\t", "€", strings.Repeat("long ", 9)})
+		for n := range rapid.IntRange(1, 6).Draw(t, "frames") {
+			before := s.scrolled
+			pieces := rapid.SliceOfN(piece, 0, 40).Draw(t, "pieces")
+			w.show(frame(n, pieces))
+			require.LessOrEqual(t, s.scrolled-before, s.height-1)
+			fresh := newScreen(s.width, s.height)
+			on(fresh).show(frame(n, pieces))
+			require.Equal(t, strings.TrimLeft(fresh.text(), "\n"), strings.TrimLeft(s.text(), "\n"))
+			require.Equal(t, w.lines, strings.Count(headless(s), "\n")+1)
+		}
+		w.clear()
+		require.Empty(t, s.text())
+		require.False(t, s.wrapped)
+	})
+}
+
+// headless is all rows above the cursor from the headline on.
+func headless(s *screen) string {
+	var lines []string
+	for _, row := range s.rows[:s.row] {
+		lines = append(lines, string(row))
+	}
+	for len(lines) > 0 && !strings.HasPrefix(lines[0], "sample") {
+		lines = lines[1:]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A run that is replayed on a terminal ends with the samples below one another, though a batch
+// has them side by side, and what was interrupted comes last.
+func TestReplayOnAScreen(t *testing.T) {
+	const batch = `{"trace":1,"shape":[2],"hole":"_"}
+{"sample":0,"step":1,"steps":2,"opened":[{"position":1,"token":1,"piece":"b"}]}
+{"sample":1,"step":1,"steps":2,"opened":[{"position":0,"token":1,"piece":"c"}]}
+{"sample":2,"step":1,"steps":2,"opened":[{"position":0,"token":1,"piece":"e"}]}
+{"sample":0,"step":2,"steps":2,"opened":[{"position":0,"token":1,"piece":"a"}],"done":true}
+{"sample":1,"step":2,"steps":2,"opened":[{"position":1,"token":1,"piece":"d"}],"done":true}
+`
+	s := newScreen(30, 10)
+	w := on(s)
+	var frames []string
+	require.NoError(t, replaySamples(strings.NewReader(batch), func(r *replayed, step *traceStep) error {
+		w.redraw(r, step)
+		frames = append(frames, s.text())
+		return nil
+	}))
+	const first, second = "sample 0, step 2 of 2\nab\n", "sample 1, step 2 of 2\ncd\n"
+	require.Equal(t, []string{"sample 0, step 1 of 2\n_b", first[:len(first)-1], first + "sample 1, step 1 of 2\nc_",
+		(first + second)[:len(first+second)-1], first + second + "sample 2, step 1 of 2\ne_"}, frames)
+}
+
+// An image is a grid, a rune of several tokens one rune.
+func TestReplayedGridOnAScreen(t *testing.T) {
+	s := newScreen(30, 10)
+	w := on(s)
+	var frames []string
+	require.NoError(t, replaySamples(strings.NewReader(traced), func(r *replayed, step *traceStep) error {
+		w.redraw(r, step)
+		frames = append(frames, s.text())
+		return nil
+	}))
+	require.Equal(t, []string{"sample 4, step 1 of 2\na€\n_", "sample 4, step 2 of 2\na_\n\uFFFDb"}, frames)
+}
+
+// Every sampler can be watched, also those that mask positions again.
+func TestWatchEverySampler(t *testing.T) {
+	d := deviceFlags{model: "oracle:hmm:length=24,tokens=3", device: "cpu", precision: "f32", threads: 1}
+	m, err := d.loadText(t.Context())
+	require.NoError(t, err)
+	for _, info := range samplers.List() {
+		sampler, err := samplers.Parse(info.Name, samplers.Options{})
+		require.NoError(t, err)
+		s := newScreen(40, 9)
+		w := on(s)
+		w.m = m
+		for step, err := range generate.Run(t.Context(), m, generate.Options{Sampler: sampler, Steps: 8}) {
+			require.NoError(t, err, info.Name)
+			w.draw(step)
+			tokens := step.Sequences[0].Tokens
+			require.Equal(t, fmt.Sprintf("sample 0, step %d of %d\n%s", step.N, step.Steps, strings.Join(w.pieces(tokens), "")), s.text(), info.Name)
+		}
+		w.clear()
+		require.Empty(t, s.text())
+	}
+}

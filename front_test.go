@@ -1,0 +1,191 @@
+package unmask_test
+
+import (
+	"image"
+	"image/color"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/backend/plain"
+	"unmask/demo"
+	"unmask/model"
+)
+
+// loadDemos returns the embedded models on the plain device, which loads but computes slowly.
+func loadDemos(t testing.TB) (text, picture *unmask.Model) {
+	o := unmask.Options{Backend: plain.New()}
+	text, err := unmask.LoadFS(demo.Text(), "demo", o)
+	require.NoError(t, err)
+	picture, err = unmask.LoadFS(demo.Image(), "demo-image", o)
+	require.NoError(t, err)
+	return text, picture
+}
+
+func TestKindIsWhatTheNetworkSays(t *testing.T) {
+	text, picture := loadDemos(t)
+	require.Equal(t, model.KindText, text.Kind())
+	require.NotNil(t, text.Text)
+	require.Nil(t, text.Pictures)
+	require.Equal(t, model.KindImage, picture.Kind())
+	require.Nil(t, picture.Text)
+	require.NotNil(t, picture.Pictures)
+	own := unmask.NewModel(&model.Loaded{Denoiser: text.Denoiser}, text.Backend, nil)
+	require.Equal(t, model.KindTokens, own.Kind())
+	require.Nil(t, own.Text)
+	require.Nil(t, own.Pictures)
+}
+
+func TestPrompt(t *testing.T) {
+	m, _ := loadDemos(t)
+	known, err := m.Text.Encode("To be,")
+	require.NoError(t, err)
+	tokens, err := m.Text.Prompt("To be,", 16)
+	require.NoError(t, err)
+	require.Len(t, tokens, 16)
+	at := slices.Index(tokens, known[0])
+	require.Equal(t, known, tokens[at:at+len(known)])
+	require.Equal(t, 16-at-len(known), masked(tokens, m))
+	_, err = m.Text.Prompt("To be, or not", 2)
+	require.ErrorContains(t, err, "want at most 2")
+	_, err = m.Text.Prompt("x", 100000)
+	require.ErrorContains(t, err, "length is 100000, want 1 to 256, or 0 for 256")
+}
+
+func TestInfill(t *testing.T) {
+	m, _ := loadDemos(t)
+	tokens, err := m.Text.Infill("To be, [20] that is", 0)
+	require.NoError(t, err)
+	require.Equal(t, 20, masked(tokens, m))
+	require.Equal(t, "To be, "+strings.Repeat(unmask.Hole, 20)+" that is", m.Text.Decode(tokens))
+	tokens, err = m.Text.Infill("To be, [20] that is", 64)
+	require.NoError(t, err)
+	require.Len(t, tokens, 64)
+	for text, want := range map[string]string{
+		"none": "no hole", "[0]": "hole is [0], want 1 to 256 tokens", "[200] [200]": "want at most 256",
+	} {
+		_, err := m.Text.Infill(text, 0)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func masked(tokens []int32, m *unmask.Model) (n int) {
+	for _, t := range tokens {
+		if t == m.Spec().Mask {
+			n++
+		}
+	}
+	return n
+}
+
+func TestConstrain(t *testing.T) {
+	text, picture := loadDemos(t)
+	r := unmask.Run{}
+	require.NoError(t, text.Constrain(&r, unmask.Constraints{Ban: []string{"3,17", "the"}, Bias: []string{"5=2.5", "5=-1"}}))
+	the, err := text.Text.Encode("the")
+	require.NoError(t, err)
+	require.Equal(t, append([]int32{3, 17}, the...), r.Filter.Ban)
+	require.Equal(t, map[int32]float32{5: 1.5}, r.Filter.Bias)
+
+	called := 0
+	r = unmask.Run{Length: 8, Adjust: func(_, _ int, logits []float32) { called++; logits[1] = 7 }}
+	require.NoError(t, text.Constrain(&r, unmask.Constraints{MinLength: 4, End: "3"}))
+	logits := make([]float32, 9)
+	r.Adjust(0, 3, logits)
+	require.Less(t, logits[3], float32(-1e30))
+	require.Equal(t, float32(7), logits[1], "the caller's Adjust ran too")
+	clear(logits)
+	r.Adjust(0, 4, logits)
+	require.Zero(t, logits[3])
+	require.Equal(t, 2, called)
+
+	for want, c := range map[string]unmask.Constraints{
+		"ban: token is 5000, want 0 to":     {Ban: []string{"5000"}},
+		"has no value, want TOKENS=VALUE":   {Bias: []string{"5"}},
+		`is "x", want a number`:             {Bias: []string{"5=x"}},
+		"min-length is 9, want 0 to 8":      {MinLength: 9, End: "3"},
+		`end: "3,4" is 2 tokens, want one`:  {MinLength: 1, End: "3,4"},
+		"min-length is -1, want 0 to 8":     {MinLength: -1, End: "3"},
+		`ban: tokens are "", want at least`: {Ban: []string{""}},
+	} {
+		require.ErrorContains(t, text.Constrain(&unmask.Run{Length: 8}, c), want)
+	}
+	require.ErrorContains(t, picture.Constrain(&unmask.Run{}, unmask.Constraints{Ban: []string{"x"}}), "want ids such as 3,17")
+	require.ErrorContains(t, picture.Constrain(&unmask.Run{}, unmask.Constraints{MinLength: 1}), "makes no text")
+}
+
+func TestCut(t *testing.T) {
+	require.Equal(t, []int32{7, 1, 2}, unmask.Cut([]int32{7, 1, 2, 7, 3}, 1, 7))
+	require.Equal(t, []int32{1, 2}, unmask.Cut([]int32{1, 2}, 0, 7))
+}
+
+// stripes is a codec of 3 x 3 codes, a grey of 2 x 2 pixels each.
+type stripes struct{}
+
+func (stripes) Shape() []int                    { return []int{3, 3} }
+func (stripes) Codes() int                      { return 9 }
+func (stripes) Size() (int, int)                { return 6, 6 }
+func (stripes) Decode([]float32, []int32) error { return nil }
+
+func (stripes) Image(codes []int32) (*image.NRGBA, error) {
+	p := image.NewNRGBA(image.Rect(0, 0, 6, 6))
+	for i := range 36 {
+		v := uint8(codes[i/12*3+i%6/2])
+		p.SetNRGBA(i%6, i/6, color.NRGBA{v, v, v, 255})
+	}
+	return p, nil
+}
+
+func (stripes) EncodeImage(p image.Image) ([]int32, error) {
+	codes := make([]int32, 9)
+	for i := range codes {
+		v, _, _, _ := p.At(i%3*2, i/3*2).RGBA()
+		codes[i] = int32(v >> 8)
+	}
+	return codes, nil
+}
+
+// ids is a denoiser of 3 x 3 codes of which only the Spec is used.
+type ids struct{ model.Denoiser }
+
+func (ids) Spec() model.Spec {
+	return model.Spec{Shape: []int{3, 3}, Outcomes: 9, Mask: 9, Fixed: true}
+}
+
+func newStripes() *unmask.Model {
+	codec := func() (model.Codec, error) { return stripes{}, nil }
+	return unmask.NewModel(&model.Loaded{Denoiser: ids{}, Kind: model.KindImage, Codec: codec}, plain.New(), nil)
+}
+
+func TestFill(t *testing.T) {
+	const mask = 9
+	p := newStripes().Pictures
+	filled, masked, err := p.Fill([]int32{mask, 3, mask, mask, mask, mask, mask, mask, 5}, mask)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 2, 3, 4, 5, 6, 7}, masked)
+	require.Equal(t, []int32{3, 3, 3, 3, 3, 5, 5, 5, 5}, filled)
+	filled, masked, err = p.Fill(slices.Repeat([]int32{mask}, 9), mask)
+	require.NoError(t, err)
+	require.Equal(t, make([]int32, 9), filled)
+	require.Len(t, masked, 9)
+	cells, err := p.Cells([]int{4, 8})
+	require.NoError(t, err)
+	require.Equal(t, []image.Rectangle{image.Rect(2, 2, 4, 4), image.Rect(4, 4, 6, 6)}, cells)
+}
+
+func TestInpaintMasksTheCellsThatWhiteTouches(t *testing.T) {
+	m := newStripes()
+	picture, err := m.Pictures.Image([]int32{0, 1, 2, 3, 4, 5, 6, 7, 8})
+	require.NoError(t, err)
+	hole := image.NewGray(image.Rect(0, 0, 6, 6))
+	hole.SetGray(3, 2, color.Gray{255})
+	hole.SetGray(5, 5, color.Gray{127}) // nearer to black
+	tokens, err := m.Inpaint(picture, hole)
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 1, 2, 3, 9, 5, 6, 7, 8}, tokens)
+	_, err = m.Inpaint(picture, image.NewGray(image.Rect(0, 0, 5, 6)))
+	require.ErrorContains(t, err, "the mask is 5 x 6 pixels, want 6 x 6")
+}

@@ -1,0 +1,71 @@
+package model
+
+import (
+	"fmt"
+	"image"
+
+	"unmask/backend"
+)
+
+// Codec turns a model's codes into pictures. It owns its working memory: one call at a time.
+type Codec interface {
+	Shape() []int              // of a picture's codes, [height, width] or [n], as Spec.Shape
+	Codes() int                // codes are 0..Codes-1
+	Size() (width, height int) // of a picture, pixels
+
+	// Image returns the picture of codes, one for each element of Shape.
+	Image(codes []int32) (*image.NRGBA, error)
+
+	// Decode writes the pictures [n, 3, height, width] of codes [n, ...Shape] to dst: red, green and
+	// blue, in 0..1 but for what the network overshoots.
+	Decode(dst []float32, codes []int32) error
+}
+
+// Encoder is a Codec that also finds the codes of a picture.
+type Encoder interface {
+	Codec
+	// EncodeImage returns the codes of a picture of Size.
+	EncodeImage(picture image.Image) ([]int32, error)
+}
+
+// CodecFormat is one published codec. It registers itself apart from the networks that make its
+// codes, because several of them may share it.
+type CodecFormat struct {
+	Name  string
+	Match func(src *Source) bool // by config.json and tensor names
+	Load  func(src *Source, o Options) (Codec, error)
+}
+
+var codecs []*CodecFormat
+
+// RegisterCodec adds a codec's format; codecs call it from init.
+func RegisterCodec(f CodecFormat) { codecs = append(codecs, &f) }
+
+// LoadCodec loads the codec of a model's files alone, without its network.
+func LoadCodec(src *Source, o Options) (Codec, error) {
+	f := codecFormat(src)
+	if f == nil {
+		return nil, fmt.Errorf("%s: neither config.json nor the tensors' names are those of a known "+
+			"codec of pictures", src.Name)
+	}
+	return f.load(src, o)
+}
+
+func codecFormat(src *Source) *CodecFormat {
+	for _, f := range codecs {
+		if f.Match(src) {
+			return f
+		}
+	}
+	return nil
+}
+
+// load releases the weights once they are packed.
+func (f *CodecFormat) load(src *Source, o Options) (_ Codec, err error) {
+	defer backend.Recover(&err)
+	c, err := f.Load(src, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
+	}
+	return c, src.Set.ReleaseAll()
+}

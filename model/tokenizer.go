@@ -1,0 +1,47 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"unmask/tokenizers"
+)
+
+const tokenizerFile = "tokenizer.json"
+
+// Tokenizer begins to read the tokenizer of a model's files, tokenizer.json beside the weights or,
+// without one, a built-in by its name in config.json (such as "gpt2"). The function that it returns
+// waits for it, and also tells people where it is from.
+func (s *Source) Tokenizer(name string) func() (t tokenizers.Tokenizer, from string, err error) {
+	type result struct {
+		t    tokenizers.Tokenizer
+		from string
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() { // GPT-2's takes 80 ms the first time, which loading the weights hides
+		t, from, err := s.tokenizer(name)
+		done <- result{t, from, err}
+	}()
+	return func() (tokenizers.Tokenizer, string, error) {
+		r := <-done
+		return r.t, r.from, r.err
+	}
+}
+
+func (s *Source) tokenizer(name string) (tokenizers.Tokenizer, string, error) {
+	data, err := ReadFile(s.Files, tokenizerFile, tokenizers.MaxFile)
+	switch {
+	case err == nil:
+		t, err := tokenizers.Parse(data)
+		return t, tokenizerFile, err
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, "", fmt.Errorf("%s: %w", tokenizerFile, err)
+	case path.Base(name) == "gpt2":
+		return tokenizers.GPT2(), name, nil
+	}
+	return nil, "", fmt.Errorf("tokenizer is %q, want gpt2 or a %s beside config.json",
+		name, tokenizerFile)
+}

@@ -1,0 +1,175 @@
+package unmask
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"slices"
+	"sync"
+
+	"unmask/model"
+)
+
+// Pictures is the side of a model that makes and reads pictures. The network between codes and
+// pictures loads when it is first needed. Its methods may be called at once, and take turns.
+type Pictures struct {
+	load func() (model.Codec, error) // once
+	turn sync.Mutex
+}
+
+func newPictures(load func() (model.Codec, error)) *Pictures {
+	return &Pictures{load: sync.OnceValues(load)}
+}
+
+// LoadPictures loads the codec alone of the model at name, as Load takes it.
+func LoadPictures(ctx context.Context, name string, o Options) (*Pictures, error) {
+	src, err := open(ctx, name, o)
+	if err != nil {
+		return nil, err
+	}
+	b, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	c, err := model.LoadCodec(src, model.Options{Backend: b, Precision: o.Precision})
+	if err != nil {
+		return nil, err
+	}
+	return newPictures(func() (model.Codec, error) { return c, nil }), nil
+}
+
+// Codec returns the network between codes and pictures. It has one caller at a time: do not use it
+// while the other methods run.
+func (p *Pictures) Codec() (model.Codec, error) { return p.load() }
+
+// Size returns a picture's width and height in pixels.
+func (p *Pictures) Size() (width, height int, err error) {
+	c, err := p.load()
+	if err != nil {
+		return 0, 0, err
+	}
+	width, height = c.Size()
+	return width, height, nil
+}
+
+// Image returns the picture of codes.
+func (p *Pictures) Image(codes []int32) (*image.NRGBA, error) {
+	c, err := p.load()
+	if err != nil {
+		return nil, err
+	}
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	return c.Image(codes)
+}
+
+// Encode returns the codes of a picture of the model's size.
+func (p *Pictures) Encode(picture image.Image) ([]int32, error) {
+	c, err := p.load()
+	if err != nil {
+		return nil, err
+	}
+	e, ok := c.(model.Encoder)
+	if !ok {
+		return nil, fmt.Errorf("the model makes pictures of codes but no codes of pictures")
+	}
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	return e.EncodeImage(picture)
+}
+
+// Cells returns the pixels of positions of the codes' grid; none where codes have no place.
+func (p *Pictures) Cells(positions []int) ([]image.Rectangle, error) {
+	c, err := p.load()
+	if err != nil || len(c.Shape()) != 2 {
+		return nil, err
+	}
+	cell, columns := cellOf(c), c.Shape()[1]
+	list := make([]image.Rectangle, len(positions))
+	for i, position := range positions {
+		at := image.Pt(position%columns*cell.X, position/columns*cell.Y)
+		list[i] = image.Rectangle{Min: at, Max: at.Add(cell)}
+	}
+	return list, nil
+}
+
+// cellOf returns the pixels of a code on a grid.
+func cellOf(c model.Codec) image.Point {
+	width, height := c.Size()
+	return image.Pt(width/c.Shape()[1], height/c.Shape()[0])
+}
+
+// Fill gives each masked position of codes the code of an open one near it, so that a picture can
+// be made of them, and returns which were masked.
+func (p *Pictures) Fill(codes []int32, mask int32) (filled []int32, masked []int, err error) {
+	c, err := p.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	columns := c.Shape()[len(c.Shape())-1]
+	filled = slices.Clone(codes)
+	var queue []int
+	for i, code := range codes {
+		if code == mask {
+			masked = append(masked, i)
+		} else {
+			queue = append(queue, i)
+		}
+	}
+	if len(queue) == 0 { // nothing is known, and all of it is hidden
+		clear(filled)
+		return filled, masked, nil
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		x, y := queue[0]%columns, queue[0]/columns
+		for _, d := range [4]image.Point{{X: 1}, {X: -1}, {Y: 1}, {Y: -1}} {
+			i := (y+d.Y)*columns + x + d.X
+			if x+d.X < 0 || x+d.X >= columns || i < 0 || i >= len(filled) || filled[i] != mask {
+				continue
+			}
+			filled[i] = filled[queue[0]]
+			queue = append(queue, i)
+		}
+	}
+	return filled, masked, nil
+}
+
+// Inpaint returns the tokens of a run that makes a picture new where hole is white, as mask. Both
+// are of the model's size. A cell of the grid that a white pixel touches is masked whole.
+func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
+	if m.Pictures == nil {
+		return nil, fmt.Errorf("the model makes no pictures")
+	}
+	c, err := m.Pictures.load()
+	if err != nil {
+		return nil, err
+	}
+	width, height := c.Size()
+	r := hole.Bounds()
+	switch {
+	case len(c.Shape()) != 2:
+		return nil, fmt.Errorf("the model's codes have no place in the picture, want a grid of codes")
+	case r.Dx() != width || r.Dy() != height:
+		return nil, fmt.Errorf("the mask is %d x %d pixels, want %d x %d", r.Dx(), r.Dy(), width, height)
+	}
+	codes, err := m.Pictures.Encode(picture)
+	if err != nil {
+		return nil, err
+	}
+	cell, columns := cellOf(c), c.Shape()[1]
+	for y := range height {
+		for x := range width {
+			if White(hole.At(r.Min.X+x, r.Min.Y+y)) {
+				codes[y/cell.Y*columns+x/cell.X] = m.Spec().Mask
+			}
+		}
+	}
+	return codes, nil
+}
+
+// White reports whether a mask's pixel is nearer to white than to black, whatever its alpha.
+func White(c color.Color) bool {
+	p := color.NRGBAModel.Convert(c).(color.NRGBA)
+	return int(p.R)+int(p.G)+int(p.B) >= 3*128
+}
