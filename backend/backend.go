@@ -51,14 +51,19 @@ type RowFunc func(i int, dst []float32)
 
 // Epilogue is what Linear and Conv do to a product before it is stored:
 //
-//	y = act(product + bias); dst = y, or dst += y with Add.
+//	y = act(product + bias) * times; dst = y, or dst += y with Add.
 type Epilogue struct {
 	Bias *tensor.Dense // [out], nil for none
 	Act  Activation
 	Add  bool // accumulate into dst: the residual connection
+
+	// Times [*, out], nil for 1, is multiplied in row by row: the other half of a gated MLP (Shazeer
+	// 2020, "GLU variants improve transformer"). It may be dst, without Add. Linear alone takes it.
+	Times *tensor.Dense
 }
 
-// Norm is a layer norm's affine part and epsilon. Nil Scale is 1, nil Shift is 0.
+// Norm is a layer norm's affine part and epsilon. Nil Scale is 1, nil Shift is 0. An RMS norm
+// has no Shift.
 type Norm struct {
 	Scale, Shift *tensor.Dense // [width]
 	Eps          float32
@@ -73,13 +78,32 @@ type Segment struct {
 // Heads is the shape of an attention layer.
 type Heads struct {
 	Heads, HeadDim int
+	KV             int  // key and value heads, each for Heads/KV query heads; 0 means Heads
 	Keys           int  // keys and values 0..Keys-1 are attended
 	Causal         bool // a row sees keys up to its own position only (GPT-2)
+	Block          int  // with Causal, up to the end of its block of so many positions, a power of two; 0 means 1
 	BF16           bool // the factors of both products may be rounded, to 8 bits or more each; softmax and sums stay float32
 }
 
-// Rotary holds the angles' cosines and sines of a rotary embedding, [positions,
-// HeadDim/2] each, float32 as the published model computes them (half-split, GPT-NeoX).
+// KVHeads returns the number of key and value heads.
+func (h Heads) KVHeads() int {
+	if h.KV == 0 {
+		return h.Heads
+	}
+	return h.KV
+}
+
+// Sees returns how many keys a row at a position attends to.
+func (h Heads) Sees(pos int) int {
+	if !h.Causal {
+		return h.Keys
+	}
+	return min(h.Keys, (pos|(max(h.Block, 1)-1))+1)
+}
+
+// Rotary holds the angles' cosines and sines of a rotary embedding, [positions, half] each,
+// float32 as the published model computes them (half-split, GPT-NeoX): number i of a head
+// turns with number i+half. Numbers from 2*half on stay as they are.
 type Rotary struct {
 	Cos, Sin *tensor.Dense
 }
@@ -135,6 +159,12 @@ type Backend interface {
 
 	// LayerNorm computes dst = (x-mean)/sqrt(var+eps)*scale+shift by rows. dst may be x.
 	LayerNorm(dst, x *tensor.Dense, rows int, n Norm)
+	// RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale by rows (Zhang and Sennrich 2019, "Root mean
+	// square layer normalization"). dst may be x. n.Shift must be nil.
+	RMSNorm(dst, x *tensor.Dense, rows int, n Norm)
+	// NormHeads is RMSNorm of each query head, with q, and each key head, with k, in rows of qkv
+	// [*, (heads+2*kv)*headDim], in place. Scales are [headDim].
+	NormHeads(qkv *tensor.Dense, rows int, h Heads, q, k Norm)
 	// Activate applies f to rows of x in place.
 	Activate(x *tensor.Dense, rows int, f Activation)
 	// Modulate computes x = x*(1+scale[seq]) + shift[seq]; scale and shift [batch, width].
@@ -148,12 +178,13 @@ type Backend interface {
 	AddRows(dst, src *tensor.Dense, from []int32)
 	Scatter(dst, src *tensor.Dense, to []int32)
 
-	// SplitHeads takes rows of qkv [*, 3*heads*headDim] apart: queries to q [*, heads*headDim],
+	// SplitHeads takes rows of qkv [*, (heads+2*kv)*headDim] apart: queries to q [*, heads*headDim],
 	// keys and values to position pos[row] of their sequence in k and v
-	// [batch, heads, length, headDim]. Queries and keys are rotated unless r is nil.
+	// [batch, kv, length, headDim]. Queries and keys are rotated unless r is nil.
 	SplitHeads(q, k, v, qkv *tensor.Dense, segs []Segment, pos []int32, h Heads, r *Rotary)
 	// Attention computes dst = softmax(q k^T/sqrt(headDim)) v for the rows of segs.
-	// q and dst [*, heads*headDim], k and v [batch, heads, length, headDim].
+	// q and dst [*, heads*headDim], k and v [batch, kv, length, headDim]: query head h attends to
+	// key head h*kv/heads.
 	Attention(dst, q, k, v *tensor.Dense, segs []Segment, h Heads)
 
 	// HeadStats, HeadSample and HeadVisit run the output head over x[:rows] and never

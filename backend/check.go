@@ -87,6 +87,13 @@ func CheckLinear(dst, x *tensor.Dense, rows int, w Matrix, e Epilogue) {
 	checkRows("Linear", "dst", dst, rows, w.Out())
 	checkRows("Linear", "x", x, rows, w.In())
 	checkVector("Linear", "Bias", e.Bias, w.Out())
+	if e.Times == nil {
+		return
+	}
+	checkRows("Linear", "Times", e.Times, rows, w.Out())
+	if e.Add && e.Times == dst {
+		misuse("Linear", "Times is dst, which is added to")
+	}
 }
 
 // CheckLayerNorm checks the arguments of LayerNorm.
@@ -95,6 +102,34 @@ func CheckLayerNorm(dst, x *tensor.Dense, rows int, n Norm) {
 	checkRows("LayerNorm", "x", x, rows, Width(x))
 	checkVector("LayerNorm", "Scale", n.Scale, Width(x))
 	checkVector("LayerNorm", "Shift", n.Shift, Width(x))
+}
+
+// CheckRMSNorm checks the arguments of RMSNorm.
+func CheckRMSNorm(dst, x *tensor.Dense, rows int, n Norm) {
+	checkRows("RMSNorm", "dst", dst, rows, Width(x))
+	checkRows("RMSNorm", "x", x, rows, Width(x))
+	checkScale("RMSNorm", n, Width(x))
+}
+
+// CheckNormHeads checks the arguments of NormHeads.
+func CheckNormHeads(qkv *tensor.Dense, rows int, h Heads, q, k Norm) {
+	checkGroups("NormHeads", h)
+	checkRows("NormHeads", "qkv", qkv, rows, (h.Heads+2*h.KVHeads())*h.HeadDim)
+	checkScale("NormHeads", q, h.HeadDim)
+	checkScale("NormHeads", k, h.HeadDim)
+}
+
+func checkScale(kernel string, n Norm, width int) {
+	checkVector(kernel, "Scale", n.Scale, width)
+	if n.Shift != nil {
+		misuse(kernel, "Shift is %v, an RMS norm has none", n.Shift.Shape())
+	}
+}
+
+func checkGroups(kernel string, h Heads) {
+	if h.Heads < 1 || h.HeadDim < 1 || h.KV < 0 || h.Heads%h.KVHeads() != 0 || h.Block < 0 || h.Block&(h.Block-1) != 0 {
+		misuse(kernel, "%d heads of %d, %d for keys and values, blocks of %d", h.Heads, h.HeadDim, h.KV, h.Block)
+	}
 }
 
 // CheckGroupNorm checks the arguments of GroupNorm.
@@ -128,9 +163,10 @@ func CheckSegmentRows(kernel string, x, per *tensor.Dense, segs []Segment) {
 }
 
 func checkHeads(kernel string, q, k, v *tensor.Dense, segs []Segment, h Heads) (length int) {
+	checkGroups(kernel, h)
 	s := k.Shape()
-	if h.Heads < 1 || h.HeadDim < 1 || len(s) != 4 || s[1] != h.Heads || s[3] != h.HeadDim || !s.Eq(v.Shape()) {
-		misuse(kernel, "k is %v and v %v, need [batch, %d, length, %d]", s, v.Shape(), h.Heads, h.HeadDim)
+	if len(s) != 4 || s[1] != h.KVHeads() || s[3] != h.HeadDim || !s.Eq(v.Shape()) {
+		misuse(kernel, "k is %v and v %v, need [batch, %d, length, %d]", s, v.Shape(), h.KVHeads(), h.HeadDim)
 	}
 	checkRows(kernel, "q", q, 0, h.Heads*h.HeadDim)
 	checkSegments(kernel, q, s[0], segs)
@@ -141,14 +177,14 @@ func checkHeads(kernel string, q, k, v *tensor.Dense, segs []Segment, h Heads) (
 func CheckSplitHeads(q, k, v, qkv *tensor.Dense, segs []Segment, pos []int32, h Heads, r *Rotary) {
 	const kernel = "SplitHeads"
 	length := checkHeads(kernel, q, k, v, segs, h)
-	checkRows(kernel, "qkv", qkv, 0, 3*h.Heads*h.HeadDim)
+	checkRows(kernel, "qkv", qkv, 0, (h.Heads+2*h.KVHeads())*h.HeadDim)
 	checkSegments(kernel, qkv, k.Shape()[0], segs)
 	if r != nil {
-		if h.HeadDim%2 != 0 {
-			misuse(kernel, "a head of %d cannot be rotated by halves", h.HeadDim)
+		half := Width(r.Cos)
+		if 2*half > h.HeadDim {
+			misuse(kernel, "Cos is %v, a head has %d numbers", r.Cos.Shape(), h.HeadDim)
 		}
-		checkRows(kernel, "Cos", r.Cos, 0, h.HeadDim/2)
-		checkRows(kernel, "Sin", r.Sin, Rows(r.Cos), h.HeadDim/2)
+		checkRows(kernel, "Sin", r.Sin, Rows(r.Cos), half)
 		length = min(length, Rows(r.Cos))
 	}
 	for _, s := range segs {
@@ -247,6 +283,9 @@ func CheckConv(dst, x *tensor.Dense, s ConvShape, w Matrix, in ConvInput, e Epil
 		checkRows(kernel, "Shift", in.Shift, s.Batch, s.In)
 	}
 	checkVector(kernel, "Bias", e.Bias, s.Out)
+	if e.Times != nil {
+		misuse(kernel, "Times is %v, want none: it is for Linear", e.Times.Shape())
+	}
 }
 
 // CheckPool checks the arguments of Pool.

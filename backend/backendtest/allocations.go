@@ -29,6 +29,8 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 	visit := func(int, []float32) {}
 	calls := map[string]func(){
 		"LayerNorm":  func() { b.LayerNorm(y, x, rows, n) },
+		"RMSNorm":    func() { b.RMSNorm(y, x, rows, backend.Norm{Scale: vector}) },
+		"NormHeads":  func() { b.NormHeads(qkv, rows, h, backend.Norm{}, backend.Norm{}) },
 		"Activate":   func() { b.Activate(y, rows, backend.GELUErf) },
 		"Modulate":   func() { b.Modulate(y, per, per, ragged) },
 		"GateAdd":    func() { b.GateAdd(y, x, per, ragged) },
@@ -44,6 +46,7 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 		w := s.weights(width, width, as).dev
 		head := backend.Head{W: w, Bias: vector, Outcomes: width - 1}
 		calls["Linear "+as.String()] = func() { b.Linear(y, x, rows, w, backend.Epilogue{Bias: vector, Act: backend.GELUTanh}) }
+		calls["Gated "+as.String()] = func() { b.Linear(y, x, rows, w, backend.Epilogue{Act: backend.SiLU, Times: y}) }
 		calls["HeadStats "+as.String()] = func() { b.HeadStats(x, rows, head, stats) }
 		calls["HeadSample "+as.String()] = func() { b.HeadSample(x, rows, head, draw) }
 		calls["HeadVisit "+as.String()] = func() { b.HeadVisit(x, rows, head, visit) }

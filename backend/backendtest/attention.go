@@ -48,6 +48,12 @@ var attentionShapes = []struct {
 	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 90, Causal: true}, 90, []backend.Segment{{Rows: 90}}},
 	{backend.Heads{Heads: 1, HeadDim: 16, Keys: 300, Causal: true}, 300, []backend.Segment{{Seq: 1, Rows: 7, Pos: 250}, {Seq: 0, Row: 7, Rows: 3, Pos: 0}, {Seq: 1, Row: 12, Rows: 40, Pos: 120}}},
 	{backend.Heads{Heads: 2, HeadDim: 8, Keys: 12, Causal: true}, 40, []backend.Segment{{Rows: 1, Pos: 30}}},
+	// Key heads for several query heads, and rows that see to the end of their block.
+	{backend.Heads{Heads: 6, KV: 2, HeadDim: 16, Keys: 40}, 41, []backend.Segment{{Seq: 1, Rows: 21}, {Seq: 2, Row: 21, Rows: 1}}},
+	{backend.Heads{Heads: 7, KV: 1, HeadDim: 64, Keys: 90, Causal: true, Block: 32}, 100, []backend.Segment{{Rows: 90}}},
+	{backend.Heads{Heads: 4, KV: 2, HeadDim: 128, Keys: 70, Causal: true, Block: 4}, 70, []backend.Segment{{Seq: 2, Rows: 33}, {Seq: 1, Row: 33, Rows: 4, Pos: 40}}},
+	{backend.Heads{Heads: 2, HeadDim: 12, Keys: 30, Causal: true, Block: 2}, 33, []backend.Segment{{Rows: 5, Pos: 25}, {Seq: 1, Row: 5, Rows: 12, Pos: 3}}},
+	{backend.Heads{Heads: 2, KV: 1, HeadDim: 32, Keys: 200, Causal: true, Block: 8}, 200, []backend.Segment{{Seq: 1, Rows: 130, Pos: 61}}},
 }
 
 func attention(s *suite) {
@@ -82,8 +88,8 @@ func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment, q
 			return v
 		}
 	}
-	k := s.fill(used, batch, h.Heads, length, h.HeadDim)
-	v := s.fill(used, batch, h.Heads, length, h.HeadDim)
+	k := s.fill(used, batch, h.KVHeads(), length, h.HeadDim)
+	v := s.fill(used, batch, h.KVHeads(), length, h.HeadDim)
 	s.dev.Attention(dst.dev, q.dev, k.dev, v.dev, segs, h)
 	s.ref.Attention(dst.ref, q.ref, k.ref, v.ref, segs, h)
 	// Logits have error sharp*sqrt(headDim)*eps or so, which softmax passes on.
@@ -97,11 +103,12 @@ func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment, q
 // attentionAlone: a row has the same bits alone, in a part of its segment and in a batch.
 func attentionAlone(s *suite) {
 	for _, h := range []backend.Heads{{Heads: 3, HeadDim: 64, Keys: 100}, {Heads: 2, HeadDim: 48, Keys: 257}, {Heads: 2, HeadDim: 20, Keys: 77, Causal: true},
+		{Heads: 4, KV: 2, HeadDim: 32, Keys: 77, Causal: true, Block: 8}, {Heads: 4, KV: 2, HeadDim: 32, Keys: 77, Causal: true, Block: 8, BF16: true},
 		{Heads: 2, HeadDim: 64, Keys: 100, BF16: true}, {Heads: 1, HeadDim: 20, Keys: 77, Causal: true, BF16: true}} {
 		const batch, rows = 2, 75
 		width := h.Heads * h.HeadDim
 		q, all := s.random(batch*rows, width), s.blank(batch*rows, width)
-		k, v := s.random(batch, h.Heads, h.Keys, h.HeadDim), s.random(batch, h.Heads, h.Keys, h.HeadDim)
+		k, v := s.random(batch, h.KVHeads(), h.Keys, h.HeadDim), s.random(batch, h.KVHeads(), h.Keys, h.HeadDim)
 		s.dev.Attention(all.dev, q.dev, k.dev, v.dev, []backend.Segment{{Seq: 0, Rows: rows}, {Seq: 1, Row: rows, Rows: rows}}, h)
 		want := all.got()
 		for at, n := 0, 1; at < rows; at, n = at+n, n+5 {

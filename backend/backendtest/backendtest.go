@@ -29,10 +29,10 @@ func Run(t *testing.T, open func() backend.Backend) {
 		test func(*suite)
 	}{
 		{"Memory", memory}, {"Engine", engine}, {"Misuse", misuse},
-		{"Linear", linear}, {"LinearAlone", linearAlone},
-		{"LayerNorm", layerNorm}, {"Activate", activate}, {"Modulate", modulate}, {"GateAdd", gateAdd},
+		{"Linear", linear}, {"LinearAlone", linearAlone}, {"Gated", gated}, {"GatedAlone", gatedAlone},
+		{"LayerNorm", layerNorm}, {"RMSNorm", rmsNorm}, {"NormHeads", normHeads}, {"Activate", activate}, {"Modulate", modulate}, {"GateAdd", gateAdd},
 		{"Rows", rowCopies},
-		{"SplitHeads", splitHeads}, {"Attention", attention}, {"AttentionAlone", attentionAlone},
+		{"SplitHeads", splitHeads}, {"SplitGrouped", splitGrouped}, {"Attention", attention}, {"AttentionAlone", attentionAlone},
 		{"HeadStats", headStats}, {"HeadSample", headSample}, {"HeadVisit", headVisit},
 		{"HeadAlone", headAlone}, {"HeadExtremes", headExtremes}, {"HeadUndefined", headUndefined},
 		{"Conv", conv}, {"ConvAlone", convAlone}, {"GroupNorm", groupNorm}, {"Pool", pool},
@@ -202,8 +202,12 @@ func misuse(s *suite) {
 	x, y := s.dev.New(4, 8), s.dev.New(4, 9)
 	w := s.dev.Pack(8, 8, backend.F32, func(int, []float32) {})
 	for kernel, call := range map[string]func(){
-		"Linear":     func() { s.dev.Linear(y, x, 4, w, backend.Epilogue{}) },
-		"LayerNorm":  func() { s.dev.LayerNorm(x, x, 5, backend.Norm{}) },
+		"Linear":    func() { s.dev.Linear(y, x, 4, w, backend.Epilogue{}) },
+		"LayerNorm": func() { s.dev.LayerNorm(x, x, 5, backend.Norm{}) },
+		"RMSNorm":   func() { s.dev.RMSNorm(x, x, 4, backend.Norm{Shift: x}) },
+		"NormHeads": func() {
+			s.dev.NormHeads(x, 4, backend.Heads{Heads: 2, KV: 3, HeadDim: 1}, backend.Norm{}, backend.Norm{})
+		},
 		"Activate":   func() { s.dev.Activate(x, 5, backend.ReLU) },
 		"Modulate":   func() { s.dev.Modulate(x, y, y, nil) },
 		"GateAdd":    func() { s.dev.GateAdd(x, x, x, []backend.Segment{{Seq: 4, Rows: 1}}) },

@@ -83,9 +83,9 @@ func (s *attentionScratch) grow(dim, lanes int) {
 // block computes item i: a block of rows, one head.
 func (j *attentionJob) block(worker, i int) {
 	s, from, to := j.blocks.at(i / j.h.Heads)
-	head, dim := i%j.h.Heads, j.h.HeadDim
+	head, dim, kv := i%j.h.Heads, j.h.HeadDim, j.h.KVHeads()
 	w := &j.scratch[worker]
-	place := (s.Seq*j.h.Heads + head) * j.length * dim
+	place := (s.Seq*kv + head*kv/j.h.Heads) * j.length * dim
 	k, v := j.k[place:], j.v[place:] // the next head's follow, and are fetched at the end
 
 	lanes := j.load(w, s.Row+from, to-from, head)
@@ -104,17 +104,14 @@ func (j *attentionJob) block(worker, i int) {
 		}
 		for at := 0; at < to-from; {
 			p := j.panel(to - from - at)
-			n, seen := n, n
-			if j.h.Causal { // a row sees keys up to its own position
-				seen = s.Pos + from + at + 1 - key
-				n = min(n, s.Pos+min(from+at+p.Lanes(), to)-key)
-			}
+			first, last := s.Pos+from+at, s.Pos+min(from+at+p.Lanes(), to)-1 // positions of the panel
+			n := min(n, j.h.Sees(last)-key)
 			switch {
 			case n <= 0:
 			case j.rounded:
-				j.stepRounded(w, p, at, n, seen, b)
+				j.stepRounded(w, p, at, n, key, first, b)
 			default:
-				j.step(w, p, at, n, seen, b)
+				j.step(w, p, at, n, key, first, b)
 			}
 			at += p.Lanes()
 		}
@@ -125,24 +122,24 @@ func (j *attentionJob) block(worker, i int) {
 // keyBlock is a block of keys and values, and what follows it, to be fetched meanwhile.
 type keyBlock struct{ k, v, nextK, nextV []float32 }
 
-// step takes the panel of queries at at past n keys, of which its first query sees seen.
-func (j *attentionJob) step(w *attentionScratch, p vec.Panel, at, n, seen int, b keyBlock) {
+// step takes the panel of queries at at, the first at position pos, past n keys from key on.
+func (j *attentionJob) step(w *attentionScratch, p vec.Panel, at, n, key, pos int, b keyBlock) {
 	dim := j.h.HeadDim
 	p.Scores(w.scores, b.k, w.q[at*dim:], n, dim, b.v)
-	mask(w.scores, p.Lanes(), n, seen)
+	j.mask(w.scores, p.Lanes(), n, key, pos)
 	p.Softmax(w.scores, w.top[at:], w.sum[at:], w.alpha[at:], n)
 	p.Values(w.o[at*dim:], b.v, w.scores, w.alpha[at:], n, dim, b.nextK)
 }
 
 // stepRounded is step with scores from integers, and weights and values in bfloat16.
-func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, seen int, b keyBlock) {
+func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key, pos int, b keyBlock) {
 	dim := j.h.HeadDim
 	p.ScoresFixed(w.scores, w.keys, w.scale, w.queries[at*dim/2:], n, dim, b.nextV)
-	mask(w.scores, p.Lanes(), n, seen)
+	j.mask(w.scores, p.Lanes(), n, key, pos)
 	even := n
 	if n%2 == 1 { // of a pair that no lane sees the second of
 		even++
-		mask(w.scores[n*p.Lanes():], p.Lanes(), 1, 1-p.Lanes())
+		hide(w.scores[n*p.Lanes():][:p.Lanes()])
 	}
 	p.SoftmaxFixed(w.scores, w.unit[at:], w.top[at:], w.sum[at:], w.alpha[at:], even)
 	p.ValuesBF16(w.o[at*dim:], w.values, w.scores, w.alpha[at:], even/2, dim, b.nextK)
@@ -165,13 +162,27 @@ func (j *attentionJob) panel(n int) vec.Panel {
 	return narrow
 }
 
-// mask hides keys that lane 0 does not see, seen and after; each later lane sees one more.
-func mask(scores []float32, lanes, keys, seen int) {
-	for key := max(0, seen); key < keys; key++ {
-		row := scores[key*lanes : (key+1)*lanes]
-		for l := range min(key-seen+1, lanes) {
-			row[l] = float32(math.Inf(-1))
+// mask hides, of n keys from `key` on, those that the lanes' rows, from position pos on, do not see.
+// Later lanes see no fewer.
+func (j *attentionJob) mask(scores []float32, lanes, n, key, pos int) {
+	if !j.h.Causal {
+		return
+	}
+	blind := lanes // lanes that do not see the key
+	for i := n - 1; i >= 0; i-- {
+		for blind > 0 && j.h.Sees(pos+blind-1) > key+i {
+			blind--
 		}
+		if blind == 0 {
+			return
+		}
+		hide(scores[i*lanes:][:blind])
+	}
+}
+
+func hide(scores []float32) {
+	for i := range scores {
+		scores[i] = float32(math.Inf(-1))
 	}
 }
 

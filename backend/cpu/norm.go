@@ -97,6 +97,19 @@ func (v *vectors) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	v.run(j, rows)
 }
 
+// RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale by rows.
+func (v *vectors) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
+	backend.CheckRMSNorm(dst, x, rows, n)
+	j := v.takeRows()
+	j.dst, j.x, j.a, j.width, j.eps = data(dst), data(x), data(n.Scale), backend.Width(x), n.Eps
+	j.kernel = rmsNorm
+	v.run(j, rows)
+}
+
+func rmsNorm(j *rowJob, row, _ int) {
+	j.ops.RMSNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.eps)
+}
+
 func layerNorm(j *rowJob, row, _ int) {
 	j.ops.LayerNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.b, j.eps)
 }

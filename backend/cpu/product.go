@@ -33,6 +33,7 @@ type product struct {
 	dst    []float32 // dst[row*stride+column]
 	stride int
 	bias   []float32
+	times  []float32 // as dst, nil for 1
 	act    backend.Activation
 	add    bool
 
@@ -82,7 +83,7 @@ func (p *product) run(from source, rows int, w *matrix) {
 			p.stream()
 		}
 	}
-	p.from, p.dst, p.bias = nil, nil, nil
+	p.from, p.dst, p.bias, p.times = nil, nil, nil, nil
 	runtime.KeepAlive(w)
 }
 
@@ -165,12 +166,17 @@ func (p *product) finish(w *worker, a operand, first, rows, j int) {
 	if bias != nil {
 		bias = bias[j*n:][:columns]
 	}
+	if bias != nil && (p.act != backend.Identity || p.times != nil) {
+		k.Store(tile, n, tile, n, bias, rows, columns, false)
+		bias = nil
+	}
 	if p.act != backend.Identity {
-		if bias != nil {
-			k.Store(tile, n, tile, n, bias, rows, columns, false)
-			bias = nil
-		}
 		functions[p.act](p.b.ops, tile, tile)
+	}
+	if p.times != nil {
+		for i := range rows {
+			p.b.ops.Multiply(tile[i*n:][:columns], p.times[(first+i)*p.stride+j*n:])
+		}
 	}
 	k.Store(p.dst[first*p.stride+j*n:], p.stride, tile, n, bias, rows, columns, p.add)
 }

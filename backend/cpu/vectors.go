@@ -20,6 +20,7 @@ type vectors struct {
 
 	rows       free[rowJob]
 	splits     free[splitJob]
+	headNorms  free[headsJob]
 	attentions free[attentionJob]
 	groups     free[groupJob]
 	pools      free[poolJob]

@@ -63,6 +63,15 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	length := k.Shape()[2]
+	if h.KVHeads() != h.Heads || r != nil && 2*backend.Width(r.Cos) != h.HeadDim {
+		b.splitGrouped(q, k, v, qkv, segs, pos, h, r)
+		runtime.KeepAlive(q)
+		runtime.KeepAlive(k)
+		runtime.KeepAlive(v)
+		runtime.KeepAlive(qkv)
+		runtime.KeepAlive(r)
+		return
+	}
 	c := b.begin(splitHeadsKernel, spread(segs), rowThreads, 0).
 		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(length)
 	if r != nil {
@@ -82,7 +91,7 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 }
 
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1, or where it is
-// causal over those up to the row's own position. Heads have up to 128 numbers.
+// causal over those up to the end of the row's own block. Heads have up to 128 numbers.
 func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) {
 	backend.CheckAttention(dst, q, k, v, segs, h)
 	b.mu.Lock()
@@ -93,14 +102,18 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 		return
 	}
 	length := k.Shape()[2]
-	g := grid{x: len(blocks), y: h.Heads}
+	g := grid{x: len(blocks), y: h.KVHeads(), z: h.Heads / h.KVHeads()}
 	var c *call
 	if x, y, z, ok := b.narrowHeads(a, q, k, v, segs, h); ok {
 		c = b.begin(a.narrow, g, threads, shared).pointer(x).pointer(y).pointer(z)
 	} else {
 		c = b.begin(a.kernel, g, threads, shared).tensor(q).tensor(k).tensor(v)
 	}
-	c.segments(blocks).int(h.Heads).int(h.HeadDim).int(length).int(h.Keys).int(flag(h.Causal)).
+	span := 1<<30 - 1 // all keys
+	if h.Causal {
+		span = max(h.Block, 1) - 1
+	}
+	c.segments(blocks).int(h.Heads).int(h.HeadDim).int(length).int(h.Keys).int(span).
 		float(float32(math.Log2E / math.Sqrt(float64(h.HeadDim))))
 	if a.rows > 0 {
 		n, all := contiguous(segs)
@@ -123,7 +136,7 @@ func (b *Backend) narrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []
 	for _, s := range segs {
 		rows, seqs = max(rows, s.Row+s.Rows), max(seqs, s.Seq+1)
 	}
-	keys := seqs * h.Heads * k.Shape()[2]
+	keys := seqs * h.KVHeads() * k.Shape()[2]
 	x = b.copies.find(b.address(q), rows, backend.Width(q))
 	y, z = b.copies.find(b.address(k), keys, h.HeadDim), b.copies.find(b.address(v), keys, h.HeadDim)
 	return x, y, z, x != 0 && y != 0 && z != 0

@@ -68,6 +68,7 @@ type products struct {
 	pool   *parallel.Pool
 	narrow memory // rows of activations in the weights' precision
 	scale  memory // Int8: their scales
+	gated  memory // products before they are multiplied by Times
 	lt     *lt    // nil where the kernels of this package compute all
 	search bool   // for lt, once there are weights for it
 }
@@ -118,6 +119,14 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := w.(*matrix)
+	if e.Times != nil {
+		b.gated(dst, x, rows, m, e)
+		runtime.KeepAlive(dst)
+		runtime.KeepAlive(x)
+		runtime.KeepAlive(m)
+		runtime.KeepAlive(e)
+		return
+	}
 	to, from, bias := b.address(dst), b.address(x), b.address(e.Bias)
 	// What an activation comes out of goes to another product, as a rule: this package's kernels write it as that reads it, while cuBLASLt
 	// would write float32, to be read and rounded by one more kernel.

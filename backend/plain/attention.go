@@ -12,28 +12,30 @@ import (
 // k and v. Queries and keys are rotated by the angle of that position unless r is nil.
 func (d *Device) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32, h backend.Heads, r *backend.Rotary) {
 	backend.CheckSplitHeads(q, k, v, qkv, segs, pos, h, r)
-	width := h.Heads * h.HeadDim
+	kv := h.KVHeads()
 	for _, s := range segs {
 		for i := s.Row; i < s.Row+s.Rows; i++ {
 			x, p := row(qkv, i), int(pos[i])
+			head := func(j int) []float32 { return x[j*h.HeadDim:] }
 			for j := range h.Heads {
-				x := x[j*h.HeadDim:]
-				rotate(row(q, i)[j*h.HeadDim:][:h.HeadDim], x, p, r)
-				rotate(vector(k, s.Seq, j, p), x[width:], p, r)
-				rotate(vector(v, s.Seq, j, p), x[2*width:], p, nil)
+				rotate(row(q, i)[j*h.HeadDim:][:h.HeadDim], head(j), p, r)
+			}
+			for j := range kv {
+				rotate(vector(k, s.Seq, j, p), head(h.Heads+j), p, r)
+				rotate(vector(v, s.Seq, j, p), head(h.Heads+kv+j), p, nil)
 			}
 		}
 	}
 }
 
-// rotate turns each pair (x[i], x[i+n/2]) by the angle of a position (half-split, GPT-NeoX).
+// rotate turns each pair (x[i], x[i+half]) by the angle of a position (half-split, GPT-NeoX).
 func rotate(dst, x []float32, pos int, r *backend.Rotary) {
+	copy(dst, x)
 	if r == nil {
-		copy(dst, x)
 		return
 	}
-	half := len(dst) / 2
 	cos, sin := row(r.Cos, pos), row(r.Sin, pos)
+	half := len(cos)
 	for i := range half {
 		a, b := float64(x[i]), float64(x[i+half])
 		c, s := float64(cos[i]), float64(sin[i])
@@ -48,30 +50,26 @@ func vector(t *tensor.Dense, seq, head, pos int) []float32 {
 }
 
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1, or where it is
-// causal over those up to the row's own position.
+// causal over those up to the end of the row's own block.
 func (d *Device) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) {
 	backend.CheckAttention(dst, q, k, v, segs, h)
-	scale := 1 / math.Sqrt(float64(h.HeadDim))
+	scale, group := 1/math.Sqrt(float64(h.HeadDim)), h.Heads/h.KVHeads()
 	for _, s := range segs {
 		for i := range s.Rows {
-			keys := h.Keys
-			if h.Causal {
-				keys = min(keys, s.Pos+i+1)
-			}
 			for j := range h.Heads {
 				q := row(q, s.Row+i)[j*h.HeadDim:][:h.HeadDim]
-				p := make([]float64, keys)
+				p := make([]float64, h.Sees(s.Pos+i))
 				for t := range p {
-					p[t] = dot(q, vector(k, s.Seq, j, t)) * scale
+					p[t] = dot(q, vector(k, s.Seq, j/group, t)) * scale
 				}
 				normalise(p)
 				y := make([]float64, h.HeadDim)
 				for t, w := range p {
-					for c, x := range vector(v, s.Seq, j, t) {
+					for c, x := range vector(v, s.Seq, j/group, t) {
 						y[c] += w * float64(x)
 					}
 				}
-				store(row(dst, s.Row+i)[j*h.HeadDim:], y, backend.Epilogue{})
+				store(row(dst, s.Row+i)[j*h.HeadDim:], y, nil, backend.Epilogue{})
 			}
 		}
 	}

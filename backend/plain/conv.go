@@ -25,7 +25,7 @@ func (d *Device) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matri
 				}
 			}
 		}
-		store(y[pixel*stride+offset:], product(w, window), e)
+		store(y[pixel*stride+offset:], product(w, window), nil, e)
 	})
 }
 

@@ -98,7 +98,7 @@ func (d *Device) HeadVisit(x *tensor.Dense, rows int, h backend.Head, visit func
 	backend.CheckHead("HeadVisit", x, rows, h)
 	for i := range rows {
 		y := make([]float32, h.W.Out())
-		store(y, logits(h, row(x, i)), backend.Epilogue{})
+		store(y, logits(h, row(x, i)), nil, backend.Epilogue{})
 		visit(i, y)
 	}
 }

@@ -81,10 +81,13 @@ func product(w backend.Matrix, x []float32) []float64 {
 	return y
 }
 
-// store writes act(y + bias) to dst, or adds it.
-func store(dst []float32, y []float64, e backend.Epilogue) {
+// store writes act(y + bias) * times to dst, or adds it; nil times is 1.
+func store(dst []float32, y []float64, times []float32, e backend.Epilogue) {
 	for i, v := range y {
 		v = activate(v+at(e.Bias, i, 0), e.Act)
+		if times != nil {
+			v *= float64(times[i])
+		}
 		if e.Add {
 			v += float64(dst[i])
 		}
@@ -96,6 +99,10 @@ func store(dst []float32, y []float64, e backend.Epilogue) {
 func (d *Device) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e backend.Epilogue) {
 	backend.CheckLinear(dst, x, rows, w, e)
 	for i := range rows {
-		store(row(dst, i), product(w, row(x, i)), e)
+		var times []float32
+		if e.Times != nil {
+			times = row(e.Times, i)
+		}
+		store(row(dst, i), product(w, row(x, i)), times, e)
 	}
 }

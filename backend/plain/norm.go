@@ -24,6 +24,40 @@ func (d *Device) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	}
 }
 
+// RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale by rows.
+func (d *Device) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
+	backend.CheckRMSNorm(dst, x, rows, n)
+	for i := range rows {
+		rms(row(dst, i), row(x, i), n)
+	}
+}
+
+// NormHeads is RMSNorm of each query head, with q, and each key head, with k, in place.
+func (d *Device) NormHeads(qkv *tensor.Dense, rows int, h backend.Heads, q, k backend.Norm) {
+	backend.CheckNormHeads(qkv, rows, h, q, k)
+	for i := range rows {
+		x := row(qkv, i)
+		for j := range h.Heads + h.KVHeads() {
+			head, n := x[j*h.HeadDim:][:h.HeadDim], q
+			if j >= h.Heads {
+				n = k
+			}
+			rms(head, head, n)
+		}
+	}
+}
+
+func rms(dst, x []float32, n backend.Norm) {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	r := 1 / math.Sqrt(sum/float64(len(x))+float64(n.Eps))
+	for i, v := range x {
+		dst[i] = float32(float64(v) * r * at(n.Scale, i, 1))
+	}
+}
+
 // GroupNorm writes, for each image and channel, the scale and shift that normalise x
 // [batch, pixels, channels] over the pixels and channels of a group.
 func (d *Device) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int, n backend.Norm) {

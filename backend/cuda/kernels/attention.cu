@@ -42,8 +42,8 @@ struct PlainAttention {
         float* weights = values + key_tile * D;
         const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
         const long long width = (long long)heads * a.dim;
-        q += s.row * width + blockIdx.y * a.dim;
-        dst += s.row * width + blockIdx.y * a.dim;
+        q += s.row * width + head_of_block() * a.dim;
+        dst += s.row * width + head_of_block() * a.dim;
 
         load<pitch>(keys, a.k, 0, a.keys, a.dim);
         for (int i = threadIdx.x; i < rows * D; i += threads) {
@@ -141,9 +141,9 @@ struct PlainAttention {
 #define PLAIN_ATTENTION(D)                                                                                                                          \
     extern "C" __global__ void __launch_bounds__(128)                                                                                               \
         unmask_attention_##D(const float* q, const float* k, const float* v, const Segment* segs, int heads, int dim, int length, int keys,         \
-                             int causal, float scale, float* dst) {                                                                                 \
+                             int span, float scale, float* dst) {                                                                                   \
         Segment s = segs[blockIdx.x];                                                                                                               \
-        PlainAttention<D>::run(dst, q, Attended<float>(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                                       \
+        PlainAttention<D>::run(dst, q, Attended<float>(k, v, s, dim, length, keys, span, scale), s, heads);                                         \
     }                                                                                                                                               \
     EXPORT(unmask_attention_##D)
 

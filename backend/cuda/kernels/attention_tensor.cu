@@ -74,7 +74,7 @@ struct TensorAttention {
         unsigned short* tiles = reinterpret_cast<unsigned short*>(memory + 2 * waiting);  // keys and values, twice
         const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp_row = threadIdx.x / 32 * (16 * M);
         const long long width = (long long)heads * a.dim;
-        const long long first_row = s.row * width + blockIdx.y * a.dim;
+        const long long first_row = s.row * width + head_of_block() * a.dim;
         q += first_row;
 
         const Part part;
@@ -217,10 +217,10 @@ struct TensorAttention {
 
 #define TENSOR_ATTENTION(name, T, D, M, threads, blocks)                                                                                                    \
     extern "C" __global__ void __launch_bounds__(threads, blocks)                                                                                           \
-        name(const T* q, const T* k, const T* v, const Segment* segs, int heads, int dim, int length, int keys, int causal, float scale, float* dst,        \
+        name(const T* q, const T* k, const T* v, const Segment* segs, int heads, int dim, int length, int keys, int span, float scale, float* dst,          \
              unsigned short* narrow) {                                                                                                                      \
         Segment s = segs[blockIdx.x];                                                                                                                       \
-        TensorAttention<D, M, T>::run(dst, narrow, q, Attended<T>(k, v, s, heads, dim, length, keys, causal, scale), s, heads);                             \
+        TensorAttention<D, M, T>::run(dst, narrow, q, Attended<T>(k, v, s, dim, length, keys, span, scale), s, heads);                                      \
     }                                                                                                                                                       \
     EXPORT(name)
 

@@ -30,7 +30,9 @@ var hashes = map[string]uint64{
 	"maximum":       0xdbcc02cd3cae9412,
 	"modulate":      0x51ccbf05bb9945a3,
 	"mulAdd":        0xeb3b54d08ce734c1,
+	"multiply":      0x18e65c917135315a,
 	"relu":          0xa0dc0120a11b8e3e,
+	"rmsNorm":       0x8d0b6c675eb923e5,
 	"rotate":        0x8cde3d476e9b886c,
 	"silu":          0x8264822c7ac1886e,
 	"sum":           0x7abee49e70182560,
@@ -126,6 +128,9 @@ func TestRowsAgree(t *testing.T) {
 				{"rotate", func() { o.Rotate(dst[:2*half], x[:2*half], a[:half], b[:half]) }},
 				{"columnSums", func() { o.ColumnSums(dst, uniform(r, 5*n)) }},
 				{"columnSquares", func() { o.ColumnSquares(dst, uniform(r, 5*n), a) }},
+				{"multiply", func() { o.Multiply(dst, b) }},
+				{"rmsNorm", func() { o.RMSNorm(dst, x, a, 1e-6) }},
+				{"rmsNorm", func() { o.RMSNorm(dst, dst, nil, 1e-6) }},
 			} {
 				k.run()
 				all.keep(k.name, dst...)

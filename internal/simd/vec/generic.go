@@ -166,6 +166,12 @@ func add(dst, x []float32) {
 	}
 }
 
+func multiply(dst, x []float32) {
+	for i, v := range x {
+		dst[i] *= v
+	}
+}
+
 func maximum(dst, x []float32) {
 	for i, v := range x {
 		dst[i] = max(dst[i], v)

@@ -246,6 +246,20 @@ func (o Ops) mulAdd(dst, x, y []float32) {
 	}
 }
 
+func (o Ops) multiply(dst, x []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		multiplyAVX512(&dst[0], &x[0], len(dst))
+	case avx2:
+		multiplyAVX2(&dst[0], &x[0], len(dst))
+	default:
+		multiply(dst, x)
+	}
+}
+
 func (o Ops) add(dst, x []float32) {
 	if len(dst) == 0 {
 		return

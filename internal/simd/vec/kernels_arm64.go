@@ -187,6 +187,17 @@ func (o Ops) mulAdd(dst, x, y []float32) {
 	}
 }
 
+func (o Ops) multiply(dst, x []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	if o == neon {
+		multiplyNEON(&dst[0], &x[0], len(dst))
+	} else {
+		multiply(dst, x)
+	}
+}
+
 func (o Ops) add(dst, x []float32) {
 	if len(dst) == 0 {
 		return

@@ -30,6 +30,7 @@ func (o Ops) affine(dst, x, scale, shift []float32, pixels int) {
 	affine(dst, x, scale, shift, pixels)
 }
 func (o Ops) mulAdd(dst, x, y []float32)                      { mulAdd(dst, x, y) }
+func (o Ops) multiply(dst, x []float32)                       { multiply(dst, x) }
 func (o Ops) add(dst, x []float32)                            { add(dst, x) }
 func (o Ops) maximum(dst, x []float32)                        { maximum(dst, x) }
 func (o Ops) rotate(dst, x, cos, sin []float32)               { rotate(dst, x, cos, sin) }

@@ -135,6 +135,22 @@ func (o Ops) LayerNorm(dst, x, scale, shift []float32, eps float32) {
 	}
 }
 
+// RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale. Nil scale is 1.
+func (o Ops) RMSNorm(dst, x, scale []float32, eps float32) {
+	mean := float64(o.SumSquares(x, 0) / float32(len(x)))
+	inverse := float32(1 / math.Sqrt(mean+float64(eps)))
+	n := whole(len(x))
+	o.normalize(dst[:n], x[:n], scale, nil, 0, inverse)
+	if n < len(x) {
+		var p, a padded
+		if scale != nil {
+			scale = a.fill(scale[n:], 0)
+		}
+		o.normalize(p[:], p.fill(x[n:], 0), scale, nil, 0, inverse)
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
 // Logits computes x = (x+bias)*scale in place, nil bias 0, and returns the maximum. It may miss NaN.
 func (o Ops) Logits(x, bias []float32, scale float32) float32 {
 	n := whole(len(x))
@@ -261,6 +277,17 @@ func (o Ops) Add(dst, x []float32) {
 	if n < len(dst) {
 		var p, a padded
 		o.add(p.fill(dst[n:], 0), a.fill(x[n:], 0))
+		copy(dst[n:], p[:])
+	}
+}
+
+// Multiply computes dst *= x.
+func (o Ops) Multiply(dst, x []float32) {
+	n := whole(len(dst))
+	o.multiply(dst[:n], x[:n])
+	if n < len(dst) {
+		var p, a padded
+		o.multiply(p.fill(dst[n:], 0), a.fill(x[n:], 0))
 		copy(dst[n:], p[:])
 	}
 }

@@ -179,6 +179,15 @@ func addAVX2(dst *float32, x *float32, n int)
 //go:noescape
 func maximumAVX2(dst *float32, x *float32, n int)
 
+// multiplyAVX2 is
+//
+//	for i := range n { dst[i] *= x[i] }
+//
+//	n is a multiple of 16.
+//
+//go:noescape
+func multiplyAVX2(dst *float32, x *float32, n int)
+
 // rotateAVX2 is
 //
 //	for i := range half {
@@ -469,6 +478,15 @@ func addAVX512(dst *float32, x *float32, n int)
 //
 //go:noescape
 func maximumAVX512(dst *float32, x *float32, n int)
+
+// multiplyAVX512 is
+//
+//	for i := range n { dst[i] *= x[i] }
+//
+//	n is a multiple of 16.
+//
+//go:noescape
+func multiplyAVX512(dst *float32, x *float32, n int)
 
 // rotateAVX512 is
 //

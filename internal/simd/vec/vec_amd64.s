@@ -1292,6 +1292,29 @@ done:
 	VZEROUPPER
 	RET
 
+// func multiplyAVX2(dst *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·multiplyAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x03, DX
+	JZ   done
+
+loop:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	DECQ    DX
+	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
 // func rotateAVX2(dst *float32, x *float32, cos *float32, sin *float32, half int)
 // Requires: AVX, FMA3
 TEXT ·rotateAVX2(SB), NOSPLIT, $0-40
@@ -3034,6 +3057,29 @@ loop:
 	VMOVUPS (AX), Z0
 	VMOVUPS (CX), Z1
 	VMAXPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	DECQ    DX
+	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func multiplyAVX512(dst *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·multiplyAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+	JZ   done
+
+loop:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
 	ADDQ    $0x40, CX

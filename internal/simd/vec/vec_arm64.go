@@ -161,6 +161,15 @@ func addNEON(dst, x *float32, n int)
 //go:noescape
 func maximumNEON(dst, x *float32, n int)
 
+// multiplyNEON is
+//
+//	for i := range n { dst[i] *= x[i] }
+//
+// n is a multiple of 16.
+//
+//go:noescape
+func multiplyNEON(dst, x *float32, n int)
+
 // rotateNEON is
 //
 //	for i := range half {

@@ -1025,6 +1025,32 @@ loop:
 loopEnd:
 	RET
 
+// func multiplyNEON(dst, x *float32, n int)
+TEXT ·multiplyNEON(SB), NOSPLIT, $0-24
+	MOVD $constants<>(SB), R0
+	MOVD dst+0(FP), R1
+	MOVD x+8(FP), R2
+	MOVD n+16(FP), R3
+	LSR $4, R3, R3
+	CBZ R3, loopEnd
+loop:
+	FLDPQ (R1), (F0, F1)
+	FLDPQ 32(R1), (F2, F3)
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
+	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
+	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
+	FSTPQ (F0, F1), (R1)
+	FSTPQ (F2, F3), 32(R1)
+	ADD $64, R1, R1
+	ADD $64, R2, R2
+	SUBS $1, R3, R3
+	BNE loop
+loopEnd:
+	RET
+
 // func rotateNEON(dst, x, cos, sin *float32, half int)
 TEXT ·rotateNEON(SB), NOSPLIT, $0-40
 	MOVD $constants<>(SB), R0

@@ -206,6 +206,7 @@ func elementwise(file *neon.File) {
 	}{
 		{"add", "dst[i] += x[i]", func(k kernel, d, x neon.V) { k.AddTo(d, x) }},
 		{"maximum", "dst[i] = max(dst[i], x[i])", func(k kernel, d, x neon.V) { k.MaxTo(d, x) }},
+		{"multiply", "dst[i] *= x[i]", func(k kernel, d, x neon.V) { k.MulTo(d, x) }},
 	} {
 		write(file, f.name, "(dst, x *float32, n int)", "\tfor i := range n { "+f.doc+" }\n\nn is a multiple of 16.", func(k kernel) {
 			dst, x, n := k.Param("dst"), k.Param("x"), k.Param("n")

@@ -187,6 +187,7 @@ func (w width) elementwise() {
 	}{
 		{"add", "dst[i] += x[i]", w.add},
 		{"maximum", "dst[i] = max(dst[i], x[i])", w.max},
+		{"multiply", "dst[i] *= x[i]", w.mul},
 	} {
 		w.text(f.name, "(dst, x *float32, n int)", "for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
 		dst, x, n := pointer("dst"), pointer("x"), pointer("n")

@@ -1,0 +1,79 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"runtime"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// The kernels that Llama's descendants need beside the others: RMS norms, gated products, and
+// key and value heads for several query heads each.
+var (
+	rmsNormKernel      = register("unmask_rms_norm")
+	normHeadsKernel    = register("unmask_norm_heads")
+	splitGroupedKernel = register("unmask_split_grouped")
+	gateKernel         = register("unmask_gate")
+)
+
+// RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale by rows. dst may be x.
+func (b *Backend) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
+	backend.CheckRMSNorm(dst, x, rows, n)
+	if rows == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(rmsNormKernel, grid{x: ceilDiv(rows, rowWarps)}, rowThreads, 0).
+		tensor(x).tensor(n.Scale).int(rows).int(backend.Width(x)).float(n.Eps).result(dst, rows, true).end()
+	runtime.KeepAlive(dst)
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(n)
+}
+
+// NormHeads is RMSNorm of each query head, with q, and each key head, with k, in place.
+func (b *Backend) NormHeads(qkv *tensor.Dense, rows int, h backend.Heads, q, k backend.Norm) {
+	backend.CheckNormHeads(qkv, rows, h, q, k)
+	if rows == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(normHeadsKernel, grid{x: ceilDiv(rows*(h.Heads+h.KVHeads()), rowWarps)}, rowThreads, 0).
+		tensor(qkv).int(rows).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).tensor(q.Scale).tensor(k.Scale).
+		float(q.Eps).float(k.Eps).end()
+	runtime.KeepAlive(qkv)
+	runtime.KeepAlive(q)
+	runtime.KeepAlive(k)
+}
+
+// splitGrouped is SplitHeads for any number of key heads and any part of a head that turns. The
+// caller holds b.mu.
+func (b *Backend) splitGrouped(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32, h backend.Heads, r *backend.Rotary) {
+	c := b.begin(splitGroupedKernel, spread(segs), rowThreads, 0).
+		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).int(k.Shape()[2])
+	if r != nil {
+		c.tensor(r.Cos).tensor(r.Sin).int(backend.Width(r.Cos))
+	} else {
+		c.pointer(0).pointer(0).int(0)
+	}
+	c.tensor(q).tensor(k).tensor(v).end()
+}
+
+// gated computes dst = act(x W^T + bias) * times, or adds it. The product goes to memory of its own
+// first, so that times may be dst. The caller holds b.mu.
+func (b *Backend) gated(dst, x *tensor.Dense, rows int, m *matrix, e backend.Epilogue) {
+	product := b.scratch(&b.products.gated, 4*rows*m.out)
+	b.linear(b.address(x), rows, m, m.out, b.address(e.Bias), e.Act, false, 1).pointer(product).pointer(0).end()
+	n := rows * m.out
+	c := b.begin(gateKernel, grid{x: min(ceilDiv(n, rowThreads), 32*b.Multiprocessors)}, rowThreads, 0).
+		pointer(product).tensor(e.Times).long(int64(n)).int(flag(e.Add))
+	if e.Add {
+		c.tensor(dst).pointer(0).end()
+	} else {
+		c.result(dst, rows, true).end()
+	}
+}
