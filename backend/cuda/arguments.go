@@ -135,13 +135,11 @@ func (a *arguments) done() {
 }
 
 // open makes the events of the banks.
-func (a *arguments) open(v *device) error {
-	const disableTiming = 2
+func (a *arguments) open(v *device) (err error) {
 	for i := range a.banks {
-		if err := v.call(cuEventCreate, uintptr(unsafe.Pointer(&v.out.a)), disableTiming); err != nil {
+		if a.banks[i].read, err = v.newEvent(disableTiming); err != nil {
 			return err
 		}
-		a.banks[i].read = uintptr(v.out.a)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"fmt"
+	"math"
 	"runtime"
 
 	"gorgonia.org/tensor"
@@ -64,6 +66,9 @@ func (m *images) describe(s backend.ConvShape) []int32 {
 	return m.shape[:]
 }
 
+// convNumbers is how many numbers of the input, after it is doubled, a launch can count: the kernels do so in 32 bits.
+var convNumbers = 1 << 32
+
 // Conv is a convolution: a Linear of windows, which are zero outside the image.
 func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput, e backend.Epilogue) {
 	backend.CheckConv(dst, x, s, w, in, e)
@@ -73,33 +78,10 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := w.(*matrix)
-	// Rows of bfloat16 windows are loaded in pieces of 8 numbers, and those of int8 have a scale each.
-	gathered := m.as == backend.F32 || m.as == backend.BF16 && s.In%8 == 0
-	source := b.convInput(x, s, in, m.as == backend.BF16 && gathered)
-	if s.Up {
-		s.Up, s.Height, s.Width = false, 2*s.Height, 2*s.Width
-	}
-	pitch, offset := backend.ConvTarget(s)
-	pixels := s.Batch * s.OutHeight() * s.OutWidth()
-	if !gathered {
-		to := b.address(dst) + devicePtr(4*offset)
-		group := min(max(1, windowBytes/(4*m.in)), pixels)
-		rows := b.scratch(&b.images.windows, 4*group*m.in)
-		for first := 0; first < pixels; first += group {
-			n := min(group, pixels-first)
-			b.begin(windowsKernel, grid{x: n, y: ceilDiv(m.in, 256)}, 256, 0).
-				pointer(rows).pointer(source).ints(b.images.describe(s)).int(first).end()
-			b.linear(rows, n, m, pitch, b.address(e.Bias), e.Act, e.Add, 1).pointer(to + devicePtr(4*first*pitch)).pointer(0).end()
-		}
-	} else {
-		tiles := convTiles[m.as]
-		if s.In%4 != 0 {
-			tiles = anyConv
-		}
-		t := b.best(tiles, pixels, m)
-		b.begin(t.kernel, grid{x: t.blocks(pixels, m.out)}, t.threads, t.shared).
-			tensor(dst).pointer(source).pointer(m.data).tensor(e.Bias).ints(b.images.describe(s)).
-			int(m.stride / strideUnit[m.as]).int(int(e.Act)).int(flag(e.Add)).end()
+	c := convolution{s, m, b.address(dst), b.address(x), b.address(in.Scale), b.address(in.Shift), b.address(e.Bias), in.SiLU, e}
+	each := c.most()
+	for first := 0; first < s.Batch; first += each {
+		b.convolve(c.part(first, min(each, s.Batch-first)))
 	}
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)
@@ -108,30 +90,101 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	runtime.KeepAlive(e.Bias)
 }
 
+// convolution is a call of Conv with addresses for its tensors.
+type convolution struct {
+	backend.ConvShape
+	m                          *matrix
+	dst, x, scale, shift, bias devicePtr
+	silu                       bool
+	e                          backend.Epilogue
+}
+
+// most is how many images the kernels can count the numbers and pixels of.
+func (c *convolution) most() int {
+	image := c.Height * c.Width * c.In
+	if c.Up {
+		image *= 4
+	}
+	if image >= convNumbers {
+		panic(fmt.Sprintf("Conv: an image has %d numbers, want less than %d", image, convNumbers))
+	}
+	return min((convNumbers-1)/image, math.MaxInt32/(c.OutHeight()*c.OutWidth()), maxGridY)
+}
+
+// part is the convolution of n images from the first on.
+func (c *convolution) part(first, n int) convolution {
+	p := *c
+	pitch, _ := backend.ConvTarget(c.ConvShape)
+	p.Batch = n
+	p.dst += devicePtr(4 * first * c.OutHeight() * c.OutWidth() * pitch)
+	p.x += devicePtr(4 * first * c.Height * c.Width * c.In)
+	if p.scale != 0 {
+		p.scale += devicePtr(4 * first * c.In)
+		p.shift += devicePtr(4 * first * c.In)
+	}
+	return p
+}
+
+// maxGridY is how many blocks a grid has down at most.
+const maxGridY = 65535
+
+// convolve enqueues a convolution.
+func (b *Backend) convolve(c convolution) {
+	s, m, e := c.ConvShape, c.m, c.e
+	// Rows of bfloat16 windows are loaded in pieces of 8 numbers, and those of int8 have a scale each.
+	gathered := m.as == backend.F32 || m.as == backend.BF16 && s.In%8 == 0
+	source := b.convInput(c, m.as == backend.BF16 && gathered)
+	if s.Up {
+		s.Up, s.Height, s.Width = false, 2*s.Height, 2*s.Width
+	}
+	pitch, offset := backend.ConvTarget(s)
+	pixels := s.Batch * s.OutHeight() * s.OutWidth()
+	if gathered {
+		tiles := convTiles[m.as]
+		if s.In%4 != 0 {
+			tiles = anyConv
+		}
+		t := b.best(tiles, pixels, m)
+		b.begin(t.kernel, grid{x: t.blocks(pixels, m.out)}, t.threads, t.shared).
+			pointer(c.dst).pointer(source).pointer(m.data).pointer(c.bias).ints(b.images.describe(s)).
+			int(m.stride / strideUnit[m.as]).int(int(e.Act)).int(flag(e.Add)).end()
+		return
+	}
+	to := c.dst + devicePtr(4*offset)
+	group := min(max(1, windowBytes/(4*m.in)), pixels)
+	rows := b.scratch(&b.images.windows, 4*group*m.in)
+	for first := 0; first < pixels; first += group {
+		n := min(group, pixels-first)
+		b.begin(windowsKernel, grid{x: n, y: ceilDiv(m.in, 256)}, 256, 0).
+			pointer(rows).pointer(source).ints(b.images.describe(s)).int(first).end()
+		b.linear(rows, n, m, pitch, c.bias, e.Act, e.Add, 1).pointer(to + devicePtr(4*first*pitch)).pointer(0).end()
+	}
+}
+
 // strideUnit is in what the kernels' tiles count a matrix's stride: numbers, or bytes.
 var strideUnit = [...]int{backend.F32: 4, backend.BF16: 1}
 
 // convInput maps a convolution's input, doubles it or rounds it to bfloat16.
-func (b *Backend) convInput(x *tensor.Dense, s backend.ConvShape, in backend.ConvInput, round bool) devicePtr {
-	if in.Scale == nil && !in.SiLU && !s.Up && !round {
-		return b.address(x)
+func (b *Backend) convInput(c convolution, round bool) devicePtr {
+	if c.scale == 0 && !c.silu && !c.Up && !round {
+		return c.x
 	}
 	as, up, each := backend.F32, 1, 1 // each: numbers of a thread
 	if round {
 		as = backend.BF16
 	}
-	if s.Up {
+	if c.Up {
 		up = 2
 	}
-	if s.In%4 == 0 {
+	if c.In%4 == 0 {
 		each = 4
 	}
-	n := up * up * s.Height * s.Width * s.In
-	to := b.scratch(&b.images.input, s.Batch*n*numberBytes[as])
+	n := up * up * c.Height * c.Width * c.In
+	to := b.scratch(&b.images.input, c.Batch*n*numberBytes[as])
 	const threads = 256
-	b.begin(convInputKernels[as], grid{x: ceilDiv(n, threads*each), y: s.Batch}, threads, 0).
-		pointer(to).tensor(x).tensor(in.Scale).tensor(in.Shift).
-		int(s.Height).int(s.Width).int(s.In).int(up).int(flag(in.SiLU)).end()
+	b.begin(convInputKernels[as], grid{x: ceilDiv(n, threads*each), y: c.Batch}, threads, 0).
+		pointer(to).pointer(c.x).pointer(c.scale).pointer(c.shift).
+		int(c.Height).int(c.Width).int(c.In).int(up).int(flag(c.silu)).end()
 	return to
 }
 

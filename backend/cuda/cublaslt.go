@@ -62,6 +62,7 @@ const (
 const (
 	ltWorkspace = 32 << 20 // what NVIDIA advises for Hopper
 	ltRows      = 4096     // for which an algorithm is chosen, whatever number of rows it will run with
+	ltMostRows  = 1 << 17  // that it is asked about beforehand
 )
 
 // lt is NVIDIA's library of matrix products. The caller of its methods holds the backend's lock.
@@ -87,8 +88,7 @@ type ltProduct struct {
 	desc, w, x, y uintptr // descriptors
 	found         ltHeuristic
 	alpha, beta   float32
-	attribute     uint64       // that is being set
-	checked       map[int]bool // whether so many rows are possible
+	attribute     uint64 // that is being set
 }
 
 // ltHeuristic is cublasLtMatmulHeuristicResult_t.
@@ -100,30 +100,12 @@ type ltHeuristic struct {
 	reserved  [4]int32
 }
 
-// openLt opens the library that the options name. Where they name none it is looked for when weights need it.
+// openLt opens the library that the options name, if they name one.
 func (b *Backend) openLt(o Options) (err error) {
-	switch name := cmp.Or(o.CuBLASLt, os.Getenv(CuBLASLtVariable)); name {
-	case "none":
-	case "":
-		b.products.search = len(libraries(o.Library)) > 1 // beside the system's driver, not one that the caller chose
-	default:
+	if name := cmp.Or(o.CuBLASLt, os.Getenv(CuBLASLtVariable)); name != "" && name != "none" {
 		b.products.lt, err = b.loadLt(name)
 	}
 	return err
-}
-
-// findLt opens the library where the system has one.
-func (b *Backend) findLt() {
-	if !b.products.search {
-		return
-	}
-	b.products.search = false
-	for _, path := range []string{"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"} {
-		if l, err := b.loadLt(path); err == nil {
-			b.products.lt = l
-			return
-		}
-	}
 }
 
 func (b *Backend) loadLt(path string) (*lt, error) {
@@ -134,7 +116,7 @@ func (b *Backend) loadLt(path string) (*lt, error) {
 	l := &lt{products: map[ltKey]*ltProduct{}}
 	for f, name := range ltNames {
 		if l.functions[f], err = purego.Dlsym(library, name); err != nil {
-			return nil, fmt.Errorf("%s has no %s, wanted is cuBLAS 12 or 13", path, name)
+			return nil, fmt.Errorf("%s has no %s, want cuBLAS 12 or 13", path, name)
 		}
 	}
 	if err := b.enter(); err != nil {
@@ -179,10 +161,11 @@ func (l *lt) close() error {
 	return first
 }
 
-// productLt is how the library computes a product, nil where it does not: activations that it has not, alignment, or it says so.
-func (b *Backend) productLt(m *matrix, dst devicePtr, rows int, bias devicePtr, act backend.Activation, add bool) *ltProduct {
+// productLt is how the library computes a product, nil where it does not: activations that it has not, or no algorithm for
+// some number of rows. Whether it does depends on neither the rows nor where they are, so that a row's bits do not either.
+func (b *Backend) productLt(m *matrix, bias devicePtr, act backend.Activation, add bool) *ltProduct {
 	l := b.products.lt
-	if _, has := ltEpilogues[act]; l == nil || m.as != backend.BF16 || dst%align != 0 || !has || add && act != backend.Identity {
+	if _, has := ltEpilogues[act]; l == nil || m.as != backend.BF16 || !has || add && act != backend.Identity {
 		return nil
 	}
 	must(b.enter())
@@ -195,15 +178,12 @@ func (b *Backend) productLt(m *matrix, dst devicePtr, rows int, bias devicePtr, 
 		must(err)
 		l.products[key] = p
 	}
-	if p == nil || !p.can(rows) {
-		return nil
-	}
 	return p
 }
 
-// plan describes a product and chooses its algorithm. It is nil where there is none.
+// plan describes a product and chooses its algorithm. It is nil where there is none, or not for all numbers of rows.
 func (l *lt) plan(k ltKey) (*ltProduct, error) {
-	p := &ltProduct{l: l, alpha: 1, checked: map[int]bool{}}
+	p := &ltProduct{l: l, alpha: 1}
 	if k.add {
 		p.beta = 1
 	}
@@ -212,7 +192,7 @@ func (l *lt) plan(k ltKey) (*ltProduct, error) {
 	if err == nil {
 		found, err = p.choose()
 	}
-	if err != nil || !found {
+	if err != nil || !found || !p.canAll() {
 		p.close()
 		return nil, err
 	}
@@ -292,16 +272,23 @@ func (p *ltProduct) choose() (found bool, err error) {
 
 const ltNotSupported = 15
 
-// can says whether the algorithm works for so many rows.
-func (p *ltProduct) can(rows int) bool {
-	can, known := p.checked[rows]
-	if !known {
-		var result ltHeuristic
-		can = p.rows(rows) == nil && p.l.call(ltMatmulAlgoCheck, p.l.handle, p.desc, p.w, p.x, p.y, p.y,
-			uintptr(unsafe.Pointer(&p.found.algorithm)), uintptr(unsafe.Pointer(&result))) == nil && result.workspace <= ltWorkspace
-		p.checked[rows] = can
+// canAll reports whether the algorithm works for all numbers of rows, as far as can be asked beforehand: for the smallest, and around
+// each power of two.
+func (p *ltProduct) canAll() bool {
+	for n := 1; n <= ltMostRows; n *= 2 {
+		for _, rows := range [...]int{n, n + 1, 2*n - 1} {
+			if !p.can(rows) {
+				return false
+			}
+		}
 	}
-	return can
+	return true
+}
+
+func (p *ltProduct) can(rows int) bool {
+	var result ltHeuristic
+	return p.rows(rows) == nil && p.l.call(ltMatmulAlgoCheck, p.l.handle, p.desc, p.w, p.x, p.y, p.y,
+		uintptr(unsafe.Pointer(&p.found.algorithm)), uintptr(unsafe.Pointer(&result))) == nil && result.workspace <= ltWorkspace
 }
 
 func (p *ltProduct) rows(n int) error {
@@ -311,7 +298,8 @@ func (p *ltProduct) rows(n int) error {
 	return p.set(ltMatrixLayoutSetAttribute, p.y, ltColumns, uint64(n), 8)
 }
 
-// enqueue computes a product on a stream: dst, x, w, bias, rows.
+// enqueue computes a product on a stream: dst, x, w, bias, rows. A number of rows that the library refuses now, against what it said
+// beforehand, is its error and the end of the pass: the kernels of this package would give other bits.
 func (p *ltProduct) enqueue(stream uintptr, params []uint64) error {
 	dst, x, w, bias, rows := uintptr(params[0]), uintptr(params[1]), uintptr(params[2]), params[3], int(params[4])
 	if err := p.rows(rows); err != nil {

@@ -88,7 +88,7 @@ func TestCuBLASLtFailures(t *testing.T) {
 	_, err := New(Options{Library: l.Path, CuBLASLt: "/nowhere/libcublasLt.so"})
 	require.ErrorContains(t, err, "cuda: no cuBLASLt: /nowhere/libcublasLt.so: cannot open shared object file")
 	_, err = New(Options{Library: l.Path, CuBLASLt: "libc.so.6"})
-	require.EqualError(t, err, "cuda: libc.so.6 has no cublasLtCreate, wanted is cuBLAS 12 or 13")
+	require.EqualError(t, err, "cuda: libc.so.6 has no cublasLtCreate, want cuBLAS 12 or 13")
 	l.Fail("cublasLtCreate", 1, 1)
 	_, err = New(Options{Library: l.Path, CuBLASLt: l.Path})
 	require.EqualError(t, err, "cuda: cublasLtCreate: CUBLAS_STATUS_NOT_INITIALIZED (1)")
@@ -113,14 +113,19 @@ func TestCuBLASLtFailures(t *testing.T) {
 	}
 }
 
-// Where the library has no algorithm, or not for so many rows, the package's kernels compute.
+// Where the library has no algorithm, or not for some number of rows, the package's kernels compute for all.
 func TestCuBLASLtHasNoAlgorithm(t *testing.T) {
-	for _, function := range []string{"cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmulAlgoCheck"} {
+	for _, c := range []struct {
+		function string
+		nth      int
+	}{{"cublasLtMatmulAlgoGetHeuristic", 1}, {"cublasLtMatmulAlgoCheck", 1}, {"cublasLtMatmulAlgoCheck", 40}} {
 		b, l := openWithLt(t)
 		w := packed(b, normal(1, 12), 3, 4, backend.BF16)
 		x, y := put(b, normal(2, 8), 2, 4), b.New(2, 3)
-		l.Fail(function, 1, ltNotSupported)
-		b.Linear(y, x, 2, w, backend.Epilogue{})
+		l.Fail(c.function, c.nth, ltNotSupported)
+		for rows := 1; rows <= 2; rows++ {
+			b.Linear(y, x, rows, w, backend.Epilogue{})
+		}
 		read(b, y)
 		require.Zero(t, l.Calls("cublasLtMatmul"))
 		require.NoError(t, b.Close())
@@ -128,7 +133,7 @@ func TestCuBLASLtHasNoAlgorithm(t *testing.T) {
 	}
 }
 
-// A library that nobody named is not looked for beside a driver of the caller's choice.
+// A library that nobody named is not used.
 func TestCuBLASLtIsAsked(t *testing.T) {
 	l := fakecuda.Open(t)
 	for _, c := range []struct {

@@ -27,6 +27,7 @@ type Backend struct {
 	call      call // that is being described
 	segments  []int32
 	arguments arguments
+	staging   staging
 	results   results
 	graphs    graphs
 	products  products
@@ -45,7 +46,7 @@ func New(o Options) (*Backend, error) {
 	}
 	b := &Backend{device: v}
 	b.arena = arena{v: v, live: map[devicePtr]int{}, settle: b.settle, exact: o.exact}
-	b.graphs = graphs{seen: map[uint64]struct{}{}, known: map[uint64]*graph{}}
+	b.graphs = graphs{seen: map[uint64]bool{}, known: map[uint64]*graph{}}
 	if err = b.prepare(); err == nil {
 		err = b.openLt(o)
 	}
@@ -63,6 +64,9 @@ func (b *Backend) prepare() (err error) {
 	}
 	defer b.leave()
 	if err := b.arguments.open(b.device); err != nil {
+		return err
+	}
+	if err := b.staging.open(b.device); err != nil {
 		return err
 	}
 	b.results.memory, err = b.pin(outBytes)
@@ -88,6 +92,7 @@ func (b *Backend) Close() error {
 	note(b.graphs.clear(b))
 	note(b.products.lt.close())
 	b.arguments.close(b.device, note)
+	b.staging.close(b.device, note)
 	if b.results.memory != nil {
 		note(b.unpin(b.results.memory))
 	}

@@ -16,8 +16,7 @@ import (
 // is as if nothing had been.
 func TestFailedStep(t *testing.T) {
 	for _, name := range []string{"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuLaunchKernel", "cuMemcpyDtoDAsync_v2",
-		"cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags",
-		"cuGraphDestroy", "cuGraphLaunch"} {
+		"cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"} {
 		t.Run(name, func(t *testing.T) {
 			b, l := open(t)
 			x := b.New(2, 300)
@@ -42,12 +41,44 @@ func TestFailedStep(t *testing.T) {
 				require.Equal(t, []float32{0, 2, 3}, out)
 			}
 			require.Positive(t, failed)
-			if name != "cuGraphDestroy" {
-				require.Zero(t, l.Live()["graphs"])
-			}
+			require.Zero(t, l.Live()["graphs"])
 			require.LessOrEqual(t, l.Live()["executables"], 1)
 		})
 	}
+}
+
+// TestNoGraph: a list of which no graph can be made, whichever call fails, is launched command by command, and so it is from
+// then on. A graph that was made and cannot be launched later is an error.
+func TestNoGraph(t *testing.T) {
+	for _, name := range []string{"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphDestroy", "cuGraphLaunch"} {
+		b, l := open(t)
+		x := b.New(2, 300)
+		read(b, x)
+		out := make([]float32, 3)
+		for i := range 5 {
+			l.Forget()
+			if i == 1 {
+				l.Fail(name, 1, fakecuda.OutOfMemory)
+			}
+			clear(out)
+			step(b, x, []float32{-1, 2, 3}, out)
+			require.Equal(t, []float32{0, 2, 3}, out, name)
+			if i != 1 {
+				require.Equal(t, []int{12, 0}, []int{l.Calls("cuLaunchKernel"), l.Calls("cuGraphLaunch")}, "%s, time %d", name, i)
+			}
+		}
+		require.Zero(t, l.Live()["executables"], name)
+		if name != "cuGraphDestroy" {
+			require.Zero(t, l.Live()["graphs"], name)
+		}
+	}
+	b, l := open(t)
+	x := b.New(2, 300)
+	for range 4 {
+		step(b, x, []float32{-1, 2, 3}, make([]float32, 3))
+	}
+	l.Fail("cuGraphLaunch", 1, fakecuda.Unknown)
+	require.ErrorContains(t, failing(func() { step(b, x, []float32{-1, 2, 3}, make([]float32, 3)) }), "cuGraphLaunch: CUDA_ERROR_UNKNOWN (999)")
 }
 
 // TestLost: a device that is lost stays lost, every pass says so, and nothing hangs or panics otherwise.

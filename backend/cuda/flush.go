@@ -51,7 +51,7 @@ func (b *Backend) store(p devicePtr, src []byte) {
 	b.copies.touch(p)
 	must(b.enter())
 	defer b.leave()
-	must(b.device.call(cuMemcpyHtoDAsync, uintptr(p), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src)), b.stream))
+	must(b.staging.send(b.device, p, src))
 }
 
 // sync sends the list to the device, waits for it and delivers the results. The caller holds b.mu.
@@ -66,6 +66,7 @@ func (b *Backend) sync() {
 	defer b.leave()
 	must(b.device.call(cuStreamSynchronize, b.stream))
 	b.arguments.done()
+	b.staging.done()
 	for _, d := range r.list {
 		copy(d.dst, d.from)
 	}

@@ -14,9 +14,10 @@ const (
 )
 
 // graphs are lists that were sent before, as CUDA graphs. The first time a list is launched
-// command by command, the second time it is captured, and from then on it is one call.
+// command by command, the second time it is captured, and from then on it is one call. A list of
+// which no graph can be made, for want of memory say, is launched command by command for good.
 type graphs struct {
-	seen  map[uint64]struct{}
+	seen  map[uint64]bool // by a list's hash; true where no graph could be made of it
 	known map[uint64]*graph
 	clock uint64
 }
@@ -65,25 +66,31 @@ func (g *graphs) run(b *Backend) error {
 		known.used = g.clock
 		return b.device.call(cuGraphLaunch, known.exec, b.stream)
 	}
-	if _, ok := g.seen[h]; !ok {
+	refused, ok := g.seen[h]
+	if !ok {
 		if len(g.seen) >= maxSeen {
 			clear(g.seen)
 		}
-		g.seen[h] = struct{}{}
-		return b.enqueue()
+		g.seen[h] = false
 	}
-	if known != nil { // another list of the same hash
+	if !ok || refused || known != nil { // known is another list of the same hash
 		return b.enqueue()
 	}
 	exec, err := b.capture()
+	if err == nil {
+		if err = b.device.call(cuGraphLaunch, exec, b.stream); err != nil {
+			_ = b.device.call(cuGraphExecDestroy, exec) // the first failure counts
+		}
+	}
 	if err != nil {
-		return err
+		g.seen[h] = true
+		return b.enqueue() // fails too where the fault is not the graph's
 	}
 	if err := g.evict(b); err != nil {
 		return err
 	}
 	g.known[h] = &graph{slices.Clone(l.commands), slices.Clone(l.params), exec, g.clock}
-	return b.device.call(cuGraphLaunch, exec, b.stream)
+	return nil
 }
 
 // capture makes a graph of the list.

@@ -70,7 +70,6 @@ type products struct {
 	scale  memory // Int8: their scales
 	gated  memory // products before they are multiplied by Times
 	lt     *lt    // nil where the kernels of this package compute all
-	search bool   // for lt, once there are weights for it
 }
 
 // workers are all processors, for what is done on the host.
@@ -133,7 +132,7 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	narrow := m.as == backend.BF16 && e.Act != backend.Identity && !e.Add && b.copies.may(m.out)
 	if narrow {
 		b.linear(from, rows, m, m.out, bias, e.Act, false, 1).result(dst, rows, true).end()
-	} else if p := b.productLt(m, to, rows, bias, e.Act, e.Add); p != nil {
+	} else if p := b.productLt(m, bias, e.Act, e.Add); p != nil {
 		o := b.round(from, rows, m)
 		b.beginExternal(p).pointer(to).pointer(o.data).pointer(m.data).pointer(bias).int(rows).end()
 	} else {

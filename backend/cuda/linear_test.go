@@ -162,6 +162,18 @@ func TestPack(t *testing.T) {
 		m := packed(b, normal(1, c.out*c.in), c.out, c.in, c.as).(*matrix)
 		require.Equal(t, []int{c.bytes, c.rows}, []int{m.Bytes(), m.rows}, "%v", c)
 	}
+	// Weights that are brought to the device in several pieces are all there.
+	const out, in = 1100, packBytes / 4 / 1000
+	w := normal(2, out*in)
+	m := packed(b, w, out, in, backend.F32).(*matrix)
+	got := make([]float32, out*m.stride/4)
+	b.mu.Lock()
+	fetch(b, got, m.data)
+	b.sync()
+	b.mu.Unlock()
+	for i := range out {
+		require.Equal(t, w[i*in:(i+1)*in], got[i*m.stride/4:][:in], "row %d", i)
+	}
 	require.PanicsWithValue(t, "Pack: [0, 3] weights as 0", func() { b.Pack(0, 3, backend.F32, nil) })
 	require.Panics(t, func() { b.Pack(1, maxInt8+1, backend.Int8, nil) })
 }

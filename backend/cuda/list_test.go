@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
 )
 
 // TestLazy: kernel calls reach the driver when something is read, and only then.
@@ -94,6 +95,38 @@ func TestLarge(t *testing.T) {
 	b.Write(x, 0, v[:10])
 	got := read(b, x)
 	require.Equal(t, v, got)
+}
+
+// TestStaging: a large slice may change as soon as a call has it, however many are on their way; a wait comes only when
+// all of the pinned memory is.
+func TestStaging(t *testing.T) {
+	b, l := open(t)
+	const n = stagingBytes / 4
+	sizes := []int{direct / 4, n, n + 1, 3*n - 5}
+	var all []*tensor.Dense
+	v := make([]float32, 3*n)
+	for i, size := range sizes {
+		for j := range v[:size] {
+			v[j] = float32(i*1000 + j%997)
+		}
+		x := b.New(size)
+		b.Write(x, 0, v[:size])
+		clear(v)
+		all = append(all, x)
+		if i == 1 {
+			require.Zero(t, l.Calls("cuEventSynchronize"))
+		}
+	}
+	require.Positive(t, l.Calls("cuEventSynchronize"))
+	for i, x := range all {
+		for j, got := range read(b, x) {
+			if want := float32(i*1000 + j%997); got != want {
+				t.Fatalf("number %d of %d: %v, want %v", j, sizes[i], got, want)
+			}
+		}
+	}
+	require.NoError(t, b.Close())
+	require.Empty(t, l.Live())
 }
 
 // TestResults: more results than the pinned memory holds are delivered in turns.

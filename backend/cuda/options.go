@@ -12,12 +12,13 @@ type Options struct {
 	Device  int    // counted as the driver does
 	Library string // the driver's; empty: that of LibraryVariable, or libcuda.so.1
 
-	// CuBLASLt names NVIDIA's library of matrix products, or is "none". Empty means CuBLASLtVariable, or else that the library of
-	// cuBLAS 13 or 12 is used where the system finds it. It computes products of Linear in bfloat16 whose result is not rounded for
-	// another product; all else runs on the kernels of this package, float32 always.
+	// CuBLASLt names NVIDIA's library of matrix products, cuBLAS 12 or 13, which then computes products of Linear in bfloat16 whose
+	// result is not rounded for another product; all else runs on the kernels of this package. Empty means CuBLASLtVariable, and
+	// where that is empty or "none" the library is not used.
 	//
-	// Those kernels give a row the same bits in any batch. The library is asked for one algorithm a matrix, which does not split
-	// the depth, and keeps to it for any number of rows. NVIDIA does not promise that the bits are the same then: who needs them so says "none".
+	// The kernels of this package give a row the same bits in any batch. The library is asked for one algorithm a matrix, which
+	// does not split the depth, and computes that matrix for all numbers of rows or none. NVIDIA does not promise that the bits are
+	// the same then.
 	CuBLASLt string
 
 	// Notice, unless nil, gets a line worth showing where loading the kernels takes more than a second, since the driver
@@ -42,5 +43,5 @@ type Info struct {
 	Memory          int // bytes
 }
 
-// CuBLASLtVariable is an environment variable that says what Options.CuBLASLt does where that is empty.
+// CuBLASLtVariable is an environment variable that takes the place of an empty Options.CuBLASLt.
 const CuBLASLtVariable = "UNMASK_CUBLASLT_LIBRARY"

@@ -55,7 +55,6 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	defer b.mu.Unlock()
 	if as == backend.BF16 {
 		b.copies.narrow(in)
-		b.findLt()
 	}
 	m := &matrix{out: out, in: in, as: as, rows: roundUp(out, rowPad), stride: roundUp(in*numberBytes[as], depthPad)}
 	bytes := m.Bytes()

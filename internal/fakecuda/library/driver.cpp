@@ -2,7 +2,8 @@
 //
 // Kernels are the real sources, compiled through emulate.h, so results are true. Where the driver leaves room, this one does what
 // shows mistakes:
-//   - work on a stream runs as late as it may: when it is waited for. What is read or overwritten before, shows.
+//   - work on a stream runs as late as it may: when it is waited for. What is read or overwritten before, shows. Memory of the host
+//     is read as late, pinned or not: the manual says of the latter only that the call might be synchronous.
 //   - device memory cannot be touched by the host, begins full of NaN, and ends at a page that nobody can touch.
 //   - a call needs the context current on its own thread; a capture refuses what a capture must not contain.
 //   - a kernel must be in the module with the parameters that the source has, be given as many, and have no more threads and
@@ -73,7 +74,6 @@ struct Work {
     const void* from = nullptr;
     size_t bytes = 0;
     int value = 0;
-    std::shared_ptr<std::vector<char>> held;  // a copy of pageable memory
     struct Graph* of = nullptr;
     Event* event = nullptr;
     std::function<void()> work;  // of a library
@@ -158,7 +158,7 @@ void run(Work& w) {
         emulate::launch(*w.function->kernel, w.grid, w.block, w.shared, params.data());
         break;
     }
-    case Work::copy: memmove(w.to, w.held ? w.held->data() : w.from, w.bytes); break;
+    case Work::copy: memmove(w.to, w.from, w.bytes); break;
     case Work::fill: memset(w.to, w.value, w.bytes); break;
     case Work::graph:
         for (Work& inner : w.of->work) {
@@ -464,10 +464,7 @@ API int cuMemcpyHtoDAsync_v2(char* to, const char* from, size_t bytes, Stream* s
     if (!inside(to, bytes)) return invalid_value;
     Work w{Work::copy};
     w.to = to, w.from = from, w.bytes = bytes;
-    if (!pinned(from, bytes)) {
-        if (refuse()) return stream_capture_unsupported;
-        w.held = std::make_shared<std::vector<char>>(from, from + bytes);
-    }
+    if (!pinned(from, bytes) && refuse()) return stream_capture_unsupported;
     return add(s, std::move(w));
 }
 
