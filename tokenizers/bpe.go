@@ -11,47 +11,74 @@ type pair struct{ left, right int32 }
 // merge is what a pair becomes, and how early.
 type merge struct{ rank, id int32 }
 
-// bpe holds the merges over byte tokens.
+// bpe holds the merges, over bytes or over runes.
 type bpe struct {
-	bytes  [256]int32 // id of each byte's token, -1 if the vocabulary has none
+	bytes  [256]int32     // id of each byte's token, -1 if the vocabulary has none
+	runes  map[rune]int32 // id of each rune's token; nil where words are bytes
 	merges map[pair]merge
+
+	unknownText string
+	unknown     int32 // stands for what has no token, -1 if nothing does
+	fuse        bool  // one unknown for neighbours that have no token
+	falls       bool  // what has no token becomes the tokens of its bytes
+	fallback    [256]int32
+	ignore      bool             // a word that is a token is not merged
+	whole       map[string]int32 // those words
 }
 
 func newBPE() *bpe {
-	b := &bpe{merges: map[pair]merge{}}
+	b := &bpe{merges: map[pair]merge{}, unknown: -1}
 	for i := range b.bytes {
-		b.bytes[i] = -1
+		b.bytes[i], b.fallback[i] = -1, -1
 	}
 	return b
 }
 
-func (b *bpe) encode(text string) ([]int32, error) {
-	var ids []int32
-	for at := 0; at < len(text); {
-		n := wordLen(text[at:])
-		var err error
-		if ids, err = b.appendWord(ids, text[at:at+n]); err != nil {
-			return nil, fmt.Errorf("text: byte %d: %w", at, err)
-		}
-		at += n
-	}
-	return ids, nil
+// scratch is the memory of one call that encodes.
+type scratch struct {
+	symbols []symbol
+	queue   rankHeap
+	seen    map[string][2]int // where the ids of short words begin and end in the output
 }
 
-// appendWord merges the bytes of word, earliest merge first and among equals the leftmost,
-// in time n log n for n bytes. The live symbols are a linked list; a heap entry counts
-// only while its pair still stands at its place with the same merge.
-func (b *bpe) appendWord(ids []int32, word string) ([]int32, error) {
-	n := int32(len(word))
-	symbols := make([]symbol, n)
-	for i := range n {
-		id := b.bytes[word[i]]
-		if id < 0 {
-			return nil, b.noToken(word, int(i))
-		}
-		symbols[i] = symbol{id: id, prev: i - 1, next: i + 1}
+const (
+	seenWords = 1 << 14 // how many words a call remembers
+	seenBytes = 48      // how long they are at most
+)
+
+// append adds the ids of word, copied from where the same word came before.
+func (b *bpe) append(ids []int32, word string, s *scratch) ([]int32, error) {
+	if at, ok := s.seen[word]; ok {
+		return append(ids, ids[at[0]:at[1]]...), nil
 	}
-	queue := make(rankHeap, 0, n)
+	start := len(ids)
+	ids, err := b.appendWord(ids, word, s)
+	if err == nil && len(word) <= seenBytes && len(s.seen) < seenWords {
+		if s.seen == nil {
+			s.seen = map[string][2]int{}
+		}
+		s.seen[word] = [2]int{start, len(ids)}
+	}
+	return ids, err
+}
+
+// appendWord merges the bytes or runes of word, earliest merge first and among equals the
+// leftmost, in time n log n for n of them. The live symbols are a linked list; a heap entry
+// counts only while its pair still stands at its place with the same merge.
+func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) {
+	if b.ignore {
+		if id, ok := b.whole[word]; ok {
+			return append(ids, id), nil
+		}
+	}
+	if err := b.start(word, s); err != nil {
+		return nil, err
+	}
+	symbols, n := s.symbols, int32(len(s.symbols))
+	if n <= shortWord {
+		return b.appendShort(ids, symbols), nil
+	}
+	queue := s.queue[:0]
 	offer := func(i int32) {
 		if i < 0 || symbols[i].next >= n {
 			return
@@ -86,7 +113,115 @@ func (b *bpe) appendWord(ids []int32, word string) ([]int32, error) {
 	for i := int32(0); i < n; i = symbols[i].next {
 		ids = append(ids, symbols[i].id)
 	}
+	s.queue = queue
 	return ids, nil
+}
+
+const shortWord = 24 // symbols
+
+// appendShort merges few symbols by looking at each pair, which costs less than a heap.
+func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
+	var found [shortWord]merge // what each symbol and the next merge to; rank of those that do not: none
+	const none = 1<<31 - 1
+	at := func(i int) merge {
+		if m, ok := b.merges[pair{symbols[i].id, symbols[i+1].id}]; ok {
+			return m
+		}
+		return merge{rank: none}
+	}
+	n := len(symbols)
+	for i := range n - 1 {
+		found[i] = at(i)
+	}
+	for n > 1 {
+		best := 0
+		for i := 1; i < n-1; i++ {
+			if found[i].rank < found[best].rank {
+				best = i
+			}
+		}
+		if found[best].rank == none {
+			break
+		}
+		symbols[best].id = found[best].id
+		copy(symbols[best+1:n-1], symbols[best+2:n])
+		n--
+		if best < n-1 {
+			copy(found[best+1:n-1], found[best+2:n])
+			found[best] = at(best)
+		}
+		if best > 0 {
+			found[best-1] = at(best - 1)
+		}
+	}
+	for _, s := range symbols[:n] {
+		ids = append(ids, s.id)
+	}
+	return ids
+}
+
+// start makes the first symbols of word, one for each byte or rune. What has no token becomes
+// those of its bytes, or the unknown token: in the library an unknown one waits for the next
+// rune that has a token of its own, so that it comes after the bytes of others.
+func (b *bpe) start(word string, s *scratch) error {
+	s.symbols = s.symbols[:0]
+	put := func(id int32) {
+		i := int32(len(s.symbols))
+		s.symbols = append(s.symbols, symbol{id: id, prev: i - 1, next: i + 1})
+	}
+	waiting := false
+	flush := func() {
+		if waiting {
+			put(b.unknown)
+		}
+		waiting = false
+	}
+	for at := 0; at < len(word); {
+		id, size := int32(-1), 1
+		r := rune(0)
+		if b.runes == nil {
+			id = b.bytes[word[at]]
+		} else {
+			var ok bool
+			r, size = decode(word[at:])
+			if id, ok = b.runes[r]; !ok {
+				id = -1
+			}
+		}
+		switch {
+		case id >= 0:
+			flush()
+			put(id)
+		case b.falls && b.fall(word[at:at+size], put):
+		case b.unknown >= 0:
+			if !b.fuse {
+				flush()
+			}
+			waiting = true
+		default:
+			return b.noToken(word, at)
+		}
+		at += size
+	}
+	flush()
+	return nil
+}
+
+// fall puts the tokens of one rune's bytes, if there is one for each of them. A byte of the
+// alphabet falls back to the bytes of the rune that stands for it.
+func (b *bpe) fall(text string, put func(int32)) bool {
+	if b.runes == nil {
+		text = string(standIn[text[0]])
+	}
+	for i := range len(text) {
+		if b.fallback[text[i]] < 0 {
+			return false
+		}
+	}
+	for i := range len(text) {
+		put(b.fallback[text[i]])
+	}
+	return true
 }
 
 // noToken says which rune of word has a byte without a token.

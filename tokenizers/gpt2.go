@@ -19,20 +19,22 @@ func GPT2() Tokenizer { return gpt2() }
 
 var gpt2 = sync.OnceValue(func() Tokenizer {
 	c := codec.NewR50kBase()
-	b := newBPE()
-	tokens := make([]string, 0, gpt2Merged+1)
+	v := &vocabulary{bpe: newBPE(), bytes: true}
+	v.cut.bytes = true
+	v.cut.isolate(gpt2Words)
+	var memory scratch
 	for id := range int32(gpt2Merged) {
 		token, err := c.Decode([]uint{uint(id)})
 		if err == nil {
-			err = b.grow(token, id)
+			err = v.bpe.grow(token, id, &memory)
 		}
 		if err != nil {
 			panic(fmt.Sprintf("tokenizers: GPT-2 vocabulary: id %d: %v", id, err))
 		}
-		tokens = append(tokens, token)
+		v.tokens = append(v.tokens, token)
 	}
-	v, err := newVocabulary(append(tokens, EndOfText), []added{{EndOfText, gpt2Merged, true}}, b.encode)
-	if err != nil {
+	v.tokens = append(v.tokens, EndOfText)
+	if err := v.setAdded([]added{{text: EndOfText, id: gpt2Merged, special: true}}); err != nil {
 		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
 	}
 	return v
@@ -40,12 +42,12 @@ var gpt2 = sync.OnceValue(func() Tokenizer {
 
 // grow adds the next token of a vocabulary in merge order. Its two halves are what the
 // merges before it make of its bytes.
-func (b *bpe) grow(token string, id int32) error {
+func (b *bpe) grow(token string, id int32, s *scratch) error {
 	if len(token) == 1 {
 		b.bytes[token[0]] = id
 		return nil
 	}
-	halves, err := b.appendWord(nil, token)
+	halves, err := b.appendWord(nil, token, s)
 	if err != nil {
 		return err
 	}

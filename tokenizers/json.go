@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 )
 
 // object is a JSON object by exact names; encoding/json alone would fold their case.
@@ -99,4 +101,71 @@ func checkJSON(data []byte) error {
 			return nil
 		}
 	}
+}
+
+// kind returns the field type, "" for a stage that is null or missing.
+func (o object) kind() (string, error) {
+	if o == nil {
+		return "", nil
+	}
+	var kind string
+	if err := o.get("type", &kind); err != nil {
+		return "", err
+	}
+	if kind == "" {
+		return "", fmt.Errorf("type is missing, want text")
+	}
+	return kind, nil
+}
+
+// read reads every field into where its name points to; fields named in known are the caller's.
+// Any other field is an error: what it asks for is not done here.
+func (o object) read(into map[string]any, known ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		to, ok := into[name]
+		switch {
+		case ok:
+			if err := o.get(name, to); err != nil {
+				return err
+			}
+		case name != "type" && !slices.Contains(known, name):
+			return fmt.Errorf("field %.40q is not known", name)
+		}
+	}
+	return nil
+}
+
+// only refuses fields other than type and names.
+func (o object) only(names ...string) error { return o.read(nil, names...) }
+
+// stage reads the field name as an object, nil where it is null or missing.
+func (o object) stage(name string) (object, error) {
+	var s object
+	err := o.get(name, &s)
+	return s, err
+}
+
+// readSequence reads a stage of stages: the entries of field, each by read, joined. A fault
+// names its entry.
+func readSequence[T any](s object, field string, read func(object) (T, error), join func([]T) T) (T, error) {
+	var none T
+	var list []object
+	if err := s.read(map[string]any{field: &list}); err != nil {
+		return none, err
+	}
+	if list == nil {
+		return none, fmt.Errorf("%s is missing, want an array", field)
+	}
+	var all []T
+	for i, entry := range list {
+		one, err := read(entry)
+		if err == nil && entry == nil {
+			err = fmt.Errorf("is null, want an object")
+		}
+		if err != nil {
+			return none, fmt.Errorf("%s[%d].%w", field, i, err)
+		}
+		all = append(all, one)
+	}
+	return join(all), nil
 }

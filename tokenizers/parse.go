@@ -19,12 +19,13 @@ const (
 	MaxAdded = 4096        // added tokens, of at most 256 bytes each
 )
 
-// Parse reads a Hugging Face tokenizer.json whose model is byte-level BPE: model BPE,
-// pre-tokenizer and decoder ByteLevel, no normalizer. Any setting that would give other ids
-// than Hugging Face's tokenizers is an error that names it. Ids must be 0 ... n-1, each used
-// once, and every merge must join two tokens into a third. Added tokens that the file does
-// not call special are found by Encode too. Truncation and padding belong to the caller
-// and are not applied.
+// Parse reads a Hugging Face tokenizer.json whose model is BPE, over bytes or with byte_fallback,
+// with the normalizers, pre-tokenizers, post-processors and decoders of such files: the ids and
+// texts are those of Hugging Face's tokenizers 0.23. Any setting that would give others is an
+// error that names it. Ids must be 0 ... n-1, each used once, and every merge must join two
+// tokens into a third. Added tokens that the file does not call special are found by Encode
+// too. Truncation and padding belong to the caller and are not applied; what the post-processor
+// puts around a text, [Around] does.
 func Parse(data []byte) (Tokenizer, error) {
 	v, err := parse(data)
 	if err != nil {
@@ -34,8 +35,17 @@ func Parse(data []byte) (Tokenizer, error) {
 }
 
 func parse(data []byte) (*vocabulary, error) {
+	file, err := readObject(data)
+	if err != nil {
+		return nil, err
+	}
+	return build(file)
+}
+
+// readObject reads one JSON object within the limits of this package.
+func readObject(data []byte) (object, error) {
 	if len(data) > MaxFile {
-		return nil, fmt.Errorf("%d bytes, at most %d allowed", len(data), MaxFile)
+		return nil, fmt.Errorf("%d bytes, want at most %d", len(data), MaxFile)
 	}
 	if bytes.HasPrefix(data, []byte("\ufeff")) {
 		return nil, fmt.Errorf("starts with a byte order mark, want plain UTF-8")
@@ -47,17 +57,24 @@ func parse(data []byte) (*vocabulary, error) {
 	if err := checkJSON(data); err != nil {
 		return nil, err
 	}
-	var file, model object
+	var file object
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, describe("file", err)
 	}
-	if err := checkPipeline(file); err != nil {
+	return file, nil
+}
+
+// build makes the tokenizer that file describes.
+func build(file object) (*vocabulary, error) {
+	v := &vocabulary{}
+	if err := v.readStages(file); err != nil {
 		return nil, err
 	}
-	if err := file.get("model", &model); err != nil {
+	model, err := file.stage("model")
+	if err != nil {
 		return nil, err
 	}
-	if err := checkModel(model); err != nil {
+	if v.bpe, err = readModel(model); err != nil {
 		return nil, fmt.Errorf("model.%w", err)
 	}
 	var list []addedToken
@@ -72,14 +89,41 @@ func parse(data []byte) (*vocabulary, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, b, err := byteTokens(spelled, extra)
-	if err != nil {
+	v.setTokens(spelled, extra)
+	if err := v.bpe.setVocab(vocab, v.cut.bytes); err != nil {
+		return nil, fmt.Errorf("model.%w", err)
+	}
+	if err := v.bpe.readMerges(model["merges"], vocab); err != nil {
 		return nil, err
 	}
-	if err := b.readMerges(model["merges"], vocab); err != nil {
-		return nil, err
+	return v, v.setAdded(extra)
+}
+
+// readStages reads what surrounds the model.
+func (v *vocabulary) readStages(file object) error {
+	for _, one := range []struct {
+		name string
+		read func(object) error
+	}{
+		{"normalizer", func(s object) (err error) { v.normalize, err = readNormalizer(s); return }},
+		{"pre_tokenizer", v.cut.read},
+		{"post_processor", func(s object) (err error) { v.around, err = readAround(s); return }},
+		{"decoder", func(s object) (err error) {
+			v.decode, err = readDecoder(s)
+			kind, _ := s.kind() // read before
+			v.bytes = kind == "ByteLevel"
+			return
+		}},
+	} {
+		s, err := file.stage(one.name)
+		if err != nil {
+			return err
+		}
+		if err := one.read(s); err != nil {
+			return fmt.Errorf("%s.%w", one.name, err)
+		}
 	}
-	return newVocabulary(tokens, extra, b.encode)
+	return nil
 }
 
 // addedToken is an entry of added_tokens.
@@ -90,6 +134,7 @@ type addedToken struct {
 	SingleWord bool   `json:"single_word"`
 	LStrip     bool   `json:"lstrip"`
 	RStrip     bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
 }
 
 func readVocab(model object) (map[string]int64, error) {
@@ -107,13 +152,15 @@ func readVocab(model object) (map[string]int64, error) {
 	return vocab, nil
 }
 
-// assign places every spelling at its id and checks that the ids are 0 ... n-1.
+// assign places every spelling at its id and checks that the ids are 0 ... n-1. Added tokens that
+// the model does not have take the free ids in the order of the list, whatever order their own
+// are in: so does the library, and a model was trained on its ids.
 func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error) {
 	if len(vocab) == 0 {
 		return nil, nil, fmt.Errorf("model.vocab: no tokens")
 	}
 	if len(list) > MaxAdded {
-		return nil, nil, fmt.Errorf("added_tokens: %d entries, at most %d allowed", len(list), MaxAdded)
+		return nil, nil, fmt.Errorf("added_tokens: %d entries, want at most %d", len(list), MaxAdded)
 	}
 	size := len(vocab)
 	seen := map[string]bool{}
@@ -128,8 +175,6 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 			return nil, nil, fmt.Errorf("added_tokens[%d]: %.40q appears twice", i, a.Content)
 		case known && id != *a.ID:
 			return nil, nil, fmt.Errorf("added_tokens[%d] %.40q: id %d, but %d in model.vocab", i, a.Content, *a.ID, id)
-		case a.SingleWord || a.LStrip || a.RStrip:
-			return nil, nil, fmt.Errorf("added_tokens[%d] %.40q: single_word, lstrip or rstrip is true, only false is supported", i, a.Content)
 		}
 		seen[a.Content] = true
 		if !known {
@@ -159,108 +204,25 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 			return nil, nil, err
 		}
 	}
+	free := make([]int64, 0, size-len(vocab))
+	for _, a := range list {
+		if _, known := vocab[a.Content]; !known {
+			free = append(free, *a.ID)
+		}
+	}
+	slices.Sort(free)
 	var extra []added
 	for i, a := range list {
+		if _, known := vocab[a.Content]; !known {
+			*a.ID, free = free[0], free[1:]
+		}
 		if err := place(fmt.Sprintf("added_tokens[%d]", i), a.Content, *a.ID); err != nil {
 			return nil, nil, err
 		}
-		extra = append(extra, added{a.Content, int32(*a.ID), a.Special})
+		extra = append(extra, added{
+			text: a.Content, id: int32(*a.ID), special: a.Special, single: a.SingleWord,
+			lstrip: a.LStrip, rstrip: a.RStrip, normalized: a.Normalized,
+		})
 	}
 	return spelled, extra, nil // size spellings at size different ids: no gap is left
 }
-
-// byteTokens turns spellings into the bytes they stand for. Added tokens are spelled as text.
-func byteTokens(spelled []string, extra []added) ([]string, *bpe, error) {
-	tokens := make([]string, len(spelled))
-	for _, a := range extra {
-		tokens[a.id] = a.text
-	}
-	b := newBPE()
-	for id, text := range spelled {
-		if tokens[id] != "" {
-			continue
-		}
-		var raw []byte
-		for _, r := range text {
-			c, ok := alphabet[r]
-			if !ok {
-				return nil, nil, fmt.Errorf("model.vocab: token %.40q (id %d): %q stands for no byte", text, id, r)
-			}
-			raw = append(raw, c)
-		}
-		if len(raw) == 1 {
-			b.bytes[raw[0]] = int32(id)
-		}
-		tokens[id] = string(raw)
-	}
-	return tokens, b, nil
-}
-
-// readMerges reads "left right" or ["left", "right"] for each merge, earliest first.
-func (b *bpe) readMerges(raw json.RawMessage, vocab map[string]int64) error {
-	pairs, err := splitMerges(raw)
-	if err != nil {
-		return fmt.Errorf("model.merges%w", err)
-	}
-	longest := 0
-	for text := range vocab {
-		longest = max(longest, len(text))
-	}
-	for rank, p := range pairs {
-		for _, text := range append(p[:], p[0]+p[1]) {
-			if _, ok := vocab[text]; ok {
-				continue
-			}
-			why := "is not in model.vocab"
-			if len(text) > longest {
-				why = fmt.Sprintf("has %d bytes, the longest token of model.vocab has %d", len(text), longest)
-			}
-			return fmt.Errorf("model.merges[%d] %.40q %.40q: %.40q %s", rank, p[0], p[1], text, why)
-		}
-		key := pair{int32(vocab[p[0]]), int32(vocab[p[1]])}
-		if m, ok := b.merges[key]; ok {
-			return fmt.Errorf("model.merges[%d] %.40q %.40q: same as model.merges[%d]", rank, p[0], p[1], m.rank)
-		}
-		b.merges[key] = merge{rank: int32(rank), id: int32(vocab[p[0]+p[1]])}
-	}
-	return nil
-}
-
-func splitMerges(raw json.RawMessage) ([][2]string, error) {
-	var entries []json.RawMessage
-	if err := json.Unmarshal(raw, &entries); err != nil || entries == nil {
-		return nil, fmt.Errorf(": want an array")
-	}
-	out := make([][2]string, len(entries))
-	for i, e := range entries {
-		var line string
-		var parts []string
-		if json.Unmarshal(e, &line) == nil {
-			parts = strings.Split(line, " ")
-		} else if json.Unmarshal(e, &parts) != nil {
-			parts = nil
-		}
-		if len(parts) != 2 || parts[0] == "" || parts[1] == "" {
-			return nil, fmt.Errorf("[%d]: %.40q, want two tokens", i, e)
-		}
-		out[i] = [2]string(parts)
-	}
-	return out, nil
-}
-
-// alphabet is the printable stand-in of every byte in a byte-level vocabulary: a visible
-// Latin-1 character for itself, all others in order from U+0100 (openai/gpt-2,
-// src/encoder.py, bytes_to_unicode).
-var alphabet = func() map[rune]byte {
-	m := make(map[rune]byte, 256)
-	next := rune(256)
-	for b := range rune(256) {
-		if b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae {
-			m[b] = byte(b)
-			continue
-		}
-		m[next] = byte(b)
-		next++
-	}
-	return m
-}()

@@ -48,7 +48,7 @@ func TestMergesEqualSlowTwin(t *testing.T) {
 			}
 		}
 		word := rapid.StringOfN(rapid.RuneFrom([]rune("abc")), 0, 60, -1).Draw(t, "word")
-		ids, err := b.appendWord(nil, word)
+		ids, err := b.appendWord(nil, word, &scratch{})
 		require.NoError(t, err)
 		require.Equal(t, slowWord(b, word), ids)
 	})
@@ -57,10 +57,12 @@ func TestMergesEqualSlowTwin(t *testing.T) {
 func TestWordsCoverText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.OneOf(rapid.RuneFrom([]rune(" \n\t'sdlvetr1.\u00a0\u0085é")), rapid.Rune())).Draw(t, "text")
-		for text != "" {
-			n := wordLen(text)
-			require.True(t, 0 < n && n <= len(text))
-			text = text[n:]
+		for _, w := range []words{gpt2Words, chatWords(1), chatWords(3)} {
+			for rest := text; rest != ""; {
+				n := w(rest)
+				require.True(t, 0 < n && n <= len(rest))
+				rest = rest[n:]
+			}
 		}
 	})
 }

@@ -2,17 +2,18 @@ package tokenizers
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
-// wordLen is the length in bytes of the first match of GPT-2's pattern in text, which is not
-// empty; merges never cross matches. The pattern (openai/gpt-2, src/encoder.py) is
+// words is a pattern whose matches cover any text, read by hand: Go's regexp has neither
+// look-ahead nor the classes of Unicode 16.
+type words func(text string) int // bytes of the first match in text, which is not empty
+
+// gpt2Words is GPT-2's pattern (openai/gpt-2, src/encoder.py):
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-//
-// and its matches cover any text.
-func wordLen(text string) int {
+func gpt2Words(text string) int {
+	table := classes()
 	if text[0] == '\'' {
 		for _, ending := range [...]string{"s", "t", "re", "ve", "m", "ll", "d"} {
 			if strings.HasPrefix(text[1:], ending) {
@@ -24,49 +25,124 @@ func wordLen(text string) int {
 	if text[0] == ' ' {
 		start = 1
 	}
-	first, size := utf8.DecodeRuneInString(text[start:])
-	if size > 0 && classOf(first) != space { // size 0: text is one space
-		run, n := classOf(first), start+size
-		for n < len(text) {
-			r, size := utf8.DecodeRuneInString(text[n:])
-			if classOf(r) != run {
-				break
-			}
-			n += size
+	first, size := decode(text[start:])
+	if c := class(table[first] &^ wordBit); size > 0 && c != space { // size 0: text is one space
+		return start + size + runOf(table, text[start+size:], c)
+	}
+	return spaces(table, text)
+}
+
+// chatWords is the pattern of cl100k and what came after it: Llama 3 (3 digits), Qwen and
+// Ling (1 digit). contraction is 's, 't, 're, 've, 'm, 'll or 'd in any case.
+//
+//	contraction|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|
+//	\s*[\r\n]+|\s+(?!\S)|\s+
+func chatWords(digits int) words {
+	return func(text string) int {
+		table := classes()
+		if n := contraction(text); n > 0 {
+			return n
 		}
+		first, size := decode(text)
+		c := class(table[first] &^ wordBit)
+		switch {
+		case c == letter:
+			return size + runOf(table, text[size:], letter)
+		case c == number:
+			n := size
+			for i := 1; i < digits && n < len(text); i++ {
+				r, size := decode(text[n:])
+				if class(table[r]&^wordBit) != number {
+					break
+				}
+				n += size
+			}
+			return n
+		case first != '\r' && first != '\n':
+			if n := runOf(table, text[size:], letter); n > 0 {
+				return size + n
+			}
+		}
+		start := 0
+		if first == ' ' {
+			start = 1
+		}
+		if n := runOf(table, text[start:], other); n > 0 {
+			n += start
+			for n < len(text) && (text[n] == '\r' || text[n] == '\n') {
+				n++
+			}
+			return n
+		}
+		return lines(table, text)
+	}
+}
+
+// contraction returns the bytes of an apostrophe and an English ending in any case, or 0.
+// ſ (U+017F) is an s in the other case.
+func contraction(text string) int {
+	if text[0] != '\'' || len(text) < 2 {
+		return 0
+	}
+	switch text[1] | 0x20 {
+	case 's', 't', 'm', 'd':
+		return 2
+	case 'r', 'v':
+		if len(text) > 2 && text[2]|0x20 == 'e' {
+			return 3
+		}
+	case 'l':
+		if len(text) > 2 && text[2]|0x20 == 'l' {
+			return 3
+		}
+	}
+	if strings.HasPrefix(text[1:], "ſ") {
+		return 1 + len("ſ")
+	}
+	return 0
+}
+
+// lines returns the bytes of \s*[\r\n]+|\s+(?!\S)|\s+ at the start of text, which is space.
+func lines(table []uint8, text string) int {
+	n := runOf(table, text, space)
+	if at := strings.LastIndexAny(text[:n], "\r\n"); at >= 0 {
+		return at + 1
+	}
+	return beforeWord(text, n)
+}
+
+// spaces returns the bytes of \s+(?!\S)|\s+ at the start of text, which is space.
+func spaces(table []uint8, text string) int { return beforeWord(text, runOf(table, text, space)) }
+
+// beforeWord leaves the last of n bytes of white space to the word after them, unless it is
+// the only one.
+func beforeWord(text string, n int) int {
+	if n == len(text) {
 		return n
 	}
-	n, last := 0, 0 // end of the white space, and the size of its last rune
-	for n < len(text) {
-		r, size := utf8.DecodeRuneInString(text[n:])
-		if classOf(r) != space {
-			if n > last {
-				n -= last // the last one may lead the next word
-			}
-			break
-		}
-		n, last = n+size, size
+	if _, last := utf8.DecodeLastRuneInString(text[:n]); last < n {
+		return n - last
 	}
 	return n
 }
 
-type class int
-
-const (
-	letter class = iota
-	number
-	space
-	other
-)
-
-func classOf(r rune) class {
-	switch {
-	case unicode.IsLetter(r):
-		return letter
-	case unicode.IsNumber(r):
-		return number
-	case unicode.IsSpace(r):
-		return space
+// runOf returns the bytes of text before the first rune that is not of class c.
+func runOf(table []uint8, text string, c class) int {
+	n := 0
+	for n < len(text) {
+		r, size := decode(text[n:])
+		if class(table[r]&^wordBit) != c {
+			break
+		}
+		n += size
 	}
-	return other
+	return n
+}
+
+// decode is utf8.DecodeRuneInString with a short way for ASCII.
+func decode(text string) (rune, int) {
+	if len(text) > 0 && text[0] < utf8.RuneSelf {
+		return rune(text[0]), 1
+	}
+	return utf8.DecodeRuneInString(text)
 }

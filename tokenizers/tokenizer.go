@@ -1,5 +1,5 @@
 // Package tokenizers turns text into token ids and back: GPT-2's byte-level BPE with its
-// vocabulary inside ([GPT2]), and Hugging Face tokenizer.json files of the same family ([Parse]).
+// vocabulary inside ([GPT2]), and the BPE files of Hugging Face's library ([Parse], [ParseFS]).
 //
 // Byte-level BPE (Radford et al. 2019, section 2.2; merges after Sennrich et al. 2016,
 // algorithm 1) works on bytes, so a rune may be spread over several tokens. [Tokenizer.Token]
@@ -14,7 +14,10 @@
 // expressions do not match it; its vocabulary is exact and used here.
 package tokenizers
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // Tokenizer is one vocabulary and its rules. Implementations are safe for concurrent use.
 type Tokenizer interface {
@@ -69,7 +72,34 @@ func (m *masked) Token(id int32) (string, bool) {
 }
 
 func (m *masked) Decode(ids []int32) string   { return strings.Join(m.Pieces(ids), "") }
-func (m *masked) Pieces(ids []int32) []string { return pieces(m, ids) }
+func (m *masked) Pieces(ids []int32) []string { return m.pieces(ids, nil) }
+
+// pieces shows masks in what the tokenizer below decodes, where that can, otherwise among the
+// bytes of its tokens.
+func (m *masked) pieces(ids []int32, shown map[int32]string) []string {
+	all := map[int32]string{m.id: m.shown}
+	maps.Copy(all, shown)
+	if t, ok := m.Tokenizer.(interface {
+		pieces([]int32, map[int32]string) []string
+	}); ok {
+		return t.pieces(ids, all)
+	}
+	parts := make(spelled, len(ids))
+	for i, id := range ids {
+		text, ok := all[id]
+		if !ok {
+			if text, ok = m.Tokenizer.Token(id); !ok {
+				text = replacement
+			}
+		}
+		parts[i] = share{text: text, owner: i}
+	}
+	out := make([]string, len(ids))
+	for i, part := range wholeRunes(parts) {
+		out[i] = part.text
+	}
+	return out
+}
 
 func (m *masked) VocabSize() int { return max(m.Tokenizer.VocabSize(), int(m.id)+1) }
 

@@ -1,10 +1,7 @@
 package tokenizers
 
 import (
-	"cmp"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,90 +10,137 @@ import (
 // about 1 GB while it is merged.
 const MaxText = 1 << 25
 
-// added is a token outside the merges, found in text by its spelling.
-type added struct {
-	text    string
-	id      int32
-	special bool // found by EncodeSpecial only
-}
-
-// vocabulary is the Tokenizer of this package: the bytes of every id, the tokens that are
-// matched before the merges, and encode for the text between them.
+// vocabulary is the Tokenizer of this package: the stages of Hugging Face's library, in order.
 type vocabulary struct {
-	tokens []string // bytes by id
+	raw        *finder    // added tokens found in text as it comes
+	normalize  normalizer // nil for none
+	normalized *finder    // added tokens found in text that is normalised
+	cut        preTokenizer
+	bpe        *bpe
+	around     around
+	decode     decoder
+
+	tokens []string // by id: bytes where the decoder is ByteLevel (bytes), spellings otherwise
+	bytes  bool
 	added  map[string]added
-	plain  *regexp.Regexp // finds the added tokens that are not special; nil if none
-	all    *regexp.Regexp // finds every added token; nil if none
-	encode func(text string) ([]int32, error)
+	marked map[int32]bool // ids of special tokens
 }
 
-func newVocabulary(tokens []string, list []added, encode func(string) ([]int32, error)) (*vocabulary, error) {
-	v := &vocabulary{tokens: tokens, added: make(map[string]added, len(list)), encode: encode}
-	var plain, all []string
-	for _, a := range list {
-		v.added[a.text] = a
-		all = append(all, a.text)
-		if !a.special {
-			plain = append(plain, a.text)
+// setTokens keeps the spelling of every id. An added token that is found in normalised text shows
+// as it is spelled there.
+func (v *vocabulary) setTokens(spelled []string, extra []added) {
+	v.tokens = spelled
+	for _, a := range extra {
+		v.tokens[a.id] = v.spelling(a)
+	}
+	if v.bytes {
+		for id, text := range spelled {
+			v.tokens[id] = unspell(text)
 		}
 	}
-	var err error
-	if v.plain, err = finder(plain); err != nil {
-		return nil, err
-	}
-	v.all, err = finder(all)
-	return v, err
 }
 
-// finder matches any of texts, leftmost and then longest, in time linear in the text.
-func finder(texts []string) (*regexp.Regexp, error) {
-	if len(texts) == 0 {
-		return nil, nil
+// spelling returns the text that a is found by.
+func (v *vocabulary) spelling(a added) string {
+	if a.normalized && v.normalize != nil {
+		return v.normalize(a.text)
 	}
-	texts = slices.Clone(texts)
-	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	for i, t := range texts {
-		texts[i] = regexp.QuoteMeta(t)
-	}
-	re, err := regexp.Compile(strings.Join(texts, "|"))
-	if err != nil { // never the error itself, which repeats all of texts
-		return nil, fmt.Errorf("%d added tokens are too many to find together", len(texts))
-	}
-	return re, nil
+	return a.text
 }
 
-func (v *vocabulary) Encode(text string) ([]int32, error)        { return v.encodeAround(v.plain, text) }
-func (v *vocabulary) EncodeSpecial(text string) ([]int32, error) { return v.encodeAround(v.all, text) }
+// setAdded keeps the added tokens. One that is found in normalised text is spelled as its own is
+// there.
+func (v *vocabulary) setAdded(list []added) error {
+	v.added = make(map[string]added, len(list))
+	v.marked = map[int32]bool{}
+	var raw, normalized []added
+	for i, a := range list {
+		v.added[a.text] = a
+		if a.special {
+			v.marked[a.id] = true
+		}
+		switch {
+		case v.spelling(a) == "":
+			return fmt.Errorf("added_tokens[%d] %.40q: nothing is left of it once normalised", i, a.text)
+		case a.normalized:
+			normalized = append(normalized, a)
+		default:
+			raw = append(raw, a)
+		}
+	}
+	// The library looks for special tokens before others that normalise to the same.
+	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(specialFirst(normalized), v.spelling)
+	return nil
+}
 
-// encodeAround encodes the text between the matches of find; the matches are added tokens.
-func (v *vocabulary) encodeAround(find *regexp.Regexp, text string) ([]int32, error) {
+func specialFirst(list []added) []added {
+	var special, plain []added
+	for _, a := range list {
+		if a.special {
+			special = append(special, a)
+		} else {
+			plain = append(plain, a)
+		}
+	}
+	return append(special, plain...)
+}
+
+func (v *vocabulary) Encode(text string) ([]int32, error)        { return v.encode(text, false) }
+func (v *vocabulary) EncodeSpecial(text string) ([]int32, error) { return v.encode(text, true) }
+
+// encode finds added tokens, special ones if wanted, and merges the words between them.
+func (v *vocabulary) encode(text string, special bool) ([]int32, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
-	if find == nil {
-		return v.encode(text)
-	}
 	var ids []int32
-	for {
-		m := find.FindStringIndex(text)
-		if m == nil {
-			part, err := v.encode(text)
-			return append(ids, part...), err
+	var memory scratch
+	token := func(id int32) { ids = append(ids, id) }
+	word := func(one piece) (err error) {
+		if one.text == "" {
+			return nil
 		}
-		part, err := v.encode(text[:m[0]])
-		if err != nil {
-			return nil, err
+		if ids, err = v.bpe.append(ids, one.text, &memory); err != nil {
+			err = fmt.Errorf("text: %w", err)
 		}
-		ids = append(append(ids, part...), v.added[text[m[0]:m[1]]].id)
-		text = text[m[1]:]
+		return err
 	}
+	err := v.raw.cut(text, special, func(text string, first bool) error {
+		if v.normalize != nil {
+			if text = v.normalize(text); len(text) > 2*MaxText {
+				return fmt.Errorf("text: %d bytes once normalised, want at most %d", len(text), 2*MaxText)
+			}
+		}
+		return v.normalized.cut(text, special, func(text string, start bool) error {
+			return v.cut.words(piece{text, first && start}, word)
+		}, token)
+	}, token)
+	if err != nil {
+		return nil, err
+	}
+	return ids, nil
 }
 
 func (v *vocabulary) Token(id int32) (string, bool) {
 	if id < 0 || int(id) >= len(v.tokens) {
 		return "", false
 	}
-	return v.tokens[id], true
+	text := v.tokens[id]
+	if v.bytes {
+		return text, true
+	}
+	if b, ok := fallbackByte(text); ok && v.bpe.falls {
+		return string([]byte{b}), true
+	}
+	out := "" // not the first of a text, which some decoders take a space from
+	for _, t := range v.decode([]spelled{{{text: "", fixed: true}}, {{text: text, owner: 1}}}) {
+		for _, part := range t {
+			if part.owner == 1 {
+				out += part.text
+			}
+		}
+	}
+	return out, true
 }
 
 func (v *vocabulary) Special(spelling string) (int32, bool) {
@@ -105,13 +149,43 @@ func (v *vocabulary) Special(spelling string) (int32, bool) {
 }
 
 func (v *vocabulary) Decode(ids []int32) string   { return strings.Join(v.Pieces(ids), "") }
-func (v *vocabulary) Pieces(ids []int32) []string { return pieces(v, ids) }
+func (v *vocabulary) Pieces(ids []int32) []string { return v.pieces(ids, nil) }
 func (v *vocabulary) VocabSize() int              { return len(v.tokens) }
+
+// pieces decodes ids; those in shown are shown so, whatever they are here.
+func (v *vocabulary) pieces(ids []int32, shown map[int32]string) []string {
+	all := make(spelled, len(ids))
+	for i, id := range ids {
+		all[i] = share{text: replacement, owner: i, fixed: true}
+		if text, ok := shown[id]; ok {
+			all[i].text = text
+		} else if id >= 0 && int(id) < len(v.tokens) {
+			all[i].text, all[i].fixed = v.tokens[id], false
+		}
+	}
+	out := make([]string, len(ids))
+	if v.bytes {
+		for _, part := range wholeRunes(all) {
+			out[part.owner] = part.text
+		}
+		return out
+	}
+	tokens := make([]spelled, len(all))
+	for i := range all {
+		tokens[i] = all[i : i+1 : i+1]
+	}
+	for _, t := range v.decode(tokens) {
+		for _, part := range t {
+			out[part.owner] += part.text
+		}
+	}
+	return out
+}
 
 // checkText says whether text may be encoded.
 func checkText(text string) error {
 	if len(text) > MaxText {
-		return fmt.Errorf("text: %d bytes, at most %d allowed", len(text), MaxText)
+		return fmt.Errorf("text is %d bytes, want at most %d", len(text), MaxText)
 	}
 	if at := invalidUTF8(text); at >= 0 {
 		return fmt.Errorf("text: byte %d is 0x%02x, want UTF-8", at, text[at])

@@ -1,0 +1,123 @@
+package tokenizers
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// added is a token outside the merges, found in text by its spelling.
+type added struct {
+	text           string
+	id             int32
+	special        bool // found by EncodeSpecial only
+	single         bool // only where no word character touches it
+	lstrip, rstrip bool // takes the white space before, after it
+	normalized     bool // found in text that is normalised, spelled as its own is
+}
+
+// finder finds added tokens, leftmost and then longest. The zero value finds none.
+type finder struct {
+	list  []added
+	nodes []node // a trie of their bytes; the first is its root
+}
+
+type node struct {
+	next  map[byte]int32
+	token int32 // index in list plus one, 0 for none
+}
+
+func newFinder(list []added, spelling func(added) string) *finder {
+	f := &finder{list: list, nodes: []node{{}}}
+	if len(list) == 0 {
+		return nil
+	}
+	for i, a := range list {
+		at := int32(0)
+		for _, b := range []byte(spelling(a)) {
+			n := &f.nodes[at]
+			if n.next == nil {
+				n.next = map[byte]int32{}
+			}
+			to, ok := n.next[b]
+			if !ok {
+				to = int32(len(f.nodes))
+				n.next[b] = to
+				f.nodes = append(f.nodes, node{})
+			}
+			at = to
+		}
+		if f.nodes[at].token == 0 { // of two that normalise to the same, the first
+			f.nodes[at].token = int32(i) + 1
+		}
+	}
+	return f
+}
+
+// longest returns the token at the start of text and its bytes there.
+func (f *finder) longest(text string) (*added, int) {
+	var found *added
+	size, at := 0, int32(0)
+	for i := 0; i < len(text); i++ {
+		to, ok := f.nodes[at].next[text[i]]
+		if !ok {
+			break
+		}
+		at = to
+		if t := f.nodes[at].token; t > 0 {
+			found, size = &f.list[t-1], i+1
+		}
+	}
+	return found, size
+}
+
+// cut calls between with the text between tokens and token with each token, in order, as
+// Hugging Face's library does (AddedVocabulary.find_matches): a token that may not stand
+// where it was found hides others inside it.
+func (f *finder) cut(text string, special bool, between func(text string, first bool) error, token func(id int32)) error {
+	done, spaces := 0, 0 // spaces: the end of the white space that was scanned last
+	for at := 0; f != nil && at < len(text); {
+		if f.nodes[0].next[text[at]] == 0 {
+			at++
+			continue
+		}
+		a, size := f.longest(text[at:])
+		if a == nil {
+			at++
+			continue
+		}
+		start, end := at, at+size
+		at = end
+		if a.special && !special || a.single && touched(text[:start], text[end:]) {
+			continue
+		}
+		if a.lstrip {
+			start = max(done, start)
+			start = done + len(strings.TrimRightFunc(text[done:start], unicode.IsSpace))
+		}
+		if a.rstrip {
+			if spaces < end {
+				spaces = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+			}
+			end = spaces
+		}
+		if done < start {
+			if err := between(text[done:start], done == 0); err != nil {
+				return err
+			}
+		}
+		token(a.id)
+		done = end
+	}
+	if done < len(text) {
+		return between(text[done:], done == 0)
+	}
+	return nil
+}
+
+// touched reports whether a word goes on from before or after a token.
+func touched(before, after string) bool {
+	last, size := utf8.DecodeLastRuneInString(before)
+	first, n := utf8.DecodeRuneInString(after)
+	return size > 0 && isWord(last) || n > 0 && isWord(first)
+}

@@ -1,0 +1,101 @@
+package tokenizers
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// around is what a post-processor puts before and after the ids of one text.
+type around struct{ before, after []int32 }
+
+// Around returns ids with the tokens that the post-processor of t's file puts around one text,
+// such as a first <s>: ids themselves for most. Encode does not add them, since a chat template
+// or a prompt's continuation has its own.
+func Around(t Tokenizer, ids []int32) []int32 {
+	for {
+		switch one := t.(type) {
+		case *masked:
+			t = one.Tokenizer
+		case *vocabulary:
+			return slices.Concat(one.around.before, ids, one.around.after)
+		default:
+			return ids
+		}
+	}
+}
+
+// readAround reads a post-processor; what it does to offsets has no part here.
+func readAround(s object) (around, error) {
+	kind, err := s.kind()
+	if err != nil || kind == "" {
+		return around{}, err
+	}
+	switch kind {
+	case "ByteLevel":
+		return around{}, s.only("add_prefix_space", "trim_offsets", "use_regex")
+	case "TemplateProcessing":
+		return readTemplate(s)
+	case "BertProcessing", "RobertaProcessing":
+		var sep, cls []json.RawMessage
+		if err := s.read(map[string]any{"sep": &sep, "cls": &cls}, "trim_offsets", "add_prefix_space"); err != nil {
+			return around{}, err
+		}
+		var first, last int32
+		if len(sep) != 2 || len(cls) != 2 || json.Unmarshal(cls[1], &first) != nil || json.Unmarshal(sep[1], &last) != nil {
+			return around{}, fmt.Errorf("sep and cls are not a token and its id each")
+		}
+		return around{[]int32{first}, []int32{last}}, nil
+	case "Sequence":
+		return readSequence(s, "processors", readAround, func(all []around) around {
+			var sum around
+			for _, a := range all {
+				sum.before = slices.Concat(a.before, sum.before)
+				sum.after = append(sum.after, a.after...)
+			}
+			return sum
+		})
+	}
+	return around{}, fmt.Errorf("type is %.40q, want ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing or Sequence", kind)
+}
+
+// readTemplate reads the tokens before and after A in the template of one text.
+func readTemplate(s object) (around, error) {
+	type ref struct {
+		ID string `json:"id"`
+	}
+	var single []struct {
+		Sequence     *ref
+		SpecialToken *ref
+	}
+	var special map[string]struct {
+		IDs []int32 `json:"ids"`
+	}
+	if err := s.read(map[string]any{"single": &single, "special_tokens": &special}, "pair"); err != nil {
+		return around{}, err
+	}
+	var a around
+	texts := 0
+	for i, part := range single {
+		switch {
+		case part.Sequence != nil && part.SpecialToken == nil && part.Sequence.ID == "A":
+			texts++
+		case part.SpecialToken != nil && part.Sequence == nil:
+			token, ok := special[part.SpecialToken.ID]
+			if !ok {
+				return a, fmt.Errorf("single[%d]: %.40q is not in special_tokens", i, part.SpecialToken.ID)
+			}
+			if texts == 0 {
+				a.before = append(a.before, token.IDs...)
+			} else {
+				a.after = append(a.after, token.IDs...)
+			}
+		default:
+			return a, fmt.Errorf("single[%d] is neither Sequence A nor a SpecialToken", i)
+		}
+	}
+	if texts != 1 {
+		return a, fmt.Errorf("single has the text %d times, want 1", texts)
+	}
+	return a, nil
+}

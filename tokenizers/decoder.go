@@ -1,0 +1,230 @@
+package tokenizers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const replacement = string(utf8.RuneError)
+
+// share is the part of a decoded token that one id brought.
+type share struct {
+	text  string
+	owner int  // index of the id
+	fixed bool // a mask, shown as it is
+}
+
+// spelled is a token on its way through the decoder, of one id or, once fused, of many.
+type spelled []share
+
+func (s spelled) text() string {
+	var out strings.Builder
+	for _, part := range s {
+		out.WriteString(part.text)
+	}
+	return out.String()
+}
+
+// decoder is a stage that turns spelled tokens into text.
+type decoder func(tokens []spelled) []spelled
+
+// readDecoder reads the stage s; nil is a decoder that puts a space between tokens.
+func readDecoder(s object) (decoder, error) {
+	kind, err := s.kind()
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "":
+		return decodeSpaced, nil
+	case "Sequence":
+		return readSequence(s, "decoders", readDecoder, func(all []decoder) decoder {
+			return func(tokens []spelled) []spelled {
+				for _, d := range all {
+					tokens = d(tokens)
+				}
+				return tokens
+			}
+		})
+	case "ByteLevel": // its settings are for other stages of the same type
+		return decodeBytes, s.only("add_prefix_space", "trim_offsets", "use_regex")
+	case "ByteFallback":
+		return decodeFallback, s.only()
+	case "Fuse":
+		return decodeFused, s.only()
+	case "Replace":
+		replace, err := readReplace(s)
+		return each(func(_ int, text string) string { return replace(text) }), err
+	case "Strip":
+		return readStrip(s)
+	case "Metaspace":
+		scheme, mark, _, err := metaspace(s)
+		return each(func(i int, text string) string {
+			if i == 0 && scheme != "never" {
+				return strings.ReplaceAll(text, mark, "")
+			}
+			return strings.ReplaceAll(text, mark, " ")
+		}), err
+	}
+	return nil, fmt.Errorf("type is %.40q, want ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip or Sequence", kind)
+}
+
+// each changes the text of every token by itself. What was of several ids becomes the first's.
+func each(change func(i int, text string) string) decoder {
+	return func(tokens []spelled) []spelled {
+		for i, t := range tokens {
+			if len(t) > 0 && !t[0].fixed {
+				tokens[i] = spelled{{text: change(i, t.text()), owner: t[0].owner}}
+			}
+		}
+		return tokens
+	}
+}
+
+// readStrip takes up to start of one character from the start of every token.
+func readStrip(s object) (decoder, error) {
+	var content string
+	start, stop := 0, 0
+	if err := s.read(map[string]any{"content": &content, "start": &start, "stop": &stop}); err != nil {
+		return nil, err
+	}
+	switch {
+	case utf8.RuneCountInString(content) != 1:
+		return nil, fmt.Errorf("content is %.40q, want one character", content)
+	case start < 0:
+		return nil, fmt.Errorf("start is %d, want 0 or more", start)
+	case stop != 0:
+		return nil, fmt.Errorf("stop is %d, want 0", stop)
+	}
+	return func(tokens []spelled) []spelled {
+		for _, t := range tokens {
+			left := start
+			for i := range t {
+				for left > 0 && !t[i].fixed && strings.HasPrefix(t[i].text, content) {
+					t[i].text = t[i].text[len(content):]
+					left--
+				}
+				if t[i].text != "" {
+					break
+				}
+			}
+		}
+		return tokens
+	}, nil
+}
+
+func decodeSpaced(tokens []spelled) []spelled {
+	for i, t := range tokens {
+		if i > 0 && len(t) > 0 {
+			t[0].text = " " + t[0].text
+		}
+	}
+	return tokens
+}
+
+func decodeFused(tokens []spelled) []spelled { return []spelled{slices.Concat(tokens...)} }
+
+// decodeBytes reads the byte alphabet and fuses all tokens.
+func decodeBytes(tokens []spelled) []spelled {
+	all := slices.Concat(tokens...)
+	for i := range all {
+		if !all[i].fixed {
+			all[i].text = unspell(all[i].text)
+		}
+	}
+	return []spelled{wholeRunes(all)}
+}
+
+// decodeFallback joins runs of <0x00> ... <0xFF>: a run that is UTF-8 becomes its runes, any
+// other one U+FFFD a byte.
+func decodeFallback(tokens []spelled) []spelled {
+	var out []spelled
+	var run spelled
+	flush := func() {
+		if utf8.ValidString(run.text()) {
+			if len(run) > 0 {
+				out = append(out, wholeRunes(run))
+			}
+			run = nil
+			return
+		}
+		for _, part := range run {
+			part.text = replacement
+			out = append(out, spelled{part})
+		}
+		run = nil
+	}
+	for _, t := range tokens {
+		if len(t) == 1 && !t[0].fixed {
+			if b, ok := fallbackByte(t[0].text); ok {
+				run = append(run, share{text: string([]byte{b}), owner: t[0].owner})
+				continue
+			}
+		}
+		flush()
+		out = append(out, t)
+	}
+	flush()
+	return out
+}
+
+// fallbackByte reads <0xAB>, as Rust reads the two digits: any case, or a plus and one digit.
+func fallbackByte(text string) (byte, bool) {
+	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
+		return 0, false
+	}
+	hi, ok := hexDigit(text[3])
+	lo, ok2 := hexDigit(text[4])
+	if text[3] == '+' {
+		hi, ok = 0, true
+	}
+	return hi<<4 | lo, ok && ok2
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
+}
+
+// wholeRunes gives each part the runes that start in its bytes, U+FFFD for bytes that form
+// none (one for each maximal subpart, Unicode 15 section 3.9).
+func wholeRunes(parts spelled) spelled {
+	var bytes []byte
+	end := make([]int, len(parts)) // end of each part's bytes
+	for i, part := range parts {
+		bytes = append(bytes, part.text...)
+		end[i] = len(bytes)
+	}
+	at := 0
+	for i := range parts {
+		var text []byte
+		for at < end[i] {
+			rest := bytes[at:]
+			r, size := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && size == 1 {
+				size = maximalSubpart(rest)
+			}
+			text = utf8.AppendRune(text, r)
+			at += size
+		}
+		parts[i].text = string(text)
+	}
+	return parts
+}
+
+// maximalSubpart is how many bytes of the ill-formed start of b one U+FFFD stands for: the
+// longest start of some rune's encoding, at least one byte.
+func maximalSubpart(b []byte) int {
+	n := 1
+	for n < len(b) && !utf8.FullRune(b[:n+1]) {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,265 @@
+package tokenizers
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Files are the names that [ParseFS] reads: tokenizer.json alone, or the other four without it.
+var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "added_tokens.json"}
+
+// ParseFS reads the tokenizer in a model's folder and returns which file names it: tokenizer.json
+// or, for Dream and other models that only have the older files, vocab.json. The error is
+// fs.ErrNotExist where there is neither.
+func ParseFS(files fs.FS) (Tokenizer, string, error) {
+	data, err := readFile(files, "tokenizer.json")
+	if err == nil {
+		t, err := Parse(data)
+		return t, "tokenizer.json", err
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("tokenizer.json: %w", err)
+	}
+	if data, err = readFile(files, "vocab.json"); err != nil {
+		return nil, "", fmt.Errorf("vocab.json: %w", err)
+	}
+	v, err := parseOlder(data, files)
+	if err != nil {
+		return nil, "", err
+	}
+	return v, "vocab.json", nil
+}
+
+func readFile(files fs.FS, name string) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(data) > MaxFile {
+		err = fmt.Errorf("is over %d bytes", MaxFile)
+	}
+	return data, err
+}
+
+// parseOlder reads vocab.json, merges.txt and tokenizer_config.json as Hugging Face's classes do
+// that cut words by Qwen's or by GPT-2's pattern.
+func parseOlder(vocab []byte, files fs.FS) (*vocabulary, error) {
+	if err := checkJSON(vocab); err != nil {
+		return nil, fmt.Errorf("vocab.json: %w", err)
+	}
+	config, err := optional(files, "tokenizer_config.json")
+	if err != nil {
+		return nil, err
+	}
+	merges, err := readMergesFile(files)
+	if err != nil {
+		return nil, fmt.Errorf("merges.txt: %w", err)
+	}
+	list, err := olderAdded(config, vocab, files)
+	if err != nil {
+		return nil, err
+	}
+	file, err := olderStages(config)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+	}
+	file["added_tokens"] = encode(list)
+	file["model"] = encode(map[string]any{"type": "BPE", "vocab": json.RawMessage(vocab), "merges": merges})
+	v, err := build(file)
+	if err != nil {
+		return nil, fmt.Errorf("vocab.json, merges.txt, tokenizer_config.json: %w", err)
+	}
+	return v, nil
+}
+
+// optional reads a file of JSON, an empty object where there is none.
+func optional(files fs.FS, name string) (object, error) {
+	data, err := readFile(files, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return object{}, nil
+	}
+	var o object
+	if err == nil {
+		o, err = readObject(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return o, nil
+}
+
+// encode returns v as JSON; v holds nothing that JSON has not.
+func encode(v any) json.RawMessage {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("tokenizers: " + err.Error())
+	}
+	return out.Bytes()
+}
+
+// readMergesFile reads one merge a line after a first line of #version.
+func readMergesFile(files fs.FS) ([][]string, error) {
+	data, err := readFile(files, "merges.txt")
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(data) {
+		at := invalidUTF8(string(data))
+		return nil, fmt.Errorf("byte %d is 0x%02x, want UTF-8", at, data[at])
+	}
+	var merges [][]string
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		parts := strings.Fields(line)
+		if len(parts) == 0 || number == 1 && strings.HasPrefix(line, "#version") {
+			continue
+		}
+		if len(parts) != 2 {
+			return nil, fmt.Errorf("line %d is %.40q, want two tokens", number, line)
+		}
+		if len(merges) == MaxItems {
+			return nil, fmt.Errorf("line %d: more than %d merges", number, MaxItems)
+		}
+		merges = append(merges, parts)
+	}
+	return merges, nil
+}
+
+// olderStages returns the stages around the model that the class of a tokenizer_config.json has.
+func olderStages(config object) (object, error) {
+	class := "GPT2Tokenizer"
+	prefix := false
+	if err := config.get("tokenizer_class", &class); err != nil {
+		return nil, err
+	}
+	if err := config.get("add_prefix_space", &prefix); err != nil {
+		return nil, err
+	}
+	level := func(regex bool) map[string]any {
+		return map[string]any{"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": false, "use_regex": regex}
+	}
+	file := object{"decoder": encode(level(true))}
+	switch strings.TrimSuffix(class, "Fast") {
+	case "GPT2Tokenizer":
+		file["pre_tokenizer"] = encode(level(true))
+	case "Qwen2Tokenizer", "DreamTokenizer":
+		file["normalizer"] = encode(map[string]any{"type": "NFC"})
+		file["pre_tokenizer"] = encode(map[string]any{"type": "Sequence", "pretokenizers": []any{
+			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": qwenPattern}, "behavior": "Isolated"},
+			level(false),
+		}})
+	default:
+		return nil, fmt.Errorf("tokenizer_class is %.60q, want GPT2Tokenizer, Qwen2Tokenizer or DreamTokenizer "+
+			"where there is no tokenizer.json", class)
+	}
+	return file, nil
+}
+
+const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` +
+	`| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+
+// olderAdded returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id), of
+// added_tokens.json (ids by text), and those of the vocabulary that the config calls special.
+func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) {
+	var byID map[string]addedToken
+	if err := config.get("added_tokens_decoder", &byID); err != nil {
+		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+	}
+	special, err := specials(config)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+	}
+	var list []addedToken
+	known := map[string]bool{}
+	for key, a := range byID {
+		id, err := strconv.ParseInt(key, 10, 32)
+		if err != nil || id < 0 {
+			return nil, fmt.Errorf("tokenizer_config.json: added_tokens_decoder: id is %.40q, want a number", key)
+		}
+		a.ID = &id
+		list = append(list, a)
+		known[a.Content] = true
+	}
+	more, err := optional(files, "added_tokens.json")
+	if err != nil {
+		return nil, err
+	}
+	var ids map[string]int64
+	if err := json.Unmarshal(vocab, &ids); err != nil {
+		return nil, fmt.Errorf("vocab.json: %w", describe("file", err))
+	}
+	place := func(text string, id int64) {
+		if !known[text] {
+			list = append(list, addedToken{ID: &id, Content: text, Special: slices.Contains(special, text)})
+			known[text] = true
+		}
+	}
+	for text := range more {
+		id := int64(-1)
+		if err := more.get(text, &id); err != nil {
+			return nil, fmt.Errorf("added_tokens.json: %w", err)
+		}
+		place(text, id)
+	}
+	for _, text := range special {
+		if id, ok := ids[text]; ok {
+			place(text, id)
+		}
+	}
+	slices.SortFunc(list, func(a, b addedToken) int {
+		return cmp.Or(cmp.Compare(*a.ID, *b.ID), strings.Compare(a.Content, b.Content))
+	})
+	return list, nil
+}
+
+// specials returns the texts that the config gives a meaning, such as eos_token.
+func specials(config object) ([]string, error) {
+	var texts []string
+	one := func(name string, raw json.RawMessage) error {
+		var text *string
+		var token struct {
+			Content string `json:"content"`
+		}
+		if json.Unmarshal(raw, &text) != nil {
+			if err := json.Unmarshal(raw, &token); err != nil {
+				return describe(name, err)
+			}
+			text = &token.Content
+		}
+		if text != nil && *text != "" && !slices.Contains(texts, *text) {
+			texts = append(texts, *text)
+		}
+		return nil
+	}
+	for _, name := range []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"} {
+		if raw, ok := config[name]; ok {
+			if err := one(name, raw); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var list []json.RawMessage
+	if err := config.get("additional_special_tokens", &list); err != nil {
+		return nil, err
+	}
+	for _, raw := range list {
+		if err := one("additional_special_tokens", raw); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}

@@ -1,0 +1,98 @@
+package tokenizers
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// readMerges reads "left right" or ["left", "right"] for each merge, earliest first.
+func (b *bpe) readMerges(raw json.RawMessage, vocab map[string]int64) error {
+	pairs, err := splitMerges(raw)
+	if err != nil {
+		return fmt.Errorf("model.merges%w", err)
+	}
+	longest := 0
+	for text := range vocab {
+		longest = max(longest, len(text))
+	}
+	for rank, p := range pairs {
+		for _, text := range append(p[:], p[0]+p[1]) {
+			if _, ok := vocab[text]; ok {
+				continue
+			}
+			why := "is not in model.vocab"
+			if len(text) > longest {
+				why = fmt.Sprintf("has %d bytes, the longest token of model.vocab has %d", len(text), longest)
+			}
+			return fmt.Errorf("model.merges[%d] %.40q %.40q: %.40q %s", rank, p[0], p[1], text, why)
+		}
+		key := pair{int32(vocab[p[0]]), int32(vocab[p[1]])}
+		if m, ok := b.merges[key]; ok {
+			return fmt.Errorf("model.merges[%d] %.40q %.40q: same as model.merges[%d]", rank, p[0], p[1], m.rank)
+		}
+		b.merges[key] = merge{rank: int32(rank), id: int32(vocab[p[0]+p[1]])}
+	}
+	return nil
+}
+
+func splitMerges(raw json.RawMessage) ([][2]string, error) {
+	var entries []json.RawMessage
+	if err := json.Unmarshal(raw, &entries); err != nil || entries == nil {
+		return nil, fmt.Errorf(": want an array")
+	}
+	out := make([][2]string, len(entries))
+	for i, e := range entries {
+		var line string
+		var parts []string
+		if json.Unmarshal(e, &line) == nil {
+			parts = strings.Split(line, " ")
+		} else if json.Unmarshal(e, &parts) != nil {
+			parts = nil
+		}
+		if len(parts) != 2 || parts[0] == "" || parts[1] == "" {
+			return nil, fmt.Errorf("[%d]: %.40q, want two tokens", i, e)
+		}
+		out[i] = [2]string(parts)
+	}
+	return out, nil
+}
+
+// alphabet is the printable stand-in of every byte in a byte-level vocabulary: a visible
+// Latin-1 character for itself, all others in order from U+0100 (openai/gpt-2,
+// src/encoder.py, bytes_to_unicode).
+var alphabet = func() map[rune]byte {
+	m := make(map[rune]byte, 256)
+	next := rune(256)
+	for b := range rune(256) {
+		if b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae {
+			m[b] = byte(b)
+			continue
+		}
+		m[next] = byte(b)
+		next++
+	}
+	return m
+}()
+
+// unspell returns the bytes of text, which is spelled in the byte alphabet, or text itself
+// where any of its runes is not of it.
+func unspell(text string) string {
+	raw := make([]byte, 0, len(text))
+	for _, r := range text {
+		c, ok := alphabet[r]
+		if !ok {
+			return text
+		}
+		raw = append(raw, c)
+	}
+	return string(raw)
+}
+
+// standIn is the rune that stands for each byte.
+var standIn = func() (runes [256]rune) {
+	for r, b := range alphabet {
+		runes[b] = r
+	}
+	return runes
+}()

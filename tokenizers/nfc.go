@@ -1,0 +1,145 @@
+package tokenizers
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// form is one of Unicode's four normal forms, over the tables of Hugging Face's library: of
+// Unicode 9, so younger runes stay as and where they are (inert).
+type form struct {
+	decomposed norm.Form // norm.NFD or norm.NFKD
+	compose    bool
+}
+
+func (f form) normalize(text string) string {
+	ascii := true
+	for i := 0; i < len(text) && ascii; i++ {
+		ascii = text[i] < utf8.RuneSelf
+	}
+	if ascii {
+		return text
+	}
+	out := make([]byte, 0, len(text)+len(text)/8)
+	start := 0
+	for at, r := range text {
+		if r >= inert[0][0] && inRanges(inert, r) {
+			out = f.append(out, text[start:at])
+			start = at + utf8.RuneLen(r)
+			out = append(out, text[at:start]...)
+		}
+	}
+	return string(f.append(out, text[start:]))
+}
+
+// append adds the normal form of text, which has no inert rune. Most text goes through x/text
+// whole. It composes wrongly above U+FFFF (U+20041 U+0301 becomes U+00C1, as its pairs are keyed
+// by 16 bits) and puts U+034F into more than 30 marks in a row: such text is made here.
+func (f form) append(out []byte, text string) []byte {
+	wide, marks, most := false, 0, 0
+	for _, r := range text {
+		wide = wide || r > 0xffff
+		if r < 0x300 || norm.NFD.PropertiesString(string(r)).CCC() == 0 {
+			marks = -1
+		}
+		marks++
+		most = max(most, marks)
+	}
+	switch {
+	case !wide && most < 8: // runes decompose to at most 3 marks
+		whole := f.decomposed
+		if f.compose {
+			whole-- // NFC of NFD, NFKC of NFKD
+		}
+		return append(out, whole.String(text)...) // AppendString would change what out ends with
+	case f.compose:
+		return appendRunes(out, composed(f.sorted(text)))
+	}
+	return appendRunes(out, f.sorted(text))
+}
+
+// sorted returns the decomposition of text, each run of marks in the order of their classes.
+func (f form) sorted(text string) []rune {
+	var runes []rune
+	start := 0 // of the marks at the end
+	sort := func() {
+		if len(runes)-start > 1 {
+			slices.SortStableFunc(runes[start:], func(a, b rune) int { return cmp.Compare(ccc(a), ccc(b)) })
+		}
+	}
+	for _, r := range text {
+		for _, d := range f.decomposed.String(string(r)) {
+			if ccc(d) == 0 {
+				sort()
+				start = len(runes) + 1
+			}
+			runes = append(runes, d)
+		}
+	}
+	sort()
+	return runes
+}
+
+func ccc(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
+
+func appendRunes(out []byte, runes []rune) []byte {
+	for _, r := range runes {
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+// composed returns the canonical composition of runes, which are decomposed and sorted, in their
+// place (Unicode 3.11, D117).
+func composed(runes []rune) []rune {
+	starter, last := -1, uint8(0) // the place of the last starter; the class of what was kept after it
+	n := 0
+	for _, r := range runes {
+		class := ccc(r)
+		if starter >= 0 && (n == starter+1 || last < class) {
+			if c, ok := pairOf(runes[starter], r); ok {
+				runes[starter] = c
+				continue
+			}
+		}
+		if class == 0 {
+			starter = n
+		}
+		last = class
+		runes[n] = r
+		n++
+	}
+	return runes[:n]
+}
+
+// pairOf returns the rune that a and b compose to.
+func pairOf(a, b rune) (rune, bool) {
+	if a > 0xffff || b > 0xffff {
+		r, ok := widePairs()[[2]rune{a, b}]
+		return r, ok
+	}
+	text := norm.NFC.String(string([]rune{a, b}))
+	r, size := utf8.DecodeRuneInString(text)
+	return r, size == len(text)
+}
+
+// widePairs are the compositions above U+FFFF, taken from the decompositions of every rune.
+var widePairs = sync.OnceValue(func() map[[2]rune]rune {
+	pairs := map[[2]rune]rune{}
+	for r := rune(0x10000); r < 0x20000; r++ {
+		d := []rune(norm.NFD.String(string(r)))
+		if len(d) != 2 || inRanges(inert, r) || excluded(r) {
+			continue
+		}
+		pairs[[2]rune(d)] = r
+	}
+	return pairs
+})
+
+// excluded reports whether r, above U+FFFF, is never composed: the musical symbols of
+// CompositionExclusions.txt, and nothing else there that decomposes to two.
+func excluded(r rune) bool { return r >= 0x1d15e && r <= 0x1d1c0 }

@@ -1,0 +1,134 @@
+package tokenizers
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// normalizer changes text before words are cut from it.
+type normalizer func(text string) string
+
+// maxContent is the most bytes that a Prepend or Replace puts in one place.
+const maxContent = 256
+
+// readNormalizer reads the stage s, at most [MaxDepth] deep as all JSON here; nil where s is.
+func readNormalizer(s object) (normalizer, error) {
+	kind, err := s.kind()
+	if err != nil || kind == "" {
+		return nil, err
+	}
+	switch kind {
+	case "Sequence":
+		return readSequence(s, "normalizers", readNormalizer, func(all []normalizer) normalizer {
+			return func(text string) string {
+				for _, n := range all {
+					text = n(text)
+				}
+				return text
+			}
+		})
+	case "NFC", "NFD", "NFKC", "NFKD":
+		f := form{decomposed: norm.NFD, compose: strings.HasSuffix(kind, "C")}
+		if strings.HasPrefix(kind, "NFK") {
+			f.decomposed = norm.NFKD
+		}
+		return f.normalize, s.only()
+	case "Lowercase":
+		return lowercase, s.only()
+	case "Strip":
+		left, right := true, true
+		if err := s.read(map[string]any{"strip_left": &left, "strip_right": &right}); err != nil {
+			return nil, err
+		}
+		return func(text string) string {
+			if left {
+				text = strings.TrimLeftFunc(text, unicode.IsSpace)
+			}
+			if right {
+				text = strings.TrimRightFunc(text, unicode.IsSpace)
+			}
+			return text
+		}, nil
+	case "Prepend":
+		var put string
+		if err := s.read(map[string]any{"prepend": &put}); err != nil {
+			return nil, err
+		}
+		if len(put) > maxContent {
+			return nil, fmt.Errorf("prepend is %d bytes, want at most %d", len(put), maxContent)
+		}
+		return func(text string) string {
+			if text == "" {
+				return ""
+			}
+			return put + text
+		}, nil
+	case "Replace":
+		return readReplace(s)
+	}
+	return nil, fmt.Errorf("type is %.40q, want NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace or Sequence", kind)
+}
+
+// readReplace reads a pattern and the content that takes its place, of a normalizer or decoder.
+func readReplace(s object) (normalizer, error) {
+	var content string
+	if err := s.read(map[string]any{"content": &content}, "pattern"); err != nil {
+		return nil, err
+	}
+	if len(content) > maxContent {
+		return nil, fmt.Errorf("content is %d bytes, want at most %d", len(content), maxContent)
+	}
+	p, err := readPattern(s["pattern"])
+	if err != nil {
+		return nil, err
+	}
+	return func(text string) string {
+		start, end := -1, 0
+		if text != "" {
+			start, end = p.find(text)
+		}
+		if start < 0 {
+			return text
+		}
+		var out strings.Builder
+		for start >= 0 && out.Len() <= MaxText {
+			out.WriteString(text[:start])
+			out.WriteString(content)
+			if text = text[end:]; text == "" {
+				break
+			}
+			start, end = p.find(text)
+		}
+		out.WriteString(text)
+		return out.String()
+	}, nil
+}
+
+// lowercase lowers each rune by itself, of Unicode 16; İ becomes two.
+func lowercase(text string) string {
+	var out strings.Builder
+	out.Grow(len(text))
+	for _, r := range text {
+		switch {
+		case r < utf8.RuneSelf:
+			if 'A' <= r && r <= 'Z' {
+				r += 'a' - 'A'
+			}
+			out.WriteByte(byte(r))
+		case r == 'İ':
+			out.WriteString("i̇")
+		default:
+			if l, ok := lowers[r]; ok {
+				r = l
+			} else {
+				r = unicode.ToLower(r)
+			}
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}

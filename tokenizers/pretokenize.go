@@ -1,0 +1,204 @@
+package tokenizers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// piece is text on its way to the merges.
+type piece struct {
+	text  string
+	first bool // of the whole text, which Metaspace asks for
+}
+
+// cutter cuts a piece into smaller ones, changes their text perhaps, and gives each to next.
+type cutter func(in piece, next func(piece) error) error
+
+// preTokenizer is the stages that cut text into words.
+type preTokenizer struct {
+	stages []cutter
+	bytes  bool // words are spelled in the byte alphabet: a ByteLevel stage ends it
+}
+
+// words gives next every word of in.
+func (p *preTokenizer) words(in piece, next func(piece) error) error {
+	for _, cut := range slices.Backward(p.stages) {
+		then := next
+		next = func(in piece) error { return cut(in, then) }
+	}
+	return next(in)
+}
+
+// read adds the stage s.
+func (p *preTokenizer) read(s object) error {
+	kind, err := s.kind()
+	if err != nil || kind == "" {
+		return err
+	}
+	if p.bytes {
+		return fmt.Errorf("type is %.40q after ByteLevel, want ByteLevel last", kind)
+	}
+	switch kind {
+	case "Sequence":
+		_, err := readSequence(s, "pretokenizers", func(s object) (int, error) { return 0, p.read(s) },
+			func([]int) int { return 0 })
+		return err
+	case "ByteLevel":
+		return p.readByteLevel(s)
+	case "Split":
+		return p.readSplit(s)
+	case "Digits":
+		each := false
+		if err := s.read(map[string]any{"individual_digits": &each}); err != nil {
+			return err
+		}
+		most := 0
+		if each {
+			most = 1
+		}
+		p.split(runs(isNumeric, most), false, behaviours["Isolated"])
+		return nil
+	case "WhitespaceSplit":
+		p.split(runs(ofClass(space), 1), false, behaviours["Removed"])
+		return s.only()
+	case "Whitespace":
+		p.split(pattern{find: wordsAndSigns}, true, behaviours["Removed"])
+		return s.only()
+	case "Metaspace":
+		return p.readMetaspace(s)
+	}
+	return fmt.Errorf("type is %.40q, want ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit or Sequence", kind)
+}
+
+func (p *preTokenizer) readByteLevel(s object) error {
+	prefix, trim, regex := true, true, true
+	if err := s.read(map[string]any{"add_prefix_space": &prefix, "trim_offsets": &trim, "use_regex": &regex}); err != nil {
+		return err
+	}
+	if _, ok := s["add_prefix_space"]; !ok {
+		return fmt.Errorf("add_prefix_space is missing, want true or false")
+	}
+	if prefix {
+		p.stages = append(p.stages, func(in piece, next func(piece) error) error {
+			if !strings.HasPrefix(in.text, " ") {
+				in.text = " " + in.text
+			}
+			return next(in)
+		})
+	}
+	if regex {
+		p.isolate(gpt2Words)
+	}
+	p.bytes = true
+	return nil
+}
+
+func (p *preTokenizer) readSplit(s object) error {
+	var behaviour string
+	invert := false
+	if err := s.read(map[string]any{"behavior": &behaviour, "invert": &invert}, "pattern"); err != nil {
+		return err
+	}
+	keep := behaviours[behaviour]
+	if keep == nil {
+		return fmt.Errorf("behavior is %.40q, want Isolated, Removed, Contiguous, MergedWithPrevious or MergedWithNext", behaviour)
+	}
+	find, err := readPattern(s["pattern"])
+	if err != nil {
+		return err
+	}
+	if behaviour == "Isolated" && find.whole != nil {
+		p.isolate(find.whole)
+		return nil
+	}
+	p.split(find, invert, keep)
+	return nil
+}
+
+// isolate adds a stage that makes every match of w a word.
+func (p *preTokenizer) isolate(w words) {
+	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
+		for at := 0; at < len(in.text); {
+			n := w(in.text[at:])
+			if err := next(piece{in.text[at : at+n], in.first && at == 0}); err != nil {
+				return err
+			}
+			at += n
+		}
+		return nil
+	})
+}
+
+// split adds a stage that cuts by a pattern.
+func (p *preTokenizer) split(find pattern, invert bool, keep func([]span) []span) {
+	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
+		all := spans(in.text, find)
+		if invert {
+			for i := range all {
+				all[i].match = !all[i].match
+			}
+		}
+		for _, s := range keep(all) {
+			if err := next(piece{in.text[s.start:s.end], in.first && s.start == 0}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// readMetaspace reads SentencePiece's way with spaces: each becomes replacement, and one is put
+// in front of every piece (always), of the text (first) or nowhere (never).
+func (p *preTokenizer) readMetaspace(s object) error {
+	scheme, mark, split, err := metaspace(s)
+	if err != nil {
+		return err
+	}
+	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
+		in.text = strings.ReplaceAll(in.text, " ", mark)
+		if (scheme == "always" || scheme == "first" && in.first) && !strings.HasPrefix(in.text, mark) {
+			in.text = mark + in.text
+		}
+		return next(in)
+	})
+	if split {
+		p.split(literal(mark), false, behaviours["MergedWithNext"])
+	}
+	return nil
+}
+
+func metaspace(s object) (scheme, mark string, split bool, err error) {
+	prefix := true
+	scheme, mark, split = "always", "▁", true
+	if err = s.read(map[string]any{
+		"replacement": &mark, "add_prefix_space": &prefix, "prepend_scheme": &scheme, "split": &split, "str_rep": new(string),
+	}); err != nil {
+		return
+	}
+	switch {
+	case utf8.RuneCountInString(mark) != 1:
+		err = fmt.Errorf("replacement is %.40q, want one character", mark)
+	case scheme != "always" && scheme != "first" && scheme != "never":
+		err = fmt.Errorf("prepend_scheme is %.40q, want always, first or never", scheme)
+	case !prefix && scheme != "never":
+		err = fmt.Errorf("prepend_scheme is %.40q, want never where add_prefix_space is false", scheme)
+	}
+	return
+}
+
+// wordsAndSigns is \w+|[^\w\s]+.
+func wordsAndSigns(text string) (int, int) {
+	sign := func(r rune) bool { return !isWord(r) && classOf(r) != space }
+	start := strings.IndexFunc(text, func(r rune) bool { return classOf(r) != space })
+	if start < 0 {
+		return -1, -1
+	}
+	in := isWord
+	if r, _ := decode(text[start:]); !isWord(r) {
+		in = sign
+	}
+	_, end := runs(in, 0).find(text[start:])
+	return start, start + end
+}

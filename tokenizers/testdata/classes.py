@@ -1,0 +1,82 @@
+"""Writes ../classes_table.go: the letters, numbers and word characters that Hugging Face's
+tokenizers 0.23.3 knows (Unicode 16), what it lower-cases, and what its normalisers leave alone.
+
+    python3 classes.py > ../classes_table.go
+
+Every table is asked of the library, one code point at a time; UNICODE 15 is what golang.org/x/text
+and Go's own tables hold, so only differences are written for case and normalisation.
+"""
+import subprocess, sys, unicodedata
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+ALL = "".join(map(chr, POINTS))
+
+
+def kept(pattern):
+    cut = pre_tokenizers.Split(Regex("[^" + pattern + "]"), "removed")
+    return {ord(c) for s, _ in cut.pre_tokenize_str(ALL) for c in s}
+
+
+def words():
+    tok = Tokenizer(models.BPE({"@@": 0}, []))
+    tok.add_tokens([AddedToken("@@", single_word=True, normalized=False)])
+    return {c for c in POINTS if 0 not in tok.encode(chr(c) + "@@").ids}
+
+
+def ranges(points):
+    out = []
+    for c in sorted(points):
+        if out and out[-1][1] == c - 1:
+            out[-1][1] = c
+        else:
+            out.append([c, c])
+    return out
+
+
+def table(name, doc, points):
+    print(f"\n// {doc}\nvar {name} = [][2]rune{{")
+    line = "\t"
+    for lo, hi in ranges(points):
+        entry = f"{{{lo:#x}, {hi:#x}}}, "
+        if len(line) + len(entry) > 92:
+            print(line.rstrip())
+            line = "\t"
+        line += entry
+    print(line.rstrip() + "\n}")
+
+
+letters, numbers, word = kept(r"\p{L}"), kept(r"\p{N}"), words()
+assert letters <= word
+lower = normalizers.Lowercase()
+digits = pre_tokenizers.Digits(individual_digits=True)
+numeric = {c for c in POINTS if len(digits.pre_tokenize_str("aa" + chr(c))) == 2}
+assert numbers <= numeric
+nfd, nfkd = normalizers.NFD(), normalizers.NFKD()
+# Marks that do not move before U+0334 (class 1), and what does not decompose, though Unicode 15
+# has it do so: unicodedata of this Python is 14, so 15's few are named.
+assert unicodedata.unidata_version == "14.0.0"
+since14 = {0x0CF3, 0x10EFD, 0x10EFE, 0x10EFF, 0x11F41, 0x11F42, 0x1E08F, 0x1E4EC, 0x1E4ED, 0x1E4EE, 0x1E4EF} | set(
+    range(0x1E030, 0x1E06E))
+inert = {0x11930}
+for c in POINTS:
+    s = chr(c)
+    if nfd.normalize_str(s) != unicodedata.normalize("NFD", s) or nfkd.normalize_str(s) != unicodedata.normalize("NFKD", s):
+        inert.add(c)
+    elif unicodedata.combining(s) and nfd.normalize_str("a" + s + "\u0334") == "a" + s + "\u0334" and unicodedata.combining(s) != 1:
+        inert.add(c)
+    elif c in since14 and nfkd.normalize_str("a" + s + "\u0334") == "a" + s + "\u0334":
+        inert.add(c)
+print("package tokenizers\n\n// Written by testdata/classes.py; do not edit.")
+table("letters", r"letters is \p{L}.", letters)
+table("numbers", r"numbers is \p{N}.", numbers)
+table("numerics", "numerics are Rust's numeric characters that are not in numbers.", numeric - numbers)
+table("wordOthers", r"wordOthers is \w without letters.", word - letters)
+table("inert", "inert are the runes that the library's normalisers, of Unicode 9, do not know and leave in place.", inert)
+new = [(c, lower.normalize_str(chr(c))) for c in POINTS if c > 0x130 and lower.normalize_str(chr(c)) != chr(c)]
+old = {c for c in POINTS if chr(c).lower() != chr(c)}
+new = [(c, ord(s)) for c, s in new if c not in old and c not in since14]
+print("\n// lowers are the lower cases that Unicode 16 has and Unicode 15 has not.\nvar lowers = map[rune]rune{")
+for i in range(0, len(new), 5):
+    print("\t" + " ".join(f"{c:#x}: {s:#x}," for c, s in new[i:i + 5]))
+print("}")
