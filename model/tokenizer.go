@@ -9,10 +9,8 @@ import (
 	"unmask/tokenizers"
 )
 
-const tokenizerFile = "tokenizer.json"
-
-// Tokenizer begins to read the tokenizer of a model's files, tokenizer.json beside the weights or,
-// without one, a built-in by its name in config.json (such as "gpt2"). The function that it returns
+// Tokenizer begins to read the tokenizer of a model's files, tokenizer.json or vocab.json and
+// merges.txt beside the weights or, without them, a built-in by its name in config.json (such as "gpt2"). The function that it returns
 // waits for it, and also tells people where it is from.
 func (s *Source) Tokenizer(name string) func() (t tokenizers.Tokenizer, from string, err error) {
 	type result struct {
@@ -32,16 +30,15 @@ func (s *Source) Tokenizer(name string) func() (t tokenizers.Tokenizer, from str
 }
 
 func (s *Source) tokenizer(name string) (tokenizers.Tokenizer, string, error) {
-	data, err := ReadFile(s.Files, tokenizerFile, tokenizers.MaxFile)
+	t, from, err := tokenizers.ParseFS(s.Files)
 	switch {
 	case err == nil:
-		t, err := tokenizers.Parse(data)
-		return t, tokenizerFile, err
+		return t, from, nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, "", fmt.Errorf("%s: %w", tokenizerFile, err)
+		return nil, "", err
 	case path.Base(name) == "gpt2":
 		return tokenizers.GPT2(), name, nil
 	}
 	return nil, "", fmt.Errorf("tokenizer is %q, want gpt2 or a %s beside config.json",
-		name, tokenizerFile)
+		name, tokenizers.Files[0])
 }
