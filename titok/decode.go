@@ -7,6 +7,7 @@ import (
 
 	"unmask/backend"
 	"unmask/nn"
+	"unmask/nn/picture"
 )
 
 func (m *Tokenizer) loadDecoder(l *nn.Loader) {
@@ -148,12 +149,7 @@ func (m *Tokenizer) patches() error {
 	b.Conv(d.drawn, d.image, backend.ConvShape{Batch: 1, Height: z.Side, Width: z.Side, In: 3, Out: 3, KH: 3, KW: 3, PadH: 1, PadW: 1},
 		w, backend.ConvInput{}, backend.Epilogue{Bias: bias})
 	b.Read(m.pixels, d.drawn, 0)
-	for i, x := range m.pixels {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("pixel %d of the image is %v: the weights or the precision are unfit", i/3, x)
-		}
-	}
-	return nil
+	return picture.Drawn(m.pixels)
 }
 
 // Decode writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, colours in 0..1 but for
@@ -171,11 +167,7 @@ func (m *Tokenizer) Decode(ctx context.Context, dst []float32, codes []int32, te
 		if err := m.decode(ctx, codes[i*z.Tokens:(i+1)*z.Tokens], text[i*each:(i+1)*each]); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
-		for p := range plane {
-			for c := range 3 {
-				dst[(3*i+c)*plane+p] = m.pixels[3*p+c]
-			}
-		}
+		picture.Planes(dst[3*i*plane:3*(i+1)*plane], m.pixels)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"unmask/backend"
 	"unmask/nn"
+	"unmask/nn/picture"
 )
 
 func (m *Tokenizer) loadEncoder(l *nn.Loader) {
@@ -79,12 +80,8 @@ func (m *Tokenizer) Encode(ctx context.Context, dst []int32, images []float32) (
 			3*plane, m.sizes.Tokens)
 	}
 	for i := range len(images) / (3 * plane) {
-		for p := range plane {
-			for c := range 3 {
-				m.pixels[3*p+c] = images[(3*i+c)*plane+p]
-			}
-		}
-		if err := finite(m.pixels); err != nil {
+		picture.Pixels(m.pixels, images[3*i*plane:3*(i+1)*plane])
+		if err := picture.Finite(m.pixels); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
 		if err := m.encode(ctx, dst[i*m.sizes.Tokens:(i+1)*m.sizes.Tokens]); err != nil {

@@ -2,7 +2,6 @@ package titok
 
 import (
 	"fmt"
-	"math"
 
 	"gorgonia.org/tensor"
 
@@ -253,14 +252,4 @@ func addTo(a, b []float32) {
 	for i, v := range b {
 		a[i] += v
 	}
-}
-
-// finite refuses colours that are none.
-func finite(pixels []float32) error {
-	for i, x := range pixels {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("a colour of pixel %d is %v, want 0 to 1", i/3, x)
-		}
-	}
-	return nil
 }

@@ -3,10 +3,10 @@ package vqgan
 import (
 	"fmt"
 	"image"
-	"image/color"
 	"math"
 
 	"unmask/backend"
+	"unmask/nn/picture"
 )
 
 // Shape implements model.Codec: Grid rows of Grid codes.
@@ -30,11 +30,7 @@ func (m *Model) Decode(dst []float32, codes []int32) (err error) {
 		if err := m.decode(codes[i*grid : (i+1)*grid]); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
-		for p := range plane {
-			for c := range 3 {
-				dst[(3*i+c)*plane+p] = m.pixels[3*p+c]
-			}
-		}
+		picture.Planes(dst[3*i*plane:3*(i+1)*plane], m.pixels)
 	}
 	return nil
 }
@@ -48,14 +44,7 @@ func (m *Model) Image(codes []int32) (_ *image.NRGBA, err error) {
 	if err := m.decode(codes); err != nil {
 		return nil, err
 	}
-	img := image.NewNRGBA(image.Rect(0, 0, m.cfg.Side(), m.cfg.Side()))
-	for i, x := range m.pixels {
-		img.Pix[i/3*4+i%3] = uint8(min(max(x*255, 0), 255))
-	}
-	for i := 3; i < len(img.Pix); i += 4 {
-		img.Pix[i] = 255
-	}
-	return img, nil
+	return picture.Image(m.pixels, m.cfg.Side(), m.cfg.Side(), 0), nil
 }
 
 // Encode writes the codes [B, Grid*Grid] of images [B, 3, Side, Side], colours in 0..1, to dst.
@@ -72,11 +61,7 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 	}
 	m.prepare(m.cfg.Side())
 	for i := range len(images) / (3 * plane) {
-		for p := range plane {
-			for c := range 3 {
-				m.pixels[3*p+c] = images[(3*i+c)*plane+p]
-			}
-		}
+		picture.Pixels(m.pixels, images[3*i*plane:3*(i+1)*plane])
 		m.encode(dst[i*grid : (i+1)*grid])
 	}
 	return nil
@@ -86,18 +71,10 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 // taken without their alpha.
 func (m *Model) EncodeImage(img image.Image) (_ []int32, err error) {
 	defer backend.Recover(&err)
-	r, side := img.Bounds(), m.cfg.Side()
-	if r.Dx() != side || r.Dy() != side {
-		return nil, fmt.Errorf("an image of %dx%d pixels, allowed are %dx%d", r.Dx(), r.Dy(), side, side)
-	}
+	side := m.cfg.Side()
 	m.prepare(side)
-	for y := range side {
-		for x := range side {
-			c := color.NRGBAModel.Convert(img.At(r.Min.X+x, r.Min.Y+y)).(color.NRGBA)
-			for i, v := range [3]uint8{c.R, c.G, c.B} {
-				m.pixels[(y*side+x)*3+i] = float32(v) / 255
-			}
-		}
+	if err := picture.FromImage(m.pixels, img, side, side); err != nil {
+		return nil, err
 	}
 	codes := make([]int32, m.cfg.Grid*m.cfg.Grid)
 	m.encode(codes)

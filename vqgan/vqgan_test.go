@@ -108,7 +108,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorContains(t, m.Decode(pixels[1:], codes), "wanted are 64 codes and 768 values")
 	require.ErrorContains(t, m.Encode(codes, pixels[1:]), "wanted are 768 values and 64 codes")
 	_, err = m.EncodeImage(image.NewNRGBA(image.Rect(0, 0, 16, 17)))
-	require.ErrorContains(t, err, "16x17 pixels, allowed are 16x16")
+	require.ErrorContains(t, err, "16x17 pixels, want 16x16")
 	zero := float32(0)
 	pixels[3] = zero / zero
 	require.ErrorContains(t, m.Encode(codes, pixels), "a colour is NaN")

@@ -4,7 +4,6 @@ package parity
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -27,15 +26,7 @@ type Pack struct {
 // neither place skips the test.
 func Open(t testing.TB, name string) *Pack {
 	t.Helper()
-	dir := filepath.Join(root(), "testdata", "packs")
-	if other := os.Getenv("UNMASK_PACKS"); other != "" {
-		if _, err := os.Stat(filepath.Join(other, name)); err == nil {
-			dir = other
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-		t.Skipf("no pack %s: UNMASK_PACKS names a folder with it", name)
-	}
+	dir := folder(t, name)
 	src, err := model.Open(filepath.Join(dir, name))
 	require.NoError(t, err)
 	cases, err := weights.Open(filepath.Join(dir, name, "cases.safetensors"))

@@ -3,9 +3,6 @@
 package picture
 
 import (
-	"fmt"
-	"math"
-
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -77,6 +74,9 @@ func (v *Canvas) Step(c *Conv, n *GroupNorm) {
 // Swap makes H the image.
 func (v *Canvas) Swap() { v.X, v.H = v.H, v.X }
 
+// SwapThird makes the third buffer the image.
+func (v *Canvas) SwapThird() { v.X, v.third = v.third, v.X }
+
 // Double repeats every pixel twice both ways, then convolves.
 func (v *Canvas) Double(c *Conv) {
 	s := v.shape(c)
@@ -107,10 +107,5 @@ func (v *Canvas) Mean(channels int) {
 // error that names its pixel.
 func (v *Canvas) Read(pixels []float32) error {
 	v.Backend.Read(pixels, v.X, 0)
-	for i, x := range pixels {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("pixel %d of the image is %v: the weights or the precision are unfit", i/3, x)
-		}
-	}
-	return nil
+	return Drawn(pixels)
 }

@@ -41,7 +41,12 @@ func (s *shapes) count(name, suffix string) int {
 const (
 	mageAnchor = "token_emb.word_embeddings.weight"
 	sdttAnchor = "vocab_embed.embedding"
+	// Halton-MaskGIT's, and that of LlamaGen's image tokenizer
+	haltonAnchor   = "last_norm.norm_final.weight"
+	llamagenAnchor = "encoder.conv_blocks.0.res.0.conv1.weight"
 )
+
+var anchors = []string{mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor}
 
 // config derives config.json.
 func (c *Checkpoint) config(o Options) (any, error) {
@@ -51,7 +56,7 @@ func (c *Checkpoint) config(o Options) (any, error) {
 		// torch.compile puts _orig_mod into names; loading takes it out again.
 		name := strings.ReplaceAll(t.Name, "_orig_mod.", "")
 		s.of[name] = append(make([]int, 0, 4), t.Shape...)
-		for _, a := range []string{mageAnchor, sdttAnchor} {
+		for _, a := range anchors {
 			p, ok := strings.CutSuffix(name, a)
 			if !ok || p != "" && !strings.HasSuffix(p, ".") {
 				continue
@@ -69,8 +74,13 @@ func (c *Checkpoint) config(o Options) (any, error) {
 		config, err = mageConfig(s, c.Args(), o)
 	case sdttAnchor:
 		config, err = sdttConfig(s, c.Args(), o)
+	case haltonAnchor:
+		config, err = haltonConfig(s, o)
+	case llamagenAnchor:
+		config, err = llamagenConfig(o), nil
 	default:
-		return nil, fmt.Errorf("the tensors are of no known network, wanted is one named %q (MAGE) or %q (SDTT, MDLM)", mageAnchor, sdttAnchor)
+		return nil, fmt.Errorf("the tensors are of no known network, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT) or %q (LlamaGen's tokenizer)",
+			mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor)
 	}
 	if err = cmp.Or(s.err, err); err != nil {
 		return nil, err

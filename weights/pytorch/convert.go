@@ -19,6 +19,8 @@ type Options struct {
 	// Heads and DecoderHeads are the attention heads where neither the tensors nor the
 	// settings beside them say. 0 leaves it to those.
 	Heads, DecoderHeads int
+	// Grid is how many codes along a side an image tokenizer has that does not say; 0 means 16.
+	Grid int
 	// Overwrite replaces a model that is in the folder.
 	Overwrite bool
 }
@@ -31,7 +33,8 @@ const maxShared = 8
 // config.json, element types kept. Tensors are streamed; memory does not grow with the model.
 // Each file appears whole or not at all, config.json last.
 //
-// MAGE and SDTT or MDLM are recognised by their tensors, which also give the sizes.
+// MAGE, SDTT or MDLM, Halton-MaskGIT and LlamaGen's tokenizer are recognised by their tensors,
+// which also give the sizes. An optimiser's state beside the weights is left out.
 func Convert(ctx context.Context, src, dir string, o Options) error {
 	c, err := Open(src)
 	if err != nil {
@@ -54,15 +57,18 @@ func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
 		return err
 	}
 	var total int64
-	streams := make([]weights.Stream, len(c.tensors))
-	for i, t := range c.tensors {
+	var streams []weights.Stream
+	for _, t := range c.tensors {
+		if c.tied(t) {
+			continue
+		}
 		if total += int64(t.Numel()) * int64(t.storage.kind.size); total > maxShared*c.size {
 			return fmt.Errorf("the tensors have more than %d times the file's %d bytes, allowed are shared storages up to that", maxShared, c.size)
 		}
-		streams[i] = weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape, Open: func() (io.ReadCloser, error) {
+		streams = append(streams, weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape, Open: func() (io.ReadCloser, error) {
 			r, err := t.Open()
 			return cancelled{ctx, r}, err
-		}}
+		}})
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

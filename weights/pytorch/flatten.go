@@ -87,7 +87,7 @@ func flatten(root any) ([]*Tensor, error) {
 		return nil, fmt.Errorf("the checkpoint is %s, allowed is a dictionary", kindOf(root))
 	}
 	f := flattener{seen: map[string]bool{}, walked: map[*dict]int{}}
-	for _, key := range []string{"model", "state_dict"} {
+	for _, key := range []string{"model", "state_dict", "model_state_dict"} {
 		if v, ok := d.get(key); ok {
 			if err := f.walk(v, "", 1); err != nil {
 				return nil, err

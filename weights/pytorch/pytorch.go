@@ -63,8 +63,8 @@ func Open(path string) (*Checkpoint, error) {
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
 // Tensors returns the tensors of the state dict in the file's order. Keys of nested
-// dictionaries join with dots. The state dict is the entry "model" or "state_dict" where it
-// holds tensors, otherwise the whole checkpoint.
+// dictionaries join with dots. The state dict is the entry "model", "state_dict" or
+// "model_state_dict" where it holds tensors, otherwise the whole checkpoint.
 func (c *Checkpoint) Tensors() []*Tensor { return c.tensors }
 
 // read parses a checkpoint of size bytes.

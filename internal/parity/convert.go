@@ -1,0 +1,43 @@
+package parity
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/model"
+	"unmask/weights"
+	"unmask/weights/pytorch"
+)
+
+// OpenConverted is Open for a pack whose weights are a PyTorch checkpoint, which is converted first.
+func OpenConverted(t testing.TB, name, file string, o pytorch.Options) *Pack {
+	t.Helper()
+	dir := filepath.Join(folder(t, name), name)
+	to := t.TempDir()
+	require.NoError(t, pytorch.Convert(context.Background(), filepath.Join(dir, file), to, o))
+	src, err := model.Open(to)
+	require.NoError(t, err)
+	cases, err := weights.Open(filepath.Join(dir, "cases.safetensors"))
+	require.NoError(t, err)
+	t.Cleanup(func() { src.Set.Close(); cases.Close() })
+	return &Pack{Source: src, t: t, cases: cases}
+}
+
+// folder returns where a pack is; without one the test is skipped.
+func folder(t testing.TB, name string) string {
+	t.Helper()
+	dir := filepath.Join(root(), "testdata", "packs")
+	if other := os.Getenv("UNMASK_PACKS"); other != "" {
+		if _, err := os.Stat(filepath.Join(other, name)); err == nil {
+			dir = other
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+		t.Skipf("no pack %s: UNMASK_PACKS names a folder with it", name)
+	}
+	return dir
+}

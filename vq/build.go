@@ -1,0 +1,156 @@
+package vq
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/nn/picture"
+	"unmask/weights"
+)
+
+// builder makes networks without weights from the shapes of their tensors. It keeps the first
+// error.
+type builder struct {
+	set *weights.Set
+	err error
+}
+
+func (b *builder) has(name string) bool {
+	_, ok := b.set.Get(name)
+	return ok
+}
+
+const maxSize = 1 << 16
+
+// shape returns that of a tensor with so many dimensions.
+func (b *builder) shape(name string, dims int) []int {
+	t, ok := b.set.Get(name)
+	switch {
+	case b.err != nil:
+	case !ok:
+		b.err = fmt.Errorf("tensor %q is missing", name)
+	case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
+		b.err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxSize)
+	default:
+		return t.Shape
+	}
+	return []int{picture.Groups, picture.Groups, 1, 1}[:dims]
+}
+
+// channels refuses a number that no group norm takes.
+func (b *builder) channels(name string, n int) int {
+	if b.err == nil && n%picture.Groups != 0 {
+		b.err = fmt.Errorf("tensor %q has %d channels, want a multiple of %d", name, n, picture.Groups)
+	}
+	return n
+}
+
+// count returns how many of name0suffix, name1suffix, ... there are.
+func (b *builder) count(name, suffix string) int {
+	n := 0
+	for b.has(fmt.Sprintf("%s%d%s", name, n, suffix)) {
+		n++
+	}
+	return n
+}
+
+// conv makes a convolution as its tensor is.
+func (b *builder) conv(name string) picture.Conv {
+	s := b.shape(name+".weight", 4)
+	if b.err == nil && (s[2] != s[3] || s[2] != 1 && s[2] != 3) {
+		b.err = fmt.Errorf("tensor %q has shape %v, want windows of 1x1 or 3x3", name+".weight", s)
+	}
+	return picture.NewConv(s[0], s[1], s[2])
+}
+
+// res makes a residual block.
+func (b *builder) res(name, shortcut string) *resBlock {
+	s := b.shape(name+".conv1.weight", 4)
+	in, out := b.channels(name+".conv1.weight", s[1]), b.channels(name+".conv1.weight", s[0])
+	r := &resBlock{Norm1: picture.NewGroupNorm(in), Conv1: picture.NewConv(out, in, 3),
+		Norm2: picture.NewGroupNorm(out), Conv2: picture.NewConv(out, out, 3)}
+	if in != out {
+		c := picture.NewConv(out, in, 1)
+		if shortcut == "nin_shortcut" {
+			r.NinShortcut = c
+		} else {
+			r.ConvShortcut = c
+		}
+	}
+	return r
+}
+
+// chain refuses blocks that do not follow each other.
+func (b *builder) chain(s *side) {
+	list := slices.Clone(s.stages)
+	if s.midBefore {
+		list = slices.Insert(list, 0, s.mid)
+	} else {
+		list = append(list, s.mid)
+	}
+	now := s.in.Weight.Shape[0]
+	for _, st := range list {
+		for i, r := range st.res {
+			if b.err == nil && r.Conv1.Weight.Shape[1] != now {
+				b.err = fmt.Errorf("a block takes %d channels after one of %d, want the same", r.Conv1.Weight.Shape[1], now)
+			}
+			now = r.Conv1.Weight.Shape[0]
+			if b.err == nil && i < len(st.attn) && st.attn[i].Q.Weight.Shape[0] != now {
+				b.err = fmt.Errorf("an attention has %d channels after a block of %d, want the same", st.attn[i].Q.Weight.Shape[0], now)
+			}
+		}
+		if st.up != nil {
+			*st.up = picture.NewConv(now, now, 3)
+		}
+		if st.down != nil {
+			*st.down = picture.NewHalving(now)
+		}
+	}
+	*s.norm = picture.NewGroupNorm(now)
+	if b.err == nil && s.out.Weight.Shape[1] != now {
+		b.err = fmt.Errorf("the last convolution takes %d channels after a block of %d, want the same", s.out.Weight.Shape[1], now)
+	}
+}
+
+// ends makes what stands between the two sides, and refuses sides that do not fit.
+func (b *builder) ends(m *Model) {
+	s := b.shape("quantize.embedding.weight", 2)
+	m.Codebook = picture.NewCodebook(s[0], s[1])
+	m.QuantConv, m.PostConv = b.conv("quant_conv"), b.conv("post_quant_conv")
+	down, up := 0, 0
+	for _, st := range m.encoder.stages {
+		if st.down != nil {
+			down++
+		}
+	}
+	for _, st := range m.decoder.stages {
+		if st.up != nil {
+			up++
+		}
+	}
+	if b.err != nil {
+		return
+	}
+	z := m.encoder.out.Weight.Shape[0]
+	want := map[string][2]int{
+		"encoder.conv_in's input":   {m.encoder.in.Weight.Shape[1], 3},
+		"decoder.conv_out's output": {m.decoder.out.Weight.Shape[0], 3},
+		"quant_conv's input":        {m.QuantConv.Weight.Shape[1], z},
+		"quant_conv's output":       {m.QuantConv.Weight.Shape[0], s[1]},
+		"post_quant_conv's input":   {m.PostConv.Weight.Shape[1], s[1]},
+		"decoder.conv_in's input":   {m.decoder.in.Weight.Shape[1], m.PostConv.Weight.Shape[0]},
+		"the decoder's doublings":   {up, down},
+	}
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range want {
+			if !yield(name) {
+				return
+			}
+		}
+	}) {
+		if v := want[name]; v[0] != v[1] {
+			b.err = fmt.Errorf("%s: %d, want %d", name, v[0], v[1])
+			return
+		}
+	}
+}

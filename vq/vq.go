@@ -1,0 +1,365 @@
+// Package vq has the convolutional image tokenizers in the common form of latent diffusion (Esser
+// et al. 2021, "Taming transformers for high-resolution image synthesis"): LlamaGen's, which
+// Halton-MaskGIT draws with, and diffusers' VQModel, aMUSEd's.
+//
+// Sizes come from the tensors. The networks are convolutional: the grid of codes is the caller's.
+package vq
+
+import (
+	"context"
+	"fmt"
+	"image"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/nn/picture"
+	"unmask/weights"
+)
+
+// Model turns images into codes and back, one image at a time in buffers of the largest
+// activation. One call at a time.
+type Model struct {
+	Codebook  picture.Codebook `weight:"quantize.embedding"`
+	QuantConv picture.Conv     `weight:"quant_conv"`
+	PostConv  picture.Conv     `weight:"post_quant_conv"`
+
+	encoder, decoder  *side
+	signed            bool // colours are -1..1 inside the network
+	width, height     int  // codes of an image
+	scale             int  // pixels of a code along a side
+	b                 backend.Backend
+	canvas            *picture.Canvas
+	latent, projected *tensor.Dense // [codes, code width], [codes, latent channels]
+	pixels            []float32     // [height, width, 3]
+}
+
+// stage is one level of a side: residual blocks, an attention after each where there are any,
+// and then half or twice the size.
+type stage struct {
+	res  []*resBlock
+	attn []*picture.Attention
+	down *picture.Halving
+	up   *picture.Conv
+}
+
+// side is the encoder or the decoder.
+type side struct {
+	in, out   *picture.Conv
+	norm      *picture.GroupNorm
+	stages    []stage
+	mid       stage // its attention stands between its two blocks
+	midBefore bool  // the middle comes first: the decoder
+}
+
+func (s *side) load(l *nn.Loader) {
+	s.in.Load(l)
+	s.out.Load(l)
+	s.norm.Load(l)
+	for _, st := range append([]stage{s.mid}, s.stages...) {
+		for _, r := range st.res {
+			r.load(l)
+		}
+		for _, a := range st.attn {
+			a.Load(l)
+		}
+		if st.down != nil {
+			st.down.Load(l)
+		}
+		if st.up != nil {
+			st.up.Load(l)
+		}
+	}
+}
+
+// middle applies the blocks at the smallest size.
+func (s *side) middle(v *picture.Canvas) {
+	for i, r := range s.mid.res {
+		if i > 0 && i <= len(s.mid.attn) {
+			v.Attend(s.mid.attn[i-1])
+		}
+		r.apply(v)
+	}
+}
+
+// apply runs the side over the canvas, all but its last convolution.
+func (s *side) apply(ctx context.Context, v *picture.Canvas) error {
+	if s.midBefore {
+		s.middle(v)
+	}
+	for _, st := range s.stages {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i, r := range st.res {
+			r.apply(v)
+			if i < len(st.attn) {
+				v.Attend(st.attn[i])
+			}
+		}
+		if st.down != nil {
+			v.Halve(st.down)
+		}
+		if st.up != nil {
+			v.Double(st.up)
+		}
+	}
+	if !s.midBefore {
+		s.middle(v)
+	}
+	return nil
+}
+
+// largest returns the number of values of the side's largest activation, for an input of
+// width x height.
+func (s *side) largest(width, height int) int {
+	most := 0
+	see := func(channels int) { most = max(most, width*height*channels) }
+	see(max(3, s.in.Weight.Shape[0]))
+	for _, st := range s.stages {
+		for _, r := range st.res {
+			see(max(r.Conv1.Weight.Shape[0], r.Conv1.Weight.Shape[1]))
+		}
+		if st.up != nil {
+			width, height = 2*width, 2*height
+			see(st.up.Weight.Shape[0])
+		}
+		if st.down != nil {
+			width, height = width/2, height/2
+		}
+	}
+	see(max(3, s.out.Weight.Shape[0]))
+	return most
+}
+
+// resBlock is norm, swish, 3x3, norm, swish, 3x3, added to the input; where the channels change,
+// to a 1x1 convolution of it.
+type resBlock struct {
+	Norm1        picture.GroupNorm `weight:"norm1"`
+	Conv1        picture.Conv      `weight:"conv1"`
+	Norm2        picture.GroupNorm `weight:"norm2"`
+	Conv2        picture.Conv      `weight:"conv2"`
+	NinShortcut  picture.Conv      `weight:"nin_shortcut"`  // LlamaGen's
+	ConvShortcut picture.Conv      `weight:"conv_shortcut"` // diffusers'
+
+	shortcut *picture.Conv
+}
+
+func (r *resBlock) load(l *nn.Loader) {
+	r.Norm1.Load(l)
+	r.Conv1.Load(l)
+	r.Norm2.Load(l)
+	r.Conv2.Load(l)
+	for _, c := range []*picture.Conv{&r.NinShortcut, &r.ConvShortcut} {
+		if c.Exists() {
+			c.Load(l)
+			r.shortcut = c
+		}
+	}
+}
+
+// apply replaces the canvas by the block's output.
+func (r *resBlock) apply(v *picture.Canvas) {
+	v.Run(v.H, v.X, &r.Conv1, v.Normed(v.X, &r.Norm1), backend.Epilogue{})
+	if r.shortcut == nil {
+		v.Run(v.X, v.H, &r.Conv2, v.Normed(v.H, &r.Norm2), backend.Epilogue{Add: true})
+		return
+	}
+	y := v.Third()
+	v.Run(y, v.X, r.shortcut, backend.ConvInput{}, backend.Epilogue{})
+	v.Run(y, v.H, &r.Conv2, v.Normed(v.H, &r.Norm2), backend.Epilogue{Add: true})
+	v.SwapThird()
+}
+
+// Load reads a tokenizer for images of width x height codes. Precision is that of the
+// convolutions; the nearest code is found in float64 whatever it is.
+func Load(src *model.Source, width, height int, o model.Options) (_ *Model, err error) {
+	defer backend.Recover(&err)
+	m, err := load(src, width, height, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	return m, src.Set.ReleaseAll()
+}
+
+func load(src *model.Source, width, height int, o model.Options) (*Model, error) {
+	b := &builder{set: src.Set}
+	var m *Model
+	var root any
+	if b.has("encoder.conv_blocks.0.res.0.conv1.weight") {
+		m, root = b.llamagen()
+	} else {
+		m, root = b.diffusers()
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	if err := m.setGrid(width, height); err != nil {
+		return nil, err
+	}
+	if err := weights.Bind(root, src.Set, weights.BindOptions{Ignore: unused}); err != nil {
+		return nil, err
+	}
+	m.b = o.Backend
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	m.Codebook.Load(l)
+	m.QuantConv.Load(l)
+	m.PostConv.Load(l)
+	m.encoder.load(l)
+	m.decoder.load(l)
+	return m, l.Err()
+}
+
+// unused are tensors of published files that neither direction needs.
+var unused = []string{"quantize.codebook_used"}
+
+const maxPixels = 1 << 13 // along a side
+
+func (m *Model) setGrid(width, height int) error {
+	m.scale = 1
+	for _, st := range m.decoder.stages {
+		if st.up != nil {
+			m.scale *= 2
+		}
+	}
+	if width < 1 || height < 1 || max(width, height) > maxPixels/m.scale {
+		return fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", width, height, maxPixels/m.scale)
+	}
+	m.width, m.height = width, height
+	return nil
+}
+
+// Shape is of an image's codes, [height, width].
+func (m *Model) Shape() []int { return []int{m.height, m.width} }
+
+// Codes is the number of codes.
+func (m *Model) Codes() int { return m.Codebook.Codes() }
+
+// Size is of an image, in pixels.
+func (m *Model) Size() (width, height int) { return m.scale * m.width, m.scale * m.height }
+
+// prepare allocates the buffers and sets the canvas to an image of so many pixels.
+func (m *Model) prepare(width, height int) *picture.Canvas {
+	if m.canvas == nil {
+		w, h := m.Size()
+		m.canvas = picture.NewCanvas(m.b, max(m.encoder.largest(w, h), m.decoder.largest(m.width, m.height)))
+		m.latent = m.b.New(m.width*m.height, m.Codebook.Width())
+		m.projected = m.b.New(m.width*m.height, m.PostConv.Weight.Shape[0])
+		m.pixels = make([]float32, 3*w*h)
+	}
+	m.canvas.Width, m.canvas.Height = width, height
+	return m.canvas
+}
+
+// decode leaves the image of codes in m.pixels, colours in 0..1 but for what the network
+// overshoots.
+func (m *Model) decode(ctx context.Context, codes []int32) error {
+	if err := m.Codebook.Check(codes); err != nil {
+		return err
+	}
+	v := m.prepare(m.width, m.height)
+	m.b.Gather(m.latent, m.Codebook.Table(), codes)
+	v.Run(m.projected, m.latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
+	v.Run(v.X, m.projected, m.decoder.in, backend.ConvInput{}, backend.Epilogue{})
+	if err := m.decoder.apply(ctx, v); err != nil {
+		return err
+	}
+	v.Step(m.decoder.out, m.decoder.norm)
+	if err := v.Read(m.pixels); err != nil {
+		return err
+	}
+	if m.signed {
+		for i, x := range m.pixels {
+			m.pixels[i] = (x + 1) / 2
+		}
+	}
+	return nil
+}
+
+// encode writes the codes of the image in m.pixels, which it changes.
+func (m *Model) encode(ctx context.Context, codes []int32) error {
+	w, h := m.Size()
+	v := m.prepare(w, h)
+	if m.signed {
+		for i, x := range m.pixels {
+			m.pixels[i] = 2*x - 1
+		}
+	}
+	m.b.Write(v.X, 0, m.pixels)
+	v.Step(m.encoder.in, nil)
+	if err := m.encoder.apply(ctx, v); err != nil {
+		return err
+	}
+	v.Step(m.encoder.out, m.encoder.norm)
+	v.Run(m.latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
+	z := make([]float32, len(codes)*m.Codebook.Width())
+	m.b.Read(z, m.latent, 0)
+	m.Codebook.NearestAll(codes, z)
+	return nil
+}
+
+// Decode writes the images [B, 3, height, width] of codes [B, codes] to dst. Colours are in 0..1
+// but for what the network overshoots.
+func (m *Model) Decode(dst []float32, codes []int32) (err error) {
+	defer backend.Recover(&err)
+	w, h := m.Size()
+	cells, plane := m.width*m.height, w*h
+	if len(codes)%cells != 0 || len(dst) != len(codes)/cells*3*plane {
+		return fmt.Errorf("%d codes and room for %d values, want %d codes and %d values an image", len(codes), len(dst), cells, 3*plane)
+	}
+	for i := range len(codes) / cells {
+		if err := m.decode(context.Background(), codes[i*cells:(i+1)*cells]); err != nil {
+			return fmt.Errorf("image %d: %w", i, err)
+		}
+		picture.Planes(dst[i*3*plane:(i+1)*3*plane], m.pixels)
+	}
+	return nil
+}
+
+// Image returns the image of codes. A byte is 255 times the colour, rounded.
+func (m *Model) Image(codes []int32) (_ *image.NRGBA, err error) {
+	defer backend.Recover(&err)
+	if len(codes) != m.width*m.height {
+		return nil, fmt.Errorf("%d codes, want %d", len(codes), m.width*m.height)
+	}
+	if err := m.decode(context.Background(), codes); err != nil {
+		return nil, err
+	}
+	w, h := m.Size()
+	return picture.Image(m.pixels, w, h, 0.5), nil
+}
+
+// Encode writes the codes [B, codes] of images [B, 3, height, width], colours in 0..1, to dst.
+func (m *Model) Encode(dst []int32, images []float32) (err error) {
+	defer backend.Recover(&err)
+	w, h := m.Size()
+	cells, plane := m.width*m.height, w*h
+	if len(images)%(3*plane) != 0 || len(dst) != len(images)/(3*plane)*cells {
+		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image", len(images), len(dst), 3*plane, cells)
+	}
+	m.prepare(w, h)
+	for i := range len(images) / (3 * plane) {
+		picture.Pixels(m.pixels, images[i*3*plane:(i+1)*3*plane])
+		if err := picture.Finite(m.pixels); err != nil {
+			return fmt.Errorf("image %d: %w", i, err)
+		}
+		if err := m.encode(context.Background(), dst[i*cells:(i+1)*cells]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EncodeImage returns the codes of an image of Size. Colours are taken without their alpha.
+func (m *Model) EncodeImage(img image.Image) (_ []int32, err error) {
+	defer backend.Recover(&err)
+	w, h := m.Size()
+	m.prepare(w, h)
+	if err := picture.FromImage(m.pixels, img, w, h); err != nil {
+		return nil, err
+	}
+	codes := make([]int32, m.width*m.height)
+	return codes, m.encode(context.Background(), codes)
+}

@@ -1,0 +1,51 @@
+package vq_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend"
+	"unmask/internal/parity"
+	"unmask/model"
+	"unmask/vq"
+	"unmask/weights/pytorch"
+)
+
+// LlamaGen's file is float16; its images are -1..1.
+func TestLlamaGenParity(t *testing.T) {
+	for _, pack := range []string{"llamagen-tiny", "llamagen"} {
+		p := parity.OpenConverted(t, pack, "vq_ds16_c2i.pt", pytorch.Options{Grid: 6})
+		_, shape := p.Floats("images")
+		for _, d := range parity.Devices {
+			if d.Precision != backend.F32 || p.Full() && d.Slow() {
+				continue
+			}
+			t.Run(pack+"/"+d.Name, func(t *testing.T) {
+				grid := 6
+				if p.Full() {
+					grid = shape[2] / 16
+				}
+				m, err := vq.Load(p.Source, grid, grid, model.Options{Backend: d.New(t)})
+				require.NoError(t, err)
+				codes, _ := p.Ints("codes")
+				want, _ := p.Floats("images")
+				got := make([]float32, len(want))
+				require.NoError(t, m.Decode(got, codes))
+				for i, x := range got {
+					got[i] = 2*x - 1
+				}
+				parity.Close(t, want, got, d.Tolerance)
+
+				pixels, _ := p.Floats("pixels")
+				for i, x := range pixels {
+					pixels[i] = (x + 1) / 2
+				}
+				wantCodes, _ := p.Ints("pixel_codes")
+				gotCodes := make([]int32, len(wantCodes))
+				require.NoError(t, m.Encode(gotCodes, pixels))
+				require.Equal(t, wantCodes, gotCodes)
+			})
+		}
+	}
+}
