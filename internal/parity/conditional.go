@@ -22,8 +22,8 @@ func Labels(p *Pack, i int) (with, without *model.Condition) {
 // Conditional compares full passes with logits_cond and logits_uncond, both in one batch, and a
 // partial pass of all sequences with partial_logits_cond; and that a partial pass over
 // unchanged tokens gives the full one's logits.
-func Conditional(t *testing.T, packs []string, conditions Conditions) {
-	Each(t, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
+func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string, conditions Conditions) {
+	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
 		size, length := shape[0], shape[1]
 		with, wantShape := p.Floats("logits_cond")

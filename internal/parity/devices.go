@@ -58,10 +58,14 @@ func openCUDA(t testing.TB) backend.Backend {
 
 // Each loads every pack on every device and runs f as a subtest.
 func Each(t *testing.T, packs []string, f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
+	each(t, Open, packs, f)
+}
+
+func each(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string, f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
 	for _, name := range packs {
 		for _, d := range Devices {
 			t.Run(name+"/"+d.Name+"/"+d.Precision.String(), func(t *testing.T) {
-				p := Open(t, name)
+				p := open(t, name)
 				if d.Slow() && p.Full() {
 					t.Skip("minutes a pass")
 				}

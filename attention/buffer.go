@@ -1,0 +1,56 @@
+package attention
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// Buffer holds queries, keys or values of a pass, [rows, heads*headDim], for networks that
+// compute each apart: because they normalise all heads together, or because rows of one attention
+// come from different layers.
+type Buffer struct {
+	T *tensor.Dense // [rows, heads*headDim]
+
+	byHead *tensor.Dense // the same memory, [rows*heads, headDim]
+	heads  int
+	to     []int32
+}
+
+// Grow makes room for rows of heads.
+func (f *Buffer) Grow(b backend.Backend, rows, heads, headDim int) {
+	if f.T != nil && f.T.Shape()[0] >= rows {
+		return
+	}
+	f.heads = heads
+	f.T = b.New(rows, heads*headDim)
+	f.byHead = f.T.ShallowClone()
+	if err := f.byHead.Reshape(rows*heads, headDim); err != nil {
+		panic(err) // the same number of values
+	}
+}
+
+// Put copies the first n rows to positions pos of sequences seq in dst
+// [batch, heads, length, headDim], row i to pos(i) of seq(i).
+func (f *Buffer) Put(b backend.Backend, dst *tensor.Dense, n int, place func(i int) (seq, pos int)) {
+	length := dst.Shape()[2]
+	f.to = f.to[:0]
+	for i := range n {
+		seq, pos := place(i)
+		for h := range f.heads {
+			f.to = append(f.to, int32((seq*f.heads+h)*length+pos))
+		}
+	}
+	b.Scatter(dst, f.byHead, f.to)
+}
+
+// PutRows is Put of a pass's rows.
+func (f *Buffer) PutRows(b backend.Backend, dst *tensor.Dense, rows *Rows) {
+	s := 0
+	f.Put(b, dst, rows.Len(), func(i int) (seq, pos int) {
+		for i >= rows.Segs[s].Row+rows.Segs[s].Rows {
+			s++
+		}
+		return rows.Segs[s].Seq, int(rows.Pos[i])
+	})
+}

@@ -1,0 +1,123 @@
+package halton
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Config is the network's sizes.
+type Config struct {
+	Hidden, Depth, Heads, HeadDim, Inner int
+	Side                                 int // the image is Side x Side codes
+	Positions                            int // rows of the position embedding, Side*Side at least
+	Codes, Classes                       int
+	Registers                            int // rows after the image that stand for no code
+}
+
+// Presets are the published sizes (Besnier et al. 2025; Halton-MaskGIT, README.md). The small
+// models have 6 heads of 85 numbers in 512.
+var Presets = map[string]Config{
+	"256-tiny":  {Hidden: 384, Depth: 6, Heads: 6, HeadDim: 64, Inner: 1024, Side: 16, Positions: 256, Codes: 16384, Classes: 1000, Registers: 1},
+	"256-small": {Hidden: 512, Depth: 12, Heads: 6, HeadDim: 85, Inner: 1536, Side: 16, Positions: 256, Codes: 16384, Classes: 1000, Registers: 1},
+	"256-base":  {Hidden: 768, Depth: 12, Heads: 12, HeadDim: 64, Inner: 2048, Side: 16, Positions: 256, Codes: 16384, Classes: 1000, Registers: 1},
+	"384-small": {Hidden: 512, Depth: 12, Heads: 6, HeadDim: 85, Inner: 1536, Side: 24, Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
+	"384-base":  {Hidden: 768, Depth: 12, Heads: 12, HeadDim: 64, Inner: 2048, Side: 24, Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
+	"384-large": {Hidden: 1024, Depth: 24, Heads: 16, HeadDim: 64, Inner: 2816, Side: 24, Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
+}
+
+// anchor is the tensor by which a checkpoint's prefix is found.
+const (
+	anchor  = "last_norm.norm_final.weight"
+	maxSize = 1 << 20
+)
+
+// unused are tensors of published files that generation does not need: the head's weight is the
+// embedding.
+var unused = []string{"head.weight"}
+
+func readConfig(src *model.Source, set *weights.Set) (c Config, err error) {
+	var f struct {
+		Type  string `json:"model_type"`
+		Heads int    `json:"num_attention_heads"`
+	}
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, err
+	}
+	dim := func(name string, dims, i int) int {
+		t, ok := set.Get(name)
+		switch {
+		case err != nil:
+		case !ok:
+			err = fmt.Errorf("tensor %q is missing", name)
+		case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
+			err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxSize)
+		default:
+			return t.Shape[i]
+		}
+		return 1
+	}
+	c.Codes, c.Hidden = dim("tok_emb.weight", 2, 0)-1, dim("tok_emb.weight", 2, 1)
+	c.Classes, c.Positions = dim("cls_emb.weight", 2, 0)-1, dim("pos_emb.weight", 2, 0)
+	width := dim("transformer.layers.0.attn.wq.weight", 2, 0)
+	c.Inner = dim("transformer.layers.0.ff.w1.weight", 2, 0)
+	if _, ok := set.Get("reg_tokens.weight"); ok {
+		c.Registers = dim("reg_tokens.weight", 2, 0)
+	}
+	for c.Depth = 0; ; c.Depth++ {
+		if _, ok := set.Get(fmt.Sprintf("transformer.layers.%d.ln1.weight", c.Depth)); !ok {
+			break
+		}
+	}
+	c.Side = int(math.Sqrt(float64(c.Positions)))
+	switch {
+	case err != nil:
+		return c, err
+	case f.Heads < 1 || width%f.Heads != 0:
+		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d", f.Heads, width)
+	case c.Side*c.Side != c.Positions:
+		return c, fmt.Errorf("tensor \"pos_emb.weight\" has %d rows, want a square", c.Positions)
+	case c.Codes < 1 || c.Classes < 1:
+		return c, fmt.Errorf("there are %d codes and %d classes, want 1 at least beside the mask and no class", c.Codes, c.Classes)
+	}
+	c.Heads, c.HeadDim = f.Heads, width/f.Heads
+	return c, nil
+}
+
+func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+	set, err := src.Set.Rebase(anchor)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readConfig(src, set)
+	if err != nil {
+		return nil, err
+	}
+	m := New(c)
+	var report weights.Report
+	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
+		return nil, err
+	}
+	if err := m.load(o); err != nil {
+		return nil, err
+	}
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Info: model.Info{
+		Architecture: "halton-maskgit",
+		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner, "grid": c.Side,
+			"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
+		Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
+	}}, nil
+}
+
+func init() {
+	model.Register(model.Format{Name: "halton-maskgit", Load: load, Match: func(src *model.Source) bool {
+		var f struct {
+			Type string `json:"model_type"`
+		}
+		return json.Unmarshal(src.Config, &f) == nil && f.Type == "halton-maskgit" || src.Has(anchor) && src.Has("cls_emb.weight")
+	}})
+}

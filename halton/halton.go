@@ -1,0 +1,313 @@
+// Package halton is Halton-MaskGIT (Besnier et al. 2025, "Halton scheduler for masked generative
+// image transformer"): a transformer over a grid of LlamaGen's codes, by class, modulated by adaLN.
+//
+// Checkpoints: llvictorll/Halton-MaskGIT, ImageNet_256_{tiny,small,base}.pth and
+// ImageNet_384_{small,base,large}.pth, through `unmask convert`. The image tokenizer is
+// FoundationVision/LlamaGen's vq_ds16_c2i.pt.
+package halton
+
+import (
+	"context"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/model/passes"
+	"unmask/nn"
+	"unmask/nn/adaln"
+	"unmask/weights"
+)
+
+const eps = 1e-5
+
+// block is one transformer block: RMS norms modulated by the class, no biases, SwiGLU.
+type block struct {
+	Mod   adaln.Layer   `weight:"mlp.1"`      // shift, scale, gate of attention; the same of the MLP
+	Norm1 weights.Param `weight:"ln1.weight"` // [hidden]
+	Query nn.Linear     `weight:"attn.wq"`    // [heads*headDim, hidden], 510 of 512 in the small model
+	Key   nn.Linear     `weight:"attn.wk"`
+	Value nn.Linear     `weight:"attn.wv"`
+	Out   nn.Linear     `weight:"attn.wo"`
+	Norm2 weights.Param `weight:"ln2.weight"`
+	Gate  nn.Linear     `weight:"ff.w1"`
+	Up    nn.Linear     `weight:"ff.w3"`
+	Down  nn.Linear     `weight:"ff.w2"`
+
+	norm1, norm2 backend.Norm
+}
+
+// Parts of a block's modulation, which the authors call beta, gamma and alpha.
+const (
+	shift1 = iota
+	scale1
+	gate1
+	shift2
+	scale2
+	gate2
+	parts
+)
+
+// Model is the network on a backend. It owns its working memory: one pass at a time.
+type Model struct {
+	Classes  weights.Param `weight:"cls_emb.weight"`    // [classes+1, hidden], the last is no class
+	Tokens   weights.Param `weight:"tok_emb.weight"`    // [codes+1, hidden], the last is the mask
+	Position weights.Param `weight:"pos_emb.weight"`    // [positions or more, hidden]
+	Register weights.Param `weight:"reg_tokens.weight"` // [1, hidden]
+	Blocks   []block       `weight:"transformer.layers"`
+	Final    weights.Param `weight:"last_norm.norm_final.weight"` // [hidden]
+	FinalB   weights.Param `weight:"last_norm.norm_final.bias"`
+	FinalMod adaln.Layer   `weight:"last_norm.mlp.1"` // shift, scale
+	HeadBias weights.Param `weight:"head.bias"`       // [codes+1]; its weight is tok_emb's
+
+	cfg       Config
+	b         backend.Backend
+	passes    passes.Passes
+	classes   []float32     // [classes+1, hidden]
+	tokens    *tensor.Dense // [codes+1, hidden]
+	position  *tensor.Dense // [positions+1, hidden], the register's last
+	final     backend.Norm
+	finalB    *tensor.Dense // [1, hidden]
+	table     adaln.Table
+	w         workspace
+	marginals model.HeadMarginals
+}
+
+// workspace is the memory of a pass.
+type workspace struct {
+	x, h, t         *tensor.Dense    // [rows, hidden]: stream, branch, its projection
+	q, k, v, o      attention.Buffer // [rows, heads*headDim]
+	gate, up        *tensor.Dense    // [rows, inner]
+	hidden, last    *tensor.Dense    // [batch*(positions+1), hidden], [rows of one call to the head, hidden]
+	ids, pos, zeros []int32
+	keys            []any
+	slots           []int32
+	mods            []backend.Segment
+}
+
+// New returns the network without weights.
+func New(c Config) *Model {
+	vector := func() weights.Param { return weights.Param{Shape: []int{c.Hidden}} }
+	width := c.Heads * c.HeadDim
+	m := &Model{
+		Classes:  weights.Param{Shape: []int{c.Classes + 1, c.Hidden}},
+		Tokens:   weights.Param{Shape: []int{c.Codes + 1, c.Hidden}},
+		Position: weights.Param{Shape: []int{c.Positions, c.Hidden}},
+		Blocks:   make([]block, c.Depth),
+		Final:    vector(), FinalB: vector(),
+		FinalMod: adaln.New(c.Hidden, c.Hidden, 2),
+		HeadBias: weights.Param{Shape: []int{c.Codes + 1}},
+		cfg:      c,
+		passes: passes.Passes{Layers: c.Depth, After: c.Registers,
+			Layer: attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim}},
+	}
+	if c.Registers > 0 {
+		m.Register = weights.Param{Shape: []int{c.Registers, c.Hidden}}
+	}
+	for i := range m.Blocks {
+		m.Blocks[i] = block{Mod: adaln.New(c.Hidden, c.Hidden, parts), Norm1: vector(), Norm2: vector(),
+			Query: nn.NewLinearNoBias(c.Hidden, width), Key: nn.NewLinearNoBias(c.Hidden, width),
+			Value: nn.NewLinearNoBias(c.Hidden, width), Out: nn.NewLinearNoBias(width, c.Hidden),
+			Gate: nn.NewLinearNoBias(c.Hidden, c.Inner), Up: nn.NewLinearNoBias(c.Hidden, c.Inner),
+			Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
+	}
+	return m
+}
+
+func (m *Model) load(o model.Options) error {
+	c, b := &m.cfg, o.Backend
+	m.b, m.passes.Backend = b, b
+	m.passes.Layer.BF16 = o.Precision != backend.F32
+	l := &nn.Loader{Backend: b, Precision: o.Precision}
+	m.classes, m.tokens = l.Floats(&m.Classes), l.Table(&m.Tokens)
+	n := c.Side * c.Side
+	m.position = b.New(n+max(c.Registers, 1), c.Hidden)
+	b.Write(m.position, 0, l.Floats(&m.Position)[:n*c.Hidden])
+	if c.Registers > 0 {
+		b.Write(m.position, n, l.Floats(&m.Register))
+	}
+	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
+	for i := range m.Blocks {
+		k := &m.Blocks[i]
+		k.norm1 = backend.Norm{Scale: l.Vector(l.Floats(&k.Norm1)), Eps: eps}
+		k.norm2 = backend.Norm{Scale: l.Vector(l.Floats(&k.Norm2)), Eps: eps}
+		k.Mod.Load(l)
+		m.table.Layers = append(m.table.Layers, &k.Mod)
+		for _, p := range []*nn.Linear{&k.Query, &k.Key, &k.Value, &k.Out, &k.Gate, &k.Up, &k.Down} {
+			p.Load(l)
+		}
+	}
+	m.final = backend.Norm{Scale: l.Vector(l.Floats(&m.Final)), Eps: eps}
+	m.finalB = b.New(1, c.Hidden)
+	b.Write(m.finalB, 0, l.Floats(&m.FinalB))
+	m.FinalMod.Load(l)
+	m.marginals = model.HeadMarginals{
+		Backend: b,
+		Head: backend.Head{W: l.Matrix(&m.Tokens, c.Codes+1), Bias: l.Vector(l.Floats(&m.HeadBias)),
+			Outcomes: c.Codes}, // the mask has a column too; it is no outcome
+		Length:  n,
+		Project: m.project,
+	}
+	return l.Err()
+}
+
+// Spec implements model.Denoiser.
+func (m *Model) Spec() model.Spec {
+	c := &m.cfg
+	return model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true, Classes: c.Classes}
+}
+
+// NewCache implements model.Refiner.
+func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+
+// Fit implements model.Sized.
+func (m *Model) Fit(length int, cached bool) int {
+	c, n := &m.cfg, m.passes.Span(length)
+	sequence := 4 * n * c.Hidden
+	if cached {
+		sequence += 8 * n * c.Depth * c.Heads * c.HeadDim
+	}
+	return model.Fit(m.b, n, sequence, 4*(9*c.Hidden+2*c.Inner))
+}
+
+// Forward implements model.Denoiser.
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := m.begin(b); err != nil {
+		return nil, err
+	}
+	return &m.marginals, m.passes.Full(ctx, b, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+}
+
+// Refine implements model.Refiner. The register keeps the full pass's keys and values.
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := m.begin(b); err != nil {
+		return nil, err
+	}
+	return &m.marginals, m.passes.Some(ctx, b, rows, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+}
+
+// begin checks the batch and finds the modulations of its classes.
+func (m *Model) begin(b *model.Batch) (err error) {
+	if err := b.Check(m.Spec()); err != nil {
+		return err
+	}
+	w, c := &m.w, &m.cfg
+	w.hidden = nn.Grow(m.b, w.hidden, b.Size*m.passes.Span(b.Length), c.Hidden)
+	w.keys = w.keys[:0]
+	for i := range b.Size {
+		class := c.Classes
+		if k := b.Condition(i); k != nil && k.Class != model.NoClass {
+			class = int(k.Class)
+		}
+		w.keys = append(w.keys, class)
+	}
+	w.slots, err = m.table.Slots(w.slots, w.keys, func(i int) ([]float32, error) {
+		return m.classes[w.keys[i].(int)*c.Hidden:][:c.Hidden], nil
+	})
+	return err
+}
+
+func (m *Model) prepare(rows int) {
+	w, c, b := &m.w, &m.cfg, m.b
+	w.x, w.h, w.t = nn.Grow(b, w.x, rows, c.Hidden), nn.Grow(b, w.h, rows, c.Hidden), nn.Grow(b, w.t, rows, c.Hidden)
+	w.gate, w.up = nn.Grow(b, w.gate, rows, c.Inner), nn.Grow(b, w.up, rows, c.Inner)
+	for _, f := range []*attention.Buffer{&w.q, &w.k, &w.v, &w.o} {
+		f.Grow(b, rows, c.Heads, c.HeadDim)
+	}
+}
+
+// pass runs the network over a pass's rows and leaves the head's input in w.hidden.
+func (m *Model) pass(ctx context.Context, p *passes.Pass) error {
+	w, b, n := &m.w, m.b, p.Len()
+	m.collect(p)
+	w.mods = adaln.Segments(w.mods, p.Segs, w.slots)
+	b.Gather(w.x, m.tokens, w.ids)
+	if m.cfg.Registers > 0 && !p.Partial {
+		m.registers(p)
+	} else {
+		b.AddRows(w.x, m.position, w.pos)
+	}
+	for i := range m.Blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m.block(i, p)
+	}
+	b.RMSNorm(w.x, w.x, n, m.final)
+	b.AddRows(w.x, m.finalB, w.zeros)
+	b.Modulate(w.x, m.FinalMod.Of(1), m.FinalMod.Of(0), w.mods)
+	b.Scatter(w.hidden, w.x, p.At)
+	return nil
+}
+
+// collect fills in the pass's tokens and positions; a register has no token.
+func (m *Model) collect(p *passes.Pass) {
+	w := &m.w
+	w.ids, w.pos, w.zeros = w.ids[:0], w.pos[:0], w.zeros[:0]
+	for _, at := range p.At {
+		sequence, row := int(at)/p.Span, int(at)%p.Span
+		id := int32(m.cfg.Codes)
+		if i, ok := m.passes.Position(row, p.Batch.Length); ok {
+			id = p.Batch.Tokens[sequence*p.Batch.Length+i]
+		}
+		w.ids, w.pos, w.zeros = append(w.ids, id), append(w.pos, int32(row)), append(w.zeros, 0)
+	}
+}
+
+// registers embeds rows of whole sequences, the registers by their own vectors alone.
+func (m *Model) registers(p *passes.Pass) {
+	w, b := &m.w, m.b
+	b.AddRows(w.x, m.position, w.pos)
+	var rows, from []int32
+	for i, at := range p.At {
+		if row := int(at) % p.Span; row >= p.Batch.Length {
+			rows, from = append(rows, int32(i)), append(from, int32(row))
+		}
+	}
+	b.Gather(w.h, m.position, from)
+	b.Scatter(w.x, w.h, rows)
+}
+
+// block is one transformer block over the rows of w.x.
+func (m *Model) block(i int, p *passes.Pass) {
+	w, b, k, n := &m.w, m.b, &m.Blocks[i], p.Len()
+	keys, values := m.passes.Keys(p.Batch, i)
+	layer := m.passes.Layer
+	h := backend.Heads{Heads: layer.Heads, HeadDim: layer.HeadDim, Keys: p.Span, BF16: layer.BF16}
+
+	b.RMSNorm(w.h, w.x, n, k.norm1)
+	b.Modulate(w.h, k.Mod.Of(scale1), k.Mod.Of(shift1), w.mods)
+	k.Query.Apply(b, w.q.T, w.h, n, backend.Identity)
+	k.Key.Apply(b, w.k.T, w.h, n, backend.Identity)
+	k.Value.Apply(b, w.v.T, w.h, n, backend.Identity)
+	b.RMSNorm(w.q.T, w.q.T, n, backend.Norm{Eps: eps}) // over all heads together
+	b.RMSNorm(w.k.T, w.k.T, n, backend.Norm{Eps: eps})
+	w.k.PutRows(b, keys, p.Rows)
+	w.v.PutRows(b, values, p.Rows)
+	b.Attention(w.o.T, w.q.T, keys, values, p.Rows.Segs, h)
+	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity)
+	b.GateAdd(w.x, w.t, k.Mod.Of(gate1), w.mods)
+
+	b.RMSNorm(w.h, w.x, n, k.norm2)
+	b.Modulate(w.h, k.Mod.Of(scale2), k.Mod.Of(shift2), w.mods)
+	k.Up.Apply(b, w.up, w.h, n, backend.Identity)
+	k.Gate.Times(b, w.gate, w.h, w.up, n, backend.SiLU)
+	k.Down.Apply(b, w.t, w.gate, n, backend.Identity)
+	b.GateAdd(w.x, w.t, k.Mod.Of(gate2), w.mods)
+}
+
+// project is the head's input for the rows asked for.
+func (m *Model) project(rows []int32) *tensor.Dense {
+	w := &m.w
+	w.last = nn.Grow(m.b, w.last, len(rows), m.cfg.Hidden)
+	w.ids = w.ids[:0]
+	for _, row := range rows {
+		w.ids = append(w.ids, m.passes.Inner(row, m.cfg.Side*m.cfg.Side))
+	}
+	m.b.Gather(w.last, w.hidden, w.ids)
+	return w.last
+}

@@ -1,0 +1,24 @@
+package halton_test
+
+import (
+	"testing"
+
+	"unmask/internal/parity"
+	"unmask/weights/pytorch"
+
+	_ "unmask/halton"
+)
+
+func open(t testing.TB, name string) *parity.Pack {
+	switch name {
+	case "halton-tiny":
+		return parity.OpenConverted(t, name, "ImageNet_256_tiny.pth", pytorch.Options{Heads: 5})
+	case "halton-256-base":
+		return parity.OpenConverted(t, name, "ImageNet_256_base.pth", pytorch.Options{})
+	}
+	return parity.OpenConverted(t, name, "ImageNet_384_small.pth", pytorch.Options{})
+}
+
+func TestParity(t *testing.T) {
+	parity.Conditional(t, open, []string{"halton-tiny", "halton-256-base", "halton-384-small"}, parity.Labels)
+}

@@ -1,0 +1,174 @@
+// Package adaln turns a condition into the shifts, scales and gates of adaptive norms (Peebles and
+// Xie 2023, "Scalable diffusion models with transformers"). They are computed once for each
+// condition and kept on the device: a step computes none.
+package adaln
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// Layer is a linear layer from the conditioning vector to `parts` vectors of one width.
+type Layer struct {
+	Weight weights.Param `weight:"weight"` // [parts*width, cond]
+	Bias   weights.Param `weight:"bias"`   // [parts*width], or absent
+
+	parts    int
+	products []backend.Matrix // [width, cond] each
+	biases   []*tensor.Dense
+	tables   []*tensor.Dense // [slots, width] each
+}
+
+// New returns a layer with a bias.
+func New(cond, width, parts int) Layer {
+	l := NewNoBias(cond, width, parts)
+	l.Bias = weights.Param{Shape: []int{parts * width}}
+	return l
+}
+
+// NewNoBias returns a layer without.
+func NewNoBias(cond, width, parts int) Layer {
+	return Layer{Weight: weights.Param{Shape: []int{parts * width, cond}}, parts: parts}
+}
+
+// Load packs the layer. Its products are not of integers: a gate's error is in every row.
+func (m *Layer) Load(l *nn.Loader) {
+	width, cond, as := m.Weight.Shape[0]/m.parts, m.Weight.Shape[1], min(l.Precision, backend.BF16)
+	bias := l.Floats(&m.Bias)
+	for p := range m.parts {
+		m.products = append(m.products, l.Backend.Pack(width, cond, as, func(i int, dst []float32) {
+			l.Note(m.Weight.ReadFloat32s(dst, (p*width+i)*cond))
+		}))
+		var b *tensor.Dense
+		if bias != nil {
+			b = l.Vector(bias[p*width : (p+1)*width])
+		}
+		m.biases = append(m.biases, b)
+	}
+	m.tables = make([]*tensor.Dense, m.parts)
+	l.Release(&m.Weight)
+}
+
+// Of returns part i for all conditions in use, a row a slot: [slots, width].
+func (m *Layer) Of(i int) *tensor.Dense { return m.tables[i] }
+
+func (m *Layer) width() int { return m.Weight.Shape[0] / m.parts }
+
+// Table keeps the modulations of a network's layers.
+type Table struct {
+	Backend backend.Backend
+	Cond    int      // width of the conditioning vector
+	Layers  []*Layer // of one conditioning vector each
+
+	// Made, when not nil, is called with the slots that were computed.
+	Made func(slots []int32)
+
+	slots map[any]int32
+	size  int // slots of the tables
+	free  int32
+	y     *tensor.Dense // [size, cond]
+	tmp   map[int]*tensor.Dense
+}
+
+// fewest is how many conditions are kept at least: those of a few batches.
+const fewest = 64
+
+// Slots returns the slots of conditions by keys, which stand for the same condition when they are
+// equal. vector returns the conditioning vector [Cond] before its activation, swish, of the
+// condition i that is new.
+func (t *Table) Slots(dst []int32, keys []any, vector func(i int) ([]float32, error)) ([]int32, error) {
+	if len(keys) > t.size {
+		t.grow(len(keys))
+	}
+	fresh, isNew := t.fresh(keys)
+	if int(t.free)+fresh > t.size {
+		clear(t.slots)
+		t.free = 0
+		_, isNew = t.fresh(keys)
+	}
+	var made []int32
+	first := t.free
+	for i, key := range keys {
+		if !isNew[i] {
+			continue
+		}
+		y, err := vector(i)
+		if err != nil {
+			t.free = first
+			for k, s := range t.slots {
+				if s >= first {
+					delete(t.slots, k)
+				}
+			}
+			return nil, err
+		}
+		t.Backend.Write(t.y, len(made), y)
+		t.slots[key] = t.free
+		made = append(made, t.free)
+		t.free++
+	}
+	if len(made) > 0 {
+		t.make(made)
+	}
+	dst = dst[:0]
+	for _, key := range keys {
+		dst = append(dst, t.slots[key])
+	}
+	return dst, nil
+}
+
+// fresh counts and marks the first of each key that has no slot.
+func (t *Table) fresh(keys []any) (n int, isNew []bool) {
+	isNew = make([]bool, len(keys))
+	seen := map[any]bool{}
+	for i, key := range keys {
+		if _, ok := t.slots[key]; !ok && !seen[key] {
+			seen[key], isNew[i] = true, true
+			n++
+		}
+	}
+	return n, isNew
+}
+
+func (t *Table) grow(n int) {
+	t.size = max(fewest, n)
+	t.slots, t.free, t.tmp = map[any]int32{}, 0, map[int]*tensor.Dense{}
+	t.y = t.Backend.New(t.size, t.Cond)
+	for _, l := range t.Layers {
+		for i := range l.tables {
+			l.tables[i] = t.Backend.New(t.size, l.width())
+		}
+		if t.tmp[l.width()] == nil {
+			t.tmp[l.width()] = t.Backend.New(t.size, l.width())
+		}
+	}
+}
+
+// make computes the slots' modulations from the first rows of y.
+func (t *Table) make(slots []int32) {
+	b, n := t.Backend, len(slots)
+	b.Activate(t.y, n, backend.SiLU)
+	for _, l := range t.Layers {
+		tmp := t.tmp[l.width()]
+		for i := range l.parts {
+			b.Linear(tmp, t.y, n, l.products[i], backend.Epilogue{Bias: l.biases[i]})
+			b.Scatter(l.tables[i], tmp, slots)
+		}
+	}
+	if t.Made != nil {
+		t.Made(slots)
+	}
+}
+
+// Segments returns segs with the slot of each one's sequence in place of the sequence.
+func Segments(dst, segs []backend.Segment, slots []int32) []backend.Segment {
+	dst = dst[:0]
+	for _, s := range segs {
+		s.Seq = int(slots[s.Seq])
+		dst = append(dst, s)
+	}
+	return dst
+}
