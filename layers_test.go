@@ -19,8 +19,8 @@ var rows = [][]string{
 	{"."},
 	{"experiments", "theory"},
 	{"generate", "metrics"},
-	{"vit", "dit", "titok"},
-	{"vqgan", "vq"},
+	{"vit", "dit", "titok", "halton"},
+	{"vqgan", "vq", "clip"},
 	{"samplers"},
 	{"model"},
 	{"nn"},
@@ -35,8 +35,8 @@ var rows = [][]string{
 // apart are rows that must not meet although one is below the other: networks and samplers
 // know marginals only.
 var apart = map[string][]string{
-	"samplers": {"vit", "dit", "titok", "vqgan", "vq", "nn", "attention", "weights", "backend/cpu", "backend/cuda"},
-	"vit":      {"samplers"}, "dit": {"samplers"}, "vqgan": {"samplers"}, "vq": {"samplers"}, "titok": {"samplers"},
+	"samplers": {"vit", "dit", "titok", "halton", "vqgan", "vq", "clip", "nn", "attention", "weights", "backend/cpu", "backend/cuda"},
+	"vit":      {"samplers"}, "dit": {"samplers"}, "vqgan": {"samplers"}, "vq": {"samplers"}, "clip": {"samplers"}, "titok": {"samplers"}, "halton": {"samplers"},
 	"internal": {"backend"},
 }
 

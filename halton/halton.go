@@ -295,7 +295,7 @@ func (m *Model) block(i int, p *passes.Pass) {
 	b.RMSNorm(w.h, w.x, n, k.norm2)
 	b.Modulate(w.h, k.Mod.Of(scale2), k.Mod.Of(shift2), w.mods)
 	k.Up.Apply(b, w.up, w.h, n, backend.Identity)
-	k.Gate.Times(b, w.gate, w.h, w.up, n, backend.SiLU)
+	k.Gate.Gated(b, w.gate, w.h, w.up, n, backend.SiLU)
 	k.Down.Apply(b, w.t, w.gate, n, backend.Identity)
 	b.GateAdd(w.x, w.t, k.Mod.Of(gate2), w.mods)
 }

@@ -41,3 +41,16 @@ func folder(t testing.TB, name string) string {
 	}
 	return dir
 }
+
+// OpenCases is Open for a pack of several folders, the cases alone.
+func OpenCases(t testing.TB, name string) *Pack {
+	t.Helper()
+	dir := filepath.Join(folder(t, name), name)
+	cases, err := weights.Open(filepath.Join(dir, "cases.safetensors"))
+	require.NoError(t, err)
+	t.Cleanup(func() { cases.Close() })
+	return &Pack{t: t, cases: cases, dir: dir}
+}
+
+// Dir returns a folder of the pack.
+func (p *Pack) Dir(name string) string { return filepath.Join(p.dir, name) }

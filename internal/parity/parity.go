@@ -19,6 +19,7 @@ type Pack struct {
 	*model.Source
 	t     testing.TB
 	cases *weights.Set
+	dir   string
 }
 
 // Open opens a pack by name. UNMASK_PACKS names another folder of packs, such as the

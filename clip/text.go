@@ -1,0 +1,311 @@
+// Package clip is the text side of OpenAI's CLIP (Radford et al. 2021, "Learning transferable
+// visual models from natural language supervision"), from which image models draw: its
+// tokenizer and its causal transformer.
+//
+// Checkpoints: openai/clip-vit-large-patch14-336 (MaskGen), and text_encoder/ with tokenizer/ of
+// a diffusers folder (aMUSEd), under Hugging Face's names.
+package clip
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+const eps = 1e-5
+
+type layer struct {
+	Norm1 nn.LayerNorm `weight:"layer_norm1"`
+	Query nn.Linear    `weight:"self_attn.q_proj"`
+	Key   nn.Linear    `weight:"self_attn.k_proj"`
+	Value nn.Linear    `weight:"self_attn.v_proj"`
+	Out   nn.Linear    `weight:"self_attn.out_proj"`
+	Norm2 nn.LayerNorm `weight:"layer_norm2"`
+	Up    nn.Linear    `weight:"mlp.fc1"`
+	Down  nn.Linear    `weight:"mlp.fc2"`
+
+	qkv, down backend.Matrix // [3*hidden, hidden], [hidden, inner]
+	qkvBias   *tensor.Dense
+	downBias  *tensor.Dense
+}
+
+// Text is the transformer on a backend. One call at a time.
+type Text struct {
+	Tokens   weights.Param `weight:"text_model.embeddings.token_embedding.weight"`    // [ids, hidden]
+	Position weights.Param `weight:"text_model.embeddings.position_embedding.weight"` // [rows, hidden]
+	Layers   []layer       `weight:"text_model.encoder.layers"`
+	Final    nn.LayerNorm  `weight:"text_model.final_layer_norm"`
+	Project  nn.Linear     `weight:"text_projection"` // [pooled, hidden], no bias
+
+	cfg       Config
+	b         backend.Backend
+	tokens    *tensor.Dense
+	position  *tensor.Dense
+	attention attention.Layer
+	work      nn.Work
+	rows      attention.Rows
+	k, v      *tensor.Dense // [texts, heads, rows, headDim]
+	before    *tensor.Dense // [texts*rows, hidden]
+	ends      *tensor.Dense // [texts, hidden]
+	pooled    *tensor.Dense // [texts, pooled]
+}
+
+// Config is the transformer's sizes.
+type Config struct {
+	Hidden, Depth, Heads, Inner int
+	Rows                        int // positions, 77 as published
+	IDs                         int // of the tokenizer
+	Pooled                      int // width of the projected vector
+	PlainGELU                   bool
+}
+
+// unused are tensors of published files that the text side does not need.
+var unused = []string{"vision_model.*", "visual_projection.*", "logit_scale", "text_model.embeddings.position_ids"}
+
+const maxSize = 1 << 20
+
+// readConfig reads the sizes off the tensors; config.json has the heads and the activation.
+func readConfig(src *model.Source) (c Config, err error) {
+	type file struct {
+		Heads int    `json:"num_attention_heads"`
+		Act   string `json:"hidden_act"`
+	}
+	var f struct {
+		file
+		Text *file `json:"text_config"` // of a file with both sides
+	}
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, err
+	}
+	if f.Text != nil {
+		f.file = *f.Text
+		if f.Heads == 0 {
+			f.Heads = 12 // what Hugging Face's class has where the file is silent: ViT-L/14's
+		}
+		if f.Act == "" {
+			f.Act = "quick_gelu"
+		}
+	}
+	dim := func(name string, i int) int {
+		t, ok := src.Set.Get(name)
+		switch {
+		case err != nil:
+		case !ok:
+			err = fmt.Errorf("tensor %q is missing: not CLIP's text encoder", name)
+		case len(t.Shape) != 2 || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
+			err = fmt.Errorf("tensor %q has shape %v, want two dimensions of 1 to %d", name, t.Shape, maxSize)
+		default:
+			return t.Shape[i]
+		}
+		return 1
+	}
+	c.IDs, c.Hidden = dim("text_model.embeddings.token_embedding.weight", 0), dim("text_model.embeddings.token_embedding.weight", 1)
+	c.Rows, c.Pooled = dim("text_model.embeddings.position_embedding.weight", 0), dim("text_projection.weight", 0)
+	c.Inner = dim("text_model.encoder.layers.0.mlp.fc1.weight", 0)
+	for {
+		if _, ok := src.Set.Get(fmt.Sprintf("text_model.encoder.layers.%d.layer_norm1.weight", c.Depth)); !ok {
+			break
+		}
+		c.Depth++
+	}
+	c.Heads = f.Heads
+	switch {
+	case err != nil:
+		return c, err
+	case c.Heads < 1 || c.Hidden%c.Heads != 0:
+		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
+	case f.Act == "gelu":
+		c.PlainGELU = true
+	case f.Act != "quick_gelu":
+		return c, fmt.Errorf("config.json: hidden_act is %q, want quick_gelu or gelu", f.Act)
+	}
+	return c, nil
+}
+
+// New returns the network without weights.
+func New(c Config) *Text {
+	t := &Text{cfg: c,
+		Tokens:    weights.Param{Shape: []int{c.IDs, c.Hidden}},
+		Position:  weights.Param{Shape: []int{c.Rows, c.Hidden}},
+		Layers:    make([]layer, c.Depth),
+		Final:     nn.NewLayerNorm(c.Hidden, eps),
+		Project:   nn.NewLinearNoBias(c.Hidden, c.Pooled),
+		attention: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads, Causal: true},
+	}
+	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
+	for i := range t.Layers {
+		t.Layers[i] = layer{Norm1: nn.NewLayerNorm(c.Hidden, eps), Query: square(), Key: square(), Value: square(), Out: square(),
+			Norm2: nn.NewLayerNorm(c.Hidden, eps), Up: nn.NewLinear(c.Hidden, c.Inner), Down: nn.NewLinear(c.Inner, c.Hidden)}
+	}
+	return t
+}
+
+// Load reads the text encoder.
+func Load(src *model.Source, o model.Options) (_ *Text, err error) {
+	defer backend.Recover(&err)
+	c, err := readConfig(src)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	t := New(c)
+	if err := weights.Bind(t, src.Set, weights.BindOptions{Ignore: unused}); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	if err := t.load(o); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	return t, src.Set.ReleaseAll()
+}
+
+// quick is the factor inside OpenAI's approximation of GELU, x*sigmoid(1.702x). That is
+// swish(1.702x)/1.702, so the factor goes into the weights before it and out of those after.
+const quick = 1.702
+
+func (t *Text) load(o model.Options) error {
+	t.b = o.Backend
+	t.attention.BF16 = o.Precision != backend.F32
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	t.tokens, t.position = l.Table(&t.Tokens), l.Table(&t.Position)
+	t.Final.Load(l)
+	t.Project.Load(l)
+	var up []float32
+	factor := float32(1)
+	if !t.cfg.PlainGELU {
+		up, factor = slices.Repeat([]float32{quick}, t.cfg.Inner), 1/float32(quick)
+	}
+	for i := range t.Layers {
+		k := &t.Layers[i]
+		k.Norm1.Load(l)
+		k.Norm2.Load(l)
+		k.Out.Load(l)
+		k.Up.LoadGated(l, up)
+		k.pack(l, t.cfg, factor)
+	}
+	return l.Err()
+}
+
+// pack lays queries, keys and values out as one matrix, and the last layer times a factor.
+func (k *layer) pack(l *nn.Loader, c Config, factor float32) {
+	three := []*nn.Linear{&k.Query, &k.Key, &k.Value}
+	var bias []float32
+	for _, p := range three {
+		bias = append(bias, l.Floats(&p.Bias)...)
+	}
+	k.qkv = l.Backend.Pack(3*c.Hidden, c.Hidden, l.Precision, func(i int, dst []float32) {
+		l.Note(three[i/c.Hidden].Weight.ReadFloat32s(dst, i%c.Hidden*c.Hidden))
+	})
+	k.qkvBias = l.Vector(bias)
+	k.down = l.Backend.Pack(c.Hidden, c.Inner, l.Precision, func(i int, dst []float32) {
+		l.Note(k.Down.Weight.ReadFloat32s(dst, i*c.Inner))
+		for j := range dst {
+			dst[j] *= factor
+		}
+	})
+	k.downBias = l.Vector(l.Floats(&k.Down.Bias))
+	for _, p := range append(three, &k.Down) {
+		l.Release(&p.Weight)
+	}
+}
+
+// Config returns the transformer's sizes.
+func (t *Text) Config() Config { return t.cfg }
+
+// Encode returns the prompts of ids [texts, Rows]: States are those before the last layer, Final
+// those after it and the last norm, Pooled the projection of Final's row at the first of the
+// largest ids, which is the end.
+func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, err error) {
+	defer backend.Recover(&err)
+	c, b, n := &t.cfg, t.b, len(ids)
+	if n == 0 {
+		return nil, nil
+	}
+	all, ends, err := t.flatten(ids)
+	if err != nil {
+		return nil, err
+	}
+	rows := n * c.Rows
+	t.work.Prepare(b, rows, c.Hidden, c.Inner)
+	t.before = nn.Grow(b, t.before, rows, c.Hidden)
+	t.ends, t.pooled = nn.Grow(b, t.ends, n, c.Hidden), nn.Grow(b, t.pooled, n, c.Pooled)
+	if t.k == nil || t.k.Shape()[0] < n {
+		t.k, t.v = b.New(n, c.Heads, c.Rows, t.attention.HeadDim), b.New(n, c.Heads, c.Rows, t.attention.HeadDim)
+	}
+	t.rows.Full(0, n, c.Rows)
+	w := &t.work
+	b.Gather(w.X, t.tokens, all)
+	b.AddRows(w.X, t.position, t.rows.Pos)
+	for i := range t.Layers {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if i == len(t.Layers)-1 {
+			at := make([]int32, rows)
+			for i := range at {
+				at[i] = int32(i)
+			}
+			b.Gather(t.before, w.X, at)
+		}
+		t.apply(&t.Layers[i], rows)
+	}
+	t.Final.Apply(b, w.X, w.X, rows)
+	b.Gather(t.ends, w.X, ends)
+	t.Project.Apply(b, t.pooled, t.ends, n, backend.Identity)
+	return t.prompts(n), nil
+}
+
+// flatten checks ids and finds each text's end.
+func (t *Text) flatten(ids [][]int32) (all, ends []int32, err error) {
+	for s, text := range ids {
+		if len(text) != t.cfg.Rows {
+			return nil, nil, fmt.Errorf("text %d has %d ids, want %d", s, len(text), t.cfg.Rows)
+		}
+		end := 0
+		for i, id := range text {
+			if id < 0 || int(id) >= t.cfg.IDs {
+				return nil, nil, fmt.Errorf("id %d of text %d is %d, want 0 to %d", i, s, id, t.cfg.IDs-1)
+			}
+			if id > text[end] {
+				end = i
+			}
+		}
+		all, ends = append(all, text...), append(ends, int32(s*t.cfg.Rows+end))
+	}
+	return all, ends, nil
+}
+
+// apply is one layer over the first rows of t.work.X.
+func (t *Text) apply(k *layer, rows int) {
+	w, b := &t.work, t.b
+	act := backend.SiLU
+	if t.cfg.PlainGELU {
+		act = backend.GELUErf
+	}
+	k.Norm1.Apply(b, w.H, w.X, rows)
+	b.Linear(w.QKV, w.H, rows, k.qkv, backend.Epilogue{Bias: k.qkvBias})
+	t.attention.Apply(b, w.H, w.Q, t.k, t.v, w.QKV, &t.rows, t.cfg.Rows)
+	k.Out.Add(b, w.X, w.H, rows)
+	k.Norm2.Apply(b, w.H, w.X, rows)
+	k.Up.Apply(b, w.Inner, w.H, rows, act)
+	b.Linear(w.X, w.Inner, rows, k.down, backend.Epilogue{Bias: k.downBias, Add: true})
+}
+
+func (t *Text) prompts(n int) []*model.Prompt {
+	c, list := &t.cfg, make([]*model.Prompt, n)
+	for i := range list {
+		p := &model.Prompt{Rows: c.Rows, Width: c.Hidden, States: make([]float32, c.Rows*c.Hidden),
+			Final: make([]float32, c.Rows*c.Hidden), Pooled: make([]float32, c.Pooled)}
+		t.b.Read(p.States, t.before, i*c.Rows)
+		t.b.Read(p.Final, t.work.X, i*c.Rows)
+		t.b.Read(p.Pooled, t.pooled, i)
+		list[i] = p
+	}
+	return list
+}

@@ -1,0 +1,326 @@
+package clip
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+	"golang.org/x/text/unicode/norm"
+
+	"unmask/model"
+)
+
+// Tokenizer is CLIP's byte pair encoding: NFC, white space as one blank, lower case, and the last
+// piece of a word marked `</w>`. It is safe for concurrent use.
+type Tokenizer struct {
+	ids        map[string]int32
+	ranks      map[[2]string]int
+	start, end int32
+	pad        int32
+}
+
+const (
+	startToken = "<|startoftext|>"
+	endToken   = "<|endoftext|>"
+	endOfWord  = "</w>"
+
+	maxFile = 16 << 20 // bytes of vocab.json, merges.txt or tokenizer.json
+
+	// MaxText is the length of a text in bytes at most. Of English, 77 tokens are about 400.
+	MaxText = 1 << 13
+)
+
+// OpenTokenizer reads vocab.json and merges.txt of a folder, or tokenizer.json without them.
+// Texts are padded with the pad token of special_tokens_map.json or tokenizer_config.json, without
+// one with the end.
+func OpenTokenizer(files fs.FS) (*Tokenizer, error) {
+	t := &Tokenizer{ids: map[string]int32{}, ranks: map[[2]string]int{}}
+	vocab, err := model.ReadFile(files, "vocab.json", maxFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = t.readJSON(files)
+	case err != nil:
+		err = fmt.Errorf("vocab.json: %w", err)
+	default:
+		if err := json.Unmarshal(vocab, &t.ids); err != nil {
+			return nil, fmt.Errorf("vocab.json: %w", err)
+		}
+		err = t.readMerges(files)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, special := range []struct {
+		name string
+		id   *int32
+	}{{startToken, &t.start}, {endToken, &t.end}} {
+		id, ok := t.ids[special.name]
+		if !ok {
+			return nil, fmt.Errorf("the vocabulary lacks %s: not CLIP's", special.name)
+		}
+		*special.id = id
+	}
+	for _, letter := range letters() {
+		for _, token := range []string{letter, letter + endOfWord} {
+			if _, ok := t.ids[token]; !ok {
+				return nil, fmt.Errorf("the vocabulary lacks the byte %q: not CLIP's", token)
+			}
+		}
+	}
+	return t, t.readPad(files)
+}
+
+// readJSON reads the vocabulary and merges of tokenizer.json.
+func (t *Tokenizer) readJSON(files fs.FS) error {
+	data, err := model.ReadFile(files, "tokenizer.json", maxFile)
+	if err != nil {
+		return fmt.Errorf("neither vocab.json nor tokenizer.json: %w", err)
+	}
+	var f struct {
+		Model struct {
+			Vocab  map[string]int32  `json:"vocab"`
+			Merges []json.RawMessage `json:"merges"`
+		} `json:"model"`
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return fmt.Errorf("tokenizer.json: %w", err)
+	}
+	t.ids = f.Model.Vocab
+	for i, raw := range f.Model.Merges {
+		var pair []string
+		var line string
+		if json.Unmarshal(raw, &line) == nil {
+			pair = strings.Split(line, " ")
+		} else if err := json.Unmarshal(raw, &pair); err != nil {
+			return fmt.Errorf("tokenizer.json: merge %d: %w", i, err)
+		}
+		if err := t.addMerge(i, pair); err != nil {
+			return fmt.Errorf("tokenizer.json: %w", err)
+		}
+	}
+	return nil
+}
+
+// readMerges reads merges.txt: a line of version, then a pair a line.
+func (t *Tokenizer) readMerges(files fs.FS) error {
+	data, err := model.ReadFile(files, "merges.txt", maxFile)
+	if err != nil {
+		return fmt.Errorf("merges.txt: %w", err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	n := 0
+	for i := 0; lines.Scan(); i++ {
+		line := lines.Text()
+		if i == 0 && strings.HasPrefix(line, "#version") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		if err := t.addMerge(n, strings.Split(line, " ")); err != nil {
+			return fmt.Errorf("merges.txt: line %d: %w", i+1, err)
+		}
+		n++
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("merges.txt: %w", err)
+	}
+	return nil
+}
+
+func (t *Tokenizer) addMerge(rank int, pair []string) error {
+	if len(pair) != 2 {
+		return fmt.Errorf("merge %d has %d parts, want 2", rank, len(pair))
+	}
+	if _, ok := t.ids[pair[0]+pair[1]]; !ok {
+		return fmt.Errorf("merge %d gives %.40q, which is not in the vocabulary", rank, pair[0]+pair[1])
+	}
+	key := [2]string{pair[0], pair[1]}
+	if _, ok := t.ranks[key]; !ok {
+		t.ranks[key] = rank
+	}
+	return nil
+}
+
+// readPad finds the token that fills up.
+func (t *Tokenizer) readPad(files fs.FS) error {
+	t.pad = t.end
+	for _, name := range []string{"special_tokens_map.json", "tokenizer_config.json"} {
+		data, err := model.ReadFile(files, name, maxFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var f struct {
+			Pad json.RawMessage `json:"pad_token"`
+		}
+		if err == nil {
+			err = json.Unmarshal(data, &f)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if f.Pad == nil || string(f.Pad) == "null" {
+			continue
+		}
+		var token struct {
+			Content string `json:"content"`
+		}
+		if json.Unmarshal(f.Pad, &token.Content) != nil {
+			if err := json.Unmarshal(f.Pad, &token); err != nil {
+				return fmt.Errorf("%s: pad_token: %w", name, err)
+			}
+		}
+		id, ok := t.ids[token.Content]
+		if !ok {
+			return fmt.Errorf("%s: pad_token is %.40q, want a token of the vocabulary", name, token.Content)
+		}
+		t.pad = id
+		return nil
+	}
+	return nil
+}
+
+// Pad returns the token that fills up texts in the model's own files.
+func (t *Tokenizer) Pad() int32 { return t.pad }
+
+// Size returns one more than the largest id.
+func (t *Tokenizer) Size() int {
+	n := int32(0)
+	for _, id := range t.ids {
+		n = max(n, id+1)
+	}
+	return int(n)
+}
+
+// Encode returns `length` ids of a text: start, pieces, end, then pad. Pieces that do not fit are
+// left out; cut reports whether there were any.
+func (t *Tokenizer) Encode(text string, length int, pad int32) (ids []int32, cut bool, err error) {
+	if len(text) > MaxText {
+		return nil, false, fmt.Errorf("the prompt is %d bytes, want 0 to %d", len(text), MaxText)
+	}
+	ids = append(make([]int32, 0, length), t.start)
+	for word := range words(normal(text)) {
+		if cut {
+			break
+		}
+		for _, part := range t.pieces(word) {
+			if len(ids) == length-1 {
+				cut = true
+				break
+			}
+			ids = append(ids, t.ids[part])
+		}
+	}
+	ids = append(ids, t.end)
+	for len(ids) < length {
+		ids = append(ids, pad)
+	}
+	return ids, cut, nil
+}
+
+// normal returns the text in NFC, white space as one blank, in lower case.
+func normal(text string) string {
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	text = strings.Join(strings.Fields(norm.NFC.String(text)), " ")
+	return cases.Lower(language.Und).String(text)
+}
+
+var contractions = []string{"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
+
+// words cuts a text into contractions, runs of letters, single digits, and runs of all else but
+// white space.
+func words(text string) func(yield func(string) bool) {
+	kind := func(r rune) int {
+		switch {
+		case unicode.IsSpace(r):
+			return 0
+		case unicode.IsLetter(r):
+			return 1
+		case unicode.IsNumber(r):
+			return 2
+		}
+		return 3
+	}
+	return func(yield func(string) bool) {
+	next:
+		for len(text) > 0 {
+			for _, c := range contractions {
+				if strings.HasPrefix(text, c) {
+					if !yield(c) {
+						return
+					}
+					text = text[len(c):]
+					continue next
+				}
+			}
+			first, size := utf8.DecodeRuneInString(text)
+			k, n := kind(first), size
+			for n < len(text) && k != 2 {
+				r, size := utf8.DecodeRuneInString(text[n:])
+				if kind(r) != k {
+					break
+				}
+				n += size
+			}
+			if k != 0 && !yield(text[:n]) {
+				return
+			}
+			text = text[n:]
+		}
+	}
+}
+
+// pieces merges a word's bytes, the pair of the lowest rank first.
+func (t *Tokenizer) pieces(word string) []string {
+	alphabet := letters()
+	parts := make([]string, len(word))
+	for i := range len(word) {
+		parts[i] = alphabet[word[i]]
+	}
+	parts[len(parts)-1] += endOfWord
+	for len(parts) > 1 {
+		best, at := -1, [2]string{}
+		for i := range len(parts) - 1 {
+			pair := [2]string{parts[i], parts[i+1]}
+			if rank, ok := t.ranks[pair]; ok && (best < 0 || rank < best) {
+				best, at = rank, pair
+			}
+		}
+		if best < 0 {
+			break
+		}
+		merged := parts[:0]
+		for i := 0; i < len(parts); i++ {
+			if i+1 < len(parts) && parts[i] == at[0] && parts[i+1] == at[1] {
+				merged = append(merged, at[0]+at[1])
+				i++
+			} else {
+				merged = append(merged, parts[i])
+			}
+		}
+		parts = merged
+	}
+	return parts
+}
+
+// letters are GPT-2's letters for the 256 bytes: printable bytes of Latin-1 stand for themselves,
+// the others for U+0100 and up.
+func letters() *[256]string { return &alphabet }
+
+var alphabet = func() (list [256]string) {
+	extra := rune(256)
+	for b := range list {
+		if r := rune(b); r >= '!' && r <= '~' || r >= '¡' && r <= '¬' || r >= '®' {
+			list[b] = string(r)
+			continue
+		}
+		list[b] = string(extra)
+		extra++
+	}
+	return list
+}()
