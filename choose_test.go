@@ -58,7 +58,7 @@ func TestGPUChooses(t *testing.T) {
 	maps.Copy(cases, goldenCaches)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		for _, filter := range []model.Filter{{}, {TopK: 50}} {
-			s, err := samplers.Parse(name, samplers.Options{})
+			s, err := samplers.Parse(name)
 			require.NoError(t, err)
 			run := unmask.Run{Sampler: s, Cache: cases[name], Length: 14, Steps: steps, N: 3, Batch: 2, Seed: 5, Filter: filter}
 			want, wantLogP := record(t, onCPU, run)

@@ -38,7 +38,7 @@ func TestGoldenTextOnGPU(t *testing.T) {
 	require.Equal(t, "cuda:0 Fake GPU", m.Backend.Name())
 	batch := 0
 	for _, name := range slices.Sorted(maps.Keys(goldenCaches)) {
-		s, err := samplers.Parse(name, samplers.Options{})
+		s, err := samplers.Parse(name)
 		require.NoError(t, err)
 		batch = batch%goldenCount + 1
 		got := tokens(t, m, unmask.Run{Sampler: s, Cache: goldenCaches[name], Length: goldenLength, Steps: goldenSteps, N: goldenCount, Seed: 20, Batch: batch})

@@ -36,7 +36,7 @@ func TestGoldenText(t *testing.T) {
 		m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: how.threads})
 		require.NoError(t, err)
 		for name, cache := range goldenCaches {
-			s, err := samplers.Parse(name, samplers.Options{})
+			s, err := samplers.Parse(name)
 			require.NoError(t, err)
 			got := tokens(t, m, unmask.Run{Sampler: s, Cache: cache, Length: goldenLength, Steps: goldenSteps, N: goldenCount,
 				Seed: 20, Batch: how.batch})

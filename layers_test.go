@@ -29,6 +29,7 @@ var rows = [][]string{
 	{"backend/cpu", "backend/cuda", "backend/backendtest"},
 	{"backend/plain"},
 	{"backend", "demo"},
+	{"param"},
 	{"internal"},
 }
 

@@ -20,7 +20,7 @@ func rules() []Measurement {
 		names = append(names, info.Name)
 	}
 	for _, name := range names {
-		sampler, err := samplers.Parse(name, samplers.Options{})
+		sampler, err := samplers.Parse(name)
 		if err != nil {
 			panic("bench: " + err.Error())
 		}

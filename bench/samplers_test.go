@@ -8,8 +8,8 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
-	"unmask/theory/oracle"
 	"unmask/samplers"
+	"unmask/theory/oracle"
 )
 
 // A sampler's own work is some of the time, the head's rows are counted, and passes are
@@ -28,7 +28,7 @@ func TestOwnWork(t *testing.T) {
 		"info-gain":        {-1, -1}, // candidates may be the same set
 		"vanilla(bits=32)": {-1, 2},
 	} {
-		s, err := samplers.Parse(name, samplers.Options{})
+		s, err := samplers.Parse(name)
 		require.NoError(t, err)
 		var r rule
 		rows, err := g.steps(generate.Options{Sampler: s, Steps: 16}, 1, &r)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"unmask/samplers"
 )
 
 // A rune over three tokens, a grid, and a position that is masked again.
@@ -58,8 +60,8 @@ func FuzzSchedule(f *testing.F) {
 	f.Add([]byte(`{"times":[0.1,0.2,-1e999]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if s, err := readSchedule(data); err == nil {
-			require.Equal(t, 64, s.Open(4, 4, 64))
-			require.LessOrEqual(t, s.Open(1, 4, 64), s.Open(2, 4, 64))
+			require.Equal(t, 64, samplers.Open(s, 4, 4, 64))
+			require.LessOrEqual(t, samplers.Open(s, 1, 4, 64), samplers.Open(s, 2, 4, 64))
 		}
 	})
 }

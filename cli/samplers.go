@@ -74,11 +74,14 @@ intermediate stage of partial caching (not for those marked with *).`,
 func samplerRecords() ([]samplerRecord, error) {
 	var out []samplerRecord
 	for _, info := range samplers.List() {
-		s, err := samplers.Parse(info.Name, samplers.Options{})
+		s, err := samplers.Parse(info.Name)
 		if err != nil {
 			return nil, err
 		}
-		r := samplerRecord{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: append([]string{}, info.Params...), Inside: info.Inner, Cache: true}
+		r := samplerRecord{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: []string{}, Inside: info.Inside, Cache: true}
+		for _, p := range info.Params {
+			r.Parameters = append(r.Parameters, p.Name)
+		}
 		if u, ok := samplers.As[samplers.Uncached](s); ok {
 			r.Cache, r.Uncached = false, u.Uncached()
 		}

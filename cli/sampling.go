@@ -73,7 +73,7 @@ func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 		return o, usage("--top-k is %d, allowed are 0 (all) and up", s.topK)
 	}
 	var err error
-	if o.Sampler, err = samplers.Parse(name, samplers.Options{Alpha: s.alpha, Gamma: s.gamma}); err != nil {
+	if o.Sampler, err = samplers.Parse(name, samplers.With("alpha", s.alpha), samplers.With("gamma", s.gamma)); err != nil {
 		return o, usage("--sampler: %v", err)
 	}
 	if o.Schedule, err = parseSchedule(s.schedule); err != nil {

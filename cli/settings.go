@@ -10,6 +10,7 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/internal/durable"
+	"unmask/samplers"
 )
 
 // runSettings are what a long run's bytes depend on: all but the batch size, the threads and how
@@ -49,7 +50,7 @@ func scheduleSetting(name string, o generate.Options) string {
 	stages := o.Cache + 1
 	opens := sha256.New()
 	for n := 1; n <= o.Steps*stages; n++ {
-		fmt.Fprintln(opens, o.Schedule.Open(float64(n)/float64(stages), o.Steps, o.Length))
+		fmt.Fprintln(opens, samplers.Open(o.Schedule, float64(n)/float64(stages), o.Steps, o.Length))
 	}
 	return "of a file, " + hex.EncodeToString(opens.Sum(nil)[:8])
 }

@@ -225,7 +225,7 @@ func TestWatchEverySampler(t *testing.T) {
 	m, err := d.loadText(t.Context())
 	require.NoError(t, err)
 	for _, info := range samplers.List() {
-		sampler, err := samplers.Parse(info.Name, samplers.Options{})
+		sampler, err := samplers.Parse(info.Name)
 		require.NoError(t, err)
 		s := newScreen(40, 9)
 		w := on(s)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"unmask/internal/philox"
+	"unmask/internal/race"
 	"unmask/samplers"
 )
 
@@ -26,21 +27,8 @@ func (Fixed32) Choose(v *samplers.View) (samplers.Opening, error) {
 	err := v.Visit(o.Positions, func(i int, logits []float32) {
 		logits = logits[:min(v.Outcomes, len(logits))]
 		norm := logSumExp(logits)
-		best := float32(-1)
-		var words [4]uint32
-		for x, l := range logits {
-			if x%4 == 0 {
-				words = v.Rand.Words(o.Positions[i], philox.Token, x/4)
-			}
-			u := float32(words[x%4]>>8) / (1 << 24)
-			p := float32(math.Exp(float64(l - norm)))
-			if p < best*(1-u)*(1-1e-5) { // -log(u) >= 1-u: it cannot win
-				continue
-			}
-			if r := p / (1e-10 - float32(math.Log(float64(u+1e-10)))); r > best {
-				best, o.Tokens[i], o.LogP[i] = r, int32(x), float64(l-norm)
-			}
-		}
+		token, _ := race.Winner(philox.Stream(v.Rand), o.Positions[i], logits, norm, 1, -1)
+		o.Tokens[i], o.LogP[i] = int32(token), float64(logits[token]-norm)
 	})
 	return o, err
 }

@@ -127,8 +127,8 @@ func (p Plan) check() (Plan, error) {
 		}
 	}
 	for _, a := range p.Alpha {
-		if !(a > 0) || a-a != 0 {
-			return p, fmt.Errorf("alpha has %v, allowed are numbers above 0", a)
+		if err := samplers.AlphaParam.Check(a); err != nil || a == 0 {
+			return p, fmt.Errorf("alpha has %v, want %s", a, samplers.AlphaParam.Want())
 		}
 	}
 	for _, c := range p.Cache {

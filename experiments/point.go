@@ -6,8 +6,6 @@ package experiments
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"unmask/generate"
 	"unmask/model"
@@ -59,19 +57,18 @@ func (p Point) sampler() (samplers.Sampler, error) {
 	if name == fixedName {
 		name = "random"
 	}
-	return samplers.Parse(name, samplers.Options{Alpha: p.Alpha, Bits: p.Bits})
+	var given []samplers.Given
+	if p.Alpha != 0 {
+		given = append(given, samplers.With("alpha", p.Alpha))
+	}
+	if p.Bits != 0 {
+		given = append(given, samplers.With("bits", float64(p.Bits)))
+	}
+	return samplers.Parse(name, given...)
 }
 
 // usesAlpha reports whether a Gumbel temperature changes what a sampler does.
-func usesAlpha(name string) bool {
-	base, rest, _ := strings.Cut(name, "(")
-	for _, info := range samplers.List() {
-		if info.Name == base {
-			return slices.Contains(info.Params, "alpha") && !strings.Contains(rest, "alpha")
-		}
-	}
-	return false
-}
+func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
 
 // Options are those of the point's generation.
 func (p Point) Options() (generate.Options, error) {

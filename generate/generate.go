@@ -112,7 +112,7 @@ func newRun(d model.Denoiser, o Options) (_ *run, err error) {
 			r.free = append(r.free, p)
 		}
 	}
-	if r.steps, r.blocks, err = o.plan(len(r.free)); err != nil {
+	if r.steps, r.blocks, err = o.Recipe().plan(len(r.free)); err != nil {
 		return nil, err
 	}
 	_, r.adapts = samplers.As[samplers.Planner](o.Sampler)
@@ -139,7 +139,13 @@ func (r *run) allocate() {
 	}
 	r.filtered = model.Filtered{Filter: &r.o.Filter, Outcomes: r.spec.Outcomes}
 	if r.o.Adjust != nil {
-		r.o.Filter.Adjust = r.adjust
+		before := r.o.Filter.Adjust
+		r.o.Filter.Adjust = func(row int32, logits []float32) {
+			if before != nil {
+				before(row, logits)
+			}
+			r.adjust(row, logits)
+		}
 	}
 	r.view = samplers.View{Mask: r.spec.Mask, Outcomes: r.spec.Outcomes, Shape: r.shape, Visit: r.visit}
 	r.head.seen = make([]int, length)
@@ -361,7 +367,7 @@ func (r *run) look(s *slot) {
 	v := &r.view
 	v.Tokens, v.Masked, v.Open, v.Past, v.State = s.seq.Tokens, s.masked, s.open, s.past, s.state
 	v.Step, v.Steps, v.Quota, v.Free = s.n, s.steps, r.quota(s), s.size
-	v.Rand, v.Noise = r.stream(s), philox.Order
+	v.Rand, v.Noise = samplers.Rand(r.stream(s)), samplers.ForOrder
 	r.visited = s
 }
 
@@ -371,7 +377,7 @@ func (r *run) quota(s *slot) int {
 	if s.n >= s.steps {
 		return masked
 	}
-	open := r.o.Schedule.Open(float64(s.n), s.steps, s.size)
+	open := samplers.Open(r.o.Schedule, float64(s.n), s.steps, s.size)
 	return max(min(1, masked), min(open-(s.size-masked), masked))
 }
 

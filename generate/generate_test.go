@@ -72,7 +72,7 @@ func (t *table) Refine(ctx context.Context, b *model.Batch, rows []int32) (model
 }
 
 func parse(t *testing.T, text string) samplers.Sampler {
-	s, err := samplers.Parse(text, samplers.Options{})
+	s, err := samplers.Parse(text)
 	require.NoError(t, err)
 	return s
 }
@@ -262,7 +262,7 @@ func TestEdit(t *testing.T) {
 	collect(t, newTable(16), o)
 	o.Edit = func(s *generate.Step) error { s.Sequences[0].Tokens[3] = 8; return nil }
 	for _, err := range generate.Run(context.Background(), newTable(16), o) {
-		require.EqualError(t, err, "generate: token 8 at position 3, want 0 to 6 or the mask 9, after the edit of sequence 0")
+		require.EqualError(t, err, "generate: token is 8 at position 3, want 0 to 6 or the mask 9, after the edit of sequence 0")
 	}
 	broken := errors.New("no")
 	o.Edit = func(s *generate.Step) error { return broken }
@@ -306,17 +306,17 @@ func TestBadOptions(t *testing.T) {
 		d    *table
 		o    generate.Options
 	}{
-		{"generate: 17 steps, want 1 to 16: each opens one position at least", newTable(16), generate.Options{Steps: 17}},
-		{"generate: -1 steps, want at least 1", newTable(16), generate.Options{Steps: -1}},
-		{"generate: length 17, want 1 to 16", newTable(16), generate.Options{Length: 17}},
-		{"generate: length 8, want 16: this model has no other", fixed, generate.Options{Length: 8}},
-		{"generate: 2 tokens for length 3, want as many", newTable(16), generate.Options{Length: 3, Tokens: []int32{1, 2}}},
-		{"generate: token 7 at position 1, want 0 to 6 or the mask 9", newTable(16), generate.Options{Tokens: []int32{1, 7}}},
-		{"generate: -1 sequences, want at least 1", newTable(16), generate.Options{N: -1}},
-		{"generate: temperature -1, want 0.001 to 1000", newTable(16), generate.Options{Filter: model.Filter{Temperature: -1}}},
-		{"generate: top-p 2, want more than 0 and at most 1", newTable(16), generate.Options{Filter: model.Filter{TopP: 2}}},
-		{"generate: banned token 7, want 0 to 6", newTable(16), generate.Options{Filter: model.Filter{Ban: []int32{7}}}},
-		{"generate: cache with -1 stages a step, want 0 to 64", newTable(16), generate.Options{Cache: -1}},
+		{"generate: steps is 17, want 1 to 16: each opens one position at least", newTable(16), generate.Options{Steps: 17}},
+		{"generate: steps is -1, want 1 to 1048576", newTable(16), generate.Options{Steps: -1}},
+		{"generate: length is 17, want 1 to 16", newTable(16), generate.Options{Length: 17}},
+		{"generate: length is 8, want 16: this model has no other", fixed, generate.Options{Length: 8}},
+		{"generate: tokens are 2, want 3, the length", newTable(16), generate.Options{Length: 3, Tokens: []int32{1, 2}}},
+		{"generate: token is 7 at position 1, want 0 to 6 or the mask 9", newTable(16), generate.Options{Tokens: []int32{1, 7}}},
+		{"generate: n is -1, want 1 or more", newTable(16), generate.Options{N: -1}},
+		{"generate: temperature is -1, want 0.001 to 1000", newTable(16), generate.Options{Filter: model.Filter{Temperature: -1}}},
+		{"generate: top-p is 2, want 1e-09 to 1", newTable(16), generate.Options{Filter: model.Filter{TopP: 2}}},
+		{"generate: ban is 7, want tokens 0 to 6", newTable(16), generate.Options{Filter: model.Filter{Ban: []int32{7}}}},
+		{"generate: cache is -1, want 0 to 64", newTable(16), generate.Options{Cache: -1}},
 	} {
 		for step, err := range generate.Run(context.Background(), c.d, c.o) {
 			require.Nil(t, step)
@@ -446,7 +446,7 @@ func TestBlocksOpenLeftToRight(t *testing.T) {
 	}
 	o := generate.Options{Sampler: parse(t, "semi-ar(block=4)"), Steps: 3}
 	for _, err := range generate.Run(context.Background(), newTable(16), o) {
-		require.EqualError(t, err, "generate: 3 steps for 4 blocks, want one a block at least")
+		require.EqualError(t, err, "generate: steps is 3, want 4 or more: one a block at least")
 	}
 }
 
@@ -471,7 +471,7 @@ func TestRemaskersKeepWhatIsKnown(t *testing.T) {
 							masked++
 						}
 					}
-					require.Equal(t, 14-samplers.Schedule(samplers.Uniform).Open(float64(step.N), 12, 14), masked)
+					require.Equal(t, 14-samplers.Open(samplers.Uniform, float64(step.N), 12, 14), masked)
 				}
 				require.Equal(t, step.Done, !slices.Contains(s.Tokens, 9) && step.N == step.Steps)
 			}
@@ -570,7 +570,7 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 	for want, o := range map[string]generate.Options{
 		"generate: no dual reuse with this sampler: it has no blocks, such as those of semi-ar":        {Reuse: generate.Dual},
 		"generate: no dkv reuse with this sampler: it masks positions again, so no key or value stays": {Reuse: generate.Delayed, Sampler: samplers.P2{}},
-		"generate: refresh every -1 steps, want at least 1":                                            {Refresh: -1},
+		"generate: refresh is -1, want 1 to 1048576, or 0 for 8":                                       {Refresh: -1},
 		"samplers: semi-ar around a sampler that masks again, want one that does not":                  {Sampler: samplers.SemiAR{Inside: samplers.P2{}}},
 	} {
 		for _, err := range generate.Run(context.Background(), newTable(20), o) {
@@ -583,5 +583,5 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		require.Equal(t, name, u.String())
 	}
 	_, err := generate.ParseReuse("all")
-	require.EqualError(t, err, `generate: unknown reuse "all", want one of none, prefix, dual, dkv`)
+	require.EqualError(t, err, `generate: unknown reuse "all", want one of dkv, dual, none, prefix`)
 }

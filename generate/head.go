@@ -203,7 +203,7 @@ func (r *run) split(s *slot) {
 	for j := 1; j < parts; j++ {
 		end := k * j / parts
 		if scheduled {
-			end = r.o.Schedule(float64(s.n-1)+float64(j)/float64(parts), s.steps, s.size) - open
+			end = r.o.Schedule.At(float64(s.n-1)+float64(j)/float64(parts), s.steps, s.size) - open
 		}
 		if end > done && end < k {
 			s.ends = append(s.ends, end)

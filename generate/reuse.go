@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"unmask/model"
-	"unmask/samplers"
+	"unmask/param"
 )
 
 // Reuse says which keys and values a step takes from earlier steps. All are approximations.
@@ -32,33 +32,11 @@ func ParseReuse(name string) (Reuse, error) {
 			return Reuse(u), nil
 		}
 	}
-	return NoReuse, fmt.Errorf("generate: unknown reuse %q, want one of none, prefix, dual, dkv", name)
+	return NoReuse, fmt.Errorf("generate: %w", param.Unknown("reuse", name, reuses))
 }
 
 // defaultRefresh is the refresh interval of dKV-Cache-Decode's examples.
 const defaultRefresh = 8
-
-func (o *Options) checkReuse(d model.Denoiser) error {
-	if o.Refresh < 0 {
-		return fmt.Errorf("generate: refresh every %d steps, want at least 1", o.Refresh)
-	}
-	if o.Reuse == NoReuse {
-		return nil
-	}
-	if int(o.Reuse) >= len(reuses) {
-		return fmt.Errorf("generate: reuse %d, want 0 to %d", o.Reuse, len(reuses)-1)
-	}
-	if _, ok := d.(model.Refiner); !ok {
-		return fmt.Errorf("generate: no %s reuse with this model: it has no partial passes", o.Reuse)
-	}
-	if _, ok := samplers.As[samplers.Remasker](o.Sampler); ok {
-		return fmt.Errorf("generate: no %s reuse with this sampler: it masks positions again, so no key or value stays", o.Reuse)
-	}
-	if _, ok := samplers.As[samplers.Blocker](o.Sampler); !ok && o.Reuse != Delayed {
-		return fmt.Errorf("generate: no %s reuse with this sampler: it has no blocks, such as those of semi-ar", o.Reuse)
-	}
-	return nil
-}
 
 // reuse makes the step's pass over the positions that must be fed. Sequences keep their
 // places in the batch until it ends, for the sake of their keys and values.

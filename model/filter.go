@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"unmask/param"
 )
 
 // Filter changes marginals: bans and biases first, then temperature, then top-k, then
@@ -26,19 +28,30 @@ func (f *Filter) None() bool {
 		len(f.Ban) == 0 && len(f.Bias) == 0 && f.Adjust == nil
 }
 
-// Check wants parameters in range for a model of so many outcomes.
+// The parameters of a Filter that are numbers.
+var (
+	TemperatureParam = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Default: "1",
+		Help: "draw from p^(1/temperature), normalised"}
+	TopPParam = param.Param{Name: "top-p", Min: 1e-9, Max: 1, Default: "1",
+		Help: "keep the most probable tokens that hold this much probability"}
+	TopKParam = param.Param{Name: "top-k", Kind: param.Whole, Min: 1, Max: 1 << 30, Zero: "all", Default: "0",
+		Help: "keep the k most probable tokens, 0 for all"}
+)
+
+// Check returns an error for the first parameter out of range, given the number of outcomes.
 func (f *Filter) Check(tokens int) error {
-	switch {
-	case !(f.Temperature >= 0) || f.Temperature > 0 && f.Temperature < 1e-3 || f.Temperature > 1e3:
-		return fmt.Errorf("temperature %v, want 0.001 to 1000", f.Temperature)
-	case f.TopK < 0:
-		return fmt.Errorf("top-k %d, want at least 1", f.TopK)
-	case !(f.TopP >= 0) || f.TopP > 1:
-		return fmt.Errorf("top-p %v, want more than 0 and at most 1", f.TopP)
+	if err := TemperatureParam.Check(f.Temperature); err != nil {
+		return err
+	}
+	if err := TopKParam.CheckInt(f.TopK); err != nil {
+		return err
+	}
+	if err := TopPParam.Check(f.TopP); err != nil {
+		return err
 	}
 	for _, t := range f.Ban {
 		if t < 0 || int(t) >= tokens {
-			return fmt.Errorf("banned token %d, want 0 to %d", t, tokens-1)
+			return fmt.Errorf("ban is %d, want tokens 0 to %d", t, tokens-1)
 		}
 	}
 	worst := int32(-1) // the error must not depend on map order
@@ -48,7 +61,7 @@ func (f *Filter) Check(tokens int) error {
 		}
 	}
 	if worst != -1 {
-		return fmt.Errorf("bias %v of token %d, want a number, of tokens 0 to %d", f.Bias[worst], worst, tokens-1)
+		return fmt.Errorf("bias is %v of token %d, want a number, of tokens 0 to %d", f.Bias[worst], worst, tokens-1)
 	}
 	return nil
 }

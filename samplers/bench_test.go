@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"unmask/internal/philox"
 	"unmask/samplers"
 )
 
@@ -63,7 +62,7 @@ func BenchmarkChoose(b *testing.B) {
 		if isFlat {
 			flat()
 		}
-		s, err := samplers.Parse(text, samplers.Options{})
+		s, err := samplers.Parse(text)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -74,8 +73,8 @@ func BenchmarkChoose(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				v.Reset()
-				v.Rand = philox.Stream{Seed: 1, Sequence: uint32(i), Step: 3}
-				v.Noise = philox.Order
+				v.Rand = samplers.Rand{Seed: 1, Sequence: uint32(i), Step: 3}
+				v.Noise = samplers.ForOrder
 				if _, err := s.Choose(v); err != nil {
 					b.Fatal(err)
 				}

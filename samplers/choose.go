@@ -1,24 +1,38 @@
 package samplers
 
-import "fmt"
+import (
+	"fmt"
+
+	"unmask/param"
+)
 
 // DefaultAlpha is the Gumbel temperature where none is given, the second of the four that
 // the paper tries (3, 6, 9, 12).
 const DefaultAlpha = 6.0
 
+// AlphaParam describes the Gumbel temperature of the rules that have one. Below its range beta has no
+// room left in float64 at many steps; a smaller alpha changes nothing.
+var AlphaParam = param.Param{Name: "alpha", Min: 1e-3, Max: 1e6, Default: "6",
+	Help: "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid"}
+
+// GammaParam describes the exponent that an order's tokens are drawn with.
+var GammaParam = param.Param{Name: "gamma", Min: 1e-3, Max: 1e6, Default: "1",
+	Help: "draw tokens from p^gamma, for orders: random, u-moment, halton, hybrid"}
+
+var gammaField = field{Param: GammaParam}
+
 // ChooseThenSample chooses positions by an Order and then draws their tokens from p^gamma
 // (Hayakawa et al. 2025, section 3 and algorithm "General choose-then-sample"). With gamma = 1
 // and one position a step it is unbiased (proposition 2).
 //
-// The paper's samplers: moment is {Order: Moment{a}, Alpha: a}, u-moment {Order: Moment{a}},
-// temp {Order: Random{}, Alpha: a}, random {Order: Random{}}, halton {Order: Halton{}}.
+// The paper's u-moment is {Order: UMoment{a}}, random {Order: Random{}}, halton {Order: Halton{}}
+// and hybrid {Order: Hybrid{}}. Moment and Temp draw from p^beta_n instead.
 type ChooseThenSample struct {
 	Order Order
-	Alpha float64 // with Alpha != 0, gamma = 1+1/alpha_n, the temperature implicit in MaskGIT
-	Gamma float64 // otherwise gamma; 0 means 1
+	Gamma float64 // exponent of the draw; 0 means 1
 }
 
-// Needs is what the order needs.
+// Needs returns what the order needs.
 func (c ChooseThenSample) Needs(step, steps int) Need { return c.Order.Needs(step, steps) }
 
 // Choose ranks as many positions as the schedule opens. The last step has no temperature
@@ -28,59 +42,53 @@ func (c ChooseThenSample) Choose(v *View) (Opening, error) {
 }
 
 func (c ChooseThenSample) power(step, steps int) float64 {
-	switch {
-	case step >= steps:
+	if step >= steps {
 		return 1
-	case c.Alpha != 0:
-		return Beta(c.Alpha, step, steps)
-	case c.Gamma != 0:
-		return c.Gamma
 	}
-	return 1
+	return orDefault(c.Gamma, 1)
 }
 
-// Check wants an order and exponents above 0.
+// Ordering returns the order.
+func (c ChooseThenSample) Ordering() Order { return c.Order }
+
+// Ranking returns the order's, with the exponent.
+func (c ChooseThenSample) Ranking(step, steps int, shape []int) (Ranking, bool) {
+	r, ok := RankingOf(c.Order, step, steps, shape)
+	r.Power = c.power(step, steps)
+	return r, ok
+}
+
+// Check refuses a missing order and a gamma out of range.
 func (c ChooseThenSample) Check() error {
 	if c.Order == nil {
 		return fmt.Errorf("samplers: ChooseThenSample without an Order")
 	}
-	if err := positive("alpha", c.Alpha); err != nil {
-		return err
+	if err := GammaParam.Check(c.Gamma); err != nil {
+		return fmt.Errorf("samplers: %w", err)
 	}
-	return positive("gamma", c.Gamma)
+	return nil
 }
 
 // Unwrap returns the order.
 func (c ChooseThenSample) Unwrap() []any { return []any{c.Order} }
 
-// AlphaAt is alpha_n = alpha*(1-n/N), 0 in the last step.
+// String returns the text that Parse reads.
+func (c ChooseThenSample) String() string { return Text(c) }
+
+// AlphaAt returns alpha_n = alpha*(1-n/N) of step n = step of N = steps, 0 in the last step
+// (Hayakawa et al. 2025, appendix "Sampling schedule").
 func AlphaAt(alpha float64, step, steps int) float64 {
 	return alpha * max(0, 1-float64(step)/float64(steps))
 }
 
-// Beta is 1+1/alpha_n before the last step and 1 in it, where the paper lets alpha_N go to
-// infinity.
+// Beta returns beta_n = 1+1/alpha_n, the exponent of the moment and of the tokens that MaskGIT
+// keeps (Hayakawa et al. 2025, equation 3), before the last step and 1 in it, where the paper
+// lets alpha_N go to infinity.
 func Beta(alpha float64, step, steps int) float64 {
 	if a := AlphaAt(alpha, step, steps); a > 0 {
 		return 1 + 1/a
 	}
 	return 1
-}
-
-// positive accepts 0, which stands for a default, and finite numbers above it.
-func positive(name string, x float64) error {
-	if x >= 0 && x <= 1e6 {
-		return nil
-	}
-	return fmt.Errorf("samplers: %s is %v, want more than 0 and at most 1e6", name, x)
-}
-
-// fraction accepts 0, which stands for a default, to 1.
-func fraction(name string, x float64) error {
-	if x >= 0 && x <= 1 {
-		return nil
-	}
-	return fmt.Errorf("samplers: %s is %v, want more than 0 and at most 1", name, x)
 }
 
 func orDefault(x, def float64) float64 {

@@ -16,20 +16,20 @@ func TestAlphaAndBeta(t *testing.T) {
 	require.Equal(t, 0.0, samplers.AlphaAt(6, 4, 4))
 	require.Equal(t, 1+1/4.5, samplers.Beta(6, 1, 4))
 	require.Equal(t, 1.0, samplers.Beta(6, 4, 4))
-	require.Equal(t, samplers.Need{Beta: 1 + 1/4.5}, samplers.Moment{}.Needs(1, 4))
-	require.Equal(t, samplers.Need{}, samplers.Moment{}.Needs(4, 4))
+	require.Equal(t, samplers.Need{Beta: 1 + 1/4.5}, samplers.UMoment{}.Needs(1, 4))
+	require.Equal(t, samplers.Need{}, samplers.UMoment{}.Needs(4, 4))
 }
 
 func TestTheLastStepHasNoTemperature(t *testing.T) {
 	v := &samplers.View{Masked: []int{0, 1, 2}, Quota: 3, Steps: 4}
-	for _, c := range []samplers.ChooseThenSample{{Order: samplers.Random{}, Alpha: 3}, {Order: samplers.Random{}, Gamma: 2}} {
+	for _, c := range []samplers.Sampler{samplers.Temp{Alpha: 3}, samplers.ChooseThenSample{Order: samplers.Random{}, Gamma: 2}} {
 		for v.Step = 1; v.Step <= 4; v.Step++ {
 			o, err := c.Choose(v)
 			require.NoError(t, err)
 			switch {
 			case v.Step == 4:
 				require.Equal(t, 1.0, o.Power)
-			case c.Alpha != 0:
+			case c == samplers.Temp{Alpha: 3}:
 				require.Equal(t, 1+1/(3*(1-float64(v.Step)/4)), o.Power)
 			default:
 				require.Equal(t, 2.0, o.Power)
@@ -86,7 +86,7 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 			steps := rapid.IntRange(1, length).Draw(t, "steps")
 			before := 0
 			for n := 1; n <= steps; n++ {
-				open, half := s.Open(float64(n), steps, length), s.Open(float64(n)-0.5, steps, length)
+				open, half := samplers.Open(s, float64(n), steps, length), samplers.Open(s, float64(n)-0.5, steps, length)
 				require.Greater(t, open, before, "one a step at least")
 				require.True(t, before <= half && half <= open, "%d %d %d", before, half, open)
 				before = open
@@ -99,11 +99,11 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 }
 
 func TestScheduleValues(t *testing.T) {
-	require.Equal(t, 5, samplers.Cosine(1, 8, 256)) // MaskGIT's and MAGE's 5 of 256
-	require.Equal(t, 256-int(256*math.Cos(math.Pi/16)), samplers.MAGE(1, 8, 256))
-	require.Equal(t, 255, samplers.MAGE(7.999, 8, 256))
-	require.Equal(t, 256, samplers.MAGE(8, 8, 256))
-	require.Equal(t, []int{2, 4, 6, 8}, []int{samplers.Uniform(0.5, 8, 32), samplers.Uniform(1, 8, 32), samplers.Uniform(1.5, 8, 32), samplers.Uniform(2, 8, 32)})
-	require.Equal(t, int(256*(1-math.Acos(0.25)/(math.Pi/2))), samplers.Arccos(8, 32, 256))
-	require.Equal(t, 30, samplers.Arccos(30, 32, 31), "n at least")
+	require.Equal(t, 5, samplers.Cosine.At(1, 8, 256)) // MaskGIT's and MAGE's 5 of 256
+	require.Equal(t, 256-int(256*math.Cos(math.Pi/16)), samplers.MAGE.At(1, 8, 256))
+	require.Equal(t, 255, samplers.MAGE.At(7.999, 8, 256))
+	require.Equal(t, 256, samplers.MAGE.At(8, 8, 256))
+	require.Equal(t, []int{2, 4, 6, 8}, []int{samplers.Uniform.At(0.5, 8, 32), samplers.Uniform.At(1, 8, 32), samplers.Uniform.At(1.5, 8, 32), samplers.Uniform.At(2, 8, 32)})
+	require.Equal(t, int(256*(1-math.Acos(0.25)/(math.Pi/2))), samplers.Arccos.At(8, 32, 256))
+	require.Equal(t, 30, samplers.Arccos.At(30, 32, 31), "n at least")
 }

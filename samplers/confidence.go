@@ -1,5 +1,7 @@
 package samplers
 
+import "unmask/param"
+
 // Confidence opens first where max_x p_i(x) is largest (Zheng et al. 2023, "A reparameterized
 // discrete diffusion model for text generation"; LLaDA's low-confidence remasking).
 //
@@ -9,6 +11,16 @@ type Confidence struct {
 	Temperature float64 // of the order; 0: none, the largest first
 }
 
+var confidenceRule = Rule[Confidence]{
+	Name: "confidence", Line: "the most probable token first",
+	Paper:  "Zheng et al. 2023, Reparameterized Discrete Diffusion",
+	Params: []Param[Confidence]{Number(func(c *Confidence) *float64 { return &c.Temperature }, orderTemperature)},
+}
+
+// orderTemperature is that of the orders by confidence, margin and entropy.
+var orderTemperature = param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Zero: "none", Default: "0",
+	Help: "of the order: positions are drawn from softmax(score/temperature); 0 takes the best"}
+
 // Needs the largest probability.
 func (Confidence) Needs(int, int) Need { return Need{Top: true} }
 
@@ -17,9 +29,6 @@ func (c Confidence) Rank(v *View, k int) []int {
 	return v.tempered(k, c.Temperature, func(i int) float64 { return v.P1[i] })
 }
 
-// Check wants a temperature of at least 0.
-func (c Confidence) Check() error { return positive("temperature", c.Temperature) }
-
 // tempered is Top of score/temperature + Gumbel noise, or of score alone.
 func (v *View) tempered(k int, temperature float64, score func(i int) float64) []int {
 	if temperature == 0 {
@@ -27,3 +36,6 @@ func (v *View) tempered(k int, temperature float64, score func(i int) float64) [
 	}
 	return v.Top(k, func(i int) float64 { return score(i)/temperature + v.Gumbel(i) })
 }
+
+// String returns the text that Parse reads.
+func (c Confidence) String() string { return Text(c) }

@@ -1,5 +1,7 @@
 package samplers
 
+import "unmask/param"
+
 // EB is entropy-bounded unmasking (Ben-Hamu et al. 2025, "Accelerated sampling from masked
 // diffusion models via entropy bounded unmasking"): the largest prefix of an order whose
 // sum(H) - max(H) is at most a budget, a bound on what drawing them together costs; one
@@ -7,6 +9,13 @@ package samplers
 type EB struct {
 	Order  Order   // error proxy, the smallest first; nil means Entropy{}
 	Budget float64 // gamma in the paper, nats; 0 means 0.1
+}
+
+var ebRule = Rule[EB]{
+	Name: "eb", Line: "as many as an entropy budget allows, by any order", Paper: "Ben-Hamu et al. 2025, Entropy Bounded Unmasking",
+	Params: []Param[EB]{Number(func(e *EB) *float64 { return &e.Budget },
+		param.Param{Name: "budget", Min: 1e-12, Max: 1e6, Default: "0.1", Help: "entropy that a step may open beyond its largest, nats"})},
+	Inside: []Inside[EB]{OrderInside(func(e *EB) *Order { return &e.Order }, Entropy{})},
 }
 
 func (e EB) order() Order {
@@ -40,8 +49,8 @@ func (e EB) Choose(v *View) (Opening, error) {
 	return Opening{Positions: ranked[:n]}, nil
 }
 
-// Check wants a budget of at least 0.
-func (e EB) Check() error { return positive("budget", e.Budget) }
-
 // Unwrap returns the order.
 func (e EB) Unwrap() []any { return []any{e.order()} }
+
+// String returns the text that Parse reads.
+func (e EB) String() string { return Text(e) }

@@ -7,6 +7,12 @@ type Entropy struct {
 	Temperature float64 // of the order; 0: none
 }
 
+var entropyRule = Rule[Entropy]{
+	Name: "entropy", Line: "the lowest entropy first",
+	Paper:  "Xiang et al. 2022, MIMT",
+	Params: []Param[Entropy]{Number(func(e *Entropy) *float64 { return &e.Temperature }, orderTemperature)},
+}
+
 // Needs the entropy.
 func (Entropy) Needs(int, int) Need { return Need{Entropy: true} }
 
@@ -15,5 +21,5 @@ func (e Entropy) Rank(v *View, k int) []int {
 	return v.tempered(k, e.Temperature, func(i int) float64 { return -v.Entropy[i] })
 }
 
-// Check wants a temperature of at least 0.
-func (e Entropy) Check() error { return positive("temperature", e.Temperature) }
+// String returns the text that Parse reads.
+func (e Entropy) String() string { return Text(e) }

@@ -1,16 +1,16 @@
 package samplers
 
-import (
-	"math"
-
-	"unmask/internal/philox"
-)
+import "math"
 
 // FirstHitting simulates the times at which positions open (Zheng et al. 2024, "Masked
 // diffusion models are secretly time-agnostic masked models and exploit inaccurate
 // categorical sampling"): with m masked, t <- t*u^(1/m), and one position, uniformly
 // chosen, opens. One by one, the exact process, without a wasted call.
 type FirstHitting struct{}
+
+var firstHittingRule = Rule[FirstHitting]{
+	Name: "first-hitting", Line: "one at a time, at its exact time", Paper: "Zheng et al. 2024, Secretly Time-Agnostic Masked Models",
+}
 
 // Plan takes one step a position.
 func (FirstHitting) Plan(_, free int) (int, error) { return free, nil }
@@ -19,7 +19,7 @@ func (FirstHitting) Plan(_, free int) (int, error) { return free, nil }
 func (FirstHitting) Time(v *View) float64 {
 	log := 0.0
 	for step := 1; step <= v.Step; step++ {
-		log += math.Log(v.Rand.At(step).Uniform(0, philox.Setup)) / float64(max(v.Free-step+1, 1))
+		log += math.Log(v.Rand.At(step).Uniform(0, ForSetup)) / float64(max(v.Free-step+1, 1))
 	}
 	return math.Exp(log)
 }
@@ -31,3 +31,6 @@ func (FirstHitting) Needs(int, int) Need { return Need{} }
 func (FirstHitting) Choose(v *View) (Opening, error) {
 	return Opening{Positions: v.Top(1, v.Uniform)}, nil
 }
+
+// String returns the text that Parse reads.
+func (f FirstHitting) String() string { return Text(f) }

@@ -3,12 +3,18 @@ package samplers
 import (
 	"math/bits"
 	"sync"
+
+	"unmask/backend"
 )
 
 // Halton is the fixed order of a low-discrepancy sequence (Besnier et al. 2025; Hayakawa et
 // al. 2025, appendix "Hybrid algorithm" for one dimension). It spreads positions so that
 // those of a step say little about each other.
 type Halton struct{}
+
+var haltonRule = Rule[Halton]{
+	Name: "halton", Line: "a fixed order that spreads over text or image", Paper: "Besnier et al. 2025, Halton Scheduler",
+}
 
 // Needs nothing: positions come first.
 func (Halton) Needs(int, int) Need { return Need{} }
@@ -31,6 +37,16 @@ func (Halton) Rank(v *View, k int) []int {
 	}
 	return ranked
 }
+
+// Ranking is by the order.
+func (Halton) Ranking(_, _ int, shape []int) (Ranking, bool) {
+	r := only(backend.ByOrder)
+	r.Order = HaltonOrder(shape...)
+	return r, true
+}
+
+// String returns the text that Parse reads.
+func (h Halton) String() string { return Text(h) }
 
 var haltonOrders sync.Map // [2]int -> []int32
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"unmask/internal/philox"
+	"unmask/backend"
 )
 
 // Hybrid takes the first m_n = round((1-n/N)*k) positions of one order, then follows the
@@ -13,7 +13,15 @@ import (
 // algorithm"). It begins with exploration and moves to exploitation.
 type Hybrid struct {
 	Explore Order // nil means Halton{}
-	Exploit Order // nil means Moment{}
+	Exploit Order // nil means UMoment{}
+}
+
+var hybridRule = Rule[Hybrid]{
+	Name: "hybrid", Line: "halton first, u-moment more and more; or two orders of your own", Paper: hayakawa,
+	Inside: []Inside[Hybrid]{
+		OrderInside(func(h *Hybrid) *Order { return &h.Explore }, Halton{}),
+		OrderInside(func(h *Hybrid) *Order { return &h.Exploit }, UMoment{}),
+	},
 }
 
 func (h Hybrid) orders() (explore, exploit Order) {
@@ -22,12 +30,12 @@ func (h Hybrid) orders() (explore, exploit Order) {
 		explore = Halton{}
 	}
 	if exploit == nil {
-		exploit = Moment{}
+		exploit = UMoment{}
 	}
 	return explore, exploit
 }
 
-// Needs is what both orders need.
+// Needs what both orders need.
 func (h Hybrid) Needs(step, steps int) Need {
 	a, b := h.orders()
 	return a.Needs(step, steps).With(b.Needs(step, steps))
@@ -40,16 +48,28 @@ func (h Hybrid) Rank(v *View, k int) []int {
 	m = max(0, min(m, k))
 	merged := v.Ints(k)[:0]
 	merged = append(merged, explore.Rank(v, m)...)
-	noise := v.Noise
-	v.Noise = philox.Reorder // so that the two orders are independent
-	second := exploit.Rank(v, k)
-	v.Noise = noise
-	for _, p := range second {
+	for _, p := range exploit.Rank(v.with(ForReorder), k) { // so that the orders are independent
 		if len(merged) < k && !slices.Contains(merged[:m], p) {
 			merged = append(merged, p)
 		}
 	}
 	return merged
+}
+
+// Ranking is by the first order's measure and then by the second's.
+func (h Hybrid) Ranking(step, steps int, shape []int) (Ranking, bool) {
+	explore, exploit := h.orders()
+	a, first := RankingOf(explore, step, steps, shape)
+	b, second := RankingOf(exploit, step, steps, shape)
+	if !first || !second || a.Share != 1 || b.Share != 1 {
+		return Ranking{}, false
+	}
+	r := Ranking{By: [2]backend.Measure{a.By[0], b.By[0]}, Share: 1 - float64(step)/float64(steps)}
+	if r.Order = a.Order; r.Order == nil {
+		r.Order = b.Order
+	}
+	r.Beta, r.Noise = max(a.Beta, b.Beta), max(a.Noise, b.Noise)
+	return r, true
 }
 
 // Check refuses two moments of different exponents: the head computes one a step.
@@ -63,3 +83,6 @@ func (h Hybrid) Check() error {
 
 // Unwrap returns both orders.
 func (h Hybrid) Unwrap() []any { a, b := h.orders(); return []any{a, b} }
+
+// String returns the text that Parse reads.
+func (h Hybrid) String() string { return Text(h) }

@@ -1,9 +1,10 @@
 package samplers
 
 import (
-	"fmt"
 	"math"
 	"slices"
+
+	"unmask/param"
 )
 
 // InfoGain looks ahead (the Information-Gain Sampler of github.com/yks23/Information-Gain-Sampler,
@@ -20,6 +21,16 @@ type InfoGain struct {
 }
 
 const infoGainSets = 8
+
+var infoGainRule = Rule[InfoGain]{
+	Name: "info-gain", Line: "the set that leaves the least uncertain, by looking ahead", Paper: "github.com/yks23/Information-Gain-Sampler, 2026",
+	Params: []Param[InfoGain]{
+		Whole(func(g *InfoGain) *int { return &g.Sets },
+			param.Param{Name: "sets", Min: 1, Max: 256, Default: "8", Help: "candidates of a step"}),
+		Number(func(g *InfoGain) *float64 { return &g.Temperature },
+			param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Default: "0.1", Help: "of the positions of a candidate"}),
+	},
+}
 
 // Candidates is how many sets one call of View.Ahead has at most.
 func (g InfoGain) Candidates() int {
@@ -73,13 +84,8 @@ func (g InfoGain) Choose(v *View) (Opening, error) {
 	return sets[at], nil
 }
 
-// Uncached says why there is no second stage.
+// Uncached returns why there is no second stage.
 func (InfoGain) Uncached() string { return "info-gain draws tokens before it chooses positions" }
 
-// Check wants at least one candidate.
-func (g InfoGain) Check() error {
-	if g.Sets < 0 || g.Sets > 256 {
-		return fmt.Errorf("samplers: info-gain with %d candidates, want 1 to 256", g.Sets)
-	}
-	return positive("temperature", g.Temperature)
-}
+// String returns the text that Parse reads.
+func (g InfoGain) String() string { return Text(g) }

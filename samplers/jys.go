@@ -89,25 +89,3 @@ func bestSplit(a, c float64, profile func(t float64) (float64, error)) (at, gain
 	at = (low + high) / 2
 	return at, f(at), err
 }
-
-// Times makes a schedule of times, as JYS finds them: a fraction 1-t_n is open after step n. It
-// is for as many steps; between steps, and for other numbers of them, it is linear.
-func Times(times []float64) (Schedule, error) {
-	before := 1.0
-	for i, t := range times {
-		if !(t >= 0 && t < before) {
-			return nil, fmt.Errorf("samplers: time %d of the schedule is %v, want 0 to less than %v", i+1, t, before)
-		}
-		before = t
-	}
-	if before != 0 {
-		return nil, fmt.Errorf("samplers: the last of %d times is %v, want 0", len(times), before)
-	}
-	times = append([]float64{1}, times...)
-	return func(at float64, steps, length int) int {
-		x := at / float64(steps) * float64(len(times)-1)
-		i := min(int(x), len(times)-2)
-		t := times[i] + (x-float64(i))*(times[i+1]-times[i])
-		return int(math.RoundToEven(float64(length) * (1 - t)))
-	}, nil
-}

@@ -1,6 +1,10 @@
 package samplers
 
-import "math"
+import (
+	"math"
+
+	"unmask/param"
+)
 
 // KLASS opens all positions whose marginal is confident and has stopped moving: the last two
 // KL(p_now || p_before) are below Kappa and max p is above Confidence. Where there is none,
@@ -16,6 +20,16 @@ type KLASS struct {
 }
 
 const klassHistory = 2
+
+var klassRule = Rule[KLASS]{
+	Name: "klass", Line: "what is confident and has stopped moving", Paper: "Kim et al. 2025, KLASS",
+	Params: []Param[KLASS]{
+		Number(func(k *KLASS) *float64 { return &k.Kappa },
+			param.Param{Name: "kappa", Min: 1e-9, Max: 1e6, Default: "0.01", Help: "KL below which a marginal is stable, nats"}),
+		Number(func(k *KLASS) *float64 { return &k.Confidence },
+			param.Param{Name: "confidence", Min: 1e-9, Max: 1, Default: "0.9", Help: "largest probability above which it is confident"}),
+	},
+}
 
 // klassState is a sequence's.
 type klassState struct {
@@ -58,13 +72,8 @@ func (k KLASS) Choose(v *View) (Opening, error) {
 	return Opening{Positions: ready}, nil
 }
 
-// Check wants thresholds of at least 0.
-func (k KLASS) Check() error {
-	if err := positive("kappa", k.Kappa); err != nil {
-		return err
-	}
-	return fraction("confidence", k.Confidence)
-}
+// String returns the text that Parse reads.
+func (k KLASS) String() string { return Text(k) }
 
 // compare returns KL(now || o), merged, and makes o the outline of now.
 func (o *outline) compare(logits []float32, logSum float64) float64 {

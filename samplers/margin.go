@@ -6,6 +6,12 @@ type Margin struct {
 	Temperature float64 // of the order; 0: none
 }
 
+var marginRule = Rule[Margin]{
+	Name: "margin", Line: "the widest gap between the two most probable first",
+	Paper:  "Kim et al. 2025, Train for the Worst, Plan for the Best",
+	Params: []Param[Margin]{Number(func(m *Margin) *float64 { return &m.Temperature }, orderTemperature)},
+}
+
 // Needs the two largest probabilities.
 func (Margin) Needs(int, int) Need { return Need{Top: true} }
 
@@ -14,5 +20,5 @@ func (m Margin) Rank(v *View, k int) []int {
 	return v.tempered(k, m.Temperature, func(i int) float64 { return v.P1[i] - v.P2[i] })
 }
 
-// Check wants a temperature of at least 0.
-func (m Margin) Check() error { return positive("temperature", m.Temperature) }
+// String returns the text that Parse reads.
+func (m Margin) String() string { return Text(m) }

@@ -1,11 +1,18 @@
 package samplers
 
+import "unmask/backend"
+
 // MaskGIT draws x_i ~ p_i at every masked position and keeps the k largest
 // log p_i(x_i) + alpha_n*xi_i (Chang et al. 2022; Hayakawa et al. 2025, algorithm "One-round of
 // MaskGIT sampler"). It draws before it chooses: the tokens that it keeps follow p^beta
 // with beta = 1+1/alpha_n where many are masked (equation 3).
 type MaskGIT struct {
 	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
+}
+
+var maskgitRule = Rule[MaskGIT]{
+	Name: "maskgit", Line: "draws everywhere, keeps the most confident", Paper: "Chang et al. 2022, MaskGIT",
+	Params: []Param[MaskGIT]{Number(func(m *MaskGIT) *float64 { return &m.Alpha }, AlphaParam)},
 }
 
 // Needs a token at every masked position.
@@ -19,8 +26,15 @@ func (m MaskGIT) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Uncached says why there is no second stage.
+// Ranking is by the probabilities of drawn tokens.
+func (m MaskGIT) Ranking(step, steps int, _ []int) (Ranking, bool) {
+	r := only(backend.ByDraw)
+	r.Noise, r.Power = AlphaAt(orDefault(m.Alpha, DefaultAlpha), step, steps), 1
+	return r, true
+}
+
+// Uncached returns why there is no second stage.
 func (MaskGIT) Uncached() string { return "maskgit draws tokens before it chooses positions" }
 
-// Check wants a finite temperature above 0.
-func (m MaskGIT) Check() error { return positive("alpha", m.Alpha) }
+// String returns the text that Parse reads.
+func (m MaskGIT) String() string { return Text(m) }

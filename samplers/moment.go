@@ -1,16 +1,27 @@
 package samplers
 
-// Moment orders by log sum_x p_i(x)^beta + xi_i with beta = 1+1/alpha_n and xi standard
+import "unmask/backend"
+
+// UMoment orders by log sum_x p_i(x)^beta + xi_i with beta = 1+1/alpha_n and xi standard
 // Gumbel noise (Hayakawa et al. 2025, step MM1 of the moment sampler): Gumbel-top-k, so the
-// order is drawn without replacement with weights ||p_i||_beta^beta (proposition 1).
+// order is drawn without replacement with weights ||p_i||_beta^beta (proposition 1). As a
+// ChooseThenSample it is u-moment: tokens from p.
 //
 // In the last step beta is 1, all moments are equal and the order is uniform.
-type Moment struct {
-	Alpha float64 // 0 means DefaultAlpha
+type UMoment struct {
+	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
 }
 
-// Needs is the moment, but not in the last step.
-func (m Moment) Needs(step, steps int) Need {
+var uMomentRule = Rule[UMoment]{
+	Name: "u-moment", Line: "moment order, tokens from p", Paper: hayakawa,
+	Params: []Param[UMoment]{Number(func(m *UMoment) *float64 { return &m.Alpha }, AlphaParam)},
+}
+
+// hayakawa is the paper that the package began with.
+const hayakawa = "Hayakawa et al. 2025, Demystifying MaskGIT Sampler and Beyond"
+
+// Needs the moment, but not in the last step.
+func (m UMoment) Needs(step, steps int) Need {
 	if step >= steps {
 		return Need{}
 	}
@@ -18,12 +29,56 @@ func (m Moment) Needs(step, steps int) Need {
 }
 
 // Rank returns the k largest.
-func (m Moment) Rank(v *View, k int) []int {
+func (m UMoment) Rank(v *View, k int) []int {
 	if v.Step >= v.Steps {
 		return v.Top(k, v.Uniform)
 	}
 	return v.Top(k, func(i int) float64 { return v.LogMoment[i] + v.Gumbel(i) })
 }
 
-// Check wants a finite temperature above 0.
-func (m Moment) Check() error { return positive("alpha", m.Alpha) }
+// Ranking is by moment and, in the last step, by noise.
+func (m UMoment) Ranking(step, steps int, _ []int) (Ranking, bool) {
+	if step >= steps {
+		return only(backend.ByNoise), true
+	}
+	r := only(backend.ByMoment)
+	r.Beta = m.Needs(step, steps).Beta
+	return r, true
+}
+
+// String returns the text that Parse reads.
+func (m UMoment) String() string { return Text(m) }
+
+// Moment is the moment sampler: UMoment's order, and tokens from p^beta_n, the temperature implicit
+// in MaskGIT (Hayakawa et al. 2025, algorithm "Moment sampler"). It chooses positions first and
+// approaches MaskGIT where many more are masked than open (theorem 1).
+type Moment struct {
+	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
+}
+
+var momentRule = Rule[Moment]{
+	Name: "moment", Line: "maskgit's equal that chooses first: moment order, tokens from p^beta", Paper: hayakawa,
+	Params: []Param[Moment]{Number(func(m *Moment) *float64 { return &m.Alpha }, AlphaParam)},
+}
+
+// Ordering returns the order.
+func (m Moment) Ordering() Order { return UMoment(m) }
+
+// Needs what the order needs.
+func (m Moment) Needs(step, steps int) Need { return UMoment(m).Needs(step, steps) }
+
+// Choose ranks as many positions as the schedule opens; tokens follow p^beta_n.
+func (m Moment) Choose(v *View) (Opening, error) {
+	power := Beta(orDefault(m.Alpha, DefaultAlpha), v.Step, v.Steps)
+	return Opening{Positions: UMoment(m).Rank(v, v.Quota), Power: power}, nil
+}
+
+// Ranking is the order's, with the exponent.
+func (m Moment) Ranking(step, steps int, shape []int) (Ranking, bool) {
+	r, ok := UMoment(m).Ranking(step, steps, shape)
+	r.Power = Beta(orDefault(m.Alpha, DefaultAlpha), step, steps)
+	return r, ok
+}
+
+// String returns the text that Parse reads.
+func (m Moment) String() string { return Text(m) }

@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"unmask/internal/simd/screen"
 )
 
 func TestOutlineKeepsTheMostProbable(t *testing.T) {
@@ -26,34 +24,6 @@ func TestOutlineKeepsTheMostProbable(t *testing.T) {
 		}
 		require.LessOrEqual(t, cap(o.p), outlineSize)
 	})
-}
-
-// Long rows are refused by a floor first, which shows in nothing, not even in which of equals is kept.
-func TestOutlineOfLongRows(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		logits := make([]float32, rapid.IntRange(screen.Size, 4*screen.Size).Draw(t, "n"))
-		levels := rapid.Float64Range(1, 1e6).Draw(t, "levels") // few: many are equal
-		for x := range logits {
-			logits[x] = float32(math.Round(levels*math.Sin(float64(x*x+7*x))) / levels)
-		}
-		require.GreaterOrEqual(t, above(logits, floor(logits)), outlineSize)
-		var o, want outline
-		o.keep(logits, 0)
-		want.insert(logits, float32(math.Inf(-1)))
-		for j, l := range want.p {
-			want.p[j] = math.Exp(l)
-		}
-		require.Equal(t, want, o)
-	})
-}
-
-func above(x []float32, least float32) (n int) {
-	for _, v := range x {
-		if v > least {
-			n++
-		}
-	}
-	return n
 }
 
 // With all outcomes kept the divergence is the KL itself, with fewer a lower bound.

@@ -1,6 +1,6 @@
 package samplers
 
-import "fmt"
+import "unmask/param"
 
 // P2 is path planning with the model as its own planner (Peng et al. 2025, "Path planning for
 // masked diffusion model sampling"): every step ranks all positions, drawn tokens by
@@ -9,6 +9,16 @@ import "fmt"
 type P2 struct {
 	Tau float64 // temperature of the draw; 0 means 1
 	Eta float64 // weight of open positions: above 1 masks them again more often; 0 means 1
+}
+
+var p2Rule = Rule[P2]{
+	Name: "p2", Line: "the least likely tokens are masked again", Paper: "Peng et al. 2025, Path Planning",
+	Params: []Param[P2]{
+		Number(func(p *P2) *float64 { return &p.Tau },
+			param.Param{Name: "tau", Min: 1e-3, Max: 1e3, Default: "1", Help: "temperature of the draw"}),
+		Number(func(p *P2) *float64 { return &p.Eta },
+			param.Param{Name: "eta", Min: 1e-9, Max: 1e6, Default: "1", Help: "weight of open positions; above 1 masks them again more often"}),
+	},
 }
 
 // Remasks says that P2 closes positions.
@@ -22,14 +32,13 @@ func (p P2) Needs(int, int) Need {
 // Choose opens and closes.
 func (p P2) Choose(v *View) (Opening, error) {
 	masked, eta := v.Masked, orDefault(p.Eta, 1)
-	v.Masked = append(append(v.Ints(len(masked) + len(v.Open))[:0], masked...), v.Open...) // ranked together
-	ranked := v.Top(len(v.Open)+v.Quota, func(i int) float64 {
+	both := append(append(v.Ints(len(masked) + len(v.Open))[:0], masked...), v.Open...)
+	ranked := v.top(both, len(v.Open)+v.Quota, func(i int) float64 {
 		if i < len(masked) {
 			return v.LogP[i]
 		}
 		return eta * v.OpenLogP[i-len(masked)]
 	})
-	v.Masked = masked
 	keep := v.Ints(len(v.Tokens))
 	for _, at := range ranked {
 		keep[at] = 1
@@ -49,13 +58,8 @@ func (p P2) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Uncached says why there is no second stage.
+// Uncached returns why there is no second stage.
 func (P2) Uncached() string { return "p2 draws tokens before it chooses positions" }
 
-// Check wants a temperature and a weight of at least 0.
-func (p P2) Check() error {
-	if p.Tau != 0 && (p.Tau < 1e-3 || p.Tau > 1e3 || p.Tau != p.Tau) {
-		return fmt.Errorf("samplers: tau is %v, want 0.001 to 1000", p.Tau)
-	}
-	return positive("eta", p.Eta)
-}
+// String returns the text that Parse reads.
+func (p P2) String() string { return Text(p) }

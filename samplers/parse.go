@@ -1,32 +1,92 @@
 package samplers
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
+
+	"unmask/param"
 )
 
-// maxNesting bounds what Parse reads.
-const maxNesting = 8
+// Bounds of what Parse reads.
+const (
+	maxNesting = 8
+	maxText    = 1 << 16 // bytes
+)
 
-// Parse builds a sampler from a name, such as "halton", with parameters, "moment(alpha=3)",
-// and around others, "hybrid(halton, u-moment)". Parameters in o hold for all that the
-// text does not set; in it, they stand before what they are for. An order alone becomes a ChooseThenSample with o.Gamma.
-func Parse(text string, o Options) (Sampler, error) {
+// Given is a parameter that holds for all rules of a text that have it and that the text does
+// not set.
+type Given struct {
+	key, value string
+}
+
+// With gives a parameter to Parse.
+func With(key string, value float64) Given { return Given{key, param.Format(value)} }
+
+// Parse builds a sampler from a name, such as "halton", with parameters, "moment(alpha=3)", and
+// around others, "hybrid(halton,u-moment)". An order alone becomes a ChooseThenSample with the
+// parameter gamma. A parameter in the parentheses of a rule that has none of its name is for the
+// rules inside: "hybrid(alpha=3)" is "hybrid(halton,u-moment(alpha=3))".
+//
+// What the text sets to its default is left 0, so that texts of one meaning give equal samplers.
+func Parse(text string, given ...Given) (Sampler, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("samplers: text is %d bytes, want at most %d", len(text), maxText)
+	}
 	p := parser{rest: text}
-	rule, gamma, err := p.rule(p.word(), o, 0)
+	n, err := p.node(p.word(), 0)
 	if err == nil && p.space() != "" {
-		err = fmt.Errorf("found %q after the end", p.rest)
+		err = fmt.Errorf("found %s after the end", param.Quote(p.rest))
+	}
+	var rule any
+	if err == nil {
+		var outer []*setting
+		for _, g := range given {
+			outer = append(outer, &setting{Given: g})
+		}
+		rule, err = n.build(outer, false)
+	}
+	if err == nil {
+		err = trimmed(Check(rule))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("samplers: %q: %w", text, err)
+		return nil, fmt.Errorf("samplers: %s: %w", param.Quote(text), err)
 	}
-	s := sampler(rule, gamma)
-	if err := Check(s); err != nil {
-		return nil, err
+	return rule.(Sampler), nil
+}
+
+// Takes reports whether a parameter given to Parse acts on any rule of a text.
+func Takes(text, key string) bool {
+	p := parser{rest: text}
+	n, err := p.node(p.word(), 0)
+	if err != nil {
+		return false
 	}
-	return s, nil
+	s := &setting{Given: Given{key: key}}
+	_, _ = n.build([]*setting{s}, false) // an empty value is refused, but only after it is taken
+	return s.used
+}
+
+// trimmed returns an error without this package's name in front.
+func trimmed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "samplers: "))
+}
+
+// node is a rule as it is written.
+type node struct {
+	entry    *entry
+	settings []*setting
+	inner    []*node
+}
+
+// setting is a parameter that is given a value, and whether any rule took it.
+type setting struct {
+	Given
+	used bool
 }
 
 type parser struct{ rest string }
@@ -57,81 +117,205 @@ func (p *parser) word() string {
 	return s[:n]
 }
 
-// rule reads what is in parentheses after a name; gamma is what holds there.
-func (p *parser) rule(name string, o Options, depth int) (rule any, gamma float64, err error) {
+// node reads what is in parentheses after a name.
+func (p *parser) node(name string, depth int) (*node, error) {
 	e, err := find(name)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	var inner []any
-	if p.take('(') && !p.take(')') {
-		for {
-			word := p.word()
-			if p.take('=') {
-				err = o.set(e.Info, word, p.word())
-			} else {
-				var r any
-				if e.Inner == "" {
-					err = fmt.Errorf("%s takes no sampler inside, found %q", name, word)
-				} else if depth >= maxNesting {
-					err = fmt.Errorf("nested deeper than %d", maxNesting)
-				} else {
-					r, _, err = p.rule(word, o, depth+1)
-				}
-				inner = append(inner, r)
-			}
+	n := &node{entry: e}
+	if !p.take('(') || p.take(')') {
+		return n, nil
+	}
+	for {
+		word := p.word()
+		switch {
+		case p.take('='):
+			n.settings = append(n.settings, &setting{Given: Given{word, p.word()}})
+		case len(e.inside) == 0:
+			return nil, fmt.Errorf("%s takes no sampler inside, found %s", name, param.Quote(word))
+		case depth >= maxNesting:
+			return nil, fmt.Errorf("nested deeper than %d", maxNesting)
+		default:
+			inner, err := p.node(word, depth+1)
 			if err != nil {
-				return nil, 0, err
+				return nil, err
 			}
-			if p.take(')') {
-				break
-			}
-			if !p.take(',') {
-				return nil, 0, fmt.Errorf("want a comma or ) after %s's parameters, found %q", name, p.rest)
-			}
+			n.inner = append(n.inner, inner)
+		}
+		if p.take(')') {
+			return n, nil
+		}
+		if !p.take(',') {
+			return nil, fmt.Errorf("want a comma or ) after %s's parameters, found %s", name, param.Quote(p.rest))
 		}
 	}
-	rule, err = e.build(o, inner)
-	return rule, o.Gamma, err
 }
 
-func find(name string) (entry, error) {
+func find(name string) (*entry, error) {
+	if e := byName[name]; e != nil {
+		return e, nil
+	}
 	var names []string
 	for _, e := range registry {
-		if e.Name == name {
-			return e, nil
-		}
-		names = append(names, e.Name)
+		names = append(names, e.name)
 	}
-	return entry{}, unknown("sampler", name, names)
+	return nil, param.Unknown("sampler", name, names)
 }
 
-// set sets a parameter by its key: the field of that name, or of that tag.
-func (o *Options) set(e Info, key, value string) error {
-	known := false
-	for _, k := range e.Params {
-		known = known || k == key
-	}
-	if !known {
-		return fmt.Errorf("%s has no parameter %q, want one of [%s]", e.Name, key, strings.Join(e.Params, " "))
-	}
-	f := reflect.ValueOf(o).Elem().FieldByNameFunc(func(s string) bool { return strings.EqualFold(s, key) })
-	if f.Kind() == reflect.String {
-		f.SetString(value)
-		return nil
-	}
-	if f.Kind() == reflect.Int {
-		n, err := strconv.ParseInt(value, 10, 32)
-		if err != nil || n < 0 {
-			return fmt.Errorf("%s: %s=%s, want a whole number of at least 0", e.Name, key, value)
+// build makes the rule of a node, as an order or as a sampler. outer are the parameters that hold
+// around it, the innermost first.
+func (n *node) build(outer []*setting, asOrder bool) (any, error) {
+	e := n.entry
+	p, gamma := e.pointer(nil), 0.0
+	for _, f := range e.params {
+		if err := n.set(f, f.at(p), outer); err != nil {
+			return nil, err
 		}
-		f.SetInt(n)
-		return nil
 	}
-	x, err := strconv.ParseFloat(value, 64)
-	if err != nil || x != x {
-		return fmt.Errorf("%s: %s=%s, want a number", e.Name, key, value)
+	if e.order && !asOrder {
+		if err := n.set(gammaField, &gamma, outer); err != nil {
+			return nil, err
+		}
 	}
-	f.SetFloat(x)
+	if err := n.fill(p, outer); err != nil {
+		return nil, err
+	}
+	rule := e.value(p)
+	switch order := rule.(type) {
+	case Order:
+		if !asOrder {
+			rule = ChooseThenSample{Order: order, Gamma: gamma}
+		}
+	case Ordered:
+		if asOrder {
+			rule = order.Ordering()
+		}
+	default:
+		if asOrder {
+			return nil, fmt.Errorf("%s is a sampler that is more than an order, want an order", e.name)
+		}
+	}
+	for _, s := range n.settings {
+		if !s.used {
+			return nil, n.stranger(s.key, asOrder)
+		}
+	}
+	return rule, nil
+}
+
+// set sets a field from the node's own settings or else from those around it.
+func (n *node) set(f field, at any, outer []*setting) error {
+	set := false
+	for _, s := range n.settings {
+		if s.key == f.Name {
+			if set {
+				return fmt.Errorf("%s: %s is given twice, want it once", n.entry.name, f.Name)
+			}
+			set, s.used = true, true
+			if err := f.set(at, s.value); err != nil {
+				return fmt.Errorf("%s: %w", n.entry.name, err)
+			}
+		}
+	}
+	for i := 0; i < len(outer) && !set; i++ {
+		if s := outer[i]; s.key == f.Name {
+			set, s.used = true, true
+			if err := f.set(at, s.value); err != nil {
+				return fmt.Errorf("%s: %w", n.entry.name, err)
+			}
+		}
+	}
 	return nil
+}
+
+// fill builds the rules inside. Where they are the defaults the fields stay nil.
+func (n *node) fill(p any, outer []*setting) error {
+	e := n.entry
+	inner := n.inner
+	if len(inner) == 0 {
+		for _, in := range e.inside {
+			d, err := (&parser{rest: Text(in.def)}).whole()
+			if err != nil {
+				return err
+			}
+			inner = append(inner, d)
+		}
+	}
+	if len(inner) != len(e.inside) {
+		return fmt.Errorf("%s takes %s or none, found %d", e.name, e.goesAround(), len(inner))
+	}
+	scope := outer
+	for _, s := range n.settings {
+		if !s.used { // what a rule takes is not for those inside
+			scope = append([]*setting{s}, scope...)
+		}
+	}
+	for i, in := range e.inside {
+		switch at := in.at(p).(type) {
+		case *Order:
+			rule, err := inner[i].build(scope, true)
+			if err != nil {
+				return fmt.Errorf("%s: %w", e.name, err)
+			}
+			*at = rule.(Order)
+		case *Sampler:
+			rule, err := inner[i].build(scope, false)
+			if err != nil {
+				return fmt.Errorf("%s: %w", e.name, err)
+			}
+			*at = rule.(Sampler)
+		}
+	}
+	if len(e.insideText(p)) == 0 {
+		for _, in := range e.inside {
+			switch at := in.at(p).(type) {
+			case *Order:
+				*at = nil
+			case *Sampler:
+				*at = nil
+			}
+		}
+	}
+	return nil
+}
+
+func (p *parser) whole() (*node, error) { return p.node(p.word(), 0) }
+
+// stranger is the error for a parameter that neither a rule nor any inside it has.
+func (n *node) stranger(key string, asOrder bool) error {
+	var names []string
+	collect := func(e *entry, sampler bool) {
+		for _, p := range e.takes(sampler) {
+			names = append(names, p.Name)
+		}
+	}
+	collect(n.entry, !asOrder)
+	for _, in := range n.inner {
+		collect(in.entry, false)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%s has no parameter %s, want none", n.entry.name, param.Quote(key))
+	}
+	return fmt.Errorf("%s has no parameter %s, want %s", n.entry.name, param.Quote(key), param.Either(names))
+}
+
+// Ordered is a sampler that chooses by an order alone, for which it stands where an order is
+// wanted.
+type Ordered interface {
+	Ordering() Order
+}
+
+// Equal reports whether two registered rules do the same.
+func Equal(a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
+	known := func(rule any) bool {
+		if c, ok := rule.(ChooseThenSample); ok {
+			rule = c.Order
+		}
+		return byType[reflect.TypeOf(rule)] != nil
+	}
+	return known(a) && known(b) && Text(a) == Text(b)
 }

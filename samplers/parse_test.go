@@ -12,34 +12,34 @@ import (
 func TestParse(t *testing.T) {
 	for text, want := range map[string]samplers.Sampler{
 		"random":             samplers.ChooseThenSample{Order: samplers.Random{}, Gamma: 2},
-		" moment ( alpha=3)": samplers.ChooseThenSample{Order: samplers.Moment{Alpha: 3}, Alpha: 3},
-		"u-moment()":         samplers.ChooseThenSample{Order: samplers.Moment{Alpha: 9}, Gamma: 2},
+		" moment ( alpha=3)": samplers.Moment{Alpha: 3},
+		"u-moment()":         samplers.ChooseThenSample{Order: samplers.UMoment{Alpha: 9}, Gamma: 2},
 		"vanilla(bits=32)":   samplers.Vanilla{Bits: 32},
 		"hybrid(gamma=1,random, u-moment(alpha=4))": samplers.ChooseThenSample{
-			Order: samplers.Hybrid{Explore: samplers.Random{}, Exploit: samplers.Moment{Alpha: 4}}, Gamma: 1},
+			Order: samplers.Hybrid{Explore: samplers.Random{}, Exploit: samplers.UMoment{Alpha: 4}}},
 	} {
-		got, err := samplers.Parse(text, samplers.Options{Alpha: 9, Gamma: 2})
+		got, err := samplers.Parse(text, samplers.With("alpha", 9), samplers.With("gamma", 2))
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
 	for text, want := range map[string]string{
 		"":                                   `unknown sampler "", want one of`,
 		"best":                               `unknown sampler "best", want one of`,
-		"random(alpha=3)":                    `random has no parameter "alpha", want one of [gamma]`,
-		"moment(alpha=x)":                    "moment: alpha=x, want a number",
-		"moment(alpha=NaN)":                  "moment: alpha=NaN, want a number",
-		"moment(alpha=-1)":                   "alpha is -1, want more than 0",
-		"vanilla(bits=3.5)":                  "vanilla: bits=3.5, want a whole number",
-		"vanilla(bits=16)":                   "vanilla with 16 bits, want 32 or 64",
+		"random(alpha=3)":                    `random has no parameter "alpha", want gamma`,
+		"moment(alpha=x)":                    `moment: alpha is "x", want a number, 0.001 to 1000000`,
+		"moment(alpha=NaN)":                  "moment: alpha is NaN, want 0.001 to 1000000",
+		"moment(alpha=-1)":                   "moment: alpha is -1, want 0.001 to 1000000",
+		"vanilla(bits=3.5)":                  `vanilla: bits is "3.5", want 32 or 64`,
+		"vanilla(bits=16)":                   "vanilla: bits is 16, want 32 or 64",
 		"random(halton)":                     "random takes no sampler inside",
 		"hybrid(halton)":                     "hybrid takes two orders or none, found 1",
 		"hybrid(maskgit, temp":               "want a comma or )",
-		"hybrid(maskgit,temp)":               "hybrid takes an order",
+		"hybrid(maskgit,temp)":               "maskgit is a sampler that is more than an order",
 		"random)":                            `found ")" after the end`,
 		"hybrid(u-moment(alpha=2),u-moment)": "two moment orders with different alpha",
 		strings.Repeat("hybrid(", 20):        "nested deeper than 8",
 	} {
-		_, err := samplers.Parse(text, samplers.Options{})
+		_, err := samplers.Parse(text)
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "\n")
 	}
@@ -50,7 +50,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := samplers.Parse(text, samplers.Options{})
+		s, err := samplers.Parse(text)
 		if err == nil {
 			require.NoError(t, samplers.Check(s))
 			s.Needs(1, 2)
@@ -62,11 +62,11 @@ func TestEverySamplerIsDescribedAndBuilt(t *testing.T) {
 	for _, info := range samplers.List() {
 		require.NotEmpty(t, info.Line)
 		require.NotEmpty(t, info.Paper)
-		_, err := samplers.Parse(info.Name, samplers.Options{})
+		_, err := samplers.Parse(info.Name)
 		require.NoError(t, err)
 		for _, key := range info.Params {
-			_, err = samplers.Parse(info.Name+"("+key+"=x)", samplers.Options{})
-			require.ErrorContains(t, err, "want ", "%s %s", info.Name, key)
+			_, err = samplers.Parse(info.Name + "(" + key.Name + "=x)")
+			require.ErrorContains(t, err, "want ", "%s %s", info.Name, key.Name)
 		}
 	}
 }

@@ -1,11 +1,21 @@
 package samplers
 
+import "unmask/backend"
+
 // Random orders uniformly at random (Hayakawa et al. 2025, section 5: "Random", and "Fixed" in
 // the appendix on numerical precision).
 type Random struct{}
+
+var randomRule = Rule[Random]{Name: "random", Line: "uniformly random positions", Paper: hayakawa}
 
 // Needs nothing: positions come first.
 func (Random) Needs(int, int) Need { return Need{} }
 
 // Rank returns k positions, every arrangement equally likely.
 func (Random) Rank(v *View, k int) []int { return v.Top(k, v.Uniform) }
+
+// Ranking is by noise.
+func (Random) Ranking(int, int, []int) (Ranking, bool) { return only(backend.ByNoise), true }
+
+// String returns the text that Parse reads.
+func (r Random) String() string { return Text(r) }

@@ -6,56 +6,35 @@ import (
 	"unmask/backend"
 )
 
-// Ranking is what a rule comes to at a step where it ranks by measures that a device knows (backend.Chooser): the same
-// positions and tokens as Choose would give, from the same noise.
-type Ranking struct {
-	By    [2]backend.Measure // of the first positions, and of the others
-	Share float64            // of a step's positions that follow By[0]
-	Order []int32            // ByOrder: positions, the first to open first
-	Beta  float64            // ByMoment
-	Noise float64            // ByDraw
-	Power float64            // tokens from p^Power
+// DeviceRanked is a sampler or order that a device may follow by itself (backend.Chooser). Ranking
+// returns false for a step at which it may not. Steps and shape are as in View.
+type DeviceRanked interface {
+	Ranking(step, steps int, shape []int) (Ranking, bool)
 }
 
-// First is how many of k positions follow By[0].
+// Ranking is one step of a rule in terms that a device can compute. It must give the positions
+// and tokens that Choose gives from the same noise.
+type Ranking struct {
+	By    [2]backend.Measure // of the first positions, and of the others
+	Share float64            // of a step's positions that follow By[0]; 1 where all do
+	Order []int32            // ByOrder: [positions] the first to open first
+	Beta  float64            // ByMoment
+	Noise float64            // ByDraw
+	Power float64            // tokens from p^Power; a sampler sets it
+}
+
+// only is a Ranking of all positions by one measure.
+func only(by backend.Measure) Ranking { return Ranking{By: [2]backend.Measure{by, by}, Share: 1} }
+
+// First returns how many of k positions follow By[0].
 func (r Ranking) First(k int) int {
 	return max(0, min(int(math.RoundToEven(r.Share*float64(k))), k))
 }
 
-// RankingOf is the ranking of a rule at a step over positions of a shape; false where it is none.
-func RankingOf(s Sampler, step, steps int, shape []int) (r Ranking, ok bool) {
-	switch s := s.(type) {
-	case MaskGIT:
-		r.By = [2]backend.Measure{backend.ByDraw, backend.ByDraw}
-		r.Noise, r.Share, r.Power = AlphaAt(orDefault(s.Alpha, DefaultAlpha), step, steps), 1, 1
-		return r, true
-	case ChooseThenSample:
-		r.Power = s.power(step, steps)
-		if h, hybrid := s.Order.(Hybrid); hybrid {
-			explore, exploit := h.orders()
-			r.Share = 1 - float64(step)/float64(steps)
-			return r, r.measure(0, explore, step, steps, shape) && r.measure(1, exploit, step, steps, shape)
-		}
-		r.Share = 1
-		return r, r.measure(0, s.Order, step, steps, shape)
+// RankingOf returns the ranking of a sampler or order; false where it is not DeviceRanked.
+func RankingOf(rule any, step, steps int, shape []int) (Ranking, bool) {
+	if d, ok := rule.(DeviceRanked); ok {
+		return d.Ranking(step, steps, shape)
 	}
-	return r, false
-}
-
-// measure sets what an order ranks by.
-func (r *Ranking) measure(i int, o Order, step, steps int, shape []int) bool {
-	switch o := o.(type) {
-	case Random:
-		r.By[i] = backend.ByNoise
-	case Halton:
-		r.By[i], r.Order = backend.ByOrder, HaltonOrder(shape...)
-	case Moment:
-		r.By[i] = backend.ByNoise
-		if step < steps {
-			r.By[i], r.Beta = backend.ByMoment, o.Needs(step, steps).Beta
-		}
-	default:
-		return false
-	}
-	return true
+	return Ranking{}, false
 }

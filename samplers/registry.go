@@ -2,161 +2,217 @@ package samplers
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+	"reflect"
+
+	"unmask/param"
 )
 
-// Options are the parameters that samplers have. Zero means the authors' default.
-type Options struct {
-	Alpha float64 // Gumbel temperature of maskgit, moment, u-moment, temp, hybrid: 6
-	Gamma float64 // exponent that tokens are drawn with, for an order on its own: 1
-	Bits  int     // of vanilla's arithmetic, 32 or 64: 64
-
-	Temperature float64 // of the order, for confidence, margin, entropy: 0, none; of info-gain: 0.1
-	Budget      float64 // of eb, nats: 0.1
-	Theta       float64 // confidence that threshold wants: 0.9; of theta-trapezoidal: 0.5
-	F           float64 // of factor: 1
-	Block       int     // positions of semi-ar's blocks: 32
-	Kappa       float64 // KL below which klass calls a marginal stable, nats: 0.01
-	Confidence  float64 // that klass wants: 0.9
-	Tau         float64 // temperature of p2's draws: 1
-	Eta         float64 // weight of open positions in p2: 1; remasking of remdm: 0.008, 0.015 or 0.02
-	Sets        int     // candidates of info-gain: 8
-	Strategy    string  // of remdm: cap, rescale, conf or loop: cap
+// Rule describes a Sampler or an Order of type T: Parse builds it, Text writes it, Check checks it
+// and List lists it by this alone. T is a struct whose zero value has the defaults; its fields are
+// the parameters and the rules inside it, and nothing else.
+type Rule[T any] struct {
+	Name   string // such as "moment"
+	Line   string // what it does
+	Paper  string // whose it is
+	Params []Param[T]
+	Inside []Inside[T] // the rules that it goes around, of which a text gives all or none
 }
 
-// Info describes a sampler by its name.
+// Param is a parameter of a rule: what it is, and the field that has it. 0 or "" in the field
+// stands for the default.
+type Param[T any] struct {
+	param.Param
+	field func(*T) any // *float64, *int or *string
+}
+
+// Number is a parameter in a float64.
+func Number[T any](field func(*T) *float64, p param.Param) Param[T] {
+	p.Kind = param.Number
+	return Param[T]{p, func(t *T) any { return field(t) }}
+}
+
+// Whole is a parameter in an int.
+func Whole[T any](field func(*T) *int, p param.Param) Param[T] {
+	p.Kind = param.Whole
+	return Param[T]{p, func(t *T) any { return field(t) }}
+}
+
+// Word is a parameter in a string, one of p.Words.
+func Word[T any](field func(*T) *string, p param.Param) Param[T] {
+	p.Kind = param.Word
+	return Param[T]{p, func(t *T) any { return field(t) }}
+}
+
+// Inside is a rule that another goes around, in a field; nil there stands for the default.
+type Inside[T any] struct {
+	field func(*T) any // *Order or *Sampler
+	rule  any          // the default
+}
+
+// OrderInside is an order in a field.
+func OrderInside[T any](field func(*T) *Order, def Order) Inside[T] {
+	return Inside[T]{func(t *T) any { return field(t) }, def}
+}
+
+// SamplerInside is a sampler in a field.
+func SamplerInside[T any](field func(*T) *Sampler, def Sampler) Inside[T] {
+	return Inside[T]{func(t *T) any { return field(t) }, def}
+}
+
+// Info describes a registered rule.
 type Info struct {
-	Name   string
-	Line   string   // what it does
-	Paper  string   // whose it is
-	Params []string // keys that Parse takes in parentheses
-	Inner  string   // what may stand in parentheses, such as "an order"; "" for nothing
+	Name, Line, Paper string
+	Params            []param.Param // that Parse takes in parentheses, those of rules inside last
+	Inside            string        // what may stand in parentheses, such as "an order"; "" for nothing
 }
 
-// entry builds an Order or a Sampler.
+// entry is a Rule without its type. Its functions take a pointer to a T.
 type entry struct {
-	Info
-	build func(o Options, inner []any) (any, error)
+	name, line, paper string
+	params            []field
+	inside            []inside
+	order             bool            // an Order, not a Sampler
+	pointer           func(t any) any // to a copy of a T; of nil, to a zero T
+	value             func(p any) any // the T behind a pointer
 }
 
-const hayakawa = "Hayakawa et al. 2025, Demystifying MaskGIT Sampler and Beyond"
-
-var registry = []entry{
-	{Info{"random", "uniformly random positions", hayakawa, []string{"gamma"}, ""},
-		func(o Options, _ []any) (any, error) { return Random{}, nil }},
-	{Info{"vanilla", "each position opens by its own coin", "Sahoo et al. 2024, MDLM; Deschenaux and Gulcehre 2024, SDTT", []string{"bits"}, ""},
-		func(o Options, _ []any) (any, error) { return Vanilla{Bits: o.Bits}, nil }},
-	{Info{"maskgit", "draws everywhere, keeps the most confident", "Chang et al. 2022, MaskGIT", []string{"alpha"}, ""},
-		func(o Options, _ []any) (any, error) { return MaskGIT{Alpha: o.Alpha}, nil }},
-	{Info{"moment", "maskgit's equal that chooses first: moment order, tokens from p^beta", hayakawa, []string{"alpha"}, ""},
-		func(o Options, _ []any) (any, error) {
-			return ChooseThenSample{Order: Moment{o.Alpha}, Alpha: orDefault(o.Alpha, DefaultAlpha)}, nil
-		}},
-	{Info{"u-moment", "moment order, tokens from p", hayakawa, []string{"alpha", "gamma"}, ""},
-		func(o Options, _ []any) (any, error) { return Moment{o.Alpha}, nil }},
-	{Info{"temp", "random positions, tokens from p^beta", hayakawa, []string{"alpha"}, ""},
-		func(o Options, _ []any) (any, error) {
-			return ChooseThenSample{Order: Random{}, Alpha: orDefault(o.Alpha, DefaultAlpha)}, nil
-		}},
-	{Info{"halton", "a fixed order that spreads over text or image", "Besnier et al. 2025, Halton Scheduler", []string{"gamma"}, ""},
-		func(o Options, _ []any) (any, error) { return Halton{}, nil }},
-	{Info{"hybrid", "halton first, u-moment more and more; or two orders of your own", hayakawa, []string{"alpha", "gamma"}, "two orders"},
-		func(o Options, inner []any) (any, error) {
-			h := Hybrid{Exploit: Moment{o.Alpha}}
-			switch len(inner) {
-			case 0:
-				return h, nil
-			case 2:
-			default:
-				return nil, fmt.Errorf("hybrid takes two orders or none, found %d", len(inner))
-			}
-			var err error
-			if h.Explore, err = order("hybrid", inner[0]); err != nil {
-				return nil, err
-			}
-			h.Exploit, err = order("hybrid", inner[1])
-			return h, err
-		}},
-	{Info{"confidence", "the most probable token first", "Zheng et al. 2023, Reparameterized Discrete Diffusion", []string{"temperature", "gamma"}, ""},
-		func(o Options, _ []any) (any, error) { return Confidence{o.Temperature}, nil }},
-	{Info{"margin", "the widest gap between the two most probable first", "Kim et al. 2025, Train for the Worst, Plan for the Best", []string{"temperature", "gamma"}, ""},
-		func(o Options, _ []any) (any, error) { return Margin{o.Temperature}, nil }},
-	{Info{"entropy", "the lowest entropy first", "Xiang et al. 2022, MIMT", []string{"temperature", "gamma"}, ""},
-		func(o Options, _ []any) (any, error) { return Entropy{o.Temperature}, nil }},
-	{Info{"eb", "as many as an entropy budget allows, by any order", "Ben-Hamu et al. 2025, Entropy Bounded Unmasking", []string{"budget"}, "an order"},
-		func(o Options, inner []any) (any, error) {
-			e := EB{Budget: o.Budget}
-			if len(inner) > 1 {
-				return nil, fmt.Errorf("eb takes one order or none, found %d", len(inner))
-			}
-			for _, rule := range inner {
-				var err error
-				if e.Order, err = order("eb", rule); err != nil {
-					return nil, err
-				}
-			}
-			return e, nil
-		}},
-	{Info{"first-hitting", "one at a time, at its exact time", "Zheng et al. 2024, Secretly Time-Agnostic Masked Models", nil, ""},
-		func(o Options, _ []any) (any, error) { return FirstHitting{}, nil }},
-	{Info{"threshold", "all that are confident enough", "Wu et al. 2025, Fast-dLLM", []string{"theta"}, ""},
-		func(o Options, _ []any) (any, error) { return Threshold{o.Theta}, nil }},
-	{Info{"factor", "as many as their confidence together allows", "Wu et al. 2025, Fast-dLLM", []string{"f"}, ""},
-		func(o Options, _ []any) (any, error) { return Factor{o.F}, nil }},
-	{Info{"semi-ar", "blocks left to right, any sampler in a block", "Nie et al. 2025, LLaDA", []string{"block", "gamma"}, "a sampler"},
-		func(o Options, inner []any) (any, error) {
-			switch len(inner) {
-			case 0:
-				inner = []any{Confidence{}}
-			case 1:
-			default:
-				return nil, fmt.Errorf("semi-ar takes one sampler or none, found %d", len(inner))
-			}
-			return SemiAR{Inside: sampler(inner[0], o.Gamma), Block: o.Block}, nil
-		}},
-	{Info{"klass", "what is confident and has stopped moving", "Kim et al. 2025, KLASS", []string{"kappa", "confidence"}, ""},
-		func(o Options, _ []any) (any, error) { return KLASS{Kappa: o.Kappa, Confidence: o.Confidence}, nil }},
-	{Info{"info-gain", "the set that leaves the least uncertain, by looking ahead", "github.com/yks23/Information-Gain-Sampler, 2026", []string{"sets", "temperature"}, ""},
-		func(o Options, _ []any) (any, error) { return InfoGain{Sets: o.Sets, Temperature: o.Temperature}, nil }},
-	{Info{"p2", "the least likely tokens are masked again", "Peng et al. 2025, Path Planning", []string{"tau", "eta"}, ""},
-		func(o Options, _ []any) (any, error) { return P2{Tau: o.Tau, Eta: o.Eta}, nil }},
-	{Info{"remdm", "vanilla that masks again by chance", "Wang et al. 2025, Remasking Discrete Diffusion", []string{"strategy", "eta"}, ""},
-		func(o Options, _ []any) (any, error) { return ReMDM{Strategy: o.Strategy, Eta: o.Eta}, nil }},
-	{Info{"theta-trapezoidal", "coins of second order, two evaluations a step", "Ren et al. 2025, Fast Solvers for Discrete Diffusion", []string{"theta"}, ""},
-		func(o Options, _ []any) (any, error) { return ThetaTrapezoidal{o.Theta}, nil }},
+type field struct {
+	param.Param
+	at func(p any) any
 }
 
-// List describes all samplers, the paper's first.
+type inside struct {
+	at  func(p any) any
+	def any
+}
+
+var (
+	registry []*entry
+	byName   = map[string]*entry{}
+	byType   = map[reflect.Type]*entry{}
+)
+
+// Register makes a rule known by its name to Parse, and so to flags, sweeps and lists. Call it from
+// an init function. It panics on a name or type that is there already, and on a T that is neither
+// a Sampler nor an Order.
+func Register[T any](r Rule[T]) {
+	e := &entry{
+		name: r.Name, line: r.Line, paper: r.Paper,
+		pointer: func(t any) any {
+			p := new(T)
+			if t != nil {
+				*p = t.(T)
+			}
+			return p
+		},
+		value: func(p any) any { return *p.(*T) },
+	}
+	for _, p := range r.Params {
+		e.params = append(e.params, field{p.Param, func(t any) any { return p.field(t.(*T)) }})
+	}
+	for _, in := range r.Inside {
+		e.inside = append(e.inside, inside{func(t any) any { return in.field(t.(*T)) }, in.rule})
+	}
+	var zero T
+	_, e.order = any(zero).(Order)
+	if _, sampler := any(zero).(Sampler); !sampler && !e.order {
+		panic(fmt.Sprintf("samplers: Register of %s: %T is neither a Sampler nor an Order", r.Name, zero))
+	}
+	kind := reflect.TypeFor[T]()
+	if byName[r.Name] != nil || byType[kind] != nil {
+		panic(fmt.Sprintf("samplers: Register of %s: the name or %T is registered", r.Name, zero))
+	}
+	registry = append(registry, e)
+	byName[r.Name], byType[kind] = e, e
+}
+
+func init() { // the paper's first
+	Register(randomRule)
+	Register(vanillaRule)
+	Register(maskgitRule)
+	Register(momentRule)
+	Register(uMomentRule)
+	Register(tempRule)
+	Register(haltonRule)
+	Register(hybridRule)
+	Register(confidenceRule)
+	Register(marginRule)
+	Register(entropyRule)
+	Register(ebRule)
+	Register(firstHittingRule)
+	Register(thresholdRule)
+	Register(factorRule)
+	Register(semiARRule)
+	Register(klassRule)
+	Register(infoGainRule)
+	Register(p2Rule)
+	Register(remdmRule)
+	Register(trapezoidalRule)
+}
+
+// List describes all registered rules, the paper's first.
 func List() []Info {
 	var out []Info
 	for _, e := range registry {
-		out = append(out, e.Info)
+		out = append(out, e.info())
 	}
 	return out
 }
 
-// order takes what is, or stands for, an order.
-func order(where string, rule any) (Order, error) {
-	switch r := rule.(type) {
-	case Order:
-		return r, nil
-	case ChooseThenSample:
-		return r.Order, nil
-	}
-	return nil, fmt.Errorf("%s takes an order, found a sampler that is more than one", where)
+func (e *entry) info() Info {
+	return Info{Name: e.name, Line: e.line, Paper: e.paper, Params: e.takes(true), Inside: e.goesAround()}
 }
 
-// sampler makes an order a sampler.
-func sampler(rule any, gamma float64) Sampler {
-	if o, ok := rule.(Order); ok {
-		return ChooseThenSample{Order: o, Gamma: gamma}
+// takes returns the parameters that a text may give to a rule: its own, those of the rules inside
+// it by default and, where it is to be a sampler, an order's gamma.
+func (e *entry) takes(sampler bool) []param.Param {
+	var out []param.Param
+	add := func(p param.Param) {
+		for _, q := range out {
+			if p.Name == q.Name {
+				return
+			}
+		}
+		out = append(out, p)
 	}
-	return rule.(Sampler)
+	for _, f := range e.params {
+		add(f.Param)
+	}
+	for _, in := range e.inside {
+		rule := in.def
+		c, composed := rule.(ChooseThenSample)
+		if composed {
+			rule = c.Order
+		}
+		if of := byType[reflect.TypeOf(rule)]; of != nil {
+			for _, p := range of.takes(composed) {
+				add(p)
+			}
+		}
+	}
+	if e.order && sampler {
+		add(GammaParam)
+	}
+	return out
 }
 
-// unknown is the error for a name that nothing has.
-func unknown(kind, name string, known []string) error {
-	slices.Sort(known)
-	return fmt.Errorf("unknown %s %q, want one of %s", kind, name, strings.Join(known, ", "))
+// goesAround returns what may stand inside a rule.
+func (e *entry) goesAround() string {
+	if len(e.inside) == 0 {
+		return ""
+	}
+	what := "sampler"
+	if _, order := e.inside[0].at(e.pointer(nil)).(*Order); order {
+		what = "order"
+	}
+	switch len(e.inside) {
+	case 1:
+		if what == "order" {
+			return "an " + what
+		}
+		return "a " + what
+	case 2:
+		return "two " + what + "s"
+	}
+	return fmt.Sprintf("%d %ss", len(e.inside), what)
 }

@@ -1,10 +1,9 @@
 package samplers
 
 import (
-	"fmt"
 	"math"
 
-	"unmask/internal/philox"
+	"unmask/param"
 )
 
 // ReMDM masks positions again, with a probability sigma a step, while vanilla sampling goes on
@@ -24,6 +23,16 @@ func (r ReMDM) strategy() string {
 		return "cap"
 	}
 	return r.Strategy
+}
+
+var remdmRule = Rule[ReMDM]{
+	Name: "remdm", Line: "vanilla that masks again by chance", Paper: "Wang et al. 2025, Remasking Discrete Diffusion",
+	Params: []Param[ReMDM]{
+		Word(func(r *ReMDM) *string { return &r.Strategy },
+			param.Param{Name: "strategy", Words: []string{"cap", "rescale", "conf", "loop"}, Default: "cap", Help: "how the chance of masking again follows the step"}),
+		Number(func(r *ReMDM) *float64 { return &r.Eta },
+			param.Param{Name: "eta", Min: 1e-9, Max: 1, Help: "strength of cap, rescale and loop; without, 0.008, 0.015 and 0.02"}),
+	},
 }
 
 // Remasks says that ReMDM closes positions.
@@ -74,7 +83,7 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 		if r.strategy() == "conf" {
 			close = most * math.Exp(-math.Exp(v.Past[p])) / norm
 		}
-		if v.Rand.Uniform(p, philox.Remask) < close {
+		if v.Rand.Uniform(p, ForClose) < close {
 			o.Close = append(o.Close, p)
 		}
 	}
@@ -92,14 +101,8 @@ func loop(t, s, eta float64) (alphaT, alphaS, sigma float64) {
 	return loopAlpha, loopAlpha, eta
 }
 
-// Uncached says why there is no second stage.
+// Uncached returns why there is no second stage.
 func (ReMDM) Uncached() string { return "remdm tosses a coin at each position alone" }
 
-// Check wants a known strategy and a probability.
-func (r ReMDM) Check() error {
-	switch r.strategy() {
-	case "cap", "rescale", "conf", "loop":
-		return fraction("eta", r.Eta)
-	}
-	return fmt.Errorf("samplers: %w", unknown("remdm strategy", r.Strategy, []string{"cap", "rescale", "conf", "loop"}))
-}
+// String returns the text that Parse reads.
+func (r ReMDM) String() string { return Text(r) }

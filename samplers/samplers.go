@@ -1,14 +1,13 @@
 // Package samplers has the rules for which masked positions to open next and how to
 // draw their tokens, one file a paper. A rule sees marginals only through a View.
 //
-// A Sampler says what it Needs, the denoising loop computes that for the whole batch
+// A Sampler returns what it Needs, the denoising loop computes that for the whole batch
 // in one pass over the output head, and then each sequence Chooses for itself. An
 // order by position alone needs nothing, so the head runs at the chosen rows only.
 //
-// To add a rule, write an Order: Needs and Rank, most often one call of View.Top.
+// To add a rule, write an Order: Needs and Rank, most often one call of View.Top. Register makes it
+// known by a name, with parameters.
 package samplers
-
-import "unmask/internal/philox"
 
 // Need is what must be known of every masked position before a choice.
 type Need struct {
@@ -22,41 +21,47 @@ type Need struct {
 	Open    bool    // View.OpenLogP, for a Remasker
 }
 
-// View is one sequence before a step. Slices are valid during the call and must not be
+// View is one sequence before a step. It and its slices are valid during the call and must not be
 // changed.
 type View struct {
-	Tokens      []int32 // Mask where masked
+	Tokens      []int32 // [length], Mask where masked
 	Mask        int32
 	Outcomes    int   // outcomes 0..Outcomes-1 can be drawn
-	Shape       []int // of the sequence: [length] or [height, width]
+	Shape       []int // of the sequence: [length] or [height, width], positions by rows
 	Step, Steps int   // n, from 1, and N
 	Quota       int   // how many positions the schedule opens at this step
 	Free        int   // how many positions were masked at the start (of the block)
-	Masked      []int // masked positions that may open now, ascending
-	Open        []int // for a Remasker: positions that the run opened, ascending
+	Masked      []int // [masked] positions that may open now, ascending
+	Open        []int // [open] for a Remasker: positions that the run opened, ascending
 
-	// What was needed, a value for each of Masked.
-	LogMoment, Entropy, P1, P2, LogP, LogSum []float64
-	Arg, Token                               []int32
+	// What was needed. Each is [masked], index i for position Masked[i], and nil if not needed.
+	LogMoment []float64 // log sum_x p(x)^Beta
+	Entropy   []float64 // nats
+	P1, P2    []float64 // the two largest probabilities
+	Arg       []int32   // the most probable token
+	Token     []int32   // a token drawn from p^Power
+	LogP      []float64 // log p of Token, nats
+	LogSum    []float64 // log sum_x exp(logit)
 
-	OpenLogP []float64 // of each of Open, log p of the token that it holds
+	OpenLogP []float64 // [open] log p of the token that each of Open holds, nats
 
-	// Visit hands over the logits (before normalising, outcomes first) of positions, those of
-	// one at a time, perhaps from several goroutines; i is an index into positions.
+	// Visit calls visit once per position with its raw logits [outcomes or more], outcomes first,
+	// perhaps concurrently; i is an index into positions. visit may change the logits.
 	Visit func(positions []int, visit func(i int, logits []float32)) error
 
 	// State is the sequence's own, from a Stateful's NewState.
 	State any
 
-	// Ahead, for a Lookahead, evaluates candidates with their tokens in one batch: the sum and
-	// number of the entropies that each would leave. The logits behind Visit are gone after it,
-	// so a sampler that looks ahead draws tokens before it does.
+	// Ahead, for a Lookahead, evaluates candidates with their tokens in one batch. It returns, for
+	// each candidate, the sum of the entropies (nats) that it would leave and over how many
+	// positions. The logits behind Visit are gone after it, so a sampler that looks ahead draws
+	// tokens before it does.
 	Ahead func(candidates []Opening) (entropy []float64, masked []int, err error)
 
-	Past []float64 // of each position, log p of its token when it opened; 0 where known before
+	Past []float64 // [length] log p of each position's token when it opened; 0 where known before
 
-	Rand  philox.Stream // of this sequence and step
-	Noise philox.Use    // the use that Gumbel and Uniform draw from
+	Rand  Rand // of this sequence and step
+	Noise Use  // the use that Gumbel and Uniform draw from
 
 	scratch *scratch
 }
@@ -86,19 +91,19 @@ type Order interface {
 
 // A Sampler, or an Order, may have these abilities too; see As.
 type (
-	// Planner decides itself how many positions a step opens. Plan says how many steps the
+	// Planner decides itself how many positions a step opens. Plan returns how many steps the
 	// loop may take at most, from those asked for (0: no wish) and the positions to
 	// open; the loop ends earlier when nothing is masked.
 	Planner interface {
 		Plan(steps, free int) (int, error)
 	}
-	// Clock tells models that depend on time the time of a step, from 1 (all masked) to 0.
-	// Otherwise it is the fraction of positions that are masked. v has nothing needed yet.
+	// Clock returns the time of a step, from 1 (all masked) to 0, for models that depend on it.
+	// Without it, time is the fraction of positions that are masked. v has nothing needed yet.
 	Clock interface {
 		Time(v *View) float64
 	}
-	// Blocker opens the free positions in so many blocks of equal size, left to right:
-	// View.Masked, Quota, Step and Steps are then those of one block.
+	// Blocker opens the free positions in blocks of equal size, left to right; Blocks returns
+	// how many. View.Masked, Quota, Step and Steps are then those of one block.
 	Blocker interface {
 		Blocks(free int) int
 	}
@@ -106,19 +111,20 @@ type (
 	Remasker interface {
 		Remasks()
 	}
-	// Stateful remembers things of a sequence from step to step.
+	// Stateful keeps state per sequence between steps.
 	Stateful interface {
 		NewState(length int) any
 	}
-	// Lookahead calls View.Ahead, with at most so many candidates.
+	// Lookahead calls View.Ahead, with at most Candidates candidates.
 	Lookahead interface {
 		Candidates() int
 	}
-	// Uncached cannot have intermediate stages, and says why.
+	// Uncached is a rule whose steps cannot have intermediate stages of partial caching. Uncached
+	// returns why, in a few words; a rule that has the method is never cached.
 	Uncached interface {
 		Uncached() string
 	}
-	// Checker rejects parameters out of range, in one line.
+	// Checker refuses, in one line, what the ranges of a registered rule's parameters let through.
 	Checker interface {
 		Check() error
 	}
@@ -144,8 +150,11 @@ func As[T any](rule any) (T, bool) {
 	return none, false
 }
 
-// Check asks a rule and all that it wraps.
+// Check returns an error for the first parameter out of range in a rule and all that it wraps.
 func Check(rule any) error {
+	if err := checkFields(rule); err != nil {
+		return err
+	}
 	if c, ok := rule.(Checker); ok {
 		if err := c.Check(); err != nil {
 			return err
@@ -161,7 +170,7 @@ func Check(rule any) error {
 	return nil
 }
 
-// With is what both need. Two different exponents cannot be had in one pass: the larger
+// With returns what both need. Two different exponents cannot be had in one pass: the larger
 // one is taken, and Hybrid.Check refuses such pairs.
 func (n Need) With(m Need) Need {
 	return Need{

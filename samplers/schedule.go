@@ -3,35 +3,75 @@ package samplers
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
+
+	"unmask/param"
 )
 
-// Schedule says how many of length positions are open after step `at` of steps. Partial
-// caching asks for half steps too. The loop keeps it to what a step may do: it opens
-// one position at least and leaves one for each step after it.
-type Schedule func(at float64, steps, length int) int
+// Schedule is how many positions are open when. At returns how many of length positions are open
+// after step `at` of steps; partial caching asks for parts of steps too. String returns the
+// text that ParseSchedule reads. Open keeps a schedule to what a step may do.
+type Schedule interface {
+	At(at float64, steps, length int) int
+	String() string
+}
 
-// Uniform is round(D*n/N) (Hayakawa et al. 2025, appendix "Sampling schedule"). Halves go
-// to the even neighbour, as Python, NumPy and PyTorch round.
-func Uniform(at float64, steps, length int) int {
+// Open returns how many of length positions are open after step `at`: what s returns, kept
+// between one a step and what leaves one for each step to come.
+func Open(s Schedule, at float64, steps, length int) int {
+	n := int(math.Floor(at))
+	if n >= steps {
+		return length
+	}
+	return max(min(s.At(at, steps, length), length-(steps-n)), n, 0)
+}
+
+// The published schedules, with D = length, n = at and N = steps.
+var (
+	// Uniform is round(D*n/N) (Hayakawa et al. 2025, appendix "Sampling schedule"). Halves go
+	// to the even neighbour, as Python, NumPy and PyTorch round.
+	Uniform Schedule = uniform{}
+
+	// Cosine is round(D*(1-cos(pi/2*n/N))): few positions first. The paper prints the D inside
+	// the cosine and the ramp reversed; this is the schedule of MaskGIT (Chang et al. 2022,
+	// section 3.3) and MAGE, which the paper adopts.
+	Cosine Schedule = cosine{}
+
+	// Arccos is max(n, int(D*(1-acos(n/N)/(pi/2)))), of Halton-MaskGIT (Besnier et al. 2025).
+	Arccos Schedule = arccos{}
+
+	// MAGE is Cosine with the number of masked positions rounded down, and one of them at
+	// least left before the last step (Li et al. 2023, gen_img_uncond.py of the authors).
+	MAGE Schedule = mage{}
+)
+
+type (
+	uniform struct{}
+	cosine  struct{}
+	arccos  struct{}
+	mage    struct{}
+)
+
+func (uniform) String() string { return "uniform" }
+func (cosine) String() string  { return "cosine" }
+func (arccos) String() string  { return "arccos" }
+func (mage) String() string    { return "mage" }
+
+func (uniform) At(at float64, steps, length int) int {
 	return int(math.RoundToEven(float64(length) * at / float64(steps)))
 }
 
-// Cosine is round(D*(1-cos(pi/2*n/N))): few positions first. The paper prints the D inside
-// the cosine and the ramp reversed; this is the schedule of MaskGIT (Chang et al. 2022,
-// section 3.3) and MAGE, which the paper says it adopts.
-func Cosine(at float64, steps, length int) int {
+func (cosine) At(at float64, steps, length int) int {
 	return int(math.RoundToEven(float64(length) * (1 - math.Cos(math.Pi/2*at/float64(steps)))))
 }
 
-// Arccos is max(n, int(D*(1-acos(n/N)/(pi/2)))), of Halton-MaskGIT (Besnier et al. 2025).
-func Arccos(at float64, steps, length int) int {
+func (arccos) At(at float64, steps, length int) int {
 	open := int(float64(length) * (1 - math.Acos(min(at/float64(steps), 1))/(math.Pi/2)))
 	return max(int(at), open)
 }
 
-// MAGE is Cosine with the number of masked positions rounded down, and one of them at
-// least left before the last step (Li et al. 2023, gen_img_uncond.py of the authors).
-func MAGE(at float64, steps, length int) int {
+func (mage) At(at float64, steps, length int) int {
 	masked := int(float64(length) * math.Cos(math.Pi/2*at/float64(steps)))
 	if at < float64(steps) {
 		masked = max(masked, 1)
@@ -39,29 +79,88 @@ func MAGE(at float64, steps, length int) int {
 	return length - masked
 }
 
-var schedules = []struct {
-	name string
-	s    Schedule
-}{{"uniform", Uniform}, {"cosine", Cosine}, {"arccos", Arccos}, {"mage", MAGE}}
+// times is a schedule of times, from 1 to 0.
+type times []float64
 
-// ParseSchedule finds a schedule by its name: uniform, cosine, arccos or mage.
-func ParseSchedule(name string) (Schedule, error) {
-	var names []string
-	for _, s := range schedules {
-		if s.name == name {
-			return s.s, nil
+// Times makes a schedule of times, as JYS finds them: a fraction 1-t_n is open after step n. For
+// other step counts, and between steps, times are interpolated linearly.
+func Times(list []float64) (Schedule, error) {
+	before := 1.0
+	for i, t := range list {
+		if !(t >= 0 && t < before) {
+			return nil, fmt.Errorf("samplers: time %d of the schedule is %v, want 0 to less than %v", i+1, t, before)
 		}
-		names = append(names, s.name)
+		before = t
 	}
-	return nil, fmt.Errorf("samplers: %w", unknown("schedule", name, names))
+	if before != 0 {
+		return nil, fmt.Errorf("samplers: the last of %d times is %v, want 0", len(list), before)
+	}
+	return times(append([]float64{1}, list...)), nil
 }
 
-// Open is how many of length positions are open after step `at`: what s says, kept
-// between one a step and what leaves one for each step to come.
-func (s Schedule) Open(at float64, steps, length int) int {
-	n := int(math.Floor(at))
-	if n >= steps {
-		return length
+func (t times) At(at float64, steps, length int) int {
+	x := at / float64(steps) * float64(len(t)-1)
+	i := min(int(x), len(t)-2)
+	now := t[i] + (x-float64(i))*(t[i+1]-t[i])
+	return int(math.RoundToEven(float64(length) * (1 - now)))
+}
+
+// String returns times(0.9,0.5,0).
+func (t times) String() string {
+	var b strings.Builder
+	for i, x := range t[1:] {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.FormatFloat(x, 'g', -1, 64))
 	}
-	return max(min(s(at, steps, length), length-(steps-n)), n, 0)
+	return "times(" + b.String() + ")"
+}
+
+var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE}
+
+// RegisterSchedule makes a schedule known by its String to ParseSchedule, and so to flags and
+// recipes. Call it from an init function. It panics on a name that is there already.
+func RegisterSchedule(s Schedule) {
+	for _, old := range schedules {
+		if old.String() == s.String() {
+			panic(fmt.Sprintf("samplers: RegisterSchedule of %s: the name is registered", s))
+		}
+	}
+	schedules = append(schedules, s)
+}
+
+// Schedules returns the registered schedules, the published ones first.
+func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }
+
+// maxTimes bounds the times of a schedule.
+const maxTimes = 1 << 16
+
+// ParseSchedule finds a schedule by its name, uniform, cosine, arccos or mage, or reads the times
+// of times(0.9,0.5,0).
+func ParseSchedule(text string) (Schedule, error) {
+	var names []string
+	for _, s := range schedules {
+		if s.String() == text {
+			return s, nil
+		}
+		names = append(names, s.String())
+	}
+	inside, ok := strings.CutPrefix(text, "times(")
+	inside, end := strings.CutSuffix(inside, ")")
+	if !ok || !end {
+		return nil, fmt.Errorf("samplers: %w", param.Unknown("schedule", text, names))
+	}
+	if n := strings.Count(inside, ",") + 1; n > maxTimes {
+		return nil, fmt.Errorf("samplers: schedule has %d times, want at most %d", n, maxTimes)
+	}
+	var list []float64
+	for field := range strings.SplitSeq(inside, ",") {
+		x, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil {
+			return nil, fmt.Errorf("samplers: time %d of the schedule is %s, want a number", len(list)+1, param.Quote(field))
+		}
+		list = append(list, x)
+	}
+	return Times(list)
 }

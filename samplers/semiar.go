@@ -1,13 +1,33 @@
 package samplers
 
-import "fmt"
+import (
+	"fmt"
+
+	"unmask/param"
+)
 
 // SemiAR opens block after block, left to right, with any sampler inside a block; the steps
 // are split evenly (Nie et al. 2025, "Large language diffusion models", LLaDA's
 // semi-autoregressive remasking). Known positions belong to no block.
 type SemiAR struct {
-	Inside Sampler
-	Block  int // positions of a block; 0 means 32
+	Inside Sampler // nil means Confidence's order
+	Block  int     // positions of a block; 0 means 32
+}
+
+var semiARRule = Rule[SemiAR]{
+	Name: "semi-ar", Line: "blocks left to right, any sampler in a block", Paper: "Nie et al. 2025, LLaDA",
+	Params: []Param[SemiAR]{Whole(func(s *SemiAR) *int { return &s.Block },
+		param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32", Help: "positions of a block"})},
+	Inside: []Inside[SemiAR]{
+		SamplerInside(func(s *SemiAR) *Sampler { return &s.Inside }, ChooseThenSample{Order: Confidence{}}),
+	},
+}
+
+func (s SemiAR) inside() Sampler {
+	if s.Inside == nil {
+		return ChooseThenSample{Order: Confidence{}}
+	}
+	return s.Inside
 }
 
 // Blocks is how many there are.
@@ -20,27 +40,27 @@ func (s SemiAR) Blocks(free int) int {
 }
 
 // Needs is what the sampler inside needs.
-func (s SemiAR) Needs(step, steps int) Need { return s.Inside.Needs(step, steps) }
+func (s SemiAR) Needs(step, steps int) Need { return s.inside().Needs(step, steps) }
 
 // Choose is the sampler's inside.
-func (s SemiAR) Choose(v *View) (Opening, error) { return s.Inside.Choose(v) }
+func (s SemiAR) Choose(v *View) (Opening, error) { return s.inside().Choose(v) }
 
 // Check refuses what does not go by positions.
 func (s SemiAR) Check() error {
-	if s.Inside == nil || s.Block < 0 {
-		return fmt.Errorf("samplers: semi-ar with block %d, want a sampler inside and a block of at least 1", s.Block)
-	}
-	if _, ok := As[Clock](s.Inside); ok {
+	if _, ok := As[Clock](s.inside()); ok {
 		return fmt.Errorf("samplers: semi-ar around a sampler with a clock of its own, want one that goes by positions")
 	}
-	if _, ok := As[Blocker](s.Inside); ok {
+	if _, ok := As[Blocker](s.inside()); ok {
 		return fmt.Errorf("samplers: semi-ar inside semi-ar, want one")
 	}
-	if _, ok := As[Remasker](s.Inside); ok {
+	if _, ok := As[Remasker](s.inside()); ok {
 		return fmt.Errorf("samplers: semi-ar around a sampler that masks again, want one that does not")
 	}
 	return nil
 }
 
 // Unwrap returns the sampler inside.
-func (s SemiAR) Unwrap() []any { return []any{s.Inside} }
+func (s SemiAR) Unwrap() []any { return []any{s.inside()} }
+
+// String returns the text that Parse reads.
+func (s SemiAR) String() string { return Text(s) }

@@ -1,10 +1,21 @@
 package samplers
 
+import "unmask/param"
+
 // Threshold opens all positions with a confidence of at least Theta, and the most confident
 // one always (Wu et al. 2025, "Fast-dLLM", confidence-aware parallel decoding).
 type Threshold struct {
 	Theta float64 // 0 means 0.9
 }
+
+var thresholdRule = Rule[Threshold]{
+	Name: "threshold", Line: "all that are confident enough", Paper: "Wu et al. 2025, Fast-dLLM",
+	Params: []Param[Threshold]{Number(func(t *Threshold) *float64 { return &t.Theta },
+		param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.9", Help: "largest probability that is enough"})},
+}
+
+// String returns the text that Parse reads.
+func (t Threshold) String() string { return Text(t) }
 
 // Plan takes at most one step a position.
 func (Threshold) Plan(_, free int) (int, error) { return free, nil }
@@ -18,14 +29,20 @@ func (t Threshold) Choose(v *View) (Opening, error) {
 	return v.whileConfident(func(int) float64 { return theta }), nil
 }
 
-// Check wants a probability.
-func (t Threshold) Check() error { return fraction("theta", t.Theta) }
-
 // Factor opens, sorted by confidence, rank r = 1, 2, ... while its confidence is at least
 // 1 - f/(r+1); the first always (Wu et al. 2025, factor-based decoding).
 type Factor struct {
 	F float64 // 0 means 1
 }
+
+var factorRule = Rule[Factor]{
+	Name: "factor", Line: "as many as their confidence together allows", Paper: "Wu et al. 2025, Fast-dLLM",
+	Params: []Param[Factor]{Number(func(f *Factor) *float64 { return &f.F },
+		param.Param{Name: "f", Min: 1e-9, Max: 1e6, Default: "1", Help: "rank r opens at a probability of at least 1 - f/(r+1)"})},
+}
+
+// String returns the text that Parse reads.
+func (f Factor) String() string { return Text(f) }
 
 // Plan takes at most one step a position.
 func (Factor) Plan(_, free int) (int, error) { return free, nil }
@@ -38,9 +55,6 @@ func (f Factor) Choose(v *View) (Opening, error) {
 	factor := orDefault(f.F, 1)
 	return v.whileConfident(func(rank int) float64 { return 1 - factor/float64(rank+1) }), nil
 }
-
-// Check wants a factor of at least 0.
-func (f Factor) Check() error { return positive("f", f.F) }
 
 // whileConfident opens positions sorted by confidence while they reach a rank's bound.
 func (v *View) whileConfident(bound func(rank int) float64) Opening {

@@ -1,10 +1,9 @@
 package samplers
 
 import (
-	"fmt"
 	"math"
 
-	"unmask/internal/philox"
+	"unmask/param"
 )
 
 // ThetaTrapezoidal is a solver of second order with two evaluations a step (Ren et al. 2025,
@@ -20,6 +19,12 @@ import (
 // others are taken to have kept their shares of the rest.
 type ThetaTrapezoidal struct {
 	Theta float64 // 0 means 0.5
+}
+
+var trapezoidalRule = Rule[ThetaTrapezoidal]{
+	Name: "theta-trapezoidal", Line: "coins of second order, two evaluations a step", Paper: "Ren et al. 2025, Fast Solvers for Discrete Diffusion",
+	Params: []Param[ThetaTrapezoidal]{Number(func(s *ThetaTrapezoidal) *float64 { return &s.Theta },
+		param.Param{Name: "theta", Min: 0.01, Max: 0.99, Default: "0.5", Help: "part of a step before the point in between"})},
 }
 
 // Plan takes two steps of the loop for each that is asked for, and one at the end.
@@ -104,7 +109,7 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 		if v.Uniform(i) >= 1-math.Exp(-(between-end)*sum) {
 			return
 		}
-		target := v.Rand.Uniform(position, philox.Token) * sum
+		target := v.Rand.Uniform(position, ForToken) * sum
 		take := func(x int32, rate float64) {
 			if rate > 0 && target >= 0 {
 				token[i], logP[i] = x, float64(logits[x])-v.LogSum[i]
@@ -133,15 +138,10 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	return o, nil
 }
 
-// Uncached says why there is no second stage.
+// Uncached returns why there is no second stage.
 func (ThetaTrapezoidal) Uncached() string {
 	return "theta-trapezoidal has an evaluation of its own between its steps"
 }
 
-// Check wants theta within (0, 1).
-func (s ThetaTrapezoidal) Check() error {
-	if s.Theta != 0 && !(s.Theta >= 0.01 && s.Theta <= 0.99) {
-		return fmt.Errorf("samplers: theta is %v, want 0.01 to 0.99", s.Theta)
-	}
-	return nil
-}
+// String returns the text that Parse reads.
+func (s ThetaTrapezoidal) String() string { return Text(s) }

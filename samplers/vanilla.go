@@ -1,12 +1,11 @@
 package samplers
 
 import (
-	"fmt"
 	"math"
 
 	"unmask/internal/philox"
-	"unmask/internal/simd"
-	"unmask/internal/simd/screen"
+	"unmask/internal/race"
+	"unmask/param"
 )
 
 // Vanilla opens each masked position independently with probability (t-s)/t, as MDLM
@@ -24,6 +23,12 @@ import (
 // moves these probabilities by less than 1e-8.
 type Vanilla struct {
 	Bits int // 32 or 64; 0 means 64
+}
+
+var vanillaRule = Rule[Vanilla]{
+	Name: "vanilla", Line: "each position opens by its own coin", Paper: "Sahoo et al. 2024, MDLM; Deschenaux and Gulcehre 2024, SDTT",
+	Params: []Param[Vanilla]{Whole(func(a *Vanilla) *int { return &a.Bits },
+		param.Param{Name: "bits", Words: []string{"32", "64"}, Default: "64", Help: "of the arithmetic: 32 as published, or 64"})},
 }
 
 const vanillaEnd = 1e-5
@@ -46,8 +51,8 @@ func evenTime(step, steps int) float64 {
 
 // Needs logits in 32 bit, nothing in 64, the argmax in the last step.
 func (a Vanilla) Needs(step, steps int) Need {
-	race := a.Bits == 32 && step < steps
-	return Need{Top: step >= steps, LogSum: race, Logits: race}
+	races := a.Bits == 32 && step < steps
+	return Need{Top: step >= steps, LogSum: races, Logits: races}
 }
 
 // Choose opens any number of positions, perhaps none.
@@ -57,7 +62,7 @@ func (a Vanilla) Choose(v *View) (Opening, error) {
 	}
 	t, s := evenTime(v.Step, v.Steps), evenTime(v.Step+1, v.Steps)
 	if a.Bits == 32 {
-		return race(v, float32(t), float32(s))
+		return published(v, float32(t), float32(s))
 	}
 	open := v.Ints(len(v.Masked))[:0]
 	for i, p := range v.Masked {
@@ -68,18 +73,13 @@ func (a Vanilla) Choose(v *View) (Opening, error) {
 	return Opening{Positions: open}, nil
 }
 
-// Uncached says why there is no second stage.
+// Uncached returns why there is no second stage.
 func (Vanilla) Uncached() string {
 	return "vanilla decides at each position alone, so a step's positions have no order"
 }
 
-// Check wants 32 or 64 bits.
-func (a Vanilla) Check() error {
-	if a.Bits != 0 && a.Bits != 32 && a.Bits != 64 {
-		return fmt.Errorf("samplers: vanilla with %d bits, want 32 or 64", a.Bits)
-	}
-	return nil
-}
+// String returns the text that Parse reads.
+func (a Vanilla) String() string { return Text(a) }
 
 // argmax opens all that is masked with its most probable token.
 func (v *View) argmax() Opening {
@@ -90,64 +90,28 @@ func (v *View) argmax() Opening {
 	return o
 }
 
-// race is the published argmax, in float32. Nearly all outcomes are refused by their logits and
-// random words alone, which changes nothing: see hope.
-func race(v *View, t, s float32) (Opening, error) {
-	const stay = -1
+// published is the race of MDLM and SDTT, in float32: at each masked position the outcomes against
+// the mask.
+func published(v *View, t, s float32) (Opening, error) {
 	n := len(v.Masked)
 	winner, logP := v.Tokens32(n), v.Floats(n)
-	classes, ops := v.Outcomes, screen.Ops(simd.Default().ISA)
+	outcomes := v.Outcomes
 	moveT, moveS := float32(1-1e-3)*t, float32(1-1e-3)*s
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
-		logits = logits[:min(classes, len(logits))]
-		position, logSum := v.Masked[i], float32(v.LogSum[i])
-		winner[i] = stay
-		best := moveS / exponential(uniform24(v.Rand.Words(position, philox.Token, classes/4)[classes%4]))
-		least := hope(best/(moveT-moveS), logSum)
-		draws := v.Rand.Blocks(position, philox.Token)
-		var words [screen.Size / 4][4]uint32
-		var hopeful screen.Set
-		size := screen.Size / 8 // the first part is small, because there may be much hope before it
-		for first := 0; first < len(logits); first, size = first+size, min(2*size, screen.Size) {
-			part := logits[first:min(first+size, len(logits))]
-			draws.Fill(words[:size/4], first/4)
-			ops.Race(&hopeful, part, &words, least)
-			for x := range hopeful.All() {
-				word := words[x/4][x%4]
-				if part[x] <= screen.Luck(word)+least { // since best has grown
-					continue
-				}
-				p := float32(math.Exp(float64(part[x] - logSum)))
-				if r := p * (moveT - moveS) / exponential(uniform24(word)); r > best {
-					best, winner[i], logP[i] = r, int32(first+x), math.Log(float64(p))
-					least = hope(best/(moveT-moveS), logSum)
-				}
-			}
-		}
+		position := v.Masked[i]
+		stay := moveS / race.Time(v.Rand.Words(position, ForToken, outcomes/4)[outcomes%4])
+		w, p := race.Winner(philox.Stream(v.Rand), position, logits[:min(outcomes, len(logits))], float32(v.LogSum[i]), moveT-moveS, stay)
+		winner[i], logP[i] = int32(w), math.Log(float64(p))
 	})
 	if err != nil {
 		return Opening{}, err
 	}
 	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0], LogP: v.Floats(n)[:0]}
 	for i, token := range winner {
-		if token != stay {
+		if token != race.None {
 			o.Positions = append(o.Positions, v.Masked[i])
 			o.Tokens, o.LogP = append(o.Tokens, token), append(o.LogP, logP[i])
 		}
 	}
 	return o, nil
-}
-
-// exponential is 1e-10 - log(u+1e-10) in float32.
-func exponential(u float32) float32 {
-	return 1e-10 - float32(math.Log(float64(u+1e-10)))
-}
-
-// uniform24 is uniform on multiples of 2^-24 in [0, 1), as torch.rand in float32.
-func uniform24(word uint32) float32 { return float32(word>>8) / (1 << 24) }
-
-// hope is what a logit must exceed, with its word's luck, to win still: p/(1e-10-log(u+1e-10)) > best wants
-// p > best*(1-u), as -log(u) >= 1-u. What is taken off is far above float32's rounding.
-func hope(best, logSum float32) float32 {
-	return float32(math.Log(float64(best))) + logSum - 1e-3 - 1e-6*float32(math.Abs(float64(logSum)))
 }

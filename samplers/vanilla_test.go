@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"unmask/internal/philox"
 	"unmask/samplers"
 )
 
@@ -18,7 +17,7 @@ func TestVanillaSkipsNothingThatWins(t *testing.T) {
 		classes := rapid.OneOf(rapid.IntRange(1, 400), rapid.IntRange(1, 4000)).Draw(t, "classes")
 		steps := rapid.IntRange(2, 200).Draw(t, "steps")
 		v := &samplers.View{Outcomes: classes, Masked: []int{rapid.IntRange(0, 5000).Draw(t, "position")}, Steps: steps,
-			Step: rapid.IntRange(1, steps-1).Draw(t, "step"), Rand: philox.Stream{Seed: rapid.Uint64().Draw(t, "seed")}}
+			Step: rapid.IntRange(1, steps-1).Draw(t, "step"), Rand: samplers.Rand{Seed: rapid.Uint64().Draw(t, "seed")}}
 		scale, sum := rapid.Float64Range(0, 20).Draw(t, "scale"), 0.0
 		offset := rapid.SampledFrom([]float64{0, 80, -1e4}).Draw(t, "offset") // float32 is coarse far from 0
 		logits := make([]float32, classes)
@@ -33,7 +32,7 @@ func TestVanillaSkipsNothingThatWins(t *testing.T) {
 		require.NoError(t, err)
 
 		word := func(x int) float32 {
-			return float32(v.Rand.Words(v.Masked[0], philox.Token, x/4)[x%4]>>8) / (1 << 24)
+			return float32(v.Rand.Words(v.Masked[0], samplers.ForToken, x/4)[x%4]>>8) / (1 << 24)
 		}
 		exponential := func(u float32) float32 { return 1e-10 - float32(math.Log(float64(u+1e-10))) }
 		move := func(step int) float32 {

@@ -9,7 +9,12 @@ import (
 // Top returns the k of Masked with the largest scores, the largest first; among equals
 // the lowest position. score gets an index into Masked.
 func (v *View) Top(k int, score func(i int) float64) []int {
-	n := len(v.Masked)
+	return v.top(v.Masked, k, score)
+}
+
+// top is Top of other positions than Masked.
+func (v *View) top(positions []int, k int, score func(i int) float64) []int {
+	n := len(positions)
 	scores, index := v.Floats(n), v.Ints(n)
 	for i := range scores {
 		scores[i], index[i] = score(i), i
@@ -22,7 +27,7 @@ func (v *View) Top(k int, score func(i int) float64) []int {
 	})
 	index = index[:min(k, n)]
 	for j, i := range index {
-		index[j] = v.Masked[i]
+		index[j] = positions[i]
 	}
 	return index
 }
@@ -41,6 +46,7 @@ type scratch struct {
 	ints   []int
 	floats []float64
 	tokens []int32
+	other  View // with's
 }
 
 // Reset takes back all memory that Ints, Floats and Tokens32 handed out. The loop calls it
@@ -65,6 +71,15 @@ func (v *View) memory() *scratch {
 		v.scratch = new(scratch)
 	}
 	return v.scratch
+}
+
+// with returns the view with another noise for Gumbel and Uniform. It is valid until the next call
+// of with.
+func (v *View) with(noise Use) *View {
+	m := v.memory()
+	m.other = *v
+	m.other.Noise = noise
+	return &m.other
 }
 
 // take cuts n zeros off the end of pool. A pool that is full is left to whoever holds

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"unmask/internal/philox"
 	"unmask/samplers"
 )
 
@@ -18,7 +17,7 @@ func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
 	count, want := make([]float64, n*n*n), make([]float64, n*n*n)
 	for i := range draws {
 		v.Reset()
-		v.Rand = philox.Stream{Seed: o.Seed, Sequence: uint32(i)}
+		v.Rand = samplers.Rand{Seed: o.Seed, Sequence: uint32(i)}
 		top := v.Top(k, func(i int) float64 { return mu[i] + v.Gumbel(i) })
 		count[(top[0]*n+top[1])*n+top[2]]++
 	}

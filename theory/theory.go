@@ -128,7 +128,7 @@ func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
 }
 
 // parse makes a sampler of a name.
-func parse(name string) (samplers.Sampler, error) { return samplers.Parse(name, samplers.Options{}) }
+func parse(name string) (samplers.Sampler, error) { return samplers.Parse(name) }
 
 // Count generates n sequences of a small model and counts them by index: the first token
 // counts most.

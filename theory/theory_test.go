@@ -55,7 +55,7 @@ func TestChecksCanFail(t *testing.T) {
 	require.True(t, math.IsInf(chi, 1))
 
 	m := oracle.Markov(4, 3, 0.5, 2, 1)
-	sampler, err := samplers.Parse("temp(alpha=1)", samplers.Options{})
+	sampler, err := samplers.Parse("temp(alpha=1)")
 	require.NoError(t, err)
 	count, err := theory.Count(t.Context(), m, generate.Options{Sampler: sampler, Steps: 4}, 2000)
 	require.NoError(t, err)

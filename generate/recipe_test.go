@@ -1,0 +1,170 @@
+package generate_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask/generate"
+	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
+	"unmask/theory/oracle"
+)
+
+// drawRecipe draws a recipe in text, with any parameters.
+func drawRecipe(t *rapid.T) string {
+	var parts []string
+	for _, p := range generate.Params() {
+		if !rapid.Bool().Draw(t, p.Name) {
+			continue
+		}
+		var value string
+		switch {
+		case p.Name == "sampler":
+			value = rapid.SampledFrom([]string{"hybrid", "maskgit(alpha=4.5)", "semi-ar(eb(margin, budget=0.5),block=8)", "halton(gamma=1.5)", "moment+cache"}).Draw(t, "sampler")
+		case p.Name == "schedule":
+			value = rapid.SampledFrom([]string{"uniform", "mage", "times(0.75,0.5,0)"}).Draw(t, "schedule")
+		case p.Name == "ban":
+			value = strings.Trim(strings.ReplaceAll(fmt.Sprint(rapid.SliceOfN(rapid.Int32Range(0, 1<<30), 1, 5).Draw(t, "ban")), " ", ","), "[]")
+		case p.Name == "bias":
+			for token, b := range rapid.MapOfN(rapid.Int32Range(0, 1<<30), rapid.Float32(), 1, 4).Draw(t, "bias") {
+				value += "," + fmt.Sprintf("%d:%v", token, b)
+			}
+			value = value[1:]
+		case len(p.Words) > 0:
+			value = rapid.SampledFrom(p.Words).Draw(t, "word")
+		case p.Kind == param.Whole:
+			value = strconv.Itoa(rapid.IntRange(int(p.Min), int(p.Max)).Draw(t, "whole"))
+		default:
+			value = fmt.Sprint(rapid.Float64Range(p.Min, p.Max).Draw(t, "number"))
+		}
+		parts = append(parts, p.Name+"="+value)
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestRecipeIsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := drawRecipe(t)
+		r, err := generate.ParseRecipe(text)
+		require.NoError(t, err, text)
+		again, err := generate.ParseRecipe(r.String())
+		require.NoError(t, err, r.String())
+		require.Equal(t, r, again)
+		require.True(t, r.Equal(again))
+		for _, spec := range []model.Spec{{Shape: []int{64}}, {Shape: []int{8, 8}}} {
+			full := r.For(spec)
+			again, err := generate.ParseRecipe(full.String())
+			require.NoError(t, err)
+			require.Equal(t, full, again)
+		}
+	})
+}
+
+func TestRecipeText(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "",
+		"hybrid+cache":                          "sampler=hybrid cache=1",
+		"eb(margin, budget=0.5)  steps=8":       "sampler=eb(margin,budget=0.5) steps=8",
+		"sampler=hybrid() cache=1":              "sampler=hybrid cache=1",
+		"steps=4 temperature=1 top-p=1.0":       "steps=4",
+		"ban=3,1,3 bias=5:1.5,2:-Inf,9:0":       "ban=1,3 bias=2:-Inf,5:1.5",
+		"reuse=none refresh=0 top-k=0":          "",
+		"guidance=4.5 guidance-schedule=linear": "guidance=4.5 guidance-schedule=linear",
+	} {
+		r, err := generate.ParseRecipe(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, r.String())
+	}
+	long := strings.Repeat("9", 100_000)
+	for text, want := range map[string]string{
+		"steps=0":              "steps is 0, want 1 to 1048576",
+		"steps=x":              `steps is "x", want a whole number, 1 to 1048576`,
+		"temperature=1e-9":     "temperature is 1e-09, want 0.001 to 1000",
+		"top-p=0":              "top-p is 0, want 1e-09 to 1",
+		"top-k=-1":             "top-k is -1, want 1 to 1073741824, or 0 for all",
+		"reuse=dula":           `generate: unknown reuse "dula" (did you mean dual?), want one of dkv, dual, none, prefix`,
+		"stpes=4":              `unknown parameter "stpes" (did you mean steps?)`,
+		"hybrid 4":             `recipe has "4", want NAME=VALUE`,
+		"steps=4 steps=5":      `recipe has "steps" twice, want it once`,
+		"ban=x":                `ban is "x", want token ids`,
+		"bias=3":               `bias is "3", want TOKEN:NUMBER`,
+		"bias=3:NaN":           `bias is "3:NaN", want TOKEN:NUMBER`,
+		"guidance-schedule=up": `guidance-schedule is "up", want constant, linear or power-cosine`,
+		"steps=" + long:        `steps is "9999`,
+		"ban=" + long:          `ban is "9999`,
+	} {
+		_, err := generate.ParseRecipe(text)
+		require.ErrorContains(t, err, want)
+		require.Less(t, len(err.Error()), 400)
+	}
+}
+
+// Options have the fields of a recipe, and With and Recipe lose none.
+func TestOptionsHoldARecipe(t *testing.T) {
+	var r generate.Recipe
+	v := reflect.ValueOf(&r).Elem()
+	options := reflect.TypeFor[generate.Options]()
+	for i := range v.NumField() {
+		f, ok := options.FieldByName(v.Type().Field(i).Name)
+		require.True(t, ok && f.Type == v.Type().Field(i).Type, v.Type().Field(i).Name)
+	}
+	r, err := generate.ParseRecipe("sampler=moment schedule=mage steps=3 cache=2 reuse=dkv refresh=4 temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2:3 guidance=2 guidance-schedule=linear")
+	require.NoError(t, err)
+	for i := range v.NumField() {
+		require.False(t, reflect.ValueOf(r).Field(i).IsZero(), v.Type().Field(i).Name)
+	}
+	require.Equal(t, r, generate.Options{Seed: 4}.With(r).Recipe())
+}
+
+// What Run refuses, Check refuses, in the same words; what Check fills in is the same run.
+func TestCheckRefusesWhatRunRefuses(t *testing.T) {
+	d := oracle.NewDenoiser(exact(t, "markov:length=12,tokens=3"))
+	for want, o := range map[string]generate.Options{
+		"generate: steps is 99, want 1 to 12: each opens one position at least":                  {Steps: 99},
+		"generate: steps is 2, want 3 or more: one a block at least":                             {Steps: 2, Sampler: samplers.SemiAR{Block: 4}},
+		"generate: refresh is 4, want 0 without reuse dkv":                                       {Refresh: 4},
+		"generate: guidance is 3, want 0: this model takes no condition":                         {Guidance: generate.Guidance{Scale: 3}},
+		"generate: guidance-schedule is linear, want none without guidance":                      {Guidance: generate.Guidance{Schedule: "linear"}},
+		"samplers: moment: alpha is 1e-308, want 0.001 to 1000000":                               {Sampler: samplers.Moment{Alpha: 1e-308}, Steps: 2},
+		"generate: no cache with this sampler: maskgit draws tokens before it chooses positions": {Sampler: samplers.MaskGIT{}, Cache: 1},
+	} {
+		_, err := o.Check(d)
+		require.ErrorContains(t, err, want)
+		for _, again := range generate.Run(context.Background(), d, o) {
+			require.Equal(t, err, again)
+		}
+	}
+	o, err := generate.Options{}.Check(d)
+	require.NoError(t, err)
+	require.Equal(t, "sampler=hybrid schedule=uniform steps=12", o.Recipe().String())
+	again, err := o.Check(d)
+	require.NoError(t, err)
+	require.Equal(t, o.Recipe(), again.Recipe())
+}
+
+func TestDefaultsOfKinds(t *testing.T) {
+	require.Equal(t, "sampler=hybrid schedule=uniform steps=32 cache=1", generate.Defaults(model.Spec{Shape: []int{256}}).String())
+	require.Equal(t, "sampler=moment schedule=cosine steps=16 cache=1", generate.Defaults(model.Spec{Shape: []int{16, 16}}).String())
+}
+
+// Both ways to change logits run, that of the filter first.
+func TestBothAdjustsRun(t *testing.T) {
+	d := oracle.NewDenoiser(exact(t, "markov:length=4,tokens=3"))
+	o := generate.Options{Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}
+	o.Filter.Adjust = func(_ int32, logits []float32) { logits[0] = -1e9 }
+	o.Adjust = func(_, _ int, logits []float32) {
+		require.Equal(t, float32(-1e9), logits[0])
+		logits[1] = -1e9
+	}
+	for _, tokens := range collect(t, d, o) {
+		require.Equal(t, []int32{2, 2, 2, 2}, tokens)
+	}
+}

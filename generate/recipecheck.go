@@ -1,0 +1,165 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// Fit returns the recipe with all defaults filled in for a model and a number of masked positions,
+// or an error, in one line, where it cannot run.
+func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
+	asked := r.Steps
+	r = r.For(d.Spec())
+	if err := samplers.Check(r.Sampler); err != nil {
+		return r, err
+	}
+	err := r.check(d)
+	if err == nil && asked == 0 {
+		r.Steps = r.fewer(free)
+	}
+	if err == nil {
+		_, _, err = r.plan(free)
+	}
+	if err != nil {
+		return r, fmt.Errorf("generate: %w", err)
+	}
+	return r, nil
+}
+
+// check refuses what runs with no number of positions, the sampler apart.
+func (r Recipe) check(d model.Denoiser) error {
+	for _, c := range []struct {
+		name  string
+		value int
+	}{{"steps", r.Steps}, {"cache", r.Cache}, {"refresh", r.Refresh}} {
+		if err := ParamOf(c.name).CheckInt(c.value); err != nil {
+			return err
+		}
+	}
+	if err := ParamOf("guidance").Check(r.Guidance.Scale); err != nil {
+		return err
+	}
+	if err := ParamOf("guidance-schedule").CheckWord(r.Guidance.Schedule); err != nil {
+		return err
+	}
+	if err := r.Filter.Check(d.Spec().Outcomes); err != nil {
+		return err
+	}
+	if err := r.checkReuse(d); err != nil {
+		return err
+	}
+	if err := r.checkGuidance(); err != nil {
+		return err
+	}
+	return r.checkCache(d)
+}
+
+func (r Recipe) checkCache(d model.Denoiser) error {
+	if r.Cache == 0 {
+		return nil
+	}
+	if u, ok := samplers.As[samplers.Uncached](r.Sampler); ok {
+		return fmt.Errorf("no cache with this sampler: %s", u.Uncached())
+	}
+	if _, ok := d.(model.Refiner); !ok {
+		return errors.New("no cache with this model: it has no partial passes")
+	}
+	return nil
+}
+
+func (r Recipe) checkReuse(d model.Denoiser) error {
+	if int(r.Reuse) >= len(reuses) {
+		return &param.Error{Name: "reuse", Found: fmt.Sprint(uint8(r.Reuse)), Want: fmt.Sprintf("0 to %d", len(reuses)-1)}
+	}
+	if r.Refresh != 0 && r.Reuse != Delayed {
+		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh), Want: "0 without reuse dkv"}
+	}
+	if r.Reuse == NoReuse {
+		return nil
+	}
+	if _, ok := d.(model.Refiner); !ok {
+		return fmt.Errorf("no %s reuse with this model: it has no partial passes", r.Reuse)
+	}
+	if _, ok := samplers.As[samplers.Remasker](r.Sampler); ok {
+		return fmt.Errorf("no %s reuse with this sampler: it masks positions again, so no key or value stays", r.Reuse)
+	}
+	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok && r.Reuse != Delayed {
+		return fmt.Errorf("no %s reuse with this sampler: it has no blocks, such as those of semi-ar", r.Reuse)
+	}
+	return nil
+}
+
+func (r Recipe) checkGuidance() error {
+	switch g := r.Guidance; {
+	case g.Scale != 0:
+		return &param.Error{Name: "guidance", Found: param.Format(g.Scale), Want: "0: this model takes no condition"}
+	case g.Schedule != "":
+		return &param.Error{Name: "guidance-schedule", Found: g.Schedule, Want: "none without guidance"}
+	}
+	return nil
+}
+
+// blocks returns in how many blocks the sampler opens free positions.
+func (r Recipe) blocks(free int) int {
+	if b, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
+		return max(1, min(b.Blocks(free), free))
+	}
+	return 1
+}
+
+// fewer returns the default steps for free masked positions: at most one a position, at least one
+// a block.
+func (r Recipe) fewer(free int) int {
+	return max(1, min(max(r.Steps, r.blocks(free)), free))
+}
+
+// plan returns how many steps a run takes for free masked positions, and in how many blocks.
+func (r Recipe) plan(free int) (steps, blocks int, err error) {
+	if free == 0 {
+		return 0, 1, nil
+	}
+	blocks = r.blocks(free)
+	if planner, ok := samplers.As[samplers.Planner](r.Sampler); ok {
+		steps, err = planner.Plan(r.Steps, free)
+		return steps, blocks, err
+	}
+	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
+	switch {
+	case r.Steps > free && !remasks:
+		return 0, 0, fmt.Errorf("steps is %d, want 1 to %d: each opens one position at least", r.Steps, free)
+	case r.Steps < blocks:
+		return 0, 0, fmt.Errorf("steps is %d, want %d or more: one a block at least", r.Steps, blocks)
+	}
+	return r.Steps, blocks, nil
+}
+
+// Recipe returns the recipe of a run.
+func (o Options) Recipe() Recipe {
+	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache, Reuse: o.Reuse,
+		Refresh: o.Refresh, Filter: o.Filter, Guidance: o.Guidance}
+}
+
+// With returns the run with another recipe.
+func (o Options) With(r Recipe) Options {
+	o.Sampler, o.Schedule, o.Steps, o.Cache, o.Reuse = r.Sampler, r.Schedule, r.Steps, r.Cache, r.Reuse
+	o.Refresh, o.Filter, o.Guidance = r.Refresh, r.Filter, r.Guidance
+	return o
+}
+
+// free counts the masked positions.
+func free(tokens []int32, mask int32, length int) int {
+	if tokens == nil {
+		return length
+	}
+	n := 0
+	for _, t := range tokens {
+		if t == mask {
+			n++
+		}
+	}
+	return n
+}

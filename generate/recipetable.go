@@ -1,0 +1,238 @@
+package generate
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// row is a parameter of a recipe. get returns "" where the field is zero.
+type row struct {
+	param.Param
+	get func(r *Recipe) string
+	set func(r *Recipe, p param.Param, text string) error
+}
+
+// maxSteps and maxCache bound a recipe of any model.
+const (
+	maxSteps = 1 << 20
+	maxCache = 64
+)
+
+// guidanceSchedules are the names in Guidance.Schedule.
+var guidanceSchedules = []string{"constant", "linear", "power-cosine"}
+
+// table has all parameters of a recipe, in the order of its text.
+var table = []row{
+	{param.Param{Name: "sampler", Kind: param.Text, Default: "hybrid for text, moment for images",
+		Help: "rule for what opens next, of those that unmask samplers lists; with parameters, moment(alpha=3), around others, semi-ar(hybrid), and partial caching, hybrid+cache"},
+		func(r *Recipe) string {
+			if r.Sampler == nil {
+				return ""
+			}
+			return samplers.Text(r.Sampler)
+		}, setSampler},
+	{param.Param{Name: "schedule", Kind: param.Text, Default: "uniform for text, cosine for images",
+		Help: "how many open after each step: uniform, cosine, arccos, mage, or a .json of unmask schedule"},
+		func(r *Recipe) string {
+			if r.Schedule == nil {
+				return ""
+			}
+			return r.Schedule.String()
+		},
+		func(r *Recipe, _ param.Param, text string) (err error) {
+			r.Schedule, err = samplers.ParseSchedule(text)
+			return err
+		}},
+	whole(param.Param{Name: "steps", Min: 1, Max: maxSteps, Default: "32 for text, 16 for images", Help: "denoising steps N"},
+		func(r *Recipe) *int { return &r.Steps }),
+	whole(param.Param{Name: "cache", Min: 0, Max: maxCache, Default: "0", Paper: "Hayakawa et al. 2025, section 4.1",
+		Help: "partial caching: intermediate stages a step, 0 for none; not for maskgit and vanilla"},
+		func(r *Recipe) *int { return &r.Cache }),
+	{param.Param{Name: "reuse", Kind: param.Word, Words: reuses, Default: "none", Paper: "Wu et al. 2025, Fast-dLLM; Ma et al. 2025, dKV-Cache",
+		Help: "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), or dkv"},
+		func(r *Recipe) string {
+			if r.Reuse == NoReuse {
+				return ""
+			}
+			return r.Reuse.String()
+		},
+		func(r *Recipe, _ param.Param, text string) (err error) {
+			r.Reuse, err = ParseReuse(text)
+			return err
+		}},
+	whole(param.Param{Name: "refresh", Min: 1, Max: maxSteps, Zero: strconv.Itoa(defaultRefresh), Default: "0",
+		Help: "with --reuse dkv a full pass every so many steps, 0 for 8"},
+		func(r *Recipe) *int { return &r.Refresh }),
+	number(model.TemperatureParam, func(r *Recipe) *float64 { return &r.Filter.Temperature }),
+	number(model.TopPParam, func(r *Recipe) *float64 { return &r.Filter.TopP }),
+	whole(model.TopKParam, func(r *Recipe) *int { return &r.Filter.TopK }),
+	{param.Param{Name: "ban", Kind: param.Text, Help: "token ids that never are drawn: 3,17"}, banText, setBan},
+	{param.Param{Name: "bias", Kind: param.Text, Help: "added to the logits of token ids: 3:1.5,17:-2"}, biasText, setBias},
+	number(param.Param{Name: "guidance", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0", Paper: "Ho and Salimans 2022, Classifier-free diffusion guidance",
+		Help: "how strongly a condition pulls, for models that take one"},
+		func(r *Recipe) *float64 { return &r.Guidance.Scale }),
+	{param.Param{Name: "guidance-schedule", Kind: param.Word, Words: guidanceSchedules, Default: "constant",
+		Help: "how guidance follows the step: constant, linear or power-cosine"},
+		func(r *Recipe) string { return r.Guidance.Schedule },
+		func(r *Recipe, p param.Param, text string) (err error) {
+			r.Guidance.Schedule, err = p.Word(text)
+			if text == p.Default {
+				r.Guidance.Schedule = ""
+			}
+			return err
+		}},
+}
+
+// Params describes all parameters of a recipe, in the order of its text.
+func Params() []param.Param {
+	var out []param.Param
+	for _, t := range table {
+		out = append(out, t.Param)
+	}
+	return out
+}
+
+// ParamOf describes a parameter of a recipe by its name. It panics on a name that is none.
+func ParamOf(name string) param.Param {
+	for _, t := range table {
+		if t.Name == name {
+			return t.Param
+		}
+	}
+	panic("generate: ParamOf " + name + ": a recipe has no such parameter")
+}
+
+// Set sets a parameter from text.
+func (r *Recipe) Set(name, text string) error {
+	var names []string
+	for _, t := range table {
+		if t.Name == name {
+			return t.set(r, t.Param, text)
+		}
+		names = append(names, t.Name)
+	}
+	return param.Unknown("parameter", name, names)
+}
+
+// Get returns a parameter as Set takes it, "" where it is zero or there is none of that name.
+func (r Recipe) Get(name string) string {
+	for _, t := range table {
+		if t.Name == name {
+			return t.get(&r)
+		}
+	}
+	return ""
+}
+
+// whole is a row of a field where 0 stands for the default.
+func whole(p param.Param, field func(*Recipe) *int) row {
+	p.Kind = param.Whole
+	return row{p, func(r *Recipe) string {
+		if *field(r) == 0 {
+			return ""
+		}
+		return strconv.Itoa(*field(r))
+	}, func(r *Recipe, p param.Param, text string) (err error) {
+		*field(r), err = p.Int(text)
+		return err
+	}}
+}
+
+// number is a row of a field where 0 stands for the default, which becomes 0.
+func number(p param.Param, field func(*Recipe) *float64) row {
+	return row{p, func(r *Recipe) string {
+		if x := *field(r); x != 0 && param.Format(x) != p.Default {
+			return param.Format(x)
+		}
+		return ""
+	}, func(r *Recipe, p param.Param, text string) (err error) {
+		*field(r), err = p.Float(text)
+		if param.Format(*field(r)) == p.Default {
+			*field(r) = 0
+		}
+		return err
+	}}
+}
+
+// cached ends the text of a sampler with one intermediate stage.
+const cached = "+cache"
+
+func setSampler(r *Recipe, _ param.Param, text string) (err error) {
+	name, once := strings.CutSuffix(text, cached)
+	if once {
+		r.Cache = max(r.Cache, 1)
+	}
+	r.Sampler, err = samplers.Parse(name)
+	return err
+}
+
+func banText(r *Recipe) string {
+	var out []string
+	for _, t := range slices.Compact(slices.Sorted(slices.Values(r.Filter.Ban))) {
+		out = append(out, strconv.Itoa(int(t)))
+	}
+	return strings.Join(out, ",")
+}
+
+func setBan(r *Recipe, _ param.Param, text string) error {
+	r.Filter.Ban = nil
+	for field := range strings.SplitSeq(text, ",") {
+		t, err := token("ban", field)
+		if err != nil {
+			return err
+		}
+		r.Filter.Ban = append(r.Filter.Ban, t)
+	}
+	slices.Sort(r.Filter.Ban)
+	r.Filter.Ban = slices.Compact(r.Filter.Ban)
+	return nil
+}
+
+func biasText(r *Recipe) string {
+	var out []string
+	for _, t := range slices.Sorted(maps.Keys(r.Filter.Bias)) {
+		if b := r.Filter.Bias[t]; b != 0 {
+			out = append(out, strconv.Itoa(int(t))+":"+strconv.FormatFloat(float64(b), 'g', -1, 32))
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+func setBias(r *Recipe, _ param.Param, text string) error {
+	r.Filter.Bias = map[int32]float32{}
+	for field := range strings.SplitSeq(text, ",") {
+		id, value, _ := strings.Cut(field, ":")
+		t, err := token("bias", id)
+		if err != nil {
+			return err
+		}
+		b, err := strconv.ParseFloat(value, 32)
+		if err != nil && !math.IsInf(b, 0) || math.IsNaN(b) || math.IsInf(b, 1) {
+			return &param.Error{Name: "bias", Found: param.Quote(field), Want: "TOKEN:NUMBER"}
+		}
+		if r.Filter.Bias[t] = float32(b); b == 0 {
+			delete(r.Filter.Bias, t)
+		}
+	}
+	if len(r.Filter.Bias) == 0 {
+		r.Filter.Bias = nil
+	}
+	return nil
+}
+
+// token reads a token id.
+func token(name, text string) (int32, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
+	if err != nil || n < 0 {
+		return 0, &param.Error{Name: name, Found: param.Quote(cmp.Or(text, "")), Want: "token ids"}
+	}
+	return int32(n), nil
+}

@@ -1,0 +1,63 @@
+// Package race draws outcomes as MDLM (Sahoo et al. 2024) and SDTT (Deschenaux and Gulcehre 2024)
+// publish it: the argmax over the outcomes of a weight over an exponential time, all in float32.
+// Its coarse uniform numbers of 24 bits bias the draw (Zheng et al. 2024).
+package race
+
+import (
+	"math"
+
+	"unmask/internal/philox"
+	"unmask/internal/simd"
+	"unmask/internal/simd/screen"
+)
+
+// None is the winner where no outcome beats the bar.
+const None = -1
+
+// Winner returns the outcome x with the largest p(x)*scale/Time(word x), and p(x), of those that
+// are larger than bar; None where there is none. p(x) is exp(logits[x]-logSum). Word x is that of
+// the position's Token block x/4. Nearly all outcomes are refused by their logits and words
+// alone, which changes nothing: see minLogit.
+func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar float32) (int, float32) {
+	winner, pWinner, best := None, float32(0), bar
+	least := minLogit(best/scale, logSum)
+	draws := s.Blocks(position, philox.Token)
+	ops := screen.Ops(simd.Default().ISA)
+	var words [screen.Size / 4][4]uint32
+	var hopeful screen.Set
+	size := screen.Size / 8 // the first part is small, because few are refused before it
+	for first := 0; first < len(logits); first, size = first+size, min(2*size, screen.Size) {
+		part := logits[first:min(first+size, len(logits))]
+		draws.Fill(words[:size/4], first/4)
+		ops.Race(&hopeful, part, &words, least)
+		for x := range hopeful.All() {
+			word := words[x/4][x%4]
+			if part[x] <= screen.Luck(word)+least { // since best has grown
+				continue
+			}
+			p := float32(math.Exp(float64(part[x] - logSum)))
+			if r := p * scale / Time(word); r > best {
+				winner, pWinner, best = first+x, p, r
+				least = minLogit(best/scale, logSum)
+			}
+		}
+	}
+	return winner, pWinner
+}
+
+// Time returns 1e-10 - log(u+1e-10) for the number u that a random word makes: uniform on
+// multiples of 2^-24 in [0, 1), as torch.rand in float32.
+func Time(word uint32) float32 {
+	u := float32(word>>8) / (1 << 24)
+	return 1e-10 - float32(math.Log(float64(u+1e-10)))
+}
+
+// minLogit returns a lower bound for a logit plus the luck of its word that can still beat best:
+// p/(1e-10-log(u+1e-10)) > best needs p > best*(1-u), as -log(u) >= 1-u. What is taken off is far
+// above float32's rounding.
+func minLogit(best, logSum float32) float32 {
+	if best <= 0 {
+		return float32(math.Inf(-1))
+	}
+	return float32(math.Log(float64(best))) + logSum - 1e-3 - 1e-6*float32(math.Abs(float64(logSum)))
+}

@@ -1,0 +1,70 @@
+// Package topk finds the largest elements of a row.
+package topk
+
+import (
+	"math"
+	"slices"
+
+	"unmask/internal/simd"
+	"unmask/internal/simd/screen"
+	"unmask/internal/simd/vec"
+)
+
+// Largest puts the indices of the k largest elements of x into index, the largest first, and
+// returns it, no longer than x. NaN is never among them. k is at most screen.Size/2.
+func Largest(index []int32, x []float32, k int) []int32 {
+	return insert(index[:0], x, k, floor(x, k))
+}
+
+// insert takes the k largest elements above least. A kernel screens the row for them, so that few
+// are looked at one by one.
+func insert(index []int32, x []float32, k int, least float32) []int32 {
+	var large screen.Set
+	ops := screen.Ops(simd.Default().ISA)
+	for first := 0; first < len(x); first += screen.Size {
+		part := x[first:min(first+screen.Size, len(x))]
+		ops.Above(&large, part, least)
+		for i := range large.All() {
+			v := part[i]
+			if v <= least { // it has grown
+				continue
+			}
+			at, _ := slices.BinarySearchFunc(index, v, func(a int32, v float32) int {
+				switch b := x[a]; {
+				case v < b:
+					return -1
+				case v > b:
+					return 1
+				}
+				return 0
+			})
+			index = slices.Insert(index[:min(len(index), k-1)], at, int32(first+i))
+			if len(index) == k {
+				least = x[index[k-1]]
+			}
+		}
+	}
+	return index
+}
+
+// floor returns a value not above the k-th largest element, cheaply: the k-th largest of the
+// maxima of at least 2k columns, into which the row is folded.
+func floor(x []float32, k int) float32 {
+	least := float32(math.Inf(-1))
+	if len(x) < screen.Size || 2*k > screen.Size {
+		return least
+	}
+	ops := vec.Ops(simd.Default().ISA)
+	var top [screen.Size]float32
+	for rest := x[copy(top[:], x):]; len(rest) > 0; {
+		n := min(len(rest), len(top))
+		ops.Maximum(top[:n], rest[:n])
+		rest = rest[n:]
+	}
+	n := len(top)
+	for ; n/2 >= 2*k; n /= 2 {
+		ops.Maximum(top[:n/2], top[n/2:n])
+	}
+	slices.Sort(top[:n])
+	return math.Nextafter32(top[n-k], least)
+}

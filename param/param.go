@@ -1,0 +1,228 @@
+// Package param describes parameters: name, kind, range, default, a line of help and the paper.
+// One description serves flags, texts such as moment(alpha=3), files and lists, so that all of
+// them read a value the same way and refuse it with the same words.
+package param
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is what values of a parameter are.
+type Kind uint8
+
+// The kinds.
+const (
+	Number Kind = iota // a finite float64
+	Whole              // an int
+	Word               // one of Words
+	Text               // read by the parameter's owner
+)
+
+var kinds = []string{Number: "number", Whole: "whole", Word: "word", Text: "text"}
+
+// String returns number, whole, word or text.
+func (k Kind) String() string { return kinds[k] }
+
+// MarshalText returns String's bytes.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Param describes a parameter.
+type Param struct {
+	Name     string   // as in text and flags, such as top-k
+	Kind     Kind     //
+	Min, Max float64  // of a Number or Whole, both allowed
+	Zero     string   // what 0 below Min stands for, such as "all"; "" where 0 is refused
+	Words    []string // of a Word, or the only values of a Whole
+	Default  string   // as text; "" where the owner decides
+	Help     string   // one line, with the unit
+	Paper    string   // "" where it is the owner's
+}
+
+// Want describes the values that are allowed, such as "0.001 to 1000".
+func (p Param) Want() string {
+	switch {
+	case len(p.Words) > 0:
+		return Either(p.Words)
+	case p.Kind == Text:
+		return "a text"
+	}
+	want := Format(p.Min) + " to " + Format(p.Max)
+	if p.Zero != "" {
+		want += ", or 0 for " + p.Zero
+	}
+	return want
+}
+
+// Either joins words as "a, b or c".
+func Either(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " or " + words[n]
+	}
+	return strings.Join(words, "")
+}
+
+// Float reads a Number. It refuses 0 below Min unless Zero has a meaning for it.
+func (p Param) Float(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil && !math.IsInf(x, 0) {
+		return 0, p.refuse(Quote(text), "a number, ")
+	}
+	if !p.allows(x) {
+		return 0, p.refuse(Format(x), "")
+	}
+	return x, nil
+}
+
+// Int reads a Whole. It refuses 0 below Min unless Zero has a meaning for it.
+func (p Param) Int(text string) (int, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		whole := "a whole number, "
+		if len(p.Words) > 0 {
+			whole = ""
+		}
+		return 0, p.refuse(Quote(text), whole)
+	}
+	if !p.allows(float64(n)) || int64(int(n)) != n {
+		return 0, p.refuse(strconv.FormatInt(n, 10), "")
+	}
+	return int(n), nil
+}
+
+// Word reads one of Words.
+func (p Param) Word(text string) (string, error) {
+	if !slices.Contains(p.Words, text) {
+		return "", p.refuse(Quote(text), "")
+	}
+	return text, nil
+}
+
+// Check returns an error for a number out of range. 0 stands for the default and passes.
+func (p Param) Check(x float64) error {
+	if x == 0 || p.allows(x) {
+		return nil
+	}
+	return p.refuse(Format(x), "")
+}
+
+// CheckInt is Check of a whole number.
+func (p Param) CheckInt(n int) error {
+	if n == 0 || p.allows(float64(n)) {
+		return nil
+	}
+	return p.refuse(strconv.Itoa(n), "")
+}
+
+// CheckWord returns an error for what is not one of Words. "" stands for the default and passes.
+func (p Param) CheckWord(word string) error {
+	if word == "" {
+		return nil
+	}
+	_, err := p.Word(word)
+	return err
+}
+
+// allows reports whether x is in range; NaN is not.
+func (p Param) allows(x float64) bool {
+	if p.Kind == Whole && len(p.Words) > 0 {
+		return slices.Contains(p.Words, Format(x))
+	}
+	return x >= p.Min && x <= p.Max || x == 0 && p.Zero != ""
+}
+
+func (p Param) refuse(found, kind string) error {
+	return &Error{Name: p.Name, Found: found, Want: kind + p.Want()}
+}
+
+// Error is a value that a parameter refuses: "steps is 0, want 1 to 4096".
+type Error struct {
+	Name, Found, Want string
+}
+
+// Error returns the sentence.
+func (e *Error) Error() string { return e.Name + " is " + e.Found + ", want " + e.Want }
+
+// Format writes a number as Float reads it: 3, 0.5, 1e-09.
+func Format(x float64) string {
+	if x == math.Trunc(x) && math.Abs(x) < 1e15 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+// quoted is how many bytes of a text an error shows.
+const quoted = 60
+
+// Quote quotes a text for an error, and cuts off what is too long to show.
+func Quote(text string) string {
+	if len(text) <= quoted {
+		return strconv.Quote(text)
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(text[:quoted], "")), len(text))
+}
+
+// Unknown is the error for a name that is none of known: "unknown sampler "momnet" (did you mean
+// moment?), want one of eb, moment".
+func Unknown(kind, name string, known []string) error {
+	known = slices.Sorted(slices.Values(known))
+	var near string
+	if names := Nearest(name, known); len(names) > 0 {
+		near = " (did you mean " + Either(names) + "?)"
+	}
+	return fmt.Errorf("unknown %s %s%s, want one of %s", kind, Quote(name), near, strings.Join(known, ", "))
+}
+
+// Nearest returns those of known that differ from name in the fewest letters, if that is at most
+// a third of them, or else those that begin with name.
+func Nearest(name string, known []string) []string {
+	const longest = 64
+	if len(name) < 2 || len(name) > longest {
+		return nil
+	}
+	least := max(1, len(name)/3) + 1
+	var near, begin []string
+	for _, k := range known {
+		d := distance(name, k)
+		if d < least {
+			least, near = d, nil
+		}
+		if d == least && d <= max(1, len(name)/3) {
+			near = append(near, k)
+		}
+		if strings.HasPrefix(k, name) {
+			begin = append(begin, k)
+		}
+	}
+	if len(near) == 0 {
+		near = begin
+	}
+	return near[:min(3, len(near))]
+}
+
+// distance is how many letters must be inserted, removed, changed or swapped with their neighbour
+// to make b of a (Damerau and Levenshtein, restricted).
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,34 @@
+package samplers
+
+// Temp chooses uniformly random positions and draws their tokens from p^beta_n, the temperature
+// implicit in MaskGIT without its choice (Hayakawa et al. 2025, section 5: "Temp").
+type Temp struct {
+	Alpha float64 // beta_n is 1+1/alpha_n; 0 means DefaultAlpha
+}
+
+var tempRule = Rule[Temp]{
+	Name: "temp", Line: "random positions, tokens from p^beta", Paper: hayakawa,
+	Params: []Param[Temp]{Number(func(t *Temp) *float64 { return &t.Alpha }, AlphaParam)},
+}
+
+// Ordering returns the order.
+func (Temp) Ordering() Order { return Random{} }
+
+// Needs nothing: positions come first.
+func (Temp) Needs(int, int) Need { return Need{} }
+
+// Choose opens Quota random positions.
+func (t Temp) Choose(v *View) (Opening, error) {
+	power := Beta(orDefault(t.Alpha, DefaultAlpha), v.Step, v.Steps)
+	return Opening{Positions: Random{}.Rank(v, v.Quota), Power: power}, nil
+}
+
+// Ranking is Random's, with the exponent.
+func (t Temp) Ranking(step, steps int, shape []int) (Ranking, bool) {
+	r, ok := Random{}.Ranking(step, steps, shape)
+	r.Power = Beta(orDefault(t.Alpha, DefaultAlpha), step, steps)
+	return r, ok
+}
+
+// String returns the text that Parse reads.
+func (t Temp) String() string { return Text(t) }

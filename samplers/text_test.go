@@ -1,0 +1,214 @@
+package samplers_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// drawText draws a rule with random parameters and, deep levels down, random rules inside.
+func drawText(t *rapid.T, info samplers.Info, deep int) string {
+	var parts []string
+	if info.Inside != "" && rapid.Bool().Draw(t, "inside") {
+		n := 1
+		if strings.HasPrefix(info.Inside, "two") {
+			n = 2
+		}
+		for range n {
+			inner := rapid.SampledFrom(samplers.List()).Draw(t, "rule")
+			if deep == 0 {
+				parts = append(parts, inner.Name)
+			} else {
+				parts = append(parts, drawText(t, inner, deep-1))
+			}
+		}
+	}
+	for _, p := range info.Params {
+		if rapid.Bool().Draw(t, p.Name) {
+			parts = append(parts, p.Name+"="+drawValue(t, p))
+		}
+	}
+	if len(parts) == 0 {
+		return info.Name
+	}
+	return info.Name + "(" + strings.Join(parts, ", ") + ")"
+}
+
+func drawValue(t *rapid.T, p param.Param) string {
+	switch {
+	case len(p.Words) > 0:
+		return rapid.SampledFrom(p.Words).Draw(t, "word")
+	case p.Default != "" && rapid.Bool().Draw(t, "default"):
+		return p.Default
+	case p.Kind == param.Whole:
+		return fmt.Sprint(rapid.IntRange(int(p.Min), int(p.Max)).Draw(t, "whole"))
+	}
+	return fmt.Sprint(rapid.Float64Range(p.Min, p.Max).Draw(t, "number"))
+}
+
+// A sampler's text, read back, is the sampler: every rule, two deep, with random parameters.
+func TestTextIsReadBack(t *testing.T) {
+	read := map[string]int{}
+	for _, info := range samplers.List() {
+		rapid.Check(t, func(t *rapid.T) {
+			s, err := samplers.Parse(drawText(t, info, 2))
+			if err != nil { // a sampler where an order must be, a parameter that cannot act, and so on
+				require.NotContains(t, err.Error(), "\n")
+				t.Skip(err)
+			}
+			read[info.Name]++
+			text := fmt.Sprint(s)
+			require.Equal(t, samplers.Text(s), text)
+			again, err := samplers.Parse(text)
+			require.NoError(t, err, text)
+			require.Equal(t, s, again, text)
+			require.True(t, samplers.Equal(s, again))
+		})
+	}
+	for _, info := range samplers.List() {
+		require.Greater(t, read[info.Name], 10, info.Name)
+	}
+}
+
+// Spellings of one meaning are one sampler, those of two are two.
+func TestTextIsTheMeaning(t *testing.T) {
+	for text, spellings := range map[string][]string{
+		"hybrid":                           {"hybrid()", " hybrid ( alpha = 6 )", "hybrid(halton,u-moment)", "hybrid(halton(),u-moment(alpha=6.0),gamma=1)", "hybrid(halton,moment)"},
+		"moment":                           {"moment(alpha=6)"},
+		"hybrid(halton,u-moment(alpha=3))": {"hybrid(alpha=3)", "hybrid(alpha=3,halton,u-moment)", "hybrid(halton,u-moment,alpha=3)"},
+		"semi-ar":                          {"semi-ar(confidence)", "semi-ar(block=32,confidence(temperature=0))"},
+		"semi-ar(hybrid,block=8)":          {"semi-ar(block=8, hybrid)"},
+		"eb(margin)":                       {"eb(margin,budget=0.1)"},
+		"vanilla":                          {"vanilla(bits=64)"},
+		"remdm(strategy=loop)":             {"remdm(strategy=loop)"},
+		"u-moment(gamma=2)":                {"u-moment(gamma=2.0)"},
+		"semi-ar(halton(gamma=2))":         {"semi-ar(gamma=2,halton)"},
+	} {
+		for _, spelling := range append(spellings, text) {
+			s, err := samplers.Parse(spelling)
+			require.NoError(t, err, spelling)
+			require.Equal(t, text, samplers.Text(s), spelling)
+		}
+	}
+	require.Equal(t, "maskgit", samplers.MaskGIT{Alpha: 6}.String())
+	require.True(t, samplers.Equal(samplers.MaskGIT{Alpha: 6}, samplers.MaskGIT{}))
+	require.False(t, samplers.Equal(samplers.MaskGIT{Alpha: 7}, samplers.MaskGIT{}))
+	require.Equal(t, "samplers_test.fixed", samplers.Text(samplers.ChooseThenSample{Order: fixed{1}}))
+	require.False(t, samplers.Equal(fixed{1}, fixed{2}))
+}
+
+// Gap is a rule of another module: it opens positions that are far apart.
+type Gap struct {
+	Width int     // 0 means 2
+	Noise float64 // 0 means 1
+	Among samplers.Order
+}
+
+func (g Gap) Needs(step, steps int) samplers.Need { return samplers.Need{} }
+func (g Gap) Rank(v *samplers.View, k int) []int {
+	return v.Top(k, func(i int) float64 {
+		return float64(v.Masked[i]%max(2, g.Width)) + v.Rand.Uniform(v.Masked[i], samplers.ForRule)
+	})
+}
+
+func init() {
+	samplers.Register(samplers.Rule[Gap]{
+		Name: "gap", Line: "positions far apart", Paper: "a test",
+		Params: []samplers.Param[Gap]{
+			samplers.Whole(func(g *Gap) *int { return &g.Width }, param.Param{Name: "width", Min: 1, Max: 64, Default: "2", Help: "positions"}),
+			samplers.Number(func(g *Gap) *float64 { return &g.Noise }, param.Param{Name: "noise", Min: 0.5, Max: 2, Default: "1", Help: "scale"}),
+		},
+		Inside: []samplers.Inside[Gap]{samplers.OrderInside(func(g *Gap) *samplers.Order { return &g.Among }, samplers.Random{})},
+	})
+}
+
+func TestRegisteredRuleIsParsed(t *testing.T) {
+	s, err := samplers.Parse("semi-ar(hybrid(gap(width=5,margin),gap),block=4)")
+	require.NoError(t, err)
+	require.Equal(t, samplers.SemiAR{Block: 4, Inside: samplers.ChooseThenSample{Order: samplers.Hybrid{
+		Explore: Gap{Width: 5, Among: samplers.Margin{}}, Exploit: Gap{}}}}, s)
+	require.Equal(t, "semi-ar(hybrid(gap(margin,width=5),gap),block=4)", samplers.Text(s))
+	_, err = samplers.Parse("gap(width=65)")
+	require.EqualError(t, err, `samplers: "gap(width=65)": gap: width is 65, want 1 to 64`)
+	require.EqualError(t, samplers.Check(samplers.ChooseThenSample{Order: Gap{Noise: 3}}), "samplers: gap: noise is 3, want 0.5 to 2")
+	_, err = samplers.Parse("gpa")
+	require.ErrorContains(t, err, `unknown sampler "gpa" (did you mean gap?), want one of`)
+	require.Panics(t, func() { samplers.Register(samplers.Rule[Gap]{Name: "gap2"}) })
+	require.Panics(t, func() { samplers.Register(samplers.Rule[int]{Name: "number"}) })
+}
+
+// A long text is refused in a short line.
+func TestLongTextsAreNotEchoed(t *testing.T) {
+	for _, n := range []int{1000, 100_000} {
+		long := strings.Repeat("x", n)
+		for _, text := range []string{long, "halton(" + long, "halton)" + long, "moment(alpha=" + long, "moment(" + long + "=1)", "moment(alpha=" + strings.Repeat("1", n),
+			"random(" + long + ")", "moment(alpha=1 " + long, strings.Repeat("hybrid(", n/7)} {
+			_, err := samplers.Parse(text)
+			require.Error(t, err)
+			require.Less(t, len(err.Error()), 600, text[:20])
+		}
+		_, err := samplers.ParseSchedule(long)
+		require.Less(t, len(err.Error()), 300)
+	}
+}
+
+// The exponent of a draw is finite at every alpha, at the most steps that a run has.
+func TestBetaIsFinite(t *testing.T) {
+	for _, text := range []string{"moment(alpha=1e-308)", "u-moment(alpha=0)", "temp(alpha=Inf)"} {
+		_, err := samplers.Parse(text)
+		require.ErrorContains(t, err, "want 0.001 to 1000000")
+	}
+	require.ErrorContains(t, samplers.Check(samplers.Moment{Alpha: 1e-308}), "alpha is 1e-308, want 0.001 to 1000000")
+	require.False(t, math.IsInf(samplers.Beta(0.001, 1<<20-1, 1<<20), 0))
+}
+
+func TestTakes(t *testing.T) {
+	require.True(t, samplers.Takes("hybrid", "alpha"))
+	require.True(t, samplers.Takes("eb(u-moment)", "alpha"))
+	require.False(t, samplers.Takes("eb", "alpha"))
+	require.False(t, samplers.Takes("moment(alpha=3)", "alpha"))
+	require.True(t, samplers.Takes("hybrid(u-moment(alpha=3),temp)", "gamma"))
+	require.False(t, samplers.Takes("moment", "gamma"))
+}
+
+func TestSchedulesAreReadBack(t *testing.T) {
+	for _, s := range samplers.Schedules() {
+		again, err := samplers.ParseSchedule(s.String())
+		require.NoError(t, err)
+		require.Equal(t, s, again)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		list := []float64{0}
+		for range rapid.IntRange(0, 40).Draw(t, "n") {
+			list = append(list, list[len(list)-1]+(1-list[len(list)-1])*rapid.Float64Range(1e-6, 0.9).Draw(t, "t"))
+		}
+		for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
+			list[i], list[j] = list[j], list[i]
+		}
+		s, err := samplers.Times(list)
+		if err != nil {
+			t.Skip(err)
+		}
+		again, err := samplers.ParseSchedule(s.String())
+		require.NoError(t, err)
+		require.Equal(t, s, again)
+	})
+	for text, want := range map[string]string{
+		"cosin":          `unknown schedule "cosin" (did you mean cosine?), want one of arccos, cosine, mage, uniform`,
+		"times()":        `time 1 of the schedule is "", want a number`,
+		"times(0.5)":     "the last of 1 times is 0.5, want 0",
+		"times(2,0)":     "time 1 of the schedule is 2, want 0 to less than 1",
+		"times(0.5,x,0)": `time 2 of the schedule is "x", want a number`,
+		"times(0.5,0":    `unknown schedule "times(0.5,0"`,
+	} {
+		_, err := samplers.ParseSchedule(text)
+		require.ErrorContains(t, err, want)
+	}
+}
