@@ -15,44 +15,40 @@ import (
 type Rows struct {
 	Segs []backend.Segment
 	Pos  []int32
+
+	// Causal ends a segment where positions skip, because causal attention knows the position of a
+	// segment's first row only.
+	Causal bool
 }
 
 // Len is the number of rows.
 func (r *Rows) Len() int { return len(r.Pos) }
 
-// Full sets r to all positions of n sequences, which stand in the keys' and values' batch
-// from first on.
-func (r *Rows) Full(first, n, length int) {
-	r.Segs, r.Pos = r.Segs[:0], r.Pos[:0]
-	for s := range n {
-		r.Segs = append(r.Segs, backend.Segment{Seq: first + s, Row: s * length, Rows: length})
-		for p := range length {
-			r.Pos = append(r.Pos, int32(p))
-		}
-	}
-}
+// Reset removes all rows.
+func (r *Rows) Reset() { r.Segs, r.Pos = r.Segs[:0], r.Pos[:0] }
 
-// Some sets r to the given rows, sequence*length + position, grouped by ascending sequence.
-func (r *Rows) Some(rows []int32, length int) {
-	r.Segs, r.Pos = r.Segs[:0], r.Pos[:0]
-	for i, row := range rows {
-		seq := int(row) / length
-		if n := len(r.Segs); n == 0 || r.Segs[n-1].Seq != seq {
-			r.Segs = append(r.Segs, backend.Segment{Seq: seq, Row: i})
-		}
-		r.Segs[len(r.Segs)-1].Rows++
-		r.Pos = append(r.Pos, row%int32(length))
-	}
-}
-
-// Group splits rows, sequence*length + position in ascending order of sequences, after about
-// most of them. A sequence stays whole: its rows see each other's new keys and values.
-func Group(rows []int32, length, most int) (group, rest []int32) {
-	n := min(most, len(rows))
-	for n < len(rows) && int(rows[n])/length == int(rows[n-1])/length {
+// Add adds a row. Rows of one sequence follow each other.
+func (r *Rows) Add(seq int, pos int32) {
+	n := len(r.Segs)
+	if n == 0 || r.Segs[n-1].Seq != seq || r.Causal && r.Pos[len(r.Pos)-1]+1 != pos {
+		r.Segs = append(r.Segs, backend.Segment{Seq: seq, Row: len(r.Pos), Pos: int(pos)})
 		n++
 	}
-	return rows[:n], rows[n:]
+	r.Segs[n-1].Rows++
+	r.Pos = append(r.Pos, pos)
+}
+
+// Pick sets r to some rows of another, ascending indexes into it.
+func (r *Rows) Pick(from *Rows, rows []int32) {
+	r.Reset()
+	r.Causal = from.Causal
+	seg := 0
+	for _, i := range rows {
+		for int(i) >= from.Segs[seg].Row+from.Segs[seg].Rows {
+			seg++
+		}
+		r.Add(from.Segs[seg].Seq, from.Pos[i])
+	}
 }
 
 // Layer is the shape of one attention layer. Rotary is nil for networks with learned
@@ -68,7 +64,21 @@ type Layer struct {
 // k and v [batch, heads, length, headDim], and computes dst [rows, heads*headDim], the
 // attention of each row over keys 0..keys-1 of its sequence. q is scratch of dst's shape.
 func (a Layer) Apply(b backend.Backend, dst, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
-	h := backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, Keys: keys, Causal: a.Causal, BF16: a.BF16}
-	b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, h, a.Rotary)
-	b.Attention(dst, q, k, v, rows.Segs, h)
+	a.Split(b, q, k, v, qkv, rows, keys)
+	a.Attend(b, dst, q, k, v, rows, keys)
+}
+
+// Split is the first half of Apply: keys and values to k and v, queries to q.
+func (a Layer) Split(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
+	b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.heads(keys), a.Rotary)
+}
+
+// Attend is the second half of Apply, for all rows of Split or for some (see Rows.Pick), whose queries
+// are in q.
+func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows, keys int) {
+	b.Attention(dst, q, k, v, rows.Segs, a.heads(keys))
+}
+
+func (a Layer) heads(keys int) backend.Heads {
+	return backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, Keys: keys, Causal: a.Causal, BF16: a.BF16}
 }

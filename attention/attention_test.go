@@ -43,13 +43,18 @@ func TestSomeRowsAgreeWithAll(t *testing.T) {
 	qkv := filled(b, 2*length, 3*width, 0.7)
 	q, all := b.New(2*length, width), b.New(2*length, width)
 	var rows attention.Rows
-	rows.Full(0, 2, length)
+	for i := range int32(2 * length) {
+		rows.Add(int(i)/length, i%length)
+	}
 	require.Equal(t, 2*length, rows.Len())
 	layer.Apply(b, all, q, k, v, qkv, &rows, length)
 
 	list := []int32{4, 1, length + 5, length}
-	rows.Some(list, length)
-	require.Equal(t, []backend.Segment{{Seq: 0, Row: 0, Rows: 2}, {Seq: 1, Row: 2, Rows: 2}}, rows.Segs)
+	rows.Reset()
+	for _, row := range list {
+		rows.Add(int(row)/length, row%length)
+	}
+	require.Equal(t, []backend.Segment{{Seq: 0, Row: 0, Rows: 2, Pos: 4}, {Seq: 1, Row: 2, Rows: 2, Pos: 5}}, rows.Segs)
 	require.Equal(t, []int32{4, 1, 5, 0}, rows.Pos)
 	part, some := b.New(4, 3*width), b.New(4, width)
 	b.Gather(part, qkv, list)
@@ -70,7 +75,7 @@ func TestKeysAndValuesAreExplicit(t *testing.T) {
 	}
 	b.Write(v, 0, ones)
 	var rows attention.Rows
-	rows.Some([]int32{2}, length)
+	rows.Add(0, 2)
 	qkv, q, out := b.New(1, 3*width), b.New(1, width), b.New(1, width)
 	layer.Apply(b, out, q, k, v, qkv, &rows, length)
 	for _, x := range values(b, out, 1) { // its own value is 0, the five others 1
@@ -78,16 +83,28 @@ func TestKeysAndValuesAreExplicit(t *testing.T) {
 	}
 }
 
-func TestGroupKeepsSequencesWhole(t *testing.T) {
-	var rows []int32
-	for i := range int32(5000) {
-		rows = append(rows, i)
+// Picked rows, whose queries were gathered, attend as they do among all.
+func TestPickedRowsAttendAsAmongAll(t *testing.T) {
+	b := plain.New()
+	for _, causal := range []bool{false, true} {
+		layer := attention.Layer{Heads: heads, HeadDim: dim, Causal: causal}
+		k, v := b.New(2, heads, length, dim), b.New(2, heads, length, dim)
+		qkv := filled(b, 2*length, 3*width, 0.7)
+		q, all := b.New(2*length, width), b.New(2*length, width)
+		rows := attention.Rows{Causal: causal}
+		for i := range int32(2 * length) {
+			rows.Add(int(i)/length, i%length)
+		}
+		layer.Apply(b, all, q, k, v, qkv, &rows, length)
+		keep := []int32{0, 2, 3, 5, length + 1, length + 4}
+		var picked attention.Rows
+		picked.Pick(&rows, keep)
+		require.Equal(t, []int32{0, 2, 3, 5, 1, 4}, picked.Pos)
+		require.Len(t, picked.Segs, map[bool]int{false: 2, true: 5}[causal])
+		few, got, want := b.New(6, width), b.New(6, width), b.New(6, width)
+		b.Gather(few, q, keep)
+		b.Gather(want, all, keep)
+		layer.Attend(b, got, few, k, v, &picked, length)
+		require.Equal(t, values(b, want, 6), values(b, got, 6))
 	}
-	var sizes []int
-	for len(rows) > 0 {
-		var group []int32
-		group, rows = attention.Group(rows, 1500, 2048)
-		sizes = append(sizes, len(group))
-	}
-	require.Equal(t, []int{3000, 2000}, sizes)
 }

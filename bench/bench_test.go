@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, name := range []string{"ceiling/read", "attention/1024", "attention/257", "conv/256", "conv/128",
 		"sampler/random", "sampler/vanilla", "sampler/maskgit", "sampler/moment", "sampler/u-moment", "sampler/temp",
-		"sampler/halton", "sampler/hybrid", "sampler/info-gain", "sampler/vanilla(bits=32)", "generate/text", "generate/image"} {
+		"sampler/halton", "sampler/hybrid", "sampler/info-gain", "sampler/vanilla(bits=32)", "generate/lm12/halton/read", "generate/lm12/hybrid/all", "generate/text", "generate/image"} {
 		require.True(t, seen[name], name)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"unmask/model"
 )
 
-// language is LM12: in each precision the full pass and the partial one, then the samplers.
+// language is LM12: in each precision the full pass and the partial one, then the samplers and whole
+// generations.
 func language() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
@@ -17,7 +18,7 @@ func language() []Measurement {
 			Measurement{"forward/lm12/" + p.String(), func(s *Suite) (work, error) { return s.forward("lm12", p, 1) }},
 			Measurement{"partial32/lm12/" + p.String(), func(s *Suite) (work, error) { return s.partial("lm12", p, 32) }})
 	}
-	return append(out, rules()...)
+	return slices.Concat(out, rules(), generations())
 }
 
 // forward is a full pass with every position masked, and the head's log-sum-exp at each.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -62,6 +63,7 @@ type Model struct {
 	table *tensor.Dense // [vocab, hidden]
 	layer attention.Layer
 
+	passes    model.Passes
 	work      workspace
 	marginals model.HeadMarginals
 }
@@ -148,6 +150,8 @@ func (m *Model) load(o model.Options) error {
 	}
 	mod := m.FinalMod.load(l, c)
 	m.Final.LoadModulated(l, mod[1], mod[0])
+	m.passes = model.Passes{Backend: o.Backend,
+		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads}}, m.cfg.Blocks)}
 	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads, Rotary: m.rotary(), BF16: o.Precision != backend.F32}
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
@@ -177,23 +181,17 @@ func (m *Model) rotary() *backend.Rotary {
 
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1, Mask: int32(m.cfg.Vocab - 1)}
+	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1, Mask: int32(m.cfg.Vocab - 1), Ragged: true}
 }
 
 // NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache {
-	layers := make([]kvcache.Layer, m.cfg.Blocks)
-	for i := range layers {
-		layers[i] = kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}
-	}
-	return kvcache.New(m.b, batch, length, layers)
-}
+func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
 	sequence := 4 * length * m.cfg.Hidden
 	if cached {
-		sequence *= 1 + 2*m.cfg.Blocks
+		sequence += m.passes.Bytes(length)
 	}
 	return model.Fit(m.b, length, sequence, 4*(8*m.cfg.Hidden+m.cfg.MLP)) // nn.Work, and keys and values of a layer
 }
@@ -204,31 +202,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 	if err := m.check(b); err != nil {
 		return nil, err
 	}
-	w := &m.work
-	group := max(1, backend.GroupRows(m.b)/b.Length)
-	if m.cfg.TimeConditioned {
-		group = b.Size // modulations are by the batch's sequence
-	}
-	w.prepare(m.b, m.cfg, min(group, b.Size)*b.Length, b.Size*b.Length)
-	if b.Cache == nil && (w.cache == nil || w.cache.Length != b.Length || w.cache.Batch < min(group, b.Size)) {
-		w.cache = kvcache.New(m.b, min(group, b.Size), b.Length, []kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}})
-	}
-	for s := 0; s < b.Size; s += group {
-		n := min(group, b.Size-s)
-		first := s
-		if b.Cache == nil {
-			first = 0
-		}
-		w.rows.Full(first, n, b.Length)
-		w.list = w.list[:0]
-		for i := range n * b.Length {
-			w.list = append(w.list, int32(s*b.Length+i))
-		}
-		if err := m.pass(ctx, b, w.list); err != nil {
-			return nil, err
-		}
-	}
-	return m.answer(b), nil
+	return m.compute(ctx, b, m.passes.Full(b))
 }
 
 // Refine implements model.Refiner; rows are grouped by ascending sequence.
@@ -237,78 +211,87 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	if err := m.check(b); err != nil {
 		return nil, err
 	}
-	if b.Cache == nil {
-		return nil, fmt.Errorf("a partial pass needs the cache of a full one")
-	}
-	for len(rows) > 0 {
-		var part []int32
-		part, rows = attention.Group(rows, b.Length, backend.GroupRows(m.b))
-		m.work.prepare(m.b, m.cfg, len(part), b.Size*b.Length)
-		m.work.rows.Some(part, b.Length)
-		if err := m.pass(ctx, b, part); err != nil {
-			return nil, err
-		}
-	}
-	return m.answer(b), nil
+	return m.compute(ctx, b, m.passes.Some(b, rows))
 }
 
-// pass runs the blocks over the rows of m.work.rows and leaves their hidden states at `at`,
-// their row numbers in the batch.
-func (m *Model) pass(ctx context.Context, b *model.Batch, at []int32) error {
-	w, n := &m.work, len(at)
-	w.ids = w.ids[:0]
-	for _, row := range at {
-		w.ids = append(w.ids, b.Tokens[row])
+func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
+	if err != nil {
+		return nil, err
 	}
+	m.work.hidden = nn.Grow(m.b, m.work.hidden, b.Size*b.Length, m.cfg.Hidden)
 	var mods *modulations
 	if m.cfg.TimeConditioned {
 		mods = m.modulate(b)
 	}
-	m.b.Gather(w.X, m.table, w.ids)
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		if err := m.pass(ctx, p, mods); err != nil {
+			return nil, err
+		}
+	}
+	m.marginals.Length = b.Length
+	return &m.marginals, nil
+}
+
+// pass runs the blocks over the rows of p and leaves their hidden states at p.At. In the last
+// block it drops the rows that nobody reads.
+func (m *Model) pass(ctx context.Context, p *model.Pass, mods *modulations) error {
+	w := &m.work
+	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
+	m.b.Gather(w.X, m.table, p.Tokens)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		k, v := w.keys(b, i)
-		m.block(i, k, v, n, b.Length, mods)
+		if p = m.block(i, p, mods); p.Len() == 0 {
+			return nil
+		}
 	}
 	if mods != nil { // the final modulation depends on the sequence, which the head does not know
-		m.Final.Apply(m.b, w.X, w.X, n)
-		m.b.Modulate(w.X, mods.of(m.cfg.Blocks, 1), mods.of(m.cfg.Blocks, 0), w.rows.Segs)
+		m.Final.Apply(m.b, w.X, w.X, p.Len())
+		m.b.Modulate(w.X, mods.of(m.cfg.Blocks, 1), mods.of(m.cfg.Blocks, 0), p.Sequences)
 	}
-	m.b.Scatter(w.hidden, w.X, at)
+	m.b.Scatter(w.hidden, w.X, p.At)
 	return nil
 }
 
-// block is one transformer block over n rows of w.x. With mods, norms and projections were
-// loaded as they are and the modulation is applied here.
-func (m *Model) block(i int, k, v *tensor.Dense, n, length int, mods *modulations) {
+// block is one transformer block over the rows of w.X, and returns those that are left. With mods,
+// norms and projections were loaded as they are and the modulation is applied here.
+func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
 	w, b, blk := &m.work, m.b, &m.Blocks[i]
+	k, v := p.KV(i)
 
-	blk.Norm1.Apply(b, w.H, w.X, n)
+	blk.Norm1.Apply(b, w.H, w.X, p.Len())
 	if mods != nil {
-		b.Modulate(w.H, mods.of(i, 1), mods.of(i, 0), w.rows.Segs)
+		b.Modulate(w.H, mods.of(i, 1), mods.of(i, 0), p.Sequences)
 	}
-	blk.QKV.Apply(b, w.QKV, w.H, n, backend.Identity)
-	m.layer.Apply(b, w.H, w.Q, k, v, w.QKV, &w.rows, length)
-	m.residual(&blk.Out, w.H, n, mods, i, 2)
+	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
+	m.layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
+	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
+		if p = p.Pick(read); p.Len() == 0 {
+			return p
+		}
+		w.Keep(b, read)
+	}
+	m.layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
+	m.residual(&blk.Out, w.H, p, mods, i, 2)
 
-	blk.Norm2.Apply(b, w.H, w.X, n)
+	blk.Norm2.Apply(b, w.H, w.X, p.Len())
 	if mods != nil {
-		b.Modulate(w.H, mods.of(i, 4), mods.of(i, 3), w.rows.Segs)
+		b.Modulate(w.H, mods.of(i, 4), mods.of(i, 3), p.Sequences)
 	}
-	blk.Up.Apply(b, w.Inner, w.H, n, backend.GELUTanh)
-	m.residual(&blk.Down, w.Inner, n, mods, i, 5)
+	blk.Up.Apply(b, w.Inner, w.H, p.Len(), backend.GELUTanh)
+	m.residual(&blk.Down, w.Inner, p, mods, i, 5)
+	return p
 }
 
 // residual adds a branch's projection to w.X, times its gate.
-func (m *Model) residual(p *nn.Linear, x *tensor.Dense, n int, mods *modulations, i, gate int) {
+func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mods *modulations, i, gate int) {
 	if mods == nil {
-		p.Add(m.b, m.work.X, x, n)
+		l.Add(m.b, m.work.X, x, p.Len())
 		return
 	}
-	p.Apply(m.b, m.work.Q, x, n, backend.Identity)
-	m.b.GateAdd(m.work.X, m.work.Q, mods.of(i, gate), m.work.rows.Segs)
+	l.Apply(m.b, m.work.Q, x, p.Len(), backend.Identity)
+	m.b.GateAdd(m.work.X, m.work.Q, mods.of(i, gate), p.Sequences)
 }
 
 // project is the head's input: the final norm of the rows asked for.
@@ -320,11 +303,6 @@ func (m *Model) project(rows []int32) *tensor.Dense {
 		m.Final.Apply(m.b, w.head, w.head, len(rows))
 	}
 	return w.head
-}
-
-func (m *Model) answer(b *model.Batch) model.Marginals {
-	m.marginals.Length = b.Length
-	return &m.marginals
 }
 
 func (m *Model) check(b *model.Batch) error {

@@ -39,6 +39,8 @@ func TestAnyBatchAndThreads(t *testing.T) {
 	parity.Threads(t, "sdtt-tiny", []int{5, 3, 40})
 }
 
+func TestRowsThatNobodyReads(t *testing.T) { parity.ReadRows(t, "sdtt-tiny", []int{5, 3, 40}) }
+
 // The marginals are SUBS: the mask token forbidden, normalised over the rest.
 func TestLogProbs(t *testing.T) {
 	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {

@@ -32,6 +32,7 @@ func (r *run) lookAhead(ctx context.Context, candidates []samplers.Opening) (ent
 	}
 	s.work.Full += len(candidates)
 	s.work.Head += len(rows)
+	b.Read = rows
 	m, err := r.d.Forward(ctx, b)
 	if err != nil {
 		return nil, nil, err

@@ -310,9 +310,11 @@ func (r *run) forward(ctx context.Context) error {
 	}
 	r.pass.Size, r.pass.Tokens, r.pass.Time, r.pass.Cache = len(r.busy), r.pass.Tokens[:0], r.pass.Time[:0], r.cache
 	r.owners = r.owners[:0]
+	r.pass.Read = r.pass.Read[:0]
 	for i, s := range r.busy {
 		s.row = i
 		r.owners = append(r.owners, s)
+		r.reads(s)
 		s.work.Full++
 		r.pass.Tokens = append(r.pass.Tokens, s.seq.Tokens...)
 		r.pass.Time = append(r.pass.Time, r.time(s))
@@ -323,6 +325,20 @@ func (r *run) forward(ctx context.Context) error {
 	}
 	r.use(m)
 	return nil
+}
+
+// reads adds the rows that a step reads of a sequence: those that a sampler chose already, or
+// all that it may choose or close.
+func (r *run) reads(s *slot) {
+	base := s.row * r.o.Length
+	for _, list := range [][]int{s.opening.Positions, s.masked, s.open} {
+		for _, p := range list {
+			r.pass.Read = append(r.pass.Read, int32(base+p))
+		}
+		if len(s.opening.Positions) > 0 {
+			return
+		}
+	}
 }
 
 // time is the sampler's, or the fraction that is masked.
@@ -389,18 +405,23 @@ func (r *run) stream(s *slot) philox.Stream {
 func (r *run) check(s *slot) error {
 	o := &s.opening
 	r.head.stamp++
+	for _, p := range s.masked {
+		r.head.seen[p] = r.head.stamp
+	}
 	for j, p := range o.Positions {
 		switch {
 		case p < 0 || p >= r.o.Length:
 			return fmt.Errorf("the sampler opens position %d, want 0 to %d", p, r.o.Length-1)
 		case s.seq.Tokens[p] != r.spec.Mask:
 			return fmt.Errorf("the sampler opens position %d, which is open", p)
-		case r.head.seen[p] == r.head.stamp:
+		case r.head.seen[p] == -r.head.stamp:
 			return fmt.Errorf("the sampler opens position %d twice", p)
+		case r.head.seen[p] != r.head.stamp:
+			return fmt.Errorf("the sampler opens position %d, which may not open at this step", p)
 		case o.Tokens != nil && (len(o.Tokens) != len(o.Positions) || o.Tokens[j] < 0 || int(o.Tokens[j]) >= r.spec.Outcomes):
 			return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position", r.spec.Outcomes-1)
 		}
-		r.head.seen[p] = r.head.stamp
+		r.head.seen[p] = -r.head.stamp
 	}
 	if o.Tokens != nil && r.o.Cache > 0 {
 		return fmt.Errorf("no cache with this sampler: it draws tokens itself")

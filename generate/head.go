@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"unmask/internal/philox"
@@ -137,7 +138,16 @@ func (h *headWork) show(v *samplers.View, need samplers.Need, s *slot) {
 func (r *run) visit(positions []int, f func(i int, logits []float32)) error {
 	h := &r.head
 	h.rows = h.rows[:0]
+	h.stamp++
+	for _, list := range [][]int{r.visited.masked, r.visited.open} {
+		for _, p := range list {
+			h.seen[p] = h.stamp
+		}
+	}
 	for _, p := range positions {
+		if p < 0 || p >= r.o.Length || h.seen[p] != h.stamp {
+			return fmt.Errorf("the sampler reads logits of position %d, want one of View.Masked or Open", p)
+		}
 		h.rows = append(h.rows, int32(r.visited.row*r.o.Length+p))
 	}
 	r.visited.work.Head += len(positions)
@@ -225,7 +235,7 @@ func (s *slot) begin(stage int) int {
 // stage, the tokens drawn so far in place.
 func (r *run) refine(ctx context.Context, stage int) error {
 	h := &r.head
-	h.rows = h.rows[:0]
+	h.rows, r.pass.Read = h.rows[:0], r.pass.Read[:0]
 	for _, s := range r.busy {
 		if stage >= len(s.ends) {
 			continue
@@ -235,6 +245,8 @@ func (r *run) refine(ctx context.Context, stage int) error {
 			h.rows = append(h.rows, int32(base+p))
 			if j < s.begin(stage) {
 				r.pass.Tokens[base+p] = s.pending[j].Token
+			} else if j < s.ends[stage] {
+				r.pass.Read = append(r.pass.Read, int32(base+p))
 			}
 		}
 		s.work.Partial += len(s.opening.Positions)

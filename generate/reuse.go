@@ -44,7 +44,7 @@ func (r *run) reuse(ctx context.Context) error {
 	h, length := &r.head, r.o.Length
 	first := len(r.pass.Tokens) == 0
 	r.pass.Size, r.pass.Time, r.pass.Cache = len(r.slots), r.pass.Time[:0], r.cache
-	r.owners, h.rows = r.owners[:0], h.rows[:0]
+	r.owners, h.rows, r.pass.Read = r.owners[:0], h.rows[:0], r.pass.Read[:0]
 	for i := range r.slots {
 		s := &r.slots[i]
 		s.row = i
@@ -64,6 +64,7 @@ func (r *run) reuse(ctx context.Context) error {
 				fed++
 			}
 		}
+		r.reads(s)
 		copy(seen, s.seq.Tokens)
 		if fed == length {
 			s.work.Full++

@@ -22,6 +22,15 @@ func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 	}
 }
 
+// Keep makes some rows of X and Q the first ones, in order, for blocks that compute no more than
+// these. It overwrites H, and the three tensors change places.
+func (w *Work) Keep(b backend.Backend, rows []int32) {
+	b.Gather(w.H, w.X, rows)
+	w.X, w.H = w.H, w.X
+	b.Gather(w.H, w.Q, rows)
+	w.Q, w.H = w.H, w.Q
+}
+
 // Grow returns t, or a new tensor when it has fewer than `rows` rows.
 func Grow(b backend.Backend, t *tensor.Dense, rows, width int) *tensor.Dense {
 	if t == nil || t.Shape()[0] < rows {

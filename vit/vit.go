@@ -9,7 +9,6 @@ package vit
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -85,6 +84,7 @@ type Model struct {
 	word, position, decPos *tensor.Dense
 	enc, dec               attention.Layer
 
+	passes    model.Passes
 	work      workspace
 	marginals model.HeadMarginals
 }
@@ -148,15 +148,18 @@ func (m *Model) load(o model.Options) error {
 	m.FC.Load(l)
 	for _, blocks := range [][]block{m.Encoder, m.Decoder} {
 		for i := range blocks {
-			k := &blocks[i]
-			k.Norm1.Load(l)
-			k.QKV.Load(l)
-			k.Proj.Load(l)
-			k.Norm2.Load(l)
-			k.FC1.Load(l)
-			k.FC2.Load(l)
+			blk := &blocks[i]
+			blk.Norm1.Load(l)
+			blk.QKV.Load(l)
+			blk.Proj.Load(l)
+			blk.Norm2.Load(l)
+			blk.FC1.Load(l)
+			blk.FC2.Load(l)
 		}
 	}
+	m.passes = model.Passes{Backend: m.b, Extra: 1, States: []int{m.cfg.DecHidden}, Layers: slices.Concat(
+		slices.Repeat([]kvcache.Layer{{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim}}, m.cfg.Depth),
+		slices.Repeat([]kvcache.Layer{{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim}}, m.cfg.DecDepth))}
 	bias := l.Floats(&m.HeadBias)
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
@@ -175,25 +178,14 @@ func (m *Model) Spec() model.Spec {
 
 // NewCache implements model.Refiner. Beside keys and values it keeps what the decoder sees at
 // masked positions, the full pass's: a partial pass does not recompute the class position.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache {
-	var layers []kvcache.Layer
-	for range m.cfg.Depth {
-		layers = append(layers, kvcache.Layer{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim})
-	}
-	for range m.cfg.DecDepth {
-		layers = append(layers, kvcache.Layer{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim})
-	}
-	c := kvcache.New(m.b, batch, length+1, layers)
-	c.Aux = m.b.New(batch, m.cfg.DecHidden)
-	return c
-}
+func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
 	c, n := &m.cfg, length+1
 	sequence := 4 * n * c.DecHidden
 	if cached {
-		sequence += 8 * n * (c.Depth*c.Hidden + c.DecDepth*c.DecHidden)
+		sequence += m.passes.Bytes(length)
 	}
 	return model.Fit(m.b, n, sequence, 4*14*(c.Hidden+c.DecHidden)) // two of nn.Work, and keys and values of two layers
 }
@@ -204,28 +196,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
 	}
-	w, n := &m.work, b.Length+1
-	group := min(b.Size, max(1, backend.GroupRows(m.b)/n))
-	w.prepare(m.b, m.cfg, group*n, b.Size*n)
-	if b.Cache == nil {
-		w.prepareScratch(m, group)
-	}
-	for s := 0; s < b.Size; s += group {
-		size := min(group, b.Size-s)
-		first := s
-		if b.Cache == nil {
-			first = 0
-		}
-		w.rows.Full(first, size, n)
-		w.at = w.at[:0]
-		for i := range size * n {
-			w.at = append(w.at, int32(s*n+i))
-		}
-		if err := m.pass(ctx, b, false); err != nil {
-			return nil, err
-		}
-	}
-	return &m.marginals, nil
+	return m.compute(ctx, b, m.passes.Full(b))
 }
 
 // Refine implements model.Refiner.
@@ -234,91 +205,115 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
 	}
-	if b.Cache == nil {
-		return nil, fmt.Errorf("a partial pass needs the cache of a full one")
+	return m.compute(ctx, b, m.passes.Some(b, rows))
+}
+
+func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
+	if err != nil {
+		return nil, err
 	}
-	w, n := &m.work, b.Length+1
-	for len(rows) > 0 {
-		var part []int32
-		part, rows = attention.Group(rows, b.Length, backend.GroupRows(m.b))
-		w.at = w.at[:0]
-		for _, row := range part {
-			w.at = append(w.at, m.inner(row))
-		}
-		w.prepare(m.b, m.cfg, len(part), b.Size*n)
-		w.rows.Some(w.at, n)
-		if err := m.pass(ctx, b, true); err != nil {
+	m.work.hidden = nn.Grow(m.b, m.work.hidden, b.Size*(b.Length+1), m.cfg.DecHidden)
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		if err := m.pass(ctx, p); err != nil {
 			return nil, err
 		}
 	}
 	return &m.marginals, nil
 }
 
-// inner is a batch's row in the transformer's numbering, with the class token.
-func (m *Model) inner(row int32) int32 {
-	length := int32(m.cfg.Grid * m.cfg.Grid)
-	return row/length*(length+1) + row%length + 1
-}
-
-// pass runs the network over the rows w.at and leaves their hidden states there.
-func (m *Model) pass(ctx context.Context, b *model.Batch, partial bool) error {
-	w, k, n := &m.work, m.b, len(m.work.at)
-	keys := b.Length + 1
-	w.collect(m.cfg, b, partial)
-
-	k.Gather(w.enc.X, m.word, w.ids)
-	k.AddRows(w.enc.X, m.position, w.rows.Pos)
-	m.EmbedNorm.Apply(k, w.enc.X, w.enc.X, n)
-	for i := range m.Encoder {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		m.block(&m.Encoder[i], &m.enc, &w.enc, i, b, n, keys)
+// pass runs the network over the rows of p and leaves the hidden states of those that are read at p.At.
+func (m *Model) pass(ctx context.Context, p *model.Pass) error {
+	w, b := &m.work, m.b
+	w.prepare(b, m.cfg, p.Len())
+	w.sort(m.cfg, p)
+	if err := m.encode(ctx, p); err != nil {
+		return err
 	}
-	m.Norm.Apply(k, w.enc.H, w.enc.X, n)
-	m.DecoderEmbed.Apply(k, w.dec.X, w.enc.H, n, backend.Identity)
-
-	pad := w.pad(b)
-	if !partial {
-		k.Gather(w.dec.H, w.dec.X, w.classRows)
-		k.Scatter(pad, w.dec.H, w.seqs)
-	}
-	k.Gather(w.dec.H, pad, w.maskedSeqs)
-	k.Scatter(w.dec.X, w.dec.H, w.maskedRows)
-	k.AddRows(w.dec.X, m.decPos, w.rows.Pos)
+	b.AddRows(w.dec.X, m.decPos, p.Pos)
+	last := len(m.Decoder) - 1
 	for i := range m.Decoder {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, b, n, keys)
+		var keep []int32
+		if i == last {
+			keep = p.Read
+		}
+		p = m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p, keep)
 	}
-	k.Scatter(w.hidden, w.dec.X, w.at)
+	if p.Len() > 0 {
+		b.Scatter(w.hidden, w.dec.X, p.At)
+	}
 	return nil
 }
 
-// block is one pre-norm transformer block over n rows of w.X.
-func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, b *model.Batch, n, keys int) {
-	k, v := m.work.keys(m.cfg, b, i)
-	blk.Norm1.Apply(m.b, w.H, w.X, n)
-	blk.QKV.Apply(m.b, w.QKV, w.H, n, backend.Identity)
-	layer.Apply(m.b, w.H, w.Q, k, v, w.QKV, &m.work.rows, keys)
-	blk.Proj.Add(m.b, w.X, w.H, n)
+// encode runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see what the
+// encoder makes of masked positions, so the last block computes the others alone.
+func (m *Model) encode(ctx context.Context, p *model.Pass) error {
+	w, b := &m.work, m.b
+	b.Gather(w.enc.X, m.word, w.ids)
+	b.AddRows(w.enc.X, m.position, p.Pos)
+	m.EmbedNorm.Apply(b, w.enc.X, w.enc.X, p.Len())
+	last, seen := len(m.Encoder)-1, p
+	for i := range m.Encoder {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var keep []int32
+		if i == last && len(w.maskedRows) > 0 {
+			keep = w.openRows
+		}
+		seen = m.block(&m.Encoder[i], &m.enc, &w.enc, i, p, keep)
+	}
+	pad := p.State(0)
+	if n := seen.Len(); n > 0 {
+		m.Norm.Apply(b, w.enc.H, w.enc.X, n)
+		m.DecoderEmbed.Apply(b, w.dec.H, w.enc.H, n, backend.Identity)
+		b.Scatter(w.dec.X, w.dec.H, w.openRows)
+	}
+	if p.Full {
+		b.Gather(w.dec.Q, w.dec.X, w.classRows)
+		b.Scatter(pad, w.dec.Q, w.places)
+	}
+	b.Gather(w.dec.H, pad, w.maskedPlaces)
+	b.Scatter(w.dec.X, w.dec.H, w.maskedRows)
+	return nil
+}
 
-	blk.Norm2.Apply(m.b, w.H, w.X, n)
-	blk.FC1.Apply(m.b, w.Inner, w.H, n, backend.GELUErf)
-	blk.FC2.Add(m.b, w.X, w.Inner, n)
+// block is one pre-norm transformer block over the rows of w.X, and returns those that are left: those of
+// keep, or all where it is nil.
+func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *model.Pass, keep []int32) *model.Pass {
+	b := m.b
+	k, v := p.KV(i)
+	blk.Norm1.Apply(b, w.H, w.X, p.Len())
+	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
+	layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
+	if keep != nil {
+		if p = p.Pick(keep); p.Len() == 0 {
+			return p
+		}
+		w.Keep(b, keep)
+	}
+	layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
+	blk.Proj.Add(b, w.X, w.H, p.Len())
+
+	blk.Norm2.Apply(b, w.H, w.X, p.Len())
+	blk.FC1.Apply(b, w.Inner, w.H, p.Len(), backend.GELUErf)
+	blk.FC2.Add(b, w.X, w.Inner, p.Len())
+	return p
 }
 
 // project is the head's input for the rows asked for.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w, n := &m.work, len(rows)
-	w.ids = w.ids[:0]
+	w.asked = w.asked[:0]
+	length := int32(m.cfg.Grid * m.cfg.Grid)
 	for _, row := range rows {
-		w.ids = append(w.ids, m.inner(row))
+		w.asked = append(w.asked, row/length*(length+1)+row%length+1)
 	}
 	w.last = nn.Grow(m.b, w.last, n, m.cfg.DecHidden)
 	w.head = nn.Grow(m.b, w.head, n, m.cfg.Hidden)
-	m.b.Gather(w.last, w.hidden, w.ids)
+	m.b.Gather(w.last, w.hidden, w.asked)
 	m.DecoderNorm.Apply(m.b, w.last, w.last, n)
 	m.FC.Apply(m.b, w.head, w.last, n, backend.GELUErf)
 	m.HeadNorm.Apply(m.b, w.head, w.head, n)

@@ -63,3 +63,5 @@ func TestBadConfigs(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 	}
 }
+
+func TestRowsThatNobodyReads(t *testing.T) { parity.ReadRows(t, "mage-tiny", []int{50, 3, 40}) }

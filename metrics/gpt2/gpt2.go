@@ -7,11 +7,13 @@ package gpt2
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gorgonia.org/tensor"
 
 	"unmask/attention"
 	"unmask/backend"
+	"unmask/kvcache"
 	"unmask/model"
 	"unmask/nn"
 	"unmask/weights"
@@ -46,6 +48,7 @@ type Model struct {
 	tokens, position *tensor.Dense // tables, as the parameters
 	layer            attention.Layer
 	head             backend.Head
+	passes           model.Passes
 	work             workspace
 }
 
@@ -113,6 +116,8 @@ func load(src *model.Source, o model.Options) (_ *Model, err error) {
 func (m *Model) load(o model.Options) error {
 	m.b = o.Backend
 	m.layer.BF16 = o.Precision != backend.F32
+	m.passes = model.Passes{Backend: o.Backend, Causal: true,
+		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}}, m.cfg.Blocks)}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.tokens, m.position = l.Table(&m.Token), l.Table(&m.Position)
 	for i := range m.Blocks {
@@ -144,35 +149,30 @@ func (m *Model) Info() model.Info { return m.info }
 // Context is the number of positions, the longest sequence that can be scored.
 func (m *Model) Context() int { return m.cfg.Context }
 
-// pass runs the blocks over the rows of m.work.rows, the tokens m.work.ids, and leaves their
-// final norms in m.work.X. keys returns where a block's keys and values are.
-func (m *Model) pass(ctx context.Context, keys func(block int) (k, v *tensor.Dense)) error {
-	w, n := &m.work, m.work.rows.Len()
-	w.Prepare(m.b, n, m.cfg.Hidden, m.cfg.MLP)
-	longest := 0
-	for _, s := range w.rows.Segs {
-		longest = max(longest, s.Pos+s.Rows)
-	}
-	m.b.Gather(w.X, m.tokens, w.ids)
-	m.b.AddRows(w.X, m.position, w.rows.Pos)
+// pass runs the blocks over the rows of p and leaves their final norms in m.work.X.
+func (m *Model) pass(ctx context.Context, p *model.Pass) error {
+	w := &m.work
+	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
+	m.b.Gather(w.X, m.tokens, p.Tokens)
+	m.b.AddRows(w.X, m.position, p.Pos)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		k, v := keys(i)
-		m.block(&m.Blocks[i], k, v, n, longest)
+		m.block(i, p)
 	}
-	m.Final.Apply(m.b, w.X, w.X, n)
+	m.Final.Apply(m.b, w.X, w.X, p.Len())
 	return nil
 }
 
-// block is one transformer block over n rows of m.work.X.
-func (m *Model) block(blk *block, k, v *tensor.Dense, n, longest int) {
-	w, b := &m.work, m.b
+// block is one transformer block over the rows of m.work.X.
+func (m *Model) block(i int, p *model.Pass) {
+	w, b, n, blk := &m.work, m.b, p.Len(), &m.Blocks[i]
+	k, v := p.KV(i)
 
 	blk.Norm1.Apply(b, w.H, w.X, n)
 	blk.QKV.apply(b, w.QKV, w.H, n, backend.Identity)
-	m.layer.Apply(b, w.H, w.Q, k, v, w.QKV, &w.rows, longest)
+	m.layer.Apply(b, w.H, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
 	blk.Out.add(b, w.X, w.H, n)
 
 	blk.Norm2.Apply(b, w.H, w.X, n)

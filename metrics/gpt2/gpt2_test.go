@@ -11,12 +11,10 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
-	"gorgonia.org/tensor"
 
 	"unmask/backend/plain"
 	"unmask/demo"
 	"unmask/internal/parity"
-	"unmask/kvcache"
 	"unmask/model"
 	"unmask/tokenizers"
 	"unmask/weights"
@@ -75,12 +73,9 @@ func TestLogits(t *testing.T) {
 	each(t, func(t *testing.T, p *parity.Pack, m *Model, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
 		want, wantShape := p.Floats("logits")
-		m.work.start()
-		for i, s := range sequences(tokens, shape) {
-			m.work.append(i, 0, s)
-		}
-		kv := kvcache.New(m.b, shape[0], shape[1], []kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}})
-		require.NoError(t, m.pass(context.Background(), func(int) (k, v *tensor.Dense) { return kv.K[0], kv.V[0] }))
+		b, _ := batch(sequences(tokens, shape), make([]int, shape[0]), shape[1])
+		require.NoError(t, m.passes.Full(b))
+		require.NoError(t, m.pass(context.Background(), m.passes.Next()))
 		got := make([]float32, len(want))
 		m.b.HeadVisit(m.work.X, len(tokens), m.head, func(row int, logits []float32) {
 			copy(got[row*wantShape[2]:(row+1)*wantShape[2]], logits)

@@ -6,75 +6,69 @@ import (
 
 	"gorgonia.org/tensor"
 
-	"unmask/attention"
 	"unmask/backend"
 	"unmask/kvcache"
+	"unmask/model"
 	"unmask/nn"
 )
 
 // workspace is the memory of a pass.
 type workspace struct {
 	nn.Work
-	rows attention.Rows
-	ids  []int32
-	kv   *kvcache.Cache // one block's, for passes that keep no keys and values
-
 	x, target *tensor.Dense // [rows, hidden]: inputs of the head, embeddings of the targets
-	xs, ts    []float32     // the same on the host
+	ends      *tensor.Dense // [batch, hidden]: inputs of the head after each sequence's last token
+	xs, ts    []float32     // x and target on the host
 	logSum    []float64
 }
 
 // Score returns the negative log-likelihood, in nats, of every token but the first of each
 // sequence: nll[i][j] = -log p(tokens[i][j+1] | tokens[i][:j+1]). Sequences may have different
-// lengths, 0 to Context; what one gets does not depend on the others. Memory does not grow
-// with the number of sequences.
+// lengths, 0 to Context; what one gets does not depend on the others.
 func (m *Model) Score(ctx context.Context, tokens [][]int32) (nll [][]float64, err error) {
 	defer backend.Recover(&err)
+	longest := 0
 	for i, t := range tokens {
 		if err := m.check(i, 0, t); err != nil {
 			return nil, err
 		}
+		longest = max(longest, len(t))
+	}
+	b, _ := batch(tokens, make([]int, len(tokens)), longest)
+	if err := m.passes.Full(b); err != nil {
+		return nil, err
 	}
 	nll = make([][]float64, len(tokens))
-	for first := 0; first < len(tokens); {
-		n, rows := 0, 0 // whole sequences
-		for first+n < len(tokens) && (n == 0 || rows+len(tokens[first+n]) <= backend.GroupRows(m.b)) {
-			rows += len(tokens[first+n])
-			n++
-		}
-		if err := m.scoreGroup(ctx, first, tokens[first:first+n], nll[first:first+n]); err != nil {
+	for i, t := range tokens {
+		nll[i] = make([]float64, max(len(t)-1, 0))
+	}
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		if err := m.pass(ctx, p); err != nil {
 			return nil, err
 		}
-		first += n
+		var s scoring
+		for row, at := range p.At {
+			if i, next := int(at)/longest, int(at)%longest+1; next < len(tokens[i]) {
+				s.add(row, tokens[i][next], &nll[i][next-1], i, next)
+			}
+		}
+		if err := m.score(m.work.X, &s); err != nil {
+			return nil, err
+		}
 	}
 	return nll, nil
 }
 
-func (m *Model) scoreGroup(ctx context.Context, first int, tokens [][]int32, nll [][]float64) error {
-	w, longest := &m.work, 0
-	w.start()
+// batch lays tokens out that follow the first read[i] of each sequence i, and returns their rows.
+func batch(tokens [][]int32, read []int, length int) (b *model.Batch, rows []int32) {
+	b = &model.Batch{Size: len(tokens), Length: length, Lengths: make([]int, len(tokens)), Tokens: make([]int32, len(tokens)*length)}
 	for i, t := range tokens {
-		w.append(i, 0, t)
-		longest = max(longest, len(t))
-	}
-	if len(w.ids) > 0 {
-		if w.kv == nil || w.kv.Batch < len(tokens) || w.kv.Length < longest {
-			w.kv = kvcache.New(m.b, len(tokens), longest, []kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}})
-		}
-		if err := m.pass(ctx, func(int) (k, v *tensor.Dense) { return w.kv.K[0], w.kv.V[0] }); err != nil {
-			return err
+		b.Lengths[i] = read[i] + len(t)
+		copy(b.Tokens[i*length+read[i]:], t)
+		for j := range t {
+			rows = append(rows, int32(i*length+read[i]+j))
 		}
 	}
-	var s scoring
-	row := 0
-	for i, t := range tokens {
-		nll[i] = make([]float64, max(len(t)-1, 0))
-		for j := range nll[i] {
-			s.add(row+j, t[j+1], &nll[i][j], first+i, j+1)
-		}
-		row += len(t)
-	}
-	return m.score(w.X, &s)
+	return b, rows
 }
 
 // State is what the network has read of a batch of sequences: keys and values of every block,
@@ -93,11 +87,7 @@ func (m *Model) NewState(batch, length int) (_ *State, err error) {
 	if batch < 1 || length < 1 || length > m.cfg.Context {
 		return nil, fmt.Errorf("a state of %d sequences of %d tokens, allowed are 1 or more of 1..%d", batch, length, m.cfg.Context)
 	}
-	layers := make([]kvcache.Layer, m.cfg.Blocks)
-	for i := range layers {
-		layers[i] = kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}
-	}
-	return &State{Cache: kvcache.New(m.b, batch, length, layers), Read: make([]int, batch), last: m.b.New(batch, m.cfg.Hidden)}, nil
+	return &State{Cache: m.passes.NewCache(batch, length), Read: make([]int, batch), last: m.b.New(batch, m.cfg.Hidden)}, nil
 }
 
 // Extend reads more tokens of each of the state's sequences, none for some, and returns their
@@ -116,44 +106,50 @@ func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][
 			return nil, fmt.Errorf("sequence %d has %d tokens, the state holds %d", i, n, s.Cache.Length)
 		}
 	}
-	w := &m.work
-	w.start()
-	for i, t := range tokens {
-		w.append(i, s.Read[i], t)
-	}
-	nll = make([][]float64, len(tokens))
-	if len(w.ids) == 0 {
-		return nll, nil
-	}
-	if err := m.pass(ctx, func(i int) (k, v *tensor.Dense) { return s.Cache.K[i], s.Cache.V[i] }); err != nil {
+	b, rows := batch(tokens, s.Read, s.Cache.Length)
+	b.Cache = s.Cache
+	if err := m.passes.Some(b, rows); err != nil {
 		return nil, err
 	}
-	var before, now scoring
-	var ends, seqs []int32
-	row := 0
+	nll = make([][]float64, len(tokens))
+	var before scoring // the first new tokens, which the last ones read predict
 	for i, t := range tokens {
-		if len(t) == 0 {
-			continue
+		if len(t) > 0 {
+			nll[i] = make([]float64, len(t)-1+min(s.Read[i], 1))
+			if s.Read[i] > 0 {
+				before.add(i, t[0], &nll[i][0], i, s.Read[i])
+			}
 		}
-		known := min(s.Read[i], 1) // whether the first of t is predicted by the last token read
-		nll[i] = make([]float64, len(t)-1+known)
-		if known == 1 {
-			before.add(i, t[0], &nll[i][0], i, s.Read[i])
-		}
-		for j := range len(t) - 1 {
-			now.add(row+j, t[j+1], &nll[i][known+j], i, s.Read[i]+j+1)
-		}
-		row += len(t)
-		ends, seqs = append(ends, int32(row-1)), append(seqs, int32(i))
 	}
 	if err := m.score(s.last, &before); err != nil {
 		return nil, err
 	}
-	if err := m.score(w.X, &now); err != nil {
-		return nil, err
+	w := &m.work
+	w.ends = nn.Grow(m.b, w.ends, len(tokens), m.cfg.Hidden)
+	var seqs []int32
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		if err := m.pass(ctx, p); err != nil {
+			return nil, err
+		}
+		var now scoring
+		var ends []int32
+		for row, at := range p.At {
+			i, next := int(at)/b.Length, int(at)%b.Length+1
+			if next < b.Lengths[i] {
+				now.add(row, b.Tokens[at+1], &nll[i][next-max(s.Read[i], 1)], i, next)
+			} else {
+				ends, seqs = append(ends, int32(row)), append(seqs, int32(i))
+			}
+		}
+		if err := m.score(w.X, &now); err != nil {
+			return nil, err
+		}
+		w.x = nn.Grow(m.b, w.x, len(ends), m.cfg.Hidden)
+		m.b.Gather(w.x, w.X, ends)
+		m.b.Scatter(w.ends, w.x, seqs[len(seqs)-len(ends):])
 	}
-	w.x = nn.Grow(m.b, w.x, len(ends), m.cfg.Hidden)
-	m.b.Gather(w.x, w.X, ends)
+	w.x = nn.Grow(m.b, w.x, len(seqs), m.cfg.Hidden)
+	m.b.Gather(w.x, w.ends, seqs)
 	m.b.Scatter(s.last, w.x, seqs)
 	for i, t := range tokens {
 		s.Read[i] += len(t)
@@ -172,22 +168,6 @@ func (m *Model) check(i, read int, tokens []int32) error {
 		}
 	}
 	return nil
-}
-
-func (w *workspace) start() {
-	w.rows.Segs, w.rows.Pos, w.ids = w.rows.Segs[:0], w.rows.Pos[:0], w.ids[:0]
-}
-
-// append adds the next tokens of a sequence to the pass.
-func (w *workspace) append(seq, pos int, tokens []int32) {
-	if len(tokens) == 0 {
-		return
-	}
-	w.rows.Segs = append(w.rows.Segs, backend.Segment{Seq: seq, Row: len(w.ids), Rows: len(tokens), Pos: pos})
-	for j := range tokens {
-		w.rows.Pos = append(w.rows.Pos, int32(pos+j))
-	}
-	w.ids = append(w.ids, tokens...)
 }
 
 // scoring is a list of rows of hidden states and the tokens they should predict.

@@ -1,0 +1,38 @@
+package attention
+
+import "unmask/backend"
+
+// Full sets r to all positions of n sequences, which stand in the keys' and values' batch
+// from first on.
+func (r *Rows) Full(first, n, length int) {
+	r.Segs, r.Pos = r.Segs[:0], r.Pos[:0]
+	for s := range n {
+		r.Segs = append(r.Segs, backend.Segment{Seq: first + s, Row: s * length, Rows: length})
+		for p := range length {
+			r.Pos = append(r.Pos, int32(p))
+		}
+	}
+}
+
+// Some sets r to the given rows, sequence*length + position, grouped by ascending sequence.
+func (r *Rows) Some(rows []int32, length int) {
+	r.Segs, r.Pos = r.Segs[:0], r.Pos[:0]
+	for i, row := range rows {
+		seq := int(row) / length
+		if n := len(r.Segs); n == 0 || r.Segs[n-1].Seq != seq {
+			r.Segs = append(r.Segs, backend.Segment{Seq: seq, Row: i})
+		}
+		r.Segs[len(r.Segs)-1].Rows++
+		r.Pos = append(r.Pos, row%int32(length))
+	}
+}
+
+// Group splits rows, sequence*length + position in ascending order of sequences, after about
+// most of them. A sequence stays whole: its rows see each other's new keys and values.
+func Group(rows []int32, length, most int) (group, rest []int32) {
+	n := min(most, len(rows))
+	for n < len(rows) && int(rows[n])/length == int(rows[n-1])/length {
+		n++
+	}
+	return rows[:n], rows[n:]
+}

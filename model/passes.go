@@ -1,0 +1,245 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+)
+
+// Passes cuts a batch into passes, groups of rows that go through a network together: whole
+// sequences, about as many rows as the device needs to be limited by arithmetic alone
+// (backend.GroupRows). Transformers call Full or Some, then compute what Next returns until it is nil:
+//
+//	m.passes.Some(b, rows) // or Full(b)
+//	for p := m.passes.Next(); p != nil; p = m.passes.Next() { ... }
+//
+// Its fields are set once. It allocates nothing once it has seen the largest batch.
+type Passes struct {
+	Backend backend.Backend
+	Layers  []kvcache.Layer // of all blocks
+	States  []int           // widths of what is kept of a sequence beside, see kvcache.Cache.States
+	Extra   int             // rows that the network has before each sequence's first position: class, text
+	Causal  bool            // rows attend to positions up to their own
+
+	batch   *Batch
+	rows    []int32 // of Some, those not yet in a pass
+	next    int     // of Full, the next sequence
+	full    bool
+	read    []bool // [Size*Length]; empty: all
+	pass    Pass
+	scratch *kvcache.Cache // a layer of each shape, for passes that keep no keys and values
+	shapes  []int          // of each layer, where its shape is in scratch
+}
+
+// Pass is one group of rows, in the order of all activations. It is valid until the next call of Next.
+type Pass struct {
+	attention.Rows // Seq of a segment: where its keys and values are; extra rows count as positions
+
+	Sequences []backend.Segment // the same segments; Seq is the sequence of the batch
+	At        []int32           // [rows] where the results belong: sequence*(Extra+Length) + position
+	Tokens    []int32           // [rows], -1 at extra rows
+	Read      []int32           // indexes of the rows whose results are read, ascending; nil: all
+	Keys      int               // keys 0..Keys-1 of each sequence are attended
+	Full      bool              // these are all rows of their sequences
+
+	of     *Passes
+	keep   []int32 // memory of Read
+	picked *Pass
+}
+
+// NewCache returns a cache that Batch.Cache takes, for sequences of at most `length` positions.
+func (p *Passes) NewCache(batch, length int) *kvcache.Cache {
+	return kvcache.New(p.Backend, batch, p.Extra+length, p.Layers, p.States...)
+}
+
+// Bytes returns the memory of one sequence in NewCache.
+func (p *Passes) Bytes(length int) int {
+	floats := 0
+	for _, l := range p.Layers {
+		floats += 2 * (p.Extra + length) * l.Heads * l.HeadDim
+	}
+	for _, width := range p.States {
+		floats += width
+	}
+	return 4 * floats
+}
+
+// Full begins the passes of all positions in use.
+func (p *Passes) Full(b *Batch) error {
+	p.full, p.next, p.rows = true, 0, nil
+	return p.begin(b)
+}
+
+// Some begins the passes of rows, grouped by ascending sequence, in any order within one.
+func (p *Passes) Some(b *Batch, rows []int32) error {
+	p.full, p.rows = false, rows
+	if b.Cache == nil {
+		return fmt.Errorf("there is no cache, want that of a full pass before a partial one")
+	}
+	return p.begin(b)
+}
+
+func (p *Passes) begin(b *Batch) error {
+	p.batch = b
+	if c := b.Cache; c != nil && (c.Length < p.Extra+b.Length || len(c.K) != len(p.Layers)) {
+		return fmt.Errorf("the cache has %d layers of %d rows, want %d of %d", len(c.K), c.Length, len(p.Layers), p.Extra+b.Length)
+	}
+	if p.read = p.read[:0]; b.Read == nil {
+		return nil
+	}
+	n := b.Size * b.Length
+	p.read = slices.Grow(p.read, n)[:n]
+	clear(p.read)
+	for _, row := range b.Read {
+		p.read[row] = true
+	}
+	return nil
+}
+
+// Next returns the next pass, nil after the last.
+func (p *Passes) Next() *Pass {
+	q := &p.pass
+	q.of, q.Full, q.Rows.Causal, q.Keys = p, p.full, p.Causal, 0
+	q.Reset()
+	q.Sequences, q.At, q.Tokens = q.Sequences[:0], q.At[:0], q.Tokens[:0]
+	q.keep = append(q.keep[:0], 0)[:0] // none is not nil
+	if p.full {
+		p.wholes(q)
+	} else {
+		p.parts(q)
+	}
+	if q.Len() == 0 {
+		return nil
+	}
+	q.retell()
+	if q.Read = nil; p.batch.Read != nil && len(q.keep) < q.Len() {
+		q.Read = q.keep
+	}
+	return q
+}
+
+// wholes adds all positions of the next sequences.
+func (p *Passes) wholes(q *Pass) {
+	b, most, first := p.batch, backend.GroupRows(p.Backend), p.next
+	for ; p.next < b.Size; p.next++ {
+		used := b.Used(p.next)
+		if q.Len() > 0 && (q.Len()+p.Extra+used > most || p.apart(q, used)) {
+			break
+		}
+		place := p.next - first
+		if b.Cache != nil {
+			place = b.Place(p.next)
+		}
+		for pos := -p.Extra; pos < used; pos++ {
+			q.add(b, p.next, place, pos)
+		}
+		q.Keys = max(q.Keys, p.Extra+used)
+	}
+	if b.Cache == nil && q.Len() > 0 {
+		p.scratches(p.next-first, b.Length)
+	}
+}
+
+// parts adds rows of the next sequences. A sequence stays whole: its rows see each other's new
+// keys and values.
+func (p *Passes) parts(q *Pass) {
+	b, most := p.batch, backend.GroupRows(p.Backend)
+	last := -1
+	for len(p.rows) > 0 {
+		seq := int(p.rows[0]) / b.Length
+		if seq != last && q.Len() > 0 && (q.Len() >= most || p.apart(q, b.Used(seq))) {
+			return
+		}
+		last = seq
+		q.add(b, seq, b.Place(seq), int(p.rows[0])%b.Length)
+		q.Keys = max(q.Keys, p.Extra+b.Used(seq))
+		p.rows = p.rows[1:]
+	}
+}
+
+// apart reports whether a sequence with this many positions in use cannot be in the same pass: all attend to
+// as many keys, but where they see none after their own.
+func (p *Passes) apart(q *Pass, used int) bool { return !p.Causal && p.Extra+used != q.Keys }
+
+func (q *Pass) add(b *Batch, sequence, place, pos int) {
+	extra := q.of.Extra
+	index := int32(q.Len())
+	q.Add(place, int32(pos+extra))
+	q.At = append(q.At, int32(sequence*(b.Length+extra)+pos+extra))
+	if pos < 0 {
+		q.Tokens = append(q.Tokens, -1)
+		return
+	}
+	row := sequence*b.Length + pos
+	q.Tokens = append(q.Tokens, b.Tokens[row])
+	if len(q.of.read) > 0 && q.of.read[row] {
+		q.keep = append(q.keep, index)
+	}
+}
+
+// retell fills in Sequences.
+func (q *Pass) retell() {
+	q.Sequences = q.Sequences[:0]
+	width := q.of.batch.Length + q.of.Extra
+	for _, s := range q.Segs {
+		s.Seq = int(q.At[s.Row]) / width
+		q.Sequences = append(q.Sequences, s)
+	}
+}
+
+// Pick returns the pass of some of the rows, ascending indexes. It is valid until q's next Pick.
+func (q *Pass) Pick(rows []int32) *Pass {
+	if q.picked == nil {
+		q.picked = new(Pass)
+	}
+	k := q.picked
+	k.of, k.Keys, k.Full, k.Read = q.of, q.Keys, false, nil
+	k.Rows.Pick(&q.Rows, rows)
+	k.At, k.Tokens = k.At[:0], k.Tokens[:0]
+	for _, i := range rows {
+		k.At, k.Tokens = append(k.At, q.At[i]), append(k.Tokens, q.Tokens[i])
+	}
+	k.retell()
+	return k
+}
+
+// KV returns the tensors that take a layer's keys and values.
+func (q *Pass) KV(layer int) (k, v *tensor.Dense) {
+	p := q.of
+	if c := p.batch.Cache; c != nil {
+		return c.K[layer], c.V[layer]
+	}
+	at := p.shapes[layer]
+	return p.scratch.K[at], p.scratch.V[at]
+}
+
+// State returns what is kept of each sequence, [places, width]; a row is a segment's Seq.
+func (q *Pass) State(i int) *tensor.Dense {
+	if c := q.of.batch.Cache; c != nil {
+		return c.States[i]
+	}
+	return q.of.scratch.States[i]
+}
+
+// scratches makes room for passes of a batch without a cache.
+func (p *Passes) scratches(batch, length int) {
+	if s := p.scratch; s != nil && s.Batch >= batch && s.Length >= p.Extra+length {
+		return
+	}
+	var distinct []kvcache.Layer
+	p.shapes = p.shapes[:0]
+	for _, l := range p.Layers {
+		at := slices.Index(distinct, l)
+		if at < 0 {
+			at = len(distinct)
+			distinct = append(distinct, l)
+		}
+		p.shapes = append(p.shapes, at)
+	}
+	p.scratch = kvcache.New(p.Backend, batch, p.Extra+length, distinct, p.States...)
+}
