@@ -20,9 +20,10 @@ type Precision uint8
 
 // The precisions a matrix can be packed in.
 const (
-	F32  Precision = iota // float32 weights and activations
-	BF16                  // both rounded to bfloat16, to nearest even
-	Int8                  // weights a scale a channel, activations a scale a row
+	F32    Precision = iota // float32 weights and activations
+	BF16                    // both rounded to bfloat16, to nearest even
+	Int8                    // weights a scale a channel, activations a scale a row
+	Blocks                  // weights in a block format, activations a scale for 32: what PackBlocks makes
 )
 
 // Activation is applied after the bias.
@@ -246,13 +247,13 @@ func out(n, k, pad, stride int, up bool) int {
 // ParsePrecision reads f32, bf16 or int8.
 func ParsePrecision(s string) (Precision, bool) {
 	for p, name := range precisions {
-		if s == name {
+		if s == name && Precision(p) != Blocks {
 			return Precision(p), true
 		}
 	}
 	return F32, false
 }
 
-var precisions = [...]string{F32: "f32", BF16: "bf16", Int8: "int8"}
+var precisions = [...]string{F32: "f32", BF16: "bf16", Int8: "int8", Blocks: "blocks"}
 
 func (p Precision) String() string { return precisions[p] }

@@ -96,12 +96,7 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 // Matrix packs the first `rows` rows of a [out, in...] parameter; dimensions after the first
 // count as one.
 func (l *Loader) Matrix(p *weights.Param, rows int) backend.Matrix {
-	in := p.Numel() / p.Shape[0]
-	m := l.Backend.Pack(rows, in, l.Precision, func(i int, dst []float32) {
-		l.Note(p.ReadFloat32s(dst, i*in))
-	})
-	l.Release(p)
-	return m
+	return l.matrices([]*weights.Param{p}, []int{rows})
 }
 
 // Release lets go of a large parameter's pages once they are packed, so that a loading model is
@@ -138,15 +133,17 @@ func (n *Linear) Load(l *Loader) { n.LoadGated(l, nil) }
 // constant of the model costs nothing when it is folded into the weights. Nil is 1.
 func (n *Linear) LoadGated(l *Loader, gate []float32) {
 	out, in := n.Weight.Shape[0], n.Weight.Shape[1]
-	n.w = l.Backend.Pack(out, in, l.Precision, func(i int, dst []float32) {
-		l.Note(n.Weight.ReadFloat32s(dst, i*in))
-		if gate != nil {
+	if gate == nil {
+		n.w = l.Matrices(&n.Weight)
+	} else {
+		n.w = l.Backend.Pack(out, in, l.Precision, func(i int, dst []float32) {
+			l.Note(n.Weight.ReadFloat32s(dst, i*in))
 			for j := range dst {
 				dst[j] *= gate[i]
 			}
-		}
-	})
-	l.Release(&n.Weight)
+		})
+		l.Release(&n.Weight)
+	}
 	bias := l.Floats(&n.Bias)
 	if gate != nil {
 		for i := range bias {

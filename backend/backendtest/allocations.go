@@ -8,6 +8,7 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/plain"
+	"unmask/internal/quant"
 )
 
 // Allocations tests that no kernel of a step allocates on Go's heap once it has run. It is for devices that claim so.
@@ -50,6 +51,11 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 		calls["HeadStats "+as.String()] = func() { b.HeadStats(x, rows, head, stats) }
 		calls["HeadSample "+as.String()] = func() { b.HeadSample(x, rows, head, draw) }
 		calls["HeadVisit "+as.String()] = func() { b.HeadVisit(x, rows, head, visit) }
+	}
+	if p, ok := b.(backend.Blocker); ok {
+		w := p.PackBlocks(256, s.blockRows(width, 256, quant.Q4_K), s.blockRows(width, 256, quant.Q6_K))
+		x, y := s.random(rows, 256).dev, s.random(rows, 2*width).dev
+		calls["Linear blocks"] = func() { b.Linear(y, x, rows, w, backend.Epilogue{}) }
 	}
 	w := s.weights(width, width, backend.F32).dev
 	calls["Conv"] = func() { b.Conv(y, x, shape, w, backend.ConvInput{SiLU: true}, backend.Epilogue{Bias: vector}) }

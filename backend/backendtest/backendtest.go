@@ -29,7 +29,7 @@ func Run(t *testing.T, open func() backend.Backend) {
 		test func(*suite)
 	}{
 		{"Memory", memory}, {"Engine", engine}, {"Misuse", misuse},
-		{"Linear", linear}, {"LinearAlone", linearAlone}, {"Gated", gated}, {"GatedAlone", gatedAlone},
+		{"Linear", linear}, {"LinearAlone", linearAlone}, {"Blocks", blocks}, {"Gated", gated}, {"GatedAlone", gatedAlone},
 		{"LayerNorm", layerNorm}, {"RMSNorm", rmsNorm}, {"NormHeads", normHeads}, {"Activate", activate}, {"Modulate", modulate}, {"GateAdd", gateAdd},
 		{"Rows", rowCopies},
 		{"SplitHeads", splitHeads}, {"SplitGrouped", splitGrouped}, {"Attention", attention}, {"AttentionAlone", attentionAlone},

@@ -44,6 +44,9 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	defer b.done()
 	stride, offset := backend.ConvTarget(s)
 	c, p, m := &b.conv, &b.product, w.(*matrix)
+	if m.as == backend.Blocks {
+		panic("Conv: weights in block formats are for Linear and heads")
+	}
 	if s.Batch == 0 {
 		return
 	}

@@ -42,18 +42,19 @@ type Backend struct {
 
 // worker is the memory of one thread.
 type worker struct {
-	a, tile, row, band buffer
-	_                  [64]byte // threads do not share a cache line
+	a, tile, row, band, scratch buffer
+
+	_ [64]byte // threads do not share a cache line
 }
 
 // done ends a call: every worker gets as much memory as the one that needed most, so that the
 // next call allocates nothing, whichever worker takes which item.
 func (b *Backend) done() {
-	var most [4]int
+	var most [5]int
 	for pass := range 2 {
 		for i := range b.workers {
 			w := &b.workers[i]
-			for j, m := range [...]*buffer{&w.a, &w.tile, &w.row, &w.band} {
+			for j, m := range [...]*buffer{&w.a, &w.tile, &w.row, &w.band, &w.scratch} {
 				if pass == 0 {
 					most[j] = max(most[j], len(m.data))
 				} else {

@@ -80,9 +80,9 @@ func (e *engine) packColumns(_, j int) {
 // stridedSource packs rows of a matrix or of a transpose.
 type stridedSource struct{ strided }
 
-func (s *stridedSource) pack(k *gemm.Kernel, a operand, w *worker, first, rows int) {
+func (s *stridedSource) pack(m *matrix, a operand, w *worker, first, rows int) {
 	if s.right == 1 {
-		k.PackA(a.data, nil, s.data[first*s.down:], s.down, rows, s.columns)
+		m.pack(a, s.data[first*s.down:], s.down, rows, w)
 		return
 	}
 	x := w.row.get(rows * s.columns)
@@ -91,5 +91,5 @@ func (s *stridedSource) pack(k *gemm.Kernel, a operand, w *worker, first, rows i
 			x[i*s.columns+j] = v
 		}
 	}
-	k.PackA(a.data, nil, x, s.columns, rows, s.columns)
+	m.pack(a, x, s.columns, rows, w)
 }

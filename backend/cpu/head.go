@@ -81,6 +81,9 @@ func (h *heads) prepare(x *tensor.Dense, head backend.Head) {
 	h.h, h.w, h.bias, h.scale = head, head.W.(*matrix), data(head.Bias), backend.HeadScale(head)
 	h.x = rowSource{x.Float32s(), head.W.In(), head.W.In()}
 	k := h.w.k
+	if h.w.parts != nil {
+		panic("cpu: a head of several matrices")
+	}
 	if headTile%k.Columns != 0 {
 		panic("cpu: the head's tiles are not whole panels")
 	}
@@ -102,10 +105,10 @@ func (h *heads) packRows(base, rows int) {
 	h.b.pool.For((rows+h.w.k.Rows-1)/h.w.k.Rows, h.pack)
 }
 
-func (h *heads) packPanel(_, i int) {
+func (h *heads) packPanel(worker, i int) {
 	first := i * h.w.k.Rows
 	a := h.packed.from(h.w, first)
-	h.w.k.PackA(a.data, a.scale, h.x.x[(h.base+first)*h.x.stride:], h.x.stride, min(h.w.k.Rows, h.rows-first), h.x.width)
+	h.w.pack(a, h.x.x[(h.base+first)*h.x.stride:], h.x.stride, min(h.w.k.Rows, h.rows-first), &h.b.workers[worker])
 }
 
 func (h *heads) tiles() int { return (h.h.Outcomes + headTile - 1) / headTile }
@@ -126,7 +129,7 @@ func (h *heads) columns(w *worker, a operand, rows, t int) ([]float32, int) {
 	tile := w.tile.get(h.block * headTile)
 	n := min(headTile, h.h.Outcomes-t*headTile)
 	for j := 0; j < n; j += k.Columns {
-		h.w.tile(tile[j:], headTile, a, rows, (t*headTile+j)/k.Columns)
+		h.w.tile(tile[j:], headTile, a, rows, (t*headTile+j)/k.Columns, w)
 	}
 	return tile, n
 }

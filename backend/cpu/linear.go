@@ -4,7 +4,6 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
-	"unmask/internal/simd/gemm"
 )
 
 // Linear computes dst[:rows] = epilogue(x[:rows] W^T).
@@ -12,10 +11,9 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	backend.CheckLinear(dst, x, rows, w, e)
 	b.mu.Lock()
 	defer b.done()
-	p := &b.product
-	p.target(dst.Float32s(), w.Out(), e)
-	p.x = rowSource{x.Float32s(), w.In(), w.In()}
-	p.run(&p.x, rows, w.(*matrix))
+	if rows > 0 {
+		b.linearOf(dst.Float32s(), x.Float32s(), rows, w.(*matrix), e)
+	}
 }
 
 // target sets where the product goes and what is done to it.
@@ -30,6 +28,6 @@ type rowSource struct {
 	stride, width int
 }
 
-func (s *rowSource) pack(k *gemm.Kernel, a operand, _ *worker, first, rows int) {
-	k.PackA(a.data, a.scale, s.x[first*s.stride:], s.stride, rows, s.width)
+func (s *rowSource) pack(m *matrix, a operand, w *worker, first, rows int) {
+	m.pack(a, s.x[first*s.stride:], s.stride, rows, w)
 }

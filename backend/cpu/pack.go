@@ -16,18 +16,31 @@ type matrix struct {
 	k       *gemm.Kernel
 	lines   int // along the depth
 	memory  storage
+	blocks  *gemm.Blocks // of a block format, nil for others
+	parts   []*matrix    // matrices of one input, whose outputs follow each other
 }
 
 func (m *matrix) Out() int                     { return m.out }
 func (m *matrix) In() int                      { return m.in }
 func (m *matrix) Precision() backend.Precision { return m.as }
-func (m *matrix) Bytes() int                   { return 4 * len(m.memory.data) }
+
+// Bytes is the memory of all parts.
+func (m *matrix) Bytes() int {
+	n := 4 * len(m.memory.data)
+	for _, p := range m.parts {
+		n += p.Bytes()
+	}
+	return n
+}
 
 // panels is how many panels there are; the last is filled up with zero columns.
 func (m *matrix) panels() int { return (m.out + m.k.Columns - 1) / m.k.Columns }
 
 // sizePanel is how many words a panel and what is behind it take.
 func (m *matrix) sizePanel() int {
+	if m.blocks != nil {
+		return m.blocks.SizeB(m.in)
+	}
 	n := m.k.SizeB(m.in)
 	if m.k.Quantised() {
 		n += 2 * m.k.Columns
@@ -104,25 +117,44 @@ func columnStride(depth int) int { return depth + lineBytes/4 }
 // operand holds rows of activations packed for a matrix.
 type operand struct {
 	data  []float32
-	scale []float32 // Int8: of the rows
+	scale []float32 // Int8: of the rows; of block formats with mins the rows' sums
 }
 
 // operand takes memory for rows from buffers.
 func (m *matrix) operand(rows int, data *buffer) operand {
-	n := m.k.SizeA(rows, m.in)
-	d := data.get(n + rows)
+	n, scales := m.k.SizeA(rows, m.in), rows
+	if m.blocks != nil {
+		n, scales = m.blocks.SizeA(rows, m.in), m.blocks.SizeSums(rows, m.in)
+	}
+	d := data.get(n + scales)
 	return operand{d[:n], d[n:]}
+}
+
+// pack packs rows of x, ldx values apart, as the first of an operand.
+func (m *matrix) pack(a operand, x []float32, ldx, rows int, w *worker) {
+	if m.blocks != nil {
+		m.blocks.PackA(a.data, a.scale, x, ldx, rows, m.in, w.scratch.get(gemm.PackScratch))
+		return
+	}
+	m.k.PackA(a.data, a.scale, x, ldx, rows, m.in)
 }
 
 // from is the operand without its first rows, which are whole panels.
 func (a operand) from(m *matrix, row int) operand {
+	if m.blocks != nil {
+		return operand{a.data[m.blocks.SizeA(row, m.in):], a.scale[m.blocks.SizeSums(row, m.in):]}
+	}
 	return operand{a.data[4*row*m.lines:], a.scale[row:]}
 }
 
 // tile computes a [rows, k.Columns] tile of the product, its rows ldt apart: all rows with panel
 // j. The rows are the first of the operand.
-func (m *matrix) tile(tile []float32, ldt int, a operand, rows, j int) {
+func (m *matrix) tile(tile []float32, ldt int, a operand, rows, j int, w *worker) {
 	panel := m.panel(j)
+	if m.blocks != nil {
+		m.blocks.Mul(tile, ldt, a.data, a.scale, panel, rows, m.in, w.scratch.get(m.blocks.Scratch(m.in)))
+		return
+	}
 	m.k.Mul(tile, ldt, a.data, panel, rows, m.lines, false)
 	if m.k.Quantised() {
 		scale, offset := m.scales(panel)

@@ -4,12 +4,11 @@ import (
 	"runtime"
 
 	"unmask/backend"
-	"unmask/internal/simd/gemm"
 )
 
 // source packs rows of the left factor: those of a tensor, or the windows of an image.
 type source interface {
-	pack(k *gemm.Kernel, a operand, w *worker, first, rows int)
+	pack(m *matrix, a operand, w *worker, first, rows int)
 }
 
 // product is the parallel matrix product dst = epilogue(source W^T) and its memory.
@@ -119,7 +118,7 @@ func (p *product) packAll() {
 func (p *product) packItem(worker, i int) {
 	first := i * p.w.k.Rows
 	n := min(p.w.k.Rows, p.rows-first)
-	p.from.pack(p.w.k, p.packed.from(p.w, first), &p.b.workers[worker], p.base+first, n)
+	p.from.pack(p.w, p.packed.from(p.w, first), &p.b.workers[worker], p.base+first, n)
 }
 
 func (p *product) residentItem(worker, i int) {
@@ -130,7 +129,7 @@ func (p *product) residentItem(worker, i int) {
 		a = p.packed.from(p.w, first)
 	} else {
 		a = p.w.operand(n, &w.a)
-		p.from.pack(p.w.k, a, w, first, n)
+		p.from.pack(p.w, a, w, first, n)
 	}
 	from, to := p.panelRange(i % p.items)
 	for j := from; j < to; j++ {
@@ -161,7 +160,7 @@ func (p *product) finish(w *worker, a operand, first, rows, j int) {
 	k := p.w.k
 	n := k.Columns
 	tile := w.tile.get(p.block * n)[:rows*n]
-	p.w.tile(tile, n, a, rows, j)
+	p.w.tile(tile, n, a, rows, j, w)
 	columns, bias := min(n, p.w.out-j*n), p.bias
 	if bias != nil {
 		bias = bias[j*n:][:columns]

@@ -95,7 +95,7 @@ const drawRows = 16
 // drawFrom draws the tokens of all rows in tile t.
 func (h *heads) drawFrom(worker, t int) {
 	rows := h.order[h.first[t]:h.first[t+1]]
-	w, k, width := &h.b.workers[worker], h.w.k, h.x.width
+	w, width := &h.b.workers[worker], h.x.width
 	for ; len(rows) > 0; rows = rows[min(drawRows, len(rows)):] {
 		n := min(drawRows, len(rows), h.block)
 		x := w.row.get(drawRows * width)
@@ -103,7 +103,7 @@ func (h *heads) drawFrom(worker, t int) {
 			copy(x[r*width:(r+1)*width], h.x.x[(h.base+int(rows[r]))*h.x.stride:])
 		}
 		a := h.w.operand(n, &w.a)
-		k.PackA(a.data, a.scale, x, width, n, width)
+		h.w.pack(a, x, width, n, w)
 		tile, columns := h.columns(w, a, n, t)
 		weights := w.band.get(headTile)[:columns]
 		for r := range n {

@@ -34,10 +34,10 @@ func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head, visit 
 // width is the columns of all panels.
 func (h *heads) width() int { return h.w.panels() * h.w.k.Columns }
 
-func (h *heads) productPanels(_, i int) {
+func (h *heads) productPanels(worker, i int) {
 	n, width := h.w.panels(), h.width()
 	for j := n * i / h.ranges; j < n*(i+1)/h.ranges; j++ {
-		h.w.tile(h.logits.data[j*h.w.k.Columns:], width, h.packed, h.rows, j)
+		h.w.tile(h.logits.data[j*h.w.k.Columns:], width, h.packed, h.rows, j, &h.b.workers[worker])
 	}
 }
 

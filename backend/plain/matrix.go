@@ -36,6 +36,8 @@ func (d *Device) Pack(out, in int, as backend.Precision, row backend.RowFunc) ba
 func round(x []float32, as backend.Precision) {
 	switch as {
 	case backend.F32:
+	case backend.Blocks:
+		roundRuns(x)
 	case backend.BF16:
 		for i, v := range x {
 			x[i] = bfloat16(v)

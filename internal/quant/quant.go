@@ -128,8 +128,9 @@ func (b *Block) Split(t Type, data []byte) {
 	case Q5_K:
 		b.scales(data)
 		b.nibbles(data[48:])
-		for i := range b.Q {
-			b.Q[i] |= data[16+i%32] >> (i / 32) & 1 << 4
+		for i := 0; i < 256; i += 8 {
+			v := binary.LittleEndian.Uint64(data[16+i%32:]) >> (i / 32) & 0x01010101_01010101 << 4
+			binary.LittleEndian.PutUint64(b.Q[i:], binary.LittleEndian.Uint64(b.Q[i:])|v)
 		}
 	case Q6_K:
 		b.split6(data)
@@ -149,10 +150,11 @@ func (b *Block) scales(data []byte) {
 
 // nibbles reads four runs of 64 values from 32 bytes each: the low halves, then the high ones.
 func (b *Block) nibbles(data []byte) {
-	for r := range 4 {
-		for i, v := range data[32*r : 32*r+32] {
-			b.Q[64*r+i], b.Q[64*r+32+i] = v&15, v>>4
-		}
+	const mask = 0x0f0f0f0f_0f0f0f0f
+	for i := 0; i < 128; i += 8 {
+		v, q := binary.LittleEndian.Uint64(data[i:]), b.Q[i/32*64+i%32:]
+		binary.LittleEndian.PutUint64(q, v&mask)
+		binary.LittleEndian.PutUint64(q[32:], v>>4&mask)
 	}
 }
 
@@ -160,11 +162,10 @@ func (b *Block) split6(data []byte) {
 	b.D = half(data[208:])
 	for h := range 2 {
 		low, high, q := data[64*h:], data[128+32*h:], b.Q[128*h:]
-		for i := range 32 {
-			q[i] = low[i]&15 | high[i]&3<<4
-			q[i+32] = low[i+32]&15 | high[i]>>2&3<<4
-			q[i+64] = low[i]>>4 | high[i]>>4&3<<4
-			q[i+96] = low[i+32]>>4 | high[i]>>6<<4
+		for i := 0; i < 128; i += 8 { // runs of 32: the low halves of 64 bytes, then the high ones
+			v := binary.LittleEndian.Uint64(low[i%64:]) >> (i / 64 * 4) & 0x0f0f0f0f_0f0f0f0f
+			v |= binary.LittleEndian.Uint64(high[i%32:]) >> (i / 32 * 2) & 0x03030303_03030303 << 4
+			binary.LittleEndian.PutUint64(q[i:], v)
 		}
 	}
 	for i, s := range data[192:208] {

@@ -4,6 +4,7 @@
 //
 //	avx512     AVX-512 F, BW, DQ and VL, with BF16 and VNNI where the processor has them;
 //	           avx512-nobf16, avx512-novnni and avx512-nobf16-novnni leave those out
+//	avx2-vnni  AVX2 and FMA with AVX-VNNI, which laptops without AVX-512 have
 //	avx2       AVX2 and FMA
 //	neon       arm64, with SDOT where the processor has it; neon-nodot leaves that out
 //	generic    plain Go
@@ -32,7 +33,7 @@ const (
 type Level struct {
 	ISA
 	BF16 bool // AVX512_BF16: VDPBF16PS
-	VNNI bool // AVX512_VNNI: VPDPBUSD
+	VNNI bool // VPDPBUSD, of AVX512_VNNI or AVX-VNNI
 	Dot  bool // FEAT_DotProd: SDOT
 }
 
@@ -50,6 +51,9 @@ func (l Level) String() string {
 	if l.ISA == AVX512 && !l.VNNI {
 		name += "-novnni"
 	}
+	if l.ISA == AVX2 && l.VNNI {
+		name += "-vnni"
+	}
 	if l.ISA == NEON && !l.Dot {
 		name += "-nodot"
 	}
@@ -58,7 +62,7 @@ func (l Level) String() string {
 
 // Available lists what this processor and build can run, the best first, Generic last.
 func Available() []Level {
-	best := detect()
+	best, short := detect()
 	var all []Level
 	if best.ISA == AVX512 {
 		for _, l := range []Level{{ISA: AVX512, BF16: true, VNNI: true}, {ISA: AVX512, VNNI: true}, {ISA: AVX512, BF16: true}, {ISA: AVX512}} {
@@ -70,6 +74,9 @@ func Available() []Level {
 	}
 	if best.Dot {
 		all = append(all, best)
+	}
+	if short {
+		all = append(all, Level{ISA: AVX2, VNNI: true})
 	}
 	if best.ISA != Generic {
 		all = append(all, Level{ISA: best.ISA})
@@ -84,11 +91,11 @@ func Select(name string) (Level, error) {
 	if name == "" {
 		name, from = os.Getenv(Variable), Variable
 	}
-	if name == "" || name == all[0].ISA.String() {
-		return all[0], nil
-	}
 	if i := slices.IndexFunc(all, func(l Level) bool { return l.String() == name }); i >= 0 {
 		return all[i], nil
+	}
+	if name == "" || name == all[0].ISA.String() {
+		return all[0], nil
 	}
 	has := make([]string, len(all))
 	for i, l := range all {

@@ -2,4 +2,4 @@
 
 package simd
 
-func detect() Level { return Level{} }
+func detect() (best Level, short bool) { return Level{}, false }

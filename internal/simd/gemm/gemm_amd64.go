@@ -301,6 +301,213 @@ func mulInt8Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, ac
 //go:noescape
 func mulInt8Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 
+// mulBlocksDot_1x48 is, for i of 1 rows and j of 48 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_1x48(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksDot_2x48 is, for i of 2 rows and j of 48 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_2x48(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksDot_4x48 is, for i of 4 rows and j of 48 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_4x48(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksDot_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_1x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksDot_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_2x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksDot_4x16 is, for i of 4 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_4x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksDot_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_6x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksLow_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksLow_1x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksSigned_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksSigned_1x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksLow_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksLow_2x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksSigned_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksSigned_2x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksLow_4x16 is, for i of 4 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksLow_4x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// mulBlocksSigned_4x16 is, for i of 4 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksSigned_4x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+
+// quantiseRuns is, for 32n values, where dst holds int8 and sums int32, from 0:
+//
+//	for i := range 32*n { dst[i] = int8(round(x[i]*inverse[i/32])); sums[i/16] += dst[i] }
+//
+//go:noescape
+func quantiseRuns(dst *float32, sums *float32, x *float32, inverse *float32, n int)
+
+// unpackLow makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
+// to dst and 4 to 7 half bytes after:
+//
+//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 } }
+//
+//go:noescape
+func unpackLow(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+
+// unpackFive makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
+// to dst and 4 to 7 half bytes after:
+//
+//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 | high[1*w/8][i] >> (1*w%8) & 1 << 4 } }
+//
+//go:noescape
+func unpackFive(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+
+// unpackSix makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
+// to dst and 4 to 7 half bytes after:
+//
+//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 | high[2*w/8][i] >> (2*w%8) & 3 << 4 } }
+//
+//go:noescape
+func unpackSix(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+
+// expandScales is, for j of columns and i of rows, which are stride bytes apart:
+//
+//	dst[i][j] = d[j] * float32(int8(levels[i][j]))
+//
+//go:noescape
+func expandScales(dst *float32, d *float32, levels *float32, columns int, rows int, stride int)
+
 // packF32 copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.
 //
 //go:noescape

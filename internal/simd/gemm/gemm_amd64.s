@@ -4592,6 +4592,1730 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulBlocksDot_1x48(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·mulBlocksDot_1x48(SB), NOSPLIT, $0-64
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    records+32(FP), CX
+	MOVQ    words+40(FP), R9
+	MOVQ    acc+48(FP), BX
+	MOVQ    next+56(FP), R10
+	SHLQ    $0x02, R8
+	MOVQ    R9, R12
+	IMUL3Q  $0x00000004, R12, R12
+	TESTQ   BX, BX
+	JZ      zero
+	MOVQ    DX, R11
+	VMOVUPS (R11), Z3
+	VMOVUPS 64(R11), Z4
+	VMOVUPS 128(R11), Z5
+	JMP     record
+
+zero:
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+record:
+	VPBROADCASTD (SI)(R12*1), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Z29
+	VMOVUPS      64(DI), Z30
+	VMOVUPS      128(DI), Z31
+	VPBROADCASTD (SI), Z6
+	VPDPBUSD     Z6, Z29, Z0
+	VPDPBUSD     Z6, Z30, Z1
+	VPDPBUSD     Z6, Z31, Z2
+	ADDQ         $0x04, SI
+	ADDQ         $0x000000c0, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Z6
+	VMOVUPS      64(DI), Z7
+	VMOVUPS      128(DI), Z8
+	VBROADCASTSS 4(SI), Z9
+	VMULPS       Z9, Z6, Z10
+	VCVTDQ2PS    Z0, Z0
+	VFMADD231PS  Z0, Z10, Z3
+	VMULPS       Z9, Z7, Z10
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z1, Z10, Z4
+	VMULPS       Z9, Z8, Z10
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z2, Z10, Z5
+	ADDQ         $0x08, SI
+	ADDQ         $0x000000c0, DI
+	DECQ         CX
+	JNZ          record
+	MOVQ         DX, R11
+	VMOVUPS      Z3, (R11)
+	VMOVUPS      Z4, 64(R11)
+	VMOVUPS      Z5, 128(R11)
+	VZEROUPPER
+	RET
+
+// func mulBlocksDot_2x48(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·mulBlocksDot_2x48(SB), NOSPLIT, $0-64
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    records+32(FP), CX
+	MOVQ    words+40(FP), R9
+	MOVQ    acc+48(FP), BX
+	MOVQ    next+56(FP), R10
+	SHLQ    $0x02, R8
+	MOVQ    R9, R12
+	IMUL3Q  $0x00000008, R12, R12
+	TESTQ   BX, BX
+	JZ      zero
+	MOVQ    DX, R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	VMOVUPS 128(R11), Z8
+	ADDQ    R8, R11
+	VMOVUPS (R11), Z9
+	VMOVUPS 64(R11), Z10
+	VMOVUPS 128(R11), Z11
+	JMP     record
+
+zero:
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+
+record:
+	VPBROADCASTD (SI)(R12*1), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VPBROADCASTD 4(SI)(R12*1), Z3
+	VMOVDQA64    Z3, Z4
+	VMOVDQA64    Z3, Z5
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Z29
+	VMOVUPS      64(DI), Z30
+	VMOVUPS      128(DI), Z31
+	VPBROADCASTD (SI), Z12
+	VPDPBUSD     Z12, Z29, Z0
+	VPDPBUSD     Z12, Z30, Z1
+	VPDPBUSD     Z12, Z31, Z2
+	VPBROADCASTD 4(SI), Z13
+	VPDPBUSD     Z13, Z29, Z3
+	VPDPBUSD     Z13, Z30, Z4
+	VPDPBUSD     Z13, Z31, Z5
+	ADDQ         $0x08, SI
+	ADDQ         $0x000000c0, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Z12
+	VMOVUPS      64(DI), Z13
+	VMOVUPS      128(DI), Z14
+	VBROADCASTSS 8(SI), Z15
+	VMULPS       Z15, Z12, Z16
+	VCVTDQ2PS    Z0, Z0
+	VFMADD231PS  Z0, Z16, Z6
+	VMULPS       Z15, Z13, Z16
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z1, Z16, Z7
+	VMULPS       Z15, Z14, Z16
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z2, Z16, Z8
+	VBROADCASTSS 12(SI), Z15
+	VMULPS       Z15, Z12, Z16
+	VCVTDQ2PS    Z3, Z3
+	VFMADD231PS  Z3, Z16, Z9
+	VMULPS       Z15, Z13, Z16
+	VCVTDQ2PS    Z4, Z4
+	VFMADD231PS  Z4, Z16, Z10
+	VMULPS       Z15, Z14, Z16
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z5, Z16, Z11
+	ADDQ         $0x10, SI
+	ADDQ         $0x000000c0, DI
+	DECQ         CX
+	JNZ          record
+	MOVQ         DX, R11
+	VMOVUPS      Z6, (R11)
+	VMOVUPS      Z7, 64(R11)
+	VMOVUPS      Z8, 128(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Z9, (R11)
+	VMOVUPS      Z10, 64(R11)
+	VMOVUPS      Z11, 128(R11)
+	VZEROUPPER
+	RET
+
+// func mulBlocksDot_4x48(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·mulBlocksDot_4x48(SB), NOSPLIT, $0-64
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    records+32(FP), CX
+	MOVQ    words+40(FP), R9
+	MOVQ    acc+48(FP), BX
+	MOVQ    next+56(FP), R10
+	SHLQ    $0x02, R8
+	MOVQ    R9, R12
+	IMUL3Q  $0x00000010, R12, R12
+	TESTQ   BX, BX
+	JZ      zero
+	MOVQ    DX, R11
+	VMOVUPS (R11), Z12
+	VMOVUPS 64(R11), Z13
+	VMOVUPS 128(R11), Z14
+	ADDQ    R8, R11
+	VMOVUPS (R11), Z15
+	VMOVUPS 64(R11), Z16
+	VMOVUPS 128(R11), Z17
+	ADDQ    R8, R11
+	VMOVUPS (R11), Z18
+	VMOVUPS 64(R11), Z19
+	VMOVUPS 128(R11), Z20
+	ADDQ    R8, R11
+	VMOVUPS (R11), Z21
+	VMOVUPS 64(R11), Z22
+	VMOVUPS 128(R11), Z23
+	JMP     record
+
+zero:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+record:
+	VPBROADCASTD (SI)(R12*1), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VPBROADCASTD 4(SI)(R12*1), Z3
+	VMOVDQA64    Z3, Z4
+	VMOVDQA64    Z3, Z5
+	VPBROADCASTD 8(SI)(R12*1), Z6
+	VMOVDQA64    Z6, Z7
+	VMOVDQA64    Z6, Z8
+	VPBROADCASTD 12(SI)(R12*1), Z9
+	VMOVDQA64    Z9, Z10
+	VMOVDQA64    Z9, Z11
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Z29
+	VMOVUPS      64(DI), Z30
+	VMOVUPS      128(DI), Z31
+	VPBROADCASTD (SI), Z24
+	VPDPBUSD     Z24, Z29, Z0
+	VPDPBUSD     Z24, Z30, Z1
+	VPDPBUSD     Z24, Z31, Z2
+	VPBROADCASTD 4(SI), Z25
+	VPDPBUSD     Z25, Z29, Z3
+	VPDPBUSD     Z25, Z30, Z4
+	VPDPBUSD     Z25, Z31, Z5
+	VPBROADCASTD 8(SI), Z24
+	VPDPBUSD     Z24, Z29, Z6
+	VPDPBUSD     Z24, Z30, Z7
+	VPDPBUSD     Z24, Z31, Z8
+	VPBROADCASTD 12(SI), Z25
+	VPDPBUSD     Z25, Z29, Z9
+	VPDPBUSD     Z25, Z30, Z10
+	VPDPBUSD     Z25, Z31, Z11
+	ADDQ         $0x10, SI
+	ADDQ         $0x000000c0, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Z24
+	VMOVUPS      64(DI), Z25
+	VMOVUPS      128(DI), Z26
+	VBROADCASTSS 16(SI), Z27
+	VMULPS       Z27, Z24, Z28
+	VCVTDQ2PS    Z0, Z0
+	VFMADD231PS  Z0, Z28, Z12
+	VMULPS       Z27, Z25, Z28
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z1, Z28, Z13
+	VMULPS       Z27, Z26, Z28
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z2, Z28, Z14
+	VBROADCASTSS 20(SI), Z27
+	VMULPS       Z27, Z24, Z28
+	VCVTDQ2PS    Z3, Z3
+	VFMADD231PS  Z3, Z28, Z15
+	VMULPS       Z27, Z25, Z28
+	VCVTDQ2PS    Z4, Z4
+	VFMADD231PS  Z4, Z28, Z16
+	VMULPS       Z27, Z26, Z28
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z5, Z28, Z17
+	VBROADCASTSS 24(SI), Z27
+	VMULPS       Z27, Z24, Z28
+	VCVTDQ2PS    Z6, Z6
+	VFMADD231PS  Z6, Z28, Z18
+	VMULPS       Z27, Z25, Z28
+	VCVTDQ2PS    Z7, Z7
+	VFMADD231PS  Z7, Z28, Z19
+	VMULPS       Z27, Z26, Z28
+	VCVTDQ2PS    Z8, Z8
+	VFMADD231PS  Z8, Z28, Z20
+	VBROADCASTSS 28(SI), Z27
+	VMULPS       Z27, Z24, Z28
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z28, Z21
+	VMULPS       Z27, Z25, Z28
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z28, Z22
+	VMULPS       Z27, Z26, Z28
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z28, Z23
+	ADDQ         $0x20, SI
+	ADDQ         $0x000000c0, DI
+	DECQ         CX
+	JNZ          record
+	MOVQ         DX, R11
+	VMOVUPS      Z12, (R11)
+	VMOVUPS      Z13, 64(R11)
+	VMOVUPS      Z14, 128(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Z15, (R11)
+	VMOVUPS      Z16, 64(R11)
+	VMOVUPS      Z17, 128(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Z18, (R11)
+	VMOVUPS      Z19, 64(R11)
+	VMOVUPS      Z20, 128(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Z21, (R11)
+	VMOVUPS      Z22, 64(R11)
+	VMOVUPS      Z23, 128(R11)
+	VZEROUPPER
+	RET
+
+// func mulBlocksDot_1x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksDot_1x16(SB), NOSPLIT, $0-64
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    records+32(FP), CX
+	MOVQ    words+40(FP), R9
+	MOVQ    acc+48(FP), BX
+	MOVQ    next+56(FP), R10
+	SHLQ    $0x02, R8
+	MOVQ    R9, R12
+	IMUL3Q  $0x00000004, R12, R12
+	TESTQ   BX, BX
+	JNZ     record
+	VXORPS  Y0, Y0, Y0
+	MOVQ    DX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	VPBROADCASTD (SI), Y2
+	LONG         $0x500de2c4
+	BYTE         $0xc2
+	LONG         $0x5005e2c4
+	BYTE         $0xca
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y2
+	VMOVUPS      32(DI), Y3
+	MOVQ         DX, R11
+	VBROADCASTSS 4(SI), Y4
+	VMULPS       Y4, Y2, Y5
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y5, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y4, Y3, Y5
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y5, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksDot_2x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksDot_2x16(SB), NOSPLIT, $0-64
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    records+32(FP), CX
+	MOVQ    words+40(FP), R9
+	MOVQ    acc+48(FP), BX
+	MOVQ    next+56(FP), R10
+	SHLQ    $0x02, R8
+	MOVQ    R9, R12
+	IMUL3Q  $0x00000008, R12, R12
+	TESTQ   BX, BX
+	JNZ     record
+	VXORPS  Y0, Y0, Y0
+	MOVQ    DX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	VPBROADCASTD (SI), Y4
+	LONG         $0x500de2c4
+	BYTE         $0xc4
+	LONG         $0x5005e2c4
+	BYTE         $0xcc
+	VPBROADCASTD 4(SI), Y5
+	LONG         $0x500de2c4
+	BYTE         $0xd5
+	LONG         $0x5005e2c4
+	BYTE         $0xdd
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y4
+	VMOVUPS      32(DI), Y5
+	MOVQ         DX, R11
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y4, Y7
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y7, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y6, Y5, Y7
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y7, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y4, Y7
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  (R11), Y7, Y2
+	VMOVUPS      Y2, (R11)
+	VMULPS       Y6, Y5, Y7
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  32(R11), Y7, Y3
+	VMOVUPS      Y3, 32(R11)
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksDot_4x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksDot_4x16(SB), NOSPLIT, $0-64
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    records+32(FP), CX
+	MOVQ    words+40(FP), R9
+	MOVQ    acc+48(FP), BX
+	MOVQ    next+56(FP), R10
+	SHLQ    $0x02, R8
+	MOVQ    R9, R12
+	IMUL3Q  $0x00000010, R12, R12
+	TESTQ   BX, BX
+	JNZ     record
+	VXORPS  Y0, Y0, Y0
+	MOVQ    DX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	VPBROADCASTD 8(SI)(R12*1), Y4
+	VMOVDQA      Y4, Y5
+	VPBROADCASTD 12(SI)(R12*1), Y6
+	VMOVDQA      Y6, Y7
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	VPBROADCASTD (SI), Y8
+	LONG         $0x500dc2c4
+	BYTE         $0xc0
+	LONG         $0x5005c2c4
+	BYTE         $0xc8
+	VPBROADCASTD 4(SI), Y9
+	LONG         $0x500dc2c4
+	BYTE         $0xd1
+	LONG         $0x5005c2c4
+	BYTE         $0xd9
+	VPBROADCASTD 8(SI), Y10
+	LONG         $0x500dc2c4
+	BYTE         $0xe2
+	LONG         $0x5005c2c4
+	BYTE         $0xea
+	VPBROADCASTD 12(SI), Y11
+	LONG         $0x500dc2c4
+	BYTE         $0xf3
+	LONG         $0x5005c2c4
+	BYTE         $0xfb
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y8
+	VMOVUPS      32(DI), Y9
+	MOVQ         DX, R11
+	VBROADCASTSS 16(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y11, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y11, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 20(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  (R11), Y11, Y2
+	VMOVUPS      Y2, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  32(R11), Y11, Y3
+	VMOVUPS      Y3, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 24(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y4, Y4
+	VFMADD213PS  (R11), Y11, Y4
+	VMOVUPS      Y4, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y5, Y5
+	VFMADD213PS  32(R11), Y11, Y5
+	VMOVUPS      Y5, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 28(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y6, Y6
+	VFMADD213PS  (R11), Y11, Y6
+	VMOVUPS      Y6, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y7, Y7
+	VFMADD213PS  32(R11), Y11, Y7
+	VMOVUPS      Y7, 32(R11)
+	ADDQ         $0x20, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksDot_6x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksDot_6x16(SB), NOSPLIT, $0-64
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    records+32(FP), CX
+	MOVQ    words+40(FP), R9
+	MOVQ    acc+48(FP), BX
+	MOVQ    next+56(FP), R10
+	SHLQ    $0x02, R8
+	MOVQ    R9, R12
+	IMUL3Q  $0x00000018, R12, R12
+	TESTQ   BX, BX
+	JNZ     record
+	VXORPS  Y0, Y0, Y0
+	MOVQ    DX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+	ADDQ    R8, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	VPBROADCASTD 8(SI)(R12*1), Y4
+	VMOVDQA      Y4, Y5
+	VPBROADCASTD 12(SI)(R12*1), Y6
+	VMOVDQA      Y6, Y7
+	VPBROADCASTD 16(SI)(R12*1), Y8
+	VMOVDQA      Y8, Y9
+	VPBROADCASTD 20(SI)(R12*1), Y10
+	VMOVDQA      Y10, Y11
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	VPBROADCASTD (SI), Y12
+	LONG         $0x500dc2c4
+	BYTE         $0xc4
+	LONG         $0x5005c2c4
+	BYTE         $0xcc
+	VPBROADCASTD 4(SI), Y13
+	LONG         $0x500dc2c4
+	BYTE         $0xd5
+	LONG         $0x5005c2c4
+	BYTE         $0xdd
+	VPBROADCASTD 8(SI), Y12
+	LONG         $0x500dc2c4
+	BYTE         $0xe4
+	LONG         $0x5005c2c4
+	BYTE         $0xec
+	VPBROADCASTD 12(SI), Y13
+	LONG         $0x500dc2c4
+	BYTE         $0xf5
+	LONG         $0x5005c2c4
+	BYTE         $0xfd
+	VPBROADCASTD 16(SI), Y12
+	LONG         $0x500d42c4
+	BYTE         $0xc4
+	LONG         $0x500542c4
+	BYTE         $0xcc
+	VPBROADCASTD 20(SI), Y13
+	LONG         $0x500d42c4
+	BYTE         $0xd5
+	LONG         $0x500542c4
+	BYTE         $0xdd
+	ADDQ         $0x18, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	MOVQ         DX, R11
+	VBROADCASTSS 24(SI), Y12
+	VMULPS       Y12, Y14, Y13
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y13, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y12, Y15, Y13
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y13, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 28(SI), Y12
+	VMULPS       Y12, Y14, Y13
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  (R11), Y13, Y2
+	VMOVUPS      Y2, (R11)
+	VMULPS       Y12, Y15, Y13
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  32(R11), Y13, Y3
+	VMOVUPS      Y3, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 32(SI), Y12
+	VMULPS       Y12, Y14, Y13
+	VCVTDQ2PS    Y4, Y4
+	VFMADD213PS  (R11), Y13, Y4
+	VMOVUPS      Y4, (R11)
+	VMULPS       Y12, Y15, Y13
+	VCVTDQ2PS    Y5, Y5
+	VFMADD213PS  32(R11), Y13, Y5
+	VMOVUPS      Y5, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 36(SI), Y12
+	VMULPS       Y12, Y14, Y13
+	VCVTDQ2PS    Y6, Y6
+	VFMADD213PS  (R11), Y13, Y6
+	VMOVUPS      Y6, (R11)
+	VMULPS       Y12, Y15, Y13
+	VCVTDQ2PS    Y7, Y7
+	VFMADD213PS  32(R11), Y13, Y7
+	VMOVUPS      Y7, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 40(SI), Y12
+	VMULPS       Y12, Y14, Y13
+	VCVTDQ2PS    Y8, Y8
+	VFMADD213PS  (R11), Y13, Y8
+	VMOVUPS      Y8, (R11)
+	VMULPS       Y12, Y15, Y13
+	VCVTDQ2PS    Y9, Y9
+	VFMADD213PS  32(R11), Y13, Y9
+	VMOVUPS      Y9, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 44(SI), Y12
+	VMULPS       Y12, Y14, Y13
+	VCVTDQ2PS    Y10, Y10
+	VFMADD213PS  (R11), Y13, Y10
+	VMOVUPS      Y10, (R11)
+	VMULPS       Y12, Y15, Y13
+	VCVTDQ2PS    Y11, Y11
+	VFMADD213PS  32(R11), Y13, Y11
+	VMOVUPS      Y11, 32(R11)
+	ADDQ         $0x30, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksLow_1x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksLow_1x16(SB), NOSPLIT, $0-64
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), DI
+	MOVQ         c+16(FP), DX
+	MOVQ         ldc+24(FP), R8
+	MOVQ         records+32(FP), CX
+	MOVQ         words+40(FP), R9
+	MOVQ         acc+48(FP), BX
+	MOVQ         next+56(FP), R10
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVQ         R9, R12
+	IMUL3Q       $0x00000004, R12, R12
+	SHRQ         $0x01, R9
+	TESTQ        BX, BX
+	JNZ          record
+	VXORPS       Y0, Y0, Y0
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VMOVUPS      (DI), Y13
+	VMOVUPS      64(DI), Y14
+	VPBROADCASTD (SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 4(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VMOVUPS      32(DI), Y13
+	VMOVUPS      96(DI), Y14
+	VPBROADCASTD (SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 4(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000080, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y2
+	VMOVUPS      32(DI), Y3
+	MOVQ         DX, R11
+	VBROADCASTSS 4(SI), Y4
+	VMULPS       Y4, Y2, Y5
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y5, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y4, Y3, Y5
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y5, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksSigned_1x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksSigned_1x16(SB), NOSPLIT, $0-64
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), DI
+	MOVQ         c+16(FP), DX
+	MOVQ         ldc+24(FP), R8
+	MOVQ         records+32(FP), CX
+	MOVQ         words+40(FP), R9
+	MOVQ         acc+48(FP), BX
+	MOVQ         next+56(FP), R10
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVQ         R9, R12
+	IMUL3Q       $0x00000004, R12, R12
+	TESTQ        BX, BX
+	JNZ          record
+	VXORPS       Y0, Y0, Y0
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y8
+	VPSIGNB      Y13, Y8, Y8
+	VPMADDUBSW   Y8, Y14, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VMOVUPS      32(DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y10
+	VPSIGNB      Y13, Y10, Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPMADDWD     Y15, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y2
+	VMOVUPS      32(DI), Y3
+	MOVQ         DX, R11
+	VBROADCASTSS 4(SI), Y4
+	VMULPS       Y4, Y2, Y5
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y5, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y4, Y3, Y5
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y5, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksLow_2x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksLow_2x16(SB), NOSPLIT, $0-64
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), DI
+	MOVQ         c+16(FP), DX
+	MOVQ         ldc+24(FP), R8
+	MOVQ         records+32(FP), CX
+	MOVQ         words+40(FP), R9
+	MOVQ         acc+48(FP), BX
+	MOVQ         next+56(FP), R10
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVQ         R9, R12
+	IMUL3Q       $0x00000008, R12, R12
+	SHRQ         $0x01, R9
+	TESTQ        BX, BX
+	JNZ          record
+	VXORPS       Y0, Y0, Y0
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VMOVUPS      (DI), Y13
+	VMOVUPS      64(DI), Y14
+	VPBROADCASTD (SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 8(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(SI), Y9
+	VPMADDUBSW   Y9, Y13, Y9
+	VPBROADCASTD 12(SI), Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y2, Y2
+	VMOVUPS      32(DI), Y13
+	VMOVUPS      96(DI), Y14
+	VPBROADCASTD (SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 8(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 4(SI), Y9
+	VPMADDUBSW   Y9, Y13, Y9
+	VPBROADCASTD 12(SI), Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y3, Y3
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000080, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y4
+	VMOVUPS      32(DI), Y5
+	MOVQ         DX, R11
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y4, Y7
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y7, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y6, Y5, Y7
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y7, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y4, Y7
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  (R11), Y7, Y2
+	VMOVUPS      Y2, (R11)
+	VMULPS       Y6, Y5, Y7
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  32(R11), Y7, Y3
+	VMOVUPS      Y3, 32(R11)
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksSigned_2x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksSigned_2x16(SB), NOSPLIT, $0-64
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), DI
+	MOVQ         c+16(FP), DX
+	MOVQ         ldc+24(FP), R8
+	MOVQ         records+32(FP), CX
+	MOVQ         words+40(FP), R9
+	MOVQ         acc+48(FP), BX
+	MOVQ         next+56(FP), R10
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVQ         R9, R12
+	IMUL3Q       $0x00000008, R12, R12
+	TESTQ        BX, BX
+	JNZ          record
+	VXORPS       Y0, Y0, Y0
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y8
+	VPSIGNB      Y13, Y8, Y8
+	VPMADDUBSW   Y8, Y14, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(SI), Y9
+	VPSIGNB      Y13, Y9, Y9
+	VPMADDUBSW   Y9, Y14, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y2, Y2
+	VMOVUPS      32(DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y10
+	VPSIGNB      Y13, Y10, Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPMADDWD     Y15, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 4(SI), Y11
+	VPSIGNB      Y13, Y11, Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPMADDWD     Y15, Y11, Y11
+	VPADDD       Y11, Y3, Y3
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y4
+	VMOVUPS      32(DI), Y5
+	MOVQ         DX, R11
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y4, Y7
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y7, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y6, Y5, Y7
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y7, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y4, Y7
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  (R11), Y7, Y2
+	VMOVUPS      Y2, (R11)
+	VMULPS       Y6, Y5, Y7
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  32(R11), Y7, Y3
+	VMOVUPS      Y3, 32(R11)
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksLow_4x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksLow_4x16(SB), NOSPLIT, $0-64
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), DI
+	MOVQ         c+16(FP), DX
+	MOVQ         ldc+24(FP), R8
+	MOVQ         records+32(FP), CX
+	MOVQ         words+40(FP), R9
+	MOVQ         acc+48(FP), BX
+	MOVQ         next+56(FP), R10
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVQ         R9, R12
+	IMUL3Q       $0x00000010, R12, R12
+	SHRQ         $0x01, R9
+	TESTQ        BX, BX
+	JNZ          record
+	VXORPS       Y0, Y0, Y0
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	VPBROADCASTD 8(SI)(R12*1), Y4
+	VMOVDQA      Y4, Y5
+	VPBROADCASTD 12(SI)(R12*1), Y6
+	VMOVDQA      Y6, Y7
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VMOVUPS      (DI), Y13
+	VMOVUPS      64(DI), Y14
+	VPBROADCASTD (SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 16(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(SI), Y9
+	VPMADDUBSW   Y9, Y13, Y9
+	VPBROADCASTD 20(SI), Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y2, Y2
+	VPBROADCASTD 8(SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 24(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPBROADCASTD 12(SI), Y9
+	VPMADDUBSW   Y9, Y13, Y9
+	VPBROADCASTD 28(SI), Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y6, Y6
+	VMOVUPS      32(DI), Y13
+	VMOVUPS      96(DI), Y14
+	VPBROADCASTD (SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 16(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 4(SI), Y9
+	VPMADDUBSW   Y9, Y13, Y9
+	VPBROADCASTD 20(SI), Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y3, Y3
+	VPBROADCASTD 8(SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 24(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPBROADCASTD 12(SI), Y9
+	VPMADDUBSW   Y9, Y13, Y9
+	VPBROADCASTD 28(SI), Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y7, Y7
+	ADDQ         $0x20, SI
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000080, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y8
+	VMOVUPS      32(DI), Y9
+	MOVQ         DX, R11
+	VBROADCASTSS 16(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y11, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y11, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 20(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  (R11), Y11, Y2
+	VMOVUPS      Y2, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  32(R11), Y11, Y3
+	VMOVUPS      Y3, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 24(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y4, Y4
+	VFMADD213PS  (R11), Y11, Y4
+	VMOVUPS      Y4, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y5, Y5
+	VFMADD213PS  32(R11), Y11, Y5
+	VMOVUPS      Y5, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 28(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y6, Y6
+	VFMADD213PS  (R11), Y11, Y6
+	VMOVUPS      Y6, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y7, Y7
+	VFMADD213PS  32(R11), Y11, Y7
+	VMOVUPS      Y7, 32(R11)
+	ADDQ         $0x20, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func mulBlocksSigned_4x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksSigned_4x16(SB), NOSPLIT, $0-64
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), DI
+	MOVQ         c+16(FP), DX
+	MOVQ         ldc+24(FP), R8
+	MOVQ         records+32(FP), CX
+	MOVQ         words+40(FP), R9
+	MOVQ         acc+48(FP), BX
+	MOVQ         next+56(FP), R10
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVQ         R9, R12
+	IMUL3Q       $0x00000010, R12, R12
+	TESTQ        BX, BX
+	JNZ          record
+	VXORPS       Y0, Y0, Y0
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, 32(R11)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	VPBROADCASTD 8(SI)(R12*1), Y4
+	VMOVDQA      Y4, Y5
+	VPBROADCASTD 12(SI)(R12*1), Y6
+	VMOVDQA      Y6, Y7
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y8
+	VPSIGNB      Y13, Y8, Y8
+	VPMADDUBSW   Y8, Y14, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(SI), Y9
+	VPSIGNB      Y13, Y9, Y9
+	VPMADDUBSW   Y9, Y14, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y2, Y2
+	VPBROADCASTD 8(SI), Y10
+	VPSIGNB      Y13, Y10, Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPMADDWD     Y15, Y10, Y10
+	VPADDD       Y10, Y4, Y4
+	VPBROADCASTD 12(SI), Y11
+	VPSIGNB      Y13, Y11, Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPMADDWD     Y15, Y11, Y11
+	VPADDD       Y11, Y6, Y6
+	VMOVUPS      32(DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y10
+	VPSIGNB      Y13, Y10, Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPMADDWD     Y15, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 4(SI), Y11
+	VPSIGNB      Y13, Y11, Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPMADDWD     Y15, Y11, Y11
+	VPADDD       Y11, Y3, Y3
+	VPBROADCASTD 8(SI), Y8
+	VPSIGNB      Y13, Y8, Y8
+	VPMADDUBSW   Y8, Y14, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPBROADCASTD 12(SI), Y9
+	VPSIGNB      Y13, Y9, Y9
+	VPMADDUBSW   Y9, Y14, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y7, Y7
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R10
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y8
+	VMOVUPS      32(DI), Y9
+	MOVQ         DX, R11
+	VBROADCASTSS 16(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R11), Y11, Y0
+	VMOVUPS      Y0, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R11), Y11, Y1
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 20(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  (R11), Y11, Y2
+	VMOVUPS      Y2, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  32(R11), Y11, Y3
+	VMOVUPS      Y3, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 24(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y4, Y4
+	VFMADD213PS  (R11), Y11, Y4
+	VMOVUPS      Y4, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y5, Y5
+	VFMADD213PS  32(R11), Y11, Y5
+	VMOVUPS      Y5, 32(R11)
+	ADDQ         R8, R11
+	VBROADCASTSS 28(SI), Y10
+	VMULPS       Y10, Y8, Y11
+	VCVTDQ2PS    Y6, Y6
+	VFMADD213PS  (R11), Y11, Y6
+	VMOVUPS      Y6, (R11)
+	VMULPS       Y10, Y9, Y11
+	VCVTDQ2PS    Y7, Y7
+	VFMADD213PS  32(R11), Y11, Y7
+	VMOVUPS      Y7, 32(R11)
+	ADDQ         $0x20, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VZEROUPPER
+	RET
+
+// func quantiseRuns(dst *float32, sums *float32, x *float32, inverse *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·quantiseRuns(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), DI
+	MOVQ         sums+8(FP), DX
+	MOVQ         x+16(FP), SI
+	MOVQ         inverse+24(FP), R8
+	MOVQ         n+32(FP), CX
+	MOVQ         $0x0703060205010400, AX
+	VMOVQ        AX, X15
+	VPMOVZXBD    X15, Y15
+	MOVL         $0x01010101, AX
+	VMOVD        AX, X14
+	VPBROADCASTD X14, Y14
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X13
+	VPBROADCASTD X13, Y13
+
+loop:
+	VBROADCASTSS (R8), Y12
+	VMULPS       (SI), Y12, Y0
+	VCVTPS2DQ    Y0, Y0
+	VMULPS       32(SI), Y12, Y1
+	VCVTPS2DQ    Y1, Y1
+	VMULPS       64(SI), Y12, Y2
+	VCVTPS2DQ    Y2, Y2
+	VMULPS       96(SI), Y12, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPACKSSDW    Y1, Y0, Y0
+	VPACKSSDW    Y3, Y2, Y2
+	VPACKSSWB    Y2, Y0, Y0
+	VPERMD       Y0, Y15, Y0
+	VMOVDQU      Y0, (DI)
+	VPMADDUBSW   Y0, Y14, Y1
+	VPMADDWD     Y13, Y1, Y1
+	VPHADDD      Y1, Y1, Y1
+	VPHADDD      Y1, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPUNPCKLDQ   X2, X1, X1
+	VMOVQ        X1, (DX)
+	ADDQ         $0x20, DI
+	ADDQ         $0x08, DX
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func unpackLow(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+// Requires: AVX, AVX2
+TEXT ·unpackLow(SB), NOSPLIT, $0-56
+	MOVQ         src+8(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         high+16(FP), DX
+	MOVQ         width+24(FP), R8
+	MOVQ         half+32(FP), R9
+	MOVQ         blocks+40(FP), CX
+	MOVQ         stride+48(FP), R10
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVL         $0x00000000, AX
+	VMOVD        AX, X14
+	VPBROADCASTD X14, Y14
+	LEAQ         (SI)(R8*2), R11
+	LEAQ         (DI)(R8*2), R12
+	LEAQ         (DI)(R9*1), R13
+	LEAQ         (R13)(R8*2), BX
+	SUBQ         R8, R10
+
+block:
+	MOVQ R8, AX
+
+columns:
+	VMOVDQU (SI), Y1
+	VPAND   Y1, Y15, Y0
+	VPSRLW  $0x04, Y1, Y1
+	VPAND   Y1, Y15, Y1
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, (R13)
+	VMOVDQU (SI)(R8*1), Y3
+	VPAND   Y3, Y15, Y2
+	VPSRLW  $0x04, Y3, Y3
+	VPAND   Y3, Y15, Y3
+	VMOVDQU Y2, (DI)(R8*1)
+	VMOVDQU Y3, (R13)(R8*1)
+	VMOVDQU (R11), Y1
+	VPAND   Y1, Y15, Y0
+	VPSRLW  $0x04, Y1, Y1
+	VPAND   Y1, Y15, Y1
+	VMOVDQU Y0, (R12)
+	VMOVDQU Y1, (BX)
+	VMOVDQU (R11)(R8*1), Y3
+	VPAND   Y3, Y15, Y2
+	VPSRLW  $0x04, Y3, Y3
+	VPAND   Y3, Y15, Y3
+	VMOVDQU Y2, (R12)(R8*1)
+	VMOVDQU Y3, (BX)(R8*1)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, AX
+	JNZ     columns
+	ADDQ    R10, DI
+	ADDQ    R10, R12
+	ADDQ    R10, R13
+	ADDQ    R10, BX
+	LEAQ    (R11)(R8*1), SI
+	LEAQ    (SI)(R8*2), R11
+	DECQ    CX
+	JNZ     block
+	VZEROUPPER
+	RET
+
+// func unpackFive(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+// Requires: AVX, AVX2
+TEXT ·unpackFive(SB), NOSPLIT, $0-56
+	MOVQ         src+8(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         high+16(FP), DX
+	MOVQ         width+24(FP), R8
+	MOVQ         half+32(FP), R9
+	MOVQ         blocks+40(FP), CX
+	MOVQ         stride+48(FP), R10
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVL         $0x10101010, AX
+	VMOVD        AX, X14
+	VPBROADCASTD X14, Y14
+	LEAQ         (SI)(R8*2), R11
+	LEAQ         (DI)(R8*2), R12
+	LEAQ         (DI)(R9*1), R13
+	LEAQ         (R13)(R8*2), BX
+	SUBQ         R8, R10
+
+block:
+	MOVQ R8, AX
+
+columns:
+	VMOVDQU (DX), Y12
+	VMOVDQU (SI), Y1
+	VPAND   Y1, Y15, Y0
+	VPSRLW  $0x04, Y1, Y1
+	VPAND   Y1, Y15, Y1
+	VPSLLW  $0x04, Y12, Y4
+	VPAND   Y4, Y14, Y4
+	VPOR    Y4, Y0, Y0
+	VPAND   Y12, Y14, Y5
+	VPOR    Y5, Y1, Y1
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, (R13)
+	VMOVDQU (SI)(R8*1), Y3
+	VPAND   Y3, Y15, Y2
+	VPSRLW  $0x04, Y3, Y3
+	VPAND   Y3, Y15, Y3
+	VPSLLW  $0x03, Y12, Y6
+	VPAND   Y6, Y14, Y6
+	VPOR    Y6, Y2, Y2
+	VPSRLW  $0x01, Y12, Y7
+	VPAND   Y7, Y14, Y7
+	VPOR    Y7, Y3, Y3
+	VMOVDQU Y2, (DI)(R8*1)
+	VMOVDQU Y3, (R13)(R8*1)
+	VMOVDQU (R11), Y1
+	VPAND   Y1, Y15, Y0
+	VPSRLW  $0x04, Y1, Y1
+	VPAND   Y1, Y15, Y1
+	VPSLLW  $0x02, Y12, Y4
+	VPAND   Y4, Y14, Y4
+	VPOR    Y4, Y0, Y0
+	VPSRLW  $0x02, Y12, Y5
+	VPAND   Y5, Y14, Y5
+	VPOR    Y5, Y1, Y1
+	VMOVDQU Y0, (R12)
+	VMOVDQU Y1, (BX)
+	VMOVDQU (R11)(R8*1), Y3
+	VPAND   Y3, Y15, Y2
+	VPSRLW  $0x04, Y3, Y3
+	VPAND   Y3, Y15, Y3
+	VPSLLW  $0x01, Y12, Y6
+	VPAND   Y6, Y14, Y6
+	VPOR    Y6, Y2, Y2
+	VPSRLW  $0x03, Y12, Y7
+	VPAND   Y7, Y14, Y7
+	VPOR    Y7, Y3, Y3
+	VMOVDQU Y2, (R12)(R8*1)
+	VMOVDQU Y3, (BX)(R8*1)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, DX
+	SUBQ    $0x20, AX
+	JNZ     columns
+	ADDQ    R10, DI
+	ADDQ    R10, R12
+	ADDQ    R10, R13
+	ADDQ    R10, BX
+	LEAQ    (R11)(R8*1), SI
+	LEAQ    (SI)(R8*2), R11
+	DECQ    CX
+	JNZ     block
+	VZEROUPPER
+	RET
+
+// func unpackSix(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+// Requires: AVX, AVX2
+TEXT ·unpackSix(SB), NOSPLIT, $0-56
+	MOVQ         src+8(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         high+16(FP), DX
+	MOVQ         width+24(FP), R8
+	MOVQ         half+32(FP), R9
+	MOVQ         blocks+40(FP), CX
+	MOVQ         stride+48(FP), R10
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVL         $0x30303030, AX
+	VMOVD        AX, X14
+	VPBROADCASTD X14, Y14
+	LEAQ         (SI)(R8*2), R11
+	LEAQ         (DI)(R8*2), R12
+	LEAQ         (DI)(R9*1), R13
+	LEAQ         (R13)(R8*2), BX
+	SUBQ         R8, R10
+
+block:
+	MOVQ R8, AX
+
+columns:
+	VMOVDQU (DX), Y12
+	VMOVDQU (DX)(R8*1), Y13
+	VMOVDQU (SI), Y1
+	VPAND   Y1, Y15, Y0
+	VPSRLW  $0x04, Y1, Y1
+	VPAND   Y1, Y15, Y1
+	VPSLLW  $0x04, Y12, Y4
+	VPAND   Y4, Y14, Y4
+	VPOR    Y4, Y0, Y0
+	VPSLLW  $0x04, Y13, Y5
+	VPAND   Y5, Y14, Y5
+	VPOR    Y5, Y1, Y1
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, (R13)
+	VMOVDQU (SI)(R8*1), Y3
+	VPAND   Y3, Y15, Y2
+	VPSRLW  $0x04, Y3, Y3
+	VPAND   Y3, Y15, Y3
+	VPSLLW  $0x02, Y12, Y6
+	VPAND   Y6, Y14, Y6
+	VPOR    Y6, Y2, Y2
+	VPSLLW  $0x02, Y13, Y7
+	VPAND   Y7, Y14, Y7
+	VPOR    Y7, Y3, Y3
+	VMOVDQU Y2, (DI)(R8*1)
+	VMOVDQU Y3, (R13)(R8*1)
+	VMOVDQU (R11), Y1
+	VPAND   Y1, Y15, Y0
+	VPSRLW  $0x04, Y1, Y1
+	VPAND   Y1, Y15, Y1
+	VPAND   Y12, Y14, Y4
+	VPOR    Y4, Y0, Y0
+	VPAND   Y13, Y14, Y5
+	VPOR    Y5, Y1, Y1
+	VMOVDQU Y0, (R12)
+	VMOVDQU Y1, (BX)
+	VMOVDQU (R11)(R8*1), Y3
+	VPAND   Y3, Y15, Y2
+	VPSRLW  $0x04, Y3, Y3
+	VPAND   Y3, Y15, Y3
+	VPSRLW  $0x02, Y12, Y6
+	VPAND   Y6, Y14, Y6
+	VPOR    Y6, Y2, Y2
+	VPSRLW  $0x02, Y13, Y7
+	VPAND   Y7, Y14, Y7
+	VPOR    Y7, Y3, Y3
+	VMOVDQU Y2, (R12)(R8*1)
+	VMOVDQU Y3, (BX)(R8*1)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, DX
+	SUBQ    $0x20, AX
+	JNZ     columns
+	ADDQ    R10, DI
+	ADDQ    R10, R12
+	ADDQ    R10, R13
+	ADDQ    R10, BX
+	LEAQ    (R11)(R8*1), SI
+	LEAQ    (SI)(R8*2), R11
+	ADDQ    R8, DX
+	DECQ    CX
+	JNZ     block
+	VZEROUPPER
+	RET
+
+// func expandScales(dst *float32, d *float32, levels *float32, columns int, rows int, stride int)
+// Requires: AVX, AVX2
+TEXT ·expandScales(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ d+8(FP), DX
+	MOVQ levels+16(FP), SI
+	MOVQ columns+24(FP), R8
+	MOVQ rows+32(FP), CX
+	MOVQ stride+40(FP), R10
+
+row:
+	XORQ AX, AX
+
+columns:
+	VPMOVSXBD (SI)(AX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS    (DX)(AX*4), Y0, Y0
+	VMOVUPS   Y0, (DI)(AX*4)
+	ADDQ      $0x08, AX
+	CMPQ      AX, R8
+	JNE       columns
+	ADDQ      R10, DI
+	ADDQ      R8, SI
+	DECQ      CX
+	JNZ       row
+	VZEROUPPER
+	RET
+
 // func packF32(dst *float32, x *float32, stride int, n int, inverse float32)
 // Requires: AVX
 TEXT ·packF32(SB), NOSPLIT, $0-36

@@ -2,7 +2,10 @@
 
 package gemm
 
-import "unmask/internal/simd"
+import (
+	"unmask/internal/quant"
+	"unmask/internal/simd"
+)
 
 // avx512 tiles: 8x48 has 24 accumulators, and 12x32 as many for widths such as 128.
 var avx512 = map[Format][]*Kernel{
@@ -27,7 +30,7 @@ func kernels(level simd.Level, f Format) []*Kernel {
 	if f == BF16 && !level.BF16 {
 		f = BF16Wide
 	}
-	if f == Int8 && !level.VNNI {
+	if f == Int8 && !(level.VNNI && level.ISA == simd.AVX512) {
 		f = Int8Wide
 	}
 	switch {
@@ -64,4 +67,50 @@ func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel
 		k.pack, k.step = packInt8Wide, 8
 	}
 	return k
+}
+
+// The kernels of block formats, by what multiplies. For AVX2 alone there are two: of Q8_0, whose bytes
+// have signs, and of formats whose levels have at most 6 bits.
+var (
+	dotWide   = blockHeights([]int{4, 2, 1}, mulBlocksDot_4x48, mulBlocksDot_2x48, mulBlocksDot_1x48)
+	dotShort  = blockHeights([]int{6, 4, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_4x16, mulBlocksDot_2x16, mulBlocksDot_1x16)
+	pairsLow  = blockHeights([]int{4, 2, 1}, mulBlocksLow_4x16, mulBlocksLow_2x16, mulBlocksLow_1x16)
+	pairsSign = blockHeights([]int{4, 2, 1}, mulBlocksSigned_4x16, mulBlocksSigned_2x16, mulBlocksSigned_1x16)
+)
+
+func blockHeights(rows []int, run ...multiplyBlocks) (all []blockHeight) {
+	for i, n := range rows {
+		all = append(all, blockHeight{n, run[i]})
+	}
+	return all
+}
+
+// blocksFor: as with int8, AVX-512 without VNNI stays with AVX2.
+func blocksFor(level simd.Level, t quant.Type) *Blocks {
+	k := &Blocks{Type: t, Columns: 16, flip: level.VNNI, largest: absMax, quantise: quantiseRuns, expand: expandScales}
+	switch {
+	case level.ISA == simd.Generic:
+		return genericBlocks(t, 16, false)
+	case level.ISA == simd.AVX512 && level.VNNI:
+		k.Sums, k.heights = avx512Fours, dotWide
+	case level.VNNI:
+		k.Sums, k.heights = avx2[F32][0], dotShort
+	case t.Signed():
+		k.Sums, k.heights = avx2Fours, pairsSign
+	default:
+		k.Sums, k.heights = avx2Fours, pairsLow
+	}
+	k.Rows, k.Columns, k.Cache = k.Sums.Rows, k.Sums.Columns, k.Sums.Cache
+	k.unpack = [...]func(dst, src, high *float32, width, half, blocks, stride int){
+		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: unpackSix, quant.Q8_0: nil}[t]
+	return k
+}
+
+// avx2Fours and avx512Fours are the kernels of float32 with panels of four rows.
+var avx2Fours, avx512Fours = fours(avx2[F32][0]), fours(avx512[F32][0])
+
+func fours(k *Kernel) *Kernel {
+	four := *k
+	four.Rows, four.heights = 4, four.heights[1:]
+	return &four
 }

@@ -2,7 +2,10 @@
 
 package gemm
 
-import "unmask/internal/simd"
+import (
+	"unmask/internal/quant"
+	"unmask/internal/simd"
+)
 
 // neon tiles: 6x16 has 24 accumulators of 4 columns.
 var neon = map[Format]*Kernel{
@@ -50,3 +53,5 @@ func assembly(f Format, heights []int, run ...multiply) *Kernel {
 	}
 	return k
 }
+
+func blocksFor(_ simd.Level, t quant.Type) *Blocks { return genericBlocks(t, 16, false) }

@@ -2,7 +2,10 @@
 
 package gemm
 
-import "unmask/internal/simd"
+import (
+	"unmask/internal/quant"
+	"unmask/internal/simd"
+)
 
 func kernels(_ simd.Level, f Format) []*Kernel {
 	switch f {
@@ -13,3 +16,5 @@ func kernels(_ simd.Level, f Format) []*Kernel {
 	}
 	return []*Kernel{generic(f)}
 }
+
+func blocksFor(_ simd.Level, t quant.Type) *Blocks { return genericBlocks(t, 16, false) }

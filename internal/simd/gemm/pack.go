@@ -41,6 +41,11 @@ func (k *Kernel) Levels(x []float32) (scale, inverse float32) {
 	for _, v := range x[len(x)&^7:] {
 		top = max(top, float32(math.Abs(float64(v))))
 	}
+	return levels(top)
+}
+
+// levels are the distance of 255 levels up to a magnitude, and its inverse.
+func levels(top float32) (scale, inverse float32) {
 	switch {
 	case top == 0:
 		return 0, 0

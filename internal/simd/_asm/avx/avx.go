@@ -52,6 +52,15 @@ func RoundBF16(d, m int) { emit(d, 0, m, 2, 0x72) }
 // EVEX.512.F2.0F38.W0 72 /r.
 func RoundBothBF16(d, v, m int) { emit(d, v, m, 3, 0x72) }
 
+// DotVEX is VPDPBUSD ymm_m, ymm_v, ymm_d of AVX-VNNI, for which the assembler has the encoding of AVX-512
+// alone: VEX.256.66.0F38.W0 50 /r. ymm_v's bytes are unsigned.
+func DotVEX(d, v, m int) {
+	p0 := 2 | not(d, 8)<<7 | 1<<6 | not(m, 8)<<5
+	p1 := 1<<2 | 1 | (^v&15)<<3
+	raw("LONG", operand.U32(0xc4|p0<<8|p1<<16|0x50<<24), Y[d], Y[v], Y[m])
+	raw("BYTE", operand.U8(0xC0|(d&7)<<3|m&7))
+}
+
 // emit is a register-only 512-bit instruction of the map 0F38 with W0 and prefix pp.
 func emit(d, v, m, pp, opcode int) {
 	p0 := 2 | not(d, 8)<<7 | not(m, 16)<<6 | not(m, 8)<<5 | not(d, 16)<<4

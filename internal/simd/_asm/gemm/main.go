@@ -27,6 +27,21 @@ func main() {
 			}
 		}
 	}
+	for _, rows := range []int{1, 2, 4} {
+		dotBlocks(rows, 3, true).emit()
+	}
+	for _, rows := range []int{1, 2, 4, 6} {
+		dotBlocks(rows, 2, false).emit()
+	}
+	for _, rows := range []int{1, 2, 4} {
+		lowBlocks(rows).emit()
+		signedBlocks(rows).emit()
+	}
+	quantiseRuns()
+	unpack("unpackLow", 0)
+	unpack("unpackFive", 1)
+	unpack("unpackSix", 2)
+	expandScales()
 	packF32()
 	packBF16()
 	packBF16Wide()

@@ -1,0 +1,60 @@
+package cpu
+
+import (
+	"unmask/backend"
+	"unmask/internal/simd/gemm"
+)
+
+// PackBlocks lays out weights in panels that take as many bytes as the blocks, or up to a seventeenth
+// more. Rows are asked for a few at a time, on all threads, and never become float32.
+func (b *Backend) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
+	m := &matrix{out: backend.CheckBlocks(in, parts), in: in, as: backend.Blocks}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range parts {
+		m.parts = append(m.parts, b.packBlocks(in, p))
+	}
+	if len(parts) == 1 {
+		return m.parts[0]
+	}
+	return m
+}
+
+func (b *Backend) packBlocks(in int, p backend.BlockRows) *matrix {
+	k := gemm.BlocksFor(b.level, p.Type)
+	m := &matrix{out: p.Out, in: in, as: backend.Blocks, k: k.Sums, blocks: k, lines: (k.SizeA(1, in) + 3) / 4}
+	m.memory = b.slabs.storage(m.panels() * m.sizePanel())
+	bytes := p.Type.RowBytes(in)
+	b.pool.For((p.Out+packWidth-1)/packWidth, func(worker, i int) {
+		row := gemm.Bytes(b.workers[worker].row.get((bytes + 3) / 4))[:bytes]
+		for c := i * packWidth; c < min((i+1)*packWidth, p.Out); c++ {
+			p.Row(c, row)
+			k.PackColumn(m.panel(c/k.Columns), c%k.Columns, row, in)
+		}
+	})
+	return m
+}
+
+// linearOf multiplies with every part of w.
+func (b *Backend) linearOf(dst, x []float32, rows int, w *matrix, e backend.Epilogue) {
+	p := &b.product
+	p.x = rowSource{x, w.in, w.in}
+	p.target(dst, w.out, e)
+	if w.parts == nil {
+		p.run(&p.x, rows, w)
+		return
+	}
+	bias, times := p.bias, p.times
+	first := 0
+	for _, part := range w.parts {
+		p.target(dst[first:], w.out, backend.Epilogue{Act: e.Act, Add: e.Add})
+		if bias != nil {
+			p.bias = bias[first:]
+		}
+		if times != nil {
+			p.times = times[first:]
+		}
+		p.run(&p.x, rows, part)
+		first += part.out
+	}
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
+)
+
+// quantiseRuns rounds rows to levels.
+func quantiseRuns() {
+	TEXT("quantiseRuns", NOSPLIT, "func(dst, sums, x, inverse *float32, n int)")
+	Pragma("noescape")
+	Doc("quantiseRuns is, for 32n values, where dst holds int8 and sums int32, from 0:", "",
+		"\tfor i := range 32*n { dst[i] = int8(round(x[i]*inverse[i/32])); sums[i/16] += dst[i] }")
+	dst := Load(Param("dst"), reg.RDI)
+	sums := Load(Param("sums"), reg.RDX)
+	x := Load(Param("x"), reg.RSI)
+	inverse := Load(Param("inverse"), reg.R8)
+	n := Load(Param("n"), reg.RCX)
+	order, one := reg.Y15, reg.Y14
+	MOVQ(U64(0x0703060205010400), reg.RAX)
+	VMOVQ(reg.RAX, reg.X15)
+	VPMOVZXBD(reg.X15, order)
+	constant(one, 0x01010101)
+	constant(reg.Y13, 0x00010001)
+	Label("loop")
+	VBROADCASTSS(Mem{Base: inverse}, reg.Y12)
+	for i := range 4 {
+		VMULPS(Mem{Base: x, Disp: 32 * i}, reg.Y12, avx.Y[i])
+		VCVTPS2DQ(avx.Y[i], avx.Y[i])
+	}
+	VPACKSSDW(reg.Y1, reg.Y0, reg.Y0)
+	VPACKSSDW(reg.Y3, reg.Y2, reg.Y2)
+	VPACKSSWB(reg.Y2, reg.Y0, reg.Y0)
+	VPERMD(reg.Y0, order, reg.Y0)
+	VMOVDQU(reg.Y0, Mem{Base: dst})
+	VPMADDUBSW(reg.Y0, one, reg.Y1)
+	VPMADDWD(reg.Y13, reg.Y1, reg.Y1) // of every 4
+	VPHADDD(reg.Y1, reg.Y1, reg.Y1)
+	VPHADDD(reg.Y1, reg.Y1, reg.Y1)
+	VEXTRACTI128(Imm(1), reg.Y1, reg.X2)
+	VPUNPCKLDQ(reg.X2, reg.X1, reg.X1)
+	VMOVQ(reg.X1, Mem{Base: sums})
+	ADDQ(Imm(32), dst)
+	ADDQ(Imm(8), sums)
+	ADDQ(U32(128), x)
+	ADDQ(Imm(4), inverse)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// unpack writes the function that makes bytes of levels of 4 bits and none, one or two more.
+func unpack(name string, bits int) {
+	TEXT(name, NOSPLIT, "func(dst, src, high *float32, width, half, blocks, stride int)")
+	Pragma("noescape")
+	loop := "v[w][i] = src[w%4][i] >> (w/4*4) & 15"
+	if bits > 0 {
+		loop += fmt.Sprintf(" | high[%d*w/8][i] >> (%d*w%%8) & %d << 4", bits, bits, 1<<bits-1)
+	}
+	Doc(name+" makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go", "to dst and 4 to 7 half bytes after:", "",
+		"\tfor w := range 8 { for i := range width { "+loop+" } }")
+	src := Load(Param("src"), reg.RSI)
+	dst := Load(Param("dst"), reg.RDI)
+	high := Load(Param("high"), reg.RDX)
+	width := Load(Param("width"), reg.R8)
+	half := Load(Param("half"), reg.R9)
+	blocks := Load(Param("blocks"), reg.RCX)
+	stride := Load(Param("stride"), reg.R10)
+	low, mask := reg.Y15, reg.Y14
+	constant(low, 0x0f0f0f0f)
+	constant(mask, []uint32{0, 0x10101010, 0x30303030}[bits])
+	src2, dst2, other, other2 := reg.R11, reg.R12, reg.R13, reg.RBX
+	LEAQ(Mem{Base: src, Index: width, Scale: 2}, src2)
+	LEAQ(Mem{Base: dst, Index: width, Scale: 2}, dst2)
+	LEAQ(Mem{Base: dst, Index: half, Scale: 1}, other)
+	LEAQ(Mem{Base: other, Index: width, Scale: 2}, other2)
+	SUBQ(width, stride)                               // what is left when a block's columns are done
+	at := func(base, base2 reg.Register, p int) Mem { // word p of four
+		m := Mem{Base: base}
+		if p >= 2 {
+			m.Base = base2
+		}
+		if p%2 == 1 {
+			m.Index, m.Scale = width, 1
+		}
+		return m
+	}
+	pointers := []reg.Register{dst, dst2, other, other2}
+	Label("block")
+	MOVQ(width, reg.RAX)
+	Label("columns")
+	if bits > 0 {
+		VMOVDQU(Mem{Base: high}, reg.Y12)
+	}
+	if bits > 1 {
+		VMOVDQU(Mem{Base: high, Index: width, Scale: 1}, reg.Y13)
+	}
+	for p := range 4 {
+		x, y := avx.Y[2*(p%2)], avx.Y[2*(p%2)+1]
+		VMOVDQU(at(src, src2, p), y)
+		VPAND(y, low, x)
+		VPSRLW(Imm(4), y, y)
+		VPAND(y, low, y)
+		if bits > 0 {
+			addBits(bits, p, x, mask, avx.Y[4+2*(p%2)])
+			addBits(bits, p+4, y, mask, avx.Y[5+2*(p%2)])
+		}
+		VMOVDQU(x, at(dst, dst2, p))
+		VMOVDQU(y, at(other, other2, p))
+	}
+	for _, r := range append([]reg.Register{src, src2}, pointers...) {
+		ADDQ(Imm(32), r)
+	}
+	if bits > 0 {
+		ADDQ(Imm(32), high)
+	}
+	SUBQ(Imm(32), reg.RAX)
+	JNZ(LabelRef("columns"))
+	for _, r := range pointers {
+		ADDQ(stride, r)
+	}
+	LEAQ(Mem{Base: src2, Index: width, Scale: 1}, src) // src2 is two words and a width after the block's beginning
+	LEAQ(Mem{Base: src, Index: width, Scale: 2}, src2)
+	if bits > 1 {
+		ADDQ(width, high)
+	}
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+// addBits puts the high bits of word w, of one or two planes in Y12 and Y13, above x's 4.
+func addBits(bits, w int, x, mask, t reg.VecPhysical) {
+	plane, by := reg.Y12, 4-bits*(w*bits%8/bits)
+	if bits*w >= 8 {
+		plane = reg.Y13
+	}
+	switch {
+	case by > 0:
+		VPSLLW(Imm(uint64(by)), plane, t)
+		VPAND(t, mask, t)
+	case by < 0:
+		VPSRLW(Imm(uint64(-by)), plane, t)
+		VPAND(t, mask, t)
+	default:
+		VPAND(plane, mask, t)
+	}
+	VPOR(t, x, x)
+}
+
+// expandScales makes float32 of scales that are small integers.
+func expandScales() {
+	TEXT("expandScales", NOSPLIT, "func(dst, d, levels *float32, columns, rows, stride int)")
+	Pragma("noescape")
+	Doc("expandScales is, for j of columns and i of rows, which are stride bytes apart:", "",
+		"\tdst[i][j] = d[j] * float32(int8(levels[i][j]))")
+	dst := Load(Param("dst"), reg.RDI)
+	d := Load(Param("d"), reg.RDX)
+	levels := Load(Param("levels"), reg.RSI)
+	columns := Load(Param("columns"), reg.R8)
+	rows := Load(Param("rows"), reg.RCX)
+	stride := Load(Param("stride"), reg.R10)
+	Label("row")
+	XORQ(reg.RAX, reg.RAX)
+	Label("columns")
+	VPMOVSXBD(Mem{Base: levels, Index: reg.RAX, Scale: 1}, reg.Y0)
+	VCVTDQ2PS(reg.Y0, reg.Y0)
+	VMULPS(Mem{Base: d, Index: reg.RAX, Scale: 4}, reg.Y0, reg.Y0)
+	VMOVUPS(reg.Y0, Mem{Base: dst, Index: reg.RAX, Scale: 4})
+	ADDQ(Imm(8), reg.RAX)
+	CMPQ(reg.RAX, columns)
+	JNE(LabelRef("columns"))
+	ADDQ(stride, dst)
+	ADDQ(columns, levels)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}

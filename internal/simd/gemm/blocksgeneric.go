@@ -1,0 +1,104 @@
+package gemm
+
+import (
+	"math"
+	"unsafe"
+
+	"unmask/internal/quant"
+)
+
+// genericBlocks is the plain Go twin of every kernel of a block format: the same results from the same
+// packed memory. flip is the kernel's.
+func genericBlocks(t quant.Type, columns int, flip bool) *Blocks {
+	k := &Blocks{Type: t, Rows: 4, Columns: columns, Cache: 1 << 16, flip: flip, largest: largestGo,
+		quantise: quantiseGo, unpack: unpackGo(t), expand: expandGo}
+	k.Sums = &Kernel{Format: F32, Rows: 4, Columns: columns, Cache: 1 << 16, step: 8, pack: packF32Go,
+		largest: largestGo, turn: turnGo, store: storeGo, scale: scaleGo}
+	k.Sums.withHeights(func(rows int) multiply { return multiplyGo(F32, rows, columns) }, 4, 2, 1)
+	for _, rows := range []int{4, 2, 1} {
+		k.heights = append(k.heights, blockHeight{rows, multiplyBlocksGo(rows, columns, flip)})
+	}
+	return k
+}
+
+// multiplyBlocksGo returns the kernel of a row count. unsigned says that B's bytes have no sign.
+func multiplyBlocksGo(rows, columns int, unsigned bool) multiplyBlocks {
+	return func(a, b, c *float32, ldc, records, words, acc int, _ uintptr) {
+		recordA, recordB := rows*(words+2), columns*(words+1)
+		as, bs := unsafe.Slice(a, records*recordA), unsafe.Slice(b, records*recordB)
+		for i := range rows {
+			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(c), 4*i*ldc)), columns)
+			if acc == 0 {
+				clear(row)
+			}
+			for r := range records {
+				x, y := as[r*recordA:][:recordA], bs[r*recordB:][:recordB]
+				begin, scale := int32(math.Float32bits(x[words*rows+i])), x[(words+1)*rows+i]
+				for j := range row {
+					sum := begin
+					for w := range words {
+						p, q := math.Float32bits(x[w*rows+i]), math.Float32bits(y[w*columns+j])
+						for t := 0; t < 32; t += 8 {
+							level := int32(int8(q >> t))
+							if unsigned {
+								level = int32(uint8(q >> t))
+							}
+							sum += int32(int8(p>>t)) * level
+						}
+					}
+					row[j] = fma(float32(sum), float32(scale*y[words*columns+j]), row[j])
+				}
+			}
+		}
+	}
+}
+
+// quantiseGo is, for 32n values: dst[i] = int8(round(x[i]*inverse[i/32])), and sums[i/16] += dst[i], int32,
+// from 0.
+func quantiseGo(dst, sums, x, inverse *float32, n int) {
+	q := unsafe.Slice((*int8)(unsafe.Pointer(dst)), n*run)
+	total, by := unsafe.Slice((*int32)(unsafe.Pointer(sums)), 2*n), unsafe.Slice(inverse, n)
+	clear(total)
+	for i, v := range unsafe.Slice(x, n*run) {
+		q[i] = int8(round(v * by[i/run]))
+		total[i/16] += int32(q[i])
+	}
+}
+
+// unpackGo returns the loop that makes bytes of levels of less than a byte: of each of a number of times 32
+// values, width bytes a word, words 0 to 3 go to dst and 4 to 7 half bytes after; the next are stride
+// bytes after these.
+func unpackGo(t quant.Type) func(dst, src, high *float32, width, half, blocks, stride int) {
+	bits := [...]int{quant.Q4_0: 0, quant.Q4_K: 0, quant.Q5_K: 1, quant.Q6_K: 2, quant.Q8_0: 0}[t]
+	return func(dst, src, high *float32, width, half, blocks, stride int) {
+		low := unsafe.Slice((*uint8)(unsafe.Pointer(src)), 4*width*blocks)
+		var planes []uint8
+		if bits > 0 {
+			planes = unsafe.Slice((*uint8)(unsafe.Pointer(high)), bits*width*blocks)
+		}
+		for s := range blocks {
+			to := unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(dst), s*stride)), half+4*width)
+			for w := range 8 {
+				for i := range width {
+					v := low[(4*s+w%4)*width+i] >> (w / 4 * 4) & 15
+					if bits > 0 {
+						v |= planes[(bits*s+bits*w/8)*width+i] >> (bits * w % 8) & (1<<bits - 1) << 4
+					}
+					to[w/4*half+w%4*width+i] = v
+				}
+			}
+		}
+	}
+}
+
+// expandGo is, for j of columns and i of rows: dst[i][j] = d[j]*float32(int8(levels[i][j])), with rows of dst
+// stride bytes apart.
+func expandGo(dst, d, levels *float32, columns, rows, stride int) {
+	by, q := unsafe.Slice(d, columns), unsafe.Slice((*int8)(unsafe.Pointer(levels)), rows*columns)
+	for i := range rows {
+		to := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), i*stride)), columns)
+		for j := range to {
+			to[j] = by[j] * float32(q[i*columns+j])
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package nn
+
+import (
+	"unmask/backend"
+	"unmask/weights"
+)
+
+// Matrices packs parameters [out, in...] of one input as one matrix whose outputs follow each other. If
+// all are of block formats and the device multiplies these, they stay as they are, whatever the loader's
+// precision.
+func (l *Loader) Matrices(params ...*weights.Param) backend.Matrix {
+	rows := make([]int, len(params))
+	for i, p := range params {
+		rows[i] = p.Shape[0]
+	}
+	return l.matrices(params, rows)
+}
+
+// matrices packs the first rows[i] rows of params[i].
+func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
+	in, out := params[0].Numel()/params[0].Shape[0], 0
+	first := make([]int, len(params)) // output of each parameter's first row
+	parts := make([]backend.BlockRows, 0, len(params))
+	for i, p := range params {
+		first[i] = out
+		out += rows[i]
+		if t, ok := p.Quantised(); ok {
+			parts = append(parts, backend.BlockRows{Out: rows[i], Type: t, Row: func(row int, dst []byte) { l.Note(p.ReadBlocks(dst, row)) }})
+		}
+	}
+	var m backend.Matrix
+	if b, ok := l.Backend.(backend.Blocker); ok && len(parts) == len(params) {
+		m = b.PackBlocks(in, parts...)
+	} else {
+		m = l.Backend.Pack(out, in, l.Precision, func(row int, dst []float32) {
+			i := len(params) - 1
+			for row < first[i] {
+				i--
+			}
+			l.Note(params[i].ReadFloat32s(dst, (row-first[i])*in))
+		})
+	}
+	for _, p := range params {
+		l.Release(p)
+	}
+	return m
+}
