@@ -3,11 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"unmask/bench"
+	"unmask/param"
 )
 
 func newBench() *cobra.Command {
@@ -23,12 +23,6 @@ named in the last column, or of reading memory, run in turn with each call. A sa
 is what neither the network nor its output head does. UNMASK_ISA chooses the instruction set.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case o.Threads < 1 || o.Threads > maxThreads:
-				return usage("--threads is %d, allowed are 1..%d", o.Threads, maxThreads)
-			case o.Samples < 1 || o.Samples > maxCalls:
-				return usage("--samples is %d, allowed are 1..%d", o.Samples, maxCalls)
-			}
 			if _, err := bench.Select(o.Only); err != nil {
 				return usage("--only: %v", err)
 			}
@@ -51,8 +45,8 @@ is what neither the network nor its output head does. UNMASK_ISA chooses the ins
 	}
 	cmd.Flags().StringVar(&o.Only, "only", "", "`PATTERN` of names, such as forward or 'forward/*/int8,head'")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object a line")
-	cmd.Flags().IntVar(&o.Threads, "threads", runtime.GOMAXPROCS(0), "processor cores to use")
-	cmd.Flags().IntVar(&o.Samples, "samples", 5, "calls that each median is of")
+	threadsFlag(cmd.Flags(), &o.Threads, "processor cores to use")
+	intFlag(cmd.Flags(), &o.Samples, "", param.Param{Name: "samples", Min: 1, Max: maxCalls, Default: "5", Help: "calls that each median is of"})
 	return cmd
 }
 

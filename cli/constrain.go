@@ -2,13 +2,12 @@ package cli
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/generate"
-	"unmask/internal/durable"
+	"unmask/param"
 	"unmask/tokenizers"
 )
 
@@ -36,13 +35,9 @@ type constraintFlags struct {
 func (c *constraintFlags) register(f *pflag.FlagSet) {
 	c.tokenFlags.register(f, "ids such as 198,220, or a text, each token of it")
 	f.StringVar(&c.end, "end", tokenizers.EndOfText, "the `TOKEN` that ends a text, an id or a text, for --min-length and --cut")
-	f.IntVar(&c.minLength, "min-length", 0, "draw no end of text at the first so many positions")
+	intFlag(f, &c.minLength, "", param.Param{Name: "min-length", Min: 0, Max: 1 << 30, Default: "0",
+		Help: "draw no end of text at the first so many positions"})
 	f.BoolVar(&c.cut, "cut", false, "show text up to its first end, after what was given; the ids of --json stay whole")
-}
-
-// settings are those of a long run.
-func (c *tokenFlags) settings(s durable.Settings) {
-	s["ban"], s["bias"] = strings.Join(c.ban, "\n"), strings.Join(c.bias, "\n")
 }
 
 // constrain puts the flags into a run.

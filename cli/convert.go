@@ -5,8 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/param"
 	"unmask/weights/pytorch"
 )
+
+// maxHeads bounds --heads.
+const maxHeads = 1 << 16
 
 func newConvert() *cobra.Command {
 	var o pytorch.Options
@@ -25,16 +29,15 @@ types are kept. Nothing that the file names is called, and memory does not grow 
 			return convert(ctx, args[0], args[1], o)
 		},
 	}
-	cmd.Flags().IntVar(&o.Heads, "heads", 0, "attention heads, where the checkpoint does not say; 0 for what it says")
-	cmd.Flags().IntVar(&o.DecoderHeads, "decoder-heads", 0, "the same, of the decoder")
+	intFlag(cmd.Flags(), &o.Heads, "", param.Param{Name: "heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
+		Help: "attention heads, where the checkpoint does not say; 0 for what it says"})
+	intFlag(cmd.Flags(), &o.DecoderHeads, "", param.Param{Name: "decoder-heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
+		Help: "the same, of the decoder"})
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace a model in DIR")
 	return cmd
 }
 
 func convert(ctx context.Context, file, dir string, o pytorch.Options) error {
-	if o.Heads < 0 || o.DecoderHeads < 0 {
-		return usage("--heads is %d and --decoder-heads %d, allowed are 0 and up", o.Heads, o.DecoderHeads)
-	}
 	if err := pytorch.Convert(ctx, file, dir, o); err != nil {
 		return err
 	}

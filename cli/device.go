@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"io/fs"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -30,7 +29,7 @@ func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
 
 func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
 	f.StringVar(&d.device, "device", "auto", "`DEVICE` to compute on: cpu, cuda or cuda:N, or auto for a GPU where there is one")
-	f.IntVar(&d.threads, "threads", runtime.GOMAXPROCS(0), "processor cores to use; the output does not depend on it")
+	threadsFlag(f, &d.threads, "processor cores to use; the output does not depend on it")
 	f.StringVar(&d.precision, "precision", "f32", "arithmetic of the weight products: f32, bf16 or int8")
 }
 
@@ -44,8 +43,6 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 		return unmask.Options{}, usage("--precision is %q, allowed are f32, bf16 and int8", d.precision)
 	case unmask.CheckDevice(d.device) != nil:
 		return unmask.Options{}, usage("--device is %q, allowed are auto, cpu, cuda and cuda:N", d.device)
-	case d.threads < 1 || d.threads > maxThreads:
-		return unmask.Options{}, usage("--threads is %d, allowed are 1..%d", d.threads, maxThreads)
 	}
 	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p, Progress: downloadProgress()}, nil
 }

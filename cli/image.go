@@ -14,6 +14,7 @@ import (
 	"unmask/demo"
 	"unmask/generate"
 	"unmask/images"
+	"unmask/model"
 )
 
 // imageFlags are those of unmask image.
@@ -57,7 +58,7 @@ given ones but not the same, so that no seam shows.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	f.samplingFlags.register(cmd.Flags(), "moment", "cosine", 16, 1)
+	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1, 1}})
 	f.tokenFlags.register(cmd.Flags(), "ids of the codebook such as 3,17")
 	n := cmd.Flags().Lookup("n")
 	n.DefValue, f.n = "9", 9
@@ -201,7 +202,7 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	var trace *traceWriter
 	if f.trace != "" {
 		var err error
-		if trace, err = openTrace(f.trace, traceHead(f.model, f.sampler, m, o)); err != nil {
+		if trace, err = openTrace(f.trace, traceHead(f.model, o.Recipe().Get("sampler"), m, o)); err != nil {
 			return errors.Join(err, finish())
 		}
 	}

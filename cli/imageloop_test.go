@@ -26,7 +26,7 @@ func TestMAGEsOwnLoop(t *testing.T) {
 
 	var f samplingFlags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.register(flags, "moment", "cosine", 16, 1)
+	f.register(flags, m.Spec())
 	require.NoError(t, flags.Parse([]string{"--sampler=maskgit", "--schedule=mage", "--alpha=4.5", "--steps=6", "--seed=3"}))
 	o, err := f.generation(flags)
 	require.NoError(t, err)

@@ -59,12 +59,9 @@ func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*image
 		out.sheet = images.NewSheet(f.n, out.size)
 		return out, nil
 	}
-	s, err := f.runSettings(m, &f.samplingFlags, o)
+	s, err := f.runSettings(m, o)
 	if err != nil {
 		return nil, err
-	}
-	if len(f.ban)+len(f.bias) > 0 {
-		f.tokenFlags.settings(s)
 	}
 	if out.folder, err = durable.OpenFolder(durable.OS{}, filepath.Clean(f.out), ".png", s); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)

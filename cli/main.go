@@ -55,7 +55,7 @@ func newRoot() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
 	return root
 }

@@ -16,12 +16,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"unmask/param"
 )
 
 const mostFrames = 1000 // a second
 
 func newReplay() *cobra.Command {
-	fps := 8.0
+	var fps float64
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Show a run again, from what --trace wrote, without its model",
@@ -31,13 +33,11 @@ On a terminal each sample is redrawn step after step, one sample after another. 
 opened, with its probability, at which position and, of partial caching, in which stage.`,
 		Args: exactly(1, "a FILE of unmask text --trace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !(fps > 0 && fps <= mostFrames) {
-				return usage("--fps is %v, allowed are numbers above 0, to %d", fps, mostFrames)
-			}
 			return replayFile(cmd.Context(), args[0], fps)
 		},
 	}
-	cmd.Flags().Float64Var(&fps, "fps", fps, "steps a second, on a terminal")
+	floatFlag(cmd.Flags(), &fps, param.Param{Name: "fps", Min: 0.001, Max: mostFrames, Default: "8",
+		Help: "steps a second, on a terminal"})
 	return cmd
 }
 

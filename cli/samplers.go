@@ -7,18 +7,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/param"
 	"unmask/samplers"
 )
 
 // samplerRecord is one line of --json.
 type samplerRecord struct {
-	Name       string   `json:"name"`
-	Line       string   `json:"line"`
-	Paper      string   `json:"paper"`
-	Parameters []string `json:"parameters"`
-	Inside     string   `json:"inside,omitempty"` // what may stand in parentheses
-	Cache      bool     `json:"cache"`            // whether it may have intermediate stages
-	Uncached   string   `json:"uncached,omitempty"`
+	Name       string        `json:"name"`
+	Line       string        `json:"line"`
+	Paper      string        `json:"paper"`
+	Parameters []param.Param `json:"parameters"`
+	Inside     string        `json:"inside,omitempty"` // what may stand in parentheses
+	Cache      bool          `json:"cache"`            // whether it may have intermediate stages
+	Uncached   string        `json:"uncached,omitempty"`
 }
 
 func newSamplers() *cobra.Command {
@@ -52,9 +53,12 @@ intermediate stage of partial caching (not for those marked with *).`,
 				if !r.Cache {
 					name += "*"
 				}
-				inside := r.Parameters
+				var inside []string
 				if r.Inside != "" {
-					inside = append([]string{r.Inside}, inside...)
+					inside = append(inside, r.Inside)
+				}
+				for _, p := range r.Parameters {
+					inside = append(inside, p.Name)
 				}
 				line := r.Line
 				if len(inside) > 0 {
@@ -78,9 +82,9 @@ func samplerRecords() ([]samplerRecord, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := samplerRecord{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: []string{}, Inside: info.Inside, Cache: true}
-		for _, p := range info.Params {
-			r.Parameters = append(r.Parameters, p.Name)
+		r := samplerRecord{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: info.Params, Inside: info.Inside, Cache: true}
+		if r.Parameters == nil {
+			r.Parameters = []param.Param{}
 		}
 		if u, ok := samplers.As[samplers.Uncached](s); ok {
 			r.Cache, r.Uncached = false, u.Uncached()

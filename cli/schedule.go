@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/generate"
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -89,9 +90,9 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 	}
 	d.register(cmd.Flags(), "demo")
 	allowExact(cmd)
-	cmd.Flags().IntVar(&steps, "steps", 16, "denoising steps N")
+	intFlag(cmd.Flags(), &steps, "", param.Param{Name: "steps", Min: 1, Max: 1 << 16, Default: "16", Help: "denoising steps N"})
 	cmd.Flags().StringVar(&out, "out", "times.json", "write the schedule to this `FILE`")
-	cmd.Flags().Uint64Var(&seed, "seed", 0, "which positions are masked; same seed, same schedule")
+	seedFlag(cmd.Flags(), &seed, "which positions are masked; same seed, same schedule")
 	return cmd
 }
 
@@ -101,7 +102,7 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 		return err
 	}
 	if steps < 1 || steps > m.Spec().Length() {
-		return usage("--steps is %d, allowed are 1..%d", steps, m.Spec().Length())
+		return usage("--steps is %d, want 1 to %d", steps, m.Spec().Length())
 	}
 	in, err := os.Open(name)
 	if err != nil {

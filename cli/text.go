@@ -10,6 +10,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/model"
 )
 
 // textFlags are those of unmask text.
@@ -41,8 +42,8 @@ func newText() *cobra.Command {
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	allowExact(cmd)
 	f.constraintFlags.register(cmd.Flags())
-	f.samplingFlags.register(cmd.Flags(), "hybrid", "uniform", 32, 1)
-	cmd.Flags().IntVar(&f.length, "length", 0, "tokens of a sample, 0 for the model's length")
+	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1}})
+	lengthFlag(cmd.Flags(), &f.length)
 	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with")
 	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
@@ -56,6 +57,9 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	o, err := f.generation(cmd.Flags())
 	if err != nil {
 		return err
+	}
+	if flags := cmd.Flags(); flags.Changed("end") && f.minLength == 0 && !f.cut {
+		return usage("--end is %q, want it with --min-length or --cut", f.end)
 	}
 	if f.prompt != "" && f.infill != "" {
 		return usage("--prompt and --infill together, allowed is one of them")
@@ -90,7 +94,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	var trace *traceWriter
 	if f.trace != "" {
-		if trace, err = openTrace(f.trace, traceHead(f.model, f.sampler, m, o)); err != nil {
+		if trace, err = openTrace(f.trace, traceHead(f.model, o.Recipe().Get("sampler"), m, o)); err != nil {
 			return err
 		}
 	}

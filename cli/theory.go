@@ -15,6 +15,7 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/experiments"
+	"unmask/param"
 	"unmask/theory"
 )
 
@@ -46,16 +47,10 @@ by chi-square, at a bound that they pass once in 100,000 times by chance; Monte 
 estimates by the end of their 95 % interval. The exit status is 1 where a claim does not hold.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Draws < 1000 || o.Draws > 1e6 {
-				return usage("--draws is %d, allowed are 1000..1000000", o.Draws)
-			}
 			for _, claim := range o.Only {
 				if !slices.Contains(theory.Claims(), claim) {
 					return usage("--only is %q, allowed are %s", claim, strings.Join(theory.Claims(), ", "))
 				}
-			}
-			if o.Most < 256 || o.Most > 1<<20 {
-				return usage("--most is %d, allowed are 256..%d", o.Most, 1<<20)
 			}
 			device, err := d.options()
 			if err != nil {
@@ -105,9 +100,10 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 		},
 	}
 	d.registerCompute(cmd.Flags())
-	cmd.Flags().Uint64Var(&o.Seed, "seed", 0, "same seed, same output")
-	cmd.Flags().IntVar(&o.Draws, "draws", 4000, "sequences of each count")
-	cmd.Flags().IntVar(&o.Most, "most", 16384, "masked positions of theorem 1's largest case")
+	seedFlag(cmd.Flags(), &o.Seed, "same seed, same output")
+	intFlag(cmd.Flags(), &o.Draws, "", param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000", Help: "sequences of each count"})
+	intFlag(cmd.Flags(), &o.Most, "", param.Param{Name: "most", Min: 256, Max: 1 << 20, Default: "16384",
+		Help: "masked positions of theorem 1's largest case"})
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "check these `CLAIMS` alone, such as 'theorem 1,equation 5'")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line: claim, case, measure, statistic, error, relation, bound, holds")
 	cmd.Flags().StringVar(&plots, "plot", "", "write the plots to this `DIR` (SVG, PNG)")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
+	"unmask/param"
 )
 
 // tuneFlags are those of unmask tune.
@@ -41,10 +42,10 @@ func newTune() *cobra.Command {
 	cmd.Flags().StringVar(&f.reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second, "time of a sample, its share of a batch's")
 	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute, "time of the search; what is found by then counts")
-	cmd.Flags().IntVarP(&f.n, "n", "n", 64, "samples of each setting in the last round")
-	cmd.Flags().IntVar(&f.batch, "batch", 4, "samples at once")
-	cmd.Flags().IntVar(&f.size, "length", 0, "tokens of a sample, 0 for the model's length")
-	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "same seed, same samples")
+	intFlag(cmd.Flags(), &f.n, "n", param.Param{Name: "n", Min: 2, Max: maxTuneSamples, Default: "64", Help: "samples of each setting in the last round"})
+	intFlag(cmd.Flags(), &f.batch, "", param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
+	lengthFlag(cmd.Flags(), &f.size)
+	seedFlag(cmd.Flags(), &f.seed, "same seed, same samples")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: frontier, command")
 	return cmd
 }
@@ -54,15 +55,11 @@ const maxTuneSamples = 1 << 20
 func (f *tuneFlags) run(ctx context.Context) error {
 	switch {
 	case f.budget <= 0:
-		return usage("--budget is %v, allowed are times above 0", f.budget)
+		return usage("--budget is %v, want a time above 0", f.budget)
 	case f.limit <= 0:
-		return usage("--limit is %v, allowed are times above 0", f.limit)
-	case f.n < 2 || f.n > maxTuneSamples:
-		return usage("-n is %d, allowed are 2..%d", f.n, maxTuneSamples)
-	case f.batch < 1 || f.batch > f.n:
-		return usage("--batch is %d, allowed are 1..%d", f.batch, f.n)
-	case f.size < 0:
-		return usage("--length is %d, allowed are 1 to the model's, or 0 for that", f.size)
+		return usage("--limit is %v, want a time above 0", f.limit)
+	case f.batch > f.n:
+		return usage("--batch is %d, want 1 to %d", f.batch, f.n)
 	case f.kind != "" && f.kind != "text" && f.kind != "image":
 		return usage("--kind is %q, allowed are text and image", f.kind)
 	}

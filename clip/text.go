@@ -32,9 +32,9 @@ type layer struct {
 	Up    nn.Linear    `weight:"mlp.fc1"`
 	Down  nn.Linear    `weight:"mlp.fc2"`
 
-	qkv, down backend.Matrix // [3*hidden, hidden], [hidden, inner]
-	qkvBias   *tensor.Dense
-	downBias  *tensor.Dense
+	qkv      nn.Joined
+	down     backend.Matrix // [hidden, inner]
+	downBias *tensor.Dense
 }
 
 // Text is the transformer on a backend. One call at a time.
@@ -192,17 +192,9 @@ func (t *Text) load(o model.Options) error {
 	return l.Err()
 }
 
-// pack lays queries, keys and values out as one matrix, and the last layer times a factor.
+// pack lays out queries, keys and values as one matrix, and the last layer times a factor.
 func (k *layer) pack(l *nn.Loader, c Config, factor float32) {
-	three := []*nn.Linear{&k.Query, &k.Key, &k.Value}
-	var bias []float32
-	for _, p := range three {
-		bias = append(bias, l.Floats(&p.Bias)...)
-	}
-	k.qkv = l.Backend.Pack(3*c.Hidden, c.Hidden, l.Precision, func(i int, dst []float32) {
-		l.Note(three[i/c.Hidden].Weight.ReadFloat32s(dst, i%c.Hidden*c.Hidden))
-	})
-	k.qkvBias = l.Vector(bias)
+	k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
 	k.down = l.Backend.Pack(c.Hidden, c.Inner, l.Precision, func(i int, dst []float32) {
 		l.Note(k.Down.Weight.ReadFloat32s(dst, i*c.Inner))
 		for j := range dst {
@@ -210,9 +202,7 @@ func (k *layer) pack(l *nn.Loader, c Config, factor float32) {
 		}
 	})
 	k.downBias = l.Vector(l.Floats(&k.Down.Bias))
-	for _, p := range append(three, &k.Down) {
-		l.Release(&p.Weight)
-	}
+	l.Release(&k.Down.Weight)
 }
 
 // Config returns the transformer's sizes.
@@ -289,7 +279,7 @@ func (t *Text) apply(k *layer, rows int) {
 		act = backend.GELUErf
 	}
 	k.Norm1.Apply(b, w.H, w.X, rows)
-	b.Linear(w.QKV, w.H, rows, k.qkv, backend.Epilogue{Bias: k.qkvBias})
+	k.qkv.Apply(b, w.QKV, w.H, rows)
 	t.attention.Apply(b, w.H, w.Q, t.k, t.v, w.QKV, &t.rows, t.cfg.Rows)
 	k.Out.Add(b, w.X, w.H, rows)
 	k.Norm2.Apply(b, w.H, w.X, rows)

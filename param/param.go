@@ -32,14 +32,15 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Param describes a parameter.
 type Param struct {
-	Name     string   // as in text and flags, such as top-k
-	Kind     Kind     //
-	Min, Max float64  // of a Number or Whole, both allowed
-	Zero     string   // what 0 below Min stands for, such as "all"; "" where 0 is refused
-	Words    []string // of a Word, or the only values of a Whole
-	Default  string   // as text; "" where the owner decides
-	Help     string   // one line, with the unit
-	Paper    string   // "" where it is the owner's
+	Name    string   `json:"name"` // as in text and flags, such as top-k
+	Kind    Kind     `json:"kind"`
+	Min     float64  `json:"min,omitzero"` // of a Number or Whole, itself allowed
+	Max     float64  `json:"max,omitzero"`
+	Zero    string   `json:"zero,omitempty"`    // what 0 below Min stands for, such as "all"; "" where 0 is refused
+	Words   []string `json:"words,omitempty"`   // of a Word, or the only values of a Whole
+	Default string   `json:"default,omitempty"` // as text; "" where the owner decides
+	Help    string   `json:"help"`              // one line, with the unit
+	Paper   string   `json:"paper,omitempty"`   // "" where it is the owner's
 }
 
 // Want describes the values that are allowed, such as "0.001 to 1000".

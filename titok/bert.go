@@ -34,7 +34,7 @@ type bertLayer struct {
 	Down     nn.Linear    `weight:"output.dense"`
 	DownNorm nn.LayerNorm `weight:"output.LayerNorm"`
 
-	qkv joined
+	qkv nn.Joined
 }
 
 const bertEps = 1e-12
@@ -68,7 +68,7 @@ func (n *bert) load(l *nn.Loader) *nn.Linear {
 	n.Norm.Load(l)
 	for i := range n.Layers {
 		k := &n.Layers[i]
-		k.qkv.load(l, &k.Query, &k.Key, &k.Value)
+		k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
 		k.Out.Load(l)
 		k.OutNorm.Load(l)
 		k.Up.Load(l)
@@ -91,7 +91,7 @@ func (n *bert) run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) e
 		}
 		l := &n.Layers[i]
 		k, v := m.passes.Keys(p.Batch, i)
-		l.qkv.apply(b, w.QKV, w.X, rows)
+		l.qkv.Apply(b, w.QKV, w.X, rows)
 		m.passes.Layer.Apply(b, w.H, w.Q, k, v, w.QKV, p.Rows, p.Span)
 		l.Out.Add(b, w.X, w.H, rows)
 		l.OutNorm.Apply(b, w.X, w.X, rows)
@@ -103,28 +103,3 @@ func (n *bert) run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) e
 }
 
 func (n *bert) finish(backend.Backend, *tensor.Dense, int) {}
-
-// joined is several layers of one input, packed as one matrix: their outputs in a row.
-type joined struct {
-	w backend.Matrix
-	b *tensor.Dense
-}
-
-func (j *joined) load(l *nn.Loader, layers ...*nn.Linear) {
-	in, out := layers[0].Weight.Shape[1], layers[0].Weight.Shape[0]
-	var bias []float32
-	for _, p := range layers {
-		bias = append(bias, l.Floats(&p.Bias)...)
-	}
-	j.w = l.Backend.Pack(len(layers)*out, in, l.Precision, func(i int, dst []float32) {
-		l.Note(layers[i/out].Weight.ReadFloat32s(dst, i%out*in))
-	})
-	for _, p := range layers {
-		l.Release(&p.Weight)
-	}
-	j.b = l.Vector(bias)
-}
-
-func (j *joined) apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
-	b.Linear(dst, x, rows, j.w, backend.Epilogue{Bias: j.b})
-}

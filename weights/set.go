@@ -28,11 +28,17 @@ type Set struct {
 const (
 	fileName  = "model.safetensors"
 	indexName = "model.safetensors.index.json"
+
+	// diffusers' names, and those of its float16 variants
+	diffusersName     = "diffusion_pytorch_model.safetensors"
+	halfName          = "model.fp16.safetensors"
+	halfDiffusersName = "diffusion_pytorch_model.fp16.safetensors"
 )
 
 // Open maps the model at name: a safetensors file, its index.json, or a
-// directory with model.safetensors or with model.safetensors.index.json and
-// the shards it names.
+// directory with model.safetensors, with model.safetensors.index.json and
+// the shards it names, or with diffusers' diffusion_pytorch_model.safetensors or a
+// .fp16 variant of either.
 func Open(name string) (*Set, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -98,7 +104,7 @@ func newSet() *Set {
 
 // modelFile chooses the file of a model's directory.
 func modelFile(dir fs.FS) (string, error) {
-	for _, name := range []string{fileName, indexName} {
+	for _, name := range []string{fileName, indexName, diffusersName, halfName, halfDiffusersName} {
 		if _, err := fs.Stat(dir, name); err == nil {
 			return name, nil
 		}

@@ -65,3 +65,31 @@ func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs
 		Close(t, want, Logits(t, part, at, columns), tolerance)
 	})
 }
+
+// Prompts are the texts of a pack's cases; without is the pack's empty one. numbers, when not nil,
+// is the case with further inputs of each sequence.
+func Prompts(numbers func(p *Pack, i int) []float64) Conditions {
+	made := map[*Pack][]*model.Condition{}
+	return func(p *Pack, i int) (with, without *model.Condition) {
+		if made[p] == nil {
+			states, shape := p.Floats("text_before_last")
+			pooled, wide := p.Floats("text_pooled")
+			none, _ := p.Floats("null_before_last")
+			nonePooled, _ := p.Floats("null_pooled")
+			each := shape[1] * shape[2]
+			prompt := func(i int, states, pooled []float32) *model.Condition {
+				c := &model.Condition{Prompt: &model.Prompt{Rows: shape[1], Width: shape[2], States: states, Pooled: pooled}}
+				if numbers != nil {
+					c.Prompt.Numbers = numbers(p, i)
+				}
+				return c
+			}
+			for i := range shape[0] {
+				made[p] = append(made[p], prompt(i, states[i*each:(i+1)*each], pooled[i*wide[1]:(i+1)*wide[1]]))
+			}
+			made[p] = append(made[p], prompt(0, none, nonePooled))
+		}
+		list := made[p]
+		return list[i], list[len(list)-1]
+	}
+}

@@ -54,3 +54,14 @@ func OpenCases(t testing.TB, name string) *Pack {
 
 // Dir returns a folder of the pack.
 func (p *Pack) Dir(name string) string { return filepath.Join(p.dir, name) }
+
+// OpenIn is Open for a pack of several folders, its cases and the model of one of them.
+func OpenIn(t testing.TB, name, of string) *Pack {
+	t.Helper()
+	p := OpenCases(t, name)
+	src, err := model.Open(p.Dir(of))
+	require.NoError(t, err)
+	t.Cleanup(func() { src.Set.Close() })
+	p.Source = src
+	return p
+}

@@ -1,0 +1,108 @@
+package amused
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/model"
+)
+
+// Config is the transformer's sizes.
+type Config struct {
+	Hidden, Depth, Heads, Inner int  // of the transformer
+	In, Width, BlockHeads, Res  int  // of the convolutional stages around it
+	Side                        int  // the image is Side x Side codes
+	Halved                      bool // the transformer works on cells of 2x2 codes
+	Vocab, Codes                int  // the mask is the last of Vocab
+	TextWidth, Frequencies      int  // of the text, and sinusoids of each number beside it
+	Mapped                      bool // the stages' attentions have a projection of the text before theirs
+}
+
+// Presets are the published sizes (Patil et al. 2024, "aMUSEd: an open MUSE reproduction").
+var Presets = map[string]Config{
+	"256": {Hidden: 1024, Depth: 22, Heads: 16, Inner: 2816, In: 768, Width: 768, BlockHeads: 12, Res: 3, Side: 16,
+		Vocab: 8256, Codes: 8192, TextWidth: 768, Frequencies: 256, Mapped: true},
+	"512": {Hidden: 1024, Depth: 22, Heads: 16, Inner: 2816, In: 768, Width: 768, BlockHeads: 12, Res: 3, Side: 32, Halved: true,
+		Vocab: 8256, Codes: 8192, TextWidth: 768, Frequencies: 256, Mapped: true},
+}
+
+// numbers is how many the conditioning vector has beside the text: width, height, top and left of
+// the crop, aesthetic score.
+const (
+	numbers  = 5
+	maxSize  = 1 << 20
+	maxSide  = 1 << 9
+	maxTexts = 1 << 10 // rows of a text
+)
+
+// ratio is how many codes a cell has along a side.
+func (c Config) ratio() int {
+	if c.Halved {
+		return 2
+	}
+	return 1
+}
+
+// grid is how many cells there are along a side.
+func (c Config) grid() int { return c.Side / c.ratio() }
+
+// readConfig reads the sizes off the tensors; transformer/config.json has the heads and the grid.
+func readConfig(src *model.Source) (c Config, err error) {
+	var f struct {
+		Heads      int   `json:"num_attention_heads"`
+		BlockHeads int   `json:"block_num_heads"`
+		Side       int   `json:"sample_size"`
+		Bias       bool  `json:"use_bias"`
+		Affine     *bool `json:"ln_elementwise_affine"`
+	}
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, err
+	}
+	has := func(name string) bool {
+		_, ok := src.Set.Get(name)
+		return ok
+	}
+	dim := func(name string, dims, i int) int {
+		t, ok := src.Set.Get(name)
+		switch {
+		case err != nil:
+		case !ok:
+			err = fmt.Errorf("tensor %q is missing", name)
+		case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
+			err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxSize)
+		default:
+			return t.Shape[i]
+		}
+		return 1
+	}
+	c = Config{Heads: f.Heads, BlockHeads: f.BlockHeads, Side: f.Side, Halved: has("down_block.downsample.conv.weight"),
+		Mapped: has("down_block.attention_blocks.0.kv_mapper.weight")}
+	c.Hidden, c.TextWidth = dim("encoder_proj.weight", 2, 0), dim("encoder_proj.weight", 2, 1)
+	c.Vocab, c.In = dim("embed.embeddings.weight", 2, 0), dim("embed.embeddings.weight", 2, 1)
+	c.Width, c.Codes = dim("embed.conv.weight", 4, 0), dim("mlm_layer.conv2.weight", 4, 0)
+	c.Inner = dim("transformer_layers.0.ff.net.2.weight", 2, 1)
+	c.Frequencies = (dim("cond_embed.linear_1.weight", 2, 1) - c.TextWidth) / numbers
+	for has(fmt.Sprintf("transformer_layers.%d.norm1.norm.weight", c.Depth)) {
+		c.Depth++
+	}
+	for has(fmt.Sprintf("down_block.res_blocks.%d.norm.weight", c.Res)) {
+		c.Res++
+	}
+	switch {
+	case err != nil:
+		return c, err
+	case f.Bias || f.Affine != nil && !*f.Affine:
+		return c, fmt.Errorf("config.json: use_bias is %v, want false, and ln_elementwise_affine true", f.Bias)
+	case c.Heads < 1 || c.Hidden%c.Heads != 0:
+		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
+	case c.BlockHeads < 1 || c.Width%c.BlockHeads != 0:
+		return c, fmt.Errorf("config.json: block_num_heads is %d, want a divisor of the width %d", c.BlockHeads, c.Width)
+	case c.Side < 1 || c.Side > maxSide || c.Side%c.ratio() != 0:
+		return c, fmt.Errorf("config.json: sample_size is %d, want 1 to %d, even where the grid is halved", c.Side, maxSide)
+	case c.Codes >= c.Vocab:
+		return c, fmt.Errorf("there are %d embeddings, want more than the %d codes", c.Vocab, c.Codes)
+	case c.Frequencies < 2 || c.Frequencies%2 != 0 || c.Depth < 1 || c.Res < 1:
+		return c, fmt.Errorf("there are %d sinusoids of a number, %d layers and %d blocks a stage, want an even number from 2, and 1 at least", c.Frequencies, c.Depth, c.Res)
+	}
+	return c, nil
+}

@@ -1,0 +1,100 @@
+package amused
+
+import (
+	"math"
+
+	"unmask/backend"
+)
+
+// depthwise sets w.h to the 3x3 convolution of each channel of w.x, zeros outside. A partial pass
+// takes cells that it does not compute from the cache. It is a sum of nine shifted images.
+func (m *Model) depthwise(r *resBlock, block int) {
+	w, c, b, n := &m.w, &m.cfg, m.b, m.w.rows.Len()
+	grid, all := c.grid(), c.grid()*c.grid()
+	if w.cache != nil {
+		b.Scatter(reshaped(w.cache.States[2*block], c.Width), w.x, w.states)
+	}
+	if w.partial {
+		var from []int32
+		for _, s := range w.rows.Segs {
+			for cell := range all {
+				from = append(from, int32(s.Seq*all+cell))
+			}
+		}
+		b.Gather(w.around, reshaped(w.cache.States[2*block], c.Width), from)
+	} else {
+		b.Gather(w.around, w.x, numbered(n)) // all cells, in order
+	}
+	from, segs := make([]int32, n), []backend.Segment{{Rows: n}}
+	for i := range from {
+		from[i] = w.zero
+	}
+	b.Gather(w.h, w.around, from)
+	for tap := range 9 {
+		dy, dx := tap/3-1, tap%3-1
+		for i, at := range w.cells {
+			cell := int(at) % all
+			y, x := cell/grid+dy, cell%grid+dx
+			from[i] = w.zero
+			if y >= 0 && x >= 0 && y < grid && x < grid {
+				from[i] = at + int32(dy*grid+dx)
+			}
+		}
+		b.Gather(w.t, w.around, from)
+		segs[0].Seq = tap
+		b.GateAdd(w.h, w.t, r.taps, segs)
+	}
+}
+
+// respond applies the response norm to w.inner: each channel times 1 + gamma times its share,
+// its length over all cells by the mean of all channels' lengths, plus beta (Woo et al. 2023, "ConvNeXt
+// V2", global response normalization).
+func (m *Model) respond(r *resBlock, block int) {
+	w, b, n := &m.w, m.b, len(m.w.seqs)
+	if w.partial {
+		var places []int32
+		for _, s := range w.rows.Segs {
+			places = append(places, int32(s.Seq))
+		}
+		b.Gather(w.share, w.cache.States[2*block+1], places)
+	} else {
+		m.shares(r, block)
+	}
+	b.Gather(w.shift, r.beta, make([]int32, n))
+	b.Modulate(w.inner, w.share, w.shift, w.segs)
+}
+
+// shares sets w.share to gamma times each channel's share, a row for each sequence of a full pass.
+func (m *Model) shares(r *resBlock, block int) {
+	w, c, b := &m.w, &m.cfg, m.b
+	width, cells := 4*c.Width, c.grid()*c.grid()
+	// A norm of groups of one channel gives each channel's mean and variance.
+	const tiny = 1e-12
+	b.GroupNorm(w.scale, w.shift, w.inner, len(w.seqs), cells, width, width, backend.Norm{Eps: tiny})
+	for i := range w.host {
+		if len(w.host[i]) < width {
+			w.host[i] = make([]float32, width)
+		}
+	}
+	scale, shift, share := w.host[0][:width], w.host[1][:width], w.host[2][:width]
+	for i := range w.seqs {
+		b.Read(scale, w.scale, i)
+		b.Read(shift, w.shift, i)
+		sum := 0.0
+		for j := range share {
+			inverse := 1 / float64(scale[j])
+			mean := -float64(shift[j]) * inverse
+			length := math.Sqrt((max(0, inverse*inverse-tiny) + mean*mean) * float64(cells))
+			share[j] = float32(length)
+			sum += length
+		}
+		by := sum/float64(width) + 1e-6
+		for j := range share {
+			share[j] = float32(float64(r.gamma[j]) * float64(share[j]) / by)
+		}
+		b.Write(w.share, i, share)
+		if w.cache != nil {
+			b.Write(w.cache.States[2*block+1], w.rows.Segs[i].Seq, share)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package amused
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/nn"
+	"unmask/nn/adaln"
+	"unmask/weights"
+)
+
+const eps = 1e-6
+
+// rms is an RMS norm with a weight.
+type rms struct {
+	Weight weights.Param `weight:"weight"` // [width]
+
+	norm backend.Norm
+}
+
+func newRMS(width int) rms { return rms{Weight: weights.Param{Shape: []int{width}}} }
+
+func (n *rms) load(l *nn.Loader) {
+	n.norm = backend.Norm{Scale: l.Vector(l.Floats(&n.Weight)), Eps: eps}
+}
+
+func (n *rms) apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
+	b.RMSNorm(dst, x, rows, n.norm)
+}
+
+// attentionTo is multi-head attention without biases.
+type attentionTo struct {
+	Query nn.Linear `weight:"to_q"`
+	Key   nn.Linear `weight:"to_k"`
+	Value nn.Linear `weight:"to_v"`
+	Out   nn.Linear `weight:"to_out.0"`
+}
+
+func newAttention(width, from int) attentionTo {
+	return attentionTo{Query: nn.NewLinearNoBias(width, width), Key: nn.NewLinearNoBias(from, width),
+		Value: nn.NewLinearNoBias(from, width), Out: nn.NewLinearNoBias(width, width)}
+}
+
+func (a *attentionTo) load(l *nn.Loader) {
+	for _, p := range []*nn.Linear{&a.Query, &a.Key, &a.Value, &a.Out} {
+		p.Load(l)
+	}
+}
+
+// resBlock is a ConvNeXt block (Woo et al. 2023, "ConvNeXt V2"): a depthwise 3x3 convolution, a
+// norm, an MLP with response norm, and then the modulation of the whole.
+type resBlock struct {
+	Depthwise weights.Param `weight:"depthwise.weight"` // [width, 1, 3, 3]
+	Norm      rms           `weight:"norm"`
+	Up        nn.Linear     `weight:"channelwise_linear_1"`
+	Gamma     weights.Param `weight:"channelwise_norm.gamma"` // [1, 1, 1, 4*width]
+	Beta      weights.Param `weight:"channelwise_norm.beta"`
+	Down      nn.Linear     `weight:"channelwise_linear_2"`
+	Mod       adaln.Layer   `weight:"cond_embeds_mapper"` // scale, shift
+
+	taps  *tensor.Dense // [9, width]
+	gamma []float32     // [4*width]
+	beta  *tensor.Dense // [1, 4*width]
+}
+
+func newResBlock(width, cond int) resBlock {
+	four := func() weights.Param { return weights.Param{Shape: []int{1, 1, 1, 4 * width}} }
+	return resBlock{Depthwise: weights.Param{Shape: []int{width, 1, 3, 3}}, Norm: newRMS(width),
+		Up: nn.NewLinearNoBias(width, 4*width), Gamma: four(), Beta: four(),
+		Down: nn.NewLinearNoBias(4*width, width), Mod: adaln.NewNoBias(cond, width, 2)}
+}
+
+func (r *resBlock) load(l *nn.Loader) {
+	r.Norm.load(l)
+	r.Up.Load(l)
+	r.Down.Load(l)
+	r.Mod.Load(l)
+	width, w := r.Depthwise.Shape[0], l.Floats(&r.Depthwise)
+	taps := make([]float32, len(w))
+	for c := range width {
+		for t := range 9 {
+			taps[t*width+c] = w[c*9+t]
+		}
+	}
+	r.taps = l.Backend.New(9, width)
+	l.Backend.Write(r.taps, 0, taps)
+	r.gamma = l.Floats(&r.Gamma)
+	r.beta = l.Backend.New(1, 4*width)
+	l.Backend.Write(r.beta, 0, l.Floats(&r.Beta))
+}
+
+// textBlock is two attentions, both to the text.
+type textBlock struct {
+	Mapper nn.Linear   `weight:"kv_mapper"` // [width, hidden]
+	Norm1  rms         `weight:"norm1"`
+	Attn1  attentionTo `weight:"attn1"`
+	Norm2  rms         `weight:"norm2"`
+	Attn2  attentionTo `weight:"attn2"`
+}
+
+// stage is a convolutional stage: at each level a resBlock and a textBlock.
+type stage struct {
+	Res  []resBlock  `weight:"res_blocks"`
+	Text []textBlock `weight:"attention_blocks"`
+}
+
+func newStage(c Config) stage {
+	s := stage{Res: make([]resBlock, c.Res), Text: make([]textBlock, c.Res)}
+	for i := range c.Res {
+		s.Res[i] = newResBlock(c.Width, c.Hidden)
+		from := c.Hidden
+		if c.Mapped {
+			s.Text[i].Mapper, from = nn.NewLinearNoBias(c.Hidden, c.Width), c.Width
+		}
+		s.Text[i].Norm1, s.Text[i].Norm2 = newRMS(c.Width), newRMS(c.Width)
+		s.Text[i].Attn1, s.Text[i].Attn2 = newAttention(c.Width, from), newAttention(c.Width, from)
+	}
+	return s
+}
+
+func (s *stage) load(l *nn.Loader) {
+	for i := range s.Res {
+		s.Res[i].load(l)
+		t := &s.Text[i]
+		if t.Mapper.Weight.Shape != nil {
+			t.Mapper.Load(l)
+		}
+		t.Norm1.load(l)
+		t.Attn1.load(l)
+		t.Norm2.load(l)
+		t.Attn2.load(l)
+	}
+}
+
+// layer is a transformer layer: attention over the cells, attention to the text, a gated MLP,
+// each after a modulated norm.
+type layer struct {
+	Norm1 rms           `weight:"norm1.norm"`
+	Mod1  adaln.Layer   `weight:"norm1.linear"` // scale, shift
+	Self  attentionTo   `weight:"attn1"`
+	Norm2 rms           `weight:"norm2.norm"`
+	Mod2  adaln.Layer   `weight:"norm2.linear"`
+	Text  attentionTo   `weight:"attn2"`
+	Norm3 nn.LayerNorm  `weight:"norm3.norm"` // this one subtracts the mean
+	Mod3  adaln.Layer   `weight:"norm3.linear"`
+	Up    weights.Param `weight:"ff.net.0.proj.weight"` // [2*inner, hidden]: values, then gates
+	Down  nn.Linear     `weight:"ff.net.2"`
+
+	qkv         nn.Joined
+	value, gate backend.Matrix // [inner, hidden]
+}
+
+func newLayer(c Config) layer {
+	mod := func() adaln.Layer { return adaln.NewNoBias(c.Hidden, c.Hidden, 2) }
+	return layer{Norm1: newRMS(c.Hidden), Mod1: mod(), Self: newAttention(c.Hidden, c.Hidden),
+		Norm2: newRMS(c.Hidden), Mod2: mod(), Text: newAttention(c.Hidden, c.Hidden),
+		Norm3: nn.NewLayerNormNoBias(c.Hidden, eps), Mod3: mod(),
+		Up: weights.Param{Shape: []int{2 * c.Inner, c.Hidden}}, Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
+}
+
+func (k *layer) load(l *nn.Loader) {
+	k.Norm1.load(l)
+	k.Norm2.load(l)
+	k.Norm3.Load(l)
+	for _, m := range []*adaln.Layer{&k.Mod1, &k.Mod2, &k.Mod3} {
+		m.Load(l)
+	}
+	k.qkv.Load(l, &k.Self.Query, &k.Self.Key, &k.Self.Value)
+	k.Self.Out.Load(l)
+	k.Text.load(l)
+	inner, hidden := k.Up.Shape[0]/2, k.Up.Shape[1]
+	half := func(first int) backend.Matrix {
+		return l.Backend.Pack(inner, hidden, l.Precision, func(i int, dst []float32) {
+			l.Note(k.Up.ReadFloat32s(dst, (first+i)*hidden))
+		})
+	}
+	k.value, k.gate = half(0), half(inner)
+	l.Release(&k.Up)
+	k.Down.Load(l)
+}
+
+// flat is a 1x1 convolution [out, in, 1, 1] as a Linear.
+func flat(weight weights.Param) nn.Linear {
+	weight.Shape = weight.Shape[:2]
+	return nn.Linear{Weight: weight}
+}

@@ -1,0 +1,293 @@
+package amused
+
+import (
+	"context"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/nn"
+)
+
+// workspace is the memory of a pass. Its rows are cells.
+type workspace struct {
+	x, h, t      *tensor.Dense // [cells, width], of the stages
+	inner        *tensor.Dense // [cells, 4*width]
+	around       *tensor.Dense // [cells+1, width]: inputs of a convolution, zeros in the last row
+	codes, wide  *tensor.Dense // [codes, in], [codes, width]
+	fours        *tensor.Dense // [cells, 4*width], wide again or the doubling's output
+	hx, hh, hq   *tensor.Dense // [cells, hidden], of the transformer
+	qkv          *tensor.Dense // [cells, 3*hidden]
+	up, gate     *tensor.Dense // [cells, inner]
+	scale, shift *tensor.Dense // [sequences, 4*width]
+	share        *tensor.Dense // [sequences, 4*width]: the response norm's factors
+	hidden       *tensor.Dense // [batch*codes, width]: what the last passes left
+	last, headIn *tensor.Dense
+	scratch      *kvcache.Cache
+
+	rows    attention.Rows    // cells; segments by place
+	segs    []backend.Segment // the same by sequence of the group
+	mods    []backend.Segment // the same by slot
+	byText  []textGroup
+	cells   []int32 // of each row, cell of the sequence of the group: sequence*cells + cell
+	states  []int32 // of each row in a cache's state: place*cells + cell
+	seqs    []int   // sequences of the group, in the batch
+	keys    []any
+	texts   []*text // of the batch
+	slots   []int32
+	zero    int32 // the last row of around
+	partial bool
+	cache   *kvcache.Cache // the batch's, nil for none
+	host    [3][]float32
+}
+
+// textGroup is the segments of sequences with one text.
+type textGroup struct {
+	text *text
+	segs []backend.Segment
+}
+
+// prepare makes room for groups of so many sequences and cells.
+func (m *Model) prepare(sequences, cells int) {
+	w, c, b := &m.w, &m.cfg, m.b
+	grow := func(t **tensor.Dense, rows, width int) { *t = nn.Grow(b, *t, rows, width) }
+	for _, t := range []**tensor.Dense{&w.x, &w.h, &w.t} {
+		grow(t, cells, c.Width)
+	}
+	grow(&w.inner, cells, 4*c.Width)
+	around := sequences*c.grid()*c.grid() + 1
+	grow(&w.around, around, c.Width)
+	w.zero = int32(w.around.Shape()[0] - 1)
+	grow(&w.codes, cells*c.ratio()*c.ratio(), c.In)
+	if c.Halved {
+		grow(&w.fours, cells, 4*c.Width)
+	}
+	for _, t := range []**tensor.Dense{&w.hx, &w.hh, &w.hq} {
+		grow(t, cells, c.Hidden)
+	}
+	grow(&w.qkv, cells, 3*c.Hidden)
+	grow(&w.up, cells, c.Inner)
+	grow(&w.gate, cells, c.Inner)
+	for _, t := range []**tensor.Dense{&w.scale, &w.shift, &w.share} {
+		grow(t, sequences, 4*c.Width)
+	}
+}
+
+// scratch makes room for keys and values where the batch keeps none.
+func (m *Model) scratch(b *model.Batch, sequences int) {
+	w := &m.w
+	if b.Cache == nil && (w.scratch == nil || w.scratch.Batch < sequences) {
+		cells := m.cfg.grid() * m.cfg.grid()
+		w.scratch = kvcache.New(m.b, sequences, cells, []kvcache.Layer{{Heads: m.self.Heads, HeadDim: m.self.HeadDim}})
+	}
+}
+
+// begins forgets the last group.
+func (w *workspace) begins(b *model.Batch, partial bool) {
+	w.rows.Segs, w.rows.Pos, w.segs = w.rows.Segs[:0], w.rows.Pos[:0], w.segs[:0]
+	w.cells, w.states, w.seqs = w.cells[:0], w.states[:0], w.seqs[:0]
+	w.partial, w.cache = partial, b.Cache
+}
+
+// add adds cells of a sequence of the batch.
+func (m *Model) add(b *model.Batch, sequence int, cells []int32) {
+	w, all := &m.w, int32(m.cfg.grid()*m.cfg.grid())
+	group := len(w.seqs)
+	place := group
+	if b.Cache != nil {
+		place = b.Place(sequence)
+	}
+	row := w.rows.Len()
+	w.rows.Segs = append(w.rows.Segs, backend.Segment{Seq: place, Row: row, Rows: len(cells)})
+	w.segs = append(w.segs, backend.Segment{Seq: group, Row: row, Rows: len(cells)})
+	for _, cell := range cells {
+		w.rows.Pos = append(w.rows.Pos, cell)
+		w.cells = append(w.cells, int32(group)*all+cell)
+		w.states = append(w.states, int32(place)*all+cell)
+	}
+	w.seqs = append(w.seqs, sequence)
+}
+
+// gathered finishes the group: its modulations and texts.
+func (m *Model) gathered() {
+	w := &m.w
+	w.mods, w.byText = w.mods[:0], w.byText[:0]
+	for i, s := range w.segs {
+		sequence := w.seqs[i]
+		w.mods = append(w.mods, backend.Segment{Seq: int(w.slots[sequence]), Row: s.Row, Rows: s.Rows})
+		at := slices.IndexFunc(w.byText, func(g textGroup) bool { return g.text == w.texts[sequence] })
+		if at < 0 {
+			at = len(w.byText)
+			w.byText = append(w.byText, textGroup{text: w.texts[sequence]})
+		}
+		w.byText[at].segs = append(w.byText[at].segs, backend.Segment{Row: s.Row, Rows: s.Rows})
+	}
+}
+
+// full computes all cells of sequences first..first+n-1.
+func (m *Model) full(ctx context.Context, b *model.Batch, first, n int) error {
+	w := &m.w
+	w.begins(b, false)
+	all := numbered(m.cfg.grid() * m.cfg.grid())
+	for i := range n {
+		m.add(b, first+i, all)
+	}
+	m.gathered()
+	return m.pass(ctx, b)
+}
+
+// some computes the cells of rows of the batch.
+func (m *Model) some(ctx context.Context, b *model.Batch, rows []int32) error {
+	w, c := &m.w, &m.cfg
+	w.begins(b, true)
+	ratio, grid, side, n := int32(c.ratio()), int32(c.grid()), int32(c.Side), int32(b.Length)
+	for len(rows) > 0 {
+		sequence := rows[0] / n
+		var cells []int32
+		for len(rows) > 0 && rows[0]/n == sequence {
+			p := rows[0] % n
+			cells = append(cells, p/side/ratio*grid+p%side/ratio)
+			rows = rows[1:]
+		}
+		slices.Sort(cells)
+		m.add(b, int(sequence), slices.Compact(cells))
+	}
+	m.gathered()
+	m.prepare(len(w.seqs), w.rows.Len())
+	return m.pass(ctx, b)
+}
+
+// pass runs the network over the group's cells and leaves the result in w.hidden.
+func (m *Model) pass(ctx context.Context, b *model.Batch) error {
+	w, n := &m.w, m.w.rows.Len()
+	m.embedCells(b)
+	if err := m.stage(ctx, &m.Down, 0, func(t *text) []textHeads { return t.down }); err != nil {
+		return err
+	}
+	m.ToNorm.apply(m.b, w.h, w.x, n)
+	m.To.Apply(m.b, w.hx, w.h, n, backend.Identity)
+	for i := range m.Layers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m.layer(i, b)
+	}
+	m.FromNorm.apply(m.b, w.hh, w.hx, n)
+	m.From.Apply(m.b, w.x, w.hh, n, backend.Identity)
+	if err := m.stage(ctx, &m.Up, m.cfg.Res, func(t *text) []textHeads { return t.up }); err != nil {
+		return err
+	}
+	m.leave(b)
+	return nil
+}
+
+// codeRows returns the batch's rows of the group's cells: four of each cell, upper ones first,
+// where the grid is halved.
+func (m *Model) codeRows(b *model.Batch) (rows []int32) {
+	w, c := &m.w, &m.cfg
+	ratio, grid, all := c.ratio(), c.grid(), c.grid()*c.grid()
+	for _, at := range w.cells {
+		sequence, cell := w.seqs[int(at)/all], int(at)%all
+		y, x := cell/grid*ratio, cell%grid*ratio
+		for dy := range ratio {
+			for dx := range ratio {
+				rows = append(rows, int32(sequence*b.Length+(y+dy)*c.Side+x+dx))
+			}
+		}
+	}
+	return rows
+}
+
+// embedCells sets w.x to the embedded codes of the group's cells.
+func (m *Model) embedCells(b *model.Batch) {
+	w, c, k := &m.w, &m.cfg, m.b
+	rows := m.codeRows(b)
+	for i, r := range rows {
+		rows[i] = b.Tokens[r]
+	}
+	n := len(rows)
+	k.Gather(w.codes, m.words, rows)
+	m.EmbedNorm.apply(k, w.codes, w.codes, n)
+	if !c.Halved {
+		m.embed.Apply(k, w.x, w.codes, n, backend.Identity)
+		return
+	}
+	wide := reshaped(w.fours, c.Width) // four codes of a cell in a row of w.fours
+	m.embed.Apply(k, wide, w.codes, n, backend.Identity)
+	m.HalveNorm.apply(k, wide, wide, n)
+	k.Linear(w.x, w.fours, n/4, m.halve, backend.Epilogue{})
+}
+
+// leave puts the group's results where their codes belong.
+func (m *Model) leave(b *model.Batch) {
+	w, c, k, n := &m.w, &m.cfg, m.b, m.w.rows.Len()
+	rows := m.codeRows(b)
+	if !c.Halved {
+		k.Scatter(w.hidden, w.x, rows)
+		return
+	}
+	m.DoubleNorm.apply(k, w.h, w.x, n)
+	k.Linear(w.fours, w.h, n, m.double, backend.Epilogue{})
+	k.Scatter(w.hidden, reshaped(w.fours, c.Width), rows)
+}
+
+// reshaped is the same memory in rows of another width.
+func reshaped(t *tensor.Dense, width int) *tensor.Dense {
+	v := t.ShallowClone()
+	if err := v.Reshape(t.Shape().TotalSize()/width, width); err != nil {
+		panic(err) // the same number of values
+	}
+	return v
+}
+
+// layer is one transformer layer over w.hx.
+func (m *Model) layer(i int, batch *model.Batch) {
+	w, b, k, n := &m.w, m.b, &m.Layers[i], m.w.rows.Len()
+	var keys, values *tensor.Dense
+	if w.cache != nil {
+		keys, values = w.cache.K[i], w.cache.V[i]
+	} else {
+		keys, values = w.scratch.K[0], w.scratch.V[0]
+	}
+	k.Norm1.apply(b, w.hh, w.hx, n)
+	b.Modulate(w.hh, k.Mod1.Of(0), k.Mod1.Of(1), w.mods)
+	k.qkv.Apply(b, w.qkv, w.hh, n)
+	m.self.Apply(b, w.hh, w.hq, keys, values, w.qkv, &w.rows, m.cfg.grid()*m.cfg.grid())
+	k.Self.Out.Add(b, w.hx, w.hh, n)
+
+	k.Norm2.apply(b, w.hh, w.hx, n)
+	b.Modulate(w.hh, k.Mod2.Of(0), k.Mod2.Of(1), w.mods)
+	m.attend(&k.Text, m.self, w.hx, w.hh, w.hq, w.hh, func(t *text) textHeads { return t.layers[i] })
+
+	k.Norm3.Apply(b, w.hh, w.hx, n)
+	b.Modulate(w.hh, k.Mod3.Of(0), k.Mod3.Of(1), w.mods)
+	b.Linear(w.up, w.hh, n, k.value, backend.Epilogue{})
+	b.Linear(w.gate, w.hh, n, k.gate, backend.Epilogue{Act: backend.GELUErf, Times: w.up})
+	k.Down.Add(b, w.hx, w.gate, n)
+}
+
+// stage runs a convolutional stage over w.x. first is the number of blocks before it.
+func (m *Model) stage(ctx context.Context, s *stage, first int, of func(t *text) []textHeads) error {
+	w, b, n := &m.w, m.b, m.w.rows.Len()
+	for i := range s.Res {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r, t := &s.Res[i], &s.Text[i]
+		m.depthwise(r, first+i)
+		r.Norm.apply(b, w.h, w.h, n)
+		r.Up.Apply(b, w.inner, w.h, n, backend.GELUErf)
+		m.respond(r, first+i)
+		r.Down.Add(b, w.x, w.inner, n)
+		b.Modulate(w.x, r.Mod.Of(0), r.Mod.Of(1), w.mods)
+		t.Norm1.apply(b, w.h, w.x, n)
+		m.attend(&t.Attn1, m.inner, w.x, w.h, w.t, w.h, func(t *text) textHeads { return of(t)[2*i] })
+		t.Norm2.apply(b, w.h, w.x, n)
+		m.attend(&t.Attn2, m.inner, w.x, w.h, w.t, w.h, func(t *text) textHeads { return of(t)[2*i+1] })
+	}
+	return nil
+}

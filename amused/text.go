@@ -1,0 +1,90 @@
+package amused
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/model"
+)
+
+// text is what a prompt gives to all passes: keys and values of every attention to it,
+// [1, heads, rows, headDim] each.
+type text struct {
+	rows     int
+	down, up []textHeads // two a level
+	layers   []textHeads
+}
+
+type textHeads struct{ k, v *tensor.Dense }
+
+// textOf returns a prompt's keys and values, computed once.
+func (m *Model) textOf(p *model.Prompt) (*text, error) {
+	made, err := p.Derive(m, func() (any, error) { return m.makeText(p), nil })
+	if err != nil {
+		return nil, err
+	}
+	return made.(*text), nil
+}
+
+func (m *Model) makeText(p *model.Prompt) *text {
+	c, b, n := &m.cfg, m.b, p.Rows
+	states, t := b.New(n, c.TextWidth), b.New(n, c.Hidden)
+	b.Write(states, 0, p.States)
+	m.TextProj.Apply(b, t, states, n, backend.Identity)
+	m.TextNorm.apply(b, t, t, n)
+	out := &text{rows: n}
+	for i := range m.Layers {
+		out.layers = append(out.layers, m.headsOf(&m.Layers[i].Text, m.self, t, n))
+	}
+	swished, mapped := b.New(n, c.Hidden), b.New(n, c.Width)
+	b.Gather(swished, t, numbered(n))
+	b.Activate(swished, n, backend.SiLU)
+	for _, s := range []struct {
+		of *stage
+		to *[]textHeads
+	}{{&m.Down, &out.down}, {&m.Up, &out.up}} {
+		for i := range s.of.Text {
+			k, from := &s.of.Text[i], t
+			if c.Mapped {
+				k.Mapper.Apply(b, mapped, swished, n, backend.Identity)
+				from = mapped
+			}
+			*s.to = append(*s.to, m.headsOf(&k.Attn1, m.inner, from, n), m.headsOf(&k.Attn2, m.inner, from, n))
+		}
+	}
+	return out
+}
+
+// headsOf returns the keys and values of rows of x.
+func (m *Model) headsOf(a *attentionTo, l attention.Layer, x *tensor.Dense, rows int) textHeads {
+	t := textHeads{m.b.New(1, l.Heads, rows, l.HeadDim), m.b.New(1, l.Heads, rows, l.HeadDim)}
+	var f attention.Buffer
+	f.Grow(m.b, rows, l.Heads, l.HeadDim)
+	place := func(i int) (seq, pos int) { return 0, i }
+	a.Key.Apply(m.b, f.T, x, rows, backend.Identity)
+	f.Put(m.b, t.k, rows, place)
+	a.Value.Apply(m.b, f.T, x, rows, backend.Identity)
+	f.Put(m.b, t.v, rows, place)
+	return t
+}
+
+// attend adds an attention to the texts of the pass's sequences: dst += out(attention(x)).
+func (m *Model) attend(a *attentionTo, l attention.Layer, dst, x, q, o *tensor.Dense, of func(t *text) textHeads) {
+	w, b, n := &m.w, m.b, m.w.rows.Len()
+	a.Query.Apply(b, q, x, n, backend.Identity)
+	for _, g := range w.byText {
+		t := of(g.text)
+		b.Attention(o, q, t.k, t.v, g.segs, backend.Heads{Heads: l.Heads, HeadDim: l.HeadDim, Keys: g.text.rows, BF16: l.BF16})
+	}
+	a.Out.Add(b, dst, o, n)
+}
+
+// numbered returns 0..n-1.
+func numbered(n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	return list
+}

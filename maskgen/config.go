@@ -1,0 +1,154 @@
+package maskgen
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Config is the network's sizes.
+type Config struct {
+	Hidden, Depth, Heads, Inner int
+	Tokens, Codes               int
+	IDs                         int // rows of the embedding: codes, mask, and 1001 that are not used
+	TextRows, TextWidth         int
+	Sinusoids                   int     // of the aesthetic score
+	Score                       float64 // where a prompt has none
+
+	// TiedName is the name of the one tensor that is embedding and head; "" where there are two.
+	TiedName string
+}
+
+// Presets are the published sizes (Kim et al. 2025; 1d-tokenizer, README_MaskGen.md).
+var Presets = map[string]Config{
+	"l": {Hidden: 1024, Depth: 16, Heads: 16, Inner: 4096, Tokens: 128, Codes: 8192, IDs: 9194, TextRows: 77, TextWidth: 768,
+		Sinusoids: 256, Score: 6.5, TiedName: wordsName},
+	"xl": {Hidden: 1280, Depth: 20, Heads: 16, Inner: 5120, Tokens: 128, Codes: 8192, IDs: 9194, TextRows: 77, TextWidth: 768,
+		Sinusoids: 256, Score: 6.5, TiedName: wordsName},
+}
+
+const (
+	wordsName = "embeddings.weight"
+	headName  = "lm_head.weight"
+	others    = 1002 // ids after the codes: the mask and what stands for classes in TiTok
+	maxSize   = 1 << 20
+)
+
+func readConfig(src *model.Source) (c Config, err error) {
+	var f struct {
+		Model struct {
+			Tokenizer struct {
+				Rows int `json:"text_context_length"`
+			} `json:"vq_model"`
+			MaskGen struct {
+				Heads int     `json:"decoder_num_heads"`
+				Score float64 `json:"sample_aesthetic_score"`
+			} `json:"maskgen"`
+		} `json:"model"`
+	}
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, err
+	}
+	has := func(name string) bool {
+		_, ok := src.Set.Get(name)
+		return ok
+	}
+	dim := func(name string, dims, i int) int {
+		t, ok := src.Set.Get(name)
+		switch {
+		case err != nil:
+		case !ok:
+			err = fmt.Errorf("tensor %q is missing", name)
+		case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
+			err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxSize)
+		default:
+			return t.Shape[i]
+		}
+		return 1
+	}
+	c = Config{Heads: f.Model.MaskGen.Heads, Score: f.Model.MaskGen.Score, TextRows: f.Model.Tokenizer.Rows, TiedName: wordsName}
+	if c.Heads == 0 {
+		c.Heads = 16 // as both that are published
+	}
+	if c.Score == 0 {
+		c.Score = 6.5 // the authors' default
+	}
+	if c.TextRows == 0 {
+		c.TextRows = 77
+	}
+	switch {
+	case !has(wordsName):
+		c.TiedName = headName
+	case has("lm_head.bias"):
+		c.TiedName = ""
+	}
+	name := c.TiedName
+	if name == "" {
+		name = wordsName
+	}
+	c.IDs, c.Hidden, c.Tokens = dim(name, 2, 0), dim(name, 2, 1), dim("pos_embed", 3, 1)
+	c.Codes = c.IDs - others
+	if c.TiedName == "" {
+		c.Codes = dim("lm_head.bias", 1, 0)
+	}
+	c.TextWidth = dim("text_embed_proj.weight", 2, 1)
+	c.Sinusoids = dim("cond_pooled_proj.weight", 2, 1) - c.TextWidth
+	c.Inner = dim("blocks.0.ff.net.0.proj.weight", 2, 0)
+	for has(fmt.Sprintf("blocks.%d.norm1.linear.weight", c.Depth)) {
+		c.Depth++
+	}
+	switch {
+	case err != nil:
+		return c, err
+	case c.Heads < 1 || c.Hidden%c.Heads != 0:
+		return c, fmt.Errorf("config.json: decoder_num_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
+	case c.TextRows < 1 || c.TextRows > maxRows:
+		return c, fmt.Errorf("config.json: text_context_length is %d, want 1 to %d", c.TextRows, maxRows)
+	case !(c.Score > 0 && c.Score <= 10):
+		return c, fmt.Errorf("config.json: sample_aesthetic_score is %v, want more than 0 and at most 10", c.Score)
+	case c.Codes < 1 || c.Codes >= c.IDs:
+		return c, fmt.Errorf("tensor %q has %d rows, want more than %d", name, c.IDs, max(c.Codes, others))
+	case c.Sinusoids < 2 || c.Sinusoids%2 != 0:
+		return c, fmt.Errorf("the conditioning vector has %d numbers beside the text's %d, want an even number from 2", c.Sinusoids, c.TextWidth)
+	}
+	return c, nil
+}
+
+const maxRows = 1024 // of a text
+
+func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+	c, err := readConfig(src)
+	if err != nil {
+		return nil, err
+	}
+	m := New(c)
+	var report weights.Report
+	ignore := []string{}
+	if c.TiedName == wordsName {
+		ignore = append(ignore, headName) // the same tensor again
+	}
+	if err := weights.Bind(m, src.Set, weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
+		return nil, err
+	}
+	if err := m.load(o); err != nil {
+		return nil, err
+	}
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Info: model.Info{
+		Architecture: "maskgen",
+		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner, "length": c.Tokens,
+			"codes": c.Codes, "text rows": c.TextRows, "mask": c.Codes},
+		Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
+	}}, nil
+}
+
+func init() {
+	model.Register(model.Format{
+		Name: "maskgen",
+		Match: func(src *model.Source) bool {
+			return src.Has("cond_pooled_proj.weight") && src.Has("text_embed_proj.weight")
+		},
+		Load: load,
+	})
+}

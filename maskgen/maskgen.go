@@ -1,0 +1,370 @@
+// Package maskgen is MaskGen-VQ (Kim et al. 2025, "Democratizing text-to-image masked generative
+// models with compact text-aware one-dimensional tokens"): a transformer over TA-TiTok's latent
+// tokens and a prompt, in two streams with one attention, as Stable Diffusion 3's blocks.
+//
+// Tokens have no place in the image, so there is no inpainting. Checkpoints:
+// turkeyju/generator_maskgen_vq_{l,xl}, with turkeyju/tokenizer_tatitok_bl128_vq and the text side of
+// openai/clip-vit-large-patch14-336.
+package maskgen
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/model/passes"
+	"unmask/nn"
+	"unmask/nn/adaln"
+	"unmask/weights"
+)
+
+const eps = 1e-6
+
+type block struct {
+	Mod     adaln.Layer `weight:"norm1.linear"`         // shift, scale, gate of attention; the same of the MLP
+	TextMod adaln.Layer `weight:"norm1_context.linear"` // the same of the text; in the last block scale, shift
+	Query   nn.Linear   `weight:"attn.to_q"`
+	Key     nn.Linear   `weight:"attn.to_k"`
+	Value   nn.Linear   `weight:"attn.to_v"`
+	Out     nn.Linear   `weight:"attn.to_out.0"`
+	Up      nn.Linear   `weight:"ff.net.0.proj"`
+	Down    nn.Linear   `weight:"ff.net.2"`
+
+	TextQuery nn.Linear `weight:"attn.add_q_proj"`
+	TextKey   nn.Linear `weight:"attn.add_k_proj"`
+	TextValue nn.Linear `weight:"attn.add_v_proj"`
+	TextOut   nn.Linear `weight:"attn.to_add_out"` // this and what follows not in the last block
+	TextUp    nn.Linear `weight:"ff_context.net.0.proj"`
+	TextDown  nn.Linear `weight:"ff_context.net.2"`
+
+	qkv, textQKV   nn.Joined
+	shift1, scale1 int // parts of TextMod
+}
+
+// Parts of a modulation.
+const (
+	shift1 = iota
+	scale1
+	gate1
+	shift2
+	scale2
+	gate2
+	parts
+)
+
+// Model is the network on a backend. It owns its working memory: one pass at a time.
+type Model struct {
+	Words     weights.Param `weight:"embeddings.weight"` // [codes+1002, hidden]; or under the head's name
+	Position  weights.Param `weight:"pos_embed"`         // [1, tokens, hidden]
+	TextProj  nn.Linear     `weight:"text_embed_proj"`   // [hidden, text width]
+	CondProj  nn.Linear     `weight:"cond_pooled_proj"`  // [hidden, pooled+sinusoids]
+	Blocks    []block       `weight:"blocks"`
+	FinalMod  adaln.Layer   `weight:"norm.linear"`    // scale, shift
+	HeadW     weights.Param `weight:"lm_head.weight"` // [codes, hidden]; the first rows of Words where the two are tied
+	HeadBias  weights.Param `weight:"lm_head.bias"`   // [codes]
+	cfg       Config
+	b         backend.Backend
+	passes    passes.Passes
+	words     *tensor.Dense // [ids, hidden]
+	position  *tensor.Dense // [tokens, hidden]
+	condW     []float32     // [hidden, pooled+sinusoids]
+	condB     []float32
+	table     adaln.Table
+	w         workspace
+	marginals model.HeadMarginals
+}
+
+// workspace is the memory of a pass.
+type workspace struct {
+	image, text  nn.Work
+	hidden, last *tensor.Dense // [batch*tokens, hidden], [rows of one call to the head, hidden]
+	textRows     attention.Rows
+	ids          []int32
+	slots        []int32
+	keys         []any
+	mods         []backend.Segment // image rows by slot
+	textMods     []backend.Segment
+}
+
+// New returns the network without weights.
+func New(c Config) *Model {
+	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
+	m := &Model{
+		Position: weights.Param{Shape: []int{1, c.Tokens, c.Hidden}},
+		TextProj: nn.NewLinear(c.TextWidth, c.Hidden),
+		CondProj: nn.NewLinear(c.TextWidth+c.Sinusoids, c.Hidden),
+		Blocks:   make([]block, c.Depth),
+		FinalMod: adaln.New(c.Hidden, c.Hidden, 2),
+		cfg:      c,
+		passes: passes.Passes{Layers: c.Depth, More: c.TextRows,
+			Layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}},
+	}
+	if c.TiedName != headName {
+		m.Words = weights.Param{Shape: []int{c.IDs, c.Hidden}}
+	}
+	if c.TiedName == headName {
+		m.HeadW = weights.Param{Shape: []int{c.IDs, c.Hidden}}
+	} else if c.TiedName == "" {
+		m.HeadW, m.HeadBias = weights.Param{Shape: []int{c.Codes, c.Hidden}}, weights.Param{Shape: []int{c.Codes}}
+	}
+	for i := range m.Blocks {
+		k := block{Mod: adaln.New(c.Hidden, c.Hidden, parts), TextMod: adaln.New(c.Hidden, c.Hidden, parts),
+			Query: square(), Key: square(), Value: square(), Out: square(),
+			Up: nn.NewLinear(c.Hidden, c.Inner), Down: nn.NewLinear(c.Inner, c.Hidden),
+			TextQuery: square(), TextKey: square(), TextValue: square(), shift1: shift1, scale1: scale1}
+		if i < c.Depth-1 {
+			k.TextOut, k.TextUp, k.TextDown = square(), nn.NewLinear(c.Hidden, c.Inner), nn.NewLinear(c.Inner, c.Hidden)
+		} else {
+			k.TextMod, k.scale1, k.shift1 = adaln.New(c.Hidden, c.Hidden, 2), 0, 1
+		}
+		m.Blocks[i] = k
+	}
+	return m
+}
+
+func (m *Model) load(o model.Options) error {
+	c, b := &m.cfg, o.Backend
+	m.b, m.passes.Backend = b, b
+	m.passes.Layer.BF16 = o.Precision != backend.F32
+	l := &nn.Loader{Backend: b, Precision: o.Precision}
+	words := &m.Words
+	if c.TiedName == headName {
+		words = &m.HeadW
+	}
+	head := backend.Head{Outcomes: c.Codes}
+	if c.TiedName == "" {
+		head.W, head.Bias = l.Matrix(&m.HeadW, c.Codes), l.Vector(l.Floats(&m.HeadBias))
+	} else {
+		head.W = l.Matrix(words, c.Codes)
+	}
+	m.words = l.Table(words)
+	m.position = l.Table(&m.Position)
+	m.TextProj.Load(l)
+	m.condW, m.condB = l.Floats(&m.CondProj.Weight), l.Floats(&m.CondProj.Bias)
+	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
+	m.FinalMod.Load(l)
+	for i := range m.Blocks {
+		k := &m.Blocks[i]
+		k.Mod.Load(l)
+		k.TextMod.Load(l)
+		m.table.Layers = append(m.table.Layers, &k.Mod, &k.TextMod)
+		k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
+		k.textQKV.Load(l, &k.TextQuery, &k.TextKey, &k.TextValue)
+		for _, p := range []*nn.Linear{&k.Out, &k.Up, &k.Down, &k.TextOut, &k.TextUp, &k.TextDown} {
+			if p.Weight.Shape != nil {
+				p.Load(l)
+			}
+		}
+	}
+	m.marginals = model.HeadMarginals{Backend: b, Head: head, Length: c.Tokens, Project: m.project}
+	return l.Err()
+}
+
+// Spec implements model.Denoiser.
+func (m *Model) Spec() model.Spec {
+	c := &m.cfg
+	return model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true, Prompt: true}
+}
+
+// NewCache implements model.Refiner. The text's keys and values follow the image's.
+func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+
+// Fit implements model.Sized.
+func (m *Model) Fit(length int, cached bool) int {
+	c, n := &m.cfg, length+m.cfg.TextRows
+	sequence := 4 * length * c.Hidden
+	if cached {
+		sequence += 8 * n * c.Depth * c.Hidden
+	}
+	return model.Fit(m.b, n, sequence, 4*(8*c.Hidden+c.Inner))
+}
+
+// Forward implements model.Denoiser.
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := m.begin(b); err != nil {
+		return nil, err
+	}
+	return &m.marginals, m.passes.Full(ctx, b, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+}
+
+// Refine implements model.Refiner. The text's rows keep the full pass's keys and values.
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := m.begin(b); err != nil {
+		return nil, err
+	}
+	return &m.marginals, m.passes.Some(ctx, b, rows, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+}
+
+// begin checks the batch and finds the modulations of its prompts.
+func (m *Model) begin(b *model.Batch) (err error) {
+	if err := b.Check(m.Spec()); err != nil {
+		return err
+	}
+	w, c := &m.w, &m.cfg
+	w.hidden = nn.Grow(m.b, w.hidden, b.Size*b.Length, c.Hidden)
+	w.keys = w.keys[:0]
+	for i := range b.Size {
+		p := b.Condition(i).Prompt
+		if p.Rows != c.TextRows || p.Width != c.TextWidth || len(p.Pooled) != c.TextWidth || p.Numbers != nil && len(p.Numbers) != 1 {
+			return fmt.Errorf("the prompt of sequence %d is %d x %d with %d pooled numbers and %d others, want %d x %d, %d and the score alone",
+				i, p.Rows, p.Width, len(p.Pooled), len(p.Numbers), c.TextRows, c.TextWidth, c.TextWidth)
+		}
+		w.keys = append(w.keys, p)
+	}
+	w.slots, err = m.table.Slots(w.slots, w.keys, func(i int) ([]float32, error) {
+		return m.vector(w.keys[i].(*model.Prompt)), nil
+	})
+	return err
+}
+
+// vector is the conditioning vector: a projection of the pooled text and of 100 times the
+// aesthetic score as sinusoids of periods up to 1000, sines first, in float32.
+func (m *Model) vector(p *model.Prompt) []float32 {
+	c := &m.cfg
+	score := c.Score
+	if p.Numbers != nil {
+		score = p.Numbers[0]
+	}
+	x := append(append([]float32(nil), p.Pooled...), make([]float32, c.Sinusoids)...)
+	half := c.Sinusoids / 2
+	for i := range half {
+		freq := float32(math.Exp(float64(-float32(math.Log(1000)) * float32(i) / float32(half))))
+		angle := float64(float32(score*100) * freq)
+		x[c.TextWidth+i], x[c.TextWidth+half+i] = float32(math.Sin(angle)), float32(math.Cos(angle))
+	}
+	y := make([]float32, c.Hidden)
+	for i := range y {
+		sum := float64(m.condB[i])
+		for j, v := range m.condW[i*len(x) : (i+1)*len(x)] {
+			sum += float64(v) * float64(x[j])
+		}
+		y[i] = float32(sum)
+	}
+	return y
+}
+
+// rowsOf returns a prompt's rows as the text stream begins with them, [text rows, hidden].
+func (m *Model) rowsOf(p *model.Prompt) (*tensor.Dense, error) {
+	made, err := p.Derive(m, func() (any, error) {
+		c := &m.cfg
+		states, rows := m.b.New(c.TextRows, c.TextWidth), m.b.New(c.TextRows, c.Hidden)
+		m.b.Write(states, 0, p.States)
+		m.TextProj.Apply(m.b, rows, states, c.TextRows, backend.Identity)
+		return rows, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.(*tensor.Dense), nil
+}
+
+func (m *Model) prepare(rows int) {
+	c := &m.cfg
+	m.w.image.Prepare(m.b, rows, c.Hidden, c.Inner)
+	m.w.text.Prepare(m.b, (rows+c.Tokens-1)/c.Tokens*c.TextRows, c.Hidden, c.Inner)
+}
+
+// pass runs the network over a pass's rows and leaves the head's input in w.hidden.
+func (m *Model) pass(ctx context.Context, p *passes.Pass) error {
+	w, b, n := &m.w, m.b, p.Len()
+	w.ids = w.ids[:0]
+	for _, at := range p.At {
+		w.ids = append(w.ids, p.Batch.Tokens[at])
+	}
+	b.Gather(w.image.X, m.words, w.ids)
+	b.AddRows(w.image.X, m.position, p.Rows.Pos)
+	w.mods = adaln.Segments(w.mods, p.Segs, w.slots)
+	if !p.Partial {
+		if err := m.texts(p); err != nil {
+			return err
+		}
+	}
+	for i := range m.Blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m.block(i, p)
+	}
+	x := w.image.X
+	b.LayerNorm(x, x, n, backend.Norm{Eps: eps})
+	b.Modulate(x, m.FinalMod.Of(0), m.FinalMod.Of(1), w.mods)
+	b.Scatter(w.hidden, x, p.At)
+	return nil
+}
+
+// texts fills in the text stream of a pass's sequences: its rows stand in keys and values after
+// the image's.
+func (m *Model) texts(p *passes.Pass) error {
+	w, rows := &m.w, m.cfg.TextRows
+	w.textRows.Segs, w.textRows.Pos, w.textMods = w.textRows.Segs[:0], w.textRows.Pos[:0], w.textMods[:0]
+	for i, seg := range p.Segs {
+		text, err := m.rowsOf(p.Batch.Condition(seg.Seq).Prompt)
+		if err != nil {
+			return err
+		}
+		at := make([]int32, rows)
+		for r := range at {
+			at[r] = int32(i*rows + r)
+			w.textRows.Pos = append(w.textRows.Pos, int32(m.cfg.Tokens+r))
+		}
+		m.b.Scatter(w.text.X, text, at)
+		w.textRows.Segs = append(w.textRows.Segs, backend.Segment{Seq: p.Rows.Segs[i].Seq, Row: i * rows, Rows: rows})
+		w.textMods = append(w.textMods, backend.Segment{Seq: int(w.slots[seg.Seq]), Row: i * rows, Rows: rows})
+	}
+	return nil
+}
+
+// block is one block over the rows of the pass and, in a full one, over the text's.
+func (m *Model) block(i int, p *passes.Pass) {
+	w, b, k := &m.w, m.b, &m.Blocks[i]
+	keys, values := m.passes.Keys(p.Batch, i)
+	layer := m.passes.Layer
+	h := backend.Heads{Heads: layer.Heads, HeadDim: layer.HeadDim, Keys: m.cfg.Tokens + m.cfg.TextRows, BF16: layer.BF16}
+	n, texts := p.Len(), w.textRows.Len()
+
+	x := &w.image
+	b.LayerNorm(x.H, x.X, n, backend.Norm{Eps: eps})
+	b.Modulate(x.H, k.Mod.Of(scale1), k.Mod.Of(shift1), w.mods)
+	k.qkv.Apply(b, x.QKV, x.H, n)
+	b.SplitHeads(x.Q, keys, values, x.QKV, p.Rows.Segs, p.Rows.Pos, h, nil)
+	t := &w.text
+	if !p.Partial {
+		b.LayerNorm(t.H, t.X, texts, backend.Norm{Eps: eps})
+		b.Modulate(t.H, k.TextMod.Of(k.scale1), k.TextMod.Of(k.shift1), w.textMods)
+		k.textQKV.Apply(b, t.QKV, t.H, texts)
+		b.SplitHeads(t.Q, keys, values, t.QKV, w.textRows.Segs, w.textRows.Pos, h, nil)
+	}
+	b.Attention(x.H, x.Q, keys, values, p.Rows.Segs, h)
+	m.finish(x, &k.Mod, &k.Out, &k.Up, &k.Down, n, w.mods)
+	if !p.Partial && k.TextOut.Weight.Shape != nil {
+		b.Attention(t.H, t.Q, keys, values, w.textRows.Segs, h)
+		m.finish(t, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown, texts, w.textMods)
+	}
+}
+
+// finish adds a stream's attention, in x.H, and its MLP.
+func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n int, mods []backend.Segment) {
+	b := m.b
+	out.Apply(b, x.Q, x.H, n, backend.Identity)
+	b.GateAdd(x.X, x.Q, mod.Of(gate1), mods)
+	b.LayerNorm(x.H, x.X, n, backend.Norm{Eps: eps})
+	b.Modulate(x.H, mod.Of(scale2), mod.Of(shift2), mods)
+	up.Apply(b, x.Inner, x.H, n, backend.GELUTanh)
+	down.Apply(b, x.Q, x.Inner, n, backend.Identity)
+	b.GateAdd(x.X, x.Q, mod.Of(gate2), mods)
+}
+
+// project is the head's input for the rows asked for.
+func (m *Model) project(rows []int32) *tensor.Dense {
+	m.w.last = nn.Grow(m.b, m.w.last, len(rows), m.cfg.Hidden)
+	m.b.Gather(m.w.last, m.w.hidden, rows)
+	return m.w.last
+}
