@@ -19,10 +19,11 @@ func newPlot() *cobra.Command {
 		Short: "Draw a sweep: quality against steps and time, perplexity against entropy (SVG, PNG)",
 		Args:  exactly(1, "a results.jsonl of unmask sweep"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, results, err := experiments.ReadJournal(args[0])
+			_, results, dropped, err := experiments.ReadJournal(args[0])
 			if err != nil {
 				return err
 			}
+			sayDropped(args[0], dropped)
 			charts := experiments.Charts(results)
 			if len(charts) == 0 {
 				return fmt.Errorf("%s: no results yet", args[0])

@@ -119,7 +119,7 @@ func (f *reproduceFlags) measure(ctx context.Context, kind string, size experime
 	if err := os.MkdirAll(f.out, 0o777); err != nil {
 		return nil, nil, err
 	}
-	j, err := experiments.OpenJournal(name, settings)
+	j, err := openJournal(name, settings)
 	if err != nil {
 		return nil, nil, err
 	}

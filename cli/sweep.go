@@ -64,7 +64,7 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	j, err := experiments.OpenJournal(f.out, settings)
+	j, err := openJournal(f.out, settings)
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,21 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 		err = closed
 	}
 	return err
+}
+
+// openJournal opens results, and says what a crash left that cannot be read.
+func openJournal(name string, s experiments.Settings) (*experiments.Journal, error) {
+	j, err := experiments.OpenJournal(name, s)
+	if err == nil {
+		sayDropped(name, j.Dropped)
+	}
+	return j, err
+}
+
+func sayDropped(name string, bytes int) {
+	if bytes > 0 {
+		say("%s: its last line was cut: %d bytes are left out", name, bytes)
+	}
 }
 
 func readPlan(name string) (experiments.Plan, error) {

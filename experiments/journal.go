@@ -1,12 +1,10 @@
 package experiments
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,11 +22,12 @@ var ErrStopped = errors.New("stopped")
 type Settings map[string]string
 
 // Journal is a file of results, one JSON object a line under a first line of settings. A line is
-// appended whole and synced; a last line that a crash has torn is dropped when it is opened again.
+// appended whole and synced.
 type Journal struct {
 	Results []Result
+	Dropped int // bytes of a last line that was cut, which OpenJournal dropped
 
-	file   *os.File
+	log    *durable.Log
 	unlock func() error
 }
 
@@ -36,40 +35,46 @@ type header struct {
 	Settings Settings `json:"settings"`
 }
 
-// OpenJournal opens or creates the file at name for appending. A file that has other settings is
-// refused with the first difference.
-func OpenJournal(name string, s Settings) (j *Journal, err error) {
+// OpenJournal opens or creates the file at name for appending. It refuses a file that is not a
+// journal, one that is damaged elsewhere than in a last line that was cut, and one with other
+// settings, with the first difference.
+func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file but %s", name, info.Mode())
 	}
-	j = &Journal{}
-	if j.unlock, err = (durable.OS{}).Lock(filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock")); err != nil {
+	lock := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock")
+	unlock, err := (durable.OS{}).Lock(lock)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	j := &Journal{unlock: unlock}
 	defer func() {
 		if err != nil {
 			j.Close()
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 	}()
-	if j.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
-		return nil, err
-	}
-	have, results, size, err := read(j.file)
+	first, err := json.Marshal(header{s})
 	if err != nil {
 		return nil, err
 	}
-	if err := j.file.Truncate(size); err != nil {
+	var data []byte
+	if j.log, data, err = durable.OpenLog(durable.OS{}, name, first); err != nil {
 		return nil, err
 	}
-	if _, err := j.file.Seek(size, io.SeekStart); err != nil {
+	if bytes.HasPrefix(first, data) { // cut within its first line, or empty
+		j.Dropped = len(data)
+		return j, errors.Join(j.log.Cut(0), j.log.Append(first))
+	}
+	have, results, size, err := parse(data)
+	if err != nil {
 		return nil, err
 	}
-	j.Results = results
-	if size == 0 {
-		return j, errors.Join(j.line(header{s}), durable.OS{}.SyncDir(filepath.Dir(name)))
+	if err := have.same(s); err != nil {
+		return nil, err
 	}
-	return j, have.same(s)
+	j.Results, j.Dropped = results, len(data)-size
+	return j, j.log.Cut(int64(size))
 }
 
 // same refuses settings that differ.
@@ -87,68 +92,66 @@ func (s Settings) same(now Settings) error {
 
 func sortedNames(s Settings) []string { return slices.Sorted(maps.Keys(s)) }
 
-// ReadJournal reads the results of a file.
-func ReadJournal(name string) (Settings, []Result, error) {
-	f, err := os.Open(name)
+// ReadJournal reads the results of a file. A last line that was cut is left out; its bytes are
+// dropped.
+func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
+	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	defer f.Close()
-	s, results, size, err := read(f)
-	switch {
-	case err != nil:
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	case size == 0:
-		return nil, nil, fmt.Errorf("%s: no settings in the first line: not results of a sweep", name)
+	s, results, size, err := parse(data)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
-	return s, results, nil
+	return s, results, len(data) - size, nil
 }
 
-// maxLine bounds a line of results, in bytes.
-const maxLine = 16 << 20
-
-// read returns what the whole lines hold and how many bytes they are.
-func read(r io.Reader) (Settings, []Result, int64, error) {
-	lines := bufio.NewReader(r)
+// parse returns what the whole lines hold and how many bytes they are. Blank lines at the end count
+// as cut.
+func parse(data []byte) (s Settings, results []Result, size int, err error) {
 	var h header
-	var results []Result
-	var size int64
-	for n := 1; ; n++ {
-		line, err := readLine(lines)
-		if err == io.EOF { // without an end the line is torn
-			return h.Settings, results, size, nil
-		} else if err != nil {
-			return nil, nil, 0, fmt.Errorf("line %d: %w", n, err)
-		}
-		if n == 1 {
-			if err := strict(line, &h); err != nil || h.Settings == nil {
-				return nil, nil, 0, fmt.Errorf("line 1 has no settings: not results of a sweep")
-			}
-		} else {
-			var result Result
-			if err := strict(line, &result); err != nil {
-				return nil, nil, 0, fmt.Errorf("line %d: %w", n, err)
-			}
-			results = append(results, result)
-		}
-		size += int64(len(line))
+	end := bytes.LastIndexByte(data, '\n') + 1
+	whole := bytes.TrimRight(data[:end], " \t\r\n")
+	if len(whole) > 0 {
+		size = len(whole) + 1 + bytes.IndexByte(data[len(whole):], '\n')
 	}
+	for n, line := range bytes.Split(whole, []byte("\n")) {
+		if n == 0 {
+			if err := strict(line, &h); err != nil || h.Settings == nil {
+				return nil, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
+			}
+			continue
+		}
+		var r Result
+		if err := strict(line, &r); err != nil {
+			return nil, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
+		}
+		if err := r.check(); err != nil {
+			return nil, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
+		}
+		results = append(results, r)
+	}
+	return h.Settings, results, size, nil
 }
 
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > maxLine:
-			return nil, fmt.Errorf("more than %d bytes", maxLine)
-		case err == nil:
-			return line, nil
-		case err != bufio.ErrBufferFull:
-			return nil, err
+// check returns an error for a result that no run can have.
+func (r *Result) check() error {
+	switch {
+	case r.Kind != "text" && r.Kind != "image":
+		return fmt.Errorf("kind is %q, want text or image", r.Kind)
+	case r.Steps < 1:
+		return fmt.Errorf("steps is %d, want at least 1", r.Steps)
+	case r.N < 1:
+		return fmt.Errorf("n is %d, want at least 1", r.N)
+	case r.Batch < 1:
+		return fmt.Errorf("batch is %d, want at least 1", r.Batch)
+	}
+	for _, v := range r.Seconds {
+		if !(v >= 0) {
+			return fmt.Errorf("batch_seconds has %v, want at least 0", v)
 		}
 	}
+	return nil
 }
 
 func strict(line []byte, v any) error {
@@ -175,33 +178,26 @@ func (j *Journal) Find(kind string, p Point) (Result, bool) {
 
 // Append adds a result, on the disk when it returns.
 func (j *Journal) Append(r Result) error {
-	if err := j.line(r); err != nil {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := j.log.Append(line); err != nil {
 		return err
 	}
 	j.Results = append(j.Results, r)
 	return nil
 }
 
-func (j *Journal) line(v any) error {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if _, err := j.file.Write(append(line, '\n')); err != nil {
-		return err
-	}
-	return j.file.Sync()
-}
-
 // Close releases the file; a second call does nothing.
 func (j *Journal) Close() error {
 	var err error
-	if j.file != nil {
-		err = j.file.Close()
+	if j.log != nil {
+		err = j.log.Close()
 	}
 	if j.unlock != nil {
 		err = errors.Join(err, j.unlock())
 	}
-	j.file, j.unlock = nil, nil
+	j.log, j.unlock = nil, nil
 	return err
 }

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -88,26 +89,72 @@ func TestJournalRefuses(t *testing.T) {
 		"{}\n":                           "line 1 has no settings",
 		"samples\n":                      "line 1 has no settings",
 		"{\"settings\":{}}\n{\"a\":1}\n": "line 2: unknown field",
-		"{\"settings\":{}}\n\n":          "line 2: EOF",
+		"{\"settings\":{}}\n\n{}\n":      "line 2: EOF",
+		resultLine(0):                    "line 2: steps is 0, want at least 1",
+		resultLine(-5):                   "line 2: steps is -5, want at least 1",
 		"{\"settings\":{}}\n{} {}\n":     "line 2: more than one value",
-		"":                               "no settings in the first line",
+		"":                               "line 1 has no settings",
+		"torn":                           "line 1 has no settings",
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
-		_, _, err := ReadJournal(name)
+		_, _, _, err := ReadJournal(name)
 		require.ErrorContains(t, err, want, text)
+		if text == "" {
+			continue // a new file
+		}
+		_, err = OpenJournal(name, Settings{})
+		require.ErrorContains(t, err, want, text)
+		after, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, text, string(after), "a foreign file stays as it is")
+	}
+}
+
+// resultLine is a journal with one result.
+func resultLine(steps int) string {
+	return fmt.Sprintf(`{"settings":{}}
+{"kind":"text","sampler":"random","steps":%d,"seed":0,"n":2,"batch":1,"metrics":{"perplexity":{"value":2}},"batch_seconds":[1]}
+`, steps)
+}
+
+// What is cut at the end, or blank there, is dropped, and said.
+func TestJournalDropsACutLine(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results.jsonl")
+	for _, end := range []string{"\n", " \n\n", "\r\n", `{"kind":"te`, "\n{"} {
+		require.NoError(t, os.WriteFile(name, []byte(resultLine(4)+end), 0o644))
+		_, results, dropped, err := ReadJournal(name)
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		require.Equal(t, len(end), dropped)
+		j, err := OpenJournal(name, Settings{})
+		require.NoError(t, err)
+		require.Equal(t, len(end), j.Dropped)
+		require.NoError(t, j.Append(j.Results[0]))
+		require.NoError(t, j.Close())
+		_, results, dropped, err = ReadJournal(name)
+		require.NoError(t, err)
+		require.Len(t, results, 2)
+		require.Zero(t, dropped)
 	}
 }
 
 func FuzzJournal(f *testing.F) {
+	f.Add([]byte(resultLine(0)))
+	f.Add([]byte(resultLine(4) + "\n"))
 	f.Add([]byte("{\"settings\":{\"model\":\"a\"}}\n{\"kind\":\"text\",\"sampler\":\"random\",\"steps\":2,\"seed\":0,\"n\":2,\"batch\":1,\"metrics\":{\"perplexity\":{\"value\":2,\"without\":[1]}},\"batch_seconds\":[1]}\n"))
 	f.Add([]byte("{\"settings\":{}}\ntorn"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, results, size, err := read(bytes.NewReader(data))
-		if err == nil && size > int64(len(data)) {
+		name := filepath.Join(t.TempDir(), "results.jsonl")
+		require.NoError(t, os.WriteFile(name, data, 0o644))
+		_, results, dropped, err := ReadJournal(name)
+		if err == nil && (dropped < 0 || dropped > len(data)) {
 			t.Fatal("beyond the file")
 		}
 		for _, c := range Charts(results) {
-			_ = c.Name
+			_, _ = c.SVG()
+		}
+		if j, err := OpenJournal(name, Settings{"model": "a"}); err == nil {
+			require.NoError(t, j.Close())
 		}
 	})
 }

@@ -81,7 +81,7 @@ func OpenFolder(fsys FS, dir, ext string, s Settings) (_ *Folder, err error) {
 		return nil, err
 	}
 	if err = f.clean(); err != nil {
-		f.m.close()
+		f.m.Close()
 		return nil, err
 	}
 	return f, nil
@@ -202,4 +202,4 @@ func (f *Folder) put(i int, seed uint64, data []byte) error {
 }
 
 // Close lets another process write.
-func (f *Folder) Close() error { return cmp.Or(f.m.close(), f.unlock()) }
+func (f *Folder) Close() error { return cmp.Or(f.m.Close(), f.unlock()) }

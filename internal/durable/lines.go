@@ -54,7 +54,7 @@ func OpenLines(fsys FS, name string, s Settings) (_ *Lines, err error) {
 		return nil, err
 	}
 	if err = l.open(exists); err != nil {
-		l.m.close()
+		l.m.Close()
 		return nil, err
 	}
 	return l, nil
@@ -153,4 +153,4 @@ func (l *Lines) put(i int, seed uint64, line []byte) error {
 }
 
 // Close lets another process write.
-func (l *Lines) Close() error { return cmp.Or(l.file.Close(), l.m.close(), l.unlock()) }
+func (l *Lines) Close() error { return cmp.Or(l.file.Close(), l.m.Close(), l.unlock()) }

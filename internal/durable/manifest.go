@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -117,46 +115,27 @@ func exactly(line []byte, v any) bool {
 
 // manifest is one open for appending, and the lock on it.
 type manifest struct {
-	fsys    FS
-	name    string
-	file    File
+	*Log
 	entries []Entry
-	size    int64
 }
 
 // openManifest opens or creates the manifest `base` of dir, whose lock the caller has taken. A
 // torn last line is cut off.
 func openManifest(fsys FS, dir, base string, s Settings) (_ *manifest, err error) {
 	name := filepath.Join(dir, base)
-	_, exists, err := regular(fsys, name)
+	first, err := json.Marshal(header{version, s})
 	if err != nil {
 		return nil, err
 	}
-	if err := ignoreMissing(fsys.Remove(filepath.Join(dir, temporary(base)))); err != nil {
-		return nil, err
-	}
-	if !exists {
-		line, err := json.Marshal(header{version, s})
-		if err != nil {
-			return nil, err
-		}
-		if err := writeFile(fsys, dir, base, append(line, '\n')); err != nil {
-			return nil, err
-		}
-	}
-	f, err := fsys.OpenFile(name, os.O_RDWR)
+	l, data, err := OpenLog(fsys, name, first)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			l.Close()
 		}
 	}()
-	data, err := io.ReadAll(f)
-	if err != nil {
-		return nil, err
-	}
 	c, err := parseManifest(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -164,18 +143,13 @@ func openManifest(fsys FS, dir, base string, s Settings) (_ *manifest, err error
 	if d := differences(c.settings, s); len(d) > 0 {
 		return nil, &SettingsError{name, d}
 	}
-	if c.torn > 0 {
-		if err := f.Truncate(c.size); err != nil {
-			return nil, err
-		}
-		if err := f.Sync(); err != nil {
-			return nil, err
-		}
+	if err := l.Cut(c.size); err != nil {
+		return nil, err
 	}
-	return &manifest{fsys: fsys, name: name, file: f, entries: c.entries, size: c.size}, nil
+	return &manifest{Log: l, entries: c.entries}, nil
 }
 
-// next is the entry of data at the next index.
+// next returns the entry of data at the next index.
 func (m *manifest) next(seed uint64, data []byte) Entry {
 	return Entry{len(m.entries), seed, digest(data)}
 }
@@ -185,40 +159,15 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// alone fails when the manifest is not as this run left it. It is what stands between two
-// writers where locks do nothing, as on some network filesystems; both would write the same
-// bytes at the same place, so even a race between them harms nothing.
-func (m *manifest) alone() error {
-	size, err := m.file.Size()
-	if err != nil {
-		return err
-	}
-	if size != m.size {
-		return fmt.Errorf("%s has %d bytes, this run left %d: another process is writing it", m.name, size, m.size)
-	}
-	return nil
-}
-
 // append adds an entry whose output is durable.
 func (m *manifest) append(e Entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	line = append(line, '\n')
-	if err := m.alone(); err != nil {
+	if err := m.Append(line); err != nil {
 		return err
 	}
-	if _, err := m.file.WriteAt(line, m.size); err != nil {
-		_ = m.file.Truncate(m.size) // opening repairs what stays
-		return err
-	}
-	if err := m.file.Sync(); err != nil {
-		return err
-	}
-	m.size += int64(len(line))
 	m.entries = append(m.entries, e)
 	return nil
 }
-
-func (m *manifest) close() error { return m.file.Close() }

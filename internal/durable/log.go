@@ -1,0 +1,93 @@
+package durable
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Log is a file of lines under a first line that says what it is, open for one writer. A line is
+// appended whole and synced, so that a crash tears at most the last one.
+type Log struct {
+	fsys FS
+	name string
+	file File
+	size int64
+}
+
+// OpenLog opens or creates the log at name, whose lock the caller has taken. A new one has the line
+// header, which appears with the file. data is all that the file holds; the caller looks at it and
+// drops a torn end with Cut.
+func OpenLog(fsys FS, name string, header []byte) (_ *Log, data []byte, err error) {
+	dir, base := filepath.Split(name)
+	dir = filepath.Clean(dir)
+	_, exists, err := regular(fsys, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := ignoreMissing(fsys.Remove(filepath.Join(dir, temporary(base)))); err != nil {
+		return nil, nil, err
+	}
+	if !exists {
+		if err := writeFile(fsys, dir, base, append(bytes.Clone(header), '\n')); err != nil {
+			return nil, nil, err
+		}
+	}
+	l := &Log{fsys: fsys, name: name}
+	if l.file, err = fsys.OpenFile(name, os.O_RDWR); err != nil {
+		return nil, nil, err
+	}
+	if data, err = io.ReadAll(l.file); err != nil {
+		l.file.Close()
+		return nil, nil, err
+	}
+	l.size = int64(len(data))
+	return l, data, nil
+}
+
+// Cut drops what follows the first size bytes.
+func (l *Log) Cut(size int64) error {
+	if size == l.size {
+		return nil
+	}
+	l.size = size
+	if err := l.file.Truncate(size); err != nil {
+		return err
+	}
+	return l.file.Sync()
+}
+
+// alone returns an error when the file is not as this run left it. It detects a second writer where
+// locks do nothing, as on some network filesystems.
+func (l *Log) alone() error {
+	size, err := l.file.Size()
+	if err != nil {
+		return err
+	}
+	if size != l.size {
+		return fmt.Errorf("%s has %d bytes, this run left %d: another process is writing it", l.name, size, l.size)
+	}
+	return nil
+}
+
+// Append adds a line, without its newline. It is on the disk when Append returns.
+func (l *Log) Append(line []byte) error {
+	line = append(bytes.Clone(line), '\n')
+	if err := l.alone(); err != nil {
+		return err
+	}
+	if _, err := l.file.WriteAt(line, l.size); err != nil {
+		_ = l.file.Truncate(l.size) // opening repairs what stays
+		return err
+	}
+	if err := l.file.Sync(); err != nil {
+		return err
+	}
+	l.size += int64(len(line))
+	return nil
+}
+
+// Close closes the file; the caller then gives its lock back.
+func (l *Log) Close() error { return l.file.Close() }
