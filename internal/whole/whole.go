@@ -5,34 +5,183 @@ import (
 	"bufio"
 	"cmp"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+
+	"github.com/gofrs/flock"
 )
 
-// WriteFile replaces name by what write writes: into a temporary file beside
-// it, which is synced and renamed, then the directory is synced. After an
-// error name is what it was and the temporary file is gone.
-func WriteFile(name string, write func(io.Writer) error) (err error) {
+// WriteFile replaces name by what write writes, whole or not at all; see File.
+func WriteFile(name string, write func(io.Writer) error) error {
+	f, err := Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+// File is a file in the making. It is written beside its name, hidden, and appears under its name
+// when Commit returns; until then, and after an error, what was there stays. A process that is
+// killed leaves the hidden file, and the next Create of the same name removes it. One goroutine at a
+// time.
+type File struct {
+	name string
+	tmp  string // "" once it is committed or discarded
+	file *os.File
+	lock *flock.Flock // tells the hidden file of a process that lives from a leftover
+	w    *bufio.Writer
+}
+
+// Create begins a file at name, in a directory that is there. It refuses a name at which there is
+// something else than a regular file.
+func Create(name string) (*File, error) {
+	if err := Check(name); err != nil {
+		return nil, err
+	}
 	dir, base := filepath.Split(name)
-	tmp := filepath.Join(dir, "."+base+"."+rand.Text()[:8]+".tmp")
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	removeLeftovers(filepath.Clean(dir), base)
+	for range 10 {
+		f, err := create(name, filepath.Join(dir, "."+base+"."+rand.Text()[:8]+tmpSuffix))
+		if f != nil || err != nil {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("%s: another process removes files that are being written", name)
+}
+
+const tmpSuffix = ".tmp"
+
+// create returns nothing where another process took the new file for a leftover before it was
+// locked.
+func create(name, tmp string) (*File, error) {
+	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
+		return nil, err
+	}
+	f := &File{name: name, tmp: tmp, file: file, lock: flock.New(tmp), w: bufio.NewWriterSize(file, 1<<16)}
+	if locked, err := f.lock.TryLock(); err == nil && locked {
+		here, err := file.Stat()
+		there, missing := os.Lstat(tmp)
+		if err == nil && missing == nil && os.SameFile(here, there) {
+			return f, nil
+		}
+	} else if err != nil { // a filesystem without locks
+		return f, nil
+	}
+	f.Discard()
+	return nil, nil
+}
+
+// Check returns an error where there is something else than a regular file at name.
+func Check(name string) error {
+	info, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().IsRegular():
+		return nil
+	}
+	return fmt.Errorf("%s is a %s, want a file", name, Kind(info))
+}
+
+// Kind names what is at a path: file, directory, link or special file.
+func Kind(info fs.FileInfo) string {
+	switch {
+	case info.IsDir():
+		return "directory"
+	case info.Mode()&fs.ModeSymlink != 0:
+		return "link"
+	case info.Mode().IsRegular():
+		return "file"
+	}
+	return "special file"
+}
+
+// removeLeftovers removes hidden files that killed processes left of base: nobody locks them.
+func removeLeftovers(dir, base string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // Create has the error
+	}
+	for _, e := range entries {
+		middle, ok := strings.CutPrefix(e.Name(), "."+base+".")
+		random, tmp := strings.CutSuffix(middle, tmpSuffix)
+		if !ok || !tmp || len(random) != 8 || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		l := flock.New(name)
+		if locked, err := l.TryLock(); err == nil && locked {
+			if runtime.GOOS == "windows" { // an open file cannot be removed there
+				l.Close()
+			}
+			os.Remove(name)
+		}
+		l.Close()
+	}
+}
+
+// Write implements io.Writer.
+func (f *File) Write(p []byte) (int, error) { return f.w.Write(p) }
+
+// Name returns the name that Commit gives the file.
+func (f *File) Name() string { return f.name }
+
+// Commit syncs the file, renames it, and syncs the directory.
+func (f *File) Commit() error { return f.CommitAs(f.name) }
+
+// CommitAs is Commit under another name in the same directory.
+func (f *File) CommitAs(name string) error {
+	if f.tmp == "" {
+		return fs.ErrClosed
+	}
+	defer f.Discard()
+	if err := cmp.Or(f.w.Flush(), f.file.Sync()); err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	if err = write(w); err == nil {
-		err = cmp.Or(w.Flush(), f.Sync())
+	if runtime.GOOS == "windows" { // an open file cannot be renamed there
+		if err := errors.Join(f.file.Close(), f.lock.Close()); err != nil {
+			return err
+		}
 	}
-	if err = cmp.Or(err, f.Close()); err == nil {
-		err = os.Rename(tmp, name)
-	}
-	if err != nil {
-		os.Remove(tmp)
+	if err := os.Rename(f.tmp, name); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Clean(dir))
+	f.tmp = ""
+	if err := errors.Join(f.close(), f.lock.Close()); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(name))
+}
+
+func (f *File) close() error {
+	if err := f.file.Close(); !errors.Is(err, fs.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Discard removes a file that was not committed; otherwise it does nothing.
+func (f *File) Discard() {
+	if f == nil || f.tmp == "" {
+		return
+	}
+	f.close()
+	os.Remove(f.tmp)
+	f.lock.Close()
+	f.tmp = ""
 }
 
 // SyncDir makes the names in a directory durable. Windows keeps no such promise
