@@ -17,7 +17,7 @@ var rows = [][]string{
 	{"cli"},
 	{"bench"},
 	{"."},
-	{"experiments", "theory"},
+	{"experiments", "theory", "traces"},
 	{"generate", "metrics"},
 	{"vit", "dit", "titok", "halton", "maskgen", "amused"},
 	{"vqgan", "vq", "clip"},

@@ -83,7 +83,7 @@ func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
 }
 
 func encode(ctx context.Context, d *deviceFlags, files []string, out string) error {
-	if err := checkOutFile(out); err != nil {
+	if err := checkFile("--out", out); err != nil {
 		return err
 	}
 	v, err := d.loadCodec(ctx)
@@ -114,7 +114,7 @@ func encode(ctx context.Context, d *deviceFlags, files []string, out string) err
 }
 
 func decode(ctx context.Context, d *deviceFlags, codesFile, out string) error {
-	if err := checkOutFile(out); err != nil {
+	if err := checkFile("--out", out); err != nil {
 		return err
 	}
 	set, err := weights.Open(codesFile)

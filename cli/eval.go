@@ -88,13 +88,6 @@ func (r evaluation) print(asJSON bool) error {
 	return standardOutput(b.String())
 }
 
-func standardOutput(text string) error {
-	if _, err := os.Stdout.WriteString(text); err != nil {
-		return fmt.Errorf("standard output: %w", pathless(err))
-	}
-	return nil
-}
-
 // open checks the compute flags and opens the device for networks that are no Denoiser.
 func (d *deviceFlags) open() (backend.Backend, backend.Precision, error) {
 	o, err := d.options()

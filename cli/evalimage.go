@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -43,8 +42,8 @@ func newEvalImage() *cobra.Command {
 
 func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if f.saveStats != "" {
-		if info, err := os.Lstat(f.saveStats); err == nil && !info.Mode().IsRegular() {
-			return usage("--save-stats %s is a %s, allowed is a file", f.saveStats, kind(info))
+		if err := checkFile("--save-stats", f.saveStats); err != nil {
+			return usage("%v", err)
 		}
 	}
 	files, err := images.List(dir)

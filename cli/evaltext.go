@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
+	"unmask/internal/whole"
 	"unmask/metrics"
 	"unmask/model"
 	"unmask/tokenizers"
@@ -66,7 +67,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if info, err := os.Stat(name); err != nil {
 		return err
 	} else if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is a %s, allowed is a file", name, kind(info))
+		return fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
 	}
 	in, err := os.Open(name)
 	if err != nil {

@@ -110,10 +110,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 		return err
 	}
 	err = f.generate(ctx, m, o, out)
-	if closed := out.close(err); err == nil {
-		err = closed
-	}
-	return err
+	return ended(err, out.close(err))
 }
 
 // check refuses outputs before a model is loaded.
@@ -199,12 +196,9 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	if f.watch {
 		watch = newWatcher(m, os.Stderr)
 	}
-	var trace *traceWriter
-	if f.trace != "" {
-		var err error
-		if trace, err = openTrace(f.trace, traceHead(f.model, o.Recipe().Get("sampler"), m, o)); err != nil {
-			return errors.Join(err, finish())
-		}
+	trace, err := openTrace(f.trace, f.model, m, o)
+	if err != nil {
+		return errors.Join(err, finish())
 	}
 	var failed error
 	for _, r := range runs {
@@ -214,7 +208,7 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 			} else {
 				p.add(1)
 			}
-			return trace.write(nil, step)
+			return trace.write(step)
 		}
 		if failed = f.batches(ctx, m, r, out, deliver, p, seen); failed != nil {
 			break
@@ -223,9 +217,7 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	if watch != nil {
 		watch.clear()
 	}
-	if closed := trace.close(); failed == nil {
-		failed = closed
-	}
+	failed = ended(failed, trace.close(failed))
 	if written := finish(); written != nil {
 		return written
 	}

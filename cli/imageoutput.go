@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -157,13 +156,6 @@ func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
 	return printLine(string(line))
 }
 
-func printLine(line string) error {
-	if _, err := fmt.Println(line); err != nil {
-		return fmt.Errorf("standard output: %w", pathless(err))
-	}
-	return nil
-}
-
 // interrupted delivers what the batch has: to a folder the finished images before the first
 // unfinished one, to a sheet all.
 func (out *imageOutput) interrupted(step *generate.Step, batch []codedImage, deliver func([]codedImage) error) error {
@@ -196,27 +188,31 @@ func (out *imageOutput) close(ran error) error {
 	if err != nil || ran != nil && !errors.Is(ran, errInterrupted) {
 		return err
 	}
+	interrupted := errors.Is(ran, errInterrupted)
 	var written []string
 	if out.f.out != "" {
 		written = append(written, out.f.out)
 	}
-	if out.f.sheet != "" {
-		if err := out.writeSheet(); err != nil {
-			return err
+	for _, file := range []struct {
+		flag, name string
+		encode     func() ([]byte, error)
+	}{{"--sheet", out.f.sheet, out.drawSheet}, {"--gif", out.f.gif, out.drawFilm}} {
+		if file.name == "" {
+			continue
 		}
-		written = append(written, out.f.sheet)
-	}
-	if out.film != nil {
-		data, err := out.film.encode(out.m.Pictures, out.size)
+		if interrupted {
+			file.name = partName(file.name)
+		}
+		data, err := file.encode()
 		if err == nil {
-			err = writeFile(out.f.gif, data)
+			err = pathless(writeFile(file.name, data))
 		}
 		if err != nil {
-			return fmt.Errorf("--gif %s: %w", out.f.gif, err)
+			return fmt.Errorf("%s %s: %w", file.flag, file.name, err)
 		}
-		written = append(written, out.f.gif)
+		written = append(written, file.name)
 	}
-	say("%d images in %.1f s", out.made, time.Since(out.began).Seconds())
+	say("%s in %.1f s", count(out.made, "image"), time.Since(out.began).Seconds())
 	for _, name := range written {
 		if out.f.json { // standard output has the lines
 			say("%s", name)
@@ -227,8 +223,8 @@ func (out *imageOutput) close(ran error) error {
 	return nil
 }
 
-// writeSheet writes the contact sheet, of a folder's first images as they are there.
-func (out *imageOutput) writeSheet() error {
+// drawSheet draws the contact sheet, of a folder's first images as they are there.
+func (out *imageOutput) drawSheet() ([]byte, error) {
 	sheet := out.sheet
 	if out.folder != nil {
 		n := min(out.f.n, sheetImages, out.folder.Done())
@@ -236,28 +232,14 @@ func (out *imageOutput) writeSheet() error {
 		for i := range n {
 			m, err := images.Read(filepath.Join(out.f.out, out.folder.Name(i)))
 			if err != nil {
-				return fmt.Errorf("--sheet: %w", err)
+				return nil, err
 			}
 			sheet.Put(i, m.NRGBA())
 		}
 	}
 	var data bytes.Buffer
 	err := png.Encode(&data, sheet.Canvas)
-	if err == nil {
-		err = writeFile(out.f.sheet, data.Bytes())
-	}
-	if err != nil {
-		return fmt.Errorf("--sheet %s: %w", out.f.sheet, err)
-	}
-	return nil
+	return data.Bytes(), err
 }
 
-// writeFile makes a file appear whole or not at all, in a directory that is there.
-func writeFile(name string, data []byte) error {
-	if info, err := os.Stat(filepath.Dir(name)); err != nil {
-		return pathless(err)
-	} else if !info.IsDir() {
-		return fmt.Errorf("%s is a %s, allowed is a directory", filepath.Dir(name), kind(info))
-	}
-	return pathless(writeWhole(name, data))
-}
+func (out *imageOutput) drawFilm() ([]byte, error) { return out.film.encode(out.m.Pictures, out.size) }

@@ -2,11 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"unsafe"
 
 	"github.com/spf13/cobra"
@@ -47,7 +44,7 @@ in place.`,
 }
 
 func writeLogits(ctx context.Context, d *deviceFlags, tokensFile, out string) error {
-	if err := checkOutFile(out); err != nil {
+	if err := checkFile("--out", out); err != nil {
 		return err
 	}
 	set, err := weights.Open(tokensFile)
@@ -95,20 +92,6 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokensFile, out string) er
 
 func opener(r io.Reader) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(r), nil }
-}
-
-// checkOutFile refuses what a result must not replace.
-func checkOutFile(out string) error { return checkFile("--out", out) }
-
-func checkFile(flag, name string) error {
-	info, err := os.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
-	}
-	return fmt.Errorf("%s %s is a %s, allowed is a file", flag, name, kind(info))
 }
 
 // ints reads an integer tensor with so many dimensions.

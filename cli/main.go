@@ -2,8 +2,9 @@
 // registers samplers and networks of its own and calls [Main] has them in every command.
 //
 // Results go to standard output or to files, progress and errors to standard error.
-// It exits with 0, with 1 after an error, with 2 after a mistake on the command
-// line, and with 130 when it was interrupted.
+// It exits with 0, also where the reader of a pipe has read enough; with 1 after an error; with 2
+// after a mistake on the command line; and with 128 and the signal's number when SIGINT (130),
+// SIGTERM (143) or SIGHUP (129) ended it.
 package cli
 
 import (
@@ -13,6 +14,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -26,7 +28,7 @@ var errInterrupted = errors.New("interrupted")
 // Main runs the command line of args, without the program's name, and returns the exit status. The
 // program is to end then: signals are no longer handled.
 func Main(args []string) int {
-	ctx, release := withSignals(context.Background())
+	ctx, stop, release := withSignals(context.Background())
 	defer release()
 	root := newRoot()
 	root.SetArgs(joinCounts(args))
@@ -35,7 +37,9 @@ func Main(args []string) int {
 	case err == nil:
 		return 0
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
-		return 130
+		return stop.status()
+	case errors.Is(err, syscall.EPIPE): // whoever read has read enough
+		return 0
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
 	if errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "required flag") { // cobra's own
@@ -97,7 +101,7 @@ func usage(format string, args ...any) error { return usageError{fmt.Sprintf(for
 func joinCounts(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
-		if args[i] == "--cache" && i+1 < len(args) && count.MatchString(args[i+1]) {
+		if args[i] == "--cache" && i+1 < len(args) && digits.MatchString(args[i+1]) {
 			out = append(out, args[i]+"="+args[i+1])
 			i++
 			continue
@@ -107,6 +111,6 @@ func joinCounts(args []string) []string {
 	return out
 }
 
-var count = regexp.MustCompile(`^-?[0-9]+$`)
+var digits = regexp.MustCompile(`^-?[0-9]+$`)
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -2,14 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
-	"unmask/internal/whole"
 )
 
 func newPlot() *cobra.Command {
@@ -53,15 +50,4 @@ func writeChart(dir string, c *experiments.Chart) error {
 		}
 	}
 	return nil
-}
-
-// writeWhole makes a file appear whole or not at all, in a directory that it makes.
-func writeWhole(name string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	return whole.WriteFile(name, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
 }

@@ -14,6 +14,14 @@ import (
 // say writes a line to standard error.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
+// count is a number of things: 1 image, 2 images.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // progress shows how far work has come: a bar on a terminal, elsewhere a line every few
 // seconds.
 type progress struct {

@@ -82,7 +82,7 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 			if !strings.HasSuffix(out, scheduleSuffix) {
 				return usage("--out is %q, allowed are names that end in %s", out, scheduleSuffix)
 			}
-			if err := checkOutFile(out); err != nil {
+			if err := checkFile("--out", out); err != nil {
 				return err
 			}
 			return d.findSchedule(cmd.Context(), args[0], out, steps, seed)

@@ -4,30 +4,52 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 type stopKey struct{}
 
+// stopSignal is the first signal that asked a run to end.
+type stopSignal struct {
+	came   chan struct{} // closed when it came
+	signal atomic.Int32
+}
+
+// status is the exit status of a process that the signal ended, 128 and its number.
+func (s *stopSignal) status() int {
+	if n := s.signal.Load(); n != 0 {
+		return 128 + int(n)
+	}
+	return 128 + int(syscall.SIGINT)
+}
+
 // clearUp is how long a cancelled run may take to remove what it did not finish.
 const clearUp = 2 * time.Second
 
-// withSignals returns a context for a run. After the first interrupt stopped says so, and a
-// run ends after its step, with what it has written; the second cancels it, and the third, or
-// a run that takes too long to clear up, ends the process. A closed pipe becomes an error of the
-// write.
-func withSignals(ctx context.Context) (context.Context, func()) {
+// withSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP stopped reports
+// so, and a run ends after its step, with what it has written; the second cancels it, and the third,
+// or a run that takes too long to clear up, ends the process. SIGHUP is left alone where it was
+// ignored when the process began, as nohup does. A closed pipe becomes an error of the write.
+func withSignals(ctx context.Context) (context.Context, *stopSignal, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := make(chan struct{})
+	stop := &stopSignal{came: make(chan struct{})}
 	c := make(chan os.Signal, 3)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(c, syscall.SIGHUP)
+	}
 	signal.Ignore(syscall.SIGPIPE)
 	go func() {
-		if _, ok := <-c; !ok {
+		first, ok := <-c
+		if !ok {
 			return
 		}
-		close(stop)
+		if n, ok := first.(syscall.Signal); ok {
+			stop.signal.Store(int32(n))
+		}
+		close(stop.came)
 		if _, ok := <-c; !ok {
 			return
 		}
@@ -39,22 +61,24 @@ func withSignals(ctx context.Context) (context.Context, func()) {
 			}
 		case <-time.After(clearUp):
 		}
-		os.Exit(130)
+		os.Exit(stop.status())
 	}()
-	return context.WithValue(ctx, stopKey{}, stop), func() {
+	return context.WithValue(ctx, stopKey{}, stop), stop, func() {
 		signal.Stop(c)
 		close(c)
 		cancel()
 	}
 }
 
-// stopChannel is closed after the first interrupt.
+// stopChannel is closed after the first signal.
 func stopChannel(ctx context.Context) <-chan struct{} {
-	stop, _ := ctx.Value(stopKey{}).(chan struct{})
-	return stop
+	if stop, ok := ctx.Value(stopKey{}).(*stopSignal); ok {
+		return stop.came
+	}
+	return nil
 }
 
-// stopped reports whether a first interrupt came.
+// stopped reports whether a first signal came.
 func stopped(ctx context.Context) bool {
 	select {
 	case <-stopChannel(ctx):

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
+	"unmask/internal/whole"
 )
 
 // sweepFlags are those of unmask sweep.
@@ -96,7 +97,7 @@ func readPlan(name string) (experiments.Plan, error) {
 		return experiments.Plan{}, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > experiments.MaxPlan {
-		return experiments.Plan{}, fmt.Errorf("%s: a %s of %d bytes, allowed is a file of %d", name, kind(info), info.Size(), experiments.MaxPlan)
+		return experiments.Plan{}, fmt.Errorf("%s: a %s of %d bytes, allowed is a file of %d", name, whole.Kind(info), info.Size(), experiments.MaxPlan)
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -71,7 +70,12 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	defer out.discard()
+	err = f.runTo(ctx, cmd, out, o)
+	return ended(err, out.close(err))
+}
+
+// runTo makes the samples.
+func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutput, o generate.Options) error {
 	m, err := f.loadText(ctx)
 	if err != nil {
 		return err
@@ -90,26 +94,18 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	if o.N == 0 { // all are there
-		return out.close()
+		return nil
 	}
-	var trace *traceWriter
-	if f.trace != "" {
-		if trace, err = openTrace(f.trace, traceHead(f.model, o.Recipe().Get("sampler"), m, o)); err != nil {
-			return err
-		}
-	}
-	err = f.generate(ctx, m, o, out, trace)
-	if closed := trace.close(); err == nil {
-		err = closed
-	}
-	if err != nil && !errors.Is(err, errInterrupted) {
+	trace, err := openTrace(f.trace, f.model, m, o)
+	if err != nil {
 		return err
 	}
-	return errors.Join(err, out.close())
+	err = f.generate(ctx, m, o, out, trace)
+	return ended(err, trace.close(err))
 }
 
 // generate runs the loop and hands each finished sample to out, in order.
-func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *textOutput, trace *traceWriter) error {
+func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *textOutput, trace *tracing) error {
 	var w *watcher
 	p := newProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
 	if f.watch {
@@ -130,7 +126,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 			seconds = 0
 		}
 		seconds += step.Seconds
-		if err := trace.write(m.Text, step); err != nil {
+		if err := trace.write(step); err != nil {
 			return err
 		}
 		if w != nil {

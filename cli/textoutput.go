@@ -5,15 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"unmask"
 	"unmask/generate"
 	"unmask/internal/durable"
+	"unmask/internal/whole"
 )
 
 // sample is a finished sequence, or one that an interrupt cut off.
@@ -52,14 +51,13 @@ func (s sample) record() textRecord {
 		Evaluated: evaluated{FullPasses: s.s.Evaluated.Full, PartialRows: s.s.Evaluated.Partial, HeadRows: s.s.Evaluated.Head}}
 }
 
-// textOutput writes samples to standard output or to a new file, which appears whole when
-// all is written.
+// textOutput writes samples to standard output or to a file, which appears when all is written.
 type textOutput struct {
 	w       *bufio.Writer
 	json    bool
 	several bool // a line with each sample's number goes before it
-	file    *os.File
-	path    string
+	file    *whole.File
+	written int // samples in file
 
 	lines *durable.Lines     // a .jsonl
 	next  int                // its next sample
@@ -67,22 +65,19 @@ type textOutput struct {
 }
 
 func openTextOutput(f *textFlags) (*textOutput, error) {
-	out := &textOutput{json: f.json, several: f.n > 1, path: f.out}
-	if f.out == "" {
+	out := &textOutput{json: f.json, several: f.n > 1}
+	switch {
+	case f.out == "":
 		out.w = bufio.NewWriter(os.Stdout)
-		return out, nil
+	case isLines(f.out): // opened when the model is known
+		return out, checkFile("--out", f.out)
+	default:
+		var err error
+		if out.file, err = whole.Create(f.out); err != nil {
+			return nil, wrap("--out", err)
+		}
+		out.w = bufio.NewWriter(out.file)
 	}
-	if err := checkOutFile(f.out); err != nil {
-		return nil, err
-	}
-	if isLines(f.out) { // opened when the model is known
-		return out, nil
-	}
-	var err error
-	if out.file, err = os.CreateTemp(filepath.Dir(f.out), "."+filepath.Base(f.out)+".*"); err != nil {
-		return nil, fmt.Errorf("--out: %w", err)
-	}
-	out.w = bufio.NewWriter(out.file)
 	return out, nil
 }
 
@@ -130,18 +125,6 @@ func (o *textOutput) put(r textRecord) error {
 	}
 }
 
-func kind(info fs.FileInfo) string {
-	switch {
-	case info.IsDir():
-		return "directory"
-	case info.Mode()&fs.ModeSymlink != 0:
-		return "link"
-	case info.Mode().IsRegular():
-		return "file"
-	}
-	return "special file"
-}
-
 func (o *textOutput) write(s sample) error {
 	if o.lines != nil {
 		return o.put(s.record())
@@ -158,33 +141,20 @@ func (o *textOutput) write(s sample) error {
 		}
 		fmt.Fprintln(o.w, s.m.Text.Decode(s.shown))
 	}
-	if o.file != nil {
+	if o.written++; o.file != nil {
 		return nil
 	}
 	return o.flush()
 }
 
-func (o *textOutput) flush() error {
-	if err := o.w.Flush(); err != nil {
-		return fmt.Errorf("standard output: %w", pathless(err))
-	}
-	return nil
-}
-
-func pathless(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}
+func (o *textOutput) flush() error { return wrap("standard output", pathless(o.w.Flush())) }
 
 // interrupted writes what the batch has of its unfinished samples, to standard output only: a
 // file holds finished ones.
 func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64) error {
 	for i := range step.Sequences {
 		s := &step.Sequences[i]
-		if s.Done || o.path != "" {
+		if s.Done || o.file != nil || o.lines != nil {
 			continue
 		}
 		if err := o.write(sample{m: m, s: s, shown: s.Tokens, seed: seed, steps: step.N, open: true}); err != nil {
@@ -195,33 +165,32 @@ func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint
 	return errInterrupted
 }
 
-// close makes the file appear under its name.
-func (o *textOutput) close() error {
-	if lines := o.lines; lines != nil {
-		o.lines = nil
-		return lines.Close()
-	}
-	if o.file == nil {
+// close ends the output of a run. A file appears under its name if the run ended well; what an
+// interrupted one finished appears beside it.
+func (o *textOutput) close(ran error) error {
+	defer o.file.Discard()
+	interrupted := errors.Is(ran, errInterrupted)
+	switch {
+	case o.lines != nil:
+		return o.lines.Close()
+	case ran != nil && !interrupted:
+		return nil
+	case o.file == nil:
+		if o.w == nil {
+			return nil
+		}
 		return o.flush()
 	}
-	err := errors.Join(o.w.Flush(), o.file.Sync(), o.file.Close())
-	if err == nil {
-		err = os.Rename(o.file.Name(), o.path)
+	name := o.file.Name()
+	if interrupted && o.written == 0 {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("--out %s: %w", o.path, pathless(err))
+	if interrupted {
+		name = partName(name)
+		say("%s has the finished ones, %d", name, o.written)
 	}
-	o.file = nil
-	return nil
-}
-
-// discard leaves nothing of a file that was not closed; the lines of a .jsonl stay.
-func (o *textOutput) discard() {
-	if o.lines != nil {
-		o.lines.Close()
+	if err := o.w.Flush(); err != nil {
+		return wrap("--out "+name, pathless(err))
 	}
-	if o.file != nil {
-		o.file.Close()
-		os.Remove(o.file.Name())
-	}
+	return wrap("--out "+name, pathless(o.file.CommitAs(name)))
 }

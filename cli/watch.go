@@ -11,6 +11,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/traces"
 )
 
 // watcher redraws a batch's first sequence on the terminal, with what has just opened
@@ -67,7 +68,7 @@ func (w *watcher) pieces(tokens []int32) []string {
 	spec := w.m.Spec()
 	out := make([]string, len(tokens))
 	for i, t := range tokens {
-		if out[i] = cell; t == spec.Mask {
+		if out[i] = traces.Cell; t == spec.Mask {
 			out[i] = unmask.Hole
 		}
 		if width := spec.Shape[len(spec.Shape)-1]; (i+1)%width == 0 && i+1 < len(tokens) {
@@ -76,9 +77,6 @@ func (w *watcher) pieces(tokens []int32) []string {
 	}
 	return out
 }
-
-// cell is an open position of an image.
-const cell = "█"
 
 // show draws a picture over the last one.
 func (w *watcher) show(s picture) {

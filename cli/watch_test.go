@@ -11,6 +11,7 @@ import (
 
 	"unmask/generate"
 	"unmask/samplers"
+	"unmask/traces"
 )
 
 // screen is a terminal of few abilities: it wraps, scrolls and knows the sequences that a watcher
@@ -196,7 +197,7 @@ func TestReplayOnAScreen(t *testing.T) {
 	s := newScreen(30, 10)
 	w := on(s)
 	var frames []string
-	require.NoError(t, replaySamples(strings.NewReader(batch), func(r *replayed, step *traceStep) error {
+	require.NoError(t, traces.ReadSamples(strings.NewReader(batch), func(r *traces.State, step *traces.Step) error {
 		w.redraw(r, step)
 		frames = append(frames, s.text())
 		return nil
@@ -206,12 +207,18 @@ func TestReplayOnAScreen(t *testing.T) {
 		(first + second)[:len(first+second)-1], first + second + "sample 2, step 1 of 2\ne_"}, frames)
 }
 
+// A rune over three tokens, a grid, and a position that is masked again.
+const traced = `{"trace":1,"shape":[2,2],"hole":"_","known":[{"position":0,"token":7,"piece":"a"}]}
+{"sample":4,"step":1,"steps":2,"opened":[{"position":1,"token":1,"bytes":"4oI=","p":0.5},{"position":2,"token":2,"bytes":"rA==","stage":1}],"closed":[]}
+{"sample":4,"step":2,"steps":2,"opened":[{"position":3,"token":3,"piece":"b"}],"closed":[1],"done":true}
+`
+
 // An image is a grid, a rune of several tokens one rune.
 func TestReplayedGridOnAScreen(t *testing.T) {
 	s := newScreen(30, 10)
 	w := on(s)
 	var frames []string
-	require.NoError(t, replaySamples(strings.NewReader(traced), func(r *replayed, step *traceStep) error {
+	require.NoError(t, traces.ReadSamples(strings.NewReader(traced), func(r *traces.State, step *traces.Step) error {
 		w.redraw(r, step)
 		frames = append(frames, s.text())
 		return nil

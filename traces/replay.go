@@ -1,0 +1,291 @@
+package traces
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// State is a sample as a trace builds it up.
+type State struct {
+	header Header
+	length int
+	open   map[int]*sample // those that are not finished
+	now    []Piece         // of the sample that is shown; Position is -1 where masked
+}
+
+type sample struct {
+	step   int     // the last that was read
+	pieces []Piece // of each position
+}
+
+const (
+	longestTrace = 1 << 20 // positions
+	traceLine    = 64 << 20
+)
+
+// Read reads a trace and shows each of its steps, in the order of the run.
+func Read(in io.Reader, show func(r *State, s *Step) error) error {
+	return lines(in, func(r *State, s *Step) error { return r.play(s, show) })
+}
+
+// ReadSamples reads a trace and shows one sample after another. Those of a batch ran side by side, so
+// the steps of the others wait.
+func ReadSamples(in io.Reader, show func(r *State, s *Step) error) error {
+	var samples []int // the first is shown
+	waiting := map[int][]*Step{}
+	var r *State
+	next := func(end bool) error {
+		for len(samples) > 0 {
+			first := samples[0]
+			done := end
+			for _, s := range waiting[first] {
+				if err := r.play(s, show); err != nil {
+					return err
+				}
+				done = done || s.Done
+			}
+			delete(waiting, first)
+			if !done {
+				return nil
+			}
+			samples = samples[1:]
+		}
+		return nil
+	}
+	err := lines(in, func(read *State, s *Step) error {
+		r = read
+		if (len(samples) == 0 || s.Sample != samples[0]) && waiting[s.Sample] == nil {
+			samples = append(samples, s.Sample)
+		}
+		waiting[s.Sample] = append(waiting[s.Sample], s)
+		if s.Sample != samples[0] {
+			return nil
+		}
+		return next(false)
+	})
+	if err != nil {
+		return err
+	}
+	return next(true) // what an interrupted run left
+}
+
+// play takes a step into its sample and shows it.
+func (r *State) play(s *Step, show func(r *State, s *Step) error) error {
+	if err := r.take(s); err != nil {
+		return err
+	}
+	if err := show(r, s); err != nil {
+		return err
+	}
+	if s.Done {
+		delete(r.open, s.Sample)
+	}
+	return nil
+}
+
+// lines reads the lines of a trace.
+func lines(in io.Reader, each func(r *State, s *Step) error) error {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, traceLine)
+	var r *State
+	for n := 1; scanner.Scan(); n++ {
+		if r == nil {
+			var err error
+			if r, err = readHeader(scanner.Bytes()); err != nil {
+				return fmt.Errorf("line 1: %w", err)
+			}
+			continue
+		}
+		s, err := r.read(scanner.Bytes())
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		if err := each(r, s); err != nil {
+			return err
+		}
+	}
+	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("a line of more than %d bytes", traceLine)
+	} else if err != nil {
+		return err
+	}
+	if r == nil {
+		return errors.New("the file is empty, want lines of unmask text --trace")
+	}
+	return nil
+}
+
+func readHeader(line []byte) (*State, error) {
+	r := &State{length: 1, open: map[int]*sample{}}
+	h := &r.header
+	if err := json.Unmarshal(line, h); err != nil || h.Version == 0 {
+		return nil, errors.New("it is no header of unmask text --trace")
+	}
+	if h.Version != version {
+		return nil, fmt.Errorf("trace version is %d, want %d", h.Version, version)
+	}
+	if len(h.Shape) < 1 || len(h.Shape) > 2 {
+		return nil, fmt.Errorf("shape is %v, want one or two numbers", h.Shape)
+	}
+	for _, n := range h.Shape {
+		if n < 1 || n > longestTrace/r.length {
+			return nil, fmt.Errorf("shape is %v, want 1 to %d positions", h.Shape, longestTrace)
+		}
+		r.length *= n
+	}
+	if h.Hole == "" {
+		h.Hole = " "
+	}
+	return r, r.check(h.Known)
+}
+
+func (r *State) check(pieces []Piece) error {
+	for _, p := range pieces {
+		if p.Position < 0 || p.Position >= r.length {
+			return fmt.Errorf("position is %d, want 0 to %d", p.Position, r.length-1)
+		}
+		if p.P != nil && !(*p.P >= 0 && *p.P <= 1+1e-6 && !math.IsNaN(*p.P)) {
+			return fmt.Errorf("probability at position %d is %v, want 0 to 1", p.Position, *p.P)
+		}
+	}
+	return nil
+}
+
+// mostOpen is how many samples may be unfinished at once.
+const mostOpen = 1 << 16
+
+// read reads a step's line.
+func (r *State) read(line []byte) (*Step, error) {
+	s := &Step{Step: -1}
+	if err := json.Unmarshal(line, s); err != nil || s.Step < 0 {
+		return nil, errors.New("it is no step of unmask text --trace")
+	}
+	if s.Sample < 0 {
+		return nil, fmt.Errorf("sample is %d, want at least 0", s.Sample)
+	}
+	if s.Steps < s.Step {
+		return nil, fmt.Errorf("step is %d of %d", s.Step, s.Steps)
+	}
+	if err := r.check(s.Opened); err != nil {
+		return nil, err
+	}
+	for _, p := range s.Closed {
+		if p < 0 || p >= r.length {
+			return nil, fmt.Errorf("closed position is %d, want 0 to %d", p, r.length-1)
+		}
+	}
+	return s, nil
+}
+
+// take takes a step into its sample, which is then the one that is shown.
+func (r *State) take(s *Step) error {
+	now, ok := r.open[s.Sample]
+	if !ok {
+		if len(r.open) >= max(1, min(mostOpen, longestTrace/r.length)) {
+			return fmt.Errorf("sample %d: too many unfinished samples", s.Sample)
+		}
+		now = &sample{step: min(s.Step, 1) - 1, pieces: make([]Piece, r.length)}
+		for i := range now.pieces {
+			now.pieces[i].Position = -1
+		}
+		for _, p := range r.header.Known {
+			now.pieces[p.Position] = p
+		}
+		r.open[s.Sample] = now
+	}
+	if s.Step != now.step+1 {
+		return fmt.Errorf("sample %d: step is %d, want %d: lines are missing", s.Sample, s.Step, now.step+1)
+	}
+	now.step = s.Step
+	for _, p := range s.Opened {
+		now.pieces[p.Position] = p
+	}
+	for _, p := range s.Closed {
+		now.pieces[p].Position = -1
+	}
+	r.now = now.pieces
+	return nil
+}
+
+// Cell shows an open position of an image.
+const Cell = "█"
+
+// text is a piece as it is shown by itself.
+func (p *Piece) text() string {
+	switch {
+	case p.Bytes != nil:
+		return strings.ToValidUTF8(string(p.Bytes), "\uFFFD")
+	case p.Piece != "":
+		return p.Piece
+	}
+	return Cell
+}
+
+// Texts shows each position, with line breaks after the rows of a grid. A rune that is spread over
+// several positions belongs to the first.
+func (r *State) Texts() []string {
+	out := make([]string, r.length)
+	for i := 0; i < r.length; i++ {
+		p := &r.now[i]
+		switch {
+		case p.Position < 0:
+			out[i] = r.header.Hole
+		case p.Bytes == nil:
+			out[i] = p.text()
+		default:
+			run, first := bytes.Clone(p.Bytes), i
+			for i+1 < r.length && r.now[i+1].Position >= 0 && r.now[i+1].Bytes != nil {
+				i++
+				run = append(run, r.now[i].Bytes...)
+			}
+			out[first] = strings.ToValidUTF8(string(run), "\uFFFD")
+		}
+	}
+	if len(r.header.Shape) == 2 {
+		for i := r.header.Shape[1] - 1; i < r.length-1; i += r.header.Shape[1] {
+			out[i] += "\n"
+		}
+	}
+	return out
+}
+
+// Masked reports whether a position is masked.
+func (r *State) Masked(position int) bool { return r.now[position].Position < 0 }
+
+// Print writes a step as a line, and the sample after its last.
+func (r *State) Print(out io.Writer, s *Step) {
+	fmt.Fprintf(out, "sample %d, step %d of %d:", s.Sample, s.Step, s.Steps)
+	for i, o := range s.Opened {
+		if i > 0 {
+			fmt.Fprint(out, ",")
+		}
+		fmt.Fprintf(out, " %d", o.Position)
+		if o.Piece != "" || o.Bytes != nil {
+			fmt.Fprintf(out, " %q", o.text())
+		} else {
+			fmt.Fprintf(out, " token %d", o.Token)
+		}
+		if o.P != nil {
+			fmt.Fprintf(out, " p=%.3g", *o.P)
+		}
+		if o.Stage > 0 {
+			fmt.Fprintf(out, " stage %d", o.Stage)
+		}
+	}
+	if len(s.Opened) == 0 {
+		fmt.Fprint(out, " nothing opened")
+	}
+	if len(s.Closed) > 0 {
+		fmt.Fprintf(out, "; masked again: %s", strings.Trim(fmt.Sprint(s.Closed), "[]"))
+	}
+	fmt.Fprintln(out)
+	if s.Done {
+		fmt.Fprintln(out, strings.Join(r.Texts(), ""))
+	}
+}

@@ -1,0 +1,136 @@
+// Package traces writes down what opened when in a run, and shows it again without the model.
+//
+// A trace is JSON lines: a header, then a line for each step of each sample. The pieces of text are
+// in it.
+package traces
+
+import (
+	"encoding/json"
+	"math"
+	"unicode/utf8"
+
+	"unmask/generate"
+	"unmask/internal/whole"
+	"unmask/model"
+	"unmask/tokenizers"
+)
+
+// Header is the first line of a trace.
+type Header struct {
+	Version int     `json:"trace"`
+	Model   string  `json:"model"`
+	Sampler string  `json:"sampler"`
+	Seed    uint64  `json:"seed"`
+	Shape   []int   `json:"shape"` // of the sequences, the length or rows and columns
+	Hole    string  `json:"hole"`  // shows a masked position
+	Known   []Piece `json:"known"` // before the first step
+}
+
+// Step is one step of one sample, a line.
+type Step struct {
+	Sample int     `json:"sample"`
+	Step   int     `json:"step"`
+	Steps  int     `json:"steps"` // at most
+	Opened []Piece `json:"opened"`
+	Closed []int   `json:"closed,omitempty"` // positions masked again, after Opened
+	Done   bool    `json:"done,omitempty"`
+}
+
+// Piece is an open position.
+type Piece struct {
+	Position int      `json:"position"`
+	Token    int32    `json:"token"`
+	Piece    string   `json:"piece,omitempty"` // nothing for a token of an image
+	Bytes    []byte   `json:"bytes,omitempty"` // instead of Piece, where a token is part of a rune
+	P        *float64 `json:"p,omitempty"`     // its probability when it opened, where the sampler knows
+	Stage    int      `json:"stage,omitempty"` // of partial caching
+}
+
+const version = 1
+
+// NewHeader returns the header of a run that generate.Options.Check has completed. name is the
+// model's, sampler the rule's, hole shows a masked position; t is nil where tokens are no text.
+func NewHeader(s model.Spec, o generate.Options, t tokenizers.Tokenizer, name, sampler, hole string) Header {
+	h := Header{Version: version, Model: name, Sampler: sampler, Seed: o.Seed, Shape: s.Shape, Hole: hole, Known: []Piece{}}
+	if o.Length != s.Length() {
+		h.Shape = []int{o.Length}
+	}
+	for position, token := range o.Tokens {
+		if token != s.Mask {
+			h.Known = append(h.Known, newPiece(t, position, token))
+		}
+	}
+	return h
+}
+
+// newPiece gives a token its text.
+func newPiece(t tokenizers.Tokenizer, position int, token int32) Piece {
+	piece := Piece{Position: position, Token: token}
+	if t != nil {
+		if text, ok := t.Token(token); ok && utf8.ValidString(text) {
+			piece.Piece = text
+		} else {
+			piece.Bytes = []byte(text)
+		}
+	}
+	return piece
+}
+
+// Writer writes the trace of a run to a file, which appears when it is closed.
+type Writer struct {
+	file      *whole.File
+	line      *json.Encoder
+	tokenizer tokenizers.Tokenizer
+	done      map[int]bool // samples of the batch that are finished
+}
+
+// Create begins the trace of a run at name; t is that of NewHeader.
+func Create(name string, h Header, t tokenizers.Tokenizer) (*Writer, error) {
+	file, err := whole.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{file: file, line: json.NewEncoder(file), tokenizer: t, done: map[int]bool{}}
+	w.line.SetEscapeHTML(false)
+	if err := w.line.Encode(h); err != nil {
+		file.Discard()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Write adds what a step did.
+func (w *Writer) Write(step *generate.Step) error {
+	for i := range step.Sequences {
+		s := &step.Sequences[i]
+		if w.done[s.Index] {
+			continue
+		}
+		w.done[s.Index] = s.Done
+		l := Step{Sample: s.Index, Step: step.N, Steps: step.Steps, Opened: []Piece{}, Closed: s.Closed, Done: s.Done}
+		for _, o := range s.Opened {
+			piece := newPiece(w.tokenizer, o.Position, o.Token)
+			if p := math.Exp(o.LogP); !math.IsNaN(p) {
+				piece.P = &p
+			}
+			piece.Stage = o.Stage
+			l.Opened = append(l.Opened, piece)
+		}
+		if err := w.line.Encode(l); err != nil {
+			return err
+		}
+	}
+	if step.Done {
+		clear(w.done)
+	}
+	return nil
+}
+
+// Close makes the file appear under its name.
+func (w *Writer) Close() error { return w.file.Commit() }
+
+// CloseAs makes the file appear under another name, such as one that says that it is not all.
+func (w *Writer) CloseAs(name string) error { return w.file.CommitAs(name) }
+
+// Discard removes a file that was not closed.
+func (w *Writer) Discard() { w.file.Discard() }
