@@ -13,7 +13,9 @@ type Config struct {
 	DecHidden, DecDepth, DecHeads int // decoder
 	Grid                          int // the image is Grid x Grid codes
 	Codebook                      int // codes that can be drawn
-	Vocab                         int // codes, unused classes and, last, the mask token
+	Vocab                         int // codes, classes and, last, the mask token
+
+	ClassNames []string // of the classes it was trained with; the published MAGE has none
 }
 
 // Presets are the published sizes (Li et al., "MAGE", CVPR 2023): mage-vitb-1600.pth and
@@ -40,6 +42,8 @@ type file struct {
 	DecoderHeads    int `json:"decoder_num_heads"`
 	Grid            int `json:"grid"`
 	Codebook        int `json:"codebook_size"`
+
+	ClassNames []string `json:"class_names"` // ours: of the first classes, which it was trained with
 }
 
 func readConfig(src *model.Source, set *weights.Set) (Config, error) {
@@ -59,7 +63,12 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 		}
 	}
 	c := Config{Hidden: f.EmbedDim, Depth: f.Depth, Heads: f.Heads, DecHidden: f.DecoderEmbedDim, DecDepth: f.DecoderDepth,
-		DecHeads: f.DecoderHeads, Grid: f.Grid, Codebook: f.Codebook, Vocab: f.Codebook + extraClasses}
+		DecHeads: f.DecoderHeads, Grid: f.Grid, Codebook: f.Codebook, Vocab: f.Codebook + extraClasses,
+		ClassNames: f.ClassNames}
+	// The token of no class is among those of the classes.
+	if n := len(c.ClassNames); n > classToken {
+		return c, fmt.Errorf("config.json: class_names has %d names, want 0 to %d", n, classToken)
+	}
 	for _, h := range []struct {
 		name         string
 		heads, width int

@@ -126,7 +126,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Info: model.Info{
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: c.ClassNames, Info: model.Info{
 		Architecture: "mage",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "depth": c.Depth, "decoder hidden": c.DecHidden,
 			"decoder heads": c.DecHeads, "decoder depth": c.DecDepth, "grid": c.Grid, "codes": c.Codebook,
@@ -173,7 +173,8 @@ func (m *Model) load(o model.Options) error {
 
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Grid, m.cfg.Grid}, Outcomes: m.cfg.Codebook, Mask: int32(m.cfg.Vocab - 1), Fixed: true}
+	return model.Spec{Shape: []int{m.cfg.Grid, m.cfg.Grid}, Outcomes: m.cfg.Codebook, Mask: int32(m.cfg.Vocab - 1), Fixed: true,
+		Classes: len(m.cfg.ClassNames)}
 }
 
 // NewCache implements model.Refiner. Beside keys and values it keeps what the decoder sees at
@@ -214,7 +215,7 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 	}
 	m.work.hidden = nn.Grow(m.b, m.work.hidden, b.Size*(b.Length+1), m.cfg.DecHidden)
 	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
-		if err := m.pass(ctx, p); err != nil {
+		if err := m.pass(ctx, b, p); err != nil {
 			return nil, err
 		}
 	}
@@ -222,10 +223,10 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 }
 
 // pass runs the network over the rows of p and leaves the hidden states of those that are read at p.At.
-func (m *Model) pass(ctx context.Context, p *model.Pass) error {
+func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) error {
 	w, b := &m.work, m.b
 	w.prepare(b, m.cfg, p.Len())
-	w.sort(m.cfg, p)
+	w.sort(m.cfg, batch, p)
 	if err := m.encode(ctx, p); err != nil {
 		return err
 	}

@@ -34,12 +34,13 @@ func (w *workspace) prepare(b backend.Backend, c Config, rows int) {
 	w.dec.QKV, w.dec.Inner = w.enc.QKV, w.enc.Inner // the decoder begins when the encoder is done
 }
 
-// sort fills in the ids of the pass's rows, and which are masked.
-func (w *workspace) sort(c Config, p *model.Pass) {
-	mask, class := int32(c.Vocab-1), int32(c.Codebook+classToken)
+// sort fills in the ids of the pass's rows of batch, and which are masked.
+func (w *workspace) sort(c Config, batch *model.Batch, p *model.Pass) {
+	mask := int32(c.Vocab - 1)
 	w.ids, w.openRows, w.classRows, w.places = w.ids[:0], append(w.openRows[:0], 0)[:0], w.classRows[:0], w.places[:0]
 	w.maskedRows, w.maskedPlaces = w.maskedRows[:0], w.maskedPlaces[:0]
-	for _, seg := range p.Segs {
+	for i, seg := range p.Segs {
+		class := c.class(batch.Condition(p.Sequences[i].Seq))
 		for r := seg.Row; r < seg.Row+seg.Rows; r++ {
 			id := p.Tokens[r]
 			if id < 0 {
@@ -54,4 +55,12 @@ func (w *workspace) sort(c Config, p *model.Pass) {
 			}
 		}
 	}
+}
+
+// class returns the token at position 0: the class's, which follow the codes, or that of none.
+func (c Config) class(condition *model.Condition) int32 {
+	if len(c.ClassNames) == 0 || condition == nil || condition.Class == model.NoClass {
+		return int32(c.Codebook + classToken)
+	}
+	return int32(c.Codebook) + condition.Class
 }
