@@ -35,7 +35,7 @@ func newSweep() *cobra.Command {
   model: demo                       # or a directory, org/name[@revision], or oracle:markov:length=16
   kind: text                        # or image
   judge: demo                       # of text; an exact model judges itself
-  samplers: [random, hybrid]        # see unmask list
+  samplers: [random, hybrid]        # see unmask samplers
   steps: [8, 16, 32]
   alpha: [3, 6]                     # for samplers with a Gumbel temperature
   cache: [0, 1]                     # for samplers that can
@@ -43,6 +43,7 @@ func newSweep() *cobra.Command {
   n: 64                             # samples of each
   batch: 16                         # at once; each batch is timed
   length: 128                       # of text
+  schedule: [uniform, cosine]       # and temperature, top-p, top-k, reuse, ...: as the flags of unmask text
 
 The same command goes on where it was stopped, or killed.`,
 		Args: exactly(1, "a PLAN.yaml"),

@@ -88,7 +88,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	if len(all) == 0 {
 		return errInterrupted
 	}
-	if err := f.print(task.Kind(), all); err != nil {
+	if err := f.print(task, all); err != nil {
 		return err
 	}
 	if stopped(ctx) {
@@ -98,14 +98,24 @@ func (f *tuneFlags) run(ctx context.Context) error {
 }
 
 // print shows the frontier, the best last, and the command of the best.
-func (f *tuneFlags) print(kind string, all []experiments.Setting) error {
+func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) error {
 	front := experiments.Frontier(all)
 	best := front[len(front)-1]
+	command, err := best.Command(task.Kind(), f.model, task.Model().Spec())
+	if err != nil {
+		return err
+	}
+	if f.precision != "f32" {
+		command += " --precision " + f.precision
+	}
+	if f.device != "auto" {
+		command += " --device " + f.device
+	}
 	if f.json {
 		line, err := json.Marshal(struct {
 			Frontier []experiments.Setting `json:"frontier"`
 			Command  string                `json:"command"`
-		}{front, best.Command(kind, f.model)})
+		}{front, command})
 		if err != nil {
 			return err
 		}
@@ -126,6 +136,6 @@ func (f *tuneFlags) print(kind string, all []experiments.Setting) error {
 		}
 		fmt.Fprintf(&b, "%-12s %6d %6s %6d %10.3g  %s\n", s.Point.Sampler, s.Point.Steps, alpha, s.Point.Cache, s.Seconds, strings.Join(m, ", "))
 	}
-	fmt.Fprintf(&b, "\n%s\n", best.Command(kind, f.model))
+	fmt.Fprintf(&b, "\n%s\n", command)
 	return standardOutput(b.String())
 }

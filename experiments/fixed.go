@@ -5,6 +5,7 @@ import (
 
 	"unmask/internal/philox"
 	"unmask/internal/race"
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -12,17 +13,30 @@ import (
 // is uniformly random.
 const fixedName = "fixed"
 
-// Fixed32 is random with the tokens drawn in 32-bit arithmetic as SDTT and MDLM publish it: the
+// Fixed is random with tokens that are drawn, in 32 bit, as SDTT and MDLM publish it: the
 // argmax over the outcomes of p / (1e-10 - log(u + 1e-10)) with u uniform in float32, 24 bits. It
-// is table 2's "Fixed" in 32 bit; in 64 bit that is samplers.Random.
-type Fixed32 struct{}
+// is table 2's "Fixed"; in 64 bit it is samplers.Random.
+type Fixed struct {
+	Bits int // 32 or 64; 0 means 64
+}
 
-// Needs the logits.
-func (Fixed32) Needs(step, steps int) samplers.Need { return samplers.Need{Logits: true} }
+func init() {
+	samplers.Register(samplers.Rule[Fixed]{
+		Name: fixedName, Line: "random, with tokens drawn as vanilla draws them", Paper: "Hayakawa et al. 2025, table 2",
+		Params: []samplers.Param[Fixed]{samplers.Whole(func(f *Fixed) *int { return &f.Bits },
+			param.Param{Name: "bits", Words: []string{"32", "64"}, Default: "64", Help: "of the arithmetic: 32 as published, or 64"})},
+	})
+}
+
+// Needs the logits in 32 bit, nothing in 64.
+func (f Fixed) Needs(step, steps int) samplers.Need { return samplers.Need{Logits: f.Bits == 32} }
 
 // Choose opens Quota random positions.
-func (Fixed32) Choose(v *samplers.View) (samplers.Opening, error) {
+func (f Fixed) Choose(v *samplers.View) (samplers.Opening, error) {
 	o := samplers.Opening{Positions: samplers.Random{}.Rank(v, v.Quota)}
+	if f.Bits != 32 {
+		return o, nil
+	}
 	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
 	err := v.Visit(o.Positions, func(i int, logits []float32) {
 		logits = logits[:min(v.Outcomes, len(logits))]
@@ -32,6 +46,9 @@ func (Fixed32) Choose(v *samplers.View) (samplers.Opening, error) {
 	})
 	return o, err
 }
+
+// String returns the text that samplers.Parse reads.
+func (f Fixed) String() string { return samplers.Text(f) }
 
 func logSumExp(logits []float32) float32 {
 	top := logits[0]

@@ -45,8 +45,8 @@ func TestErrorOfMean(t *testing.T) {
 	require.False(t, m.known())
 }
 
-// Fixed32 draws from p: the coarse uniforms are too fine for a few outcomes to show.
-func TestFixed32FollowsP(t *testing.T) {
+// Fixed in 32 bit draws from p: the coarse uniforms are too fine for a few outcomes to show.
+func TestFixedFollowsP(t *testing.T) {
 	logits := []float32{0, 1, 2, -1}
 	const n = 20000
 	counts := make([]float64, len(logits))
@@ -57,7 +57,7 @@ func TestFixed32FollowsP(t *testing.T) {
 	}
 	for i := range n {
 		v.Rand.Sequence = uint32(i)
-		o, err := Fixed32{}.Choose(v)
+		o, err := Fixed{Bits: 32}.Choose(v)
 		require.NoError(t, err)
 		require.Equal(t, []int{0}, o.Positions)
 		counts[o.Tokens[0]]++

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"unmask/generate"
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -27,6 +31,9 @@ import (
 //	n: 64                     # samples of each
 //	batch: 16                 # at once, a time is taken of each; default all
 //	length: 128               # of text; default the model's
+//
+// Every other parameter of a recipe is a list too, such as schedule: [uniform, cosine] or
+// top-p: [0.9, 1].
 type Plan struct {
 	Model     string    `yaml:"model"`
 	Kind      string    `yaml:"kind"`
@@ -41,6 +48,8 @@ type Plan struct {
 	N         int       `yaml:"n"`
 	Batch     int       `yaml:"batch"`
 	Length    int       `yaml:"length"`
+
+	With map[string][]string `yaml:",inline"` // the other parameters of a recipe, by name
 }
 
 // Limits of a plan.
@@ -53,19 +62,51 @@ const (
 func ParsePlan(data []byte) (Plan, error) {
 	var p Plan
 	if len(data) > MaxPlan {
-		return p, fmt.Errorf("%d bytes, allowed are %d", len(data), MaxPlan)
+		return p, fmt.Errorf("plan is %d bytes, want at most %d", len(data), MaxPlan)
+	}
+	if err := checkNames(data); err != nil {
+		return p, err
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&p); err == io.EOF {
-		return p, errors.New("no plan, wanted are model, samplers, steps and n at least")
+		return p, errors.New("plan is empty, want samplers, steps and n at least")
 	} else if err != nil {
 		return p, plain(err)
 	}
 	if err := d.Decode(new(any)); err != io.EOF {
-		return p, errors.New("more than one document, allowed is one")
+		return p, errors.New("plan is more than one document, want one")
 	}
 	return p.check()
+}
+
+// planNames are the fields of a plan that are no parameters of a recipe, or lists of such.
+var planNames = []string{"model", "kind", "judge", "inception", "reference", "samplers", "steps", "alpha", "cache", "seeds", "n", "batch", "length"}
+
+// checkNames refuses fields that are neither a plan's nor a parameter of a recipe. What is no
+// mapping is left to the decoder.
+func checkNames(data []byte) error {
+	names := planNames
+	for _, q := range generate.Params() {
+		if q.Name != "sampler" && !slices.Contains(names, q.Name) {
+			names = append(names, q.Name)
+		}
+	}
+	var doc yaml.Node
+	if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	for i, n := range doc.Content[0].Content {
+		if i%2 == 1 || slices.Contains(names, n.Value) {
+			continue
+		}
+		near := ""
+		if k := param.Nearest(n.Value, names); len(k) > 0 {
+			near = ", did you mean " + param.Either(k) + "?"
+		}
+		return fmt.Errorf("line %d: field %s not found%s", n.Line, param.Quote(n.Value), near)
+	}
+	return nil
 }
 
 // plain puts the decoder's findings into one line.
@@ -101,29 +142,33 @@ func (p Plan) check() (Plan, error) {
 		p.Batch = p.N
 	}
 	size := 1
-	for _, n := range []int{len(p.Samplers), len(p.Steps), len(p.Alpha), len(p.Cache), len(p.Seeds)} {
+	lists := []int{len(p.Samplers), len(p.Steps), len(p.Alpha), len(p.Cache), len(p.Seeds)}
+	for _, list := range p.With {
+		lists = append(lists, max(1, len(list)))
+	}
+	for _, n := range lists {
 		if size *= n; size > maxPoints {
-			return p, fmt.Errorf("more than %d points", maxPoints)
+			return p, fmt.Errorf("plan has more than %d points", maxPoints)
 		}
 	}
 	switch {
 	case p.Kind != "text" && p.Kind != "image":
-		return p, fmt.Errorf("kind is %q, allowed are text and image", p.Kind)
+		return p, fmt.Errorf("kind is %q, want text or image", p.Kind)
 	case len(p.Samplers) == 0:
-		return p, errors.New("samplers is empty, wanted is one or more")
+		return p, errors.New("samplers is empty, want one or more")
 	case len(p.Steps) == 0:
-		return p, errors.New("steps is empty, wanted is one or more")
+		return p, errors.New("steps is empty, want one or more")
 	case p.N < 2:
-		return p, fmt.Errorf("n is %d, allowed are 2 and up", p.N)
+		return p, fmt.Errorf("n is %d, want 2 or more", p.N)
 	case p.Batch < 1:
-		return p, fmt.Errorf("batch is %d, allowed are 1..%d", p.Batch, p.N)
+		return p, fmt.Errorf("batch is %d, want 1 to %d", p.Batch, p.N)
 	case p.Length < 0:
-		return p, fmt.Errorf("length is %d, allowed are 1 to the model's, or 0 for that", p.Length)
+		return p, fmt.Errorf("length is %d, want 1 to the model's, or 0 for that", p.Length)
 	}
 	p.Batch = min(p.Batch, p.N)
 	for _, n := range p.Steps {
-		if n < 1 {
-			return p, fmt.Errorf("steps has %d, allowed are 1 and up", n)
+		if err := generate.ParamOf("steps").CheckInt(n); err != nil || n == 0 {
+			return p, fmt.Errorf("steps has %d, want %s", n, generate.ParamOf("steps").Want())
 		}
 	}
 	for _, a := range p.Alpha {
@@ -132,14 +177,24 @@ func (p Plan) check() (Plan, error) {
 		}
 	}
 	for _, c := range p.Cache {
-		if c < 0 || c > 64 {
-			return p, fmt.Errorf("cache has %d, allowed are 0..64", c)
+		if err := generate.ParamOf("cache").CheckInt(c); err != nil {
+			return p, fmt.Errorf("cache has %d, want %s", c, generate.ParamOf("cache").Want())
 		}
 	}
 	for _, name := range p.Samplers {
-		if _, err := (Point{Sampler: name}).sampler(); err != nil {
+		if _, err := samplers.Parse(name); err != nil {
 			return p, err
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.With)) {
+		for _, text := range p.With[name] {
+			if err := new(generate.Recipe).Set(name, text); err != nil {
+				return p, err
+			}
+		}
+	}
+	if len(p.Points()) == 0 {
+		return p, p.empty()
 	}
 	return p, nil
 }
@@ -149,28 +204,76 @@ func (p Plan) check() (Plan, error) {
 func (p Plan) Points() []Point {
 	var points []Point
 	seen := map[Point]bool{}
+	for _, q := range p.cells() {
+		if q.Cache > 0 && uncached(q.Sampler) != "" || seen[q] {
+			continue
+		}
+		seen[q] = true
+		points = append(points, q)
+	}
+	return points
+}
+
+// cells are all combinations.
+func (p Plan) cells() []Point {
+	var points []Point
 	for _, name := range p.Samplers {
 		alphas := p.Alpha
 		if !usesAlpha(name) {
 			alphas = []float64{0}
 		}
-		s, _ := (Point{Sampler: name}).sampler()
-		u, uncached := samplers.As[samplers.Uncached](s)
-		uncached = uncached && u.Uncached() != ""
 		for _, alpha := range alphas {
 			for _, cache := range p.Cache {
 				for _, steps := range p.Steps {
-					for _, seed := range p.Seeds {
-						q := Point{Sampler: name, Alpha: alpha, Cache: cache, Steps: steps, Seed: seed, N: p.N, Batch: p.Batch, Length: p.Length}
-						if cache > 0 && uncached || seen[q] {
-							continue
+					for _, with := range p.with() {
+						for _, seed := range p.Seeds {
+							points = append(points, Point{Sampler: name, Alpha: alpha, Cache: cache, Steps: steps, With: with, Seed: seed,
+								N: p.N, Batch: p.Batch, Length: p.Length})
 						}
-						seen[q] = true
-						points = append(points, q)
 					}
 				}
 			}
 		}
 	}
 	return points
+}
+
+// with returns the combinations of the other parameters, as texts.
+func (p Plan) with() []string {
+	recipes := []generate.Recipe{{}}
+	for _, name := range slices.Sorted(maps.Keys(p.With)) {
+		var next []generate.Recipe
+		for _, r := range recipes {
+			for _, text := range p.With[name] {
+				_ = r.Set(name, text) // check has tried it
+				next = append(next, r)
+			}
+		}
+		if len(next) > 0 {
+			recipes = next
+		}
+	}
+	var out []string
+	for _, r := range recipes {
+		out = append(out, r.String())
+	}
+	return out
+}
+
+// uncached returns why a sampler has no intermediate stages, "" where it may have them.
+func uncached(name string) string {
+	s, err := samplers.Parse(name)
+	if err != nil {
+		return ""
+	}
+	if u, ok := samplers.As[samplers.Uncached](s); ok {
+		return u.Uncached()
+	}
+	return ""
+}
+
+// empty is the error of a plan none of whose cells can run.
+func (p Plan) empty() error {
+	q := p.cells()[0]
+	return fmt.Errorf("plan has no cell that can run: %s with cache %d: %s", q.Sampler, q.Cache, uncached(q.Sampler))
 }

@@ -12,13 +12,15 @@ import (
 	"unmask/samplers"
 )
 
-// Point is one cell of a sweep: a sampler with its settings, and how many samples it makes.
+// Point is one cell of a sweep: a recipe, by what figures tell apart, and how many samples it makes.
+// Points are compared with ==.
 type Point struct {
-	Sampler string  `json:"sampler"` // as samplers.Parse has it, or "fixed"
-	Bits    int     `json:"bits,omitempty"`
-	Alpha   float64 `json:"alpha,omitempty"`
+	Sampler string  `json:"sampler"`         // as samplers.Parse reads it
+	Bits    int     `json:"bits,omitempty"`  // given to the sampler, as Alpha is
+	Alpha   float64 `json:"alpha,omitempty"` // 0 where no rule takes it
 	Steps   int     `json:"steps"`
 	Cache   int     `json:"cache,omitempty"`
+	With    string  `json:"with,omitempty"` // the rest of the recipe, as generate.Recipe writes it
 	Seed    uint64  `json:"seed"`
 	N       int     `json:"n"`
 	Batch   int     `json:"batch"`
@@ -45,17 +47,17 @@ func (p Point) name() string {
 	if p.Alpha > 0 {
 		s += fmt.Sprintf(" α=%g", p.Alpha)
 	}
+	if p.With != "" {
+		s += " " + p.With
+	}
 	return s
 }
 
-// sampler builds the point's sampler.
-func (p Point) sampler() (samplers.Sampler, error) {
-	if p.Sampler == fixedName && p.Bits == 32 {
-		return Fixed32{}, nil
-	}
-	name := p.Sampler
-	if name == fixedName {
-		name = "random"
+// Recipe returns the point's recipe, without the defaults of a model.
+func (p Point) Recipe() (generate.Recipe, error) {
+	r, err := generate.ParseRecipe(p.With)
+	if err != nil {
+		return r, err
 	}
 	var given []samplers.Given
 	if p.Alpha != 0 {
@@ -64,26 +66,37 @@ func (p Point) sampler() (samplers.Sampler, error) {
 	if p.Bits != 0 {
 		given = append(given, samplers.With("bits", float64(p.Bits)))
 	}
-	return samplers.Parse(name, given...)
+	r.Sampler, err = samplers.Parse(p.Sampler, given...)
+	r.Steps, r.Cache = p.Steps, p.Cache
+	return r, err
 }
 
 // usesAlpha reports whether a Gumbel temperature changes what a sampler does.
 func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
 
-// Options are those of the point's generation.
+// Options returns those of the point's generation.
 func (p Point) Options() (generate.Options, error) {
-	s, err := p.sampler()
-	if err != nil {
-		return generate.Options{}, err
+	r, err := p.Recipe()
+	return generate.Options{N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length}.With(r), err
+}
+
+// Check refuses a point that cannot run on a model.
+func (p Point) Check(d model.Denoiser) error {
+	o, err := p.Options()
+	if err == nil {
+		_, err = o.Check(d)
 	}
-	return generate.Options{Sampler: s, Steps: p.Steps, Cache: p.Cache, N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length}, nil
+	if err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	return nil
 }
 
 // Task is a model and how its samples are judged.
 type Task interface {
 	Kind() string // text or image
 	Model() model.Denoiser
-	Scorer(n int) Scorer // of n samples, of which it has seen none
+	Scorer(n int) Scorer // returns an empty scorer for n samples
 }
 
 // Scorer judges a stream of samples in memory that does not grow with it.

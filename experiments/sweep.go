@@ -16,9 +16,13 @@ type Progress struct {
 
 // Sweep measures the points that the journal lacks, in their order, and appends each as soon as it
 // is measured. progress, which may be nil, is called after each step; false ends the sweep with
-// ErrStopped, and the same call goes on later where it stopped.
+// ErrStopped, and the same call goes on later where it stopped. Points that cannot run on the model
+// are refused before the first is measured.
 func Sweep(ctx context.Context, j *Journal, t Task, points []Point, progress func(Progress) bool) error {
 	at := Progress{Kind: t.Kind(), Points: len(points)}
+	if err := impossible(t, points); err != nil {
+		return err
+	}
 	for _, p := range points {
 		at.Total += work(p)
 	}
@@ -43,6 +47,23 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point, progress fun
 		at.Done += work(p)
 	}
 	return nil
+}
+
+// impossible returns an error that names the points which cannot run.
+func impossible(t Task, points []Point) error {
+	var first error
+	n := 0
+	for _, p := range points {
+		if err := p.Check(t.Model()); err != nil {
+			if n++; n == 1 {
+				first = err
+			}
+		}
+	}
+	if n > 1 {
+		return fmt.Errorf("%w; %d of %d points cannot run", first, n, len(points))
+	}
+	return first
 }
 
 // work is a point's size, in steps of a sequence.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/model"
 	"unmask/theory/oracle"
 )
 
@@ -190,7 +191,34 @@ func TestTune(t *testing.T) {
 	}
 	best := front[len(front)-1]
 	require.Equal(t, all[0].Quality, best.Quality)
-	require.Contains(t, best.Command("text", "demo"), "unmask text --model demo --sampler "+best.Point.Sampler)
+	command, err := best.Command("text", "demo", chain().Denoiser.Spec())
+	require.NoError(t, err)
+	require.Contains(t, command, "unmask text --model demo --sampler ")
 	_, err = Tune(t.Context(), chain(), Tuning{Budget: 1e-12, N: 16, Batch: 4}, nil)
 	require.ErrorContains(t, err, "on this machine")
+}
+
+// A setting's command has all of its recipe, quoted for a shell.
+func TestCommand(t *testing.T) {
+	s := Setting{Point: Point{Sampler: "hybrid", Alpha: 3, Steps: 8, Seed: 7, Batch: 4, Length: 16, With: "top-p=0.9 ban=1,2 bias=3=1,4=-2"}}
+	spec := chain().Denoiser.Spec()
+	command, err := s.Command("text", "it's here", spec)
+	require.NoError(t, err)
+	require.Equal(t, `unmask text --model 'it'\''s here' --sampler 'hybrid(halton,u-moment(alpha=3))' --schedule uniform --steps 8 --cache 0`+
+		` --top-p 0.9 --ban 1,2 --bias 3=1 --bias 4=-2 --seed 7 --batch 4 --length 16`, command)
+	s.Point = Point{Sampler: "moment", Cache: 1, Steps: 2, Batch: 1}
+	command, err = s.Command("image", "demo", model.Spec{Shape: []int{8, 8}})
+	require.NoError(t, err)
+	require.Equal(t, "unmask image --model demo --sampler moment --schedule cosine --steps 2 --cache 1 --seed 0 --batch 1", command)
+}
+
+// Cells that cannot run are named before any is measured.
+func TestImpossibleCells(t *testing.T) {
+	j, err := OpenJournal(filepath.Join(t.TempDir(), "results.jsonl"), Settings{"model": "chain"})
+	require.NoError(t, err)
+	defer j.Close()
+	points := Plan{Samplers: []string{"random"}, Steps: []int{4, 99, 100}, Alpha: []float64{6}, Cache: []int{0}, Seeds: []uint64{0}, N: 4, Batch: 2}.Points()
+	err = Sweep(t.Context(), j, chain(), points, nil)
+	require.EqualError(t, err, "random, 99 steps, seed 0: generate: steps is 99, want 1 to 16: each opens one position at least; 2 of 3 points cannot run")
+	require.Empty(t, j.Results)
 }

@@ -14,7 +14,7 @@ type Table struct {
 
 // method is a point without what varies along a curve.
 func (p Point) method() Point {
-	return Point{Sampler: p.Sampler, Bits: p.Bits, Alpha: p.Alpha, Cache: p.Cache}
+	return Point{Sampler: p.Sampler, Bits: p.Bits, Alpha: p.Alpha, Cache: p.Cache, With: p.With}
 }
 
 func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }

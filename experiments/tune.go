@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"unmask/generate"
 	"unmask/model"
 )
 
@@ -181,16 +183,43 @@ func Frontier(all []Setting) []Setting {
 	return out
 }
 
-// Command is what generates with the setting.
-func (s Setting) Command(kind, name string) string {
-	p := s.Point
-	c := fmt.Sprintf("unmask %s --model %s --sampler %s --steps %d", kind, name, p.Sampler, p.Steps)
-	if p.Alpha > 0 {
-		c += fmt.Sprintf(" --alpha %g", p.Alpha)
+// Command returns what generates with the setting on a model by its name, from the same seed, for a
+// POSIX shell.
+func (s Setting) Command(kind, name string, spec model.Spec) (string, error) {
+	r, err := s.Point.Recipe()
+	if err != nil {
+		return "", err
 	}
-	c += fmt.Sprintf(" --cache=%d --batch %d", p.Cache, p.Batch)
-	if p.Length > 0 {
-		c += fmt.Sprintf(" --length %d", p.Length)
+	r = r.For(spec)
+	defaults := generate.Defaults(spec)
+	args := []string{"unmask", kind, "--model", shell(name)}
+	for _, p := range generate.Params() {
+		text := r.Get(p.Name)
+		if text == "" && defaults.Get(p.Name) != "" {
+			text = "0" // which is not the command's default
+		}
+		values := []string{text}
+		if p.Name == "bias" { // whose flag takes one value
+			values = strings.Split(text, ",")
+		}
+		for _, value := range values {
+			if value != "" {
+				args = append(args, "--"+p.Name, shell(value))
+			}
+		}
 	}
-	return c
+	args = append(args, "--seed", fmt.Sprint(s.Point.Seed), "--batch", fmt.Sprint(s.Point.Batch))
+	if s.Point.Length > 0 {
+		args = append(args, "--length", fmt.Sprint(s.Point.Length))
+	}
+	return strings.Join(args, " "), nil
+}
+
+// shell quotes an argument where a POSIX shell would change it.
+func shell(text string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@=,+"
+	if text != "" && strings.Trim(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -35,7 +35,7 @@ func drawRecipe(t *rapid.T) string {
 			value = strings.Trim(strings.ReplaceAll(fmt.Sprint(rapid.SliceOfN(rapid.Int32Range(0, 1<<30), 1, 5).Draw(t, "ban")), " ", ","), "[]")
 		case p.Name == "bias":
 			for token, b := range rapid.MapOfN(rapid.Int32Range(0, 1<<30), rapid.Float32(), 1, 4).Draw(t, "bias") {
-				value += "," + fmt.Sprintf("%d:%v", token, b)
+				value += "," + fmt.Sprintf("%d=%v", token, b)
 			}
 			value = value[1:]
 		case len(p.Words) > 0:
@@ -75,7 +75,7 @@ func TestRecipeText(t *testing.T) {
 		"eb(margin, budget=0.5)  steps=8":       "sampler=eb(margin,budget=0.5) steps=8",
 		"sampler=hybrid() cache=1":              "sampler=hybrid cache=1",
 		"steps=4 temperature=1 top-p=1.0":       "steps=4",
-		"ban=3,1,3 bias=5:1.5,2:-Inf,9:0":       "ban=1,3 bias=2:-Inf,5:1.5",
+		"ban=3,1,3 bias=5=1.5,2=-Inf,9=0":       "ban=1,3 bias=2=-Inf,5=1.5",
 		"reuse=none refresh=0 top-k=0":          "",
 		"guidance=4.5 guidance-schedule=linear": "guidance=4.5 guidance-schedule=linear",
 	} {
@@ -95,8 +95,8 @@ func TestRecipeText(t *testing.T) {
 		"hybrid 4":             `recipe has "4", want NAME=VALUE`,
 		"steps=4 steps=5":      `recipe has "steps" twice, want it once`,
 		"ban=x":                `ban is "x", want token ids`,
-		"bias=3":               `bias is "3", want TOKEN:NUMBER`,
-		"bias=3:NaN":           `bias is "3:NaN", want TOKEN:NUMBER`,
+		"bias=3":               `bias is "3", want TOKEN=NUMBER`,
+		"bias=3=NaN":           `bias is "3=NaN", want TOKEN=NUMBER`,
 		"guidance-schedule=up": `guidance-schedule is "up", want constant, linear or power-cosine`,
 		"steps=" + long:        `steps is "9999`,
 		"ban=" + long:          `ban is "9999`,
@@ -116,7 +116,7 @@ func TestOptionsHoldARecipe(t *testing.T) {
 		f, ok := options.FieldByName(v.Type().Field(i).Name)
 		require.True(t, ok && f.Type == v.Type().Field(i).Type, v.Type().Field(i).Name)
 	}
-	r, err := generate.ParseRecipe("sampler=moment schedule=mage steps=3 cache=2 reuse=dkv refresh=4 temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2:3 guidance=2 guidance-schedule=linear")
+	r, err := generate.ParseRecipe("sampler=moment schedule=mage steps=3 cache=2 reuse=dkv refresh=4 temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2=3 guidance=2 guidance-schedule=linear")
 	require.NoError(t, err)
 	for i := range v.NumField() {
 		require.False(t, reflect.ValueOf(r).Field(i).IsZero(), v.Type().Field(i).Name)

@@ -75,7 +75,7 @@ var table = []row{
 	number(model.TopPParam, func(r *Recipe) *float64 { return &r.Filter.TopP }),
 	whole(model.TopKParam, func(r *Recipe) *int { return &r.Filter.TopK }),
 	{param.Param{Name: "ban", Kind: param.Text, Help: "token ids that never are drawn: 3,17"}, banText, setBan},
-	{param.Param{Name: "bias", Kind: param.Text, Help: "added to the logits of token ids: 3:1.5,17:-2"}, biasText, setBias},
+	{param.Param{Name: "bias", Kind: param.Text, Help: "added to the logits of token ids: 3=1.5,17=-2"}, biasText, setBias},
 	number(param.Param{Name: "guidance", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0", Paper: "Ho and Salimans 2022, Classifier-free diffusion guidance",
 		Help: "how strongly a condition pulls, for models that take one"},
 		func(r *Recipe) *float64 { return &r.Guidance.Scale }),
@@ -200,7 +200,7 @@ func biasText(r *Recipe) string {
 	var out []string
 	for _, t := range slices.Sorted(maps.Keys(r.Filter.Bias)) {
 		if b := r.Filter.Bias[t]; b != 0 {
-			out = append(out, strconv.Itoa(int(t))+":"+strconv.FormatFloat(float64(b), 'g', -1, 32))
+			out = append(out, strconv.Itoa(int(t))+"="+strconv.FormatFloat(float64(b), 'g', -1, 32))
 		}
 	}
 	return strings.Join(out, ",")
@@ -209,14 +209,14 @@ func biasText(r *Recipe) string {
 func setBias(r *Recipe, _ param.Param, text string) error {
 	r.Filter.Bias = map[int32]float32{}
 	for field := range strings.SplitSeq(text, ",") {
-		id, value, _ := strings.Cut(field, ":")
+		id, value, _ := strings.Cut(field, "=")
 		t, err := token("bias", id)
 		if err != nil {
 			return err
 		}
 		b, err := strconv.ParseFloat(value, 32)
 		if err != nil && !math.IsInf(b, 0) || math.IsNaN(b) || math.IsInf(b, 1) {
-			return &param.Error{Name: "bias", Found: param.Quote(field), Want: "TOKEN:NUMBER"}
+			return &param.Error{Name: "bias", Found: param.Quote(field), Want: "TOKEN=NUMBER"}
 		}
 		if r.Filter.Bias[t] = float32(b); b == 0 {
 			delete(r.Filter.Bias, t)
