@@ -72,17 +72,29 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 		runtime.KeepAlive(r)
 		return
 	}
-	c := b.begin(splitHeadsKernel, spread(segs), rowThreads, 0).
-		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(length)
-	if r != nil {
-		c.tensor(r.Cos).tensor(r.Sin)
-	} else {
-		c.pointer(0).pointer(0)
-	}
 	// What a full pass attends to is all there.
 	narrow := h.BF16 && length >= wideRows && full(segs, pos, length)
 	n := len(segs) * length
-	c.copied(q, n, narrow).copied(k, n*h.Heads, narrow).copied(v, n*h.Heads, narrow).end()
+	var c *call
+	if narrow {
+		c = b.linearHeads(qkv, n, length, h, r)
+	}
+	whole := c != nil
+	if !whole {
+		c = b.begin(splitHeadsKernel, spread(segs), rowThreads, 0).
+			tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(length)
+		if r != nil {
+			c.tensor(r.Cos).tensor(r.Sin)
+		} else {
+			c.pointer(0).pointer(0)
+		}
+	}
+	c.copied(q, n, narrow).copied(k, n*h.Heads, narrow).copied(v, n*h.Heads, narrow)
+	if whole {
+		c.endLinearHeads(qkv, n)
+	} else {
+		c.end()
+	}
 	runtime.KeepAlive(q)
 	runtime.KeepAlive(k)
 	runtime.KeepAlive(v)

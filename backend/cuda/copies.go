@@ -19,6 +19,7 @@ type copies struct {
 	depths []int // of bfloat16 weights: what rows are worth a copy
 	list   [8]narrowCopy
 	clock  int
+	unread unread
 }
 
 // narrowCopy are the first rows of a tensor [*, width], one after another.
@@ -45,6 +46,9 @@ func (c *copies) may(width int) bool {
 
 // touch ends the copy of the tensor at p.
 func (c *copies) touch(p devicePtr) {
+	if p >= c.unread.of && p < c.unread.end {
+		c.unread = unread{}
+	}
 	for i := range c.list {
 		if e := &c.list[i]; p >= e.of && p < e.end {
 			e.of, e.end = 0, 0

@@ -10,17 +10,19 @@ import (
 	"unmask/backend"
 )
 
-// The tiles of the head's first kernel. Columns are always headTile, whose reductions have one order.
+// The tiles of the head's first kernel. Columns are one or two times headTile, whose reductions have one order.
 var headTiles = [...][]tile{
 	backend.F32: {
 		{register("unmask_head_f32_large"), 128, headTile, 256, 67584, 16384},
 		{register("unmask_head_f32_small"), 32, headTile, 128, 21504, 5600},
 	},
 	backend.BF16: {
+		{register("unmask_head_bf16_huge"), 128, 2 * headTile, 256, 98304, 32768},
 		{register("unmask_head_bf16_large"), 128, headTile, 128, 67584, 19300},
 		{register("unmask_head_bf16_small"), 32, headTile, 128, 81920, 8200},
 	},
 	backend.Int8: {
+		{register("unmask_head_int8_huge"), 128, 2 * headTile, 256, 98304, 32768},
 		{register("unmask_head_int8_large"), 128, headTile, 128, 67584, 19300},
 		{register("unmask_head_int8_small"), 32, headTile, 128, 81920, 8200},
 	},

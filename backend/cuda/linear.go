@@ -136,7 +136,11 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 		o := b.round(from, rows, m)
 		b.beginExternal(p).pointer(to).pointer(o.data).pointer(m.data).pointer(bias).int(rows).end()
 	} else {
-		b.linear(from, rows, m, m.out, bias, e.Act, e.Add, 1).pointer(to).pointer(0).end()
+		c := b.linear(from, rows, m, m.out, bias, e.Act, e.Add, 1)
+		if !e.Add {
+			b.overwrite(to, rows, m.out)
+		}
+		c.pointer(to).pointer(0).end()
 	}
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)

@@ -49,7 +49,7 @@ func TestTilesGiveTheSameBits(t *testing.T) {
 	for _, as := range precisions {
 		m := packed(b, w, out, in, as)
 		var first []float32
-		var logSum, entropy [2][]float64
+		var logSum, entropy [3][]float64
 		for i := range all[as] {
 			linearTiles[as] = all[as][i : i+1]
 			if m.(*matrix).rows%all[as][i].columns != 0 {
@@ -71,8 +71,10 @@ func TestTilesGiveTheSameBits(t *testing.T) {
 			logSum[i], entropy[i] = s.LogSum, s.Entropy
 		}
 		headTiles[as] = heads[as]
-		require.Equal(t, logSum[0], logSum[1])
-		require.Equal(t, entropy[0], entropy[1])
+		for i := range heads[as] {
+			require.Equal(t, logSum[0], logSum[i], "%v, head tile %d", as, i)
+			require.Equal(t, entropy[0], entropy[i])
+		}
 	}
 }
 
@@ -158,7 +160,7 @@ func TestPack(t *testing.T) {
 		as          backend.Precision
 		out, in     int
 		bytes, rows int
-	}{{backend.F32, 3, 5, 128 * 128, 128}, {backend.BF16, 129, 65, 256 * 256, 256}, {backend.Int8, 1, 128, 128*128 + 4*128, 128}} {
+	}{{backend.F32, 3, 5, 128 * 128, 128}, {backend.BF16, 257, 65, 512 * 256, 512}, {backend.BF16, 129, 65, 256 * 256, 256}, {backend.Int8, 1, 128, 128*128 + 4*128, 128}} {
 		m := packed(b, normal(1, c.out*c.in), c.out, c.in, c.as).(*matrix)
 		require.Equal(t, []int{c.bytes, c.rows}, []int{m.Bytes(), m.rows}, "%v", c)
 	}
@@ -186,7 +188,7 @@ func TestBestTile(t *testing.T) {
 		rows, out int
 		want      string
 	}{{32, 768, "tiny"}, {32, 3072, "tiny"}, {512, 768, "small"}, {16384, 768, "large"}, {16384, 2304, "large"}} {
-		m := &matrix{out: c.out, rows: roundUp(c.out, rowPad), as: backend.BF16}
+		m := &matrix{out: c.out, rows: paddedRows(c.out), as: backend.BF16}
 		require.Equal(t, "unmask_linear_bf16_"+c.want, b.best(linearTiles[backend.BF16], c.rows, m).kernel.name, "%+v", c)
 	}
 	odd := &matrix{out: 384, rows: 384, as: backend.BF16} // no whole number of the largest tiles

@@ -15,16 +15,25 @@ import (
 type matrix struct {
 	out, in int
 	as      backend.Precision
-	rows    int // out, up to a multiple of rowPad
+	rows    int // out, up to whole tiles
 	stride  int // bytes from row to row, a multiple of depthPad
 	data    devicePtr
 	scale   devicePtr // Int8: [rows] float32, of the channels
 }
 
 const (
-	rowPad   = 128 // rows of the widest tile of a head
-	depthPad = 128 // bytes, of the longest step along the depth
+	rowPad    = 128 // rows of activations in the largest tile
+	columnPad = 256 // rows of weights in the widest tile; matrices of up to half as many are for narrower ones
+	depthPad  = 128 // bytes, of the longest step along the depth
 )
+
+// paddedRows is how many rows a matrix of out rows has in the device's memory.
+func paddedRows(out int) int {
+	if out <= columnPad/2 {
+		return columnPad / 2
+	}
+	return roundUp(out, columnPad)
+}
 
 func (m *matrix) Out() int                     { return m.out }
 func (m *matrix) In() int                      { return m.in }
@@ -56,7 +65,7 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	if as == backend.BF16 {
 		b.copies.narrow(in)
 	}
-	m := &matrix{out: out, in: in, as: as, rows: roundUp(out, rowPad), stride: roundUp(in*numberBytes[as], depthPad)}
+	m := &matrix{out: out, in: in, as: as, rows: paddedRows(out), stride: roundUp(in*numberBytes[as], depthPad)}
 	bytes := m.Bytes()
 	m.data = owned(b, m, bytes)
 	m.scale = m.data + devicePtr(m.rows*m.stride)

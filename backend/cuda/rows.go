@@ -22,7 +22,7 @@ var (
 const (
 	rowThreads = 256             // of a block whose warps have a row each
 	rowWarps   = rowThreads / 32 // rows that it has at a time
-	maxSpread  = 64              // blocks that share a segment, at most
+	maxSpread  = 256             // blocks that share a segment, at most
 )
 
 func ceilDiv(n, by int) int { return (n + by - 1) / by }

@@ -128,23 +128,31 @@ __device__ __forceinline__ void reduce(const Parts& p, const Logits& g, float po
 template <class N, class T>
 __device__ __forceinline__ void parts(const Parts& p, const Logits& g, float power, const unsigned char* x, const unsigned char* w, int rows, int stride) {
     SHARED(shared);
-    static_assert(T::columns == tile, "a block has whole tiles");
+    static_assert(T::columns % tile == 0 && tile % T::warp_columns == 0, "a block has whole tiles, a tile whole warps' parts");
     int i, j;
-    place_tile((rows + T::rows - 1) / T::rows, (g.classes + tile - 1) / tile, i, j);
+    place_tile((rows + T::rows - 1) / T::rows, (g.classes + T::columns - 1) / T::columns, i, j);
     typename N::Sum sum[T::down16][T::across8][4] = {};
-    multiply<N, T>(sum, x + (long long)i * T::rows * stride, w + (long long)j * tile * stride, stride, shared);
+    multiply<N, T>(sum, x + (long long)i * T::rows * stride, w + (long long)j * T::columns * stride, stride, shared);
     float* logits = (float*)shared;
     const int lane = threadIdx.x % 32;
+    // One tile after another is laid out in shared memory, by those warps that have it, and reduced by all.
+#pragma unroll 1
+    for (int at = 0; at < T::columns / tile; at++) {
+        if (T::first_column() / tile == at) {
 #pragma unroll
-    for (int m = 0; m < T::down16; m++)
+            for (int m = 0; m < T::down16; m++)
 #pragma unroll
-        for (int n = 0; n < T::across8; n++) {
-            float* at = logits + (T::first_row() + 16 * m + lane / 4) * row_stride + T::first_column() + 8 * n + lane % 4 * 2;
-            *(float2*)at = make_float2(sum[m][n][0], sum[m][n][1]);
-            *(float2*)(at + 8 * row_stride) = make_float2(sum[m][n][2], sum[m][n][3]);
+                for (int n = 0; n < T::across8; n++) {
+                    float* to = logits + (T::first_row() + 16 * m + lane / 4) * row_stride + T::first_column() % tile + 8 * n + lane % 4 * 2;
+                    *(float2*)to = make_float2(sum[m][n][0], sum[m][n][1]);
+                    *(float2*)(to + 8 * row_stride) = make_float2(sum[m][n][2], sum[m][n][3]);
+                }
         }
-    __syncthreads();
-    reduce<T::rows, T::threads>(p, g, power, i * T::rows, rows, j, logits);
+        __syncthreads();
+        if ((j * (T::columns / tile) + at) * tile < g.classes)
+            reduce<T::rows, T::threads>(p, g, power, i * T::rows, rows, j * (T::columns / tile) + at, logits);
+        if (T::columns > tile) __syncthreads();
+    }
 }
 
 template <class T>
@@ -176,10 +184,13 @@ __device__ __forceinline__ void parts_plain(const Parts& p, const Logits& g, flo
         head::parts<N, T>(THE_PARTS, head::Logits{bias, row_scale, column_scale, classes, scale}, power, x, w, rows, stride);                      \
     }                                                                                                                                              \
     EXPORT(name)
+using HeadHuge = Tile<128, 256, 64, 64, 64, 4>;  // reads the rows of x half as often from the cache
 using HeadLarge = Tile<128, 128, 64, 64, 64, 4>;
 using HeadSmall = Tile<32, 128, 32, 32, 128, 4>;
+HEAD_PARTS(unmask_head_bf16_huge, BF16, HeadHuge, 1)
 HEAD_PARTS(unmask_head_bf16_large, BF16, HeadLarge, 2)
 HEAD_PARTS(unmask_head_bf16_small, BF16, HeadSmall, 2)
+HEAD_PARTS(unmask_head_int8_huge, Int8, HeadHuge, 1)
 HEAD_PARTS(unmask_head_int8_large, Int8, HeadLarge, 2)
 HEAD_PARTS(unmask_head_int8_small, Int8, HeadSmall, 2)
 

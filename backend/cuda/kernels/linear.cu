@@ -72,29 +72,70 @@ struct Epilogue {
         return make_float4(p[i], p[min(i + 1, out - 1)], p[min(i + 2, out - 1)], p[min(i + 3, out - 1)]);
     }
 
+    // scaled is the product with its scales and bias, finish also with the activation and the factor behind it.
+    __device__ __forceinline__ float4 scaled(int row, const Columns& c, float4 sum) const {
+        const float x = row_scale ? row_scale[row] : 1.0f;
+        return make_float4(finished(sum.x, x, c.scale.x, c.bias.x), finished(sum.y, x, c.scale.y, c.bias.y), finished(sum.z, x, c.scale.z, c.bias.z),
+                           finished(sum.w, x, c.scale.w, c.bias.w));
+    }
+    __device__ __forceinline__ float4 finish(int row, const Columns& c, float4 sum) const {
+        float4 y = activate(scaled(row, c, sum), act);
+        if (scale != 1.0f) y = make_float4(y.x * scale, y.y * scale, y.z * scale, y.w * scale);
+        return y;
+    }
+
+    __device__ __forceinline__ void write(int row, const Columns& c, float4 y) const {
+        const long long at = (long long)row * pitch + c.first;
+        if (dst) *(float4*)(dst + at) = y;
+        if (narrow) *(uint2*)(narrow + at) = make_uint2(bf16_pair(y.x, y.y), bf16_pair(y.z, y.w));
+    }
+
     // store finishes numbers of a row and writes them.
     __device__ __forceinline__ void store(int row, const Columns& c, float4 sum) const {
         if (row >= rows || c.n == 0) return;
-        const float x = row_scale ? row_scale[row] : 1.0f;
-        float4 y = activate(make_float4(finished(sum.x, x, c.scale.x, c.bias.x), finished(sum.y, x, c.scale.y, c.bias.y),
-                                        finished(sum.z, x, c.scale.z, c.bias.z), finished(sum.w, x, c.scale.w, c.bias.w)), act);
-        if (scale != 1.0f) y = make_float4(y.x * scale, y.y * scale, y.z * scale, y.w * scale);
-        const long long at = (long long)row * pitch + c.first;
-        float* to = dst + at;
+        float4 y = finish(row, c, sum);
+        float* to = dst + (long long)row * pitch + c.first;
         if (c.whole) {
             if (add) {
                 float4 old = *(const float4*)to;
                 y = make_float4(old.x + y.x, old.y + y.y, old.z + y.z, old.w + y.w);
             }
-            if (dst) *(float4*)to = y;
-            if (narrow) *(uint2*)(narrow + at) = make_uint2(bf16_pair(y.x, y.y), bf16_pair(y.z, y.w));
-            return;
+            return write(row, c, y);
         }
         to[0] = add ? to[0] + y.x : y.x;
         if (c.n > 1) to[1] = add ? to[1] + y.y : y.y;
         if (c.n > 2) to[2] = add ? to[2] + y.z : y.z;
         if (c.n > 3) to[3] = add ? to[3] + y.w : y.w;
     }
+};
+
+// Strips hands a warp's part of a product over in strips of 16 rows: laid out in shared memory, where a lane finds whole rows.
+template <class N, class T>
+struct Strips {
+    static constexpr int width = T::warp_columns + 8;  // rows 8 numbers further in the banks: no two lanes that write a pair are in one bank
+    static constexpr int each = T::warp_columns / 4, down = 32 / each, steps = 16 / down;  // lanes of a row, rows at a time, and how often
+    static_assert(T::threads / 32 * 16 * width * 4 <= T::shared, "16 rows a warp in shared memory");
+    float* part;      // the warp's
+    int row, column;  // of the lane's first four numbers in a strip
+
+    __device__ __forceinline__ explicit Strips(unsigned char* shared)
+        : part((float*)shared + threadIdx.x / 32 * 16 * width), row(int(threadIdx.x % 32) / each), column(int(threadIdx.x % 32) % each * 4) {}
+
+    // lay lays strip m out, whose sums a lane has as the instruction leaves them. The warp is together before it and after.
+    __device__ __forceinline__ void lay(const typename N::Sum (&sum)[T::across8][4]) const {
+        const int lane = threadIdx.x % 32;
+        float* at = part + lane / 4 * width + lane % 4 * 2;
+        __syncwarp();
+#pragma unroll
+        for (int n = 0; n < T::across8; n++) {
+            *(float2*)(at + 8 * n) = make_float2(sum[n][0], sum[n][1]);
+            *(float2*)(at + 8 * width + 8 * n) = make_float2(sum[n][2], sum[n][3]);
+        }
+        __syncwarp();
+    }
+    // four are the lane's numbers of step i, or those of another column of the same row.
+    __device__ __forceinline__ float4 four(int i) const { return four(i, column); }
+    __device__ __forceinline__ float4 four(int i, int column) const { return *(const float4*)(part + (row + i * down) * width + column); }
 };
 
 // linear computes a tile of dst; x_from makes the tile's rows of x from the number of the first.
@@ -107,26 +148,34 @@ __device__ __forceinline__ void linear(const Epilogue& e, XFrom x_from, const un
     auto x = x_from(i * T::rows);
     multiply<N, T>(sum, x, w + (long long)j * T::columns * stride, stride, shared);
 
-    // Each warp lays 16 rows of its part out in shared memory, and reads them as whole rows.
-    constexpr int width = T::warp_columns + 4;
-    static_assert(T::threads / 32 * 16 * width * 4 <= T::shared, "16 rows a warp in shared memory");
-    constexpr int each = T::warp_columns / 4, down = 32 / each;  // lanes of a row, and rows at a time
-    const int lane = threadIdx.x % 32, row = lane / each, column = lane % each * 4;
-    const int first_row = i * T::rows + T::first_row() + row;
-    float* part = (float*)shared + threadIdx.x / 32 * 16 * width;
-    const Epilogue::Columns columns = e.columns(j * T::columns + T::first_column() + column);
+    const Strips<N, T> strips(shared);
+    const int first_row = i * T::rows + T::first_row() + strips.row;
+    const Epilogue::Columns columns = e.columns(j * T::columns + T::first_column() + strips.column);
+    // What a product is added to is read for a whole strip at once, before the strip is laid out, not number by number.
+    const bool ahead = e.add && e.act == Identity && e.scale == 1.0f && !e.narrow && columns.whole && columns.n > 0;
+    float* to = e.dst + (long long)first_row * e.pitch + columns.first;
+    const int step = strips.down * e.pitch;
 #pragma unroll
-    for (int m = 0; m < T::down16; m++) {
-        float* at = part + lane / 4 * width + lane % 4 * 2;
+    for (int m = 0; m < T::down16; m++, to += 16 * e.pitch) {
+        const int left = (e.rows - first_row - 16 * m + strips.down - 1) / strips.down;  // of the lane's rows in this strip and below
+        float4 old[strips.steps];
+        if (ahead) {
 #pragma unroll
-        for (int n = 0; n < T::across8; n++) {
-            *(float2*)(at + 8 * n) = make_float2(sum[m][n][0], sum[m][n][1]);
-            *(float2*)(at + 8 * width + 8 * n) = make_float2(sum[m][n][2], sum[m][n][3]);
+            for (int r = 0; r < strips.steps; r++)
+                if (r < left) old[r] = *(const float4*)(to + r * step);
         }
-        __syncwarp();
+        strips.lay(sum[m]);
+        if (ahead) {
+#pragma unroll
+            for (int r = 0; r < strips.steps; r++) {
+                if (r >= left) break;
+                const float4 y = e.scaled(first_row + 16 * m + r * strips.down, columns, strips.four(r));
+                *(float4*)(to + r * step) = make_float4(old[r].x + y.x, old[r].y + y.y, old[r].z + y.z, old[r].w + y.w);
+            }
+        } else {
 #pragma unroll 1
-        for (int r = 0; r < 16; r += down) e.store(first_row + 16 * m + r, columns, *(const float4*)(part + (row + r) * width + column));
-        __syncwarp();
+            for (int r = 0; r < strips.steps; r++) e.store(first_row + 16 * m + r * strips.down, columns, strips.four(r));
+        }
     }
 }
 

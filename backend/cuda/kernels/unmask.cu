@@ -11,6 +11,7 @@
 #include "attention_tensor.cu"
 #include "pool.cu"
 #include "linear.cu"
+#include "linear_heads.cu"
 #include "conv.cu"
 #include "head.cu"
 #include "head_draw.cu"
