@@ -10,11 +10,12 @@ import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from scenes import scenes, SIDE
+from scenes import HOURS, SIDE, labelled, scenes
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "internal", "parity"))
 import reference as R  # noqa: E402
 from make_packs import save, vqgan_weights, mage_weights  # noqa: E402
 
+BATCH, BF16 = 16, False
 CH, MULT, Z, CODES, GRID = 32, (1, 1, 2), 32, 192, 16
 DIM, ENC, DEC, HEADS = 128, 4, 2, 2
 
@@ -123,11 +124,35 @@ def sincos(side, dim):
     return torch.cat([torch.zeros(1, dim), torch.cat(rows, 1)], 0)
 
 
-def fit_mage(codes, minutes):
+NONE = CODES + 76  # the token of "no class", where class c is CODES + c
+
+
+def load(path):
+    """A bfloat16 safetensors file as float32 tensors."""
+    raw = open(path, "rb").read()
+    n = int.from_bytes(raw[:8], "little")
+    out = {}
+    for k, v in json.loads(raw[8:8 + n]).items():
+        if k != "__metadata__" and v["dtype"] == "BF16":
+            lo, hi = v["data_offsets"]
+            t = torch.frombuffer(bytearray(raw[8 + n + lo:8 + n + hi]), dtype=torch.bfloat16)
+            out[k] = t.reshape(v["shape"]).float()
+    return out
+
+
+def fit_mage(codes, hours, minutes, before=None):
+    """Trains MAGE on codes [n, GRID*GRID] of images of these hours [n], each hidden one time in
+    eight, so that the same weights answer with and without a class."""
     g = torch.Generator().manual_seed(5)
     w = params(mage_weights(g, DIM, ENC, DEC, GRID, CODES))
     where = sincos(GRID, DIM)
-    for k, v in w.items():  # a transformer's usual start, not the parity packs' wide one
+    for k, v in w.items():
+        if before and k in before:
+            v.data.copy_(before[k])
+    if before:  # classes begin as no class
+        e = w["token_emb.word_embeddings.weight"].data
+        e[CODES:CODES + len(HOURS)] = e[NONE]
+    for k, v in ({} if before else w).items():  # a transformer's usual start, not the parity packs' wide one
         if k == "token_emb.position_embeddings.weight":
             v.data.copy_(where * 0.3)
         elif k == "decoder_pos_embed_learned":
@@ -145,13 +170,17 @@ def fit_mage(codes, minutes):
     mask = CODES + 1000
     avg = Average(w)
     opt = torch.optim.AdamW(w.values(), 1e-3, (0.9, 0.98), weight_decay=0.03)
+    peak = 1e-3 if before else 2e-3
     start, step, shown = time.time(), 0, []
     while (done := (time.time() - start) / (60 * minutes)) < 1:
-        schedule(opt, 2e-3, done, step)
-        x = codes[torch.randint(0, len(codes), (16,))]
+        schedule(opt, peak, done, step)
+        at = torch.randint(0, len(codes), (BATCH,))
+        x = codes[at]
+        label = torch.where(torch.rand(len(x)) < 0.125, NONE, CODES + hours[at])
         share = torch.cos(math.pi / 2 * ((torch.rand(1) + torch.arange(len(x)) / len(x)) % 1))
         hide = torch.rand(x.shape) < share[:, None].clamp(min=0.02)
-        logits = R.mage(w, torch.where(hide, mask, x), HEADS, HEADS, CODES)
+        with torch.autocast("cpu", torch.bfloat16, enabled=BF16):
+            logits = R.mage(w, torch.where(hide, mask, x), HEADS, HEADS, CODES, label=label).float()
         loss = F.cross_entropy(logits[hide], x[hide], label_smoothing=0.05)
         opt.zero_grad(set_to_none=True)
         loss.backward()
@@ -166,12 +195,18 @@ def fit_mage(codes, minutes):
 
 
 @torch.no_grad()
-def sample(w, n, steps=16, alpha=4.5):
+def sample(w, n, steps=16, alpha=4.5, guidance=1.0):
+    """n images, the hours in turn; logits are u + guidance*(c - u)."""
+    label = CODES + torch.arange(n) % len(HOURS)
     mask = CODES + 1000
     x = torch.full((n, GRID * GRID), mask)
     D = GRID * GRID
     for s in range(1, steps + 1):
-        p = R.mage(w, x, HEADS, HEADS, CODES).softmax(-1)
+        c = R.mage(w, x, HEADS, HEADS, CODES, label=label)
+        if guidance != 1:
+            u = R.mage(w, x, HEADS, HEADS, CODES)
+            c = u + guidance * (c - u)
+        p = c.softmax(-1)
         draw = torch.multinomial(p.flatten(0, 1), 1).view_as(x)
         score = p.gather(-1, draw[..., None])[..., 0].log()
         score = score - alpha * (1 - s / steps) * torch.log(-torch.log(torch.rand_like(score).clamp(min=1e-9)))
@@ -204,15 +239,22 @@ def main():
     a.add_argument("--mage-minutes", type=float, default=45)
     a.add_argument("--threads", type=int, default=1)
     a.add_argument("--images", type=int, default=12000)
+    a.add_argument("--resume", help="an image folder of before: its VQGAN stays, its MAGE goes on")
+    a.add_argument("--bf16", action="store_true", help="where the processor multiplies bfloat16")
     a.add_argument("--vq", help="a vq.pt that an earlier run left, to train only MAGE")
     a = a.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(11)
     d = os.path.join(a.out, "image")
     os.makedirs(d, exist_ok=True)
-    images = torch.from_numpy(scenes(a.images, 2026))
+    global BF16
+    BF16 = a.bf16
+    images, hours = (torch.from_numpy(x) for x in labelled(a.images, 2026))
+    before = load(os.path.join(a.resume, "model.safetensors")) if a.resume else None
     held = torch.from_numpy(scenes(64, 1))
-    if a.vq:
+    if before:
+        vq = {k: v for k, v in before.items() if k.startswith("vqgan.")}
+    elif a.vq:
         vq = torch.load(a.vq)["vq"]
     else:
         vq = fit_vqgan(images, a.vq_minutes)
@@ -223,13 +265,15 @@ def main():
     print(f"vqgan: mean absolute error held out {mae:.4f}, codes in use {len(codes.unique())}", flush=True)
     sheet(os.path.join(a.out, "vqgan.ppm"), torch.cat([held[:24], back[:24]]))
     torch.save({"vq": vq, "codes": codes}, os.path.join(a.out, "vq.pt"))
-    w = fit_mage(codes, a.mage_minutes)
+    w = fit_mage(codes, hours, a.mage_minutes, before)
     w.update(vq)
     w["token_emb.position_ids"] = torch.arange(GRID * GRID + 1)[None]
     torch.manual_seed(2)
-    sheet(os.path.join(a.out, "samples.ppm"), sample(w, 48))
+    for scale in (1.0, 2.0):
+        sheet(os.path.join(a.out, f"samples-{scale:g}.ppm"), sample(w, 48, guidance=scale))
     config = {"model_type": "mage", "embed_dim": DIM, "depth": ENC, "num_heads": HEADS, "decoder_embed_dim": DIM,
               "decoder_depth": DEC, "decoder_num_heads": HEADS, "grid": GRID, "codebook_size": CODES,
+              "class_names": list(HOURS),
               "vqgan": {"ch": CH, "ch_mult": list(MULT), "num_res_blocks": 2, "z_channels": Z, "embed_dim": Z,
                         "n_embed": CODES, "out_ch": 3},
               "training": {"vqgan_held_out_mae": round(mae, 4)}}
