@@ -71,10 +71,12 @@ func (f *finder) longest(text string) (*added, int) {
 	return found, size
 }
 
-// cut calls between with the text between tokens and token with each token, in order, as
-// Hugging Face's library does (AddedVocabulary.find_matches): a token that may not stand
-// where it was found hides others inside it.
-func (f *finder) cut(text string, special bool, between func(text string, first bool) error, token func(id int32)) error {
+// cut calls between with the ranges of text between tokens and token with each token, in order, as
+// Hugging Face's library does (AddedVocabulary.find_matches): a token that may not stand where
+// it was found hides others inside it. special reports whether a special token may stand in a
+// range.
+func (f *finder) cut(text string, special func(start, end int) bool,
+	between func(start, end int) error, token func(id int32)) error {
 	done, spaces := 0, 0 // spaces: the end of the white space that was scanned last
 	for at := 0; f != nil && at < len(text); {
 		if f.nodes[0].next[text[at]] == 0 {
@@ -88,7 +90,7 @@ func (f *finder) cut(text string, special bool, between func(text string, first 
 		}
 		start, end := at, at+size
 		at = end
-		if a.special && !special || a.single && touched(text[:start], text[end:]) {
+		if a.special && !special(start, end) || a.single && touched(text[:start], text[end:]) {
 			continue
 		}
 		if a.lstrip {
@@ -102,7 +104,7 @@ func (f *finder) cut(text string, special bool, between func(text string, first 
 			end = spaces
 		}
 		if done < start {
-			if err := between(text[done:start], done == 0); err != nil {
+			if err := between(done, start); err != nil {
 				return err
 			}
 		}
@@ -110,7 +112,7 @@ func (f *finder) cut(text string, special bool, between func(text string, first 
 		done = end
 	}
 	if done < len(text) {
-		return between(text[done:], done == 0)
+		return between(done, len(text))
 	}
 	return nil
 }

@@ -38,11 +38,13 @@ func readAround(s object) (around, error) {
 		return readTemplate(s)
 	case "BertProcessing", "RobertaProcessing":
 		var sep, cls []json.RawMessage
-		if err := s.read(map[string]any{"sep": &sep, "cls": &cls}, "trim_offsets", "add_prefix_space"); err != nil {
+		if err := s.read(map[string]any{"sep": &sep, "cls": &cls}, "trim_offsets",
+			"add_prefix_space"); err != nil {
 			return around{}, err
 		}
 		var first, last int32
-		if len(sep) != 2 || len(cls) != 2 || json.Unmarshal(cls[1], &first) != nil || json.Unmarshal(sep[1], &last) != nil {
+		if len(sep) != 2 || len(cls) != 2 || json.Unmarshal(cls[1], &first) != nil ||
+			json.Unmarshal(sep[1], &last) != nil {
 			return around{}, fmt.Errorf("sep and cls are not a token and its id each")
 		}
 		return around{[]int32{first}, []int32{last}}, nil
@@ -56,7 +58,8 @@ func readAround(s object) (around, error) {
 			return sum
 		})
 	}
-	return around{}, fmt.Errorf("type is %.40q, want ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing or Sequence", kind)
+	return around{}, fmt.Errorf("type is %.40q, want ByteLevel, TemplateProcessing, "+
+		"RobertaProcessing, BertProcessing or Sequence", kind)
 }
 
 // readTemplate reads the tokens before and after A in the template of one text.
@@ -71,7 +74,8 @@ func readTemplate(s object) (around, error) {
 	var special map[string]struct {
 		IDs []int32 `json:"ids"`
 	}
-	if err := s.read(map[string]any{"single": &single, "special_tokens": &special}, "pair"); err != nil {
+	if err := s.read(map[string]any{"single": &single, "special_tokens": &special},
+		"pair"); err != nil {
 		return around{}, err
 	}
 	var a around
@@ -83,7 +87,8 @@ func readTemplate(s object) (around, error) {
 		case part.SpecialToken != nil && part.Sequence == nil:
 			token, ok := special[part.SpecialToken.ID]
 			if !ok {
-				return a, fmt.Errorf("single[%d]: %.40q is not in special_tokens", i, part.SpecialToken.ID)
+				return a, fmt.Errorf("single[%d]: %.40q is not in special_tokens", i,
+					part.SpecialToken.ID)
 			}
 			if texts == 0 {
 				a.before = append(a.before, token.IDs...)

@@ -57,8 +57,10 @@ func TestSmallFile(t *testing.T) {
 }
 
 func Test41MergeLongerThanAnyToken(t *testing.T) {
-	refused(t, file("", `["a b","ab c"]`, ""), "model.merges[1]", `"abc" has 3 bytes`, "longest token of model.vocab has 2")
-	refused(t, file("", `["`+strings.Repeat("a", 1e6)+` b"]`, ""), "model.merges[0]", "has 1000000 bytes")
+	refused(t, file("", `["a b","ab c"]`, ""), "model.merges[1]", `"abc" has 3 bytes`,
+		"longest token of model.vocab has 2")
+	refused(t, file("", `["`+strings.Repeat("a", 1e6)+` b"]`, ""), "model.merges[0]",
+		"has 1000000 bytes")
 }
 
 func Test42MergeOutsideTheVocabulary(t *testing.T) {
@@ -66,7 +68,8 @@ func Test42MergeOutsideTheVocabulary(t *testing.T) {
 	refused(t, file("", `["a x"]`, ""), `"x" is not in model.vocab`)
 	refused(t, file("", `["b a"]`, ""), `"ba" is not in model.vocab`)
 	refused(t, file("", `["a b","a b"]`, ""), "model.merges[1]", "same as model.merges[0]")
-	for _, bad := range []string{`["a"]`, `["a b c"]`, `[" a"]`, `[["a"]]`, `[["a","b","c"]]`, `[["a",null]]`, `[1]`, `[null]`} {
+	for _, bad := range []string{`["a"]`, `["a b c"]`, `[" a"]`, `[["a"]]`, `[["a","b","c"]]`,
+		`[["a",null]]`, `[1]`, `[null]`} {
 		refused(t, file("", bad, ""), "model.merges[0]", "want two tokens")
 	}
 	for _, bad := range []string{`{}`, `"a b"`, `null`, `7`} {
@@ -76,11 +79,14 @@ func Test42MergeOutsideTheVocabulary(t *testing.T) {
 
 func Test43DuplicateNegativeAndGappedIds(t *testing.T) {
 	refused(t, file(`{"a":0,"b":1,"c":1,"ab":3}`, "", ""), `id 1 is given to both "b" and "c"`)
-	refused(t, file(`{"a":0,"b":1,"c":-2,"ab":3}`, "", ""), `id -2 of "c"`, "5 tokens want ids 0 to 4")
+	refused(t, file(`{"a":0,"b":1,"c":-2,"ab":3}`, "", ""), `id -2 of "c"`,
+		"5 tokens want ids 0 to 4")
 	refused(t, file(`{"a":0,"b":1,"c":2,"ab":4}`, "", "[]"), `id 4 of "ab"`, "ids 0 to 3")
 	refused(t, file(`{"a":0,"b":1,"c":2,"ab":9223372036854775807}`, "", ""), "9223372036854775807")
-	refused(t, file(`{"a":0,"b":1,"c":2,"ab":9223372036854775808}`, "", ""), "model.vocab", "want integer")
-	refused(t, file(`{"a":0,"b":1,"c":2.0,"ab":3}`, "", ""), "model.vocab", "found number 2.0, want integer")
+	refused(t, file(`{"a":0,"b":1,"c":2,"ab":9223372036854775808}`, "", ""), "model.vocab",
+		"want integer")
+	refused(t, file(`{"a":0,"b":1,"c":2.0,"ab":3}`, "", ""), "model.vocab",
+		"found number 2.0, want integer")
 	refused(t, file(`{"a":0,"b":1,"c":null,"ab":3}`, "", ""), `"c"`)
 	refused(t, file(`{"a":0,"b":1,"c":"2","ab":3}`, "", ""), "found string, want integer")
 	refused(t, file(`{"a":0,"b":1,"b":2,"ab":3}`, "", ""), `name "b" appears twice`)
@@ -100,8 +106,10 @@ func Test44SpecialIdBeyondTheVocabulary(t *testing.T) {
 		`"normalizer":{"type":"Replace","pattern":{"String":"[MASK]"},"content":""}`, 1), "nothing is left of it")
 	refused(t, file("", "", `[{"id":1,"content":"a"}]`), `"a": id 1, but 0 in model.vocab`)
 	refused(t, file("", "", `[{"id":4,"content":""}]`), "content of 0 bytes")
-	refused(t, file("", "", `[{"id":4,"content":"`+strings.Repeat("x", 257)+`"}]`), "content of 257 bytes")
-	refused(t, file("", "", `[{"id":4,"content":"x"},{"id":5,"content":"x"}]`), "added_tokens[1]", "appears twice")
+	refused(t, file("", "", `[{"id":4,"content":"`+strings.Repeat("x", 257)+`"}]`),
+		"content of 257 bytes")
+	refused(t, file("", "", `[{"id":4,"content":"x"},{"id":5,"content":"x"}]`), "added_tokens[1]",
+		"appears twice")
 	refused(t, file("", "", `{}`), "added_tokens: found object, want array")
 
 	tok, err := Parse([]byte(file("", "", `[{"id":4,"content":"`+strings.Repeat("x", 256)+`"}]`)))
@@ -127,22 +135,38 @@ func Test45TruncatedJSONAndByteOrderMark(t *testing.T) {
 func TestUnsupportedSettings(t *testing.T) {
 	whole := file("", "", "")
 	for _, c := range []struct{ old, new, part string }{
-		{`"normalizer":null`, `"normalizer":{"type":"BertNormalizer"}`, `normalizer.type is "BertNormalizer"`},
-		{`"normalizer":null`, `"normalizer":{"type":"NFC","form":2}`, `normalizer.field "form" is not known`},
+		{`"normalizer":null`, `"normalizer":{"type":"BertNormalizer"}`,
+			`normalizer.type is "BertNormalizer"`},
+		{`"normalizer":null`, `"normalizer":{"type":"NFC","form":2}`,
+			`normalizer.field "form" is not known`},
 		{`"normalizer":null`, `"normalizer":{}`, "normalizer.type is missing"},
-		{`"normalizer":null`, `"normalizer":{"type":"Sequence","normalizers":[null]}`, "normalizer.normalizers[0].is null"},
-		{`"normalizer":null`, `"normalizer":{"type":"Prepend","prepend":"` + strings.Repeat("x", 257) + `"}`, "prepend is 257 bytes"},
-		{`"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"Regex":"a|b"},"content":""}`, `pattern.Regex is "a|b"`},
+		{`"normalizer":null`, `"normalizer":{"type":"Sequence","normalizers":[null]}`,
+			"normalizer.normalizers[0].is null"},
+		{`"normalizer":null`, `"normalizer":{"type":"Prepend","prepend":"` +
+			strings.Repeat("x", 257) + `"}`, "prepend is 257 bytes"},
+		{`"normalizer":null`,
+			`"normalizer":{"type":"Replace","pattern":{"Regex":"a|b"},"content":""}`, `pattern.Regex is "a|b"`},
 		{`"add_prefix_space":false,`, ``, "add_prefix_space is missing"},
-		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"BertPreTokenizer"`, `"BertPreTokenizer"`},
-		{`"pre_tokenizer":`, `"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"ByteLevel","add_prefix_space":true},` +
-			`{"type":"WhitespaceSplit"}]},"x":`, "pretokenizers[1].type is \"WhitespaceSplit\" after ByteLevel"},
-		{`"pre_tokenizer":`, `"pre_tokenizer":{"type":"Split","pattern":{"String":" "},"behavior":"Lost"},"x":`, `behavior is "Lost"`},
-		{`"decoder":{"type":"ByteLevel"}`, `"decoder":{"type":"WordPiece"}`, `decoder.type is "WordPiece"`},
-		{`"decoder":{"type":"ByteLevel"}`, `"decoder":{"type":"Strip","content":" ","start":0,"stop":1}`, "decoder.stop is 1, want 0"},
-		{`"normalizer":null`, `"post_processor":{"type":"Other"}`, `post_processor.type is "Other"`},
-		{`"normalizer":null`, `"post_processor":{"type":"TemplateProcessing","single":[]}`, "single has the text 0 times"},
-		{`"normalizer":null`, `"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a"}}]}`,
+		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"BertPreTokenizer"`,
+			`"BertPreTokenizer"`},
+		{`"pre_tokenizer":`,
+			`"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"ByteLevel","add_prefix_space":true},` +
+				`{"type":"WhitespaceSplit"}]},"x":`, "pretokenizers[1].type is " +
+				"\"WhitespaceSplit\" after ByteLevel"},
+		{`"pre_tokenizer":`,
+			`"pre_tokenizer":{"type":"Split","pattern":{"String":" ` +
+				`"},"behavior":"Lost"},"x":`, `behavior is "Lost"`},
+		{`"decoder":{"type":"ByteLevel"}`, `"decoder":{"type":"WordPiece"}`,
+			`decoder.type is "WordPiece"`},
+		{`"decoder":{"type":"ByteLevel"}`,
+			`"decoder":{"type":"Strip","content":" ","start":0,"stop":1}`, "decoder.stop is 1, " +
+				"want 0"},
+		{`"normalizer":null`, `"post_processor":{"type":"Other"}`,
+			`post_processor.type is "Other"`},
+		{`"normalizer":null`, `"post_processor":{"type":"TemplateProcessing","single":[]}`,
+			"single has the text 0 times"},
+		{`"normalizer":null`,
+			`"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a"}}]}`,
 			`"a" is not in special_tokens`},
 		{`"type":"BPE"`, `"type":"WordPiece"`, `model.type: "WordPiece"`},
 		{`"type":"BPE"`, `"type":7`, "model.type: found number, want string"},
@@ -173,7 +197,8 @@ func TestLimits(t *testing.T) {
 	refused(t, nested(MaxDepth+1), "nested deeper than 64")
 
 	items := func(n int) string {
-		return strings.Replace(file("", "", ""), `"normalizer":null`, `"other":[`+strings.Repeat("0,", n-1)+`0]`, 1)
+		return strings.Replace(file("", "", ""), `"normalizer":null`,
+			`"other":[`+strings.Repeat("0,", n-1)+`0]`, 1)
 	}
 	_, err = Parse([]byte(items(MaxItems)))
 	require.NoError(t, err)
@@ -198,7 +223,8 @@ func TestLimits(t *testing.T) {
 }
 
 func Test46InvalidUTF8AndHugePrompts(t *testing.T) {
-	for _, tok := range []Tokenizer{GPT2(), parseFile(t, "bytes.json"), WithMask(GPT2(), 50257, "▯")} {
+	for _, tok := range []Tokenizer{GPT2(), parseFile(t, "bytes.json"),
+		WithMask(GPT2(), 50257, "▯")} {
 		for _, encode := range []func(string) ([]int32, error){tok.Encode, tok.EncodeSpecial} {
 			ids, err := encode("ab\xffc")
 			require.EqualError(t, err, "text: byte 2 is 0xff, want UTF-8")
@@ -211,7 +237,8 @@ func Test46InvalidUTF8AndHugePrompts(t *testing.T) {
 	}
 	// One word of 2 MB is the worst case of the merges, prose of as much the usual one.
 	tok := parseFile(t, "demo.json")
-	for _, text := range []string{strings.Repeat("the", 2<<20/3), strings.Repeat("To be, or not: 'tis\n", 2<<20/20)} {
+	for _, text := range []string{strings.Repeat("the", 2<<20/3),
+		strings.Repeat("To be, or not: 'tis\n", 2<<20/20)} {
 		start := time.Now()
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)

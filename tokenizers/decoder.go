@@ -68,7 +68,8 @@ func readDecoder(s object) (decoder, error) {
 			return strings.ReplaceAll(text, mark, " ")
 		}), err
 	}
-	return nil, fmt.Errorf("type is %.40q, want ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip or Sequence", kind)
+	return nil, fmt.Errorf("type is %.40q, want ByteLevel, ByteFallback, Fuse, Metaspace, "+
+		"Replace, Strip or Sequence", kind)
 }
 
 // each changes the text of every token by itself. What was of several ids becomes the first's.
@@ -87,7 +88,8 @@ func each(change func(i int, text string) string) decoder {
 func readStrip(s object) (decoder, error) {
 	var content string
 	start, stop := 0, 0
-	if err := s.read(map[string]any{"content": &content, "start": &start, "stop": &stop}); err != nil {
+	if err := s.read(map[string]any{"content": &content, "start": &start,
+		"stop": &stop}); err != nil {
 		return nil, err
 	}
 	switch {

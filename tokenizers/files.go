@@ -15,7 +15,8 @@ import (
 )
 
 // Files are the names that [ParseFS] reads: tokenizer.json alone, or the other four without it.
-var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "added_tokens.json"}
+var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
+	"added_tokens.json"}
 
 // ParseFS reads the tokenizer in a model's folder and returns which file names it: tokenizer.json
 // or, for Dream and other models that only have the older files, vocab.json. The error is
@@ -64,7 +65,7 @@ func parseOlder(vocab []byte, files fs.FS) (*vocabulary, error) {
 	}
 	merges, err := readMergesFile(files)
 	if err != nil {
-		return nil, fmt.Errorf("merges.txt: %w", err)
+		return nil, fmt.Errorf("merges.txt: %v", err) // a vocabulary without merges is a fault
 	}
 	list, err := olderAdded(config, vocab, files)
 	if err != nil {
@@ -75,7 +76,8 @@ func parseOlder(vocab []byte, files fs.FS) (*vocabulary, error) {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
 	file["added_tokens"] = encode(list)
-	file["model"] = encode(map[string]any{"type": "BPE", "vocab": json.RawMessage(vocab), "merges": merges})
+	file["model"] = encode(map[string]any{"type": "BPE", "vocab": json.RawMessage(vocab),
+		"merges": merges})
 	v, err := build(file)
 	if err != nil {
 		return nil, fmt.Errorf("vocab.json, merges.txt, tokenizer_config.json: %w", err)
@@ -150,7 +152,8 @@ func olderStages(config object) (object, error) {
 		return nil, err
 	}
 	level := func(regex bool) map[string]any {
-		return map[string]any{"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": false, "use_regex": regex}
+		return map[string]any{"type": "ByteLevel", "add_prefix_space": prefix,
+			"trim_offsets": false, "use_regex": regex}
 	}
 	file := object{"decoder": encode(level(true))}
 	switch strings.TrimSuffix(class, "Fast") {
@@ -159,11 +162,13 @@ func olderStages(config object) (object, error) {
 	case "Qwen2Tokenizer", "DreamTokenizer":
 		file["normalizer"] = encode(map[string]any{"type": "NFC"})
 		file["pre_tokenizer"] = encode(map[string]any{"type": "Sequence", "pretokenizers": []any{
-			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": qwenPattern}, "behavior": "Isolated"},
+			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": qwenPattern},
+				"behavior": "Isolated"},
 			level(false),
 		}})
 	default:
-		return nil, fmt.Errorf("tokenizer_class is %.60q, want GPT2Tokenizer, Qwen2Tokenizer or DreamTokenizer "+
+		return nil, fmt.Errorf("tokenizer_class is %.60q, want GPT2Tokenizer, Qwen2Tokenizer or "+
+			"DreamTokenizer "+
 			"where there is no tokenizer.json", class)
 	}
 	return file, nil
@@ -188,7 +193,8 @@ func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) 
 	for key, a := range byID {
 		id, err := strconv.ParseInt(key, 10, 32)
 		if err != nil || id < 0 {
-			return nil, fmt.Errorf("tokenizer_config.json: added_tokens_decoder: id is %.40q, want a number", key)
+			return nil, fmt.Errorf("tokenizer_config.json: added_tokens_decoder: id is %.40q, "+
+				"want a number", key)
 		}
 		a.ID = &id
 		list = append(list, a)
@@ -204,7 +210,8 @@ func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) 
 	}
 	place := func(text string, id int64) {
 		if !known[text] {
-			list = append(list, addedToken{ID: &id, Content: text, Special: slices.Contains(special, text)})
+			list = append(list, addedToken{ID: &id, Content: text,
+				Special: slices.Contains(special, text)})
 			known[text] = true
 		}
 	}
@@ -245,7 +252,8 @@ func specials(config object) ([]string, error) {
 		}
 		return nil
 	}
-	for _, name := range []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"} {
+	for _, name := range []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+		"cls_token", "mask_token"} {
 		if raw, ok := config[name]; ok {
 			if err := one(name, raw); err != nil {
 				return nil, err

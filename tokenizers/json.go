@@ -147,7 +147,8 @@ func (o object) stage(name string) (object, error) {
 
 // readSequence reads a stage of stages: the entries of field, each by read, joined. A fault
 // names its entry.
-func readSequence[T any](s object, field string, read func(object) (T, error), join func([]T) T) (T, error) {
+func readSequence[T any](s object, field string, read func(object) (T, error), join func([]T) T) (T,
+	error) {
 	var none T
 	var list []object
 	if err := s.read(map[string]any{field: &list}); err != nil {

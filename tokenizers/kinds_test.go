@@ -29,7 +29,9 @@ func TestKinds(t *testing.T) {
 	for n, f := range files {
 		tok, err := Parse(f.File)
 		if err != nil {
-			require.Regexp(t, `type is "(BertNormalizer|StripAccents|Punctuation|WordPiece)"|Regex is`, err.Error())
+			require.Regexp(t,
+				`type is "(BertNormalizer|StripAccents|Punctuation|WordPiece)"|Regex `+
+					`is`, err.Error())
 			continue
 		}
 		read++
@@ -44,9 +46,11 @@ func TestKinds(t *testing.T) {
 				continue
 			}
 			plain, _ := tok.Encode(c.Text)
-			got := [3][]int32{append([]int32{}, special...), append([]int32{}, plain...), append([]int32{}, Around(tok, special)...)}
+			got := [3][]int32{append([]int32{}, special...), append([]int32{}, plain...),
+				append([]int32{}, Around(tok, special)...)}
 			require.Equal(t, c.IDs, got, "file %d: %q", n, c.Text)
-			require.Equal(t, c.Decoded, [2]string{tok.Decode(special), tok.Decode(plain)}, "file %d: %q", n, c.Text)
+			require.Equal(t, c.Decoded, [2]string{tok.Decode(special), tok.Decode(plain)},
+				"file %d: %q", n, c.Text)
 			require.Equal(t, c.Decoded[0], strings.Join(tok.Pieces(special), ""))
 			masked := WithMask(tok, 1<<20, "▯")
 			require.Equal(t, c.Decoded[0], masked.Decode(special))
@@ -103,13 +107,15 @@ func TestNormalForms(t *testing.T) {
 		{"NFC", "e\u0301", "é"},
 		{"NFC", "\U00020041\u0301", "\U00020041\u0301"}, // not Á
 		{"NFC", "\U00011099\U000110ba", "\U0001109a"},
-		{"NFC", "\U00011935\U00011930", "\U00011935\U00011930"}, // younger than the library's tables
+		{"NFC", "\U00011935\U00011930",
+			"\U00011935\U00011930"}, // younger than the library's tables
 		{"NFD", "\U00011938", "\U00011938"},
 		{"NFC", "q\u0307\u0323", "q\u0323\u0307"},
 		{"NFC", "\U00020041q\u0307\u0323é", "\U00020041q\u0323\u0307é"},
 		{"NFC", "\u1112\u1161\u11ab\U00020041", "\ud55c\U00020041"},
 		{"NFC", "\u0958", "\u0915\u093c"}, // excluded from composition
-		{"NFC", "o" + strings.Repeat("\u0301\u0323", 20), "\u1ecd" + strings.Repeat("\u0323", 19) + strings.Repeat("\u0301", 20)},
+		{"NFC", "o" + strings.Repeat("\u0301\u0323", 20),
+			"\u1ecd" + strings.Repeat("\u0323", 19) + strings.Repeat("\u0301", 20)},
 		{"NFD", "\u1e9b\u0323", "\u017f\u0323\u0307"},
 		{"NFKC", "\ufb01\uff21", "fiA"},
 		{"NFKC", "\u32ff", "\u32ff"},
@@ -124,7 +130,8 @@ func TestNormalForms(t *testing.T) {
 // TestAddedTokens has what stands around a token change what is found.
 func TestAddedTokens(t *testing.T) {
 	read := func(fields string) Tokenizer {
-		tok, err := Parse([]byte(file(`{"a":0,"b":1,"c":2,"ab":3,"Ġ":4}`, "", `[{"id":5,"content":"<x>",`+fields+`}]`)))
+		tok, err := Parse([]byte(file(`{"a":0,"b":1,"c":2,"ab":3,"Ġ":4}`, "",
+			`[{"id":5,"content":"<x>",`+fields+`}]`)))
 		require.NoError(t, err)
 		return tok
 	}
@@ -191,7 +198,8 @@ func TestOlderFiles(t *testing.T) {
 	require.Equal(t, "vocab.json", name)
 	tok := parseFile(t, "dream.json")
 	require.Equal(t, tok.VocabSize(), older.VocabSize())
-	for _, text := range []string{"It's é, 123\n\n x<|im_end|>", "<|im_start|>user\nWhat?<|im_end|>\n", " e\u0301"} {
+	for _, text := range []string{"It's é, 123\n\n x<|im_end|>",
+		"<|im_start|>user\nWhat?<|im_end|>\n", " e\u0301"} {
 		want, err := tok.EncodeSpecial(text)
 		require.NoError(t, err)
 		got, err := older.EncodeSpecial(text)
@@ -205,11 +213,14 @@ func TestOlderFiles(t *testing.T) {
 	delete(files, "tokenizer.json")
 	for _, c := range []struct{ name, data, want string }{
 		{"merges.txt", "#version\na b c\n", `merges.txt: line 2 is "a b c\n", want two tokens`},
-		{"tokenizer_config.json", `{"tokenizer_class":"BertTokenizer"}`, `tokenizer_class is "BertTokenizer"`},
-		{"tokenizer_config.json", `{"added_tokens_decoder":{"x":{"content":"y"}}}`, `id is "x", want a number`},
+		{"tokenizer_config.json", `{"tokenizer_class":"BertTokenizer"}`,
+			`tokenizer_class is "BertTokenizer"`},
+		{"tokenizer_config.json", `{"added_tokens_decoder":{"x":{"content":"y"}}}`,
+			`id is "x", want a number`},
 		{"tokenizer_config.json", `{"eos_token":7}`, "eos_token: found number"},
 		{"added_tokens.json", `{"x":"y"}`, "added_tokens.json: x: found string"},
 		{"vocab.json", `{"a":`, "vocab.json: byte"},
+		{"merges.txt", "\xff", "merges.txt: byte 0 is 0xff"},
 	} {
 		kept := files[c.name]
 		files[c.name] = &fstest.MapFile{Data: []byte(c.data)}
@@ -220,6 +231,9 @@ func TestOlderFiles(t *testing.T) {
 			delete(files, c.name)
 		}
 	}
+	_, _, err = ParseFS(fstest.MapFS{"vocab.json": files["vocab.json"]})
+	require.ErrorContains(t, err, "merges.txt: ")
+	require.NotErrorIs(t, err, os.ErrNotExist)
 	_, _, err = ParseFS(fstest.MapFS{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

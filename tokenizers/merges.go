@@ -23,13 +23,15 @@ func (b *bpe) readMerges(raw json.RawMessage, vocab map[string]int64) error {
 			}
 			why := "is not in model.vocab"
 			if len(text) > longest {
-				why = fmt.Sprintf("has %d bytes, the longest token of model.vocab has %d", len(text), longest)
+				why = fmt.Sprintf("has %d bytes, the longest token of model.vocab has %d",
+					len(text), longest)
 			}
 			return fmt.Errorf("model.merges[%d] %.40q %.40q: %.40q %s", rank, p[0], p[1], text, why)
 		}
 		key := pair{int32(vocab[p[0]]), int32(vocab[p[1]])}
 		if m, ok := b.merges[key]; ok {
-			return fmt.Errorf("model.merges[%d] %.40q %.40q: same as model.merges[%d]", rank, p[0], p[1], m.rank)
+			return fmt.Errorf("model.merges[%d] %.40q %.40q: same as model.merges[%d]", rank, p[0],
+				p[1], m.rank)
 		}
 		b.merges[key] = merge{rank: int32(rank), id: int32(vocab[p[0]+p[1]])}
 	}

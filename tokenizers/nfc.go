@@ -68,7 +68,8 @@ func (f form) sorted(text string) []rune {
 	start := 0 // of the marks at the end
 	sort := func() {
 		if len(runes)-start > 1 {
-			slices.SortStableFunc(runes[start:], func(a, b rune) int { return cmp.Compare(ccc(a), ccc(b)) })
+			slices.SortStableFunc(runes[start:],
+				func(a, b rune) int { return cmp.Compare(ccc(a), ccc(b)) })
 		}
 	}
 	for _, r := range text {

@@ -70,7 +70,8 @@ func readNormalizer(s object) (normalizer, error) {
 	case "Replace":
 		return readReplace(s)
 	}
-	return nil, fmt.Errorf("type is %.40q, want NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace or Sequence", kind)
+	return nil, fmt.Errorf("type is %.40q, want NFC, NFD, NFKC, NFKD, Lowercase, Strip, "+
+		"Prepend, Replace or Sequence", kind)
 }
 
 // readReplace reads a pattern and the content that takes its place, of a normalizer or decoder.

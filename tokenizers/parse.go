@@ -160,7 +160,8 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		return nil, nil, fmt.Errorf("model.vocab: no tokens")
 	}
 	if len(list) > MaxAdded {
-		return nil, nil, fmt.Errorf("added_tokens: %d entries, want at most %d", len(list), MaxAdded)
+		return nil, nil, fmt.Errorf("added_tokens: %d entries, want at most %d", len(list),
+			MaxAdded)
 	}
 	size := len(vocab)
 	seen := map[string]bool{}
@@ -170,11 +171,13 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		case a.ID == nil:
 			return nil, nil, fmt.Errorf("added_tokens[%d] %.40q: no id", i, a.Content)
 		case a.Content == "" || len(a.Content) > 256:
-			return nil, nil, fmt.Errorf("added_tokens[%d]: content of %d bytes, want 1 to 256", i, len(a.Content))
+			return nil, nil, fmt.Errorf("added_tokens[%d]: content of %d bytes, want 1 to 256", i,
+				len(a.Content))
 		case seen[a.Content]:
 			return nil, nil, fmt.Errorf("added_tokens[%d]: %.40q appears twice", i, a.Content)
 		case known && id != *a.ID:
-			return nil, nil, fmt.Errorf("added_tokens[%d] %.40q: id %d, but %d in model.vocab", i, a.Content, *a.ID, id)
+			return nil, nil, fmt.Errorf("added_tokens[%d] %.40q: id %d, but %d in model.vocab", i,
+				a.Content, *a.ID, id)
 		}
 		seen[a.Content] = true
 		if !known {
@@ -185,7 +188,8 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 	place := func(where, text string, id int64) error {
 		switch {
 		case id < 0 || id >= int64(size):
-			return fmt.Errorf("%s: id %d of %.40q is outside the vocabulary, %d tokens want ids 0 to %d", where, id, text, size, size-1)
+			return fmt.Errorf("%s: id %d of %.40q is outside the vocabulary, %d tokens want ids "+
+				"0 to %d", where, id, text, size, size-1)
 		case text == "":
 			return fmt.Errorf("%s: id %d is an empty token", where, id)
 		case spelled[id] != "" && spelled[id] != text:

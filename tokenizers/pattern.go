@@ -67,7 +67,8 @@ func readPattern(raw json.RawMessage) (none pattern, err error) {
 	if found := compile(expression); found != nil {
 		return *found, nil
 	}
-	return none, fmt.Errorf("pattern.Regex is %.100q, want the pattern of GPT-2, Llama 3, Qwen or Ling, "+
+	return none, fmt.Errorf("pattern.Regex is %.100q, want the pattern of GPT-2, Llama 3, Qwen "+
+		"or Ling, "+
 		"or one class alone", expression)
 }
 
@@ -113,7 +114,8 @@ func compile(expression string) *pattern {
 		return nil
 	}
 	switch after {
-	case ` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, ` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`:
+	case ` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, ` ` +
+		`?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`:
 		return covers(chatWords(digits))
 	}
 	return nil
@@ -130,7 +132,8 @@ func digitRun(expression string) (most int, ok bool) {
 		return 1, true
 	case rest == "+":
 		return 0, true
-	case len(rest) == 5 && strings.HasPrefix(rest, "{1,") && rest[4] == '}' && rest[3] >= '1' && rest[3] <= '9':
+	case len(rest) == 5 && strings.HasPrefix(rest, "{1,") && rest[4] == '}' && rest[3] >= '1' &&
+		rest[3] <= '9':
 		return int(rest[3] - '0'), true
 	}
 	return 0, false

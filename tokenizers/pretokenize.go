@@ -42,7 +42,8 @@ func (p *preTokenizer) read(s object) error {
 	}
 	switch kind {
 	case "Sequence":
-		_, err := readSequence(s, "pretokenizers", func(s object) (int, error) { return 0, p.read(s) },
+		_, err := readSequence(s, "pretokenizers",
+			func(s object) (int, error) { return 0, p.read(s) },
 			func([]int) int { return 0 })
 		return err
 	case "ByteLevel":
@@ -69,12 +70,14 @@ func (p *preTokenizer) read(s object) error {
 	case "Metaspace":
 		return p.readMetaspace(s)
 	}
-	return fmt.Errorf("type is %.40q, want ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit or Sequence", kind)
+	return fmt.Errorf("type is %.40q, want ByteLevel, Split, Digits, Metaspace, Whitespace, "+
+		"WhitespaceSplit or Sequence", kind)
 }
 
 func (p *preTokenizer) readByteLevel(s object) error {
 	prefix, trim, regex := true, true, true
-	if err := s.read(map[string]any{"add_prefix_space": &prefix, "trim_offsets": &trim, "use_regex": &regex}); err != nil {
+	if err := s.read(map[string]any{"add_prefix_space": &prefix, "trim_offsets": &trim,
+		"use_regex": &regex}); err != nil {
 		return err
 	}
 	if _, ok := s["add_prefix_space"]; !ok {
@@ -98,12 +101,14 @@ func (p *preTokenizer) readByteLevel(s object) error {
 func (p *preTokenizer) readSplit(s object) error {
 	var behaviour string
 	invert := false
-	if err := s.read(map[string]any{"behavior": &behaviour, "invert": &invert}, "pattern"); err != nil {
+	if err := s.read(map[string]any{"behavior": &behaviour, "invert": &invert},
+		"pattern"); err != nil {
 		return err
 	}
 	keep := behaviours[behaviour]
 	if keep == nil {
-		return fmt.Errorf("behavior is %.40q, want Isolated, Removed, Contiguous, MergedWithPrevious or MergedWithNext", behaviour)
+		return fmt.Errorf("behavior is %.40q, want Isolated, Removed, Contiguous, "+
+			"MergedWithPrevious or MergedWithNext", behaviour)
 	}
 	find, err := readPattern(s["pattern"])
 	if err != nil {
@@ -158,7 +163,8 @@ func (p *preTokenizer) readMetaspace(s object) error {
 	}
 	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
 		in.text = strings.ReplaceAll(in.text, " ", mark)
-		if (scheme == "always" || scheme == "first" && in.first) && !strings.HasPrefix(in.text, mark) {
+		if (scheme == "always" || scheme == "first" && in.first) &&
+			!strings.HasPrefix(in.text, mark) {
 			in.text = mark + in.text
 		}
 		return next(in)
@@ -183,7 +189,8 @@ func metaspace(s object) (scheme, mark string, split bool, err error) {
 	case scheme != "always" && scheme != "first" && scheme != "never":
 		err = fmt.Errorf("prepend_scheme is %.40q, want always, first or never", scheme)
 	case !prefix && scheme != "never":
-		err = fmt.Errorf("prepend_scheme is %.40q, want never where add_prefix_space is false", scheme)
+		err = fmt.Errorf("prepend_scheme is %.40q, want never where add_prefix_space is false",
+			scheme)
 	}
 	return
 }

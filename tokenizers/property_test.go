@@ -56,7 +56,8 @@ func TestMergesEqualSlowTwin(t *testing.T) {
 
 func TestWordsCoverText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOf(rapid.OneOf(rapid.RuneFrom([]rune(" \n\t'sdlvetr1.\u00a0\u0085é")), rapid.Rune())).Draw(t, "text")
+		text := rapid.StringOf(rapid.OneOf(rapid.RuneFrom([]rune(" \n\t'sdlvetr1.\u00a0\u0085é")),
+			rapid.Rune())).Draw(t, "text")
 		for _, w := range []words{gpt2Words, chatWords(1), chatWords(3)} {
 			for rest := text; rest != ""; {
 				n := w(rest)
@@ -87,7 +88,8 @@ func roundTrip(t require.TestingT, tok Tokenizer, text string) {
 }
 
 func FuzzRoundTrip(f *testing.F) {
-	for _, seed := range []string{"", "a", " 'tis\n\n x ", "\x7f\x00", "€😀é", "<|endoftext|>[MASK]", "a\xff", strings.Repeat("ab", 99)} {
+	for _, seed := range []string{"", "a", " 'tis\n\n x ", "\x7f\x00", "€😀é", "<|endoftext|>[MASK]",
+		"a\xff", strings.Repeat("ab", 99)} {
 		f.Add(seed)
 	}
 	small := parseFile(f, "bytes.json")
@@ -122,7 +124,8 @@ func FuzzDecode(f *testing.F) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		file("", "", ""), file("", `[["a","b"]]`, "[]"), file(`{"a":0,"b":1,"c":-2}`, "", ""),
-		file("", `["ab c"]`, `[{"id":9,"content":"x"}]`), "{", "[]", "\ufeff{}", "null", `{"model":{"vocab":null}}`,
+		file("", `["ab c"]`,
+			`[{"id":9,"content":"x"}]`), "{", "[]", "\ufeff{}", "null", `{"model":{"vocab":null}}`,
 	} {
 		f.Add([]byte(seed))
 	}

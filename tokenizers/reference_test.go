@@ -55,7 +55,8 @@ func TestHuggingFace(t *testing.T) {
 }
 
 // check wants ids and the text back, or an error where the library lost text (no ids).
-func check(t *testing.T, tok Tokenizer, encode func(string) ([]int32, error), text string, want []int32) {
+func check(t *testing.T, tok Tokenizer, encode func(string) ([]int32, error), text string,
+	want []int32) {
 	t.Helper()
 	ids, err := encode(text)
 	if want == nil {

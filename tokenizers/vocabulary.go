@@ -17,6 +17,7 @@ type vocabulary struct {
 	normalized *finder    // added tokens found in text that is normalised
 	cut        preTokenizer
 	bpe        *bpe
+	apart      bool // special tokens may be among normalized: parts are normalised by themselves
 	around     around
 	decode     decoder
 
@@ -61,15 +62,18 @@ func (v *vocabulary) setAdded(list []added) error {
 		}
 		switch {
 		case v.spelling(a) == "":
-			return fmt.Errorf("added_tokens[%d] %.40q: nothing is left of it once normalised", i, a.text)
+			return fmt.Errorf("added_tokens[%d] %.40q: nothing is left of it once normalised", i,
+				a.text)
 		case a.normalized:
 			normalized = append(normalized, a)
+			v.apart = v.apart || a.special && v.normalize != nil
 		default:
 			raw = append(raw, a)
 		}
 	}
 	// The library looks for special tokens before others that normalise to the same.
-	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(specialFirst(normalized), v.spelling)
+	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(specialFirst(normalized),
+		v.spelling)
 	return nil
 }
 
@@ -85,11 +89,29 @@ func specialFirst(list []added) []added {
 	return append(special, plain...)
 }
 
-func (v *vocabulary) Encode(text string) ([]int32, error)        { return v.encode(text, false) }
-func (v *vocabulary) EncodeSpecial(text string) ([]int32, error) { return v.encode(text, true) }
+func (v *vocabulary) Encode(text string) ([]int32, error) { return v.encode(text, nil) }
 
-// encode finds added tokens, special ones if wanted, and merges the words between them.
-func (v *vocabulary) encode(text string, special bool) ([]int32, error) {
+func (v *vocabulary) EncodeSpecial(text string) ([]int32, error) {
+	return v.encode(text, []stretch{{0, len(text)}})
+}
+
+func (v *vocabulary) encodeParts(parts []Part) ([]int32, error) {
+	var all strings.Builder
+	var special []stretch
+	for _, p := range parts {
+		start := all.Len()
+		all.WriteString(p.Text)
+		if n := len(special); p.Special && n > 0 && special[n-1].end == start {
+			special[n-1].end = all.Len()
+		} else if p.Special {
+			special = append(special, stretch{start, all.Len()})
+		}
+	}
+	return v.encode(all.String(), special)
+}
+
+// encode finds added tokens, special ones within the stretches, and merges the words between them.
+func (v *vocabulary) encode(text string, special []stretch) ([]int32, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
@@ -105,16 +127,41 @@ func (v *vocabulary) encode(text string, special bool) ([]int32, error) {
 		}
 		return err
 	}
-	err := v.raw.cut(text, special, func(text string, first bool) error {
+	between := func(start, end int) error {
+		text, inner := text[start:end], func(at,
+			to int) bool {
+			return allows(special, start+at, start+to)
+		}
 		if v.normalize != nil {
+			// Places differ once normalised: special where all of it is.
+			whole := allows(special, start, end)
+			inner = func(int, int) bool { return whole }
 			if text = v.normalize(text); len(text) > 2*MaxText {
-				return fmt.Errorf("text: %d bytes once normalised, want at most %d", len(text), 2*MaxText)
+				return fmt.Errorf("text is %d bytes once normalised, want at most %d", len(text),
+					2*MaxText)
 			}
 		}
-		return v.normalized.cut(text, special, func(text string, start bool) error {
-			return v.cut.words(piece{text, first && start}, word)
+		return v.normalized.cut(text, inner, func(at, to int) error {
+			return v.cut.words(piece{text[at:to], start == 0 && at == 0}, word)
 		}, token)
-	}, token)
+	}
+	err := v.raw.cut(text, func(start, end int) bool { return allows(special, start, end) },
+		func(start, end int) error {
+			if !v.apart {
+				return between(start, end)
+			}
+			for _, s := range special {
+				for _, edge := range [...]int{s.start, s.end} {
+					if edge > start && edge < end {
+						if err := between(start, edge); err != nil {
+							return err
+						}
+						start = edge
+					}
+				}
+			}
+			return between(start, end)
+		}, token)
 	if err != nil {
 		return nil, err
 	}

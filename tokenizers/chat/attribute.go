@@ -1,0 +1,386 @@
+package chat
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// attribute is v.name: a method, a field of a namespace, or a key of a dict, in Python's order.
+func (r *run) attribute(v any, name text) any {
+	if u, ok := v.(undefined); ok {
+		u.fail()
+	}
+	if f := method(v, name.s); f != nil {
+		return f
+	}
+	if t, ok := v.(*turn); ok {
+		return t.field(name.s)
+	}
+	if ns, ok := v.(*namespace); ok {
+		if field, ok := ns.fields.get(name); ok {
+			return field
+		}
+	}
+	if d, ok := v.(*dict); ok {
+		if field, ok := d.get(name); ok {
+			return field
+		}
+	}
+	return undefined{"'" + objectName(v) + "' has no attribute '" + name.s + "', so it"}
+}
+
+// objectName is how Jinja's errors call v.
+func objectName(v any) string {
+	if v == nil {
+		return "None"
+	}
+	return typeName(v) + " object"
+}
+
+// item is v[key]: what Python gives, or the attribute where the key is a text.
+func (r *run) item(v, key any) any {
+	switch v := v.(type) {
+	case undefined:
+		v.fail()
+	case *dict:
+		if t, ok := key.(*list); !ok || t.tuple {
+			if _, unhashable := key.(*dict); !unhashable {
+				if field, ok := v.get(key); ok {
+					return field
+				}
+			}
+		}
+	case *list, text:
+		n, _, whole, ok := number(key)
+		if l, is := v.(*list); ok && whole && (!is || !l.once) {
+			length := length(v)
+			if n < 0 {
+				n += length
+			}
+			if n >= 0 && n < length {
+				if is {
+					return l.items[n]
+				}
+				return r.runes(v.(text))[n]
+			}
+		}
+	}
+	if name, ok := key.(text); ok {
+		return r.attribute(v, name)
+	}
+	return undefined{objectName(v) + " has no element " + r.repr(key).s + ", so it"}
+}
+
+// slice is v[start:stop:step] of a list, tuple or text, undefined of anything else.
+func (r *run) slice(v any, parts [3]any) any {
+	if u, ok := v.(undefined); ok {
+		u.fail()
+	}
+	var items []any
+	whole, isText := v.(text)
+	l, isList := v.(*list)
+	switch {
+	case isList && !l.once:
+		items = l.items
+	case isText:
+		items = r.items(whole)
+	default:
+		return undefined{objectName(v) + " has no slices, so it"}
+	}
+	n := int64(len(items))
+	step := int64(1)
+	if parts[2] != nil {
+		step = r.index(parts[2])
+	}
+	if step == 0 {
+		fail("slice step cannot be zero")
+	}
+	low, high := int64(0), n
+	if step < 0 {
+		low, high = -1, n-1
+	}
+	bound := func(p any, otherwise int64) int64 {
+		if p == nil {
+			return otherwise
+		}
+		i := r.index(p)
+		if i < 0 {
+			i += n
+		}
+		return min(max(i, low), high)
+	}
+	start, stop := bound(parts[0], low), bound(parts[1], high)
+	if step < 0 {
+		start, stop = bound(parts[0], high), bound(parts[1], low)
+	}
+	var out []any
+	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
+		out = append(out, items[i])
+		if step > n || -step > n {
+			break // the next is beyond either end
+		}
+	}
+	if isText {
+		b := builder{run: r}
+		for _, one := range out {
+			b.add(one.(text))
+		}
+		return b.text()
+	}
+	made := r.newList(out)
+	made.tuple = l.tuple
+	return made
+}
+
+func (r *run) index(v any) int64 {
+	n, _, whole, ok := number(v)
+	if !ok || !whole {
+		fail("slice indices must be integers or None, found %s", typeName(v))
+	}
+	return n
+}
+
+// method returns v's method of that name, nil where it has none. Methods of Python that are not
+// here are errors: nobody shall take them for missing keys.
+func method(v any, name string) any {
+	var of map[string]func(*run, any, []any, *dict) any
+	var missing string
+	switch v.(type) {
+	case text:
+		of, missing = textMethods, " capitalize casefold center count encode endswith "+
+			"expandtabs find format format_map index "+
+			"isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric "+
+			"isprintable isspace istitle isupper join "+
+			"ljust maketrans partition removeprefix removesuffix rfind rindex rjust rpartition "+
+			"rsplit splitlines swapcase title "+
+			"translate upper zfill "
+	case *dict:
+		of, missing = dictMethods, " clear copy fromkeys pop popitem setdefault update "
+	case *list:
+		of, missing = listMethods, " append clear copy extend insert pop remove reverse sort "
+	}
+	if f := of[name]; f != nil {
+		return &function{name, func(r *run, args []any,
+			named *dict) any {
+			return f(r, v, args, named)
+		}}
+	}
+	if strings.Contains(missing, " "+name+" ") {
+		fail("method %s of %s is not known here", name, typeName(v))
+	}
+	return nil
+}
+
+var listMethods = map[string]func(*run, any, []any, *dict) any{
+	"index": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 1, 1, "index")
+		for i, one := range v.(*list).items {
+			if r.equal(one, args[0]) {
+				return int64(i)
+			}
+		}
+		fail("%s is not in list", r.repr(args[0]).s)
+		return nil
+	},
+	"count": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 1, 1, "count")
+		n := int64(0)
+		for _, one := range v.(*list).items {
+			if r.equal(one, args[0]) {
+				n++
+			}
+		}
+		return n
+	},
+}
+
+var dictMethods = map[string]func(*run, any, []any, *dict) any{
+	"get": func(r *run, v any, args []any, named *dict) any {
+		want(args, 1, 2, "get")
+		if field, ok := v.(*dict).get(args[0]); ok {
+			return field
+		}
+		if len(args) == 2 {
+			return args[1]
+		}
+		return nil
+	},
+	"items": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 0, 0, "items")
+		return r.pairs(v.(*dict))
+	},
+	"keys": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 0, 0, "keys")
+		return r.newList(v.(*dict).keys)
+	},
+	"values": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 0, 0, "values")
+		return r.newList(v.(*dict).values)
+	},
+}
+
+// pairs returns a list of key and value of each entry.
+func (r *run) pairs(d *dict) *list {
+	var items []any
+	for i, k := range d.keys {
+		pair := r.newList([]any{k, d.values[i]})
+		pair.tuple = true
+		items = append(items, pair)
+	}
+	return r.newList(items)
+}
+
+// want checks how many arguments a function has.
+func want(args []any, least, most int, name string) {
+	if len(args) < least || len(args) > most {
+		fail("%s is given %d arguments, want %d to %d", name, len(args), least, most)
+	}
+}
+
+// wantText returns argument i as a text.
+func wantText(args []any, i int, name string) text {
+	t, ok := args[i].(text)
+	if !ok {
+		fail("%s is given %s, want a text", name, typeName(args[i]))
+	}
+	return t
+}
+
+var textMethods = map[string]func(*run, any, []any, *dict) any{
+	"strip":  stripper("strip", true, true),
+	"lstrip": stripper("lstrip", true, false),
+	"rstrip": stripper("rstrip", false, true),
+	"startswith": func(r *run, v any, args []any, _ *dict) any {
+		return affix(args, "startswith", v.(text).s, strings.HasPrefix)
+	},
+	"endswith": func(r *run, v any, args []any, _ *dict) any {
+		return affix(args, "endswith", v.(text).s, strings.HasSuffix)
+	},
+	"split": func(r *run, v any, args []any, named *dict) any {
+		want(args, 0, 2, "split")
+		most := int64(-1)
+		if len(args) == 2 {
+			most = r.index(args[1])
+		} else if m, ok := named.get(text{s: "maxsplit"}); ok {
+			most = r.index(m)
+		}
+		if most < 0 || most > maxMade {
+			most = -1
+		}
+		var parts []text
+		if len(args) == 0 || args[0] == nil {
+			parts = v.(text).fields(int(most))
+		} else {
+			sep := wantText(args, 0, "split")
+			if sep.s == "" {
+				fail("empty separator")
+			}
+			parts = v.(text).split(sep.s, int(most))
+		}
+		r.made(len(v.(text).s))
+		items := make([]any, len(parts))
+		for i, p := range parts {
+			items[i] = p
+		}
+		return r.newList(items)
+	},
+	"replace": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 2, 3, "replace")
+		most := int64(-1)
+		if len(args) == 3 {
+			most = r.index(args[2])
+		}
+		return r.replace(v.(text), wantText(args, 0, "replace"), wantText(args, 1, "replace"), most)
+	},
+	"lower": func(r *run, v any, args []any, _ *dict) any {
+		return r.mapped(v.(text),
+			strings.ToLower)
+	},
+	"upper": func(r *run, v any, args []any, _ *dict) any {
+		return r.mapped(v.(text),
+			strings.ToUpper)
+	},
+	"join": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 1, 1, "join")
+		var parts []text
+		for _, item := range r.items(args[0]) {
+			parts = append(parts, wantText([]any{item}, 0, "join"))
+		}
+		return r.join(v.(text), parts)
+	},
+	"find": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 1, 1, "find")
+		s := v.(text).s
+		at := strings.Index(s, wantText(args, 0, "find").s)
+		if at > 0 {
+			at = utf8.RuneCountInString(s[:at])
+		}
+		return int64(at)
+	},
+}
+
+// mapped changes the case of each rune by itself.
+func (r *run) mapped(t text, change func(string) string) text {
+	b := builder{run: r}
+	for _, one := range r.runes(t) {
+		b.put(change(one.s), len(one.user) > 0)
+	}
+	return b.text()
+}
+
+func stripper(name string, left, right bool) func(*run, any, []any, *dict) any {
+	return func(r *run, v any, args []any, _ *dict) any {
+		want(args, 0, 1, name)
+		in := isSpace
+		if len(args) == 1 && args[0] != nil {
+			set := wantText(args, 0, name).s
+			in = func(c rune) bool { return strings.ContainsRune(set, c) }
+			r.step(1 + len(set)/16)
+		}
+		r.made(len(v.(text).s))
+		return v.(text).strip(in, left, right)
+	}
+}
+
+// affix reports whether s has a prefix or suffix, or one of a tuple of them.
+func affix(args []any, name, s string, has func(string, string) bool) any {
+	want(args, 1, 1, name)
+	if l, ok := args[0].(*list); ok && l.tuple {
+		for i := range l.items {
+			if has(s, wantText(l.items, i, name).s) {
+				return true
+			}
+		}
+		return false
+	}
+	return has(s, wantText(args, 0, name).s)
+}
+
+// replace puts with in the place of old, at most most times (below 0: no bound). An old that is
+// empty stands before each rune and at the end.
+func (r *run) replace(t, old, with text, most int64) text {
+	b := builder{run: r}
+	if old.s == "" {
+		for _, one := range append(r.runes(t), text{}) {
+			if most != 0 {
+				b.add(with)
+				most--
+			}
+			b.add(one)
+		}
+		return b.text()
+	}
+	at := 0
+	for most != 0 {
+		i := strings.Index(t.s[at:], old.s)
+		if i < 0 {
+			break
+		}
+		b.add(t.slice(at, at+i))
+		b.add(with)
+		at += i + len(old.s)
+		most--
+	}
+	b.add(t.slice(at, len(t.s)))
+	return b.text()
+}

@@ -1,0 +1,408 @@
+package chat
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// filter is what stands behind |.
+type filter func(r *run, v any, args []any, named *dict) any
+
+var filters map[string]filter
+
+func init() { // after tests and itself, which some look up
+	filters = map[string]filter{
+		"length": filterLength, "count": filterLength, "tojson": filterJSON, "trim": filterTrim,
+		"string": func(r *run, v any, args []any, _ *dict) any { return r.str(v) },
+		"safe":   func(r *run, v any, args []any, _ *dict) any { return r.str(v) },
+		"items":  filterItems, "join": filterJoin, "list": filterList, "replace": filterReplace,
+		"unique": filterUnique, "map": filterMap, "dictsort": filterDictsort, "sort": filterSort,
+		"default": filterDefault, "d": filterDefault, "first": filterFirst, "last": filterLast,
+		"int": filterInt, "abs": filterAbs, "reverse": filterReverse, "sum": filterSum,
+		"lower": func(r *run, v any, args []any,
+			_ *dict) any {
+			return r.mapped(r.str(v), strings.ToLower)
+		},
+		"upper": func(r *run, v any, args []any,
+			_ *dict) any {
+			return r.mapped(r.str(v), strings.ToUpper)
+		},
+		"capitalize": func(r *run, v any, args []any, _ *dict) any {
+			runes := r.runes(r.str(v))
+			b := builder{run: r}
+			for i, one := range runes {
+				change := strings.ToLower
+				if i == 0 {
+					change = strings.ToTitle
+				}
+				b.put(change(one.s), len(one.user) > 0)
+			}
+			return b.text()
+		},
+	}
+	for _, name := range []string{"select", "reject", "selectattr", "rejectattr"} {
+		filters[name] = func(r *run, v any, args []any,
+			named *dict) any {
+			return selected(r, v, args, name)
+		}
+	}
+}
+
+// option returns the argument at place i or of that name.
+func option(args []any, i int, named *dict, name string) (any, bool) {
+	if i >= 0 && i < len(args) {
+		return args[i], true
+	}
+	return named.get(text{s: name})
+}
+
+// known refuses named arguments but these.
+func known(named *dict, filter string, names ...string) {
+	for _, k := range named.keys {
+		if !slices.Contains(names, k.(text).s) {
+			fail("filter %s takes no argument %q", filter, k.(text).s)
+		}
+	}
+}
+
+func filterLength(r *run, v any, args []any, named *dict) any { return length(v) }
+
+func filterJSON(r *run, v any, args []any, named *dict) any {
+	known(named, "tojson", "ensure_ascii", "indent", "separators", "sort_keys")
+	ascii := false
+	if a, ok := option(args, 0, named, "ensure_ascii"); ok {
+		ascii = truth(a)
+	}
+	var indent *string
+	if a, ok := option(args, 1, named, "indent"); ok && a != nil {
+		var s string
+		if t, is := a.(text); is {
+			s = t.s
+		} else {
+			s = strings.Repeat(" ", int(min(max(r.index(a), 0), 64)))
+		}
+		indent = &s
+	}
+	for i, name := range []string{"separators", "sort_keys"} {
+		if a, ok := option(args, 2+i, named, name); ok && truth(a) {
+			fail("tojson: %s is not read here", name)
+		}
+	}
+	b := builder{run: r}
+	r.writeJSON(&b, v, ascii, indent, 0)
+	return b.text()
+}
+
+func filterTrim(r *run, v any, args []any, named *dict) any {
+	known(named, "trim", "chars")
+	in := isSpace
+	if a, ok := option(args, 0, named, "chars"); ok && a != nil {
+		set := wantText([]any{a}, 0, "trim").s
+		in = func(c rune) bool { return strings.ContainsRune(set, c) }
+	}
+	t := r.str(v)
+	r.made(len(t.s))
+	return t.strip(in, true, true)
+}
+
+func filterItems(r *run, v any, args []any, named *dict) any {
+	switch v := v.(type) {
+	case undefined:
+		return &list{once: true}
+	case *dict:
+		l := r.pairs(v)
+		l.once = true
+		return l
+	}
+	fail("Can only get item pairs from a mapping.")
+	return nil
+}
+
+func filterJoin(r *run, v any, args []any, named *dict) any {
+	known(named, "join", "d", "attribute")
+	sep := text{}
+	if a, ok := option(args, 0, named, "d"); ok {
+		sep = r.str(a)
+	}
+	items := r.items(v)
+	get := func(v any) any { return v }
+	if a, ok := option(args, 1, named, "attribute"); ok && a != nil {
+		get = r.getter(a)
+	}
+	parts := make([]text, len(items))
+	for i, item := range items {
+		parts[i] = r.str(get(item))
+	}
+	return r.join(sep, parts)
+}
+
+func filterList(r *run, v any, args []any, named *dict) any {
+	return r.newList(slices.Clone(r.items(v)))
+}
+
+func filterReplace(r *run, v any, args []any, named *dict) any {
+	known(named, "replace", "old", "new", "count")
+	old, ok := option(args, 0, named, "old")
+	with, ok2 := option(args, 1, named, "new")
+	if !ok || !ok2 {
+		fail("filter replace takes two texts")
+	}
+	most := int64(-1)
+	if a, ok := option(args, 2, named, "count"); ok && a != nil {
+		most = r.index(a)
+	}
+	return r.replace(r.str(v), r.str(old), r.str(with), most)
+}
+
+// getter reads a path such as a.b.0 of an item, as filters' attribute does.
+func (r *run) getter(attribute any) func(any) any {
+	if n, _, whole, ok := number(attribute); ok && whole {
+		return func(v any) any { return r.item(v, n) }
+	}
+	path := wantText([]any{attribute}, 0, "attribute")
+	return func(v any) any {
+		for _, part := range path.split(".", -1) {
+			if n, err := strconv.ParseInt(part.s, 10, 64); err == nil && n >= 0 {
+				v = r.item(v, n)
+			} else {
+				v = r.item(v, part)
+			}
+		}
+		return v
+	}
+}
+
+// folded is what sorting and unique tell values apart by: texts without regard to case.
+func (r *run) folded(v any) any {
+	if t, ok := v.(text); ok {
+		return text{s: strings.ToLower(t.s)}
+	}
+	return v
+}
+
+func filterUnique(r *run, v any, args []any, named *dict) any {
+	known(named, "unique", "case_sensitive", "attribute")
+	fold := r.folded
+	if a, ok := option(args, 0, named, "case_sensitive"); ok && truth(a) {
+		fold = func(v any) any { return v }
+	}
+	get := func(v any) any { return v }
+	if a, ok := option(args, 1, named, "attribute"); ok && a != nil {
+		get = r.getter(a)
+	}
+	seen := newDict()
+	out := &list{once: true}
+	for _, item := range r.items(v) {
+		k := fold(get(item))
+		if _, ok := seen.get(k); !ok {
+			seen.set(k, nil)
+			out.items = append(out.items, item)
+		}
+	}
+	return out
+}
+
+func filterMap(r *run, v any, args []any, named *dict) any {
+	out := &list{once: true}
+	change := func(v any) any { return v }
+	switch attribute, ok := named.get(text{s: "attribute"}); {
+	case ok:
+		known(named, "map", "attribute", "default")
+		get := r.getter(attribute)
+		otherwise, has := named.get(text{s: "default"})
+		change = func(v any) any {
+			v = get(v)
+			if _, missing := v.(undefined); missing && has {
+				return otherwise
+			}
+			return v
+		}
+	case len(args) > 0:
+		name := wantText(args, 0, "map").s
+		f := filters[name]
+		if f == nil {
+			fail("filter %.40q is not known", name)
+		}
+		change = func(v any) any { return f(r, v, args[1:], named) }
+	default:
+		fail("map requires a filter argument")
+	}
+	for _, item := range r.items(v) {
+		out.items = append(out.items, change(item))
+	}
+	r.made(16 * len(out.items))
+	return out
+}
+
+// selected keeps the items that a test holds of, or not, perhaps asked of an attribute.
+func selected(r *run, v any, args []any, name string) any {
+	get := func(v any) any { return v }
+	if strings.HasSuffix(name, "attr") {
+		if len(args) == 0 {
+			fail("%s: missing parameter for attribute name", name)
+		}
+		get, args = r.getter(args[0]), args[1:]
+	}
+	holds := func(v any) bool { return truth(v) }
+	if len(args) > 0 {
+		test := wantText(args, 0, name).s
+		f := tests[test]
+		if f == nil {
+			fail("test %.40q is not known", test)
+		}
+		holds = func(v any) bool { return f(r, v, args[1:]) }
+	}
+	out := &list{once: true}
+	for _, item := range r.items(v) {
+		if holds(get(item)) == strings.HasPrefix(name, "select") {
+			out.items = append(out.items, item)
+		}
+	}
+	r.made(16 * len(out.items))
+	return out
+}
+
+func filterDictsort(r *run, v any, args []any, named *dict) any {
+	known(named, "dictsort", "case_sensitive", "by", "reverse")
+	d, ok := v.(*dict)
+	if !ok {
+		fail("dictsort takes a dict, found %s", typeName(v))
+	}
+	at := 0
+	if a, ok := option(args, 1, named, "by"); ok && r.equal(a, text{s: "value"}) {
+		at = 1
+	}
+	return r.sorted(r.pairs(d).items, args, 0, named, 2,
+		func(v any) any { return v.(*list).items[at] })
+}
+
+func filterSort(r *run, v any, args []any, named *dict) any {
+	known(named, "sort", "reverse", "case_sensitive", "attribute")
+	get := func(v any) any { return v }
+	if a, ok := option(args, 2, named, "attribute"); ok && a != nil {
+		get = r.getter(a)
+	}
+	return r.sorted(slices.Clone(r.items(v)), args, 1, named, 0, get)
+}
+
+// sorted sorts items by what get gives, texts without regard to case unless asked.
+func (r *run) sorted(items []any, args []any, sensitive int, named *dict, reverse int,
+	get func(any) any) any {
+	fold, backwards := r.folded, false
+	if a, ok := option(args, sensitive, named, "case_sensitive"); ok && truth(a) {
+		fold = func(v any) any { return v }
+	}
+	if a, ok := option(args, reverse, named, "reverse"); ok {
+		backwards = truth(a)
+	}
+	slices.SortStableFunc(items, func(a, b any) int {
+		x, y := fold(get(a)), fold(get(b))
+		if backwards {
+			x, y = y, x
+		}
+		switch {
+		case r.less(x, y):
+			return -1
+		case r.less(y, x):
+			return 1
+		}
+		return 0
+	})
+	return r.newList(items)
+}
+
+func filterDefault(r *run, v any, args []any, named *dict) any {
+	known(named, "default", "default_value", "boolean")
+	otherwise, ok := option(args, 0, named, "default_value")
+	if !ok {
+		otherwise = text{}
+	}
+	if a, ok := option(args, 1, named, "boolean"); ok && truth(a) && !truth(v) {
+		return otherwise
+	}
+	if _, missing := v.(undefined); missing {
+		return otherwise
+	}
+	return v
+}
+
+func filterFirst(r *run, v any, args []any, named *dict) any {
+	if items := r.items(v); len(items) > 0 {
+		return items[0]
+	}
+	return undefined{"the first item of an empty sequence"}
+}
+
+func filterLast(r *run, v any, args []any, named *dict) any {
+	if items := r.items(v); len(items) > 0 {
+		return items[len(items)-1]
+	}
+	return undefined{"the last item of an empty sequence"}
+}
+
+func filterInt(r *run, v any, args []any, named *dict) any {
+	known(named, "int", "default", "base")
+	if n, f, whole, ok := number(v); ok && (whole || math.Abs(f) < 1<<62) {
+		if whole {
+			return n
+		}
+		return int64(f)
+	}
+	if t, ok := v.(text); ok {
+		s := strings.TrimFunc(t.s, isSpace)
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return n
+		}
+		if f, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(f) < 1<<62 {
+			return int64(f)
+		}
+	}
+	if a, ok := option(args, 0, named, "default"); ok {
+		return a
+	}
+	return int64(0)
+}
+
+func filterAbs(r *run, v any, args []any, named *dict) any {
+	if n, f, whole, ok := number(v); ok && (!whole || n != math.MinInt64) {
+		if whole {
+			return max(n, -n)
+		}
+		return math.Abs(f)
+	}
+	fail("bad operand type for abs(): %q", typeName(v))
+	return nil
+}
+
+func filterReverse(r *run, v any, args []any, named *dict) any {
+	items := slices.Clone(r.items(v))
+	slices.Reverse(items)
+	if _, ok := v.(text); ok {
+		b := builder{run: r}
+		for _, one := range items {
+			b.add(one.(text))
+		}
+		return b.text()
+	}
+	l := r.newList(items)
+	l.once = true
+	return l
+}
+
+func filterSum(r *run, v any, args []any, named *dict) any {
+	known(named, "sum", "attribute", "start")
+	get := func(v any) any { return v }
+	if a, ok := option(args, 0, named, "attribute"); ok && a != nil {
+		get = r.getter(a)
+	}
+	sum := any(int64(0))
+	if a, ok := option(args, 1, named, "start"); ok {
+		sum = a
+	}
+	for _, item := range r.items(v) {
+		sum = r.binary("+", sum, get(item))
+	}
+	return sum
+}

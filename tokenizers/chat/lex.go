@@ -1,0 +1,289 @@
+package chat
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// token is a piece of a template.
+type token struct {
+	kind kind
+	text string // of a name, operator, or the value of a string or number
+	line int
+}
+
+type kind uint8
+
+const (
+	data   kind = iota // text between tags
+	begin              // {% or {{
+	finish             // %} or }}
+	name
+	operator
+	integer
+	float
+	quoted
+	eof
+)
+
+// lexer cuts a template into tokens as Jinja does with trim_blocks and lstrip_blocks: the line
+// end after a block or comment goes, and the white space before one that begins its line.
+type lexer struct {
+	src       string
+	at        int
+	lineStart bool // what was read last ended a line
+	tokens    []token
+	lines     int // line ends before counted
+	counted   int
+}
+
+func lex(src string) []token {
+	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
+	src = strings.TrimSuffix(src, "\n")
+	l := &lexer{src: src, lineStart: true}
+	for l.at < len(l.src) {
+		l.root()
+	}
+	l.put(eof, "end of template")
+	return l.tokens
+}
+
+func (l *lexer) put(k kind, text string) {
+	l.tokens = append(l.tokens, token{k, text, l.line()})
+}
+
+func (l *lexer) line() int {
+	l.lines += strings.Count(l.src[l.counted:l.at], "\n")
+	l.counted = l.at
+	return 1 + l.lines
+}
+
+// root reads text up to the next tag, and the tag.
+func (l *lexer) root() {
+	text, start := l.src[l.at:], -1
+	for i := 0; ; i++ {
+		j := strings.IndexByte(text[i:], '{')
+		if j < 0 || i+j+1 >= len(text) {
+			break
+		}
+		if i += j; strings.IndexByte("{%#", text[i+1]) >= 0 {
+			start = i
+			break
+		}
+	}
+	if start < 0 {
+		l.data(text)
+		l.at = len(l.src)
+		return
+	}
+	tag := text[start+1]
+	sign := byte(0)
+	if start+2 < len(text) {
+		sign = text[start+2]
+	}
+	before := text[:start]
+	switch {
+	case sign == '-':
+		before = strings.TrimRightFunc(before, isSpace)
+	case sign != '+' && tag != '{':
+		line := strings.LastIndexByte(before, '\n') + 1
+		if (line > 0 || l.lineStart) && strings.TrimFunc(before[line:], isSpace) == "" {
+			before = before[:line]
+		}
+	}
+	l.data(before)
+	l.at += start + 2
+	if sign == '-' || sign == '+' {
+		l.at++
+	}
+	switch tag {
+	case '#':
+		l.comment()
+	case '%':
+		l.tag("%}")
+	default:
+		l.tag("}}")
+	}
+}
+
+func (l *lexer) data(text string) {
+	if text != "" {
+		l.put(data, text)
+	}
+}
+
+func (l *lexer) comment() {
+	end := strings.Index(l.src[l.at:], "#}")
+	if end < 0 {
+		fail("line %d: comment is not closed, want #}", l.line())
+	}
+	sign := byte(0)
+	if end > 0 {
+		sign = l.src[l.at+end-1]
+	}
+	l.at += end + 2
+	l.after(sign, true)
+}
+
+// after skips what a tag's end takes with it: all white space after -, one line end after a block.
+func (l *lexer) after(sign byte, block bool) {
+	end := l.at
+	switch {
+	case sign == '-':
+		rest := strings.TrimLeftFunc(l.src[end:], isSpace)
+		end = len(l.src) - len(rest)
+	case sign != '+' && block && strings.HasPrefix(l.src[end:], "\n"):
+		end++
+	}
+	l.lineStart = end > l.at && l.src[end-1] == '\n'
+	l.at = end
+}
+
+// tag reads the tokens of a tag up to its end.
+func (l *lexer) tag(end string) {
+	l.put(begin, end)
+	open := 0 // brackets
+	for {
+		l.at = len(l.src) - len(strings.TrimLeftFunc(l.src[l.at:], isSpace))
+		rest := l.src[l.at:]
+		if rest == "" {
+			fail("line %d: tag is not closed, want %s", l.line(), end)
+		}
+		if open == 0 {
+			sign := byte(0)
+			if (rest[0] == '-' || rest[0] == '+') && strings.HasPrefix(rest[1:], end) {
+				sign, rest = rest[0], rest[1:]
+			}
+			if strings.HasPrefix(rest, end) {
+				l.put(finish, end)
+				l.at = len(l.src) - len(rest) + len(end)
+				l.after(sign, end == "%}")
+				return
+			}
+		}
+		switch c := rest[0]; {
+		case c >= utf8.RuneSelf || c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z':
+			n := strings.IndexFunc(rest, func(r rune) bool {
+				return r != '_' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') &&
+					r < utf8.RuneSelf
+			})
+			l.word(name, rest, n)
+		case '0' <= c && c <= '9':
+			l.number(rest)
+		case c == '\'' || c == '"':
+			l.quoted(rest)
+		default:
+			op := rest[:1]
+			if len(rest) > 1 && strings.Contains("// ** == != >= <= ", rest[:2]+" ") {
+				op = rest[:2]
+			}
+			if !strings.Contains("+-/*%~[](){}><=.:|,// ** == != >= <=", op) {
+				fail("line %d: %q is not known here", l.line(), op)
+			}
+			switch op {
+			case "(", "[", "{":
+				open++
+			case ")", "]", "}":
+				open--
+			}
+			l.word(operator, rest, len(op))
+		}
+	}
+}
+
+// word adds the first n bytes of rest, all where n is below 0.
+func (l *lexer) word(k kind, rest string, n int) {
+	if n < 0 {
+		n = len(rest)
+	}
+	l.put(k, rest[:n])
+	l.at += n
+}
+
+func (l *lexer) number(rest string) {
+	digits := func(from int) int {
+		for from < len(rest) && ('0' <= rest[from] && rest[from] <= '9' || rest[from] == '_') {
+			from++
+		}
+		return from
+	}
+	n, k := digits(0), integer
+	if n+1 < len(rest) && rest[n] == '.' && rest[n+1] >= '0' && rest[n+1] <= '9' {
+		n, k = digits(n+1), float
+	}
+	if n < len(rest) && rest[n]|0x20 == 'e' {
+		m := n + 1
+		if m < len(rest) && (rest[m] == '+' || rest[m] == '-') {
+			m++
+		}
+		if end := digits(m); end > m {
+			n, k = end, float
+		}
+	}
+	text := strings.ReplaceAll(rest[:n], "_", "")
+	l.put(k, text)
+	l.at += n
+}
+
+// quoted reads a string with Python's escapes.
+func (l *lexer) quoted(rest string) {
+	n := 1
+	for n < len(rest) && rest[n] != rest[0] {
+		if rest[n] == '\\' {
+			n++
+		}
+		n++
+	}
+	if n >= len(rest) {
+		fail("line %d: string is not closed, want %c", l.line(), rest[0])
+	}
+	l.put(quoted, l.unescape(rest[1:n]))
+	l.at += n + 1
+}
+
+func (l *lexer) unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			out.WriteByte(s[i])
+			continue
+		}
+		i++
+		digits := 0
+		switch c := s[i]; c {
+		case '\n':
+		case '\\', '\'', '"':
+			out.WriteByte(c)
+		case 'a', 'b', 'f', 'n', 'r', 't', 'v':
+			out.WriteByte("\a\bcde\fghijklm\nopq\rs\tu\v"[c-'a'])
+		case 'x':
+			digits = 2
+		case 'u':
+			digits = 4
+		case 'U':
+			digits = 8
+		default:
+			if '0' <= c && c <= '7' || c == 'N' {
+				fail("line %d: escape \\%c is not read here", l.line(), c)
+			}
+			out.WriteByte('\\')
+			out.WriteByte(c)
+		}
+		if digits > 0 {
+			if i+digits >= len(s) {
+				fail("line %d: escape \\%c wants %d digits", l.line(), s[i], digits)
+			}
+			v, err := strconv.ParseUint(s[i+1:i+1+digits], 16, 32)
+			if err != nil || !utf8.ValidRune(rune(v)) {
+				fail("line %d: escape \\%c%s is no character", l.line(), s[i], s[i+1:i+1+digits])
+			}
+			out.WriteRune(rune(v))
+			i += digits
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,210 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"unmask/tokenizers"
+)
+
+// Files are the names that [ForModel] reads, those that are there.
+var Files = []string{"chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json",
+	"generation_config.json"}
+
+const maxFile = 16 << 20 // bytes of one of Files
+
+// Model is how people talk with one model. It may be used by several goroutines at once.
+type Model struct {
+	Template  *Template
+	Tokenizer tokenizers.Tokenizer
+	stops     []int32
+}
+
+// ForModel reads the chat template in a model's folder, chat_template.jinja or the field
+// chat_template of tokenizer_config.json, and what ends an answer. t is the model's tokenizer.
+// The error is fs.ErrNotExist where the model has no template: it was not made to chat.
+func ForModel(files fs.FS, t tokenizers.Tokenizer) (*Model, error) {
+	config, err := readConfig(files, "tokenizer_config.json")
+	if err != nil {
+		return nil, err
+	}
+	source, err := readTemplate(files, config)
+	if err != nil {
+		return nil, err
+	}
+	names, err := tokenNames(files, config)
+	if err != nil {
+		return nil, err
+	}
+	tmpl, err := Parse(source, names)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	m := New(tmpl, t)
+	generation, err := readConfig(files, "generation_config.json")
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range idsOf(generation["eos_token_id"]) {
+		m.stop(id)
+	}
+	return m, nil
+}
+
+// New returns how to talk by a template. Answers end with its eos_token, and with the special
+// token that it puts after an assistant's message.
+func New(tmpl *Template, t tokenizers.Tokenizer) *Model {
+	m := &Model{Template: tmpl, Tokenizer: t}
+	if id, ok := t.Special(tmpl.names["eos_token"]); ok {
+		m.stop(id)
+	}
+	const answer = "unmask"
+	out, err := tmpl.render([]byte(`[{"role":"user","content":"?"},{"role":"assistant","content":"`+answer+`"}]`), Options{Answered: true})
+	if at := strings.LastIndex(out.s, answer); err == nil && at >= 0 {
+		ids, err := t.EncodeSpecial(out.s[at+len(answer):])
+		if err == nil && len(ids) > 0 && tokenizers.IsSpecial(t, ids[0]) {
+			m.stop(ids[0])
+		}
+	}
+	return m
+}
+
+func (m *Model) stop(id int32) {
+	if id >= 0 && !slices.Contains(m.stops, id) {
+		m.stops = append(m.stops, id)
+	}
+}
+
+// Encode returns the ids of a conversation, up to where the answer begins. What messages say never
+// becomes a special token.
+func (m *Model) Encode(messages []Message, o Options) ([]int32, error) {
+	data, err := json.Marshal(messages)
+	if err != nil {
+		return nil, err
+	}
+	return m.EncodeJSON(data, o)
+}
+
+// EncodeJSON is Encode of messages in JSON, which may have more fields, such as tool_calls.
+func (m *Model) EncodeJSON(messages []byte, o Options) ([]int32, error) {
+	parts, err := m.Template.RenderJSON(messages, o)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	return tokenizers.EncodeParts(m.Tokenizer, parts)
+}
+
+// Stops returns the tokens that end an answer, the model's end of text first where it has one.
+func (m *Model) Stops() []int32 { return slices.Clone(m.stops) }
+
+// Answer returns ids before the first that ends an answer, and whether there was one. A model of
+// fixed length fills the rest of its answer with end of text, which nobody wants to see.
+func (m *Model) Answer(ids []int32) (answer []int32, ended bool) {
+	at := slices.IndexFunc(ids, func(id int32) bool { return slices.Contains(m.stops, id) })
+	if at < 0 {
+		return ids, false
+	}
+	return ids[:at], true
+}
+
+func readFile(files fs.FS, name string) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("is over %d bytes", maxFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return data, nil
+}
+
+// readConfig reads a file of JSON, nothing where there is none.
+func readConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
+	data, err := readFile(files, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var config map[string]json.RawMessage
+	if err := json.Unmarshal(data, &config); err != nil {
+		return nil, fmt.Errorf("%s: %s", name, oneLine(err.Error()))
+	}
+	return config, nil
+}
+
+// readTemplate returns the template's source: a file of its own, a text in the config, or the one
+// called default of several.
+func readTemplate(files fs.FS, config map[string]json.RawMessage) (string, error) {
+	data, err := readFile(files, "chat_template.jinja")
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return string(data), err
+	}
+	var source *string
+	var several []struct{ Name, Template string }
+	raw, ok := config["chat_template"]
+	switch {
+	case ok && json.Unmarshal(raw, &source) == nil:
+	case ok && json.Unmarshal(raw, &several) == nil:
+		for _, one := range several {
+			if one.Name == "default" {
+				source = &one.Template
+			}
+		}
+	case ok:
+		return "", fmt.Errorf("tokenizer_config.json: chat_template is neither a text nor a " +
+			"list of them")
+	}
+	if source == nil {
+		return "", fmt.Errorf("chat template: the model has none: %w", fs.ErrNotExist)
+	}
+	return *source, nil
+}
+
+// tokenNames returns the texts of bos_token and the like; special_tokens_map.json has those that
+// the config leaves out.
+func tokenNames(files fs.FS, config map[string]json.RawMessage) (map[string]string, error) {
+	more, err := readConfig(files, "special_tokens_map.json")
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, from := range []map[string]json.RawMessage{more, config} {
+		for _, name := range []string{
+			"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
+		} {
+			var token struct{ Content string }
+			var text *string
+			if json.Unmarshal(from[name], &text) == nil && text != nil {
+				names[name] = *text
+			} else if json.Unmarshal(from[name], &token) == nil && token.Content != "" {
+				names[name] = token.Content
+			}
+		}
+	}
+	return names, nil
+}
+
+// idsOf reads one id or a list.
+func idsOf(raw json.RawMessage) []int32 {
+	var one int32
+	var several []int32
+	if json.Unmarshal(raw, &one) == nil && len(raw) > 0 && string(raw) != "null" {
+		return []int32{one}
+	}
+	if json.Unmarshal(raw, &several) != nil {
+		return nil
+	}
+	return several
+}

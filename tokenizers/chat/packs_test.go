@@ -1,0 +1,81 @@
+package chat
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// family is one file of cases: a template, and what Jinja 3.1.6 makes of conversations.
+type family struct {
+	Template string
+	BOS      string `json:"bos_token"`
+	EOS      string `json:"eos_token"`
+	Now      string
+	Cases    []struct {
+		Name, Expected string
+		Error          string
+		Messages       json.RawMessage
+		Tools          json.RawMessage
+		Prompt         bool  `json:"add_generation_prompt"`
+		Thinking       *bool `json:"enable_thinking"`
+	}
+}
+
+// check renders every case; an error is as good as another.
+func (f *family) check(t *testing.T) (rendered, failed int) {
+	tmpl, err := Parse(f.Template, map[string]string{"bos_token": f.BOS, "eos_token": f.EOS})
+	require.NoError(t, err)
+	now, err := time.Parse("2006-01-02", f.Now[:min(10, len(f.Now))])
+	require.NoError(t, err)
+	wrong := 0
+	for _, c := range f.Cases {
+		o := Options{Answered: !c.Prompt, Now: now}
+		if string(c.Tools) != "null" {
+			o.Tools = c.Tools
+		}
+		if c.Thinking != nil {
+			o.Variables = map[string]any{"enable_thinking": *c.Thinking}
+		}
+		out, err := tmpl.render(c.Messages, o)
+		switch {
+		case c.Error != "" && err != nil:
+			require.NotContains(t, err.Error(), "\n")
+			failed++
+		case c.Error == "" && err == nil && out.s == c.Expected:
+			rendered++
+		default:
+			if wrong++; wrong < 3 {
+				t.Errorf("%s:\nwant %q %s\ngot  %q %v", c.Name, c.Expected, c.Error, out.s, err)
+			}
+		}
+	}
+	return rendered, failed
+}
+
+// TestPublished renders the published templates where they are beside the repository: they are
+// their makers'.
+func TestPublished(t *testing.T) {
+	files, err := filepath.Glob("../../../shared/parity/packs/chat-templates/*.json")
+	require.NoError(t, err)
+	if len(files) == 0 {
+		t.Skip("no packs beside the repository")
+	}
+	rendered, failed := 0, 0
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var f family
+			require.NoError(t, json.Unmarshal(data, &f))
+			r, e := f.check(t)
+			rendered, failed = rendered+r, failed+e
+		})
+	}
+	require.Equal(t, 1436, rendered)
+	require.Equal(t, 332, failed)
+}

@@ -1,0 +1,380 @@
+package chat
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// run is one rendering, with what it has used of its limits.
+type run struct {
+	steps, bytes, depth int
+	now                 func() time.Time
+}
+
+// step counts n steps.
+func (r *run) step(n int) {
+	if r.steps += n; r.steps > maxSteps || n < 0 {
+		fail("takes more than %d steps", maxSteps)
+	}
+}
+
+// made counts n bytes that were made, and what making them takes.
+func (r *run) made(n int) {
+	if n < 0 || n > maxMade || r.bytes+n > maxMade {
+		fail("makes more than %d bytes", maxMade)
+	}
+	r.bytes += n
+	r.step(n / 64)
+}
+
+// deeper counts nesting until the function that it returns is called.
+func (r *run) deeper() func() {
+	r.enter()
+	return r.leave
+}
+
+func (r *run) enter() {
+	if r.depth++; r.depth > 60*maxDepth {
+		fail("nested deeper than %d", 60*maxDepth)
+	}
+	r.step(1)
+}
+
+func (r *run) leave() { r.depth-- }
+
+// scope holds the names of a template, macro or turn of a loop.
+type scope struct {
+	names map[string]any
+	outer *scope
+}
+
+func (s *scope) inner() *scope { return &scope{map[string]any{}, s} }
+
+func (s *scope) get(name string) any {
+	for at := s; at != nil; at = at.outer {
+		if v, ok := at.names[name]; ok {
+			return v
+		}
+	}
+	return undefined{"'" + name + "'"}
+}
+
+// jumps are what exec ends with besides the end of its statements.
+const (
+	broke     = "break"
+	continued = "continue"
+)
+
+// exec runs statements and returns the jump that ended them, "" for none.
+func (r *run) exec(list []stmt, s *scope, out *builder) string {
+	for _, one := range list {
+		r.enter()
+		jumped := r.statement(one, s, out)
+		r.leave()
+		if jumped != "" {
+			return jumped
+		}
+	}
+	return ""
+}
+
+func (r *run) statement(one stmt, s *scope, out *builder) string {
+	switch one := one.(type) {
+	case raw:
+		out.put(one.s, false)
+	case output:
+		out.add(r.str(r.eval(one.x, s)))
+	case branch:
+		for i, test := range one.tests {
+			if truth(r.eval(test, s)) {
+				return r.exec(one.bodies[i], s, out)
+			}
+		}
+		if len(one.bodies) > len(one.tests) {
+			return r.exec(one.bodies[len(one.tests)], s, out)
+		}
+	case loop:
+		return r.loop(one, s, out)
+	case assign:
+		value := any(nil)
+		if one.value != nil {
+			value = r.eval(one.value, s)
+		} else {
+			b := builder{run: r}
+			if jumped := r.exec(one.body, s.inner(), &b); jumped != "" {
+				return jumped
+			}
+			value = b.text()
+		}
+		r.assign(one.target, value, s)
+	case define:
+		s.names[one.name] = r.macro(one, s)
+	case jump:
+		return one.name
+	}
+	return ""
+}
+
+func (r *run) assign(target expr, value any, s *scope) {
+	switch t := target.(type) {
+	case variable:
+		s.names[t.name] = value
+	case getAttr:
+		ns, ok := r.eval(t.x, s).(*namespace)
+		if !ok {
+			fail("cannot assign attribute on non-namespace object")
+		}
+		ns.fields.set(text{s: t.name}, value)
+	case tupling:
+		items := r.items(value)
+		if len(items) != len(t.items) {
+			fail("found %d values to unpack, want %d", len(items), len(t.items))
+		}
+		for i, one := range t.items {
+			r.assign(one, items[i], s)
+		}
+	}
+}
+
+func (r *run) loop(l loop, s *scope, out *builder) string {
+	items := r.items(r.eval(l.over, s))
+	if l.test != nil {
+		var kept []any
+		for _, item := range items {
+			inner := s.inner()
+			r.assign(l.target, item, inner)
+			if truth(r.eval(l.test, inner)) {
+				kept = append(kept, item)
+			}
+		}
+		items = kept
+	}
+	if len(items) == 0 {
+		return r.exec(l.none, s.inner(), out)
+	}
+	changed := any(undefined{})
+	for i, item := range items {
+		r.step(1)
+		inner := s.inner()
+		inner.names["loop"] = &turn{items, i, &changed}
+		r.assign(l.target, item, inner)
+		if r.exec(l.body, inner, out) == broke {
+			return ""
+		}
+	}
+	return ""
+}
+
+// turn is the value of loop in the turn of items[i].
+type turn struct {
+	items   []any
+	i       int
+	changed *any // what loop.changed saw last
+}
+
+func (t *turn) field(name string) any {
+	n := len(t.items)
+	switch name {
+	case "index":
+		return int64(t.i) + 1
+	case "index0":
+		return int64(t.i)
+	case "revindex":
+		return int64(n - t.i)
+	case "revindex0":
+		return int64(n - t.i - 1)
+	case "first":
+		return t.i == 0
+	case "last":
+		return t.i == n-1
+	case "length":
+		return int64(n)
+	case "previtem":
+		if t.i > 0 {
+			return t.items[t.i-1]
+		}
+	case "nextitem":
+		if t.i < n-1 {
+			return t.items[t.i+1]
+		}
+	case "cycle":
+		return &function{name, func(r *run, args []any, named *dict) any {
+			if len(args) == 0 {
+				fail("loop.cycle without values")
+			}
+			return args[t.i%len(args)]
+		}}
+	case "changed":
+		return &function{name, func(r *run, args []any, named *dict) any {
+			value := any(&list{items: args, tuple: true})
+			if r.equal(*t.changed, value) {
+				return false
+			}
+			*t.changed = value
+			return true
+		}}
+	case "depth", "depth0":
+		fail("loop.%s is not known here", name)
+	}
+	return undefined{"'loop object' has no attribute '" + name + "', so it"}
+}
+
+// macro returns the function that runs m where it was defined.
+func (r *run) macro(m define, s *scope) *function {
+	return &function{m.name, func(r *run, args []any, named *dict) any {
+		if len(args) > len(m.params) {
+			fail("macro %q takes not more than %d argument(s)", m.name, len(m.params))
+		}
+		inner := s.inner()
+		for i, param := range m.params {
+			fromEnd := len(m.params) - i
+			v, given := named.get(text{s: param})
+			switch {
+			case i < len(args) && given:
+				fail("macro %q got two values for %q", m.name, param)
+			case i < len(args):
+				v = args[i]
+			case given:
+			case fromEnd <= len(m.defaults):
+				v = r.eval(m.defaults[len(m.defaults)-fromEnd], inner)
+			default:
+				v = undefined{"parameter '" + param + "'"}
+			}
+			inner.names[param] = v
+		}
+		for _, k := range named.keys {
+			if _, ok := inner.names[k.(text).s]; !ok {
+				fail("macro %q takes no keyword argument %q", m.name, k.(text).s)
+			}
+		}
+		b := builder{run: r}
+		r.exec(m.body, inner, &b)
+		return b.text()
+	}}
+}
+
+// globals are the functions that every template has.
+func globals() map[string]any {
+	return map[string]any{
+		"range": &function{"range", callRange},
+		"namespace": &function{"namespace", func(r *run, args []any,
+			named *dict) any {
+			return &namespace{r.dict(args, named)}
+		}},
+		"dict": &function{"dict", func(r *run, args []any,
+			named *dict) any {
+			return r.dict(args, named)
+		}},
+		"raise_exception": &function{"raise_exception", func(r *run, args []any, named *dict) any {
+			if len(args) != 1 {
+				fail("raise_exception takes one message")
+			}
+			fail("%s", r.str(args[0]).s)
+			return nil
+		}},
+		"strftime_now": &function{"strftime_now", func(r *run, args []any, named *dict) any {
+			if len(args) != 1 {
+				fail("strftime_now takes one format")
+			}
+			format, ok := args[0].(text)
+			if !ok {
+				fail("strftime_now takes a text, found %s", typeName(args[0]))
+			}
+			return text{s: strftime(r.now(), format.s)}
+		}},
+	}
+}
+
+// dict makes what dict(...) does: of another one, or of pairs, and of names.
+func (r *run) dict(args []any, named *dict) *dict {
+	d := newDict()
+	if len(args) > 1 {
+		fail("dict expected at most 1 argument, got %d", len(args))
+	}
+	for _, a := range args {
+		if from, ok := a.(*dict); ok {
+			r.step(len(from.keys))
+			for i, k := range from.keys {
+				d.set(k, from.values[i])
+			}
+			continue
+		}
+		for _, item := range r.items(a) {
+			pair := r.items(item)
+			if len(pair) != 2 {
+				fail("dictionary update sequence element has length %d; 2 is required", len(pair))
+			}
+			d.set(pair[0], pair[1])
+		}
+	}
+	for i, k := range named.keys {
+		d.set(k, named.values[i])
+	}
+	r.made(32 * len(d.keys))
+	return d
+}
+
+func callRange(r *run, args []any, named *dict) any {
+	if len(args) < 1 || len(args) > 3 || len(named.keys) > 0 {
+		fail("range takes 1 to 3 numbers")
+	}
+	v := [3]int64{0, 0, 1}
+	for i, a := range args {
+		n, _, whole, ok := number(a)
+		if !ok || !whole {
+			fail("%q object cannot be interpreted as an integer", typeName(a))
+		}
+		if len(args) == 1 {
+			v[1] = n
+		} else {
+			v[i] = n
+		}
+	}
+	start, stop, step := v[0], v[1], v[2]
+	if step == 0 {
+		fail("range() arg 3 must not be zero")
+	}
+	span := math.Ceil((float64(stop) - float64(start)) / float64(step))
+	if span > maxRange {
+		fail("range has %.0f numbers, want at most %d", span, maxRange)
+	}
+	var items []any
+	for i := 0; i < int(span); i++ {
+		items = append(items, start+int64(i)*step)
+	}
+	return r.newList(items)
+}
+
+// strftime writes now as C's does for the letters that templates use.
+func strftime(now time.Time, format string) string {
+	layouts := map[byte]string{
+		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06", 'Y': "2006",
+		'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'Z': "MST", 'z': "-0700",
+		'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06", 'R': "15:04", 'e': "_2",
+	}
+	var out strings.Builder
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' || i+1 == len(format) {
+			out.WriteByte(format[i])
+			continue
+		}
+		i++
+		pad := format[i] == '-' && i+1 < len(format) // as glibc: no zero in front
+		if pad {
+			i++
+		}
+		layout, ok := layouts[format[i]]
+		switch {
+		case format[i] == '%':
+			out.WriteByte('%')
+		case !ok:
+			fail("strftime_now: %%%c is not known here", format[i])
+		case pad:
+			out.WriteString(strings.TrimLeft(now.Format(layout)+"", "0 "))
+		default:
+			out.WriteString(now.Format(layout))
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,106 @@
+// Package chat turns messages into the tokens that a model was trained to answer: by the chat
+// template that the model brings, in the part of the Jinja language that such templates use.
+//
+// The evaluator is our own because a template is a program of strangers: here it can neither read
+// files nor run without end, nest without end, or make more than 64 MB (see the limits beside
+// [MaxSource]); and because what a user wrote must never become a special token, whatever a
+// template does with it, so every string remembers which of its bytes came from the conversation.
+// What it gives is what Jinja 3.1 gives with trim_blocks and lstrip_blocks, as Hugging Face's
+// transformers sets it; what it does not know it refuses by name.
+package chat
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"unmask/tokenizers"
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	Role    string `json:"role"` // system, user or assistant; other roles as a template knows them
+	Content string `json:"content"`
+}
+
+// Template renders conversations. It may be used by several goroutines at once.
+type Template struct {
+	body  []stmt
+	names map[string]string // bos_token and the like
+}
+
+// Options choose what a rendering is for. The zero value asks for the assistant's next message.
+type Options struct {
+	Answered  bool           // the conversation ends with what there is: no header for an answer
+	Tools     []byte         // JSON, an array of what the model may call; nil for none
+	Variables map[string]any // for the template, such as enable_thinking: bool, string, int or nil
+	Now       time.Time      // what strftime_now sees; zero: the time of the call
+}
+
+// Parse reads a template. tokens are the texts of special tokens by their names in a template, such
+// as bos_token.
+func Parse(source string, tokens map[string]string) (t *Template, err error) {
+	defer recovered(&err)
+	if len(source) > MaxSource {
+		fail("chat template is %d bytes, want at most %d", len(source), MaxSource)
+	}
+	p := parser{tokens: lex(source)}
+	body, _ := p.body()
+	return &Template{body, tokens}, nil
+}
+
+// Render returns the text of messages, in parts: those that are not Special are the conversation's
+// own. An error is the template's, such as roles that it does not take, or a limit that it meets.
+func (t *Template) Render(messages []Message, o Options) ([]tokenizers.Part, error) {
+	data, err := json.Marshal(messages)
+	if err != nil {
+		return nil, err
+	}
+	return t.RenderJSON(data, o)
+}
+
+// RenderJSON is Render of messages in JSON, which may have more fields, such as tool_calls.
+func (t *Template) RenderJSON(messages []byte, o Options) (parts []tokenizers.Part, err error) {
+	out, err := t.render(messages, o)
+	return out.parts(), err
+}
+
+func (t *Template) render(messages []byte, o Options) (out text, err error) {
+	conversation, err := fromJSON(messages)
+	if err != nil {
+		return text{}, fmt.Errorf("messages: %w", err)
+	}
+	if _, ok := conversation.(*list); !ok {
+		return text{}, fmt.Errorf("messages: found %s, want a JSON array", typeName(conversation))
+	}
+	var tools any
+	if o.Tools != nil {
+		if tools, err = fromJSON(o.Tools); err != nil {
+			return text{}, fmt.Errorf("tools: %w", err)
+		}
+	}
+	defer recovered(&err)
+	r := &run{now: func() time.Time { return cmp.Or(o.Now, time.Now()) }}
+	s := &scope{names: globals()}
+	for name, token := range t.names {
+		s.names[name] = text{s: token}
+	}
+	s.names["messages"], s.names["tools"], s.names["documents"] = conversation, tools, nil
+	s.names["add_generation_prompt"] = !o.Answered
+	for name, v := range o.Variables {
+		switch v := v.(type) {
+		case nil, bool:
+			s.names[name] = v
+		case string:
+			s.names[name] = said(v)
+		case int:
+			s.names[name] = int64(v)
+		default:
+			fail("variable %s is a %T, want bool, string, int or nil", name, v)
+		}
+	}
+	b := builder{run: r}
+	r.exec(t.body, s.inner(), &b)
+	return b.text(), nil
+}

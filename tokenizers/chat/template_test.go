@@ -1,0 +1,164 @@
+package chat
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask/tokenizers"
+)
+
+// TestJinja wants what Jinja 3.1.6 makes of templates of ours (testdata/make.py): its text, or
+// some error where it has one.
+func TestJinja(t *testing.T) {
+	data, err := os.ReadFile("testdata/cases.json")
+	require.NoError(t, err)
+	var all struct {
+		Messages json.RawMessage
+		Cases    []struct{ Template, Expected, Error string }
+	}
+	require.NoError(t, json.Unmarshal(data, &all))
+	require.Greater(t, len(all.Cases), 70)
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for _, c := range all.Cases {
+		var out text
+		tmpl, err := Parse(c.Template, map[string]string{"bos_token": "<s>", "eos_token": "</s>"})
+		if err == nil {
+			out, err = tmpl.render(all.Messages, Options{Now: now})
+		}
+		if c.Error != "" {
+			require.Error(t, err, "%s: want %s, got %q", c.Template, c.Error, out.s)
+			require.NotContains(t, err.Error(), "\n")
+			require.Less(t, len(err.Error()), 400)
+			continue
+		}
+		require.NoError(t, err, c.Template)
+		require.Equal(t, c.Expected, out.s, c.Template)
+	}
+}
+
+// TestLimits has templates that would run, nest or grow without end end in one line.
+func TestLimits(t *testing.T) {
+	for name, source := range map[string]string{
+		"endless": `{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% ` +
+			`endfor %}`,
+		"squares": strings.Repeat(`{% for a in range(9999) %}`, 40) + "x" +
+			strings.Repeat(`{% endfor %}`, 40),
+		"doubling": `{% set ns = namespace(s='x') %}{% for a in range(99) %}{% set ns.s = ns.s ` +
+			`+ ns.s %}{% endfor %}`,
+		"unwritten": `{% set ns = namespace(s='x') %}{% for a in range(99) %}{% set ns.s = ns.s ` +
+			`~ ns.s %}{% endfor %}`,
+		"lists": `{% set ns = namespace(s=[1]) %}{% for a in range(99) %}{% set ns.s = ns.s ` +
+			`+ ns.s %}{% endfor %}`,
+		"times":  `{{ 'x' * 1000000000000 }}`,
+		"list":   `{{ [1] * 400000000 }}`,
+		"power":  `{{ 10 ** 1000000 }}`,
+		"range":  `{{ range(1000000000) }}`,
+		"macro":  `{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`,
+		"macros": `{% macro f(n) %}{{ f(n) }}{{ f(n) }}{% endmacro %}{{ f(1) }}`,
+		"itself": `{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}`,
+		"equal": `{% set ns = namespace(x=[1]) %}{% for i in range(7000) %}{% set ns.x = ` +
+			`[ns.x] %}{% endfor %}{{ ns.x == [ns.x] }}{{ ns.x }}`,
+		"replace": `{% set ns = namespace(s='xx') %}{% for a in range(9) %}{% set ns.s = ns.s ` +
+			`| replace('', ns.s) %}{% endfor %}`,
+		"join":     `{{ range(100000) | join('y' * 100000) }}`,
+		"indent":   `{{ range(100000) | list | tojson(indent='x' * 100000) }}`,
+		"brackets": "{{ " + strings.Repeat("[", 300000),
+		"parens":   "{{ " + strings.Repeat("(", 300000) + "1",
+		"nots":     "{{ " + strings.Repeat("not ", 200000) + "1 }}",
+		"minus":    "{{ " + strings.Repeat("-", 300000) + "1 }}",
+		"tildes":   "{{ 'a'" + strings.Repeat(" ~ 'a'", 100000) + " }}",
+		"pluses":   "{{ 1" + strings.Repeat("+1", 300000) + " }}",
+		"calls":    "{{ x" + strings.Repeat("()", 300000) + " }}",
+		"ifs":      strings.Repeat("{% if true %}", 70000),
+		"elses":    "{{ 1" + strings.Repeat(" if 0 else 1", 80000) + " }}",
+		"filters":  "{{ 1" + strings.Repeat("|trim", 150000) + " }}",
+		"long":     strings.Repeat("x", MaxSource+1),
+	} {
+		tmpl, err := Parse(source, nil)
+		if err == nil {
+			_, err = tmpl.Render([]Message{{"user", "x"}}, Options{})
+		}
+		require.Error(t, err, name)
+		require.NotContains(t, err.Error(), "\n", name)
+		require.Less(t, len(err.Error()), 200, name)
+	}
+	_, err := Parse(strings.Repeat("x", MaxSource), nil)
+	require.NoError(t, err)
+	_, err = mustParse(t, `{{ messages }}`).RenderJSON([]byte(strings.Repeat("[", 200000)),
+		Options{})
+	require.ErrorContains(t, err, "messages: byte 102: nested deeper than 100")
+	for _, bad := range []string{"", "{", "7", `{"role":"user"}`, `[]]`, "\xff"} {
+		_, err = mustParse(t, "x").RenderJSON([]byte(bad), Options{})
+		require.ErrorContains(t, err, "messages: ")
+	}
+}
+
+func mustParse(t require.TestingT, source string) *Template {
+	tmpl, err := Parse(source, map[string]string{"bos_token": "<s>"})
+	require.NoError(t, err)
+	return tmpl
+}
+
+// TestUserTextStaysText has everything that came from the conversation, and nothing else, in parts
+// that are not Special, whatever a template does with it.
+func TestUserTextStaysText(t *testing.T) {
+	var templates []*Template
+	for _, source := range []string{
+		`{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|end|>{% endfor %}`,
+		`{{ messages | tojson }}{{ messages }}{{ messages | map(attribute='content') | ` +
+			`join('<|end|>') }}`,
+		`{% for m in messages %}{{ bos_token + m.content * 2 ~ '<|x|>' }}{{ m.content[::-1] ` +
+			`}}{{ m.content[1:-1] }}{% endfor %}`,
+		`{{ messages[0].content | replace('a', '<|a|>') }}{{ '<|b|>' | replace('b', ` +
+			`messages[0].content) }}{{ messages[0].content.split() }}`,
+		`{% for m in messages %}{% for c in m.content %}{{ c }}<|{{ loop.index }}|>{% endfor ` +
+			`%}{{ m.content | upper }}{% endfor %}`,
+		`{% macro f(x) %}<|{{ x }}|>{% endmacro %}{{ f(messages[0].content) | trim('<') }}{{ ` +
+			`messages[0].content | list | sort | join }}`,
+		`{% set ns = namespace(s='') %}{% for m in messages %}{% set ns.s = ns.s + m.content ` +
+			`%}{% endfor %}{{ ns.s.strip() | tojson(indent=2) }}`,
+	} {
+		templates = append(templates, mustParse(t, source))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		// Private-use runes stand for what a user wrote; templates have none.
+		content := rapid.StringOf(rapid.SampledFrom([]rune("\ue000\ue001\ue002")))
+		messages := []Message{{"\ue003", content.Draw(t, "first")},
+			{"\ue003", content.Draw(t, "second")}}
+		tmpl := templates[rapid.IntRange(0, len(templates)-1).Draw(t, "template")]
+		parts, err := tmpl.Render(messages, Options{})
+		require.NoError(t, err)
+		for _, p := range parts {
+			require.False(t, p.Special && strings.ContainsAny(p.Text, "\ue000\ue001\ue002\ue003"),
+				"%q", p.Text)
+			require.False(t, !p.Special && strings.Contains(p.Text, "<"), "%q", p.Text)
+		}
+	})
+}
+
+func FuzzRender(f *testing.F) {
+	data, err := os.ReadFile("testdata/cases.json")
+	require.NoError(f, err)
+	var all struct{ Cases []struct{ Template string } }
+	require.NoError(f, json.Unmarshal(data, &all))
+	for _, c := range all.Cases {
+		f.Add(c.Template, `[{"role":"user","content":"x"}]`)
+	}
+	f.Fuzz(func(t *testing.T, source, messages string) {
+		tmpl, err := Parse(source, nil)
+		var parts []tokenizers.Part
+		if err == nil {
+			parts, err = tmpl.RenderJSON([]byte(messages), Options{})
+		}
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			require.Empty(t, parts)
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package chat
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"unmask/tokenizers"
+)
+
+// text is a string that remembers which of its bytes came from the conversation, so that they
+// never become special tokens, whatever a template does with them.
+type text struct {
+	s    string
+	user []span // byte ranges from the conversation, in order, apart from each other
+}
+
+type span struct{ start, end int }
+
+// said is text of the conversation.
+func said(s string) text {
+	if s == "" {
+		return text{}
+	}
+	return text{s, []span{{0, len(s)}}}
+}
+
+// slice returns t.s[i:j].
+func (t text) slice(i, j int) text {
+	out := text{s: t.s[i:j]}
+	for _, u := range t.user {
+		if start, end := max(u.start, i), min(u.end, j); start < end {
+			out.user = append(out.user, span{start - i, end - i})
+		}
+	}
+	return out
+}
+
+// runes returns one text for each rune of t.
+func (r *run) runes(t text) []text {
+	r.made(48 * len(t.s))
+	out := make([]text, 0, utf8.RuneCountInString(t.s))
+	at := 0 // the first range that may hold the rune
+	for i := 0; i < len(t.s); {
+		_, size := utf8.DecodeRuneInString(t.s[i:])
+		for at < len(t.user) && t.user[at].end <= i {
+			at++
+		}
+		one := text{s: t.s[i : i+size]}
+		if at < len(t.user) && t.user[at].start <= i {
+			one.user = []span{{0, size}}
+		}
+		out = append(out, one)
+		i += size
+	}
+	return out
+}
+
+// parts cuts t where the conversation's text begins and ends.
+func (t text) parts() []tokenizers.Part {
+	var out []tokenizers.Part
+	put := func(start, end int, special bool) {
+		if start < end {
+			out = append(out, tokenizers.Part{Text: t.s[start:end], Special: special})
+		}
+	}
+	at := 0
+	for _, u := range t.user {
+		put(at, u.start, true)
+		put(u.start, u.end, false)
+		at = u.end
+	}
+	put(at, len(t.s), true)
+	return out
+}
+
+// builder puts texts one after another. It counts the bytes against the limit of a rendering.
+type builder struct {
+	s    strings.Builder
+	user []span
+	run  *run
+}
+
+func (b *builder) add(t text) {
+	b.run.made(len(t.s))
+	at := b.s.Len()
+	b.s.WriteString(t.s)
+	for _, u := range t.user {
+		b.mark(at+u.start, at+u.end)
+	}
+}
+
+// put adds s, which is a template's own or, where user is set, the conversation's.
+func (b *builder) put(s string, user bool) {
+	b.run.made(len(s))
+	at := b.s.Len()
+	b.s.WriteString(s)
+	if user && s != "" {
+		b.mark(at, at+len(s))
+	}
+}
+
+func (b *builder) mark(start, end int) {
+	if n := len(b.user); n > 0 && b.user[n-1].end == start {
+		b.user[n-1].end = end
+		return
+	}
+	b.run.step(1)
+	b.user = append(b.user, span{start, end})
+}
+
+func (b *builder) text() text { return text{b.s.String(), b.user} }
+
+// join puts sep between texts.
+func (r *run) join(sep text, texts []text) text {
+	b := builder{run: r}
+	for i, t := range texts {
+		if i > 0 {
+			b.add(sep)
+		}
+		b.add(t)
+	}
+	return b.text()
+}
+
+// split cuts t at every sep, at most most times from the left (below 0: no bound).
+func (t text) split(sep string, most int) []text {
+	var out []text
+	at := 0
+	for most != 0 {
+		i := strings.Index(t.s[at:], sep)
+		if i < 0 {
+			break
+		}
+		out = append(out, t.slice(at, at+i))
+		at += i + len(sep)
+		most--
+	}
+	return append(out, t.slice(at, len(t.s)))
+}
+
+// fields cuts t at runs of white space, which it drops, at most most times (below 0: no bound).
+func (t text) fields(most int) []text {
+	var out []text
+	t = t.strip(isSpace, true, false)
+	for t.s != "" {
+		i := strings.IndexFunc(t.s, isSpace)
+		if i < 0 || most == 0 {
+			return append(out, t)
+		}
+		out = append(out, t.slice(0, i))
+		t = t.slice(i, len(t.s)).strip(isSpace, true, false)
+		most--
+	}
+	return out
+}
+
+// strip takes runes that are in from the ends.
+func (t text) strip(in func(rune) bool, left, right bool) text {
+	start, end := 0, len(t.s)
+	if left {
+		start = end - len(strings.TrimLeftFunc(t.s, in))
+	}
+	if right {
+		end = start + len(strings.TrimRightFunc(t.s[start:], in))
+	}
+	if start == 0 && end == len(t.s) {
+		return t
+	}
+	return t.slice(start, end)
+}
+
+// isSpace is Python's str.isspace of one character.
+func isSpace(r rune) bool {
+	switch {
+	case r >= 9 && r <= 13, r >= 28 && r <= 32, r == 0x85, r == 0xa0, r == 0x1680:
+		return true
+	case r >= 0x2000 && r <= 0x200a, r == 0x2028, r == 0x2029, r == 0x202f, r == 0x205f, r == 0x3000:
+		return true
+	}
+	return false
+}

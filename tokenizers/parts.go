@@ -1,0 +1,71 @@
+package tokenizers
+
+// Part is a stretch of a text. Spellings of special tokens become their ids only where they stand
+// in parts that are Special; what people wrote is in others.
+type Part struct {
+	Text    string
+	Special bool
+}
+
+// EncodeParts encodes parts as one text: words and merges know nothing of where a part ends.
+func EncodeParts(t Tokenizer, parts []Part) ([]int32, error) {
+	for {
+		switch one := t.(type) {
+		case *masked:
+			t = one.Tokenizer
+			continue
+		case *vocabulary:
+			return one.encodeParts(parts)
+		}
+		break
+	}
+	var ids []int32
+	for _, p := range parts {
+		encode := t.Encode
+		if p.Special {
+			encode = t.EncodeSpecial
+		}
+		part, err := encode(p.Text)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, part...)
+	}
+	return ids, nil
+}
+
+// stretch is a range of bytes in which special tokens are found.
+type stretch struct{ start, end int }
+
+// allows reports whether text[start:end] lies in one of allowed, which are in order and apart.
+func allows(allowed []stretch, start, end int) bool {
+	lo, hi := 0, len(allowed)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if allowed[mid].end < end {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo < len(allowed) && allowed[lo].start <= start && end <= allowed[lo].end
+}
+
+// IsSpecial reports whether id is a special token of t, such as an end of text.
+func IsSpecial(t Tokenizer, id int32) bool {
+	for {
+		switch one := t.(type) {
+		case *masked:
+			if id == one.id {
+				return true
+			}
+			t = one.Tokenizer
+			continue
+		case *vocabulary:
+			return one.marked[id]
+		}
+		spelling, _ := t.Token(id)
+		special, ok := t.Special(spelling)
+		return ok && special == id
+	}
+}
