@@ -25,6 +25,7 @@ import (
 	"unmask/weights/hub"
 
 	_ "unmask/dit" // networks and codecs register themselves
+	_ "unmask/llama"
 	_ "unmask/vit"
 	_ "unmask/vqgan"
 )

@@ -55,13 +55,15 @@ func (r *Rows) Pick(from *Rows, rows []int32) {
 // positions.
 type Layer struct {
 	Heads, HeadDim int
+	KV             int // key and value heads; 0 means Heads
 	Causal         bool
+	Block          int  // with Causal, see backend.Heads
 	BF16           bool // see backend.Heads
 	Rotary         *backend.Rotary
 }
 
-// Apply takes qkv [rows, 3*heads*headDim], writes its keys and values to their positions in
-// k and v [batch, heads, length, headDim], and computes dst [rows, heads*headDim], the
+// Apply takes qkv [rows, (heads+2*kv)*headDim], writes its keys and values to their positions in
+// k and v [batch, kv, length, headDim], and computes dst [rows, heads*headDim], the
 // attention of each row over keys 0..keys-1 of its sequence. q is scratch of dst's shape.
 func (a Layer) Apply(b backend.Backend, dst, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
 	a.Split(b, q, k, v, qkv, rows, keys)
@@ -70,15 +72,16 @@ func (a Layer) Apply(b backend.Backend, dst, q, k, v, qkv *tensor.Dense, rows *R
 
 // Split is the first half of Apply: keys and values to k and v, queries to q.
 func (a Layer) Split(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
-	b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.heads(keys), a.Rotary)
+	b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.Shape(keys), a.Rotary)
 }
 
 // Attend is the second half of Apply, for all rows of Split or for some (see Rows.Pick), whose queries
 // are in q.
 func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows, keys int) {
-	b.Attention(dst, q, k, v, rows.Segs, a.heads(keys))
+	b.Attention(dst, q, k, v, rows.Segs, a.Shape(keys))
 }
 
-func (a Layer) heads(keys int) backend.Heads {
-	return backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, Keys: keys, Causal: a.Causal, BF16: a.BF16}
+// Shape returns the layer for attention over keys 0..keys-1.
+func (a Layer) Shape(keys int) backend.Heads {
+	return backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, KV: a.KV, Keys: keys, Causal: a.Causal, Block: a.Block, BF16: a.BF16}
 }

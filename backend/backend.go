@@ -174,9 +174,10 @@ type Backend interface {
 	GateAdd(dst, x, gate *tensor.Dense, segs []Segment)
 
 	// Gather computes dst[i] = src[from[i]]; AddRows dst[i] += src[from[i]];
-	// Scatter dst[to[i]] = src[i].
+	// AddScaled dst[i] += scale[i]*src[from[i]]; Scatter dst[to[i]] = src[i].
 	Gather(dst, src *tensor.Dense, from []int32)
 	AddRows(dst, src *tensor.Dense, from []int32)
+	AddScaled(dst, src *tensor.Dense, from []int32, scale []float32)
 	Scatter(dst, src *tensor.Dense, to []int32)
 
 	// SplitHeads takes rows of qkv [*, (heads+2*kv)*headDim] apart: queries to q [*, heads*headDim],

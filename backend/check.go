@@ -82,6 +82,14 @@ func CheckRows(kernel string, dst, src *tensor.Dense, at []int32) {
 	}
 }
 
+// CheckScaled checks the arguments of AddScaled.
+func CheckScaled(dst, src *tensor.Dense, from []int32, scale []float32) {
+	CheckRows("AddScaled", dst, src, from)
+	if len(scale) != len(from) {
+		misuse("AddScaled", "%d scales for %d rows", len(scale), len(from))
+	}
+}
+
 // CheckLinear checks the arguments of Linear.
 func CheckLinear(dst, x *tensor.Dense, rows int, w Matrix, e Epilogue) {
 	checkRows("Linear", "dst", dst, rows, w.Out())

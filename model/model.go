@@ -17,6 +17,7 @@ type Spec struct {
 	Mask     int32 // the id of a masked position: no outcome, or one that is never drawn
 	Fixed    bool  // the length must be that of Shape; otherwise it may be shorter
 	Ragged   bool  // sequences of one batch may have different lengths
+	Block    int   // positions see those of their own block of this size and of blocks before it; 0: all
 	Classes  int   // classes 0..Classes-1 can be asked for; 0: the model has none
 	Prompt   bool  // sequences are drawn from a prompt
 }
@@ -52,6 +53,14 @@ type Marginals interface {
 	Visit(rows []int32, visit func(i int, logits []float32)) error
 }
 
+// Raw are Marginals of a network whose outputs are not the marginals as they are: they belong to other
+// positions, or have a logit for an outcome that is forbidden.
+type Raw interface {
+	Marginals
+	// Raw returns the network's own outputs: row i is what it computed at position i.
+	Raw() Marginals
+}
+
 // Chooser are Marginals that may be able to choose positions and draw tokens where they are computed, so that only
 // these are read.
 type Chooser interface {
@@ -65,6 +74,14 @@ type Chooser interface {
 type Denoiser interface {
 	Spec() Spec
 	Forward(ctx context.Context, b *Batch) (Marginals, error)
+}
+
+// Blockwise is a Denoiser that can attend by blocks of any size.
+type Blockwise interface {
+	Denoiser
+	// WithBlock returns the same network with another Spec.Block, a power of two or 0, and with
+	// working memory of its own.
+	WithBlock(block int) (Denoiser, error)
 }
 
 // Refiner is a Denoiser that can recompute a few rows: Refine embeds b.Tokens at rows,

@@ -25,6 +25,7 @@ type Passes struct {
 	States  []int           // widths of what is kept of a sequence beside, see kvcache.Cache.States
 	Extra   int             // rows that the network has before each sequence's first position: class, text
 	Causal  bool            // rows attend to positions up to their own
+	Block   int             // with Causal, to the end of their block of so many; 0 means 1
 
 	batch   *Batch
 	rows    []int32 // of Some, those not yet in a pass
@@ -164,7 +165,9 @@ func (p *Passes) parts(q *Pass) {
 
 // apart reports whether a sequence with this many positions in use cannot be in the same pass: all attend to
 // as many keys, but where they see none after their own.
-func (p *Passes) apart(q *Pass, used int) bool { return !p.Causal && p.Extra+used != q.Keys }
+func (p *Passes) apart(q *Pass, used int) bool {
+	return (!p.Causal || p.Block > 1) && p.Extra+used != q.Keys
+}
 
 func (q *Pass) add(b *Batch, sequence, place, pos int) {
 	extra := q.of.Extra

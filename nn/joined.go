@@ -4,32 +4,37 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
+	"unmask/weights"
 )
 
-// Joined is several layers of one input, packed as one matrix: their outputs stand in a row, as
-// queries, keys and values of attention.
+// Joined is several linear layers of one input as one product: their outputs follow each other.
 type Joined struct {
 	w backend.Matrix
-	b *tensor.Dense
+	b *tensor.Dense // [sum of outputs], nil where no layer has a bias
 }
 
-// Load packs layers of the same shape, all with a bias or none.
-func (j *Joined) Load(l *Loader, layers ...*Linear) {
-	in, out := layers[0].Weight.Shape[1], layers[0].Weight.Shape[0]
-	var bias []float32
-	for _, p := range layers {
-		bias = append(bias, l.Floats(&p.Bias)...)
+// Load packs the layers' weights as one matrix.
+func (n *Joined) Load(l *Loader, layers ...*Linear) {
+	out := 0
+	first := make([]int, len(layers)) // output of each layer's first
+	params := make([]*weights.Param, len(layers))
+	for i, p := range layers {
+		first[i], params[i] = out, &p.Weight
+		out += p.Weight.Shape[0]
 	}
-	j.w = l.Backend.Pack(len(layers)*out, in, l.Precision, func(i int, dst []float32) {
-		l.Note(layers[i/out].Weight.ReadFloat32s(dst, i%out*in))
-	})
-	for _, p := range layers {
-		l.Release(&p.Weight)
+	n.w = l.Matrices(params...)
+	biased := false
+	bias := make([]float32, out)
+	for i, p := range layers {
+		biased = biased || p.Bias.Shape != nil
+		copy(bias[first[i]:], l.Floats(&p.Bias))
 	}
-	j.b = l.Vector(bias)
+	if biased {
+		n.b = l.Vector(bias)
+	}
 }
 
-// Apply computes dst[:rows] = x[:rows] W^T + b, [*, layers*out].
-func (j *Joined) Apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
-	b.Linear(dst, x, rows, j.w, backend.Epilogue{Bias: j.b})
+// Apply computes dst[:rows] = x[:rows] W^T + b.
+func (n *Joined) Apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
+	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b})
 }

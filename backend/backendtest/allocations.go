@@ -27,6 +27,7 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 	shape := backend.ConvShape{Batch: 1, Height: 4, Width: 3, In: width, Out: width, KH: 1, KW: 1}
 	stats := newStats(rows, 1.5)
 	draw := &backend.HeadDraw{Power: 1, Uniform: make([]float64, rows), Token: make([]int32, rows), LogP: make([]float64, rows)}
+	scales := make([]float32, rows)
 	visit := func(int, []float32) {}
 	calls := map[string]func(){
 		"LayerNorm":  func() { b.LayerNorm(y, x, rows, n) },
@@ -37,6 +38,7 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 		"GateAdd":    func() { b.GateAdd(y, x, per, ragged) },
 		"Gather":     func() { b.Gather(y, x, at) },
 		"AddRows":    func() { b.AddRows(y, x, at) },
+		"AddScaled":  func() { b.AddScaled(y, x, at, scales) },
 		"Scatter":    func() { b.Scatter(y, x, at) },
 		"SplitHeads": func() { b.SplitHeads(q, k, v, qkv, ragged, at, h, angles) },
 		"Attention":  func() { b.Attention(y, q, k, v, ragged, h) },

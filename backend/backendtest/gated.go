@@ -113,3 +113,16 @@ func gatedAlone(s *suite) {
 		}
 	}
 }
+
+// addScaled: rows times numbers are added, each rounded once.
+func addScaled(s *suite) {
+	at, scale := []int32{4, 0, 0, 8, 3}, []float32{1, -2, 0, 0.3, 4}
+	for _, width := range append([]int{300, 1024}, widths...) {
+		dst, src := s.random(9, width), s.random(9, width)
+		s.dev.AddScaled(dst.dev, src.dev, at, scale)
+		s.ref.AddScaled(dst.ref, src.ref, at, scale)
+		dst.near(name("%d wide", width), func(i int) float64 {
+			return 2 * eps * (1 + 4*math.Abs(float64(src.row(int(at[min(i/width, 4)]))[i%width])))
+		})
+	}
+}

@@ -77,6 +77,18 @@ func (v *vectors) AddRows(dst, src *tensor.Dense, from []int32) {
 
 func addRow(j *rowJob, row, _ int) { j.ops.Add(j.row(j.dst, row), j.row(j.x, int(j.from[row]))) }
 
+// AddScaled computes dst[i] += scale[i]*src[from[i]].
+func (v *vectors) AddScaled(dst, src *tensor.Dense, from []int32, scale []float32) {
+	backend.CheckScaled(dst, src, from, scale)
+	j := v.takeRows()
+	j.dst, j.x, j.a, j.from, j.width, j.kernel = data(dst), data(src), scale, from, backend.Width(src), addScaled
+	v.run(j, len(from))
+}
+
+func addScaled(j *rowJob, row, _ int) {
+	j.ops.AddScaled(j.row(j.dst, row), j.row(j.x, int(j.from[row])), j.a[row])
+}
+
 // Scatter computes dst[to[i]] = src[i], in order, so that the last of equal targets stays.
 func (v *vectors) Scatter(dst, src *tensor.Dense, to []int32) {
 	backend.CheckRows("Scatter", src, dst, to)

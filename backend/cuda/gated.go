@@ -17,6 +17,7 @@ var (
 	normHeadsKernel    = register("unmask_norm_heads")
 	splitGroupedKernel = register("unmask_split_grouped")
 	gateKernel         = register("unmask_gate")
+	addScaledKernel    = register("unmask_add_scaled")
 )
 
 // RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale by rows. dst may be x.
@@ -48,6 +49,20 @@ func (b *Backend) NormHeads(qkv *tensor.Dense, rows int, h backend.Heads, q, k b
 	runtime.KeepAlive(qkv)
 	runtime.KeepAlive(q)
 	runtime.KeepAlive(k)
+}
+
+// AddScaled computes dst[i] += scale[i]*src[from[i]].
+func (b *Backend) AddScaled(dst, src *tensor.Dense, from []int32, scale []float32) {
+	backend.CheckScaled(dst, src, from, scale)
+	if len(from) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(addScaledKernel, grid{x: ceilDiv(len(from), rowWarps)}, rowThreads, 0).
+		tensor(dst).tensor(src).ints(from).pointer(upload(b, scale)).int(len(from)).int(backend.Width(dst)).end()
+	runtime.KeepAlive(dst)
+	runtime.KeepAlive(src)
 }
 
 // splitGrouped is SplitHeads for any number of key heads and any part of a head that turns. The

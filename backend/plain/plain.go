@@ -60,6 +60,17 @@ func (d *Device) AddRows(dst, src *tensor.Dense, from []int32) {
 	}
 }
 
+// AddScaled computes dst[i] += scale[i]*src[from[i]].
+func (d *Device) AddScaled(dst, src *tensor.Dense, from []int32, scale []float32) {
+	backend.CheckScaled(dst, src, from, scale)
+	for i, r := range from {
+		y, x := row(dst, i), row(src, int(r))
+		for j := range y {
+			y[j] = float32(float64(y[j]) + float64(scale[i])*float64(x[j]))
+		}
+	}
+}
+
 // Scatter computes dst[to[i]] = src[i].
 func (d *Device) Scatter(dst, src *tensor.Dense, to []int32) {
 	backend.CheckRows("Scatter", src, dst, to)

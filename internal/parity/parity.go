@@ -51,6 +51,12 @@ func (p *Pack) Full() bool {
 	return n > 10_000_000
 }
 
+// Has reports whether there is a case of this name.
+func (p *Pack) Has(name string) bool {
+	_, ok := p.cases.Get(name)
+	return ok
+}
+
 // Ints returns an integer case and its shape.
 func (p *Pack) Ints(name string) ([]int32, []int) {
 	p.t.Helper()
@@ -91,9 +97,12 @@ func Close(t testing.TB, want, got []float32, tolerance float64) {
 	require.Truef(t, worst <= tolerance*most, "difference %g of %g allowed, at %d: %g, wanted %g", worst, tolerance*most, at, got[at], want[at])
 }
 
-// Logits collects the logits of rows, all columns.
+// Logits collects the logits of rows, all columns, as the network computed them.
 func Logits(t testing.TB, m model.Marginals, rows []int32, columns int) []float32 {
 	t.Helper()
+	if r, ok := m.(model.Raw); ok {
+		m = r.Raw()
+	}
 	out := make([]float32, len(rows)*columns)
 	require.NoError(t, m.Visit(rows, func(i int, logits []float32) {
 		copy(out[i*columns:(i+1)*columns], logits)

@@ -14,9 +14,17 @@ func Batch(tokens []int32, shape []int) *model.Batch {
 	return &model.Batch{Size: shape[0], Length: shape[1], Tokens: tokens}
 }
 
+// tokens returns the cases prefix+"tokens", or "tokens" where there are none.
+func (p *Pack) tokens(prefix string) ([]int32, []int) {
+	if p.Has(prefix + "tokens") {
+		return p.Ints(prefix + "tokens")
+	}
+	return p.Ints("tokens")
+}
+
 // FullPass compares a full pass over the cases prefix+"tokens" with prefix+"logits".
 func FullPass(t *testing.T, p *Pack, m model.Refiner, prefix string, tolerance float64) {
-	tokens, shape := p.Ints(prefix + "tokens")
+	tokens, shape := p.tokens(prefix)
 	want, wantShape := p.Floats(prefix + "logits")
 	got, err := m.Forward(context.Background(), Batch(tokens, shape))
 	require.NoError(t, err)

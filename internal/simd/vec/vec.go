@@ -270,6 +270,19 @@ func (o Ops) MulAdd(dst, x, y []float32) {
 	}
 }
 
+// AddScaled computes dst += x*scale, rounded once.
+func (o Ops) AddScaled(dst, x []float32, scale float32) {
+	const most = 16 * line
+	var y [most]float32
+	for i := range min(most, len(dst)) {
+		y[i] = scale
+	}
+	for i := 0; i < len(dst); i += most {
+		n := min(most, len(dst)-i)
+		o.MulAdd(dst[i:i+n], x[i:i+n], y[:n])
+	}
+}
+
 // Add computes dst += x.
 func (o Ops) Add(dst, x []float32) {
 	n := whole(len(dst))

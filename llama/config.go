@@ -1,0 +1,233 @@
+package llama
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Config is the network's sizes, and what distinguishes one descendant of Llama from another.
+type Config struct {
+	Hidden, Layers     int
+	Heads, KV, HeadDim int // KV: key and value heads
+	MLP                int // width inside the MLPs
+	Vocab              int // outcomes, the mask among them
+	Rows               int // of the embedding and of the head: Vocab and padding
+	Length             int // positions
+
+	Theta  float64 // base of the rotary frequencies
+	Rotary int     // numbers of a head that turn, the first
+	Eps    float32
+
+	Biased bool // biases on queries, keys and values (Qwen2)
+	Normed bool // norms of each query and key head (Qwen3)
+	Tied   bool // the head is the embedding
+	Shift  bool // row i is the prediction for position i+1
+	Block  int  // positions of a block, whose rows see it and those before it; 0: rows see all
+
+	Mask int32
+	EOS  []int32
+	MoE  *Experts // nil: dense MLPs
+}
+
+// Limits of config.json.
+const (
+	maxSize   = 1 << 20 // of any dimension
+	maxLayers = 1 << 10
+	maxLength = 1 << 20
+)
+
+// file is a config.json whose values are read by key. The first error stays.
+type file struct {
+	values map[string]json.RawMessage
+	err    error
+}
+
+func (f *file) fail(format string, args ...any) {
+	if f.err == nil {
+		f.err = fmt.Errorf("config.json: "+format, args...)
+	}
+}
+
+// has reports whether a key is there with another value than null.
+func (f *file) has(key string) bool {
+	v, ok := f.values[key]
+	return ok && string(v) != "null"
+}
+
+// read decodes a key's value, and reports whether it is there.
+func (f *file) read(key string, v any, want string) bool {
+	if !f.has(key) {
+		return false
+	}
+	if json.Unmarshal(f.values[key], v) != nil {
+		f.fail("%s is %s, want %s", key, short(f.values[key]), want)
+		return false
+	}
+	return true
+}
+
+func short(v json.RawMessage) string {
+	const most = 40
+	if len(v) > most {
+		return string(v[:most]) + "..."
+	}
+	return string(v)
+}
+
+// whole reads an integer from 1 to most; otherwise stands for a missing one, 0 for none.
+func (f *file) whole(key string, otherwise, most int) int {
+	n := otherwise
+	if !f.read(key, &n, "a whole number") && n == 0 {
+		f.fail("%s is missing, want 1 to %d", key, most)
+	} else if n < 1 || n > most {
+		f.fail("%s is %d, want 1 to %d", key, n, most)
+	}
+	return n
+}
+
+// number reads a number above 0; otherwise stands for a missing one.
+func (f *file) number(key string, otherwise float64) float64 {
+	x := otherwise
+	f.read(key, &x, "a number")
+	if !(x > 0) || x > math.MaxFloat32 {
+		f.fail("%s is %v, want a finite number above 0", key, x)
+	}
+	return x
+}
+
+func (f *file) text(key string) (s string) {
+	f.read(key, &s, "text")
+	return s
+}
+
+func (f *file) flag(key string) (b bool) {
+	f.read(key, &b, "true or false")
+	return b
+}
+
+// only refuses values that this package does not compute. Missing keys are those.
+func (f *file) only(values map[string]any) {
+	for key, want := range values {
+		if !f.has(key) {
+			continue
+		}
+		var got any
+		if json.Unmarshal(f.values[key], &got); got != want {
+			text, _ := json.Marshal(want)
+			f.fail("%s is %s, want %s: this network computes no other", key, short(f.values[key]), text)
+		}
+	}
+}
+
+// ids reads an id or a list of ids.
+func (f *file) ids(key string, rows int) []int32 {
+	var list []int32
+	if !f.has(key) {
+		return nil
+	}
+	var one int32
+	if json.Unmarshal(f.values[key], &one) == nil {
+		list = []int32{one}
+	} else {
+		f.read(key, &list, "an id or a list of ids")
+	}
+	for _, id := range list {
+		if id < 0 || int(id) >= rows {
+			f.fail("%s is %d, want 0 to %d", key, id, rows-1)
+		}
+	}
+	return list
+}
+
+// open decodes config.json, and what generation_config.json adds to it.
+func open(src *model.Source) *file {
+	f := &file{values: map[string]json.RawMessage{}}
+	if f.err = model.DecodeConfig(src, &f.values); f.err != nil {
+		return f
+	}
+	if src.Files != nil {
+		var more map[string]json.RawMessage
+		data, err := model.ReadFile(src.Files, "generation_config.json", 1<<20)
+		if err == nil && json.Unmarshal(data, &more) == nil {
+			for key, v := range more {
+				if !f.has(key) {
+					f.values[key] = v
+				}
+			}
+		}
+	}
+	var rope map[string]json.RawMessage // later versions of transformers have these keys inside one
+	if f.read("rope_parameters", &rope, "an object") {
+		for key, v := range rope {
+			if !f.has(key) {
+				f.values[key] = v
+			}
+		}
+	}
+	return f
+}
+
+// rows returns the first dimension of a tensor, for the embedding's padding.
+func rows(set *weights.Set, name string, otherwise int) int {
+	if t, ok := set.Get(name); ok && len(t.Shape) == 2 {
+		return t.Shape[0]
+	}
+	return otherwise
+}
+
+// readConfig reads the sizes of a family.
+func readConfig(src *model.Source) (c Config, err error) {
+	f := open(src)
+	if f.err != nil {
+		return c, f.err
+	}
+	switch kind := f.text("model_type"); kind {
+	case "llada":
+		c = f.llada(src.Set)
+	case "llada2_moe":
+		c = f.llada2(src.Set)
+	default:
+		c = f.qwen(src.Set, kind)
+	}
+	c.Mask = f.mask(src, c)
+	c.EOS = f.ids("eos_token_id", c.Vocab)
+	f.consistent(c)
+	return c, f.err
+}
+
+// mask reads the mask's id from config.json or generation_config.json or, where neither has it,
+// finds the tokenizer's token of that name.
+func (f *file) mask(src *model.Source, c Config) int32 {
+	if list := f.ids("mask_token_id", c.Vocab); len(list) > 0 {
+		return list[0]
+	}
+	if t, _, err := src.Tokenizer("")(); err == nil {
+		for _, name := range []string{"<|mask|>", "<|MASK|>", "|<MASK>|", "<|mdm_mask|>", "<[MASK]>"} {
+			if ids, err := t.EncodeSpecial(name); err == nil && len(ids) == 1 && int(ids[0]) < c.Vocab {
+				return ids[0]
+			}
+		}
+	}
+	f.fail("mask_token_id is missing, want 0 to %d", c.Vocab-1)
+	return 0
+}
+
+func (f *file) consistent(c Config) {
+	switch {
+	case f.err != nil:
+	case c.Heads%c.KV != 0:
+		f.fail("%d key heads for %d query heads, want a divisor", c.KV, c.Heads)
+	case c.HeadDim%2 != 0:
+		f.fail("heads have %d numbers, want an even number", c.HeadDim)
+	case c.Rotary < 2 || c.Rotary > c.HeadDim || c.Rotary%2 != 0:
+		f.fail("%d of the %d numbers of a head turn, want an even number of them", c.Rotary, c.HeadDim)
+	case c.Block&(c.Block-1) != 0:
+		f.fail("blocks have %d positions, want a power of two", c.Block)
+	case c.Vocab > c.Rows:
+		f.fail("vocab_size is %d, want at most the %d rows of the embedding", c.Vocab, c.Rows)
+	}
+}

@@ -1,0 +1,245 @@
+package llama
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// Experts are the sizes of LLaDA2's routed MLPs (inclusionAI/LLaDA2.0-mini and later,
+// modeling_llada2_moe.py).
+type Experts struct {
+	Count, PerToken   int
+	Groups, TopGroups int     // experts are chosen in the best groups alone
+	MLP               int     // width inside an expert
+	Shared            int     // experts that every row goes through, as one wide MLP
+	Dense             int     // first blocks, which have a plain MLP
+	Scale             float64 // sum of a row's weights
+}
+
+// llada2 reads config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and their larger ones.
+func (f *file) llada2(set *weights.Set) Config {
+	f.only(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false, "use_qkv_bias": false,
+		"attention_dropout": 0.0, "norm_head": false, "norm_topk_prob": true, "score_function": "sigmoid",
+		"moe_router_enable_expert_bias": true})
+	f.plainRope()
+	c := Config{
+		Hidden: f.whole("hidden_size", 0, maxSize), Layers: f.whole("num_hidden_layers", 0, maxLayers),
+		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),
+		Length: f.whole("max_position_embeddings", 4096, maxLength), Theta: f.number("rope_theta", 10000),
+		Eps: float32(f.number("rms_norm_eps", 1e-6)), Tied: f.flag("tie_word_embeddings"), Normed: true,
+		Block: f.whole("block_size", llada2BlockSize, maxLength),
+	}
+	c.Rows = rows(set, "model.word_embeddings.weight", f.whole("vocab_size", 0, 1<<24))
+	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
+	f.heads(&c, "num_key_value_heads")
+	c.Rotary = int(float64(c.HeadDim) * f.number("partial_rotary_factor", 1))
+	e := &Experts{
+		Count: f.whole("num_experts", 0, 1<<12), PerToken: f.whole("num_experts_per_tok", 0, 1<<8),
+		Groups: f.whole("n_group", 1, 1<<12), TopGroups: f.whole("topk_group", 1, 1<<12),
+		MLP: f.whole("moe_intermediate_size", 0, maxSize), Scale: f.number("routed_scaling_factor", 1),
+	}
+	f.read("num_shared_experts", &e.Shared, "a whole number")
+	f.read("first_k_dense_replace", &e.Dense, "a whole number")
+	switch {
+	case f.err != nil:
+	case e.Shared < 0 || e.Shared > 1<<8:
+		f.fail("num_shared_experts is %d, want 0 to %d", e.Shared, 1<<8)
+	case e.Dense < 0 || e.Dense > c.Layers:
+		f.fail("first_k_dense_replace is %d, want 0 to %d", e.Dense, c.Layers)
+	case e.Count%e.Groups != 0 || e.Count/e.Groups < 2:
+		f.fail("n_group is %d, want a divisor of %d experts that leaves two a group", e.Groups, e.Count)
+	case e.TopGroups > e.Groups || e.PerToken > e.TopGroups*(e.Count/e.Groups):
+		f.fail("%d experts a token of %d of %d groups, want no more than these have", e.PerToken, e.TopGroups, e.Groups)
+	}
+	c.MoE = e
+	return c
+}
+
+// llada2BlockSize is that of the published models, whose config.json does not have it.
+const llada2BlockSize = 32
+
+// experts is one block's router and its MLPs.
+type experts struct {
+	Gate    weights.Param `weight:"gate.weight"`      // [experts, hidden]
+	Bias    weights.Param `weight:"gate.expert_bias"` // [experts] for the choice alone
+	Experts []nn.GatedMLP `weight:"experts"`
+	Shared  nn.GatedMLP   `weight:"shared_experts"`
+
+	cfg  *Experts
+	gate backend.Matrix // float32, whatever the other weights are
+	bias []float32
+}
+
+func newExperts(c Config) *experts {
+	e := &experts{cfg: c.MoE, Experts: make([]nn.GatedMLP, c.MoE.Count)}
+	e.Gate.Shape, e.Bias.Shape = []int{c.MoE.Count, c.Hidden}, []int{c.MoE.Count}
+	for i := range e.Experts {
+		e.Experts[i] = nn.NewGatedMLP(c.Hidden, c.MoE.MLP)
+	}
+	if c.MoE.Shared > 0 {
+		e.Shared = nn.NewGatedMLP(c.Hidden, c.MoE.Shared*c.MoE.MLP)
+	}
+	return e
+}
+
+func (e *experts) load(l *nn.Loader) {
+	router := &nn.Loader{Backend: l.Backend, Precision: backend.F32}
+	e.gate = router.Matrix(&e.Gate, e.cfg.Count)
+	e.bias = l.Floats(&e.Bias)
+	l.Note(router.Err())
+	for i := range e.Experts {
+		e.Experts[i].Load(l)
+	}
+	if e.cfg.Shared > 0 {
+		e.Shared.Load(l)
+	}
+}
+
+// expertWork is the memory of a block's experts.
+type expertWork struct {
+	scores       *tensor.Dense // [rows, experts]
+	x, y         *tensor.Dense // [rows of an expert, hidden]: its input and its result
+	inner        *tensor.Dense // [rows of an expert, mlp]
+	shared       *tensor.Dense // [rows, shared*mlp]
+	results      *tensor.Dense // [rows*perToken, hidden], expert after expert
+	host         []float32     // scores
+	route        []choice      // [rows*perToken]
+	order        []int32       // of route, by expert
+	rows, at     []int32
+	scale        []float32
+	keys, groups []scored
+}
+
+// choice is one of a row's experts.
+type choice struct {
+	expert int32
+	weight float32
+	at     int32 // its row of results
+}
+
+// scored is an expert, or a group of them, with what it is ranked by.
+type scored struct {
+	score float32
+	index int32
+}
+
+// rowSize returns the floats that a row takes in expertWork.
+func (e *Experts) rowSize(hidden int) int {
+	return e.Count + (2+e.PerToken)*hidden + (1+e.Shared)*e.MLP
+}
+
+// add computes x[:rows] += the experts' outputs for h[:rows]. Only experts that a row goes through
+// are read; a row's results do not depend on the others.
+func (e *experts) add(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows int) {
+	c := e.cfg
+	hidden := backend.Width(h)
+	w.prepare(b, c, hidden, rows)
+	b.Linear(w.scores, h, rows, e.gate, backend.Epilogue{})
+	b.Read(w.host[:rows*c.Count], w.scores, 0)
+	for i := range rows {
+		e.choose(w, w.host[i*c.Count:][:c.Count], w.route[i*c.PerToken:][:c.PerToken])
+	}
+	w.sort(rows * c.PerToken)
+	for done := 0; done < len(w.order); {
+		first := done
+		expert := w.route[w.order[first]].expert
+		w.rows, w.at = w.rows[:0], w.at[:0]
+		for ; done < len(w.order) && w.route[w.order[done]].expert == expert; done++ {
+			w.rows = append(w.rows, w.order[done]/int32(c.PerToken))
+			w.at = append(w.at, int32(done))
+			w.route[w.order[done]].at = int32(done)
+		}
+		n, mlp := done-first, &e.Experts[expert]
+		b.Gather(w.x, h, w.rows)
+		mlp.Inner(b, w.inner, w.x, n, backend.SiLU)
+		mlp.Down.Apply(b, w.y, w.inner, n, backend.Identity)
+		b.Scatter(w.results, w.y, w.at)
+	}
+	for slot := range c.PerToken {
+		w.at, w.scale = w.at[:0], w.scale[:0]
+		for i := range rows {
+			r := &w.route[i*c.PerToken+slot]
+			w.at, w.scale = append(w.at, r.at), append(w.scale, r.weight)
+		}
+		b.AddScaled(x, w.results, w.at, w.scale)
+	}
+	if c.Shared > 0 {
+		e.Shared.Inner(b, w.shared, h, rows, backend.SiLU)
+		e.Shared.Down.Add(b, x, w.shared, rows)
+	}
+}
+
+// choose is the router for one row: scores are sigmoids of its logits [experts]. Experts are
+// chosen by score and bias, first the best groups by the sum of their two best, then the best
+// experts in these; their weights are the scores without the bias, made to sum to Scale.
+func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
+	c := e.cfg
+	size := c.Count / c.Groups
+	for i, l := range logits {
+		logits[i] = float32(1 / (1 + math.Exp(-float64(l))))
+	}
+	w.groups = w.groups[:0]
+	for g := range c.Groups {
+		first, second := float32(math.Inf(-1)), float32(math.Inf(-1))
+		for i := g * size; i < (g+1)*size; i++ {
+			s := logits[i] + e.bias[i]
+			if s > first {
+				first, second = s, first
+			} else if s > second {
+				second = s
+			}
+		}
+		w.groups = append(w.groups, scored{first + second, int32(g)})
+	}
+	slices.SortFunc(w.groups, better)
+	w.keys = w.keys[:0]
+	for _, g := range w.groups[:c.TopGroups] {
+		for i := int(g.index) * size; i < (int(g.index)+1)*size; i++ {
+			w.keys = append(w.keys, scored{logits[i] + e.bias[i], int32(i)})
+		}
+	}
+	slices.SortFunc(w.keys, better)
+	var sum float32
+	for i := range to {
+		to[i] = choice{expert: w.keys[i].index, weight: logits[w.keys[i].index]}
+		sum += to[i].weight
+	}
+	for i := range to {
+		to[i].weight = to[i].weight / (sum + 1e-20) * float32(c.Scale)
+	}
+}
+
+// better puts the highest score first, the lowest index among equals.
+func better(a, b scored) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))
+}
+
+// sort orders the first n choices by expert.
+func (w *expertWork) sort(n int) {
+	w.order = w.order[:0]
+	for i := range n {
+		w.order = append(w.order, int32(i))
+	}
+	slices.SortFunc(w.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(w.route[a].expert, w.route[b].expert), cmp.Compare(a, b))
+	})
+}
+
+func (w *expertWork) prepare(b backend.Backend, c *Experts, hidden, rows int) {
+	if w.scores != nil && w.scores.Shape()[0] >= rows {
+		return
+	}
+	w.scores, w.x, w.y = b.New(rows, c.Count), b.New(rows, hidden), b.New(rows, hidden)
+	w.inner, w.results = b.New(rows, c.MLP), b.New(rows*c.PerToken, hidden)
+	if c.Shared > 0 {
+		w.shared = b.New(rows, c.Shared*c.MLP)
+	}
+	w.host, w.route = make([]float32, rows*c.Count), make([]choice, rows*c.PerToken)
+}

@@ -1,0 +1,371 @@
+// Package llama is the transformer of masked diffusion language models that descend from Llama:
+// RMS norms, rotary positions, key heads shared by query heads, gated MLPs, no causal mask. LLaDA
+// (Nie et al. 2025), Dream (Ye et al. 2025), DiffuCoder, iLLaDA and dLLM's small Qwens attend to
+// all positions; SDAR, Fast-dLLM v2 and LLaDA2 to their own block of positions and those before.
+//
+// Checkpoints and their config.json are in families.go, their tensors' names in names.go, LLaDA2's
+// experts in experts.go.
+package llama
+
+import (
+	"context"
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+func init() {
+	model.Register(model.Format{
+		Name: "llama",
+		Match: func(src *model.Source) bool {
+			return src.Has("transformer.wte.weight") && src.Has("ff_proj.weight") ||
+				src.Has("model.embed_tokens.weight") && src.Has("self_attn.q_proj.weight") ||
+				src.Has("model.word_embeddings.weight")
+		},
+		Load: load,
+	})
+}
+
+// unused are tensors of published files that inference does not need.
+var unused = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*"}
+
+// block is one transformer block. Parameters without a shape do not exist in its family.
+type block struct {
+	Norm1        nn.RMSNorm
+	Q, K, V      nn.Linear // Q alone has all three in LLaDA2
+	QNorm, KNorm nn.RMSNorm
+	Out          nn.Linear
+	Norm2        nn.RMSNorm
+	MLP          nn.GatedMLP // of blocks without experts
+	Experts      *experts    // nil for an MLP
+
+	qkv nn.Joined
+}
+
+// Model is the network on a backend. It owns its working memory: one pass at a time.
+type Model struct {
+	Embedding *nn.Embedding
+	Blocks    []block
+	Final     nn.RMSNorm
+	Head      weights.Param // [rows, hidden], without a shape where it is the embedding
+
+	cfg    Config
+	b      backend.Backend
+	layer  attention.Layer
+	passes model.Passes
+	work   workspace
+
+	marginals marginals
+}
+
+// New returns the network without weights.
+func New(c Config) *Model {
+	m := &Model{Embedding: new(nn.Embedding), Blocks: make([]block, c.Layers), Final: nn.NewRMSNorm(c.Hidden, c.Eps), cfg: c}
+	m.Embedding.Weight.Shape = []int{c.Rows, c.Hidden}
+	if !c.Tied {
+		m.Head.Shape = []int{c.Rows, c.Hidden}
+	}
+	for i := range m.Blocks {
+		m.Blocks[i] = newBlock(c, i)
+	}
+	return m
+}
+
+func newBlock(c Config, i int) block {
+	q, kv := c.Heads*c.HeadDim, c.KV*c.HeadDim
+	b := block{
+		Norm1: nn.NewRMSNorm(c.Hidden, c.Eps), Norm2: nn.NewRMSNorm(c.Hidden, c.Eps),
+		Out: nn.NewLinearNoBias(q, c.Hidden),
+	}
+	linear := nn.NewLinearNoBias
+	if c.Biased {
+		linear = nn.NewLinear
+	}
+	b.Q, b.K, b.V = linear(c.Hidden, q), linear(c.Hidden, kv), linear(c.Hidden, kv)
+	if c.Normed {
+		b.QNorm, b.KNorm = nn.NewRMSNorm(c.HeadDim, c.Eps), nn.NewRMSNorm(c.HeadDim, c.Eps)
+	}
+	if c.MoE != nil {
+		b.Q, b.K, b.V = linear(c.Hidden, q+2*kv), nn.Linear{}, nn.Linear{}
+	}
+	if c.MoE != nil && i >= c.MoE.Dense {
+		b.Experts = newExperts(c)
+	} else {
+		b.MLP = nn.NewGatedMLP(c.Hidden, c.MLP)
+	}
+	return b
+}
+
+// names returns the family's table of tensors' names.
+func (m *Model) names(set *weights.Set) any {
+	switch {
+	case m.cfg.MoE != nil:
+		return m.llada2Names()
+	case hasLLaDA(set):
+		return m.lladaNames()
+	}
+	return m.qwenNames()
+}
+
+func hasLLaDA(set *weights.Set) bool {
+	_, ok := set.Get("model.transformer.wte.weight")
+	return ok
+}
+
+func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+	c, err := readConfig(src)
+	if err != nil {
+		return nil, err
+	}
+	m := New(c)
+	ignore := unused
+	if c.Tied { // some files have the same numbers twice
+		ignore = append([]string{"lm_head.weight", "model.transformer.ff_out.weight"}, unused...)
+	}
+	var report weights.Report
+	if err := weights.Bind(m.names(src.Set), src.Set, weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
+		return nil, err
+	}
+	wait := src.Tokenizer("")
+	if err := m.load(o); err != nil {
+		return nil, err
+	}
+	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Recipe: c.recipe(), Info: model.Info{
+		Architecture: "llama",
+		Sizes:        c.sizes(),
+		Parameters:   model.Parameters(report.Bound, src.Set),
+		Unused:       report.Unused,
+	}}
+	if t, from, err := wait(); err == nil {
+		loaded.Tokenizer, loaded.Info.Tokenizer = t, from
+	} else {
+		loaded.Kind = model.KindTokens
+		loaded.Info.Notes = append(loaded.Info.Notes, err.Error())
+	}
+	return loaded, nil
+}
+
+func (c *Config) sizes() map[string]int {
+	sizes := map[string]int{"hidden": c.Hidden, "blocks": c.Layers, "heads": c.Heads, "key heads": c.KV, "head": c.HeadDim,
+		"mlp": c.MLP, "vocabulary": c.Vocab, "length": c.Length, "mask": int(c.Mask)}
+	if c.Block > 0 {
+		sizes["block"] = c.Block
+	}
+	if c.MoE != nil {
+		sizes["experts"] = c.MoE.Count
+	}
+	return sizes
+}
+
+// load packs the bound weights, tensor by tensor; each lets go of its pages then.
+func (m *Model) load(o model.Options) error {
+	c := &m.cfg
+	m.b = o.Backend
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	for i := range m.Blocks {
+		k := &m.Blocks[i]
+		k.Norm1.Load(l)
+		if c.MoE != nil {
+			k.qkv.Load(l, &k.Q)
+		} else {
+			k.qkv.Load(l, &k.Q, &k.K, &k.V)
+		}
+		k.QNorm.Load(l)
+		k.KNorm.Load(l)
+		k.Out.Load(l)
+		k.Norm2.Load(l)
+		if k.Experts != nil {
+			k.Experts.load(l)
+		} else {
+			k.MLP.Load(l)
+		}
+	}
+	m.Final.Load(l)
+	head := &m.Head
+	if c.Tied {
+		head = &m.Embedding.Weight
+	}
+	m.prepare(l.Matrix(head, c.Rows), o.Precision)
+	return l.Err()
+}
+
+// prepare sets up what passes need beside the weights.
+func (m *Model) prepare(head backend.Matrix, as backend.Precision) {
+	c := &m.cfg
+	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KV, Causal: c.Block > 0, Block: c.Block,
+		BF16: as != backend.F32}
+	m.passes = model.Passes{Backend: m.b, Causal: c.Block > 0, Block: c.Block}
+	for range m.Blocks {
+		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: c.KV, HeadDim: c.HeadDim})
+	}
+	m.marginals.load(m, head)
+}
+
+// WithBlock implements model.Blockwise.
+func (m *Model) WithBlock(block int) (model.Denoiser, error) {
+	if block < 0 || block&(block-1) != 0 {
+		return nil, fmt.Errorf("block is %d, want 0 or a power of two", block)
+	}
+	if block == m.cfg.Block {
+		return m, nil
+	}
+	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: m.cfg, b: m.b}
+	other.cfg.Block = block
+	as := backend.F32
+	if m.layer.BF16 {
+		as = backend.BF16
+	}
+	other.prepare(m.marginals.raw.Head.W, as)
+	return other, nil
+}
+
+// Spec implements model.Denoiser. The mask is among the outcomes, and forbidden.
+func (m *Model) Spec() model.Spec {
+	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask, Ragged: true, Block: m.cfg.Block}
+}
+
+// NewCache implements model.Refiner.
+func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+
+// Fit implements model.Sized.
+func (m *Model) Fit(length int, cached bool) int {
+	sequence := 4 * length * m.cfg.Hidden
+	if cached {
+		sequence += m.passes.Bytes(length)
+	}
+	return model.Fit(m.b, length, sequence, 4*m.cfg.rowSize())
+}
+
+// Forward implements model.Denoiser.
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := b.Check(m.Spec()); err != nil {
+		return nil, err
+	}
+	b = m.shifted(b)
+	return m.compute(ctx, b, m.passes.Full(b))
+}
+
+// Refine implements model.Refiner. With shifted predictions it computes the rows before these too.
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := b.Check(m.Spec()); err != nil {
+		return nil, err
+	}
+	b = m.shifted(b)
+	return m.compute(ctx, b, m.passes.Some(b, m.before(rows, b.Length)))
+}
+
+func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
+	if err != nil {
+		return nil, err
+	}
+	if r := m.layer.Rotary; r == nil || backend.Rows(r.Cos) < b.Length {
+		m.layer.Rotary = m.cfg.rotary(m.b, min(max(b.Length, 1024), m.cfg.Length))
+	}
+	m.work.hidden = nn.Grow(m.b, m.work.hidden, b.Size*b.Length, m.cfg.Hidden)
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		if err := m.pass(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return m.marginals.of(b.Length), nil
+}
+
+// pass runs the blocks over the rows of p and leaves their hidden states at p.At. In the last
+// block it drops the rows that nobody reads.
+func (m *Model) pass(ctx context.Context, p *model.Pass) error {
+	w := &m.work
+	w.prepare(m.b, &m.cfg, p.Len())
+	if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil {
+		return err
+	}
+	for i := range m.Blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if p = m.block(i, p); p.Len() == 0 {
+			return nil
+		}
+	}
+	m.b.Scatter(w.hidden, w.x, p.At)
+	return nil
+}
+
+// block is one transformer block over the rows of w.x, and returns those that are left.
+func (m *Model) block(i int, p *model.Pass) *model.Pass {
+	w, b, blk := &m.work, m.b, &m.Blocks[i]
+	k, v := p.KV(i)
+
+	blk.Norm1.Apply(b, w.h, w.x, p.Len())
+	blk.qkv.Apply(b, w.qkv, w.h, p.Len())
+	if m.cfg.Normed {
+		b.NormHeads(w.qkv, p.Len(), m.layer.Shape(p.Keys), blk.QNorm.Norm(), blk.KNorm.Norm())
+	}
+	m.layer.Split(b, w.q, k, v, w.qkv, &p.Rows, p.Keys)
+	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
+		if p = p.Pick(read); p.Len() == 0 {
+			return p
+		}
+		w.keep(b, read)
+	}
+	m.layer.Attend(b, w.attended, w.q, k, v, &p.Rows, p.Keys)
+	blk.Out.Add(b, w.x, w.attended, p.Len())
+
+	blk.Norm2.Apply(b, w.h, w.x, p.Len())
+	if blk.Experts != nil {
+		blk.Experts.add(b, &w.experts, w.x, w.h, p.Len())
+		return p
+	}
+	blk.MLP.Inner(b, w.inner, w.h, p.Len(), backend.SiLU)
+	blk.MLP.Down.Add(b, w.x, w.inner, p.Len())
+	return p
+}
+
+// workspace is the memory of a pass.
+type workspace struct {
+	x, h        *tensor.Dense // [rows, hidden]: residual stream, branch
+	qkv         *tensor.Dense // [rows, (heads+2*kv)*headDim]
+	q, attended *tensor.Dense // [rows, heads*headDim]
+	inner       *tensor.Dense // [rows, mlp]
+	experts     expertWork
+
+	hidden *tensor.Dense // [batch*length, hidden]: what the last passes left
+	head   *tensor.Dense // [rows of one call to the head, hidden]
+}
+
+// prepare makes room for a pass of `rows` rows.
+func (w *workspace) prepare(b backend.Backend, c *Config, rows int) {
+	if w.x != nil && w.x.Shape()[0] >= rows {
+		return
+	}
+	heads := c.Heads * c.HeadDim
+	w.x, w.h = b.New(rows, c.Hidden), b.New(rows, c.Hidden)
+	w.q, w.attended = b.New(rows, heads), b.New(rows, heads)
+	w.qkv, w.inner = b.New(rows, heads+2*c.KV*c.HeadDim), b.New(rows, c.MLP)
+}
+
+// keep makes some rows of x and q the first ones, in order.
+func (w *workspace) keep(b backend.Backend, rows []int32) {
+	b.Gather(w.h, w.x, rows)
+	w.x, w.h = w.h, w.x
+	b.Gather(w.attended, w.q, rows)
+	w.q, w.attended = w.attended, w.q
+}
+
+// rowSize returns the floats of working memory that a row of a pass takes, with its keys and
+// values of a layer.
+func (c *Config) rowSize() int {
+	n := 2*c.Hidden + c.MLP + (3*c.Heads+4*c.KV)*c.HeadDim
+	if c.MoE != nil {
+		n += c.MoE.rowSize(c.Hidden)
+	}
+	return n
+}

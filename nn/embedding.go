@@ -1,0 +1,39 @@
+package nn
+
+import (
+	"fmt"
+	"sync"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/weights"
+)
+
+// Embedding is a table of which few rows are read at a time. It stays in the checkpoint's own
+// type and place, a mapped file as a rule: a large vocabulary's table has a gigabyte and more.
+type Embedding struct {
+	Weight weights.Param `weight:"weight"` // [rows, width]
+
+	mu  sync.Mutex
+	row []float32
+}
+
+// Gather computes dst[i] = table[from[i]] by way of the host.
+func (e *Embedding) Gather(b backend.Backend, dst *tensor.Dense, from []int32) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	width := e.Weight.Shape[1]
+	if len(e.row) < len(from)*width {
+		e.row = make([]float32, len(from)*width)
+	}
+	for i, r := range from {
+		if err := e.Weight.ReadFloat32s(e.row[i*width:(i+1)*width], int(r)*width); err != nil {
+			return fmt.Errorf("embedding: %w", err)
+		}
+	}
+	if len(from) > 0 {
+		b.Write(dst, 0, e.row[:len(from)*width])
+	}
+	return nil
+}
