@@ -112,6 +112,83 @@ func mulInt8Pairs_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
 //go:noescape
 func mulInt8Pairs_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
 
+// mulBlocksDot_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_6x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
+
+// mulBlocksDot_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_2x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
+
+// mulBlocksDot_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+//	}
+//
+// and fetches 64 bytes a word from next on into the caches.
+//
+//go:noescape
+func mulBlocksDot_1x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
+
+// quantiseRuns is, for 32n values, where dst holds int8 and sums int32, from 0:
+//
+//	for i := range 32*n { dst[i] = int8(round(x[i]*inverse[i/32])); sums[i/16] += dst[i] }
+//
+//go:noescape
+func quantiseRuns(dst, sums, x, inverse *float32, n int)
+
+// unpackLow makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
+// to dst and 4 to 7 half bytes after:
+//
+//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 } }
+//
+//go:noescape
+func unpackLow(dst, src, high *float32, width, half, blocks, stride int)
+
+// unpackFive makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
+// to dst and 4 to 7 half bytes after:
+//
+//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 | high[1*w/8][i] >> (1*w%8) & 1 << 4 } }
+//
+//go:noescape
+func unpackFive(dst, src, high *float32, width, half, blocks, stride int)
+
+// unpackSix makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
+// to dst and 4 to 7 half bytes after:
+//
+//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 | high[2*w/8][i] >> (2*w%8) & 3 << 4 } }
+//
+//go:noescape
+func unpackSix(dst, src, high *float32, width, half, blocks, stride int)
+
+// expandScales is, for j of columns and i of rows, which are stride bytes apart:
+//
+//	dst[i][j] = d[j] * float32(int8(levels[i][j]))
+//
+//go:noescape
+func expandScales(dst, d, levels *float32, columns, rows, stride int)
+
 // packF32 copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.
 //
 //go:noescape

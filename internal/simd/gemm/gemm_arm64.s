@@ -1187,6 +1187,798 @@ store0_3:
 	ADD R3, R2, R2
 	RET
 
+// func mulBlocksDot_6x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
+TEXT ·mulBlocksDot_6x16(SB), NOSPLIT, $0-64
+	MOVD a+0(FP), R0
+	MOVD b+8(FP), R1
+	MOVD c+16(FP), R2
+	MOVD ldc+24(FP), R3
+	LSL $2, R3, R3
+	MOVD records+32(FP), R4
+	MOVD words+40(FP), R5
+	MOVD acc+48(FP), R6
+	MOVD next+56(FP), R7
+	VMOVI $0, V30.B16
+	CBZ R6, zero
+	B record
+zero:
+	MOVD R2, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+record:
+	MOVD $24, R8
+	MUL R5, R8, R8
+	ADD R0, R8, R8
+	FMOVS (R8), F28
+	VDUP V28.S[0], V0.S4
+	VDUP V28.S[0], V1.S4
+	VDUP V28.S[0], V2.S4
+	VDUP V28.S[0], V3.S4
+	FMOVS 4(R8), F28
+	VDUP V28.S[0], V4.S4
+	VDUP V28.S[0], V5.S4
+	VDUP V28.S[0], V6.S4
+	VDUP V28.S[0], V7.S4
+	FMOVS 8(R8), F28
+	VDUP V28.S[0], V8.S4
+	VDUP V28.S[0], V9.S4
+	VDUP V28.S[0], V10.S4
+	VDUP V28.S[0], V11.S4
+	FMOVS 12(R8), F28
+	VDUP V28.S[0], V12.S4
+	VDUP V28.S[0], V13.S4
+	VDUP V28.S[0], V14.S4
+	VDUP V28.S[0], V15.S4
+	FMOVS 16(R8), F28
+	VDUP V28.S[0], V16.S4
+	VDUP V28.S[0], V17.S4
+	VDUP V28.S[0], V18.S4
+	VDUP V28.S[0], V19.S4
+	FMOVS 20(R8), F28
+	VDUP V28.S[0], V20.S4
+	VDUP V28.S[0], V21.S4
+	VDUP V28.S[0], V22.S4
+	VDUP V28.S[0], V23.S4
+	MOVD R5, R9
+word:
+	FMOVQ (R0), F28
+	FMOVD 16(R0), F29
+	FLDPQ (R1), (F24, F25)
+	FLDPQ 32(R1), (F26, F27)
+	PRFM (R7), PLDL1KEEP
+	WORD $0x4f9ce300 // sdot v0.4s, v24.16b, v28.4b[0]
+	WORD $0x4f9ce321 // sdot v1.4s, v25.16b, v28.4b[0]
+	WORD $0x4f9ce342 // sdot v2.4s, v26.16b, v28.4b[0]
+	WORD $0x4f9ce363 // sdot v3.4s, v27.16b, v28.4b[0]
+	WORD $0x4fbce304 // sdot v4.4s, v24.16b, v28.4b[1]
+	WORD $0x4fbce325 // sdot v5.4s, v25.16b, v28.4b[1]
+	WORD $0x4fbce346 // sdot v6.4s, v26.16b, v28.4b[1]
+	WORD $0x4fbce367 // sdot v7.4s, v27.16b, v28.4b[1]
+	WORD $0x4f9ceb08 // sdot v8.4s, v24.16b, v28.4b[2]
+	WORD $0x4f9ceb29 // sdot v9.4s, v25.16b, v28.4b[2]
+	WORD $0x4f9ceb4a // sdot v10.4s, v26.16b, v28.4b[2]
+	WORD $0x4f9ceb6b // sdot v11.4s, v27.16b, v28.4b[2]
+	WORD $0x4fbceb0c // sdot v12.4s, v24.16b, v28.4b[3]
+	WORD $0x4fbceb2d // sdot v13.4s, v25.16b, v28.4b[3]
+	WORD $0x4fbceb4e // sdot v14.4s, v26.16b, v28.4b[3]
+	WORD $0x4fbceb6f // sdot v15.4s, v27.16b, v28.4b[3]
+	WORD $0x4f9de310 // sdot v16.4s, v24.16b, v29.4b[0]
+	WORD $0x4f9de331 // sdot v17.4s, v25.16b, v29.4b[0]
+	WORD $0x4f9de352 // sdot v18.4s, v26.16b, v29.4b[0]
+	WORD $0x4f9de373 // sdot v19.4s, v27.16b, v29.4b[0]
+	WORD $0x4fbde314 // sdot v20.4s, v24.16b, v29.4b[1]
+	WORD $0x4fbde335 // sdot v21.4s, v25.16b, v29.4b[1]
+	WORD $0x4fbde356 // sdot v22.4s, v26.16b, v29.4b[1]
+	WORD $0x4fbde377 // sdot v23.4s, v27.16b, v29.4b[1]
+	ADD $24, R0, R0
+	ADD $64, R1, R1
+	ADD $64, R7, R7
+	SUBS $1, R9, R9
+	BNE word
+	FLDPQ (R1), (F24, F25)
+	FLDPQ 32(R1), (F26, F27)
+	MOVD R2, R8
+	FMOVS 24(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	VFMLA V30.S4, V0.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V30.S4, V1.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	VFMLA V30.S4, V2.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	VFMLA V30.S4, V3.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	FMOVS 28(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	VFMLA V30.S4, V4.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	VFMLA V30.S4, V5.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	VFMLA V30.S4, V6.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	VFMLA V30.S4, V7.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	FMOVS 32(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V30.S4, V8.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	VFMLA V30.S4, V9.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	VFMLA V30.S4, V10.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	VFMLA V30.S4, V11.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	FMOVS 36(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	VFMLA V30.S4, V12.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	VFMLA V30.S4, V13.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	VFMLA V30.S4, V14.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	VFMLA V30.S4, V15.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	FMOVS 40(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	VFMLA V30.S4, V16.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
+	VFMLA V30.S4, V17.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s
+	VFMLA V30.S4, V18.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s
+	VFMLA V30.S4, V19.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	FMOVS 44(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	VFMLA V30.S4, V20.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	VFMLA V30.S4, V21.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	VFMLA V30.S4, V22.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	VFMLA V30.S4, V23.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	ADD $48, R0, R0
+	ADD $64, R1, R1
+	SUBS $1, R4, R4
+	BNE record
+	RET
+
+// func mulBlocksDot_2x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
+TEXT ·mulBlocksDot_2x16(SB), NOSPLIT, $0-64
+	MOVD a+0(FP), R0
+	MOVD b+8(FP), R1
+	MOVD c+16(FP), R2
+	MOVD ldc+24(FP), R3
+	LSL $2, R3, R3
+	MOVD records+32(FP), R4
+	MOVD words+40(FP), R5
+	MOVD acc+48(FP), R6
+	MOVD next+56(FP), R7
+	VMOVI $0, V30.B16
+	CBZ R6, zero
+	B record
+zero:
+	MOVD R2, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+record:
+	MOVD $8, R8
+	MUL R5, R8, R8
+	ADD R0, R8, R8
+	FMOVS (R8), F28
+	VDUP V28.S[0], V0.S4
+	VDUP V28.S[0], V1.S4
+	VDUP V28.S[0], V2.S4
+	VDUP V28.S[0], V3.S4
+	FMOVS 4(R8), F28
+	VDUP V28.S[0], V4.S4
+	VDUP V28.S[0], V5.S4
+	VDUP V28.S[0], V6.S4
+	VDUP V28.S[0], V7.S4
+	MOVD R5, R9
+word:
+	FMOVD (R0), F28
+	FLDPQ (R1), (F24, F25)
+	FLDPQ 32(R1), (F26, F27)
+	PRFM (R7), PLDL1KEEP
+	WORD $0x4f9ce300 // sdot v0.4s, v24.16b, v28.4b[0]
+	WORD $0x4f9ce321 // sdot v1.4s, v25.16b, v28.4b[0]
+	WORD $0x4f9ce342 // sdot v2.4s, v26.16b, v28.4b[0]
+	WORD $0x4f9ce363 // sdot v3.4s, v27.16b, v28.4b[0]
+	WORD $0x4fbce304 // sdot v4.4s, v24.16b, v28.4b[1]
+	WORD $0x4fbce325 // sdot v5.4s, v25.16b, v28.4b[1]
+	WORD $0x4fbce346 // sdot v6.4s, v26.16b, v28.4b[1]
+	WORD $0x4fbce367 // sdot v7.4s, v27.16b, v28.4b[1]
+	ADD $8, R0, R0
+	ADD $64, R1, R1
+	ADD $64, R7, R7
+	SUBS $1, R9, R9
+	BNE word
+	FLDPQ (R1), (F24, F25)
+	FLDPQ 32(R1), (F26, F27)
+	MOVD R2, R8
+	FMOVS 8(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	VFMLA V30.S4, V0.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V30.S4, V1.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	VFMLA V30.S4, V2.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	VFMLA V30.S4, V3.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	FMOVS 12(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	VFMLA V30.S4, V4.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	VFMLA V30.S4, V5.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	VFMLA V30.S4, V6.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	VFMLA V30.S4, V7.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	ADD $16, R0, R0
+	ADD $64, R1, R1
+	SUBS $1, R4, R4
+	BNE record
+	RET
+
+// func mulBlocksDot_1x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
+TEXT ·mulBlocksDot_1x16(SB), NOSPLIT, $0-64
+	MOVD a+0(FP), R0
+	MOVD b+8(FP), R1
+	MOVD c+16(FP), R2
+	MOVD ldc+24(FP), R3
+	LSL $2, R3, R3
+	MOVD records+32(FP), R4
+	MOVD words+40(FP), R5
+	MOVD acc+48(FP), R6
+	MOVD next+56(FP), R7
+	VMOVI $0, V30.B16
+	CBZ R6, zero
+	B record
+zero:
+	MOVD R2, R8
+	FSTPQ (F30, F30), (R8)
+	FSTPQ (F30, F30), 32(R8)
+	ADD R3, R8, R8
+record:
+	MOVD $4, R8
+	MUL R5, R8, R8
+	ADD R0, R8, R8
+	FMOVS (R8), F28
+	VDUP V28.S[0], V0.S4
+	VDUP V28.S[0], V1.S4
+	VDUP V28.S[0], V2.S4
+	VDUP V28.S[0], V3.S4
+	MOVD R5, R9
+word:
+	FMOVS (R0), F28
+	FLDPQ (R1), (F24, F25)
+	FLDPQ 32(R1), (F26, F27)
+	PRFM (R7), PLDL1KEEP
+	WORD $0x4f9ce300 // sdot v0.4s, v24.16b, v28.4b[0]
+	WORD $0x4f9ce321 // sdot v1.4s, v25.16b, v28.4b[0]
+	WORD $0x4f9ce342 // sdot v2.4s, v26.16b, v28.4b[0]
+	WORD $0x4f9ce363 // sdot v3.4s, v27.16b, v28.4b[0]
+	ADD $4, R0, R0
+	ADD $64, R1, R1
+	ADD $64, R7, R7
+	SUBS $1, R9, R9
+	BNE word
+	FLDPQ (R1), (F24, F25)
+	FLDPQ 32(R1), (F26, F27)
+	MOVD R2, R8
+	FMOVS 4(R0), F28
+	VDUP V28.S[0], V28.S4
+	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
+	FMOVQ (R8), F31
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	VFMLA V30.S4, V0.S4, V31.S4
+	FMOVQ F31, (R8)
+	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
+	FMOVQ 16(R8), F31
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V30.S4, V1.S4, V31.S4
+	FMOVQ F31, 16(R8)
+	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
+	FMOVQ 32(R8), F31
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	VFMLA V30.S4, V2.S4, V31.S4
+	FMOVQ F31, 32(R8)
+	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
+	FMOVQ 48(R8), F31
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	VFMLA V30.S4, V3.S4, V31.S4
+	FMOVQ F31, 48(R8)
+	ADD R3, R8, R8
+	ADD $8, R0, R0
+	ADD $64, R1, R1
+	SUBS $1, R4, R4
+	BNE record
+	RET
+
+// func quantiseRuns(dst, sums, x, inverse *float32, n int)
+TEXT ·quantiseRuns(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD sums+8(FP), R1
+	MOVD x+16(FP), R2
+	MOVD inverse+24(FP), R3
+	MOVD n+32(FP), R4
+	MOVD $constants<>(SB), R5
+	FMOVQ 16(R5), F0
+loop:
+	FMOVS.P 4(R3), F1
+	VDUP V1.S[0], V1.S4
+	FMOVQ (R2), F2
+	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	FMOVQ 16(R2), F3
+	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	FMOVQ 32(R2), F4
+	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	FMOVQ 48(R2), F5
+	WORD $0x6e21dca5 // fmul v5.4s, v5.4s, v1.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x0e612842 // xtn v2.4h, v2.4s
+	WORD $0x4e612862 // xtn2 v2.8h, v3.4s
+	WORD $0x0e612883 // xtn v3.4h, v4.4s
+	WORD $0x4e6128a3 // xtn2 v3.8h, v5.4s
+	WORD $0x0e212842 // xtn v2.8b, v2.8h
+	WORD $0x4e212862 // xtn2 v2.16b, v3.8h
+	FMOVQ F2, (R0)
+	VMOVI $0, V3.B16
+	WORD $0x0e20c044 // smull v4.8h, v2.8b, v0.8b
+	WORD $0x4e606883 // sadalp v3.4s, v4.8h
+	WORD $0x4e20c042 // smull2 v2.8h, v2.16b, v0.16b
+	WORD $0x4e606843 // sadalp v3.4s, v2.8h
+	FMOVQ 64(R2), F2
+	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	FMOVQ 80(R2), F4
+	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	FMOVQ 96(R2), F5
+	WORD $0x6e21dca5 // fmul v5.4s, v5.4s, v1.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	FMOVQ 112(R2), F6
+	WORD $0x6e21dcc1 // fmul v1.4s, v6.4s, v1.4s
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	WORD $0x0e612842 // xtn v2.4h, v2.4s
+	WORD $0x4e612882 // xtn2 v2.8h, v4.4s
+	WORD $0x0e6128a4 // xtn v4.4h, v5.4s
+	WORD $0x4e612824 // xtn2 v4.8h, v1.4s
+	WORD $0x0e212841 // xtn v1.8b, v2.8h
+	WORD $0x4e212881 // xtn2 v1.16b, v4.8h
+	FMOVQ F1, 16(R0)
+	VMOVI $0, V2.B16
+	WORD $0x0e20c024 // smull v4.8h, v1.8b, v0.8b
+	WORD $0x4e606882 // sadalp v2.4s, v4.8h
+	WORD $0x4e20c021 // smull2 v1.8h, v1.16b, v0.16b
+	WORD $0x4e606822 // sadalp v2.4s, v1.8h
+	VADDP V2.S4, V3.S4, V1.S4
+	VADDP V1.S4, V1.S4, V1.S4
+	FMOVD F1, (R1)
+	ADD $32, R0, R0
+	ADD $8, R1, R1
+	ADD $128, R2, R2
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+// func unpackLow(dst, src, high *float32, width, half, blocks, stride int)
+TEXT ·unpackLow(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD high+16(FP), R2
+	MOVD width+24(FP), R3
+	MOVD half+32(FP), R4
+	MOVD blocks+40(FP), R5
+	MOVD stride+48(FP), R6
+	MOVD $constants<>(SB), R7
+	FMOVQ 32(R7), F0
+	FMOVQ 48(R7), F1
+	SUB R3, R6, R6
+block:
+	MOVD R3, R8
+columns:
+	MOVD R1, R9
+	MOVD R0, R10
+	ADD R0, R4, R11
+	FMOVQ (R9), F1
+	VAND V0.B16, V1.B16, V2.B16
+	VUSHR $4, V1.S4, V1.S4
+	VAND V0.B16, V1.B16, V1.B16
+	FMOVQ F2, (R10)
+	ADD R3, R10, R10
+	FMOVQ F1, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F1
+	VAND V0.B16, V1.B16, V2.B16
+	VUSHR $4, V1.S4, V1.S4
+	VAND V0.B16, V1.B16, V1.B16
+	FMOVQ F2, (R10)
+	ADD R3, R10, R10
+	FMOVQ F1, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F1
+	VAND V0.B16, V1.B16, V2.B16
+	VUSHR $4, V1.S4, V1.S4
+	VAND V0.B16, V1.B16, V1.B16
+	FMOVQ F2, (R10)
+	ADD R3, R10, R10
+	FMOVQ F1, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F1
+	VAND V0.B16, V1.B16, V2.B16
+	VUSHR $4, V1.S4, V1.S4
+	VAND V0.B16, V1.B16, V1.B16
+	FMOVQ F2, (R10)
+	ADD R3, R10, R10
+	FMOVQ F1, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	ADD $16, R1, R1
+	ADD $16, R0, R0
+	SUBS $16, R8, R8
+	BNE columns
+	ADD R3, R1, R1
+	ADD R3, R1, R1
+	ADD R3, R1, R1
+	ADD R6, R0, R0
+	SUBS $1, R5, R5
+	BNE block
+	RET
+
+// func unpackFive(dst, src, high *float32, width, half, blocks, stride int)
+TEXT ·unpackFive(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD high+16(FP), R2
+	MOVD width+24(FP), R3
+	MOVD half+32(FP), R4
+	MOVD blocks+40(FP), R5
+	MOVD stride+48(FP), R6
+	MOVD $constants<>(SB), R7
+	FMOVQ 32(R7), F0
+	FMOVQ 64(R7), F1
+	SUB R3, R6, R6
+block:
+	MOVD R3, R8
+columns:
+	FMOVQ (R2), F2
+	MOVD R1, R9
+	MOVD R0, R10
+	ADD R0, R4, R11
+	FMOVQ (R9), F3
+	VAND V0.B16, V3.B16, V4.B16
+	VUSHR $4, V3.S4, V3.S4
+	VAND V0.B16, V3.B16, V3.B16
+	VSHL $4, V2.S4, V5.S4
+	VAND V1.B16, V5.B16, V5.B16
+	VORR V5.B16, V4.B16, V4.B16
+	FMOVQ F4, (R10)
+	ADD R3, R10, R10
+	VAND V1.B16, V2.B16, V4.B16
+	VORR V4.B16, V3.B16, V3.B16
+	FMOVQ F3, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F3
+	VAND V0.B16, V3.B16, V4.B16
+	VUSHR $4, V3.S4, V3.S4
+	VAND V0.B16, V3.B16, V3.B16
+	VSHL $3, V2.S4, V5.S4
+	VAND V1.B16, V5.B16, V5.B16
+	VORR V5.B16, V4.B16, V4.B16
+	FMOVQ F4, (R10)
+	ADD R3, R10, R10
+	VUSHR $1, V2.S4, V4.S4
+	VAND V1.B16, V4.B16, V4.B16
+	VORR V4.B16, V3.B16, V3.B16
+	FMOVQ F3, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F3
+	VAND V0.B16, V3.B16, V4.B16
+	VUSHR $4, V3.S4, V3.S4
+	VAND V0.B16, V3.B16, V3.B16
+	VSHL $2, V2.S4, V5.S4
+	VAND V1.B16, V5.B16, V5.B16
+	VORR V5.B16, V4.B16, V4.B16
+	FMOVQ F4, (R10)
+	ADD R3, R10, R10
+	VUSHR $2, V2.S4, V4.S4
+	VAND V1.B16, V4.B16, V4.B16
+	VORR V4.B16, V3.B16, V3.B16
+	FMOVQ F3, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F3
+	VAND V0.B16, V3.B16, V4.B16
+	VUSHR $4, V3.S4, V3.S4
+	VAND V0.B16, V3.B16, V3.B16
+	VSHL $1, V2.S4, V5.S4
+	VAND V1.B16, V5.B16, V5.B16
+	VORR V5.B16, V4.B16, V4.B16
+	FMOVQ F4, (R10)
+	ADD R3, R10, R10
+	VUSHR $3, V2.S4, V2.S4
+	VAND V1.B16, V2.B16, V2.B16
+	VORR V2.B16, V3.B16, V2.B16
+	FMOVQ F2, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	ADD $16, R1, R1
+	ADD $16, R0, R0
+	ADD $16, R2, R2
+	SUBS $16, R8, R8
+	BNE columns
+	ADD R3, R1, R1
+	ADD R3, R1, R1
+	ADD R3, R1, R1
+	ADD R6, R0, R0
+	SUBS $1, R5, R5
+	BNE block
+	RET
+
+// func unpackSix(dst, src, high *float32, width, half, blocks, stride int)
+TEXT ·unpackSix(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD high+16(FP), R2
+	MOVD width+24(FP), R3
+	MOVD half+32(FP), R4
+	MOVD blocks+40(FP), R5
+	MOVD stride+48(FP), R6
+	MOVD $constants<>(SB), R7
+	FMOVQ 32(R7), F0
+	FMOVQ 80(R7), F1
+	SUB R3, R6, R6
+block:
+	MOVD R3, R8
+columns:
+	FMOVQ (R2), F2
+	ADD R2, R3, R9
+	FMOVQ (R9), F3
+	MOVD R1, R9
+	MOVD R0, R10
+	ADD R0, R4, R11
+	FMOVQ (R9), F4
+	VAND V0.B16, V4.B16, V5.B16
+	VUSHR $4, V4.S4, V4.S4
+	VAND V0.B16, V4.B16, V4.B16
+	VSHL $4, V2.S4, V6.S4
+	VAND V1.B16, V6.B16, V6.B16
+	VORR V6.B16, V5.B16, V5.B16
+	FMOVQ F5, (R10)
+	ADD R3, R10, R10
+	VSHL $4, V3.S4, V5.S4
+	VAND V1.B16, V5.B16, V5.B16
+	VORR V5.B16, V4.B16, V4.B16
+	FMOVQ F4, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F4
+	VAND V0.B16, V4.B16, V5.B16
+	VUSHR $4, V4.S4, V4.S4
+	VAND V0.B16, V4.B16, V4.B16
+	VSHL $2, V2.S4, V6.S4
+	VAND V1.B16, V6.B16, V6.B16
+	VORR V6.B16, V5.B16, V5.B16
+	FMOVQ F5, (R10)
+	ADD R3, R10, R10
+	VSHL $2, V3.S4, V5.S4
+	VAND V1.B16, V5.B16, V5.B16
+	VORR V5.B16, V4.B16, V4.B16
+	FMOVQ F4, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F4
+	VAND V0.B16, V4.B16, V5.B16
+	VUSHR $4, V4.S4, V4.S4
+	VAND V0.B16, V4.B16, V4.B16
+	VAND V1.B16, V2.B16, V6.B16
+	VORR V6.B16, V5.B16, V5.B16
+	FMOVQ F5, (R10)
+	ADD R3, R10, R10
+	VAND V1.B16, V3.B16, V5.B16
+	VORR V5.B16, V4.B16, V4.B16
+	FMOVQ F4, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	FMOVQ (R9), F4
+	VAND V0.B16, V4.B16, V5.B16
+	VUSHR $4, V4.S4, V4.S4
+	VAND V0.B16, V4.B16, V4.B16
+	VUSHR $2, V2.S4, V2.S4
+	VAND V1.B16, V2.B16, V2.B16
+	VORR V2.B16, V5.B16, V2.B16
+	FMOVQ F2, (R10)
+	ADD R3, R10, R10
+	VUSHR $2, V3.S4, V2.S4
+	VAND V1.B16, V2.B16, V2.B16
+	VORR V2.B16, V4.B16, V2.B16
+	FMOVQ F2, (R11)
+	ADD R3, R11, R11
+	ADD R3, R9, R9
+	ADD $16, R1, R1
+	ADD $16, R0, R0
+	ADD $16, R2, R2
+	SUBS $16, R8, R8
+	BNE columns
+	ADD R3, R1, R1
+	ADD R3, R1, R1
+	ADD R3, R1, R1
+	ADD R6, R0, R0
+	ADD R3, R2, R2
+	SUBS $1, R5, R5
+	BNE block
+	RET
+
+// func expandScales(dst, d, levels *float32, columns, rows, stride int)
+TEXT ·expandScales(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD d+8(FP), R1
+	MOVD levels+16(FP), R2
+	MOVD columns+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD stride+40(FP), R5
+row:
+	MOVD R3, R6
+	MOVD R0, R7
+	MOVD R1, R8
+columns:
+	FMOVD (R2), F0
+	WORD $0x0f08a400 // sxtl v0.8h, v0.8b
+	WORD $0x0f10a401 // sxtl v1.4s, v0.4h
+	WORD $0x4f10a400 // sxtl2 v0.4s, v0.8h
+	FLDPQ (R8), (F2, F3)
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
+	FSTPQ (F1, F0), (R7)
+	ADD $8, R2, R2
+	ADD $32, R8, R8
+	ADD $32, R7, R7
+	SUBS $8, R6, R6
+	BNE columns
+	ADD R5, R0, R0
+	SUBS $1, R4, R4
+	BNE row
+	RET
+
 // func packF32(dst, x *float32, stride, n int, inverse float32)
 TEXT ·packF32(SB), NOSPLIT, $0-36
 	MOVD dst+0(FP), R0
@@ -1214,10 +2006,10 @@ TEXT ·packBF16Wide(SB), NOSPLIT, $0-36
 	LSL $2, R2, R2
 	MOVD n+24(FP), R3
 	MOVD $constants<>(SB), R4
-	FMOVQ 16(R4), F0
-	FMOVQ 32(R4), F1
+	FMOVQ 96(R4), F0
+	FMOVQ 112(R4), F1
 	FMOVQ (R4), F2
-	FMOVQ 48(R4), F3
+	FMOVQ 128(R4), F3
 loop:
 	FLDPQ (R1), (F4, F5)
 	ADD $32, R1, R1
@@ -1464,10 +2256,20 @@ column:
 
 DATA constants<>+0(SB)/8, $0xffff0000ffff0000
 DATA constants<>+8(SB)/8, $0xffff0000ffff0000
-DATA constants<>+16(SB)/8, $0x00007fff00007fff
-DATA constants<>+24(SB)/8, $0x00007fff00007fff
-DATA constants<>+32(SB)/8, $0x0000000100000001
-DATA constants<>+40(SB)/8, $0x0000000100000001
-DATA constants<>+48(SB)/8, $0x0040000000400000
-DATA constants<>+56(SB)/8, $0x0040000000400000
-GLOBL constants<>(SB), RODATA|NOPTR, $64
+DATA constants<>+16(SB)/8, $0x0101010101010101
+DATA constants<>+24(SB)/8, $0x0101010101010101
+DATA constants<>+32(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA constants<>+40(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA constants<>+48(SB)/8, $0x0000000000000000
+DATA constants<>+56(SB)/8, $0x0000000000000000
+DATA constants<>+64(SB)/8, $0x1010101010101010
+DATA constants<>+72(SB)/8, $0x1010101010101010
+DATA constants<>+80(SB)/8, $0x3030303030303030
+DATA constants<>+88(SB)/8, $0x3030303030303030
+DATA constants<>+96(SB)/8, $0x00007fff00007fff
+DATA constants<>+104(SB)/8, $0x00007fff00007fff
+DATA constants<>+112(SB)/8, $0x0000000100000001
+DATA constants<>+120(SB)/8, $0x0000000100000001
+DATA constants<>+128(SB)/8, $0x0040000000400000
+DATA constants<>+136(SB)/8, $0x0040000000400000
+GLOBL constants<>(SB), RODATA|NOPTR, $144

@@ -230,6 +230,9 @@ func (f *Func) Sum(x, y, d R) { f.do("ADD %v, %v, %v", x, y, d) }
 // Difference is d = x - y.
 func (f *Func) Difference(x, y, d R) { f.do("SUB %v, %v, %v", y, x, d) }
 
+// Multiply is r *= x.
+func (f *Func) Multiply(x, r R) { f.do("MUL %v, %v, %v", x, r, r) }
+
 // Set is r = n.
 func (f *Func) Set(n int, r R) { f.do("MOVD $%d, %v", n, r) }
 
@@ -281,6 +284,16 @@ func (f *Func) LoadScalar(m Mem) V {
 	v := f.V()
 	f.add(func(n []int) string { return fmt.Sprintf("FMOVS%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
 	return v
+}
+
+// LoadScalarTo is LoadScalar into v.
+func (f *Func) LoadScalarTo(m Mem, v V) {
+	f.add(func(n []int) string { return fmt.Sprintf("FMOVS%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
+}
+
+// StoreHalf is m = the first 8 bytes of v.
+func (f *Func) StoreHalf(v V, m Mem) {
+	f.add(func(n []int) string { return fmt.Sprintf("FMOVD%s F%d, %v", m.suffix(), n[0], m) }, 0, v)
 }
 
 // LoadHalf loads 8 bytes into the first half of v.

@@ -45,6 +45,9 @@ var (
 	umull  = op{"umull", 0x2ea0c000, "2d", "2s"}
 	umull2 = op{"umull2", 0x6ea0c000, "2d", "4s"}
 	sadalp = op{"sadalp", 0x4e606800, "4s", "8h"}
+	sxtl8h = op{"sxtl", 0x0f08a400, "8h", "8b"}
+	sxtl4s = op{"sxtl", 0x0f10a400, "4s", "4h"}
+	sxtl2  = op{"sxtl2", 0x4f10a400, "4s", "8h"}
 
 	fcmltZero = op{"fcmlt", 0x4ea0e800, "4s", "4s"}
 	cmltZero  = op{"cmlt", 0x4ea0a800, "4s", "4s"}
@@ -169,6 +172,16 @@ func pick(high bool, a, b op) op {
 func (f *Func) Round(a V) V { return f.word(fcvtns.two, f.V(), a) }
 func (f *Func) Float(a V) V { return f.word(scvtf.two, f.V(), a) }
 
+// FloatTo turns the int32 of v into float32, and ProductTo is d = a*b.
+func (f *Func) FloatTo(v V)         { f.word(scvtf.two, v, v) }
+func (f *Func) ProductTo(d, a, b V) { f.word(fmul.three, d, a, b) }
+
+// Widen has the first eight bytes of a as int32, with their signs.
+func (f *Func) Widen(a V) (low, high V) {
+	h := f.word(sxtl8h.two, f.V(), a)
+	return f.word(sxtl4s.two, f.V(), h), f.word(sxtl2.two, f.V(), h)
+}
+
 // Narrow has the low halves of a's words and then of b's, NarrowBytes the low bytes of their halves.
 func (f *Func) Narrow(a, b V) V      { return f.word(xtn8h.two, f.word(xtn4h.two, f.V(), a), b) }
 func (f *Func) NarrowBytes(a, b V) V { return f.word(xtn16b.two, f.word(xtn8b.two, f.V(), a), b) }
@@ -215,8 +228,13 @@ func (f *Func) shift(name string, d, a V, by int) V {
 // Broadcast has word i of a in each lane.
 func (f *Func) Broadcast(a V, i int) V {
 	d := f.V()
-	f.add(func(n []int) string { return fmt.Sprintf("VDUP V%d.S[%d], V%d.S4", n[1], i, n[0]) }, 1, d, a)
+	f.BroadcastTo(d, a, i)
 	return d
+}
+
+// BroadcastTo puts word i of a into each lane of d.
+func (f *Func) BroadcastTo(d, a V, i int) {
+	f.add(func(n []int) string { return fmt.Sprintf("VDUP V%d.S[%d], V%d.S4", n[1], i, n[0]) }, 1, d, a)
 }
 
 // Unzip1 and Unzip2 put the even and the odd words of a and then b into d, and Xor a^b.

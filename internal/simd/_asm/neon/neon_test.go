@@ -66,7 +66,7 @@ func everyWord(r *rand.Rand) string {
 	for _, o := range []op{fadd, fsub, fmul, fdiv, fmax, fmin, fcmgt, fcmeq, bic, smull, smull2, smlal, smlal2, umull, umull2} {
 		f.word(o.three, v(), v(), v())
 	}
-	for _, o := range []op{fabs, fneg, fcvtns, scvtf, xtn4h, xtn8h, xtn8b, xtn16b, sadalp} {
+	for _, o := range []op{fabs, fneg, fcvtns, scvtf, xtn4h, xtn8h, xtn8b, xtn16b, sadalp, sxtl8h, sxtl4s, sxtl2} {
 		f.word(o.two, v(), v())
 	}
 	for _, o := range []op{fcmltZero, cmltZero} {

@@ -18,6 +18,14 @@ func main() {
 		for _, rows := range []int{2, 1} {
 			int8Pairs(f, rows)
 		}
+		for _, rows := range []int{6, 2, 1} {
+			blocksDot(f, rows)
+		}
+		quantiseRuns(f)
+		unpack(f, "unpackLow", 0)
+		unpack(f, "unpackFive", 1)
+		unpack(f, "unpackSix", 2)
+		expandScales(f)
 		packF32(f)
 		packBF16Wide(f)
 		packInt8Signed(f)
