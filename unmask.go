@@ -22,6 +22,7 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/tokenizers"
+	"unmask/weights/gguf"
 	"unmask/weights/hub"
 
 	_ "unmask/dit" // networks and codecs register themselves
@@ -81,7 +82,7 @@ const Hole = "▯"
 // HubFiles are the files of a model on the hub.
 var HubFiles = []string{"config.json", "model.safetensors"}
 
-// Load loads the model at name: a directory with config.json and model.safetensors, or
+// Load loads the model at name: a directory with config.json and model.safetensors, a GGUF file, or
 // org/name[@revision] on the Hugging Face hub, from the cache or downloaded to it.
 func Load(ctx context.Context, name string, o Options) (*Model, error) {
 	src, err := open(ctx, name, o)
@@ -100,14 +101,14 @@ func LoadFS(files fs.FS, name string, o Options) (*Model, error) {
 	return load(src, o)
 }
 
-// Locate returns the directory of a model by the name that Load takes.
+// Locate returns the directory or GGUF file of a model by the name that Load takes.
 func Locate(ctx context.Context, name string, progress func(hub.Progress)) (string, error) {
 	info, err := os.Stat(name)
 	switch {
-	case err == nil && info.IsDir():
+	case err == nil && (info.IsDir() || gguf.IsFile(name)):
 		return name, nil
 	case err == nil:
-		return "", fmt.Errorf("model %s is a file, allowed are a directory with config.json and model.safetensors, or org/name[@revision]", name)
+		return "", fmt.Errorf("model %s is a file, want a directory with config.json and model.safetensors, a .gguf file, or org/name[@revision]", name)
 	case strings.HasPrefix(name, ".") || filepath.IsAbs(name) || strings.Count(name, "/") != 1 && !strings.Contains(name, "@"):
 		return "", fmt.Errorf("model %s: there is no such directory, and it is not org/name[@revision]", name)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"unmask/backend"
 	"unmask/weights"
+	"unmask/weights/gguf"
 )
 
 // Options choose how a model is loaded.
@@ -30,8 +31,12 @@ type Source struct {
 	Files  fs.FS // its directory
 }
 
-// Open reads a model's directory: config.json, and model.safetensors or its shards.
+// Open reads a model's directory: config.json, and model.safetensors or its shards. Or it reads a GGUF file,
+// whose name ends in .gguf.
 func Open(dir string) (*Source, error) {
+	if gguf.IsFile(dir) {
+		return openGGUF(dir)
+	}
 	config, err := readConfig(os.DirFS(dir), dir)
 	if err != nil {
 		return nil, err
@@ -41,6 +46,19 @@ func Open(dir string) (*Source, error) {
 		return nil, err
 	}
 	return &Source{Name: dir, Config: config, Set: set, Files: os.DirFS(dir)}, nil
+}
+
+func openGGUF(name string) (*Source, error) {
+	f, err := gguf.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	config, set, err := f.Model()
+	if err != nil {
+		f.Set.Close()
+		return nil, err
+	}
+	return &Source{Name: name, Config: config, Set: set, Files: f.Files()}, nil
 }
 
 // OpenFS is Open for an embedded model.

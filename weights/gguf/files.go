@@ -1,0 +1,161 @@
+package gguf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+	"unicode/utf8"
+)
+
+// The kinds of tokens in tokenizer.ggml.token_type (llama.h, llama_token_type).
+const (
+	controlToken = 3
+	userToken    = 4
+)
+
+// patterns are the regular expressions by which tokenizer.ggml.pre cuts text into words, as the models'
+// tokenizer.json spell them (llama.cpp, llama-vocab.cpp).
+var patterns = map[string]string{
+	"bailingmoe": ling, "bailingmoe2": ling, "llada-moe": ling, "qwen2": qwen,
+}
+
+const (
+	ling = `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`
+	qwen = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+)
+
+// Files are the files beside config.json that the model would have in its authors' layout: tokenizer.json
+// of the file's own vocabulary, and tokenizer_config.json with the special tokens and the chat template.
+// They are made when they are opened, which fails where the keys are wrong. Without a vocabulary there is
+// neither.
+func (f *File) Files() fs.FS { return files{f} }
+
+type object = map[string]any
+
+// tokenizer returns a tokenizer.json of a BPE over bytes, the only kind that these models have.
+func (f *File) tokenizer(tokens []string) ([]byte, error) {
+	kind, err := f.Text("tokenizer.ggml.model")
+	if err == nil && kind != "gpt2" {
+		err = fmt.Errorf("key tokenizer.ggml.model is %.40q, want gpt2", kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pre, err := f.Text("tokenizer.ggml.pre")
+	if err != nil {
+		return nil, err
+	}
+	pattern, ok := patterns[pre]
+	if !ok {
+		return nil, fmt.Errorf("key tokenizer.ggml.pre is %.40q, want bailingmoe, llada-moe or qwen2", pre)
+	}
+	types := make([]int, len(tokens))
+	if f.Has("tokenizer.ggml.token_type") {
+		if types, err = f.Ints("tokenizer.ggml.token_type"); err == nil && len(types) != len(tokens) {
+			err = fmt.Errorf("key tokenizer.ggml.token_type has %d entries, want %d as tokens", len(types), len(tokens))
+		}
+	}
+	merges, more := []string(nil), error(nil)
+	if err == nil {
+		merges, more = f.Texts("tokenizer.ggml.merges")
+	}
+	if err = errors.Join(err, more); err != nil {
+		return nil, err
+	}
+	vocabulary, added := make(map[string]int, len(tokens)), []object{}
+	for id, text := range tokens {
+		if !utf8.ValidString(text) {
+			return nil, fmt.Errorf("key %s: token %d is %.40q, want UTF-8", tokensKey, id, text)
+		}
+		if types[id] == controlToken || types[id] == userToken {
+			added = append(added, object{"id": id, "content": text, "special": types[id] == controlToken,
+				"single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
+			continue
+		}
+		if first, ok := vocabulary[text]; ok {
+			return nil, fmt.Errorf("key %s: tokens %d and %d are both %.40q", tokensKey, first, id, text)
+		}
+		vocabulary[text] = id
+	}
+	var normalizer any
+	if pattern == qwen {
+		normalizer = object{"type": "NFC"}
+	}
+	bytes := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+	return json.Marshal(object{
+		"version": "1.0", "added_tokens": added, "normalizer": normalizer, "post_processor": nil, "decoder": bytes,
+		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []object{
+			{"type": "Split", "pattern": object{"Regex": pattern}, "behavior": "Isolated", "invert": false}, bytes}},
+		"model": object{"type": "BPE", "vocab": vocabulary, "merges": merges},
+	})
+}
+
+// tokenizerConfig returns a tokenizer_config.json.
+func (f *File) tokenizerConfig(tokens []string) ([]byte, error) {
+	config := object{}
+	for _, name := range []string{"bos", "eos", "mask", "padding"} {
+		key := "tokenizer.ggml." + name + "_token_id"
+		if !f.Has(key) {
+			continue
+		}
+		id, err := f.Int(key)
+		if err != nil {
+			return nil, err
+		}
+		if id < 0 || id >= len(tokens) {
+			return nil, fmt.Errorf("key %s is %d, want 0 to %d", key, id, len(tokens)-1)
+		}
+		if name == "padding" {
+			name = "pad"
+		}
+		config[name+"_token"] = tokens[id]
+	}
+	if f.Has("tokenizer.chat_template") {
+		template, err := f.Text("tokenizer.chat_template")
+		if err != nil {
+			return nil, err
+		}
+		config["chat_template"] = template
+	}
+	return json.Marshal(config)
+}
+
+// files is a folder that is not on a disk.
+type files struct{ *File }
+
+// Open makes a file.
+func (f files) Open(name string) (fs.File, error) {
+	make := map[string]func([]string) ([]byte, error){"tokenizer.json": f.tokenizer, "tokenizer_config.json": f.tokenizerConfig}[name]
+	if make == nil || !f.Has(tokensKey) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	tokens, err := f.Texts(tokensKey)
+	if err != nil {
+		return nil, f.failed(err)
+	}
+	data, err := make(tokens)
+	if err != nil {
+		return nil, f.failed(err)
+	}
+	return &file{Reader: bytes.NewReader(data), name: name, size: int64(len(data))}, nil
+}
+
+// file is an open one, and what Stat tells of it.
+type file struct {
+	io.Reader
+	name string
+	size int64
+}
+
+func (f *file) Stat() (fs.FileInfo, error) { return f, nil }
+func (f *file) Close() error               { return nil }
+func (f *file) Name() string               { return f.name }
+func (f *file) Size() int64                { return f.size }
+func (f *file) Mode() fs.FileMode          { return 0o444 }
+func (f *file) ModTime() time.Time         { return time.Time{} }
+func (f *file) IsDir() bool                { return false }
+func (f *file) Sys() any                   { return nil }

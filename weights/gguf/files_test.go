@@ -1,0 +1,92 @@
+package gguf
+
+import (
+	"encoding/json"
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// words has the keys of a vocabulary of four tokens.
+func words(more map[string]any) map[string]any {
+	texts := func(all ...string) []byte {
+		parts := []any{uint32(9), uint32(8), uint64(len(all))}
+		for _, s := range all {
+			parts = append(parts, uint64(len(s)), s)
+		}
+		return join(parts...)
+	}
+	keys := map[string]any{
+		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2",
+		tokensKey:                   texts("a", "b", "ab", "<|mask|>", "<tool>"),
+		"tokenizer.ggml.merges":     texts("a b"),
+		"tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(5), uint32(1), uint32(1), uint32(1), uint32(3), uint32(4)),
+
+		"tokenizer.ggml.mask_token_id": uint32(3), "tokenizer.chat_template": "{{ messages }}",
+	}
+	for k, v := range more {
+		keys[k] = v
+	}
+	return keys
+}
+
+func TestFiles(t *testing.T) {
+	f, err := Parse(build(words(nil)), "m.gguf")
+	require.NoError(t, err)
+	data, err := fs.ReadFile(f.Files(), "tokenizer.json")
+	require.NoError(t, err)
+	var tokenizer struct {
+		Model struct {
+			Vocab  map[string]int
+			Merges []string
+		}
+		Normalizer  struct{ Type string }
+		AddedTokens []struct {
+			ID      int
+			Content string
+			Special bool
+		} `json:"added_tokens"`
+	}
+	require.NoError(t, json.Unmarshal(data, &tokenizer))
+	require.Equal(t, map[string]int{"a": 0, "b": 1, "ab": 2}, tokenizer.Model.Vocab)
+	require.Equal(t, []string{"a b"}, tokenizer.Model.Merges)
+	require.Equal(t, "NFC", tokenizer.Normalizer.Type)
+	require.Len(t, tokenizer.AddedTokens, 2)
+	require.True(t, tokenizer.AddedTokens[0].Special)
+	require.Equal(t, "<tool>", tokenizer.AddedTokens[1].Content)
+	require.False(t, tokenizer.AddedTokens[1].Special)
+
+	data, err = fs.ReadFile(f.Files(), "tokenizer_config.json")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"mask_token":"<|mask|>","chat_template":"{{ messages }}"}`, string(data))
+	_, err = fs.Stat(f.Files(), "vocab.json")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	bare, err := Parse(build(nil), "m.gguf")
+	require.NoError(t, err)
+	_, err = fs.Stat(bare.Files(), "tokenizer.json")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestFilesRefuse(t *testing.T) {
+	for want, keys := range map[string]map[string]any{
+		`key tokenizer.ggml.model is "llama", want gpt2`:                {"tokenizer.ggml.model": "llama"},
+		`key tokenizer.ggml.pre is "mpt", want bailingmoe`:              {"tokenizer.ggml.pre": "mpt"},
+		"key tokenizer.ggml.token_type has 1 entries, want 5 as tokens": {"tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(1), uint32(1))},
+		"key tokenizer.ggml.merges is a text, want an array":            {"tokenizer.ggml.merges": "x"},
+		"key tokenizer.ggml.tokens is a 32-bit integer, want an array":  {tokensKey: uint32(3)},
+		`tokens 0 and 1 are both "a"`:                                   {tokensKey: join(uint32(9), uint32(8), uint64(2), uint64(1), "a", uint64(1), "a"), "tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(2), uint32(1), uint32(1))},
+		`token 0 is "\xff", want UTF-8`:                                 {tokensKey: join(uint32(9), uint32(8), uint64(1), uint64(1), "\xff"), "tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(1), uint32(1))},
+	} {
+		f, err := Parse(build(words(keys)), "m.gguf")
+		require.NoError(t, err)
+		_, err = fs.ReadFile(f.Files(), "tokenizer.json")
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "m.gguf: ")
+	}
+	f, err := Parse(build(words(map[string]any{"tokenizer.ggml.mask_token_id": uint32(9)})), "m.gguf")
+	require.NoError(t, err)
+	_, err = fs.ReadFile(f.Files(), "tokenizer_config.json")
+	require.ErrorContains(t, err, "key tokenizer.ggml.mask_token_id is 9, want 0 to 4")
+}
