@@ -42,13 +42,15 @@ func floatFlag(f *pflag.FlagSet, to *float64, p param.Param) {
 
 // threadsFlag adds --threads.
 func threadsFlag(f *pflag.FlagSet, to *int, help string) {
-	intFlag(f, to, "", param.Param{Name: "threads", Min: 1, Max: maxThreads, Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), maxThreads)), Help: help})
+	intFlag(f, to, "", param.Param{Name: "threads", Min: 1, Max: maxThreads,
+		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), maxThreads)), Help: help})
 }
 
 // lengthFlag adds --length.
 func lengthFlag(f *pflag.FlagSet, to *int) {
-	intFlag(f, to, "", param.Param{Name: "length", Min: 1, Max: 1 << 30, Zero: "the model's", Default: "0",
-		Help: "tokens of a sample, 0 for the model's length"})
+	intFlag(f, to, "", param.Param{Name: "length", Min: 1, Max: 1 << 30, Zero: "the model's",
+		Default: "0",
+		Help:    "tokens of a sample, 0 for the model's length"})
 }
 
 // seedFlag adds --seed.
@@ -57,7 +59,8 @@ func seedFlag(f *pflag.FlagSet, to *uint64, help string) {
 	f.Var(&value{p, "0", func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return &param.Error{Name: "seed", Found: param.Quote(text), Want: "a whole number, 0 to 18446744073709551615"}
+			return &param.Error{Name: "seed", Found: param.Quote(text),
+				Want: "a whole number, 0 to 18446744073709551615"}
 		}
 		*to = n
 		return nil
@@ -67,7 +70,8 @@ func seedFlag(f *pflag.FlagSet, to *uint64, help string) {
 // recipeFlag adds the flag of a parameter of recipes. It sets r.
 func recipeFlag(f *pflag.FlagSet, r *generate.Recipe, name, def string) *pflag.Flag {
 	p := generate.ParamOf(name)
-	return f.VarPF(&value{p, def, func(text string) error { return r.Set(name, text) }}, name, "", p.Help)
+	return f.VarPF(&value{p, def, func(text string) error { return r.Set(name, text) }}, name, "",
+		p.Help)
 }
 
 // value is a pflag.Value that param reads.
@@ -118,7 +122,8 @@ func flagError(err error) error {
 	case "bool":
 		return usage("%s is %s, want true or false", name, param.Quote(invalid.GetValue()))
 	case "duration":
-		return usage("%s is %s, want a time such as 200ms, 20s or 5m", name, param.Quote(invalid.GetValue()))
+		return usage("%s is %s, want a time such as 200ms, 20s or 5m", name,
+			param.Quote(invalid.GetValue()))
 	}
 	return usage("%s: %v", name, errors.Unwrap(invalid))
 }

@@ -71,7 +71,8 @@ intermediate stage of partial caching (not for those marked with *).`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line: name, line, paper, parameters, inside, cache, uncached")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"one JSON object a line: name, line, paper, parameters, inside, cache, uncached")
 	return cmd
 }
 
@@ -82,7 +83,8 @@ func samplerRecords() ([]samplerRecord, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := samplerRecord{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: info.Params, Inside: info.Inside, Cache: true}
+		r := samplerRecord{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: info.Params,
+			Inside: info.Inside, Cache: true}
 		if r.Parameters == nil {
 			r.Parameters = []param.Param{}
 		}

@@ -50,9 +50,12 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 			}
 		}
 	}
-	intFlag(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: mostSamples, Default: "1", Help: "how many samples"})
-	intFlag(f, &s.batch, "", param.Param{Name: "batch", Min: 1, Max: mostSamples, Zero: "a size by length and memory", Default: "0",
-		Help: "samples at once, 0 to choose by length and a GPU's memory; the output does not depend on it"})
+	intFlag(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: mostSamples, Default: "1",
+		Help: "how many samples"})
+	intFlag(f, &s.batch, "", param.Param{Name: "batch", Min: 1, Max: mostSamples,
+		Zero: "a size by length and memory", Default: "0",
+		Help: "samples at once, 0 to choose by length and a GPU's memory; the output does not depend " +
+			"on it"})
 	seedFlag(f, &s.seed, "same seed, same output")
 }
 
@@ -105,7 +108,8 @@ func (s *samplingFlags) chooseSampler(f *pflag.FlagSet, r *generate.Recipe) (err
 	}
 	for _, flag := range []string{"alpha", "gamma"} {
 		if f.Changed(flag) && !samplers.Takes(name, flag) {
-			return usage("--%s is %s, want none: --sampler %s takes no %s", flag, f.Lookup(flag).Value, s.sampler, flag)
+			return usage("--%s is %s, want none: --sampler %s takes no %s", flag, f.Lookup(flag).Value,
+				s.sampler, flag)
 		}
 	}
 	if u, ok := samplers.As[samplers.Uncached](r.Sampler); ok && r.Cache > 0 {
@@ -125,7 +129,8 @@ func (s *samplingFlags) fitSteps(f *pflag.FlagSet, o *generate.Options, free int
 }
 
 // interruptible ends a run after the step in which the first interrupt came.
-func interruptible(ctx context.Context, steps func(yield func(*generate.Step, error) bool)) func(yield func(*generate.Step, error) bool) {
+func interruptible(ctx context.Context,
+	steps func(yield func(*generate.Step, error) bool)) func(yield func(*generate.Step, error) bool) {
 	return func(yield func(*generate.Step, error) bool) {
 		for step, err := range steps {
 			if !yield(step, err) || err != nil {

@@ -12,8 +12,8 @@ import (
 	"unmask/internal/durable"
 )
 
-// runSettings returns what a long run's bytes depend on: all but the batch size, the threads and how
-// many samples there are. Of the recipe it is the meaning, however it was spelled.
+// runSettings returns what a long run's bytes depend on: all but the batch size, the threads and
+// how many samples there are. Of the recipe it is the meaning, however it was spelled.
 func (d *deviceFlags) runSettings(m *unmask.Model, o generate.Options) (durable.Settings, error) {
 	network := d.model // an exact one is its name
 	if m.Source != nil {

@@ -22,9 +22,12 @@ type Fixed struct {
 
 func init() {
 	samplers.Register(samplers.Rule[Fixed]{
-		Name: fixedName, Line: "random, with tokens drawn as vanilla draws them", Paper: "Hayakawa et al. 2025, table 2",
+		Name:  fixedName,
+		Line:  "random, with tokens drawn as vanilla draws them",
+		Paper: "Hayakawa et al. 2025, table 2",
 		Params: []samplers.Param[Fixed]{samplers.Whole(func(f *Fixed) *int { return &f.Bits },
-			param.Param{Name: "bits", Words: []string{"32", "64"}, Default: "64", Help: "of the arithmetic: 32 as published, or 64"})},
+			param.Param{Name: "bits", Words: []string{"32", "64"}, Default: "64",
+				Help: "of the arithmetic: 32 as published, or 64"})},
 	})
 }
 

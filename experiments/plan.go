@@ -81,7 +81,8 @@ func ParsePlan(data []byte) (Plan, error) {
 }
 
 // planNames are the fields of a plan that are no parameters of a recipe, or lists of such.
-var planNames = []string{"model", "kind", "judge", "inception", "reference", "samplers", "steps", "alpha", "cache", "seeds", "n", "batch", "length"}
+var planNames = []string{"model", "kind", "judge", "inception", "reference", "samplers", "steps",
+	"alpha", "cache", "seeds", "n", "batch", "length"}
 
 // checkNames refuses fields that are neither a plan's nor a parameter of a recipe. What is no
 // mapping is left to the decoder.
@@ -93,7 +94,8 @@ func checkNames(data []byte) error {
 		}
 	}
 	var doc yaml.Node
-	if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+	if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) == 0 ||
+		doc.Content[0].Kind != yaml.MappingNode {
 		return nil
 	}
 	for i, n := range doc.Content[0].Content {
@@ -227,7 +229,8 @@ func (p Plan) cells() []Point {
 				for _, steps := range p.Steps {
 					for _, with := range p.with() {
 						for _, seed := range p.Seeds {
-							points = append(points, Point{Sampler: name, Alpha: alpha, Cache: cache, Steps: steps, With: with, Seed: seed,
+							points = append(points, Point{Sampler: name, Alpha: alpha, Cache: cache, Steps: steps,
+								With: with, Seed: seed,
 								N: p.N, Batch: p.Batch, Length: p.Length})
 						}
 					}
@@ -275,5 +278,6 @@ func uncached(name string) string {
 // empty is the error of a plan none of whose cells can run.
 func (p Plan) empty() error {
 	q := p.cells()[0]
-	return fmt.Errorf("plan has no cell that can run: %s with cache %d: %s", q.Sampler, q.Cache, uncached(q.Sampler))
+	return fmt.Errorf("plan has no cell that can run: %s with cache %d: %s", q.Sampler, q.Cache,
+		uncached(q.Sampler))
 }

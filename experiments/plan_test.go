@@ -10,7 +10,8 @@ import (
 )
 
 func TestPlanPoints(t *testing.T) {
-	p, err := ParsePlan([]byte("samplers: [random, hybrid, maskgit]\nsteps: [4, 8]\nalpha: [3, 6]\ncache: [0, 1]\nseeds: [1]\nn: 8\n"))
+	p, err := ParsePlan([]byte("samplers: [random, hybrid, maskgit]\nsteps: [4, 8]\nalpha: [3, " +
+		"6]\ncache: [0, 1]\nseeds: [1]\nn: 8\n"))
 	require.NoError(t, err)
 	require.Equal(t, "demo", p.Model)
 	count := map[string]int{}
@@ -19,7 +20,8 @@ func TestPlanPoints(t *testing.T) {
 		require.Equal(t, 8, q.Batch)
 		require.Equal(t, uint64(1), q.Seed)
 	}
-	require.Equal(t, map[string]int{ // two numbers of steps each; no α for random, no cache for maskgit
+	// two numbers of steps each; no α for random, no cache for maskgit
+	require.Equal(t, map[string]int{
 		"random": 2, "random+cache": 2, "maskgit α=3": 2, "maskgit α=6": 2,
 		"hybrid α=3": 2, "hybrid α=6": 2, "hybrid+cache α=3": 2, "hybrid+cache α=6": 2,
 	}, count)
@@ -27,7 +29,8 @@ func TestPlanPoints(t *testing.T) {
 
 // Any parameter of a recipe may be a list; texts of one meaning are one cell.
 func TestPlanOfRecipes(t *testing.T) {
-	p, err := ParsePlan([]byte("samplers: [hybrid]\nsteps: [4]\nschedule: [uniform, cosine]\ntop-p: [0.9, 1, 1.0]\nn: 8\n"))
+	p, err := ParsePlan([]byte("samplers: [hybrid]\nsteps: [4]\nschedule: [uniform, " +
+		"cosine]\ntop-p: [0.9, 1, 1.0]\nn: 8\n"))
 	require.NoError(t, err)
 	var names []string
 	for _, q := range p.Points() {
@@ -36,34 +39,36 @@ func TestPlanOfRecipes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, q.With, generate.Recipe{Schedule: o.Schedule, Filter: o.Filter}.String())
 	}
-	require.Equal(t, []string{"hybrid α=6 schedule=uniform top-p=0.9", "hybrid α=6 schedule=uniform", "hybrid α=6 schedule=cosine top-p=0.9", "hybrid α=6 schedule=cosine"}, names)
+	require.Equal(t, []string{"hybrid α=6 schedule=uniform top-p=0.9", "hybrid α=6 schedule=uniform",
+		"hybrid α=6 schedule=cosine top-p=0.9", "hybrid α=6 schedule=cosine"}, names)
 }
 
 func TestPlanRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "plan is empty",
-		"samplers: [random]\nsteps: [4]\nn: 8\nstep: 3":                                         `line 4: field "step" not found, did you mean steps?`,
-		"samplers: [random]\nsteps: [4]\nn: 8\nn: 9":                                            "already",
-		"samplers: [random]\nsteps: 4\nn: 8":                                                    "cannot unmarshal",
-		"steps: [4]\nn: 8":                                                                      "samplers is empty",
-		"samplers: [random]\nn: 8":                                                              "steps is empty",
-		"samplers: [best]\nsteps: [4]\nn: 8":                                                    `unknown sampler "best"`,
-		"samplers: [random]\nsteps: [0]\nn: 8":                                                  "steps has 0",
-		"samplers: [random]\nsteps: [4]\nn: 1":                                                  "n is 1, want 2 or more",
-		"samplers: [random]\nsteps: [4]\nn: 8\nalpha: [0]":                                      "alpha has 0",
-		"samplers: [random]\nsteps: [4]\nn: 8\nalpha: [.nan]":                                   "alpha has NaN",
-		"samplers: [random]\nsteps: [4]\nn: 8\ncache: [65]":                                     "cache has 65",
-		"samplers: [random]\nsteps: [4]\nn: 8\nbatch: -1":                                       "batch is -1",
-		"samplers: [random]\nsteps: [4]\nn: 8\nlength: -1":                                      "length is -1",
-		"samplers: [random]\nsteps: [4]\nn: 8\nkind: sound":                                     `kind is "sound"`,
-		"samplers: [random]\nsteps: [4]\nn: 8\nseeds: [-1]":                                     "cannot unmarshal",
-		"samplers: [random]\nsteps: [4]\nn: 8\n---\na: 1":                                       "more than one document",
-		"samplers: [random]\nsteps: [" + strings.Repeat("4,", 99999) + "4]\nseeds: [1,2]\nn: 8": "more than 100000 points",
-		strings.Repeat(" ", MaxPlan+1):                                                          "want at most",
-		"samplers: [maskgit]\nsteps: [4]\nn: 8\ncache: [1]":                                     "plan has no cell that can run: maskgit with cache 1: maskgit draws",
-		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]":                                 `line 4: field "temperatur" not found, did you mean temperature?`,
-		"samplers: [random]\nsteps: [4]\nn: 8\ntemperature: [1e-9]":                             "temperature is 1e-09, want 0.001 to 1000",
-		"samplers: [random]\nsteps: [4]\nn: 8\ntop-p: 0.5":                                      "cannot unmarshal",
+		"samplers: [random]\nsteps: [4]\nn: 8\nstep: 3":       `line 4: field "step" not found, did you mean steps?`,
+		"samplers: [random]\nsteps: [4]\nn: 8\nn: 9":          "already",
+		"samplers: [random]\nsteps: 4\nn: 8":                  "cannot unmarshal",
+		"steps: [4]\nn: 8":                                    "samplers is empty",
+		"samplers: [random]\nn: 8":                            "steps is empty",
+		"samplers: [best]\nsteps: [4]\nn: 8":                  `unknown sampler "best"`,
+		"samplers: [random]\nsteps: [0]\nn: 8":                "steps has 0",
+		"samplers: [random]\nsteps: [4]\nn: 1":                "n is 1, want 2 or more",
+		"samplers: [random]\nsteps: [4]\nn: 8\nalpha: [0]":    "alpha has 0",
+		"samplers: [random]\nsteps: [4]\nn: 8\nalpha: [.nan]": "alpha has NaN",
+		"samplers: [random]\nsteps: [4]\nn: 8\ncache: [65]":   "cache has 65",
+		"samplers: [random]\nsteps: [4]\nn: 8\nbatch: -1":     "batch is -1",
+		"samplers: [random]\nsteps: [4]\nn: 8\nlength: -1":    "length is -1",
+		"samplers: [random]\nsteps: [4]\nn: 8\nkind: sound":   `kind is "sound"`,
+		"samplers: [random]\nsteps: [4]\nn: 8\nseeds: [-1]":   "cannot unmarshal",
+		"samplers: [random]\nsteps: [4]\nn: 8\n---\na: 1":     "more than one document",
+		"samplers: [random]\nsteps: [" + strings.Repeat("4,",
+			99999) + "4]\nseeds: [1,2]\nn: 8": "more than 100000 points",
+		strings.Repeat(" ", MaxPlan+1):                              "want at most",
+		"samplers: [maskgit]\nsteps: [4]\nn: 8\ncache: [1]":         "plan has no cell that can run: maskgit with cache 1: maskgit draws",
+		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]":     `line 4: field "temperatur" not found, did you mean temperature?`,
+		"samplers: [random]\nsteps: [4]\nn: 8\ntemperature: [1e-9]": "temperature is 1e-09, want 0.001 to 1000",
+		"samplers: [random]\nsteps: [4]\nn: 8\ntop-p: 0.5":          "cannot unmarshal",
 	} {
 		_, err := ParsePlan([]byte(text))
 		require.ErrorContains(t, err, want, "%.80q", text)

@@ -12,8 +12,8 @@ import (
 	"unmask/samplers"
 )
 
-// Point is one cell of a sweep: a recipe, by what figures tell apart, and how many samples it makes.
-// Points are compared with ==.
+// Point is one cell of a sweep: a recipe, by what figures tell apart, and how many samples it
+// makes. Points are compared with ==.
 type Point struct {
 	Sampler string  `json:"sampler"`         // as samplers.Parse reads it
 	Bits    int     `json:"bits,omitempty"`  // given to the sampler, as Alpha is
@@ -132,7 +132,8 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 			return r, err
 		}
 		seconds += step.Seconds
-		if progress != nil && !progress((float64(done)+float64(step.N)/float64(max(step.Steps, 1)))/float64(batches)) {
+		if progress != nil && !progress((float64(done)+float64(step.N)/float64(max(step.Steps,
+			1)))/float64(batches)) {
 			return r, ErrStopped
 		}
 		if !step.Done {

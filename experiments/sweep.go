@@ -18,7 +18,8 @@ type Progress struct {
 // is measured. progress, which may be nil, is called after each step; false ends the sweep with
 // ErrStopped, and the same call goes on later where it stopped. Points that cannot run on the model
 // are refused before the first is measured.
-func Sweep(ctx context.Context, j *Journal, t Task, points []Point, progress func(Progress) bool) error {
+func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
+	progress func(Progress) bool) error {
 	at := Progress{Kind: t.Kind(), Points: len(points)}
 	if err := impossible(t, points); err != nil {
 		return err

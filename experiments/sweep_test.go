@@ -20,7 +20,8 @@ func chain() Text {
 	return Text{Denoiser: oracle.NewDenoiser(m), Judge: oracle.Judge{Model: m}}
 }
 
-var chainPoints = Plan{Samplers: []string{"random", "u-moment"}, Steps: []int{2, 4}, Alpha: []float64{3}, Cache: []int{0, 1}, Seeds: []uint64{0}, N: 20, Batch: 10}.Points()
+var chainPoints = Plan{Samplers: []string{"random", "u-moment"}, Steps: []int{2, 4},
+	Alpha: []float64{3}, Cache: []int{0, 1}, Seeds: []uint64{0}, N: 20, Batch: 10}.Points()
 
 // A sweep that is stopped after any step, or whose file is cut off at any byte, ends with the
 // same results as one that is not, times aside.
@@ -30,7 +31,8 @@ func TestSweepGoesOn(t *testing.T) {
 		j, err := OpenJournal(name, settings)
 		require.NoError(t, err)
 		defer j.Close()
-		err = Sweep(t.Context(), j, chain(), chainPoints, func(Progress) bool { limit--; return limit >= 0 })
+		err = Sweep(t.Context(), j, chain(), chainPoints,
+			func(Progress) bool { limit--; return limit >= 0 })
 		results := append([]Result(nil), j.Results...)
 		for i := range results {
 			require.Len(t, results[i].Seconds, 2)
@@ -200,7 +202,8 @@ func TestTune(t *testing.T) {
 
 // A setting's command has all of its recipe, quoted for a shell.
 func TestCommand(t *testing.T) {
-	s := Setting{Point: Point{Sampler: "hybrid", Alpha: 3, Steps: 8, Seed: 7, Batch: 4, Length: 16, With: "top-p=0.9 ban=1,2 bias=3=1,4=-2"}}
+	s := Setting{Point: Point{Sampler: "hybrid", Alpha: 3, Steps: 8, Seed: 7, Batch: 4, Length: 16,
+		With: "top-p=0.9 ban=1,2 bias=3=1,4=-2"}}
 	spec := chain().Denoiser.Spec()
 	command, err := s.Command("text", "it's here", spec)
 	require.NoError(t, err)
@@ -209,7 +212,8 @@ func TestCommand(t *testing.T) {
 	s.Point = Point{Sampler: "moment", Cache: 1, Steps: 2, Batch: 1}
 	command, err = s.Command("image", "demo", model.Spec{Shape: []int{8, 8}})
 	require.NoError(t, err)
-	require.Equal(t, "unmask image --model demo --sampler moment --schedule cosine --steps 2 --cache 1 --seed 0 --batch 1", command)
+	require.Equal(t, "unmask image --model demo --sampler moment --schedule cosine --steps 2 "+
+		"--cache 1 --seed 0 --batch 1", command)
 }
 
 // Cells that cannot run are named before any is measured.
@@ -217,8 +221,10 @@ func TestImpossibleCells(t *testing.T) {
 	j, err := OpenJournal(filepath.Join(t.TempDir(), "results.jsonl"), Settings{"model": "chain"})
 	require.NoError(t, err)
 	defer j.Close()
-	points := Plan{Samplers: []string{"random"}, Steps: []int{4, 99, 100}, Alpha: []float64{6}, Cache: []int{0}, Seeds: []uint64{0}, N: 4, Batch: 2}.Points()
+	points := Plan{Samplers: []string{"random"}, Steps: []int{4, 99, 100}, Alpha: []float64{6},
+		Cache: []int{0}, Seeds: []uint64{0}, N: 4, Batch: 2}.Points()
 	err = Sweep(t.Context(), j, chain(), points, nil)
-	require.EqualError(t, err, "random, 99 steps, seed 0: generate: steps is 99, want 1 to 16: each opens one position at least; 2 of 3 points cannot run")
+	require.EqualError(t, err, "random, 99 steps, seed 0: generate: steps is 99, want 1 to 16: "+
+		"each opens one position at least; 2 of 3 points cannot run")
 	require.Empty(t, j.Results)
 }

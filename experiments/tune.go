@@ -51,7 +51,8 @@ func candidates(kind string, cached bool) []Point {
 	list := []Point{{Sampler: "halton"}, {Sampler: "random"}}
 	alphas := []float64{3, 6, 12}
 	for _, alpha := range alphas {
-		list = append(list, Point{Sampler: "hybrid", Alpha: alpha}, Point{Sampler: "u-moment", Alpha: alpha}, Point{Sampler: "moment", Alpha: alpha})
+		list = append(list, Point{Sampler: "hybrid", Alpha: alpha},
+			Point{Sampler: "u-moment", Alpha: alpha}, Point{Sampler: "moment", Alpha: alpha})
 		if kind == "image" {
 			list = append(list, Point{Sampler: "maskgit", Alpha: alpha})
 		}
@@ -69,12 +70,13 @@ func candidates(kind string, cached bool) []Point {
 }
 
 // Tune searches sampler, steps, α and cache. It times each candidate's steps, tries it at the most
-// steps that the budget allows, at half and at a quarter of them, with few samples, keeps the better
-// half with twice the samples, and so on (successive halving, Jamieson & Talwalkar 2016). The settings
-// of the last round come back, best first; those of earlier ones too where the search was cut
-// short. progress, which may be nil, is called before each setting; false ends the search with
-// what was found.
-func Tune(ctx context.Context, t Task, o Tuning, progress func(done, total int, p Point) bool) ([]Setting, error) {
+// steps that the budget allows, at half and at a quarter of them, with few samples, keeps the
+// better half with twice the samples, and so on (successive halving, Jamieson & Talwalkar 2016).
+// The settings of the last round come back, best first; those of earlier ones too where the search
+// was cut short. progress, which may be nil, is called before each setting; false ends the search
+// with what was found.
+func Tune(ctx context.Context, t Task, o Tuning,
+	progress func(done, total int, p Point) bool) ([]Setting, error) {
 	spec := t.Model().Spec()
 	length := cmp.Or(o.Length, spec.Length())
 	_, cached := t.Model().(model.Refiner)
@@ -94,7 +96,8 @@ func Tune(ctx context.Context, t Task, o Tuning, progress func(done, total int, 
 		}
 	}
 	if len(tries) == 0 {
-		return nil, fmt.Errorf("no sampler takes a step in %v seconds a sample on this machine, more are needed", o.Budget)
+		return nil, fmt.Errorf("no sampler takes a step in %v seconds a sample on this machine, more "+
+			"are needed", o.Budget)
 	}
 	// The quick ones first: an end by Limit has then seen every sampler.
 	slices.SortStableFunc(tries, func(a, b Point) int { return cmp.Compare(a.Steps, b.Steps) })
@@ -112,7 +115,8 @@ func Tune(ctx context.Context, t Task, o Tuning, progress func(done, total int, 
 			if err != nil {
 				return nil, err
 			}
-			s := Setting{Point: p, Metrics: r.Metrics, Quality: Quality(r.Metrics), Seconds: slices.Min(r.Seconds) / float64(p.Batch)}
+			s := Setting{Point: p, Metrics: r.Metrics, Quality: Quality(r.Metrics),
+				Seconds: slices.Min(r.Seconds) / float64(p.Batch)}
 			if s.Seconds <= o.Budget || p.Steps == 1 {
 				round = append(round, s)
 			}

@@ -16,8 +16,8 @@ type Options struct {
 	// The recipe, field by field; see Recipe and With.
 	Sampler  samplers.Sampler  // nil means hybrid for text, moment for images
 	Schedule samplers.Schedule // nil means uniform for text, cosine for images
-	Steps    int               // N; 0 means 32 for text, 16 for images, or one a position if there are fewer
-	Cache    int               // intermediate stages a step by partial passes; 1 is the paper's, 0 none
+	Steps    int               // N; 0 means 32 for text, 16 for images, or fewer positions
+	Cache    int               // stages a step by partial passes; 1 is the paper's, 0 none
 	Reuse    Reuse             // keys and values of earlier steps
 	Refresh  int               // for Delayed: a full pass every Refresh steps; 0 means 8
 	Filter   model.Filter      // changes the model's marginals before any sampler sees them
@@ -70,7 +70,8 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	case o.Batch < 0:
 		return o, fmt.Errorf("generate: batch is %d, want 1 or more", o.Batch)
 	case o.First < 0 || uint64(o.First)+uint64(o.N) > math.MaxUint32:
-		return o, fmt.Errorf("generate: sequences are %d to %d, want 0 to %d", o.First, o.First+o.N-1, uint32(math.MaxUint32))
+		return o, fmt.Errorf("generate: sequences are %d to %d, want 0 to %d", o.First, o.First+o.N-1,
+			uint32(math.MaxUint32))
 	}
 	o.Batch = min(o.Batch, o.N)
 	r, err := o.Recipe().Fit(d, free(o.Tokens, spec.Mask, o.Length))
@@ -92,7 +93,8 @@ func (o *Options) checkTokens(spec model.Spec) error {
 func checkRange(tokens []int32, spec model.Spec) error {
 	for i, t := range tokens {
 		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
-			return fmt.Errorf("generate: token is %d at position %d, want 0 to %d or the mask %d", t, i, spec.Outcomes-1, spec.Mask)
+			return fmt.Errorf("generate: token is %d at position %d, want 0 to %d or the mask %d", t, i,
+				spec.Outcomes-1, spec.Mask)
 		}
 	}
 	return nil

@@ -16,10 +16,10 @@ type Recipe struct {
 	Sampler  samplers.Sampler
 	Schedule samplers.Schedule
 	Steps    int          // N
-	Cache    int          // intermediate stages a step by partial passes; 1 is the paper's, 0 none
+	Cache    int          // stages a step by partial passes; 1 is the paper's, 0 none
 	Reuse    Reuse        // keys and values of earlier steps
 	Refresh  int          // for Delayed: a full pass every Refresh steps
-	Filter   model.Filter // changes the model's marginals before any sampler sees them; Adjust is not in String
+	Filter   model.Filter // changes marginals before a sampler sees them; String lacks its Adjust
 	Guidance Guidance
 }
 
@@ -93,8 +93,8 @@ func (r Recipe) Equal(s Recipe) bool { return r.String() == s.String() }
 // maxRecipe bounds the text of a recipe, in bytes.
 const maxRecipe = 1 << 21
 
-// ParseRecipe reads NAME=VALUE separated by blanks, names as Params has them. What comes first may be
-// a sampler without its name: "eb(margin, budget=0.5) steps=8". Where a value is its default it
+// ParseRecipe reads NAME=VALUE separated by blanks, names as Params has them. What comes first may
+// be a sampler without its name: "eb(margin, budget=0.5) steps=8". Where a value is its default it
 // becomes zero if zero means that on any model.
 func ParseRecipe(text string) (Recipe, error) {
 	var r Recipe

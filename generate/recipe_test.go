@@ -28,13 +28,17 @@ func drawRecipe(t *rapid.T) string {
 		var value string
 		switch {
 		case p.Name == "sampler":
-			value = rapid.SampledFrom([]string{"hybrid", "maskgit(alpha=4.5)", "semi-ar(eb(margin, budget=0.5),block=8)", "halton(gamma=1.5)", "moment+cache"}).Draw(t, "sampler")
+			value = rapid.SampledFrom([]string{"hybrid", "maskgit(alpha=4.5)",
+				"semi-ar(eb(margin, budget=0.5),block=8)", "halton(gamma=1.5)", "moment+cache"}).Draw(t,
+				"sampler")
 		case p.Name == "schedule":
 			value = rapid.SampledFrom([]string{"uniform", "mage", "times(0.75,0.5,0)"}).Draw(t, "schedule")
 		case p.Name == "ban":
-			value = strings.Trim(strings.ReplaceAll(fmt.Sprint(rapid.SliceOfN(rapid.Int32Range(0, 1<<30), 1, 5).Draw(t, "ban")), " ", ","), "[]")
+			value = strings.Trim(strings.ReplaceAll(fmt.Sprint(rapid.SliceOfN(rapid.Int32Range(0, 1<<30), 1,
+				5).Draw(t, "ban")), " ", ","), "[]")
 		case p.Name == "bias":
-			for token, b := range rapid.MapOfN(rapid.Int32Range(0, 1<<30), rapid.Float32(), 1, 4).Draw(t, "bias") {
+			for token, b := range rapid.MapOfN(rapid.Int32Range(0, 1<<30), rapid.Float32(), 1, 4).Draw(t,
+				"bias") {
 				value += "," + fmt.Sprintf("%d=%v", token, b)
 			}
 			value = value[1:]
@@ -116,7 +120,8 @@ func TestOptionsHoldARecipe(t *testing.T) {
 		f, ok := options.FieldByName(v.Type().Field(i).Name)
 		require.True(t, ok && f.Type == v.Type().Field(i).Type, v.Type().Field(i).Name)
 	}
-	r, err := generate.ParseRecipe("sampler=moment schedule=mage steps=3 cache=2 reuse=dkv refresh=4 temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2=3 guidance=2 guidance-schedule=linear")
+	r, err := generate.ParseRecipe("sampler=moment schedule=mage steps=3 cache=2 reuse=dkv " +
+		"refresh=4 temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2=3 guidance=2 guidance-schedule=linear")
 	require.NoError(t, err)
 	for i := range v.NumField() {
 		require.False(t, reflect.ValueOf(r).Field(i).IsZero(), v.Type().Field(i).Name)
@@ -151,8 +156,10 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 }
 
 func TestDefaultsOfKinds(t *testing.T) {
-	require.Equal(t, "sampler=hybrid schedule=uniform steps=32 cache=1", generate.Defaults(model.Spec{Shape: []int{256}}).String())
-	require.Equal(t, "sampler=moment schedule=cosine steps=16 cache=1", generate.Defaults(model.Spec{Shape: []int{16, 16}}).String())
+	require.Equal(t, "sampler=hybrid schedule=uniform steps=32 cache=1",
+		generate.Defaults(model.Spec{Shape: []int{256}}).String())
+	require.Equal(t, "sampler=moment schedule=cosine steps=16 cache=1",
+		generate.Defaults(model.Spec{Shape: []int{16, 16}}).String())
 }
 
 // Both ways to change logits run, that of the filter first.

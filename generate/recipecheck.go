@@ -73,7 +73,8 @@ func (r Recipe) checkCache(d model.Denoiser) error {
 
 func (r Recipe) checkReuse(d model.Denoiser) error {
 	if int(r.Reuse) >= len(reuses) {
-		return &param.Error{Name: "reuse", Found: fmt.Sprint(uint8(r.Reuse)), Want: fmt.Sprintf("0 to %d", len(reuses)-1)}
+		return &param.Error{Name: "reuse", Found: fmt.Sprint(uint8(r.Reuse)),
+			Want: fmt.Sprintf("0 to %d", len(reuses)-1)}
 	}
 	if r.Refresh != 0 && r.Reuse != Delayed {
 		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh), Want: "0 without reuse dkv"}
@@ -85,10 +86,12 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 		return fmt.Errorf("no %s reuse with this model: it has no partial passes", r.Reuse)
 	}
 	if _, ok := samplers.As[samplers.Remasker](r.Sampler); ok {
-		return fmt.Errorf("no %s reuse with this sampler: it masks positions again, so no key or value stays", r.Reuse)
+		return fmt.Errorf("no %s reuse with this sampler: it masks positions again, so no key or "+
+			"value stays", r.Reuse)
 	}
 	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok && r.Reuse != Delayed {
-		return fmt.Errorf("no %s reuse with this sampler: it has no blocks, such as those of semi-ar", r.Reuse)
+		return fmt.Errorf("no %s reuse with this sampler: it has no blocks, such as those of semi-ar",
+			r.Reuse)
 	}
 	return nil
 }
@@ -96,7 +99,8 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 func (r Recipe) checkGuidance() error {
 	switch g := r.Guidance; {
 	case g.Scale != 0:
-		return &param.Error{Name: "guidance", Found: param.Format(g.Scale), Want: "0: this model takes no condition"}
+		return &param.Error{Name: "guidance", Found: param.Format(g.Scale),
+			Want: "0: this model takes no condition"}
 	case g.Schedule != "":
 		return &param.Error{Name: "guidance-schedule", Found: g.Schedule, Want: "none without guidance"}
 	}
@@ -130,7 +134,8 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
 	switch {
 	case r.Steps > free && !remasks:
-		return 0, 0, fmt.Errorf("steps is %d, want 1 to %d: each opens one position at least", r.Steps, free)
+		return 0, 0, fmt.Errorf("steps is %d, want 1 to %d: each opens one position at least", r.Steps,
+			free)
 	case r.Steps < blocks:
 		return 0, 0, fmt.Errorf("steps is %d, want %d or more: one a block at least", r.Steps, blocks)
 	}
@@ -139,7 +144,8 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 
 // Recipe returns the recipe of a run.
 func (o Options) Recipe() Recipe {
-	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache, Reuse: o.Reuse,
+	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache,
+		Reuse:   o.Reuse,
 		Refresh: o.Refresh, Filter: o.Filter, Guidance: o.Guidance}
 }
 

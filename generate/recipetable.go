@@ -32,7 +32,8 @@ var guidanceSchedules = []string{"constant", "linear", "power-cosine"}
 // table has all parameters of a recipe, in the order of its text.
 var table = []row{
 	{param.Param{Name: "sampler", Kind: param.Text, Default: "hybrid for text, moment for images",
-		Help: "rule for what opens next, of those that unmask samplers lists; with parameters, moment(alpha=3), around others, semi-ar(hybrid), and partial caching, hybrid+cache"},
+		Help: "rule for what opens next, of those that unmask samplers lists; with parameters, " +
+			"moment(alpha=3), around others, semi-ar(hybrid), and partial caching, hybrid+cache"},
 		func(r *Recipe) string {
 			if r.Sampler == nil {
 				return ""
@@ -40,7 +41,8 @@ var table = []row{
 			return samplers.Text(r.Sampler)
 		}, setSampler},
 	{param.Param{Name: "schedule", Kind: param.Text, Default: "uniform for text, cosine for images",
-		Help: "how many open after each step: uniform, cosine, arccos, mage, or a .json of unmask schedule"},
+		Help: "how many open after each step: uniform, cosine, arccos, mage, or a .json of unmask " +
+			"schedule"},
 		func(r *Recipe) string {
 			if r.Schedule == nil {
 				return ""
@@ -51,13 +53,16 @@ var table = []row{
 			r.Schedule, err = samplers.ParseSchedule(text)
 			return err
 		}},
-	whole(param.Param{Name: "steps", Min: 1, Max: maxSteps, Default: "32 for text, 16 for images", Help: "denoising steps N"},
+	whole(param.Param{Name: "steps", Min: 1, Max: maxSteps, Default: "32 for text, 16 for images",
+		Help: "denoising steps N"},
 		func(r *Recipe) *int { return &r.Steps }),
-	whole(param.Param{Name: "cache", Min: 0, Max: maxCache, Default: "0", Paper: "Hayakawa et al. 2025, section 4.1",
-		Help: "partial caching: intermediate stages a step, 0 for none; not for maskgit and vanilla"},
+	whole(param.Param{Name: "cache", Min: 0, Max: maxCache, Default: "0",
+		Paper: "Hayakawa et al. 2025, section 4.1",
+		Help:  "partial caching: intermediate stages a step, 0 for none; not for maskgit and vanilla"},
 		func(r *Recipe) *int { return &r.Cache }),
-	{param.Param{Name: "reuse", Kind: param.Word, Words: reuses, Default: "none", Paper: "Wu et al. 2025, Fast-dLLM; Ma et al. 2025, dKV-Cache",
-		Help: "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), or dkv"},
+	{param.Param{Name: "reuse", Kind: param.Word, Words: reuses, Default: "none",
+		Paper: "Wu et al. 2025, Fast-dLLM; Ma et al. 2025, dKV-Cache",
+		Help:  "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), or dkv"},
 		func(r *Recipe) string {
 			if r.Reuse == NoReuse {
 				return ""
@@ -68,19 +73,24 @@ var table = []row{
 			r.Reuse, err = ParseReuse(text)
 			return err
 		}},
-	whole(param.Param{Name: "refresh", Min: 1, Max: maxSteps, Zero: strconv.Itoa(defaultRefresh), Default: "0",
-		Help: "with --reuse dkv a full pass every so many steps, 0 for 8"},
+	whole(param.Param{Name: "refresh", Min: 1, Max: maxSteps, Zero: strconv.Itoa(defaultRefresh),
+		Default: "0",
+		Help:    "with --reuse dkv a full pass every so many steps, 0 for 8"},
 		func(r *Recipe) *int { return &r.Refresh }),
 	number(model.TemperatureParam, func(r *Recipe) *float64 { return &r.Filter.Temperature }),
 	number(model.TopPParam, func(r *Recipe) *float64 { return &r.Filter.TopP }),
 	whole(model.TopKParam, func(r *Recipe) *int { return &r.Filter.TopK }),
-	{param.Param{Name: "ban", Kind: param.Text, Help: "token ids that never are drawn: 3,17"}, banText, setBan},
-	{param.Param{Name: "bias", Kind: param.Text, Help: "added to the logits of token ids: 3=1.5,17=-2"}, biasText, setBias},
-	number(param.Param{Name: "guidance", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0", Paper: "Ho and Salimans 2022, Classifier-free diffusion guidance",
-		Help: "how strongly a condition pulls, for models that take one"},
+	{param.Param{Name: "ban", Kind: param.Text, Help: "token ids that never are drawn: 3,17"}, banText,
+		setBan},
+	{param.Param{Name: "bias", Kind: param.Text,
+		Help: "added to the logits of token ids: 3=1.5,17=-2"}, biasText, setBias},
+	number(param.Param{Name: "guidance", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
+		Paper: "Ho and Salimans 2022, Classifier-free diffusion guidance",
+		Help:  "how strongly a condition pulls, for models that take one"},
 		func(r *Recipe) *float64 { return &r.Guidance.Scale }),
-	{param.Param{Name: "guidance-schedule", Kind: param.Word, Words: guidanceSchedules, Default: "constant",
-		Help: "how guidance follows the step: constant, linear or power-cosine"},
+	{param.Param{Name: "guidance-schedule", Kind: param.Word, Words: guidanceSchedules,
+		Default: "constant",
+		Help:    "how guidance follows the step: constant, linear or power-cosine"},
 		func(r *Recipe) string { return r.Guidance.Schedule },
 		func(r *Recipe, p param.Param, text string) (err error) {
 			r.Guidance.Schedule, err = p.Word(text)

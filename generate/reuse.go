@@ -8,7 +8,7 @@ import (
 	"unmask/param"
 )
 
-// Reuse says which keys and values a step takes from earlier steps. All are approximations.
+// Reuse is which keys and values a step takes from earlier steps. All are approximations.
 // The first pass over a sequence is full; later ones feed some positions, and always those
 // whose token changed since.
 type Reuse uint8
@@ -16,14 +16,26 @@ type Reuse uint8
 // The ways to reuse.
 const (
 	NoReuse Reuse = iota // every step is a full pass
-	Prefix               // full at a block's start, then the block and what follows (Wu et al. 2025, Fast-dLLM)
-	Dual                 // full at a block's start, then the block alone (ibid., DualCache)
-	Delayed              // masked positions and those that just opened; full every Refresh steps (Ma et al. 2025, dKV-Cache)
+
+	// Prefix is full at a block's start, then the block and what follows (Wu et al. 2025,
+	// Fast-dLLM).
+	Prefix
+	// Dual is full at a block's start, then the block alone (ibid., DualCache).
+	Dual
+	// Delayed feeds masked positions and those that just opened, and is full every Refresh steps
+	// (Ma et al. 2025, dKV-Cache).
+	Delayed
 )
 
 var reuses = []string{NoReuse: "none", Prefix: "prefix", Dual: "dual", Delayed: "dkv"}
 
-func (u Reuse) String() string { return reuses[u] }
+// String returns the name that ParseReuse reads.
+func (u Reuse) String() string {
+	if int(u) >= len(reuses) {
+		return fmt.Sprintf("reuse(%d)", uint8(u))
+	}
+	return reuses[u]
+}
 
 // ParseReuse reads none, prefix, dual or dkv.
 func ParseReuse(name string) (Reuse, error) {

@@ -32,11 +32,12 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Param describes a parameter.
 type Param struct {
-	Name    string   `json:"name"` // as in text and flags, such as top-k
-	Kind    Kind     `json:"kind"`
-	Min     float64  `json:"min,omitzero"` // of a Number or Whole, itself allowed
-	Max     float64  `json:"max,omitzero"`
-	Zero    string   `json:"zero,omitempty"`    // what 0 below Min stands for, such as "all"; "" where 0 is refused
+	Name string  `json:"name"` // as in text and flags, such as top-k
+	Kind Kind    `json:"kind"`
+	Min  float64 `json:"min,omitzero"` // of a Number or Whole, itself allowed
+	Max  float64 `json:"max,omitzero"`
+	// what 0 below Min stands for, such as "all"; "" where 0 is refused
+	Zero    string   `json:"zero,omitempty"`
 	Words   []string `json:"words,omitempty"`   // of a Word, or the only values of a Whole
 	Default string   `json:"default,omitempty"` // as text; "" where the owner decides
 	Help    string   `json:"help"`              // one line, with the unit
@@ -163,7 +164,8 @@ func Quote(text string) string {
 	if len(text) <= quoted {
 		return strconv.Quote(text)
 	}
-	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(text[:quoted], "")), len(text))
+	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(text[:quoted], "")),
+		len(text))
 }
 
 // Unknown is the error for a name that is none of known: "unknown sampler "momnet" (did you mean
@@ -174,7 +176,8 @@ func Unknown(kind, name string, known []string) error {
 	if names := Nearest(name, known); len(names) > 0 {
 		near = " (did you mean " + Either(names) + "?)"
 	}
-	return fmt.Errorf("unknown %s %s%s, want one of %s", kind, Quote(name), near, strings.Join(known, ", "))
+	return fmt.Errorf("unknown %s %s%s, want one of %s", kind, Quote(name), near,
+		strings.Join(known, ", "))
 }
 
 // Nearest returns those of known that differ from name in the fewest letters, if that is at most

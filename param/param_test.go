@@ -54,18 +54,22 @@ func TestNumbersAreReadBack(t *testing.T) {
 
 func TestLongTextsAreCut(t *testing.T) {
 	require.Equal(t, `"ab"`, param.Quote("ab"))
-	require.Equal(t, `"`+strings.Repeat("é", 30)+`"... (200000 bytes)`, param.Quote(strings.Repeat("é", 100_000)))
+	require.Equal(t, `"`+strings.Repeat("é", 30)+`"... (200000 bytes)`,
+		param.Quote(strings.Repeat("é", 100_000)))
 	_, err := param.Param{Name: "x", Max: 1}.Float(strings.Repeat("9", 100_000))
 	require.Less(t, len(err.Error()), 200)
 }
 
 func TestNearest(t *testing.T) {
-	names := []string{"confidence", "eb", "entropy", "halton", "hybrid", "margin", "moment", "random", "u-moment"}
+	names := []string{"confidence", "eb", "entropy", "halton", "hybrid", "margin", "moment", "random",
+		"u-moment"}
 	for name, want := range map[string][]string{
-		"momnet": {"moment"}, "hybird": {"hybrid"}, "umoment": {"moment", "u-moment"}, "conf": {"confidence"},
+		"momnet": {"moment"}, "hybird": {"hybrid"}, "umoment": {"moment",
+			"u-moment"}, "conf": {"confidence"},
 		"zzz": nil, "": nil, "e": nil, strings.Repeat("x", 100): nil, "ebb": {"eb"},
 	} {
 		require.Equal(t, want, param.Nearest(name, names), name)
 	}
-	require.EqualError(t, param.Unknown("sampler", "momnt", []string{"moment", "eb"}), `unknown sampler "momnt" (did you mean moment?), want one of eb, moment`)
+	require.EqualError(t, param.Unknown("sampler", "momnt", []string{"moment", "eb"}),
+		`unknown sampler "momnt" (did you mean moment?), want one of eb, moment`)
 }

@@ -21,10 +21,14 @@ func BenchmarkChoose(b *testing.B) {
 		return x
 	}
 	v := &samplers.View{
-		Tokens: make([]int32, length), Mask: classes, Outcomes: classes, Shape: []int{length}, Step: 3, Steps: 64, Quota: 16, Free: length,
+		Tokens: make([]int32, length), Mask: classes, Outcomes: classes, Shape: []int{length}, Step: 3,
+		Steps: 64, Quota: 16, Free: length,
 		Arg: make([]int32, length), Token: make([]int32, length), Past: make([]float64, length),
-		LogMoment: floats(func(i int) float64 { return -float64(i % 17) }), Entropy: floats(func(i int) float64 { return float64(i%31) / 10 }),
-		P1: floats(func(i int) float64 { return float64(i%97) / 97 }), P2: make([]float64, length), LogP: floats(func(i int) float64 { return -float64(i % 13) }),
+		LogMoment: floats(func(i int) float64 { return -float64(i % 17) }),
+		Entropy:   floats(func(i int) float64 { return float64(i%31) / 10 }),
+		P1:        floats(func(i int) float64 { return float64(i%97) / 97 }),
+		P2:        make([]float64, length),
+		LogP:      floats(func(i int) float64 { return -float64(i % 13) }),
 	}
 	for i := range length {
 		v.Tokens[i] = v.Mask

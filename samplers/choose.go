@@ -10,8 +10,8 @@ import (
 // the paper tries (3, 6, 9, 12).
 const DefaultAlpha = 6.0
 
-// AlphaParam describes the Gumbel temperature of the rules that have one. Below its range beta has no
-// room left in float64 at many steps; a smaller alpha changes nothing.
+// AlphaParam describes the Gumbel temperature of the rules that have one. Below its range beta has
+// no room left in float64 at many steps; a smaller alpha changes nothing.
 var AlphaParam = param.Param{Name: "alpha", Min: 1e-3, Max: 1e6, Default: "6",
 	Help: "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid"}
 

@@ -22,7 +22,8 @@ func TestAlphaAndBeta(t *testing.T) {
 
 func TestTheLastStepHasNoTemperature(t *testing.T) {
 	v := &samplers.View{Masked: []int{0, 1, 2}, Quota: 3, Steps: 4}
-	for _, c := range []samplers.Sampler{samplers.Temp{Alpha: 3}, samplers.ChooseThenSample{Order: samplers.Random{}, Gamma: 2}} {
+	for _, c := range []samplers.Sampler{samplers.Temp{Alpha: 3},
+		samplers.ChooseThenSample{Order: samplers.Random{}, Gamma: 2}} {
 		for v.Step = 1; v.Step <= 4; v.Step++ {
 			o, err := c.Choose(v)
 			require.NoError(t, err)
@@ -53,8 +54,10 @@ func (fixed) Needs(int, int) samplers.Need         { return samplers.Need{} }
 func (f fixed) Rank(_ *samplers.View, k int) []int { return f[:k] }
 
 func TestInfoGainTakesTheBestCandidate(t *testing.T) {
-	v := &samplers.View{Tokens: []int32{9, 9, 9, 9}, Mask: 9, Masked: []int{0, 1, 2, 3}, Quota: 2, Step: 1, Steps: 2,
-		LogP: []float64{-0.1, -0.2, -0.3, -0.4}, Token: []int32{5, 6, 7, 8}, Entropy: []float64{0.1, 0.2, 0.3, 0.4}}
+	v := &samplers.View{Tokens: []int32{9, 9, 9, 9}, Mask: 9, Masked: []int{0, 1, 2, 3}, Quota: 2,
+		Step: 1, Steps: 2,
+		LogP: []float64{-0.1, -0.2, -0.3, -0.4}, Token: []int32{5, 6, 7, 8},
+		Entropy: []float64{0.1, 0.2, 0.3, 0.4}}
 	for target := range 4 {
 		var want []int
 		v.Ahead = func(candidates []samplers.Opening) ([]float64, []int, error) {
@@ -86,7 +89,8 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 			steps := rapid.IntRange(1, length).Draw(t, "steps")
 			before := 0
 			for n := 1; n <= steps; n++ {
-				open, half := samplers.Open(s, float64(n), steps, length), samplers.Open(s, float64(n)-0.5, steps, length)
+				open := samplers.Open(s, float64(n), steps, length)
+				half := samplers.Open(s, float64(n)-0.5, steps, length)
 				require.Greater(t, open, before, "one a step at least")
 				require.True(t, before <= half && half <= open, "%d %d %d", before, half, open)
 				before = open
@@ -103,7 +107,9 @@ func TestScheduleValues(t *testing.T) {
 	require.Equal(t, 256-int(256*math.Cos(math.Pi/16)), samplers.MAGE.At(1, 8, 256))
 	require.Equal(t, 255, samplers.MAGE.At(7.999, 8, 256))
 	require.Equal(t, 256, samplers.MAGE.At(8, 8, 256))
-	require.Equal(t, []int{2, 4, 6, 8}, []int{samplers.Uniform.At(0.5, 8, 32), samplers.Uniform.At(1, 8, 32), samplers.Uniform.At(1.5, 8, 32), samplers.Uniform.At(2, 8, 32)})
+	require.Equal(t, []int{2, 4, 6, 8},
+		[]int{samplers.Uniform.At(0.5, 8, 32), samplers.Uniform.At(1, 8, 32),
+			samplers.Uniform.At(1.5, 8, 32), samplers.Uniform.At(2, 8, 32)})
 	require.Equal(t, int(256*(1-math.Acos(0.25)/(math.Pi/2))), samplers.Arccos.At(8, 32, 256))
 	require.Equal(t, 30, samplers.Arccos.At(30, 32, 31), "n at least")
 }

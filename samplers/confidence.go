@@ -12,14 +12,17 @@ type Confidence struct {
 }
 
 var confidenceRule = Rule[Confidence]{
-	Name: "confidence", Line: "the most probable token first",
-	Paper:  "Zheng et al. 2023, Reparameterized Discrete Diffusion",
-	Params: []Param[Confidence]{Number(func(c *Confidence) *float64 { return &c.Temperature }, orderTemperature)},
+	Name:  "confidence",
+	Line:  "the most probable token first",
+	Paper: "Zheng et al. 2023, Reparameterized Discrete Diffusion",
+	Params: []Param[Confidence]{Number(func(c *Confidence) *float64 { return &c.Temperature },
+		orderTemperature)},
 }
 
 // orderTemperature is that of the orders by confidence, margin and entropy.
-var orderTemperature = param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Zero: "none", Default: "0",
-	Help: "of the order: positions are drawn from softmax(score/temperature); 0 takes the best"}
+var orderTemperature = param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Zero: "none",
+	Default: "0",
+	Help:    "of the order: positions are drawn from softmax(score/temperature); 0 takes the best"}
 
 // Needs the largest probability.
 func (Confidence) Needs(int, int) Need { return Need{Top: true} }

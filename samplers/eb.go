@@ -12,9 +12,12 @@ type EB struct {
 }
 
 var ebRule = Rule[EB]{
-	Name: "eb", Line: "as many as an entropy budget allows, by any order", Paper: "Ben-Hamu et al. 2025, Entropy Bounded Unmasking",
+	Name:  "eb",
+	Line:  "as many as an entropy budget allows, by any order",
+	Paper: "Ben-Hamu et al. 2025, Entropy Bounded Unmasking",
 	Params: []Param[EB]{Number(func(e *EB) *float64 { return &e.Budget },
-		param.Param{Name: "budget", Min: 1e-12, Max: 1e6, Default: "0.1", Help: "entropy that a step may open beyond its largest, nats"})},
+		param.Param{Name: "budget", Min: 1e-12, Max: 1e6, Default: "0.1",
+			Help: "entropy that a step may open beyond its largest, nats"})},
 	Inside: []Inside[EB]{OrderInside(func(e *EB) *Order { return &e.Order }, Entropy{})},
 }
 

@@ -8,9 +8,11 @@ type Entropy struct {
 }
 
 var entropyRule = Rule[Entropy]{
-	Name: "entropy", Line: "the lowest entropy first",
-	Paper:  "Xiang et al. 2022, MIMT",
-	Params: []Param[Entropy]{Number(func(e *Entropy) *float64 { return &e.Temperature }, orderTemperature)},
+	Name:  "entropy",
+	Line:  "the lowest entropy first",
+	Paper: "Xiang et al. 2022, MIMT",
+	Params: []Param[Entropy]{Number(func(e *Entropy) *float64 { return &e.Temperature },
+		orderTemperature)},
 }
 
 // Needs the entropy.

@@ -9,7 +9,9 @@ import "math"
 type FirstHitting struct{}
 
 var firstHittingRule = Rule[FirstHitting]{
-	Name: "first-hitting", Line: "one at a time, at its exact time", Paper: "Zheng et al. 2024, Secretly Time-Agnostic Masked Models",
+	Name:  "first-hitting",
+	Line:  "one at a time, at its exact time",
+	Paper: "Zheng et al. 2024, Secretly Time-Agnostic Masked Models",
 }
 
 // Plan takes one step a position.

@@ -13,7 +13,9 @@ import (
 type Halton struct{}
 
 var haltonRule = Rule[Halton]{
-	Name: "halton", Line: "a fixed order that spreads over text or image", Paper: "Besnier et al. 2025, Halton Scheduler",
+	Name:  "halton",
+	Line:  "a fixed order that spreads over text or image",
+	Paper: "Besnier et al. 2025, Halton Scheduler",
 }
 
 // Needs nothing: positions come first.

@@ -17,7 +17,9 @@ type Hybrid struct {
 }
 
 var hybridRule = Rule[Hybrid]{
-	Name: "hybrid", Line: "halton first, u-moment more and more; or two orders of your own", Paper: hayakawa,
+	Name:  "hybrid",
+	Line:  "halton first, u-moment more and more; or two orders of your own",
+	Paper: hayakawa,
 	Inside: []Inside[Hybrid]{
 		OrderInside(func(h *Hybrid) *Order { return &h.Explore }, Halton{}),
 		OrderInside(func(h *Hybrid) *Order { return &h.Exploit }, UMoment{}),

@@ -8,10 +8,11 @@ import (
 )
 
 // InfoGain looks ahead (the Information-Gain Sampler of github.com/yks23/Information-Gain-Sampler,
-// constants from its examples): of several candidate sets of positions it opens the one with the largest J = -C - H, where C is the sum of the
-// entropies of what it opens and H the mean entropy of what would be left, from a pass with
-// the candidate's tokens in place. All candidates of a sequence are one batch. The first is
-// the most confident set, the others are drawn with a position temperature.
+// constants from its examples): of several candidate sets of positions it opens the one with the
+// largest J = -C - H, where C is the sum of the entropies of what it opens and H the mean entropy
+// of what would be left, from a pass with the candidate's tokens in place. All candidates of a
+// sequence are one batch. The first is the most confident set, the others are drawn with a position
+// temperature.
 //
 // The authors' shortcut, opening all above a confidence of 0.9 without looking ahead, is
 // Threshold and is not part of this.
@@ -23,12 +24,15 @@ type InfoGain struct {
 const infoGainSets = 8
 
 var infoGainRule = Rule[InfoGain]{
-	Name: "info-gain", Line: "the set that leaves the least uncertain, by looking ahead", Paper: "github.com/yks23/Information-Gain-Sampler, 2026",
+	Name:  "info-gain",
+	Line:  "the set that leaves the least uncertain, by looking ahead",
+	Paper: "github.com/yks23/Information-Gain-Sampler, 2026",
 	Params: []Param[InfoGain]{
 		Whole(func(g *InfoGain) *int { return &g.Sets },
 			param.Param{Name: "sets", Min: 1, Max: 256, Default: "8", Help: "candidates of a step"}),
 		Number(func(g *InfoGain) *float64 { return &g.Temperature },
-			param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Default: "0.1", Help: "of the positions of a candidate"}),
+			param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Default: "0.1",
+				Help: "of the positions of a candidate"}),
 	},
 }
 

@@ -58,7 +58,8 @@ func JYS(steps int, profile func(t float64) (float64, error)) ([]float64, error)
 }
 
 // bestSplit is a golden-section search for the maximum between a and c, a > c.
-func bestSplit(a, c float64, profile func(t float64) (float64, error)) (at, gain float64, err error) {
+func bestSplit(a, c float64, profile func(t float64) (float64, error)) (
+	at, gain float64, err error) {
 	start, err := profile(a)
 	if err != nil {
 		return 0, 0, err

@@ -37,7 +37,8 @@ func TestJYSBeatsEqualSteps(t *testing.T) {
 				continue
 			}
 			if steps&(steps-1) == 0 {
-				require.GreaterOrEqual(t, known(times, profile), known(equal, profile)-1e-9, "%v %d", power, steps)
+				require.GreaterOrEqual(t, known(times, profile), known(equal, profile)-1e-9, "%v %d", power,
+					steps)
 			}
 			_, err = samplers.Times(times)
 			require.NoError(t, err)
@@ -57,7 +58,9 @@ func TestJYSBeatsEqualSteps(t *testing.T) {
 func TestTimesAreASchedule(t *testing.T) {
 	s, err := samplers.Times([]float64{0.9, 0.5, 0})
 	require.NoError(t, err)
-	require.Equal(t, []int{0, 5, 10, 30, 50, 100}, []int{s.At(0, 3, 100), s.At(0.5, 3, 100), s.At(1, 3, 100), s.At(1.5, 3, 100), s.At(2, 3, 100), s.At(3, 3, 100)})
+	require.Equal(t, []int{0, 5, 10, 30, 50, 100},
+		[]int{s.At(0, 3, 100), s.At(0.5, 3, 100), s.At(1, 3, 100), s.At(1.5, 3, 100), s.At(2, 3, 100),
+			s.At(3, 3, 100)})
 	require.Equal(t, 50, s.At(4, 6, 100))
 	for want, times := range map[string][]float64{
 		"samplers: the last of 0 times is 1, want 0":                       nil,

@@ -22,12 +22,16 @@ type KLASS struct {
 const klassHistory = 2
 
 var klassRule = Rule[KLASS]{
-	Name: "klass", Line: "what is confident and has stopped moving", Paper: "Kim et al. 2025, KLASS",
+	Name:  "klass",
+	Line:  "what is confident and has stopped moving",
+	Paper: "Kim et al. 2025, KLASS",
 	Params: []Param[KLASS]{
 		Number(func(k *KLASS) *float64 { return &k.Kappa },
-			param.Param{Name: "kappa", Min: 1e-9, Max: 1e6, Default: "0.01", Help: "KL below which a marginal is stable, nats"}),
+			param.Param{Name: "kappa", Min: 1e-9, Max: 1e6, Default: "0.01",
+				Help: "KL below which a marginal is stable, nats"}),
 		Number(func(k *KLASS) *float64 { return &k.Confidence },
-			param.Param{Name: "confidence", Min: 1e-9, Max: 1, Default: "0.9", Help: "largest probability above which it is confident"}),
+			param.Param{Name: "confidence", Min: 1e-9, Max: 1, Default: "0.9",
+				Help: "largest probability above which it is confident"}),
 	},
 }
 

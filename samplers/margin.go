@@ -7,9 +7,11 @@ type Margin struct {
 }
 
 var marginRule = Rule[Margin]{
-	Name: "margin", Line: "the widest gap between the two most probable first",
-	Paper:  "Kim et al. 2025, Train for the Worst, Plan for the Best",
-	Params: []Param[Margin]{Number(func(m *Margin) *float64 { return &m.Temperature }, orderTemperature)},
+	Name:  "margin",
+	Line:  "the widest gap between the two most probable first",
+	Paper: "Kim et al. 2025, Train for the Worst, Plan for the Best",
+	Params: []Param[Margin]{Number(func(m *Margin) *float64 { return &m.Temperature },
+		orderTemperature)},
 }
 
 // Needs the two largest probabilities.

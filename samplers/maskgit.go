@@ -11,7 +11,9 @@ type MaskGIT struct {
 }
 
 var maskgitRule = Rule[MaskGIT]{
-	Name: "maskgit", Line: "draws everywhere, keeps the most confident", Paper: "Chang et al. 2022, MaskGIT",
+	Name:   "maskgit",
+	Line:   "draws everywhere, keeps the most confident",
+	Paper:  "Chang et al. 2022, MaskGIT",
 	Params: []Param[MaskGIT]{Number(func(m *MaskGIT) *float64 { return &m.Alpha }, AlphaParam)},
 }
 
@@ -21,7 +23,8 @@ func (MaskGIT) Needs(int, int) Need { return Need{Draw: true} }
 // Choose keeps as many as the schedule opens.
 func (m MaskGIT) Choose(v *View) (Opening, error) {
 	alpha := AlphaAt(orDefault(m.Alpha, DefaultAlpha), v.Step, v.Steps)
-	o := Opening{Positions: v.Top(v.Quota, func(i int) float64 { return v.LogP[i] + alpha*v.Gumbel(i) })}
+	o := Opening{Positions: v.Top(v.Quota,
+		func(i int) float64 { return v.LogP[i] + alpha*v.Gumbel(i) })}
 	v.drawn(&o)
 	return o, nil
 }

@@ -13,7 +13,9 @@ type UMoment struct {
 }
 
 var uMomentRule = Rule[UMoment]{
-	Name: "u-moment", Line: "moment order, tokens from p", Paper: hayakawa,
+	Name:   "u-moment",
+	Line:   "moment order, tokens from p",
+	Paper:  hayakawa,
 	Params: []Param[UMoment]{Number(func(m *UMoment) *float64 { return &m.Alpha }, AlphaParam)},
 }
 
@@ -57,7 +59,9 @@ type Moment struct {
 }
 
 var momentRule = Rule[Moment]{
-	Name: "moment", Line: "maskgit's equal that chooses first: moment order, tokens from p^beta", Paper: hayakawa,
+	Name:   "moment",
+	Line:   "maskgit's equal that chooses first: moment order, tokens from p^beta",
+	Paper:  hayakawa,
 	Params: []Param[Moment]{Number(func(m *Moment) *float64 { return &m.Alpha }, AlphaParam)},
 }
 

@@ -12,12 +12,15 @@ type P2 struct {
 }
 
 var p2Rule = Rule[P2]{
-	Name: "p2", Line: "the least likely tokens are masked again", Paper: "Peng et al. 2025, Path Planning",
+	Name:  "p2",
+	Line:  "the least likely tokens are masked again",
+	Paper: "Peng et al. 2025, Path Planning",
 	Params: []Param[P2]{
 		Number(func(p *P2) *float64 { return &p.Tau },
 			param.Param{Name: "tau", Min: 1e-3, Max: 1e3, Default: "1", Help: "temperature of the draw"}),
 		Number(func(p *P2) *float64 { return &p.Eta },
-			param.Param{Name: "eta", Min: 1e-9, Max: 1e6, Default: "1", Help: "weight of open positions; above 1 masks them again more often"}),
+			param.Param{Name: "eta", Min: 1e-9, Max: 1e6, Default: "1",
+				Help: "weight of open positions; above 1 masks them again more often"}),
 	},
 }
 

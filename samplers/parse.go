@@ -147,7 +147,8 @@ func (p *parser) node(name string, depth int) (*node, error) {
 			return n, nil
 		}
 		if !p.take(',') {
-			return nil, fmt.Errorf("want a comma or ) after %s's parameters, found %s", name, param.Quote(p.rest))
+			return nil, fmt.Errorf("want a comma or ) after %s's parameters, found %s", name,
+				param.Quote(p.rest))
 		}
 	}
 }
@@ -297,7 +298,8 @@ func (n *node) stranger(key string, asOrder bool) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%s has no parameter %s, want none", n.entry.name, param.Quote(key))
 	}
-	return fmt.Errorf("%s has no parameter %s, want %s", n.entry.name, param.Quote(key), param.Either(names))
+	return fmt.Errorf("%s has no parameter %s, want %s", n.entry.name, param.Quote(key),
+		param.Either(names))
 }
 
 // Ordered is a sampler that chooses by an order alone, for which it stands where an order is

@@ -46,7 +46,8 @@ func TestParse(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"random", "hybrid(halton,u-moment(alpha=3))", "moment(alpha=", "((((", "hybrid(hybrid(hybrid(", "vanilla(bits=32,)", "halton(=)"} {
+	for _, s := range []string{"random", "hybrid(halton,u-moment(alpha=3))", "moment(alpha=", "((((",
+		"hybrid(hybrid(hybrid(", "vanilla(bits=32,)", "halton(=)"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -63,7 +63,8 @@ func SamplerInside[T any](field func(*T) *Sampler, def Sampler) Inside[T] {
 type Info struct {
 	Name, Line, Paper string
 	Params            []param.Param // that Parse takes in parentheses, those of rules inside last
-	Inside            string        // what may stand in parentheses, such as "an order"; "" for nothing
+	// what may stand in parentheses, such as "an order"; "" for nothing
+	Inside string
 }
 
 // entry is a Rule without its type. Its functions take a pointer to a T.
@@ -160,7 +161,8 @@ func List() []Info {
 }
 
 func (e *entry) info() Info {
-	return Info{Name: e.name, Line: e.line, Paper: e.paper, Params: e.takes(true), Inside: e.goesAround()}
+	return Info{Name: e.name, Line: e.line, Paper: e.paper, Params: e.takes(true),
+		Inside: e.goesAround()}
 }
 
 // takes returns the parameters that a text may give to a rule: its own, those of the rules inside

@@ -26,12 +26,16 @@ func (r ReMDM) strategy() string {
 }
 
 var remdmRule = Rule[ReMDM]{
-	Name: "remdm", Line: "vanilla that masks again by chance", Paper: "Wang et al. 2025, Remasking Discrete Diffusion",
+	Name:  "remdm",
+	Line:  "vanilla that masks again by chance",
+	Paper: "Wang et al. 2025, Remasking Discrete Diffusion",
 	Params: []Param[ReMDM]{
 		Word(func(r *ReMDM) *string { return &r.Strategy },
-			param.Param{Name: "strategy", Words: []string{"cap", "rescale", "conf", "loop"}, Default: "cap", Help: "how the chance of masking again follows the step"}),
+			param.Param{Name: "strategy", Words: []string{"cap", "rescale", "conf", "loop"}, Default: "cap",
+				Help: "how the chance of masking again follows the step"}),
 		Number(func(r *ReMDM) *float64 { return &r.Eta },
-			param.Param{Name: "eta", Min: 1e-9, Max: 1, Help: "strength of cap, rescale and loop; without, 0.008, 0.015 and 0.02"}),
+			param.Param{Name: "eta", Min: 1e-9, Max: 1,
+				Help: "strength of cap, rescale and loop; without, 0.008, 0.015 and 0.02"}),
 	},
 }
 

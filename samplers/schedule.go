@@ -88,7 +88,8 @@ func Times(list []float64) (Schedule, error) {
 	before := 1.0
 	for i, t := range list {
 		if !(t >= 0 && t < before) {
-			return nil, fmt.Errorf("samplers: time %d of the schedule is %v, want 0 to less than %v", i+1, t, before)
+			return nil, fmt.Errorf("samplers: time %d of the schedule is %v, want 0 to less than %v", i+1, t,
+				before)
 		}
 		before = t
 	}
@@ -158,7 +159,8 @@ func ParseSchedule(text string) (Schedule, error) {
 	for field := range strings.SplitSeq(inside, ",") {
 		x, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
 		if err != nil {
-			return nil, fmt.Errorf("samplers: time %d of the schedule is %s, want a number", len(list)+1, param.Quote(field))
+			return nil, fmt.Errorf("samplers: time %d of the schedule is %s, want a number", len(list)+1,
+				param.Quote(field))
 		}
 		list = append(list, x)
 	}

@@ -15,11 +15,14 @@ type SemiAR struct {
 }
 
 var semiARRule = Rule[SemiAR]{
-	Name: "semi-ar", Line: "blocks left to right, any sampler in a block", Paper: "Nie et al. 2025, LLaDA",
+	Name:  "semi-ar",
+	Line:  "blocks left to right, any sampler in a block",
+	Paper: "Nie et al. 2025, LLaDA",
 	Params: []Param[SemiAR]{Whole(func(s *SemiAR) *int { return &s.Block },
 		param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32", Help: "positions of a block"})},
 	Inside: []Inside[SemiAR]{
-		SamplerInside(func(s *SemiAR) *Sampler { return &s.Inside }, ChooseThenSample{Order: Confidence{}}),
+		SamplerInside(func(s *SemiAR) *Sampler { return &s.Inside },
+			ChooseThenSample{Order: Confidence{}}),
 	},
 }
 
@@ -48,7 +51,8 @@ func (s SemiAR) Choose(v *View) (Opening, error) { return s.inside().Choose(v) }
 // Check refuses what does not go by positions.
 func (s SemiAR) Check() error {
 	if _, ok := As[Clock](s.inside()); ok {
-		return fmt.Errorf("samplers: semi-ar around a sampler with a clock of its own, want one that goes by positions")
+		return fmt.Errorf("samplers: semi-ar around a sampler with a clock of its own, want one that " +
+			"goes by positions")
 	}
 	if _, ok := As[Blocker](s.inside()); ok {
 		return fmt.Errorf("samplers: semi-ar inside semi-ar, want one")

@@ -7,7 +7,9 @@ type Temp struct {
 }
 
 var tempRule = Rule[Temp]{
-	Name: "temp", Line: "random positions, tokens from p^beta", Paper: hayakawa,
+	Name:   "temp",
+	Line:   "random positions, tokens from p^beta",
+	Paper:  hayakawa,
 	Params: []Param[Temp]{Number(func(t *Temp) *float64 { return &t.Alpha }, AlphaParam)},
 }
 

@@ -80,16 +80,20 @@ func TestTextIsReadBack(t *testing.T) {
 // Spellings of one meaning are one sampler, those of two are two.
 func TestTextIsTheMeaning(t *testing.T) {
 	for text, spellings := range map[string][]string{
-		"hybrid":                           {"hybrid()", " hybrid ( alpha = 6 )", "hybrid(halton,u-moment)", "hybrid(halton(),u-moment(alpha=6.0),gamma=1)", "hybrid(halton,moment)"},
-		"moment":                           {"moment(alpha=6)"},
-		"hybrid(halton,u-moment(alpha=3))": {"hybrid(alpha=3)", "hybrid(alpha=3,halton,u-moment)", "hybrid(halton,u-moment,alpha=3)"},
-		"semi-ar":                          {"semi-ar(confidence)", "semi-ar(block=32,confidence(temperature=0))"},
-		"semi-ar(hybrid,block=8)":          {"semi-ar(block=8, hybrid)"},
-		"eb(margin)":                       {"eb(margin,budget=0.1)"},
-		"vanilla":                          {"vanilla(bits=64)"},
-		"remdm(strategy=loop)":             {"remdm(strategy=loop)"},
-		"u-moment(gamma=2)":                {"u-moment(gamma=2.0)"},
-		"semi-ar(halton(gamma=2))":         {"semi-ar(gamma=2,halton)"},
+		"hybrid": {"hybrid()", " hybrid ( alpha = 6 )",
+			"hybrid(halton,u-moment)", "hybrid(halton(),u-moment(alpha=6.0),gamma=1)",
+			"hybrid(halton,moment)"},
+		"moment": {"moment(alpha=6)"},
+		"hybrid(halton,u-moment(alpha=3))": {"hybrid(alpha=3)", "hybrid(alpha=3,halton,u-moment)",
+			"hybrid(halton,u-moment,alpha=3)"},
+		"semi-ar": {"semi-ar(confidence)",
+			"semi-ar(block=32,confidence(temperature=0))"},
+		"semi-ar(hybrid,block=8)":  {"semi-ar(block=8, hybrid)"},
+		"eb(margin)":               {"eb(margin,budget=0.1)"},
+		"vanilla":                  {"vanilla(bits=64)"},
+		"remdm(strategy=loop)":     {"remdm(strategy=loop)"},
+		"u-moment(gamma=2)":        {"u-moment(gamma=2.0)"},
+		"semi-ar(halton(gamma=2))": {"semi-ar(gamma=2,halton)"},
 	} {
 		for _, spelling := range append(spellings, text) {
 			s, err := samplers.Parse(spelling)
@@ -120,10 +124,14 @@ func (g Gap) Rank(v *samplers.View, k int) []int {
 
 func init() {
 	samplers.Register(samplers.Rule[Gap]{
-		Name: "gap", Line: "positions far apart", Paper: "a test",
+		Name:  "gap",
+		Line:  "positions far apart",
+		Paper: "a test",
 		Params: []samplers.Param[Gap]{
-			samplers.Whole(func(g *Gap) *int { return &g.Width }, param.Param{Name: "width", Min: 1, Max: 64, Default: "2", Help: "positions"}),
-			samplers.Number(func(g *Gap) *float64 { return &g.Noise }, param.Param{Name: "noise", Min: 0.5, Max: 2, Default: "1", Help: "scale"}),
+			samplers.Whole(func(g *Gap) *int { return &g.Width },
+				param.Param{Name: "width", Min: 1, Max: 64, Default: "2", Help: "positions"}),
+			samplers.Number(func(g *Gap) *float64 { return &g.Noise },
+				param.Param{Name: "noise", Min: 0.5, Max: 2, Default: "1", Help: "scale"}),
 		},
 		Inside: []samplers.Inside[Gap]{samplers.OrderInside(func(g *Gap) *samplers.Order { return &g.Among }, samplers.Random{})},
 	})
@@ -132,12 +140,14 @@ func init() {
 func TestRegisteredRuleIsParsed(t *testing.T) {
 	s, err := samplers.Parse("semi-ar(hybrid(gap(width=5,margin),gap),block=4)")
 	require.NoError(t, err)
-	require.Equal(t, samplers.SemiAR{Block: 4, Inside: samplers.ChooseThenSample{Order: samplers.Hybrid{
-		Explore: Gap{Width: 5, Among: samplers.Margin{}}, Exploit: Gap{}}}}, s)
+	require.Equal(t, samplers.SemiAR{Block: 4,
+		Inside: samplers.ChooseThenSample{Order: samplers.Hybrid{
+			Explore: Gap{Width: 5, Among: samplers.Margin{}}, Exploit: Gap{}}}}, s)
 	require.Equal(t, "semi-ar(hybrid(gap(margin,width=5),gap),block=4)", samplers.Text(s))
 	_, err = samplers.Parse("gap(width=65)")
 	require.EqualError(t, err, `samplers: "gap(width=65)": gap: width is 65, want 1 to 64`)
-	require.EqualError(t, samplers.Check(samplers.ChooseThenSample{Order: Gap{Noise: 3}}), "samplers: gap: noise is 3, want 0.5 to 2")
+	require.EqualError(t, samplers.Check(samplers.ChooseThenSample{Order: Gap{Noise: 3}}),
+		"samplers: gap: noise is 3, want 0.5 to 2")
 	_, err = samplers.Parse("gpa")
 	require.ErrorContains(t, err, `unknown sampler "gpa" (did you mean gap?), want one of`)
 	require.Panics(t, func() { samplers.Register(samplers.Rule[Gap]{Name: "gap2"}) })
@@ -148,7 +158,8 @@ func TestRegisteredRuleIsParsed(t *testing.T) {
 func TestLongTextsAreNotEchoed(t *testing.T) {
 	for _, n := range []int{1000, 100_000} {
 		long := strings.Repeat("x", n)
-		for _, text := range []string{long, "halton(" + long, "halton)" + long, "moment(alpha=" + long, "moment(" + long + "=1)", "moment(alpha=" + strings.Repeat("1", n),
+		for _, text := range []string{long, "halton(" + long, "halton)" + long, "moment(alpha=" + long,
+			"moment(" + long + "=1)", "moment(alpha=" + strings.Repeat("1", n),
 			"random(" + long + ")", "moment(alpha=1 " + long, strings.Repeat("hybrid(", n/7)} {
 			_, err := samplers.Parse(text)
 			require.Error(t, err)
@@ -165,7 +176,8 @@ func TestBetaIsFinite(t *testing.T) {
 		_, err := samplers.Parse(text)
 		require.ErrorContains(t, err, "want 0.001 to 1000000")
 	}
-	require.ErrorContains(t, samplers.Check(samplers.Moment{Alpha: 1e-308}), "alpha is 1e-308, want 0.001 to 1000000")
+	require.ErrorContains(t, samplers.Check(samplers.Moment{Alpha: 1e-308}),
+		"alpha is 1e-308, want 0.001 to 1000000")
 	require.False(t, math.IsInf(samplers.Beta(0.001, 1<<20-1, 1<<20), 0))
 }
 
@@ -187,7 +199,8 @@ func TestSchedulesAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := []float64{0}
 		for range rapid.IntRange(0, 40).Draw(t, "n") {
-			list = append(list, list[len(list)-1]+(1-list[len(list)-1])*rapid.Float64Range(1e-6, 0.9).Draw(t, "t"))
+			list = append(list, list[len(list)-1]+(1-list[len(list)-1])*rapid.Float64Range(1e-6, 0.9).Draw(t,
+				"t"))
 		}
 		for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
 			list[i], list[j] = list[j], list[i]

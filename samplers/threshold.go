@@ -9,9 +9,12 @@ type Threshold struct {
 }
 
 var thresholdRule = Rule[Threshold]{
-	Name: "threshold", Line: "all that are confident enough", Paper: "Wu et al. 2025, Fast-dLLM",
+	Name:  "threshold",
+	Line:  "all that are confident enough",
+	Paper: "Wu et al. 2025, Fast-dLLM",
 	Params: []Param[Threshold]{Number(func(t *Threshold) *float64 { return &t.Theta },
-		param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.9", Help: "largest probability that is enough"})},
+		param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.9",
+			Help: "largest probability that is enough"})},
 }
 
 // String returns the text that Parse reads.
@@ -36,9 +39,12 @@ type Factor struct {
 }
 
 var factorRule = Rule[Factor]{
-	Name: "factor", Line: "as many as their confidence together allows", Paper: "Wu et al. 2025, Fast-dLLM",
+	Name:  "factor",
+	Line:  "as many as their confidence together allows",
+	Paper: "Wu et al. 2025, Fast-dLLM",
 	Params: []Param[Factor]{Number(func(f *Factor) *float64 { return &f.F },
-		param.Param{Name: "f", Min: 1e-9, Max: 1e6, Default: "1", Help: "rank r opens at a probability of at least 1 - f/(r+1)"})},
+		param.Param{Name: "f", Min: 1e-9, Max: 1e6, Default: "1",
+			Help: "rank r opens at a probability of at least 1 - f/(r+1)"})},
 }
 
 // String returns the text that Parse reads.

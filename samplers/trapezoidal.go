@@ -22,9 +22,12 @@ type ThetaTrapezoidal struct {
 }
 
 var trapezoidalRule = Rule[ThetaTrapezoidal]{
-	Name: "theta-trapezoidal", Line: "coins of second order, two evaluations a step", Paper: "Ren et al. 2025, Fast Solvers for Discrete Diffusion",
+	Name:  "theta-trapezoidal",
+	Line:  "coins of second order, two evaluations a step",
+	Paper: "Ren et al. 2025, Fast Solvers for Discrete Diffusion",
 	Params: []Param[ThetaTrapezoidal]{Number(func(s *ThetaTrapezoidal) *float64 { return &s.Theta },
-		param.Param{Name: "theta", Min: 0.01, Max: 0.99, Default: "0.5", Help: "part of a step before the point in between"})},
+		param.Param{Name: "theta", Min: 0.01, Max: 0.99, Default: "0.5",
+			Help: "part of a step before the point in between"})},
 }
 
 // Plan takes two steps of the loop for each that is asked for, and one at the end.
@@ -89,7 +92,8 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 }
 
 // second leaps with the extrapolated rates.
-func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end float64) (Opening, error) {
+func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end float64) (Opening,
+	error) {
 	theta := orDefault(s.Theta, 0.5)
 	a1 := 1 / (2 * theta * (1 - theta))
 	now, then := a1/between, (a1-1)/t
@@ -98,7 +102,8 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		token[i] = -1
 		position := v.Masked[i]
-		b, p := &before[position], func(x int32) float64 { return math.Exp(float64(logits[x]) - v.LogSum[i]) }
+		b := &before[position]
+		p := func(x int32) float64 { return math.Exp(float64(logits[x]) - v.LogSum[i]) }
 		sum, restNow, restBefore := 0.0, 1.0, 1.0
 		for j, x := range b.token {
 			restNow, restBefore = restNow-p(x), restBefore-b.p[j]
@@ -132,7 +137,8 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0], LogP: v.Floats(n)[:0]}
 	for i, x := range token {
 		if x >= 0 {
-			o.Positions, o.Tokens, o.LogP = append(o.Positions, v.Masked[i]), append(o.Tokens, x), append(o.LogP, logP[i])
+			o.Positions, o.Tokens, o.LogP = append(o.Positions, v.Masked[i]), append(o.Tokens,
+				x), append(o.LogP, logP[i])
 		}
 	}
 	return o, nil

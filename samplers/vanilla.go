@@ -26,9 +26,12 @@ type Vanilla struct {
 }
 
 var vanillaRule = Rule[Vanilla]{
-	Name: "vanilla", Line: "each position opens by its own coin", Paper: "Sahoo et al. 2024, MDLM; Deschenaux and Gulcehre 2024, SDTT",
+	Name:  "vanilla",
+	Line:  "each position opens by its own coin",
+	Paper: "Sahoo et al. 2024, MDLM; Deschenaux and Gulcehre 2024, SDTT",
 	Params: []Param[Vanilla]{Whole(func(a *Vanilla) *int { return &a.Bits },
-		param.Param{Name: "bits", Words: []string{"32", "64"}, Default: "64", Help: "of the arithmetic: 32 as published, or 64"})},
+		param.Param{Name: "bits", Words: []string{"32", "64"}, Default: "64",
+			Help: "of the arithmetic: 32 as published, or 64"})},
 }
 
 const vanillaEnd = 1e-5
@@ -100,7 +103,8 @@ func published(v *View, t, s float32) (Opening, error) {
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		position := v.Masked[i]
 		stay := moveS / race.Time(v.Rand.Words(position, ForToken, outcomes/4)[outcomes%4])
-		w, p := race.Winner(philox.Stream(v.Rand), position, logits[:min(outcomes, len(logits))], float32(v.LogSum[i]), moveT-moveS, stay)
+		w, p := race.Winner(philox.Stream(v.Rand), position, logits[:min(outcomes, len(logits))],
+			float32(v.LogSum[i]), moveT-moveS, stay)
 		winner[i], logP[i] = int32(w), math.Log(float64(p))
 	})
 	if err != nil {

@@ -16,10 +16,13 @@ func TestVanillaSkipsNothingThatWins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		classes := rapid.OneOf(rapid.IntRange(1, 400), rapid.IntRange(1, 4000)).Draw(t, "classes")
 		steps := rapid.IntRange(2, 200).Draw(t, "steps")
-		v := &samplers.View{Outcomes: classes, Masked: []int{rapid.IntRange(0, 5000).Draw(t, "position")}, Steps: steps,
-			Step: rapid.IntRange(1, steps-1).Draw(t, "step"), Rand: samplers.Rand{Seed: rapid.Uint64().Draw(t, "seed")}}
+		v := &samplers.View{Outcomes: classes, Masked: []int{rapid.IntRange(0, 5000).Draw(t, "position")},
+			Steps: steps,
+			Step: rapid.IntRange(1, steps-1).Draw(t,
+				"step"), Rand: samplers.Rand{Seed: rapid.Uint64().Draw(t, "seed")}}
 		scale, sum := rapid.Float64Range(0, 20).Draw(t, "scale"), 0.0
-		offset := rapid.SampledFrom([]float64{0, 80, -1e4}).Draw(t, "offset") // float32 is coarse far from 0
+		// float32 is coarse far from 0
+		offset := rapid.SampledFrom([]float64{0, 80, -1e4}).Draw(t, "offset")
 		logits := make([]float32, classes)
 		for x := range logits {
 			logits[x] = float32(scale * math.Sin(float64(x*x+x)))
@@ -27,7 +30,11 @@ func TestVanillaSkipsNothingThatWins(t *testing.T) {
 			sum += math.Exp(float64(logits[x]) - offset)
 		}
 		v.LogSum = []float64{math.Log(sum) + offset}
-		v.Visit = func(_ []int, visit func(i int, logits []float32)) error { visit(0, logits); return nil }
+		v.Visit = func(_ []int, visit func(i int, logits []float32)) error {
+			visit(0,
+				logits)
+			return nil
+		}
 		got, err := samplers.Vanilla{Bits: 32}.Choose(v)
 		require.NoError(t, err)
 

@@ -18,8 +18,9 @@ const None = -1
 // are larger than bar; None where there is none. p(x) is exp(logits[x]-logSum). Word x is that of
 // the position's Token block x/4. Nearly all outcomes are refused by their logits and words
 // alone, which changes nothing: see minLogit.
-func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar float32) (int, float32) {
-	winner, pWinner, best := None, float32(0), bar
+func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar float32) (
+	winner int, p float32) {
+	winner, best := None, bar
 	least := minLogit(best/scale, logSum)
 	draws := s.Blocks(position, philox.Token)
 	ops := screen.Ops(simd.Default().ISA)
@@ -35,14 +36,14 @@ func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar 
 			if part[x] <= screen.Luck(word)+least { // since best has grown
 				continue
 			}
-			p := float32(math.Exp(float64(part[x] - logSum)))
-			if r := p * scale / Time(word); r > best {
-				winner, pWinner, best = first+x, p, r
+			px := float32(math.Exp(float64(part[x] - logSum)))
+			if r := px * scale / Time(word); r > best {
+				winner, p, best = first+x, px, r
 				least = minLogit(best/scale, logSum)
 			}
 		}
 	}
-	return winner, pWinner
+	return winner, p
 }
 
 // Time returns 1e-10 - log(u+1e-10) for the number u that a random word makes: uniform on

@@ -10,7 +10,8 @@ import (
 	"unmask/internal/simd/screen"
 )
 
-// Long rows are refused by a floor first, which shows in nothing, not even in which of equals is kept.
+// Long rows are refused by a floor first, which shows in nothing, not even in which of equals is
+// kept.
 func TestTheFloorChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const k = 64
