@@ -97,7 +97,7 @@ func openTrace(name, modelName string, m *unmask.Model, o generate.Options) (*tr
 	if name == "" {
 		return nil, nil
 	}
-	h := traces.NewHeader(m.Spec(), o, tokenizer(m), modelName, o.Recipe().Get("sampler"), unmask.Hole)
+	h := traces.NewHeader(m.Spec(), o, tokenizer(m), modelName, unmask.Hole)
 	w, err := traces.Create(name, h, tokenizer(m))
 	if err != nil {
 		return nil, wrap("--trace", err)

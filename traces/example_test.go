@@ -27,7 +27,7 @@ func Example() {
 	}
 
 	name := filepath.Join(dir, "run.jsonl")
-	w, err := traces.Create(name, traces.NewHeader(d.Spec(), o, text, m.String(), "halton", "_"), text)
+	w, err := traces.Create(name, traces.NewHeader(d.Spec(), o, text, m.String(), "_"), text)
 	if err != nil {
 		panic(err)
 	}

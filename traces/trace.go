@@ -24,6 +24,7 @@ type Header struct {
 	Shape   []int   `json:"shape"` // of the sequences, the length or rows and columns
 	Hole    string  `json:"hole"`  // shows a masked position
 	Known   []Piece `json:"known"` // before the first step
+	Recipe  string  `json:"recipe,omitempty"`
 }
 
 // Step is one step of one sample, a line.
@@ -49,9 +50,11 @@ type Piece struct {
 const version = 1
 
 // NewHeader returns the header of a run that generate.Options.Check has completed. name is the
-// model's, sampler the rule's, hole shows a masked position; t is nil where tokens are no text.
-func NewHeader(s model.Spec, o generate.Options, t tokenizers.Tokenizer, name, sampler, hole string) Header {
-	h := Header{Version: version, Model: name, Sampler: sampler, Seed: o.Seed, Shape: s.Shape, Hole: hole, Known: []Piece{}}
+// model's, hole shows a masked position; t is nil where tokens are no text.
+func NewHeader(s model.Spec, o generate.Options, t tokenizers.Tokenizer, name, hole string) Header {
+	r := o.Recipe()
+	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: o.Seed, Shape: s.Shape,
+		Hole: hole, Known: []Piece{}, Recipe: r.String()}
 	if o.Length != s.Length() {
 		h.Shape = []int{o.Length}
 	}
