@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"unmask/generate"
+	"unmask/model"
 	"unmask/samplers"
 	"unmask/theory/oracle"
 )
@@ -39,4 +40,20 @@ func Example() {
 	// 1 of 3 opened 4 rows recomputed 4
 	// 2 of 3 opened 4 rows recomputed 8
 	// 3 of 3 opened 4 rows recomputed 12
+}
+
+// A recipe is one text, the same for all its spellings.
+func ExampleParseRecipe() {
+	r, err := generate.ParseRecipe("eb(margin, budget=0.1) temperature=1 steps=8 top-p=0.9")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r)
+	fmt.Println(r.For(model.Spec{Shape: []int{16, 16}}))
+	_, err = generate.ParseRecipe("hybrid steps=0")
+	fmt.Println(err)
+	// Output:
+	// sampler=eb(margin) steps=8 top-p=0.9
+	// sampler=eb(margin) schedule=cosine steps=8 top-p=0.9
+	// steps is 0, want 1 to 1048576
 }

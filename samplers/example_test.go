@@ -1,0 +1,64 @@
+package samplers_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// Middle is an order of one's own: positions near the middle open first.
+type Middle struct {
+	Spread float64 // of the noise, positions; 0 means 1
+}
+
+func (Middle) Needs(step, steps int) samplers.Need { return samplers.Need{} }
+
+func (m Middle) Rank(v *samplers.View, k int) []int {
+	return v.Top(k, func(i int) float64 {
+		away := math.Abs(float64(v.Masked[i] - len(v.Tokens)/2))
+		return -away + cmp.Or(m.Spread, 1)*v.Gumbel(i)
+	})
+}
+
+func init() {
+	samplers.Register(samplers.Rule[Middle]{
+		Name:  "middle",
+		Line:  "the middle first",
+		Paper: "an example",
+		Params: []samplers.Param[Middle]{
+			samplers.Number(func(m *Middle) *float64 { return &m.Spread },
+				param.Param{Name: "spread", Min: 0.001, Max: 1000, Default: "1",
+					Help: "of the noise, positions"}),
+		},
+	})
+}
+
+// A registered rule composes with all others, and its parameters are checked.
+func ExampleRegister() {
+	s, err := samplers.Parse("semi-ar(hybrid(middle(spread=2), u-moment), block=16)")
+	fmt.Println(s, err)
+	_, err = samplers.Parse("middle(spread=0)")
+	fmt.Println(err)
+	// Output:
+	// semi-ar(hybrid(middle(spread=2),u-moment),block=16) <nil>
+	// samplers: "middle(spread=0)": middle: spread is 0, want 0.001 to 1000
+}
+
+// What means the same has the same text.
+func ExampleParse() {
+	for _, text := range []string{"hybrid()", "hybrid(alpha=6)", "hybrid(alpha=3)", "moment(alpha=6.0)"} {
+		s, err := samplers.Parse(text)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(s)
+	}
+	// Output:
+	// hybrid
+	// hybrid
+	// hybrid(halton,u-moment(alpha=3))
+	// moment
+}
