@@ -15,7 +15,7 @@ import (
 var rows = [][]string{
 	{"cmd/unmask"},
 	{"cli"},
-	{"bench"},
+	{"bench", "judges"},
 	{"."},
 	{"experiments", "theory", "traces"},
 	{"generate", "metrics"},

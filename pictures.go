@@ -24,7 +24,7 @@ func newPictures(load func() (model.Codec, error)) *Pictures {
 
 // LoadPictures loads the codec alone of the model at name, as Load takes it.
 func LoadPictures(ctx context.Context, name string, o Options) (*Pictures, error) {
-	src, err := open(ctx, name, o)
+	src, err := Open(ctx, name, o.Progress)
 	if err != nil {
 		return nil, err
 	}

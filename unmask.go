@@ -11,18 +11,13 @@ package unmask
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"unmask/backend"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/tokenizers"
-	"unmask/weights/gguf"
 	"unmask/weights/hub"
 
 	_ "unmask/dit" // networks and codecs register themselves
@@ -47,7 +42,8 @@ type Model struct {
 	model.Denoiser
 	Info     model.Info
 	Backend  backend.Backend
-	Source   *model.Source // its files
+	Source   *model.Source // its files; nil for an exact model
+	Name     string        // that it was loaded by
 	Text     *Text         // nil where the model makes no text
 	Pictures *Pictures     // nil where the model makes no pictures
 	Recipe   string        // the run that it was published with; "" for its kind's defaults
@@ -73,19 +69,27 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	if l.Codec != nil {
 		m.Pictures = newPictures(l.Codec)
 	}
+	if src != nil {
+		m.Name = src.Name
+	}
 	return m
 }
 
 // Hole stands for a masked position in decoded text.
 const Hole = "▯"
 
-// HubFiles are the files of a model on the hub.
-var HubFiles = []string{"config.json", "model.safetensors"}
-
-// Load loads the model at name: a directory with config.json and model.safetensors, a GGUF file, or
-// org/name[@revision] on the Hugging Face hub, from the cache or downloaded to it.
+// Load loads the model at name, one of:
+//
+//	demo                              what Embed registered under it
+//	oracle:markov:length=16,tokens=4  an exact model, as oracle.Parse reads it
+//	DIR                               a directory with config.json and model.safetensors
+//	FILE.gguf                         a GGUF file
+//	org/name[@revision]               on the Hugging Face hub, from the cache or downloaded to it
 func Load(ctx context.Context, name string, o Options) (*Model, error) {
-	src, err := open(ctx, name, o)
+	if IsExact(name) {
+		return loadExact(name)
+	}
+	src, err := Open(ctx, name, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -99,33 +103,6 @@ func LoadFS(files fs.FS, name string, o Options) (*Model, error) {
 		return nil, err
 	}
 	return load(src, o)
-}
-
-// Locate returns the directory or GGUF file of a model by the name that Load takes.
-func Locate(ctx context.Context, name string, progress func(hub.Progress)) (string, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err == nil && (info.IsDir() || gguf.IsFile(name)):
-		return name, nil
-	case err == nil:
-		return "", fmt.Errorf("model %s is a file, want a directory with config.json and model.safetensors, a .gguf file, or org/name[@revision]", name)
-	case strings.HasPrefix(name, ".") || filepath.IsAbs(name) || strings.Count(name, "/") != 1 && !strings.Contains(name, "@"):
-		return "", fmt.Errorf("model %s: there is no such directory, and it is not org/name[@revision]", name)
-	}
-	repo, revision, err := hub.Parse(name)
-	if err != nil {
-		return "", err
-	}
-	return hub.Pull(ctx, repo, revision, HubFiles, progress)
-}
-
-// open opens the files of the model at name.
-func open(ctx context.Context, name string, o Options) (*model.Source, error) {
-	dir, err := Locate(ctx, name, o.Progress)
-	if err != nil {
-		return nil, err
-	}
-	return model.Open(dir)
 }
 
 // open returns the device of the options.

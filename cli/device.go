@@ -2,14 +2,17 @@ package cli
 
 import (
 	"context"
-	"io/fs"
+	"errors"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/backend"
 	"unmask/demo"
+	"unmask/judges"
+	"unmask/model"
 )
 
 // deviceFlags choose a model and how it runs.
@@ -23,7 +26,7 @@ type deviceFlags struct {
 }
 
 func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
-	f.StringVar(&d.model, "model", model, "`MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub")
+	f.StringVar(&d.model, "model", model, "`MODEL`: demo or demo-image (embedded), a directory, org/name[@revision] on the hub, or an exact one such as oracle:markov:length=16,tokens=4")
 	d.registerCompute(f)
 }
 
@@ -47,15 +50,34 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p, Progress: downloadProgress()}, nil
 }
 
-// load loads the model; the name demo stands for an embedded one.
-func (d *deviceFlags) load(ctx context.Context, embedded fs.FS) (*unmask.Model, error) {
+// The embedded models, by the names that every command takes. Commands of images take demo for
+// demo-image, and those that judge text take it for demo-judge.
+const (
+	demoText  = "demo"
+	demoImage = "demo-image"
+	demoJudge = "demo-judge"
+)
+
+var embedDemos = sync.OnceFunc(func() {
+	unmask.Embed(demoText, demo.Text())
+	unmask.Embed(demoImage, demo.Image())
+	unmask.Embed(demoJudge, demo.Judge())
+})
+
+// isDemo reports whether name is that of an embedded model.
+func isDemo(name string) bool { return name == demoText || name == demoImage }
+
+// load loads the model.
+func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 	o, err := d.options()
 	if err != nil {
 		return nil, err
 	}
-	m, err := d.find(ctx, embedded, o)
+	ctx, cancel := untilStopped(ctx)
+	defer cancel()
+	m, err := unmask.Load(ctx, d.model, o)
 	if err != nil {
-		return nil, err
+		return nil, modelError(err)
 	}
 	d.ran = m.Backend.Name()
 	for _, note := range m.Info.Notes {
@@ -64,20 +86,12 @@ func (d *deviceFlags) load(ctx context.Context, embedded fs.FS) (*unmask.Model, 
 	return m, nil
 }
 
-func (d *deviceFlags) find(ctx context.Context, embedded fs.FS, o unmask.Options) (*unmask.Model, error) {
-	switch {
-	case d.model == "demo":
-		return unmask.LoadFS(embedded, "demo", o)
-	case isExact(d.model):
-		m, err := loadExact(d.model)
-		if err != nil {
-			return nil, usage("--model: %v", err)
-		}
-		return m, nil
+// modelError is a mistake on the command line where a name can be no model's.
+func modelError(err error) error {
+	if errors.Is(err, unmask.ErrName) {
+		return usage("%v", err)
 	}
-	ctx, cancel := untilStopped(ctx)
-	defer cancel()
-	return unmask.Load(ctx, d.model, o)
+	return err
 }
 
 // gpu is what the results of a GPU are told apart by, "" for a processor's: sums are in another order, so a
@@ -95,9 +109,67 @@ func gpu(b backend.Backend) string {
 
 // loadText is load for a model of text.
 func (d *deviceFlags) loadText(ctx context.Context) (*unmask.Model, error) {
-	m, err := d.load(ctx, demo.Text())
+	m, err := d.load(ctx)
 	if err == nil && m.Text == nil {
-		return nil, usage("--model %s is a %s, which makes no text; allowed are SDTT and MDLM", d.model, m.Info.Architecture)
+		return nil, usage("--model %s is a %s, which makes no text", d.model, m.Info.Architecture)
 	}
 	return m, err
+}
+
+// ofImages makes --model demo mean the demo of images.
+func (d *deviceFlags) ofImages() {
+	if d.model == demoText {
+		d.model = demoImage
+	}
+}
+
+// loadImages is load for a model of images, with its codec.
+func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
+	d.ofImages()
+	m, err := d.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m.Pictures == nil {
+		return nil, usage("--model %s is a %s, which makes no pictures", d.model, m.Info.Architecture)
+	}
+	_, err = m.Pictures.Codec() // loads it: what is wrong with it shows before the first step
+	return m, err
+}
+
+// loadCodec loads a model's network between images and codes alone.
+func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
+	d.ofImages()
+	o, err := d.options()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := untilStopped(ctx)
+	defer cancel()
+	p, err := unmask.LoadPictures(ctx, d.model, o)
+	if err != nil {
+		return nil, modelError(err)
+	}
+	return p.Codec()
+}
+
+// judge returns what networks that judge are loaded with, on b or, where that is nil, on the device
+// of the flags.
+func (d *deviceFlags) judge(b backend.Backend) (judges.Options, error) {
+	o, err := d.options()
+	if err == nil && b == nil {
+		b, err = unmask.OpenDevice(o.Device, o.Threads)
+	}
+	return judges.Options{Backend: b, Precision: o.Precision, Progress: o.Progress}, err
+}
+
+// judgeName makes --judge demo mean the embedded judge; of an exact model's text it means the model.
+func judgeName(name, modelName string) string {
+	switch {
+	case name != demoText:
+		return name
+	case unmask.IsExact(modelName):
+		return modelName
+	}
+	return demoJudge
 }

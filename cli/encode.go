@@ -69,19 +69,6 @@ green and blue in 0..1 but for what the network overshoots.`,
 	return cmd
 }
 
-// loadCodec loads a model's network between images and codes alone.
-func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
-	b, precision, err := d.open()
-	if err != nil {
-		return nil, err
-	}
-	src, err := d.openImageModel(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return model.LoadCodec(src, model.Options{Backend: b, Precision: precision})
-}
-
 func encode(ctx context.Context, d *deviceFlags, files []string, out string) error {
 	if err := checkFile("--out", out); err != nil {
 		return err

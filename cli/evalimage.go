@@ -6,19 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask"
-	"unmask/demo"
 	"unmask/experiments"
 	"unmask/images"
+	"unmask/judges"
 	"unmask/metrics"
-	"unmask/model"
 )
 
 // evalImageFlags are those of unmask eval image.
 type evalImageFlags struct {
 	deviceFlags
-	reference, inception, saveStats string
-	json                            bool
+	by        judges.Measure
+	saveStats string
+	json      bool
 }
 
 func newEvalImage() *cobra.Command {
@@ -33,8 +32,8 @@ func newEvalImage() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.reference, "reference", "", "compare with this `DIR` of PNG files, or the mu and sigma of this .npz; with --model demo its landscapes where none is given")
-	cmd.Flags().StringVar(&f.inception, "inception", "", "weights of Inception-v3, a `FILE` or directory, for FID and Inception Score; without, the features of --model's VQGAN")
+	cmd.Flags().StringVar(&f.by.Reference, "reference", "", "compare with this `DIR` of PNG files, or the mu and sigma of this .npz; with --model demo its landscapes where none is given")
+	cmd.Flags().StringVar(&f.by.Inception, "inception", "", "weights of Inception-v3, a `FILE` or directory, for FID and Inception Score; without, the features of --model's VQGAN")
 	cmd.Flags().StringVar(&f.saveStats, "save-stats", "", "write mu and sigma of DIR's features to this `FILE`.npz")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
 	return cmd
@@ -57,11 +56,15 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	ctx, cancel := untilStopped(ctx)
 	defer cancel()
 	var r *experiments.Reference
-	if f.reference != "" || f.saveStats == "" {
-		if f.reference == "" && (f.inception != "" || f.model != "demo") {
-			return usage("--reference is missing, wanted is a DIR of PNG files or an .npz, or --save-stats")
+	if f.by.Reference != "" || f.saveStats == "" {
+		if f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
+			return usage("--reference is missing, want a DIR of PNG files or an .npz, or --save-stats")
 		}
-		if r, err = reference(ctx, f.reference, 1000, network); err != nil {
+		bar := &laterProgress{label: "reference"}
+		f.by.Progress = bar.set
+		r, err = judges.LoadReference(ctx, f.by, network)
+		bar.close()
+		if err != nil {
 			return err
 		}
 	}
@@ -95,47 +98,18 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	return evaluation{len(files), m}.print(f.json)
 }
 
-// network is Inception-v3, or the VQGAN of --model where it is not given.
+// network returns Inception-v3, or the codec of --model where it is not given.
 func (f *evalImageFlags) network(ctx context.Context) (experiments.Network, error) {
-	b, precision, err := f.open()
+	if f.by.Inception != "" {
+		o, err := f.judge(nil)
+		if err != nil {
+			return nil, err
+		}
+		return judges.LoadInception(f.by.Inception, o)
+	}
+	codec, err := f.loadCodec(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if f.inception != "" {
-		return loadInception(f.inception, b, precision)
-	}
-	src, err := f.openImageModel(ctx)
-	if err != nil {
-		return nil, err
-	}
-	codec, err := model.LoadCodec(src, model.Options{Backend: b, Precision: precision})
-	if err != nil {
-		return nil, err
-	}
-	return featuresOf(codec)
-}
-
-// featuresOf returns a codec as a network of features of pictures.
-func featuresOf(c model.Codec) (experiments.Network, error) {
-	n, ok := c.(experiments.Network)
-	if !ok {
-		return nil, usage("--inception is missing: this model's codec has no features of pictures")
-	}
-	return n, nil
-}
-
-func (d *deviceFlags) openImageModel(ctx context.Context) (*model.Source, error) {
-	switch {
-	case d.model == "demo":
-		return model.OpenFS(demo.Image(), "demo")
-	case isExact(d.model):
-		return nil, errExactImages(d.model)
-	}
-	ctx, cancel := untilStopped(ctx)
-	defer cancel()
-	dir, err := unmask.Locate(ctx, d.model, downloadProgress())
-	if err != nil {
-		return nil, err
-	}
-	return model.Open(dir)
+	return judges.Features(codec)
 }

@@ -8,24 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"unmask"
 	"unmask/experiments"
 	"unmask/internal/whole"
+	"unmask/judges"
 	"unmask/metrics"
-	"unmask/model"
-	"unmask/tokenizers"
 )
 
 // evalTextFlags are those of unmask eval text.
 type evalTextFlags struct {
 	deviceFlags
-	judge string
-	mdlm  bool
-	json  bool
+	name string // of the judge
+	mdlm bool
+	json bool
 }
 
 func newEvalText() *cobra.Command {
@@ -39,7 +38,7 @@ func newEvalText() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
 	f.registerCompute(cmd.Flags())
-	cmd.Flags().StringVar(&f.judge, "judge", "demo", "a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub; or an exact one such as oracle:markov:length=16,tokens=4")
+	cmd.Flags().StringVar(&f.name, "judge", demoText, "a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub; or an exact one such as oracle:markov:length=16,tokens=4")
 	cmd.Flags().BoolVar(&f.mdlm, "mdlm", false, "perplexity as MDLM's code has it: text in GPT-2's own tokens, the mean over tokens; otherwise as SDTT's, raw ids, the mean over samples")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
 	return cmd
@@ -60,7 +59,7 @@ const textBatch = 32
 const maxTextLine = 16 << 20
 
 func (f *evalTextFlags) run(ctx context.Context, name string) error {
-	b, precision, err := f.open()
+	o, err := f.deviceFlags.judge(nil)
 	if err != nil {
 		return err
 	}
@@ -74,17 +73,14 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer in.Close()
-	judge, src, err := loadJudge(ctx, f.judge, b, precision)
+	judge, err := f.load(ctx, o)
 	if err != nil {
 		return err
 	}
-	scorer := &experiments.TextScorer{Judge: judge}
+	scorer := &experiments.TextScorer{Judge: judge.Judge}
 	if f.mdlm {
-		if src == nil {
-			return usage("--mdlm with --judge %s, which has no tokens of its own; allowed is a GPT-2", f.judge)
-		}
-		if scorer.Retokenize, err = retokenize(src); err != nil {
-			return err
+		if scorer.Retokenize, err = judge.Retokenize(); err != nil {
+			return usage("--mdlm: %v", err)
 		}
 	}
 	ctx, cancel := untilStopped(ctx)
@@ -98,6 +94,17 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return evaluation{n, m}.print(f.json)
+}
+
+// load loads the judge.
+func (f *evalTextFlags) load(ctx context.Context, o judges.Options) (*judges.Judge, error) {
+	ctx, cancel := untilStopped(ctx)
+	defer cancel()
+	judge, err := judges.LoadText(ctx, judgeName(f.name, ""), o)
+	if errors.Is(err, unmask.ErrName) {
+		return nil, usage("--judge: %v", errors.Unwrap(err))
+	}
+	return judge, err
 }
 
 // score reads and judges the lines, a few at a time, and returns how many there are.
@@ -162,22 +169,4 @@ func parseTextLine(line []byte, longest int) (l textLine, err error) {
 		return l, fmt.Errorf("ids has %d tokens, allowed are 2..%d", len(l.IDs), longest)
 	}
 	return l, nil
-}
-
-// retokenize is the judge's own tokenizer: GPT-2's, or a tokenizer.json beside its weights.
-func retokenize(src *model.Source) (*metrics.Retokenize, error) {
-	t := tokenizers.GPT2()
-	const file = "tokenizer.json"
-	if data, err := fs.ReadFile(src.Files, file); err == nil {
-		if t, err = tokenizers.Parse(data); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", src.Name, file, err)
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", src.Name, err)
-	}
-	r := &metrics.Retokenize{Tokenizer: t, EOS: -1}
-	if end, ok := t.Special(tokenizers.EndOfText); ok {
-		r.EOS = end
-	}
-	return r, nil
 }

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/term"
 
 	"unmask"
-	"unmask/demo"
 	"unmask/generate"
 	"unmask/images"
 	"unmask/model"
@@ -132,22 +131,6 @@ func (f *imageFlags) check() error {
 		}
 	}
 	return nil
-}
-
-// loadImages loads a model of images with its codec.
-func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
-	if isExact(d.model) {
-		return nil, errExactImages(d.model)
-	}
-	m, err := d.load(ctx, demo.Image())
-	if err != nil {
-		return nil, err
-	}
-	if m.Pictures == nil {
-		return nil, usage("--model %s is a %s, which makes no pictures", d.model, m.Info.Architecture)
-	}
-	_, err = m.Pictures.Codec() // loads it: what is wrong with it shows before the first step
-	return m, err
 }
 
 // inpaintTokens returns the codes of --inpaint, masked where --mask is white.

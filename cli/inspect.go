@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -13,8 +14,8 @@ import (
 
 	"unmask"
 	"unmask/backend/plain"
-	"unmask/demo"
 	"unmask/model"
+	"unmask/theory/oracle"
 )
 
 func newInspect() *cobra.Command {
@@ -79,22 +80,16 @@ func inspect(ctx context.Context, name string, asJSON bool) error {
 }
 
 func inspectModel(ctx context.Context, name string) (report, error) {
-	if isExact(name) {
-		return inspectExact(name)
+	if unmask.IsExact(name) {
+		return inspectExact(ctx, name)
 	}
 	// Loading checks every weight; nothing is computed, so the plain device will do.
 	o := unmask.Options{Backend: plain.New(), Progress: downloadProgress()}
-	var m *unmask.Model
-	var err error
-	if name == "demo" {
-		m, err = unmask.LoadFS(demo.Text(), name, o)
-	} else {
-		ctx, cancel := untilStopped(ctx)
-		defer cancel()
-		m, err = unmask.Load(ctx, name, o)
-	}
+	ctx, cancel := untilStopped(ctx)
+	defer cancel()
+	m, err := unmask.Load(ctx, name, o)
 	if err != nil {
-		return report{}, err
+		return report{}, inspectError(err)
 	}
 	set := m.Source.Set
 	defer set.Close()
@@ -105,6 +100,26 @@ func inspectModel(ctx context.Context, name string) (report, error) {
 		r.Bytes += len(t.Data)
 	}
 	return r, nil
+}
+
+// inspectExact shows what is known of an exact model.
+func inspectExact(ctx context.Context, name string) (report, error) {
+	m, err := unmask.Load(ctx, name, unmask.Options{})
+	if err != nil {
+		return report{}, inspectError(err)
+	}
+	r := report{Model: name, Info: m.Info, DTypes: map[string]int{}}
+	nats, deviation := m.Denoiser.(*oracle.Denoiser).Model.Entropy()
+	r.Entropy, r.EntropyError = &nats, deviation
+	return r, nil
+}
+
+// inspectError is a mistake on the command line where a name can be no model's.
+func inspectError(err error) error {
+	if errors.Is(err, unmask.ErrName) {
+		return usage("%v", err)
+	}
+	return err
 }
 
 func orNone(names []string) string {

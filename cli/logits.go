@@ -10,7 +10,6 @@ import (
 
 	"unmask"
 	"unmask/backend"
-	"unmask/demo"
 	"unmask/model"
 	"unmask/weights"
 )
@@ -35,7 +34,6 @@ in place.`,
 		},
 	}
 	d.register(cmd.Flags(), "demo")
-	allowExact(cmd)
 	cmd.Flags().StringVar(&tokens, "tokens", "", "safetensors `FILE` with tokens I64 [B,D]")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
 	cmd.MarkFlagRequired("tokens")
@@ -56,7 +54,7 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokensFile, out string) er
 	if err != nil {
 		return err
 	}
-	m, err := d.load(ctx, demo.Text())
+	m, err := d.load(ctx)
 	if err != nil {
 		return err
 	}

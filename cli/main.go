@@ -28,6 +28,7 @@ var errInterrupted = errors.New("interrupted")
 // Main runs the command line of args, without the program's name, and returns the exit status. The
 // program is to end then: signals are no longer handled.
 func Main(args []string) int {
+	embedDemos()
 	ctx, stop, release := withSignals(context.Background())
 	defer release()
 	root := newRoot()

@@ -67,6 +67,25 @@ func (p *progress) close() {
 	}
 }
 
+// laterProgress is a progress whose total is known when it begins.
+type laterProgress struct {
+	label string
+	*progress
+}
+
+func (p *laterProgress) set(done, total int) {
+	if p.progress == nil {
+		p.progress = newProgress(p.label, int64(total))
+	}
+	p.progress.set(int64(done))
+}
+
+func (p *laterProgress) close() {
+	if p.progress != nil {
+		p.progress.close()
+	}
+}
+
 // downloadProgress shows the bytes of each file of a download.
 func downloadProgress() func(hub.Progress) {
 	var p *progress

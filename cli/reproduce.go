@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"unmask"
 	"unmask/experiments"
 )
 
@@ -42,9 +43,9 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
-	cmd.Flags().StringVar(&f.inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
-	cmd.Flags().StringVar(&f.reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+	cmd.Flags().StringVar(&f.Judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
+	cmd.Flags().StringVar(&f.Inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
+	cmd.Flags().StringVar(&f.Reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
 	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
 	cmd.Flags().BoolVar(&f.quick, "quick", false, "seconds, to see that it works: says nothing about the claims")
 	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write all to this `DIR`")
@@ -73,13 +74,13 @@ func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	if f.model == "demo" && (f.inception != "" || f.reference != "") {
+	if f.model == "demo" && (f.Inception != "" || f.Reference != "") {
 		return usage("--inception and --reference are for a model of images, --model is demo")
 	}
-	if isExact(f.model) {
+	if unmask.IsExact(f.model) {
 		return usage("--model is %s, allowed are networks; unmask theory checks the paper on exact models", f.model)
 	}
-	f.scenes = size.Image.Scenes
+	f.Scenes = size.Image.Scenes
 	kinds := []string{""}
 	if f.model == "demo" {
 		kinds = []string{"image", "text"}

@@ -89,7 +89,6 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 		},
 	}
 	d.register(cmd.Flags(), "demo")
-	allowExact(cmd)
 	intFlag(cmd.Flags(), &steps, "", param.Param{Name: "steps", Min: 1, Max: 1 << 16, Default: "16", Help: "denoising steps N"})
 	cmd.Flags().StringVar(&out, "out", "times.json", "write the schedule to this `FILE`")
 	seedFlag(cmd.Flags(), &seed, "which positions are masked; same seed, same schedule")

@@ -17,7 +17,7 @@ import (
 func (d *deviceFlags) runSettings(m *unmask.Model, o generate.Options) (durable.Settings, error) {
 	network := d.model // an exact one is its name
 	if m.Source != nil {
-		sum, err := fingerprint("", m.Source.Files)
+		sum, err := m.Source.Fingerprint()
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", d.model, err)
 		}

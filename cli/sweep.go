@@ -2,21 +2,16 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
 	"unmask/internal/whole"
+	"unmask/judges"
 )
 
 // sweepFlags are those of unmask sweep.
@@ -62,7 +57,7 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	f.model = plan.Model
-	task, settings, err := f.task(ctx, plan.Kind, taskFlags{judge: plan.Judge, inception: plan.Inception, reference: plan.Reference})
+	task, settings, err := f.task(ctx, plan.Kind, taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception, Reference: plan.Reference}})
 	if err != nil {
 		return err
 	}
@@ -169,31 +164,4 @@ func (s *sweepProgress) show(p experiments.Progress) {
 // settings are what the times and values of results depend on besides the models.
 func (f *deviceFlags) settings() experiments.Settings {
 	return experiments.Settings{"threads": fmt.Sprint(f.threads), "precision": f.precision}
-}
-
-// fingerprint is a model's name and a hash of its configuration and weights.
-func fingerprint(name string, files fs.FS) (string, error) {
-	entries, err := fs.ReadDir(files, ".")
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, pathless(err))
-	}
-	hash := sha256.New()
-	for _, e := range entries { // in the order of their names
-		if e.IsDir() || !slices.ContainsFunc([]string{".json", ".safetensors", ".pth", ".pt"}, func(ext string) bool {
-			return strings.HasSuffix(e.Name(), ext)
-		}) {
-			continue
-		}
-		in, err := files.Open(e.Name())
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-		fmt.Fprintf(hash, "%s\n", e.Name())
-		_, err = io.Copy(hash, in)
-		in.Close()
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return name + " " + hex.EncodeToString(hash.Sum(nil)[:8]), nil
 }

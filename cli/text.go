@@ -39,7 +39,6 @@ func newText() *cobra.Command {
 		},
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	allowExact(cmd)
 	f.constraintFlags.register(cmd.Flags())
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1}})
 	lengthFlag(cmd.Flags(), &f.length)

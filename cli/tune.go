@@ -35,11 +35,10 @@ func newTune() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	allowExact(cmd)
 	cmd.Flags().StringVar(&f.kind, "kind", "", "of --model demo: text or image; other models know theirs (default text)")
-	cmd.Flags().StringVar(&f.judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
-	cmd.Flags().StringVar(&f.inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
-	cmd.Flags().StringVar(&f.reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+	cmd.Flags().StringVar(&f.Judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
+	cmd.Flags().StringVar(&f.Inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
+	cmd.Flags().StringVar(&f.Reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second, "time of a sample, its share of a batch's")
 	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute, "time of the search; what is found by then counts")
 	intFlag(cmd.Flags(), &f.n, "n", param.Param{Name: "n", Min: 2, Max: maxTuneSamples, Default: "64", Help: "samples of each setting in the last round"})

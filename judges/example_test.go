@@ -1,0 +1,37 @@
+package judges_test
+
+import (
+	"context"
+	"fmt"
+
+	"unmask"
+	"unmask/experiments"
+	"unmask/judges"
+)
+
+// Measure how well a sampler draws from an exact model, which is its own judge: tokens drawn one a
+// step are at the model's entropy.
+func ExampleNewTask() {
+	ctx := context.Background()
+	const name = "oracle:markov:length=16,tokens=4"
+	m, err := unmask.Load(ctx, name, unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	task, settings, err := judges.NewTask(ctx, m, judges.Measure{Judge: name}, judges.Options{})
+	if err != nil {
+		panic(err)
+	}
+	points := experiments.Plan{Samplers: []string{"random"}, Steps: []int{1, 16}, Alpha: []float64{6}, Cache: []int{0},
+		Seeds: []uint64{0}, N: 64, Batch: 64}.Points()
+	var perplexity []float64
+	for _, p := range points {
+		r, err := experiments.Run(ctx, task, p, nil)
+		if err != nil {
+			panic(err)
+		}
+		perplexity = append(perplexity, r.Metrics["perplexity"].Value)
+	}
+	fmt.Println(settings["judge"], perplexity[1] < perplexity[0])
+	// Output: oracle:markov:length=16,tokens=4 true
+}

@@ -1,0 +1,37 @@
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+)
+
+// Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights, the same
+// wherever the files are. It reads all of them.
+func (s *Source) Fingerprint() (string, error) {
+	entries, err := fs.ReadDir(s.Files, ".")
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.Name, pathless(err))
+	}
+	hash := sha256.New()
+	for _, e := range entries { // in the order of their names
+		if e.IsDir() || !slices.Contains([]string{".json", ".safetensors", ".pth", ".pt"}, path.Ext(e.Name())) {
+			continue
+		}
+		in, err := s.Files.Open(e.Name())
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", s.Name, err)
+		}
+		fmt.Fprintf(hash, "%s\n", e.Name())
+		_, err = io.Copy(hash, in)
+		in.Close()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
+}

@@ -1,0 +1,120 @@
+package unmask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"unmask/backend/plain"
+	"unmask/model"
+	"unmask/theory/oracle"
+	"unmask/weights/gguf"
+	"unmask/weights/hub"
+)
+
+// ErrName is in the chain of errors of a name that can be no model.
+var ErrName = errors.New("not a model's name")
+
+type nameError string
+
+func (e nameError) Error() string        { return string(e) }
+func (e nameError) Is(target error) bool { return target == ErrName }
+
+// exactPrefix begins the names of models whose marginals are exact.
+const exactPrefix = "oracle:"
+
+// IsExact reports whether name is that of an exact model, which has no files.
+func IsExact(name string) bool { return strings.HasPrefix(name, exactPrefix) }
+
+var embedded = map[string]fs.FS{}
+
+// Embed gives the models of a file system, such as package demo's, a name for Load. Programs call it
+// before they load anything.
+func Embed(name string, files fs.FS) { embedded[name] = files }
+
+// Embedded returns the names that Embed registered, sorted.
+func Embedded() []string { return slices.Sorted(maps.Keys(embedded)) }
+
+// HubFiles are the files of a model on the hub.
+var HubFiles = []string{"config.json", "model.safetensors"}
+
+// Open opens the files of a model by a name that Load takes.
+func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model.Source, error) {
+	if files, ok := embedded[name]; ok {
+		return model.OpenFS(files, name)
+	}
+	if IsExact(name) {
+		return nil, nameError(fmt.Sprintf("model %s is exact and has no files", name))
+	}
+	dir, err := Locate(ctx, name, progress)
+	if err != nil {
+		return nil, err
+	}
+	return model.Open(dir)
+}
+
+// Locate returns the directory or GGUF file of a model, or the directory of org/name[@revision] on the
+// hub.
+func Locate(ctx context.Context, name string, progress func(hub.Progress)) (string, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && (info.IsDir() || gguf.IsFile(name)):
+		return name, nil
+	case err == nil:
+		return "", nameError(fmt.Sprintf("model %s is a file, want a directory with config.json and "+
+			"model.safetensors, a .gguf file, or org/name[@revision]", name))
+	case strings.HasPrefix(name, ".") || filepath.IsAbs(name) ||
+		strings.Count(name, "/") != 1 && !strings.Contains(name, "@"):
+		return "", nameError(fmt.Sprintf("model %s: there is no such directory, and it is none of "+
+			"org/name[@revision]%s", name, orEmbedded()))
+	}
+	repo, revision, err := hub.Parse(name)
+	if err != nil {
+		return "", err
+	}
+	return hub.Pull(ctx, repo, revision, HubFiles, progress)
+}
+
+// orEmbedded names what is embedded, for an error.
+func orEmbedded() string {
+	if len(embedded) == 0 {
+		return ""
+	}
+	return ", " + strings.Join(Embedded(), ", ")
+}
+
+// ParseExact returns the exact model of a name such as oracle:markov:length=16,tokens=4.
+func ParseExact(name string) (*oracle.Model, error) {
+	exact, ok := strings.CutPrefix(name, exactPrefix)
+	if !ok {
+		return nil, nameError(fmt.Sprintf("model %s is not exact, want %s...", name, exactPrefix))
+	}
+	m, err := oracle.Parse(exact)
+	if err != nil {
+		return nil, nameError(fmt.Sprintf("model %s: %v", name, err))
+	}
+	return m, nil
+}
+
+// loadExact returns an exact model with letters, or numbers, for its tokens.
+func loadExact(name string) (*Model, error) {
+	m, err := ParseExact(name)
+	if err != nil {
+		return nil, err
+	}
+	info := model.Info{Architecture: "oracle", Sizes: map[string]int{"length": m.Length(), "tokens": m.Tokens()},
+		Tokenizer: "letters, or numbers above 26 tokens"}
+	if shape := m.Shape(); len(shape) == 2 {
+		info.Sizes["height"], info.Sizes["width"] = shape[0], shape[1]
+	}
+	l := &model.Loaded{Denoiser: oracle.NewDenoiser(m), Info: info, Kind: model.KindText, Tokenizer: oracle.Symbols(m, Hole)}
+	u := NewModel(l, plain.New(), nil)
+	u.Name = name
+	return u, nil
+}
