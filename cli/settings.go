@@ -49,6 +49,9 @@ func (f *textFlags) textSettings(m *unmask.Model, o generate.Options) (durable.S
 	if err != nil {
 		return nil, err
 	}
+	if f.chat.asked() {
+		s["text"] = "answer"
+	}
 	if c := f.constraintFlags; c.minLength > 0 || c.cut {
 		s["end"], s["min-length"], s["cut"] = c.end, strconv.Itoa(c.minLength), strconv.FormatBool(c.cut)
 	}

@@ -17,6 +17,7 @@ type textFlags struct {
 	deviceFlags
 	samplingFlags
 	constraintFlags
+	chat           chatFlags
 	length         int
 	prompt, infill string
 	watch, json    bool
@@ -31,6 +32,7 @@ func newText() *cobra.Command {
 		Args:  noArgs,
 		Example: `  unmask text                                  a sample of the embedded model
   unmask text --infill "To be, [20] that is the question"
+  unmask text --model org/name --chat "What is the capital of France?"
   unmask text --sampler moment --alpha 3 --steps 16 -n 4 --json
   unmask text --model jdeschena/sdtt@baselines_kld_step_70000
   unmask text --model oracle:markov:length=32,tokens=4 --sampler "eb(margin)"`,
@@ -44,6 +46,7 @@ func newText() *cobra.Command {
 	lengthFlag(cmd.Flags(), &f.length)
 	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with")
 	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)
+	f.chat.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
 	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
@@ -61,6 +64,9 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	if f.prompt != "" && f.infill != "" {
 		return usage("--prompt and --infill together, allowed is one of them")
+	}
+	if err := f.chat.check(f); err != nil {
+		return err
 	}
 	if f.watch && !term.IsTerminal(int(os.Stderr.Fd())) {
 		return usage("--watch needs a terminal on standard error")
@@ -142,7 +148,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 			if w != nil {
 				w.clear()
 			}
-			if err := out.write(sample{m: m, s: s, shown: f.shown(s.Tokens), seed: o.Seed, steps: step.N, seconds: seconds}); err != nil {
+			if err := out.write(sample{m: m, s: s, shown: f.text(s.Tokens), seed: o.Seed, steps: step.N, seconds: seconds}); err != nil {
 				return err
 			}
 		}
@@ -153,8 +159,19 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 	return nil
 }
 
+// text returns the part of a finished sample that is shown.
+func (f *textFlags) text(tokens []int32) []int32 {
+	if f.chat.model != nil {
+		return f.chat.shown(tokens)
+	}
+	return f.shown(tokens)
+}
+
 // tokens returns what is known from the start: all masks, a prompt, or a text with holes.
 func (f *textFlags) tokens(m *unmask.Model) ([]int32, error) {
+	if f.chat.asked() {
+		return f.chat.tokens(m, f.length)
+	}
 	tokens, err := m.Text.Masks(f.length)
 	if err != nil {
 		return nil, usage("--length: %v", err)

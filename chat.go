@@ -1,0 +1,77 @@
+package unmask
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"unmask/tokenizers/chat"
+)
+
+// ReplyLength is how many tokens an answer has where nobody says, as LLaDA's own program has it.
+const ReplyLength = 128
+
+// Chat is the side of a model that answers messages. Its methods may be called at once.
+type Chat struct {
+	*chat.Model
+
+	text *Text
+}
+
+// Chat reads the chat template that lies beside the model's weights. It is an error where the
+// model makes no text, or has no template: it was not made to chat.
+func (m *Model) Chat() (*Chat, error) {
+	switch {
+	case m.Text == nil:
+		return nil, fmt.Errorf("the model makes no text")
+	case m.Source == nil:
+		return nil, fmt.Errorf("the model has no chat template")
+	}
+	c, err := chat.ForModel(m.Source.Files, m.Text.Tokenizer)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the model has no chat template, want chat_template.jinja or " +
+			"tokenizer_config.json beside its weights")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Chat{c, m.Text}, nil
+}
+
+// Tokens returns the tokens [length] of a run that answers messages, and the position where the
+// answer begins. A length of 0 leaves [ReplyLength] tokens for the answer, or what the model has.
+func (c *Chat) Tokens(messages []chat.Message, length int) (tokens []int32, from int, err error) {
+	data, err := json.Marshal(messages)
+	if err != nil {
+		return nil, 0, err
+	}
+	return c.TokensJSON(data, length, chat.Options{})
+}
+
+// TokensJSON is Tokens of messages in JSON, which may have more fields, such as tool_calls.
+func (c *Chat) TokensJSON(messages []byte, length int, o chat.Options) (tokens []int32, from int, err error) {
+	known, err := c.EncodeJSON(messages, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	from = len(known)
+	if length == 0 {
+		length = min(from+ReplyLength, c.text.spec.Length())
+	}
+	if tokens, err = c.text.fit(known, length); err != nil {
+		return nil, 0, err
+	}
+	if len(tokens) == from {
+		return nil, 0, fmt.Errorf("the messages are %d tokens, want at most %d, to leave some for an "+
+			"answer", from, length-1)
+	}
+	return tokens, from, nil
+}
+
+// Reply returns the text of an answer that begins at position from: up to the first token that
+// ends it, without what a model of fixed length fills the rest with.
+func (c *Chat) Reply(tokens []int32, from int) string {
+	answer, _ := c.Answer(tokens[from:])
+	return c.text.Decode(answer)
+}
