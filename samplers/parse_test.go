@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -59,15 +60,31 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// Every parameter is described, refuses what is out of its range by its name, and has a default that
+// changes nothing.
 func TestEverySamplerIsDescribedAndBuilt(t *testing.T) {
 	for _, info := range samplers.List() {
 		require.NotEmpty(t, info.Line)
 		require.NotEmpty(t, info.Paper)
-		_, err := samplers.Parse(info.Name)
+		plain, err := samplers.Parse(info.Name)
 		require.NoError(t, err)
-		for _, key := range info.Params {
-			_, err = samplers.Parse(info.Name + "(" + key.Name + "=x)")
-			require.ErrorContains(t, err, "want ", "%s %s", info.Name, key.Name)
+		require.Equal(t, info.Name, samplers.Text(plain))
+		for _, p := range info.Params {
+			require.NotEmpty(t, p.Help, "%s %s", info.Name, p.Name)
+			with := func(value string) (samplers.Sampler, error) {
+				return samplers.Parse(info.Name + "(" + p.Name + "=" + value + ")")
+			}
+			_, err = with("x")
+			require.ErrorContains(t, err, ": "+p.Name+` is "x", want `, "%s %s", info.Name, p.Name)
+			if p.Kind != param.Word && len(p.Words) == 0 {
+				_, err = with(param.Format(2 * p.Max))
+				require.ErrorContains(t, err, ": "+p.Name+" is "+param.Format(2*p.Max)+", want "+p.Want())
+			}
+			if p.Default != "" {
+				s, err := with(p.Default)
+				require.NoError(t, err)
+				require.Equal(t, plain, s, "%s %s", info.Name, p.Name)
+			}
 		}
 	}
 }

@@ -5,6 +5,9 @@
 // in one pass over the output head, and then each sequence Chooses for itself. An
 // order by position alone needs nothing, so the head runs at the chosen rows only.
 //
+// Rules are plain values, safe for concurrent use. A View, and what its methods hand out, is one
+// goroutine's. Register and RegisterSchedule are for init functions.
+//
 // To add a rule, write an Order: Needs and Rank, most often one call of View.Top. Register makes it
 // known by a name, with parameters.
 package samplers
