@@ -13,8 +13,10 @@ import (
 
 // The kinds of tokens in tokenizer.ggml.token_type (llama.h, llama_token_type).
 const (
+	normalToken  = 1
 	controlToken = 3
 	userToken    = 4
+	unusedToken  = 5
 )
 
 // patterns are the regular expressions by which tokenizer.ggml.pre cuts text into words, as the models'

@@ -1,0 +1,158 @@
+package gguf
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/tokenizers"
+	"unmask/weights"
+)
+
+// lladaFolder is a LLaDA of random weights as its authors publish it: width 256, 2 blocks, 4 heads, 2 for keys.
+func lladaFolder(t *testing.T) (dir string, values map[string][]float32) {
+	dir, values = t.TempDir(), map[string][]float32{}
+	const h, mlp, vocab, kv = 256, 512, 470, 128
+	var all []weights.Tensor
+	r := rand.New(rand.NewPCG(1, 2))
+	add := func(name string, shape ...int) {
+		n := shape[0] * shape[len(shape)-1]
+		if len(shape) == 1 {
+			n = shape[0]
+		}
+		w := weights.Tensor{Name: "model.transformer." + name + ".weight", DType: weights.F32, Shape: shape}
+		for range n {
+			v := float32(r.NormFloat64())
+			values[w.Name] = append(values[w.Name], v)
+			w.Data = binary.LittleEndian.AppendUint32(w.Data, math.Float32bits(v))
+		}
+		all = append(all, w)
+	}
+	add("wte", vocab, h)
+	add("ln_f", h)
+	add("ff_out", vocab, h)
+	for _, b := range []string{"blocks.0.", "blocks.1."} {
+		add(b+"attn_norm", h)
+		add(b+"q_proj", h, h)
+		add(b+"k_proj", kv, h)
+		add(b+"v_proj", kv, h)
+		add(b+"attn_out", h, h)
+		add(b+"ff_norm", h)
+		add(b+"ff_proj", mlp, h)
+		add(b+"up_proj", mlp, h)
+		add(b+"ff_out", h, mlp)
+	}
+	require.NoError(t, weights.WriteFile(filepath.Join(dir, "model.safetensors"), all, nil))
+	config := `{"model_type":"llada","d_model":256,"n_layers":2,"n_heads":4,"n_kv_heads":2,"mlp_hidden_size":512,"vocab_size":470,
+		"max_sequence_length":64,"rms_norm_eps":1e-5,"rope_theta":5e5,"mask_token_id":464,"eos_token_id":461}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600))
+	return dir, values
+}
+
+// TestConvert: a folder and the GGUF file made of it have the same names, shapes and values, to the types'
+// levels.
+func TestConvert(t *testing.T) {
+	dir, values := lladaFolder(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), tokenizer(t), 0o600))
+	template := []byte(`{"chat_template":"{{ x }}"}`)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), template, 0o600))
+	for recipe, c := range map[string]struct {
+		bound float64
+		types map[string]weights.DType
+	}{
+		"q8_0":   {0.01, map[string]weights.DType{"blk.0.attn_q.weight": "Q8_0", "output.weight": "Q8_0", "output_norm.weight": "F32"}},
+		"q4_k_m": {0.1, map[string]weights.DType{"blk.0.attn_q.weight": "Q4_K", "output.weight": "Q6_K", "blk.1.ffn_down.weight": "Q6_K", "blk.0.attn_v.weight": "Q4_K"}},
+	} {
+		name := filepath.Join(t.TempDir(), "m.gguf")
+		require.NoError(t, Convert(context.Background(), dir, name, recipe))
+		f, err := Open(name)
+		require.NoError(t, err)
+		for tensor, want := range c.types {
+			got, ok := f.Set.Get(tensor)
+			require.True(t, ok, tensor)
+			require.Equal(t, want, got.DType, "%s of %s", tensor, recipe)
+		}
+		config, set, err := f.Model()
+		require.NoError(t, err)
+		require.Contains(t, string(config), `"n_kv_heads":2`)
+		require.Contains(t, string(config), `"mask_token_id":464`)
+		require.Len(t, set.Names(), len(values))
+		for name, want := range values {
+			got, ok := set.Get(name)
+			require.True(t, ok, name)
+			x, err := got.Floats()
+			require.NoError(t, err)
+			var e, all float64
+			for i, v := range want {
+				e, all = e+math.Pow(float64(v-x[i]), 2), all+math.Pow(float64(v), 2)
+			}
+			require.Less(t, math.Sqrt(e/all), c.bound, "%s of %s", name, recipe)
+		}
+		words, _, err := tokenizers.ParseFS(f.Files())
+		require.NoError(t, err)
+		plain, err := tokenizers.Parse(tokenizer(t))
+		require.NoError(t, err)
+		for _, text := range []string{"It's 12 kilometers, they'd say.", "a\n\n b <|mdm_mask|>"} {
+			want, err := plain.Encode(text)
+			require.NoError(t, err)
+			got, err := words.Encode(text)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		chat, err := fs.ReadFile(f.Files(), "tokenizer_config.json")
+		require.NoError(t, err)
+		require.Contains(t, string(chat), `"chat_template":"{{ x }}"`)
+		require.NoError(t, f.Set.Close())
+	}
+}
+
+// tokenizer is a small tokenizer.json with added tokens.
+func tokenizer(t *testing.T) []byte {
+	data, err := os.ReadFile("../../tokenizers/testdata/llada.json")
+	require.NoError(t, err)
+	return data
+}
+
+func TestConvertRefuses(t *testing.T) {
+	dir, _ := lladaFolder(t)
+	out := filepath.Join(t.TempDir(), "m.gguf")
+	require.EqualError(t, Convert(context.Background(), dir, out, "q2"), `quantize is "q2", want q8_0 or q4_k_m`)
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, Convert(stopped, dir, out, "q8_0"), context.Canceled)
+	for config, want := range map[string]string{
+		`{`:                                     "config.json: unexpected end",
+		`{"model_type":3}`:                      "config.json: model_type is 3, want a text",
+		`{"model_type":"gpt"}`:                  `config.json: model_type is "gpt", want llada or Dream`,
+		`{"model_type":"llada","n_layers":"x"}`: `config.json: n_layers is "x", want a number`,
+		`{"model_type":"llada","n_layers":0.5}`: "want an integer from 1 to",
+		`{"model_type":"Dream","num_hidden_layers":2}`: "config.json: max_position_embeddings is 0, want an integer",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600))
+		require.ErrorContains(t, Convert(context.Background(), dir, out, "q8_0"), want)
+	}
+	_, err := os.Stat(out)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestWriteRefuses(t *testing.T) {
+	none := func(io.Writer) error { return nil }
+	for want, tensor := range map[string]Tensor{
+		"want 1 to 4 dimensions of F32":              {Name: "a", DType: "Q2_K", Shape: []int{256}, Write: none},
+		"rows have 33 values, want a multiple of 32": {Name: "a", DType: "Q8_0", Shape: []int{33}, Write: none},
+		`tensor "a": 0 bytes were written, want 16`:  {Name: "a", DType: "F32", Shape: []int{4}, Write: none},
+		`tensor "a": no`:                             {Name: "a", DType: "F32", Shape: []int{4}, Write: func(io.Writer) error { return errors.New("no") }},
+	} {
+		require.ErrorContains(t, Write(io.Discard, nil, []Tensor{tensor}), want)
+	}
+	require.Panics(t, func() { _ = Write(io.Discard, []Key{{"a", 1}}, nil) })
+}

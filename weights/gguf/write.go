@@ -1,0 +1,131 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"unmask/weights"
+)
+
+// Key is a key to be written. Its value is a bool, uint32, float32, string, []string or []int32.
+type Key struct {
+	Name  string
+	Value any
+}
+
+// Tensor is a tensor to be written, [rows, width] or [width], whose rows come one at a time.
+type Tensor struct {
+	Name  string
+	DType weights.DType
+	Shape []int // slowest first
+	// Write writes all the tensor's bytes.
+	Write func(w io.Writer) error
+}
+
+// numbers are the numbers of types.
+var numbers = func() map[weights.DType]uint32 {
+	m := map[weights.DType]uint32{}
+	for n, t := range types {
+		m[t] = n
+	}
+	return m
+}()
+
+// Write writes a file of version 3 with the default alignment. Keys and tensors are in the order given.
+func Write(w io.Writer, keys []Key, tensors []Tensor) error {
+	le := binary.LittleEndian
+	put := func(b []byte, s string) []byte { return append(le.AppendUint64(b, uint64(len(s))), s...) }
+	head := le.AppendUint32([]byte("GGUF"), 3)
+	head = le.AppendUint64(le.AppendUint64(head, uint64(len(tensors))), uint64(len(keys)))
+	for _, k := range keys {
+		head = put(head, k.Name)
+		switch v := k.Value.(type) {
+		case bool:
+			b := byte(0)
+			if v {
+				b = 1
+			}
+			head = append(le.AppendUint32(head, uint32(boolean)), b)
+		case uint32:
+			head = le.AppendUint32(le.AppendUint32(head, uint32(u32)), v)
+		case float32:
+			head = le.AppendUint32(le.AppendUint32(head, uint32(f32)), math.Float32bits(v))
+		case string:
+			head = put(le.AppendUint32(head, uint32(text)), v)
+		case []string:
+			head = le.AppendUint64(le.AppendUint32(le.AppendUint32(head, uint32(array)), uint32(text)), uint64(len(v)))
+			for _, s := range v {
+				head = put(head, s)
+			}
+		case []int32:
+			head = le.AppendUint64(le.AppendUint32(le.AppendUint32(head, uint32(array)), uint32(i32)), uint64(len(v)))
+			for _, n := range v {
+				head = le.AppendUint32(head, uint32(n))
+			}
+		default:
+			panic(fmt.Sprintf("gguf: Write: key %s is a %T", k.Name, k.Value))
+		}
+	}
+	at := uint64(0)
+	sizes := make([]uint64, len(tensors))
+	for i, t := range tensors {
+		var err error
+		if sizes[i], err = t.size(); err != nil {
+			return err
+		}
+		head = le.AppendUint32(put(head, t.Name), uint32(len(t.Shape)))
+		for _, d := range slices.Backward(t.Shape) {
+			head = le.AppendUint64(head, uint64(d))
+		}
+		head = le.AppendUint64(le.AppendUint32(head, numbers[t.DType]), at)
+		at += (sizes[i] + alignment - 1) / alignment * alignment
+	}
+	head = append(head, make([]byte, -len(head)&(alignment-1))...)
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for i, t := range tensors {
+		c := &counter{w: w}
+		if err := t.Write(c); err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		if c.n != sizes[i] {
+			return fmt.Errorf("tensor %q: %d bytes were written, want %d", t.Name, c.n, sizes[i])
+		}
+		if _, err := w.Write(make([]byte, -int(c.n)&(alignment-1))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size is the tensor's bytes.
+func (t *Tensor) size() (uint64, error) {
+	if _, ok := numbers[t.DType]; !ok || len(t.Shape) < 1 || len(t.Shape) > maxDims {
+		return 0, fmt.Errorf("tensor %q: %v of %s, want 1 to %d dimensions of %s", t.Name, t.Shape, t.DType, maxDims, known)
+	}
+	values, bytes := t.DType.Block()
+	if width := t.Shape[len(t.Shape)-1]; width%values != 0 {
+		return 0, fmt.Errorf("tensor %q: rows have %d values, want a multiple of %d for %s", t.Name, width, values, t.DType)
+	}
+	n := uint64(1)
+	for _, d := range t.Shape {
+		n *= uint64(d)
+	}
+	return n / uint64(values) * uint64(bytes), nil
+}
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n uint64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += uint64(n)
+	return n, err
+}
