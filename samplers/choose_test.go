@@ -81,7 +81,7 @@ func TestInfoGainTakesTheBestCandidate(t *testing.T) {
 }
 
 func TestSchedulesSumToTheLength(t *testing.T) {
-	for _, name := range []string{"uniform", "cosine", "arccos", "mage"} {
+	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "titok", "linear"} {
 		s, err := samplers.ParseSchedule(name)
 		require.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
@@ -98,8 +98,8 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 			require.Equal(t, length, before)
 		})
 	}
-	_, err := samplers.ParseSchedule("linear")
-	require.EqualError(t, err, `samplers: unknown schedule "linear", want one of arccos, cosine, mage, uniform`)
+	_, err := samplers.ParseSchedule("sudden")
+	require.EqualError(t, err, `samplers: unknown schedule "sudden", want one of arccos, cosine, linear, mage, titok, uniform`)
 }
 
 func TestScheduleValues(t *testing.T) {

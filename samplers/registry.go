@@ -149,6 +149,9 @@ func init() { // the paper's first
 	Register(p2Rule)
 	Register(remdmRule)
 	Register(trapezoidalRule)
+	Register(titokRule)
+	Register(amusedRule)
+	Register(haltonMaskGITRule)
 }
 
 // List describes all registered rules, the paper's first.

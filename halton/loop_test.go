@@ -1,0 +1,36 @@
+package halton_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend/cpu"
+	"unmask/internal/parity"
+	"unmask/internal/parity/loops"
+	"unmask/model"
+	"unmask/samplers"
+)
+
+func TestLoop(t *testing.T) {
+	p := open(t, "halton-tiny")
+	m, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(t, err)
+	loops.Run(t, p, m, parity.Labels, loops.Case{Recipe: "halton-maskgit(roll=off) schedule=arccos steps=12 top-k=1",
+		Scale: loops.Constant(2), Want: "halton_loop_tokens"})
+}
+
+// The order and the number of cells open after each step are the authors'.
+func TestOrderAndCounts(t *testing.T) {
+	p := open(t, "halton-tiny")
+	order, _ := p.Ints("halton_order")
+	for i, at := range samplers.HaltonOrder(8, 8) {
+		require.Equal(t, order[2*i]*8+order[2*i+1], at, "cell %d", i)
+	}
+	for name, cells := range map[string]int{"halton_counts_32_of_576": 576, "halton_counts_32_of_256": 256} {
+		want, _ := p.Ints(name)
+		for i, n := range want {
+			require.Equal(t, int(n), samplers.Open(samplers.Arccos, float64(i+1), len(want), cells), "%s, step %d", name, i+1)
+		}
+	}
+}

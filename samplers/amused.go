@@ -1,0 +1,70 @@
+package samplers
+
+import (
+	"unmask/param"
+)
+
+// AMUSEd is the loop of aMUSEd (Patil et al. 2024; diffusers, schedulers/scheduling_amused.py):
+// MaskGIT's with a temperature that falls from Noise in the first step to 0 in the last.
+type AMUSEd struct {
+	Noise  float64 // Gumbel temperature of the choice in the first step; 0 means 2
+	Tokens string  // "drawn", or "likeliest" for no noise at all; "" means drawn
+}
+
+// likeliest is the word for no noise.
+const likeliest = "likeliest"
+
+var tokensParam = param.Param{Name: "tokens", Words: []string{"drawn", likeliest}, Default: "drawn",
+	Help: "drawn, or likeliest for no noise at all"}
+
+var amusedRule = Rule[AMUSEd]{
+	Name: "amused", Line: "maskgit whose temperature reaches 0 in the last step", Paper: "Patil et al. 2024, aMUSEd",
+	Params: []Param[AMUSEd]{
+		Number(func(a *AMUSEd) *float64 { return &a.Noise }, param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "2",
+			Help: "Gumbel temperature of the choice in the first step"}),
+		Word(func(a *AMUSEd) *string { return &a.Tokens }, tokensParam),
+	},
+}
+
+// Needs a token at every masked position.
+func (a AMUSEd) Needs(int, int) Need {
+	if a.Tokens == likeliest {
+		return Need{Top: true}
+	}
+	return Need{Draw: true}
+}
+
+// Choose keeps as many as the schedule opens.
+func (a AMUSEd) Choose(v *View) (Opening, error) {
+	if a.Tokens == likeliest {
+		o := Opening{Positions: v.Top(v.Quota, func(i int) float64 { return v.P1[i] })}
+		v.likeliest(&o)
+		return o, nil
+	}
+	noise := orDefault(a.Noise, 2)
+	if v.Steps > 1 {
+		noise *= 1 - float64(v.Step-1)/float64(v.Steps-1)
+	}
+	o := Opening{Positions: v.Top(v.Quota, func(i int) float64 { return v.LogP[i] + noise*v.Gumbel(i) })}
+	v.drawn(&o)
+	return o, nil
+}
+
+// Uncached returns why there is no second stage.
+func (AMUSEd) Uncached() string { return "amused draws tokens before it chooses positions" }
+
+// String returns the text that Parse reads.
+func (a AMUSEd) String() string { return Text(a) }
+
+// linear is L - max(1, floor(L*(1-n/N))), aMUSEd's for inpainting.
+type linear struct{}
+
+func (linear) String() string { return "linear" }
+
+func (linear) At(at float64, steps, length int) int {
+	masked := int(float64(length) * (1 - at/float64(steps)))
+	if at < float64(steps) {
+		masked = max(masked, 1)
+	}
+	return length - masked
+}

@@ -1,0 +1,78 @@
+package samplers
+
+import (
+	"math"
+
+	"unmask/backend"
+	"unmask/param"
+)
+
+// HaltonMaskGIT is the sampler of Halton-MaskGIT (Besnier et al. 2025, Sampler/halton_sampler.py):
+// positions in Halton's order, which Roll turns by a random number of places for each sequence, and
+// tokens from p^gamma, gamma rising linearly from First to Last. Its schedule is arccos.
+//
+// The authors read a sched_pow that nothing uses; here there is none.
+type HaltonMaskGIT struct {
+	First, Last float64 // exponents of the first and of the last step; 0 means 1
+	Warm        int     // steps at the beginning whose exponent is halved
+	Roll        string  // "on" or "off"; "" means on
+}
+
+var haltonMaskGITRule = Rule[HaltonMaskGIT]{
+	Name: "halton-maskgit", Line: "halton's order, turned for each image; tokens from p^gamma", Paper: "Besnier et al. 2025, Halton Scheduler",
+	Params: []Param[HaltonMaskGIT]{
+		Number(func(h *HaltonMaskGIT) *float64 { return &h.First }, param.Param{Name: "first", Min: 1e-3, Max: 1e3, Default: "1",
+			Help: "gamma of the first step"}),
+		Number(func(h *HaltonMaskGIT) *float64 { return &h.Last }, param.Param{Name: "last", Min: 1e-3, Max: 1e3, Default: "1",
+			Help: "gamma of the last step"}),
+		Whole(func(h *HaltonMaskGIT) *int { return &h.Warm }, param.Param{Name: "warm", Min: 0, Max: 1 << 20, Default: "0",
+			Help: "steps at the beginning whose gamma is halved"}),
+		Word(func(h *HaltonMaskGIT) *string { return &h.Roll }, param.Param{Name: "roll", Words: []string{"on", "off"}, Default: "on",
+			Help: "turn the order by a random number of places for each sequence: on or off"}),
+	},
+}
+
+// Needs nothing: positions come first.
+func (HaltonMaskGIT) Needs(int, int) Need { return Need{} }
+
+// gamma is the exponent of a step.
+func (h HaltonMaskGIT) gamma(step, steps int) float64 {
+	g := orDefault(h.First, 1)
+	if steps > 1 {
+		g += (orDefault(h.Last, 1) - g) * float64(step-1) / float64(steps-1)
+	}
+	if step <= h.Warm {
+		g /= 2
+	}
+	return g
+}
+
+// Choose opens the next positions of the order.
+func (h HaltonMaskGIT) Choose(v *View) (Opening, error) {
+	order := HaltonOrder(v.Shape...)
+	offset := 0
+	if h.Roll != "off" {
+		offset = int(math.Floor(v.Rand.At(0).Uniform(0, ForSetup) * float64(len(order))))
+	}
+	masked := v.Ints(len(v.Tokens))
+	for _, p := range v.Masked {
+		masked[p] = 1
+	}
+	o := Opening{Positions: v.Ints(v.Quota)[:0], Power: h.gamma(v.Step, v.Steps)}
+	for i := 0; i < len(order) && len(o.Positions) < v.Quota; i++ {
+		if p := int(order[(i+offset)%len(order)]); masked[p] == 1 {
+			o.Positions = append(o.Positions, p)
+		}
+	}
+	return o, nil
+}
+
+// Ranking is by the order where it is the same for all sequences.
+func (h HaltonMaskGIT) Ranking(step, steps int, shape []int) (Ranking, bool) {
+	r := only(backend.ByOrder)
+	r.Order, r.Power = HaltonOrder(shape...), h.gamma(step, steps)
+	return r, h.Roll == "off"
+}
+
+// String returns the text that Parse reads.
+func (h HaltonMaskGIT) String() string { return Text(h) }

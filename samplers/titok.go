@@ -1,0 +1,97 @@
+package samplers
+
+import (
+	"math"
+
+	"unmask/param"
+)
+
+// TiTok is the loop of TiTok and MaskGen (Yu et al. 2024, 1d-tokenizer, modeling/maskgit.py): it
+// draws a token at every masked position by adding t*Gumbel noise to the logits, and keeps those
+// with the largest logit plus t times a second noise. t falls linearly from Noise to 0, and
+// with annealing logits are divided by a temperature that falls from about 1.3 to 0.5.
+//
+// The confidence is the logit, not the probability. Of equal ones the authors leave all masked;
+// this rule keeps to the schedule's number.
+type TiTok struct {
+	Noise  float64 // randomize_temperature of the authors; 0 means 2
+	Anneal string  // "on" or "off"; "" means on
+	Tokens string  // "drawn", or "likeliest" for no noise at all; "" means drawn
+}
+
+var titokRule = Rule[TiTok]{
+	Name: "titok", Line: "draws everywhere by noisy logits, keeps the largest logits", Paper: "Yu et al. 2024, TiTok; Kim et al. 2025, MaskGen",
+	Params: []Param[TiTok]{
+		Number(func(t *TiTok) *float64 { return &t.Noise }, param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "2",
+			Help: "Gumbel noise on the logits at first, falling to 0"}),
+		Word(func(t *TiTok) *string { return &t.Anneal }, param.Param{Name: "anneal", Words: []string{"on", "off"}, Default: "on",
+			Help: "divide logits by 0.5 to 1.3, less and less: on or off"}),
+		Word(func(t *TiTok) *string { return &t.Tokens }, tokensParam),
+	},
+}
+
+// temperatures are of the noise and of the logits.
+func (t TiTok) temperatures(step, steps int) (noise, logits float64) {
+	left := 1 - float64(step)/float64(steps)
+	if t.Tokens != likeliest {
+		noise = orDefault(t.Noise, 2) * left
+	}
+	if t.Anneal == "off" {
+		return noise, 1
+	}
+	return noise, 0.5 + 0.8*left
+}
+
+// Needs a token at every masked position, or without noise the likeliest.
+func (t TiTok) Needs(step, steps int) Need {
+	noise, logits := t.temperatures(step, steps)
+	if noise == 0 {
+		return Need{Top: true, LogSum: true}
+	}
+	// The largest of logits/a + t*Gumbel is a draw from p^(1/(a*t)).
+	return Need{Draw: true, Power: 1 / (noise * logits), LogSum: true}
+}
+
+// Choose keeps as many as the schedule opens.
+func (t TiTok) Choose(v *View) (Opening, error) {
+	noise, logits := t.temperatures(v.Step, v.Steps)
+	score := func(i int) float64 { return (v.LogP[i]+v.LogSum[i])/logits + noise*v.Gumbel(i) }
+	if noise == 0 {
+		score = func(i int) float64 { return math.Log(v.P1[i]) + v.LogSum[i] }
+	}
+	o := Opening{Positions: v.Top(v.Quota, score)}
+	if noise == 0 {
+		v.likeliest(&o)
+	} else {
+		v.drawn(&o)
+	}
+	return o, nil
+}
+
+// Uncached returns why there is no second stage.
+func (TiTok) Uncached() string { return "titok draws tokens before it chooses positions" }
+
+// String returns the text that Parse reads.
+func (t TiTok) String() string { return Text(t) }
+
+// likeliest gives an opening the likeliest tokens.
+func (v *View) likeliest(o *Opening) {
+	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
+	for j, p := range o.Positions {
+		i := v.Index(p)
+		o.Tokens[j], o.LogP[j] = v.Arg[i], math.Log(v.P1[i])
+	}
+}
+
+// titok is L - max(1, floor(L*acos(n/N)/(pi/2))) (1d-tokenizer, modeling/maskgit.py).
+type titok struct{}
+
+func (titok) String() string { return "titok" }
+
+func (titok) At(at float64, steps, length int) int {
+	masked := int(float64(length) * (math.Acos(min(at/float64(steps), 1)) / (math.Pi / 2)))
+	if at < float64(steps) {
+		masked = max(masked, 1)
+	}
+	return length - masked
+}
