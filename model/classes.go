@@ -1,0 +1,72 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"unmask/param"
+)
+
+// FindClass returns the class that a text names: its number, or its name in any case. names may be
+// nil. The error for an unknown name has the nearest ones.
+func FindClass(classes int, names []string, text string) (int32, error) {
+	text = strings.TrimSpace(text)
+	if n, err := strconv.Atoi(text); err == nil {
+		if n < 0 || n >= classes {
+			return 0, fmt.Errorf("class is %d, want 0 to %d", n, classes-1)
+		}
+		return int32(n), nil
+	}
+	for i, name := range names {
+		if strings.EqualFold(name, text) {
+			return int32(i), nil
+		}
+	}
+	if len(names) == 0 {
+		return 0, fmt.Errorf("class is %s, want 0 to %d", param.Quote(text), classes-1)
+	}
+	return 0, fmt.Errorf("class is %s, want 0 to %d or a name such as %s", param.Quote(text), classes-1, param.Either(nearest(names, text)))
+}
+
+// nearest returns a few names like text: those that share a word or begin like it, then those of
+// the same spelling but for a few letters.
+func nearest(names []string, text string) []string {
+	const most = 4
+	type scored struct {
+		name  string
+		score int
+	}
+	var list []scored
+	words := strings.Fields(strings.ToLower(text))
+	for _, name := range names {
+		score := 0
+		for _, w := range words {
+			switch lower := strings.ToLower(name); {
+			case slices.Contains(strings.Fields(lower), w):
+				score += 3
+			case len(w) > 2 && strings.Contains(lower, w):
+				score++
+			}
+		}
+		if score > 0 {
+			list = append(list, scored{name, score})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	var out []string
+	for _, name := range param.Nearest(text, names) {
+		out = append(out, name)
+	}
+	for _, s := range list {
+		if !slices.Contains(out, s.name) {
+			out = append(out, s.name)
+		}
+	}
+	if len(out) == 0 {
+		out = names
+	}
+	return out[:min(most, len(out))]
+}
