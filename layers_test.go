@@ -20,6 +20,7 @@ var rows = [][]string{
 	{"experiments", "theory", "traces"},
 	{"generate", "metrics"},
 	{"vit", "dit", "llama", "titok", "halton", "maskgen", "amused"},
+	{"latents"},
 	{"vqgan", "vq", "clip"},
 	{"samplers"},
 	{"model"},
@@ -36,8 +37,8 @@ var rows = [][]string{
 // apart are rows that must not meet although one is below the other: networks and samplers
 // know marginals only.
 var apart = map[string][]string{
-	"samplers": {"vit", "dit", "llama", "titok", "halton", "maskgen", "amused", "vqgan", "vq", "clip", "nn", "attention", "weights", "backend/cpu", "backend/cuda", "internal/simd"},
-	"vit":      {"samplers"}, "dit": {"samplers"}, "llama": {"samplers"}, "vqgan": {"samplers"}, "vq": {"samplers"}, "clip": {"samplers"}, "titok": {"samplers"}, "halton": {"samplers"}, "maskgen": {"samplers"}, "amused": {"samplers"},
+	"samplers": {"vit", "dit", "llama", "titok", "halton", "maskgen", "amused", "latents", "vqgan", "vq", "clip", "nn", "attention", "weights", "backend/cpu", "backend/cuda", "internal/simd"},
+	"vit":      {"samplers"}, "dit": {"samplers"}, "llama": {"samplers"}, "vqgan": {"samplers"}, "vq": {"samplers"}, "clip": {"samplers"}, "latents": {"samplers"}, "titok": {"samplers"}, "halton": {"samplers"}, "maskgen": {"samplers"}, "amused": {"samplers"},
 	"internal": {"backend"},
 }
 

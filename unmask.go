@@ -20,9 +20,15 @@ import (
 	"unmask/tokenizers"
 	"unmask/weights/hub"
 
-	_ "unmask/dit" // networks and codecs register themselves
+	_ "unmask/amused" // networks and codecs register themselves
+	_ "unmask/dit"
+	_ "unmask/halton"
+	_ "unmask/latents"
 	_ "unmask/llama"
+	_ "unmask/maskgen"
+	_ "unmask/titok"
 	_ "unmask/vit"
+	_ "unmask/vq"
 	_ "unmask/vqgan"
 )
 

@@ -15,6 +15,7 @@ import (
 
 	"unmask/attention"
 	"unmask/backend"
+	"unmask/clip"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/nn"
@@ -59,6 +60,7 @@ type Model struct {
 	table         adaln.Table
 	w             workspace
 	marginals     model.HeadMarginals
+	prompter      clip.Prompter
 }
 
 // New returns the network without weights.
@@ -147,6 +149,11 @@ func (m *Model) loadHalving(l *nn.Loader) {
 func (m *Model) Spec() model.Spec {
 	c := &m.cfg
 	return model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Vocab - 1), Fixed: true, Prompt: true}
+}
+
+// Prompts implements model.Prompter.
+func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, error) {
+	return m.prompter.Prompts(ctx, texts)
 }
 
 // NewCache implements model.Refiner. Beside keys and values of cells it keeps, for each

@@ -2,9 +2,9 @@ package amused
 
 import (
 	"fmt"
-	"slices"
 
 	"unmask/model"
+	"unmask/weights"
 )
 
 // Config is the transformer's sizes.
@@ -30,7 +30,6 @@ var Presets = map[string]Config{
 // the crop, aesthetic score.
 const (
 	numbers  = 5
-	maxSize  = 1 << 20
 	maxSide  = 1 << 9
 	maxTexts = 1 << 10 // rows of a text
 )
@@ -58,39 +57,19 @@ func readConfig(src *model.Source) (c Config, err error) {
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, err
 	}
-	has := func(name string) bool {
-		_, ok := src.Set.Get(name)
-		return ok
-	}
-	dim := func(name string, dims, i int) int {
-		t, ok := src.Set.Get(name)
-		switch {
-		case err != nil:
-		case !ok:
-			err = fmt.Errorf("tensor %q is missing", name)
-		case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
-			err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxSize)
-		default:
-			return t.Shape[i]
-		}
-		return 1
-	}
-	c = Config{Heads: f.Heads, BlockHeads: f.BlockHeads, Side: f.Side, Halved: has("down_block.downsample.conv.weight"),
-		Mapped: has("down_block.attention_blocks.0.kv_mapper.weight")}
-	c.Hidden, c.TextWidth = dim("encoder_proj.weight", 2, 0), dim("encoder_proj.weight", 2, 1)
-	c.Vocab, c.In = dim("embed.embeddings.weight", 2, 0), dim("embed.embeddings.weight", 2, 1)
-	c.Width, c.Codes = dim("embed.conv.weight", 4, 0), dim("mlm_layer.conv2.weight", 4, 0)
-	c.Inner = dim("transformer_layers.0.ff.net.2.weight", 2, 1)
-	c.Frequencies = (dim("cond_embed.linear_1.weight", 2, 1) - c.TextWidth) / numbers
-	for has(fmt.Sprintf("transformer_layers.%d.norm1.norm.weight", c.Depth)) {
-		c.Depth++
-	}
-	for has(fmt.Sprintf("down_block.res_blocks.%d.norm.weight", c.Res)) {
-		c.Res++
-	}
+	z := &weights.Sizes{Set: src.Set}
+	c = Config{Heads: f.Heads, BlockHeads: f.BlockHeads, Side: f.Side, Halved: z.Has("down_block.downsample.conv.weight"),
+		Mapped: z.Has("down_block.attention_blocks.0.kv_mapper.weight")}
+	c.Hidden, c.TextWidth = z.Dim("encoder_proj.weight", 2, 0), z.Dim("encoder_proj.weight", 2, 1)
+	c.Vocab, c.In = z.Dim("embed.embeddings.weight", 2, 0), z.Dim("embed.embeddings.weight", 2, 1)
+	c.Width, c.Codes = z.Dim("embed.conv.weight", 4, 0), z.Dim("mlm_layer.conv2.weight", 4, 0)
+	c.Inner = z.Dim("transformer_layers.0.ff.net.2.weight", 2, 1)
+	c.Frequencies = (z.Dim("cond_embed.linear_1.weight", 2, 1) - c.TextWidth) / numbers
+	c.Depth = z.Count("transformer_layers.", ".norm1.norm.weight")
+	c.Res = z.Count("down_block.res_blocks.", ".norm.weight")
 	switch {
-	case err != nil:
-		return c, err
+	case z.Err != nil:
+		return c, z.Err
 	case f.Bias || f.Affine != nil && !*f.Affine:
 		return c, fmt.Errorf("config.json: use_bias is %v, want false, and ln_elementwise_affine true", f.Bias)
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:

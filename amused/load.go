@@ -2,13 +2,62 @@ package amused
 
 import (
 	"encoding/json"
+	"fmt"
 
+	"unmask/backend"
+	"unmask/clip"
 	"unmask/model"
+	"unmask/vq"
 	"unmask/weights"
 )
 
+// recipe is the published one (diffusers, pipelines/amused): 12 steps, guidance u + 10(c-u).
+const recipe = "amused(noise=2) schedule=mage steps=12 guidance=9"
+
+// InpaintSchedule is the schedule of the published inpainting.
+const InpaintSchedule = "linear"
+
+// className is the class that the configuration of the transformer, or of the pipeline, names.
+func className(src *model.Source) string {
+	var f struct {
+		Class string `json:"_class_name"`
+	}
+	if json.Unmarshal(src.Config, &f) != nil {
+		return ""
+	}
+	return f.Class
+}
+
+func matches(src *model.Source) bool {
+	switch className(src) {
+	case "UVit2DModel", "AmusedPipeline", "AmusedImg2ImgPipeline", "AmusedInpaintPipeline":
+		return true
+	}
+	return false
+}
+
+// transformer returns src with the configuration of the transformer, which a pipeline has in a
+// folder of its own.
+func transformer(src *model.Source) (*model.Source, error) {
+	if className(src) == "UVit2DModel" {
+		return src, nil
+	}
+	const name = "transformer/config.json"
+	config, err := model.ReadFile(src.Files, name, 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	t := *src
+	t.Config = config
+	return &t, nil
+}
+
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
-	c, err := readConfig(src)
+	t, err := transformer(src)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readConfig(t)
 	if err != nil {
 		return nil, err
 	}
@@ -20,7 +69,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Info: model.Info{
+	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Pad: -1}
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe, Info: model.Info{
 		Architecture: "amused",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "layers": c.Depth, "mlp": c.Inner, "width": c.Width,
 			"blocks": c.Res, "grid": c.Side, "codes": c.Codes, "mask": c.Vocab - 1},
@@ -29,10 +79,18 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 }
 
 func init() {
-	model.Register(model.Format{Name: "amused", Load: load, Match: func(src *model.Source) bool {
-		var f struct {
-			Class string `json:"_class_name"`
-		}
-		return json.Unmarshal(src.Config, &f) == nil && f.Class == "UVit2DModel"
-	}})
+	model.Register(model.Format{Name: "amused", Load: load, Match: matches})
+	model.RegisterCodec(model.CodecFormat{Name: "amused", Match: matches,
+		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
+			t, err := transformer(src)
+			if err != nil {
+				return nil, err
+			}
+			c, err := readConfig(t)
+			if err != nil {
+				return nil, err
+			}
+			o.Precision = backend.F32 // coarser, the decoder overflows (force_upcast in its config.json)
+			return vq.Open(src, "vqvae", c.Side, c.Codes, o)
+		}})
 }

@@ -70,8 +70,6 @@ type Config struct {
 // unused are tensors of published files that the text side does not need.
 var unused = []string{"vision_model.*", "visual_projection.*", "logit_scale", "text_model.embeddings.position_ids"}
 
-const maxSize = 1 << 20
-
 // readConfig reads the sizes off the tensors; config.json has the heads and the activation.
 func readConfig(src *model.Source) (c Config, err error) {
 	type file struct {
@@ -94,32 +92,15 @@ func readConfig(src *model.Source) (c Config, err error) {
 			f.Act = "quick_gelu"
 		}
 	}
-	dim := func(name string, i int) int {
-		t, ok := src.Set.Get(name)
-		switch {
-		case err != nil:
-		case !ok:
-			err = fmt.Errorf("tensor %q is missing: not CLIP's text encoder", name)
-		case len(t.Shape) != 2 || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
-			err = fmt.Errorf("tensor %q has shape %v, want two dimensions of 1 to %d", name, t.Shape, maxSize)
-		default:
-			return t.Shape[i]
-		}
-		return 1
-	}
-	c.IDs, c.Hidden = dim("text_model.embeddings.token_embedding.weight", 0), dim("text_model.embeddings.token_embedding.weight", 1)
-	c.Rows, c.Pooled = dim("text_model.embeddings.position_embedding.weight", 0), dim("text_projection.weight", 0)
-	c.Inner = dim("text_model.encoder.layers.0.mlp.fc1.weight", 0)
-	for {
-		if _, ok := src.Set.Get(fmt.Sprintf("text_model.encoder.layers.%d.layer_norm1.weight", c.Depth)); !ok {
-			break
-		}
-		c.Depth++
-	}
+	z := &weights.Sizes{Set: src.Set}
+	c.IDs, c.Hidden = z.Dim("text_model.embeddings.token_embedding.weight", 2, 0), z.Dim("text_model.embeddings.token_embedding.weight", 2, 1)
+	c.Rows, c.Pooled = z.Dim("text_model.embeddings.position_embedding.weight", 2, 0), z.Dim("text_projection.weight", 2, 0)
+	c.Inner = z.Dim("text_model.encoder.layers.0.mlp.fc1.weight", 2, 0)
+	c.Depth = z.Count("text_model.encoder.layers.", ".layer_norm1.weight")
 	c.Heads = f.Heads
 	switch {
-	case err != nil:
-		return c, err
+	case z.Err != nil:
+		return c, fmt.Errorf("%w: not CLIP's text encoder", z.Err)
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
 		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
 	case f.Act == "gelu":

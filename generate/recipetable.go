@@ -27,7 +27,7 @@ const (
 )
 
 // guidanceSchedules are the names in Guidance.Schedule.
-var guidanceSchedules = []string{"constant", "linear", "power-cosine"}
+var guidanceSchedules = []string{"constant", "linear", "cosine", "power-cosine"}
 
 // table has all parameters of a recipe, in the order of its text.
 var table = []row{
@@ -90,7 +90,7 @@ var table = []row{
 		func(r *Recipe) *float64 { return &r.Guidance.Scale }),
 	{param.Param{Name: "guidance-schedule", Kind: param.Word, Words: guidanceSchedules,
 		Default: "constant",
-		Help:    "how guidance follows the step: constant, linear or power-cosine"},
+		Help:    "how guidance follows the step: constant, linear, cosine or power-cosine"},
 		func(r *Recipe) string { return r.Guidance.Schedule },
 		func(r *Recipe, p param.Param, text string) (err error) {
 			r.Guidance.Schedule, err = p.Word(text)

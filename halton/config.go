@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 
+	"unmask/internal/imagenet"
 	"unmask/model"
+	"unmask/vq"
 	"unmask/weights"
 )
 
@@ -31,10 +32,7 @@ var Presets = map[string]Config{
 }
 
 // anchor is the tensor by which a checkpoint's prefix is found.
-const (
-	anchor  = "last_norm.norm_final.weight"
-	maxSize = 1 << 20
-)
+const anchor = "last_norm.norm_final.weight"
 
 // unused are tensors of published files that generation does not need: the head's weight is the
 // embedding.
@@ -48,35 +46,19 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, err error) {
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, err
 	}
-	dim := func(name string, dims, i int) int {
-		t, ok := set.Get(name)
-		switch {
-		case err != nil:
-		case !ok:
-			err = fmt.Errorf("tensor %q is missing", name)
-		case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
-			err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxSize)
-		default:
-			return t.Shape[i]
-		}
-		return 1
+	z := &weights.Sizes{Set: set}
+	c.Codes, c.Hidden = z.Dim("tok_emb.weight", 2, 0)-1, z.Dim("tok_emb.weight", 2, 1)
+	c.Classes, c.Positions = z.Dim("cls_emb.weight", 2, 0)-1, z.Dim("pos_emb.weight", 2, 0)
+	width := z.Dim("transformer.layers.0.attn.wq.weight", 2, 0)
+	c.Inner = z.Dim("transformer.layers.0.ff.w1.weight", 2, 0)
+	if z.Has("reg_tokens.weight") {
+		c.Registers = z.Dim("reg_tokens.weight", 2, 0)
 	}
-	c.Codes, c.Hidden = dim("tok_emb.weight", 2, 0)-1, dim("tok_emb.weight", 2, 1)
-	c.Classes, c.Positions = dim("cls_emb.weight", 2, 0)-1, dim("pos_emb.weight", 2, 0)
-	width := dim("transformer.layers.0.attn.wq.weight", 2, 0)
-	c.Inner = dim("transformer.layers.0.ff.w1.weight", 2, 0)
-	if _, ok := set.Get("reg_tokens.weight"); ok {
-		c.Registers = dim("reg_tokens.weight", 2, 0)
-	}
-	for c.Depth = 0; ; c.Depth++ {
-		if _, ok := set.Get(fmt.Sprintf("transformer.layers.%d.ln1.weight", c.Depth)); !ok {
-			break
-		}
-	}
+	c.Depth = z.Count("transformer.layers.", ".ln1.weight")
 	c.Side = int(math.Sqrt(float64(c.Positions)))
 	switch {
-	case err != nil:
-		return c, err
+	case z.Err != nil:
+		return c, z.Err
 	case f.Heads < 1 || width%f.Heads != 0:
 		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d", f.Heads, width)
 	case c.Side*c.Side != c.Positions:
@@ -105,7 +87,11 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Info: model.Info{
+	var classes []string
+	if c.Classes == len(imagenet.Names()) {
+		classes = imagenet.Names()
+	}
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: recipe, Info: model.Info{
 		Architecture: "halton-maskgit",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner, "grid": c.Side,
 			"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
@@ -113,11 +99,28 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}}, nil
 }
 
+// recipe is the authors' demonstration (Halton-MaskGIT, README.md).
+const recipe = "halton-maskgit(last=1.2) schedule=arccos steps=32 guidance=2"
+
+func matches(src *model.Source) bool {
+	var f struct {
+		Type string `json:"model_type"`
+	}
+	return json.Unmarshal(src.Config, &f) == nil && f.Type == "halton-maskgit" || src.Has(anchor) && src.Has("cls_emb.weight")
+}
+
 func init() {
-	model.Register(model.Format{Name: "halton-maskgit", Load: load, Match: func(src *model.Source) bool {
-		var f struct {
-			Type string `json:"model_type"`
-		}
-		return json.Unmarshal(src.Config, &f) == nil && f.Type == "halton-maskgit" || src.Has(anchor) && src.Has("cls_emb.weight")
-	}})
+	model.Register(model.Format{Name: "halton-maskgit", Load: load, Match: matches})
+	model.RegisterCodec(model.CodecFormat{Name: "halton-maskgit", Match: matches,
+		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
+			set, err := src.Set.Rebase(anchor)
+			if err != nil {
+				return nil, err
+			}
+			c, err := readConfig(src, set)
+			if err != nil {
+				return nil, err
+			}
+			return vq.Open(src, "codec", c.Side, c.Codes, o)
+		}})
 }

@@ -2,8 +2,9 @@ package maskgen
 
 import (
 	"fmt"
-	"slices"
 
+	"unmask/clip"
+	"unmask/latents"
 	"unmask/model"
 	"unmask/weights"
 )
@@ -33,7 +34,6 @@ const (
 	wordsName = "embeddings.weight"
 	headName  = "lm_head.weight"
 	others    = 1002 // ids after the codes: the mask and what stands for classes in TiTok
-	maxSize   = 1 << 20
 )
 
 func readConfig(src *model.Source) (c Config, err error) {
@@ -51,23 +51,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, err
 	}
-	has := func(name string) bool {
-		_, ok := src.Set.Get(name)
-		return ok
-	}
-	dim := func(name string, dims, i int) int {
-		t, ok := src.Set.Get(name)
-		switch {
-		case err != nil:
-		case !ok:
-			err = fmt.Errorf("tensor %q is missing", name)
-		case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
-			err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxSize)
-		default:
-			return t.Shape[i]
-		}
-		return 1
-	}
+	z := &weights.Sizes{Set: src.Set}
 	c = Config{Heads: f.Model.MaskGen.Heads, Score: f.Model.MaskGen.Score, TextRows: f.Model.Tokenizer.Rows, TiedName: wordsName}
 	if c.Heads == 0 {
 		c.Heads = 16 // as both that are published
@@ -79,29 +63,27 @@ func readConfig(src *model.Source) (c Config, err error) {
 		c.TextRows = 77
 	}
 	switch {
-	case !has(wordsName):
+	case !z.Has(wordsName):
 		c.TiedName = headName
-	case has("lm_head.bias"):
+	case z.Has("lm_head.bias"):
 		c.TiedName = ""
 	}
 	name := c.TiedName
 	if name == "" {
 		name = wordsName
 	}
-	c.IDs, c.Hidden, c.Tokens = dim(name, 2, 0), dim(name, 2, 1), dim("pos_embed", 3, 1)
+	c.IDs, c.Hidden, c.Tokens = z.Dim(name, 2, 0), z.Dim(name, 2, 1), z.Dim("pos_embed", 3, 1)
 	c.Codes = c.IDs - others
 	if c.TiedName == "" {
-		c.Codes = dim("lm_head.bias", 1, 0)
+		c.Codes = z.Dim("lm_head.bias", 1, 0)
 	}
-	c.TextWidth = dim("text_embed_proj.weight", 2, 1)
-	c.Sinusoids = dim("cond_pooled_proj.weight", 2, 1) - c.TextWidth
-	c.Inner = dim("blocks.0.ff.net.0.proj.weight", 2, 0)
-	for has(fmt.Sprintf("blocks.%d.norm1.linear.weight", c.Depth)) {
-		c.Depth++
-	}
+	c.TextWidth = z.Dim("text_embed_proj.weight", 2, 1)
+	c.Sinusoids = z.Dim("cond_pooled_proj.weight", 2, 1) - c.TextWidth
+	c.Inner = z.Dim("blocks.0.ff.net.0.proj.weight", 2, 0)
+	c.Depth = z.Count("blocks.", ".norm1.linear.weight")
 	switch {
-	case err != nil:
-		return c, err
+	case z.Err != nil:
+		return c, z.Err
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
 		return c, fmt.Errorf("config.json: decoder_num_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
 	case c.TextRows < 1 || c.TextRows > maxRows:
@@ -135,7 +117,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Info: model.Info{
+	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Rows: c.TextRows, Pad: 0}
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe, Info: model.Info{
 		Architecture: "maskgen",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner, "length": c.Tokens,
 			"codes": c.Codes, "text rows": c.TextRows, "mask": c.Codes},
@@ -143,12 +126,21 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}}, nil
 }
 
+// recipe is the authors' (1d-tokenizer, modeling/maskgen.py, generate).
+const recipe = "titok(noise=2) schedule=titok steps=16 guidance=12 guidance-schedule=cosine"
+
+func matches(src *model.Source) bool {
+	return src.Has("cond_pooled_proj.weight") && src.Has("text_embed_proj.weight")
+}
+
 func init() {
-	model.Register(model.Format{
-		Name: "maskgen",
-		Match: func(src *model.Source) bool {
-			return src.Has("cond_pooled_proj.weight") && src.Has("text_embed_proj.weight")
-		},
-		Load: load,
-	})
+	model.Register(model.Format{Name: "maskgen", Match: matches, Load: load})
+	model.RegisterCodec(model.CodecFormat{Name: "maskgen", Match: matches,
+		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
+			c, err := readConfig(src)
+			if err != nil {
+				return nil, err
+			}
+			return latents.Open(src, c.Tokens, c.Codes, o)
+		}})
 }

@@ -16,6 +16,7 @@ import (
 
 	"unmask/attention"
 	"unmask/backend"
+	"unmask/clip"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/model/passes"
@@ -78,6 +79,7 @@ type Model struct {
 	table     adaln.Table
 	w         workspace
 	marginals model.HeadMarginals
+	prompter  clip.Prompter
 }
 
 // workspace is the memory of a pass.
@@ -170,6 +172,11 @@ func (m *Model) load(o model.Options) error {
 func (m *Model) Spec() model.Spec {
 	c := &m.cfg
 	return model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true, Prompt: true}
+}
+
+// Prompts implements model.Prompter. Texts are filled up with id 0, as the authors' library does.
+func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, error) {
+	return m.prompter.Prompts(ctx, texts)
 }
 
 // NewCache implements model.Refiner. The text's keys and values follow the image's.

@@ -28,6 +28,13 @@ type Encoder interface {
 	EncodeImage(picture image.Image) ([]int32, error)
 }
 
+// PromptCodec is a Codec whose pictures depend on the prompt too.
+type PromptCodec interface {
+	Codec
+	ImageOf(codes []int32, p *Prompt) (*image.NRGBA, error)
+	DecodeOf(dst []float32, codes []int32, p *Prompt) error
+}
+
 // CodecFormat is one published codec. It registers itself apart from the networks that make its
 // codes, because several of them may share it.
 type CodecFormat struct {

@@ -41,6 +41,9 @@ type Prompt struct {
 	// left of the crop in pixels, aesthetic score; MaskGen: aesthetic score); nil: its defaults.
 	Numbers []float64
 
+	// Cut tells that the text was longer than the encoder reads.
+	Cut bool
+
 	mu      sync.Mutex
 	derived map[any]any
 }

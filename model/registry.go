@@ -29,13 +29,19 @@ type Source struct {
 	Config []byte // config.json
 	Set    *weights.Set
 	Files  fs.FS // its directory
+
+	dir string // where Files is, "" for an embedded model
 }
 
-// Open reads a model's directory: config.json, and model.safetensors or its shards. Or it reads a GGUF file,
-// whose name ends in .gguf.
+// Open reads a model's directory: config.json, and model.safetensors or its shards. Or that of a
+// pipeline of diffusers, whose Config is model_index.json and whose Set is the transformer's. Or it
+// reads a GGUF file, whose name ends in .gguf.
 func Open(dir string) (*Source, error) {
 	if gguf.IsFile(dir) {
 		return openGGUF(dir)
+	}
+	if src, ok, err := openPipeline(dir); ok {
+		return src, err
 	}
 	config, err := readConfig(os.DirFS(dir), dir)
 	if err != nil {
@@ -45,7 +51,7 @@ func Open(dir string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{Name: dir, Config: config, Set: set, Files: os.DirFS(dir)}, nil
+	return &Source{Name: dir, Config: config, Set: set, Files: os.DirFS(dir), dir: dir}, nil
 }
 
 func openGGUF(name string) (*Source, error) {

@@ -103,3 +103,10 @@ func (n *bert) run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) e
 }
 
 func (n *bert) finish(backend.Backend, *tensor.Dense, int) {}
+
+// addTo adds b to a, of the same length at least.
+func addTo(a, b []float32) {
+	for i, v := range b {
+		a[i] += v
+	}
+}

@@ -14,7 +14,9 @@ import (
 
 	"unmask/attention"
 	"unmask/backend"
+	"unmask/internal/imagenet"
 	"unmask/kvcache"
+	"unmask/latents"
 	"unmask/model"
 	"unmask/model/passes"
 	"unmask/nn"
@@ -194,7 +196,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	s := &shapes{set: src.Set}
+	s := &weights.Sizes{Set: src.Set}
 	heads, classes := 16, 0 // as all that are published
 	if g := f.Model.Generator; g != nil {
 		n, err := number("num_attention_heads", g.Heads)
@@ -210,22 +212,24 @@ func readConfig(src *model.Source) (c Config, err error) {
 	}
 	c = Config{Kind: "ViT", Heads: heads}
 	words, head := "model.embeddings.word_embeddings.weight", "model.lm_head.weight"
-	if s.has("mid_block.attn.qkv.weight") {
+	if s.Has("mid_block.attn.qkv.weight") {
 		c.Kind, words, head = "UViT", "embeddings.weight", "lm_head.weight"
-		c.Depth = 2 * s.count("in_blocks.", ".norm1.weight")
-		c.Inner = s.dim("mid_block.mlp.fc1.weight", 2, 0)
-		c.Tokens = s.dim("pos_embed", 3, 1) - 1
+		c.Depth = 2 * s.Count("in_blocks.", ".norm1.weight")
+		c.Inner = s.Dim("mid_block.mlp.fc1.weight", 2, 0)
+		c.Tokens = s.Dim("pos_embed", 3, 1) - 1
 	} else {
-		c.Depth = s.count("model.encoder.layer.", ".output.dense.weight")
-		c.Inner = s.dim("model.encoder.layer.0.intermediate.dense.weight", 2, 0)
-		c.Tokens = s.dim("model.embeddings.position_embeddings.weight", 2, 0) - 1
+		c.Depth = s.Count("model.encoder.layer.", ".output.dense.weight")
+		c.Inner = s.Dim("model.encoder.layer.0.intermediate.dense.weight", 2, 0)
+		c.Tokens = s.Dim("model.embeddings.position_embeddings.weight", 2, 0) - 1
 	}
-	c.Hidden, c.Codes = s.dim(words, 2, 1), s.dim(head, 2, 0)
-	c.Classes = s.dim(words, 2, 0) - c.Codes - 2
-	s.divides("num_attention_heads", c.Heads, c.Hidden)
+	c.Hidden, c.Codes = s.Dim(words, 2, 1), s.Dim(head, 2, 0)
+	c.Classes = s.Dim(words, 2, 0) - c.Codes - 2
+	if c.Heads < 1 || c.Hidden%c.Heads != 0 {
+		s.Fail("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
+	}
 	switch {
-	case s.err != nil:
-		return c, s.err
+	case s.Err != nil:
+		return c, s.Err
 	case c.Tokens < 1 || c.Classes < 1:
 		return c, fmt.Errorf("the embeddings have %d ids and %d positions, want more than %d codes, the mask and no class, and a class token",
 			c.Codes+c.Classes+2, c.Tokens+1, c.Codes)
@@ -248,7 +252,11 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Info: model.Info{
+	var classes []string
+	if c.Classes == len(imagenet.Names()) {
+		classes = imagenet.Names()
+	}
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: c.recipe(), Info: model.Info{
 		Architecture: "titok",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner, "length": c.Tokens,
 			"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
@@ -259,13 +267,18 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 // unusedGenerator are tensors of published files that generation does not need.
 var unusedGenerator = []string{"*.position_ids"}
 
+func matches(src *model.Source) bool {
+	return src.Has("model.lm_head.weight") && src.Has("token_type_embeddings.weight") || src.Has("mid_block.attn.qkv.weight")
+}
+
 func init() {
-	model.Register(model.Format{
-		Name: "titok",
-		Match: func(src *model.Source) bool {
-			return src.Has("model.lm_head.weight") && src.Has("token_type_embeddings.weight") ||
-				src.Has("mid_block.attn.qkv.weight")
-		},
-		Load: load,
-	})
+	model.Register(model.Format{Name: "titok", Match: matches, Load: load})
+	model.RegisterCodec(model.CodecFormat{Name: "titok", Match: matches,
+		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
+			c, err := readConfig(src)
+			if err != nil {
+				return nil, err
+			}
+			return latents.Open(src, c.Tokens, c.Codes, o)
+		}})
 }

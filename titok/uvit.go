@@ -27,6 +27,8 @@ type uvit struct {
 	skips           []*tensor.Dense // outputs of In, [rows, hidden]
 }
 
+const eps = 1e-5
+
 type uvitBlock struct {
 	Norm1 nn.LayerNorm `weight:"norm1"`
 	QKV   nn.Linear    `weight:"attn.qkv"`

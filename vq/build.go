@@ -8,48 +8,24 @@ import (
 	"unmask/weights"
 )
 
-// builder makes networks without weights from the shapes of their tensors. It keeps the first
-// error.
-type builder struct {
-	set *weights.Set
-	err error
-}
-
-func (b *builder) has(name string) bool {
-	_, ok := b.set.Get(name)
-	return ok
-}
-
-const maxSize = 1 << 16
+// builder makes networks without weights from the shapes of their tensors.
+type builder struct{ weights.Sizes }
 
 // shape returns that of a tensor with so many dimensions.
 func (b *builder) shape(name string, dims int) []int {
-	t, ok := b.set.Get(name)
-	switch {
-	case b.err != nil:
-	case !ok:
-		b.err = fmt.Errorf("tensor %q is missing", name)
-	case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxSize:
-		b.err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxSize)
-	default:
-		return t.Shape
+	s := make([]int, dims)
+	for i := range s {
+		if s[i] = b.Dim(name, dims, i); b.Err != nil {
+			return []int{picture.Groups, picture.Groups, 1, 1}[:dims]
+		}
 	}
-	return []int{picture.Groups, picture.Groups, 1, 1}[:dims]
+	return s
 }
 
 // channels refuses a number that no group norm takes.
 func (b *builder) channels(name string, n int) int {
-	if b.err == nil && n%picture.Groups != 0 {
-		b.err = fmt.Errorf("tensor %q has %d channels, want a multiple of %d", name, n, picture.Groups)
-	}
-	return n
-}
-
-// count returns how many of name0suffix, name1suffix, ... there are.
-func (b *builder) count(name, suffix string) int {
-	n := 0
-	for b.has(fmt.Sprintf("%s%d%s", name, n, suffix)) {
-		n++
+	if b.Err == nil && n%picture.Groups != 0 {
+		b.Err = fmt.Errorf("tensor %q has %d channels, want a multiple of %d", name, n, picture.Groups)
 	}
 	return n
 }
@@ -57,8 +33,8 @@ func (b *builder) count(name, suffix string) int {
 // conv makes a convolution as its tensor is.
 func (b *builder) conv(name string) picture.Conv {
 	s := b.shape(name+".weight", 4)
-	if b.err == nil && (s[2] != s[3] || s[2] != 1 && s[2] != 3) {
-		b.err = fmt.Errorf("tensor %q has shape %v, want windows of 1x1 or 3x3", name+".weight", s)
+	if b.Err == nil && (s[2] != s[3] || s[2] != 1 && s[2] != 3) {
+		b.Err = fmt.Errorf("tensor %q has shape %v, want windows of 1x1 or 3x3", name+".weight", s)
 	}
 	return picture.NewConv(s[0], s[1], s[2])
 }
@@ -91,12 +67,12 @@ func (b *builder) chain(s *side) {
 	now := s.in.Weight.Shape[0]
 	for _, st := range list {
 		for i, r := range st.res {
-			if b.err == nil && r.Conv1.Weight.Shape[1] != now {
-				b.err = fmt.Errorf("a block takes %d channels after one of %d, want the same", r.Conv1.Weight.Shape[1], now)
+			if b.Err == nil && r.Conv1.Weight.Shape[1] != now {
+				b.Err = fmt.Errorf("a block takes %d channels after one of %d, want the same", r.Conv1.Weight.Shape[1], now)
 			}
 			now = r.Conv1.Weight.Shape[0]
-			if b.err == nil && i < len(st.attn) && st.attn[i].Q.Weight.Shape[0] != now {
-				b.err = fmt.Errorf("an attention has %d channels after a block of %d, want the same", st.attn[i].Q.Weight.Shape[0], now)
+			if b.Err == nil && i < len(st.attn) && st.attn[i].Q.Weight.Shape[0] != now {
+				b.Err = fmt.Errorf("an attention has %d channels after a block of %d, want the same", st.attn[i].Q.Weight.Shape[0], now)
 			}
 		}
 		if st.up != nil {
@@ -107,8 +83,8 @@ func (b *builder) chain(s *side) {
 		}
 	}
 	*s.norm = picture.NewGroupNorm(now)
-	if b.err == nil && s.out.Weight.Shape[1] != now {
-		b.err = fmt.Errorf("the last convolution takes %d channels after a block of %d, want the same", s.out.Weight.Shape[1], now)
+	if b.Err == nil && s.out.Weight.Shape[1] != now {
+		b.Err = fmt.Errorf("the last convolution takes %d channels after a block of %d, want the same", s.out.Weight.Shape[1], now)
 	}
 }
 
@@ -128,7 +104,7 @@ func (b *builder) ends(m *Model) {
 			up++
 		}
 	}
-	if b.err != nil {
+	if b.Err != nil {
 		return
 	}
 	z := m.encoder.out.Weight.Shape[0]
@@ -149,7 +125,7 @@ func (b *builder) ends(m *Model) {
 		}
 	}) {
 		if v := want[name]; v[0] != v[1] {
-			b.err = fmt.Errorf("%s: %d, want %d", name, v[0], v[1])
+			b.Err = fmt.Errorf("%s: %d, want %d", name, v[0], v[1])
 			return
 		}
 	}

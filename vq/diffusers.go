@@ -45,20 +45,20 @@ func (b *builder) diffusers() (*Model, any) {
 func (b *builder) diffusersSide(d *diffusersSide, p, blocks string) *side {
 	d.ConvIn, d.ConvOut = b.conv(p+"conv_in"), b.conv(p+"conv_out")
 	const shortcut = "conv_shortcut"
-	for i := range b.count(p+"mid_block.resnets.", ".conv1.weight") {
+	for i := range b.Count(p+"mid_block.resnets.", ".conv1.weight") {
 		d.Mid = append(d.Mid, b.res(fmt.Sprintf("%smid_block.resnets.%d", p, i), shortcut))
 	}
 	s := &side{in: &d.ConvIn, out: &d.ConvOut, norm: &d.NormOut, mid: stage{res: d.Mid}}
 	var levels []diffusersLevel
-	for i := range b.count(p+blocks+".", ".resnets.0.conv1.weight") {
+	for i := range b.Count(p+blocks+".", ".resnets.0.conv1.weight") {
 		name, level := fmt.Sprintf("%s%s.%d", p, blocks, i), diffusersLevel{}
-		for j := range b.count(name+".resnets.", ".conv1.weight") {
+		for j := range b.Count(name+".resnets.", ".conv1.weight") {
 			level.Res = append(level.Res, b.res(fmt.Sprintf("%s.resnets.%d", name, j), shortcut))
 		}
-		if b.has(name + ".downsamplers.0.conv.weight") {
+		if b.Has(name + ".downsamplers.0.conv.weight") {
 			level.Down = new(picture.Halving)
 		}
-		if b.has(name + ".upsamplers.0.conv.weight") {
+		if b.Has(name + ".upsamplers.0.conv.weight") {
 			level.Up = new(picture.Conv)
 		}
 		levels = append(levels, level)

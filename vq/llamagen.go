@@ -58,18 +58,18 @@ func (b *builder) llamagenSide(l *llamagenSide, p string) *side {
 	l.Mid = llamagenMiddle{b.res(p+"mid.0", shortcut), attention(p + "mid.1"), b.res(p+"mid.2", shortcut)}
 	s := &side{in: &l.ConvIn, out: &l.ConvOut, norm: &l.NormOut,
 		mid: stage{res: []*resBlock{l.Mid.Before, l.Mid.After}, attn: []*picture.Attention{l.Mid.Attn}}}
-	for i := range b.count(p+"conv_blocks.", ".res.0.conv1.weight") {
+	for i := range b.Count(p+"conv_blocks.", ".res.0.conv1.weight") {
 		name, level := fmt.Sprintf("%sconv_blocks.%d", p, i), llamagenLevel{}
-		for j := range b.count(name+".res.", ".conv1.weight") {
+		for j := range b.Count(name+".res.", ".conv1.weight") {
 			level.Res = append(level.Res, b.res(fmt.Sprintf("%s.res.%d", name, j), shortcut))
 		}
-		for j := range b.count(name+".attn.", ".q.weight") {
+		for j := range b.Count(name+".attn.", ".q.weight") {
 			level.Attn = append(level.Attn, attention(fmt.Sprintf("%s.attn.%d", name, j)))
 		}
-		if b.has(name + ".downsample.conv.weight") {
+		if b.Has(name + ".downsample.conv.weight") {
 			level.Down = new(picture.Halving)
 		}
-		if b.has(name + ".upsample.conv.weight") {
+		if b.Has(name + ".upsample.conv.weight") {
 			level.Up = new(picture.Conv)
 		}
 		l.Blocks = append(l.Blocks, level)

@@ -185,16 +185,16 @@ func Load(src *model.Source, width, height int, o model.Options) (_ *Model, err 
 }
 
 func load(src *model.Source, width, height int, o model.Options) (*Model, error) {
-	b := &builder{set: src.Set}
+	b := &builder{weights.Sizes{Set: src.Set}}
 	var m *Model
 	var root any
-	if b.has("encoder.conv_blocks.0.res.0.conv1.weight") {
+	if b.Has("encoder.conv_blocks.0.res.0.conv1.weight") {
 		m, root = b.llamagen()
 	} else {
 		m, root = b.diffusers()
 	}
-	if b.err != nil {
-		return nil, b.err
+	if b.Err != nil {
+		return nil, b.Err
 	}
 	if err := m.setGrid(width, height); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package titok_test
+package latents_test
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 
 	"unmask/backend"
 	"unmask/internal/parity"
+	"unmask/latents"
 	"unmask/model"
-	"unmask/titok"
 )
 
 var ctx = context.Background()
@@ -25,7 +25,7 @@ func TestTokenizerParity(t *testing.T) {
 				if p.Full() && d.Slow() {
 					t.Skip("minutes")
 				}
-				m, err := titok.LoadTokenizer(p.Source, model.Options{Backend: d.New(t)})
+				m, err := latents.Load(p.Source, model.Options{Backend: d.New(t)})
 				require.NoError(t, err)
 
 				codes, _ := p.Ints("codes")
@@ -35,7 +35,7 @@ func TestTokenizerParity(t *testing.T) {
 					text, _ = p.Floats("text_last")
 				}
 				got := make([]float32, len(want))
-				require.NoError(t, m.Decode(ctx, got, codes, text))
+				require.NoError(t, m.DecodeText(ctx, got, codes, text))
 				parity.Close(t, want, got, d.Tolerance)
 
 				pixels, _ := p.Floats("pixels")

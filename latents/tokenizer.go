@@ -1,4 +1,8 @@
-package titok
+// Package latents is the image tokenizer of TiTok (Yu et al. 2024, "An image is worth 32 tokens for
+// reconstruction and generation") and TA-TiTok (Kim et al. 2025, "Democratizing text-to-image masked
+// generative models with compact text-aware one-dimensional tokens"): images to a short row of latent
+// tokens without a place, and back.
+package latents
 
 import (
 	"fmt"
@@ -96,22 +100,22 @@ type decoder struct {
 
 // readSizes reads a tokenizer's sizes off its tensors; config.json says what they do not.
 func readSizes(src *model.Source) (z Sizes, err error) {
-	f, err := readFile(src)
-	if err != nil {
+	var f file
+	if err := model.DecodeConfig(src, &f); err != nil {
 		return z, err
 	}
-	s := &shapes{set: src.Set}
+	s := &weights.Sizes{Set: src.Set}
 	t := f.Model.Tokenizer
 	z.Unit, z.Legacy = t.UnitLength, t.Legacy == nil || *t.Legacy
-	z.Tokens, z.EncWidth = s.dim("latent_tokens", 2, 0), s.dim("latent_tokens", 2, 1)
-	z.Codes, z.CodeWidth = s.dim("quantize.embedding.weight", 2, 0), s.dim("quantize.embedding.weight", 2, 1)
-	z.EncPatch = s.dim("encoder.patch_embed.weight", 4, 2)
-	z.EncDepth, z.DecDepth = s.count("encoder.transformer.", ".ln_1.weight"), s.count("decoder.transformer.", ".ln_1.weight")
-	z.EncInner, z.DecInner = s.dim("encoder.transformer.0.mlp.c_fc.weight", 2, 0), s.dim("decoder.transformer.0.mlp.c_fc.weight", 2, 0)
-	z.DecWidth = s.dim("decoder.decoder_embed.weight", 2, 0)
-	z.DecCells = s.dim("decoder.positional_embedding", 2, 0) - 1
-	z.Side = s.side("the number of the encoder's cells", s.dim("encoder.positional_embedding", 2, 0)-1) * z.EncPatch
-	grid := s.side("the number of the decoder's cells", z.DecCells)
+	z.Tokens, z.EncWidth = s.Dim("latent_tokens", 2, 0), s.Dim("latent_tokens", 2, 1)
+	z.Codes, z.CodeWidth = s.Dim("quantize.embedding.weight", 2, 0), s.Dim("quantize.embedding.weight", 2, 1)
+	z.EncPatch = s.Dim("encoder.patch_embed.weight", 4, 2)
+	z.EncDepth, z.DecDepth = s.Count("encoder.transformer.", ".ln_1.weight"), s.Count("decoder.transformer.", ".ln_1.weight")
+	z.EncInner, z.DecInner = s.Dim("encoder.transformer.0.mlp.c_fc.weight", 2, 0), s.Dim("decoder.transformer.0.mlp.c_fc.weight", 2, 0)
+	z.DecWidth = s.Dim("decoder.decoder_embed.weight", 2, 0)
+	z.DecCells = s.Dim("decoder.positional_embedding", 2, 0) - 1
+	z.Side = square(s, "the number of the encoder's cells", s.Dim("encoder.positional_embedding", 2, 0)-1) * z.EncPatch
+	grid := square(s, "the number of the decoder's cells", z.DecCells)
 	for _, v := range []struct {
 		key, size string
 		heads     *int
@@ -120,43 +124,43 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 		if *v.heads = heads[v.size]; *v.heads == 0 {
 			return z, fmt.Errorf("config.json: %s is %q, want small, base or large", v.key, v.size)
 		}
-		s.divides(v.key, *v.heads, v.width)
+		divides(s, v.key, *v.heads, v.width)
 	}
-	if s.has("decoder.text_guidance_proj.weight") {
-		z.TextRows, z.TextWidth = s.dim("decoder.text_guidance_positional_embedding", 2, 0), s.dim("decoder.text_guidance_proj.weight", 2, 1)
+	if s.Has("decoder.text_guidance_proj.weight") {
+		z.TextRows, z.TextWidth = s.Dim("decoder.text_guidance_positional_embedding", 2, 0), s.Dim("decoder.text_guidance_proj.weight", 2, 1)
 	}
-	if s.has("pixel_quantize.embedding.weight") {
-		z.PixelCodes, z.PixelInner = s.dim("pixel_quantize.embedding.weight", 2, 0), s.dim("decoder.ffn.0.weight", 4, 0)
+	if s.Has("pixel_quantize.embedding.weight") {
+		z.PixelCodes, z.PixelInner = s.Dim("pixel_quantize.embedding.weight", 2, 0), s.Dim("decoder.ffn.0.weight", 4, 0)
 		z.VQGAN = drawerSizes(s, grid)
-		if err := z.VQGAN.CheckSizes(); s.err == nil && err != nil {
+		if err := z.VQGAN.CheckSizes(); s.Err == nil && err != nil {
 			return z, err
 		}
-		if s.err == nil && z.VQGAN.Side() != z.Side {
+		if s.Err == nil && z.VQGAN.Side() != z.Side {
 			return z, fmt.Errorf("the encoder's images are %d pixels wide and the decoder's %d, want the same", z.Side, z.VQGAN.Side())
 		}
 	} else {
 		z.DecPatch = z.Side / grid
-		if s.err == nil && z.DecPatch*grid != z.Side {
+		if s.Err == nil && z.DecPatch*grid != z.Side {
 			return z, fmt.Errorf("images are %d pixels wide and the decoder's grid %d, want a divisor", z.Side, grid)
 		}
 	}
 	const maxSide = 1 << 12
-	if s.err == nil && z.Side > maxSide {
+	if s.Err == nil && z.Side > maxSide {
 		return z, fmt.Errorf("images are %d pixels wide, want 1 to %d", z.Side, maxSide)
 	}
-	if n := z.EncDepth; s.err == nil && (n < 1 || z.DecDepth < 1) {
+	if n := z.EncDepth; s.Err == nil && (n < 1 || z.DecDepth < 1) {
 		return z, fmt.Errorf("the encoder has %d blocks and the decoder %d, want 1 at least", n, z.DecDepth)
 	}
-	return z, s.err
+	return z, s.Err
 }
 
 // drawerSizes reads the sizes of the VQGAN's decoder.
-func drawerSizes(s *shapes, grid int) vqgan.Config {
-	c := vqgan.Config{Grid: grid, OutCh: 3, ZChannels: s.dim("pixel_quantize.embedding.weight", 2, 1)}
+func drawerSizes(s *weights.Sizes, grid int) vqgan.Config {
+	c := vqgan.Config{Grid: grid, OutCh: 3, ZChannels: s.Dim("pixel_quantize.embedding.weight", 2, 1)}
 	c.EmbedDim = c.ZChannels
-	c.ResBlocks = s.count("pixel_decoder.up.0.block.", ".conv1.weight")
-	for i := range s.count("pixel_decoder.up.", ".block.0.conv1.weight") {
-		n := s.dim(fmt.Sprintf("pixel_decoder.up.%d.block.0.conv1.weight", i), 4, 0)
+	c.ResBlocks = s.Count("pixel_decoder.up.0.block.", ".conv1.weight")
+	for i := range s.Count("pixel_decoder.up.", ".block.0.conv1.weight") {
+		n := s.Dim(fmt.Sprintf("pixel_decoder.up.%d.block.0.conv1.weight", i), 4, 0)
 		c.Ch, c.ChMult = divisor(n, c.Ch), append(c.ChMult, n)
 	}
 	for i := range c.ChMult {
@@ -211,9 +215,9 @@ func newTokenizer(z Sizes) *Tokenizer {
 	return m
 }
 
-// LoadTokenizer reads a tokenizer. Precision is that of the matrix products; the nearest code is
+// Load reads a tokenizer. Precision is that of the matrix products; the nearest code is
 // found in float64 whatever it is.
-func LoadTokenizer(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
+func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	defer backend.Recover(&err)
 	z, err := readSizes(src)
 	if err != nil {
@@ -245,11 +249,4 @@ func (m *Tokenizer) Sizes() Sizes { return m.sizes }
 func matrix(weight, bias weights.Param) nn.Linear {
 	weight.Shape = weight.Shape[:2]
 	return nn.Linear{Weight: weight, Bias: bias}
-}
-
-// addTo adds b to a, of the same length at least.
-func addTo(a, b []float32) {
-	for i, v := range b {
-		a[i] += v
-	}
 }

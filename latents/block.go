@@ -1,4 +1,4 @@
-package titok
+package latents
 
 import (
 	"context"

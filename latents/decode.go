@@ -1,4 +1,4 @@
-package titok
+package latents
 
 import (
 	"context"
@@ -152,9 +152,10 @@ func (m *Tokenizer) patches() error {
 	return picture.Drawn(m.pixels)
 }
 
-// Decode writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, colours in 0..1 but for
-// what the network overshoots. text is [B, TextRows, TextWidth], nil where the tokenizer reads none.
-func (m *Tokenizer) Decode(ctx context.Context, dst []float32, codes []int32, text []float32) (err error) {
+// DecodeText writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, colours in 0..1 but
+// for what the network overshoots. text is [B, TextRows, TextWidth], nil where the tokenizer reads
+// none.
+func (m *Tokenizer) DecodeText(ctx context.Context, dst []float32, codes []int32, text []float32) (err error) {
 	defer backend.Recover(&err)
 	z, plane := &m.sizes, m.sizes.Side*m.sizes.Side
 	n := len(codes) / z.Tokens

@@ -1,0 +1,46 @@
+package latents
+
+import (
+	"math"
+
+	"unmask/weights"
+)
+
+// file is config.json of TiTok and TA-TiTok, the repository's YAML as JSON. Only what the tensors do
+// not tell is read.
+type file struct {
+	Model struct {
+		Tokenizer struct {
+			UnitLength  bool   `json:"use_l2_norm"`
+			EncoderSize string `json:"vit_enc_model_size"`
+			DecoderSize string `json:"vit_dec_model_size"`
+			Legacy      *bool  `json:"is_legacy"`
+		} `json:"vq_model"`
+	} `json:"model"`
+}
+
+// heads of the transformers by their size's name (1d-tokenizer, modeling/modules/blocks.py).
+var heads = map[string]int{"small": 8, "base": 12, "large": 16}
+
+// square returns the root of n.
+func square(s *weights.Sizes, name string, n int) int {
+	r := int(math.Round(math.Sqrt(float64(n))))
+	if r*r != n {
+		s.Fail("%s is %d, want a square", name, n)
+	}
+	return max(r, 1)
+}
+
+// divides refuses heads that do not divide a width.
+func divides(s *weights.Sizes, name string, heads, width int) {
+	if heads < 1 || width%heads != 0 {
+		s.Fail("config.json: %s is %d, want a divisor of the width %d", name, heads, width)
+	}
+}
+
+// addTo adds b to a, of the same length at least.
+func addTo(a, b []float32) {
+	for i, v := range b {
+		a[i] += v
+	}
+}

@@ -1,0 +1,54 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"unmask/weights"
+)
+
+// pipelineFile is what a folder of several networks has in place of config.json, as diffusers lays
+// it out; the network that Open reads is then in the folder pipelineNetwork.
+const (
+	pipelineFile    = "model_index.json"
+	pipelineNetwork = "transformer"
+)
+
+// openPipeline opens the folder of a pipeline; ok is false where dir is none.
+func openPipeline(dir string) (src *Source, ok bool, err error) {
+	files := os.DirFS(dir)
+	if _, err := fs.Stat(files, "config.json"); err == nil {
+		return nil, false, nil
+	}
+	config, err := ReadFile(files, pipelineFile, maxConfig)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, true, fmt.Errorf("%s: %w", filepath.Join(dir, pipelineFile), err)
+	}
+	set, err := weights.Open(filepath.Join(dir, pipelineNetwork))
+	if err != nil {
+		return nil, true, err
+	}
+	return &Source{Name: dir, Config: config, Set: set, Files: files, dir: dir}, true, nil
+}
+
+// Sub opens another network of the same model, in a folder of its own. what says for the error what
+// belongs there. The caller closes its Set.
+func (s *Source) Sub(folder, what string) (*Source, error) {
+	if info, err := fs.Stat(s.Files, folder); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%s: there is no folder %s, want %s there", s.Name, folder, what)
+	}
+	if s.dir != "" {
+		return Open(filepath.Join(s.dir, folder))
+	}
+	files, err := fs.Sub(s.Files, folder)
+	if err != nil {
+		return nil, err
+	}
+	return OpenFS(files, filepath.Join(s.Name, folder))
+}

@@ -1,0 +1,26 @@
+package unmask_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend/plain"
+	"unmask/generate"
+	"unmask/model"
+)
+
+// Every model's published run is one that this program reads, and that its network takes.
+func TestPublishedRecipes(t *testing.T) {
+	for _, name := range []string{"titok-bert-tiny", "titok-uvit-tiny", "maskgen-tiny", "amused-256-tiny", "amused-512-tiny/transformer"} {
+		src, err := model.Open("testdata/packs/" + name)
+		require.NoError(t, err)
+		defer src.Set.Close()
+		m, err := model.Load(src, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		r, err := generate.ParseRecipe(m.Recipe)
+		require.NoError(t, err, name)
+		require.Equal(t, "sampler="+m.Recipe, r.String())
+		require.Equal(t, model.KindImage, m.Kind)
+	}
+}
