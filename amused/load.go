@@ -12,7 +12,7 @@ import (
 )
 
 // recipe is the published one (diffusers, pipelines/amused): 12 steps, guidance u + 10(c-u).
-const recipe = "amused(noise=2) schedule=mage steps=12 guidance=9"
+const recipe = "amused schedule=mage steps=12 guidance=9"
 
 // InpaintSchedule is the schedule of the published inpainting.
 const InpaintSchedule = "linear"

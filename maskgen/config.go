@@ -127,7 +127,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 }
 
 // recipe is the authors' (1d-tokenizer, modeling/maskgen.py, generate).
-const recipe = "titok(noise=2) schedule=titok steps=16 guidance=12 guidance-schedule=cosine"
+const recipe = "titok schedule=titok steps=16 guidance=12 guidance-schedule=cosine"
 
 func matches(src *model.Source) bool {
 	return src.Has("cond_pooled_proj.weight") && src.Has("text_embed_proj.weight")
