@@ -41,9 +41,6 @@ func Embed(name string, files fs.FS) { embedded[name] = files }
 // Embedded returns the names that Embed registered, sorted.
 func Embedded() []string { return slices.Sorted(maps.Keys(embedded)) }
 
-// HubFiles are the files of a model on the hub.
-var HubFiles = []string{"config.json", "model.safetensors"}
-
 // Open opens the files of a model by a name that Load takes.
 func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model.Source, error) {
 	if files, ok := embedded[name]; ok {
@@ -70,15 +67,11 @@ func Locate(ctx context.Context, name string, progress func(hub.Progress)) (stri
 		return "", nameError(fmt.Sprintf("model %s is a file, want a directory with config.json and "+
 			"model.safetensors, a .gguf file, or org/name[@revision]", name))
 	case strings.HasPrefix(name, ".") || filepath.IsAbs(name) ||
-		strings.Count(name, "/") != 1 && !strings.Contains(name, "@"):
+		strings.Count(name, "/") != 1 && !strings.ContainsAny(name, "@:"):
 		return "", nameError(fmt.Sprintf("model %s: there is no such directory, and it is none of "+
 			"org/name[@revision]%s", name, orEmbedded()))
 	}
-	repo, revision, err := hub.Parse(name)
-	if err != nil {
-		return "", err
-	}
-	return hub.Pull(ctx, repo, revision, HubFiles, progress)
+	return hub.PullModel(ctx, name, progress)
 }
 
 // orEmbedded names what is embedded, for an error.

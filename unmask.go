@@ -91,6 +91,7 @@ const Hole = "▯"
 //	DIR                               a directory with config.json and model.safetensors
 //	FILE.gguf                         a GGUF file
 //	org/name[@revision]               on the Hugging Face hub, from the cache or downloaded to it
+//	org/name[@revision]:FILE.gguf     a GGUF file there
 func Load(ctx context.Context, name string, o Options) (*Model, error) {
 	if IsExact(name) {
 		return loadExact(name)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -49,14 +50,19 @@ func TestScripts(t *testing.T) {
 
 // fakeHub serves a directory as the repository org/tiny, every revision the same commit.
 func fakeHub(dir string) http.Handler {
+	commit := strings.Repeat("ab", 20)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/models/org/tiny/revision/") {
+			fmt.Fprintf(w, `{"sha":%q,"siblings":[{"rfilename":"config.json"},{"rfilename":"model.safetensors"}]}`, commit)
+			return
+		}
 		data, err := os.ReadFile(filepath.Join(dir, path.Base(r.URL.Path)))
 		if err != nil || !strings.HasPrefix(r.URL.Path, "/org/tiny/resolve/") {
 			http.NotFound(w, r)
 			return
 		}
 		sum := sha256.Sum256(data)
-		w.Header().Set("X-Repo-Commit", strings.Repeat("ab", 20))
+		w.Header().Set("X-Repo-Commit", commit)
 		w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
 		http.ServeContent(w, r, "", info(dir).ModTime(), bytes.NewReader(data))
 	})

@@ -91,6 +91,10 @@ func downloadProgress() func(hub.Progress) {
 	var p *progress
 	var file string
 	return func(h hub.Progress) {
+		if h.Note != "" {
+			say("%s", h.Note)
+			return
+		}
 		if p == nil || h.File != file {
 			if p != nil {
 				p.close()

@@ -8,27 +8,26 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask"
 	"unmask/weights/hub"
 )
 
 func newPull() *cobra.Command {
 	return &cobra.Command{
-		Use:   "pull org/name[@revision]",
+		Use:   "pull org/name[@revision][:file.gguf]",
 		Short: "Download a model to the Hugging Face cache, and print its directory",
-		Long: `Download a model to the Hugging Face cache, and print its directory.
+		Long: `Download a model to the Hugging Face cache, and print its directory: its configuration,
+safetensors, in one file or several, tokenizer and chat template; or one GGUF file by its name.
 
 The cache, the server and the token are those of Hugging Face's own client: HF_HOME,
-HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE.`,
-		Args: exactly(1, "org/name[@revision]"),
+HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
+		Args: exactly(1, "org/name[@revision][:file.gguf]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			repo, revision, err := hub.Parse(args[0])
-			if err != nil {
+			if _, _, _, err := hub.ParseModel(args[0]); err != nil {
 				return usage("%v", err)
 			}
 			ctx, cancel := untilStopped(cmd.Context())
 			defer cancel()
-			dir, err := hub.Pull(ctx, repo, revision, unmask.HubFiles, downloadProgress())
+			dir, err := hub.PullModel(ctx, args[0], downloadProgress())
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -42,7 +43,7 @@ const DefaultEndpoint = "https://huggingface.co"
 
 // FromEnv returns the client that huggingface_hub's environment variables
 // describe: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH,
-// HF_HUB_DISABLE_IMPLICIT_TOKEN and HF_HUB_OFFLINE.
+// HF_HUB_DISABLE_IMPLICIT_TOKEN, HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE.
 func FromEnv() (*Client, error) {
 	home := env("HF_HOME")
 	if home == "" {
@@ -60,7 +61,7 @@ func FromEnv() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Cache: cache, Endpoint: DefaultEndpoint, Offline: isTrue(env("HF_HUB_OFFLINE"))}
+	c := &Client{Cache: cache, Endpoint: DefaultEndpoint, Offline: isTrue(env("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))}
 	if e := env("HF_ENDPOINT"); e != "" {
 		c.Endpoint = strings.TrimRight(e, "/")
 	}
@@ -117,22 +118,30 @@ func isTrue(v string) bool {
 	return false
 }
 
-// expand replaces a leading ~ by the user's home.
+var variable = regexp.MustCompile(`\$(?:\w+|\{[^}]*\})`)
+
+// expand replaces a leading ~ by the user's home and then $NAME and ${NAME} by variables, as Python's
+// expanduser and expandvars: those that are not set stay.
 func expand(name string) (string, error) {
-	if name != "~" && !strings.HasPrefix(name, "~/") {
-		return name, nil
+	if name == "~" || strings.HasPrefix(name, "~/") {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("%s: no home directory, set HF_HOME: %w", name, err)
+		}
+		name = filepath.Join(home, name[1:])
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("%s: no home directory, set HF_HOME: %w", name, err)
-	}
-	return filepath.Join(home, name[1:]), nil
+	return variable.ReplaceAllStringFunc(name, func(ref string) string {
+		if value, ok := os.LookupEnv(strings.Trim(ref, "${}")); ok {
+			return value
+		}
+		return ref
+	}), nil
 }
 
 func (c *Client) endpoint() (*url.URL, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("endpoint %q, allowed is https://host", c.Endpoint)
+		return nil, fmt.Errorf("endpoint %q, want https://host", c.Endpoint)
 	}
 	return u, nil
 }

@@ -31,12 +31,14 @@ func (c *Client) fetch(ctx context.Context, repo, commit, file string, progress 
 	if c.has(repo, commit, file) {
 		return nil
 	}
-	m, err := c.stat(ctx, repo, commit, file)
+	within, ask, stop := c.asking(ctx, false)
+	m, err := ask.stat(within, repo, commit, file)
+	stop()
 	if err != nil {
 		return err
 	}
 	if m.commit != commit {
-		return fmt.Errorf("the server answers for commit %s, asked was %s", m.commit, commit)
+		return fmt.Errorf("the server answers for commit %s, want %s", m.commit, commit)
 	}
 	blob := c.blob(repo, m.etag)
 	locks := filepath.Join(c.Cache, ".locks", folder(repo))
@@ -165,7 +167,7 @@ var contentRange = regexp.MustCompile(`^bytes (\d+)-\d+/(\d+|\*)$`)
 func (d *download) checkRange(header string, have int64) error {
 	m := contentRange.FindStringSubmatch(header)
 	if m == nil || m[1] != strconv.FormatInt(have, 10) || d.size >= 0 && m[2] != "*" && m[2] != strconv.FormatInt(d.size, 10) {
-		return permanent{fmt.Errorf("Content-Range is %.60q, asked was from byte %d of %d", header, have, d.size)}
+		return permanent{fmt.Errorf("Content-Range is %.60q, want from byte %d of %d", header, have, d.size)}
 	}
 	return nil
 }
@@ -203,7 +205,7 @@ func (d *download) copy(f *os.File, body io.Reader, have int64, alive func()) (g
 type hashError struct{ kind, found, wanted string }
 
 func (e *hashError) Error() string {
-	return fmt.Sprintf("%s of the download is %s, wanted %s", e.kind, e.found, e.wanted)
+	return fmt.Sprintf("%s of the download is %s, want %s", e.kind, e.found, e.wanted)
 }
 
 // verify compares what is on disk with the etag and makes it whole.

@@ -38,7 +38,7 @@ func checkRepo(repo string) error {
 	org, name, ok := strings.Cut(repo, "/")
 	if !ok || len(repo) > 96 || !repoPart.MatchString(org) || !repoPart.MatchString(name) ||
 		strings.Contains(repo, "..") || strings.Contains(repo, "--") || strings.HasSuffix(name, ".git") {
-		return fmt.Errorf("repository %.100q, allowed is org/name of letters, digits, '-', '_' and single '.'", repo)
+		return fmt.Errorf("repository %.100q, want org/name of letters, digits, '-', '_' and single '.'", repo)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func checkRevision(revision string) error {
 		bad = bad || !refPart.MatchString(part) || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock")
 	}
 	if bad {
-		return fmt.Errorf("revision %.100q, allowed is a branch, a tag or a commit", revision)
+		return fmt.Errorf("revision %.100q, want a branch, a tag or a commit", revision)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func checkFile(name string) error {
 			strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`\:"<>|`, r) })
 	}
 	if bad {
-		return fmt.Errorf("file %.100q, allowed is a relative path inside the repository", name)
+		return fmt.Errorf("file %.100q, want a relative path inside the repository", name)
 	}
 	return nil
 }

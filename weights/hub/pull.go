@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"time"
 )
 
 // Progress tells how far a file has come.
@@ -13,6 +14,8 @@ type Progress struct {
 	File  string
 	Done  int64 // bytes
 	Total int64 // bytes, -1 if not known
+
+	Note string // not "": a word to the user, and no more of a file
 }
 
 // Pull makes files of a repository's revision present in the cache and returns
@@ -21,8 +24,8 @@ type Progress struct {
 // must exist. progress, if not nil, is called by the calling goroutine.
 //
 // The network is not used if the client is offline, or if the revision is a
-// commit and every file is named and cached. If the network fails, what is
-// cached of the revision will do. All files come from the commit that the
+// commit and every file is named and cached. If the revision is cached, one
+// short question must do, and if the network fails the cache will. All files come from the commit that the
 // revision stood at when Pull began. A download that broke off is resumed, by
 // a later Pull too; every file's hash is checked before it gets its name.
 func (c *Client) Pull(ctx context.Context, repo, revision string, files []string, progress func(Progress)) (dir string, err error) {
@@ -42,36 +45,75 @@ func (c *Client) Pull(ctx context.Context, repo, revision string, files []string
 		}
 		patterns = patterns || isPattern(file)
 	}
-	if c.Offline {
-		return c.offline(repo, revision, files)
-	}
-	if commitID.MatchString(revision) && !patterns {
-		if dir, err := c.offline(repo, revision, files); err == nil {
+	cached := func() (string, error) { return c.offline(repo, revision, files) }
+	if commitID.MatchString(revision) && !patterns && !c.Offline {
+		if dir, err := cached(); err == nil {
 			return dir, nil
 		}
 	}
-	commit, wanted, err := c.resolve(ctx, repo, revision, files, patterns)
+	var wanted []string
+	return c.pull(ctx, repo, revision, cached, progress, func(ctx context.Context, ask *Client) (string, error) {
+		commit, list, err := ask.resolve(ctx, repo, revision, files, patterns)
+		wanted = list
+		return commit, err
+	}, func(commit string) error {
+		for _, file := range wanted {
+			if err := c.fetch(ctx, repo, commit, file, progress); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		return nil
+	})
+}
+
+// pull asks at which commit the revision stands and fetches from it. Where the revision is cached
+// one short question must do, and the cache serves if there is no answer; progress is told so.
+func (c *Client) pull(ctx context.Context, repo, revision string, cached func() (string, error), progress func(Progress),
+	question func(ctx context.Context, ask *Client) (commit string, err error), fetch func(commit string) error) (string, error) {
+	have, absent := cached()
+	if c.Offline {
+		return have, absent
+	}
+	within, ask, stop := c.asking(ctx, absent == nil)
+	commit, err := question(within, ask)
+	stop()
 	if err == nil && commitID.MatchString(revision) && commit != revision {
 		err = permanent{fmt.Errorf("the server answers for commit %s", commit)}
 	}
 	if err != nil {
-		if !isPermanent(ctx, err) {
-			if dir, err := c.offline(repo, revision, files); err == nil {
-				return dir, nil
+		if absent == nil && !isPermanent(ctx, err) {
+			if progress != nil {
+				progress(Progress{Note: fmt.Sprintf("%s@%s is from the cache: %v", repo, revision, err)})
 			}
+			return have, nil
 		}
 		return "", fmt.Errorf("%s@%s: %w", repo, revision, err)
 	}
-	for _, file := range wanted {
-		if err := c.fetch(ctx, repo, commit, file, progress); err != nil {
-			return "", fmt.Errorf("%s@%s: %s: %w", repo, revision, file, err)
-		}
+	if err := fetch(commit); err != nil {
+		return "", fmt.Errorf("%s@%s: %w", repo, revision, err)
 	}
 	if err := c.writeRef(repo, revision, commit); err != nil {
 		return "", fmt.Errorf("%s@%s: %w", repo, revision, err)
 	}
 	return c.snapshot(repo, commit), nil
 }
+
+// asking returns what a question is asked with: a client that gives up soon, sooner if the cache can
+// serve, and a context that ends when all of its attempts have had their time.
+func (c *Client) asking(ctx context.Context, cached bool) (context.Context, *Client, context.CancelFunc) {
+	ask, total := *c, c.idle()
+	if c.Retries == 0 {
+		ask.Retries = 2
+	}
+	if cached {
+		ask.Retries, total = -1, min(total, shortly)
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, total, fmt.Errorf("the server was silent for %v", total))
+	return ctx, &ask, stop
+}
+
+// shortly is how long a server may take to answer where the cache can do without it.
+const shortly = 3 * time.Second
 
 // offline returns the snapshot if every file or pattern has something cached.
 func (c *Client) offline(repo, revision string, files []string) (dir string, err error) {

@@ -233,11 +233,11 @@ func TestPullRefusesBadServers(t *testing.T) {
 		want    string
 	}{
 		{"corrupt", nil, body(func(w http.ResponseWriter, d string) { w.Write([]byte("?" + d[1:])) }), "sha256 of the download is "},
-		{"other etag", set("X-Linked-Etag", strings.Repeat("0", 64)), nil, "wanted 0000000000"},
+		{"other etag", set("X-Linked-Etag", strings.Repeat("0", 64)), nil, "want 0000000000"},
 		{"git etag", set("X-Linked-Etag", strings.Repeat("0", 40)), nil, "git hash of the download is "},
-		{"etag is no hash", set("X-Linked-Etag", `"abc"`), nil, `ETag is "abc", allowed is`},
-		{"etag is a path", set("X-Linked-Etag", `"../../../evil"`), nil, `ETag is "../../../evil", allowed is`},
-		{"no etag", func(h http.Header) { h.Del("X-Linked-Etag") }, nil, `ETag is "", allowed is`},
+		{"etag is no hash", set("X-Linked-Etag", `"abc"`), nil, `ETag is "abc", want`},
+		{"etag is a path", set("X-Linked-Etag", `"../../../evil"`), nil, `ETag is "../../../evil", want`},
+		{"no etag", func(h http.Header) { h.Del("X-Linked-Etag") }, nil, `ETag is "", want`},
 		{"no commit", func(h http.Header) { h.Del("X-Repo-Commit") }, nil, `X-Repo-Commit is ""`},
 		{"commit is a path", set("X-Repo-Commit", "../.."), nil, `X-Repo-Commit is "../.."`},
 		{"size too small", set("X-Linked-Size", "49999"), nil, "announces 50000 bytes, missing are 49999 of 49999"},
@@ -259,7 +259,7 @@ func TestPullRefusesBadServers(t *testing.T) {
 			w.Header().Set("Content-Range", "bytes 5-49999/50000")
 			w.WriteHeader(http.StatusPartialContent)
 			return true
-		}, `Content-Range is "bytes 5-49999/50000", asked was from byte 10`},
+		}, `Content-Range is "bytes 5-49999/50000", want from byte 10`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHub(t)
@@ -367,6 +367,7 @@ func TestRefusals(t *testing.T) {
 		{401, "", "hf_x", "no such repository, or it is private (401): check the name, or check that the token in HF_TOKEN may read it"},
 		{403, "GatedRepo", "", "access refused (403): accept the terms at http"},
 		{401, "GatedRepo", "hf_x", "access refused (401): accept the terms at http"},
+		{403, "", "hf_x", "access refused (403): check that the token in HF_TOKEN may read it"},
 		{404, "RevisionNotFound", "", `no revision "main" (404): see http`},
 		{404, "EntryNotFound", "", "no such file in the repository (404): see http"},
 		{404, "", "", "no such repository, revision or file (404): check the names"},
@@ -460,7 +461,7 @@ func TestConcurrentPulls(t *testing.T) {
 
 func TestListingIsNotTrusted(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"sha":"` + commitA + `","siblings":[{"rfilename":"../../evil"}]}`: `file "../../evil", allowed is`,
+		`{"sha":"` + commitA + `","siblings":[{"rfilename":"../../evil"}]}`: `file "../../evil", want`,
 		`{"sha":"../..","siblings":[]}`:                                     `commit "../.."`,
 		`{"sha":`:                                                           "list of files: ",
 	} {

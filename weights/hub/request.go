@@ -98,9 +98,10 @@ func isPermanent(ctx context.Context, err error) bool {
 }
 
 // retry calls attempt until it succeeds, fails for good, or fails Retries
-// times in a row without progress.
+// times in a row without progress, or for twice the longest silence.
 func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err error)) error {
 	left, wait := c.retries(), c.backoff()
+	since := time.Now() // the last progress
 	for {
 		progress, err := attempt()
 		if err == nil || isPermanent(ctx, err) {
@@ -110,9 +111,9 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 			return err
 		}
 		if progress {
-			left, wait = c.retries(), c.backoff()
+			left, wait, since = c.retries(), c.backoff(), time.Now()
 		}
-		if left--; left < 0 {
+		if left--; left < 0 || time.Since(since) > 2*c.idle() {
 			return err
 		}
 		pause := wait
@@ -201,10 +202,10 @@ func parseRemote(resp *http.Response) (remote, error) {
 	}
 	m.etag = strings.Trim(strings.TrimPrefix(m.etag, "W/"), `"`)
 	if !commitID.MatchString(m.commit) {
-		return m, permanent{fmt.Errorf("X-Repo-Commit is %.50q, a Hub names a commit of 40 hex digits", m.commit)}
+		return m, permanent{fmt.Errorf("X-Repo-Commit is %.50q, want a commit of 40 hex digits", m.commit)}
 	}
 	if !etagForm.MatchString(m.etag) {
-		return m, permanent{fmt.Errorf("ETag is %.80q, allowed is a sha256 or a git hash", m.etag)}
+		return m, permanent{fmt.Errorf("ETag is %.80q, want a sha256 or a git hash", m.etag)}
 	}
 	length := h.Get("X-Linked-Size")
 	if length == "" && resp.StatusCode/100 == 2 {
@@ -213,7 +214,7 @@ func parseRemote(resp *http.Response) (remote, error) {
 	if length != "" {
 		size, err := strconv.ParseInt(length, 10, 64)
 		if err != nil || size < 0 {
-			return m, permanent{fmt.Errorf("size is %.50q, allowed is a number of bytes", length)}
+			return m, permanent{fmt.Errorf("size is %.50q, want a number of bytes", length)}
 		}
 		m.size = size
 	}
@@ -255,7 +256,7 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 		return "", nil, err
 	}
 	if !commitID.MatchString(answer.SHA) {
-		return "", nil, fmt.Errorf("list of files: commit %.50q, a Hub names one of 40 hex digits", answer.SHA)
+		return "", nil, fmt.Errorf("list of files: commit %.50q, want one of 40 hex digits", answer.SHA)
 	}
 	for _, s := range answer.Siblings {
 		if err := checkFile(s.Name); err != nil {
@@ -278,8 +279,10 @@ func (c *Client) refusal(resp *http.Response, repo, revision, file string) error
 	case status == 429 || status == 408 || status/100 == 5:
 		after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		return transient{fmt.Errorf("the server answered %s", resp.Status), time.Duration(max(after, 0)) * time.Second}
-	case code == "GatedRepo" || status == 403:
+	case code == "GatedRepo":
 		err = fmt.Errorf("access refused (%d): accept the terms at %s/%s and %s", status, c.Endpoint, repo, token)
+	case status == 403:
+		err = fmt.Errorf("access refused (403): %s", token)
 	case code == "RevisionNotFound":
 		err = fmt.Errorf("no revision %q (%d): see %s/%s/tree/main for its branches", revision, status, c.Endpoint, repo)
 	case code == "EntryNotFound":

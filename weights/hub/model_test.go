@@ -1,0 +1,178 @@
+package hub
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// chatModel are the files of a repository with weights in parts, a tokenizer, and more than that.
+func chatModel(h *fakeHub) map[string]string {
+	files := map[string]string{
+		"config.json": "{}", "generation_config.json": "{}", "tokenizer_config.json": "{}", "vocab.json": "{}",
+		"merges.txt": "", "chat_template.jinja": "x", "special_tokens_map.json": "{}",
+		"model.safetensors.index.json": `{"weight_map":{"a":"part-1.safetensors","b":"part-2.safetensors","c":"part-1.safetensors"}}`,
+		"part-1.safetensors":           "one", "part-2.safetensors": "two",
+		"README.md": "long", "pytorch_model.bin": "old", "onnx/model.onnx": "other",
+	}
+	h.trees[commitA] = files
+	return files
+}
+
+func TestPullModel(t *testing.T) {
+	h := newHub(t)
+	files := chatModel(h)
+	c := h.client(t)
+	dir, err := c.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	have, _, err := contents(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{"chat_template.jinja", "config.json", "generation_config.json", "merges.txt",
+		"model.safetensors.index.json", "part-1.safetensors", "part-2.safetensors", "special_tokens_map.json",
+		"tokenizer_config.json", "vocab.json"}, have)
+	require.Equal(t, "two", read(t, dir+"/part-2.safetensors"))
+
+	// Offline, all of it must be there.
+	c.Offline = true
+	again, err := c.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	require.Equal(t, dir, again)
+	require.NoError(t, os.Remove(dir+"/part-2.safetensors"))
+	_, err = c.PullModel(t.Context(), repo, "", nil)
+	require.ErrorIs(t, err, ErrNotCached)
+	require.ErrorContains(t, err, `file "part-2.safetensors"`)
+	c.Offline = false
+	_, err = c.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	require.FileExists(t, dir+"/part-2.safetensors")
+
+	files["model.safetensors.index.json"] = `{"weight_map":{"a":"../../../evil"}}`
+	_, err = h.client(t).PullModel(t.Context(), repo, "", nil)
+	require.ErrorContains(t, err, `model.safetensors.index.json: file "../../../evil"`)
+	files["model.safetensors.index.json"] = `{"weight_map":`
+	_, err = h.client(t).PullModel(t.Context(), repo, "", nil)
+	require.ErrorContains(t, err, "model.safetensors.index.json: ")
+	require.NotContains(t, err.Error(), "\n")
+}
+
+func TestPullPipeline(t *testing.T) {
+	h := newHub(t)
+	h.trees[commitA] = map[string]string{
+		"model_index.json": `{"_class_name":"AmusedPipeline","transformer":["diffusers","UVit2DModel"],` +
+			`"vqvae":["diffusers","VQModel"],"tokenizer":["transformers","CLIPTokenizer"],"none":[null,null],"flag":true}`,
+		"transformer/config.json": "{}", "transformer/diffusion_pytorch_model.safetensors": "t",
+		"transformer/diffusion_pytorch_model.fp16.safetensors": "half",
+		"vqvae/config.json": "{}", "vqvae/diffusion_pytorch_model.fp16.safetensors": "v",
+		"tokenizer/vocab.json": "{}", "tokenizer/merges.txt": "", "other/config.json": "{}",
+	}
+	c := h.client(t)
+	dir, err := c.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	have, _, err := contents(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{"model_index.json", "tokenizer/merges.txt", "tokenizer/vocab.json",
+		"transformer/config.json", "transformer/diffusion_pytorch_model.safetensors",
+		"vqvae/config.json", "vqvae/diffusion_pytorch_model.fp16.safetensors"}, have)
+	c.Offline = true
+	_, err = c.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	h.trees[commitA]["model_index.json"] = `{"../x":["a","b"]}`
+	_, err = h.client(t).PullModel(t.Context(), repo, "", nil)
+	require.ErrorContains(t, err, "model_index.json: part is ")
+}
+
+func TestNoModel(t *testing.T) {
+	for want, files := range map[string][]string{
+		"has GGUF files, want one by name: org/some-model:": {"x-Q4_K_M.gguf", "README.md"},
+		"has no config.json":                         {"README.md"},
+		"but pytorch_model.bin: download it and see": {"config.json", "pytorch_model.bin"},
+		"has no model.safetensors":                   {"config.json"},
+	} {
+		h := newHub(t)
+		h.trees[commitA] = map[string]string{}
+		for _, name := range files {
+			h.trees[commitA][name] = "x"
+		}
+		_, err := h.client(t).PullModel(t.Context(), repo, "", nil)
+		require.ErrorContains(t, err, "org/some-model@main: ")
+		require.ErrorContains(t, err, want)
+		require.Len(t, h.seen, 1)
+	}
+}
+
+// A model that is cached opens after one short question, whatever the server does, and says why.
+func TestCachedModelDoesNotWait(t *testing.T) {
+	for name, refuse := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"500s":      func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true },
+		"silence":   func(w http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true },
+		"no server": nil,
+	} {
+		h := newHub(t)
+		chatModel(h)
+		c := h.client(t)
+		c.Backoff, c.Idle = time.Minute, 50*time.Millisecond
+		dir, err := c.PullModel(t.Context(), repo, "", nil)
+		require.NoError(t, err)
+		before := len(h.seen)
+		if h.refuse = refuse; refuse == nil {
+			h.Close()
+		}
+		var notes []string
+		again, err := c.PullModel(t.Context(), repo, "", func(p Progress) { notes = append(notes, p.Note) })
+		require.NoError(t, err, name)
+		require.Equal(t, dir, again)
+		require.Len(t, notes, 1)
+		require.Contains(t, notes[0], "org/some-model@main is from the cache: ")
+		require.NotContains(t, notes[0], "\n")
+		require.LessOrEqual(t, len(h.seen), before+1)
+
+		// One that is not cached ends too: by the bound of silence, or after few attempts.
+		c.Cache, c.Backoff = t.TempDir(), time.Millisecond
+		before = len(h.seen)
+		_, err = c.PullModel(t.Context(), repo, "", nil)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "\n")
+		require.LessOrEqual(t, len(h.seen), before+3)
+	}
+}
+
+func TestParseModel(t *testing.T) {
+	r, revision, file, err := ParseModel("org/name@v1:sub/x.gguf")
+	require.NoError(t, err)
+	require.Equal(t, []string{"org/name", "v1", "sub/x.gguf"}, []string{r, revision, file})
+	_, _, file, err = ParseModel("org/name")
+	require.NoError(t, err)
+	require.Empty(t, file)
+	for _, bad := range []string{"org/name:", "org/name:x.bin", "org/name:../x.gguf", ":x.gguf"} {
+		_, _, _, err = ParseModel(bad)
+		require.Error(t, err, bad)
+	}
+	h := newHub(t)
+	h.trees[commitA]["x.gguf"] = "GGUF"
+	t.Setenv("HF_HUB_CACHE", t.TempDir())
+	t.Setenv("HF_ENDPOINT", h.URL)
+	name, err := PullModel(t.Context(), repo+":x.gguf", nil)
+	require.NoError(t, err)
+	require.Equal(t, "GGUF", read(t, name))
+	require.Equal(t, "x.gguf", filepath.Base(name))
+}
+
+func TestEnvironmentOfPython(t *testing.T) {
+	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN_PATH", "HF_HUB_OFFLINE", "HF_ENDPOINT"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("BASE", "/models")
+	t.Setenv("HF_HOME", "$BASE/t${BASE}/$NOT_SET/${NOT_SET}")
+	t.Setenv("TRANSFORMERS_OFFLINE", "1")
+	t.Setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
+	c, err := FromEnv()
+	require.NoError(t, err)
+	require.Equal(t, "/models/t/models/$NOT_SET/${NOT_SET}/hub", c.Cache)
+	require.True(t, c.Offline)
+	require.True(t, slices.Contains(small, "tokenizer.json"))
+}
