@@ -26,16 +26,23 @@ func emulateGPU(t *testing.T) {
 	t.Setenv(cuda.LibraryVariable, fakecuda.Build(t))
 }
 
+// useGPU has the tests use a GPU, or an emulated one.
+func useGPU(t *testing.T) {
+	if !fakecuda.OnGPU() {
+		emulateGPU(t)
+	}
+}
+
 // On a GPU the tokens of every sampler are the CPU's, in float32, for any batch size.
 func TestGoldenTextOnGPU(t *testing.T) {
-	emulateGPU(t)
+	useGPU(t)
 	data, err := os.ReadFile(filepath.Join("testdata", "golden", "text.json"))
 	require.NoError(t, err)
 	golden := map[string][][]int32{}
 	require.NoError(t, json.Unmarshal(data, &golden))
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda:0"})
 	require.NoError(t, err)
-	require.Equal(t, "cuda:0 Fake GPU", m.Backend.Name())
+	require.Contains(t, m.Backend.Name(), "cuda:0 ")
 	batch := 0
 	for _, name := range slices.Sorted(maps.Keys(goldenCaches)) {
 		s, err := samplers.Parse(name)
@@ -48,7 +55,7 @@ func TestGoldenTextOnGPU(t *testing.T) {
 
 // Images too: their tokens, and the pixels but for rounding.
 func TestImageOnGPU(t *testing.T) {
-	emulateGPU(t)
+	useGPU(t)
 	run := unmask.Run{Steps: 2, Seed: 3, Cache: 1}
 	var codes [2][][]int32
 	var pixels [2][]float32

@@ -24,14 +24,10 @@ const slowTests = "UNMASK_SLOW_TESTS"
 
 // TestGPUAtPublishedSizes compares logits of a full and of a partial pass with the CPU's.
 func TestGPUAtPublishedSizes(t *testing.T) {
-	var o cuda.Options
-	if gpus, err := cuda.Devices(); err != nil || len(gpus) == 0 {
-		if os.Getenv(slowTests) == "" || !cuda.Included {
-			t.Skip("no GPU; an emulated one takes minutes, " + slowTests + "=1 asks for it")
-		}
-		o.Library = fakecuda.Build(t)
+	if !cuda.Included || !fakecuda.OnGPU() && os.Getenv(slowTests) == "" {
+		t.Skip("no GPU; an emulated one takes minutes, " + slowTests + "=1 asks for it")
 	}
-	dev, err := cuda.New(o)
+	dev, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		network   string

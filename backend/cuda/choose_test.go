@@ -88,7 +88,7 @@ func choiceOf(first, others backend.Measure) (rows int, c *backend.Choice) {
 // The device chooses and draws what the host would.
 func TestChoose(t *testing.T) {
 	const in, out, classes = 16, 50, 49
-	b, l := open(t)
+	b, l := openAny(t)
 	pairs := [][2]backend.Measure{{backend.ByDraw, backend.ByDraw}}
 	for first := backend.ByOrder; first <= backend.ByMoment; first++ {
 		for others := backend.ByOrder; others <= backend.ByMoment; others++ {
@@ -99,9 +99,13 @@ func TestChoose(t *testing.T) {
 		rows, c := choiceOf(by[0], by[1])
 		x := put(b, normal(uint64(i), rows*in), rows, in)
 		head := backend.Head{W: packed(b, normal(50, out*in), out, in, precisions[i%3]), Bias: put(b, normal(51, out), out), Outcomes: classes, Scale: 1.5}
-		l.Forget()
+		if l != nil {
+			l.Forget()
+		}
 		b.HeadChoose(rows, pieces(b, x, in), head, c)
-		require.Equal(t, 1, l.Calls("cuStreamSynchronize"), "nothing is read in between")
+		if l != nil {
+			require.Equal(t, 1, l.Calls("cuStreamSynchronize"), "nothing is read in between")
+		}
 		want := chooseByHost(b, x, rows, head, c)
 		name := fmt.Sprintf("by %v", by)
 		require.Equal(t, want.row, c.Row, name)
@@ -127,7 +131,7 @@ func pieces(b *Backend, x *tensor.Dense, in int) func(first, n int) *tensor.Dens
 // A candidate without a distribution is named where it was looked at.
 func TestChooseUndefined(t *testing.T) {
 	const in, out = 16, 50
-	b, _ := open(t)
+	b, _ := openAny(t)
 	for _, by := range []backend.Measure{backend.ByOrder, backend.ByNoise, backend.ByMoment, backend.ByDraw} {
 		rows, c := choiceOf(by, by)
 		data := normal(1, rows*in)
@@ -153,7 +157,7 @@ func TestChooseUndefined(t *testing.T) {
 }
 
 func TestChooseMisuse(t *testing.T) {
-	b, _ := open(t)
+	b, _ := openAny(t)
 	h := backend.Head{W: packed(b, normal(1, 12), 3, 4, backend.F32), Outcomes: 3}
 	for want, spoil := range map[string]func(c *backend.Choice){
 		"group 1 is":           func(c *backend.Choice) { c.Groups[1].Count = 41 },

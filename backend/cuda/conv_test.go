@@ -14,7 +14,7 @@ import (
 func TestConvInParts(t *testing.T) {
 	all := convNumbers
 	t.Cleanup(func() { convNumbers = all })
-	b, _ := open(t)
+	b, _ := openAny(t)
 	for _, up := range []bool{false, true} {
 		for _, as := range precisions {
 			s := backend.ConvShape{Batch: 5, Height: 4, Width: 3, In: 8, Out: 6, KH: 3, KW: 3, PadH: 1, PadW: 1, Up: up}

@@ -25,6 +25,7 @@ type copies struct {
 // narrowCopy are the first rows of a tensor [*, width], one after another.
 type narrowCopy struct {
 	of, end     devicePtr // the float32 tensor's memory; 0 is none
+	last        devicePtr // of, also after the copy's end
 	rows, width int
 	data        memory
 	param       int // where the list has the address to write the float32 numbers to
@@ -87,22 +88,29 @@ func (c *call) copied(t *tensor.Dense, rows int, narrow bool) *call {
 		b.list.params[e.param] = 0 // nothing has read them: that would have ended the copy
 	}
 	b.copies.clock++
-	*e = narrowCopy{of: p, end: p + devicePtr(bytes), rows: rows, width: width, data: e.data,
+	*e = narrowCopy{of: p, last: p, end: p + devicePtr(bytes), rows: rows, width: width, data: e.data,
 		param: len(b.list.params), flushes: b.list.flushes, used: b.copies.clock}
 	return c.word(uint64(p)).word(uint64(data))
 }
 
-// entry is that of p or else the one not used for longest, which is none that the same kernel reads or writes: those are fewer.
+// entry is that of p, or the one that was, so that equal lists have equal addresses; or else the one not used for longest, which is
+// none that the same kernel reads or writes: those are fewer.
 func (c *copies) entry(p devicePtr) *narrowCopy {
-	oldest := &c.list[0]
+	oldest, before := &c.list[0], (*narrowCopy)(nil)
 	for i := range c.list {
 		e := &c.list[i]
 		if e.of == p {
 			return e
 		}
+		if e.of == 0 && e.last == p {
+			before = e
+		}
 		if e.used < oldest.used {
 			oldest = e
 		}
+	}
+	if before != nil {
+		return before
 	}
 	return oldest
 }

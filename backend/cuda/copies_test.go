@@ -22,7 +22,7 @@ type layer struct {
 const layerRows, layerWidth = 70, 64
 
 func newLayer(t *testing.T) *layer {
-	b, _ := open(t)
+	b, _ := openAny(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	row := func(_ int, dst []float32) {
 		for i := range dst {

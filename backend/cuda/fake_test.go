@@ -27,6 +27,25 @@ func openOn(t testing.TB, l *fakecuda.Library) *Backend {
 	return b
 }
 
+// openAny is open for tests that a GPU runs too: there the library is nil, and calls are not counted. Kernels are chosen as for the
+// four multiprocessors of the emulated GPU, so that few rows are enough for large tiles.
+func openAny(t testing.TB) (*Backend, *fakecuda.Library) {
+	t.Helper()
+	if !fakecuda.OnGPU() {
+		return open(t)
+	}
+	return openAs(t, "", 4), nil
+}
+
+// openAs opens a GPU where kernels are chosen as for so many multiprocessors, 0 for those it has. library is fakecuda.Driver's.
+func openAs(t testing.TB, library string, multiprocessors int) *Backend {
+	t.Helper()
+	b, err := New(Options{Library: library, exact: true, multiprocessors: multiprocessors})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
 var activateTwice = register("unmask_activate")
 
 // relu appends a launch to the list.

@@ -18,6 +18,7 @@ const (
 // which no graph can be made, for want of memory say, is launched command by command for good.
 type graphs struct {
 	seen  map[uint64]bool // by a list's hash; true where no graph could be made of it
+	never bool            // makes none
 	known map[uint64]*graph
 	clock uint64
 }
@@ -56,7 +57,7 @@ func (g *graph) is(l *list) bool {
 // run sends the backend's list to its stream.
 func (g *graphs) run(b *Backend) error {
 	l := &b.list
-	if len(l.commands) < minGraph {
+	if len(l.commands) < minGraph || g.never {
 		return b.enqueue()
 	}
 	h := l.hash()

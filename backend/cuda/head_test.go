@@ -14,7 +14,7 @@ import (
 // More rows than a pass over the weights takes come to what they do alone.
 func TestHeadOfManyRows(t *testing.T) {
 	const rows, in, out = headRows + 70, 8, 200
-	b, _ := open(t)
+	b, _ := openAny(t)
 	data := normal(1, rows*in)
 	x := put(b, data, rows, in)
 	head := backend.Head{W: packed(b, normal(2, out*in), out, in, backend.BF16), Outcomes: out}
@@ -51,7 +51,7 @@ func TestHeadOfManyRows(t *testing.T) {
 func TestVisitOfManyLogits(t *testing.T) {
 	const in, out = 1, 1 << 17
 	const rows = visitSize/(4*out) + 3
-	b, _ := open(t)
+	b, _ := openAny(t)
 	x := normal(1, rows)
 	bias := normal(2, out)
 	one := b.Pack(out, in, backend.F32, func(_ int, dst []float32) { dst[0] = 1 })

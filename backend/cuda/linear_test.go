@@ -44,7 +44,7 @@ func TestTilesGiveTheSameBits(t *testing.T) {
 	all, heads := linearTiles, headTiles
 	t.Cleanup(func() { linearTiles, headTiles = all, heads })
 	x, w, bias := normal(1, rows*in), normal(2, out*in), normal(3, out)
-	b, _ := open(t)
+	b, _ := openAny(t)
 	dx, db := put(b, x, rows, in), put(b, bias, out)
 	for _, as := range precisions {
 		m := packed(b, w, out, in, as)
@@ -85,7 +85,7 @@ func TestTiles(t *testing.T) {
 	for _, size := range [][3]int{{128, 128, 256}, {129, 130, 131}, {40, 33, 514}} {
 		rows, in, out := size[0], size[1], size[2]
 		x, w, old := normal(4, rows*in), normal(5, out*in), normal(6, rows*out)
-		b, _ := open(t)
+		b, _ := openAny(t)
 		ref := plain.New()
 		for _, as := range precisions {
 			want := put(ref, old, rows, out)
@@ -114,7 +114,7 @@ func near(t *testing.T, what string, want, got []float32, tolerance float64) {
 
 // gorgonia's products, of matrices and transposes of them.
 func TestMatMul(t *testing.T) {
-	b, _ := open(t)
+	b, _ := openAny(t)
 	for _, size := range [][3]int{{1, 1, 1}, {7, 33, 5}, {70, 19, 130}} {
 		m, k, n := size[0], size[1], size[2]
 		x, y := normal(1, m*k), normal(2, k*n)
@@ -155,7 +155,7 @@ func TestMatMul(t *testing.T) {
 
 // What Pack makes of weights, and how much memory it says that they take.
 func TestPack(t *testing.T) {
-	b, _ := open(t)
+	b, _ := openAny(t)
 	for _, c := range []struct {
 		as          backend.Precision
 		out, in     int

@@ -28,7 +28,7 @@ func TestLazy(t *testing.T) {
 
 // TestArguments: a slice may change once a call has it, and is copied once as long as it does not.
 func TestArguments(t *testing.T) {
-	b, _ := open(t)
+	b, _ := openAny(t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := []int32{1, 2, 3}
@@ -84,7 +84,7 @@ func TestFlushed(t *testing.T) {
 
 // TestLarge: what is too large for the list goes past it, in order.
 func TestLarge(t *testing.T) {
-	b, _ := open(t)
+	b, _ := openAny(t)
 	v := make([]float32, direct)
 	for i := range v {
 		v[i] = float32(i % 1000)
@@ -100,7 +100,7 @@ func TestLarge(t *testing.T) {
 // TestStaging: a large slice may change as soon as a call has it, however many are on their way; a wait comes only when
 // all of the pinned memory is.
 func TestStaging(t *testing.T) {
-	b, l := open(t)
+	b, l := openAny(t)
 	const n = stagingBytes / 4
 	sizes := []int{direct / 4, n, n + 1, 3*n - 5}
 	var all []*tensor.Dense
@@ -113,11 +113,13 @@ func TestStaging(t *testing.T) {
 		b.Write(x, 0, v[:size])
 		clear(v)
 		all = append(all, x)
-		if i == 1 {
+		if i == 1 && l != nil {
 			require.Zero(t, l.Calls("cuEventSynchronize"))
 		}
 	}
-	require.Positive(t, l.Calls("cuEventSynchronize"))
+	if l != nil {
+		require.Positive(t, l.Calls("cuEventSynchronize"))
+	}
 	for i, x := range all {
 		for j, got := range read(b, x) {
 			if want := float32(i*1000 + j%997); got != want {
@@ -126,12 +128,14 @@ func TestStaging(t *testing.T) {
 		}
 	}
 	require.NoError(t, b.Close())
-	require.Empty(t, l.Live())
+	if l != nil {
+		require.Empty(t, l.Live())
+	}
 }
 
 // TestResults: more results than the pinned memory holds are delivered in turns.
 func TestResults(t *testing.T) {
-	b, _ := open(t)
+	b, _ := openAny(t)
 	x := b.New(1000)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +153,7 @@ func TestResults(t *testing.T) {
 
 // TestGoroutines: calls from several goroutines take turns, on whichever threads they run.
 func TestGoroutines(t *testing.T) {
-	b, _ := open(t)
+	b, _ := openAny(t)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {

@@ -5,30 +5,25 @@ package cuda
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"unmask/backend"
 	"unmask/backend/backendtest"
 	"unmask/internal/fakecuda"
 )
 
-// opener opens the first GPU or, without one, a driver library on which every allocation ends at a page
-// that nobody can touch.
-func opener(t *testing.T) func() backend.Backend {
-	o := Options{exact: true}
-	if gpus, err := Devices(); err != nil || len(gpus) == 0 {
-		o.Library = fakecuda.Build(t)
-	}
-	return func() backend.Backend {
-		b, err := New(o)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, b.Close()) })
-		return b
+// TestDevice runs the suite of all devices, on a GPU twice: with the kernels that it would choose for such small shapes, and
+// with those of a GPU of few multiprocessors, which are those of large shapes. The emulated GPU has four.
+func TestDevice(t *testing.T) {
+	library := fakecuda.Driver(t)
+	backendtest.Run(t, func() backend.Backend { return openAs(t, library, 0) })
+	if fakecuda.OnGPU() {
+		t.Run("four multiprocessors", func(t *testing.T) {
+			backendtest.Run(t, func() backend.Backend { return openAs(t, library, 4) })
+		})
 	}
 }
 
-// TestDevice runs the suite of all devices.
-func TestDevice(t *testing.T) { backendtest.Run(t, opener(t)) }
-
 // TestAllocations: no kernel of a step allocates.
-func TestAllocations(t *testing.T) { backendtest.Allocations(t, opener(t)) }
+func TestAllocations(t *testing.T) {
+	library := fakecuda.Driver(t)
+	backendtest.Allocations(t, func() backend.Backend { return openAs(t, library, 0) })
+}

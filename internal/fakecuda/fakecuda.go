@@ -18,8 +18,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestGPU is an environment variable: 1 has the tests that can use a GPU use the first one, 0 an emulated one.
+// Without it they use a GPU where the system shows one.
+const TestGPU = "UNMASK_TEST_GPU"
+
+// OnGPU reports whether the tests that can use a GPU are to use one.
+func OnGPU() bool {
+	switch os.Getenv(TestGPU) {
+	case "1":
+		return true
+	case "0":
+		return false
+	}
+	for _, device := range []string{"/dev/nvidiactl", "/dev/dxg"} { // of Linux, and of Linux under Windows
+		if _, err := os.Stat(device); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Driver returns the path of the driver library that a test is to use: "" for the system's where OnGPU, and else Build's.
+func Driver(t testing.TB) string {
+	t.Helper()
+	if OnGPU() {
+		return ""
+	}
+	return Build(t)
+}
+
 // Build returns the path of a driver library of the test's own: no other test sees its calls, its
-// failures or its memory. The test is skipped where there is no C++ compiler.
+// failures or its memory. The test is skipped where there is no C++ compiler, or not the kernels' sources.
 func Build(t testing.TB) string {
 	t.Helper()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
@@ -29,7 +58,11 @@ func Build(t testing.TB) string {
 	if compiler == "" {
 		t.Skip("no C++ compiler: the driver library that stands for a GPU's is C++")
 	}
-	built, err := compile(compiler)
+	root := sources()
+	if root == "" {
+		t.Skip("the kernels' sources are not here")
+	}
+	built, err := compile(compiler, root)
 	require.NoError(t, err)
 	data, err := os.ReadFile(built)
 	require.NoError(t, err)
@@ -54,24 +87,39 @@ func compiler() string {
 var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off",
 	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-U_FORTIFY_SOURCE", "-w"}
 
+// sources is the root of the module, above the working directory, which is a test's package. It is "" where there is none.
+func sources() string {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "internal", "fakecuda", "library", "driver.cpp")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			break
+		}
+		dir = up
+	}
+	return ""
+}
+
 // compile compiles the library, unless it was for the same sources.
-func compile(compiler string) (string, error) {
-	_, self, _, _ := runtime.Caller(0)
-	here := filepath.Dir(self)
-	kernels := filepath.Join(here, "..", "..", "backend", "cuda", "kernels")
+func compile(compiler, root string) (string, error) {
+	here := filepath.Join(root, "internal", "fakecuda")
+	kernels := filepath.Join(root, "backend", "cuda", "kernels")
 	main := filepath.Join(here, "library", "driver.cpp")
 	sum := sha256.New()
 	fmt.Fprintln(sum, compiler, flags, processor())
-	var sources []string
+	var parts []string
 	for _, pattern := range []string{filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh"), filepath.Join(kernels, "*.h"),
 		filepath.Join(here, "library", "*.cpp")} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			return "", err
 		}
-		sources = append(sources, names...)
+		parts = append(parts, names...)
 	}
-	for _, name := range sources {
+	for _, name := range parts {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", err

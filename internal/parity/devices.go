@@ -1,7 +1,6 @@
 package parity
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,12 +33,7 @@ var Devices = []Device{
 
 // Slow says that a pass at the published sizes takes minutes: so it does on the reference device, and on
 // a GPU that is emulated.
-func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !hasGPU() }
-
-var hasGPU = sync.OnceValue(func() bool {
-	gpus, err := cuda.Devices()
-	return err == nil && len(gpus) > 0
-})
+func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !fakecuda.OnGPU() }
 
 // openCUDA opens the first GPU or, without one, an emulated one.
 func openCUDA(t testing.TB) backend.Backend {
@@ -47,11 +41,7 @@ func openCUDA(t testing.TB) backend.Backend {
 	if !cuda.Included {
 		t.Skip("this build has no GPU support")
 	}
-	var o cuda.Options
-	if !hasGPU() {
-		o.Library = fakecuda.Build(t)
-	}
-	b, err := cuda.New(o)
+	b, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
 	require.NoError(t, err)
 	return b
 }
