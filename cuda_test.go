@@ -97,7 +97,8 @@ func TestBatchOnGPU(t *testing.T) {
 }
 
 // A step waits for the GPU once, and once more for a partial pass. From the fourth batch of a run on each of these is
-// a graph of the pass and one of what follows, and nothing else is launched.
+// a graph of the pass up to where its last block drops rows, one of its end and one of what follows, and nothing else
+// is launched.
 func TestStepsAreGraphs(t *testing.T) {
 	l := fakecuda.Open(t)
 	t.Setenv(cuda.LibraryVariable, l.Path)
@@ -116,7 +117,7 @@ func TestStepsAreGraphs(t *testing.T) {
 		}
 		require.Equal(t, live, l.Live(), "nothing is made that is not given back")
 		require.Equal(t, waits, l.Calls("cuStreamSynchronize"))
-		require.LessOrEqual(t, l.Calls("cuGraphLaunch"), 2*waits)
+		require.LessOrEqual(t, l.Calls("cuGraphLaunch"), 3*waits, "up to the rows that are read, from there, and what follows")
 		for _, name := range []string{"cuLaunchKernel", "cuEventSynchronize", "cuMemAlloc_v2", "cuMemcpyDtoHAsync_v2"} {
 			require.Zero(t, l.Calls(name), "%s with %d stages of cache", name, cache)
 		}

@@ -18,6 +18,19 @@ func GroupRows(b Backend) int {
 	return processorRows
 }
 
+// Sender is a Backend that keeps what it is asked for until something is read.
+type Sender interface {
+	Send()
+}
+
+// Send has b begin with what it was asked for so far, and does not wait. It is for where what came before is the same in every step of a
+// run and what follows is not: such a device remembers what was sent as a whole.
+func Send(b Backend) {
+	if s, ok := b.(Sender); ok {
+		s.Send()
+	}
+}
+
 // Roomy is a Backend with memory of its own, of which there may be too little.
 type Roomy interface {
 	MemoryFree() (free, total int, err error) // in bytes

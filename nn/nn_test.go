@@ -101,3 +101,17 @@ func TestWorkGrows(t *testing.T) {
 	require.Equal(t, 5, w.X.Shape()[0])
 	require.Equal(t, []int{5, 24}, []int(w.QKV.Shape()))
 }
+
+// After Keep the tensors have changed places, and stand where they were in the next pass.
+func TestWorkStartsOver(t *testing.T) {
+	b := plain.New()
+	var w nn.Work
+	w.Prepare(b, 4, 8, 16)
+	x, h, q := w.X, w.H, w.Q
+	w.Keep(b, []int32{2, 3})
+	require.NotSame(t, x, w.X)
+	w.Prepare(b, 4, 8, 16)
+	require.Same(t, x, w.X)
+	require.Same(t, h, w.H)
+	require.Same(t, q, w.Q)
+}

@@ -12,19 +12,25 @@ type Work struct {
 	X, H, Q *tensor.Dense // [rows, hidden]: residual stream, branch, queries
 	QKV     *tensor.Dense // [rows, 3*hidden]
 	Inner   *tensor.Dense // [rows, inner]: inside the MLP
+
+	made [3]*tensor.Dense // X, H and Q as they were made, before they changed places
 }
 
-// Prepare makes room for a pass of `rows` rows.
+// Prepare makes room for a pass of `rows` rows, with each tensor where it was in the pass before: equal passes are then
+// equal calls.
 func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 	if w.X == nil || w.X.Shape()[0] < rows {
-		w.X, w.H, w.Q = b.New(rows, hidden), b.New(rows, hidden), b.New(rows, hidden)
+		w.made = [3]*tensor.Dense{b.New(rows, hidden), b.New(rows, hidden), b.New(rows, hidden)}
 		w.QKV, w.Inner = b.New(rows, 3*hidden), b.New(rows, inner)
 	}
+	w.X, w.H, w.Q = w.made[0], w.made[1], w.made[2]
 }
 
 // Keep makes some rows of X and Q the first ones, in order, for blocks that compute no more than
-// these. It overwrites H, and the three tensors change places.
+// these. It overwrites H, and the three tensors change places. What came before goes to a device that keeps what it is asked
+// for: which rows there are differs from step to step.
 func (w *Work) Keep(b backend.Backend, rows []int32) {
+	backend.Send(b)
 	b.Gather(w.H, w.X, rows)
 	w.X, w.H = w.H, w.X
 	b.Gather(w.H, w.Q, rows)

@@ -35,6 +35,7 @@ type Backend struct {
 	choices   choices
 	images    images
 	copies    copies
+	trace     *tracer           // nil where nothing is traced
 	pieces    []backend.Segment // of segments, for kernels whose blocks have so many rows
 }
 
@@ -49,6 +50,9 @@ func New(o Options) (*Backend, error) {
 	b.graphs = graphs{seen: map[uint64]bool{}, known: map[uint64]*graph{}}
 	if err = b.prepare(); err == nil {
 		err = b.openLt(o)
+	}
+	if err == nil {
+		err = b.openTrace(o)
 	}
 	if err != nil {
 		b.Close()
@@ -91,6 +95,7 @@ func (b *Backend) Close() error {
 	}
 	note(b.graphs.clear(b))
 	note(b.products.lt.close())
+	b.trace.close(b.device, note)
 	b.arguments.close(b.device, note)
 	b.staging.close(b.device, note)
 	if b.results.memory != nil {

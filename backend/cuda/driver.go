@@ -53,6 +53,7 @@ const (
 	cuEventRecord
 	cuEventSynchronize
 	cuEventDestroy
+	cuEventElapsedTime
 	cuLaunchKernel
 	cuGraphInstantiate
 	cuGraphLaunch
@@ -78,7 +79,7 @@ var functionNames = [functionCount]string{
 	cuStreamCreate: "cuStreamCreate", cuStreamDestroy: "cuStreamDestroy_v2", cuStreamSynchronize: "cuStreamSynchronize",
 	cuStreamBeginCapture: "cuStreamBeginCapture_v2", cuStreamEndCapture: "cuStreamEndCapture",
 	cuEventCreate: "cuEventCreate", cuEventRecord: "cuEventRecord", cuEventSynchronize: "cuEventSynchronize",
-	cuEventDestroy: "cuEventDestroy_v2", cuLaunchKernel: "cuLaunchKernel",
+	cuEventDestroy: "cuEventDestroy_v2", cuEventElapsedTime: "cuEventElapsedTime", cuLaunchKernel: "cuLaunchKernel",
 	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch",
 	cuGraphDestroy: "cuGraphDestroy", cuGraphExecDestroy: "cuGraphExecDestroy",
 }

@@ -84,6 +84,13 @@ func (b *Backend) flush() {
 	must(b.graphs.run(b))
 }
 
+// Send implements backend.Sender.
+func (b *Backend) Send() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flush()
+}
+
 // settle sends the list and waits until all is done. It may come in the middle of a call's description, whose arguments
 // may need memory.
 func (b *Backend) settle() {
@@ -100,6 +107,9 @@ func (b *Backend) forget() {
 
 // enqueue hands all commands of the list to the stream, one by one.
 func (b *Backend) enqueue() error {
+	if b.trace != nil {
+		return b.trace.run(b)
+	}
 	l := &b.list
 	for i := range l.commands {
 		if err := b.send(&l.commands[i]); err != nil {

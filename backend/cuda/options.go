@@ -25,6 +25,10 @@ type Options struct {
 	// compiles them for a GPU that this package has no machine code for. It is called on another goroutine.
 	Notice func(line string)
 
+	// Trace names a file that gets a table of all kernels' times, and what shares of the GPU's measured ceilings they come to. Empty means
+	// TraceVariable. Steps take much longer then: each list is waited for, and none is a graph.
+	Trace string
+
 	exact           bool // see arena
 	multiprocessors int  // that the choice of kernels reckons with, in tests; 0 for the GPU's own
 }
@@ -42,6 +46,9 @@ type Info struct {
 	Cache           int // bytes, L2
 	Memory          int // bytes
 }
+
+// TraceVariable is an environment variable that takes the place of an empty Options.Trace.
+const TraceVariable = "UNMASK_CUDA_TRACE"
 
 // CuBLASLtVariable is an environment variable that takes the place of an empty Options.CuBLASLt.
 const CuBLASLtVariable = "UNMASK_CUBLASLT_LIBRARY"

@@ -16,3 +16,4 @@
 #include "head.cu"
 #include "head_draw.cu"
 #include "choose.cu"
+#include "ceiling.cu"

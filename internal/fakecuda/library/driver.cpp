@@ -11,6 +11,7 @@
 // Calls are counted, and can be made to fail: see the fake_ functions at the end.
 #include <setjmp.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <functional>
@@ -30,7 +31,7 @@ namespace {
 enum Code {
     success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, no_device = 100, invalid_device = 101,
     invalid_image = 200, invalid_context = 201, no_binary_for_gpu = 209, invalid_ptx = 218, jit_compiler_not_found = 221,
-    unsupported_ptx_version = 222, invalid_handle = 400, not_found = 500,
+    unsupported_ptx_version = 222, invalid_handle = 400, not_found = 500, not_ready = 600,
     illegal_address = 700, launch_out_of_resources = 701, launch_failed = 719, stream_capture_unsupported = 900,
     stream_capture_invalidated = 901, unknown = 999,
 };
@@ -49,6 +50,7 @@ const std::map<int, std::pair<const char*, const char*>> code_names = {
     {222, {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."}},
     {400, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
     {500, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
+    {600, {"CUDA_ERROR_NOT_READY", "device not ready"}},
     {700, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}},
     {701, {"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"}},
     {719, {"CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"}},
@@ -61,7 +63,7 @@ const std::map<int, std::pair<const char*, const char*>> code_names = {
 
 struct Function { const emulate::Kernel* kernel; Entry entry; size_t shared = 48 << 10; };
 struct Module { Entries entries; std::map<std::string, std::unique_ptr<Function>> functions; };
-struct Event { size_t recorded = 0; };
+struct Event { size_t recorded = 0; bool timed = false; double came = -1; };  // came: when, in ms
 
 // Work is an entry of a stream, a few words of parameters included.
 struct Work {
@@ -166,7 +168,13 @@ void run(Work& w) {
             if (sticky) return;
         }
         break;
-    case Work::record: w.event->recorded = 0; break;
+    case Work::record: {
+        w.event->recorded = 0;
+        timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        w.event->came = double(now.tv_sec) * 1e3 + double(now.tv_nsec) * 1e-6;
+        break;
+    }
     case Work::library: w.work(); break;
     }
 }
@@ -543,9 +551,10 @@ API int cuStreamEndCapture(Stream* s, Graph** g) {
     return success;
 }
 
-API int cuEventCreate(Event** e, unsigned) {
+API int cuEventCreate(Event** e, unsigned flags) {
     CALL(true);
     *e = new Event;
+    (*e)->timed = !(flags & 2);
     events.insert(*e);
     return success;
 }
@@ -564,6 +573,14 @@ API int cuEventSynchronize(Event* e) {
     if (!events.count(e)) return invalid_handle;
     if (refuse()) return stream_capture_unsupported;
     return e->recorded ? finish_all() : success;
+}
+
+API int cuEventElapsedTime(float* ms, Event* from, Event* to) {
+    CALL(true);
+    if (!events.count(from) || !events.count(to) || !from->timed || !to->timed || from->came < 0 || to->came < 0) return invalid_handle;
+    if (from->recorded || to->recorded) return not_ready;
+    *ms = float(to->came - from->came);
+    return success;
 }
 
 API int cuEventDestroy_v2(Event* e) {

@@ -1,0 +1,67 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import "unmask/backend"
+
+var ceilingKernels = [...]*kernel{
+	backend.F32: register("unmask_ceiling_f32"), backend.BF16: register("unmask_ceiling_bf16"), backend.Int8: register("unmask_ceiling_int8"),
+}
+
+// ceilings are what the GPU does at most, measured.
+type ceilings struct {
+	ops    [len(ceilingKernels)]float64 // a second, by precision
+	memory float64                      // bytes a second, read and written
+	empty  float64                      // seconds between two events with nothing between them
+}
+
+// Operations of a thread and round of the loops of kernels/ceiling.cu.
+var ceilingOps = [...]float64{backend.F32: 2 * 16, backend.BF16: 8 * 2 * 16 * 8 * 16 / 32., backend.Int8: 8 * 2 * 16 * 8 * 32 / 32.}
+
+const (
+	ceilingThreads = 256
+	ceilingBlocks  = 4       // for each multiprocessor
+	ceilingTime    = 1e-3    // seconds that a loop must take to be believed
+	ceilingRounds  = 1 << 20 // of a loop, at most
+	ceilingCopy    = 1 << 30 // bytes, at most
+)
+
+// ceilings measures what the GPU does at most: each loop longer and longer until it takes long enough. seconds runs the list
+// and returns how long its last command took.
+func (b *Backend) ceilings(seconds func() float64) (c ceilings) {
+	blocks := ceilingBlocks * b.Multiprocessors
+	var out memory
+	at := b.scratch(&out, 4*blocks*ceilingThreads)
+	defer b.arena.release(at)
+	for as, k := range ceilingKernels {
+		for rounds := 1; rounds <= ceilingRounds; rounds *= 2 {
+			b.begin(k, grid{x: blocks}, ceilingThreads, 0).pointer(at).int(rounds).end()
+			took := seconds()
+			if took <= 0 {
+				continue
+			}
+			c.ops[as] = max(c.ops[as], ceilingOps[as]*float64(rounds)*float64(blocks*ceilingThreads)/took)
+			if took >= ceilingTime {
+				break
+			}
+		}
+	}
+	for bytes := 1 << 20; bytes <= ceilingCopy; bytes *= 2 {
+		free, _, err := b.memory()
+		if err != nil || free < 4*bytes {
+			break
+		}
+		p := b.allocate(2 * bytes)
+		b.copy(p, p+devicePtr(bytes), bytes)
+		took := seconds()
+		b.arena.release(p)
+		if took <= 0 {
+			continue
+		}
+		c.memory = 2 * float64(bytes) / took // the last: smaller ones fit in the cache
+		if took >= ceilingTime/2 {
+			break
+		}
+	}
+	return c
+}

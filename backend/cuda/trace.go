@@ -1,0 +1,257 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"unmask/backend"
+)
+
+// tracer times every command that goes to the device, between two events, and keeps a table of them in a file. Lists are then never
+// graphs, and each is waited for: the times are those of kernels, not of steps.
+type tracer struct {
+	path   string
+	head   string // of the file
+	events []uintptr
+	last   []float64 // seconds of the last list's commands
+	rows   map[traceKey]*traceRow
+	ceilings
+}
+
+// traceKey is what calls of one row of the table share.
+type traceKey struct {
+	name    string
+	x, y, z uint32
+	threads uint32
+}
+
+type traceRow struct {
+	calls      int
+	seconds    float64
+	ops, bytes float64 // of all calls; 0 where a command does not say how many
+	as         backend.Precision
+}
+
+// openTrace begins a trace where the options or the environment name a file. It measures the ceilings first.
+func (b *Backend) openTrace(o Options) error {
+	path := cmp.Or(o.Trace, os.Getenv(TraceVariable))
+	if path == "" {
+		return nil
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	t := &tracer{path: path, rows: map[traceKey]*traceRow{}}
+	b.trace, b.graphs.never = t, true
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.enter(); err != nil {
+		return err
+	}
+	defer b.leave()
+	var err error
+	func() {
+		defer backend.Recover(&err)
+		c := b.ceilings(func() float64 {
+			b.flush()
+			return t.last[len(t.last)-1]
+		})
+		t.ceilings = c
+		t.empty, err = t.between(b.device)
+	}()
+	clear(t.rows)
+	t.head = fmt.Sprintf("# %s, %d multiprocessors\n# ceilings: f32 %.3g, bf16 %.3g, int8 %.3g TFLOP/s, memory %.4g GB/s; an empty pair of events takes %.2g us\n",
+		b.Name(), b.Multiprocessors, t.ops[backend.F32]/1e12, t.ops[backend.BF16]/1e12, t.ops[backend.Int8]/1e12, t.memory/1e9, 1e6*t.empty)
+	return err
+}
+
+// between is the least seconds between two events with nothing between them.
+func (t *tracer) between(v *device) (least float64, err error) {
+	for i := range 8 {
+		for _, e := range t.events[:2] {
+			if err := v.call(cuEventRecord, e, v.stream); err != nil {
+				return 0, err
+			}
+		}
+		if err := v.call(cuStreamSynchronize, v.stream); err != nil {
+			return 0, err
+		}
+		s, err := v.elapsed(t.events[0], t.events[1])
+		if err != nil {
+			return 0, err
+		}
+		if i == 0 || s < least {
+			least = s
+		}
+	}
+	return least, nil
+}
+
+// elapsed is the seconds between two events that have come.
+func (v *device) elapsed(from, to uintptr) (float64, error) {
+	ms := onHeap[float32]()
+	err := v.call(cuEventElapsedTime, uintptr(unsafe.Pointer(ms)), from, to)
+	return float64(*ms) / 1e3, err
+}
+
+// run sends the list command by command, waits for it, and adds it to the table.
+func (t *tracer) run(b *Backend) error {
+	commands := b.list.commands
+	for len(t.events) < len(commands)+1 {
+		e, err := b.newEvent(0)
+		if err != nil {
+			return err
+		}
+		t.events = append(t.events, e)
+	}
+	for i := range commands {
+		if err := b.device.call(cuEventRecord, t.events[i], b.stream); err != nil {
+			return err
+		}
+		if err := b.send(&commands[i]); err != nil {
+			return err
+		}
+	}
+	if err := b.device.call(cuEventRecord, t.events[len(commands)], b.stream); err != nil {
+		return err
+	}
+	if err := b.device.call(cuStreamSynchronize, b.stream); err != nil {
+		return err
+	}
+	t.last = t.last[:0]
+	for i := range commands {
+		s, err := b.elapsed(t.events[i], t.events[i+1])
+		if err != nil {
+			return err
+		}
+		t.last = append(t.last, s)
+		t.add(&commands[i], b.list.params[commands[i].first:][:commands[i].params], s)
+	}
+	return t.write()
+}
+
+// add adds a command to the table.
+func (t *tracer) add(c *command, p []uint64, seconds float64) {
+	key := traceKey{name: [...]string{copyWithin: "copy", copyBack: "copy to the host", fill: "fill", library: "library"}[c.op]}
+	if c.op == launch {
+		key = traceKey{kernels[c.kernel].name, c.x, c.y, c.z, c.threads}
+	}
+	row := t.rows[key]
+	if row == nil {
+		row = &traceRow{}
+		t.rows[key] = row
+	}
+	row.calls++
+	row.seconds += seconds
+	ops, bytes, as := traffic(c, p)
+	row.ops, row.bytes, row.as = row.ops+ops, row.bytes+bytes, as
+}
+
+// traffic is how many operations a command has or else how many bytes it moves, as far as its parameters say.
+func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) {
+	n := func(i int) float64 { return float64(int32(p[i])) }
+	product := func(rows, depth, out float64) (float64, float64, backend.Precision) {
+		return 2 * rows * depth * out, 0, as
+	}
+	written := func(wide, narrow int) float64 { // bytes of each number
+		var n float64
+		if p[wide] != 0 {
+			n += 4
+		}
+		if p[narrow] != 0 {
+			n += 2
+		}
+		return n
+	}
+	switch c.op {
+	case copyWithin:
+		return 0, 2 * float64(p[2]), as
+	case copyBack:
+		return 0, float64(p[2]), as
+	case fill:
+		return 0, float64(p[1]), as
+	case library:
+		return 0, 0, as
+	}
+	name := strings.TrimPrefix(kernels[c.kernel].name, "unmask_")
+	perByte := 1.0 // numbers of a factor
+	switch {
+	case strings.Contains(name, "bf16"), strings.Contains(name, "tensor"), strings.Contains(name, "narrow"):
+		as, perByte = backend.BF16, 0.5
+	case strings.Contains(name, "int8"):
+		as = backend.Int8
+	}
+	switch {
+	case strings.HasPrefix(name, "linear_f32"):
+		return product(n(3), n(4), n(6))
+	case strings.HasPrefix(name, "linear_"):
+		return product(n(5), n(6)*perByte, n(7))
+	case strings.HasPrefix(name, "head_f32"):
+		return product(n(11), n(12), n(14))
+	case strings.HasPrefix(name, "head_bf16"), strings.HasPrefix(name, "head_int8"):
+		return product(n(13), n(14)*perByte, n(15))
+	case strings.HasPrefix(name, "attention_"):
+		rows := 64.0 // of a block, whether it has them or not
+		if as == backend.BF16 {
+			rows = float64(c.threads) / 2
+			if !strings.HasSuffix(name, "x1") {
+				rows *= 2
+			}
+		}
+		return 2 * rows * float64(c.x) * n(4) * 2 * n(5) * n(7), 0, as
+	case name == "layer_norm":
+		return 0, n(3) * n(4) * (4 + written(6, 7)), backend.F32
+	case name == "rms_norm":
+		return 0, n(2) * n(3) * (4 + written(5, 6)), backend.F32
+	case name == "bf16_rows":
+		return 0, n(2) * (4*n(3) + n(4)), backend.F32
+	case name == "gather", name == "scatter":
+		return 0, 8 * n(3) * n(4), backend.F32
+	}
+	return 0, 0, as
+}
+
+// write writes the table, longest first.
+func (t *tracer) write() error {
+	if t.head == "" { // the ceilings are being measured
+		return nil
+	}
+	var s strings.Builder
+	s.WriteString(t.head)
+	s.WriteString("kernel,grid,threads,calls,total_us,mean_us,rate,unit,share\n")
+	keys := slices.SortedFunc(maps.Keys(t.rows), func(a, b traceKey) int {
+		return cmp.Or(cmp.Compare(t.rows[b].seconds, t.rows[a].seconds), cmp.Compare(a.name, b.name), cmp.Compare(a.x, b.x))
+	})
+	for _, k := range keys {
+		r := t.rows[k]
+		rate, unit, most := r.ops/1e12, "TFLOP/s", t.ops[r.as]/1e12
+		if r.ops == 0 {
+			rate, unit, most = r.bytes/1e9, "GB/s", t.memory/1e9
+		}
+		fmt.Fprintf(&s, "%s,%dx%dx%d,%d,%d,%.1f,%.2f,", k.name, k.x, k.y, k.z, k.threads, r.calls, 1e6*r.seconds, 1e6*r.seconds/float64(r.calls))
+		if rate == 0 || r.seconds == 0 || most == 0 {
+			s.WriteString(",,\n")
+		} else {
+			fmt.Fprintf(&s, "%.4g,%s,%.2f\n", rate/r.seconds, unit, rate/r.seconds/most)
+		}
+	}
+	return os.WriteFile(t.path, []byte(s.String()), 0o644)
+}
+
+// close gives the events back and hands over each error.
+func (t *tracer) close(v *device, note func(error)) {
+	if t == nil {
+		return
+	}
+	for _, e := range t.events {
+		note(v.call(cuEventDestroy, e))
+	}
+	note(t.write())
+}

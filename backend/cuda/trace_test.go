@@ -1,0 +1,67 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/internal/fakecuda"
+)
+
+// TestTrace: a trace has every command of the lists, none of which was a graph, and changes no number.
+func TestTrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	plainly := newLayer(t)
+	t.Setenv(TraceVariable, path)
+	l := newLayer(t)
+	for range 3 {
+		l.run(func() {})
+		plainly.run(func() {})
+		require.Equal(t, read(plainly.b, plainly.y), read(l.b, l.y))
+	}
+	require.Empty(t, l.b.graphs.known)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.SplitN(string(data), "\n", 3)
+	require.Contains(t, lines[0], "# cuda:0 ")
+	require.Regexp(t, `^# ceilings: f32 [0-9.e+-]+, bf16 [0-9.e+-]+, int8 [0-9.e+-]+ TFLOP/s, memory [0-9.e+-]+ GB/s; an empty pair of events takes [0-9.e+-]+ us$`, lines[1])
+	rows, err := csv.NewReader(strings.NewReader(lines[2])).ReadAll()
+	require.NoError(t, err)
+	calls, units := map[string]int{}, map[string]string{}
+	for _, r := range rows[1:] {
+		require.Len(t, r, 9)
+		n, err := strconv.Atoi(r[3])
+		require.NoError(t, err)
+		calls[r[0]] += n
+		units[r[0]] = r[7]
+		if r[8] != "" {
+			share, err := strconv.ParseFloat(r[8], 64)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, share, 0.0)
+		}
+	}
+	require.Equal(t, []int{3, 3, 3, 9}, []int{calls["unmask_layer_norm"], calls["unmask_split_heads"], calls["unmask_attention_narrow_32"],
+		calls["unmask_linear_bf16_small"]})
+	require.Equal(t, []string{"GB/s", "TFLOP/s", "TFLOP/s"}, []string{units["unmask_layer_norm"], units["unmask_attention_narrow_32"], units["unmask_linear_bf16_small"]})
+	require.NotContains(t, calls, "unmask_ceiling_bf16", "the table is of what was asked for")
+}
+
+// TestTraceCloses: a trace leaves nothing behind, and one that cannot be written is an error.
+func TestTraceCloses(t *testing.T) {
+	l := fakecuda.Open(t)
+	b, err := New(Options{Library: l.Path, Trace: filepath.Join(t.TempDir(), "trace.csv")})
+	require.NoError(t, err)
+	read(b, b.New(3))
+	require.NoError(t, b.Close())
+	require.Empty(t, l.Live())
+	_, err = New(Options{Library: l.Path, Trace: "/nowhere/trace.csv"})
+	require.ErrorContains(t, err, "cuda: trace: open /nowhere/trace.csv: no such file or directory")
+	require.Empty(t, l.Live())
+}
