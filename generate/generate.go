@@ -394,7 +394,11 @@ func (r *run) quota(s *slot) int {
 		return masked
 	}
 	open := samplers.Open(r.o.Schedule, float64(s.n), s.steps, s.size)
-	return max(min(1, masked), min(open-(s.size-masked), masked))
+	least := min(1, masked)
+	if _, ok := r.o.Schedule.(samplers.Idler); ok {
+		least = 0
+	}
+	return max(least, min(open-(s.size-masked), masked))
 }
 
 func (r *run) stream(s *slot) philox.Stream {

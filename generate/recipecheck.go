@@ -132,8 +132,9 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 		return steps, blocks, err
 	}
 	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
+	_, idles := r.Schedule.(samplers.Idler)
 	switch {
-	case r.Steps > free && !remasks:
+	case r.Steps > free && !remasks && !idles:
 		return 0, 0, fmt.Errorf("steps is %d, want 1 to %d: each opens one position at least", r.Steps,
 			free)
 	case r.Steps < blocks:

@@ -41,8 +41,8 @@ var table = []row{
 			return samplers.Text(r.Sampler)
 		}, setSampler},
 	{param.Param{Name: "schedule", Kind: param.Text, Default: "uniform for text, cosine for images",
-		Help: "how many open after each step: uniform, cosine, arccos, mage, titok, linear, or a " +
-			".json of unmask schedule"},
+		Help: "how many open after each step: uniform, cosine, arccos, mage, titok, linear, " +
+			"llada, dream, or a .json of unmask schedule"},
 		func(r *Recipe) string {
 			if r.Schedule == nil {
 				return ""

@@ -81,7 +81,7 @@ func TestInfoGainTakesTheBestCandidate(t *testing.T) {
 }
 
 func TestSchedulesSumToTheLength(t *testing.T) {
-	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "titok", "linear"} {
+	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "titok", "linear", "llada"} {
 		s, err := samplers.ParseSchedule(name)
 		require.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
@@ -99,7 +99,7 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 		})
 	}
 	_, err := samplers.ParseSchedule("sudden")
-	require.EqualError(t, err, `samplers: unknown schedule "sudden", want one of arccos, cosine, linear, mage, titok, uniform`)
+	require.EqualError(t, err, `samplers: unknown schedule "sudden", want one of arccos, cosine, dream, linear, llada, mage, titok, uniform`)
 }
 
 func TestScheduleValues(t *testing.T) {

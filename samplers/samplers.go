@@ -22,6 +22,7 @@ type Need struct {
 	LogSum  bool    // View.LogSum, log sum_x exp(logit)
 	Logits  bool    // View.Visit may be called
 	Open    bool    // View.OpenLogP, for a Remasker
+	OpenTop bool    // View.OpenP1 and OpenArg, for an Editor
 }
 
 // View is one sequence before a step. It and its slices are valid during the call and must not be
@@ -35,7 +36,7 @@ type View struct {
 	Quota       int   // how many positions the schedule opens at this step
 	Free        int   // how many positions were masked at the start (of the block)
 	Masked      []int // [masked] positions that may open now, ascending
-	Open        []int // [open] for a Remasker: positions that the run opened, ascending
+	Open        []int // [open] for a Remasker or Editor: positions that the run opened, ascending
 
 	// What was needed. Each is [masked], index i for position Masked[i], and nil if not needed.
 	LogMoment []float64 // log sum_x p(x)^Beta
@@ -47,6 +48,8 @@ type View struct {
 	LogSum    []float64 // log sum_x exp(logit)
 
 	OpenLogP []float64 // [open] log p of the token that each of Open holds, nats
+	OpenP1   []float64 // [open] the largest probability
+	OpenArg  []int32   // [open] the most probable token
 
 	// Visit calls visit once per position with its raw logits [outcomes or more], outcomes first,
 	// perhaps concurrently; i is an index into positions. visit may change the logits.
@@ -76,6 +79,9 @@ type Opening struct {
 	LogP      []float64 // of Tokens, if known
 	Power     float64   // 0 means 1
 	Close     []int     // open positions to mask again; not those known from the start
+
+	Replace     []int   // for an Editor: open positions whose token changes; not those known from the start
+	Replacement []int32 // theirs
 }
 
 // Sampler is a rule for one step. Implementations are plain values, safe for many
@@ -113,6 +119,11 @@ type (
 	// Remasker closes positions that were open: the loop takes all steps that were asked for.
 	Remasker interface {
 		Remasks()
+	}
+	// Editor replaces tokens of positions that are open. A block goes on, where nothing is masked, while a
+	// step replaces any, for at most Edits steps.
+	Editor interface {
+		Edits() int
 	}
 	// Stateful keeps state per sequence between steps.
 	Stateful interface {
@@ -185,5 +196,6 @@ func (n Need) With(m Need) Need {
 		LogSum:  n.LogSum || m.LogSum,
 		Logits:  n.Logits || m.Logits,
 		Open:    n.Open || m.Open,
+		OpenTop: n.OpenTop || m.OpenTop,
 	}
 }

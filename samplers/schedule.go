@@ -21,10 +21,19 @@ type Schedule interface {
 // between one a step and what leaves one for each step to come.
 func Open(s Schedule, at float64, steps, length int) int {
 	n := int(math.Floor(at))
+	if _, ok := s.(Idler); ok {
+		return max(0, min(s.At(at, steps, length), length))
+	}
 	if n >= steps {
 		return length
 	}
 	return max(min(s.At(at, steps, length), length-(steps-n)), n, 0)
+}
+
+// Idler is a Schedule whose steps may open nothing.
+type Idler interface {
+	Schedule
+	Idle()
 }
 
 // The published schedules, with D = length, n = at and N = steps.
@@ -127,7 +136,7 @@ func (t times) String() string {
 	return "times(" + b.String() + ")"
 }
 
-var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear}
+var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear, LLaDA, Dream}
 
 // RegisterSchedule makes a schedule known by its String to ParseSchedule, and so to flags and
 // recipes. Call it from an init function. It panics on a name that is there already.

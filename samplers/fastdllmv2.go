@@ -1,0 +1,69 @@
+package samplers
+
+import "unmask/param"
+
+// FastDLLMv2 is the sampler of Fast-dLLM v2 (Wu et al. 2025, "Fast-dLLM v2: efficient block-diffusion
+// LLM"): a block's first position alone, which the block before it decides as in an autoregressive
+// model, then small block after small block all tokens that are more probable than Theta, at least
+// the most probable one.
+type FastDLLMv2 struct {
+	Theta       float64 // 0 means 0.9
+	Small       int     // positions of a small block; 0 means 8
+	Block       int     // positions of a block; 0 means 32
+	Temperature float64 // of the tokens; 0: the most probable ones
+}
+
+var fastDLLMv2Rule = Rule[FastDLLMv2]{
+	Name: "fast-dllm-v2", Line: "a block's first position, then small blocks by confidence", Paper: "Wu et al. 2025, Fast-dLLM v2",
+	Params: []Param[FastDLLMv2]{
+		Number(func(f *FastDLLMv2) *float64 { return &f.Theta }, confidentEnough),
+		Whole(func(f *FastDLLMv2) *int { return &f.Small },
+			param.Param{Name: "small", Min: 1, Max: 1 << 20, Default: "8", Help: "positions of a small block"}),
+		Whole(func(f *FastDLLMv2) *int { return &f.Block },
+			param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32", Help: "positions of a block, counted from the start of the sequence"}),
+		Number(func(f *FastDLLMv2) *float64 { return &f.Temperature }, tokenTemperature),
+	},
+}
+
+// Plan takes at most one step a position.
+func (FastDLLMv2) Plan(_, free int) (int, error) { return free, nil }
+
+// Needs a token at every masked position.
+func (f FastDLLMv2) Needs(int, int) Need { return needTokens(f.Temperature) }
+
+// Choose opens the confident of the first small block that has any masked position.
+func (f FastDLLMv2) Choose(v *View) (Opening, error) {
+	c := v.candidates(f.Temperature)
+	if len(v.Masked) == 0 {
+		return c.open(nil), nil
+	}
+	first, small, block := v.Masked[0], f.Small, f.Block
+	if small == 0 {
+		small = 8
+	}
+	if block == 0 {
+		block = 32
+	}
+	if first%block == 0 {
+		return c.open(v.Masked[:1]), nil
+	}
+	end := first%block/small*small + small + first/block*block
+	var within []int
+	for _, p := range v.Masked {
+		if p < min(end, (first/block+1)*block) {
+			within = append(within, p)
+		}
+	}
+	ranked := v.top(within, len(within), c.score)
+	n := min(1, len(ranked))
+	for n < len(ranked) && c.p(v.Index(ranked[n])) > orDefault(f.Theta, 0.9) {
+		n++
+	}
+	return c.open(ranked[:n]), nil
+}
+
+// Uncached returns why there is no second stage.
+func (FastDLLMv2) Uncached() string { return "fast-dllm-v2 draws tokens before it chooses positions" }
+
+// String returns the text that Parse reads.
+func (f FastDLLMv2) String() string { return Text(f) }

@@ -1,0 +1,62 @@
+package samplers
+
+import (
+	"fmt"
+	"math"
+)
+
+// Greedy opens the positions of a sampler with their most probable tokens: decoding at temperature
+// 0, as LLaDA, Dream, Fast-dLLM and their kin are run.
+type Greedy struct {
+	Inside Sampler // nil means Confidence's order
+}
+
+var greedyRule = Rule[Greedy]{
+	Name: "greedy", Line: "any sampler's positions, the most probable tokens", Paper: "Nie et al. 2025, LLaDA, at temperature 0",
+	Inside: []Inside[Greedy]{
+		SamplerInside(func(g *Greedy) *Sampler { return &g.Inside }, ChooseThenSample{Order: Confidence{}}),
+	},
+}
+
+func (g Greedy) inside() Sampler {
+	if g.Inside == nil {
+		return ChooseThenSample{Order: Confidence{}}
+	}
+	return g.Inside
+}
+
+// Needs is what the sampler inside needs, and the most probable token.
+func (g Greedy) Needs(step, steps int) Need {
+	return g.inside().Needs(step, steps).With(Need{Top: true})
+}
+
+// Choose is the sampler's inside, with tokens.
+func (g Greedy) Choose(v *View) (Opening, error) {
+	o, err := g.inside().Choose(v)
+	if err != nil {
+		return o, err
+	}
+	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
+	for j, p := range o.Positions {
+		i := v.Index(p)
+		o.Tokens[j], o.LogP[j] = v.Arg[i], math.Log(v.P1[i])
+	}
+	return o, nil
+}
+
+// Check refuses a sampler that draws tokens itself.
+func (g Greedy) Check() error {
+	if g.inside().Needs(1, 2).Draw {
+		return fmt.Errorf("samplers: greedy around a sampler that draws tokens itself, want one that chooses positions")
+	}
+	return nil
+}
+
+// Uncached returns why there is no second stage.
+func (Greedy) Uncached() string { return "greedy has the tokens before a second stage could" }
+
+// Unwrap returns the sampler inside.
+func (g Greedy) Unwrap() []any { return []any{g.inside()} }
+
+// String returns the text that Parse reads.
+func (g Greedy) String() string { return Text(g) }

@@ -1,0 +1,48 @@
+package samplers
+
+// LLaDA opens length/steps positions a step, and one more in the first length%steps of them (Nie et
+// al. 2025, get_num_transfer_tokens of the authors' generate.py).
+var LLaDA Schedule = llada{}
+
+type llada struct{}
+
+func (llada) String() string { return "llada" }
+
+func (llada) At(at float64, steps, length int) int {
+	n := int(at)
+	return n*(length/steps) + min(n, length%steps)
+}
+
+// Dream opens int(masked*(1-s/t)) positions in a step from time t to s, of times 1 to 0.001 in equal
+// parts, all in float32: often none; and all that are left in the last step (Ye et al. 2025, "Dream 7B:
+// diffusion large language models", diffusion_generate).
+var Dream Schedule = dream{}
+
+type dream struct{}
+
+func (dream) String() string { return "dream" }
+
+// Idle makes Dream an Idler.
+func (dream) Idle() {}
+
+func (dream) At(at float64, steps, length int) int {
+	masked := length
+	for i := range min(int(at), steps) {
+		if i == steps-1 {
+			return length
+		}
+		t, s := dreamTime(i, steps), dreamTime(i+1, steps)
+		masked -= int(float32(masked) * float32(1-s/t))
+	}
+	return length - masked
+}
+
+// dreamTime is torch.linspace(1, 0.001, steps+1)[i], which counts from the nearer end.
+func dreamTime(i, steps int) float32 {
+	const end = 1e-3
+	step := (float32(end) - 1) / float32(steps)
+	if i < (steps+1)/2 {
+		return 1 + float32(step*float32(i))
+	}
+	return float32(end) - float32(step*float32(steps-i))
+}

@@ -1,0 +1,87 @@
+package samplers
+
+import (
+	"math"
+
+	"unmask/param"
+)
+
+// LowConfidence is LLaDA's sampler (Nie et al. 2025, "Large language diffusion models", algorithm
+// "low-confidence remasking"; generate.py of the authors): a token for every masked position, of which
+// the most probable stay. What a token is ranked by is its probability without the temperature that
+// it was drawn with.
+type LowConfidence struct {
+	Temperature float64 // of the tokens; 0: the most probable ones
+}
+
+var lowConfidenceRule = Rule[LowConfidence]{
+	Name: "low-confidence", Line: "a token everywhere, the most probable stay", Paper: "Nie et al. 2025, LLaDA",
+	Params: []Param[LowConfidence]{Number(func(l *LowConfidence) *float64 { return &l.Temperature }, tokenTemperature)},
+}
+
+// tokenTemperature is that of rules that draw tokens and rank positions by them.
+var tokenTemperature = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
+	Help: "of the tokens; 0 takes the most probable ones"}
+
+// Needs a token at every masked position.
+func (l LowConfidence) Needs(int, int) Need { return needTokens(l.Temperature) }
+
+// Choose opens as many as the schedule does.
+func (l LowConfidence) Choose(v *View) (Opening, error) {
+	c := v.candidates(l.Temperature)
+	return c.open(v.Top(v.Quota, c.score)), nil
+}
+
+// Uncached returns why there is no second stage.
+func (LowConfidence) Uncached() string {
+	return "low-confidence draws tokens before it chooses positions"
+}
+
+// String returns the text that Parse reads.
+func (l LowConfidence) String() string { return Text(l) }
+
+// needTokens is what candidates needs.
+func needTokens(temperature float64) Need {
+	if temperature == 0 {
+		return Need{Top: true}
+	}
+	return Need{Draw: true, Power: 1 / temperature}
+}
+
+// candidates are a token for every masked position, ranked by its probability.
+type candidates struct {
+	v     *View
+	token []int32
+	score func(i int) float64 // of Masked[i]: its token's probability, or the log of it
+	p     func(i int) float64 // the probability
+}
+
+// candidates returns the most probable tokens at temperature 0, otherwise those that were drawn.
+func (v *View) candidates(temperature float64) candidates {
+	if temperature == 0 {
+		p := func(i int) float64 { return v.P1[i] }
+		return candidates{v, v.Arg, p, p}
+	}
+	return candidates{v, v.Token, func(i int) float64 { return v.LogP[i] }, func(i int) float64 { return math.Exp(v.LogP[i]) }}
+}
+
+// open opens positions with their tokens.
+func (c candidates) open(positions []int) Opening {
+	o := Opening{Positions: positions, Tokens: c.v.Tokens32(len(positions)), LogP: c.v.Floats(len(positions))}
+	for j, p := range positions {
+		i := c.v.Index(p)
+		o.Tokens[j], o.LogP[j] = c.token[i], math.Log(c.p(i))
+	}
+	return o
+}
+
+// above returns the masked positions whose tokens have more than a probability, the most probable
+// first, and at least `least` of all.
+func (c candidates) above(theta float64, least int) []int {
+	ranked := c.v.Top(len(c.v.Masked), c.score)
+	n := 0
+	for n < len(ranked) && (n < least || c.p(c.v.Index(ranked[n])) > theta) {
+		n++
+	}
+	return ranked[:n]
+}
