@@ -148,7 +148,6 @@ func init() { // the paper's first
 	Register(lowConfidenceRule)
 	Register(dynamicRule)
 	Register(fastDLLMv2Rule)
-	Register(editRule)
 	Register(klassRule)
 	Register(infoGainRule)
 	Register(p2Rule)
