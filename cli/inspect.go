@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
-	"unmask/backend/plain"
 	"unmask/model"
 	"unmask/theory/oracle"
 )
@@ -83,8 +82,8 @@ func inspectModel(ctx context.Context, name string) (report, error) {
 	if unmask.IsExact(name) {
 		return inspectExact(ctx, name)
 	}
-	// Loading checks every weight; nothing is computed, so the plain device will do.
-	o := unmask.Options{Backend: plain.New(), Progress: downloadProgress()}
+	// Loading checks every weight; nothing is computed.
+	o := unmask.Options{Backend: newReading(), Progress: downloadProgress()}
 	ctx, cancel := untilStopped(ctx)
 	defer cancel()
 	m, err := unmask.Load(ctx, name, o)

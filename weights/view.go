@@ -58,7 +58,7 @@ func (s *Set) join(tensors []*Tensor, metadata map[string]string, src *source) e
 }
 
 // View returns a set of the same files in which see gives each tensor's name and the tensor itself, or
-// a view of it. Tensors keep the file's spelling in Tensor.Name.
+// a view of it. Errors name the tensors as see does.
 func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*Set, error) {
 	v := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources, prefix: s.prefix, outside: s.outside}
 	for _, old := range s.names {
@@ -68,6 +68,11 @@ func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*
 		}
 		if v.tensors[name] != nil {
 			return nil, fmt.Errorf("tensors %q and %q are both %q", v.tensors[name].Name, t.Name, name)
+		}
+		if t.Name != name {
+			named := *t
+			named.Name = name
+			t = &named
 		}
 		v.tensors[name] = t
 		v.names = append(v.names, name)

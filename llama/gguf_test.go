@@ -1,0 +1,63 @@
+package llama_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend"
+	"unmask/backend/cpu"
+	"unmask/internal/parity"
+	"unmask/internal/simd"
+	"unmask/model"
+	"unmask/weights"
+)
+
+// valued hides that a device multiplies block formats: it gets the weights' values.
+type valued struct{ backend.Backend }
+
+// TestGGUF compares a file as llama.cpp's converter writes it, its Q and K interleaved, with the reference's
+// logits of the blocks' values: closely where the device gets these, and to what activations of 8 bits
+// allow where products are of the blocks. The latter have the same bits on all instruction sets.
+func TestGGUF(t *testing.T) {
+	const file = "../weights/gguf/testdata/llada-tiny"
+	cases, err := weights.Open(file + ".safetensors")
+	require.NoError(t, err)
+	defer cases.Close()
+	shown, _ := cases.Get("tokens")
+	ids, err := shown.Int64s()
+	require.NoError(t, err)
+	tokens := make([]int32, len(ids))
+	for i, id := range ids {
+		tokens[i] = int32(id)
+	}
+	expected, _ := cases.Get("logits")
+	want, err := expected.Floats()
+	require.NoError(t, err)
+	logits := func(b backend.Backend) []float32 {
+		src, err := model.Open(file + ".gguf")
+		require.NoError(t, err)
+		defer src.Set.Close()
+		m, err := model.Load(src, model.Options{Backend: b})
+		require.NoError(t, err)
+		require.Equal(t, "llama", m.Info.Architecture)
+		require.Equal(t, 82240, m.Info.Parameters)
+		got, err := m.Denoiser.Forward(context.Background(), parity.Batch(tokens, shown.Shape))
+		require.NoError(t, err)
+		return parity.Logits(t, got, parity.Count(len(tokens)), expected.Shape[2])
+	}
+	parity.Close(t, want, logits(valued{cpu.New(cpu.Options{})}), 1e-4)
+	var first []float32
+	for _, level := range simd.Available() {
+		got := logits(cpu.New(cpu.Options{ISA: level.String()}))
+		parity.Close(t, want, got, 5e-2)
+		switch {
+		case level.ISA == simd.Generic: // computes functions in float64
+		case first == nil:
+			first = got
+		default:
+			require.Equal(t, first, got, level)
+		}
+	}
+}
