@@ -15,7 +15,6 @@ import (
 	"unmask/backend"
 	"unmask/kvcache"
 	"unmask/model"
-	"unmask/model/passes"
 	"unmask/nn"
 	"unmask/nn/adaln"
 	"unmask/weights"
@@ -64,10 +63,11 @@ type Model struct {
 
 	cfg       Config
 	b         backend.Backend
-	passes    passes.Passes
+	passes    model.Passes
+	layer     attention.Layer
 	classes   []float32     // [classes+1, hidden]
 	tokens    *tensor.Dense // [codes+1, hidden]
-	position  *tensor.Dense // [positions+1, hidden], the register's last
+	position  *tensor.Dense // [registers+positions, hidden]: registers stand first here
 	final     backend.Norm
 	finalB    *tensor.Dense // [1, hidden]
 	table     adaln.Table
@@ -77,14 +77,14 @@ type Model struct {
 
 // workspace is the memory of a pass.
 type workspace struct {
-	x, h, t         *tensor.Dense    // [rows, hidden]: stream, branch, its projection
-	q, k, v, o      attention.Buffer // [rows, heads*headDim]
-	gate, up        *tensor.Dense    // [rows, inner]
-	hidden, last    *tensor.Dense    // [batch*(positions+1), hidden], [rows of one call to the head, hidden]
-	ids, pos, zeros []int32
-	keys            []any
-	slots           []int32
-	mods            []backend.Segment
+	x, h, t              *tensor.Dense    // [rows, hidden]: stream, branch, its projection
+	q, k, v, o           attention.Buffer // [rows, heads*headDim]
+	gate, up             *tensor.Dense    // [rows, inner]
+	hidden, last         *tensor.Dense    // [batch*(positions+1), hidden], [rows of one call to the head, hidden]
+	ids, registers, from []int32
+	keys                 []any
+	slots                []int32
+	mods                 []backend.Segment
 }
 
 // New returns the network without weights.
@@ -100,13 +100,14 @@ func New(c Config) *Model {
 		FinalMod: adaln.New(c.Hidden, c.Hidden, 2),
 		HeadBias: weights.Param{Shape: []int{c.Codes + 1}},
 		cfg:      c,
-		passes: passes.Passes{Layers: c.Depth, After: c.Registers,
-			Layer: attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim}},
+		layer:    attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim},
+		passes:   model.Passes{Extra: c.Registers},
 	}
 	if c.Registers > 0 {
 		m.Register = weights.Param{Shape: []int{c.Registers, c.Hidden}}
 	}
 	for i := range m.Blocks {
+		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: c.Heads, HeadDim: c.HeadDim})
 		m.Blocks[i] = block{Mod: adaln.New(c.Hidden, c.Hidden, parts), Norm1: vector(), Norm2: vector(),
 			Query: nn.NewLinearNoBias(c.Hidden, width), Key: nn.NewLinearNoBias(c.Hidden, width),
 			Value: nn.NewLinearNoBias(c.Hidden, width), Out: nn.NewLinearNoBias(width, c.Hidden),
@@ -119,15 +120,15 @@ func New(c Config) *Model {
 func (m *Model) load(o model.Options) error {
 	c, b := &m.cfg, o.Backend
 	m.b, m.passes.Backend = b, b
-	m.passes.Layer.BF16 = o.Precision != backend.F32
+	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
 	m.classes, m.tokens = l.Floats(&m.Classes), l.Table(&m.Tokens)
 	n := c.Side * c.Side
-	m.position = b.New(n+max(c.Registers, 1), c.Hidden)
-	b.Write(m.position, 0, l.Floats(&m.Position)[:n*c.Hidden])
+	m.position = b.New(c.Registers+n, c.Hidden)
 	if c.Registers > 0 {
-		b.Write(m.position, n, l.Floats(&m.Register))
+		b.Write(m.position, 0, l.Floats(&m.Register))
 	}
+	b.Write(m.position, c.Registers, l.Floats(&m.Position)[:n*c.Hidden])
 	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
 	for i := range m.Blocks {
 		k := &m.Blocks[i]
@@ -164,10 +165,10 @@ func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.New
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
-	c, n := &m.cfg, m.passes.Span(length)
+	c, n := &m.cfg, length+m.cfg.Registers
 	sequence := 4 * n * c.Hidden
 	if cached {
-		sequence += 8 * n * c.Depth * c.Heads * c.HeadDim
+		sequence += m.passes.Bytes(length)
 	}
 	return model.Fit(m.b, n, sequence, 4*(9*c.Hidden+2*c.Inner))
 }
@@ -178,7 +179,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 	if err := m.begin(b); err != nil {
 		return nil, err
 	}
-	return &m.marginals, m.passes.Full(ctx, b, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+	return m.compute(ctx, m.passes.Full(b))
 }
 
 // Refine implements model.Refiner. The register keeps the full pass's keys and values.
@@ -187,7 +188,21 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	if err := m.begin(b); err != nil {
 		return nil, err
 	}
-	return &m.marginals, m.passes.Some(ctx, b, rows, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+	return m.compute(ctx, m.passes.Some(b, rows))
+}
+
+// compute runs the network over the passes.
+func (m *Model) compute(ctx context.Context, err error) (model.Marginals, error) {
+	if err != nil {
+		return nil, err
+	}
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		m.prepare(p.Len())
+		if err := m.pass(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return &m.marginals, nil
 }
 
 // begin checks the batch and finds the modulations of its classes.
@@ -196,7 +211,7 @@ func (m *Model) begin(b *model.Batch) (err error) {
 		return err
 	}
 	w, c := &m.w, &m.cfg
-	w.hidden = nn.Grow(m.b, w.hidden, b.Size*m.passes.Span(b.Length), c.Hidden)
+	w.hidden = nn.Grow(m.b, w.hidden, b.Size*(b.Length+c.Registers), c.Hidden)
 	w.keys = w.keys[:0]
 	for i := range b.Size {
 		class := c.Classes
@@ -221,74 +236,67 @@ func (m *Model) prepare(rows int) {
 }
 
 // pass runs the network over a pass's rows and leaves the head's input in w.hidden.
-func (m *Model) pass(ctx context.Context, p *passes.Pass) error {
-	w, b, n := &m.w, m.b, p.Len()
-	m.collect(p)
-	w.mods = adaln.Segments(w.mods, p.Segs, w.slots)
-	b.Gather(w.x, m.tokens, w.ids)
-	if m.cfg.Registers > 0 && !p.Partial {
-		m.registers(p)
-	} else {
-		b.AddRows(w.x, m.position, w.pos)
-	}
+func (m *Model) pass(ctx context.Context, p *model.Pass) error {
+	w, b := &m.w, m.b
+	m.embed(p)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m.block(i, p)
+		if p = m.block(i, p); p.Len() == 0 {
+			return nil
+		}
 	}
-	b.RMSNorm(w.x, w.x, n, m.final)
-	b.AddRows(w.x, m.finalB, w.zeros)
+	b.RMSNorm(w.x, w.x, p.Len(), m.final)
+	b.AddRows(w.x, m.finalB, make([]int32, p.Len()))
 	b.Modulate(w.x, m.FinalMod.Of(1), m.FinalMod.Of(0), w.mods)
 	b.Scatter(w.hidden, w.x, p.At)
 	return nil
 }
 
-// collect fills in the pass's tokens and positions; a register has no token.
-func (m *Model) collect(p *passes.Pass) {
-	w := &m.w
-	w.ids, w.pos, w.zeros = w.ids[:0], w.pos[:0], w.zeros[:0]
-	for _, at := range p.At {
-		sequence, row := int(at)/p.Span, int(at)%p.Span
-		id := int32(m.cfg.Codes)
-		if i, ok := m.passes.Position(row, p.Batch.Length); ok {
-			id = p.Batch.Tokens[sequence*p.Batch.Length+i]
-		}
-		w.ids, w.pos, w.zeros = append(w.ids, id), append(w.pos, int32(row)), append(w.zeros, 0)
-	}
-}
-
-// registers embeds rows of whole sequences, the registers by their own vectors alone.
-func (m *Model) registers(p *passes.Pass) {
+// embed sets w.x to the embedded rows of a pass; registers are vectors of their own alone.
+func (m *Model) embed(p *model.Pass) {
 	w, b := &m.w, m.b
-	b.AddRows(w.x, m.position, w.pos)
-	var rows, from []int32
-	for i, at := range p.At {
-		if row := int(at) % p.Span; row >= p.Batch.Length {
-			rows, from = append(rows, int32(i)), append(from, int32(row))
+	w.mods = adaln.Segments(w.mods, p.Sequences, w.slots)
+	w.ids, w.registers, w.from = w.ids[:0], w.registers[:0], w.from[:0]
+	for i, id := range p.Tokens {
+		if id < 0 {
+			id = int32(m.cfg.Codes)
+			w.registers, w.from = append(w.registers, int32(i)), append(w.from, p.Pos[i])
 		}
+		w.ids = append(w.ids, id)
 	}
-	b.Gather(w.h, m.position, from)
-	b.Scatter(w.x, w.h, rows)
+	b.Gather(w.x, m.tokens, w.ids)
+	b.AddRows(w.x, m.position, p.Pos)
+	b.Gather(w.h, m.position, w.from)
+	b.Scatter(w.x, w.h, w.registers)
 }
 
-// block is one transformer block over the rows of w.x.
-func (m *Model) block(i int, p *passes.Pass) {
-	w, b, k, n := &m.w, m.b, &m.Blocks[i], p.Len()
-	keys, values := m.passes.Keys(p.Batch, i)
-	layer := m.passes.Layer
-	h := backend.Heads{Heads: layer.Heads, HeadDim: layer.HeadDim, Keys: p.Span, BF16: layer.BF16}
+// block is one transformer block over the rows of w.x, and returns those that are left: the last
+// drops what nobody reads.
+func (m *Model) block(i int, p *model.Pass) *model.Pass {
+	w, b, k := &m.w, m.b, &m.Blocks[i]
+	keys, values := p.KV(i)
 
-	b.RMSNorm(w.h, w.x, n, k.norm1)
+	b.RMSNorm(w.h, w.x, p.Len(), k.norm1)
 	b.Modulate(w.h, k.Mod.Of(scale1), k.Mod.Of(shift1), w.mods)
-	k.Query.Apply(b, w.q.T, w.h, n, backend.Identity)
-	k.Key.Apply(b, w.k.T, w.h, n, backend.Identity)
-	k.Value.Apply(b, w.v.T, w.h, n, backend.Identity)
-	b.RMSNorm(w.q.T, w.q.T, n, backend.Norm{Eps: eps}) // over all heads together
-	b.RMSNorm(w.k.T, w.k.T, n, backend.Norm{Eps: eps})
-	w.k.PutRows(b, keys, p.Rows)
-	w.v.PutRows(b, values, p.Rows)
-	b.Attention(w.o.T, w.q.T, keys, values, p.Rows.Segs, h)
+	k.Query.Apply(b, w.q.T, w.h, p.Len(), backend.Identity)
+	k.Key.Apply(b, w.k.T, w.h, p.Len(), backend.Identity)
+	k.Value.Apply(b, w.v.T, w.h, p.Len(), backend.Identity)
+	b.RMSNorm(w.q.T, w.q.T, p.Len(), backend.Norm{Eps: eps}) // over all heads together
+	b.RMSNorm(w.k.T, w.k.T, p.Len(), backend.Norm{Eps: eps})
+	w.k.PutRows(b, keys, &p.Rows)
+	w.v.PutRows(b, values, &p.Rows)
+	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
+		p = p.Pick(read)
+		w.keep(b, read)
+		w.mods = adaln.Segments(w.mods, p.Sequences, w.slots)
+	}
+	n := p.Len()
+	if n == 0 {
+		return p
+	}
+	m.layer.Attend(b, w.o.T, w.q.T, keys, values, &p.Rows, p.Keys)
 	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity)
 	b.GateAdd(w.x, w.t, k.Mod.Of(gate1), w.mods)
 
@@ -298,6 +306,15 @@ func (m *Model) block(i int, p *passes.Pass) {
 	k.Gate.Gated(b, w.gate, w.h, w.up, n, backend.SiLU)
 	k.Down.Apply(b, w.t, w.gate, n, backend.Identity)
 	b.GateAdd(w.x, w.t, k.Mod.Of(gate2), w.mods)
+	return p
+}
+
+// keep makes some rows of x and q the first ones, in order.
+func (w *workspace) keep(b backend.Backend, rows []int32) {
+	b.Gather(w.h, w.x, rows)
+	w.x, w.h = w.h, w.x
+	b.Gather(w.o.T, w.q.T, rows)
+	w.q, w.o = w.o, w.q
 }
 
 // project is the head's input for the rows asked for.
@@ -306,7 +323,8 @@ func (m *Model) project(rows []int32) *tensor.Dense {
 	w.last = nn.Grow(m.b, w.last, len(rows), m.cfg.Hidden)
 	w.ids = w.ids[:0]
 	for _, row := range rows {
-		w.ids = append(w.ids, m.passes.Inner(row, m.cfg.Side*m.cfg.Side))
+		n, extra := int32(m.cfg.Side*m.cfg.Side), int32(m.cfg.Registers)
+		w.ids = append(w.ids, row/n*(n+extra)+row%n+extra)
 	}
 	m.b.Gather(w.last, w.hidden, w.ids)
 	return w.last

@@ -6,7 +6,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
-	"unmask/model/passes"
+	"unmask/model"
 	"unmask/nn"
 	"unmask/weights"
 )
@@ -80,26 +80,25 @@ func (n *bert) load(l *nn.Loader) *nn.Linear {
 
 func (n *bert) prepare(backend.Backend, int) {}
 
-func (n *bert) run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) error {
-	b, w, rows := m.b, &m.work, p.Len()
+func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error) {
+	b, w := m.b, &m.work
 	b.Gather(w.X, n.words, ids)
-	b.AddRows(w.X, n.position, p.Rows.Pos)
-	n.Norm.Apply(b, w.X, w.X, rows)
+	b.AddRows(w.X, n.position, p.Pos)
+	n.Norm.Apply(b, w.X, w.X, p.Len())
 	for i := range n.Layers {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		l := &n.Layers[i]
-		k, v := m.passes.Keys(p.Batch, i)
-		l.qkv.Apply(b, w.QKV, w.X, rows)
-		m.passes.Layer.Apply(b, w.H, w.Q, k, v, w.QKV, p.Rows, p.Span)
-		l.Out.Add(b, w.X, w.H, rows)
-		l.OutNorm.Apply(b, w.X, w.X, rows)
-		l.Up.Apply(b, w.Inner, w.X, rows, backend.GELUErf)
-		l.Down.Add(b, w.X, w.Inner, rows)
-		l.DownNorm.Apply(b, w.X, w.X, rows)
+		l.qkv.Apply(b, w.QKV, w.X, p.Len())
+		p = m.attend(p, i)
+		l.Out.Add(b, w.X, w.H, p.Len())
+		l.OutNorm.Apply(b, w.X, w.X, p.Len())
+		l.Up.Apply(b, w.Inner, w.X, p.Len(), backend.GELUErf)
+		l.Down.Add(b, w.X, w.Inner, p.Len())
+		l.DownNorm.Apply(b, w.X, w.X, p.Len())
 	}
-	return nil
+	return p, nil
 }
 
 func (n *bert) finish(backend.Backend, *tensor.Dense, int) {}

@@ -18,7 +18,6 @@ import (
 	"unmask/kvcache"
 	"unmask/latents"
 	"unmask/model"
-	"unmask/model/passes"
 	"unmask/nn"
 	"unmask/weights"
 )
@@ -52,8 +51,9 @@ func (c Config) layers() int {
 type network interface {
 	load(l *nn.Loader) (head *nn.Linear)
 	prepare(b backend.Backend, rows int)
-	// run leaves the hidden states of a pass's rows in m.work.X.
-	run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) error
+	// run leaves the hidden states of a pass's rows, or of those that are read, in m.work.X, and returns
+	// which.
+	run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error)
 	// finish turns hidden states into the head's input.
 	finish(b backend.Backend, x *tensor.Dense, rows int)
 }
@@ -63,7 +63,8 @@ type Model struct {
 	cfg       Config
 	net       network
 	b         backend.Backend
-	passes    passes.Passes
+	passes    model.Passes
+	layer     attention.Layer
 	work      nn.Work
 	hidden    *tensor.Dense // [batch*(1+tokens), hidden]: what the last passes left
 	last      *tensor.Dense // [rows of one call to the head, hidden]
@@ -73,8 +74,10 @@ type Model struct {
 
 // New returns the network without weights, and the struct to bind them to.
 func New(c Config) (m *Model, root any) {
-	m = &Model{cfg: c, passes: passes.Passes{Before: 1, Layers: c.layers(),
-		Layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}}}
+	m = &Model{cfg: c, layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}, passes: model.Passes{Extra: 1}}
+	for range c.layers() {
+		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim})
+	}
 	if c.Kind == "UViT" {
 		n := newUvit(c)
 		m.net = n
@@ -89,7 +92,7 @@ func New(c Config) (m *Model, root any) {
 
 func (m *Model) load(o model.Options) error {
 	m.b, m.passes.Backend = o.Backend, o.Backend
-	m.passes.Layer.BF16 = o.Precision != backend.F32
+	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	head := m.net.load(l)
 	m.marginals = model.HeadMarginals{
@@ -111,12 +114,12 @@ func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.New
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
-	c, n := &m.cfg, length+1
-	sequence := 4 * n * c.Hidden
+	c := &m.cfg
+	sequence := 4 * (length + 1) * c.Hidden
 	if cached {
-		sequence += 8 * n * c.layers() * c.Hidden
+		sequence += m.passes.Bytes(length)
 	}
-	return model.Fit(m.b, n, sequence, 4*((8+c.Depth/2)*c.Hidden+c.Inner))
+	return model.Fit(m.b, length+1, sequence, 4*((8+c.Depth/2)*c.Hidden+c.Inner))
 }
 
 // Forward implements model.Denoiser.
@@ -125,8 +128,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
 	}
-	m.hidden = nn.Grow(m.b, m.hidden, b.Size*m.passes.Span(b.Length), m.cfg.Hidden)
-	return &m.marginals, m.passes.Full(ctx, b, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+	return m.compute(ctx, b, m.passes.Full(b))
 }
 
 // Refine implements model.Refiner. The class token keeps the full pass's keys and values.
@@ -135,31 +137,47 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
 	}
-	m.hidden = nn.Grow(m.b, m.hidden, b.Size*m.passes.Span(b.Length), m.cfg.Hidden)
-	return &m.marginals, m.passes.Some(ctx, b, rows, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+	return m.compute(ctx, b, m.passes.Some(b, rows))
 }
 
-func (m *Model) prepare(rows int) {
-	m.work.Prepare(m.b, rows, m.cfg.Hidden, m.cfg.Inner)
-	m.net.prepare(m.b, rows)
-}
-
-// pass runs the network over a pass's rows and leaves their hidden states in m.hidden.
-func (m *Model) pass(ctx context.Context, p *passes.Pass) error {
-	m.ids = m.ids[:0]
-	for _, at := range p.At {
-		sequence, row := int(at)/p.Span, int(at)%p.Span
-		if i, ok := m.passes.Position(row, p.Batch.Length); ok {
-			m.ids = append(m.ids, p.Batch.Tokens[sequence*p.Batch.Length+i])
-		} else {
-			m.ids = append(m.ids, m.classToken(p.Batch.Condition(sequence)))
+// compute runs the network over the passes and leaves their hidden states in m.hidden.
+func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
+	if err != nil {
+		return nil, err
+	}
+	m.hidden = nn.Grow(m.b, m.hidden, b.Size*(b.Length+1), m.cfg.Hidden)
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		m.work.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.Inner)
+		m.net.prepare(m.b, p.Len())
+		m.ids = append(m.ids[:0], p.Tokens...)
+		for _, s := range p.Sequences {
+			if p.Full { // position 0 comes first
+				m.ids[s.Row] = m.classToken(b.Condition(s.Seq))
+			}
 		}
+		p, err := m.net.run(ctx, m, p, m.ids)
+		if err != nil {
+			return nil, err
+		}
+		m.b.Scatter(m.hidden, m.work.X, p.At)
 	}
-	if err := m.net.run(ctx, m, p, m.ids); err != nil {
-		return err
+	return &m.marginals, nil
+}
+
+// attend is a block's attention, with queries, keys and values in m.work.QKV and the result in
+// m.work.H. In the last block it drops the rows that nobody reads.
+func (m *Model) attend(p *model.Pass, layer int) *model.Pass {
+	w := &m.work
+	k, v := p.KV(layer)
+	m.layer.Split(m.b, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
+	if read := p.Read; layer == m.cfg.layers()-1 && read != nil {
+		p = p.Pick(read)
+		w.Keep(m.b, read)
 	}
-	m.b.Scatter(m.hidden, m.work.X, p.At)
-	return nil
+	if p.Len() > 0 {
+		m.layer.Attend(m.b, w.H, w.Q, k, v, &p.Rows, p.Keys)
+	}
+	return p
 }
 
 // classToken is the id of position 0: the classes follow the mask, and after them is no class.
@@ -183,7 +201,8 @@ func (m *Model) project(rows []int32) *tensor.Dense {
 	m.last = nn.Grow(m.b, m.last, len(rows), m.cfg.Hidden)
 	m.ids = m.ids[:0]
 	for _, row := range rows {
-		m.ids = append(m.ids, m.passes.Inner(row, m.cfg.Tokens))
+		n := int32(m.cfg.Tokens)
+		m.ids = append(m.ids, row/n*(n+1)+row%n+1)
 	}
 	m.b.Gather(m.last, m.hidden, m.ids)
 	m.net.finish(m.b, m.last, len(rows))

@@ -6,7 +6,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
-	"unmask/model/passes"
+	"unmask/model"
 	"unmask/nn"
 	"unmask/weights"
 )
@@ -103,32 +103,31 @@ func (n *uvit) prepare(b backend.Backend, rows int) {
 	}
 }
 
-func (n *uvit) run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) error {
+func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error) {
 	b, w, rows := m.b, &m.work, p.Len()
 	b.Gather(w.X, n.words, ids)
-	b.AddRows(w.X, n.position, p.Rows.Pos)
+	b.AddRows(w.X, n.position, p.Pos)
 	layer := 0
 	block := func(k *uvitBlock) error {
-		keys, values := m.passes.Keys(p.Batch, layer)
+		k.Norm1.Apply(b, w.H, w.X, p.Len())
+		k.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
+		p = m.attend(p, layer)
 		layer++
-		k.Norm1.Apply(b, w.H, w.X, rows)
-		k.QKV.Apply(b, w.QKV, w.H, rows, backend.Identity)
-		m.passes.Layer.Apply(b, w.H, w.Q, keys, values, w.QKV, p.Rows, p.Span)
-		k.Proj.Add(b, w.X, w.H, rows)
-		k.Norm2.Apply(b, w.H, w.X, rows)
-		k.FC1.Apply(b, w.Inner, w.H, rows, backend.GELUErf)
-		k.FC2.Add(b, w.X, w.Inner, rows)
+		k.Proj.Add(b, w.X, w.H, p.Len())
+		k.Norm2.Apply(b, w.H, w.X, p.Len())
+		k.FC1.Apply(b, w.Inner, w.H, p.Len(), backend.GELUErf)
+		k.FC2.Add(b, w.X, w.Inner, p.Len())
 		return ctx.Err()
 	}
 	all := m.all(rows)
 	for i := range n.In {
 		if err := block(&n.In[i]); err != nil {
-			return err
+			return nil, err
 		}
 		b.Scatter(n.skips[i], w.X, all)
 	}
 	if err := block(&n.Mid); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range n.Out {
 		k := &n.Out[i]
@@ -136,10 +135,10 @@ func (n *uvit) run(ctx context.Context, m *Model, p *passes.Pass, ids []int32) e
 		b.Linear(w.H, n.skips[len(n.skips)-1-i], rows, k.skip, backend.Epilogue{Add: true})
 		w.X, w.H = w.H, w.X
 		if err := block(k); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return p, nil
 }
 
 func (n *uvit) finish(b backend.Backend, x *tensor.Dense, rows int) { n.Norm.Apply(b, x, x, rows) }
