@@ -19,7 +19,6 @@ import (
 	"unmask/clip"
 	"unmask/kvcache"
 	"unmask/model"
-	"unmask/model/passes"
 	"unmask/nn"
 	"unmask/nn/adaln"
 	"unmask/weights"
@@ -71,7 +70,8 @@ type Model struct {
 	HeadBias  weights.Param `weight:"lm_head.bias"`   // [codes]
 	cfg       Config
 	b         backend.Backend
-	passes    passes.Passes
+	passes    model.Passes
+	layer     attention.Layer
 	words     *tensor.Dense // [ids, hidden]
 	position  *tensor.Dense // [tokens, hidden]
 	condW     []float32     // [hidden, pooled+sinusoids]
@@ -87,7 +87,9 @@ type workspace struct {
 	image, text  nn.Work
 	hidden, last *tensor.Dense // [batch*tokens, hidden], [rows of one call to the head, hidden]
 	textRows     attention.Rows
-	ids          []int32
+	ids, pos     []int32
+	imageAt      []int32 // of a full pass, the image's rows
+	textAt, read []int32
 	slots        []int32
 	keys         []any
 	mods         []backend.Segment // image rows by slot
@@ -104,8 +106,8 @@ func New(c Config) *Model {
 		Blocks:   make([]block, c.Depth),
 		FinalMod: adaln.New(c.Hidden, c.Hidden, 2),
 		cfg:      c,
-		passes: passes.Passes{Layers: c.Depth, More: c.TextRows,
-			Layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}},
+		layer:    attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads},
+		passes:   model.Passes{Extra: c.TextRows},
 	}
 	if c.TiedName != headName {
 		m.Words = weights.Param{Shape: []int{c.IDs, c.Hidden}}
@@ -116,6 +118,7 @@ func New(c Config) *Model {
 		m.HeadW, m.HeadBias = weights.Param{Shape: []int{c.Codes, c.Hidden}}, weights.Param{Shape: []int{c.Codes}}
 	}
 	for i := range m.Blocks {
+		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim})
 		k := block{Mod: adaln.New(c.Hidden, c.Hidden, parts), TextMod: adaln.New(c.Hidden, c.Hidden, parts),
 			Query: square(), Key: square(), Value: square(), Out: square(),
 			Up: nn.NewLinear(c.Hidden, c.Inner), Down: nn.NewLinear(c.Inner, c.Hidden),
@@ -133,7 +136,7 @@ func New(c Config) *Model {
 func (m *Model) load(o model.Options) error {
 	c, b := &m.cfg, o.Backend
 	m.b, m.passes.Backend = b, b
-	m.passes.Layer.BF16 = o.Precision != backend.F32
+	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
 	words := &m.Words
 	if c.TiedName == headName {
@@ -179,7 +182,7 @@ func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, e
 	return m.prompter.Prompts(ctx, texts)
 }
 
-// NewCache implements model.Refiner. The text's keys and values follow the image's.
+// NewCache implements model.Refiner. The text's keys and values stand before the image's.
 func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
 
 // Fit implements model.Sized.
@@ -187,7 +190,7 @@ func (m *Model) Fit(length int, cached bool) int {
 	c, n := &m.cfg, length+m.cfg.TextRows
 	sequence := 4 * length * c.Hidden
 	if cached {
-		sequence += 8 * n * c.Depth * c.Hidden
+		sequence += m.passes.Bytes(length)
 	}
 	return model.Fit(m.b, n, sequence, 4*(8*c.Hidden+c.Inner))
 }
@@ -198,7 +201,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 	if err := m.begin(b); err != nil {
 		return nil, err
 	}
-	return &m.marginals, m.passes.Full(ctx, b, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+	return m.compute(ctx, b, m.passes.Full(b))
 }
 
 // Refine implements model.Refiner. The text's rows keep the full pass's keys and values.
@@ -207,7 +210,20 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	if err := m.begin(b); err != nil {
 		return nil, err
 	}
-	return &m.marginals, m.passes.Some(ctx, b, rows, m.prepare, func(p *passes.Pass) error { return m.pass(ctx, p) })
+	return m.compute(ctx, b, m.passes.Some(b, rows))
+}
+
+// compute runs the network over the passes.
+func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
+	if err != nil {
+		return nil, err
+	}
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		if err := m.pass(ctx, b, p); err != nil {
+			return nil, err
+		}
+	}
+	return &m.marginals, nil
 }
 
 // begin checks the batch and finds the modulations of its prompts.
@@ -273,88 +289,117 @@ func (m *Model) rowsOf(p *model.Prompt) (*tensor.Dense, error) {
 	return made.(*tensor.Dense), nil
 }
 
-func (m *Model) prepare(rows int) {
-	c := &m.cfg
-	m.w.image.Prepare(m.b, rows, c.Hidden, c.Inner)
-	m.w.text.Prepare(m.b, (rows+c.Tokens-1)/c.Tokens*c.TextRows, c.Hidden, c.Inner)
-}
-
 // pass runs the network over a pass's rows and leaves the head's input in w.hidden.
-func (m *Model) pass(ctx context.Context, p *passes.Pass) error {
-	w, b, n := &m.w, m.b, p.Len()
-	w.ids = w.ids[:0]
-	for _, at := range p.At {
-		w.ids = append(w.ids, p.Batch.Tokens[at])
+func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) error {
+	w, b, c := &m.w, m.b, &m.cfg
+	image, read, err := m.split(batch, p)
+	if err != nil {
+		return err
 	}
-	b.Gather(w.image.X, m.words, w.ids)
-	b.AddRows(w.image.X, m.position, p.Rows.Pos)
-	w.mods = adaln.Segments(w.mods, p.Segs, w.slots)
-	if !p.Partial {
-		if err := m.texts(p); err != nil {
-			return err
-		}
+	w.image.Prepare(b, image.Len(), c.Hidden, c.Inner)
+	w.pos = w.pos[:0]
+	for _, pos := range image.Pos {
+		w.pos = append(w.pos, pos-int32(c.TextRows))
 	}
+	b.Gather(w.image.X, m.words, image.Tokens)
+	b.AddRows(w.image.X, m.position, w.pos)
+	w.mods = adaln.Segments(w.mods, image.Sequences, w.slots)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m.block(i, p)
+		if i < len(m.Blocks)-1 {
+			m.block(i, p, image, nil)
+		} else if image = m.block(i, p, image, read); image.Len() == 0 {
+			return nil
+		}
 	}
 	x := w.image.X
-	b.LayerNorm(x, x, n, backend.Norm{Eps: eps})
+	b.LayerNorm(x, x, image.Len(), backend.Norm{Eps: eps})
 	b.Modulate(x, m.FinalMod.Of(0), m.FinalMod.Of(1), w.mods)
-	b.Scatter(w.hidden, x, p.At)
-	return nil
-}
-
-// texts fills in the text stream of a pass's sequences: its rows stand in keys and values after
-// the image's.
-func (m *Model) texts(p *passes.Pass) error {
-	w, rows := &m.w, m.cfg.TextRows
-	w.textRows.Segs, w.textRows.Pos, w.textMods = w.textRows.Segs[:0], w.textRows.Pos[:0], w.textMods[:0]
-	for i, seg := range p.Segs {
-		text, err := m.rowsOf(p.Batch.Condition(seg.Seq).Prompt)
-		if err != nil {
-			return err
-		}
-		at := make([]int32, rows)
-		for r := range at {
-			at[r] = int32(i*rows + r)
-			w.textRows.Pos = append(w.textRows.Pos, int32(m.cfg.Tokens+r))
-		}
-		m.b.Scatter(w.text.X, text, at)
-		w.textRows.Segs = append(w.textRows.Segs, backend.Segment{Seq: p.Rows.Segs[i].Seq, Row: i * rows, Rows: rows})
-		w.textMods = append(w.textMods, backend.Segment{Seq: int(w.slots[seg.Seq]), Row: i * rows, Rows: rows})
+	w.ids = w.ids[:0]
+	n, extra := int32(batch.Length), int32(c.TextRows)
+	for _, at := range image.At {
+		w.ids = append(w.ids, at/(n+extra)*n+at%(n+extra)-extra)
 	}
+	b.Scatter(w.hidden, x, w.ids)
 	return nil
 }
 
-// block is one block over the rows of the pass and, in a full one, over the text's.
-func (m *Model) block(i int, p *passes.Pass) {
+// split takes the rows of a full pass apart, the text's first of each sequence, and fills the
+// text's stream. read are the image's rows that are read, nil for all.
+func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, read []int32, err error) {
+	w, rows := &m.w, m.cfg.TextRows
+	w.textRows.Reset()
+	if !p.Full {
+		return p, p.Read, nil
+	}
+	w.imageAt, w.textAt, w.read = w.imageAt[:0], w.textAt[:0], append(w.read[:0], 0)[:0]
+	reads := p.Read
+	for i, token := range p.Tokens {
+		if token < 0 {
+			w.textAt = append(w.textAt, int32(i))
+			continue
+		}
+		if len(reads) > 0 && reads[0] == int32(i) {
+			w.read, reads = append(w.read, int32(len(w.imageAt))), reads[1:]
+		}
+		w.imageAt = append(w.imageAt, int32(i))
+	}
+	w.textRows.Pick(&p.Rows, w.textAt)
+	w.text.Prepare(m.b, len(w.textAt), m.cfg.Hidden, m.cfg.Inner)
+	w.textMods = w.textMods[:0]
+	for i, s := range p.Sequences {
+		text, err := m.rowsOf(batch.Condition(s.Seq).Prompt)
+		if err != nil {
+			return nil, nil, err
+		}
+		w.ids = w.ids[:0]
+		for r := range rows {
+			w.ids = append(w.ids, int32(i*rows+r))
+		}
+		m.b.Scatter(w.text.X, text, w.ids)
+		w.textMods = append(w.textMods, backend.Segment{Seq: int(w.slots[s.Seq]), Row: i * rows, Rows: rows})
+	}
+	if p.Read != nil {
+		read = w.read
+	}
+	return p.Pick(w.imageAt), read, nil
+}
+
+// block is one block over the image's rows and, in a full pass, over the text's. It returns the image's
+// rows that are left: of read, where that is not nil.
+func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 	w, b, k := &m.w, m.b, &m.Blocks[i]
-	keys, values := m.passes.Keys(p.Batch, i)
-	layer := m.passes.Layer
-	h := backend.Heads{Heads: layer.Heads, HeadDim: layer.HeadDim, Keys: m.cfg.Tokens + m.cfg.TextRows, BF16: layer.BF16}
-	n, texts := p.Len(), w.textRows.Len()
+	keys, values := p.KV(i)
+	texts := w.textRows.Len()
 
 	x := &w.image
-	b.LayerNorm(x.H, x.X, n, backend.Norm{Eps: eps})
+	b.LayerNorm(x.H, x.X, image.Len(), backend.Norm{Eps: eps})
 	b.Modulate(x.H, k.Mod.Of(scale1), k.Mod.Of(shift1), w.mods)
-	k.qkv.Apply(b, x.QKV, x.H, n)
-	b.SplitHeads(x.Q, keys, values, x.QKV, p.Rows.Segs, p.Rows.Pos, h, nil)
+	k.qkv.Apply(b, x.QKV, x.H, image.Len())
+	m.layer.Split(b, x.Q, keys, values, x.QKV, &image.Rows, p.Keys)
 	t := &w.text
-	if !p.Partial {
+	if texts > 0 {
 		b.LayerNorm(t.H, t.X, texts, backend.Norm{Eps: eps})
 		b.Modulate(t.H, k.TextMod.Of(k.scale1), k.TextMod.Of(k.shift1), w.textMods)
 		k.textQKV.Apply(b, t.QKV, t.H, texts)
-		b.SplitHeads(t.Q, keys, values, t.QKV, w.textRows.Segs, w.textRows.Pos, h, nil)
+		m.layer.Split(b, t.Q, keys, values, t.QKV, &w.textRows, p.Keys)
 	}
-	b.Attention(x.H, x.Q, keys, values, p.Rows.Segs, h)
-	m.finish(x, &k.Mod, &k.Out, &k.Up, &k.Down, n, w.mods)
-	if !p.Partial && k.TextOut.Weight.Shape != nil {
-		b.Attention(t.H, t.Q, keys, values, w.textRows.Segs, h)
+	if read != nil {
+		image = image.Pick(read)
+		x.Keep(b, read)
+		w.mods = adaln.Segments(w.mods, image.Sequences, w.slots)
+	}
+	if image.Len() > 0 {
+		m.layer.Attend(b, x.H, x.Q, keys, values, &image.Rows, p.Keys)
+		m.finish(x, &k.Mod, &k.Out, &k.Up, &k.Down, image.Len(), w.mods)
+	}
+	if texts > 0 && k.TextOut.Weight.Shape != nil {
+		m.layer.Attend(b, t.H, t.Q, keys, values, &w.textRows, p.Keys)
 		m.finish(t, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown, texts, w.textMods)
 	}
+	return image
 }
 
 // finish adds a stream's attention, in x.H, and its MLP.
