@@ -22,7 +22,7 @@ var rows = [][]string{
 	{"vit", "dit", "llama", "titok", "halton", "maskgen", "amused"},
 	{"latents"},
 	{"vqgan", "vq", "clip"},
-	{"samplers"},
+	{"samplers", "guide"},
 	{"model"},
 	{"nn"},
 	{"attention", "kvcache"},

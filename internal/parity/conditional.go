@@ -13,6 +13,39 @@ import (
 // guidance has in its place.
 type Conditions func(p *Pack, i int) (with, without *model.Condition)
 
+// Guided compares a full pass, and a partial one over the same tokens, of a model with guidance with
+// logits_guided. steps is nil or where each sequence is.
+func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string, conditions Conditions,
+	guide func(m model.Denoiser) model.Denoiser) {
+	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
+		tokens, shape := p.Ints("tokens")
+		size, length := shape[0], shape[1]
+		want, wantShape := p.Floats("logits_guided")
+		g := guide(m).(model.Refiner)
+		b := &model.Batch{Size: size, Length: length, Tokens: tokens, Cache: g.NewCache(size, length)}
+		for i := range size {
+			with, without := conditions(p, i)
+			c := *with
+			c.Without = without
+			b.Conditions = append(b.Conditions, &c)
+		}
+		got, err := g.Forward(context.Background(), b)
+		require.NoError(t, err)
+		all := Count(size * length)
+		Close(t, want, Logits(t, got, all, wantShape[2]), tolerance)
+		var rows []int32
+		for _, r := range all {
+			if r%5 < 2 {
+				rows = append(rows, r)
+			}
+		}
+		before := Logits(t, got, rows, wantShape[2])
+		again, err := g.Refine(context.Background(), b, rows)
+		require.NoError(t, err)
+		Close(t, before, Logits(t, again, rows, wantShape[2]), 1e-5+tolerance/100)
+	})
+}
+
 // Labels are the classes of a pack's cases; without is no class.
 func Labels(p *Pack, i int) (with, without *model.Condition) {
 	labels, _ := p.Ints("labels")

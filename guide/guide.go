@@ -1,0 +1,219 @@
+// Package guide steers a model towards its condition without training another (Ho and Salimans
+// 2022, "Classifier-free diffusion guidance"): each sequence is computed with its condition and
+// without, in one batch of twice the size, and the logits are c + w(c-u).
+//
+// Logits are linear in the input of an output head, so the two inputs are mixed before it: the head
+// runs once, and all that works on its marginals works as before.
+package guide
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"unmask/kvcache"
+	"unmask/model"
+)
+
+// Scale returns w of a step.
+type Scale func(p model.Progress) float64
+
+// Schedules are the names that ParseSchedule reads.
+var Schedules = []string{"constant", "linear", "cosine", "power-cosine"}
+
+// Schedule returns the published schedule of a name, "" for constant, with the scale s that its
+// authors give. With n the step, from 1, and N their number, w is
+//
+//	constant      s
+//	linear        s (n-1)/N (Yu et al. 2024, TiTok): the first step has none
+//	cosine        1 + (s-1)(1-cos(pi n/N))/2 (Kim et al. 2025, MaskGen)
+//	power-cosine  (s-1)(1-cos(pi ((n-1)/N)^3))/2 (Yu et al. 2024, TiTok, whose logits are u + (1+w)(c-u))
+//
+// Authors who write u + s(c-u), as aMUSEd's, mean a constant w of s-1.
+func Schedule(name string, s float64) (Scale, error) {
+	switch name {
+	case "", "constant":
+		return func(model.Progress) float64 { return s }, nil
+	case "linear":
+		return func(p model.Progress) float64 { return s * before(p) }, nil
+	case "cosine":
+		return func(p model.Progress) float64 {
+			return (s-1)*(1-math.Cos(math.Pi*float64(p.N)/float64(max(p.Of, 1))))/2 + 1
+		}, nil
+	case "power-cosine":
+		return func(p model.Progress) float64 {
+			return (s - 1) * (1 - math.Cos(math.Pi*math.Pow(before(p), 3))) / 2
+		}, nil
+	}
+	return nil, fmt.Errorf("guidance schedule is %.40q, want constant, linear, cosine or power-cosine", name)
+}
+
+// before is the share of steps before this one.
+func before(p model.Progress) float64 { return float64(p.N-1) / float64(max(p.Of, 1)) }
+
+// Guided is a model with guidance. A batch's Steps say where each sequence is; without them it is at
+// the first step of one. It owns its working memory: one pass at a time.
+type Guided struct {
+	of    model.Denoiser
+	spec  model.Spec
+	scale Scale
+	both  model.Batch
+	twin  []int32   // of each sequence, that of the other pass in both; -1: none
+	w     []float64 // of each sequence
+	rows  []int32
+	mix   mixed
+	dense sparse
+}
+
+// New returns the model with guidance; it is a model.Refiner where the model is one.
+func New(of model.Denoiser, scale Scale) model.Denoiser {
+	g := &Guided{of: of, spec: of.Spec(), scale: scale}
+	if r, ok := of.(model.Refiner); ok {
+		return &Refiner{Guided: g, of: r}
+	}
+	return g
+}
+
+// Spec implements model.Denoiser.
+func (g *Guided) Spec() model.Spec { return g.spec }
+
+// Fit implements model.Sized.
+func (g *Guided) Fit(length int, cached bool) int {
+	s, ok := g.of.(model.Sized)
+	if !ok {
+		return 0
+	}
+	n := s.Fit(length, cached)
+	if n > 0 {
+		n = max(n/2, 1)
+	}
+	return n
+}
+
+// Forward implements model.Denoiser.
+func (g *Guided) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	if err := g.double(b); err != nil {
+		return nil, err
+	}
+	m, err := g.of.Forward(ctx, &g.both)
+	if err != nil {
+		return nil, err
+	}
+	return g.mixed(m, b)
+}
+
+// Refiner is a Guided with partial passes. A sequence's other pass has the place after those of all
+// sequences.
+type Refiner struct {
+	*Guided
+	of model.Refiner
+}
+
+// NewCache implements model.Refiner.
+func (r *Refiner) NewCache(batch, length int) *kvcache.Cache { return r.of.NewCache(2*batch, length) }
+
+// Refine implements model.Refiner.
+func (r *Refiner) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+	if err := r.double(b); err != nil {
+		return nil, err
+	}
+	m, err := r.of.Refine(ctx, &r.both, r.twice(rows, b.Length))
+	if err != nil {
+		return nil, err
+	}
+	return r.mixed(m, b)
+}
+
+// without returns the condition of the other pass.
+func (g *Guided) without(c *model.Condition) (*model.Condition, error) {
+	switch {
+	case c.Without != nil:
+		return c.Without, nil
+	case g.spec.Prompt:
+		return nil, fmt.Errorf("there is no other prompt, want the empty one for guidance")
+	}
+	return nil, nil
+}
+
+// double sets g.both to the batch and, after it, the other pass of each sequence that is guided.
+func (g *Guided) double(b *model.Batch) error {
+	if err := b.Check(g.spec); err != nil {
+		return err
+	}
+	d := &g.both
+	*d = model.Batch{Size: b.Size, Length: b.Length, Tokens: append(d.Tokens[:0], b.Tokens...), Cache: b.Cache,
+		Conditions: d.Conditions[:0], Places: d.Places[:0], Lengths: d.Lengths[:0], Time: append(d.Time[:0], b.Time...)}
+	g.twin, g.w = g.twin[:0], g.w[:0]
+	for i := range b.Size {
+		d.Conditions = append(d.Conditions, b.Condition(i))
+		d.Places, d.Lengths = append(d.Places, b.Place(i)), append(d.Lengths, b.Used(i))
+	}
+	for i := range b.Size {
+		progress := model.Progress{N: 1, Of: 1}
+		if b.Steps != nil {
+			progress = b.Steps[i]
+		}
+		w, c := g.scale(progress), b.Condition(i)
+		if w == 0 || c == nil || c.Class == model.NoClass && c.Prompt == nil && c.Given == nil {
+			g.twin, g.w = append(g.twin, -1), append(g.w, 0)
+			continue
+		}
+		other, err := g.without(c)
+		if err != nil {
+			return fmt.Errorf("sequence %d: %w", i, err)
+		}
+		tokens := len(d.Tokens)
+		d.Tokens = append(d.Tokens, b.Tokens[i*b.Length:(i+1)*b.Length]...)
+		for _, p := range c.Given {
+			d.Tokens[tokens+int(p)] = g.spec.Mask
+		}
+		d.Conditions = append(d.Conditions, other)
+		d.Lengths = append(d.Lengths, b.Used(i))
+		if len(b.Time) > 0 {
+			d.Time = append(d.Time, b.Time[i])
+		}
+		place := 0
+		if b.Cache != nil {
+			place = b.Cache.Batch/2 + b.Place(i)
+		}
+		d.Places = append(d.Places, place)
+		g.twin, g.w = append(g.twin, int32(d.Size)), append(g.w, w)
+		d.Size++
+	}
+	if b.Lengths == nil {
+		d.Lengths = nil
+	}
+	if b.Cache == nil {
+		d.Places = nil
+	}
+	if b.Read != nil {
+		d.Read = g.twice(b.Read, b.Length)
+	}
+	return nil
+}
+
+// twice returns rows and, after them, the same rows of the other passes.
+func (g *Guided) twice(rows []int32, length int) []int32 {
+	n := int32(length)
+	out := append(make([]int32, 0, 2*len(rows)), rows...)
+	for _, r := range rows {
+		if t := g.twin[r/n]; t >= 0 {
+			out = append(out, t*n+r%n)
+		}
+	}
+	return out
+}
+
+// mixed returns the marginals of the two passes together.
+func (g *Guided) mixed(m model.Marginals, b *model.Batch) (model.Marginals, error) {
+	if !slices.ContainsFunc(g.twin, func(t int32) bool { return t >= 0 }) {
+		return m, nil
+	}
+	if h, ok := m.(*model.HeadMarginals); ok {
+		g.mix.of(g, h, b.Length)
+		return &g.mix.marginals, nil
+	}
+	g.dense = sparse{g: g, of: m, length: int32(b.Length), outcomes: g.spec.Outcomes}
+	return &g.dense, nil
+}

@@ -1,0 +1,160 @@
+package guide
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/model"
+	"unmask/nn"
+)
+
+// mixed mixes the inputs of an output head.
+type mixed struct {
+	g         *Guided
+	inner     *model.HeadMarginals
+	length    int32
+	marginals model.HeadMarginals
+
+	c, u        *tensor.Dense // [rows, width]
+	scale, gate *tensor.Dense // [sequences, width]
+	zero        *tensor.Dense // [sequences, width]
+	from, at    []int32       // rows of the other pass, and where they belong
+	segs        []backend.Segment
+	all         []int32
+}
+
+// of points the mixture at the marginals of a batch's two passes.
+func (m *mixed) of(g *Guided, inner *model.HeadMarginals, length int) {
+	m.g, m.inner, m.length = g, inner, int32(length)
+	m.marginals.Backend, m.marginals.Head, m.marginals.Length, m.marginals.Project = inner.Backend, inner.Head, length, m.project
+	width := inner.Head.W.In()
+	b, n := inner.Backend, len(g.w)
+	if m.scale == nil || m.scale.Shape()[0] < n || m.scale.Shape()[1] != width {
+		m.scale, m.gate, m.zero = b.New(n, width), b.New(n, width), b.New(n, width)
+	}
+	row := make([]float32, width)
+	for i, w := range g.w {
+		for j := range row {
+			row[j] = float32(w)
+		}
+		b.Write(m.scale, i, row)
+		for j := range row {
+			row[j] = -float32(w)
+		}
+		b.Write(m.gate, i, row)
+	}
+}
+
+// project returns (1+w)c - wu for the rows asked for, at most 1024.
+func (m *mixed) project(rows []int32) *tensor.Dense {
+	b, n, width := m.inner.Backend, len(rows), m.inner.Head.W.In()
+	if m.c == nil || m.c.Shape()[1] != width {
+		m.c, m.u = nil, nil
+	}
+	m.c, m.u = nn.Grow(b, m.c, n, width), nn.Grow(b, m.u, n, width)
+	for i := len(m.all); i < n; i++ {
+		m.all = append(m.all, int32(i))
+	}
+	b.Gather(m.c, m.inner.Project(rows), m.all[:n])
+	m.from, m.at, m.segs = m.from[:0], m.at[:0], m.segs[:0]
+	for i, r := range rows {
+		seq := r / m.length
+		t := m.g.twin[seq]
+		if t < 0 {
+			continue
+		}
+		m.from, m.at = append(m.from, t*m.length+r%m.length), append(m.at, int32(i))
+		if k := len(m.segs); k > 0 && m.segs[k-1].Seq == int(seq) && m.segs[k-1].Row+m.segs[k-1].Rows == i {
+			m.segs[k-1].Rows++
+			continue
+		}
+		m.segs = append(m.segs, backend.Segment{Seq: int(seq), Row: i, Rows: 1})
+	}
+	if len(m.from) == 0 {
+		return m.c
+	}
+	b.Scatter(m.u, m.inner.Project(m.from), m.at)
+	b.Modulate(m.c, m.scale, m.zero, m.segs)
+	b.GateAdd(m.c, m.u, m.gate, m.segs)
+	return m.c
+}
+
+// sparse mixes the logits of models without an output head, such as exact ones, row by row.
+type sparse struct {
+	g        *Guided
+	of       model.Marginals
+	length   int32
+	outcomes int
+}
+
+// logits returns mixed logits of rows, [rows, columns].
+func (s *sparse) logits(rows []int32) (*model.Dense, error) {
+	d := &model.Dense{Outcomes: s.outcomes}
+	asked, other := append([]int32(nil), rows...), make([]int, len(rows))
+	for i, r := range rows {
+		other[i] = -1
+		if t := s.g.twin[r/s.length]; t >= 0 {
+			other[i] = len(asked)
+			asked = append(asked, t*s.length+r%s.length)
+		}
+	}
+	all := make([][]float32, len(asked))
+	err := s.of.Visit(asked, func(i int, l []float32) { all[i] = append([]float32(nil), l...) })
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range rows {
+		if c := all[i]; other[i] >= 0 {
+			w := float32(s.g.w[r/s.length])
+			for x, u := range all[other[i]] {
+				c[x] += w * (c[x] - u)
+			}
+		}
+		d.Columns = len(all[i])
+		d.Logits = append(d.Logits, all[i]...)
+	}
+	return d, nil
+}
+
+// renamed gives an error the row that was asked for.
+func renamed(err error, rows []int32, length int32) error {
+	if e, ok := err.(*model.RowError); ok {
+		return &model.RowError{Row: rows[e.Row], Length: int(length), Err: e.Err}
+	}
+	return err
+}
+
+func count(n int) []int32 {
+	rows := make([]int32, n)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
+}
+
+// Stats implements model.Marginals.
+func (s *sparse) Stats(rows []int32, o *model.Stats) error {
+	d, err := s.logits(rows)
+	if err != nil {
+		return err
+	}
+	return renamed(d.Stats(count(len(rows)), o), rows, s.length)
+}
+
+// Sample implements model.Marginals.
+func (s *sparse) Sample(rows []int32, o *model.Draw) error {
+	d, err := s.logits(rows)
+	if err != nil {
+		return err
+	}
+	return renamed(d.Sample(count(len(rows)), o), rows, s.length)
+}
+
+// Visit implements model.Marginals.
+func (s *sparse) Visit(rows []int32, visit func(i int, logits []float32)) error {
+	d, err := s.logits(rows)
+	if err != nil {
+		return err
+	}
+	return d.Visit(count(len(rows)), visit)
+}
