@@ -46,8 +46,10 @@ type block struct {
 	Mod   modulation   `weight:"adaLN_modulation"` // shift, scale, gate of attention; the same of the MLP
 }
 
-// Model is the network on a backend. It owns its working memory: one pass at a time.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see model.Turns.
 type Model struct {
+	model.Turns
+
 	Embedding weights.Param `weight:"vocab_embed.embedding"` // [vocab, hidden]
 	Sigma     timestep      `weight:"sigma_map.mlp"`
 	Blocks    []block       `weight:"blocks"`

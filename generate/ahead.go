@@ -1,45 +1,47 @@
 package generate
 
 import (
-	"context"
-
 	"unmask/model"
 	"unmask/samplers"
 )
 
-// lookAhead is View.Ahead: a pass over copies of the sequence that chooses, each with a
+// lookAhead is View.Ahead: a pass over copies of the member that chooses, each with a
 // candidate's tokens in place.
-func (r *run) lookAhead(ctx context.Context, candidates []samplers.Opening) (entropy []float64, masked []int, err error) {
-	s, b, length := r.visited, &r.ahead, r.o.Length
-	b.Size, b.Length, b.Tokens, b.Time = len(candidates), length, b.Tokens[:0], b.Time[:0]
-	r.owners = r.owners[:0]
+func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, masked []int, err error) {
+	m, b, length := p.visited, &p.ahead, len(p.visited.Tokens)
+	*b = model.Batch{Size: len(candidates), Length: length, Tokens: b.Tokens[:0], Time: b.Time[:0], Steps: b.Steps[:0]}
+	p.pass.owners = p.pass.owners[:0]
 	var rows []int32
 	masked = make([]int, len(candidates))
 	for i, c := range candidates {
-		r.owners = append(r.owners, s)
-		b.Tokens = append(b.Tokens, s.seq.Tokens...)
+		p.pass.owners = append(p.pass.owners, m)
+		b.Tokens = append(b.Tokens, m.Tokens...)
 		tokens := b.Tokens[i*length:]
-		for j, p := range c.Positions {
-			tokens[p] = c.Tokens[j]
+		for j, at := range c.Positions {
+			tokens[at] = c.Tokens[j]
 		}
-		for p, t := range tokens {
-			if t == r.spec.Mask {
-				rows = append(rows, int32(i*length+p))
+		for at, t := range tokens {
+			if t == p.spec.Mask {
+				rows = append(rows, int32(i*length+at))
 				masked[i]++
 			}
 		}
-		b.Time = append(b.Time, float64(s.left-len(c.Positions))/float64(length))
+		b.Time = append(b.Time, float64(m.left-len(c.Positions))/float64(length))
+		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Of: m.steps})
+		if m.condition != nil {
+			b.Conditions = append(b.Conditions, m.condition)
+		}
 	}
-	s.work.Full += len(candidates)
-	s.work.Head += len(rows)
+	m.work.Full += len(candidates)
+	m.work.Head += len(rows)
 	b.Read = rows
-	m, err := r.d.Forward(ctx, b)
+	marginals, err := p.d.Forward(p.ctx, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.use(m)
+	p.use(b, marginals)
 	each := make([]float64, len(rows))
-	if err := r.last.Stats(rows, &model.Stats{Entropy: each}); err != nil {
+	if err := p.marginals(m).Stats(rows, &model.Stats{Entropy: each}); err != nil {
 		return nil, nil, err
 	}
 	entropy = make([]float64, len(candidates))

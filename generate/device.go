@@ -1,8 +1,6 @@
 package generate
 
 import (
-	"fmt"
-
 	"unmask/backend"
 	"unmask/samplers"
 )
@@ -13,81 +11,77 @@ type choice struct {
 	order []int32 // the inverse of the ranking's order: of each position, when it opens
 }
 
-// ranking is what the sampler comes to at this step, if the device of the latest pass can follow it. Before the first pass the
-// host chooses, which gives the same.
-func (r *run) ranking(step, steps int) (k samplers.Ranking, onDevice bool) {
-	if r.chooser == nil {
-		return k, false
+// rank finds out whether the device of the latest pass can choose for a member, and by which ranking. Before
+// the first pass the host chooses, which gives the same.
+func (p *Pool) rank(m *member) bool {
+	m.device = false
+	if n := len(m.masked); p.chooses && !m.filtered() && n > 0 && n <= backend.ChoiceGroup {
+		m.ranking, m.device = samplers.RankingOf(m.Sampler, m.step, m.of, m.shape)
 	}
-	for _, s := range r.busy {
-		if len(s.masked) > backend.ChoiceGroup {
-			return k, false
-		}
-	}
-	return samplers.RankingOf(r.o.Sampler, step, steps, r.shape)
+	return m.device
 }
 
-// chooseOnDevice lets the device choose every sequence's positions and draw those of the first stage.
-func (r *run) chooseOnDevice(need samplers.Need, k samplers.Ranking) error {
-	h, c := &r.head, &r.choice
+// sameRanking reports whether a device can choose for two members at once.
+func (m *member) sameRanking(o *member) bool {
+	a, b := m.ranking, o.ranking
+	return m.seed == o.seed && m.N == o.N && m.need.Draw == o.need.Draw &&
+		a.By == b.By && a.Share == b.Share && a.Beta == b.Beta && a.Noise == b.Noise && a.Power == b.Power &&
+		len(a.Order) == len(b.Order) && (len(a.Order) == 0 || &a.Order[0] == &b.Order[0])
+}
+
+// chooseOnDevice lets the device choose the positions of members with one ranking, and draw those of the
+// first stage.
+func (p *Pool) chooseOnDevice(list []*member) error {
+	h, c, first, length := &p.head, &p.choice, list[0], p.pass.of.Length
+	k, need := first.ranking, first.need
 	h.rows, c.Position, c.Groups = h.rows[:0], c.Position[:0], c.Groups[:0]
-	c.Seed, c.Step, c.By, c.Beta, c.Noise, c.Power = r.o.Seed, uint32(r.n), k.By, k.Beta, k.Noise, k.Power
-	if k.Order != nil && c.order == nil {
-		c.order = make([]int32, len(k.Order))
-		for i, p := range k.Order {
-			c.order[p] = int32(i)
-		}
+	c.Seed, c.Step, c.By, c.Beta, c.Noise, c.Power = first.seed, uint32(first.N+1), k.By, k.Beta, k.Noise, k.Power
+	c.order = grow(&c.order, len(k.Order))
+	for i, at := range k.Order {
+		c.order[at] = int32(i)
 	}
 	c.Order = c.order
-	for _, s := range r.busy {
-		s.at = len(h.rows)
-		for _, p := range s.masked {
-			h.rows = append(h.rows, int32(s.row*r.o.Length+p))
-			c.Position = append(c.Position, int32(p))
+	for _, m := range list {
+		m.at = len(h.rows)
+		for _, at := range m.masked {
+			h.rows = append(h.rows, int32(m.row*length+at))
+			c.Position = append(c.Position, int32(at))
 		}
-		if need.Beta != 0 || need.Draw {
-			s.work.Head += len(s.masked)
-		}
-		s.opening = samplers.Opening{Positions: r.view.Ints(r.quota(s)), Power: k.Power}
-		n := len(s.opening.Positions)
-		g := backend.Candidates{Row: s.at, Rows: len(s.masked), Sequence: uint32(s.seq.Index), First: k.First(n), Count: n, Draw: n}
-		if r.split(s); !need.Draw {
-			g.Draw = s.ends[0]
+		m.opening = samplers.Opening{Positions: p.view.Ints(m.quota()), Power: k.Power}
+		n := len(m.opening.Positions)
+		g := backend.Candidates{Row: m.at, Rows: len(m.masked), Sequence: uint32(m.Index), First: k.First(n), Count: n, Draw: n}
+		if m.split(); !need.Draw && n > 0 {
+			g.Draw = m.ends[0]
 		}
 		c.Groups = append(c.Groups, g)
 	}
 	chosen, drawn := c.Chosen()
 	c.Row, c.Token, c.LogP = grow(&c.Row, chosen), grow(&c.Token, drawn), grow(&c.LogP, drawn)
-	if err := r.chooser.Choose(h.rows, &c.Choice); err != nil {
+	if err := p.pass.chooser.Choose(h.rows, &c.Choice); err != nil {
 		return err
 	}
 	rows, tokens, logP := c.Row, c.Token, c.LogP
-	for i, s := range r.busy {
-		o, g := &s.opening, c.Groups[i]
+	for i, m := range list {
+		o, g := &m.opening, c.Groups[i]
 		for j := range o.Positions {
 			o.Positions[j] = int(c.Position[rows[j]])
 		}
-		if need.Draw {
-			o.Tokens, o.LogP = tokens[:g.Draw], logP[:g.Draw]
+		if need.Beta != 0 || need.Draw {
+			m.work.Head += len(m.masked)
+		}
+		m.ready()
+		for j := range g.Draw {
+			m.pending[j] = Opened{Position: o.Positions[j], Token: tokens[j], LogP: logP[j]}
+		}
+		if m.drawn = 1; need.Draw { // a token was drawn at every position that may open
+			m.ends = m.ends[:0]
+		} else {
+			m.work.Head += g.Draw
+		}
+		if err := p.check(m); err != nil {
+			p.blame(m, err)
 		}
 		rows, tokens, logP = rows[g.Count:], tokens[g.Draw:], logP[g.Draw:]
-		if err := r.check(s); err != nil {
-			return fmt.Errorf("sequence %d: %w", s.seq.Index, err)
-		}
 	}
 	return nil
-}
-
-// place puts the tokens of the first stage, which the device drew, where sample would have.
-func (r *run) place() {
-	tokens, logP := r.choice.Token, r.choice.LogP
-	for i, s := range r.busy {
-		s.drawn = 1
-		n := r.choice.Groups[i].Draw
-		for j, p := range s.opening.Positions[:n] {
-			s.pending[j] = Opened{Position: p, Token: tokens[j], LogP: logP[j]}
-		}
-		s.work.Head += n
-		tokens, logP = tokens[n:], logP[n:]
-	}
 }

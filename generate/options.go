@@ -3,7 +3,6 @@
 package generate
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -30,6 +29,9 @@ type Options struct {
 	Length int     // positions; 0 means the model's, or that of Tokens
 	Tokens []int32 // [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
 
+	Condition  *model.Condition                    // of all sequences; nil: none
+	Conditions func(sequence int) *model.Condition // of each, in place of Condition; nil: the same
+
 	// Edit, when not nil, is called after each step and may change Tokens of the step's
 	// sequences, also back to Spec.Mask. What it leaves masked after the last step stays so.
 	Edit func(*Step) error
@@ -46,12 +48,7 @@ const batchRows = 4096
 // Check fills in defaults and refuses what Run refuses, in one line.
 func (o Options) Check(d model.Denoiser) (Options, error) {
 	spec := d.Spec()
-	if o.Length == 0 {
-		o.Length = spec.Length()
-		if o.Tokens != nil {
-			o.Length = len(o.Tokens)
-		}
-	}
+	o.defaultLength(spec)
 	if err := o.checkTokens(spec); err != nil {
 		return o, err
 	}
@@ -59,10 +56,7 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 		o.N = 1
 	}
 	if o.Batch == 0 {
-		o.Batch = max(1, batchRows/o.Length)
-		if s, ok := d.(model.Sized); ok {
-			o.Batch = cmp.Or(s.Fit(o.Length, o.Cache > 0 || o.Reuse != NoReuse), o.Batch)
-		}
+		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
 	}
 	switch {
 	case o.N < 0:
@@ -76,6 +70,24 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	o.Batch = min(o.Batch, o.N)
 	r, err := o.Recipe().Fit(d, free(o.Tokens, spec.Mask, o.Length))
 	return o.With(r), err
+}
+
+// defaultLength fills in the length.
+func (o *Options) defaultLength(spec model.Spec) {
+	if o.Length == 0 {
+		o.Length = spec.Length()
+		if o.Tokens != nil {
+			o.Length = len(o.Tokens)
+		}
+	}
+}
+
+// condition returns what a sequence is conditioned on.
+func (o *Options) condition(sequence int) *model.Condition {
+	if o.Conditions != nil {
+		return o.Conditions(sequence)
+	}
+	return o.Condition
 }
 
 func (o *Options) checkTokens(spec model.Spec) error {

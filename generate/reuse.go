@@ -1,10 +1,8 @@
 package generate
 
 import (
-	"context"
 	"fmt"
 
-	"unmask/model"
 	"unmask/param"
 )
 
@@ -50,74 +48,56 @@ func ParseReuse(name string) (Reuse, error) {
 // defaultRefresh is the refresh interval of dKV-Cache-Decode's examples.
 const defaultRefresh = 8
 
-// reuse makes the step's pass over the positions that must be fed. Sequences keep their
-// places in the batch until it ends, for the sake of their keys and values.
-func (r *run) reuse(ctx context.Context) error {
-	h, length := &r.head, r.o.Length
-	first := len(r.pass.Tokens) == 0
-	r.pass.Size, r.pass.Time, r.pass.Cache = len(r.slots), r.pass.Time[:0], r.cache
-	r.owners, h.rows, r.pass.Read = r.owners[:0], h.rows[:0], r.pass.Read[:0]
-	for i := range r.slots {
-		s := &r.slots[i]
-		s.row = i
-		r.owners = append(r.owners, s)
-		r.pass.Time = append(r.pass.Time, r.time(s))
-		if first {
-			r.pass.Tokens = append(r.pass.Tokens, s.seq.Tokens...)
-		}
+// partial reports whether the member's next pass takes keys and values of earlier ones.
+func (m *member) partial() bool { return m.Reuse != NoReuse && len(m.cache.tokens) > 0 }
+
+// stale reports whether the step needs a full pass.
+func (m *member) stale() bool {
+	switch {
+	case m.cache.step == 0:
+		return true
+	case m.Reuse == Delayed:
+		return m.N+1-m.cache.step >= m.Refresh
 	}
-	for _, s := range r.busy {
-		seen := r.pass.Tokens[s.row*length : (s.row+1)*length]
-		full := r.stale(s)
-		fed := 0
-		for p, t := range s.seq.Tokens {
-			if full || seen[p] != t || r.feeds(s, p) {
-				h.rows = append(h.rows, int32(s.row*length+p))
-				fed++
-			}
-		}
-		r.reads(s)
-		copy(seen, s.seq.Tokens)
-		if fed == length {
-			s.work.Full++
-		} else {
-			s.work.Partial += fed
-		}
-	}
-	var m model.Marginals
-	var err error
-	if first {
-		m, err = r.d.Forward(ctx, &r.pass)
-	} else {
-		m, err = r.refiner.Refine(ctx, &r.pass, h.rows)
-	}
-	if err != nil {
-		return err
-	}
-	r.use(m)
-	return nil
+	return m.from != m.cache.from
 }
 
-// stale says whether a sequence needs a full pass, and notes what it is for.
-func (r *run) stale(s *slot) bool {
-	age := r.n - s.refreshed
-	full := s.refreshed == 0 || s.from != s.refreshedFrom
-	if r.o.Reuse == Delayed {
-		full = s.refreshed == 0 || age >= r.o.Refresh
+// feed adds the rows of a partial pass: what the way of reuse always feeds, and every position whose token is
+// not that of the cache.
+func (m *member) feed(rows []int32, base int, mask int32) []int32 {
+	full, before := m.stale(), len(rows)
+	for p, t := range m.Tokens {
+		if full || m.cache.tokens[p] != t || m.feeds(p, mask) {
+			rows = append(rows, int32(base+p))
+		}
 	}
-	if full {
-		s.refreshed, s.refreshedFrom = r.n, s.from
-	}
-	return full
+	m.fed = len(rows) - before
+	return rows
 }
 
-// feeds says whether a position is part of every partial pass.
-func (r *run) feeds(s *slot, p int) bool {
-	switch first, last := r.free[s.from], r.free[s.to-1]; r.o.Reuse {
+// feeds reports whether a position is part of every partial pass.
+func (m *member) feeds(p int, mask int32) bool {
+	switch first, last := m.free[m.from], m.free[m.to-1]; m.Reuse {
 	case Prefix:
 		return p >= first
 	case Dual:
 		return p >= first && p <= last
 	}
-	return s.seq.Tokens[p] == r.spec.Mask
+	return m.Tokens[p] == mask
+}
+
+// passed notes the work of the step's pass, and what keys and values are for after it.
+func (m *member) passed() {
+	if m.fed == len(m.Tokens) {
+		m.work.Full++
+	} else {
+		m.work.Partial += m.fed
+	}
+	if m.Reuse == NoReuse {
+		return
+	}
+	if m.stale() {
+		m.cache.step, m.cache.from = m.N+1, m.from
+	}
+	m.cache.tokens = append(m.cache.tokens[:0], m.Tokens...)
 }

@@ -8,14 +8,21 @@ type Step struct {
 	Done      bool // the batch is finished
 }
 
-// Sequence is one of the batch after a step.
+// Sequence is one sequence after a step. Its slices are valid until the next one.
 type Sequence struct {
-	Index     int     // in the run: with the seed, all that it depends on
+	Index     int     // with the seed and the request, all that it depends on
 	Tokens    []int32 // [length], Spec.Mask where masked
 	Opened    []Opened
-	Closed    []int // positions masked again
-	Done      bool
+	Closed    []int     // positions masked again
+	N, Steps  int       // the step that was its latest, of at most Steps
+	Done      bool      // it takes no further step
+	Finished  bool      // it is done since this step
 	Evaluated Evaluated // since its first step
+
+	// Err, in a Pool, is what ended the sequence: a fault of its own. Tokens are those before the step.
+	Err error
+
+	member *member
 }
 
 // Opened is a position that a step opened.

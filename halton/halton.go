@@ -49,8 +49,10 @@ const (
 	parts
 )
 
-// Model is the network on a backend. It owns its working memory: one pass at a time.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see model.Turns.
 type Model struct {
+	model.Turns
+
 	Classes  weights.Param `weight:"cls_emb.weight"`    // [classes+1, hidden], the last is no class
 	Tokens   weights.Param `weight:"tok_emb.weight"`    // [codes+1, hidden], the last is the mask
 	Position weights.Param `weight:"pos_emb.weight"`    // [positions or more, hidden]

@@ -73,6 +73,11 @@ type Filtered struct {
 	Filter   *Filter
 	Outcomes int // outcomes: the first columns of a row
 
+	// Filters, when not nil, returns the filter of a row in place of Filter. Adjust, when not nil, comes
+	// after that filter's own.
+	Filters func(row int32) *Filter
+	Adjust  func(row int32, logits []float32)
+
 	rows  scratchRows
 	mutex sync.Mutex
 	err   error
@@ -119,11 +124,17 @@ func (f *Filtered) each(rows []int32, do func(i int, logits []float32) error) er
 
 func (f *Filtered) apply(row int32, logits []float32) error {
 	o := f.Filter
+	if f.Filters != nil {
+		o = f.Filters(row)
+	}
 	if anyNaN(logits) {
 		return fmt.Errorf("a logit is NaN, want finite numbers or -Inf")
 	}
 	if o.Adjust != nil {
 		o.Adjust(row, logits)
+	}
+	if f.Adjust != nil {
+		f.Adjust(row, logits)
 	}
 	for t, b := range o.Bias {
 		logits[t] += b

@@ -70,7 +70,8 @@ type Chooser interface {
 }
 
 // Denoiser is a network, or anything else that has marginals. It owns its working
-// memory: one pass at a time.
+// memory: one pass at a time, and its Marginals are valid until the next. Goroutines share one that is a
+// Turner, as all networks of this module are; Spec may be called at any time.
 type Denoiser interface {
 	Spec() Spec
 	Forward(ctx context.Context, b *Batch) (Marginals, error)
@@ -86,7 +87,7 @@ type Blockwise interface {
 
 // Refiner is a Denoiser that can recompute a few rows: Refine embeds b.Tokens at rows,
 // takes every other key and value from b.Cache, and writes the new ones there. Its
-// Marginals answer for these rows alone.
+// Marginals answer for these rows alone. Caches belong to whoever asked for them.
 type Refiner interface {
 	Denoiser
 	NewCache(batch, length int) *kvcache.Cache

@@ -135,16 +135,11 @@ func parse(name string) (samplers.Sampler, error) { return samplers.Parse(name) 
 func Count(ctx context.Context, m *oracle.Model, o generate.Options, n int) ([]float64, error) {
 	o.N, o.Batch = n, 500
 	out := make([]float64, sequences(m))
-	for step, err := range generate.Run(ctx, oracle.NewDenoiser(m), o) {
+	for q, err := range generate.Samples(ctx, oracle.NewDenoiser(m), o) {
 		if err != nil {
 			return nil, err
 		}
-		if !step.Done {
-			continue
-		}
-		for i := range step.Sequences {
-			out[index(step.Sequences[i].Tokens, m.Tokens())]++
-		}
+		out[index(q.Tokens, m.Tokens())]++
 	}
 	return out, nil
 }

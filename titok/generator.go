@@ -58,8 +58,10 @@ type network interface {
 	finish(b backend.Backend, x *tensor.Dense, rows int)
 }
 
-// Model is a generator on a backend. It owns its working memory: one pass at a time.
+// Model is a generator on a backend. It owns its working memory: one pass at a time, see model.Turns.
 type Model struct {
+	model.Turns
+
 	cfg       Config
 	net       network
 	b         backend.Backend

@@ -62,8 +62,10 @@ func newBlocks(n, width int) []block {
 	return blocks
 }
 
-// Model is the network on a backend. It owns its working memory: one pass at a time.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see model.Turns.
 type Model struct {
+	model.Turns
+
 	Word      weights.Param `weight:"token_emb.word_embeddings.weight"`     // [vocab, hidden]
 	Position  weights.Param `weight:"token_emb.position_embeddings.weight"` // [1+codes, hidden]
 	EmbedNorm nn.LayerNorm  `weight:"token_emb.LayerNorm"`

@@ -12,7 +12,9 @@ import (
 // Denoiser gives a Model's exact conditionals as marginals. A partial pass gives the exact
 // conditional too: there is nothing to approximate.
 type Denoiser struct {
+	model.Turns
 	*Model
+
 	dense model.Dense
 	p     []float64
 	work  *work

@@ -1,0 +1,136 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+
+	"unmask/model"
+	"unmask/samplers"
+)
+
+// decide finds which positions every member of the latest pass opens, in one call of the head for each
+// set of needs, and returns the members without a fault.
+func (p *Pool) decide(group []*member) []*member {
+	for _, m := range group {
+		if m.need != (samplers.Need{}) {
+			p.rank(m)
+		}
+	}
+	for _, m := range group {
+		switch {
+		case m.decided || m.fault != nil:
+		case m.device:
+			p.alike(group, m, func(o *member) bool { return o.device && o.sameRanking(m) })
+			p.isolate(p.same, p.chooseOnDevice)
+		case m.need != (samplers.Need{}):
+			p.alike(group, m, func(o *member) bool { return !o.device && o.need == m.need && o.filtered() == m.filtered() })
+			for _, o := range p.isolate(p.same, p.stats) {
+				p.choose(o)
+			}
+		}
+	}
+	return well(group)
+}
+
+// alike sets same to the members of a group that are like m and marks them decided.
+func (p *Pool) alike(group []*member, m *member, like func(*member) bool) {
+	p.same = p.same[:0]
+	for _, o := range group {
+		if !o.decided && o.fault == nil && like(o) {
+			o.decided = true
+			p.same = append(p.same, o)
+		}
+	}
+}
+
+// isolate calls the head for members and, where a row has no distribution, again without its member, whose
+// fault that is. It returns the members that are left.
+func (p *Pool) isolate(list []*member, call func([]*member) error) []*member {
+	for len(list) > 0 {
+		err := call(list)
+		if err == nil {
+			break
+		}
+		row, ok := errors.AsType[*model.RowError](err)
+		for _, m := range list {
+			if !ok || p.pass.owners[int(row.Row)/p.pass.of.Length] == m {
+				p.blame(m, err)
+			}
+		}
+		list = well(list)
+	}
+	return list
+}
+
+// choose asks a member's sampler. An error is the member's fault.
+func (p *Pool) choose(m *member) {
+	p.look(m)
+	p.head.show(&p.view, m)
+	o, err := m.Sampler.Choose(&p.view)
+	if err == nil {
+		m.opening = o
+		err = p.check(m)
+	}
+	if err != nil {
+		p.blame(m, err)
+	}
+}
+
+// look points the view at a member.
+func (p *Pool) look(m *member) {
+	v := &p.view
+	v.Tokens, v.Masked, v.Open, v.Past, v.State, v.Shape = m.Tokens, m.masked, m.open, m.past, m.state, m.shape
+	v.Step, v.Steps, v.Quota, v.Free = m.step, m.of, m.quota(), m.size()
+	v.Rand, v.Noise = samplers.Rand(m.stream()), samplers.ForOrder
+	if v.Ahead = nil; m.ahead {
+		v.Ahead = p.lookAhead
+	}
+	p.visited = m
+}
+
+// check refuses an opening that breaks the rules, before anything is drawn.
+func (p *Pool) check(m *member) error {
+	o, seen, stamp := &m.opening, p.head.seen, p.head.mark(m.masked)
+	for j, at := range o.Positions {
+		switch {
+		case at < 0 || at >= len(m.Tokens):
+			return fmt.Errorf("the sampler opens position %d, want 0 to %d", at, len(m.Tokens)-1)
+		case m.Tokens[at] != p.spec.Mask:
+			return fmt.Errorf("the sampler opens position %d, which is open", at)
+		case seen[at] == -stamp:
+			return fmt.Errorf("the sampler opens position %d twice", at)
+		case seen[at] != stamp:
+			return fmt.Errorf("the sampler opens position %d, which may not open at this step", at)
+		case o.Tokens != nil && (len(o.Tokens) != len(o.Positions) || o.Tokens[j] < 0 || int(o.Tokens[j]) >= p.spec.Outcomes):
+			return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position", p.spec.Outcomes-1)
+		}
+		seen[at] = -stamp
+	}
+	if o.Tokens != nil && m.Cache > 0 {
+		return fmt.Errorf("no cache with this sampler: it draws tokens itself")
+	}
+	for _, at := range o.Close {
+		if at < 0 || at >= len(m.Tokens) || m.Tokens[at] == p.spec.Mask || m.start[at] != p.spec.Mask {
+			return fmt.Errorf("the sampler closes position %d, want one that this run opened", at)
+		}
+	}
+	if left := len(m.masked) - len(o.Positions) + len(o.Close); m.step >= m.of && left > 0 {
+		return fmt.Errorf("the sampler leaves %d positions masked in its last step", left)
+	}
+	return nil
+}
+
+// visit is View.Visit for the member that chooses.
+func (p *Pool) visit(positions []int, f func(i int, logits []float32)) error {
+	m, h := p.visited, &p.head
+	h.rows = h.rows[:0]
+	stamp := h.mark(m.masked, m.open)
+	for _, at := range positions {
+		if at < 0 || at >= len(m.Tokens) || h.seen[at] != stamp {
+			return fmt.Errorf("the sampler reads logits of position %d, want one of View.Masked or Open", at)
+		}
+		h.rows = append(h.rows, int32(m.row*p.pass.of.Length+at))
+	}
+	m.work.Head += len(positions)
+	return p.marginals(m).Visit(h.rows, f)
+}

@@ -1,0 +1,138 @@
+package generate
+
+import "unmask/model"
+
+// pass is the latest pass over sequences of a pool.
+type pass struct {
+	batch     model.Batch
+	of        *model.Batch // batch, or the candidates of a sampler that looks ahead
+	owners    []*member    // of its sequences
+	marginals model.Marginals
+	chooser   model.Chooser // the marginals, where the device can choose; nil where it cannot
+	rows      []int32       // of a partial pass
+
+	lengths, places []int // memory of the batch's
+	conditions      []*model.Condition
+}
+
+// forward makes the pass of a group: a full one or, where keys and values of earlier steps are reused, a
+// partial one.
+func (p *Pool) forward(group []*member) error {
+	b := &p.pass.batch
+	p.lay(b, group)
+	partial := group[0].partial()
+	p.pass.rows = p.pass.rows[:0]
+	for i, m := range group {
+		m.row, m.fed = i, len(m.Tokens)
+		p.reads(b, m)
+		if partial {
+			p.pass.rows = m.feed(p.pass.rows, i*b.Length, p.spec.Mask)
+		}
+	}
+	var marginals model.Marginals
+	var err error
+	if partial {
+		marginals, err = p.refiner.Refine(p.ctx, b, p.pass.rows)
+	} else {
+		marginals, err = p.d.Forward(p.ctx, b)
+	}
+	if err != nil {
+		return err
+	}
+	p.use(b, marginals)
+	for _, m := range group {
+		m.passed()
+	}
+	return nil
+}
+
+// lay fills in a batch of the group's sequences.
+func (p *Pool) lay(b *model.Batch, group []*member) {
+	b.Size, b.Length, b.Cache = len(group), 0, nil
+	if group[0].cached() {
+		b.Cache = p.cache
+	}
+	ragged, conditions := false, false
+	for _, m := range group {
+		n := len(m.Tokens)
+		ragged = ragged || n != len(group[0].Tokens)
+		conditions = conditions || m.condition != nil
+		b.Length = max(b.Length, n)
+	}
+	b.Tokens, b.Time, b.Read, b.Steps = b.Tokens[:0], b.Time[:0], b.Read[:0], b.Steps[:0]
+	b.Lengths, b.Conditions, b.Places = p.pass.lengths[:0], p.pass.conditions[:0], p.pass.places[:0]
+	p.pass.owners = p.pass.owners[:0]
+	for _, m := range group {
+		p.pass.owners = append(p.pass.owners, m)
+		b.Tokens = append(b.Tokens, m.Tokens...)
+		for len(b.Tokens)%b.Length != 0 {
+			b.Tokens = append(b.Tokens, p.spec.Mask)
+		}
+		b.Time = append(b.Time, p.time(m))
+		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Of: m.steps})
+		b.Lengths = append(b.Lengths, len(m.Tokens))
+		b.Conditions = append(b.Conditions, m.condition)
+		b.Places = append(b.Places, m.place)
+	}
+	p.pass.lengths, p.pass.conditions, p.pass.places = b.Lengths, b.Conditions, b.Places
+	if !ragged {
+		b.Lengths = nil
+	}
+	if !conditions {
+		b.Conditions = nil
+	}
+	if b.Cache == nil {
+		b.Places = nil
+	}
+}
+
+// reads adds the rows that the step reads of a member: those that its sampler chose already, or
+// all that it may choose or close.
+func (p *Pool) reads(b *model.Batch, m *member) {
+	base := m.row * b.Length
+	for _, list := range [][]int{m.opening.Positions, m.masked, m.open} {
+		for _, at := range list {
+			b.Read = append(b.Read, int32(base+at))
+		}
+		if len(m.opening.Positions) > 0 {
+			return
+		}
+	}
+}
+
+// time is the sampler's, or the fraction that is masked.
+func (p *Pool) time(m *member) float64 {
+	if m.clock != nil {
+		p.look(m)
+		return m.clock.Time(&p.view)
+	}
+	return float64(m.left) / float64(len(m.Tokens))
+}
+
+// use makes marginals those of the latest pass.
+func (p *Pool) use(b *model.Batch, marginals model.Marginals) {
+	p.pass.of, p.pass.marginals, p.filtered.Of = b, marginals, marginals
+	if p.pass.chooser, _ = marginals.(model.Chooser); p.pass.chooser != nil && !p.pass.chooser.Chooses() {
+		p.pass.chooser = nil
+	}
+	p.chooses = p.pass.chooser != nil
+}
+
+// marginals are those of the latest pass as a member sees them.
+func (p *Pool) marginals(m *member) model.Marginals {
+	if m.filtered() {
+		return &p.filtered
+	}
+	return p.pass.marginals
+}
+
+func (p *Pool) filterOf(row int32) *model.Filter {
+	return &p.pass.owners[int(row)/p.pass.of.Length].Filter
+}
+
+func (p *Pool) adjust(row int32, logits []float32) {
+	length := p.pass.of.Length
+	if m := p.pass.owners[int(row)/length]; m.task.adjust != nil {
+		m.task.adjust(m.Index, int(row)%length, logits)
+	}
+}

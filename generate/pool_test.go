@@ -1,0 +1,341 @@
+package generate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask/backend/cpu"
+	_ "unmask/dit"
+	"unmask/generate"
+	"unmask/internal/parity"
+	"unmask/model"
+	"unmask/samplers"
+	"unmask/theory/oracle"
+	_ "unmask/vit"
+)
+
+// subjects are a text network, an image network and an exact model, on a number of threads.
+func subjects(t *testing.T, threads int) map[string]model.Denoiser {
+	out := map[string]model.Denoiser{"exact": oracle.NewDenoiser(exact(t, "hmm:length=9,tokens=4,hidden=3"))}
+	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny"} {
+		l, err := model.Load(parity.Open(t, pack).Source, model.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
+		require.NoError(t, err)
+		out[name] = l.Denoiser
+	}
+	return out
+}
+
+var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "margin", "entropy", "eb", "klass", "info-gain",
+	"semi-ar(moment,block=4)", "semi-ar(halton,block=4)", "threshold", "remdm", "first-hitting", "temp"}
+
+// drawRequest draws a request that the model takes.
+func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
+	spec := d.Spec()
+	r := generate.Request{Seed: uint64(rapid.IntRange(0, 2).Draw(t, "seed")), Index: uint32(index)}
+	for {
+		sampler, err := samplers.Parse(rapid.SampledFrom(poolRules).Draw(t, "sampler"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Recipe = generate.Recipe{Sampler: sampler, Steps: rapid.IntRange(3, 7).Draw(t, "steps"), Cache: rapid.IntRange(0, 2).Draw(t, "cache"),
+			Reuse: generate.Reuse(rapid.IntRange(0, 3).Draw(t, "reuse"))}
+		if r.Reuse == generate.Delayed {
+			r.Refresh = 3
+		}
+		if rapid.Bool().Draw(t, "filtered") {
+			r.Filter = model.Filter{Temperature: 0.7, TopK: 3, Ban: []int32{1}}
+		}
+		if r.Known, r.Length = nil, 0; !spec.Fixed {
+			r.Length = rapid.IntRange(8, 20).Draw(t, "length")
+		}
+		n := r.Length
+		if n == 0 {
+			n = spec.Length()
+		}
+		free := n
+		if rapid.Bool().Draw(t, "known") {
+			r.Known = slices.Repeat([]int32{spec.Mask}, n)
+			r.Known[rapid.IntRange(0, n-1).Draw(t, "position")] = 0
+			free--
+		}
+		if _, err := r.Fit(d, free); err == nil {
+			return r
+		}
+	}
+}
+
+// alone is what Run gives a request.
+func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32, work generate.Evaluated) {
+	o := generate.Options{Seed: r.Seed, First: int(r.Index), Length: r.Length, Tokens: r.Known}.With(r.Recipe)
+	for q, err := range generate.Samples(context.Background(), d, o) {
+		require.NoError(t, err)
+		require.True(t, q.Done && q.Finished)
+		tokens, work = slices.Clone(q.Tokens), q.Evaluated
+	}
+	return tokens, work
+}
+
+// Whatever else is in a pool, and whenever it comes and goes, a sequence has the bytes of its own run.
+func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
+	one := subjects(t, 1)
+	for _, threads := range []int{1, 2, 5} {
+		for name, d := range subjects(t, threads) {
+			t.Run(fmt.Sprint(name, threads), func(t *testing.T) {
+				rapid.Check(t, func(t *rapid.T) {
+					const size = 4
+					p, err := generate.NewPool(d, generate.PoolOptions{Size: size})
+					require.NoError(t, err)
+					type entry struct {
+						request generate.Request
+						q       *generate.Sequence
+					}
+					var in []entry
+					left, total := rapid.IntRange(1, 7).Draw(t, "requests"), 0
+					for left > 0 || len(in) > 0 {
+						for left > 0 && len(in) < size && rapid.Bool().Draw(t, "arrives") {
+							r := drawRequest(t, d, total)
+							q, err := p.Add(r)
+							require.NoError(t, err)
+							in, left, total = append(in, entry{r, q}), left-1, total+1
+						}
+						moved, err := p.Step(context.Background())
+						require.NoError(t, err)
+						require.Len(t, moved, len(in))
+						for i := 0; i < len(in); i++ {
+							e := in[i]
+							require.NoError(t, e.q.Err)
+							require.Contains(t, moved, e.q)
+							gone := e.q.Done
+							if gone {
+								require.True(t, e.q.Finished)
+								want, work := alone(t, one[name], e.request)
+								require.Equal(t, want, e.q.Tokens, "%+v", e.request)
+								require.Equal(t, work, e.q.Evaluated, "%+v", e.request)
+							} else if rapid.IntRange(0, 15).Draw(t, "leaves") == 0 {
+								gone = true
+							}
+							if gone {
+								p.Remove(e.q)
+								in = slices.Delete(in, i, i+1)
+								i--
+							}
+						}
+						require.Equal(t, len(in), p.Len())
+					}
+				})
+			})
+		}
+	}
+}
+
+// A fault is one sequence's: the others do not see it.
+func TestFaultsOfOne(t *testing.T) {
+	for name, d := range subjects(t, 2) {
+		t.Run(name, func(t *testing.T) {
+			request := func(sampler string, index uint32) generate.Request {
+				return generate.Request{Recipe: generate.Recipe{Sampler: parse(t, sampler), Steps: 4}, Index: index}
+			}
+			nan := request("moment", 1)
+			nan.Adjust = func(position int, logits []float32) {
+				if position == 3 {
+					logits[2] = float32(math.NaN())
+				}
+			}
+			edited := request("moment", 2)
+			broken := errors.New("not this one")
+			edited.Edit = func(q *generate.Sequence) error {
+				if q.N == 2 {
+					return broken
+				}
+				return nil
+			}
+			rude := request("moment", 3)
+			rude.Edit = func(q *generate.Sequence) error { q.Tokens[0] = 1 << 20; return nil }
+			wrong := request("moment", 4)
+			wrong.Sampler = rule{samplers.Need{Entropy: true}, func(v *samplers.View) (samplers.Opening, error) {
+				return samplers.Opening{Positions: []int{-7}}, nil
+			}}
+			lost := request("moment", 5)
+			lost.Sampler = rule{samplers.Need{}, func(v *samplers.View) (samplers.Opening, error) { return samplers.Opening{}, broken }}
+			well := []generate.Request{request("moment", 6), request("hybrid", 7), request("maskgit", 8)}
+
+			p, err := generate.NewPool(d, generate.PoolOptions{Size: 8})
+			require.NoError(t, err)
+			var all []*generate.Sequence
+			for _, r := range []generate.Request{well[0], nan, edited, well[1], rude, wrong, lost, well[2]} {
+				q, err := p.Add(r)
+				require.NoError(t, err)
+				all = append(all, q)
+			}
+			_, err = p.Add(well[0])
+			require.ErrorIs(t, err, generate.ErrFull)
+			for range 4 {
+				_, err := p.Step(t.Context())
+				require.NoError(t, err)
+			}
+			require.EqualError(t, all[1].Err, "generate: step 1 of 4: sequence 1, position 3: a logit is NaN, want finite numbers or -Inf")
+			require.Equal(t, 0, all[1].N)
+			require.ErrorIs(t, all[2].Err, broken)
+			require.EqualError(t, all[2].Err, "generate: step 2 of 4: sequence 2: edit: not this one")
+			require.ErrorContains(t, all[4].Err, "step 1 of 4: sequence 3: edit: generate: token is 1048576 at position 0")
+			require.ErrorContains(t, all[5].Err, "step 1 of 4: sequence 4: the sampler opens position -7")
+			require.ErrorIs(t, all[6].Err, broken)
+			for i, at := range []int{0, 3, 7} {
+				require.NoError(t, all[at].Err)
+				require.True(t, all[at].Done)
+				want, _ := alone(t, d, well[i])
+				require.Equal(t, want, all[at].Tokens)
+			}
+			moved, err := p.Step(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, moved)
+		})
+	}
+}
+
+// picky is a table that fails where one of its sequences begins with a token.
+type picky struct{ *table }
+
+func (d picky) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	if err := d.refuses(b, -1); err != nil {
+		return nil, err
+	}
+	return d.table.Forward(ctx, b)
+}
+
+func (d picky) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+	for _, row := range rows {
+		if err := d.refuses(b, int(row)/b.Length); err != nil {
+			return nil, err
+		}
+	}
+	return d.table.Refine(ctx, b, rows)
+}
+
+func (d picky) refuses(b *model.Batch, only int) error {
+	for i := range b.Size {
+		first := b.Tokens[i*b.Length]
+		if first == 5 && only < 0 || first == 6 && only == i {
+			return fmt.Errorf("no sequence may begin with %d", first)
+		}
+	}
+	return nil
+}
+
+// Where a pass over many fails, it is made for each alone: full passes and those between stages.
+func TestPassesThatFailForOne(t *testing.T) {
+	d := picky{newTable(8)}
+	p, err := generate.NewPool(d, generate.PoolOptions{})
+	require.NoError(t, err)
+	var all []*generate.Sequence
+	request := func(first int32) generate.Request {
+		known := slices.Repeat([]int32{9}, 8)
+		known[0] = first
+		return generate.Request{Recipe: generate.Recipe{Sampler: parse(t, "moment"), Steps: 2, Cache: 1}, Known: known, Index: uint32(first)}
+	}
+	for first := range int32(7) {
+		q, err := p.Add(request(first))
+		require.NoError(t, err)
+		all = append(all, q)
+	}
+	for range 2 {
+		_, err := p.Step(t.Context())
+		require.NoError(t, err)
+	}
+	require.EqualError(t, all[5].Err, "generate: step 1 of 2: sequence 5: no sequence may begin with 5")
+	require.EqualError(t, all[6].Err, "generate: step 1 of 2: sequence 6: no sequence may begin with 6")
+	for first, q := range all[:5] {
+		require.NoError(t, q.Err)
+		want, work := alone(t, d, request(int32(first)))
+		require.Equal(t, want, q.Tokens)
+		require.Equal(t, work, q.Evaluated)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	d := newTable(8)
+	_, err := generate.NewPool(d, generate.PoolOptions{Length: 9})
+	require.EqualError(t, err, "generate: length is 9, want 1 to 8")
+	_, err = generate.NewPool(d, generate.PoolOptions{Size: -1})
+	require.EqualError(t, err, "generate: size is -1, want 1 or more")
+	p, err := generate.NewPool(d, generate.PoolOptions{Length: 4})
+	require.NoError(t, err)
+	for want, r := range map[string]generate.Request{
+		"generate: length is 8, want 1 to 4 in this pool":                      {},
+		"generate: length is 5, want 1 to 4 in this pool":                      {Length: 5},
+		"generate: tokens are 2, want 3, the length":                           {Length: 3, Known: []int32{1, 1}},
+		"generate: token is 8 at position 1, want 0 to 6":                      {Known: []int32{1, 8}},
+		"generate: steps is 5, want 1 to 4":                                    {Length: 4, Recipe: generate.Recipe{Steps: 5}},
+		"generate: sequence 0: class is 3, want none: this model has no":       {Length: 4, Condition: &model.Condition{Class: 3}},
+		"generate: sequence 2: there is a prompt, want none: this model reads": {Length: 4, Index: 2, Condition: &model.Condition{Prompt: new(model.Prompt)}},
+	} {
+		_, err := p.Add(r)
+		require.ErrorContains(t, err, want)
+	}
+	require.Zero(t, p.Len())
+	q, err := p.Add(generate.Request{Known: []int32{1, 2}}) // nothing to do
+	require.NoError(t, err)
+	moved, err := p.Step(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []*generate.Sequence{q}, moved)
+	require.True(t, q.Done && q.Finished)
+	require.Zero(t, q.N)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = p.Step(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Steps of a pool allocate nothing once it has seen its largest one.
+func TestPoolStepsAllocateNothing(t *testing.T) {
+	p, err := generate.NewPool(newTable(400), generate.PoolOptions{Size: 6})
+	require.NoError(t, err)
+	for i, name := range []string{"random", "halton", "moment", "u-moment", "hybrid", "moment"} {
+		_, err := p.Add(generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 400}, Index: uint32(i)})
+		require.NoError(t, err)
+	}
+	step := func() {
+		if _, err := p.Step(context.Background()); err != nil {
+			panic(err)
+		}
+	}
+	step()
+	require.Zero(t, testing.AllocsPerRun(20, step))
+}
+
+// Runs at once on one model give what each gives alone.
+func TestRunsAtOnce(t *testing.T) {
+	for name, d := range subjects(t, 2) {
+		t.Run(name, func(t *testing.T) {
+			run := func(i int) [][]int32 {
+				o := generate.Options{Sampler: parse(t, poolRules[i%3]), Steps: 4, N: 3, Batch: 2, Seed: uint64(i), Cache: i % 2}
+				var out [][]int32
+				for q, err := range generate.Samples(context.Background(), d, o) {
+					if err != nil {
+						panic(err)
+					}
+					out = append(out, slices.Clone(q.Tokens))
+				}
+				return out
+			}
+			var want, got [6][][]int32
+			for i := range want {
+				want[i] = run(i)
+			}
+			var group sync.WaitGroup
+			for i := range got {
+				group.Go(func() { got[i] = run(i) })
+			}
+			group.Wait()
+			require.Equal(t, want, got)
+		})
+	}
+}

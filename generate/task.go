@@ -1,0 +1,60 @@
+package generate
+
+import (
+	"slices"
+
+	"unmask/model"
+	"unmask/samplers"
+)
+
+// task is what the sequences of a run, or one of a pool, have in common. It never changes.
+type task struct {
+	Recipe
+	seed   uint64
+	shape  []int
+	start  []int32 // [length] tokens before the first step
+	free   []int   // positions masked at the start
+	steps  int
+	blocks int
+	adjust func(sequence, position int, logits []float32) // nil: no more than the filter's
+	edit   func(*Sequence) error
+
+	// What the sampler can.
+	adapts   bool // it plans for itself
+	remasks  bool
+	ahead    bool
+	clock    samplers.Clock
+	stateful samplers.Stateful
+}
+
+// newTask returns the task of a recipe that Fit returned.
+func newTask(spec model.Spec, r Recipe, seed uint64, length int, known []int32) (*task, error) {
+	t := &task{Recipe: r, seed: seed, shape: spec.Shape, start: slices.Clone(known)}
+	if length != spec.Length() {
+		t.shape = []int{length}
+	}
+	if known == nil {
+		t.start = slices.Repeat([]int32{spec.Mask}, length)
+	}
+	for p, token := range t.start {
+		if token == spec.Mask {
+			t.free = append(t.free, p)
+		}
+	}
+	var err error
+	if t.steps, t.blocks, err = r.plan(len(t.free)); err != nil {
+		return nil, err
+	}
+	_, t.adapts = samplers.As[samplers.Planner](r.Sampler)
+	_, t.remasks = samplers.As[samplers.Remasker](r.Sampler)
+	_, t.ahead = samplers.As[samplers.Lookahead](r.Sampler)
+	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
+	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
+	return t, nil
+}
+
+// filtered reports whether rows of the task have logits that are not the model's.
+func (t *task) filtered() bool { return !t.Filter.None() || t.adjust != nil }
+
+// cached reports whether keys and values are kept from pass to pass.
+func (t *task) cached() bool { return t.Cache > 0 || t.Reuse != NoReuse }
