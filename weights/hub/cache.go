@@ -158,7 +158,8 @@ func (c *Client) List() ([]Cached, error) {
 			if !s.IsDir() || !commitID.MatchString(s.Name()) {
 				continue
 			}
-			one := Cached{Repo: repo, Commit: s.Name(), Refs: refs[s.Name()], Dir: c.snapshot(repo, s.Name())}
+			one := Cached{Repo: repo, Commit: s.Name(), Refs: refs[s.Name()],
+				Dir: c.snapshot(repo, s.Name())}
 			if one.Files, one.Size, err = contents(one.Dir); err != nil {
 				return nil, err
 			}
@@ -188,7 +189,8 @@ func (c *Client) refs(repo string) (map[string][]string, error) {
 // contents returns the whole files below dir and their size.
 func contents(dir string) (files []string, size int64, err error) {
 	err = walk(dir, func(name string) error {
-		if info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err == nil && info.Mode().IsRegular() {
+		if info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err == nil &&
+			info.Mode().IsRegular() {
 			files = append(files, name)
 			size += info.Size()
 		}

@@ -61,7 +61,8 @@ func FromEnv() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Cache: cache, Endpoint: DefaultEndpoint, Offline: isTrue(env("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))}
+	c := &Client{Cache: cache, Endpoint: DefaultEndpoint,
+		Offline: isTrue(env("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))}
 	if e := env("HF_ENDPOINT"); e != "" {
 		c.Endpoint = strings.TrimRight(e, "/")
 	}
@@ -120,8 +121,8 @@ func isTrue(v string) bool {
 
 var variable = regexp.MustCompile(`\$(?:\w+|\{[^}]*\})`)
 
-// expand replaces a leading ~ by the user's home and then $NAME and ${NAME} by variables, as Python's
-// expanduser and expandvars: those that are not set stay.
+// expand replaces a leading ~ by the user's home and then $NAME and ${NAME} by variables, as
+// Python's expanduser and expandvars: those that are not set stay.
 func expand(name string) (string, error) {
 	if name == "~" || strings.HasPrefix(name, "~/") {
 		home, err := os.UserHomeDir()
@@ -140,14 +141,16 @@ func expand(name string) (string, error) {
 
 func (c *Client) endpoint() (*url.URL, error) {
 	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("endpoint %q, want https://host", c.Endpoint)
 	}
 	return u, nil
 }
 
 // Pull is [Client.Pull] with the client of the environment.
-func Pull(ctx context.Context, repo, revision string, files []string, progress func(Progress)) (dir string, err error) {
+func Pull(ctx context.Context, repo, revision string, files []string,
+	progress func(Progress)) (dir string, err error) {
 	c, err := FromEnv()
 	if err != nil {
 		return "", err

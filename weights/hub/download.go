@@ -27,7 +27,8 @@ const (
 )
 
 // fetch makes one file of a commit present.
-func (c *Client) fetch(ctx context.Context, repo, commit, file string, progress func(Progress)) error {
+func (c *Client) fetch(ctx context.Context, repo, commit, file string,
+	progress func(Progress)) error {
 	if c.has(repo, commit, file) {
 		return nil
 	}
@@ -42,7 +43,8 @@ func (c *Client) fetch(ctx context.Context, repo, commit, file string, progress 
 	}
 	blob := c.blob(repo, m.etag)
 	locks := filepath.Join(c.Cache, ".locks", folder(repo))
-	if err := cmp.Or(os.MkdirAll(filepath.Dir(blob), 0o777), os.MkdirAll(locks, 0o777)); err != nil {
+	if err := cmp.Or(os.MkdirAll(filepath.Dir(blob), 0o777),
+		os.MkdirAll(locks, 0o777)); err != nil {
 		return err
 	}
 	// Two downloads of one blob would waste, not harm: only bytes with the
@@ -53,7 +55,8 @@ func (c *Client) fetch(ctx context.Context, repo, commit, file string, progress 
 	}
 	defer lock.Close()
 	if info, err := os.Stat(blob); err != nil || m.size >= 0 && info.Size() != m.size {
-		d := download{c: c, url: c.fileURL(repo, commit, file), remote: m, repo: repo, file: file, blob: blob, progress: progress}
+		d := download{c: c, url: c.fileURL(repo, commit, file), remote: m, repo: repo, file: file,
+			blob: blob, progress: progress}
 		if err := d.run(ctx); err != nil {
 			return err
 		}
@@ -147,7 +150,8 @@ func (d *download) attempt(ctx context.Context, incomplete string) (progress boo
 		return false, d.c.refusal(resp, d.repo, d.commit, d.file)
 	}
 	if resp.ContentLength >= 0 && d.size >= 0 && resp.ContentLength != d.size-have {
-		return false, permanent{fmt.Errorf("the server announces %d bytes, missing are %d of %d", resp.ContentLength, d.size-have, d.size)}
+		return false, permanent{fmt.Errorf("the server announces %d bytes, missing are %d of %d",
+			resp.ContentLength, d.size-have, d.size)}
 	}
 	got, err := d.copy(f, resp.Body, have, alive)
 	return got >= newProgress, silence(ctx, err)
@@ -166,21 +170,25 @@ var contentRange = regexp.MustCompile(`^bytes (\d+)-\d+/(\d+|\*)$`)
 
 func (d *download) checkRange(header string, have int64) error {
 	m := contentRange.FindStringSubmatch(header)
-	if m == nil || m[1] != strconv.FormatInt(have, 10) || d.size >= 0 && m[2] != "*" && m[2] != strconv.FormatInt(d.size, 10) {
-		return permanent{fmt.Errorf("Content-Range is %.60q, want from byte %d of %d", header, have, d.size)}
+	if m == nil || m[1] != strconv.FormatInt(have, 10) || d.size >= 0 && m[2] != "*" &&
+		m[2] != strconv.FormatInt(d.size, 10) {
+		return permanent{fmt.Errorf("Content-Range is %.60q, want from byte %d of %d", header, have,
+			d.size)}
 	}
 	return nil
 }
 
 // copy appends the body to f and returns the bytes that came.
-func (d *download) copy(f *os.File, body io.Reader, have int64, alive func()) (got int64, err error) {
+func (d *download) copy(f *os.File, body io.Reader, have int64, alive func()) (got int64,
+	err error) {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
 			alive()
 			if d.size >= 0 && have+got+int64(n) > d.size {
-				return got, permanent{fmt.Errorf("the server sends more than the %d bytes it announced", d.size)}
+				return got, permanent{fmt.Errorf("the server sends more than the %d bytes it "+
+					"announced", d.size)}
 			}
 			if _, err := f.Write(buf[:n]); err != nil {
 				return got, permanent{err}

@@ -54,7 +54,8 @@ func newHub(t *testing.T) *fakeHub {
 }
 
 func (h *fakeHub) client(t *testing.T) *Client {
-	return &Client{Cache: t.TempDir(), Endpoint: h.URL, Token: "hf_secret", Backoff: time.Millisecond, Idle: 10 * time.Second}
+	return &Client{Cache: t.TempDir(), Endpoint: h.URL, Token: "hf_secret",
+		Backoff: time.Millisecond, Idle: 10 * time.Second}
 }
 
 func etag(file, data string) string {

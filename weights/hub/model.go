@@ -44,25 +44,29 @@ func (c *Client) PullModel(ctx context.Context, repo, revision string,
 	}
 	cached := func() (string, error) { return c.FindModel(repo, revision) }
 	var all []string
-	return c.pull(ctx, repo, revision, cached, progress, func(ctx context.Context, ask *Client) (string, error) {
-		commit, list, err := ask.listing(ctx, repo, revision)
-		if err != nil {
-			return "", err
-		}
-		all = list
-		if err := checkModel(repo, all); err != nil {
-			return "", permanent{err}
-		}
-		return commit, nil
-	}, func(commit string) error {
-		return c.fetchModel(ctx, repo, commit, all, progress)
-	})
+	return c.pull(ctx, repo, revision, cached, progress,
+		func(ctx context.Context, ask *Client) (string, error) {
+			commit, list, err := ask.listing(ctx, repo, revision)
+			if err != nil {
+				return "", err
+			}
+			all = list
+			if err := checkModel(repo, all); err != nil {
+				return "", permanent{err}
+			}
+			return commit, nil
+		}, func(commit string) error {
+			return c.fetchModel(ctx, repo, commit, all, progress)
+		})
 }
 
 // checkModel says why a repository of these files is no model that can be read.
 func checkModel(repo string, all []string) error {
 	has := func(ending string) int {
-		return slices.IndexFunc(all, func(name string) bool { return strings.HasSuffix(name, ending) })
+		return slices.IndexFunc(all, func(name string) bool {
+			return strings.HasSuffix(name,
+				ending)
+		})
 	}
 	switch at := has(".gguf"); {
 	case slices.Contains(all, pipeline):
@@ -76,7 +80,8 @@ func checkModel(repo string, all []string) error {
 	}
 	for _, ending := range []string{".bin", ".pt", ".pth", ".ckpt"} {
 		if at := has(ending); at >= 0 {
-			return fmt.Errorf("the repository has no model.safetensors, but %s: download it and see unmask convert", all[at])
+			return fmt.Errorf("the repository has no model.safetensors, but %s: download it and "+
+				"see unmask convert", all[at])
 		}
 	}
 	return fmt.Errorf("the repository has no model.safetensors")
@@ -179,7 +184,8 @@ func (c *Client) parts(repo, commit string) ([]string, error) {
 	var folders []string
 	for name, raw := range file {
 		var class []*string
-		if strings.HasPrefix(name, "_") || json.Unmarshal(raw, &class) != nil || len(class) != 2 || class[0] == nil {
+		if strings.HasPrefix(name, "_") || json.Unmarshal(raw, &class) != nil || len(class) != 2 ||
+			class[0] == nil {
 			continue
 		}
 		if err := checkFile(name); err != nil || strings.Contains(name, "/") {
@@ -223,7 +229,8 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 	}
 	commit := filepath.Base(dir)
 	missing := func(name string) (string, error) {
-		return "", fmt.Errorf("%s@%s: file %q: %w (%s)", repo, cmp.Or(revision, DefaultRevision), name, ErrNotCached, c.Cache)
+		return "", fmt.Errorf("%s@%s: file %q: %w (%s)", repo, cmp.Or(revision, DefaultRevision),
+			name, ErrNotCached, c.Cache)
 	}
 	folders := []string{""}
 	if slices.Contains(all, pipeline) {
@@ -239,7 +246,8 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 		name := weightsOf(all, folder)
 		if name == "" {
 			// A pipeline's tokenizer and scheduler have no weights.
-			if folder == "" || !slices.ContainsFunc(all, func(name string) bool { return strings.HasPrefix(name, folder+"/") }) {
+			if folder == "" || !slices.ContainsFunc(all,
+				func(name string) bool { return strings.HasPrefix(name, folder+"/") }) {
 				return missing(path.Join(folder, single[0]))
 			}
 			continue
@@ -263,7 +271,8 @@ func ParseModel(s string) (repo, revision, file string, err error) {
 	s, file, named := strings.Cut(s, ":")
 	if named {
 		if err := checkFile(file); err != nil || !strings.HasSuffix(file, ".gguf") {
-			return "", "", "", fmt.Errorf("file is %.100q, want a GGUF file of the repository", file)
+			return "", "", "", fmt.Errorf("file is %.100q, want a GGUF file of the repository",
+				file)
 		}
 	}
 	repo, revision, err = Parse(s)

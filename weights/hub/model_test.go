@@ -32,7 +32,8 @@ func TestPullModel(t *testing.T) {
 	require.NoError(t, err)
 	have, _, err := contents(dir)
 	require.NoError(t, err)
-	require.Equal(t, []string{"chat_template.jinja", "config.json", "generation_config.json", "merges.txt",
+	require.Equal(t, []string{"chat_template.jinja", "config.json", "generation_config.json",
+		"merges.txt",
 		"model.safetensors.index.json", "part-1.safetensors", "part-2.safetensors", "special_tokens_map.json",
 		"tokenizer_config.json", "vocab.json"}, have)
 	require.Equal(t, "two", read(t, dir+"/part-2.safetensors"))
@@ -108,8 +109,16 @@ func TestNoModel(t *testing.T) {
 // A model that is cached opens after one short question, whatever the server does, and says why.
 func TestCachedModelDoesNotWait(t *testing.T) {
 	for name, refuse := range map[string]func(http.ResponseWriter, *http.Request) bool{
-		"500s":      func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true },
-		"silence":   func(w http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true },
+		"500s": func(w http.ResponseWriter,
+			_ *http.Request) bool {
+			w.WriteHeader(500)
+			return true
+		},
+		"silence": func(w http.ResponseWriter,
+			r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		},
 		"no server": nil,
 	} {
 		h := newHub(t)
@@ -123,7 +132,8 @@ func TestCachedModelDoesNotWait(t *testing.T) {
 			h.Close()
 		}
 		var notes []string
-		again, err := c.PullModel(t.Context(), repo, "", func(p Progress) { notes = append(notes, p.Note) })
+		again, err := c.PullModel(t.Context(), repo, "",
+			func(p Progress) { notes = append(notes, p.Note) })
 		require.NoError(t, err, name)
 		require.Equal(t, dir, again)
 		require.Len(t, notes, 1)
@@ -163,7 +173,8 @@ func TestParseModel(t *testing.T) {
 }
 
 func TestEnvironmentOfPython(t *testing.T) {
-	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN_PATH", "HF_HUB_OFFLINE", "HF_ENDPOINT"} {
+	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN_PATH",
+		"HF_HUB_OFFLINE", "HF_ENDPOINT"} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("BASE", "/models")

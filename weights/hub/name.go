@@ -37,8 +37,10 @@ func Parse(s string) (repo, revision string, err error) {
 func checkRepo(repo string) error {
 	org, name, ok := strings.Cut(repo, "/")
 	if !ok || len(repo) > 96 || !repoPart.MatchString(org) || !repoPart.MatchString(name) ||
-		strings.Contains(repo, "..") || strings.Contains(repo, "--") || strings.HasSuffix(name, ".git") {
-		return fmt.Errorf("repository %.100q, want org/name of letters, digits, '-', '_' and single '.'", repo)
+		strings.Contains(repo, "..") || strings.Contains(repo, "--") ||
+		strings.HasSuffix(name, ".git") {
+		return fmt.Errorf("repository %.100q, want org/name of letters, digits, '-', '_' and "+
+			"single '.'", repo)
 	}
 	return nil
 }
@@ -46,9 +48,11 @@ func checkRepo(repo string) error {
 // checkRevision allows the branch, tag and commit names that are safe as a
 // path: a part of the rules of git check-ref-format.
 func checkRevision(revision string) error {
-	bad := len(revision) > 200 || strings.Contains(revision, "..") || strings.Contains(revision, "@{")
+	bad := len(revision) > 200 || strings.Contains(revision, "..") ||
+		strings.Contains(revision, "@{")
 	for _, part := range strings.Split(revision, "/") {
-		bad = bad || !refPart.MatchString(part) || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock")
+		bad = bad || !refPart.MatchString(part) || strings.HasSuffix(part, ".") ||
+			strings.HasSuffix(part, ".lock")
 	}
 	if bad {
 		return fmt.Errorf("revision %.100q, want a branch, a tag or a commit", revision)
@@ -62,7 +66,10 @@ func checkFile(name string) error {
 	bad := name == "" || len(name) > 1000
 	for _, part := range strings.Split(name, "/") {
 		bad = bad || part == "" || part == "." || part == ".." || len(part) > 255 ||
-			strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`\:"<>|`, r) })
+			strings.ContainsFunc(part, func(r rune) bool {
+				return r < ' ' || r == 0x7f ||
+					strings.ContainsRune(`\:"<>|`, r)
+			})
 	}
 	if bad {
 		return fmt.Errorf("file %.100q, want a relative path inside the repository", name)

@@ -20,9 +20,11 @@ func TestParse(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, [2]string{repo, revision})
 	}
-	for _, in := range []string{"", "gpt2", "a/", "/b", "a/b/c", "../b", "a/..", "a/b..c", "a/b--c", "a/-b", ".a/b", "a/b.git", "a b/c",
+	for _, in := range []string{"", "gpt2", "a/", "/b", "a/b/c", "../b", "a/..", "a/b..c", "a/b--c",
+		"a/-b", ".a/b", "a/b.git", "a b/c",
 		"a/b@", "a/b@..", "a/b@x/../y", "a/b@/x", "a/b@x/", "a/b@x//y", "a/b@-x", "a/b@.x", "a/b@x.lock", "a/b@x.", "a/b@a b", "a/b@x\x00", "a/b@x?y#z",
-		`a/b@x\y`, "a/b@x:y", "a/b@@{u}", "a/" + strings.Repeat("b", 100), "a/b@" + strings.Repeat("b", 201), "http://x/y"} {
+		`a/b@x\y`, "a/b@x:y", "a/b@@{u}", "a/" + strings.Repeat("b", 100), "a/b@" +
+			strings.Repeat("b", 201), "http://x/y"} {
 		_, _, err := Parse(in)
 		require.Error(t, err, in)
 		require.NotContains(t, err.Error(), "\n")
@@ -31,7 +33,8 @@ func TestParse(t *testing.T) {
 
 func TestPullChecksNames(t *testing.T) {
 	c := &Client{Cache: t.TempDir(), Endpoint: "http://127.0.0.1:1"}
-	for _, file := range []string{"", "/x", "../x", "a/../../x", "a//b", "./a", `a\b`, "a\x00", "C:x", "[", strings.Repeat("a", 300)} {
+	for _, file := range []string{"", "/x", "../x", "a/../../x", "a//b", "./a", `a\b`, "a\x00",
+		"C:x", "[", strings.Repeat("a", 300)} {
 		_, err := c.Pull(t.Context(), "a/b", "", []string{file}, nil)
 		require.ErrorContains(t, err, "file ", file)
 	}
@@ -46,7 +49,8 @@ func TestPullChecksNames(t *testing.T) {
 
 func TestFileURL(t *testing.T) {
 	c := &Client{Endpoint: "https://h"}
-	require.Equal(t, "https://h/a/b/resolve/refs%2Fpr%2F1/d%20e/f%23.json", c.fileURL("a/b", "refs/pr/1", "d e/f#.json"))
+	require.Equal(t, "https://h/a/b/resolve/refs%2Fpr%2F1/d%20e/f%23.json",
+		c.fileURL("a/b", "refs/pr/1", "d e/f#.json"))
 }
 
 func FuzzParse(f *testing.F) {
@@ -60,8 +64,10 @@ func FuzzParse(f *testing.F) {
 		}
 		c := Client{Cache: "/cache"}
 		for name, root := range map[string]string{
-			c.ref(repo, revision):      "/cache/models--" + strings.Replace(repo, "/", "--", 1) + "/refs/",
-			c.snapshot(repo, revision): "/cache/models--" + strings.Replace(repo, "/", "--", 1) + "/snapshots/",
+			c.ref(repo, revision): "/cache/models--" + strings.Replace(repo, "/", "--", 1) +
+				"/refs/",
+			c.snapshot(repo, revision): "/cache/models--" + strings.Replace(repo, "/", "--", 1) +
+				"/snapshots/",
 		} {
 			if !strings.HasPrefix(filepath.ToSlash(name), root) {
 				t.Fatalf("%q leads to %q", s, name)
@@ -72,7 +78,8 @@ func FuzzParse(f *testing.F) {
 
 func TestFromEnv(t *testing.T) {
 	home := t.TempDir()
-	for _, v := range []string{"HF_HOME", "XDG_CACHE_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_ENDPOINT", "HF_TOKEN",
+	for _, v := range []string{"HF_HOME", "XDG_CACHE_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE",
+		"HF_ENDPOINT", "HF_TOKEN",
 		"HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_OFFLINE"} {
 		t.Setenv(v, "")
 	}
@@ -82,7 +89,8 @@ func TestFromEnv(t *testing.T) {
 		require.NoError(t, err)
 		return *c
 	}
-	require.Equal(t, Client{Cache: filepath.Join(home, ".cache/huggingface/hub"), Endpoint: DefaultEndpoint}, get())
+	require.Equal(t, Client{Cache: filepath.Join(home, ".cache/huggingface/hub"),
+		Endpoint: DefaultEndpoint}, get())
 	t.Setenv("XDG_CACHE_HOME", "/xdg")
 	require.Equal(t, "/xdg/huggingface/hub", get().Cache)
 	t.Setenv("HF_HOME", "~/hf")
@@ -95,7 +103,8 @@ func TestFromEnv(t *testing.T) {
 	t.Setenv("HF_HUB_CACHE", "/cache")
 	t.Setenv("HF_ENDPOINT", "http://127.0.0.1:8080/")
 	t.Setenv("HF_HUB_OFFLINE", "yes")
-	require.Equal(t, Client{Cache: "/cache", Endpoint: "http://127.0.0.1:8080", Token: "hf_env", Offline: true}, get())
+	require.Equal(t, Client{Cache: "/cache", Endpoint: "http://127.0.0.1:8080", Token: "hf_env",
+		Offline: true}, get())
 	t.Setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
 	require.Empty(t, get().Token)
 
@@ -113,7 +122,8 @@ func TestFromEnv(t *testing.T) {
 func TestFunctionsUseTheEnvironment(t *testing.T) {
 	h := newHub(t)
 	cache := t.TempDir()
-	for name, value := range map[string]string{"HF_HUB_CACHE": cache, "HF_ENDPOINT": h.URL, "HF_TOKEN": "hf_x", "HF_HUB_OFFLINE": ""} {
+	for name, value := range map[string]string{"HF_HUB_CACHE": cache, "HF_ENDPOINT": h.URL,
+		"HF_TOKEN": "hf_x", "HF_HUB_OFFLINE": ""} {
 		t.Setenv(name, value)
 	}
 	dir, err := Pull(t.Context(), repo, "", both, nil)
@@ -140,14 +150,16 @@ func TestListSkipsWhatIsNoModel(t *testing.T) {
 	all, err := c.List()
 	require.NoError(t, err)
 	require.Empty(t, all)
-	for _, dir := range []string{"datasets--a--b/snapshots/" + commitA, "models--gpt2/snapshots/" + commitA, "models--a--b/snapshots/junk",
+	for _, dir := range []string{"datasets--a--b/snapshots/" + commitA,
+		"models--gpt2/snapshots/" + commitA, "models--a--b/snapshots/junk",
 		"models--c--d/snapshots/" + commitA, "models--e--f", "models--a--../snapshots/" + commitA} {
 		require.NoError(t, os.MkdirAll(filepath.Join(c.Cache, dir), 0o755))
 	}
 	broken := c.ref("c/d", "broken")
 	require.NoError(t, os.MkdirAll(filepath.Dir(broken), 0o755))
 	require.NoError(t, os.WriteFile(broken, []byte("../../etc"), 0o644))
-	require.NoError(t, os.Symlink("../../blobs/gone", filepath.Join(c.snapshot("c/d", commitA), "model.safetensors")))
+	require.NoError(t, os.Symlink("../../blobs/gone",
+		filepath.Join(c.snapshot("c/d", commitA), "model.safetensors")))
 	all, err = c.List()
 	require.NoError(t, err)
 	require.Equal(t, []Cached{{Repo: "c/d", Commit: commitA, Dir: c.snapshot("c/d", commitA)}}, all)

@@ -25,10 +25,11 @@ type Progress struct {
 //
 // The network is not used if the client is offline, or if the revision is a
 // commit and every file is named and cached. If the revision is cached, one
-// short question must do, and if the network fails the cache will. All files come from the commit that the
-// revision stood at when Pull began. A download that broke off is resumed, by
-// a later Pull too; every file's hash is checked before it gets its name.
-func (c *Client) Pull(ctx context.Context, repo, revision string, files []string, progress func(Progress)) (dir string, err error) {
+// short question must do, and if the network fails the cache will. All files come from the
+// commit that the revision stood at when Pull began. A download that broke off is resumed, by a
+// later Pull too; every file's hash is checked before it gets its name.
+func (c *Client) Pull(ctx context.Context, repo, revision string, files []string,
+	progress func(Progress)) (dir string, err error) {
 	if revision == "" {
 		revision = DefaultRevision
 	}
@@ -52,24 +53,27 @@ func (c *Client) Pull(ctx context.Context, repo, revision string, files []string
 		}
 	}
 	var wanted []string
-	return c.pull(ctx, repo, revision, cached, progress, func(ctx context.Context, ask *Client) (string, error) {
-		commit, list, err := ask.resolve(ctx, repo, revision, files, patterns)
-		wanted = list
-		return commit, err
-	}, func(commit string) error {
-		for _, file := range wanted {
-			if err := c.fetch(ctx, repo, commit, file, progress); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
+	return c.pull(ctx, repo, revision, cached, progress,
+		func(ctx context.Context, ask *Client) (string, error) {
+			commit, list, err := ask.resolve(ctx, repo, revision, files, patterns)
+			wanted = list
+			return commit, err
+		}, func(commit string) error {
+			for _, file := range wanted {
+				if err := c.fetch(ctx, repo, commit, file, progress); err != nil {
+					return fmt.Errorf("%s: %w", file, err)
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 }
 
 // pull asks at which commit the revision stands and fetches from it. Where the revision is cached
 // one short question must do, and the cache serves if there is no answer; progress is told so.
-func (c *Client) pull(ctx context.Context, repo, revision string, cached func() (string, error), progress func(Progress),
-	question func(ctx context.Context, ask *Client) (commit string, err error), fetch func(commit string) error) (string, error) {
+func (c *Client) pull(ctx context.Context, repo, revision string, cached func() (string, error),
+	progress func(Progress),
+	question func(ctx context.Context, ask *Client) (commit string,
+		err error), fetch func(commit string) error) (string, error) {
 	have, absent := cached()
 	if c.Offline {
 		return have, absent
@@ -83,7 +87,8 @@ func (c *Client) pull(ctx context.Context, repo, revision string, cached func() 
 	if err != nil {
 		if absent == nil && !isPermanent(ctx, err) {
 			if progress != nil {
-				progress(Progress{Note: fmt.Sprintf("%s@%s is from the cache: %v", repo, revision, err)})
+				progress(Progress{Note: fmt.Sprintf("%s@%s is from the cache: %v", repo, revision,
+					err)})
 			}
 			return have, nil
 		}
@@ -98,9 +103,10 @@ func (c *Client) pull(ctx context.Context, repo, revision string, cached func() 
 	return c.snapshot(repo, commit), nil
 }
 
-// asking returns what a question is asked with: a client that gives up soon, sooner if the cache can
-// serve, and a context that ends when all of its attempts have had their time.
-func (c *Client) asking(ctx context.Context, cached bool) (context.Context, *Client, context.CancelFunc) {
+// asking returns what a question is asked with: a client that gives up soon, sooner if the
+// cache can serve, and a context that ends when all of its attempts have had their time.
+func (c *Client) asking(ctx context.Context, cached bool) (context.Context, *Client,
+	context.CancelFunc) {
 	ask, total := *c, c.idle()
 	if c.Retries == 0 {
 		ask.Retries = 2
@@ -108,7 +114,8 @@ func (c *Client) asking(ctx context.Context, cached bool) (context.Context, *Cli
 	if cached {
 		ask.Retries, total = -1, min(total, shortly)
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, total, fmt.Errorf("the server was silent for %v", total))
+	ctx, stop := context.WithTimeoutCause(ctx, total,
+		fmt.Errorf("the server was silent for %v", total))
 	return ctx, &ask, stop
 }
 
@@ -125,15 +132,20 @@ func (c *Client) offline(repo, revision string, files []string) (dir string, err
 		return "", err
 	}
 	for _, file := range files {
-		if !slices.ContainsFunc(have, func(name string) bool { return name == file || match(file, name) }) {
-			return "", fmt.Errorf("%s@%s: file %q: %w (%s)", repo, revision, file, ErrNotCached, c.Cache)
+		if !slices.ContainsFunc(have, func(name string) bool {
+			return name == file ||
+				match(file, name)
+		}) {
+			return "", fmt.Errorf("%s@%s: file %q: %w (%s)", repo, revision, file, ErrNotCached,
+				c.Cache)
 		}
 	}
 	return dir, nil
 }
 
 // resolve returns the commit a revision stands at and the files to fetch.
-func (c *Client) resolve(ctx context.Context, repo, revision string, files []string, patterns bool) (commit string, wanted []string, err error) {
+func (c *Client) resolve(ctx context.Context, repo, revision string, files []string,
+	patterns bool) (commit string, wanted []string, err error) {
 	if !patterns {
 		m, err := c.stat(ctx, repo, revision, files[0])
 		if err != nil {
@@ -154,7 +166,8 @@ func (c *Client) resolve(ctx context.Context, repo, revision string, files []str
 			}
 		}
 		if !found {
-			return "", nil, permanent{fmt.Errorf("no file %q in the repository: see %s/%s/tree/%s", file, c.Endpoint, repo, escapePath(revision))}
+			return "", nil, permanent{fmt.Errorf("no file %q in the repository: see %s/%s/tree/%s",
+				file, c.Endpoint, repo, escapePath(revision))}
 		}
 	}
 	slices.Sort(wanted)

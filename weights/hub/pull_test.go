@@ -40,7 +40,8 @@ func TestPullLayout(t *testing.T) {
 		"snapshots/" + commitA + "/.gitattributes -> ../../blobs/" + tag(".gitattributes"),
 		"snapshots/" + commitA + "/config.json -> ../../blobs/" + tag("config.json"),
 		"snapshots/" + commitA + "/model.safetensors -> ../../blobs/" + tag("model.safetensors"),
-		"snapshots/" + commitA + "/sub/dir/extra.txt -> ../../../../blobs/" + tag("sub/dir/extra.txt"),
+		"snapshots/" + commitA + "/sub/dir/extra.txt -> ../../../../blobs/" +
+			tag("sub/dir/extra.txt"),
 	}
 	for file := range files {
 		want = append(want, "blobs/"+tag(file))
@@ -48,7 +49,8 @@ func TestPullLayout(t *testing.T) {
 	slices.Sort(want)
 	require.Equal(t, want, tree(t, filepath.Join(c.Cache, "models--org--some-model")))
 	require.Equal(t, commitA, read(t, c.ref(repo, "feature/x")))
-	require.FileExists(t, filepath.Join(c.Cache, ".locks", "models--org--some-model", tag("config.json")+".lock"))
+	require.FileExists(t, filepath.Join(c.Cache, ".locks", "models--org--some-model",
+		tag("config.json")+".lock"))
 	require.Equal(t, 1, h.count("/revision/feature%2Fx Bearer hf_secret"))
 
 	found, err := c.Find(repo, "feature/x")
@@ -59,7 +61,8 @@ func TestPullLayout(t *testing.T) {
 	all, err := c.List()
 	require.NoError(t, err)
 	require.Equal(t, []Cached{{Repo: repo, Commit: commitA, Refs: []string{"feature/x"}, Dir: dir,
-		Files: []string{".gitattributes", "config.json", "model.safetensors", "sub/dir/extra.txt"}, Size: 50012}}, all)
+		Files: []string{".gitattributes", "config.json", "model.safetensors",
+			"sub/dir/extra.txt"}, Size: 50012}}, all)
 }
 
 func TestPullCachedCommitNeedsNoNetwork(t *testing.T) {
@@ -72,7 +75,8 @@ func TestPullCachedCommitNeedsNoNetwork(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dir, again)
 	require.Len(t, h.seen, before)
-	_, err = c.Pull(t.Context(), repo, "main", both, nil) // one request tells that the branch stands
+	_, err = c.Pull(t.Context(), repo, "main", both,
+		nil) // one request tells that the branch stands
 	require.NoError(t, err)
 	require.Len(t, h.seen, before+1)
 
@@ -123,7 +127,9 @@ func TestPulledModelOpens(t *testing.T) {
 	delete(files, "model.safetensors")
 	for _, name := range []string{"a", "b"} {
 		var shard strings.Builder
-		require.NoError(t, weights.Write(&shard, []weights.Tensor{{Name: name, DType: weights.U8, Shape: []int{1}, Data: []byte{7}}}, nil))
+		require.NoError(t, weights.Write(&shard,
+			[]weights.Tensor{{Name: name, DType: weights.U8, Shape: []int{1},
+				Data: []byte{7}}}, nil))
 		files[name+".safetensors"] = shard.String()
 	}
 	files["model.safetensors.index.json"] = `{"weight_map":{"a":"a.safetensors","b":"b.safetensors"}}`
@@ -222,9 +228,19 @@ func TestPullMendsWhatWasLeft(t *testing.T) {
 // Whatever a server does wrong ends in one line and leaves nothing that looks
 // like a file of the model.
 func TestPullRefusesBadServers(t *testing.T) {
-	set := func(key, value string) func(http.Header) { return func(h http.Header) { h.Set(key, value) } }
-	body := func(f func(w http.ResponseWriter, data string)) func(http.ResponseWriter, *http.Request, string) bool {
-		return func(w http.ResponseWriter, _ *http.Request, data string) bool { f(w, data); return true }
+	set := func(key, value string) func(http.Header) {
+		return func(h http.Header) {
+			h.Set(key,
+				value)
+		}
+	}
+	body := func(f func(w http.ResponseWriter, data string)) func(http.ResponseWriter,
+		*http.Request, string) bool {
+		return func(w http.ResponseWriter, _ *http.Request,
+			data string) bool {
+			f(w, data)
+			return true
+		}
 	}
 	for _, c := range []struct {
 		name    string
@@ -232,17 +248,25 @@ func TestPullRefusesBadServers(t *testing.T) {
 		deliver func(http.ResponseWriter, *http.Request, string) bool
 		want    string
 	}{
-		{"corrupt", nil, body(func(w http.ResponseWriter, d string) { w.Write([]byte("?" + d[1:])) }), "sha256 of the download is "},
+		{"corrupt", nil, body(func(w http.ResponseWriter,
+			d string) {
+			w.Write([]byte("?" + d[1:]))
+		}), "sha256 of the download is "},
 		{"other etag", set("X-Linked-Etag", strings.Repeat("0", 64)), nil, "want 0000000000"},
-		{"git etag", set("X-Linked-Etag", strings.Repeat("0", 40)), nil, "git hash of the download is "},
+		{"git etag", set("X-Linked-Etag", strings.Repeat("0", 40)), nil,
+			"git hash of the download is "},
 		{"etag is no hash", set("X-Linked-Etag", `"abc"`), nil, `ETag is "abc", want`},
-		{"etag is a path", set("X-Linked-Etag", `"../../../evil"`), nil, `ETag is "../../../evil", want`},
+		{"etag is a path", set("X-Linked-Etag", `"../../../evil"`), nil,
+			`ETag is "../../../evil", want`},
 		{"no etag", func(h http.Header) { h.Del("X-Linked-Etag") }, nil, `ETag is "", want`},
 		{"no commit", func(h http.Header) { h.Del("X-Repo-Commit") }, nil, `X-Repo-Commit is ""`},
 		{"commit is a path", set("X-Repo-Commit", "../.."), nil, `X-Repo-Commit is "../.."`},
-		{"size too small", set("X-Linked-Size", "49999"), nil, "announces 50000 bytes, missing are 49999 of 49999"},
-		{"size too large", set("X-Linked-Size", "50001"), nil, "announces 50000 bytes, missing are 50001 of 50001"},
-		{"size is enormous", set("X-Linked-Size", "9223372036854775807"), nil, "announces 50000 bytes"},
+		{"size too small", set("X-Linked-Size", "49999"), nil,
+			"announces 50000 bytes, missing are 49999 of 49999"},
+		{"size too large", set("X-Linked-Size", "50001"), nil,
+			"announces 50000 bytes, missing are 50001 of 50001"},
+		{"size is enormous", set("X-Linked-Size", "9223372036854775807"), nil,
+			"announces 50000 bytes"},
 		{"size is negative", set("X-Linked-Size", "-1"), nil, `size is "-1"`},
 		{"more than announced", nil, body(func(w http.ResponseWriter, d string) {
 			w.(http.Flusher).Flush() // no Content-Length
@@ -312,7 +336,8 @@ func TestTokenStaysWithItsHost(t *testing.T) {
 	require.Positive(t, h.count("cdn: GET"))
 	require.Zero(t, h.count("cdn: HEAD"))
 	for _, line := range h.seen {
-		require.Equal(t, strings.HasPrefix(line, "hub:"), strings.Contains(line, "Bearer hf_secret"), line)
+		require.Equal(t, strings.HasPrefix(line, "hub:"),
+			strings.Contains(line, "Bearer hf_secret"), line)
 	}
 }
 
@@ -339,7 +364,8 @@ func TestRedirects(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, read(t, dir+"/model.safetensors"), 50000)
 
-	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		http.Redirect(w, r, plain.URL+r.URL.Path, http.StatusFound)
 	}))
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // it would report the refused certificate
@@ -363,8 +389,10 @@ func TestRefusals(t *testing.T) {
 		code, token string
 		want        string
 	}{
-		{401, "RepoNotFound", "", "no such repository, or it is private (401): check the name, or set HF_TOKEN to a token"},
-		{401, "", "hf_x", "no such repository, or it is private (401): check the name, or check that the token in HF_TOKEN may read it"},
+		{401, "RepoNotFound", "", "no such repository, or it is private (401): check the name, " +
+			"or set HF_TOKEN to a token"},
+		{401, "", "hf_x", "no such repository, or it is private (401): check the name, or check " +
+			"that the token in HF_TOKEN may read it"},
 		{403, "GatedRepo", "", "access refused (403): accept the terms at http"},
 		{401, "GatedRepo", "hf_x", "access refused (401): accept the terms at http"},
 		{403, "", "hf_x", "access refused (403): check that the token in HF_TOKEN may read it"},
@@ -435,7 +463,11 @@ func TestSilentServer(t *testing.T) {
 func TestConcurrentPulls(t *testing.T) {
 	h := newHub(t)
 	c := h.client(t)
-	h.deliver = func(http.ResponseWriter, *http.Request, string) bool { time.Sleep(5 * time.Millisecond); return false }
+	h.deliver = func(http.ResponseWriter, *http.Request,
+		string) bool {
+		time.Sleep(5 * time.Millisecond)
+		return false
+	}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -461,12 +493,17 @@ func TestConcurrentPulls(t *testing.T) {
 
 func TestListingIsNotTrusted(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"sha":"` + commitA + `","siblings":[{"rfilename":"../../evil"}]}`: `file "../../evil", want`,
-		`{"sha":"../..","siblings":[]}`:                                     `commit "../.."`,
-		`{"sha":`:                                                           "list of files: ",
+		`{"sha":"` + commitA + `","siblings":[{"rfilename":"../../evil"}]}`: `file ` +
+			`"../../evil", want`,
+		`{"sha":"../..","siblings":[]}`: `commit "../.."`,
+		`{"sha":`:                       "list of files: ",
 	} {
 		h := newHub(t)
-		h.refuse = func(w http.ResponseWriter, _ *http.Request) bool { w.Write([]byte(body)); return true }
+		h.refuse = func(w http.ResponseWriter,
+			_ *http.Request) bool {
+			w.Write([]byte(body))
+			return true
+		}
 		_, err := h.client(t).Pull(t.Context(), repo, "", nil, nil)
 		require.ErrorContains(t, err, want)
 	}

@@ -43,7 +43,8 @@ func sameHost(a, b *url.URL) bool {
 
 // do sends one request without a body. A HEAD request stops at the redirect
 // that carries a file's metadata.
-func (c *Client) do(ctx context.Context, method, address string, header http.Header) (*http.Response, error) {
+func (c *Client) do(ctx context.Context, method, address string,
+	header http.Header) (*http.Response, error) {
 	endpoint, err := c.endpoint()
 	if err != nil {
 		return nil, permanent{err}
@@ -55,7 +56,8 @@ func (c *Client) do(ctx context.Context, method, address string, header http.Hea
 	client := http.Client{
 		Transport: tokenTransport{base, endpoint, c.Token},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if method == http.MethodHead && (r.Response.Header.Get("X-Linked-Etag") != "" || !sameHost(r.URL, endpoint)) {
+			if method == http.MethodHead && (r.Response.Header.Get("X-Linked-Etag") != "" ||
+				!sameHost(r.URL, endpoint)) {
 				return http.ErrUseLastResponse
 			}
 			if endpoint.Scheme == "https" && r.URL.Scheme != "https" {
@@ -154,7 +156,10 @@ func (c *Client) idle() time.Duration {
 // watch cancels the context when alive was not called for the idle time.
 func (c *Client) watch(ctx context.Context) (watched context.Context, alive, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(c.idle(), func() { cancel(fmt.Errorf("the server was silent for %v", c.idle())) })
+	timer := time.AfterFunc(c.idle(), func() {
+		cancel(fmt.Errorf("the server was silent for %v",
+			c.idle()))
+	})
 	return watched, func() { timer.Reset(c.idle()) }, func() { timer.Stop(); cancel(nil) }
 }
 
@@ -202,7 +207,8 @@ func parseRemote(resp *http.Response) (remote, error) {
 	}
 	m.etag = strings.Trim(strings.TrimPrefix(m.etag, "W/"), `"`)
 	if !commitID.MatchString(m.commit) {
-		return m, permanent{fmt.Errorf("X-Repo-Commit is %.50q, want a commit of 40 hex digits", m.commit)}
+		return m, permanent{fmt.Errorf("X-Repo-Commit is %.50q, want a commit of 40 hex digits",
+			m.commit)}
 	}
 	if !etagForm.MatchString(m.etag) {
 		return m, permanent{fmt.Errorf("ETag is %.80q, want a sha256 or a git hash", m.etag)}
@@ -222,7 +228,8 @@ func parseRemote(resp *http.Response) (remote, error) {
 }
 
 // listing returns a revision's commit and files.
-func (c *Client) listing(ctx context.Context, repo, revision string) (commit string, files []string, err error) {
+func (c *Client) listing(ctx context.Context, repo, revision string) (commit string, files []string,
+	err error) {
 	var answer struct {
 		SHA      string `json:"sha"`
 		Siblings []struct {
@@ -232,7 +239,8 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 	err = c.retry(ctx, func() (bool, error) {
 		ctx, _, stop := c.watch(ctx)
 		defer stop()
-		resp, err := c.do(ctx, http.MethodGet, c.Endpoint+"/api/models/"+repo+"/revision/"+url.PathEscape(revision), nil)
+		resp, err := c.do(ctx, http.MethodGet,
+			c.Endpoint+"/api/models/"+repo+"/revision/"+url.PathEscape(revision), nil)
 		if err != nil {
 			return false, silence(ctx, err)
 		}
@@ -245,7 +253,8 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 			return false, silence(ctx, err)
 		}
 		if len(data) > maxListing {
-			return false, permanent{fmt.Errorf("the list of files has more than %d bytes", maxListing)}
+			return false, permanent{fmt.Errorf("the list of files has more than %d bytes",
+				maxListing)}
 		}
 		if err := json.Unmarshal(data, &answer); err != nil {
 			return false, permanent{fmt.Errorf("list of files: %w", err)}
@@ -256,7 +265,8 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 		return "", nil, err
 	}
 	if !commitID.MatchString(answer.SHA) {
-		return "", nil, fmt.Errorf("list of files: commit %.50q, want one of 40 hex digits", answer.SHA)
+		return "", nil, fmt.Errorf("list of files: commit %.50q, want one of 40 hex digits",
+			answer.SHA)
 	}
 	for _, s := range answer.Siblings {
 		if err := checkFile(s.Name); err != nil {
@@ -278,21 +288,26 @@ func (c *Client) refusal(resp *http.Response, repo, revision, file string) error
 	switch status := resp.StatusCode; {
 	case status == 429 || status == 408 || status/100 == 5:
 		after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return transient{fmt.Errorf("the server answered %s", resp.Status), time.Duration(max(after, 0)) * time.Second}
+		return transient{fmt.Errorf("the server answered %s", resp.Status),
+			time.Duration(max(after, 0)) * time.Second}
 	case code == "GatedRepo":
-		err = fmt.Errorf("access refused (%d): accept the terms at %s/%s and %s", status, c.Endpoint, repo, token)
+		err = fmt.Errorf("access refused (%d): accept the terms at %s/%s and %s", status,
+			c.Endpoint, repo, token)
 	case status == 403:
 		err = fmt.Errorf("access refused (403): %s", token)
 	case code == "RevisionNotFound":
-		err = fmt.Errorf("no revision %q (%d): see %s/%s/tree/main for its branches", revision, status, c.Endpoint, repo)
+		err = fmt.Errorf("no revision %q (%d): see %s/%s/tree/main for its branches", revision,
+			status, c.Endpoint, repo)
 	case code == "EntryNotFound":
-		err = fmt.Errorf("no such file in the repository (%d): see %s/%s/tree/%s", status, c.Endpoint, repo, escapePath(revision))
+		err = fmt.Errorf("no such file in the repository (%d): see %s/%s/tree/%s", status,
+			c.Endpoint, repo, escapePath(revision))
 	case status == 401:
 		err = fmt.Errorf("no such repository, or it is private (401): check the name, or %s", token)
 	case status == 404 && file == "":
 		err = fmt.Errorf("no such repository or revision (404): check the name, or %s", token)
 	case status == 404:
-		err = fmt.Errorf("no such repository, revision or file (404): check the names, or %s", token)
+		err = fmt.Errorf("no such repository, revision or file (404): check the names, or %s",
+			token)
 	default:
 		err = fmt.Errorf("the server answered %s", resp.Status)
 	}

@@ -76,7 +76,8 @@ func zipOf(files ...file) []byte {
 
 // checkpoint is a zip with this pickle and one record, data/0, of 16 bytes.
 func checkpoint(pickle string) []byte {
-	return zipOf(file{name: "a/data.pkl", data: []byte(pickle)}, file{name: "a/data/0", data: make([]byte, 16)})
+	return zipOf(file{name: "a/data.pkl", data: []byte(pickle)},
+		file{name: "a/data/0", data: make([]byte, 16)})
 }
 
 // Pieces of pickles. str, num and tup push a string, an int64 and a tuple.

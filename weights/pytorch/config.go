@@ -20,7 +20,8 @@ type shapes struct {
 func (s *shapes) dim(name string, i int) int {
 	shape, ok := s.of[s.prefix+name]
 	if (!ok || i >= len(shape)) && s.err == nil {
-		s.err = fmt.Errorf("tensor %q has shape %v, wanted are at least %d dimensions", s.prefix+name, shape, i+1)
+		s.err = fmt.Errorf("tensor %q has shape %v, wanted are at least %d dimensions",
+			s.prefix+name, shape, i+1)
 	}
 	if !ok || i >= len(shape) {
 		return 0
@@ -62,7 +63,8 @@ func (c *Checkpoint) config(o Options) (any, error) {
 				continue
 			}
 			if anchor != "" {
-				return nil, fmt.Errorf("tensors %q and %q: the checkpoint holds two networks, allowed is one", s.prefix+anchor, name)
+				return nil, fmt.Errorf("tensors %q and %q: the checkpoint holds two networks, "+
+					"want one", s.prefix+anchor, name)
 			}
 			s.prefix, anchor = p, a
 		}
@@ -79,7 +81,8 @@ func (c *Checkpoint) config(o Options) (any, error) {
 	case llamagenAnchor:
 		config, err = llamagenConfig(o), nil
 	default:
-		return nil, fmt.Errorf("the tensors are of no known network, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT) or %q (LlamaGen's tokenizer)",
+		return nil, fmt.Errorf("the tensors are of no known network, want one named %q (MAGE), "+
+			"%q (SDTT, MDLM), %q (Halton-MaskGIT) or %q (LlamaGen's tokenizer)",
 			mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor)
 	}
 	if err = cmp.Or(s.err, err); err != nil {
@@ -115,7 +118,8 @@ type vqganFile struct {
 // mageHeads are encoder and decoder heads of the published models, by the name that the
 // checkpoint's args carry and by width (MAGE's models_mage.py).
 var mageHeads = map[string][2]int{
-	"mage_vit_base_patch16": {12, 16}, "mage_vit_large_patch16": {16, 16}, "768": {12, 16}, "1024": {16, 16},
+	"mage_vit_base_patch16": {12, 16}, "mage_vit_large_patch16": {16, 16}, "768": {12,
+		16}, "1024": {16, 16},
 }
 
 func mageConfig(s *shapes, args map[string]any, o Options) (any, error) {
@@ -126,7 +130,8 @@ func mageConfig(s *shapes, args map[string]any, o Options) (any, error) {
 	}
 	f := mageFile{ModelType: "mage", Grid: grid,
 		EmbedDim: s.dim(mageAnchor, 1), Depth: s.count("blocks.", ".norm1.weight"),
-		DecoderEmbedDim: s.dim("decoder_embed.weight", 0), DecoderDepth: s.count("decoder_blocks.", ".norm1.weight"),
+		DecoderEmbedDim: s.dim("decoder_embed.weight", 0), DecoderDepth: s.count("decoder_blocks.",
+			".norm1.weight"),
 		Codebook: s.dim("vqgan.quantize.embedding.weight", 0)}
 	name, _ := args["model"].(string)
 	known, ok := mageHeads[name]
@@ -134,11 +139,15 @@ func mageConfig(s *shapes, args map[string]any, o Options) (any, error) {
 		known = mageHeads[strconv.Itoa(f.EmbedDim)]
 	}
 	f.Heads, f.DecoderHeads = cmp.Or(o.Heads, known[0]), cmp.Or(o.DecoderHeads, known[1])
-	f.VQGAN = vqganFile{Ch: s.dim("vqgan.encoder.conv_in.weight", 0), ResBlocks: s.count("vqgan.encoder.down.0.block.", ".conv1.weight"),
-		ZChannels: s.dim("vqgan.decoder.conv_in.weight", 1), EmbedDim: s.dim("vqgan.quantize.embedding.weight", 1),
+	f.VQGAN = vqganFile{Ch: s.dim("vqgan.encoder.conv_in.weight", 0),
+		ResBlocks: s.count("vqgan.encoder.down.0.block.", ".conv1.weight"),
+		ZChannels: s.dim("vqgan.decoder.conv_in.weight",
+			1), EmbedDim: s.dim("vqgan.quantize.embedding.weight", 1),
 		Codes: f.Codebook, OutCh: s.dim("vqgan.decoder.conv_out.weight", 0)}
 	for i := range s.count("vqgan.encoder.down.", ".block.0.conv1.weight") {
-		f.VQGAN.ChMult = append(f.VQGAN.ChMult, s.dim(fmt.Sprintf("vqgan.encoder.down.%d.block.0.conv1.weight", i), 0)/max(1, f.VQGAN.Ch))
+		f.VQGAN.ChMult = append(f.VQGAN.ChMult,
+			s.dim(fmt.Sprintf("vqgan.encoder.down.%d.block.0.conv1.weight", i), 0)/max(1,
+				f.VQGAN.Ch))
 	}
 	if s.err != nil {
 		return nil, s.err
@@ -152,7 +161,8 @@ func mageConfig(s *shapes, args map[string]any, o Options) (any, error) {
 // checkHeads refuses heads that are unknown or do not divide the width.
 func checkHeads(what string, width, heads int) error {
 	if heads < 1 {
-		return fmt.Errorf("the checkpoint does not say how many heads the %s of width %d has: give them", what, width)
+		return fmt.Errorf("the checkpoint does not say how many heads the %s of width %d has: "+
+			"give them", what, width)
 	}
 	if width%heads != 0 {
 		return fmt.Errorf("%d heads do not divide the %s's width %d", heads, what, width)
@@ -189,7 +199,8 @@ func sdttConfig(s *shapes, args map[string]any, o Options) (any, error) {
 	var f sdttFile
 	f.Model.Type = "ddit-orig"
 	f.Model.Hidden, f.Vocab = s.dim(sdttAnchor, 1), s.dim(sdttAnchor, 0)
-	f.Model.Cond, f.Model.Blocks = s.dim("sigma_map.mlp.0.weight", 0), s.count("blocks.", ".norm1.weight")
+	f.Model.Cond, f.Model.Blocks = s.dim("sigma_map.mlp.0.weight", 0), s.count("blocks.",
+		".norm1.weight")
 	f.Model.Length = cmp.Or(number("length"), 1024)
 	f.TimeConditioning, _ = args["time_conditioning"].(bool)
 	f.Tokenizer.Name = "gpt2"

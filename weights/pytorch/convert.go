@@ -25,9 +25,12 @@ type Options struct {
 	Overwrite bool
 }
 
-// maxShared bounds how much larger than the checkpoint its tensors may be: views of one
-// storage are written out each.
-const maxShared = 8
+// What a checkpoint's tensors may have together: views of one storage are written out each, and
+// expanded ones have more elements than it.
+const (
+	maxShared   = 8         // times the file's bytes
+	maxExpanded = 256 << 20 // bytes more
+)
 
 // Convert writes the model of the PyTorch checkpoint src to dir as model.safetensors and
 // config.json, element types kept. Tensors are streamed; memory does not grow with the model.
@@ -56,38 +59,51 @@ func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
 	if err != nil {
 		return err
 	}
-	var total int64
 	var streams []weights.Stream
-	for _, t := range c.tensors {
-		if c.tied(t) {
-			continue
-		}
-		if total += int64(t.Numel()) * int64(t.storage.kind.size); total > maxShared*c.size {
-			return fmt.Errorf("the tensors have more than %d times the file's %d bytes, allowed are shared storages up to that", maxShared, c.size)
-		}
-		streams = append(streams, weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape, Open: func() (io.ReadCloser, error) {
-			r, err := t.Open()
-			return cancelled{ctx, r}, err
-		}})
+	if err := c.streams(ctx, func(s weights.Stream) { streams = append(streams, s) }); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	configName, modelName := filepath.Join(dir, "config.json"), filepath.Join(dir, "model.safetensors")
+	configName, modelName := filepath.Join(dir, "config.json"), filepath.Join(dir,
+		"model.safetensors")
 	for _, name := range []string{configName, modelName} {
 		if _, err := os.Lstat(name); err == nil && !o.Overwrite {
-			return fmt.Errorf("%s is there already, allowed is a folder without a model", name)
+			return fmt.Errorf("%s is there already, want a folder without a model", name)
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := weights.WriteFileStreams(modelName, streams, map[string]string{"format": "pt"}); err != nil {
+	if err := weights.WriteFileStreams(modelName, streams,
+		map[string]string{"format": "pt"}); err != nil {
 		return err
 	}
 	return whole.WriteFile(configName, func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
+}
+
+// streams gives put every tensor that is written, within the limits.
+func (c *Checkpoint) streams(ctx context.Context, put func(weights.Stream)) error {
+	var total int64
+	for _, t := range c.tensors {
+		if c.tied(t) {
+			continue
+		}
+		total += int64(t.Numel()) * int64(t.storage.kind.size)
+		if total < 0 || total > maxShared*c.size+maxExpanded {
+			return fmt.Errorf("the tensors have more than %d times the file's %d bytes, and %d more",
+				maxShared, c.size, maxExpanded)
+		}
+		put(weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
+			Open: func() (io.ReadCloser, error) {
+				r, err := t.Open()
+				return cancelled{ctx, r}, err
+			}})
+	}
+	return nil
 }
 
 // cancelled is a reader that ends with its context.

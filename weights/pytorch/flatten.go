@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // checkNesting refuses containers that are too deep or hold themselves. Objects may: an
@@ -84,7 +85,7 @@ func entries(v any) *dict {
 func flatten(root any) ([]*Tensor, error) {
 	d := entries(root)
 	if d == nil {
-		return nil, fmt.Errorf("the checkpoint is %s, allowed is a dictionary", kindOf(root))
+		return nil, fmt.Errorf("the checkpoint is %s, want a dictionary", kindOf(root))
 	}
 	f := flattener{seen: map[string]bool{}, walked: map[*dict]int{}}
 	for _, key := range []string{"model", "state_dict", "model_state_dict"} {
@@ -133,10 +134,17 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 			continue
 		}
 		if len(name) > 4096 {
-			return fmt.Errorf("a tensor's name has %d bytes, allowed are 4096", len(name))
+			return fmt.Errorf("a tensor's name has %d bytes, want 4096", len(name))
 		}
 		t, ok := d.values[i].(*Tensor)
 		if !ok {
+			if o, is := d.values[i].(*Object); is && o.isTensor() {
+				return fmt.Errorf("tensor %q is a %s, want one of floats, integers or bools", name,
+					o.Class)
+			}
+			if optimizer(d.values[i]) {
+				continue
+			}
 			if err := f.walk(d.values[i], name+".", depth+1); err != nil {
 				return err
 			}
@@ -154,6 +162,23 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 		f.tensors = append(f.tensors, &named)
 	}
 	return nil
+}
+
+// isTensor reports whether o stands for a tensor that is not read here.
+func (o *Object) isTensor() bool {
+	return strings.HasPrefix(o.Class, tensorOfClass) ||
+		strings.HasPrefix(o.Class, "torch._utils._rebuild_")
+}
+
+// optimizer reports whether v is the state of a torch.optim.Optimizer, which is no part of a model.
+func optimizer(v any) bool {
+	d := entries(v)
+	if d == nil {
+		return false
+	}
+	_, state := d.get("state")
+	_, groups := d.get("param_groups")
+	return state && groups
 }
 
 // Args returns the settings that were saved beside the weights ("args" of MAGE,

@@ -122,7 +122,7 @@ func (m *machine) byte() (byte, error) {
 // take returns the next n bytes of the pickle itself: a length beyond it allocates nothing.
 func (m *machine) take(n uint64) ([]byte, error) {
 	if n > uint64(len(m.in)-m.pos) {
-		return nil, fmt.Errorf("%d bytes wanted, the pickle has %d more", n, len(m.in)-m.pos)
+		return nil, fmt.Errorf("%d bytes are wanted, the pickle has %d more", n, len(m.in)-m.pos)
 	}
 	b := m.in[m.pos : m.pos+int(n)]
 	m.pos += int(n)
@@ -177,7 +177,7 @@ func (m *machine) step(op byte) error {
 	case opProto:
 		v, err := m.byte()
 		if err == nil && (v < 2 || v > 5) {
-			err = fmt.Errorf("protocol %d, allowed are 2 to 5", v)
+			err = fmt.Errorf("protocol %d, want 2 to 5", v)
 		}
 		return err
 	case opFrame:
@@ -231,7 +231,7 @@ func (m *machine) scalar(op byte) (v any, ok bool, err error) {
 	case opLong1, opLong4:
 		b, err := m.sized(map[byte]uint64{opLong1: 1, opLong4: 4}[op])
 		if err == nil && len(b) > 1024 {
-			err = fmt.Errorf("a number of %d bytes, allowed are 1024", len(b))
+			err = fmt.Errorf("a number of %d bytes, want 1024", len(b))
 		}
 		return long(b), true, err
 	case opBinFloat:
@@ -254,7 +254,8 @@ func (m *machine) scalar(op byte) (v any, ok bool, err error) {
 		b, err := m.sized(map[byte]uint64{opShortString: 1, opString: 4}[op])
 		return string(b), true, err
 	case opShortBytes, opBytes, opBytes8, opByteArray8:
-		b, err := m.sized(map[byte]uint64{opShortBytes: 1, opBytes: 4, opBytes8: 8, opByteArray8: 8}[op])
+		b, err := m.sized(map[byte]uint64{opShortBytes: 1, opBytes: 4, opBytes8: 8,
+			opByteArray8: 8}[op])
 		return b, true, err
 	}
 	return nil, false, nil
@@ -317,7 +318,8 @@ func (m *machine) container(op byte) error {
 		return m.onTop(setItems, []any{k, v})
 	case opTuple, opList, opDict, opFrozenSet, opAppends, opAddItems, opSetItems:
 	default:
-		return fmt.Errorf("opcode 0x%02x is not allowed: checkpoints are data of protocols 2 to 5", op)
+		return fmt.Errorf("opcode 0x%02x is not allowed: checkpoints are data of protocols 2 to 5",
+			op)
 	}
 	items, err := m.sinceMark()
 	if err != nil {
@@ -370,7 +372,7 @@ func (m *machine) object(op byte) error {
 		module, ok1 := a.(string)
 		name, ok2 := b.(string)
 		if !ok1 || !ok2 {
-			return fmt.Errorf("a name of %s and %s, allowed are strings", kindOf(a), kindOf(b))
+			return fmt.Errorf("a name of %s and %s, want strings", kindOf(a), kindOf(b))
 		}
 		g, err := nameGlobal(module, name)
 		return m.pushed(g, err)

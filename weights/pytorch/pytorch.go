@@ -45,7 +45,7 @@ func Open(path string) (*Checkpoint, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("a %s, allowed is a regular file", info.Mode().Type())
+		err = fmt.Errorf("a %s, want a regular file", info.Mode().Type())
 	}
 	var c *Checkpoint
 	if err == nil {
@@ -77,7 +77,7 @@ func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 		return nil, err
 	}
 	if a.records["constants.pkl"] != nil {
-		return nil, errors.New("a TorchScript program, allowed are the state dicts of torch.save")
+		return nil, errors.New("a TorchScript program, want the state dicts of torch.save")
 	}
 	if order := a.records["byteorder"]; order != nil {
 		b, err := order.read(16)
@@ -85,7 +85,7 @@ func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 			return nil, err
 		}
 		if string(bytes.TrimSpace(b)) != "little" {
-			return nil, fmt.Errorf("byte order %q, allowed is little", b)
+			return nil, fmt.Errorf("byte order %q, want little", b)
 		}
 	}
 	pickle := a.records["data.pkl"]
@@ -120,10 +120,10 @@ func recognise(r io.ReaderAt, size int64) error {
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	const advice = "allowed is the zip format of torch.save since PyTorch 1.6; load and save it again there"
+	const advice = "want the zip format of torch.save since PyTorch 1.6; load and save it again there"
 	switch {
 	case size == 0:
-		return errors.New("the file is empty, allowed is a PyTorch zip checkpoint")
+		return errors.New("the file is empty, want a PyTorch zip checkpoint")
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return nil
 	case len(head) > 262 && string(head[257:262]) == "ustar":

@@ -16,9 +16,10 @@ type Tensor struct {
 	DType weights.DType
 	Shape []int
 
-	storage *storage
-	offset  int   // elements
-	stride  []int // elements
+	storage  *storage
+	offset   int   // elements
+	stride   []int // elements
+	negative bool  // the elements are those of the storage, negated
 }
 
 // storageKind is the element type of a storage. An untyped one counts bytes.
@@ -39,25 +40,28 @@ var storageKinds = map[global]storageKind{
 
 // dtypes are the element types by the names that _rebuild_tensor_v3 uses.
 var dtypes = map[global]storageKind{
-	"torch.float32": {weights.F32, 4}, "torch.float64": {weights.F64, 8}, "torch.float16": {weights.F16, 2},
-	"torch.bfloat16": {weights.BF16, 2}, "torch.int64": {weights.I64, 8}, "torch.int32": {weights.I32, 4},
-	"torch.int16": {weights.I16, 2}, "torch.int8": {weights.I8, 1}, "torch.uint8": {weights.U8, 1}, "torch.bool": {weights.BOOL, 1},
+	"torch.float32": {weights.F32, 4}, "torch.float64": {weights.F64,
+		8}, "torch.float16": {weights.F16, 2},
+	"torch.bfloat16": {weights.BF16, 2}, "torch.int64": {weights.I64,
+		8}, "torch.int32": {weights.I32, 4},
+	"torch.int16": {weights.I16, 2}, "torch.int8": {weights.I8, 1}, "torch.uint8": {weights.U8,
+		1}, "torch.bool": {weights.BOOL, 1},
 }
 
 // storage finds the record of a persistent id ("storage", class, key, location, numel).
 func (a *archive) storage(id any) (any, error) {
 	t, ok := id.(*tuple)
 	if !ok || len(t.items) != 5 || t.items[0] != any("storage") {
-		return nil, fmt.Errorf("a persistent id is %s, allowed is a storage's tuple of five", kindOf(id))
+		return nil, fmt.Errorf("a persistent id is %s, want a storage's tuple of five", kindOf(id))
 	}
 	class, _ := t.items[1].(global)
 	kind, ok := storageKinds[class]
-	if !ok {
-		return nil, fmt.Errorf("a storage of %s, allowed are the float, integer and bool storages of torch", kindOf(t.items[1]))
+	if !ok { // refused where the model has a tensor of it
+		return &Object{Class: string(class)}, nil
 	}
 	key, ok := t.items[2].(string)
 	if !ok {
-		return nil, fmt.Errorf("a storage's key is %s, allowed is a string", kindOf(t.items[2]))
+		return nil, fmt.Errorf("a storage's key is %s, want a string", kindOf(t.items[2]))
 	}
 	numel, ok := t.items[4].(int64)
 	rec := a.records["data/"+key]
@@ -65,26 +69,32 @@ func (a *archive) storage(id any) (any, error) {
 	case rec == nil:
 		return nil, fmt.Errorf("storage %q has no record %s/data/%s", key, a.root, key)
 	case !ok || numel < 0 || numel > rec.size/int64(kind.size):
-		return nil, fmt.Errorf("storage %q has %v elements of %d bytes, its record %d bytes", key, t.items[4], kind.size, rec.size)
+		return nil, fmt.Errorf("storage %q has %v elements of %d bytes, its record %d bytes", key,
+			t.items[4], kind.size, rec.size)
 	}
 	return &storage{kind: kind, numel: int(numel), rec: rec}, nil
 }
 
 // rebuildTensor makes a view from (storage, offset, shape, stride, ...), the arguments of
 // torch._utils._rebuild_tensor and its later forms.
-func rebuildTensor(args *tuple, least int) (*Tensor, error) {
+//
+// A tensor whose elements have no type here, such as complex ones, is an Object of that type.
+func rebuildTensor(args *tuple, least int) (any, error) {
 	if len(args.items) < least || len(args.items) > 8 {
-		return nil, fmt.Errorf("%d arguments, allowed are %d to 8", len(args.items), least)
+		return nil, fmt.Errorf("%d arguments, want %d to 8", len(args.items), least)
+	}
+	if o, ok := args.items[0].(*Object); ok {
+		return &Object{Class: tensorOfClass + o.Class}, nil
 	}
 	s, ok := args.items[0].(*storage)
 	if !ok {
-		return nil, fmt.Errorf("%s, allowed is a storage", kindOf(args.items[0]))
+		return nil, fmt.Errorf("%s, want a storage", kindOf(args.items[0]))
 	}
 	if least == 7 {
 		class, _ := args.items[6].(global)
 		kind, ok := dtypes[class]
 		if !ok {
-			return nil, fmt.Errorf("element type %s, allowed are the float, integer and bool types", kindOf(args.items[6]))
+			return &Object{Class: tensorOfClass + string(class)}, nil
 		}
 		s = &storage{kind: kind, numel: s.numel * s.kind.size / kind.size, rec: s.rec}
 	}
@@ -93,7 +103,7 @@ func rebuildTensor(args *tuple, least int) (*Tensor, error) {
 	}
 	offset, ok := args.items[1].(int64)
 	if !ok || offset < 0 {
-		return nil, fmt.Errorf("storage offset %v, allowed are 0 and more", args.items[1])
+		return nil, fmt.Errorf("storage offset %v, want 0 and more", args.items[1])
 	}
 	shape, err := ints("shape", args.items[2])
 	if err != nil {
@@ -104,26 +114,51 @@ func rebuildTensor(args *tuple, least int) (*Tensor, error) {
 		return nil, err
 	}
 	if len(shape) != len(stride) || len(shape) > MaxRank {
-		return nil, fmt.Errorf("shape %v with stride %v, allowed are up to %d dimensions each", shape, stride, MaxRank)
+		return nil, fmt.Errorf("shape %v with stride %v, want up to %d dimensions each", shape,
+			stride, MaxRank)
 	}
 	numel, last, ok := extent(shape, stride, uint64(offset))
-	if !ok || numel > s.numel || (numel > 0 && last >= uint64(s.numel)) || offset > int64(s.numel) {
-		return nil, fmt.Errorf("view of shape %v, stride %v, offset %d is beyond its storage of %d elements", shape, stride, offset, s.numel)
+	if !ok || (numel > 0 && last >= uint64(s.numel)) || offset > int64(s.numel) {
+		return nil, fmt.Errorf("view of shape %v, stride %v, offset %d is beyond its storage of "+
+			"%d elements", shape, stride, offset, s.numel)
 	}
-	return &Tensor{DType: s.kind.dtype, Shape: shape, storage: s, offset: int(offset), stride: stride}, nil
+	x := &Tensor{DType: s.kind.dtype, Shape: shape, storage: s, offset: int(offset), stride: stride}
+	if least > 4 && len(args.items) > least {
+		if x.negative, err = negative(args.items[least], s.kind.dtype); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// tensorOfClass begins the class of an Object that stands for a tensor.
+const tensorOfClass = "tensor of "
+
+// negative reads the metadata of a tensor: neg says that its elements are negated when they are
+// read. conj, of complex ones, means nothing here.
+func negative(v any, d weights.DType) (bool, error) {
+	meta := entries(v)
+	if meta == nil {
+		return false, nil
+	}
+	neg, _ := meta.get("neg")
+	if neg == any(true) && d == weights.BOOL {
+		return false, errors.New("a bool tensor is negated")
+	}
+	return neg == any(true), nil
 }
 
 // ints reads a tuple of numbers from 0 on.
 func ints(what string, v any) ([]int, error) {
 	t, ok := v.(*tuple)
 	if !ok {
-		return nil, fmt.Errorf("%s is %s, allowed is a tuple", what, kindOf(v))
+		return nil, fmt.Errorf("%s is %s, want a tuple", what, kindOf(v))
 	}
 	list := make([]int, len(t.items))
 	for i, v := range t.items {
 		n, ok := v.(int64)
 		if !ok || n < 0 || int64(int(n)) != n {
-			return nil, fmt.Errorf("%s has %v, allowed are numbers from 0", what, v)
+			return nil, fmt.Errorf("%s has %v, want numbers from 0", what, v)
 		}
 		list[i] = int(n)
 	}
@@ -181,21 +216,34 @@ func (t *Tensor) Open() (io.ReadCloser, error) {
 	if err := rec.check(); err != nil {
 		return nil, err
 	}
+	r, err := t.elements(rec, size)
+	if err == nil && t.negative {
+		r = &negated{r: r, dtype: t.DType, size: size}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(r), nil
+}
+
+// elements reads the elements as they are stored.
+func (t *Tensor) elements(rec *record, size int) (io.Reader, error) {
 	n := t.Numel()
 	at := rec.data + int64(t.offset)*int64(size)
 	if n == 0 || t.contiguous() {
-		return io.NopCloser(io.NewSectionReader(rec.r, at, int64(n)*int64(size))), nil
+		return io.NewSectionReader(rec.r, at, int64(n)*int64(size)), nil
 	}
 	_, last, _ := extent(t.Shape, t.stride, 0)
 	span := (int64(last) + 1) * int64(size)
 	if span > MaxGather {
-		return nil, fmt.Errorf("view of stride %v spans %d bytes, allowed are %d", t.stride, span, MaxGather)
+		return nil, fmt.Errorf("view of stride %v spans %d bytes, want %d", t.stride, span,
+			MaxGather)
 	}
 	b := make([]byte, span)
 	if err := readFull(rec.r, b, at); err != nil {
 		return nil, fmt.Errorf("record %q: %w", rec.name, err)
 	}
-	return io.NopCloser(&gather{t: t, span: b, left: n, index: make([]int, len(t.Shape))}), nil
+	return &gather{t: t, span: b, left: n, index: make([]int, len(t.Shape))}, nil
 }
 
 // gather reads the elements of a strided view in order.
@@ -236,5 +284,49 @@ func (g *gather) next() {
 		}
 		g.at -= g.index[i] * g.t.stride[i]
 		g.index[i] = 0
+	}
+}
+
+// negated reads elements with the other sign.
+type negated struct {
+	r     io.Reader
+	dtype weights.DType
+	size  int
+	rest  []byte // negated and not read yet
+	buf   [1 << 12]byte
+}
+
+func (g *negated) Read(p []byte) (int, error) {
+	if len(g.rest) == 0 {
+		n, err := io.ReadAtLeast(g.r, g.buf[:], g.size)
+		for more := n % g.size; err == nil && more != 0; more = n % g.size {
+			var k int
+			k, err = io.ReadFull(g.r, g.buf[n:n+g.size-more])
+			n += k
+		}
+		if err != nil {
+			return 0, err
+		}
+		for at := 0; at < n; at += g.size {
+			negate(g.buf[at:at+g.size], g.dtype.IsFloat())
+		}
+		g.rest = g.buf[:n]
+	}
+	n := copy(p, g.rest)
+	g.rest = g.rest[n:]
+	return n, nil
+}
+
+// negate flips the sign of a little-endian element; a whole number's is its two's complement.
+func negate(b []byte, float bool) {
+	if float {
+		b[len(b)-1] ^= 0x80
+		return
+	}
+	carry := uint16(1)
+	for i := range b {
+		carry += uint16(^b[i])
+		b[i] = byte(carry)
+		carry >>= 8
 	}
 }

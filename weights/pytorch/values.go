@@ -57,28 +57,34 @@ func (d *dict) get(key string) (any, bool) {
 // built are the names that mean something here when the pickle would call them. What they
 // build is built by this package.
 var built = map[global]func(args *tuple) (any, error){
-	"collections.OrderedDict":                    func(*tuple) (any, error) { return newDict(), nil },
-	"torch.Size":                                 sizeOf,
-	"torch._utils._rebuild_tensor":               func(t *tuple) (any, error) { return rebuildTensor(t, 4) },
-	"torch._utils._rebuild_tensor_v2":            func(t *tuple) (any, error) { return rebuildTensor(t, 6) },
-	"torch._utils._rebuild_tensor_v3":            func(t *tuple) (any, error) { return rebuildTensor(t, 7) },
+	"collections.OrderedDict": func(*tuple) (any, error) {
+		return newDict(),
+			nil
+	},
+	"torch.Size": sizeOf,
+	"torch._utils._rebuild_tensor": func(t *tuple) (any,
+		error) {
+		return rebuildTensor(t, 4)
+	},
+	"torch._utils._rebuild_tensor_v2": func(t *tuple) (any,
+		error) {
+		return rebuildTensor(t, 6)
+	},
+	"torch._utils._rebuild_tensor_v3": func(t *tuple) (any,
+		error) {
+		return rebuildTensor(t, 7)
+	},
 	"torch._utils._rebuild_parameter":            parameter,
 	"torch._utils._rebuild_parameter_with_state": parameter,
 }
 
-// inert are the names that honest checkpoints would call beyond those. Their results are
-// kept as Objects that hold the arguments.
+// inert are names of the built-in modules that honest checkpoints would call. Their results are
+// kept as Objects that hold the arguments, as are those of any name outside these modules.
 var inert = nameSet(`
-	argparse.Namespace collections.Counter collections.defaultdict collections.deque
-	copyreg._reconstructor copy_reg._reconstructor _codecs.encode
 	__builtin__.set builtins.set __builtin__.frozenset builtins.frozenset
 	__builtin__.bytearray builtins.bytearray __builtin__.complex builtins.complex
 	__builtin__.slice builtins.slice __builtin__.range builtins.range
-	datetime.date datetime.datetime datetime.timedelta uuid.UUID functools.partial
-	numpy.dtype numpy.core.multiarray.scalar numpy.core.multiarray._reconstruct
-	numpy._core.multiarray.scalar numpy._core.multiarray._reconstruct
-	pathlib.Path pathlib.PosixPath pathlib.PurePosixPath pathlib.WindowsPath
-	torch.device torch.serialization._get_layout`)
+	__builtin__.getattr builtins.getattr`)
 
 // plainTypes are the names of the built-in modules that may stand as data.
 var plainTypes = nameSet(`
@@ -107,43 +113,46 @@ func nameGlobal(module, name string) (global, error) {
 		return global(full), nil
 	}
 	if runsCode[top] || module == "" || name == "" {
-		return "", fmt.Errorf("name %q is not allowed: it runs code, and a checkpoint is data", full)
+		return "", fmt.Errorf("name %q is not allowed: it runs code, and a checkpoint is data",
+			full)
 	}
 	return global(full), nil
 }
 
-// call is what the pickle asks for with REDUCE. Nothing is called.
+// call is what the pickle asks for with REDUCE. Nothing is called: what is not built here is
+// kept as data, an Enum's value or a Decimal beside the weights, say.
 func call(callee, args any) (any, error) {
 	g, ok := callee.(global)
 	if !ok {
-		return nil, fmt.Errorf("a call of %s, allowed are names on the list", kindOf(callee))
+		return nil, fmt.Errorf("a call of %s, want names on the list", kindOf(callee))
 	}
 	t, ok := args.(*tuple)
 	if !ok {
-		return nil, fmt.Errorf("a call of %q with %s, allowed is a tuple", g, kindOf(args))
+		return nil, fmt.Errorf("a call of %q with %s, want a tuple", g, kindOf(args))
 	}
-	if build, ok := built[g]; ok {
+	build, ok := built[g]
+	if g == "torch._tensor._rebuild_from_type_v2" {
+		build, ok = typed, true
+	}
+	if ok {
 		v, err := build(t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", g, err)
 		}
 		return v, nil
 	}
-	if inert[string(g)] {
-		return &Object{Class: string(g), args: t}, nil
-	}
-	return nil, fmt.Errorf("a call of %q is not allowed: it is not on the list of what checkpoints need", g)
+	return &Object{Class: string(g), args: t}, nil
 }
 
 // instance is what the pickle asks for with NEWOBJ: an empty object of a class.
 func instance(class, args any) (any, error) {
 	g, ok := class.(global)
 	if !ok {
-		return nil, fmt.Errorf("an instance of %s, allowed is a class", kindOf(class))
+		return nil, fmt.Errorf("an instance of %s, want a class", kindOf(class))
 	}
 	t, ok := args.(*tuple)
 	if !ok {
-		return nil, fmt.Errorf("an instance of %q with %s, allowed is a tuple", g, kindOf(args))
+		return nil, fmt.Errorf("an instance of %q with %s, want a tuple", g, kindOf(args))
 	}
 	if _, ok := built[g]; ok {
 		return call(class, args)
@@ -159,7 +168,7 @@ func restore(v, state any) error {
 		v.state = state
 	case *dict:
 	default:
-		return fmt.Errorf("state for %s, allowed is an object", kindOf(v))
+		return fmt.Errorf("state for %s, want an object", kindOf(v))
 	}
 	return nil
 }
@@ -167,7 +176,7 @@ func restore(v, state any) error {
 // setItems assigns key and value pairs.
 func setItems(v any, pairs []any) error {
 	if len(pairs)%2 != 0 {
-		return fmt.Errorf("%d keys and values, allowed are pairs", len(pairs))
+		return fmt.Errorf("%d keys and values, want pairs", len(pairs))
 	}
 	d, ok := v.(*dict)
 	if o, isObject := v.(*Object); isObject {
@@ -177,7 +186,7 @@ func setItems(v any, pairs []any) error {
 		d, ok = o.items, true
 	}
 	if !ok {
-		return fmt.Errorf("items set on %s, allowed is a dictionary", kindOf(v))
+		return fmt.Errorf("items set on %s, want a dictionary", kindOf(v))
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		d.set(pairs[i], pairs[i+1])
@@ -195,7 +204,7 @@ func appendItems(v any, items []any) error {
 		l, ok = o.list, true
 	}
 	if !ok {
-		return fmt.Errorf("elements appended to %s, allowed is a list", kindOf(v))
+		return fmt.Errorf("elements appended to %s, want a list", kindOf(v))
 	}
 	l.items = append(l.items, items...)
 	return nil
@@ -203,20 +212,32 @@ func appendItems(v any, items []any) error {
 
 func sizeOf(t *tuple) (any, error) {
 	if len(t.items) != 1 {
-		return nil, fmt.Errorf("%d arguments, allowed is 1", len(t.items))
+		return nil, fmt.Errorf("%d arguments, want 1", len(t.items))
 	}
 	return t.items[0], nil
 }
 
+// parameter is its tensor.
 func parameter(t *tuple) (any, error) {
 	if len(t.items) < 3 {
-		return nil, fmt.Errorf("%d arguments, allowed are 3 or 4", len(t.items))
+		return nil, fmt.Errorf("%d arguments, want 3 or 4", len(t.items))
 	}
-	x, ok := t.items[0].(*Tensor)
-	if !ok {
-		return nil, fmt.Errorf("%s, allowed is a tensor", kindOf(t.items[0]))
+	switch x := t.items[0].(type) {
+	case *Tensor:
+		return x, nil
+	case *Object: // of a tensor that is not read
+		return x, nil
 	}
-	return x, nil
+	return nil, fmt.Errorf("%s, want a tensor", kindOf(t.items[0]))
+}
+
+// typed is a tensor of a subclass, or with attributes of its own, which are dropped: (function,
+// type, arguments, state).
+func typed(t *tuple) (any, error) {
+	if len(t.items) != 4 {
+		return nil, fmt.Errorf("%d arguments, want 4", len(t.items))
+	}
+	return call(t.items[0], t.items[2])
 }
 
 // kindOf names a value for an error.

@@ -30,6 +30,7 @@ type record struct {
 	header, data int64 // offsets of local header and bytes
 	size         int64
 	crc          uint32
+	unchecked    bool // the file has no CRCs
 
 	check func() error // compares the CRC, once
 }
@@ -74,7 +75,14 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 		list = append(list, rec)
 	}
 	if len(directory) != 0 {
-		return nil, fmt.Errorf("zip directory has %d bytes after its %d entries", len(directory), count)
+		return nil, fmt.Errorf("zip directory has %d bytes after its %d entries", len(directory),
+			count)
+	}
+	// torch.serialization.set_crc32_options(False) writes none: 0 everywhere.
+	if !slices.ContainsFunc(list, func(r *record) bool { return r.crc != 0 }) {
+		for _, rec := range list {
+			rec.unchecked = true
+		}
 	}
 	slices.SortFunc(list, func(a, b *record) int { return cmp.Compare(a.header, b.header) })
 	for i := 1; i < len(list); i++ {
@@ -88,9 +96,10 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 // add files a record under its name within the archive's one folder.
 func (a *archive) add(rec *record) error {
 	root, name, ok := strings.Cut(rec.name, "/")
-	if !ok || root == "" || name == "" || path.Clean(rec.name) != rec.name || strings.HasPrefix(rec.name, "../") ||
+	if !ok || root == "" || name == "" || path.Clean(rec.name) != rec.name ||
+		strings.HasPrefix(rec.name, "../") ||
 		strings.ContainsAny(rec.name, "\\\x00") || !utf8.ValidString(rec.name) {
-		return fmt.Errorf("zip record %q: allowed are names of the form folder/name", rec.name)
+		return fmt.Errorf("zip record %q: want names of the form folder/name", rec.name)
 	}
 	if a.root == "" {
 		a.root = root
@@ -118,8 +127,9 @@ func findDirectory(r io.ReaderAt, size int64) (count int, offset, length int64, 
 	if le.Uint32(end) != sigEnd || le.Uint16(end[20:]) != 0 {
 		return 0, 0, 0, errors.New("zip is truncated: its last 22 bytes are no end record")
 	}
-	if le.Uint16(end[4:]) != 0 || le.Uint16(end[6:]) != 0 || le.Uint16(end[8:]) != le.Uint16(end[10:]) {
-		return 0, 0, 0, errors.New("zip of several disks, allowed is one")
+	if le.Uint16(end[4:]) != 0 || le.Uint16(end[6:]) != 0 ||
+		le.Uint16(end[8:]) != le.Uint16(end[10:]) {
+		return 0, 0, 0, errors.New("zip of several disks, want one")
 	}
 	n, length64, offset64 := uint64(le.Uint16(end[10:])), uint64(le.Uint32(end[12:])), uint64(le.Uint32(end[16:]))
 	stop := size - sizeEnd
@@ -132,22 +142,26 @@ func findDirectory(r io.ReaderAt, size int64) (count int, offset, length int64, 
 		if err := readFull(r, end64, at64); err != nil {
 			return 0, 0, 0, err
 		}
-		if le.Uint32(end64) != sigEnd64 || le.Uint64(end64[4:]) != sizeEnd64-12 || le.Uint64(end64[24:]) != le.Uint64(end64[32:]) {
+		if le.Uint32(end64) != sigEnd64 || le.Uint64(end64[4:]) != sizeEnd64-12 ||
+			le.Uint64(end64[24:]) != le.Uint64(end64[32:]) {
 			return 0, 0, 0, errors.New("zip64 end record is malformed")
 		}
 		n64, l64, o64 := le.Uint64(end64[32:]), le.Uint64(end64[40:]), le.Uint64(end64[48:])
-		if n != min(n64, math.MaxUint16) || length64 != min(l64, math.MaxUint32) || offset64 != min(o64, math.MaxUint32) {
+		if n != min(n64, math.MaxUint16) || length64 != min(l64, math.MaxUint32) ||
+			offset64 != min(o64, math.MaxUint32) {
 			return 0, 0, 0, errors.New("zip and zip64 end records disagree")
 		}
 		n, length64, offset64, stop = n64, l64, o64, at64
 	}
 	switch {
 	case n > MaxRecords:
-		return 0, 0, 0, fmt.Errorf("zip has %d records, allowed are %d", n, MaxRecords)
+		return 0, 0, 0, fmt.Errorf("zip has %d records, want %d", n, MaxRecords)
 	case offset64 > uint64(stop) || length64 != uint64(stop)-offset64:
-		return 0, 0, 0, fmt.Errorf("zip directory at %d of %d bytes does not end at its end record, %d", offset64, length64, stop)
+		return 0, 0, 0, fmt.Errorf("zip directory at %d of %d bytes does not end at its end "+
+			"record, %d", offset64, length64, stop)
 	case n*sizeCentral > length64:
-		return 0, 0, 0, fmt.Errorf("zip directory of %d bytes does not hold %d entries", length64, n)
+		return 0, 0, 0, fmt.Errorf("zip directory of %d bytes does not hold %d entries", length64,
+			n)
 	}
 	return int(n), int64(offset64), int64(length64), nil
 }
@@ -187,16 +201,20 @@ func parseCentral(r io.ReaderAt, b []byte) (*record, int, error) {
 		return nil, 0, fmt.Errorf("record %q: %w", name, err)
 	}
 	packed, size, header := uint64(le.Uint32(b[20:])), uint64(le.Uint32(b[24:])), uint64(le.Uint32(b[42:]))
-	if err := widen(b[sizeCentral+names:sizeCentral+names+extras], &size, &packed, &header); err != nil {
+	if err := widen(b[sizeCentral+names:sizeCentral+names+extras], &size, &packed,
+		&header); err != nil {
 		return nil, 0, fmt.Errorf("record %q: %w", name, err)
 	}
 	if packed != size {
-		return nil, 0, fmt.Errorf("record %q: stored %d bytes are said to be %d", name, packed, size)
+		return nil, 0, fmt.Errorf("record %q: stored %d bytes are said to be %d", name, packed,
+			size)
 	}
 	if size > math.MaxInt64/4 || header > math.MaxInt64/4 {
-		return nil, 0, fmt.Errorf("record %q: %d bytes at %d are beyond the file", name, size, header)
+		return nil, 0, fmt.Errorf("record %q: %d bytes at %d are beyond the file", name, size,
+			header)
 	}
-	rec := &record{name: name, r: r, header: int64(header), size: int64(size), crc: le.Uint32(b[16:])}
+	rec := &record{name: name, r: r, header: int64(header), size: int64(size),
+		crc: le.Uint32(b[16:])}
 	rec.check = sync.OnceValue(rec.verify)
 	return rec, n, nil
 }
@@ -207,10 +225,11 @@ func checkFlags(flags, method uint16) error {
 		return fmt.Errorf("flags 0x%x: it is encrypted", flags)
 	}
 	if bad := flags &^ (flagDescriptor | flagUTF8); bad != 0 {
-		return fmt.Errorf("flags 0x%x, allowed are 0x8 and 0x800", flags)
+		return fmt.Errorf("flags 0x%x, want 0x8 and 0x800", flags)
 	}
 	if method != 0 {
-		return fmt.Errorf("compression method %d, allowed is 0: torch.save stores records as they are", method)
+		return fmt.Errorf("compression method %d, want 0: torch.save stores records as they are",
+			method)
 	}
 	return nil
 }
@@ -248,7 +267,8 @@ func widen(extra []byte, fields ...*uint64) error {
 // directory, before the directory at stop.
 func (rec *record) locate(stop int64) error {
 	if rec.header > stop-sizeLocal {
-		return fmt.Errorf("local header at %d is beyond the records, which end at %d", rec.header, stop)
+		return fmt.Errorf("local header at %d is beyond the records, which end at %d", rec.header,
+			stop)
 	}
 	b := make([]byte, sizeLocal)
 	if err := readFull(rec.r, b, rec.header); err != nil {
@@ -259,8 +279,10 @@ func (rec *record) locate(stop int64) error {
 	}
 	names, extras := int(le.Uint16(b[26:])), int(le.Uint16(b[28:]))
 	rest := make([]byte, names+extras) // at most 128 KiB
-	if rec.data = rec.header + sizeLocal + int64(len(rest)); rec.data > stop || rec.size > stop-rec.data {
-		return fmt.Errorf("%d bytes at %d are beyond the records, which end at %d", rec.size, rec.data, stop)
+	if rec.data = rec.header + sizeLocal + int64(len(rest)); rec.data > stop ||
+		rec.size > stop-rec.data {
+		return fmt.Errorf("%d bytes at %d are beyond the records, which end at %d", rec.size,
+			rec.data, stop)
 	}
 	if err := readFull(rec.r, rest, rec.header+sizeLocal); err != nil {
 		return err
@@ -288,19 +310,22 @@ func (rec *record) locate(stop int64) error {
 // read returns the bytes of a record of at most limit, CRC checked.
 func (rec *record) read(limit int64) ([]byte, error) {
 	if rec.size > limit {
-		return nil, fmt.Errorf("record %q has %d bytes, allowed are %d", rec.name, rec.size, limit)
+		return nil, fmt.Errorf("record %q has %d bytes, want %d", rec.name, rec.size, limit)
 	}
 	b := make([]byte, rec.size)
 	if err := readFull(rec.r, b, rec.data); err != nil {
 		return nil, fmt.Errorf("record %q: %w", rec.name, err)
 	}
-	if crc32.ChecksumIEEE(b) != rec.crc {
+	if !rec.unchecked && crc32.ChecksumIEEE(b) != rec.crc {
 		return nil, rec.wrong()
 	}
 	return b, nil
 }
 
 func (rec *record) verify() error {
+	if rec.unchecked {
+		return nil
+	}
 	h := crc32.NewIEEE()
 	n, err := io.CopyBuffer(h, io.NewSectionReader(rec.r, rec.data, rec.size), make([]byte, 1<<18))
 	switch {
