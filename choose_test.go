@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/backend"
 	"unmask/backend/cuda"
 	"unmask/demo"
 	"unmask/generate"
@@ -40,6 +41,39 @@ func record(t *testing.T, m *unmask.Model, run unmask.Run) (all []opened, logP [
 	return all, logP
 }
 
+// odds is an order of another module, which a device follows by its method Ranking: odd positions
+// first.
+type odds struct{}
+
+func init() {
+	samplers.Register(samplers.Rule[odds]{Name: "odds", Line: "odd positions first", Paper: "a test"})
+}
+
+func oddsFirst(length int) (order []int32) {
+	for _, first := range []int{1, 0} {
+		for p := first; p < length; p += 2 {
+			order = append(order, int32(p))
+		}
+	}
+	return order
+}
+
+func (odds) Needs(step, steps int) samplers.Need { return samplers.Need{} }
+
+func (odds) Rank(v *samplers.View, k int) (positions []int) {
+	for _, p := range oddsFirst(len(v.Tokens)) {
+		if slices.Contains(v.Masked, int(p)) && len(positions) < k {
+			positions = append(positions, int(p))
+		}
+	}
+	return positions
+}
+
+func (odds) Ranking(_, _ int, shape []int) (samplers.Ranking, bool) {
+	by := [2]backend.Measure{backend.ByOrder, backend.ByOrder}
+	return samplers.Ranking{By: by, Share: 1, Order: oddsFirst(shape[0])}, true
+}
+
 // The GPU chooses positions and tokens for the paper's samplers but vanilla, and they are the CPU's, in the same order, with
 // as much work. With filters the host chooses.
 func TestGPUChooses(t *testing.T) {
@@ -56,8 +90,7 @@ func TestGPUChooses(t *testing.T) {
 	onGPU, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda"})
 	require.NoError(t, err)
 	const steps, batches = 4, 2
-	text := "hybrid(random,moment)"
-	cases := map[string]int{text: 1}
+	cases := map[string]int{"hybrid(random,moment)": 1, "odds": 1, "hybrid(odds,u-moment)": 2}
 	maps.Copy(cases, goldenCaches)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		for _, filter := range []model.Filter{{}, {TopK: 50}} {
