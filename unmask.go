@@ -138,8 +138,13 @@ type Run = generate.Options
 // Step is the state of a batch after a step; see generate.Step.
 type Step = generate.Step
 
-// Generate runs the denoising loop and yields after each step of each batch. It ends with an
-// error that wraps ctx.Err() when ctx is cancelled.
+// Generate runs the denoising loop and yields after each step of each batch. What r leaves open is
+// as the model was published, see Model.Defaults. It ends with an error that wraps ctx.Err() when
+// ctx is cancelled.
 func Generate(ctx context.Context, m *Model, r Run) iter.Seq2[*Step, error] {
+	r, err := m.complete(r)
+	if err != nil {
+		return func(yield func(*Step, error) bool) { yield(nil, err) }
+	}
 	return generate.Run(ctx, m.Denoiser, r)
 }

@@ -88,6 +88,9 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
+	if o, err = f.published(flags, m, o); err != nil {
+		return err
+	}
 	if f.inpaint != "" {
 		if o.Tokens, err = f.inpaintTokens(m); err != nil {
 			return err

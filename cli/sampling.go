@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"unmask"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
@@ -62,17 +63,13 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 // generation makes a run of the flags; f tells which were set.
 func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 	o := generate.Options{N: s.n, Batch: s.batch, Seed: s.seed}
-	r := s.recipe
-	if !f.Changed("steps") {
-		r.Steps = s.defaults.Steps
-	}
-	if !f.Changed("cache") {
-		r.Cache = s.defaults.Cache
+	r, err := s.asked(f)
+	if err != nil {
+		return o, err
 	}
 	if err := s.chooseSampler(f, &r); err != nil {
 		return o, err
 	}
-	var err error
 	if r.Schedule, err = parseSchedule(s.schedule); err != nil {
 		return o, usage("--schedule: %v", err)
 	}
@@ -83,6 +80,48 @@ func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 		return o, usage("--guidance-schedule is %s, want none without --guidance", r.Guidance.Schedule)
 	}
 	return o.With(r), nil
+}
+
+// asked returns the recipe of the flags that were set and of the defaults of the others, without
+// sampler and schedule.
+func (s *samplingFlags) asked(f *pflag.FlagSet) (r generate.Recipe, err error) {
+	for _, p := range generate.Params() {
+		if p.Name == "sampler" || p.Name == "schedule" {
+			continue
+		}
+		from := s.defaults
+		if f.Changed(p.Name) {
+			from = s.recipe
+		}
+		if text := from.Get(p.Name); text != "" {
+			if err := r.Set(p.Name, text); err != nil {
+				return r, err
+			}
+		}
+	}
+	if r.Reuse != generate.Delayed && !f.Changed("refresh") {
+		r.Refresh = 0
+	}
+	return r, nil
+}
+
+// published makes the run again with the defaults of a model that brings its own.
+func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model, o generate.Options) (generate.Options, error) {
+	if m.Recipe == "" {
+		return o, nil
+	}
+	var err error
+	if s.defaults, err = m.Defaults(); err != nil {
+		return o, err
+	}
+	if !f.Changed("sampler") {
+		s.sampler = s.defaults.Get("sampler")
+	}
+	if !f.Changed("schedule") {
+		s.schedule = s.defaults.Get("schedule")
+	}
+	r, err := s.generation(f)
+	return o.With(r.Recipe()), err
 }
 
 // chooseSampler reads --sampler, with +cache, --alpha and --gamma.

@@ -85,6 +85,9 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutp
 	if err != nil {
 		return err
 	}
+	if o, err = f.published(cmd.Flags(), m, o); err != nil {
+		return err
+	}
 	if o.Tokens, err = f.tokens(m); err != nil {
 		return err
 	}

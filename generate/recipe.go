@@ -74,6 +74,16 @@ func (r Recipe) For(spec model.Spec) Recipe {
 	return r
 }
 
+// Or returns the recipe with base's fields where its own are zero, Cache apart: 0 there is none.
+func (r Recipe) Or(base Recipe) Recipe {
+	for _, t := range table {
+		if text := t.get(&base); t.Name != "cache" && t.get(&r) == "" && text != "" {
+			_ = t.set(&r, t.Param, text) // what get writes, set reads
+		}
+	}
+	return r
+}
+
 // String writes the recipe as ParseRecipe reads it, such as "sampler=hybrid schedule=uniform
 // steps=32 cache=1 top-p=0.9", without what is zero. Recipes of one meaning have one text. A
 // sampler must be registered to be read back.

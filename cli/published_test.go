@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/model"
+	"unmask/theory/oracle"
+)
+
+// A model that was published with a recipe is run by it, but for the flags that were set.
+func TestPublishedRecipe(t *testing.T) {
+	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
+	m := unmask.NewModel(&model.Loaded{Denoiser: d,
+		Recipe: "maskgit(alpha=4.5) schedule=mage steps=12 top-p=0.9 guidance=3"}, nil, nil)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "sampler=maskgit(alpha=4.5) schedule=mage steps=12 top-p=0.9"},
+		{[]string{"--steps=4", "--top-p=1"}, "sampler=maskgit(alpha=4.5) schedule=mage steps=4"},
+		{[]string{"--sampler=maskgit", "--alpha=3"}, "sampler=maskgit(alpha=3) schedule=mage steps=12 top-p=0.9"},
+		{[]string{"--sampler=hybrid+cache", "--schedule=uniform"},
+			"sampler=hybrid schedule=uniform steps=12 cache=1 top-p=0.9"},
+	} {
+		var f samplingFlags
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.register(flags, model.Spec{Shape: []int{16}})
+		require.NoError(t, flags.Parse(c.args))
+		o, err := f.generation(flags)
+		if c.args == nil {
+			require.NoError(t, err)
+			require.Equal(t, "sampler=hybrid schedule=uniform steps=32 cache=1", o.Recipe().String())
+		}
+		o, err = f.published(flags, m, o)
+		require.NoError(t, err)
+		require.Equal(t, c.want, o.Recipe().String(), "%v", c.args)
+	}
+}
+
+// The library fills in the same.
+func TestPublishedRecipeOfTheLibrary(t *testing.T) {
+	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
+	published := unmask.NewModel(&model.Loaded{Denoiser: d, Recipe: "halton schedule=cosine steps=12"}, nil, nil)
+	plain := unmask.NewModel(&model.Loaded{Denoiser: d}, nil, nil)
+	last := func(m *unmask.Model, r unmask.Run) (tokens []int32) {
+		for step, err := range unmask.Generate(t.Context(), m, r) {
+			require.NoError(t, err)
+			tokens = append(tokens[:0], step.Sequences[0].Tokens...)
+		}
+		return tokens
+	}
+	r, err := generate.ParseRecipe("halton schedule=cosine steps=12")
+	require.NoError(t, err)
+	require.Equal(t, last(plain, unmask.Run{Seed: 4}.With(r)), last(published, unmask.Run{Seed: 4}))
+	require.NotEqual(t, last(plain, unmask.Run{Seed: 4}), last(published, unmask.Run{Seed: 4}))
+	known := make([]int32, 16)
+	known[3] = d.Spec().Mask
+	require.NotEqual(t, known, last(published, unmask.Run{Tokens: known})) // in fewer steps
+}

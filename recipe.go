@@ -1,0 +1,54 @@
+package unmask
+
+import (
+	"fmt"
+
+	"unmask/generate"
+)
+
+// Defaults returns the recipe that the model was published with or, without one, its kind's: what
+// a run does where it asks for nothing else. Guidance is left out, as it needs a condition.
+func (m *Model) Defaults() (generate.Recipe, error) {
+	if m.Recipe == "" {
+		return generate.Defaults(m.Spec()), nil
+	}
+	r, err := generate.ParseRecipe(m.Recipe)
+	if err != nil {
+		return r, fmt.Errorf("%s: published recipe: %w", m.Name, err)
+	}
+	r.Guidance = generate.Guidance{}
+	return r.For(m.Spec()), nil
+}
+
+// complete fills in what a run leaves open from the recipe that the model was published with.
+func (m *Model) complete(r Run) (Run, error) {
+	if m.Recipe == "" {
+		return r, nil
+	}
+	base, err := m.Defaults()
+	if err != nil {
+		return r, err
+	}
+	full := r.Recipe().Or(base)
+	if r.Steps == 0 {
+		full.Steps = min(full.Steps, max(1, m.masked(r)))
+	}
+	return r.With(full), nil
+}
+
+// masked returns how many positions of a run are masked at its start.
+func (m *Model) masked(r Run) int {
+	if r.Tokens == nil {
+		if r.Length != 0 {
+			return r.Length
+		}
+		return m.Spec().Length()
+	}
+	n := 0
+	for _, t := range r.Tokens {
+		if t == m.Spec().Mask {
+			n++
+		}
+	}
+	return n
+}
