@@ -23,8 +23,10 @@ import (
 	"unmask/weights"
 )
 
-// Model is the transformer on a backend. It owns its working memory: one pass at a time.
+// Model is the transformer on a backend. It owns its working memory: one pass at a time, see
+// model.Turns.
 type Model struct {
+	model.Turns
 	TextProj  nn.Linear     `weight:"encoder_proj"` // [hidden, text width]
 	TextNorm  rms           `weight:"encoder_proj_layer_norm"`
 	Words     weights.Param `weight:"embed.embeddings.weight"` // [vocab, in]

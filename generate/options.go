@@ -57,6 +57,9 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	}
 	if o.Batch == 0 {
 		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
+		if o.Guidance.Scale != 0 { // each is computed twice
+			o.Batch = max(1, o.Batch/2)
+		}
 	}
 	switch {
 	case o.N < 0:

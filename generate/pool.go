@@ -8,8 +8,10 @@ import (
 	"sync"
 
 	"unmask/backend"
+	"unmask/guide"
 	"unmask/kvcache"
 	"unmask/model"
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -34,8 +36,9 @@ type Request struct {
 // PoolOptions bound a pool. The zero value is sequences of any length, about 4096 positions of them, on a
 // GPU what fits into its memory.
 type PoolOptions struct {
-	Size   int // sequences at once
-	Length int // positions of the longest; 0 means the model's
+	Size   int  // sequences at once
+	Length int  // positions of the longest; 0 means the model's
+	Guided bool // requests may have guidance; kept keys and values then take twice the memory
 }
 
 // ErrFull is what Add returns while a pool has as many sequences as it takes.
@@ -74,7 +77,10 @@ type Pool struct {
 // NewPool returns an empty pool.
 func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	p := &Pool{d: d, spec: d.Spec(), turn: model.Turn(d)}
-	p.refiner, _ = d.(model.Refiner)
+	if o.Guided {
+		p.d = guide.Each(d, p.guidance)
+	}
+	p.refiner, _ = p.d.(model.Refiner)
 	longest := p.spec.Length()
 	if o.Length == 0 {
 		o.Length = longest
@@ -85,13 +91,21 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	case o.Size < 0:
 		return nil, fmt.Errorf("generate: size is %d, want 1 or more", o.Size)
 	case o.Size == 0:
-		o.Size = roomFor(d, o.Length, p.refiner != nil)
+		o.Size = roomFor(p.d, o.Length, p.refiner != nil)
 	}
 	p.o = o
 	p.view = samplers.View{Mask: p.spec.Mask, Outcomes: p.spec.Outcomes, Visit: p.visit}
 	p.filtered = model.Filtered{Outcomes: p.spec.Outcomes, Filters: p.filterOf, Adjust: p.adjust}
 	p.head.seen = make([]int, o.Length)
 	return p, nil
+}
+
+// guidance returns how much the condition of a sequence of the latest pass pulls.
+func (p *Pool) guidance(sequence int, at model.Progress) float64 {
+	if scale := p.pass.owners[sequence].scale; scale != nil {
+		return scale(at)
+	}
+	return 0
 }
 
 // roomFor is how many sequences are computed at once where no number is asked for.
@@ -133,6 +147,9 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	defer backend.Recover(&err)
 	if err := p.spec.CheckCondition(c); err != nil {
 		return nil, fmt.Errorf("generate: sequence %d: %w", index, err)
+	}
+	if t.scale != nil && !p.o.Guided {
+		return nil, fmt.Errorf("generate: guidance is %s, want 0 in this pool", param.Format(t.Guidance.Scale))
 	}
 	place := len(p.members) + len(p.spare)
 	if n := len(p.spare); n == 0 && place >= p.o.Size {

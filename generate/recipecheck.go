@@ -52,7 +52,7 @@ func (r Recipe) check(d model.Denoiser) error {
 	if err := r.checkReuse(d); err != nil {
 		return err
 	}
-	if err := r.checkGuidance(); err != nil {
+	if err := r.checkGuidance(d.Spec()); err != nil {
 		return err
 	}
 	return r.checkCache(d)
@@ -96,12 +96,12 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 	return nil
 }
 
-func (r Recipe) checkGuidance() error {
+func (r Recipe) checkGuidance(spec model.Spec) error {
 	switch g := r.Guidance; {
-	case g.Scale != 0:
+	case g.Scale != 0 && spec.Classes == 0 && !spec.Prompt:
 		return &param.Error{Name: "guidance", Found: param.Format(g.Scale),
 			Want: "0: this model takes no condition"}
-	case g.Schedule != "":
+	case g.Scale == 0 && g.Schedule != "":
 		return &param.Error{Name: "guidance-schedule", Found: g.Schedule, Want: "none without guidance"}
 	}
 	return nil

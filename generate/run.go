@@ -44,7 +44,7 @@ func newRun(d model.Denoiser, o Options) (*run, error) {
 		return nil, err
 	}
 	r := &run{o: o}
-	if r.pool, err = NewPool(d, PoolOptions{Size: o.Batch, Length: o.Length}); err != nil {
+	if r.pool, err = NewPool(d, PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0}); err != nil {
 		return nil, err
 	}
 	if r.task, err = newTask(r.pool.spec, o.Recipe(), o.Seed, o.Length, o.Tokens); err != nil {

@@ -3,6 +3,7 @@ package generate
 import (
 	"slices"
 
+	"unmask/guide"
 	"unmask/model"
 	"unmask/samplers"
 )
@@ -18,6 +19,7 @@ type task struct {
 	blocks int
 	adjust func(sequence, position int, logits []float32) // nil: no more than the filter's
 	edit   func(*Sequence) error
+	scale  guide.Scale // nil without guidance
 
 	// What the sampler can.
 	adapts   bool // it plans for itself
@@ -44,6 +46,11 @@ func newTask(spec model.Spec, r Recipe, seed uint64, length int, known []int32) 
 	var err error
 	if t.steps, t.blocks, err = r.plan(len(t.free)); err != nil {
 		return nil, err
+	}
+	if r.Guidance.Scale != 0 {
+		if t.scale, err = guide.Schedule(r.Guidance.Schedule, r.Guidance.Scale); err != nil {
+			return nil, err
+		}
 	}
 	_, t.adapts = samplers.As[samplers.Planner](r.Sampler)
 	_, t.remasks = samplers.As[samplers.Remasker](r.Sampler)

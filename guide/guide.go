@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"unmask/kvcache"
 	"unmask/model"
@@ -57,7 +58,7 @@ func before(p model.Progress) float64 { return float64(p.N-1) / float64(max(p.Of
 type Guided struct {
 	of    model.Denoiser
 	spec  model.Spec
-	scale Scale
+	scale func(sequence int, p model.Progress) float64
 	both  model.Batch
 	twin  []int32   // of each sequence, that of the other pass in both; -1: none
 	w     []float64 // of each sequence
@@ -68,6 +69,11 @@ type Guided struct {
 
 // New returns the model with guidance; it is a model.Refiner where the model is one.
 func New(of model.Denoiser, scale Scale) model.Denoiser {
+	return Each(of, func(_ int, p model.Progress) float64 { return scale(p) })
+}
+
+// Each is New with a scale for each sequence of the batch; 0 is no guidance, at the cost of none.
+func Each(of model.Denoiser, scale func(sequence int, p model.Progress) float64) model.Denoiser {
 	g := &Guided{of: of, spec: of.Spec(), scale: scale}
 	if r, ok := of.(model.Refiner); ok {
 		return &Refiner{Guided: g, of: r}
@@ -77,6 +83,9 @@ func New(of model.Denoiser, scale Scale) model.Denoiser {
 
 // Spec implements model.Denoiser.
 func (g *Guided) Spec() model.Spec { return g.spec }
+
+// Turn implements model.Turner: it is the network's.
+func (g *Guided) Turn() sync.Locker { return model.Turn(g.of) }
 
 // Fit implements model.Sized.
 func (g *Guided) Fit(length int, cached bool) int {
@@ -154,7 +163,7 @@ func (g *Guided) double(b *model.Batch) error {
 		if b.Steps != nil {
 			progress = b.Steps[i]
 		}
-		w, c := g.scale(progress), b.Condition(i)
+		w, c := g.scale(i, progress), b.Condition(i)
 		if w == 0 || c == nil || c.Class == model.NoClass && c.Prompt == nil && c.Given == nil {
 			g.twin, g.w = append(g.twin, -1), append(g.w, 0)
 			continue

@@ -16,8 +16,8 @@ func TestLoop(t *testing.T) {
 	p := open(t, "halton-tiny")
 	m, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
-	loops.Run(t, p, m, parity.Labels, loops.Case{Recipe: "halton-maskgit(roll=off) schedule=arccos steps=12 top-k=1",
-		Scale: loops.Constant(2), Want: "halton_loop_tokens"})
+	loops.Run(t, p, m, parity.Labels, loops.Case{Want: "halton_loop_tokens",
+		Recipe: "halton-maskgit(roll=off) schedule=arccos steps=12 top-k=1 guidance=2"})
 }
 
 // The order and the number of cells open after each step are the authors'.

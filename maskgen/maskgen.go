@@ -58,8 +58,10 @@ const (
 	parts
 )
 
-// Model is the network on a backend. It owns its working memory: one pass at a time.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see
+// model.Turns.
 type Model struct {
+	model.Turns
 	Words     weights.Param `weight:"embeddings.weight"` // [codes+1002, hidden]; or under the head's name
 	Position  weights.Param `weight:"pos_embed"`         // [1, tokens, hidden]
 	TextProj  nn.Linear     `weight:"text_embed_proj"`   // [hidden, text width]

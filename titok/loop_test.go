@@ -1,7 +1,6 @@
 package titok_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,12 +16,10 @@ func TestLoops(t *testing.T) {
 		pack string
 		loops.Case
 	}{
-		{"titok-bert-tiny", loops.Case{Recipe: "titok(tokens=likeliest) schedule=titok steps=8", Want: "loop_tokens",
-			Scale: func(step, steps int) float64 { return 4.5 * float64(step-1) / float64(steps) }}},
-		{"titok-uvit-tiny", loops.Case{Recipe: "titok(tokens=likeliest) schedule=titok steps=12", Want: "loop_tokens",
-			Scale: func(step, steps int) float64 { // u + g*(c-u)
-				return 5.9 * (1 - math.Cos(math.Pi*math.Pow(float64(step-1)/float64(steps), 3))) / 2
-			}}},
+		{"titok-bert-tiny", loops.Case{Want: "loop_tokens",
+			Recipe: "titok(tokens=likeliest) schedule=titok steps=8 guidance=4.5 guidance-schedule=linear"}},
+		{"titok-uvit-tiny", loops.Case{Want: "loop_tokens",
+			Recipe: "titok(tokens=likeliest) schedule=titok steps=12 guidance=6.9 guidance-schedule=power-cosine"}},
 	} {
 		t.Run(c.pack, func(t *testing.T) {
 			p := parity.Open(t, c.pack)
