@@ -111,6 +111,9 @@ func TestOutputDependsOnSeedAndSequenceAlone(t *testing.T) {
 			}
 			o.First, o.N = 3, 2
 			require.Equal(t, all[3:], collect(t, newTable(4, 5), o))
+			if name == "edit" {
+				return // it takes the most probable tokens
+			}
 			o.Seed = 4
 			require.NotEqual(t, all[3:], collect(t, newTable(4, 5), o))
 		})
@@ -590,5 +593,5 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		require.Equal(t, name, u.String())
 	}
 	_, err := generate.ParseReuse("all")
-	require.EqualError(t, err, `generate: unknown reuse "all", want one of dkv, dual, none, prefix`)
+	require.EqualError(t, err, `generate: unknown reuse "all", want one of blocks, dkv, dual, none, prefix`)
 }

@@ -13,14 +13,15 @@ import (
 // Options of a run. The zero value generates one sequence with the paper's best sampler.
 type Options struct {
 	// The recipe, field by field; see Recipe and With.
-	Sampler  samplers.Sampler  // nil means hybrid for text, moment for images
-	Schedule samplers.Schedule // nil means uniform for text, cosine for images
-	Steps    int               // N; 0 means 32 for text, 16 for images, or fewer positions
-	Cache    int               // stages a step by partial passes; 1 is the paper's, 0 none
-	Reuse    Reuse             // keys and values of earlier steps
-	Refresh  int               // for Delayed: a full pass every Refresh steps; 0 means 8
-	Filter   model.Filter      // changes the model's marginals before any sampler sees them
-	Guidance Guidance          // for models that take a condition
+	Sampler   samplers.Sampler  // nil means hybrid for text, moment for images
+	Schedule  samplers.Schedule // nil means uniform for text, cosine for images
+	Steps     int               // N; 0 means 32 for text, 16 for images, or fewer positions
+	Cache     int               // stages a step by partial passes; 1 is the paper's, 0 none
+	Reuse     Reuse             // keys and values of earlier steps
+	BlockSize int               // for Blocks, positions of a block; 0: the model's own
+	Refresh   int               // for Delayed: a full pass every Refresh steps; 0 means 8
+	Filter    model.Filter      // changes the model's marginals before any sampler sees them
+	Guidance  Guidance          // for models that take a condition
 
 	N, First int // sequences First..First+N-1 of the seed's; N 0 means 1
 	Batch    int // sequences at once; 0 means about 4096 positions, on a GPU what fits into its memory

@@ -128,6 +128,9 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if o.Length > p.o.Length {
 		return nil, fmt.Errorf("generate: length is %d, want 1 to %d in this pool", o.Length, p.o.Length)
 	}
+	if r.Reuse == Blocks {
+		return nil, fmt.Errorf("generate: reuse is blocks, want another in a pool: Run has it")
+	}
 	recipe, err := r.Recipe.Fit(p.d, free(r.Known, p.spec.Mask, o.Length))
 	if err != nil {
 		return nil, err

@@ -61,6 +61,18 @@ func (p published) recipe() string {
 		}
 		return text
 	}
+	blocks := fmt.Sprintf(" reuse=blocks block-size=%d", p.Block)
+	switch p.Loop {
+	case "block_generate":
+		if p.Threshold == 0 {
+			return fmt.Sprintf("low-confidence schedule=llada steps=%d", p.Steps) + blocks
+		}
+		return fmt.Sprintf("dynamic(theta=%v) schedule=llada steps=%d", p.Threshold, p.Steps) + blocks
+	case "edit_generate":
+		return fmt.Sprintf("edit(theta=%v, edit=%v, post=%d)", p.Threshold, p.Edit, p.Post) + blocks
+	case "fast2_generate":
+		return fmt.Sprintf("fast-dllm-v2(theta=%v, small=%d, block=%d)", p.Threshold, p.Small, p.Block) + blocks
+	}
 	panic(p.Loop)
 }
 
@@ -75,7 +87,7 @@ func goldens(t *testing.T, p *parity.Pack) map[string]published {
 
 // Every published loop gives the original's tokens.
 func TestPublishedLoops(t *testing.T) {
-	for _, pack := range []string{"llada-tiny", "dream-tiny"} {
+	for _, pack := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "llada2-moe-tiny", "fast-dllm-v2-tiny"} {
 		p := parity.Open(t, pack)
 		l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 		require.NoError(t, err)
@@ -99,6 +111,19 @@ func TestPublishedLoops(t *testing.T) {
 					opened = append(opened, int32(len(last.Opened)))
 				}
 				require.Equal(t, want, last.Tokens)
+				calls := len(opened)
+				if about.Loop != "dream_generate" && about.Block > 0 && about.Loop[:1] != "l" {
+					// The originals' own passes over the prompt and over finished blocks are part of ours.
+					if whole := len(prompt) / about.Block * about.Block; about.Loop == "fast2_generate" {
+						if whole > 0 && whole < len(prompt) {
+							calls++
+						}
+					} else if about.Loop != "fast_generate" {
+						calls += (len(want) - whole) / about.Block
+						calls += min(whole, 1)
+					}
+					require.EqualValues(t, counts[0], calls, "passes")
+				}
 				if about.Loop == "dream_generate" {
 					require.Equal(t, counts, opened, "how many each step opens")
 				}

@@ -13,14 +13,15 @@ import (
 // to be said of it. Fields that are zero stand for defaults, which For fills in; Cache 0 is no
 // cache.
 type Recipe struct {
-	Sampler  samplers.Sampler
-	Schedule samplers.Schedule
-	Steps    int          // N
-	Cache    int          // stages a step by partial passes; 1 is the paper's, 0 none
-	Reuse    Reuse        // keys and values of earlier steps
-	Refresh  int          // for Delayed: a full pass every Refresh steps
-	Filter   model.Filter // changes marginals before a sampler sees them; String lacks its Adjust
-	Guidance Guidance
+	Sampler   samplers.Sampler
+	Schedule  samplers.Schedule
+	Steps     int          // N
+	Cache     int          // stages a step by partial passes; 1 is the paper's, 0 none
+	Reuse     Reuse        // keys and values of earlier steps
+	BlockSize int          // for Blocks, positions of a block, a power of two; 0: the model's own
+	Refresh   int          // for Delayed: a full pass every Refresh steps
+	Filter    model.Filter // changes marginals before a sampler sees them; String lacks its Adjust
+	Guidance  Guidance
 }
 
 // Guidance is how strongly a condition pulls where a model takes one. The zero Guidance is none.

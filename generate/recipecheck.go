@@ -79,6 +79,9 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 	if r.Refresh != 0 && r.Reuse != Delayed {
 		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh), Want: "0 without reuse dkv"}
 	}
+	if r.BlockSize != 0 && r.Reuse != Blocks {
+		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize), Want: "0 without reuse blocks"}
+	}
 	if r.Reuse == NoReuse {
 		return nil
 	}
@@ -88,6 +91,9 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 	if _, ok := samplers.As[samplers.Remasker](r.Sampler); ok {
 		return fmt.Errorf("no %s reuse with this sampler: it masks positions again, so no key or "+
 			"value stays", r.Reuse)
+	}
+	if r.Reuse == Blocks {
+		return r.checkBlocks(d)
 	}
 	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok && r.Reuse != Delayed {
 		return fmt.Errorf("no %s reuse with this sampler: it has no blocks, such as those of semi-ar",
@@ -126,6 +132,9 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 	if free == 0 {
 		return 0, 1, nil
 	}
+	if r.Reuse == Blocks { // steps are of each block
+		return r.Steps, 1, nil
+	}
 	blocks = r.blocks(free)
 	if planner, ok := samplers.As[samplers.Planner](r.Sampler); ok {
 		steps, err = planner.Plan(r.Steps, free)
@@ -146,14 +155,14 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 // Recipe returns the recipe of a run.
 func (o Options) Recipe() Recipe {
 	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache,
-		Reuse:   o.Reuse,
+		Reuse: o.Reuse, BlockSize: o.BlockSize,
 		Refresh: o.Refresh, Filter: o.Filter, Guidance: o.Guidance}
 }
 
 // With returns the run with another recipe.
 func (o Options) With(r Recipe) Options {
 	o.Sampler, o.Schedule, o.Steps, o.Cache, o.Reuse = r.Sampler, r.Schedule, r.Steps, r.Cache, r.Reuse
-	o.Refresh, o.Filter, o.Guidance = r.Refresh, r.Filter, r.Guidance
+	o.BlockSize, o.Refresh, o.Filter, o.Guidance = r.BlockSize, r.Refresh, r.Filter, r.Guidance
 	return o
 }
 

@@ -62,7 +62,8 @@ var table = []row{
 		func(r *Recipe) *int { return &r.Cache }),
 	{param.Param{Name: "reuse", Kind: param.Word, Words: reuses, Default: "none",
 		Paper: "Wu et al. 2025, Fast-dLLM; Ma et al. 2025, dKV-Cache",
-		Help:  "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), or dkv"},
+		Help: "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), dkv, or " +
+			"blocks for models of block diffusion"},
 		func(r *Recipe) string {
 			if r.Reuse == NoReuse {
 				return ""
@@ -73,6 +74,9 @@ var table = []row{
 			r.Reuse, err = ParseReuse(text)
 			return err
 		}},
+	whole(param.Param{Name: "block-size", Min: 1, Max: 1 << 20, Zero: "the model's own", Default: "0",
+		Help: "with --reuse blocks, positions of a block, a power of two"},
+		func(r *Recipe) *int { return &r.BlockSize }),
 	whole(param.Param{Name: "refresh", Min: 1, Max: maxSteps, Zero: strconv.Itoa(defaultRefresh),
 		Default: "0",
 		Help:    "with --reuse dkv a full pass every so many steps, 0 for 8"},

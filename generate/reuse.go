@@ -23,9 +23,13 @@ const (
 	// Delayed feeds masked positions and those that just opened, and is full every Refresh steps
 	// (Ma et al. 2025, dKV-Cache).
 	Delayed
+	// Blocks feeds the current block, and is exact: for models whose positions see no later block
+	// (model.Spec.Block), which open block after block.
+	Blocks
 )
 
-var reuses = []string{NoReuse: "none", Prefix: "prefix", Dual: "dual", Delayed: "dkv"}
+var reuses = []string{NoReuse: "none", Prefix: "prefix", Dual: "dual", Delayed: "dkv",
+	Blocks: "blocks"}
 
 // String returns the name that ParseReuse reads.
 func (u Reuse) String() string {
@@ -35,7 +39,7 @@ func (u Reuse) String() string {
 	return reuses[u]
 }
 
-// ParseReuse reads none, prefix, dual or dkv.
+// ParseReuse reads none, prefix, dual, dkv or blocks.
 func ParseReuse(name string) (Reuse, error) {
 	for u, s := range reuses {
 		if s == name {

@@ -16,6 +16,9 @@ import (
 // An error ends the run and comes with the last finished step of the batch, or nil. Where
 // ctx was cancelled it wraps ctx.Err(). Several runs may share a model that is a model.Turner.
 func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, error] {
+	if o.Reuse == Blocks {
+		return runBlocks(ctx, d, o)
+	}
 	return func(yield func(*Step, error) bool) {
 		r, err := newRun(d, o)
 		if err != nil {

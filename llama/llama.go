@@ -228,7 +228,7 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 
 // Spec implements model.Denoiser. The mask is among the outcomes, and forbidden.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask, Ragged: true, Block: m.cfg.Block}
+	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask, Ragged: true, Block: m.cfg.Block, Ends: m.cfg.EOS}
 }
 
 // NewCache implements model.Refiner.

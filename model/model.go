@@ -12,14 +12,15 @@ import (
 
 // Spec describes the sequences that a model was trained on.
 type Spec struct {
-	Shape    []int // [1024] for text, [16, 16] for an image's codes
-	Outcomes int   // tokens 0..Outcomes-1 can be drawn
-	Mask     int32 // the id of a masked position: no outcome, or one that is never drawn
-	Fixed    bool  // the length must be that of Shape; otherwise it may be shorter
-	Ragged   bool  // sequences of one batch may have different lengths
-	Block    int   // positions see those of their own block of this size and of blocks before it; 0: all
-	Classes  int   // classes 0..Classes-1 can be asked for; 0: the model has none
-	Prompt   bool  // sequences are drawn from a prompt
+	Shape    []int   // [1024] for text, [16, 16] for an image's codes
+	Outcomes int     // tokens 0..Outcomes-1 can be drawn
+	Mask     int32   // the id of a masked position: no outcome, or one that is never drawn
+	Fixed    bool    // the length must be that of Shape; otherwise it may be shorter
+	Ragged   bool    // sequences of one batch may have different lengths
+	Block    int     // positions see those of their own block of this size and of blocks before it; 0: all
+	Ends     []int32 // tokens that end a text
+	Classes  int     // classes 0..Classes-1 can be asked for; 0: the model has none
+	Prompt   bool    // sequences are drawn from a prompt
 }
 
 // Length is the number of positions.

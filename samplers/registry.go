@@ -148,6 +148,7 @@ func init() { // the paper's first
 	Register(lowConfidenceRule)
 	Register(dynamicRule)
 	Register(fastDLLMv2Rule)
+	Register(editRule)
 	Register(klassRule)
 	Register(infoGainRule)
 	Register(p2Rule)
