@@ -6,6 +6,8 @@
 //	ceiling/{f32,bf16,int8,read}               the limits: arithmetic and reading memory
 //	forward/{lm12,vit20,vit20x8}/PRECISION     whole passes of the published sizes
 //	partial32/lm12/PRECISION                   a partial pass of 32 of 1024 rows
+//	forward/llama8b/{q4_k,q8_0,bf16}           two of LLaDA-8B's 32 layers, 256 positions
+//	block32/llama8b/{q4_k,q8_0,bf16}           the same for a block of 32 of them, the others in the cache
 //	decode/256                                 MAGE's VQGAN decoder, one image
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
@@ -74,7 +76,7 @@ type cost struct {
 // All lists the measurements in the order in which they run: those of one network together,
 // because one network at a time is in memory.
 func All() []Measurement {
-	return slices.Concat(ceilings(), language(), images(), kernels(), demos())
+	return slices.Concat(ceilings(), language(), llama(), images(), kernels(), demos())
 }
 
 // Run takes the chosen measurements one after the other and hands over each result.

@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+
+	"unmask/backend"
+	"unmask/internal/float16"
+	"unmask/internal/quant"
+	"unmask/model"
+	"unmask/weights"
+	"unmask/weights/gguf"
+
+	_ "unmask/llama"
+)
+
+// The sizes of LLaDA-8B, but for its layers, of which two are timed, and its vocabulary, whose head
+// is not.
+const (
+	llamaWidth  = 4096
+	llamaMLP    = 12288
+	llamaHeads  = 32
+	llamaLayers = 2
+	llamaLength = 256
+	llamaVocab  = 1024
+)
+
+// llamaTypes are the weights' types by their names in measurements, and the arithmetic they are counted
+// as.
+var llamaTypes = []struct {
+	name string
+	as   weights.DType
+	ops  backend.Precision
+}{{"q4_k", weights.Q4_K, backend.Int8}, {"q8_0", weights.Q8_0, backend.Int8}, {"bf16", weights.BF16, backend.BF16}}
+
+// llama are two of LLaDA-8B's 32 layers: a full pass over 256 positions, and one over a block of 32 of
+// them with the other keys and values in the cache.
+func llama() []Measurement {
+	var out []Measurement
+	for i, t := range llamaTypes {
+		out = append(out,
+			Measurement{"forward/llama8b/" + t.name, func(s *Suite) (work, error) { return s.llama(i, llamaLength) }},
+			Measurement{"block32/llama8b/" + t.name, func(s *Suite) (work, error) { return s.llama(i, 32) }})
+	}
+	return out
+}
+
+// llama passes over the last rows of one sequence; the head is not run.
+func (s *Suite) llama(t, count int) (work, error) {
+	as := llamaTypes[t]
+	m, err := s.load("llama8b/"+as.name, as.ops)
+	if err != nil {
+		return work{}, err
+	}
+	refiner := m.Denoiser.(model.Refiner)
+	b := masked(m, 1)
+	b.Cache = refiner.NewCache(1, b.Length)
+	full := func() error {
+		_, err := refiner.Forward(context.Background(), b)
+		return err
+	}
+	c := cost{as: as.ops, ops: float64(count) * llamaLayers * (2*llamaWeights + 4*llamaLength*llamaWidth)}
+	if count == llamaLength {
+		return work{full, c}, nil
+	}
+	if err := full(); err != nil {
+		return work{}, err
+	}
+	rows := make([]int32, count)
+	for i := range rows {
+		rows[i] = int32(b.Length - count + i)
+		b.Tokens[rows[i]] = int32(i)
+	}
+	values, size := as.as.Block()
+	c.bytes = llamaLayers * llamaWeights / float64(values) * float64(size)
+	return work{func() error {
+		_, err := refiner.Refine(context.Background(), b, rows)
+		return err
+	}, c}, nil
+}
+
+// llamaWeights is how many weights a layer has.
+const llamaWeights = 4*llamaWidth*llamaWidth + 3*llamaWidth*llamaMLP
+
+func init() {
+	for _, t := range llamaTypes {
+		sources["llama8b/"+t.name] = func() (*model.Source, error) {
+			var file bytes.Buffer
+			if err := WriteLLaDA(&file, t.as, t.as, llamaLayers, llamaVocab, llamaLength); err != nil {
+				return nil, err
+			}
+			f, err := gguf.Parse(file.Bytes(), t.name)
+			if err != nil {
+				return nil, err
+			}
+			config, set, err := f.Model()
+			return &model.Source{Name: t.name, Config: config, Set: set, Files: f.Files()}, err
+		}
+	}
+}
+
+// WriteLLaDA writes a GGUF file of LLaDA-8B's sizes with random weights: matrices of one type, the head
+// and the embeddings of another, any number of layers, tokens and positions.
+func WriteLLaDA(w io.Writer, as, head weights.DType, layers, vocab, length int) error {
+	keys := []gguf.Key{{Name: "general.architecture", Value: "llada"}, {Name: "diffusion.shift_logits", Value: false},
+		{Name: "llada.rope.freq_base", Value: float32(5e5)}, {Name: "llada.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
+		{Name: "tokenizer.ggml.mask_token_id", Value: uint32(vocab - 1)}, {Name: "tokenizer.ggml.eos_token_id", Value: uint32(vocab - 2)}}
+	for name, n := range map[string]int{"block_count": layers, "context_length": length, "embedding_length": llamaWidth,
+		"feed_forward_length": llamaMLP, "attention.head_count": llamaHeads, "attention.head_count_kv": llamaHeads} {
+		keys = append(keys, gguf.Key{Name: "llada." + name, Value: uint32(n)})
+	}
+	var all []gguf.Tensor
+	add := func(name string, as weights.DType, shape ...int) {
+		all = append(all, gguf.Tensor{Name: name + ".weight", DType: as, Shape: shape, Write: func(w io.Writer) error { return writeRandom(w, as, shape) }})
+	}
+	add("token_embd", head, vocab, llamaWidth)
+	add("output_norm", weights.F32, llamaWidth)
+	add("output", head, vocab, llamaWidth)
+	for i := range layers {
+		b := fmt.Sprintf("blk.%d.", i)
+		add(b+"attn_norm", weights.F32, llamaWidth)
+		add(b+"ffn_norm", weights.F32, llamaWidth)
+		for _, name := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
+			add(b+name, as, llamaWidth, llamaWidth)
+		}
+		add(b+"ffn_gate", as, llamaMLP, llamaWidth)
+		add(b+"ffn_up", as, llamaMLP, llamaWidth)
+		add(b+"ffn_down", as, llamaWidth, llamaMLP)
+	}
+	return gguf.Write(w, keys, all)
+}
+
+// writeRandom writes values of about the size that keeps activations of theirs. Blocks repeat after a
+// prime number of them.
+func writeRandom(w io.Writer, as weights.DType, shape []int) error {
+	width := shape[len(shape)-1]
+	values, size := as.Block()
+	left := size * width / values
+	if len(shape) > 1 {
+		left *= shape[0]
+	}
+	r := rand.New(rand.NewPCG(1, uint64(left)))
+	chunk := make([]byte, 4093*size)
+	switch q, ok := quant.Parse(string(as)); {
+	case ok:
+		for i := range chunk {
+			chunk[i] = byte(r.Uint32())
+		}
+		levels := map[quant.Type]float32{quant.Q8_0: 74, quant.Q4_0: 4.6, quant.Q4_K: 170, quant.Q5_K: 340, quant.Q6_K: 1400}[q] // deviation for d 1, about
+		d := float16.Round(1 / (64 * levels))
+		for at := 0; at < len(chunk); at += size {
+			b := chunk[at:]
+			if q == quant.Q6_K {
+				b = chunk[at+size-2:]
+			}
+			b[0], b[1] = byte(d), byte(d>>8)
+			if q.Mins() {
+				m := float16.Round(float16.Float32(d) * 7.5)
+				b[2], b[3] = byte(m), byte(m>>8)
+			}
+		}
+	case len(shape) == 1:
+		for i := 0; i < len(chunk); i += size { // 1
+			copy(chunk[i:], map[weights.DType]string{weights.F32: "\x00\x00\x80\x3f"}[as])
+		}
+	default:
+		chunk = randomBF16(uint32(left), 65521, 0, 1.0/37)
+	}
+	for left > 0 {
+		n, err := w.Write(chunk[:min(left, len(chunk))])
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
