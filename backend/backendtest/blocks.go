@@ -61,6 +61,7 @@ func blocks(s *suite) {
 		}
 	}
 	parts := []backend.BlockRows{s.blockRows(50, 256, quant.Q4_K), s.blockRows(7, 256, quant.Q4_0), s.blockRows(48, 256, quant.Q6_K)}
+	parts = append(parts, s.blockRows(20, 256, quant.Q6_K), s.blockRows(1, 256, quant.Q6_K))
 	s.blockLinear(9, s.blockWeights(256, parts...), backend.SiLU, true, true)
 	s.blockLinear(140, s.blockWeights(256, parts...), backend.Identity, false, false)
 

@@ -11,13 +11,33 @@ func (b *Backend) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix 
 	m := &matrix{out: backend.CheckBlocks(in, parts), in: in, as: backend.Blocks}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, p := range parts {
+	for _, p := range joined(parts) {
 		m.parts = append(m.parts, b.packBlocks(in, p))
 	}
-	if len(parts) == 1 {
+	if len(m.parts) == 1 {
 		return m.parts[0]
 	}
 	return m
+}
+
+// joined makes one of parts of the same type that follow each other: their input is packed once.
+func joined(parts []backend.BlockRows) (all []backend.BlockRows) {
+	for _, p := range parts {
+		if n := len(all) - 1; n >= 0 && all[n].Type == p.Type {
+			first, row := all[n].Out, all[n].Row
+			all[n].Out += p.Out
+			all[n].Row = func(i int, dst []byte) {
+				if i < first {
+					row(i, dst)
+				} else {
+					p.Row(i-first, dst)
+				}
+			}
+			continue
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 func (b *Backend) packBlocks(in int, p backend.BlockRows) *matrix {

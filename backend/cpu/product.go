@@ -55,6 +55,7 @@ func (p *product) init(b *Backend) {
 
 const (
 	maxBlock    = 128     // rows of a block
+	blocksBlock = 256     // the same for weights in block formats
 	streamRows  = 1024    // rows packed at a time in the streamed order
 	cachedWords = 4 << 20 // of weights that the last-level cache holds beside the rest
 	itemsEach   = 8       // items a thread, so that threads end together
@@ -89,6 +90,9 @@ func (p *product) run(from source, rows int, w *matrix) {
 func (p *product) prepare(from source, w *matrix) {
 	p.from, p.w = from, w
 	p.block = min(maxBlock, w.k.Cache/(4*w.lines))
+	if w.blocks != nil { // pass a part of the depth at a time, and unpack it once for all rows of a block
+		p.block = blocksBlock
+	}
 	p.block = max(1, p.block/w.k.Rows) * w.k.Rows
 }
 

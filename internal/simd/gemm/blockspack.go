@@ -193,8 +193,15 @@ func (k *Blocks) packRow(dst, sums, x []float32, h, r int, scratch []float32) {
 		for s := range n {
 			at, q := dst[(from+s)*h*k.rowWords():][:h*k.rowWords()], bytes[s*run/4:][:run/4]
 			first, second := int32(math.Float32bits(totals[2*s])), int32(math.Float32bits(totals[2*s+1]))
-			for w, v := range q {
-				at[w/words*record+w%words*h+r] = v
+			lines := at[r:]
+			for w, v := range q[:4] {
+				lines[w*h] = v
+			}
+			if words == 4 {
+				lines = lines[record-4*h:]
+			}
+			for w, v := range q[4:] {
+				lines[(4+w)*h] = v
 			}
 			begin := at[words*h:]
 			if words == run/4 {
