@@ -175,3 +175,21 @@ func TestBothAdjustsRun(t *testing.T) {
 		require.Equal(t, []int32{2, 2, 2, 2}, tokens)
 	}
 }
+
+func FuzzParseRecipe(f *testing.F) {
+	for _, s := range []string{"hybrid+cache steps=4", "sampler=eb(margin, budget=1) top-p=0.5", "ban=1,2 bias=3=1",
+		"schedule=times(0.5,0)", "steps", "=", "a=b=c", "sampler=(=) (", "guidance=3 guidance-schedule=linear"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := generate.ParseRecipe(text)
+		if err != nil {
+			require.Less(t, len(err.Error()), 2000)
+			return
+		}
+		again, err := generate.ParseRecipe(r.String())
+		require.NoError(t, err)
+		require.Equal(t, r.String(), again.String())
+		require.True(t, r.Equal(again))
+	})
+}

@@ -41,8 +41,7 @@ var table = []row{
 			return samplers.Text(r.Sampler)
 		}, setSampler},
 	{param.Param{Name: "schedule", Kind: param.Text, Default: "uniform for text, cosine for images",
-		Help: "how many open after each step: uniform, cosine, arccos, mage, titok, linear, " +
-			"llada, dream, or a .json of unmask schedule"},
+		Help: "how many open after each step: "}, // and the names of all that are registered
 		func(r *Recipe) string {
 			if r.Schedule == nil {
 				return ""
@@ -109,16 +108,28 @@ var table = []row{
 func Params() []param.Param {
 	var out []param.Param
 	for _, t := range table {
-		out = append(out, t.Param)
+		out = append(out, t.described())
 	}
 	return out
+}
+
+// described returns the row's description, with what was registered since.
+func (t row) described() param.Param {
+	p := t.Param
+	if p.Name == "schedule" {
+		for _, s := range samplers.Schedules() {
+			p.Help += s.String() + ", "
+		}
+		p.Help += "or a .json of unmask schedule"
+	}
+	return p
 }
 
 // ParamOf describes a parameter of a recipe by its name. It panics on a name that is none.
 func ParamOf(name string) param.Param {
 	for _, t := range table {
 		if t.Name == name {
-			return t.Param
+			return t.described()
 		}
 	}
 	panic("generate: ParamOf " + name + ": a recipe has no such parameter")
