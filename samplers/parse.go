@@ -11,8 +11,9 @@ import (
 
 // Bounds of what Parse reads.
 const (
-	maxNesting = 8
-	maxText    = 1 << 16 // bytes
+	maxNesting  = 8
+	maxSettings = 64      // parameters of one rule
+	maxText     = 1 << 16 // bytes
 )
 
 // Given is a parameter that holds for all rules of a text that have it and that the text does
@@ -130,6 +131,8 @@ func (p *parser) node(name string, depth int) (*node, error) {
 	for {
 		word := p.word()
 		switch {
+		case len(n.settings) > maxSettings:
+			return nil, fmt.Errorf("%s has more than %d parameters", name, maxSettings)
 		case p.take('='):
 			n.settings = append(n.settings, &setting{Given: Given{word, p.word()}})
 		case len(e.inside) == 0:

@@ -160,7 +160,8 @@ func TestLongTextsAreNotEchoed(t *testing.T) {
 		long := strings.Repeat("x", n)
 		for _, text := range []string{long, "halton(" + long, "halton)" + long, "moment(alpha=" + long,
 			"moment(" + long + "=1)", "moment(alpha=" + strings.Repeat("1", n),
-			"random(" + long + ")", "moment(alpha=1 " + long, strings.Repeat("hybrid(", n/7)} {
+			"random(" + long + ")", "moment(alpha=1 " + long, strings.Repeat("hybrid(", n/7),
+			"hybrid(" + strings.Repeat("a=1,", n/4) + "a=1)"} {
 			_, err := samplers.Parse(text)
 			require.Error(t, err)
 			require.Less(t, len(err.Error()), 600, text[:20])
