@@ -189,3 +189,50 @@ func TestInpaintMasksTheCellsThatWhiteTouches(t *testing.T) {
 	_, err = m.Inpaint(picture, image.NewGray(image.Rect(0, 0, 5, 6)))
 	require.ErrorContains(t, err, "the mask is 5 x 6 pixels, want 6 x 6")
 }
+
+// Codes lose nothing of a picture that they can hold; of another, what they lose is measured where
+// hole keeps it, and Paste brings it back.
+func TestRoundTripAndPaste(t *testing.T) {
+	m := newStripes()
+	picture, err := m.Pictures.Image([]int32{0, 1, 2, 3, 4, 5, 6, 7, 8})
+	require.NoError(t, err)
+	hole := image.NewGray(image.Rect(0, 0, 6, 6))
+	lost, err := m.RoundTrip(picture, hole)
+	require.NoError(t, err)
+	require.Zero(t, lost)
+
+	picture.SetNRGBA(1, 1, color.NRGBA{R: 100, G: 100, B: 100, A: 255}) // was 0, and is no corner of a cell
+	lost, err = m.RoundTrip(picture, hole)
+	require.NoError(t, err)
+	require.InDelta(t, 300./(36*3), lost, 1e-9)
+	hole.SetGray(1, 1, color.Gray{255})
+	lost, err = m.RoundTrip(picture, hole)
+	require.NoError(t, err)
+	require.Zero(t, lost, "what is not kept does not count")
+
+	made := image.NewNRGBA(image.Rect(0, 0, 6, 6))
+	for i := range made.Pix {
+		made.Pix[i] = 200
+	}
+	require.NoError(t, m.Paste(made, picture, hole))
+	at := func(x, y int) uint8 { return made.NRGBAAt(x, y).R }
+	require.EqualValues(t, 200, at(1, 1), "the hole is new")
+	require.EqualValues(t, 100, at(0, 0), "half of 0 and 200: one pixel of a cell of 2")
+	require.EqualValues(t, picture.NRGBAAt(3, 1).R, at(3, 1))
+	require.EqualValues(t, picture.NRGBAAt(5, 5).R, at(5, 5))
+	require.ErrorContains(t, m.Paste(made, picture, image.NewGray(image.Rect(0, 0, 6, 5))), "a picture is 6 x 5 pixels, want 6 x 6")
+
+	for i, d := range []int{1, 1, 1, 2, 3, 4} {
+		black := image.NewNRGBA(image.Rect(0, 0, 6, 6))
+		white := image.NewNRGBA(image.Rect(0, 0, 6, 6))
+		for j := range black.Pix {
+			black.Pix[j], white.Pix[j] = 0, 255
+		}
+		require.NoError(t, m.Paste(black, white, hole))
+		want := []uint8{0, 128, 255}[min(d, 2)]
+		if i == 1 {
+			want = 128 // beside the hole, not in it
+		}
+		require.Equal(t, want, black.NRGBAAt(i, 0).R, "%d", i)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"image/color"
 	"slices"
 	"sync"
 
@@ -133,43 +132,4 @@ func (p *Pictures) Fill(codes []int32, mask int32) (filled []int32, masked []int
 		}
 	}
 	return filled, masked, nil
-}
-
-// Inpaint returns the tokens of a run that makes a picture new where hole is white, as mask. Both
-// are of the model's size. A cell of the grid that a white pixel touches is masked whole.
-func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
-	if m.Pictures == nil {
-		return nil, fmt.Errorf("the model makes no pictures")
-	}
-	c, err := m.Pictures.load()
-	if err != nil {
-		return nil, err
-	}
-	width, height := c.Size()
-	r := hole.Bounds()
-	switch {
-	case len(c.Shape()) != 2:
-		return nil, fmt.Errorf("the model's codes have no place in the picture, want a grid of codes")
-	case r.Dx() != width || r.Dy() != height:
-		return nil, fmt.Errorf("the mask is %d x %d pixels, want %d x %d", r.Dx(), r.Dy(), width, height)
-	}
-	codes, err := m.Pictures.Encode(picture)
-	if err != nil {
-		return nil, err
-	}
-	cell, columns := cellOf(c), c.Shape()[1]
-	for y := range height {
-		for x := range width {
-			if White(hole.At(r.Min.X+x, r.Min.Y+y)) {
-				codes[y/cell.Y*columns+x/cell.X] = m.Spec().Mask
-			}
-		}
-	}
-	return codes, nil
-}
-
-// White reports whether a mask's pixel is nearer to white than to black, whatever its alpha.
-func White(c color.Color) bool {
-	p := color.NRGBAModel.Convert(c).(color.NRGBA)
-	return int(p.R)+int(p.G)+int(p.B) >= 3*128
 }

@@ -143,6 +143,9 @@ type Step = generate.Step
 // ctx is cancelled.
 func Generate(ctx context.Context, m *Model, r Run) iter.Seq2[*Step, error] {
 	r, err := m.complete(r)
+	if err == nil {
+		r, err = m.Check(r)
+	}
 	if err != nil {
 		return func(yield func(*Step, error) bool) { yield(nil, err) }
 	}

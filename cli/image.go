@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,8 @@ type imageFlags struct {
 	tokenFlags
 	out, sheet, gif string
 	inpaint, mask   string
+	paste           bool
+	given, hole     image.Image // of --inpaint and --mask
 	watch, json     bool
 	trace           string
 }
@@ -46,8 +49,9 @@ Image i depends on --seed and i alone.
 
 --inpaint keeps an image where --mask is black and makes the rest new. It works on cells of the
 model's grid: the image is encoded, every cell that a white pixel of the mask touches is masked,
-the others keep their codes. Their pixels are what the decoder makes of those codes, close to the
-given ones but not the same, so that no seam shows.`,
+the others keep their codes. Their pixels are what the decoder makes of those codes: close to the
+given ones where the picture is like those that the model was trained on, and it is said where they
+are not. --paste puts the given pixels back.`,
 		Args: noArgs,
 		Example: `  unmask image                                 landscapes of the embedded model, to unmask.png
   unmask image -n 4 --sheet four.png --gif four.gif
@@ -67,6 +71,7 @@ given ones but not the same, so that no seam shows.`,
 	cmd.Flags().StringVar(&f.gif, "gif", "", "the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
 	cmd.Flags().StringVar(&f.inpaint, "inpaint", "", "PNG `FILE` of the model's size to keep where --mask is black")
 	cmd.Flags().StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white where the image is made new")
+	cmd.Flags().BoolVar(&f.paste, "paste", false, "with --inpaint, put the kept pixels back; they fade in over a cell from the mask's edge")
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the cells in the terminal as they open")
 	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and image: id, seed, ids (codes by rows), steps, seconds, evaluated, file")
@@ -104,8 +109,8 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 		free = holes(o.Tokens, m.Spec().Mask)
 	}
 	f.fitSteps(flags, &o, free)
-	if o, err = o.Check(m.Denoiser); err != nil {
-		return err
+	if o, err = m.Check(o); err != nil {
+		return usage("%v", err)
 	}
 	out, err := openImageOutput(f, m, o)
 	if err != nil {
@@ -120,6 +125,8 @@ func (f *imageFlags) check() error {
 	switch {
 	case (f.inpaint == "") != (f.mask == ""):
 		return usage("--inpaint and --mask, allowed are both or neither")
+	case f.paste && f.inpaint == "":
+		return usage("--paste, want --inpaint with it")
 	case f.out == "" && f.n > sheetImages:
 		return usage("-n is %d without --out DIR, allowed on a contact sheet are 1..%d", f.n, sheetImages)
 	}
@@ -136,6 +143,9 @@ func (f *imageFlags) check() error {
 	return nil
 }
 
+// mostLost is how much the codes may change what is kept, of 255, before it is said.
+const mostLost = 12
+
 // inpaintTokens returns the codes of --inpaint, masked where --mask is white.
 func (f *imageFlags) inpaintTokens(m *unmask.Model) ([]int32, error) {
 	picture, err := images.Read(f.inpaint)
@@ -146,9 +156,15 @@ func (f *imageFlags) inpaintTokens(m *unmask.Model) ([]int32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--mask: %w", err)
 	}
-	tokens, err := m.Inpaint(picture.NRGBA(), hole.NRGBA())
+	f.given, f.hole = picture.NRGBA(), hole.NRGBA()
+	tokens, err := m.Inpaint(f.given, f.hole)
 	if err != nil {
 		return nil, fmt.Errorf("--inpaint %s, --mask %s: %w", f.inpaint, f.mask, err)
+	}
+	if lost, err := m.RoundTrip(f.given, f.hole); err != nil {
+		return nil, err
+	} else if lost > mostLost && !f.paste {
+		say("note: the model's codes change what is kept by %.0f of 255 in the mean: --paste puts it back", lost)
 	}
 	return tokens, nil
 }

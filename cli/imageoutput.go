@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +64,9 @@ func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*image
 	if err != nil {
 		return nil, err
 	}
+	if f.paste {
+		s["paste"] = f.pasted()
+	}
 	if out.folder, err = durable.OpenFolder(durable.OS{}, filepath.Clean(f.out), ".png", s); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
@@ -76,6 +81,15 @@ func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*image
 		say("%d of %d images are there", done, f.n)
 	}
 	return out, nil
+}
+
+// pasted is a hash of what --paste puts back, and where.
+func (f *imageFlags) pasted() string {
+	hash := sha256.New()
+	for _, p := range []image.Image{f.given, f.hole} {
+		hash.Write(p.(*image.NRGBA).Pix)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
 // runs are the images that are still to be made, as contiguous runs in the order in which the
@@ -116,6 +130,11 @@ func (out *imageOutput) put(batch []codedImage) error {
 		img, err := out.m.Pictures.Image(codes)
 		if err != nil {
 			return fmt.Errorf("image %d: %w", p.index, err)
+		}
+		if out.f.paste {
+			if err := out.m.Paste(img, out.f.given, out.f.hole); err != nil {
+				return fmt.Errorf("--paste: %w", err)
+			}
 		}
 		name := ""
 		if out.folder != nil {

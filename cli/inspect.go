@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/judges"
 	"unmask/model"
 	"unmask/theory/oracle"
+	"unmask/weights"
 )
 
 func newInspect() *cobra.Command {
@@ -49,31 +50,31 @@ func inspect(ctx context.Context, name string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return json.NewEncoder(os.Stdout).Encode(r)
+		return json.NewEncoder(stdout).Encode(r)
 	}
-	fmt.Printf("model         %s\narchitecture  %s\n", r.Model, r.Architecture)
+	fmt.Fprintf(stdout, "model         %s\narchitecture  %s\n", r.Model, r.Architecture)
 	switch {
 	case r.Entropy != nil && r.EntropyError > 0:
-		fmt.Printf("entropy       %.4g ± %.2g nats a sequence\n", *r.Entropy, r.EntropyError)
+		fmt.Fprintf(stdout, "entropy       %.4g ± %.2g nats a sequence\n", *r.Entropy, r.EntropyError)
 	case r.Entropy != nil:
-		fmt.Printf("entropy       %.6g nats a sequence\n", *r.Entropy)
+		fmt.Fprintf(stdout, "entropy       %.6g nats a sequence\n", *r.Entropy)
 	default:
-		fmt.Printf("parameters    %d\nbytes         %d\n", r.Parameters, r.Bytes)
+		fmt.Fprintf(stdout, "parameters    %d\nbytes         %d\n", r.Parameters, r.Bytes)
 	}
 	for _, size := range slices.Sorted(maps.Keys(r.Sizes)) {
-		fmt.Printf("%-13s %d\n", size, r.Sizes[size])
+		fmt.Fprintf(stdout, "%-13s %d\n", size, r.Sizes[size])
 	}
 	for _, dtype := range slices.Sorted(maps.Keys(r.DTypes)) {
-		fmt.Printf("%-13s %d tensors\n", dtype, r.DTypes[dtype])
+		fmt.Fprintf(stdout, "%-13s %d tensors\n", dtype, r.DTypes[dtype])
 	}
 	if r.Tokenizer != "" {
-		fmt.Printf("tokenizer     %s\n", r.Tokenizer)
+		fmt.Fprintf(stdout, "tokenizer     %s\n", r.Tokenizer)
 	}
 	if r.Entropy == nil {
-		fmt.Printf("unused        %s\n", orNone(r.Unused))
+		fmt.Fprintf(stdout, "unused        %s\n", orNone(r.Unused))
 	}
 	for _, note := range r.Notes {
-		fmt.Printf("note          %s\n", note)
+		fmt.Fprintf(stdout, "note          %s\n", note)
 	}
 	return nil
 }
@@ -86,19 +87,31 @@ func inspectModel(ctx context.Context, name string) (report, error) {
 	o := unmask.Options{Backend: newReading(), Progress: downloadProgress()}
 	ctx, cancel := untilStopped(ctx)
 	defer cancel()
-	m, err := unmask.Load(ctx, name, o)
+	info, set, err := inspectFiles(ctx, name, o)
 	if err != nil {
 		return report{}, inspectError(err)
 	}
-	set := m.Source.Set
 	defer set.Close()
-	r := report{Model: name, Info: m.Info, DTypes: map[string]int{}}
+	r := report{Model: name, Info: info, DTypes: map[string]int{}}
 	for _, n := range set.Names() {
 		t, _ := set.Get(n)
 		r.DTypes[string(t.DType)]++
 		r.Bytes += len(t.Data)
 	}
 	return r, nil
+}
+
+// inspectFiles loads a model, or a judge of text.
+func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set, error) {
+	m, err := unmask.Load(ctx, name, o)
+	if err == nil {
+		return m.Info, m.Source.Set, nil
+	}
+	judge, none := judges.LoadText(ctx, name, judges.Options{Backend: o.Backend})
+	if none != nil {
+		return model.Info{}, nil, err
+	}
+	return judge.Info(), judge.Source().Set, nil
 }
 
 // inspectExact shows what is known of an exact model.

@@ -33,7 +33,12 @@ func Main(args []string) int {
 	defer release()
 	root := newRoot()
 	root.SetArgs(joinCounts(args))
+	stdout.err = nil
+	root.SetOut(stdout)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = stdout.err
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -55,14 +60,49 @@ func newRoot() *cobra.Command {
 		Short:         "Run masked diffusion models: text (SDTT, MDLM) and images (MAGE)",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noArgs,
+
+		SuggestionsMinimumDistance: 2,
+		Args:                       noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
 	}
+	root.Version = version()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
 	return root
+}
+
+// newHelp shows the help of a command, and refuses what is none.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(root, strings.Join(args, " "))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return usage("unknown command %q, did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return usage("unknown command %q, want one of %s", name, strings.Join(commandNames(cmd), ", "))
+}
+
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return names
 }
 
 // noArgs refuses arguments that are not flags, and commands that do not exist.
@@ -71,20 +111,16 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if cmd.HasSubCommands() {
-		var names []string
-		for _, c := range cmd.Commands() {
-			names = append(names, c.Name())
-		}
-		return usage("unknown command %q, allowed are %s", args[0], strings.Join(names, ", "))
+		return unknownCommand(cmd, args[0])
 	}
-	return usage("argument %q, allowed are flags only", args[0])
+	return usage("argument is %q, want flags only", args[0])
 }
 
 // exactly wants n arguments.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("%d arguments, wanted %s", len(args), what)
+			return usage("%s, want %s", count(len(args), "argument"), what)
 		}
 		return nil
 	}

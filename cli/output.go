@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,10 +27,25 @@ func wrap(what string, err error) error {
 	return err
 }
 
+// stdout is standard output. It remembers the first error, which Main returns where a command did
+// not look.
+var stdout = &standard{}
+
+type standard struct{ err error }
+
+// Write implements io.Writer.
+func (s *standard) Write(p []byte) (int, error) {
+	n, err := os.Stdout.Write(p)
+	if err = wrap("standard output", pathless(err)); s.err == nil {
+		s.err = err
+	}
+	return n, err
+}
+
 // standardOutput writes a whole text.
 func standardOutput(text string) error {
-	_, err := os.Stdout.WriteString(text)
-	return wrap("standard output", pathless(err))
+	_, err := io.WriteString(stdout, text)
+	return err
 }
 
 func printLine(line string) error { return standardOutput(line + "\n") }

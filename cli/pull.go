@@ -3,11 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"unmask"
 	"unmask/weights/hub"
 )
 
@@ -31,7 +31,7 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 			if err != nil {
 				return err
 			}
-			fmt.Println(dir)
+			fmt.Fprintln(stdout, dir)
 			return nil
 		},
 	}
@@ -41,25 +41,34 @@ func newList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the models in the Hugging Face cache",
+		Short: "List the models at hand: embedded ones, and those in the Hugging Face cache",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cached, err := hub.List()
 			if err != nil {
 				return err
 			}
-			for _, c := range cached {
+			line := json.NewEncoder(stdout)
+			for _, name := range unmask.Embedded() {
 				if asJSON {
-					if err := json.NewEncoder(os.Stdout).Encode(c); err != nil {
-						return err
-					}
+					line.Encode(struct {
+						Name     string `json:"name"`
+						Embedded bool   `json:"embedded"`
+					}{name, true})
 					continue
 				}
-				fmt.Printf("%-40s %-12.12s %8.1f MB  %s\n", c.Repo, c.Commit, float64(c.Size)/1e6, strings.Join(c.Refs, " "))
+				fmt.Fprintf(stdout, "%-40s embedded\n", name)
+			}
+			for _, c := range cached {
+				if asJSON {
+					line.Encode(c)
+					continue
+				}
+				fmt.Fprintf(stdout, "%-40s %-12.12s %8.1f MB  %s\n", c.Repo, c.Commit, float64(c.Size)/1e6, strings.Join(c.Refs, " "))
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line and snapshot")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line: name and embedded, or what the cache has of a snapshot")
 	return cmd
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -66,13 +67,10 @@ func replayFile(ctx context.Context, name string, fps float64) error {
 			}
 		})
 	} else {
-		out := bufio.NewWriter(os.Stdout)
+		out := bufio.NewWriter(stdout)
 		err = traces.Read(in, func(r *traces.State, s *traces.Step) error {
 			r.Print(out, s)
-			if err := out.Flush(); err != nil {
-				return fmt.Errorf("standard output: %w", pathless(err))
-			}
-			return ctx.Err()
+			return cmp.Or(out.Flush(), ctx.Err())
 		})
 	}
 	if err != nil && ctx.Err() == nil {

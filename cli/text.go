@@ -95,8 +95,8 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutp
 		return err
 	}
 	f.fitSteps(cmd.Flags(), &o, holes(o.Tokens, m.Spec().Mask))
-	if o, err = o.Check(m.Denoiser); err != nil {
-		return err
+	if o, err = m.Check(o); err != nil {
+		return usage("%v", err)
 	}
 	if o, err = out.begin(f, m, o); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -68,7 +67,7 @@ func openTextOutput(f *textFlags) (*textOutput, error) {
 	out := &textOutput{json: f.json, several: f.n > 1}
 	switch {
 	case f.out == "":
-		out.w = bufio.NewWriter(os.Stdout)
+		out.w = bufio.NewWriter(stdout)
 	case isLines(f.out): // opened when the model is known
 		return out, checkFile("--out", f.out)
 	default:
@@ -147,7 +146,7 @@ func (o *textOutput) write(s sample) error {
 	return o.flush()
 }
 
-func (o *textOutput) flush() error { return wrap("standard output", pathless(o.w.Flush())) }
+func (o *textOutput) flush() error { return o.w.Flush() }
 
 // interrupted writes what the batch has of its unfinished samples, to standard output only: a
 // file holds finished ones.

@@ -2,6 +2,8 @@ package dit
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"unmask/model"
 	"unmask/weights"
@@ -41,13 +43,19 @@ type sizes struct {
 	Length      *int `json:"length"`
 	ModelLength *int `json:"model_length"`
 	Vocab       *int `json:"vocab_size"`
+
+	Type string `json:"type"`
 }
+
+// types are the networks of this shape, as model.type names them in SDTT's and MDLM's code.
+var types = []string{"", "ddit", "ddit-orig", "dit"}
 
 type file struct {
 	sizes
 	Model           *sizes `json:"model"`
 	TimeConditioned bool   `json:"time_conditioning"`
 	MaskIndex       *int   `json:"mask_index"`
+	Parametrization string `json:"parameterization"` // what the head's numbers are
 	Tokenizer       struct {
 		Name string `json:"name"`
 	} `json:"tokenizer"`
@@ -71,6 +79,12 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		if s.Vocab == nil {
 			s.Vocab = f.Vocab
 		}
+	}
+	switch { // the same tensors, but numbers of another meaning
+	case f.Parametrization != "" && f.Parametrization != "subs":
+		return c, "", nil, fmt.Errorf("config.json: parameterization is %q, want subs", f.Parametrization)
+	case !slices.Contains(types, s.Type):
+		return c, "", nil, fmt.Errorf("config.json: model.type is %q, want one of %s", s.Type, strings.Join(types[1:], ", "))
 	}
 	if c, err = fromTensors(set); err != nil {
 		return c, "", nil, err

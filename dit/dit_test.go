@@ -190,6 +190,9 @@ func TestBadConfigs(t *testing.T) {
 		{"36 array", `"model": {`, `"model": [1], "": {`, "config.json: model is array, allowed is object"},
 		{"37", `"n_heads": 4`, `"n_heads": 5`, "n_heads is 5, allowed are those that cut hidden_size 64"},
 		{"38", `"vocab_size": 101`, `"mask_index": 101`, "mask_index is 101, allowed is 100"},
+		{"other numbers", `"vocab_size": 101`, `"parameterization": "sedd"`, `parameterization is "sedd", want subs`},
+		{"d3pm", `"vocab_size": 101`, `"parameterization": "d3pm"`, `parameterization is "d3pm", want subs`},
+		{"other network", `"ddit-orig"`, `"dimamba"`, `model.type is "dimamba", want one of ddit, ddit-orig, dit`},
 		{"45", `"vocab_size": 101`, `"vocab_size": `, "config.json: "},
 		{"45 byte order mark", "{\n \"model\"", "\ufeff{\n \"model\"", "config.json: begins with a byte order mark, allowed is '{'"},
 	} {

@@ -53,6 +53,19 @@ func LoadText(ctx context.Context, name string, o Options) (*Judge, error) {
 	return &Judge{Judge: m, name: name, src: src}, nil
 }
 
+// Source returns the judge's files, nil for an exact model.
+func (j *Judge) Source() *model.Source { return j.src }
+
+// Info describes the judge.
+func (j *Judge) Info() model.Info {
+	info := model.Info{Architecture: "oracle", Sizes: map[string]int{"length": j.Context()}}
+	if j.src != nil {
+		info.Architecture = "gpt2, a judge of text"
+		info.Parameters = model.Parameters(j.src.Set.Names(), j.src.Set)
+	}
+	return info
+}
+
 // Retokenize returns the judge's own tokenizer, GPT-2's or a tokenizer.json beside its weights, for
 // perplexity of text rather than of ids.
 func (j *Judge) Retokenize() (*metrics.Retokenize, error) {

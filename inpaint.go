@@ -1,0 +1,139 @@
+package unmask
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+)
+
+// Inpaint returns the tokens of a run that makes a picture new where hole is white, as mask. Both
+// are of the model's size. A cell of the grid that a white pixel touches is masked whole.
+func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
+	if m.Pictures == nil {
+		return nil, fmt.Errorf("the model makes no pictures")
+	}
+	c, err := m.Pictures.load()
+	if err != nil {
+		return nil, err
+	}
+	width, height := c.Size()
+	r := hole.Bounds()
+	switch {
+	case len(c.Shape()) != 2:
+		return nil, fmt.Errorf("the model's codes have no place in the picture, want a grid of codes")
+	case r.Dx() != width || r.Dy() != height:
+		return nil, fmt.Errorf("the mask is %d x %d pixels, want %d x %d", r.Dx(), r.Dy(), width, height)
+	}
+	codes, err := m.Pictures.Encode(picture)
+	if err != nil {
+		return nil, err
+	}
+	cell, columns := cellOf(c), c.Shape()[1]
+	for y := range height {
+		for x := range width {
+			if White(hole.At(r.Min.X+x, r.Min.Y+y)) {
+				codes[y/cell.Y*columns+x/cell.X] = m.Spec().Mask
+			}
+		}
+	}
+	return codes, nil
+}
+
+// RoundTrip returns how much of a picture the model's codes lose: the mean absolute difference, 0 to
+// 255 a colour, between the pixels that hole keeps and what their codes decode to.
+func (m *Model) RoundTrip(picture, hole image.Image) (float64, error) {
+	codes, err := m.Pictures.Encode(picture)
+	if err != nil {
+		return 0, err
+	}
+	back, err := m.Pictures.Image(codes)
+	if err != nil {
+		return 0, err
+	}
+	from, over := picture.Bounds().Min, hole.Bounds().Min
+	sum, n := 0, 0
+	for y := range back.Rect.Dy() {
+		for x := range back.Rect.Dx() {
+			if White(hole.At(over.X+x, over.Y+y)) {
+				continue
+			}
+			a, b := opaque(picture.At(from.X+x, from.Y+y)), back.NRGBAAt(x, y)
+			for _, d := range [3]int{int(a.R) - int(b.R), int(a.G) - int(b.G), int(a.B) - int(b.B)} {
+				sum += max(d, -d)
+			}
+			n += 3
+		}
+	}
+	return float64(sum) / float64(max(n, 1)), nil
+}
+
+// Paste puts the pixels that hole keeps back into made, from picture, all of one size. They fade in
+// over a cell of the grid from the hole's edge, so that no seam shows.
+func (m *Model) Paste(made *image.NRGBA, picture, hole image.Image) error {
+	c, err := m.Pictures.load()
+	if err != nil {
+		return err
+	}
+	width, height := c.Size()
+	for _, p := range []image.Image{made, picture, hole} {
+		if r := p.Bounds(); r.Dx() != width || r.Dy() != height {
+			return fmt.Errorf("a picture is %d x %d pixels, want %d x %d", r.Dx(), r.Dy(), width, height)
+		}
+	}
+	fade := 1
+	if len(c.Shape()) == 2 {
+		fade = max(cellOf(c).X, cellOf(c).Y)
+	}
+	from := picture.Bounds().Min
+	for i, d := range distances(hole) {
+		x, y := i%width, i/width
+		kept := min(d, fade)
+		a, b := opaque(picture.At(from.X+x, from.Y+y)), made.NRGBAAt(made.Rect.Min.X+x, made.Rect.Min.Y+y)
+		mix := func(a, b uint8) uint8 { return uint8((int(a)*kept + int(b)*(fade-kept) + fade/2) / fade) }
+		made.SetNRGBA(made.Rect.Min.X+x, made.Rect.Min.Y+y, color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255})
+	}
+	return nil
+}
+
+// distances returns how far each pixel is from the nearest white one of hole, in steps of a king at
+// chess; without a white one they are farther than the picture is large.
+func distances(hole image.Image) []int {
+	r := hole.Bounds()
+	width, height := r.Dx(), r.Dy()
+	d := make([]int, width*height)
+	for i := range d {
+		if d[i] = width + height; White(hole.At(r.Min.X+i%width, r.Min.Y+i/width)) {
+			d[i] = 0
+		}
+	}
+	// near lowers the distance of a pixel to one more than that of a neighbour.
+	near := func(i, x, y int) {
+		if x >= 0 && x < width && y >= 0 && y < height {
+			d[i] = min(d[i], d[y*width+x]+1)
+		}
+	}
+	for i := range d {
+		x, y := i%width, i/width
+		near(i, x-1, y)
+		near(i, x-1, y-1)
+		near(i, x, y-1)
+		near(i, x+1, y-1)
+	}
+	for i := len(d) - 1; i >= 0; i-- {
+		x, y := i%width, i/width
+		near(i, x+1, y)
+		near(i, x+1, y+1)
+		near(i, x, y+1)
+		near(i, x-1, y+1)
+	}
+	return d
+}
+
+// opaque returns a pixel's colour, whatever its alpha.
+func opaque(c color.Color) color.NRGBA { return color.NRGBAModel.Convert(c).(color.NRGBA) }
+
+// White reports whether a mask's pixel is nearer to white than to black, whatever its alpha.
+func White(c color.Color) bool {
+	p := opaque(c)
+	return int(p.R)+int(p.G)+int(p.B) >= 3*128
+}

@@ -1,0 +1,55 @@
+// Package memory reports how much memory a process may still take.
+package memory
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Available returns the bytes that are free for this process, and false where that is not known: it is
+// what Linux has available, or what is left of the limit of its control group if that is less.
+func Available() (free int64, ok bool) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	free, ok = field(data, "MemAvailable:")
+	free <<= 10 // it is in kB
+	if left, limited := group("/sys/fs/cgroup"); ok && limited {
+		free = min(free, left)
+	}
+	return free, ok
+}
+
+// field returns the number after a word at the start of a line.
+func field(data []byte, word string) (int64, bool) {
+	for line := range bytes.Lines(data) {
+		fields := bytes.Fields(line)
+		if len(fields) >= 2 && string(fields[0]) == word {
+			n, err := strconv.ParseInt(string(fields[1]), 10, 53)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// group returns what the limit of a control group leaves beside what cannot be given back, false where
+// it has none ("max").
+func group(dir string) (int64, bool) {
+	data, err := os.ReadFile(filepath.Join(dir, "memory.max"))
+	if err != nil {
+		return 0, false
+	}
+	most, err := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
+	if err != nil {
+		return 0, false
+	}
+	used, ok := field(stat, "anon")
+	return max(0, most-used), ok
+}

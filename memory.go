@@ -1,0 +1,57 @@
+package unmask
+
+import (
+	"fmt"
+
+	"unmask/generate"
+	"unmask/internal/memory"
+	"unmask/model"
+)
+
+// smallBatch is a batch whose memory is not looked at.
+const smallBatch = 16
+
+// Check fills in defaults and returns an error, in one line, for a run that the model cannot do, or
+// for which there is not enough memory.
+func (m *Model) Check(r Run) (Run, error) {
+	o, err := r.Check(m.Denoiser)
+	if err != nil || o.Batch <= smallBatch {
+		return o, err
+	}
+	free, ok := memory.Available()
+	if !ok {
+		return o, nil
+	}
+	const quarters = 3 // of what is free; the rest is for weights being packed and other programs
+	each := sequenceBytes(m.Denoiser, o)
+	if most := free / 4 * quarters / each; int64(o.Batch) > most {
+		return o, fmt.Errorf("batch is %d, want 1 to %d: a sequence takes %.1f MB, and %.1f GB are free",
+			o.Batch, max(1, most), float64(each)/1e6, float64(free)/1e9)
+	}
+	return o, nil
+}
+
+// sequenceBytes estimates the memory of one sequence of a batch: its keys and values, its hidden
+// states, which are as wide as those of a layer, and the loop's own slices.
+func sequenceBytes(d model.Denoiser, o generate.Options) int64 {
+	const perPosition = 256 // tokens, probabilities and their indexes
+	n := int64(o.Length) * perPosition
+	refiner, ok := d.(model.Refiner)
+	if !ok {
+		return n
+	}
+	c := refiner.NewCache(1, o.Length)
+	var layer, all int64
+	for i, k := range c.K {
+		if k == nil {
+			continue
+		}
+		layer = max(layer, int64(k.Shape().TotalSize()))
+		all += int64(k.Shape().TotalSize() + c.V[i].Shape().TotalSize())
+	}
+	n += 4 * layer
+	if o.Cache > 0 || o.Reuse != generate.NoReuse {
+		n += 4 * all
+	}
+	return n
+}
