@@ -24,6 +24,11 @@ func dotBF16(n int)
 //go:noescape
 func dotInt8(n int)
 
+// dotShort does n times: 12 VPDPBUSD of AVX-VNNI on 32 bytes each.
+//
+//go:noescape
+func dotShort(n int)
+
 // maddInt16 does n times: 6 VPMADDWD on 16 int16 each and the VPADDD that keep the sums of the round before.
 //
 //go:noescape

@@ -260,6 +260,58 @@ loop:
 	VZEROUPPER
 	RET
 
+// func dotShort(n int)
+// Requires: AVX, AVX2
+TEXT ·dotShort(SB), NOSPLIT, $0-8
+	MOVQ         n+0(FP), CX
+	MOVL         $0x3f003f00, AX
+	VMOVD        AX, X12
+	VPBROADCASTD X12, Y12
+	VMOVD        AX, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+
+loop:
+	LONG $0x5015c2c4
+	BYTE $0xc4
+	LONG $0x5015c2c4
+	BYTE $0xcc
+	LONG $0x5015c2c4
+	BYTE $0xd4
+	LONG $0x5015c2c4
+	BYTE $0xdc
+	LONG $0x5015c2c4
+	BYTE $0xe4
+	LONG $0x5015c2c4
+	BYTE $0xec
+	LONG $0x5015c2c4
+	BYTE $0xf4
+	LONG $0x5015c2c4
+	BYTE $0xfc
+	LONG $0x501542c4
+	BYTE $0xc4
+	LONG $0x501542c4
+	BYTE $0xcc
+	LONG $0x501542c4
+	BYTE $0xd4
+	LONG $0x501542c4
+	BYTE $0xdc
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+	RET
+
 // func maddInt16(n int)
 // Requires: AVX, AVX2
 TEXT ·maddInt16(SB), NOSPLIT, $0-8

@@ -25,6 +25,8 @@ func int8Loop(l simd.Level) Loop {
 	switch {
 	case l.ISA == simd.AVX512 && l.VNNI:
 		return Loop{"VPDPBUSD zmm", 24 * 64 * 2, dotInt8}
+	case l.ISA == simd.AVX2 && l.VNNI:
+		return Loop{"VPDPBUSD ymm", 12 * 32 * 2, dotShort}
 	case l.ISA != simd.Generic:
 		return Loop{"VPMADDWD+VPADDD ymm", 6 * 16 * 2, maddInt16}
 	}

@@ -301,6 +301,33 @@ func mulInt8Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, ac
 //go:noescape
 func mulInt8Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
 
+// mulInt8_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+
+// mulInt8_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+
+// mulInt8_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+//
+//	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+
 // mulBlocksDot_1x48 is, for i of 1 rows and j of 48 columns, with c = 0 first unless acc:
 //
 //	for r := range records {
@@ -527,6 +554,11 @@ func packBF16Wide(dst *float32, x *float32, stride int, n int, inverse float32)
 //
 //go:noescape
 func packInt8(dst *float32, x *float32, stride int, n int, inverse float32)
+
+// packInt8Short is packInt8 for AVX2.
+//
+//go:noescape
+func packInt8Short(dst *float32, x *float32, stride int, n int, inverse float32)
 
 // packInt8Wide rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: for i := range 8*n { dst[i/8*stride][i/4%2*4+i%2*2+i/2%2] = int16(round(x[i]*inverse)) }.
 //

@@ -4592,6 +4592,363 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulInt8_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// Requires: AVX, MMX+
+TEXT ·mulInt8_1x16(SB), NOSPLIT, $0-56
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    lines+32(FP), CX
+	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
+	SHLQ    $0x02, R8
+	TESTQ   R9, R9
+	JZ      zero
+	MOVQ    DX, R11
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+	JMP     loop
+
+zero:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+loop:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	VBROADCASTSS (SI), Y2
+	LONG         $0x506dc2c4
+	BYTE         $0xc6
+	LONG         $0x506dc2c4
+	BYTE         $0xcf
+	VMOVUPS      64(DI), Y14
+	VMOVUPS      96(DI), Y15
+	VBROADCASTSS 4(SI), Y2
+	LONG         $0x506dc2c4
+	BYTE         $0xc6
+	LONG         $0x506dc2c4
+	BYTE         $0xcf
+	VMOVUPS      128(DI), Y14
+	VMOVUPS      160(DI), Y15
+	VBROADCASTSS 8(SI), Y2
+	LONG         $0x506dc2c4
+	BYTE         $0xc6
+	LONG         $0x506dc2c4
+	BYTE         $0xcf
+	VMOVUPS      192(DI), Y14
+	VMOVUPS      224(DI), Y15
+	VBROADCASTSS 12(SI), Y2
+	LONG         $0x506dc2c4
+	BYTE         $0xc6
+	LONG         $0x506dc2c4
+	BYTE         $0xcf
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
+	DECQ         CX
+	JNZ          loop
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y1, 32(R11)
+	VZEROUPPER
+	RET
+
+// func mulInt8_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// Requires: AVX, MMX+
+TEXT ·mulInt8_2x16(SB), NOSPLIT, $0-56
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    lines+32(FP), CX
+	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
+	SHLQ    $0x02, R8
+	TESTQ   R9, R9
+	JZ      zero
+	MOVQ    DX, R11
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+	ADDQ    R8, R11
+	VMOVUPS (R11), Y2
+	VMOVUPS 32(R11), Y3
+	JMP     loop
+
+zero:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+loop:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	VBROADCASTSS (SI), Y4
+	LONG         $0x505dc2c4
+	BYTE         $0xc6
+	LONG         $0x505dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 16(SI), Y5
+	LONG         $0x5055c2c4
+	BYTE         $0xd6
+	LONG         $0x5055c2c4
+	BYTE         $0xdf
+	VMOVUPS      64(DI), Y14
+	VMOVUPS      96(DI), Y15
+	VBROADCASTSS 4(SI), Y4
+	LONG         $0x505dc2c4
+	BYTE         $0xc6
+	LONG         $0x505dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 20(SI), Y5
+	LONG         $0x5055c2c4
+	BYTE         $0xd6
+	LONG         $0x5055c2c4
+	BYTE         $0xdf
+	VMOVUPS      128(DI), Y14
+	VMOVUPS      160(DI), Y15
+	VBROADCASTSS 8(SI), Y4
+	LONG         $0x505dc2c4
+	BYTE         $0xc6
+	LONG         $0x505dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 24(SI), Y5
+	LONG         $0x5055c2c4
+	BYTE         $0xd6
+	LONG         $0x5055c2c4
+	BYTE         $0xdf
+	VMOVUPS      192(DI), Y14
+	VMOVUPS      224(DI), Y15
+	VBROADCASTSS 12(SI), Y4
+	LONG         $0x505dc2c4
+	BYTE         $0xc6
+	LONG         $0x505dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 28(SI), Y5
+	LONG         $0x5055c2c4
+	BYTE         $0xd6
+	LONG         $0x5055c2c4
+	BYTE         $0xdf
+	ADDQ         $0x20, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
+	DECQ         CX
+	JNZ          loop
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y2, (R11)
+	VMOVUPS      Y3, 32(R11)
+	VZEROUPPER
+	RET
+
+// func mulInt8_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// Requires: AVX, MMX+
+TEXT ·mulInt8_6x16(SB), NOSPLIT, $0-56
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    c+16(FP), DX
+	MOVQ    ldc+24(FP), R8
+	MOVQ    lines+32(FP), CX
+	MOVQ    acc+40(FP), R9
+	MOVQ    next+48(FP), R10
+	SHLQ    $0x02, R8
+	TESTQ   R9, R9
+	JZ      zero
+	MOVQ    DX, R11
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+	ADDQ    R8, R11
+	VMOVUPS (R11), Y2
+	VMOVUPS 32(R11), Y3
+	ADDQ    R8, R11
+	VMOVUPS (R11), Y4
+	VMOVUPS 32(R11), Y5
+	ADDQ    R8, R11
+	VMOVUPS (R11), Y6
+	VMOVUPS 32(R11), Y7
+	ADDQ    R8, R11
+	VMOVUPS (R11), Y8
+	VMOVUPS 32(R11), Y9
+	ADDQ    R8, R11
+	VMOVUPS (R11), Y10
+	VMOVUPS 32(R11), Y11
+	JMP     loop
+
+zero:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+loop:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	VBROADCASTSS (SI), Y12
+	LONG         $0x501dc2c4
+	BYTE         $0xc6
+	LONG         $0x501dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 16(SI), Y13
+	LONG         $0x5015c2c4
+	BYTE         $0xd6
+	LONG         $0x5015c2c4
+	BYTE         $0xdf
+	VBROADCASTSS 32(SI), Y12
+	LONG         $0x501dc2c4
+	BYTE         $0xe6
+	LONG         $0x501dc2c4
+	BYTE         $0xef
+	VBROADCASTSS 48(SI), Y13
+	LONG         $0x5015c2c4
+	BYTE         $0xf6
+	LONG         $0x5015c2c4
+	BYTE         $0xff
+	VBROADCASTSS 64(SI), Y12
+	LONG         $0x501d42c4
+	BYTE         $0xc6
+	LONG         $0x501d42c4
+	BYTE         $0xcf
+	VBROADCASTSS 80(SI), Y13
+	LONG         $0x501542c4
+	BYTE         $0xd6
+	LONG         $0x501542c4
+	BYTE         $0xdf
+	VMOVUPS      64(DI), Y14
+	VMOVUPS      96(DI), Y15
+	VBROADCASTSS 4(SI), Y12
+	LONG         $0x501dc2c4
+	BYTE         $0xc6
+	LONG         $0x501dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 20(SI), Y13
+	LONG         $0x5015c2c4
+	BYTE         $0xd6
+	LONG         $0x5015c2c4
+	BYTE         $0xdf
+	VBROADCASTSS 36(SI), Y12
+	LONG         $0x501dc2c4
+	BYTE         $0xe6
+	LONG         $0x501dc2c4
+	BYTE         $0xef
+	VBROADCASTSS 52(SI), Y13
+	LONG         $0x5015c2c4
+	BYTE         $0xf6
+	LONG         $0x5015c2c4
+	BYTE         $0xff
+	VBROADCASTSS 68(SI), Y12
+	LONG         $0x501d42c4
+	BYTE         $0xc6
+	LONG         $0x501d42c4
+	BYTE         $0xcf
+	VBROADCASTSS 84(SI), Y13
+	LONG         $0x501542c4
+	BYTE         $0xd6
+	LONG         $0x501542c4
+	BYTE         $0xdf
+	VMOVUPS      128(DI), Y14
+	VMOVUPS      160(DI), Y15
+	VBROADCASTSS 8(SI), Y12
+	LONG         $0x501dc2c4
+	BYTE         $0xc6
+	LONG         $0x501dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 24(SI), Y13
+	LONG         $0x5015c2c4
+	BYTE         $0xd6
+	LONG         $0x5015c2c4
+	BYTE         $0xdf
+	VBROADCASTSS 40(SI), Y12
+	LONG         $0x501dc2c4
+	BYTE         $0xe6
+	LONG         $0x501dc2c4
+	BYTE         $0xef
+	VBROADCASTSS 56(SI), Y13
+	LONG         $0x5015c2c4
+	BYTE         $0xf6
+	LONG         $0x5015c2c4
+	BYTE         $0xff
+	VBROADCASTSS 72(SI), Y12
+	LONG         $0x501d42c4
+	BYTE         $0xc6
+	LONG         $0x501d42c4
+	BYTE         $0xcf
+	VBROADCASTSS 88(SI), Y13
+	LONG         $0x501542c4
+	BYTE         $0xd6
+	LONG         $0x501542c4
+	BYTE         $0xdf
+	VMOVUPS      192(DI), Y14
+	VMOVUPS      224(DI), Y15
+	VBROADCASTSS 12(SI), Y12
+	LONG         $0x501dc2c4
+	BYTE         $0xc6
+	LONG         $0x501dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 28(SI), Y13
+	LONG         $0x5015c2c4
+	BYTE         $0xd6
+	LONG         $0x5015c2c4
+	BYTE         $0xdf
+	VBROADCASTSS 44(SI), Y12
+	LONG         $0x501dc2c4
+	BYTE         $0xe6
+	LONG         $0x501dc2c4
+	BYTE         $0xef
+	VBROADCASTSS 60(SI), Y13
+	LONG         $0x5015c2c4
+	BYTE         $0xf6
+	LONG         $0x5015c2c4
+	BYTE         $0xff
+	VBROADCASTSS 76(SI), Y12
+	LONG         $0x501d42c4
+	BYTE         $0xc6
+	LONG         $0x501d42c4
+	BYTE         $0xcf
+	VBROADCASTSS 92(SI), Y13
+	LONG         $0x501542c4
+	BYTE         $0xd6
+	LONG         $0x501542c4
+	BYTE         $0xdf
+	ADDQ         $0x60, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
+	DECQ         CX
+	JNZ          loop
+	MOVQ         DX, R11
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y1, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y2, (R11)
+	VMOVUPS      Y3, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y4, (R11)
+	VMOVUPS      Y5, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y6, (R11)
+	VMOVUPS      Y7, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y8, (R11)
+	VMOVUPS      Y9, 32(R11)
+	ADDQ         R8, R11
+	VMOVUPS      Y10, (R11)
+	VMOVUPS      Y11, 32(R11)
+	VZEROUPPER
+	RET
+
 // func mulBlocksDot_1x48(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·mulBlocksDot_1x48(SB), NOSPLIT, $0-64
@@ -6419,6 +6776,46 @@ loop:
 	VCVTPS2DQ Z0, Z0
 	VPADDD    Z6, Z0, Z0
 	VPMOVDB   Z0, X0
+	VMOVUPS   X0, (DI)
+	ADDQ      R8, DI
+	ADDQ      $0x40, SI
+	DECQ      CX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
+// func packInt8Short(dst *float32, x *float32, stride int, n int, inverse float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·packInt8Short(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), DI
+	MOVQ         x+8(FP), SI
+	MOVQ         stride+16(FP), R8
+	MOVQ         n+24(FP), CX
+	SHLQ         $0x02, R8
+	MOVSS        inverse+32(FP), X7
+	VBROADCASTSS X7, Y7
+	MOVL         $0x00000080, AX
+	VMOVD        AX, X6
+	VPBROADCASTD X6, Y6
+	MOVL         $0x000000ff, AX
+	VMOVD        AX, X5
+	VPBROADCASTD X5, Y5
+	MOVL         $0x05010400, AX
+	VMOVD        AX, X4
+	VPMOVZXBD    X4, Y4
+
+loop:
+	VMULPS    (SI), Y7, Y0
+	VCVTPS2DQ Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPAND     Y5, Y0, Y0
+	VMULPS    32(SI), Y7, Y1
+	VCVTPS2DQ Y1, Y1
+	VPADDD    Y6, Y1, Y1
+	VPAND     Y5, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPACKUSWB Y0, Y0, Y0
+	VPERMD    Y0, Y4, Y0
 	VMOVUPS   X0, (DI)
 	ADDQ      R8, DI
 	ADDQ      $0x40, SI

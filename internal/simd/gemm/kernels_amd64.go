@@ -22,6 +22,7 @@ var avx2 = map[Format][]*Kernel{
 	F32:      {assembly(F32, 16, mulF32_6x16, mulF32_4x16, mulF32_2x16, mulF32_1x16)},
 	BF16Wide: {assembly(BF16Wide, 16, mulBF16Wide_6x16, mulBF16Wide_4x16, mulBF16Wide_2x16, mulBF16Wide_1x16)},
 	Int8Wide: {assembly(Int8Wide, 16, mulInt8Wide_6x16, mulInt8Wide_4x16, mulInt8Wide_2x16, mulInt8Wide_1x16)},
+	Int8:     {assembly(Int8, 16, mulInt8_6x16, mulInt8_2x16, mulInt8_1x16)}, // of AVX-VNNI
 }
 
 // kernels of a level. A format that the processor cannot multiply is a wide one; int8 without
@@ -30,7 +31,7 @@ func kernels(level simd.Level, f Format) []*Kernel {
 	if f == BF16 && !level.BF16 {
 		f = BF16Wide
 	}
-	if f == Int8 && !(level.VNNI && level.ISA == simd.AVX512) {
+	if f == Int8 && !level.VNNI {
 		f = Int8Wide
 	}
 	switch {
@@ -47,6 +48,9 @@ func kernels(level simd.Level, f Format) []*Kernel {
 func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel {
 	k := &Kernel{Format: f, Columns: columns, Cache: 1 << 16, store: storeRows, scale: scaleRows, largest: absMax, turn: turnWords}
 	heights := map[int][]int{16: {6, 4, 2, 1}, 32: {12, 8, 4, 2, 1}, 48: {8, 4, 2, 1}}[columns]
+	if f == Int8 && columns == 16 { // without 4, which gains little and is long
+		heights = []int{6, 2, 1}
+	}
 	for i, run := range append([]multiply{tallest}, less...) {
 		k.heights = append(k.heights, height{heights[i], run})
 	}
@@ -63,6 +67,9 @@ func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel
 		k.pack, k.step = packBF16Wide, 8
 	case Int8:
 		k.pack, k.step = packInt8, 16
+		if columns == 16 {
+			k.pack = packInt8Short
+		}
 	case Int8Wide:
 		k.pack, k.step = packInt8Wide, 8
 	}

@@ -26,6 +26,9 @@ func main() {
 	loop("dotInt8", "24 VPDPBUSD on 64 bytes each", avx.Z[:24], avx.Z[24:26], func(i int, acc, x, y reg.VecPhysical) {
 		VPDPBUSD(x, y, acc)
 	})
+	loop("dotShort", "12 VPDPBUSD of AVX-VNNI on 32 bytes each", avx.Y[:12], avx.Y[12:14], func(i int, _, _, _ reg.VecPhysical) {
+		avx.DotVEX(i, 13, 12)
+	})
 	loop("maddInt16", "6 VPMADDWD on 16 int16 each and the VPADDD that keep the sums of the round before", avx.Y[:6], avx.Y[12:14], func(i int, acc, x, y reg.VecPhysical) {
 		VPADDD(avx.Y[6+i], acc, acc)
 		VPMADDWD(x, y, avx.Y[6+i])

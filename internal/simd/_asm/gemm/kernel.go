@@ -191,7 +191,11 @@ func (k kernel) step(x reg.VecPhysical, i, j int) {
 	case bf16:
 		avx.DotBF16(i*k.vecs+j, k.top()-k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs))
 	case int8: // A unsigned, B signed
-		VPDPBUSD(k.b(j), x, k.acc(i, j))
+		if k.wide {
+			VPDPBUSD(k.b(j), x, k.acc(i, j))
+		} else { // of AVX-VNNI; x is free(i)
+			avx.DotVEX(i*k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs), k.top()-k.vecs+j)
+		}
 	case int8Wide:
 		t := k.free(1 + i + j)
 		if t == x {

@@ -27,6 +27,9 @@ func main() {
 			}
 		}
 	}
+	for _, rows := range []int{1, 2, 6} {
+		kernel{format: int8, rows: rows, vecs: 2}.emit()
+	}
 	for _, rows := range []int{1, 2, 4} {
 		dotBlocks(rows, 3, true).emit()
 	}
@@ -46,6 +49,7 @@ func main() {
 	packBF16()
 	packBF16Wide()
 	packInt8()
+	packInt8Short()
 	packInt8Wide()
 	absMax()
 	turn()

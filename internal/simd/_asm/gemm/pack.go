@@ -96,6 +96,31 @@ func packInt8() {
 		})
 }
 
+func packInt8Short() {
+	packLoop("packInt8Short", "packInt8Short is packInt8 for AVX2.", 64,
+		func() {
+			inverse := Load(Param("inverse"), reg.X7)
+			VBROADCASTSS(inverse, reg.Y7)
+			constant(reg.Y6, 128)
+			constant(reg.Y5, 0xff)
+			MOVL(U32(0x05010400), reg.EAX) // which words of a register make a line
+			VMOVD(reg.EAX, reg.X4)
+			VPMOVZXBD(reg.X4, reg.Y4)
+		}, func(x Mem, dst, stride reg.Register) {
+			for i, y := range []reg.VecPhysical{reg.Y0, reg.Y1} {
+				VMULPS(Mem{Base: x.Base, Disp: 32 * i}, reg.Y7, y)
+				VCVTPS2DQ(y, y)
+				VPADDD(reg.Y6, y, y)
+				VPAND(reg.Y5, y, y)
+			}
+			VPACKUSDW(reg.Y1, reg.Y0, reg.Y0)
+			VPACKUSWB(reg.Y0, reg.Y0, reg.Y0)
+			VPERMD(reg.Y0, reg.Y4, reg.Y0)
+			VMOVUPS(reg.X0, Mem{Base: dst})
+			ADDQ(stride, dst)
+		})
+}
+
 func packInt8Wide() {
 	packLoop("packInt8Wide", "packInt8Wide rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: for i := range 8*n { dst[i/8*stride][i/4%2*4+i%2*2+i/2%2] = int16(round(x[i]*inverse)) }.", 32,
 		func() {
