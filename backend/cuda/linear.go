@@ -150,8 +150,11 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 
 // linear begins act(x W^T + bias) * scale, to overwrite dst or be added to it, whose rows are pitch numbers apart. The caller passes dst and its copy.
 func (b *Backend) linear(x devicePtr, rows int, m *matrix, pitch int, bias devicePtr, act backend.Activation, add bool, scale float32) *call {
-	o := b.round(x, rows, m)
-	t := b.best(linearTiles[m.as], rows, m)
+	return b.tile(b.best(linearTiles[m.as], rows, m), b.round(x, rows, m), rows, m, pitch, bias, act, add, scale)
+}
+
+// tile is linear with a tile and activations that are as it reads them.
+func (b *Backend) tile(t *tile, o operand, rows int, m *matrix, pitch int, bias devicePtr, act backend.Activation, add bool, scale float32) *call {
 	c := b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).
 		pointer(o.data).pointer(m.data).pointer(bias)
 	if m.as == backend.F32 {

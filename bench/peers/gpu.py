@@ -7,7 +7,7 @@ A round runs each program in a process of its own, one after the other; a figure
 is that of bench/gpu_test.go: every position masked, random weights, bfloat16. PyTorch's ends with the logits written
 out, as its samplers use them; attention is scaled_dot_product_attention, or with "plain" its two products and the softmax. The
 sampler is a straightforward one: all logits, softmax, a draw at every position, and what a fixed order opens.
-Needs Go.
+Needs Go, or a built test binary of package bench that UNMASK_BENCH names (bench/card/pack.sh makes one).
 """
 import argparse
 import json
@@ -73,8 +73,10 @@ def unmask_seconds(kind, shape):
     kind, _, suffix = kind.partition("/")
     name, batch = SHAPES[shape]
     pattern = "^BenchmarkGPU$/^%s$/^%s$/^bf16$/^batch%d$" % (kind, name, batch) + (f"/^{suffix}$" if suffix else "")
-    command = ["go", "test", "-run", "-", "-bench", pattern, "-benchtime", "2s", "./bench"]
-    out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=os.path.join(HERE, "..", "..")).stdout
+    command, folder = ["go", "test", "-run", "-", "-bench", pattern, "-benchtime", "2s", "./bench"], os.path.join(HERE, "..", "..")
+    if built := os.environ.get("UNMASK_BENCH"):
+        command, folder = [os.path.abspath(built), "-test.run", "-", "-test.bench", pattern, "-test.benchtime", "2s"], None
+    out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
     found = re.search(r"\s([0-9.]+) ns/op", out)
     if not found:
         sys.exit("no GPU for unmask:\n" + out)

@@ -4,8 +4,8 @@ package parity
 
 import (
 	"math"
+	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,9 +36,16 @@ func Open(t testing.TB, name string) *Pack {
 	return &Pack{Source: src, t: t, cases: cases}
 }
 
+// root is the root of the module, above the working directory, which is a test's package.
 func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	at := "."
+	for range 8 {
+		if _, err := os.Stat(filepath.Join(at, "testdata", "packs")); err == nil {
+			return at
+		}
+		at = filepath.Join("..", at)
+	}
+	return at
 }
 
 // Full reports whether the pack has a published size.
