@@ -29,6 +29,9 @@ func (m *Model) complete(r Run) (Run, error) {
 	if err != nil {
 		return r, err
 	}
+	if r.Condition == nil && r.Conditions == nil { // nothing to be guided by
+		base.Guidance = generate.Guidance{}
+	}
 	full := r.Recipe().Or(base)
 	if r.Steps == 0 {
 		full.Steps = min(full.Steps, max(1, m.masked(r)))
