@@ -74,8 +74,8 @@ func (odds) Ranking(_, _ int, shape []int) (samplers.Ranking, bool) {
 	return samplers.Ranking{By: by, Share: 1, Order: oddsFirst(shape[0])}, true
 }
 
-// The GPU chooses positions and tokens for the paper's samplers but vanilla, and they are the CPU's, in the same order, with
-// as much work. With filters the host chooses.
+// The GPU chooses positions and tokens for the paper's samplers but vanilla, and they are the
+// CPU's, in the same order, with as much work. With filters the host chooses.
 func TestGPUChooses(t *testing.T) {
 	if !cuda.Included {
 		t.Skip("this build has no GPU support")
@@ -96,7 +96,8 @@ func TestGPUChooses(t *testing.T) {
 		for _, filter := range []model.Filter{{}, {TopK: 50}} {
 			s, err := samplers.Parse(name)
 			require.NoError(t, err)
-			run := unmask.Run{Sampler: s, Cache: cases[name], Length: 14, Steps: steps, N: 3, Batch: 2, Seed: 5, Filter: filter}
+			run := unmask.Run{Sampler: s, Cache: cases[name], Length: 14, Steps: steps, N: 3, Batch: 2,
+				Seed: 5, Filter: filter}
 			want, wantLogP := record(t, onCPU, run)
 			if l != nil {
 				l.Forget()
@@ -116,7 +117,8 @@ func TestGPUChooses(t *testing.T) {
 			}
 			require.Equal(t, chosen, l.Calls("unmask_choose"), name)
 			if chosen > 0 {
-				require.GreaterOrEqual(t, l.Calls("cuGraphLaunch"), 2, "%s: passes from the second on that the GPU chooses after", name)
+				require.GreaterOrEqual(t, l.Calls("cuGraphLaunch"), 2,
+					"%s: passes from the second on that the GPU chooses after", name)
 			}
 		}
 	}

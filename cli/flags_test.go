@@ -22,9 +22,12 @@ import (
 func TestFlagsRefuseAsTheLibrary(t *testing.T) {
 	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
 	fields := map[string]func(o *generate.Options, x float64){
-		"steps":       func(o *generate.Options, x float64) { o.Steps = int(x) },
-		"cache":       func(o *generate.Options, x float64) { o.Cache = int(x) },
-		"refresh":     func(o *generate.Options, x float64) { o.Refresh, o.Reuse = int(x), generate.Delayed },
+		"steps": func(o *generate.Options, x float64) { o.Steps = int(x) },
+		"cache": func(o *generate.Options, x float64) { o.Cache = int(x) },
+		"refresh": func(o *generate.Options, x float64) {
+			o.Refresh, o.Reuse = int(x),
+				generate.Delayed
+		},
 		"temperature": func(o *generate.Options, x float64) { o.Filter.Temperature = x },
 		"top-p":       func(o *generate.Options, x float64) { o.Filter.TopP = x },
 		"top-k":       func(o *generate.Options, x float64) { o.Filter.TopK = int(x) },
@@ -41,7 +44,8 @@ func TestFlagsRefuseAsTheLibrary(t *testing.T) {
 		}
 		require.NotNil(t, set, p.Name)
 		rapid.Check(t, func(t *rapid.T) {
-			x := rapid.OneOf(rapid.SampledFrom([]float64{-1, 1e-9, 1e-12, 1, 17, 65, 1 << 30, 1<<30 + 1, 1e12}),
+			x := rapid.OneOf(rapid.SampledFrom([]float64{-1, 1e-9, 1e-12, 1, 17, 65, 1 << 30, 1<<30 + 1,
+				1e12}),
 				rapid.Float64Range(-10, 1e7)).Draw(t, "x")
 			if p.Kind == param.Whole {
 				x = math.Trunc(x)
@@ -87,7 +91,8 @@ func TestNumericFlagsRefuseInOneGrammar(t *testing.T) {
 			err := cmd.Flags().Set(f.Name, "many")
 			require.Error(t, err)
 			require.NotContains(t, flagError(err).Error(), "strconv", "%s --%s", cmd.Name(), f.Name)
-			require.Regexp(t, `^--?`+f.Name+` is "many", want `, flagError(err).Error(), "%s --%s", cmd.Name(), f.Name)
+			require.Regexp(t, `^--?`+f.Name+` is "many", want `, flagError(err).Error(), "%s --%s",
+				cmd.Name(), f.Name)
 		})
 	}
 	require.Greater(t, seen, 40)

@@ -23,7 +23,8 @@ func TestPublishedRecipe(t *testing.T) {
 	}{
 		{nil, "sampler=maskgit(alpha=4.5) schedule=mage steps=12 top-p=0.9"},
 		{[]string{"--steps=4", "--top-p=1"}, "sampler=maskgit(alpha=4.5) schedule=mage steps=4"},
-		{[]string{"--sampler=maskgit", "--alpha=3"}, "sampler=maskgit(alpha=3) schedule=mage steps=12 top-p=0.9"},
+		{[]string{"--sampler=maskgit", "--alpha=3"},
+			"sampler=maskgit(alpha=3) schedule=mage steps=12 top-p=0.9"},
 		{[]string{"--sampler=hybrid+cache", "--schedule=uniform"},
 			"sampler=hybrid schedule=uniform steps=12 cache=1 top-p=0.9"},
 	} {
@@ -45,7 +46,8 @@ func TestPublishedRecipe(t *testing.T) {
 // The library fills in the same.
 func TestPublishedRecipeOfTheLibrary(t *testing.T) {
 	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
-	published := unmask.NewModel(&model.Loaded{Denoiser: d, Recipe: "halton schedule=cosine steps=12"}, nil, nil)
+	published := unmask.NewModel(&model.Loaded{Denoiser: d, Recipe: "halton schedule=cosine steps=12"},
+		nil, nil)
 	plain := unmask.NewModel(&model.Loaded{Denoiser: d}, nil, nil)
 	last := func(m *unmask.Model, r unmask.Run) (tokens []int32) {
 		for step, err := range unmask.Generate(t.Context(), m, r) {

@@ -12,6 +12,7 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
+	"unmask/samplers"
 )
 
 // Tuning is a search for the best settings within a time per sample.
@@ -46,22 +47,33 @@ func Quality(m Metrics) float64 {
 // to 8 there); at that price lowering the temperature alone gains nothing.
 const entropyPrice = 5
 
-// candidates are the samplers of a search, without steps.
+// candidates returns the samplers of a search, without steps: the paper's and all that other
+// packages registered.
 func candidates(kind string, cached bool) []Point {
 	list := []Point{{Sampler: "halton"}, {Sampler: "random"}}
-	alphas := []float64{3, 6, 12}
-	for _, alpha := range alphas {
-		list = append(list, Point{Sampler: "hybrid", Alpha: alpha},
-			Point{Sampler: "u-moment", Alpha: alpha}, Point{Sampler: "moment", Alpha: alpha})
-		if kind == "image" {
-			list = append(list, Point{Sampler: "maskgit", Alpha: alpha})
+	with := []string{"hybrid", "u-moment", "moment"} // a Gumbel temperature
+	if kind == "image" {
+		with = append(with, "maskgit")
+	}
+	for _, info := range samplers.List() {
+		if info.Foreign && info.Name != fixedName {
+			if usesAlpha(info.Name) {
+				with = append(with, info.Name)
+			} else {
+				list = append(list, Point{Sampler: info.Name})
+			}
+		}
+	}
+	for _, alpha := range []float64{3, 6, 12} {
+		for _, name := range with {
+			list = append(list, Point{Sampler: name, Alpha: alpha})
 		}
 	}
 	if !cached {
 		return list
 	}
 	for _, p := range slices.Clone(list) {
-		if p.Sampler != "maskgit" {
+		if uncached(p.Sampler) == "" {
 			p.Cache = 1
 			list = append(list, p)
 		}

@@ -49,7 +49,8 @@ func ExampleRegister() {
 
 // What means the same has the same text.
 func ExampleParse() {
-	for _, text := range []string{"hybrid()", "hybrid(alpha=6)", "hybrid(alpha=3)", "moment(alpha=6.0)"} {
+	for _, text := range []string{"hybrid()", "hybrid(alpha=6)", "hybrid(alpha=3)",
+		"moment(alpha=6.0)"} {
 		s, err := samplers.Parse(text)
 		if err != nil {
 			panic(err)

@@ -65,6 +65,9 @@ type Info struct {
 	Params            []param.Param // that Parse takes in parentheses, those of rules inside last
 	// what may stand in parentheses, such as "an order"; "" for nothing
 	Inside string
+
+	Order   bool // an Order, which ChooseThenSample makes a sampler
+	Foreign bool // registered by another package than this one
 }
 
 // entry is a Rule without its type. Its functions take a pointer to a T.
@@ -170,7 +173,8 @@ func List() []Info {
 
 func (e *entry) info() Info {
 	return Info{Name: e.name, Line: e.line, Paper: e.paper, Params: e.takes(true),
-		Inside: e.goesAround()}
+		Inside: e.goesAround(), Order: e.order,
+		Foreign: reflect.TypeOf(e.value(e.pointer(nil))).PkgPath() != reflect.TypeFor[Random]().PkgPath()}
 }
 
 // takes returns the parameters that a text may give to a rule: its own, those of the rules inside

@@ -14,7 +14,8 @@ import (
 // fullView has all that a rule may need, at positions of which every third is open.
 func fullView(step, steps int) *samplers.View {
 	const length, outcomes = 30, 7
-	v := &samplers.View{Mask: outcomes, Outcomes: outcomes, Shape: []int{5, 6}, Step: step, Steps: steps,
+	v := &samplers.View{Mask: outcomes, Outcomes: outcomes, Shape: []int{5, 6}, Step: step,
+		Steps: steps,
 		Quota: 4, Free: length, Rand: samplers.Rand{Seed: 3, Step: uint32(step)},
 		Past: make([]float64, length), Tokens: make([]int32, length)}
 	for p := range length {
@@ -48,7 +49,8 @@ func fullView(step, steps int) *samplers.View {
 
 // No rule changes its view, and what it opens is masked and different.
 func TestRulesLeaveTheirView(t *testing.T) {
-	names := []string{"vanilla(bits=32)", "hybrid(hybrid(random,margin),hybrid)", "eb(hybrid)", "remdm(strategy=conf)"}
+	names := []string{"vanilla(bits=32)", "hybrid(hybrid(random,margin),hybrid)", "eb(hybrid)",
+		"remdm(strategy=conf)"}
 	for _, info := range samplers.List() {
 		names = append(names, info.Name)
 	}

@@ -3,6 +3,7 @@ package theory
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"unmask/generate"
 	"unmask/samplers"
@@ -12,6 +13,17 @@ import (
 // Unbiased are choose-then-sample rules at gamma = 1.
 var Unbiased = []string{"random", "halton", "u-moment", "hybrid", "hybrid(random,u-moment(alpha=0.5))",
 	"confidence", "confidence(temperature=0.3)", "margin", "entropy", "entropy(temperature=1)", "semi-ar(block=2,u-moment)"}
+
+// unbiased returns Unbiased and all orders that other packages registered.
+func unbiased() []string {
+	names := slices.Clone(Unbiased)
+	for _, info := range samplers.List() {
+		if info.Order && info.Foreign {
+			names = append(names, info.Name)
+		}
+	}
+	return names
+}
 
 // OnePosition are samplers that plan for themselves and open one position a step here.
 var OnePosition = []string{"first-hitting", "threshold(theta=1)", "eb(budget=1e-9)", "eb(budget=1e-9,margin)", "semi-ar(block=2,threshold(theta=1))"}
@@ -39,7 +51,7 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 	}
 	const joint = "chi-square against the joint"
 	var out []Result
-	for i, names := range [][]string{Unbiased, OnePosition} {
+	for i, names := range [][]string{unbiased(), OnePosition} {
 		for _, name := range names {
 			r, err := check(name, []int{m.Length(), 0}[i], truth, joint)
 			if err != nil {

@@ -1,0 +1,39 @@
+package experiments
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// warm is a rule of another package, with a Gumbel temperature.
+type warm struct{ Alpha float64 }
+
+func (warm) Needs(int, int) samplers.Need { return samplers.Need{} }
+
+func (w warm) Rank(v *samplers.View, k int) []int {
+	return v.Top(k, func(i int) float64 { return w.Alpha*v.Gumbel(i) - float64(i) })
+}
+
+func init() {
+	samplers.Register(samplers.Rule[warm]{Name: "warm", Line: "the first first, with noise",
+		Paper: "a test",
+		Params: []samplers.Param[warm]{samplers.Number(func(w *warm) *float64 { return &w.Alpha },
+			param.Param{Name: "alpha", Min: 0.001, Max: 100, Default: "6", Help: "of the noise"})}})
+}
+
+// What another package registered is tuned and swept with the rest.
+func TestForeignRulesAreTuned(t *testing.T) {
+	list := candidates("text", true)
+	require.Contains(t, list, Point{Sampler: "warm", Alpha: 3})
+	require.Contains(t, list, Point{Sampler: "warm", Alpha: 12, Cache: 1})
+	require.NotContains(t, list, Point{Sampler: "moment", Cache: 1})
+	require.NotContains(t, candidates("image", true), Point{Sampler: "maskgit", Alpha: 3, Cache: 1})
+	p := Plan{Samplers: []string{"semi-ar(warm)"}, Steps: []int{4}, Alpha: []float64{3, 6},
+		Cache: []int{0},
+		Seeds: []uint64{0}, N: 4, Batch: 2}
+	require.Len(t, p.Points(), 2)
+}
