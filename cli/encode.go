@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"image"
 	"io"
 	"math"
 
@@ -17,11 +18,11 @@ import (
 
 func newEncode() *cobra.Command {
 	var d deviceFlags
-	var out string
+	var out, fit string
 	cmd := &cobra.Command{
 		Use:   "encode IMAGE...",
 		Short: "Write the codes of images",
-		Long: `Write the codes of PNG images of the model's size.
+		Long: `Write the codes of PNG or JPEG images of the model's size, or of any with --fit.
 
 The output is safetensors with codes I64 [B,D], the grid's cells by rows.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -34,11 +35,15 @@ The output is safetensors with codes I64 [B,D], the grid's cells by rows.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := untilStopped(cmd.Context())
 			defer cancel()
-			return encode(ctx, &d, args, out)
+			if err := checkFit(fit); err != nil {
+				return err
+			}
+			return encode(ctx, &d, args, out, fit)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
+	fitFlag(cmd.Flags(), &fit)
 	cmd.MarkFlagRequired("out")
 	return cmd
 }
@@ -69,7 +74,7 @@ green and blue in 0..1 but for what the network overshoots.`,
 	return cmd
 }
 
-func encode(ctx context.Context, d *deviceFlags, files []string, out string) error {
+func encode(ctx context.Context, d *deviceFlags, files []string, out, fit string) error {
 	if err := checkFile("--out", out); err != nil {
 		return err
 	}
@@ -88,7 +93,7 @@ func encode(ctx context.Context, d *deviceFlags, files []string, out string) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		codes, err := encodeFile(e, name)
+		codes, err := encodeFile(e, name, fit)
 		if err != nil {
 			return err
 		}
@@ -135,13 +140,18 @@ func decode(ctx context.Context, d *deviceFlags, codesFile, out string) error {
 	return err
 }
 
-// encodeFile returns the codes of a PNG file of the model's size.
-func encodeFile(e model.Encoder, name string) ([]int32, error) {
+// encodeFile returns the codes of a PNG or JPEG file, brought to the model's size.
+func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 	m, err := images.Read(name)
 	if err != nil {
 		return nil, err
 	}
-	codes, err := e.EncodeImage(m.NRGBA())
+	width, height := e.Size()
+	p, err := images.Place(image.Pt(m.Width, m.Height), image.Pt(width, height), fit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, orFit(err))
+	}
+	codes, err := e.EncodeImage(p.Picture(m.NRGBA()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

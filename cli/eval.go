@@ -25,6 +25,7 @@ func newEval() *cobra.Command {
 type evaluation struct {
 	samples int
 	metrics experiments.Metrics
+	leftOut int // samples too short to measure
 }
 
 // metricLines say what the numbers are.
@@ -42,15 +43,17 @@ var metricLines = []struct{ name, line string }{
 func (r evaluation) print(asJSON bool) error {
 	if asJSON {
 		type value struct {
-			Value float64 `json:"value"`
-			Error float64 `json:"error,omitempty"`
+			Value     float64 `json:"value"`
+			Error     float64 `json:"error,omitempty"`
+			Deviation float64 `json:"deviation,omitempty"`
 		}
 		out := struct {
 			Samples int              `json:"samples"`
+			LeftOut int              `json:"left_out,omitempty"`
 			Metrics map[string]value `json:"metrics"`
-		}{r.samples, map[string]value{}}
+		}{r.samples, r.leftOut, map[string]value{}}
 		for name, m := range r.metrics {
-			out.Metrics[name] = value{m.Value, m.Error()}
+			out.Metrics[name] = value{m.Value, m.Error(), m.Deviation}
 		}
 		line, err := json.Marshal(out)
 		if err != nil {
@@ -60,6 +63,9 @@ func (r evaluation) print(asJSON bool) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "samples     %d\n", r.samples)
+	if r.leftOut > 0 {
+		fmt.Fprintf(&b, "left out    %-18d samples of fewer than 2 tokens\n", r.leftOut)
+	}
 	for _, l := range metricLines {
 		m, ok := r.metrics[l.name]
 		if !ok {
@@ -68,6 +74,9 @@ func (r evaluation) print(asJSON bool) error {
 		number := fmt.Sprintf("%.4g", m.Value)
 		if e := m.Error(); e > 0 {
 			number += fmt.Sprintf(" ± %.2g", e)
+		}
+		if m.Deviation > 0 {
+			number += fmt.Sprintf(" (dev. %.2g)", m.Deviation)
 		}
 		fmt.Fprintf(&b, "%-11s %-18s %s\n", l.name, number, l.line)
 	}

@@ -24,15 +24,15 @@ func newEvalImage() *cobra.Command {
 	var f evalImageFlags
 	cmd := &cobra.Command{
 		Use:   "image DIR",
-		Short: "Measure the PNG files of a directory against a reference",
-		Args:  exactly(1, "a DIR of PNG files"),
+		Short: "Measure the PNG and JPEG files of a directory against a reference",
+		Args:  exactly(1, "a DIR of PNG or JPEG files"),
 		Example: `  unmask eval image samples --reference imagenet-val --inception pt_inception-2015-12-05-6726825d.pth
   unmask eval image imagenet-val --inception FILE --save-stats imagenet.npz
   unmask eval image samples --reference imagenet.npz --inception FILE`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.by.Reference, "reference", "", "compare with this `DIR` of PNG files, or the mu and sigma of this .npz; with --model demo its landscapes where none is given")
+	cmd.Flags().StringVar(&f.by.Reference, "reference", "", "compare with this `DIR` of PNG or JPEG files, or the mu and sigma of this .npz; with --model demo its landscapes where none is given")
 	cmd.Flags().StringVar(&f.by.Inception, "inception", "", "weights of Inception-v3, a `FILE` or directory, for FID and Inception Score; without, the features of --model's VQGAN")
 	cmd.Flags().StringVar(&f.saveStats, "save-stats", "", "write mu and sigma of DIR's features to this `FILE`.npz")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
@@ -58,7 +58,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	var r *experiments.Reference
 	if f.by.Reference != "" || f.saveStats == "" {
 		if f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
-			return usage("--reference is missing, want a DIR of PNG files or an .npz, or --save-stats")
+			return usage("--reference is missing, want a DIR of images or an .npz, or --save-stats")
 		}
 		bar := &laterProgress{label: "reference"}
 		f.by.Progress = bar.set
@@ -95,7 +95,11 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	return evaluation{len(files), m}.print(f.json)
+	if few := 10 * network.Width(); len(files) < few {
+		say("%s of %d features each: the Frechet distance of so few is biased upwards, compare it with that of "+
+			"as many alone, or measure %d", count(len(files), "image"), network.Width(), few)
+	}
+	return evaluation{samples: len(files), metrics: m}.print(f.json)
 }
 
 // network returns Inception-v3, or the codec of --model where it is not given.

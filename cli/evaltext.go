@@ -47,6 +47,7 @@ func newEvalText() *cobra.Command {
 // textLine is what is read of a line; unmask text writes more.
 type textLine struct {
 	ID         *int    `json:"id"`
+	Seed       uint64  `json:"seed"`
 	IDs        []int32 `json:"ids"`
 	Text       string  `json:"text"`
 	Unfinished bool    `json:"unfinished"`
@@ -85,15 +86,18 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	}
 	ctx, cancel := untilStopped(ctx)
 	defer cancel()
-	n, err := f.score(ctx, scorer, judge, name, in)
+	n, short, err := f.score(ctx, scorer, judge, name, in)
 	if err != nil {
 		return err
+	}
+	if n == short && n > 0 {
+		return fmt.Errorf("%s: no sample has 2 tokens or more", name)
 	}
 	m, err := scorer.Metrics(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return evaluation{n, m}.print(f.json)
+	return evaluation{n - short, m, short}.print(f.json)
 }
 
 // load loads the judge.
@@ -107,14 +111,20 @@ func (f *evalTextFlags) load(ctx context.Context, o judges.Options) (*judges.Jud
 	return judge, err
 }
 
-// score reads and judges the lines, a few at a time, and returns how many there are.
-func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, judge metrics.Judge, name string, in io.Reader) (n int, err error) {
+// score reads and judges the lines, a few at a time, and returns how many there are, and how many
+// of these are too short: a judge says nothing of a first token.
+func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, judge metrics.Judge, name string, in io.Reader) (n, short int, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTextLine)
 	p := newProgress("samples", -1)
 	defer p.close()
 	var ids [][]int32
 	var texts []string
+	type sample struct {
+		seed uint64
+		id   int
+	}
+	seen := map[sample]int{} // lines
 	flush := func() error {
 		if len(ids) == 0 {
 			return nil
@@ -131,42 +141,49 @@ func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, ju
 	}
 	for lines.Scan() {
 		n++
-		l, err := parseTextLine(lines.Bytes(), judge.Context())
+		l, err := parseTextLine(lines.Bytes())
 		if err != nil {
-			return n, fmt.Errorf("%s: line %d: %w", name, n, err)
+			return n, short, fmt.Errorf("%s: line %d: %w", name, n, err)
+		}
+		if line := seen[sample{l.Seed, *l.ID}]; line > 0 {
+			return n, short, fmt.Errorf("%s: line %d: sample %d of seed %d is on line %d already, want each once",
+				name, n, *l.ID, l.Seed, line)
+		}
+		seen[sample{l.Seed, *l.ID}] = n
+		if len(l.IDs) < 2 {
+			short++
+			continue
 		}
 		ids, texts = append(ids, l.IDs), append(texts, l.Text)
 		if len(ids) == textBatch {
 			if err := flush(); err != nil {
-				return n, fmt.Errorf("%s: lines up to %d: %w", name, n, err)
+				return n, short, fmt.Errorf("%s: lines up to %d: %w", name, n, err)
 			}
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return n, fmt.Errorf("%s: line %d: more than %d bytes", name, n+1, maxTextLine)
+		return n, short, fmt.Errorf("%s: line %d: more than %d bytes", name, n+1, maxTextLine)
 	} else if err != nil {
-		return n, err
+		return n, short, err
 	}
 	if err := flush(); err != nil {
-		return n, fmt.Errorf("%s: %w", name, err)
+		return n, short, fmt.Errorf("%s: %w", name, err)
 	}
-	return n, nil
+	return n, short, nil
 }
 
-func parseTextLine(line []byte, longest int) (l textLine, err error) {
+func parseTextLine(line []byte) (l textLine, err error) {
 	if len(bytes.TrimSpace(line)) == 0 {
-		return l, errors.New("is empty, wanted is a JSON object with id, ids and text")
+		return l, errors.New("is empty, want a JSON object with id, ids and text")
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
-		return l, fmt.Errorf("%w, wanted is a JSON object with id, ids and text", err)
+		return l, fmt.Errorf("%w, want a JSON object with id, ids and text", err)
 	}
 	switch {
 	case l.ID == nil:
 		return l, errors.New("id is missing: not a line of unmask text --json")
 	case l.Unfinished:
-		return l, errors.New("an unfinished sample, allowed are finished ones")
-	case len(l.IDs) < 2:
-		return l, fmt.Errorf("ids has %d tokens, allowed are 2..%d", len(l.IDs), longest)
+		return l, errors.New("an unfinished sample, want finished ones")
 	}
 	return l, nil
 }

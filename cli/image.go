@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"image"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -13,7 +11,6 @@ import (
 
 	"unmask"
 	"unmask/generate"
-	"unmask/images"
 	"unmask/model"
 )
 
@@ -23,11 +20,9 @@ type imageFlags struct {
 	samplingFlags
 	tokenFlags
 	out, sheet, gif string
-	inpaint, mask   string
-	paste           bool
-	given, hole     image.Image // of --inpaint and --mask
-	watch, json     bool
-	trace           string
+	inpaintFlags
+	watch, json bool
+	trace       string
 }
 
 const defaultSheet = "unmask.png"
@@ -47,7 +42,8 @@ is refused. unmask verify DIR checks one.
 
 Image i depends on --seed and i alone.
 
---inpaint keeps an image where --mask is black and makes the rest new. It works on cells of the
+--inpaint keeps an image but where --mask is white or transparent, in --box, or where the image itself
+is transparent, and makes that new. It works on cells of the
 model's grid: the image is encoded, every cell that a white pixel of the mask touches is masked,
 the others keep their codes. Their pixels are what the decoder makes of those codes: close to the
 given ones where the picture is like those that the model was trained on, and it is said where they
@@ -57,7 +53,8 @@ are not. --paste puts the given pixels back.`,
   unmask image -n 4 --sheet four.png --gif four.gif
   unmask image --model MAGE_DIR -n 50000 --out samples
   unmask image --sampler maskgit --schedule mage --steps 20
-  unmask image --inpaint photo.png --mask hole.png`,
+  unmask image --inpaint photo.png --mask hole.png
+  unmask image --inpaint photo.jpg --box 40,60,128,128 --fit cover`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
@@ -69,9 +66,7 @@ are not. --paste puts the given pixels back.`,
 	cmd.Flags().StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it")
 	cmd.Flags().StringVar(&f.sheet, "sheet", "", "contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
 	cmd.Flags().StringVar(&f.gif, "gif", "", "the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
-	cmd.Flags().StringVar(&f.inpaint, "inpaint", "", "PNG `FILE` of the model's size to keep where --mask is black")
-	cmd.Flags().StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white where the image is made new")
-	cmd.Flags().BoolVar(&f.paste, "paste", false, "with --inpaint, put the kept pixels back; they fade in over a cell from the mask's edge")
+	f.inpaintFlags.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the cells in the terminal as they open")
 	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and image: id, seed, ids (codes by rows), steps, seconds, evaluated, file")
@@ -97,7 +92,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 		return err
 	}
 	if f.inpaint != "" {
-		if o.Tokens, err = f.inpaintTokens(m); err != nil {
+		if o.Tokens, err = f.inpaintFlags.tokens(m); err != nil {
 			return err
 		}
 	}
@@ -122,9 +117,10 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 
 // check refuses outputs before a model is loaded.
 func (f *imageFlags) check() error {
+	if err := f.inpaintFlags.check(); err != nil {
+		return err
+	}
 	switch {
-	case (f.inpaint == "") != (f.mask == ""):
-		return usage("--inpaint and --mask, allowed are both or neither")
 	case f.paste && f.inpaint == "":
 		return usage("--paste, want --inpaint with it")
 	case f.out == "" && f.n > sheetImages:
@@ -141,32 +137,6 @@ func (f *imageFlags) check() error {
 		}
 	}
 	return nil
-}
-
-// mostLost is how much the codes may change what is kept, of 255, before it is said.
-const mostLost = 12
-
-// inpaintTokens returns the codes of --inpaint, masked where --mask is white.
-func (f *imageFlags) inpaintTokens(m *unmask.Model) ([]int32, error) {
-	picture, err := images.Read(f.inpaint)
-	if err != nil {
-		return nil, fmt.Errorf("--inpaint: %w", err)
-	}
-	hole, err := images.Read(f.mask)
-	if err != nil {
-		return nil, fmt.Errorf("--mask: %w", err)
-	}
-	f.given, f.hole = picture.NRGBA(), hole.NRGBA()
-	tokens, err := m.Inpaint(f.given, f.hole)
-	if err != nil {
-		return nil, fmt.Errorf("--inpaint %s, --mask %s: %w", f.inpaint, f.mask, err)
-	}
-	if lost, err := m.RoundTrip(f.given, f.hole); err != nil {
-		return nil, err
-	} else if lost > mostLost && !f.paste {
-		say("note: the model's codes change what is kept by %.0f of 255 in the mean: --paste puts it back", lost)
-	}
-	return tokens, nil
 }
 
 // codedImage is a finished sequence, or one that an interrupt cut off.

@@ -115,7 +115,10 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 		if len(data) == maxScheduleData {
 			return fmt.Errorf("%s: more than %d samples", name, maxScheduleData)
 		}
-		l, err := parseTextLine(lines.Bytes(), m.Spec().Length())
+		l, err := parseTextLine(lines.Bytes())
+		if err == nil && len(l.IDs) < 2 {
+			err = fmt.Errorf("ids has %d tokens, want 2 to %d", len(l.IDs), m.Spec().Length())
+		}
 		if err != nil {
 			return fmt.Errorf("%s: line %d: %w", name, len(data)+1, err)
 		}

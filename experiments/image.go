@@ -148,11 +148,11 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 		m["precision"], m["recall"] = Measure{Value: pr.Precision}, Measure{Value: pr.Recall}
 	}
 	if s.score != nil {
-		v, _, err := s.score.Value()
+		v, deviation, err := s.score.Value()
 		if err != nil {
 			return nil, err
 		}
-		m["score"] = Measure{Value: v}
+		m["score"] = Measure{Value: v, Deviation: deviation}
 	}
 	return m, nil
 }

@@ -13,6 +13,10 @@ const Groups = 10
 type Measure struct {
 	Value   float64   `json:"value"`
 	Without []float64 `json:"without,omitempty"`
+
+	// Deviation is the standard deviation over the metric's own splits, which the Inception Score is
+	// published with; 0 for others. It is no standard error.
+	Deviation float64 `json:"deviation,omitempty"`
 }
 
 // Metrics are measures by name: perplexity, entropy, distinct2, self_bleu of text; frechet,

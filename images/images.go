@@ -1,4 +1,5 @@
-// Package images reads pictures for measurement: eight-bit RGB, from PNG files alone.
+// Package images reads pictures, PNG and JPEG: for measurement as eight-bit RGB, for inpainting with
+// their alpha, fitted to a model's size.
 package images
 
 import (
@@ -27,38 +28,72 @@ const MaxPixels = 1 << 26
 
 // signatures are how files of other formats begin.
 var signatures = []struct{ format, magic string }{
-	{"JPEG", "\xff\xd8\xff"}, {"GIF", "GIF8"}, {"WebP", "RIFF"}, {"BMP", "BM"}, {"TIFF", "II*\x00"}, {"TIFF", "MM\x00*"},
+	{"GIF", "GIF8"}, {"WebP", "RIFF"}, {"BMP", "BM"}, {"TIFF", "II*\x00"}, {"TIFF", "MM\x00*"},
 }
 
-// Decode reads a PNG. Grey becomes equal channels, a palette its colours, and alpha is dropped,
-// all as Pillow's convert("RGB"). Other formats are refused: JPEG artefacts alone shift a Frechet
+// Decode reads a PNG or JPEG as Pillow's convert("RGB") does, with which torch-fidelity reads: grey
+// becomes equal channels, a palette its colours, alpha is dropped, and of 16 bits a channel the
+// upper 8 are taken, but grey of 16 bits is cut at 255. JPEG's artefacts alone shift a Frechet
 // distance by points (Parmar et al., "On aliased resizing and surprising subtleties in GAN
-// evaluation", 2022), so a comparison must not mix them in.
+// evaluation", 2022), so what is compared should have been saved the same way.
 func Decode(data []byte) (*Image, error) {
+	if bytes.HasPrefix(data, []byte(jpegMagic)) {
+		return decodeJPEG(data)
+	}
+	picture, err := decodePNG(data)
+	if err != nil {
+		return nil, err
+	}
+	if grey, ok := picture.(*image.Gray16); ok {
+		return cut(grey), nil
+	}
+	return fromImage(picture), nil
+}
+
+const jpegMagic = "\xff\xd8\xff"
+
+// decodePNG decodes a PNG within the limits, and names what else data is.
+func decodePNG(data []byte) (image.Image, error) {
 	if !bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")) {
 		for _, s := range signatures {
 			if bytes.HasPrefix(data, []byte(s.magic)) {
-				return nil, fmt.Errorf("a %s image, allowed is PNG: compression and other decoders shift the features", s.format)
+				return nil, fmt.Errorf("a %s image, want PNG or JPEG", s.format)
 			}
 		}
-		return nil, errors.New("not an image, allowed is PNG")
+		return nil, errors.New("not an image, want PNG or JPEG")
 	}
 	config, err := png.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("a damaged PNG: %w", err)
 	}
-	if config.Width < 1 || config.Height < 1 || config.Width > MaxPixels/config.Height {
-		return nil, fmt.Errorf("%d x %d pixels, allowed are 1 to %d in all", config.Width, config.Height, MaxPixels)
-	}
-	switch config.ColorModel {
-	case color.RGBA64Model, color.NRGBA64Model, color.Gray16Model:
-		return nil, errors.New("16 bits a channel, allowed are 8")
+	if err := checkSize(config); err != nil {
+		return nil, err
 	}
 	picture, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("a damaged PNG: %w", err)
 	}
-	return fromImage(picture), nil
+	return picture, nil
+}
+
+func checkSize(c image.Config) error {
+	if c.Width < 1 || c.Height < 1 || c.Width > MaxPixels/c.Height {
+		return fmt.Errorf("%d x %d pixels, want 1 to %d in all", c.Width, c.Height, MaxPixels)
+	}
+	return nil
+}
+
+// cut is Pillow's grey of 16 bits: values above 255 are white.
+func cut(grey *image.Gray16) *Image {
+	size := grey.Bounds()
+	m := &Image{Width: size.Dx(), Height: size.Dy(), Pix: make([]byte, 0, 3*size.Dx()*size.Dy())}
+	for y := size.Min.Y; y < size.Max.Y; y++ {
+		for x := size.Min.X; x < size.Max.X; x++ {
+			v := byte(min(grey.Gray16At(x, y).Y, 255))
+			m.Pix = append(m.Pix, v, v, v)
+		}
+	}
+	return m
 }
 
 // fromImage takes the red, green and blue of each pixel, not multiplied by alpha.
@@ -67,6 +102,11 @@ func fromImage(picture image.Image) *Image {
 	m := &Image{Width: size.Dx(), Height: size.Dy(), Pix: make([]byte, 0, 3*size.Dx()*size.Dy())}
 	for y := size.Min.Y; y < size.Max.Y; y++ {
 		for x := size.Min.X; x < size.Max.X; x++ {
+			if p, ok := picture.(*image.NRGBA64); ok { // the colour of what is transparent counts
+				c := p.NRGBA64At(x, y)
+				m.Pix = append(m.Pix, byte(c.R>>8), byte(c.G>>8), byte(c.B>>8))
+				continue
+			}
 			c := color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA)
 			m.Pix = append(m.Pix, c.R, c.G, c.B)
 		}
@@ -74,20 +114,11 @@ func fromImage(picture image.Image) *Image {
 	return m
 }
 
-// Read reads the PNG file at name.
+// Read reads the PNG or JPEG file at name as Decode does.
 func Read(name string) (*Image, error) {
-	f, err := os.Open(name)
+	data, err := readFile(name)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	const most = 4 * MaxPixels // bytes; a PNG of that many pixels is hardly ever larger
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > most {
-		return nil, fmt.Errorf("%s: more than %d bytes", name, most)
 	}
 	m, err := Decode(data)
 	if err != nil {
@@ -96,11 +127,49 @@ func Read(name string) (*Image, error) {
 	return m, nil
 }
 
-// extensions of images that are not PNG: a folder that has them is refused rather than
-// measured in part.
-var extensions = []string{".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"}
+// ReadPicture reads the PNG or JPEG file at name with all that it has, such as alpha.
+func ReadPicture(name string) (image.Image, error) {
+	data, err := readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var picture image.Image
+	if bytes.HasPrefix(data, []byte(jpegMagic)) {
+		var m *Image
+		if m, err = decodeJPEG(data); err == nil {
+			picture = m.NRGBA()
+		}
+	} else {
+		picture, err = decodePNG(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return picture, nil
+}
 
-// List returns the PNG files of a directory and those below it, in the order of their names.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const most = 4 * MaxPixels // bytes; a file of that many pixels is hardly ever larger
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > most {
+		return nil, fmt.Errorf("%s: more than %d bytes", name, most)
+	}
+	return data, nil
+}
+
+// extensions of images that are not read: a folder that has them is refused rather than
+// measured in part.
+var extensions = []string{".gif", ".webp", ".bmp", ".tif", ".tiff"}
+
+// List returns the PNG and JPEG files of a directory and those below it, in the order of their names.
 func List(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -109,10 +178,10 @@ func List(dir string) ([]string, error) {
 		}
 		switch ext := strings.ToLower(filepath.Ext(name)); {
 		case d.IsDir():
-		case ext == ".png":
+		case ext == ".png", ext == ".jpg", ext == ".jpeg":
 			names = append(names, name)
 		case slices.Contains(extensions, ext):
-			return fmt.Errorf("%s: a %s image, allowed is PNG: compression and other decoders shift the features", name, ext[1:])
+			return fmt.Errorf("%s: a %s image, want PNG or JPEG", name, ext[1:])
 		}
 		return nil
 	})
@@ -120,7 +189,7 @@ func List(dir string) ([]string, error) {
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: no PNG files", dir)
+		return nil, fmt.Errorf("%s: no PNG or JPEG files", dir)
 	}
 	slices.Sort(names)
 	return names, nil

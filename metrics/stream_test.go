@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/metrics/gpt2"
 	"unmask/images"
-	"unmask/metrics/inception"
 	"unmask/metrics"
+	"unmask/metrics/gpt2"
+	"unmask/metrics/inception"
 )
 
 var (
@@ -76,7 +76,7 @@ func TestEachFeatureStops(t *testing.T) {
 	require.ErrorIs(t, metrics.EachFeature(context.Background(), &corner{}, names,
 		func(i int, _, _ []float32) error { return stop }), stop)
 	require.NoError(t, os.WriteFile(names[12], []byte("\xff\xd8\xff"), 0o644))
-	require.ErrorContains(t, metrics.EachFeature(context.Background(), &corner{}, names, none), "012.png: a JPEG image")
+	require.ErrorContains(t, metrics.EachFeature(context.Background(), &corner{}, names, none), "012.png: a damaged JPEG")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, metrics.EachFeature(ctx, &corner{}, names[:8], none), context.Canceled)

@@ -1,0 +1,136 @@
+package images
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"math"
+
+	xdraw "golang.org/x/image/draw"
+)
+
+// Fits are the ways to bring a picture to another size: cover fills it and crops what stands over
+// on two sides, contain leaves margins on two sides.
+var Fits = []string{"cover", "contain"}
+
+// Placement brings a picture to a size: the part From of it goes to the part To of a picture of Size.
+type Placement struct {
+	From, To image.Rectangle
+	Size     image.Point
+}
+
+// Place returns the placement of a picture of size from in one of size to. A fit of "" wants both
+// to be the same.
+func Place(from, to image.Point, fit string) (Placement, error) {
+	p := Placement{image.Rectangle{Max: from}, image.Rectangle{Max: to}, to}
+	if from.X < 1 || from.Y < 1 || to.X < 1 || to.Y < 1 {
+		return p, fmt.Errorf("picture is %d x %d pixels, want 1 or more", from.X, from.Y)
+	}
+	across, down := float64(to.X)/float64(from.X), float64(to.Y)/float64(from.Y)
+	middle := func(size image.Point, w, h float64) image.Rectangle {
+		part := image.Pt(min(max(int(math.Round(w)), 1), size.X), min(max(int(math.Round(h)), 1), size.Y))
+		at := image.Pt((size.X-part.X)/2, (size.Y-part.Y)/2)
+		return image.Rectangle{Min: at, Max: at.Add(part)}
+	}
+	switch fit {
+	case "":
+		if from != to {
+			return p, fmt.Errorf("picture is %d x %d pixels, want %d x %d, or a fit", from.X, from.Y, to.X, to.Y)
+		}
+	case "cover":
+		scale := max(across, down)
+		p.From = middle(from, float64(to.X)/scale, float64(to.Y)/scale)
+	case "contain":
+		scale := min(across, down)
+		p.To = middle(to, float64(from.X)*scale, float64(from.Y)*scale)
+	default:
+		return p, fmt.Errorf("fit is %.40q, want cover or contain", fit)
+	}
+	return p, nil
+}
+
+// Picture returns the placed picture, opaque: alpha is dropped, and margins have the colours of
+// the edges beside them.
+func (p Placement) Picture(picture image.Image) *image.NRGBA {
+	opaque := fromImage(picture).NRGBA()
+	out := image.NewNRGBA(image.Rectangle{Max: p.Size})
+	if p.From.Size() == p.To.Size() {
+		draw.Draw(out, p.To, opaque, p.From.Min, draw.Src)
+	} else {
+		xdraw.CatmullRom.Scale(out, p.To, opaque, p.From, draw.Src, nil)
+	}
+	for y := range p.Size.Y {
+		for x := range p.Size.X {
+			near := image.Pt(min(max(x, p.To.Min.X), p.To.Max.X-1), min(max(y, p.To.Min.Y), p.To.Max.Y-1))
+			if near.X != x || near.Y != y {
+				out.SetNRGBA(x, y, out.NRGBAAt(near.X, near.Y))
+			}
+		}
+	}
+	return out
+}
+
+// Mask returns the placed mask: white where a quarter of what goes to a pixel is, and in margins,
+// which have no picture to keep.
+func (p Placement) Mask(mask *image.Gray) *image.Gray {
+	out := image.NewGray(image.Rectangle{Max: p.Size})
+	draw.Draw(out, out.Rect, image.White, image.Point{}, draw.Src)
+	if p.From.Size() == p.To.Size() {
+		draw.Draw(out, p.To, mask, p.From.Min, draw.Src)
+	} else {
+		xdraw.BiLinear.Scale(out, p.To, mask, p.From, draw.Src, nil)
+	}
+	for i, v := range out.Pix {
+		out.Pix[i] = 0
+		if v >= 64 {
+			out.Pix[i] = 255
+		}
+	}
+	return out
+}
+
+// Hole returns the mask of a picture that is made new in part, white there: inside box, or where
+// mask is white, or transparent if any of it is; without both, where picture itself is transparent.
+func Hole(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
+	size := picture.Bounds().Size()
+	out := image.NewGray(image.Rectangle{Max: size})
+	if !box.Empty() {
+		if !box.In(out.Rect) {
+			return nil, fmt.Errorf("box is %d,%d,%d,%d, want it within %d x %d pixels",
+				box.Min.X, box.Min.Y, box.Dx(), box.Dy(), size.X, size.Y)
+		}
+		draw.Draw(out, box, image.White, image.Point{}, draw.Src)
+		if mask == nil {
+			return out, nil
+		}
+	}
+	from, alpha := mask, true
+	if mask != nil {
+		if mask.Bounds().Size() != size {
+			at := mask.Bounds().Size()
+			return nil, fmt.Errorf("mask is %d x %d pixels, want %d x %d as the picture", at.X, at.Y, size.X, size.Y)
+		}
+		alpha = !opaque(mask)
+	} else if from = picture; opaque(picture) {
+		return nil, errors.New("no part of the picture is transparent, want a mask or a box")
+	}
+	at := from.Bounds().Min
+	for y := range size.Y {
+		for x := range size.X {
+			c := color.NRGBAModel.Convert(from.At(at.X+x, at.Y+y)).(color.NRGBA)
+			if alpha && c.A < 128 || !alpha && int(c.R)+int(c.G)+int(c.B) >= 3*128 {
+				out.SetGray(x, y, color.Gray{Y: 255})
+			}
+		}
+	}
+	return out, nil
+}
+
+func opaque(m image.Image) bool {
+	if o, ok := m.(interface{ Opaque() bool }); ok {
+		return o.Opaque()
+	}
+	return true
+}

@@ -1,0 +1,117 @@
+package images
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+)
+
+// decodeJPEG reads a JPEG as libjpeg does, which torch-fidelity reads with: where colour has fewer
+// samples than grey it is interpolated, which Go's own conversion does not do.
+func decodeJPEG(data []byte) (*Image, error) {
+	config, err := jpeg.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("a damaged JPEG: %w", err)
+	}
+	if err := checkSize(config); err != nil {
+		return nil, err
+	}
+	picture, err := jpeg.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("a damaged JPEG: %w", err)
+	}
+	switch p := picture.(type) {
+	case *image.YCbCr:
+		return fromYCbCr(p), nil
+	case *image.CMYK:
+		return nil, errors.New("a JPEG in CMYK, want grey or RGB")
+	}
+	return fromImage(picture), nil
+}
+
+// fromYCbCr converts by libjpeg's integers (jdcolor.c: 16 bits of fraction, half added).
+func fromYCbCr(p *image.YCbCr) *Image {
+	width, height := p.Rect.Dx(), p.Rect.Dy()
+	cb, cr := upsampled(p, p.Cb), upsampled(p, p.Cr)
+	m := &Image{Width: width, Height: height, Pix: make([]byte, 3*width*height)}
+	for y := range height {
+		for x := range width {
+			i := y*width + x
+			grey := int(p.Y[y*p.YStride+x])
+			b, r := int(cb[i])-128, int(cr[i])-128
+			m.Pix[3*i] = clip(grey + (91881*r+1<<15)>>16)
+			m.Pix[3*i+1] = clip(grey + (-22554*b-46802*r+1<<15)>>16)
+			m.Pix[3*i+2] = clip(grey + (116130*b+1<<15)>>16)
+		}
+	}
+	return m
+}
+
+func clip(v int) byte { return byte(min(max(v, 0), 255)) }
+
+// upsampled returns a colour channel [height, width] with a sample for each pixel: by libjpeg's
+// triangle filter (jdsample.c, "fancy upsampling") where it has half as many, repeated where it
+// has fewer still.
+func upsampled(p *image.YCbCr, plane []byte) []byte {
+	width, height := p.Rect.Dx(), p.Rect.Dy()
+	across, down := 1, 1
+	switch p.SubsampleRatio {
+	case image.YCbCrSubsampleRatio422:
+		across = 2
+	case image.YCbCrSubsampleRatio420:
+		across, down = 2, 2
+	case image.YCbCrSubsampleRatio440:
+		down = 2
+	case image.YCbCrSubsampleRatio411:
+		across = 4
+	case image.YCbCrSubsampleRatio410:
+		across, down = 4, 2
+	}
+	columns, rows := (width+across-1)/across, (height+down-1)/down
+	out := make([]byte, width*height)
+	line := make([]int, columns) // four times a row where down is 2
+	for y := range height {
+		row := plane[y/down*p.CStride:][:columns]
+		if fancy := down == 2 && across <= 2 && (across == 1 || columns > 2); fancy {
+			other := y/2 - 1 + 2*(y%2) // the nearer neighbour
+			next := plane[min(max(other, 0), rows-1)*p.CStride:][:columns]
+			for x := range line {
+				line[x] = 3*int(row[x]) + int(next[x])
+			}
+		} else {
+			for x := range line {
+				line[x] = 4 * int(row[x])
+			}
+		}
+		to := out[y*width:][:width]
+		for x := range to {
+			to[x] = byte(sample(line, x, across, down, y))
+		}
+	}
+	return out
+}
+
+// sample returns pixel x of a line of four times its samples.
+func sample(line []int, x, across, down, y int) int {
+	at := x / across
+	switch {
+	case across == 1 && down == 2: // rounded down in upper rows, up in lower ones
+		return (line[at] + 1 + y%2) >> 2
+	case across != 2 || len(line) <= 2:
+		return line[at] >> 2
+	}
+	side := at - 1 + 2*(x%2)
+	if down == 1 { // of one row: line has 4 times its samples
+		near := line[at] / 4
+		if side < 0 || side == len(line) {
+			return near
+		}
+		return (3*near + line[side]/4 + 1 + x%2) >> 2
+	}
+	if side < 0 || side == len(line) {
+		return (4*line[at] + 8 - x%2) >> 4
+	}
+	return (3*line[at] + line[side] + 8 - x%2) >> 4
+}
