@@ -73,6 +73,11 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	}
 	o.Batch = min(o.Batch, o.N)
 	r, err := o.Recipe().Fit(d, free(o.Tokens, spec.Mask, o.Length))
+	if err == nil {
+		if err = r.guides(spec, o.Tokens); err != nil {
+			err = fmt.Errorf("generate: %w", err)
+		}
+	}
 	return o.With(r), err
 }
 

@@ -48,7 +48,7 @@ func (p *Pool) forward(group []*member) error {
 
 // lay fills in a batch of the group's sequences.
 func (p *Pool) lay(b *model.Batch, group []*member) {
-	b.Size, b.Length, b.Cache = len(group), 0, nil
+	b.Size, b.Length, b.Cache, b.Lasts = len(group), 0, nil, group[0].Reuse != NoReuse
 	if group[0].cached() {
 		b.Cache = p.cache
 	}

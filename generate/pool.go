@@ -101,11 +101,11 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 }
 
 // guidance returns how much the condition of a sequence of the latest pass pulls.
-func (p *Pool) guidance(sequence int, at model.Progress) float64 {
+func (p *Pool) guidance(sequence int, at model.Progress) (w float64, guided bool) {
 	if scale := p.pass.owners[sequence].scale; scale != nil {
-		return scale(at)
+		return scale(at), true
 	}
-	return 0
+	return 0, false
 }
 
 // roomFor is how many sequences are computed at once where no number is asked for.
@@ -135,6 +135,9 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := recipe.guides(p.spec, r.Known); err != nil {
+		return nil, fmt.Errorf("generate: %w", err)
+	}
 	t, err := newTask(p.spec, recipe, r.Seed, o.Length, r.Known)
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
@@ -148,6 +151,9 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 // join adds a sequence of a task.
 func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err error) {
 	defer backend.Recover(&err)
+	if c == nil && t.scale != nil {
+		c = t.given
+	}
 	if err := p.spec.CheckCondition(c); err != nil {
 		return nil, fmt.Errorf("generate: sequence %d: %w", index, err)
 	}
@@ -283,7 +289,7 @@ func (p *Pool) like(group []*member) []*member {
 
 // together reports whether two members can be in one pass.
 func (p *Pool) together(a, b *member) bool {
-	return a.cached() == b.cached() && a.partial() == b.partial() &&
+	return a.cached() == b.cached() && (a.Reuse == NoReuse) == (b.Reuse == NoReuse) && a.partial() == b.partial() &&
 		(p.spec.Ragged || len(a.Tokens) == len(b.Tokens)) &&
 		a.ahead == b.ahead && (!a.ahead || a.need == b.need && a.filtered() == b.filtered()) // looking ahead takes the marginals away
 }

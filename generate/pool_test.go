@@ -21,13 +21,18 @@ import (
 	"unmask/model"
 	"unmask/samplers"
 	"unmask/theory/oracle"
+	_ "unmask/titok"
 	_ "unmask/vit"
 )
 
 // subjects are a text network, an image network and an exact model, on a number of threads.
 func subjects(t *testing.T, threads int) map[string]model.Denoiser {
 	out := map[string]model.Denoiser{"exact": oracle.NewDenoiser(exact(t, "hmm:length=9,tokens=4,hidden=3"))}
-	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny"} {
+	family, err := oracle.NewConditional(exact(t, "hmm:length=9,tokens=4,hidden=3"), exact(t, "markov:length=9,tokens=4"),
+		exact(t, "product:length=9,tokens=4"))
+	require.NoError(t, err)
+	out["classes"] = family
+	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny", "titok": "titok-bert-tiny"} {
 		l, err := model.Load(parity.Open(t, pack).Source, model.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
 		require.NoError(t, err)
 		out[name] = l.Denoiser
@@ -62,6 +67,13 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 		if n == 0 {
 			n = spec.Length()
 		}
+		r.Condition, r.Guidance = nil, generate.Guidance{}
+		if spec.Classes > 0 && rapid.Bool().Draw(t, "classed") {
+			r.Condition = &model.Condition{Class: int32(rapid.IntRange(-1, spec.Classes-1).Draw(t, "class"))}
+			if rapid.Bool().Draw(t, "guided") {
+				r.Guidance = generate.Guidance{Scale: 2, Schedule: rapid.SampledFrom([]string{"", "linear", "cosine"}).Draw(t, "guidance")}
+			}
+		}
 		free := n
 		if rapid.Bool().Draw(t, "known") {
 			r.Known = slices.Repeat([]int32{spec.Mask}, n)
@@ -76,7 +88,7 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 
 // alone is what Run gives a request.
 func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32, work generate.Evaluated) {
-	o := generate.Options{Seed: r.Seed, First: int(r.Index), Length: r.Length, Tokens: r.Known}.With(r.Recipe)
+	o := generate.Options{Seed: r.Seed, First: int(r.Index), Length: r.Length, Tokens: r.Known, Condition: r.Condition}.With(r.Recipe)
 	for q, err := range generate.Samples(context.Background(), d, o) {
 		require.NoError(t, err)
 		require.True(t, q.Done && q.Finished)
@@ -100,7 +112,7 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 			t.Run(fmt.Sprint(name, threads), func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
 					const size = 4
-					p, err := generate.NewPool(d, generate.PoolOptions{Size: size})
+					p, err := generate.NewPool(d, generate.PoolOptions{Size: size, Guided: d.Spec().Classes > 0})
 					require.NoError(t, err)
 					type entry struct {
 						request generate.Request

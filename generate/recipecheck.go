@@ -52,7 +52,7 @@ func (r Recipe) check(d model.Denoiser) error {
 	if err := r.checkReuse(d); err != nil {
 		return err
 	}
-	if err := r.checkGuidance(d.Spec()); err != nil {
+	if err := r.checkGuidance(); err != nil {
 		return err
 	}
 	return r.checkCache(d)
@@ -102,15 +102,21 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 	return nil
 }
 
-func (r Recipe) checkGuidance(spec model.Spec) error {
-	switch g := r.Guidance; {
-	case g.Scale != 0 && spec.Classes == 0 && !spec.Prompt:
-		return &param.Error{Name: "guidance", Found: param.Format(g.Scale),
-			Want: "0: this model takes no condition"}
-	case g.Scale == 0 && g.Schedule != "":
+func (r Recipe) checkGuidance() error {
+	if g := r.Guidance; g.Scale == 0 && g.Schedule != "" {
 		return &param.Error{Name: "guidance-schedule", Found: g.Schedule, Want: "none without guidance"}
 	}
 	return nil
+}
+
+// guides returns an error where guidance has no condition to guide to: a model that takes none is guided
+// by what is known from the start (Nie et al. 2025, LLaDA, generate.py).
+func (r Recipe) guides(spec model.Spec, tokens []int32) error {
+	if r.Guidance.Scale == 0 || spec.Conditional() || len(known(tokens, spec.Mask)) > 0 {
+		return nil
+	}
+	return &param.Error{Name: "guidance", Found: param.Format(r.Guidance.Scale),
+		Want: "0: this model takes no condition, and no token is known"}
 }
 
 // blocks returns in how many blocks the sampler opens free positions.

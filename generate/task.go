@@ -19,7 +19,8 @@ type task struct {
 	blocks int
 	adjust func(sequence, position int, logits []float32) // nil: no more than the filter's
 	edit   func(*Sequence) error
-	scale  guide.Scale // nil without guidance
+	scale  guide.Scale      // nil without guidance
+	given  *model.Condition // what guides where nothing else does: the known positions
 
 	// What the sampler can.
 	adapts   bool // it plans for itself
@@ -30,12 +31,12 @@ type task struct {
 }
 
 // newTask returns the task of a recipe that Fit returned.
-func newTask(spec model.Spec, r Recipe, seed uint64, length int, known []int32) (*task, error) {
-	t := &task{Recipe: r, seed: seed, shape: spec.Shape, start: slices.Clone(known)}
+func newTask(spec model.Spec, r Recipe, seed uint64, length int, tokens []int32) (*task, error) {
+	t := &task{Recipe: r, seed: seed, shape: spec.Shape, start: slices.Clone(tokens)}
 	if length != spec.Length() {
 		t.shape = []int{length}
 	}
-	if known == nil {
+	if tokens == nil {
 		t.start = slices.Repeat([]int32{spec.Mask}, length)
 	}
 	for p, token := range t.start {
@@ -51,6 +52,9 @@ func newTask(spec model.Spec, r Recipe, seed uint64, length int, known []int32) 
 		if t.scale, err = guide.Schedule(r.Guidance.Schedule, r.Guidance.Scale); err != nil {
 			return nil, err
 		}
+		if !spec.Conditional() {
+			t.given = &model.Condition{Class: model.NoClass, Given: known(t.start, spec.Mask)}
+		}
 	}
 	_, t.adapts = samplers.As[samplers.Planner](r.Sampler)
 	_, t.remasks = samplers.As[samplers.Remasker](r.Sampler)
@@ -58,6 +62,16 @@ func newTask(spec model.Spec, r Recipe, seed uint64, length int, known []int32) 
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
 	return t, nil
+}
+
+// known returns the positions of tokens that are not masked.
+func known(tokens []int32, mask int32) (positions []int32) {
+	for p, t := range tokens {
+		if t != mask {
+			positions = append(positions, int32(p))
+		}
+	}
+	return positions
 }
 
 // filtered reports whether rows of the task have logits that are not the model's.

@@ -58,22 +58,27 @@ func before(p model.Progress) float64 { return float64(p.N-1) / float64(max(p.Of
 type Guided struct {
 	of    model.Denoiser
 	spec  model.Spec
-	scale func(sequence int, p model.Progress) float64
+	scale func(sequence int, p model.Progress) (w float64, guided bool)
 	both  model.Batch
 	twin  []int32   // of each sequence, that of the other pass in both; -1: none
 	w     []float64 // of each sequence
-	rows  []int32
+	rows  []int32   // of a partial pass over both
+	read  []int32
 	mix   mixed
-	dense sparse
+
+	lengths, places []int // memory of both's
+	dense           sparse
 }
 
 // New returns the model with guidance; it is a model.Refiner where the model is one.
 func New(of model.Denoiser, scale Scale) model.Denoiser {
-	return Each(of, func(_ int, p model.Progress) float64 { return scale(p) })
+	return Each(of, func(_ int, p model.Progress) (float64, bool) { return scale(p), true })
 }
 
-// Each is New with a scale for each sequence of the batch; 0 is no guidance, at the cost of none.
-func Each(of model.Denoiser, scale func(sequence int, p model.Progress) float64) model.Denoiser {
+// Each is New with a scale for each sequence of the batch, or none: that one is computed once. So is a guided
+// one at a step whose scale is 0, or -1 which is the other pass alone, unless later steps need the keys and
+// values of both (model.Batch.Lasts).
+func Each(of model.Denoiser, scale func(sequence int, p model.Progress) (w float64, guided bool)) model.Denoiser {
 	g := &Guided{of: of, spec: of.Spec(), scale: scale}
 	if r, ok := of.(model.Refiner); ok {
 		return &Refiner{Guided: g, of: r}
@@ -127,7 +132,8 @@ func (r *Refiner) Refine(ctx context.Context, b *model.Batch, rows []int32) (mod
 	if err := r.double(b); err != nil {
 		return nil, err
 	}
-	m, err := r.of.Refine(ctx, &r.both, r.twice(rows, b.Length))
+	r.rows = r.twice(r.rows[:0], rows, b.Length)
+	m, err := r.of.Refine(ctx, &r.both, r.rows)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +158,8 @@ func (g *Guided) double(b *model.Batch) error {
 	}
 	d := &g.both
 	*d = model.Batch{Size: b.Size, Length: b.Length, Tokens: append(d.Tokens[:0], b.Tokens...), Cache: b.Cache,
-		Conditions: d.Conditions[:0], Places: d.Places[:0], Lengths: d.Lengths[:0], Time: append(d.Time[:0], b.Time...)}
+		Conditions: d.Conditions[:0], Places: g.places[:0], Lengths: g.lengths[:0],
+		Time: append(d.Time[:0], b.Time...), Lasts: b.Lasts}
 	g.twin, g.w = g.twin[:0], g.w[:0]
 	for i := range b.Size {
 		d.Conditions = append(d.Conditions, b.Condition(i))
@@ -163,8 +170,9 @@ func (g *Guided) double(b *model.Batch) error {
 		if b.Steps != nil {
 			progress = b.Steps[i]
 		}
-		w, c := g.scale(i, progress), b.Condition(i)
-		if w == 0 || c == nil || c.Class == model.NoClass && c.Prompt == nil && c.Given == nil {
+		c := b.Condition(i)
+		w, guided := g.scale(i, progress)
+		if !guided || !g.conditioned(c) || w == 0 && !b.Lasts {
 			g.twin, g.w = append(g.twin, -1), append(g.w, 0)
 			continue
 		}
@@ -172,12 +180,14 @@ func (g *Guided) double(b *model.Batch) error {
 		if err != nil {
 			return fmt.Errorf("sequence %d: %w", i, err)
 		}
-		tokens := len(d.Tokens)
-		d.Tokens = append(d.Tokens, b.Tokens[i*b.Length:(i+1)*b.Length]...)
-		for _, p := range c.Given {
-			d.Tokens[tokens+int(p)] = g.spec.Mask
+		if w == -1 && !b.Lasts { // the other pass in place of this
+			g.blind(i, c, other)
+			g.twin, g.w = append(g.twin, -1), append(g.w, 0)
+			continue
 		}
+		d.Tokens = append(d.Tokens, b.Tokens[i*b.Length:(i+1)*b.Length]...)
 		d.Conditions = append(d.Conditions, other)
+		g.blind(d.Size, c, other)
 		d.Lengths = append(d.Lengths, b.Used(i))
 		if len(b.Time) > 0 {
 			d.Time = append(d.Time, b.Time[i])
@@ -190,6 +200,7 @@ func (g *Guided) double(b *model.Batch) error {
 		g.twin, g.w = append(g.twin, int32(d.Size)), append(g.w, w)
 		d.Size++
 	}
+	g.lengths, g.places = d.Lengths, d.Places
 	if b.Lengths == nil {
 		d.Lengths = nil
 	}
@@ -197,15 +208,29 @@ func (g *Guided) double(b *model.Batch) error {
 		d.Places = nil
 	}
 	if b.Read != nil {
-		d.Read = g.twice(b.Read, b.Length)
+		g.read = g.twice(g.read[:0], b.Read, b.Length)
+		d.Read = g.read
 	}
 	return nil
 }
 
-// twice returns rows and, after them, the same rows of the other passes.
-func (g *Guided) twice(rows []int32, length int) []int32 {
+// conditioned reports whether there is anything to guide to.
+func (g *Guided) conditioned(c *model.Condition) bool {
+	return c != nil && (g.spec.Classes > 0 && c.Class != model.NoClass || c.Prompt != nil || len(c.Given) > 0)
+}
+
+// blind takes the condition c from sequence i of both passes.
+func (g *Guided) blind(i int, c, other *model.Condition) {
+	g.both.Conditions[i] = other
+	for _, p := range c.Given {
+		g.both.Tokens[i*g.both.Length+int(p)] = g.spec.Mask
+	}
+}
+
+// twice appends rows to out and, after them, the same rows of the other passes.
+func (g *Guided) twice(out, rows []int32, length int) []int32 {
 	n := int32(length)
-	out := append(make([]int32, 0, 2*len(rows)), rows...)
+	out = append(out, rows...)
 	for _, r := range rows {
 		if t := g.twin[r/n]; t >= 0 {
 			out = append(out, t*n+r%n)

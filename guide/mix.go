@@ -1,6 +1,9 @@
 package guide
 
 import (
+	"math"
+	"slices"
+
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -21,27 +24,31 @@ type mixed struct {
 	from, at    []int32       // rows of the other pass, and where they belong
 	segs        []backend.Segment
 	all         []int32
+	row         []float32 // [width]
 }
 
 // of points the mixture at the marginals of a batch's two passes.
 func (m *mixed) of(g *Guided, inner *model.HeadMarginals, length int) {
 	m.g, m.inner, m.length = g, inner, int32(length)
-	m.marginals.Backend, m.marginals.Head, m.marginals.Length, m.marginals.Project = inner.Backend, inner.Head, length, m.project
+	m.marginals.Backend, m.marginals.Head, m.marginals.Length = inner.Backend, inner.Head, length
+	if m.marginals.Project == nil {
+		m.marginals.Project = m.project
+	}
 	width := inner.Head.W.In()
 	b, n := inner.Backend, len(g.w)
 	if m.scale == nil || m.scale.Shape()[0] < n || m.scale.Shape()[1] != width {
 		m.scale, m.gate, m.zero = b.New(n, width), b.New(n, width), b.New(n, width)
 	}
-	row := make([]float32, width)
+	m.row = slices.Grow(m.row[:0], width)[:width]
 	for i, w := range g.w {
-		for j := range row {
-			row[j] = float32(w)
+		for j := range m.row {
+			m.row[j] = float32(w)
 		}
-		b.Write(m.scale, i, row)
-		for j := range row {
-			row[j] = -float32(w)
+		b.Write(m.scale, i, m.row)
+		for j := range m.row {
+			m.row[j] = -float32(w)
 		}
-		b.Write(m.gate, i, row)
+		b.Write(m.gate, i, m.row)
 	}
 }
 
@@ -107,7 +114,9 @@ func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 		if c := all[i]; other[i] >= 0 {
 			w := float32(s.g.w[r/s.length])
 			for x, u := range all[other[i]] {
-				c[x] += w * (c[x] - u)
+				if w != 0 && !math.IsInf(float64(c[x]), -1) { // what the condition forbids stays so
+					c[x] += w * (c[x] - u)
+				}
 			}
 		}
 		d.Columns = len(all[i])

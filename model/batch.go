@@ -26,6 +26,9 @@ type Batch struct {
 	// same; nil: sequence i is at i.
 	Places []int
 
+	// Lasts is set where later steps read Cache, for other tokens, before the next full pass of these sequences.
+	Lasts bool
+
 	// Steps are what guidance depends on, [Size]; nil where there is none.
 	Steps []Progress
 }

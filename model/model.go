@@ -23,6 +23,9 @@ type Spec struct {
 	Prompt   bool    // sequences are drawn from a prompt
 }
 
+// Conditional reports whether sequences can be drawn from a class or a prompt.
+func (s Spec) Conditional() bool { return s.Classes > 0 || s.Prompt }
+
 // Length is the number of positions.
 func (s Spec) Length() int {
 	n := 1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"unmask/kvcache"
 	"unmask/model"
@@ -13,42 +14,56 @@ import (
 // conditional too: there is nothing to approximate.
 type Denoiser struct {
 	model.Turns
-	*Model
+	*Model // of sequences without a class
 
-	dense model.Dense
-	p     []float64
-	work  *work
+	classes []*Model
+	works   []*work // of each class, then of none
+	dense   model.Dense
+	p       []float64
 }
 
 // NewDenoiser returns a Denoiser with memory of its own.
-func NewDenoiser(m *Model) *Denoiser { return &Denoiser{Model: m, work: m.newWork()} }
+func NewDenoiser(m *Model) *Denoiser { return &Denoiser{Model: m, works: []*work{m.newWork()}} }
+
+// NewConditional returns a Denoiser of a model for each class, and of `none` for sequences without a
+// class. All have one shape and one number of tokens.
+func NewConditional(none *Model, classes ...*Model) (*Denoiser, error) {
+	d := NewDenoiser(none)
+	for i, c := range classes {
+		if !slices.Equal(c.shape, none.shape) || c.tokens != none.tokens {
+			return nil, fmt.Errorf("oracle: class %d is %v of %d tokens, want %v of %d", i, c.shape, c.tokens, none.shape, none.tokens)
+		}
+		d.works = slices.Insert(d.works, i, c.newWork())
+	}
+	d.classes = classes
+	return d, nil
+}
 
 // Spec implements model.Denoiser. The mask is the token after the last outcome.
 func (d *Denoiser) Spec() model.Spec {
-	return model.Spec{Shape: d.shape, Outcomes: d.tokens, Mask: int32(d.tokens), Fixed: true}
+	return model.Spec{Shape: d.shape, Outcomes: d.tokens, Mask: int32(d.tokens), Fixed: true, Classes: len(d.classes)}
 }
 
 // Forward computes all conditionals. Tokens that the model never produces together are an
 // error.
 func (d *Denoiser) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	n := d.Length()
-	if b.Length != n || len(b.Tokens) != b.Size*n {
-		return nil, fmt.Errorf("oracle: batch of %d x %d with %d tokens, want length %d", b.Size, b.Length, len(b.Tokens), n)
+	if err := b.Check(d.Spec()); err != nil {
+		return nil, fmt.Errorf("oracle: %w", err)
 	}
+	n := d.Length()
 	d.p = sized(d.p, n*d.tokens)
 	d.dense.Columns, d.dense.Logits = d.tokens, sized(d.dense.Logits, b.Size*n*d.tokens)
 	for s := range b.Size {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		x := b.Tokens[s*n : (s+1)*n]
-		for i, t := range x {
-			if t < 0 || int(t) > d.tokens {
-				return nil, fmt.Errorf("oracle: token %d at position %d of sequence %d, want 0 to %d", t, i, s, d.tokens)
-			}
+		m, class := d.Model, len(d.classes)
+		if c := b.Condition(s); c != nil && c.Class != model.NoClass && len(d.classes) > 0 {
+			m, class = d.classes[c.Class], int(c.Class)
 		}
-		if logP := d.conditionals(d.p, x, d.work); math.IsInf(logP, -1) || math.IsNaN(logP) {
-			return nil, fmt.Errorf("oracle: sequence %d of the batch has probability 0 in %s", s, d.name)
+		logP := m.conditionals(d.p, b.Tokens[s*n:(s+1)*n], d.works[class])
+		if math.IsInf(logP, -1) || math.IsNaN(logP) {
+			return nil, fmt.Errorf("oracle: sequence %d of the batch has probability 0 in %s", s, m.name)
 		}
 		for i, p := range d.p {
 			d.dense.Logits[s*n*d.tokens+i] = float32(math.Log(p))

@@ -166,12 +166,39 @@ func TestDenoiser(t *testing.T) {
 	require.NoError(t, partial.Stats([]int32{6 + 2}, &s))
 
 	for want, tokens := range map[string][]int32{
-		"token 4 at position 1 of sequence 0, want 0 to 3": {0, 4, 0, 0, 0, 0},
-		"batch of 1 x 6 with 5 tokens, want length 6":      {0, 0, 0, 0, 0},
+		"token 1 of sequence 0 is 4, want 0 to 2 or the mask 3": {0, 4, 0, 0, 0, 0},
+		"a batch of 1 x 6 has 5 tokens, want 6":                 {0, 0, 0, 0, 0},
 	} {
 		_, err := d.Forward(context.Background(), &model.Batch{Size: 1, Length: 6, Tokens: tokens})
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// A class has its own model, no class the first.
+func TestClasses(t *testing.T) {
+	none, first, second := parse(t, "product:length=4,tokens=3"), parse(t, "hmm:length=4,tokens=3,hidden=5"), parse(t, "markov:length=4,tokens=3")
+	d, err := oracle.NewConditional(none, first, second)
+	require.NoError(t, err)
+	require.Equal(t, 2, d.Spec().Classes)
+	x := []int32{3, 1, 3, 3}
+	b := &model.Batch{Size: 4, Length: 4, Tokens: slices.Repeat(x, 4),
+		Conditions: []*model.Condition{{Class: 1}, nil, {Class: model.NoClass}, {Class: 0}}}
+	got, err := d.Forward(context.Background(), b)
+	require.NoError(t, err)
+	for i, m := range []*oracle.Model{second, none, none, first} {
+		want := make([]float64, 12)
+		m.Conditionals(want, x)
+		require.NoError(t, got.Visit([]int32{int32(4*i + 2)}, func(_ int, l []float32) {
+			for k, v := range l {
+				require.InDelta(t, math.Log(want[6+k]), v, 1e-6)
+			}
+		}))
+	}
+	b.Conditions[0].Class = 2
+	_, err = d.Forward(context.Background(), b)
+	require.EqualError(t, err, "oracle: sequence 0: class is 2, want 0 to 1, or -1 for none")
+	_, err = oracle.NewConditional(none, parse(t, "product:length=5,tokens=3"))
+	require.EqualError(t, err, "oracle: class 0 is [5] of 3 tokens, want [4] of 3")
 }
 
 func TestParseRoundTrip(t *testing.T) {
