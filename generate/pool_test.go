@@ -18,6 +18,7 @@ import (
 	_ "unmask/dit"
 	"unmask/generate"
 	"unmask/internal/parity"
+	_ "unmask/llama"
 	"unmask/model"
 	"unmask/samplers"
 	"unmask/theory/oracle"
@@ -32,7 +33,8 @@ func subjects(t *testing.T, threads int) map[string]model.Denoiser {
 		exact(t, "product:length=9,tokens=4"))
 	require.NoError(t, err)
 	out["classes"] = family
-	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny", "titok": "titok-bert-tiny"} {
+	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny", "titok": "titok-bert-tiny",
+		"llada": "llada-tiny", "dream": "dream-tiny"} {
 		l, err := model.Load(parity.Open(t, pack).Source, model.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
 		require.NoError(t, err)
 		out[name] = l.Denoiser

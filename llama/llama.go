@@ -49,8 +49,10 @@ type block struct {
 	qkv nn.Joined
 }
 
-// Model is the network on a backend. It owns its working memory: one pass at a time.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see model.Turns.
 type Model struct {
+	model.Turns
+
 	Embedding *nn.Embedding
 	Blocks    []block
 	Final     nn.RMSNorm
