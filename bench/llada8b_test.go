@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend/cpu"
+	"unmask/model"
+)
+
+// BenchmarkLLaDA8B loads the file that UNMASK_8B names, such as make8b writes, and times a full pass over
+// 256 positions with the head at a block of 32, and a pass over that block alone with its head. It reports
+// seconds of loading, and the largest resident memory, the file's mapped pages included, beside the file's
+// bytes.
+func BenchmarkLLaDA8B(b *testing.B) {
+	name := os.Getenv("UNMASK_8B")
+	if name == "" {
+		b.Skip("UNMASK_8B names no file; go run ./bench/make8b writes one")
+	}
+	info, err := os.Stat(name)
+	require.NoError(b, err)
+	began := time.Now()
+	src, err := model.Open(name)
+	require.NoError(b, err)
+	defer src.Set.Close()
+	m, err := model.Load(src, model.Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(b, err)
+	loaded := time.Since(began)
+
+	const length, block = 256, 32
+	batch := masked(m, 1)
+	batch.Length, batch.Tokens = length, batch.Tokens[:length]
+	refiner := m.Denoiser.(model.Refiner)
+	batch.Cache = refiner.NewCache(1, length)
+	rows := make([]int32, block)
+	for i := range rows {
+		rows[i] = int32(length - block + i)
+	}
+	stats := model.Stats{P1: make([]float64, block), Arg: make([]int32, block)}
+	for _, pass := range []struct {
+		name string
+		run  func() (model.Marginals, error)
+	}{
+		{"full", func() (model.Marginals, error) { return refiner.Forward(context.Background(), batch) }},
+		{"block", func() (model.Marginals, error) { return refiner.Refine(context.Background(), batch, rows) }},
+	} {
+		b.Run(pass.name, func(b *testing.B) {
+			for b.Loop() {
+				got, err := pass.run()
+				require.NoError(b, err)
+				require.NoError(b, got.Stats(rows, &stats))
+			}
+			b.ReportMetric(loaded.Seconds(), "s-loading")
+			b.ReportMetric(float64(info.Size())/1e6, "MB-file")
+			b.ReportMetric(peak(b), "MB-peak")
+		})
+	}
+}
+
+// peak is the largest resident memory so far, in MB.
+func peak(b *testing.B) (mb float64) {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0 // another system
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if text, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
+			_, err := fmt.Sscan(text, &mb)
+			require.NoError(b, err)
+			return mb / 1e3 * 1.024
+		}
+	}
+	return 0
+}
