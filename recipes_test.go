@@ -24,3 +24,19 @@ func TestPublishedRecipes(t *testing.T) {
 		require.Equal(t, model.KindImage, m.Kind)
 	}
 }
+
+// So is every language model's.
+func TestPublishedRecipesOfText(t *testing.T) {
+	for _, name := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny"} {
+		src, err := model.Open("testdata/packs/" + name)
+		require.NoError(t, err)
+		defer src.Set.Close()
+		m, err := model.Load(src, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		r, err := generate.ParseRecipe(m.Recipe)
+		require.NoError(t, err, name)
+		require.Equal(t, "sampler="+m.Recipe, r.String())
+		_, err = generate.Options{Length: 140}.With(r).Check(m.Denoiser)
+		require.NoError(t, err)
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
-	"unmask/backend"
 	"unmask/model"
 	"unmask/weights"
 )
@@ -22,10 +21,16 @@ func newLogits() *cobra.Command {
 		Short: "Write a model's raw logits for given tokens",
 		Long: `Write a model's raw logits for given tokens, of an exact model the log-probabilities.
 
-The tokens file is safetensors with tokens I64 [B,D]; the output has logits F32 [B,D,V]. With
-partial_rows I64 [R] and partial_tokens I64 [1,D] it also has partial_logits F32 [1,R,V]: a full
-pass over the first sequence of tokens, then a partial pass at those rows with partial_tokens
-in place.`,
+The tokens file is safetensors with tokens I64 [B,D]; the output has logits F32 [B,D,V], and
+short_logits of short_tokens where there are any. With partial_rows I64 [R] and partial_tokens
+I64 [1,D] it also has partial_logits F32 [1,R,V]: a full pass over the first sequence of tokens,
+then a partial pass at those rows with partial_tokens in place; and partial_exact_logits, those of
+a full pass instead.
+
+Logits are the network's own. Where they predict the next position, shifted_logits has them by the
+position that they predict, and partial_positions I64 [P] are what the partial pass is for: the output
+has partial_shifted_logits F32 [1,P,V]. Models of block diffusion attend by blocks of block I64 [1]
+positions where that is given; bidirectional_logits then are without blocks.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := untilStopped(cmd.Context())
@@ -58,6 +63,10 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokensFile, out string) er
 	if err != nil {
 		return err
 	}
+	m, whole, err := withBlocks(m, set, tokensFile)
+	if err != nil {
+		return err
+	}
 	length := shape[1]
 	if spec := m.Spec(); length < 1 || length > spec.Length() || spec.Fixed && length != spec.Length() {
 		return fmt.Errorf("%s: tokens has shape %v, the model allows %d positions", tokensFile, shape, spec.Length())
@@ -71,13 +80,38 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokensFile, out string) er
 	}
 	streams := []weights.Stream{{Name: "logits", DType: weights.F32, Shape: []int{shape[0], length, columns},
 		Open: opener(&logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: columns})}}
-	if _, ok := set.Get("partial_rows"); ok {
-		partial, err := partialReader(ctx, m, set, tokensFile, tokens, length, columns)
+	full := func(name string, m *unmask.Model, tokens []int32, length int, shifted bool) {
+		streams = append(streams, weights.Stream{Name: name, DType: weights.F32, Shape: []int{len(tokens) / length, length, columns},
+			Open: opener(&logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: columns, shifted: shifted})})
+	}
+	if m.Spec().Shifted {
+		full("shifted_logits", m, tokens, length, true)
+	}
+	if whole != nil {
+		full("bidirectional_logits", whole, tokens, length, false)
+	}
+	if _, ok := set.Get("short_tokens"); ok {
+		short, shape, err := ints(set, tokensFile, "short_tokens", 2)
 		if err != nil {
 			return err
 		}
-		streams = append(streams, weights.Stream{Name: "partial_logits", DType: weights.F32,
-			Shape: []int{1, len(partial.rows), columns}, Open: opener(partial)})
+		if shape[1] < 1 || shape[1] > m.Spec().Length() || m.Spec().Fixed && shape[1] != m.Spec().Length() {
+			return fmt.Errorf("%s: short_tokens has shape %v, the model allows %d positions", tokensFile, shape, m.Spec().Length())
+		}
+		if err := checkTokens(tokensFile, "short_tokens", short, shape[1], m.Spec()); err != nil {
+			return err
+		}
+		full("short_logits", m, short, shape[1], false)
+	}
+	if _, ok := set.Get("partial_rows"); ok {
+		partial, err := partialReaders(ctx, m, set, tokensFile, tokens, length, columns)
+		if err != nil {
+			return err
+		}
+		for _, p := range partial {
+			streams = append(streams, weights.Stream{Name: p.name, DType: weights.F32,
+				Shape: []int{1, len(p.rows), columns}, Open: opener(p)})
+		}
 	}
 	if err := weights.WriteFileStreams(out, streams, nil); err != nil {
 		if ctx.Err() != nil {
@@ -135,7 +169,7 @@ func columns(ctx context.Context, m *unmask.Model, tokens []int32, length int) (
 		return 0, err
 	}
 	n := 0
-	err = got.Visit([]int32{0}, func(_ int, logits []float32) { n = len(logits) })
+	err = raw(got).Visit([]int32{0}, func(_ int, logits []float32) { n = len(logits) })
 	return n, err
 }
 
@@ -150,6 +184,8 @@ type logitsReader struct {
 	length  int
 	columns int
 
+	name    string                          // of the tensor, of a partial pass
+	shifted bool                            // by the position that is predicted
 	pass    func() (model.Marginals, error) // instead of a full pass over each sequence
 	rows    []int32                         // of that pass
 	current model.Marginals
@@ -195,7 +231,11 @@ func (r *logitsReader) next() error {
 	if r.chunk == nil {
 		r.chunk = make([]float32, chunkRows*r.columns)
 	}
-	err := r.current.Visit(r.rows[:n], func(i int, logits []float32) {
+	rows := r.rows[:n]
+	if r.shifted {
+		rows = before(rows, r.length)
+	}
+	err := raw(r.current).Visit(rows, func(i int, logits []float32) {
 		copy(r.chunk[i*r.columns:], logits)
 	})
 	if err != nil {
@@ -217,45 +257,4 @@ func (r *logitsReader) next() error {
 // maskedShare is the share of masked positions, for models that want it.
 func maskedShare(tokens []int32, m *unmask.Model) []float64 {
 	return []float64{float64(holes(tokens, m.Spec().Mask)) / float64(len(tokens))}
-}
-
-// partialReader is a full pass over the first sequence, then a partial one.
-func partialReader(ctx context.Context, m *unmask.Model, set *weights.Set, file string, tokens []int32, length, columns int) (*logitsReader, error) {
-	rows, _, err := ints(set, file, "partial_rows", 1)
-	if err != nil {
-		return nil, err
-	}
-	seen := make([]bool, length)
-	for i, row := range rows {
-		if row < 0 || int(row) >= length || seen[row] {
-			return nil, fmt.Errorf("%s: partial_rows, element %d is %d, allowed are 0..%d, each once", file, i, row, length-1)
-		}
-		seen[row] = true
-	}
-	after, shape, err := ints(set, file, "partial_tokens", 2)
-	if err != nil {
-		return nil, err
-	}
-	if shape[0] != 1 || shape[1] != length {
-		return nil, fmt.Errorf("%s: partial_tokens has shape %v, wanted is [1 %d]", file, shape, length)
-	}
-	if len(rows) == 0 {
-		return nil, fmt.Errorf("%s: partial_rows is empty", file)
-	}
-	if err := checkTokens(file, "partial_tokens", after, length, m.Spec()); err != nil {
-		return nil, err
-	}
-	refiner, ok := m.Denoiser.(model.Refiner)
-	if !ok {
-		return nil, fmt.Errorf("%s: partial_rows, but the model has no partial passes", file)
-	}
-	return &logitsReader{ctx: ctx, m: m, length: length, columns: columns, rows: rows, pass: func() (_ model.Marginals, err error) {
-		defer backend.Recover(&err)
-		b := &model.Batch{Size: 1, Length: length, Tokens: tokens[:length], Time: maskedShare(tokens[:length], m), Cache: refiner.NewCache(1, length)}
-		if _, err := refiner.Forward(ctx, b); err != nil {
-			return nil, err
-		}
-		b.Tokens = after
-		return refiner.Refine(ctx, b, rows)
-	}}, nil
 }

@@ -99,6 +99,9 @@ func (s *samplingFlags) asked(f *pflag.FlagSet) (r generate.Recipe, err error) {
 			}
 		}
 	}
+	if r.Reuse != generate.Blocks && !f.Changed("block-size") {
+		r.BlockSize = 0
+	}
 	if r.Reuse != generate.Delayed && !f.Changed("refresh") {
 		r.Refresh = 0
 	}

@@ -65,6 +65,9 @@ func (m *member) begin(mask int32) {
 			m.open = append(m.open, p)
 		}
 	}
+	if _, idles := m.Schedule.(samplers.Idler); idles && !m.adapts && m.quota() == 0 {
+		m.masked = m.masked[:0] // the step opens nothing, and needs no pass
+	}
 	m.need = m.Sampler.Needs(m.step, m.of)
 }
 

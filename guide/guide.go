@@ -244,8 +244,8 @@ func (g *Guided) mixed(m model.Marginals, b *model.Batch) (model.Marginals, erro
 	if !slices.ContainsFunc(g.twin, func(t int32) bool { return t >= 0 }) {
 		return m, nil
 	}
-	if h, ok := m.(*model.HeadMarginals); ok {
-		g.mix.of(g, h, b.Length)
+	if h, ok := m.(interface{ OfHead() *model.HeadMarginals }); ok {
+		g.mix.of(g, h.OfHead(), b.Length)
 		return &g.mix.marginals, nil
 	}
 	g.dense = sparse{g: g, of: m, length: int32(b.Length), outcomes: g.spec.Outcomes}

@@ -31,6 +31,8 @@ type Config struct {
 	Mask int32
 	EOS  []int32
 	MoE  *Experts // nil: dense MLPs
+
+	Recipe string // the run that it was published with
 }
 
 // Limits of config.json.
@@ -42,6 +44,7 @@ const (
 
 // file is a config.json whose values are read by key. The first error stays.
 type file struct {
+	name   string // of the model
 	values map[string]json.RawMessage
 	err    error
 }
@@ -145,7 +148,7 @@ func (f *file) ids(key string, rows int) []int32 {
 
 // open decodes config.json, and what generation_config.json adds to it.
 func open(src *model.Source) *file {
-	f := &file{values: map[string]json.RawMessage{}}
+	f := &file{name: src.Name, values: map[string]json.RawMessage{}}
 	if f.err = model.DecodeConfig(src, &f.values); f.err != nil {
 		return f
 	}
@@ -193,6 +196,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	default:
 		c = f.qwen(src.Set, kind)
 	}
+	c.Recipe = c.published(f.name, f.text("model_type"))
 	c.Mask = f.mask(src, c)
 	c.EOS = f.ids("eos_token_id", c.Vocab)
 	f.consistent(c)

@@ -58,6 +58,8 @@ func (f *file) qwen(set *weights.Set, kind string) Config {
 		c.Block = f.whole("block_size", 4, maxLength)
 	case kind == "Fast_dLLM_Qwen":
 		c.Block = f.whole("bd_size", 32, maxLength)
+	case bd3lm(f.name):
+		c.Block = f.whole("block_size", 32, maxLength)
 	case f.has("block_size"):
 		c.Block, c.Shift = f.whole("block_size", 0, maxLength), false
 	}

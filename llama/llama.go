@@ -10,6 +10,7 @@ package llama
 import (
 	"context"
 	"fmt"
+	"io/fs"
 
 	"gorgonia.org/tensor"
 
@@ -139,7 +140,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Recipe: c.recipe(), Info: model.Info{
+	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Recipe: c.Recipe, Info: model.Info{
 		Architecture: "llama",
 		Sizes:        c.sizes(),
 		Parameters:   model.Parameters(report.Bound, src.Set),
@@ -149,7 +150,11 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		loaded.Tokenizer, loaded.Info.Tokenizer = t, from
 	} else {
 		loaded.Kind = model.KindTokens
-		loaded.Info.Notes = append(loaded.Info.Notes, err.Error())
+		note := "there is no tokenizer.json beside config.json"
+		if _, missing := fs.Stat(src.Files, "tokenizer.json"); missing == nil {
+			note = err.Error()
+		}
+		loaded.Info.Notes = append(loaded.Info.Notes, note+": tokens are shown as numbers")
 	}
 	return loaded, nil
 }
@@ -230,7 +235,8 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 
 // Spec implements model.Denoiser. The mask is among the outcomes, and forbidden.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask, Ragged: true, Block: m.cfg.Block, Ends: m.cfg.EOS}
+	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask, Ragged: true, Block: m.cfg.Block,
+		Shifted: m.cfg.Shift, Ends: m.cfg.EOS}
 }
 
 // NewCache implements model.Refiner.

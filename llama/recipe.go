@@ -1,4 +1,32 @@
 package llama
 
-// recipe returns the run that the model was published with.
-func (c *Config) recipe() string { return "" }
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// published returns the run that a model was published with, as generate.ParseRecipe reads it, in its
+// shortest text.
+func (c *Config) published(name, kind string) string {
+	switch {
+	case kind == "Dream" && c.Block == 0:
+		// README of Dream-org/Dream-v0-Instruct-7B, but for its 512 steps: one a token, as its chat demo.
+		return "entropy schedule=dream steps=128 temperature=0.2 top-p=0.95"
+	case kind == "Fast_dLLM_Qwen":
+		// generate of the model's repository: small blocks of 8, threshold 0.9.
+		if c.Block != 32 {
+			return fmt.Sprintf("fast-dllm-v2(block=%d) reuse=blocks", c.Block)
+		}
+		return "fast-dllm-v2 reuse=blocks"
+	case kind == "llada2_moe" && strings.Contains(filepath.Base(name), "2.1"):
+		return "edit reuse=blocks" // thresholds 0.9, the quality mode
+	case kind == "llada2_moe":
+		return fmt.Sprintf("dynamic(theta=0.95) schedule=llada steps=%d reuse=blocks", c.Block)
+	case kind == "sdar":
+		return fmt.Sprintf("dynamic(theta=0.85) schedule=llada steps=%d reuse=blocks", c.Block)
+	case c.Block > 0:
+		return fmt.Sprintf("dynamic schedule=llada steps=%d reuse=blocks", c.Block)
+	}
+	return "semi-ar(low-confidence) schedule=llada steps=128" // generate.py of LLaDA: blocks of 32
+}

@@ -30,6 +30,9 @@ type HeadMarginals struct {
 	logSum []float64
 }
 
+// OfHead returns m, also of a type that embeds it: guidance mixes the inputs of its head.
+func (m *HeadMarginals) OfHead() *HeadMarginals { return m }
+
 // Stats implements Marginals.
 func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 	defer backend.Recover(&err)

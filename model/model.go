@@ -18,6 +18,7 @@ type Spec struct {
 	Fixed    bool    // the length must be that of Shape; otherwise it may be shorter
 	Ragged   bool    // sequences of one batch may have different lengths
 	Block    int     // positions see those of their own block of this size and of blocks before it; 0: all
+	Shifted  bool    // the network's own output at a position predicts the next one, see Raw
 	Ends     []int32 // tokens that end a text
 	Classes  int     // classes 0..Classes-1 can be asked for; 0: the model has none
 	Prompt   bool    // sequences are drawn from a prompt
