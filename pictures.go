@@ -63,6 +63,22 @@ func (p *Pictures) Image(codes []int32) (*image.NRGBA, error) {
 	return c.Image(codes)
 }
 
+// ImageOf returns the picture of codes that were drawn under a condition, nil for none: some
+// decoders read the prompt too.
+func (p *Pictures) ImageOf(codes []int32, condition *model.Condition) (*image.NRGBA, error) {
+	c, err := p.load()
+	if err != nil {
+		return nil, err
+	}
+	d, ok := c.(model.PromptCodec)
+	if !ok || condition == nil {
+		return p.Image(codes)
+	}
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	return d.ImageOf(codes, condition.Prompt)
+}
+
 // Encode returns the codes of a picture of the model's size.
 func (p *Pictures) Encode(picture image.Image) ([]int32, error) {
 	c, err := p.load()

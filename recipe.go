@@ -7,7 +7,7 @@ import (
 )
 
 // Defaults returns the recipe that the model was published with or, without one, its kind's: what
-// a run does where it asks for nothing else. Guidance is left out, as it needs a condition.
+// a run does where it asks for nothing else. Guidance is left out where the model takes no condition.
 func (m *Model) Defaults() (generate.Recipe, error) {
 	if m.Recipe == "" {
 		return generate.Defaults(m.Spec()), nil
@@ -16,7 +16,9 @@ func (m *Model) Defaults() (generate.Recipe, error) {
 	if err != nil {
 		return r, fmt.Errorf("%s: published recipe: %w", m.Name, err)
 	}
-	r.Guidance = generate.Guidance{}
+	if spec := m.Spec(); spec.Classes == 0 && !spec.Prompt {
+		r.Guidance = generate.Guidance{}
+	}
 	return r.For(m.Spec()), nil
 }
 

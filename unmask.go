@@ -48,12 +48,13 @@ type Model struct {
 	model.Denoiser
 	Info     model.Info
 	Backend  backend.Backend
-	Source   *model.Source // its files; nil for an exact model
-	Name     string        // that it was loaded by
-	Text     *Text         // nil where the model makes no text
-	Pictures *Pictures     // nil where the model makes no pictures
-	Recipe   string        // the run that it was published with; "" for its kind's defaults
-	Classes  []string      // names of its classes, where they have names
+	Source   *model.Source     // its files; nil for an exact model
+	Name     string            // that it was loaded by
+	Text     *Text             // nil where the model makes no text
+	Pictures *Pictures         // nil where the model makes no pictures
+	Recipe   string            // the run that it was published with; "" for its kind's defaults
+	Presets  map[string]string // other published runs, by name
+	Classes  []string          // names of its classes, where they have names
 
 	kind model.Kind
 }
@@ -64,7 +65,7 @@ func (m *Model) Kind() model.Kind { return m.kind }
 // NewModel returns the model of a network that was loaded, or made, on b; src is nil where it has
 // no files.
 func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
-	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src, Recipe: l.Recipe, Classes: l.Classes,
+	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src, Recipe: l.Recipe, Presets: l.Presets, Classes: l.Classes,
 		kind: cmp.Or(l.Kind, model.KindTokens)}
 	if t := l.Tokenizer; t != nil {
 		if shown, _ := t.Token(l.Spec().Mask); shown != Hole {

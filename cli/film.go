@@ -57,8 +57,8 @@ func (f *film) add(s *generate.Sequence) {
 	f.done[s.Index] = s.Done
 }
 
-// encode draws the GIF.
-func (f *film) encode(p *unmask.Pictures, size image.Point) ([]byte, error) {
+// encode draws the GIF. condition is what image i was drawn under.
+func (f *film) encode(p *unmask.Pictures, size image.Point, condition func(i int) *model.Condition) ([]byte, error) {
 	steps := 0
 	for _, s := range f.states {
 		steps = max(steps, len(s))
@@ -79,7 +79,7 @@ func (f *film) encode(p *unmask.Pictures, size image.Point) ([]byte, error) {
 			}
 			codes, masked := behindMasks(s[min(at, len(s)-1)], final, f.mask)
 			if !slices.Equal(codes, drawn[i]) {
-				img, err := p.Image(codes)
+				img, err := p.ImageOf(codes, condition(i))
 				if err != nil {
 					return nil, err
 				}

@@ -19,6 +19,7 @@ type imageFlags struct {
 	deviceFlags
 	samplingFlags
 	tokenFlags
+	conditionFlags
 	out, sheet, gif string
 	inpaintFlags
 	watch, json bool
@@ -47,19 +48,27 @@ is transparent, and makes that new. It works on cells of the
 model's grid: the image is encoded, every cell that a white pixel of the mask touches is masked,
 the others keep their codes. Their pixels are what the decoder makes of those codes: close to the
 given ones where the picture is like those that the model was trained on, and it is said where they
-are not. --paste puts the given pixels back.`,
+are not. --paste puts the given pixels back.
+
+A model of classes takes --class, by number or by name; without it images have no class. A model of
+prompts needs --prompt. Either may be given more than once, or as a file of lines: image i takes
+number i, and begins again after the last. Flags that are not given are those of the run that the
+model was published with; --preset fid takes the settings of its authors' evaluation.`,
 		Args: noArgs,
 		Example: `  unmask image                                 landscapes of the embedded model, to unmask.png
   unmask image -n 4 --sheet four.png --gif four.gif
   unmask image --model MAGE_DIR -n 50000 --out samples
   unmask image --sampler maskgit --schedule mage --steps 20
   unmask image --inpaint photo.png --mask hole.png
-  unmask image --inpaint photo.jpg --box 40,60,128,128 --fit cover`,
+  unmask image --inpaint photo.jpg --box 40,60,128,128 --fit cover
+  unmask image --model TITOK_DIR --class "golden retriever"
+  unmask image --model AMUSED_DIR --prompt "an oil painting of a lighthouse" --negative blurry`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1, 1}})
 	f.tokenFlags.register(cmd.Flags(), "ids of the codebook such as 3,17")
+	f.conditionFlags.register(cmd.Flags())
 	n := cmd.Flags().Lookup("n")
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
@@ -88,7 +97,13 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
+	if err := f.choosePreset(m); err != nil {
+		return err
+	}
 	if o, err = f.published(flags, m, o); err != nil {
+		return err
+	}
+	if err := f.conditions(ctx, m, &o); err != nil {
 		return err
 	}
 	if f.inpaint != "" {

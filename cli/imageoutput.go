@@ -31,6 +31,8 @@ type imageRecord struct {
 	Evaluated  evaluated `json:"evaluated"`
 	File       string    `json:"file,omitempty"`
 	Unfinished bool      `json:"unfinished,omitempty"`
+	Class      string    `json:"class,omitempty"` // as it was asked for
+	Prompt     string    `json:"prompt,omitempty"`
 }
 
 // imageOutput decodes images and puts them where they go.
@@ -67,6 +69,7 @@ func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*image
 	if f.paste {
 		s["paste"] = f.pasted()
 	}
+	f.conditionSettings(s)
 	if out.folder, err = durable.OpenFolder(durable.OS{}, filepath.Clean(f.out), ".png", s); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
@@ -127,7 +130,7 @@ func (out *imageOutput) put(batch []codedImage) error {
 		if err != nil {
 			return err
 		}
-		img, err := out.m.Pictures.Image(codes)
+		img, err := out.m.Pictures.ImageOf(codes, out.f.condition(p.index))
 		if err != nil {
 			return fmt.Errorf("image %d: %w", p.index, err)
 		}
@@ -142,7 +145,7 @@ func (out *imageOutput) put(batch []codedImage) error {
 			if err := png.Encode(&data, img); err != nil {
 				return err
 			}
-			if err := out.folder.Put(p.index, out.f.seed, data.Bytes()); err != nil {
+			if err := out.folder.Put(p.index, out.f.seed, out.f.labelled(p.index, data.Bytes())); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
 			name = filepath.Join(out.f.out, out.folder.Name(p.index))
@@ -167,7 +170,8 @@ func (out *imageOutput) put(batch []codedImage) error {
 }
 
 func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
-	line, err := json.Marshal(imageRecord{ID: p.index, Seed: out.f.seed, IDs: p.codes, Steps: p.steps, Seconds: p.seconds, File: name, Unfinished: unfinished,
+	class, prompt := out.f.wanted(p.index)
+	line, err := json.Marshal(imageRecord{Class: class, Prompt: prompt, ID: p.index, Seed: out.f.seed, IDs: p.codes, Steps: p.steps, Seconds: p.seconds, File: name, Unfinished: unfinished,
 		Evaluated: evaluated{FullPasses: p.evaluated.Full, PartialRows: p.evaluated.Partial, HeadRows: p.evaluated.Head}})
 	if err != nil {
 		return err
@@ -261,4 +265,6 @@ func (out *imageOutput) drawSheet() ([]byte, error) {
 	return data.Bytes(), err
 }
 
-func (out *imageOutput) drawFilm() ([]byte, error) { return out.film.encode(out.m.Pictures, out.size) }
+func (out *imageOutput) drawFilm() ([]byte, error) {
+	return out.film.encode(out.m.Pictures, out.size, out.f.condition)
+}

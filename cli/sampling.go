@@ -105,6 +105,9 @@ func (s *samplingFlags) asked(f *pflag.FlagSet) (r generate.Recipe, err error) {
 	if r.Reuse != generate.Delayed && !f.Changed("refresh") {
 		r.Refresh = 0
 	}
+	if r.Guidance.Scale == 0 && !f.Changed("guidance-schedule") {
+		r.Guidance.Schedule = ""
+	}
 	return r, nil
 }
 

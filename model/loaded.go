@@ -32,6 +32,9 @@ type Loaded struct {
 	// it; "" for the defaults of the model's kind.
 	Recipe string
 
+	// Presets are other published runs, by name: "fid" is that of the authors' evaluation.
+	Presets map[string]string
+
 	// Classes are the names of the classes 0, 1, ... of a class-conditional model; nil where the
 	// classes have no names.
 	Classes []string

@@ -41,7 +41,7 @@ func openPipeline(dir string) (src *Source, ok bool, err error) {
 // belongs there. The caller closes its Set.
 func (s *Source) Sub(folder, what string) (*Source, error) {
 	if info, err := fs.Stat(s.Files, folder); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%s: there is no folder %s, want %s there", s.Name, folder, what)
+		return nil, fmt.Errorf("there is no folder %s, want %s there", folder, what)
 	}
 	if s.dir != "" {
 		return Open(filepath.Join(s.dir, folder))

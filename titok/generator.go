@@ -277,7 +277,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if c.Classes == len(imagenet.Names()) {
 		classes = imagenet.Names()
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: c.recipe(), Info: model.Info{
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: c.recipe(), Presets: map[string]string{"fid": c.recipe()}, Info: model.Info{
 		Architecture: "titok",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner, "length": c.Tokens,
 			"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
