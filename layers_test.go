@@ -1,71 +1,113 @@
 package unmask_test
 
 import (
+	"errors"
 	"go/build"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// rows are the layers of ARCHITECTURE.md, top to bottom: a package imports only rows below its
+// layers are the rows of ARCHITECTURE.md's table, top to bottom: a package imports only rows below its
 // own, or packages inside its own folder. What stands in one row does not import each other.
-var rows = [][]string{
-	{"cmd/unmask"},
-	{"cli"},
-	{"bench", "judges"},
-	{"."},
-	{"experiments", "theory", "traces"},
-	{"generate", "metrics"},
-	{"vit", "dit", "llama", "titok", "halton", "maskgen", "amused"},
-	{"latents"},
-	{"vqgan", "vq", "clip"},
-	{"samplers", "guide"},
-	{"model"},
-	{"nn"},
-	{"attention", "kvcache"},
-	{"weights", "tokenizers", "images"},
-	{"backend/cpu", "backend/cuda", "backend/backendtest"},
-	{"backend/plain"},
-	{"backend", "demo"},
-	{"param"},
-	{"internal"},
+type layers struct {
+	rows  [][]string
+	named map[string][]string // the table's rows by name
 }
 
-// apart are rows that must not meet although one is below the other: networks and samplers
-// know marginals only.
-var apart = map[string][]string{
-	"samplers": {"vit", "dit", "llama", "titok", "halton", "maskgen", "amused", "latents", "vqgan", "vq", "clip", "nn", "attention", "weights", "backend/cpu", "backend/cuda", "internal/simd"},
-	"vit":      {"samplers"}, "dit": {"samplers"}, "llama": {"samplers"}, "vqgan": {"samplers"}, "vq": {"samplers"}, "clip": {"samplers"}, "latents": {"samplers"}, "titok": {"samplers"}, "halton": {"samplers"}, "maskgen": {"samplers"}, "amused": {"samplers"},
-	"internal": {"backend"},
+var (
+	inside = regexp.MustCompile(`\([^)]*\)`)
+	quoted = regexp.MustCompile("`([^`]+)`")
+)
+
+// readLayers reads the table: name, packages, what they are. A semicolon between packages begins a row of
+// its own; packages in parentheses are inside the folder before them.
+func readLayers(t *testing.T) layers {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	require.NoError(t, err)
+	l := layers{named: map[string][]string{}}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		for part := range strings.SplitSeq(inside.ReplaceAllString(cells[2], ""), ";") {
+			var row []string
+			for _, match := range quoted.FindAllStringSubmatch(part, -1) {
+				name := strings.TrimSuffix(match[1], "/...")
+				if name == "unmask" {
+					name = "."
+				}
+				row = append(row, name)
+			}
+			l.rows = append(l.rows, row)
+			name := strings.TrimSpace(cells[1])
+			l.named[name] = append(l.named[name], row...)
+		}
+	}
+	require.Greater(t, len(l.rows), 10)
+	return l
 }
 
-func row(pkg string) int {
-	for i, names := range rows {
+// of returns the row of a package and the folder of the table that it is in.
+func (l layers) of(pkg string) (row int, folder string) {
+	for i, names := range l.rows {
 		for _, name := range names {
 			if pkg == name || strings.HasPrefix(pkg, name+"/") && name != "." {
-				return i
+				if row > 0 && len(name) < len(folder) {
+					continue // backend/cpu is in a row of its own
+				}
+				row, folder = i+1, name
 			}
 		}
 	}
-	return -1
+	return row, folder
 }
 
-func folder(pkg string) string {
-	for _, names := range rows {
-		for _, name := range names {
-			if pkg == name || strings.HasPrefix(pkg, name+"/") && name != "." {
-				return name
-			}
-		}
+// apart reports whether two packages must not meet although one is below the other: networks and samplers know
+// marginals only.
+func (l layers) apart(from, to string) bool {
+	switch _, folder := l.of(to); {
+	case slices.Contains(l.named["networks"], from) || slices.Contains(l.named["codecs"], from):
+		return folder == "samplers"
+	case from == "samplers":
+		return slices.Contains([]string{"nn", "attention", "weights", "backend/cpu", "backend/cuda"}, folder) || to == "internal/simd"
+	case from == "internal":
+		return strings.HasPrefix(folder, "backend")
 	}
-	return pkg
+	return false
+}
+
+// builds are those that the code is written for.
+func builds() map[string]build.Context {
+	out := map[string]build.Context{}
+	for name, change := range map[string]func(c *build.Context){
+		"linux/amd64":   func(c *build.Context) {},
+		"linux/arm64":   func(c *build.Context) { c.GOARCH = "arm64" },
+		"linux/386":     func(c *build.Context) { c.GOARCH = "386" },
+		"windows/amd64": func(c *build.Context) { c.GOOS = "windows" },
+		"darwin/arm64":  func(c *build.Context) { c.GOOS, c.GOARCH = "darwin", "arm64" },
+		"purego":        func(c *build.Context) { c.BuildTags = []string{"purego"} },
+		"nocuda":        func(c *build.Context) { c.BuildTags = []string{"nocuda"} },
+		"cgo":           func(c *build.Context) { c.CgoEnabled = true },
+	} {
+		c := build.Default
+		c.GOOS, c.GOARCH, c.CgoEnabled = "linux", "amd64", false
+		change(&c)
+		out[name] = c
+	}
+	return out
 }
 
 func TestLayers(t *testing.T) {
-	seen := 0
+	l, seen := readLayers(t), map[string]bool{}
+	contexts := builds()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
@@ -73,31 +115,38 @@ func TestLayers(t *testing.T) {
 		if base := filepath.Base(path); path != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata") {
 			return filepath.SkipDir
 		}
-		p, err := build.ImportDir(path, 0)
-		if err != nil {
-			return nil // no Go files here
-		}
 		from := filepath.ToSlash(path)
 		if from == "internal/parity" || strings.HasPrefix(from, "internal/parity/") { // the tests' own
 			return nil
 		}
-		require.GreaterOrEqual(t, row(from), 0, "package %s is in no row", from)
-		seen++
-		for _, imported := range p.Imports {
-			to, ours := strings.CutPrefix(imported, "unmask/")
-			if imported == "unmask" {
-				to, ours = ".", true
+		for name, c := range contexts {
+			p, err := c.ImportDir(path, 0)
+			if none, ok := errors.AsType[*build.NoGoError](err); ok && none != nil {
+				continue // not in this build
 			}
-			if !ours || folder(to) == folder(from) {
-				continue
-			}
-			require.Greaterf(t, row(to), row(from), "%s imports %s, which is not below it", from, to)
-			for _, other := range apart[folder(from)] {
-				require.Falsef(t, to == other || strings.HasPrefix(to, other+"/"), "%s imports %s", from, to)
+			require.NoErrorf(t, err, "%s, %s", from, name)
+			row, folder := l.of(from)
+			require.NotZerof(t, row, "package %s is in no row of ARCHITECTURE.md", from)
+			seen[folder] = true
+			for _, imported := range p.Imports {
+				to, ours := strings.CutPrefix(imported, "unmask/")
+				if imported == "unmask" {
+					to, ours = ".", true
+				}
+				below, other := l.of(to)
+				if !ours || other == folder {
+					continue
+				}
+				require.Greaterf(t, below, row, "%s imports %s, which is not below it (%s)", from, to, name)
+				require.Falsef(t, l.apart(folder, to), "%s imports %s (%s)", from, to, name)
 			}
 		}
 		return nil
 	})
 	require.NoError(t, err)
-	require.Greater(t, seen, 10)
+	for _, row := range l.rows {
+		for _, name := range row {
+			require.Truef(t, seen[name], "ARCHITECTURE.md has %s, which is no package", name)
+		}
+	}
 }
