@@ -51,13 +51,13 @@ type look struct {
 
 var looks = map[string]look{
 	"random":   {color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}},
-	"maskgit":  {color.NRGBA{170, 30, 40, 255}, draw.CircleGlyph{}},
-	"moment":   {color.NRGBA{60, 110, 200, 255}, draw.BoxGlyph{}},
-	"temp":     {color.NRGBA{200, 140, 30, 255}, draw.PyramidGlyph{}},
-	"halton":   {color.NRGBA{20, 120, 70, 255}, draw.PlusGlyph{}},
-	"u-moment": {color.NRGBA{110, 80, 180, 255}, draw.SquareGlyph{}},
-	"hybrid":   {color.NRGBA{230, 90, 110, 255}, draw.TriangleGlyph{}},
-	fixedName:  {color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}}, // random by another name
+	"maskgit":  {color.NRGBA{130, 10, 30, 255}, draw.CircleGlyph{}},     // grey 48 of 255
+	"moment":   {color.NRGBA{60, 130, 220, 255}, draw.BoxGlyph{}},       // 119
+	"temp":     {color.NRGBA{225, 160, 40, 255}, draw.PyramidGlyph{}},   // 166
+	"halton":   {color.NRGBA{15, 125, 65, 255}, draw.PlusGlyph{}},       // 85
+	"u-moment": {color.NRGBA{80, 35, 140, 255}, draw.SquareGlyph{}},     // 60
+	"hybrid":   {color.NRGBA{235, 110, 130, 255}, draw.TriangleGlyph{}}, // 150
+	fixedName:  {color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}},          // random by another name
 	"vanilla":  {color.NRGBA{120, 120, 120, 255}, draw.RingGlyph{}},
 }
 
@@ -156,7 +156,8 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 	return true, nil
 }
 
-// errorBars are bars of one standard error, cut off above 0 on a logarithmic axis.
+// errorBars are bars of one standard error, cut off at 0, which no metric of ours goes below, and above
+// it on a logarithmic axis.
 type errorBars struct {
 	plotter.XYs
 	half []float64
@@ -165,20 +166,37 @@ type errorBars struct {
 
 func (e errorBars) YError(i int) (low, high float64) {
 	low = e.half[i]
-	if e.log {
-		low = min(low, e.XYs[i].Y/2)
+	switch y := e.XYs[i].Y; {
+	case e.log:
+		low = min(low, y/2)
+	case y >= 0:
+		low = min(low, y)
 	}
 	return low, e.half[i]
 }
 
+// margin is how much of an axis is left free at both of its ends, so that markers and bars stay
+// within the frame.
+const margin = 0.04
+
 func (c *Chart) scale(p *plot.Plot) {
-	if c.LogX {
-		p.X.Scale = plot.LogScale{}
-		p.X.Tick.Marker = decades{}
-	}
-	if c.LogY {
-		p.Y.Scale = plot.LogScale{}
-		p.Y.Tick.Marker = decades{}
+	for _, one := range []struct {
+		axis *plot.Axis
+		log  bool
+	}{{&p.X, c.LogX}, {&p.Y, c.LogY}} {
+		a := one.axis
+		if a.Min == a.Max { // a lone point
+			a.Min, a.Max = a.Min-0.1*math.Abs(a.Min)-1e-9, a.Max+0.1*math.Abs(a.Max)+1e-9
+		}
+		if one.log {
+			a.Scale, a.Tick.Marker = plot.LogScale{}, decades{}
+			free := math.Pow(a.Max/a.Min, margin)
+			a.Min, a.Max = a.Min/free, a.Max*free
+			continue
+		}
+		a.Tick.Marker = evenly{}
+		free := margin * (a.Max - a.Min)
+		a.Min, a.Max = a.Min-free, a.Max+free
 	}
 	if c.Marks {
 		var ticks []plot.Tick
@@ -192,14 +210,41 @@ func (c *Chart) scale(p *plot.Plot) {
 		}
 		p.X.Tick.Marker = plot.ConstantTicks(ticks)
 	}
-	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		if a.Min == a.Max { // a lone point
-			a.Min, a.Max = a.Min-0.1*math.Abs(a.Min)-1e-9, a.Max+0.1*math.Abs(a.Max)+1e-9
-		}
-	}
 }
 
-// decades labels 1, 2, 5 times powers of ten.
+// evenly labels multiples of 1, 2 or 5 times a power of ten, four to nine of them, each with the
+// digits that tell it from the next.
+type evenly struct{}
+
+func (evenly) Ticks(low, high float64) []plot.Tick {
+	width := high - low
+	if !(width > 0) || math.IsInf(width, 0) {
+		return nil
+	}
+	digits := int(math.Floor(math.Log10(width / 4)))
+	step := math.Pow(10, float64(digits))
+	for _, k := range []float64{5, 2} {
+		if k*step <= width/4 {
+			step *= k
+			break
+		}
+	}
+	var ticks []plot.Tick
+	for i := math.Ceil(low/step) + 0; i*step <= high && len(ticks) < 20; i++ { // + 0: no -0
+		if i*step < low { // by rounding
+			continue
+		}
+		label := strconv.FormatFloat(i*step, 'f', max(0, -digits), 64)
+		if math.Abs(i*step) >= 1e6 || digits < -6 {
+			label = strconv.FormatFloat(i*step, 'g', 6, 64)
+		}
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: label})
+	}
+	return ticks
+}
+
+// decades labels 1, 2, 5 times powers of ten, or even steps where fewer than three of those are in
+// sight.
 type decades struct{}
 
 func (decades) Ticks(low, high float64) []plot.Tick {
@@ -207,6 +252,7 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 	if !(low > 0) || math.IsInf(high, 0) {
 		return nil
 	}
+	labels := 0
 	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
 		for d := 1.0; d < 10; d++ {
 			v := d * math.Pow(10, e)
@@ -214,11 +260,15 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 				continue
 			}
 			t := plot.Tick{Value: v}
-			if d == 1 || d == 2 || d == 5 || high/low < 6 {
+			if d == 1 || d == 2 || d == 5 {
 				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+				labels++
 			}
 			ticks = append(ticks, t)
 		}
+	}
+	if labels < 3 {
+		return evenly{}.Ticks(low, high)
 	}
 	return ticks
 }

@@ -1,0 +1,88 @@
+package experiments
+
+import (
+	"bytes"
+	"image/png"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"pgregory.net/rapid"
+)
+
+// TestTicks wants labels that tell every tick from the others, three or more of them, and no -0.
+func TestTicks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low := rapid.Float64Range(-1000, 1000).Draw(t, "low")
+		width := math.Pow(10, rapid.Float64Range(-4, 4).Draw(t, "width"))
+		check := func(ticker plot.Ticker, low, high float64) {
+			seen := map[string]bool{}
+			for _, tick := range ticker.Ticks(low, high) {
+				require.True(t, tick.Value >= low && tick.Value <= high)
+				if tick.Label == "" {
+					continue
+				}
+				require.False(t, seen[tick.Label], "%q twice, %v to %v", tick.Label, low, high)
+				require.NotRegexp(t, `^-0(\.0*)?$`, tick.Label)
+				seen[tick.Label] = true
+			}
+			require.GreaterOrEqual(t, len(seen), 3, "%v to %v", low, high)
+		}
+		check(evenly{}, low, low+width)
+		if low > 0 {
+			check(decades{}, low, low+width)
+		}
+	})
+}
+
+// TestFrame has every point and bar within the axes, with room for its marker.
+func TestFrame(t *testing.T) {
+	for _, log := range []bool{false, true} {
+		c := Chart{Name: "x", LogX: log, LogY: log, Curves: []Curve{
+			{Name: "a", X: []float64{4, 8, 32}, Y: []float64{0.03, 0.1, 0.2}, Error: []float64{0.04, 0.01, 0.3}},
+			{Name: "b", X: []float64{4}, Y: []float64{0.002}, Error: []float64{0}},
+		}}
+		p := plot.New()
+		legend := plot.NewLegend()
+		for i := range c.Curves {
+			_, err := c.add(p, &legend, i)
+			require.NoError(t, err)
+		}
+		c.scale(p)
+		for _, k := range c.Curves {
+			for i := range k.X {
+				bars := errorBars{plotter.XYs{{X: k.X[i], Y: k.Y[i]}}, k.Error[i:], log}
+				low, high := bars.YError(0)
+				require.GreaterOrEqual(t, k.Y[i]-low, 0.0)
+				require.True(t, p.X.Min < k.X[i] && k.X[i] < p.X.Max)
+				require.Less(t, p.Y.Min, k.Y[i]-low)
+				require.Greater(t, p.Y.Max, k.Y[i]+high)
+			}
+		}
+		data, err := c.PNG()
+		require.NoError(t, err)
+		_, err = png.Decode(bytes.NewReader(data))
+		require.NoError(t, err)
+	}
+}
+
+// TestLooksInGrey has the samplers of one figure of the paper apart by their grey alone.
+func TestLooksInGrey(t *testing.T) {
+	for _, together := range [][]string{
+		{"random", "maskgit", "moment", "temp", "halton"}, {"random", "hybrid", "halton", "u-moment"},
+	} {
+		for i, a := range together {
+			for _, b := range together[:i] {
+				require.Greater(t, math.Abs(grey(a)-grey(b)), 20.0, "%s and %s", a, b)
+			}
+			require.Less(t, grey(a), 180.0, a) // on white
+		}
+	}
+}
+
+func grey(name string) float64 {
+	c := looks[name].color
+	return 0.299*float64(c.R) + 0.587*float64(c.G) + 0.114*float64(c.B)
+}
