@@ -108,8 +108,8 @@ func Tune(ctx context.Context, t Task, o Tuning,
 		}
 	}
 	if len(tries) == 0 {
-		return nil, fmt.Errorf("no sampler takes a step in %v seconds a sample on this machine, more "+
-			"are needed", o.Budget)
+		return nil, fmt.Errorf("budget is %v seconds a sample, want more: no sampler takes a step in "+
+			"it on this machine", o.Budget)
 	}
 	// The quick ones first: an end by Limit has then seen every sampler.
 	slices.SortStableFunc(tries, func(a, b Point) int { return cmp.Compare(a.Steps, b.Steps) })
