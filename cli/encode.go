@@ -18,15 +18,19 @@ import (
 
 func newEncode() *cobra.Command {
 	var d deviceFlags
-	var out, fit string
+	var out, fit, pixels string
 	cmd := &cobra.Command{
 		Use:   "encode IMAGE...",
 		Short: "Write the codes of images",
 		Long: `Write the codes of PNG or JPEG images of the model's size, or of any with --fit.
 
-The output is safetensors with codes I64 [B,D], the grid's cells by rows.`,
+The output is safetensors with codes I64 [B,D], the grid's cells by rows. With --pixels the images
+are a tensor, and the output has pixel_codes in place of codes.`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if pixels != "" && len(args) > 0 {
+				return usage("--pixels and IMAGE files, want one of the two")
+			}
+			if len(args) == 0 && pixels == "" {
 				return usage("no arguments, wanted are IMAGE files")
 			}
 			return nil
@@ -38,11 +42,15 @@ The output is safetensors with codes I64 [B,D], the grid's cells by rows.`,
 			if err := checkFit(fit); err != nil {
 				return err
 			}
+			if pixels != "" {
+				return encodePixels(ctx, &d, pixels, out)
+			}
 			return encode(ctx, &d, args, out, fit)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
+	cmd.Flags().StringVar(&pixels, "pixels", "", "safetensors `FILE` with pixels F32 [B,3,H,W] in 0..1")
 	fitFlag(cmd.Flags(), &fit)
 	cmd.MarkFlagRequired("out")
 	return cmd
@@ -57,7 +65,8 @@ func newDecode() *cobra.Command {
 		Long: `Write the images of codes.
 
 The codes file is safetensors with codes I64 [B,D]; the output has images F32 [B,3,H,W], red,
-green and blue in 0..1 but for what the network overshoots.`,
+green and blue in 0..1 but for what the network overshoots. A decoder that reads the prompt too takes
+text_last F32 [B,T,W], the text encoder's last states.`,
 		Args:    noArgs,
 		Example: `  unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,6 +114,42 @@ func encode(ctx context.Context, d *deviceFlags, files []string, out, fit string
 	return weights.WriteFile(out, []weights.Tensor{{Name: "codes", DType: weights.I64, Shape: []int{len(files), codesOf(v)}, Data: data}}, nil)
 }
 
+// encodePixels writes the codes of images in a tensor.
+func encodePixels(ctx context.Context, d *deviceFlags, file, out string) error {
+	if err := checkFile("--out", out); err != nil {
+		return err
+	}
+	set, err := weights.Open(file)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	pixels, shape, err := floats(set, file, "pixels", 4)
+	if err != nil {
+		return err
+	}
+	v, err := d.loadCodec(ctx)
+	if err != nil {
+		return err
+	}
+	e, ok := v.(model.PixelEncoder)
+	if !ok {
+		return usage("--model %s makes no codes of pictures in a tensor", d.model)
+	}
+	if width, height := v.Size(); shape[0] < 1 || shape[1] != 3 || shape[2] != height || shape[3] != width {
+		return fmt.Errorf("%s: pixels has shape %v, want [B 3 %d %d] with at least one image", file, shape, height, width)
+	}
+	codes := make([]int32, shape[0]*codesOf(v))
+	if err := e.Encode(codes, pixels); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	var data []byte
+	for _, c := range codes {
+		data = binary.LittleEndian.AppendUint64(data, uint64(c))
+	}
+	return weights.WriteFile(out, []weights.Tensor{{Name: "pixel_codes", DType: weights.I64, Shape: []int{shape[0], codesOf(v)}, Data: data}}, nil)
+}
+
 func decode(ctx context.Context, d *deviceFlags, codesFile, out string) error {
 	if err := checkFile("--out", out); err != nil {
 		return err
@@ -132,6 +177,16 @@ func decode(ctx context.Context, d *deviceFlags, codesFile, out string) error {
 	}
 	width, height := v.Size()
 	r := &decodedReader{ctx: ctx, v: v, codes: codes, colours: make([]float32, 3*width*height)}
+	if _, ok := set.Get("text_last"); ok {
+		text, wide, err := floats(set, codesFile, "text_last", 3)
+		if err != nil {
+			return err
+		}
+		if wide[0] != shape[0] {
+			return fmt.Errorf("%s: text_last has shape %v, want [%d T W] as there are images", codesFile, wide, shape[0])
+		}
+		r.text, r.rows, r.width = text, wide[1], wide[2]
+	}
 	err = weights.WriteFileStreams(out, []weights.Stream{{Name: "images", DType: weights.F32,
 		Shape: []int{shape[0], 3, height, width}, Open: opener(r)}}, nil)
 	if ctx.Err() != nil {
@@ -167,6 +222,9 @@ type decodedReader struct {
 	v       model.Codec
 	codes   []int32
 	colours []float32 // [3, height, width] of one image
+	text    []float32 // [images left, rows, width] for codecs that read the prompt; nil: none
+	rows    int
+	width   int
 	bytes   []byte
 	left    bytes.Reader
 }
@@ -180,7 +238,7 @@ func (r *decodedReader) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		n := codesOf(r.v)
-		if err := r.v.Decode(r.colours, r.codes[:n]); err != nil {
+		if err := r.decode(r.codes[:n]); err != nil {
 			return 0, err
 		}
 		r.codes, r.bytes = r.codes[n:], r.bytes[:0]
@@ -190,4 +248,16 @@ func (r *decodedReader) Read(p []byte) (int, error) {
 		r.left.Reset(r.bytes)
 	}
 	return r.left.Read(p)
+}
+
+// decode computes the next image.
+func (r *decodedReader) decode(codes []int32) error {
+	p, ok := r.v.(model.PromptCodec)
+	if !ok || r.text == nil {
+		return r.v.Decode(r.colours, codes)
+	}
+	n := r.rows * r.width
+	prompt := &model.Prompt{Rows: r.rows, Width: r.width, States: r.text[:n], Final: r.text[:n]}
+	r.text = r.text[n:]
+	return p.DecodeOf(r.colours, codes, prompt)
 }

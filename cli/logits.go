@@ -74,6 +74,14 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokensFile, out string) er
 	if err := checkTokens(tokensFile, "tokens", tokens, length, m.Spec()); err != nil {
 		return err
 	}
+	conditions, err := conditionsOf(set, tokensFile, m.Spec(), shape[0])
+	if err != nil {
+		return err
+	}
+	if conditions != nil {
+		return writeConditional(ctx, m, set, tokensFile, out,
+			&model.Batch{Size: shape[0], Length: length, Tokens: tokens, Conditions: conditions})
+	}
 	columns, err := columns(ctx, m, tokens, length)
 	if err != nil {
 		return fmt.Errorf("%s: %w", tokensFile, err)

@@ -71,8 +71,9 @@ func count(first, n int) []int32 {
 	return rows
 }
 
-// Encode writes the codes [B, Tokens] of images [B, 3, Side, Side], colours in 0..1, to dst.
-func (m *Tokenizer) Encode(ctx context.Context, dst []int32, images []float32) (err error) {
+// Encode implements model.PixelEncoder: it writes the codes [B, Tokens] of images
+// [B, 3, Side, Side], colours in 0..1, to dst.
+func (m *Tokenizer) Encode(dst []int32, images []float32) (err error) {
 	defer backend.Recover(&err)
 	plane := m.sizes.Side * m.sizes.Side
 	if len(images)%(3*plane) != 0 || len(dst) != len(images)/(3*plane)*m.sizes.Tokens {
@@ -84,7 +85,7 @@ func (m *Tokenizer) Encode(ctx context.Context, dst []int32, images []float32) (
 		if err := picture.Finite(m.pixels); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
-		if err := m.encode(ctx, dst[i*m.sizes.Tokens:(i+1)*m.sizes.Tokens]); err != nil {
+		if err := m.encode(context.Background(), dst[i*m.sizes.Tokens:(i+1)*m.sizes.Tokens]); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,13 @@ type Encoder interface {
 	EncodeImage(picture image.Image) ([]int32, error)
 }
 
+// PixelEncoder is an Encoder that also takes colours as numbers: dst [n, ...Shape] are the codes of
+// pictures [n, 3, height, width], colours in 0..1.
+type PixelEncoder interface {
+	Encoder
+	Encode(dst []int32, pictures []float32) error
+}
+
 // PromptCodec is a Codec whose pictures depend on the prompt too.
 type PromptCodec interface {
 	Codec
