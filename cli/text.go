@@ -20,6 +20,7 @@ type textFlags struct {
 	chat           chatFlags
 	length         int
 	prompt, infill string
+	tokensIn       string
 	watch, json    bool
 	out, trace     string
 }
@@ -46,6 +47,7 @@ func newText() *cobra.Command {
 	lengthFlag(cmd.Flags(), &f.length)
 	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with")
 	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)
+	cmd.Flags().StringVar(&f.tokensIn, "tokens-in", "", "token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
 	f.chat.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
@@ -67,6 +69,9 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	if err := f.chat.check(f); err != nil {
 		return err
+	}
+	if err := f.checkTokensIn(); err != nil {
+		return usage("%v", err)
 	}
 	if f.watch && !term.IsTerminal(int(os.Stderr.Fd())) {
 		return usage("--watch needs a terminal on standard error")
@@ -122,7 +127,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 	defer p.close()
 	done := map[int]bool{}
 	var seconds float64
-	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
+	for step, err := range interruptible(ctx, generate.Run(ctx, m.Denoiser, o)) {
 		if err == errInterrupted {
 			p.close()
 			return out.interrupted(step, m, o.Seed)
@@ -174,6 +179,9 @@ func (f *textFlags) text(tokens []int32) []int32 {
 func (f *textFlags) tokens(m *unmask.Model) ([]int32, error) {
 	if f.chat.asked() {
 		return f.chat.tokens(m, f.length)
+	}
+	if f.tokensIn != "" {
+		return tokensIn(m, f.tokensIn, f.length)
 	}
 	tokens, err := m.Text.Masks(f.length)
 	if err != nil {

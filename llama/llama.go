@@ -19,6 +19,7 @@ import (
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/nn"
+	"unmask/tokenizers"
 	"unmask/weights"
 )
 
@@ -149,7 +150,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if t, from, err := wait(); err == nil {
 		loaded.Tokenizer, loaded.Info.Tokenizer = t, from
 	} else {
-		loaded.Kind = model.KindTokens
+		loaded.Tokenizer = tokenizers.Numbers(c.Vocab)
 		note := "there is no tokenizer.json beside config.json"
 		if _, missing := fs.Stat(src.Files, "tokenizer.json"); missing == nil {
 			note = err.Error()
