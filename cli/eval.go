@@ -34,6 +34,7 @@ var metricLines = []struct{ name, line string }{
 	{"entropy", "nats over a sample's own tokens, higher is more diverse"},
 	{"distinct2", "share of different token pairs, of the first 1000 samples"},
 	{"self_bleu", "of the first 1000 samples, lower is more diverse"},
+	{"contradictions", "share of a story's chances to contradict itself that it takes, lower is better"},
 	{"frechet", "Frechet distance to the reference, lower is better"},
 	{"score", "Inception Score, higher is better"},
 	{"precision", "share of samples among the reference"},
@@ -61,10 +62,14 @@ func (r evaluation) print(asJSON bool) error {
 		}
 		return standardOutput(fmt.Sprintf("%s\n", line))
 	}
+	width := 11 // of the names
+	for name := range r.metrics {
+		width = max(width, len(name))
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "samples     %d\n", r.samples)
+	fmt.Fprintf(&b, "%-*s %d\n", width, "samples", r.samples)
 	if r.leftOut > 0 {
-		fmt.Fprintf(&b, "left out    %-18d samples of fewer than 2 tokens\n", r.leftOut)
+		fmt.Fprintf(&b, "%-*s %-18d samples of fewer than 2 tokens\n", width, "left out", r.leftOut)
 	}
 	for _, l := range metricLines {
 		m, ok := r.metrics[l.name]
@@ -78,7 +83,7 @@ func (r evaluation) print(asJSON bool) error {
 		if m.Deviation > 0 {
 			number += fmt.Sprintf(" (dev. %.2g)", m.Deviation)
 		}
-		fmt.Fprintf(&b, "%-11s %-18s %s\n", l.name, number, l.line)
+		fmt.Fprintf(&b, "%-*s %-18s %s\n", width, l.name, number, l.line)
 	}
 	return standardOutput(b.String())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/demo"
 	"unmask/experiments"
 	"unmask/internal/whole"
 	"unmask/judges"
@@ -25,6 +26,9 @@ type evalTextFlags struct {
 	name string // of the judge
 	mdlm bool
 	json bool
+
+	stories        bool
+	found, chances int // contradictions
 }
 
 func newEvalText() *cobra.Command {
@@ -40,6 +44,8 @@ func newEvalText() *cobra.Command {
 	f.registerCompute(cmd.Flags())
 	cmd.Flags().StringVar(&f.name, "judge", demoText, "a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub; or an exact one such as oracle:markov:length=16,tokens=4")
 	cmd.Flags().BoolVar(&f.mdlm, "mdlm", false, "perplexity as MDLM's code has it: text in GPT-2's own tokens, the mean over tokens; otherwise as SDTT's, raw ids, the mean over samples")
+	cmd.Flags().BoolVar(&f.stories, "stories", false,
+		"count how often stories contradict themselves: of texts of a model of demo/recipe/stories.py")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
 	return cmd
 }
@@ -97,6 +103,12 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	if f.stories {
+		if f.chances == 0 {
+			return fmt.Errorf("%s: no story in which anything could contradict itself", name)
+		}
+		m["contradictions"] = experiments.Measure{Value: float64(f.found) / float64(f.chances)}
+	}
 	return evaluation{n - short, m, short}.print(f.json)
 }
 
@@ -150,6 +162,10 @@ func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, ju
 				name, n, *l.ID, l.Seed, line)
 		}
 		seen[sample{l.Seed, *l.ID}] = n
+		if f.stories {
+			found, chances := demo.Contradictions(l.Text)
+			f.found, f.chances = f.found+found, f.chances+chances
+		}
 		if len(l.IDs) < 2 {
 			short++
 			continue

@@ -1,6 +1,7 @@
 """Trains the text demo: a small masked diffusion model in SDTT's own format, and its judge.
 
-    python3 train_text.py TEXT OUTDIR [--minutes 45] [--judge-minutes 10] [--threads 1]
+    python3 stories.py 40000 1 > stories.txt
+    python3 train_text.py stories.txt OUTDIR [--minutes 60] [--judge-minutes 15] [--threads 2] [--device cuda]
 
 OUTDIR gets text/{config.json,model.safetensors,tokenizer.json} (a DiT with SDTT's tensor
 names, time conditioning off) and judge/{...} (a GPT-2 over the same tokens, for
@@ -15,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from make_packs import save  # noqa: E402
 
 WIDTH, HEADS, BLOCKS, COND, LENGTH, VOCAB = 192, 3, 8, 32, 256, 1024
+DEVICE, BF16 = "cpu", False
 
 
 class Norm(nn.Module):
@@ -46,9 +48,9 @@ class Block(nn.Module):
         qkv = self.attn_qkv(self.norm1(x) * (1 + sc1) + sh1).view(B, S, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         q, k, v = qkv[0], qkv[1], qkv[2]
         q, k = turn(q, cos, sin), turn(k, cos, sin)
-        a = torch.softmax((q @ k.transpose(-1, -2)).float() / math.sqrt(q.shape[-1]), -1).to(v.dtype)
-        x = x + g1 * F.dropout(self.attn_out((a @ v).transpose(1, 2).reshape(B, S, -1)), 0.1, self.training)
-        return x + g2 * F.dropout(self.mlp(self.norm2(x) * (1 + sc2) + sh2), 0.1, self.training)
+        a = F.scaled_dot_product_attention(q, k, v)
+        x = x + g1 * self.attn_out(a.transpose(1, 2).reshape(B, S, -1))
+        return x + g2 * self.mlp(self.norm2(x) * (1 + sc2) + sh2)
 
 
 def turn(x, cos, sin):
@@ -90,10 +92,10 @@ class Denoiser(nn.Module):
         self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
         f = 1.0 / (10000.0 ** (torch.arange(0, WIDTH // HEADS, 2).float() / (WIDTH // HEADS)))
         angle = torch.outer(torch.arange(LENGTH).float(), f)
-        self.cos, self.sin = angle.cos(), angle.sin()
+        self.cos, self.sin = angle.cos().to(DEVICE), angle.sin().to(DEVICE)
 
     def forward(self, tokens):
-        zero = torch.cat([torch.ones(1, 128), torch.zeros(1, 128)], -1)  # sigma 0: cosines, then sines
+        zero = torch.cat([torch.ones(1, 128), torch.zeros(1, 128)], -1).to(DEVICE)  # sigma 0: cosines, then sines
         c = F.silu(self.sigma_map.mlp(zero))
         x = self.vocab_embed.embedding[tokens]
         for b in self.blocks:
@@ -123,8 +125,8 @@ class Judge(nn.Module):
     def forward(self, tokens):
         w = self.weights()
         B, S = tokens.shape
-        x = F.dropout(w["wte.weight"][tokens] + w["wpe.weight"][:S], 0.1, self.training)
-        causal = torch.full((S, S), float("-inf")).triu(1)
+        x = w["wte.weight"][tokens] + w["wpe.weight"][:S]
+        causal = torch.full((S, S), float("-inf"), device=DEVICE).triu(1)
         for i in range(BLOCKS):
             p = f"h.{i}."
             h = F.layer_norm(x, x.shape[-1:], w[p + "ln_1.weight"], w[p + "ln_1.bias"])
@@ -132,42 +134,84 @@ class Judge(nn.Module):
             q, k, v = qkv.view(B, S, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
             a = torch.softmax((q @ k.transpose(-1, -2)).float() / math.sqrt(q.shape[-1]) + causal, -1).to(v.dtype)
             o = (a @ v).transpose(1, 2).reshape(B, S, -1)
-            x = x + F.dropout(F.linear(o, w[p + "attn.c_proj.weight"].t(), w[p + "attn.c_proj.bias"]), 0.1, self.training)
+            x = x + F.linear(o, w[p + "attn.c_proj.weight"].t(), w[p + "attn.c_proj.bias"])
             h = F.layer_norm(x, x.shape[-1:], w[p + "ln_2.weight"], w[p + "ln_2.bias"])
             h = F.gelu(F.linear(h, w[p + "mlp.c_fc.weight"].t(), w[p + "mlp.c_fc.bias"]), approximate="tanh")
-            x = x + F.dropout(F.linear(h, w[p + "mlp.c_proj.weight"].t(), w[p + "mlp.c_proj.bias"]), 0.1, self.training)
+            x = x + F.linear(h, w[p + "mlp.c_proj.weight"].t(), w[p + "mlp.c_proj.bias"])
         x = F.layer_norm(x, x.shape[-1:], w["ln_f.weight"], w["ln_f.bias"])
         return F.linear(x, w["wte.weight"])
 
 
 def batch(data, n):
-    at = torch.randint(0, len(data) - LENGTH, (n,))
-    return torch.stack([data[i: i + LENGTH] for i in at])
+    """n windows; three in four begin where a story does."""
+    ids, starts = data
+    at = torch.randint(0, len(ids) - LENGTH, (n,))
+    begin = starts[torch.randint(0, len(starts), (n,))]
+    at = torch.where(torch.rand(n) < 0.75, begin, at)
+    return torch.stack([ids[i: i + LENGTH] for i in at]).to(DEVICE)
 
 
-def fit(model, loss_of, minutes, lr, log):
-    opt = torch.optim.AdamW(model.parameters(), lr, (0.9, 0.98), weight_decay=0.05)
+class Muon(torch.optim.Optimizer):
+    """Momentum, made orthogonal by five Newton-Schulz steps (Jordan 2024), in float32."""
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for g in self.param_groups:
+            for p in g["params"]:
+                s = self.state[p]
+                m = s.setdefault("m", torch.zeros_like(p))
+                m.lerp_(p.grad, 0.05)
+                x = p.grad.lerp(m, 0.95)
+                tall = x.shape[0] > x.shape[1]
+                x = x.T if tall else x
+                x = x / (x.norm() + 1e-7)
+                for _ in range(5):
+                    y = x @ x.T
+                    x = 3.4445 * x + (-4.775 * y + 2.0315 * y @ y) @ x
+                x = x.T if tall else x
+                p.mul_(1 - 0.02 * g["lr"]).add_(x, alpha=-0.2 * g["lr"] * max(p.shape) ** 0.5)
+
+
+def optimisers(model, lr):
+    """Muon for the matrices of the blocks, AdamW for everything else."""
+    matrices, rest = [], []
+    for name, p in model.named_parameters():
+        (matrices if p.ndim == 2 and min(p.shape) >= WIDTH and max(p.shape) <= 4 * WIDTH else rest).append(p)
+    return [Muon(matrices, 2 * lr), torch.optim.AdamW(rest, lr, (0.9, 0.98), weight_decay=0.0)]
+
+
+def fit(model, loss_of, minutes, lr, log, saved=None):
+    opts = optimisers(model, lr)
     ema = {k: v.detach().clone() for k, v in model.named_parameters()}
-    start, step, shown = time.time(), 0, []
+    start, step, shown, wrote = time.time(), 0, [], 0
     while True:
         done = (time.time() - start) / (60 * minutes)
         if done >= 1:
             break
-        for g in opt.param_groups:
-            g["lr"] = lr * min(1, (step + 1) / 200) * (0.5 * (1 + math.cos(math.pi * done)) * 0.95 + 0.05)
-        with torch.autocast("cpu", torch.bfloat16):
+        scale = min(1, (step + 1) / 100) * min(1, (1 - done) / 0.4 + 0.02)  # flat, then linear to 0
+        for opt, base in zip(opts, (2 * lr, lr)):
+            for g in opt.param_groups:
+                g["lr"] = base * scale
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=BF16):
             loss = loss_of(model)
-        opt.zero_grad(set_to_none=True)
+        for opt in opts:
+            opt.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        opt.step()
-        decay = min(0.9995, (step + 1) / (step + 10))
+        for opt in opts:
+            opt.step()
+        decay = min(0.999, (step + 1) / (step + 10))
         for k, v in model.named_parameters():
             ema[k].lerp_(v.detach(), 1 - decay)
         shown.append(loss.item())
         step += 1
-        if step % 100 == 0:
-            print(f"{log} step {step} {done:.0%} loss {sum(shown[-100:])/100:.4f}", flush=True)
+        if step % 50 == 0:
+            print(f"{log} step {step} {done:.0%} loss {sum(shown[-50:])/50:.4f}", flush=True)
+        if saved and int(done * 8) > wrote:  # seven times on the way: a run can be broken off
+            wrote = int(done * 8)
+            saved(ema, step)
     for k, v in model.named_parameters():
         v.data.copy_(ema[k])
     return step
@@ -176,8 +220,8 @@ def fit(model, loss_of, minutes, lr, log):
 def denoise_loss(data, n):
     def loss(model):
         x = batch(data, n)
-        t = ((torch.rand(1) + torch.arange(n) / n) % 1) * (1 - 1e-3) + 1e-3
-        hide = torch.rand(x.shape) < t[:, None]
+        t = (((torch.rand(1) + torch.arange(n) / n) % 1) * (1 - 1e-3) + 1e-3).to(DEVICE)
+        hide = torch.rand(x.shape, device=DEVICE) < t[:, None]
         logits = model(torch.where(hide, VOCAB, x)).float()
         logits[..., VOCAB] = -1e9
         ce = F.cross_entropy(logits.flatten(0, 1), x.flatten(), reduction="none").view_as(x)
@@ -194,14 +238,14 @@ def judge_loss(data, n):
 
 @torch.no_grad()
 def sample(model, vocab, steps=64):
-    x = torch.full((1, LENGTH), VOCAB)
+    x = torch.full((1, LENGTH), VOCAB, device=DEVICE)
     for n in range(steps):
         p = model(x).float()
         p[..., VOCAB] = -1e9
         p = p.softmax(-1)[0]
         hidden = torch.nonzero(x[0] == VOCAB).flatten()
         k = max(1, round(LENGTH * (n + 1) / steps) - (LENGTH - len(hidden)))
-        score = (p[hidden] ** 1.3).sum(-1).log() - torch.log(-torch.log(torch.rand(len(hidden))))
+        score = (p[hidden] ** 1.3).sum(-1).log() - torch.log(-torch.log(torch.rand(len(hidden), device=DEVICE)))
         pick = hidden[score.topk(min(k, len(hidden))).indices]
         x[0, pick] = torch.multinomial(p[pick], 1)[:, 0]
     return bpe.decode(x[0].tolist(), vocab)
@@ -222,42 +266,66 @@ def load(path):
 
 def main():
     a = argparse.ArgumentParser()
-    a.add_argument("--resume", help="a text/model.safetensors to go on from; the judge is then left alone")
+    a.add_argument("--resume", help="an OUTDIR of before to go on from; 0 minutes leave a model as it is")
     a.add_argument("text")
     a.add_argument("out")
     a.add_argument("--minutes", type=float, default=45)
     a.add_argument("--judge-minutes", type=float, default=10)
     a.add_argument("--threads", type=int, default=1)
+    a.add_argument("--device", default="cpu")
+    a.add_argument("--bf16", action="store_true", help="where the processor multiplies bfloat16, and on GPUs")
+    a.add_argument("--batch", type=int, default=16)
     a = a.parse_args()
+    global DEVICE, BF16
+    DEVICE, BF16 = a.device, a.bf16
     torch.set_num_threads(a.threads)
     torch.manual_seed(7)
     text = open(a.text).read()
-    vocab, merges, parts = bpe.train(text, VOCAB)
+    if a.resume:
+        vocab, merges, parts = bpe.load(os.path.join(a.resume, "text", "tokenizer.json"), text)
+    else:
+        vocab, merges, parts = bpe.train(text, VOCAB)
     ids = torch.tensor(bpe.encode(text, vocab, parts))
     cut = int(len(ids) * 0.97)
+    newline = vocab.index(bpe.CHARS[10])
+    starts = torch.nonzero(ids == newline).flatten() + 1
+    starts = starts[starts < len(ids) - LENGTH]
+    seen_data, held_data = (ids[:cut], starts[starts < cut - LENGTH]), (ids[cut:], starts[starts >= cut] - cut)
     tok = bpe.tokenizer_json(vocab, merges)
     for name, model, loss, lr, minutes in (
             ("judge", Judge(), judge_loss, 1e-3, a.judge_minutes),
             ("text", Denoiser(), denoise_loss, 1e-3, a.minutes)):
-        if a.resume and name == "judge":
+        if minutes == 0:
             continue
+        model.to(DEVICE)
         if a.resume:
-            model.load_state_dict(load(a.resume))
+            before = load(os.path.join(a.resume, name, "model.safetensors"))
+            with torch.no_grad():
+                for k, v in (model.weights() if name == "judge" else dict(model.named_parameters())).items():
+                    v.copy_(before[k])
         print(name, sum(p.numel() for p in model.parameters()) / 1e6, "M parameters", flush=True)
         model.train()
-        steps = fit(model, loss(ids[:cut], 16), minutes, lr, name)
+        
+        def part(ema, step):
+            w = {("backbone." if name == "text" else "") + k: v for k, v in ema.items()}
+            if name == "judge":
+                w = dict(zip(model.names, ema.values()))
+            os.makedirs(os.path.join(a.out, name), exist_ok=True)
+            save(os.path.join(a.out, name, "model.safetensors"), {k: v.cpu().to(torch.bfloat16) for k, v in w.items()})
+
+        steps = fit(model, loss(seen_data, a.batch), minutes, lr, name, part)
         model.eval()
         torch.manual_seed(1)
         with torch.no_grad():
-            held = sum(loss(ids[cut:], 32)(model).item() for _ in range(16)) / 16
-            seen = sum(loss(ids[:cut], 32)(model).item() for _ in range(16)) / 16
+            held = sum(loss(held_data, 32)(model).item() for _ in range(16)) / 16
+            seen = sum(loss(seen_data, 32)(model).item() for _ in range(16)) / 16
         print(f"{name}: {steps} steps, loss seen {seen:.4f}, held out {held:.4f} nats a token", flush=True)
         d = os.path.join(a.out, name)
         os.makedirs(d, exist_ok=True)
         if name == "text":
             w = {"backbone." + k: v for k, v in model.state_dict().items()}
             config = {"model": {"type": "ddit-orig", "hidden_size": WIDTH, "cond_dim": COND, "length": LENGTH,
-                                "n_blocks": BLOCKS, "n_heads": HEADS, "scale_by_sigma": True, "dropout": 0.1,
+                                "n_blocks": BLOCKS, "n_heads": HEADS, "scale_by_sigma": True, "dropout": 0.0,
                                 "tie_word_embeddings": False},
                       "time_conditioning": False, "T": 0, "noise": {"type": "loglinear"},
                       "tokenizer": {"name": "tokenizer.json"}, "vocab_size": VOCAB + 1}
@@ -270,7 +338,7 @@ def main():
         config["training"] = {"loss_seen_nats": round(seen, 4), "loss_held_out_nats": round(held, 4), "steps": steps}
         json.dump(config, open(os.path.join(d, "config.json"), "w"), indent=1)
         json.dump(tok, open(os.path.join(d, "tokenizer.json"), "w"), ensure_ascii=False)
-        save(os.path.join(d, "model.safetensors"), {k: v.to(torch.bfloat16) for k, v in w.items()})
+        save(os.path.join(d, "model.safetensors"), {k: v.cpu().to(torch.bfloat16) for k, v in w.items()})
 
 
 if __name__ == "__main__":

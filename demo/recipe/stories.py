@@ -1,0 +1,172 @@
+"""Small stories, drawn at random from a grammar of ours: the text that the text demo learns.
+
+    python3 stories.py COUNT SEED > stories.txt      one story a line
+
+Each story keeps its own facts (who, which thing, its colour, where, when) to the end, so a
+sample that contradicts itself shows that a sampler opened too much at once.
+`check` counts such contradictions. Python only.
+"""
+import random, re, sys
+
+GIRLS = "Anna Clara Ella Grace Ida Julia Lily Mia Nora Rosa Ruth Sara".split()
+BOYS = "Adam Ben Carl David Felix Hugo Jack Leo Max Oscar Paul Tom".split()
+ANIMALS = "bear bird cat crow dog duck fox frog goat hen horse mouse owl pony rabbit squirrel".split()
+COLOURS = "black blue brown golden green grey orange purple red silver white yellow".split()
+SMALL = "bag ball bell book boat box button coin cup doll drum flute hat kite key lamp pencil ring scarf spoon stone toy".split()
+PLACES = {"in the garden": "the garden", "in the forest": "the forest", "at the beach": "the beach", "by the river": "the river",
+          "on the hill": "the hill", "in the park": "the park", "at the market": "the market", "by the lake": "the lake",
+          "in the barn": "the barn", "near the old mill": "the old mill", "under the bridge": "the bridge", "behind the school": "the school"}
+TIMES = ["One morning", "One evening", "One day", "One sunny day", "One cold day", "One rainy day", "On Monday", "On Sunday",
+         "In the spring", "In the summer", "In the autumn", "One winter day"]
+FOODS = "apples bread cake carrots cheese cookies honey nuts pancakes pears pie plums porridge soup".split()
+TRAITS = "brave clever curious gentle happy kind lazy quiet shy strong tiny wise".split()
+KIN = {"mother": "She", "father": "He", "grandmother": "She", "grandfather": "He", "sister": "She", "brother": "He", "aunt": "She", "uncle": "He"}
+WEATHER = {"the wind": "blew", "the rain": "fell", "the snow": "fell", "the sun": "shone"}
+
+OPEN = ["Once upon a time there was a {trait} {child} named {name}.", "There once was a {trait} {child} whose name was {name}.",
+        "{name} was a {trait} {child}.", "In a little house {at} lived a {trait} {child} named {name}."]
+HOME = ["{They} lived with {their} {kin} {home}.", "{They} lived {home} with {their} {kin}.", "{Their} {kin} and {name} lived {home}.",
+        "{They} loved {food} and long walks.", "Everybody {home} liked {them}.", "{They} had a {pet} named {petname}."]
+HOMES = ["in a small village", "in a big town", "on a farm", "in a tall house", "at the edge of the wood", "near the sea"]
+PETNAMES = "Biscuit Button Pepper Rusty Shadow Snowy Spot Whisker".split()
+SAY = ["said", "said {name}", "asked {name}"]
+
+PLOTS = {
+    "lost": [
+        ["{time} {name} could not find {their} {colour} {thing}.", "{time} {name} lost {their} {colour} {thing} {at}.",
+         "{time} {their} {colour} {thing} was gone."],
+        ["{They} looked under the bed and behind the door, but it was not there.", "{They} looked everywhere, but the {thing} was not at home.",
+         "{They} was very sad, because the {thing} was a gift from {their} {kin}."],
+        ['"Have you seen my {colour} {thing}?" {they} asked a {animal}.', '{They} met a {animal} and asked, "Have you seen my {colour} {thing}?"'],
+        ['"No," said the {animal}, "but I will help you."', '"Yes," said the {animal}, "I saw it {at2}."', '"Come with me," said the {animal}, "I know where it is."'],
+        ["So {name} and the {animal} went to {place2}.", "Together they walked to {place2}.", "They ran all the way to {place2}."],
+        ["And there it was, the {colour} {thing}, in the grass.", "There lay the {colour} {thing}, a little wet but not broken.",
+         "Under a leaf they found the {colour} {thing}."],
+        ['"Thank you, {animal}!" said {name}, and gave the {animal} some {food}.', "{name} was so happy that {they} danced with the {animal}.",
+         "{name} thanked the {animal} and they ate {food} together."],
+        ["From that day on {name} and the {animal} were friends.", "Since then {name} takes good care of the {thing}.",
+         "And {name} never lost the {colour} {thing} again."]],
+    "gift": [
+        ["{time} it was the birthday of {their} {kin}.", "{time} {name} wanted to make {their} {kin} happy."],
+        ["{name} had no money for a gift.", "{name} did not know what to give.", '"What can I give?" {name} asked {themself}.'],
+        ["{They} went to {place} and met a {trait2} {animal}.", "{time2} a {trait2} {animal} came to {them} {at}."],
+        ['"Make something yourself," said the {animal}.', '"A gift from the heart is the best gift," said the {animal}.', '"Bake some {food}," said the {animal}, "everybody likes {food}."'],
+        ["So {name} made a {colour} {thing} out of wood and paper.", "So {name} took some paint and made a {colour} {thing}."],
+        ["It took {them} the whole day, but {they} did not give up.", "It was hard work, but {name} sang while {they} worked.",
+         "The first one broke, so {they} tried again."],
+        ["In the evening {they} gave the {colour} {thing} to {their} {kin}.", "Then {name} put the {colour} {thing} on the table for {their} {kin}."],
+        ['"What a beautiful {thing}!" said {their} {kin}. {KinThey} was very happy.', '{Their} {kin} smiled and said, "This {thing} is the best gift of all."'],
+        ["They ate {food} and laughed until it was dark.", "And the {animal} got a piece of cake too.", "The {colour} {thing} still stands on the table today."]],
+    "storm": [
+        ["{time} {name} went to {place} with {their} friend {friend}.", "{time} {name} and {friend} played {at}."],
+        ["{They} had a {colour} {thing} with {them}.", "{friend} had brought a {colour} {thing}.", "They played with a {colour} {thing} and were happy."],
+        ["Suddenly the sky grew dark.", "Then {weather} so hard that they could not see.", "All at once {weather} very hard."],
+        ['"We must go home!" said {friend}.', '"I am afraid," said {friend}.', '"Where can we hide?" asked {friend}.'],
+        ["A {trait2} {animal} heard them and came out of a hole.", "Then they saw a {trait2} {animal} under a tree."],
+        ['"Come into my house," said the {animal}, "it is warm and dry."', '"Follow me," said the {animal}, "I know the way."'],
+        ["{name} and {friend} followed the {animal}.", "So they went with the {animal}."],
+        ["Inside there was a fire, and the {animal} gave them {food}.", "The {animal} made {food} for them, and they told stories."],
+        ["When the storm was over, {name} gave the {colour} {thing} to the {animal}.", "In the morning the sky was blue again, and they walked home.",
+         "After an hour the sun came out, and they thanked the {animal}."],
+        ['"We were lucky," said {name}.', "{friend} and {name} never forgot the {trait2} {animal}.", "And every year they visit the {animal} {at}."]],
+    "garden": [
+        ["{time} {name} found a {colour} seed {at}.", "{time} a {animal} gave {name} a {colour} seed."],
+        ['"What will it be?" {they} asked {their} {kin}.', '"Put it in the earth," said {their} {kin}, "and wait."'],
+        ["{name} dug a hole in the garden and put the seed in it.", "{They} planted the seed behind the house."],
+        ["Every day {they} gave it water.", "Every morning {they} ran to the garden, but nothing grew.", "{name} waited for one week, and then for two."],
+        ['"It will never grow," said the {animal}.', '"You must be patient," said {their} {kin}.', "The {animal} came every day to look."],
+        ["Then, one morning, there was a small green leaf.", "At last something green came out of the earth."],
+        ["It grew and grew until it was as tall as the house.", "Soon it was a big plant with {colour} flowers.", "In the summer it had {colour} flowers."],
+        ["All the {animal}s came to see it.", "{name} called {their} {kin}, and they were both very proud.", '"How beautiful!" said the {animal}.'],
+        ["In the autumn {name} picked the new seeds and gave one to every friend.", "{name} gave the first {colour} flower to {their} {kin}.",
+         "Good things take time, thought {name}."]],
+    "race": [
+        ["{time} there was a race {at}.", "{time} all the children and animals met {at} for a race."],
+        ["{name} wanted to win, because the prize was a {colour} {thing}.", "The prize was a {colour} {thing}.", "Who wins, gets a {colour} {thing}, said the {animal2}."],
+        ["{name} ran against {friend} and a {trait2} {animal}.", "A {trait2} {animal} and {friend} wanted to run too."],
+        ["One, two, three, go! They all ran as fast as they could.", "The {animal2} rang a bell, and they all ran."],
+        ["{friend} was the first, and {name} was close behind.", "Soon {name} was the first.", "The {animal} was the fastest of all."],
+        ["Then {friend} fell over a stone and hurt {friendtheir} leg.", "But the {animal} stepped into a hole and could not get out."],
+        ["{name} stopped. {They} did not think of the {thing} any more.", "{name} heard the cry and turned back."],
+        ['"I will help you," {they} said.', '"Do not be afraid, I am here," said {name}.'],
+        ["They came in last, but everybody cheered.", "Together they walked to the end, and everybody cheered."],
+        ['"You are the real winner," said the {animal2}, and gave {them} the {colour} {thing}.', "The {animal2} gave the {colour} {thing} to {name}, because a friend is more than a prize.",
+         "{name} got the {colour} {thing} and shared it with {friend}."]],
+    "night": [
+        ["{time} {name} could not sleep.", "One night {name} heard a strange sound {at}."],
+        ['"Who is there?" {they} asked, but nobody answered.', "Something moved behind the window.", "Tap, tap, tap, it went."],
+        ["{They} took a {colour} lamp and went out very quietly.", "{name} put on a {colour} scarf and opened the door."],
+        ["The moon was big and round.", "It was dark and cold.", "All the stars were out."],
+        ["Behind a tree sat a {trait2} {animal} and cried.", "There was a {trait2} {animal} that could not find its way home."],
+        ['"Why do you cry?" asked {name}.', '"Please help me," said the {animal}.'],
+        ['"I have lost my {thing}," said the {animal}.', '"I am hungry," said the {animal}, "and my home is far away."'],
+        ["{name} gave the {animal} some {food} and a warm blanket.", "{name} sat down and they ate {food} under the stars."],
+        ["Then they walked to {place2} together, and there was its mother.", "When the sun came up, they found the way to {place2}."],
+        ['"Thank you, {name}," said the {animal}. "You are {trait}."', "The {animal} was happy, and {name} was not afraid of the dark any more.",
+         "Then {name} went back to bed and slept until noon."]],
+    "boat": [
+        ["{time} {name} and {friend} built a {colour} boat.", "{time} {name} found an old boat {at} and painted it {colour}."],
+        ["They called it the {petname}.", "It was small, but it was strong.", "It had a {colour} sail and room for two."],
+        ["They took {food}, a map and a {thing}, and sailed away.", "With {food} for three days they sailed away."],
+        ["On the first day they saw only water.", "On the first day {weather}, and the waves were high."],
+        ["On the second day a {trait2} {animal} sat on a rock and waved.", "On the second day they heard a {trait2} {animal} call from an island."],
+        ['"Where do you go?" asked the {animal}.', '"Take me with you," said the {animal}.'],
+        ['"We are looking for the end of the world," said {name}.', '"We want to see what is behind the sea," said {friend}.'],
+        ['"There is no end," said the {animal}, "the world is round."', '"Behind the sea is home," said the {animal}, "the world is round."'],
+        ["They gave the {animal} some {food} and sailed on.", "So the {animal} came into the {colour} boat, and they sailed on."],
+        ["On the third day they saw a house, and it was their own.", "On the third day they came home, and {their} {kin} stood {at} and waved."],
+        ["The {colour} boat still lies {at}.", '"Next year we will go again," said {name}.', "{name} told the story to everybody {home}."]],
+}
+
+
+def story(rng):
+    """One story and its facts."""
+    girl = rng.random() < 0.5
+    names, other = (GIRLS, BOYS) if girl else (BOYS, GIRLS)
+    name, friend = rng.choice(names), rng.choice(other)
+    at, at2 = rng.sample(sorted(PLACES), 2)
+    animal, animal2, pet = rng.sample(ANIMALS, 3)
+    kin = rng.choice(sorted(KIN))
+    time, time2 = rng.sample(TIMES, 2)
+    wind = rng.choice(sorted(WEATHER)[:3])
+    f = dict(name=name, friend=friend, child=rng.choice(["girl", "child"] if girl else ["boy", "child"]),
+             They="She" if girl else "He", they="she" if girl else "he", Their="Her" if girl else "His", their="her" if girl else "his",
+             them="her" if girl else "him", themself="herself" if girl else "himself", friendtheir="his" if girl else "her",
+             trait=rng.choice(TRAITS), trait2=rng.choice(TRAITS), kin=kin, KinThey=KIN[kin], home=rng.choice(HOMES), food=rng.choice(FOODS),
+             pet=pet, petname=rng.choice(PETNAMES), animal=animal, animal2=animal2, colour=rng.choice(COLOURS), thing=rng.choice(SMALL),
+             at=at, place=PLACES[at], at2=at2, place2=PLACES[at2], time=time, time2=time2, weather=f"{wind} {WEATHER[wind]}")
+    if f["child"] == "child":
+        f["child"] = "girl" if girl else "boy"
+    plot = rng.choice(sorted(PLOTS))
+    lines = [rng.choice(OPEN)] + rng.sample(HOME, 2)
+    if lines[1].startswith("{Their} {kin} and") or "{home}" in lines[1] and "{home}" in lines[2]:
+        lines.pop()
+    for beat in PLOTS[plot]:
+        lines.append(rng.choice(beat))
+    text = " ".join(line.format(**f) for line in lines)
+    text = re.sub(r"\b([Aa]) ([aeioAEIO])", r"\1n \2", text)
+    return text, f
+
+
+def check(text):
+    """Contradictions of one story: (found, looked at). Looks at the hero's name, the thing and its
+    colour, and the animal that speaks. unmask eval text --stories counts the same."""
+    found = looked = 0
+    m = re.search(r"(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.", text)
+    if m:
+        kind, name = (m[1], m[2]) if m[1] else (m[4], m[3])
+        looked += 1
+        found += name not in (GIRLS if kind == "girl" else BOYS)
+    for colours in ([c for c, t in re.findall(r"\b(%s) (%s)\b" % ("|".join(COLOURS), "|".join(SMALL)), text)],
+                    [t for c, t in re.findall(r"\b(%s) (%s)\b" % ("|".join(COLOURS), "|".join(SMALL)), text)],
+                    re.findall(r"(?:said|asked) the (%s)\b" % "|".join(ANIMALS), text)):
+        if len(colours) > 1:
+            looked += len(colours) - 1
+            found += sum(c != colours[0] for c in colours[1:])
+    return found, looked
+
+
+if __name__ == "__main__":
+    rng = random.Random(int(sys.argv[2]))
+    for _ in range(int(sys.argv[1])):
+        print(story(rng)[0])
