@@ -31,7 +31,10 @@ func (s *Source) Tokenizer(name string) func() (t tokenizers.Tokenizer, from str
 }
 
 func (s *Source) tokenizer(name string) (tokenizers.Tokenizer, string, error) {
-	t, from, err := tokenizers.ParseFS(s.Files)
+	t, from, err := tokenizers.Tokenizer(nil), "", error(fs.ErrNotExist)
+	if s.Files != nil { // tensors made in memory have none
+		t, from, err = tokenizers.ParseFS(s.Files)
+	}
 	switch {
 	case err == nil:
 		return t, from, nil

@@ -1,0 +1,19 @@
+package model_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/model"
+)
+
+// A model that was made in memory has no files: only a built-in tokenizer.
+func TestTokenizersWithoutFiles(t *testing.T) {
+	got, from, err := new(model.Source).Tokenizer("gpt2")()
+	require.NoError(t, err)
+	require.Equal(t, "gpt2", from)
+	require.NotNil(t, got)
+	_, _, err = new(model.Source).Tokenizer("other")()
+	require.EqualError(t, err, `tokenizer is "other", want gpt2 or a tokenizer.json beside config.json`)
+}
