@@ -3,6 +3,7 @@ package unmask
 import (
 	"fmt"
 
+	"unmask/backend"
 	"unmask/generate"
 	"unmask/internal/memory"
 	"unmask/model"
@@ -18,7 +19,7 @@ func (m *Model) Check(r Run) (Run, error) {
 	if err != nil || o.Batch <= smallBatch {
 		return o, err
 	}
-	free, ok := memory.Available()
+	free, ok := freeMemory(m.Backend)
 	if !ok {
 		return o, nil
 	}
@@ -29,6 +30,16 @@ func (m *Model) Check(r Run) (Run, error) {
 			o.Batch, max(1, most), float64(each)/1e6, float64(free)/1e9)
 	}
 	return o, nil
+}
+
+// freeMemory is how many bytes are free where a batch will be: on a device that has memory of its own, or on this machine. ok is
+// false where nobody knows.
+func freeMemory(b backend.Backend) (bytes int64, ok bool) {
+	if r, has := b.(backend.Roomy); has {
+		free, _, err := r.MemoryFree()
+		return int64(free), err == nil
+	}
+	return memory.Available()
 }
 
 // sequenceBytes estimates the memory of one sequence of a batch: its keys and values, its hidden

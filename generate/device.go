@@ -1,6 +1,8 @@
 package generate
 
 import (
+	"slices"
+
 	"unmask/backend"
 	"unmask/samplers"
 )
@@ -26,7 +28,7 @@ func (m *member) sameRanking(o *member) bool {
 	a, b := m.ranking, o.ranking
 	return m.seed == o.seed && m.N == o.N && m.need.Draw == o.need.Draw &&
 		a.By == b.By && a.Share == b.Share && a.Beta == b.Beta && a.Noise == b.Noise && a.Power == b.Power &&
-		len(a.Order) == len(b.Order) && (len(a.Order) == 0 || &a.Order[0] == &b.Order[0])
+		len(a.Order) == len(b.Order) && (len(a.Order) == 0 || &a.Order[0] == &b.Order[0] || slices.Equal(a.Order, b.Order))
 }
 
 // chooseOnDevice lets the device choose the positions of members with one ranking, and draw those of the
