@@ -28,19 +28,16 @@ func dotBlocks(rows, vecs int, wide bool) blocks {
 				VMOVUPS(Mem{Base: b, Disp: j * k.bytes()}, k.b(j))
 			}
 			for i := range k.rows {
-				if k.wide {
-					x := k.v(2*k.rows*k.vecs + i%2)
-					VPBROADCASTD(Mem{Base: a, Disp: 4 * i}, x)
-					for j := range k.vecs {
-						VPDPBUSD(x, k.b(j), k.acc(i, j))
-					}
-					continue
+				x := k.rows*k.vecs + i%(k.top()-k.vecs-k.rows*k.vecs)
+				if k.wide { // behind the results
+					x = 2*k.rows*k.vecs + i%4
 				}
-				x := k.free(i)
-				VPBROADCASTD(Mem{Base: a, Disp: 4 * i}, x)
+				VPBROADCASTD(Mem{Base: a, Disp: 4 * i}, k.v(x))
 				for j := range k.vecs {
-					{
-						avx.DotVEX(i*k.vecs+j, k.top()-k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs))
+					if k.wide {
+						VPDPBUSD(k.v(x), k.b(j), k.acc(i, j))
+					} else {
+						avx.DotVEX(i*k.vecs+j, k.top()-k.vecs+j, x)
 					}
 				}
 			}
