@@ -130,7 +130,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 	for step, err := range interruptible(ctx, generate.Run(ctx, m.Denoiser, o)) {
 		if err == errInterrupted {
 			p.close()
-			return out.interrupted(step, m, o.Seed)
+			return out.interrupted(step, m, o.Seed, f.chat.from)
 		}
 		if err != nil {
 			return err

@@ -148,15 +148,15 @@ func (o *textOutput) write(s sample) error {
 
 func (o *textOutput) flush() error { return o.w.Flush() }
 
-// interrupted writes what the batch has of its unfinished samples, to standard output only: a
-// file holds finished ones.
-func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64) error {
+// interrupted writes what the batch has of its unfinished samples from a position on, to standard
+// output only: a file holds finished ones.
+func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64, from int) error {
 	for i := range step.Sequences {
 		s := &step.Sequences[i]
 		if s.Done || o.file != nil || o.lines != nil {
 			continue
 		}
-		if err := o.write(sample{m: m, s: s, shown: s.Tokens, seed: seed, steps: step.N, open: true}); err != nil {
+		if err := o.write(sample{m: m, s: s, shown: s.Tokens[from:], seed: seed, steps: step.N, open: true}); err != nil {
 			return err
 		}
 	}
