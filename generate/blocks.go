@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"unmask/backend"
@@ -31,6 +32,7 @@ type blocks struct {
 	steps int // of a block
 	post  int // of an editor, steps of a block after its last mask; -1: the sampler replaces nothing
 
+	turn     sync.Locker // of the model
 	stateful samplers.Stateful
 	plans    bool // the sampler decides how many positions a step opens
 	start    []int32
@@ -86,7 +88,7 @@ func newBlocks(d model.Denoiser, o Options) (_ *blocks, err error) {
 	if d, err = blockwise(d, o.BlockSize); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
-	r := &blocks{o: o, d: d.(model.Refiner), spec: d.Spec(), post: -1}
+	r := &blocks{o: o, d: d.(model.Refiner), turn: model.Turn(d), spec: d.Spec(), post: -1}
 	r.size, r.steps = r.spec.Block, min(o.Steps, r.spec.Block)
 	_, r.plans = samplers.As[samplers.Planner](o.Sampler)
 	if r.plans {
@@ -198,6 +200,8 @@ func (r *blocks) do(ctx context.Context, n int) error {
 			r.busy = append(r.busy, s)
 		}
 	}
+	r.turn.Lock() // until nothing more is read of the pass
+	defer r.turn.Unlock()
 	if err := r.pass(ctx); err != nil {
 		return err
 	}

@@ -1,0 +1,156 @@
+package llama_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend/plain"
+	"unmask/internal/parity"
+	"unmask/model"
+	"unmask/weights"
+)
+
+// loadWith loads a pack with keys of its config.json set, or with a nil removed.
+func loadWith(t *testing.T, pack string, set map[string]any) (*model.Loaded, error) {
+	p := parity.Open(t, pack)
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(p.Config, &config))
+	for key, v := range set {
+		if v == nil {
+			delete(config, key)
+		} else {
+			config[key] = v
+		}
+	}
+	src := *p.Source
+	var err error
+	src.Config, err = json.Marshal(config)
+	require.NoError(t, err)
+	return model.Load(&src, model.Options{Backend: plain.New()})
+}
+
+// What is not computed is refused by the name of its key.
+func TestUnknownConfigurations(t *testing.T) {
+	for _, c := range []struct {
+		pack, key string
+		value     any
+		want      string
+	}{
+		{"llada-tiny", "block_type", "sequential", `block_type is "sequential", want "llama": this network computes no other`},
+		{"llada-tiny", "alibi", true, "alibi is true, want false"},
+		{"llada-tiny", "rope", false, "rope is false, want true"},
+		{"llada-tiny", "block_group_size", 2, "block_group_size is 2, want 1"},
+		{"llada-tiny", "n_heads", 0, "n_heads is 0, want 1 to 1048576"},
+		{"llada-tiny", "n_heads", 3, "3 heads of a width of 64, want a divisor"},
+		{"llada-tiny", "n_kv_heads", 3, "3 key heads for 4 query heads, want a divisor"},
+		{"llada-tiny", "n_layers", nil, "n_layers is missing, want 1 to 1024"},
+		{"llada-tiny", "n_layers", 5, "missing"},
+		{"llada-tiny", "vocab_size", 161, "vocab_size is 161, want 1 to 160"},
+		{"llada-tiny", "mask_token_id", 158, "mask_token_id is 158, want 0 to 157"},
+		{"llada-tiny", "mask_token_id", nil, "mask_token_id is missing, want 0 to 157"},
+		{"llada-tiny", "rope_theta", -1, "rope_theta is -1, want a finite number above 0"},
+		{"llada-tiny", "d_model", "64", `d_model is "64", want a whole number`},
+		{"llada-tiny", "d_model", 32, "misshaped"},
+		{"dream-tiny", "hidden_act", "gelu", `hidden_act is "gelu", want "silu"`},
+		{"dream-tiny", "use_sliding_window", true, "use_sliding_window is true, want false"},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "yarn", "factor": 4}, `rope_scaling is of type "yarn", want null`},
+		{"dream-tiny", "eos_token_id", []int{1, 1000}, "eos_token_id is 1000, want 0 to 159"},
+		{"sdar-tiny", "block_size", 3, "blocks have 3 positions, want a power of two"},
+		{"sdar-tiny", "head_dim", 15, "heads have 15 numbers, want an even number"},
+		{"llada2-moe-tiny", "n_group", 3, "n_group is 3, want a divisor of 8 experts that leaves two a group"},
+		{"llada2-moe-tiny", "topk_group", 9, "experts a token of 9 of 4 groups, want no more than these have"},
+		{"llada2-moe-tiny", "use_qkv_bias", true, "use_qkv_bias is true, want false"},
+		{"llada2-moe-tiny", "partial_rotary_factor", 0.01, "0 of the 16 numbers of a head turn"},
+		{"llada2-moe-tiny", "first_k_dense_replace", 4, "first_k_dense_replace is 4, want 0 to 3"},
+	} {
+		_, err := loadWith(t, c.pack, map[string]any{c.key: c.value})
+		require.ErrorContains(t, err, c.want, "%s of %s", c.key, c.pack)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+// Newer config.json have the rotary keys inside one.
+func TestRopeParameters(t *testing.T) {
+	l, err := loadWith(t, "dream-tiny", map[string]any{"rope_theta": nil, "rope_parameters": map[string]any{"rope_theta": 1e6, "rope_type": "default"}})
+	require.NoError(t, err)
+	p := parity.Open(t, "dream-tiny")
+	parity.FullPass(t, p, l.Denoiser.(model.Refiner), "", 1e-4)
+	_, err = loadWith(t, "dream-tiny", map[string]any{"rope_parameters": map[string]any{"rope_type": "llama3"}})
+	require.ErrorContains(t, err, `rope_type is "llama3", want "default"`)
+}
+
+// What distinguishes the families that share a kind or a table of names.
+func TestFamilies(t *testing.T) {
+	for _, c := range []struct {
+		pack    string
+		set     map[string]any
+		name    string
+		block   int
+		shifted bool
+		recipe  string
+	}{
+		{"dream-tiny", nil, "", 0, true, "entropy "},
+		{"dream-tiny", map[string]any{"block_size": 32}, "", 32, false, "dynamic schedule=llada steps=32 reuse=blocks"},
+		{"dream-tiny", map[string]any{"model_type": "a2d-qwen2"}, "", 0, false, "semi-ar(low-confidence) "},
+		{"dream-tiny", map[string]any{"model_type": "a2d-qwen3"}, "dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1", 32, false, "dynamic "},
+		{"llada-tiny", nil, "", 0, false, "semi-ar(low-confidence) schedule=llada steps=128"},
+		{"llada2-moe-tiny", nil, "inclusionAI/LLaDA2.1-mini", 32, false, "edit reuse=blocks"},
+		{"llada2-moe-tiny", nil, "inclusionAI/LLaDA2.0-mini", 32, false, "dynamic(theta=0.95) "},
+		{"sdar-tiny", nil, "", 4, false, "dynamic(theta=0.85) schedule=llada steps=4 reuse=blocks"},
+		{"fast-dllm-v2-tiny", nil, "", 8, true, "fast-dllm-v2(block=8) reuse=blocks"},
+	} {
+		p := parity.Open(t, c.pack)
+		var config map[string]any
+		require.NoError(t, json.Unmarshal(p.Config, &config))
+		for key, v := range c.set {
+			config[key] = v
+		}
+		src := *p.Source
+		src.Config, _ = json.Marshal(config)
+		if c.name != "" {
+			src.Name = c.name
+		}
+		l, err := model.Load(&src, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		spec := l.Spec()
+		require.Equal(t, c.block, spec.Block, "%+v", c)
+		require.Equal(t, c.shifted, spec.Shifted, "%+v", c)
+		require.True(t, strings.HasPrefix(l.Recipe, c.recipe), "%s of %+v", l.Recipe, c)
+		require.Equal(t, []int32{140}, spec.Ends)
+	}
+}
+
+// A weight that is no number is an error that names its tensor: of the embedding when it is read.
+func TestBrokenWeights(t *testing.T) {
+	broken := func(tensor string) (*model.Loaded, error) {
+		p := parity.Open(t, "llada-tiny")
+		set, err := p.Set.View(func(name string, v *weights.Tensor) (string, *weights.Tensor, error) {
+			if name != tensor {
+				return name, v, nil
+			}
+			data := make([]byte, len(v.Data))
+			require.NoError(t, v.Bytes(data, 0))
+			binary.LittleEndian.PutUint32(data, math.Float32bits(float32(math.NaN())))
+			return name, &weights.Tensor{Name: v.Name, DType: v.DType, Shape: v.Shape, Data: data}, nil
+		})
+		require.NoError(t, err)
+		src := *p.Source
+		src.Set = set
+		return model.Load(&src, model.Options{Backend: plain.New()})
+	}
+	for _, name := range []string{"model.transformer.blocks.1.up_proj.weight", "model.transformer.ln_f.weight"} {
+		_, err := broken(name)
+		require.ErrorContains(t, err, fmt.Sprintf("tensor %q: element 0 is NaN", name))
+	}
+	l, err := broken("model.transformer.wte.weight")
+	require.NoError(t, err)
+	_, err = l.Forward(context.Background(), parity.Batch([]int32{3, 0}, []int{1, 2}))
+	require.EqualError(t, err, `embedding: tensor "model.transformer.wte.weight": element 0 is NaN`)
+}
