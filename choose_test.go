@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,13 +50,20 @@ func init() {
 	samplers.Register(samplers.Rule[odds]{Name: "odds", Line: "odd positions first", Paper: "a test"})
 }
 
-func oddsFirst(length int) (order []int32) {
+var oddsOrders sync.Map // length -> []int32
+
+func oddsFirst(length int) []int32 {
+	if order, ok := oddsOrders.Load(length); ok {
+		return order.([]int32)
+	}
+	var order []int32
 	for _, first := range []int{1, 0} {
 		for p := first; p < length; p += 2 {
 			order = append(order, int32(p))
 		}
 	}
-	return order
+	kept, _ := oddsOrders.LoadOrStore(length, order)
+	return kept.([]int32)
 }
 
 func (odds) Needs(step, steps int) samplers.Need { return samplers.Need{} }

@@ -17,10 +17,12 @@ type DeviceRanked interface {
 type Ranking struct {
 	By    [2]backend.Measure // of the first positions, and of the others
 	Share float64            // of a step's positions that follow By[0]; 1 where all do
-	Order []int32            // ByOrder: [positions] the first to open first
-	Beta  float64            // ByMoment
-	Noise float64            // ByDraw
-	Power float64            // tokens from p^Power; a sampler sets it
+	// ByOrder: [positions] the first to open first. Sequences whose orders are one slice are chosen
+	// together, so a rule keeps that of a shape, as HaltonOrder does.
+	Order []int32
+	Beta  float64 // ByMoment
+	Noise float64 // ByDraw
+	Power float64 // tokens from p^Power; a sampler sets it
 }
 
 // only is a Ranking of all positions by one measure.
