@@ -8,6 +8,7 @@ import (
 
 	"unmask/bench"
 	"unmask/param"
+	"unmask/terminal"
 )
 
 func newBench() *cobra.Command {
@@ -26,7 +27,7 @@ is what neither the network nor its output head does. UNMASK_ISA chooses the ins
 			if _, err := bench.Select(o.Only); err != nil {
 				return usage("--only: %v", err)
 			}
-			ctx, cancel := untilStopped(cmd.Context())
+			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
 			out := cmd.OutOrStdout()
 			if asJSON {

@@ -14,9 +14,10 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/images"
-	"unmask/internal/durable"
 	"unmask/model"
 	"unmask/param"
+	"unmask/runs"
+	"unmask/terminal"
 )
 
 // conditionFlags say what images are drawn of.
@@ -81,14 +82,14 @@ func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model, o *gen
 // make encodes the texts.
 func (c *conditionFlags) make(ctx context.Context, m *unmask.Model) (err error) {
 	if !c.ofClasses {
-		ctx, cancel := untilStopped(ctx)
+		ctx, cancel := terminal.UntilStopped(ctx)
 		defer cancel()
 		if c.list, err = m.PromptConditions(ctx, c.texts, c.negative); err != nil {
 			return err
 		}
 		for i, p := range c.list {
 			if p.Prompt.Cut {
-				say("prompt %s is longer than the %d tokens that the model reads: its end is left out", param.Quote(c.texts[i]), p.Prompt.Rows)
+				terminal.Say("prompt %s is longer than the %d tokens that the model reads: its end is left out", param.Quote(c.texts[i]), p.Prompt.Rows)
 			}
 		}
 		return nil
@@ -134,7 +135,7 @@ func (c *conditionFlags) labelled(i int, data []byte) []byte {
 }
 
 // conditionSettings adds to the settings of a resumable run.
-func (c *conditionFlags) conditionSettings(s durable.Settings) {
+func (c *conditionFlags) conditionSettings(s runs.Settings) {
 	if len(c.list) == 0 {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/param"
+	"unmask/terminal"
 	"unmask/weights/gguf"
 	"unmask/weights/pytorch"
 )
@@ -37,7 +38,7 @@ projections have 6.6). The tokenizer and the chat template go into the file.`,
 		Example: `  unmask convert mage-vitb-1600.pth mage-b
   unmask convert LLaDA-8B-Instruct llada.gguf --quantize q4_k_m`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := untilStopped(cmd.Context())
+			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
 			if quantize != "" || gguf.IsFile(args[1]) {
 				if !slices.Contains(gguf.Recipes(), quantize) {

@@ -13,6 +13,7 @@ import (
 	"unmask/demo"
 	"unmask/judges"
 	"unmask/model"
+	"unmask/terminal"
 )
 
 // deviceFlags choose a model and how it runs.
@@ -47,7 +48,7 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 	case unmask.CheckDevice(d.device) != nil:
 		return unmask.Options{}, usage("--device is %q, allowed are auto, cpu, cuda and cuda:N", d.device)
 	}
-	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p, Progress: downloadProgress()}, nil
+	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p, Progress: terminal.Download()}, nil
 }
 
 // The embedded models, by the names that every command takes. Commands of images take demo for
@@ -73,7 +74,7 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := untilStopped(ctx)
+	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	m, err := unmask.Load(ctx, d.model, o)
 	if err != nil {
@@ -81,7 +82,7 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 	}
 	d.ran = m.Backend.Name()
 	for _, note := range m.Info.Notes {
-		say("note: %s", note)
+		terminal.Say("note: %s", note)
 	}
 	return m, nil
 }
@@ -144,7 +145,7 @@ func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := untilStopped(ctx)
+	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	p, err := unmask.LoadPictures(ctx, d.model, o)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"unmask/images"
 	"unmask/judges"
 	"unmask/metrics"
+	"unmask/terminal"
 )
 
 // evalImageFlags are those of unmask eval image.
@@ -53,28 +54,28 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := untilStopped(ctx)
+	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	var r *experiments.Reference
 	if f.by.Reference != "" || f.saveStats == "" {
 		if f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
 			return usage("--reference is missing, want a DIR of images or an .npz, or --save-stats")
 		}
-		bar := &laterProgress{label: "reference"}
-		f.by.Progress = bar.set
+		bar := &terminal.Later{Label: "reference"}
+		f.by.Progress = bar.Set
 		r, err = judges.LoadReference(ctx, f.by, network)
-		bar.close()
+		bar.Close()
 		if err != nil {
 			return err
 		}
 	}
 	scorer := experiments.NewImageScorer(network, r, len(files))
-	p := newProgress("images", int64(len(files)))
+	p := terminal.NewProgress("images", int64(len(files)))
 	err = metrics.EachFeature(ctx, network, files, func(_ int, features, logits []float32) error {
-		p.add(1)
+		p.Add(1)
 		return scorer.AddFeatures(features, logits)
 	})
-	p.close()
+	p.Close()
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 		if err := metrics.SaveStats(f.saveStats, g); err != nil {
 			return err
 		}
-		say("wrote the statistics of %d images to %s", len(files), f.saveStats)
+		terminal.Say("wrote the statistics of %d images to %s", len(files), f.saveStats)
 	}
 	if r == nil {
 		return nil
@@ -96,8 +97,8 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if few := 10 * network.Width(); len(files) < few {
-		say("%s of %d features each: the Frechet distance of so few is biased upwards, compare it with that of "+
-			"as many alone, or measure %d", count(len(files), "image"), network.Width(), few)
+		terminal.Say("%s of %d features each: the Frechet distance of so few is biased upwards, compare it with that of "+
+			"as many alone, or measure %d", terminal.Count(len(files), "image"), network.Width(), few)
 	}
 	return evaluation{samples: len(files), metrics: m}.print(f.json)
 }

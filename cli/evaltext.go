@@ -18,6 +18,7 @@ import (
 	"unmask/internal/whole"
 	"unmask/judges"
 	"unmask/metrics"
+	"unmask/terminal"
 )
 
 // evalTextFlags are those of unmask eval text.
@@ -90,7 +91,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 			return usage("--mdlm: %v", err)
 		}
 	}
-	ctx, cancel := untilStopped(ctx)
+	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	n, short, err := f.score(ctx, scorer, judge, name, in)
 	if err != nil {
@@ -114,7 +115,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 
 // load loads the judge.
 func (f *evalTextFlags) load(ctx context.Context, o judges.Options) (*judges.Judge, error) {
-	ctx, cancel := untilStopped(ctx)
+	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	judge, err := judges.LoadText(ctx, judgeName(f.name, ""), o)
 	if errors.Is(err, unmask.ErrName) {
@@ -128,8 +129,8 @@ func (f *evalTextFlags) load(ctx context.Context, o judges.Options) (*judges.Jud
 func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, judge metrics.Judge, name string, in io.Reader) (n, short int, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTextLine)
-	p := newProgress("samples", -1)
-	defer p.close()
+	p := terminal.NewProgress("samples", -1)
+	defer p.Close()
 	var ids [][]int32
 	var texts []string
 	type sample struct {
@@ -147,7 +148,7 @@ func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, ju
 		} else {
 			err = s.Add(ctx, ids)
 		}
-		p.add(int64(len(ids)))
+		p.Add(int64(len(ids)))
 		ids, texts = ids[:0], texts[:0]
 		return err
 	}

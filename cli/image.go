@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"unmask"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/terminal"
 )
 
 // imageFlags are those of unmask image.
@@ -90,7 +90,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if f.watch && !term.IsTerminal(int(os.Stderr.Fd())) {
+	if f.watch && !terminal.Draws(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")
 	}
 	m, err := f.loadImages(ctx)
@@ -177,11 +177,11 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	for _, r := range runs {
 		total += int64(o.Steps) * int64((r.N+o.Batch-1)/o.Batch)
 	}
-	p := newProgress("steps", total)
-	defer p.close()
-	var watch *watcher
+	p := terminal.NewProgress("steps", total)
+	defer p.Close()
+	var watch *terminal.Watcher
 	if f.watch {
-		watch = newWatcher(m, os.Stderr)
+		watch = terminal.NewWatcher(m, os.Stderr)
 	}
 	trace, err := openTrace(f.trace, f.model, m, o)
 	if err != nil {
@@ -191,9 +191,9 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	for _, r := range runs {
 		seen := func(step *generate.Step) error {
 			if watch != nil {
-				watch.draw(step)
+				watch.Draw(step)
 			} else {
-				p.add(1)
+				p.Add(1)
 			}
 			return trace.write(step)
 		}
@@ -202,7 +202,7 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 		}
 	}
 	if watch != nil {
-		watch.clear()
+		watch.Clear()
 	}
 	failed = ended(failed, trace.close(failed))
 	if written := finish(); written != nil {
@@ -238,12 +238,12 @@ func behind(put func([]codedImage) error, cancel context.CancelCauseFunc) (deliv
 }
 
 // batches runs contiguous images.
-func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Options, out *imageOutput, deliver func([]codedImage) error, p *progress, seen func(*generate.Step) error) error {
+func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Options, out *imageOutput, deliver func([]codedImage) error, p *terminal.Progress, seen func(*generate.Step) error) error {
 	var batch []codedImage
 	seconds := 0.0
 	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
 		if err == errInterrupted {
-			p.close()
+			p.Close()
 			return out.interrupted(step, batch, deliver)
 		}
 		if err != nil {
@@ -258,7 +258,7 @@ func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Op
 		}
 		for i := range step.Sequences {
 			s := &step.Sequences[i]
-			out.film.add(s)
+			out.film.Add(s)
 			if s.Done && batch[i].codes == nil {
 				batch[i] = newCodedImage(step, s, seconds)
 			}

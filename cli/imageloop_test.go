@@ -70,7 +70,7 @@ func TestMAGEsOwnLoop(t *testing.T) {
 
 // sampleMasked draws a token at every masked position, with its log-probability from the logits.
 func sampleMasked(t *testing.T, m *unmask.Model, tokens []int32, noise philox.Stream) (sampled []int32, logP []float64) {
-	got, err := m.Forward(context.Background(), &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens, Time: maskedShare(tokens, m)})
+	got, err := m.Forward(context.Background(), &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens, Time: []float64{float64(holes(tokens, m.Spec().Mask)) / float64(len(tokens))}})
 	require.NoError(t, err)
 	var rows []int32
 	d := model.Draw{Power: 1}

@@ -15,7 +15,8 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/images"
-	"unmask/internal/durable"
+	"unmask/runs"
+	"unmask/terminal"
 )
 
 // sheetImages bounds a contact sheet, so that memory does not grow with -n.
@@ -41,10 +42,10 @@ type imageOutput struct {
 	m       *unmask.Model
 	size    image.Point
 	mask    int32
-	folder  *durable.Folder // nil without --out
-	pending map[int]bool    // of the folder
-	sheet   *images.Sheet   // nil with --out: it is drawn from the files
-	film    *film           // nil without --gif
+	folder  *runs.Folder  // nil without --out
+	pending map[int]bool  // of the folder
+	sheet   *images.Sheet // nil with --out: it is drawn from the files
+	film    *unmask.Film  // nil without --gif
 	made    int
 	began   time.Time
 }
@@ -56,7 +57,7 @@ func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*image
 	}
 	out := &imageOutput{f: f, m: m, size: image.Pt(width, height), mask: m.Spec().Mask, began: time.Now()}
 	if f.gif != "" {
-		out.film = newFilm(min(f.n, filmImages), m.Spec(), o.Tokens)
+		out.film = unmask.NewFilm(f.n, m.Spec(), o.Tokens)
 	}
 	if f.out == "" {
 		out.sheet = images.NewSheet(f.n, out.size)
@@ -70,7 +71,7 @@ func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*image
 		s["paste"] = f.pasted()
 	}
 	f.conditionSettings(s)
-	if out.folder, err = durable.OpenFolder(durable.OS{}, filepath.Clean(f.out), ".png", s); err != nil {
+	if out.folder, err = runs.OpenFolder(filepath.Clean(f.out), ".png", s); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
 	out.pending = map[int]bool{}
@@ -78,10 +79,10 @@ func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*image
 		out.pending[i] = true
 	}
 	for _, fault := range out.folder.Faults() {
-		say("%s: made again", fault)
+		terminal.Say("%s: made again", fault)
 	}
 	if done := f.n - len(out.pending); done > 0 {
-		say("%d of %d images are there", done, f.n)
+		terminal.Say("%d of %d images are there", done, f.n)
 	}
 	return out, nil
 }
@@ -101,23 +102,11 @@ func (out *imageOutput) runs(o generate.Options) []generate.Options {
 	if out.folder == nil {
 		return []generate.Options{o}
 	}
-	var wanted []int
-	for i := range out.film.length() {
-		if !out.pending[i] {
-			wanted = append(wanted, i)
-		}
+	filmed := make([]int, out.film.Len())
+	for i := range filmed {
+		filmed[i] = i
 	}
-	wanted = append(wanted, out.folder.Pending(out.f.n)...)
-	var runs []generate.Options
-	for j, i := range wanted {
-		if j > 0 && i == wanted[j-1]+1 {
-			runs[len(runs)-1].N++
-			continue
-		}
-		o.First, o.N = i, 1
-		runs = append(runs, o)
-	}
-	return runs
+	return out.folder.Runs(o, filmed)
 }
 
 // put decodes a batch and writes it, in order.
@@ -182,7 +171,7 @@ func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
 // interrupted delivers what the batch has: to a folder the finished images before the first
 // unfinished one, to a sheet all.
 func (out *imageOutput) interrupted(step *generate.Step, batch []codedImage, deliver func([]codedImage) error) error {
-	say("interrupted after step %d of %d", step.N, step.Steps)
+	terminal.Say("interrupted after step %d of %d", step.N, step.Steps)
 	if step.Done {
 		return errInterrupted
 	}
@@ -235,10 +224,10 @@ func (out *imageOutput) close(ran error) error {
 		}
 		written = append(written, file.name)
 	}
-	say("%s in %.1f s", count(out.made, "image"), time.Since(out.began).Seconds())
+	terminal.Say("%s in %.1f s", terminal.Count(out.made, "image"), time.Since(out.began).Seconds())
 	for _, name := range written {
 		if out.f.json { // standard output has the lines
-			say("%s", name)
+			terminal.Say("%s", name)
 		} else if err := printLine(name); err != nil {
 			return err
 		}
@@ -266,5 +255,5 @@ func (out *imageOutput) drawSheet() ([]byte, error) {
 }
 
 func (out *imageOutput) drawFilm() ([]byte, error) {
-	return out.film.encode(out.m.Pictures, out.size, out.f.condition)
+	return out.film.Encode(out.m.Pictures, out.f.condition)
 }

@@ -11,6 +11,7 @@ import (
 
 	"unmask"
 	"unmask/images"
+	"unmask/terminal"
 )
 
 // inpaintFlags say what of a picture is kept, and how it is brought to the model's size.
@@ -120,12 +121,15 @@ func (f *inpaintFlags) tokens(m *unmask.Model) ([]int32, error) {
 	if lost, err := m.RoundTrip(f.given, f.hole); err != nil {
 		return nil, err
 	} else if lost > mostLost && !f.paste {
-		say("note: the model's codes change what is kept by %.0f of 255 in the mean: --paste puts it back", lost)
+		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: --paste puts it back", lost)
 	}
 	return tokens, nil
 }
 
 // orFit names the flag for a fit.
 func orFit(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "or a fit") {
+		return err
+	}
 	return fmt.Errorf("%s", strings.Replace(err.Error(), "or a fit", "or --fit cover or contain", 1))
 }

@@ -13,9 +13,7 @@ import (
 
 	"unmask"
 	"unmask/judges"
-	"unmask/model"
-	"unmask/theory/oracle"
-	"unmask/weights"
+	"unmask/terminal"
 )
 
 func newInspect() *cobra.Command {
@@ -32,21 +30,13 @@ func newInspect() *cobra.Command {
 	return cmd
 }
 
-// report is what inspect shows.
-type report struct {
-	Model string `json:"model"`
-	model.Info
-	DTypes map[string]int `json:"dtypes"` // tensors of each
-	Bytes  int            `json:"bytes"`
-
-	// Of an exact model, the entropy of a sequence and its standard error, nats.
-	Entropy      *float64 `json:"entropy,omitempty"`
-	EntropyError float64  `json:"entropy_error,omitempty"`
-}
-
 func inspect(ctx context.Context, name string, asJSON bool) error {
-	r, err := inspectModel(ctx, name)
-	if err != nil {
+	ctx, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	r, err := judges.Inspect(ctx, name, terminal.Download())
+	if errors.Is(err, unmask.ErrName) {
+		return usage("%v", err)
+	} else if err != nil {
 		return err
 	}
 	if asJSON {
@@ -77,61 +67,6 @@ func inspect(ctx context.Context, name string, asJSON bool) error {
 		fmt.Fprintf(stdout, "note          %s\n", note)
 	}
 	return nil
-}
-
-func inspectModel(ctx context.Context, name string) (report, error) {
-	if unmask.IsExact(name) {
-		return inspectExact(ctx, name)
-	}
-	// Loading checks every weight; nothing is computed.
-	o := unmask.Options{Backend: newReading(), Progress: downloadProgress()}
-	ctx, cancel := untilStopped(ctx)
-	defer cancel()
-	info, set, err := inspectFiles(ctx, name, o)
-	if err != nil {
-		return report{}, inspectError(err)
-	}
-	defer set.Close()
-	r := report{Model: name, Info: info, DTypes: map[string]int{}}
-	for _, n := range set.Names() {
-		t, _ := set.Get(n)
-		r.DTypes[string(t.DType)]++
-		r.Bytes += len(t.Data)
-	}
-	return r, nil
-}
-
-// inspectFiles loads a model, or a judge of text.
-func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set, error) {
-	m, err := unmask.Load(ctx, name, o)
-	if err == nil {
-		return m.Info, m.Source.Set, nil
-	}
-	judge, none := judges.LoadText(ctx, name, judges.Options{Backend: o.Backend})
-	if none != nil {
-		return model.Info{}, nil, err
-	}
-	return judge.Info(), judge.Source().Set, nil
-}
-
-// inspectExact shows what is known of an exact model.
-func inspectExact(ctx context.Context, name string) (report, error) {
-	m, err := unmask.Load(ctx, name, unmask.Options{})
-	if err != nil {
-		return report{}, inspectError(err)
-	}
-	r := report{Model: name, Info: m.Info, DTypes: map[string]int{}}
-	nats, deviation := m.Denoiser.(*oracle.Denoiser).Model.Entropy()
-	r.Entropy, r.EntropyError = &nats, deviation
-	return r, nil
-}
-
-// inspectError is a mistake on the command line where a name can be no model's.
-func inspectError(err error) error {
-	if errors.Is(err, unmask.ErrName) {
-		return usage("%v", err)
-	}
-	return err
 }
 
 func orNone(names []string) string {

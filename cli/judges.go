@@ -7,6 +7,7 @@ import (
 
 	"unmask/experiments"
 	"unmask/judges"
+	"unmask/terminal"
 )
 
 // taskFlags choose what judges samples.
@@ -36,11 +37,11 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 			"only the demo has its own")
 	}
 	t.Judge = judgeName(t.Judge, d.model)
-	ctx, cancel := untilStopped(ctx)
+	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
-	p := &laterProgress{label: "reference"}
-	defer p.close()
-	t.Progress = p.set
+	p := &terminal.Later{Label: "reference"}
+	defer p.Close()
+	t.Progress = p.Set
 	o, err := d.judge(m.Backend)
 	if err != nil {
 		return nil, nil, err

@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"unmask/terminal"
 )
 
 // errUsage marks mistakes on the command line.
@@ -29,7 +31,7 @@ var errInterrupted = errors.New("interrupted")
 // program is to end then: signals are no longer handled.
 func Main(args []string) int {
 	embedDemos()
-	ctx, stop, release := withSignals(context.Background())
+	ctx, stop, release := terminal.WithSignals(context.Background())
 	defer release()
 	root := newRoot()
 	root.SetArgs(joinCounts(args))
@@ -43,7 +45,7 @@ func Main(args []string) int {
 	case err == nil:
 		return 0
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
-		return stop.status()
+		return stop.Status()
 	case errors.Is(err, syscall.EPIPE): // whoever read has read enough
 		return 0
 	}
@@ -120,7 +122,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("%s, want %s", count(len(args), "argument"), what)
+			return usage("%s, want %s", terminal.Count(len(args), "argument"), what)
 		}
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/internal/whole"
+	"unmask/terminal"
 	"unmask/tokenizers"
 	"unmask/traces"
 )
@@ -138,7 +139,7 @@ func (t *tracing) close(ran error) error {
 		return wrap("--trace "+t.name, pathless(t.Close()))
 	case errors.Is(ran, errInterrupted):
 		part := partName(t.name)
-		say("%s has the steps so far", part)
+		terminal.Say("%s has the steps so far", part)
 		return wrap("--trace "+part, pathless(t.CloseAs(part)))
 	}
 	t.Discard()

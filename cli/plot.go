@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
+	"unmask/terminal"
 )
 
 func newPlot() *cobra.Command {
@@ -29,7 +30,7 @@ func newPlot() *cobra.Command {
 				if err := writeChart(out, &charts[i]); err != nil {
 					return err
 				}
-				say("%s.svg, .png", filepath.Join(out, charts[i].Name))
+				terminal.Say("%s.svg, .png", filepath.Join(out, charts[i].Name))
 			}
 			return nil
 		},

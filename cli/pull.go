@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/terminal"
 	"unmask/weights/hub"
 )
 
@@ -25,9 +26,9 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 			if _, _, _, err := hub.ParseModel(args[0]); err != nil {
 				return usage("%v", err)
 			}
-			ctx, cancel := untilStopped(cmd.Context())
+			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			dir, err := hub.PullModel(ctx, args[0], downloadProgress())
+			dir, err := hub.PullModel(ctx, args[0], terminal.Download())
 			if err != nil {
 				return err
 			}

@@ -6,14 +6,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"unmask/internal/whole"
 	"unmask/param"
+	"unmask/terminal"
 	"unmask/traces"
 )
 
@@ -51,14 +50,14 @@ func replayFile(ctx context.Context, name string, fps float64) error {
 		return err
 	}
 	defer in.Close()
-	ctx, cancel := untilStopped(ctx)
+	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
-	if term.IsTerminal(int(os.Stdout.Fd())) {
-		w := newWatcher(nil, os.Stdout)
+	if terminal.Draws(os.Stdout) {
+		w := terminal.NewWatcher(nil, os.Stdout)
 		wait := time.NewTicker(time.Duration(float64(time.Second) / fps))
 		defer wait.Stop()
 		err = traces.ReadSamples(in, func(r *traces.State, s *traces.Step) error {
-			w.redraw(r, s)
+			w.Redraw(r, s)
 			select {
 			case <-wait.C:
 				return nil
@@ -77,19 +76,4 @@ func replayFile(ctx context.Context, name string, fps float64) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return err
-}
-
-// redraw shows a step over the one before; the next sample comes below.
-func (w *watcher) redraw(r *traces.State, s *traces.Step) {
-	w.show(pictureOf(r, s))
-	if s.Done {
-		w.lines = 0
-	}
-}
-
-func pictureOf(r *traces.State, s *traces.Step) picture {
-	fresh := func(p int) bool {
-		return slices.ContainsFunc(s.Opened, func(o traces.Piece) bool { return o.Position == p })
-	}
-	return picture{s.Sample, s.Step, s.Steps, r.Texts(), r.Masked, fresh}
 }

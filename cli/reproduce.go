@@ -15,6 +15,7 @@ import (
 
 	"unmask"
 	"unmask/experiments"
+	"unmask/terminal"
 )
 
 // reproduceFlags are those of unmask reproduce.
@@ -183,7 +184,7 @@ func (f *reproduceFlags) write(r *experiments.Report) error {
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(&out, "%-13s %s (%s)\n", v.Word(), v.Claim, figureName(v.Figure))
 	}
-	say("report: %s, %s", name, filepath.Join(f.out, "report.html"))
+	terminal.Say("report: %s, %s", name, filepath.Join(f.out, "report.html"))
 	return standardOutput(out.String())
 }
 

@@ -11,6 +11,7 @@ import (
 	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
+	"unmask/terminal"
 )
 
 // samplingFlags fill a recipe.
@@ -181,7 +182,7 @@ func interruptible(ctx context.Context,
 			if !yield(step, err) || err != nil {
 				return
 			}
-			if stopped(ctx) {
+			if terminal.Stopped(ctx) {
 				yield(step, errInterrupted)
 				return
 			}

@@ -16,6 +16,7 @@ import (
 	"unmask/generate"
 	"unmask/param"
 	"unmask/samplers"
+	"unmask/terminal"
 )
 
 // scheduleFile is a schedule as unmask schedule stores it.
@@ -127,7 +128,7 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("%s: line %d: %w", name, len(data)+1, pathless(err))
 	}
-	ctx, cancel := untilStopped(ctx)
+	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	profile, err := generate.Profile(ctx, m.Denoiser, data, seed)
 	if err != nil {
@@ -144,6 +145,6 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 	if err := writeWhole(out, file.Bytes()); err != nil {
 		return fmt.Errorf("--out %s: %w", out, pathless(err))
 	}
-	say("%s: %d steps", out, steps)
+	terminal.Say("%s: %d steps", out, steps)
 	return nil
 }

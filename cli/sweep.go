@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
 	"unmask/internal/whole"
 	"unmask/judges"
+	"unmask/terminal"
 )
 
 // sweepFlags are those of unmask sweep.
@@ -83,7 +83,7 @@ func openJournal(name string, s experiments.Settings) (*experiments.Journal, err
 
 func sayDropped(name string, bytes int) {
 	if bytes > 0 {
-		say("%s: its last line was cut: %d bytes are left out", name, bytes)
+		terminal.Say("%s: its last line was cut: %d bytes are left out", name, bytes)
 	}
 }
 
@@ -108,60 +108,15 @@ func readPlan(name string) (experiments.Plan, error) {
 
 // sweep measures points with progress on standard error, until an interrupt.
 func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task, points []experiments.Point) error {
-	bar := newSweepProgress(j, task.Kind(), points)
+	bar := terminal.NewSweep(j, task.Kind(), points)
 	err := experiments.Sweep(ctx, j, task, points, func(p experiments.Progress) bool {
-		bar.show(p)
-		return !stopped(ctx)
+		bar.Show(p)
+		return !terminal.Stopped(ctx)
 	})
-	bar.close()
+	bar.Close()
 	if errors.Is(err, experiments.ErrStopped) {
-		say("interrupted: the same command goes on")
+		terminal.Say("interrupted: the same command goes on")
 		return errInterrupted
 	}
 	return err
-}
-
-// sweepProgress is a progress in thousandths of the work, with a line for each point where there
-// is no terminal.
-type sweepProgress struct {
-	*progress
-	index int
-	start time.Time
-	first float64 // share that was there at the start
-}
-
-func newSweepProgress(j *experiments.Journal, kind string, points []experiments.Point) *sweepProgress {
-	left := 0
-	for _, p := range points {
-		if _, ok := j.Find(kind, p); !ok {
-			left++
-		}
-	}
-	say("%s: %d points, %d of them left", kind, len(points), left)
-	return &sweepProgress{progress: newProgress(kind, 1000), index: -1, start: time.Now(), first: -1}
-}
-
-func (s *sweepProgress) show(p experiments.Progress) {
-	share := p.Done / p.Total
-	if s.first < 0 {
-		s.first = share
-	}
-	if s.bar != nil {
-		s.set(int64(1000 * share))
-		return
-	}
-	if time.Since(s.last) < progressEvery || p.Index == s.index {
-		return
-	}
-	s.last, s.index = time.Now(), p.Index
-	left := "?"
-	if share > s.first {
-		left = time.Duration(float64(time.Since(s.start)) * (1 - share) / (share - s.first)).Round(time.Second).String()
-	}
-	say("%s: point %d of %d (%s), %.0f %%, %s left", p.Kind, p.Index+1, p.Points, p.Point, 100*share, left)
-}
-
-// settings are what the times and values of results depend on besides the models.
-func (f *deviceFlags) settings() experiments.Settings {
-	return experiments.Settings{"threads": fmt.Sprint(f.threads), "precision": f.precision}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"unmask/internal/screen"
 )
 
 // TestTerminal runs commands on a terminal; testdata/terminal has the scripts.
@@ -42,14 +44,14 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	ts.Check(cmd.Start())
 	slave.Close()
-	s := newScreen(int(size.Col), int(size.Row))
+	s := screen.New(int(size.Col), int(size.Row))
 	if _, err := io.Copy(s, master); !errors.Is(err, syscall.EIO) { // which is what its end looks like
 		ts.Check(err)
 	}
 	if err := cmd.Wait(); (err != nil) != neg {
-		ts.Fatalf("%v: %v: %s", args[3:], err, s.text())
+		ts.Fatalf("%v: %v: %s", args[3:], err, s.Text())
 	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(s.text()+"\n"), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(s.Text()+"\n"), 0o644))
 }
 
 func lookPath(paths, name string) (string, error) {

@@ -5,11 +5,11 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"unmask"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/terminal"
 )
 
 // textFlags are those of unmask text.
@@ -73,7 +73,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := f.checkTokensIn(); err != nil {
 		return usage("%v", err)
 	}
-	if f.watch && !term.IsTerminal(int(os.Stderr.Fd())) {
+	if f.watch && !terminal.Draws(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")
 	}
 	out, err := openTextOutput(f)
@@ -119,17 +119,17 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutp
 
 // generate runs the loop and hands each finished sample to out, in order.
 func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *textOutput, trace *tracing) error {
-	var w *watcher
-	p := newProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
+	var w *terminal.Watcher
+	p := terminal.NewProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
 	if f.watch {
-		w = newWatcher(m, os.Stderr)
+		w = terminal.NewWatcher(m, os.Stderr)
 	}
-	defer p.close()
+	defer p.Close()
 	done := map[int]bool{}
 	var seconds float64
 	for step, err := range interruptible(ctx, generate.Run(ctx, m.Denoiser, o)) {
 		if err == errInterrupted {
-			p.close()
+			p.Close()
 			return out.interrupted(step, m, o.Seed, f.chat.from)
 		}
 		if err != nil {
@@ -143,9 +143,9 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 			return err
 		}
 		if w != nil {
-			w.draw(step)
+			w.Draw(step)
 		} else {
-			p.add(1)
+			p.Add(1)
 		}
 		for i := range step.Sequences {
 			s := &step.Sequences[i]
@@ -154,7 +154,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 			}
 			done[s.Index] = true
 			if w != nil {
-				w.clear()
+				w.Clear()
 			}
 			if err := out.write(sample{m: m, s: s, shown: f.text(s.Tokens), seed: o.Seed, steps: step.N, seconds: seconds}); err != nil {
 				return err

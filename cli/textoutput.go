@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"unmask"
 	"unmask/generate"
-	"unmask/internal/durable"
 	"unmask/internal/whole"
+	"unmask/runs"
+	"unmask/terminal"
 )
 
 // sample is a finished sequence, or one that an interrupt cut off.
@@ -58,9 +58,7 @@ type textOutput struct {
 	file    *whole.File
 	written int // samples in file
 
-	lines *durable.Lines     // a .jsonl
-	next  int                // its next sample
-	early map[int]textRecord // samples that finished before it
+	lines *runs.Lines // a .jsonl
 }
 
 func openTextOutput(f *textFlags) (*textOutput, error) {
@@ -92,47 +90,28 @@ func (o *textOutput) begin(f *textFlags, m *unmask.Model, g generate.Options) (g
 	if err != nil {
 		return g, err
 	}
-	if o.lines, err = durable.OpenLines(durable.OS{}, f.out, s); err != nil {
+	if o.lines, err = runs.OpenLines(f.out, s); err != nil {
 		return g, fmt.Errorf("--out: %w", err)
 	}
-	o.next, o.early = o.lines.Done(), map[int]textRecord{}
-	if o.next > 0 {
-		say("%d of %d samples are there", min(o.next, g.N), g.N)
+	if done := o.lines.Done(); done > 0 {
+		terminal.Say("%d of %d samples are there", min(done, g.N), g.N)
 	}
-	g.First = o.next
-	g.N = max(0, g.N-o.next)
-	return g, nil
-}
-
-// put appends a sample when those before it are there.
-func (o *textOutput) put(r textRecord) error {
-	r.Seconds = 0
-	r.IDs = slices.Clone(r.IDs)
-	for o.early[r.ID] = r; ; o.next++ {
-		r, ok := o.early[o.next]
-		if !ok {
-			return nil
-		}
-		delete(o.early, o.next)
-		line, err := json.Marshal(r)
-		if err == nil {
-			err = o.lines.Put(r.ID, r.Seed, line)
-		}
-		if err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-	}
+	return o.lines.Rest(g), nil
 }
 
 func (o *textOutput) write(s sample) error {
+	r := s.record()
 	if o.lines != nil {
-		return o.put(s.record())
+		r.Seconds = 0
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if o.lines != nil {
+		return wrap("--out", o.lines.Put(r.ID, r.Seed, line))
 	}
 	if o.json {
-		line, err := json.Marshal(s.record())
-		if err != nil {
-			return err
-		}
 		o.w.Write(append(line, '\n'))
 	} else {
 		if o.several {
@@ -160,7 +139,7 @@ func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint
 			return err
 		}
 	}
-	say("interrupted after step %d of %d", step.N, step.Steps)
+	terminal.Say("interrupted after step %d of %d", step.N, step.Steps)
 	return errInterrupted
 }
 
@@ -186,7 +165,7 @@ func (o *textOutput) close(ran error) error {
 	}
 	if interrupted {
 		name = partName(name)
-		say("%s has the finished ones, %d", name, o.written)
+		terminal.Say("%s has the finished ones, %d", name, o.written)
 	}
 	if err := o.w.Flush(); err != nil {
 		return wrap("--out "+name, pathless(err))

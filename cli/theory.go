@@ -16,6 +16,7 @@ import (
 	"unmask/demo"
 	"unmask/experiments"
 	"unmask/param"
+	"unmask/terminal"
 	"unmask/theory"
 )
 
@@ -65,7 +66,7 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 				return err
 			}
 			o.Networks = []theory.Network{{Name: "demo of text", Denoiser: text.Denoiser, Sequences: 6}, {Name: "demo of images", Denoiser: image.Denoiser, Sequences: 40}}
-			ctx, cancel := untilStopped(cmd.Context())
+			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
 			out, line := cmd.OutOrStdout(), json.NewEncoder(cmd.OutOrStdout())
 			line.SetEscapeHTML(false)
@@ -161,7 +162,7 @@ func plotTheory(dir string, results []theory.Result) error {
 		if err := writeChart(dir, &chart); err != nil {
 			return err
 		}
-		say("%s.svg, .png", filepath.Join(dir, chart.Name))
+		terminal.Say("%s.svg, .png", filepath.Join(dir, chart.Name))
 		drawn++
 	}
 	if drawn == 0 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/export"
 	"unmask/weights"
 )
 
@@ -40,11 +41,8 @@ func tokensIn(m *unmask.Model, name string, length int) ([]int32, error) {
 	if len(t.Shape) == 2 && t.Shape[0] != 1 {
 		return nil, usage("--tokens-in: tensor %q has %d sequences, want 1", tensor, t.Shape[0])
 	}
-	known, _, err := ints(set, file, tensor, len(t.Shape))
+	known, err := export.Tokens(set, file, tensor, m.Spec())
 	if err != nil {
-		return nil, usage("--tokens-in: %v", err)
-	}
-	if err := checkTokens(file, tensor, known, max(len(known), 1), m.Spec()); err != nil {
 		return nil, usage("--tokens-in: %v", err)
 	}
 	spec := m.Spec()

@@ -11,6 +11,7 @@ import (
 
 	"unmask/experiments"
 	"unmask/param"
+	"unmask/terminal"
 )
 
 // tuneFlags are those of unmask tune.
@@ -69,17 +70,17 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var p *progress
+	var p *terminal.Progress
 	all, err := experiments.Tune(ctx, task, experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: f.batch, Length: f.size, Seed: f.seed, Limit: f.limit},
 		func(done, total int, _ experiments.Point) bool {
 			if done == 0 {
-				p = newProgress("settings", int64(total))
+				p = terminal.NewProgress("settings", int64(total))
 			}
-			p.set(int64(done))
-			return !stopped(ctx)
+			p.Set(int64(done))
+			return !terminal.Stopped(ctx)
 		})
 	if p != nil {
-		p.close()
+		p.Close()
 	}
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	if err := f.print(task, all); err != nil {
 		return err
 	}
-	if stopped(ctx) {
+	if terminal.Stopped(ctx) {
 		return errInterrupted
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/internal/durable"
+	"unmask/runs"
 )
 
 func newVerify() *cobra.Command {
@@ -23,7 +23,7 @@ a folder makes missing and empty images again; damaged ones must be removed firs
 }
 
 func verify(name string) error {
-	r, err := durable.Verify(durable.OS{}, name, ".png")
+	r, err := runs.Verify(name)
 	if err != nil {
 		return err
 	}

@@ -1,116 +1,23 @@
-package cli
+package terminal
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"unmask"
 	"unmask/generate"
+	"unmask/internal/screen"
 	"unmask/samplers"
 	"unmask/traces"
 )
 
-// screen is a terminal of few abilities: it wraps, scrolls and knows the sequences that a watcher
-// writes.
-type screen struct {
-	width, height int
-	rows          [][]rune // a wide rune is followed by 0
-	row, column   int
-	bold          map[rune]bool // runes that were written standing out
-	style         string
-	wrapped       bool // a line was longer than the screen is wide
-	scrolled      int
-}
-
-func newScreen(width, height int) *screen {
-	s := &screen{width: width, height: height, bold: map[rune]bool{}}
-	for range height {
-		s.rows = append(s.rows, nil)
-	}
-	return s
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	for text := string(p); text != ""; {
-		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
-			end := strings.IndexFunc(rest, func(r rune) bool { return r >= 'A' })
-			s.escape(rest[:end], rest[end])
-			text = rest[end+1:]
-			continue
-		}
-		r := []rune(text)[0]
-		s.put(r)
-		text = text[len(string(r)):]
-	}
-	return len(p), nil
-}
-
-func (s *screen) escape(number string, kind byte) {
-	switch kind {
-	case 'A':
-		up := 0
-		fmt.Sscan(number, &up)
-		s.row = max(0, s.row-up)
-	case 'K':
-		s.rows[s.row] = nil
-	case 'J':
-		s.rows[s.row] = s.rows[s.row][:min(s.column, len(s.rows[s.row]))]
-		clear(s.rows[s.row+1:])
-	case 'm':
-		s.style = number
-	default:
-		panic("unknown sequence " + number + string(kind))
-	}
-}
-
-func (s *screen) put(r rune) {
-	switch r {
-	case '\r':
-		s.column = 0
-		return
-	case '\n':
-		s.line()
-		return
-	}
-	if s.column+runewidth.RuneWidth(r) > s.width {
-		s.wrapped = true
-		s.line()
-	}
-	for len(s.rows[s.row]) < s.column {
-		s.rows[s.row] = append(s.rows[s.row], ' ')
-	}
-	cells := []rune{r, 0}[:runewidth.RuneWidth(r)]
-	s.rows[s.row] = append(s.rows[s.row][:s.column], append(cells, s.rows[s.row][min(s.column+len(cells), len(s.rows[s.row])):]...)...)
-	s.column += len(cells)
-	s.bold[r] = s.bold[r] || s.style == "1;32"
-}
-
-// line goes to the next one, at its beginning, as terminals' drivers make of a newline.
-func (s *screen) line() {
-	s.column = 0
-	if s.row++; s.row == s.height {
-		s.row--
-		s.scrolled++
-		s.rows = append(s.rows[1:], nil)
-	}
-}
-
-// text is what the screen shows, without what is empty at the end.
-func (s *screen) text() string {
-	var lines []string
-	for _, row := range s.rows {
-		lines = append(lines, strings.TrimRight(strings.ReplaceAll(string(row), "\x00", ""), " "))
-	}
-	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
-}
-
 // on draws on a screen.
-func on(s *screen) *watcher {
-	return &watcher{out: s, size: func() (int, int) { return s.width, s.height }}
+func on(s *screen.Screen) *Watcher {
+	return &Watcher{out: s, size: func() (int, int) { return s.Width, s.Height }}
 }
 
 // frame is a picture of pieces, of which those in opened are new.
@@ -124,58 +31,58 @@ func frame(step int, pieces []string, opened ...int) picture {
 }
 
 func TestFramesFollowOneAnother(t *testing.T) {
-	s := newScreen(24, 8)
+	s := screen.New(24, 8)
 	fmt.Fprint(s, "$ unmask text --watch\n")
 	w := on(s)
 	w.show(frame(1, []string{"_", "_", "_"}))
-	require.Equal(t, "$ unmask text --watch\nsample 7, step 1 of 9\n___", s.text())
+	require.Equal(t, "$ unmask text --watch\nsample 7, step 1 of 9\n___", s.Text())
 	w.show(frame(2, []string{"a long first piece,", " and\n", "_"}, 0, 1))
-	require.Equal(t, "$ unmask text --watch\nsample 7, step 2 of 9\na long first piece, and\n_", s.text())
-	require.True(t, s.bold['p'])
-	require.False(t, s.bold['_'])
+	require.Equal(t, "$ unmask text --watch\nsample 7, step 2 of 9\na long first piece, and\n_", s.Text())
+	require.True(t, s.Bold['p'])
+	require.False(t, s.Bold['_'])
 	w.show(frame(3, []string{"short", "", "世界"}, 2)) // what was longer is gone
-	require.Equal(t, "$ unmask text --watch\nsample 7, step 3 of 9\nshort世界", s.text())
-	w.clear()
+	require.Equal(t, "$ unmask text --watch\nsample 7, step 3 of 9\nshort世界", s.Text())
+	w.Clear()
 	fmt.Fprint(s, "short世界\n")
-	require.Equal(t, "$ unmask text --watch\nshort世界", s.text())
-	require.False(t, s.wrapped)
+	require.Equal(t, "$ unmask text --watch\nshort世界", s.Text())
+	require.False(t, s.Wrapped)
 }
 
 // A wide rune that does not fit goes to the next line, and control characters nowhere.
 func TestFramesBreakLinesThemselves(t *testing.T) {
-	s := newScreen(24, 9)
+	s := screen.New(24, 9)
 	on(s).show(frame(1, []string{strings.Repeat("x", 23), "世", "\x1b[2J\a\t", strings.Repeat("y", 24)}))
-	require.Equal(t, "sample 7, step 1 of 9\n"+strings.Repeat("x", 23)+"\n世[2J"+strings.Repeat("y", 19)+"\nyyyyy", s.text())
-	require.False(t, s.wrapped)
+	require.Equal(t, "sample 7, step 1 of 9\n"+strings.Repeat("x", 23)+"\n世[2J"+strings.Repeat("y", 19)+"\nyyyyy", s.Text())
+	require.False(t, s.Wrapped)
 }
 
 // Whatever is drawn, on whatever screen: no frame leaves anything of the one before, none scrolls
 // once there is room for one, and the result takes the drawing's place.
 func TestFramesLeaveNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newScreen(rapid.IntRange(23, 60).Draw(t, "width"), rapid.IntRange(3, 12).Draw(t, "height"))
+		s := screen.New(rapid.IntRange(23, 60).Draw(t, "width"), rapid.IntRange(3, 12).Draw(t, "height"))
 		w := on(s)
 		piece := rapid.SampledFrom([]string{"_", "a", " word", "世界", "\n", "line\nline", "", "\t", "€", strings.Repeat("long ", 9)})
 		for n := range rapid.IntRange(1, 6).Draw(t, "frames") {
-			before := s.scrolled
+			before := s.Scrolled
 			pieces := rapid.SliceOfN(piece, 0, 40).Draw(t, "pieces")
 			w.show(frame(n, pieces))
-			require.LessOrEqual(t, s.scrolled-before, s.height-1)
-			fresh := newScreen(s.width, s.height)
+			require.LessOrEqual(t, s.Scrolled-before, s.Height-1)
+			fresh := screen.New(s.Width, s.Height)
 			on(fresh).show(frame(n, pieces))
-			require.Equal(t, strings.TrimLeft(fresh.text(), "\n"), strings.TrimLeft(s.text(), "\n"))
+			require.Equal(t, strings.TrimLeft(fresh.Text(), "\n"), strings.TrimLeft(s.Text(), "\n"))
 			require.Equal(t, w.lines, strings.Count(headless(s), "\n")+1)
 		}
-		w.clear()
-		require.Empty(t, s.text())
-		require.False(t, s.wrapped)
+		w.Clear()
+		require.Empty(t, s.Text())
+		require.False(t, s.Wrapped)
 	})
 }
 
 // headless is all rows above the cursor from the headline on.
-func headless(s *screen) string {
+func headless(s *screen.Screen) string {
 	var lines []string
-	for _, row := range s.rows[:s.row] {
+	for _, row := range s.Rows[:s.Row] {
 		lines = append(lines, string(row))
 	}
 	for len(lines) > 0 && !strings.HasPrefix(lines[0], "sample") {
@@ -194,12 +101,12 @@ func TestReplayOnAScreen(t *testing.T) {
 {"sample":0,"step":2,"steps":2,"opened":[{"position":0,"token":1,"piece":"a"}],"done":true}
 {"sample":1,"step":2,"steps":2,"opened":[{"position":1,"token":1,"piece":"d"}],"done":true}
 `
-	s := newScreen(30, 10)
+	s := screen.New(30, 10)
 	w := on(s)
 	var frames []string
 	require.NoError(t, traces.ReadSamples(strings.NewReader(batch), func(r *traces.State, step *traces.Step) error {
-		w.redraw(r, step)
-		frames = append(frames, s.text())
+		w.Redraw(r, step)
+		frames = append(frames, s.Text())
 		return nil
 	}))
 	const first, second = "sample 0, step 2 of 2\nab\n", "sample 1, step 2 of 2\ncd\n"
@@ -215,12 +122,12 @@ const traced = `{"trace":1,"shape":[2,2],"hole":"_","known":[{"position":0,"toke
 
 // An image is a grid, a rune of several tokens one rune.
 func TestReplayedGridOnAScreen(t *testing.T) {
-	s := newScreen(30, 10)
+	s := screen.New(30, 10)
 	w := on(s)
 	var frames []string
 	require.NoError(t, traces.ReadSamples(strings.NewReader(traced), func(r *traces.State, step *traces.Step) error {
-		w.redraw(r, step)
-		frames = append(frames, s.text())
+		w.Redraw(r, step)
+		frames = append(frames, s.Text())
 		return nil
 	}))
 	require.Equal(t, []string{"sample 4, step 1 of 2\na€\n_", "sample 4, step 2 of 2\na_\n\uFFFDb"}, frames)
@@ -228,22 +135,21 @@ func TestReplayedGridOnAScreen(t *testing.T) {
 
 // Every sampler can be watched, also those that mask positions again.
 func TestWatchEverySampler(t *testing.T) {
-	d := deviceFlags{model: "oracle:hmm:length=24,tokens=3", device: "cpu", precision: "f32", threads: 1}
-	m, err := d.loadText(t.Context())
+	m, err := unmask.Load(t.Context(), "oracle:hmm:length=24,tokens=3", unmask.Options{})
 	require.NoError(t, err)
 	for _, info := range samplers.List() {
 		sampler, err := samplers.Parse(info.Name)
 		require.NoError(t, err)
-		s := newScreen(40, 9)
+		s := screen.New(40, 9)
 		w := on(s)
 		w.m = m
 		for step, err := range generate.Run(t.Context(), m, generate.Options{Sampler: sampler, Steps: 8}) {
 			require.NoError(t, err, info.Name)
-			w.draw(step)
+			w.Draw(step)
 			tokens := step.Sequences[0].Tokens
-			require.Equal(t, fmt.Sprintf("sample 0, step %d of %d\n%s", step.N, step.Steps, strings.Join(w.pieces(tokens), "")), s.text(), info.Name)
+			require.Equal(t, fmt.Sprintf("sample 0, step %d of %d\n%s", step.N, step.Steps, strings.Join(w.pieces(tokens), "")), s.Text(), info.Name)
 		}
-		w.clear()
-		require.Empty(t, s.text())
+		w.Clear()
+		require.Empty(t, s.Text())
 	}
 }

@@ -1,9 +1,10 @@
-package cli
+package terminal
 
 import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -14,18 +15,18 @@ import (
 	"unmask/traces"
 )
 
-// watcher redraws a batch's first sequence on the terminal, with what has just opened
+// Watcher redraws a batch's first sequence on the terminal, with what has just opened
 // standing out.
-type watcher struct {
+type Watcher struct {
 	m     *unmask.Model
 	out   io.Writer
 	size  func() (width, height int)
 	lines int // drawn last
 }
 
-// newWatcher draws on a terminal; m is nil where pictures come from elsewhere.
-func newWatcher(m *unmask.Model, terminal *os.File) *watcher {
-	return &watcher{m: m, out: terminal, size: func() (int, int) {
+// NewWatcher draws on a terminal; m is nil where pictures come from elsewhere.
+func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
+	return &Watcher{m: m, out: terminal, size: func() (int, int) {
 		width, height, err := term.GetSize(int(terminal.Fd()))
 		if err != nil || width < 10 || height < 3 {
 			return 80, 24
@@ -49,7 +50,8 @@ const (
 	below = "\x1b[J"
 )
 
-func (w *watcher) draw(step *generate.Step) {
+// Draw shows the first sequence after a step.
+func (w *Watcher) Draw(step *generate.Step) {
 	s := &step.Sequences[0]
 	fresh := map[int]bool{}
 	for _, o := range s.Opened {
@@ -61,7 +63,7 @@ func (w *watcher) draw(step *generate.Step) {
 }
 
 // pieces shows each position: text, or the cells of a grid.
-func (w *watcher) pieces(tokens []int32) []string {
+func (w *Watcher) pieces(tokens []int32) []string {
 	if w.m.Text != nil {
 		return w.m.Text.Pieces(tokens)
 	}
@@ -79,7 +81,7 @@ func (w *watcher) pieces(tokens []int32) []string {
 }
 
 // show draws a picture over the last one.
-func (w *watcher) show(s picture) {
+func (w *Watcher) show(s picture) {
 	width, height := w.size()
 	var b strings.Builder
 	w.up(&b)
@@ -120,8 +122,8 @@ func (w *watcher) show(s picture) {
 	io.WriteString(w.out, b.String())
 }
 
-// clear takes the drawing away, so that the result follows the command.
-func (w *watcher) clear() {
+// Clear takes the drawing away, so that the result follows the command.
+func (w *Watcher) Clear() {
 	var b strings.Builder
 	w.up(&b)
 	b.WriteString(strings.Repeat(line+"\n", w.lines))
@@ -131,8 +133,23 @@ func (w *watcher) clear() {
 }
 
 // up goes to where the last drawing begins.
-func (w *watcher) up(b *strings.Builder) {
+func (w *Watcher) up(b *strings.Builder) {
 	if w.lines > 0 {
 		fmt.Fprintf(b, "\x1b[%dA", w.lines)
 	}
+}
+
+// Redraw shows a step over the one before; the next sample comes below.
+func (w *Watcher) Redraw(r *traces.State, s *traces.Step) {
+	w.show(pictureOf(r, s))
+	if s.Done {
+		w.lines = 0
+	}
+}
+
+func pictureOf(r *traces.State, s *traces.Step) picture {
+	fresh := func(p int) bool {
+		return slices.ContainsFunc(s.Opened, func(o traces.Piece) bool { return o.Position == p })
+	}
+	return picture{s.Sample, s.Step, s.Steps, r.Texts(), r.Masked, fresh}
 }

@@ -1,19 +1,18 @@
-package cli
+package unmask
 
 import (
 	"bytes"
 	"image"
 	"slices"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/images"
 	"unmask/model"
 )
 
-// Bounds of a film, so that memory does not grow with -n and --steps.
+// Bounds of a Film, so that memory does not grow with -n and --steps.
 const (
-	filmImages = 16
+	MostFilmed = 16
 	filmFrames = 64
 )
 
@@ -23,48 +22,61 @@ const (
 	lastTime  = 250
 )
 
-// film remembers the codes of the first images after every step. A nil one does nothing.
-type film struct {
+// Film remembers the codes of the first pictures of a run after every step, and draws
+// them as a GIF. A nil one does nothing.
+type Film struct {
 	mask   int32
 	states [][][]int32 // [image][step] codes
 	done   []bool
 }
 
-// newFilm is of n images that all begin as start, nil for all masked.
-func newFilm(n int, spec model.Spec, start []int32) *film {
+// NewFilm returns the film of the first n pictures of a run, at most MostFilmed, that all begin as
+// start; nil is all masked.
+func NewFilm(n int, spec model.Spec, start []int32) *Film {
+	n = min(n, MostFilmed)
 	if start == nil {
 		start = slices.Repeat([]int32{spec.Mask}, spec.Length())
 	}
-	f := &film{mask: spec.Mask, states: make([][][]int32, n), done: make([]bool, n)}
+	f := &Film{mask: spec.Mask, states: make([][][]int32, n), done: make([]bool, n)}
 	for i := range f.states {
 		f.states[i] = [][]int32{start}
 	}
 	return f
 }
 
-func (f *film) length() int {
+// Len returns how many pictures it has.
+func (f *Film) Len() int {
 	if f == nil {
 		return 0
 	}
 	return len(f.states)
 }
 
-func (f *film) add(s *generate.Sequence) {
-	if s.Index >= f.length() || f.done[s.Index] {
+// Add remembers a sequence after a step.
+func (f *Film) Add(s *generate.Sequence) {
+	if s.Index >= f.Len() || f.done[s.Index] {
 		return
 	}
 	f.states[s.Index] = append(f.states[s.Index], slices.Clone(s.Tokens))
 	f.done[s.Index] = s.Done
 }
 
-// encode draws the GIF. condition is what image i was drawn under.
-func (f *film) encode(p *unmask.Pictures, size image.Point, condition func(i int) *model.Condition) ([]byte, error) {
+// Encode draws the GIF, masked cells in grey. condition, which may be nil, returns what picture i was
+// drawn under.
+func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]byte, error) {
+	width, height, err := p.Size()
+	if err != nil {
+		return nil, err
+	}
+	if condition == nil {
+		condition = func(int) *model.Condition { return nil }
+	}
 	steps := 0
 	for _, s := range f.states {
 		steps = max(steps, len(s))
 	}
 	var a images.Animation
-	sheet := images.NewSheet(len(f.states), size)
+	sheet := images.NewSheet(len(f.states), image.Pt(width, height))
 	hidden := make([][]image.Rectangle, len(f.states))
 	every := (steps + filmFrames - 1) / filmFrames
 	drawn := make([][]int32, len(f.states))
@@ -100,7 +112,7 @@ func (f *film) encode(p *unmask.Pictures, size image.Point, condition func(i int
 		a.Frame(sheet.Canvas, slices.Concat(hidden...), delay)
 	}
 	var data bytes.Buffer
-	err := a.Encode(&data)
+	err = a.Encode(&data)
 	return data.Bytes(), err
 }
 

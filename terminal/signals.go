@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 
 type stopKey struct{}
 
-// stopSignal is the first signal that asked a run to end.
-type stopSignal struct {
+// Stop is the first signal that asked a run to end.
+type Stop struct {
 	came   chan struct{} // closed when it came
 	signal atomic.Int32
 }
 
-// status is the exit status of a process that the signal ended, 128 and its number.
-func (s *stopSignal) status() int {
+// Status is the exit status of a process that the signal ended, 128 and its number.
+func (s *Stop) Status() int {
 	if n := s.signal.Load(); n != 0 {
 		return 128 + int(n)
 	}
@@ -28,13 +28,13 @@ func (s *stopSignal) status() int {
 // clearUp is how long a cancelled run may take to remove what it did not finish.
 const clearUp = 2 * time.Second
 
-// withSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP stopped reports
+// WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped reports
 // so, and a run ends after its step, with what it has written; the second cancels it, and the third,
 // or a run that takes too long to clear up, ends the process. SIGHUP is left alone where it was
 // ignored when the process began, as nohup does. A closed pipe becomes an error of the write.
-func withSignals(ctx context.Context) (context.Context, *stopSignal, func()) {
+func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := &stopSignal{came: make(chan struct{})}
+	stop := &Stop{came: make(chan struct{})}
 	c := make(chan os.Signal, 3)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -61,7 +61,7 @@ func withSignals(ctx context.Context) (context.Context, *stopSignal, func()) {
 			}
 		case <-time.After(clearUp):
 		}
-		os.Exit(stop.status())
+		os.Exit(stop.Status())
 	}()
 	return context.WithValue(ctx, stopKey{}, stop), stop, func() {
 		signal.Stop(c)
@@ -72,14 +72,14 @@ func withSignals(ctx context.Context) (context.Context, *stopSignal, func()) {
 
 // stopChannel is closed after the first signal.
 func stopChannel(ctx context.Context) <-chan struct{} {
-	if stop, ok := ctx.Value(stopKey{}).(*stopSignal); ok {
+	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
 		return stop.came
 	}
 	return nil
 }
 
-// stopped reports whether a first signal came.
-func stopped(ctx context.Context) bool {
+// Stopped reports whether a first signal came.
+func Stopped(ctx context.Context) bool {
 	select {
 	case <-stopChannel(ctx):
 		return true
@@ -88,9 +88,9 @@ func stopped(ctx context.Context) bool {
 	}
 }
 
-// untilStopped is a context for work without steps to finish, such as a download: the first
+// UntilStopped is a context for work without steps to finish, such as a download: the first
 // interrupt cancels it.
-func untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+func UntilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {

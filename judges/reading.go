@@ -1,4 +1,4 @@
-package cli
+package judges
 
 import (
 	"unmask/backend"

@@ -1,0 +1,20 @@
+package export
+
+import (
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Tokens reads the tensor name of a safetensors file, I64 with any number of dimensions, as tokens that a
+// model with this Spec knows.
+func Tokens(set *weights.Set, file, name string, spec model.Spec) ([]int32, error) {
+	dims := 0
+	if t, ok := set.Get(name); ok {
+		dims = len(t.Shape)
+	}
+	tokens, _, err := ints(set, file, name, dims)
+	if err != nil {
+		return nil, err
+	}
+	return tokens, checkTokens(file, name, tokens, max(len(tokens), 1), spec)
+}

@@ -1,0 +1,69 @@
+package judges
+
+import (
+	"context"
+
+	"unmask"
+	"unmask/model"
+	"unmask/theory/oracle"
+	"unmask/weights"
+	"unmask/weights/hub"
+)
+
+// Report describes a model or a judge.
+type Report struct {
+	Model string `json:"model"`
+	model.Info
+	DTypes map[string]int `json:"dtypes"` // tensors of each
+	Bytes  int            `json:"bytes"`
+
+	// Of an exact model, the entropy of a sequence and its standard error, nats.
+	Entropy      *float64 `json:"entropy,omitempty"`
+	EntropyError float64  `json:"entropy_error,omitempty"`
+}
+
+// Inspect describes the model, or judge of text, at name. It reads and checks every weight and keeps
+// none.
+func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Report, error) {
+	if unmask.IsExact(name) {
+		return inspectExact(ctx, name)
+	}
+	o := unmask.Options{Backend: newReading(), Progress: progress}
+	info, set, err := inspectFiles(ctx, name, o)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Close()
+	r := &Report{Model: name, Info: info, DTypes: map[string]int{}}
+	for _, n := range set.Names() {
+		t, _ := set.Get(n)
+		r.DTypes[string(t.DType)]++
+		r.Bytes += len(t.Data)
+	}
+	return r, nil
+}
+
+// inspectFiles loads a model, or a judge of text.
+func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set, error) {
+	m, err := unmask.Load(ctx, name, o)
+	if err == nil {
+		return m.Info, m.Source.Set, nil
+	}
+	judge, none := LoadText(ctx, name, Options{Backend: o.Backend})
+	if none != nil {
+		return model.Info{}, nil, err
+	}
+	return judge.Info(), judge.Source().Set, nil
+}
+
+// inspectExact shows what is known of an exact model.
+func inspectExact(ctx context.Context, name string) (*Report, error) {
+	m, err := unmask.Load(ctx, name, unmask.Options{})
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Model: name, Info: m.Info, DTypes: map[string]int{}}
+	nats, deviation := m.Denoiser.(*oracle.Denoiser).Model.Entropy()
+	r.Entropy, r.EntropyError = &nats, deviation
+	return r, nil
+}

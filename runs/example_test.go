@@ -1,0 +1,60 @@
+package runs_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"unmask/generate"
+	"unmask/runs"
+	"unmask/theory/oracle"
+)
+
+// Make 3 samples of 6, stop, and go on: the file has each once, and Verify says so.
+func Example() {
+	dir, err := os.MkdirTemp("", "run")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "samples.jsonl")
+	m := oracle.Markov(8, 3, 0.5, 1, 1)
+	d := oracle.NewDenoiser(m)
+	begin := func(n int) {
+		o, err := generate.Options{N: n, Steps: 4, Seed: 1}.Check(d)
+		if err != nil {
+			panic(err)
+		}
+		l, err := runs.OpenLines(name, runs.NewSettings(m.String(), "f32", o))
+		if err != nil {
+			panic(err)
+		}
+		defer l.Close()
+		for step, err := range generate.Run(context.Background(), d, l.Rest(o)) {
+			if err != nil {
+				panic(err)
+			}
+			for _, s := range step.Sequences {
+				if !step.Done {
+					continue
+				}
+				if err := l.Put(s.Index, o.Seed, fmt.Appendf(nil, "%v", s.Tokens)); err != nil {
+					panic(err)
+				}
+			}
+		}
+		fmt.Println(l.Done(), "are there")
+	}
+	begin(3)
+	begin(6)
+	r, err := runs.Verify(name)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Outputs, "outputs,", len(r.Faults), "faults")
+	// Output:
+	// 3 are there
+	// 6 are there
+	// 6 outputs, 0 faults
+}

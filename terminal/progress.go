@@ -1,0 +1,135 @@
+// Package terminal is what commands show while they work, and how they are asked to stop: progress and
+// a watched sample on standard error, signals.
+package terminal
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"unmask/weights/hub"
+)
+
+// Say writes a line to standard error.
+func Say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// Count is a number of things: 1 image, 2 images.
+func Count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Progress shows how far work has come: a bar on a terminal, elsewhere a line every few
+// seconds.
+type Progress struct {
+	bar   *progressbar.ProgressBar
+	label string
+	total int64
+	done  int64
+	last  time.Time
+}
+
+// Every is the time between lines where there is no bar.
+const Every = 3 * time.Second
+
+// Draws reports whether f is a terminal on which a line can be drawn again: one that moves its cursor
+// and is wide enough.
+func Draws(f *os.File) bool {
+	if !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	const narrowest = 30 // columns
+	width, _, err := term.GetSize(int(f.Fd()))
+	return err != nil || width == 0 || width >= narrowest
+}
+
+// Bar reports whether progress is a bar, not lines.
+func (p *Progress) Bar() bool { return p.bar != nil }
+
+// NewProgress begins at 0 of total, -1 where that is not known.
+func NewProgress(label string, total int64, options ...progressbar.Option) *Progress {
+	p := &Progress{label: label, total: total, last: time.Now()}
+	if Draws(os.Stderr) {
+		options = append([]progressbar.Option{
+			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(label),
+			progressbar.OptionClearOnFinish(), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(),
+		}, options...)
+		p.bar = progressbar.NewOptions64(total, options...)
+	}
+	return p
+}
+
+// Add moves on by n.
+func (p *Progress) Add(n int64) { p.Set(p.done + n) }
+
+// Set moves to done.
+func (p *Progress) Set(done int64) {
+	p.done = done
+	if p.bar != nil {
+		p.bar.Set64(done)
+		return
+	}
+	if time.Since(p.last) >= Every {
+		p.last = time.Now()
+		Say("%s: %d of %d", p.label, p.done, p.total)
+	}
+}
+
+// Close removes the bar.
+func (p *Progress) Close() {
+	if p.bar != nil {
+		p.bar.Finish()
+	}
+}
+
+// Later is a progress whose total is known when it begins.
+type Later struct {
+	Label string
+
+	p *Progress
+}
+
+// Set moves to done of total.
+func (l *Later) Set(done, total int) {
+	if l.p == nil {
+		l.p = NewProgress(l.Label, int64(total))
+	}
+	l.p.Set(int64(done))
+}
+
+// Close removes the bar.
+func (l *Later) Close() {
+	if l.p != nil {
+		l.p.Close()
+	}
+}
+
+// Download shows the bytes of each file of a download.
+func Download() func(hub.Progress) {
+	var p *Progress
+	var file string
+	return func(h hub.Progress) {
+		if h.Note != "" {
+			Say("%s", h.Note)
+			return
+		}
+		if p == nil || h.File != file {
+			if p != nil {
+				p.Close()
+			}
+			file = h.File
+			p = NewProgress(file, h.Total, progressbar.OptionShowBytes(true))
+		}
+		p.Set(h.Done)
+		if h.Done == h.Total {
+			p.Close()
+			p = nil
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package terminal
+
+import (
+	"time"
+
+	"unmask/experiments"
+)
+
+// Sweep is a Progress in thousandths of the work, with a line for each point where there
+// is no
+type Sweep struct {
+	*Progress
+	index int
+	start time.Time
+	last  time.Time
+	first float64 // share that was there at the start
+}
+
+// NewSweep begins with what the journal has of the points.
+func NewSweep(j *experiments.Journal, kind string, points []experiments.Point) *Sweep {
+	left := 0
+	for _, p := range points {
+		if _, ok := j.Find(kind, p); !ok {
+			left++
+		}
+	}
+	Say("%s: %d points, %d of them left", kind, len(points), left)
+	return &Sweep{Progress: NewProgress(kind, 1000), index: -1, start: time.Now(), first: -1}
+}
+
+// Show moves to a sweep's progress.
+func (s *Sweep) Show(p experiments.Progress) {
+	share := p.Done / p.Total
+	if s.first < 0 {
+		s.first = share
+	}
+	if s.bar != nil {
+		s.Set(int64(1000 * share))
+		return
+	}
+	if time.Since(s.last) < Every || p.Index == s.index {
+		return
+	}
+	s.last, s.index = time.Now(), p.Index
+	left := "?"
+	if share > s.first {
+		left = time.Duration(float64(time.Since(s.start)) * (1 - share) / (share - s.first)).Round(time.Second).String()
+	}
+	Say("%s: point %d of %d (%s), %.0f %%, %s left", p.Kind, p.Index+1, p.Points, p.Point, 100*share, left)
+}
