@@ -16,12 +16,12 @@ type BlockRows struct {
 	Row  func(i int, dst []byte) // writes row i's blocks; called as a RowFunc is
 }
 
-// Blocker is a Backend that multiplies weights in block formats as they are: activations are rounded to
-// 255 levels 32 at a time, products of levels are summed as integers, and only these sums become
-// float32. Other devices get the weights' values through Pack.
+// Blocker is a Backend that multiplies weights in block formats as they are: activations are
+// rounded to 255 levels 32 at a time, products of levels are summed as integers, and only these
+// sums become float32. Other devices get the weights' values through Pack.
 type Blocker interface {
-	// PackBlocks lays out matrices [Out, in] of one input as one, whose outputs follow each other. in
-	// must be whole blocks of each.
+	// PackBlocks lays out matrices [Out, in] of one input as one, whose outputs follow each other.
+	// in must be whole blocks of each.
 	PackBlocks(in int, parts ...BlockRows) Matrix
 }
 

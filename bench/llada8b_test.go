@@ -15,10 +15,10 @@ import (
 	"unmask/model"
 )
 
-// BenchmarkLLaDA8B loads the file that UNMASK_8B names, such as make8b writes, and times a full pass over
-// 256 positions with the head at a block of 32, and a pass over that block alone with its head. It reports
-// seconds of loading, and the largest resident memory, the file's mapped pages included, beside the file's
-// bytes.
+// BenchmarkLLaDA8B loads the file that UNMASK_8B names, such as make8b writes, and times a full
+// pass over 256 positions with the head at a block of 32, and a pass over that block alone with its
+// head. It reports seconds of loading, and the largest resident memory, the file's mapped pages
+// included, beside the file's bytes.
 func BenchmarkLLaDA8B(b *testing.B) {
 	name := os.Getenv("UNMASK_8B")
 	if name == "" {

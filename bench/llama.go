@@ -28,16 +28,16 @@ const (
 	llamaVocab  = 1024
 )
 
-// llamaTypes are the weights' types by their names in measurements, and the arithmetic they are counted
-// as.
+// llamaTypes are the weights' types by their names in measurements, and the arithmetic they are
+// counted as.
 var llamaTypes = []struct {
 	name string
 	as   weights.DType
 	ops  backend.Precision
 }{{"q4_k", weights.Q4_K, backend.Int8}, {"q8_0", weights.Q8_0, backend.Int8}, {"bf16", weights.BF16, backend.BF16}}
 
-// llama are two of LLaDA-8B's 32 layers: a full pass over 256 positions, and one over a block of 32 of
-// them with the other keys and values in the cache.
+// llama are two of LLaDA-8B's 32 layers: a full pass over 256 positions, and one over a block of 32
+// of them with the other keys and values in the cache.
 func llama() []Measurement {
 	var out []Measurement
 	for i, t := range llamaTypes {
@@ -102,8 +102,8 @@ func init() {
 	}
 }
 
-// WriteLLaDA writes a GGUF file of LLaDA-8B's sizes with random weights: matrices of one type, the head
-// and the embeddings of another, any number of layers, tokens and positions.
+// WriteLLaDA writes a GGUF file of LLaDA-8B's sizes with random weights: matrices of one type, the
+// head and the embeddings of another, any number of layers, tokens and positions.
 func WriteLLaDA(w io.Writer, as, head weights.DType, layers, vocab, length int) error {
 	keys := []gguf.Key{{Name: "general.architecture", Value: "llada"}, {Name: "diffusion.shift_logits", Value: false},
 		{Name: "llada.rope.freq_base", Value: float32(5e5)}, {Name: "llada.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
@@ -133,8 +133,8 @@ func WriteLLaDA(w io.Writer, as, head weights.DType, layers, vocab, length int) 
 	return gguf.Write(w, keys, all)
 }
 
-// writeRandom writes values of about the size that keeps activations of theirs. Blocks repeat after a
-// prime number of them.
+// writeRandom writes values of about the size that keeps activations of theirs. Blocks repeat after
+// a prime number of them.
 func writeRandom(w io.Writer, as weights.DType, shape []int) error {
 	width := shape[len(shape)-1]
 	values, size := as.Block()

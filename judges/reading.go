@@ -5,8 +5,9 @@ import (
 	"unmask/backend/plain"
 )
 
-// reading is a device for models that are looked at, not run: it reads all weights, which checks them, but
-// keeps no large matrix. Small ones stay, as some networks compute with them while they load.
+// reading is a device for models that are looked at, not run: it reads all weights, which checks
+// them, but keeps no large matrix. Small ones stay, as some networks compute with them while they
+// load.
 type reading struct{ *plain.Device }
 
 func newReading() backend.Backend { return reading{plain.New().(*plain.Device)} }

@@ -17,9 +17,10 @@ import (
 // valued hides that a device multiplies block formats: it gets the weights' values.
 type valued struct{ backend.Backend }
 
-// TestGGUF compares a file as llama.cpp's converter writes it, its Q and K interleaved, with the reference's
-// logits of the blocks' values: closely where the device gets these, and to what activations of 8 bits
-// allow where products are of the blocks. The latter have the same bits on all instruction sets.
+// TestGGUF compares a file as llama.cpp's converter writes it, its Q and K interleaved, with the
+// reference's logits of the blocks' values: closely where the device gets these, and to what
+// activations of 8 bits allow where products are of the blocks. The latter have the same bits on
+// all instruction sets.
 func TestGGUF(t *testing.T) {
 	const file = "../weights/gguf/testdata/llada-tiny"
 	cases, err := weights.Open(file + ".safetensors")

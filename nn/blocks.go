@@ -5,9 +5,9 @@ import (
 	"unmask/weights"
 )
 
-// Matrices packs parameters [out, in...] of one input as one matrix whose outputs follow each other. If
-// all are of block formats and the device multiplies these, they stay as they are, whatever the loader's
-// precision.
+// Matrices packs parameters [out, in...] of one input as one matrix whose outputs follow each
+// other. If all are of block formats and the device multiplies these, they stay as they are,
+// whatever the loader's precision.
 func (l *Loader) Matrices(params ...*weights.Param) backend.Matrix {
 	rows := make([]int, len(params))
 	for i, p := range params {

@@ -27,8 +27,8 @@ func blocksOf(d weights.DType, rows int) weights.Param {
 // valued hides that a device multiplies blocks.
 type valued struct{ backend.Backend }
 
-// TestMatricesOfBlocks: weights in block formats stay so where the device takes them, several of one
-// input too; other devices, and matrices with floats among them, get the values.
+// TestMatricesOfBlocks: weights in block formats stay so where the device takes them, several of
+// one input too; other devices, and matrices with floats among them, get the values.
 func TestMatricesOfBlocks(t *testing.T) {
 	a, b, c := blocksOf(weights.Q8_0, 5), blocksOf(weights.Q4_0, 3), blocksOf(weights.Q8_0, 2)
 	floats, err := c.Floats()

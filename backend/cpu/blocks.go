@@ -5,8 +5,8 @@ import (
 	"unmask/internal/simd/gemm"
 )
 
-// PackBlocks lays out weights in panels that take as many bytes as the blocks, or up to a seventeenth
-// more. Rows are asked for a few at a time, on all threads, and never become float32.
+// PackBlocks lays out weights in panels that take as many bytes as the blocks, or up to a
+// seventeenth more. Rows are asked for a few at a time, on all threads, and never become float32.
 func (b *Backend) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
 	m := &matrix{out: backend.CheckBlocks(in, parts), in: in, as: backend.Blocks}
 	b.mu.Lock()

@@ -1,5 +1,5 @@
-// Command make8b writes a GGUF file of LLaDA-8B's sizes with random weights, for measurements: Q4_K with the head
-// and the embeddings in Q6_K (4.8 GB), or Q8_0 (8.5 GB).
+// Command make8b writes a GGUF file of LLaDA-8B's sizes with random weights, for measurements: Q4_K
+// with the head and the embeddings in Q6_K (4.8 GB), or Q8_0 (8.5 GB).
 //
 //	go run ./bench/make8b 8b.gguf [q8_0]
 package main

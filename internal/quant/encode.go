@@ -7,9 +7,9 @@ import (
 	"unmask/internal/float16"
 )
 
-// Encode writes the blocks nearest to src, whole blocks of values, to dst. Scales are chosen by the least
-// sum of squared errors over a few candidates; the bytes need not be those of another program. Values
-// must be finite and within float16's range times the format's levels.
+// Encode writes the blocks nearest to src, whole blocks of values, to dst. Scales are chosen by the
+// least sum of squared errors over a few candidates; the bytes need not be those of another
+// program. Values must be finite and within float16's range times the format's levels.
 func Encode(t Type, dst []byte, src []float32) {
 	l := layouts[t]
 	for ; len(src) > 0; dst, src = dst[l.bytes:], src[l.values:] {
@@ -34,7 +34,8 @@ func putHalf(b []byte, x float32) float32 {
 	return float16.Float32(h)
 }
 
-// level is the nearest of the integers from low to high to x/d, and the one nearest to 0 where d is 0.
+// level is the nearest of the integers from low to high to x/d, and the one nearest to 0 where d is
+// 0.
 func level(x, d float32, low, high int) int {
 	if d == 0 {
 		return min(max(0, low), high)
@@ -105,9 +106,9 @@ func encodeMins(t Type, b []byte, x []float32) {
 	}
 }
 
-// fitMin returns the scale and the min, neither negative, that give values of scale*q-min with q from 0
-// to top the least squared error of a few tries: steps about the range's, each improved by least
-// squares.
+// fitMin returns the scale and the min, neither negative, that give values of scale*q-min with q
+// from 0 to top the least squared error of a few tries: steps about the range's, each improved by
+// least squares.
 func fitMin(x []float32, top int) (scale, low float32) {
 	least, most := float32(0), x[0]
 	for _, v := range x {

@@ -173,8 +173,8 @@ func (b *Block) split6(data []byte) {
 	}
 }
 
-// Decode writes the values of blocks to dst, len(dst) of them, which must be whole blocks. They have
-// the bits of ggml's reference: each product is rounded to float32, then the difference.
+// Decode writes the values of blocks to dst, len(dst) of them, which must be whole blocks. They
+// have the bits of ggml's reference: each product is rounded to float32, then the difference.
 func Decode(t Type, dst []float32, data []byte) {
 	l := layouts[t]
 	var b Block

@@ -34,8 +34,8 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestErrors: of any values the root of the mean squared error stays within the format's steps, and zeros
-// come back as they are.
+// TestErrors: of any values the root of the mean squared error stays within the format's steps, and
+// zeros come back as they are.
 func TestErrors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := rapid.SampledFrom(Types()).Draw(t, "type")

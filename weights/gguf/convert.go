@@ -17,14 +17,15 @@ import (
 	"unmask/weights"
 )
 
-// Recipes are the mixtures of types that Convert writes, by name: q8_0 has Q8_0 for all matrices, and
-// q4_k_m llama.cpp's Q4_K_M, Q4_K but for the head and half of attn_v and ffn_down, which have Q6_K
-// (llama-quant.cpp). Rows that are not whole blocks have Q8_0, or else F16.
+// Recipes are the mixtures of types that Convert writes, by name: q8_0 has Q8_0 for all matrices,
+// and q4_k_m llama.cpp's Q4_K_M, Q4_K but for the head and half of attn_v and ffn_down, which have
+// Q6_K (llama-quant.cpp). Rows that are not whole blocks have Q8_0, or else F16.
 func Recipes() []string { return []string{"q8_0", "q4_k_m"} }
 
-// Convert writes the model in folder dir, LLaDA or Dream as their authors publish them, as a GGUF file of
-// llama.cpp's dialect: its names and keys, LLaDA's Q and K for interleaved rotary, the vocabulary of a
-// tokenizer.json beside. The file appears whole or not at all; memory does not grow with the model.
+// Convert writes the model in folder dir, LLaDA or Dream as their authors publish them, as a GGUF
+// file of llama.cpp's dialect: its names and keys, LLaDA's Q and K for interleaved rotary, the
+// vocabulary of a tokenizer.json beside. The file appears whole or not at all; memory does not grow
+// with the model.
 func Convert(ctx context.Context, dir, file, recipe string) error {
 	if !slices.Contains(Recipes(), recipe) {
 		return fmt.Errorf("quantize is %.40q, want %s", recipe, strings.Join(Recipes(), " or "))

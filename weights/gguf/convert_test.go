@@ -18,7 +18,8 @@ import (
 	"unmask/weights"
 )
 
-// lladaFolder is a LLaDA of random weights as its authors publish it: width 256, 2 blocks, 4 heads, 2 for keys.
+// lladaFolder is a LLaDA of random weights as its authors publish it: width 256, 2 blocks, 4 heads,
+// 2 for keys.
 func lladaFolder(t *testing.T) (dir string, values map[string][]float32) {
 	dir, values = t.TempDir(), map[string][]float32{}
 	const h, mlp, vocab, kv = 256, 512, 470, 128
@@ -58,8 +59,8 @@ func lladaFolder(t *testing.T) (dir string, values map[string][]float32) {
 	return dir, values
 }
 
-// TestConvert: a folder and the GGUF file made of it have the same names, shapes and values, to the types'
-// levels.
+// TestConvert: a folder and the GGUF file made of it have the same names, shapes and values, to the
+// types' levels.
 func TestConvert(t *testing.T) {
 	dir, values := lladaFolder(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), tokenizer(t), 0o600))

@@ -19,8 +19,8 @@ const (
 	unusedToken  = 5
 )
 
-// patterns are the regular expressions by which tokenizer.ggml.pre cuts text into words, as the models'
-// tokenizer.json spell them (llama.cpp, llama-vocab.cpp).
+// patterns are the regular expressions by which tokenizer.ggml.pre cuts text into words, as the
+// models' tokenizer.json spell them (llama.cpp, llama-vocab.cpp).
 var patterns = map[string]string{
 	"bailingmoe": ling, "bailingmoe2": ling, "llada-moe": ling, "qwen2": qwen,
 }
@@ -30,10 +30,10 @@ const (
 	qwen = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// Files are the files beside config.json that the model would have in its authors' layout: tokenizer.json
-// of the file's own vocabulary, and tokenizer_config.json with the special tokens and the chat template.
-// They are made when they are opened, which fails where the keys are wrong. Without a vocabulary there is
-// neither.
+// Files are the files beside config.json that the model would have in its authors' layout:
+// tokenizer.json of the file's own vocabulary, and tokenizer_config.json with the special tokens
+// and the chat template. They are made when they are opened, which fails where the keys are wrong.
+// Without a vocabulary there is neither.
 func (f *File) Files() fs.FS { return files{f} }
 
 type object = map[string]any

@@ -1,10 +1,10 @@
 // Package gguf reads and writes GGUF files, the container of llama.cpp and its kin: typed keys, and
 // tensors whose rows may be blocks of small integers with scales of their own.
 //
-// The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md: the magic "GGUF",
-// a version, counts of tensors and keys, the keys, the tensors' names, dimensions (fastest first),
-// types and offsets, and from the next multiple of the alignment on the tensors' bytes. Numbers are
-// little-endian. Versions 2 and 3 read alike.
+// The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md: the magic
+// "GGUF", a version, counts of tensors and keys, the keys, the tensors' names, dimensions (fastest
+// first), types and offsets, and from the next multiple of the alignment on the tensors' bytes.
+// Numbers are little-endian. Versions 2 and 3 read alike.
 //
 // A file is input from anywhere. Every count is checked against the bytes that are left before
 // anything is allocated, products are checked, and tensors must lie apart inside of the file.

@@ -73,8 +73,8 @@ const (
 	tokensKey       = "tokenizer.ggml.tokens"
 )
 
-// Model returns the config.json that the authors' files of this model would have, and the tensors under
-// their names. Block formats stay as they are. Two dialects are known:
+// Model returns the config.json that the authors' files of this model would have, and the tensors
+// under their names. Block formats stay as they are. Two dialects are known:
 //
 //   - llama.cpp's, general.architecture llada or dream. Its converter writes the rows of LLaDA's Q and K
 //     for interleaved rotary; the tensors returned are views in the order of halves.

@@ -22,8 +22,8 @@ var types = map[uint32]weights.DType{
 // known names the types in errors.
 const known = "F32, F16, BF16, F64, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K or an integer"
 
-// parse reads a whole file. The header's texts and arrays are copied, the tensors' data are parts of
-// data.
+// parse reads a whole file. The header's texts and arrays are copied, the tensors' data are parts
+// of data.
 func (f *File) parse(data []byte) ([]*weights.Tensor, map[string]string, error) {
 	r := &reader{rest: data[:min(len(data), MaxHeader)]}
 	magic, err := r.take(4, "the magic")

@@ -36,7 +36,8 @@ var kinds = [...]struct {
 
 func (k kind) known() bool { return int(k) < len(kinds) }
 
-// value is a key's value: the bytes of a number, the text, or an array's elements one after the other.
+// value is a key's value: the bytes of a number, the text, or an array's elements one after the
+// other.
 type value struct {
 	kind kind
 	of   kind // of an array's elements

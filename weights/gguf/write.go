@@ -34,7 +34,8 @@ var numbers = func() map[weights.DType]uint32 {
 	return m
 }()
 
-// Write writes a file of version 3 with the default alignment. Keys and tensors are in the order given.
+// Write writes a file of version 3 with the default alignment. Keys and tensors are in the order
+// given.
 func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 	le := binary.LittleEndian
 	put := func(b []byte, s string) []byte { return append(le.AppendUint64(b, uint64(len(s))), s...) }

@@ -10,14 +10,15 @@ import (
 // Blocks multiplies rows with columns of a block format by integer products: no weight becomes
 // float32, only sums of 16 or 32 products do.
 //
-// A row is quantised 32 values at a time to 255 levels. Rows are packed in records of 32 values, or of 16
-// where the format has a scale for each 16: for each word along the depth, the word of every row of a
-// panel, then for each row an int32 at which its sums begin, then for each row its scale. For formats with
-// mins each row also has the sums of its values in each 32, as a packed factor of Sums.
+// A row is quantised 32 values at a time to 255 levels. Rows are packed in records of 32 values, or
+// of 16 where the format has a scale for each 16: for each word along the depth, the word of every
+// row of a panel, then for each row an int32 at which its sums begin, then for each row its scale.
+// For formats with mins each row also has the sums of its values in each 32, as a packed factor of
+// Sums.
 //
-// A panel of columns is kept as small as the file has it. Pieces of it that fit the nearest cache are
-// unpacked to records of bytes while rows pass: words as in B of the int8 formats, then a scale for
-// each column.
+// A panel of columns is kept as small as the file has it. Pieces of it that fit the nearest cache
+// are unpacked to records of bytes while rows pass: words as in B of the int8 formats, then a scale
+// for each column.
 //
 // Every element of C is one chain of fused multiply-adds over the records, in order and from 0:
 //
@@ -39,8 +40,8 @@ type Blocks struct {
 	expand   func(dst, d, levels *float32, columns, rows, stride int)
 }
 
-// multiplyBlocks computes a panel of A times a piece of a panel of B, records of so many words each along
-// the depth, and fetches 64 bytes a word from address next on.
+// multiplyBlocks computes a panel of A times a piece of a panel of B, records of so many words each
+// along the depth, and fetches 64 bytes a word from address next on.
 type multiplyBlocks = func(a, b, c *float32, ldc, records, words, acc int, next uintptr)
 
 type blockHeight struct {
@@ -57,8 +58,8 @@ func BlocksFor(level simd.Level, t quant.Type) *Blocks { return blocksFor(level,
 func (k *Blocks) words() int   { return k.Type.Run() / 4 }
 func (k *Blocks) records() int { return run / k.Type.Run() }
 
-// rowWords is how many words of A a row takes for 32 values: the values, and for each record where its
-// sum begins and its scale.
+// rowWords is how many words of A a row takes for 32 values: the values, and for each record where
+// its sum begins and its scale.
 func (k *Blocks) rowWords() int { return run/4 + 2*k.records() }
 
 // SizeA is how many words rows of A take, without their sums.
@@ -87,8 +88,8 @@ func (k *Blocks) Scratch(depth int) int {
 // recordWords is how many words 32 values of a panel of B take as the kernels read them.
 func (k *Blocks) recordWords() int { return k.Columns * (run/4 + k.records()) }
 
-// piece is how many times 32 values of a panel of B are unpacked at a time, whole blocks of any format:
-// about half of a first-level cache.
+// piece is how many times 32 values of a panel of B are unpacked at a time, whole blocks of any
+// format: about half of a first-level cache.
 func (k *Blocks) piece() int { return 768 / k.Columns }
 
 // offset is what every byte of B is more than its level.
@@ -99,8 +100,8 @@ func (k *Blocks) offset() int {
 	return k.Type.Offset()
 }
 
-// Mul computes c = A B for a panel of B and rows of A that begin with a panel; sums are the rows' sums.
-// c [rows, Columns] has rows ldc apart.
+// Mul computes c = A B for a panel of B and rows of A that begin with a panel; sums are the rows'
+// sums. c [rows, Columns] has rows ldc apart.
 func (k *Blocks) Mul(c []float32, ldc int, a, sums, b []float32, rows, depth int, scratch []float32) {
 	if rows == 0 {
 		return

@@ -15,7 +15,8 @@ import (
 	"unmask/internal/simd"
 )
 
-// eachBlocks runs f on every kernel of block formats that this machine can run, and the plain Go ones.
+// eachBlocks runs f on every kernel of block formats that this machine can run, and the plain Go
+// ones.
 func eachBlocks(t *testing.T, f func(t *testing.T, k *Blocks)) {
 	for _, level := range simd.Available() {
 		for _, q := range quant.Types() {
@@ -130,7 +131,8 @@ func TestBlocksRowsAlone(t *testing.T) {
 	})
 }
 
-// blockBits are what products of block formats are, on every processor and from panels of any width.
+// blockBits are what products of block formats are, on every processor and from panels of any
+// width.
 var blockBits = map[quant.Type]uint32{quant.Q8_0: 0x855da79f, quant.Q4_0: 0xdf250c64, quant.Q4_K: 0xd80fb52d, quant.Q5_K: 0x31c60cf, quant.Q6_K: 0x64b70882}
 
 // TestBlocksSameBits: all instruction sets give the same numbers, this year and next.

@@ -7,8 +7,8 @@ import (
 	"unmask/internal/quant"
 )
 
-// genericBlocks is the plain Go twin of every kernel of a block format: the same results from the same
-// packed memory. flip is the kernel's.
+// genericBlocks is the plain Go twin of every kernel of a block format: the same results from the
+// same packed memory. flip is the kernel's.
 func genericBlocks(t quant.Type, columns int, flip bool) *Blocks {
 	k := &Blocks{Type: t, Rows: 4, Columns: columns, Cache: 1 << 16, flip: flip, largest: largestGo,
 		quantise: quantiseGo, unpack: unpackGo(t), expand: expandGo}
@@ -53,8 +53,8 @@ func multiplyBlocksGo(rows, columns int, unsigned bool) multiplyBlocks {
 	}
 }
 
-// quantiseGo is, for 32n values: dst[i] = int8(round(x[i]*inverse[i/32])), and sums[i/16] += dst[i], int32,
-// from 0.
+// quantiseGo is, for 32n values: dst[i] = int8(round(x[i]*inverse[i/32])), and sums[i/16] +=
+// dst[i], int32, from 0.
 func quantiseGo(dst, sums, x, inverse *float32, n int) {
 	q := unsafe.Slice((*int8)(unsafe.Pointer(dst)), n*run)
 	total, by := unsafe.Slice((*int32)(unsafe.Pointer(sums)), 2*n), unsafe.Slice(inverse, n)
@@ -65,9 +65,9 @@ func quantiseGo(dst, sums, x, inverse *float32, n int) {
 	}
 }
 
-// unpackGo returns the loop that makes bytes of levels of less than a byte: of each of a number of times 32
-// values, width bytes a word, words 0 to 3 go to dst and 4 to 7 half bytes after; the next are stride
-// bytes after these.
+// unpackGo returns the loop that makes bytes of levels of less than a byte: of each of a number of
+// times 32 values, width bytes a word, words 0 to 3 go to dst and 4 to 7 half bytes after; the next
+// are stride bytes after these.
 func unpackGo(t quant.Type) func(dst, src, high *float32, width, half, blocks, stride int) {
 	bits := [...]int{quant.Q4_0: 0, quant.Q4_K: 0, quant.Q5_K: 1, quant.Q6_K: 2, quant.Q8_0: 0}[t]
 	return func(dst, src, high *float32, width, half, blocks, stride int) {
@@ -91,8 +91,8 @@ func unpackGo(t quant.Type) func(dst, src, high *float32, width, half, blocks, s
 	}
 }
 
-// expandGo is, for j of columns and i of rows: dst[i][j] = d[j]*float32(int8(levels[i][j])), with rows of dst
-// stride bytes apart.
+// expandGo is, for j of columns and i of rows: dst[i][j] = d[j]*float32(int8(levels[i][j])), with
+// rows of dst stride bytes apart.
 func expandGo(dst, d, levels *float32, columns, rows, stride int) {
 	by, q := unsafe.Slice(d, columns), unsafe.Slice((*int8)(unsafe.Pointer(levels)), rows*columns)
 	for i := range rows {

@@ -8,8 +8,8 @@ import (
 	"unmask/internal/quant"
 )
 
-// A group is the values of a column that a format's block has, 32 or 256. In a packed panel it is, in
-// words for each column, in this order:
+// A group is the values of a column that a format's block has, 32 or 256. In a packed panel it is,
+// in words for each column, in this order:
 //
 //	Q8_0   8 of values, 1 scale: a record
 //	Q4_0   4 of two values a byte, 1 scale
@@ -17,8 +17,8 @@ import (
 //	Q5_K  32 of two values a byte, 8 of fifth bits, 2 of scales, 2 of mins, d, -m
 //	Q6_K  32 of two values a byte, 16 of high pairs, 4 of scales, d
 //
-// Of 32 values a byte's low half is in words 0 to 3 and its high half in words 4 to 7. Bit w of a byte of
-// fifth bits belongs to word w, and bits 2w%8 of a byte of high pairs to word w.
+// Of 32 values a byte's low half is in words 0 to 3 and its high half in words 4 to 7. Bit w of a
+// byte of fifth bits belongs to word w, and bits 2w%8 of a byte of high pairs to word w.
 var groupWords = [...]int{quant.Q8_0: 9, quant.Q4_0: 5, quant.Q4_K: 38, quant.Q5_K: 46, quant.Q6_K: 53}
 
 // SizeB is how many words one panel of B takes.
@@ -117,7 +117,8 @@ func (k *Blocks) packHigh(bytes []uint8, c int, q []uint8, bits int) {
 	}
 }
 
-// unpackPiece makes records of n times 32 values, the from-th and after, and their part of the mins.
+// unpackPiece makes records of n times 32 values, the from-th and after, and their part of the
+// mins.
 func (k *Blocks) unpackPiece(records, mins, packed []float32, from, n int) {
 	columns, stride := k.Columns, k.recordWords()
 	if k.Type == quant.Q4_0 {
@@ -149,8 +150,8 @@ func (k *Blocks) unpackPiece(records, mins, packed []float32, from, n int) {
 	}
 }
 
-// PackA quantises rows of x, ldx values apart, each depth long, and packs them and their sums. A row with
-// a NaN or an infinity gets a scale of NaN where it stands. scratch has PackScratch words.
+// PackA quantises rows of x, ldx values apart, each depth long, and packs them and their sums. A
+// row with a NaN or an infinity gets a scale of NaN where it stands. scratch has PackScratch words.
 func (k *Blocks) PackA(dst, sums, x []float32, ldx, rows, depth int, scratch []float32) {
 	blocks := depth / run
 	sumLines := 0

@@ -10,8 +10,9 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// blocks is a kernel of block formats. A record of A has, for each word along the depth, the word of every
-// row, and then for each row an int32 and a scale; one of B the words of every column and their scales.
+// blocks is a kernel of block formats. A record of A has, for each word along the depth, the word
+// of every row, and then for each row an int32 and a scale; one of B the words of every column and
+// their scales.
 type blocks struct {
 	kernel
 	name, level string                            // level is how a byte of B is read
@@ -49,8 +50,8 @@ var ones = reg.Y15
 
 func setOnes() { constant(ones, 0x00010001) }
 
-// lowBlocks multiplies levels of up to 6 bits: four products of 63 and 127 at most fit 16 bits, so words are
-// taken two at a time.
+// lowBlocks multiplies levels of up to 6 bits: four products of 63 and 127 at most fit 16 bits, so
+// words are taken two at a time.
 func lowBlocks(rows int) blocks {
 	return blocks{kernel: kernel{format: int8, rows: rows, vecs: 2}, name: "Low", level: "uint8", step: 2,
 		setup: setOnes, words: func(k blocks, a, b reg.Register) {
@@ -73,8 +74,8 @@ func lowBlocks(rows int) blocks {
 		}}
 }
 
-// signedBlocks multiplies bytes with signs: those of B go over to A's, so that two products of 128 and 127
-// at most are added in 16 bits.
+// signedBlocks multiplies bytes with signs: those of B go over to A's, so that two products of 128
+// and 127 at most are added in 16 bits.
 func signedBlocks(rows int) blocks {
 	return blocks{kernel: kernel{format: int8, rows: rows, vecs: 2}, name: "Signed", level: "int8", step: 1,
 		setup: setOnes, words: func(k blocks, a, b reg.Register) {
@@ -176,8 +177,8 @@ func (k blocks) emit() {
 // result is the register of an element of C: AVX-512 has enough, AVX2 keeps C in memory.
 func (k blocks) result(i, j int) reg.VecPhysical { return k.v((k.rows+i)*k.vecs + j) }
 
-// finish adds a record's sums to C, behind whose words a and b are. The registers above the sums are free
-// but for the last, which may hold ones.
+// finish adds a record's sums to C, behind whose words a and b are. The registers above the sums
+// are free but for the last, which may hold ones.
 func (k blocks) finish(a, b, c, ldc reg.Register) {
 	first := k.rows * k.vecs
 	if k.wide {

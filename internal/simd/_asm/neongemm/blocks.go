@@ -6,8 +6,8 @@ import (
 	"unmask/internal/simd/_asm/neon"
 )
 
-// blocksDot writes the kernel of block formats for processors with SDOT. Sums are in V0 to V23, 4 of a row;
-// B's words and scales are in V24 to V27.
+// blocksDot writes the kernel of block formats for processors with SDOT. Sums are in V0 to V23, 4
+// of a row; B's words and scales are in V24 to V27.
 func blocksDot(file *neon.File, rows int) {
 	name := fmt.Sprintf("mulBlocksDot_%dx16", rows)
 	doc := fmt.Sprintf(`is, for i of %d rows and j of 16 columns, with c = 0 first unless acc:
