@@ -50,7 +50,8 @@ func (c *Chat) Tokens(messages []chat.Message, length int) (tokens []int32, from
 }
 
 // TokensJSON is Tokens of messages in JSON, which may have more fields, such as tool_calls.
-func (c *Chat) TokensJSON(messages []byte, length int, o chat.Options) (tokens []int32, from int, err error) {
+func (c *Chat) TokensJSON(messages []byte, length int, o chat.Options) (tokens []int32, from int,
+	err error) {
 	known, err := c.EncodeJSON(messages, o)
 	if err != nil {
 		return nil, 0, err

@@ -24,10 +24,10 @@ type inpaintFlags struct {
 }
 
 func (f *inpaintFlags) register(s *pflag.FlagSet) {
-	s.StringVar(&f.inpaint, "inpaint", "", "PNG or JPEG `FILE` to keep but for --mask, --box, or where it is "+
-		"transparent")
-	s.StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white or transparent where the image is "+
-		"made new")
+	s.StringVar(&f.inpaint, "inpaint", "", "PNG or JPEG `FILE` to keep but for --mask, --box, or "+
+		"where it is transparent")
+	s.StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white or transparent where the "+
+		"image is made new")
 	s.StringVar(&f.box, "box", "", "`X,Y,W,H`: pixels of --inpaint, a box that is made new")
 	s.BoolVar(&f.paste, "paste", false, "with --inpaint, put the kept pixels back; they fade in over a "+
 		"cell from the mask's edge")
@@ -121,7 +121,8 @@ func (f *inpaintFlags) tokens(m *unmask.Model) ([]int32, error) {
 	if lost, err := m.RoundTrip(f.given, f.hole); err != nil {
 		return nil, err
 	} else if lost > mostLost && !f.paste {
-		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: --paste puts it back", lost)
+		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: "+
+			"--paste puts it back", lost)
 	}
 	return tokens, nil
 }

@@ -110,7 +110,8 @@ func Hole(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
 	if mask != nil {
 		if mask.Bounds().Size() != size {
 			at := mask.Bounds().Size()
-			return nil, fmt.Errorf("mask is %d x %d pixels, want %d x %d as the picture", at.X, at.Y, size.X, size.Y)
+			return nil, fmt.Errorf("mask is %d x %d pixels, want %d x %d as the picture",
+				at.X, at.Y, size.X, size.Y)
 		}
 		alpha = !opaque(mask)
 	} else if from = picture; opaque(picture) {

@@ -9,7 +9,8 @@ func readModel(model object) (*bpe, error) {
 	var prefix, suffix, unknown string
 	var dropout float64
 	if err := model.read(map[string]any{
-		"type": &kind, "continuing_subword_prefix": &prefix, "end_of_word_suffix": &suffix, "dropout": &dropout,
+		"type": &kind, "continuing_subword_prefix": &prefix, "end_of_word_suffix": &suffix,
+		"dropout":   &dropout,
 		"unk_token": &unknown, "fuse_unk": &b.fuse, "byte_fallback": &b.falls, "ignore_merges": &b.ignore,
 	}, "vocab", "merges"); err != nil {
 		return nil, err

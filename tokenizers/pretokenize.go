@@ -179,7 +179,8 @@ func metaspace(s object) (scheme, mark string, split bool, err error) {
 	prefix := true
 	scheme, mark, split = "always", "▁", true
 	if err = s.read(map[string]any{
-		"replacement": &mark, "add_prefix_space": &prefix, "prepend_scheme": &scheme, "split": &split, "str_rep": new(string),
+		"replacement": &mark, "add_prefix_space": &prefix, "prepend_scheme": &scheme,
+		"split": &split, "str_rep": new(string),
 	}); err != nil {
 		return
 	}

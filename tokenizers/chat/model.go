@@ -64,7 +64,8 @@ func New(tmpl *Template, t tokenizers.Tokenizer) *Model {
 		m.stop(id)
 	}
 	const answer = "unmask"
-	out, err := tmpl.render([]byte(`[{"role":"user","content":"?"},{"role":"assistant","content":"`+answer+`"}]`), Options{Answered: true})
+	asked := []byte(`[{"role":"user","content":"?"},{"role":"assistant","content":"` + answer + `"}]`)
+	out, err := tmpl.render(asked, Options{Answered: true})
 	if at := strings.LastIndex(out.s, answer); err == nil && at >= 0 {
 		ids, err := t.EncodeSpecial(out.s[at+len(answer):])
 		if err == nil && len(ids) > 0 && tokenizers.IsSpecial(t, ids[0]) {
