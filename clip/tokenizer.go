@@ -11,11 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/cases"
-	"golang.org/x/text/language"
-	"golang.org/x/text/unicode/norm"
-
 	"unmask/model"
+	"unmask/tokenizers"
 )
 
 // Tokenizer is CLIP's byte pair encoding: NFC, white space as one blank, lower case, and the last
@@ -223,11 +220,19 @@ func (t *Tokenizer) Encode(text string, length int, pad int32) (ids []int32, cut
 	return ids, cut, nil
 }
 
-// normal returns the text in NFC, white space as one blank, in lower case.
+// normal returns the text in NFC, white space as one blank, in lower case rune by rune, as Hugging
+// Face's library does: a sigma at the end of a word is no other.
 func normal(text string) string {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
-	text = strings.Join(strings.Fields(norm.NFC.String(text)), " ")
-	return cases.Lower(language.Und).String(text)
+	var b strings.Builder
+	for _, r := range strings.Join(strings.Fields(tokenizers.NFC(text)), " ") {
+		if r == 'İ' {
+			b.WriteString("i\u0307") // the one rune that becomes two
+			continue
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }
 
 var contractions = []string{"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
