@@ -35,3 +35,8 @@ func Send(b Backend) {
 type Roomy interface {
 	MemoryFree() (free, total int, err error) // in bytes
 }
+
+// HeadLimited is a Backend whose Attention takes heads of a bounded width.
+type HeadLimited interface {
+	MaxHeadDim() int
+}

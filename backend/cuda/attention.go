@@ -183,6 +183,9 @@ func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *atte
 	return a, warps * a.rows, 32 * warps, a.keyTile() * (4*2*a.dim + 2*4*(a.dim+8))
 }
 
+// MaxHeadDim implements backend.HeadLimited.
+func (b *Backend) MaxHeadDim() int { return plainAttention[len(plainAttention)-1].dim }
+
 // fitting is the first kernel for heads of dim numbers or more.
 func fitting(kernels []attentionKernel, dim int) *attentionKernel {
 	for i := range kernels {

@@ -1,6 +1,9 @@
 package picture
 
 import (
+	"math"
+	"slices"
+
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -54,6 +57,11 @@ func (v *Canvas) Attend(a *Attention) {
 	s := v.shape(&a.Q)
 	s.Out = 3 * c
 	b.Conv(w.qkv, v.X, s, a.qkv, in, backend.Epilogue{Bias: a.bias})
+	if l, ok := b.(backend.HeadLimited); ok && c > l.MaxHeadDim() {
+		w.products(b, n, c)
+		v.Run(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
+		return
+	}
 	h := backend.Heads{Heads: 1, HeadDim: c, Keys: n}
 	segs := []backend.Segment{{Rows: n}}
 	pos := make([]int32, n)
@@ -63,4 +71,41 @@ func (v *Canvas) Attend(a *Attention) {
 	b.SplitHeads(w.q, w.k, w.v, w.qkv, segs, pos, h, nil)
 	b.Attention(w.o, w.q, w.k, w.v, segs, h)
 	v.Run(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
+}
+
+// products is attention by two matrix products, for devices whose kernels have no heads of c
+// numbers: keys and values become matrices, and the softmax is the host's.
+func (w *attentionBuffers) products(b backend.Backend, n, c int) {
+	host := make([]float32, n*3*c)
+	b.Read(host, w.qkv, 0)
+	q := make([]float32, n*c)
+	for i := range n {
+		copy(q[i*c:(i+1)*c], host[i*3*c:])
+	}
+	b.Write(w.q, 0, q)
+	keys := b.Pack(n, c, backend.F32, func(i int, dst []float32) { copy(dst, host[i*3*c+c:]) })
+	values := b.Pack(c, n, backend.F32, func(i int, dst []float32) {
+		for j := range dst {
+			dst[j] = host[j*3*c+2*c+i]
+		}
+	})
+	scores := b.New(n, n)
+	b.Linear(scores, w.q, n, keys, backend.Epilogue{})
+	p := make([]float32, n*n)
+	b.Read(p, scores, 0)
+	scale := 1 / math.Sqrt(float64(c))
+	for i := range n {
+		row := p[i*n : (i+1)*n]
+		top := slices.Max(row)
+		sum := 0.0
+		for j, x := range row {
+			e := math.Exp(float64(x-top) * scale)
+			row[j], sum = float32(e), sum+e
+		}
+		for j, e := range row {
+			row[j] = float32(float64(e) / sum)
+		}
+	}
+	b.Write(scores, 0, p)
+	b.Linear(w.o, scores, n, values, backend.Epilogue{})
 }
