@@ -14,8 +14,8 @@ import (
 // recipe is the published one (diffusers, pipelines/amused): 12 steps, guidance u + 10(c-u).
 const recipe = "amused schedule=mage steps=12 guidance=9"
 
-// InpaintSchedule is the schedule of the published inpainting.
-const InpaintSchedule = "linear"
+// inpainting is the published one, whose schedule is linear.
+const inpainting = "amused schedule=linear steps=12 guidance=9"
 
 // className is the class that the configuration of the transformer, or of the pipeline, names.
 func className(src *model.Source) string {
@@ -70,12 +70,13 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Pad: -1}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe, Info: model.Info{
-		Architecture: "amused",
-		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "layers": c.Depth, "mlp": c.Inner, "width": c.Width,
-			"blocks": c.Res, "grid": c.Side, "codes": c.Codes, "mask": c.Vocab - 1},
-		Parameters: model.Parameters(report.Bound, src.Set),
-	}}, nil
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe,
+		Presets: map[string]string{"inpaint": inpainting}, Info: model.Info{
+			Architecture: "amused",
+			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "layers": c.Depth, "mlp": c.Inner, "width": c.Width,
+				"blocks": c.Res, "grid": c.Side, "codes": c.Codes, "mask": c.Vocab - 1},
+			Parameters: model.Parameters(report.Bound, src.Set),
+		}}, nil
 }
 
 func init() {

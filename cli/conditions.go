@@ -178,9 +178,13 @@ func readLines(name string) ([]string, error) {
 	return list, nil
 }
 
-// choosePreset makes --preset the run that the model was published with.
-func (c *conditionFlags) choosePreset(m *unmask.Model) error {
+// choosePreset makes --preset the run that the model was published with. Without one, inpainting is
+// the model's own where it has one.
+func (c *conditionFlags) choosePreset(m *unmask.Model, inpaints bool) error {
 	if c.preset == "" {
+		if recipe, ok := m.Presets["inpaint"]; ok && inpaints {
+			m.Recipe = recipe
+		}
 		return nil
 	}
 	recipe, ok := m.Presets[c.preset]

@@ -20,6 +20,7 @@ type imageFlags struct {
 	samplingFlags
 	tokenFlags
 	conditionFlags
+	initFlags
 	out, sheet, gif string
 	inpaintFlags
 	watch, json bool
@@ -52,7 +53,8 @@ are not. --paste puts the given pixels back.
 
 A model of classes takes --class, by number or by name; without it images have no class. A model of
 prompts needs --prompt. Either may be given more than once, or as a file of lines: image i takes
-number i, and begins again after the last. Flags that are not given are those of the run that the
+number i, and begins again after the last. --init draws the last steps alone, from a given picture
+of which the codes that these steps would open are forgotten, by the seed. Flags that are not given are those of the run that the
 model was published with; --preset fid takes the settings of its authors' evaluation.`,
 		Args: noArgs,
 		Example: `  unmask image                                 landscapes of the embedded model, to unmask.png
@@ -69,6 +71,7 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1, 1}})
 	f.tokenFlags.register(cmd.Flags(), "ids of the codebook such as 3,17")
 	f.conditionFlags.register(cmd.Flags())
+	f.initFlags.register(cmd.Flags())
 	n := cmd.Flags().Lookup("n")
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
@@ -90,6 +93,9 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	if err := f.initFlags.check(flags, f.inpaint); err != nil {
+		return err
+	}
 	if f.watch && !terminal.Draws(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")
 	}
@@ -97,7 +103,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	if err := f.choosePreset(m); err != nil {
+	if err := f.choosePreset(m, f.inpaint != ""); err != nil {
 		return err
 	}
 	if o, err = f.published(flags, m, o); err != nil {
@@ -121,6 +127,11 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	f.fitSteps(flags, &o, free)
 	if o, err = m.Check(o); err != nil {
 		return usage("%v", err)
+	}
+	if f.init != "" {
+		if o, err = f.start(m, o, f.fit); err != nil {
+			return err
+		}
 	}
 	out, err := openImageOutput(f, m, o)
 	if err != nil {

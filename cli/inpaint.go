@@ -46,8 +46,8 @@ func fitFlag(s *pflag.FlagSet, to *string) {
 // check refuses flags that do not go together.
 func (f *inpaintFlags) check() (err error) {
 	switch {
-	case f.inpaint == "" && (f.mask != "" || f.box != "" || f.fit != ""):
-		return usage("--mask, --box or --fit without --inpaint, want it with them")
+	case f.inpaint == "" && (f.mask != "" || f.box != ""):
+		return usage("--mask or --box without --inpaint, want it with them")
 	case f.box != "":
 		f.region, err = parseBox(f.box)
 	}
