@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -11,6 +13,7 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/param"
 	"unmask/terminal"
 )
 
@@ -155,8 +158,11 @@ func (f *imageFlags) check() error {
 	if f.out == "" && f.sheet == "" {
 		f.sheet = defaultSheet
 	}
-	for _, file := range []struct{ flag, name string }{{"--sheet", f.sheet}, {"--gif", f.gif}} {
+	for _, file := range []struct{ flag, name, ext string }{{"--sheet", f.sheet, ".png"}, {"--gif", f.gif, ".gif"}} {
 		if file.name != "" {
+			if !strings.EqualFold(filepath.Ext(file.name), file.ext) {
+				return usage("%s is %s, want a name that ends in %s", file.flag, param.Quote(file.name), file.ext)
+			}
 			if err := checkFile(file.flag, file.name); err != nil {
 				return err
 			}

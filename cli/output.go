@@ -51,6 +51,18 @@ func standardOutput(text string) error {
 
 func printLine(line string) error { return standardOutput(line + "\n") }
 
+// readInput reads the text on standard input, without the newline at its end.
+func readInput() (string, error) {
+	data, err := io.ReadAll(io.LimitReader(os.Stdin, tokenizers.MaxText+2))
+	if err != nil {
+		return "", wrap("standard input", pathless(err))
+	}
+	if len(data) > tokenizers.MaxText+1 {
+		return "", usage("standard input has more than %d bytes", tokenizers.MaxText)
+	}
+	return strings.TrimSuffix(string(data), "\n"), nil
+}
+
 func pathless(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

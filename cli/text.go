@@ -45,7 +45,7 @@ func newText() *cobra.Command {
 	f.constraintFlags.register(cmd.Flags())
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1}})
 	lengthFlag(cmd.Flags(), &f.length)
-	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with")
+	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with; - reads it from standard input")
 	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)
 	cmd.Flags().StringVar(&f.tokensIn, "tokens-in", "", "token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
 	f.chat.register(cmd.Flags())
@@ -63,6 +63,13 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	if flags := cmd.Flags(); flags.Changed("end") && f.minLength == 0 && !f.cut {
 		return usage("--end is %q, want it with --min-length or --cut", f.end)
+	}
+	for _, text := range []*string{&f.prompt, &f.infill} {
+		if *text == "-" {
+			if *text, err = readInput(); err != nil {
+				return err
+			}
+		}
 	}
 	if f.prompt != "" && f.infill != "" {
 		return usage("--prompt and --infill together, allowed is one of them")
