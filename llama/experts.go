@@ -109,7 +109,8 @@ type expertWork struct {
 	inner        *tensor.Dense // [rows of an expert, mlp]
 	shared       *tensor.Dense // [rows, shared*mlp]
 	results      *tensor.Dense // [rows*perToken, hidden], expert after expert
-	host         []float32     // scores
+	host         []float32     // scores before their sigmoid
+	scored       []float64     // a row's scores, in float64: near 1 float32 has few
 	route        []choice      // [rows*perToken]
 	order        []int32       // of route, by expert
 	rows, at     []int32
@@ -126,7 +127,7 @@ type choice struct {
 
 // scored is an expert, or a group of them, with what it is ranked by.
 type scored struct {
-	score float32
+	score float64
 	index int32
 }
 
@@ -182,14 +183,16 @@ func (e *experts) add(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows
 func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
 	c := e.cfg
 	size := c.Count / c.Groups
-	for i, l := range logits {
-		logits[i] = float32(1 / (1 + math.Exp(-float64(l))))
+	w.scored = w.scored[:0]
+	for _, l := range logits {
+		w.scored = append(w.scored, 1/(1+math.Exp(-float64(l))))
 	}
+	score := w.scored
 	w.groups = w.groups[:0]
 	for g := range c.Groups {
-		first, second := float32(math.Inf(-1)), float32(math.Inf(-1))
+		first, second := math.Inf(-1), math.Inf(-1)
 		for i := g * size; i < (g+1)*size; i++ {
-			s := logits[i] + e.bias[i]
+			s := score[i] + float64(e.bias[i])
 			if s > first {
 				first, second = s, first
 			} else if s > second {
@@ -202,17 +205,17 @@ func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
 	w.keys = w.keys[:0]
 	for _, g := range w.groups[:c.TopGroups] {
 		for i := int(g.index) * size; i < (int(g.index)+1)*size; i++ {
-			w.keys = append(w.keys, scored{logits[i] + e.bias[i], int32(i)})
+			w.keys = append(w.keys, scored{score[i] + float64(e.bias[i]), int32(i)})
 		}
 	}
 	slices.SortFunc(w.keys, better)
-	var sum float32
+	sum := 1e-20
 	for i := range to {
-		to[i] = choice{expert: w.keys[i].index, weight: logits[w.keys[i].index]}
-		sum += to[i].weight
+		sum += score[w.keys[i].index]
 	}
 	for i := range to {
-		to[i].weight = to[i].weight / (sum + 1e-20) * float32(c.Scale)
+		expert := w.keys[i].index
+		to[i] = choice{expert: expert, weight: float32(score[expert] / sum * c.Scale)}
 	}
 }
 
