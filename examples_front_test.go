@@ -1,0 +1,130 @@
+package unmask_test
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"slices"
+	"strings"
+
+	"unmask"
+	"unmask/demo"
+)
+
+// run returns the last tokens of a run's first sequence.
+func run(m *unmask.Model, r unmask.Run) (tokens []int32) {
+	for step, err := range unmask.Generate(context.Background(), m, r) {
+		if err != nil {
+			panic(err)
+		}
+		tokens = slices.Clone(step.Sequences[0].Tokens)
+	}
+	return tokens
+}
+
+// Continue a text.
+func ExampleText_Prompt() {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	tokens, err := m.Text.Prompt("To be, or not", 24)
+	if err != nil {
+		panic(err)
+	}
+	text := m.Text.Decode(run(m, unmask.Run{Tokens: tokens, Steps: 6, Seed: 1}))
+	fmt.Println(strings.HasPrefix(text, "To be, or not"), strings.Contains(text, unmask.Hole))
+	// Output: true false
+}
+
+// Fill the holes of a text, each a number of tokens in brackets.
+func ExampleText_Infill() {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	tokens, err := m.Text.Infill("To be, [4] that is the question", 0)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(m.Text.Decode(tokens))
+	text := m.Text.Decode(run(m, unmask.Run{Tokens: tokens, Steps: 4, Seed: 1}))
+	fmt.Println(strings.HasPrefix(text, "To be, "), strings.HasSuffix(text, " that is the question"))
+	// Output:
+	// To be, ▯▯▯▯ that is the question
+	// true true
+}
+
+// Forbid tokens by text, and an end of the text before a length. An exact model shows that it holds.
+func ExampleModel_Constrain() {
+	m, err := unmask.Load(context.Background(), "oracle:product:length=12,tokens=3", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	r := unmask.Run{Steps: 12, Seed: 1}
+	if err := m.Constrain(&r, unmask.Constraints{Ban: []string{"b"}, MinLength: 10, End: "c"}); err != nil {
+		panic(err)
+	}
+	text := m.Text.Decode(run(m, r))
+	fmt.Println(len(text), strings.Contains(text, "b"), strings.Contains(text[:10], "c"))
+	// Output: 12 false false
+}
+
+// Keep a picture where a mask is black, make the rest new, and put the kept pixels back.
+func ExampleModel_Inpaint() {
+	m, err := unmask.LoadFS(demo.Image(), "demo-image", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	picture, err := m.Pictures.Image(run(m, unmask.Run{Steps: 4, Seed: 1}))
+	if err != nil {
+		panic(err)
+	}
+	hole := image.NewGray(picture.Rect)
+	for x := range 8 {
+		for y := range 8 {
+			hole.SetGray(28+x, 28+y, color.Gray{Y: 255})
+		}
+	}
+	tokens, err := m.Inpaint(picture, hole)
+	if err != nil {
+		panic(err)
+	}
+	made, err := m.Pictures.Image(run(m, unmask.Run{Tokens: tokens, Steps: 2, Seed: 2}))
+	if err != nil {
+		panic(err)
+	}
+	if err := m.Paste(made, picture, hole); err != nil {
+		panic(err)
+	}
+	fmt.Println(masked(tokens, m), "cells are new;", made.At(0, 0) == picture.At(0, 0))
+	// Output: 4 cells are new; true
+}
+
+// Codes of a picture, and back.
+func ExamplePictures() {
+	m, err := unmask.LoadFS(demo.Image(), "demo-image", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	width, height, err := m.Pictures.Size()
+	if err != nil {
+		panic(err)
+	}
+	grey := image.NewUniform(color.Gray{Y: 128})
+	picture := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range width * height {
+		picture.Set(i%width, i/width, grey.C)
+	}
+	codes, err := m.Pictures.Encode(picture)
+	if err != nil {
+		panic(err)
+	}
+	back, err := m.Pictures.Image(codes)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(len(codes), "codes of", back.Rect.Size())
+	// Output: 256 codes of (64,64)
+}
