@@ -141,14 +141,14 @@ func (m *Model) load(o model.Options) error {
 		c = m.Sigma.embed(0)
 	}
 	for i := range m.Blocks {
-		k := &m.Blocks[i]
-		mod := k.Mod.load(l, c) // all nil with time conditioning
-		k.Norm1.LoadModulated(l, mod[1], mod[0])
-		k.QKV.Load(l)
-		k.Out.LoadGated(l, mod[2])
-		k.Norm2.LoadModulated(l, mod[4], mod[3])
-		k.Up.Load(l)
-		k.Down.LoadGated(l, mod[5])
+		blk := &m.Blocks[i]
+		mod := blk.Mod.load(l, c) // all nil with time conditioning
+		blk.Norm1.LoadModulated(l, mod[1], mod[0])
+		blk.QKV.Load(l)
+		blk.Out.LoadGated(l, mod[2])
+		blk.Norm2.LoadModulated(l, mod[4], mod[3])
+		blk.Up.Load(l)
+		blk.Down.LoadGated(l, mod[5])
 	}
 	mod := m.FinalMod.load(l, c)
 	m.Final.LoadModulated(l, mod[1], mod[0])

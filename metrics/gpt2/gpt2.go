@@ -121,13 +121,13 @@ func (m *Model) load(o model.Options) error {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.tokens, m.position = l.Table(&m.Token), l.Table(&m.Position)
 	for i := range m.Blocks {
-		k := &m.Blocks[i]
-		k.Norm1.Load(l)
-		k.QKV.load(l)
-		k.Out.load(l)
-		k.Norm2.Load(l)
-		k.Up.load(l)
-		k.Down.load(l)
+		blk := &m.Blocks[i]
+		blk.Norm1.Load(l)
+		blk.QKV.load(l)
+		blk.Out.load(l)
+		blk.Norm2.Load(l)
+		blk.Up.load(l)
+		blk.Down.load(l)
 	}
 	m.Final.Load(l)
 	l.Precision = backend.F32

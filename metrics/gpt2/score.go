@@ -3,6 +3,7 @@ package gpt2
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -193,8 +194,8 @@ func (m *Model) score(hidden *tensor.Dense, s *scoring) error {
 		last := min(first+headRows, len(s.rows))
 		n := last - first
 		w.x, w.target = nn.Grow(m.b, w.x, n, width), nn.Grow(m.b, w.target, n, width)
-		w.logSum = grow(w.logSum, n)
-		w.xs, w.ts = grow(w.xs, n*width), grow(w.ts, n*width)
+		w.logSum = slices.Grow(w.logSum[:0], n)[:n]
+		w.xs, w.ts = slices.Grow(w.xs[:0], n*width)[:n*width], slices.Grow(w.ts[:0], n*width)[:n*width]
 		m.b.Gather(w.x, hidden, s.rows[first:last])
 		m.b.Gather(w.target, m.tokens, s.targets[first:last])
 		m.b.HeadStats(w.x, n, m.head, &backend.HeadStats{LogSum: w.logSum})
@@ -214,11 +215,4 @@ func (m *Model) score(hidden *tensor.Dense, s *scoring) error {
 		}
 	}
 	return nil
-}
-
-func grow[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
 }

@@ -51,8 +51,9 @@ func (d *Denoiser) Forward(ctx context.Context, b *model.Batch) (model.Marginals
 		return nil, fmt.Errorf("oracle: %w", err)
 	}
 	n := d.Length()
-	d.p = sized(d.p, n*d.tokens)
-	d.dense.Columns, d.dense.Logits = d.tokens, sized(d.dense.Logits, b.Size*n*d.tokens)
+	d.p = slices.Grow(d.p[:0], n*d.tokens)[:n*d.tokens]
+	all := b.Size * n * d.tokens
+	d.dense.Columns, d.dense.Logits = d.tokens, slices.Grow(d.dense.Logits[:0], all)[:all]
 	for s := range b.Size {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -80,11 +81,4 @@ func (d *Denoiser) NewCache(batch, length int) *kvcache.Cache {
 // Refine implements model.Refiner.
 func (d *Denoiser) Refine(ctx context.Context, b *model.Batch, _ []int32) (model.Marginals, error) {
 	return d.Forward(ctx, b)
-}
-
-func sized[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
 }
