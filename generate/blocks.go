@@ -190,11 +190,14 @@ func (r *blocks) do(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	turn := model.Turn(r.d)
+	turn.Lock()
+	defer turn.Unlock()
 	r.view.Reset()
 	r.busy = r.busy[:0]
 	for i := range r.slots {
 		s := &r.slots[i]
-		s.seq.Opened = s.seq.Opened[:0]
+		s.seq.Opened, s.seq.Finished = s.seq.Opened[:0], false
 		if !s.seq.Done {
 			r.begin(s)
 			r.busy = append(r.busy, s)
@@ -231,6 +234,7 @@ func (r *blocks) do(ctx context.Context, n int) error {
 	}
 	for _, s := range r.busy {
 		r.commit(s)
+		s.seq.N, s.seq.Steps, s.seq.Finished = n, r.step.Steps, s.seq.Done
 	}
 	return nil
 }

@@ -362,3 +362,31 @@ func TestRunsAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// Sequences of blocks finish each at its own step, and runs of them share a model too.
+func TestSamplesOfBlocks(t *testing.T) {
+	l, err := model.Load(parity.Open(t, "sdar-tiny").Source, model.Options{Backend: cpu.New(cpu.Options{Threads: 2})})
+	require.NoError(t, err)
+	r, err := generate.ParseRecipe("low-confidence schedule=llada steps=2 reuse=blocks block-size=4")
+	require.NoError(t, err)
+	run := func(seed uint64) (out [][]int32) {
+		for q, err := range generate.Samples(context.Background(), l.Denoiser, generate.Options{Length: 12, N: 3, Batch: 2, Seed: seed}.With(r)) {
+			if err != nil {
+				panic(err)
+			}
+			out = append(out, slices.Clone(q.Tokens))
+		}
+		return out
+	}
+	var want, got [3][][]int32
+	for i := range want {
+		want[i] = run(uint64(i))
+		require.Len(t, want[i], 3)
+	}
+	var group sync.WaitGroup
+	for i := range got {
+		group.Go(func() { got[i] = run(uint64(i)) })
+	}
+	group.Wait()
+	require.Equal(t, want, got)
+}
