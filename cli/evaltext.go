@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -17,7 +13,6 @@ import (
 	"unmask/experiments"
 	"unmask/internal/whole"
 	"unmask/judges"
-	"unmask/metrics"
 	"unmask/terminal"
 )
 
@@ -51,21 +46,6 @@ func newEvalText() *cobra.Command {
 	return cmd
 }
 
-// textLine is what is read of a line; unmask text writes more.
-type textLine struct {
-	ID         *int    `json:"id"`
-	Seed       uint64  `json:"seed"`
-	IDs        []int32 `json:"ids"`
-	Text       string  `json:"text"`
-	Unfinished bool    `json:"unfinished"`
-}
-
-// textBatch is how many samples are judged at once.
-const textBatch = 32
-
-// maxTextLine bounds a line, in bytes.
-const maxTextLine = 16 << 20
-
 func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	o, err := f.deviceFlags.judge(nil)
 	if err != nil {
@@ -93,9 +73,17 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
-	n, short, err := f.score(ctx, scorer, judge, name, in)
+	p := terminal.NewProgress("samples", -1)
+	n, short, err := judges.ScoreLines(ctx, scorer, in, func(text string, judged int) {
+		if f.stories {
+			found, chances := demo.Contradictions(text)
+			f.found, f.chances = f.found+found, f.chances+chances
+		}
+		p.Set(int64(judged))
+	})
+	p.Close()
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if n == short && n > 0 {
 		return fmt.Errorf("%s: no sample has 2 tokens or more", name)
@@ -122,85 +110,4 @@ func (f *evalTextFlags) load(ctx context.Context, o judges.Options) (*judges.Jud
 		return nil, usage("--judge: %v", errors.Unwrap(err))
 	}
 	return judge, err
-}
-
-// score reads and judges the lines, a few at a time, and returns how many there are, and how many
-// of these are too short: a judge says nothing of a first token.
-func (f *evalTextFlags) score(ctx context.Context, s *experiments.TextScorer, judge metrics.Judge, name string, in io.Reader) (n, short int, err error) {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxTextLine)
-	p := terminal.NewProgress("samples", -1)
-	defer p.Close()
-	var ids [][]int32
-	var texts []string
-	type sample struct {
-		seed uint64
-		id   int
-	}
-	seen := map[sample]int{} // lines
-	flush := func() error {
-		if len(ids) == 0 {
-			return nil
-		}
-		var err error
-		if f.mdlm {
-			err = s.AddTexts(ctx, ids, texts)
-		} else {
-			err = s.Add(ctx, ids)
-		}
-		p.Add(int64(len(ids)))
-		ids, texts = ids[:0], texts[:0]
-		return err
-	}
-	for lines.Scan() {
-		n++
-		l, err := parseTextLine(lines.Bytes())
-		if err != nil {
-			return n, short, fmt.Errorf("%s: line %d: %w", name, n, err)
-		}
-		if line := seen[sample{l.Seed, *l.ID}]; line > 0 {
-			return n, short, fmt.Errorf("%s: line %d: sample %d of seed %d is on line %d already, want each once",
-				name, n, *l.ID, l.Seed, line)
-		}
-		seen[sample{l.Seed, *l.ID}] = n
-		if f.stories {
-			found, chances := demo.Contradictions(l.Text)
-			f.found, f.chances = f.found+found, f.chances+chances
-		}
-		if len(l.IDs) < 2 {
-			short++
-			continue
-		}
-		ids, texts = append(ids, l.IDs), append(texts, l.Text)
-		if len(ids) == textBatch {
-			if err := flush(); err != nil {
-				return n, short, fmt.Errorf("%s: lines up to %d: %w", name, n, err)
-			}
-		}
-	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return n, short, fmt.Errorf("%s: line %d: more than %d bytes", name, n+1, maxTextLine)
-	} else if err != nil {
-		return n, short, err
-	}
-	if err := flush(); err != nil {
-		return n, short, fmt.Errorf("%s: %w", name, err)
-	}
-	return n, short, nil
-}
-
-func parseTextLine(line []byte) (l textLine, err error) {
-	if len(bytes.TrimSpace(line)) == 0 {
-		return l, errors.New("is empty, want a JSON object with id, ids and text")
-	}
-	if err := json.Unmarshal(line, &l); err != nil {
-		return l, fmt.Errorf("%w, want a JSON object with id, ids and text", err)
-	}
-	switch {
-	case l.ID == nil:
-		return l, errors.New("id is missing: not a line of unmask text --json")
-	case l.Unfinished:
-		return l, errors.New("an unfinished sample, want finished ones")
-	}
-	return l, nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/generate"
+	"unmask/judges"
 	"unmask/param"
 	"unmask/samplers"
 	"unmask/terminal"
@@ -109,24 +109,9 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 		return err
 	}
 	defer in.Close()
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxTextLine)
-	var data [][]int32
-	for lines.Scan() {
-		if len(data) == maxScheduleData {
-			return fmt.Errorf("%s: more than %d samples", name, maxScheduleData)
-		}
-		l, err := parseTextLine(lines.Bytes())
-		if err == nil && len(l.IDs) < 2 {
-			err = fmt.Errorf("ids has %d tokens, want 2 to %d", len(l.IDs), m.Spec().Length())
-		}
-		if err != nil {
-			return fmt.Errorf("%s: line %d: %w", name, len(data)+1, err)
-		}
-		data = append(data, l.IDs)
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s: line %d: %w", name, len(data)+1, pathless(err))
+	data, err := judges.ReadSamples(in, maxScheduleData)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, pathless(err))
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()

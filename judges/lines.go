@@ -1,0 +1,130 @@
+package judges
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"unmask/experiments"
+)
+
+// textLine is what is read of a line; unmask text writes more.
+type textLine struct {
+	ID         *int    `json:"id"`
+	Seed       uint64  `json:"seed"`
+	IDs        []int32 `json:"ids"`
+	Text       string  `json:"text"`
+	Unfinished bool    `json:"unfinished"`
+}
+
+// textBatch is how many samples are judged at once.
+const textBatch = 32
+
+// maxTextLine bounds a line, in bytes.
+const maxTextLine = 16 << 20
+
+// ScoreLines judges the lines of unmask text --json, a few at a time, and returns how many there are
+// and how many of these are too short: a judge knows nothing of a first token. It scores text, not
+// ids, where s.Retokenize is set. each, which may be nil, is called with the text of every sample and
+// how many were judged before.
+func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader, each func(text string, judged int)) (n, short int, err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTextLine)
+	var ids [][]int32
+	var texts []string
+	type sample struct {
+		seed uint64
+		id   int
+	}
+	seen := map[sample]int{} // lines
+	judged := 0
+	flush := func() error {
+		if len(ids) == 0 {
+			return nil
+		}
+		var err error
+		if s.Retokenize != nil {
+			err = s.AddTexts(ctx, ids, texts)
+		} else {
+			err = s.Add(ctx, ids)
+		}
+		judged += len(ids)
+		ids, texts = ids[:0], texts[:0]
+		return err
+	}
+	for lines.Scan() {
+		n++
+		l, err := parseTextLine(lines.Bytes())
+		if err != nil {
+			return n, short, fmt.Errorf("line %d: %w", n, err)
+		}
+		if line := seen[sample{l.Seed, *l.ID}]; line > 0 {
+			return n, short, fmt.Errorf("line %d: sample %d of seed %d is on line %d already, want each once",
+				n, *l.ID, l.Seed, line)
+		}
+		seen[sample{l.Seed, *l.ID}] = n
+		if each != nil {
+			each(l.Text, judged)
+		}
+		if len(l.IDs) < 2 {
+			short++
+			continue
+		}
+		ids, texts = append(ids, l.IDs), append(texts, l.Text)
+		if len(ids) == textBatch {
+			if err := flush(); err != nil {
+				return n, short, fmt.Errorf("lines up to %d: %w", n, err)
+			}
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return n, short, fmt.Errorf("line %d: more than %d bytes", n+1, maxTextLine)
+	} else if err != nil {
+		return n, short, err
+	}
+	return n, short, flush()
+}
+
+// ReadSamples returns the ids of the lines of unmask text --json, at most `most` samples of 2 tokens or
+// more.
+func ReadSamples(in io.Reader, most int) (data [][]int32, err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTextLine)
+	for lines.Scan() {
+		if len(data) == most {
+			return nil, fmt.Errorf("more than %d samples", most)
+		}
+		l, err := parseTextLine(lines.Bytes())
+		if err == nil && len(l.IDs) < 2 {
+			err = fmt.Errorf("ids has %d tokens, want at least 2", len(l.IDs))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(data)+1, err)
+		}
+		data = append(data, l.IDs)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", len(data)+1, err)
+	}
+	return data, nil
+}
+
+func parseTextLine(line []byte) (l textLine, err error) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return l, errors.New("is empty, want a JSON object with id, ids and text")
+	}
+	if err := json.Unmarshal(line, &l); err != nil {
+		return l, fmt.Errorf("%w, want a JSON object with id, ids and text", err)
+	}
+	switch {
+	case l.ID == nil:
+		return l, errors.New("id is missing: not a line of unmask text --json")
+	case l.Unfinished:
+		return l, errors.New("an unfinished sample, want finished ones")
+	}
+	return l, nil
+}
