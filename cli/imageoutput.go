@@ -250,7 +250,7 @@ func (out *imageOutput) drawSheet() ([]byte, error) {
 		}
 	}
 	var data bytes.Buffer
-	err := png.Encode(&data, sheet.Canvas)
+	err := png.Encode(&data, images.Enlarge(sheet.Canvas, out.f.scale))
 	return data.Bytes(), err
 }
 
