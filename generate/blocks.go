@@ -190,9 +190,6 @@ func (r *blocks) do(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	turn := model.Turn(r.d)
-	turn.Lock()
-	defer turn.Unlock()
 	r.view.Reset()
 	r.busy = r.busy[:0]
 	for i := range r.slots {
