@@ -26,7 +26,8 @@ func withTemplate(t testing.TB, template string) fs.FS {
 
 func TestChat(t *testing.T) {
 	o := unmask.Options{Backend: plain.New()}
-	m, err := unmask.LoadFS(withTemplate(t, "{% for m in messages %}The {{ m.role }}. {{ m.content }}\n{% endfor %}"), "x", o)
+	m, err := unmask.LoadFS(withTemplate(t,
+		"{% for m in messages %}The {{ m.role }}. {{ m.content }}\n{% endfor %}"), "x", o)
 	require.NoError(t, err)
 	c, err := m.Chat()
 	require.NoError(t, err)

@@ -22,9 +22,10 @@ func (m *Model) ClassCondition(class string) (*model.Condition, error) {
 }
 
 // PromptConditions returns the conditions of prompts. negative is the prompt that guidance leads
-// away from, "" the empty one. Encoding is done here, once; Prompt.Cut tells of a text that is longer
-// than the model reads.
-func (m *Model) PromptConditions(ctx context.Context, prompts []string, negative string) ([]*model.Condition, error) {
+// away from, "" the empty one. Encoding is done here, once; Prompt.Cut tells of a text that is
+// longer than the model reads.
+func (m *Model) PromptConditions(ctx context.Context, prompts []string,
+	negative string) ([]*model.Condition, error) {
 	p, ok := m.Denoiser.(model.Prompter)
 	if !ok || !m.Spec().Prompt {
 		return nil, errors.New("the model reads no prompts")

@@ -48,7 +48,8 @@ func TestGoldenTextOnGPU(t *testing.T) {
 		s, err := samplers.Parse(name)
 		require.NoError(t, err)
 		batch = batch%goldenCount + 1
-		got := tokens(t, m, unmask.Run{Sampler: s, Cache: goldenCaches[name], Length: goldenLength, Steps: goldenSteps, N: goldenCount, Seed: 20, Batch: batch})
+		got := tokens(t, m, unmask.Run{Sampler: s, Cache: goldenCaches[name], Length: goldenLength,
+			Steps: goldenSteps, N: goldenCount, Seed: 20, Batch: batch})
 		require.Equal(t, golden[name], got, "%s, batch %d", name, batch)
 	}
 }
@@ -75,7 +76,8 @@ func TestImageOnGPU(t *testing.T) {
 	require.InDeltaSlice(t, pixels[0], pixels[1], 1, "a byte may round the other way")
 }
 
-// A batch is chosen by the memory there is. One that was asked for and does not fit is an error that says so.
+// A batch is chosen by the memory there is. One that was asked for and does not fit is an error
+// that says so.
 func TestBatchOnGPU(t *testing.T) {
 	l := fakecuda.Open(t)
 	t.Setenv(cuda.LibraryVariable, l.Path)
@@ -88,16 +90,18 @@ func TestBatchOnGPU(t *testing.T) {
 	require.Greater(t, some, 1)
 	require.Less(t, some, 256)
 
-	for _, err = range unmask.Generate(t.Context(), m, unmask.Run{N: 5000, Batch: 5000, Length: 256, Steps: 2, Cache: 1}) {
+	for _, err = range unmask.Generate(t.Context(), m,
+		unmask.Run{N: 5000, Batch: 5000, Length: 256, Steps: 2, Cache: 1}) {
 		require.Regexp(t, `^batch is 5000, want 1 to [0-9]+: a sequence takes [0-9.]+ MB, and [0-9.]+ GB are free$`, err.Error())
 	}
 	require.Error(t, err)
-	require.Len(t, tokens(t, m, unmask.Run{Batch: 1, Length: 16, Steps: 2}), 1, "the next run is as if nothing had been")
+	require.Len(t, tokens(t, m, unmask.Run{Batch: 1, Length: 16, Steps: 2}), 1,
+		"the next run is as if nothing had been")
 }
 
-// A step waits for the GPU once, and once more for a partial pass. From the fourth batch of a run on each of these is
-// a graph of the pass up to where its last block drops rows, one of its end and one of what follows, and nothing else
-// is launched.
+// A step waits for the GPU once, and once more for a partial pass. From the fourth batch of a run
+// on each of these is a graph of the pass up to where its last block drops rows, one of its end and
+// one of what follows, and nothing else is launched.
 func TestStepsAreGraphs(t *testing.T) {
 	l := fakecuda.Open(t)
 	t.Setenv(cuda.LibraryVariable, l.Path)
@@ -116,8 +120,10 @@ func TestStepsAreGraphs(t *testing.T) {
 		}
 		require.Equal(t, live, l.Live(), "nothing is made that is not given back")
 		require.Equal(t, waits, l.Calls("cuStreamSynchronize"))
-		require.LessOrEqual(t, l.Calls("cuGraphLaunch"), 3*waits, "up to the rows that are read, from there, and what follows")
-		for _, name := range []string{"cuLaunchKernel", "cuEventSynchronize", "cuMemAlloc_v2", "cuMemcpyDtoHAsync_v2"} {
+		require.LessOrEqual(t, l.Calls("cuGraphLaunch"), 3*waits,
+			"up to the rows that are read, from there, and what follows")
+		for _, name := range []string{"cuLaunchKernel", "cuEventSynchronize", "cuMemAlloc_v2",
+			"cuMemcpyDtoHAsync_v2"} {
 			require.Zero(t, l.Calls(name), "%s with %d stages of cache", name, cache)
 		}
 	}
@@ -125,7 +131,7 @@ func TestStepsAreGraphs(t *testing.T) {
 
 func TestOpenDevice(t *testing.T) {
 	for _, name := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999999999", "CPU"} {
-		require.ErrorContains(t, unmask.CheckDevice(name), "allowed are auto, cpu, cuda and cuda:N", name)
+		require.ErrorContains(t, unmask.CheckDevice(name), "want auto, cpu, cuda or cuda:N", name)
 		_, err := unmask.OpenDevice(name, 1)
 		require.Error(t, err)
 	}

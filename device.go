@@ -12,8 +12,8 @@ import (
 )
 
 // OpenDevice returns the device of a name: cpu; cuda for the first GPU, or cuda:N for GPU N as the
-// driver counts; auto for the first GPU where there is one that can be used, and the CPU otherwise. Threads
-// are the CPU's, 0 for all cores.
+// driver counts; auto for the first GPU where there is one that can be used, and the CPU otherwise.
+// Threads are the CPU's, 0 for all cores.
 func OpenDevice(name string, threads int) (backend.Backend, error) {
 	index, err := parseDevice(name)
 	if err != nil {
@@ -49,5 +49,5 @@ func parseDevice(name string) (gpu int, err error) {
 	if n, err := strconv.ParseUint(number, 10, 31); ok && err == nil {
 		return int(n), nil
 	}
-	return 0, fmt.Errorf("device is %q, allowed are auto, cpu, cuda and cuda:N", name)
+	return 0, fmt.Errorf("device is %q, want auto, cpu, cuda or cuda:N", name)
 }

@@ -20,7 +20,8 @@ func Example() {
 		panic(err)
 	}
 	var text string
-	for step, err := range unmask.Generate(ctx, m, unmask.Run{Length: 48, Steps: 24, Seed: 1, Cache: 1}) {
+	for step, err := range unmask.Generate(ctx, m,
+		unmask.Run{Length: 48, Steps: 24, Seed: 1, Cache: 1}) {
 		if err != nil {
 			panic(err)
 		}
@@ -43,7 +44,8 @@ func ExampleGenerate_watch() {
 		}
 		s := step.Sequences[0]
 		text := m.Text.Decode(s.Tokens)
-		fmt.Printf("step %d of %d opens %d, %d are left\n", step.N, step.Steps, len(s.Opened), strings.Count(text, unmask.Hole))
+		fmt.Printf("step %d of %d opens %d, %d are left\n", step.N, step.Steps, len(s.Opened),
+			strings.Count(text, unmask.Hole))
 	}
 	// Output:
 	// step 1 of 4 opens 4, 12 are left
@@ -67,7 +69,8 @@ func ExampleGenerate_fixed() {
 		start = append(start, mask)
 	}
 	var text string
-	for step, err := range unmask.Generate(context.Background(), m, unmask.Run{Tokens: start, Steps: 6, Seed: 3}) {
+	for step, err := range unmask.Generate(context.Background(), m,
+		unmask.Run{Tokens: start, Steps: 6, Seed: 3}) {
 		if err != nil {
 			panic(err)
 		}
@@ -102,7 +105,8 @@ func ExampleGenerate_order() {
 	if err != nil {
 		panic(err)
 	}
-	run := unmask.Run{Sampler: samplers.ChooseThenSample{Order: surest{}}, Cache: 1, Length: 32, Steps: 16, Seed: 4}
+	run := unmask.Run{Sampler: samplers.ChooseThenSample{Order: surest{}}, Cache: 1, Length: 32,
+		Steps: 16, Seed: 4}
 	for step, err := range unmask.Generate(context.Background(), m, run) {
 		if err != nil {
 			panic(err)

@@ -56,14 +56,16 @@ func ExampleText_Infill() {
 	// true true
 }
 
-// Forbid tokens by text, and an end of the text before a length. An exact model shows that it holds.
+// Forbid tokens by text, and an end of the text before a length. An exact model shows that it
+// holds.
 func ExampleModel_Constrain() {
 	m, err := unmask.Load(context.Background(), "oracle:product:length=12,tokens=3", unmask.Options{})
 	if err != nil {
 		panic(err)
 	}
 	r := unmask.Run{Steps: 12, Seed: 1}
-	if err := m.Constrain(&r, unmask.Constraints{Ban: []string{"b"}, MinLength: 10, End: "c"}); err != nil {
+	if err := m.Constrain(&r,
+		unmask.Constraints{Ban: []string{"b"}, MinLength: 10, End: "c"}); err != nil {
 		panic(err)
 	}
 	text := m.Text.Decode(run(m, r))

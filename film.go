@@ -61,8 +61,8 @@ func (f *Film) Add(s *generate.Sequence) {
 	f.done[s.Index] = s.Done
 }
 
-// Encode draws the GIF, masked cells in grey. condition, which may be nil, returns what picture i was
-// drawn under.
+// Encode draws the GIF, masked cells in grey. condition, which may be nil, returns what picture i
+// was drawn under.
 func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]byte, error) {
 	width, height, err := p.Size()
 	if err != nil {

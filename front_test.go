@@ -84,7 +84,8 @@ func masked(tokens []int32, m *unmask.Model) (n int) {
 func TestConstrain(t *testing.T) {
 	text, picture := loadDemos(t)
 	r := unmask.Run{}
-	require.NoError(t, text.Constrain(&r, unmask.Constraints{Ban: []string{"3,17", "the"}, Bias: []string{"5=2.5", "5=-1"}}))
+	require.NoError(t, text.Constrain(&r,
+		unmask.Constraints{Ban: []string{"3,17", "the"}, Bias: []string{"5=2.5", "5=-1"}}))
 	the, err := text.Text.Encode("the")
 	require.NoError(t, err)
 	require.Equal(t, append([]int32{3, 17}, the...), r.Filter.Ban)
@@ -113,8 +114,10 @@ func TestConstrain(t *testing.T) {
 	} {
 		require.ErrorContains(t, text.Constrain(&unmask.Run{Length: 8}, c), want)
 	}
-	require.ErrorContains(t, picture.Constrain(&unmask.Run{}, unmask.Constraints{Ban: []string{"x"}}), "want ids such as 3,17")
-	require.ErrorContains(t, picture.Constrain(&unmask.Run{}, unmask.Constraints{MinLength: 1}), "makes no text")
+	require.ErrorContains(t, picture.Constrain(&unmask.Run{}, unmask.Constraints{Ban: []string{"x"}}),
+		"want ids such as 3,17")
+	require.ErrorContains(t, picture.Constrain(&unmask.Run{}, unmask.Constraints{MinLength: 1}),
+		"makes no text")
 }
 
 func TestCut(t *testing.T) {
@@ -157,7 +160,8 @@ func (ids) Spec() model.Spec {
 
 func newStripes() *unmask.Model {
 	codec := func() (model.Codec, error) { return stripes{}, nil }
-	return unmask.NewModel(&model.Loaded{Denoiser: ids{}, Kind: model.KindImage, Codec: codec}, plain.New(), nil)
+	return unmask.NewModel(&model.Loaded{Denoiser: ids{}, Kind: model.KindImage, Codec: codec},
+		plain.New(), nil)
 }
 
 func TestFill(t *testing.T) {
@@ -201,7 +205,8 @@ func TestRoundTripAndPaste(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, lost)
 
-	picture.SetNRGBA(1, 1, color.NRGBA{R: 100, G: 100, B: 100, A: 255}) // was 0, and is no corner of a cell
+	// was 0, and is no corner of a cell
+	picture.SetNRGBA(1, 1, color.NRGBA{R: 100, G: 100, B: 100, A: 255})
 	lost, err = m.RoundTrip(picture, hole)
 	require.NoError(t, err)
 	require.InDelta(t, 300./(36*3), lost, 1e-9)
@@ -220,7 +225,8 @@ func TestRoundTripAndPaste(t *testing.T) {
 	require.EqualValues(t, 100, at(0, 0), "half of 0 and 200: one pixel of a cell of 2")
 	require.EqualValues(t, picture.NRGBAAt(3, 1).R, at(3, 1))
 	require.EqualValues(t, picture.NRGBAAt(5, 5).R, at(5, 5))
-	require.ErrorContains(t, m.Paste(made, picture, image.NewGray(image.Rect(0, 0, 6, 5))), "a picture is 6 x 5 pixels, want 6 x 6")
+	require.ErrorContains(t, m.Paste(made, picture, image.NewGray(image.Rect(0, 0, 6, 5))),
+		"a picture is 6 x 5 pixels, want 6 x 6")
 
 	for i, d := range []int{1, 1, 1, 2, 3, 4} {
 		black := image.NewNRGBA(image.Rect(0, 0, 6, 6))

@@ -18,7 +18,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files with what this build gives")
 
 // goldenCaches are the samplers and the stages of their partial passes.
-var goldenCaches = map[string]int{"random": 1, "vanilla": 0, "maskgit": 0, "moment": 1, "u-moment": 2, "temp": 0, "halton": 1, "hybrid": 1}
+var goldenCaches = map[string]int{"random": 1, "vanilla": 0, "maskgit": 0, "moment": 1,
+	"u-moment": 2, "temp": 0, "halton": 1, "hybrid": 1}
 
 const goldenLength, goldenSteps, goldenCount = 16, 5, 3
 
@@ -38,7 +39,8 @@ func TestGoldenText(t *testing.T) {
 		for name, cache := range goldenCaches {
 			s, err := samplers.Parse(name)
 			require.NoError(t, err)
-			got := tokens(t, m, unmask.Run{Sampler: s, Cache: cache, Length: goldenLength, Steps: goldenSteps, N: goldenCount,
+			got := tokens(t, m, unmask.Run{Sampler: s, Cache: cache, Length: goldenLength,
+				Steps: goldenSteps, N: goldenCount,
 				Seed: 20, Batch: how.batch})
 			if *update && how.batch == 1 {
 				golden[name] = got

@@ -32,6 +32,7 @@ func FuzzInfill(f *testing.F) {
 		}
 		require.NotZero(t, masked(tokens, m))
 		shown := strings.ReplaceAll(m.Text.Decode(tokens), unmask.Hole, "")
-		require.Equal(t, strings.ReplaceAll(regexp.MustCompile(`\[([0-9]+)\]`).ReplaceAllString(text, ""), unmask.Hole, ""), shown)
+		require.Equal(t, strings.ReplaceAll(regexp.MustCompile(`\[([0-9]+)\]`).ReplaceAllString(text, ""),
+			unmask.Hole, ""), shown)
 	})
 }

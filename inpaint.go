@@ -39,8 +39,8 @@ func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
 	return codes, nil
 }
 
-// RoundTrip returns how much of a picture the model's codes lose: the mean absolute difference, 0 to
-// 255 a colour, between the pixels that hole keeps and what their codes decode to.
+// RoundTrip returns how much of a picture the model's codes lose: the mean absolute difference, 0
+// to 255 a colour, between the pixels that hole keeps and what their codes decode to.
 func (m *Model) RoundTrip(picture, hole image.Image) (float64, error) {
 	codes, err := m.Pictures.Encode(picture)
 	if err != nil {
@@ -90,7 +90,8 @@ func (m *Model) Paste(made *image.NRGBA, picture, hole image.Image) error {
 		kept := min(d, fade)
 		a, b := opaque(picture.At(from.X+x, from.Y+y)), made.NRGBAAt(made.Rect.Min.X+x, made.Rect.Min.Y+y)
 		mix := func(a, b uint8) uint8 { return uint8((int(a)*kept + int(b)*(fade-kept) + fade/2) / fade) }
-		made.SetNRGBA(made.Rect.Min.X+x, made.Rect.Min.Y+y, color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255})
+		made.SetNRGBA(made.Rect.Min.X+x, made.Rect.Min.Y+y,
+			color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255})
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layers are the rows of ARCHITECTURE.md's table, top to bottom: a package imports only rows below its
-// own, or packages inside its own folder. What stands in one row does not import each other.
+// layers are the rows of ARCHITECTURE.md's table, top to bottom: a package imports only rows below
+// its own, or packages inside its own folder. What stands in one row does not import each other.
 type layers struct {
 	rows  [][]string
 	named map[string][]string // the table's rows by name
@@ -26,8 +26,8 @@ var (
 	quoted = regexp.MustCompile("`([^`]+)`")
 )
 
-// readLayers reads the table: name, packages, what they are. A semicolon between packages begins a row of
-// its own; packages in parentheses are inside the folder before them.
+// readLayers reads the table: name, packages, what they are. A semicolon between packages begins a
+// row of its own; packages in parentheses are inside the folder before them.
 func readLayers(t *testing.T) layers {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	require.NoError(t, err)
@@ -70,14 +70,15 @@ func (l layers) of(pkg string) (row int, folder string) {
 	return row, folder
 }
 
-// apart reports whether two packages must not meet although one is below the other: networks and samplers know
-// marginals only.
+// apart reports whether two packages must not meet although one is below the other: networks and
+// samplers know marginals only.
 func (l layers) apart(from, to string) bool {
 	switch _, folder := l.of(to); {
 	case slices.Contains(l.named["networks"], from) || slices.Contains(l.named["codecs"], from):
 		return folder == "samplers"
 	case from == "samplers":
-		return slices.Contains([]string{"nn", "attention", "weights", "backend/cpu", "backend/cuda"}, folder) || to == "internal/simd"
+		return slices.Contains([]string{"nn", "attention", "weights", "backend/cpu", "backend/cuda"},
+			folder) || to == "internal/simd"
 	case from == "internal":
 		return strings.HasPrefix(folder, "backend")
 	}
@@ -112,7 +113,8 @@ func TestLayers(t *testing.T) {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		if base := filepath.Base(path); path != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata") {
+		if base := filepath.Base(path); path != "." &&
+			(strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata") {
 			return filepath.SkipDir
 		}
 		from := filepath.ToSlash(path)

@@ -34,8 +34,8 @@ func IsExact(name string) bool { return strings.HasPrefix(name, exactPrefix) }
 
 var embedded = map[string]fs.FS{}
 
-// Embed gives the models of a file system, such as package demo's, a name for Load. Programs call it
-// before they load anything.
+// Embed gives the models of a file system, such as package demo's, a name for Load. Programs call
+// it before they load anything.
 func Embed(name string, files fs.FS) { embedded[name] = files }
 
 // Embedded returns the names that Embed registered, sorted.
@@ -56,8 +56,8 @@ func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model
 	return model.Open(dir)
 }
 
-// Locate returns the directory or GGUF file of a model, or the directory of org/name[@revision] on the
-// hub.
+// Locate returns the directory or GGUF file of a model, or the directory of org/name[@revision] on
+// the hub.
 func Locate(ctx context.Context, name string, progress func(hub.Progress)) (string, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -101,12 +101,14 @@ func loadExact(name string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := model.Info{Architecture: "oracle", Sizes: map[string]int{"length": m.Length(), "tokens": m.Tokens()},
+	info := model.Info{Architecture: "oracle",
+		Sizes:     map[string]int{"length": m.Length(), "tokens": m.Tokens()},
 		Tokenizer: "letters, or numbers above 26 tokens"}
 	if shape := m.Shape(); len(shape) == 2 {
 		info.Sizes["height"], info.Sizes["width"] = shape[0], shape[1]
 	}
-	l := &model.Loaded{Denoiser: oracle.NewDenoiser(m), Info: info, Kind: model.KindText, Tokenizer: oracle.Symbols(m, Hole)}
+	l := &model.Loaded{Denoiser: oracle.NewDenoiser(m), Info: info, Kind: model.KindText,
+		Tokenizer: oracle.Symbols(m, Hole)}
 	u := NewModel(l, plain.New(), nil)
 	u.Name = name
 	return u, nil

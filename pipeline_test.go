@@ -39,7 +39,8 @@ func shorten(t *testing.T, file, tensor string, dim, rows int) {
 	var list []weights.Tensor
 	for _, name := range set.Names() {
 		v, _ := set.Get(name)
-		kept := weights.Tensor{Name: name, DType: v.DType, Shape: slices.Clone(v.Shape), Data: slices.Clone(v.Data)}
+		kept := weights.Tensor{Name: name, DType: v.DType, Shape: slices.Clone(v.Shape),
+			Data: slices.Clone(v.Data)}
 		if name == tensor { // all dimensions before are 1
 			kept.Data = kept.Data[:len(kept.Data)/v.Shape[dim]*rows]
 			kept.Shape[dim] = rows
@@ -55,7 +56,9 @@ func titokFolder(t *testing.T) string {
 	dir := t.TempDir()
 	copyTo(t, "titok-bert-tiny", dir, "config.json", "model.safetensors")
 	copyTo(t, "titok-tokenizer-tiny", filepath.Join(dir, "codec"), "config.json", "model.safetensors")
-	shorten(t, filepath.Join(dir, "model.safetensors"), "model.embeddings.position_embeddings.weight", 0, 13) // 12 tokens
+	// 12 tokens
+	shorten(t, filepath.Join(dir, "model.safetensors"), "model.embeddings.position_embeddings.weight",
+		0, 13)
 	return dir
 }
 
@@ -66,7 +69,8 @@ func maskgenFolder(t *testing.T) string {
 	copyTo(t, "tatitok-tiny", filepath.Join(dir, "codec"), "config.json", "model.safetensors")
 	text := filepath.Join(dir, "text_encoder")
 	copyTo(t, "amused-256-tiny/text_encoder", text, "config.json", "model.fp16.safetensors")
-	shorten(t, filepath.Join(text, "model.fp16.safetensors"), "text_model.embeddings.position_embedding.weight", 0, 11)
+	shorten(t, filepath.Join(text, "model.fp16.safetensors"),
+		"text_model.embeddings.position_embedding.weight", 0, 11)
 	copyTo(t, "amused-256-tiny/tokenizer", filepath.Join(dir, "tokenizer"), "vocab.json", "merges.txt")
 	return dir
 }
@@ -74,7 +78,8 @@ func maskgenFolder(t *testing.T) string {
 // haltonFolder is a converted generator with its converted image tokenizer.
 func haltonFolder(t *testing.T) string {
 	dir := t.TempDir()
-	for file, o := range map[string]pytorch.Options{"halton-tiny/ImageNet_256_tiny.pth": {Heads: 5}, "llamagen-tiny/vq_ds16_c2i.pt": {}} {
+	for file, o := range map[string]pytorch.Options{"halton-tiny/ImageNet_256_tiny.pth": {Heads: 5},
+		"llamagen-tiny/vq_ds16_c2i.pt": {}} {
 		to := dir
 		if o.Heads == 0 {
 			to = filepath.Join(dir, "codec")
@@ -84,9 +89,9 @@ func haltonFolder(t *testing.T) string {
 	return dir
 }
 
-// Each family draws a picture from what it is asked for, by the run that it was published with, and by
-// samplers and partial caching that know nothing of it; the same seed gives the same picture in any
-// batch.
+// Each family draws a picture from what it is asked for, by the run that it was published with, and
+// by samplers and partial caching that know nothing of it; the same seed gives the same picture in
+// any batch.
 func TestPipelines(t *testing.T) {
 	for name, c := range map[string]struct {
 		folder string
@@ -98,7 +103,8 @@ func TestPipelines(t *testing.T) {
 		"amused":  {filepath.Join(packs, "amused-256-tiny"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := unmask.Load(context.Background(), c.folder, unmask.Options{Backend: cpu.New(cpu.Options{Threads: 2})})
+			m, err := unmask.Load(context.Background(), c.folder,
+				unmask.Options{Backend: cpu.New(cpu.Options{Threads: 2})})
 			require.NoError(t, err)
 			condition, err := m.ClassCondition("7")
 			if c.prompt {
@@ -115,8 +121,10 @@ func TestPipelines(t *testing.T) {
 			require.NoError(t, err)
 			require.NotZero(t, published.Guidance.Scale)
 			published.Steps = min(published.Steps, 6)
-			for _, r := range []generate.Recipe{published, recipe(t, "moment cache=1 steps=4 guidance=2"), recipe(t, "hybrid cache=2 steps=4"),
-				recipe(t, "eb(margin,budget=0.5) steps=6"), recipe(t, "vanilla steps=5 guidance=1.5"), recipe(t, "p2 steps=5 guidance=0.5")} {
+			for _, r := range []generate.Recipe{published, recipe(t, "moment cache=1 steps=4 guidance=2"),
+				recipe(t, "hybrid cache=2 steps=4"),
+				recipe(t, "eb(margin,budget=0.5) steps=6"), recipe(t, "vanilla steps=5 guidance=1.5"),
+				recipe(t, "p2 steps=5 guidance=0.5")} {
 				o := generate.Options{N: 3, Condition: condition, Seed: 5}.With(r)
 				together := tokensOf(t, m, o)
 				o.Batch = 1
@@ -161,7 +169,8 @@ func tokensOf(t *testing.T, m *unmask.Model, o generate.Options) [][]int32 {
 // What is missing or does not fit is one line.
 func TestBadPipelines(t *testing.T) {
 	load := func(dir string) (*unmask.Model, error) {
-		return unmask.Load(context.Background(), dir, unmask.Options{Backend: cpu.New(cpu.Options{}), Precision: backend.F32})
+		return unmask.Load(context.Background(), dir,
+			unmask.Options{Backend: cpu.New(cpu.Options{}), Precision: backend.F32})
 	}
 	codec := func(dir string) error {
 		m, err := load(dir)
@@ -178,16 +187,22 @@ func TestBadPipelines(t *testing.T) {
 	titok := titokFolder(t)
 	require.NoError(t, codec(titok))
 	require.NoError(t, os.RemoveAll(filepath.Join(titok, "codec")))
-	require.ErrorContains(t, codec(titok), "there is no folder codec, want config.json and model.safetensors of the image tokenizer there")
+	require.ErrorContains(t, codec(titok),
+		"there is no folder codec, want config.json and model.safetensors of the image tokenizer there")
 	copyTo(t, "tatitok-tiny", filepath.Join(titok, "codec"), "config.json", "model.safetensors")
-	require.ErrorContains(t, codec(titok), "the image tokenizer has 24 tokens of 60 codes, want 12 of 60 as the generator")
+	require.ErrorContains(t, codec(titok),
+		"the image tokenizer has 24 tokens of 60 codes, want 12 of 60 as the generator")
 
 	gen := maskgenFolder(t)
 	require.NoError(t, prompt(gen))
-	copyTo(t, "amused-256-tiny/text_encoder", filepath.Join(gen, "text_encoder"), "model.fp16.safetensors") // 77 rows
-	require.ErrorContains(t, prompt(gen), "the text encoder makes 77 x 32 and a vector of 32, want 11 x 32 and 32: another CLIP")
+	// 77 rows
+	copyTo(t, "amused-256-tiny/text_encoder", filepath.Join(gen, "text_encoder"),
+		"model.fp16.safetensors")
+	require.ErrorContains(t, prompt(gen),
+		"the text encoder makes 77 x 32 and a vector of 32, want 11 x 32 and 32: another CLIP")
 	require.NoError(t, os.RemoveAll(filepath.Join(gen, "text_encoder")))
-	require.ErrorContains(t, prompt(gen), "there is no folder text_encoder, want config.json and the weights of CLIP's text encoder there")
+	require.ErrorContains(t, prompt(gen),
+		"there is no folder text_encoder, want config.json and the weights of CLIP's text encoder there")
 
 	gen = maskgenFolder(t)
 	require.NoError(t, os.Remove(filepath.Join(gen, "tokenizer", "merges.txt")))
@@ -196,7 +211,8 @@ func TestBadPipelines(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.PromptConditions(context.Background(), []string{string(make([]byte, 9000))}, "")
 	require.ErrorContains(t, err, "prompt 1: the prompt is 9000 bytes, want 0 to 8192")
-	long, err := m.PromptConditions(context.Background(), []string{"the sun is shining, is it not? the thin thing"}, "")
+	long, err := m.PromptConditions(context.Background(),
+		[]string{"the sun is shining, is it not? the thin thing"}, "")
 	require.NoError(t, err)
 	require.True(t, long[0].Prompt.Cut)
 }

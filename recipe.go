@@ -6,8 +6,8 @@ import (
 	"unmask/generate"
 )
 
-// Defaults returns the recipe that the model was published with or, without one, its kind's: what
-// a run does where it asks for nothing else. Guidance is left out where the model takes no condition.
+// Defaults returns the recipe that the model was published with or, without one, its kind's: what a
+// run does where it asks for nothing else. Guidance is left out where the model takes no condition.
 func (m *Model) Defaults() (generate.Recipe, error) {
 	if m.Recipe == "" {
 		return generate.Defaults(m.Spec()), nil

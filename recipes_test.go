@@ -12,7 +12,8 @@ import (
 
 // Every model's published run is one that this program reads, and that its network takes.
 func TestPublishedRecipes(t *testing.T) {
-	for _, name := range []string{"titok-bert-tiny", "titok-uvit-tiny", "maskgen-tiny", "amused-256-tiny", "amused-512-tiny/transformer"} {
+	for _, name := range []string{"titok-bert-tiny", "titok-uvit-tiny", "maskgen-tiny",
+		"amused-256-tiny", "amused-512-tiny/transformer"} {
 		src, err := model.Open("testdata/packs/" + name)
 		require.NoError(t, err)
 		defer src.Set.Close()
@@ -27,7 +28,8 @@ func TestPublishedRecipes(t *testing.T) {
 
 // So is every language model's.
 func TestPublishedRecipesOfText(t *testing.T) {
-	for _, name := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny"} {
+	for _, name := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "fast-dllm-v2-tiny",
+		"llada2-moe-tiny"} {
 		src, err := model.Open("testdata/packs/" + name)
 		require.NoError(t, err)
 		defer src.Set.Close()

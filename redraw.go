@@ -12,14 +12,15 @@ import (
 )
 
 // StrengthParam is how much of a picture Redraw makes new.
-var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3, Max: 1, Default: "0.5",
-	Help: "share of the steps that draw a given picture again; 1 draws all of it new"}
+var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3, Max: 1,
+	Default: "0.5",
+	Help:    "share of the steps that draw a given picture again; 1 draws all of it new"}
 
-// Redraw returns the last steps of r, a run that Check returned, begun from a picture of the model's
-// size: its codes, of which as many are masked as the schedule leaves masked at that step, chosen
-// by the seed. strength is the share of the steps. It is the image-to-image of aMUSEd (Patil et al.
-// 2024; diffusers, pipelines/amused), which masks each code by chance; at strength 1, where its program
-// masks nothing, all is masked.
+// Redraw returns the last steps of r, a run that Check returned, begun from a picture of the
+// model's size: its codes, of which as many are masked as the schedule leaves masked at that step,
+// chosen by the seed. strength is the share of the steps. It is the image-to-image of aMUSEd (Patil
+// et al. 2024; diffusers, pipelines/amused), which masks each code by chance; at strength 1, where
+// its program masks nothing, all is masked.
 func (m *Model) Redraw(r Run, picture image.Image, strength float64) (Run, error) {
 	if err := StrengthParam.Check(strength); err != nil || strength == 0 {
 		return r, cmp.Or(err, errors.New("strength is 0, want more"))
@@ -36,7 +37,8 @@ func (m *Model) Redraw(r Run, picture image.Image, strength float64) (Run, error
 	}
 	length := len(codes)
 	if n := m.Spec().Length(); length != n || r.Schedule == nil || r.Steps < 1 {
-		return r, fmt.Errorf("the picture has %d codes and the run %d steps, want %d codes and a run that Check returned", length, r.Steps, n)
+		return r, fmt.Errorf("the picture has %d codes and the run %d steps, want %d codes and a run "+
+			"that Check returned", length, r.Steps, n)
 	}
 	first := r.Steps - max(1, int(float64(r.Steps)*strength))
 	kept := 0

@@ -13,7 +13,8 @@ import (
 )
 
 func TestRedraw(t *testing.T) {
-	m, err := unmask.Load(context.Background(), filepath.Join(packs, "amused-256-tiny"), unmask.Options{Backend: cpu.New(cpu.Options{})})
+	m, err := unmask.Load(context.Background(), filepath.Join(packs, "amused-256-tiny"),
+		unmask.Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
 	given := make([]int32, 64)
 	for i := range given {
@@ -63,7 +64,8 @@ func TestRedraw(t *testing.T) {
 		all := []int{63, 61, 59, 55, 50, 45, 38, 32, 24, 16, 8, 0} // floor(64 cos(pi n/24))
 		require.Equal(t, all[12-want.steps:], counts)
 	}
-	for strength, want := range map[float64]string{0: "strength is 0, want more", 1.5: "strength is 1.5, want 0.001 to 1", -1: "strength is -1"} {
+	for strength, want := range map[float64]string{0: "strength is 0, want more",
+		1.5: "strength is 1.5, want 0.001 to 1", -1: "strength is -1"} {
 		_, err := m.Redraw(whole, picture, strength)
 		require.ErrorContains(t, err, want)
 	}

@@ -65,7 +65,8 @@ func (m *Model) Kind() model.Kind { return m.kind }
 // NewModel returns the model of a network that was loaded, or made, on b; src is nil where it has
 // no files.
 func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
-	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src, Recipe: l.Recipe, Presets: l.Presets, Classes: l.Classes,
+	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src, Recipe: l.Recipe,
+		Presets: l.Presets, Classes: l.Classes,
 		kind: cmp.Or(l.Kind, model.KindTokens)}
 	if t := l.Tokenizer; t != nil {
 		if shown, _ := t.Token(l.Spec().Mask); shown != Hole {

@@ -45,8 +45,9 @@ type Model struct {
 	From      nn.Linear     `weight:"project_from_hidden"`
 	Up        stage         `weight:"up_block"`
 
-	DoubleNorm rms           `weight:"up_block.upsample.norm"`
-	DoubleConv weights.Param `weight:"up_block.upsample.conv.weight"` // [width, width, 2, 2], transposed
+	DoubleNorm rms `weight:"up_block.upsample.norm"`
+	// [width, width, 2, 2], transposed
+	DoubleConv weights.Param `weight:"up_block.upsample.conv.weight"`
 
 	HeadConv weights.Param `weight:"mlm_layer.conv1.weight"` // [in, width, 1, 1]
 	HeadNorm rms           `weight:"mlm_layer.layer_norm"`
@@ -71,8 +72,9 @@ func New(c Config) *Model {
 		TextProj: nn.NewLinearNoBias(c.TextWidth, c.Hidden), TextNorm: newRMS(c.Hidden),
 		Words:     weights.Param{Shape: []int{c.Vocab, c.In}},
 		EmbedNorm: newRMS(c.In), EmbedConv: weights.Param{Shape: []int{c.Width, c.In, 1, 1}},
-		Cond1: nn.NewLinearNoBias(c.TextWidth+numbers*c.Frequencies, c.Hidden), Cond2: nn.NewLinearNoBias(c.Hidden, c.Hidden),
-		Down: newStage(c), Up: newStage(c),
+		Cond1: nn.NewLinearNoBias(c.TextWidth+numbers*c.Frequencies, c.Hidden),
+		Cond2: nn.NewLinearNoBias(c.Hidden, c.Hidden),
+		Down:  newStage(c), Up: newStage(c),
 		ToNorm: newRMS(c.Width), To: nn.NewLinearNoBias(c.Width, c.Hidden),
 		FromNorm: newRMS(c.Hidden), From: nn.NewLinearNoBias(c.Hidden, c.Width),
 		HeadConv: weights.Param{Shape: []int{c.In, c.Width, 1, 1}}, HeadNorm: newRMS(c.In),
@@ -83,7 +85,8 @@ func New(c Config) *Model {
 	}
 	if c.Halved {
 		square := weights.Param{Shape: []int{c.Width, c.Width, 2, 2}}
-		m.HalveNorm, m.HalveConv, m.DoubleNorm, m.DoubleConv = newRMS(c.Width), square, newRMS(c.Width), square
+		m.HalveNorm, m.HalveConv, m.DoubleNorm, m.DoubleConv = newRMS(c.Width), square, newRMS(c.Width),
+			square
 	}
 	for range c.Depth {
 		m.Layers = append(m.Layers, newLayer(c))
@@ -122,7 +125,8 @@ func (m *Model) load(o model.Options) error {
 		k.load(l)
 		m.table.Layers = append(m.table.Layers, &k.Mod1, &k.Mod2, &k.Mod3)
 	}
-	m.marginals = model.HeadMarginals{Backend: b, Head: backend.Head{W: l.Matrix(&m.Head, c.Codes), Outcomes: c.Codes},
+	m.marginals = model.HeadMarginals{Backend: b,
+		Head:   backend.Head{W: l.Matrix(&m.Head, c.Codes), Outcomes: c.Codes},
 		Length: c.Side * c.Side, Project: m.project}
 	return l.Err()
 }
@@ -150,7 +154,8 @@ func (m *Model) loadHalving(l *nn.Loader) {
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
 	c := &m.cfg
-	return model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Vocab - 1), Fixed: true, Prompt: true}
+	return model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Vocab - 1),
+		Fixed: true, Prompt: true}
 }
 
 // Prompts implements model.Prompter.
@@ -206,7 +211,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 }
 
 // Refine implements model.Refiner: it recomputes the cells of rows.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
+	err error) {
 	defer backend.Recover(&err)
 	if err := m.begin(b); err != nil {
 		return nil, err
@@ -235,8 +241,10 @@ func (m *Model) begin(b *model.Batch) (err error) {
 	w.texts = w.texts[:0]
 	for i := range b.Size {
 		p := b.Condition(i).Prompt
-		if p.Width != c.TextWidth || p.Rows < 1 || p.Rows > maxTexts || len(p.Pooled) != c.TextWidth || p.Numbers != nil && len(p.Numbers) != numbers {
-			return fmt.Errorf("the prompt of sequence %d is %d x %d with %d pooled numbers and %d others, want a width of %d, as many, and %d",
+		if p.Width != c.TextWidth || p.Rows < 1 || p.Rows > maxTexts || len(p.Pooled) != c.TextWidth ||
+			p.Numbers != nil && len(p.Numbers) != numbers {
+			return fmt.Errorf("the prompt of sequence %d is %d x %d with %d pooled numbers and %d others, "+
+				"want a width of %d, as many, and %d",
 				i, p.Rows, p.Width, len(p.Pooled), len(p.Numbers), c.TextWidth, numbers)
 		}
 		t, err := m.textOf(p)

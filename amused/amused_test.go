@@ -17,7 +17,8 @@ import (
 func open(t testing.TB, name string) *parity.Pack { return parity.OpenIn(t, name, "transformer") }
 
 func TestParity(t *testing.T) {
-	parity.Conditional(t, open, []string{"amused-256-tiny", "amused-512-tiny", "amused-256", "amused-512"}, parity.Prompts(micro))
+	parity.Conditional(t, open,
+		[]string{"amused-256-tiny", "amused-512-tiny", "amused-256", "amused-512"}, parity.Prompts(micro))
 }
 
 func micro(p *parity.Pack, i int) (list []float64) {
@@ -63,7 +64,8 @@ func TestTokenizerParity(t *testing.T) {
 
 // u + 2.5(c-u).
 func TestGuidance(t *testing.T) {
-	parity.Guided(t, open, []string{"amused-256-tiny", "amused-512-tiny"}, parity.Prompts(micro), func(m model.Denoiser) model.Denoiser {
-		return guide.New(m, func(model.Progress) float64 { return 1.5 })
-	})
+	parity.Guided(t, open, []string{"amused-256-tiny", "amused-512-tiny"}, parity.Prompts(micro),
+		func(m model.Denoiser) model.Denoiser {
+			return guide.New(m, func(model.Progress) float64 { return 1.5 })
+		})
 }

@@ -12,9 +12,12 @@ import (
 
 func TestBadConfigs(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
-		{`"num_attention_heads": 4`, `"num_attention_heads": 5`, "num_attention_heads is 5, want a divisor of the width 32"},
-		{`"block_num_heads": 6`, `"block_num_heads": 0`, "block_num_heads is 0, want a divisor of the width 36"},
-		{`"sample_size": 8`, `"sample_size": 7`, "sample_size is 7, want 1 to 512, even where the grid is halved"},
+		{`"num_attention_heads": 4`, `"num_attention_heads": 5`,
+			"num_attention_heads is 5, want a divisor of the width 32"},
+		{`"block_num_heads": 6`, `"block_num_heads": 0`,
+			"block_num_heads is 0, want a divisor of the width 36"},
+		{`"sample_size": 8`, `"sample_size": 7`,
+			"sample_size is 7, want 1 to 512, even where the grid is halved"},
 		{`"use_bias": false`, `"use_bias": true`, "use_bias is true, want false"},
 	} {
 		p := open(t, "amused-512-tiny")

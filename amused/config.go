@@ -15,14 +15,17 @@ type Config struct {
 	Halved                      bool // the transformer works on cells of 2x2 codes
 	Vocab, Codes                int  // the mask is the last of Vocab
 	TextWidth, Frequencies      int  // of the text, and sinusoids of each number beside it
-	Mapped                      bool // the stages' attentions have a projection of the text before theirs
+	// the stages' attentions have a projection of the text before theirs
+	Mapped bool
 }
 
 // Presets are the published sizes (Patil et al. 2024, "aMUSEd: an open MUSE reproduction").
 var Presets = map[string]Config{
-	"256": {Hidden: 1024, Depth: 22, Heads: 16, Inner: 2816, In: 768, Width: 768, BlockHeads: 12, Res: 3, Side: 16,
+	"256": {Hidden: 1024, Depth: 22, Heads: 16, Inner: 2816, In: 768, Width: 768, BlockHeads: 12,
+		Res: 3, Side: 16,
 		Vocab: 8256, Codes: 8192, TextWidth: 768, Frequencies: 256, Mapped: true},
-	"512": {Hidden: 1024, Depth: 22, Heads: 16, Inner: 2816, In: 768, Width: 768, BlockHeads: 12, Res: 3, Side: 32, Halved: true,
+	"512": {Hidden: 1024, Depth: 22, Heads: 16, Inner: 2816, In: 768, Width: 768, BlockHeads: 12,
+		Res: 3, Side: 32, Halved: true,
 		Vocab: 8256, Codes: 8192, TextWidth: 768, Frequencies: 256, Mapped: true},
 }
 
@@ -58,7 +61,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 		return c, err
 	}
 	z := &weights.Sizes{Set: src.Set}
-	c = Config{Heads: f.Heads, BlockHeads: f.BlockHeads, Side: f.Side, Halved: z.Has("down_block.downsample.conv.weight"),
+	c = Config{Heads: f.Heads, BlockHeads: f.BlockHeads, Side: f.Side,
+		Halved: z.Has("down_block.downsample.conv.weight"),
 		Mapped: z.Has("down_block.attention_blocks.0.kv_mapper.weight")}
 	c.Hidden, c.TextWidth = z.Dim("encoder_proj.weight", 2, 0), z.Dim("encoder_proj.weight", 2, 1)
 	c.Vocab, c.In = z.Dim("embed.embeddings.weight", 2, 0), z.Dim("embed.embeddings.weight", 2, 1)
@@ -71,17 +75,21 @@ func readConfig(src *model.Source) (c Config, err error) {
 	case z.Err != nil:
 		return c, z.Err
 	case f.Bias || f.Affine != nil && !*f.Affine:
-		return c, fmt.Errorf("config.json: use_bias is %v, want false, and ln_elementwise_affine true", f.Bias)
+		return c, fmt.Errorf("config.json: use_bias is %v, want false, and ln_elementwise_affine true",
+			f.Bias)
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
-		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
+		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d",
+			c.Heads, c.Hidden)
 	case c.BlockHeads < 1 || c.Width%c.BlockHeads != 0:
-		return c, fmt.Errorf("config.json: block_num_heads is %d, want a divisor of the width %d", c.BlockHeads, c.Width)
+		return c, fmt.Errorf("config.json: block_num_heads is %d, want a divisor of the width %d",
+			c.BlockHeads, c.Width)
 	case c.Side < 1 || c.Side > maxSide || c.Side%c.ratio() != 0:
 		return c, fmt.Errorf("config.json: sample_size is %d, want 1 to %d, even where the grid is halved", c.Side, maxSide)
 	case c.Codes >= c.Vocab:
 		return c, fmt.Errorf("there are %d embeddings, want more than the %d codes", c.Vocab, c.Codes)
 	case c.Frequencies < 2 || c.Frequencies%2 != 0 || c.Depth < 1 || c.Res < 1:
-		return c, fmt.Errorf("there are %d sinusoids of a number, %d layers and %d blocks a stage, want an even number from 2, and 1 at least", c.Frequencies, c.Depth, c.Res)
+		return c, fmt.Errorf("there are %d sinusoids of a number, %d layers and %d blocks a stage, want "+
+			"an even number from 2, and 1 at least", c.Frequencies, c.Depth, c.Res)
 	}
 	return c, nil
 }

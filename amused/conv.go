@@ -46,8 +46,8 @@ func (m *Model) depthwise(r *resBlock, block int) {
 	}
 }
 
-// respond applies the response norm to w.inner: each channel times 1 + gamma times its share,
-// its length over all cells by the mean of all channels' lengths, plus beta (Woo et al. 2023, "ConvNeXt
+// respond applies the response norm to w.inner: each channel times 1 + gamma times its share, its
+// length over all cells by the mean of all channels' lengths, plus beta (Woo et al. 2023, "ConvNeXt
 // V2", global response normalization).
 func (m *Model) respond(r *resBlock, block int) {
 	w, b, n := &m.w, m.b, len(m.w.seqs)

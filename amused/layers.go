@@ -155,7 +155,8 @@ func newLayer(c Config) layer {
 	return layer{Norm1: newRMS(c.Hidden), Mod1: mod(), Self: newAttention(c.Hidden, c.Hidden),
 		Norm2: newRMS(c.Hidden), Mod2: mod(), Text: newAttention(c.Hidden, c.Hidden),
 		Norm3: nn.NewLayerNormNoBias(c.Hidden, eps), Mod3: mod(),
-		Up: weights.Param{Shape: []int{2 * c.Inner, c.Hidden}}, Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
+		Up:   weights.Param{Shape: []int{2 * c.Inner, c.Hidden}},
+		Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
 }
 
 func (k *layer) load(l *nn.Loader) {

@@ -82,7 +82,8 @@ func (m *Model) scratch(b *model.Batch, sequences int) {
 	w := &m.w
 	if b.Cache == nil && (w.scratch == nil || w.scratch.Batch < sequences) {
 		cells := m.cfg.grid() * m.cfg.grid()
-		w.scratch = kvcache.New(m.b, sequences, cells, []kvcache.Layer{{Heads: m.self.Heads, HeadDim: m.self.HeadDim}})
+		w.scratch = kvcache.New(m.b, sequences, cells,
+			[]kvcache.Layer{{Heads: m.self.Heads, HeadDim: m.self.HeadDim}})
 	}
 }
 
@@ -271,7 +272,8 @@ func (m *Model) layer(i int, batch *model.Batch) {
 }
 
 // stage runs a convolutional stage over w.x. first is the number of blocks before it.
-func (m *Model) stage(ctx context.Context, s *stage, first int, of func(t *text) []textHeads) error {
+func (m *Model) stage(ctx context.Context, s *stage, first int,
+	of func(t *text) []textHeads) error {
 	w, b, n := &m.w, m.b, m.w.rows.Len()
 	for i := range s.Res {
 		if err := ctx.Err(); err != nil {

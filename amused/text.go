@@ -50,7 +50,8 @@ func (m *Model) makeText(p *model.Prompt) *text {
 				k.Mapper.Apply(b, mapped, swished, n, backend.Identity)
 				from = mapped
 			}
-			*s.to = append(*s.to, m.headsOf(&k.Attn1, m.inner, from, n), m.headsOf(&k.Attn2, m.inner, from, n))
+			*s.to = append(*s.to, m.headsOf(&k.Attn1, m.inner, from, n),
+				m.headsOf(&k.Attn2, m.inner, from, n))
 		}
 	}
 	return out
@@ -70,12 +71,14 @@ func (m *Model) headsOf(a *attentionTo, l attention.Layer, x *tensor.Dense, rows
 }
 
 // attend adds an attention to the texts of the pass's sequences: dst += out(attention(x)).
-func (m *Model) attend(a *attentionTo, l attention.Layer, dst, x, q, o *tensor.Dense, of func(t *text) textHeads) {
+func (m *Model) attend(a *attentionTo, l attention.Layer, dst, x, q, o *tensor.Dense,
+	of func(t *text) textHeads) {
 	w, b, n := &m.w, m.b, m.w.rows.Len()
 	a.Query.Apply(b, q, x, n, backend.Identity)
 	for _, g := range w.byText {
 		t := of(g.text)
-		b.Attention(o, q, t.k, t.v, g.segs, backend.Heads{Heads: l.Heads, HeadDim: l.HeadDim, Keys: g.text.rows, BF16: l.BF16})
+		b.Attention(o, q, t.k, t.v, g.segs,
+			backend.Heads{Heads: l.Heads, HeadDim: l.HeadDim, Keys: g.text.rows, BF16: l.BF16})
 	}
 	a.Out.Add(b, dst, o, n)
 }

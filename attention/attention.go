@@ -75,13 +75,14 @@ func (a Layer) Split(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, 
 	b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.Shape(keys), a.Rotary)
 }
 
-// Attend is the second half of Apply, for all rows of Split or for some (see Rows.Pick), whose queries
-// are in q.
+// Attend is the second half of Apply, for all rows of Split or for some (see Rows.Pick), whose
+// queries are in q.
 func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows, keys int) {
 	b.Attention(dst, q, k, v, rows.Segs, a.Shape(keys))
 }
 
 // Shape returns the layer for attention over keys 0..keys-1.
 func (a Layer) Shape(keys int) backend.Heads {
-	return backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, KV: a.KV, Keys: keys, Causal: a.Causal, Block: a.Block, BF16: a.BF16}
+	return backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, KV: a.KV, Keys: keys, Causal: a.Causal,
+		Block: a.Block, BF16: a.BF16}
 }

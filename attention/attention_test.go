@@ -54,7 +54,8 @@ func TestSomeRowsAgreeWithAll(t *testing.T) {
 	for _, row := range list {
 		rows.Add(int(row)/length, row%length)
 	}
-	require.Equal(t, []backend.Segment{{Seq: 0, Row: 0, Rows: 2, Pos: 4}, {Seq: 1, Row: 2, Rows: 2, Pos: 5}}, rows.Segs)
+	require.Equal(t, []backend.Segment{{Seq: 0, Row: 0, Rows: 2, Pos: 4},
+		{Seq: 1, Row: 2, Rows: 2, Pos: 5}}, rows.Segs)
 	require.Equal(t, []int32{4, 1, 5, 0}, rows.Pos)
 	part, some := b.New(4, 3*width), b.New(4, width)
 	b.Gather(part, qkv, list)

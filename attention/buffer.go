@@ -32,7 +32,8 @@ func (f *Buffer) Grow(b backend.Backend, rows, heads, headDim int) {
 
 // Put copies the first n rows to positions pos of sequences seq in dst
 // [batch, heads, length, headDim], row i to pos(i) of seq(i).
-func (f *Buffer) Put(b backend.Backend, dst *tensor.Dense, n int, place func(i int) (seq, pos int)) {
+func (f *Buffer) Put(b backend.Backend, dst *tensor.Dense, n int,
+	place func(i int) (seq, pos int)) {
 	length := dst.Shape()[2]
 	f.to = f.to[:0]
 	for i := range n {

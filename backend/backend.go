@@ -20,10 +20,11 @@ type Precision uint8
 
 // The precisions a matrix can be packed in.
 const (
-	F32    Precision = iota // float32 weights and activations
-	BF16                    // both rounded to bfloat16, to nearest even
-	Int8                    // weights a scale a channel, activations a scale a row
-	Blocks                  // weights in a block format, activations a scale for 32: what PackBlocks makes
+	F32  Precision = iota // float32 weights and activations
+	BF16                  // both rounded to bfloat16, to nearest even
+	Int8                  // weights a scale a channel, activations a scale a row
+	// weights in a block format, activations a scale for 32: what PackBlocks makes
+	Blocks
 )
 
 // Activation is applied after the bias.
@@ -82,8 +83,11 @@ type Heads struct {
 	KV             int  // key and value heads, each for Heads/KV query heads; 0 means Heads
 	Keys           int  // keys and values 0..Keys-1 are attended
 	Causal         bool // a row sees keys up to its own position only (GPT-2)
-	Block          int  // with Causal, up to the end of its block of so many positions, a power of two; 0 means 1
-	BF16           bool // the factors of both products may be rounded, to 8 bits or more each; softmax and sums stay float32
+	// with Causal, up to the end of its block of so many positions, a power of two; 0 means 1
+	Block int
+	// the factors of both products may be rounded, to 8 bits or more each; softmax and sums stay
+	// float32
+	BF16 bool
 }
 
 // KVHeads returns the number of key and value heads.

@@ -32,7 +32,8 @@ func CheckBlocks(in int, parts []BlockRows) (out int) {
 	}
 	for _, p := range parts {
 		if p.Out < 1 || in < 1 || in%p.Type.Values() != 0 {
-			panic(fmt.Sprintf("PackBlocks: [%d, %d] weights of %v, need rows of whole blocks of %d", p.Out, in, p.Type, p.Type.Values()))
+			panic(fmt.Sprintf("PackBlocks: [%d, %d] weights of %v, need rows of whole blocks of %d", p.Out,
+				in, p.Type, p.Type.Values()))
 		}
 		out += p.Out
 	}

@@ -135,8 +135,10 @@ func checkScale(kernel string, n Norm, width int) {
 }
 
 func checkGroups(kernel string, h Heads) {
-	if h.Heads < 1 || h.HeadDim < 1 || h.KV < 0 || h.Heads%h.KVHeads() != 0 || h.Block < 0 || h.Block&(h.Block-1) != 0 {
-		misuse(kernel, "%d heads of %d, %d for keys and values, blocks of %d", h.Heads, h.HeadDim, h.KV, h.Block)
+	if h.Heads < 1 || h.HeadDim < 1 || h.KV < 0 || h.Heads%h.KVHeads() != 0 || h.Block < 0 ||
+		h.Block&(h.Block-1) != 0 {
+		misuse(kernel, "%d heads of %d, %d for keys and values, blocks of %d", h.Heads, h.HeadDim, h.KV,
+			h.Block)
 	}
 }
 
@@ -174,7 +176,8 @@ func checkHeads(kernel string, q, k, v *tensor.Dense, segs []Segment, h Heads) (
 	checkGroups(kernel, h)
 	s := k.Shape()
 	if len(s) != 4 || s[1] != h.KVHeads() || s[3] != h.HeadDim || !s.Eq(v.Shape()) {
-		misuse(kernel, "k is %v and v %v, need [batch, %d, length, %d]", s, v.Shape(), h.KVHeads(), h.HeadDim)
+		misuse(kernel, "k is %v and v %v, need [batch, %d, length, %d]", s, v.Shape(), h.KVHeads(),
+			h.HeadDim)
 	}
 	checkRows(kernel, "q", q, 0, h.Heads*h.HeadDim)
 	checkSegments(kernel, q, s[0], segs)
@@ -267,11 +270,14 @@ func CheckHeadSample(x *tensor.Dense, rows int, h Head, d *HeadDraw) {
 
 func checkWindows(kernel string, dst, x *tensor.Dense, s ConvShape, out int) {
 	stride, offset := ConvTarget(s)
-	if s.Batch < 0 || s.Height < 1 || s.Width < 1 || s.In < 1 || s.KH < 1 || s.KW < 1 || s.Stride < 0 ||
-		s.PadH < 0 || s.PadW < 0 || s.OutHeight() < 1 || s.OutWidth() < 1 || offset < 0 || offset+out > stride {
+	if s.Batch < 0 || s.Height < 1 || s.Width < 1 || s.In < 1 || s.KH < 1 || s.KW < 1 ||
+		s.Stride < 0 ||
+		s.PadH < 0 || s.PadW < 0 || s.OutHeight() < 1 || s.OutWidth() < 1 || offset < 0 ||
+		offset+out > stride {
 		misuse(kernel, "shape %+v", s)
 	}
-	if x.DataSize() < s.Batch*s.Height*s.Width*s.In || dst.DataSize() < s.Batch*s.OutHeight()*s.OutWidth()*stride {
+	if x.DataSize() < s.Batch*s.Height*s.Width*s.In ||
+		dst.DataSize() < s.Batch*s.OutHeight()*s.OutWidth()*stride {
 		misuse(kernel, "dst is %v and x %v for shape %+v", dst.Shape(), x.Shape(), s)
 	}
 }

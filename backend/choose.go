@@ -2,11 +2,12 @@ package backend
 
 import "gorgonia.org/tensor"
 
-// Chooser is a device that can choose positions and draw their tokens by itself, with nothing read in between. A
-// Backend without it leaves that to its caller, to the same end.
+// Chooser is a device that can choose positions and draw their tokens by itself, with nothing read
+// in between. A Backend without it leaves that to its caller, to the same end.
 type Chooser interface {
-	// HeadChoose ranks rows, the candidates, and draws tokens of those that come first, as c says. project returns the
-	// head's input of candidates first..first+n-1, n at most ChoiceRows, valid until its next call.
+	// HeadChoose ranks rows, the candidates, and draws tokens of those that come first, as c says.
+	// project returns the head's input of candidates first..first+n-1, n at most ChoiceRows, valid
+	// until its next call.
 	HeadChoose(rows int, project func(first, n int) *tensor.Dense, h Head, c *Choice)
 }
 
@@ -15,8 +16,8 @@ const (
 	ChoiceGroup = 4096 // candidates of a group
 )
 
-// Measure is what candidates are ranked by, the largest first, the lowest index among equals. Noise is that of
-// internal/philox, u uniform in (0, 1) and xi = -log(-log(u)).
+// Measure is what candidates are ranked by, the largest first, the lowest index among equals. Noise
+// is that of internal/philox, u uniform in (0, 1) and xi = -log(-log(u)).
 type Measure uint8
 
 // The measures of the paper's samplers.
@@ -24,7 +25,8 @@ const (
 	ByOrder  Measure = iota // Choice.Order of the position, the lowest first
 	ByNoise                 // u
 	ByMoment                // log sum_x p(x)^Beta + xi
-	ByDraw                  // log p(x) + Noise*xi of a token x drawn at every candidate, which is the token
+	// log p(x) + Noise*xi of a token x drawn at every candidate, which is the token
+	ByDraw
 )
 
 // Choice says how candidates of a batch's sequences are chosen, and takes which were.
@@ -41,10 +43,11 @@ type Choice struct {
 	Power float64    // tokens are drawn from p^Power
 
 	// Results, group after group, the first to be chosen first.
-	Row       []int32   // [sum of Count] index of the candidate
-	Token     []int32   // [sum of Draw]
-	LogP      []float64 // [sum of Draw] log p(token)
-	Undefined int       // the lowest candidate found to have no distribution, -1 for none; drawn ones show in LogP
+	Row   []int32   // [sum of Count] index of the candidate
+	Token []int32   // [sum of Draw]
+	LogP  []float64 // [sum of Draw] log p(token)
+	// the lowest candidate found to have no distribution, -1 for none; drawn ones show in LogP
+	Undefined int
 }
 
 // Candidates are those of one sequence: Row..Row+Rows-1.
@@ -106,6 +109,7 @@ func CheckChoice(rows int, h Head, c *Choice) {
 	}
 	chosen, drawn := c.Chosen()
 	if len(c.Row) < chosen || len(c.Token) < drawn || len(c.LogP) < drawn {
-		misuse(kernel, "results for %d rows and %d, %d tokens, need %d and %d", len(c.Row), len(c.Token), len(c.LogP), chosen, drawn)
+		misuse(kernel, "results for %d rows and %d, %d tokens, need %d and %d", len(c.Row), len(c.Token),
+			len(c.LogP), chosen, drawn)
 	}
 }

@@ -9,8 +9,8 @@ type Grouped interface {
 // processorRows is that of a processor: the weights are read from memory once for so many rows.
 const processorRows = 2048
 
-// GroupRows is about how many rows should go through a network at once on b. More would only take more
-// working memory.
+// GroupRows is about how many rows should go through a network at once on b. More would only take
+// more working memory.
 func GroupRows(b Backend) int {
 	if g, ok := b.(Grouped); ok {
 		return g.GroupRows()
@@ -23,8 +23,9 @@ type Sender interface {
 	Send()
 }
 
-// Send has b begin with what it was asked for so far, and does not wait. It is for where what came before is the same in every step of a
-// run and what follows is not: such a device remembers what was sent as a whole.
+// Send has b begin with what it was asked for so far, and does not wait. It is for where what came
+// before is the same in every step of a run and what follows is not: such a device remembers what
+// was sent as a whole.
 func Send(b Backend) {
 	if s, ok := b.(Sender); ok {
 		s.Send()

@@ -7,12 +7,12 @@
 //	forward/{lm12,vit20,vit20x8}/PRECISION     whole passes of the published sizes
 //	partial32/lm12/PRECISION                   a partial pass of 32 of 1024 rows
 //	forward/llama8b/{q4_k,q8_0,bf16}           two of LLaDA-8B's 32 layers, 256 positions
-//	block32/llama8b/{q4_k,q8_0,bf16}           the same for a block of 32 of them, the others in the cache
+//	block32/llama8b/{q4_k,q8_0,bf16}           the same for 32 of them, the others in the cache
 //	decode/256                                 MAGE's VQGAN decoder, one image
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
 //	sampler/NAME                               a sampler's first two steps, hidden states given
-//	generate/lm12/{halton,hybrid}/{read,all}   LM12 in 32 steps: the last block at the rows read, or at all
+//	generate/lm12/{halton,hybrid}/{read,all}   LM12 in 32 steps, the last block at the rows read or all
 //	generate/{text,image}                      the demo models from masks to the end
 //
 // PRECISION is f32, bf16 or int8. Weights are random: they change no time.
@@ -40,10 +40,11 @@ type Options struct {
 type Result struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"` // median of a call
-	Share   float64 `json:"share"`   // of the ceiling, measured in turn with the calls; a ceiling's own is about 1
-	Rate    float64 `json:"rate"`    // achieved, in Unit
-	Unit    string  `json:"unit"`    // GFLOP/s, or GB/s where reading memory is what limits
-	Limit   string  `json:"limit"`   // the instruction that the ceiling is made of, or "read"
+	// of the ceiling, measured in turn with the calls; a ceiling's own is about 1
+	Share float64 `json:"share"`
+	Rate  float64 `json:"rate"`  // achieved, in Unit
+	Unit  string  `json:"unit"`  // GFLOP/s, or GB/s where reading memory is what limits
+	Limit string  `json:"limit"` // the instruction that the ceiling is made of, or "read"
 
 	// Own, of a sampler, is the seconds that are neither the network's nor its output head's:
 	// its rule's, spread over threads where it reads logits, and the denoising loop's. OwnShare is
@@ -161,7 +162,8 @@ func (s *Suite) time(run func() error, repeat int) (float64, error) {
 
 // result compares seconds with the least that the ceilings allow.
 func (s *Suite) result(name string, c cost, seconds, ops, bytes float64) Result {
-	r := Result{Name: name, Seconds: seconds, Rate: c.ops / seconds / 1e9, Unit: "GFLOP/s", Limit: s.loop(c.as).Name}
+	r := Result{Name: name, Seconds: seconds, Rate: c.ops / seconds / 1e9, Unit: "GFLOP/s",
+		Limit: s.loop(c.as).Name}
 	least := c.ops / ops
 	if c.bytes > 0 && c.bytes/bytes > least {
 		least = c.bytes / bytes

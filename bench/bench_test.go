@@ -39,15 +39,19 @@ func TestNames(t *testing.T) {
 		require.False(t, seen[m.Name], "%s twice", m.Name)
 		seen[m.Name] = true
 	}
-	for _, family := range []string{"forward/lm12/", "forward/vit20/", "forward/vit20x8/", "partial32/lm12/", "ceiling/",
+	for _, family := range []string{"forward/lm12/", "forward/vit20/", "forward/vit20x8/",
+		"partial32/lm12/", "ceiling/",
 		"head/logits/", "head/moment/", "head/entropy/", "head/top2/", "head/sample/"} {
 		for _, p := range []string{"f32", "bf16", "int8"} {
 			require.True(t, seen[family+p], family+p)
 		}
 	}
-	for _, name := range []string{"ceiling/read", "attention/1024", "attention/257", "conv/256", "conv/128",
-		"sampler/random", "sampler/vanilla", "sampler/maskgit", "sampler/moment", "sampler/u-moment", "sampler/temp",
-		"sampler/halton", "sampler/hybrid", "sampler/info-gain", "sampler/vanilla(bits=32)", "generate/lm12/halton/read", "generate/lm12/hybrid/all", "generate/text", "generate/image"} {
+	for _, name := range []string{"ceiling/read", "attention/1024", "attention/257", "conv/256",
+		"conv/128",
+		"sampler/random", "sampler/vanilla", "sampler/maskgit", "sampler/moment", "sampler/u-moment",
+		"sampler/temp",
+		"sampler/halton", "sampler/hybrid", "sampler/info-gain", "sampler/vanilla(bits=32)",
+		"generate/lm12/halton/read", "generate/lm12/hybrid/all", "generate/text", "generate/image"} {
 		require.True(t, seen[name], name)
 	}
 }
@@ -76,7 +80,7 @@ func TestSelect(t *testing.T) {
 		require.Len(t, got, want, pattern)
 	}
 	_, err := Select("nothing")
-	require.ErrorContains(t, err, "allowed are names such as")
+	require.ErrorContains(t, err, "want names such as")
 }
 
 // The arithmetic of the published sizes, counted by hand: a block is 12 x width^2 weights.
@@ -86,16 +90,20 @@ func TestCounts(t *testing.T) {
 	require.InDelta(t, 290e9, passOps(lm, 1024)+headOps(lm, 1024), 3e9)
 	require.InDelta(t, 340e6, weightBytes(lm, backend.F32), 1e6)
 	require.InDelta(t, 85e6, weightBytes(lm, backend.Int8), 1e6)
-	vit := map[string]int{"hidden": 768, "depth": 12, "decoder hidden": 768, "decoder depth": 8, "grid": 16, "codes": 1024}
+	vit := map[string]int{"hidden": 768, "depth": 12, "decoder hidden": 768, "decoder depth": 8,
+		"grid": 16, "codes": 1024}
 	require.InDelta(t, 77e9, passOps(vit, 257)+headOps(vit, 256), 2e9)
 }
 
 func TestResultIsTheShareOfWhatLimits(t *testing.T) {
 	s := &Suite{}
 	r := s.result("x", cost{ops: 100e9}, 2, 100e9, 0)
-	require.Equal(t, Result{Name: "x", Seconds: 2, Share: 0.5, Rate: 50, Unit: "GFLOP/s", Limit: s.loop(backend.F32).Name}, r)
-	r = s.result("x", cost{ops: 1e9, bytes: 10e9}, 1, 100e9, 20e9) // 10 ms of arithmetic, 500 ms of memory
-	require.Equal(t, Result{Name: "x", Seconds: 1, Share: 0.5, Rate: 10, Unit: "GB/s", Limit: readName}, r)
+	require.Equal(t, Result{Name: "x", Seconds: 2, Share: 0.5, Rate: 50, Unit: "GFLOP/s",
+		Limit: s.loop(backend.F32).Name}, r)
+	// 10 ms of arithmetic, 500 ms of memory
+	r = s.result("x", cost{ops: 1e9, bytes: 10e9}, 1, 100e9, 20e9)
+	require.Equal(t, Result{Name: "x", Seconds: 1, Share: 0.5, Rate: 10, Unit: "GB/s",
+		Limit: readName}, r)
 }
 
 func TestMedian(t *testing.T) {
@@ -106,7 +114,9 @@ func TestMedian(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	var got []Result
-	require.NoError(t, Run(context.Background(), Options{Threads: 1, Only: "ceiling/f32,attention/257", Samples: 1}, func(r Result) { got = append(got, r) }))
+	require.NoError(t, Run(context.Background(),
+		Options{Threads: 1, Only: "ceiling/f32,attention/257", Samples: 1},
+		func(r Result) { got = append(got, r) }))
 	require.Len(t, got, 2)
 	for _, r := range got {
 		require.Greater(t, r.Seconds, 0.0)

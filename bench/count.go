@@ -3,8 +3,8 @@ package bench
 import "unmask/backend"
 
 // Arithmetic of the networks, from their sizes as model.Info has them. Norms, activations and
-// softmax are not counted: a pass that spends nothing on them has a share of 1, but for int8's, whose attention is
-// of wider factors.
+// softmax are not counted: a pass that spends nothing on them has a share of 1, but for int8's,
+// whose attention is of wider factors.
 
 // passOps is a pass over rows of sequences of a network.
 func passOps(sizes map[string]int, rows int) float64 {
@@ -14,7 +14,8 @@ func passOps(sizes map[string]int, rows int) float64 {
 		return float64(rows) * (float64(sizes["depth"])*(24*h*h+4*keys*h) + 2*h*dec +
 			float64(sizes["decoder depth"])*(24*dec*dec+4*keys*dec))
 	}
-	return float64(rows) * float64(sizes["blocks"]) * (2*blockWeights(sizes) + 4*float64(sizes["length"])*h)
+	return float64(rows) * float64(sizes["blocks"]) *
+		(2*blockWeights(sizes) + 4*float64(sizes["length"])*h)
 }
 
 // headOps is the output head at rows.

@@ -11,8 +11,14 @@ import (
 // demos generate one sequence of the embedded models with the command's defaults.
 func demos() []Measurement {
 	return []Measurement{
-		{"generate/text", func(s *Suite) (work, error) { return s.generate(demo.Text(), unmask.Run{Cache: 1}) }},
-		{"generate/image", func(s *Suite) (work, error) { return s.generate(demo.Image(), unmask.Run{Steps: 16}) }},
+		{"generate/text", func(s *Suite) (work,
+			error) {
+			return s.generate(demo.Text(), unmask.Run{Cache: 1})
+		}},
+		{"generate/image", func(s *Suite) (work,
+			error) {
+			return s.generate(demo.Image(), unmask.Run{Steps: 16})
+		}},
 	}
 }
 

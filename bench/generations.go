@@ -9,24 +9,27 @@ import (
 	"unmask/samplers"
 )
 
-// generations are whole sequences of LM12 in 32 steps. Each is measured twice: as it is, where the last
-// block computes the rows that are read, and with all rows computed to their end.
+// generations are whole sequences of LM12 in 32 steps. Each is measured twice: as it is, where the
+// last block computes the rows that are read, and with all rows computed to their end.
 func generations() []Measurement {
 	var out []Measurement
-	for _, name := range []string{"halton", "hybrid"} { // reads the rows that it opens; reads all that are masked
+	// reads the rows that it opens; reads all that are masked
+	for _, name := range []string{"halton", "hybrid"} {
 		sampler, err := samplers.Parse(name)
 		if err != nil {
 			panic("bench: " + err.Error())
 		}
 		for _, all := range []bool{false, true} {
 			rows := map[bool]string{false: "read", true: "all"}[all]
-			out = append(out, Measurement{"generate/lm12/" + name + "/" + rows, func(s *Suite) (work, error) { return s.generation(sampler, all) }})
+			out = append(out, Measurement{"generate/lm12/" + name + "/" + rows,
+				func(s *Suite) (work, error) { return s.generation(sampler, all) }})
 		}
 	}
 	return out
 }
 
-// generationLength is the positions of a sequence: enough rows for the processor, few enough to wait for.
+// generationLength is the positions of a sequence: enough rows for the processor, few enough to
+// wait for.
 const generationLength = 128
 
 func (s *Suite) generation(sampler samplers.Sampler, all bool) (work, error) {
@@ -41,12 +44,14 @@ func (s *Suite) generation(sampler samplers.Sampler, all bool) (work, error) {
 	sizes := m.Info.Sizes
 	var c cost
 	run := func() error {
-		for step, err := range generate.Run(context.Background(), d, generate.Options{Sampler: sampler, Steps: 32, Length: generationLength}) {
+		for step, err := range generate.Run(context.Background(), d,
+			generate.Options{Sampler: sampler, Steps: 32, Length: generationLength}) {
 			if err != nil {
 				return err
 			}
 			done := step.Sequences[0].Evaluated
-			c = cost{ops: passOps(sizes, done.Full*generationLength) + headOps(sizes, done.Head), as: backend.F32}
+			c = cost{ops: passOps(sizes, done.Full*generationLength) + headOps(sizes, done.Head),
+				as: backend.F32}
 		}
 		return nil
 	}

@@ -19,7 +19,8 @@ import (
 	"unmask/samplers"
 )
 
-// slowTests is an environment variable: with it set, what takes minutes is tested where there is no GPU, too.
+// slowTests is an environment variable: with it set, what takes minutes is tested where there is no
+// GPU, too.
 const slowTests = "UNMASK_SLOW_TESTS"
 
 // TestGPUAtPublishedSizes compares logits of a full and of a partial pass with the CPU's.
@@ -34,11 +35,13 @@ func TestGPUAtPublishedSizes(t *testing.T) {
 		length    int
 		as        backend.Precision
 		tolerance float64 // as a share of the largest logit
-	}{{"lm12", 40, backend.F32, 1e-4}, {"lm12", 40, backend.BF16, 5e-2}, {"vit20", 256, backend.F32, 1e-4}} {
+	}{{"lm12", 40, backend.F32, 1e-4}, {"lm12", 40, backend.BF16, 5e-2},
+		{"vit20", 256, backend.F32, 1e-4}} {
 		t.Run(c.network+"/"+c.as.String(), func(t *testing.T) {
 			src, err := sources[c.network]()
 			require.NoError(t, err)
-			want := bothPasses(t, src, model.Options{Backend: cpu.New(cpu.Options{}), Precision: c.as}, c.length)
+			want := bothPasses(t, src, model.Options{Backend: cpu.New(cpu.Options{}), Precision: c.as},
+				c.length)
 			got := bothPasses(t, src, model.Options{Backend: dev, Precision: c.as}, c.length)
 			top, off := 0.0, 0.0
 			for i, v := range want {
@@ -56,7 +59,8 @@ func bothPasses(t *testing.T, src *model.Source, o model.Options, length int) (a
 	l, err := model.Load(src, o)
 	require.NoError(t, err)
 	r := l.Denoiser.(model.Refiner)
-	b := &model.Batch{Size: 1, Length: length, Tokens: make([]int32, length), Cache: r.NewCache(1, length)}
+	b := &model.Batch{Size: 1, Length: length, Tokens: make([]int32, length),
+		Cache: r.NewCache(1, length)}
 	for i := range b.Tokens {
 		b.Tokens[i] = l.Spec().Mask
 		if i%3 == 0 {
@@ -67,7 +71,8 @@ func bothPasses(t *testing.T, src *model.Source, o model.Options, length int) (a
 	read := func(m model.Marginals, err error) {
 		require.NoError(t, err)
 		logits := make([][]float32, len(rows))
-		require.NoError(t, m.Visit(rows, func(i int, x []float32) { logits[i] = append([]float32(nil), x...) }))
+		require.NoError(t, m.Visit(rows,
+			func(i int, x []float32) { logits[i] = append([]float32(nil), x...) }))
 		for _, x := range logits {
 			all = append(all, x...)
 		}
@@ -78,8 +83,9 @@ func bothPasses(t *testing.T, src *model.Source, o model.Options, length int) (a
 	return all
 }
 
-// BenchmarkGPU times passes and runs on the first GPU, where there is one: whole passes with every position
-// masked and the log-sum-exp at each, and runs of 32 steps with and without partial caching.
+// BenchmarkGPU times passes and runs on the first GPU, where there is one: whole passes with every
+// position masked and the log-sum-exp at each, and runs of 32 steps with and without partial
+// caching.
 func BenchmarkGPU(b *testing.B) {
 	gpus, err := cuda.Devices()
 	if err != nil || len(gpus) == 0 {
@@ -109,7 +115,8 @@ func BenchmarkGPU(b *testing.B) {
 				b.Run(fmt.Sprintf("hybrid32/%s/cache%d", name, cache), func(b *testing.B) {
 					m, err := s.load(c.network, p)
 					require.NoError(b, err)
-					o := generate.Options{Sampler: samplers.ChooseThenSample{Order: samplers.Hybrid{}}, Steps: 32, Cache: cache, N: c.batch, Batch: c.batch}
+					o := generate.Options{Sampler: samplers.ChooseThenSample{Order: samplers.Hybrid{}}, Steps: 32,
+						Cache: cache, N: c.batch, Batch: c.batch}
 					require.NoError(b, sample(b, m, o))
 					for b.Loop() {
 						require.NoError(b, sample(b, m, o))
@@ -121,8 +128,9 @@ func BenchmarkGPU(b *testing.B) {
 	}
 }
 
-// BenchmarkGPUHost times what the host does to make the list of a pass of batch 16, its arguments in pinned memory. The GPU
-// is one that does nothing; a call's time is mostly that of its driver, which closes memory to the host again.
+// BenchmarkGPUHost times what the host does to make the list of a pass of batch 16, its arguments
+// in pinned memory. The GPU is one that does nothing; a call's time is mostly that of its driver,
+// which closes memory to the host again.
 func BenchmarkGPUHost(b *testing.B) {
 	if !cuda.Included {
 		b.Skip("this build has no GPU support")

@@ -12,8 +12,10 @@ func images() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
 		out = append(out,
-			Measurement{"forward/vit20/" + p.String(), func(s *Suite) (work, error) { return s.forward("vit20", p, 1) }},
-			Measurement{"forward/vit20x8/" + p.String(), func(s *Suite) (work, error) { return s.forward("vit20", p, 8) }})
+			Measurement{"forward/vit20/" + p.String(),
+				func(s *Suite) (work, error) { return s.forward("vit20", p, 1) }},
+			Measurement{"forward/vit20x8/" + p.String(),
+				func(s *Suite) (work, error) { return s.forward("vit20", p, 8) }})
 	}
 	return append(out, Measurement{"decode/256", (*Suite).decode})
 }

@@ -20,9 +20,10 @@ func kernels() []Measurement {
 		}
 	}
 	for _, a := range []struct{ length, heads, dim int }{{1024, 12, 64}, {257, 16, 48}} {
-		out = append(out, Measurement{fmt.Sprintf("attention/%d", a.length), func(s *Suite) (work, error) {
-			return s.attention(a.length, a.heads, a.dim), nil
-		}})
+		out = append(out, Measurement{fmt.Sprintf("attention/%d", a.length),
+			func(s *Suite) (work, error) {
+				return s.attention(a.length, a.heads, a.dim), nil
+			}})
 	}
 	for _, c := range []struct{ side, channels int }{{256, 128}, {128, 256}} {
 		out = append(out, Measurement{fmt.Sprintf("conv/%d", c.side), func(s *Suite) (work, error) {
@@ -54,11 +55,13 @@ var heads = []struct {
 		return func() { s.Device.HeadStats(x, headRows, h, stats) }
 	}},
 	{"top2", func(s *Suite, x *tensor.Dense, h backend.Head) func() {
-		stats := &backend.HeadStats{P1: make([]float64, headRows), P2: make([]float64, headRows), Arg: make([]int32, headRows)}
+		stats := &backend.HeadStats{P1: make([]float64, headRows), P2: make([]float64, headRows),
+			Arg: make([]int32, headRows)}
 		return func() { s.Device.HeadStats(x, headRows, h, stats) }
 	}},
 	{"sample", func(s *Suite, x *tensor.Dense, h backend.Head) func() {
-		draw := &backend.HeadDraw{Power: 1, Uniform: make([]float64, headRows), Token: make([]int32, headRows), LogP: make([]float64, headRows)}
+		draw := &backend.HeadDraw{Power: 1, Uniform: make([]float64, headRows),
+			Token: make([]int32, headRows), LogP: make([]float64, headRows)}
 		for i := range draw.Uniform {
 			draw.Uniform[i] = philox.Stream{}.Uniform(i, philox.Order)
 		}
@@ -66,7 +69,8 @@ var heads = []struct {
 	}},
 }
 
-func (s *Suite) head(p backend.Precision, ask func(*Suite, *tensor.Dense, backend.Head) func()) work {
+func (s *Suite) head(p backend.Precision,
+	ask func(*Suite, *tensor.Dense, backend.Head) func()) work {
 	s.drop()
 	w := s.Device.Pack(headOut, headIn, p, func(i int, dst []float32) { fill(dst, i*headIn, 0.1) })
 	h := backend.Head{W: w, Bias: s.random(0.1, headOut), Outcomes: headOut - 1}
@@ -87,11 +91,14 @@ func (s *Suite) attention(length, heads, dim int) work {
 // conv is a 3x3 convolution over a square image that keeps its channels, with the map of a
 // group norm and swish applied while it reads, as in VQGAN's decoder.
 func (s *Suite) conv(side, channels int) work {
-	c := backend.ConvShape{Batch: 1, Height: side, Width: side, In: channels, Out: channels, KH: 3, KW: 3, PadH: 1, PadW: 1}
+	c := backend.ConvShape{Batch: 1, Height: side, Width: side, In: channels, Out: channels, KH: 3,
+		KW: 3, PadH: 1, PadW: 1}
 	depth := 9 * channels
-	w := s.Device.Pack(channels, depth, backend.F32, func(i int, dst []float32) { fill(dst, i*depth, 0.1) })
+	w := s.Device.Pack(channels, depth, backend.F32,
+		func(i int, dst []float32) { fill(dst, i*depth, 0.1) })
 	x, dst := s.random(1, side, side, channels), s.Device.New(side, side, channels)
-	in := backend.ConvInput{Scale: s.random(1, 1, channels), Shift: s.random(1, 1, channels), SiLU: true}
+	in := backend.ConvInput{Scale: s.random(1, 1, channels), Shift: s.random(1, 1, channels),
+		SiLU: true}
 	return work{func() error { s.Device.Conv(dst, x, c, w, in, backend.Epilogue{}); return nil },
 		cost{ops: 2 * float64(side*side) * float64(depth*channels)}}
 }

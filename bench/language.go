@@ -9,14 +9,16 @@ import (
 	"unmask/model"
 )
 
-// language is LM12: in each precision the full pass and the partial one, then the samplers and whole
-// generations.
+// language is LM12: in each precision the full pass and the partial one, then the samplers and
+// whole generations.
 func language() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
 		out = append(out,
-			Measurement{"forward/lm12/" + p.String(), func(s *Suite) (work, error) { return s.forward("lm12", p, 1) }},
-			Measurement{"partial32/lm12/" + p.String(), func(s *Suite) (work, error) { return s.partial("lm12", p, 32) }})
+			Measurement{"forward/lm12/" + p.String(),
+				func(s *Suite) (work, error) { return s.forward("lm12", p, 1) }},
+			Measurement{"partial32/lm12/" + p.String(),
+				func(s *Suite) (work, error) { return s.partial("lm12", p, 32) }})
 	}
 	return slices.Concat(out, rules(), generations())
 }

@@ -49,7 +49,10 @@ func BenchmarkLLaDA8B(b *testing.B) {
 		run  func() (model.Marginals, error)
 	}{
 		{"full", func() (model.Marginals, error) { return refiner.Forward(context.Background(), batch) }},
-		{"block", func() (model.Marginals, error) { return refiner.Refine(context.Background(), batch, rows) }},
+		{"block", func() (model.Marginals,
+			error) {
+			return refiner.Refine(context.Background(), batch, rows)
+		}},
 	} {
 		b.Run(pass.name, func(b *testing.B) {
 			for b.Loop() {

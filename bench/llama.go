@@ -34,7 +34,8 @@ var llamaTypes = []struct {
 	name string
 	as   weights.DType
 	ops  backend.Precision
-}{{"q4_k", weights.Q4_K, backend.Int8}, {"q8_0", weights.Q8_0, backend.Int8}, {"bf16", weights.BF16, backend.BF16}}
+}{{"q4_k", weights.Q4_K, backend.Int8}, {"q8_0", weights.Q8_0, backend.Int8},
+	{"bf16", weights.BF16, backend.BF16}}
 
 // llama are two of LLaDA-8B's 32 layers: a full pass over 256 positions, and one over a block of 32
 // of them with the other keys and values in the cache.
@@ -42,7 +43,8 @@ func llama() []Measurement {
 	var out []Measurement
 	for i, t := range llamaTypes {
 		out = append(out,
-			Measurement{"forward/llama8b/" + t.name, func(s *Suite) (work, error) { return s.llama(i, llamaLength) }},
+			Measurement{"forward/llama8b/" + t.name,
+				func(s *Suite) (work, error) { return s.llama(i, llamaLength) }},
 			Measurement{"block32/llama8b/" + t.name, func(s *Suite) (work, error) { return s.llama(i, 32) }})
 	}
 	return out
@@ -62,7 +64,8 @@ func (s *Suite) llama(t, count int) (work, error) {
 		_, err := refiner.Forward(context.Background(), b)
 		return err
 	}
-	c := cost{as: as.ops, ops: float64(count) * llamaLayers * (2*llamaWeights + 4*llamaLength*llamaWidth)}
+	c := cost{as: as.ops, ops: float64(count) * llamaLayers *
+		(2*llamaWeights + 4*llamaLength*llamaWidth)}
 	if count == llamaLength {
 		return work{full, c}, nil
 	}
@@ -105,16 +108,22 @@ func init() {
 // WriteLLaDA writes a GGUF file of LLaDA-8B's sizes with random weights: matrices of one type, the
 // head and the embeddings of another, any number of layers, tokens and positions.
 func WriteLLaDA(w io.Writer, as, head weights.DType, layers, vocab, length int) error {
-	keys := []gguf.Key{{Name: "general.architecture", Value: "llada"}, {Name: "diffusion.shift_logits", Value: false},
-		{Name: "llada.rope.freq_base", Value: float32(5e5)}, {Name: "llada.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
-		{Name: "tokenizer.ggml.mask_token_id", Value: uint32(vocab - 1)}, {Name: "tokenizer.ggml.eos_token_id", Value: uint32(vocab - 2)}}
-	for name, n := range map[string]int{"block_count": layers, "context_length": length, "embedding_length": llamaWidth,
-		"feed_forward_length": llamaMLP, "attention.head_count": llamaHeads, "attention.head_count_kv": llamaHeads} {
+	keys := []gguf.Key{{Name: "general.architecture", Value: "llada"},
+		{Name: "diffusion.shift_logits", Value: false},
+		{Name: "llada.rope.freq_base", Value: float32(5e5)},
+		{Name: "llada.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
+		{Name: "tokenizer.ggml.mask_token_id", Value: uint32(vocab - 1)},
+		{Name: "tokenizer.ggml.eos_token_id", Value: uint32(vocab - 2)}}
+	for name, n := range map[string]int{"block_count": layers, "context_length": length,
+		"embedding_length":    llamaWidth,
+		"feed_forward_length": llamaMLP, "attention.head_count": llamaHeads,
+		"attention.head_count_kv": llamaHeads} {
 		keys = append(keys, gguf.Key{Name: "llada." + name, Value: uint32(n)})
 	}
 	var all []gguf.Tensor
 	add := func(name string, as weights.DType, shape ...int) {
-		all = append(all, gguf.Tensor{Name: name + ".weight", DType: as, Shape: shape, Write: func(w io.Writer) error { return writeRandom(w, as, shape) }})
+		all = append(all, gguf.Tensor{Name: name + ".weight", DType: as, Shape: shape,
+			Write: func(w io.Writer) error { return writeRandom(w, as, shape) }})
 	}
 	add("token_embd", head, vocab, llamaWidth)
 	add("output_norm", weights.F32, llamaWidth)
@@ -149,7 +158,9 @@ func writeRandom(w io.Writer, as weights.DType, shape []int) error {
 		for i := range chunk {
 			chunk[i] = byte(r.Uint32())
 		}
-		levels := map[quant.Type]float32{quant.Q8_0: 74, quant.Q4_0: 4.6, quant.Q4_K: 170, quant.Q5_K: 340, quant.Q6_K: 1400}[q] // deviation for d 1, about
+		// deviation for d 1, about
+		levels := map[quant.Type]float32{quant.Q8_0: 74, quant.Q4_0: 4.6, quant.Q4_K: 170,
+			quant.Q5_K: 340, quant.Q6_K: 1400}[q]
 		d := float16.Round(1 / (64 * levels))
 		for at := 0; at < len(chunk); at += size {
 			b := chunk[at:]

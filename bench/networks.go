@@ -134,7 +134,8 @@ func (t *tensors) add(name string, shape ...int) {
 	for _, d := range shape {
 		n *= d
 	}
-	*t = append(*t, weights.Tensor{Name: name, DType: weights.BF16, Shape: shape, Data: randomBF16(uint32(len(*t)), n, center, scale)})
+	*t = append(*t, weights.Tensor{Name: name, DType: weights.BF16, Shape: shape,
+		Data: randomBF16(uint32(len(*t)), n, center, scale)})
 }
 
 // randomBF16 is n bfloat16 numbers around center. They repeat after a prime number, because

@@ -24,7 +24,8 @@ func rules() []Measurement {
 		if err != nil {
 			panic("bench: " + err.Error())
 		}
-		out = append(out, Measurement{"sampler/" + name, func(s *Suite) (work, error) { return s.sampler(sampler) }})
+		out = append(out, Measurement{"sampler/" + name,
+			func(s *Suite) (work, error) { return s.sampler(sampler) }})
 	}
 	return out
 }
@@ -90,7 +91,8 @@ func (g *given) steps(o generate.Options, threads int, r *rule) (rows int, err e
 		if err != nil {
 			return 0, err
 		}
-		r.own += step.Seconds - g.head.Seconds() + time.Duration(g.visits.Load()).Seconds()/float64(threads)
+		r.own += step.Seconds - g.head.Seconds() + time.Duration(g.visits.Load()).
+			Seconds()/float64(threads)
 		g.head = 0
 		g.visits.Store(0)
 		done := step.Sequences[0].Evaluated

@@ -18,7 +18,8 @@ func TestOwnWork(t *testing.T) {
 	exact, err := oracle.Parse("markov:length=64,tokens=8")
 	require.NoError(t, err)
 	m := oracle.NewDenoiser(exact)
-	g, err := give(m, &model.Batch{Size: 1, Length: 64, Tokens: slices.Repeat([]int32{m.Spec().Mask}, 64), Time: []float64{1}})
+	g, err := give(m, &model.Batch{Size: 1, Length: 64,
+		Tokens: slices.Repeat([]int32{m.Spec().Mask}, 64), Time: []float64{1}})
 	require.NoError(t, err)
 	require.Positive(t, g.pass)
 	for name, want := range map[string]struct{ rows, passes int }{

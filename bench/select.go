@@ -26,7 +26,8 @@ func Select(pattern string) ([]Measurement, error) {
 			chosen[i], found = chosen[i] || ok, found || ok
 		}
 		if !found {
-			return nil, fmt.Errorf("pattern %q matches nothing, allowed are names such as forward/lm12/f32 and their beginnings: %s",
+			return nil, fmt.Errorf("pattern %q matches nothing, want names such as forward/lm12/f32 and "+
+				"their beginnings: %s",
 				one, strings.Join(families(all), ", "))
 		}
 	}

@@ -30,7 +30,8 @@ func NewSuite(threads int) *Suite {
 	if err != nil {
 		panic("bench: " + err.Error())
 	}
-	return &Suite{Device: cpu.New(cpu.Options{Threads: threads}), level: level, pool: parallel.New(threads)}
+	return &Suite{Device: cpu.New(cpu.Options{Threads: threads}), level: level,
+		pool: parallel.New(threads)}
 }
 
 const (
@@ -75,7 +76,8 @@ func (s *Suite) readRate() float64 {
 		}
 	}
 	began := time.Now()
-	s.pool.For(len(s.buffer)/readChunk, func(_, i int) { ceiling.Read(s.level, s.buffer[i*readChunk:][:readChunk]) })
+	s.pool.For(len(s.buffer)/readChunk,
+		func(_, i int) { ceiling.Read(s.level, s.buffer[i*readChunk:][:readChunk]) })
 	return readSize / time.Since(began).Seconds()
 }
 

@@ -36,7 +36,8 @@ is what neither the network nor its output head does. UNMASK_ISA chooses the ins
 			}
 			fmt.Fprintf(out, "%-24s %12s %7s %16s  %s\n", "name", "seconds", "share", "rate", "ceiling")
 			return bench.Run(ctx, o, func(r bench.Result) {
-				fmt.Fprintf(out, "%-24s %12.6f %6.1f%% %8.1f %-7s  %s", r.Name, r.Seconds, 100*r.Share, r.Rate, r.Unit, r.Limit)
+				fmt.Fprintf(out, "%-24s %12.6f %6.1f%% %8.1f %-7s  %s", r.Name, r.Seconds, 100*r.Share, r.Rate,
+					r.Unit, r.Limit)
 				if r.OwnShare > 0 {
 					fmt.Fprintf(out, ", own work %.6f s, %.2f%% of a step", r.Own, 100*r.OwnShare)
 				}
@@ -44,10 +45,13 @@ is what neither the network nor its output head does. UNMASK_ISA chooses the ins
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.Only, "only", "", "`PATTERN` of names, such as forward or 'forward/*/int8,head'")
+	cmd.Flags().StringVar(&o.Only, "only", "",
+		"`PATTERN` of names, such as forward or 'forward/*/int8,head'")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object a line")
 	threadsFlag(cmd.Flags(), &o.Threads, "processor cores to use")
-	intFlag(cmd.Flags(), &o.Samples, "", param.Param{Name: "samples", Min: 1, Max: maxCalls, Default: "5", Help: "calls that each median is of"})
+	intFlag(cmd.Flags(), &o.Samples, "",
+		param.Param{Name: "samples", Min: 1, Max: maxCalls, Default: "5",
+			Help: "calls that each median is of"})
 	return cmd
 }
 

@@ -36,15 +36,19 @@ type conditionFlags struct {
 const maxLines = 1 << 20
 
 func (c *conditionFlags) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.class, "class", nil, "`CLASS` to draw, a number or a name such as \"golden retriever\"; may be repeated")
+	f.StringArrayVar(&c.class, "class", nil,
+		"`CLASS` to draw, a number or a name such as \"golden retriever\"; may be repeated")
 	f.StringArrayVar(&c.prompt, "prompt", nil, "`TEXT` to draw; may be repeated")
 	f.StringVar(&c.prompts, "prompts", "", "`FILE` of prompts or classes, one a line")
-	f.StringVar(&c.negative, "negative", "", "`TEXT` that guidance leads away from, in place of the empty prompt")
-	f.StringVar(&c.preset, "preset", "", "`NAME` of a published run of the model: fid is its authors' evaluation")
+	f.StringVar(&c.negative, "negative", "",
+		"`TEXT` that guidance leads away from, in place of the empty prompt")
+	f.StringVar(&c.preset, "preset", "",
+		"`NAME` of a published run of the model: fid is its authors' evaluation")
 }
 
 // conditions reads what was asked for and sets the run's conditions.
-func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model, o *generate.Options) error {
+func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model,
+	o *generate.Options) error {
 	spec := m.Spec()
 	c.texts, c.ofClasses = append(append([]string(nil), c.class...), c.prompt...), spec.Classes > 0
 	if c.prompts != "" {
@@ -60,7 +64,8 @@ func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model, o *gen
 	case len(c.prompt) > 0 && !spec.Prompt:
 		return usage("--prompt is %s, want none: the model reads no prompts", param.Quote(c.prompt[0]))
 	case c.prompts != "" && !spec.Prompt && !c.ofClasses:
-		return usage("--prompts is %s, want none: the model has no classes and reads no prompts", param.Quote(c.prompts))
+		return usage("--prompts is %s, want none: the model has no classes and reads no prompts",
+			param.Quote(c.prompts))
 	case c.negative != "" && !spec.Prompt:
 		return usage("--negative is %s, want none: the model reads no prompts", param.Quote(c.negative))
 	case c.negative != "" && o.Guidance.Scale == 0:
@@ -89,7 +94,8 @@ func (c *conditionFlags) make(ctx context.Context, m *unmask.Model) (err error) 
 		}
 		for i, p := range c.list {
 			if p.Prompt.Cut {
-				terminal.Say("prompt %s is longer than the %d tokens that the model reads: its end is left out", param.Quote(c.texts[i]), p.Prompt.Rows)
+				terminal.Say("prompt %s is longer than the %d tokens that the model reads: its end is left out",
+					param.Quote(c.texts[i]), p.Prompt.Rows)
 			}
 		}
 		return nil
@@ -130,8 +136,10 @@ func (c *conditionFlags) labelled(i int, data []byte) []byte {
 		return data
 	}
 	class, prompt := c.wanted(i)
-	return images.Label(data, [][2]string{{"class", class}, {"prompt", prompt}, {"negative prompt", c.negative}, {"seed", fmt.Sprint(c.labelSeed)},
-		{"index", fmt.Sprint(i)}, {"recipe", c.recipe}})
+	return images.Label(data,
+		[][2]string{{"class", class}, {"prompt", prompt}, {"negative prompt", c.negative},
+			{"seed", fmt.Sprint(c.labelSeed)},
+			{"index", fmt.Sprint(i)}, {"recipe", c.recipe}})
 }
 
 // conditionSettings adds to the settings of a resumable run.

@@ -18,7 +18,8 @@ type tokenFlags struct {
 
 func (c *tokenFlags) register(f *pflag.FlagSet, tokens string) {
 	f.StringArrayVar(&c.ban, "ban", nil, "never draw these `TOKENS`: "+tokens+"; may be repeated")
-	f.StringArrayVar(&c.bias, "bias", nil, "add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
+	f.StringArrayVar(&c.bias, "bias", nil,
+		"add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
 }
 
 // constraintFlags say which tokens may be drawn, and where the text ends.
@@ -34,10 +35,12 @@ type constraintFlags struct {
 
 func (c *constraintFlags) register(f *pflag.FlagSet) {
 	c.tokenFlags.register(f, "ids such as 198,220, or a text, each token of it")
-	f.StringVar(&c.end, "end", tokenizers.EndOfText, "the `TOKEN` that ends a text, an id or a text, for --min-length and --cut")
+	f.StringVar(&c.end, "end", tokenizers.EndOfText,
+		"the `TOKEN` that ends a text, an id or a text, for --min-length and --cut")
 	intFlag(f, &c.minLength, "", param.Param{Name: "min-length", Min: 0, Max: 1 << 30, Default: "0",
 		Help: "draw no end of text at the first so many positions"})
-	f.BoolVar(&c.cut, "cut", false, "show text up to its first end, after what was given; the ids of --json stay whole")
+	f.BoolVar(&c.cut, "cut", false,
+		"show text up to its first end, after what was given; the ids of --json stay whole")
 }
 
 // constrain puts the flags into a run.

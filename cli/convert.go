@@ -24,8 +24,9 @@ func newConvert() *cobra.Command {
 	var o pytorch.Options
 	var quantize string
 	cmd := &cobra.Command{
-		Use:   "convert FILE DIR | convert DIR OUT.gguf --quantize TYPE",
-		Short: "Turn a PyTorch checkpoint into config.json and model.safetensors, or a folder into a GGUF file",
+		Use: "convert FILE DIR | convert DIR OUT.gguf --quantize TYPE",
+		Short: "Turn a PyTorch checkpoint into config.json and model.safetensors, or a folder into a " +
+			"GGUF file",
 		Long: `Turn a PyTorch checkpoint, the zip file of torch.save, into config.json and model.safetensors.
 
 FILE is MAGE's .pth, Lightning's .ckpt of SDTT or MDLM, or a plain state dict of these. Element
@@ -49,10 +50,12 @@ projections have 6.6). The tokenizer and the chat template go into the file.`,
 			return convert(ctx, args[0], args[1], o)
 		},
 	}
-	intFlag(cmd.Flags(), &o.Heads, "", param.Param{Name: "heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
-		Help: "attention heads, where the checkpoint does not say; 0 for what it says"})
-	intFlag(cmd.Flags(), &o.DecoderHeads, "", param.Param{Name: "decoder-heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
-		Help: "the same, of the decoder"})
+	intFlag(cmd.Flags(), &o.Heads, "",
+		param.Param{Name: "heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
+			Help: "attention heads, where the checkpoint does not say; 0 for what it says"})
+	intFlag(cmd.Flags(), &o.DecoderHeads, "",
+		param.Param{Name: "decoder-heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
+			Help: "the same, of the decoder"})
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace a model in DIR, or OUT.gguf")
 	cmd.Flags().StringVar(&quantize, "quantize", "", "write a GGUF file of this type: q8_0 or q4_k_m")
 	return cmd

@@ -27,14 +27,18 @@ type deviceFlags struct {
 }
 
 func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
-	f.StringVar(&d.model, "model", model, "`MODEL`: demo or demo-image (embedded), a directory, org/name[@revision] on the hub, or an exact one such as oracle:markov:length=16,tokens=4")
+	f.StringVar(&d.model, "model", model,
+		"`MODEL`: demo or demo-image (embedded), a directory, org/name[@revision] on the hub, or an "+
+			"exact one such as oracle:markov:length=16,tokens=4")
 	d.registerCompute(f)
 }
 
 func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
-	f.StringVar(&d.device, "device", "auto", "`DEVICE` to compute on: cpu, cuda or cuda:N, or auto for a GPU where there is one")
+	f.StringVar(&d.device, "device", "auto",
+		"`DEVICE` to compute on: cpu, cuda or cuda:N, or auto for a GPU where there is one")
 	threadsFlag(f, &d.threads, "processor cores to use; the output does not depend on it")
-	f.StringVar(&d.precision, "precision", "f32", "arithmetic of the weight products: f32, bf16 or int8")
+	f.StringVar(&d.precision, "precision", "f32",
+		"arithmetic of the weight products: f32, bf16 or int8")
 }
 
 const maxThreads = 1024
@@ -44,11 +48,12 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 	p, ok := backend.ParsePrecision(d.precision)
 	switch {
 	case !ok:
-		return unmask.Options{}, usage("--precision is %q, allowed are f32, bf16 and int8", d.precision)
+		return unmask.Options{}, usage("--precision is %q, want f32, bf16 or int8", d.precision)
 	case unmask.CheckDevice(d.device) != nil:
-		return unmask.Options{}, usage("--device is %q, allowed are auto, cpu, cuda and cuda:N", d.device)
+		return unmask.Options{}, usage("--device is %q, want auto, cpu, cuda or cuda:N", d.device)
 	}
-	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p, Progress: terminal.Download()}, nil
+	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p,
+		Progress: terminal.Download()}, nil
 }
 
 // The embedded models, by the names that every command takes. Commands of images take demo for
@@ -95,8 +100,8 @@ func modelError(err error) error {
 	return err
 }
 
-// gpu is what the results of a GPU are told apart by, "" for a processor's: sums are in another order, so a
-// number may differ in its last bits, and so a token in a long run.
+// gpu is what the results of a GPU are told apart by, "" for a processor's: sums are in another
+// order, so a number may differ in its last bits, and so a token in a long run.
 func gpu(b backend.Backend) string {
 	if b == nil {
 		return ""
@@ -164,7 +169,8 @@ func (d *deviceFlags) judge(b backend.Backend) (judges.Options, error) {
 	return judges.Options{Backend: b, Precision: o.Precision, Progress: o.Progress}, err
 }
 
-// judgeName makes --judge demo mean the embedded judge; of an exact model's text it means the model.
+// judgeName makes --judge demo mean the embedded judge; of an exact model's text it means the
+// model.
 func judgeName(name, modelName string) string {
 	switch {
 	case name != demoText:

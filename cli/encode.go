@@ -25,7 +25,7 @@ are a tensor, and the output has pixel_codes in place of codes.`,
 				return usage("--pixels and IMAGE files, want one of the two")
 			}
 			if len(args) == 0 && pixels == "" {
-				return usage("no arguments, wanted are IMAGE files")
+				return usage("no arguments, want IMAGE files")
 			}
 			return nil
 		},
@@ -44,7 +44,8 @@ are a tensor, and the output has pixel_codes in place of codes.`,
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
-	cmd.Flags().StringVar(&pixels, "pixels", "", "safetensors `FILE` with pixels F32 [B,3,H,W] in 0..1")
+	cmd.Flags().StringVar(&pixels, "pixels", "",
+		"safetensors `FILE` with pixels F32 [B,3,H,W] in 0..1")
 	fitFlag(cmd.Flags(), &fit)
 	cmd.MarkFlagRequired("out")
 	return cmd

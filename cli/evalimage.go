@@ -33,9 +33,14 @@ func newEvalImage() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.by.Reference, "reference", "", "compare with this `DIR` of PNG or JPEG files, or the mu and sigma of this .npz; with --model demo its landscapes where none is given")
-	cmd.Flags().StringVar(&f.by.Inception, "inception", "", "weights of Inception-v3, a `FILE` or directory, for FID and Inception Score; without, the features of --model's VQGAN")
-	cmd.Flags().StringVar(&f.saveStats, "save-stats", "", "write mu and sigma of DIR's features to this `FILE`.npz")
+	cmd.Flags().StringVar(&f.by.Reference, "reference", "",
+		"compare with this `DIR` of PNG or JPEG files, or the mu and sigma of this .npz; with --model "+
+			"demo its landscapes where none is given")
+	cmd.Flags().StringVar(&f.by.Inception, "inception", "",
+		"weights of Inception-v3, a `FILE` or directory, for FID and Inception Score; without, the "+
+			"features of --model's VQGAN")
+	cmd.Flags().StringVar(&f.saveStats, "save-stats", "",
+		"write mu and sigma of DIR's features to this `FILE`.npz")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
 	return cmd
 }
@@ -97,7 +102,8 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if few := 10 * network.Width(); len(files) < few {
-		terminal.Say("%s of %d features each: the Frechet distance of so few is biased upwards, compare it with that of "+
+		terminal.Say("%s of %d features each: the Frechet distance of so few is biased upwards, compare "+
+			"it with that of "+
 			"as many alone, or measure %d", terminal.Count(len(files), "image"), network.Width(), few)
 	}
 	return evaluation{samples: len(files), metrics: m}.print(f.json)

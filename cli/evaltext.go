@@ -38,8 +38,12 @@ func newEvalText() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
 	f.registerCompute(cmd.Flags())
-	cmd.Flags().StringVar(&f.name, "judge", demoText, "a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub; or an exact one such as oracle:markov:length=16,tokens=4")
-	cmd.Flags().BoolVar(&f.mdlm, "mdlm", false, "perplexity as MDLM's code has it: text in GPT-2's own tokens, the mean over tokens; otherwise as SDTT's, raw ids, the mean over samples")
+	cmd.Flags().StringVar(&f.name, "judge", demoText,
+		"a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub; or an exact "+
+			"one such as oracle:markov:length=16,tokens=4")
+	cmd.Flags().BoolVar(&f.mdlm, "mdlm", false,
+		"perplexity as MDLM's code has it: text in GPT-2's own tokens, the mean over tokens; otherwise "+
+			"as SDTT's, raw ids, the mean over samples")
 	cmd.Flags().BoolVar(&f.stories, "stories", false,
 		"count how often stories contradict themselves: of texts of a model of demo/recipe/stories.py")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")

@@ -80,13 +80,19 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
 	cmd.Flags().StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it")
-	cmd.Flags().StringVar(&f.sheet, "sheet", "", "contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
-	intFlag(cmd.Flags(), &f.scale, "", param.Param{Name: "scale", Min: 1, Max: 16, Default: "1", Help: "enlarge the contact sheet so many times"})
-	cmd.Flags().StringVar(&f.gif, "gif", "", "the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
+	cmd.Flags().StringVar(&f.sheet, "sheet", "",
+		"contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
+	intFlag(cmd.Flags(), &f.scale, "",
+		param.Param{Name: "scale", Min: 1, Max: 16, Default: "1",
+			Help: "enlarge the contact sheet so many times"})
+	cmd.Flags().StringVar(&f.gif, "gif", "",
+		"the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
 	f.inpaintFlags.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the cells in the terminal as they open")
-	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
-	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and image: id, seed, ids (codes by rows), steps, seconds, evaluated, file")
+	cmd.Flags().StringVar(&f.trace, "trace", "",
+		"write what opened when, with which probability, to this new `FILE` for unmask replay")
+	cmd.Flags().BoolVar(&f.json, "json", false,
+		"one JSON object a line and image: id, seed, ids (codes by rows), steps, seconds, evaluated, file")
 	return cmd
 }
 
@@ -160,10 +166,12 @@ func (f *imageFlags) check() error {
 	if f.out == "" && f.sheet == "" {
 		f.sheet = defaultSheet
 	}
-	for _, file := range []struct{ flag, name, ext string }{{"--sheet", f.sheet, ".png"}, {"--gif", f.gif, ".gif"}} {
+	for _, file := range []struct{ flag, name, ext string }{{"--sheet", f.sheet, ".png"},
+		{"--gif", f.gif, ".gif"}} {
 		if file.name != "" {
 			if !strings.EqualFold(filepath.Ext(file.name), file.ext) {
-				return usage("%s is %s, want a name that ends in %s", file.flag, param.Quote(file.name), file.ext)
+				return usage("%s is %s, want a name that ends in %s", file.flag, param.Quote(file.name),
+					file.ext)
 			}
 			if err := checkFile(file.flag, file.name); err != nil {
 				return err
@@ -184,7 +192,8 @@ type codedImage struct {
 
 // generate runs the loop over what out still wants. Finished batches are decoded and written
 // while the next one's steps run, where there is more than one thread.
-func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *imageOutput) error {
+func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options,
+	out *imageOutput) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	deliver, finish := out.put, func() error { return nil }
@@ -232,7 +241,8 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 
 // behind does put in another goroutine, one batch behind. An error cancels the run and comes back
 // from finish, which waits.
-func behind(put func([]codedImage) error, cancel context.CancelCauseFunc) (deliver func([]codedImage) error, finish func() error) {
+func behind(put func([]codedImage) error,
+	cancel context.CancelCauseFunc) (deliver func([]codedImage) error, finish func() error) {
 	batches, done := make(chan []codedImage), make(chan struct{})
 	var failed error
 	go func() {
@@ -257,7 +267,9 @@ func behind(put func([]codedImage) error, cancel context.CancelCauseFunc) (deliv
 }
 
 // batches runs contiguous images.
-func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Options, out *imageOutput, deliver func([]codedImage) error, p *terminal.Progress, seen func(*generate.Step) error) error {
+func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Options,
+	out *imageOutput, deliver func([]codedImage) error, p *terminal.Progress,
+	seen func(*generate.Step) error) error {
 	var batch []codedImage
 	seconds := 0.0
 	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
@@ -292,5 +304,6 @@ func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Op
 }
 
 func newCodedImage(step *generate.Step, s *generate.Sequence, seconds float64) codedImage {
-	return codedImage{index: s.Index, codes: append([]int32(nil), s.Tokens...), steps: step.N, seconds: seconds, evaluated: s.Evaluated}
+	return codedImage{index: s.Index, codes: append([]int32(nil), s.Tokens...), steps: step.N,
+		seconds: seconds, evaluated: s.Evaluated}
 }

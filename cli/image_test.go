@@ -24,13 +24,13 @@ func checkPicture(ts *testscript.TestScript, neg bool, args []string) {
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	ts.Check(err)
 	if got := strconv.Itoa(config.Width) + "x" + strconv.Itoa(config.Height); got != args[1] {
-		ts.Fatalf("%s is %s, wanted is %s", args[0], got, args[1])
+		ts.Fatalf("%s is %s, want %s", args[0], got, args[1])
 	}
 	if len(args) > 2 {
 		g, err := gif.DecodeAll(bytes.NewReader(data))
 		ts.Check(err)
 		if got := strconv.Itoa(len(g.Image)); got != args[3] {
-			ts.Fatalf("%s has %s frames, wanted are %s", args[0], got, args[3])
+			ts.Fatalf("%s has %s frames, want %s", args[0], got, args[3])
 		}
 	}
 }
@@ -65,11 +65,13 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 	if strings.HasSuffix(args[1], ".jsonl") {
 		manifest = ts.MkAbs(args[1]) + ".manifest"
 	}
-	c := exec.Command("sh", append([]string{"-c", `cd "$0" && exec "$@"`, ts.MkAbs(".")}, args[2:]...)...)
+	c := exec.Command("sh", append([]string{"-c", `cd "$0" && exec "$@"`, ts.MkAbs(".")},
+		args[2:]...)...)
 	c.Env = append(os.Environ(), "PATH="+ts.Getenv("PATH"))
 	ts.Check(c.Start())
 	defer c.Wait()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().
+		Before(deadline); time.Sleep(time.Millisecond) {
 		data, _ := os.ReadFile(manifest)
 		if bytes.Count(data, []byte("\n")) > int(number(ts, args[0])) {
 			ts.Check(c.Process.Kill())
@@ -86,7 +88,8 @@ func writeCheckpoint(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	w, err := z.CreateRaw(&zip.FileHeader{Name: "a/data.pkl", CRC32: crc32.ChecksumIEEE([]byte(pickle)),
+	w, err := z.CreateRaw(&zip.FileHeader{Name: "a/data.pkl",
+		CRC32:            crc32.ChecksumIEEE([]byte(pickle)),
 		CompressedSize64: uint64(len(pickle)), UncompressedSize64: uint64(len(pickle))})
 	ts.Check(err)
 	_, err = w.Write([]byte(pickle))

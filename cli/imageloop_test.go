@@ -27,7 +27,8 @@ func TestMAGEsOwnLoop(t *testing.T) {
 	var f samplingFlags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.register(flags, m.Spec())
-	require.NoError(t, flags.Parse([]string{"--sampler=maskgit", "--schedule=mage", "--alpha=4.5", "--steps=6", "--seed=3"}))
+	require.NoError(t, flags.Parse([]string{"--sampler=maskgit", "--schedule=mage", "--alpha=4.5",
+		"--steps=6", "--seed=3"}))
 	o, err := f.generation(flags)
 	require.NoError(t, err)
 	var got [][]int32
@@ -54,7 +55,8 @@ func TestMAGEsOwnLoop(t *testing.T) {
 				continue
 			}
 			unknown++
-			confidence[p] = logP[p] + temperature*(1-float64(n)/steps)*samplers.Gumbel(noise.Uniform(p, philox.Order))
+			confidence[p] = logP[p] +
+				temperature*(1-float64(n)/steps)*samplers.Gumbel(noise.Uniform(p, philox.Order))
 		}
 		maskLength := int(math.Floor(float64(length) * math.Cos(math.Pi/2*float64(n)/steps)))
 		maskLength = max(1, min(unknown-1, maskLength))
@@ -69,8 +71,11 @@ func TestMAGEsOwnLoop(t *testing.T) {
 }
 
 // sampleMasked draws a token at every masked position, with its log-probability from the logits.
-func sampleMasked(t *testing.T, m *unmask.Model, tokens []int32, noise philox.Stream) (sampled []int32, logP []float64) {
-	got, err := m.Forward(context.Background(), &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens, Time: []float64{float64(holes(tokens, m.Spec().Mask)) / float64(len(tokens))}})
+func sampleMasked(t *testing.T, m *unmask.Model, tokens []int32,
+	noise philox.Stream) (sampled []int32, logP []float64) {
+	got, err := m.Forward(context.Background(),
+		&model.Batch{Size: 1, Length: len(tokens), Tokens: tokens,
+			Time: []float64{float64(holes(tokens, m.Spec().Mask)) / float64(len(tokens))}})
 	require.NoError(t, err)
 	var rows []int32
 	d := model.Draw{Power: 1}

@@ -55,7 +55,8 @@ func openImageOutput(f *imageFlags, m *unmask.Model, o generate.Options) (*image
 	if err != nil {
 		return nil, err
 	}
-	out := &imageOutput{f: f, m: m, size: image.Pt(width, height), mask: m.Spec().Mask, began: time.Now()}
+	out := &imageOutput{f: f, m: m, size: image.Pt(width, height), mask: m.Spec().Mask,
+		began: time.Now()}
 	if f.gif != "" {
 		out.film = unmask.NewFilm(f.n, m.Spec(), o.Tokens)
 	}
@@ -134,7 +135,8 @@ func (out *imageOutput) put(batch []codedImage) error {
 			if err := png.Encode(&data, img); err != nil {
 				return err
 			}
-			if err := out.folder.Put(p.index, out.f.seed, out.f.labelled(p.index, data.Bytes())); err != nil {
+			if err := out.folder.Put(p.index, out.f.seed,
+				out.f.labelled(p.index, data.Bytes())); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
 			name = filepath.Join(out.f.out, out.folder.Name(p.index))
@@ -160,8 +162,10 @@ func (out *imageOutput) put(batch []codedImage) error {
 
 func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
 	class, prompt := out.f.wanted(p.index)
-	line, err := json.Marshal(imageRecord{Class: class, Prompt: prompt, ID: p.index, Seed: out.f.seed, IDs: p.codes, Steps: p.steps, Seconds: p.seconds, File: name, Unfinished: unfinished,
-		Evaluated: evaluated{FullPasses: p.evaluated.Full, PartialRows: p.evaluated.Partial, HeadRows: p.evaluated.Head}})
+	line, err := json.Marshal(imageRecord{Class: class, Prompt: prompt, ID: p.index, Seed: out.f.seed,
+		IDs: p.codes, Steps: p.steps, Seconds: p.seconds, File: name, Unfinished: unfinished,
+		Evaluated: evaluated{FullPasses: p.evaluated.Full, PartialRows: p.evaluated.Partial,
+			HeadRows: p.evaluated.Head}})
 	if err != nil {
 		return err
 	}
@@ -170,7 +174,8 @@ func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
 
 // interrupted delivers what the batch has: to a folder the finished images before the first
 // unfinished one, to a sheet all.
-func (out *imageOutput) interrupted(step *generate.Step, batch []codedImage, deliver func([]codedImage) error) error {
+func (out *imageOutput) interrupted(step *generate.Step, batch []codedImage,
+	deliver func([]codedImage) error) error {
 	terminal.Say("interrupted after step %d of %d", step.N, step.Steps)
 	if step.Done {
 		return errInterrupted

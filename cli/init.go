@@ -19,7 +19,8 @@ type initFlags struct {
 }
 
 func (i *initFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&i.init, "init", "", "PNG or JPEG `FILE` to draw again, instead of drawing from nothing")
+	f.StringVar(&i.init, "init", "",
+		"PNG or JPEG `FILE` to draw again, instead of drawing from nothing")
 	floatFlag(f, &i.strength, unmask.StrengthParam)
 }
 
@@ -27,7 +28,8 @@ func (i *initFlags) register(f *pflag.FlagSet) {
 func (i *initFlags) check(f *pflag.FlagSet, inpaint string) error {
 	switch {
 	case i.init == "" && f.Changed("strength"):
-		return usage("--strength is %s, want none without --init", strconv.FormatFloat(i.strength, 'g', -1, 64))
+		return usage("--strength is %s, want none without --init",
+			strconv.FormatFloat(i.strength, 'g', -1, 64))
 	case i.init != "" && inpaint != "":
 		return usage("--init and --inpaint, want one of the two")
 	}
@@ -35,7 +37,8 @@ func (i *initFlags) check(f *pflag.FlagSet, inpaint string) error {
 }
 
 // start makes a run that begins with --init.
-func (i *initFlags) start(m *unmask.Model, o generate.Options, fit string) (generate.Options, error) {
+func (i *initFlags) start(m *unmask.Model, o generate.Options, fit string) (generate.Options,
+	error) {
 	picture, err := images.ReadPicture(i.init)
 	if err != nil {
 		return o, fmt.Errorf("--init: %w", err)

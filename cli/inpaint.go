@@ -29,8 +29,9 @@ func (f *inpaintFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white or transparent where the "+
 		"image is made new")
 	s.StringVar(&f.box, "box", "", "`X,Y,W,H`: pixels of --inpaint, a box that is made new")
-	s.BoolVar(&f.paste, "paste", false, "with --inpaint, put the kept pixels back; they fade in over a "+
-		"cell from the mask's edge")
+	s.BoolVar(&f.paste, "paste", false,
+		"with --inpaint, put the kept pixels back; they fade in over a "+
+			"cell from the mask's edge")
 	fitFlag(s, &f.fit)
 }
 
@@ -39,8 +40,9 @@ const mostLost = 12
 
 // fitFlag adds --fit.
 func fitFlag(s *pflag.FlagSet, to *string) {
-	s.StringVar(to, "fit", "", "bring pictures of another size to the model's: cover crops what stands "+
-		"over, contain leaves margins (made new by --inpaint)")
+	s.StringVar(to, "fit", "",
+		"bring pictures of another size to the model's: cover crops what stands "+
+			"over, contain leaves margins (made new by --inpaint)")
 }
 
 // check refuses flags that do not go together.
@@ -71,12 +73,14 @@ func parseBox(text string) (image.Rectangle, error) {
 	for i, part := range parts {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || len(parts) != 4 || n < 0 || n > images.MaxPixels || i > 1 && n == 0 {
-			return image.Rectangle{}, usage("--box is %.40q, want X,Y,W,H in pixels, such as 16,16,32,32", text)
+			return image.Rectangle{},
+				usage("--box is %.40q, want X,Y,W,H in pixels, such as 16,16,32,32", text)
 		}
 		v[i] = n
 	}
 	if len(parts) != 4 {
-		return image.Rectangle{}, usage("--box is %.40q, want X,Y,W,H in pixels, such as 16,16,32,32", text)
+		return image.Rectangle{},
+			usage("--box is %.40q, want X,Y,W,H in pixels, such as 16,16,32,32", text)
 	}
 	return image.Rect(v[0], v[1], v[0]+v[2], v[1]+v[3]), nil
 }

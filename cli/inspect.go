@@ -21,7 +21,8 @@ func newInspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show a model's architecture, sizes, parameters, dtypes, tokenizer and unused tensors",
-		Args:  exactly(1, "a MODEL: demo, a directory, org/name[@revision], or an exact one such as oracle:markov:length=16,tokens=4"),
+		Args: exactly(1, "a MODEL: demo, a directory, org/name[@revision], or an exact one such as "+
+			"oracle:markov:length=16,tokens=4"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return inspect(cmd.Context(), args[0], asJSON)
 		},

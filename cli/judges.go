@@ -17,7 +17,8 @@ type taskFlags struct {
 
 // task loads a model of a kind, text or image or "" for the model's own, and what judges its
 // samples, and says what its results depend on.
-func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (experiments.Task, experiments.Settings, error) {
+func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (experiments.Task,
+	experiments.Settings, error) {
 	if name := d.model; kind == "image" {
 		d.ofImages()
 		defer func() { d.model = name }()
@@ -31,7 +32,8 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	}
 	switch {
 	case string(m.Kind()) != kind || m.Text == nil && m.Pictures == nil:
-		return nil, nil, usage("--model %s is a %s, which makes no %s", d.model, m.Info.Architecture, kind)
+		return nil, nil, usage("--model %s is a %s, which makes no %s", d.model, m.Info.Architecture,
+			kind)
 	case kind == "image" && t.Reference == "" && !isDemo(d.model):
 		return nil, nil, usage("--reference is missing, want a directory of PNG files or an .npz: " +
 			"only the demo has its own")
@@ -52,7 +54,8 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	}
 	for _, key := range []string{"model", "judge"} { // results name the embedded ones alike
 		if v, ok := s[key]; ok {
-			v = strings.Replace(strings.Replace(v, demoImage+" ", demoText+" ", 1), demoJudge+" ", demoText+" ", 1)
+			v = strings.Replace(strings.Replace(v, demoImage+" ", demoText+" ", 1), demoJudge+" ",
+				demoText+" ", 1)
 			s[key] = v
 		}
 	}

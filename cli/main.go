@@ -73,7 +73,9 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
-	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
+	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(),
+		newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(), newPull(),
+		newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
 	return root
 }
 

@@ -36,8 +36,10 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"demo-model": demoModel, "tokens": writeTokens, "pictures": writePictures,
-			"picture": checkPicture, "samedir": sameDirectory, "killed": killed, "checkpoint": writeCheckpoint},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"demo-model": demoModel,
+			"tokens": writeTokens, "pictures": writePictures,
+			"picture": checkPicture, "samedir": sameDirectory, "killed": killed,
+			"checkpoint": writeCheckpoint},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PACKS", filepath.Join(root, "testdata", "packs"))
 			e.Setenv("PTH", filepath.Join(root, "weights", "pytorch", "testdata"))
@@ -100,7 +102,8 @@ func demoModel(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(weights.WriteFile(filepath.Join(dir, "model.safetensors"), tensors, nil))
 }
 
-// writeTokens writes a safetensors file: tokens FILE NAME=ROWSxCOLUMNS:VALUE ..., all elements VALUE.
+// writeTokens writes a safetensors file: tokens FILE NAME=ROWSxCOLUMNS:VALUE ..., all elements
+// VALUE.
 func writeTokens(ts *testscript.TestScript, neg bool, args []string) {
 	var tensors []weights.Tensor
 	for _, arg := range args[1:] {

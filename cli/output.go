@@ -92,8 +92,8 @@ func writeFile(name string, data []byte) error {
 	return f.Commit()
 }
 
-// ended returns the error of a run whose outputs were closed: that of closing them counts unless the
-// run failed before.
+// ended returns the error of a run whose outputs were closed: that of closing them counts unless
+// the run failed before.
 func ended(ran, closed error) error {
 	if closed != nil && (ran == nil || errors.Is(ran, errInterrupted)) {
 		return closed
@@ -141,8 +141,8 @@ func (t *tracing) write(step *generate.Step) error {
 	return wrap("--trace "+t.name, pathless(t.Write(step)))
 }
 
-// close makes the trace appear if the run ended well, and what there is of an interrupted one beside
-// its name.
+// close makes the trace appear if the run ended well, and what there is of an interrupted one
+// beside its name.
 func (t *tracing) close(ran error) error {
 	switch {
 	case t == nil:

@@ -33,7 +33,8 @@ func TestOutside(t *testing.T) {
 	}
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), bytes.Replace(mod, []byte("../.."), []byte(root), 1), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"),
+		bytes.Replace(mod, []byte("../.."), []byte(root), 1), 0o644))
 	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o644))
@@ -51,7 +52,8 @@ func TestOutside(t *testing.T) {
 	outside := filepath.Join(dir, "outside")
 	require.Contains(t, run(outside, "samplers"), "every other position first")
 	require.Contains(t, run(outside, "inspect", "glance"), "architecture  glance")
-	text := []string{"text", "--model", "glance", "--sampler", "alternate(stride=3)", "--cache", "1", "-n", "3", "--json", "--out"}
+	text := []string{"text", "--model", "glance", "--sampler", "alternate(stride=3)", "--cache", "1",
+		"-n", "3", "--json", "--out"}
 	run(outside, append(text, "one.jsonl", "--batch", "1")...)
 	run(outside, append(text, "three.jsonl", "--threads", "1")...)
 	one, three := read(t, dir, "one.jsonl"), read(t, dir, "three.jsonl")
@@ -60,7 +62,8 @@ func TestOutside(t *testing.T) {
 	require.Contains(t, one, `"partial_rows":`)
 	require.NotContains(t, one, `"partial_rows":0`)
 
-	plan := "model: oracle:markov:length=12,tokens=3\nsamplers: [\"alternate(stride=3)\", random]\nsteps: [4]\nn: 8\n"
+	plan := "model: oracle:markov:length=12,tokens=3\nsamplers: [\"alternate(stride=3)\", " +
+		"random]\nsteps: [4]\nn: 8\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(plan), 0o644))
 	run(outside, "sweep", "plan.yaml")
 	require.Contains(t, read(t, dir, "results.jsonl"), "alternate(stride=3)")
@@ -84,8 +87,10 @@ func writeGlance(t *testing.T, dir string) {
 		return data
 	}
 	require.NoError(t, weights.WriteFile(filepath.Join(dir, "model.safetensors"), []weights.Tensor{
-		{Name: "table", DType: weights.F32, Shape: []int{outcomes + 1, width}, Data: values((outcomes + 1) * width)},
-		{Name: "qkv.weight", DType: weights.F32, Shape: []int{3 * width, width}, Data: values(3 * width * width)},
+		{Name: "table", DType: weights.F32, Shape: []int{outcomes + 1, width},
+			Data: values((outcomes + 1) * width)},
+		{Name: "qkv.weight", DType: weights.F32, Shape: []int{3 * width, width},
+			Data: values(3 * width * width)},
 	}, nil))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{}"), 0o644))
 	data, err := os.ReadFile("../demo/text/tokenizer.json")

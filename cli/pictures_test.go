@@ -12,7 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// writePictures writes five PNG files of the demo's size around a colour: pictures DIR RED GREEN BLUE.
+// writePictures writes five PNG files of the demo's size around a colour: pictures DIR RED GREEN
+// BLUE.
 func writePictures(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o777))

@@ -65,11 +65,13 @@ func newList() *cobra.Command {
 					line.Encode(c)
 					continue
 				}
-				fmt.Fprintf(stdout, "%-40s %-12.12s %8.1f MB  %s\n", c.Repo, c.Commit, float64(c.Size)/1e6, strings.Join(c.Refs, " "))
+				fmt.Fprintf(stdout, "%-40s %-12.12s %8.1f MB  %s\n", c.Repo, c.Commit, float64(c.Size)/1e6,
+					strings.Join(c.Refs, " "))
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line: name and embedded, or what the cache has of a snapshot")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"one JSON object a line: name and embedded, or what the cache has of a snapshot")
 	return cmd
 }

@@ -44,13 +44,18 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.Judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
-	cmd.Flags().StringVar(&f.Inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
-	cmd.Flags().StringVar(&f.Reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+	cmd.Flags().StringVar(&f.Judge, "judge", "demo",
+		"of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
+	cmd.Flags().StringVar(&f.Inception, "inception", "",
+		"of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
+	cmd.Flags().StringVar(&f.Reference, "reference", "",
+		"of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
 	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
-	cmd.Flags().BoolVar(&f.quick, "quick", false, "seconds, to see that it works: says nothing about the claims")
+	cmd.Flags().BoolVar(&f.quick, "quick", false,
+		"seconds, to see that it works: says nothing about the claims")
 	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write all to this `DIR`")
-	cmd.Flags().StringVar(&f.markdown, "markdown", "", "write the Markdown report to this `FILE` instead of DIR/report.md")
+	cmd.Flags().StringVar(&f.markdown, "markdown", "",
+		"write the Markdown report to this `FILE` instead of DIR/report.md")
 	return cmd
 }
 
@@ -58,7 +63,7 @@ func (f *reproduceFlags) size() (experiments.Size, error) {
 	s := experiments.Default
 	switch {
 	case f.full && f.quick:
-		return s, usage("--full and --quick together, allowed is one of them")
+		return s, usage("--full and --quick together, want one of them")
 	case f.full:
 		s = experiments.Full
 	case f.quick:
@@ -79,7 +84,8 @@ func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 		return usage("--inception and --reference are for a model of images, --model is demo")
 	}
 	if unmask.IsExact(f.model) {
-		return usage("--model is %s, allowed are networks; unmask theory checks the paper on exact models", f.model)
+		return usage("--model is %s, want networks; unmask theory checks the paper on exact models",
+			f.model)
 	}
 	f.Scenes = size.Image.Scenes
 	kinds := []string{""}
@@ -108,7 +114,8 @@ func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 }
 
 // measure runs the points of a kind of model.
-func (f *reproduceFlags) measure(ctx context.Context, kind string, size experiments.Size) ([]experiments.Result, experiments.Settings, error) {
+func (f *reproduceFlags) measure(ctx context.Context, kind string,
+	size experiments.Size) ([]experiments.Result, experiments.Settings, error) {
 	task, settings, err := f.task(ctx, kind, f.taskFlags)
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +181,8 @@ func (f *reproduceFlags) write(r *experiments.Report) error {
 		figures = filepath.ToSlash(from) + "/"
 	}
 	for file, data := range map[string][]byte{
-		filepath.Join(f.out, "verdicts.json"): append(verdicts, '\n'), filepath.Join(f.out, "report.html"): html, name: r.Markdown(figures),
+		filepath.Join(f.out, "verdicts.json"): append(verdicts, '\n'),
+		filepath.Join(f.out, "report.html"):   html, name: r.Markdown(figures),
 	} {
 		if err := writeWhole(file, data); err != nil {
 			return err

@@ -113,7 +113,8 @@ func (s *samplingFlags) asked(f *pflag.FlagSet) (r generate.Recipe, err error) {
 }
 
 // published makes the run again with the defaults of a model that brings its own.
-func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model, o generate.Options) (generate.Options, error) {
+func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model,
+	o generate.Options) (generate.Options, error) {
 	if m.Recipe == "" {
 		return o, nil
 	}

@@ -57,7 +57,7 @@ func readSchedule(data []byte) (samplers.Schedule, error) {
 		return nil, fmt.Errorf("more than %d bytes", maxScheduleFile)
 	}
 	if err := json.Unmarshal(data, &f); err != nil || len(f.Times) == 0 {
-		return nil, errors.New("no schedule of unmask schedule: wanted is {\"times\":[...]}")
+		return nil, errors.New("no schedule of unmask schedule: want {\"times\":[...]}")
 	}
 	return samplers.Times(f.Times)
 }
@@ -81,7 +81,7 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 		Args: exactly(1, "a FILE.jsonl of unmask text --json"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !strings.HasSuffix(out, scheduleSuffix) {
-				return usage("--out is %q, allowed are names that end in %s", out, scheduleSuffix)
+				return usage("--out is %q, want names that end in %s", out, scheduleSuffix)
 			}
 			if err := checkFile("--out", out); err != nil {
 				return err
@@ -90,13 +90,15 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 		},
 	}
 	d.register(cmd.Flags(), "demo")
-	intFlag(cmd.Flags(), &steps, "", param.Param{Name: "steps", Min: 1, Max: 1 << 16, Default: "16", Help: "denoising steps N"})
+	intFlag(cmd.Flags(), &steps, "",
+		param.Param{Name: "steps", Min: 1, Max: 1 << 16, Default: "16", Help: "denoising steps N"})
 	cmd.Flags().StringVar(&out, "out", "times.json", "write the schedule to this `FILE`")
 	seedFlag(cmd.Flags(), &seed, "which positions are masked; same seed, same schedule")
 	return cmd
 }
 
-func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps int, seed uint64) error {
+func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps int,
+	seed uint64) error {
 	m, err := d.loadText(ctx)
 	if err != nil {
 		return err

@@ -57,7 +57,9 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	f.model = plan.Model
-	task, settings, err := f.task(ctx, plan.Kind, taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception, Reference: plan.Reference}})
+	task, settings, err := f.task(ctx, plan.Kind,
+		taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception,
+			Reference: plan.Reference}})
 	if err != nil {
 		return err
 	}
@@ -93,7 +95,9 @@ func readPlan(name string) (experiments.Plan, error) {
 		return experiments.Plan{}, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > experiments.MaxPlan {
-		return experiments.Plan{}, fmt.Errorf("%s: a %s of %d bytes, allowed is a file of %d", name, whole.Kind(info), info.Size(), experiments.MaxPlan)
+		return experiments.Plan{},
+			fmt.Errorf("%s: a %s of %d bytes, want a file of %d", name, whole.Kind(info), info.Size(),
+				experiments.MaxPlan)
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -107,7 +111,8 @@ func readPlan(name string) (experiments.Plan, error) {
 }
 
 // sweep measures points with progress on standard error, until an interrupt.
-func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task, points []experiments.Point) error {
+func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task,
+	points []experiments.Point) error {
 	bar := terminal.NewSweep(j, task.Kind(), points)
 	err := experiments.Sweep(ctx, j, task, points, func(p experiments.Progress) bool {
 		bar.Show(p)

@@ -23,7 +23,8 @@ func TestTerminal(t *testing.T) {
 	} else {
 		f.Close()
 	}
-	testscript.Run(t, testscript.Params{Dir: "testdata/terminal", Cmds: map[string]func(*testscript.TestScript, bool, []string){"terminal": onTerminal}})
+	testscript.Run(t, testscript.Params{Dir: "testdata/terminal",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"terminal": onTerminal}})
 }
 
 // onTerminal runs a command on a terminal of so many columns and rows and writes what the screen
@@ -69,7 +70,8 @@ func pseudoterminal(size unix.Winsize) (master, slave *os.File, err error) {
 	}
 	fd := int(master.Fd())
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	err = errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0), unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &size))
+	err = errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0),
+		unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &size))
 	if err == nil {
 		slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	}

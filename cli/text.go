@@ -45,14 +45,21 @@ func newText() *cobra.Command {
 	f.constraintFlags.register(cmd.Flags())
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1}})
 	lengthFlag(cmd.Flags(), &f.length)
-	cmd.Flags().StringVar(&f.prompt, "prompt", "", "text that every sample begins with; - reads it from standard input")
-	cmd.Flags().StringVar(&f.infill, "infill", "", `text with holes of so many tokens, such as "To be, [20] that is the question"`)
-	cmd.Flags().StringVar(&f.tokensIn, "tokens-in", "", "token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
+	cmd.Flags().StringVar(&f.prompt, "prompt", "",
+		"text that every sample begins with; - reads it from standard input")
+	cmd.Flags().StringVar(&f.infill, "infill", "",
+		`text with holes of so many tokens, such as "To be, [20] that is the question"`)
+	cmd.Flags().StringVar(&f.tokensIn, "tokens-in", "",
+		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
 	f.chat.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
-	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
-	cmd.Flags().StringVar(&f.trace, "trace", "", "write what opened when, with which probability, to this new `FILE` for unmask replay")
-	cmd.Flags().StringVar(&f.out, "out", "", "write to this `FILE`, which appears when all is written; a .jsonl has the lines of --json without their seconds, one at a time, and the same command continues it where it was broken off")
+	cmd.Flags().BoolVar(&f.json, "json", false,
+		"one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
+	cmd.Flags().StringVar(&f.trace, "trace", "",
+		"write what opened when, with which probability, to this new `FILE` for unmask replay")
+	cmd.Flags().StringVar(&f.out, "out", "",
+		"write to this `FILE`, which appears when all is written; a .jsonl has the lines of --json "+
+			"without their seconds, one at a time, and the same command continues it where it was broken off")
 	return cmd
 }
 
@@ -72,7 +79,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		}
 	}
 	if f.prompt != "" && f.infill != "" {
-		return usage("--prompt and --infill together, allowed is one of them")
+		return usage("--prompt and --infill together, want one of them")
 	}
 	if err := f.chat.check(f); err != nil {
 		return err
@@ -92,7 +99,8 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 }
 
 // runTo makes the samples.
-func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutput, o generate.Options) error {
+func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutput,
+	o generate.Options) error {
 	m, err := f.loadText(ctx)
 	if err != nil {
 		return err
@@ -125,7 +133,8 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutp
 }
 
 // generate runs the loop and hands each finished sample to out, in order.
-func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options, out *textOutput, trace *tracing) error {
+func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options,
+	out *textOutput, trace *tracing) error {
 	var w *terminal.Watcher
 	p := terminal.NewProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
 	if f.watch {
@@ -163,7 +172,8 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 			if w != nil {
 				w.Clear()
 			}
-			if err := out.write(sample{m: m, s: s, shown: f.text(s.Tokens), seed: o.Seed, steps: step.N, seconds: seconds}); err != nil {
+			if err := out.write(sample{m: m, s: s, shown: f.text(s.Tokens), seed: o.Seed, steps: step.N,
+				seconds: seconds}); err != nil {
 				return err
 			}
 		}

@@ -27,12 +27,13 @@ type sample struct {
 
 // textRecord is one line of --json.
 type textRecord struct {
-	ID         int       `json:"id"`
-	Seed       uint64    `json:"seed"`
-	IDs        []int32   `json:"ids"`
-	Text       string    `json:"text"`
-	Steps      int       `json:"steps"`
-	Seconds    float64   `json:"seconds,omitempty"` // since the batch's start; not in a .jsonl, whose bytes are the same each time
+	ID    int     `json:"id"`
+	Seed  uint64  `json:"seed"`
+	IDs   []int32 `json:"ids"`
+	Text  string  `json:"text"`
+	Steps int     `json:"steps"`
+	// since the batch's start; not in a .jsonl, whose bytes are the same each time
+	Seconds    float64   `json:"seconds,omitempty"`
 	Evaluated  evaluated `json:"evaluated"`
 	Unfinished bool      `json:"unfinished,omitempty"`
 }
@@ -47,7 +48,8 @@ type evaluated struct {
 func (s sample) record() textRecord {
 	return textRecord{ID: s.s.Index, Seed: s.seed, IDs: s.s.Tokens, Text: s.m.Text.Decode(s.shown),
 		Steps: s.steps, Seconds: s.seconds, Unfinished: s.open,
-		Evaluated: evaluated{FullPasses: s.s.Evaluated.Full, PartialRows: s.s.Evaluated.Partial, HeadRows: s.s.Evaluated.Head}}
+		Evaluated: evaluated{FullPasses: s.s.Evaluated.Full, PartialRows: s.s.Evaluated.Partial,
+			HeadRows: s.s.Evaluated.Head}}
 }
 
 // textOutput writes samples to standard output or to a file, which appears when all is written.
@@ -82,7 +84,8 @@ func isLines(name string) bool { return strings.HasSuffix(name, ".jsonl") }
 
 // begin opens or continues a .jsonl, and returns the samples that it still lacks. Other outputs
 // want all.
-func (o *textOutput) begin(f *textFlags, m *unmask.Model, g generate.Options) (generate.Options, error) {
+func (o *textOutput) begin(f *textFlags, m *unmask.Model, g generate.Options) (generate.Options,
+	error) {
 	if !isLines(f.out) {
 		return g, nil
 	}
@@ -129,13 +132,15 @@ func (o *textOutput) flush() error { return o.w.Flush() }
 
 // interrupted writes what the batch has of its unfinished samples from a position on, to standard
 // output only: a file holds finished ones.
-func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64, from int) error {
+func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64,
+	from int) error {
 	for i := range step.Sequences {
 		s := &step.Sequences[i]
 		if s.Done || o.file != nil || o.lines != nil {
 			continue
 		}
-		if err := o.write(sample{m: m, s: s, shown: s.Tokens[from:], seed: seed, steps: step.N, open: true}); err != nil {
+		if err := o.write(sample{m: m, s: s, shown: s.Tokens[from:], seed: seed, steps: step.N,
+			open: true}); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, claim := range o.Only {
 				if !slices.Contains(theory.Claims(), claim) {
-					return usage("--only is %q, allowed are %s", claim, strings.Join(theory.Claims(), ", "))
+					return usage("--only is %q, want %s", claim, strings.Join(theory.Claims(), ", "))
 				}
 			}
 			device, err := d.options()
@@ -65,7 +65,8 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 			if err != nil {
 				return err
 			}
-			o.Networks = []theory.Network{{Name: "demo of text", Denoiser: text.Denoiser, Sequences: 6}, {Name: "demo of images", Denoiser: image.Denoiser, Sequences: 40}}
+			o.Networks = []theory.Network{{Name: "demo of text", Denoiser: text.Denoiser, Sequences: 6},
+				{Name: "demo of images", Denoiser: image.Denoiser, Sequences: 40}}
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
 			out, line := cmd.OutOrStdout(), json.NewEncoder(cmd.OutOrStdout())
@@ -102,11 +103,15 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	}
 	d.registerCompute(cmd.Flags())
 	seedFlag(cmd.Flags(), &o.Seed, "same seed, same output")
-	intFlag(cmd.Flags(), &o.Draws, "", param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000", Help: "sequences of each count"})
-	intFlag(cmd.Flags(), &o.Most, "", param.Param{Name: "most", Min: 256, Max: 1 << 20, Default: "16384",
-		Help: "masked positions of theorem 1's largest case"})
-	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "check these `CLAIMS` alone, such as 'theorem 1,equation 5'")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line: claim, case, measure, statistic, error, relation, bound, holds")
+	intFlag(cmd.Flags(), &o.Draws, "",
+		param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000", Help: "sequences of each count"})
+	intFlag(cmd.Flags(), &o.Most, "",
+		param.Param{Name: "most", Min: 256, Max: 1 << 20, Default: "16384",
+			Help: "masked positions of theorem 1's largest case"})
+	cmd.Flags().StringSliceVar(&o.Only, "only", nil,
+		"check these `CLAIMS` alone, such as 'theorem 1,equation 5'")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"one JSON object a line: claim, case, measure, statistic, error, relation, bound, holds")
 	cmd.Flags().StringVar(&plots, "plot", "", "write the plots to this `DIR` (SVG, PNG)")
 	return cmd
 }
@@ -130,17 +135,25 @@ func printClaim(out io.Writer, r theory.Result) error {
 	if row.Error > 0 {
 		value += fmt.Sprintf(" ± %.2g", row.Error)
 	}
-	_, err := fmt.Fprintf(out, "%-21s %-20s %s %-9.4g %-6s %s: %s\n", row.Claim, value, row.Relation, row.Bound, holds, row.Case, row.Measure)
+	_, err := fmt.Fprintf(out, "%-21s %-20s %s %-9.4g %-6s %s: %s\n", row.Claim, value, row.Relation,
+		row.Bound, holds, row.Case, row.Measure)
 	return err
 }
 
 // theoryCharts are how claims are drawn; the others have no curve.
 var theoryCharts = map[string]experiments.Chart{
-	"proposition 1":        {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order", X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true},
-	"theorem 1":            {Name: "theorem1", Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation", LogX: true, LogY: true},
-	"implicit temperature": {Name: "temperature", Title: "Tokens that maskgit commits", X: "p of the model", Y: "frequency"},
-	"equation 5":           {Name: "equation5", Title: "D(q||p) of two rounds, and its bound a-b+c (Markov chain of 6)", X: "positions of the first round", Y: "nats"},
-	"partial caching":      {Name: "caching", Title: "Second half of a step, from the exact conditional", X: "step", Y: "total variation"},
+	"proposition 1": {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order",
+		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true},
+	"theorem 1": {Name: "theorem1",
+		Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation",
+		LogX: true, LogY: true},
+	"implicit temperature": {Name: "temperature", Title: "Tokens that maskgit commits",
+		X: "p of the model", Y: "frequency"},
+	"equation 5": {Name: "equation5",
+		Title: "D(q||p) of two rounds, and its bound a-b+c (Markov chain of 6)",
+		X:     "positions of the first round", Y: "nats"},
+	"partial caching": {Name: "caching",
+		Title: "Second half of a step, from the exact conditional", X: "step", Y: "total variation"},
 }
 
 // plotTheory draws each claim that has a curve.
@@ -166,7 +179,8 @@ func plotTheory(dir string, results []theory.Result) error {
 		drawn++
 	}
 	if drawn == 0 {
-		return usage("--plot with claims that have no curve, allowed are %s", strings.Join(slices.Sorted(maps.Keys(theoryCharts)), ", "))
+		return usage("--plot with claims that have no curve, want %s",
+			strings.Join(slices.Sorted(maps.Keys(theoryCharts)), ", "))
 	}
 	return nil
 }

@@ -36,14 +36,23 @@ func newTune() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.kind, "kind", "", "of --model demo: text or image; other models know theirs (default text)")
-	cmd.Flags().StringVar(&f.Judge, "judge", "demo", "of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
-	cmd.Flags().StringVar(&f.Inception, "inception", "", "of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
-	cmd.Flags().StringVar(&f.Reference, "reference", "", "of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
-	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second, "time of a sample, its share of a batch's")
-	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute, "time of the search; what is found by then counts")
-	intFlag(cmd.Flags(), &f.n, "n", param.Param{Name: "n", Min: 2, Max: maxTuneSamples, Default: "64", Help: "samples of each setting in the last round"})
-	intFlag(cmd.Flags(), &f.batch, "", param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
+	cmd.Flags().StringVar(&f.kind, "kind", "",
+		"of --model demo: text or image; other models know theirs (default text)")
+	cmd.Flags().StringVar(&f.Judge, "judge", "demo",
+		"of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
+	cmd.Flags().StringVar(&f.Inception, "inception", "",
+		"of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
+	cmd.Flags().StringVar(&f.Reference, "reference", "",
+		"of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second,
+		"time of a sample, its share of a batch's")
+	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute,
+		"time of the search; what is found by then counts")
+	intFlag(cmd.Flags(), &f.n, "n",
+		param.Param{Name: "n", Min: 2, Max: maxTuneSamples, Default: "64",
+			Help: "samples of each setting in the last round"})
+	intFlag(cmd.Flags(), &f.batch, "",
+		param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
 	lengthFlag(cmd.Flags(), &f.size)
 	seedFlag(cmd.Flags(), &f.seed, "same seed, same samples")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: frontier, command")
@@ -61,7 +70,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	case f.batch > f.n:
 		return usage("--batch is %d, want 1 to %d", f.batch, f.n)
 	case f.kind != "" && f.kind != "text" && f.kind != "image":
-		return usage("--kind is %q, allowed are text and image", f.kind)
+		return usage("--kind is %q, want text or image", f.kind)
 	}
 	if f.kind == "" && f.model == "demo" {
 		f.kind = "text"
@@ -71,7 +80,9 @@ func (f *tuneFlags) run(ctx context.Context) error {
 		return err
 	}
 	var p *terminal.Progress
-	all, err := experiments.Tune(ctx, task, experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: f.batch, Length: f.size, Seed: f.seed, Limit: f.limit},
+	all, err := experiments.Tune(ctx, task,
+		experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: f.batch, Length: f.size,
+			Seed: f.seed, Limit: f.limit},
 		func(done, total int, _ experiments.Point) bool {
 			if done == 0 {
 				p = terminal.NewProgress("settings", int64(total))
@@ -122,7 +133,8 @@ func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) erro
 		return standardOutput(string(line) + "\n")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-12s %6s %6s %6s %10s  %s\n", "sampler", "steps", "alpha", "cache", "s/sample", "metrics")
+	fmt.Fprintf(&b, "%-12s %6s %6s %6s %10s  %s\n", "sampler", "steps", "alpha", "cache", "s/sample",
+		"metrics")
 	for _, s := range front {
 		var m []string
 		for _, l := range metricLines {
@@ -134,7 +146,8 @@ func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) erro
 		if s.Point.Alpha > 0 {
 			alpha = fmt.Sprintf("%g", s.Point.Alpha)
 		}
-		fmt.Fprintf(&b, "%-12s %6d %6s %6d %10.3g  %s\n", s.Point.Sampler, s.Point.Steps, alpha, s.Point.Cache, s.Seconds, strings.Join(m, ", "))
+		fmt.Fprintf(&b, "%-12s %6d %6s %6d %10.3g  %s\n", s.Point.Sampler, s.Point.Steps, alpha,
+			s.Point.Cache, s.Seconds, strings.Join(m, ", "))
 	}
 	fmt.Fprintf(&b, "\n%s\n", command)
 	return standardOutput(b.String())

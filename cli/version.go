@@ -55,6 +55,7 @@ func showGPUs() {
 		fmt.Fprintf(stdout, "no GPU: %v\n", err)
 	}
 	for _, g := range gpus {
-		fmt.Fprintf(stdout, "device: cuda:%d %s, %d multiprocessors, %.1f GB\n", g.Index, g.Model, g.Multiprocessors, float64(g.Memory)/1e9)
+		fmt.Fprintf(stdout, "device: cuda:%d %s, %d multiprocessors, %.1f GB\n", g.Index, g.Model,
+			g.Multiprocessors, float64(g.Memory)/1e9)
 	}
 }

@@ -18,7 +18,8 @@ import (
 func files(t testing.TB) fstest.MapFS {
 	dir := parity.OpenCases(t, "amused-256-tiny").Dir("tokenizer")
 	m := fstest.MapFS{}
-	for _, name := range []string{"vocab.json", "merges.txt", "special_tokens_map.json", "tokenizer_config.json"} {
+	for _, name := range []string{"vocab.json", "merges.txt", "special_tokens_map.json",
+		"tokenizer_config.json"} {
 		data, err := os.ReadFile(dir + "/" + name)
 		require.NoError(t, err)
 		m[name] = &fstest.MapFile{Data: data}
@@ -31,10 +32,14 @@ func TestBadTokenizers(t *testing.T) {
 		{"vocab.json", "<|endoftext|>", "<|end|>", "the vocabulary lacks <|endoftext|>: not CLIP's"},
 		{"vocab.json", `"!"`, `"!!!"`, `the vocabulary lacks the byte "!": not CLIP's`},
 		{"vocab.json", "{", "[", "vocab.json: "},
-		{"merges.txt", "#version: 0.2\n", "#version: 0.2\na\n", "merges.txt: line 2: merge 0 has 1 parts, want 2"},
-		{"merges.txt", "#version: 0.2\n", "#version: 0.2\nq q\n", `merge 0 gives "qq", which is not in the vocabulary`},
-		{"special_tokens_map.json", `"pad_token": "<|endoftext|>"`, `"pad_token": "<pad>"`, `special_tokens_map.json: pad_token is "<pad>", want a token of the vocabulary`},
-		{"special_tokens_map.json", `"pad_token": "<|endoftext|>"`, `"pad_token": 3`, "special_tokens_map.json: pad_token: "},
+		{"merges.txt", "#version: 0.2\n", "#version: 0.2\na\n",
+			"merges.txt: line 2: merge 0 has 1 parts, want 2"},
+		{"merges.txt", "#version: 0.2\n", "#version: 0.2\nq q\n",
+			`merge 0 gives "qq", which is not in the vocabulary`},
+		{"special_tokens_map.json", `"pad_token": "<|endoftext|>"`, `"pad_token": "<pad>"`,
+			`special_tokens_map.json: pad_token is "<pad>", want a token of the vocabulary`},
+		{"special_tokens_map.json", `"pad_token": "<|endoftext|>"`, `"pad_token": 3`,
+			"special_tokens_map.json: pad_token: "},
 	} {
 		m := files(t)
 		text := string(m[c.file].Data)
@@ -83,10 +88,12 @@ func TestWordsAndCuts(t *testing.T) {
 // Any vocabulary gives a tokenizer whose ids are its own, or an error of one line.
 func FuzzTokenizer(f *testing.F) {
 	good := files(f)
-	f.Add(good["vocab.json"].Data, good["merges.txt"].Data, good["special_tokens_map.json"].Data, "a photo")
+	f.Add(good["vocab.json"].Data, good["merges.txt"].Data, good["special_tokens_map.json"].Data,
+		"a photo")
 	f.Add([]byte(`{"a":-1}`), []byte("a b c"), []byte(`{"pad_token": null}`), "\xff")
 	f.Fuzz(func(t *testing.T, vocab, merges, special []byte, text string) {
-		tok, err := clip.OpenTokenizer(fstest.MapFS{"vocab.json": {Data: vocab}, "merges.txt": {Data: merges}, "special_tokens_map.json": {Data: special}})
+		tok, err := clip.OpenTokenizer(fstest.MapFS{"vocab.json": {Data: vocab},
+			"merges.txt": {Data: merges}, "special_tokens_map.json": {Data: special}})
 		if err != nil {
 			require.NotContains(t, err.Error(), "\n")
 			return
@@ -103,7 +110,8 @@ func FuzzTokenizer(f *testing.F) {
 
 func TestBadTextEncoders(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
-		{`"num_attention_heads": 4`, `"num_attention_heads": 5`, "num_attention_heads is 5, want a divisor of the width 32"},
+		{`"num_attention_heads": 4`, `"num_attention_heads": 5`,
+			"num_attention_heads is 5, want a divisor of the width 32"},
 		{`"num_attention_heads": 4`, `"num_attention_heads": 0`, "num_attention_heads is 0"},
 		{`"quick_gelu"`, `"relu"`, `hidden_act is "relu", want quick_gelu or gelu`},
 	} {

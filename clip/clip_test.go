@@ -31,9 +31,11 @@ func TestTextParity(t *testing.T) {
 				require.NoError(t, err)
 				var before, last, pooled []float32
 				for _, g := range got {
-					before, last, pooled = append(before, g.States...), append(last, g.Final...), append(pooled, g.Pooled...)
+					before, last, pooled = append(before, g.States...), append(last, g.Final...),
+						append(pooled, g.Pooled...)
 				}
-				for name, got := range map[string][]float32{"text_before_last": before, "text_last": last, "text_pooled": pooled} {
+				for name, got := range map[string][]float32{"text_before_last": before, "text_last": last,
+					"text_pooled": pooled} {
 					want, _ := p.Floats(name)
 					parity.Close(t, want, got, d.Tolerance)
 				}
@@ -43,9 +45,11 @@ func TestTextParity(t *testing.T) {
 }
 
 // prompts are those of the pack.
-var prompts = []string{"a photo of a cat", "The  sun\n is shining, isn't it?", "naïve café 北京 №42 — 3.14!", "",
+var prompts = []string{"a photo of a cat", "The  sun\n is shining, isn't it?",
+	"naïve café 北京 №42 — 3.14!", "",
 	"don't they'll we're I'd",
-	"the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the "}
+	"the the the the the the the the the the the the the the the the the the the the the the the the " +
+		"the the the the the the the the the the the the the the the the "}
 
 func TestTokenizer(t *testing.T) {
 	p := parity.OpenCases(t, "amused-256-tiny")

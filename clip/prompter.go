@@ -86,7 +86,8 @@ func (p *Prompter) open() error {
 		if rows == 0 {
 			rows = c.Rows
 		}
-		return fmt.Errorf("%s: the text encoder makes %d x %d and a vector of %d, want %d x %d and %d: another CLIP", src.Name,
+		return fmt.Errorf("%s: the text encoder makes %d x %d and a vector of %d, want %d x %d and %d: "+
+			"another CLIP", src.Name,
 			c.Rows, c.Hidden, c.Pooled, rows, p.Width, p.Width)
 	}
 	files := src.Files
@@ -99,7 +100,8 @@ func (p *Prompter) open() error {
 		return fmt.Errorf("%s: the tokenizer: %w", p.Source.Name, err)
 	}
 	if n := p.tokenizer.Size(); n > p.text.cfg.IDs {
-		return fmt.Errorf("%s: the tokenizer has %d ids, want at most %d as the text encoder: another CLIP", p.Source.Name, n, p.text.cfg.IDs)
+		return fmt.Errorf("%s: the tokenizer has %d ids, want at most %d as the text encoder: another "+
+			"CLIP", p.Source.Name, n, p.text.cfg.IDs)
 	}
 	return nil
 }

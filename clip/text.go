@@ -68,7 +68,8 @@ type Config struct {
 }
 
 // unused are tensors of published files that the text side does not need.
-var unused = []string{"vision_model.*", "visual_projection.*", "logit_scale", "text_model.embeddings.position_ids"}
+var unused = []string{"vision_model.*", "visual_projection.*", "logit_scale",
+	"text_model.embeddings.position_ids"}
 
 // readConfig reads the sizes off the tensors; config.json has the heads and the activation.
 func readConfig(src *model.Source) (c Config, err error) {
@@ -93,8 +94,10 @@ func readConfig(src *model.Source) (c Config, err error) {
 		}
 	}
 	z := &weights.Sizes{Set: src.Set}
-	c.IDs, c.Hidden = z.Dim("text_model.embeddings.token_embedding.weight", 2, 0), z.Dim("text_model.embeddings.token_embedding.weight", 2, 1)
-	c.Rows, c.Pooled = z.Dim("text_model.embeddings.position_embedding.weight", 2, 0), z.Dim("text_projection.weight", 2, 0)
+	c.IDs, c.Hidden = z.Dim("text_model.embeddings.token_embedding.weight", 2, 0),
+		z.Dim("text_model.embeddings.token_embedding.weight", 2, 1)
+	c.Rows, c.Pooled = z.Dim("text_model.embeddings.position_embedding.weight", 2, 0),
+		z.Dim("text_projection.weight", 2, 0)
 	c.Inner = z.Dim("text_model.encoder.layers.0.mlp.fc1.weight", 2, 0)
 	c.Depth = z.Count("text_model.encoder.layers.", ".layer_norm1.weight")
 	c.Heads = f.Heads
@@ -102,7 +105,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 	case z.Err != nil:
 		return c, fmt.Errorf("%w: not CLIP's text encoder", z.Err)
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
-		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
+		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d",
+			c.Heads, c.Hidden)
 	case f.Act == "gelu":
 		c.PlainGELU = true
 	case f.Act != "quick_gelu":
@@ -123,8 +127,10 @@ func New(c Config) *Text {
 	}
 	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
 	for i := range t.Layers {
-		t.Layers[i] = layer{Norm1: nn.NewLayerNorm(c.Hidden, eps), Query: square(), Key: square(), Value: square(), Out: square(),
-			Norm2: nn.NewLayerNorm(c.Hidden, eps), Up: nn.NewLinear(c.Hidden, c.Inner), Down: nn.NewLinear(c.Inner, c.Hidden)}
+		t.Layers[i] = layer{Norm1: nn.NewLayerNorm(c.Hidden, eps), Query: square(), Key: square(),
+			Value: square(), Out: square(),
+			Norm2: nn.NewLayerNorm(c.Hidden, eps), Up: nn.NewLinear(c.Hidden, c.Inner),
+			Down: nn.NewLinear(c.Inner, c.Hidden)}
 	}
 	return t
 }
@@ -207,7 +213,8 @@ func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, er
 	t.before = nn.Grow(b, t.before, rows, c.Hidden)
 	t.ends, t.pooled = nn.Grow(b, t.ends, n, c.Hidden), nn.Grow(b, t.pooled, n, c.Pooled)
 	if t.k == nil || t.k.Shape()[0] < n {
-		t.k, t.v = b.New(n, c.Heads, c.Rows, t.attention.HeadDim), b.New(n, c.Heads, c.Rows, t.attention.HeadDim)
+		t.k, t.v = b.New(n, c.Heads, c.Rows, t.attention.HeadDim),
+			b.New(n, c.Heads, c.Rows, t.attention.HeadDim)
 	}
 	t.rows.Full(0, n, c.Rows)
 	w := &t.work

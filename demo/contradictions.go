@@ -12,7 +12,8 @@ const (
 	boys    = "Adam Ben Carl David Felix Hugo Jack Leo Max Oscar Paul Tom"
 	animals = "bear bird cat crow dog duck fox frog goat hen horse mouse owl pony rabbit squirrel"
 	colours = "black blue brown golden green grey orange purple red silver white yellow"
-	things  = "bag ball bell book boat box button coin cup doll drum flute hat kite key lamp pencil ring scarf spoon stone toy"
+	things  = "bag ball bell book boat box button coin cup doll drum flute hat kite key lamp pencil " +
+		"ring scarf spoon stone toy"
 )
 
 var (

@@ -31,7 +31,8 @@ func TestContradictionsAreThoseOfTheRecipe(t *testing.T) {
 }
 
 func TestContradictionsOfOtherText(t *testing.T) {
-	for _, text := range []string{"", "\n\n", "Whan that Aprille with his shoures soote", "\xff\xfe girl named"} {
+	for _, text := range []string{"", "\n\n", "Whan that Aprille with his shoures soote",
+		"\xff\xfe girl named"} {
 		found, chances := demo.Contradictions(text)
 		require.Zero(t, found+chances, "%q", text)
 	}

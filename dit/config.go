@@ -68,7 +68,8 @@ const (
 
 // readConfig reads config.json. The tensors decide where it is silent or disagrees, and the
 // notes say so; the head count is config's alone unless the rotary frequencies are stored.
-func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string, notes []string, err error) {
+func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string, notes []string,
+	err error) {
 	var f file
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, "", nil, err
@@ -84,7 +85,8 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	case f.Parametrization != "" && f.Parametrization != "subs":
 		return c, "", nil, fmt.Errorf("config.json: parameterization is %q, want subs", f.Parametrization)
 	case !slices.Contains(types, s.Type):
-		return c, "", nil, fmt.Errorf("config.json: model.type is %q, want one of %s", s.Type, strings.Join(types[1:], ", "))
+		return c, "", nil, fmt.Errorf("config.json: model.type is %q, want one of %s", s.Type,
+			strings.Join(types[1:], ", "))
 	}
 	if c, err = fromTensors(set); err != nil {
 		return c, "", nil, err
@@ -93,7 +95,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		switch {
 		case err != nil || have == nil:
 		case *have < 1 || *have > most:
-			err = fmt.Errorf("config.json: %s is %d, allowed are 1..%d", name, *have, most)
+			err = fmt.Errorf("config.json: %s is %d, want 1 to %d", name, *have, most)
 		case *size == 0:
 			*size = *have
 		case *size != *have:
@@ -102,7 +104,8 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	}
 	decide("hidden_size", first(s.HiddenSize, s.HiddenDim), &c.Hidden, maxSize)
 	decide("n_heads", s.Heads, &c.Heads, maxSize)
-	if own := (Config{Hidden: c.Hidden}); err == nil && s.Heads != nil { // wrong whatever the tensors say
+	// wrong whatever the tensors say
+	if own := (Config{Hidden: c.Hidden}); err == nil && s.Heads != nil {
 		if given := first(s.HiddenSize, s.HiddenDim); given != nil {
 			own.Hidden = *given
 		}
@@ -122,7 +125,8 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		tokenizer = "gpt2"
 	}
 	if f.MaskIndex != nil && *f.MaskIndex != c.Vocab-1 {
-		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, allowed is %d, the embedding's last row", *f.MaskIndex, c.Vocab-1)
+		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
+			*f.MaskIndex, c.Vocab-1)
 	}
 	return c, tokenizer, notes, c.check()
 }
@@ -130,11 +134,12 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 func (c Config) check() error {
 	switch {
 	case c.Heads < 1:
-		return fmt.Errorf("config.json: n_heads is missing, allowed are the divisors of hidden_size %d", c.Hidden)
+		return fmt.Errorf("config.json: n_heads is missing, want the divisors of hidden_size %d",
+			c.Hidden)
 	case c.Length < 1:
-		return fmt.Errorf("config.json: length is missing, allowed are 1..%d", maxLength)
+		return fmt.Errorf("config.json: length is missing, want 1 to %d", maxLength)
 	case c.Vocab < 2:
-		return fmt.Errorf("vocab_embed.embedding has %d rows, wanted are an outcome and the mask token at least", c.Vocab)
+		return fmt.Errorf("vocab_embed.embedding has %d rows, want an outcome and the mask token at least", c.Vocab)
 	}
 	return c.checkHeads()
 }
@@ -142,7 +147,8 @@ func (c Config) check() error {
 // checkHeads wants heads of even width, as their halves rotate.
 func (c Config) checkHeads() error {
 	if c.Hidden%(2*c.Heads) != 0 {
-		return fmt.Errorf("config.json: n_heads is %d, allowed are those that cut hidden_size %d into heads of even width", c.Heads, c.Hidden)
+		return fmt.Errorf("config.json: n_heads is %d, want those that cut hidden_size %d into heads of "+
+			"even width", c.Heads, c.Hidden)
 	}
 	return nil
 }
@@ -163,7 +169,7 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 		}
 		for _, d := range t.Shape {
 			if d < 1 {
-				return nil, fmt.Errorf("tensor %q has shape %v, wanted are sizes from 1 on", name, t.Shape)
+				return nil, fmt.Errorf("tensor %q has shape %v, want sizes from 1 on", name, t.Shape)
 			}
 		}
 		return t.Shape, nil

@@ -26,7 +26,8 @@ import (
 const anchor = "vocab_embed.embedding"
 
 // unused are tensors of published files that inference does not need.
-var unused = []string{"rotary_emb.inv_freq", "ema.*", "noise.*", "*.noise.*", "teacher.*", "mask_index"}
+var unused = []string{"rotary_emb.inv_freq", "ema.*", "noise.*", "*.noise.*", "teacher.*",
+	"mask_index"}
 
 func init() {
 	model.Register(model.Format{
@@ -43,10 +44,12 @@ type block struct {
 	Norm2 nn.LayerNorm `weight:"norm2"`
 	Up    nn.Linear    `weight:"mlp.0"`
 	Down  nn.Linear    `weight:"mlp.2"`
-	Mod   modulation   `weight:"adaLN_modulation"` // shift, scale, gate of attention; the same of the MLP
+	// shift, scale, gate of attention; the same of the MLP
+	Mod modulation `weight:"adaLN_modulation"`
 }
 
-// Model is the network on a backend. It owns its working memory: one pass at a time, see model.Turns.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see
+// model.Turns.
 type Model struct {
 	model.Turns
 
@@ -122,7 +125,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Info: model.Info{
 		Architecture: "sdtt",
-		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond, "mlp": c.MLP,
+		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond,
+			"mlp":    c.MLP,
 			"length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
 		Parameters: model.Parameters(report.Bound, src.Set),
 		Tokenizer:  from, Unused: report.Unused, Notes: notes,
@@ -153,11 +157,14 @@ func (m *Model) load(o model.Options) error {
 	mod := m.FinalMod.load(l, c)
 	m.Final.LoadModulated(l, mod[1], mod[0])
 	m.passes = model.Passes{Backend: o.Backend,
-		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads}}, m.cfg.Blocks)}
-	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads, Rotary: m.rotary(), BF16: o.Precision != backend.F32}
+		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads}},
+			m.cfg.Blocks)}
+	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads,
+		Rotary: m.rotary(), BF16: o.Precision != backend.F32}
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
-		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab), Bias: l.Vector(l.Floats(&m.Head.Bias)),
+		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab),
+			Bias:     l.Vector(l.Floats(&m.Head.Bias)),
 			Outcomes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last, is no outcome
 		Project: m.project,
 	}
@@ -183,11 +190,14 @@ func (m *Model) rotary() *backend.Rotary {
 
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1, Mask: int32(m.cfg.Vocab - 1), Ragged: true}
+	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1,
+		Mask: int32(m.cfg.Vocab - 1), Ragged: true}
 }
 
 // NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+func (m *Model) NewCache(batch, length int) *kvcache.Cache {
+	return m.passes.NewCache(batch, length)
+}
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
@@ -195,7 +205,8 @@ func (m *Model) Fit(length int, cached bool) int {
 	if cached {
 		sequence += m.passes.Bytes(length)
 	}
-	return model.Fit(m.b, length, sequence, 4*(8*m.cfg.Hidden+m.cfg.MLP)) // nn.Work, and keys and values of a layer
+	// nn.Work, and keys and values of a layer
+	return model.Fit(m.b, length, sequence, 4*(8*m.cfg.Hidden+m.cfg.MLP))
 }
 
 // Forward implements model.Denoiser.
@@ -208,7 +219,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 }
 
 // Refine implements model.Refiner; rows are grouped by ascending sequence.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
+	err error) {
 	defer backend.Recover(&err)
 	if err := m.check(b); err != nil {
 		return nil, err
@@ -287,7 +299,8 @@ func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
 }
 
 // residual adds a branch's projection to w.X, times its gate.
-func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mods *modulations, i, gate int) {
+func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mods *modulations, i,
+	gate int) {
 	if mods == nil {
 		l.Add(m.b, m.work.X, x, p.Len())
 		return

@@ -29,7 +29,8 @@ func FuzzConfig(f *testing.F) {
 		require.NoError(t, c.check())
 		require.LessOrEqual(t, c.Length, maxLength)
 		c.Length, c.TimeConditioned = 48, false // the tensors know neither
-		require.Equal(t, Config{Hidden: 64, Heads: 4, Blocks: 3, Cond: 16, MLP: 256, Length: 48, Vocab: 101}, c)
+		require.Equal(t, Config{Hidden: 64, Heads: 4, Blocks: 3, Cond: 16, MLP: 256, Length: 48,
+			Vocab: 101}, c)
 		require.NotContains(t, strings.Join(notes, ""), "\n")
 	})
 }

@@ -50,7 +50,8 @@ func Verdicts(results []Result, s Size) []Verdict {
 		out = append(out, textVerdicts(t, s.Text)...)
 	}
 	for i := range out {
-		out[i].Numbers = slices.DeleteFunc(out[i].Numbers, func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
+		out[i].Numbers = slices.DeleteFunc(out[i].Numbers,
+			func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
 	}
 	return out
 }
@@ -66,7 +67,8 @@ func imageVerdicts(t Table, g Grid) []Verdict {
 	var degraded []Measure
 	v := Verdict{
 		Claim: "MaskGIT degrades with many steps", Figure: "3",
-		Rule: fmt.Sprintf("the Fréchet distance at %d steps less that at %d, mean over α, is above 0", last, early),
+		Rule: fmt.Sprintf("the Fréchet distance at %d steps less that at %d, mean over α, is above 0",
+			last, early),
 	}
 	for _, first.Alpha = range g.Alphas {
 		d := combine(difference, t.must(first, last, "frechet"), t.must(first, early, "frechet"))
@@ -76,7 +78,8 @@ func imageVerdicts(t Table, g Grid) []Verdict {
 	all := average(degraded...)
 	random := Point{Sampler: "random"}
 	v.Numbers = append(v.Numbers, number("change, MaskGIT, mean", all),
-		number("change, Random", combine(difference, t.must(random, last, "frechet"), t.must(random, early, "frechet"))))
+		number("change, Random",
+			combine(difference, t.must(random, last, "frechet"), t.must(random, early, "frechet"))))
 	return []Verdict{
 		t.follows(g, "moment", "Moment follows MaskGIT", "3", "frechet"),
 		t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3", "frechet"),
@@ -98,7 +101,8 @@ func textVerdicts(t Table, g Grid) []Verdict {
 		t.crossing(g),
 		t.throughout(g),
 		t.follows(g, "moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"),
-		t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT, in perplexity", "6", "perplexity"),
+		t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT, in perplexity", "6",
+			"perplexity"),
 		t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla"),
 		t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed"),
 	}
@@ -138,7 +142,8 @@ func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 	for _, alpha := range g.Alphas {
 		for _, n := range g.Steps {
 			three := []Measure{t.must(Point{Sampler: "maskgit", Alpha: alpha}, n, metric),
-				t.must(Point{Sampler: sampler, Alpha: alpha}, n, metric), t.must(Point{Sampler: "random"}, n, metric)}
+				t.must(Point{Sampler: sampler, Alpha: alpha}, n, metric),
+				t.must(Point{Sampler: "random"}, n, metric)}
 			gaps = append(gaps, combine(func(v []float64) float64 { return f(v[1]) - f(v[0]) }, three...))
 			from = append(from, three...)
 		}
@@ -159,8 +164,10 @@ func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 		v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half"
 		return verdict(v, share.Above(0.5), share.Below(0.5), share)
 	}
-	v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half and not beyond one and a half"
-	return verdict(v, share.Above(0.5) && share.Below(1.5), share.Below(0.5) || share.Above(1.5), share)
+	v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half and " +
+		"not beyond one and a half"
+	return verdict(v, share.Above(0.5) && share.Below(1.5), share.Below(0.5) || share.Above(1.5),
+		share)
 }
 
 // momentPairs are what figure 4 compares with and without cache.
@@ -174,14 +181,16 @@ func momentPairs(g Grid) (out []Point) {
 // cachePerStep compares at equal steps.
 func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point) Verdict {
 	f, name := scaled(metric)
-	v := Verdict{Claim: claim, Figure: figure, Rule: name + " with cache less that without, mean over all steps and samplers, is below 0"}
+	v := Verdict{Claim: claim, Figure: figure,
+		Rule: name + " with cache less that without, mean over all steps and samplers, is below 0"}
 	var every []Measure
 	for _, m := range pairs {
 		cached := m
 		cached.Cache = 1
 		var all []Measure
 		for _, n := range g.Steps {
-			all = append(all, combine(func(v []float64) float64 { return f(v[0]) - f(v[1]) }, t.must(cached, n, metric), t.must(m, n, metric)))
+			all = append(all, combine(func(v []float64) float64 { return f(v[0]) - f(v[1]) },
+				t.must(cached, n, metric), t.must(m, n, metric)))
 		}
 		v.Numbers = append(v.Numbers, number("change of "+name+", "+m.name(), average(all...)))
 		every = append(every, all...)
@@ -197,7 +206,9 @@ func logRatio(v []float64) float64 { return math.Log(v[0]) - math.Log(v[1]) }
 // points, linearly in the logarithm of time, at the times of the curve with cache that it spans.
 func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Point) Verdict {
 	f, name := scaled(metric)
-	v := Verdict{Claim: claim, Figure: figure, Rule: name + " with cache less that without at the same seconds a batch, mean over samplers and the times that both span, is below 0"}
+	v := Verdict{Claim: claim, Figure: figure,
+		Rule: name + " with cache less that without at the same seconds a batch, mean over samplers and " +
+			"the times that both span, is below 0"}
 	var every, overheads []Measure
 	for _, m := range pairs {
 		cached := m
@@ -213,7 +224,8 @@ func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Poin
 				w := math.Log(slower/a) / math.Log(b/a)
 				every = append(every, combine(func(v []float64) float64 {
 					return f(v[0]) - (1-w)*f(v[1]) - w*f(v[2])
-				}, t.must(cached, g.Steps[i], metric), t.must(m, g.Steps[j], metric), t.must(m, g.Steps[j+1], metric)))
+				}, t.must(cached, g.Steps[i], metric), t.must(m, g.Steps[j], metric),
+					t.must(m, g.Steps[j+1], metric)))
 				break
 			}
 		}

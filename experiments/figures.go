@@ -9,7 +9,8 @@ func Figures(results []Result, s Size) []Chart {
 		charts = append(charts, imageFigures(t, s.Image)...)
 	}
 	if t := (Table{Kind: "text", Results: results, N: s.Text.N}); len(t.methods()) > 0 {
-		charts = append(charts, textFigures(t, Table{Kind: "text", Results: results, N: latencyN}, s.Text)...)
+		charts = append(charts, textFigures(t, Table{Kind: "text", Results: results, N: latencyN},
+			s.Text)...)
 	}
 	return charts
 }
@@ -42,12 +43,17 @@ func imageFigures(t Table, g Grid) []Chart {
 		{"figure3", "frechet", "Fréchet distance (lower is better)"},
 		{"figure3-score", "score", "Inception Score (higher is better)"},
 	} {
-		c := Chart{Name: axis.name, Title: "Figure 3: image quality against steps", X: "steps", Y: axis.label, LogX: true, Marks: true}
-		if c = c.draws(methods, func(m Point) (Curve, bool) { return t.curve(m, g.Steps, axis.metric) }); len(c.Curves) > 0 {
+		c := Chart{Name: axis.name, Title: "Figure 3: image quality against steps", X: "steps",
+			Y: axis.label, LogX: true, Marks: true}
+		if c = c.draws(methods, func(m Point) (Curve,
+			bool) {
+			return t.curve(m, g.Steps, axis.metric)
+		}); len(c.Curves) > 0 {
 			charts = append(charts, c)
 		}
 	}
-	c := Chart{Name: "figure4-image", Title: "Figure 4, left: images, quality against time", X: "seconds a batch", Y: "Fréchet distance, best α (lower is better)", LogX: true}
+	c := Chart{Name: "figure4-image", Title: "Figure 4, left: images, quality against time",
+		X: "seconds a batch", Y: "Fréchet distance, best α (lower is better)", LogX: true}
 	for _, cache := range []int{0, 1} {
 		if k, ok := t.bestAlpha(g, cache); ok {
 			c.Curves = append(c.Curves, k)
@@ -71,7 +77,8 @@ func (t Table) bestAlpha(g Grid, cache int) (Curve, bool) {
 			}
 		}
 		if seconds := t.seconds(at, n); !math.IsNaN(seconds) {
-			best.X, best.Y, best.Error = append(best.X, seconds), append(best.Y, y), append(best.Error, t.spread(at, n, "frechet"))
+			best.X, best.Y, best.Error = append(best.X, seconds), append(best.Y, y),
+				append(best.Error, t.spread(at, n, "frechet"))
 		}
 	}
 	return best, len(best.X) > 0
@@ -80,15 +87,25 @@ func (t Table) bestAlpha(g Grid, cache int) (Curve, bool) {
 func textFigures(t, single Table, g Grid) []Chart {
 	const perplexity = "generative perplexity (lower is better)"
 	return []Chart{
-		Chart{Name: "figure4-text", Title: "Figure 4, right: text, quality against time", X: "seconds a batch", Y: perplexity, LogX: true, LogY: true}.
+		Chart{Name: "figure4-text", Title: "Figure 4, right: text, quality against time",
+			X: "seconds a batch", Y: perplexity, LogX: true, LogY: true}.
 			draws(g.proposed(), func(m Point) (Curve, bool) { return t.timed(m, g.Steps, "perplexity") }),
-		Chart{Name: "figure5-entropy", Title: "Figure 5, left: entropy against steps", X: "steps", Y: "entropy, nats (higher is more diverse)", LogX: true, Marks: true}.
-			draws(temperatureMethods(g), func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "entropy") }),
-		Chart{Name: "figure5-tradeoff", Title: "Figure 5, right: perplexity against entropy", X: "entropy, nats (higher is more diverse)", Y: perplexity, LogY: true}.
-			draws(g.unbiased(), func(m Point) (Curve, bool) { return t.against(m, g.Steps, "entropy", "perplexity") }),
-		Chart{Name: "figure6-perplexity", Title: "Figure 6, left: perplexity against steps", X: "steps", Y: perplexity, LogX: true, LogY: true, Marks: true}.
-			draws(temperatureMethods(g), func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "perplexity") }),
-		Chart{Name: "figure6-latency", Title: "Figure 6, right: quality against time, a batch of one", X: "seconds a sample", Y: perplexity, LogX: true, LogY: true}.
+		Chart{Name: "figure5-entropy", Title: "Figure 5, left: entropy against steps", X: "steps",
+			Y: "entropy, nats (higher is more diverse)", LogX: true, Marks: true}.
+			draws(temperatureMethods(g),
+				func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "entropy") }),
+		Chart{Name: "figure5-tradeoff", Title: "Figure 5, right: perplexity against entropy",
+			X: "entropy, nats (higher is more diverse)", Y: perplexity, LogY: true}.
+			draws(g.unbiased(), func(m Point) (Curve,
+				bool) {
+				return t.against(m, g.Steps, "entropy", "perplexity")
+			}),
+		Chart{Name: "figure6-perplexity", Title: "Figure 6, left: perplexity against steps", X: "steps",
+			Y: perplexity, LogX: true, LogY: true, Marks: true}.
+			draws(temperatureMethods(g),
+				func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "perplexity") }),
+		Chart{Name: "figure6-latency", Title: "Figure 6, right: quality against time, a batch of one",
+			X: "seconds a sample", Y: perplexity, LogX: true, LogY: true}.
 			draws(g.proposed(), func(m Point) (Curve, bool) { return t.latency(single, m, g.Steps) }),
 	}
 }

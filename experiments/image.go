@@ -36,7 +36,9 @@ func (Image) Kind() string { return "image" }
 func (t Image) Model() model.Denoiser { return t.Denoiser }
 
 // Scorer decodes samples and compares them with the reference.
-func (t Image) Scorer(n int) Scorer { return &codeScorer{t, NewImageScorer(t.Network, t.Reference, n)} }
+func (t Image) Scorer(n int) Scorer {
+	return &codeScorer{t, NewImageScorer(t.Network, t.Reference, n)}
+}
 
 // Reference is what images are compared with.
 type Reference struct {
@@ -53,7 +55,8 @@ const remembered = 10_000 * 2048
 const narrow = 512
 
 // NewReference gathers a reference from a stream of features, which add hands over.
-func NewReference(width int, each func(add func(features []float32) error) error) (*Reference, error) {
+func NewReference(width int, each func(add func(features []float32) error) error) (*Reference,
+	error) {
 	m := metrics.NewMoments(width)
 	r := &Reference{}
 	err := each(func(f []float32) error {
@@ -100,7 +103,8 @@ const splits = 10
 func (s *ImageScorer) AddFeatures(features, logits []float32) (err error) {
 	if logits != nil && s.n >= splits {
 		if s.score == nil {
-			if s.score, err = metrics.NewInceptionScore(s.n, len(logits), metrics.ScoreOptions{Splits: splits}); err != nil {
+			if s.score, err = metrics.NewInceptionScore(s.n, len(logits),
+				metrics.ScoreOptions{Splits: splits}); err != nil {
 				return err
 			}
 		}

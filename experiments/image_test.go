@@ -14,7 +14,8 @@ type colours struct{ classes int }
 
 func (colours) Width() int { return 3 }
 
-func (c colours) Features(_ context.Context, list []*images.Image, visit func(i int, features, logits []float32) error) error {
+func (c colours) Features(_ context.Context, list []*images.Image,
+	visit func(i int, features, logits []float32) error) error {
 	for i, p := range list {
 		f := make([]float32, 3)
 		for j, v := range p.Pix {
@@ -39,7 +40,8 @@ func TestImageScorer(t *testing.T) {
 	require.NoError(t, err)
 	score := func(list []*images.Image) Metrics {
 		s := NewImageScorer(x, r, len(list))
-		require.NoError(t, x.Features(t.Context(), list, func(_ int, f, l []float32) error { return s.AddFeatures(f, l) }))
+		require.NoError(t, x.Features(t.Context(), list,
+			func(_ int, f, l []float32) error { return s.AddFeatures(f, l) }))
 		m, err := s.Metrics(t.Context())
 		require.NoError(t, err)
 		require.Len(t, m["frechet"].Without, Groups)

@@ -84,7 +84,8 @@ func (s Settings) same(now Settings) error {
 	maps.Copy(both, now)
 	for _, name := range sortedNames(both) {
 		if s[name] != now[name] {
-			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another file", name, s[name], now[name])
+			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another file", name,
+				s[name], now[name])
 		}
 	}
 	return nil

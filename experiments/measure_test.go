@@ -50,7 +50,8 @@ func TestFixedFollowsP(t *testing.T) {
 	logits := []float32{0, 1, 2, -1}
 	const n = 20000
 	counts := make([]float64, len(logits))
-	v := &samplers.View{Masked: []int{0}, Outcomes: len(logits), Quota: 1, Tokens: []int32{4}, Mask: 4, Step: 1, Steps: 1}
+	v := &samplers.View{Masked: []int{0}, Outcomes: len(logits), Quota: 1, Tokens: []int32{4}, Mask: 4,
+		Step: 1, Steps: 1}
 	v.Visit = func(positions []int, visit func(i int, logits []float32)) error {
 		visit(0, append([]float32(nil), logits...))
 		return nil

@@ -26,16 +26,21 @@ type Grid struct {
 // paper's, so are the steps, and each step opens as many positions.
 var (
 	Quick = Size{"quick",
-		Grid{Length: 16, Steps: []int{2, 4}, Table: []int{2, 4}, Alphas: []float64{6}, Choice: 3, Repeats: 2, N: 4, Batch: 2},
+		Grid{Length: 16, Steps: []int{2, 4}, Table: []int{2, 4}, Alphas: []float64{6}, Choice: 3,
+			Repeats: 2, N: 4, Batch: 2},
 		Grid{Steps: []int{1, 2}, Alphas: []float64{6}, Repeats: 2, N: 4, Batch: 4, Scenes: 8},
 	}
 	Default = Size{"default",
-		Grid{Length: 128, Steps: []int{4, 8, 16, 32}, Table: []int{4, 8, 32}, Alphas: []float64{3, 6, 12}, Choice: 3, Repeats: 3, N: 30, Batch: 15},
-		Grid{Steps: []int{4, 8, 16, 32}, Alphas: []float64{3, 6, 12}, Repeats: 3, N: 30, Batch: 15, Scenes: 1000},
+		Grid{Length: 128, Steps: []int{4, 8, 16, 32}, Table: []int{4, 8, 32}, Alphas: []float64{3, 6, 12},
+			Choice: 3, Repeats: 3, N: 30, Batch: 15},
+		Grid{Steps: []int{4, 8, 16, 32}, Alphas: []float64{3, 6, 12}, Repeats: 3, N: 30, Batch: 15,
+			Scenes: 1000},
 	}
 	Full = Size{"full",
-		Grid{Steps: []int{8, 16, 32, 64, 128, 256}, Table: []int{8, 32, 128}, Alphas: []float64{3, 6, 12}, Choice: 3, Repeats: 3, N: 1024, Batch: 16},
-		Grid{Steps: []int{8, 16, 32, 64}, Alphas: []float64{3, 6, 9, 12}, Repeats: 3, N: 50_000, Batch: 64, Scenes: 10_000},
+		Grid{Steps: []int{8, 16, 32, 64, 128, 256}, Table: []int{8, 32, 128}, Alphas: []float64{3, 6, 12},
+			Choice: 3, Repeats: 3, N: 1024, Batch: 16},
+		Grid{Steps: []int{8, 16, 32, 64}, Alphas: []float64{3, 6, 9, 12}, Repeats: 3, N: 50_000,
+			Batch: 64, Scenes: 10_000},
 	}
 )
 
@@ -97,7 +102,8 @@ func (g Grid) proposed() []Point { return g.unbiased()[:4] }
 
 // tableSamplers are table 2's rows; "Fixed" in 64 bit is random.
 var tableSamplers = []Point{
-	{Sampler: "vanilla", Bits: 32}, {Sampler: "vanilla", Bits: 64}, {Sampler: fixedName, Bits: 32}, {Sampler: "random"},
+	{Sampler: "vanilla", Bits: 32}, {Sampler: "vanilla", Bits: 64}, {Sampler: fixedName, Bits: 32},
+	{Sampler: "random"},
 }
 
 // unbiased are the methods that draw from p: figure 5's right.

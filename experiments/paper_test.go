@@ -32,7 +32,8 @@ func world(s Size, quality, entropy func(p Point) float64) []Result {
 	}
 	for _, p := range s.Image.ImagePoints() {
 		seconds := float64(p.Steps) * (1 + 0.3*float64(p.Cache))
-		out = append(out, Result{Kind: "image", Point: p, Seconds: []float64{seconds}, Metrics: Metrics{"frechet": noisy(math.Exp(quality(p)), p)}})
+		out = append(out, Result{Kind: "image", Point: p, Seconds: []float64{seconds},
+			Metrics: Metrics{"frechet": noisy(math.Exp(quality(p)), p)}})
 	}
 	return out
 }
@@ -66,7 +67,8 @@ func asInPaper(p Point) (quality, entropy float64) {
 
 // The rules find every claim in a world that is as the paper says, and none in its opposite.
 func TestVerdicts(t *testing.T) {
-	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q }, func(p Point) float64 { _, h := asInPaper(p); return h })
+	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q },
+		func(p Point) float64 { _, h := asInPaper(p); return h })
 	for _, v := range Verdicts(results, Default) {
 		require.Truef(t, v.Holds, "%s: %v", v.Claim, v.Numbers)
 		require.Equal(t, "holds", v.Word())
@@ -94,7 +96,8 @@ func TestVerdicts(t *testing.T) {
 		return 5 - 0.1*float64(len(p.Sampler))
 	})
 	for _, v := range Verdicts(opposite, Default) {
-		if v.Claim == "32-bit arithmetic biases Vanilla" || strings.HasPrefix(v.Claim, "temperature sampling costs") {
+		if v.Claim == "32-bit arithmetic biases Vanilla" ||
+			strings.HasPrefix(v.Claim, "temperature sampling costs") {
 			continue // vanilla is the same in both precisions here, which decides nothing
 		}
 		require.Falsef(t, v.Holds, "%s: %v", v.Claim, v.Numbers)
@@ -110,16 +113,20 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q }, func(p Point) float64 { _, h := asInPaper(p); return h })
+	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q },
+		func(p Point) float64 { _, h := asInPaper(p); return h })
 	r := NewReport(results, Default)
-	r.Command, r.Demo, r.Machine, r.Settings = "unmask reproduce", true, "a machine", Settings{"text model": "demo"}
+	r.Command, r.Demo, r.Machine, r.Settings = "unmask reproduce", true, "a machine",
+		Settings{"text model": "demo"}
 	markdown := string(r.Markdown("figures/"))
-	for _, want := range []string{"# Reproduction", "| 3 | Moment follows MaskGIT | holds |", "](figures/figure5-tradeoff.svg)", "| Vanilla | 32 bit |", "a machine", "- text model: demo"} {
+	for _, want := range []string{"# Reproduction", "| 3 | Moment follows MaskGIT | holds |",
+		"](figures/figure5-tradeoff.svg)", "| Vanilla | 32 bit |", "a machine", "- text model: demo"} {
 		require.Contains(t, markdown, want)
 	}
 	html, err := r.HTML()
 	require.NoError(t, err)
-	require.Equal(t, strings.Count(markdown, "]("), strings.Count(string(html), "data:image/svg&#43;xml;base64,"))
+	require.Equal(t, strings.Count(markdown, "]("),
+		strings.Count(string(html), "data:image/svg&#43;xml;base64,"))
 	require.NotContains(t, string(html), "http") // it needs nothing else
 	verdicts, err := json.Marshal(r.Verdicts)
 	require.NoError(t, err)
@@ -154,7 +161,8 @@ func TestCharts(t *testing.T) {
 		_, err = png.Decode(bytes.NewReader(data))
 		require.NoError(t, err)
 	}
-	lone := Chart{Name: "lone", LogX: true, Curves: []Curve{{Name: "a", X: []float64{2}, Y: []float64{0}, Error: []float64{0}}}}
+	lone := Chart{Name: "lone", LogX: true,
+		Curves: []Curve{{Name: "a", X: []float64{2}, Y: []float64{0}, Error: []float64{0}}}}
 	_, err := lone.SVG()
 	require.NoError(t, err)
 	lone.LogY = true

@@ -64,11 +64,13 @@ func TestPlanRefused(t *testing.T) {
 		"samplers: [random]\nsteps: [4]\nn: 8\n---\na: 1":     "more than one document",
 		"samplers: [random]\nsteps: [" + strings.Repeat("4,",
 			99999) + "4]\nseeds: [1,2]\nn: 8": "more than 100000 points",
-		strings.Repeat(" ", MaxPlan+1):                              "want at most",
-		"samplers: [maskgit]\nsteps: [4]\nn: 8\ncache: [1]":         "plan has no cell that can run: maskgit with cache 1: maskgit draws",
-		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]":     `line 4: field "temperatur" not found, did you mean temperature?`,
-		"samplers: [random]\nsteps: [4]\nn: 8\ntemperature: [1e-9]": "temperature is 1e-09, want 0.001 to 1000",
-		"samplers: [random]\nsteps: [4]\nn: 8\ntop-p: 0.5":          "cannot unmarshal",
+		strings.Repeat(" ", MaxPlan+1): "want at most",
+		"samplers: [maskgit]\nsteps: [4]\nn: 8\ncache: [1]": "plan has no cell that can run: " +
+			"maskgit with cache 1: maskgit draws",
+		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]": `line 4: field "temperatur" not found, did you mean temperature?`,
+		"samplers: [random]\nsteps: [4]\nn: 8\ntemperature: [1e-9]": "temperature is 1e-09, want 0.001 " +
+			"to 1000",
+		"samplers: [random]\nsteps: [4]\nn: 8\ntop-p: 0.5": "cannot unmarshal",
 	} {
 		_, err := ParsePlan([]byte(text))
 		require.ErrorContains(t, err, want, "%.80q", text)

@@ -63,14 +63,19 @@ var looks = map[string]look{
 
 // others are the looks of samplers that the paper does not have, by their place.
 var others = []look{
-	{color.NRGBA{0, 90, 120, 255}, draw.RingGlyph{}}, {color.NRGBA{150, 100, 60, 255}, draw.SquareGlyph{}},
-	{color.NRGBA{90, 160, 150, 255}, draw.TriangleGlyph{}}, {color.NRGBA{180, 60, 160, 255}, draw.CircleGlyph{}},
-	{color.NRGBA{70, 70, 70, 255}, draw.PyramidGlyph{}}, {color.NRGBA{140, 150, 40, 255}, draw.BoxGlyph{}},
+	{color.NRGBA{0, 90, 120, 255}, draw.RingGlyph{}},
+	{color.NRGBA{150, 100, 60, 255}, draw.SquareGlyph{}},
+	{color.NRGBA{90, 160, 150, 255}, draw.TriangleGlyph{}},
+	{color.NRGBA{180, 60, 160, 255}, draw.CircleGlyph{}},
+	{color.NRGBA{70, 70, 70, 255}, draw.PyramidGlyph{}},
+	{color.NRGBA{140, 150, 40, 255}, draw.BoxGlyph{}},
 }
 
 var dashes = [][]vg.Length{
-	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(2), vg.Points(2), vg.Points(2)},
-	{vg.Points(12), vg.Points(3)}, {vg.Points(4), vg.Points(1)}, {vg.Points(1), vg.Points(4)}, {vg.Points(12), vg.Points(2), vg.Points(4), vg.Points(2)},
+	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)},
+	{vg.Points(8), vg.Points(2), vg.Points(2), vg.Points(2)},
+	{vg.Points(12), vg.Points(3)}, {vg.Points(4), vg.Points(1)}, {vg.Points(1), vg.Points(4)},
+	{vg.Points(12), vg.Points(2), vg.Points(4), vg.Points(2)},
 }
 
 // look of curve i: its sampler's, or by its place for samplers that the paper does not have.
@@ -156,8 +161,8 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 	return true, nil
 }
 
-// errorBars are bars of one standard error, cut off at 0, which no metric of ours goes below, and above
-// it on a logarithmic axis.
+// errorBars are bars of one standard error, cut off at 0, which no metric of ours goes below, and
+// above it on a logarithmic axis.
 type errorBars struct {
 	plotter.XYs
 	half []float64
@@ -316,9 +321,12 @@ func Charts(results []Result) []Chart {
 		if kind == "image" {
 			prefix = "image-"
 		}
-		steps := Chart{Name: prefix + "quality-steps", Title: "Quality against steps", X: "steps", Y: axis, LogX: true, LogY: true, Marks: true}
-		time := Chart{Name: prefix + "quality-time", Title: "Quality against time", X: "seconds a batch", Y: axis, LogX: true, LogY: true}
-		entropy := Chart{Name: "perplexity-entropy", Title: "Perplexity against entropy", X: "entropy, nats (higher is more diverse)", Y: axis, LogY: true}
+		steps := Chart{Name: prefix + "quality-steps", Title: "Quality against steps", X: "steps",
+			Y: axis, LogX: true, LogY: true, Marks: true}
+		time := Chart{Name: prefix + "quality-time", Title: "Quality against time", X: "seconds a batch",
+			Y: axis, LogX: true, LogY: true}
+		entropy := Chart{Name: "perplexity-entropy", Title: "Perplexity against entropy",
+			X: "entropy, nats (higher is more diverse)", Y: axis, LogY: true}
 		for _, m := range t.methods() {
 			all := t.steps(m)
 			if c, ok := t.curve(m, all, metric); ok {

@@ -41,7 +41,8 @@ func TestTicks(t *testing.T) {
 func TestFrame(t *testing.T) {
 	for _, log := range []bool{false, true} {
 		c := Chart{Name: "x", LogX: log, LogY: log, Curves: []Curve{
-			{Name: "a", X: []float64{4, 8, 32}, Y: []float64{0.03, 0.1, 0.2}, Error: []float64{0.04, 0.01, 0.3}},
+			{Name: "a", X: []float64{4, 8, 32}, Y: []float64{0.03, 0.1, 0.2},
+				Error: []float64{0.04, 0.01, 0.3}},
 			{Name: "b", X: []float64{4}, Y: []float64{0.002}, Error: []float64{0}},
 		}}
 		p := plot.New()

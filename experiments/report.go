@@ -23,7 +23,8 @@ type Report struct {
 
 // NewReport judges results and draws them.
 func NewReport(results []Result, s Size) Report {
-	r := Report{Size: s, Results: results, Verdicts: Verdicts(results, s), Figures: Figures(results, s)}
+	r := Report{Size: s, Results: results, Verdicts: Verdicts(results, s),
+		Figures: Figures(results, s)}
 	for _, one := range results {
 		for _, seconds := range one.Seconds {
 			r.Seconds += seconds
@@ -66,16 +67,24 @@ type grid struct {
 // sections are the report's contents, for Markdown and HTML alike.
 func (r *Report) sections() []section {
 	out := []section{{Heading: "Reproduction of the paper's experiments", Text: []string{
-		"Hayakawa, Takida, Imaizumi, Wakaki and Mitsufuji, “Demystifying MaskGIT Sampler and Beyond: Adaptive Order Selection in Masked Diffusion” (2025), repeated by `" + r.Command + "`.",
+		"Hayakawa, Takida, Imaizumi, Wakaki and Mitsufuji, “Demystifying MaskGIT Sampler and Beyond: " +
+			"Adaptive Order Selection in Masked Diffusion” (2025), repeated by `" + r.Command + "`.",
 	}}}
 	out = append(out, section{Heading: "Verdicts", Text: []string{
-		"± is one standard error, by a jackknife over ten parts of the samples. A claim holds, or does not, where its rule (below) is met, or its opposite, beyond chance at 95 %; otherwise it is undecided on this model with so many samples.",
+		"± is one standard error, by a jackknife over ten parts of the samples. A claim holds, or does " +
+			"not, where its rule (below) is met, or its opposite, beyond chance at 95 %; otherwise it is " +
+			"undecided on this model with so many samples.",
 	}, Table: r.verdictTable()})
 	for _, f := range []struct{ heading, prefix, text string }{
 		{"Figure 3: image quality against steps", "figure3", ""},
-		{"Figure 4: gain against time, with and without cache", "figure4", "A time is the least of a batch over the repeats. Bars are the standard deviation of the repeats."},
-		{"Figure 5: temperature and entropy; perplexity against entropy", "figure5", "Curves on the right join numbers of steps."},
-		{"Figure 6: perplexity of temperature sampling; time in another regime", "figure6", "The paper's second machine is replaced by a batch of one sample, where each step is bound by memory and overheads more than by arithmetic."},
+		{"Figure 4: gain against time, with and without cache", "figure4",
+			"A time is the least of a batch over the repeats. Bars are the standard deviation of the " +
+				"repeats."},
+		{"Figure 5: temperature and entropy; perplexity against entropy", "figure5",
+			"Curves on the right join numbers of steps."},
+		{"Figure 6: perplexity of temperature sampling; time in another regime", "figure6",
+			"The paper's second machine is replaced by a batch of one sample, where each step is bound by " +
+				"memory and overheads more than by arithmetic."},
 	} {
 		s := section{Heading: f.heading}
 		for _, c := range r.Figures {
@@ -130,7 +139,8 @@ func (r *Report) precisionTable() *grid {
 		}
 		for _, n := range r.Size.Text.Table {
 			p, e := t.must(m, n, "perplexity"), t.must(m, n, "entropy")
-			row = append(row, fmt.Sprintf("%.2f ± %.2f", p.Value, p.Error()), fmt.Sprintf("%.3f ± %.3f", e.Value, e.Error()))
+			row = append(row, fmt.Sprintf("%.2f ± %.2f", p.Value, p.Error()),
+				fmt.Sprintf("%.3f ± %.3f", e.Value, e.Error()))
 		}
 		g.Rows = append(g.Rows, row)
 	}
@@ -142,20 +152,34 @@ func (r *Report) differences() section {
 	s := section{Heading: "What differs from the paper, and why"}
 	add := func(format string, args ...any) { s.Text = append(s.Text, fmt.Sprintf(format, args...)) }
 	if r.Demo {
-		add("The models are the embedded ones, which a laptop runs in minutes: text of Shakespeare with 1024 tokens instead of SDTT on OpenWebText with 50257, a judge of the same size and data instead of GPT-2 large, and landscapes of 64 x 64 pixels with 192 codes instead of MAGE on ImageNet with 1024. Theorem 1's bound grows with the number of tokens, and a small vocabulary and weak models leave less to gain from order and cache.")
-		add("Image quality is the Fréchet distance to %d drawn landscapes in features of the model's own VQGAN encoder (mean and deviation of its channels), as no Inception weights are embedded: it is not an FID, and there is no Inception Score. So few images bias it upwards, by the same amount for all methods.", r.Size.Image.Scenes)
+		add("The models are the embedded ones, which a laptop runs in minutes: text of Shakespeare with " +
+			"1024 tokens instead of SDTT on OpenWebText with 50257, a judge of the same size and data " +
+			"instead of GPT-2 large, and landscapes of 64 x 64 pixels with 192 codes instead of MAGE on " +
+			"ImageNet with 1024. Theorem 1's bound grows with the number of tokens, and a small " +
+			"vocabulary and weak models leave less to gain from order and cache.")
+		add("Image quality is the Fréchet distance to %d drawn landscapes in features of the model's "+
+			"own VQGAN encoder (mean and deviation of its channels), as no Inception weights are embedded: "+
+			"it is not an FID, and there is no Inception Score. So few images bias it upwards, by the "+
+			"same amount for all methods.", r.Size.Image.Scenes)
 	}
 	if t := r.Size.Text; len(r.textResults()) > 0 {
 		length := "the model's length"
 		if t.Length > 0 {
 			length = fmt.Sprintf("%d tokens", t.Length)
 		}
-		add("Text: %d samples a point and seed of %s, in batches of %d, at %v steps; the paper has 1024 samples of 1024 tokens in batches of 16 at 8 to 256 steps. Methods without temperature and table 2 have %d seeds, the others one.", t.N, length, t.Batch, t.Steps, t.Repeats)
-		add("The Gumbel temperature of U-Moment and Hybrid, which the paper does not state, is %g. “Trade-off” is made a number by the price of entropy that temperature sampling pays, as curves of a few noisy points cannot be compared by eye.", t.Choice)
-		add("Vanilla's 32 bit is SDTT's published arithmetic, float32 uniforms of 24 bits; Fixed in 32 bit draws tokens by the same race.")
+		add("Text: %d samples a point and seed of %s, in batches of %d, at %v steps; the paper has 1024 "+
+			"samples of 1024 tokens in batches of 16 at 8 to 256 steps. Methods without temperature and "+
+			"table 2 have %d seeds, the others one.", t.N, length, t.Batch, t.Steps, t.Repeats)
+		add("The Gumbel temperature of U-Moment and Hybrid, which the paper does not state, is %g. "+
+			"“Trade-off” is made a number by the price of entropy that temperature sampling pays, as "+
+			"curves of a few noisy points cannot be compared by eye.", t.Choice)
+		add("Vanilla's 32 bit is SDTT's published arithmetic, float32 uniforms of 24 bits; Fixed in 32 " +
+			"bit draws tokens by the same race.")
 	}
 	if i := r.Size.Image; len((Table{Kind: "image", Results: r.Results}).methods()) > 0 {
-		add("Images: %d samples a point and seed in batches of %d, at %v steps with α of %v; the paper has 50,000 in batches of 64 at 8 to 64 steps. Moment, with and without cache, has %d seeds, the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
+		add("Images: %d samples a point and seed in batches of %d, at %v steps with α of %v; the paper "+
+			"has 50,000 in batches of 64 at 8 to 64 steps. Moment, with and without cache, has %d seeds, "+
+			"the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
 	}
 	add("Times are of this machine: %s. The paper's are of an A6000 and an H100.", r.Machine)
 	for _, name := range sortedNames(r.Settings) {
@@ -165,7 +189,9 @@ func (r *Report) differences() section {
 	return s
 }
 
-func (r *Report) textResults() []Point { return (Table{Kind: "text", Results: r.Results}).methods() }
+func (r *Report) textResults() []Point {
+	return (Table{Kind: "text", Results: r.Results}).methods()
+}
 
 // Markdown is the report with its figures in files under the path figures.
 func (r *Report) Markdown(figures string) []byte {
@@ -188,7 +214,8 @@ func (r *Report) Markdown(figures string) []byte {
 			fmt.Fprintf(&b, "![%s](%s%s.svg)\n\n", c.Title, figures, c.Name)
 		}
 		if s.Table != nil {
-			fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(s.Table.Head, " | "), strings.Repeat("---|", len(s.Table.Head)))
+			fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(s.Table.Head, " | "),
+				strings.Repeat("---|", len(s.Table.Head)))
 			for _, row := range s.Table.Rows {
 				fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 			}
@@ -198,9 +225,10 @@ func (r *Report) Markdown(figures string) []byte {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
 
-var page = template.Must(template.New("report").Funcs(template.FuncMap{"svg": embed, "plain": func(s string) string {
-	return strings.NewReplacer("`", "", "*", "").Replace(s)
-}}).Parse(`<!doctype html>
+var page = template.Must(template.New("report").Funcs(template.FuncMap{"svg": embed,
+	"plain": func(s string) string {
+		return strings.NewReplacer("`", "", "*", "").Replace(s)
+	}}).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Reproduction</title>
 <style>

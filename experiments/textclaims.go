@@ -8,7 +8,9 @@ import (
 // speedup is how much longer random takes for the perplexity of hybrid+cache.
 func (t Table) speedup(g Grid) Verdict {
 	v := Verdict{Claim: "Hybrid and cache accelerate by 1.5 to 2", Figure: "4",
-		Rule: "the time of random for the perplexity that hybrid+cache has, over that of hybrid+cache, geometric mean over steps, is above 1.5 (where random never gets there, its longest time counts)"}
+		Rule: "the time of random for the perplexity that hybrid+cache has, over that of hybrid+cache, " +
+			"geometric mean over steps, is above 1.5 (where random never gets there, its longest time " +
+			"counts)"}
 	var from []Measure
 	var fast, slow []float64 // seconds
 	cached := Point{Sampler: "hybrid", Alpha: g.Choice, Cache: 1}
@@ -47,14 +49,16 @@ func reach(v, times []float64, want float64) float64 {
 // entropyCost compares the samplers with temperature with random.
 func (t Table) entropyCost(g Grid) Verdict {
 	v := Verdict{Claim: "temperature sampling costs entropy", Figure: "5",
-		Rule: "the entropy of maskgit, moment and temp less that of random, mean over α and steps, is below 0 for each"}
+		Rule: "the entropy of maskgit, moment and temp less that of random, mean over α and steps, is " +
+			"below 0 for each"}
 	var means []Measure
 	holds, against := true, false
 	for _, name := range temperatureSamplers {
 		var all []Measure
 		for _, alpha := range g.Alphas {
 			for _, n := range g.Steps {
-				all = append(all, combine(difference, t.must(Point{Sampler: name, Alpha: alpha}, n, "entropy"), t.must(Point{Sampler: "random"}, n, "entropy")))
+				all = append(all, combine(difference, t.must(Point{Sampler: name, Alpha: alpha}, n, "entropy"),
+					t.must(Point{Sampler: "random"}, n, "entropy")))
 			}
 		}
 		m := average(all...)
@@ -92,20 +96,24 @@ func (t Table) price(g Grid) Measure {
 func (t Table) better(a, b Point, steps int, price float64) Measure {
 	return combine(func(v []float64) float64 {
 		return (math.Log(v[0]) - price*v[1]) - (math.Log(v[2]) - price*v[3])
-	}, t.must(a, steps, "perplexity"), t.must(a, steps, "entropy"), t.must(b, steps, "perplexity"), t.must(b, steps, "entropy"))
+	}, t.must(a, steps, "perplexity"), t.must(a, steps, "entropy"), t.must(b, steps, "perplexity"),
+		t.must(b, steps, "entropy"))
 }
 
 const tradeOff = "log perplexity - c*entropy, where c is what temperature sampling pays"
 
 // crossing compares halton and u-moment at the fewest and the most steps.
 func (t Table) crossing(g Grid) Verdict {
-	v := Verdict{Claim: "U-Moment and Halton cross: Halton is better with few steps, U-Moment with many", Figure: "5",
-		Rule: "the trade-off (" + tradeOff + ") of halton less that of u-moment is below 0 at the fewest steps and above 0 at the most"}
+	v := Verdict{Claim: "U-Moment and Halton cross: Halton is better with few steps, U-Moment with " +
+		"many", Figure: "5",
+		Rule: "the trade-off (" + tradeOff +
+			") of halton less that of u-moment is below 0 at the fewest steps and above 0 at the most"}
 	price := t.price(g)
 	v.Numbers = append(v.Numbers, number("c", price))
 	var ends []Measure
 	for _, n := range g.Steps {
-		m := t.better(Point{Sampler: "halton"}, Point{Sampler: "u-moment", Alpha: g.Choice}, n, price.Value)
+		m := t.better(Point{Sampler: "halton"}, Point{Sampler: "u-moment", Alpha: g.Choice}, n,
+			price.Value)
 		v.Numbers = append(v.Numbers, number(fmt.Sprintf("halton less u-moment, %d steps", n), m))
 		ends = append(ends, m)
 	}
@@ -116,7 +124,9 @@ func (t Table) crossing(g Grid) Verdict {
 // throughout compares hybrid and random at all steps.
 func (t Table) throughout(g Grid) Verdict {
 	v := Verdict{Claim: "Hybrid is better than Random throughout", Figure: "5",
-		Rule: "the trade-off (" + tradeOff + ") of hybrid less that of random is below 0 at every number of steps, and its mean is beyond chance"}
+		Rule: "the trade-off (" + tradeOff +
+			") of hybrid less that of random is below 0 at every number of steps, and its mean is beyond " +
+			"chance"}
 	price := t.price(g).Value
 	var all []Measure
 	every, worse := true, false
@@ -141,14 +151,17 @@ func (t Table) bits(g Grid, sampler, claim string) Verdict {
 	quality := combine(logRatio, t.must(low, n, "perplexity"), t.must(high, n, "perplexity"))
 	entropy := combine(difference, t.must(low, n, "entropy"), t.must(high, n, "entropy"))
 	v := Verdict{Claim: claim, Figure: "table 2", Numbers: []Number{
-		number(fmt.Sprintf("change of log perplexity, %d steps", n), quality), number(fmt.Sprintf("change of entropy, %d steps", n), entropy),
+		number(fmt.Sprintf("change of log perplexity, %d steps", n), quality),
+		number(fmt.Sprintf("change of entropy, %d steps", n), entropy),
 	}}
 	differs := quality.Below(0) || entropy.Below(0) || quality.Above(0) || entropy.Above(0)
 	if sampler == fixedName {
-		v.Rule = "at the most steps, neither log perplexity nor entropy in 32 bit differs from 64 bit beyond chance"
+		v.Rule = "at the most steps, neither log perplexity nor entropy in 32 bit differs from 64 bit " +
+			"beyond chance"
 		v = verdict(v, !differs, differs, quality, entropy)
 		return v
 	}
 	v.Rule = "at the most steps, 32 bit lowers both log perplexity and entropy beyond chance"
-	return verdict(v, quality.Below(0) && entropy.Below(0), quality.Above(0) || entropy.Above(0), quality, entropy)
+	return verdict(v, quality.Below(0) && entropy.Below(0), quality.Above(0) || entropy.Above(0),
+		quality, entropy)
 }

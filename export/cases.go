@@ -12,7 +12,8 @@ import (
 )
 
 // partialReaders are of a full pass over the first sequence, then a partial one.
-func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file string, tokens []int32,
+func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file string,
+	tokens []int32,
 	length, columns int) ([]*logitsReader, error) {
 	rows, _, err := ints(set, file, "partial_rows", 1)
 	if err != nil {
@@ -32,7 +33,8 @@ func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file
 		if missing := slices.IndexFunc(rows, func(r int32) bool {
 			return !slices.Contains(fed, r) && !slices.Contains(before(fed, length), r)
 		}); missing >= 0 {
-			return nil, fmt.Errorf("%s: partial_rows, element %d is %d, want partial_positions and those before them",
+			return nil, fmt.Errorf("%s: partial_rows, element %d is %d, want partial_positions and those "+
+				"before them",
 				file, missing, rows[missing])
 		}
 	}
@@ -41,7 +43,7 @@ func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file
 		return nil, err
 	}
 	if shape[0] != 1 || shape[1] != length {
-		return nil, fmt.Errorf("%s: partial_tokens has shape %v, wanted is [1 %d]", file, shape, length)
+		return nil, fmt.Errorf("%s: partial_tokens has shape %v, want [1 %d]", file, shape, length)
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("%s: partial_rows is empty", file)
@@ -56,8 +58,10 @@ func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file
 	batch := func(tokens []int32) *model.Batch {
 		return &model.Batch{Size: 1, Length: length, Tokens: tokens, Time: maskedShare(tokens, m)}
 	}
-	reader := func(name string, rows []int32, shifted bool, pass func() (model.Marginals, error)) *logitsReader {
-		return &logitsReader{ctx: ctx, m: m, length: length, columns: columns, name: name, rows: rows, shifted: shifted, pass: pass}
+	reader := func(name string, rows []int32, shifted bool,
+		pass func() (model.Marginals, error)) *logitsReader {
+		return &logitsReader{ctx: ctx, m: m, length: length, columns: columns, name: name, rows: rows,
+			shifted: shifted, pass: pass}
 	}
 	partial := func() (_ model.Marginals, err error) {
 		defer backend.Recover(&err)
@@ -70,7 +74,8 @@ func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file
 		return refiner.Refine(ctx, b, fed)
 	}
 	exact := func() (model.Marginals, error) { return m.Forward(ctx, batch(after)) }
-	readers := []*logitsReader{reader("partial_logits", rows, false, partial), reader("partial_exact_logits", rows, false, exact)}
+	readers := []*logitsReader{reader("partial_logits", rows, false, partial),
+		reader("partial_exact_logits", rows, false, exact)}
 	if len(fed) > 0 && &fed[0] != &rows[0] {
 		readers = append(readers, reader("partial_shifted_logits", fed, true, partial))
 	}
@@ -82,7 +87,8 @@ func checkRows(file, name string, rows []int32, length int) error {
 	seen := make([]bool, length)
 	for i, row := range rows {
 		if row < 0 || int(row) >= length || seen[row] {
-			return fmt.Errorf("%s: %s, element %d is %d, allowed are 0..%d, each once", file, name, i, row, length-1)
+			return fmt.Errorf("%s: %s, element %d is %d, want 0 to %d, each once", file, name, i, row,
+				length-1)
 		}
 		seen[row] = true
 	}
@@ -108,15 +114,17 @@ func before(rows []int32, length int) []int32 {
 	return from
 }
 
-// withBlocks returns the model with the blocks of a tokens file, and without any; whole is nil where the
-// file says nothing of blocks.
-func withBlocks(m *unmask.Model, set *weights.Set, file string) (blocks, whole *unmask.Model, err error) {
+// withBlocks returns the model with the blocks of a tokens file, and without any; whole is nil
+// where the file says nothing of blocks.
+func withBlocks(m *unmask.Model, set *weights.Set, file string) (blocks, whole *unmask.Model,
+	err error) {
 	if _, ok := set.Get("block"); !ok {
 		return m, nil, nil
 	}
 	d, ok := m.Denoiser.(model.Blockwise)
 	if !ok {
-		return nil, nil, fmt.Errorf("%s: there is block, want none: the model does not attend by blocks", file)
+		return nil, nil, fmt.Errorf("%s: there is block, want none: the model does not attend by blocks",
+			file)
 	}
 	size, _, err := ints(set, file, "block", 1)
 	if err != nil {

@@ -17,10 +17,12 @@ import (
 	"unmask/weights"
 )
 
-// conditionsOf reads what the sequences of a tokens file are conditioned on: labels I64 [B] for a model of
-// classes; text_before_last F32 [B,T,W] and text_pooled F32 [B,W] for one of prompts, null_before_last and
-// null_pooled of the empty prompt, and micro F32 [B,N], further numbers. It is nil without.
-func conditionsOf(set *weights.Set, file string, spec model.Spec, size int) (list []*model.Condition, err error) {
+// conditionsOf reads what the sequences of a tokens file are conditioned on: labels I64 [B] for a
+// model of classes; text_before_last F32 [B,T,W] and text_pooled F32 [B,W] for one of prompts,
+// null_before_last and null_pooled of the empty prompt, and micro F32 [B,N], further numbers. It is
+// nil without.
+func conditionsOf(set *weights.Set, file string, spec model.Spec,
+	size int) (list []*model.Condition, err error) {
 	_, labelled := set.Get("labels")
 	_, prompted := set.Get("text_before_last")
 	switch {
@@ -103,14 +105,15 @@ func floats(set *weights.Set, file, name string, dims int) ([]float32, []int, er
 		return nil, nil, fmt.Errorf("%s: tensor %q is missing", file, name)
 	}
 	if !t.DType.IsFloat() || len(t.Shape) != dims {
-		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, want numbers with %d dimensions", file, name, t.DType, t.Shape, dims)
+		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, want numbers with %d dimensions", file, name,
+			t.DType, t.Shape, dims)
 	}
 	v := make([]float32, t.Numel())
 	return v, t.Shape, t.Float32s(v)
 }
 
-// guidanceOf returns w of logits c + w(c-u) by cases.json beside a tokens file, as a number or in words
-// such as "c + 2.5 (c - u)" or "u + 2.5 (c - u)"; 0 where there is none.
+// guidanceOf returns w of logits c + w(c-u) by cases.json beside a tokens file, as a number or in
+// words such as "c + 2.5 (c - u)" or "u + 2.5 (c - u)"; 0 where there is none.
 func guidanceOf(tokensFile string) float64 {
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(tokensFile), "cases.json"))
 	if err != nil {
@@ -142,16 +145,18 @@ func guidanceOf(tokensFile string) float64 {
 // maxConditional bounds what is held in memory at once, in numbers.
 const maxConditional = 1 << 28
 
-// writeConditional writes logits_cond, logits_uncond, logits_guided and partial_logits_cond, as far as
-// the tokens file says what they depend on.
-func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file, out string, b *model.Batch) (err error) {
+// writeConditional writes logits_cond, logits_uncond, logits_guided and partial_logits_cond, as far
+// as the tokens file says what they depend on.
+func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file, out string,
+	b *model.Batch) (err error) {
 	defer backend.Recover(&err)
 	columns, err := conditionalColumns(ctx, m, b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if len(b.Tokens) > maxConditional/columns {
-		return fmt.Errorf("%s: %d positions of %d logits, want at most %d in all", file, len(b.Tokens), columns, maxConditional)
+		return fmt.Errorf("%s: %d positions of %d logits, want at most %d in all", file, len(b.Tokens),
+			columns, maxConditional)
 	}
 	var list []weights.Tensor
 	add := func(name string, d model.Denoiser, b *model.Batch) error {
@@ -194,7 +199,8 @@ func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, fi
 
 // partialConditional is a full pass, then a partial one at partial_rows of each sequence with
 // partial_tokens in place.
-func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file string, b *model.Batch, columns int) (t weights.Tensor, err error) {
+func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file string,
+	b *model.Batch, columns int) (t weights.Tensor, err error) {
 	refiner, ok := m.Denoiser.(model.Refiner)
 	if !ok {
 		return t, fmt.Errorf("%s: partial_rows, but the model has no partial passes", file)
@@ -208,13 +214,15 @@ func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, 
 		return t, err
 	}
 	if shape[0] != b.Size || shape[1] != b.Length {
-		return t, fmt.Errorf("%s: partial_tokens has shape %v, want [%d %d]", file, shape, b.Size, b.Length)
+		return t, fmt.Errorf("%s: partial_tokens has shape %v, want [%d %d]", file, shape, b.Size,
+			b.Length)
 	}
 	seen := make([]bool, b.Length)
 	var at []int32
 	for i, r := range rows {
 		if r < 0 || int(r) >= b.Length || seen[r] {
-			return t, fmt.Errorf("%s: partial_rows, element %d is %d, want 0 to %d, each once", file, i, r, b.Length-1)
+			return t, fmt.Errorf("%s: partial_rows, element %d is %d, want 0 to %d, each once", file, i, r,
+				b.Length-1)
 		}
 		seen[r] = true
 	}
@@ -237,13 +245,18 @@ func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, 
 }
 
 // logitsTensor reads the logits of rows.
-func logitsTensor(name string, m model.Marginals, rows []int32, shape []int) (t weights.Tensor, err error) {
+func logitsTensor(name string, m model.Marginals, rows []int32, shape []int) (t weights.Tensor,
+	err error) {
 	columns := shape[2]
 	values := make([]float32, len(rows)*columns)
-	if err := m.Visit(rows, func(i int, l []float32) { copy(values[i*columns:(i+1)*columns], l) }); err != nil {
+	if err := m.Visit(rows, func(i int,
+		l []float32) {
+		copy(values[i*columns:(i+1)*columns], l)
+	}); err != nil {
 		return t, err
 	}
-	return weights.Tensor{Name: name, DType: weights.F32, Shape: shape, Data: littleEndian(values)}, nil
+	return weights.Tensor{Name: name, DType: weights.F32, Shape: shape, Data: littleEndian(values)},
+		nil
 }
 
 func numbers(n int) []int32 {
@@ -259,7 +272,9 @@ func conditionalColumns(ctx context.Context, m *unmask.Model, b *model.Batch) (n
 	if len(b.Tokens) == 0 {
 		return 0, fmt.Errorf("tokens is empty")
 	}
-	got, err := m.Forward(ctx, &model.Batch{Size: 1, Length: b.Length, Tokens: b.Tokens[:b.Length], Conditions: b.Conditions[:1]})
+	got, err := m.Forward(ctx,
+		&model.Batch{Size: 1, Length: b.Length, Tokens: b.Tokens[:b.Length],
+			Conditions: b.Conditions[:1]})
 	if err != nil {
 		return 0, err
 	}

@@ -13,9 +13,9 @@ import (
 	"unmask/weights"
 )
 
-// Logits writes a model's raw logits for the tokens I64 [B,D] of a safetensors file to another, logits
-// F32 [B,D,V]; of an exact model they are log-probabilities. unmask logits --help has what else the
-// file may ask for.
+// Logits writes a model's raw logits for the tokens I64 [B,D] of a safetensors file to another,
+// logits F32 [B,D,V]; of an exact model they are log-probabilities. unmask logits --help has what
+// else the file may ask for.
 func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string) error {
 	set, err := weights.Open(tokensFile)
 	if err != nil {
@@ -31,8 +31,10 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string) error 
 		return err
 	}
 	length := shape[1]
-	if spec := m.Spec(); length < 1 || length > spec.Length() || spec.Fixed && length != spec.Length() {
-		return fmt.Errorf("%s: tokens has shape %v, the model allows %d positions", tokensFile, shape, spec.Length())
+	if spec := m.Spec(); length < 1 || length > spec.Length() ||
+		spec.Fixed && length != spec.Length() {
+		return fmt.Errorf("%s: tokens has shape %v, the model allows %d positions", tokensFile, shape,
+			spec.Length())
 	}
 	if err := checkTokens(tokensFile, "tokens", tokens, length, m.Spec()); err != nil {
 		return err
@@ -49,11 +51,15 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", tokensFile, err)
 	}
-	streams := []weights.Stream{{Name: "logits", DType: weights.F32, Shape: []int{shape[0], length, columns},
-		Open: opener(&logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: columns})}}
+	streams := []weights.Stream{{Name: "logits", DType: weights.F32,
+		Shape: []int{shape[0], length, columns},
+		Open:  opener(&logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: columns})}}
 	full := func(name string, m *unmask.Model, tokens []int32, length int, shifted bool) {
-		streams = append(streams, weights.Stream{Name: name, DType: weights.F32, Shape: []int{len(tokens) / length, length, columns},
-			Open: opener(&logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: columns, shifted: shifted})})
+		streams = append(streams,
+			weights.Stream{Name: name, DType: weights.F32,
+				Shape: []int{len(tokens) / length, length, columns},
+				Open: opener(&logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: columns,
+					shifted: shifted})})
 	}
 	if m.Spec().Shifted {
 		full("shifted_logits", m, tokens, length, true)
@@ -66,8 +72,10 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string) error 
 		if err != nil {
 			return err
 		}
-		if shape[1] < 1 || shape[1] > m.Spec().Length() || m.Spec().Fixed && shape[1] != m.Spec().Length() {
-			return fmt.Errorf("%s: short_tokens has shape %v, the model allows %d positions", tokensFile, shape, m.Spec().Length())
+		if shape[1] < 1 || shape[1] > m.Spec().Length() ||
+			m.Spec().Fixed && shape[1] != m.Spec().Length() {
+			return fmt.Errorf("%s: short_tokens has shape %v, the model allows %d positions", tokensFile,
+				shape, m.Spec().Length())
 		}
 		if err := checkTokens(tokensFile, "short_tokens", short, shape[1], m.Spec()); err != nil {
 			return err
@@ -104,7 +112,8 @@ func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error)
 		return nil, nil, fmt.Errorf("%s: tensor %q is missing", file, name)
 	}
 	if t.DType != weights.I64 || len(t.Shape) != dims {
-		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, wanted is I64 with %d dimensions", file, name, t.DType, t.Shape, dims)
+		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, want I64 with %d dimensions", file, name,
+			t.DType, t.Shape, dims)
 	}
 	long, err := t.Int64s()
 	if err != nil {
@@ -113,7 +122,8 @@ func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error)
 	short := make([]int32, len(long))
 	for i, v := range long {
 		if short[i] = int32(v); int64(short[i]) != v {
-			return nil, nil, fmt.Errorf("%s: tensor %q, element %d is %d, which is no token", file, name, i, v)
+			return nil, nil, fmt.Errorf("%s: tensor %q, element %d is %d, which is no token", file, name, i,
+				v)
 		}
 	}
 	return short, t.Shape, nil
@@ -123,7 +133,7 @@ func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error)
 func checkTokens(file, name string, tokens []int32, length int, spec model.Spec) error {
 	for i, t := range tokens {
 		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
-			return fmt.Errorf("%s: tensor %q: token %d of sequence %d is %d, allowed are 0..%d and the mask %d",
+			return fmt.Errorf("%s: tensor %q: token %d of sequence %d is %d, want 0 to %d and the mask %d",
 				file, name, i%length, i/length, t, spec.Outcomes-1, spec.Mask)
 		}
 	}
@@ -135,7 +145,8 @@ func columns(ctx context.Context, m *unmask.Model, tokens []int32, length int) (
 	if len(tokens) == 0 {
 		return 0, fmt.Errorf("tokens is empty")
 	}
-	got, err := m.Forward(ctx, &model.Batch{Size: 1, Length: length, Tokens: tokens[:length], Time: []float64{1}})
+	got, err := m.Forward(ctx,
+		&model.Batch{Size: 1, Length: length, Tokens: tokens[:length], Time: []float64{1}})
 	if err != nil {
 		return 0, err
 	}
@@ -191,7 +202,9 @@ func (r *logitsReader) next() error {
 		if r.pass != nil {
 			r.current, err = r.pass()
 		} else {
-			r.current, err = r.m.Forward(r.ctx, &model.Batch{Size: 1, Length: r.length, Tokens: r.tokens[:r.length], Time: maskedShare(r.tokens[:r.length], r.m)})
+			r.current, err = r.m.Forward(r.ctx,
+				&model.Batch{Size: 1, Length: r.length, Tokens: r.tokens[:r.length],
+					Time: maskedShare(r.tokens[:r.length], r.m)})
 			r.tokens = r.tokens[r.length:]
 		}
 		if err != nil {
@@ -215,7 +228,7 @@ func (r *logitsReader) next() error {
 	for i, row := range r.rows[:n] {
 		for x, l := range r.chunk[i*r.columns:][:r.columns] {
 			if l-l != 0 { // NaN or infinite
-				return fmt.Errorf("position %d: the logit of token %d is %v, wanted are finite ones", row, x, l)
+				return fmt.Errorf("position %d: the logit of token %d is %v, want finite ones", row, x, l)
 			}
 		}
 	}

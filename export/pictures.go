@@ -14,10 +14,11 @@ import (
 	"unmask/weights"
 )
 
-// Codes writes the codes of PNG or JPEG files to the safetensors file out: codes I64 [B,D], the grid's
-// cells by rows. Pictures of another size than the model's are brought to it as images.Place does for
-// fit. It calls done, which may be nil, after each file.
-func Codes(ctx context.Context, e model.Encoder, files []string, fit, out string, done func()) error {
+// Codes writes the codes of PNG or JPEG files to the safetensors file out: codes I64 [B,D], the
+// grid's cells by rows. Pictures of another size than the model's are brought to it as images.Place
+// does for fit. It calls done, which may be nil, after each file.
+func Codes(ctx context.Context, e model.Encoder, files []string, fit, out string,
+	done func()) error {
 	var data []byte
 	for _, name := range files {
 		if err := ctx.Err(); err != nil {
@@ -34,11 +35,13 @@ func Codes(ctx context.Context, e model.Encoder, files []string, fit, out string
 			done()
 		}
 	}
-	return weights.WriteFile(out, []weights.Tensor{{Name: "codes", DType: weights.I64, Shape: []int{len(files), codesOf(e)}, Data: data}}, nil)
+	return weights.WriteFile(out,
+		[]weights.Tensor{{Name: "codes", DType: weights.I64, Shape: []int{len(files), codesOf(e)},
+			Data: data}}, nil)
 }
 
-// PixelCodes writes the codes of the pictures in a safetensors file, pixels F32 [B,3,H,W] in 0..1, to
-// another: pixel_codes I64 [B,D].
+// PixelCodes writes the codes of the pictures in a safetensors file, pixels F32 [B,3,H,W] in 0..1,
+// to another: pixel_codes I64 [B,D].
 func PixelCodes(e model.PixelEncoder, file, out string) error {
 	set, err := weights.Open(file)
 	if err != nil {
@@ -49,8 +52,10 @@ func PixelCodes(e model.PixelEncoder, file, out string) error {
 	if err != nil {
 		return err
 	}
-	if width, height := e.Size(); shape[0] < 1 || shape[1] != 3 || shape[2] != height || shape[3] != width {
-		return fmt.Errorf("%s: pixels has shape %v, want [B 3 %d %d] with at least one image", file, shape, height, width)
+	if width, height := e.Size(); shape[0] < 1 || shape[1] != 3 || shape[2] != height ||
+		shape[3] != width {
+		return fmt.Errorf("%s: pixels has shape %v, want [B 3 %d %d] with at least one image", file,
+			shape, height, width)
 	}
 	codes := make([]int32, shape[0]*codesOf(e))
 	if err := e.Encode(codes, pixels); err != nil {
@@ -60,12 +65,14 @@ func PixelCodes(e model.PixelEncoder, file, out string) error {
 	for _, c := range codes {
 		data = binary.LittleEndian.AppendUint64(data, uint64(c))
 	}
-	return weights.WriteFile(out, []weights.Tensor{{Name: "pixel_codes", DType: weights.I64, Shape: []int{shape[0], codesOf(e)}, Data: data}}, nil)
+	return weights.WriteFile(out,
+		[]weights.Tensor{{Name: "pixel_codes", DType: weights.I64, Shape: []int{shape[0], codesOf(e)},
+			Data: data}}, nil)
 }
 
 // Pictures writes the pictures of the codes I64 [B,D] in a safetensors file to another: images F32
-// [B,3,H,W], red, green and blue in 0..1 but for what the network overshoots. A decoder that reads the
-// prompt too takes text_last F32 [B,T,W], the text encoder's last states.
+// [B,3,H,W], red, green and blue in 0..1 but for what the network overshoots. A decoder that reads
+// the prompt too takes text_last F32 [B,T,W], the text encoder's last states.
 func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 	set, err := weights.Open(codesFile)
 	if err != nil {
@@ -77,7 +84,8 @@ func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 		return err
 	}
 	if shape[0] < 1 || shape[1] != codesOf(v) {
-		return fmt.Errorf("%s: codes has shape %v, want [B %d] with at least one image", codesFile, shape, codesOf(v))
+		return fmt.Errorf("%s: codes has shape %v, want [B %d] with at least one image", codesFile, shape,
+			codesOf(v))
 	}
 	for i, code := range codes {
 		if code < 0 || int(code) >= v.Codes() {
@@ -92,7 +100,8 @@ func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 			return err
 		}
 		if wide[0] != shape[0] {
-			return fmt.Errorf("%s: text_last has shape %v, want [%d T W] as there are images", codesFile, wide, shape[0])
+			return fmt.Errorf("%s: text_last has shape %v, want [%d T W] as there are images", codesFile,
+				wide, shape[0])
 		}
 		r.text, r.rows, r.width = text, wide[1], wide[2]
 	}

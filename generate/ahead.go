@@ -7,9 +7,11 @@ import (
 
 // lookAhead is View.Ahead: a pass over copies of the member that chooses, each with a
 // candidate's tokens in place.
-func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, masked []int, err error) {
+func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, masked []int,
+	err error) {
 	m, b, length := p.visited, &p.ahead, len(p.visited.Tokens)
-	*b = model.Batch{Size: len(candidates), Length: length, Tokens: b.Tokens[:0], Time: b.Time[:0], Steps: b.Steps[:0]}
+	*b = model.Batch{Size: len(candidates), Length: length, Tokens: b.Tokens[:0], Time: b.Time[:0],
+		Steps: b.Steps[:0]}
 	p.pass.owners = p.pass.owners[:0]
 	var rows []int32
 	masked = make([]int, len(candidates))

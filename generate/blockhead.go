@@ -8,8 +8,8 @@ import (
 	"unmask/samplers"
 )
 
-// blockHead is what the output head says of a step's positions, all busy sequences' in one call: the
-// masked ones of each, then its open ones.
+// blockHead is what the output head says of a step's positions, all busy sequences' in one call:
+// the masked ones of each, then its open ones.
 type blockHead struct {
 	rows  []int32
 	stats model.Stats
@@ -56,7 +56,8 @@ func (r *blocks) stats(need samplers.Need, step int) error {
 	if !need.Draw {
 		return nil
 	}
-	h.draw = model.Draw{Power: orOne(need.Power), Uniform: make([]float64, n), Token: make([]int32, n), LogP: make([]float64, n)}
+	h.draw = model.Draw{Power: orOne(need.Power), Uniform: make([]float64, n), Token: make([]int32, n),
+		LogP: make([]float64, n)}
 	for _, s := range r.busy {
 		for i := range h.rows[s.at:] {
 			h.draw.Uniform[s.at+i] = 0.5 // of open positions, whose draws nobody reads
@@ -71,7 +72,8 @@ func (r *blocks) stats(need samplers.Need, step int) error {
 // show puts a sequence's part of what was computed into its view.
 func (h *blockHead) show(v *samplers.View, need samplers.Need, s *blockSlot) {
 	at, to, end := s.at, s.openAt, s.openAt+len(s.open)
-	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.LogSum, v.Token, v.LogP = nil, nil, nil, nil, nil, nil, nil, nil
+	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.LogSum, v.Token, v.LogP = nil, nil, nil, nil, nil,
+		nil, nil, nil
 	v.OpenP1, v.OpenArg = nil, nil
 	if need.Beta != 0 {
 		v.LogMoment = h.stats.LogMoment[at:to]

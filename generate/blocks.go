@@ -15,13 +15,14 @@ import (
 	"unmask/samplers"
 )
 
-// Block diffusion: models whose positions see their own block and those before it (model.Spec.Block).
-// Keys and values of a finished block never change, so a pass feeds the current block, and of
-// those before it what changed since the last pass: exact, and a sequence costs what it has become,
-// not what it might. A sequence ends with the block in which a token of Spec.Ends opens.
+// Block diffusion: models whose positions see their own block and those before it
+// (model.Spec.Block). Keys and values of a finished block never change, so a pass feeds the current
+// block, and of those before it what changed since the last pass: exact, and a sequence costs what
+// it has become, not what it might. A sequence ends with the block in which a token of Spec.Ends
+// opens.
 //
-// The originals make a pass of their own over a prompt and over each finished block; here it is part of
-// the next block's first.
+// The originals make a pass of their own over a prompt and over each finished block; here it is
+// part of the next block's first.
 
 // blocks is one run of sequences block by block; all its memory is used again.
 type blocks struct {
@@ -111,7 +112,8 @@ func newBlocks(d model.Denoiser, o Options) (_ *blocks, err error) {
 			o.Adjust(r.slots[int(row)/o.Length].seq.Index, int(row)%o.Length, logits)
 		}
 	}
-	r.view = samplers.View{Mask: r.spec.Mask, Outcomes: r.spec.Outcomes, Shape: []int{o.Length}, Visit: r.visit}
+	r.view = samplers.View{Mask: r.spec.Mask, Outcomes: r.spec.Outcomes, Shape: []int{o.Length},
+		Visit: r.visit}
 	return r, nil
 }
 
@@ -135,9 +137,11 @@ func (r *blocks) run(ctx context.Context, first, count int, yield func(*Step, er
 	for i := range r.slots {
 		s := &r.slots[i]
 		q := &r.step.Sequences[i]
-		*q = Sequence{Index: first + i, Tokens: append(q.Tokens[:0], r.start...), Opened: q.Opened[:0], Closed: q.Closed[:0]}
-		*s = blockSlot{seq: q, row: i, seen: s.seen[:0], masked: s.masked[:0], open: s.open[:0], pending: s.pending[:0],
-			past: make([]float64, r.o.Length)}
+		*q = Sequence{Index: first + i, Tokens: append(q.Tokens[:0], r.start...), Opened: q.Opened[:0],
+			Closed: q.Closed[:0]}
+		*s = blockSlot{seq: q, row: i, seen: s.seen[:0], masked: s.masked[:0], open: s.open[:0],
+			pending: s.pending[:0],
+			past:    make([]float64, r.o.Length)}
 		s.seen = append(s.seen, slices.Repeat([]int32{-1}, r.o.Length)...)
 		if r.stateful != nil {
 			s.state = r.stateful.NewState(r.o.Length)
@@ -305,24 +309,28 @@ func (r *blocks) check(s *blockSlot) error {
 	o := &s.opening
 	for j, p := range o.Positions {
 		if !slices.Contains(s.masked, p) || slices.Contains(o.Positions[:j], p) {
-			return fmt.Errorf("the sampler opens position %d, want masked ones of %d to %d, each once", p, s.from, s.to-1)
+			return fmt.Errorf("the sampler opens position %d, want masked ones of %d to %d, each once", p,
+				s.from, s.to-1)
 		}
 	}
 	for _, p := range o.Replace {
 		if !slices.Contains(s.open, p) {
-			return fmt.Errorf("the sampler replaces position %d, want one that this run opened in %d to %d", p, s.from, s.to-1)
+			return fmt.Errorf("the sampler replaces position %d, want one that this run opened in %d to %d",
+				p, s.from, s.to-1)
 		}
 	}
 	unknown := func(t int32) bool { return t < 0 || int(t) >= r.spec.Outcomes }
 	if o.Tokens != nil && len(o.Tokens) != len(o.Positions) || len(o.Replacement) != len(o.Replace) ||
 		slices.ContainsFunc(o.Tokens, unknown) || slices.ContainsFunc(o.Replacement, unknown) {
-		return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position", r.spec.Outcomes-1)
+		return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position",
+			r.spec.Outcomes-1)
 	}
 	if len(o.Positions) == 0 && len(s.masked) > 0 && s.n >= r.steps {
 		return fmt.Errorf("the sampler opens nothing in the block's last step")
 	}
 	if len(o.Close) > 0 {
-		return fmt.Errorf("the sampler closes positions, want one that does not: keys and values of blocks stay")
+		return fmt.Errorf("the sampler closes positions, want one that does not: keys and values of " +
+			"blocks stay")
 	}
 	return nil
 }

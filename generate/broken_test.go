@@ -56,7 +56,8 @@ func TestRulesOpenTheirBlock(t *testing.T) {
 		require.Equal(t, []int{0, 1}, v.Masked)
 		return samplers.Opening{Positions: []int{3}}, nil
 	}}}
-	for _, err := range generate.Run(t.Context(), newTable(4), generate.Options{Sampler: r, Steps: 2}) {
+	for _, err := range generate.Run(t.Context(), newTable(4),
+		generate.Options{Sampler: r, Steps: 2}) {
 		require.ErrorContains(t, err, "opens position 3, which may not open at this step")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"unmask/samplers"
 )
 
-// decide finds which positions every member of the latest pass opens, in one call of the head for each
-// set of needs, and returns the members without a fault.
+// decide finds which positions every member of the latest pass opens, in one call of the head for
+// each set of needs, and returns the members without a fault.
 func (p *Pool) decide(group []*member) []*member {
 	for _, m := range group {
 		if m.need != (samplers.Need{}) {
@@ -23,7 +23,10 @@ func (p *Pool) decide(group []*member) []*member {
 			p.alike(group, m, func(o *member) bool { return o.device && o.sameRanking(m) })
 			p.isolate(p.same, p.chooseOnDevice)
 		case m.need != (samplers.Need{}):
-			p.alike(group, m, func(o *member) bool { return !o.device && o.need == m.need && o.filtered() == m.filtered() })
+			p.alike(group, m, func(o *member) bool {
+				return !o.device && o.need == m.need &&
+					o.filtered() == m.filtered()
+			})
 			for _, o := range p.isolate(p.same, p.stats) {
 				p.choose(o)
 			}
@@ -43,8 +46,8 @@ func (p *Pool) alike(group []*member, m *member, like func(*member) bool) {
 	}
 }
 
-// isolate calls the head for members and, where a row has no distribution, again without its member, whose
-// fault that is. It returns the members that are left.
+// isolate calls the head for members and, where a row has no distribution, again without its
+// member, whose fault that is. It returns the members that are left.
 func (p *Pool) isolate(list []*member, call func([]*member) error) []*member {
 	for len(list) > 0 {
 		err := call(list)
@@ -79,7 +82,8 @@ func (p *Pool) choose(m *member) {
 // look points the view at a member.
 func (p *Pool) look(m *member) {
 	v := &p.view
-	v.Tokens, v.Masked, v.Open, v.Past, v.State, v.Shape = m.Tokens, m.masked, m.open, m.past, m.state, m.shape
+	v.Tokens, v.Masked, v.Open, v.Past, v.State, v.Shape = m.Tokens, m.masked, m.open, m.past, m.state,
+		m.shape
 	v.Step, v.Steps, v.Quota, v.Free = m.step, m.of, m.quota(), m.size()
 	v.Rand, v.Noise = samplers.Rand(m.stream()), samplers.ForOrder
 	if v.Ahead = nil; m.ahead {
@@ -101,8 +105,10 @@ func (p *Pool) check(m *member) error {
 			return fmt.Errorf("the sampler opens position %d twice", at)
 		case seen[at] != stamp:
 			return fmt.Errorf("the sampler opens position %d, which may not open at this step", at)
-		case o.Tokens != nil && (len(o.Tokens) != len(o.Positions) || o.Tokens[j] < 0 || int(o.Tokens[j]) >= p.spec.Outcomes):
-			return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position", p.spec.Outcomes-1)
+		case o.Tokens != nil && (len(o.Tokens) != len(o.Positions) || o.Tokens[j] < 0 ||
+			int(o.Tokens[j]) >= p.spec.Outcomes):
+			return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position",
+				p.spec.Outcomes-1)
 		}
 		seen[at] = -stamp
 	}

@@ -39,8 +39,10 @@ func TestPartialCachingDrawsTheConditional(t *testing.T) {
 	truth := theory.Joint(m)
 	const n = 3000
 	for cache, steps := range map[int]int{1: 2, 3: 1} {
-		for _, name := range theory.Unbiased[:len(theory.Unbiased)-1] { // blocks of two are two steps at least
-			count := counts(t, m, generate.Options{Sampler: parse(t, name), Steps: steps, Cache: cache, Seed: 2}, n)
+		// blocks of two are two steps at least
+		for _, name := range theory.Unbiased[:len(theory.Unbiased)-1] {
+			count := counts(t, m, generate.Options{Sampler: parse(t, name), Steps: steps, Cache: cache,
+				Seed: 2}, n)
 			require.Less(t, chiSquare(count, theory.Scaled(truth, n)), 1.0, "%s with %d stages", name, cache)
 		}
 	}
@@ -73,7 +75,8 @@ func TestVanillaOpensByACoin(t *testing.T) {
 	}
 	for _, name := range []string{"vanilla", "vanilla(bits=32)"} {
 		open, token := make([]float64, steps+1), make([]float64, 2)
-		for step, err := range generate.Run(t.Context(), d, generate.Options{Sampler: parse(t, name), Steps: steps, N: draws, Batch: draws}) {
+		for step, err := range generate.Run(t.Context(), d,
+			generate.Options{Sampler: parse(t, name), Steps: steps, N: draws, Batch: draws}) {
 			require.NoError(t, err)
 			require.Equal(t, steps+1, step.Steps)
 			for _, q := range step.Sequences {
@@ -84,7 +87,8 @@ func TestVanillaOpensByACoin(t *testing.T) {
 				}
 			}
 		}
-		require.Less(t, chiSquare(open[:steps], theory.Scaled([]float64{0.25, 0.25, 0.25, 0.25}, n*draws)), 1.0, name)
+		require.Less(t, chiSquare(open[:steps],
+			theory.Scaled([]float64{0.25, 0.25, 0.25, 0.25}, n*draws)), 1.0, name)
 		require.Less(t, open[steps], 5.0)
 		require.Less(t, chiSquare(token, theory.Scaled([]float64{0.7, 0.3}, n*draws)), 1.0, name)
 	}
@@ -96,14 +100,17 @@ func TestCoinsWithManySteps(t *testing.T) {
 	m := exact(t, "markov:length=3,tokens=3,stay=0.5")
 	truth := theory.Joint(m)
 	const n = 1200
-	for _, name := range []string{"vanilla", "vanilla(bits=32)", "remdm(eta=0.05)", "remdm(strategy=rescale,eta=0.1)", "remdm(strategy=loop)", "remdm(strategy=conf)", "theta-trapezoidal", "theta-trapezoidal(theta=0.3)"} {
+	for _, name := range []string{"vanilla", "vanilla(bits=32)", "remdm(eta=0.05)",
+		"remdm(strategy=rescale,eta=0.1)", "remdm(strategy=loop)", "remdm(strategy=conf)",
+		"theta-trapezoidal", "theta-trapezoidal(theta=0.3)"} {
 		closed := 0
-		o := generate.Options{Sampler: parse(t, name), Steps: 60, Seed: 3, Edit: func(s *generate.Step) error {
-			for _, q := range s.Sequences {
-				closed += len(q.Closed)
-			}
-			return nil
-		}}
+		o := generate.Options{Sampler: parse(t, name), Steps: 60, Seed: 3,
+			Edit: func(s *generate.Step) error {
+				for _, q := range s.Sequences {
+					closed += len(q.Closed)
+				}
+				return nil
+			}}
 		count := counts(t, m, o, n)
 		if name == "remdm(strategy=conf)" { // its sigma depends on the tokens: close, not exact
 			require.Less(t, theory.Variation(count, theory.Scaled(truth, n))/n, 0.08)
@@ -124,7 +131,8 @@ func TestTrapezoidIsOfSecondOrder(t *testing.T) {
 	}
 	masked, token := float64(n), make([]float64, 3)
 	expected := masked
-	for step, err := range generate.Run(t.Context(), d, generate.Options{Sampler: parse(t, "theta-trapezoidal"), Steps: steps}) {
+	for step, err := range generate.Run(t.Context(), d,
+		generate.Options{Sampler: parse(t, "theta-trapezoidal"), Steps: steps}) {
 		require.NoError(t, err)
 		require.Equal(t, 2*steps+1, step.Steps)
 		for _, o := range step.Sequences[0].Opened {
@@ -173,5 +181,6 @@ func TestProfileOptimisesASchedule(t *testing.T) {
 	_, err = generate.Profile(t.Context(), oracle.NewDenoiser(m), nil, 2)
 	require.EqualError(t, err, "generate: a profile of no data, want one sequence at least")
 	_, err = generate.Profile(t.Context(), oracle.NewDenoiser(m), [][]int32{{1, 4}}, 2)
-	require.EqualError(t, err, "generate: sequence 0 of the data has masks or unknown tokens, want 0 to 3")
+	require.EqualError(t, err,
+		"generate: sequence 0 of the data has masks or unknown tokens, want 0 to 3")
 }

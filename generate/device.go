@@ -13,8 +13,8 @@ type choice struct {
 	order []int32 // the inverse of the ranking's order: of each position, when it opens
 }
 
-// rank finds out whether the device of the latest pass can choose for a member, and by which ranking. Before
-// the first pass the host chooses, which gives the same.
+// rank finds out whether the device of the latest pass can choose for a member, and by which
+// ranking. Before the first pass the host chooses, which gives the same.
 func (p *Pool) rank(m *member) bool {
 	m.device = false
 	if n := len(m.masked); p.chooses && !m.filtered() && n > 0 && n <= backend.ChoiceGroup {
@@ -27,17 +27,20 @@ func (p *Pool) rank(m *member) bool {
 func (m *member) sameRanking(o *member) bool {
 	a, b := m.ranking, o.ranking
 	return m.seed == o.seed && m.N == o.N && m.need.Draw == o.need.Draw &&
-		a.By == b.By && a.Share == b.Share && a.Beta == b.Beta && a.Noise == b.Noise && a.Power == b.Power &&
-		len(a.Order) == len(b.Order) && (len(a.Order) == 0 || &a.Order[0] == &b.Order[0] || slices.Equal(a.Order, b.Order))
+		a.By == b.By && a.Share == b.Share && a.Beta == b.Beta && a.Noise == b.Noise &&
+		a.Power == b.Power &&
+		len(a.Order) == len(b.Order) && (len(a.Order) == 0 || &a.Order[0] == &b.Order[0] ||
+		slices.Equal(a.Order, b.Order))
 }
 
-// chooseOnDevice lets the device choose the positions of members with one ranking, and draw those of the
-// first stage.
+// chooseOnDevice lets the device choose the positions of members with one ranking, and draw those
+// of the first stage.
 func (p *Pool) chooseOnDevice(list []*member) error {
 	h, c, first, length := &p.head, &p.choice, list[0], p.pass.of.Length
 	k, need := first.ranking, first.need
 	h.rows, c.Position, c.Groups = h.rows[:0], c.Position[:0], c.Groups[:0]
-	c.Seed, c.Step, c.By, c.Beta, c.Noise, c.Power = first.seed, uint32(first.N+1), k.By, k.Beta, k.Noise, k.Power
+	c.Seed, c.Step, c.By, c.Beta, c.Noise, c.Power = first.seed, uint32(first.N+1), k.By, k.Beta,
+		k.Noise, k.Power
 	c.order = grow(&c.order, len(k.Order))
 	for i, at := range k.Order {
 		c.order[at] = int32(i)
@@ -51,7 +54,8 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 		}
 		m.opening = samplers.Opening{Positions: p.view.Ints(m.quota()), Power: k.Power}
 		n := len(m.opening.Positions)
-		g := backend.Candidates{Row: m.at, Rows: len(m.masked), Sequence: uint32(m.Index), First: k.First(n), Count: n, Draw: n}
+		g := backend.Candidates{Row: m.at, Rows: len(m.masked), Sequence: uint32(m.Index),
+			First: k.First(n), Count: n, Draw: n}
 		if m.split(); !need.Draw && n > 0 {
 			g.Draw = m.ends[0]
 		}

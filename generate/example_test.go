@@ -28,13 +28,15 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	o := generate.Options{Sampler: samplers.ChooseThenSample{Order: Surprise{Nats: 0.5}}, Steps: 3, Cache: 1}
+	o := generate.Options{Sampler: samplers.ChooseThenSample{Order: Surprise{Nats: 0.5}}, Steps: 3,
+		Cache: 1}
 	for step, err := range generate.Run(context.Background(), oracle.NewDenoiser(m), o) {
 		if err != nil {
 			panic(err)
 		}
 		s := step.Sequences[0]
-		fmt.Println(step.N, "of", step.Steps, "opened", len(s.Opened), "rows recomputed", s.Evaluated.Partial)
+		fmt.Println(step.N, "of", step.Steps, "opened", len(s.Opened), "rows recomputed",
+			s.Evaluated.Partial)
 	}
 	// Output:
 	// 1 of 3 opened 4 rows recomputed 4

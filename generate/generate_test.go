@@ -55,7 +55,8 @@ func (t *table) Forward(ctx context.Context, b *model.Batch) (model.Marginals, e
 	for row := range b.Tokens {
 		seq := row / b.Length
 		for x := range 10 {
-			t.dense.Logits = append(t.dense.Logits, t.logits(b.Tokens[seq*b.Length:(seq+1)*b.Length], row%b.Length, x))
+			t.dense.Logits = append(t.dense.Logits,
+				t.logits(b.Tokens[seq*b.Length:(seq+1)*b.Length], row%b.Length, x))
 		}
 	}
 	return &t.dense, nil
@@ -129,7 +130,8 @@ func TestStepsOpenWhatTheScheduleSays(t *testing.T) {
 		{samplers.Cosine, []int{1, 1, 3, 3, 4, 4}},
 	} {
 		n := 0
-		for step, err := range generate.Run(context.Background(), newTable(16), generate.Options{Steps: 6, Schedule: c.schedule, Sampler: parse(t, "halton")}) {
+		for step, err := range generate.Run(context.Background(), newTable(16),
+			generate.Options{Steps: 6, Schedule: c.schedule, Sampler: parse(t, "halton")}) {
 			require.NoError(t, err)
 			require.Equal(t, n+1, step.N)
 			require.Len(t, step.Sequences[0].Opened, c.opened[n])
@@ -139,15 +141,16 @@ func TestStepsOpenWhatTheScheduleSays(t *testing.T) {
 	}
 }
 
-// Every position that was masked opens once, whatever the sampler, and none that was known; one that is
-// masked again opens once more.
+// Every position that was masked opens once, whatever the sampler, and none that was known; one
+// that is masked again opens once more.
 func TestEveryPositionOpensOnce(t *testing.T) {
 	start := slices.Repeat([]int32{9}, 20)
 	start[3], start[11] = 1, 2
 	for _, info := range samplers.List() {
 		open := map[int]int{}
 		closed := 0
-		for step, err := range generate.Run(t.Context(), newTable(4, 5), generate.Options{Steps: 6, Sampler: parse(t, info.Name), Tokens: start}) {
+		for step, err := range generate.Run(t.Context(), newTable(4, 5),
+			generate.Options{Steps: 6, Sampler: parse(t, info.Name), Tokens: start}) {
 			require.NoError(t, err, info.Name)
 			for _, o := range step.Sequences[0].Opened {
 				open[o.Position]++
@@ -172,7 +175,8 @@ func TestEveryPositionOpensOnce(t *testing.T) {
 }
 
 func TestPositionFirstOrdersTouchChosenRowsOnly(t *testing.T) {
-	for name, head := range map[string]int{"halton": 16, "random": 16, "temp": 16, "vanilla": 16, "moment": 16 + 16 + 13 + 11 + 8 + 5} {
+	for name, head := range map[string]int{"halton": 16, "random": 16, "temp": 16, "vanilla": 16,
+		"moment": 16 + 16 + 13 + 11 + 8 + 5} {
 		o := generate.Options{Steps: 6, Sampler: parse(t, name)}
 		var last generate.Evaluated
 		for step, err := range generate.Run(context.Background(), newTable(16), o) {
@@ -272,7 +276,8 @@ func TestEdit(t *testing.T) {
 	collect(t, newTable(16), o)
 	o.Edit = func(s *generate.Step) error { s.Sequences[0].Tokens[3] = 8; return nil }
 	for _, err := range generate.Run(context.Background(), newTable(16), o) {
-		require.EqualError(t, err, "generate: token is 8 at position 3, want 0 to 6 or the mask 9, after the edit of sequence 0")
+		require.EqualError(t, err,
+			"generate: token is 8 at position 3, want 0 to 6 or the mask 9, after the edit of sequence 0")
 	}
 	broken := errors.New("no")
 	o.Edit = func(s *generate.Step) error { return broken }
@@ -290,7 +295,8 @@ func TestCancelledRunKeepsTheFinishedStep(t *testing.T) {
 		}
 		var before []int32
 		steps := 0
-		for step, err := range generate.Run(ctx, d, generate.Options{Steps: 8, Sampler: parse(t, "halton")}) {
+		for step, err := range generate.Run(ctx, d,
+			generate.Options{Steps: 8, Sampler: parse(t, "halton")}) {
 			if err != nil {
 				require.ErrorIs(t, err, context.Canceled)
 				require.Equal(t, 2, step.N)
@@ -316,16 +322,22 @@ func TestBadOptions(t *testing.T) {
 		d    *table
 		o    generate.Options
 	}{
-		{"generate: steps is 17, want 1 to 16: each opens one position at least", newTable(16), generate.Options{Steps: 17}},
+		{"generate: steps is 17, want 1 to 16: each opens one position at least", newTable(16),
+			generate.Options{Steps: 17}},
 		{"generate: steps is -1, want 1 to 1048576", newTable(16), generate.Options{Steps: -1}},
 		{"generate: length is 17, want 1 to 16", newTable(16), generate.Options{Length: 17}},
 		{"generate: length is 8, want 16: this model has no other", fixed, generate.Options{Length: 8}},
-		{"generate: tokens are 2, want 3, the length", newTable(16), generate.Options{Length: 3, Tokens: []int32{1, 2}}},
-		{"generate: token is 7 at position 1, want 0 to 6 or the mask 9", newTable(16), generate.Options{Tokens: []int32{1, 7}}},
+		{"generate: tokens are 2, want 3, the length", newTable(16),
+			generate.Options{Length: 3, Tokens: []int32{1, 2}}},
+		{"generate: token is 7 at position 1, want 0 to 6 or the mask 9", newTable(16),
+			generate.Options{Tokens: []int32{1, 7}}},
 		{"generate: n is -1, want 1 or more", newTable(16), generate.Options{N: -1}},
-		{"generate: temperature is -1, want 0.001 to 1000", newTable(16), generate.Options{Filter: model.Filter{Temperature: -1}}},
-		{"generate: top-p is 2, want 1e-09 to 1", newTable(16), generate.Options{Filter: model.Filter{TopP: 2}}},
-		{"generate: ban is 7, want tokens 0 to 6", newTable(16), generate.Options{Filter: model.Filter{Ban: []int32{7}}}},
+		{"generate: temperature is -1, want 0.001 to 1000", newTable(16),
+			generate.Options{Filter: model.Filter{Temperature: -1}}},
+		{"generate: top-p is 2, want 1e-09 to 1", newTable(16),
+			generate.Options{Filter: model.Filter{TopP: 2}}},
+		{"generate: ban is 7, want tokens 0 to 6", newTable(16),
+			generate.Options{Filter: model.Filter{Ban: []int32{7}}}},
 		{"generate: cache is -1, want 0 to 64", newTable(16), generate.Options{Cache: -1}},
 	} {
 		for step, err := range generate.Run(context.Background(), c.d, c.o) {
@@ -347,7 +359,8 @@ func TestLogitsThatAreNoNumbers(t *testing.T) {
 		}
 		o := generate.Options{Sampler: parse(t, "moment"), Steps: 4, First: 10, N: 2, Filter: filter}
 		for _, err := range generate.Run(context.Background(), d, o) {
-			require.EqualError(t, err, "generate: step 1 of 4: sequence 10, position 5: a logit is NaN, want finite numbers or -Inf")
+			require.EqualError(t, err,
+				"generate: step 1 of 4: sequence 10, position 5: a logit is NaN, want finite numbers or -Inf")
 		}
 	}
 }
@@ -359,7 +372,8 @@ func TestTimeIsTheMaskedFraction(t *testing.T) {
 }
 
 func TestStepsAllocateNothing(t *testing.T) {
-	for _, name := range []string{"random", "halton", "moment", "u-moment", "hybrid", "maskgit", "vanilla"} {
+	for _, name := range []string{"random", "halton", "moment", "u-moment", "hybrid", "maskgit",
+		"vanilla"} {
 		o := generate.Options{Sampler: parse(t, name), Steps: 8}
 		d := newTable(16)
 		run := func(n int) float64 {
@@ -389,9 +403,11 @@ func peaked(length int) *table {
 }
 
 func TestTheMostCertainOpenFirst(t *testing.T) {
-	for _, name := range []string{"confidence", "margin", "entropy", "threshold(theta=1)", "factor(f=1e-9)", "eb(budget=1e-9)", "eb(confidence)", "klass"} {
+	for _, name := range []string{"confidence", "margin", "entropy", "threshold(theta=1)",
+		"factor(f=1e-9)", "eb(budget=1e-9)", "eb(confidence)", "klass"} {
 		certain := 16
-		for step, err := range generate.Run(context.Background(), peaked(16), generate.Options{Sampler: parse(t, name), Steps: 16}) {
+		for step, err := range generate.Run(context.Background(), peaked(16),
+			generate.Options{Sampler: parse(t, name), Steps: 16}) {
 			require.NoError(t, err)
 			for _, o := range step.Sequences[0].Opened {
 				require.Less(t, 7*o.Position%16, certain, name)
@@ -405,7 +421,8 @@ func TestTheMostCertainOpenFirst(t *testing.T) {
 
 func TestAdaptiveSamplersOpenWhatTheyMay(t *testing.T) {
 	opened := func(name string) (sizes []int) {
-		for step, err := range generate.Run(context.Background(), peaked(16), generate.Options{Sampler: parse(t, name), Steps: 8}) {
+		for step, err := range generate.Run(context.Background(), peaked(16),
+			generate.Options{Sampler: parse(t, name), Steps: 8}) {
 			require.NoError(t, err)
 			sizes = append(sizes, len(step.Sequences[0].Opened))
 		}
@@ -441,7 +458,8 @@ func TestAdaptiveSamplersOpenWhatTheyMay(t *testing.T) {
 func TestBlocksOpenLeftToRight(t *testing.T) {
 	start := slices.Repeat([]int32{9}, 16)
 	start[2] = 1
-	for _, name := range []string{"semi-ar(block=4)", "semi-ar(block=4,hybrid)", "semi-ar(block=4,maskgit)", "semi-ar(block=4,threshold)", "semi-ar(block=4,eb)"} {
+	for _, name := range []string{"semi-ar(block=4)", "semi-ar(block=4,hybrid)",
+		"semi-ar(block=4,maskgit)", "semi-ar(block=4,threshold)", "semi-ar(block=4,eb)"} {
 		o := generate.Options{Sampler: parse(t, name), Steps: 8, Tokens: start, N: 2}
 		for step, err := range generate.Run(context.Background(), newTable(16), o) {
 			require.NoError(t, err)
@@ -449,7 +467,8 @@ func TestBlocksOpenLeftToRight(t *testing.T) {
 				first := slices.Index(s.Tokens, 9)
 				for _, opened := range s.Opened {
 					// Free positions 0 1 3, 4..7, 8..11, 12..15 are the blocks.
-					require.True(t, first < 0 || opened.Position/4 <= first/4, "%s: %d opened before %d", name, opened.Position, first)
+					require.True(t, first < 0 || opened.Position/4 <= first/4, "%s: %d opened before %d", name,
+						opened.Position, first)
 				}
 			}
 		}
@@ -567,8 +586,10 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		name  string
 		cache int
 	}{
-		{generate.Prefix, "semi-ar(block=5,moment)", 0}, {generate.Dual, "semi-ar(block=5,threshold)", 0}, {generate.Dual, "semi-ar(block=5,hybrid)", 2},
-		{generate.Delayed, "hybrid", 1}, {generate.Delayed, "eb", 0}, {generate.Delayed, "maskgit", 0}, {generate.Delayed, "vanilla", 0}, {generate.Delayed, "info-gain", 0},
+		{generate.Prefix, "semi-ar(block=5,moment)", 0}, {generate.Dual, "semi-ar(block=5,threshold)", 0},
+		{generate.Dual, "semi-ar(block=5,hybrid)", 2},
+		{generate.Delayed, "hybrid", 1}, {generate.Delayed, "eb", 0}, {generate.Delayed, "maskgit", 0},
+		{generate.Delayed, "vanilla", 0}, {generate.Delayed, "info-gain", 0},
 	} {
 		o := generate.Options{Sampler: parse(t, c.name), Steps: 6, N: 5, Batch: 5, Cache: c.cache}
 		want := collect(t, newTable(20), o)
@@ -593,5 +614,6 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		require.Equal(t, name, u.String())
 	}
 	_, err := generate.ParseReuse("all")
-	require.EqualError(t, err, `generate: unknown reuse "all", want one of blocks, dkv, dual, none, prefix`)
+	require.EqualError(t, err,
+		`generate: unknown reuse "all", want one of blocks, dkv, dual, none, prefix`)
 }

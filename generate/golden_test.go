@@ -25,7 +25,8 @@ func TestGoldenOutputs(t *testing.T) {
 		for _, model := range []*oracle.Model{m, text} {
 			o := generate.Options{Sampler: parse(t, info.Name), Steps: 6, N: 2, Seed: 11}
 			for i, tokens := range collect(t, oracle.NewDenoiser(model), o) {
-				fmt.Fprintf(&b, "%s %d: %s\n", info.Name, i, strings.Trim(strings.ReplaceAll(fmt.Sprint(tokens), " ", ""), "[]"))
+				fmt.Fprintf(&b, "%s %d: %s\n", info.Name, i,
+					strings.Trim(strings.ReplaceAll(fmt.Sprint(tokens), " ", ""), "[]"))
 			}
 		}
 	}

@@ -69,7 +69,8 @@ func (p *Pool) stats(list []*member) error {
 		}
 	}
 	if need.Draw {
-		h.draw = model.Draw{Power: orOne(need.Power), Uniform: grow(&h.uniform, n), Token: grow(&h.token, n), LogP: grow(&h.logP, n)}
+		h.draw = model.Draw{Power: orOne(need.Power), Uniform: grow(&h.uniform, n),
+			Token: grow(&h.token, n), LogP: grow(&h.logP, n)}
 		for _, m := range list {
 			stream := m.stream()
 			for j, at := range m.masked {
@@ -124,7 +125,8 @@ func (p *Pool) present(list []*member, marginals model.Marginals) error {
 // show puts a member's part of what was computed into its view.
 func (h *headWork) show(v *samplers.View, m *member) {
 	at, n, need := m.at, len(m.masked), m.need
-	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum, v.OpenLogP = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum, v.OpenLogP = nil, nil, nil,
+		nil, nil, nil, nil, nil, nil
 	if need.Beta != 0 {
 		v.LogMoment = h.stats.LogMoment[at : at+n]
 	}

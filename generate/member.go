@@ -57,7 +57,8 @@ func (w window) size() int { return w.to - w.from }
 // begin finds what the next step is for.
 func (m *member) begin(mask int32) {
 	m.window = m.next(mask)
-	m.now = now{window: m.window, masked: m.masked[:0], open: m.open[:0], ends: m.ends[:0], pending: m.pending[:0]}
+	m.now = now{window: m.window, masked: m.masked[:0], open: m.open[:0], ends: m.ends[:0],
+		pending: m.pending[:0]}
 	for _, p := range m.free[m.from:m.to] {
 		if m.Tokens[p] == mask {
 			m.masked = append(m.masked, p)

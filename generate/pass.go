@@ -15,8 +15,8 @@ type pass struct {
 	conditions      []*model.Condition
 }
 
-// forward makes the pass of a group: a full one or, where keys and values of earlier steps are reused, a
-// partial one.
+// forward makes the pass of a group: a full one or, where keys and values of earlier steps are
+// reused, a partial one.
 func (p *Pool) forward(group []*member) error {
 	b := &p.pass.batch
 	p.lay(b, group)
@@ -112,7 +112,8 @@ func (p *Pool) time(m *member) float64 {
 // use makes marginals those of the latest pass.
 func (p *Pool) use(b *model.Batch, marginals model.Marginals) {
 	p.pass.of, p.pass.marginals, p.filtered.Of = b, marginals, marginals
-	if p.pass.chooser, _ = marginals.(model.Chooser); p.pass.chooser != nil && !p.pass.chooser.Chooses() {
+	if p.pass.chooser, _ = marginals.(model.Chooser); p.pass.chooser != nil &&
+		!p.pass.chooser.Chooses() {
 		p.pass.chooser = nil
 	}
 	p.chooses = p.pass.chooser != nil

@@ -18,23 +18,24 @@ import (
 // Request is one sequence that a Pool is asked for.
 type Request struct {
 	Recipe
-	Seed      uint64
-	Index     uint32           // the sequence of the seed
-	Length    int              // positions; 0 means the model's, or that of Known
-	Known     []int32          // [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
+	Seed   uint64
+	Index  uint32 // the sequence of the seed
+	Length int    // positions; 0 means the model's, or that of Known
+	// [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
+	Known     []int32
 	Condition *model.Condition // nil: none
 
 	// Edit, when not nil, is called after each step and may change Tokens, also back to Spec.Mask.
 	// What it leaves masked after the last step stays so. Its error ends the sequence.
 	Edit func(*Sequence) error
 
-	// Adjust, when not nil, may change the logits (outcomes only) at a position before each draw, perhaps
-	// from several goroutines. It comes after Filter.Adjust.
+	// Adjust, when not nil, may change the logits (outcomes only) at a position before each draw,
+	// perhaps from several goroutines. It comes after Filter.Adjust.
 	Adjust func(position int, logits []float32)
 }
 
-// PoolOptions bound a pool. The zero value is sequences of any length, about 4096 positions of them, on a
-// GPU what fits into its memory.
+// PoolOptions bound a pool. The zero value is sequences of any length, about 4096 positions of
+// them, on a GPU what fits into its memory.
 type PoolOptions struct {
 	Size   int  // sequences at once
 	Length int  // positions of the longest; 0 means the model's
@@ -44,8 +45,8 @@ type PoolOptions struct {
 // ErrFull is what Add returns while a pool has as many sequences as it takes.
 var ErrFull = errors.New("the pool is full")
 
-// Pool generates unlike sequences at once: each with its own recipe, length, condition and step. Every
-// Step makes one step of each, in as few passes and calls of the output head as they allow. A
+// Pool generates unlike sequences at once: each with its own recipe, length, condition and step.
+// Every Step makes one step of each, in as few passes and calls of the output head as they allow. A
 // sequence's tokens depend on its request alone: they are the bytes that Run gives it.
 //
 // One goroutine at a time may use a pool. Several pools may share a model that is a model.Turner.
@@ -158,7 +159,8 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 		return nil, fmt.Errorf("generate: sequence %d: %w", index, err)
 	}
 	if t.scale != nil && !p.o.Guided {
-		return nil, fmt.Errorf("generate: guidance is %s, want 0 in this pool", param.Format(t.Guidance.Scale))
+		return nil, fmt.Errorf("generate: guidance is %s, want 0 in this pool",
+			param.Format(t.Guidance.Scale))
 	}
 	place := len(p.members) + len(p.spare)
 	if n := len(p.spare); n == 0 && place >= p.o.Size {
@@ -176,8 +178,9 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	}
 	*m = member{
 		task: t, condition: c, place: place, left: len(t.free), past: grow(&m.past, len(t.start)),
-		Sequence: Sequence{Index: index, Tokens: append(m.Tokens[:0], t.start...), Opened: m.Opened[:0], Closed: m.Closed[:0],
-			Steps: t.steps, member: m},
+		Sequence: Sequence{Index: index, Tokens: append(m.Tokens[:0], t.start...), Opened: m.Opened[:0],
+			Closed: m.Closed[:0],
+			Steps:  t.steps, member: m},
 		now: now{masked: m.masked[:0], open: m.open[:0], ends: m.ends[:0], pending: m.pending[:0]},
 	}
 	m.cache.tokens = m.cache.tokens[:0]
@@ -203,9 +206,10 @@ func (p *Pool) Remove(q *Sequence) {
 // Len returns how many sequences are in the pool.
 func (p *Pool) Len() int { return len(p.members) }
 
-// Step makes the next step of every sequence that is not done, and returns these; the slice is valid until the
-// next call. What goes wrong with one sequence is its Err and the others do not see it. The error
-// of Step itself wraps ctx.Err(): no sequence has changed, but the pool makes no further steps.
+// Step makes the next step of every sequence that is not done, and returns these; the slice is
+// valid until the next call. What goes wrong with one sequence is its Err and the others do not see
+// it. The error of Step itself wraps ctx.Err(): no sequence has changed, but the pool makes no
+// further steps.
 func (p *Pool) Step(ctx context.Context) ([]*Sequence, error) {
 	if err := p.compute(ctx); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
@@ -219,7 +223,8 @@ func (p *Pool) Step(ctx context.Context) ([]*Sequence, error) {
 			err = q.member.edited(p.spec)
 		}
 		if err != nil {
-			q.member.fail(fmt.Errorf("generate: step %d of %d: sequence %d: edit: %w", q.N, q.Steps, q.Index, err))
+			q.member.fail(fmt.Errorf("generate: step %d of %d: sequence %d: edit: %w", q.N, q.Steps, q.Index,
+				err))
 		}
 	}
 	return p.out, nil
@@ -289,13 +294,15 @@ func (p *Pool) like(group []*member) []*member {
 
 // together reports whether two members can be in one pass.
 func (p *Pool) together(a, b *member) bool {
-	return a.cached() == b.cached() && (a.Reuse == NoReuse) == (b.Reuse == NoReuse) && a.partial() == b.partial() &&
+	return a.cached() == b.cached() && (a.Reuse == NoReuse) == (b.Reuse == NoReuse) &&
+		a.partial() == b.partial() &&
 		(p.spec.Ragged || len(a.Tokens) == len(b.Tokens)) &&
-		a.ahead == b.ahead && (!a.ahead || a.need == b.need && a.filtered() == b.filtered()) // looking ahead takes the marginals away
+		// looking ahead takes the marginals away
+		a.ahead == b.ahead && (!a.ahead || a.need == b.need && a.filtered() == b.filtered())
 }
 
-// computeGroup makes the pass of a group and draws its tokens. Where a pass fails, it is made for each
-// alone, so that one request cannot spoil the others'.
+// computeGroup makes the pass of a group and draws its tokens. Where a pass fails, it is made for
+// each alone, so that one request cannot spoil the others'.
 func (p *Pool) computeGroup(group []*member) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -307,8 +314,8 @@ func (p *Pool) computeGroup(group []*member) error {
 	})
 }
 
-// try does something for members or, if that fails, for each alone, and makes what fails then a member's
-// fault. An error is that of the step's context.
+// try does something for members or, if that fails, for each alone, and makes what fails then a
+// member's fault. An error is that of the step's context.
 func (p *Pool) try(group []*member, do func([]*member) error) error {
 	err := do(group)
 	if err == nil {
@@ -335,7 +342,8 @@ func (p *Pool) blame(m *member, err error) {
 	if row, ok := errors.AsType[*model.RowError](err); ok {
 		where, err = fmt.Sprintf(", position %d", int(row.Row)%p.pass.of.Length), row.Err
 	}
-	m.fault = fmt.Errorf("generate: step %d of %d: sequence %d%s: %w", m.N+1, m.steps, m.Index, where, err)
+	m.fault = fmt.Errorf("generate: step %d of %d: sequence %d%s: %w", m.N+1, m.steps, m.Index, where,
+		err)
 }
 
 // well returns the members without a fault.

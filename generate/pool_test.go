@@ -28,22 +28,28 @@ import (
 
 // subjects are a text network, an image network and an exact model, on a number of threads.
 func subjects(t *testing.T, threads int) map[string]model.Denoiser {
-	out := map[string]model.Denoiser{"exact": oracle.NewDenoiser(exact(t, "hmm:length=9,tokens=4,hidden=3"))}
-	family, err := oracle.NewConditional(exact(t, "hmm:length=9,tokens=4,hidden=3"), exact(t, "markov:length=9,tokens=4"),
+	out := map[string]model.Denoiser{"exact": oracle.NewDenoiser(exact(t,
+		"hmm:length=9,tokens=4,hidden=3"))}
+	family, err := oracle.NewConditional(exact(t, "hmm:length=9,tokens=4,hidden=3"),
+		exact(t, "markov:length=9,tokens=4"),
 		exact(t, "product:length=9,tokens=4"))
 	require.NoError(t, err)
 	out["classes"] = family
-	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny", "titok": "titok-bert-tiny",
+	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny",
+		"titok": "titok-bert-tiny",
 		"llada": "llada-tiny", "dream": "dream-tiny"} {
-		l, err := model.Load(parity.Open(t, pack).Source, model.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
+		l, err := model.Load(parity.Open(t, pack).Source,
+			model.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
 		require.NoError(t, err)
 		out[name] = l.Denoiser
 	}
 	return out
 }
 
-var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "margin", "entropy", "eb", "klass", "info-gain",
-	"semi-ar(moment,block=4)", "semi-ar(halton,block=4)", "threshold", "remdm", "first-hitting", "temp"}
+var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "margin", "entropy",
+	"eb", "klass", "info-gain",
+	"semi-ar(moment,block=4)", "semi-ar(halton,block=4)", "threshold", "remdm", "first-hitting",
+	"temp"}
 
 // drawRequest draws a request that the model takes.
 func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
@@ -54,7 +60,8 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Recipe = generate.Recipe{Sampler: sampler, Steps: rapid.IntRange(3, 7).Draw(t, "steps"), Cache: rapid.IntRange(0, 2).Draw(t, "cache"),
+		r.Recipe = generate.Recipe{Sampler: sampler, Steps: rapid.IntRange(3, 7).Draw(t, "steps"),
+			Cache: rapid.IntRange(0, 2).Draw(t, "cache"),
 			Reuse: generate.Reuse(rapid.IntRange(0, 3).Draw(t, "reuse"))}
 		if r.Reuse == generate.Delayed {
 			r.Refresh = 3
@@ -73,7 +80,8 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 		if spec.Classes > 0 && rapid.Bool().Draw(t, "classed") {
 			r.Condition = &model.Condition{Class: int32(rapid.IntRange(-1, spec.Classes-1).Draw(t, "class"))}
 			if rapid.Bool().Draw(t, "guided") {
-				r.Guidance = generate.Guidance{Scale: 2, Schedule: rapid.SampledFrom([]string{"", "linear", "cosine"}).Draw(t, "guidance")}
+				r.Guidance = generate.Guidance{Scale: 2,
+					Schedule: rapid.SampledFrom([]string{"", "linear", "cosine"}).Draw(t, "guidance")}
 			}
 		}
 		free := n
@@ -89,8 +97,10 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 }
 
 // alone is what Run gives a request.
-func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32, work generate.Evaluated) {
-	o := generate.Options{Seed: r.Seed, First: int(r.Index), Length: r.Length, Tokens: r.Known, Condition: r.Condition}.With(r.Recipe)
+func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32,
+	work generate.Evaluated) {
+	o := generate.Options{Seed: r.Seed, First: int(r.Index), Length: r.Length, Tokens: r.Known,
+		Condition: r.Condition}.With(r.Recipe)
 	for q, err := range generate.Samples(context.Background(), d, o) {
 		require.NoError(t, err)
 		require.True(t, q.Done && q.Finished)
@@ -99,7 +109,8 @@ func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []i
 	return tokens, work
 }
 
-// Whatever else is in a pool, and whenever it comes and goes, a sequence has the bytes of its own run.
+// Whatever else is in a pool, and whenever it comes and goes, a sequence has the bytes of its own
+// run.
 func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 	one := subjects(t, 1)
 	checks := flag.Lookup("rapid.checks").Value.String()
@@ -164,7 +175,8 @@ func TestFaultsOfOne(t *testing.T) {
 	for name, d := range subjects(t, 2) {
 		t.Run(name, func(t *testing.T) {
 			request := func(sampler string, index uint32) generate.Request {
-				return generate.Request{Recipe: generate.Recipe{Sampler: parse(t, sampler), Steps: 4}, Index: index}
+				return generate.Request{Recipe: generate.Recipe{Sampler: parse(t, sampler), Steps: 4},
+					Index: index}
 			}
 			nan := request("moment", 1)
 			nan.Adjust = func(position int, logits []float32) {
@@ -183,11 +195,13 @@ func TestFaultsOfOne(t *testing.T) {
 			rude := request("moment", 3)
 			rude.Edit = func(q *generate.Sequence) error { q.Tokens[0] = 1 << 20; return nil }
 			wrong := request("moment", 4)
-			wrong.Sampler = rule{samplers.Need{Entropy: true}, func(v *samplers.View) (samplers.Opening, error) {
-				return samplers.Opening{Positions: []int{-7}}, nil
-			}}
+			wrong.Sampler = rule{samplers.Need{Entropy: true},
+				func(v *samplers.View) (samplers.Opening, error) {
+					return samplers.Opening{Positions: []int{-7}}, nil
+				}}
 			lost := request("moment", 5)
-			lost.Sampler = rule{samplers.Need{}, func(v *samplers.View) (samplers.Opening, error) { return samplers.Opening{}, broken }}
+			lost.Sampler = rule{samplers.Need{},
+				func(v *samplers.View) (samplers.Opening, error) { return samplers.Opening{}, broken }}
 			well := []generate.Request{request("moment", 6), request("hybrid", 7), request("maskgit", 8)}
 
 			p, err := generate.NewPool(d, generate.PoolOptions{Size: 8})
@@ -204,11 +218,13 @@ func TestFaultsOfOne(t *testing.T) {
 				_, err := p.Step(t.Context())
 				require.NoError(t, err)
 			}
-			require.EqualError(t, all[1].Err, "generate: step 1 of 4: sequence 1, position 3: a logit is NaN, want finite numbers or -Inf")
+			require.EqualError(t, all[1].Err,
+				"generate: step 1 of 4: sequence 1, position 3: a logit is NaN, want finite numbers or -Inf")
 			require.Equal(t, 0, all[1].N)
 			require.ErrorIs(t, all[2].Err, broken)
 			require.EqualError(t, all[2].Err, "generate: step 2 of 4: sequence 2: edit: not this one")
-			require.ErrorContains(t, all[4].Err, "step 1 of 4: sequence 3: edit: generate: token is 1048576 at position 0")
+			require.ErrorContains(t, all[4].Err,
+				"step 1 of 4: sequence 3: edit: generate: token is 1048576 at position 0")
 			require.ErrorContains(t, all[5].Err, "step 1 of 4: sequence 4: the sampler opens position -7")
 			require.ErrorIs(t, all[6].Err, broken)
 			for i, at := range []int{0, 3, 7} {
@@ -262,7 +278,8 @@ func TestPassesThatFailForOne(t *testing.T) {
 	request := func(first int32) generate.Request {
 		known := slices.Repeat([]int32{9}, 8)
 		known[0] = first
-		return generate.Request{Recipe: generate.Recipe{Sampler: parse(t, "moment"), Steps: 2, Cache: 1}, Known: known, Index: uint32(first)}
+		return generate.Request{Recipe: generate.Recipe{Sampler: parse(t, "moment"), Steps: 2, Cache: 1},
+			Known: known, Index: uint32(first)}
 	}
 	for first := range int32(7) {
 		q, err := p.Add(request(first))
@@ -273,8 +290,10 @@ func TestPassesThatFailForOne(t *testing.T) {
 		_, err := p.Step(t.Context())
 		require.NoError(t, err)
 	}
-	require.EqualError(t, all[5].Err, "generate: step 1 of 2: sequence 5: no sequence may begin with 5")
-	require.EqualError(t, all[6].Err, "generate: step 1 of 2: sequence 6: no sequence may begin with 6")
+	require.EqualError(t, all[5].Err,
+		"generate: step 1 of 2: sequence 5: no sequence may begin with 5")
+	require.EqualError(t, all[6].Err,
+		"generate: step 1 of 2: sequence 6: no sequence may begin with 6")
 	for first, q := range all[:5] {
 		require.NoError(t, q.Err)
 		want, work := alone(t, d, request(int32(first)))
@@ -292,13 +311,17 @@ func TestBadRequests(t *testing.T) {
 	p, err := generate.NewPool(d, generate.PoolOptions{Length: 4})
 	require.NoError(t, err)
 	for want, r := range map[string]generate.Request{
-		"generate: length is 8, want 1 to 4 in this pool":                      {},
-		"generate: length is 5, want 1 to 4 in this pool":                      {Length: 5},
-		"generate: tokens are 2, want 3, the length":                           {Length: 3, Known: []int32{1, 1}},
-		"generate: token is 8 at position 1, want 0 to 6":                      {Known: []int32{1, 8}},
-		"generate: steps is 5, want 1 to 4":                                    {Length: 4, Recipe: generate.Recipe{Steps: 5}},
-		"generate: sequence 0: class is 3, want none: this model has no":       {Length: 4, Condition: &model.Condition{Class: 3}},
-		"generate: sequence 2: there is a prompt, want none: this model reads": {Length: 4, Index: 2, Condition: &model.Condition{Prompt: new(model.Prompt)}},
+		"generate: length is 8, want 1 to 4 in this pool": {},
+		"generate: length is 5, want 1 to 4 in this pool": {Length: 5},
+		"generate: tokens are 2, want 3, the length": {Length: 3,
+			Known: []int32{1, 1}},
+		"generate: token is 8 at position 1, want 0 to 6": {Known: []int32{1, 8}},
+		"generate: steps is 5, want 1 to 4": {Length: 4,
+			Recipe: generate.Recipe{Steps: 5}},
+		"generate: sequence 0: class is 3, want none: this model has no": {Length: 4,
+			Condition: &model.Condition{Class: 3}},
+		"generate: sequence 2: there is a prompt, want none: this model reads": {Length: 4, Index: 2,
+			Condition: &model.Condition{Prompt: new(model.Prompt)}},
 	} {
 		_, err := p.Add(r)
 		require.ErrorContains(t, err, want)
@@ -322,7 +345,8 @@ func TestPoolStepsAllocateNothing(t *testing.T) {
 	p, err := generate.NewPool(newTable(400), generate.PoolOptions{Size: 6})
 	require.NoError(t, err)
 	for i, name := range []string{"random", "halton", "moment", "u-moment", "hybrid", "moment"} {
-		_, err := p.Add(generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 400}, Index: uint32(i)})
+		_, err := p.Add(generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 400},
+			Index: uint32(i)})
 		require.NoError(t, err)
 	}
 	step := func() {
@@ -339,7 +363,8 @@ func TestRunsAtOnce(t *testing.T) {
 	for name, d := range subjects(t, 2) {
 		t.Run(name, func(t *testing.T) {
 			run := func(i int) [][]int32 {
-				o := generate.Options{Sampler: parse(t, poolRules[i%3]), Steps: 4, N: 3, Batch: 2, Seed: uint64(i), Cache: i % 2}
+				o := generate.Options{Sampler: parse(t, poolRules[i%3]), Steps: 4, N: 3, Batch: 2,
+					Seed: uint64(i), Cache: i % 2}
 				var out [][]int32
 				for q, err := range generate.Samples(context.Background(), d, o) {
 					if err != nil {
@@ -365,12 +390,14 @@ func TestRunsAtOnce(t *testing.T) {
 
 // Sequences of blocks finish each at its own step, and runs of them share a model too.
 func TestSamplesOfBlocks(t *testing.T) {
-	l, err := model.Load(parity.Open(t, "sdar-tiny").Source, model.Options{Backend: cpu.New(cpu.Options{Threads: 2})})
+	l, err := model.Load(parity.Open(t, "sdar-tiny").Source,
+		model.Options{Backend: cpu.New(cpu.Options{Threads: 2})})
 	require.NoError(t, err)
 	r, err := generate.ParseRecipe("low-confidence schedule=llada steps=2 reuse=blocks block-size=4")
 	require.NoError(t, err)
 	run := func(seed uint64) (out [][]int32) {
-		for q, err := range generate.Samples(context.Background(), l.Denoiser, generate.Options{Length: 12, N: 3, Batch: 2, Seed: seed}.With(r)) {
+		for q, err := range generate.Samples(context.Background(), l.Denoiser,
+			generate.Options{Length: 12, N: 3, Batch: 2, Seed: seed}.With(r)) {
 			if err != nil {
 				panic(err)
 			}

@@ -14,7 +14,8 @@ import (
 // log-probability, in nats, of the true token at a masked position, over whole sequences of
 // data (one length, no masks). It is what samplers.JYS optimises a schedule for. Which positions
 // are masked is the seed's. Where few are, up to 8 different sets of each sequence are.
-func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64) (func(t float64) (float64, error), error) {
+func Profile(ctx context.Context, d model.Denoiser, data [][]int32,
+	seed uint64) (func(t float64) (float64, error), error) {
 	spec := d.Spec()
 	if len(data) == 0 || len(data[0]) == 0 {
 		return nil, fmt.Errorf("generate: a profile of no data, want one sequence at least")
@@ -23,10 +24,12 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64)
 	var order [][]int // of each sequence, the first to be masked first
 	for i, x := range data {
 		if len(x) != length {
-			return nil, fmt.Errorf("generate: sequence %d of the data has length %d, want %d", i, len(x), length)
+			return nil, fmt.Errorf("generate: sequence %d of the data has length %d, want %d", i, len(x),
+				length)
 		}
 		if err := checkRange(x, spec); err != nil || slices.Contains(x, spec.Mask) {
-			return nil, fmt.Errorf("generate: sequence %d of the data has masks or unknown tokens, want 0 to %d", i, spec.Outcomes-1)
+			return nil, fmt.Errorf("generate: sequence %d of the data has masks or unknown tokens, want 0 "+
+				"to %d", i, spec.Outcomes-1)
 		}
 		r := philox.Stream{Seed: seed, Sequence: uint32(i)}
 		positions := make([]int, length)
@@ -67,7 +70,8 @@ const profileSets = 8
 // truth is the sum of log p(x_i) over masked positions.
 func truth(ctx context.Context, d model.Denoiser, x []int32, masked []int) (float64, error) {
 	spec := d.Spec()
-	b := &model.Batch{Size: 1, Length: len(x), Tokens: slices.Clone(x), Time: []float64{float64(len(masked)) / float64(len(x))}}
+	b := &model.Batch{Size: 1, Length: len(x), Tokens: slices.Clone(x),
+		Time: []float64{float64(len(masked)) / float64(len(x))}}
 	rows := make([]int32, len(masked))
 	for j, p := range masked {
 		b.Tokens[p], rows[j] = spec.Mask, int32(p)
@@ -83,7 +87,10 @@ func truth(ctx context.Context, d model.Denoiser, x []int32, masked []int) (floa
 	if err := m.Stats(rows, &model.Stats{LogSum: sums}); err != nil {
 		return 0, err
 	}
-	if err := m.Visit(rows, func(j int, logits []float32) { each[j] = float64(logits[x[masked[j]]]) - sums[j] }); err != nil {
+	if err := m.Visit(rows, func(j int,
+		logits []float32) {
+		each[j] = float64(logits[x[masked[j]]]) - sums[j]
+	}); err != nil {
 		return 0, err
 	}
 	sum := 0.0

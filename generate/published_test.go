@@ -47,15 +47,18 @@ func (p published) recipe() string {
 	}
 	switch p.Loop {
 	case "llada_generate":
-		return fmt.Sprintf("semi-ar(greedy(%s), block=%d) schedule=llada steps=%d", inside, p.Block, p.Steps)
+		return fmt.Sprintf("semi-ar(greedy(%s), block=%d) schedule=llada steps=%d", inside, p.Block,
+			p.Steps)
 	case "fast_generate":
 		reuse := "prefix"
 		if p.Dual {
 			reuse = "dual"
 		}
-		return fmt.Sprintf("semi-ar(greedy(%s), block=%d) schedule=llada steps=%d reuse=%s", inside, p.Block, p.Steps, reuse)
+		return fmt.Sprintf("semi-ar(greedy(%s), block=%d) schedule=llada steps=%d reuse=%s", inside,
+			p.Block, p.Steps, reuse)
 	case "dream_generate":
-		order := map[string]string{"maskgit_plus": "confidence", "topk_margin": "margin", "entropy": "entropy"}[p.Alg]
+		order := map[string]string{"maskgit_plus": "confidence", "topk_margin": "margin",
+			"entropy": "entropy"}[p.Alg]
 		text := fmt.Sprintf("greedy(%s) schedule=dream steps=%d", order, p.Steps)
 		if p.TopP != 0 {
 			text += fmt.Sprintf(" top-p=%v", p.TopP)
@@ -72,7 +75,8 @@ func (p published) recipe() string {
 	case "edit_generate":
 		return fmt.Sprintf("edit(theta=%v, edit=%v, post=%d)", p.Threshold, p.Edit, p.Post) + blocks
 	case "fast2_generate":
-		return fmt.Sprintf("fast-dllm-v2(theta=%v, small=%d, block=%d)", p.Threshold, p.Small, p.Block) + blocks
+		return fmt.Sprintf("fast-dllm-v2(theta=%v, small=%d, block=%d)", p.Threshold, p.Small, p.Block) +
+			blocks
 	}
 	panic(p.Loop)
 }
@@ -88,7 +92,8 @@ func goldens(t *testing.T, p *parity.Pack) map[string]published {
 
 // Every published loop gives the original's tokens.
 func TestPublishedLoops(t *testing.T) {
-	for _, pack := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "llada2-moe-tiny", "fast-dllm-v2-tiny"} {
+	for _, pack := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "llada2-moe-tiny",
+		"fast-dllm-v2-tiny"} {
 		p := parity.Open(t, pack)
 		l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 		require.NoError(t, err)

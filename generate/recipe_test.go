@@ -121,7 +121,8 @@ func TestOptionsHoldARecipe(t *testing.T) {
 		require.True(t, ok && f.Type == v.Type().Field(i).Type, v.Type().Field(i).Name)
 	}
 	r, err := generate.ParseRecipe("sampler=moment schedule=mage steps=3 cache=2 reuse=dkv " +
-		"block-size=4 refresh=4 temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2=3 guidance=2 guidance-schedule=linear")
+		"block-size=4 refresh=4 temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2=3 guidance=2 " +
+		"guidance-schedule=linear")
 	require.NoError(t, err)
 	for i := range v.NumField() {
 		require.False(t, reflect.ValueOf(r).Field(i).IsZero(), v.Type().Field(i).Name)
@@ -177,8 +178,10 @@ func TestBothAdjustsRun(t *testing.T) {
 }
 
 func FuzzParseRecipe(f *testing.F) {
-	for _, s := range []string{"hybrid+cache steps=4", "sampler=eb(margin, budget=1) top-p=0.5", "ban=1,2 bias=3=1",
-		"schedule=times(0.5,0)", "steps", "=", "a=b=c", "sampler=(=) (", "guidance=3 guidance-schedule=linear"} {
+	for _, s := range []string{"hybrid+cache steps=4", "sampler=eb(margin, budget=1) top-p=0.5",
+		"ban=1,2 bias=3=1",
+		"schedule=times(0.5,0)", "steps", "=", "a=b=c", "sampler=(=) (",
+		"guidance=3 guidance-schedule=linear"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -80,7 +80,8 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh), Want: "0 without reuse dkv"}
 	}
 	if r.BlockSize != 0 && r.Reuse != Blocks {
-		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize), Want: "0 without reuse blocks"}
+		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize),
+			Want: "0 without reuse blocks"}
 	}
 	if r.Reuse == NoReuse {
 		return nil
@@ -109,8 +110,8 @@ func (r Recipe) checkGuidance() error {
 	return nil
 }
 
-// guides returns an error where guidance has no condition to guide to: a model that takes none is guided
-// by what is known from the start (Nie et al. 2025, LLaDA, generate.py).
+// guides returns an error where guidance has no condition to guide to: a model that takes none is
+// guided by what is known from the start (Nie et al. 2025, LLaDA, generate.py).
 func (r Recipe) guides(spec model.Spec, tokens []int32) error {
 	if r.Guidance.Scale == 0 || spec.Conditional() || len(known(tokens, spec.Mask)) > 0 {
 		return nil

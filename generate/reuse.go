@@ -66,8 +66,8 @@ func (m *member) stale() bool {
 	return m.from != m.cache.from
 }
 
-// feed adds the rows of a partial pass: what the way of reuse always feeds, and every position whose token is
-// not that of the cache.
+// feed adds the rows of a partial pass: what the way of reuse always feeds, and every position
+// whose token is not that of the cache.
 func (m *member) feed(rows []int32, base int, mask int32) []int32 {
 	full, before := m.stale(), len(rows)
 	for p, t := range m.Tokens {

@@ -47,7 +47,8 @@ func newRun(d model.Denoiser, o Options) (*run, error) {
 		return nil, err
 	}
 	r := &run{o: o}
-	if r.pool, err = NewPool(d, PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0}); err != nil {
+	if r.pool, err = NewPool(d,
+		PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0}); err != nil {
 		return nil, err
 	}
 	if r.task, err = newTask(r.pool.spec, o.Recipe(), o.Seed, o.Length, o.Tokens); err != nil {
@@ -119,8 +120,8 @@ func (r *run) show() {
 	}
 }
 
-// edit lets the caller change the sequences. One that was done goes on at the batch's step where the caller
-// masks positions again.
+// edit lets the caller change the sequences. One that was done goes on at the batch's step where
+// the caller masks positions again.
 func (r *run) edit(n int) error {
 	if r.o.Edit == nil {
 		return nil
@@ -145,8 +146,8 @@ type Sample struct {
 	Seconds float64 // of the steps of its batch until it was finished
 }
 
-// Samples is Run for those who want no more than finished sequences: it yields each, in the order in which
-// they finish. An error ends it.
+// Samples is Run for those who want no more than finished sequences: it yields each, in the order
+// in which they finish. An error ends it.
 func Samples(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		seconds := 0.0

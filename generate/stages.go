@@ -158,7 +158,8 @@ func (p *Pool) drawStage(list []*member) error {
 	}
 	n := len(h.rows)
 	h.draw.Power = list[0].power()
-	h.draw.Uniform, h.draw.Token, h.draw.LogP = grow(&h.uniform, n), grow(&h.token, n), grow(&h.logP, n)
+	h.draw.Uniform, h.draw.Token, h.draw.LogP = grow(&h.uniform, n), grow(&h.token, n),
+		grow(&h.logP, n)
 	for i, d := range h.owner {
 		h.draw.Uniform[i] = d.m.stream().Uniform(d.m.opening.Positions[d.index], philox.Token)
 	}
@@ -167,7 +168,8 @@ func (p *Pool) drawStage(list []*member) error {
 	}
 	for i, d := range h.owner {
 		d.m.work.Head++
-		d.m.pending[d.index] = Opened{Position: d.m.opening.Positions[d.index], Token: h.draw.Token[i], LogP: h.draw.LogP[i], Stage: p.stage}
+		d.m.pending[d.index] = Opened{Position: d.m.opening.Positions[d.index], Token: h.draw.Token[i],
+			LogP: h.draw.LogP[i], Stage: p.stage}
 	}
 	for _, m := range list {
 		m.drawn = p.stage + 1

@@ -19,7 +19,8 @@ type Sequence struct {
 	Finished  bool      // it is done since this step
 	Evaluated Evaluated // since its first step
 
-	// Err, in a Pool, is what ended the sequence: a fault of its own. Tokens are those before the step.
+	// Err, in a Pool, is what ended the sequence: a fault of its own. Tokens are those before the
+	// step.
 	Err error
 
 	member *member
@@ -29,8 +30,9 @@ type Sequence struct {
 type Opened struct {
 	Position int
 	Token    int32
-	LogP     float64 // log p(token), p of the pass it was drawn from; NaN where a sampler keeps it to itself
-	Stage    int     // 0 from the full pass, then partial passes
+	// log p(token), p of the pass it was drawn from; NaN where a sampler keeps it to itself
+	LogP  float64
+	Stage int // 0 from the full pass, then partial passes
 }
 
 // Evaluated counts work for one sequence.

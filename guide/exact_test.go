@@ -40,8 +40,8 @@ func family(t testing.TB, texts ...string) *oracle.Denoiser {
 	return d
 }
 
-// headed is an exact model as a network: its logits are the rows of an output head's input, and the head is
-// the identity.
+// headed is an exact model as a network: its logits are the rows of an output head's input, and the
+// head is the identity.
 type headed struct {
 	*oracle.Denoiser
 	b         backend.Backend
@@ -54,11 +54,12 @@ func newHeaded(d *oracle.Denoiser, b backend.Backend) *headed {
 	n := d.Tokens()
 	h := &headed{Denoiser: d, b: b}
 	w := b.Pack(n, n, backend.F32, func(i int, dst []float32) { clear(dst); dst[i] = 1 })
-	h.marginals = model.HeadMarginals{Backend: b, Head: backend.Head{W: w, Outcomes: n}, Length: d.Length(), Project: func(rows []int32) *tensor.Dense {
-		x := b.New(len(rows), n)
-		b.Gather(x, h.rows, rows)
-		return x
-	}}
+	h.marginals = model.HeadMarginals{Backend: b, Head: backend.Head{W: w, Outcomes: n},
+		Length: d.Length(), Project: func(rows []int32) *tensor.Dense {
+			x := b.New(len(rows), n)
+			b.Gather(x, h.rows, rows)
+			return x
+		}}
 	return h
 }
 
@@ -68,10 +69,12 @@ func (h *headed) Forward(ctx context.Context, b *model.Batch) (model.Marginals, 
 		return nil, err
 	}
 	h.rows = h.b.New(b.Size*b.Length, h.Tokens())
-	return &h.marginals, m.Visit(parity.Count(b.Size*b.Length), func(i int, l []float32) { h.b.Write(h.rows, i, l) })
+	return &h.marginals, m.Visit(parity.Count(b.Size*b.Length),
+		func(i int, l []float32) { h.b.Write(h.rows, i, l) })
 }
 
-func (h *headed) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+func (h *headed) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals,
+	error) {
 	h.refined++
 	return h.Forward(ctx, b)
 }
@@ -100,10 +103,12 @@ func guided(c, u []float64, w float64) []float64 {
 	return out
 }
 
-var hidden = []string{"hmm:length=6,tokens=4,hidden=3,seed=1", "hmm:length=6,tokens=4,hidden=2,seed=2", "markov:length=6,tokens=4,seed=3"}
+var hidden = []string{"hmm:length=6,tokens=4,hidden=3,seed=1",
+	"hmm:length=6,tokens=4,hidden=2,seed=2", "markov:length=6,tokens=4,seed=3"}
 
-// The marginals are those of the closed form: of every row, whatever is known, in full passes and partial
-// ones, each sequence by its own scale, and behind a filter those of the filtered closed form.
+// The marginals are those of the closed form: of every row, whatever is known, in full passes and
+// partial ones, each sequence by its own scale, and behind a filter those of the filtered closed
+// form.
 func TestMarginalsOfTheClosedForm(t *testing.T) {
 	models := []*oracle.Model{exact(t, hidden[1]), exact(t, hidden[2]), exact(t, hidden[0])}
 	x := []int32{4, 2, 4, 4, 1, 4}
@@ -111,9 +116,11 @@ func TestMarginalsOfTheClosedForm(t *testing.T) {
 	classes := []int32{0, 1, 1, 0, 1, model.NoClass}
 	for name, d := range subjects(t, hidden...) {
 		t.Run(name, func(t *testing.T) {
-			g := guide.Each(d, func(i int, _ model.Progress) (float64, bool) { return scales[i], true }).(model.Refiner)
+			scale := func(i int, _ model.Progress) (float64, bool) { return scales[i], true }
+			g := guide.Each(d, scale).(model.Refiner)
 			for _, lasts := range []bool{false, true} {
-				b := &model.Batch{Size: 6, Length: 6, Tokens: slices.Repeat(x, 6), Cache: g.NewCache(6, 6), Lasts: lasts}
+				b := &model.Batch{Size: 6, Length: 6, Tokens: slices.Repeat(x, 6), Cache: g.NewCache(6, 6),
+					Lasts: lasts}
 				for _, c := range classes {
 					b.Conditions = append(b.Conditions, &model.Condition{Class: c})
 				}
@@ -138,7 +145,8 @@ func TestMarginalsOfTheClosedForm(t *testing.T) {
 							}
 						}))
 						require.InDelta(t, math.Exp(slices.Max(want)), top[0], 1e-4)
-						f := &model.Filtered{Of: m, Outcomes: 4, Filter: &model.Filter{Temperature: 0.5, TopK: 2, Ban: []int32{3}}}
+						f := &model.Filtered{Of: m, Outcomes: 4,
+							Filter: &model.Filter{Temperature: 0.5, TopK: 2, Ban: []int32{3}}}
 						require.NoError(t, f.Stats([]int32{int32(row)}, &model.Stats{P1: top}))
 						sorted := slices.Sorted(slices.Values(want[:3]))
 						require.InDelta(t, 1/(1+math.Exp(2*(sorted[1]-sorted[2]))), top[0], 1e-3)
@@ -153,10 +161,12 @@ func TestMarginalsOfTheClosedForm(t *testing.T) {
 	}
 }
 
-// Of independent positions whole sequences have a closed form too, and every unbiased rule draws from it:
-// with partial caching, with a scale for each step where it comes to the same, and on a device that chooses.
+// Of independent positions whole sequences have a closed form too, and every unbiased rule draws
+// from it: with partial caching, with a scale for each step where it comes to the same, and on a
+// device that chooses.
 func TestSequencesOfTheClosedForm(t *testing.T) {
-	texts := []string{"product:length=3,tokens=3,seed=1", "product:length=3,tokens=3,seed=2", "product:length=3,tokens=3,seed=3"}
+	texts := []string{"product:length=3,tokens=3,seed=1", "product:length=3,tokens=3,seed=2",
+		"product:length=3,tokens=3,seed=3"}
 	const w = 0.8
 	c, u := make([]float64, 9), make([]float64, 9)
 	x := []int32{3, 3, 3}
@@ -182,7 +192,8 @@ func TestSequencesOfTheClosedForm(t *testing.T) {
 				sampler, err := samplers.Parse(rule)
 				require.NoError(t, err)
 				for cache := range 2 {
-					r := generate.Recipe{Sampler: sampler, Steps: 2, Cache: cache, Guidance: generate.Guidance{Scale: w}}
+					r := generate.Recipe{Sampler: sampler, Steps: 2, Cache: cache,
+						Guidance: generate.Guidance{Scale: w}}
 					if _, ok := samplers.As[samplers.Uncached](sampler); ok {
 						r.Cache = 0
 					}
@@ -205,8 +216,10 @@ func TestDevicesChooseGuided(t *testing.T) {
 	run := func(d model.Denoiser, rule string, filter model.Filter) (out [][]int32) {
 		sampler, err := samplers.Parse(rule)
 		require.NoError(t, err)
-		o := generate.Options{N: 6, Seed: 4, Conditions: func(i int) *model.Condition { return &model.Condition{Class: int32(i%3) - 1} }}.
-			With(generate.Recipe{Sampler: sampler, Steps: 3, Filter: filter, Guidance: generate.Guidance{Scale: 2, Schedule: "linear"}})
+		o := generate.Options{N: 6, Seed: 4,
+			Conditions: func(i int) *model.Condition { return &model.Condition{Class: int32(i%3) - 1} }}.
+			With(generate.Recipe{Sampler: sampler, Steps: 3, Filter: filter,
+				Guidance: generate.Guidance{Scale: 2, Schedule: "linear"}})
 		for q, err := range generate.Samples(t.Context(), d, o) {
 			require.NoError(t, err)
 			out = append(out, slices.Clone(q.Tokens))
@@ -216,7 +229,8 @@ func TestDevicesChooseGuided(t *testing.T) {
 	for name, d := range subjects(t, hidden...) {
 		for _, rule := range []string{"moment", "hybrid", "maskgit", "halton"} {
 			for _, filter := range []model.Filter{{}, {TopK: 3}} {
-				require.Equal(t, run(family(t, hidden...), rule, filter), run(d, rule, filter), "%s %s", name, rule)
+				require.Equal(t, run(family(t, hidden...), rule, filter), run(d, rule, filter), "%s %s", name,
+					rule)
 			}
 		}
 	}
@@ -229,7 +243,9 @@ type spy struct {
 	passes []int
 }
 
-func (s *spy) NewCache(batch, length int) *kvcache.Cache { return s.Denoiser.NewCache(batch, length) }
+func (s *spy) NewCache(batch, length int) *kvcache.Cache {
+	return s.Denoiser.NewCache(batch, length)
+}
 
 func (s *spy) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
 	s.passes = append(s.passes, b.Size)
@@ -276,13 +292,14 @@ func TestOnePassWhereItSuffices(t *testing.T) {
 	}
 }
 
-// A language model is guided by what it is given: the other pass sees masks in place of the prompt (Nie et
-// al. 2025, LLaDA, generate.py, cfg_scale).
+// A language model is guided by what it is given: the other pass sees masks in place of the prompt
+// (Nie et al. 2025, LLaDA, generate.py, cfg_scale).
 func TestTokensGuide(t *testing.T) {
 	m := exact(t, hidden[0])
 	g := guide.New(oracle.NewDenoiser(m), func(model.Progress) float64 { return 1.5 })
 	x := []int32{1, 4, 4, 2, 4, 4}
-	b := &model.Batch{Size: 1, Length: 6, Tokens: x, Conditions: []*model.Condition{{Class: model.NoClass, Given: []int32{0}}}}
+	b := &model.Batch{Size: 1, Length: 6, Tokens: x,
+		Conditions: []*model.Condition{{Class: model.NoClass, Given: []int32{0}}}}
 	got, err := g.Forward(context.Background(), b)
 	require.NoError(t, err)
 	c, u := make([]float64, 24), make([]float64, 24)
@@ -297,7 +314,8 @@ func TestTokensGuide(t *testing.T) {
 	require.NoError(t, err)
 	r := generate.Recipe{Sampler: sampler, Steps: 2, Guidance: generate.Guidance{Scale: 1.5}}
 	_, err = generate.Options{}.With(r).Check(oracle.NewDenoiser(m))
-	require.EqualError(t, err, "generate: guidance is 1.5, want 0: this model takes no condition, and no token is known")
+	require.EqualError(t, err,
+		"generate: guidance is 1.5, want 0: this model takes no condition, and no token is known")
 	s := &spy{oracle.NewDenoiser(m), map[int]bool{}, nil}
 	for _, err := range generate.Samples(t.Context(), s, generate.Options{Tokens: x}.With(r)) {
 		require.NoError(t, err)
@@ -305,8 +323,8 @@ func TestTokensGuide(t *testing.T) {
 	require.Equal(t, []int{2, 2}, s.passes)
 }
 
-// Of language models the inputs of the head are mixed, shifted or not: the logits are those of two passes, and
-// no row of logits is written out for a reduction.
+// Of language models the inputs of the head are mixed, shifted or not: the logits are those of two
+// passes, and no row of logits is written out for a reduction.
 func TestLanguageModelsGuided(t *testing.T) {
 	for _, pack := range []string{"llada-tiny", "dream-tiny"} {
 		l, err := model.Load(parity.Open(t, pack).Source, model.Options{Backend: cpu.New(cpu.Options{})})
@@ -317,7 +335,8 @@ func TestLanguageModelsGuided(t *testing.T) {
 		blind[0], blind[1] = mask, mask
 		rows := []int32{2, 3, 5, 6}
 		logits := func(d model.Denoiser, x []int32, c *model.Condition) [][]float32 {
-			m, err := d.Forward(t.Context(), &model.Batch{Size: 1, Length: n, Tokens: x, Conditions: []*model.Condition{c}, Read: rows})
+			m, err := d.Forward(t.Context(),
+				&model.Batch{Size: 1, Length: n, Tokens: x, Conditions: []*model.Condition{c}, Read: rows})
 			require.NoError(t, err)
 			_, ok := m.(interface{ OfHead() *model.HeadMarginals })
 			require.True(t, ok)
@@ -326,10 +345,12 @@ func TestLanguageModelsGuided(t *testing.T) {
 			return out
 		}
 		c, u := logits(l.Denoiser, x, nil), logits(l.Denoiser, blind, nil)
-		got := logits(guide.New(l.Denoiser, func(model.Progress) float64 { return 1.5 }), x, &model.Condition{Class: model.NoClass, Given: []int32{0, 1}})
+		got := logits(guide.New(l.Denoiser, func(model.Progress) float64 { return 1.5 }), x,
+			&model.Condition{Class: model.NoClass, Given: []int32{0, 1}})
 		for i := range rows {
 			for k, v := range got[i] {
-				if want := float64(c[i][k]) + 1.5*(float64(c[i][k])-float64(u[i][k])); !math.IsNaN(want) && !math.IsInf(want, 0) {
+				if want := float64(c[i][k]) + 1.5*(float64(c[i][k])-float64(u[i][k])); !math.IsNaN(want) &&
+					!math.IsInf(want, 0) {
 					require.InDelta(t, want, v, 1e-3, "%s row %d", pack, rows[i])
 				} else {
 					require.True(t, math.IsInf(float64(v), -1)) // the mask

@@ -29,7 +29,7 @@ var Schedules = []string{"constant", "linear", "cosine", "power-cosine"}
 //	constant      s
 //	linear        s (n-1)/N (Yu et al. 2024, TiTok): the first step has none
 //	cosine        1 + (s-1)(1-cos(pi n/N))/2 (Kim et al. 2025, MaskGen)
-//	power-cosine  (s-1)(1-cos(pi ((n-1)/N)^3))/2 (Yu et al. 2024, TiTok, whose logits are u + (1+w)(c-u))
+//	power-cosine  (s-1)(1-cos(pi ((n-1)/N)^3))/2 (ibid., whose logits are u + (1+w)(c-u))
 //
 // Authors who write u + s(c-u), as aMUSEd's, mean a constant w of s-1.
 func Schedule(name string, s float64) (Scale, error) {
@@ -47,14 +47,15 @@ func Schedule(name string, s float64) (Scale, error) {
 			return (s - 1) * (1 - math.Cos(math.Pi*math.Pow(before(p), 3))) / 2
 		}, nil
 	}
-	return nil, fmt.Errorf("guidance schedule is %.40q, want constant, linear, cosine or power-cosine", name)
+	return nil, fmt.Errorf("guidance schedule is %.40q, want constant, linear, cosine or power-cosine",
+		name)
 }
 
 // before is the share of steps before this one.
 func before(p model.Progress) float64 { return float64(p.N-1) / float64(max(p.Of, 1)) }
 
-// Guided is a model with guidance. A batch's Steps say where each sequence is; without them it is at
-// the first step of one. It owns its working memory: one pass at a time.
+// Guided is a model with guidance. A batch's Steps say where each sequence is; without them it is
+// at the first step of one. It owns its working memory: one pass at a time.
 type Guided struct {
 	of    model.Denoiser
 	spec  model.Spec
@@ -75,10 +76,11 @@ func New(of model.Denoiser, scale Scale) model.Denoiser {
 	return Each(of, func(_ int, p model.Progress) (float64, bool) { return scale(p), true })
 }
 
-// Each is New with a scale for each sequence of the batch, or none: that one is computed once. So is a guided
-// one at a step whose scale is 0, or -1 which is the other pass alone, unless later steps need the keys and
-// values of both (model.Batch.Lasts).
-func Each(of model.Denoiser, scale func(sequence int, p model.Progress) (w float64, guided bool)) model.Denoiser {
+// Each is New with a scale for each sequence of the batch, or none: that one is computed once. So
+// is a guided one at a step whose scale is 0, or -1 which is the other pass alone, unless later
+// steps need the keys and values of both (model.Batch.Lasts).
+func Each(of model.Denoiser,
+	scale func(sequence int, p model.Progress) (w float64, guided bool)) model.Denoiser {
 	g := &Guided{of: of, spec: of.Spec(), scale: scale}
 	if r, ok := of.(model.Refiner); ok {
 		return &Refiner{Guided: g, of: r}
@@ -125,10 +127,13 @@ type Refiner struct {
 }
 
 // NewCache implements model.Refiner.
-func (r *Refiner) NewCache(batch, length int) *kvcache.Cache { return r.of.NewCache(2*batch, length) }
+func (r *Refiner) NewCache(batch, length int) *kvcache.Cache {
+	return r.of.NewCache(2*batch, length)
+}
 
 // Refine implements model.Refiner.
-func (r *Refiner) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+func (r *Refiner) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals,
+	error) {
 	if err := r.double(b); err != nil {
 		return nil, err
 	}
@@ -157,7 +162,8 @@ func (g *Guided) double(b *model.Batch) error {
 		return err
 	}
 	d := &g.both
-	*d = model.Batch{Size: b.Size, Length: b.Length, Tokens: append(d.Tokens[:0], b.Tokens...), Cache: b.Cache,
+	*d = model.Batch{Size: b.Size, Length: b.Length, Tokens: append(d.Tokens[:0], b.Tokens...),
+		Cache:      b.Cache,
 		Conditions: d.Conditions[:0], Places: g.places[:0], Lengths: g.lengths[:0],
 		Time: append(d.Time[:0], b.Time...), Lasts: b.Lasts}
 	g.twin, g.w = g.twin[:0], g.w[:0]
@@ -216,7 +222,8 @@ func (g *Guided) double(b *model.Batch) error {
 
 // conditioned reports whether there is anything to guide to.
 func (g *Guided) conditioned(c *model.Condition) bool {
-	return c != nil && (g.spec.Classes > 0 && c.Class != model.NoClass || c.Prompt != nil || len(c.Given) > 0)
+	return c != nil && (g.spec.Classes > 0 && c.Class != model.NoClass || c.Prompt != nil ||
+		len(c.Given) > 0)
 }
 
 // blind takes the condition c from sequence i of both passes.

@@ -32,16 +32,19 @@ func (flat) Forward(_ context.Context, b *model.Batch) (model.Marginals, error) 
 
 func TestModelsWithoutAHead(t *testing.T) {
 	g := guide.New(flat{}, func(p model.Progress) float64 { return float64(p.N - 1) })
-	b := &model.Batch{Size: 3, Length: 1, Tokens: []int32{3, 3, 3}, Conditions: []*model.Condition{{Class: 1}, nil, {Class: 0}},
-		Steps: []model.Progress{{N: 3, Of: 4}, {N: 3, Of: 4}, {N: 1, Of: 4}}}
+	b := &model.Batch{Size: 3, Length: 1, Tokens: []int32{3, 3, 3},
+		Conditions: []*model.Condition{{Class: 1}, nil, {Class: 0}},
+		Steps:      []model.Progress{{N: 3, Of: 4}, {N: 3, Of: 4}, {N: 1, Of: 4}}}
 	m, err := g.Forward(context.Background(), b)
 	require.NoError(t, err)
 	want := [][]float32{{0, 3, 0}, {0, 0, 0}, {1, 0, 0}}
-	require.NoError(t, m.Visit([]int32{2, 0, 1}, func(i int, l []float32) { require.Equal(t, want[[]int{2, 0, 1}[i]], l) }))
+	require.NoError(t, m.Visit([]int32{2, 0, 1},
+		func(i int, l []float32) { require.Equal(t, want[[]int{2, 0, 1}[i]], l) }))
 	p1, token := make([]float64, 1), make([]int32, 1)
 	require.NoError(t, m.Stats([]int32{0}, &model.Stats{P1: p1}))
 	require.InDelta(t, math.Exp(3)/(math.Exp(3)+2), p1[0], 1e-6)
-	require.NoError(t, m.Sample([]int32{0}, &model.Draw{Uniform: []float64{0.5}, Token: token, Power: 1}))
+	require.NoError(t, m.Sample([]int32{0},
+		&model.Draw{Uniform: []float64{0.5}, Token: token, Power: 1}))
 	require.Equal(t, int32(1), token[0])
 }
 
@@ -59,13 +62,15 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 	_, err := guide.Schedule("up", 1)
-	require.EqualError(t, err, `guidance schedule is "up", want constant, linear, cosine or power-cosine`)
+	require.EqualError(t, err,
+		`guidance schedule is "up", want constant, linear, cosine or power-cosine`)
 }
 
 func TestPromptsNeedAnother(t *testing.T) {
 	p := &model.Prompt{}
 	g := guide.New(prompted{}, func(model.Progress) float64 { return 1 })
-	_, err := g.Forward(context.Background(), &model.Batch{Size: 1, Length: 1, Tokens: []int32{3}, Conditions: []*model.Condition{{Prompt: p}}})
+	_, err := g.Forward(context.Background(),
+		&model.Batch{Size: 1, Length: 1, Tokens: []int32{3}, Conditions: []*model.Condition{{Prompt: p}}})
 	require.EqualError(t, err, "sequence 0: there is no other prompt, want the empty one for guidance")
 }
 

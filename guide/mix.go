@@ -71,7 +71,8 @@ func (m *mixed) project(rows []int32) *tensor.Dense {
 			continue
 		}
 		m.from, m.at = append(m.from, t*m.length+r%m.length), append(m.at, int32(i))
-		if k := len(m.segs); k > 0 && m.segs[k-1].Seq == int(seq) && m.segs[k-1].Row+m.segs[k-1].Rows == i {
+		if k := len(m.segs); k > 0 && m.segs[k-1].Seq == int(seq) &&
+			m.segs[k-1].Row+m.segs[k-1].Rows == i {
 			m.segs[k-1].Rows++
 			continue
 		}

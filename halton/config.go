@@ -23,12 +23,18 @@ type Config struct {
 // Presets are the published sizes (Besnier et al. 2025; Halton-MaskGIT, README.md). The small
 // models have 6 heads of 85 numbers in 512.
 var Presets = map[string]Config{
-	"256-tiny":  {Hidden: 384, Depth: 6, Heads: 6, HeadDim: 64, Inner: 1024, Side: 16, Positions: 256, Codes: 16384, Classes: 1000, Registers: 1},
-	"256-small": {Hidden: 512, Depth: 12, Heads: 6, HeadDim: 85, Inner: 1536, Side: 16, Positions: 256, Codes: 16384, Classes: 1000, Registers: 1},
-	"256-base":  {Hidden: 768, Depth: 12, Heads: 12, HeadDim: 64, Inner: 2048, Side: 16, Positions: 256, Codes: 16384, Classes: 1000, Registers: 1},
-	"384-small": {Hidden: 512, Depth: 12, Heads: 6, HeadDim: 85, Inner: 1536, Side: 24, Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
-	"384-base":  {Hidden: 768, Depth: 12, Heads: 12, HeadDim: 64, Inner: 2048, Side: 24, Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
-	"384-large": {Hidden: 1024, Depth: 24, Heads: 16, HeadDim: 64, Inner: 2816, Side: 24, Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
+	"256-tiny": {Hidden: 384, Depth: 6, Heads: 6, HeadDim: 64, Inner: 1024, Side: 16, Positions: 256,
+		Codes: 16384, Classes: 1000, Registers: 1},
+	"256-small": {Hidden: 512, Depth: 12, Heads: 6, HeadDim: 85, Inner: 1536, Side: 16, Positions: 256,
+		Codes: 16384, Classes: 1000, Registers: 1},
+	"256-base": {Hidden: 768, Depth: 12, Heads: 12, HeadDim: 64, Inner: 2048, Side: 16,
+		Positions: 256, Codes: 16384, Classes: 1000, Registers: 1},
+	"384-small": {Hidden: 512, Depth: 12, Heads: 6, HeadDim: 85, Inner: 1536, Side: 24, Positions: 576,
+		Codes: 16384, Classes: 1000, Registers: 1},
+	"384-base": {Hidden: 768, Depth: 12, Heads: 12, HeadDim: 64, Inner: 2048, Side: 24,
+		Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
+	"384-large": {Hidden: 1024, Depth: 24, Heads: 16, HeadDim: 64, Inner: 2816, Side: 24,
+		Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
 }
 
 // anchor is the tensor by which a checkpoint's prefix is found.
@@ -60,11 +66,13 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, err error) {
 	case z.Err != nil:
 		return c, z.Err
 	case f.Heads < 1 || width%f.Heads != 0:
-		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d", f.Heads, width)
+		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d",
+			f.Heads, width)
 	case c.Side*c.Side != c.Positions:
 		return c, fmt.Errorf("tensor \"pos_emb.weight\" has %d rows, want a square", c.Positions)
 	case c.Codes < 1 || c.Classes < 1:
-		return c, fmt.Errorf("there are %d codes and %d classes, want 1 at least beside the mask and no class", c.Codes, c.Classes)
+		return c, fmt.Errorf("there are %d codes and %d classes, want 1 at least beside the mask and no "+
+			"class", c.Codes, c.Classes)
 	}
 	c.Heads, c.HeadDim = f.Heads, width/f.Heads
 	return c, nil
@@ -94,7 +102,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: recipe,
 		Presets: map[string]string{"fid": c.evaluation()}, Info: model.Info{
 			Architecture: "halton-maskgit",
-			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner, "grid": c.Side,
+			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
+				"grid":  c.Side,
 				"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
 			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
 		}}, nil
@@ -122,7 +131,8 @@ func matches(src *model.Source) bool {
 	var f struct {
 		Type string `json:"model_type"`
 	}
-	return json.Unmarshal(src.Config, &f) == nil && f.Type == "halton-maskgit" || src.Has(anchor) && src.Has("cls_emb.weight")
+	return json.Unmarshal(src.Config, &f) == nil && f.Type == "halton-maskgit" ||
+		src.Has(anchor) && src.Has("cls_emb.weight")
 }
 
 func init() {

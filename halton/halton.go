@@ -49,7 +49,8 @@ const (
 	parts
 )
 
-// Model is the network on a backend. It owns its working memory: one pass at a time, see model.Turns.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see
+// model.Turns.
 type Model struct {
 	model.Turns
 
@@ -79,10 +80,11 @@ type Model struct {
 
 // workspace is the memory of a pass.
 type workspace struct {
-	x, h, t              *tensor.Dense    // [rows, hidden]: stream, branch, its projection
-	q, k, v, o           attention.Buffer // [rows, heads*headDim]
-	gate, up             *tensor.Dense    // [rows, inner]
-	hidden, last         *tensor.Dense    // [batch*(positions+1), hidden], [rows of one call to the head, hidden]
+	x, h, t    *tensor.Dense    // [rows, hidden]: stream, branch, its projection
+	q, k, v, o attention.Buffer // [rows, heads*headDim]
+	gate, up   *tensor.Dense    // [rows, inner]
+	// [batch*(positions+1), hidden], [rows of one call to the head, hidden]
+	hidden, last         *tensor.Dense
 	ids, registers, from []int32
 	keys                 []any
 	slots                []int32
@@ -159,11 +161,14 @@ func (m *Model) load(o model.Options) error {
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
 	c := &m.cfg
-	return model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true, Classes: c.Classes}
+	return model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Codes),
+		Fixed: true, Classes: c.Classes}
 }
 
 // NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+func (m *Model) NewCache(batch, length int) *kvcache.Cache {
+	return m.passes.NewCache(batch, length)
+}
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
@@ -185,7 +190,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 }
 
 // Refine implements model.Refiner. The register keeps the full pass's keys and values.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
+	err error) {
 	defer backend.Recover(&err)
 	if err := m.begin(b); err != nil {
 		return nil, err
@@ -230,7 +236,8 @@ func (m *Model) begin(b *model.Batch) (err error) {
 
 func (m *Model) prepare(rows int) {
 	w, c, b := &m.w, &m.cfg, m.b
-	w.x, w.h, w.t = nn.Grow(b, w.x, rows, c.Hidden), nn.Grow(b, w.h, rows, c.Hidden), nn.Grow(b, w.t, rows, c.Hidden)
+	w.x, w.h, w.t = nn.Grow(b, w.x, rows, c.Hidden), nn.Grow(b, w.h, rows, c.Hidden),
+		nn.Grow(b, w.t, rows, c.Hidden)
 	w.gate, w.up = nn.Grow(b, w.gate, rows, c.Inner), nn.Grow(b, w.up, rows, c.Inner)
 	for _, f := range []*attention.Buffer{&w.q, &w.k, &w.v, &w.o} {
 		f.Grow(b, rows, c.Heads, c.HeadDim)

@@ -22,11 +22,13 @@ func open(t testing.TB, name string) *parity.Pack {
 }
 
 func TestParity(t *testing.T) {
-	parity.Conditional(t, open, []string{"halton-tiny", "halton-256-base", "halton-384-small"}, parity.Labels)
+	parity.Conditional(t, open, []string{"halton-tiny", "halton-256-base", "halton-384-small"},
+		parity.Labels)
 }
 
 func TestGuidance(t *testing.T) {
-	parity.Guided(t, open, []string{"halton-tiny"}, parity.Labels, func(m model.Denoiser) model.Denoiser {
-		return guide.New(m, func(model.Progress) float64 { return 1.5 })
-	})
+	parity.Guided(t, open, []string{"halton-tiny"}, parity.Labels,
+		func(m model.Denoiser) model.Denoiser {
+			return guide.New(m, func(model.Progress) float64 { return 1.5 })
+		})
 }

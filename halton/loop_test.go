@@ -27,10 +27,12 @@ func TestOrderAndCounts(t *testing.T) {
 	for i, at := range samplers.HaltonOrder(8, 8) {
 		require.Equal(t, order[2*i]*8+order[2*i+1], at, "cell %d", i)
 	}
-	for name, cells := range map[string]int{"halton_counts_32_of_576": 576, "halton_counts_32_of_256": 256} {
+	for name, cells := range map[string]int{"halton_counts_32_of_576": 576,
+		"halton_counts_32_of_256": 256} {
 		want, _ := p.Ints(name)
 		for i, n := range want {
-			require.Equal(t, int(n), samplers.Open(samplers.Arccos, float64(i+1), len(want), cells), "%s, step %d", name, i+1)
+			require.Equal(t, int(n), samplers.Open(samplers.Arccos, float64(i+1), len(want), cells),
+				"%s, step %d", name, i+1)
 		}
 	}
 }

@@ -24,7 +24,8 @@ var cube = func() color.Palette {
 	for r := range levelsR {
 		for g := range levelsG {
 			for b := range levelsB {
-				p = append(p, color.NRGBA{uint8(r * 255 / (levelsR - 1)), uint8(g * 255 / (levelsG - 1)), uint8(b * 255 / (levelsB - 1)), 255})
+				p = append(p, color.NRGBA{uint8(r * 255 / (levelsR - 1)), uint8(g * 255 / (levelsG - 1)),
+					uint8(b * 255 / (levelsB - 1)), 255})
 			}
 		}
 	}
@@ -42,7 +43,8 @@ func (a *Animation) Frame(p *image.NRGBA, masked []image.Rectangle, delay int) {
 		row := p.Pix[y*p.Stride:]
 		for x := range p.Rect.Dx() {
 			t := bayer[y%4][x%4]
-			r, g, b := level(row[4*x], levelsR, t), level(row[4*x+1], levelsG, t), level(row[4*x+2], levelsB, t)
+			r, g, b := level(row[4*x], levelsR, t), level(row[4*x+1], levelsG, t),
+				level(row[4*x+2], levelsB, t)
 			f.Pix[y*f.Stride+x] = uint8((r*levelsG+g)*levelsB + b)
 		}
 	}

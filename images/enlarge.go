@@ -2,7 +2,8 @@ package images
 
 import "image"
 
-// Enlarge returns a picture in which each pixel of p is a square of n x n pixels. n of 1 is p itself.
+// Enlarge returns a picture in which each pixel of p is a square of n x n pixels. n of 1 is p
+// itself.
 func Enlarge(p *image.NRGBA, n int) *image.NRGBA {
 	if n == 1 {
 		return p

@@ -15,7 +15,8 @@ import (
 // on two sides, contain leaves margins on two sides.
 var Fits = []string{"cover", "contain"}
 
-// Placement brings a picture to a size: the part From of it goes to the part To of a picture of Size.
+// Placement brings a picture to a size: the part From of it goes to the part To of a picture of
+// Size.
 type Placement struct {
 	From, To image.Rectangle
 	Size     image.Point
@@ -37,7 +38,8 @@ func Place(from, to image.Point, fit string) (Placement, error) {
 	switch fit {
 	case "":
 		if from != to {
-			return p, fmt.Errorf("picture is %d x %d pixels, want %d x %d, or a fit", from.X, from.Y, to.X, to.Y)
+			return p, fmt.Errorf("picture is %d x %d pixels, want %d x %d, or a fit", from.X, from.Y, to.X,
+				to.Y)
 		}
 	case "cover":
 		scale := max(across, down)

@@ -1,5 +1,5 @@
-// Package images reads pictures, PNG and JPEG: for measurement as eight-bit RGB, for inpainting with
-// their alpha, fitted to a model's size.
+// Package images reads pictures, PNG and JPEG: for measurement as eight-bit RGB, for inpainting
+// with their alpha, fitted to a model's size.
 package images
 
 import (
@@ -169,7 +169,8 @@ func readFile(name string) ([]byte, error) {
 // measured in part.
 var extensions = []string{".gif", ".webp", ".bmp", ".tif", ".tiff"}
 
-// List returns the PNG and JPEG files of a directory and those below it, in the order of their names.
+// List returns the PNG and JPEG files of a directory and those below it, in the order of their
+// names.
 func List(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -29,7 +29,8 @@ func TestKinds(t *testing.T) {
 	nrgba.SetNRGBA(0, 0, color.NRGBA{10, 20, 30, 255})
 	nrgba.SetNRGBA(1, 0, color.NRGBA{200, 100, 50, 0}) // transparent: its colour counts
 	gray.SetGray(1, 0, color.Gray{77})
-	palette := image.NewPaletted(at, color.Palette{color.NRGBA{1, 2, 3, 255}, color.NRGBA{250, 251, 252, 255}})
+	palette := image.NewPaletted(at,
+		color.Palette{color.NRGBA{1, 2, 3, 255}, color.NRGBA{250, 251, 252, 255}})
 	palette.SetColorIndex(1, 0, 1)
 	opaque := image.NewRGBA(at)
 	opaque.SetRGBA(0, 0, color.RGBA{9, 8, 7, 255})
@@ -99,7 +100,8 @@ func TestPlace(t *testing.T) {
 	}
 	p, err := images.Place(image.Pt(8, 4), image.Pt(4, 4), "cover")
 	require.NoError(t, err)
-	require.Equal(t, images.Placement{From: image.Rect(2, 0, 6, 4), To: image.Rect(0, 0, 4, 4), Size: image.Pt(4, 4)}, p)
+	require.Equal(t, images.Placement{From: image.Rect(2, 0, 6, 4), To: image.Rect(0, 0, 4, 4),
+		Size: image.Pt(4, 4)}, p)
 	require.Equal(t, color.NRGBA{60, 0, 0, 255}, p.Picture(picture).NRGBAAt(0, 0))
 
 	p, err = images.Place(image.Pt(8, 4), image.Pt(8, 8), "contain")
@@ -118,7 +120,8 @@ func TestPlace(t *testing.T) {
 		for _, from := range []image.Point{{1, 1}, {1, 900}, {900, 1}, {7, 5}} {
 			p, err := images.Place(from, image.Pt(64, 64), fit)
 			require.NoError(t, err)
-			require.Equal(t, image.Pt(64, 64), p.Picture(image.NewNRGBA(image.Rectangle{Max: from})).Rect.Size())
+			require.Equal(t, image.Pt(64, 64),
+				p.Picture(image.NewNRGBA(image.Rectangle{Max: from})).Rect.Size())
 		}
 	}
 }
@@ -136,7 +139,8 @@ func TestHole(t *testing.T) {
 	require.Equal(t, []byte{0, 255}, hole(picture, nil, image.Rectangle{}))
 	require.Equal(t, []byte{255, 0}, hole(picture, mask, image.Rectangle{}))
 	require.Equal(t, []byte{255, 255}, hole(picture, mask, image.Rect(1, 0, 2, 1)))
-	require.Equal(t, []byte{0, 255}, hole(mask, picture, image.Rectangle{})) // alpha counts where there is any
+	// alpha counts where there is any
+	require.Equal(t, []byte{0, 255}, hole(mask, picture, image.Rectangle{}))
 	require.Equal(t, []byte{255, 0}, hole(mask, nil, image.Rect(0, 0, 1, 1)))
 	_, err := images.Hole(mask, nil, image.Rectangle{})
 	require.ErrorContains(t, err, "no part of the picture is transparent")
@@ -151,7 +155,8 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, gif.Encode(&gifs, image.NewGray(at), nil))
 	whole := encode(t, image.NewGray(at))
 	huge := bytes.Clone(whole)
-	copy(huge[16:], []byte{0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff}) // sizes of the header, 2^31-1
+	// sizes of the header, 2^31-1
+	copy(huge[16:], []byte{0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff})
 	for _, c := range []struct {
 		data []byte
 		want string
@@ -175,7 +180,8 @@ func TestList(t *testing.T) {
 	require.ErrorContains(t, err, "no PNG or JPEG files")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "a"), 0o755))
 	for _, name := range []string{"b.png", "a/c.PNG", "notes.txt"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), encode(t, image.NewGray(image.Rect(0, 0, 1, 1))), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name),
+			encode(t, image.NewGray(image.Rect(0, 0, 1, 1))), 0o644))
 	}
 	names, err := images.List(dir)
 	require.NoError(t, err)

@@ -19,13 +19,15 @@ type Sheet struct {
 // paper is the colour between the pictures.
 var paper = color.NRGBA{R: 0xf4, G: 0xf4, B: 0xf4, A: 0xff}
 
-// NewSheet returns a sheet with room for n pictures of a size in pixels, as many in a row as in a column.
+// NewSheet returns a sheet with room for n pictures of a size in pixels, as many in a row as in a
+// column.
 func NewSheet(n int, size image.Point) *Sheet {
 	cols := max(1, int(math.Ceil(math.Sqrt(float64(n)))))
 	rows := max(1, (n+cols-1)/cols)
 	margin := max(2, min(size.X, size.Y)/16)
 	s := &Sheet{Size: size, cols: cols, margin: margin}
-	s.Canvas = image.NewNRGBA(image.Rect(0, 0, cols*(size.X+margin)+margin, rows*(size.Y+margin)+margin))
+	s.Canvas = image.NewNRGBA(image.Rect(0, 0, cols*(size.X+margin)+margin,
+		rows*(size.Y+margin)+margin))
 	draw.Draw(s.Canvas, s.Canvas.Rect, image.NewUniform(paper), image.Point{}, draw.Src)
 	return s
 }
@@ -38,7 +40,8 @@ func (s *Sheet) At(i int) image.Point {
 // Put draws picture i.
 func (s *Sheet) Put(i int, picture image.Image) {
 	at := s.At(i)
-	draw.Draw(s.Canvas, image.Rectangle{Min: at, Max: at.Add(s.Size)}, picture, picture.Bounds().Min, draw.Src)
+	draw.Draw(s.Canvas, image.Rectangle{Min: at, Max: at.Add(s.Size)}, picture, picture.Bounds().Min,
+		draw.Src)
 }
 
 // Check draws a grey check over cells of picture i.

@@ -27,13 +27,15 @@ func TestSheet(t *testing.T) {
 	require.Equal(t, image.Pt(2, 2), s.At(0))
 	require.Equal(t, image.Pt(36, 36), s.At(4))
 	for p, want := range map[image.Point]color.NRGBA{
-		{X: 1, Y: 1}: paper, {X: 2, Y: 2}: red, {X: 33, Y: 33}: red, {X: 34, Y: 33}: paper, {X: 36, Y: 36}: blue, {X: 67, Y: 67}: blue, {X: 68, Y: 67}: paper,
+		{X: 1, Y: 1}: paper, {X: 2, Y: 2}: red, {X: 33, Y: 33}: red, {X: 34, Y: 33}: paper,
+		{X: 36, Y: 36}: blue, {X: 67, Y: 67}: blue, {X: 68, Y: 67}: paper,
 	} {
 		require.Equal(t, want, s.Canvas.NRGBAAt(p.X, p.Y), p)
 	}
 	s.Check(4, []image.Rectangle{image.Rect(0, 0, 4, 4)})
 	dark, light := cube[checkDark], cube[checkDark+1]
-	for p, want := range map[image.Point]color.Color{{X: 36, Y: 36}: dark, {X: 38, Y: 36}: light, {X: 39, Y: 39}: dark, {X: 40, Y: 36}: blue} {
+	for p, want := range map[image.Point]color.Color{{X: 36, Y: 36}: dark, {X: 38, Y: 36}: light,
+		{X: 39, Y: 39}: dark, {X: 40, Y: 36}: blue} {
 		require.Equal(t, want, s.Canvas.At(p.X, p.Y), p)
 	}
 	require.Equal(t, image.Rect(0, 0, 8, 8), NewSheet(1, image.Pt(4, 4)).Canvas.Rect)
@@ -42,7 +44,8 @@ func TestSheet(t *testing.T) {
 // Dithering keeps the mean of an area, and pure levels as they are.
 func TestAnimation(t *testing.T) {
 	var a Animation
-	colours := []color.NRGBA{{0, 0, 0, 255}, {255, 255, 255, 255}, {51, 85, 204, 255}, {120, 33, 77, 255}, {254, 1, 128, 255}}
+	colours := []color.NRGBA{{0, 0, 0, 255}, {255, 255, 255, 255}, {51, 85, 204, 255},
+		{120, 33, 77, 255}, {254, 1, 128, 255}}
 	for _, c := range colours {
 		a.Frame(plain(16, c), nil, 10)
 	}

@@ -22,7 +22,8 @@ func ExampleNewTask() {
 	if err != nil {
 		panic(err)
 	}
-	points := experiments.Plan{Samplers: []string{"random"}, Steps: []int{1, 16}, Alpha: []float64{6}, Cache: []int{0},
+	points := experiments.Plan{Samplers: []string{"random"}, Steps: []int{1, 16}, Alpha: []float64{6},
+		Cache: []int{0},
 		Seeds: []uint64{0}, N: 64, Batch: 64}.Points()
 	var perplexity []float64
 	for _, p := range points {

@@ -64,9 +64,11 @@ func weightsOf(file string) (*weights.Set, error) {
 	for _, t := range c.Tensors() {
 		total += t.Numel() * t.DType.Bits() / 8
 		if total > maxInception {
-			return nil, fmt.Errorf("%s: tensors of more than %d bytes: not an Inception-v3", file, maxInception)
+			return nil, fmt.Errorf("%s: tensors of more than %d bytes: not an Inception-v3", file,
+				maxInception)
 		}
-		streams = append(streams, weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape, Open: t.Open})
+		streams = append(streams,
+			weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape, Open: t.Open})
 	}
 	var data bytes.Buffer
 	if err := weights.WriteStreams(&data, streams, nil); err != nil {
@@ -76,5 +78,6 @@ func weightsOf(file string) (*weights.Set, error) {
 }
 
 func weightsFile(name string) bool {
-	return slices.ContainsFunc([]string{".pth", ".pt", ".safetensors"}, func(ext string) bool { return strings.HasSuffix(name, ext) })
+	return slices.ContainsFunc([]string{".pth", ".pt", ".safetensors"},
+		func(ext string) bool { return strings.HasSuffix(name, ext) })
 }

@@ -22,8 +22,8 @@ type Report struct {
 	EntropyError float64  `json:"entropy_error,omitempty"`
 }
 
-// Inspect describes the model, or judge of text, at name. It reads and checks every weight and keeps
-// none.
+// Inspect describes the model, or judge of text, at name. It reads and checks every weight and
+// keeps none.
 func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Report, error) {
 	if unmask.IsExact(name) {
 		return inspectExact(ctx, name)
@@ -44,7 +44,8 @@ func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Re
 }
 
 // inspectFiles loads a model, or a judge of text.
-func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set, error) {
+func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set,
+	error) {
 	m, err := unmask.Load(ctx, name, o)
 	if err == nil {
 		return m.Info, m.Source.Set, nil

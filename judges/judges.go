@@ -32,8 +32,8 @@ type Judge struct {
 	src  *model.Source // nil for an exact model
 }
 
-// LoadText loads a judge of text: a GPT-2 by a name that unmask.Open takes, or an exact model such as
-// oracle:markov:length=16,tokens=4.
+// LoadText loads a judge of text: a GPT-2 by a name that unmask.Open takes, or an exact model such
+// as oracle:markov:length=16,tokens=4.
 func LoadText(ctx context.Context, name string, o Options) (*Judge, error) {
 	if unmask.IsExact(name) {
 		m, err := unmask.ParseExact(name)

@@ -27,11 +27,12 @@ const textBatch = 32
 // maxTextLine bounds a line, in bytes.
 const maxTextLine = 16 << 20
 
-// ScoreLines judges the lines of unmask text --json, a few at a time, and returns how many there are
-// and how many of these are too short: a judge knows nothing of a first token. It scores text, not
-// ids, where s.Retokenize is set. each, which may be nil, is called with the text of every sample and
-// how many were judged before.
-func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader, each func(text string, judged int)) (n, short int, err error) {
+// ScoreLines judges the lines of unmask text --json, a few at a time, and returns how many there
+// are and how many of these are too short: a judge knows nothing of a first token. It scores text,
+// not ids, where s.Retokenize is set. each, which may be nil, is called with the text of every
+// sample and how many were judged before.
+func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
+	each func(text string, judged int)) (n, short int, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTextLine)
 	var ids [][]int32
@@ -89,8 +90,8 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader, ea
 	return n, short, flush()
 }
 
-// ReadSamples returns the ids of the lines of unmask text --json, at most `most` samples of 2 tokens or
-// more.
+// ReadSamples returns the ids of the lines of unmask text --json, at most `most` samples of 2
+// tokens or more.
 func ReadSamples(in io.Reader, most int) (data [][]int32, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTextLine)

@@ -22,9 +22,10 @@ type Measure struct {
 	Progress func(done, total int) // of the reference's pictures; may be nil
 }
 
-// NewTask returns the task of measuring m's samples, and what its results depend on besides the device
-// and the threads.
-func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (experiments.Task, experiments.Settings, error) {
+// NewTask returns the task of measuring m's samples, and what its results depend on besides the
+// device and the threads.
+func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (experiments.Task,
+	experiments.Settings, error) {
 	s := experiments.Settings{}
 	var err error
 	if s["model"], err = identity(m.Name, m.Source); err != nil {
@@ -45,7 +46,8 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (exper
 	return nil, nil, fmt.Errorf("model %s makes neither text nor pictures", m.Name)
 }
 
-func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options, s experiments.Settings) (experiments.Task, error) {
+func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
+	s experiments.Settings) (experiments.Task, error) {
 	codec, err := m.Pictures.Codec()
 	if err != nil {
 		return nil, err
@@ -68,7 +70,8 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options, s 
 		s["reference"] = fmt.Sprintf("%d drawn landscapes", by.Scenes)
 	}
 	r, err := LoadReference(ctx, by, network)
-	return experiments.Image{Denoiser: m.Denoiser, Pictures: codec, Network: network, Reference: r}, err
+	return experiments.Image{Denoiser: m.Denoiser, Pictures: codec, Network: network, Reference: r},
+		err
 }
 
 // scenes is how many landscapes a reference has where it is not said.
@@ -85,7 +88,8 @@ func Features(c model.Codec) (experiments.Network, error) {
 
 // LoadReference returns statistics of x's features: of an .npz file, of a directory's PNG files, or
 // of drawn landscapes.
-func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*experiments.Reference, error) {
+func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*experiments.Reference,
+	error) {
 	name := by.Reference
 	if name == "" {
 		n := by.Scenes
@@ -101,7 +105,8 @@ func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*exp
 	if !info.IsDir() {
 		g, err := metrics.LoadStats(name)
 		if err == nil && len(g.Mean) != x.Width() {
-			return nil, fmt.Errorf("%s: statistics of %d features, want %d as the network has", name, len(g.Mean), x.Width())
+			return nil, fmt.Errorf("%s: statistics of %d features, want %d as the network has", name,
+				len(g.Mean), x.Width())
 		}
 		return &experiments.Reference{Gaussian: g}, err
 	}

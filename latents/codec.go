@@ -34,7 +34,8 @@ func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, er
 		return nil, err
 	}
 	if z := m.sizes; z.Tokens != tokens || z.Codes != codes {
-		return nil, fmt.Errorf("%s: the image tokenizer has %d tokens of %d codes, want %d of %d as the generator", sub.Name, z.Tokens, z.Codes,
+		return nil, fmt.Errorf("%s: the image tokenizer has %d tokens of %d codes, want %d of %d as the "+
+			"generator", sub.Name, z.Tokens, z.Codes,
 			tokens, codes)
 	}
 	return m, nil
@@ -60,7 +61,8 @@ func (m *Tokenizer) text(p *model.Prompt, n int) ([]float32, error) {
 	case p == nil:
 		return nil, errText
 	case p.Rows != z.TextRows || p.Width != z.TextWidth || p.Final == nil:
-		return nil, fmt.Errorf("the prompt is %d x %d, want %d x %d with its last states", p.Rows, p.Width, z.TextRows, z.TextWidth)
+		return nil, fmt.Errorf("the prompt is %d x %d, want %d x %d with its last states", p.Rows,
+			p.Width, z.TextRows, z.TextWidth)
 	}
 	text := make([]float32, 0, n*len(p.Final))
 	for range n {
@@ -70,7 +72,9 @@ func (m *Tokenizer) text(p *model.Prompt, n int) ([]float32, error) {
 }
 
 // Decode implements model.Codec.
-func (m *Tokenizer) Decode(dst []float32, codes []int32) error { return m.DecodeOf(dst, codes, nil) }
+func (m *Tokenizer) Decode(dst []float32, codes []int32) error {
+	return m.DecodeOf(dst, codes, nil)
+}
 
 // DecodeOf implements model.PromptCodec.
 func (m *Tokenizer) DecodeOf(dst []float32, codes []int32, p *model.Prompt) error {

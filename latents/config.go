@@ -6,8 +6,8 @@ import (
 	"unmask/weights"
 )
 
-// file is config.json of TiTok and TA-TiTok, the repository's YAML as JSON. Only what the tensors do
-// not tell is read.
+// file is config.json of TiTok and TA-TiTok, the repository's YAML as JSON. Only what the tensors
+// do not tell is read.
 type file struct {
 	Model struct {
 		Tokenizer struct {

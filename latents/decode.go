@@ -146,7 +146,9 @@ func (m *Tokenizer) patches() error {
 	}
 	b.Write(d.image, 0, m.pixels)
 	w, bias := d.Smooth.Matrix()
-	b.Conv(d.drawn, d.image, backend.ConvShape{Batch: 1, Height: z.Side, Width: z.Side, In: 3, Out: 3, KH: 3, KW: 3, PadH: 1, PadW: 1},
+	b.Conv(d.drawn, d.image,
+		backend.ConvShape{Batch: 1, Height: z.Side, Width: z.Side, In: 3, Out: 3, KH: 3, KW: 3, PadH: 1,
+			PadW: 1},
 		w, backend.ConvInput{}, backend.Epilogue{Bias: bias})
 	b.Read(m.pixels, d.drawn, 0)
 	return picture.Drawn(m.pixels)
@@ -155,12 +157,14 @@ func (m *Tokenizer) patches() error {
 // DecodeText writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, colours in 0..1 but
 // for what the network overshoots. text is [B, TextRows, TextWidth], nil where the tokenizer reads
 // none.
-func (m *Tokenizer) DecodeText(ctx context.Context, dst []float32, codes []int32, text []float32) (err error) {
+func (m *Tokenizer) DecodeText(ctx context.Context, dst []float32, codes []int32,
+	text []float32) (err error) {
 	defer backend.Recover(&err)
 	z, plane := &m.sizes, m.sizes.Side*m.sizes.Side
 	n := len(codes) / z.Tokens
 	if len(codes)%z.Tokens != 0 || len(dst) != n*3*plane || len(text) != n*z.TextRows*z.TextWidth {
-		return fmt.Errorf("%d codes, %d text values and room for %d values, want %d, %d and %d an image", len(codes), len(text), len(dst),
+		return fmt.Errorf("%d codes, %d text values and room for %d values, want %d, %d and %d an image",
+			len(codes), len(text), len(dst),
 			z.Tokens, z.TextRows*z.TextWidth, 3*plane)
 	}
 	each := z.TextRows * z.TextWidth

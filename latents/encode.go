@@ -31,7 +31,8 @@ func (m *Tokenizer) encode(ctx context.Context, codes []int32) error {
 	cells := grid * grid
 	if e.patches == nil {
 		e.image = b.New(1, len(m.pixels))
-		e.patches, e.rows, e.latent = b.New(cells, z.EncWidth), b.New(z.Tokens, z.EncWidth), b.New(z.Tokens, z.CodeWidth)
+		e.patches, e.rows, e.latent = b.New(cells, z.EncWidth), b.New(z.Tokens, z.EncWidth),
+			b.New(z.Tokens, z.CodeWidth)
 		e.host, e.shuffled = make([]float32, z.Tokens*z.EncWidth), make([]float32, z.Tokens*z.EncWidth)
 	}
 	x := e.Vit.prepare(b)
@@ -77,7 +78,8 @@ func (m *Tokenizer) Encode(dst []int32, images []float32) (err error) {
 	defer backend.Recover(&err)
 	plane := m.sizes.Side * m.sizes.Side
 	if len(images)%(3*plane) != 0 || len(dst) != len(images)/(3*plane)*m.sizes.Tokens {
-		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image", len(images), len(dst),
+		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image",
+			len(images), len(dst),
 			3*plane, m.sizes.Tokens)
 	}
 	for i := range len(images) / (3 * plane) {

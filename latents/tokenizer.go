@@ -1,7 +1,7 @@
 // Package latents is the image tokenizer of TiTok (Yu et al. 2024, "An image is worth 32 tokens for
-// reconstruction and generation") and TA-TiTok (Kim et al. 2025, "Democratizing text-to-image masked
-// generative models with compact text-aware one-dimensional tokens"): images to a short row of latent
-// tokens without a place, and back.
+// reconstruction and generation") and TA-TiTok (Kim et al. 2025, "Democratizing text-to-image
+// masked generative models with compact text-aware one-dimensional tokens"): images to a short row
+// of latent tokens without a place, and back.
 package latents
 
 import (
@@ -108,40 +108,49 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 	t := f.Model.Tokenizer
 	z.Unit, z.Legacy = t.UnitLength, t.Legacy == nil || *t.Legacy
 	z.Tokens, z.EncWidth = s.Dim("latent_tokens", 2, 0), s.Dim("latent_tokens", 2, 1)
-	z.Codes, z.CodeWidth = s.Dim("quantize.embedding.weight", 2, 0), s.Dim("quantize.embedding.weight", 2, 1)
+	z.Codes, z.CodeWidth = s.Dim("quantize.embedding.weight", 2, 0),
+		s.Dim("quantize.embedding.weight", 2, 1)
 	z.EncPatch = s.Dim("encoder.patch_embed.weight", 4, 2)
-	z.EncDepth, z.DecDepth = s.Count("encoder.transformer.", ".ln_1.weight"), s.Count("decoder.transformer.", ".ln_1.weight")
-	z.EncInner, z.DecInner = s.Dim("encoder.transformer.0.mlp.c_fc.weight", 2, 0), s.Dim("decoder.transformer.0.mlp.c_fc.weight", 2, 0)
+	z.EncDepth, z.DecDepth = s.Count("encoder.transformer.", ".ln_1.weight"),
+		s.Count("decoder.transformer.", ".ln_1.weight")
+	z.EncInner, z.DecInner = s.Dim("encoder.transformer.0.mlp.c_fc.weight", 2, 0),
+		s.Dim("decoder.transformer.0.mlp.c_fc.weight", 2, 0)
 	z.DecWidth = s.Dim("decoder.decoder_embed.weight", 2, 0)
 	z.DecCells = s.Dim("decoder.positional_embedding", 2, 0) - 1
-	z.Side = square(s, "the number of the encoder's cells", s.Dim("encoder.positional_embedding", 2, 0)-1) * z.EncPatch
+	z.Side = square(s, "the number of the encoder's cells",
+		s.Dim("encoder.positional_embedding", 2, 0)-1) * z.EncPatch
 	grid := square(s, "the number of the decoder's cells", z.DecCells)
 	for _, v := range []struct {
 		key, size string
 		heads     *int
 		width     int
-	}{{"vit_enc_model_size", t.EncoderSize, &z.EncHeads, z.EncWidth}, {"vit_dec_model_size", t.DecoderSize, &z.DecHeads, z.DecWidth}} {
+	}{{"vit_enc_model_size", t.EncoderSize, &z.EncHeads, z.EncWidth},
+		{"vit_dec_model_size", t.DecoderSize, &z.DecHeads, z.DecWidth}} {
 		if *v.heads = heads[v.size]; *v.heads == 0 {
 			return z, fmt.Errorf("config.json: %s is %q, want small, base or large", v.key, v.size)
 		}
 		divides(s, v.key, *v.heads, v.width)
 	}
 	if s.Has("decoder.text_guidance_proj.weight") {
-		z.TextRows, z.TextWidth = s.Dim("decoder.text_guidance_positional_embedding", 2, 0), s.Dim("decoder.text_guidance_proj.weight", 2, 1)
+		z.TextRows, z.TextWidth = s.Dim("decoder.text_guidance_positional_embedding", 2, 0),
+			s.Dim("decoder.text_guidance_proj.weight", 2, 1)
 	}
 	if s.Has("pixel_quantize.embedding.weight") {
-		z.PixelCodes, z.PixelInner = s.Dim("pixel_quantize.embedding.weight", 2, 0), s.Dim("decoder.ffn.0.weight", 4, 0)
+		z.PixelCodes, z.PixelInner = s.Dim("pixel_quantize.embedding.weight", 2, 0),
+			s.Dim("decoder.ffn.0.weight", 4, 0)
 		z.VQGAN = drawerSizes(s, grid)
 		if err := z.VQGAN.CheckSizes(); s.Err == nil && err != nil {
 			return z, err
 		}
 		if s.Err == nil && z.VQGAN.Side() != z.Side {
-			return z, fmt.Errorf("the encoder's images are %d pixels wide and the decoder's %d, want the same", z.Side, z.VQGAN.Side())
+			return z, fmt.Errorf("the encoder's images are %d pixels wide and the decoder's %d, want the "+
+				"same", z.Side, z.VQGAN.Side())
 		}
 	} else {
 		z.DecPatch = z.Side / grid
 		if s.Err == nil && z.DecPatch*grid != z.Side {
-			return z, fmt.Errorf("images are %d pixels wide and the decoder's grid %d, want a divisor", z.Side, grid)
+			return z, fmt.Errorf("images are %d pixels wide and the decoder's grid %d, want a divisor",
+				z.Side, grid)
 		}
 	}
 	const maxSide = 1 << 12
@@ -149,7 +158,8 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 		return z, fmt.Errorf("images are %d pixels wide, want 1 to %d", z.Side, maxSide)
 	}
 	if n := z.EncDepth; s.Err == nil && (n < 1 || z.DecDepth < 1) {
-		return z, fmt.Errorf("the encoder has %d blocks and the decoder %d, want 1 at least", n, z.DecDepth)
+		return z, fmt.Errorf("the encoder has %d blocks and the decoder %d, want 1 at least", n,
+			z.DecDepth)
 	}
 	return z, s.Err
 }
@@ -188,7 +198,8 @@ func newTokenizer(z Sizes) *Tokenizer {
 		Position: weights.Param{Shape: []int{1 + cells, z.EncWidth}},
 		Latent:   weights.Param{Shape: []int{z.Tokens, z.EncWidth}},
 		Vit:      newVit(z.EncWidth, z.EncInner, z.EncDepth, z.EncHeads),
-		Out:      weights.Param{Shape: []int{z.CodeWidth, z.EncWidth, 1, 1}}, OutBias: weights.Param{Shape: []int{z.CodeWidth}}}
+		Out:      weights.Param{Shape: []int{z.CodeWidth, z.EncWidth, 1, 1}},
+		OutBias:  weights.Param{Shape: []int{z.CodeWidth}}}
 	m.Decoder = decoder{Embed: nn.NewLinear(z.CodeWidth, z.DecWidth),
 		Class:    weights.Param{Shape: []int{1, z.DecWidth}},
 		Mask:     weights.Param{Shape: []int{1, 1, z.DecWidth}},

@@ -15,7 +15,8 @@ import (
 var ctx = context.Background()
 
 func TestTokenizerParity(t *testing.T) {
-	for _, pack := range []string{"titok-tokenizer-tiny", "tatitok-tiny", "titok-b64-tokenizer", "tatitok-bl128"} {
+	for _, pack := range []string{"titok-tokenizer-tiny", "tatitok-tiny", "titok-b64-tokenizer",
+		"tatitok-bl128"} {
 		for _, d := range parity.Devices {
 			if d.Precision != backend.F32 {
 				continue

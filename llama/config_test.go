@@ -43,7 +43,8 @@ func TestUnknownConfigurations(t *testing.T) {
 		value     any
 		want      string
 	}{
-		{"llada-tiny", "block_type", "sequential", `block_type is "sequential", want "llama": this network computes no other`},
+		{"llada-tiny", "block_type", "sequential",
+			`block_type is "sequential", want "llama": this network computes no other`},
 		{"llada-tiny", "alibi", true, "alibi is true, want false"},
 		{"llada-tiny", "rope", false, "rope is false, want true"},
 		{"llada-tiny", "block_group_size", 2, "block_group_size is 2, want 1"},
@@ -60,12 +61,15 @@ func TestUnknownConfigurations(t *testing.T) {
 		{"llada-tiny", "d_model", 32, "misshaped"},
 		{"dream-tiny", "hidden_act", "gelu", `hidden_act is "gelu", want "silu"`},
 		{"dream-tiny", "use_sliding_window", true, "use_sliding_window is true, want false"},
-		{"dream-tiny", "rope_scaling", map[string]any{"type": "yarn", "factor": 4}, `rope_scaling is of type "yarn", want null`},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "yarn", "factor": 4},
+			`rope_scaling is of type "yarn", want null`},
 		{"dream-tiny", "eos_token_id", []int{1, 1000}, "eos_token_id is 1000, want 0 to 159"},
 		{"sdar-tiny", "block_size", 3, "blocks have 3 positions, want a power of two"},
 		{"sdar-tiny", "head_dim", 15, "heads have 15 numbers, want an even number"},
-		{"llada2-moe-tiny", "n_group", 3, "n_group is 3, want a divisor of 8 experts that leaves two a group"},
-		{"llada2-moe-tiny", "topk_group", 9, "experts a token of 9 of 4 groups, want no more than these have"},
+		{"llada2-moe-tiny", "n_group", 3,
+			"n_group is 3, want a divisor of 8 experts that leaves two a group"},
+		{"llada2-moe-tiny", "topk_group", 9,
+			"experts a token of 9 of 4 groups, want no more than these have"},
 		{"llada2-moe-tiny", "use_qkv_bias", true, "use_qkv_bias is true, want false"},
 		{"llada2-moe-tiny", "partial_rotary_factor", 0.01, "0 of the 16 numbers of a head turn"},
 		{"llada2-moe-tiny", "first_k_dense_replace", 4, "first_k_dense_replace is 4, want 0 to 3"},
@@ -78,11 +82,14 @@ func TestUnknownConfigurations(t *testing.T) {
 
 // Newer config.json have the rotary keys inside one.
 func TestRopeParameters(t *testing.T) {
-	l, err := loadWith(t, "dream-tiny", map[string]any{"rope_theta": nil, "rope_parameters": map[string]any{"rope_theta": 1e6, "rope_type": "default"}})
+	l, err := loadWith(t, "dream-tiny",
+		map[string]any{"rope_theta": nil,
+			"rope_parameters": map[string]any{"rope_theta": 1e6, "rope_type": "default"}})
 	require.NoError(t, err)
 	p := parity.Open(t, "dream-tiny")
 	parity.FullPass(t, p, l.Denoiser.(model.Refiner), "", 1e-4)
-	_, err = loadWith(t, "dream-tiny", map[string]any{"rope_parameters": map[string]any{"rope_type": "llama3"}})
+	_, err = loadWith(t, "dream-tiny",
+		map[string]any{"rope_parameters": map[string]any{"rope_type": "llama3"}})
 	require.ErrorContains(t, err, `rope_type is "llama3", want "default"`)
 }
 
@@ -97,9 +104,12 @@ func TestFamilies(t *testing.T) {
 		recipe  string
 	}{
 		{"dream-tiny", nil, "", 0, true, "entropy "},
-		{"dream-tiny", map[string]any{"block_size": 32}, "", 32, false, "dynamic schedule=llada steps=32 reuse=blocks"},
-		{"dream-tiny", map[string]any{"model_type": "a2d-qwen2"}, "", 0, false, "semi-ar(low-confidence) "},
-		{"dream-tiny", map[string]any{"model_type": "a2d-qwen3"}, "dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1", 32, false, "dynamic "},
+		{"dream-tiny", map[string]any{"block_size": 32}, "", 32, false,
+			"dynamic schedule=llada steps=32 reuse=blocks"},
+		{"dream-tiny", map[string]any{"model_type": "a2d-qwen2"}, "", 0, false,
+			"semi-ar(low-confidence) "},
+		{"dream-tiny", map[string]any{"model_type": "a2d-qwen3"},
+			"dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1", 32, false, "dynamic "},
 		{"llada-tiny", nil, "", 0, false, "semi-ar(low-confidence) schedule=llada steps=128"},
 		{"llada2-moe-tiny", nil, "inclusionAI/LLaDA2.1-mini", 32, false, "edit reuse=blocks"},
 		{"llada2-moe-tiny", nil, "inclusionAI/LLaDA2.0-mini", 32, false, "dynamic(theta=0.95) "},
@@ -145,7 +155,8 @@ func TestBrokenWeights(t *testing.T) {
 		src.Set = set
 		return model.Load(&src, model.Options{Backend: plain.New()})
 	}
-	for _, name := range []string{"model.transformer.blocks.1.up_proj.weight", "model.transformer.ln_f.weight"} {
+	for _, name := range []string{"model.transformer.blocks.1.up_proj.weight",
+		"model.transformer.ln_f.weight"} {
 		_, err := broken(name)
 		require.ErrorContains(t, err, fmt.Sprintf("tensor %q: element 0 is NaN", name))
 	}

@@ -25,7 +25,8 @@ type Experts struct {
 
 // llada2 reads config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and their larger ones.
 func (f *file) llada2(set *weights.Set) Config {
-	f.only(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false, "use_qkv_bias": false,
+	f.only(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
+		"use_qkv_bias":      false,
 		"attention_dropout": 0.0, "norm_head": false, "norm_topk_prob": true, "score_function": "sigmoid",
 		"moe_router_enable_expert_bias": true})
 	f.plainRope()
@@ -56,7 +57,8 @@ func (f *file) llada2(set *weights.Set) Config {
 	case e.Count%e.Groups != 0 || e.Count/e.Groups < 2:
 		f.fail("n_group is %d, want a divisor of %d experts that leaves two a group", e.Groups, e.Count)
 	case e.TopGroups > e.Groups || e.PerToken > e.TopGroups*(e.Count/e.Groups):
-		f.fail("%d experts a token of %d of %d groups, want no more than these have", e.PerToken, e.TopGroups, e.Groups)
+		f.fail("%d experts a token of %d of %d groups, want no more than these have", e.PerToken,
+			e.TopGroups, e.Groups)
 	}
 	c.MoE = e
 	return c

@@ -12,9 +12,11 @@ import (
 // llada reads that of GSAI-ML/LLaDA-8B-Base, -Instruct and LLaDA-1.5 (Nie et al. 2025, "Large
 // language diffusion models"; configuration_llada.py).
 func (f *file) llada(set *weights.Set) Config {
-	f.only(map[string]any{"layer_norm_type": "rms", "block_type": "llama", "activation_type": "silu", "rope": true,
+	f.only(map[string]any{"layer_norm_type": "rms", "block_type": "llama", "activation_type": "silu",
+		"rope":  true,
 		"alibi": false, "include_bias": false, "include_qkv_bias": false, "attention_layer_norm": false,
-		"scale_logits": false, "input_emb_norm": false, "block_group_size": 1.0, "bias_for_layer_norm": false,
+		"scale_logits": false, "input_emb_norm": false, "block_group_size": 1.0,
+		"bias_for_layer_norm":    false,
 		"layer_norm_with_affine": true, "rope_full_precision": true})
 	c := Config{
 		Hidden: f.whole("d_model", 0, maxSize), Layers: f.whole("n_layers", 0, maxLayers),
@@ -41,7 +43,8 @@ var shifted = map[string]bool{"Dream": true, "Fast_dLLM_Qwen": true}
 //	Fast_dLLM_Qwen     Efficient-Large-Model/Fast_dLLM_v2_* (Wu et al. 2025, "Fast-dLLM v2")
 //	illada             GSAI-ML/iLLaDA-8B-*
 func (f *file) qwen(set *weights.Set, kind string) Config {
-	f.only(map[string]any{"hidden_act": "silu", "use_sliding_window": false, "attention_dropout": 0.0, "mlp_bias": false})
+	f.only(map[string]any{"hidden_act": "silu", "use_sliding_window": false, "attention_dropout": 0.0,
+		"mlp_bias": false})
 	f.plainRope()
 	const first = "model.layers.0.self_attn."
 	_, biased := set.Get(first + "q_proj.bias")

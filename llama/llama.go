@@ -51,7 +51,8 @@ type block struct {
 	qkv nn.Joined
 }
 
-// Model is the network on a backend. It owns its working memory: one pass at a time, see model.Turns.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see
+// model.Turns.
 type Model struct {
 	model.Turns
 
@@ -71,7 +72,8 @@ type Model struct {
 
 // New returns the network without weights.
 func New(c Config) *Model {
-	m := &Model{Embedding: new(nn.Embedding), Blocks: make([]block, c.Layers), Final: nn.NewRMSNorm(c.Hidden, c.Eps), cfg: c}
+	m := &Model{Embedding: new(nn.Embedding), Blocks: make([]block, c.Layers),
+		Final: nn.NewRMSNorm(c.Hidden, c.Eps), cfg: c}
 	m.Embedding.Weight.Shape = []int{c.Rows, c.Hidden}
 	if !c.Tied {
 		m.Head.Shape = []int{c.Rows, c.Hidden}
@@ -134,7 +136,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		ignore = append([]string{"lm_head.weight", "model.transformer.ff_out.weight"}, unused...)
 	}
 	var report weights.Report
-	if err := weights.Bind(m.names(src.Set), src.Set, weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
+	if err := weights.Bind(m.names(src.Set), src.Set,
+		weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
 		return nil, err
 	}
 	wait := src.Tokenizer("")
@@ -161,7 +164,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 }
 
 func (c *Config) sizes() map[string]int {
-	sizes := map[string]int{"hidden": c.Hidden, "blocks": c.Layers, "heads": c.Heads, "key heads": c.KV, "head": c.HeadDim,
+	sizes := map[string]int{"hidden": c.Hidden, "blocks": c.Layers, "heads": c.Heads,
+		"key heads": c.KV, "head": c.HeadDim,
 		"mlp": c.MLP, "vocabulary": c.Vocab, "length": c.Length, "mask": int(c.Mask)}
 	if c.Block > 0 {
 		sizes["block"] = c.Block
@@ -207,8 +211,9 @@ func (m *Model) load(o model.Options) error {
 // prepare sets up what passes need beside the weights.
 func (m *Model) prepare(head backend.Matrix, as backend.Precision) {
 	c := &m.cfg
-	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KV, Causal: c.Block > 0, Block: c.Block,
-		BF16: as != backend.F32}
+	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KV, Causal: c.Block > 0,
+		Block: c.Block,
+		BF16:  as != backend.F32}
 	m.passes = model.Passes{Backend: m.b, Causal: c.Block > 0, Block: c.Block}
 	for range m.Blocks {
 		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: c.KV, HeadDim: c.HeadDim})
@@ -224,7 +229,8 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 	if block == m.cfg.Block {
 		return m, nil
 	}
-	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: m.cfg, b: m.b}
+	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: m.cfg,
+		b: m.b}
 	other.cfg.Block = block
 	as := backend.F32
 	if m.layer.BF16 {
@@ -236,12 +242,15 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 
 // Spec implements model.Denoiser. The mask is among the outcomes, and forbidden.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask, Ragged: true, Block: m.cfg.Block,
+	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask,
+		Ragged: true, Block: m.cfg.Block,
 		Shifted: m.cfg.Shift, Ends: m.cfg.EOS}
 }
 
 // NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+func (m *Model) NewCache(batch, length int) *kvcache.Cache {
+	return m.passes.NewCache(batch, length)
+}
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
@@ -263,7 +272,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 }
 
 // Refine implements model.Refiner. With shifted predictions it computes the rows before these too.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
+	err error) {
 	defer backend.Recover(&err)
 	if err := b.Check(m.Spec()); err != nil {
 		return nil, err

@@ -48,20 +48,21 @@ func TestBidirectional(t *testing.T) {
 
 // The logits of a shifted model are those of the row before.
 func TestShiftedLogits(t *testing.T) {
-	parity.Each(t, []string{"dream-tiny", "dream-tiny-bf16"}, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		tokens, shape := p.Ints("tokens")
-		want, wantShape := p.Floats("shifted_logits")
-		got, err := m.Forward(context.Background(), parity.Batch(tokens, shape))
-		require.NoError(t, err)
-		columns, mask := wantShape[2], int(m.Spec().Mask)
-		logits := make([]float32, len(want))
-		require.NoError(t, got.Visit(parity.Count(len(tokens)), func(i int, l []float32) {
-			require.Less(t, l[mask], float32(-1e30), "the mask is forbidden")
-			copy(logits[i*columns:], l)
-			logits[i*columns+mask] = want[i*columns+mask]
-		}))
-		parity.Close(t, want, logits, tolerance)
-	})
+	parity.Each(t, []string{"dream-tiny", "dream-tiny-bf16"},
+		func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+			tokens, shape := p.Ints("tokens")
+			want, wantShape := p.Floats("shifted_logits")
+			got, err := m.Forward(context.Background(), parity.Batch(tokens, shape))
+			require.NoError(t, err)
+			columns, mask := wantShape[2], int(m.Spec().Mask)
+			logits := make([]float32, len(want))
+			require.NoError(t, got.Visit(parity.Count(len(tokens)), func(i int, l []float32) {
+				require.Less(t, l[mask], float32(-1e30), "the mask is forbidden")
+				copy(logits[i*columns:], l)
+				logits[i*columns+mask] = want[i*columns+mask]
+			}))
+			parity.Close(t, want, logits, tolerance)
+		})
 }
 
 func TestPartialPass(t *testing.T) {
@@ -124,7 +125,8 @@ func TestBlocksOneByOne(t *testing.T) {
 			}
 			got, err := m.Refine(context.Background(), b, rows)
 			require.NoError(t, err)
-			require.Equal(t, want[at*wantShape[2]:][:len(rows)*wantShape[2]], parity.Logits(t, got, rows, wantShape[2]))
+			require.Equal(t, want[at*wantShape[2]:][:len(rows)*wantShape[2]],
+				parity.Logits(t, got, rows, wantShape[2]))
 		}
 	})
 }

@@ -25,7 +25,8 @@ func (s *marginals) load(m *Model, head backend.Matrix) {
 	s.raw = model.HeadMarginals{Backend: m.b, Head: backend.Head{W: head, Outcomes: m.cfg.Vocab},
 		Project: func(rows []int32) *tensor.Dense { return m.project(rows, rows) }}
 	var from []int32
-	s.HeadMarginals = model.HeadMarginals{Backend: m.b, Head: backend.Head{W: head, Bias: bias, Outcomes: m.cfg.Vocab},
+	s.HeadMarginals = model.HeadMarginals{Backend: m.b,
+		Head: backend.Head{W: head, Bias: bias, Outcomes: m.cfg.Vocab},
 		Project: func(rows []int32) *tensor.Dense {
 			from = m.source(from[:0], rows, s.Length)
 			return m.project(from, rows)

@@ -70,8 +70,9 @@ func (m *Model) qwenNames() any {
 		b := &m.Blocks[i]
 		n.Blocks = append(n.Blocks, qwenBlock{
 			Norm1: &b.Norm1.Weight, Q: &b.Q.Weight, K: &b.K.Weight, V: &b.V.Weight,
-			QBias: &b.Q.Bias, KBias: &b.K.Bias, VBias: &b.V.Bias, QNorm: &b.QNorm.Weight, KNorm: &b.KNorm.Weight,
-			Out: &b.Out.Weight, Norm2: &b.Norm2.Weight,
+			QBias: &b.Q.Bias, KBias: &b.K.Bias, VBias: &b.V.Bias, QNorm: &b.QNorm.Weight,
+			KNorm: &b.KNorm.Weight,
+			Out:   &b.Out.Weight, Norm2: &b.Norm2.Weight,
 			Gate: &b.MLP.Gate.Weight, Up: &b.MLP.Up.Weight, Down: &b.MLP.Down.Weight,
 		})
 	}
@@ -87,8 +88,9 @@ type llada2Names struct {
 }
 
 type llada2Block struct {
-	Norm1   *weights.Param `weight:"input_layernorm.weight"`           // [hidden]
-	QKV     *weights.Param `weight:"attention.query_key_value.weight"` // [(heads+2*kv)*headDim, hidden]
+	Norm1 *weights.Param `weight:"input_layernorm.weight"` // [hidden]
+	// [(heads+2*kv)*headDim, hidden]
+	QKV     *weights.Param `weight:"attention.query_key_value.weight"`
 	QNorm   *weights.Param `weight:"attention.query_layernorm.weight"` // [headDim]
 	KNorm   *weights.Param `weight:"attention.key_layernorm.weight"`   // [headDim]
 	Out     *weights.Param `weight:"attention.dense.weight"`           // [hidden, heads*headDim]

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// published returns the run that a model was published with, as generate.ParseRecipe reads it, in its
-// shortest text.
+// published returns the run that a model was published with, as generate.ParseRecipe reads it, in
+// its shortest text.
 func (c *Config) published(name, kind string) string {
 	switch {
 	case kind == "Dream" && c.Block == 0:

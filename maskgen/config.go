@@ -24,9 +24,11 @@ type Config struct {
 
 // Presets are the published sizes (Kim et al. 2025; 1d-tokenizer, README_MaskGen.md).
 var Presets = map[string]Config{
-	"l": {Hidden: 1024, Depth: 16, Heads: 16, Inner: 4096, Tokens: 128, Codes: 8192, IDs: 9194, TextRows: 77, TextWidth: 768,
+	"l": {Hidden: 1024, Depth: 16, Heads: 16, Inner: 4096, Tokens: 128, Codes: 8192, IDs: 9194,
+		TextRows: 77, TextWidth: 768,
 		Sinusoids: 256, Score: 6.5, TiedName: wordsName},
-	"xl": {Hidden: 1280, Depth: 20, Heads: 16, Inner: 5120, Tokens: 128, Codes: 8192, IDs: 9194, TextRows: 77, TextWidth: 768,
+	"xl": {Hidden: 1280, Depth: 20, Heads: 16, Inner: 5120, Tokens: 128, Codes: 8192, IDs: 9194,
+		TextRows: 77, TextWidth: 768,
 		Sinusoids: 256, Score: 6.5, TiedName: wordsName},
 }
 
@@ -52,7 +54,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 		return c, err
 	}
 	z := &weights.Sizes{Set: src.Set}
-	c = Config{Heads: f.Model.MaskGen.Heads, Score: f.Model.MaskGen.Score, TextRows: f.Model.Tokenizer.Rows, TiedName: wordsName}
+	c = Config{Heads: f.Model.MaskGen.Heads, Score: f.Model.MaskGen.Score,
+		TextRows: f.Model.Tokenizer.Rows, TiedName: wordsName}
 	if c.Heads == 0 {
 		c.Heads = 16 // as both that are published
 	}
@@ -85,15 +88,19 @@ func readConfig(src *model.Source) (c Config, err error) {
 	case z.Err != nil:
 		return c, z.Err
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
-		return c, fmt.Errorf("config.json: decoder_num_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
+		return c, fmt.Errorf("config.json: decoder_num_heads is %d, want a divisor of the width %d",
+			c.Heads, c.Hidden)
 	case c.TextRows < 1 || c.TextRows > maxRows:
 		return c, fmt.Errorf("config.json: text_context_length is %d, want 1 to %d", c.TextRows, maxRows)
 	case !(c.Score > 0 && c.Score <= 10):
-		return c, fmt.Errorf("config.json: sample_aesthetic_score is %v, want more than 0 and at most 10", c.Score)
+		return c, fmt.Errorf("config.json: sample_aesthetic_score is %v, want more than 0 and at most 10",
+			c.Score)
 	case c.Codes < 1 || c.Codes >= c.IDs:
-		return c, fmt.Errorf("tensor %q has %d rows, want more than %d", name, c.IDs, max(c.Codes, others))
+		return c, fmt.Errorf("tensor %q has %d rows, want more than %d", name, c.IDs,
+			max(c.Codes, others))
 	case c.Sinusoids < 2 || c.Sinusoids%2 != 0:
-		return c, fmt.Errorf("the conditioning vector has %d numbers beside the text's %d, want an even number from 2", c.Sinusoids, c.TextWidth)
+		return c, fmt.Errorf("the conditioning vector has %d numbers beside the text's %d, want an even "+
+			"number from 2", c.Sinusoids, c.TextWidth)
 	}
 	return c, nil
 }
@@ -111,19 +118,22 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if c.TiedName == wordsName {
 		ignore = append(ignore, headName) // the same tensor again
 	}
-	if err := weights.Bind(m, src.Set, weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
+	if err := weights.Bind(m, src.Set,
+		weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
 		return nil, err
 	}
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Rows: c.TextRows, Pad: 0}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe, Presets: map[string]string{"fid": recipe}, Info: model.Info{
-		Architecture: "maskgen",
-		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner, "length": c.Tokens,
-			"codes": c.Codes, "text rows": c.TextRows, "mask": c.Codes},
-		Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
-	}}, nil
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe,
+		Presets: map[string]string{"fid": recipe}, Info: model.Info{
+			Architecture: "maskgen",
+			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
+				"length": c.Tokens,
+				"codes":  c.Codes, "text rows": c.TextRows, "mask": c.Codes},
+			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
+		}}, nil
 }
 
 // recipe is the authors' (1d-tokenizer, modeling/maskgen.py, generate).

@@ -3,8 +3,8 @@
 // tokens and a prompt, in two streams with one attention, as Stable Diffusion 3's blocks.
 //
 // Tokens have no place in the image, so there is no inpainting. Checkpoints:
-// turkeyju/generator_maskgen_vq_{l,xl}, with turkeyju/tokenizer_tatitok_bl128_vq and the text side of
-// openai/clip-vit-large-patch14-336.
+// turkeyju/generator_maskgen_vq_{l,xl}, with turkeyju/tokenizer_tatitok_bl128_vq and the text side
+// of openai/clip-vit-large-patch14-336.
 package maskgen
 
 import (
@@ -27,8 +27,10 @@ import (
 const eps = 1e-6
 
 type block struct {
-	Mod     adaln.Layer `weight:"norm1.linear"`         // shift, scale, gate of attention; the same of the MLP
-	TextMod adaln.Layer `weight:"norm1_context.linear"` // the same of the text; in the last block scale, shift
+	// shift, scale, gate of attention; the same of the MLP
+	Mod adaln.Layer `weight:"norm1.linear"`
+	// the same of the text; in the last block scale, shift
+	TextMod adaln.Layer `weight:"norm1_context.linear"`
 	Query   nn.Linear   `weight:"attn.to_q"`
 	Key     nn.Linear   `weight:"attn.to_k"`
 	Value   nn.Linear   `weight:"attn.to_v"`
@@ -62,14 +64,16 @@ const (
 // model.Turns.
 type Model struct {
 	model.Turns
-	Words     weights.Param `weight:"embeddings.weight"` // [codes+1002, hidden]; or under the head's name
-	Position  weights.Param `weight:"pos_embed"`         // [1, tokens, hidden]
-	TextProj  nn.Linear     `weight:"text_embed_proj"`   // [hidden, text width]
-	CondProj  nn.Linear     `weight:"cond_pooled_proj"`  // [hidden, pooled+sinusoids]
-	Blocks    []block       `weight:"blocks"`
-	FinalMod  adaln.Layer   `weight:"norm.linear"`    // scale, shift
-	HeadW     weights.Param `weight:"lm_head.weight"` // [codes, hidden]; the first rows of Words where the two are tied
-	HeadBias  weights.Param `weight:"lm_head.bias"`   // [codes]
+	// [codes+1002, hidden]; or under the head's name
+	Words    weights.Param `weight:"embeddings.weight"`
+	Position weights.Param `weight:"pos_embed"`        // [1, tokens, hidden]
+	TextProj nn.Linear     `weight:"text_embed_proj"`  // [hidden, text width]
+	CondProj nn.Linear     `weight:"cond_pooled_proj"` // [hidden, pooled+sinusoids]
+	Blocks   []block       `weight:"blocks"`
+	FinalMod adaln.Layer   `weight:"norm.linear"` // scale, shift
+	// [codes, hidden]; the first rows of Words where the two are tied
+	HeadW     weights.Param `weight:"lm_head.weight"`
+	HeadBias  weights.Param `weight:"lm_head.bias"` // [codes]
 	cfg       Config
 	b         backend.Backend
 	passes    model.Passes
@@ -117,16 +121,20 @@ func New(c Config) *Model {
 	if c.TiedName == headName {
 		m.HeadW = weights.Param{Shape: []int{c.IDs, c.Hidden}}
 	} else if c.TiedName == "" {
-		m.HeadW, m.HeadBias = weights.Param{Shape: []int{c.Codes, c.Hidden}}, weights.Param{Shape: []int{c.Codes}}
+		m.HeadW, m.HeadBias = weights.Param{Shape: []int{c.Codes, c.Hidden}},
+			weights.Param{Shape: []int{c.Codes}}
 	}
 	for i := range m.Blocks {
-		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim})
-		k := block{Mod: adaln.New(c.Hidden, c.Hidden, parts), TextMod: adaln.New(c.Hidden, c.Hidden, parts),
-			Query: square(), Key: square(), Value: square(), Out: square(),
+		m.passes.Layers = append(m.passes.Layers,
+			kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim})
+		k := block{Mod: adaln.New(c.Hidden, c.Hidden, parts),
+			TextMod: adaln.New(c.Hidden, c.Hidden, parts),
+			Query:   square(), Key: square(), Value: square(), Out: square(),
 			Up: nn.NewLinear(c.Hidden, c.Inner), Down: nn.NewLinear(c.Inner, c.Hidden),
 			TextQuery: square(), TextKey: square(), TextValue: square(), shift1: shift1, scale1: scale1}
 		if i < c.Depth-1 {
-			k.TextOut, k.TextUp, k.TextDown = square(), nn.NewLinear(c.Hidden, c.Inner), nn.NewLinear(c.Inner, c.Hidden)
+			k.TextOut, k.TextUp, k.TextDown = square(), nn.NewLinear(c.Hidden, c.Inner),
+				nn.NewLinear(c.Inner, c.Hidden)
 		} else {
 			k.TextMod, k.scale1, k.shift1 = adaln.New(c.Hidden, c.Hidden, 2), 0, 1
 		}
@@ -176,7 +184,8 @@ func (m *Model) load(o model.Options) error {
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
 	c := &m.cfg
-	return model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true, Prompt: true}
+	return model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true,
+		Prompt: true}
 }
 
 // Prompts implements model.Prompter. Texts are filled up with id 0, as the authors' library does.
@@ -185,7 +194,9 @@ func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, e
 }
 
 // NewCache implements model.Refiner. The text's keys and values stand before the image's.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+func (m *Model) NewCache(batch, length int) *kvcache.Cache {
+	return m.passes.NewCache(batch, length)
+}
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
@@ -207,7 +218,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 }
 
 // Refine implements model.Refiner. The text's rows keep the full pass's keys and values.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
+	err error) {
 	defer backend.Recover(&err)
 	if err := m.begin(b); err != nil {
 		return nil, err
@@ -238,8 +250,10 @@ func (m *Model) begin(b *model.Batch) (err error) {
 	w.keys = w.keys[:0]
 	for i := range b.Size {
 		p := b.Condition(i).Prompt
-		if p.Rows != c.TextRows || p.Width != c.TextWidth || len(p.Pooled) != c.TextWidth || p.Numbers != nil && len(p.Numbers) != 1 {
-			return fmt.Errorf("the prompt of sequence %d is %d x %d with %d pooled numbers and %d others, want %d x %d, %d and the score alone",
+		if p.Rows != c.TextRows || p.Width != c.TextWidth || len(p.Pooled) != c.TextWidth ||
+			p.Numbers != nil && len(p.Numbers) != 1 {
+			return fmt.Errorf("the prompt of sequence %d is %d x %d with %d pooled numbers and %d others, "+
+				"want %d x %d, %d and the score alone",
 				i, p.Rows, p.Width, len(p.Pooled), len(p.Numbers), c.TextRows, c.TextWidth, c.TextWidth)
 		}
 		w.keys = append(w.keys, p)
@@ -330,7 +344,8 @@ func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) err
 
 // split takes the rows of a full pass apart, the text's first of each sequence, and fills the
 // text's stream. read are the image's rows that are read, nil for all.
-func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, read []int32, err error) {
+func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, read []int32,
+	err error) {
 	w, rows := &m.w, m.cfg.TextRows
 	w.textRows.Reset()
 	if !p.Full {
@@ -361,7 +376,8 @@ func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, rea
 			w.ids = append(w.ids, int32(i*rows+r))
 		}
 		m.b.Scatter(w.text.X, text, w.ids)
-		w.textMods = append(w.textMods, backend.Segment{Seq: int(w.slots[s.Seq]), Row: i * rows, Rows: rows})
+		w.textMods = append(w.textMods,
+			backend.Segment{Seq: int(w.slots[s.Seq]), Row: i * rows, Rows: rows})
 	}
 	if p.Read != nil {
 		read = w.read
@@ -369,8 +385,8 @@ func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, rea
 	return p.Pick(w.imageAt), read, nil
 }
 
-// block is one block over the image's rows and, in a full pass, over the text's. It returns the image's
-// rows that are left: of read, where that is not nil.
+// block is one block over the image's rows and, in a full pass, over the text's. It returns the
+// image's rows that are left: of read, where that is not nil.
 func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 	w, b, k := &m.w, m.b, &m.Blocks[i]
 	keys, values := p.KV(i)
@@ -405,7 +421,8 @@ func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 }
 
 // finish adds a stream's attention, in x.H, and its MLP.
-func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n int, mods []backend.Segment) {
+func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n int,
+	mods []backend.Segment) {
 	b := m.b
 	out.Apply(b, x.Q, x.H, n, backend.Identity)
 	b.GateAdd(x.X, x.Q, mod.Of(gate1), mods)

@@ -15,7 +15,8 @@ func TestParity(t *testing.T) {
 }
 
 func TestGuidance(t *testing.T) {
-	parity.Guided(t, parity.Open, []string{"maskgen-tiny"}, parity.Prompts(nil), func(m model.Denoiser) model.Denoiser {
-		return guide.New(m, func(model.Progress) float64 { return 2.5 })
-	})
+	parity.Guided(t, parity.Open, []string{"maskgen-tiny"}, parity.Prompts(nil),
+		func(m model.Denoiser) model.Denoiser {
+			return guide.New(m, func(model.Progress) float64 { return 2.5 })
+		})
 }

@@ -15,7 +15,8 @@ import (
 // features' width the covariances are singular, which is allowed.
 func Frechet(a, b Gaussian) (float64, error) {
 	if len(a.Mean) != len(b.Mean) {
-		return 0, fmt.Errorf("features of %d and of %d values cannot be compared", len(a.Mean), len(b.Mean))
+		return 0, fmt.Errorf("features of %d and of %d values cannot be compared", len(a.Mean),
+			len(b.Mean))
 	}
 	root, err := traceOfRoot(a.Covariance, b.Covariance)
 	if err != nil {
@@ -29,8 +30,8 @@ func Frechet(a, b Gaussian) (float64, error) {
 	return mean + mat.Trace(a.Covariance) + mat.Trace(b.Covariance) - 2*root, nil
 }
 
-// traceOfRoot is tr (AB)^(1/2) of covariances. With A = L L^T and B = M M^T it is the sum of L^T M's
-// singular values: AB's eigenvalues are their squares, and finding those would lose half of the
+// traceOfRoot is tr (AB)^(1/2) of covariances. With A = L L^T and B = M M^T it is the sum of L^T
+// M's singular values: AB's eigenvalues are their squares, and finding those would lose half of the
 // digits of the small ones.
 func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 	n := a.SymmetricDim()
@@ -58,8 +59,8 @@ func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 	return sum, nil
 }
 
-// factor returns L [n, rank] with A = L L^T, nil for A = 0, by a Cholesky factorisation with pivots,
-// which stops at the rank of a singular A.
+// factor returns L [n, rank] with A = L L^T, nil for A = 0, by a Cholesky factorisation with
+// pivots, which stops at the rank of a singular A.
 func factor(a *mat.SymDense) *mat.Dense {
 	var cholesky mat.PivotedCholesky
 	cholesky.Factorize(a, -1) // false for a singular A

@@ -78,14 +78,16 @@ func TestFrechet(t *testing.T) {
 	}{
 		{"itself", gaussian([]float64{1, 2}, 2, 1, 1, 3), gaussian([]float64{1, 2}, 2, 1, 1, 3), 0},
 		{"one dimension", gaussian([]float64{1}, 4), gaussian([]float64{4}, 25), 9 + 9},
-		{"diagonal", gaussian([]float64{0, 0}, 1, 0, 0, 9), gaussian([]float64{3, 4}, 4, 0, 0, 16), 25 + 1 + 1},
+		{"diagonal", gaussian([]float64{0, 0}, 1, 0, 0, 9), gaussian([]float64{3, 4}, 4, 0, 0, 16),
+			25 + 1 + 1},
 		// A = 4I commutes with any B of eigenvalues 1 and 9: (2-1)^2 + (2-3)^2.
 		{"rotated", gaussian([]float64{0, 0}, 4, 0, 0, 4), gaussian([]float64{0, 0}, 5, 4, 4, 5), 2},
 		// Rank one and crosswise: the product is 0.
 		{"singular", gaussian([]float64{0, 0}, 4, 0, 0, 0), gaussian([]float64{0, 0}, 0, 0, 0, 9), 13},
 		{"points", gaussian([]float64{0, 0}, 0, 0, 0, 0), gaussian([]float64{1, 1}, 0, 0, 0, 0), 2},
 		// Of 2x2 matrices tr sqrt(M) = sqrt(tr M + 2 sqrt(det M)).
-		{"not commuting", gaussian([]float64{0, 0}, 2, 1, 1, 2), gaussian([]float64{0, 0}, 3, 0, 0, 1), 8 - 2*math.Sqrt(8+2*3)},
+		{"not commuting", gaussian([]float64{0, 0}, 2, 1, 1, 2), gaussian([]float64{0, 0}, 3, 0, 0, 1),
+			8 - 2*math.Sqrt(8+2*3)},
 	} {
 		for range 2 {
 			got, err := metrics.Frechet(c.a, c.b)
@@ -116,7 +118,8 @@ func TestInceptionScoreOfThePack(t *testing.T) {
 	p := parity.Open(t, "inception-thin")
 	logits, shape := p.Floats("logits_unbiased")
 	want, _ := p.Floats("inception_score_2_splits_unshuffled")
-	s, err := metrics.NewInceptionScore(shape[0], shape[1], metrics.ScoreOptions{Splits: 2, Unshuffle: true})
+	s, err := metrics.NewInceptionScore(shape[0], shape[1],
+		metrics.ScoreOptions{Splits: 2, Unshuffle: true})
 	require.NoError(t, err)
 	for row := range slices.Chunk(logits, shape[1]) {
 		require.NoError(t, s.Add(row))
@@ -132,7 +135,8 @@ func TestInceptionScore(t *testing.T) {
 	const classes, n = 8, 240
 	uniform, err := metrics.NewInceptionScore(n, classes, metrics.ScoreOptions{})
 	require.NoError(t, err)
-	certain, err := metrics.NewInceptionScore(n, classes, metrics.ScoreOptions{Splits: 3, Unshuffle: true})
+	certain, err := metrics.NewInceptionScore(n, classes,
+		metrics.ScoreOptions{Splits: 3, Unshuffle: true})
 	require.NoError(t, err)
 	_, _, err = certain.Value()
 	require.EqualError(t, err, "0 images of the 240 that were announced")
@@ -150,14 +154,16 @@ func TestInceptionScore(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, classes, mean, 1e-9)
 	require.InDelta(t, 0, deviation, 1e-9)
-	require.EqualError(t, certain.Add(make([]float32, classes)), "more than the 240 images that were announced")
+	require.EqualError(t, certain.Add(make([]float32, classes)),
+		"more than the 240 images that were announced")
 
 	_, err = metrics.NewInceptionScore(9, classes, metrics.ScoreOptions{})
 	require.ErrorContains(t, err, "9 images in 10 splits")
 	one, err := metrics.NewInceptionScore(1, classes, metrics.ScoreOptions{Splits: 1})
 	require.NoError(t, err)
 	require.EqualError(t, one.Add(make([]float32, 3)), "image 0 has 3 logits, the others 8")
-	require.ErrorContains(t, one.Add(slices.Repeat([]float32{float32(math.Inf(1))}, classes)), "logit 0 of image 0 is +Inf")
+	require.ErrorContains(t, one.Add(slices.Repeat([]float32{float32(math.Inf(1))}, classes)),
+		"logit 0 of image 0 is +Inf")
 }
 
 // numpy.random.RandomState(2020).permutation(n).
@@ -165,9 +171,11 @@ func TestPermutationIsNumpys(t *testing.T) {
 	require.Empty(t, metrics.Permutation(2020, 0))
 	require.Equal(t, []int{0}, metrics.Permutation(2020, 1))
 	require.Equal(t, []int{2, 4, 9, 1, 5, 7, 6, 3, 8, 0}, metrics.Permutation(2020, 10))
-	require.Equal(t, []int{14, 17, 20, 21, 24, 2, 15, 18, 1, 13, 23, 29}, metrics.Permutation(2020, 31)[:12])
+	require.Equal(t, []int{14, 17, 20, 21, 24, 2, 15, 18, 1, 13, 23, 29},
+		metrics.Permutation(2020, 31)[:12])
 	large := metrics.Permutation(2020, 50000)
-	require.Equal(t, []int{24397, 39273, 6546, 13504, 49765, 31361, 27741, 47758, 22393, 18289, 19072, 34689}, large[:12])
+	require.Equal(t, []int{24397, 39273, 6546, 13504, 49765, 31361, 27741, 47758, 22393, 18289, 19072,
+		34689}, large[:12])
 	sum := 0
 	for i, v := range large {
 		sum += i * v
@@ -216,7 +224,8 @@ func TestPrecisionRecall(t *testing.T) {
 		require.Equal(t, metrics.PrecisionRecall{Precision: c.precision, Recall: c.recall}, got, c.name)
 	}
 	_, err := metrics.NewPrecisionRecall(ctx, line(0, 3), line(0, 9), 0)
-	require.EqualError(t, err, "3 real and 9 generated features with 3 neighbours, wanted are more features than neighbours")
+	require.EqualError(t, err,
+		"3 real and 9 generated features with 3 neighbours, want more features than neighbours")
 	_, err = metrics.NewPrecisionRecall(ctx, line(0, 9), append(line(0, 9), []float32{1}), 0)
 	require.EqualError(t, err, "feature 9 has 1 values, the others 2")
 	cancelled, cancel := context.WithCancel(ctx)
@@ -232,7 +241,8 @@ func TestPrecisionRecallByDefinition(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, among(real, generated, 2), got.Precision, 1e-12)
 	require.InDelta(t, among(generated, real, 2), got.Recall, 1e-12)
-	require.True(t, got.Precision > 0.2 && got.Precision < 1 && got.Recall > 0.2 && got.Recall < 1, "a case that tells: %v", got)
+	require.True(t, got.Precision > 0.2 && got.Precision < 1 && got.Recall > 0.2 && got.Recall < 1,
+		"a case that tells: %v", got)
 }
 
 func among(set, samples [][]float32, k int) float64 {

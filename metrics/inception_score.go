@@ -64,7 +64,8 @@ func NewInceptionScore(n, classes int, o ScoreOptions) (*InceptionScore, error) 
 		o.Seed = 2020
 	}
 	if o.Splits < 1 || o.Splits > math.MaxUint16 || n < o.Splits {
-		return nil, fmt.Errorf("%d images in %d splits, wanted is an image or more in each of 1 to %d", n, o.Splits, math.MaxUint16)
+		return nil, fmt.Errorf("%d images in %d splits, want an image or more in each of 1 to %d", n,
+			o.Splits, math.MaxUint16)
 	}
 	s := &InceptionScore{split: make([]uint16, n), classes: classes, count: make([]int, o.Splits),
 		sum: make([][]float64, o.Splits), plogp: make([]float64, o.Splits), p: make([]float64, classes)}
@@ -96,7 +97,7 @@ func (s *InceptionScore) Add(logits []float32) error {
 	top := math.Inf(-1)
 	for i, v := range logits {
 		if v-v != 0 {
-			return fmt.Errorf("logit %d of image %d is %v, wanted is a finite number", i, s.next, v)
+			return fmt.Errorf("logit %d of image %d is %v, want a finite number", i, s.next, v)
 		}
 		top = max(top, float64(v))
 	}

@@ -34,10 +34,12 @@ const blockRows = 256
 // NewMoments returns the moments of no features yet, of the given width.
 func NewMoments(width int) *Moments {
 	return &Moments{
-		mean:    make([]float64, width),
-		scatter: blas64.Symmetric{N: width, Stride: width, Uplo: blas.Upper, Data: make([]float64, width*width)},
-		block:   blas64.General{Rows: blockRows, Cols: width, Stride: width, Data: make([]float64, blockRows*width)},
-		delta:   make([]float64, width),
+		mean: make([]float64, width),
+		scatter: blas64.Symmetric{N: width, Stride: width, Uplo: blas.Upper,
+			Data: make([]float64, width*width)},
+		block: blas64.General{Rows: blockRows, Cols: width, Stride: width,
+			Data: make([]float64, blockRows*width)},
+		delta: make([]float64, width),
 	}
 }
 
@@ -50,7 +52,7 @@ func (m *Moments) Add(feature []float32) error {
 	row := m.block.Data[m.filled*width : (m.filled+1)*width]
 	for i, v := range feature {
 		if v-v != 0 {
-			return fmt.Errorf("value %d of feature %d is %v, wanted is a finite number", i, m.n+m.filled, v)
+			return fmt.Errorf("value %d of feature %d is %v, want a finite number", i, m.n+m.filled, v)
 		}
 		row[i] = float64(v)
 	}

@@ -40,7 +40,7 @@ func readArrayHeader(r io.Reader) (a array, err error) {
 	case 2, 3:
 		field = make([]byte, 4)
 	default:
-		return a, fmt.Errorf("version %d of numpy's format, allowed are 1 to 3", start[6])
+		return a, fmt.Errorf("version %d of numpy's format, want 1 to 3", start[6])
 	}
 	if _, err := io.ReadFull(r, field); err != nil {
 		return a, err
@@ -50,7 +50,7 @@ func readArrayHeader(r io.Reader) (a array, err error) {
 		n = int(binary.LittleEndian.Uint32(field))
 	}
 	if n > maxHeader {
-		return a, fmt.Errorf("a header of %d bytes, allowed are %d", n, maxHeader)
+		return a, fmt.Errorf("a header of %d bytes, want at most %d", n, maxHeader)
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -79,14 +79,14 @@ func (a *array) parse(text string) error {
 	case "<f4":
 		a.size = 4
 	default:
-		return fmt.Errorf("descr is %q, allowed are <f8 and <f4", a.descr)
+		return fmt.Errorf("descr is %q, want <f8 and <f4", a.descr)
 	}
 	if o := seen["fortran_order"]; o != "True" && o != "False" {
-		return fmt.Errorf("fortran_order is %q, allowed are True and False", o)
+		return fmt.Errorf("fortran_order is %q, want True and False", o)
 	}
 	shape := seen["shape"]
 	if !strings.HasPrefix(shape, "(") {
-		return fmt.Errorf("shape is %q, wanted is a tuple", shape)
+		return fmt.Errorf("shape is %q, want a tuple", shape)
 	}
 	parts := strings.Split(strings.Trim(shape, "()"), ",")
 	for i, p := range parts {
@@ -96,7 +96,7 @@ func (a *array) parse(text string) error {
 		}
 		d, err := strconv.Atoi(p)
 		if err != nil {
-			return fmt.Errorf("shape is %q, wanted are whole numbers", shape)
+			return fmt.Errorf("shape is %q, want whole numbers", shape)
 		}
 		a.shape = append(a.shape, d)
 	}

@@ -29,7 +29,7 @@ const maxInflation = 1100
 func WriteStats(w io.Writer, g Gaussian) error {
 	width := len(g.Mean)
 	if width < 1 || width > MaxWidth || g.Covariance.SymmetricDim() != width {
-		return fmt.Errorf("statistics of width %d, allowed are 1..%d", width, MaxWidth)
+		return fmt.Errorf("statistics of width %d, want 1 to %d", width, MaxWidth)
 	}
 	z := zip.NewWriter(w)
 	for _, a := range []struct {
@@ -106,7 +106,7 @@ func ReadStats(r io.ReaderAt, size int64) (Gaussian, error) {
 	}
 	width := shape[0]
 	if sigmaShape[0] != width || sigmaShape[1] != width {
-		return Gaussian{}, fmt.Errorf("sigma has shape %v, wanted is [%d %d], mu's", sigmaShape, width, width)
+		return Gaussian{}, fmt.Errorf("sigma has shape %v, want [%d %d], mu's", sigmaShape, width, width)
 	}
 	var most float64
 	for _, v := range sigma {
@@ -122,14 +122,16 @@ func ReadStats(r io.ReaderAt, size int64) (Gaussian, error) {
 			c.SetSym(i, j, a/2+b/2)
 		}
 		if c.At(i, i) < 0 {
-			return Gaussian{}, fmt.Errorf("sigma has %v at [%d, %d], allowed are variances from 0", c.At(i, i), i, i)
+			return Gaussian{}, fmt.Errorf("sigma has %v at [%d, %d], want variances from 0", c.At(i, i), i,
+				i)
 		}
 	}
 	return Gaussian{Mean: mean, Covariance: c}, nil
 }
 
 // readArray reads one array of the archive. Float32 is widened.
-func readArray(z *zip.Reader, size int64, name string, dims int) (values []float64, shape []int, err error) {
+func readArray(z *zip.Reader, size int64, name string, dims int) (values []float64, shape []int,
+	err error) {
 	var entry *zip.File
 	for _, f := range z.File {
 		if f.Name != name+".npy" {
@@ -141,7 +143,7 @@ func readArray(z *zip.Reader, size int64, name string, dims int) (values []float
 		entry = f
 	}
 	if entry == nil {
-		return nil, nil, fmt.Errorf("%s.npy is missing, wanted are mu.npy and sigma.npy", name)
+		return nil, nil, fmt.Errorf("%s.npy is missing, want mu.npy and sigma.npy", name)
 	}
 	if values, shape, err = readEntry(entry, size, dims); err != nil {
 		return nil, nil, fmt.Errorf("%s.npy: %w", name, err)
@@ -154,7 +156,8 @@ func readEntry(entry *zip.File, size int64, dims int) (values []float64, shape [
 		return nil, nil, errors.New("encrypted")
 	}
 	if entry.UncompressedSize64/maxInflation > uint64(size) {
-		return nil, nil, fmt.Errorf("%d bytes cannot be in an archive of %d", entry.UncompressedSize64, size)
+		return nil, nil, fmt.Errorf("%d bytes cannot be in an archive of %d", entry.UncompressedSize64,
+			size)
 	}
 	f, err := entry.Open()
 	if err != nil {
@@ -166,17 +169,18 @@ func readEntry(entry *zip.File, size int64, dims int) (values []float64, shape [
 		return nil, nil, err
 	}
 	if len(a.shape) != dims {
-		return nil, nil, fmt.Errorf("shape is %v, wanted are %d dimensions", a.shape, dims)
+		return nil, nil, fmt.Errorf("shape is %v, want %d dimensions", a.shape, dims)
 	}
 	n := 1
 	for _, d := range a.shape {
 		if d < 1 || d > MaxWidth {
-			return nil, nil, fmt.Errorf("shape is %v, allowed are 1..%d", a.shape, MaxWidth)
+			return nil, nil, fmt.Errorf("shape is %v, want 1 to %d", a.shape, MaxWidth)
 		}
 		n *= d
 	}
 	if want := uint64(a.headerSize) + uint64(n*a.size); entry.UncompressedSize64 != want {
-		return nil, nil, fmt.Errorf("%d bytes, shape %v of %s takes %d", entry.UncompressedSize64, a.shape, a.descr, want)
+		return nil, nil, fmt.Errorf("%d bytes, shape %v of %s takes %d", entry.UncompressedSize64,
+			a.shape, a.descr, want)
 	}
 	values = make([]float64, n)
 	row := make([]byte, a.shape[dims-1]*a.size)
@@ -192,7 +196,7 @@ func readEntry(entry *zip.File, size int64, dims int) (values []float64, shape [
 				v = float64(math.Float32frombits(binary.LittleEndian.Uint32(row[4*j:])))
 			}
 			if v-v != 0 {
-				return nil, nil, fmt.Errorf("element %d is %v, wanted is a finite number", i+j, v)
+				return nil, nil, fmt.Errorf("element %d is %v, want a finite number", i+j, v)
 			}
 			values[i+j] = v
 		}

@@ -45,7 +45,8 @@ func TestStatsRoundTrip(t *testing.T) {
 	data, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, data, again.Bytes())
-	require.Error(t, metrics.SaveStats(filepath.Join(filepath.Dir(name), "missing", "x.npz"), example()))
+	require.Error(t, metrics.SaveStats(filepath.Join(filepath.Dir(name), "missing", "x.npz"),
+		example()))
 	require.Error(t, metrics.SaveStats(name, metrics.Gaussian{}))
 	_, err = metrics.LoadStats(filepath.Dir(name))
 	require.ErrorContains(t, err, "not a regular file")
@@ -96,32 +97,43 @@ func badStats(t testing.TB) map[string][]byte {
 	flipped := stored.Bytes()
 	flipped[bytes.IndexByte(flipped, '\n')+1] ^= 1 // the first byte of mu
 	return map[string][]byte{
-		"not an .npz archive":                           []byte("nonsense"),
-		"sigma.npy is missing":                          archive(t, "mu.npy", mu),
-		"mu.npy is missing":                             archive(t, "sigma.npy", sigma),
-		"mu.npy is there twice":                         archive(t, "mu.npy", mu, "mu.npy", mu, "sigma.npy", sigma),
-		"mu.npy: not numpy's format":                    with([]byte("text"), sigma),
-		"mu.npy: version 9 of numpy's format":           with([]byte("\x93NUMPY\x09\x00\x00\x00"), sigma),
-		"mu.npy: a header of 65535 bytes":               with([]byte("\x93NUMPY\x01\x00\xff\xff"), sigma),
-		"mu.npy: header \"{'descr': \" is not numpy's":  header("{'descr': "),
-		"mu.npy: header has descr twice":                header("{'descr': '<f8', 'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", 1, 2),
-		"mu.npy: descr is \"|O\", allowed are <f8":      header("{'descr': '|O', 'fortran_order': False, 'shape': (2,)}", 1, 2),
-		"mu.npy: fortran_order is \"\"":                 header("{'descr': '<f8', 'shape': (2,)}", 1, 2),
-		"mu.npy: shape is \"\", wanted is a tuple":      header("{'descr': '<f8', 'fortran_order': False}", 1, 2),
-		"mu.npy: shape is \"(2,,)\", wanted are whole":  header("{'descr': '<f8', 'fortran_order': False, 'shape': (2,,)}", 1, 2),
-		"mu.npy: shape is []":                           header("{'descr': '<f8', 'fortran_order': False, 'shape': ()}", 1),
-		"mu.npy: shape is [0]":                          header("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}"),
-		"mu.npy: shape is [8193], allowed are 1..8192":  header("{'descr': '<f8', 'fortran_order': False, 'shape': (8193,)}"),
-		"9223372036854775808":                           header("{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775808,)}"),
-		"bytes, shape [8192] of <f8 takes":              header("{'descr': '<f8', 'fortran_order': False, 'shape': (8192,)}", 1),
-		"bytes, shape [2] of <f8 takes":                 header(vector2, 1, 2, 3),
-		"mu.npy: element 1 is NaN":                      header(vector2, 1, math.NaN()),
-		"sigma.npy: element 3 is +Inf":                  with(mu, npy(matrix2, 1, 0, 0, math.Inf(1))),
-		"sigma.npy: shape is [2], wanted are 2":         with(mu, mu),
-		"sigma has shape [2 2], wanted is [3 3]":        with(npy(strings.Replace(vector2, "2", "3", 1), 1, 2, 3), sigma),
-		"sigma has shape [2 3], wanted is [2 2]":        with(mu, npy(strings.Replace(matrix2, "2, 2", "2, 3", 1), 1, 2, 3, 4, 5, 6)),
+		"not an .npz archive":  []byte("nonsense"),
+		"sigma.npy is missing": archive(t, "mu.npy", mu),
+		"mu.npy is missing":    archive(t, "sigma.npy", sigma),
+		"mu.npy is there twice": archive(t, "mu.npy", mu, "mu.npy", mu,
+			"sigma.npy", sigma),
+		"mu.npy: not numpy's format":                   with([]byte("text"), sigma),
+		"mu.npy: version 9 of numpy's format":          with([]byte("\x93NUMPY\x09\x00\x00\x00"), sigma),
+		"mu.npy: a header of 65535 bytes":              with([]byte("\x93NUMPY\x01\x00\xff\xff"), sigma),
+		"mu.npy: header \"{'descr': \" is not numpy's": header("{'descr': "),
+		"mu.npy: header has descr twice": header("{'descr': '<f8', 'descr': '<f8', "+
+			"'fortran_order': False, 'shape': (2,)}", 1, 2),
+		"mu.npy: descr is \"|O\", want <f8": header("{'descr': '|O', 'fortran_order': "+
+			"False, 'shape': (2,)}", 1, 2),
+		"mu.npy: fortran_order is \"\"":       header("{'descr': '<f8', 'shape': (2,)}", 1, 2),
+		"mu.npy: shape is \"\", want a tuple": header("{'descr': '<f8', 'fortran_order': False}", 1, 2),
+		"mu.npy: shape is \"(2,,)\", want whole": header("{'descr': '<f8', 'fortran_order': "+
+			"False, 'shape': (2,,)}", 1, 2),
+		"mu.npy: shape is []": header("{'descr': '<f8', 'fortran_order': "+
+			"False, 'shape': ()}", 1),
+		"mu.npy: shape is [0]": header("{'descr': '<f8', 'fortran_order': " +
+			"False, 'shape': (0,)}"),
+		"mu.npy: shape is [8193], want 1 to 8192": header("{'descr': '<f8', 'fortran_order': " +
+			"False, 'shape': (8193,)}"),
+		"9223372036854775808": header("{'descr': '<f8', 'fortran_order': " +
+			"False, 'shape': (9223372036854775808,)}"),
+		"bytes, shape [8192] of <f8 takes": header("{'descr': '<f8', 'fortran_order': "+
+			"False, 'shape': (8192,)}", 1),
+		"bytes, shape [2] of <f8 takes":   header(vector2, 1, 2, 3),
+		"mu.npy: element 1 is NaN":        header(vector2, 1, math.NaN()),
+		"sigma.npy: element 3 is +Inf":    with(mu, npy(matrix2, 1, 0, 0, math.Inf(1))),
+		"sigma.npy: shape is [2], want 2": with(mu, mu),
+		"sigma has shape [2 2], want [3 3]": with(npy(strings.Replace(vector2, "2", "3", 1),
+			1, 2, 3), sigma),
+		"sigma has shape [2 3], want [2 2]": with(mu,
+			npy(strings.Replace(matrix2, "2, 2", "2, 3", 1), 1, 2, 3, 4, 5, 6)),
 		"sigma is not symmetric: 2 at [0, 1], 3 across": with(mu, npy(matrix2, 1, 2, 3, 1)),
-		"sigma has -1 at [1, 1], allowed are variances": with(mu, npy(matrix2, 1, 0, 0, -1)),
+		"sigma has -1 at [1, 1], want variances":        with(mu, npy(matrix2, 1, 0, 0, -1)),
 		"not an .npz archive: zip":                      whole[:len(whole)-30],
 		"mu.npy: zip: checksum error":                   flipped,
 	}

@@ -20,23 +20,28 @@ type PrecisionRecall struct {
 // among a set if it is no farther from one of the set than that one's k-th nearest neighbour in
 // the set is; k is 3 in the paper, and 0 means 3. Distances are Euclidean, exact to float64's
 // rounding. Time grows with the square of the numbers, memory does not.
-func NewPrecisionRecall(ctx context.Context, real, generated [][]float32, k int) (PrecisionRecall, error) {
+func NewPrecisionRecall(ctx context.Context, real, generated [][]float32, k int) (PrecisionRecall,
+	error) {
 	if k == 0 {
 		k = 3
 	}
 	if k < 1 || len(real) <= k || len(generated) <= k {
-		return PrecisionRecall{}, fmt.Errorf("%d real and %d generated features with %d neighbours, wanted are more features than neighbours",
-			len(real), len(generated), k)
+		return PrecisionRecall{},
+			fmt.Errorf("%d real and %d generated features with %d neighbours, want more features than "+
+				"neighbours",
+				len(real), len(generated), k)
 	}
 	width := len(real[0])
 	for _, set := range [][][]float32{real, generated} {
 		for i, f := range set {
 			if len(f) != width {
-				return PrecisionRecall{}, fmt.Errorf("feature %d has %d values, the others %d", i, len(f), width)
+				return PrecisionRecall{},
+					fmt.Errorf("feature %d has %d values, the others %d", i, len(f), width)
 			}
 			for j, v := range f {
 				if v-v != 0 {
-					return PrecisionRecall{}, fmt.Errorf("value %d of feature %d is %v, wanted is a finite number", j, i, v)
+					return PrecisionRecall{},
+						fmt.Errorf("value %d of feature %d is %v, want a finite number", j, i, v)
 				}
 			}
 		}
@@ -129,7 +134,8 @@ type block struct {
 
 func newBlock(features [][]float32) *block {
 	width := len(features[0])
-	return &block{rows: blas64.General{Cols: width, Stride: max(width, 1), Data: make([]float64, tile*width)}}
+	return &block{rows: blas64.General{Cols: width, Stride: max(width, 1),
+		Data: make([]float64, tile*width)}}
 }
 
 func (b *block) fill(features [][]float32) {

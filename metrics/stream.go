@@ -9,7 +9,8 @@ import (
 // Extractor turns images into features, such as inception.Model. Features hands over each
 // image's features and logits, nil where it has none, in the images' order.
 type Extractor interface {
-	Features(ctx context.Context, list []*images.Image, visit func(i int, features, logits []float32) error) error
+	Features(ctx context.Context, list []*images.Image,
+		visit func(i int, features, logits []float32) error) error
 }
 
 // readAhead is how many images are decoded while as many others are computed.
@@ -22,7 +23,8 @@ type read struct {
 
 // EachFeature visits the features of PNG files in their order. It holds a few images at a time,
 // however many there are. An error names the file.
-func EachFeature(ctx context.Context, x Extractor, files []string, visit func(i int, features, logits []float32) error) error {
+func EachFeature(ctx context.Context, x Extractor, files []string,
+	visit func(i int, features, logits []float32) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	groups := make(chan read)

@@ -27,7 +27,8 @@ var (
 // corner's only feature is an image's first byte.
 type corner struct{ most int }
 
-func (c *corner) Features(ctx context.Context, list []*images.Image, visit func(int, []float32, []float32) error) error {
+func (c *corner) Features(ctx context.Context, list []*images.Image,
+	visit func(int, []float32, []float32) error) error {
 	c.most = max(c.most, len(list))
 	for i, p := range list {
 		if err := visit(i, []float32{float32(p.Pix[0])}, nil); err != nil {
@@ -55,12 +56,13 @@ func pictures(t *testing.T, n int) []string {
 func TestEachFeature(t *testing.T) {
 	names, x, next := pictures(t, 37), &corner{}, 0
 	m := metrics.NewMoments(1)
-	require.NoError(t, metrics.EachFeature(context.Background(), x, names, func(i int, features, _ []float32) error {
-		require.Equal(t, next, i)
-		require.Equal(t, []float32{float32(i)}, features)
-		next++
-		return m.Add(features)
-	}))
+	require.NoError(t, metrics.EachFeature(context.Background(), x, names,
+		func(i int, features, _ []float32) error {
+			require.Equal(t, next, i)
+			require.Equal(t, []float32{float32(i)}, features)
+			next++
+			return m.Add(features)
+		}))
 	require.Equal(t, 37, next)
 	require.LessOrEqual(t, x.most, 8, "images in memory")
 	g, err := m.Gaussian()
@@ -76,7 +78,8 @@ func TestEachFeatureStops(t *testing.T) {
 	require.ErrorIs(t, metrics.EachFeature(context.Background(), &corner{}, names,
 		func(i int, _, _ []float32) error { return stop }), stop)
 	require.NoError(t, os.WriteFile(names[12], []byte("\xff\xd8\xff"), 0o644))
-	require.ErrorContains(t, metrics.EachFeature(context.Background(), &corner{}, names, none), "012.png: a damaged JPEG")
+	require.ErrorContains(t, metrics.EachFeature(context.Background(), &corner{}, names, none),
+		"012.png: a damaged JPEG")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, metrics.EachFeature(ctx, &corner{}, names[:8], none), context.Canceled)

@@ -82,11 +82,13 @@ func TestPerplexityOfTexts(t *testing.T) {
 		windows [][]int32
 	}{
 		{"abc", 0, []float64{0.2, 0.3}, [][]int32{{1, 2, 3}}},
-		{"ab.", 0, []float64{0.2, 0}, [][]int32{{1, 2, 0}}},       // the first end of text counts
-		{"a..d", 0, []float64{0, 0.4}, [][]int32{{1, 0, 0, 4}}},   // the second does not, what follows does
+		{"ab.", 0, []float64{0.2, 0}, [][]int32{{1, 2, 0}}}, // the first end of text counts
+		// the second does not, what follows does
+		{"a..d", 0, []float64{0, 0.4}, [][]int32{{1, 0, 0, 4}}},
 		{".b.d", 0, []float64{0.2, 0.4}, [][]int32{{0, 2, 0, 4}}}, // the first of all has no prediction
 		{"abcde", 0, []float64{0.2, 0.3, 0.4}, [][]int32{{1, 2, 3, 4}}},
-		{"ab.dea.", 9, []float64{0.2, 0, 0.4, 0.1, 0}, [][]int32{{1, 2, 0, 4}, {5, 1, 0}}}, // each window has its first
+		// each window has its first
+		{"ab.dea.", 9, []float64{0.2, 0, 0.4, 0.1, 0}, [][]int32{{1, 2, 0, 4}, {5, 1, 0}}},
 		{"abc", 2, []float64{0.2}, [][]int32{{1, 2}}},
 		{"a", 0, nil, [][]int32{{1}}},
 		{"", 0, nil, nil},
@@ -102,7 +104,8 @@ func TestPerplexityOfTexts(t *testing.T) {
 		})
 	}
 	var p metrics.Perplexity
-	err := p.AddTexts(context.Background(), &judge{}, []string{"a", "A"}, metrics.Retokenize{Tokenizer: letters{}})
+	err := p.AddTexts(context.Background(), &judge{}, []string{"a", "A"},
+		metrics.Retokenize{Tokenizer: letters{}})
 	require.EqualError(t, err, "text 1: no such token")
 }
 
@@ -115,7 +118,8 @@ func TestEntropy(t *testing.T) {
 	require.InDelta(t, math.Log(1024), metrics.Entropy(slices.Concat(uniform, uniform)), 1e-12)
 	require.Zero(t, metrics.Entropy(nil))
 	require.Zero(t, metrics.Entropy([]int32{5, 5, 5}))
-	require.InDelta(t, -(0.25*math.Log(0.25) + 0.75*math.Log(0.75)), metrics.Entropy([]int32{1, 2, 2, 2}), 1e-12)
+	require.InDelta(t, -(0.25*math.Log(0.25) + 0.75*math.Log(0.75)),
+		metrics.Entropy([]int32{1, 2, 2, 2}), 1e-12)
 }
 
 func TestDistinct(t *testing.T) {

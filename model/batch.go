@@ -26,7 +26,8 @@ type Batch struct {
 	// same; nil: sequence i is at i.
 	Places []int
 
-	// Lasts is set where later steps read Cache, for other tokens, before the next full pass of these sequences.
+	// Lasts is set where later steps read Cache, for other tokens, before the next full pass of these
+	// sequences.
 	Lasts bool
 
 	// Steps are what guidance depends on, [Size]; nil where there is none.
@@ -61,7 +62,8 @@ func (b *Batch) Condition(sequence int) *Condition {
 }
 
 // Check returns an error, in one line, for a batch that no model with this Spec can compute.
-// Networks call it first. Read and the rows of a partial pass are the loop's own and are not checked.
+// Networks call it first. Read and the rows of a partial pass are the loop's own and are not
+// checked.
 func (b *Batch) Check(s Spec) error {
 	switch longest := s.Length(); {
 	case s.Fixed && b.Length != longest:
@@ -69,7 +71,8 @@ func (b *Batch) Check(s Spec) error {
 	case b.Length < 1 || b.Length > longest:
 		return fmt.Errorf("length is %d, want 1 to %d", b.Length, longest)
 	case b.Size < 1 || len(b.Tokens) != b.Size*b.Length:
-		return fmt.Errorf("a batch of %d x %d has %d tokens, want %d", b.Size, b.Length, len(b.Tokens), b.Size*b.Length)
+		return fmt.Errorf("a batch of %d x %d has %d tokens, want %d", b.Size, b.Length, len(b.Tokens),
+			b.Size*b.Length)
 	case b.Time != nil && len(b.Time) != b.Size && len(b.Time) != 0:
 		return fmt.Errorf("a batch of %d has %d times, want as many", b.Size, len(b.Time))
 	case b.Lengths != nil && len(b.Lengths) != b.Size:
@@ -86,7 +89,8 @@ func (b *Batch) Check(s Spec) error {
 		}
 		for p, t := range b.Tokens[i*b.Length:][:n] {
 			if t != s.Mask && (t < 0 || int(t) >= s.Outcomes) {
-				return fmt.Errorf("token %d of sequence %d is %d, want 0 to %d or the mask %d", p, i, t, s.Outcomes-1, s.Mask)
+				return fmt.Errorf("token %d of sequence %d is %d, want 0 to %d or the mask %d", p, i, t,
+					s.Outcomes-1, s.Mask)
 			}
 		}
 		if err := s.CheckCondition(b.Condition(i)); err != nil {
@@ -94,7 +98,8 @@ func (b *Batch) Check(s Spec) error {
 		}
 		if c := b.Cache; c != nil {
 			if at := b.Place(i); at < 0 || at >= c.Batch || c.Length < b.Length {
-				return fmt.Errorf("sequence %d of length %d is at place %d of a cache of %d x %d", i, b.Length, at, c.Batch, c.Length)
+				return fmt.Errorf("sequence %d of length %d is at place %d of a cache of %d x %d", i, b.Length,
+					at, c.Batch, c.Length)
 			}
 		}
 	}

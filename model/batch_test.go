@@ -35,7 +35,8 @@ func TestBatchCheck(t *testing.T) {
 	require.NoError(t, on(nil, &model.Condition{Class: 2}).Check(classes))
 	require.NoError(t, on(nil, &model.Condition{Class: model.NoClass}).Check(classes))
 	require.NoError(t, on(nil, &model.Condition{Given: []int32{0, 3}}).Check(plain))
-	require.NoError(t, on(&model.Condition{Prompt: text}, &model.Condition{Prompt: text}).Check(prompts))
+	require.NoError(t, on(&model.Condition{Prompt: text},
+		&model.Condition{Prompt: text}).Check(prompts))
 
 	edit := func(f func(b *model.Batch)) *model.Batch { b := good(); f(b); return b }
 	for _, c := range []struct {
@@ -45,24 +46,32 @@ func TestBatchCheck(t *testing.T) {
 	}{
 		{"length is 5, want 1 to 4", plain, &model.Batch{Size: 1, Length: 5, Tokens: make([]int32, 5)}},
 		{"length is 3, want 4", fixed, &model.Batch{Size: 1, Length: 3, Tokens: make([]int32, 3)}},
-		{"a batch of 2 x 4 has 7 tokens, want 8", plain, edit(func(b *model.Batch) { b.Tokens = b.Tokens[:7] })},
-		{"token 3 of sequence 1 is 10, want 0 to 8 or the mask 9", plain, edit(func(b *model.Batch) { b.Tokens[7] = 10 })},
-		{"token 0 of sequence 0 is -1, want 0 to 8", plain, edit(func(b *model.Batch) { b.Tokens[0] = -1 })},
-		{"a batch of 2 has 1 times, want as many", plain, edit(func(b *model.Batch) { b.Time = []float64{1} })},
+		{"a batch of 2 x 4 has 7 tokens, want 8", plain,
+			edit(func(b *model.Batch) { b.Tokens = b.Tokens[:7] })},
+		{"token 3 of sequence 1 is 10, want 0 to 8 or the mask 9", plain,
+			edit(func(b *model.Batch) { b.Tokens[7] = 10 })},
+		{"token 0 of sequence 0 is -1, want 0 to 8", plain,
+			edit(func(b *model.Batch) { b.Tokens[0] = -1 })},
+		{"a batch of 2 has 1 times, want as many", plain,
+			edit(func(b *model.Batch) { b.Time = []float64{1} })},
 		{"a batch of 2 has 3 lengths", plain, edit(func(b *model.Batch) { b.Lengths = []int{1, 2, 3} })},
-		{"length of sequence 1 is 5, want 1 to 4", plain, edit(func(b *model.Batch) { b.Lengths = []int{1, 5} })},
+		{"length of sequence 1 is 5, want 1 to 4", plain,
+			edit(func(b *model.Batch) { b.Lengths = []int{1, 5} })},
 		{"a batch of 2 has 1 conditions", plain, on(nil)},
 		{"a batch of 2 has 1 places", plain, edit(func(b *model.Batch) { b.Places = []int{1} })},
 		{"sequence 1 of length 4 is at place 2 of a cache of 2 x 4", plain, edit(func(b *model.Batch) {
 			b.Cache, b.Places = &kvcache.Cache{Batch: 2, Length: 4}, []int{1, 2}
 		})},
-		{"sequence 1: class is 3, want 0 to 2, or -1 for none", classes, on(nil, &model.Condition{Class: 3})},
+		{"sequence 1: class is 3, want 0 to 2, or -1 for none", classes,
+			on(nil, &model.Condition{Class: 3})},
 		{"class is 1, want none", plain, on(nil, &model.Condition{Class: 1})},
 		{"there is no prompt, want one", prompts, good()},
 		{"there is a prompt, want none", plain, on(nil, &model.Condition{Prompt: text})},
 		{"the prompt has 1 numbers, want 2 x 1", prompts,
-			on(&model.Condition{Prompt: text}, &model.Condition{Prompt: &model.Prompt{Rows: 2, Width: 1, States: make([]float32, 1)}})},
-		{"given position 1 is 0, want ascending ones of 0 to 3", plain, on(nil, &model.Condition{Given: []int32{1, 0}})},
+			on(&model.Condition{Prompt: text},
+				&model.Condition{Prompt: &model.Prompt{Rows: 2, Width: 1, States: make([]float32, 1)}})},
+		{"given position 1 is 0, want ascending ones of 0 to 3", plain,
+			on(nil, &model.Condition{Given: []int32{1, 0}})},
 	} {
 		require.ErrorContains(t, c.b.Check(c.spec), c.want)
 	}

@@ -28,7 +28,8 @@ func FindClass(classes int, names []string, text string) (int32, error) {
 	if len(names) == 0 {
 		return 0, fmt.Errorf("class is %s, want 0 to %d", param.Quote(text), classes-1)
 	}
-	return 0, fmt.Errorf("class is %s, want 0 to %d or a name such as %s", param.Quote(text), classes-1, param.Either(nearest(names, text)))
+	return 0, fmt.Errorf("class is %s, want 0 to %d or a name such as %s", param.Quote(text),
+		classes-1, param.Either(nearest(names, text)))
 }
 
 // nearest returns a few names like text: those that share a word or begin like it, then those of

@@ -49,8 +49,8 @@ type Prompt struct {
 }
 
 // Derive returns what make returns, which it calls once for each key: such as a network's keys and
-// values of the text, with the network as the key. They live as long as the prompt. It may be called from
-// several goroutines.
+// values of the text, with the network as the key. They live as long as the prompt. It may be
+// called from several goroutines.
 func (p *Prompt) Derive(key any, make func() (any, error)) (any, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

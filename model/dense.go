@@ -69,7 +69,8 @@ func (e *RowError) Error() string {
 	if e.Length == 0 {
 		return fmt.Sprintf("row %d: %v", e.Row, e.Err)
 	}
-	return fmt.Sprintf("sequence %d of the batch, position %d: %v", int(e.Row)/e.Length, int(e.Row)%e.Length, e.Err)
+	return fmt.Sprintf("sequence %d of the batch, position %d: %v", int(e.Row)/e.Length,
+		int(e.Row)%e.Length, e.Err)
 }
 
 // Unwrap returns what is wrong with the row.

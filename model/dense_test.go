@@ -36,7 +36,8 @@ func probabilities(logits []float32) []float64 {
 
 func stats(n int) *model.Stats {
 	f := func() []float64 { return make([]float64, n) }
-	return &model.Stats{LogMoment: f(), Entropy: f(), P1: f(), P2: f(), LogSum: f(), Arg: make([]int32, n)}
+	return &model.Stats{LogMoment: f(), Entropy: f(), P1: f(), P2: f(), LogSum: f(),
+		Arg: make([]int32, n)}
 }
 
 func TestReductionsAreTheirDefinitions(t *testing.T) {
@@ -65,9 +66,12 @@ func TestReductionsAreTheirDefinitions(t *testing.T) {
 }
 
 func TestDrawIsTheInverseOfTheCumulativeSum(t *testing.T) {
-	d := &model.Dense{Columns: 4, Logits: []float32{float32(math.Log(0.1)), float32(math.Inf(-1)), float32(math.Log(0.6)), float32(math.Log(0.3))}}
+	d := &model.Dense{Columns: 4,
+		Logits: []float32{float32(math.Log(0.1)), float32(math.Inf(-1)), float32(math.Log(0.6)),
+			float32(math.Log(0.3))}}
 	draw := func(power, u float64) int32 {
-		w := &model.Draw{Power: power, Uniform: []float64{u}, Token: make([]int32, 1), LogP: make([]float64, 1)}
+		w := &model.Draw{Power: power, Uniform: []float64{u}, Token: make([]int32, 1),
+			LogP: make([]float64, 1)}
 		require.NoError(t, d.Sample([]int32{0}, w))
 		require.InDelta(t, float64(d.Logits[w.Token[0]]), w.LogP[0], 1e-6)
 		return w.Token[0]
@@ -91,7 +95,8 @@ func TestRowsThatAreNoDistribution(t *testing.T) {
 		"no outcome is possible": {-inf, -inf, -inf},
 	} {
 		d := &model.Dense{Columns: 3, Logits: append(make([]float32, 3), row...)}
-		for _, m := range []model.Marginals{d, &model.Filtered{Of: d, Filter: &model.Filter{Temperature: 2}, Outcomes: 3}} {
+		for _, m := range []model.Marginals{d,
+			&model.Filtered{Of: d, Filter: &model.Filter{Temperature: 2}, Outcomes: 3}} {
 			err := m.Stats([]int32{0, 1}, stats(2))
 			require.ErrorContains(t, err, want)
 			require.ErrorContains(t, err, "row 1")
@@ -103,8 +108,10 @@ func TestRowsThatAreNoDistribution(t *testing.T) {
 
 func filtered(row []float32, f model.Filter) []float32 {
 	var out []float32
-	m := &model.Filtered{Of: &model.Dense{Columns: len(row), Logits: row}, Filter: &f, Outcomes: len(row)}
-	if err := m.Visit([]int32{0}, func(_ int, logits []float32) { out = slices.Clone(logits) }); err != nil {
+	m := &model.Filtered{Of: &model.Dense{Columns: len(row), Logits: row}, Filter: &f,
+		Outcomes: len(row)}
+	if err := m.Visit([]int32{0},
+		func(_ int, logits []float32) { out = slices.Clone(logits) }); err != nil {
 		panic(err)
 	}
 	return out
@@ -121,7 +128,8 @@ func TestFilter(t *testing.T) {
 	require.Equal(t, []float32{never, 3, never, 3, never}, filtered(row, model.Filter{TopP: 0.5}))
 	require.Equal(t, []float32{never, 3, 2, 3, never}, filtered(row, model.Filter{TopP: 0.8}))
 	require.Equal(t, []float32{2, 6, 4, 6, 0}, filtered(row, model.Filter{Temperature: 0.5}))
-	require.Equal(t, []float32{1, never, 7, 3, 0}, filtered(row, model.Filter{Ban: []int32{1}, Bias: map[int32]float32{2: 5}}))
+	require.Equal(t, []float32{1, never, 7, 3, 0},
+		filtered(row, model.Filter{Ban: []int32{1}, Bias: map[int32]float32{2: 5}}))
 	require.Equal(t, []float32{1, 3, 2, 3, 0}, row, "the matrix itself stays")
 	require.True(t, (&model.Filter{Temperature: 1, TopP: 1}).None())
 }

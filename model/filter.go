@@ -34,8 +34,9 @@ var (
 		Help: "draw from p^(1/temperature), normalised"}
 	TopPParam = param.Param{Name: "top-p", Min: 1e-9, Max: 1, Default: "1",
 		Help: "keep the most probable tokens that hold this much probability"}
-	TopKParam = param.Param{Name: "top-k", Kind: param.Whole, Min: 1, Max: 1 << 30, Zero: "all", Default: "0",
-		Help: "keep the k most probable tokens, 0 for all"}
+	TopKParam = param.Param{Name: "top-k", Kind: param.Whole, Min: 1, Max: 1 << 30, Zero: "all",
+		Default: "0",
+		Help:    "keep the k most probable tokens, 0 for all"}
 )
 
 // Check returns an error for the first parameter out of range, given the number of outcomes.
@@ -56,12 +57,14 @@ func (f *Filter) Check(tokens int) error {
 	}
 	worst := int32(-1) // the error must not depend on map order
 	for t, b := range f.Bias {
-		if (t < 0 || int(t) >= tokens || b != b || math.IsInf(float64(b), 1)) && (worst == -1 || t < worst) {
+		if (t < 0 || int(t) >= tokens || b != b || math.IsInf(float64(b), 1)) &&
+			(worst == -1 || t < worst) {
 			worst = t
 		}
 	}
 	if worst != -1 {
-		return fmt.Errorf("bias is %v of token %d, want a number, of tokens 0 to %d", f.Bias[worst], worst, tokens-1)
+		return fmt.Errorf("bias is %v of token %d, want a number, of tokens 0 to %d", f.Bias[worst],
+			worst, tokens-1)
 	}
 	return nil
 }
@@ -73,8 +76,8 @@ type Filtered struct {
 	Filter   *Filter
 	Outcomes int // outcomes: the first columns of a row
 
-	// Filters, when not nil, returns the filter of a row in place of Filter. Adjust, when not nil, comes
-	// after that filter's own.
+	// Filters, when not nil, returns the filter of a row in place of Filter. Adjust, when not nil,
+	// comes after that filter's own.
 	Filters func(row int32) *Filter
 	Adjust  func(row int32, logits []float32)
 

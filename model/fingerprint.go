@@ -19,7 +19,8 @@ func (s *Source) Fingerprint() (string, error) {
 	}
 	hash := sha256.New()
 	for _, e := range entries { // in the order of their names
-		if e.IsDir() || !slices.Contains([]string{".json", ".safetensors", ".pth", ".pt"}, path.Ext(e.Name())) {
+		if e.IsDir() || !slices.Contains([]string{".json", ".safetensors", ".pth", ".pt"},
+			path.Ext(e.Name())) {
 			continue
 		}
 		in, err := s.Files.Open(e.Name())

@@ -2,19 +2,19 @@ package model
 
 import "unmask/backend"
 
-// Sized is a Denoiser that says how many sequences fit into its device's memory at once, 0 where that
-// is no concern, as on a processor. Cached runs keep keys and values of all layers.
+// Sized is a Denoiser that says how many sequences fit into its device's memory at once, 0 where
+// that is no concern, as on a processor. Cached runs keep keys and values of all layers.
 type Sized interface {
 	Fit(length int, cached bool) int
 }
 
-// fullPasses is how many groups of rows a batch has at most where memory allows more: beyond a few the
-// device is not faster.
+// fullPasses is how many groups of rows a batch has at most where memory allows more: beyond a few
+// the device is not faster.
 const fullPasses = 4
 
-// Fit is how many sequences of length fit into the memory that is free on b: `sequence` bytes each and
-// `row` bytes for each row of a group that goes through the network at once. At least 1: where not even
-// that fits, allocation says so.
+// Fit is how many sequences of length fit into the memory that is free on b: `sequence` bytes each
+// and `row` bytes for each row of a group that goes through the network at once. At least 1: where
+// not even that fits, allocation says so.
 func Fit(b backend.Backend, length, sequence, row int) int {
 	r, ok := b.(backend.Roomy)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 // headRows bounds the rows of one call to a head, and so its working memory.
 const headRows = 1024
 
-var errNotFinite = errors.New("logits are NaN or infinite, wanted are finite ones")
+var errNotFinite = errors.New("logits are NaN or infinite, want finite ones")
 
 // HeadMarginals are the Marginals of any network that ends in an output head: they keep
 // the last hidden states and run the head for the rows that are asked for.

@@ -12,16 +12,17 @@ import (
 
 // Spec describes the sequences that a model was trained on.
 type Spec struct {
-	Shape    []int   // [1024] for text, [16, 16] for an image's codes
-	Outcomes int     // tokens 0..Outcomes-1 can be drawn
-	Mask     int32   // the id of a masked position: no outcome, or one that is never drawn
-	Fixed    bool    // the length must be that of Shape; otherwise it may be shorter
-	Ragged   bool    // sequences of one batch may have different lengths
-	Block    int     // positions see those of their own block of this size and of blocks before it; 0: all
-	Shifted  bool    // the network's own output at a position predicts the next one, see Raw
-	Ends     []int32 // tokens that end a text
-	Classes  int     // classes 0..Classes-1 can be asked for; 0: the model has none
-	Prompt   bool    // sequences are drawn from a prompt
+	Shape    []int // [1024] for text, [16, 16] for an image's codes
+	Outcomes int   // tokens 0..Outcomes-1 can be drawn
+	Mask     int32 // the id of a masked position: no outcome, or one that is never drawn
+	Fixed    bool  // the length must be that of Shape; otherwise it may be shorter
+	Ragged   bool  // sequences of one batch may have different lengths
+	// positions see those of their own block of this size and of blocks before it; 0: all
+	Block   int
+	Shifted bool    // the network's own output at a position predicts the next one, see Raw
+	Ends    []int32 // tokens that end a text
+	Classes int     // classes 0..Classes-1 can be asked for; 0: the model has none
+	Prompt  bool    // sequences are drawn from a prompt
 }
 
 // Conditional reports whether sequences can be drawn from a class or a prompt.
@@ -58,25 +59,25 @@ type Marginals interface {
 	Visit(rows []int32, visit func(i int, logits []float32)) error
 }
 
-// Raw are Marginals of a network whose outputs are not the marginals as they are: they belong to other
-// positions, or have a logit for an outcome that is forbidden.
+// Raw are Marginals of a network whose outputs are not the marginals as they are: they belong to
+// other positions, or have a logit for an outcome that is forbidden.
 type Raw interface {
 	Marginals
 	// Raw returns the network's own outputs: row i is what it computed at position i.
 	Raw() Marginals
 }
 
-// Chooser are Marginals that may be able to choose positions and draw tokens where they are computed, so that only
-// these are read.
+// Chooser are Marginals that may be able to choose positions and draw tokens where they are
+// computed, so that only these are read.
 type Chooser interface {
 	Marginals
 	Chooses() bool
 	Choose(rows []int32, c *backend.Choice) error // the candidates of c are rows
 }
 
-// Denoiser is a network, or anything else that has marginals. It owns its working
-// memory: one pass at a time, and its Marginals are valid until the next. Goroutines share one that is a
-// Turner, as all networks of this module are; Spec may be called at any time.
+// Denoiser is a network, or anything else that has marginals. It owns its working memory: one pass
+// at a time, and its Marginals are valid until the next. Goroutines share one that is a Turner, as
+// all networks of this module are; Spec may be called at any time.
 type Denoiser interface {
 	Spec() Spec
 	Forward(ctx context.Context, b *Batch) (Marginals, error)

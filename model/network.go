@@ -9,9 +9,9 @@ import (
 	"unmask/nn"
 )
 
-// Network is a Refiner made of a function that computes one pass: it cuts batches into passes, keeps
-// what they return and answers with the output head. It is the least that a transformer of another
-// module has to be; set the fields, and hand it over as Loaded.Denoiser.
+// Network is a Refiner made of a function that computes one pass: it cuts batches into passes,
+// keeps what they return and answers with the output head. It is the least that a transformer of
+// another module has to be; set the fields, and hand it over as Loaded.Denoiser.
 type Network struct {
 	Passes
 	Of    Spec
@@ -40,7 +40,8 @@ func (n *Network) Refine(ctx context.Context, b *Batch, rows []int32) (Marginals
 	return n.compute(ctx, b, func(b *Batch) error { return n.Passes.Some(b, rows) })
 }
 
-func (n *Network) compute(ctx context.Context, b *Batch, begin func(*Batch) error) (_ Marginals, err error) {
+func (n *Network) compute(ctx context.Context, b *Batch, begin func(*Batch) error) (_ Marginals,
+	err error) {
 	defer backend.Recover(&err)
 	if err := b.Check(n.Of); err != nil {
 		return nil, err

@@ -13,7 +13,8 @@ import (
 
 // Passes cuts a batch into passes, groups of rows that go through a network together: whole
 // sequences, about as many rows as the device needs to be limited by arithmetic alone
-// (backend.GroupRows). Transformers call Full or Some, then compute what Next returns until it is nil:
+// (backend.GroupRows). Transformers call Full or Some, then compute what Next returns until it is
+// nil:
 //
 //	m.passes.Some(b, rows) // or Full(b)
 //	for p := m.passes.Next(); p != nil; p = m.passes.Next() { ... }
@@ -23,9 +24,10 @@ type Passes struct {
 	Backend backend.Backend
 	Layers  []kvcache.Layer // of all blocks
 	States  []int           // widths of what is kept of a sequence beside, see kvcache.Cache.States
-	Extra   int             // rows that the network has before each sequence's first position: class, text
-	Causal  bool            // rows attend to positions up to their own
-	Block   int             // with Causal, to the end of their block of so many; 0 means 1
+	// rows that the network has before each sequence's first position: class, text
+	Extra  int
+	Causal bool // rows attend to positions up to their own
+	Block  int  // with Causal, to the end of their block of so many; 0 means 1
 
 	batch   *Batch
 	rows    []int32 // of Some, those not yet in a pass
@@ -37,7 +39,8 @@ type Passes struct {
 	shapes  []int          // of each layer, where its shape is in scratch
 }
 
-// Pass is one group of rows, in the order of all activations. It is valid until the next call of Next.
+// Pass is one group of rows, in the order of all activations. It is valid until the next call of
+// Next.
 type Pass struct {
 	attention.Rows // Seq of a segment: where its keys and values are; extra rows count as positions
 
@@ -88,7 +91,8 @@ func (p *Passes) Some(b *Batch, rows []int32) error {
 func (p *Passes) begin(b *Batch) error {
 	p.batch = b
 	if c := b.Cache; c != nil && (c.Length < p.Extra+b.Length || len(c.K) != len(p.Layers)) {
-		return fmt.Errorf("the cache has %d layers of %d rows, want %d of %d", len(c.K), c.Length, len(p.Layers), p.Extra+b.Length)
+		return fmt.Errorf("the cache has %d layers of %d rows, want %d of %d", len(c.K), c.Length,
+			len(p.Layers), p.Extra+b.Length)
 	}
 	if p.read = p.read[:0]; b.Read == nil {
 		return nil
@@ -163,8 +167,8 @@ func (p *Passes) parts(q *Pass) {
 	}
 }
 
-// apart reports whether a sequence with this many positions in use cannot be in the same pass: all attend to
-// as many keys, but where they see none after their own.
+// apart reports whether a sequence with this many positions in use cannot be in the same pass: all
+// attend to as many keys, but where they see none after their own.
 func (p *Passes) apart(q *Pass, used int) bool {
 	return (!p.Causal || p.Block > 1) && p.Extra+used != q.Keys
 }

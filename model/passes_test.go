@@ -16,8 +16,10 @@ import (
 // Passes cover each row once, sequences stay whole, and every row is told where it belongs.
 func TestPassesCoverRowsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := model.Passes{Backend: plain.New(), Layers: []kvcache.Layer{{Heads: 1, HeadDim: 2}, {Heads: 2, HeadDim: 2}, {Heads: 1, HeadDim: 2}},
-			States: []int{3}, Extra: rapid.IntRange(0, 2).Draw(t, "extra"), Causal: rapid.Bool().Draw(t, "causal")}
+		p := model.Passes{Backend: plain.New(),
+			Layers: []kvcache.Layer{{Heads: 1, HeadDim: 2}, {Heads: 2, HeadDim: 2}, {Heads: 1, HeadDim: 2}},
+			States: []int{3}, Extra: rapid.IntRange(0, 2).Draw(t, "extra"),
+			Causal: rapid.Bool().Draw(t, "causal")}
 		size, length := rapid.IntRange(1, 9).Draw(t, "size"), rapid.IntRange(1, 900).Draw(t, "length")
 		b := &model.Batch{Size: size, Length: length, Tokens: make([]int32, size*length)}
 		for i := range b.Tokens {
@@ -98,7 +100,8 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 			for i, token := range kept.Tokens {
 				if token >= 0 {
 					found = append(found, token)
-					require.Equal(t, token, kept.At[i]/int32(length+p.Extra)*int32(length)+kept.At[i]%int32(length+p.Extra)-int32(p.Extra))
+					span, at := int32(length+p.Extra), kept.At[i]
+					require.Equal(t, token, at/span*int32(length)+at%span-int32(p.Extra))
 				}
 			}
 			require.LessOrEqual(t, q.Len(), backend.GroupRows(p.Backend)+length+p.Extra)
@@ -106,7 +109,8 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 				k, v := q.KV(layer)
 				require.Equal(t, p.Layers[layer].Heads, k.Shape()[1])
 				require.Equal(t, k.Shape(), v.Shape())
-				require.Greater(t, k.Shape()[0], slices.MaxFunc(q.Segs, func(a, b backend.Segment) int { return a.Seq - b.Seq }).Seq)
+				require.Greater(t, k.Shape()[0],
+					slices.MaxFunc(q.Segs, func(a, b backend.Segment) int { return a.Seq - b.Seq }).Seq)
 				require.GreaterOrEqual(t, k.Shape()[2], q.Keys)
 			}
 			require.Equal(t, 3, q.State(0).Shape()[1])
@@ -122,7 +126,8 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 func TestPassesOfNothingAndWithoutACache(t *testing.T) {
 	p := model.Passes{Backend: plain.New(), Layers: []kvcache.Layer{{Heads: 1, HeadDim: 2}}}
 	b := &model.Batch{Size: 1, Length: 4, Tokens: make([]int32, 4)}
-	require.EqualError(t, p.Some(b, []int32{1}), "there is no cache, want that of a full pass before a partial one")
+	require.EqualError(t, p.Some(b, []int32{1}),
+		"there is no cache, want that of a full pass before a partial one")
 	b.Cache = p.NewCache(1, 3)
 	require.EqualError(t, p.Full(b), "the cache has 1 layers of 3 rows, want 1 of 4")
 	b.Cache = p.NewCache(1, 4)

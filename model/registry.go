@@ -102,7 +102,7 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("not a regular file but %s", info.Mode())
 	case info.Size() > most:
-		return nil, fmt.Errorf("%d bytes, allowed are %d", info.Size(), most)
+		return nil, fmt.Errorf("%d bytes, want at most %d", info.Size(), most)
 	}
 	data, err := fs.ReadFile(files, name)
 	return data, pathless(err)
@@ -135,7 +135,8 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 		names = append(names, f.Name)
 	}
 	sort.Strings(names)
-	return nil, fmt.Errorf("%s: neither config.json nor the tensors' names are of a known architecture, allowed are %s",
+	return nil, fmt.Errorf("%s: neither config.json nor the tensors' names are of a known "+
+		"architecture, want %s",
 		src.Name, strings.Join(names, ", "))
 }
 
@@ -146,7 +147,7 @@ func DecodeConfig(src *Source, v any) error {
 		return nil
 	}
 	if bytes.HasPrefix(src.Config, []byte("\ufeff")) {
-		return fmt.Errorf("config.json: begins with a byte order mark, allowed is '{'")
+		return fmt.Errorf("config.json: begins with a byte order mark, want '{'")
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		want := wrong.Type.Kind().String()
@@ -156,7 +157,8 @@ func DecodeConfig(src *Source, v any) error {
 		case "slice":
 			want = "array"
 		}
-		return fmt.Errorf("config.json: %s is %s, allowed is %s", cmp.Or(wrong.Field, "the whole"), wrong.Value, want)
+		return fmt.Errorf("config.json: %s is %s, want %s", cmp.Or(wrong.Field, "the whole"), wrong.Value,
+			want)
 	}
 	return fmt.Errorf("config.json: %w", err)
 }

@@ -15,5 +15,6 @@ func TestTokenizersWithoutFiles(t *testing.T) {
 	require.Equal(t, "gpt2", from)
 	require.NotNil(t, got)
 	_, _, err = new(model.Source).Tokenizer("other")()
-	require.EqualError(t, err, `tokenizer is "other", want gpt2 or a tokenizer.json beside config.json`)
+	require.EqualError(t, err,
+		`tokenizer is "other", want gpt2 or a tokenizer.json beside config.json`)
 }

@@ -25,7 +25,8 @@ func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
 		first[i] = out
 		out += rows[i]
 		if t, ok := p.Quantised(); ok {
-			parts = append(parts, backend.BlockRows{Out: rows[i], Type: t, Row: func(row int, dst []byte) { l.Note(p.ReadBlocks(dst, row)) }})
+			parts = append(parts, backend.BlockRows{Out: rows[i], Type: t,
+				Row: func(row int, dst []byte) { l.Note(p.ReadBlocks(dst, row)) }})
 		}
 	}
 	var m backend.Matrix

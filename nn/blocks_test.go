@@ -21,7 +21,8 @@ func blocksOf(d weights.DType, rows int) weights.Param {
 			data[i] = []byte{0, 0x20}[i%size] // 2^-7
 		}
 	}
-	return weights.Param{Shape: []int{rows, 64}, Tensor: &weights.Tensor{Name: "w", DType: d, Shape: []int{rows, 64}, Data: data}}
+	return weights.Param{Shape: []int{rows, 64},
+		Tensor: &weights.Tensor{Name: "w", DType: d, Shape: []int{rows, 64}, Data: data}}
 }
 
 // valued hides that a device multiplies blocks.
@@ -34,7 +35,9 @@ func TestMatricesOfBlocks(t *testing.T) {
 	floats, err := c.Floats()
 	require.NoError(t, err)
 	var f weights.Param
-	f.Shape, f.Tensor = []int{2, 64}, &weights.Tensor{Name: "f", DType: weights.F32, Shape: []int{2, 64}, Data: make([]byte, 4*len(floats))}
+	f.Shape, f.Tensor = []int{2, 64},
+		&weights.Tensor{Name: "f", DType: weights.F32, Shape: []int{2, 64},
+			Data: make([]byte, 4*len(floats))}
 	run := func(d backend.Backend, params ...*weights.Param) ([]float32, backend.Precision) {
 		l := &Loader{Backend: d}
 		m := l.Matrices(params...)

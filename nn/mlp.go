@@ -15,7 +15,8 @@ type GatedMLP struct {
 
 // NewGatedMLP returns an MLP without biases.
 func NewGatedMLP(width, inner int) GatedMLP {
-	return GatedMLP{NewLinearNoBias(width, inner), NewLinearNoBias(width, inner), NewLinearNoBias(inner, width)}
+	return GatedMLP{NewLinearNoBias(width, inner), NewLinearNoBias(width, inner),
+		NewLinearNoBias(inner, width)}
 }
 
 // Load packs the three layers.

@@ -16,8 +16,8 @@ type Work struct {
 	made [3]*tensor.Dense // X, H and Q as they were made, before they changed places
 }
 
-// Prepare makes room for a pass of `rows` rows, with each tensor where it was in the pass before: equal passes are then
-// equal calls.
+// Prepare makes room for a pass of `rows` rows, with each tensor where it was in the pass before:
+// equal passes are then equal calls.
 func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 	if w.X == nil || w.X.Shape()[0] < rows {
 		w.made = [3]*tensor.Dense{b.New(rows, hidden), b.New(rows, hidden), b.New(rows, hidden)}
@@ -27,8 +27,8 @@ func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 }
 
 // Keep makes some rows of X and Q the first ones, in order, for blocks that compute no more than
-// these. It overwrites H, and the three tensors change places. What came before goes to a device that keeps what it is asked
-// for: which rows there are differs from step to step.
+// these. It overwrites H, and the three tensors change places. What came before goes to a device
+// that keeps what it is asked for: which rows there are differs from step to step.
 func (w *Work) Keep(b backend.Backend, rows []int32) {
 	backend.Send(b)
 	b.Gather(w.H, w.X, rows)

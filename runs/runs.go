@@ -26,8 +26,8 @@ type Fault = durable.Fault
 type Report = durable.Report
 
 // NewSettings returns what a run's bytes depend on: the model's identity (its fingerprint, or the
-// name of an exact one), the precision, and all of o but the batch size and how many sequences there
-// are. Of the recipe it is the meaning, however it was spelled. o is complete: see
+// name of an exact one), the precision, and all of o but the batch size and how many sequences
+// there are. Of the recipe it is the meaning, however it was spelled. o is complete: see
 // generate.Options.Check.
 func NewSettings(identity, precision string, o generate.Options) Settings {
 	known := sha256.New()
@@ -47,9 +47,9 @@ func NewSettings(identity, precision string, o generate.Options) Settings {
 	return s
 }
 
-// Folder is a run's folder of numbered files, 000000.png and so on, open for one writer. Its methods
-// Done, Faults, Name, Pending, Put and Close are those of a sequence of outputs: Put takes the
-// index, in the order of Pending.
+// Folder is a run's folder of numbered files, 000000.png and so on, open for one writer. Its
+// methods Done, Faults, Name, Pending, Put and Close are those of a sequence of outputs: Put takes
+// the index, in the order of Pending.
 type Folder struct{ *durable.Folder }
 
 // OpenFolder opens, begins or continues the run in dir, whose files end in ext (".png").
@@ -61,9 +61,9 @@ func OpenFolder(dir, ext string, s Settings) (*Folder, error) {
 	return &Folder{f}, nil
 }
 
-// Runs returns what makes the outputs that a run of o.N sequences still lacks, as contiguous runs in
-// the order that Put takes; before them those of also that are there, such as the first ones, whose
-// steps are wanted again.
+// Runs returns what makes the outputs that a run of o.N sequences still lacks, as contiguous runs
+// in the order that Put takes; before them those of also that are there, such as the first ones,
+// whose steps are wanted again.
 func (f *Folder) Runs(o generate.Options, also []int) []generate.Options {
 	pending := f.Pending(o.N)
 	var wanted []int

@@ -86,7 +86,8 @@ func TestSettings(t *testing.T) {
 	base := settings(generate.Options{Steps: 4})
 	require.Equal(t, base, settings(generate.Options{Steps: 4, N: 100, Batch: 7}))
 	for name, o := range map[string]generate.Options{
-		"seed": {Steps: 4, Seed: 1}, "steps": {Steps: 5}, "known": {Steps: 4, Tokens: []int32{1, 3, 3, 3, 3, 3, 3, 3}},
+		"seed": {Steps: 4, Seed: 1}, "steps": {Steps: 5},
+		"known": {Steps: 4, Tokens: []int32{1, 3, 3, 3, 3, 3, 3, 3}},
 	} {
 		require.NotEqual(t, base[name], settings(o)[name], name)
 	}

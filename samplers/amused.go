@@ -18,10 +18,12 @@ var tokensParam = param.Param{Name: "tokens", Words: []string{"drawn", likeliest
 	Help: "drawn, or likeliest for no noise at all"}
 
 var amusedRule = Rule[AMUSEd]{
-	Name: "amused", Line: "maskgit whose temperature reaches 0 in the last step", Paper: "Patil et al. 2024, aMUSEd",
+	Name: "amused", Line: "maskgit whose temperature reaches 0 in the last step",
+	Paper: "Patil et al. 2024, aMUSEd",
 	Params: []Param[AMUSEd]{
-		Number(func(a *AMUSEd) *float64 { return &a.Noise }, param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "2",
-			Help: "Gumbel temperature of the choice in the first step"}),
+		Number(func(a *AMUSEd) *float64 { return &a.Noise },
+			param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "2",
+				Help: "Gumbel temperature of the choice in the first step"}),
 		Word(func(a *AMUSEd) *string { return &a.Tokens }, tokensParam),
 	},
 }
@@ -45,7 +47,8 @@ func (a AMUSEd) Choose(v *View) (Opening, error) {
 	if v.Steps > 1 {
 		noise *= 1 - float64(v.Step-1)/float64(v.Steps-1)
 	}
-	o := Opening{Positions: v.Top(v.Quota, func(i int) float64 { return v.LogP[i] + noise*v.Gumbel(i) })}
+	o := Opening{Positions: v.Top(v.Quota,
+		func(i int) float64 { return v.LogP[i] + noise*v.Gumbel(i) })}
 	v.drawn(&o)
 	return o, nil
 }

@@ -2,11 +2,11 @@ package samplers
 
 import "unmask/param"
 
-// Edit is LLaDA2.1's sampler (Bie et al. 2026, "LLaDA2.1"; the loop as dLLM has it): every step opens
-// all tokens that are more probable than Theta, at least the most probable one, and puts the most
-// probable token in the place of every other that it opened before where that token is more probable
-// than Edit. A block ends when nothing is masked and nothing changes, or Post steps after its last
-// mask. Where a run has no blocks (generate.Blocks) nothing is replaced.
+// Edit is LLaDA2.1's sampler (Bie et al. 2026, "LLaDA2.1"; the loop as dLLM has it): every step
+// opens all tokens that are more probable than Theta, at least the most probable one, and puts the
+// most probable token in the place of every other that it opened before where that token is more
+// probable than Edit. A block ends when nothing is masked and nothing changes, or Post steps after
+// its last mask. Where a run has no blocks (generate.Blocks) nothing is replaced.
 type Edit struct {
 	Theta float64 // 0 means 0.9
 	Edit  float64 // 0 means 0.9; 0 to 0.5 in the authors' speed mode
@@ -14,13 +14,16 @@ type Edit struct {
 }
 
 var editRule = Rule[Edit]{
-	Name: "edit", Line: "all that are confident enough, and changes of what was opened", Paper: "Bie et al. 2026, LLaDA2.1",
+	Name: "edit", Line: "all that are confident enough, and changes of what was opened",
+	Paper: "Bie et al. 2026, LLaDA2.1",
 	Params: []Param[Edit]{
 		Number(func(e *Edit) *float64 { return &e.Theta }, confidentEnough),
 		Number(func(e *Edit) *float64 { return &e.Edit },
-			param.Param{Name: "edit", Min: 1e-9, Max: 1, Default: "0.9", Help: "probability above which another token takes an open one's place"}),
+			param.Param{Name: "edit", Min: 1e-9, Max: 1, Default: "0.9",
+				Help: "probability above which another token takes an open one's place"}),
 		Whole(func(e *Edit) *int { return &e.Post },
-			param.Param{Name: "post", Min: 1, Max: 1 << 10, Default: "16", Help: "steps of a block after its last mask, at most"}),
+			param.Param{Name: "post", Min: 1, Max: 1 << 10, Default: "16",
+				Help: "steps of a block after its last mask, at most"}),
 	},
 }
 

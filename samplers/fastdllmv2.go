@@ -2,10 +2,10 @@ package samplers
 
 import "unmask/param"
 
-// FastDLLMv2 is the sampler of Fast-dLLM v2 (Wu et al. 2025, "Fast-dLLM v2: efficient block-diffusion
-// LLM"): a block's first position alone, which the block before it decides as in an autoregressive
-// model, then small block after small block all tokens that are more probable than Theta, at least
-// the most probable one.
+// FastDLLMv2 is the sampler of Fast-dLLM v2 (Wu et al. 2025, "Fast-dLLM v2: efficient
+// block-diffusion LLM"): a block's first position alone, which the block before it decides as in an
+// autoregressive model, then small block after small block all tokens that are more probable than
+// Theta, at least the most probable one.
 type FastDLLMv2 struct {
 	Theta       float64 // 0 means 0.9
 	Small       int     // positions of a small block; 0 means 8
@@ -14,13 +14,16 @@ type FastDLLMv2 struct {
 }
 
 var fastDLLMv2Rule = Rule[FastDLLMv2]{
-	Name: "fast-dllm-v2", Line: "a block's first position, then small blocks by confidence", Paper: "Wu et al. 2025, Fast-dLLM v2",
+	Name: "fast-dllm-v2", Line: "a block's first position, then small blocks by confidence",
+	Paper: "Wu et al. 2025, Fast-dLLM v2",
 	Params: []Param[FastDLLMv2]{
 		Number(func(f *FastDLLMv2) *float64 { return &f.Theta }, confidentEnough),
 		Whole(func(f *FastDLLMv2) *int { return &f.Small },
-			param.Param{Name: "small", Min: 1, Max: 1 << 20, Default: "8", Help: "positions of a small block"}),
+			param.Param{Name: "small", Min: 1, Max: 1 << 20, Default: "8",
+				Help: "positions of a small block"}),
 		Whole(func(f *FastDLLMv2) *int { return &f.Block },
-			param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32", Help: "positions of a block, counted from the start of the sequence"}),
+			param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32",
+				Help: "positions of a block, counted from the start of the sequence"}),
 		Number(func(f *FastDLLMv2) *float64 { return &f.Temperature }, tokenTemperature),
 	},
 }
@@ -63,7 +66,9 @@ func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 }
 
 // Uncached returns why there is no second stage.
-func (FastDLLMv2) Uncached() string { return "fast-dllm-v2 draws tokens before it chooses positions" }
+func (FastDLLMv2) Uncached() string {
+	return "fast-dllm-v2 draws tokens before it chooses positions"
+}
 
 // String returns the text that Parse reads.
 func (f FastDLLMv2) String() string { return Text(f) }

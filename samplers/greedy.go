@@ -12,9 +12,11 @@ type Greedy struct {
 }
 
 var greedyRule = Rule[Greedy]{
-	Name: "greedy", Line: "any sampler's positions, the most probable tokens", Paper: "Nie et al. 2025, LLaDA, at temperature 0",
+	Name: "greedy", Line: "any sampler's positions, the most probable tokens",
+	Paper: "Nie et al. 2025, LLaDA, at temperature 0",
 	Inside: []Inside[Greedy]{
-		SamplerInside(func(g *Greedy) *Sampler { return &g.Inside }, ChooseThenSample{Order: Confidence{}}),
+		SamplerInside(func(g *Greedy) *Sampler { return &g.Inside },
+			ChooseThenSample{Order: Confidence{}}),
 	},
 }
 
@@ -47,7 +49,8 @@ func (g Greedy) Choose(v *View) (Opening, error) {
 // Check refuses a sampler that draws tokens itself.
 func (g Greedy) Check() error {
 	if g.inside().Needs(1, 2).Draw {
-		return fmt.Errorf("samplers: greedy around a sampler that draws tokens itself, want one that chooses positions")
+		return fmt.Errorf("samplers: greedy around a sampler that draws tokens itself, want one that " +
+			"chooses positions")
 	}
 	return nil
 }

@@ -19,16 +19,21 @@ type HaltonMaskGIT struct {
 }
 
 var haltonMaskGITRule = Rule[HaltonMaskGIT]{
-	Name: "halton-maskgit", Line: "halton's order, turned for each image; tokens from p^gamma", Paper: "Besnier et al. 2025, Halton Scheduler",
+	Name: "halton-maskgit", Line: "halton's order, turned for each image; tokens from p^gamma",
+	Paper: "Besnier et al. 2025, Halton Scheduler",
 	Params: []Param[HaltonMaskGIT]{
-		Number(func(h *HaltonMaskGIT) *float64 { return &h.First }, param.Param{Name: "first", Min: 1e-3, Max: 1e3, Default: "1",
-			Help: "gamma of the first step"}),
-		Number(func(h *HaltonMaskGIT) *float64 { return &h.Last }, param.Param{Name: "last", Min: 1e-3, Max: 1e3, Default: "1",
-			Help: "gamma of the last step"}),
-		Whole(func(h *HaltonMaskGIT) *int { return &h.Warm }, param.Param{Name: "warm", Min: 0, Max: 1 << 20, Default: "0",
-			Help: "steps at the beginning whose gamma is halved"}),
-		Word(func(h *HaltonMaskGIT) *string { return &h.Roll }, param.Param{Name: "roll", Words: []string{"on", "off"}, Default: "on",
-			Help: "turn the order by a random number of places for each sequence: on or off"}),
+		Number(func(h *HaltonMaskGIT) *float64 { return &h.First },
+			param.Param{Name: "first", Min: 1e-3, Max: 1e3, Default: "1",
+				Help: "gamma of the first step"}),
+		Number(func(h *HaltonMaskGIT) *float64 { return &h.Last },
+			param.Param{Name: "last", Min: 1e-3, Max: 1e3, Default: "1",
+				Help: "gamma of the last step"}),
+		Whole(func(h *HaltonMaskGIT) *int { return &h.Warm },
+			param.Param{Name: "warm", Min: 0, Max: 1 << 20, Default: "0",
+				Help: "steps at the beginning whose gamma is halved"}),
+		Word(func(h *HaltonMaskGIT) *string { return &h.Roll },
+			param.Param{Name: "roll", Words: []string{"on", "off"}, Default: "on",
+				Help: "turn the order by a random number of places for each sequence: on or off"}),
 	},
 }
 

@@ -13,9 +13,9 @@ func (llada) At(at float64, steps, length int) int {
 	return n*(length/steps) + min(n, length%steps)
 }
 
-// Dream opens int(masked*(1-s/t)) positions in a step from time t to s, of times 1 to 0.001 in equal
-// parts, all in float32: often none; and all that are left in the last step (Ye et al. 2025, "Dream 7B:
-// diffusion large language models", diffusion_generate).
+// Dream opens int(masked*(1-s/t)) positions in a step from time t to s, of times 1 to 0.001 in
+// equal parts, all in float32: often none; and all that are left in the last step (Ye et al. 2025,
+// "Dream 7B: diffusion large language models", diffusion_generate).
 var Dream Schedule = dream{}
 
 type dream struct{}

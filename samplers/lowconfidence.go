@@ -7,21 +7,24 @@ import (
 )
 
 // LowConfidence is LLaDA's sampler (Nie et al. 2025, "Large language diffusion models", algorithm
-// "low-confidence remasking"; generate.py of the authors): a token for every masked position, of which
-// the most probable stay. What a token is ranked by is its probability without the temperature that
-// it was drawn with.
+// "low-confidence remasking"; generate.py of the authors): a token for every masked position, of
+// which the most probable stay. What a token is ranked by is its probability without the
+// temperature that it was drawn with.
 type LowConfidence struct {
 	Temperature float64 // of the tokens; 0: the most probable ones
 }
 
 var lowConfidenceRule = Rule[LowConfidence]{
-	Name: "low-confidence", Line: "a token everywhere, the most probable stay", Paper: "Nie et al. 2025, LLaDA",
-	Params: []Param[LowConfidence]{Number(func(l *LowConfidence) *float64 { return &l.Temperature }, tokenTemperature)},
+	Name: "low-confidence", Line: "a token everywhere, the most probable stay",
+	Paper: "Nie et al. 2025, LLaDA",
+	Params: []Param[LowConfidence]{Number(func(l *LowConfidence) *float64 { return &l.Temperature },
+		tokenTemperature)},
 }
 
 // tokenTemperature is that of rules that draw tokens and rank positions by them.
-var tokenTemperature = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
-	Help: "of the tokens; 0 takes the most probable ones"}
+var tokenTemperature = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Zero: "none",
+	Default: "0",
+	Help:    "of the tokens; 0 takes the most probable ones"}
 
 // Needs a token at every masked position.
 func (l LowConfidence) Needs(int, int) Need { return needTokens(l.Temperature) }
@@ -62,12 +65,14 @@ func (v *View) candidates(temperature float64) candidates {
 		p := func(i int) float64 { return v.P1[i] }
 		return candidates{v, v.Arg, p, p}
 	}
-	return candidates{v, v.Token, func(i int) float64 { return v.LogP[i] }, func(i int) float64 { return math.Exp(v.LogP[i]) }}
+	return candidates{v, v.Token, func(i int) float64 { return v.LogP[i] },
+		func(i int) float64 { return math.Exp(v.LogP[i]) }}
 }
 
 // open opens positions with their tokens.
 func (c candidates) open(positions []int) Opening {
-	o := Opening{Positions: positions, Tokens: c.v.Tokens32(len(positions)), LogP: c.v.Floats(len(positions))}
+	o := Opening{Positions: positions, Tokens: c.v.Tokens32(len(positions)),
+		LogP: c.v.Floats(len(positions))}
 	for j, p := range positions {
 		i := c.v.Index(p)
 		o.Tokens[j], o.LogP[j] = c.token[i], math.Log(c.p(i))

@@ -60,8 +60,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Every parameter is described, refuses what is out of its range by its name, and has a default that
-// changes nothing.
+// Every parameter is described, refuses what is out of its range by its name, and has a default
+// that changes nothing.
 func TestEverySamplerIsDescribedAndBuilt(t *testing.T) {
 	for _, info := range samplers.List() {
 		require.NotEmpty(t, info.Line)

@@ -80,7 +80,8 @@ type Opening struct {
 	Power     float64   // 0 means 1
 	Close     []int     // open positions to mask again; not those known from the start
 
-	Replace     []int   // for an Editor: open positions whose token changes; not those known from the start
+	// for an Editor: open positions whose token changes; not those known from the start
+	Replace     []int
 	Replacement []int32 // theirs
 }
 
@@ -120,8 +121,8 @@ type (
 	Remasker interface {
 		Remasks()
 	}
-	// Editor replaces tokens of positions that are open. A block goes on, where nothing is masked, while a
-	// step replaces any, for at most Edits steps.
+	// Editor replaces tokens of positions that are open. A block goes on, where nothing is masked,
+	// while a step replaces any, for at most Edits steps.
 	Editor interface {
 		Edits() int
 	}

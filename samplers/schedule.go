@@ -155,9 +155,8 @@ func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }
 // maxTimes bounds the times of a schedule.
 const maxTimes = 1 << 16
 
-// ParseSchedule finds a schedule by its name, uniform, cosine, arccos, mage, titok, linear, llada or
-// dream, or reads the times
-// of times(0.9,0.5,0).
+// ParseSchedule finds a schedule by its name, uniform, cosine, arccos, mage, titok, linear, llada
+// or dream, or reads the times of times(0.9,0.5,0).
 func ParseSchedule(text string) (Schedule, error) {
 	var names []string
 	for _, s := range schedules {

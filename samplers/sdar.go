@@ -11,7 +11,8 @@ type Dynamic struct {
 }
 
 var dynamicRule = Rule[Dynamic]{
-	Name: "dynamic", Line: "all that are confident enough, at least as many as the schedule", Paper: "Cheng et al. 2025, SDAR; LLaDA2.0",
+	Name: "dynamic", Line: "all that are confident enough, at least as many as the schedule",
+	Paper: "Cheng et al. 2025, SDAR; LLaDA2.0",
 	Params: []Param[Dynamic]{
 		Number(func(d *Dynamic) *float64 { return &d.Theta }, confidentEnough),
 		Number(func(d *Dynamic) *float64 { return &d.Temperature }, tokenTemperature),

@@ -133,7 +133,9 @@ func init() {
 			samplers.Number(func(g *Gap) *float64 { return &g.Noise },
 				param.Param{Name: "noise", Min: 0.5, Max: 2, Default: "1", Help: "scale"}),
 		},
-		Inside: []samplers.Inside[Gap]{samplers.OrderInside(func(g *Gap) *samplers.Order { return &g.Among }, samplers.Random{})},
+		Inside: []samplers.Inside[Gap]{samplers.OrderInside(func(g *Gap) *samplers.Order {
+			return &g.Among
+		}, samplers.Random{})},
 	})
 }
 

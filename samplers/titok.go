@@ -20,12 +20,15 @@ type TiTok struct {
 }
 
 var titokRule = Rule[TiTok]{
-	Name: "titok", Line: "draws everywhere by noisy logits, keeps the largest logits", Paper: "Yu et al. 2024, TiTok; Kim et al. 2025, MaskGen",
+	Name: "titok", Line: "draws everywhere by noisy logits, keeps the largest logits",
+	Paper: "Yu et al. 2024, TiTok; Kim et al. 2025, MaskGen",
 	Params: []Param[TiTok]{
-		Number(func(t *TiTok) *float64 { return &t.Noise }, param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "2",
-			Help: "Gumbel noise on the logits at first, falling to 0"}),
-		Word(func(t *TiTok) *string { return &t.Anneal }, param.Param{Name: "anneal", Words: []string{"on", "off"}, Default: "on",
-			Help: "divide logits by 0.5 to 1.3, less and less: on or off"}),
+		Number(func(t *TiTok) *float64 { return &t.Noise },
+			param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "2",
+				Help: "Gumbel noise on the logits at first, falling to 0"}),
+		Word(func(t *TiTok) *string { return &t.Anneal },
+			param.Param{Name: "anneal", Words: []string{"on", "off"}, Default: "on",
+				Help: "divide logits by 0.5 to 1.3, less and less: on or off"}),
 		Word(func(t *TiTok) *string { return &t.Tokens }, tokensParam),
 	},
 }

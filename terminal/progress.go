@@ -1,5 +1,5 @@
-// Package terminal is what commands show while they work, and how they are asked to stop: progress and
-// a watched sample on standard error, signals.
+// Package terminal is what commands show while they work, and how they are asked to stop: progress
+// and a watched sample on standard error, signals.
 package terminal
 
 import (
@@ -37,8 +37,8 @@ type Progress struct {
 // Every is the time between lines where there is no bar.
 const Every = 3 * time.Second
 
-// Draws reports whether f is a terminal on which a line can be drawn again: one that moves its cursor
-// and is wide enough.
+// Draws reports whether f is a terminal on which a line can be drawn again: one that moves its
+// cursor and is wide enough.
 func Draws(f *os.File) bool {
 	if !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return false
@@ -57,7 +57,8 @@ func NewProgress(label string, total int64, options ...progressbar.Option) *Prog
 	if Draws(os.Stderr) {
 		options = append([]progressbar.Option{
 			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(label),
-			progressbar.OptionClearOnFinish(), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionClearOnFinish(), progressbar.OptionShowCount(),
+			progressbar.OptionSetPredictTime(true),
 			progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(),
 		}, options...)
 		p.bar = progressbar.NewOptions64(total, options...)

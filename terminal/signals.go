@@ -28,10 +28,11 @@ func (s *Stop) Status() int {
 // clearUp is how long a cancelled run may take to remove what it did not finish.
 const clearUp = 2 * time.Second
 
-// WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped reports
-// so, and a run ends after its step, with what it has written; the second cancels it, and the third,
-// or a run that takes too long to clear up, ends the process. SIGHUP is left alone where it was
-// ignored when the process began, as nohup does. A closed pipe becomes an error of the write.
+// WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped
+// reports so, and a run ends after its step, with what it has written; the second cancels it, and
+// the third, or a run that takes too long to clear up, ends the process. SIGHUP is left alone where
+// it was ignored when the process began, as nohup does. A closed pipe becomes an error of the
+// write.
 func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := &Stop{came: make(chan struct{})}

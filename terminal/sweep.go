@@ -44,7 +44,9 @@ func (s *Sweep) Show(p experiments.Progress) {
 	s.last, s.index = time.Now(), p.Index
 	left := "?"
 	if share > s.first {
-		left = time.Duration(float64(time.Since(s.start)) * (1 - share) / (share - s.first)).Round(time.Second).String()
+		left = time.Duration(float64(time.Since(s.start)) * (1 - share) / (share - s.first)).
+			Round(time.Second).String()
 	}
-	Say("%s: point %d of %d (%s), %.0f %%, %s left", p.Kind, p.Index+1, p.Points, p.Point, 100*share, left)
+	Say("%s: point %d of %d (%s), %.0f %%, %s left", p.Kind, p.Index+1, p.Points, p.Point, 100*share,
+		left)
 }

@@ -46,7 +46,8 @@ const (
 	bold  = "\x1b[1;32m"
 	dim   = "\x1b[2m"
 	reset = "\x1b[0m"
-	line  = "\x1b[2K" // clears one: terminals that clear all at once keep a copy of it to scroll back to
+	// clears one: terminals that clear all at once keep a copy of it to scroll back to
+	line  = "\x1b[2K"
 	below = "\x1b[J"
 )
 
@@ -85,7 +86,8 @@ func (w *Watcher) show(s picture) {
 	width, height := w.size()
 	var b strings.Builder
 	w.up(&b)
-	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset, line)
+	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset,
+		line)
 	column, lines := 0, 2 // the headline and the first line of text
 	for i, piece := range s.pieces {
 		style := ""

@@ -37,7 +37,8 @@ func TestFramesFollowOneAnother(t *testing.T) {
 	w.show(frame(1, []string{"_", "_", "_"}))
 	require.Equal(t, "$ unmask text --watch\nsample 7, step 1 of 9\n___", s.Text())
 	w.show(frame(2, []string{"a long first piece,", " and\n", "_"}, 0, 1))
-	require.Equal(t, "$ unmask text --watch\nsample 7, step 2 of 9\na long first piece, and\n_", s.Text())
+	require.Equal(t, "$ unmask text --watch\nsample 7, step 2 of 9\na long first piece, and\n_",
+		s.Text())
 	require.True(t, s.Bold['p'])
 	require.False(t, s.Bold['_'])
 	w.show(frame(3, []string{"short", "", "世界"}, 2)) // what was longer is gone
@@ -51,8 +52,10 @@ func TestFramesFollowOneAnother(t *testing.T) {
 // A wide rune that does not fit goes to the next line, and control characters nowhere.
 func TestFramesBreakLinesThemselves(t *testing.T) {
 	s := screen.New(24, 9)
-	on(s).show(frame(1, []string{strings.Repeat("x", 23), "世", "\x1b[2J\a\t", strings.Repeat("y", 24)}))
-	require.Equal(t, "sample 7, step 1 of 9\n"+strings.Repeat("x", 23)+"\n世[2J"+strings.Repeat("y", 19)+"\nyyyyy", s.Text())
+	on(s).show(frame(1, []string{strings.Repeat("x", 23), "世", "\x1b[2J\a\t",
+		strings.Repeat("y", 24)}))
+	require.Equal(t, "sample 7, step 1 of 9\n"+strings.Repeat("x", 23)+"\n世[2J"+strings.Repeat("y",
+		19)+"\nyyyyy", s.Text())
 	require.False(t, s.Wrapped)
 }
 
@@ -62,7 +65,8 @@ func TestFramesLeaveNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := screen.New(rapid.IntRange(23, 60).Draw(t, "width"), rapid.IntRange(3, 12).Draw(t, "height"))
 		w := on(s)
-		piece := rapid.SampledFrom([]string{"_", "a", " word", "世界", "\n", "line\nline", "", "\t", "€", strings.Repeat("long ", 9)})
+		piece := rapid.SampledFrom([]string{"_", "a", " word", "世界", "\n", "line\nline", "", "\t", "€",
+			strings.Repeat("long ", 9)})
 		for n := range rapid.IntRange(1, 6).Draw(t, "frames") {
 			before := s.Scrolled
 			pieces := rapid.SliceOfN(piece, 0, 40).Draw(t, "pieces")
@@ -104,13 +108,15 @@ func TestReplayOnAScreen(t *testing.T) {
 	s := screen.New(30, 10)
 	w := on(s)
 	var frames []string
-	require.NoError(t, traces.ReadSamples(strings.NewReader(batch), func(r *traces.State, step *traces.Step) error {
-		w.Redraw(r, step)
-		frames = append(frames, s.Text())
-		return nil
-	}))
+	require.NoError(t, traces.ReadSamples(strings.NewReader(batch),
+		func(r *traces.State, step *traces.Step) error {
+			w.Redraw(r, step)
+			frames = append(frames, s.Text())
+			return nil
+		}))
 	const first, second = "sample 0, step 2 of 2\nab\n", "sample 1, step 2 of 2\ncd\n"
-	require.Equal(t, []string{"sample 0, step 1 of 2\n_b", first[:len(first)-1], first + "sample 1, step 1 of 2\nc_",
+	require.Equal(t, []string{"sample 0, step 1 of 2\n_b", first[:len(first)-1],
+		first + "sample 1, step 1 of 2\nc_",
 		(first + second)[:len(first+second)-1], first + second + "sample 2, step 1 of 2\ne_"}, frames)
 }
 
@@ -125,12 +131,14 @@ func TestReplayedGridOnAScreen(t *testing.T) {
 	s := screen.New(30, 10)
 	w := on(s)
 	var frames []string
-	require.NoError(t, traces.ReadSamples(strings.NewReader(traced), func(r *traces.State, step *traces.Step) error {
-		w.Redraw(r, step)
-		frames = append(frames, s.Text())
-		return nil
-	}))
-	require.Equal(t, []string{"sample 4, step 1 of 2\na€\n_", "sample 4, step 2 of 2\na_\n\uFFFDb"}, frames)
+	require.NoError(t, traces.ReadSamples(strings.NewReader(traced),
+		func(r *traces.State, step *traces.Step) error {
+			w.Redraw(r, step)
+			frames = append(frames, s.Text())
+			return nil
+		}))
+	require.Equal(t, []string{"sample 4, step 1 of 2\na€\n_", "sample 4, step 2 of 2\na_\n\uFFFDb"},
+		frames)
 }
 
 // Every sampler can be watched, also those that mask positions again.
@@ -143,11 +151,13 @@ func TestWatchEverySampler(t *testing.T) {
 		s := screen.New(40, 9)
 		w := on(s)
 		w.m = m
-		for step, err := range generate.Run(t.Context(), m, generate.Options{Sampler: sampler, Steps: 8}) {
+		for step, err := range generate.Run(t.Context(), m,
+			generate.Options{Sampler: sampler, Steps: 8}) {
 			require.NoError(t, err, info.Name)
 			w.Draw(step)
 			tokens := step.Sequences[0].Tokens
-			require.Equal(t, fmt.Sprintf("sample 0, step %d of %d\n%s", step.N, step.Steps, strings.Join(w.pieces(tokens), "")), s.Text(), info.Name)
+			require.Equal(t, fmt.Sprintf("sample 0, step %d of %d\n%s", step.N, step.Steps,
+				strings.Join(w.pieces(tokens), "")), s.Text(), info.Name)
 		}
 		w.Clear()
 		require.Empty(t, s.Text())

@@ -26,7 +26,8 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 		c := &caching{ctx: ctx, d: refiner, spec: n.Spec()}
 		count := max(2, n.Sequences)
 		run := generate.Options{Steps: cachingSteps, Cache: 1, N: count, Batch: count, Seed: o.Seed}
-		cached, stale, before := make([][]float64, count), make([][]float64, count), make([][]int32, count)
+		cached, stale, before := make([][]float64, count), make([][]float64, count),
+			make([][]int32, count)
 		for i := range before {
 			before[i] = slices.Repeat([]int32{c.spec.Mask}, c.spec.Length())
 		}
@@ -58,8 +59,10 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 			means, reference = means+a/float64(count), reference+b/float64(count)
 		}
 		_, half := interval(differences)
-		out = append(out, Result{Claim: "partial caching", Case: fmt.Sprintf("%s, second half of %d steps, hybrid", n.Name, cachingSteps),
-			Measure: "total variation from the conditional, against no second stage", Statistic: means, Error: half, Bound: reference, Points: points}.below())
+		out = append(out, Result{Claim: "partial caching",
+			Case:    fmt.Sprintf("%s, second half of %d steps, hybrid", n.Name, cachingSteps),
+			Measure: "total variation from the conditional, against no second stage", Statistic: means,
+			Error: half, Bound: reference, Points: points}.below())
 	}
 	return out, nil
 }
@@ -81,7 +84,8 @@ type caching struct {
 }
 
 // distances are those of each position that the second stage drew.
-func (c *caching) distances(before []int32, opened []generate.Opened) (cached, stale []float64, err error) {
+func (c *caching) distances(before []int32, opened []generate.Opened) (cached, stale []float64,
+	err error) {
 	var step, second []int32 // rows
 	for _, o := range opened {
 		step = append(step, int32(o.Position))
@@ -92,7 +96,8 @@ func (c *caching) distances(before []int32, opened []generate.Opened) (cached, s
 	if len(second) == 0 {
 		return nil, nil, nil
 	}
-	b := &model.Batch{Size: 1, Length: len(before), Tokens: slices.Clone(before), Cache: c.d.NewCache(1, len(before))}
+	b := &model.Batch{Size: 1, Length: len(before), Tokens: slices.Clone(before),
+		Cache: c.d.NewCache(1, len(before))}
 	b.Time = []float64{c.masked(b.Tokens)}
 	full, err := c.d.Forward(c.ctx, b)
 	if err != nil {

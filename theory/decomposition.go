@@ -29,19 +29,26 @@ const rounding = 1e-9
 // is lost in each, and below the bound, for a first round that exploits (the lowest entropies),
 // explores (Halton's order) or does half of each.
 func Decomposition(context.Context, Options) ([]Result, error) {
-	models := []*oracle.Model{oracle.Markov(6, 3, 0.5, 3, 2), oracle.HMM(6, 3, 3, 0.7, 2, 1), oracle.Ising(2, 4, 0.6, 0.2)}
+	models := []*oracle.Model{oracle.Markov(6, 3, 0.5, 3, 2), oracle.HMM(6, 3, 3, 0.7, 2, 1),
+		oracle.Ising(2, 4, 0.6, 0.2)}
 	orders := []struct {
 		name  string
 		order samplers.Order
-	}{{"exploitation", samplers.Entropy{}}, {"exploration", samplers.Halton{}}, {"hybrid", samplers.Hybrid{Exploit: samplers.Entropy{}}}}
+	}{{"exploitation", samplers.Entropy{}}, {"exploration", samplers.Halton{}},
+		{"hybrid", samplers.Hybrid{Exploit: samplers.Entropy{}}}}
 	var out []Result
 	for i, m := range models {
 		for _, c := range orders {
 			chosen := firstRound(m, c.order, m.Length()/2)
 			t := Decompose(m, chosen)
 			name := fmt.Sprintf("%s of %s", c.name, []string{"markov", "hmm", "ising"}[i])
-			parts := Result{Claim: "equation 5", Case: name, Measure: "nats by which the two parts miss D(q||p)", Statistic: math.Abs(t.KL - t.First - t.Second), Bound: rounding}
-			whole := Result{Claim: "equation 5", Case: fmt.Sprintf("%s: a=%.3f b=%.3f c=%.3f", name, t.Exploitation, t.Dispersion, t.Exploration), Measure: "D(q||p), nats, against a-b+c", Statistic: t.KL, Bound: t.Bound() + rounding}
+			parts := Result{Claim: "equation 5", Case: name,
+				Measure:   "nats by which the two parts miss D(q||p)",
+				Statistic: math.Abs(t.KL - t.First - t.Second), Bound: rounding}
+			whole := Result{Claim: "equation 5",
+				Case: fmt.Sprintf("%s: a=%.3f b=%.3f c=%.3f", name, t.Exploitation, t.Dispersion,
+					t.Exploration), Measure: "D(q||p), nats, against a-b+c", Statistic: t.KL,
+				Bound: t.Bound() + rounding}
 			if i == 0 {
 				whole.Points = sizes(c.name, m, c.order)
 			}
@@ -55,7 +62,8 @@ func Decomposition(context.Context, Options) ([]Result, error) {
 func sizes(name string, m *oracle.Model, order samplers.Order) (points []Point) {
 	for k := range m.Length() + 1 {
 		t := Decompose(m, firstRound(m, order, k))
-		points = append(points, Point{Curve: name, X: float64(k), Y: t.KL}, Point{Curve: name + ", a-b+c", X: float64(k), Y: t.Bound()})
+		points = append(points, Point{Curve: name, X: float64(k), Y: t.KL},
+			Point{Curve: name + ", a-b+c", X: float64(k), Y: t.Bound()})
 	}
 	return points
 }
@@ -64,7 +72,8 @@ func sizes(name string, m *oracle.Model, order samplers.Order) (points []Point) 
 func firstRound(m *oracle.Model, order samplers.Order, k int) []int {
 	n := m.Length()
 	x, p := make([]int32, n), make([]float64, n*m.Tokens())
-	v := &samplers.View{Mask: int32(m.Tokens()), Outcomes: m.Tokens(), Shape: m.Shape(), Step: 1, Steps: 2, Quota: k, Free: n, Tokens: x}
+	v := &samplers.View{Mask: int32(m.Tokens()), Outcomes: m.Tokens(), Shape: m.Shape(), Step: 1,
+		Steps: 2, Quota: k, Free: n, Tokens: x}
 	for i := range x {
 		x[i] = v.Mask
 		v.Masked = append(v.Masked, i)

@@ -38,14 +38,15 @@ func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
 		want[i] = p * float64(draws)
 	}
 	chi, bound := ChiSquare(count, want)
-	r := Result{Claim: "proposition 1", Case: "Gumbel-top-3 of 5, ordered", Measure: "chi-square against the formula", Statistic: chi, Bound: bound}
+	r := Result{Claim: "proposition 1", Case: "Gumbel-top-3 of 5, ordered",
+		Measure: "chi-square against the formula", Statistic: chi, Bound: bound}
 	r.Points = frequencies("measured", want, count, want)
 	r.Points = append(r.Points, frequencies("formula", want, want, nil)...)
 	return []Result{r.below()}, nil
 }
 
-// frequencies are counts, of x and of y by the same index, as shares; with expected counts, each has the
-// interval that a count of so many is in.
+// frequencies are counts, of x and of y by the same index, as shares; with expected counts, each
+// has the interval that a count of so many is in.
 func frequencies(curve string, x, y, expected []float64) (points []Point) {
 	sumX, sumY := sum(x), sum(y)
 	for i := range x {

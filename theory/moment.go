@@ -26,7 +26,9 @@ func Enumerated(_ context.Context, o Options) ([]Result, error) {
 			before := 1.0
 			for _, n := range []int{3, 6, 9} {
 				tv := Variation(Round(Distributions(n, s, 4), k, alpha))
-				r := Result{Claim: "theorem 1", Case: fmt.Sprintf("enumerated, N=%d k=%d S=%d alpha=%v", n, k, s, alpha), Measure: "total variation"}
+				r := Result{Claim: "theorem 1",
+					Case:    fmt.Sprintf("enumerated, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
+					Measure: "total variation"}
 				r.Statistic, r.Bound = tv, min(before, Bound(n, k, s, alpha))
 				out = append(out, r.below())
 				before = tv
@@ -53,7 +55,8 @@ func MonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 				return nil, err
 			}
 			tv, half := EstimateVariation(p, k, alpha, o.Seed)
-			r := Result{Claim: "theorem 1", Case: fmt.Sprintf("Monte Carlo, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
+			r := Result{Claim: "theorem 1",
+				Case:    fmt.Sprintf("Monte Carlo, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
 				Measure: "total variation", Statistic: tv, Error: half, Bound: Bound(n, k, s, alpha)}.below()
 			x := float64(n) / float64(k*k)
 			r.Points = []Point{{fmt.Sprintf("k = %d", k), x, tv, half}, {"bound", x, r.Bound, 0}}
@@ -64,8 +67,10 @@ func MonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 	for _, k := range opens {
 		for i := 1; i < len(sizes); i++ {
 			more, fewer := variation[[2]int{sizes[i], k}], variation[[2]int{sizes[i-1], k}]
-			out = append(out, Result{Claim: "theorem 1", Case: fmt.Sprintf("falls from N=%d to N=%d, k=%d", sizes[i-1], sizes[i], k),
-				Measure: "total variation", Statistic: more.Statistic, Error: more.Error, Bound: fewer.Statistic - fewer.Error}.below())
+			out = append(out, Result{Claim: "theorem 1",
+				Case:    fmt.Sprintf("falls from N=%d to N=%d, k=%d", sizes[i-1], sizes[i], k),
+				Measure: "total variation", Statistic: more.Statistic, Error: more.Error,
+				Bound: fewer.Statistic - fewer.Error}.below())
 		}
 	}
 	return out, nil
@@ -108,8 +113,9 @@ type variation struct {
 
 func newVariation(p [][]float64, k int, alpha float64) *variation {
 	n := len(p)
-	v := &variation{p: p, n: n, k: k, weight: make([][]float64, n), moment: make([]float64, n), upTo: make([]float64, n),
-		z: make([]uint8, varInner*n), sum: make([]float64, varInner)}
+	v := &variation{p: p, n: n, k: k, weight: make([][]float64, n), moment: make([]float64, n),
+		upTo: make([]float64, n),
+		z:    make([]uint8, varInner*n), sum: make([]float64, varInner)}
 	total := 0.0
 	for i, row := range p {
 		v.weight[i] = make([]float64, len(row))

@@ -103,7 +103,8 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 			return nil, err
 		}
 		count := make([]float64, len(c.want))
-		for step, err := range generate.Run(ctx, d, generate.Options{Sampler: sampler, Steps: 2, N: draws, Batch: 1000, Seed: o.Seed}) {
+		for step, err := range generate.Run(ctx, d,
+			generate.Options{Sampler: sampler, Steps: 2, N: draws, Batch: 1000, Seed: o.Seed}) {
 			if err != nil {
 				return nil, err
 			}
@@ -119,7 +120,8 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 			}
 		}
 		chi, bound := ChiSquare(count, Scaled(c.want, float64(draws)))
-		r := Result{Claim: "theorem 1", Case: c.name + ", one round, N=4 k=2 S=3", Measure: "chi-square against its exact distribution", Statistic: chi, Bound: bound}
+		r := Result{Claim: "theorem 1", Case: c.name + ", one round, N=4 k=2 S=3",
+			Measure: "chi-square against its exact distribution", Statistic: chi, Bound: bound}
 		out = append(out, r.below())
 	}
 	return out, nil

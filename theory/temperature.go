@@ -21,7 +21,8 @@ func Temperature(ctx context.Context, o Options) ([]Result, error) {
 	}
 	// The first step has alpha_1 = alpha.
 	sampler := samplers.MaskGIT{Alpha: alpha * steps / (steps - 1)}
-	run := generate.Options{Sampler: sampler, Schedule: samplers.Uniform, Steps: steps, N: max(1, o.Draws/5), Seed: o.Seed}
+	run := generate.Options{Sampler: sampler, Schedule: samplers.Uniform, Steps: steps,
+		N: max(1, o.Draws/5), Seed: o.Seed}
 	run.Batch = run.N
 	count, total := make([]float64, len(p)), 0.0
 	for step, err := range generate.Run(ctx, fixedMarginals(slices.Repeat([][]float64{p}, n)), run) {
@@ -38,9 +39,12 @@ func Temperature(ctx context.Context, o Options) ([]Result, error) {
 	}
 	const name = "maskgit, first of 64 steps, N=512 k=8 alpha=3"
 	chi, bound := ChiSquare(count, Scaled(tempered, total/norm))
-	r := Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p^beta", Statistic: chi, Bound: bound}
-	r.Points = slices.Concat(frequencies("committed", p, count, tempered), frequencies("p^beta", p, tempered, nil), frequencies("p", p, p, nil))
+	r := Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p^beta",
+		Statistic: chi, Bound: bound}
+	r.Points = slices.Concat(frequencies("committed", p, count, tempered),
+		frequencies("p^beta", p, tempered, nil), frequencies("p", p, p, nil))
 	out := []Result{r.below()}
 	chi, bound = ChiSquare(count, Scaled(p, total))
-	return append(out, Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p", Statistic: chi, Bound: bound}.above()), nil
+	return append(out, Result{Claim: "implicit temperature", Case: name,
+		Measure: "chi-square against p", Statistic: chi, Bound: bound}.above()), nil
 }

@@ -32,9 +32,9 @@ type Result struct {
 }
 
 // Point is one of a curve that a claim is drawn as. Proposition 1: measured frequency against the
-// formula's. Theorem 1: total variation against N/k^2. Implicit temperature: committed frequency against p.
-// Equation 5: nats against the size of the first round. Partial caching: total variation against
-// the step.
+// formula's. Theorem 1: total variation against N/k^2. Implicit temperature: committed frequency
+// against p. Equation 5: nats against the size of the first round. Partial caching: total variation
+// against the step.
 type Point struct {
 	Curve string
 	X, Y  float64
@@ -82,8 +82,10 @@ var checks = []struct {
 	claim string
 	check func(context.Context, Options) ([]Result, error)
 }{
-	{"proposition 1", GumbelTopK}, {"theorem 1", Enumerated}, {"theorem 1", MonteCarlo}, {"theorem 1", OneRound},
-	{"implicit temperature", Temperature}, {"proposition 2", OneByOne}, {"equation 5", Decomposition}, {"partial caching", Caching},
+	{"proposition 1", GumbelTopK}, {"theorem 1", Enumerated}, {"theorem 1", MonteCarlo},
+	{"theorem 1", OneRound},
+	{"implicit temperature", Temperature}, {"proposition 2", OneByOne}, {"equation 5", Decomposition},
+	{"partial caching", Caching},
 }
 
 // Claims are all that Run checks, in its order.

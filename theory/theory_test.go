@@ -21,7 +21,8 @@ func TestClaims(t *testing.T) {
 	image, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{})
 	require.NoError(t, err)
 	o := theory.Options{Draws: 2000, Most: 1024, Networks: []theory.Network{
-		{Name: "text", Denoiser: text.Denoiser, Sequences: 3}, {Name: "images", Denoiser: image.Denoiser, Sequences: 24}}}
+		{Name: "text", Denoiser: text.Denoiser, Sequences: 3},
+		{Name: "images", Denoiser: image.Denoiser, Sequences: 24}}}
 	claims, curves := map[string]int{}, map[string]bool{}
 	for r, err := range theory.Run(t.Context(), o) {
 		require.NoError(t, err)
@@ -35,8 +36,10 @@ func TestClaims(t *testing.T) {
 	}
 	require.Len(t, claims, 6)
 	require.Equal(t, 2, claims["partial caching"])
-	for _, curve := range []string{"proposition 1: measured", "theorem 1: k = 4", "theorem 1: bound", "implicit temperature: p^beta",
-		"equation 5: exploration", "equation 5: hybrid, a-b+c", "partial caching: text, cached", "partial caching: images, uncached"} {
+	for _, curve := range []string{"proposition 1: measured", "theorem 1: k = 4", "theorem 1: bound",
+		"implicit temperature: p^beta",
+		"equation 5: exploration", "equation 5: hybrid, a-b+c", "partial caching: text, cached",
+		"partial caching: images, uncached"} {
 		require.True(t, curves[curve], curve)
 	}
 }

@@ -11,8 +11,10 @@ import (
 )
 
 // Unbiased are choose-then-sample rules at gamma = 1.
-var Unbiased = []string{"random", "halton", "u-moment", "hybrid", "hybrid(random,u-moment(alpha=0.5))",
-	"confidence", "confidence(temperature=0.3)", "margin", "entropy", "entropy(temperature=1)", "semi-ar(block=2,u-moment)"}
+var Unbiased = []string{"random", "halton", "u-moment", "hybrid",
+	"hybrid(random,u-moment(alpha=0.5))",
+	"confidence", "confidence(temperature=0.3)", "margin", "entropy", "entropy(temperature=1)",
+	"semi-ar(block=2,u-moment)"}
 
 // unbiased returns Unbiased and all orders that other packages registered.
 func unbiased() []string {
@@ -26,14 +28,15 @@ func unbiased() []string {
 }
 
 // OnePosition are samplers that plan for themselves and open one position a step here.
-var OnePosition = []string{"first-hitting", "threshold(theta=1)", "eb(budget=1e-9)", "eb(budget=1e-9,margin)", "semi-ar(block=2,threshold(theta=1))"}
+var OnePosition = []string{"first-hitting", "threshold(theta=1)", "eb(budget=1e-9)",
+	"eb(budget=1e-9,margin)", "semi-ar(block=2,threshold(theta=1))"}
 
 // departure is how far, at least, MaskGIT's distribution is from the truth in OneByOne's model.
 const departure = 0.05
 
-// OneByOne is proposition 2: choosing first and drawing one position a step at gamma = 1 samples the
-// joint distribution, in any order. MaskGIT does not; its own distribution over all
-// sequences is enumerated, and its distance from the truth is the statistic.
+// OneByOne is proposition 2: choosing first and drawing one position a step at gamma = 1 samples
+// the joint distribution, in any order. MaskGIT does not; its own distribution over all sequences
+// is enumerated, and its distance from the truth is the statistic.
 func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 	m := oracle.Markov(4, 3, 0.5, 2, 1)
 	truth := Joint(m)
@@ -47,7 +50,8 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 			return Result{}, err
 		}
 		chi, bound := ChiSquare(count, Scaled(want, float64(o.Draws)))
-		return Result{Claim: "proposition 2", Case: name + ", one position a step", Measure: measure, Statistic: chi, Bound: bound}, nil
+		return Result{Claim: "proposition 2", Case: name + ", one position a step", Measure: measure,
+			Statistic: chi, Bound: bound}, nil
 	}
 	const joint = "chi-square against the joint"
 	var out []Result
@@ -63,7 +67,8 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 	for i, name := range []string{"maskgit(alpha=1)", "moment(alpha=1)"} {
 		maskgit, moment := Committed(m, 1)
 		exact := [][]float64{maskgit, moment}[i]
-		r := Result{Claim: "proposition 2", Case: name + ", enumerated", Measure: "total variation from the joint", Statistic: Variation(exact, truth), Bound: departure}
+		r := Result{Claim: "proposition 2", Case: name + ", enumerated",
+			Measure: "total variation from the joint", Statistic: Variation(exact, truth), Bound: departure}
 		out = append(out, r.above())
 		r, err := check(name, m.Length(), exact, "chi-square against its enumeration")
 		if err != nil {
@@ -132,5 +137,6 @@ func (r Result) String() string {
 	if r.Above {
 		relation = ">="
 	}
-	return fmt.Sprintf("%s: %s: %s %.4g (+-%.2g) %s %.4g", r.Claim, r.Case, r.Measure, r.Statistic, r.Error, relation, r.Bound)
+	return fmt.Sprintf("%s: %s: %s %.4g (+-%.2g) %s %.4g", r.Claim, r.Case, r.Measure, r.Statistic,
+		r.Error, relation, r.Bound)
 }

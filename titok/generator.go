@@ -31,9 +31,12 @@ type Config struct {
 
 // Presets are the published sizes (Yu et al. 2024, configs/infer/TiTok).
 var Presets = map[string]Config{
-	"l32":  {Kind: "ViT", Hidden: 768, Depth: 24, Heads: 16, Inner: 3072, Tokens: 32, Codes: 4096, Classes: 1000},
-	"b64":  {Kind: "ViT", Hidden: 768, Depth: 24, Heads: 16, Inner: 3072, Tokens: 64, Codes: 4096, Classes: 1000},
-	"s128": {Kind: "UViT", Hidden: 1024, Depth: 20, Heads: 16, Inner: 4096, Tokens: 128, Codes: 4096, Classes: 1000},
+	"l32": {Kind: "ViT", Hidden: 768, Depth: 24, Heads: 16, Inner: 3072, Tokens: 32, Codes: 4096,
+		Classes: 1000},
+	"b64": {Kind: "ViT", Hidden: 768, Depth: 24, Heads: 16, Inner: 3072, Tokens: 64, Codes: 4096,
+		Classes: 1000},
+	"s128": {Kind: "UViT", Hidden: 1024, Depth: 20, Heads: 16, Inner: 4096, Tokens: 128, Codes: 4096,
+		Classes: 1000},
 }
 
 // ids is how many embeddings there are: codes, the mask, classes, and no class.
@@ -51,14 +54,15 @@ func (c Config) layers() int {
 type network interface {
 	load(l *nn.Loader) (head *nn.Linear)
 	prepare(b backend.Backend, rows int)
-	// run leaves the hidden states of a pass's rows, or of those that are read, in m.work.X, and returns
-	// which.
+	// run leaves the hidden states of a pass's rows, or of those that are read, in m.work.X, and
+	// returns which.
 	run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error)
 	// finish turns hidden states into the head's input.
 	finish(b backend.Backend, x *tensor.Dense, rows int)
 }
 
-// Model is a generator on a backend. It owns its working memory: one pass at a time, see model.Turns.
+// Model is a generator on a backend. It owns its working memory: one pass at a time, see
+// model.Turns.
 type Model struct {
 	model.Turns
 
@@ -76,9 +80,11 @@ type Model struct {
 
 // New returns the network without weights, and the struct to bind them to.
 func New(c Config) (m *Model, root any) {
-	m = &Model{cfg: c, layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}, passes: model.Passes{Extra: 1}}
+	m = &Model{cfg: c, layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads},
+		passes: model.Passes{Extra: 1}}
 	for range c.layers() {
-		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim})
+		m.passes.Layers = append(m.passes.Layers,
+			kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim})
 	}
 	if c.Kind == "UViT" {
 		n := newUvit(c)
@@ -99,7 +105,8 @@ func (m *Model) load(o model.Options) error {
 	head := m.net.load(l)
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
-		Head:    backend.Head{W: l.Matrix(&head.Weight, m.cfg.Codes), Bias: l.Vector(l.Floats(&head.Bias)), Outcomes: m.cfg.Codes},
+		Head: backend.Head{W: l.Matrix(&head.Weight, m.cfg.Codes),
+			Bias: l.Vector(l.Floats(&head.Bias)), Outcomes: m.cfg.Codes},
 		Length:  m.cfg.Tokens,
 		Project: m.project,
 	}
@@ -108,11 +115,14 @@ func (m *Model) load(o model.Options) error {
 
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Tokens}, Outcomes: m.cfg.Codes, Mask: int32(m.cfg.Codes), Fixed: true, Classes: m.cfg.Classes}
+	return model.Spec{Shape: []int{m.cfg.Tokens}, Outcomes: m.cfg.Codes, Mask: int32(m.cfg.Codes),
+		Fixed: true, Classes: m.cfg.Classes}
 }
 
 // NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+func (m *Model) NewCache(batch, length int) *kvcache.Cache {
+	return m.passes.NewCache(batch, length)
+}
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
@@ -134,7 +144,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 }
 
 // Refine implements model.Refiner. The class token keeps the full pass's keys and values.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
+	err error) {
 	defer backend.Recover(&err)
 	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
@@ -246,16 +257,19 @@ func readConfig(src *model.Source) (c Config, err error) {
 	c.Hidden, c.Codes = s.Dim(words, 2, 1), s.Dim(head, 2, 0)
 	c.Classes = s.Dim(words, 2, 0) - c.Codes - 2
 	if c.Heads < 1 || c.Hidden%c.Heads != 0 {
-		s.Fail("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads, c.Hidden)
+		s.Fail("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads,
+			c.Hidden)
 	}
 	switch {
 	case s.Err != nil:
 		return c, s.Err
 	case c.Tokens < 1 || c.Classes < 1:
-		return c, fmt.Errorf("the embeddings have %d ids and %d positions, want more than %d codes, the mask and no class, and a class token",
+		return c, fmt.Errorf("the embeddings have %d ids and %d positions, want more than %d codes, the "+
+			"mask and no class, and a class token",
 			c.Codes+c.Classes+2, c.Tokens+1, c.Codes)
 	case classes != 0 && classes != c.Classes:
-		return c, fmt.Errorf("config.json: condition_num_classes is %d, want %d as the embeddings have", classes, c.Classes)
+		return c, fmt.Errorf("config.json: condition_num_classes is %d, want %d as the embeddings have",
+			classes, c.Classes)
 	}
 	return c, nil
 }
@@ -267,7 +281,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	m, root := New(c)
 	var report weights.Report
-	if err := weights.Bind(root, src.Set, weights.BindOptions{Ignore: unusedGenerator, Report: &report}); err != nil {
+	if err := weights.Bind(root, src.Set,
+		weights.BindOptions{Ignore: unusedGenerator, Report: &report}); err != nil {
 		return nil, err
 	}
 	if err := m.load(o); err != nil {
@@ -277,19 +292,22 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if c.Classes == len(imagenet.Names()) {
 		classes = imagenet.Names()
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: c.recipe(), Presets: map[string]string{"fid": c.recipe()}, Info: model.Info{
-		Architecture: "titok",
-		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner, "length": c.Tokens,
-			"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
-		Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
-	}}, nil
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: c.recipe(),
+		Presets: map[string]string{"fid": c.recipe()}, Info: model.Info{
+			Architecture: "titok",
+			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner,
+				"length": c.Tokens,
+				"codes":  c.Codes, "classes": c.Classes, "mask": c.Codes},
+			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
+		}}, nil
 }
 
 // unusedGenerator are tensors of published files that generation does not need.
 var unusedGenerator = []string{"*.position_ids"}
 
 func matches(src *model.Source) bool {
-	return src.Has("model.lm_head.weight") && src.Has("token_type_embeddings.weight") || src.Has("mid_block.attn.qkv.weight")
+	return src.Has("model.lm_head.weight") && src.Has("token_type_embeddings.weight") ||
+		src.Has("mid_block.attn.qkv.weight")
 }
 
 func init() {

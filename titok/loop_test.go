@@ -19,7 +19,8 @@ func TestLoops(t *testing.T) {
 		{"titok-bert-tiny", loops.Case{Want: "loop_tokens",
 			Recipe: "titok(tokens=likeliest) schedule=titok steps=8 guidance=4.5 guidance-schedule=linear"}},
 		{"titok-uvit-tiny", loops.Case{Want: "loop_tokens",
-			Recipe: "titok(tokens=likeliest) schedule=titok steps=12 guidance=6.9 guidance-schedule=power-cosine"}},
+			Recipe: "titok(tokens=likeliest) schedule=titok steps=12 guidance=6.9 " +
+				"guidance-schedule=power-cosine"}},
 	} {
 		t.Run(c.pack, func(t *testing.T) {
 			p := parity.Open(t, c.pack)

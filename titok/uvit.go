@@ -43,7 +43,8 @@ type uvitBlock struct {
 }
 
 func newUvitBlock(c Config, skip bool) uvitBlock {
-	k := uvitBlock{Norm1: nn.NewLayerNorm(c.Hidden, eps), QKV: nn.NewLinearNoBias(c.Hidden, 3*c.Hidden),
+	k := uvitBlock{Norm1: nn.NewLayerNorm(c.Hidden, eps),
+		QKV:  nn.NewLinearNoBias(c.Hidden, 3*c.Hidden),
 		Proj: nn.NewLinear(c.Hidden, c.Hidden), Norm2: nn.NewLayerNorm(c.Hidden, eps),
 		FC1: nn.NewLinear(c.Hidden, c.Inner), FC2: nn.NewLinear(c.Inner, c.Hidden)}
 	if skip {

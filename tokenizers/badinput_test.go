@@ -56,14 +56,14 @@ func TestSmallFile(t *testing.T) {
 	require.Equal(t, []int32{3}, ids)
 }
 
-func Test41MergeLongerThanAnyToken(t *testing.T) {
+func TestMergeLongerThanAnyToken(t *testing.T) {
 	refused(t, file("", `["a b","ab c"]`, ""), "model.merges[1]", `"abc" has 3 bytes`,
 		"longest token of model.vocab has 2")
 	refused(t, file("", `["`+strings.Repeat("a", 1e6)+` b"]`, ""), "model.merges[0]",
 		"has 1000000 bytes")
 }
 
-func Test42MergeOutsideTheVocabulary(t *testing.T) {
+func TestMergeOutsideTheVocabulary(t *testing.T) {
 	refused(t, file("", `["x b"]`, ""), "model.merges[0]", `"x" is not in model.vocab`)
 	refused(t, file("", `["a x"]`, ""), `"x" is not in model.vocab`)
 	refused(t, file("", `["b a"]`, ""), `"ba" is not in model.vocab`)
@@ -77,7 +77,7 @@ func Test42MergeOutsideTheVocabulary(t *testing.T) {
 	}
 }
 
-func Test43DuplicateNegativeAndGappedIds(t *testing.T) {
+func TestDuplicateNegativeAndGappedIds(t *testing.T) {
 	refused(t, file(`{"a":0,"b":1,"c":1,"ab":3}`, "", ""), `id 1 is given to both "b" and "c"`)
 	refused(t, file(`{"a":0,"b":1,"c":-2,"ab":3}`, "", ""), `id -2 of "c"`,
 		"5 tokens want ids 0 to 4")
@@ -95,7 +95,7 @@ func Test43DuplicateNegativeAndGappedIds(t *testing.T) {
 	refused(t, file(`[["a",0]]`, "[]", "[]"), "model.vocab: found array, want object")
 }
 
-func Test44SpecialIdBeyondTheVocabulary(t *testing.T) {
+func TestSpecialIdBeyondTheVocabulary(t *testing.T) {
 	one := func(fields string) string { return `[{"content":"[MASK]",` + fields + `}]` }
 	refused(t, file("", "", one(`"id":9`)), "added_tokens[0]", "id 9", "5 tokens want ids 0 to 4")
 	refused(t, file("", "", one(`"id":-1`)), "id -1")
@@ -103,7 +103,8 @@ func Test44SpecialIdBeyondTheVocabulary(t *testing.T) {
 	refused(t, file("", "", one(`"id":null`)), "no id")
 	refused(t, file("", "", one(`"id":"4"`)), "added_tokens", "found string, want integer")
 	refused(t, strings.Replace(file("", "", one(`"id":4,"normalized":true`)), `"normalizer":null`,
-		`"normalizer":{"type":"Replace","pattern":{"String":"[MASK]"},"content":""}`, 1), "nothing is left of it")
+		`"normalizer":{"type":"Replace","pattern":{"String":"[MASK]"},"content":""}`, 1),
+		"nothing is left of it")
 	refused(t, file("", "", `[{"id":1,"content":"a"}]`), `"a": id 1, but 0 in model.vocab`)
 	refused(t, file("", "", `[{"id":4,"content":""}]`), "content of 0 bytes")
 	refused(t, file("", "", `[{"id":4,"content":"`+strings.Repeat("x", 257)+`"}]`),
@@ -117,7 +118,7 @@ func Test44SpecialIdBeyondTheVocabulary(t *testing.T) {
 	require.Equal(t, 5, tok.VocabSize())
 }
 
-func Test45TruncatedJSONAndByteOrderMark(t *testing.T) {
+func TestTruncatedJSONAndByteOrderMark(t *testing.T) {
 	whole := file("", "", "")
 	for n := range len(whole) {
 		_, err := Parse([]byte(whole[:n]))
@@ -145,7 +146,8 @@ func TestUnsupportedSettings(t *testing.T) {
 		{`"normalizer":null`, `"normalizer":{"type":"Prepend","prepend":"` +
 			strings.Repeat("x", 257) + `"}`, "prepend is 257 bytes"},
 		{`"normalizer":null`,
-			`"normalizer":{"type":"Replace","pattern":{"Regex":"a|b"},"content":""}`, `pattern.Regex is "a|b"`},
+			`"normalizer":{"type":"Replace","pattern":{"Regex":"a|b"},"content":""}`,
+			`pattern.Regex is "a|b"`},
 		{`"add_prefix_space":false,`, ``, "add_prefix_space is missing"},
 		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"BertPreTokenizer"`,
 			`"BertPreTokenizer"`},
@@ -222,7 +224,7 @@ func TestLimits(t *testing.T) {
 	require.EqualError(t, err, "text is 33554433 bytes, want at most 33554432")
 }
 
-func Test46InvalidUTF8AndHugePrompts(t *testing.T) {
+func TestInvalidUTF8AndHugePrompts(t *testing.T) {
 	for _, tok := range []Tokenizer{GPT2(), parseFile(t, "bytes.json"),
 		WithMask(GPT2(), 50257, "▯")} {
 		for _, encode := range []func(string) ([]int32, error){tok.Encode, tok.EncodeSpecial} {
@@ -247,7 +249,7 @@ func Test46InvalidUTF8AndHugePrompts(t *testing.T) {
 	}
 }
 
-func Test47LeftoverMasks(t *testing.T) {
+func TestLeftoverMasks(t *testing.T) {
 	demo := parseFile(t, "demo.json")
 	require.Equal(t, "[MASK]", demo.Decode([]int32{1024}))
 	tok := WithMask(demo, 1024, "▯")

@@ -121,7 +121,8 @@ const shortWord = 24 // symbols
 
 // appendShort merges few symbols by looking at each pair, which costs less than a heap.
 func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
-	var found [shortWord]merge // what each symbol and the next merge to; rank of those that do not: none
+	// what each symbol and the next merge to; rank of those that do not: none
+	var found [shortWord]merge
 	const none = 1<<31 - 1
 	at := func(i int) merge {
 		if m, ok := b.merges[pair{symbols[i].id, symbols[i+1].id}]; ok {

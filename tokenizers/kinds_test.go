@@ -191,7 +191,8 @@ func TestOlderFiles(t *testing.T) {
 		"vocab.json": {Data: encode(whole.Model.Vocab)},
 		"merges.txt": {Data: []byte(merges)},
 		"tokenizer_config.json": {Data: encode(map[string]any{
-			"tokenizer_class": "DreamTokenizer", "added_tokens_decoder": byID, "eos_token": "<|endoftext|>"})},
+			"tokenizer_class": "DreamTokenizer", "added_tokens_decoder": byID,
+			"eos_token": "<|endoftext|>"})},
 	}
 	older, name, err := ParseFS(files)
 	require.NoError(t, err)

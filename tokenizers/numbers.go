@@ -21,7 +21,8 @@ func (n asNumbers) Encode(text string) ([]int32, error) {
 	for field := range strings.FieldsSeq(text) {
 		id, err := strconv.Atoi(field)
 		if err != nil || id < 0 || id >= int(n) {
-			return nil, fmt.Errorf("token is %.20q, want numbers 0 to %d with spaces between", field, int(n)-1)
+			return nil, fmt.Errorf("token is %.20q, want numbers 0 to %d with spaces between", field,
+				int(n)-1)
 		}
 		ids = append(ids, int32(id))
 	}

@@ -21,7 +21,8 @@ func Example() {
 	defer os.RemoveAll(dir)
 	m := oracle.Product(4, 2, 30, 7)
 	d, text := oracle.NewDenoiser(m), oracle.Symbols(m, "_")
-	o, err := generate.Options{Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}, Steps: 2}.Check(d)
+	o, err := generate.Options{Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}},
+		Steps: 2}.Check(d)
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +51,8 @@ func Example() {
 	}
 	defer in.Close()
 	err = traces.Read(in, func(r *traces.State, s *traces.Step) error {
-		fmt.Println(s.Step, "of", s.Steps, "opens", len(s.Opened), "done", s.Done, r.Masked(s.Opened[0].Position))
+		fmt.Println(s.Step, "of", s.Steps, "opens", len(s.Opened), "done", s.Done,
+			r.Masked(s.Opened[0].Position))
 		return nil
 	})
 	if err != nil {

@@ -34,8 +34,8 @@ func Read(in io.Reader, show func(r *State, s *Step) error) error {
 	return lines(in, func(r *State, s *Step) error { return r.play(s, show) })
 }
 
-// ReadSamples reads a trace and shows one sample after another. Those of a batch ran side by side, so
-// the steps of the others wait.
+// ReadSamples reads a trace and shows one sample after another. Those of a batch ran side by side,
+// so the steps of the others wait.
 func ReadSamples(in io.Reader, show func(r *State, s *Step) error) error {
 	var samples []int // the first is shown
 	waiting := map[int][]*Step{}
@@ -200,7 +200,8 @@ func (r *State) take(s *Step) error {
 		r.open[s.Sample] = now
 	}
 	if s.Step != now.step+1 {
-		return fmt.Errorf("sample %d: step is %d, want %d: lines are missing", s.Sample, s.Step, now.step+1)
+		return fmt.Errorf("sample %d: step is %d, want %d: lines are missing", s.Sample, s.Step,
+			now.step+1)
 	}
 	now.step = s.Step
 	for _, p := range s.Opened {

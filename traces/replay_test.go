@@ -35,7 +35,8 @@ func FuzzReplay(f *testing.F) {
 	f.Add([]byte(`{"trace":1,"shape":[1048576]}` + "\n{\"step\":1}\n{\"sample\":1,\"step\":1}"))
 	f.Add([]byte(`{"trace":2,"shape":[4]}`))
 	f.Add([]byte(`{"trace":1,"shape":[-1,99999999999]}`))
-	f.Add([]byte(`{"trace":1,"shape":[3]}` + "\n" + `{"sample":0,"step":1,"opened":[{"position":-1}],"closed":[7]}`))
+	f.Add([]byte(`{"trace":1,"shape":[3]}` + "\n" +
+		`{"sample":0,"step":1,"opened":[{"position":-1}],"closed":[7]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var out bytes.Buffer
 		_ = Read(bytes.NewReader(data), func(r *State, s *Step) error {
@@ -53,12 +54,15 @@ func FuzzReplay(f *testing.F) {
 func TestReplayRefuses(t *testing.T) {
 	const head = `{"trace":1,"shape":[2],"hole":"_"}` + "\n"
 	for lines, want := range map[string]string{
-		`{"sample":-1,"step":1,"steps":2}`:                                           "line 2: sample is -1, want at least 0",
-		`{"sample":0,"step":3,"steps":2}`:                                            "line 2: step is 3 of 2",
-		`{"sample":0,"step":2,"steps":2}`:                                            "sample 0: step is 2, want 1: lines are missing",
-		`{"sample":0,"step":1,"steps":4}` + "\n" + `{"sample":0,"step":3,"steps":4}`: "sample 0: step is 3, want 2",
-		`{"sample":0,"step":1,"steps":4,"opened":[{"position":2}]}`:                  "line 2: position is 2, want 0 to 1",
-		`{"sample":0,"step":1,"steps":4,"opened":[{"position":0,"p":2}]}`:            "probability at position 0 is 2, want 0 to 1",
+		`{"sample":-1,"step":1,"steps":2}`: "line 2: sample is -1, want at least 0",
+		`{"sample":0,"step":3,"steps":2}`:  "line 2: step is 3 of 2",
+		`{"sample":0,"step":2,"steps":2}`:  "sample 0: step is 2, want 1: lines are missing",
+		`{"sample":0,"step":1,"steps":4}` + "\n" +
+			`{"sample":0,"step":3,"steps":4}`: "sample 0: step is 3, want 2",
+		`{"sample":0,"step":1,"steps":4,"opened":[{"position":2}]}`: "line 2: position is 2, want " +
+			"0 to 1",
+		`{"sample":0,"step":1,"steps":4,"opened":[{"position":0,"p":2}]}`: "probability at position 0 " +
+			"is 2, want 0 to 1",
 	} {
 		show := func(*State, *Step) error { return nil }
 		require.ErrorContains(t, Read(strings.NewReader(head+lines), show), want)

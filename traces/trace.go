@@ -39,12 +39,13 @@ type Step struct {
 
 // Piece is an open position.
 type Piece struct {
-	Position int      `json:"position"`
-	Token    int32    `json:"token"`
-	Piece    string   `json:"piece,omitempty"` // nothing for a token of an image
-	Bytes    []byte   `json:"bytes,omitempty"` // instead of Piece, where a token is part of a rune
-	P        *float64 `json:"p,omitempty"`     // its probability when it opened, where the sampler knows
-	Stage    int      `json:"stage,omitempty"` // of partial caching
+	Position int    `json:"position"`
+	Token    int32  `json:"token"`
+	Piece    string `json:"piece,omitempty"` // nothing for a token of an image
+	Bytes    []byte `json:"bytes,omitempty"` // instead of Piece, where a token is part of a rune
+	// its probability when it opened, where the sampler knows
+	P     *float64 `json:"p,omitempty"`
+	Stage int      `json:"stage,omitempty"` // of partial caching
 }
 
 const version = 1
@@ -110,7 +111,8 @@ func (w *Writer) Write(step *generate.Step) error {
 			continue
 		}
 		w.done[s.Index] = s.Done
-		l := Step{Sample: s.Index, Step: step.N, Steps: step.Steps, Opened: []Piece{}, Closed: s.Closed, Done: s.Done}
+		l := Step{Sample: s.Index, Step: step.N, Steps: step.Steps, Opened: []Piece{}, Closed: s.Closed,
+			Done: s.Done}
 		for _, o := range s.Opened {
 			piece := newPiece(w.tokenizer, o.Position, o.Token)
 			if p := math.Exp(o.LogP); !math.IsNaN(p) {

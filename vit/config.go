@@ -21,8 +21,10 @@ type Config struct {
 // Presets are the published sizes (Li et al., "MAGE", CVPR 2023): mage-vitb-1600.pth and
 // mage-vitl-1600.pth.
 var Presets = map[string]Config{
-	"base":  {Hidden: 768, Depth: 12, Heads: 12, DecHidden: 768, DecDepth: 8, DecHeads: 16, Grid: 16, Codebook: 1024, Vocab: 2025},
-	"large": {Hidden: 1024, Depth: 24, Heads: 16, DecHidden: 1024, DecDepth: 8, DecHeads: 16, Grid: 16, Codebook: 1024, Vocab: 2025},
+	"base": {Hidden: 768, Depth: 12, Heads: 12, DecHidden: 768, DecDepth: 8, DecHeads: 16, Grid: 16,
+		Codebook: 1024, Vocab: 2025},
+	"large": {Hidden: 1024, Depth: 24, Heads: 16, DecHidden: 1024, DecDepth: 8, DecHeads: 16, Grid: 16,
+		Codebook: 1024, Vocab: 2025},
 }
 
 const (
@@ -55,14 +57,17 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 		name  string
 		value int
 	}{
-		{"embed_dim", f.EmbedDim}, {"depth", f.Depth}, {"num_heads", f.Heads}, {"decoder_embed_dim", f.DecoderEmbedDim},
-		{"decoder_depth", f.DecoderDepth}, {"decoder_num_heads", f.DecoderHeads}, {"grid", f.Grid}, {"codebook_size", f.Codebook},
+		{"embed_dim", f.EmbedDim}, {"depth", f.Depth}, {"num_heads", f.Heads},
+		{"decoder_embed_dim", f.DecoderEmbedDim},
+		{"decoder_depth", f.DecoderDepth}, {"decoder_num_heads", f.DecoderHeads}, {"grid", f.Grid},
+		{"codebook_size", f.Codebook},
 	} {
 		if s.value < 1 || s.value > maxSize {
-			return Config{}, fmt.Errorf("config.json: %s is %d, allowed are 1..%d", s.name, s.value, maxSize)
+			return Config{}, fmt.Errorf("config.json: %s is %d, want 1 to %d", s.name, s.value, maxSize)
 		}
 	}
-	c := Config{Hidden: f.EmbedDim, Depth: f.Depth, Heads: f.Heads, DecHidden: f.DecoderEmbedDim, DecDepth: f.DecoderDepth,
+	c := Config{Hidden: f.EmbedDim, Depth: f.Depth, Heads: f.Heads, DecHidden: f.DecoderEmbedDim,
+		DecDepth: f.DecoderDepth,
 		DecHeads: f.DecoderHeads, Grid: f.Grid, Codebook: f.Codebook, Vocab: f.Codebook + extraClasses,
 		ClassNames: f.ClassNames}
 	// The token of no class is among those of the classes.
@@ -74,11 +79,13 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 		heads, width int
 	}{{"num_heads", c.Heads, c.Hidden}, {"decoder_num_heads", c.DecHeads, c.DecHidden}} {
 		if h.width%h.heads != 0 {
-			return c, fmt.Errorf("config.json: %s is %d, allowed are the divisors of the width %d", h.name, h.heads, h.width)
+			return c, fmt.Errorf("config.json: %s is %d, want the divisors of the width %d", h.name, h.heads,
+				h.width)
 		}
 	}
 	if names := len(set.Names()); c.Depth+c.DecDepth > names {
-		return c, fmt.Errorf("config.json: depth %d and decoder_depth %d, but there are %d tensors", c.Depth, c.DecDepth, names)
+		return c, fmt.Errorf("config.json: depth %d and decoder_depth %d, but there are %d tensors",
+			c.Depth, c.DecDepth, names)
 	}
 	return c, c.fits(set)
 }
@@ -89,10 +96,12 @@ func (c Config) fits(set *weights.Set) error {
 	for _, w := range []struct {
 		name       string
 		rows, cols int
-	}{{wordName, c.Vocab, c.Hidden}, {positionName, c.Grid*c.Grid + 1, c.Hidden}, {"decoder_embed.weight", c.DecHidden, c.Hidden}} {
+	}{{wordName, c.Vocab, c.Hidden}, {positionName, c.Grid*c.Grid + 1, c.Hidden},
+		{"decoder_embed.weight", c.DecHidden, c.Hidden}} {
 		t, ok := set.Get(w.name)
 		if ok && (len(t.Shape) != 2 || t.Shape[0] != w.rows || t.Shape[1] != w.cols) {
-			return fmt.Errorf("tensor %q has shape %v, config.json wants [%d %d]", w.name, t.Shape, w.rows, w.cols)
+			return fmt.Errorf("tensor %q has shape %v, config.json wants [%d %d]", w.name, t.Shape, w.rows,
+				w.cols)
 		}
 	}
 	return nil

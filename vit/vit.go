@@ -24,7 +24,8 @@ import (
 
 // unused are tensors of MAGE's files that generation does not need; the VQGAN is package
 // vqgan's.
-var unused = []string{"cls_token", "pos_embed", "mask_token", "decoder_pos_embed", "patch_embed.*", "decoder_pred.*",
+var unused = []string{"cls_token", "pos_embed", "mask_token", "decoder_pos_embed", "patch_embed.*",
+	"decoder_pred.*",
 	"token_emb.position_ids", "vqgan.*"}
 
 func init() {
@@ -62,7 +63,8 @@ func newBlocks(n, width int) []block {
 	return blocks
 }
 
-// Model is the network on a backend. It owns its working memory: one pass at a time, see model.Turns.
+// Model is the network on a backend. It owns its working memory: one pass at a time, see
+// model.Turns.
 type Model struct {
 	model.Turns
 
@@ -122,7 +124,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	m := New(c)
 	var report weights.Report
-	if err := weights.Bind(m, src.Set, weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
+	if err := weights.Bind(m, src.Set,
+		weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
 		return nil, err
 	}
 	if err := m.load(o); err != nil {
@@ -130,11 +133,13 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: c.ClassNames, Info: model.Info{
 		Architecture: "mage",
-		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "depth": c.Depth, "decoder hidden": c.DecHidden,
-			"decoder heads": c.DecHeads, "decoder depth": c.DecDepth, "grid": c.Grid, "codes": c.Codebook,
+		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "depth": c.Depth,
+			"decoder hidden": c.DecHidden,
+			"decoder heads":  c.DecHeads, "decoder depth": c.DecDepth, "grid": c.Grid, "codes": c.Codebook,
 			"vocabulary": c.Vocab, "mask": c.Vocab - 1},
 		Parameters: model.Parameters(report.Bound, src.Set),
-		Unused:     slices.DeleteFunc(report.Unused, func(name string) bool { return strings.HasPrefix(name, "vqgan.") }),
+		Unused: slices.DeleteFunc(report.Unused,
+			func(name string) bool { return strings.HasPrefix(name, "vqgan.") }),
 	}}, nil
 }
 
@@ -159,9 +164,10 @@ func (m *Model) load(o model.Options) error {
 			blk.FC2.Load(l)
 		}
 	}
-	m.passes = model.Passes{Backend: m.b, Extra: 1, States: []int{m.cfg.DecHidden}, Layers: slices.Concat(
-		slices.Repeat([]kvcache.Layer{{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim}}, m.cfg.Depth),
-		slices.Repeat([]kvcache.Layer{{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim}}, m.cfg.DecDepth))}
+	m.passes = model.Passes{Backend: m.b, Extra: 1, States: []int{m.cfg.DecHidden},
+		Layers: slices.Concat(
+			slices.Repeat([]kvcache.Layer{{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim}}, m.cfg.Depth),
+			slices.Repeat([]kvcache.Layer{{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim}}, m.cfg.DecDepth))}
 	bias := l.Floats(&m.HeadBias)
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
@@ -175,13 +181,16 @@ func (m *Model) load(o model.Options) error {
 
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Grid, m.cfg.Grid}, Outcomes: m.cfg.Codebook, Mask: int32(m.cfg.Vocab - 1), Fixed: true,
+	return model.Spec{Shape: []int{m.cfg.Grid, m.cfg.Grid}, Outcomes: m.cfg.Codebook,
+		Mask: int32(m.cfg.Vocab - 1), Fixed: true,
 		Classes: len(m.cfg.ClassNames)}
 }
 
 // NewCache implements model.Refiner. Beside keys and values it keeps what the decoder sees at
 // masked positions, the full pass's: a partial pass does not recompute the class position.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache { return m.passes.NewCache(batch, length) }
+func (m *Model) NewCache(batch, length int) *kvcache.Cache {
+	return m.passes.NewCache(batch, length)
+}
 
 // Fit implements model.Sized.
 func (m *Model) Fit(length int, cached bool) int {
@@ -190,7 +199,8 @@ func (m *Model) Fit(length int, cached bool) int {
 	if cached {
 		sequence += m.passes.Bytes(length)
 	}
-	return model.Fit(m.b, n, sequence, 4*14*(c.Hidden+c.DecHidden)) // two of nn.Work, and keys and values of two layers
+	// two of nn.Work, and keys and values of two layers
+	return model.Fit(m.b, n, sequence, 4*14*(c.Hidden+c.DecHidden))
 }
 
 // Forward implements model.Denoiser.
@@ -203,7 +213,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 }
 
 // Refine implements model.Refiner.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals, err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
+	err error) {
 	defer backend.Recover(&err)
 	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
@@ -224,7 +235,8 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 	return &m.marginals, nil
 }
 
-// pass runs the network over the rows of p and leaves the hidden states of those that are read at p.At.
+// pass runs the network over the rows of p and leaves the hidden states of those that are read at
+// p.At.
 func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) error {
 	w, b := &m.work, m.b
 	w.prepare(b, m.cfg, p.Len())
@@ -250,8 +262,8 @@ func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) err
 	return nil
 }
 
-// encode runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see what the
-// encoder makes of masked positions, so the last block computes the others alone.
+// encode runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see what
+// the encoder makes of masked positions, so the last block computes the others alone.
 func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 	w, b := &m.work, m.b
 	b.Gather(w.enc.X, m.word, w.ids)
@@ -283,9 +295,10 @@ func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 	return nil
 }
 
-// block is one pre-norm transformer block over the rows of w.X, and returns those that are left: those of
-// keep, or all where it is nil.
-func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *model.Pass, keep []int32) *model.Pass {
+// block is one pre-norm transformer block over the rows of w.X, and returns those that are left:
+// those of keep, or all where it is nil.
+func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *model.Pass,
+	keep []int32) *model.Pass {
 	b := m.b
 	k, v := p.KV(i)
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())

@@ -46,11 +46,11 @@ func TestAnyBatchAndThreads(t *testing.T) {
 
 func TestBadConfigs(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
-		{`"depth": 3`, `"depth": 0`, "depth is 0, allowed are 1..1048576"},
+		{`"depth": 3`, `"depth": 0`, "depth is 0, want 1 to 1048576"},
 		{`"depth": 3`, `"depth": 1000000`, "depth 1000000 and decoder_depth 2, but there are"},
 		{`"embed_dim": 64`, `"embed_dim": -64`, "embed_dim is -64"},
 		{`"embed_dim": 64`, `"embed_dim": 2147483648`, "embed_dim is 2147483648"},
-		{`"num_heads": 2`, `"num_heads": 5`, "num_heads is 5, allowed are the divisors of the width 64"},
+		{`"num_heads": 2`, `"num_heads": 5`, "num_heads is 5, want the divisors of the width 64"},
 		{`"grid": 8`, `"grid": 16`, "config.json wants [257 64]"},
 		{`"codebook_size": 64`, `"codebook_size": 65`, "config.json wants [1066 64]"},
 		{`"grid": 8`, `"grid": 8.5`, "config.json: "},

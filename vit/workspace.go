@@ -37,7 +37,8 @@ func (w *workspace) prepare(b backend.Backend, c Config, rows int) {
 // sort fills in the ids of the pass's rows of batch, and which are masked.
 func (w *workspace) sort(c Config, batch *model.Batch, p *model.Pass) {
 	mask := int32(c.Vocab - 1)
-	w.ids, w.openRows, w.classRows, w.places = w.ids[:0], append(w.openRows[:0], 0)[:0], w.classRows[:0], w.places[:0]
+	w.ids, w.openRows, w.classRows, w.places = w.ids[:0], append(w.openRows[:0], 0)[:0],
+		w.classRows[:0], w.places[:0]
 	w.maskedRows, w.maskedPlaces = w.maskedRows[:0], w.maskedPlaces[:0]
 	for i, seg := range p.Segs {
 		class := c.class(batch.Condition(p.Sequences[i].Seq))
@@ -49,7 +50,8 @@ func (w *workspace) sort(c Config, batch *model.Batch, p *model.Pass) {
 			}
 			w.ids = append(w.ids, id)
 			if id == mask {
-				w.maskedRows, w.maskedPlaces = append(w.maskedRows, int32(r)), append(w.maskedPlaces, int32(seg.Seq))
+				w.maskedRows, w.maskedPlaces = append(w.maskedRows, int32(r)),
+					append(w.maskedPlaces, int32(seg.Seq))
 			} else {
 				w.openRows = append(w.openRows, int32(r))
 			}

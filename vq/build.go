@@ -68,11 +68,13 @@ func (b *builder) chain(s *side) {
 	for _, st := range list {
 		for i, r := range st.res {
 			if b.Err == nil && r.Conv1.Weight.Shape[1] != now {
-				b.Err = fmt.Errorf("a block takes %d channels after one of %d, want the same", r.Conv1.Weight.Shape[1], now)
+				b.Err = fmt.Errorf("a block takes %d channels after one of %d, want the same",
+					r.Conv1.Weight.Shape[1], now)
 			}
 			now = r.Conv1.Weight.Shape[0]
 			if b.Err == nil && i < len(st.attn) && st.attn[i].Q.Weight.Shape[0] != now {
-				b.Err = fmt.Errorf("an attention has %d channels after a block of %d, want the same", st.attn[i].Q.Weight.Shape[0], now)
+				b.Err = fmt.Errorf("an attention has %d channels after a block of %d, want the same",
+					st.attn[i].Q.Weight.Shape[0], now)
 			}
 		}
 		if st.up != nil {
@@ -84,7 +86,8 @@ func (b *builder) chain(s *side) {
 	}
 	*s.norm = picture.NewGroupNorm(now)
 	if b.Err == nil && s.out.Weight.Shape[1] != now {
-		b.Err = fmt.Errorf("the last convolution takes %d channels after a block of %d, want the same", s.out.Weight.Shape[1], now)
+		b.Err = fmt.Errorf("the last convolution takes %d channels after a block of %d, want the same",
+			s.out.Weight.Shape[1], now)
 	}
 }
 

@@ -35,7 +35,8 @@ func Open(src *model.Source, folder string, side, codes int, o model.Options) (*
 		return nil, err
 	}
 	if m.Codes() != codes {
-		return nil, fmt.Errorf("%s: the image tokenizer has %d codes, want %d as the generator", sub.Name, m.Codes(), codes)
+		return nil, fmt.Errorf("%s: the image tokenizer has %d codes, want %d as the generator", sub.Name,
+			m.Codes(), codes)
 	}
 	return m, nil
 }

@@ -40,7 +40,8 @@ type llamagenMiddle struct {
 func (b *builder) llamagen() (*Model, any) {
 	m := &Model{signed: true}
 	root := &llamagen{Model: m}
-	m.encoder, m.decoder = b.llamagenSide(&root.Encoder, "encoder."), b.llamagenSide(&root.Decoder, "decoder.")
+	m.encoder, m.decoder = b.llamagenSide(&root.Encoder, "encoder."),
+		b.llamagenSide(&root.Decoder, "decoder.")
 	m.decoder.midBefore = true
 	b.chain(m.encoder)
 	b.chain(m.decoder)
@@ -55,7 +56,8 @@ func (b *builder) llamagenSide(l *llamagenSide, p string) *side {
 		return picture.NewAttention(b.channels(name, b.shape(name+".q.weight", 4)[0]))
 	}
 	const shortcut = "nin_shortcut"
-	l.Mid = llamagenMiddle{b.res(p+"mid.0", shortcut), attention(p + "mid.1"), b.res(p+"mid.2", shortcut)}
+	l.Mid = llamagenMiddle{b.res(p+"mid.0", shortcut), attention(p + "mid.1"),
+		b.res(p+"mid.2", shortcut)}
 	s := &side{in: &l.ConvIn, out: &l.ConvOut, norm: &l.NormOut,
 		mid: stage{res: []*resBlock{l.Mid.Before, l.Mid.After}, attn: []*picture.Attention{l.Mid.Attn}}}
 	for i := range b.Count(p+"conv_blocks.", ".res.0.conv1.weight") {

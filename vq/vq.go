@@ -225,7 +225,8 @@ func (m *Model) setGrid(width, height int) error {
 		}
 	}
 	if width < 1 || height < 1 || max(width, height) > maxPixels/m.scale {
-		return fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", width, height, maxPixels/m.scale)
+		return fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", width, height,
+			maxPixels/m.scale)
 	}
 	m.width, m.height = width, height
 	return nil
@@ -244,7 +245,8 @@ func (m *Model) Size() (width, height int) { return m.scale * m.width, m.scale *
 func (m *Model) prepare(width, height int) *picture.Canvas {
 	if m.canvas == nil {
 		w, h := m.Size()
-		m.canvas = picture.NewCanvas(m.b, max(m.encoder.largest(w, h), m.decoder.largest(m.width, m.height)))
+		m.canvas = picture.NewCanvas(m.b,
+			max(m.encoder.largest(w, h), m.decoder.largest(m.width, m.height)))
 		m.latent = m.b.New(m.width*m.height, m.Codebook.Width())
 		m.projected = m.b.New(m.width*m.height, m.PostConv.Weight.Shape[0])
 		m.pixels = make([]float32, 3*w*h)
@@ -307,7 +309,8 @@ func (m *Model) Decode(dst []float32, codes []int32) (err error) {
 	w, h := m.Size()
 	cells, plane := m.width*m.height, w*h
 	if len(codes)%cells != 0 || len(dst) != len(codes)/cells*3*plane {
-		return fmt.Errorf("%d codes and room for %d values, want %d codes and %d values an image", len(codes), len(dst), cells, 3*plane)
+		return fmt.Errorf("%d codes and room for %d values, want %d codes and %d values an image",
+			len(codes), len(dst), cells, 3*plane)
 	}
 	for i := range len(codes) / cells {
 		if err := m.decode(context.Background(), codes[i*cells:(i+1)*cells]); err != nil {
@@ -337,7 +340,8 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 	w, h := m.Size()
 	cells, plane := m.width*m.height, w*h
 	if len(images)%(3*plane) != 0 || len(dst) != len(images)/(3*plane)*cells {
-		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image", len(images), len(dst), 3*plane, cells)
+		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image",
+			len(images), len(dst), 3*plane, cells)
 	}
 	m.prepare(w, h)
 	for i := range len(images) / (3 * plane) {

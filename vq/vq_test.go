@@ -23,7 +23,8 @@ func TestLlamaGenParity(t *testing.T) {
 	for _, pack := range []string{"llamagen-tiny", "llamagen"} {
 		p := parity.OpenConverted(t, pack, "vq_ds16_c2i.pt", pytorch.Options{Grid: 6})
 		_, shape := p.Floats("images")
-		narrow := parity.Device{Name: "narrow", New: func(testing.TB) backend.Backend { return limited{plain.New()} }, Tolerance: 1e-4}
+		narrow := parity.Device{Name: "narrow",
+			New: func(testing.TB) backend.Backend { return limited{plain.New()} }, Tolerance: 1e-4}
 		for _, d := range append([]parity.Device{narrow}, parity.Devices...) {
 			if d.Precision != backend.F32 || p.Full() && (d.Slow() || d.Name == "narrow") {
 				continue

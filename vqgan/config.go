@@ -12,8 +12,9 @@ import (
 // has 128 channels, multipliers 1 1 2 2 4, 2 residual blocks a level, 256 latent channels
 // and 1024 codes, and makes 256x256 pixels of a 16x16 grid.
 type Config struct {
-	Ch        int   `json:"ch"`             // channels of the first level
-	ChMult    []int `json:"ch_mult"`        // a level's channels in Ch; the image halves between levels
+	Ch int `json:"ch"` // channels of the first level
+	// a level's channels in Ch; the image halves between levels
+	ChMult    []int `json:"ch_mult"`
 	ResBlocks int   `json:"num_res_blocks"` // of a level
 	ZChannels int   `json:"z_channels"`     // latent channels
 	EmbedDim  int   `json:"embed_dim"`      // the same: this network has no projection between
@@ -80,25 +81,28 @@ func (c Config) check() error {
 		{"ch", c.Ch}, {"num_res_blocks", c.ResBlocks}, {"z_channels", c.ZChannels}, {"n_embed", c.Codes},
 	} {
 		if s.value < 1 || s.value > maxSize {
-			return fmt.Errorf("config.json: vqgan.%s is %d, allowed are 1..%d", s.name, s.value, maxSize)
+			return fmt.Errorf("config.json: vqgan.%s is %d, want 1 to %d", s.name, s.value, maxSize)
 		}
 	}
 	if c.EmbedDim != c.ZChannels {
-		return fmt.Errorf("config.json: vqgan.embed_dim is %d, allowed is z_channels, %d", c.EmbedDim, c.ZChannels)
+		return fmt.Errorf("config.json: vqgan.embed_dim is %d, want z_channels, %d", c.EmbedDim,
+			c.ZChannels)
 	}
 	if c.OutCh != 3 {
-		return fmt.Errorf("config.json: vqgan.out_ch is %d, allowed is 3", c.OutCh)
+		return fmt.Errorf("config.json: vqgan.out_ch is %d, want 3", c.OutCh)
 	}
 	if n := len(c.ChMult); n < 1 || n > maxLevels {
-		return fmt.Errorf("config.json: vqgan.ch_mult has %d levels, allowed are 1..%d", n, maxLevels)
+		return fmt.Errorf("config.json: vqgan.ch_mult has %d levels, want 1 to %d", n, maxLevels)
 	}
 	for i, m := range c.ChMult {
 		if m < 1 || m > maxSize || m*c.Ch > maxSize || m*c.Ch%picture.Groups != 0 {
-			return fmt.Errorf("config.json: vqgan level %d has %d x %d channels, allowed are multiples of %d up to %d", i, m, c.Ch, picture.Groups, maxSize)
+			return fmt.Errorf("config.json: vqgan level %d has %d x %d channels, want multiples of %d up "+
+				"to %d", i, m, c.Ch, picture.Groups, maxSize)
 		}
 	}
 	if c.Grid < 1 || c.Grid > maxPixels || c.Side() > maxPixels {
-		return fmt.Errorf("config.json: a grid of %d codes and %d levels, allowed are up to %d pixels", c.Grid, len(c.ChMult), maxPixels)
+		return fmt.Errorf("config.json: a grid of %d codes and %d levels, want up to %d pixels", c.Grid,
+			len(c.ChMult), maxPixels)
 	}
 	return nil
 }

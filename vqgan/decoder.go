@@ -23,7 +23,8 @@ type decoder struct {
 
 func newDecoder(c Config) decoder {
 	top := c.channels(len(c.ChMult) - 1)
-	d := decoder{ConvIn: picture.NewConv(top, c.ZChannels, 3), Mid: newMiddle(top), Up: make([]*upLevel, len(c.ChMult)),
+	d := decoder{ConvIn: picture.NewConv(top, c.ZChannels, 3), Mid: newMiddle(top),
+		Up:      make([]*upLevel, len(c.ChMult)),
 		NormOut: picture.NewGroupNorm(c.channels(0)), ConvOut: picture.NewConv(3, c.channels(0), 3)}
 	in := top
 	for i := len(c.ChMult) - 1; i >= 0; i-- {
@@ -90,8 +91,9 @@ type museLevel struct {
 // NewDecoder returns the network without weights. c.Codes does not matter.
 func NewDecoder(c Config) *Decoder {
 	d := newDecoder(c)
-	m := &Decoder{ConvIn: d.ConvIn, Mid: []*resBlock{d.Mid.Block1, d.Mid.Block2}, NormOut: d.NormOut, ConvOut: d.ConvOut,
-		cfg: c}
+	m := &Decoder{ConvIn: d.ConvIn, Mid: []*resBlock{d.Mid.Block1, d.Mid.Block2}, NormOut: d.NormOut,
+		ConvOut: d.ConvOut,
+		cfg:     c}
 	for _, up := range d.Up {
 		m.Up = append(m.Up, museLevel{up.Blocks, up.Upsample})
 	}
@@ -100,7 +102,8 @@ func NewDecoder(c Config) *Decoder {
 
 // Load packs the bound weights.
 func (m *Decoder) Load(l *nn.Loader) {
-	m.d = decoder{ConvIn: m.ConvIn, Mid: middle{m.Mid[0], m.Mid[1]}, NormOut: m.NormOut, ConvOut: m.ConvOut}
+	m.d = decoder{ConvIn: m.ConvIn, Mid: middle{m.Mid[0], m.Mid[1]}, NormOut: m.NormOut,
+		ConvOut: m.ConvOut}
 	for _, up := range m.Up {
 		m.d.Up = append(m.d.Up, &upLevel{up.Blocks, up.Upsample})
 	}

@@ -16,7 +16,8 @@ func (m *Model) Width() int { return 2 * m.cfg.ZChannels }
 // over the grid of each channel of the encoder's output, before the codebook. A Frechet distance of
 // them compares image sets where no Inception weights are at hand; it is not an FID. logits
 // are nil. The slices are valid during the call of visit only.
-func (m *Model) Features(ctx context.Context, list []*images.Image, visit func(i int, features, logits []float32) error) (err error) {
+func (m *Model) Features(ctx context.Context, list []*images.Image,
+	visit func(i int, features, logits []float32) error) (err error) {
 	defer backend.Recover(&err)
 	side, channels := m.cfg.Side(), m.cfg.ZChannels
 	features := make([]float32, 2*channels)
@@ -25,7 +26,7 @@ func (m *Model) Features(ctx context.Context, list []*images.Image, visit func(i
 			return err
 		}
 		if p.Width != side || p.Height != side || len(p.Pix) != 3*side*side {
-			return fmt.Errorf("image %d: %d x %d pixels, allowed are %d x %d", i, p.Width, p.Height, side, side)
+			return fmt.Errorf("image %d: %d x %d pixels, want %d x %d", i, p.Width, p.Height, side, side)
 		}
 		m.prepare(side)
 		for j, v := range p.Pix {

@@ -12,7 +12,8 @@ import (
 	"unmask/vqgan"
 )
 
-// Features are an image's own, whatever was computed before, tell images apart, and say which sizes they take.
+// Features are an image's own, whatever was computed before, tell images apart, and say which sizes
+// they take.
 func TestFeatures(t *testing.T) {
 	p := parity.Open(t, "mage-tiny")
 	m, err := vqgan.Load(p.Source, model.Options{Backend: processor})
@@ -42,6 +43,7 @@ func TestFeatures(t *testing.T) {
 	require.Equal(t, both[1:], compute(picture(30)))
 	require.Equal(t, both[:1], compute(picture(9)))
 
-	err = m.Features(context.Background(), []*images.Image{{Width: 1, Height: 1, Pix: make([]byte, 3)}}, nil)
-	require.ErrorContains(t, err, "image 0: 1 x 1 pixels, allowed are")
+	err = m.Features(context.Background(),
+		[]*images.Image{{Width: 1, Height: 1, Pix: make([]byte, 3)}}, nil)
+	require.ErrorContains(t, err, "image 0: 1 x 1 pixels, want")
 }

@@ -24,7 +24,8 @@ func (m *Model) Decode(dst []float32, codes []int32) (err error) {
 	defer backend.Recover(&err)
 	grid, plane := m.cfg.Grid*m.cfg.Grid, m.cfg.Side()*m.cfg.Side()
 	if len(codes)%grid != 0 || len(dst) != len(codes)/grid*3*plane {
-		return fmt.Errorf("%d codes and room for %d values, wanted are %d codes and %d values an image", len(codes), len(dst), grid, 3*plane)
+		return fmt.Errorf("%d codes and room for %d values, want %d codes and %d values an image",
+			len(codes), len(dst), grid, 3*plane)
 	}
 	for i := range len(codes) / grid {
 		if err := m.decode(codes[i*grid : (i+1)*grid]); err != nil {
@@ -39,7 +40,7 @@ func (m *Model) Decode(dst []float32, codes []int32) (err error) {
 func (m *Model) Image(codes []int32) (_ *image.NRGBA, err error) {
 	defer backend.Recover(&err)
 	if len(codes) != m.cfg.Grid*m.cfg.Grid {
-		return nil, fmt.Errorf("%d codes, wanted are %d", len(codes), m.cfg.Grid*m.cfg.Grid)
+		return nil, fmt.Errorf("%d codes, want %d", len(codes), m.cfg.Grid*m.cfg.Grid)
 	}
 	if err := m.decode(codes); err != nil {
 		return nil, err
@@ -52,11 +53,12 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 	defer backend.Recover(&err)
 	grid, plane := m.cfg.Grid*m.cfg.Grid, m.cfg.Side()*m.cfg.Side()
 	if len(images)%(3*plane) != 0 || len(dst) != len(images)/(3*plane)*grid {
-		return fmt.Errorf("%d values and room for %d codes, wanted are %d values and %d codes an image", len(images), len(dst), 3*plane, grid)
+		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image",
+			len(images), len(dst), 3*plane, grid)
 	}
 	for i, x := range images {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("image %d: a colour is %v, allowed are 0..1", i/(3*plane), x)
+			return fmt.Errorf("image %d: a colour is %v, want 0 to 1", i/(3*plane), x)
 		}
 	}
 	m.prepare(m.cfg.Side())

@@ -107,7 +107,8 @@ func New(set *weights.Set, c Config, o model.Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m := build(c)
-	if err := weights.Bind(m, base, weights.BindOptions{Ignore: others(set, base.Prefix())}); err != nil {
+	if err := weights.Bind(m, base,
+		weights.BindOptions{Ignore: others(set, base.Prefix())}); err != nil {
 		return nil, fmt.Errorf("vqgan: %w", err)
 	}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}

@@ -104,9 +104,9 @@ func TestBadInput(t *testing.T) {
 	_, err = m.Image(codes)
 	require.ErrorContains(t, err, "code -1 at position 5")
 	_, err = m.Image(codes[1:])
-	require.ErrorContains(t, err, "63 codes, wanted are 64")
-	require.ErrorContains(t, m.Decode(pixels[1:], codes), "wanted are 64 codes and 768 values")
-	require.ErrorContains(t, m.Encode(codes, pixels[1:]), "wanted are 768 values and 64 codes")
+	require.ErrorContains(t, err, "63 codes, want 64")
+	require.ErrorContains(t, m.Decode(pixels[1:], codes), "want 64 codes and 768 values")
+	require.ErrorContains(t, m.Encode(codes, pixels[1:]), "want 768 values and 64 codes")
 	_, err = m.EncodeImage(image.NewNRGBA(image.Rect(0, 0, 16, 17)))
 	require.ErrorContains(t, err, "16x17 pixels, want 16x16")
 	zero := float32(0)
@@ -120,20 +120,20 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 16, good.Side())
 	for want, spoil := range map[string]func(*vqgan.Config){
-		"vqgan.ch is 0, allowed are 1..65536": func(c *vqgan.Config) { c.Ch = 0 },
-		"vqgan.n_embed is -1":                 func(c *vqgan.Config) { c.Codes = -1 },
-		"vqgan.z_channels is 2147483648":      func(c *vqgan.Config) { c.ZChannels = 1 << 31 },
-		"vqgan.embed_dim is 3":                func(c *vqgan.Config) { c.EmbedDim = 3 },
-		"vqgan.out_ch is 4":                   func(c *vqgan.Config) { c.OutCh = 4 },
-		"has 0 levels":                        func(c *vqgan.Config) { c.ChMult = nil },
-		"has 9 levels":                        func(c *vqgan.Config) { c.ChMult = make([]int, 9) },
-		"level 1 has 0 x 32 channels":         func(c *vqgan.Config) { c.ChMult = []int{1, 0} },
-		"level 0 has 1 x 33 channels":         func(c *vqgan.Config) { c.Ch = 33 },
-		"a grid of 0 codes":                   func(c *vqgan.Config) { c.Grid = 0 },
-		"vqgan.num_res_blocks is 0":           func(c *vqgan.Config) { c.ResBlocks = 0 },
-		"misshaped":                           func(c *vqgan.Config) { c.ChMult = []int{1, 1} },
-		"missing":                             func(c *vqgan.Config) { c.ResBlocks = 3 },
-		"unexpected":                          func(c *vqgan.Config) { c.ResBlocks = 1 },
+		"vqgan.ch is 0, want 1 to 65536": func(c *vqgan.Config) { c.Ch = 0 },
+		"vqgan.n_embed is -1":            func(c *vqgan.Config) { c.Codes = -1 },
+		"vqgan.z_channels is 2147483648": func(c *vqgan.Config) { c.ZChannels = 1 << 31 },
+		"vqgan.embed_dim is 3":           func(c *vqgan.Config) { c.EmbedDim = 3 },
+		"vqgan.out_ch is 4":              func(c *vqgan.Config) { c.OutCh = 4 },
+		"has 0 levels":                   func(c *vqgan.Config) { c.ChMult = nil },
+		"has 9 levels":                   func(c *vqgan.Config) { c.ChMult = make([]int, 9) },
+		"level 1 has 0 x 32 channels":    func(c *vqgan.Config) { c.ChMult = []int{1, 0} },
+		"level 0 has 1 x 33 channels":    func(c *vqgan.Config) { c.Ch = 33 },
+		"a grid of 0 codes":              func(c *vqgan.Config) { c.Grid = 0 },
+		"vqgan.num_res_blocks is 0":      func(c *vqgan.Config) { c.ResBlocks = 0 },
+		"misshaped":                      func(c *vqgan.Config) { c.ChMult = []int{1, 1} },
+		"missing":                        func(c *vqgan.Config) { c.ResBlocks = 3 },
+		"unexpected":                     func(c *vqgan.Config) { c.ResBlocks = 1 },
 	} {
 		c := good
 		spoil(&c)

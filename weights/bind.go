@@ -101,7 +101,7 @@ func Bind(root any, set *Set, o BindOptions) error {
 	}
 	v := reflect.ValueOf(root)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
-		panic(fmt.Sprintf("weights.Bind: root is a %T, wanted is a pointer to a struct", root))
+		panic(fmt.Sprintf("weights.Bind: root is a %T, want a pointer to a struct", root))
 	}
 	b := binder{set: set, used: map[*Tensor]bool{}}
 	b.walk(v, "")
@@ -148,12 +148,13 @@ func (b *binder) walk(v reflect.Value, name string) {
 				continue
 			}
 			if !field.IsExported() {
-				panic(fmt.Sprintf("weights.Bind: field %s.%s has a weight tag but is not exported", v.Type(), field.Name))
+				panic(fmt.Sprintf("weights.Bind: field %s.%s has a weight tag but is not exported", v.Type(),
+					field.Name))
 			}
 			b.walk(v.Field(i), join(name, tag))
 		}
 	default:
-		panic(fmt.Sprintf("weights.Bind: %q is a %s, wanted is a Param, a struct, a pointer or a slice of them", name, v.Type()))
+		panic(fmt.Sprintf("weights.Bind: %q is a %s, want a Param, a struct, a pointer or a slice of them", name, v.Type()))
 	}
 }
 
@@ -177,9 +178,11 @@ func (b *binder) param(p *Param, name string) {
 	b.used[t] = true
 	switch {
 	case !t.DType.IsFloat():
-		b.err.Mismatched = append(b.err.Mismatched, Mismatch{name, "of " + string(t.DType), "F32, F16, BF16 or F64"})
+		b.err.Mismatched = append(b.err.Mismatched,
+			Mismatch{name, "of " + string(t.DType), "F32, F16, BF16 or F64"})
 	case !slices.Equal(t.Shape, p.Shape):
-		b.err.Mismatched = append(b.err.Mismatched, Mismatch{name, fmt.Sprint(t.Shape), fmt.Sprint(p.Shape)})
+		b.err.Mismatched = append(b.err.Mismatched,
+			Mismatch{name, fmt.Sprint(t.Shape), fmt.Sprint(p.Shape)})
 	default:
 		p.Tensor = t
 	}
@@ -191,7 +194,8 @@ func (b *binder) leftover(ignore []string) {
 		switch {
 		case b.used[t]:
 			b.bound = append(b.bound, t.Name)
-		case slices.ContainsFunc(ignore, func(p string) bool { return matches(p, short) || matches(p, t.Name) }):
+		case slices.ContainsFunc(ignore,
+			func(p string) bool { return matches(p, short) || matches(p, t.Name) }):
 			b.unused = append(b.unused, t.Name)
 		default:
 			b.err.Unexpected = append(b.err.Unexpected, t.Name)

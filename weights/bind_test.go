@@ -61,12 +61,14 @@ func fitting(prefix string) map[string][]int {
 	}
 }
 
-// Case 40: the prefixes that published checkpoints carry.
-func TestCase40Prefixes(t *testing.T) {
-	for _, prefix := range []string{"", "backbone.", "backbone.backbone.", "_orig_mod.", "backbone._orig_mod.", "_orig_mod.backbone.backbone._orig_mod."} {
+// The prefixes that published checkpoints carry.
+func TestPrefixes(t *testing.T) {
+	for _, prefix := range []string{"", "backbone.", "backbone.backbone.", "_orig_mod.",
+		"backbone._orig_mod.", "_orig_mod.backbone.backbone._orig_mod."} {
 		n := newNetwork()
 		var report Report
-		require.NoError(t, Bind(n, model(fitting(prefix)), BindOptions{Anchor: "vocab_embed.embedding", Report: &report}), prefix)
+		require.NoError(t, Bind(n, model(fitting(prefix)),
+			BindOptions{Anchor: "vocab_embed.embedding", Report: &report}), prefix)
 		require.Equal(t, prefix+"blocks.1.mlp.bias", n.Blocks[1].MLP.Bias.Name)
 		require.Equal(t, []int{4}, n.Embed.Tensor.Shape)
 		require.Nil(t, n.Head.Out.Bias.Tensor)
@@ -79,8 +81,8 @@ func TestCase40Prefixes(t *testing.T) {
 	require.NoError(t, Bind(newNetwork(), model(shapes), BindOptions{Anchor: "vocab_embed.embedding"}))
 }
 
-// Case 39: all that is wrong is in one error, sorted.
-func TestCase39AllFaultsAtOnce(t *testing.T) {
+// All that is wrong is in one error, sorted.
+func TestAllFaultsAtOnce(t *testing.T) {
 	shapes := fitting("backbone.")
 	delete(shapes, "backbone.out.weight")
 	delete(shapes, "backbone.blocks.0.attn.qkv.weight")
@@ -107,7 +109,8 @@ func TestBindAnchorIsAmbiguous(t *testing.T) {
 		shapes[name] = shape
 	}
 	o := BindOptions{Anchor: "vocab_embed.embedding", Ignore: []string{"ema.*"}}
-	require.ErrorContains(t, Bind(newNetwork(), model(shapes), o), `under the prefixes ["ema." "student."]`)
+	require.ErrorContains(t, Bind(newNetwork(), model(shapes), o),
+		`under the prefixes ["ema." "student."]`)
 	o.Prefixes = []string{"backbone.", "student."}
 	n := newNetwork()
 	require.NoError(t, Bind(n, model(shapes), o))
@@ -125,7 +128,8 @@ func TestBindWithoutPrefixDoesNotHideTensors(t *testing.T) {
 }
 
 func TestRebase(t *testing.T) {
-	s := model(map[string][]int{"transformer.wte.weight": {1}, "transformer.h.0": {1}, "lm_head.weight": {1}, "transformer.": {1}})
+	s := model(map[string][]int{"transformer.wte.weight": {1}, "transformer.h.0": {1},
+		"lm_head.weight": {1}, "transformer.": {1}})
 	r, err := s.Rebase("wte.weight")
 	require.NoError(t, err)
 	require.Equal(t, "transformer.", r.Prefix())
@@ -152,8 +156,10 @@ func TestRebase(t *testing.T) {
 func TestBindRefusesOtherTypes(t *testing.T) {
 	s := model(fitting(""))
 	s.tensors["out.weight"].DType = "F8_E4M3"
-	require.ErrorContains(t, Bind(newNetwork(), s, BindOptions{}), `"out.weight" is of F8_E4M3, wanted F32, F16, BF16 or F64`)
-	require.ErrorContains(t, Bind(newNetwork(), s, BindOptions{Ignore: []string{"[x"}}), "ignore pattern")
+	require.ErrorContains(t, Bind(newNetwork(), s, BindOptions{}),
+		`"out.weight" is of F8_E4M3, wanted F32, F16, BF16 or F64`)
+	require.ErrorContains(t, Bind(newNetwork(), s, BindOptions{Ignore: []string{"[x"}}),
+		"ignore pattern")
 }
 
 func TestBindMisuse(t *testing.T) {

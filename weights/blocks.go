@@ -26,7 +26,8 @@ func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 		return err
 	}
 	if len(dst) != len(data) {
-		panic(fmt.Sprintf("weights: ReadBlocks: dst has %d bytes, a row of %q has %d", len(dst), t.Name, len(data)))
+		panic(fmt.Sprintf("weights: ReadBlocks: dst has %d bytes, a row of %q has %d", len(dst), t.Name,
+			len(data)))
 	}
 	if err := t.src.read(func() { copy(dst, data) }); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
@@ -44,7 +45,8 @@ func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 // permute).
 func (t *Tensor) HalfSplit(heads int) (*Tensor, error) {
 	if len(t.Shape) != 2 || heads < 1 || t.Shape[0]%(2*heads) != 0 {
-		return nil, fmt.Errorf("tensor %q: shape is %v, want [rows, width] with rows a multiple of 2 x %d heads", t.Name, t.Shape, heads)
+		return nil, fmt.Errorf("tensor %q: shape is %v, want [rows, width] with rows a multiple of 2 x "+
+			"%d heads", t.Name, t.Shape, heads)
 	}
 	view := *t
 	view.heads = heads

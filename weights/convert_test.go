@@ -11,7 +11,8 @@ import (
 // Elements are read in pairs: a NaN is found wherever it stands, and nothing that is near one
 // is taken for it.
 func TestEveryNaNIsFound(t *testing.T) {
-	near := []uint32{0, 1 << 31, 0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff, 1, 0x80000001, 0x3f800000}
+	near := []uint32{0, 1 << 31, 0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff, 1, 0x80000001,
+		0x3f800000}
 	for n := range 9 {
 		src := make([]byte, 4*n)
 		for i := range n {

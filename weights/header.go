@@ -44,9 +44,10 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 		length = binary.LittleEndian.Uint64(data)
 		switch {
 		case length == 0 || length > MaxHeader:
-			headerErr = fmt.Errorf("header of %d bytes, allowed are 1 to %d", length, MaxHeader)
+			headerErr = fmt.Errorf("header of %d bytes, want 1 to %d", length, MaxHeader)
 		case length > uint64(len(data)-8):
-			headerErr = fmt.Errorf("header of %d bytes, the file has %d after its first 8", length, len(data)-8)
+			headerErr = fmt.Errorf("header of %d bytes, the file has %d after its first 8", length,
+				len(data)-8)
 		default:
 			header = bytes.Clone(data[8 : 8+length])
 		}
@@ -74,7 +75,8 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 
 // layOut checks shapes, types and offsets against each other and against the
 // real buffer, and cuts the buffer into tensors.
-func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType, buffer []byte) ([]*Tensor, error) {
+func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType,
+	buffer []byte) ([]*Tensor, error) {
 	names := make([]string, 0, len(infos))
 	for name := range infos {
 		names = append(names, name)
@@ -99,17 +101,21 @@ func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType, 
 		case end < begin:
 			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] are reversed", name, begin, end)
 		case end > uint64(len(buffer)):
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d], the file has %d bytes of data", name, begin, end, len(buffer))
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d], the file has %d bytes of data", name,
+				begin, end, len(buffer))
 		case begin < at:
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] overlap the tensor before, which ends at %d", name, begin, end, at)
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] overlap the tensor before, which ends "+
+				"at %d", name, begin, end, at)
 		case begin > at:
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] leave a hole after byte %d", name, begin, end, at)
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] leave a hole after byte %d", name, begin,
+				end, at)
 		}
 		at = end
 		shape := make([]int, len(info.Shape))
 		for i, d := range info.Shape {
 			if d > math.MaxInt {
-				return nil, fmt.Errorf("tensor %q: shape %d is too large, a dimension is at most %d", name, info.Shape, math.MaxInt)
+				return nil, fmt.Errorf("tensor %q: shape %d is too large, a dimension is at most %d", name,
+					info.Shape, math.MaxInt)
 			}
 			shape[i] = int(d)
 		}
@@ -117,10 +123,13 @@ func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType, 
 		if !ok {
 			return nil, fmt.Errorf("tensor %q: shape %v has more than %d elements", name, shape, math.MaxInt)
 		}
-		if bits := dtype.Bits(); bits > 0 && (n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != end-begin) {
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] span %d bytes, not shape %v of %s", name, begin, end, end-begin, shape, dtype)
+		if bits := dtype.Bits(); bits > 0 &&
+			(n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != end-begin) {
+			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] span %d bytes, not shape %v of %s", name,
+				begin, end, end-begin, shape, dtype)
 		}
-		tensors = append(tensors, &Tensor{Name: name, DType: dtype, Shape: shape, Data: buffer[begin:end:end]})
+		tensors = append(tensors,
+			&Tensor{Name: name, DType: dtype, Shape: shape, Data: buffer[begin:end:end]})
 	}
 	if at != uint64(len(buffer)) {
 		return nil, fmt.Errorf("tensors end at byte %d of the data, the file has %d", at, len(buffer))
@@ -147,9 +156,10 @@ func checkHeader(header []byte) (foreign map[string]DType, err error) {
 		return nil, fmt.Errorf("header is not UTF-8")
 	}
 	if header[0] != '{' {
-		return nil, fmt.Errorf("header begins with %q, allowed is '{'", header[0])
+		return nil, fmt.Errorf("header begins with %q, want '{'", header[0])
 	}
-	c := &checker{dec: json.NewDecoder(bytes.NewReader(header)), header: header, foreign: map[string]DType{}}
+	c := &checker{dec: json.NewDecoder(bytes.NewReader(header)), header: header,
+		foreign: map[string]DType{}}
 	c.dec.UseNumber()
 	if err := c.top(); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -158,7 +168,7 @@ func checkHeader(header []byte) (foreign map[string]DType, err error) {
 		return nil, fmt.Errorf("header: %w", err)
 	}
 	if rest := bytes.TrimLeft(header[c.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return nil, fmt.Errorf("header: %d bytes after the JSON, allowed are spaces", len(rest))
+		return nil, fmt.Errorf("header: %d bytes after the JSON, want spaces", len(rest))
 	}
 	return c.foreign, nil
 }
@@ -185,7 +195,7 @@ func (c *checker) object(limit int, field func(key string) error) error {
 		}
 		key, ok := tok.(string)
 		if !ok {
-			return fmt.Errorf("found %s, allowed is a key", show(tok))
+			return fmt.Errorf("found %s, want a key", show(tok))
 		}
 		if seen[key] {
 			return fmt.Errorf("duplicate key %q", key)
@@ -208,7 +218,7 @@ func (c *checker) delim(want json.Delim) error {
 		return err
 	}
 	if tok != want {
-		return fmt.Errorf("found %s, allowed is %q", show(tok), want.String())
+		return fmt.Errorf("found %s, want %q", show(tok), want.String())
 	}
 	return nil
 }
@@ -256,14 +266,14 @@ func (c *checker) tensor(name string) error {
 		case "data_offsets":
 			n, err := c.integers(2)
 			if err == nil && n != 2 {
-				err = fmt.Errorf("%d numbers, allowed are 2", n)
+				err = fmt.Errorf("%d numbers, want 2", n)
 			}
 			return within(key, err)
 		}
-		return fmt.Errorf("key %q, allowed are dtype, shape, data_offsets", key)
+		return fmt.Errorf("key %q, want dtype, shape, data_offsets", key)
 	})
 	if err == nil && fields != 3 {
-		err = fmt.Errorf("%d keys, wanted are dtype, shape, data_offsets", fields)
+		err = fmt.Errorf("%d keys, want dtype, shape, data_offsets", fields)
 	}
 	return err
 }
@@ -293,7 +303,7 @@ func (c *checker) str() (string, error) {
 	}
 	s, ok := tok.(string)
 	if !ok {
-		return "", fmt.Errorf("found %s, allowed is a string", show(tok))
+		return "", fmt.Errorf("found %s, want a string", show(tok))
 	}
 	return s, nil
 }
@@ -313,7 +323,7 @@ func (c *checker) integers(limit int) (n int, err error) {
 			_, err = strconv.ParseUint(number.String(), 10, 64)
 		}
 		if !ok || err != nil {
-			return 0, fmt.Errorf("found %s, allowed are integers 0 to %d", show(tok), uint64(math.MaxUint64))
+			return 0, fmt.Errorf("found %s, want integers 0 to %d", show(tok), uint64(math.MaxUint64))
 		}
 		if n++; n > limit {
 			return 0, fmt.Errorf("more than %d numbers", limit)
@@ -341,12 +351,13 @@ func checkName(name string) error {
 	case name == "":
 		return fmt.Errorf("a tensor's name is empty")
 	case len(name) > 1024:
-		return fmt.Errorf("tensor %.40q...: a name of %d bytes, allowed are 1024", name, len(name))
+		return fmt.Errorf("tensor %.40q...: a name of %d bytes, want 1024", name, len(name))
 	case !utf8.ValidString(name):
 		return fmt.Errorf("tensor %q: the name is not UTF-8", name)
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return fmt.Errorf("tensor %q: control character in the name", name)
-	case name[0] == '/', slices.Contains(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }), ".."):
+	case name[0] == '/', slices.Contains(strings.FieldsFunc(name,
+		func(r rune) bool { return r == '/' || r == '\\' }), ".."):
 		return fmt.Errorf("tensor %q: the name is a path", name)
 	}
 	return nil

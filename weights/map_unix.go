@@ -22,7 +22,8 @@ func releasePages(mapping, part []byte) error {
 		return nil
 	}
 	page := os.Getpagesize()
-	base := int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(mapping))))
+	base := int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) -
+		uintptr(unsafe.Pointer(unsafe.SliceData(mapping))))
 	begin := base / page * page
 	return unix.Madvise(mapping[begin:base+len(part)], unix.MADV_DONTNEED)
 }

@@ -34,7 +34,8 @@ func (s *Set) Rebase(anchor string, prefixes ...string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources, prefix: s.prefix + prefix,
+	r := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources,
+		prefix:  s.prefix + prefix,
 		outside: slices.Clone(s.outside)}
 	for _, name := range names {
 		t := canonical[name]
@@ -58,7 +59,8 @@ func dropCompiled(name string) string {
 	if !strings.Contains(name, "_orig_mod") {
 		return name
 	}
-	parts := slices.DeleteFunc(strings.Split(name, "."), func(p string) bool { return p == "_orig_mod" })
+	parts := slices.DeleteFunc(strings.Split(name, "."),
+		func(p string) bool { return p == "_orig_mod" })
 	if len(parts) == 0 {
 		return name
 	}
@@ -91,5 +93,6 @@ func findPrefix(names []string, anchor string, prefixes []string) (string, error
 	case len(found) == 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("%d tensors end in %q, under the prefixes %q: one is allowed", len(found), anchor, found)
+	return "", fmt.Errorf("%d tensors end in %q, under the prefixes %q: one is allowed", len(found),
+		anchor, found)
 }

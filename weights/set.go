@@ -145,8 +145,9 @@ func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 // Names returns the tensors' names, sorted.
 func (s *Set) Names() []string { return slices.Clone(s.names) }
 
-// Count is one more than the largest number that follows prefix in a name, as in "blocks.11.norm1.weight": how many
-// blocks a network has. Numbers beyond that of tensors count for nothing.
+// Count is one more than the largest number that follows prefix in a name, as in
+// "blocks.11.norm1.weight": how many blocks a network has. Numbers beyond that of tensors count for
+// nothing.
 func (s *Set) Count(prefix string) (n int) {
 	for _, name := range s.names {
 		rest, ok := strings.CutPrefix(name, prefix)

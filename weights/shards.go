@@ -79,7 +79,7 @@ func parseIndex(data []byte) (map[string]string, error) {
 	}
 	for _, shard := range shardsOf(index.WeightMap) {
 		if !plainFile.MatchString(shard) {
-			return nil, fmt.Errorf("index: shard %.80q, allowed is a .safetensors file beside the index", shard)
+			return nil, fmt.Errorf("index: shard %.80q, want a .safetensors file beside the index", shard)
 		}
 	}
 	return index.WeightMap, nil

@@ -23,7 +23,8 @@ func (s *Sizes) Dim(name string, dims, i int) int {
 	case !ok:
 		s.Err = fmt.Errorf("tensor %q is missing", name)
 	case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxDim:
-		s.Err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims, maxDim)
+		s.Err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims,
+			maxDim)
 	default:
 		return t.Shape[i]
 	}

@@ -84,7 +84,8 @@ func (s *source) unchanged() error {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
 	if info.Size() != s.size {
-		return fmt.Errorf("%s: file changed from %d to %d bytes while it was read", s.path, s.size, info.Size())
+		return fmt.Errorf("%s: file changed from %d to %d bytes while it was read", s.path, s.size,
+			info.Size())
 	}
 	if !info.ModTime().Equal(s.mtime) {
 		return fmt.Errorf("%s: file changed while it was read", s.path)
@@ -104,7 +105,8 @@ func (s *source) fault(f func()) (err error) {
 		if e, ok := r.(interface{ Addr() uintptr }); ok && len(s.data) > 0 {
 			base := uintptr(unsafe.Pointer(unsafe.SliceData(s.data)))
 			if a := e.Addr(); a >= base && a-base < uintptr(len(s.data)) {
-				err = fmt.Errorf("%s: byte %d cannot be read, the file was truncated or its disk failed", s.path, a-base)
+				err = fmt.Errorf("%s: byte %d cannot be read, the file was truncated or its disk failed",
+					s.path, a-base)
 				return
 			}
 		}

@@ -72,10 +72,12 @@ func (t *Tensor) Floats() ([]float32, error) {
 // blocks. That the file has not changed meanwhile is checked once, by Release.
 func (t *Tensor) ReadFloat32s(dst []float32, off int) error {
 	if !t.DType.IsFloat() {
-		return fmt.Errorf("tensor %q: dtype is %s, want F32, F16, BF16, F64 or a block format", t.Name, t.DType)
+		return fmt.Errorf("tensor %q: dtype is %s, want F32, F16, BF16, F64 or a block format", t.Name,
+			t.DType)
 	}
 	if t.heads > 0 {
-		return t.eachStored(len(dst), off, func(at, n, from int) error { return t.readFloat32s(dst[at:at+n], from) })
+		return t.eachStored(len(dst), off,
+			func(at, n, from int) error { return t.readFloat32s(dst[at:at+n], from) })
 	}
 	return t.readFloat32s(dst, off)
 }
@@ -103,7 +105,8 @@ func (t *Tensor) readFloat32s(dst []float32, off int) error {
 // Int64s returns the elements of an integer or boolean tensor.
 func (t *Tensor) Int64s() ([]int64, error) {
 	if !t.DType.IsInt() {
-		return nil, fmt.Errorf("tensor %q: dtype %s is not an integer, allowed are I64 I32 I16 I8 U64 U32 U16 U8 BOOL", t.Name, t.DType)
+		return nil, fmt.Errorf("tensor %q: dtype %s is not an integer, want I64 I32 I16 I8 U64 U32 U16 "+
+			"U8 BOOL", t.Name, t.DType)
 	}
 	data, err := t.span(0, t.Numel())
 	if err != nil {
@@ -123,7 +126,8 @@ func (t *Tensor) Int64s() ([]int64, error) {
 // Bytes copies the raw bytes from byte off on into dst.
 func (t *Tensor) Bytes(dst []byte, off int) error {
 	if off < 0 || off > len(t.Data) || len(dst) > len(t.Data)-off {
-		return fmt.Errorf("tensor %q: bytes %d..%d wanted, it has %d", t.Name, off, off+len(dst), len(t.Data))
+		return fmt.Errorf("tensor %q: bytes %d..%d wanted, it has %d", t.Name, off, off+len(dst),
+			len(t.Data))
 	}
 	if err := t.src.guard(func() { copy(dst, t.Data[off:]) }); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
@@ -148,14 +152,17 @@ func (t *Tensor) Release() error {
 func (t *Tensor) span(off, n int) ([]byte, error) {
 	values, size := t.DType.Block()
 	total, ok := numel(t.Shape)
-	if !ok || values == 0 || total%values != 0 || len(t.Data)/size != total/values || len(t.Data)%size != 0 {
-		return nil, fmt.Errorf("tensor %q: %d bytes do not hold shape %v of %s", t.Name, len(t.Data), t.Shape, t.DType)
+	if !ok || values == 0 || total%values != 0 || len(t.Data)/size != total/values ||
+		len(t.Data)%size != 0 {
+		return nil, fmt.Errorf("tensor %q: %d bytes do not hold shape %v of %s", t.Name, len(t.Data),
+			t.Shape, t.DType)
 	}
 	if off < 0 || off > total || n > total-off {
 		return nil, fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, off, off+n, total)
 	}
 	if off%values != 0 || n%values != 0 {
-		return nil, fmt.Errorf("tensor %q: elements are %d..%d, want whole blocks of %d", t.Name, off, off+n, values)
+		return nil, fmt.Errorf("tensor %q: elements are %d..%d, want whole blocks of %d", t.Name, off,
+			off+n, values)
 	}
 	return t.Data[off/values*size : (off+n)/values*size], nil
 }

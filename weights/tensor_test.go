@@ -23,7 +23,8 @@ func TestFloat32sExactValues(t *testing.T) {
 		want  []float32
 	}{
 		{F32, f32(1.5, -0.25, inf, 1e-45), []float32{1.5, -0.25, inf, 1e-45}},
-		{BF16, half(0x3fc0, 0xbe80, 0xff80, 0x0001), []float32{1.5, -0.25, -inf, math.Float32frombits(0x10000)}},
+		{BF16, half(0x3fc0, 0xbe80, 0xff80, 0x0001),
+			[]float32{1.5, -0.25, -inf, math.Float32frombits(0x10000)}},
 		{F16, half(0x3e00, 0xb400, 0x7c00, 0xfc00), []float32{1.5, -0.25, inf, -inf}},
 		{F16, half(0x0001, 0x83ff, 0x0400, 0x7bff), []float32{0x1p-24, -1023 * 0x1p-24, 0x1p-14, 65504}},
 	} {
@@ -38,7 +39,8 @@ func TestFloat32sExactValues(t *testing.T) {
 		require.NoError(t, w.ReadFloat32s(part, 1))
 		require.Equal(t, c.want[1:3], part)
 	}
-	w := Tensor{Name: "w", DType: F64, Data: binary.LittleEndian.AppendUint64(nil, math.Float64bits(0.1))}
+	w := Tensor{Name: "w", DType: F64,
+		Data: binary.LittleEndian.AppendUint64(nil, math.Float64bits(0.1))}
 	got := make([]float32, 1)
 	require.NoError(t, w.Float32s(got))
 	require.Equal(t, float32(0.1), got[0])

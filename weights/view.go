@@ -14,7 +14,8 @@ func NewSet(tensors []*Tensor, metadata map[string]string) (*Set, error) {
 // OpenAs maps the file at name and hands its bytes to parse, which returns tensors whose Data are
 // parts of them. The tensors then are read as those of Open. Errors do not name the file if parse's
 // do not.
-func OpenAs(name string, parse func(data []byte) ([]*Tensor, map[string]string, error)) (*Set, error) {
+func OpenAs(name string, parse func(data []byte) ([]*Tensor, map[string]string, error)) (*Set,
+	error) {
 	src, err := openSource(name)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,8 @@ func (s *Set) join(tensors []*Tensor, metadata map[string]string, src *source) e
 // View returns a set of the same files in which see gives each tensor's name and the tensor itself,
 // or a view of it. Errors name the tensors as see does.
 func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*Set, error) {
-	v := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources, prefix: s.prefix, outside: s.outside}
+	v := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources,
+		prefix: s.prefix, outside: s.outside}
 	for _, old := range s.names {
 		name, t, err := see(old, s.tensors[old])
 		if err != nil {

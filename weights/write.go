@@ -75,9 +75,10 @@ func WriteFileStreams(name string, tensors []Stream, metadata map[string]string)
 func streams(tensors []Tensor) []Stream {
 	list := make([]Stream, len(tensors))
 	for i, t := range tensors {
-		list[i] = Stream{Name: t.Name, DType: t.DType, Shape: t.Shape, Open: func() (io.ReadCloser, error) {
-			return io.NopCloser(&tensorReader{t: t}), nil
-		}}
+		list[i] = Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
+			Open: func() (io.ReadCloser, error) {
+				return io.NopCloser(&tensorReader{t: t}), nil
+			}}
 	}
 	return list
 }
@@ -128,7 +129,7 @@ func copyTensor(w io.Writer, t Stream, size int64) error {
 // data begins at a multiple of 8, and the tensors' sizes in bytes.
 func encodeHeader(tensors []Stream, metadata map[string]string) ([]byte, []int64, error) {
 	if len(tensors) > MaxTensors {
-		return nil, nil, fmt.Errorf("%d tensors, allowed are %d", len(tensors), MaxTensors)
+		return nil, nil, fmt.Errorf("%d tensors, want %d", len(tensors), MaxTensors)
 	}
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))
@@ -152,7 +153,8 @@ func encodeHeader(tensors []Stream, metadata map[string]string) ([]byte, []int64
 			return nil, nil, err
 		}
 		if size > math.MaxInt64-at {
-			return nil, nil, fmt.Errorf("tensor %q: the file has more than %d bytes", t.Name, int64(math.MaxInt64))
+			return nil, nil, fmt.Errorf("tensor %q: the file has more than %d bytes", t.Name,
+				int64(math.MaxInt64))
 		}
 		if b.Len() > 9 {
 			b.WriteByte(',')
@@ -172,7 +174,7 @@ func encodeHeader(tensors []Stream, metadata map[string]string) ([]byte, []int64
 	}
 	header := b.Bytes()
 	if len(header)-8 > MaxHeader {
-		return nil, nil, fmt.Errorf("header of %d bytes, allowed are %d", len(header)-8, MaxHeader)
+		return nil, nil, fmt.Errorf("header of %d bytes, want at most %d", len(header)-8, MaxHeader)
 	}
 	binary.LittleEndian.PutUint64(header, uint64(len(header)-8))
 	return header, sizes, nil

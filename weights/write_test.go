@@ -26,7 +26,8 @@ func f32(values ...float32) []byte {
 }
 
 func TestWriteRoundTrip(t *testing.T) {
-	dtypes := []DType{F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, "C64", "F8_E4M3"}
+	dtypes := []DType{F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, "C64",
+		"F8_E4M3"}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 6).Draw(t, "n")
 		var tensors []Tensor

@@ -11,7 +11,8 @@ import (
 	"unmask/internal/quant"
 )
 
-// Allocations tests that no kernel of a step allocates on Go's heap once it has run. It is for devices that claim so.
+// Allocations tests that no kernel of a step allocates on Go's heap once it has run. It is for
+// devices that claim so.
 func Allocations(t *testing.T, open func() backend.Backend) {
 	s := &suite{T: t, dev: open(), ref: plain.New(), rand: rand.New(rand.NewPCG(1, 2))}
 	const rows, width, batch, length = 12, 64, 3, 20
@@ -26,7 +27,8 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 	at := []int32{3, 2, 1, 0, 4, 5, 6, 7, 8, 9, 10, 11}
 	shape := backend.ConvShape{Batch: 1, Height: 4, Width: 3, In: width, Out: width, KH: 1, KW: 1}
 	stats := newStats(rows, 1.5)
-	draw := &backend.HeadDraw{Power: 1, Uniform: make([]float64, rows), Token: make([]int32, rows), LogP: make([]float64, rows)}
+	draw := &backend.HeadDraw{Power: 1, Uniform: make([]float64, rows), Token: make([]int32, rows),
+		LogP: make([]float64, rows)}
 	scales := make([]float32, rows)
 	visit := func(int, []float32) {}
 	calls := map[string]func(){
@@ -48,8 +50,12 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 	for _, as := range precisions {
 		w := s.weights(width, width, as).dev
 		head := backend.Head{W: w, Bias: vector, Outcomes: width - 1}
-		calls["Linear "+as.String()] = func() { b.Linear(y, x, rows, w, backend.Epilogue{Bias: vector, Act: backend.GELUTanh}) }
-		calls["Gated "+as.String()] = func() { b.Linear(y, x, rows, w, backend.Epilogue{Act: backend.SiLU, Times: y}) }
+		calls["Linear "+as.String()] = func() {
+			b.Linear(y, x, rows, w, backend.Epilogue{Bias: vector, Act: backend.GELUTanh})
+		}
+		calls["Gated "+as.String()] = func() {
+			b.Linear(y, x, rows, w, backend.Epilogue{Act: backend.SiLU, Times: y})
+		}
 		calls["HeadStats "+as.String()] = func() { b.HeadStats(x, rows, head, stats) }
 		calls["HeadSample "+as.String()] = func() { b.HeadSample(x, rows, head, draw) }
 		calls["HeadVisit "+as.String()] = func() { b.HeadVisit(x, rows, head, visit) }
@@ -60,7 +66,9 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 		calls["Linear blocks"] = func() { b.Linear(y, x, rows, w, backend.Epilogue{}) }
 	}
 	w := s.weights(width, width, backend.F32).dev
-	calls["Conv"] = func() { b.Conv(y, x, shape, w, backend.ConvInput{SiLU: true}, backend.Epilogue{Bias: vector}) }
+	calls["Conv"] = func() {
+		b.Conv(y, x, shape, w, backend.ConvInput{SiLU: true}, backend.Epilogue{Bias: vector})
+	}
 	for kernel, call := range calls {
 		for range 3 { // a device may prepare for what it has seen before
 			call()

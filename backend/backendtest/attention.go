@@ -7,16 +7,20 @@ import (
 )
 
 func splitHeads(s *suite) {
-	for i, h := range []backend.Heads{{Heads: 1, HeadDim: 2}, {Heads: 3, HeadDim: 16}, {Heads: 2, HeadDim: 64}, {Heads: 4, HeadDim: 48}, {Heads: 5, HeadDim: 6}} {
+	for i, h := range []backend.Heads{{Heads: 1, HeadDim: 2}, {Heads: 3, HeadDim: 16},
+		{Heads: 2, HeadDim: 64}, {Heads: 4, HeadDim: 48}, {Heads: 5, HeadDim: 6}} {
 		const batch, length = 3, 9
 		width := h.Heads * h.HeadDim
 		qkv, q := s.random(12, 3*width), s.blank(12, width)
 		k, v := s.blank(batch, h.Heads, length, h.HeadDim), s.blank(batch, h.Heads, length, h.HeadDim)
 		angle := s.random(length, h.HeadDim/2)
-		cos := s.fill(func(i int) float32 { return float32(math.Cos(float64(angle.want()[i]))) }, length, h.HeadDim/2)
-		sin := s.fill(func(i int) float32 { return float32(math.Sin(float64(angle.want()[i]))) }, length, h.HeadDim/2)
+		cos := s.fill(func(i int) float32 { return float32(math.Cos(float64(angle.want()[i]))) }, length,
+			h.HeadDim/2)
+		sin := s.fill(func(i int) float32 { return float32(math.Sin(float64(angle.want()[i]))) }, length,
+			h.HeadDim/2)
 		pos := []int32{8, 0, 3, 5, 7, -1, 1, 2, 4, 6}
-		dev, ref := &backend.Rotary{Cos: cos.dev, Sin: sin.dev}, &backend.Rotary{Cos: cos.ref, Sin: sin.ref}
+		dev, ref := &backend.Rotary{Cos: cos.dev, Sin: sin.dev},
+			&backend.Rotary{Cos: cos.ref, Sin: sin.ref}
 		tolerance := func(int) float64 { return 16 * eps }
 		if i%3 == 1 {
 			dev, ref = nil, nil
@@ -38,22 +42,35 @@ var attentionShapes = []struct {
 }{
 	{backend.Heads{Heads: 1, HeadDim: 1, Keys: 1}, 1, []backend.Segment{{Rows: 1}}},
 	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 40}, 40, []backend.Segment{{Rows: 40}}},
-	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 33}, 50, []backend.Segment{{Seq: 1, Rows: 3}, {Seq: 0, Row: 5, Rows: 17}}},
-	{backend.Heads{Heads: 3, HeadDim: 48, Keys: 257}, 257, []backend.Segment{{Seq: 2, Rows: 9}, {Seq: 0, Row: 9, Rows: 1}, {Seq: 2, Row: 11, Rows: 70}}},
-	{backend.Heads{Heads: 2, HeadDim: 32, Keys: 129}, 130, []backend.Segment{{Seq: 1, Rows: 5}, {Seq: 0, Row: 8, Rows: 2}}},
-	{backend.Heads{Heads: 3, HeadDim: 20, Keys: 19}, 19, []backend.Segment{{Seq: 0, Rows: 19}, {Seq: 1, Row: 19, Rows: 19}}},
+	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 33}, 50,
+		[]backend.Segment{{Seq: 1, Rows: 3}, {Seq: 0, Row: 5, Rows: 17}}},
+	{backend.Heads{Heads: 3, HeadDim: 48, Keys: 257}, 257,
+		[]backend.Segment{{Seq: 2, Rows: 9}, {Seq: 0, Row: 9, Rows: 1}, {Seq: 2, Row: 11, Rows: 70}}},
+	{backend.Heads{Heads: 2, HeadDim: 32, Keys: 129}, 130,
+		[]backend.Segment{{Seq: 1, Rows: 5}, {Seq: 0, Row: 8, Rows: 2}}},
+	{backend.Heads{Heads: 3, HeadDim: 20, Keys: 19}, 19,
+		[]backend.Segment{{Seq: 0, Rows: 19}, {Seq: 1, Row: 19, Rows: 19}}},
 	{backend.Heads{Heads: 1, HeadDim: 100, Keys: 70}, 70, []backend.Segment{{Rows: 8}}},
 	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 600}, 600, []backend.Segment{{Seq: 1, Rows: 6}}},
-	{backend.Heads{Heads: 1, HeadDim: 64, Keys: 130}, 130, []backend.Segment{{Rows: 300}, {Seq: 2, Row: 301, Rows: 1}}},
+	{backend.Heads{Heads: 1, HeadDim: 64, Keys: 130}, 130,
+		[]backend.Segment{{Rows: 300}, {Seq: 2, Row: 301, Rows: 1}}},
 	{backend.Heads{Heads: 2, HeadDim: 64, Keys: 90, Causal: true}, 90, []backend.Segment{{Rows: 90}}},
-	{backend.Heads{Heads: 1, HeadDim: 16, Keys: 300, Causal: true}, 300, []backend.Segment{{Seq: 1, Rows: 7, Pos: 250}, {Seq: 0, Row: 7, Rows: 3, Pos: 0}, {Seq: 1, Row: 12, Rows: 40, Pos: 120}}},
-	{backend.Heads{Heads: 2, HeadDim: 8, Keys: 12, Causal: true}, 40, []backend.Segment{{Rows: 1, Pos: 30}}},
+	{backend.Heads{Heads: 1, HeadDim: 16, Keys: 300, Causal: true}, 300,
+		[]backend.Segment{{Seq: 1, Rows: 7, Pos: 250}, {Seq: 0, Row: 7, Rows: 3, Pos: 0},
+			{Seq: 1, Row: 12, Rows: 40, Pos: 120}}},
+	{backend.Heads{Heads: 2, HeadDim: 8, Keys: 12, Causal: true}, 40,
+		[]backend.Segment{{Rows: 1, Pos: 30}}},
 	// Key heads for several query heads, and rows that see to the end of their block.
-	{backend.Heads{Heads: 6, KV: 2, HeadDim: 16, Keys: 40}, 41, []backend.Segment{{Seq: 1, Rows: 21}, {Seq: 2, Row: 21, Rows: 1}}},
-	{backend.Heads{Heads: 7, KV: 1, HeadDim: 64, Keys: 90, Causal: true, Block: 32}, 100, []backend.Segment{{Rows: 90}}},
-	{backend.Heads{Heads: 4, KV: 2, HeadDim: 128, Keys: 70, Causal: true, Block: 4}, 70, []backend.Segment{{Seq: 2, Rows: 33}, {Seq: 1, Row: 33, Rows: 4, Pos: 40}}},
-	{backend.Heads{Heads: 2, HeadDim: 12, Keys: 30, Causal: true, Block: 2}, 33, []backend.Segment{{Rows: 5, Pos: 25}, {Seq: 1, Row: 5, Rows: 12, Pos: 3}}},
-	{backend.Heads{Heads: 2, KV: 1, HeadDim: 32, Keys: 200, Causal: true, Block: 8}, 200, []backend.Segment{{Seq: 1, Rows: 130, Pos: 61}}},
+	{backend.Heads{Heads: 6, KV: 2, HeadDim: 16, Keys: 40}, 41,
+		[]backend.Segment{{Seq: 1, Rows: 21}, {Seq: 2, Row: 21, Rows: 1}}},
+	{backend.Heads{Heads: 7, KV: 1, HeadDim: 64, Keys: 90, Causal: true, Block: 32}, 100,
+		[]backend.Segment{{Rows: 90}}},
+	{backend.Heads{Heads: 4, KV: 2, HeadDim: 128, Keys: 70, Causal: true, Block: 4}, 70,
+		[]backend.Segment{{Seq: 2, Rows: 33}, {Seq: 1, Row: 33, Rows: 4, Pos: 40}}},
+	{backend.Heads{Heads: 2, HeadDim: 12, Keys: 30, Causal: true, Block: 2}, 33,
+		[]backend.Segment{{Rows: 5, Pos: 25}, {Seq: 1, Row: 5, Rows: 12, Pos: 3}}},
+	{backend.Heads{Heads: 2, KV: 1, HeadDim: 32, Keys: 200, Causal: true, Block: 8}, 200,
+		[]backend.Segment{{Seq: 1, Rows: 130, Pos: 61}}},
 }
 
 func attention(s *suite) {
@@ -62,7 +79,8 @@ func attention(s *suite) {
 			s.attention(c.h, c.length, c.segs, func(i int) float32 { return sharp * s.normal(i) }, sharp)
 			h := c.h
 			h.BF16 = true
-			s.attention(h, c.length, c.segs, func(i int) float32 { return sharp * coarse(s.normal(i)) }, sharp)
+			s.attention(h, c.length, c.segs, func(i int) float32 { return sharp * coarse(s.normal(i)) },
+				sharp)
 		}
 	}
 }
@@ -70,7 +88,8 @@ func attention(s *suite) {
 // coarse is a bfloat16.
 func coarse(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ 0xffff) }
 
-func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment, query func(i int) float32, sharp float32) {
+func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment,
+	query func(i int) float32, sharp float32) {
 	width, batch, rows := h.Heads*h.HeadDim, 3, 0
 	for _, seg := range segs {
 		rows = max(rows, seg.Row+seg.Rows)
@@ -102,21 +121,28 @@ func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment, q
 
 // attentionAlone: a row has the same bits alone, in a part of its segment and in a batch.
 func attentionAlone(s *suite) {
-	for _, h := range []backend.Heads{{Heads: 3, HeadDim: 64, Keys: 100}, {Heads: 2, HeadDim: 48, Keys: 257}, {Heads: 2, HeadDim: 20, Keys: 77, Causal: true},
-		{Heads: 4, KV: 2, HeadDim: 32, Keys: 77, Causal: true, Block: 8}, {Heads: 4, KV: 2, HeadDim: 32, Keys: 77, Causal: true, Block: 8, BF16: true},
-		{Heads: 2, HeadDim: 64, Keys: 100, BF16: true}, {Heads: 1, HeadDim: 20, Keys: 77, Causal: true, BF16: true}} {
+	for _, h := range []backend.Heads{{Heads: 3, HeadDim: 64, Keys: 100},
+		{Heads: 2, HeadDim: 48, Keys: 257}, {Heads: 2, HeadDim: 20, Keys: 77, Causal: true},
+		{Heads: 4, KV: 2, HeadDim: 32, Keys: 77, Causal: true, Block: 8},
+		{Heads: 4, KV: 2, HeadDim: 32, Keys: 77, Causal: true, Block: 8, BF16: true},
+		{Heads: 2, HeadDim: 64, Keys: 100, BF16: true},
+		{Heads: 1, HeadDim: 20, Keys: 77, Causal: true, BF16: true}} {
 		const batch, rows = 2, 75
 		width := h.Heads * h.HeadDim
 		q, all := s.random(batch*rows, width), s.blank(batch*rows, width)
-		k, v := s.random(batch, h.KVHeads(), h.Keys, h.HeadDim), s.random(batch, h.KVHeads(), h.Keys, h.HeadDim)
-		s.dev.Attention(all.dev, q.dev, k.dev, v.dev, []backend.Segment{{Seq: 0, Rows: rows}, {Seq: 1, Row: rows, Rows: rows}}, h)
+		k, v := s.random(batch, h.KVHeads(), h.Keys, h.HeadDim),
+			s.random(batch, h.KVHeads(), h.Keys, h.HeadDim)
+		s.dev.Attention(all.dev, q.dev, k.dev, v.dev,
+			[]backend.Segment{{Seq: 0, Rows: rows}, {Seq: 1, Row: rows, Rows: rows}}, h)
 		want := all.got()
 		for at, n := 0, 1; at < rows; at, n = at+n, n+5 {
 			n = min(n, rows-at)
 			part, got := s.random(n, width), s.blank(n, width)
 			part.write(q.want()[(rows+at)*width : (rows+at+n)*width])
-			s.dev.Attention(got.dev, part.dev, k.dev, v.dev, []backend.Segment{{Seq: 1, Rows: n, Pos: at}}, h)
-			same(s, name("%+v, %d rows from %d", h, n, at), got.got(), want[(rows+at)*width:(rows+at+n)*width])
+			s.dev.Attention(got.dev, part.dev, k.dev, v.dev, []backend.Segment{{Seq: 1, Rows: n, Pos: at}},
+				h)
+			same(s, name("%+v, %d rows from %d", h, n, at), got.got(),
+				want[(rows+at)*width:(rows+at+n)*width])
 		}
 	}
 }

@@ -1,7 +1,9 @@
 // Package backendtest runs every kernel of a device against the reference device
 // (package plain), so a new device is done when Run passes:
 //
-//	func TestDevice(t *testing.T) { backendtest.Run(t, func() backend.Backend { return mine.New() }) }
+//	func TestDevice(t *testing.T) {
+//		backendtest.Run(t, func() backend.Backend { return mine.New() })
+//	}
 //
 // Shapes are odd on purpose: one row, one column, sizes beside and beyond any tile, ragged
 // segments. Rows that a call does not mean hold NaN before it and must after it.
@@ -29,10 +31,13 @@ func Run(t *testing.T, open func() backend.Backend) {
 		test func(*suite)
 	}{
 		{"Memory", memory}, {"Engine", engine}, {"Misuse", misuse},
-		{"Linear", linear}, {"LinearAlone", linearAlone}, {"Blocks", blocks}, {"Gated", gated}, {"GatedAlone", gatedAlone},
-		{"LayerNorm", layerNorm}, {"RMSNorm", rmsNorm}, {"NormHeads", normHeads}, {"Activate", activate}, {"Modulate", modulate}, {"GateAdd", gateAdd},
+		{"Linear", linear}, {"LinearAlone", linearAlone}, {"Blocks", blocks}, {"Gated", gated},
+		{"GatedAlone", gatedAlone},
+		{"LayerNorm", layerNorm}, {"RMSNorm", rmsNorm}, {"NormHeads", normHeads}, {"Activate", activate},
+		{"Modulate", modulate}, {"GateAdd", gateAdd},
 		{"Rows", rowCopies}, {"AddScaled", addScaled},
-		{"SplitHeads", splitHeads}, {"SplitGrouped", splitGrouped}, {"Attention", attention}, {"AttentionAlone", attentionAlone},
+		{"SplitHeads", splitHeads}, {"SplitGrouped", splitGrouped}, {"Attention", attention},
+		{"AttentionAlone", attentionAlone},
 		{"HeadStats", headStats}, {"HeadSample", headSample}, {"HeadVisit", headVisit},
 		{"HeadAlone", headAlone}, {"HeadExtremes", headExtremes}, {"HeadUndefined", headUndefined},
 		{"Conv", conv}, {"ConvAlone", convAlone}, {"GroupNorm", groupNorm}, {"Pool", pool},
@@ -125,7 +130,8 @@ func near(t testing.TB, what string, got, want []float32, tolerance func(i int) 
 			continue
 		}
 		if d := math.Abs(float64(g) - float64(w)); !(d <= tolerance(i)) {
-			require.Failf(t, what, "value %d is %v, the reference %v: off by %.3g, allowed %.3g", i, g, w, d, tolerance(i))
+			require.Failf(t, what, "value %d is %v, the reference %v: off by %.3g, allowed %.3g", i, g, w, d,
+				tolerance(i))
 		}
 	}
 }
@@ -208,23 +214,41 @@ func misuse(s *suite) {
 		"NormHeads": func() {
 			s.dev.NormHeads(x, 4, backend.Heads{Heads: 2, KV: 3, HeadDim: 1}, backend.Norm{}, backend.Norm{})
 		},
-		"Activate":   func() { s.dev.Activate(x, 5, backend.ReLU) },
-		"Modulate":   func() { s.dev.Modulate(x, y, y, nil) },
-		"GateAdd":    func() { s.dev.GateAdd(x, x, x, []backend.Segment{{Seq: 4, Rows: 1}}) },
-		"Gather":     func() { s.dev.Gather(x, x, []int32{4}) },
-		"AddRows":    func() { s.dev.AddRows(x, x, []int32{-1}) },
-		"AddScaled":  func() { s.dev.AddScaled(x, x, []int32{1}, nil) },
-		"Scatter":    func() { s.dev.Scatter(x, y, []int32{1}) },
-		"SplitHeads": func() { s.dev.SplitHeads(x, x, x, x, nil, nil, backend.Heads{Heads: 1, HeadDim: 8}, nil) },
-		"Attention":  func() { s.dev.Attention(x, x, x, x, nil, backend.Heads{Heads: 1, HeadDim: 8, Keys: 1}) },
-		"HeadStats":  func() { s.dev.HeadStats(x, 4, backend.Head{W: w, Outcomes: 9}, &backend.HeadStats{}) },
-		"HeadSample": func() { s.dev.HeadSample(x, 4, backend.Head{W: w, Outcomes: 8}, &backend.HeadDraw{}) },
-		"HeadVisit":  func() { s.dev.HeadVisit(y, 4, backend.Head{W: w, Outcomes: 8}, func(int, []float32) {}) },
-		"Conv":       func() { s.dev.Conv(x, x, backend.ConvShape{}, w, backend.ConvInput{}, backend.Epilogue{}) },
-		"GroupNorm":  func() { s.dev.GroupNorm(x, x, x, 1, 4, 8, 3, backend.Norm{}) },
-		"Pool":       func() { s.dev.Pool(x, x, backend.ConvShape{}, backend.Max) },
-		"Write":      func() { s.dev.Write(x, 3, make([]float32, 9)) },
-		"Read":       func() { s.dev.Read(make([]float32, 9), x, 3) },
+		"Activate":  func() { s.dev.Activate(x, 5, backend.ReLU) },
+		"Modulate":  func() { s.dev.Modulate(x, y, y, nil) },
+		"GateAdd":   func() { s.dev.GateAdd(x, x, x, []backend.Segment{{Seq: 4, Rows: 1}}) },
+		"Gather":    func() { s.dev.Gather(x, x, []int32{4}) },
+		"AddRows":   func() { s.dev.AddRows(x, x, []int32{-1}) },
+		"AddScaled": func() { s.dev.AddScaled(x, x, []int32{1}, nil) },
+		"Scatter":   func() { s.dev.Scatter(x, y, []int32{1}) },
+		"SplitHeads": func() {
+			s.dev.SplitHeads(x, x, x, x, nil, nil, backend.Heads{Heads: 1, HeadDim: 8},
+				nil)
+		},
+		"Attention": func() {
+			s.dev.Attention(x, x, x, x, nil,
+				backend.Heads{Heads: 1, HeadDim: 8, Keys: 1})
+		},
+		"HeadStats": func() {
+			s.dev.HeadStats(x, 4, backend.Head{W: w, Outcomes: 9},
+				&backend.HeadStats{})
+		},
+		"HeadSample": func() {
+			s.dev.HeadSample(x, 4, backend.Head{W: w, Outcomes: 8},
+				&backend.HeadDraw{})
+		},
+		"HeadVisit": func() {
+			s.dev.HeadVisit(y, 4, backend.Head{W: w, Outcomes: 8},
+				func(int, []float32) {})
+		},
+		"Conv": func() {
+			s.dev.Conv(x, x, backend.ConvShape{}, w, backend.ConvInput{},
+				backend.Epilogue{})
+		},
+		"GroupNorm": func() { s.dev.GroupNorm(x, x, x, 1, 4, 8, 3, backend.Norm{}) },
+		"Pool":      func() { s.dev.Pool(x, x, backend.ConvShape{}, backend.Max) },
+		"Write":     func() { s.dev.Write(x, 3, make([]float32, 9)) },
+		"Read":      func() { s.dev.Read(make([]float32, 9), x, 3) },
 	} {
 		func() {
 			defer func() {

@@ -26,13 +26,16 @@ func (s *suite) blockRows(out, in int, t backend.BlockType) backend.BlockRows {
 			data[d+2], data[d+3] = byte(scale), byte(scale>>8)
 		}
 	}
-	return backend.BlockRows{Out: out, Type: t, Row: func(i int, dst []byte) { copy(dst, data[i*size:]) }}
+	return backend.BlockRows{Out: out, Type: t,
+		Row: func(i int, dst []byte) { copy(dst, data[i*size:]) }}
 }
 
 // blockWeights packs matrices of one input on both devices.
 func (s *suite) blockWeights(in int, parts ...backend.BlockRows) weights {
-	m := weights{dev: s.dev.(backend.Blocker).PackBlocks(in, parts...), ref: s.ref.(backend.Blocker).PackBlocks(in, parts...)}
-	require.Equal(s, []any{m.ref.Out(), in, backend.Blocks}, []any{m.dev.Out(), m.dev.In(), m.dev.Precision()})
+	m := weights{dev: s.dev.(backend.Blocker).PackBlocks(in, parts...),
+		ref: s.ref.(backend.Blocker).PackBlocks(in, parts...)}
+	require.Equal(s, []any{m.ref.Out(), in, backend.Blocks},
+		[]any{m.dev.Out(), m.dev.In(), m.dev.Precision()})
 	require.Positive(s, m.dev.Bytes())
 	for _, p := range parts {
 		row, blocks := make([]float32, in), make([]byte, p.Type.RowBytes(in))
@@ -51,7 +54,8 @@ func blocks(s *suite) {
 		s.Skip("the device takes the weights' values")
 	}
 	for _, t := range quant.Types() {
-		for i, shape := range [][3]int{{1, 256, 5}, {3, 512, 49}, {7, 256, 100}, {33, 768, 97}, {130, 256, 50}, {1030, 256, 3}} {
+		for i, shape := range [][3]int{{1, 256, 5}, {3, 512, 49}, {7, 256, 100}, {33, 768, 97},
+			{130, 256, 50}, {1030, 256, 3}} {
 			rows, in, out := shape[0], shape[1], shape[2]
 			if t.Values() == 32 {
 				in -= 96
@@ -60,7 +64,8 @@ func blocks(s *suite) {
 			s.blockLinear(rows, w, backend.Activation(i%5), i%2 == 0, i%3 == 0)
 		}
 	}
-	parts := []backend.BlockRows{s.blockRows(50, 256, quant.Q4_K), s.blockRows(7, 256, quant.Q4_0), s.blockRows(48, 256, quant.Q6_K)}
+	parts := []backend.BlockRows{s.blockRows(50, 256, quant.Q4_K), s.blockRows(7, 256, quant.Q4_0),
+		s.blockRows(48, 256, quant.Q6_K)}
 	parts = append(parts, s.blockRows(20, 256, quant.Q6_K), s.blockRows(1, 256, quant.Q6_K))
 	s.blockLinear(9, s.blockWeights(256, parts...), backend.SiLU, true, true)
 	s.blockLinear(140, s.blockWeights(256, parts...), backend.Identity, false, false)
@@ -72,7 +77,10 @@ func blocks(s *suite) {
 	s.ref.HeadStats(x.ref, 17, backend.Head{W: head.ref, Outcomes: 299, Scale: 0.05}, want)
 	require.Equal(s, want.Arg, got.Arg)
 	require.InDeltaSlice(s, want.LogSum, got.LogSum, 1e-3)
-	require.Panics(s, func() { s.dev.(backend.Blocker).PackBlocks(100, s.blockRows(1, 256, quant.Q4_K)) })
+	require.Panics(s, func() {
+		s.dev.(backend.Blocker).PackBlocks(100,
+			s.blockRows(1, 256, quant.Q4_K))
+	})
 	require.Panics(s, func() { s.dev.(backend.Blocker).PackBlocks(256) })
 }
 

@@ -13,13 +13,15 @@ var convShapes = []backend.ConvShape{
 	{Batch: 1, Height: 9, Width: 6, In: 20, Out: 33, KH: 3, KW: 3, PadH: 1, PadW: 1, Stride: 2},
 	{Batch: 2, Height: 6, Width: 5, In: 32, Out: 16, KH: 3, KW: 3, PadH: 1, PadW: 1, Up: true},
 	{Batch: 3, Height: 4, Width: 5, In: 64, Out: 65, KH: 1, KW: 1},
-	{Batch: 1, Height: 20, Width: 18, In: 3, Out: 12, KH: 7, KW: 5, PadH: 3, PadW: 2, DstStride: 20, DstOffset: 5},
+	{Batch: 1, Height: 20, Width: 18, In: 3, Out: 12, KH: 7, KW: 5, PadH: 3, PadW: 2, DstStride: 20,
+		DstOffset: 5},
 	{Batch: 1, Height: 12, Width: 12, In: 8, Out: 6, KH: 1, KW: 7, PadW: 3},
 	{Batch: 1, Height: 7, Width: 7, In: 10, Out: 4, KH: 3, KW: 3, Stride: 2},
 }
 
 // inputs makes a convolution's x, input map and target.
-func (s *suite) inputs(c backend.ConvShape, affine, swish bool) (x, dst twin, dev, ref backend.ConvInput) {
+func (s *suite) inputs(c backend.ConvShape, affine, swish bool) (x, dst twin, dev,
+	ref backend.ConvInput) {
 	stride, _ := backend.ConvTarget(c)
 	x = s.random(c.Batch, c.Height, c.Width, c.In)
 	dst = s.random(c.Batch, c.OutHeight(), c.OutWidth(), stride)
@@ -37,8 +39,10 @@ func conv(s *suite) {
 			x, dst, dev, ref := s.inputs(c, (i+j)%2 == 0, (i+j)%3 == 0)
 			w, bias := s.weights(c.Out, c.KH*c.KW*c.In, as), s.random(c.Out)
 			act := []backend.Activation{backend.Identity, backend.ReLU, backend.SiLU}[(i+2*j)%3]
-			s.dev.Conv(dst.dev, x.dev, c, w.dev, dev, backend.Epilogue{Bias: bias.dev, Act: act, Add: i%2 == 1})
-			s.ref.Conv(dst.ref, x.ref, c, w.ref, ref, backend.Epilogue{Bias: bias.ref, Act: act, Add: i%2 == 1})
+			s.dev.Conv(dst.dev, x.dev, c, w.dev, dev,
+				backend.Epilogue{Bias: bias.dev, Act: act, Add: i%2 == 1})
+			s.ref.Conv(dst.ref, x.ref, c, w.ref, ref,
+				backend.Epilogue{Bias: bias.ref, Act: act, Add: i%2 == 1})
 			bound := 0.0 // of any window: its norm is at most sqrt(taps) times the largest pixel's
 			window := make([]float32, c.KH*c.KW*c.In)
 			for i := range window {
@@ -50,14 +54,16 @@ func conv(s *suite) {
 			if as == backend.BF16 { // an input beside a rounding boundary may go to the other side
 				bound += math.Exp2(-8) * 20 * top(w.w)
 			}
-			dst.near(name("%v %+v", as, c), func(i int) float64 { return bound + 8*eps*(1+math.Abs(float64(dst.want()[i]))) })
+			dst.near(name("%v %+v", as, c),
+				func(i int) float64 { return bound + 8*eps*(1+math.Abs(float64(dst.want()[i]))) })
 		}
 	}
 }
 
 // convAlone: an image has the same bits alone and in a batch.
 func convAlone(s *suite) {
-	c := backend.ConvShape{Batch: 5, Height: 9, Width: 11, In: 12, Out: 20, KH: 3, KW: 3, PadH: 1, PadW: 1}
+	c := backend.ConvShape{Batch: 5, Height: 9, Width: 11, In: 12, Out: 20, KH: 3, KW: 3, PadH: 1,
+		PadW: 1}
 	x, all, in, _ := s.inputs(c, false, true)
 	w := s.weights(c.Out, 9*c.In, backend.F32)
 	s.dev.Conv(all.dev, x.dev, c, w.dev, in, backend.Epilogue{})
@@ -76,7 +82,8 @@ func pool(s *suite) {
 		{Batch: 1, Height: 3, Width: 3, In: 1, Out: 1, KH: 3, KW: 3},
 		{Batch: 2, Height: 7, Width: 6, In: 5, Out: 5, KH: 3, KW: 3, PadH: 1, PadW: 1},
 		{Batch: 1, Height: 8, Width: 9, In: 40, Out: 40, KH: 3, KW: 3, Stride: 2},
-		{Batch: 2, Height: 4, Width: 4, In: 17, Out: 17, KH: 2, KW: 2, Stride: 2, DstStride: 30, DstOffset: 6},
+		{Batch: 2, Height: 4, Width: 4, In: 17, Out: 17, KH: 2, KW: 2, Stride: 2, DstStride: 30,
+			DstOffset: 6},
 		{Batch: 3, Height: 8, Width: 8, In: 33, Out: 33, KH: 8, KW: 8},
 	} {
 		for kind := backend.Mean; kind <= backend.Max; kind++ {

@@ -33,11 +33,14 @@ func rmsNorm(s *suite) {
 }
 
 func normHeads(s *suite) {
-	for _, h := range []backend.Heads{{Heads: 1, HeadDim: 2}, {Heads: 6, KV: 2, HeadDim: 16}, {Heads: 4, KV: 4, HeadDim: 20}, {Heads: 3, KV: 1, HeadDim: 128}} {
+	for _, h := range []backend.Heads{{Heads: 1, HeadDim: 2}, {Heads: 6, KV: 2, HeadDim: 16},
+		{Heads: 4, KV: 4, HeadDim: 20}, {Heads: 3, KV: 1, HeadDim: 128}} {
 		x := s.rows(5, (h.Heads+2*h.KVHeads())*h.HeadDim)
 		q, k := s.random(h.HeadDim), s.random(h.HeadDim)
-		s.dev.NormHeads(x.dev, 5, h, backend.Norm{Scale: q.dev, Eps: 1e-6}, backend.Norm{Scale: k.dev, Eps: 1e-3})
-		s.ref.NormHeads(x.ref, 5, h, backend.Norm{Scale: q.ref, Eps: 1e-6}, backend.Norm{Scale: k.ref, Eps: 1e-3})
+		s.dev.NormHeads(x.dev, 5, h, backend.Norm{Scale: q.dev, Eps: 1e-6},
+			backend.Norm{Scale: k.dev, Eps: 1e-3})
+		s.ref.NormHeads(x.ref, 5, h, backend.Norm{Scale: q.ref, Eps: 1e-6},
+			backend.Norm{Scale: k.ref, Eps: 1e-3})
 		x.near(name("%+v", h), relative(x.want(), 8*(4+math.Sqrt(float64(h.HeadDim)))))
 	}
 }
@@ -48,7 +51,8 @@ func splitGrouped(s *suite) {
 		h    backend.Heads
 		half int
 	}{
-		{backend.Heads{Heads: 6, KV: 2, HeadDim: 16}, 8}, {backend.Heads{Heads: 4, KV: 1, HeadDim: 128}, 32},
+		{backend.Heads{Heads: 6, KV: 2, HeadDim: 16}, 8},
+		{backend.Heads{Heads: 4, KV: 1, HeadDim: 128}, 32},
 		{backend.Heads{Heads: 2, HeadDim: 12}, 3}, {backend.Heads{Heads: 3, KV: 1, HeadDim: 7}, 0},
 	} {
 		const batch, length = 3, 9
@@ -60,7 +64,8 @@ func splitGrouped(s *suite) {
 		if c.half > 0 {
 			cos := s.fill(func(i int) float32 { return float32(math.Cos(float64(i))) }, length, c.half)
 			sin := s.fill(func(i int) float32 { return float32(math.Sin(float64(i))) }, length, c.half)
-			dev, ref = &backend.Rotary{Cos: cos.dev, Sin: sin.dev}, &backend.Rotary{Cos: cos.ref, Sin: sin.ref}
+			dev, ref = &backend.Rotary{Cos: cos.dev, Sin: sin.dev},
+				&backend.Rotary{Cos: cos.ref, Sin: sin.ref}
 		}
 		s.dev.SplitHeads(q.dev, k.dev, v.dev, qkv.dev, ragged, pos, h, dev)
 		s.ref.SplitHeads(q.ref, k.ref, v.ref, qkv.ref, ragged, pos, h, ref)
@@ -76,12 +81,14 @@ func gated(s *suite) {
 		for _, as := range precisions {
 			rows, in, out := shape[0], shape[1], shape[2]
 			act, add := []backend.Activation{backend.SiLU, backend.GELUTanh, backend.Identity}[i%3], i%4 == 1
-			x, w, dst, times := s.rows(rows, in), s.weights(out, in, as), s.rows(rows, out), s.rows(rows, out)
+			x, w, dst, times := s.rows(rows, in), s.weights(out, in, as), s.rows(rows, out),
+				s.rows(rows, out)
 			if i%2 == 0 && !add {
 				times = dst
 			}
 			before, factor := append([]float32(nil), dst.want()...), append([]float32(nil), times.want()...)
-			dev, ref := backend.Epilogue{Act: act, Add: add, Times: times.dev}, backend.Epilogue{Act: act, Add: add, Times: times.ref}
+			dev, ref := backend.Epilogue{Act: act, Add: add, Times: times.dev},
+				backend.Epilogue{Act: act, Add: add, Times: times.ref}
 			if i%3 == 0 {
 				b := s.random(out)
 				dev.Bias, ref.Bias = b.dev, b.ref
@@ -89,7 +96,8 @@ func gated(s *suite) {
 			s.dev.Linear(dst.dev, x.dev, rows, w.dev, dev)
 			s.ref.Linear(dst.ref, x.ref, rows, w.ref, ref)
 			dst.near(name("%d rows, %d to %d, %v, %+v", rows, in, out, as, ref), func(i int) float64 {
-				e := 1.2*w.error(i%out, x.row(i/out))*math.Abs(float64(factor[i])) + 8*eps*(1+math.Abs(float64(dst.want()[i])))
+				e := 1.2*w.error(i%out, x.row(i/out))*math.Abs(float64(factor[i])) +
+					8*eps*(1+math.Abs(float64(dst.want()[i])))
 				return e + 2*eps*(math.Abs(float64(before[i]))+math.Abs(float64(factor[i])))
 			})
 		}

@@ -20,7 +20,8 @@ type head struct {
 
 // headShapes are rows, in, out, classes.
 var headShapes = [][4]int{
-	{1, 8, 1, 1}, {3, 16, 10, 9}, {7, 40, 100, 100}, {9, 33, 50, 49}, {2, 24, 1030, 1024}, {35, 16, 97, 96}, {5, 64, 3000, 2999}, {130, 8, 200, 150},
+	{1, 8, 1, 1}, {3, 16, 10, 9}, {7, 40, 100, 100}, {9, 33, 50, 49}, {2, 24, 1030, 1024},
+	{35, 16, 97, 96}, {5, 64, 3000, 2999}, {130, 8, 200, 150},
 }
 
 // head makes a head; about a tenth of the outcomes is forbidden, never the first.
@@ -66,7 +67,8 @@ func (s *suite) heads(test func(h *head, what string)) {
 // newStats asks for everything.
 func newStats(rows int, beta float64) *backend.HeadStats {
 	f := func() []float64 { return make([]float64, rows) }
-	return &backend.HeadStats{Beta: beta, LogMoment: f(), Entropy: f(), P1: f(), P2: f(), Arg: make([]int32, rows), LogSum: f()}
+	return &backend.HeadStats{Beta: beta, LogMoment: f(), Entropy: f(), P1: f(), P2: f(),
+		Arg: make([]int32, rows), LogSum: f()}
 }
 
 // compareStats holds the device's reductions against the reference's, given the logits' errors.
@@ -78,10 +80,14 @@ func (h *head) compareStats(s *suite, what string, beta float64) {
 	const sum = 64 * eps // of the exponentials and their sums
 	for i := range h.rows {
 		e := h.error[i]
-		require.InDelta(s, want.LogSum[i], got.LogSum[i], e+sum+eps*math.Abs(want.LogSum[i]), "%s: log sum of row %d", what, i)
-		require.InDelta(s, want.LogMoment[i], got.LogMoment[i], (1+beta)*(2*e+sum)+eps*beta*math.Abs(want.LogSum[i]), "%s: log moment %v of row %d", what, beta, i)
+		require.InDelta(s, want.LogSum[i], got.LogSum[i], e+sum+eps*math.Abs(want.LogSum[i]),
+			"%s: log sum of row %d", what, i)
+		require.InDelta(s, want.LogMoment[i], got.LogMoment[i],
+			(1+beta)*(2*e+sum)+eps*beta*math.Abs(want.LogSum[i]), "%s: log moment %v of row %d", what, beta,
+			i)
 		classes := math.Log(float64(h.ref.Outcomes))
-		require.InDelta(s, want.Entropy[i], got.Entropy[i], (1+classes)*4*(e+sum), "%s: entropy of row %d", what, i)
+		require.InDelta(s, want.Entropy[i], got.Entropy[i], (1+classes)*4*(e+sum),
+			"%s: entropy of row %d", what, i)
 		require.InDelta(s, want.P1[i], got.P1[i], 3*(e+sum), "%s: first of row %d", what, i)
 		require.InDelta(s, want.P2[i], got.P2[i], 3*(e+sum), "%s: second of row %d", what, i)
 		top, arg := h.logits[i][want.Arg[i]], h.logits[i][got.Arg[i]]
@@ -93,11 +99,16 @@ func (h *head) compareStats(s *suite, what string, beta float64) {
 		ask  backend.HeadStats
 		want func(*backend.HeadStats) []float64
 	}{
-		{name: "LogMoment", ask: backend.HeadStats{LogMoment: make([]float64, h.rows)}, want: func(s *backend.HeadStats) []float64 { return s.LogMoment }},
-		{name: "Entropy", ask: backend.HeadStats{Entropy: make([]float64, h.rows)}, want: func(s *backend.HeadStats) []float64 { return s.Entropy }},
-		{name: "P1", ask: backend.HeadStats{P1: make([]float64, h.rows)}, want: func(s *backend.HeadStats) []float64 { return s.P1 }},
-		{name: "P2", ask: backend.HeadStats{P2: make([]float64, h.rows)}, want: func(s *backend.HeadStats) []float64 { return s.P2 }},
-		{name: "LogSum", ask: backend.HeadStats{LogSum: make([]float64, h.rows)}, want: func(s *backend.HeadStats) []float64 { return s.LogSum }},
+		{name: "LogMoment", ask: backend.HeadStats{LogMoment: make([]float64, h.rows)},
+			want: func(s *backend.HeadStats) []float64 { return s.LogMoment }},
+		{name: "Entropy", ask: backend.HeadStats{Entropy: make([]float64, h.rows)},
+			want: func(s *backend.HeadStats) []float64 { return s.Entropy }},
+		{name: "P1", ask: backend.HeadStats{P1: make([]float64, h.rows)},
+			want: func(s *backend.HeadStats) []float64 { return s.P1 }},
+		{name: "P2", ask: backend.HeadStats{P2: make([]float64, h.rows)},
+			want: func(s *backend.HeadStats) []float64 { return s.P2 }},
+		{name: "LogSum", ask: backend.HeadStats{LogSum: make([]float64, h.rows)},
+			want: func(s *backend.HeadStats) []float64 { return s.LogSum }},
 	} {
 		one.ask.Beta = beta
 		s.dev.HeadStats(h.x.dev, h.rows, h.dev, &one.ask)
@@ -119,16 +130,19 @@ func headStats(s *suite) {
 // compareSample checks that each token's share of the cumulative distribution holds the uniform.
 func (h *head) compareSample(s *suite, what string, power float64, uniform []float64) {
 	s.Helper()
-	d := &backend.HeadDraw{Power: power, Uniform: uniform, Token: make([]int32, h.rows), LogP: make([]float64, h.rows)}
+	d := &backend.HeadDraw{Power: power, Uniform: uniform, Token: make([]int32, h.rows),
+		LogP: make([]float64, h.rows)}
 	s.dev.HeadSample(h.x.dev, h.rows, h.dev, d)
 	for i, u := range uniform {
 		token := int(d.Token[i])
-		require.True(s, token >= 0 && token < h.ref.Outcomes, "%s: row %d drew %d of %d outcomes", what, i, token, h.ref.Outcomes)
+		require.True(s, token >= 0 && token < h.ref.Outcomes, "%s: row %d drew %d of %d outcomes", what,
+			i, token, h.ref.Outcomes)
 		logp, before, after := cumulate(h.logits[i], power, token)
 		require.False(s, math.IsInf(logp, 0), "%s: row %d drew %d, which is impossible", what, i, token)
 		e := h.error[i]
 		slack := 2*power*e + 64*eps
-		require.True(s, before-slack <= u && u <= after+slack, "%s: row %d drew %d of (%v, %v) by %v", what, i, token, before, after, u)
+		require.True(s, before-slack <= u && u <= after+slack, "%s: row %d drew %d of (%v, %v) by %v",
+			what, i, token, before, after, u)
 		require.InDelta(s, logp, d.LogP[i], 2*e+64*eps+eps*math.Abs(logp), "%s: log p of row %d", what, i)
 	}
 }
@@ -196,7 +210,8 @@ func (h *head) visit(s *suite, b backend.Backend, x twin, rows int) (got, want [
 		got[row] = append([]float32(nil), logits...)
 		clear(logits) // it may be written to
 	})
-	s.ref.HeadVisit(x.ref, rows, h.ref, func(row int, logits []float32) { want[row] = append([]float32(nil), logits...) })
+	s.ref.HeadVisit(x.ref, rows, h.ref,
+		func(row int, logits []float32) { want[row] = append([]float32(nil), logits...) })
 	return got, want
 }
 
@@ -211,7 +226,8 @@ func headAlone(s *suite) {
 			u[i] = s.rand.Float64()
 		}
 		draw := func(x twin, u []float64) *backend.HeadDraw {
-			d := &backend.HeadDraw{Power: 1.5, Uniform: u, Token: make([]int32, len(u)), LogP: make([]float64, len(u))}
+			d := &backend.HeadDraw{Power: 1.5, Uniform: u, Token: make([]int32, len(u)),
+				LogP: make([]float64, len(u))}
 			s.dev.HeadSample(x.dev, len(u), h.dev, d)
 			return d
 		}
@@ -224,8 +240,10 @@ func headAlone(s *suite) {
 			part.write(h.x.want()[at*in : (at+n)*in])
 			got := newStats(n, 1.25)
 			s.dev.HeadStats(part.dev, n, h.dev, got)
-			require.Equal(s, &backend.HeadStats{Beta: 1.25, LogMoment: all.LogMoment[at : at+n], Entropy: all.Entropy[at : at+n],
-				P1: all.P1[at : at+n], P2: all.P2[at : at+n], Arg: all.Arg[at : at+n], LogSum: all.LogSum[at : at+n]}, got)
+			require.Equal(s, &backend.HeadStats{Beta: 1.25, LogMoment: all.LogMoment[at : at+n],
+				Entropy: all.Entropy[at : at+n],
+				P1:      all.P1[at : at+n], P2: all.P2[at : at+n], Arg: all.Arg[at : at+n],
+				LogSum: all.LogSum[at : at+n]}, got)
 			d := draw(part, u[at:at+n])
 			require.Equal(s, drawn.Token[at:at+n], d.Token)
 			require.Equal(s, drawn.LogP[at:at+n], d.LogP)
@@ -258,7 +276,8 @@ func headExtremes(s *suite) {
 		})
 		st := newStats(5, 2)
 		s.dev.HeadStats(h.x.dev, 5, h.dev, st)
-		d := &backend.HeadDraw{Power: 1, Uniform: []float64{0, 0.1, 0.5, 1 - 0x1p-53, 1}, Token: make([]int32, 5), LogP: make([]float64, 5)}
+		d := &backend.HeadDraw{Power: 1, Uniform: []float64{0, 0.1, 0.5, 1 - 0x1p-53, 1},
+			Token: make([]int32, 5), LogP: make([]float64, 5)}
 		s.dev.HeadSample(h.x.dev, 5, h.dev, d)
 		for i := range 5 {
 			require.EqualValues(s, only, st.Arg[i])
@@ -287,7 +306,8 @@ func headUndefined(s *suite) {
 		h.bias(s, f)
 		st := newStats(9, 2)
 		s.dev.HeadStats(h.x.dev, 9, h.dev, st)
-		d := &backend.HeadDraw{Power: 1, Uniform: make([]float64, 9), Token: make([]int32, 9), LogP: make([]float64, 9)}
+		d := &backend.HeadDraw{Power: 1, Uniform: make([]float64, 9), Token: make([]int32, 9),
+			LogP: make([]float64, 9)}
 		s.dev.HeadSample(h.x.dev, 9, h.dev, d)
 		for i := range 9 {
 			require.False(s, st.LogSum[i]-st.LogSum[i] == 0, "%s: log sum is %v", what, st.LogSum[i])

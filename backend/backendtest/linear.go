@@ -26,8 +26,8 @@ func (s *suite) weights(out, in int, as backend.Precision) weights {
 	return m
 }
 
-// error bounds the error of the product of row o of w and x: rounding of a sum, and for Int8 a few values
-// that fell to the next level.
+// error bounds the error of the product of row o of w and x: rounding of a sum, and for Int8 a few
+// values that fell to the next level.
 func (m weights) error(o int, x []float32) float64 {
 	w := m.w[o*m.ref.In() : (o+1)*m.ref.In()]
 	e := eps * (4 + math.Sqrt(float64(len(w)))) * norm(x) * norm(w)
@@ -45,7 +45,8 @@ var linearShapes = [][3]int{
 
 var precisions = []backend.Precision{backend.F32, backend.BF16, backend.Int8}
 
-func (s *suite) linear(rows, in, out int, as backend.Precision, act backend.Activation, bias, add bool) {
+func (s *suite) linear(rows, in, out int, as backend.Precision, act backend.Activation, bias,
+	add bool) {
 	x, w, dst := s.rows(rows, in), s.weights(out, in, as), s.rows(rows, out)
 	before := append([]float32(nil), dst.want()...)
 	dev, ref := backend.Epilogue{Act: act, Add: add}, backend.Epilogue{Act: act, Add: add}
@@ -88,7 +89,8 @@ func linearAlone(s *suite) {
 				part, got := s.rows(n, in), s.rows(n, out)
 				part.write(x.want()[at*in : (at+n)*in])
 				s.dev.Linear(got.dev, part.dev, n, w.dev, e)
-				same(s, name("%v, %d rows from %d of %v", as, n, at, shape), got.got()[:n*out], want[at*out:(at+n)*out])
+				same(s, name("%v, %d rows from %d of %v", as, n, at, shape), got.got()[:n*out],
+					want[at*out:(at+n)*out])
 			}
 		}
 	}

@@ -23,7 +23,9 @@ func layerNorm(s *suite) {
 		if i%3 == 2 {
 			dev.Shift, ref.Shift = nil, nil
 		}
-		tolerance := func(int) float64 { return 16 * eps * math.Sqrt(float64(width)) * (1 + top(scale.want())) }
+		tolerance := func(int) float64 {
+			return 16 * eps * math.Sqrt(float64(width)) * (1 + top(scale.want()))
+		}
 		s.dev.LayerNorm(dst.dev, x.dev, rows, dev)
 		s.ref.LayerNorm(dst.ref, x.ref, rows, ref)
 		dst.near(name("%d wide", width), tolerance)
@@ -66,7 +68,8 @@ func ulps(want []float32, n float64) func(int) float64 {
 }
 
 // ragged are segments of 3 sequences over 12 rows, of which row 5 and those from 10 belong to none.
-var ragged = []backend.Segment{{Seq: 2, Row: 0, Rows: 4}, {Seq: 0, Row: 4, Rows: 1, Pos: 3}, {Seq: 1, Row: 6, Rows: 4, Pos: 1}}
+var ragged = []backend.Segment{{Seq: 2, Row: 0, Rows: 4}, {Seq: 0, Row: 4, Rows: 1, Pos: 3},
+	{Seq: 1, Row: 6, Rows: 4, Pos: 1}}
 
 func modulate(s *suite) {
 	for _, width := range widths {
@@ -106,12 +109,14 @@ func rowCopies(s *suite) {
 
 func groupNorm(s *suite) {
 	for i, c := range []struct{ batch, pixels, channels, groups int }{
-		{1, 1, 4, 2}, {2, 9, 6, 3}, {1, 64, 32, 32}, {3, 35, 64, 32}, {1, 100, 5, 1}, {2, 256, 128, 32}, {1, 7, 96, 4},
+		{1, 1, 4, 2}, {2, 9, 6, 3}, {1, 64, 32, 32}, {3, 35, 64, 32}, {1, 100, 5, 1}, {2, 256, 128, 32},
+		{1, 7, 96, 4},
 	} {
 		x := s.fill(func(i int) float32 { return 3 + s.normal(i) }, c.batch, c.pixels, c.channels)
 		scale, shift := s.blank(c.batch+1, c.channels), s.blank(c.batch+1, c.channels)
 		a, b := s.random(c.channels), s.random(c.channels)
-		dev, ref := backend.Norm{Scale: a.dev, Shift: b.dev, Eps: 1e-6}, backend.Norm{Scale: a.ref, Shift: b.ref, Eps: 1e-6}
+		dev, ref := backend.Norm{Scale: a.dev, Shift: b.dev, Eps: 1e-6},
+			backend.Norm{Scale: a.ref, Shift: b.ref, Eps: 1e-6}
 		if i%3 == 1 {
 			dev.Scale, dev.Shift, ref.Scale, ref.Shift = nil, nil, nil, nil
 		}

@@ -19,8 +19,8 @@ const (
 //
 //	scores [keys, queries] = k q^T, weights = 2^(scores-top), o [dim, queries] = v^T weights
 //
-// The blocks of keys begin at key 0 whatever the rows are, and a lane does not know of the others: a row has the same
-// bits in any batch.
+// The blocks of keys begin at key 0 whatever the rows are, and a lane does not know of the others:
+// a row has the same bits in any batch.
 type attentionJob struct {
 	ops          vec.Ops
 	panels       []vec.Panel // the widest first
@@ -38,8 +38,10 @@ type attentionScratch struct {
 	top, sum, alpha []float32 // [lanes] of each panel
 	scores          []float32 // [mostKeys, lanes] of a panel
 
-	// Rounded factors, two to a word: queries and a block of keys as integers with a scale each, values as bfloat16.
-	queries, keys, values []float32 // [dim/2, lanes] of each panel, [mostKeys, dim/2], [mostKeys/2, dim]
+	// Rounded factors, two to a word: queries and a block of keys as integers with a scale each,
+	// values as bfloat16.
+	// [dim/2, lanes] of each panel, [mostKeys, dim/2], [mostKeys/2, dim]
+	queries, keys, values []float32
 	unit, scale           []float32 // [lanes] of each panel, [mostKeys]
 }
 
@@ -66,8 +68,8 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 	v.attentions.put(j)
 }
 
-// grow makes room for heads of so many dimensions. All lies in one piece: buffers that the collector's heap
-// places as it likes can share places in the cache, which costs up to 15 %.
+// grow makes room for heads of so many dimensions. All lies in one piece: buffers that the
+// collector's heap places as it likes can share places in the cache, which costs up to 15 %.
 func (s *attentionScratch) grow(dim, lanes int) {
 	if len(s.q) >= queryBlock*dim {
 		return
@@ -75,8 +77,10 @@ func (s *attentionScratch) grow(dim, lanes int) {
 	memory := allocate((5*queryBlock/2+mostKeys)*dim + mostKeys*lanes + 4*queryBlock + mostKeys)
 	s.q, s.o = take(&memory, queryBlock*dim), take(&memory, queryBlock*dim)
 	s.scores = take(&memory, mostKeys*lanes)
-	s.queries, s.keys, s.values = take(&memory, queryBlock*dim/2), take(&memory, mostKeys*dim/2), take(&memory, mostKeys/2*dim)
-	s.top, s.sum, s.alpha = take(&memory, queryBlock), take(&memory, queryBlock), take(&memory, queryBlock)
+	s.queries, s.keys, s.values = take(&memory, queryBlock*dim/2), take(&memory, mostKeys*dim/2),
+		take(&memory, mostKeys/2*dim)
+	s.top, s.sum, s.alpha = take(&memory, queryBlock), take(&memory, queryBlock),
+		take(&memory, queryBlock)
 	s.unit, s.scale = take(&memory, queryBlock), take(&memory, mostKeys)
 }
 
@@ -132,7 +136,8 @@ func (j *attentionJob) step(w *attentionScratch, p vec.Panel, at, n, key, pos in
 }
 
 // stepRounded is step with scores from integers, and weights and values in bfloat16.
-func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key, pos int, b keyBlock) {
+func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key, pos int,
+	b keyBlock) {
 	dim := j.h.HeadDim
 	p.ScoresFixed(w.scores, w.keys, w.scale, w.queries[at*dim/2:], n, dim, b.nextV)
 	j.mask(w.scores, p.Lanes(), n, key, pos)
@@ -151,7 +156,8 @@ func keyStep(keys int) int {
 	return ((keys+blocks-1)/blocks + 7) &^ 7
 }
 
-// panel is that for the next of n rows: the widest that they do not leave a narrow one's lanes of empty.
+// panel is that for the next of n rows: the widest that they do not leave a narrow one's lanes of
+// empty.
 func (j *attentionJob) panel(n int) vec.Panel {
 	narrow := j.panels[len(j.panels)-1]
 	for _, p := range j.panels {
@@ -162,8 +168,8 @@ func (j *attentionJob) panel(n int) vec.Panel {
 	return narrow
 }
 
-// mask hides, of n keys from `key` on, those that the lanes' rows, from position pos on, do not see.
-// Later lanes see no fewer.
+// mask hides, of n keys from `key` on, those that the lanes' rows, from position pos on, do not
+// see. Later lanes see no fewer.
 func (j *attentionJob) mask(scores []float32, lanes, n, key, pos int) {
 	if !j.h.Causal {
 		return

@@ -15,10 +15,12 @@ import (
 )
 
 // bits are what float32 results of every kernel are, on AVX2, AVX-512 and NEON.
-var bits = map[string]uint32{"linear": 0x5784372c, "layer norm": 0x39a6c6ba, "split heads": 0x836e1439, "attention": 0x6e83a436, "head stats": 0x61e817e3, "head sample": 0x707de88f, "group norm": 0xb6cb7cb5, "conv": 0xb66f5222}
+var bits = map[string]uint32{"linear": 0x5784372c, "layer norm": 0x39a6c6ba,
+	"split heads": 0x836e1439, "attention": 0x6e83a436, "head stats": 0x61e817e3,
+	"head sample": 0x707de88f, "group norm": 0xb6cb7cb5, "conv": 0xb66f5222}
 
-// TestBits: float32 results have the same bits on every instruction set, this year and next. Plain Go may
-// differ: it rounds products and computes functions in float64.
+// TestBits: float32 results have the same bits on every instruction set, this year and next. Plain
+// Go may differ: it rounds products and computes functions in float64.
 func TestBits(t *testing.T) {
 	for _, level := range simd.Available() {
 		if level.ISA == simd.Generic {
@@ -70,7 +72,8 @@ func TestBits(t *testing.T) {
 			pos[i] = int32(3 * i % length)
 		}
 		h := backend.Heads{Heads: heads, HeadDim: dim, Keys: length}
-		b.SplitHeads(q, k, v, dst, segs, pos, h, &backend.Rotary{Cos: random(length, dim/2), Sin: random(length, dim/2)})
+		b.SplitHeads(q, k, v, dst, segs, pos, h,
+			&backend.Rotary{Cos: random(length, dim/2), Sin: random(length, dim/2)})
 		sum("split heads", q, k, v)
 		out := b.New(rows, heads*dim)
 		b.Attention(out, q, k, v, segs, h)
@@ -78,7 +81,8 @@ func TestBits(t *testing.T) {
 
 		head := backend.Head{W: pack(500, width), Bias: random(500), Outcomes: 499, Scale: 1.25}
 		values := func() []float64 { return make([]float64, rows) }
-		s := &backend.HeadStats{Beta: 1.5, LogMoment: values(), Entropy: values(), P1: values(), P2: values(), Arg: make([]int32, rows), LogSum: values()}
+		s := &backend.HeadStats{Beta: 1.5, LogMoment: values(), Entropy: values(), P1: values(),
+			P2: values(), Arg: make([]int32, rows), LogSum: values()}
 		b.HeadStats(y, rows, head, s)
 		for _, v := range [][]float64{s.LogMoment, s.Entropy, s.P1, s.P2, s.LogSum} {
 			for i := range v { // Go's own logarithm may differ in the last place between processors
@@ -93,12 +97,15 @@ func TestBits(t *testing.T) {
 		b.HeadSample(y, rows, head, d)
 		sum("head sample", d.Token)
 
-		shape := backend.ConvShape{Batch: 1, Height: 9, Width: 7, In: 32, Out: 48, KH: 3, KW: 3, PadH: 1, PadW: 1, Up: true}
+		shape := backend.ConvShape{Batch: 1, Height: 9, Width: 7, In: 32, Out: 48, KH: 3, KW: 3, PadH: 1,
+			PadW: 1, Up: true}
 		image, scale, shift := random(1, 9, 7, 32), b.New(1, 32), b.New(1, 32)
-		b.GroupNorm(scale, shift, image, 1, 63, 32, 8, backend.Norm{Scale: random(32), Shift: random(32), Eps: 1e-6})
+		b.GroupNorm(scale, shift, image, 1, 63, 32, 8,
+			backend.Norm{Scale: random(32), Shift: random(32), Eps: 1e-6})
 		sum("group norm", scale, shift)
 		big := b.New(1, 18, 14, 48)
-		b.Conv(big, image, shape, pack(48, 9*32), backend.ConvInput{Scale: scale, Shift: shift, SiLU: true}, backend.Epilogue{Bias: random(48)})
+		b.Conv(big, image, shape, pack(48, 9*32),
+			backend.ConvInput{Scale: scale, Shift: shift, SiLU: true}, backend.Epilogue{Bias: random(48)})
 		sum("conv", big)
 	}
 }

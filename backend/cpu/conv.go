@@ -38,7 +38,8 @@ func (c *conv) init(b *Backend) {
 const bandWords = 1 << 18
 
 // Conv is a convolution in NHWC, without a buffer of windows.
-func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput, e backend.Epilogue) {
+func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix,
+	in backend.ConvInput, e backend.Epilogue) {
 	backend.CheckConv(dst, x, s, w, in, e)
 	b.mu.Lock()
 	defer b.done()
@@ -66,7 +67,8 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 // plain says whether the windows are the pixels themselves.
 func (c *conv) plain() bool {
 	s := &c.s
-	return s.KH == 1 && s.KW == 1 && c.stride == 1 && s.PadH == 0 && s.PadW == 0 && !s.Up && c.scale == nil && !c.silu
+	return s.KH == 1 && s.KW == 1 && c.stride == 1 && s.PadH == 0 && s.PadW == 0 && !s.Up &&
+		c.scale == nil && !c.silu
 }
 
 func (c *conv) up() int {

@@ -18,8 +18,10 @@ var windows = []backend.ConvShape{
 	{Batch: 1, Height: 9, Width: 6, In: 20, Out: 33, KH: 3, KW: 3, PadH: 1, PadW: 1, Stride: 2},
 	{Batch: 2, Height: 6, Width: 5, In: 32, Out: 16, KH: 3, KW: 3, PadH: 1, PadW: 1, Up: true},
 	{Batch: 3, Height: 4, Width: 5, In: 12, Out: 65, KH: 1, KW: 1},
-	{Batch: 1, Height: 20, Width: 18, In: 3, Out: 12, KH: 7, KW: 5, PadH: 3, PadW: 2, DstStride: 20, DstOffset: 5},
-	{Batch: 1, Height: 3, Width: 3, In: 4, Out: 2, KH: 5, KW: 5, PadH: 3, PadW: 4, Stride: 3, Up: true},
+	{Batch: 1, Height: 20, Width: 18, In: 3, Out: 12, KH: 7, KW: 5, PadH: 3, PadW: 2, DstStride: 20,
+		DstOffset: 5},
+	{Batch: 1, Height: 3, Width: 3, In: 4, Out: 2, KH: 5, KW: 5, PadH: 3, PadW: 4, Stride: 3,
+		Up: true},
 	{Batch: 2, Height: 7, Width: 7, In: 8, Out: 4, KH: 1, KW: 1, Stride: 2},
 }
 
@@ -28,7 +30,8 @@ type device interface {
 	New(shape ...int) *tensor.Dense
 	Write(dst *tensor.Dense, row int, src []float32)
 	Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix
-	Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput, e backend.Epilogue)
+	Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput,
+		e backend.Epilogue)
 }
 
 // convolve runs a convolution of the n-th random input.
@@ -41,13 +44,16 @@ func convolve(b device, s backend.ConvShape, as backend.Precision, n int) *tenso
 	}
 	stride, _ := backend.ConvTarget(s)
 	in := s.KH * s.KW * s.In
-	x, dst := random(s.Batch, s.Height, s.Width, s.In), random(s.Batch, s.OutHeight(), s.OutWidth(), stride)
+	x, dst := random(s.Batch, s.Height, s.Width, s.In),
+		random(s.Batch, s.OutHeight(), s.OutWidth(), stride)
 	w := b.Pack(s.Out, in, as, rows(normals(r, s.Out*in), in))
 	var input backend.ConvInput
 	if n%3 > 0 {
-		input = backend.ConvInput{Scale: random(s.Batch, s.In), Shift: random(s.Batch, s.In), SiLU: n%3 == 2}
+		input = backend.ConvInput{Scale: random(s.Batch, s.In), Shift: random(s.Batch, s.In),
+			SiLU: n%3 == 2}
 	}
-	b.Conv(dst, x, s, w, input, backend.Epilogue{Bias: random(s.Out), Act: backend.ReLU, Add: n%2 == 0})
+	b.Conv(dst, x, s, w, input,
+		backend.Epilogue{Bias: random(s.Out), Act: backend.ReLU, Add: n%2 == 0})
 	return dst
 }
 
@@ -70,7 +76,8 @@ func TestConvBits(t *testing.T) {
 	for i, s := range windows {
 		want := convolve(New(Options{Threads: 1}), s, backend.F32, 2*i)
 		for _, threads := range []int{2, 3, 16} {
-			same(t, want.Float32s(), convolve(New(Options{Threads: threads}), s, backend.F32, 2*i).Float32s())
+			same(t, want.Float32s(),
+				convolve(New(Options{Threads: threads}), s, backend.F32, 2*i).Float32s())
 		}
 	}
 }
@@ -78,10 +85,12 @@ func TestConvBits(t *testing.T) {
 func TestConvAllocatesNothing(t *testing.T) {
 	b := New(Options{Threads: 2})
 	for _, s := range windows[:5] {
-		x, dst := b.New(s.Batch, s.Height, s.Width, s.In), b.New(s.Batch, s.OutHeight(), s.OutWidth(), s.Out)
+		x, dst := b.New(s.Batch, s.Height, s.Width, s.In),
+			b.New(s.Batch, s.OutHeight(), s.OutWidth(), s.Out)
 		w := b.Pack(s.Out, s.KH*s.KW*s.In, backend.Int8, func(int, []float32) {})
 		in := backend.ConvInput{Scale: b.New(s.Batch, s.In), Shift: b.New(s.Batch, s.In), SiLU: true}
-		require.Zero(t, testing.AllocsPerRun(3, func() { b.Conv(dst, x, s, w, in, backend.Epilogue{}) }), "%+v", s)
+		require.Zero(t, testing.AllocsPerRun(3, func() { b.Conv(dst, x, s, w, in, backend.Epilogue{}) }),
+			"%+v", s)
 	}
 }
 
@@ -90,7 +99,8 @@ func BenchmarkConv(b *testing.B) {
 	for _, c := range [][2]int{{256, 128}, {128, 256}} {
 		for _, silu := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%d/%v", c[0], silu), func(b *testing.B) {
-				s := backend.ConvShape{Batch: 1, Height: c[0], Width: c[0], In: c[1], Out: c[1], KH: 3, KW: 3, PadH: 1, PadW: 1}
+				s := backend.ConvShape{Batch: 1, Height: c[0], Width: c[0], In: c[1], Out: c[1], KH: 3, KW: 3,
+					PadH: 1, PadW: 1}
 				x, dst := dev.New(1, c[0], c[0], c[1]), dev.New(1, c[0], c[0], c[1])
 				w := dev.Pack(c[1], 9*c[1], backend.F32, func(int, []float32) {})
 				var in backend.ConvInput

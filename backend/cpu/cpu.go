@@ -18,8 +18,9 @@ import (
 
 // Options choose threads and instruction set.
 type Options struct {
-	Threads int    // 0: all processors
-	ISA     string // as in UNMASK_ISA: avx512, avx2-vnni, avx2, neon, generic; empty: that variable, or the best
+	Threads int // 0: all processors
+	// as in UNMASK_ISA: avx512, avx2-vnni, avx2, neon, generic; empty: that variable, or the best
+	ISA string
 }
 
 // Backend computes on the processor. It is a gorgonia engine whose matrix products run on its

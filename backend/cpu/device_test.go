@@ -9,7 +9,8 @@ import (
 	"unmask/internal/simd"
 )
 
-// TestDevice runs the suite with every instruction set here, on one thread and on more than there are processors.
+// TestDevice runs the suite with every instruction set here, on one thread and on more than there
+// are processors.
 func TestDevice(t *testing.T) {
 	for _, level := range simd.Available() {
 		for _, threads := range []int{1, 3} {

@@ -81,7 +81,8 @@ func addRow(j *rowJob, row, _ int) { j.ops.Add(j.row(j.dst, row), j.row(j.x, int
 func (v *vectors) AddScaled(dst, src *tensor.Dense, from []int32, scale []float32) {
 	backend.CheckScaled(dst, src, from, scale)
 	j := v.takeRows()
-	j.dst, j.x, j.a, j.from, j.width, j.kernel = data(dst), data(src), scale, from, backend.Width(src), addScaled
+	j.dst, j.x, j.a, j.from, j.width, j.kernel = data(dst), data(src), scale, from, backend.Width(src),
+		addScaled
 	v.run(j, len(from))
 }
 

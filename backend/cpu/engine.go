@@ -65,7 +65,8 @@ func (e *engine) run(b *Backend, dst, left, right strided) {
 	e.w.memory = storage{data: e.packed.get(e.w.panels() * e.w.sizePanel())}
 	e.right, e.left.strided = right, left
 	b.pool.For(e.w.panels(), e.columns)
-	b.product.dst, b.product.stride, b.product.bias, b.product.act, b.product.add = dst.data, dst.down, nil, 0, false
+	b.product.dst, b.product.stride, b.product.bias, b.product.act, b.product.add = dst.data, dst.down,
+		nil, 0, false
 	b.product.run(&e.left, left.rows, &e.w)
 	e.right, e.left.strided = strided{}, strided{}
 }
@@ -74,7 +75,8 @@ func (e *engine) run(b *Backend, dst, left, right strided) {
 func (e *engine) packColumns(_, j int) {
 	k, r := e.w.k, &e.right
 	first := j * k.Columns
-	k.PackB(e.w.panel(j), r.data[first*r.right:], r.rows, min(k.Columns, r.columns-first), r.down, r.right)
+	k.PackB(e.w.panel(j), r.data[first*r.right:], r.rows, min(k.Columns, r.columns-first), r.down,
+		r.right)
 }
 
 // stridedSource packs rows of a matrix or of a transpose.

@@ -9,13 +9,15 @@ import (
 )
 
 // matrices returns the same random matrix for two engines, stored transposed or not.
-func matrices(r *rand.Rand, b *Backend, rows, columns int, transposed bool) (on, off *tensor.Dense) {
+func matrices(r *rand.Rand, b *Backend, rows, columns int, transposed bool) (on,
+	off *tensor.Dense) {
 	shape := []int{rows, columns}
 	if transposed {
 		shape = []int{columns, rows}
 	}
 	x := normals(r, rows*columns)
-	on = tensor.New(tensor.WithShape(shape...), tensor.WithBacking(append([]float32(nil), x...)), tensor.WithEngine(b))
+	on = tensor.New(tensor.WithShape(shape...), tensor.WithBacking(append([]float32(nil), x...)),
+		tensor.WithEngine(b))
 	off = tensor.New(tensor.WithShape(shape...), tensor.WithBacking(x))
 	if transposed {
 		if on.T() != nil || off.T() != nil {
@@ -27,7 +29,8 @@ func matrices(r *rand.Rand, b *Backend, rows, columns int, transposed bool) (on,
 
 func TestMatMul(t *testing.T) {
 	each(t, []int{2}, func(t *testing.T, b *Backend) {
-		for _, s := range [][3]int{{1, 1, 1}, {2, 3, 4}, {17, 33, 49}, {150, 20, 60}, {1, 30, 5}, {30, 5, 1}} {
+		for _, s := range [][3]int{{1, 1, 1}, {2, 3, 4}, {17, 33, 49}, {150, 20, 60}, {1, 30, 5},
+			{30, 5, 1}} {
 			for flags := range 4 {
 				r := rand.New(rand.NewPCG(1, uint64(flags)))
 				x, refX := matrices(r, b, s[0], s[1], flags&1 != 0)
@@ -47,7 +50,8 @@ func TestMatMul(t *testing.T) {
 // TestMatMulOfOthers: what the kernels do not do runs on gorgonia's engine.
 func TestMatMulOfOthers(t *testing.T) {
 	b := New(Options{})
-	x := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float64{1, 2, 3, 4}), tensor.WithEngine(b))
+	x := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float64{1, 2, 3, 4}),
+		tensor.WithEngine(b))
 	y, err := tensor.MatMul(x, x)
 	require.NoError(t, err)
 	require.Equal(t, []float64{7, 10, 15, 22}, y.Data())

@@ -37,7 +37,8 @@ func perceptron(e tensor.Engine) (loss float32, grad []float32) {
 			x[i] = float32(math.Sin(float64(i*i+rows))) / 3
 		}
 		v := tensor.New(tensor.WithShape(rows, columns), tensor.WithBacking(x), tensor.WithEngine(e))
-		return gorgonia.NewMatrix(g, tensor.Float32, gorgonia.WithShape(rows, columns), gorgonia.WithName(name), gorgonia.WithValue(v))
+		return gorgonia.NewMatrix(g, tensor.Float32, gorgonia.WithShape(rows, columns),
+			gorgonia.WithName(name), gorgonia.WithValue(v))
 	}
 	x, w1, w2 := matrix("x", 32, 24), matrix("w1", 24, 48), matrix("w2", 48, 8)
 	hidden := gorgonia.Must(gorgonia.Tanh(gorgonia.Must(gorgonia.Mul(x, w1))))

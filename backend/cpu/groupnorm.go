@@ -36,18 +36,21 @@ func (m *moments) join(o moments) {
 
 // GroupNorm writes the scale and shift of each image and channel that normalise x
 // [batch, pixels, channels]. It reads x from memory once.
-func (v *vectors) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int, n backend.Norm) {
+func (v *vectors) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int,
+	n backend.Norm) {
 	backend.CheckGroupNorm(scale, shift, x, batch, pixels, channels, groups, n)
 	j := v.groups.take(func(j *groupJob) {
 		j.ops = v.ops
 		j.blockMoments, j.groupMaps = j.eachBlock, j.eachGroup
 	})
-	j.x, j.scale, j.shift, j.a, j.b, j.norm = data(x), data(scale), data(shift), data(n.Scale), data(n.Shift), n
+	j.x, j.scale, j.shift, j.a, j.b, j.norm = data(x), data(scale), data(shift), data(n.Scale),
+		data(n.Shift), n
 	j.pixels, j.channels, j.groups = pixels, channels, groups
 	j.block = min(max(grain/channels/2, 1), pixels)
 	j.blocks = (pixels + j.block - 1) / j.block
 	j.moments = grown(j.moments, batch*j.blocks*groups)
-	j.sums, j.means = grown(j.sums, v.pool.Threads()*channels), grown(j.means, v.pool.Threads()*channels)
+	j.sums, j.means = grown(j.sums, v.pool.Threads()*channels),
+		grown(j.means, v.pool.Threads()*channels)
 	v.pool.For(batch*j.blocks, j.blockMoments)
 	v.pool.For(batch*groups, j.groupMaps)
 	j.x, j.scale, j.shift, j.a, j.b, j.norm = nil, nil, nil, nil, nil, backend.Norm{}

@@ -20,8 +20,9 @@ const (
 // chunk of columns, tile by tile, and reduces each tile while it is in the nearest caches. The
 // logits are never stored beyond it.
 //
-// Tiles and chunks do not depend on rows or threads, and each row's reductions join in the order of columns, so a row has
-// the same bits in any batch. Sums of a tile are float32 in 16 lanes, sums of tiles float64.
+// Tiles and chunks do not depend on rows or threads, and each row's reductions join in the order of
+// columns, so a row has the same bits in any batch. Sums of a tile are float32 in 16 lanes, sums of
+// tiles float64.
 type heads struct {
 	b      *Backend
 	x      rowSource
@@ -94,7 +95,8 @@ func (h *heads) prepare(x *tensor.Dense, head backend.Head) {
 // release forgets the arguments.
 func (h *heads) release() {
 	runtime.KeepAlive(h.w)
-	h.h, h.w, h.bias, h.x, h.draw, h.stats, h.visit = backend.Head{}, nil, nil, rowSource{}, nil, nil, nil
+	h.h, h.w, h.bias, h.x, h.draw, h.stats, h.visit = backend.Head{}, nil, nil, rowSource{}, nil, nil,
+		nil
 }
 
 // packRows packs the rows of a pass.
@@ -108,7 +110,8 @@ func (h *heads) packRows(base, rows int) {
 func (h *heads) packPanel(worker, i int) {
 	first := i * h.w.k.Rows
 	a := h.packed.from(h.w, first)
-	h.w.pack(a, h.x.x[(h.base+first)*h.x.stride:], h.x.stride, min(h.w.k.Rows, h.rows-first), &h.b.workers[worker])
+	h.w.pack(a, h.x.x[(h.base+first)*h.x.stride:], h.x.stride, min(h.w.k.Rows, h.rows-first),
+		&h.b.workers[worker])
 }
 
 func (h *heads) tiles() int { return (h.h.Outcomes + headTile - 1) / headTile }

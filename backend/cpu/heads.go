@@ -19,10 +19,12 @@ type splitJob struct {
 }
 
 // SplitHeads takes rows of qkv apart and rotates queries and keys.
-func (v *vectors) SplitHeads(q, k, val, qkv *tensor.Dense, segs []backend.Segment, pos []int32, h backend.Heads, r *backend.Rotary) {
+func (v *vectors) SplitHeads(q, k, val, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
+	h backend.Heads, r *backend.Rotary) {
 	backend.CheckSplitHeads(q, k, val, qkv, segs, pos, h, r)
 	j := v.splits.take(func(j *splitJob) { j.ops, j.item = v.ops, j.rows })
-	j.q, j.k, j.v, j.qkv, j.pos, j.h, j.length = data(q), data(k), data(val), data(qkv), pos, h, k.Shape()[2]
+	j.q, j.k, j.v, j.qkv, j.pos, j.h, j.length = data(q), data(k), data(val), data(qkv), pos, h,
+		k.Shape()[2]
 	j.half = 0
 	if r != nil {
 		j.cos, j.sin, j.half = data(r.Cos), data(r.Sin), backend.Width(r.Cos)

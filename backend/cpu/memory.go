@@ -36,15 +36,16 @@ func (b *buffer) get(n int) []float32 {
 	return b.data[:n]
 }
 
-// slabs hand out memory for tensors and weights. A matrix of a few megabytes covers few huge pages of its own, so several
-// share a slab. A slab lives as long as one of those that have a part of it.
+// slabs hand out memory for tensors and weights. A matrix of a few megabytes covers few huge pages
+// of its own, so several share a slab. A slab lives as long as one of those that have a part of it.
 type slabs struct {
 	mu      sync.Mutex
 	tensors []float32 // what is left of a slab
 	weights storage
 }
 
-// shares says whether n values go to a slab: less is not worth one, and more has huge pages of its own.
+// shares says whether n values go to a slab: less is not worth one, and more has huge pages of its
+// own.
 func shares(n int) bool { return 4*n >= hugeBytes/8 && 4*n < slabBytes/2 }
 
 // tensor returns zeroed memory of the collector's heap.

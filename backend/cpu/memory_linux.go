@@ -13,7 +13,8 @@ func adviseHuge(x []float32) {
 	p, end := uintptr(unsafe.Pointer(&x[0])), uintptr(unsafe.Pointer(&x[0]))+uintptr(4*len(x))
 	skip, size := -p%page, end&^(page-1)-(p+page-1)&^(page-1)
 	at := (*byte)(unsafe.Add(unsafe.Pointer(&x[0]), skip))
-	_ = unix.Madvise(unsafe.Slice(at, size), unix.MADV_HUGEPAGE) // a kernel without them is only slower
+	// a kernel without them is only slower
+	_ = unix.Madvise(unsafe.Slice(at, size), unix.MADV_HUGEPAGE)
 }
 
 // mapMemory returns zeroed pages, nil where the system refuses.

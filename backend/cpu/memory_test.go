@@ -11,7 +11,8 @@ import (
 // TestSlabs: what is handed out is zero, begins on a cache line and belongs to nobody else.
 func TestSlabs(t *testing.T) {
 	var s slabs
-	sizes := []int{1, 100, hugeBytes / 32, hugeBytes/32 + 1, 777_777, 1_000_000, slabBytes/8 - 1, slabBytes / 8, slabBytes/4 + 5}
+	sizes := []int{1, 100, hugeBytes / 32, hugeBytes/32 + 1, 777_777, 1_000_000, slabBytes/8 - 1,
+		slabBytes / 8, slabBytes/4 + 5}
 	var all [][]float32
 	for range 3 {
 		for _, n := range sizes {

@@ -92,7 +92,8 @@ func data(t *tensor.Dense) []float32 {
 func (v *vectors) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckLayerNorm(dst, x, rows, n)
 	j := v.takeRows()
-	j.dst, j.x, j.a, j.b, j.width, j.eps = data(dst), data(x), data(n.Scale), data(n.Shift), backend.Width(x), n.Eps
+	j.dst, j.x, j.a, j.b, j.width, j.eps = data(dst), data(x), data(n.Scale), data(n.Shift),
+		backend.Width(x), n.Eps
 	j.kernel = layerNorm
 	v.run(j, rows)
 }

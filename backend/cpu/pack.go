@@ -8,8 +8,8 @@ import (
 	"unmask/internal/simd/gemm"
 )
 
-// matrix is a weight matrix in panels of the kernel's columns. Behind an int8 panel are its columns' scales, and what to
-// subtract from their sums (int32): they are fetched with the weights.
+// matrix is a weight matrix in panels of the kernel's columns. Behind an int8 panel are its
+// columns' scales, and what to subtract from their sums (int32): they are fetched with the weights.
 type matrix struct {
 	out, in int
 	as      backend.Precision
@@ -61,7 +61,8 @@ func (m *matrix) scales(panel []float32) (scale, offset []float32) {
 	return panel[at : at+n], panel[at+n:]
 }
 
-var formats = [...]gemm.Format{backend.F32: gemm.F32, backend.BF16: gemm.BF16, backend.Int8: gemm.Int8}
+var formats = [...]gemm.Format{backend.F32: gemm.F32, backend.BF16: gemm.BF16,
+	backend.Int8: gemm.Int8}
 
 // maxInt8 is the depth from which sums of int8 products could leave int32.
 const maxInt8 = math.MaxInt32 / (255 * 127)

@@ -16,8 +16,8 @@ func (p *partial) shift(top float32, power float64) {
 	p.top = top
 }
 
-// leaders updates the largest two logits with those of a tile, at column and after; the lowest index
-// stands among equals.
+// leaders updates the largest two logits with those of a tile, at column and after; the lowest
+// index stands among equals.
 func (p *partial) leaders(top, second float32, column int) {
 	if top > p.first {
 		p.second = max(p.first, second)

@@ -67,7 +67,8 @@ func (p *product) run(from source, rows int, w *matrix) {
 	if rows > p.block && len(w.memory.data) <= cachedWords {
 		p.rows = rows
 		blocks := (rows + p.block - 1) / p.block
-		even := (rows + blocks - 1) / blocks // no small last block, which would stream the weights for a few rows
+		// no small last block, which would stream the weights for a few rows
+		even := (rows + blocks - 1) / blocks
 		p.block = (even + w.k.Rows - 1) / w.k.Rows * w.k.Rows
 		p.items = p.ranges(blocks)
 		p.shared = p.items > 1 // several items take the same rows, so these are packed once
@@ -90,7 +91,8 @@ func (p *product) run(from source, rows int, w *matrix) {
 func (p *product) prepare(from source, w *matrix) {
 	p.from, p.w = from, w
 	p.block = min(maxBlock, w.k.Cache/(4*w.lines))
-	if w.blocks != nil { // pass a part of the depth at a time, and unpack it once for all rows of a block
+	// pass a part of the depth at a time, and unpack it once for all rows of a block
+	if w.blocks != nil {
 		p.block = blocksBlock
 	}
 	p.block = max(1, p.block/w.k.Rows) * w.k.Rows

@@ -17,7 +17,8 @@ import (
 func each(t *testing.T, threads []int, f func(t *testing.T, b *Backend)) {
 	for _, level := range simd.Available() {
 		for _, n := range threads {
-			t.Run(fmt.Sprintf("%v/%d", level, n), func(t *testing.T) { f(t, New(Options{Threads: n, ISA: level.String()})) })
+			t.Run(fmt.Sprintf("%v/%d", level, n),
+				func(t *testing.T) { f(t, New(Options{Threads: n, ISA: level.String()})) })
 		}
 	}
 }
@@ -39,7 +40,8 @@ func same(t *testing.T, want, got []float32) {
 	t.Helper()
 	require.Len(t, got, len(want))
 	for i, v := range want {
-		require.Equal(t, math.Float32bits(v), math.Float32bits(got[i]), "value %d is %v, not %v", i, got[i], v)
+		require.Equal(t, math.Float32bits(v), math.Float32bits(got[i]), "value %d is %v, not %v", i,
+			got[i], v)
 	}
 }
 
@@ -47,7 +49,8 @@ var precisions = []backend.Precision{backend.F32, backend.BF16, backend.Int8}
 
 // orders are shapes of every order of work: few rows, resident blocks of rows, and more rows than
 // are streamed at a time.
-var orders = []struct{ rows, in, out int }{{1, 40, 70}, {5, 33, 130}, {150, 24, 50}, {streamRows + 70, 3, 33}}
+var orders = []struct{ rows, in, out int }{{1, 40, 70}, {5, 33, 130}, {150, 24, 50},
+	{streamRows + 70, 3, 33}}
 
 func TestLinearAgreesWithReference(t *testing.T) {
 	ref := plain.New()
@@ -68,7 +71,8 @@ func TestLinearAgreesWithReference(t *testing.T) {
 				b.Linear(dst, in, s.rows, b.Pack(s.out, s.in, as, rows(w, s.in)), e)
 				ref.Linear(want, refIn, s.rows, ref.Pack(s.out, s.in, as, rows(w, s.in)), e)
 				for i, v := range want.Float32s() {
-					require.InDelta(t, v, dst.Float32s()[i], 2e-5*(1+math.Sqrt(float64(s.in)))+0.15*float64(as/backend.Int8), "%v %+v at %d", as, s, i)
+					require.InDelta(t, v, dst.Float32s()[i],
+						2e-5*(1+math.Sqrt(float64(s.in)))+0.15*float64(as/backend.Int8), "%v %+v at %d", as, s, i)
 				}
 			}
 		}
@@ -110,16 +114,19 @@ func TestLinearAllocatesNothing(t *testing.T) {
 	b := New(Options{Threads: 2})
 	for _, as := range precisions {
 		for _, s := range orders {
-			m, x, dst := b.Pack(s.out, s.in, as, func(int, []float32) {}), b.New(s.rows, s.in), b.New(s.rows, s.out)
+			m, x, dst := b.Pack(s.out, s.in, as, func(int, []float32) {}), b.New(s.rows, s.in),
+				b.New(s.rows, s.out)
 			e := backend.Epilogue{Bias: b.New(s.out), Act: backend.GELUTanh, Add: true}
-			require.Zero(t, testing.AllocsPerRun(3, func() { b.Linear(dst, x, s.rows, m, e) }), "%v %+v", as, s)
+			require.Zero(t, testing.AllocsPerRun(3, func() { b.Linear(dst, x, s.rows, m, e) }), "%v %+v", as,
+				s)
 		}
 	}
 }
 
 func TestPackMemory(t *testing.T) {
 	b := New(Options{})
-	for as, bytes := range map[backend.Precision]int{backend.F32: 4, backend.BF16: 2, backend.Int8: 1} {
+	for as, bytes := range map[backend.Precision]int{backend.F32: 4, backend.BF16: 2,
+		backend.Int8: 1} {
 		m := b.Pack(480, 1024, as, func(int, []float32) {})
 		require.InDelta(t, bytes*480*1024, m.Bytes(), 8*480)
 	}
@@ -146,7 +153,8 @@ func BenchmarkLinear(b *testing.B) {
 	for _, as := range precisions {
 		dev := New(Options{})
 		for _, s := range []struct{ rows, in, out int }{
-			{1024, 768, 2304}, {1024, 768, 768}, {1024, 768, 3072}, {1024, 3072, 768}, {32, 768, 768}, {32, 768, 3072}, {32, 3072, 768}, {257, 768, 3072}, {1024, 768, 50258},
+			{1024, 768, 2304}, {1024, 768, 768}, {1024, 768, 3072}, {1024, 3072, 768}, {32, 768, 768},
+			{32, 768, 3072}, {32, 3072, 768}, {257, 768, 3072}, {1024, 768, 50258},
 		} {
 			b.Run(fmt.Sprintf("%v/%dx%dx%d", as, s.rows, s.in, s.out), func(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 2))

@@ -8,10 +8,10 @@ import (
 	"unmask/backend"
 )
 
-// HeadSample draws an outcome of each row by inverse CDF. One pass over the weights gives the
-// sum of each tile of columns, which the tile follows from; then the tile's logits are computed once
-// more, for all rows that drew it together. A row without a distribution gets Token -1 and
-// LogP NaN.
+// HeadSample draws an outcome of each row by inverse CDF. One pass over the weights gives the sum
+// of each tile of columns, which the tile follows from; then the tile's logits are computed once
+// more, for all rows that drew it together. A row without a distribution gets Token -1 and LogP
+// NaN.
 func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *backend.HeadDraw) {
 	backend.CheckHeadSample(x, rows, head, d)
 	b.mu.Lock()
@@ -81,7 +81,8 @@ func (h *heads) chooseTile(row int) {
 			continue
 		}
 		weight := float64(sum) * unit
-		h.tile[row], h.target[row] = int32(t), min(left, weight)/unit // the last tile stands where rounding leaves some
+		// the last tile stands where rounding leaves some
+		h.tile[row], h.target[row] = int32(t), min(left, weight)/unit
 		if weight > left {
 			return
 		}

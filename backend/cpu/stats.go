@@ -8,8 +8,8 @@ import (
 	"unmask/backend"
 )
 
-// HeadStats computes reductions over p = softmax(logits) of each row in one pass over the weights. A
-// row without a distribution gets NaN, and Arg -1; LogSum shows why.
+// HeadStats computes reductions over p = softmax(logits) of each row in one pass over the weights.
+// A row without a distribution gets NaN, and Arg -1; LogSum shows why.
 func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, head, s)
 	b.mu.Lock()

@@ -12,7 +12,8 @@ const (
 )
 
 // HeadVisit hands over all logits of each row. It holds those of a few rows at a time.
-func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head, visit func(row int, logits []float32)) {
+func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
+	visit func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, head)
 	b.mu.Lock()
 	defer b.done()

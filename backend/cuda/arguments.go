@@ -7,13 +7,13 @@ import (
 	"unsafe"
 )
 
-// banks is how many lists can be on their way to the device before the host waits for the arguments of the first
-// to have been copied.
+// banks is how many lists can be on their way to the device before the host waits for the arguments
+// of the first to have been copied.
 const banks = 4
 
 // arguments are the host slices of lists' commands. They are gathered in pinned memory and copied
-// to the same offsets of the device's before the commands run. Lists between two waits take one bank after the other, so
-// that a list that comes again has its arguments at the same addresses.
+// to the same offsets of the device's before the commands run. Lists between two waits take one
+// bank after the other, so that a list that comes again has its arguments at the same addresses.
 type arguments struct {
 	banks  [banks]bank
 	bank   int // of the list that is being made
@@ -103,7 +103,8 @@ func (b *Backend) sendArguments() error {
 		if p.used == 0 {
 			continue
 		}
-		if err := b.device.call(cuMemcpyHtoDAsync, uintptr(p.device), uintptr(unsafe.Pointer(&p.host[0])), uintptr(p.used), b.stream); err != nil {
+		if err := b.device.call(cuMemcpyHtoDAsync, uintptr(p.device), uintptr(unsafe.Pointer(&p.host[0])),
+			uintptr(p.used), b.stream); err != nil {
 			return err
 		}
 		k.busy = true

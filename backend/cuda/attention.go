@@ -21,7 +21,8 @@ var (
 		{register("unmask_attention_64"), 64, 0, nil},
 		{register("unmask_attention_128"), 128, 0, nil},
 	}
-	// Kernels whose warps have 16 rows, and those with 32, which read keys and values from shared memory half as often.
+	// Kernels whose warps have 16 rows, and those with 32, which read keys and values from shared
+	// memory half as often.
 	tensorAttention = [...]attentionKernel{
 		{register("unmask_attention_tensor_32x1"), 32, 16, nil},
 		{register("unmask_attention_tensor_48x1"), 48, 16, nil},
@@ -55,7 +56,8 @@ func (a *attentionKernel) keyTile() int {
 
 // SplitHeads takes rows of qkv apart: queries to q, keys and values to their position in
 // k and v. Queries and keys are rotated by the angle of that position unless r is nil.
-func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32, h backend.Heads, r *backend.Rotary) {
+func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
+	h backend.Heads, r *backend.Rotary) {
 	backend.CheckSplitHeads(q, k, v, qkv, segs, pos, h, r)
 	if len(segs) == 0 {
 		return
@@ -140,7 +142,8 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 }
 
 // narrowHeads finds the copies of queries, keys and values where there are all that a kernel needs.
-func (b *Backend) narrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) (x, y, z devicePtr, ok bool) {
+func (b *Backend) narrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []backend.Segment,
+	h backend.Heads) (x, y, z devicePtr, ok bool) {
 	if a.narrow == nil || a.dim != h.HeadDim {
 		return 0, 0, 0, false
 	}
@@ -154,9 +157,10 @@ func (b *Backend) narrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []
 	return x, y, z, x != 0 && y != 0 && z != 0
 }
 
-// attentionFor chooses a kernel, the rows of its blocks and their threads and shared memory. No choice changes a bit but that
-// between float32 and tensor cores, which depends on the layer alone.
-func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *attentionKernel, rows, threads, shared int) {
+// attentionFor chooses a kernel, the rows of its blocks and their threads and shared memory. No
+// choice changes a bit but that between float32 and tensor cores, which depends on the layer alone.
+func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *attentionKernel, rows,
+	threads, shared int) {
 	if !h.BF16 || h.HeadDim%4 != 0 {
 		a = fitting(plainAttention[:], h.HeadDim)
 		const rows = 64
@@ -167,12 +171,14 @@ func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *atte
 	for _, s := range segs {
 		longest = max(longest, s.Rows)
 	}
-	const fewest, most = 4, 8 // warps: a multiprocessor's schedulers, and what its registers are enough for
+	// warps: a multiprocessor's schedulers, and what its registers are enough for
+	const fewest, most = 4, 8
 	a = fitting(tensorAttention[:], h.HeadDim)
 	if longest >= wideRows && h.HeadDim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
 		a = fitting(wideTensorAttention[:], h.HeadDim)
 	}
-	// A multiprocessor's time is that of its blocks' warps, and of copying the keys for each block. Estimated, not measured.
+	// A multiprocessor's time is that of its blocks' warps, and of copying the keys for each block.
+	// Estimated, not measured.
 	warps, least := 0, 0
 	for w := most; w >= fewest; w-- {
 		blocks := ceilDiv(len(segs)*ceilDiv(longest, w*a.rows)*h.Heads, b.Multiprocessors)
@@ -227,7 +233,8 @@ func (b *Backend) cut(segs []backend.Segment, rows int) []backend.Segment {
 	b.pieces = b.pieces[:0]
 	for _, s := range segs {
 		for at := 0; at < s.Rows; at += rows {
-			b.pieces = append(b.pieces, backend.Segment{Seq: s.Seq, Row: s.Row + at, Rows: min(rows, s.Rows-at), Pos: s.Pos + at})
+			b.pieces = append(b.pieces,
+				backend.Segment{Seq: s.Seq, Row: s.Row + at, Rows: min(rows, s.Rows-at), Pos: s.Pos + at})
 		}
 	}
 	return b.pieces

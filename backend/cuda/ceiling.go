@@ -5,7 +5,8 @@ package cuda
 import "unmask/backend"
 
 var ceilingKernels = [...]*kernel{
-	backend.F32: register("unmask_ceiling_f32"), backend.BF16: register("unmask_ceiling_bf16"), backend.Int8: register("unmask_ceiling_int8"),
+	backend.F32: register("unmask_ceiling_f32"), backend.BF16: register("unmask_ceiling_bf16"),
+	backend.Int8: register("unmask_ceiling_int8"),
 }
 
 // ceilings are what the GPU does at most, measured.
@@ -16,7 +17,8 @@ type ceilings struct {
 }
 
 // Operations of a thread and round of the loops of kernels/ceiling.cu.
-var ceilingOps = [...]float64{backend.F32: 2 * 16, backend.BF16: 8 * 2 * 16 * 8 * 16 / 32., backend.Int8: 8 * 2 * 16 * 8 * 32 / 32.}
+var ceilingOps = [...]float64{backend.F32: 2 * 16, backend.BF16: 8 * 2 * 16 * 8 * 16 / 32.,
+	backend.Int8: 8 * 2 * 16 * 8 * 32 / 32.}
 
 const (
 	ceilingThreads = 256
@@ -26,8 +28,8 @@ const (
 	ceilingCopy    = 1 << 30 // bytes, at most
 )
 
-// ceilings measures what the GPU does at most: each loop longer and longer until it takes long enough. seconds runs the list
-// and returns how long its last command took.
+// ceilings measures what the GPU does at most: each loop longer and longer until it takes long
+// enough. seconds runs the list and returns how long its last command took.
 func (b *Backend) ceilings(seconds func() float64) (c ceilings) {
 	blocks := ceilingBlocks * b.Multiprocessors
 	var out memory

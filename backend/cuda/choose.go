@@ -36,8 +36,10 @@ type choice struct {
 	x                 devicePtr // [rows, in], unless drawing
 }
 
-// HeadChoose ranks candidates and draws the tokens of those that come first, without reading anything in between.
-func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense, h backend.Head, c *backend.Choice) {
+// HeadChoose ranks candidates and draws the tokens of those that come first, without reading
+// anything in between.
+func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense, h backend.Head,
+	c *backend.Choice) {
 	backend.CheckChoice(rows, h, c)
 	c.Undefined = -1
 	chosen, drawn := c.Chosen()
@@ -47,7 +49,8 @@ func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense,
 	s := &b.choices
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := choice{Choice: c, rows: rows, chosen: chosen, drawn: drawn, moments: c.Uses(backend.ByMoment), drawing: c.Uses(backend.ByDraw)}
+	w := choice{Choice: c, rows: rows, chosen: chosen, drawn: drawn, moments: c.Uses(backend.ByMoment),
+		drawing: c.Uses(backend.ByDraw)}
 	b.layChoice(&w, h)
 	for first := 0; first < rows; first += backend.ChoiceRows {
 		n := min(backend.ChoiceRows, rows-first)
@@ -72,13 +75,16 @@ func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense,
 func (b *Backend) layChoice(w *choice, h backend.Head) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.flush() // the pass before is the same at each step, what follows is not: as a list of its own it becomes a graph
+	// the pass before is the same at each step, what follows is not: as a list of its own it becomes a
+	// graph
+	b.flush()
 	s := &b.choices
 	w.h = b.headOf(h)
 	s.groups = s.groups[:0]
 	chosen, drawn := 0, 0
 	for _, g := range w.Groups {
-		s.groups = append(s.groups, int32(g.Row), int32(g.Rows), int32(g.Sequence), int32(g.First), int32(g.Count), int32(g.Draw), int32(chosen), int32(drawn))
+		s.groups = append(s.groups, int32(g.Row), int32(g.Rows), int32(g.Sequence), int32(g.First),
+			int32(g.Count), int32(g.Draw), int32(chosen), int32(drawn))
 		chosen += g.Count
 		drawn += g.Draw
 	}
@@ -90,11 +96,13 @@ func (b *Backend) layChoice(w *choice, h backend.Head) {
 		w.x = b.scratch(&s.rows, 4*w.rows*w.h.w.in)
 		return
 	}
-	b.begin(chooseUniformsKernel, grid{x: len(w.Groups)}, 256, 0).pointer(w.uniform).ints(s.groups).ints(w.Position[:w.rows]).
+	b.begin(chooseUniformsKernel, grid{x: len(w.Groups)}, 256, 0).pointer(w.uniform).ints(s.groups).
+		ints(w.Position[:w.rows]).
 		int(int(uint32(w.Seed))).int(int(uint32(w.Seed >> 32))).int(int(w.Step)).end()
 }
 
-// score does for candidates first..first+n-1 what needs their logits, and keeps x for those that will be drawn.
+// score does for candidates first..first+n-1 what needs their logits, and keeps x for those that
+// will be drawn.
 func (b *Backend) score(w *choice, x *tensor.Dense, first, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +137,8 @@ func (b *Backend) choose(w *choice) {
 		size *= 2
 	}
 	c := b.begin(chooseKernel, grid{x: len(w.Groups)}, min(maxThreads, size/2), 13*size).
-		pointer(chosen).pointer(drawn).pointer(uniform).pointer(undefined).ints(s.groups).ints(w.Position[:w.rows]).ints(w.Order)
+		pointer(chosen).pointer(drawn).pointer(uniform).pointer(undefined).ints(s.groups).
+		ints(w.Position[:w.rows]).ints(w.Order)
 	switch {
 	case w.drawing:
 		c.pointer(0).pointer(w.logP).pointer(w.token).pointer(w.logP)
@@ -138,7 +147,8 @@ func (b *Backend) choose(w *choice) {
 	default:
 		c.pointer(0).pointer(0).pointer(0).pointer(0)
 	}
-	c.pointer(token).pointer(logP).int(size).int(w.rows).int(int(w.By[0])).int(int(w.By[1])).double(w.Noise).
+	c.pointer(token).pointer(logP).int(size).int(w.rows).int(int(w.By[0])).int(int(w.By[1])).
+		double(w.Noise).
 		int(int(uint32(w.Seed))).int(int(uint32(w.Seed >> 32))).int(int(w.Step)).end()
 	if !w.drawing && w.drawn > 0 {
 		x := b.scratch(&s.drawn, 4*w.drawn*w.h.w.in)

@@ -16,16 +16,19 @@ import (
 	"unmask/internal/philox"
 )
 
-// chosenByHost is what a choice comes to, from HeadStats and HeadSample of the same device and noise made in Go.
+// chosenByHost is what a choice comes to, from HeadStats and HeadSample of the same device and
+// noise made in Go.
 type chosenByHost struct {
 	row, token []int32
 	logP       []float64
 }
 
-func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head, c *backend.Choice) (r chosenByHost) {
+func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head,
+	c *backend.Choice) (r chosenByHost) {
 	s := &backend.HeadStats{Beta: c.Beta, LogMoment: make([]float64, rows)}
 	b.HeadStats(x, rows, h, s)
-	d := &backend.HeadDraw{Power: c.Power, Uniform: make([]float64, rows), Token: make([]int32, rows), LogP: make([]float64, rows)}
+	d := &backend.HeadDraw{Power: c.Power, Uniform: make([]float64, rows), Token: make([]int32, rows),
+		LogP: make([]float64, rows)}
 	streams := make([]philox.Stream, rows)
 	for _, g := range c.Groups {
 		for i := g.Row; i < g.Row+g.Rows; i++ {
@@ -46,7 +49,8 @@ func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head, c *back
 			left = append(left, g.Row+i)
 		}
 		for part, use := range []philox.Use{philox.Order, philox.Reorder} {
-			slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(score(j, c.By[part], use), score(i, c.By[part], use)) })
+			slices.SortStableFunc(left,
+				func(i, j int) int { return cmp.Compare(score(j, c.By[part], use), score(i, c.By[part], use)) })
 			n := []int{g.First, g.Count - g.First}[part]
 			chosen = append(chosen, left[:n]...)
 			left = slices.Sorted(slices.Values(left[n:]))
@@ -63,8 +67,10 @@ func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head, c *back
 
 // choiceOf is 5 groups of different sizes, one of them longer than one call of project.
 func choiceOf(first, others backend.Measure) (rows int, c *backend.Choice) {
-	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, By: [2]backend.Measure{first, others}, Beta: 1.5, Noise: 2, Power: 1.25}
-	for i, g := range []backend.Candidates{{Rows: 1, Count: 1}, {Rows: 40, First: 7, Count: 20}, {Rows: 1100, First: 3, Count: 12},
+	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, By: [2]backend.Measure{first, others}, Beta: 1.5,
+		Noise: 2, Power: 1.25}
+	for i, g := range []backend.Candidates{{Rows: 1, Count: 1}, {Rows: 40, First: 7, Count: 20},
+		{Rows: 1100, First: 3, Count: 12},
 		{Rows: 5, First: 5, Count: 5}, {Rows: 64, Count: 0}} {
 		g.Row, g.Sequence, g.Draw = rows, uint32(7*i), (g.Count+1)/2
 		if first == backend.ByDraw {
@@ -98,7 +104,8 @@ func TestChoose(t *testing.T) {
 	for i, by := range pairs {
 		rows, c := choiceOf(by[0], by[1])
 		x := put(b, normal(uint64(i), rows*in), rows, in)
-		head := backend.Head{W: packed(b, normal(50, out*in), out, in, precisions[i%3]), Bias: put(b, normal(51, out), out), Outcomes: classes, Scale: 1.5}
+		head := backend.Head{W: packed(b, normal(50, out*in), out, in, precisions[i%3]),
+			Bias: put(b, normal(51, out), out), Outcomes: classes, Scale: 1.5}
 		if l != nil {
 			l.Forget()
 		}
@@ -132,14 +139,16 @@ func pieces(b *Backend, x *tensor.Dense, in int) func(first, n int) *tensor.Dens
 func TestChooseUndefined(t *testing.T) {
 	const in, out = 16, 50
 	b, _ := openAny(t)
-	for _, by := range []backend.Measure{backend.ByOrder, backend.ByNoise, backend.ByMoment, backend.ByDraw} {
+	for _, by := range []backend.Measure{backend.ByOrder, backend.ByNoise, backend.ByMoment,
+		backend.ByDraw} {
 		rows, c := choiceOf(by, by)
 		data := normal(1, rows*in)
 		for _, row := range []int{33, 20, 1141} {
 			data[row*in] = float32(math.NaN())
 		}
 		x := put(b, data, rows, in)
-		b.HeadChoose(rows, pieces(b, x, in), backend.Head{W: packed(b, normal(2, out*in), out, in, backend.F32), Outcomes: out}, c)
+		b.HeadChoose(rows, pieces(b, x, in),
+			backend.Head{W: packed(b, normal(2, out*in), out, in, backend.F32), Outcomes: out}, c)
 		if by >= backend.ByMoment {
 			require.Equal(t, 20, c.Undefined)
 			continue
@@ -160,11 +169,14 @@ func TestChooseMisuse(t *testing.T) {
 	b, _ := openAny(t)
 	h := backend.Head{W: packed(b, normal(1, 12), 3, 4, backend.F32), Outcomes: 3}
 	for want, spoil := range map[string]func(c *backend.Choice){
-		"group 1 is":           func(c *backend.Choice) { c.Groups[1].Count = 41 },
-		"Beta is NaN":          func(c *backend.Choice) { c.Beta = math.NaN() },
-		"Power is -1":          func(c *backend.Choice) { c.Power = -1 },
-		"positions, need":      func(c *backend.Choice) { c.Position = c.Position[:9] },
-		"of 1499":              func(c *backend.Choice) { c.Order, c.Position[30] = c.Order[:1499], 1499 },
+		"group 1 is":      func(c *backend.Choice) { c.Groups[1].Count = 41 },
+		"Beta is NaN":     func(c *backend.Choice) { c.Beta = math.NaN() },
+		"Power is -1":     func(c *backend.Choice) { c.Power = -1 },
+		"positions, need": func(c *backend.Choice) { c.Position = c.Position[:9] },
+		"of 1499": func(c *backend.Choice) {
+			c.Order, c.Position[30] = c.Order[:1499],
+				1499
+		},
 		"results for":          func(c *backend.Choice) { c.Token = nil },
 		"tokens that are draw": func(c *backend.Choice) { c.By[0] = backend.ByDraw },
 	} {

@@ -59,18 +59,21 @@ func (m *images) describe(s backend.ConvShape) []int32 {
 		up = 2
 	}
 	stride, offset := backend.ConvTarget(s)
-	for i, v := range [...]int{s.Batch, s.Height, s.Width, s.In, s.Out, s.OutHeight(), s.OutWidth(), s.KH, s.KW,
+	for i, v := range [...]int{s.Batch, s.Height, s.Width, s.In, s.Out, s.OutHeight(), s.OutWidth(),
+		s.KH, s.KW,
 		max(s.Stride, 1), s.PadH, s.PadW, up, stride, offset} {
 		m.shape[i] = int32(v)
 	}
 	return m.shape[:]
 }
 
-// convNumbers is how many numbers of the input, after it is doubled, a launch can count: the kernels do so in 32 bits.
+// convNumbers is how many numbers of the input, after it is doubled, a launch can count: the
+// kernels do so in 32 bits.
 var convNumbers = 1 << 32
 
 // Conv is a convolution: a Linear of windows, which are zero outside the image.
-func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput, e backend.Epilogue) {
+func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix,
+	in backend.ConvInput, e backend.Epilogue) {
 	backend.CheckConv(dst, x, s, w, in, e)
 	if s.Batch == 0 {
 		return
@@ -78,7 +81,8 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := w.(*matrix)
-	c := convolution{s, m, b.address(dst), b.address(x), b.address(in.Scale), b.address(in.Shift), b.address(e.Bias), in.SiLU, e}
+	c := convolution{s, m, b.address(dst), b.address(x), b.address(in.Scale), b.address(in.Shift),
+		b.address(e.Bias), in.SiLU, e}
 	each := c.most()
 	for first := 0; first < s.Batch; first += each {
 		b.convolve(c.part(first, min(each, s.Batch-first)))
@@ -157,7 +161,8 @@ func (b *Backend) convolve(c convolution) {
 		n := min(group, pixels-first)
 		b.begin(windowsKernel, grid{x: n, y: ceilDiv(m.in, 256)}, 256, 0).
 			pointer(rows).pointer(source).ints(b.images.describe(s)).int(first).end()
-		b.linear(rows, n, m, pitch, c.bias, e.Act, e.Add, 1).pointer(to + devicePtr(4*first*pitch)).pointer(0).end()
+		b.linear(rows, n, m, pitch, c.bias, e.Act, e.Add, 1).pointer(to + devicePtr(4*first*pitch)).
+			pointer(0).end()
 	}
 }
 
@@ -196,7 +201,8 @@ func (b *Backend) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.P
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(poolKernel, grid{x: s.Batch * s.OutHeight() * s.OutWidth()}, min(roundUp(s.In, 32), 256), 0).
+	b.begin(poolKernel, grid{x: s.Batch * s.OutHeight() * s.OutWidth()}, min(roundUp(s.In, 32), 256),
+		0).
 		tensor(dst).tensor(x).ints(b.images.describe(s)).int(flag(kind == backend.Max)).end()
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)

@@ -17,9 +17,11 @@ func TestConvInParts(t *testing.T) {
 	b, _ := openAny(t)
 	for _, up := range []bool{false, true} {
 		for _, as := range precisions {
-			s := backend.ConvShape{Batch: 5, Height: 4, Width: 3, In: 8, Out: 6, KH: 3, KW: 3, PadH: 1, PadW: 1, Up: up}
+			s := backend.ConvShape{Batch: 5, Height: 4, Width: 3, In: 8, Out: 6, KH: 3, KW: 3, PadH: 1,
+				PadW: 1, Up: up}
 			x := put(b, normal(1, s.Batch*s.Height*s.Width*s.In), s.Batch*s.Height*s.Width, s.In)
-			in := backend.ConvInput{Scale: put(b, normal(2, s.Batch*s.In), s.Batch, s.In), Shift: put(b, normal(3, s.Batch*s.In), s.Batch, s.In), SiLU: true}
+			in := backend.ConvInput{Scale: put(b, normal(2, s.Batch*s.In), s.Batch, s.In),
+				Shift: put(b, normal(3, s.Batch*s.In), s.Batch, s.In), SiLU: true}
 			w := packed(b, normal(4, s.Out*9*s.In), s.Out, 9*s.In, as)
 			run := func() []float32 {
 				y := b.New(s.Batch*s.OutHeight()*s.OutWidth(), s.Out)

@@ -10,9 +10,10 @@ import (
 	"unmask/backend"
 )
 
-// copies are activations in bfloat16 that the kernels that made them wrote beside the float32 numbers, so that
-// whatever multiplies them need not round them first. Where the list overwrites the float32 numbers before anything
-// has read them, which is the rule, they are not written at all.
+// copies are activations in bfloat16 that the kernels that made them wrote beside the float32
+// numbers, so that whatever multiplies them need not round them first. Where the list overwrites
+// the float32 numbers before anything has read them, which is the rule, they are not written at
+// all.
 //
 // Whatever else passes an address of the tensor to a kernel ends its copy.
 type copies struct {
@@ -40,7 +41,8 @@ func (c *copies) narrow(width int) {
 	}
 }
 
-// may says whether a product would read rows of this width as they are in a copy, which has no padding.
+// may says whether a product would read rows of this width as they are in a copy, which has no
+// padding.
 func (c *copies) may(width int) bool {
 	return 2*width%depthPad == 0 && slices.Contains(c.depths, width)
 }
@@ -69,8 +71,9 @@ func (c *copies) find(p devicePtr, rows, width int) devicePtr {
 	return 0
 }
 
-// result passes two addresses to a kernel that overwrites t[:rows]: where to write float32, and where bfloat16, either of
-// which may be 0. It comes after all that the kernel reads. There is a copy if it is wanted, and products will read rows of that width.
+// result passes two addresses to a kernel that overwrites t[:rows]: where to write float32, and
+// where bfloat16, either of which may be 0. It comes after all that the kernel reads. There is a
+// copy if it is wanted, and products will read rows of that width.
 func (c *call) result(t *tensor.Dense, rows int, narrow bool) *call {
 	return c.copied(t, rows, narrow && c.b.copies.may(backend.Width(t)))
 }
@@ -93,8 +96,8 @@ func (c *call) copied(t *tensor.Dense, rows int, narrow bool) *call {
 	return c.word(uint64(p)).word(uint64(data))
 }
 
-// entry is that of p, or the one that was, so that equal lists have equal addresses; or else the one not used for longest, which is
-// none that the same kernel reads or writes: those are fewer.
+// entry is that of p, or the one that was, so that equal lists have equal addresses; or else the
+// one not used for longest, which is none that the same kernel reads or writes: those are fewer.
 func (c *copies) entry(p devicePtr) *narrowCopy {
 	oldest, before := &c.list[0], (*narrowCopy)(nil)
 	for i := range c.list {

@@ -29,7 +29,8 @@ func newLayer(t *testing.T) *layer {
 			dst[i] = float32(r.NormFloat64()) / 8
 		}
 	}
-	l := &layer{b: b, x: b.New(layerRows, layerWidth), h: b.New(layerRows, layerWidth), qkv: b.New(layerRows, 3*layerWidth), q: b.New(layerRows, layerWidth),
+	l := &layer{b: b, x: b.New(layerRows, layerWidth), h: b.New(layerRows, layerWidth),
+		qkv: b.New(layerRows, 3*layerWidth), q: b.New(layerRows, layerWidth),
 		k: b.New(1, 2, layerRows, 32), v: b.New(1, 2, layerRows, 32), y: b.New(layerRows, layerWidth)}
 	l.w = b.Pack(3*layerWidth, layerWidth, backend.BF16, inOrder(row))
 	l.out = b.Pack(layerWidth, layerWidth, backend.BF16, inOrder(row))
@@ -82,14 +83,17 @@ func launched(b *Backend) (names []string) {
 	return names
 }
 
-// TestCopies: products read what norms and attention wrote in bfloat16, to the bit what they would have rounded.
+// TestCopies: products read what norms and attention wrote in bfloat16, to the bit what they would
+// have rounded.
 func TestCopies(t *testing.T) {
 	l, reads := newLayer(t), newLayer(t)
 	l.b.sync()
 	l.run(func() {})
-	require.Equal(t, []string{"unmask_layer_norm", "unmask_linear_bf16_small", "unmask_split_heads", "unmask_attention_narrow_32",
+	require.Equal(t, []string{"unmask_layer_norm", "unmask_linear_bf16_small", "unmask_split_heads",
+		"unmask_attention_narrow_32",
 		"unmask_linear_bf16_small", "unmask_linear_bf16_small"}, launched(l.b))
-	require.Zero(t, l.b.list.params[l.b.list.commands[0].first+6], "the norm's float32 numbers are overwritten before anybody reads them")
+	require.Zero(t, l.b.list.params[l.b.list.commands[0].first+6],
+		"the norm's float32 numbers are overwritten before anybody reads them")
 
 	reads.run(func() {
 		for _, x := range []*tensor.Dense{reads.h, reads.q, reads.k, reads.v} {
@@ -113,13 +117,17 @@ func TestCopies(t *testing.T) {
 	require.Equal(t, read(reads.b, reads.v), read(l.b, l.v))
 }
 
-// TestCopiesEnd: whatever else writes to a tensor ends its copy, and what reads it finds float32 numbers.
+// TestCopiesEnd: whatever else writes to a tensor ends its copy, and what reads it finds float32
+// numbers.
 func TestCopiesEnd(t *testing.T) {
 	for name, write := range map[string]func(l *layer){
 		"Write":    func(l *layer) { l.b.Write(l.h, 3, make([]float32, 10)) },
 		"Scatter":  func(l *layer) { l.b.Scatter(l.h, l.x, []int32{7}) },
 		"Activate": func(l *layer) { l.b.Activate(l.h, 2, backend.ReLU) },
-		"Modulate": func(l *layer) { l.b.Modulate(l.h, l.y, l.y, []backend.Segment{{Rows: 7}, {Seq: 1, Row: 9, Rows: 3}}) },
+		"Modulate": func(l *layer) {
+			l.b.Modulate(l.h, l.y, l.y,
+				[]backend.Segment{{Rows: 7}, {Seq: 1, Row: 9, Rows: 3}})
+		},
 		"all": func(l *layer) {
 			l.b.Modulate(l.h, l.x, l.x, []backend.Segment{{Rows: 7}, {Seq: 1, Row: 7, Rows: layerRows - 7}})
 		},
@@ -146,7 +154,8 @@ func TestCopiesEnd(t *testing.T) {
 	}
 }
 
-// TestCopiesMany: a kernel never writes over the copies that it reads, however many tensors have one.
+// TestCopiesMany: a kernel never writes over the copies that it reads, however many tensors have
+// one.
 func TestCopiesMany(t *testing.T) {
 	l, reads := newLayer(t), newLayer(t)
 	for _, l := range []*layer{l, reads} {

@@ -38,12 +38,17 @@ const (
 
 var ltNames = [ltCount]string{
 	ltCreate: "cublasLtCreate", ltDestroy: "cublasLtDestroy", ltGetStatusName: "cublasLtGetStatusName",
-	ltMatmul: "cublasLtMatmul", ltMatmulAlgoCheck: "cublasLtMatmulAlgoCheck", ltMatmulAlgoGetHeuristic: "cublasLtMatmulAlgoGetHeuristic",
-	ltMatmulDescCreate: "cublasLtMatmulDescCreate", ltMatmulDescDestroy: "cublasLtMatmulDescDestroy",
-	ltMatmulDescSetAttribute: "cublasLtMatmulDescSetAttribute", ltMatmulPreferenceCreate: "cublasLtMatmulPreferenceCreate",
-	ltMatmulPreferenceDestroy: "cublasLtMatmulPreferenceDestroy", ltMatmulPreferenceSetAttribute: "cublasLtMatmulPreferenceSetAttribute",
-	ltMatrixLayoutCreate: "cublasLtMatrixLayoutCreate", ltMatrixLayoutDestroy: "cublasLtMatrixLayoutDestroy",
-	ltMatrixLayoutSetAttribute: "cublasLtMatrixLayoutSetAttribute",
+	ltMatmul: "cublasLtMatmul", ltMatmulAlgoCheck: "cublasLtMatmulAlgoCheck",
+	ltMatmulAlgoGetHeuristic:       "cublasLtMatmulAlgoGetHeuristic",
+	ltMatmulDescCreate:             "cublasLtMatmulDescCreate",
+	ltMatmulDescDestroy:            "cublasLtMatmulDescDestroy",
+	ltMatmulDescSetAttribute:       "cublasLtMatmulDescSetAttribute",
+	ltMatmulPreferenceCreate:       "cublasLtMatmulPreferenceCreate",
+	ltMatmulPreferenceDestroy:      "cublasLtMatmulPreferenceDestroy",
+	ltMatmulPreferenceSetAttribute: "cublasLtMatmulPreferenceSetAttribute",
+	ltMatrixLayoutCreate:           "cublasLtMatrixLayoutCreate",
+	ltMatrixLayoutDestroy:          "cublasLtMatrixLayoutDestroy",
+	ltMatrixLayoutSetAttribute:     "cublasLtMatrixLayoutSetAttribute",
 }
 
 // Values of cublasLt.h and library_types.h.
@@ -61,8 +66,9 @@ const (
 
 const (
 	ltWorkspace = 32 << 20 // what NVIDIA advises for Hopper
-	ltRows      = 4096     // for which an algorithm is chosen, whatever number of rows it will run with
-	ltMostRows  = 1 << 17  // that it is asked about beforehand
+	// for which an algorithm is chosen, whatever number of rows it will run with
+	ltRows     = 4096
+	ltMostRows = 1 << 17 // that it is asked about beforehand
 )
 
 // lt is NVIDIA's library of matrix products. The caller of its methods holds the backend's lock.
@@ -81,8 +87,8 @@ type ltKey struct {
 	bias, add   bool
 }
 
-// ltProduct is products y = act(x w^T + bias), or y += that, of one shape but for the rows. The library counts columns first, so that for
-// it y^T [out, rows] = w^T' x^T.
+// ltProduct is products y = act(x w^T + bias), or y += that, of one shape but for the rows. The
+// library counts columns first, so that for it y^T [out, rows] = w^T' x^T.
 type ltProduct struct {
 	l             *lt
 	desc, w, x, y uintptr // descriptors
@@ -140,7 +146,8 @@ func (l *lt) call(f ltFunction, args ...uintptr) error {
 		return nil
 	}
 	text, _, _ := purego.SyscallN(l.functions[ltGetStatusName], code)
-	return &backend.DeviceError{Call: ltNames[f], Code: int(int32(code)), Name: goString(*(**byte)(unsafe.Pointer(&text)))}
+	return &backend.DeviceError{Call: ltNames[f], Code: int(int32(code)),
+		Name: goString(*(**byte)(unsafe.Pointer(&text)))}
 }
 
 // close gives all back that the library made.
@@ -161,11 +168,14 @@ func (l *lt) close() error {
 	return first
 }
 
-// productLt is how the library computes a product, nil where it does not: activations that it has not, or no algorithm for
-// some number of rows. Whether it does depends on neither the rows nor where they are, so that a row's bits do not either.
-func (b *Backend) productLt(m *matrix, bias devicePtr, act backend.Activation, add bool) *ltProduct {
+// productLt is how the library computes a product, nil where it does not: activations that it has
+// not, or no algorithm for some number of rows. Whether it does depends on neither the rows nor
+// where they are, so that a row's bits do not either.
+func (b *Backend) productLt(m *matrix, bias devicePtr, act backend.Activation,
+	add bool) *ltProduct {
 	l := b.products.lt
-	if _, has := ltEpilogues[act]; l == nil || m.as != backend.BF16 || !has || add && act != backend.Identity {
+	if _, has := ltEpilogues[act]; l == nil || m.as != backend.BF16 || !has ||
+		add && act != backend.Identity {
 		return nil
 	}
 	must(b.enter())
@@ -181,7 +191,8 @@ func (b *Backend) productLt(m *matrix, bias devicePtr, act backend.Activation, a
 	return p
 }
 
-// plan describes a product and chooses its algorithm. It is nil where there is none, or not for all numbers of rows.
+// plan describes a product and chooses its algorithm. It is nil where there is none, or not for all
+// numbers of rows.
 func (l *lt) plan(k ltKey) (*ltProduct, error) {
 	p := &ltProduct{l: l, alpha: 1}
 	if k.add {
@@ -211,11 +222,13 @@ func (p *ltProduct) describe(k ltKey) error {
 	if err := p.set(ltMatmulDescSetAttribute, p.desc, ltTransA, ltTransposed, 4); err != nil {
 		return err
 	}
-	if err := p.set(ltMatmulDescSetAttribute, p.desc, ltEpilogue, max(epilogue, ltEpilogueNone), 4); err != nil {
+	if err := p.set(ltMatmulDescSetAttribute, p.desc, ltEpilogue, max(epilogue, ltEpilogueNone),
+		4); err != nil {
 		return err
 	}
 	if k.bias { // any address, so that there is one when algorithms are asked for
-		if err := p.set(ltMatmulDescSetAttribute, p.desc, ltBiasPointer, uint64(p.l.workspace), 8); err != nil {
+		if err := p.set(ltMatmulDescSetAttribute, p.desc, ltBiasPointer, uint64(p.l.workspace),
+			8); err != nil {
 			return err
 		}
 	}
@@ -223,8 +236,10 @@ func (p *ltProduct) describe(k ltKey) error {
 		to             *uintptr
 		kind           uintptr
 		rows, cols, ld int
-	}{{&p.w, ltBfloat16, k.stride, k.out, k.stride}, {&p.x, ltBfloat16, k.stride, ltRows, k.stride}, {&p.y, ltReal32, k.out, ltRows, k.out}} {
-		if err := p.l.create(d.to, ltMatrixLayoutCreate, d.kind, uintptr(d.rows), uintptr(d.cols), uintptr(d.ld)); err != nil {
+	}{{&p.w, ltBfloat16, k.stride, k.out, k.stride}, {&p.x, ltBfloat16, k.stride, ltRows, k.stride},
+		{&p.y, ltReal32, k.out, ltRows, k.out}} {
+		if err := p.l.create(d.to, ltMatrixLayoutCreate, d.kind, uintptr(d.rows), uintptr(d.cols),
+			uintptr(d.ld)); err != nil {
 			return err
 		}
 	}
@@ -232,7 +247,8 @@ func (p *ltProduct) describe(k ltKey) error {
 }
 
 // ltEpilogues are those of activations that the library has. Its GELU is the one with tanh.
-var ltEpilogues = map[backend.Activation]uint64{backend.Identity: 0, backend.GELUTanh: ltEpilogueGELU, backend.ReLU: ltEpilogueReLU}
+var ltEpilogues = map[backend.Activation]uint64{backend.Identity: 0,
+	backend.GELUTanh: ltEpilogueGELU, backend.ReLU: ltEpilogueReLU}
 
 // create makes a descriptor.
 func (l *lt) create(to *uintptr, f ltFunction, args ...uintptr) error {
@@ -243,19 +259,22 @@ func (l *lt) create(to *uintptr, f ltFunction, args ...uintptr) error {
 }
 
 // set sets an attribute of so many bytes.
-func (p *ltProduct) set(f ltFunction, descriptor, attribute uintptr, value uint64, bytes uintptr) error {
+func (p *ltProduct) set(f ltFunction, descriptor, attribute uintptr, value uint64,
+	bytes uintptr) error {
 	p.attribute = value
 	return p.l.call(f, descriptor, attribute, uintptr(unsafe.Pointer(&p.attribute)), bytes)
 }
 
-// choose asks for the best algorithm. None may split the depth among blocks: the order of a sum would depend on the rows.
+// choose asks for the best algorithm. None may split the depth among blocks: the order of a sum
+// would depend on the rows.
 func (p *ltProduct) choose() (found bool, err error) {
 	var preference uintptr
 	if err := p.l.create(&preference, ltMatmulPreferenceCreate); err != nil {
 		return false, err
 	}
 	defer p.l.call(ltMatmulPreferenceDestroy, preference)
-	if err := p.set(ltMatmulPreferenceSetAttribute, preference, ltMaxWorkspace, ltWorkspace, 8); err != nil {
+	if err := p.set(ltMatmulPreferenceSetAttribute, preference, ltMaxWorkspace, ltWorkspace,
+		8); err != nil {
 		return false, err
 	}
 	if err := p.set(ltMatmulPreferenceSetAttribute, preference, ltReductions, 0, 4); err != nil {
@@ -272,8 +291,8 @@ func (p *ltProduct) choose() (found bool, err error) {
 
 const ltNotSupported = 15
 
-// canAll reports whether the algorithm works for all numbers of rows, as far as can be asked beforehand: for the smallest, and around
-// each power of two.
+// canAll reports whether the algorithm works for all numbers of rows, as far as can be asked
+// beforehand: for the smallest, and around each power of two.
 func (p *ltProduct) canAll() bool {
 	for n := 1; n <= ltMostRows; n *= 2 {
 		for _, rows := range [...]int{n, n + 1, 2*n - 1} {
@@ -288,7 +307,8 @@ func (p *ltProduct) canAll() bool {
 func (p *ltProduct) can(rows int) bool {
 	var result ltHeuristic
 	return p.rows(rows) == nil && p.l.call(ltMatmulAlgoCheck, p.l.handle, p.desc, p.w, p.x, p.y, p.y,
-		uintptr(unsafe.Pointer(&p.found.algorithm)), uintptr(unsafe.Pointer(&result))) == nil && result.workspace <= ltWorkspace
+		uintptr(unsafe.Pointer(&p.found.algorithm)), uintptr(unsafe.Pointer(&result))) == nil &&
+		result.workspace <= ltWorkspace
 }
 
 func (p *ltProduct) rows(n int) error {
@@ -298,10 +318,12 @@ func (p *ltProduct) rows(n int) error {
 	return p.set(ltMatrixLayoutSetAttribute, p.y, ltColumns, uint64(n), 8)
 }
 
-// enqueue computes a product on a stream: dst, x, w, bias, rows. A number of rows that the library refuses now, against what it said
-// beforehand, is its error and the end of the pass: the kernels of this package would give other bits.
+// enqueue computes a product on a stream: dst, x, w, bias, rows. A number of rows that the library
+// refuses now, against what it said beforehand, is its error and the end of the pass: the kernels
+// of this package would give other bits.
 func (p *ltProduct) enqueue(stream uintptr, params []uint64) error {
-	dst, x, w, bias, rows := uintptr(params[0]), uintptr(params[1]), uintptr(params[2]), params[3], int(params[4])
+	dst, x, w, bias, rows := uintptr(params[0]), uintptr(params[1]), uintptr(params[2]), params[3],
+		int(params[4])
 	if err := p.rows(rows); err != nil {
 		return err
 	}
@@ -310,8 +332,10 @@ func (p *ltProduct) enqueue(stream uintptr, params []uint64) error {
 			return err
 		}
 	}
-	err := p.l.call(ltMatmul, p.l.handle, p.desc, uintptr(unsafe.Pointer(&p.alpha)), w, p.w, x, p.x, uintptr(unsafe.Pointer(&p.beta)),
-		dst, p.y, dst, p.y, uintptr(unsafe.Pointer(&p.found.algorithm)), uintptr(p.l.workspace), ltWorkspace, stream)
+	err := p.l.call(ltMatmul, p.l.handle, p.desc, uintptr(unsafe.Pointer(&p.alpha)), w, p.w, x, p.x,
+		uintptr(unsafe.Pointer(&p.beta)),
+		dst, p.y, dst, p.y, uintptr(unsafe.Pointer(&p.found.algorithm)), uintptr(p.l.workspace),
+		ltWorkspace, stream)
 	runtime.KeepAlive(p)
 	return err
 }
@@ -325,7 +349,8 @@ func (p *ltProduct) close() error {
 	for _, d := range []struct {
 		f  ltFunction
 		at *uintptr
-	}{{ltMatmulDescDestroy, &p.desc}, {ltMatrixLayoutDestroy, &p.w}, {ltMatrixLayoutDestroy, &p.x}, {ltMatrixLayoutDestroy, &p.y}} {
+	}{{ltMatmulDescDestroy, &p.desc}, {ltMatrixLayoutDestroy, &p.w}, {ltMatrixLayoutDestroy, &p.x},
+		{ltMatrixLayoutDestroy, &p.y}} {
 		if *d.at == 0 {
 			continue
 		}

@@ -33,9 +33,12 @@ func TestCuBLASLt(t *testing.T) {
 		add   bool
 		calls int
 	}{
-		{backend.BF16, backend.Identity, false, 1}, {backend.BF16, backend.Identity, true, 1}, {backend.BF16, backend.GELUTanh, false, 1},
-		{backend.BF16, backend.ReLU, false, 1}, {backend.BF16, backend.GELUErf, false, 0}, {backend.BF16, backend.SiLU, false, 0},
-		{backend.BF16, backend.ReLU, true, 0}, {backend.F32, backend.Identity, false, 0}, {backend.Int8, backend.Identity, false, 0},
+		{backend.BF16, backend.Identity, false, 1}, {backend.BF16, backend.Identity, true, 1},
+		{backend.BF16, backend.GELUTanh, false, 1},
+		{backend.BF16, backend.ReLU, false, 1}, {backend.BF16, backend.GELUErf, false, 0},
+		{backend.BF16, backend.SiLU, false, 0},
+		{backend.BF16, backend.ReLU, true, 0}, {backend.F32, backend.Identity, false, 0},
+		{backend.Int8, backend.Identity, false, 0},
 	} {
 		for _, biased := range []bool{true, false} {
 			name := fmt.Sprintf("%+v, bias %v", c, biased)
@@ -57,7 +60,8 @@ func TestCuBLASLt(t *testing.T) {
 			require.Equal(t, got[:5*out], run(b, 5), name)
 		}
 	}
-	require.Equal(t, 8, l.Calls("cublasLtMatmulAlgoGetHeuristic"), "one algorithm an epilogue, with bias and without")
+	require.Equal(t, 8, l.Calls("cublasLtMatmulAlgoGetHeuristic"),
+		"one algorithm an epilogue, with bias and without")
 	require.NoError(t, b.Close())
 	require.Empty(t, l.Live())
 }
@@ -86,7 +90,8 @@ func TestCuBLASLtInGraph(t *testing.T) {
 func TestCuBLASLtFailures(t *testing.T) {
 	l := fakecuda.Open(t)
 	_, err := New(Options{Library: l.Path, CuBLASLt: "/nowhere/libcublasLt.so"})
-	require.ErrorContains(t, err, "cuda: no cuBLASLt: /nowhere/libcublasLt.so: cannot open shared object file")
+	require.ErrorContains(t, err,
+		"cuda: no cuBLASLt: /nowhere/libcublasLt.so: cannot open shared object file")
 	_, err = New(Options{Library: l.Path, CuBLASLt: "libc.so.6"})
 	require.EqualError(t, err, "cuda: libc.so.6 has no cublasLtCreate, want cuBLAS 12 or 13")
 	l.Fail("cublasLtCreate", 1, 1)
@@ -95,9 +100,12 @@ func TestCuBLASLtFailures(t *testing.T) {
 	require.Empty(t, l.Live())
 
 	for function, want := range map[string]string{
-		"cublasLtMatmulDescCreate": "INTERNAL_ERROR (14)", "cublasLtMatrixLayoutCreate": "INTERNAL_ERROR (14)",
-		"cublasLtMatmulPreferenceCreate": "INTERNAL_ERROR (14)", "cublasLtMatmulAlgoGetHeuristic": "INTERNAL_ERROR (14)", "cublasLtMatmul": "INTERNAL_ERROR (14)",
-		"cublasLtMatmulDescSetAttribute": "INTERNAL_ERROR (14)", "cublasLtMatmulPreferenceSetAttribute": "INTERNAL_ERROR (14)",
+		"cublasLtMatmulDescCreate":       "INTERNAL_ERROR (14)",
+		"cublasLtMatrixLayoutCreate":     "INTERNAL_ERROR (14)",
+		"cublasLtMatmulPreferenceCreate": "INTERNAL_ERROR (14)",
+		"cublasLtMatmulAlgoGetHeuristic": "INTERNAL_ERROR (14)", "cublasLtMatmul": "INTERNAL_ERROR (14)",
+		"cublasLtMatmulDescSetAttribute":       "INTERNAL_ERROR (14)",
+		"cublasLtMatmulPreferenceSetAttribute": "INTERNAL_ERROR (14)",
 	} {
 		b, l := openWithLt(t)
 		w := packed(b, normal(1, 12), 3, 4, backend.BF16)
@@ -113,12 +121,14 @@ func TestCuBLASLtFailures(t *testing.T) {
 	}
 }
 
-// Where the library has no algorithm, or not for some number of rows, the package's kernels compute for all.
+// Where the library has no algorithm, or not for some number of rows, the package's kernels compute
+// for all.
 func TestCuBLASLtHasNoAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		function string
 		nth      int
-	}{{"cublasLtMatmulAlgoGetHeuristic", 1}, {"cublasLtMatmulAlgoCheck", 1}, {"cublasLtMatmulAlgoCheck", 40}} {
+	}{{"cublasLtMatmulAlgoGetHeuristic", 1}, {"cublasLtMatmulAlgoCheck", 1},
+		{"cublasLtMatmulAlgoCheck", 40}} {
 		b, l := openWithLt(t)
 		w := packed(b, normal(1, 12), 3, 4, backend.BF16)
 		x, y := put(b, normal(2, 8), 2, 4), b.New(2, 3)
@@ -139,7 +149,8 @@ func TestCuBLASLtIsAsked(t *testing.T) {
 	for _, c := range []struct {
 		option, variable string
 		want             bool
-	}{{"", "", false}, {l.Path, "", true}, {"", l.Path, true}, {"none", l.Path, false}, {"", "none", false}} {
+	}{{"", "", false}, {l.Path, "", true}, {"", l.Path, true}, {"none", l.Path, false},
+		{"", "none", false}} {
 		t.Setenv(CuBLASLtVariable, c.variable)
 		b, err := New(Options{Library: l.Path, CuBLASLt: c.option})
 		require.NoError(t, err)

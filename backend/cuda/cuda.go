@@ -129,14 +129,16 @@ func (b *Backend) MemoryFree() (free, total int, err error) {
 	return free, total, err
 }
 
-// New returns a zeroed float32 tensor in the device's memory, which is freed once nothing refers to it.
+// New returns a zeroed float32 tensor in the device's memory, which is freed once nothing refers to
+// it.
 func (b *Backend) New(shape ...int) *tensor.Dense {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bytes := 4 * tensor.Shape(shape).TotalSize()
 	p := b.allocate(bytes)
 	b.zero(p, bytes)
-	t := tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.WithEngine(b), tensor.FromMemory(uintptr(p), uintptr(bytes)))
+	t := tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.WithEngine(b),
+		tensor.FromMemory(uintptr(p), uintptr(bytes)))
 	runtime.AddCleanup(t, b.arena.leave, p)
 	return t
 }

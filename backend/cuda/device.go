@@ -89,9 +89,11 @@ func (d *driver) info(i int) (handle uintptr, info Info, err error) {
 	for _, a := range []struct {
 		attribute uintptr
 		to        *int
-	}{{attributeMajor, &info.Major}, {attributeMinor, &info.Minor}, {attributeMultiprocessors, &info.Multiprocessors},
+	}{{attributeMajor, &info.Major}, {attributeMinor, &info.Minor},
+		{attributeMultiprocessors, &info.Multiprocessors},
 		{attributeSharedMemory, &info.SharedMemory}, {attributeCache, &info.Cache}} {
-		if err = d.call(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&r.options[0])), a.attribute, handle); err != nil {
+		if err = d.call(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&r.options[0])), a.attribute,
+			handle); err != nil {
 			return 0, info, err
 		}
 		*a.to = int(r.options[0])
@@ -123,9 +125,11 @@ func openDevice(o Options, m kernelImages) (_ *device, err error) {
 		v.Multiprocessors = o.multiprocessors
 	}
 	if v.Major < 8 {
-		return nil, fmt.Errorf("GPU %d, %s, has compute capability %d.%d, want 8.0 (Ampere) or later", i, v.Model, v.Major, v.Minor)
+		return nil, fmt.Errorf("GPU %d, %s, has compute capability %d.%d, want 8.0 (Ampere) or later", i,
+			v.Model, v.Major, v.Minor)
 	}
-	if err := d.call(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&v.out.a)), v.handle); err != nil {
+	if err := d.call(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&v.out.a)),
+		v.handle); err != nil {
 		return nil, err
 	}
 	v.context = uintptr(v.out.a)
@@ -202,6 +206,6 @@ func (v *device) close() error {
 	return first
 }
 
-// GroupRows implements backend.Grouped: enough that the smallest layers' products have blocks for all
-// multiprocessors of the largest GPUs.
+// GroupRows implements backend.Grouped: enough that the smallest layers' products have blocks for
+// all multiprocessors of the largest GPUs.
 func (b *Backend) GroupRows() int { return 1 << 14 }

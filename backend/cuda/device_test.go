@@ -17,7 +17,8 @@ func TestName(t *testing.T) {
 	infos, err := Devices()
 	require.NoError(t, err)
 	require.Equal(t, []Info{b.Info}, infos)
-	require.Equal(t, []int{9, 0, 4, 227 << 10, 50 << 20, 4 << 30}, []int{b.Major, b.Minor, b.Multiprocessors, b.SharedMemory, b.Cache, b.Memory})
+	require.Equal(t, []int{9, 0, 4, 227 << 10, 50 << 20, 4 << 30},
+		[]int{b.Major, b.Minor, b.Multiprocessors, b.SharedMemory, b.Cache, b.Memory})
 }
 
 // TestMissing: whatever is missing, an error says what in one line.
@@ -27,14 +28,19 @@ func TestMissing(t *testing.T) {
 		prepare func(l *fakecuda.Library)
 		want    string
 	}{
-		"library":  {Options{Library: "/nowhere/libcuda.so.1"}, nil, "cuda: no NVIDIA driver: /nowhere/libcuda.so.1: cannot open shared object file"},
-		"symbol":   {Options{Library: "libc.so.6"}, nil, "cuda: libc.so.6 has no cuInit: the driver is too old"},
-		"device":   {Options{}, func(l *fakecuda.Library) { l.Set(t, "devices", 0) }, "finds no GPU"},
-		"index":    {Options{Device: 3}, func(l *fakecuda.Library) { l.Set(t, "devices", 2) }, "cuda: GPU is 3, want 0 to 1"},
+		"library": {Options{Library: "/nowhere/libcuda.so.1"}, nil,
+			"cuda: no NVIDIA driver: /nowhere/libcuda.so.1: cannot open shared object file"},
+		"symbol": {Options{Library: "libc.so.6"}, nil,
+			"cuda: libc.so.6 has no cuInit: the driver is too old"},
+		"device": {Options{}, func(l *fakecuda.Library) { l.Set(t, "devices", 0) }, "finds no GPU"},
+		"index": {Options{Device: 3}, func(l *fakecuda.Library) { l.Set(t, "devices", 2) },
+			"cuda: GPU is 3, want 0 to 1"},
 		"negative": {Options{Device: -1}, nil, "cuda: GPU is -1, want 0 to 0"},
-		"age":      {Options{}, func(l *fakecuda.Library) { l.Set(t, "major", 7) }, "has compute capability 7.0, want 8.0 (Ampere) or later"},
+		"age": {Options{}, func(l *fakecuda.Library) { l.Set(t, "major", 7) },
+			"has compute capability 7.0, want 8.0 (Ampere) or later"},
 		"version": {Options{}, func(l *fakecuda.Library) { l.Set(t, "driver", 11000) },
-			"CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222): kernels as PTX: the driver is too old, want 520 (CUDA 11.8) or later"},
+			"CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222): kernels as PTX: the driver is too old, want 520 " +
+				"(CUDA 11.8) or later"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := fakecuda.Open(t)
@@ -52,12 +58,15 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestFailures: whichever call fails while a device opens, the error names it and nothing is left behind.
+// TestFailures: whichever call fails while a device opens, the error names it and nothing is left
+// behind.
 func TestFailures(t *testing.T) {
 	l := fakecuda.Open(t)
 	require.NoError(t, openOn(t, l).Close()) // cuInit is called once
-	for _, name := range []string{"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute",
-		"cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuStreamCreate",
+	for _, name := range []string{"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName",
+		"cuDeviceTotalMem_v2", "cuDeviceGetAttribute",
+		"cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuModuleLoadDataEx", "cuModuleGetFunction",
+		"cuStreamCreate",
 		"cuEventCreate", "cuMemAllocHost_v2"} {
 		l.Forget()
 		l.Fail(name, 1, fakecuda.Unknown)
@@ -71,7 +80,8 @@ func TestFailures(t *testing.T) {
 	first := fakecuda.Open(t)
 	first.Fail("cuInit", 1, 100)
 	_, err := New(Options{Library: first.Path})
-	require.ErrorContains(t, err, "cuda: cuInit: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected")
+	require.ErrorContains(t, err,
+		"cuda: cuInit: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected")
 	require.NoError(t, openOn(t, first).Close(), "the next attempt is a new one")
 }
 

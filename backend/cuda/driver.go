@@ -62,24 +62,31 @@ const (
 	functionCount
 )
 
-// functionNames are the symbols. Those with a version have changed their arguments since the name was new.
+// functionNames are the symbols. Those with a version have changed their arguments since the name
+// was new.
 var functionNames = [functionCount]string{
 	cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion",
 	cuGetErrorName: "cuGetErrorName", cuGetErrorString: "cuGetErrorString",
-	cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet", cuDeviceGetName: "cuDeviceGetName",
+	cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet",
+	cuDeviceGetName:      "cuDeviceGetName",
 	cuDeviceGetAttribute: "cuDeviceGetAttribute", cuDeviceTotalMem: "cuDeviceTotalMem_v2",
-	cuDevicePrimaryCtxRetain: "cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRelease: "cuDevicePrimaryCtxRelease_v2",
-	cuCtxSetCurrent:    "cuCtxSetCurrent",
-	cuModuleLoadDataEx: "cuModuleLoadDataEx", cuModuleUnload: "cuModuleUnload", cuModuleGetFunction: "cuModuleGetFunction",
-	cuFuncSetAttribute: "cuFuncSetAttribute",
-	cuMemGetInfo:       "cuMemGetInfo_v2", cuMemAlloc: "cuMemAlloc_v2", cuMemFree: "cuMemFree_v2",
+	cuDevicePrimaryCtxRetain:  "cuDevicePrimaryCtxRetain",
+	cuDevicePrimaryCtxRelease: "cuDevicePrimaryCtxRelease_v2",
+	cuCtxSetCurrent:           "cuCtxSetCurrent",
+	cuModuleLoadDataEx:        "cuModuleLoadDataEx", cuModuleUnload: "cuModuleUnload",
+	cuModuleGetFunction: "cuModuleGetFunction",
+	cuFuncSetAttribute:  "cuFuncSetAttribute",
+	cuMemGetInfo:        "cuMemGetInfo_v2", cuMemAlloc: "cuMemAlloc_v2", cuMemFree: "cuMemFree_v2",
 	cuMemAllocHost: "cuMemAllocHost_v2", cuMemFreeHost: "cuMemFreeHost",
 	cuMemcpyHtoDAsync: "cuMemcpyHtoDAsync_v2", cuMemcpyDtoHAsync: "cuMemcpyDtoHAsync_v2",
 	cuMemcpyDtoDAsync: "cuMemcpyDtoDAsync_v2", cuMemsetD8Async: "cuMemsetD8Async",
-	cuStreamCreate: "cuStreamCreate", cuStreamDestroy: "cuStreamDestroy_v2", cuStreamSynchronize: "cuStreamSynchronize",
+	cuStreamCreate: "cuStreamCreate", cuStreamDestroy: "cuStreamDestroy_v2",
+	cuStreamSynchronize:  "cuStreamSynchronize",
 	cuStreamBeginCapture: "cuStreamBeginCapture_v2", cuStreamEndCapture: "cuStreamEndCapture",
-	cuEventCreate: "cuEventCreate", cuEventRecord: "cuEventRecord", cuEventSynchronize: "cuEventSynchronize",
-	cuEventDestroy: "cuEventDestroy_v2", cuEventElapsedTime: "cuEventElapsedTime", cuLaunchKernel: "cuLaunchKernel",
+	cuEventCreate: "cuEventCreate", cuEventRecord: "cuEventRecord",
+	cuEventSynchronize: "cuEventSynchronize",
+	cuEventDestroy:     "cuEventDestroy_v2", cuEventElapsedTime: "cuEventElapsedTime",
+	cuLaunchKernel:     "cuLaunchKernel",
 	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch",
 	cuGraphDestroy: "cuGraphDestroy", cuGraphExecDestroy: "cuGraphExecDestroy",
 }
@@ -152,7 +159,8 @@ func loadDriver(path string) (*driver, error) {
 	for f, name := range functionNames {
 		p, err := purego.Dlsym(library, name)
 		if err != nil {
-			return nil, fmt.Errorf("%s has no %s: the driver is too old, want 520 (CUDA 11.8) or later", path, name)
+			return nil, fmt.Errorf("%s has no %s: the driver is too old, want 520 (CUDA 11.8) or later",
+				path, name)
 		}
 		d.functions[f] = p
 	}
@@ -174,7 +182,8 @@ func (d *driver) call(f function, args ...uintptr) error {
 	return nil
 }
 
-// registers are arguments on the heap, where purego wants them: to pass them on their way would allocate.
+// registers are arguments on the heap, where purego wants them: to pass them on their way would
+// allocate.
 var registers = sync.Pool{New: func() any { return new([11]uintptr) }}
 
 // code calls f and returns its CUresult, 0 for success.

@@ -11,9 +11,9 @@ import (
 	"unmask/backend"
 )
 
-// The rest of gorgonia's tensor.Engine. A tensor made with this engine lives in the device's memory:
-// gorgonia's own operations, which reach for the values, do not work on it, but matrix products do, and
-// Accessible copies the values back.
+// The rest of gorgonia's tensor.Engine. A tensor made with this engine lives in the device's
+// memory: gorgonia's own operations, which reach for the values, do not work on it, but matrix
+// products do, and Accessible copies the values back.
 
 // block is memory as gorgonia knows it.
 type block struct {
@@ -70,7 +70,7 @@ func (b *Backend) Memset(m tensor.Memory, value interface{}) (err error) {
 	defer backend.Recover(&err)
 	v, ok := value.(float32)
 	if !ok || m.MemSize()%4 != 0 {
-		return fmt.Errorf("cuda: Memset: %T in %d bytes, allowed is float32", value, m.MemSize())
+		return fmt.Errorf("cuda: Memset: %T in %d bytes, want float32", value, m.MemSize())
 	}
 	x := make([]float32, m.MemSize()/4)
 	for i := range x {

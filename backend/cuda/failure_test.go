@@ -12,10 +12,11 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// TestFailedStep: whichever call of a step fails, the step ends with an error that names it, and the next
-// is as if nothing had been.
+// TestFailedStep: whichever call of a step fails, the step ends with an error that names it, and
+// the next is as if nothing had been.
 func TestFailedStep(t *testing.T) {
-	for _, name := range []string{"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuLaunchKernel", "cuMemcpyDtoDAsync_v2",
+	for _, name := range []string{"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuEventRecord",
+		"cuLaunchKernel", "cuMemcpyDtoDAsync_v2",
 		"cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"} {
 		t.Run(name, func(t *testing.T) {
 			b, l := open(t)
@@ -47,10 +48,12 @@ func TestFailedStep(t *testing.T) {
 	}
 }
 
-// TestNoGraph: a list of which no graph can be made, whichever call fails, is launched command by command, and so it is from
-// then on. A graph that was made and cannot be launched later is an error.
+// TestNoGraph: a list of which no graph can be made, whichever call fails, is launched command by
+// command, and so it is from then on. A graph that was made and cannot be launched later is an
+// error.
 func TestNoGraph(t *testing.T) {
-	for _, name := range []string{"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphDestroy", "cuGraphLaunch"} {
+	for _, name := range []string{"cuStreamBeginCapture_v2", "cuStreamEndCapture",
+		"cuGraphInstantiateWithFlags", "cuGraphDestroy", "cuGraphLaunch"} {
 		b, l := open(t)
 		x := b.New(2, 300)
 		read(b, x)
@@ -64,7 +67,8 @@ func TestNoGraph(t *testing.T) {
 			step(b, x, []float32{-1, 2, 3}, out)
 			require.Equal(t, []float32{0, 2, 3}, out, name)
 			if i != 1 {
-				require.Equal(t, []int{12, 0}, []int{l.Calls("cuLaunchKernel"), l.Calls("cuGraphLaunch")}, "%s, time %d", name, i)
+				require.Equal(t, []int{12, 0}, []int{l.Calls("cuLaunchKernel"), l.Calls("cuGraphLaunch")},
+					"%s, time %d", name, i)
 			}
 		}
 		require.Zero(t, l.Live()["executables"], name)
@@ -78,10 +82,12 @@ func TestNoGraph(t *testing.T) {
 		step(b, x, []float32{-1, 2, 3}, make([]float32, 3))
 	}
 	l.Fail("cuGraphLaunch", 1, fakecuda.Unknown)
-	require.ErrorContains(t, failing(func() { step(b, x, []float32{-1, 2, 3}, make([]float32, 3)) }), "cuGraphLaunch: CUDA_ERROR_UNKNOWN (999)")
+	require.ErrorContains(t, failing(func() { step(b, x, []float32{-1, 2, 3}, make([]float32, 3)) }),
+		"cuGraphLaunch: CUDA_ERROR_UNKNOWN (999)")
 }
 
-// TestLost: a device that is lost stays lost, every pass says so, and nothing hangs or panics otherwise.
+// TestLost: a device that is lost stays lost, every pass says so, and nothing hangs or panics
+// otherwise.
 func TestLost(t *testing.T) {
 	b, l := open(t)
 	x := b.New(2, 300)
@@ -93,22 +99,28 @@ func TestLost(t *testing.T) {
 			break
 		}
 	}
-	require.EqualError(t, err, "cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure; this process cannot use the GPU any more, a new one can")
+	require.EqualError(t, err,
+		"cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure; this process "+
+			"cannot use the GPU any more, a new one can")
 	for range 3 {
-		require.ErrorContains(t, failing(func() { step(b, x, []float32{1}, out) }), "CUDA_ERROR_LAUNCH_FAILED (719)")
+		require.ErrorContains(t, failing(func() { step(b, x, []float32{1}, out) }),
+			"CUDA_ERROR_LAUNCH_FAILED (719)")
 	}
 	require.Error(t, b.Close())
 }
 
-// TestIllegalAddress: a kernel that reaches beyond its memory is an error of the device, not the end of the process.
+// TestIllegalAddress: a kernel that reaches beyond its memory is an error of the device, not the
+// end of the process.
 func TestIllegalAddress(t *testing.T) {
 	b, _ := open(t)
 	x := b.New(64)
 	b.mu.Lock()
 	b.begin(activateTwice, grid{x: 1}, 96, 0).tensor(x).long(96).int(1).end()
 	b.mu.Unlock()
-	require.EqualError(t, failing(func() { read(b, x) }), "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; "+
-		"this process cannot use the GPU any more, a new one can")
+	require.EqualError(t, failing(func() { read(b, x) }),
+		"cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was "+
+			"encountered; "+
+			"this process cannot use the GPU any more, a new one can")
 }
 
 // TestBadLaunch: a launch that the driver refuses names the kernel.

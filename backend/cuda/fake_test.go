@@ -12,8 +12,8 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// open returns a backend on a driver library of the test's own. Every allocation ends at a page that
-// nobody can touch.
+// open returns a backend on a driver library of the test's own. Every allocation ends at a page
+// that nobody can touch.
 func open(t testing.TB) (*Backend, *fakecuda.Library) {
 	t.Helper()
 	l := fakecuda.Open(t)
@@ -27,8 +27,9 @@ func openOn(t testing.TB, l *fakecuda.Library) *Backend {
 	return b
 }
 
-// openAny is open for tests that a GPU runs too: there the library is nil, and calls are not counted. Kernels are chosen as for the
-// four multiprocessors of the emulated GPU, so that few rows are enough for large tiles.
+// openAny is open for tests that a GPU runs too: there the library is nil, and calls are not
+// counted. Kernels are chosen as for the four multiprocessors of the emulated GPU, so that few rows
+// are enough for large tiles.
 func openAny(t testing.TB) (*Backend, *fakecuda.Library) {
 	t.Helper()
 	if !fakecuda.OnGPU() {
@@ -37,7 +38,8 @@ func openAny(t testing.TB) (*Backend, *fakecuda.Library) {
 	return openAs(t, "", 4), nil
 }
 
-// openAs opens a GPU where kernels are chosen as for so many multiprocessors, 0 for those it has. library is fakecuda.Driver's.
+// openAs opens a GPU where kernels are chosen as for so many multiprocessors, 0 for those it has.
+// library is fakecuda.Driver's.
 func openAs(t testing.TB, library string, multiprocessors int) *Backend {
 	t.Helper()
 	b, err := New(Options{Library: library, exact: true, multiprocessors: multiprocessors})
@@ -53,7 +55,8 @@ func relu(b *Backend, x *tensor.Dense) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := x.DataSize()
-	b.begin(activateTwice, grid{x: (n + 255) / 256}, 256, 0).tensor(x).long(int64(n)).int(int(backend.ReLU)).end()
+	b.begin(activateTwice, grid{x: (n + 255) / 256}, 256, 0).tensor(x).long(int64(n)).
+		int(int(backend.ReLU)).end()
 }
 
 func read(b *Backend, x *tensor.Dense) []float32 {

@@ -25,7 +25,8 @@ func (b *Backend) fetch(dst []byte, p devicePtr) {
 		b.flush()
 		must(b.enter())
 		defer b.leave()
-		must(b.device.call(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(&dst[0])), uintptr(p), uintptr(len(dst)), b.stream))
+		must(b.device.call(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(&dst[0])), uintptr(p),
+			uintptr(len(dst)), b.stream))
 		return
 	}
 	r := &b.results
@@ -35,10 +36,12 @@ func (b *Backend) fetch(dst []byte, p devicePtr) {
 	from := r.memory[r.used:][:len(dst)]
 	r.used += roundUp(len(dst), 16)
 	r.list = append(r.list, delivery{dst, from})
-	b.start(command{op: copyBack}).word(uint64(uintptr(unsafe.Pointer(&from[0])))).pointer(p).long(int64(len(dst))).end()
+	b.start(command{op: copyBack}).word(uint64(uintptr(unsafe.Pointer(&from[0])))).pointer(p).
+		long(int64(len(dst))).end()
 }
 
-// store copies src to device memory, before what is enqueued after it. src may change once it returns.
+// store copies src to device memory, before what is enqueued after it. src may change once it
+// returns.
 func (b *Backend) store(p devicePtr, src []byte) {
 	if len(src) == 0 {
 		return
@@ -91,8 +94,8 @@ func (b *Backend) Send() {
 	b.flush()
 }
 
-// settle sends the list and waits until all is done. It may come in the middle of a call's description, whose arguments
-// may need memory.
+// settle sends the list and waits until all is done. It may come in the middle of a call's
+// description, whose arguments may need memory.
 func (b *Backend) settle() {
 	b.flush()
 	must(b.device.call(cuStreamSynchronize, b.stream))
@@ -132,7 +135,8 @@ func (b *Backend) send(c *command) error {
 			d.out.pointers[i] = unsafe.Pointer(&p[i])
 		}
 		d.out.pointers[len(p)] = nil // where the tests' driver sees the end
-		err := d.call(cuLaunchKernel, d.entries[c.kernel], uintptr(c.x), uintptr(c.y), uintptr(c.z), uintptr(c.threads), 1, 1,
+		err := d.call(cuLaunchKernel, d.entries[c.kernel], uintptr(c.x), uintptr(c.y), uintptr(c.z),
+			uintptr(c.threads), 1, 1,
 			uintptr(c.shared), d.stream, uintptr(unsafe.Pointer(&d.out.pointers)), 0)
 		runtime.KeepAlive(p)
 		return in(err, kernels[c.kernel].name)

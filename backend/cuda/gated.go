@@ -29,7 +29,8 @@ func (b *Backend) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.begin(rmsNormKernel, grid{x: ceilDiv(rows, rowWarps)}, rowThreads, 0).
-		tensor(x).tensor(n.Scale).int(rows).int(backend.Width(x)).float(n.Eps).result(dst, rows, true).end()
+		tensor(x).tensor(n.Scale).int(rows).int(backend.Width(x)).float(n.Eps).result(dst, rows, true).
+		end()
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(n)
@@ -44,7 +45,8 @@ func (b *Backend) NormHeads(qkv *tensor.Dense, rows int, h backend.Heads, q, k b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.begin(normHeadsKernel, grid{x: ceilDiv(rows*(h.Heads+h.KVHeads()), rowWarps)}, rowThreads, 0).
-		tensor(qkv).int(rows).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).tensor(q.Scale).tensor(k.Scale).
+		tensor(qkv).int(rows).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).tensor(q.Scale).
+		tensor(k.Scale).
 		float(q.Eps).float(k.Eps).end()
 	runtime.KeepAlive(qkv)
 	runtime.KeepAlive(q)
@@ -60,16 +62,19 @@ func (b *Backend) AddScaled(dst, src *tensor.Dense, from []int32, scale []float3
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.begin(addScaledKernel, grid{x: ceilDiv(len(from), rowWarps)}, rowThreads, 0).
-		tensor(dst).tensor(src).ints(from).pointer(upload(b, scale)).int(len(from)).int(backend.Width(dst)).end()
+		tensor(dst).tensor(src).ints(from).pointer(upload(b, scale)).int(len(from)).
+		int(backend.Width(dst)).end()
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(src)
 }
 
 // splitGrouped is SplitHeads for any number of key heads and any part of a head that turns. The
 // caller holds b.mu.
-func (b *Backend) splitGrouped(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32, h backend.Heads, r *backend.Rotary) {
+func (b *Backend) splitGrouped(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
+	h backend.Heads, r *backend.Rotary) {
 	c := b.begin(splitGroupedKernel, spread(segs), rowThreads, 0).
-		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).int(k.Shape()[2])
+		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).
+		int(k.Shape()[2])
 	if r != nil {
 		c.tensor(r.Cos).tensor(r.Sin).int(backend.Width(r.Cos))
 	} else {
@@ -82,9 +87,11 @@ func (b *Backend) splitGrouped(q, k, v, qkv *tensor.Dense, segs []backend.Segmen
 // first, so that times may be dst. The caller holds b.mu.
 func (b *Backend) gated(dst, x *tensor.Dense, rows int, m *matrix, e backend.Epilogue) {
 	product := b.scratch(&b.products.gated, 4*rows*m.out)
-	b.linear(b.address(x), rows, m, m.out, b.address(e.Bias), e.Act, false, 1).pointer(product).pointer(0).end()
+	b.linear(b.address(x), rows, m, m.out, b.address(e.Bias), e.Act, false, 1).pointer(product).
+		pointer(0).end()
 	n := rows * m.out
-	c := b.begin(gateKernel, grid{x: min(ceilDiv(n, rowThreads), 32*b.Multiprocessors)}, rowThreads, 0).
+	c := b.begin(gateKernel, grid{x: min(ceilDiv(n, rowThreads), 32*b.Multiprocessors)}, rowThreads,
+		0).
 		pointer(product).tensor(e.Times).long(int64(n)).int(flag(e.Add))
 	if e.Add {
 		c.tensor(dst).pointer(0).end()

@@ -19,8 +19,8 @@ func step(b *Backend, x *tensor.Dense, in, out []float32) {
 	b.Read(out, x, 0)
 }
 
-// TestGraph: the first time a list is launched command by command, the second time it becomes a graph,
-// and then it is one launch.
+// TestGraph: the first time a list is launched command by command, the second time it becomes a
+// graph, and then it is one launch.
 func TestGraph(t *testing.T) {
 	b, l := open(t)
 	x := b.New(2, 300)
@@ -33,7 +33,9 @@ func TestGraph(t *testing.T) {
 		require.Equal(t, []float32{0, v, 2 * v}, out, "arguments are the call's, not the graph's")
 		graphs := []int{0, 1, 1, 1, 1}[i]
 		launches := []int{12, 12, 0, 0, 0}[i] // of the second, into the capture
-		require.Equal(t, []int{graphs, launches, 12}, []int{l.Calls("cuGraphLaunch"), l.Calls("cuLaunchKernel"), l.Calls("unmask_activate")}, "time %d", i)
+		require.Equal(t, []int{graphs, launches, 12},
+			[]int{l.Calls("cuGraphLaunch"), l.Calls("cuLaunchKernel"), l.Calls("unmask_activate")},
+			"time %d", i)
 		require.Equal(t, 1, l.Calls("cuStreamSynchronize"), "one wait a step")
 		require.LessOrEqual(t, l.Calls("cuMemcpyHtoDAsync_v2"), 2)
 	}
@@ -97,7 +99,8 @@ func TestEvict(t *testing.T) {
 	require.Zero(t, l.Live()["graphs"])
 }
 
-// TestSteadyState: steps that were seen before allocate nothing, in Go or on the device, over ten thousand of them.
+// TestSteadyState: steps that were seen before allocate nothing, in Go or on the device, over ten
+// thousand of them.
 func TestSteadyState(t *testing.T) {
 	b, l := open(t)
 	x := b.New(1, 64)

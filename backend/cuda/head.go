@@ -10,7 +10,8 @@ import (
 	"unmask/backend"
 )
 
-// The tiles of the head's first kernel. Columns are one or two times headTile, whose reductions have one order.
+// The tiles of the head's first kernel. Columns are one or two times headTile, whose reductions
+// have one order.
 var headTiles = [...][]tile{
 	backend.F32: {
 		{register("unmask_head_f32_large"), 128, headTile, 256, 67584, 16384},
@@ -32,7 +33,8 @@ var (
 	headStatsKernel = register("unmask_head_stats")
 	headPickKernel  = register("unmask_head_pick")
 	headDrawKernels = [...]*kernel{
-		backend.F32: register("unmask_head_draw_f32"), backend.BF16: register("unmask_head_draw_bf16"), backend.Int8: register("unmask_head_draw_int8"),
+		backend.F32: register("unmask_head_draw_f32"), backend.BF16: register("unmask_head_draw_bf16"),
+		backend.Int8: register("unmask_head_draw_int8"),
 	}
 )
 
@@ -61,7 +63,8 @@ type head struct {
 }
 
 func (b *Backend) headOf(h backend.Head) head {
-	return head{h.W.(*matrix), b.address(h.Bias), h, backend.HeadScale(h), (h.Outcomes + headTile - 1) / headTile}
+	return head{h.W.(*matrix), b.address(h.Bias), h, backend.HeadScale(h),
+		(h.Outcomes + headTile - 1) / headTile}
 }
 
 // release keeps what the list's addresses belong to until here.
@@ -85,7 +88,8 @@ type wanted struct {
 
 // pass appends the parameters that kernels have for parts.
 func (p *parts) pass(c *call) *call {
-	return c.pointer(p.top).pointer(p.sum).pointer(p.moment).pointer(p.dot).pointer(p.second).pointer(p.arg).pointer(p.cell).int(p.stride)
+	return c.pointer(p.top).pointer(p.sum).pointer(p.moment).pointer(p.dot).pointer(p.second).
+		pointer(p.arg).pointer(p.cell).int(p.stride)
 }
 
 // layout takes memory for the parts of rows.
@@ -135,8 +139,8 @@ type statistics struct {
 	logMoment, entropy, p1, p2, logSum, arg devicePtr
 }
 
-// HeadStats computes reductions over p = softmax(logits) of each row in one pass over the weights. A row without a distribution
-// gets NaN, and Arg -1; LogSum shows why.
+// HeadStats computes reductions over p = softmax(logits) of each row in one pass over the weights.
+// A row without a distribution gets NaN, and Arg -1; LogSum shows why.
 func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, head, s)
 	if rows == 0 {
@@ -172,7 +176,8 @@ func (b *Backend) fetchStats(s *backend.HeadStats, r statistics, rows int) {
 	for _, a := range [...]struct {
 		dst []float64
 		p   devicePtr
-	}{{s.LogMoment, r.logMoment}, {s.Entropy, r.entropy}, {s.P1, r.p1}, {s.P2, r.p2}, {s.LogSum, r.logSum}} {
+	}{{s.LogMoment, r.logMoment}, {s.Entropy, r.entropy}, {s.P1, r.p1}, {s.P2, r.p2},
+		{s.LogSum, r.logSum}} {
 		if a.dst != nil {
 			fetch(b, a.dst[:rows], a.p)
 		}
@@ -197,14 +202,17 @@ func (b *Backend) stats(h *head, x devicePtr, rows int, beta float64, r statisti
 			}
 			return array + devicePtr(first*bytes)
 		}
-		p.pass(b.begin(headStatsKernel, warps(n), 32*headWarps, 0)).int(n).int(h.tiles).double(want.power).
-			pointer(part(r.logMoment, 8)).pointer(part(r.entropy, 8)).pointer(part(r.p1, 8)).pointer(part(r.p2, 8)).
+		p.pass(b.begin(headStatsKernel, warps(n), 32*headWarps, 0)).int(n).int(h.tiles).
+			double(want.power).
+			pointer(part(r.logMoment, 8)).pointer(part(r.entropy, 8)).pointer(part(r.p1, 8)).
+			pointer(part(r.p2, 8)).
 			pointer(part(r.logSum, 8)).pointer(part(r.arg, 4)).end()
 	}
 }
 
-// HeadSample draws an outcome of each row by inverse CDF. One pass over the weights gives the weight of each cell of columns, which
-// the cell of a row follows from; its logits are then computed once more. A row without a distribution gets Token -1 and LogP NaN.
+// HeadSample draws an outcome of each row by inverse CDF. One pass over the weights gives the
+// weight of each cell of columns, which the cell of a row follows from; its logits are then
+// computed once more. A row without a distribution gets Token -1 and LogP NaN.
 func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *backend.HeadDraw) {
 	backend.CheckHeadSample(x, rows, head, d)
 	if rows == 0 {
@@ -224,8 +232,10 @@ func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *ba
 	h.release(x)
 }
 
-// sample enqueues the draws of all rows: uniform [rows] float64, token [rows] int32 and logP [rows] float64 on the device.
-func (b *Backend) sample(h *head, x devicePtr, rows int, power float64, uniform, token, logP devicePtr) {
+// sample enqueues the draws of all rows: uniform [rows] float64, token [rows] int32 and logP [rows]
+// float64 on the device.
+func (b *Backend) sample(h *head, x devicePtr, rows int, power float64, uniform, token,
+	logP devicePtr) {
 	want := wanted{power: power, moment: power != 1, cell: true}
 	for first := 0; first < rows; first += headRows {
 		n := min(headRows, rows-first)
@@ -235,14 +245,17 @@ func (b *Backend) sample(h *head, x devicePtr, rows int, power float64, uniform,
 		rest, picked := logSum+8*headRows, logSum+16*headRows
 		unit := picked + 4*headRows
 		p.pass(b.begin(headPickKernel, warps(n), 32*headWarps, 0)).int(n).int(h.tiles).double(power).
-			pointer(uniform + devicePtr(8*first)).pointer(logSum).pointer(picked).pointer(unit).pointer(rest).end()
-		c := b.begin(headDrawKernels[h.w.as], warps(n), 32*headWarps, 0).pointer(o.data).pointer(h.w.data).pointer(h.bias)
+			pointer(uniform + devicePtr(8*first)).pointer(logSum).pointer(picked).pointer(unit).
+			pointer(rest).end()
+		c := b.begin(headDrawKernels[h.w.as], warps(n), 32*headWarps, 0).pointer(o.data).
+			pointer(h.w.data).pointer(h.bias)
 		if h.w.as == backend.F32 {
 			c.int(h.w.in).int(h.w.stride / 4)
 		} else {
 			c.pointer(o.scale).pointer(h.w.channels()).int(h.w.stride)
 		}
-		c.int(n).int(h.h.Outcomes).float(h.scale).float(float32(power)).pointer(logSum).pointer(picked).pointer(unit).pointer(rest).
+		c.int(n).int(h.h.Outcomes).float(h.scale).float(float32(power)).pointer(logSum).pointer(picked).
+			pointer(unit).pointer(rest).
 			pointer(token + devicePtr(4*first)).pointer(logP + devicePtr(8*first)).end()
 	}
 }
@@ -258,7 +271,8 @@ type visit struct {
 func (v *visit) row(_, i int) { v.f(v.first+i, v.logits[i*v.width:(i+1)*v.width]) }
 
 // HeadVisit hands over all logits of each row. It holds those of a few rows at a time.
-func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head, f func(row int, logits []float32)) {
+func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
+	f func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, head)
 	if rows == 0 {
 		return
@@ -277,7 +291,8 @@ func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head, f func
 	device := b.scratch(&b.heads.logits, 4*group*v.width)
 	for v.first = 0; v.first < rows; v.first += group {
 		n := min(group, rows-v.first)
-		b.linear(rowAt(b.address(x), v.first, h.w.in), n, h.w, h.w.out, h.bias, backend.Identity, false, h.scale).pointer(device).pointer(0).end()
+		b.linear(rowAt(b.address(x), v.first, h.w.in), n, h.w, h.w.out, h.bias, backend.Identity, false,
+			h.scale).pointer(device).pointer(0).end()
 		v.logits = b.heads.visited[:n*v.width]
 		fetch(b, v.logits, device)
 		b.sync()

@@ -20,7 +20,8 @@ func TestHeadOfManyRows(t *testing.T) {
 	head := backend.Head{W: packed(b, normal(2, out*in), out, in, backend.BF16), Outcomes: out}
 	ask := func(n int) (*backend.HeadStats, *backend.HeadDraw) {
 		f := func() []float64 { return make([]float64, n) }
-		return &backend.HeadStats{Beta: 2, LogMoment: f(), Entropy: f(), P1: f(), P2: f(), LogSum: f(), Arg: make([]int32, n)},
+		return &backend.HeadStats{Beta: 2, LogMoment: f(), Entropy: f(), P1: f(), P2: f(), LogSum: f(),
+				Arg: make([]int32, n)},
 			&backend.HeadDraw{Power: 2, Uniform: f(), Token: make([]int32, n), LogP: f()}
 	}
 	all, drawn := ask(rows)
@@ -57,15 +58,17 @@ func TestVisitOfManyLogits(t *testing.T) {
 	one := b.Pack(out, in, backend.F32, func(_ int, dst []float32) { dst[0] = 1 })
 	var mu sync.Mutex
 	seen := map[int]bool{}
-	b.HeadVisit(put(b, x, rows, in), rows, backend.Head{W: one, Bias: put(b, bias, out), Outcomes: out, Scale: 2}, func(row int, logits []float32) {
-		mu.Lock()
-		defer mu.Unlock()
-		require.False(t, seen[row])
-		seen[row] = true
-		require.Len(t, logits, out)
-		for _, i := range []int{0, 77, out - 1} {
-			require.Equal(t, 2*(x[row]+bias[i]), logits[i])
-		}
-	})
+	b.HeadVisit(put(b, x, rows, in), rows,
+		backend.Head{W: one, Bias: put(b, bias, out), Outcomes: out, Scale: 2},
+		func(row int, logits []float32) {
+			mu.Lock()
+			defer mu.Unlock()
+			require.False(t, seen[row])
+			seen[row] = true
+			require.Len(t, logits, out)
+			for _, i := range []int{0, 77, out - 1} {
+				require.Equal(t, 2*(x[row]+bias[i]), logits[i])
+			}
+		})
 	require.Len(t, seen, rows)
 }

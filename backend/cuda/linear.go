@@ -20,10 +20,12 @@ var (
 type tile struct {
 	kernel                         *kernel
 	rows, columns, threads, shared int
-	cost                           int // of a block, relative: its numbers by how well its threads are used. Estimated, not measured
+	// of a block, relative: its numbers by how well its threads are used. Estimated, not measured
+	cost int
 }
 
-// tiles of Linear, from that of most work a byte to that of most blocks. All of a precision give the same bits.
+// tiles of Linear, from that of most work a byte to that of most blocks. All of a precision give
+// the same bits.
 var linearTiles = [...][]tile{
 	backend.F32: {
 		{register("unmask_linear_f32_large"), 128, 128, 256, 33792, 16384},
@@ -49,7 +51,8 @@ func (t *tile) blocks(rows, out int) int {
 	return (rows + t.rows - 1) / t.rows * ((out + t.columns - 1) / t.columns)
 }
 
-// best is the tile that takes the least time, were every multiprocessor to work at one block at a time.
+// best is the tile that takes the least time, were every multiprocessor to work at one block at a
+// time.
 func (b *Backend) best(tiles []tile, rows int, m *matrix) *tile {
 	var best *tile
 	least := 0
@@ -85,8 +88,9 @@ type operand struct {
 	data, scale devicePtr
 }
 
-// round brings rows to the precision of a matrix. Rounding in a kernel of its own reads each number once, where the tiles of a product
-// read it many times: as float32 it would take twice the bandwidth of the L2 cache, which bounds them.
+// round brings rows to the precision of a matrix. Rounding in a kernel of its own reads each number
+// once, where the tiles of a product read it many times: as float32 it would take twice the
+// bandwidth of the L2 cache, which bounds them.
 func (b *Backend) round(x devicePtr, rows int, m *matrix) operand {
 	if m.as == backend.F32 {
 		return operand{data: x}
@@ -127,8 +131,9 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 		return
 	}
 	to, from, bias := b.address(dst), b.address(x), b.address(e.Bias)
-	// What an activation comes out of goes to another product, as a rule: this package's kernels write it as that reads it, while cuBLASLt
-	// would write float32, to be read and rounded by one more kernel.
+	// What an activation comes out of goes to another product, as a rule: this package's kernels write
+	// it as that reads it, while cuBLASLt would write float32, to be read and rounded by one more
+	// kernel.
 	narrow := m.as == backend.BF16 && e.Act != backend.Identity && !e.Add && b.copies.may(m.out)
 	if narrow {
 		b.linear(from, rows, m, m.out, bias, e.Act, false, 1).result(dst, rows, true).end()
@@ -148,13 +153,17 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	runtime.KeepAlive(e.Bias)
 }
 
-// linear begins act(x W^T + bias) * scale, to overwrite dst or be added to it, whose rows are pitch numbers apart. The caller passes dst and its copy.
-func (b *Backend) linear(x devicePtr, rows int, m *matrix, pitch int, bias devicePtr, act backend.Activation, add bool, scale float32) *call {
-	return b.tile(b.best(linearTiles[m.as], rows, m), b.round(x, rows, m), rows, m, pitch, bias, act, add, scale)
+// linear begins act(x W^T + bias) * scale, to overwrite dst or be added to it, whose rows are pitch
+// numbers apart. The caller passes dst and its copy.
+func (b *Backend) linear(x devicePtr, rows int, m *matrix, pitch int, bias devicePtr,
+	act backend.Activation, add bool, scale float32) *call {
+	return b.tile(b.best(linearTiles[m.as], rows, m), b.round(x, rows, m), rows, m, pitch, bias, act,
+		add, scale)
 }
 
 // tile is linear with a tile and activations that are as it reads them.
-func (b *Backend) tile(t *tile, o operand, rows int, m *matrix, pitch int, bias devicePtr, act backend.Activation, add bool, scale float32) *call {
+func (b *Backend) tile(t *tile, o operand, rows int, m *matrix, pitch int, bias devicePtr,
+	act backend.Activation, add bool, scale float32) *call {
 	c := b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).
 		pointer(o.data).pointer(m.data).pointer(bias)
 	if m.as == backend.F32 {

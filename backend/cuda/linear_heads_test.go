@@ -27,14 +27,16 @@ func TestLinearHeads(t *testing.T) {
 			rotary, biased bool
 			one            bool // kernel
 		}{
-			{4, 32, true, true, true}, {2, 64, true, false, true}, {2, 64, false, true, true}, {8, 48, false, false, true}, {8, 48, true, false, false},
+			{4, 32, true, true, true}, {2, 64, true, false, true}, {2, 64, false, true, true},
+			{8, 48, false, false, true}, {8, 48, true, false, false},
 		} {
 			t.Run(fmt.Sprintf("%d/%+v", i, c), func(t *testing.T) {
 				b, _ := openAny(t)
 				width := c.heads * c.dim
 				x := put(b, normal(1, batch*length*width), batch*length, width)
 				w := packed(b, normal(2, 3*width*width), 3*width, width, backend.BF16)
-				again := packed(b, normal(2, width*width), width, width, backend.BF16) // that reads what attention makes: rows of this width have copies
+				// that reads what attention makes: rows of this width have copies
+				again := packed(b, normal(2, width*width), width, width, backend.BF16)
 				h := backend.Heads{Heads: c.heads, HeadDim: c.dim, Keys: length, BF16: true}
 				var e backend.Epilogue
 				if c.biased {
@@ -43,7 +45,8 @@ func TestLinearHeads(t *testing.T) {
 				var r *backend.Rotary
 				if c.rotary {
 					half := c.dim / 2
-					r = &backend.Rotary{Cos: put(b, normal(4, length*half), length, half), Sin: put(b, normal(5, length*half), length, half)}
+					r = &backend.Rotary{Cos: put(b, normal(4, length*half), length, half),
+						Sin: put(b, normal(5, length*half), length, half)}
 				}
 				var segs []backend.Segment
 				var pos []int32
@@ -53,7 +56,8 @@ func TestLinearHeads(t *testing.T) {
 						pos = append(pos, int32(p))
 					}
 				}
-				qkv, q, dst := b.New(batch*length, 3*width), b.New(batch*length, width), b.New(batch*length, width)
+				qkv, q, dst := b.New(batch*length, 3*width), b.New(batch*length, width),
+					b.New(batch*length, width)
 				k, v := b.New(batch, c.heads, length, c.dim), b.New(batch, c.heads, length, c.dim)
 				run := func(between func()) {
 					b.Linear(qkv, x, batch*length, w, e)
@@ -71,7 +75,8 @@ func TestLinearHeads(t *testing.T) {
 				b.sync()
 				run(func() {})
 				names := launched(b)
-				require.Equal(t, c.one, slices.Contains(names, linearHeadsKernels[int32(all[backend.BF16][i].kernel.index)].name), "%v", names)
+				require.Equal(t, c.one, slices.Contains(names,
+					linearHeadsKernels[int32(all[backend.BF16][i].kernel.index)].name), "%v", names)
 				require.Equal(t, !c.one, slices.Contains(names, "unmask_split_heads"))
 				got := results()
 				run(func() { read(b, qkv) })
@@ -82,7 +87,8 @@ func TestLinearHeads(t *testing.T) {
 				run(func() {})
 				run(func() {})
 				first := slices.IndexFunc(b.list.commands, func(cmd command) bool {
-					return cmd.op == launch && cmd.params >= linearParams && cmd.kernel != int32(bf16RowsKernel.index)
+					return cmd.op == launch && cmd.params >= linearParams &&
+						cmd.kernel != int32(bf16RowsKernel.index)
 				})
 				written := b.list.params[int(b.list.commands[first].first)+linearDst]
 				require.Equal(t, c.one, written == 0)

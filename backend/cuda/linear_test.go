@@ -89,7 +89,8 @@ func TestTiles(t *testing.T) {
 		ref := plain.New()
 		for _, as := range precisions {
 			want := put(ref, old, rows, out)
-			ref.Linear(want, put(ref, x, rows, in), rows, packed(ref, w, out, in, as), backend.Epilogue{Act: backend.GELUErf, Add: true})
+			ref.Linear(want, put(ref, x, rows, in), rows, packed(ref, w, out, in, as),
+				backend.Epilogue{Act: backend.GELUErf, Add: true})
 			m := packed(b, w, out, in, as)
 			for i := range all[as] {
 				if m.(*matrix).rows%all[as][i].columns != 0 {
@@ -98,7 +99,8 @@ func TestTiles(t *testing.T) {
 				linearTiles[as] = all[as][i : i+1]
 				y := put(b, old, rows, out)
 				b.Linear(y, put(b, x, rows, in), rows, m, backend.Epilogue{Act: backend.GELUErf, Add: true})
-				near(t, fmt.Sprintf("%v %v tile %d", size, as, i), want.Float32s(), read(b, y), 2e-4*math.Sqrt(float64(in)))
+				near(t, fmt.Sprintf("%v %v tile %d", size, as, i), want.Float32s(), read(b, y),
+					2e-4*math.Sqrt(float64(in)))
 			}
 			linearTiles[as] = all[as]
 		}
@@ -148,9 +150,12 @@ func TestMatMul(t *testing.T) {
 		}
 	}
 	one, two := b.New(3, 4), b.New(3, 4)
-	require.EqualError(t, b.MatMul(one, two, b.New(3, 3)), "cuda: MatMul: (3, 4) times (3, 4) into (3, 3)")
-	require.ErrorContains(t, b.MatMul(one, b.New(4), two), "cuda: MatMul: float32 (4), allowed are float32 matrices of this device")
-	require.ErrorContains(t, b.MatMul(one, plain.New().New(4, 4), two), "allowed are float32 matrices of this device")
+	require.EqualError(t, b.MatMul(one, two, b.New(3, 3)),
+		"cuda: MatMul: (3, 4) times (3, 4) into (3, 3)")
+	require.ErrorContains(t, b.MatMul(one, b.New(4), two),
+		"cuda: MatMul: float32 (4), want float32 matrices of this device")
+	require.ErrorContains(t, b.MatMul(one, plain.New().New(4, 4), two),
+		"want float32 matrices of this device")
 }
 
 // What Pack makes of weights, and how much memory it says that they take.
@@ -160,7 +165,8 @@ func TestPack(t *testing.T) {
 		as          backend.Precision
 		out, in     int
 		bytes, rows int
-	}{{backend.F32, 3, 5, 128 * 128, 128}, {backend.BF16, 257, 65, 512 * 256, 512}, {backend.BF16, 129, 65, 256 * 256, 256}, {backend.Int8, 1, 128, 128*128 + 4*128, 128}} {
+	}{{backend.F32, 3, 5, 128 * 128, 128}, {backend.BF16, 257, 65, 512 * 256, 512},
+		{backend.BF16, 129, 65, 256 * 256, 256}, {backend.Int8, 1, 128, 128*128 + 4*128, 128}} {
 		m := packed(b, normal(1, c.out*c.in), c.out, c.in, c.as).(*matrix)
 		require.Equal(t, []int{c.bytes, c.rows}, []int{m.Bytes(), m.rows}, "%v", c)
 	}
@@ -187,10 +193,13 @@ func TestBestTile(t *testing.T) {
 	for _, c := range []struct {
 		rows, out int
 		want      string
-	}{{32, 768, "tiny"}, {32, 3072, "tiny"}, {512, 768, "small"}, {16384, 768, "large"}, {16384, 2304, "large"}} {
+	}{{32, 768, "tiny"}, {32, 3072, "tiny"}, {512, 768, "small"}, {16384, 768, "large"},
+		{16384, 2304, "large"}} {
 		m := &matrix{out: c.out, rows: paddedRows(c.out), as: backend.BF16}
-		require.Equal(t, "unmask_linear_bf16_"+c.want, b.best(linearTiles[backend.BF16], c.rows, m).kernel.name, "%+v", c)
+		require.Equal(t, "unmask_linear_bf16_"+c.want,
+			b.best(linearTiles[backend.BF16], c.rows, m).kernel.name, "%+v", c)
 	}
 	odd := &matrix{out: 384, rows: 384, as: backend.BF16} // no whole number of the largest tiles
-	require.Equal(t, "unmask_linear_bf16_medium", b.best(linearTiles[backend.BF16], 1<<20, odd).kernel.name)
+	require.Equal(t, "unmask_linear_bf16_medium",
+		b.best(linearTiles[backend.BF16], 1<<20, odd).kernel.name)
 }

@@ -23,7 +23,8 @@ func TestLazy(t *testing.T) {
 	got := make([]float32, 3)
 	b.Read(got, x, 1)
 	require.Equal(t, []float32{0, 2, 0}, got)
-	require.Equal(t, []int{1, 1, 1}, []int{l.Calls("cuLaunchKernel"), l.Calls("cuMemcpyHtoDAsync_v2"), l.Calls("cuStreamSynchronize")})
+	require.Equal(t, []int{1, 1, 1},
+		[]int{l.Calls("cuLaunchKernel"), l.Calls("cuMemcpyHtoDAsync_v2"), l.Calls("cuStreamSynchronize")})
 }
 
 // TestArguments: a slice may change once a call has it, and is copied once as long as it does not.
@@ -56,8 +57,8 @@ func TestArguments(t *testing.T) {
 	require.Equal(t, []float64{3*argBytes/8 - 1}, last)
 }
 
-// TestFlushed: lists that were sent and not waited for keep their arguments while the next are made. Only when all banks
-// are on their way is there a wait.
+// TestFlushed: lists that were sent and not waited for keep their arguments while the next are
+// made. Only when all banks are on their way is there a wait.
 func TestFlushed(t *testing.T) {
 	b, l := open(t)
 	const lists = 3 * banks
@@ -97,8 +98,8 @@ func TestLarge(t *testing.T) {
 	require.Equal(t, v, got)
 }
 
-// TestStaging: a large slice may change as soon as a call has it, however many are on their way; a wait comes only when
-// all of the pinned memory is.
+// TestStaging: a large slice may change as soon as a call has it, however many are on their way; a
+// wait comes only when all of the pinned memory is.
 func TestStaging(t *testing.T) {
 	b, l := openAny(t)
 	const n = stagingBytes / 4

@@ -28,8 +28,9 @@ type span struct {
 	bytes int
 }
 
-// arena hands out memory that it takes from the driver in large chunks. All work is on one stream, so
-// what was freed can be handed out at once: whatever uses it next runs after whatever used it last.
+// arena hands out memory that it takes from the driver in large chunks. All work is on one stream,
+// so what was freed can be handed out at once: whatever uses it next runs after whatever used it
+// last.
 type arena struct {
 	v      *device
 	chunks []span
@@ -98,7 +99,8 @@ func (a *arena) release(p devicePtr) {
 		return
 	}
 	delete(a.live, p)
-	i, _ := slices.BinarySearchFunc(a.free, p, func(s span, p devicePtr) int { return int(s.at) - int(p) })
+	i, _ := slices.BinarySearchFunc(a.free, p,
+		func(s span, p devicePtr) int { return int(s.at) - int(p) })
 	a.free = slices.Insert(a.free, i, span{p, bytes})
 	a.join(i)
 	if i > 0 {
@@ -112,7 +114,8 @@ func (a *arena) join(i int) {
 		return
 	}
 	s, next := &a.free[i], a.free[i+1]
-	if s.at+devicePtr(s.bytes) != next.at || slices.ContainsFunc(a.chunks, func(c span) bool { return c.at == next.at }) {
+	if s.at+devicePtr(s.bytes) != next.at ||
+		slices.ContainsFunc(a.chunks, func(c span) bool { return c.at == next.at }) {
 		return
 	}
 	s.bytes += next.bytes
@@ -164,7 +167,8 @@ func (a *arena) grow(bytes int) error {
 	}
 	c := span{p, size}
 	a.chunks = append(a.chunks, c)
-	i, _ := slices.BinarySearchFunc(a.free, p, func(s span, p devicePtr) int { return int(s.at) - int(p) })
+	i, _ := slices.BinarySearchFunc(a.free, p,
+		func(s span, p devicePtr) int { return int(s.at) - int(p) })
 	a.free = slices.Insert(a.free, i, c)
 	return nil
 }
@@ -189,7 +193,8 @@ func (v *device) memAlloc(bytes int) (devicePtr, error) {
 	detail := ""
 	if code == outOfMemory {
 		free, total, _ := v.memory()
-		detail = fmt.Sprintf("%s wanted, %s of %s free; a smaller --batch needs less", gigabytes(bytes), gigabytes(free), gigabytes(total))
+		detail = fmt.Sprintf("%s wanted, %s of %s free; a smaller --batch needs less", gigabytes(bytes),
+			gigabytes(free), gigabytes(total))
 	}
 	return 0, v.failure(cuMemAlloc, code, detail)
 }
@@ -266,5 +271,6 @@ func (v *device) unpin(p pinned) error {
 
 // has says whether p is the device's memory.
 func (a *arena) has(p devicePtr) bool {
-	return slices.ContainsFunc(a.chunks, func(c span) bool { return p >= c.at && p < c.at+devicePtr(c.bytes) })
+	return slices.ContainsFunc(a.chunks,
+		func(c span) bool { return p >= c.at && p < c.at+devicePtr(c.bytes) })
 }

@@ -18,12 +18,15 @@ func TestOutOfMemory(t *testing.T) {
 	l.Set(t, "memory", 1<<30)
 	kept := b.New(1<<20, 100)
 	err := failing(func() { b.New(1<<20, 200) })
-	require.EqualError(t, err, "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2): 0.8 GB wanted, 0.7 GB of 1.1 GB free; a smaller --batch needs less")
+	require.EqualError(t, err,
+		"cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2): 0.8 GB wanted, 0.7 GB of 1.1 GB free; a smaller "+
+			"--batch needs less")
 	require.Equal(t, float32(0), read(b, kept)[5], "what was there is still there")
 	b.New(1<<20, 150)
 }
 
-// TestCollected: memory of tensors that nothing refers to is used again before the device runs out of it.
+// TestCollected: memory of tensors that nothing refers to is used again before the device runs out
+// of it.
 func TestCollected(t *testing.T) {
 	l := fakecuda.Open(t)
 	b, err := New(Options{Library: l.Path})
@@ -37,8 +40,8 @@ func TestCollected(t *testing.T) {
 	require.LessOrEqual(t, l.Live()["bytes"], 1<<30)
 }
 
-// TestSettled: memory goes back to the driver only when the list is done with it, also where it runs out in the middle
-// of a call.
+// TestSettled: memory goes back to the driver only when the list is done with it, also where it
+// runs out in the middle of a call.
 func TestSettled(t *testing.T) {
 	b, l := open(t)
 	kept := b.New(100)
@@ -112,7 +115,8 @@ func TestArena(t *testing.T) {
 			require.Zero(t, p%align)
 			require.True(t, a.has(p))
 			for q, bytes := range a.live {
-				require.True(t, p == q || p+devicePtr(n) <= q || q+devicePtr(bytes) <= p, "memory is handed out twice")
+				require.True(t, p == q || p+devicePtr(n) <= q || q+devicePtr(bytes) <= p,
+					"memory is handed out twice")
 			}
 			order = append(order, p)
 		}

@@ -14,8 +14,8 @@ import (
 	"unsafe"
 )
 
-// The kernels, compiled by kernels/build.sh: as PTX, which the driver compiles for its GPU, and as the
-// machine code of Hopper GPUs, which needs no compiler. Both are compressed by gzip.
+// The kernels, compiled by kernels/build.sh: as PTX, which the driver compiles for its GPU, and as
+// the machine code of Hopper GPUs, which needs no compiler. Both are compressed by gzip.
 var (
 	//go:embed kernels/unmask.ptx.gz
 	ptx []byte
@@ -23,7 +23,8 @@ var (
 	hopper []byte
 )
 
-// kernelImages are the kernels in the forms that a driver may take. A form that is nil is not tried.
+// kernelImages are the kernels in the forms that a driver may take. A form that is nil is not
+// tried.
 type kernelImages struct {
 	ptx    []byte // for any GPU from compute capability 8.0 on
 	hopper []byte // machine code for compute capability 9.0
@@ -42,13 +43,14 @@ const (
 )
 
 var loadingAdvice = map[int]string{
-	noJITCompiler: "the driver's compiler, libnvidia-ptxjitcompiler.so.1, is missing: it comes with the driver, and containers " +
+	noJITCompiler: "the driver's compiler, libnvidia-ptxjitcompiler.so.1, is missing: it comes with " +
+		"the driver, and containers " +
 		"get it with NVIDIA_DRIVER_CAPABILITIES=compute,utility",
 	unsupportedPTXVersion: "the driver is too old, want 520 (CUDA 11.8) or later",
 }
 
-// load loads the kernels and finds all that are registered. Machine code for this GPU is tried first; where the
-// driver does not take it, the driver compiles the PTX or has it in its cache.
+// load loads the kernels and finds all that are registered. Machine code for this GPU is tried
+// first; where the driver does not take it, the driver compiles the PTX or has it in its cache.
 func (v *device) load(m kernelImages, notice func(string)) error {
 	var refused error
 	if m.hopper != nil && v.Major == 9 && v.Minor == 0 {
@@ -58,7 +60,8 @@ func (v *device) load(m kernelImages, notice func(string)) error {
 	}
 	if notice != nil {
 		slow := time.AfterFunc(patience, func() {
-			notice(fmt.Sprintf("cuda: the driver is compiling kernels for %s; it keeps them for the next start", v.Model))
+			notice(fmt.Sprintf("cuda: the driver is compiling kernels for %s; it keeps them for the next "+
+				"start", v.Model))
 		})
 		defer slow.Stop()
 	}
@@ -83,7 +86,8 @@ func (v *device) loadImage(compressed []byte, what string) error {
 	clear(r.log[:])
 	r.options = [2]int32{errorLog, errorLogBytes}
 	r.values = [2]uintptr{uintptr(unsafe.Pointer(&r.log)), uintptr(len(r.log) - 1)}
-	code := v.code(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&r.a)), uintptr(unsafe.Pointer(&image[0])), 2,
+	code := v.code(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&r.a)),
+		uintptr(unsafe.Pointer(&image[0])), 2,
 		uintptr(unsafe.Pointer(&r.options)), uintptr(unsafe.Pointer(&r.values)))
 	runtime.KeepAlive(image)
 	if code == 0 {
@@ -118,7 +122,8 @@ func (v *device) findKernels() error {
 	v.entries, v.shared = make([]uintptr, len(kernels)), make([]uint32, len(kernels))
 	for i, k := range kernels {
 		name := cString(k.name)
-		err := v.call(cuModuleGetFunction, uintptr(unsafe.Pointer(&r.a)), v.module, uintptr(unsafe.Pointer(&name[0])))
+		err := v.call(cuModuleGetFunction, uintptr(unsafe.Pointer(&r.a)), v.module,
+			uintptr(unsafe.Pointer(&name[0])))
 		runtime.KeepAlive(name)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, k.name)
@@ -128,11 +133,13 @@ func (v *device) findKernels() error {
 	return nil
 }
 
-// broken reports whether an error code leaves the process's use of the GPU at an end: the primary context
-// stays broken until the process ends, so a new Backend fails too (CUDA Driver API, enum cudaError_enum).
+// broken reports whether an error code leaves the process's use of the GPU at an end: the primary
+// context stays broken until the process ends, so a new Backend fails too (CUDA Driver API, enum
+// cudaError_enum).
 func broken(code int) bool {
 	switch code {
-	case 700, 702, 709, 710, 714, 715, 716, 717, 718, 719: // a fault of a kernel, a time-out, a destroyed context
+	// a fault of a kernel, a time-out, a destroyed context
+	case 700, 702, 709, 710, 714, 715, 716, 717, 718, 719:
 		return true
 	}
 	return false

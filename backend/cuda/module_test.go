@@ -31,10 +31,14 @@ func TestWrongPTX(t *testing.T) {
 		ptx  []byte
 		want string
 	}{
-		{packedImage(""), "CUDA_ERROR_INVALID_PTX (218): kernels as PTX: a PTX JIT compilation failed: ptxas application ptx input, line 1; fatal   : Missing .version"},
-		{packedImage(".version 7.8\n.target sm_80\n.address_size 64\n"), "cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500): named symbol not found: unmask_"},
-		{packedImage(strings.Replace(string(right), ".param .u64 unmask_activate_param_1", ".param .u32 unmask_activate_param_1", 1)),
-			"cuModuleGetFunction: CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: unmask_activate"},
+		{packedImage(""), "CUDA_ERROR_INVALID_PTX (218): kernels as PTX: a PTX JIT compilation failed: " +
+			"ptxas application ptx input, line 1; fatal   : Missing .version"},
+		{packedImage(".version 7.8\n.target sm_80\n.address_size 64\n"),
+			"cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500): named symbol not found: unmask_"},
+		{packedImage(strings.Replace(string(right), ".param .u64 unmask_activate_param_1",
+			".param .u32 unmask_activate_param_1", 1)),
+			"cuModuleGetFunction: CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: " +
+				"unmask_activate"},
 		{[]byte("no gzip"), "kernels as PTX: unexpected EOF"},
 		{ptx[:len(ptx)/2], "kernels as PTX: unexpected EOF"},
 	} {
@@ -44,8 +48,8 @@ func TestWrongPTX(t *testing.T) {
 	}
 }
 
-// TestImages: a Hopper GPU gets machine code, any other PTX, and so does one whose driver does not take the machine code.
-// Both have every kernel, with the parameters of its source.
+// TestImages: a Hopper GPU gets machine code, any other PTX, and so does one whose driver does not
+// take the machine code. Both have every kernel, with the parameters of its source.
 func TestImages(t *testing.T) {
 	l := fakecuda.Open(t)
 	for name, c := range map[string]struct {
@@ -81,14 +85,18 @@ func TestImages(t *testing.T) {
 func TestNoImage(t *testing.T) {
 	l := fakecuda.Open(t)
 	for code, want := range map[int]string{
-		noJITCompiler:         "CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221): kernels as PTX: the driver's compiler, libnvidia-ptxjitcompiler.so.1, is missing",
-		unsupportedPTXVersion: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222): kernels as PTX: the driver is too old, want 520 (CUDA 11.8) or later",
+		noJITCompiler: "CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221): kernels as PTX: the driver's " +
+			"compiler, libnvidia-ptxjitcompiler.so.1, is missing",
+		unsupportedPTXVersion: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222): kernels as PTX: the driver is " +
+			"too old, want 520 (CUDA 11.8) or later",
 	} {
 		l.Fail("cuModuleLoadDataEx", 1, 209)
 		l.Fail("cuModuleLoadDataEx", 2, code)
 		_, err := New(Options{Library: l.Path})
 		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, err, "CUDA_ERROR_NO_BINARY_FOR_GPU (209): kernels as machine code for Hopper: no kernel image is available")
+		require.ErrorContains(t, err,
+			"CUDA_ERROR_NO_BINARY_FOR_GPU (209): kernels as machine code for Hopper: no kernel image is "+
+				"available")
 		require.NotContains(t, err.Error(), "\n")
 		require.Empty(t, l.Live())
 	}
@@ -112,13 +120,15 @@ func TestNotice(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, b.Close())
 		if c.told {
-			require.Equal(t, "cuda: the driver is compiling kernels for Fake GPU; it keeps them for the next start", <-lines)
+			require.Equal(t, "cuda: the driver is compiling kernels for Fake GPU; it keeps them for the "+
+				"next start", <-lines)
 		}
 		require.Empty(t, lines)
 	}
 }
 
-// TestMostThreads: a block has no more threads than its kernel was compiled for, nor than have registers.
+// TestMostThreads: a block has no more threads than its kernel was compiled for, nor than have
+// registers.
 func TestMostThreads(t *testing.T) {
 	b, _ := open(t)
 	x := b.New(64)
@@ -143,5 +153,7 @@ func TestMostThreads(t *testing.T) {
 	}
 	b.call.end()
 	b.mu.Unlock()
-	require.EqualError(t, failing(func() { read(b, x) }), "cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701): unmask_head_stats: too many resources requested for launch")
+	require.EqualError(t, failing(func() { read(b, x) }),
+		"cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701): unmask_head_stats: too many "+
+			"resources requested for launch")
 }

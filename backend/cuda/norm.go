@@ -29,7 +29,8 @@ func (b *Backend) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	defer b.mu.Unlock()
 	const threads = 128 // few, so that few rows are spread over many multiprocessors
 	b.begin(layerNormKernel, grid{x: ceilDiv(rows, threads/32)}, threads, 0).
-		tensor(x).tensor(n.Scale).tensor(n.Shift).int(rows).int(backend.Width(x)).float(n.Eps).result(dst, rows, true).end()
+		tensor(x).tensor(n.Scale).tensor(n.Shift).int(rows).int(backend.Width(x)).float(n.Eps).
+		result(dst, rows, true).end()
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(n)
@@ -37,7 +38,8 @@ func (b *Backend) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 
 // GroupNorm writes, for each image and channel, the scale and shift that normalise x
 // [batch, pixels, channels] over the pixels and channels of a group.
-func (b *Backend) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int, n backend.Norm) {
+func (b *Backend) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int,
+	n backend.Norm) {
 	backend.CheckGroupNorm(scale, shift, x, batch, pixels, channels, groups, n)
 	if batch == 0 {
 		return
@@ -46,7 +48,8 @@ func (b *Backend) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channe
 	defer b.mu.Unlock()
 	chunks := ceilDiv(pixels, chunkPixels)
 	sums := b.scratch(&b.images.sums, batch*chunks*channels*16)
-	b.begin(channelSumsKernel, grid{x: chunks, y: batch}, 256, 0).pointer(sums).tensor(x).int(pixels).int(channels).end()
+	b.begin(channelSumsKernel, grid{x: chunks, y: batch}, 256, 0).pointer(sums).tensor(x).int(pixels).
+		int(channels).end()
 	b.begin(groupNormKernel, grid{x: groups, y: batch}, 256, 0).
 		tensor(scale).tensor(shift).pointer(sums).tensor(n.Scale).tensor(n.Shift).
 		int(chunks).int(pixels).int(channels).int(groups).float(n.Eps).end()

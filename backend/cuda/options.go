@@ -12,21 +12,24 @@ type Options struct {
 	Device  int    // counted as the driver does
 	Library string // the driver's; empty: that of LibraryVariable, or libcuda.so.1
 
-	// CuBLASLt names NVIDIA's library of matrix products, cuBLAS 12 or 13, which then computes products of Linear in bfloat16 whose
-	// result is not rounded for another product; all else runs on the kernels of this package. Empty means CuBLASLtVariable, and
-	// where that is empty or "none" the library is not used.
+	// CuBLASLt names NVIDIA's library of matrix products, cuBLAS 12 or 13, which then computes
+	// products of Linear in bfloat16 whose result is not rounded for another product; all else runs on
+	// the kernels of this package. Empty means CuBLASLtVariable, and where that is empty or "none" the
+	// library is not used.
 	//
-	// The kernels of this package give a row the same bits in any batch. The library is asked for one algorithm a matrix, which
-	// does not split the depth, and computes that matrix for all numbers of rows or none. NVIDIA does not promise that the bits are
-	// the same then.
+	// The kernels of this package give a row the same bits in any batch. The library is asked for one
+	// algorithm a matrix, which does not split the depth, and computes that matrix for all numbers of
+	// rows or none. NVIDIA does not promise that the bits are the same then.
 	CuBLASLt string
 
-	// Notice, unless nil, gets a line worth showing where loading the kernels takes more than a second, since the driver
-	// compiles them for a GPU that this package has no machine code for. It is called on another goroutine.
+	// Notice, unless nil, gets a line worth showing where loading the kernels takes more than a
+	// second, since the driver compiles them for a GPU that this package has no machine code for. It
+	// is called on another goroutine.
 	Notice func(line string)
 
-	// Trace names a file that gets a table of all kernels' times, and what shares of the GPU's measured ceilings they come to. Empty means
-	// TraceVariable. Steps take much longer then: each list is waited for, and none is a graph.
+	// Trace names a file that gets a table of all kernels' times, and what shares of the GPU's
+	// measured ceilings they come to. Empty means TraceVariable. Steps take much longer then: each
+	// list is waited for, and none is a graph.
 	Trace string
 
 	exact           bool // see arena

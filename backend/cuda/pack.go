@@ -11,7 +11,8 @@ import (
 	"unmask/internal/bfloat16"
 )
 
-// matrix is a weight matrix in the device's memory: [out, in] row by row, with zeros up to whole tiles.
+// matrix is a weight matrix in the device's memory: [out, in] row by row, with zeros up to whole
+// tiles.
 type matrix struct {
 	out, in int
 	as      backend.Precision
@@ -22,8 +23,9 @@ type matrix struct {
 }
 
 const (
-	rowPad    = 128 // rows of activations in the largest tile
-	columnPad = 256 // rows of weights in the widest tile; matrices of up to half as many are for narrower ones
+	rowPad = 128 // rows of activations in the largest tile
+	// rows of weights in the widest tile; matrices of up to half as many are for narrower ones
+	columnPad = 256
 	depthPad  = 128 // bytes, of the longest step along the depth
 )
 
@@ -51,8 +53,9 @@ func (m *matrix) Bytes() int {
 var numberBytes = [...]int{backend.F32: 4, backend.BF16: 2, backend.Int8: 1}
 
 const (
-	packBytes = 4 << 20                     // of rows that are in the host's memory at a time
-	maxInt8   = math.MaxInt32 / (127 * 127) // the depth from which sums of int8 products could leave int32
+	packBytes = 4 << 20 // of rows that are in the host's memory at a time
+	// the depth from which sums of int8 products could leave int32
+	maxInt8 = math.MaxInt32 / (127 * 127)
 )
 
 // Pack brings a weight matrix to the device, a few rows at a time, asked for on all processors.
@@ -65,7 +68,8 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	if as == backend.BF16 {
 		b.copies.narrow(in)
 	}
-	m := &matrix{out: out, in: in, as: as, rows: paddedRows(out), stride: roundUp(in*numberBytes[as], depthPad)}
+	m := &matrix{out: out, in: in, as: as, rows: paddedRows(out),
+		stride: roundUp(in*numberBytes[as], depthPad)}
 	bytes := m.Bytes()
 	m.data = owned(b, m, bytes)
 	m.scale = m.data + devicePtr(m.rows*m.stride)

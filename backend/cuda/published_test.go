@@ -19,8 +19,8 @@ import (
 // hopperMultiprocessors is how many multiprocessors an H100 or H200 has.
 const hopperMultiprocessors = 132
 
-// publishedRows and publishedShapes [in, out] are products of SDTT small, the last its output head. On an emulated GPU smaller ones
-// stand for them: as odd, with more than one tile each way.
+// publishedRows and publishedShapes [in, out] are products of SDTT small, the last its output head.
+// On an emulated GPU smaller ones stand for them: as odd, with more than one tile each way.
 func publishedShapes() (rows []int, shapes [][2]int) {
 	if fakecuda.OnGPU() {
 		return []int{1, 7, 129, 1024, 16384}, [][2]int{{768, 2304}, {3072, 768}, {768, 50258}}
@@ -28,8 +28,8 @@ func publishedShapes() (rows []int, shapes [][2]int) {
 	return []int{1, 7, 131}, [][2]int{{40, 290}, {70, 513}}
 }
 
-// TestPublishedTiles: at published sizes all tiles give the same bits, a row alone those that it has among all, and sampled numbers
-// are those of the reference device.
+// TestPublishedTiles: at published sizes all tiles give the same bits, a row alone those that it
+// has among all, and sampled numbers are those of the reference device.
 func TestPublishedTiles(t *testing.T) {
 	all := linearTiles
 	t.Cleanup(func() { linearTiles = all })
@@ -58,7 +58,8 @@ func TestPublishedTiles(t *testing.T) {
 					if first == nil {
 						first = got
 					}
-					require.True(t, slices.Equal(first[:rows*out], got), "%v %d -> %d, %d rows, tile %d", as, in, out, rows, i)
+					require.True(t, slices.Equal(first[:rows*out], got), "%v %d -> %d, %d rows, tile %d", as, in,
+						out, rows, i)
 				}
 			}
 			linearTiles[as] = all[as]
@@ -68,7 +69,8 @@ func TestPublishedTiles(t *testing.T) {
 				want := ref.New(1, 1)
 				one := packed(ref, w[column*in:(column+1)*in], 1, in, as)
 				ref.Linear(want, put(ref, x[row*in:(row+1)*in], 1, in), 1, one, backend.Epilogue{})
-				require.InDelta(t, want.Float32s()[0], first[row*out+column], 2e-5*math.Sqrt(float64(in)), "%v %d -> %d, row %d, column %d", as, in, out, row, column)
+				require.InDelta(t, want.Float32s()[0], first[row*out+column], 2e-5*math.Sqrt(float64(in)),
+					"%v %d -> %d, row %d, column %d", as, in, out, row, column)
 			}
 		}
 	}
@@ -96,7 +98,8 @@ func TestPublishedHeads(t *testing.T) {
 			for i := range d.Uniform {
 				d.Uniform[i] = float64(i%97) / 97
 			}
-			return &backend.HeadStats{Beta: 2, LogMoment: f(), Entropy: f(), P1: f(), P2: f(), LogSum: f(), Arg: make([]int32, n)}, d
+			return &backend.HeadStats{Beta: 2, LogMoment: f(), Entropy: f(), P1: f(), P2: f(), LogSum: f(),
+				Arg: make([]int32, n)}, d
 		}
 		first, drawn := ask(most)
 		b.HeadStats(dx, most, head, first)
@@ -123,7 +126,8 @@ func TestPublishedHeads(t *testing.T) {
 		}
 		ref := plain.New()
 		want, _ := ask(2)
-		ref.HeadStats(put(ref, x[:2*in], 2, in), 2, backend.Head{W: packed(ref, w, out, in, as), Outcomes: out - 1}, want)
+		ref.HeadStats(put(ref, x[:2*in], 2, in), 2,
+			backend.Head{W: packed(ref, w, out, in, as), Outcomes: out - 1}, want)
 		require.InDeltaSlice(t, want.LogSum, first.LogSum[:2], 1e-3, "%v", as)
 		require.InDeltaSlice(t, want.Entropy, first.Entropy[:2], 1e-3, "%v", as)
 	}
@@ -144,14 +148,17 @@ func TestAnyMultiprocessors(t *testing.T) {
 			s := &backend.HeadStats{LogSum: make([]float64, rows)}
 			b.HeadStats(dx, rows, backend.Head{W: m, Outcomes: out - 1}, s)
 			all, sums = append(all, read(b, y)), append(sums, s.LogSum)
-			shape := backend.ConvShape{Batch: 1, Height: 9, Width: 9, In: 8, Out: 20, KH: 3, KW: 3, PadH: 1, PadW: 1}
+			shape := backend.ConvShape{Batch: 1, Height: 9, Width: 9, In: 8, Out: 20, KH: 3, KW: 3, PadH: 1,
+				PadW: 1}
 			image := b.New(81, shape.Out)
-			b.Conv(image, put(b, x[:81*8], 81, 8), shape, packed(b, w[:20*72], 20, 72, as), backend.ConvInput{}, backend.Epilogue{})
+			b.Conv(image, put(b, x[:81*8], 81, 8), shape, packed(b, w[:20*72], 20, 72, as),
+				backend.ConvInput{}, backend.Epilogue{})
 			all = append(all, read(b, image))
 		}
 		for _, narrow := range []bool{false, true} {
 			h := backend.Heads{Heads: 2, HeadDim: 32, Keys: length, BF16: narrow}
-			q, k, v, dst := put(b, x, rows, in), put(b, x, 1, 2, length, 32), put(b, w[:length*in], 1, 2, length, 32), b.New(rows, in)
+			q, k, v, dst := put(b, x, rows, in), put(b, x, 1, 2, length, 32),
+				put(b, w[:length*in], 1, 2, length, 32), b.New(rows, in)
 			b.Attention(dst, q, k, v, []backend.Segment{{Rows: rows}}, h)
 			all = append(all, read(b, dst))
 		}
@@ -163,8 +170,8 @@ func TestAnyMultiprocessors(t *testing.T) {
 	require.Equal(t, fewSums, manySums)
 }
 
-// TestGraphBits: a list sent command by command, captured and as a graph gives the bits of one that is never a graph, with other
-// arguments each time.
+// TestGraphBits: a list sent command by command, captured and as a graph gives the bits of one that
+// is never a graph, with other arguments each time.
 func TestGraphBits(t *testing.T) {
 	l, plainly := newLayer(t), newLayer(t)
 	plainly.b.graphs.never = true
@@ -193,19 +200,24 @@ func TestGraphBits(t *testing.T) {
 func TestPublishedChoices(t *testing.T) {
 	b := &Backend{device: &device{}}
 	b.Multiprocessors = hopperMultiprocessors
-	m := func(out int, as backend.Precision) *matrix { return &matrix{out: out, rows: paddedRows(out), as: as} }
+	m := func(out int, as backend.Precision) *matrix {
+		return &matrix{out: out, rows: paddedRows(out), as: as}
+	}
 	for _, c := range []struct {
 		rows, out int
 		as        backend.Precision
 		want      string
 	}{
-		{16, 768, backend.BF16, "unmask_linear_bf16_tiny"}, {1024, 2304, backend.BF16, "unmask_linear_bf16_large"},
-		{16384, 3072, backend.BF16, "unmask_linear_bf16_large"}, {16384, 768, backend.F32, "unmask_linear_f32_large"},
+		{16, 768, backend.BF16, "unmask_linear_bf16_tiny"},
+		{1024, 2304, backend.BF16, "unmask_linear_bf16_large"},
+		{16384, 3072, backend.BF16, "unmask_linear_bf16_large"},
+		{16384, 768, backend.F32, "unmask_linear_f32_large"},
 		{16384, 2304, backend.Int8, "unmask_linear_int8_large"},
 	} {
 		require.Equal(t, c.want, b.best(linearTiles[c.as], c.rows, m(c.out, c.as)).kernel.name, "%+v", c)
 	}
-	for rows, want := range map[int]string{16: "unmask_head_bf16_small", 2048: "unmask_head_bf16_huge"} {
+	for rows, want := range map[int]string{16: "unmask_head_bf16_small",
+		2048: "unmask_head_bf16_huge"} {
 		require.Equal(t, want, b.best(headTiles[backend.BF16], rows, m(50258, backend.BF16)).kernel.name)
 	}
 }

@@ -7,9 +7,9 @@ import "unsafe"
 // stagingBytes is the size of each of the pieces in which large slices go to the device.
 const stagingBytes = 4 << 20
 
-// staging is pinned memory through which the host's large slices go to the device, one piece while the next is
-// copied to the other. The driver may read memory that is not pinned as late as it likes, pinned memory it has read
-// when the event after the copy has come.
+// staging is pinned memory through which the host's large slices go to the device, one piece while
+// the next is copied to the other. The driver may read memory that is not pinned as late as it
+// likes, pinned memory it has read when the event after the copy has come.
 type staging struct {
 	pieces [2]stagingPiece
 	next   int
@@ -31,7 +31,8 @@ func (s *staging) open(v *device) (err error) {
 	return nil
 }
 
-// send enqueues copies of src to device memory. src may change once it returns. The context is current.
+// send enqueues copies of src to device memory. src may change once it returns. The context is
+// current.
 func (s *staging) send(v *device, p devicePtr, src []byte) error {
 	for len(src) > 0 {
 		k := &s.pieces[s.next]
@@ -49,7 +50,8 @@ func (s *staging) send(v *device, p devicePtr, src []byte) error {
 			k.busy = false
 		}
 		n := copy(k.memory, src)
-		if err := v.call(cuMemcpyHtoDAsync, uintptr(p), uintptr(unsafe.Pointer(&k.memory[0])), uintptr(n), v.stream); err != nil {
+		if err := v.call(cuMemcpyHtoDAsync, uintptr(p), uintptr(unsafe.Pointer(&k.memory[0])), uintptr(n),
+			v.stream); err != nil {
 			return err
 		}
 		k.busy = true

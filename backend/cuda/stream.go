@@ -33,8 +33,8 @@ func register(name string) *kernel {
 // grid is how many blocks a launch has; y and z may be left 0 for 1.
 type grid struct{ x, y, z int }
 
-// external is work of a library on the stream, such as a product of cuBLASLt. It must be capturable in
-// a graph, and do the same whenever its parameters are the same.
+// external is work of a library on the stream, such as a product of cuBLASLt. It must be capturable
+// in a graph, and do the same whenever its parameters are the same.
 type external interface {
 	// enqueue does the work on a stream (a CUstream); params are those of the call, in order.
 	enqueue(stream uintptr, params []uint64) error
@@ -95,7 +95,8 @@ func (b *Backend) begin(k *kernel, g grid, threads, shared int) *call {
 	if g.x < 1 || threads < 1 || threads > maxThreads {
 		panic("cuda: " + k.name + ": a launch without blocks or threads")
 	}
-	return b.start(command{op: launch, kernel: int32(k.index), x: uint32(g.x), y: uint32(max(g.y, 1)), z: uint32(max(g.z, 1)),
+	return b.start(command{op: launch, kernel: int32(k.index), x: uint32(g.x), y: uint32(max(g.y, 1)),
+		z:       uint32(max(g.z, 1)),
 		threads: uint32(threads), shared: uint32(shared)})
 }
 
@@ -130,8 +131,8 @@ func (c *call) long(n int64) *call     { return c.word(uint64(n)) }
 func (c *call) float(v float32) *call  { return c.word(uint64(math.Float32bits(v))) }
 func (c *call) double(v float64) *call { return c.word(math.Float64bits(v)) }
 
-// ints copies a slice to the arguments and passes its address, 0 for an empty one. The slice may change as soon
-// as it returns.
+// ints copies a slice to the arguments and passes its address, 0 for an empty one. The slice may
+// change as soon as it returns.
 func (c *call) ints(list []int32) *call { return c.pointer(upload(c.b, list)) }
 
 // segments passes the address of four int32 a segment: Seq, Row, Rows, Pos.
@@ -190,8 +191,8 @@ func fetch[T any](b *Backend, dst []T, p devicePtr) {
 	}
 }
 
-// upload copies x into the arguments of the list and returns where the device will find it. What was
-// copied before and is unchanged is not copied again: layers share lists of rows.
+// upload copies x into the arguments of the list and returns where the device will find it. What
+// was copied before and is unchanged is not copied again: layers share lists of rows.
 func upload[T any](b *Backend, x []T) devicePtr {
 	if len(x) == 0 {
 		return 0

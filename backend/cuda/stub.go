@@ -11,7 +11,8 @@ import (
 // Included says whether this build knows GPUs.
 const Included = false
 
-var errLeftOut = errors.New("cuda: this build has no GPU support: it is in builds for Linux on amd64 and arm64 without the tag nocuda")
+var errLeftOut = errors.New("cuda: this build has no GPU support: it is in builds for Linux on " +
+	"amd64 and arm64 without the tag nocuda")
 
 // New returns an error: this build knows no GPU.
 func New(Options) (backend.Backend, error) { return nil, errLeftOut }

@@ -11,10 +11,12 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// BenchmarkTiles times every tile at the shapes of SDTT small and its output head, with few rows and many: what the costs in
-// linear.go and head.go are guesses of. "chosen" is 1 for the tile that would be chosen. Without a GPU it tries a shape.
+// BenchmarkTiles times every tile at the shapes of SDTT small and its output head, with few rows
+// and many: what the costs in linear.go and head.go are guesses of. "chosen" is 1 for the tile that
+// would be chosen. Without a GPU it tries a shape.
 func BenchmarkTiles(b *testing.B) {
-	shapes, counts, outcomes := [][2]int{{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}}, []int{16, 64, 256, 1024, 4096, 16384}, 50258
+	shapes, counts, outcomes := [][2]int{{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}},
+		[]int{16, 64, 256, 1024, 4096, 16384}, 50258
 	depth := 768 // of the head
 	if !fakecuda.OnGPU() {
 		shapes, counts, outcomes = [][2]int{{64, 256}}, []int{16}, 200
@@ -33,14 +35,16 @@ func BenchmarkTiles(b *testing.B) {
 						continue
 					}
 					chosen := t == dev.best(linearTiles[as], rows, m)
-					timeTile(b, fmt.Sprintf("%v/%dx%d/rows%d/%s", as, s[0], s[1], rows, size(t)), dev, chosen, rows*s[0]*s[1], func() {
-						dev.tile(t, o, rows, m, m.out, 0, backend.Identity, false, 1).tensor(y).pointer(0).end()
-					})
+					timeTile(b, fmt.Sprintf("%v/%dx%d/rows%d/%s", as, s[0], s[1], rows, size(t)), dev, chosen,
+						rows*s[0]*s[1], func() {
+							dev.tile(t, o, rows, m, m.out, 0, backend.Identity, false, 1).tensor(y).pointer(0).end()
+						})
 				}
 			}
 		}
 		m := packed(dev, normal(3, outcomes*depth), outcomes, depth, as).(*matrix)
-		h := head{w: m, h: backend.Head{W: m, Outcomes: outcomes}, scale: 1, tiles: (outcomes + headTile - 1) / headTile}
+		h := head{w: m, h: backend.Head{W: m, Outcomes: outcomes}, scale: 1,
+			tiles: (outcomes + headTile - 1) / headTile}
 		for _, rows := range counts {
 			if rows > headRows {
 				break
@@ -54,11 +58,12 @@ func BenchmarkTiles(b *testing.B) {
 					continue
 				}
 				chosen := t == dev.best(all, rows, m)
-				timeTile(b, fmt.Sprintf("%v/head/rows%d/%s", as, rows, size(t)), dev, chosen, rows*m.in*outcomes, func() {
-					headTiles[as] = all[i : i+1]
-					dev.reduce(&h, o, rows, wanted{power: 1, moment: true, cell: true})
-					headTiles[as] = all
-				})
+				timeTile(b, fmt.Sprintf("%v/head/rows%d/%s", as, rows, size(t)), dev, chosen,
+					rows*m.in*outcomes, func() {
+						headTiles[as] = all[i : i+1]
+						dev.reduce(&h, o, rows, wanted{power: 1, moment: true, cell: true})
+						headTiles[as] = all
+					})
 			}
 		}
 	}

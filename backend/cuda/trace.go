@@ -14,8 +14,9 @@ import (
 	"unmask/backend"
 )
 
-// tracer times every command that goes to the device, between two events, and keeps a table of them in a file. Lists are then never
-// graphs, and each is waited for: the times are those of kernels, not of steps.
+// tracer times every command that goes to the device, between two events, and keeps a table of them
+// in a file. Lists are then never graphs, and each is waited for: the times are those of kernels,
+// not of steps.
 type tracer struct {
 	path   string
 	head   string // of the file
@@ -39,7 +40,8 @@ type traceRow struct {
 	as         backend.Precision
 }
 
-// openTrace begins a trace where the options or the environment name a file. It measures the ceilings first.
+// openTrace begins a trace where the options or the environment name a file. It measures the
+// ceilings first.
 func (b *Backend) openTrace(o Options) error {
 	path := cmp.Or(o.Trace, os.Getenv(TraceVariable))
 	if path == "" {
@@ -67,8 +69,10 @@ func (b *Backend) openTrace(o Options) error {
 		t.empty, err = t.between(b.device)
 	}()
 	clear(t.rows)
-	t.head = fmt.Sprintf("# %s, %d multiprocessors\n# ceilings: f32 %.3g, bf16 %.3g, int8 %.3g TFLOP/s, memory %.4g GB/s; an empty pair of events takes %.2g us\n",
-		b.Name(), b.Multiprocessors, t.ops[backend.F32]/1e12, t.ops[backend.BF16]/1e12, t.ops[backend.Int8]/1e12, t.memory/1e9, 1e6*t.empty)
+	t.head = fmt.Sprintf("# %s, %d multiprocessors\n# ceilings: f32 %.3g, bf16 %.3g, int8 %.3g "+
+		"TFLOP/s, memory %.4g GB/s; an empty pair of events takes %.2g us\n",
+		b.Name(), b.Multiprocessors, t.ops[backend.F32]/1e12, t.ops[backend.BF16]/1e12,
+		t.ops[backend.Int8]/1e12, t.memory/1e9, 1e6*t.empty)
 	return err
 }
 
@@ -139,7 +143,8 @@ func (t *tracer) run(b *Backend) error {
 
 // add adds a command to the table.
 func (t *tracer) add(c *command, p []uint64, seconds float64) {
-	key := traceKey{name: [...]string{copyWithin: "copy", copyBack: "copy to the host", fill: "fill", library: "library"}[c.op]}
+	key := traceKey{name: [...]string{copyWithin: "copy", copyBack: "copy to the host", fill: "fill",
+		library: "library"}[c.op]}
 	if c.op == launch {
 		key = traceKey{kernels[c.kernel].name, c.x, c.y, c.z, c.threads}
 	}
@@ -154,7 +159,8 @@ func (t *tracer) add(c *command, p []uint64, seconds float64) {
 	row.ops, row.bytes, row.as = row.ops+ops, row.bytes+bytes, as
 }
 
-// traffic is how many operations a command has or else how many bytes it moves, as far as its parameters say.
+// traffic is how many operations a command has or else how many bytes it moves, as far as its
+// parameters say.
 func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) {
 	n := func(i int) float64 { return float64(int32(p[i])) }
 	product := func(rows, depth, out float64) (float64, float64, backend.Precision) {
@@ -183,7 +189,8 @@ func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) 
 	name := strings.TrimPrefix(kernels[c.kernel].name, "unmask_")
 	perByte := 1.0 // numbers of a factor
 	switch {
-	case strings.Contains(name, "bf16"), strings.Contains(name, "tensor"), strings.Contains(name, "narrow"):
+	case strings.Contains(name, "bf16"), strings.Contains(name, "tensor"),
+		strings.Contains(name, "narrow"):
 		as, perByte = backend.BF16, 0.5
 	case strings.Contains(name, "int8"):
 		as = backend.Int8
@@ -227,7 +234,8 @@ func (t *tracer) write() error {
 	s.WriteString(t.head)
 	s.WriteString("kernel,grid,threads,calls,total_us,mean_us,rate,unit,share\n")
 	keys := slices.SortedFunc(maps.Keys(t.rows), func(a, b traceKey) int {
-		return cmp.Or(cmp.Compare(t.rows[b].seconds, t.rows[a].seconds), cmp.Compare(a.name, b.name), cmp.Compare(a.x, b.x))
+		return cmp.Or(cmp.Compare(t.rows[b].seconds, t.rows[a].seconds), cmp.Compare(a.name, b.name),
+			cmp.Compare(a.x, b.x))
 	})
 	for _, k := range keys {
 		r := t.rows[k]
@@ -235,7 +243,8 @@ func (t *tracer) write() error {
 		if r.ops == 0 {
 			rate, unit, most = r.bytes/1e9, "GB/s", t.memory/1e9
 		}
-		fmt.Fprintf(&s, "%s,%dx%dx%d,%d,%d,%.1f,%.2f,", k.name, k.x, k.y, k.z, k.threads, r.calls, 1e6*r.seconds, 1e6*r.seconds/float64(r.calls))
+		fmt.Fprintf(&s, "%s,%dx%dx%d,%d,%d,%.1f,%.2f,", k.name, k.x, k.y, k.z, k.threads, r.calls,
+			1e6*r.seconds, 1e6*r.seconds/float64(r.calls))
 		if rate == 0 || r.seconds == 0 || most == 0 {
 			s.WriteString(",,\n")
 		} else {

@@ -15,7 +15,8 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// TestTrace: a trace has every command of the lists, none of which was a graph, and changes no number.
+// TestTrace: a trace has every command of the lists, none of which was a graph, and changes no
+// number.
 func TestTrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	plainly := newLayer(t)
@@ -47,9 +48,13 @@ func TestTrace(t *testing.T) {
 			require.GreaterOrEqual(t, share, 0.0)
 		}
 	}
-	require.Equal(t, []int{3, 3, 3, 9}, []int{calls["unmask_layer_norm"], calls["unmask_split_heads"], calls["unmask_attention_narrow_32"],
-		calls["unmask_linear_bf16_small"]})
-	require.Equal(t, []string{"GB/s", "TFLOP/s", "TFLOP/s"}, []string{units["unmask_layer_norm"], units["unmask_attention_narrow_32"], units["unmask_linear_bf16_small"]})
+	require.Equal(t, []int{3, 3, 3, 9},
+		[]int{calls["unmask_layer_norm"], calls["unmask_split_heads"],
+			calls["unmask_attention_narrow_32"],
+			calls["unmask_linear_bf16_small"]})
+	require.Equal(t, []string{"GB/s", "TFLOP/s", "TFLOP/s"},
+		[]string{units["unmask_layer_norm"], units["unmask_attention_narrow_32"],
+			units["unmask_linear_bf16_small"]})
 	require.NotContains(t, calls, "unmask_ceiling_bf16", "the table is of what was asked for")
 }
 

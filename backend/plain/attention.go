@@ -10,7 +10,8 @@ import (
 
 // SplitHeads takes rows of qkv apart: queries to q, keys and values to their position in
 // k and v. Queries and keys are rotated by the angle of that position unless r is nil.
-func (d *Device) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32, h backend.Heads, r *backend.Rotary) {
+func (d *Device) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
+	h backend.Heads, r *backend.Rotary) {
 	backend.CheckSplitHeads(q, k, v, qkv, segs, pos, h, r)
 	kv := h.KVHeads()
 	for _, s := range segs {

@@ -10,7 +10,8 @@ import (
 
 // Conv is a convolution: each window becomes a row, zero outside the image, and then a
 // Linear.
-func (d *Device) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix, in backend.ConvInput, e backend.Epilogue) {
+func (d *Device) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix,
+	in backend.ConvInput, e backend.Epilogue) {
 	backend.CheckConv(dst, x, s, w, in, e)
 	stride, offset := backend.ConvTarget(s)
 	window := make([]float32, s.KH*s.KW*s.In)

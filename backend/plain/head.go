@@ -94,7 +94,8 @@ func (d *Device) HeadSample(x *tensor.Dense, rows int, h backend.Head, s *backen
 }
 
 // HeadVisit hands over all logits of each row.
-func (d *Device) HeadVisit(x *tensor.Dense, rows int, h backend.Head, visit func(row int, logits []float32)) {
+func (d *Device) HeadVisit(x *tensor.Dense, rows int, h backend.Head,
+	visit func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, h)
 	for i := range rows {
 		y := make([]float32, h.W.Out())

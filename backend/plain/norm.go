@@ -60,7 +60,8 @@ func rms(dst, x []float32, n backend.Norm) {
 
 // GroupNorm writes, for each image and channel, the scale and shift that normalise x
 // [batch, pixels, channels] over the pixels and channels of a group.
-func (d *Device) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int, n backend.Norm) {
+func (d *Device) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int,
+	n backend.Norm) {
 	backend.CheckGroupNorm(scale, shift, x, batch, pixels, channels, groups, n)
 	size, data := channels/groups, x.Float32s()
 	for b := range batch {

@@ -24,7 +24,8 @@ func main() {
 		as, head = weights.Q8_0, weights.Q8_0
 	}
 	const layers, vocab, length = 32, 126464, 4096
-	err := whole.WriteFile(os.Args[1], func(w io.Writer) error { return bench.WriteLLaDA(w, as, head, layers, vocab, length) })
+	err := whole.WriteFile(os.Args[1],
+		func(w io.Writer) error { return bench.WriteLLaDA(w, as, head, layers, vocab, length) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "make8b:", err)
 		os.Exit(1)

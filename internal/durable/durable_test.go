@@ -63,7 +63,7 @@ var runs = map[string]func(fsys FS, name string, n int) error{
 
 // Cases 83, 84 and 89: every operation of a run fails, or is its last, and the next run
 // finishes it byte for byte.
-func TestCase83And84EveryOperation(t *testing.T) {
+func TestEveryOperation(t *testing.T) {
 	for kind, run := range runs {
 		whole := newMemory()
 		require.NoError(t, run(whole, "out", outputs))
@@ -103,8 +103,8 @@ func TestCase83And84EveryOperation(t *testing.T) {
 	}
 }
 
-// Case 84 for real: a process that writes is killed, several times over.
-func TestCase84Kill(t *testing.T) {
+// A process that writes is killed, several times over.
+func TestKill(t *testing.T) {
 	if name := os.Getenv("DURABLE_RUN"); name != "" {
 		run := runs[os.Getenv("DURABLE_KIND")]
 		if err := run(OS{}, name, 2000); err != nil {
@@ -157,7 +157,7 @@ func tree(t *testing.T, name string) map[string]string {
 	return files
 }
 
-func TestCase85TwoWriters(t *testing.T) {
+func TestTwoWriters(t *testing.T) {
 	for kind, run := range runs {
 		name := filepath.Join(t.TempDir(), "out")
 		var second error
@@ -193,7 +193,7 @@ func TestCase85TwoWriters(t *testing.T) {
 	require.Equal(t, 2, r.Outputs)
 }
 
-func TestCase86OtherSettings(t *testing.T) {
+func TestOtherSettings(t *testing.T) {
 	for _, run := range runs {
 		m := newMemory()
 		require.NoError(t, run(m, "out", 3))
@@ -207,13 +207,14 @@ func TestCase86OtherSettings(t *testing.T) {
 		}
 		var e *SettingsError
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, []string{`model is "c0ffee" there, "decaf" now`, `sampler is absent there, "halton" now`, `steps is "8" there, absent now`}, e.Differences)
+		require.Equal(t, []string{`model is "c0ffee" there, "decaf" now`,
+			`sampler is absent there, "halton" now`, `steps is "8" there, absent now`}, e.Differences)
 		require.Equal(t, before, m.contents())
 		require.NoError(t, run(m, "out", 4)) // and the lock is free again
 	}
 }
 
-func TestCase88DamagedOutputs(t *testing.T) {
+func TestDamagedOutputs(t *testing.T) {
 	m := newMemory()
 	run := runs["folder"]
 	require.NoError(t, run(m, "out", 6))
@@ -225,7 +226,8 @@ func TestCase88DamagedOutputs(t *testing.T) {
 	before := m.contents()
 	r, err := Verify(m, "out", ".png")
 	require.NoError(t, err)
-	require.Equal(t, []Fault{{"000001.png", "is empty"}, {"000003.png", "is not what the manifest lists"},
+	require.Equal(t, []Fault{{"000001.png", "is empty"},
+		{"000003.png", "is not what the manifest lists"},
 		{"000004.png", "is missing"}, {"000009.png", "is not in the manifest"}}, r.Faults)
 	require.Equal(t, settings, r.Settings)
 	require.Equal(t, before, m.contents()) // nothing was repaired
@@ -268,7 +270,7 @@ func TestCase88DamagedOutputs(t *testing.T) {
 	}
 }
 
-func TestCase89TornManifest(t *testing.T) {
+func TestTornManifest(t *testing.T) {
 	for kind, run := range runs {
 		m := newMemory()
 		require.NoError(t, run(m, "out", 3))
@@ -300,20 +302,21 @@ func TestCase89TornManifest(t *testing.T) {
 	}
 }
 
-func TestCase93NotARun(t *testing.T) {
+func TestNotARun(t *testing.T) {
 	dir := t.TempDir()
-	file, link, full := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "full")
+	file, link, full := filepath.Join(dir, "file"), filepath.Join(dir, "link"),
+		filepath.Join(dir, "full")
 	require.NoError(t, os.WriteFile(file, []byte("mine"), 0o600))
 	require.NoError(t, os.Symlink(dir, link))
 	require.NoError(t, os.Mkdir(full, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(full, "000000.png"), []byte("mine"), 0o600))
 	folder, lines := runs["folder"], runs["lines"]
-	require.ErrorContains(t, folder(OS{}, file, 1), "is a file, allowed is a folder")
-	require.ErrorContains(t, folder(OS{}, link, 1), "is a link, allowed is a folder")
+	require.ErrorContains(t, folder(OS{}, file, 1), "is a file, want a folder")
+	require.ErrorContains(t, folder(OS{}, link, 1), "is a link, want a folder")
 	require.ErrorContains(t, folder(OS{}, full, 1), "but no manifest.jsonl")
-	require.ErrorContains(t, lines(OS{}, file, 1), "allowed is a new file or that of a run")
-	require.ErrorContains(t, lines(OS{}, link, 1), "is a link, allowed is a regular file")
-	require.ErrorContains(t, lines(OS{}, full, 1), "is a folder, allowed is a regular file")
+	require.ErrorContains(t, lines(OS{}, file, 1), "want a new file or that of a run")
+	require.ErrorContains(t, lines(OS{}, link, 1), "is a link, want a regular file")
+	require.ErrorContains(t, lines(OS{}, full, 1), "is a folder, want a regular file")
 	require.ErrorIs(t, folder(OS{}, filepath.Join(dir, "no", "where"), 1), os.ErrNotExist)
 	_, err := Verify(OS{}, link, ".png")
 	require.ErrorContains(t, err, "is a link")

@@ -56,7 +56,7 @@ func OpenFolder(fsys FS, dir, ext string, s Settings) (_ *Folder, err error) {
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is %s, allowed is a folder", dir, kind(info))
+		return nil, fmt.Errorf("%s is %s, want a folder", dir, kind(info))
 	}
 	f := &Folder{fsys: fsys, dir: dir, ext: ext}
 	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {
@@ -75,7 +75,8 @@ func OpenFolder(fsys FS, dir, ext string, s Settings) (_ *Folder, err error) {
 		return n == lockName || strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
 	})
 	if len(names) > 0 && !slices.Contains(names, manifestName) {
-		return nil, fmt.Errorf("%s has files (%s) but no %s, allowed is an empty folder or one of a run", dir, names[0], manifestName)
+		return nil, fmt.Errorf("%s has files (%s) but no %s, want an empty folder or one of a run", dir,
+			names[0], manifestName)
 	}
 	if f.m, err = openManifest(fsys, dir, manifestName, s); err != nil {
 		return nil, err
@@ -186,7 +187,7 @@ func (f *Folder) put(i int, seed uint64, data []byte) error {
 			return fmt.Errorf("%s: made again it differs from what %s lists", f.path(i), manifestName)
 		}
 	case i != e.Index:
-		return fmt.Errorf("%s: output %d after %d, allowed is the next one", f.dir, i, e.Index-1)
+		return fmt.Errorf("%s: output %d after %d, want the next one", f.dir, i, e.Index-1)
 	}
 	if err := f.m.alone(); err != nil {
 		return err

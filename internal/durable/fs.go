@@ -162,7 +162,7 @@ func regular(fsys FS, name string) (info fs.FileInfo, exists bool, err error) {
 	case err != nil:
 		return nil, false, err
 	case !info.Mode().IsRegular():
-		return nil, true, fmt.Errorf("%s is %s, allowed is a regular file", name, kind(info))
+		return nil, true, fmt.Errorf("%s is %s, want a regular file", name, kind(info))
 	}
 	return info, true, nil
 }

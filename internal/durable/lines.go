@@ -48,7 +48,8 @@ func OpenLines(fsys FS, name string, s Settings) (_ *Lines, err error) {
 		return nil, err
 	}
 	if exists && info.Size() > 0 && !begun {
-		return nil, fmt.Errorf("%s is there but %s%s is not, allowed is a new file or that of a run", name, base, manifestSuffix)
+		return nil, fmt.Errorf("%s is there but %s%s is not, want a new file or that of a run", name,
+			base, manifestSuffix)
 	}
 	if l.m, err = openManifest(fsys, dir, base+manifestSuffix, s); err != nil {
 		return nil, err
@@ -104,7 +105,9 @@ func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err e
 	for i, e := range entries {
 		line, err := b.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return size, append(faults, Fault{fmt.Sprintf("line %d", i+1), fmt.Sprintf("is missing, as are %d after it", len(entries)-i-1)}), nil
+			return size, append(faults,
+				Fault{fmt.Sprintf("line %d", i+1),
+					fmt.Sprintf("is missing, as are %d after it", len(entries)-i-1)}), nil
 		}
 		if err != nil {
 			return size, faults, err
@@ -131,12 +134,12 @@ func (l *Lines) Put(i int, seed uint64, line []byte) error {
 
 func (l *Lines) put(i int, seed uint64, line []byte) error {
 	if bytes.IndexByte(line, '\n') >= 0 {
-		return fmt.Errorf("%s: output %d has several lines, allowed is one", l.name, i)
+		return fmt.Errorf("%s: output %d has several lines, want one", l.name, i)
 	}
 	line = append(bytes.Clone(line), '\n')
 	e := l.m.next(seed, line)
 	if i != e.Index {
-		return fmt.Errorf("%s: output %d after %d, allowed is the next one", l.name, i, e.Index-1)
+		return fmt.Errorf("%s: output %d after %d, want the next one", l.name, i, e.Index-1)
 	}
 	if err := l.m.alone(); err != nil {
 		return err

@@ -67,7 +67,8 @@ func (l *Log) alone() error {
 		return err
 	}
 	if size != l.size {
-		return fmt.Errorf("%s has %d bytes, this run left %d: another process is writing it", l.name, size, l.size)
+		return fmt.Errorf("%s has %d bytes, this run left %d: another process is writing it", l.name,
+			size, l.size)
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ type SettingsError struct {
 }
 
 func (e *SettingsError) Error() string {
-	return fmt.Sprintf("%s was begun with other settings: %s", e.Name, strings.Join(e.Differences, "; "))
+	return fmt.Sprintf("%s was begun with other settings: %s", e.Name,
+		strings.Join(e.Differences, "; "))
 }
 
 // differences lists the settings that are not the same.

@@ -29,7 +29,8 @@ type memory struct {
 type node struct{ data, synced []byte }
 
 func newMemory() *memory {
-	return &memory{names: map[string]*node{}, durable: map[string]*node{}, dirs: map[string]bool{".": true}, locks: map[string]bool{}, failAt: -1}
+	return &memory{names: map[string]*node{}, durable: map[string]*node{},
+		dirs: map[string]bool{".": true}, locks: map[string]bool{}, failAt: -1}
 }
 
 // turn counts an operation. half is set when it must be done by half, err when it fails.

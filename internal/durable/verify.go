@@ -32,7 +32,7 @@ func Verify(fsys FS, name, ext string) (*Report, error) {
 	case info.Mode().IsRegular():
 		return verifyLines(fsys, name)
 	}
-	return nil, fmt.Errorf("%s is %s, allowed is a run's folder or file", name, kind(info))
+	return nil, fmt.Errorf("%s is %s, want a run's folder or file", name, kind(info))
 }
 
 // readManifest reports a torn last line as a fault.
@@ -56,7 +56,8 @@ func readManifest(fsys FS, name string) (*Report, *contents, error) {
 	}
 	r := &Report{Settings: c.settings, Outputs: len(c.entries)}
 	if c.torn > 0 {
-		r.Faults = append(r.Faults, Fault{filepath.Base(name), fmt.Sprintf("its last line is torn, %d bytes", c.torn)})
+		r.Faults = append(r.Faults,
+			Fault{filepath.Base(name), fmt.Sprintf("its last line is torn, %d bytes", c.torn)})
 	}
 	return r, c, nil
 }
@@ -131,7 +132,9 @@ func verifyLines(fsys FS, name string) (*Report, error) {
 		return nil, err
 	}
 	if r.Faults = append(r.Faults, faults...); now > size && len(faults) == 0 {
-		r.Faults = append(r.Faults, Fault{filepath.Base(name), fmt.Sprintf("%d bytes after its last line are not in the manifest", now-size)})
+		r.Faults = append(r.Faults,
+			Fault{filepath.Base(name),
+				fmt.Sprintf("%d bytes after its last line are not in the manifest", now-size)})
 	}
 	return r, nil
 }

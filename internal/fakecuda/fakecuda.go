@@ -1,5 +1,6 @@
-// Package fakecuda builds a driver library for tests of package cuda where there is no GPU. It computes what the
-// kernels' sources say, on the processor, counts calls and fails where it is told to; see library/driver.cpp.
+// Package fakecuda builds a driver library for tests of package cuda where there is no GPU. It
+// computes what the kernels' sources say, on the processor, counts calls and fails where it is told
+// to; see library/driver.cpp.
 package fakecuda
 
 import (
@@ -18,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGPU is an environment variable: 1 has the tests that can use a GPU use the first one, 0 an emulated one.
-// Without it they use a GPU where the system shows one.
+// TestGPU is an environment variable: 1 has the tests that can use a GPU use the first one, 0 an
+// emulated one. Without it they use a GPU where the system shows one.
 const TestGPU = "UNMASK_TEST_GPU"
 
 // OnGPU reports whether the tests that can use a GPU are to use one.
@@ -30,7 +31,8 @@ func OnGPU() bool {
 	case "0":
 		return false
 	}
-	for _, device := range []string{"/dev/nvidiactl", "/dev/dxg"} { // of Linux, and of Linux under Windows
+	// of Linux, and of Linux under Windows
+	for _, device := range []string{"/dev/nvidiactl", "/dev/dxg"} {
 		if _, err := os.Stat(device); err == nil {
 			return true
 		}
@@ -38,7 +40,8 @@ func OnGPU() bool {
 	return false
 }
 
-// Driver returns the path of the driver library that a test is to use: "" for the system's where OnGPU, and else Build's.
+// Driver returns the path of the driver library that a test is to use: "" for the system's where
+// OnGPU, and else Build's.
 func Driver(t testing.TB) string {
 	t.Helper()
 	if OnGPU() {
@@ -48,7 +51,8 @@ func Driver(t testing.TB) string {
 }
 
 // Build returns the path of a driver library of the test's own: no other test sees its calls, its
-// failures or its memory. The test is skipped where there is no C++ compiler, or not the kernels' sources.
+// failures or its memory. The test is skipped where there is no C++ compiler, or not the kernels'
+// sources.
 func Build(t testing.TB) string {
 	t.Helper()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
@@ -81,17 +85,21 @@ func compiler() string {
 	return ""
 }
 
-// flags: products and sums are fused where the kernels say so and nowhere else, as nvcc does it for them; warnings
-// of kernels are nvcc's to give; symbols that are not the API stay inside, so that several
-// libraries do not share their variables.
-var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off",
-	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-U_FORTIFY_SOURCE", "-w"}
+// flags: products and sums are fused where the kernels say so and nowhere else, as nvcc does it for
+// them; warnings of kernels are nvcc's to give; symbols that are not the API stay inside, so that
+// several libraries do not share their variables.
+var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing",
+	"-ffp-contract=off",
+	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
+	"-U_FORTIFY_SOURCE", "-w"}
 
-// sources is the root of the module, above the working directory, which is a test's package. It is "" where there is none.
+// sources is the root of the module, above the working directory, which is a test's package. It is
+// "" where there is none.
 func sources() string {
 	dir, err := os.Getwd()
 	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "internal", "fakecuda", "library", "driver.cpp")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "internal", "fakecuda", "library",
+			"driver.cpp")); err == nil {
 			return dir
 		}
 		up := filepath.Dir(dir)
@@ -111,7 +119,8 @@ func compile(compiler, root string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, compiler, flags, processor())
 	var parts []string
-	for _, pattern := range []string{filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh"), filepath.Join(kernels, "*.h"),
+	for _, pattern := range []string{filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh"),
+		filepath.Join(kernels, "*.h"),
 		filepath.Join(here, "library", "*.cpp")} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
@@ -151,8 +160,8 @@ func compile(compiler, root string) (string, error) {
 	return target, os.Rename(target+".part", target)
 }
 
-// processor is what the compiler finds out for -march=native: libraries in a home that several machines share
-// are not for all of them.
+// processor is what the compiler finds out for -march=native: libraries in a home that several
+// machines share are not for all of them.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

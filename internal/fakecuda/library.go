@@ -49,16 +49,18 @@ func (l *Library) Forget() { l.forget() }
 // Fail makes the nth call from now of a function fail once, with a code.
 func (l *Library) Fail(function string, nth, code int) { l.inject(function, nth, code) }
 
-// Set changes what the machine is: devices, memory (bytes), driver (version), major and minor (compute capability), how many
-// milliseconds PTX takes to compile ("compile"), after how many launches the device is lost ("lose after", -1 for never), or
-// whether kernels do anything ("computes", 0 for no).
+// Set changes what the machine is: devices, memory (bytes), driver (version), major and minor
+// (compute capability), how many milliseconds PTX takes to compile ("compile"), after how many
+// launches the device is lost ("lose after", -1 for never), or whether kernels do anything
+// ("computes", 0 for no).
 func (l *Library) Set(t testing.TB, what string, value int) {
 	t.Helper()
 	require.Zero(t, l.set(what, value), "fakecuda: %s", what)
 }
 
 // kinds are what a driver makes and is given back.
-var kinds = []string{"allocations", "bytes", "host allocations", "modules", "streams", "events", "graphs", "executables", "contexts", "cublasLt"}
+var kinds = []string{"allocations", "bytes", "host allocations", "modules", "streams", "events",
+	"graphs", "executables", "contexts", "cublasLt"}
 
 // Live is how many of each kind were made and not given back.
 func (l *Library) Live() map[string]int {

@@ -20,7 +20,8 @@ func TestNames(t *testing.T) {
 		seen[strings.ToLower(name)] = true
 		require.NotContains(t, name, "\n", "class %d", i)
 	}
-	for class, name := range map[int]string{0: "tench", 88: "macaw", 207: "golden retriever", 388: "giant panda", 555: "fire engine",
+	for class, name := range map[int]string{0: "tench", 88: "macaw", 207: "golden retriever",
+		388: "giant panda", 555: "fire engine",
 		817: "sports car", 933: "cheeseburger", 980: "volcano", 999: "toilet tissue"} {
 		require.Equal(t, name, list[class])
 	}

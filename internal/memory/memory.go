@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Available returns the bytes that are free for this process, and false where that is not known: it is
-// what Linux has available, or what is left of the limit of its control group if that is less.
+// Available returns the bytes that are free for this process, and false where that is not known: it
+// is what Linux has available, or what is left of the limit of its control group if that is less.
 func Available() (free int64, ok bool) {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -35,8 +35,8 @@ func field(data []byte, word string) (int64, bool) {
 	return 0, false
 }
 
-// group returns what the limit of a control group leaves beside what cannot be given back, false where
-// it has none ("max").
+// group returns what the limit of a control group leaves beside what cannot be given back, false
+// where it has none ("max").
 func group(dir string) (int64, bool) {
 	data, err := os.ReadFile(filepath.Join(dir, "memory.max"))
 	if err != nil {

@@ -10,10 +10,12 @@ import (
 )
 
 func TestMeminfo(t *testing.T) {
-	free, ok := field([]byte("MemTotal:       24684092 kB\nMemAvailable:   1000 kB\n"), "MemAvailable:")
+	free, ok := field([]byte("MemTotal:       24684092 kB\nMemAvailable:   1000 kB\n"),
+		"MemAvailable:")
 	require.True(t, ok)
 	require.EqualValues(t, 1000, free)
-	for _, text := range []string{"", "MemAvailable:", "MemAvailable: x kB", "MemAvailable: 99999999999999999999 kB"} {
+	for _, text := range []string{"", "MemAvailable:", "MemAvailable: x kB",
+		"MemAvailable: 99999999999999999999 kB"} {
 		_, ok := field([]byte(text), "MemAvailable:")
 		require.False(t, ok, text)
 	}

@@ -74,9 +74,10 @@ func New(threads int) *Pool {
 // Threads is the number of workers.
 func (p *Pool) Threads() int { return p.threads }
 
-// For calls item(worker, i) for each i of 0..n-1, in any order, and returns when all are done.
-// A thread's items follow each other as long as it has some of its own. No two calls of item with the same worker, 0..Threads()-1, overlap. A panic of an item ends the
-// call with the same panic; items that have not begun are left out.
+// For calls item(worker, i) for each i of 0..n-1, in any order, and returns when all are done. A
+// thread's items follow each other as long as it has some of its own. No two calls of item with the
+// same worker, 0..Threads()-1, overlap. A panic of an item ends the call with the same panic; items
+// that have not begun are left out.
 //
 // A call while the pool is at work, from an item or another goroutine, runs all its items
 // itself, as worker 0. For allocates nothing; make item once, as a closure that a call makes

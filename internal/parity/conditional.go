@@ -13,9 +13,10 @@ import (
 // guidance has in its place.
 type Conditions func(p *Pack, i int) (with, without *model.Condition)
 
-// Guided compares a full pass, and a partial one over the same tokens, of a model with guidance with
-// logits_guided. steps is nil or where each sequence is.
-func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string, conditions Conditions,
+// Guided compares a full pass, and a partial one over the same tokens, of a model with guidance
+// with logits_guided. steps is nil or where each sequence is.
+func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
+	conditions Conditions,
 	guide func(m model.Denoiser) model.Denoiser) {
 	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
@@ -55,14 +56,16 @@ func Labels(p *Pack, i int) (with, without *model.Condition) {
 // Conditional compares full passes with logits_cond and logits_uncond, both in one batch, and a
 // partial pass of all sequences with partial_logits_cond; and that a partial pass over
 // unchanged tokens gives the full one's logits.
-func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string, conditions Conditions) {
+func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
+	conditions Conditions) {
 	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
 		size, length := shape[0], shape[1]
 		with, wantShape := p.Floats("logits_cond")
 		without, _ := p.Floats("logits_uncond")
 		columns := wantShape[2]
-		both := &model.Batch{Size: 2 * size, Length: length, Tokens: append(append([]int32(nil), tokens...), tokens...),
+		both := &model.Batch{Size: 2 * size, Length: length,
+			Tokens:     append(append([]int32(nil), tokens...), tokens...),
 			Conditions: make([]*model.Condition, 2*size)}
 		for i := range size {
 			both.Conditions[i], both.Conditions[size+i] = conditions(p, i)
@@ -88,8 +91,9 @@ func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs
 		rows, _ := p.Ints("partial_rows")
 		after, _ := p.Ints("partial_tokens")
 		want, _ := p.Floats("partial_logits_cond")
-		b := &model.Batch{Size: size, Length: length, Tokens: append([]int32(nil), tokens...), Conditions: both.Conditions[:size],
-			Cache: m.NewCache(size+1, length)}
+		b := &model.Batch{Size: size, Length: length, Tokens: append([]int32(nil), tokens...),
+			Conditions: both.Conditions[:size],
+			Cache:      m.NewCache(size+1, length)}
 		for i := range size { // the first place stays empty
 			b.Places = append(b.Places, size-i)
 		}
@@ -125,7 +129,8 @@ func Prompts(numbers func(p *Pack, i int) []float64) Conditions {
 			nonePooled, _ := p.Floats("null_pooled")
 			each := shape[1] * shape[2]
 			prompt := func(i int, states, pooled []float32) *model.Condition {
-				c := &model.Condition{Prompt: &model.Prompt{Rows: shape[1], Width: shape[2], States: states, Pooled: pooled}}
+				c := &model.Condition{Prompt: &model.Prompt{Rows: shape[1], Width: shape[2], States: states,
+					Pooled: pooled}}
 				if numbers != nil {
 					c.Prompt.Numbers = numbers(p, i)
 				}

@@ -13,7 +13,8 @@ import (
 	"unmask/weights/pytorch"
 )
 
-// OpenConverted is Open for a pack whose weights are a PyTorch checkpoint, which is converted first.
+// OpenConverted is Open for a pack whose weights are a PyTorch checkpoint, which is converted
+// first.
 func OpenConverted(t testing.TB, name, file string, o pytorch.Options) *Pack {
 	t.Helper()
 	dir := filepath.Join(folder(t, name), name)

@@ -31,8 +31,8 @@ var Devices = []Device{
 	{"cuda", openCUDA, backend.BF16, 5e-2},
 }
 
-// Slow says that a pass at the published sizes takes minutes: so it does on the reference device, and on
-// a GPU that is emulated.
+// Slow says that a pass at the published sizes takes minutes: so it does on the reference device,
+// and on a GPU that is emulated.
 func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !fakecuda.OnGPU() }
 
 // openCUDA opens the first GPU or, without one, an emulated one.
@@ -47,11 +47,13 @@ func openCUDA(t testing.TB) backend.Backend {
 }
 
 // Each loads every pack on every device and runs f as a subtest.
-func Each(t *testing.T, packs []string, f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
+func Each(t *testing.T, packs []string,
+	f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
 	each(t, Open, packs, f)
 }
 
-func each(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string, f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
+func each(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
+	f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
 	for _, name := range packs {
 		for _, d := range Devices {
 			t.Run(name+"/"+d.Name+"/"+d.Precision.String(), func(t *testing.T) {

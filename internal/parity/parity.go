@@ -101,7 +101,8 @@ func Close(t testing.TB, want, got []float32, tolerance float64) {
 			worst, at = d, i
 		}
 	}
-	require.Truef(t, worst <= tolerance*most, "difference %g of %g allowed, at %d: %g, wanted %g", worst, tolerance*most, at, got[at], want[at])
+	require.Truef(t, worst <= tolerance*most, "difference %g of %g allowed, at %d: %g, wanted %g",
+		worst, tolerance*most, at, got[at], want[at])
 }
 
 // Logits collects the logits of rows, all columns, as the network computed them.

@@ -12,8 +12,8 @@ import (
 
 // ReadRows requires that rows have the same logits, bit for bit, whether others are read or not,
 // wherever the sequences' keys and values are in the cache, and, where the model takes sequences of
-// different lengths at once, beside shorter ones: in full passes and in partial ones over the refined
-// positions, on every device.
+// different lengths at once, beside shorter ones: in full passes and in partial ones over the
+// refined positions, on every device.
 func ReadRows(t *testing.T, pack string, refined []int) {
 	p := Open(t, pack)
 	tokens, shape := p.Ints("tokens")
@@ -44,7 +44,9 @@ func ReadRows(t *testing.T, pack string, refined []int) {
 			}
 			pass := func(b *model.Batch, rows, read []int32) []float32 {
 				b.Read = read
-				forward := func(ctx context.Context, b *model.Batch) (model.Marginals, error) { return m.Refine(ctx, b, rows) }
+				forward := func(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+					return m.Refine(ctx, b, rows)
+				}
 				if rows == nil {
 					forward = m.Forward
 				}
@@ -101,7 +103,8 @@ func ReadRows(t *testing.T, pack string, refined []int) {
 				}
 				logits := pass(alone, own, own)
 				for i, at := range wanted {
-					require.Equal(t, want[int(at)*columns:][:columns], logits[i*columns:][:columns], "sequence %d alone", s)
+					require.Equal(t, want[int(at)*columns:][:columns], logits[i*columns:][:columns],
+						"sequence %d alone", s)
 				}
 			}
 		})

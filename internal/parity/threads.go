@@ -12,8 +12,9 @@ import (
 	"unmask/model"
 )
 
-// Threads requires that a sequence's logits are the same bytes alone, in any batch and on any number of
-// threads, in every precision, of a full pass and of a partial one over the refined positions.
+// Threads requires that a sequence's logits are the same bytes alone, in any batch and on any
+// number of threads, in every precision, of a full pass and of a partial one over the refined
+// positions.
 func Threads(t *testing.T, pack string, refined []int) {
 	p := Open(t, pack)
 	tokens, shape := p.Ints("tokens")
@@ -30,7 +31,8 @@ func Threads(t *testing.T, pack string, refined []int) {
 	for precision := backend.F32; precision <= backend.Int8; precision++ {
 		var alone [most][]float32
 		for _, threads := range []int{1, 2, 3, 16} {
-			l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{Threads: threads}), Precision: precision})
+			l, err := model.Load(p.Source,
+				model.Options{Backend: cpu.New(cpu.Options{Threads: threads}), Precision: precision})
 			require.NoError(t, err)
 			m := l.Denoiser.(model.Refiner)
 			for _, size := range []int{1, 2, 7, most} {
@@ -40,7 +42,8 @@ func Threads(t *testing.T, pack string, refined []int) {
 						if alone[first+i] == nil {
 							alone[first+i] = logits
 						}
-						require.Equal(t, alone[first+i], logits, fmt.Sprintf("%v, sequence %d, a batch of %d, %d threads", precision, first+i, size, threads))
+						require.Equal(t, alone[first+i], logits,
+							fmt.Sprintf("%v, sequence %d, a batch of %d, %d threads", precision, first+i, size, threads))
 					}
 				}
 			}
@@ -49,7 +52,8 @@ func Threads(t *testing.T, pack string, refined []int) {
 }
 
 // passes returns each sequence's logits of a full pass and then of a partial one.
-func passes(t *testing.T, m model.Refiner, tokens []int32, size int, refined []int, columns int) [][]float32 {
+func passes(t *testing.T, m model.Refiner, tokens []int32, size int, refined []int,
+	columns int) [][]float32 {
 	n := len(tokens) / size
 	b := Batch(append([]int32(nil), tokens...), []int{size, n})
 	b.Cache = m.NewCache(size, n)

@@ -14,8 +14,10 @@ func TestBlocksAreWords(t *testing.T) {
 	for _, level := range simd.Available() {
 		t.Run(level.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				s := Stream{Seed: rapid.Uint64().Draw(t, "seed"), Sequence: rapid.Uint32().Draw(t, "sequence"), Step: rapid.Uint32().Draw(t, "step")}
-				position, use := int(rapid.Uint32().Draw(t, "position")), Use(rapid.Uint32Range(0, 255).Draw(t, "use"))
+				s := Stream{Seed: rapid.Uint64().Draw(t, "seed"), Sequence: rapid.Uint32().Draw(t, "sequence"),
+					Step: rapid.Uint32().Draw(t, "step")}
+				position, use := int(rapid.Uint32().Draw(t, "position")),
+					Use(rapid.Uint32Range(0, 255).Draw(t, "use"))
 				first := rapid.IntRange(0, 1<<24-1).Draw(t, "first")
 				n := rapid.IntRange(0, 3*32+1).Draw(t, "blocks")
 				words := make([][4]uint32, n+1)

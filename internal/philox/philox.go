@@ -48,7 +48,8 @@ func (s Stream) At(step int) Stream {
 
 // Bits returns 128 random bits for a position and use.
 func (s Stream) Bits(position int, use Use) [4]uint32 {
-	return Block([4]uint32{uint32(position), s.Step, s.Sequence, uint32(use)}, [2]uint32{uint32(s.Seed), uint32(s.Seed >> 32)})
+	return Block([4]uint32{uint32(position), s.Step, s.Sequence, uint32(use)},
+		[2]uint32{uint32(s.Seed), uint32(s.Seed >> 32)})
 }
 
 // Words returns 128 random bits of one of 2^24 blocks for a position and use; block 0 is Bits.

@@ -24,7 +24,8 @@ func TestKnownAnswers(t *testing.T) {
 		want    [4]uint32
 	}{
 		{want: [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-		{[4]uint32{ones, ones, ones, ones}, [2]uint32{ones, ones}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+		{[4]uint32{ones, ones, ones, ones}, [2]uint32{ones, ones},
+			[4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
 		{[4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [2]uint32{0xa4093822, 0x299f31d0},
 			[4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 	} {
@@ -35,7 +36,8 @@ func TestKnownAnswers(t *testing.T) {
 // Streams are frozen: a change here changes every sample ever drawn.
 func TestGoldenStreams(t *testing.T) {
 	var b strings.Builder
-	for _, s := range []philox.Stream{{}, {Seed: 1}, {Seed: 1 << 40, Sequence: 7, Step: 3}, {Seed: math.MaxUint64, Sequence: math.MaxUint32, Step: math.MaxUint32}} {
+	for _, s := range []philox.Stream{{}, {Seed: 1}, {Seed: 1 << 40, Sequence: 7, Step: 3},
+		{Seed: math.MaxUint64, Sequence: math.MaxUint32, Step: math.MaxUint32}} {
 		for use := philox.Order; use <= philox.Setup; use++ {
 			for _, position := range []int{0, 1, 1023} {
 				fmt.Fprintf(&b, "%+v use %d position %d: %08x %08x %.17g\n", s, use, position,
@@ -81,5 +83,6 @@ func TestStreamsDiffer(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, 5*4*5)
-	require.Equal(t, philox.Stream{Step: 3}.Bits(1, philox.Token), philox.Stream{}.At(3).Words(1, philox.Token, 0))
+	require.Equal(t, philox.Stream{Step: 3}.Bits(1, philox.Token),
+		philox.Stream{}.At(3).Words(1, philox.Token, 0))
 }

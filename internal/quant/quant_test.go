@@ -53,7 +53,8 @@ func TestErrors(t *testing.T) {
 		for i := range x {
 			e += math.Pow(float64(x[i]-y[i]), 2) / 256
 		}
-		step := map[Type]float64{Q8_0: 1.5 / 127, Q4_0: 1.5 / 8, Q4_K: 2.0 / 15, Q5_K: 2.0 / 31, Q6_K: 1.5 / 32}[q]
+		step := map[Type]float64{Q8_0: 1.5 / 127, Q4_0: 1.5 / 8, Q4_K: 2.0 / 15, Q5_K: 2.0 / 31,
+			Q6_K: 1.5 / 32}[q]
 		if math.Sqrt(e) > 0.5*step*size {
 			t.Fatalf("%v: error %v, want up to %v", q, math.Sqrt(e), 0.5*step*size)
 		}

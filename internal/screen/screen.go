@@ -81,7 +81,8 @@ func (s *Screen) put(r rune) {
 		s.Rows[s.Row] = append(s.Rows[s.Row], ' ')
 	}
 	cells := []rune{r, 0}[:runewidth.RuneWidth(r)]
-	s.Rows[s.Row] = append(s.Rows[s.Row][:s.column], append(cells, s.Rows[s.Row][min(s.column+len(cells), len(s.Rows[s.Row])):]...)...)
+	s.Rows[s.Row] = append(s.Rows[s.Row][:s.column],
+		append(cells, s.Rows[s.Row][min(s.column+len(cells), len(s.Rows[s.Row])):]...)...)
 	s.column += len(cells)
 	s.Bold[r] = s.Bold[r] || s.style == "1;32"
 }

@@ -65,7 +65,8 @@ func Available() []Level {
 	best, short := detect()
 	var all []Level
 	if best.ISA == AVX512 {
-		for _, l := range []Level{{ISA: AVX512, BF16: true, VNNI: true}, {ISA: AVX512, VNNI: true}, {ISA: AVX512, BF16: true}, {ISA: AVX512}} {
+		for _, l := range []Level{{ISA: AVX512, BF16: true, VNNI: true}, {ISA: AVX512, VNNI: true},
+			{ISA: AVX512, BF16: true}, {ISA: AVX512}} {
 			if (best.BF16 || !l.BF16) && (best.VNNI || !l.VNNI) {
 				all = append(all, l)
 			}
@@ -101,11 +102,12 @@ func Select(name string) (Level, error) {
 	for i, l := range all {
 		has[i] = l.String()
 	}
-	return Level{}, fmt.Errorf("%s is %q, this processor and build have %s", from, name, strings.Join(has, ", "))
+	return Level{}, fmt.Errorf("%s is %q, this processor and build have %s", from, name,
+		strings.Join(has, ", "))
 }
 
-// Default is the level of UNMASK_ISA, or else the best, for kernels that belong to no device. A name
-// that Select refuses is for a device to report, and means plain Go here.
+// Default is the level of UNMASK_ISA, or else the best, for kernels that belong to no device. A
+// name that Select refuses is for a device to report, and means plain Go here.
 var Default = sync.OnceValue(func() Level {
 	l, _ := Select("")
 	return l

@@ -40,8 +40,11 @@ func TestSelectNamesWhatThereIs(t *testing.T) {
 
 func TestLevelNames(t *testing.T) {
 	for want, l := range map[string]simd.Level{
-		"avx512": {ISA: simd.AVX512, BF16: true, VNNI: true}, "avx512-nobf16": {ISA: simd.AVX512, VNNI: true},
-		"avx512-nobf16-novnni": {ISA: simd.AVX512}, "avx2": {ISA: simd.AVX2}, "avx2-vnni": {ISA: simd.AVX2, VNNI: true}, "neon": {ISA: simd.NEON, Dot: true}, "neon-nodot": {ISA: simd.NEON}, "generic": {},
+		"avx512":               {ISA: simd.AVX512, BF16: true, VNNI: true},
+		"avx512-nobf16":        {ISA: simd.AVX512, VNNI: true},
+		"avx512-nobf16-novnni": {ISA: simd.AVX512}, "avx2": {ISA: simd.AVX2},
+		"avx2-vnni": {ISA: simd.AVX2, VNNI: true}, "neon": {ISA: simd.NEON, Dot: true},
+		"neon-nodot": {ISA: simd.NEON}, "generic": {},
 	} {
 		require.Equal(t, want, l.String())
 	}

@@ -32,8 +32,8 @@ func WriteFile(name string, write func(io.Writer) error) error {
 
 // File is a file in the making. It is written beside its name, hidden, and appears under its name
 // when Commit returns; until then, and after an error, what was there stays. A process that is
-// killed leaves the hidden file, and the next Create of the same name removes it. One goroutine at a
-// time.
+// killed leaves the hidden file, and the next Create of the same name removes it. One goroutine at
+// a time.
 type File struct {
 	name string
 	tmp  string // "" once it is committed or discarded
@@ -68,7 +68,8 @@ func create(name, tmp string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{name: name, tmp: tmp, file: file, lock: flock.New(tmp), w: bufio.NewWriterSize(file, 1<<16)}
+	f := &File{name: name, tmp: tmp, file: file, lock: flock.New(tmp),
+		w: bufio.NewWriterSize(file, 1<<16)}
 	if locked, err := f.lock.TryLock(); err == nil && locked {
 		here, err := file.Stat()
 		there, missing := os.Lstat(tmp)

@@ -35,7 +35,8 @@ func TestWriteFile(t *testing.T) {
 	require.NoError(t, WriteFile("g", text("relative", nil)))
 }
 
-// Until it is committed, and when it is discarded, a file is what it was, and nothing else is there.
+// Until it is committed, and when it is discarded, a file is what it was, and nothing else is
+// there.
 func TestFileAppearsWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
@@ -72,7 +73,8 @@ func TestLeftoversGoAway(t *testing.T) {
 	alive, err := Create(name)
 	require.NoError(t, err)
 	io.WriteString(alive, "first")
-	require.NoError(t, WriteFile(name, func(w io.Writer) error { _, err := io.WriteString(w, "second"); return err }))
+	require.NoError(t, WriteFile(name,
+		func(w io.Writer) error { _, err := io.WriteString(w, "second"); return err }))
 	require.Equal(t, "second", read(t, name))
 	require.NoError(t, alive.Commit())
 	require.Equal(t, "first", read(t, name))

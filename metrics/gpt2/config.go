@@ -23,10 +23,14 @@ type Config struct {
 // Presets are the published sizes by their names on the hub, openai-community/gpt2 and so on
 // (Radford et al., "Language models are unsupervised multitask learners", 2019, table 2).
 var Presets = map[string]Config{
-	"gpt2":        {Hidden: 768, Heads: 12, Blocks: 12, MLP: 3072, Context: 1024, Vocab: 50257, Eps: 1e-5, Act: backend.GELUTanh},
-	"gpt2-medium": {Hidden: 1024, Heads: 16, Blocks: 24, MLP: 4096, Context: 1024, Vocab: 50257, Eps: 1e-5, Act: backend.GELUTanh},
-	"gpt2-large":  {Hidden: 1280, Heads: 20, Blocks: 36, MLP: 5120, Context: 1024, Vocab: 50257, Eps: 1e-5, Act: backend.GELUTanh},
-	"gpt2-xl":     {Hidden: 1600, Heads: 25, Blocks: 48, MLP: 6400, Context: 1024, Vocab: 50257, Eps: 1e-5, Act: backend.GELUTanh},
+	"gpt2": {Hidden: 768, Heads: 12, Blocks: 12, MLP: 3072, Context: 1024, Vocab: 50257,
+		Eps: 1e-5, Act: backend.GELUTanh},
+	"gpt2-medium": {Hidden: 1024, Heads: 16, Blocks: 24, MLP: 4096, Context: 1024, Vocab: 50257,
+		Eps: 1e-5, Act: backend.GELUTanh},
+	"gpt2-large": {Hidden: 1280, Heads: 20, Blocks: 36, MLP: 5120, Context: 1024, Vocab: 50257,
+		Eps: 1e-5, Act: backend.GELUTanh},
+	"gpt2-xl": {Hidden: 1600, Heads: 25, Blocks: 48, MLP: 6400, Context: 1024, Vocab: 50257,
+		Eps: 1e-5, Act: backend.GELUTanh},
 }
 
 // file is config.json; fields that no published size sets are read to refuse other networks.
@@ -69,13 +73,14 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 		size *int
 	}{
 		{"n_embd", f.Hidden, &c.Hidden}, {"n_head", f.Heads, &c.Heads}, {"n_layer", f.Blocks, &c.Blocks},
-		{"n_inner", f.MLP, &c.MLP}, {"n_positions", f.Positions, &c.Context}, {"n_ctx", f.Context, &c.Context},
+		{"n_inner", f.MLP, &c.MLP}, {"n_positions", f.Positions, &c.Context},
+		{"n_ctx", f.Context, &c.Context},
 		{"vocab_size", f.Vocab, &c.Vocab},
 	} {
 		switch {
 		case d.have == nil:
 		case *d.have < 1 || *d.have > maxSize:
-			return c, nil, fmt.Errorf("config.json: %s is %d, allowed are 1..%d", d.name, *d.have, maxSize)
+			return c, nil, fmt.Errorf("config.json: %s is %d, want 1 to %d", d.name, *d.have, maxSize)
 		case *d.size == 0:
 			*d.size = *d.have
 		case *d.size != *d.have:
@@ -90,21 +95,23 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 	c.Act, known = activations[f.Act]
 	switch {
 	case f.ModelType != "" && f.ModelType != "gpt2":
-		err = fmt.Errorf("config.json: model_type is %q, allowed is gpt2", f.ModelType)
+		err = fmt.Errorf("config.json: model_type is %q, want gpt2", f.ModelType)
 	case !known:
-		err = fmt.Errorf("config.json: activation_function is %q, allowed are gelu_new, gelu_pytorch_tanh, gelu, relu, silu, swish", f.Act)
+		err = fmt.Errorf("config.json: activation_function is %q, want gelu_new, gelu_pytorch_tanh, "+
+			"gelu, relu, silu, swish", f.Act)
 	case !(c.Eps > 0 && c.Eps < 1):
-		err = fmt.Errorf("config.json: layer_norm_epsilon is %v, allowed is more than 0 and less than 1", c.Eps)
+		err = fmt.Errorf("config.json: layer_norm_epsilon is %v, want more than 0 and less than 1", c.Eps)
 	case c.Heads < 1:
-		err = fmt.Errorf("config.json: n_head is missing, allowed are the divisors of n_embd %d", c.Hidden)
+		err = fmt.Errorf("config.json: n_head is missing, want the divisors of n_embd %d", c.Hidden)
 	case c.Hidden%c.Heads != 0:
-		err = fmt.Errorf("config.json: n_head is %d, allowed are the divisors of n_embd %d", c.Heads, c.Hidden)
+		err = fmt.Errorf("config.json: n_head is %d, want the divisors of n_embd %d", c.Heads, c.Hidden)
 	case f.Tied != nil && !*f.Tied:
-		err = fmt.Errorf("config.json: tie_word_embeddings is false, allowed is true, the head of GPT-2")
+		err = fmt.Errorf("config.json: tie_word_embeddings is false, want true, the head of GPT-2")
 	case f.ScaleAttn != nil && !*f.ScaleAttn:
-		err = fmt.Errorf("config.json: scale_attn_weights is false, allowed is true, the attention of GPT-2")
+		err = fmt.Errorf("config.json: scale_attn_weights is false, want true, the attention of GPT-2")
 	case f.ScaleByRank:
-		err = fmt.Errorf("config.json: scale_attn_by_inverse_layer_idx is true, allowed is false, the attention of GPT-2")
+		err = fmt.Errorf("config.json: scale_attn_by_inverse_layer_idx is true, want false, the " +
+			"attention of GPT-2")
 	}
 	return c, notes, err
 }
@@ -118,7 +125,7 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 		}
 		for _, d := range t.Shape {
 			if d < 1 {
-				return nil, fmt.Errorf("tensor %q has shape %v, wanted are sizes from 1 on", name, t.Shape)
+				return nil, fmt.Errorf("tensor %q has shape %v, want sizes from 1 on", name, t.Shape)
 			}
 		}
 		return t.Shape, nil

@@ -117,7 +117,8 @@ func (m *Model) load(o model.Options) error {
 	m.b = o.Backend
 	m.layer.BF16 = o.Precision != backend.F32
 	m.passes = model.Passes{Backend: o.Backend, Causal: true,
-		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}}, m.cfg.Blocks)}
+		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
+			m.cfg.Blocks)}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.tokens, m.position = l.Table(&m.Token), l.Table(&m.Position)
 	for i := range m.Blocks {

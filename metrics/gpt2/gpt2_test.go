@@ -123,7 +123,8 @@ func TestExtendInPieces(t *testing.T) {
 		state, err := m.NewState(2, shape[1])
 		require.NoError(t, err)
 		pieces := make([][]float64, 2)
-		for _, cut := range [][2]int{{0, 1}, {1, 1}, {7, 1}, {7, 9}, {8, shape[1] / 2}, {shape[1], shape[1] / 2}} {
+		for _, cut := range [][2]int{{0, 1}, {1, 1}, {7, 1}, {7, 9}, {8, shape[1] / 2},
+			{shape[1], shape[1] / 2}} {
 			part := [][]int32{s[0][state.Read[0]:cut[0]], s[1][state.Read[1]:cut[1]]}
 			nll, err := m.Extend(context.Background(), state, part)
 			require.NoError(t, err)
@@ -178,15 +179,15 @@ func TestBadTokens(t *testing.T) {
 		tokens [][]int32
 		want   string
 	}{
-		{[][]int32{{1}, {1, 113}}, "token 1 of sequence 1 is 113, allowed are 0..112"},
-		{[][]int32{{-1}}, "token 0 of sequence 0 is -1, allowed are 0..112"},
-		{[][]int32{make([]int32, 41)}, "sequence 0 has 41 tokens, allowed are 0..40"},
+		{[][]int32{{1}, {1, 113}}, "token 1 of sequence 1 is 113, want 0 to 112"},
+		{[][]int32{{-1}}, "token 0 of sequence 0 is -1, want 0 to 112"},
+		{[][]int32{make([]int32, 41)}, "sequence 0 has 41 tokens, want 0 to 40"},
 	} {
 		_, err := m.Score(ctx, c.tokens)
 		require.EqualError(t, err, c.want)
 	}
 	_, err := m.NewState(1, 41)
-	require.EqualError(t, err, "a state of 1 sequences of 41 tokens, allowed are 1 or more of 1..40")
+	require.EqualError(t, err, "a state of 1 sequences of 41 tokens, want 1 or more of 1 to 40")
 	s, err := m.NewState(1, 3)
 	require.NoError(t, err)
 	_, err = m.Extend(ctx, s, [][]int32{{1, 2, 3, 4}})
@@ -200,7 +201,8 @@ func TestBadTokens(t *testing.T) {
 }
 
 // variant is the tiny pack with its tensors changed.
-func variant(t *testing.T, change func(v *weights.Tensor) (keep bool), more ...weights.Tensor) *model.Source {
+func variant(t *testing.T, change func(v *weights.Tensor) (keep bool),
+	more ...weights.Tensor) *model.Source {
 	p := parity.Open(t, "gpt2-tiny")
 	var some []weights.Tensor
 	for _, name := range p.Set.Names() {
@@ -224,14 +226,17 @@ func TestPrefixAndBuffers(t *testing.T) {
 	want, err := m.Score(context.Background(), sequences(tokens, shape))
 	require.NoError(t, err)
 	mask := func(name string) weights.Tensor {
-		return weights.Tensor{Name: name, DType: weights.U8, Shape: []int{1, 1, 2, 2}, Data: make([]byte, 4)}
+		return weights.Tensor{Name: name, DType: weights.U8, Shape: []int{1, 1, 2, 2},
+			Data: make([]byte, 4)}
 	}
 	src := variant(t, func(v *weights.Tensor) bool { v.Name = "transformer." + v.Name; return true },
 		mask("transformer.h.0.attn.bias"), mask("transformer.h.0.attn.masked_bias"),
-		weights.Tensor{Name: "lm_head.weight", DType: weights.F32, Shape: []int{1}, Data: make([]byte, 4)})
+		weights.Tensor{Name: "lm_head.weight", DType: weights.F32, Shape: []int{1},
+			Data: make([]byte, 4)})
 	old, err := Load(src, model.Options{Backend: plain.New()})
 	require.NoError(t, err)
-	require.Equal(t, []string{"lm_head.weight", "transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias"}, old.Info().Unused)
+	require.Equal(t, []string{"lm_head.weight", "transformer.h.0.attn.bias",
+		"transformer.h.0.attn.masked_bias"}, old.Info().Unused)
 	require.Equal(t, m.Info().Parameters, old.Info().Parameters)
 	got, err := old.Score(context.Background(), sequences(tokens, shape))
 	require.NoError(t, err)
@@ -254,16 +259,17 @@ func TestWrongWeights(t *testing.T) {
 
 func TestBadConfigs(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
-		{`"n_embd": 64`, `"n_embd": 0`, "n_embd is 0, allowed are 1..1048576"},
+		{`"n_embd": 64`, `"n_embd": 0`, "n_embd is 0, want 1 to 1048576"},
 		{`"n_layer": 3`, `"n_layer": 2147483648`, "n_layer is 2147483648"},
-		{`"n_head": 4`, `"n_head": 5`, "n_head is 5, allowed are the divisors of n_embd 64"},
+		{`"n_head": 4`, `"n_head": 5`, "n_head is 5, want the divisors of n_embd 64"},
 		{`"n_head": 4,`, ``, "n_head is missing"},
-		{`"gpt2"`, `"llama"`, `model_type is "llama", allowed is gpt2`},
+		{`"gpt2"`, `"llama"`, `model_type is "llama", want gpt2`},
 		{`"gelu_new"`, `"tanh"`, `activation_function is "tanh"`},
 		{`1e-05`, `0`, "layer_norm_epsilon is 0"},
 		{`"n_head": 4`, `"n_head": 4, "tie_word_embeddings": false`, "tie_word_embeddings is false"},
 		{`"n_head": 4`, `"n_head": 4, "scale_attn_weights": false`, "scale_attn_weights is false"},
-		{`"n_head": 4`, `"n_head": 4, "scale_attn_by_inverse_layer_idx": true`, "scale_attn_by_inverse_layer_idx is true"},
+		{`"n_head": 4`, `"n_head": 4, "scale_attn_by_inverse_layer_idx": true`,
+			"scale_attn_by_inverse_layer_idx is true"},
 		{`"n_head": 4`, `"n_head": `, "config.json: "},
 	} {
 		p := parity.Open(t, "gpt2-tiny")
@@ -280,12 +286,14 @@ func TestTensorsOverruleTheConfig(t *testing.T) {
 	p.Config = []byte(strings.Replace(string(p.Config), `"n_ctx": 40`, `"n_ctx": 41`, 1))
 	m, err := Load(p.Source, model.Options{Backend: plain.New()})
 	require.NoError(t, err)
-	require.Equal(t, []string{"config.json says n_ctx 41, the tensors 40: the tensors are right"}, m.Info().Notes)
+	require.Equal(t, []string{"config.json says n_ctx 41, the tensors 40: the tensors are right"},
+		m.Info().Notes)
 }
 
 // The published sizes have the published numbers of parameters: 124, 355, 774 and 1558 million.
 func TestPresets(t *testing.T) {
-	for name, want := range map[string]int{"gpt2": 124439808, "gpt2-medium": 354823168, "gpt2-large": 774030080, "gpt2-xl": 1557611200} {
+	for name, want := range map[string]int{"gpt2": 124439808, "gpt2-medium": 354823168,
+		"gpt2-large": 774030080, "gpt2-xl": 1557611200} {
 		c := Presets[name]
 		h := c.Hidden
 		block := 4*h + (3*h*h + 3*h) + (h*h + h) + (h*c.MLP + c.MLP) + (c.MLP*h + h)

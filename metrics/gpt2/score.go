@@ -61,7 +61,8 @@ func (m *Model) Score(ctx context.Context, tokens [][]int32) (nll [][]float64, e
 
 // batch lays tokens out that follow the first read[i] of each sequence i, and returns their rows.
 func batch(tokens [][]int32, read []int, length int) (b *model.Batch, rows []int32) {
-	b = &model.Batch{Size: len(tokens), Length: length, Lengths: make([]int, len(tokens)), Tokens: make([]int32, len(tokens)*length)}
+	b = &model.Batch{Size: len(tokens), Length: length, Lengths: make([]int, len(tokens)),
+		Tokens: make([]int32, len(tokens)*length)}
 	for i, t := range tokens {
 		b.Lengths[i] = read[i] + len(t)
 		copy(b.Tokens[i*length+read[i]:], t)
@@ -86,15 +87,18 @@ type State struct {
 func (m *Model) NewState(batch, length int) (_ *State, err error) {
 	defer backend.Recover(&err)
 	if batch < 1 || length < 1 || length > m.cfg.Context {
-		return nil, fmt.Errorf("a state of %d sequences of %d tokens, allowed are 1 or more of 1..%d", batch, length, m.cfg.Context)
+		return nil, fmt.Errorf("a state of %d sequences of %d tokens, want 1 or more of 1 to %d", batch,
+			length, m.cfg.Context)
 	}
-	return &State{Cache: m.passes.NewCache(batch, length), Read: make([]int, batch), last: m.b.New(batch, m.cfg.Hidden)}, nil
+	return &State{Cache: m.passes.NewCache(batch, length), Read: make([]int, batch),
+		last: m.b.New(batch, m.cfg.Hidden)}, nil
 }
 
 // Extend reads more tokens of each of the state's sequences, none for some, and returns their
 // negative log-likelihoods in nats as Score would: of every token but a sequence's very
 // first. After an error the state is as before.
-func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][]float64, err error) {
+func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][]float64,
+	err error) {
 	defer backend.Recover(&err)
 	if len(tokens) != len(s.Read) {
 		return nil, fmt.Errorf("%d sequences, the state has %d", len(tokens), len(s.Read))
@@ -161,11 +165,11 @@ func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][
 // check checks the tokens of sequence i that follow the first `read`.
 func (m *Model) check(i, read int, tokens []int32) error {
 	if n := read + len(tokens); n > m.cfg.Context {
-		return fmt.Errorf("sequence %d has %d tokens, allowed are 0..%d", i, n, m.cfg.Context)
+		return fmt.Errorf("sequence %d has %d tokens, want 0 to %d", i, n, m.cfg.Context)
 	}
 	for j, t := range tokens {
 		if t < 0 || int(t) >= m.cfg.Vocab {
-			return fmt.Errorf("token %d of sequence %d is %d, allowed are 0..%d", read+j, i, t, m.cfg.Vocab-1)
+			return fmt.Errorf("token %d of sequence %d is %d, want 0 to %d", read+j, i, t, m.cfg.Vocab-1)
 		}
 	}
 	return nil
@@ -209,7 +213,8 @@ func (m *Model) score(hidden *tensor.Dense, s *scoring) error {
 			nll := w.logSum[i] - logit
 			if nll-nll != 0 {
 				at := s.where[first+i]
-				return fmt.Errorf("token %d of sequence %d: the judge's logits are NaN or infinite, wanted are finite ones", at[1], at[0])
+				return fmt.Errorf("token %d of sequence %d: the judge's logits are NaN or infinite, want "+
+					"finite ones", at[1], at[0])
 			}
 			*s.to[first+i] = nll
 		}

@@ -29,7 +29,8 @@ const normEps = 1e-3
 
 func newConv(out, in, height, width int) conv {
 	n := func() weights.Param { return weights.Param{Shape: []int{out}} }
-	return conv{Weight: weights.Param{Shape: []int{out, in, height, width}}, Gamma: n(), Beta: n(), Mean: n(), Var: n(), stride: 1}
+	return conv{Weight: weights.Param{Shape: []int{out, in, height, width}}, Gamma: n(), Beta: n(),
+		Mean: n(), Var: n(), stride: 1}
 }
 
 func (c conv) pad(height, width int) conv { c.padH, c.padW = height, width; return c }
@@ -39,12 +40,13 @@ func (c *conv) out() int { return c.Weight.Shape[0] }
 
 // load packs the weights [out, height*width*in].
 func (c *conv) load(l *nn.Loader) error {
-	gamma, beta, mean, variance := l.Floats(&c.Gamma), l.Floats(&c.Beta), l.Floats(&c.Mean), l.Floats(&c.Var)
+	gamma, beta, mean, variance := l.Floats(&c.Gamma), l.Floats(&c.Beta), l.Floats(&c.Mean),
+		l.Floats(&c.Var)
 	out, in, taps := c.Weight.Shape[0], c.Weight.Shape[1], c.Weight.Shape[2]*c.Weight.Shape[3]
 	bias := make([]float32, out)
 	for i, v := range variance {
 		if v < 0 {
-			return fmt.Errorf("tensor %q: element %d is %v, allowed are variances from 0", c.Var.Name, i, v)
+			return fmt.Errorf("tensor %q: element %d is %v, want variances from 0", c.Var.Name, i, v)
 		}
 		scale := float64(gamma[i]) / math.Sqrt(float64(v)+normEps)
 		gamma[i], bias[i] = float32(scale), float32(float64(beta[i])-float64(mean[i])*scale)
@@ -69,17 +71,22 @@ type frame struct {
 
 // apply writes the convolution of x to dst, whose pixels have `stride` channels, from channel
 // `offset` on.
-func (c *conv) apply(b backend.Backend, dst *tensor.Dense, x frame, batch, stride, offset int) frame {
-	s := backend.ConvShape{Batch: batch, Height: x.height, Width: x.width, In: x.channels, Out: c.out(),
-		KH: c.Weight.Shape[2], KW: c.Weight.Shape[3], Stride: c.stride, PadH: c.padH, PadW: c.padW, DstStride: stride, DstOffset: offset}
+func (c *conv) apply(b backend.Backend, dst *tensor.Dense, x frame, batch, stride,
+	offset int) frame {
+	s := backend.ConvShape{Batch: batch, Height: x.height, Width: x.width, In: x.channels,
+		Out: c.out(),
+		KH:  c.Weight.Shape[2], KW: c.Weight.Shape[3], Stride: c.stride, PadH: c.padH, PadW: c.padW,
+		DstStride: stride, DstOffset: offset}
 	b.Conv(dst, x.data, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.bias, Act: backend.ReLU})
 	return frame{dst, s.OutHeight(), s.OutWidth(), stride}
 }
 
 // pool3 reduces windows of 3x3 pixels.
-func pool3(b backend.Backend, dst *tensor.Dense, x frame, batch, step, pad, stride, offset int, kind backend.PoolKind) frame {
-	s := backend.ConvShape{Batch: batch, Height: x.height, Width: x.width, In: x.channels, Out: x.channels,
-		KH: 3, KW: 3, Stride: step, PadH: pad, PadW: pad, DstStride: stride, DstOffset: offset}
+func pool3(b backend.Backend, dst *tensor.Dense, x frame, batch, step, pad, stride, offset int,
+	kind backend.PoolKind) frame {
+	s := backend.ConvShape{Batch: batch, Height: x.height, Width: x.width, In: x.channels,
+		Out: x.channels,
+		KH:  3, KW: 3, Stride: step, PadH: pad, PadW: pad, DstStride: stride, DstOffset: offset}
 	b.Pool(dst, x.data, s, kind)
 	return frame{dst, s.OutHeight(), s.OutWidth(), stride}
 }

@@ -17,7 +17,8 @@ const group = 8
 // them to visit in the order of the images, one at a time; the slices are valid during the call
 // only. An image's values do not depend on the others, and memory does not grow with their
 // number.
-func (m *Model) Features(ctx context.Context, list []*images.Image, visit func(i int, features, logits []float32) error) (err error) {
+func (m *Model) Features(ctx context.Context, list []*images.Image,
+	visit func(i int, features, logits []float32) error) (err error) {
 	defer backend.Recover(&err)
 	for i, p := range list {
 		if p.Width < 1 || p.Height < 1 || len(p.Pix) != 3*p.Width*p.Height {

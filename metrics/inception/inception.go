@@ -112,7 +112,8 @@ func New(thin int) *Model {
 		return blockA{
 			B1:  newConv(n(64), n(in), 1, 1),
 			B5a: newConv(n(48), n(in), 1, 1), B5b: newConv(n(64), n(48), 5, 5).pad(2, 2),
-			B3a: newConv(n(64), n(in), 1, 1), B3b: newConv(n(96), n(64), 3, 3).pad(1, 1), B3c: newConv(n(96), n(96), 3, 3).pad(1, 1),
+			B3a: newConv(n(64), n(in), 1, 1), B3b: newConv(n(96), n(64), 3, 3).pad(1, 1),
+			B3c:    newConv(n(96), n(96), 3, 3).pad(1, 1),
 			Pooled: newConv(n(pooled), n(in), 1, 1),
 		}
 	}
@@ -122,28 +123,32 @@ func New(thin int) *Model {
 		return blockC{
 			B1:  newConv(n(192), n(768), 1, 1),
 			B7a: newConv(n(mid), n(768), 1, 1), B7b: wide(mid, mid), B7c: tall(192, mid),
-			D7a: newConv(n(mid), n(768), 1, 1), D7b: tall(mid, mid), D7c: wide(mid, mid), D7d: tall(mid, mid), D7e: wide(192, mid),
+			D7a: newConv(n(mid), n(768), 1, 1), D7b: tall(mid, mid), D7c: wide(mid, mid),
+			D7d: tall(mid, mid), D7e: wide(192, mid),
 			Pooled: newConv(n(192), n(768), 1, 1),
 		}
 	}
 	e := func(in int) blockE {
 		return blockE{
 			B1: newConv(n(320), n(in), 1, 1),
-			B3: newConv(n(384), n(in), 1, 1), B3w: newConv(n(384), n(384), 1, 3).pad(0, 1), B3h: newConv(n(384), n(384), 3, 1).pad(1, 0),
+			B3: newConv(n(384), n(in), 1, 1), B3w: newConv(n(384), n(384), 1, 3).pad(0, 1),
+			B3h: newConv(n(384), n(384), 3, 1).pad(1, 0),
 			D3a: newConv(n(448), n(in), 1, 1), D3b: newConv(n(384), n(448), 3, 3).pad(1, 1),
 			D3w: newConv(n(384), n(384), 1, 3).pad(0, 1), D3h: newConv(n(384), n(384), 3, 1).pad(1, 0),
 			Pooled: newConv(n(192), n(in), 1, 1),
 		}
 	}
 	m := &Model{
-		C1a: newConv(n(32), 3, 3, 3).by(2), C2a: newConv(n(32), n(32), 3, 3), C2b: newConv(n(64), n(32), 3, 3).pad(1, 1),
+		C1a: newConv(n(32), 3, 3, 3).by(2), C2a: newConv(n(32), n(32), 3, 3),
+		C2b: newConv(n(64), n(32), 3, 3).pad(1, 1),
 		C3b: newConv(n(80), n(64), 1, 1), C4a: newConv(n(192), n(80), 3, 3),
 		M5b: a(192, 32), M5c: a(256, 64), M5d: a(288, 64),
 		M6a: blockB{B3: newConv(n(384), n(288), 3, 3).by(2), B3a: newConv(n(64), n(288), 1, 1),
 			B3b: newConv(n(96), n(64), 3, 3).pad(1, 1), B3c: newConv(n(96), n(96), 3, 3).by(2)},
 		M6b: c(128), M6c: c(160), M6d: c(160), M6e: c(192),
 		M7a: blockD{B3a: newConv(n(192), n(768), 1, 1), B3b: newConv(n(320), n(192), 3, 3).by(2),
-			B7a: newConv(n(192), n(768), 1, 1), B7b: wide(192, 192), B7c: tall(192, 192), B7d: newConv(n(192), n(192), 3, 3).by(2)},
+			B7a: newConv(n(192), n(768), 1, 1), B7b: wide(192, 192), B7c: tall(192, 192),
+			B7d: newConv(n(192), n(192), 3, 3).by(2)},
 		M7b: e(1280), M7c: e(2048),
 		FC:   nn.NewLinearNoBias(n(features), Classes),
 		thin: thin,
@@ -157,10 +162,12 @@ func Load(set *weights.Set, o model.Options) (_ *Model, err error) {
 	const first = "Conv2d_1a_3x3.conv.weight"
 	t, ok := set.Get(first)
 	if !ok {
-		return nil, fmt.Errorf("tensor %q is missing: not the Inception-v3 of pt_inception-2015-12-05-6726825d.pth", first)
+		return nil, fmt.Errorf("tensor %q is missing: not the Inception-v3 of "+
+			"pt_inception-2015-12-05-6726825d.pth", first)
 	}
 	if len(t.Shape) != 4 || t.Shape[0] < 2 || t.Shape[0] > 32 || 32%t.Shape[0] != 0 {
-		return nil, fmt.Errorf("tensor %q has shape %v, wanted is [32 3 3 3], or fewer by a power of two from 2 on", first, t.Shape)
+		return nil, fmt.Errorf("tensor %q has shape %v, want [32 3 3 3], or fewer by a power of two "+
+			"from 2 on", first, t.Shape)
 	}
 	m := New(32 / t.Shape[0])
 	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unused}); err != nil {
@@ -189,7 +196,8 @@ func (m *Model) each(visit func(*conv)) {
 	}
 	list = append(list, &m.M6a.B3, &m.M6a.B3a, &m.M6a.B3b, &m.M6a.B3c)
 	for _, k := range []*blockC{&m.M6b, &m.M6c, &m.M6d, &m.M6e} {
-		list = append(list, &k.B1, &k.B7a, &k.B7b, &k.B7c, &k.D7a, &k.D7b, &k.D7c, &k.D7d, &k.D7e, &k.Pooled)
+		list = append(list, &k.B1, &k.B7a, &k.B7b, &k.B7c, &k.D7a, &k.D7b, &k.D7c, &k.D7d, &k.D7e,
+			&k.Pooled)
 	}
 	list = append(list, &m.M7a.B3a, &m.M7a.B3b, &m.M7a.B7a, &m.M7a.B7b, &m.M7a.B7c, &m.M7a.B7d)
 	for _, k := range []*blockE{&m.M7b, &m.M7c} {
@@ -225,8 +233,9 @@ func (m *Model) pass() {
 	m.d(&m.M7a)
 	m.e(&m.M7b, backend.Mean)
 	m.e(&m.M7c, backend.Max)
-	m.b.Pool(w.features, w.x.data, backend.ConvShape{Batch: w.batch, Height: w.x.height, Width: w.x.width,
-		In: w.x.channels, Out: w.x.channels, KH: w.x.height, KW: w.x.width}, backend.Mean)
+	m.b.Pool(w.features, w.x.data,
+		backend.ConvShape{Batch: w.batch, Height: w.x.height, Width: w.x.width,
+			In: w.x.channels, Out: w.x.channels, KH: w.x.height, KW: w.x.width}, backend.Mean)
 	m.FC.Apply(m.b, w.logits, w.features, w.batch, backend.Identity)
 }
 
@@ -265,7 +274,8 @@ func (m *Model) d(k *blockD) {
 }
 
 func (m *Model) e(k *blockE, pool backend.PoolKind) {
-	j := m.work.join(k.B1.out() + k.B3w.out() + k.B3h.out() + k.D3w.out() + k.D3h.out() + k.Pooled.out())
+	j := m.work.join(k.B1.out() + k.B3w.out() + k.B3h.out() + k.D3w.out() + k.D3h.out() +
+		k.Pooled.out())
 	j.branch(m.b, &k.B1)
 	j.fork(m.b, &k.B3w, &k.B3h, &k.B3)
 	j.fork(m.b, &k.D3w, &k.D3h, &k.D3a, &k.D3b)

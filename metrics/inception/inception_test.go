@@ -89,7 +89,8 @@ func TestConvFoldsTheNorm(t *testing.T) {
 				v[i] = 0.5 + float32(i)
 			}
 		}
-		tensors[name] = weights.Tensor{Name: name, DType: weights.F32, Shape: shape, Data: littleEndian(v)}
+		tensors[name] = weights.Tensor{Name: name, DType: weights.F32, Shape: shape,
+			Data: littleEndian(v)}
 		return v
 	}
 	weight := value("conv.weight", out, in, 1, 3)
@@ -123,7 +124,8 @@ func TestConvFoldsTheNorm(t *testing.T) {
 					}
 				}
 			}
-			v := (sum-float64(mean[o]))/math.Sqrt(float64(variance[o])+1e-3)*float64(gamma[o]) + float64(beta[o])
+			v := (sum-float64(mean[o]))/math.Sqrt(float64(variance[o])+1e-3)*float64(gamma[o]) +
+				float64(beta[o])
 			want[pixel*stride+offset+o] = float32(max(v, 0))
 		}
 	}
@@ -160,20 +162,22 @@ func TestRefused(t *testing.T) {
 		change func(v *weights.Tensor) bool
 		want   string
 	}{
-		{"another network", func(v *weights.Tensor) bool { return v.Name != "Conv2d_1a_3x3.conv.weight" }, "not the Inception-v3"},
+		{"another network", func(v *weights.Tensor) bool { return v.Name != "Conv2d_1a_3x3.conv.weight" },
+			"not the Inception-v3"},
 		{"odd width", func(v *weights.Tensor) bool {
 			if v.Name == "Conv2d_1a_3x3.conv.weight" {
 				v.Shape = []int{3, 2, 3, 3}
 			}
 			return true
-		}, "has shape [3 2 3 3], wanted is [32 3 3 3]"},
-		{"missing", func(v *weights.Tensor) bool { return v.Name != "Mixed_7c.branch_pool.bn.bias" }, `1 missing: "Mixed_7c.branch_pool.bn.bias"`},
+		}, "has shape [3 2 3 3], want [32 3 3 3]"},
+		{"missing", func(v *weights.Tensor) bool { return v.Name != "Mixed_7c.branch_pool.bn.bias" },
+			`1 missing: "Mixed_7c.branch_pool.bn.bias"`},
 		{"variance", func(v *weights.Tensor) bool {
 			if v.Name == "Mixed_6a.branch3x3.bn.running_var" {
 				v.Data = littleEndian(slices.Repeat([]float32{-1}, v.Numel()))
 			}
 			return true
-		}, `tensor "Mixed_6a.branch3x3.bn.running_var": element 0 is -1, allowed are variances from 0`},
+		}, `tensor "Mixed_6a.branch3x3.bn.running_var": element 0 is -1, want variances from 0`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var some []weights.Tensor
@@ -193,11 +197,13 @@ func TestRefused(t *testing.T) {
 	}
 	m, err := Load(p.Set, model.Options{Backend: plain.New()})
 	require.NoError(t, err)
-	err = m.Features(context.Background(), []*images.Image{{Width: 2, Height: 2, Pix: make([]byte, 5)}}, nil)
+	err = m.Features(context.Background(),
+		[]*images.Image{{Width: 2, Height: 2, Pix: make([]byte, 5)}}, nil)
 	require.EqualError(t, err, "image 0: 5 bytes for 2 x 2 pixels of 3")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, m.Features(ctx, pictures(p), nil), context.Canceled)
 	stop := errors.New("stop")
-	require.ErrorIs(t, m.Features(context.Background(), pictures(p)[:1], func(int, []float32, []float32) error { return stop }), stop)
+	require.ErrorIs(t, m.Features(context.Background(), pictures(p)[:1],
+		func(int, []float32, []float32) error { return stop }), stop)
 }

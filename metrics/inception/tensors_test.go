@@ -30,5 +30,6 @@ func set(t *testing.T, tensors []weights.Tensor) *weights.Set {
 }
 
 func bind(t *testing.T, root any, tensors map[string]weights.Tensor) {
-	require.NoError(t, weights.Bind(root, set(t, slices.Collect(maps.Values(tensors))), weights.BindOptions{}))
+	require.NoError(t, weights.Bind(root, set(t, slices.Collect(maps.Values(tensors))),
+		weights.BindOptions{}))
 }

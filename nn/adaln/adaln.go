@@ -79,7 +79,8 @@ const fewest = 64
 // Slots returns the slots of conditions by keys, which stand for the same condition when they are
 // equal. vector returns the conditioning vector [Cond] before its activation, swish, of the
 // condition i that is new.
-func (t *Table) Slots(dst []int32, keys []any, vector func(i int) ([]float32, error)) ([]int32, error) {
+func (t *Table) Slots(dst []int32, keys []any, vector func(i int) ([]float32, error)) ([]int32,
+	error) {
 	if len(keys) > t.size {
 		t.grow(len(keys))
 	}

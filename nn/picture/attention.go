@@ -50,7 +50,8 @@ func (v *Canvas) Attend(a *Attention) {
 	b, n, c := v.Backend, v.Height*v.Width, a.Q.Weight.Shape[0]
 	w := &v.heads
 	if w.k == nil || w.k.Shape()[2] != n || w.k.Shape()[3] != c {
-		*w = attentionBuffers{b.New(n, 3*c), b.New(n, c), b.New(n, c), b.New(1, 1, n, c), b.New(1, 1, n, c)}
+		*w = attentionBuffers{b.New(n, 3*c), b.New(n, c), b.New(n, c), b.New(1, 1, n, c),
+			b.New(1, 1, n, c)}
 	}
 	in := v.Normed(v.X, &a.Norm)
 	in.SiLU = false

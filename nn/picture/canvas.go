@@ -26,7 +26,8 @@ type affine struct{ scale, shift *tensor.Dense } // [1, channels]
 
 // NewCanvas allocates buffers of `most` values.
 func NewCanvas(b backend.Backend, most int) *Canvas {
-	return &Canvas{Backend: b, X: b.New(1, most), H: b.New(1, most), most: most, maps: map[int]*affine{}}
+	return &Canvas{Backend: b, X: b.New(1, most), H: b.New(1, most), most: most,
+		maps: map[int]*affine{}}
 }
 
 // Third returns a third buffer, allocated when it is first needed.
@@ -51,8 +52,9 @@ func (v *Canvas) Normed(x *tensor.Dense, n *GroupNorm) backend.ConvInput {
 
 func (v *Canvas) shape(c *Conv) backend.ConvShape {
 	k := c.Weight.Shape[2]
-	return backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: c.Weight.Shape[1], Out: c.Weight.Shape[0],
-		KH: k, KW: k, PadH: k / 2, PadW: k / 2}
+	return backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: c.Weight.Shape[1],
+		Out: c.Weight.Shape[0],
+		KH:  k, KW: k, PadH: k / 2, PadW: k / 2}
 }
 
 // Run writes the convolution of x to dst.
@@ -89,7 +91,8 @@ func (v *Canvas) Double(c *Conv) {
 // Halve convolves with stride 2. Height and width are even.
 func (v *Canvas) Halve(c *Halving) {
 	n := c.Weight.Shape[0]
-	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: n, Out: n, KH: 4, KW: 4, Stride: 2, PadH: 1, PadW: 1}
+	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: n, Out: n, KH: 4, KW: 4,
+		Stride: 2, PadH: 1, PadW: 1}
 	v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
 	v.Swap()
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()
@@ -97,7 +100,8 @@ func (v *Canvas) Halve(c *Halving) {
 
 // Mean takes the mean of 2x2 pixels.
 func (v *Canvas) Mean(channels int) {
-	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: channels, Out: channels, KH: 2, KW: 2, Stride: 2}
+	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: channels, Out: channels,
+		KH: 2, KW: 2, Stride: 2}
 	v.Backend.Pool(v.H, v.X, s, backend.Mean)
 	v.Swap()
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()

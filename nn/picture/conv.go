@@ -19,7 +19,8 @@ type Conv struct {
 
 // NewConv returns a convolution of k x k windows with a bias.
 func NewConv(out, in, k int) Conv {
-	return Conv{Weight: weights.Param{Shape: []int{out, in, k, k}}, Bias: weights.Param{Shape: []int{out}}}
+	return Conv{Weight: weights.Param{Shape: []int{out, in, k, k}},
+		Bias: weights.Param{Shape: []int{out}}}
 }
 
 // NewConvNoBias returns a convolution without.
@@ -76,7 +77,8 @@ func (c *Conv) Matrix() (w backend.Matrix, bias *tensor.Dense) { return c.w, c.b
 func (c *Conv) Patches(b backend.Backend, dst, x *tensor.Dense, height, width int) {
 	k := c.Weight.Shape[2]
 	b.Conv(dst, x, backend.ConvShape{Batch: 1, Height: height, Width: width, In: c.Weight.Shape[1],
-		Out: c.Weight.Shape[0], KH: k, KW: k, Stride: k}, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
+		Out: c.Weight.Shape[0], KH: k, KW: k, Stride: k}, c.w, backend.ConvInput{},
+		backend.Epilogue{Bias: c.b})
 }
 
 // Halving is a 3x3 convolution of stride 2 that pads one row of zeros below and one column on
@@ -105,10 +107,12 @@ type GroupNorm struct {
 
 // NewGroupNorm returns a norm of so many channels.
 func NewGroupNorm(channels int) GroupNorm {
-	return GroupNorm{Weight: weights.Param{Shape: []int{channels}}, Bias: weights.Param{Shape: []int{channels}}}
+	return GroupNorm{Weight: weights.Param{Shape: []int{channels}},
+		Bias: weights.Param{Shape: []int{channels}}}
 }
 
 // Load copies the norm to the device.
 func (n *GroupNorm) Load(l *nn.Loader) {
-	n.affine = backend.Norm{Scale: l.Vector(l.Floats(&n.Weight)), Shift: l.Vector(l.Floats(&n.Bias)), Eps: 1e-6}
+	n.affine = backend.Norm{Scale: l.Vector(l.Floats(&n.Weight)), Shift: l.Vector(l.Floats(&n.Bias)),
+		Eps: 1e-6}
 }

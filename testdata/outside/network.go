@@ -31,7 +31,8 @@ func init() {
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	t, _ := src.Set.Get("table")
 	n, width, l := t.Shape[0]-1, t.Shape[1], &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	m := &Glance{b: o.Backend, Table: weights.Param{Shape: t.Shape}, QKV: nn.NewLinearNoBias(width, 3*width)}
+	m := &Glance{b: o.Backend, Table: weights.Param{Shape: t.Shape},
+		QKV: nn.NewLinearNoBias(width, 3*width)}
 	if err := weights.Bind(m, src.Set, weights.BindOptions{}); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@ func init() {
 	samplers.Register(samplers.Rule[Alternate]{
 		Name: "alternate", Line: "every other position first", Paper: "an example",
 		Params: []samplers.Param[Alternate]{samplers.Whole(func(a *Alternate) *int { return &a.Stride },
-			param.Param{Name: "stride", Min: 1, Max: 64, Default: "2", Help: "distance of the first positions"})},
+			param.Param{Name: "stride", Min: 1, Max: 64, Default: "2",
+				Help: "distance of the first positions"})},
 	})
 }
 

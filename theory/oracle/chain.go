@@ -68,7 +68,8 @@ type work struct {
 
 func (m *Model) newWork() *work {
 	n := m.sites * m.states
-	return &work{make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, max(m.states, m.tokens))}
+	return &work{make([]float64, n), make([]float64, n), make([]float64, n),
+		make([]float64, max(m.states, m.tokens))}
 }
 
 // pass sends messages both ways and returns the log-probability of the open cells; open are
@@ -91,7 +92,8 @@ func (m *Model) pass(x []int32, w *work) (logP float64) {
 	}
 	copy(w.alpha[:k], m.first)
 	for site := 1; site < m.sites; site++ {
-		alpha, before, here := w.alpha[site*k:(site+1)*k], w.alpha[(site-1)*k:site*k], w.site[(site-1)*k:site*k]
+		alpha, before, here := w.alpha[site*k:(site+1)*k], w.alpha[(site-1)*k:site*k],
+			w.site[(site-1)*k:site*k]
 		clear(alpha)
 		for s, a := range before {
 			if a *= here[s]; a != 0 {
@@ -107,7 +109,8 @@ func (m *Model) pass(x []int32, w *work) (logP float64) {
 		last[s] = 1
 	}
 	for site := m.sites - 2; site >= 0; site-- {
-		beta, after, there := w.beta[site*k:(site+1)*k], w.beta[(site+1)*k:(site+2)*k], w.site[(site+1)*k:(site+2)*k]
+		beta, after, there := w.beta[site*k:(site+1)*k], w.beta[(site+1)*k:(site+2)*k],
+			w.site[(site+1)*k:(site+2)*k]
 		for s := range beta {
 			sum := 0.0
 			for next, v := range m.step[s*k : (s+1)*k] {
@@ -195,7 +198,8 @@ func (m *Model) Sample(seed uint64, index uint32) []int32 {
 		state = pick(weights, r.Uniform(site, philox.Setup))
 		for cell := range m.cells {
 			at := m.position(site, cell)
-			x[at] = int32(pick(m.emit(site, cell)[state*m.tokens:(state+1)*m.tokens], r.Uniform(at, philox.Token)))
+			x[at] = int32(pick(m.emit(site, cell)[state*m.tokens:(state+1)*m.tokens],
+				r.Uniform(at, philox.Token)))
 		}
 	}
 	return x

@@ -25,13 +25,14 @@ type Denoiser struct {
 // NewDenoiser returns a Denoiser with memory of its own.
 func NewDenoiser(m *Model) *Denoiser { return &Denoiser{Model: m, works: []*work{m.newWork()}} }
 
-// NewConditional returns a Denoiser of a model for each class, and of `none` for sequences without a
-// class. All have one shape and one number of tokens.
+// NewConditional returns a Denoiser of a model for each class, and of `none` for sequences without
+// a class. All have one shape and one number of tokens.
 func NewConditional(none *Model, classes ...*Model) (*Denoiser, error) {
 	d := NewDenoiser(none)
 	for i, c := range classes {
 		if !slices.Equal(c.shape, none.shape) || c.tokens != none.tokens {
-			return nil, fmt.Errorf("oracle: class %d is %v of %d tokens, want %v of %d", i, c.shape, c.tokens, none.shape, none.tokens)
+			return nil, fmt.Errorf("oracle: class %d is %v of %d tokens, want %v of %d", i, c.shape,
+				c.tokens, none.shape, none.tokens)
 		}
 		d.works = slices.Insert(d.works, i, c.newWork())
 	}
@@ -41,7 +42,8 @@ func NewConditional(none *Model, classes ...*Model) (*Denoiser, error) {
 
 // Spec implements model.Denoiser. The mask is the token after the last outcome.
 func (d *Denoiser) Spec() model.Spec {
-	return model.Spec{Shape: d.shape, Outcomes: d.tokens, Mask: int32(d.tokens), Fixed: true, Classes: len(d.classes)}
+	return model.Spec{Shape: d.shape, Outcomes: d.tokens, Mask: int32(d.tokens), Fixed: true,
+		Classes: len(d.classes)}
 }
 
 // Forward computes all conditionals. Tokens that the model never produces together are an

@@ -12,7 +12,8 @@ import (
 // A judge's scores are the chain rule: with the first token they sum to the whole sequence, and
 // over samples of the truth their mean is its entropy.
 func TestJudge(t *testing.T) {
-	for _, text := range []string{"product:length=6,tokens=3", "markov:length=9,tokens=4", "hmm:length=7,tokens=3", "ising:height=2,width=4"} {
+	for _, text := range []string{"product:length=6,tokens=3", "markov:length=9,tokens=4",
+		"hmm:length=7,tokens=3", "ising:height=2,width=4"} {
 		m, err := oracle.Parse(text)
 		require.NoError(t, err)
 		j := oracle.Judge{Model: m}
@@ -41,7 +42,8 @@ func TestJudge(t *testing.T) {
 		}
 		mean := sum / n
 		entropy, deviation := m.Entropy()
-		require.InDelta(t, entropy, mean, 4*math.Hypot(deviation, math.Sqrt((squares/n-mean*mean)/n)), text)
+		require.InDelta(t, entropy, mean, 4*math.Hypot(deviation, math.Sqrt((squares/n-mean*mean)/n)),
+			text)
 
 		short, err := j.Score(t.Context(), [][]int32{samples[0][:3]})
 		require.NoError(t, err)

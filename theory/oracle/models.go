@@ -32,7 +32,8 @@ func Product(length, tokens int, sharp float64, seed uint64) *Model {
 // with probability stay and is otherwise drawn from a row of weights of the seed.
 func Markov(length, tokens int, stay, sharp float64, seed uint64) *Model {
 	m := line(&Model{
-		name:   fmt.Sprintf("markov:length=%d,tokens=%d,stay=%v,sharp=%v,seed=%d", length, tokens, stay, sharp, seed),
+		name: fmt.Sprintf("markov:length=%d,tokens=%d,stay=%v,sharp=%v,seed=%d", length, tokens, stay,
+			sharp, seed),
 		tokens: tokens, states: tokens, transparent: true,
 	}, length)
 	identity := make([]float64, tokens*tokens)
@@ -48,7 +49,8 @@ func Markov(length, tokens int, stay, sharp float64, seed uint64) *Model {
 // weights of the state.
 func HMM(length, tokens, hidden int, stay, sharp float64, seed uint64) *Model {
 	m := line(&Model{
-		name:   fmt.Sprintf("hmm:length=%d,tokens=%d,hidden=%d,stay=%v,sharp=%v,seed=%d", length, tokens, hidden, stay, sharp, seed),
+		name: fmt.Sprintf("hmm:length=%d,tokens=%d,hidden=%d,stay=%v,sharp=%v,seed=%d", length, tokens,
+			hidden, stay, sharp, seed),
 		tokens: tokens, states: hidden,
 	}, length)
 	var table []float64
@@ -65,9 +67,11 @@ func HMM(length, tokens, hidden int, stay, sharp float64, seed uint64) *Model {
 func Ising(height, width int, coupling, field float64) *Model {
 	states := 1 << height
 	m := &Model{
-		name:  fmt.Sprintf("ising:height=%d,width=%d,coupling=%v,field=%v", height, width, coupling, field),
-		shape: []int{height, width}, tokens: 2, sites: width, cells: height, states: states, transparent: true,
-		first: make([]float64, states), step: make([]float64, states*states),
+		name: fmt.Sprintf("ising:height=%d,width=%d,coupling=%v,field=%v", height, width, coupling,
+			field),
+		shape: []int{height, width}, tokens: 2, sites: width, cells: height, states: states,
+		transparent: true,
+		first:       make([]float64, states), step: make([]float64, states*states),
 		position: func(site, cell int) int { return cell*width + site },
 	}
 	spin := func(state, row int) float64 { return float64(2*(state>>row&1) - 1) }

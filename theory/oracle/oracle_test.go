@@ -31,8 +31,10 @@ func every(m *oracle.Model, f func(x []int32, p float64)) {
 }
 
 var small = []string{
-	"product:length=5,tokens=3", "markov:length=5,tokens=3,stay=0.5", "markov:length=6,tokens=2,stay=0.9,sharp=4,seed=7",
-	"hmm:length=5,tokens=3,hidden=2", "ising:height=2,width=3,coupling=0.7,field=0.2", "ising:height=3,width=2,coupling=-0.4", "markov:length=1,tokens=4",
+	"product:length=5,tokens=3", "markov:length=5,tokens=3,stay=0.5",
+	"markov:length=6,tokens=2,stay=0.9,sharp=4,seed=7",
+	"hmm:length=5,tokens=3,hidden=2", "ising:height=2,width=3,coupling=0.7,field=0.2",
+	"ising:height=3,width=2,coupling=-0.4", "markov:length=1,tokens=4",
 }
 
 func parse(t *testing.T, text string) *oracle.Model {
@@ -125,7 +127,8 @@ func TestSamplesFollowTheModel(t *testing.T) {
 }
 
 func TestAThousandPositions(t *testing.T) {
-	for _, text := range []string{"product:length=1024,tokens=256", "markov:length=1024,tokens=32", "hmm:length=1024,hidden=8,tokens=64", "ising:height=4,width=256"} {
+	for _, text := range []string{"product:length=1024,tokens=256", "markov:length=1024,tokens=32",
+		"hmm:length=1024,hidden=8,tokens=64", "ising:height=4,width=256"} {
 		m := parse(t, text)
 		x := m.Sample(1, 0)
 		require.False(t, math.IsInf(m.LogProb(x), 0) || math.IsNaN(m.LogProb(x)), text)
@@ -161,7 +164,8 @@ func TestDenoiser(t *testing.T) {
 		square += p * p
 	}
 	require.InDelta(t, math.Log(square), s.LogMoment[0], 1e-6)
-	partial, err := d.Refine(context.Background(), &model.Batch{Size: 2, Length: 6, Tokens: tokens, Cache: d.NewCache(2, 6)}, []int32{3})
+	partial, err := d.Refine(context.Background(),
+		&model.Batch{Size: 2, Length: 6, Tokens: tokens, Cache: d.NewCache(2, 6)}, []int32{3})
 	require.NoError(t, err)
 	require.NoError(t, partial.Stats([]int32{6 + 2}, &s))
 
@@ -176,7 +180,8 @@ func TestDenoiser(t *testing.T) {
 
 // A class has its own model, no class the first.
 func TestClasses(t *testing.T) {
-	none, first, second := parse(t, "product:length=4,tokens=3"), parse(t, "hmm:length=4,tokens=3,hidden=5"), parse(t, "markov:length=4,tokens=3")
+	none, first, second := parse(t, "product:length=4,tokens=3"),
+		parse(t, "hmm:length=4,tokens=3,hidden=5"), parse(t, "markov:length=4,tokens=3")
 	d, err := oracle.NewConditional(none, first, second)
 	require.NoError(t, err)
 	require.Equal(t, 2, d.Spec().Classes)

@@ -21,14 +21,22 @@ var kinds = []struct {
 	build    func(v []float64) (*Model, error)
 }{
 	{"product", []setting{length(32), tokens(8), sharp, seed},
-		func(v []float64) (*Model, error) { return Product(int(v[0]), int(v[1]), v[2], uint64(v[3])), nil }},
+		func(v []float64) (*Model, error) {
+			return Product(int(v[0]), int(v[1]), v[2], uint64(v[3])),
+				nil
+		}},
 	{"markov", []setting{length(32), tokens(8), stay, sharp, seed},
-		func(v []float64) (*Model, error) { return Markov(int(v[0]), int(v[1]), v[2], v[3], uint64(v[4])), nil }},
-	{"hmm", []setting{length(32), tokens(8), {key: "hidden", value: 4, lo: 1, hi: 64, whole: true}, stay, sharp, seed},
+		func(v []float64) (*Model, error) {
+			return Markov(int(v[0]), int(v[1]), v[2], v[3], uint64(v[4])),
+				nil
+		}},
+	{"hmm", []setting{length(32), tokens(8), {key: "hidden", value: 4, lo: 1, hi: 64, whole: true},
+		stay, sharp, seed},
 		func(v []float64) (*Model, error) {
 			return HMM(int(v[0]), int(v[1]), int(v[2]), v[3], v[4], uint64(v[5])), nil
 		}},
-	{"ising", []setting{{key: "height", value: 4, lo: 1, hi: maxHeight, whole: true}, {key: "width", value: 8, lo: 1, hi: MaxLength, whole: true},
+	{"ising", []setting{{key: "height", value: 4, lo: 1, hi: maxHeight, whole: true},
+		{key: "width", value: 8, lo: 1, hi: MaxLength, whole: true},
 		{key: "coupling", value: 0.4, lo: -5, hi: 5}, {key: "field", value: 0, lo: -5, hi: 5}},
 		func(v []float64) (*Model, error) {
 			if n := int(v[0]) * int(v[1]); n > MaxLength {

@@ -43,7 +43,8 @@ func (s symbols) Encode(text string) ([]int32, error) {
 	for field := range strings.FieldsSeq(text) {
 		id, err := strconv.Atoi(field)
 		if err != nil || id < 0 || id >= s.tokens {
-			return nil, fmt.Errorf("oracle: symbol %q, want numbers 0 to %d with spaces between", field, s.tokens-1)
+			return nil, fmt.Errorf("oracle: symbol %q, want numbers 0 to %d with spaces between", field,
+				s.tokens-1)
 		}
 		ids = append(ids, int32(id))
 	}

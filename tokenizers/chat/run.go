@@ -349,7 +349,8 @@ func callRange(r *run, args []any, named *dict) any {
 // strftime writes now as C's does for the letters that templates use.
 func strftime(now time.Time, format string) string {
 	layouts := map[byte]string{
-		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06", 'Y': "2006",
+		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06",
+		'Y': "2006",
 		'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'Z': "MST", 'z': "-0700",
 		'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06", 'R': "15:04", 'e': "_2",
 	}

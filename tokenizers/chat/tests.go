@@ -73,7 +73,8 @@ var tests = map[string]test{
 
 func init() {
 	for name, op := range map[string]string{
-		"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<", "<": "<",
+		"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<",
+		"<":  "<",
 		"le": "<=", "<=": "<=", "gt": ">", "greaterthan": ">", ">": ">", "ge": ">=", ">=": ">=",
 	} {
 		tests[name] = func(r *run, v any, args []any) bool {

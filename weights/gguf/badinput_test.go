@@ -76,14 +76,16 @@ func build(keys map[string]any, tensors ...entry) []byte {
 // model is a file that could be of an architecture, with other keys.
 func model(arch string, more map[string]any) *File {
 	keys := map[string]any{"general.architecture": arch}
-	for _, k := range []string{"block_count", "embedding_length", "feed_forward_length", "context_length"} {
+	for _, k := range []string{"block_count", "embedding_length", "feed_forward_length",
+		"context_length"} {
 		keys[arch+"."+k] = uint32(4)
 	}
 	keys[arch+".attention.head_count"] = uint32(2)
 	for k, v := range more {
 		keys[k] = v
 	}
-	f, err := Parse(build(keys, entry{"token_embd.weight", []uint64{1, 8}, 0, 0}, entry{"blk.0.attn_q.weight", []uint64{1, 4}, 0, 32}), "m.gguf")
+	f, err := Parse(build(keys, entry{"token_embd.weight", []uint64{1, 8}, 0, 0},
+		entry{"blk.0.attn_q.weight", []uint64{1, 4}, 0, 32}), "m.gguf")
 	if err != nil {
 		panic(err)
 	}
@@ -109,47 +111,86 @@ var bad = map[string]struct {
 	data []byte
 	want string
 }{
-	"empty":                       {nil, "the magic has 4 bytes, the header has 0 more"},
-	"another magic":               {[]byte("GGML\x03\x00\x00\x00"), `the first bytes are "GGML", want "GGUF"`},
-	"version 1":                   {join("GGUF", uint32(1)), "the version is 1, want 2 or 3"},
-	"big-endian":                  {[]byte("GGUF\x00\x00\x00\x03"), "the version is 50331648, want 2 or 3"},
-	"2^60 tensors":                {join("GGUF", uint32(3), uint64(1<<60), uint64(0)), "tensors are 1152921504606846976, want 100000 at most"},
-	"more tensors than bytes":     {join("GGUF", uint32(3), uint64(1000), uint64(0)), "tensors are 1000, the header has room for 0"},
-	"2^63 keys":                   {join("GGUF", uint32(3), uint64(0), uint64(1<<63)), "keys are 9223372036854775808, want 100000 at most"},
-	"a key's name of 2^40":        {join("GGUF", uint32(3), uint64(0), uint64(1), uint64(1<<40), "abcdefgh"), "a key's name has 1099511627776 bytes, want 1024 at most"},
-	"an empty key":                {build(map[string]any{"": uint32(1)}), `the name is "", want UTF-8 text`},
-	"a key that is no text":       {build(map[string]any{"\xff": uint32(1)}), `the name is "\xff", want UTF-8 text`},
-	"a key twice":                 {join("GGUF", uint32(3), uint64(0), uint64(2), uint64(1), "a", uint32(4), uint32(1), uint64(1), "a", uint32(4), uint32(1), "xxxxxxxx"), `key "a" is there twice`},
-	"a type of 13":                {build(map[string]any{"a": join(uint32(13))}), `key "a": type is 13, want 0 to 12`},
-	"a boolean of 2":              {build(map[string]any{"a": join(uint32(7), "\x02")}), "a boolean is 2, want 0 or 1"},
-	"a text of 2^40":              {build(map[string]any{"a": join(uint32(8), uint64(1<<40))}), "the text has 1099511627776 bytes, want 268435456 at most"},
-	"a text beyond the file":      {build(map[string]any{"a": join(uint32(8), uint64(1<<20))}), "the text has 1048576 bytes, the header has"},
-	"an array of 2^60":            {build(map[string]any{"a": join(uint32(9), uint32(4), uint64(1<<60))}), "elements are 1152921504606846976, want 268435456 at most"},
-	"an array beyond the file":    {build(map[string]any{"a": join(uint32(9), uint32(8), uint64(1<<20))}), "elements are 1048576, the header has room for"},
-	"an array of arrays":          {build(map[string]any{"a": join(uint32(9), uint32(9), uint64(1))}), "elements have type 9, want 0 to 12 and no arrays"},
-	"an element beyond the file":  {build(map[string]any{"a": join(uint32(9), uint32(8), uint64(2), uint64(0), uint64(99999))}), "element 1: the text has 99999 bytes"},
-	"alignment 0":                 {build(map[string]any{alignmentKey: uint32(0)}), "key general.alignment is 0, want a power of two from 8 to 65536"},
-	"alignment 48":                {build(map[string]any{alignmentKey: uint32(48)}), "key general.alignment is 48"},
-	"alignment of text":           {build(map[string]any{alignmentKey: "32"}), "key general.alignment is a text, want an integer"},
-	"no dimensions":               {build(nil, entry{"w", nil, 0, 0}), `"w": dimensions are 0, want 1 to 4`},
-	"2^31 dimensions":             {build(nil, entry{"w", []uint64{1, 1, 1, 1, 1}, 0, 0}), `"w": dimensions are 5, want 1 to 4`},
-	"a dimension of 0":            {build(nil, entry{"w", []uint64{4, 0}, 0, 0}), `"w": dimension 2 is 0`},
-	"a dimension of 2^63":         {build(nil, entry{"w", []uint64{1 << 63}, 0, 0}), `"w": dimension 1 is 9223372036854775808`},
-	"a product of 2^64":           {build(nil, entry{"w", []uint64{1 << 32, 1 << 32}, 0, 0}), `"w": dimension 2 is 4294967296 after 4294967296 elements`},
-	"a type that is unknown":      {build(nil, entry{"w", []uint64{32}, 99, 0}), `"w": type is 99, want F32, F16`},
-	"a type that we have not":     {build(nil, entry{"w", []uint64{32}, 10, 0}), `"w": type is 10, want F32, F16`},
-	"half a block":                {build(nil, entry{"w", []uint64{48}, 8, 0}), `"w": rows have 48 values, want a multiple of 32 for Q8_0`},
-	"an offset of 2^63":           {build(nil, entry{"w", []uint64{4}, 0, 1 << 63}), `tensor "w": 16 bytes from byte 9223372036854775808 on, the file has 64`},
-	"an offset that wraps":        {build(nil, entry{"w", []uint64{4}, 0, 1<<64 - 32}), `tensor "w": 16 bytes from byte 18446744073709551584 on`},
-	"an offset that is odd":       {build(nil, entry{"w", []uint64{4}, 0, 4}), `tensor "w": offset is 4, want a multiple of 32`},
-	"tensors that overlap":        {build(nil, entry{"v", []uint64{12}, 0, 0}, entry{"w", []uint64{4}, 0, 32}), `tensor "w": offset is 32, want 48 at least`},
-	"tensors in one place":        {build(nil, entry{"v", []uint64{4}, 0, 0}, entry{"w", []uint64{4}, 0, 0}), `tensor "w": offset is 0, want 16 at least`},
-	"a tensor beyond the file":    {build(nil, entry{"w", []uint64{17}, 0, 0}), `tensor "w": 68 bytes from byte 0 on, the file has 64`},
-	"a name twice":                {build(nil, entry{"w", []uint64{4}, 0, 0}, entry{"w", []uint64{4}, 0, 32}), `tensor "w" is there twice`},
-	"a name of 2^40":              {join("GGUF", uint32(3), uint64(1), uint64(0), uint64(1<<40), strings.Repeat("x", 64)), "the name has 1099511627776 bytes, want 1024 at most"},
-	"a name that is a path":       {build(nil, entry{"/w", []uint64{4}, 0, 0}), "the name is a path"},
-	"a name with a control":       {build(nil, entry{"a\nb", []uint64{4}, 0, 0}), "control character in the name"},
-	"a name of bytes that are no": {build(nil, entry{"\xff", []uint64{4}, 0, 0}), "the name is not UTF-8"},
+	"empty": {nil, "the magic has 4 bytes, the header has 0 more"},
+	"another magic": {[]byte("GGML\x03\x00\x00\x00"),
+		`the first bytes are "GGML", want "GGUF"`},
+	"version 1": {join("GGUF", uint32(1)), "the version is 1, want 2 or 3"},
+	"big-endian": {[]byte("GGUF\x00\x00\x00\x03"),
+		"the version is 50331648, want 2 or 3"},
+	"2^60 tensors": {join("GGUF", uint32(3), uint64(1<<60), uint64(0)),
+		"tensors are 1152921504606846976, want 100000 at most"},
+	"more tensors than bytes": {join("GGUF", uint32(3), uint64(1000), uint64(0)),
+		"tensors are 1000, the header has room for 0"},
+	"2^63 keys": {join("GGUF", uint32(3), uint64(0), uint64(1<<63)),
+		"keys are 9223372036854775808, want 100000 at most"},
+	"a key's name of 2^40": {join("GGUF", uint32(3), uint64(0), uint64(1), uint64(1<<40),
+		"abcdefgh"), "a key's name has 1099511627776 bytes, want 1024 at most"},
+	"an empty key": {build(map[string]any{"": uint32(1)}),
+		`the name is "", want UTF-8 text`},
+	"a key that is no text": {build(map[string]any{"\xff": uint32(1)}),
+		`the name is "\xff", want UTF-8 text`},
+	"a key twice": {join("GGUF", uint32(3), uint64(0), uint64(2), uint64(1), "a",
+		uint32(4), uint32(1), uint64(1), "a", uint32(4), uint32(1), "xxxxxxxx"),
+		`key "a" is there twice`},
+	"a type of 13": {build(map[string]any{"a": join(uint32(13))}),
+		`key "a": type is 13, want 0 to 12`},
+	"a boolean of 2": {build(map[string]any{"a": join(uint32(7), "\x02")}),
+		"a boolean is 2, want 0 or 1"},
+	"a text of 2^40": {build(map[string]any{"a": join(uint32(8), uint64(1<<40))}),
+		"the text has 1099511627776 bytes, want 268435456 at most"},
+	"a text beyond the file": {build(map[string]any{"a": join(uint32(8), uint64(1<<20))}),
+		"the text has 1048576 bytes, the header has"},
+	"an array of 2^60": {build(map[string]any{"a": join(uint32(9), uint32(4),
+		uint64(1<<60))}), "elements are 1152921504606846976, want 268435456 at most"},
+	"an array beyond the file": {build(map[string]any{"a": join(uint32(9), uint32(8),
+		uint64(1<<20))}), "elements are 1048576, the header has room for"},
+	"an array of arrays": {build(map[string]any{"a": join(uint32(9), uint32(9), uint64(1))}),
+		"elements have type 9, want 0 to 12 and no arrays"},
+	"an element beyond the file": {build(map[string]any{"a": join(uint32(9), uint32(8), uint64(2),
+		uint64(0), uint64(99999))}), "element 1: the text has 99999 bytes"},
+	"alignment 0": {build(map[string]any{alignmentKey: uint32(0)}),
+		"key general.alignment is 0, want a power of two from 8 to 65536"},
+	"alignment 48": {build(map[string]any{alignmentKey: uint32(48)}),
+		"key general.alignment is 48"},
+	"alignment of text": {build(map[string]any{alignmentKey: "32"}),
+		"key general.alignment is a text, want an integer"},
+	"no dimensions": {build(nil, entry{"w", nil, 0, 0}),
+		`"w": dimensions are 0, want 1 to 4`},
+	"2^31 dimensions": {build(nil, entry{"w", []uint64{1, 1, 1, 1, 1}, 0, 0}),
+		`"w": dimensions are 5, want 1 to 4`},
+	"a dimension of 0": {build(nil, entry{"w", []uint64{4, 0}, 0, 0}),
+		`"w": dimension 2 is 0`},
+	"a dimension of 2^63": {build(nil, entry{"w", []uint64{1 << 63}, 0, 0}),
+		`"w": dimension 1 is 9223372036854775808`},
+	"a product of 2^64": {build(nil, entry{"w", []uint64{1 << 32, 1 << 32}, 0, 0}),
+		`"w": dimension 2 is 4294967296 after 4294967296 elements`},
+	"a type that is unknown": {build(nil, entry{"w", []uint64{32}, 99, 0}),
+		`"w": type is 99, want F32, F16`},
+	"a type that we have not": {build(nil, entry{"w", []uint64{32}, 10, 0}),
+		`"w": type is 10, want F32, F16`},
+	"half a block": {build(nil, entry{"w", []uint64{48}, 8, 0}),
+		`"w": rows have 48 values, want a multiple of 32 for Q8_0`},
+	"an offset of 2^63": {build(nil, entry{"w", []uint64{4}, 0, 1 << 63}),
+		`tensor "w": 16 bytes from byte 9223372036854775808 on, the file has 64`},
+	"an offset that wraps": {build(nil, entry{"w", []uint64{4}, 0, 1<<64 - 32}),
+		`tensor "w": 16 bytes from byte 18446744073709551584 on`},
+	"an offset that is odd": {build(nil, entry{"w", []uint64{4}, 0, 4}),
+		`tensor "w": offset is 4, want a multiple of 32`},
+	"tensors that overlap": {build(nil, entry{"v", []uint64{12}, 0, 0},
+		entry{"w", []uint64{4}, 0, 32}), `tensor "w": offset is 32, want 48 at least`},
+	"tensors in one place": {build(nil, entry{"v", []uint64{4}, 0, 0},
+		entry{"w", []uint64{4}, 0, 0}), `tensor "w": offset is 0, want 16 at least`},
+	"a tensor beyond the file": {build(nil, entry{"w", []uint64{17}, 0, 0}),
+		`tensor "w": 68 bytes from byte 0 on, the file has 64`},
+	"a name twice": {build(nil, entry{"w", []uint64{4}, 0, 0},
+		entry{"w", []uint64{4}, 0, 32}), `tensor "w" is there twice`},
+	"a name of 2^40": {join("GGUF", uint32(3), uint64(1), uint64(0), uint64(1<<40),
+		strings.Repeat("x", 64)), "the name has 1099511627776 bytes, want 1024 at most"},
+	"a name that is a path": {build(nil, entry{"/w", []uint64{4}, 0, 0}), "the name is a path"},
+	"a name with a control": {build(nil, entry{"a\nb", []uint64{4}, 0, 0}),
+		"control character in the name"},
+	"a name of bytes that are no": {build(nil, entry{"\xff", []uint64{4}, 0, 0}),
+		"the name is not UTF-8"},
 }
 
 func TestBadFiles(t *testing.T) {
@@ -202,7 +243,8 @@ func TestScales(t *testing.T) {
 	f, err := Parse(data, "m.gguf")
 	require.NoError(t, err)
 	w, _ := f.Set.Get("w")
-	require.EqualError(t, w.ReadBlocks(make([]byte, 34), 0), `tensor "w": row 0 has a scale that is not finite`)
+	require.EqualError(t, w.ReadBlocks(make([]byte, 34), 0),
+		`tensor "w": row 0 has a scale that is not finite`)
 	_, err = w.Floats() // infinity times 0
 	require.ErrorContains(t, err, `tensor "w": element 0 is NaN`)
 	require.ErrorContains(t, w.ReadFloat32s(make([]float32, 16), 0), "want whole blocks of 32")

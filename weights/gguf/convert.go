@@ -44,7 +44,8 @@ func Convert(ctx context.Context, dir, file, recipe string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := whole.WriteFile(file, func(w io.Writer) error { return Write(w, keys, tensors) }); err != nil {
+	if err := whole.WriteFile(file,
+		func(w io.Writer) error { return Write(w, keys, tensors) }); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
@@ -90,8 +91,10 @@ func (c *converter) keys() ([]Key, error) {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
 	kind, arch := "", "llada"
-	names := map[string]string{"embedding_length": "d_model", "block_count": "n_layers", "attention.head_count": "n_heads",
-		"attention.head_count_kv": "n_kv_heads", "feed_forward_length": "mlp_hidden_size", "context_length": "max_sequence_length"}
+	names := map[string]string{"embedding_length": "d_model", "block_count": "n_layers",
+		"attention.head_count":    "n_heads",
+		"attention.head_count_kv": "n_kv_heads", "feed_forward_length": "mlp_hidden_size",
+		"context_length": "max_sequence_length"}
 	if err := json.Unmarshal(c.config["model_type"], &kind); err != nil {
 		return nil, fmt.Errorf("config.json: model_type is %.40s, want a text", c.config["model_type"])
 	}
@@ -100,30 +103,37 @@ func (c *converter) keys() ([]Key, error) {
 		c.family = llada
 	case "Dream":
 		c.family, arch = dream, "dream"
-		names = map[string]string{"embedding_length": "hidden_size", "block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
-			"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size", "context_length": "max_position_embeddings"}
+		names = map[string]string{"embedding_length": "hidden_size", "block_count": "num_hidden_layers",
+			"attention.head_count":    "num_attention_heads",
+			"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size",
+			"context_length": "max_position_embeddings"}
 	default:
 		return nil, fmt.Errorf("config.json: model_type is %.40q, want llada or Dream", kind)
 	}
 	keys := []Key{{architectureKey, arch}, {"general.name", filepath.Base(c.dir)}}
-	for _, name := range []string{"block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count", "attention.head_count_kv"} {
+	for _, name := range []string{"block_count", "context_length", "embedding_length",
+		"feed_forward_length", "attention.head_count", "attention.head_count_kv"} {
 		keys = append(keys, Key{arch + "." + name, uint32(c.size(names[name]))})
 	}
 	c.blocks = c.size(names["block_count"])
 	heads, width := c.size(names["attention.head_count"]), c.size(names["embedding_length"])
 	eps, theta := c.number("rms_norm_eps"), c.number("rope_theta")
 	if c.err == nil && (!(eps > 0) || !(theta > 0) || width%heads != 0) {
-		c.err = fmt.Errorf("config.json: rms_norm_eps is %v and rope_theta %v, want positive numbers, and %d heads dividing %d", eps, theta, heads, width)
+		c.err = fmt.Errorf("config.json: rms_norm_eps is %v and rope_theta %v, want positive numbers, "+
+			"and %d heads dividing %d", eps, theta, heads, width)
 	}
 	if c.err != nil {
 		return nil, c.err
 	}
-	keys = append(keys, Key{arch + ".attention.layer_norm_rms_epsilon", float32(eps)}, Key{arch + ".rope.freq_base", float32(theta)},
-		Key{arch + ".rope.dimension_count", uint32(width / heads)}, Key{arch + ".attention.causal", false})
+	keys = append(keys, Key{arch + ".attention.layer_norm_rms_epsilon", float32(eps)},
+		Key{arch + ".rope.freq_base", float32(theta)},
+		Key{arch + ".rope.dimension_count", uint32(width / heads)},
+		Key{arch + ".attention.causal", false})
 	if kind == "llada" {
 		keys = append(keys, Key{"diffusion.shift_logits", false})
 	}
-	for _, id := range [][2]string{{"mask", "mask_token_id"}, {"bos", "bos_token_id"}, {"eos", "eos_token_id"}, {"padding", "pad_token_id"}} {
+	for _, id := range [][2]string{{"mask", "mask_token_id"}, {"bos", "bos_token_id"},
+		{"eos", "eos_token_id"}, {"padding", "pad_token_id"}} {
 		if _, ok := c.config[id[1]]; ok {
 			keys = append(keys, Key{"tokenizer.ggml." + id[0] + "_token_id", uint32(c.number(id[1]))})
 		}
@@ -151,7 +161,8 @@ func (c *converter) tensors() ([]Tensor, error) {
 		add(name)
 	}
 	for n := range c.blocks {
-		for _, key := range []string{"attn_norm", "attn_q", "attn_q_norm", "attn_k", "attn_k_norm", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"} {
+		for _, key := range []string{"attn_norm", "attn_q", "attn_q_norm", "attn_k", "attn_k_norm",
+			"attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"} {
 			add("blk." + strconv.Itoa(n) + "." + key)
 		}
 	}
@@ -165,10 +176,12 @@ func (c *converter) tensors() ([]Tensor, error) {
 	for _, name := range names {
 		t, _ := c.set.Get(c.family.name(name))
 		if !t.DType.IsFloat() || len(t.Shape) < 1 || len(t.Shape) > 2 {
-			return nil, fmt.Errorf("tensor %q: %v of %s, want a float vector or matrix", t.Name, t.Shape, t.DType)
+			return nil, fmt.Errorf("tensor %q: %v of %s, want a float vector or matrix", t.Name, t.Shape,
+				t.DType)
 		}
 		d := c.typeOf(name, t.Shape, headed)
-		all = append(all, Tensor{Name: name, DType: d, Shape: t.Shape, Write: func(w io.Writer) error { return c.write(w, t, d, c.order(name, t)) }})
+		all = append(all, Tensor{Name: name, DType: d, Shape: t.Shape,
+			Write: func(w io.Writer) error { return c.write(w, t, d, c.order(name, t)) }})
 	}
 	return all, nil
 }
@@ -185,7 +198,8 @@ func (c *converter) typeOf(name string, shape []int, headed bool) weights.DType 
 		n, _ := strconv.Atoi(strings.Split(strings.TrimPrefix(name, "blk."), ".")[0])
 		eighth := c.blocks / 8
 		more := n < eighth || n >= 7*c.blocks/8 || (n-eighth)%3 == 2
-		if name == "output.weight" || name == "token_embd.weight" && !headed || more && (key == "attn_v.weight" || key == "ffn_down.weight") {
+		if name == "output.weight" || name == "token_embd.weight" && !headed ||
+			more && (key == "attn_v.weight" || key == "ffn_down.weight") {
 			want = weights.Q6_K
 		}
 	}
@@ -215,7 +229,8 @@ func (c *converter) order(name string, t *weights.Tensor) func(i int) int {
 const rowsAtATime = 256
 
 // write writes rows of t as a type.
-func (c *converter) write(w io.Writer, t *weights.Tensor, as weights.DType, from func(i int) int) error {
+func (c *converter) write(w io.Writer, t *weights.Tensor, as weights.DType,
+	from func(i int) int) error {
 	width := t.Shape[len(t.Shape)-1]
 	rows := t.Numel() / width
 	values, size := as.Block()

@@ -30,7 +30,8 @@ func lladaFolder(t *testing.T) (dir string, values map[string][]float32) {
 		if len(shape) == 1 {
 			n = shape[0]
 		}
-		w := weights.Tensor{Name: "model.transformer." + name + ".weight", DType: weights.F32, Shape: shape}
+		w := weights.Tensor{Name: "model.transformer." + name + ".weight", DType: weights.F32,
+			Shape: shape}
 		for range n {
 			v := float32(r.NormFloat64())
 			values[w.Name] = append(values[w.Name], v)
@@ -70,8 +71,10 @@ func TestConvert(t *testing.T) {
 		bound float64
 		types map[string]weights.DType
 	}{
-		"q8_0":   {0.01, map[string]weights.DType{"blk.0.attn_q.weight": "Q8_0", "output.weight": "Q8_0", "output_norm.weight": "F32"}},
-		"q4_k_m": {0.1, map[string]weights.DType{"blk.0.attn_q.weight": "Q4_K", "output.weight": "Q6_K", "blk.1.ffn_down.weight": "Q6_K", "blk.0.attn_v.weight": "Q4_K"}},
+		"q8_0": {0.01, map[string]weights.DType{"blk.0.attn_q.weight": "Q8_0", "output.weight": "Q8_0",
+			"output_norm.weight": "F32"}},
+		"q4_k_m": {0.1, map[string]weights.DType{"blk.0.attn_q.weight": "Q4_K", "output.weight": "Q6_K",
+			"blk.1.ffn_down.weight": "Q6_K", "blk.0.attn_v.weight": "Q4_K"}},
 	} {
 		name := filepath.Join(t.TempDir(), "m.gguf")
 		require.NoError(t, Convert(context.Background(), dir, name, recipe))
@@ -126,7 +129,8 @@ func tokenizer(t *testing.T) []byte {
 func TestConvertRefuses(t *testing.T) {
 	dir, _ := lladaFolder(t)
 	out := filepath.Join(t.TempDir(), "m.gguf")
-	require.EqualError(t, Convert(context.Background(), dir, out, "q2"), `quantize is "q2", want q8_0 or q4_k_m`)
+	require.EqualError(t, Convert(context.Background(), dir, out, "q2"),
+		`quantize is "q2", want q8_0 or q4_k_m`)
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, Convert(stopped, dir, out, "q8_0"), context.Canceled)
@@ -136,7 +140,8 @@ func TestConvertRefuses(t *testing.T) {
 		`{"model_type":"gpt"}`:                  `config.json: model_type is "gpt", want llada or Dream`,
 		`{"model_type":"llada","n_layers":"x"}`: `config.json: n_layers is "x", want a number`,
 		`{"model_type":"llada","n_layers":0.5}`: "want an integer from 1 to",
-		`{"model_type":"Dream","num_hidden_layers":2}`: "config.json: max_position_embeddings is 0, want an integer",
+		`{"model_type":"Dream","num_hidden_layers":2}`: "config.json: max_position_embeddings is 0, " +
+			"want an integer",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600))
 		require.ErrorContains(t, Convert(context.Background(), dir, out, "q8_0"), want)
@@ -148,10 +153,14 @@ func TestConvertRefuses(t *testing.T) {
 func TestWriteRefuses(t *testing.T) {
 	none := func(io.Writer) error { return nil }
 	for want, tensor := range map[string]Tensor{
-		"want 1 to 4 dimensions of F32":              {Name: "a", DType: "Q2_K", Shape: []int{256}, Write: none},
-		"rows have 33 values, want a multiple of 32": {Name: "a", DType: "Q8_0", Shape: []int{33}, Write: none},
-		`tensor "a": 0 bytes were written, want 16`:  {Name: "a", DType: "F32", Shape: []int{4}, Write: none},
-		`tensor "a": no`:                             {Name: "a", DType: "F32", Shape: []int{4}, Write: func(io.Writer) error { return errors.New("no") }},
+		"want 1 to 4 dimensions of F32": {Name: "a", DType: "Q2_K", Shape: []int{256},
+			Write: none},
+		"rows have 33 values, want a multiple of 32": {Name: "a", DType: "Q8_0", Shape: []int{33},
+			Write: none},
+		`tensor "a": 0 bytes were written, want 16`: {Name: "a", DType: "F32", Shape: []int{4},
+			Write: none},
+		`tensor "a": no`: {Name: "a", DType: "F32", Shape: []int{4},
+			Write: func(io.Writer) error { return errors.New("no") }},
 	} {
 		require.ErrorContains(t, Write(io.Discard, nil, []Tensor{tensor}), want)
 	}

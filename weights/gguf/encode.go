@@ -72,13 +72,15 @@ func vocabulary(dir, kind string) ([]Key, error) {
 	count := 0
 	for text, id := range file.Model.Vocab {
 		if id < 0 || id >= len(file.Model.Vocab)+len(file.Added) {
-			return nil, fmt.Errorf("tokenizer.json: token %.40q is %d, want 0 to %d", text, id, len(file.Model.Vocab)+len(file.Added)-1)
+			return nil, fmt.Errorf("tokenizer.json: token %.40q is %d, want 0 to %d", text, id,
+				len(file.Model.Vocab)+len(file.Added)-1)
 		}
 		count = max(count, id+1)
 	}
 	for _, a := range file.Added {
 		if a.ID < 0 || a.ID >= len(file.Model.Vocab)+len(file.Added) {
-			return nil, fmt.Errorf("tokenizer.json: added token %.40q is %d, want 0 to %d", a.Content, a.ID, len(file.Model.Vocab)+len(file.Added)-1)
+			return nil, fmt.Errorf("tokenizer.json: added token %.40q is %d, want 0 to %d", a.Content, a.ID,
+				len(file.Model.Vocab)+len(file.Added)-1)
 		}
 		count = max(count, a.ID+1)
 	}
@@ -108,7 +110,8 @@ func vocabulary(dir, kind string) ([]Key, error) {
 	if kind == "Dream" {
 		pre = "qwen2"
 	}
-	keys := []Key{{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", pre}, {tokensKey, tokens}, {"tokenizer.ggml.token_type", kinds}, {"tokenizer.ggml.merges", merges}}
+	keys := []Key{{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", pre}, {tokensKey, tokens},
+		{"tokenizer.ggml.token_type", kinds}, {"tokenizer.ggml.merges", merges}}
 	template, err := chatTemplate(dir)
 	if template != "" {
 		keys = append(keys, Key{"tokenizer.chat_template", template})

@@ -53,12 +53,14 @@ func (f *File) tokenizer(tokens []string) ([]byte, error) {
 	}
 	pattern, ok := patterns[pre]
 	if !ok {
-		return nil, fmt.Errorf("key tokenizer.ggml.pre is %.40q, want bailingmoe, llada-moe or qwen2", pre)
+		return nil, fmt.Errorf("key tokenizer.ggml.pre is %.40q, want bailingmoe, llada-moe or qwen2",
+			pre)
 	}
 	types := make([]int, len(tokens))
 	if f.Has("tokenizer.ggml.token_type") {
 		if types, err = f.Ints("tokenizer.ggml.token_type"); err == nil && len(types) != len(tokens) {
-			err = fmt.Errorf("key tokenizer.ggml.token_type has %d entries, want %d as tokens", len(types), len(tokens))
+			err = fmt.Errorf("key tokenizer.ggml.token_type has %d entries, want %d as tokens", len(types),
+				len(tokens))
 		}
 	}
 	merges, more := []string(nil), error(nil)
@@ -87,11 +89,14 @@ func (f *File) tokenizer(tokens []string) ([]byte, error) {
 	if pattern == qwen {
 		normalizer = object{"type": "NFC"}
 	}
-	bytes := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+	bytes := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+		"use_regex": false}
 	return json.Marshal(object{
-		"version": "1.0", "added_tokens": added, "normalizer": normalizer, "post_processor": nil, "decoder": bytes,
+		"version": "1.0", "added_tokens": added, "normalizer": normalizer, "post_processor": nil,
+		"decoder": bytes,
 		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []object{
-			{"type": "Split", "pattern": object{"Regex": pattern}, "behavior": "Isolated", "invert": false}, bytes}},
+			{"type": "Split", "pattern": object{"Regex": pattern}, "behavior": "Isolated", "invert": false},
+			bytes}},
 		"model": object{"type": "BPE", "vocab": vocabulary, "merges": merges},
 	})
 }
@@ -131,7 +136,8 @@ type files struct{ *File }
 
 // Open makes a file.
 func (f files) Open(name string) (fs.File, error) {
-	make := map[string]func([]string) ([]byte, error){"tokenizer.json": f.tokenizer, "tokenizer_config.json": f.tokenizerConfig}[name]
+	make := map[string]func([]string) ([]byte, error){"tokenizer.json": f.tokenizer,
+		"tokenizer_config.json": f.tokenizerConfig}[name]
 	if make == nil || !f.Has(tokensKey) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}

@@ -19,9 +19,10 @@ func words(more map[string]any) map[string]any {
 	}
 	keys := map[string]any{
 		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2",
-		tokensKey:                   texts("a", "b", "ab", "<|mask|>", "<tool>"),
-		"tokenizer.ggml.merges":     texts("a b"),
-		"tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(5), uint32(1), uint32(1), uint32(1), uint32(3), uint32(4)),
+		tokensKey:               texts("a", "b", "ab", "<|mask|>", "<tool>"),
+		"tokenizer.ggml.merges": texts("a b"),
+		"tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(5), uint32(1), uint32(1),
+			uint32(1), uint32(3), uint32(4)),
 
 		"tokenizer.ggml.mask_token_id": uint32(3), "tokenizer.chat_template": "{{ messages }}",
 	}
@@ -76,8 +77,12 @@ func TestFilesRefuse(t *testing.T) {
 		"key tokenizer.ggml.token_type has 1 entries, want 5 as tokens": {"tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(1), uint32(1))},
 		"key tokenizer.ggml.merges is a text, want an array":            {"tokenizer.ggml.merges": "x"},
 		"key tokenizer.ggml.tokens is a 32-bit integer, want an array":  {tokensKey: uint32(3)},
-		`tokens 0 and 1 are both "a"`:                                   {tokensKey: join(uint32(9), uint32(8), uint64(2), uint64(1), "a", uint64(1), "a"), "tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(2), uint32(1), uint32(1))},
-		`token 0 is "\xff", want UTF-8`:                                 {tokensKey: join(uint32(9), uint32(8), uint64(1), uint64(1), "\xff"), "tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(1), uint32(1))},
+		`tokens 0 and 1 are both "a"`: {tokensKey: join(uint32(9),
+			uint32(8), uint64(2), uint64(1), "a", uint64(1), "a"),
+			"tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(2), uint32(1), uint32(1))},
+		`token 0 is "\xff", want UTF-8`: {tokensKey: join(uint32(9),
+			uint32(8), uint64(1), uint64(1), "\xff"),
+			"tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(1), uint32(1))},
 	} {
 		f, err := Parse(build(words(keys)), "m.gguf")
 		require.NoError(t, err)

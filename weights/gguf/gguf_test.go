@@ -29,7 +29,8 @@ func TestTypes(t *testing.T) {
 		values, err := b.Floats()
 		require.NoError(t, err)
 		for i := range values {
-			require.Equal(t, math.Float32bits(values[i]), math.Float32bits(got[i]), "%s, element %d", name, i)
+			require.Equal(t, math.Float32bits(values[i]), math.Float32bits(got[i]), "%s, element %d", name,
+				i)
 		}
 	}
 }
@@ -38,7 +39,8 @@ func TestKeys(t *testing.T) {
 	f, err := Open("testdata/types.gguf")
 	require.NoError(t, err)
 	defer f.Set.Close()
-	require.Equal(t, []string{"a.bool", "a.float", "a.ints", "a.text", "a.texts", "general.alignment", "general.architecture"}, f.Keys())
+	require.Equal(t, []string{"a.bool", "a.float", "a.ints", "a.text", "a.texts", "general.alignment",
+		"general.architecture"}, f.Keys())
 	yes, err := f.Bool("a.bool")
 	require.NoError(t, err)
 	require.True(t, yes)
@@ -82,8 +84,10 @@ func TestLLaDA(t *testing.T) {
 	require.NoError(t, err)
 	var c map[string]any
 	require.NoError(t, json.Unmarshal(data, &c))
-	for key, want := range map[string]any{"model_type": "llada", "d_model": 64.0, "n_layers": 2.0, "n_heads": 4.0, "n_kv_heads": 2.0,
-		"mlp_hidden_size": 96.0, "vocab_size": 160.0, "mask_token_id": 150.0, "eos_token_id": 140.0, "weight_tying": false, "rope_theta": 500000.0} {
+	for key, want := range map[string]any{"model_type": "llada", "d_model": 64.0, "n_layers": 2.0,
+		"n_heads": 4.0, "n_kv_heads": 2.0,
+		"mlp_hidden_size": 96.0, "vocab_size": 160.0, "mask_token_id": 150.0, "eos_token_id": 140.0,
+		"weight_tying": false, "rope_theta": 500000.0} {
 		require.Equal(t, want, c[key], key)
 	}
 	require.Contains(t, set.Names(), "model.transformer.blocks.1.ff_proj.weight")
@@ -120,7 +124,8 @@ func TestLLaDA(t *testing.T) {
 
 // TestDiffuse reads diffuse-cpp's dialect: the same names, nothing turned, no tokenizer.
 func TestDiffuse(t *testing.T) {
-	f := model("diffuse", map[string]any{"diffuse.model_type": "llada", "diffuse.mask_token_id": uint32(7)})
+	f := model("diffuse", map[string]any{"diffuse.model_type": "llada",
+		"diffuse.mask_token_id": uint32(7)})
 	data, set, err := f.Model()
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"mask_token_id":7`)
@@ -133,7 +138,8 @@ func TestDiffuse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 
-	f = model("diffuse", map[string]any{"diffuse.model_type": "dream", "diffuse.mask_token_id": uint32(7)})
+	f = model("diffuse", map[string]any{"diffuse.model_type": "dream",
+		"diffuse.mask_token_id": uint32(7)})
 	data, set, err = f.Model()
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"model_type":"Dream"`)
@@ -142,15 +148,22 @@ func TestDiffuse(t *testing.T) {
 
 func TestModelRefuses(t *testing.T) {
 	for want, f := range map[string]*File{
-		`architecture is "gpt2", want llada`:                         model("gpt2", nil),
-		"key diffuse.model_type is absent":                           model("diffuse", nil),
-		`architecture is "llada2_moe"`:                               model("diffuse", map[string]any{"diffuse.model_type": "llada2_moe"}),
-		"key llada.block_count is 0, want 1 to":                      model("llada", map[string]any{"llada.block_count": uint32(0)}),
-		"key llada.embedding_length is a text, want an integer":      model("llada", map[string]any{"llada.embedding_length": "x"}),
-		"key llada.rope.freq_base is NaN":                            model("llada", map[string]any{"llada.rope.freq_base": float32(math.NaN())}),
-		"key diffusion.shift_logits is true, want false for llada":   model("llada", map[string]any{"diffusion.shift_logits": true}),
-		"want [rows, width] with rows a multiple of 2 x 3 heads":     model("llada", map[string]any{"llada.attention.head_count": uint32(3)}),
-		"key tokenizer.ggml.mask_token_id is -1, want 0 to 10737418": model("llada", map[string]any{"tokenizer.ggml.mask_token_id": int32(-1)}),
+		`architecture is "gpt2", want llada`: model("gpt2", nil),
+		"key diffuse.model_type is absent":   model("diffuse", nil),
+		`architecture is "llada2_moe"`: model("diffuse",
+			map[string]any{"diffuse.model_type": "llada2_moe"}),
+		"key llada.block_count is 0, want 1 to": model("llada",
+			map[string]any{"llada.block_count": uint32(0)}),
+		"key llada.embedding_length is a text, want an integer": model("llada",
+			map[string]any{"llada.embedding_length": "x"}),
+		"key llada.rope.freq_base is NaN": model("llada",
+			map[string]any{"llada.rope.freq_base": float32(math.NaN())}),
+		"key diffusion.shift_logits is true, want false for llada": model("llada",
+			map[string]any{"diffusion.shift_logits": true}),
+		"want [rows, width] with rows a multiple of 2 x 3 heads": model("llada",
+			map[string]any{"llada.attention.head_count": uint32(3)}),
+		"key tokenizer.ggml.mask_token_id is -1, want 0 to 10737418": model("llada",
+			map[string]any{"tokenizer.ggml.mask_token_id": int32(-1)}),
 	} {
 		_, _, err := f.Model()
 		require.ErrorContains(t, err, want)

@@ -23,21 +23,29 @@ var llada = family{
 	config: func(k *keys) map[string]any {
 		return map[string]any{
 			"model_type": "llada", "d_model": k.int("embedding_length"), "n_layers": k.int("block_count"),
-			"n_heads": k.int("attention.head_count"), "n_kv_heads": k.heads(), "mlp_hidden_size": k.int("feed_forward_length"),
-			"vocab_size": k.vocabulary(), "embedding_size": k.vocabulary(), "max_sequence_length": k.int("context_length"),
-			"rope": true, "rope_theta": k.float("rope.freq_base", 500000), "rope_full_precision": true,
-			"rms_norm_eps": k.float("attention.layer_norm_rms_epsilon", 1e-5), "layer_norm_type": "rms",
-			"block_type": "llama", "activation_type": "silu", "weight_tying": k.tied, "include_bias": false,
-			"include_qkv_bias": false, "attention_layer_norm": false, "scale_logits": false, "input_emb_norm": false,
+			"n_heads": k.int("attention.head_count"), "n_kv_heads": k.heads(),
+			"mlp_hidden_size": k.int("feed_forward_length"),
+			"vocab_size":      k.vocabulary(), "embedding_size": k.vocabulary(),
+			"max_sequence_length": k.int("context_length"),
+			"rope":                true, "rope_theta": k.float("rope.freq_base", 500000),
+			"rope_full_precision": true,
+			"rms_norm_eps":        k.float("attention.layer_norm_rms_epsilon", 1e-5),
+			"layer_norm_type":     "rms",
+			"block_type":          "llama", "activation_type": "silu", "weight_tying": k.tied,
+			"include_bias":     false,
+			"include_qkv_bias": false, "attention_layer_norm": false, "scale_logits": false,
+			"input_emb_norm":   false,
 			"block_group_size": 1, "mask_token_id": k.mask(126336), "eos_token_id": k.token("eos", 126081),
 			"pad_token_id": k.token("padding", k.token("eos", 126081)),
 		}
 	},
 	blocks: "model.transformer.blocks.%s.",
 	names: map[string]string{
-		"token_embd": "model.transformer.wte", "output_norm": "model.transformer.ln_f", "output": "model.transformer.ff_out",
-		"attn_norm": "attn_norm", "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj", "attn_output": "attn_out",
-		"ffn_norm": "ff_norm", "ffn_gate": "ff_proj", "ffn_up": "up_proj", "ffn_down": "ff_out",
+		"token_embd": "model.transformer.wte", "output_norm": "model.transformer.ln_f",
+		"output":    "model.transformer.ff_out",
+		"attn_norm": "attn_norm", "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj",
+		"attn_output": "attn_out",
+		"ffn_norm":    "ff_norm", "ffn_gate": "ff_proj", "ffn_up": "up_proj", "ffn_down": "ff_out",
 	},
 	ends: []string{".weight"},
 }
@@ -46,22 +54,30 @@ var llada = family{
 var dream = family{
 	config: func(k *keys) map[string]any {
 		return map[string]any{
-			"model_type": "Dream", "hidden_size": k.int("embedding_length"), "num_hidden_layers": k.int("block_count"),
+			"model_type": "Dream", "hidden_size": k.int("embedding_length"),
+			"num_hidden_layers":   k.int("block_count"),
 			"num_attention_heads": k.int("attention.head_count"), "num_key_value_heads": k.heads(),
 			"intermediate_size": k.int("feed_forward_length"), "vocab_size": k.vocabulary(),
-			"max_position_embeddings": k.int("context_length"), "rope_theta": k.float("rope.freq_base", 1000000),
-			"rope_scaling": nil, "rms_norm_eps": k.float("attention.layer_norm_rms_epsilon", 1e-6),
-			"tie_word_embeddings": k.tied, "hidden_act": "silu", "use_sliding_window": false, "attention_dropout": 0.0,
-			"mask_token_id": k.mask(151666), "bos_token_id": k.token("bos", 151643), "eos_token_id": k.token("eos", 151643),
+			"max_position_embeddings": k.int("context_length"),
+			"rope_theta":              k.float("rope.freq_base", 1000000),
+			"rope_scaling":            nil,
+			"rms_norm_eps":            k.float("attention.layer_norm_rms_epsilon", 1e-6),
+			"tie_word_embeddings":     k.tied, "hidden_act": "silu", "use_sliding_window": false,
+			"attention_dropout": 0.0,
+			"mask_token_id":     k.mask(151666), "bos_token_id": k.token("bos", 151643),
+			"eos_token_id": k.token("eos", 151643),
 			"pad_token_id": k.token("padding", 151643),
 		}
 	},
 	blocks: "model.layers.%s.",
 	names: map[string]string{
 		"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
-		"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-		"attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
-		"ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+		"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+		"attn_v":      "self_attn.v_proj",
+		"attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
+		"attn_k_norm": "self_attn.k_norm",
+		"ffn_norm":    "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+		"ffn_down": "mlp.down_proj",
 	},
 	ends: []string{".weight", ".bias"},
 }
@@ -76,10 +92,11 @@ const (
 // Model returns the config.json that the authors' files of this model would have, and the tensors
 // under their names. Block formats stay as they are. Two dialects are known:
 //
-//   - llama.cpp's, general.architecture llada or dream. Its converter writes the rows of LLaDA's Q and K
-//     for interleaved rotary; the tensors returned are views in the order of halves.
-//   - diffuse-cpp's (https://github.com/iafiscal1212/diffuse-cpp, tools/convert-llada.py), architecture
-//     diffuse with key diffuse.model_type. Q and K are as the authors have them, and there is no tokenizer.
+//   - llama.cpp's, general.architecture llada or dream. Its converter writes the rows of LLaDA's Q
+//     and K for interleaved rotary; the tensors returned are views in the order of halves.
+//   - diffuse-cpp's (https://github.com/iafiscal1212/diffuse-cpp, tools/convert-llada.py),
+//     architecture diffuse with key diffuse.model_type. Q and K are as the authors have them, and
+//     there is no tokenizer.
 //
 // Other architectures, and diffusion.shift_logits where it contradicts the kind, are errors.
 func (f *File) Model() (config []byte, set *weights.Set, err error) {
@@ -99,7 +116,8 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	case "dream":
 		family, shift = dream, true
 	default:
-		return nil, nil, fmt.Errorf("%s: architecture is %.40q, want llada, dream, or diffuse with %s llada or dream", f.Name, kind, diffuseKey)
+		return nil, nil, fmt.Errorf("%s: architecture is %.40q, want llada, dream, or diffuse with %s "+
+			"llada or dream", f.Name, kind, diffuseKey)
 	}
 	k := &keys{File: f, arch: arch}
 	_, headed := f.Set.Get("output.weight")

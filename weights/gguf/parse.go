@@ -15,8 +15,10 @@ import (
 
 // types are the tensors' types by ggml's number.
 var types = map[uint32]weights.DType{
-	0: weights.F32, 1: weights.F16, 2: weights.Q4_0, 8: weights.Q8_0, 12: weights.Q4_K, 13: weights.Q5_K, 14: weights.Q6_K,
-	24: weights.I8, 25: weights.I16, 26: weights.I32, 27: weights.I64, 28: weights.F64, 30: weights.BF16,
+	0: weights.F32, 1: weights.F16, 2: weights.Q4_0, 8: weights.Q8_0, 12: weights.Q4_K,
+	13: weights.Q5_K, 14: weights.Q6_K,
+	24: weights.I8, 25: weights.I16, 26: weights.I32, 27: weights.I64, 28: weights.F64,
+	30: weights.BF16,
 }
 
 // known names the types in errors.
@@ -101,7 +103,8 @@ func (f *File) alignment() (int, error) {
 	}
 	n, err := f.Int(alignmentKey)
 	if err == nil && (n < minAlignment || n > maxAlignment || n&(n-1) != 0) {
-		err = fmt.Errorf("key %s is %d, want a power of two from %d to %d", alignmentKey, n, minAlignment, maxAlignment)
+		err = fmt.Errorf("key %s is %d, want a power of two from %d to %d", alignmentKey, n, minAlignment,
+			maxAlignment)
 	}
 	return n, err
 }
@@ -144,7 +147,8 @@ func (t *info) readRest(r *reader) error {
 		}
 		hi, lo := bits.Mul64(n, d)
 		if d == 0 || hi != 0 || lo > math.MaxInt/8 {
-			return fmt.Errorf("dimension %d is %d after %d elements, want 1 to %d in all", i+1, d, n, math.MaxInt/8)
+			return fmt.Errorf("dimension %d is %d after %d elements, want 1 to %d in all", i+1, d, n,
+				math.MaxInt/8)
 		}
 		n = lo
 		t.shape[len(t.shape)-1-i] = int(d)
@@ -187,14 +191,18 @@ func layOut(infos []info, data []byte, align int) ([]*weights.Tensor, error) {
 	for i, t := range infos {
 		switch {
 		case t.offset%uint64(align) != 0:
-			return nil, fmt.Errorf("tensor %.80q: offset is %d, want a multiple of %d", t.name, t.offset, align)
+			return nil, fmt.Errorf("tensor %.80q: offset is %d, want a multiple of %d", t.name, t.offset,
+				align)
 		case t.offset < end:
-			return nil, fmt.Errorf("tensor %.80q: offset is %d, want %d at least, where the tensor before it ends", t.name, t.offset, end)
+			return nil, fmt.Errorf("tensor %.80q: offset is %d, want %d at least, where the tensor before "+
+				"it ends", t.name, t.offset, end)
 		case t.offset > uint64(len(data)) || t.bytes > uint64(len(data))-t.offset:
-			return nil, fmt.Errorf("tensor %.80q: %d bytes from byte %d on, the file has %d bytes of data", t.name, t.bytes, t.offset, len(data))
+			return nil, fmt.Errorf("tensor %.80q: %d bytes from byte %d on, the file has %d bytes of data",
+				t.name, t.bytes, t.offset, len(data))
 		}
 		end = t.offset + t.bytes
-		all[i] = &weights.Tensor{Name: t.name, DType: t.dtype, Shape: t.shape, Data: data[t.offset:end:end]}
+		all[i] = &weights.Tensor{Name: t.name, DType: t.dtype, Shape: t.shape,
+			Data: data[t.offset:end:end]}
 	}
 	return all, nil
 }
@@ -290,7 +298,8 @@ func (r *reader) array() (value, error) {
 	}
 	of := kind(number)
 	if !of.known() || of == array {
-		return value{}, fmt.Errorf("elements have type %d, want 0 to %d and no arrays", number, len(kinds)-1)
+		return value{}, fmt.Errorf("elements have type %d, want 0 to %d and no arrays", number,
+			len(kinds)-1)
 	}
 	n, err := r.count("elements", MaxHeader, kinds[of].size)
 	if err != nil {

@@ -29,9 +29,12 @@ var kinds = [...]struct {
 	name string
 	size int // bytes, at least
 }{
-	u8: {"an 8-bit integer", 1}, i8: {"an 8-bit integer", 1}, u16: {"a 16-bit integer", 2}, i16: {"a 16-bit integer", 2},
-	u32: {"a 32-bit integer", 4}, i32: {"a 32-bit integer", 4}, f32: {"a float32", 4}, boolean: {"a boolean", 1},
-	text: {"a text", 8}, array: {"an array", 12}, u64: {"a 64-bit integer", 8}, i64: {"a 64-bit integer", 8}, f64: {"a float64", 8},
+	u8: {"an 8-bit integer", 1}, i8: {"an 8-bit integer", 1}, u16: {"a 16-bit integer", 2},
+	i16: {"a 16-bit integer", 2},
+	u32: {"a 32-bit integer", 4}, i32: {"a 32-bit integer", 4}, f32: {"a float32", 4},
+	boolean: {"a boolean", 1},
+	text:    {"a text", 8}, array: {"an array", 12}, u64: {"a 64-bit integer", 8},
+	i64: {"a 64-bit integer", 8}, f64: {"a float64", 8},
 }
 
 func (k kind) known() bool { return int(k) < len(kinds) }

@@ -57,12 +57,14 @@ func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 		case string:
 			head = put(le.AppendUint32(head, uint32(text)), v)
 		case []string:
-			head = le.AppendUint64(le.AppendUint32(le.AppendUint32(head, uint32(array)), uint32(text)), uint64(len(v)))
+			head = le.AppendUint64(le.AppendUint32(le.AppendUint32(head, uint32(array)), uint32(text)),
+				uint64(len(v)))
 			for _, s := range v {
 				head = put(head, s)
 			}
 		case []int32:
-			head = le.AppendUint64(le.AppendUint32(le.AppendUint32(head, uint32(array)), uint32(i32)), uint64(len(v)))
+			head = le.AppendUint64(le.AppendUint32(le.AppendUint32(head, uint32(array)), uint32(i32)),
+				uint64(len(v)))
 			for _, n := range v {
 				head = le.AppendUint32(head, uint32(n))
 			}
@@ -106,11 +108,13 @@ func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 // size is the tensor's bytes.
 func (t *Tensor) size() (uint64, error) {
 	if _, ok := numbers[t.DType]; !ok || len(t.Shape) < 1 || len(t.Shape) > maxDims {
-		return 0, fmt.Errorf("tensor %q: %v of %s, want 1 to %d dimensions of %s", t.Name, t.Shape, t.DType, maxDims, known)
+		return 0, fmt.Errorf("tensor %q: %v of %s, want 1 to %d dimensions of %s", t.Name, t.Shape,
+			t.DType, maxDims, known)
 	}
 	values, bytes := t.DType.Block()
 	if width := t.Shape[len(t.Shape)-1]; width%values != 0 {
-		return 0, fmt.Errorf("tensor %q: rows have %d values, want a multiple of %d for %s", t.Name, width, values, t.DType)
+		return 0, fmt.Errorf("tensor %q: rows have %d values, want a multiple of %d for %s", t.Name,
+			width, values, t.DType)
 	}
 	n := uint64(1)
 	for _, d := range t.Shape {

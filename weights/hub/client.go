@@ -33,9 +33,11 @@ type Client struct {
 	Offline  bool   // never use the network
 
 	Transport http.RoundTripper // carries the requests; nil is http.DefaultTransport
-	Retries   int               // attempts after the first that bring nothing new; 0 is 5, negative none
-	Backoff   time.Duration     // wait before the first retry, doubled up to 16 times that; 0 is half a second
-	Idle      time.Duration     // longest silence of a server; 0 is 30 seconds
+	// attempts after the first that bring nothing new; 0 is 5, negative none
+	Retries int
+	// wait before the first retry, doubled up to 16 times that; 0 is half a second
+	Backoff time.Duration
+	Idle    time.Duration // longest silence of a server; 0 is 30 seconds
 }
 
 // DefaultEndpoint is the public Hub.

@@ -14,7 +14,8 @@ import (
 // chatModel are the files of a repository with weights in parts, a tokenizer, and more than that.
 func chatModel(h *fakeHub) map[string]string {
 	files := map[string]string{
-		"config.json": "{}", "generation_config.json": "{}", "tokenizer_config.json": "{}", "vocab.json": "{}",
+		"config.json": "{}", "generation_config.json": "{}", "tokenizer_config.json": "{}",
+		"vocab.json": "{}",
 		"merges.txt": "", "chat_template.jinja": "x", "special_tokens_map.json": "{}",
 		"model.safetensors.index.json": `{"weight_map":{"a":"part-1.safetensors","b":"part-2.safetensors","c":"part-1.safetensors"}}`,
 		"part-1.safetensors":           "one", "part-2.safetensors": "two",
@@ -34,7 +35,8 @@ func TestPullModel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"chat_template.jinja", "config.json", "generation_config.json",
 		"merges.txt",
-		"model.safetensors.index.json", "part-1.safetensors", "part-2.safetensors", "special_tokens_map.json",
+		"model.safetensors.index.json", "part-1.safetensors", "part-2.safetensors",
+		"special_tokens_map.json",
 		"tokenizer_config.json", "vocab.json"}, have)
 	require.Equal(t, "two", read(t, dir+"/part-2.safetensors"))
 

@@ -22,7 +22,8 @@ func TestParse(t *testing.T) {
 	}
 	for _, in := range []string{"", "gpt2", "a/", "/b", "a/b/c", "../b", "a/..", "a/b..c", "a/b--c",
 		"a/-b", ".a/b", "a/b.git", "a b/c",
-		"a/b@", "a/b@..", "a/b@x/../y", "a/b@/x", "a/b@x/", "a/b@x//y", "a/b@-x", "a/b@.x", "a/b@x.lock", "a/b@x.", "a/b@a b", "a/b@x\x00", "a/b@x?y#z",
+		"a/b@", "a/b@..", "a/b@x/../y", "a/b@/x", "a/b@x/", "a/b@x//y", "a/b@-x", "a/b@.x", "a/b@x.lock",
+		"a/b@x.", "a/b@a b", "a/b@x\x00", "a/b@x?y#z",
 		`a/b@x\y`, "a/b@x:y", "a/b@@{u}", "a/" + strings.Repeat("b", 100), "a/b@" +
 			strings.Repeat("b", 201), "http://x/y"} {
 		_, _, err := Parse(in)

@@ -20,7 +20,7 @@ type shapes struct {
 func (s *shapes) dim(name string, i int) int {
 	shape, ok := s.of[s.prefix+name]
 	if (!ok || i >= len(shape)) && s.err == nil {
-		s.err = fmt.Errorf("tensor %q has shape %v, wanted are at least %d dimensions",
+		s.err = fmt.Errorf("tensor %q has shape %v, want at least %d dimensions",
 			s.prefix+name, shape, i+1)
 	}
 	if !ok || i >= len(shape) {

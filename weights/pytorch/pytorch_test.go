@@ -37,8 +37,9 @@ func expectedIn(t *testing.T, name string) map[string]map[string]wanted {
 
 var torchNames = map[weights.DType]string{weights.F32: "torch.float32",
 	weights.F64: "torch.float64", weights.F16: "torch.float16",
-	weights.BF16: "torch.bfloat16", weights.I64: "torch.int64", weights.I32: "torch.int32", weights.I16: "torch.int16",
-	weights.I8: "torch.int8", weights.U8: "torch.uint8", weights.BOOL: "torch.bool"}
+	weights.BF16: "torch.bfloat16", weights.I64: "torch.int64", weights.I32: "torch.int32",
+	weights.I16: "torch.int16",
+	weights.I8:  "torch.int8", weights.U8: "torch.uint8", weights.BOOL: "torch.bool"}
 
 // values converts a tensor's bytes.
 func values(t *testing.T, d weights.DType, shape []int, data []byte) []float64 {
@@ -67,7 +68,7 @@ func values(t *testing.T, d weights.DType, shape []int, data []byte) []float64 {
 }
 
 // Case 65 (tick): shared storage, transposed and strided views, bfloat16, float16.
-func TestCase65Views(t *testing.T) {
+func TestViewsOfOneStorage(t *testing.T) {
 	for _, name := range []string{"views2.pth", "views4.pth", "nested.pth"} {
 		c, err := Open(filepath.Join("testdata", name))
 		require.NoError(t, err, name)
@@ -112,7 +113,7 @@ func TestModern(t *testing.T) {
 }
 
 // Case 64 (tick): a Namespace, Lightning's and OmegaConf's objects are kept as data.
-func TestCase64Objects(t *testing.T) {
+func TestObjects(t *testing.T) {
 	c, err := Open("testdata/mage.pth")
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"model": "mage_vit_base_patch16", "lr": 1e-3,

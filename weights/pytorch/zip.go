@@ -131,7 +131,8 @@ func findDirectory(r io.ReaderAt, size int64) (count int, offset, length int64, 
 		le.Uint16(end[8:]) != le.Uint16(end[10:]) {
 		return 0, 0, 0, errors.New("zip of several disks, want one")
 	}
-	n, length64, offset64 := uint64(le.Uint16(end[10:])), uint64(le.Uint32(end[12:])), uint64(le.Uint32(end[16:]))
+	n, length64, offset64 := uint64(le.Uint16(end[10:])), uint64(le.Uint32(end[12:])),
+		uint64(le.Uint32(end[16:]))
 	stop := size - sizeEnd
 	at64, ok, err := findEnd64(r, stop)
 	if err != nil {
@@ -200,7 +201,8 @@ func parseCentral(r io.ReaderAt, b []byte) (*record, int, error) {
 	if err := checkFlags(le.Uint16(b[8:]), le.Uint16(b[10:])); err != nil {
 		return nil, 0, fmt.Errorf("record %q: %w", name, err)
 	}
-	packed, size, header := uint64(le.Uint32(b[20:])), uint64(le.Uint32(b[24:])), uint64(le.Uint32(b[42:]))
+	packed, size, header := uint64(le.Uint32(b[20:])), uint64(le.Uint32(b[24:])),
+		uint64(le.Uint32(b[42:]))
 	if err := widen(b[sizeCentral+names:sizeCentral+names+extras], &size, &packed,
 		&header); err != nil {
 		return nil, 0, fmt.Errorf("record %q: %w", name, err)

@@ -24,7 +24,8 @@ func TestLoops(t *testing.T) {
 	}
 	plain := rate(ceiling.Float32(simd.Level{}), 100_000)
 	for _, level := range simd.Available() {
-		for _, l := range []ceiling.Loop{ceiling.Float32(level), ceiling.BFloat16(level), ceiling.Int8(level)} {
+		for _, l := range []ceiling.Loop{ceiling.Float32(level), ceiling.BFloat16(level),
+			ceiling.Int8(level)} {
 			got := rate(l, 100_000)
 			t.Logf("%-22v %-20s %7.1f GFLOP/s", level, l.Name, got/1e9)
 			require.Greater(t, got, plain/2)

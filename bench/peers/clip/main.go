@@ -1,5 +1,5 @@
-// Command clip prints the ids of texts, JSON strings a line on standard input, by the CLIP tokenizer
-// in a folder, 77 a line. bench/peers/clip.py compares them with Hugging Face's library.
+// Command clip prints the ids of texts, JSON strings a line on standard input, by the CLIP
+// tokenizer in a folder, 77 a line. bench/peers/clip.py compares them with Hugging Face's library.
 package main
 
 import (

@@ -102,7 +102,8 @@ func (k *Blocks) offset() int {
 
 // Mul computes c = A B for a panel of B and rows of A that begin with a panel; sums are the rows'
 // sums. c [rows, Columns] has rows ldc apart.
-func (k *Blocks) Mul(c []float32, ldc int, a, sums, b []float32, rows, depth int, scratch []float32) {
+func (k *Blocks) Mul(c []float32, ldc int, a, sums, b []float32, rows, depth int,
+	scratch []float32) {
 	if rows == 0 {
 		return
 	}
@@ -131,7 +132,8 @@ func (k *Blocks) Mul(c []float32, ldc int, a, sums, b []float32, rows, depth int
 		turns := (4*len(packed) + int(each) - 1) / int(each)
 		for row, i := 0, 0; row < rows; i++ {
 			h := k.panel(rows - row)
-			h.run(&a[(row*blocks+h.rows*from)*k.rowWords()], &part[0], &c[row*ldc], ldc, n*k.records(), k.words(), acc, next+uintptr(i%turns)*each)
+			h.run(&a[(row*blocks+h.rows*from)*k.rowWords()], &part[0], &c[row*ldc], ldc, n*k.records(),
+				k.words(), acc, next+uintptr(i%turns)*each)
 			row += h.rows
 		}
 	}

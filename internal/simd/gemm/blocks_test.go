@@ -35,7 +35,8 @@ func randomBlocks(r *rand.Rand, q quant.Type, n int) []byte {
 		data[i] = byte(r.Uint32())
 	}
 	for at := 0; at < len(data); at += q.Bytes() {
-		for _, d := range [...][]int{quant.Q8_0: {0}, quant.Q4_0: {0}, quant.Q4_K: {0, 2}, quant.Q5_K: {0, 2}, quant.Q6_K: {208}}[q] {
+		for _, d := range [...][]int{quant.Q8_0: {0}, quant.Q4_0: {0}, quant.Q4_K: {0, 2},
+			quant.Q5_K: {0, 2}, quant.Q6_K: {208}}[q] {
 			h := float16.Round(0.005 + 0.01*r.Float32())
 			data[at+d], data[at+d+1] = byte(h), byte(h>>8)
 		}
@@ -74,7 +75,8 @@ func TestBlocksMul(t *testing.T) {
 	eachBlocks(t, func(t *testing.T, k *Blocks) {
 		r, twin := rand.New(rand.NewPCG(1, uint64(k.Type))), genericBlocks(k.Type, k.Columns, k.flip)
 		deep := (k.piece()*run + 511) / 256 * 256 // a piece and a block more
-		for _, shape := range [][2]int{{0, 256}, {1, 256}, {2, 512}, {3, 256}, {4, 256}, {5, 768}, {7, 256}, {8, 256}, {13, 512}, {25, 256}, {3, deep}} {
+		for _, shape := range [][2]int{{0, 256}, {1, 256}, {2, 512}, {3, 256}, {4, 256}, {5, 768},
+			{7, 256}, {8, 256}, {13, 512}, {25, 256}, {3, deep}} {
 			rows, depth := shape[0], shape[1]
 			if k.Type.Values() == run {
 				depth = depth/4 + 32
@@ -93,7 +95,8 @@ func TestBlocksMul(t *testing.T) {
 			b, total := packBlocks(twin, x, rows, depth)
 			twin.Mul(want[ldc:], ldc, b, total, panel, rows, depth, make([]float32, twin.Scratch(depth)))
 			for i := range c {
-				require.Equal(t, math.Float32bits(want[i]), math.Float32bits(c[i]), "%v at %d %d: %v, want %v", shape, i/ldc-1, i%ldc, c[i], want[i])
+				require.Equal(t, math.Float32bits(want[i]), math.Float32bits(c[i]), "%v at %d %d: %v, want %v",
+					shape, i/ldc-1, i%ldc, c[i], want[i])
 			}
 			for i := range rows {
 				for j := range k.Columns {
@@ -103,7 +106,8 @@ func TestBlocksMul(t *testing.T) {
 						_, inverse := levels(largestGo(&x[i*depth+d/run*run], run/8))
 						bound += math.Pow(float64(w)/float64(inverse), 2)
 					}
-					require.InDelta(t, exact, c[(i+1)*ldc+j], 6*math.Sqrt(bound/12)+1e-4, "%v at %d %d", shape, i, j)
+					require.InDelta(t, exact, c[(i+1)*ldc+j], 6*math.Sqrt(bound/12)+1e-4, "%v at %d %d", shape, i,
+						j)
 				}
 			}
 		}
@@ -133,7 +137,8 @@ func TestBlocksRowsAlone(t *testing.T) {
 
 // blockBits are what products of block formats are, on every processor and from panels of any
 // width.
-var blockBits = map[quant.Type]uint32{quant.Q8_0: 0x855da79f, quant.Q4_0: 0xdf250c64, quant.Q4_K: 0xd80fb52d, quant.Q5_K: 0x31c60cf, quant.Q6_K: 0x64b70882}
+var blockBits = map[quant.Type]uint32{quant.Q8_0: 0x855da79f, quant.Q4_0: 0xdf250c64,
+	quant.Q4_K: 0xd80fb52d, quant.Q5_K: 0x31c60cf, quant.Q6_K: 0x64b70882}
 
 // TestBlocksSameBits: all instruction sets give the same numbers, this year and next.
 func TestBlocksSameBits(t *testing.T) {

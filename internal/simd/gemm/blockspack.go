@@ -19,7 +19,8 @@ import (
 //
 // Of 32 values a byte's low half is in words 0 to 3 and its high half in words 4 to 7. Bit w of a
 // byte of fifth bits belongs to word w, and bits 2w%8 of a byte of high pairs to word w.
-var groupWords = [...]int{quant.Q8_0: 9, quant.Q4_0: 5, quant.Q4_K: 38, quant.Q5_K: 46, quant.Q6_K: 53}
+var groupWords = [...]int{quant.Q8_0: 9, quant.Q4_0: 5, quant.Q4_K: 38, quant.Q5_K: 46,
+	quant.Q6_K: 53}
 
 // SizeB is how many words one panel of B takes.
 func (k *Blocks) SizeB(depth int) int {
@@ -94,7 +95,8 @@ func (k *Blocks) packLow(bytes []uint8, c int, q []uint8) {
 	const mask = 0x0f0f0f0f
 	for s := range len(q) / run {
 		for w := range 4 {
-			low, high := binary.LittleEndian.Uint32(q[s*run+4*w:]), binary.LittleEndian.Uint32(q[s*run+16+4*w:])
+			low, high := binary.LittleEndian.Uint32(q[s*run+4*w:]),
+				binary.LittleEndian.Uint32(q[s*run+16+4*w:])
 			binary.LittleEndian.PutUint32(bytes[((4*s+w)*k.Columns+c)*4:], low&mask|high&mask<<4)
 		}
 	}
@@ -130,7 +132,8 @@ func (k *Blocks) unpackPiece(records, mins, packed []float32, from, n int) {
 		return
 	}
 	words := groupWords[k.Type] * columns
-	half := 4 * columns // words from the first four words of a column to the others: a record's scales may be between
+	// words from the first four words of a column to the others: a record's scales may be between
+	half := 4 * columns
 	if k.records() == 2 {
 		half = 5 * columns
 	}
@@ -179,7 +182,8 @@ const PackScratch = packStep * (run/4 + 2 + 2)
 // packRow packs row r of a panel of h rows. Its sums go to the words of its lines in sums.
 func (k *Blocks) packRow(dst, sums, x []float32, h, r int, scratch []float32) {
 	bytes, scratch := scratch[:packStep*run/4], scratch[packStep*run/4:] // int8
-	totals, scratch := scratch[:2*packStep], scratch[2*packStep:]        // int32: of the first and the second 16
+	// int32: of the first and the second 16
+	totals, scratch := scratch[:2*packStep], scratch[2*packStep:]
 	scale, inverse := scratch[:packStep], scratch[packStep:]
 	words, blocks := k.words(), len(x)/run
 	record := h * (words + 2)

@@ -54,8 +54,8 @@ type Kernel struct {
 	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
 }
 
-// multiply computes a panel of A times a panel of B; see the loops in the generated code. Meanwhile a
-// quarter as many bytes as it reads of B are fetched into the caches, from address next on.
+// multiply computes a panel of A times a panel of B; see the loops in the generated code. Meanwhile
+// a quarter as many bytes as it reads of B are fetched into the caches, from address next on.
 type multiply = func(a, b, c *float32, ldc, lines, acc int, next uintptr)
 
 type height struct {
@@ -64,7 +64,8 @@ type height struct {
 }
 
 // depths is how many words of B belong to a line of A, and values to a word of B.
-var depths = [...]struct{ words, values int }{F32: {4, 1}, BF16: {4, 2}, BF16Wide: {2, 2}, Int8: {4, 4}, Int8Wide: {2, 4}, Int8Signed: {4, 4}}
+var depths = [...]struct{ words, values int }{F32: {4, 1}, BF16: {4, 2}, BF16Wide: {2, 2},
+	Int8: {4, 4}, Int8Wide: {2, 4}, Int8Signed: {4, 4}}
 
 // Values is how many values along the depth a line holds.
 func (k *Kernel) Values() int { return depths[k.Format].words * depths[k.Format].values }
@@ -105,9 +106,9 @@ func waste(k *Kernel, columns int) int {
 	return (columns+k.Columns-1)/k.Columns*k.Columns - columns
 }
 
-// depthStep is how many lines are multiplied at a time, so that a part of a panel of B stays in
-// the nearest cache while the panels of A pass. Each fetches a quarter of the following part: weights that come
-// from memory then arrive while those before are multiplied.
+// depthStep is how many lines are multiplied at a time, so that a part of a panel of B stays in the
+// nearest cache while the panels of A pass. Each fetches a quarter of the following part: weights
+// that come from memory then arrive while those before are multiplied.
 const depthStep = 96
 
 // Mul computes c = A B, or c += A B with acc, for a panel of B and rows of A that begin with a
@@ -116,7 +117,8 @@ func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc 
 	if rows == 0 {
 		return
 	}
-	_, _, _ = c[(rows-1)*ldc+k.Columns-1], a[4*rows*lines-1], b[depths[k.Format].words*k.Columns*lines-1]
+	_, _, _ = c[(rows-1)*ldc+k.Columns-1], a[4*rows*lines-1],
+		b[depths[k.Format].words*k.Columns*lines-1]
 	word := depths[k.Format].words * k.Columns
 	for from := 0; from < lines; from += depthStep {
 		n, add := min(depthStep, lines-from), 0
@@ -145,7 +147,8 @@ func (k *Kernel) panel(rows int) height {
 
 // Store finishes a tile: dst = tile + bias by rows and columns, or dst += with add. A nil bias is
 // none. dst may be tile.
-func (k *Kernel) Store(dst []float32, ldd int, tile []float32, ldt int, bias []float32, rows, columns int, add bool) {
+func (k *Kernel) Store(dst []float32, ldd int, tile []float32, ldt int, bias []float32, rows,
+	columns int, add bool) {
 	whole := columns / 16
 	if whole > 0 && rows > 0 {
 		_, _ = dst[(rows-1)*ldd+columns-1], tile[(rows-1)*ldt+columns-1]

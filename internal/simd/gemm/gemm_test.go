@@ -25,7 +25,8 @@ func each(t *testing.T, f func(t *testing.T, k *Kernel)) {
 			for _, k := range kernels(level, format) {
 				if !seen[k] {
 					seen[k] = true
-					t.Run(fmt.Sprintf("%v/%d/%dx%d", level, k.Format, k.Rows, k.Columns), func(t *testing.T) { f(t, k) })
+					t.Run(fmt.Sprintf("%v/%d/%dx%d", level, k.Format, k.Rows, k.Columns),
+						func(t *testing.T) { f(t, k) })
 				}
 			}
 		}
@@ -54,7 +55,8 @@ type operands struct {
 }
 
 func pack(k *Kernel, r *rand.Rand, rows, depth int) *operands {
-	o := &operands{x: random(r, rows*depth), a: random(r, k.SizeA(rows, depth)), b: make([]float32, k.SizeB(depth)),
+	o := &operands{x: random(r, rows*depth), a: random(r, k.SizeA(rows, depth)),
+		b:     make([]float32, k.SizeB(depth)),
 		scale: make([]float32, rows), wide: make([]float32, k.Columns), sum: make([]int32, k.Columns)}
 	for range k.Columns {
 		o.w = append(o.w, random(r, depth))
@@ -112,7 +114,8 @@ func TestMul(t *testing.T) {
 	each(t, func(t *testing.T, k *Kernel) {
 		r := rand.New(rand.NewPCG(1, 2))
 		deep := k.Values()*depthStep + 5
-		for _, shape := range [][2]int{{0, 5}, {1, 1}, {2, 4}, {3, 7}, {4, 15}, {5, 16}, {6, 17}, {7, 31}, {8, 33},
+		for _, shape := range [][2]int{{0, 5}, {1, 1}, {2, 4}, {3, 7}, {4, 15}, {5, 16}, {6, 17}, {7, 31},
+			{8, 33},
 			{9, 64}, {10, 65}, {11, 20}, {12, 48}, {13, 2}, {25, 13}, {3, deep}} {
 			rows, depth := shape[0], shape[1]
 			o, ldc := pack(k, r, rows, depth), k.Columns+3
@@ -129,7 +132,8 @@ func TestMul(t *testing.T) {
 				for i := range c {
 					row, column := i/ldc-1, i%ldc
 					if row < 0 || row >= rows || column >= k.Columns {
-						require.Equal(t, math.Float32bits(nan), math.Float32bits(c[i]), "%v: wrote outside, at %d %d", shape, row, column)
+						require.Equal(t, math.Float32bits(nan), math.Float32bits(c[i]), "%v: wrote outside, at %d %d",
+							shape, row, column)
 						continue
 					}
 					var start float32
@@ -138,10 +142,12 @@ func TestMul(t *testing.T) {
 					}
 					want := o.want(k, row, column, depth, start)
 					if k.Format == BF16 { // how VDPBF16PS rounds inside is not the same on all processors
-						require.InDelta(t, want, c[i], 1e-5*float64(depth), "%v acc %v at %d %d", shape, acc, row, column)
+						require.InDelta(t, want, c[i], 1e-5*float64(depth), "%v acc %v at %d %d", shape, acc, row,
+							column)
 						continue
 					}
-					require.Equal(t, math.Float32bits(want), math.Float32bits(c[i]), "%v acc %v at %d %d: %v, want %v", shape, acc, row, column, c[i], want)
+					require.Equal(t, math.Float32bits(want), math.Float32bits(c[i]),
+						"%v acc %v at %d %d: %v, want %v", shape, acc, row, column, c[i], want)
 				}
 			}
 		}
@@ -240,7 +246,8 @@ func TestScaleOfUndefinedRows(t *testing.T) {
 func TestPackRun(t *testing.T) {
 	each(t, func(t *testing.T, k *Kernel) {
 		twin, r := generic(k.Format), rand.New(rand.NewPCG(7, 8))
-		special := []float32{nan, float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)), 1e-40, -3.4e38, 3.4028235e38,
+		special := []float32{nan, float32(math.Inf(1)), float32(math.Inf(-1)), 0,
+			float32(math.Copysign(0, -1)), 1e-40, -3.4e38, 3.4028235e38,
 			math.Float32frombits(0x7f800001), 1.00390625, 1.01171875}
 		for n := 1; n < 70; n++ {
 			x, inverse := random(r, n), float32(37)
@@ -256,7 +263,8 @@ func TestPackRun(t *testing.T) {
 			k.PackRun(got, stride, x, inverse)
 			twin.PackRun(want, stride, x, inverse)
 			for i := range got {
-				require.Equal(t, math.Float32bits(want[i]), math.Float32bits(got[i]), "%d values, word %d", n, i)
+				require.Equal(t, math.Float32bits(want[i]), math.Float32bits(got[i]), "%d values, word %d", n,
+					i)
 			}
 		}
 	})
@@ -374,7 +382,8 @@ func BenchmarkMul(b *testing.B) {
 			for b.Loop() {
 				k.Mul(c, k.Columns, o.a, o.b, 4*k.Rows, k.Lines(depth), false)
 			}
-			b.ReportMetric(2*float64(4*k.Rows*k.Columns*depth)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gop/s")
+			b.ReportMetric(2*float64(4*k.Rows*k.Columns*depth)*float64(b.N)/b.Elapsed().Seconds()/1e9,
+				"Gop/s")
 		})
 	}
 }

@@ -76,11 +76,13 @@ func addWord(f Format, c, line []float32, w int, b []float32) {
 		}
 	case Int8:
 		for j := range b {
-			c[j] = addInts(c[j], b[j], func(t int) int32 { return int32(uint8(math.Float32bits(line[w]) >> (8 * t))) })
+			c[j] = addInts(c[j], b[j],
+				func(t int) int32 { return int32(uint8(math.Float32bits(line[w]) >> (8 * t))) })
 		}
 	case Int8Signed:
 		for j := range b {
-			c[j] = addInts(c[j], b[j], func(t int) int32 { return int32(int8(math.Float32bits(line[w]) >> (8 * t))) })
+			c[j] = addInts(c[j], b[j],
+				func(t int) int32 { return int32(int8(math.Float32bits(line[w]) >> (8 * t))) })
 		}
 	case Int8Wide:
 		for j := range b {

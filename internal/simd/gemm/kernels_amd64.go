@@ -13,16 +13,19 @@ var avx512 = map[Format][]*Kernel{
 		assembly(F32, 48, mulF32_8x48, mulF32_4x48, mulF32_2x48, mulF32_1x48),
 		assembly(F32, 32, mulF32_12x32, mulF32_8x32, mulF32_4x32, mulF32_2x32, mulF32_1x32),
 	},
-	BF16:     {assembly(BF16, 48, mulBF16_8x48, mulBF16_4x48, mulBF16_2x48, mulBF16_1x48)},
-	BF16Wide: {assembly(BF16Wide, 48, mulBF16Wide_8x48, mulBF16Wide_4x48, mulBF16Wide_2x48, mulBF16Wide_1x48)},
-	Int8:     {assembly(Int8, 48, mulInt8_8x48, mulInt8_4x48, mulInt8_2x48, mulInt8_1x48)},
+	BF16: {assembly(BF16, 48, mulBF16_8x48, mulBF16_4x48, mulBF16_2x48, mulBF16_1x48)},
+	BF16Wide: {assembly(BF16Wide, 48, mulBF16Wide_8x48, mulBF16Wide_4x48, mulBF16Wide_2x48,
+		mulBF16Wide_1x48)},
+	Int8: {assembly(Int8, 48, mulInt8_8x48, mulInt8_4x48, mulInt8_2x48, mulInt8_1x48)},
 }
 
 var avx2 = map[Format][]*Kernel{
-	F32:      {assembly(F32, 16, mulF32_6x16, mulF32_4x16, mulF32_2x16, mulF32_1x16)},
-	BF16Wide: {assembly(BF16Wide, 16, mulBF16Wide_6x16, mulBF16Wide_4x16, mulBF16Wide_2x16, mulBF16Wide_1x16)},
-	Int8Wide: {assembly(Int8Wide, 16, mulInt8Wide_6x16, mulInt8Wide_4x16, mulInt8Wide_2x16, mulInt8Wide_1x16)},
-	Int8:     {assembly(Int8, 16, mulInt8_6x16, mulInt8_2x16, mulInt8_1x16)}, // of AVX-VNNI
+	F32: {assembly(F32, 16, mulF32_6x16, mulF32_4x16, mulF32_2x16, mulF32_1x16)},
+	BF16Wide: {assembly(BF16Wide, 16, mulBF16Wide_6x16, mulBF16Wide_4x16, mulBF16Wide_2x16,
+		mulBF16Wide_1x16)},
+	Int8Wide: {assembly(Int8Wide, 16, mulInt8Wide_6x16, mulInt8Wide_4x16, mulInt8Wide_2x16,
+		mulInt8Wide_1x16)},
+	Int8: {assembly(Int8, 16, mulInt8_6x16, mulInt8_2x16, mulInt8_1x16)}, // of AVX-VNNI
 }
 
 // kernels of a level. A format that the processor cannot multiply is a wide one; int8 without
@@ -46,7 +49,8 @@ func kernels(level simd.Level, f Format) []*Kernel {
 // assembly returns a kernel of generated code, of one function for each height, all of which
 // fit columns.
 func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel {
-	k := &Kernel{Format: f, Columns: columns, Cache: 1 << 16, store: storeRows, scale: scaleRows, largest: absMax, turn: turnWords}
+	k := &Kernel{Format: f, Columns: columns, Cache: 1 << 16, store: storeRows, scale: scaleRows,
+		largest: absMax, turn: turnWords}
 	heights := map[int][]int{16: {6, 4, 2, 1}, 32: {12, 8, 4, 2, 1}, 48: {8, 4, 2, 1}}[columns]
 	if f == Int8 && columns == 16 { // without 4, which gains little and is long
 		heights = []int{6, 2, 1}
@@ -76,13 +80,15 @@ func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel
 	return k
 }
 
-// The kernels of block formats, by what multiplies. For AVX2 alone there are two: of Q8_0, whose bytes
-// have signs, and of formats whose levels have at most 6 bits.
+// The kernels of block formats, by what multiplies. For AVX2 alone there are two: of Q8_0, whose
+// bytes have signs, and of formats whose levels have at most 6 bits.
 var (
-	dotWide   = blockHeights([]int{4, 2, 1}, mulBlocksDot_4x48, mulBlocksDot_2x48, mulBlocksDot_1x48)
-	dotShort  = blockHeights([]int{6, 4, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_4x16, mulBlocksDot_2x16, mulBlocksDot_1x16)
+	dotWide  = blockHeights([]int{4, 2, 1}, mulBlocksDot_4x48, mulBlocksDot_2x48, mulBlocksDot_1x48)
+	dotShort = blockHeights([]int{6, 4, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_4x16,
+		mulBlocksDot_2x16, mulBlocksDot_1x16)
 	pairsLow  = blockHeights([]int{4, 2, 1}, mulBlocksLow_4x16, mulBlocksLow_2x16, mulBlocksLow_1x16)
-	pairsSign = blockHeights([]int{4, 2, 1}, mulBlocksSigned_4x16, mulBlocksSigned_2x16, mulBlocksSigned_1x16)
+	pairsSign = blockHeights([]int{4, 2, 1}, mulBlocksSigned_4x16, mulBlocksSigned_2x16,
+		mulBlocksSigned_1x16)
 )
 
 func blockHeights(rows []int, run ...multiplyBlocks) (all []blockHeight) {
@@ -94,7 +100,8 @@ func blockHeights(rows []int, run ...multiplyBlocks) (all []blockHeight) {
 
 // blocksFor: as with int8, AVX-512 without VNNI stays with AVX2.
 func blocksFor(level simd.Level, t quant.Type) *Blocks {
-	k := &Blocks{Type: t, Columns: 16, flip: level.VNNI, largest: absMax, quantise: quantiseRuns, expand: expandScales}
+	k := &Blocks{Type: t, Columns: 16, flip: level.VNNI, largest: absMax, quantise: quantiseRuns,
+		expand: expandScales}
 	switch {
 	case level.ISA == simd.Generic:
 		return genericBlocks(t, 16, false)
@@ -109,7 +116,8 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 	}
 	k.Rows, k.Columns, k.Cache = k.Sums.Rows, k.Sums.Columns, k.Sums.Cache
 	k.unpack = [...]func(dst, src, high *float32, width, half, blocks, stride int){
-		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: unpackSix, quant.Q8_0: nil}[t]
+		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: unpackSix,
+		quant.Q8_0: nil}[t]
 	return k
 }
 

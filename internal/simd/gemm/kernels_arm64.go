@@ -39,7 +39,8 @@ func kernels(level simd.Level, f Format) []*Kernel {
 
 // assembly returns a kernel of generated code, of one function for each height.
 func assembly(f Format, heights []int, run ...multiply) *Kernel {
-	k := &Kernel{Format: f, Rows: heights[0], Columns: 16, Cache: 1 << 16, store: storeRows, scale: scaleRows, largest: absMax, turn: turnWords}
+	k := &Kernel{Format: f, Rows: heights[0], Columns: 16, Cache: 1 << 16, store: storeRows,
+		scale: scaleRows, largest: absMax, turn: turnWords}
 	for i, rows := range heights {
 		k.heights = append(k.heights, height{rows, run[i]})
 	}
@@ -54,7 +55,8 @@ func assembly(f Format, heights []int, run ...multiply) *Kernel {
 	return k
 }
 
-// neonBlocks is the kernel of block formats with SDOT, neonSums that of float32 with panels of the same heights.
+// neonBlocks is the kernel of block formats with SDOT, neonSums that of float32 with panels of the
+// same heights.
 var (
 	neonBlocks = []blockHeight{{6, mulBlocksDot_6x16}, {2, mulBlocksDot_2x16}, {1, mulBlocksDot_1x16}}
 	neonSums   = assembly(F32, []int{6, 2, 1}, mulF32_6x16, mulF32_2x16, mulF32_1x16)
@@ -66,7 +68,9 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 		return genericBlocks(t, 16, false)
 	}
 	unpack := [...]func(dst, src, high *float32, width, half, blocks, stride int){
-		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: unpackSix, quant.Q8_0: nil}[t]
-	return &Blocks{Type: t, Rows: neonSums.Rows, Columns: neonSums.Columns, Cache: neonSums.Cache, Sums: neonSums, heights: neonBlocks,
+		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: unpackSix,
+		quant.Q8_0: nil}[t]
+	return &Blocks{Type: t, Rows: neonSums.Rows, Columns: neonSums.Columns, Cache: neonSums.Cache,
+		Sums: neonSums, heights: neonBlocks,
 		largest: absMax, quantise: quantiseRuns, unpack: unpack, expand: expandScales}
 }

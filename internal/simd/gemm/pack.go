@@ -120,7 +120,8 @@ func (k *Kernel) PackB(dst, src []float32, depth, columns, strideDepth, strideCo
 // PackColumns packs columns at..at+15 of a panel of B. Column c is x[c*ldx:][:depth], and is used
 // as working memory. In the int8 formats a column is divided by its largest magnitude's 127th
 // part; that scale and the sum of its levels are returned.
-func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int) (scale [16]float32, sum [16]int32) {
+func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int) (scale [16]float32,
+	sum [16]int32) {
 	words := depth
 	if k.Format != F32 {
 		words = (depth + depths[k.Format].values - 1) / depths[k.Format].values

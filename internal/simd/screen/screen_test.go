@@ -21,10 +21,12 @@ func TestScreens(t *testing.T) {
 			o := screen.Ops(level.ISA)
 			rapid.Check(t, func(t *rapid.T) {
 				n := rapid.IntRange(0, screen.Size).Draw(t, "n")
-				value := rapid.OneOf(rapid.Float32Range(-30, 30), rapid.SampledFrom([]float32{0, 1, inf, -inf, float32(math.NaN())}))
+				value := rapid.OneOf(rapid.Float32Range(-30, 30),
+					rapid.SampledFrom([]float32{0, 1, inf, -inf, float32(math.NaN())}))
 				pattern := rapid.SliceOfN(value, 1, 40).Draw(t, "values")
 				least := value.Draw(t, "least")
-				word := rapid.SliceOfN(rapid.OneOf(rapid.Uint32(), rapid.SampledFrom([]uint32{0, 255, 256, math.MaxUint32})), 1, 70).Draw(t, "words")
+				word := rapid.SliceOfN(rapid.OneOf(rapid.Uint32(),
+					rapid.SampledFrom([]uint32{0, 255, 256, math.MaxUint32})), 1, 70).Draw(t, "words")
 				x := make([]float32, n)
 				var words [screen.Size / 4][4]uint32
 				var above, race []int

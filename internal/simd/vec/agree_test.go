@@ -14,7 +14,8 @@ import (
 	"unmask/internal/simd"
 )
 
-// hashes are of what the kernels give: all assembly has the same bits, and no machine can compare it all.
+// hashes are of what the kernels give: all assembly has the same bits, and no machine can compare
+// it all.
 var hashes = map[string]uint64{
 	"add":           0x927d282bb140ea54,
 	"affine":        0xf6465b1fbf478e29,
@@ -45,7 +46,9 @@ var hashes = map[string]uint64{
 // agreement collects results by kernel.
 type agreement map[string][]float32
 
-func (a agreement) keep(kernel string, results ...float32) { a[kernel] = append(a[kernel], results...) }
+func (a agreement) keep(kernel string, results ...float32) {
+	a[kernel] = append(a[kernel], results...)
+}
 
 func (a agreement) check(t *testing.T) {
 	for kernel, results := range a {
@@ -88,7 +91,8 @@ func TestMapsAgree(t *testing.T) {
 			x = append(x, math.Float32frombits(uint32(i)<<16|r.Uint32()&0xffff))
 		}
 		all := agreement{}
-		for name, f := range map[string]func(dst, x []float32){"exp": o.Exp, "geluTanh": o.GELUTanh, "geluErf": o.GELUErf, "silu": o.SiLU, "relu": o.ReLU} {
+		for name, f := range map[string]func(dst, x []float32){"exp": o.Exp, "geluTanh": o.GELUTanh,
+			"geluErf": o.GELUErf, "silu": o.SiLU, "relu": o.ReLU} {
 			dst := make([]float32, len(x))
 			f(dst, x)
 			all.keep(name, dst...)
@@ -153,7 +157,8 @@ func TestPanelsAgree(t *testing.T) {
 				copy(spread[d*n:], q[d*common:(d+1)*common])
 			}
 			o := make([]float32, dim*n)
-			s, top, sum, alpha := make([]float32, 13*n), make([]float32, n), make([]float32, n), make([]float32, n)
+			s, top, sum, alpha := make([]float32, 13*n), make([]float32, n), make([]float32, n),
+				make([]float32, n)
 			for i := range top {
 				top[i] = -inf
 			}

@@ -30,7 +30,8 @@ func (p Panel) Lanes() int {
 }
 
 // Scores computes s = k q: s [keys, lanes], k [keys, dim], q [dim, lanes]. Meanwhile it fetches the
-// beginning of next, keys*dim values, into the caches, for the kernel that reads them; nil is nothing.
+// beginning of next, keys*dim values, into the caches, for the kernel that reads them; nil is
+// nothing.
 func (p Panel) Scores(s, k, q []float32, keys, dim int, next []float32) {
 	_, _, _ = s[keys*p.Lanes()-1], k[keys*dim-1], q[dim*p.Lanes()-1]
 	p.scores(s, k, q, keys, dim, address(next, k))
@@ -46,7 +47,8 @@ func (p Panel) Softmax(s, top, sum, alpha []float32, keys int) {
 	p.softmax(s, top, sum, alpha, keys)
 }
 
-// Values computes o = o*alpha + v^T s: o [dim, lanes], v [keys, dim], s [keys, lanes]; next as in Scores.
+// Values computes o = o*alpha + v^T s: o [dim, lanes], v [keys, dim], s [keys, lanes]; next as in
+// Scores.
 func (p Panel) Values(o, v, s, alpha []float32, keys, dim int, next []float32) {
 	n := p.Lanes()
 	_, _, _, _ = o[dim*n-1], v[keys*dim-1], s[keys*n-1], alpha[n-1]
@@ -61,8 +63,8 @@ func (p Panel) ValuesBF16(o, v, s, alpha []float32, pairs, dim int, next []float
 	p.valuesBF16(o, v, s, alpha, pairs, dim, address(next, v))
 }
 
-// address is where next is, or what is read anyway. It is for fetching only, so that it need not be a
-// pointer.
+// address is where next is, or what is read anyway. It is for fetching only, so that it need not be
+// a pointer.
 func address(next, otherwise []float32) uintptr {
 	if len(next) == 0 {
 		next = otherwise
@@ -70,8 +72,8 @@ func address(next, otherwise []float32) uintptr {
 	return uintptr(unsafe.Pointer(&next[0]))
 }
 
-// PairBF16 rounds x [rows, width] to bfloat16, words of dst [(rows+1)/2, width] from two rows each: 0 follows an odd
-// last one. width is a multiple of 16; dst may be x.
+// PairBF16 rounds x [rows, width] to bfloat16, words of dst [(rows+1)/2, width] from two rows each:
+// 0 follows an odd last one. width is a multiple of 16; dst may be x.
 func (o Ops) PairBF16(dst, x []float32, rows, width int) {
 	pairs := rows / 2
 	if pairs > 0 {
@@ -90,7 +92,8 @@ func (o Ops) PairBF16(dst, x []float32, rows, width int) {
 
 // Transpose computes dst[j][i] = src[i][j]*scale[j] for a row of blocks of 8 by 8: dst advances by
 // dstStep and src by srcStep from one to the next. Rows are strides apart, all in floats.
-func (o Ops) Transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {
+func (o Ops) Transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep,
+	srcStep, blocks int) {
 	if blocks == 0 {
 		return
 	}

@@ -54,7 +54,8 @@ func attend(r *rand.Rand, p Panel, dim int, blocks []int) (o, k, v, q []float32)
 	}
 	k, v, q = normal(r, keys*dim), normal(r, keys*dim), normal(r, dim*n)
 	o = make([]float32, dim*n)
-	s, top, sum, alpha := make([]float32, most*n), make([]float32, n), make([]float32, n), make([]float32, n)
+	s, top, sum, alpha := make([]float32, most*n), make([]float32, n), make([]float32, n),
+		make([]float32, n)
 	for i := range top {
 		top[i] = -inf
 	}
@@ -77,11 +78,13 @@ func TestMasked(t *testing.T) {
 		p := o.Panels()[0]
 		n := p.Lanes()
 		r := rand.New(rand.NewPCG(9, 1))
-		s, top, sum, alpha, out := normal(r, 5*n), normal(r, n), normal(r, n), make([]float32, n), normal(r, 4*n)
+		s, top, sum, alpha, out := normal(r, 5*n), normal(r, n), normal(r, n), make([]float32, n),
+			normal(r, 4*n)
 		for i := range s {
 			s[i] = -inf
 		}
-		before, sums, outs := append([]float32(nil), top...), append([]float32(nil), sum...), append([]float32(nil), out...)
+		before, sums, outs := append([]float32(nil), top...), append([]float32(nil), sum...),
+			append([]float32(nil), out...)
 		p.Softmax(s, top, sum, alpha, 5)
 		p.Values(out, normal(r, 20), s, alpha, 5, 4, nil)
 		require.Equal(t, before, top)
@@ -147,8 +150,8 @@ func TestBF16(t *testing.T) {
 	}
 }
 
-// TestFixed: attention with scores from 16-bit integers and rounded weights is what plain Go makes of it, and close to
-// its formula.
+// TestFixed: attention with scores from 16-bit integers and rounded weights is what plain Go makes
+// of it, and close to its formula.
 func TestFixed(t *testing.T) {
 	best := simd.Available()[0]
 	if !best.BF16 || !best.VNNI {
@@ -177,7 +180,8 @@ func TestFixed(t *testing.T) {
 				wantQueries, wantUnit := slices.Clone(queries), slices.Clone(unit)
 				p.FixQueries(queries, unit, q, dim)
 				for j := 0; j < n; j += line {
-					fixLanes(wantQueries[j:], wantUnit[j:j+line], q[j:], dim/2, n, fixedLimit(dim), 1/fixedLimit(dim))
+					fixLanes(wantQueries[j:], wantUnit[j:j+line], q[j:], dim/2, n, fixedLimit(dim),
+						1/fixedLimit(dim))
 				}
 				equal(t, queries, wantQueries)
 				equal(t, unit, wantUnit)
@@ -194,7 +198,8 @@ func TestFixed(t *testing.T) {
 							x, y := float64(k[i*dim+d]), float64(q[d*n+j])
 							exact, rows, lanes = exact+x*y, max(rows, math.Abs(x)), max(lanes, math.Abs(y))
 						}
-						near(t, "score", float64(s[i*n+j]*unit[j]), exact, 1.01*float64(dim)*rows*lanes/float64(fixedLimit(dim)))
+						near(t, "score", float64(s[i*n+j]*unit[j]), exact,
+							1.01*float64(dim)*rows*lanes/float64(fixedLimit(dim)))
 					}
 				}
 
@@ -222,10 +227,12 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestFixedNaN: a key or a query that has a NaN or an infinity gets a scale that is not finite, so its scores tell.
+// TestFixedNaN: a key or a query that has a NaN or an infinity gets a scale that is not finite, so
+// its scores tell.
 func TestFixedNaN(t *testing.T) {
 	eachOps(t, func(t *testing.T, o Ops) {
-		for _, bad := range []float32{float32(math.NaN()), float32(math.Copysign(math.NaN(), -1)), inf, -inf} {
+		for _, bad := range []float32{float32(math.NaN()), float32(math.Copysign(math.NaN(), -1)), inf,
+			-inf} {
 			x := make([]float32, 32)
 			x[5] = bad
 			words, scale := make([]float32, 16), make([]float32, 1)

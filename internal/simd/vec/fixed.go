@@ -2,25 +2,26 @@ package vec
 
 import "math"
 
-// Scores in fixed point: queries and keys are 16-bit integers, x = n*scale, |n| at most fixedLimit, with a scale for
-// each query and each key. Their products are exact, and their sums of dim products fit an int32. The
-// rounding is finer than bfloat16's for all but outliers: 13 bits of a row's largest, against 8 of each element.
+// Scores in fixed point: queries and keys are 16-bit integers, x = n*scale, |n| at most fixedLimit,
+// with a scale for each query and each key. Their products are exact, and their sums of dim
+// products fit an int32. The rounding is finer than bfloat16's for all but outliers: 13 bits of a
+// row's largest, against 8 of each element.
 
 // fixedLimit is the largest integer for which dim products of two fit an int32.
 func fixedLimit(dim int) float32 {
 	return float32(min(math.MaxInt16, math.Floor(math.Sqrt(float64(math.MaxInt32)/float64(dim)))-1))
 }
 
-// FixRows rounds keys x [rows, dim] to the integers of dst [rows, dim/2] words and their scales. dim is
-// a multiple of 16.
+// FixRows rounds keys x [rows, dim] to the integers of dst [rows, dim/2] words and their scales.
+// dim is a multiple of 16.
 func (o Ops) FixRows(dst, scale, x []float32, rows, dim int) {
 	_, _, _ = dst[rows*dim/2-1], scale[rows-1], x[rows*dim-1]
 	limit := fixedLimit(dim)
 	o.fixRows(dst, scale, x, rows, dim, limit, 1/limit)
 }
 
-// FixQueries rounds queries x [dim, lanes] to the integers of dst [dim/2, lanes] words and their scales.
-// dim is even.
+// FixQueries rounds queries x [dim, lanes] to the integers of dst [dim/2, lanes] words and their
+// scales. dim is even.
 func (p Panel) FixQueries(dst, scale, x []float32, dim int) {
 	n := p.Lanes()
 	_, _, _ = dst[dim/2*n-1], scale[n-1], x[dim*n-1]
@@ -30,16 +31,16 @@ func (p Panel) FixQueries(dst, scale, x []float32, dim int) {
 	}
 }
 
-// ScoresFixed is Scores of integers: k [keys, dim/2] as FixRows makes it with its scale, q [dim/2, lanes] as FixQueries
-// does. The unit of each lane's scores is the scale of its query.
+// ScoresFixed is Scores of integers: k [keys, dim/2] as FixRows makes it with its scale, q [dim/2,
+// lanes] as FixQueries does. The unit of each lane's scores is the scale of its query.
 func (p Panel) ScoresFixed(s, k, scale, q []float32, keys, dim int, next []float32) {
 	n := p.Lanes()
 	_, _, _, _ = s[keys*n-1], k[keys*dim/2-1], scale[keys-1], q[dim/2*n-1]
 	p.scoresFixed(s, k, scale, q, keys, dim/2, address(next, k))
 }
 
-// SoftmaxFixed is Softmax of such scores, scale being those of the queries; keys is even. The weights
-// become words of s [keys/2, lanes] that hold two bfloat16 along the keys.
+// SoftmaxFixed is Softmax of such scores, scale being those of the queries; keys is even. The
+// weights become words of s [keys/2, lanes] that hold two bfloat16 along the keys.
 func (p Panel) SoftmaxFixed(s, scale, top, sum, alpha []float32, keys int) {
 	n := p.Lanes()
 	_, _, _, _, _ = s[keys*n-1], scale[n-1], top[n-1], sum[n-1], alpha[n-1]
@@ -57,7 +58,8 @@ func integers(word float32) (low, high int32) {
 }
 
 // fix rounds the values that at returns.
-func fix(n int, limit, unit float32, at func(i int) float32, set func(i int, low, high uint16)) (scale float32) {
+func fix(n int, limit, unit float32, at func(i int) float32,
+	set func(i int, low, high uint16)) (scale float32) {
 	m := float32(1e-30)
 	for i := range n {
 		m = max(m, float32(math.Abs(float64(at(i))))) // NaN stays
@@ -75,18 +77,20 @@ func fix(n int, limit, unit float32, at func(i int) float32, set func(i int, low
 
 func fixRows(dst, scale, x []float32, rows, dim int, limit, unit float32) {
 	for i := range rows {
-		scale[i] = fix(dim, limit, unit, func(j int) float32 { return x[i*dim+j] }, func(j int, low, high uint16) {
-			dst[i*dim/2+j] = math.Float32frombits(uint32(low) | uint32(high)<<16)
-		})
+		scale[i] = fix(dim, limit, unit, func(j int) float32 { return x[i*dim+j] },
+			func(j int, low, high uint16) {
+				dst[i*dim/2+j] = math.Float32frombits(uint32(low) | uint32(high)<<16)
+			})
 	}
 }
 
 // fixLanes is for a line of lanes, or as many as have a scale.
 func fixLanes(dst, scale, x []float32, pairs, lanes int, limit, unit float32) {
 	for l := range scale {
-		scale[l] = fix(2*pairs, limit, unit, func(i int) float32 { return x[i*lanes+l] }, func(i int, low, high uint16) {
-			dst[i*lanes+l] = math.Float32frombits(uint32(low) | uint32(high)<<16)
-		})
+		scale[l] = fix(2*pairs, limit, unit, func(i int) float32 { return x[i*lanes+l] },
+			func(i int, low, high uint16) {
+				dst[i*lanes+l] = math.Float32frombits(uint32(low) | uint32(high)<<16)
+			})
 	}
 }
 

@@ -263,7 +263,8 @@ func exp2(z float32) float32 {
 	return float32(math.Exp2(float64(z)))
 }
 
-func transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {
+func transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep,
+	blocks int) {
 	for b := range blocks {
 		for i := range 8 {
 			for j := range 8 {

@@ -381,7 +381,8 @@ func (p Panel) values(o, v, s, alpha []float32, keys, dim int, next uintptr) {
 	}
 }
 
-func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {
+func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep,
+	srcStep, blocks int) {
 	switch o {
 	case avx512, avx2:
 		transposeAVX2(&dst[0], &src[0], &scale[0], 4*dstStride, 4*srcStride, 4*dstStep, 4*srcStep, blocks)

@@ -283,7 +283,8 @@ func (p Panel) values(o, v, s, alpha []float32, keys, dim int, next uintptr) {
 	}
 }
 
-func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {
+func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep,
+	srcStep, blocks int) {
 	if o == neon {
 		transposeNEON(&dst[0], &src[0], &scale[0], 4*dstStride, 4*srcStride, 4*dstStep, 4*srcStep, blocks)
 	} else {

@@ -48,6 +48,7 @@ func (p Panel) values(o, v, s, alpha []float32, keys, dim int, _ uintptr) {
 	values(o, v, s, alpha, keys, dim, p.Lanes())
 }
 
-func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int) {
+func (o Ops) transpose(dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep,
+	srcStep, blocks int) {
 	transpose(dst, src, scale, dstStride, srcStride, dstStep, srcStep, blocks)
 }

@@ -1,10 +1,10 @@
 // Package vec has the vector kernels beside the matrix products: functions of one variable,
 // reductions over rows, layer norms, rotary embeddings and the tiles of attention.
 //
-// AVX2, AVX-512 and NEON results have the same bits: all do the same operations in the same order a lane, and sums
-// over a row have 16 virtual lanes, of which lane i is added to i+8, i+4, i+2 and i+1 in turn. A last
-// part of a row that does not fill 16 lanes is a sum of its own. Results do not depend on
-// alignment.
+// AVX2, AVX-512 and NEON results have the same bits: all do the same operations in the same order a
+// lane, and sums over a row have 16 virtual lanes, of which lane i is added to i+8, i+4, i+2 and
+// i+1 in turn. A last part of a row that does not fill 16 lanes is a sum of its own. Results do not
+// depend on alignment.
 package vec
 
 import (
@@ -151,7 +151,8 @@ func (o Ops) RMSNorm(dst, x, scale []float32, eps float32) {
 	}
 }
 
-// Logits computes x = (x+bias)*scale in place, nil bias 0, and returns the maximum. It may miss NaN.
+// Logits computes x = (x+bias)*scale in place, nil bias 0, and returns the maximum. It may miss
+// NaN.
 func (o Ops) Logits(x, bias []float32, scale float32) float32 {
 	n := whole(len(x))
 	top := o.logits(x[:n], bias, scale)
@@ -204,8 +205,8 @@ func (o Ops) SumExpDot(x []float32, top float32) (sum, dot float32) {
 	return sum, dot
 }
 
-// Leaders returns the largest of x but for the one at index first, which is the first that equals top, the maximum. With
-// several that equal it, second is top too. NaN takes no part for sure.
+// Leaders returns the largest of x but for the one at index first, which is the first that equals
+// top, the maximum. With several that equal it, second is top too. NaN takes no part for sure.
 func (o Ops) Leaders(x []float32, top float32) (second float32, first int) {
 	n := whole(len(x))
 	second, count, first := o.leaders(x[:n], top)

@@ -37,7 +37,8 @@ func ulps(got float32, want float64) float64 {
 
 // sample covers all float32 values: every sign, exponent and leading bits of the mantissa.
 func sample(n int) []float32 {
-	x := []float32{0, float32(math.Copysign(0, -1)), nan, inf, -inf, math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32}
+	x := []float32{0, float32(math.Copysign(0, -1)), nan, inf, -inf, math.MaxFloat32, -math.MaxFloat32,
+		math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32}
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range n {
 		x = append(x, math.Float32frombits(uint32(i)<<16|r.Uint32()&0xffff))
@@ -163,7 +164,10 @@ func TestRows(t *testing.T) {
 			check("Logits", dst, func(i int) float64 { return 3 * float64(x[i]) })
 			dst = row()
 			o.Modulate(dst, a, b)
-			check("Modulate", dst, func(i int) float64 { return float64(x[i])*(1+float64(a[i])) + float64(b[i]) })
+			check("Modulate", dst, func(i int) float64 {
+				return float64(x[i])*(1+float64(a[i])) +
+					float64(b[i])
+			})
 			dst = row()
 			o.Affine(dst, x, a, b)
 			check("Affine", dst, func(i int) float64 { return float64(x[i])*float64(a[i]) + float64(b[i]) })

@@ -52,8 +52,8 @@ func RoundBF16(d, m int) { emit(d, 0, m, 2, 0x72) }
 // EVEX.512.F2.0F38.W0 72 /r.
 func RoundBothBF16(d, v, m int) { emit(d, v, m, 3, 0x72) }
 
-// DotVEX is VPDPBUSD ymm_m, ymm_v, ymm_d of AVX-VNNI, for which the assembler has the encoding of AVX-512
-// alone: VEX.256.66.0F38.W0 50 /r. ymm_v's bytes are unsigned.
+// DotVEX is VPDPBUSD ymm_m, ymm_v, ymm_d of AVX-VNNI, for which the assembler has the encoding of
+// AVX-512 alone: VEX.256.66.0F38.W0 50 /r. ymm_v's bytes are unsigned.
 func DotVEX(d, v, m int) {
 	p0 := 2 | not(d, 8)<<7 | 1<<6 | not(m, 8)<<5
 	p1 := 1<<2 | 1 | (^v&15)<<3

@@ -1,7 +1,8 @@
 // Command ceiling writes the loops of package bench/internal/ceiling: nothing but the
 // instruction that a kernel lives on, with as many independent sums as hide its latency.
 //
-//	go run ./ceiling -out ../../../bench/internal/ceiling/ceiling_amd64.s -stubs ../../../bench/internal/ceiling/ceiling_amd64.go -pkg ceiling
+//	go run ./ceiling -out ../../../bench/internal/ceiling/ceiling_amd64.s \
+//		-stubs ../../../bench/internal/ceiling/ceiling_amd64.go -pkg ceiling
 package main
 
 import (
@@ -14,22 +15,28 @@ import (
 
 func main() {
 	ConstraintExpr("amd64,!purego")
-	loop("fmaYMM", "12 VFMADD231PS on 8 float32 each", avx.Y[:12], avx.Y[12:14], func(i int, acc, x, y reg.VecPhysical) {
-		VFMADD231PS(x, y, acc)
-	})
-	loop("fmaZMM", "24 VFMADD231PS on 16 float32 each", avx.Z[:24], avx.Z[24:26], func(i int, acc, x, y reg.VecPhysical) {
-		VFMADD231PS(x, y, acc)
-	})
-	loop("dotBF16", "24 VDPBF16PS on 32 bfloat16 each", avx.Z[:24], avx.Z[24:26], func(i int, _, _, _ reg.VecPhysical) {
-		avx.DotBF16(i, 25, 24)
-	})
-	loop("dotInt8", "24 VPDPBUSD on 64 bytes each", avx.Z[:24], avx.Z[24:26], func(i int, acc, x, y reg.VecPhysical) {
-		VPDPBUSD(x, y, acc)
-	})
-	loop("dotShort", "12 VPDPBUSD of AVX-VNNI on 32 bytes each", avx.Y[:12], avx.Y[12:14], func(i int, _, _, _ reg.VecPhysical) {
-		avx.DotVEX(i, 13, 12)
-	})
-	loop("maddInt16", "6 VPMADDWD on 16 int16 each and the VPADDD that keep the sums of the round before", avx.Y[:6], avx.Y[12:14], func(i int, acc, x, y reg.VecPhysical) {
+	loop("fmaYMM", "12 VFMADD231PS on 8 float32 each", avx.Y[:12], avx.Y[12:14],
+		func(i int, acc, x, y reg.VecPhysical) {
+			VFMADD231PS(x, y, acc)
+		})
+	loop("fmaZMM", "24 VFMADD231PS on 16 float32 each", avx.Z[:24], avx.Z[24:26],
+		func(i int, acc, x, y reg.VecPhysical) {
+			VFMADD231PS(x, y, acc)
+		})
+	loop("dotBF16", "24 VDPBF16PS on 32 bfloat16 each", avx.Z[:24], avx.Z[24:26],
+		func(i int, _, _, _ reg.VecPhysical) {
+			avx.DotBF16(i, 25, 24)
+		})
+	loop("dotInt8", "24 VPDPBUSD on 64 bytes each", avx.Z[:24], avx.Z[24:26],
+		func(i int, acc, x, y reg.VecPhysical) {
+			VPDPBUSD(x, y, acc)
+		})
+	loop("dotShort", "12 VPDPBUSD of AVX-VNNI on 32 bytes each", avx.Y[:12], avx.Y[12:14],
+		func(i int, _, _, _ reg.VecPhysical) {
+			avx.DotVEX(i, 13, 12)
+		})
+	loop("maddInt16", "6 VPMADDWD on 16 int16 each and the VPADDD that keep the sums of the round "+
+		"before", avx.Y[:6], avx.Y[12:14], func(i int, acc, x, y reg.VecPhysical) {
 		VPADDD(avx.Y[6+i], acc, acc)
 		VPMADDWD(x, y, avx.Y[6+i])
 	})
@@ -38,7 +45,8 @@ func main() {
 }
 
 // loop repeats one step for each accumulator; the factors are 0.5 in float32 and in bfloat16.
-func loop(name, doc string, accs, factors []reg.VecPhysical, step func(i int, acc, x, y reg.VecPhysical)) {
+func loop(name, doc string, accs, factors []reg.VecPhysical,
+	step func(i int, acc, x, y reg.VecPhysical)) {
 	TEXT(name, NOSPLIT, "func(n int)")
 	Pragma("noescape")
 	Doc(name + " does n times: " + doc + ".")

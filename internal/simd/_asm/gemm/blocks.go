@@ -23,7 +23,8 @@ type blocks struct {
 
 // dotBlocks multiplies by VPDPBUSD, of AVX-512 or AVX-VNNI.
 func dotBlocks(rows, vecs int, wide bool) blocks {
-	return blocks{kernel: kernel{format: int8, rows: rows, vecs: vecs, wide: wide}, name: "Dot", level: "uint8", step: 1,
+	return blocks{kernel: kernel{format: int8, rows: rows, vecs: vecs, wide: wide}, name: "Dot",
+		level: "uint8", step: 1,
 		setup: func() {}, words: func(k blocks, a, b reg.Register) {
 			for j := range k.vecs {
 				VMOVUPS(Mem{Base: b, Disp: j * k.bytes()}, k.b(j))
@@ -53,7 +54,8 @@ func setOnes() { constant(ones, 0x00010001) }
 // lowBlocks multiplies levels of up to 6 bits: four products of 63 and 127 at most fit 16 bits, so
 // words are taken two at a time.
 func lowBlocks(rows int) blocks {
-	return blocks{kernel: kernel{format: int8, rows: rows, vecs: 2}, name: "Low", level: "uint8", step: 2,
+	return blocks{kernel: kernel{format: int8, rows: rows, vecs: 2}, name: "Low", level: "uint8",
+		step:  2,
 		setup: setOnes, words: func(k blocks, a, b reg.Register) {
 			for j := range k.vecs {
 				y := [2]reg.VecPhysical{reg.Y13, reg.Y14}
@@ -77,7 +79,8 @@ func lowBlocks(rows int) blocks {
 // signedBlocks multiplies bytes with signs: those of B go over to A's, so that two products of 128
 // and 127 at most are added in 16 bits.
 func signedBlocks(rows int) blocks {
-	return blocks{kernel: kernel{format: int8, rows: rows, vecs: 2}, name: "Signed", level: "int8", step: 1,
+	return blocks{kernel: kernel{format: int8, rows: rows, vecs: 2}, name: "Signed", level: "int8",
+		step:  1,
 		setup: setOnes, words: func(k blocks, a, b reg.Register) {
 			for j := range k.vecs {
 				y, size := reg.Y13, reg.Y14
@@ -101,10 +104,12 @@ func (k blocks) emit() {
 	name := fmt.Sprintf("mulBlocks%s_%dx%d", k.name, k.rows, columns)
 	TEXT(name, NOSPLIT, "func(a, b, c *float32, ldc, records, words, acc int, next uintptr)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first unless acc:", name, k.rows, columns), "",
+	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first unless acc:", name,
+		k.rows, columns), "",
 		"\tfor r := range records {",
 		"\t\tsum := a[r].begin[i]",
-		fmt.Sprintf("\t\tfor w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(%s(b[r][w][j][t])) } }", k.level),
+		fmt.Sprintf("\t\tfor w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * "+
+			"int32(%s(b[r][w][j][t])) } }", k.level),
 		"\t\tc[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])",
 		"\t}", "", "and fetches 64 bytes a word from next on into the caches.")
 	a := Load(Param("a"), reg.RSI)

@@ -63,7 +63,8 @@ func unpack(name string, bits int) {
 	if bits > 0 {
 		loop += fmt.Sprintf(" | high[%d*w/8][i] >> (%d*w%%8) & %d << 4", bits, bits, 1<<bits-1)
 	}
-	Doc(name+" makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go", "to dst and 4 to 7 half bytes after:", "",
+	Doc(name+" makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words "+
+		"0 to 3 go", "to dst and 4 to 7 half bytes after:", "",
 		"\tfor w := range 8 { for i := range width { "+loop+" } }")
 	src := Load(Param("src"), reg.RSI)
 	dst := Load(Param("dst"), reg.RDI)
@@ -125,7 +126,8 @@ func unpack(name string, bits int) {
 	for _, r := range pointers {
 		ADDQ(stride, r)
 	}
-	LEAQ(Mem{Base: src2, Index: width, Scale: 1}, src) // src2 is two words and a width after the block's beginning
+	// src2 is two words and a width after the block's beginning
+	LEAQ(Mem{Base: src2, Index: width, Scale: 1}, src)
 	LEAQ(Mem{Base: src, Index: width, Scale: 2}, src2)
 	if bits > 1 {
 		ADDQ(width, high)

@@ -17,13 +17,19 @@ type format struct{ name, loop string }
 var (
 	f32 = format{"F32", "for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }"}
 
-	bf16 = format{"BF16", "for k := range 4*lines { c[i][j] += a[i][k].hi*b[k][j].hi + a[i][k].lo*b[k][j].lo }"}
+	bf16 = format{"BF16", "for k := range 4*lines { c[i][j] += a[i][k].hi*b[k][j].hi + " +
+		"a[i][k].lo*b[k][j].lo }"}
 
-	bf16Wide = format{"BF16Wide", "for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }"}
+	bf16Wide = format{"BF16Wide",
+		"for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, " +
+			"c[i][j])) }"}
 
-	int8 = format{"Int8", "for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }"}
+	int8 = format{"Int8", "for k := range 4*lines { for t := range 4 { c[i][j] += " +
+		"int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }"}
 
-	int8Wide = format{"Int8Wide", "for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }"}
+	int8Wide = format{"Int8Wide",
+		"for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * " +
+			"int32(int8(b[k][j][t])) } }"}
 )
 
 type kernel struct {
@@ -73,8 +79,10 @@ func (k kernel) emit() {
 	name := fmt.Sprintf("mul%s_%dx%d", k.name, k.rows, k.vecs*k.bytes()/4)
 	TEXT(name, NOSPLIT, "func(a, b, c *float32, ldc, lines, acc int, next uintptr)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first unless acc:", name, k.rows, k.vecs*k.bytes()/4),
-		"", "\t"+k.loop, "", fmt.Sprintf("and fetches %d bytes a line from next on into the caches.", k.ahead()))
+	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first unless acc:", name,
+		k.rows, k.vecs*k.bytes()/4),
+		"", "\t"+k.loop, "", fmt.Sprintf("and fetches %d bytes a line from next on into the caches.",
+			k.ahead()))
 	a := Load(Param("a"), reg.RSI)
 	b := Load(Param("b"), reg.RDI)
 	c := Load(Param("c"), reg.RDX)

@@ -11,7 +11,8 @@ import (
 const packSignature = "func(dst, x *float32, stride, n int, inverse float32)"
 
 // packLoop emits a loop that reads a vector of x and writes its lines, stride words apart.
-func packLoop(name, doc string, bytes int, setup func(), body func(x Mem, dst, stride reg.Register)) {
+func packLoop(name, doc string, bytes int, setup func(),
+	body func(x Mem, dst, stride reg.Register)) {
 	TEXT(name, NOSPLIT, packSignature)
 	Pragma("noescape")
 	Doc(doc)
@@ -31,7 +32,8 @@ func packLoop(name, doc string, bytes int, setup func(), body func(x Mem, dst, s
 }
 
 func packF32() {
-	packLoop("packF32", "packF32 copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.", 32,
+	packLoop("packF32", "packF32 copies 8n values, 4 to a line: for i := range 8*n { "+
+		"dst[i/4*stride][i%4] = x[i] }.", 32,
 		func() {}, func(x Mem, dst, stride reg.Register) {
 			VMOVUPS(x, reg.Y0)
 			VMOVUPS(reg.X0, Mem{Base: dst})
@@ -41,7 +43,8 @@ func packF32() {
 }
 
 func packBF16() {
-	packLoop("packBF16", "packBF16 rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { dst[i/8*stride][i%8] = bfloat16(x[i]) }.", 64,
+	packLoop("packBF16", "packBF16 rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { "+
+		"dst[i/8*stride][i%8] = bfloat16(x[i]) }.", 64,
 		func() {}, func(x Mem, dst, stride reg.Register) {
 			VMOVUPS(x, reg.Z0)
 			avx.RoundBF16(1, 0)
@@ -54,7 +57,9 @@ func packBF16() {
 }
 
 func packBF16Wide() {
-	packLoop("packBF16Wide", "packBF16Wide rounds 8n values to bfloat16 and keeps float32, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = bfloat16(x[i]) }.", 32,
+	packLoop("packBF16Wide",
+		"packBF16Wide rounds 8n values to bfloat16 and keeps float32, 4 to a line: for i := range 8*n { "+
+			"dst[i/4*stride][i%4] = bfloat16(x[i]) }.", 32,
 		func() {
 			constant(reg.Y7, 0x7fff)
 			constant(reg.Y6, 1)
@@ -80,7 +85,8 @@ func packBF16Wide() {
 }
 
 func packInt8() {
-	packLoop("packInt8", "packInt8 rounds 16n values to bytes, 16 to a line: for i := range 16*n { dst[i/16*stride][i%16] = uint8(128 + round(x[i]*inverse)) }.", 64,
+	packLoop("packInt8", "packInt8 rounds 16n values to bytes, 16 to a line: for i := range 16*n { "+
+		"dst[i/16*stride][i%16] = uint8(128 + round(x[i]*inverse)) }.", 64,
 		func() {
 			inverse := Load(Param("inverse"), reg.X7)
 			VBROADCASTSS(inverse, reg.Z7)
@@ -122,7 +128,9 @@ func packInt8Short() {
 }
 
 func packInt8Wide() {
-	packLoop("packInt8Wide", "packInt8Wide rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: for i := range 8*n { dst[i/8*stride][i/4%2*4+i%2*2+i/2%2] = int16(round(x[i]*inverse)) }.", 32,
+	packLoop("packInt8Wide",
+		"packInt8Wide rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: for "+
+			"i := range 8*n { dst[i/8*stride][i/4%2*4+i%2*2+i/2%2] = int16(round(x[i]*inverse)) }.", 32,
 		func() {
 			inverse := Load(Param("inverse"), reg.X7)
 			VBROADCASTSS(inverse, reg.Y7)
@@ -191,7 +199,8 @@ func turn() {
 			ADDQ(ldx, reg.RAX)
 		}
 	}
-	for i := 0; i < 8; i += 2 { // pairs of columns: 8+i has words 0, 1 and 4, 5 of both, 9+i the others
+	// pairs of columns: 8+i has words 0, 1 and 4, 5 of both, 9+i the others
+	for i := 0; i < 8; i += 2 {
 		VUNPCKLPS(avx.Y[i+1], avx.Y[i], avx.Y[8+i])
 		VUNPCKHPS(avx.Y[i+1], avx.Y[i], avx.Y[9+i])
 	}

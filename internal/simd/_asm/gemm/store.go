@@ -27,7 +27,9 @@ func store() {
 	SHLQ(Imm(2), ldd)
 	SHLQ(Imm(2), ldt)
 	SHLQ(Imm(6), cols)
-	at := func(base reg.Register, j int) Mem { return Mem{Base: base, Index: reg.RAX, Scale: 1, Disp: 32 * j} }
+	at := func(base reg.Register, j int) Mem {
+		return Mem{Base: base, Index: reg.RAX, Scale: 1, Disp: 32 * j}
+	}
 	Label("row")
 	XORQ(reg.RAX, reg.RAX)
 	Label("column")
@@ -71,7 +73,9 @@ func scale() {
 	cols := Load(Param("cols"), reg.R10)
 	SHLQ(Imm(2), ldt)
 	SHLQ(Imm(6), cols)
-	at := func(base reg.Register, j int) Mem { return Mem{Base: base, Index: reg.RAX, Scale: 1, Disp: 32 * j} }
+	at := func(base reg.Register, j int) Mem {
+		return Mem{Base: base, Index: reg.RAX, Scale: 1, Disp: 32 * j}
+	}
 	Label("row")
 	VBROADCASTSS(Mem{Base: row}, reg.Y7)
 	XORQ(reg.RAX, reg.RAX)

@@ -26,7 +26,8 @@ type R int
 
 func (r R) String() string { return fmt.Sprintf("R%d", int(r)) }
 
-// Mem is a place in memory. With Post the base moves on by Off afterwards, and the place is where it was.
+// Mem is a place in memory. With Post the base moves on by Off afterwards, and the place is where
+// it was.
 type Mem struct {
 	Base R
 	Off  int
@@ -159,7 +160,8 @@ func (f *Func) K(x float64) V { return f.Bits(math.Float32bits(float32(x))) }
 func (f *Func) Return(v ...V) {
 	for i, name := range f.results {
 		at := f.offset(name)
-		f.add(func(n []int) string { return fmt.Sprintf("FMOVS F%d, %s+%d(FP)", n[0], name, at) }, 0, v[i])
+		f.add(func(n []int) string { return fmt.Sprintf("FMOVS F%d, %s+%d(FP)", n[0], name, at) }, 0,
+			v[i])
 	}
 	f.do("RET")
 }
@@ -265,7 +267,10 @@ func (f *Func) LoadTo(m Mem, v V) {
 
 // LoadPair is a, b = m, m+16.
 func (f *Func) LoadPair(m Mem, a, b V) {
-	f.add(func(n []int) string { return fmt.Sprintf("FLDPQ%s %v, (F%d, F%d)", m.suffix(), m, n[0], n[1]) }, 2, a, b)
+	f.add(func(n []int) string {
+		return fmt.Sprintf("FLDPQ%s %v, (F%d, F%d)", m.suffix(), m, n[0],
+			n[1])
+	}, 2, a, b)
 }
 
 // LoadAll fills v from m on.
@@ -314,7 +319,10 @@ func (f *Func) StoreShort(v V, m Mem) {
 
 // StorePair is m, m+16 = a, b.
 func (f *Func) StorePair(a, b V, m Mem) {
-	f.add(func(n []int) string { return fmt.Sprintf("FSTPQ%s (F%d, F%d), %v", m.suffix(), n[0], n[1], m) }, 0, a, b)
+	f.add(func(n []int) string {
+		return fmt.Sprintf("FSTPQ%s (F%d, F%d), %v", m.suffix(), n[0], n[1],
+			m)
+	}, 0, a, b)
 }
 
 // StoreAll writes v from m on.

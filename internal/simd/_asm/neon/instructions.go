@@ -64,7 +64,8 @@ func (o op) three(n []int) (uint32, string) {
 
 // two is one of a single source.
 func (o op) two(n []int) (uint32, string) {
-	return o.bits | uint32(n[1]<<5|n[0]), fmt.Sprintf("%s v%d.%s, v%d.%s", o.name, n[0], o.to, n[1], o.src)
+	return o.bits | uint32(n[1]<<5|n[0]),
+		fmt.Sprintf("%s v%d.%s, v%d.%s", o.name, n[0], o.to, n[1], o.src)
 }
 
 // zero compares with 0.
@@ -81,13 +82,15 @@ func (o op) element(index int, lane string) func(n []int) (uint32, string) {
 	return func(n []int) (uint32, string) {
 		w, _ := o.three(n)
 		w |= uint32(index&1<<21 | index>>1<<11)
-		return w, fmt.Sprintf("%s v%d.%s, v%d.%s, v%d.%s[%d]", o.name, n[0], o.to, n[1], o.src, n[2], lane, index)
+		return w, fmt.Sprintf("%s v%d.%s, v%d.%s, v%d.%s[%d]", o.name, n[0], o.to, n[1], o.src, n[2],
+			lane, index)
 	}
 }
 
 func sshr(shift int) func(n []int) (uint32, string) {
 	return func(n []int) (uint32, string) {
-		return 0x4f000400 | uint32((64-shift)<<16|n[1]<<5|n[0]), fmt.Sprintf("sshr v%d.4s, v%d.4s, #%d", n[0], n[1], shift)
+		return 0x4f000400 | uint32((64-shift)<<16|n[1]<<5|n[0]),
+			fmt.Sprintf("sshr v%d.4s, v%d.4s, #%d", n[0], n[1], shift)
 	}
 }
 
@@ -117,8 +120,8 @@ func (f *Func) FMin(a, b V) V { return f.word(fmin.three, f.V(), a, b) }
 func (f *Func) FAbs(a V) V { return f.word(fabs.two, f.V(), a) }
 func (f *Func) FNeg(a V) V { return f.word(fneg.two, f.V(), a) }
 
-// Greater has ones where a > b, Equal where a == b, FNegative where a < 0, and Negative where the sign
-// is set.
+// Greater has ones where a > b, Equal where a == b, FNegative where a < 0, and Negative where the
+// sign is set.
 func (f *Func) Greater(a, b V) V { return f.word(fcmgt.three, f.V(), a, b) }
 func (f *Func) Equal(a, b V) V   { return f.word(fcmeq.three, f.V(), a, b) }
 func (f *Func) FNegative(a V) V  { return f.word(fcmltZero.zero, f.V(), a) }
@@ -142,7 +145,8 @@ func (f *Func) Insert(d, a, mask V) { f.native("VBIF", "B16", d, a, mask) }
 func (f *Func) FMLA(sum, a, b V) V { return f.native("VFMLA", "S4", sum, a, b) }
 func (f *Func) FMLS(sum, a, b V) V { return f.native("VFMLS", "S4", sum, a, b) }
 
-// FMLAElement is sum += a*b[i], SDotElement sum += the products of four bytes of a each with those of b's word i.
+// FMLAElement is sum += a*b[i], SDotElement sum += the products of four bytes of a each with those
+// of b's word i.
 func (f *Func) FMLAElement(sum, a, b V, i int) { f.word(fmlaElement.element(i, "s"), sum, a, b) }
 func (f *Func) SDotElement(sum, a, b V, i int) { f.word(sdotElement.element(i, "4b"), sum, a, b) }
 
@@ -151,8 +155,8 @@ func (f *Func) UMull(high bool, a, b V) V {
 	return f.word(pick(high, umull2, umull).three, f.V(), a, b)
 }
 
-// SMull has the products of the first eight bytes, or with high of the last, in int16; SMlal adds them.
-// SAdalp adds pairs of int16 to int32.
+// SMull has the products of the first eight bytes, or with high of the last, in int16; SMlal adds
+// them. SAdalp adds pairs of int16 to int32.
 func (f *Func) SMull(high bool, a, b V) V {
 	return f.word(pick(high, smull2, smull).three, f.V(), a, b)
 }
@@ -182,7 +186,8 @@ func (f *Func) Widen(a V) (low, high V) {
 	return f.word(sxtl4s.two, f.V(), h), f.word(sxtl2.two, f.V(), h)
 }
 
-// Narrow has the low halves of a's words and then of b's, NarrowBytes the low bytes of their halves.
+// Narrow has the low halves of a's words and then of b's, NarrowBytes the low bytes of their
+// halves.
 func (f *Func) Narrow(a, b V) V      { return f.word(xtn8h.two, f.word(xtn4h.two, f.V(), a), b) }
 func (f *Func) NarrowBytes(a, b V) V { return f.word(xtn16b.two, f.word(xtn8b.two, f.V(), a), b) }
 
@@ -221,7 +226,8 @@ func (f *Func) LeftTo(d, a V, by int) { f.shift("VSHL", d, a, by) }
 func (f *Func) AndTo(d, a, b V) { f.native("VAND", "B16", d, a, b) }
 
 func (f *Func) shift(name string, d, a V, by int) V {
-	f.add(func(n []int) string { return fmt.Sprintf("%s $%d, V%d.S4, V%d.S4", name, by, n[1], n[0]) }, 1, d, a)
+	f.add(func(n []int) string { return fmt.Sprintf("%s $%d, V%d.S4, V%d.S4", name, by, n[1], n[0]) },
+		1, d, a)
 	return d
 }
 
@@ -234,7 +240,8 @@ func (f *Func) Broadcast(a V, i int) V {
 
 // BroadcastTo puts word i of a into each lane of d.
 func (f *Func) BroadcastTo(d, a V, i int) {
-	f.add(func(n []int) string { return fmt.Sprintf("VDUP V%d.S[%d], V%d.S4", n[1], i, n[0]) }, 1, d, a)
+	f.add(func(n []int) string { return fmt.Sprintf("VDUP V%d.S[%d], V%d.S4", n[1], i, n[0]) }, 1, d,
+		a)
 }
 
 // Unzip1 and Unzip2 put the even and the odd words of a and then b into d, and Xor a^b.
@@ -258,7 +265,10 @@ func (f *Func) Low(a V, r R) {
 // HighHalf has the upper half of a in its lower one.
 func (f *Func) HighHalf(a V) V {
 	d := f.V()
-	f.add(func(n []int) string { return fmt.Sprintf("VEXT $8, V%d.B16, V%d.B16, V%d.B16", n[1], n[1], n[0]) }, 1, d, a)
+	f.add(func(n []int) string {
+		return fmt.Sprintf("VEXT $8, V%d.B16, V%d.B16, V%d.B16", n[1], n[1],
+			n[0])
+	}, 1, d, a)
 	return d
 }
 

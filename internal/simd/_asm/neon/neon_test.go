@@ -16,8 +16,8 @@ import (
 
 var wordLine = regexp.MustCompile(`WORD \$(0x[0-9a-f]{8}) // (.*)`)
 
-// TestWords holds the words to binutils' assembler, given their comments: each instruction with some
-// registers, and all of the generated files.
+// TestWords holds the words to binutils' assembler, given their comments: each instruction with
+// some registers, and all of the generated files.
 func TestWords(t *testing.T) {
 	if _, err := exec.LookPath("aarch64-linux-gnu-as"); err != nil {
 		t.Skip("needs binutils-aarch64-linux-gnu")
@@ -28,7 +28,8 @@ func TestWords(t *testing.T) {
 		text.WriteString(everyWord(r))
 	}
 	var files []string
-	for _, pattern := range []string{"../../*/*_arm64.s", "../../../philox/*_arm64.s", "../../../../bench/internal/ceiling/*_arm64.s"} {
+	for _, pattern := range []string{"../../*/*_arm64.s", "../../../philox/*_arm64.s",
+		"../../../../bench/internal/ceiling/*_arm64.s"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatal("no generated files", pattern, err)
@@ -63,10 +64,12 @@ func TestWords(t *testing.T) {
 func everyWord(r *rand.Rand) string {
 	f := &Func{}
 	v := func() V { return V(r.IntN(32)) }
-	for _, o := range []op{fadd, fsub, fmul, fdiv, fmax, fmin, fcmgt, fcmeq, bic, smull, smull2, smlal, smlal2, umull, umull2} {
+	for _, o := range []op{fadd, fsub, fmul, fdiv, fmax, fmin, fcmgt, fcmeq, bic, smull, smull2, smlal,
+		smlal2, umull, umull2} {
 		f.word(o.three, v(), v(), v())
 	}
-	for _, o := range []op{fabs, fneg, fcvtns, scvtf, xtn4h, xtn8h, xtn8b, xtn16b, sadalp, sxtl8h, sxtl4s, sxtl2} {
+	for _, o := range []op{fabs, fneg, fcvtns, scvtf, xtn4h, xtn8h, xtn8b, xtn16b, sadalp, sxtl8h,
+		sxtl4s, sxtl2} {
 		f.word(o.two, v(), v())
 	}
 	for _, o := range []op{fcmltZero, cmltZero} {
@@ -89,7 +92,8 @@ func assemble(t *testing.T, source string) []byte {
 		t.Fatalf("%v: %s", err, out)
 	}
 	binary := object + ".bin"
-	if out, err := exec.Command("aarch64-linux-gnu-objcopy", "-O", "binary", "-j", ".text", object, binary).CombinedOutput(); err != nil {
+	if out, err := exec.Command("aarch64-linux-gnu-objcopy", "-O", "binary", "-j", ".text", object,
+		binary).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	code, err := os.ReadFile(binary)

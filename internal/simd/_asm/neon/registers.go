@@ -39,7 +39,8 @@ func (f *Func) allocate() map[V]int {
 	return registers
 }
 
-// lives are sorted by their beginnings. What is there before a loop and needed in it lives to its end.
+// lives are sorted by their beginnings. What is there before a loop and needed in it lives to its
+// end.
 func (f *Func) lives() []life {
 	found, labels := map[V]*life{}, map[string]int{}
 	var loops [][2]int

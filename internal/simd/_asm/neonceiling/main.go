@@ -1,24 +1,28 @@
 // Command neonceiling writes the loops of package bench/internal/ceiling for arm64: nothing but
 // the instruction that a kernel lives on, with as many independent sums as hide its latency.
 //
-//	go run ./neonceiling -out ../../../bench/internal/ceiling/ceiling_arm64.s -stubs ../../../bench/internal/ceiling/ceiling_arm64.go -pkg ceiling
+//	go run ./neonceiling -out ../../../bench/internal/ceiling/ceiling_arm64.s \
+//		-stubs ../../../bench/internal/ceiling/ceiling_arm64.go -pkg ceiling
 package main
 
 import "unmask/internal/simd/_asm/neon"
 
 func main() {
 	neon.Main(func(file *neon.File) {
-		loop(file, "fmaNEON", "24 FMLA on 4 float32 each", 24, func(f *neon.Func, sums []neon.V, x, y neon.V) {
-			for _, s := range sums {
-				f.FMLAElement(s, x, y, 0)
-			}
-		})
-		loop(file, "dotNEON", "24 SDOT on 16 bytes each", 24, func(f *neon.Func, sums []neon.V, x, y neon.V) {
-			for _, s := range sums {
-				f.SDotElement(s, x, y, 0)
-			}
-		})
-		loop(file, "pairsNEON", "16 times SMULL and SMLAL on 8 bytes each, and the SADALP that adds them up", 16, func(f *neon.Func, sums []neon.V, x, y neon.V) {
+		loop(file, "fmaNEON", "24 FMLA on 4 float32 each", 24,
+			func(f *neon.Func, sums []neon.V, x, y neon.V) {
+				for _, s := range sums {
+					f.FMLAElement(s, x, y, 0)
+				}
+			})
+		loop(file, "dotNEON", "24 SDOT on 16 bytes each", 24,
+			func(f *neon.Func, sums []neon.V, x, y neon.V) {
+				for _, s := range sums {
+					f.SDotElement(s, x, y, 0)
+				}
+			})
+		loop(file, "pairsNEON", "16 times SMULL and SMLAL on 8 bytes each, and the SADALP that adds "+
+			"them up", 16, func(f *neon.Func, sums []neon.V, x, y neon.V) {
 			for i, s := range sums {
 				high := i%2 == 1
 				p := f.SMull(high, x, y)
@@ -31,7 +35,8 @@ func main() {
 }
 
 // loop repeats a step of several sums; the factors are 0.5 in float32.
-func loop(file *neon.File, name, doc string, sums int, step func(f *neon.Func, sums []neon.V, x, y neon.V)) {
+func loop(file *neon.File, name, doc string, sums int,
+	step func(f *neon.Func, sums []neon.V, x, y neon.V)) {
 	file.Func(name, "(n int)", "does n times: "+doc+".", func(f *neon.Func) {
 		n := f.Param("n")
 		f.Constants()
@@ -46,15 +51,16 @@ func loop(file *neon.File, name, doc string, sums int, step func(f *neon.Func, s
 
 // read passes over memory.
 func read(file *neon.File) {
-	file.Func("readNEON", "(x *float32, n int)", "loads n times 256 bytes, one after the other, from x on.", func(f *neon.Func) {
-		x, n := f.Param("x"), f.Param("n")
-		f.Repeat(n, "loop", func() {
-			for at := 0; at < 256; at += 64 {
-				f.Prefetch(neon.Mem{Base: x, Off: at + 3072})
-				f.LoadAll(neon.Mem{Base: x, Off: at}, f.Vs(4))
-			}
-			f.Advance(x, 256)
+	file.Func("readNEON", "(x *float32, n int)",
+		"loads n times 256 bytes, one after the other, from x on.", func(f *neon.Func) {
+			x, n := f.Param("x"), f.Param("n")
+			f.Repeat(n, "loop", func() {
+				for at := 0; at < 256; at += 64 {
+					f.Prefetch(neon.Mem{Base: x, Off: at + 3072})
+					f.LoadAll(neon.Mem{Base: x, Off: at}, f.Vs(4))
+				}
+				f.Advance(x, 256)
+			})
+			f.Return()
 		})
-		f.Return()
-	})
 }

@@ -19,80 +19,82 @@ func blocksDot(file *neon.File, rows int) {
 	}
 
 and fetches 64 bytes a word from next on into the caches.`, rows)
-	file.Func(name, "(a, b, c *float32, ldc, records, words, acc int, next uintptr)", doc, func(f *neon.Func) {
-		const (
-			b0     = neon.V(24)
-			x0, x1 = neon.V(28), neon.V(29) // words of A's rows; the first also a row's scale
-			t0, t1 = neon.V(30), neon.V(31)
-		)
-		acc := func(i, j int) neon.V { return neon.V(i*vecs + j) }
-		words4 := []neon.V{b0, b0 + 1, b0 + 2, b0 + 3}
-		a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
-		ldc, records, words, add, next := f.Bytes("ldc"), f.Param("records"), f.Param("words"), f.Param("acc"), f.Param("next")
-		at, left := f.R(), f.R()
-		f.Zero(t0)
-		f.IfZero(add, "zero")
-		f.Branch("", "record")
-		f.Label("zero")
-		f.Move(c, at)
-		for range rows {
-			f.StoreAll([]neon.V{t0, t0, t0, t0}, neon.Mem{Base: at})
-			f.Add(ldc, at)
-		}
-		f.Label("record")
-		f.Set(4*rows, at) // from the record's words to where its sums begin
-		f.Multiply(words, at)
-		f.Add(a, at)
-		for i := range rows {
-			f.LoadScalarTo(neon.Mem{Base: at, Off: 4 * i}, x0)
-			for j := range vecs {
-				f.BroadcastTo(acc(i, j), x0, 0)
+	file.Func(name, "(a, b, c *float32, ldc, records, words, acc int, next uintptr)", doc,
+		func(f *neon.Func) {
+			const (
+				b0     = neon.V(24)
+				x0, x1 = neon.V(28), neon.V(29) // words of A's rows; the first also a row's scale
+				t0, t1 = neon.V(30), neon.V(31)
+			)
+			acc := func(i, j int) neon.V { return neon.V(i*vecs + j) }
+			words4 := []neon.V{b0, b0 + 1, b0 + 2, b0 + 3}
+			a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
+			ldc, records, words, add, next := f.Bytes("ldc"), f.Param("records"), f.Param("words"),
+				f.Param("acc"), f.Param("next")
+			at, left := f.R(), f.R()
+			f.Zero(t0)
+			f.IfZero(add, "zero")
+			f.Branch("", "record")
+			f.Label("zero")
+			f.Move(c, at)
+			for range rows {
+				f.StoreAll([]neon.V{t0, t0, t0, t0}, neon.Mem{Base: at})
+				f.Add(ldc, at)
 			}
-		}
-		f.Move(words, left)
-		f.Label("word")
-		switch rows {
-		case 6:
-			f.LoadTo(neon.Mem{Base: a}, x0)
-			f.LoadHalf(neon.Mem{Base: a, Off: 16}, x1)
-		case 2:
-			f.LoadHalf(neon.Mem{Base: a}, x0)
-		default:
-			f.LoadScalarTo(neon.Mem{Base: a}, x0)
-		}
-		f.LoadAll(neon.Mem{Base: b}, words4)
-		f.Prefetch(neon.Mem{Base: next})
-		for i := range rows {
-			for j := range vecs {
-				f.SDotElement(acc(i, j), words4[j], x0+neon.V(i/4), i%4)
+			f.Label("record")
+			f.Set(4*rows, at) // from the record's words to where its sums begin
+			f.Multiply(words, at)
+			f.Add(a, at)
+			for i := range rows {
+				f.LoadScalarTo(neon.Mem{Base: at, Off: 4 * i}, x0)
+				for j := range vecs {
+					f.BroadcastTo(acc(i, j), x0, 0)
+				}
 			}
-		}
-		f.Advance(a, 4*rows)
-		f.Advance(b, 64)
-		f.Advance(next, 64)
-		f.Decrease(left, 1)
-		f.Branch("NE", "word")
-		f.LoadAll(neon.Mem{Base: b}, words4)
-		f.Move(c, at)
-		for i := range rows {
-			f.LoadScalarTo(neon.Mem{Base: a, Off: 4 * (rows + i)}, x0)
-			f.BroadcastTo(x0, x0, 0)
-			for j := range vecs {
-				m := neon.Mem{Base: at, Off: 16 * j}
-				f.ProductTo(t0, words4[j], x0)
-				f.LoadTo(m, t1)
-				f.FloatTo(acc(i, j))
-				f.FMLA(t1, acc(i, j), t0)
-				f.Store(t1, m)
+			f.Move(words, left)
+			f.Label("word")
+			switch rows {
+			case 6:
+				f.LoadTo(neon.Mem{Base: a}, x0)
+				f.LoadHalf(neon.Mem{Base: a, Off: 16}, x1)
+			case 2:
+				f.LoadHalf(neon.Mem{Base: a}, x0)
+			default:
+				f.LoadScalarTo(neon.Mem{Base: a}, x0)
 			}
-			f.Add(ldc, at)
-		}
-		f.Advance(a, 8*rows)
-		f.Advance(b, 64)
-		f.Decrease(records, 1)
-		f.Branch("NE", "record")
-		f.Return()
-	})
+			f.LoadAll(neon.Mem{Base: b}, words4)
+			f.Prefetch(neon.Mem{Base: next})
+			for i := range rows {
+				for j := range vecs {
+					f.SDotElement(acc(i, j), words4[j], x0+neon.V(i/4), i%4)
+				}
+			}
+			f.Advance(a, 4*rows)
+			f.Advance(b, 64)
+			f.Advance(next, 64)
+			f.Decrease(left, 1)
+			f.Branch("NE", "word")
+			f.LoadAll(neon.Mem{Base: b}, words4)
+			f.Move(c, at)
+			for i := range rows {
+				f.LoadScalarTo(neon.Mem{Base: a, Off: 4 * (rows + i)}, x0)
+				f.BroadcastTo(x0, x0, 0)
+				for j := range vecs {
+					m := neon.Mem{Base: at, Off: 16 * j}
+					f.ProductTo(t0, words4[j], x0)
+					f.LoadTo(m, t1)
+					f.FloatTo(acc(i, j))
+					f.FMLA(t1, acc(i, j), t0)
+					f.Store(t1, m)
+				}
+				f.Add(ldc, at)
+			}
+			f.Advance(a, 8*rows)
+			f.Advance(b, 64)
+			f.Decrease(records, 1)
+			f.Branch("NE", "record")
+			f.Return()
+		})
 }
 
 // quantiseRuns rounds rows to levels.
@@ -100,7 +102,8 @@ func quantiseRuns(file *neon.File) {
 	file.Func("quantiseRuns", "(dst, sums, x, inverse *float32, n int)", `is, for 32n values, where dst holds int8 and sums int32, from 0:
 
 	for i := range 32*n { dst[i] = int8(round(x[i]*inverse[i/32])); sums[i/16] += dst[i] }`, func(f *neon.Func) {
-		dst, sums, x, inverse, n := f.Param("dst"), f.Param("sums"), f.Param("x"), f.Param("inverse"), f.Param("n")
+		dst, sums, x, inverse, n := f.Param("dst"), f.Param("sums"), f.Param("x"), f.Param("inverse"),
+			f.Param("n")
 		f.Constants()
 		ones := f.Bits(0x01010101)
 		f.Label("loop")
@@ -141,7 +144,8 @@ to dst and 4 to 7 half bytes after:
 
 	for w := range 8 { for i := range width { `+loop+` } }`, func(f *neon.Func) {
 		dst, src, high := f.Param("dst"), f.Param("src"), f.Param("high")
-		width, half, blocks, stride := f.Param("width"), f.Param("half"), f.Param("blocks"), f.Param("stride")
+		width, half, blocks, stride := f.Param("width"), f.Param("half"), f.Param("blocks"),
+			f.Param("stride")
 		f.Constants()
 		low, mask := f.Bits(0x0f0f0f0f), f.Bits([]uint32{0, 0x10101010, 0x30303030}[bits])
 		left, from, to, other := f.R(), f.R(), f.R(), f.R()
@@ -222,7 +226,8 @@ func expandScales(file *neon.File) {
 		low, high := f.Widen(q)
 		scale := f.Vs(2)
 		f.LoadAll(neon.Mem{Base: by}, scale)
-		f.StoreAll([]neon.V{f.FMul(f.Float(low), scale[0]), f.FMul(f.Float(high), scale[1])}, neon.Mem{Base: to})
+		f.StoreAll([]neon.V{f.FMul(f.Float(low), scale[0]), f.FMul(f.Float(high), scale[1])},
+			neon.Mem{Base: to})
 		f.Advance(levels, 8)
 		f.Advance(by, 32)
 		f.Advance(to, 32)

@@ -30,7 +30,9 @@ var f32 = kernel{"F32", "for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j]
 		}
 	}}
 
-var bf16Wide = kernel{"BF16Wide", "for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }", 1,
+var bf16Wide = kernel{"BF16Wide",
+	"for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, " +
+		"c[i][j])) }", 1,
 	func(t *tile, m neon.Mem, j, word int) {
 		for half := range 2 { // a word is loaded twice, because one register is left
 			b := t.b(2*j + half)
@@ -46,7 +48,9 @@ var bf16Wide = kernel{"BF16Wide", "for k := range 2*lines { c[i][j] = fma(a[i][2
 		}
 	}}
 
-var int8Dot = kernel{"Int8Dot", "for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }", 2,
+var int8Dot = kernel{"Int8Dot",
+	"for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * " +
+		"int32(int8(b[k][j][t])) } }", 2,
 	func(t *tile, m neon.Mem, j, word int) {
 		t.pair(m, j)
 		for i := range t.rows {
@@ -92,53 +96,55 @@ func (t *tile) row(i int) []neon.V {
 
 // doc describes the kernel of a loop, which takes words of B for half a line of A.
 func doc(rows, words int, loop string) string {
-	return fmt.Sprintf("is, for i of %d rows and j of 16 columns, with c = 0 first unless acc:\n\n\t%s\n\n"+
+	return fmt.Sprintf("is, for i of %d rows and j of 16 columns, with c = 0 first unless "+
+		"acc:\n\n\t%s\n\n"+
 		"and fetches %d bytes a line from next on into the caches.", rows, loop, 32*words)
 }
 
 // emit writes the kernel of one row count.
 func (k kernel) emit(file *neon.File, rows int) {
-	file.Func(fmt.Sprintf("mul%s_%dx16", k.name, rows), signature, doc(rows, k.words, k.loop), func(f *neon.Func) {
-		t := &tile{Func: f, rows: rows, last: 32}
-		a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
-		ldc, n, acc, next := f.Bytes("ldc"), f.Param("lines"), f.Param("acc"), f.Param("next")
-		if k.words == 1 {
-			t.last, t.mask = 31, 31
-			f.Constants()
-			f.BitsTo(0xffff0000, t.mask)
-		}
-		load := halves(f, a, n, rows)
-		f.IfZero(acc, "zero")
-		at := f.R()
-		f.Move(c, at)
-		for i := range rows {
-			f.LoadAll(neon.Mem{Base: at}, t.row(i))
-			f.Add(ldc, at)
-		}
-		f.Branch("", "loop")
-		f.Label("zero")
-		for i := range rows {
-			for _, v := range t.row(i) {
-				f.Zero(v)
+	file.Func(fmt.Sprintf("mul%s_%dx16", k.name, rows), signature, doc(rows, k.words, k.loop),
+		func(f *neon.Func) {
+			t := &tile{Func: f, rows: rows, last: 32}
+			a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
+			ldc, n, acc, next := f.Bytes("ldc"), f.Param("lines"), f.Param("acc"), f.Param("next")
+			if k.words == 1 {
+				t.last, t.mask = 31, 31
+				f.Constants()
+				f.BitsTo(0xffff0000, t.mask)
 			}
-		}
-		f.Label("loop")
-		load(t.a)
-		fetch(f, next, k.words)
-		for word := range k.words {
-			for j := range vecs {
-				k.step(t, neon.Mem{Base: b, Off: 64*word + 16*j}, j, word)
+			load := halves(f, a, n, rows)
+			f.IfZero(acc, "zero")
+			at := f.R()
+			f.Move(c, at)
+			for i := range rows {
+				f.LoadAll(neon.Mem{Base: at}, t.row(i))
+				f.Add(ldc, at)
 			}
-		}
-		f.Advance(b, 64*k.words)
-		f.Decrease(n, 1)
-		f.Branch("NE", "loop")
-		for i := range rows {
-			f.StoreAll(t.row(i), neon.Mem{Base: c})
-			f.Add(ldc, c)
-		}
-		f.Return()
-	})
+			f.Branch("", "loop")
+			f.Label("zero")
+			for i := range rows {
+				for _, v := range t.row(i) {
+					f.Zero(v)
+				}
+			}
+			f.Label("loop")
+			load(t.a)
+			fetch(f, next, k.words)
+			for word := range k.words {
+				for j := range vecs {
+					k.step(t, neon.Mem{Base: b, Off: 64*word + 16*j}, j, word)
+				}
+			}
+			f.Advance(b, 64*k.words)
+			f.Decrease(n, 1)
+			f.Branch("NE", "loop")
+			for i := range rows {
+				f.StoreAll(t.row(i), neon.Mem{Base: c})
+				f.Add(ldc, c)
+			}
+			f.Return()
+		})
 }
 
 // halves makes n count halves of lines. What it returns loads the next half of each row's line into
@@ -163,53 +169,54 @@ func fetch(f *neon.Func, next neon.R, words int) {
 	f.Advance(next, 16*words)
 }
 
-// int8Pairs writes the kernel for processors without SDOT. Products of bytes are int16, of which two may
-// be added, as levels reach 127 at most; pairs of them are added in int32, so an
+// int8Pairs writes the kernel for processors without SDOT. Products of bytes are int16, of which
+// two may be added, as levels reach 127 at most; pairs of them are added in int32, so an
 // accumulator has two lanes for each of its two columns.
 func int8Pairs(file *neon.File, rows int) {
-	file.Func(fmt.Sprintf("mulInt8Pairs_%dx16", rows), signature, doc(rows, int8Dot.words, int8Dot.loop), func(f *neon.Func) {
-		a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
-		ldc, n, acc, next := f.Bytes("ldc"), f.Param("lines"), f.Param("acc"), f.Param("next")
-		sums := make([][]neon.V, rows)
-		for i := range sums {
-			sums[i] = f.Vs(2 * vecs)
-			for _, v := range sums[i] {
-				f.Zero(v)
-			}
-		}
-		half := f.Vs(rows)
-		load := halves(f, a, n, rows)
-		f.Label("loop")
-		load(func(i int) neon.V { return half[i] })
-		fetch(f, next, int8Dot.words)
-		var words [][2]neon.V // of each row, in every lane
-		for _, h := range half {
-			words = append(words, [2]neon.V{f.Broadcast(h, 0), f.Broadcast(h, 1)})
-		}
-		for j := range vecs {
-			b0, b1 := f.Load(neon.Mem{Base: b, Off: 16 * j}), f.Load(neon.Mem{Base: b, Off: 64 + 16*j})
-			for i, w := range words {
-				for half, high := range []bool{false, true} {
-					p := f.SMull(high, b0, w[0])
-					f.SMlal(high, p, b1, w[1])
-					f.SAdalp(sums[i][2*j+half], p)
+	file.Func(fmt.Sprintf("mulInt8Pairs_%dx16", rows), signature,
+		doc(rows, int8Dot.words, int8Dot.loop), func(f *neon.Func) {
+			a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
+			ldc, n, acc, next := f.Bytes("ldc"), f.Param("lines"), f.Param("acc"), f.Param("next")
+			sums := make([][]neon.V, rows)
+			for i := range sums {
+				sums[i] = f.Vs(2 * vecs)
+				for _, v := range sums[i] {
+					f.Zero(v)
 				}
 			}
-		}
-		f.Advance(b, 128)
-		f.Decrease(n, 1)
-		f.Branch("NE", "loop")
-		for i := range rows {
-			for j := range vecs {
-				v, m := f.PairSums(sums[i][2*j], sums[i][2*j+1]), neon.Mem{Base: c, Off: 16 * j}
-				skip := fmt.Sprintf("store%d_%d", i, j)
-				f.IfZero(acc, skip)
-				f.IAddTo(v, f.Load(m))
-				f.Label(skip)
-				f.Store(v, m)
+			half := f.Vs(rows)
+			load := halves(f, a, n, rows)
+			f.Label("loop")
+			load(func(i int) neon.V { return half[i] })
+			fetch(f, next, int8Dot.words)
+			var words [][2]neon.V // of each row, in every lane
+			for _, h := range half {
+				words = append(words, [2]neon.V{f.Broadcast(h, 0), f.Broadcast(h, 1)})
 			}
-			f.Add(ldc, c)
-		}
-		f.Return()
-	})
+			for j := range vecs {
+				b0, b1 := f.Load(neon.Mem{Base: b, Off: 16 * j}), f.Load(neon.Mem{Base: b, Off: 64 + 16*j})
+				for i, w := range words {
+					for half, high := range []bool{false, true} {
+						p := f.SMull(high, b0, w[0])
+						f.SMlal(high, p, b1, w[1])
+						f.SAdalp(sums[i][2*j+half], p)
+					}
+				}
+			}
+			f.Advance(b, 128)
+			f.Decrease(n, 1)
+			f.Branch("NE", "loop")
+			for i := range rows {
+				for j := range vecs {
+					v, m := f.PairSums(sums[i][2*j], sums[i][2*j+1]), neon.Mem{Base: c, Off: 16 * j}
+					skip := fmt.Sprintf("store%d_%d", i, j)
+					f.IfZero(acc, skip)
+					f.IAddTo(v, f.Load(m))
+					f.Label(skip)
+					f.Store(v, m)
+				}
+				f.Add(ldc, c)
+			}
+			f.Return()
+		})
 }

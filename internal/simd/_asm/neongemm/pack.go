@@ -5,7 +5,8 @@ import "unmask/internal/simd/_asm/neon"
 const packSignature = "(dst, x *float32, stride, n int, inverse float32)"
 
 // packLoop writes a loop that reads vectors of x and writes their lines, stride words apart.
-func packLoop(file *neon.File, name, doc string, vectors int, body func(f *neon.Func) func(x []neon.V) (lines []neon.V)) {
+func packLoop(file *neon.File, name, doc string, vectors int,
+	body func(f *neon.Func) func(x []neon.V) (lines []neon.V)) {
 	file.Func(name, packSignature, doc, func(f *neon.Func) {
 		dst, x, stride, n := f.Param("dst"), f.Param("x"), f.Bytes("stride"), f.Param("n")
 		f.Constants()
@@ -25,14 +26,17 @@ func packLoop(file *neon.File, name, doc string, vectors int, body func(f *neon.
 }
 
 func packF32(file *neon.File) {
-	packLoop(file, "packF32", "copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.", 2,
+	packLoop(file, "packF32",
+		"copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.", 2,
 		func(f *neon.Func) func([]neon.V) []neon.V {
 			return func(x []neon.V) []neon.V { return x }
 		})
 }
 
 func packBF16Wide(file *neon.File) {
-	packLoop(file, "packBF16Wide", "rounds 8n values to bfloat16 and keeps float32, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = bfloat16(x[i]) }.", 2,
+	packLoop(file, "packBF16Wide",
+		"rounds 8n values to bfloat16 and keeps float32, 4 to a line: for i := range 8*n { "+
+			"dst[i/4*stride][i%4] = bfloat16(x[i]) }.", 2,
 		func(f *neon.Func) func([]neon.V) []neon.V {
 			half, one, high, quiet := f.Bits(0x7fff), f.Bits(1), f.Bits(0xffff0000), f.Bits(0x400000)
 			return func(x []neon.V) (lines []neon.V) {
@@ -49,7 +53,9 @@ func packBF16Wide(file *neon.File) {
 }
 
 func packInt8Signed(file *neon.File) {
-	packLoop(file, "packInt8Signed", "rounds 16n values to bytes, 16 to a line: for i := range 16*n { dst[i/16*stride][i%16] = uint8(round(x[i]*inverse)) }.", 4,
+	packLoop(file, "packInt8Signed",
+		"rounds 16n values to bytes, 16 to a line: for i := range 16*n { dst[i/16*stride][i%16] = "+
+			"uint8(round(x[i]*inverse)) }.", 4,
 		func(f *neon.Func) func([]neon.V) []neon.V {
 			inverse := f.Splat("inverse")
 			return func(x []neon.V) []neon.V {
@@ -63,47 +69,49 @@ func packInt8Signed(file *neon.File) {
 }
 
 func absMax(file *neon.File) {
-	file.Func("absMax", "(x *float32, n int) float32", "is for i := range 8*n { m = max(m, abs(x[i])) }: NaN where one of x is.", func(f *neon.Func) {
-		x, n := f.Param("x"), f.Param("n")
-		top := f.Vs(2)
-		f.Zero(top[0])
-		f.Zero(top[1])
-		f.Label("loop")
-		v := f.Vs(2)
-		f.LoadAll(neon.Mem{Base: x}, v)
-		f.Advance(x, 32)
-		for i := range v { // the bits order as the values do, and NaN is above Inf
-			f.UMaxTo(top[i], f.FAbs(v[i]))
-		}
-		f.Decrease(n, 1)
-		f.Branch("NE", "loop")
-		f.UMaxTo(top[0], top[1])
-		f.UMaxTo(top[0], f.HighHalf(top[0]))
-		f.UMaxTo(top[0], f.Broadcast(top[0], 1))
-		f.Return(top[0])
-	})
+	file.Func("absMax", "(x *float32, n int) float32",
+		"is for i := range 8*n { m = max(m, abs(x[i])) }: NaN where one of x is.", func(f *neon.Func) {
+			x, n := f.Param("x"), f.Param("n")
+			top := f.Vs(2)
+			f.Zero(top[0])
+			f.Zero(top[1])
+			f.Label("loop")
+			v := f.Vs(2)
+			f.LoadAll(neon.Mem{Base: x}, v)
+			f.Advance(x, 32)
+			for i := range v { // the bits order as the values do, and NaN is above Inf
+				f.UMaxTo(top[i], f.FAbs(v[i]))
+			}
+			f.Decrease(n, 1)
+			f.Branch("NE", "loop")
+			f.UMaxTo(top[0], top[1])
+			f.UMaxTo(top[0], f.HighHalf(top[0]))
+			f.UMaxTo(top[0], f.Broadcast(top[0], 1))
+			f.Return(top[0])
+		})
 }
 
 func turn(file *neon.File) {
-	file.Func("turnWords", "(dst, x *float32, ldd, ldx, n int)", "is for d := range 8*n { for c := range 8 { dst[d*ldd+c] = x[c*ldx+d] } }.", func(f *neon.Func) {
-		dst, x, ldd, ldx, n := f.Param("dst"), f.Param("x"), f.Bytes("ldd"), f.Bytes("ldx"), f.Param("n")
-		f.Shift(n, 1) // blocks of 4 words
-		at := f.R()
-		f.Label("loop")
-		f.Move(x, at)
-		var rows [8]neon.V
-		for i := range rows {
-			rows[i] = f.Load(neon.Mem{Base: at})
-			f.Add(ldx, at)
-		}
-		low, high := f.Turn([4]neon.V(rows[:4])), f.Turn([4]neon.V(rows[4:]))
-		for i := range low {
-			f.StoreAll([]neon.V{low[i], high[i]}, neon.Mem{Base: dst})
-			f.Add(ldd, dst)
-		}
-		f.Advance(x, 16)
-		f.Decrease(n, 1)
-		f.Branch("NE", "loop")
-		f.Return()
-	})
+	file.Func("turnWords", "(dst, x *float32, ldd, ldx, n int)",
+		"is for d := range 8*n { for c := range 8 { dst[d*ldd+c] = x[c*ldx+d] } }.", func(f *neon.Func) {
+			dst, x, ldd, ldx, n := f.Param("dst"), f.Param("x"), f.Bytes("ldd"), f.Bytes("ldx"), f.Param("n")
+			f.Shift(n, 1) // blocks of 4 words
+			at := f.R()
+			f.Label("loop")
+			f.Move(x, at)
+			var rows [8]neon.V
+			for i := range rows {
+				rows[i] = f.Load(neon.Mem{Base: at})
+				f.Add(ldx, at)
+			}
+			low, high := f.Turn([4]neon.V(rows[:4])), f.Turn([4]neon.V(rows[4:]))
+			for i := range low {
+				f.StoreAll([]neon.V{low[i], high[i]}, neon.Mem{Base: dst})
+				f.Add(ldd, dst)
+			}
+			f.Advance(x, 16)
+			f.Decrease(n, 1)
+			f.Branch("NE", "loop")
+			f.Return()
+		})
 }

@@ -2,9 +2,10 @@ package main
 
 import "unmask/internal/simd/_asm/neon"
 
-// rowLoop runs column for each 16 columns of each row; row runs before those of one. The pointers start
-// again at each row, as they were or moved on by their strides.
-func rowLoop(f *neon.Func, rows, cols neon.R, starts, strides []neon.R, row func(), column func(at []neon.R)) {
+// rowLoop runs column for each 16 columns of each row; row runs before those of one. The pointers
+// start again at each row, as they were or moved on by their strides.
+func rowLoop(f *neon.Func, rows, cols neon.R, starts, strides []neon.R, row func(),
+	column func(at []neon.R)) {
 	at := make([]neon.R, len(starts))
 	for i := range at {
 		at[i] = f.R()
@@ -41,22 +42,23 @@ func store(file *neon.File) {
 		dst, tile, bias := f.Param("dst"), f.Param("tile"), f.Param("bias")
 		ldd, ldt := f.Bytes("ldd"), f.Bytes("ldt")
 		rows, cols, add := f.Param("rows"), f.Param("cols"), f.Param("add")
-		rowLoop(f, rows, cols, []neon.R{dst, tile, bias}, []neon.R{ldd, ldt}, func() {}, func(at []neon.R) {
-			y, b := f.Vs(4), f.Vs(4)
-			f.LoadAll(neon.Mem{Base: at[1]}, y)
-			f.LoadAll(neon.Mem{Base: at[2]}, b)
-			for i := range y {
-				f.AddTo(y[i], b[i])
-			}
-			f.IfZero(add, "write")
-			d := f.Vs(4)
-			f.LoadAll(neon.Mem{Base: at[0]}, d)
-			for i := range y {
-				f.AddTo(y[i], d[i])
-			}
-			f.Label("write")
-			f.StoreAll(y, neon.Mem{Base: at[0]})
-		})
+		rowLoop(f, rows, cols, []neon.R{dst, tile, bias}, []neon.R{ldd, ldt}, func() {},
+			func(at []neon.R) {
+				y, b := f.Vs(4), f.Vs(4)
+				f.LoadAll(neon.Mem{Base: at[1]}, y)
+				f.LoadAll(neon.Mem{Base: at[2]}, b)
+				for i := range y {
+					f.AddTo(y[i], b[i])
+				}
+				f.IfZero(add, "write")
+				d := f.Vs(4)
+				f.LoadAll(neon.Mem{Base: at[0]}, d)
+				for i := range y {
+					f.AddTo(y[i], d[i])
+				}
+				f.Label("write")
+				f.StoreAll(y, neon.Mem{Base: at[0]})
+			})
 	})
 }
 

@@ -11,7 +11,8 @@ const groups = 2
 func main() {
 	neon.Main(func(file *neon.File) {
 		file.Func("fillNEON", "(words, s *uint32, counter uint32, n int)",
-			"is\n\n\tfor i := range n { words[4*i:4*i+4] = the block of s with counter + i<<8 }\n\nn is a multiple of 8.", fill)
+			"is\n\n\tfor i := range n { words[4*i:4*i+4] = the block of s with counter + i<<8 }\n\nn is a "+
+				"multiple of 8.", fill)
 	})
 }
 
@@ -25,7 +26,8 @@ func fill(f *neon.Func) {
 	}
 	m0, m1, next := f.Bits(0xD2511F53), f.Bits(0xCD9E8D57), f.Bits(4<<8)
 	first, z2 := f.Load(neon.Mem{Base: s}), f.Broadcast(f.LoadScalar(neon.Mem{Base: s, Off: 16}), 0)
-	x2, y0, z0, z1 := f.Broadcast(first, 0), f.Broadcast(first, 1), f.Broadcast(first, 2), f.Broadcast(first, 3)
+	x2, y0, z0, z1 := f.Broadcast(first, 0), f.Broadcast(first, 1), f.Broadcast(first, 2),
+		f.Broadcast(first, 3)
 	xor := func(a, b neon.V) neon.V { return f.Xor(f.V(), a, b) }
 	f.Each(n, 4*groups, func() {
 		var blocks [groups][4]neon.V

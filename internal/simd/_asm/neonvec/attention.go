@@ -6,9 +6,9 @@ import (
 	"unmask/internal/simd/_asm/neon"
 )
 
-// panel is how attention holds queries: one a lane, of which a panel has columns registers of 4. tile is
-// how many keys, or value columns, are accumulated at a time: 24 of 32 registers accumulate in
-// the wide panel. The narrow one is for the last queries of a segment.
+// panel is how attention holds queries: one a lane, of which a panel has columns registers of 4.
+// tile is how many keys, or value columns, are accumulated at a time: 24 of 32 registers accumulate
+// in the wide panel. The narrow one is for the last queries of a segment.
 type panel struct {
 	name          string
 	columns, tile int
@@ -30,9 +30,11 @@ const fetches = "Meanwhile 4*keys*dim bytes from next on are fetched into the ca
 func (p panel) scores(file *neon.File) {
 	lanes := 4 * p.columns
 	write(file, "scores"+p.name, "(s, k, q *float32, keys, dim int, next uintptr)", fmt.Sprintf(
-		"\tfor i := range keys {\n\t\tfor j := range %d {\n\t\t\ts[i][j] = 0\n\t\t\tfor d := range dim { s[i][j] += k[i][d]*q[d][j] }\n\t\t}\n\t}\n\n"+
+		"\tfor i := range keys {\n\t\tfor j := range %d {\n\t\t\ts[i][j] = 0\n\t\t\tfor d := range dim "+
+			"{ s[i][j] += k[i][d]*q[d][j] }\n\t\t}\n\t}\n\n"+
 			"s is [keys, %d], k [keys, dim], q [dim, %d]. "+fetches, lanes, lanes, lanes), func(k kernel) {
-		s, key, q, keys, dim, next := k.Param("s"), k.Param("k"), k.Param("q"), k.Param("keys"), k.Param("dim"), k.Param("next")
+		s, key, q, keys, dim, next := k.Param("s"), k.Param("k"), k.Param("q"), k.Param("keys"),
+			k.Param("dim"), k.Param("next")
 		stride, line, n := k.R(), k.R(), k.R()
 		k.Move(dim, stride)
 		k.Shift(stride, 2)
@@ -93,9 +95,11 @@ func (p panel) tiles(k kernel, n neon.R, body func(tile int, label func(string) 
 func (p panel) values(file *neon.File) {
 	lanes := 4 * p.columns
 	write(file, "values"+p.name, "(o, v, s, alpha *float32, keys, dim int, next uintptr)", fmt.Sprintf(
-		"\tfor d := range dim {\n\t\tfor j := range %d {\n\t\t\to[d][j] *= alpha[j]\n\t\t\tfor i := range keys { o[d][j] += v[i][d]*s[i][j] }\n\t\t}\n\t}\n\n"+
+		"\tfor d := range dim {\n\t\tfor j := range %d {\n\t\t\to[d][j] *= alpha[j]\n\t\t\tfor i := "+
+			"range keys { o[d][j] += v[i][d]*s[i][j] }\n\t\t}\n\t}\n\n"+
 			"o is [dim, %d], v [keys, dim], s [keys, %d]. "+fetches, lanes, lanes, lanes), func(k kernel) {
-		o, v, s, alpha, keys, dim, next := k.Param("o"), k.Param("v"), k.Param("s"), k.Param("alpha"), k.Param("keys"), k.Param("dim"), k.Param("next")
+		o, v, s, alpha, keys, dim, next := k.Param("o"), k.Param("v"), k.Param("s"), k.Param("alpha"),
+			k.Param("keys"), k.Param("dim"), k.Param("next")
 		stride, row, line, n := k.R(), k.R(), k.R(), k.R()
 		k.Move(dim, stride)
 		k.Shift(stride, 2)
@@ -143,8 +147,10 @@ func (p panel) values(file *neon.File) {
 // softmax writes the step of the online softmax, for panels of any width: 8 lanes at a time.
 func softmax(file *neon.File) {
 	write(file, "softmax", "(s, top, sum, alpha *float32, keys, lanes int)",
-		"\tfor j := range lanes {\n\t\tm := top[j]\n\t\tfor i := range keys { m = max(m, s[i][j]) }\n\t\talpha[j], top[j] = exp2(top[j]-m), m\n\t\tsum[j] *= alpha[j]\n"+
-			"\t\tfor i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }\n\t}\n\ns is [keys, lanes], lanes a multiple of 8. exp2 is 0 below 2^-127.", func(k kernel) {
+		"\tfor j := range lanes {\n\t\tm := top[j]\n\t\tfor i := range keys { m = max(m, s[i][j]) "+
+			"}\n\t\talpha[j], top[j] = exp2(top[j]-m), m\n\t\tsum[j] *= alpha[j]\n"+
+			"\t\tfor i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }\n\t}\n\ns is [keys, "+
+			"lanes], lanes a multiple of 8. exp2 is 0 below 2^-127.", func(k kernel) {
 			s, top, sum, alpha := k.Param("s"), k.Param("top"), k.Param("sum"), k.Param("alpha")
 			keys, lanes := k.Param("keys"), k.Param("lanes")
 			stride, line, n := k.R(), k.R(), k.R()
@@ -207,7 +213,8 @@ type exp2 struct {
 
 func (k kernel) newExp2() exp2 {
 	e := exp2{kernel: k, least: k.K(-127), magic: k.K(3<<22 + 127)}
-	for _, c := range []float64{0.00133813025, 0.00966636852, 0.0555038101, 0.24022349, 0.693147181, 1} {
+	for _, c := range []float64{0.00133813025, 0.00966636852, 0.0555038101, 0.24022349, 0.693147181,
+		1} {
 		e.c = append(e.c, k.K(c))
 	}
 	return e

@@ -60,8 +60,8 @@ func (k kernel) clamp(x neon.V, low, high float64) neon.V {
 
 func (k kernel) expOf(x neon.V) neon.V { return k.value(k.exp(k.clamp(x, -104, 89), none)) }
 
-// gate is x*sigmoid(|z|) where x is positive, x*sigmoid(z) elsewhere, for z of -|z|; near is x no further from
-// zero than where the result has underflown. One division serves both.
+// gate is x*sigmoid(|z|) where x is positive, x*sigmoid(z) elsewhere, for z of -|z|; near is x no
+// further from zero than where the result has underflown. One division serves both.
 func (k kernel) gate(x, near, z, tail neon.V) neon.V {
 	e := k.exp(z, tail)
 	one := k.FAdd(k.value(e), k.K(1))
@@ -121,17 +121,20 @@ func maps(file *neon.File) {
 		f         func(kernel, neon.V) neon.V
 	}{
 		{"exp", "dst[i] = exp(x[i])", kernel.expOf},
-		{"geluTanh", "dst[i] = x[i] * sigmoid(1.5957691*(x[i]+0.044715*x[i]*x[i]*x[i]))", kernel.geluTanh},
+		{"geluTanh", "dst[i] = x[i] * sigmoid(1.5957691*(x[i]+0.044715*x[i]*x[i]*x[i]))",
+			kernel.geluTanh},
 		{"geluErf", "dst[i] = x[i] * 0.5*erfc(-x[i]/sqrt2)", kernel.geluErf},
 		{"silu", "dst[i] = x[i] / (1+exp(-x[i]))", kernel.silu},
 		{"relu", "dst[i] = max(x[i], 0)", kernel.relu},
 	} {
-		write(file, m.name, "(dst, x *float32, n int)", "\tfor i := range n { "+m.doc+" }\n\nn is a multiple of 4.", func(k kernel) {
-			dst, x, n := k.Param("dst"), k.Param("x"), k.Param("n")
-			k.Each(n, 4, func() {
-				k.Store(m.f(k, k.Load(neon.Mem{Base: x, Off: 16, Post: true})), neon.Mem{Base: dst, Off: 16, Post: true})
+		write(file, m.name, "(dst, x *float32, n int)",
+			"\tfor i := range n { "+m.doc+" }\n\nn is a multiple of 4.", func(k kernel) {
+				dst, x, n := k.Param("dst"), k.Param("x"), k.Param("n")
+				k.Each(n, 4, func() {
+					k.Store(m.f(k, k.Load(neon.Mem{Base: x, Off: 16, Post: true})),
+						neon.Mem{Base: dst, Off: 16, Post: true})
+				})
+				k.Return()
 			})
-			k.Return()
-		})
 	}
 }

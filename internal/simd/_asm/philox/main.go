@@ -45,7 +45,9 @@ type block [4]reg.VecVirtual
 func (w width) fill() {
 	blocks := w.lanes * w.groups
 	TEXT("fill"+w.suffix, NOSPLIT, "func(words, s *uint32, counter uint32, n int)")
-	Doc("fill"+w.suffix+" is", "", "\tfor i := range n { words[4*i:4*i+4] = the block of s with counter + i<<8 }", "", "n is a multiple of "+strconv.Itoa(blocks)+".")
+	Doc("fill"+w.suffix+" is", "",
+		"\tfor i := range n { words[4*i:4*i+4] = the block of s with counter + i<<8 }", "",
+		"n is a multiple of "+strconv.Itoa(blocks)+".")
 	Pragma("noescape")
 	words, s := Load(Param("words"), GP64()), Load(Param("s"), GP64())
 	at, n := w.everywhere(Load(Param("counter"), GP32())), Load(Param("n"), GP64())
@@ -116,7 +118,11 @@ func (w width) times(a, b reg.VecVirtual) reg.VecVirtual {
 	return r
 }
 
-func (w width) high(p reg.VecVirtual) reg.VecVirtual { r := w.reg(); VPSRLQ(U8(32), p, r); return r }
+func (w width) high(p reg.VecVirtual) reg.VecVirtual {
+	r := w.reg()
+	VPSRLQ(U8(32), p, r)
+	return r
+}
 
 func (w width) xor(a, b reg.VecVirtual) reg.VecVirtual {
 	r := w.reg()

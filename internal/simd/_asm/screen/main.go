@@ -38,9 +38,12 @@ func (w width) above() {
 
 // race generates the comparison with a number for each element.
 func (w width) race() {
-	w.text("race", "(set *uint16, x *float32, words *uint32, least float32, n int)", "x[i] > Luck(words[i]) + least")
-	set, x, words, least, n := pointer("set"), pointer("x"), pointer("words"), w.splat("least"), pointer("n")
-	one, unit, slope := w.constant("one", 1<<24), w.constant("unit", 151<<23), w.constant("slope", math.Float32bits(math.Ln2/(1<<23)))
+	w.text("race", "(set *uint16, x *float32, words *uint32, least float32, n int)",
+		"x[i] > Luck(words[i]) + least")
+	set, x, words, least, n := pointer("set"), pointer("x"), pointer("words"), w.splat("least"),
+		pointer("n")
+	one, unit, slope := w.constant("one", 1<<24), w.constant("unit", 151<<23),
+		w.constant("slope", math.Float32bits(math.Ln2/(1<<23)))
 	w.each(set, n, []reg.Register{x, words}, func(i int) (a, b Op) {
 		t := w.reg()
 		w.move(w.at(words, i), t)
@@ -57,7 +60,8 @@ func (w width) race() {
 
 func (w width) text(name, signature, bit string) {
 	TEXT(name+w.suffix, NOSPLIT, "func"+signature)
-	Doc(name+w.suffix+" is", "", "\tfor i := range n { bit i of set = "+bit+" }", "", "n is a multiple of 16 above 0. Nothing compares with NaN.")
+	Doc(name+w.suffix+" is", "", "\tfor i := range n { bit i of set = "+bit+" }", "",
+		"n is a multiple of 16 above 0. Nothing compares with NaN.")
 	Pragma("noescape")
 }
 

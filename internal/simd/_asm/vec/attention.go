@@ -28,11 +28,12 @@ const (
 	integers
 )
 
-// panels: 24 of 32 registers accumulate with AVX-512, 12 of 16 with AVX2; the others are for the last
-// queries of a segment.
+// panels: 24 of 32 registers accumulate with AVX-512, 12 of 16 with AVX2; the others are for the
+// last queries of a segment.
 func (w width) panels() []panel {
 	if w.lanes == 16 {
-		return []panel{{w, "Wide", 3, 8, float32s}, {w, "Middle", 2, 8, float32s}, {w, "Narrow", 1, 8, float32s}}
+		return []panel{{w, "Wide", 3, 8, float32s}, {w, "Middle", 2, 8, float32s},
+			{w, "Narrow", 1, 8, float32s}}
 	}
 	return []panel{{w, "Wide", 3, 4, float32s}, {w, "Narrow", 1, 8, float32s}}
 }
@@ -60,7 +61,8 @@ func (p panel) column(base reg.Register, j int) Mem { return Mem{Base: base, Dis
 
 // strided returns the addresses base + i*stride for i < n <= 8.
 func strided(base, stride reg.Register, n int) []Mem {
-	at := []Mem{{Base: base}, {Base: base, Index: stride, Scale: 1}, {Base: base, Index: stride, Scale: 2}}
+	at := []Mem{{Base: base}, {Base: base, Index: stride, Scale: 1},
+		{Base: base, Index: stride, Scale: 2}}
 	if n > 3 {
 		three := GP64()
 		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, three)
@@ -69,7 +71,8 @@ func strided(base, stride reg.Register, n int) []Mem {
 			five, seven := GP64(), GP64()
 			LEAQ(Mem{Base: stride, Index: stride, Scale: 4}, five)
 			LEAQ(Mem{Base: three, Index: stride, Scale: 4}, seven)
-			at = append(at, Mem{Base: base, Index: five, Scale: 1}, Mem{Base: base, Index: three, Scale: 2}, Mem{Base: base, Index: seven, Scale: 1})
+			at = append(at, Mem{Base: base, Index: five, Scale: 1}, Mem{Base: base, Index: three, Scale: 2},
+				Mem{Base: base, Index: seven, Scale: 1})
 		}
 	}
 	return at[:n]
@@ -77,10 +80,12 @@ func strided(base, stride reg.Register, n int) []Mem {
 
 // fetches is what products do beside: keys and values come from memory while others are multiplied.
 func (p panel) fetches() string {
-	return fmt.Sprintf("Meanwhile %d*keys*dim bytes from next on are fetched into the caches.", p.ahead())
+	return fmt.Sprintf("Meanwhile %d*keys*dim bytes from next on are fetched into the caches.",
+		p.ahead())
 }
 
-// ahead is how many bytes are fetched for a word of keys or values: as many float32 as it has values.
+// ahead is how many bytes are fetched for a word of keys or values: as many float32 as it has
+// values.
 func (p panel) ahead() int {
 	if p.words == float32s {
 		return 4
@@ -128,12 +133,17 @@ func (p panel) each(tile int, f func(i, j int, acc reg.VecPhysical)) {
 func (p panel) scores() {
 	lanes := p.columns * p.lanes
 	if p.words == integers {
-		p.text("scoresFixed"+p.name, "(s, k, scale, q *float32, keys, words int, next uintptr)", fmt.Sprintf(
-			"for i := range keys {\n\tfor j := range %d {\n\t\tsum := int32(0)\n\t\tfor w := range words { sum += k[i][w].lo*q[w][j].lo + k[i][w].hi*q[w][j].hi }\n\t\ts[i][j] = float32(sum)*scale[i]\n\t}\n}\n\n"+
-				"s is [keys, %d], k [keys, words], q [words, %d]; lo and hi are int16. "+p.fetches(), lanes, lanes, lanes))
+		p.text("scoresFixed"+p.name, "(s, k, scale, q *float32, keys, words int, next uintptr)",
+			fmt.Sprintf(
+				"for i := range keys {\n\tfor j := range %d {\n\t\tsum := int32(0)\n\t\tfor w := range words { "+
+					"sum += k[i][w].lo*q[w][j].lo + k[i][w].hi*q[w][j].hi }\n\t\ts[i][j] = "+
+					"float32(sum)*scale[i]\n\t}\n}\n\n"+
+					"s is [keys, %d], k [keys, words], q [words, %d]; lo and hi are int16. "+p.fetches(), lanes,
+				lanes, lanes))
 	} else {
 		p.text("scores"+p.name, "(s, k, q *float32, keys, dim int, next uintptr)", fmt.Sprintf(
-			"for i := range keys {\n\tfor j := range %d {\n\t\ts[i][j] = 0\n\t\tfor d := range dim { s[i][j] += k[i][d]*q[d][j] }\n\t}\n}\n\n"+
+			"for i := range keys {\n\tfor j := range %d {\n\t\ts[i][j] = 0\n\t\tfor d := range dim { "+
+				"s[i][j] += k[i][d]*q[d][j] }\n\t}\n}\n\n"+
 				"s is [keys, %d], k [keys, dim], q [dim, %d]. "+p.fetches(), lanes, lanes, lanes))
 	}
 	s, k, q, keys, next := pointer("s"), pointer("k"), pointer("q"), pointer("keys"), pointer("next")
@@ -192,7 +202,8 @@ func (p panel) values() {
 		name, term = "valuesBF16", "v[i][d].lo*s[i][j].lo + v[i][d].hi*s[i][j].hi"
 	}
 	p.text(name+p.name, "(o, v, s, alpha *float32, keys, dim int, next uintptr)", fmt.Sprintf(
-		"for d := range dim {\n\tfor j := range %d {\n\t\to[d][j] *= alpha[j]\n\t\tfor i := range keys { o[d][j] += "+term+" }\n\t}\n}\n\n"+
+		"for d := range dim {\n\tfor j := range %d {\n\t\to[d][j] *= alpha[j]\n\t\tfor i := range keys "+
+			"{ o[d][j] += "+term+" }\n\t}\n}\n\n"+
 			"o is [dim, %d], v [keys, dim], s [keys, %d]. "+p.fetches(), lanes, lanes, lanes))
 	o, v, s := pointer("o"), pointer("v"), pointer("s")
 	alpha, keys, dim, next := pointer("alpha"), pointer("keys"), pointer("dim"), pointer("next")
@@ -225,7 +236,10 @@ func (p panel) values() {
 		ADDQ(U32(p.step()), line)
 		DECQ(n)
 		JNZ(LabelRef(l("term")))
-		p.each(tile, func(i, j int, a reg.VecPhysical) { VMOVUPS(a, Mem{Base: o, Disp: i*p.step() + j*p.bytes()}) })
+		p.each(tile, func(i, j int,
+			a reg.VecPhysical) {
+			VMOVUPS(a, Mem{Base: o, Disp: i*p.step() + j*p.bytes()})
+		})
 		ADDQ(U32(tile*p.step()), o)
 		ADDQ(U8(4*tile), v)
 		SUBQ(U32(tile), left)
@@ -239,8 +253,10 @@ func (p panel) values() {
 func (p panel) softmax() {
 	lanes := p.columns * p.lanes
 	p.text("softmax"+p.name, "(s, top, sum, alpha *float32, keys int)", fmt.Sprintf(
-		"for j := range %d {\n\tm := top[j]\n\tfor i := range keys { m = max(m, s[i][j]) }\n\talpha[j], top[j] = exp2(top[j]-m), m\n\tsum[j] *= alpha[j]\n"+
-			"\tfor i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }\n}\n\ns is [keys, %d]. exp2 is 0 below 2^-127.", lanes, lanes))
+		"for j := range %d {\n\tm := top[j]\n\tfor i := range keys { m = max(m, s[i][j]) }\n\talpha[j], "+
+			"top[j] = exp2(top[j]-m), m\n\tsum[j] *= alpha[j]\n"+
+			"\tfor i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }\n}\n\ns is [keys, %d]. "+
+			"exp2 is 0 below 2^-127.", lanes, lanes))
 	s, top, sum, alpha := pointer("s"), pointer("top"), pointer("sum"), pointer("alpha")
 	keys := pointer("keys")
 	var m []reg.VecVirtual
@@ -313,4 +329,5 @@ func (e exp2) of(z reg.VecVirtual) reg.VecVirtual {
 }
 
 // exp2Coefficients interpolate exp2 at Chebyshev points, relative error 2e-7.
-var exp2Coefficients = []float64{0.00133813025, 0.00966636852, 0.0555038101, 0.24022349, 0.693147181, 1}
+var exp2Coefficients = []float64{0.00133813025, 0.00966636852, 0.0555038101, 0.24022349,
+	0.693147181, 1}

@@ -19,7 +19,8 @@ func bf16() {
 
 	TEXT("pairWords", NOSPLIT, "func(dst, x *float32, pairs, width int)")
 	Pragma("noescape")
-	Doc("pairWords is for i := range pairs { for j := range 16*width { dst[i][j].lo, dst[i][j].hi = bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j]) } }.",
+	Doc("pairWords is for i := range pairs { for j := range 16*width { dst[i][j].lo, dst[i][j].hi = "+
+		"bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j]) } }.",
 		"Rows of both are 16*width long. dst may be x.")
 	dst, x := pointer("dst"), pointer("x")
 	pairs, width := pointer("pairs"), pointer("width")

@@ -11,8 +11,8 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// fixed generates attention's scores from 16-bit integers, which need AVX512_VNNI, and the softmax whose
-// weights are bfloat16.
+// fixed generates attention's scores from 16-bit integers, which need AVX512_VNNI, and the softmax
+// whose weights are bfloat16.
 func fixed() {
 	w := widths[1]
 	for _, p := range w.panels() {
@@ -27,15 +27,16 @@ func fixed() {
 // leastFixed keeps the scale of zeros finite.
 const leastFixed = 1e-30
 
-// round has x*scale, to nearest even, in the low 16 bits of each lane: the sum with 1.5*2^23 has no fraction.
+// round has x*scale, to nearest even, in the low 16 bits of each lane: the sum with 1.5*2^23 has no
+// fraction.
 func (w width) round(x Mem, scale reg.VecVirtual) reg.VecVirtual {
 	r := w.k(3 << 22)
 	VFMADD231PS(x, scale, r)
 	return r
 }
 
-// lowHalves is the order of VPERMT2W that puts the low halves of two registers' lanes one after the other, or
-// by turns.
+// lowHalves is the order of VPERMT2W that puts the low halves of two registers' lanes one after the
+// other, or by turns.
 func lowHalves(name string, turns bool) Mem {
 	m := GLOBL(name, attr.RODATA|attr.NOPTR)
 	for i := range 16 {
@@ -51,7 +52,8 @@ func lowHalves(name string, turns bool) Mem {
 // fixRows generates the integers of keys. Maxima are of the bits, so that NaN is the largest.
 func (w width) fixRows() {
 	w.text("fixRows", "(dst, scale, x *float32, rows, lines int, limit, unit float32)",
-		"for i := range rows {\n\tm := max(1e-30, abs(x[i][j]) for j in range 16*lines)\n\tscale[i] = m*unit\n\tfor j := range 16*lines { dst[i][j] = int16(x[i][j]*(limit/m)) }\n}\n\n"+
+		"for i := range rows {\n\tm := max(1e-30, abs(x[i][j]) for j in range 16*lines)\n\tscale[i] = "+
+			"m*unit\n\tfor j := range 16*lines { dst[i][j] = int16(x[i][j]*(limit/m)) }\n}\n\n"+
 			"Rounded to nearest even. A row of dst is 8*lines words.")
 	dst, scales, x := pointer("dst"), pointer("scale"), pointer("x")
 	rows, lines := pointer("rows"), pointer("lines")
@@ -115,8 +117,10 @@ func (w width) fixRows() {
 // fixLanes generates the integers of queries.
 func (w width) fixLanes() {
 	w.text("fixLanes", "(dst, scale, x *float32, pairs, stride int, limit, unit float32)",
-		"for j := range 16 {\n\tm := max(1e-30, abs(x[i][j]) for i in range 2*pairs)\n\tscale[j] = m*unit\n"+
-			"\tfor i := range pairs { dst[i][j].lo, dst[i][j].hi = int16(x[2*i][j]*(limit/m)), int16(x[2*i+1][j]*(limit/m)) }\n}\n\n"+
+		"for j := range 16 {\n\tm := max(1e-30, abs(x[i][j]) for i in range 2*pairs)\n\tscale[j] = "+
+			"m*unit\n"+
+			"\tfor i := range pairs { dst[i][j].lo, dst[i][j].hi = int16(x[2*i][j]*(limit/m)), "+
+			"int16(x[2*i+1][j]*(limit/m)) }\n}\n\n"+
 			"Rounded to nearest even. Rows of both are stride bytes apart.")
 	dst, scales, x := pointer("dst"), pointer("scale"), pointer("x")
 	pairs, stride := pointer("pairs"), pointer("stride")
@@ -150,15 +154,18 @@ func (w width) fixLanes() {
 	ret()
 }
 
-// roughCoefficients are of the polynomial of degree 3 nearest to exp2 on [-1/2, 1/2], relative error 8e-5: a weight is
-// rounded to bfloat16 next, by 4e-3 at most.
+// roughCoefficients are of the polynomial of degree 3 nearest to exp2 on [-1/2, 1/2], relative
+// error 8e-5: a weight is rounded to bfloat16 next, by 4e-3 at most.
 var roughCoefficients = []float64{0.0551716698, 0.242611128, 0.693260986, 0.999928073}
 
 // softmaxFixed generates the step of the online softmax over scores whose unit is a lane's own.
 func (w width) softmaxFixed() {
 	w.text("softmaxFixed", "(s, scale, top, sum, alpha *float32, pairs, stride int)",
-		"for j := range 16 {\n\tm := top[j]\n\tfor i := range 2*pairs { m = max(m, s[i][j]*scale[j]) }\n\talpha[j], top[j] = exp2(top[j]-m), m\n\tsum[j] *= alpha[j]\n"+
-			"\tfor i := range pairs {\n\t\ta, b := exp2(s[2*i][j]*scale[j]-m), exp2(s[2*i+1][j]*scale[j]-m)\n\t\tsum[j] += a + b\n\t\ts[i][j].lo, s[i][j].hi = bfloat16(a), bfloat16(b)\n\t}\n}\n\n"+
+		"for j := range 16 {\n\tm := top[j]\n\tfor i := range 2*pairs { m = max(m, s[i][j]*scale[j]) "+
+			"}\n\talpha[j], top[j] = exp2(top[j]-m), m\n\tsum[j] *= alpha[j]\n"+
+			"\tfor i := range pairs {\n\t\ta, b := exp2(s[2*i][j]*scale[j]-m), "+
+			"exp2(s[2*i+1][j]*scale[j]-m)\n\t\tsum[j] += a + b\n\t\ts[i][j].lo, s[i][j].hi = bfloat16(a), "+
+			"bfloat16(b)\n\t}\n}\n\n"+
 			"Rows of s are stride bytes apart. exp2 is 0 below 2^-127, and good to 8e-5.")
 	s, scale, top := pointer("s"), pointer("scale"), pointer("top")
 	sum, alpha := pointer("sum"), pointer("alpha")

@@ -33,7 +33,8 @@ const ln2 = 0.693147182464599609375 // math.Ln2 as a float32
 
 var (
 	expCoefficients = []float64{0.00139262508, 0.00836323288, 0.0416665542, 0.166665767, 0.5}
-	expConstants    = append([]float64{3 << 22, math.Log2E, ln2, math.Ln2 - ln2, 1}, expCoefficients...)
+	expConstants    = append([]float64{3 << 22, math.Log2E, ln2, math.Ln2 - ln2, 1},
+		expCoefficients...)
 )
 
 // exponent is 2^i.
@@ -60,7 +61,9 @@ func (w width) scale(x, n reg.VecVirtual) reg.VecVirtual {
 }
 
 // times is x*e^z.
-func (w width) times(x reg.VecVirtual, e power) reg.VecVirtual { return w.scale(w.mul(x, e.p), e.n) }
+func (w width) times(x reg.VecVirtual, e power) reg.VecVirtual {
+	return w.scale(w.mul(x, e.p), e.n)
+}
 
 // value is e^z.
 func (w width) value(e power) reg.VecVirtual { return w.scale(e.p, e.n) }
@@ -84,7 +87,8 @@ func (w width) minus(x reg.VecVirtual) reg.VecVirtual {
 }
 
 // gate is x*sigmoid(z): x/(1+e) where x is positive, x*e/(1+e) where it is negative, e = exp(-|z|).
-// near is x no further from zero than where the negative side has underflown. One division serves both.
+// near is x no further from zero than where the negative side has underflown. One division serves
+// both.
 func (w width) gate(x, near, z, tail reg.VecVirtual) reg.VecVirtual {
 	// z is -|z|
 	e := w.exp(z, tail)
@@ -144,7 +148,8 @@ func (w width) geluErf(x reg.VecVirtual) reg.VecVirtual {
 	return w.negative(x, negative, positive)
 }
 
-var erfCoefficients = []float64{5.94055155e-05, 0.000160217806, -0.00027384582, -0.00111626932, 0.00210907804,
+var erfCoefficients = []float64{5.94055155e-05, 0.000160217806, -0.00027384582, -0.00111626932,
+	0.00210907804,
 	0.00581807824, -0.0272930331, 0.0420900172, -0.00729496197, -0.0974741382, 0.482171264}
 
 func (w width) relu(x reg.VecVirtual) reg.VecVirtual { return w.max(w.zero(), x) }
@@ -163,7 +168,8 @@ func (w width) maps() {
 		{"silu", "dst[i] = x[i] / (1+exp(-x[i]))", w.silu, []float64{-110, 110}},
 		{"relu", "dst[i] = max(x[i], 0)", w.relu, nil},
 	} {
-		w.text(f.name, "(dst, x *float32, n int)", "for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
+		w.text(f.name, "(dst, x *float32, n int)",
+			"for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
 		dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
 		if f.constants != nil {
 			w.keep(expConstants...)

@@ -10,15 +10,18 @@ import (
 
 // reductions generates sums and maxima over a row, in 16 virtual lanes.
 func (w width) reductions() {
-	const tail = "\n\nn is a multiple of 16. Lane i%16 has its own sum; then lane i is added to i+8, i+4, i+2, i+1 in turn."
+	const tail = "\n\nn is a multiple of 16. Lane i%16 has its own sum; then lane i is added to i+8, " +
+		"i+4, i+2, i+1 in turn."
 
 	w.text("sum", "(x *float32, n int) float32", "for i := range n { s += x[i] }; return s"+tail)
 	x, n := pointer("x"), pointer("n")
 	acc := w.zeros()
-	w.lines(n, []reg.Register{x}, func(i int, at func(reg.Register) Mem) { VADDPS(at(x), acc[i], acc[i]) })
+	w.lines(n, []reg.Register{x},
+		func(i int, at func(reg.Register) Mem) { VADDPS(at(x), acc[i], acc[i]) })
 	ret(w.reduce(acc, addPS))
 
-	w.text("sumSquares", "(x *float32, n int, mean float32) float32", "for i := range n { s += (x[i]-mean)*(x[i]-mean) }; return s"+tail)
+	w.text("sumSquares", "(x *float32, n int, mean float32) float32",
+		"for i := range n { s += (x[i]-mean)*(x[i]-mean) }; return s"+tail)
 	x, n = pointer("x"), pointer("n")
 	mean := w.splat("mean")
 	acc = w.zeros()
@@ -30,7 +33,8 @@ func (w width) reductions() {
 
 	w.text("logits", "(x, bias *float32, step, n int, scale float32) float32",
 		"for i := range n { x[i] = (x[i]+bias[i])*scale; top = max(top, x[i]) }; return top\n\n"+
-			"n is a multiple of 16. bias advances by step bytes for each 16. NaN takes no part in the maximum for sure.")
+			"n is a multiple of 16. bias advances by step bytes for each 16. NaN takes no part in the "+
+			"maximum for sure.")
 	x, n = pointer("x"), pointer("n")
 	bias, step := pointer("bias"), pointer("step")
 	scale := w.splat("scale")
@@ -49,7 +53,8 @@ func (w width) reductions() {
 	ret(w.reduce(acc, maxPS))
 
 	const shifted = "d := x[i]-top; e := exp(c*d)"
-	w.text("sumExp", "(x *float32, n int, c, top float32) float32", "for i := range n { "+shifted+"; s += e }; return s"+tail)
+	w.text("sumExp", "(x *float32, n int, c, top float32) float32",
+		"for i := range n { "+shifted+"; s += e }; return s"+tail)
 	x, n = pointer("x"), pointer("n")
 	c, top := w.splat("c"), w.splat("top")
 	acc = w.zeros()
@@ -61,7 +66,8 @@ func (w width) reductions() {
 	})
 	ret(w.reduce(acc, addPS))
 
-	w.text("sumExps", "(x *float32, n int, c, top float32) (s, t float32)", "for i := range n { d := x[i]-top; s += exp(d); t += exp(c*d) }; return s, t"+tail)
+	w.text("sumExps", "(x *float32, n int, c, top float32) (s, t float32)",
+		"for i := range n { d := x[i]-top; s += exp(d); t += exp(c*d) }; return s, t"+tail)
 	x, n = pointer("x"), pointer("n")
 	c, top = w.splat("c"), w.splat("top")
 	acc = w.zeros()
@@ -77,7 +83,8 @@ func (w width) reductions() {
 	})
 	ret(w.reduce(acc, addPS), w.reduce(powers, addPS))
 
-	w.text("sumExpDot", "(x *float32, n int, top float32) (s, t float32)", "for i := range n { d := x[i]-top; e := exp(d); s += e; t += e*d }; return s, t"+tail)
+	w.text("sumExpDot", "(x *float32, n int, top float32) (s, t float32)",
+		"for i := range n { d := x[i]-top; e := exp(d); s += e; t += e*d }; return s, t"+tail)
 	x, n = pointer("x"), pointer("n")
 	top = w.splat("top")
 	acc = w.zeros()
@@ -93,11 +100,13 @@ func (w width) reductions() {
 	ret(w.reduce(acc, addPS), w.reduce(dot, addPS))
 
 	w.text("leaders", "(x *float32, n int, top float32) (second float32, count, first int)",
-		"second, first = -Inf, -1\nfor i := range n {\n\tif x[i] == top { count++; if first < 0 { first = i } } else { second = max(second, x[i]) }\n}\nreturn second, count, first\n\n"+
+		"second, first = -Inf, -1\nfor i := range n {\n\tif x[i] == top { count++; if first < 0 { first "+
+			"= i } } else { second = max(second, x[i]) }\n}\nreturn second, count, first\n\n"+
 			"n is a multiple of 16. NaN takes no part in the maximum for sure.")
 	w.leaders()
 
-	w.text("weights", "(dst, x *float32, n int, c, top float32)", "for i := range n { "+shifted+"; dst[i] = e }\n\nn is a multiple of 16.")
+	w.text("weights", "(dst, x *float32, n int, c, top float32)",
+		"for i := range n { "+shifted+"; dst[i] = e }\n\nn is a multiple of 16.")
 	dst, x, n := pointer("dst"), pointer("x"), pointer("n")
 	c, top = w.splat("c"), w.splat("top")
 	w.keep(expConstants...)
@@ -127,7 +136,8 @@ func (w width) zeros() []reg.VecVirtual {
 
 // elementwise generates products and sums of rows.
 func (w width) elementwise() {
-	w.text("normalize", "(dst, x, scale, shift *float32, scaleStep, shiftStep, n int, mean, inverse float32)",
+	w.text("normalize", "(dst, x, scale, shift *float32, scaleStep, shiftStep, n int, mean, inverse "+
+		"float32)",
 		"for i := range n { dst[i] = (x[i]-mean)*inverse*scale[i] + shift[i] }\n\n"+
 			"n is a multiple of 16. scale and shift advance by their steps, in bytes, for each 16.")
 	dst, x, n := pointer("dst"), pointer("x"), pointer("n")
@@ -144,7 +154,8 @@ func (w width) elementwise() {
 	})
 	ret()
 
-	w.text("modulate", "(x, scale, shift *float32, n int)", "for i := range n { x[i] = x[i]*(1+scale[i]) + shift[i] }\n\nn is a multiple of 16.")
+	w.text("modulate", "(x, scale, shift *float32, n int)",
+		"for i := range n { x[i] = x[i]*(1+scale[i]) + shift[i] }\n\nn is a multiple of 16.")
 	x, scale, shift, n = pointer("x"), pointer("scale"), pointer("shift"), pointer("n")
 	one := w.k(1)
 	w.each(n, []reg.Register{x, scale, shift}, func() {
@@ -154,7 +165,8 @@ func (w width) elementwise() {
 	ret()
 
 	w.text("affine", "(dst, x, scale, shift *float32, n, pixels int)",
-		"for p := range pixels { for i := range n { dst[p*n+i] = x[p*n+i]*scale[i] + shift[i] } }\n\nn is a multiple of 16; each operation rounds.")
+		"for p := range pixels { for i := range n { dst[p*n+i] = x[p*n+i]*scale[i] + shift[i] } }\n\nn "+
+			"is a multiple of 16; each operation rounds.")
 	dst, x = pointer("dst"), pointer("x")
 	scale, shift, n = pointer("scale"), pointer("shift"), pointer("n")
 	pixels := pointer("pixels")
@@ -173,7 +185,8 @@ func (w width) elementwise() {
 	JNZ(LabelRef("pixel"))
 	ret()
 
-	w.text("mulAdd", "(dst, x, y *float32, n int)", "for i := range n { dst[i] += x[i]*y[i] }\n\nn is a multiple of 16.")
+	w.text("mulAdd", "(dst, x, y *float32, n int)",
+		"for i := range n { dst[i] += x[i]*y[i] }\n\nn is a multiple of 16.")
 	dst, x, y := pointer("dst"), pointer("x"), pointer("y")
 	n = pointer("n")
 	w.each(n, []reg.Register{dst, x, y}, func() {
@@ -189,7 +202,8 @@ func (w width) elementwise() {
 		{"maximum", "dst[i] = max(dst[i], x[i])", w.max},
 		{"multiply", "dst[i] *= x[i]", w.mul},
 	} {
-		w.text(f.name, "(dst, x *float32, n int)", "for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
+		w.text(f.name, "(dst, x *float32, n int)",
+			"for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
 		dst, x, n := pointer("dst"), pointer("x"), pointer("n")
 		w.each(n, []reg.Register{dst, x}, func() {
 			VMOVUPS(f.op(w.load(Mem{Base: dst}), w.load(Mem{Base: x})), Mem{Base: dst})
@@ -198,7 +212,8 @@ func (w width) elementwise() {
 	}
 
 	w.text("rotate", "(dst, x, cos, sin *float32, half int)",
-		"for i := range half {\n\ta, b := x[i], x[i+half]\n\tdst[i], dst[i+half] = a*cos[i]-b*sin[i], a*sin[i]+b*cos[i]\n}\n\nhalf is a multiple of the width.")
+		"for i := range half {\n\ta, b := x[i], x[i+half]\n\tdst[i], dst[i+half] = a*cos[i]-b*sin[i], "+
+			"a*sin[i]+b*cos[i]\n}\n\nhalf is a multiple of the width.")
 	dst, x = pointer("dst"), pointer("x")
 	cos, sin, half := pointer("cos"), pointer("sin"), pointer("half")
 	offset := GP64()
@@ -215,7 +230,8 @@ func (w width) elementwise() {
 // columns generates sums over pixels of 16 channels.
 func (w width) columns() {
 	const tail = "\n\nFor i in 0..15; the pixels are stride bytes apart."
-	w.text("columnSums", "(dst, x *float32, stride, pixels int)", "for p := range pixels { dst[i] += x[p][i] }, from 0"+tail)
+	w.text("columnSums", "(dst, x *float32, stride, pixels int)",
+		"for p := range pixels { dst[i] += x[p][i] }, from 0"+tail)
 	dst, x, stride, n := pointer("dst"), pointer("x"), pointer("stride"), pointer("pixels")
 	acc := w.zeros()
 	loop(n, 0, 0, nil, func() {
@@ -229,7 +245,8 @@ func (w width) columns() {
 	}
 	ret()
 
-	w.text("columnSquares", "(dst, x, mean *float32, stride, pixels int)", "for p := range pixels { d := x[p][i]-mean[i]; dst[i] += d*d }, from 0"+tail)
+	w.text("columnSquares", "(dst, x, mean *float32, stride, pixels int)",
+		"for p := range pixels { d := x[p][i]-mean[i]; dst[i] += d*d }, from 0"+tail)
 	dst, x, stride, n = pointer("dst"), pointer("x"), pointer("stride"), pointer("pixels")
 	m := pointer("mean")
 	acc = w.zeros()

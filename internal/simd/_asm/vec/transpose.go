@@ -9,8 +9,10 @@ import (
 // transpose generates a transposition of 8x8 blocks, for all widths.
 func transpose() {
 	w := widths[0]
-	w.text("transpose", "(dst, src, scale *float32, dstStride, srcStride, dstStep, srcStep, blocks int)",
-		"for range blocks {\n\tfor i := range 8 { for j := range 8 { dst[j][i] = src[i][j]*scale[j] } }\n\tdst, src = dst+dstStep, src+srcStep\n}\n\n"+
+	w.text("transpose", "(dst, src, scale *float32, dstStride, srcStride, dstStep, srcStep, blocks "+
+		"int)",
+		"for range blocks {\n\tfor i := range 8 { for j := range 8 { dst[j][i] = src[i][j]*scale[j] } "+
+			"}\n\tdst, src = dst+dstStep, src+srcStep\n}\n\n"+
 			"Rows are strides apart; strides and steps are in bytes.")
 	dst, src := pointer("dst"), pointer("src")
 	dstStride, srcStride := pointer("dstStride"), pointer("srcStride")

@@ -13,8 +13,8 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// width is one instruction set's vector registers. Every kernel is described once and
-// generated for both widths, with the same operations in the same order a lane, so results have the same bits.
+// width is one instruction set's vector registers. Every kernel is described once and generated for
+// both widths, with the same operations in the same order a lane, so results have the same bits.
 type width struct {
 	suffix string
 	lanes  int
@@ -56,7 +56,8 @@ func (w width) splat(param string) reg.VecVirtual { return avx.Splat(param, w.by
 
 var constants = map[uint32]Mem{}
 
-// constant is the place of a constant given by its bits, 8 times over: an operand of AVX2, or of a broadcast.
+// constant is the place of a constant given by its bits, 8 times over: an operand of AVX2, or of a
+// broadcast.
 func constant(u uint32) Mem {
 	m, ok := constants[u]
 	if !ok {
@@ -72,8 +73,9 @@ func constant(u uint32) Mem {
 // kept are the constants that the function at hand has in registers.
 var kept map[uint32]reg.VecVirtual
 
-// keep loads constants into registers for the rest of the function, where there are enough: with AVX-512. In
-// memory they would cost a load each time, of two cache lines where the linker puts them across.
+// keep loads constants into registers for the rest of the function, where there are enough: with
+// AVX-512. In memory they would cost a load each time, of two cache lines where the linker puts
+// them across.
 func (w width) keep(constants ...float64) {
 	for _, f := range constants {
 		if u := math.Float32bits(float32(f)); w.lanes == 16 && kept[u] == nil {
@@ -267,7 +269,8 @@ func (w width) each(n reg.Register, pointers []reg.Register, body func()) {
 
 // lines runs body once for each 16 of n elements; i is the register of the 16 virtual lanes and m
 // its place from a pointer.
-func (w width) lines(n reg.Register, pointers []reg.Register, body func(i int, at func(reg.Register) Mem)) {
+func (w width) lines(n reg.Register, pointers []reg.Register,
+	body func(i int, at func(reg.Register) Mem)) {
 	loop(n, 4, 64, pointers, func() {
 		for i := range w.perLine() {
 			body(i, func(p reg.Register) Mem { return Mem{Base: p, Disp: i * w.bytes()} })
