@@ -7,7 +7,7 @@
 //	forward/{lm12,vit20,vit20x8}/PRECISION     whole passes of the published sizes
 //	partial32/lm12/PRECISION                   a partial pass of 32 of 1024 rows
 //	forward/llama8b/{q4_k,q8_0,bf16}           two of LLaDA-8B's 32 layers, 256 positions
-//	block32/llama8b/{q4_k,q8_0,bf16}           the same for 32 of them, the others in the cache
+//	block32/llama8b/{q4_k,q8_0,bf16}           the same for 32 of them
 //	decode/256                                 MAGE's VQGAN decoder, one image
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
