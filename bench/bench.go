@@ -12,7 +12,7 @@
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
 //	sampler/NAME                               a sampler's first two steps, hidden states given
-//	generate/lm12/{halton,hybrid}/{read,all}   LM12 in 32 steps, the last block at the rows read or all
+//	generate/lm12/{halton,hybrid}/{read,all}   LM12 in 32 steps, last block at rows read or all
 //	generate/{text,image}                      the demo models from masks to the end
 //
 // PRECISION is f32, bf16 or int8. Weights are random: they change no time.

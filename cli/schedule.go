@@ -81,7 +81,7 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 		Args: exactly(1, "a FILE.jsonl of unmask text --json"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !strings.HasSuffix(out, scheduleSuffix) {
-				return usage("--out is %q, want names that end in %s", out, scheduleSuffix)
+				return usage("--out is %q, want a name that ends in %s", out, scheduleSuffix)
 			}
 			if err := checkFile("--out", out); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"gorgonia.org/tensor"
@@ -31,8 +32,8 @@ func init() {
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	t, _ := src.Set.Get("table")
 	n, width, l := t.Shape[0]-1, t.Shape[1], &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	m := &Glance{b: o.Backend, Table: weights.Param{Shape: t.Shape},
-		QKV: nn.NewLinearNoBias(width, 3*width)}
+	table, qkv := weights.Param{Shape: t.Shape}, nn.NewLinearNoBias(width, 3*width)
+	m := &Glance{b: o.Backend, Table: table, QKV: qkv}
 	if err := weights.Bind(m, src.Set, weights.BindOptions{}); err != nil {
 		return nil, err
 	}
@@ -43,9 +44,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Passes: model.Passes{Backend: m.b, Layers: []kvcache.Layer{{Heads: 1, HeadDim: width}}}}
 	m.table = l.Table(&m.Table)
 	text, from, err := src.Tokenizer("")()
-	if err == nil {
-		err = l.Err()
-	}
+	err = cmp.Or(err, l.Err())
 	info := model.Info{Architecture: "glance", Tokenizer: from}
 	return &model.Loaded{Denoiser: net, Kind: model.KindText, Tokenizer: text, Info: info}, err
 }
