@@ -161,7 +161,7 @@ func (f *imageFlags) check() error {
 	case f.paste && f.inpaint == "":
 		return usage("--paste, want --inpaint with it")
 	case f.out == "" && f.n > sheetImages:
-		return usage("-n is %d without --out DIR, allowed on a contact sheet are 1..%d", f.n, sheetImages)
+		return usage("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, sheetImages)
 	}
 	if f.out == "" && f.sheet == "" {
 		f.sheet = defaultSheet
