@@ -6,7 +6,7 @@ type Grouped interface {
 	GroupRows() int
 }
 
-// processorRows is that of a processor: the weights are read from memory once for so many rows.
+// processorRows is the rows of a group on a CPU: enough to pay for reading the weights once.
 const processorRows = 2048
 
 // GroupRows is about how many rows should go through a network at once on b. More would only take
@@ -32,7 +32,7 @@ func Send(b Backend) {
 	}
 }
 
-// Roomy is a Backend with memory of its own, of which there may be too little.
+// Roomy is a Backend with limited memory of its own.
 type Roomy interface {
 	MemoryFree() (free, total int, err error) // in bytes
 }

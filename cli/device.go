@@ -100,8 +100,8 @@ func modelError(err error) error {
 	return err
 }
 
-// gpu is what the results of a GPU are told apart by, "" for a processor's: sums are in another
-// order, so a number may differ in its last bits, and so a token in a long run.
+// gpu labels results that were computed on a GPU, "" on the CPU: sums run in another order there, so
+// low bits and, in a long run, tokens may differ.
 func gpu(b backend.Backend) string {
 	if b == nil {
 		return ""

@@ -198,7 +198,7 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	defer cancel(nil)
 	deliver, finish := out.put, func() error { return nil }
 	if f.threads > 1 {
-		deliver, finish = behind(out.put, cancel)
+		deliver, finish = background(out.put, cancel)
 	}
 	runs := out.runs(o)
 	var total int64
@@ -239,9 +239,9 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	return failed
 }
 
-// behind does put in another goroutine, one batch behind. An error cancels the run and comes back
-// from finish, which waits.
-func behind(put func([]codedImage) error,
+// background runs put in a goroutine, so that decoding overlaps the next batch. An error cancels the
+// run and comes back from finish, which waits.
+func background(put func([]codedImage) error,
 	cancel context.CancelCauseFunc) (deliver func([]codedImage) error, finish func() error) {
 	batches, done := make(chan []codedImage), make(chan struct{})
 	var failed error

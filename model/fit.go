@@ -13,8 +13,8 @@ type Sized interface {
 const fullPasses = 4
 
 // Fit is how many sequences of length fit into the memory that is free on b: `sequence` bytes each
-// and `row` bytes for each row of a group that goes through the network at once. At least 1: where
-// not even that fits, allocation says so.
+// and `row` bytes for each row of a group that goes through the network at once. At least 1: if
+// one does not fit, the allocation fails.
 func Fit(b backend.Backend, length, sequence, row int) int {
 	r, ok := b.(backend.Roomy)
 	if !ok {

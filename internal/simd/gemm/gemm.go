@@ -54,8 +54,8 @@ type Kernel struct {
 	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
 }
 
-// multiply computes a panel of A times a panel of B; see the loops in the generated code. Meanwhile
-// a quarter as many bytes as it reads of B are fetched into the caches, from address next on.
+// multiply computes a panel of A times a panel of B; see the loops in the generated code. It also
+// prefetches from address next on, a quarter of B's bytes.
 type multiply = func(a, b, c *float32, ldc, lines, acc int, next uintptr)
 
 type height struct {

@@ -206,7 +206,8 @@ func (o Ops) SumExpDot(x []float32, top float32) (sum, dot float32) {
 }
 
 // Leaders returns the largest of x but for the one at index first, which is the first that equals
-// top, the maximum. With several that equal it, second is top too. NaN takes no part for sure.
+// top, the maximum. With several that equal it, second is top too. The results are undefined if x
+// has NaN.
 func (o Ops) Leaders(x []float32, top float32) (second float32, first int) {
 	n := whole(len(x))
 	second, count, first := o.leaders(x[:n], top)
