@@ -100,8 +100,8 @@ func modelError(err error) error {
 	return err
 }
 
-// gpu labels results that were computed on a GPU, "" on the CPU: sums run in another order there, so
-// low bits and, in a long run, tokens may differ.
+// gpu labels results that were computed on a GPU, "" on the CPU: sums run in another order there,
+// so low bits and, in a long run, tokens may differ.
 func gpu(b backend.Backend) string {
 	if b == nil {
 		return ""

@@ -239,8 +239,8 @@ func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.O
 	return failed
 }
 
-// background runs put in a goroutine, so that decoding overlaps the next batch. An error cancels the
-// run and comes back from finish, which waits.
+// background runs put in a goroutine, so that decoding overlaps the next batch. An error cancels
+// the run and comes back from finish, which waits.
 func background(put func([]codedImage) error,
 	cancel context.CancelCauseFunc) (deliver func([]codedImage) error, finish func() error) {
 	batches, done := make(chan []codedImage), make(chan struct{})
