@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -34,6 +36,12 @@ func TestScripts(t *testing.T) {
 	server := httptest.NewServer(fakeHub(filepath.Join(root, "testdata", "packs", "sdtt-tiny")))
 	t.Cleanup(server.Close) // the scripts run in parallel, after this function
 	testscript.Run(t, testscript.Params{
+		Condition: func(name string) (bool, error) {
+			if name == "hup" { // not where the tests run under nohup
+				return !signal.Ignored(syscall.SIGHUP), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"demo-model": demoModel,
