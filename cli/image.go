@@ -15,6 +15,7 @@ import (
 	"unmask/model"
 	"unmask/param"
 	"unmask/terminal"
+	"unmask/traces"
 )
 
 // imageFlags are those of unmask image.
@@ -92,7 +93,8 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	cmd.Flags().StringVar(&f.trace, "trace", "",
 		"write what opened when, with which probability, to this new `FILE` for unmask replay")
 	cmd.Flags().BoolVar(&f.json, "json", false,
-		"one JSON object a line and image: id, seed, ids (codes by rows), steps, seconds, evaluated, file")
+		"one JSON object a line and image: id, seed, ids (codes by rows), opened_at, logprobs, steps, "+
+			"seconds, evaluated, file")
 	return cmd
 }
 
@@ -188,6 +190,7 @@ type codedImage struct {
 	steps     int
 	seconds   float64 // since its batch's start
 	evaluated generate.Evaluated
+	opening   *traces.Opening
 }
 
 // generate runs the loop over what out still wants. Finished batches are decoded and written
@@ -271,11 +274,12 @@ func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Op
 	out *imageOutput, deliver func([]codedImage) error, p *terminal.Progress,
 	seen func(*generate.Step) error) error {
 	var batch []codedImage
+	var openings traces.Openings
 	seconds := 0.0
 	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
 		if err == errInterrupted {
 			p.Close()
-			return out.interrupted(step, batch, deliver)
+			return out.interrupted(step, batch, &openings, deliver)
 		}
 		if err != nil {
 			return err
@@ -284,6 +288,7 @@ func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Op
 			batch, seconds = make([]codedImage, len(step.Sequences)), 0
 		}
 		seconds += step.Seconds
+		openings.Add(step)
 		if err := seen(step); err != nil {
 			return err
 		}
@@ -291,7 +296,7 @@ func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Op
 			s := &step.Sequences[i]
 			out.film.Add(s)
 			if s.Done && batch[i].codes == nil {
-				batch[i] = newCodedImage(step, s, seconds)
+				batch[i] = newCodedImage(step, s, seconds, &openings)
 			}
 		}
 		if step.Done {
@@ -303,7 +308,8 @@ func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Op
 	return nil
 }
 
-func newCodedImage(step *generate.Step, s *generate.Sequence, seconds float64) codedImage {
+func newCodedImage(step *generate.Step, s *generate.Sequence, seconds float64,
+	openings *traces.Openings) codedImage {
 	return codedImage{index: s.Index, codes: append([]int32(nil), s.Tokens...), steps: step.N,
-		seconds: seconds, evaluated: s.Evaluated}
+		seconds: seconds, evaluated: s.Evaluated, opening: openings.Take(s.Index)}
 }

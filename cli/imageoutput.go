@@ -17,6 +17,7 @@ import (
 	"unmask/images"
 	"unmask/runs"
 	"unmask/terminal"
+	"unmask/traces"
 )
 
 // sheetImages bounds a contact sheet, so that memory does not grow with -n.
@@ -24,16 +25,18 @@ const sheetImages = 64
 
 // imageRecord is one line of --json.
 type imageRecord struct {
-	ID         int       `json:"id"`
-	Seed       uint64    `json:"seed"`
-	IDs        []int32   `json:"ids"` // codes by rows
-	Steps      int       `json:"steps"`
-	Seconds    float64   `json:"seconds"` // since the batch's start
-	Evaluated  evaluated `json:"evaluated"`
-	File       string    `json:"file,omitempty"`
-	Unfinished bool      `json:"unfinished,omitempty"`
-	Class      string    `json:"class,omitempty"` // as it was asked for
-	Prompt     string    `json:"prompt,omitempty"`
+	ID         int             `json:"id"`
+	Seed       uint64          `json:"seed"`
+	IDs        []int32         `json:"ids"` // codes by rows
+	OpenedAt   []int           `json:"opened_at"`
+	LogProbs   traces.LogProbs `json:"logprobs"`
+	Steps      int             `json:"steps"`
+	Seconds    float64         `json:"seconds"` // since the batch's start
+	Evaluated  evaluated       `json:"evaluated"`
+	File       string          `json:"file,omitempty"`
+	Unfinished bool            `json:"unfinished,omitempty"`
+	Class      string          `json:"class,omitempty"` // as it was asked for
+	Prompt     string          `json:"prompt,omitempty"`
 }
 
 // imageOutput decodes images and puts them where they go.
@@ -163,7 +166,7 @@ func (out *imageOutput) put(batch []codedImage) error {
 func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
 	class, prompt := out.f.wanted(p.index)
 	line, err := json.Marshal(imageRecord{Class: class, Prompt: prompt, ID: p.index, Seed: out.f.seed,
-		IDs: p.codes, Steps: p.steps, Seconds: p.seconds, File: name, Unfinished: unfinished,
+		IDs: p.codes, OpenedAt: p.opening.Steps, LogProbs: p.opening.LogP, Steps: p.steps, Seconds: p.seconds, File: name, Unfinished: unfinished,
 		Evaluated: evaluated{FullPasses: p.evaluated.Full, PartialRows: p.evaluated.Partial,
 			HeadRows: p.evaluated.Head}})
 	if err != nil {
@@ -175,7 +178,7 @@ func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
 // interrupted delivers what the batch has: to a folder the finished images before the first
 // unfinished one, to a sheet all.
 func (out *imageOutput) interrupted(step *generate.Step, batch []codedImage,
-	deliver func([]codedImage) error) error {
+	openings *traces.Openings, deliver func([]codedImage) error) error {
 	terminal.Say("interrupted after step %d of %d", step.N, step.Steps)
 	if step.Done {
 		return errInterrupted
@@ -188,7 +191,7 @@ func (out *imageOutput) interrupted(step *generate.Step, batch []codedImage,
 			batch = batch[:i]
 			break
 		}
-		batch[i] = newCodedImage(step, &step.Sequences[i], 0)
+		batch[i] = newCodedImage(step, &step.Sequences[i], 0, openings)
 	}
 	if err := deliver(batch); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/terminal"
+	"unmask/traces"
 )
 
 // textFlags are those of unmask text.
@@ -54,7 +55,8 @@ func newText() *cobra.Command {
 	f.chat.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
 	cmd.Flags().BoolVar(&f.json, "json", false,
-		"one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
+		"one JSON object a line and sample: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
+			"evaluated")
 	cmd.Flags().StringVar(&f.trace, "trace", "",
 		"write what opened when, with which probability, to this new `FILE` for unmask replay")
 	cmd.Flags().StringVar(&f.out, "out", "",
@@ -142,11 +144,12 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 	}
 	defer p.Close()
 	done := map[int]bool{}
+	var openings traces.Openings
 	var seconds float64
 	for step, err := range interruptible(ctx, generate.Run(ctx, m.Denoiser, o)) {
 		if err == errInterrupted {
 			p.Close()
-			return out.interrupted(step, m, o.Seed, f.chat.from)
+			return out.interrupted(step, m, o.Seed, f.chat.from, &openings)
 		}
 		if err != nil {
 			return err
@@ -155,6 +158,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 			seconds = 0
 		}
 		seconds += step.Seconds
+		openings.Add(step)
 		if err := trace.write(step); err != nil {
 			return err
 		}
@@ -173,7 +177,7 @@ func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Op
 				w.Clear()
 			}
 			if err := out.write(sample{m: m, s: s, shown: f.text(s.Tokens), seed: o.Seed, steps: step.N,
-				seconds: seconds}); err != nil {
+				seconds: seconds, opening: openings.Take(s.Index)}); err != nil {
 				return err
 			}
 		}

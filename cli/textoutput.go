@@ -12,6 +12,7 @@ import (
 	"unmask/internal/whole"
 	"unmask/runs"
 	"unmask/terminal"
+	"unmask/traces"
 )
 
 // sample is a finished sequence, or one that an interrupt cut off.
@@ -23,15 +24,18 @@ type sample struct {
 	steps   int
 	seconds float64
 	open    bool // masked positions are left
+	opening *traces.Opening
 }
 
 // textRecord is one line of --json.
 type textRecord struct {
-	ID    int     `json:"id"`
-	Seed  uint64  `json:"seed"`
-	IDs   []int32 `json:"ids"`
-	Text  string  `json:"text"`
-	Steps int     `json:"steps"`
+	ID       int             `json:"id"`
+	Seed     uint64          `json:"seed"`
+	IDs      []int32         `json:"ids"`
+	Text     string          `json:"text"`
+	OpenedAt []int           `json:"opened_at"`
+	LogProbs traces.LogProbs `json:"logprobs"`
+	Steps    int             `json:"steps"`
 	// since the batch's start; not in a .jsonl, whose bytes are the same each time
 	Seconds    float64   `json:"seconds,omitempty"`
 	Evaluated  evaluated `json:"evaluated"`
@@ -47,6 +51,7 @@ type evaluated struct {
 
 func (s sample) record() textRecord {
 	return textRecord{ID: s.s.Index, Seed: s.seed, IDs: s.s.Tokens, Text: s.m.Text.Decode(s.shown),
+		OpenedAt: s.opening.Steps, LogProbs: s.opening.LogP,
 		Steps: s.steps, Seconds: s.seconds, Unfinished: s.open,
 		Evaluated: evaluated{FullPasses: s.s.Evaluated.Full, PartialRows: s.s.Evaluated.Partial,
 			HeadRows: s.s.Evaluated.Head}}
@@ -132,15 +137,15 @@ func (o *textOutput) flush() error { return o.w.Flush() }
 
 // interrupted writes what the batch has of its unfinished samples from a position on, to standard
 // output only: a file holds finished ones.
-func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64,
-	from int) error {
+func (o *textOutput) interrupted(step *generate.Step, m *unmask.Model, seed uint64, from int,
+	openings *traces.Openings) error {
 	for i := range step.Sequences {
 		s := &step.Sequences[i]
 		if s.Done || o.file != nil || o.lines != nil {
 			continue
 		}
 		if err := o.write(sample{m: m, s: s, shown: s.Tokens[from:], seed: seed, steps: step.N,
-			open: true}); err != nil {
+			open: true, opening: openings.Take(s.Index)}); err != nil {
 			return err
 		}
 	}
