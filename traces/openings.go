@@ -1,0 +1,98 @@
+package traces
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"unmask/generate"
+)
+
+// Openings follow the sequences of a run and remember when each position opened. The zero value is
+// ready to use.
+type Openings struct {
+	of map[int]*Opening // by Sequence.Index
+}
+
+// Opening is how the positions of one sequence opened.
+type Opening struct {
+	// [length] the step, from 1, that opened each position for the last time; 0 where it was known
+	// from the start or is masked
+	Steps []int
+	// [length] log p of the token at that step, natural; NaN where no step opened the position, and
+	// where the sampler keeps p to itself
+	LogP LogProbs
+}
+
+// Add notes what a step did to its sequences. Steps come in their order, each once.
+func (o *Openings) Add(step *generate.Step) {
+	for i := range step.Sequences {
+		o.add(&step.Sequences[i], step.N)
+	}
+}
+
+func (o *Openings) add(q *generate.Sequence, n int) {
+	if o.of == nil {
+		o.of = map[int]*Opening{}
+	}
+	a := o.of[q.Index]
+	if a == nil || n <= 1 {
+		a = &Opening{Steps: make([]int, len(q.Tokens)), LogP: make(LogProbs, len(q.Tokens))}
+		for p := range a.LogP {
+			a.LogP[p] = math.NaN()
+		}
+		o.of[q.Index] = a
+	}
+	if q.Done && !q.Finished { // it took no part
+		return
+	}
+	for _, opened := range q.Opened {
+		a.Steps[opened.Position], a.LogP[opened.Position] = n, opened.LogP
+	}
+	for _, p := range q.Closed {
+		a.Steps[p], a.LogP[p] = 0, math.NaN()
+	}
+}
+
+// Take returns what is known of a sequence that Add saw, and forgets it.
+func (o *Openings) Take(index int) *Opening {
+	a := o.of[index]
+	delete(o.of, index)
+	return a
+}
+
+// LogProbs are natural logarithms of probabilities. In JSON each has the digits of a float32, and
+// null stands for NaN.
+type LogProbs []float64
+
+// MarshalJSON implements json.Marshaler.
+func (l LogProbs) MarshalJSON() ([]byte, error) {
+	out := make([]byte, 0, 2+10*len(l))
+	out = append(out, '[')
+	for i, p := range l {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if math.IsNaN(p) || math.IsInf(p, 0) {
+			out = append(out, "null"...)
+		} else {
+			out = strconv.AppendFloat(out, p, 'g', 7, 32)
+		}
+	}
+	return append(out, ']'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *LogProbs) UnmarshalJSON(data []byte) error {
+	var list []*float64
+	if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	*l = make(LogProbs, len(list))
+	for i, p := range list {
+		if (*l)[i] = math.NaN(); p != nil {
+			(*l)[i] = *p
+		}
+	}
+	return nil
+}
