@@ -166,7 +166,8 @@ func (out *imageOutput) put(batch []codedImage) error {
 func (out *imageOutput) line(p codedImage, name string, unfinished bool) error {
 	class, prompt := out.f.wanted(p.index)
 	line, err := json.Marshal(imageRecord{Class: class, Prompt: prompt, ID: p.index, Seed: out.f.seed,
-		IDs: p.codes, OpenedAt: p.opening.Steps, LogProbs: p.opening.LogP, Steps: p.steps, Seconds: p.seconds, File: name, Unfinished: unfinished,
+		IDs: p.codes, OpenedAt: p.opening.Steps, LogProbs: p.opening.LogP, Steps: p.steps,
+		Seconds: p.seconds, File: name, Unfinished: unfinished,
 		Evaluated: evaluated{FullPasses: p.evaluated.Full, PartialRows: p.evaluated.Partial,
 			HeadRows: p.evaluated.Head}})
 	if err != nil {
