@@ -34,6 +34,12 @@ func TestRulesSeeAndOpenWhatTheyMay(t *testing.T) {
 		"opens position 0, which is open": func(v *samplers.View) (samplers.Opening, error) {
 			return samplers.Opening{Positions: []int{0}}, nil
 		},
+		"puts token 3 at position 0, want 0 to 6 at one that this run opened": func(v *samplers.View) (samplers.Opening, error) {
+			return samplers.Opening{Replace: []int{0}, Replacement: []int32{3}}, nil
+		},
+		"replaces 2 positions by 1 tokens, want as many": func(v *samplers.View) (samplers.Opening, error) {
+			return samplers.Opening{Replace: []int{1, 2}, Replacement: []int32{3}}, nil
+		},
 		"opens position -1, want 0 to 3": func(v *samplers.View) (samplers.Opening, error) {
 			return samplers.Opening{Positions: []int{-1}}, nil
 		},

@@ -120,6 +120,18 @@ func (p *Pool) check(m *member) error {
 			return fmt.Errorf("the sampler closes position %d, want one that this run opened", at)
 		}
 	}
+	if len(o.Replace) != len(o.Replacement) {
+		return fmt.Errorf("the sampler replaces %d positions by %d tokens, want as many", len(o.Replace),
+			len(o.Replacement))
+	}
+	for j, at := range o.Replace {
+		token := o.Replacement[j]
+		if at < 0 || at >= len(m.Tokens) || m.Tokens[at] == p.spec.Mask || m.start[at] != p.spec.Mask ||
+			token < 0 || int(token) >= p.spec.Outcomes {
+			return fmt.Errorf("the sampler puts token %d at position %d, want 0 to %d at one that this run "+
+				"opened", token, at, p.spec.Outcomes-1)
+		}
+	}
 	if left := len(m.masked) - len(o.Positions) + len(o.Close); m.step >= m.of && left > 0 {
 		return fmt.Errorf("the sampler leaves %d positions masked in its last step", left)
 	}

@@ -16,6 +16,8 @@ type headWork struct {
 	uniform, logP              []float64
 	token                      []int32
 	openSum, openLogP, present []float64
+	open                       model.Stats // of open positions
+	openDraw                   model.Draw
 	seen                       []int // positions, by stamp
 	stamp                      int
 }
@@ -86,6 +88,9 @@ func (p *Pool) stats(list []*member) error {
 			return err
 		}
 	}
+	if err := p.reconsider(list, marginals); err != nil {
+		return err
+	}
 	for _, m := range list {
 		if reduce {
 			m.work.Head += len(m.masked)
@@ -96,12 +101,18 @@ func (p *Pool) stats(list []*member) error {
 		if need.Open {
 			m.work.Head += 2 * len(m.open)
 		}
+		if need.OpenTop {
+			m.work.Head += len(m.open)
+		}
+		if need.OpenDraw {
+			m.work.Head += len(m.open)
+		}
 	}
 	return nil
 }
 
-// present computes log p(token) of the tokens at open positions.
-func (p *Pool) present(list []*member, marginals model.Marginals) error {
+// atOpen sets rows and owner to the open positions of members.
+func (p *Pool) atOpen(list []*member) {
 	h, length := &p.head, p.pass.of.Length
 	h.rows, h.owner = h.rows[:0], h.owner[:0]
 	for _, m := range list {
@@ -111,6 +122,38 @@ func (p *Pool) present(list []*member, marginals model.Marginals) error {
 			h.owner = append(h.owner, drawn{m, at})
 		}
 	}
+}
+
+// reconsider computes the most probable tokens at open positions, and draws others there, where
+// that is needed.
+func (p *Pool) reconsider(list []*member, marginals model.Marginals) error {
+	h, need := &p.head, list[0].need
+	if !need.OpenTop && !need.OpenDraw {
+		return nil
+	}
+	p.atOpen(list)
+	n := len(h.rows)
+	if need.OpenTop {
+		h.open = model.Stats{P1: grow(&h.open.P1, n), P2: grow(&h.open.P2, n), Arg: grow(&h.open.Arg, n)}
+		if err := marginals.Stats(h.rows, &h.open); err != nil {
+			return err
+		}
+	}
+	if !need.OpenDraw {
+		return nil
+	}
+	h.openDraw = model.Draw{Power: orOne(need.Power), Uniform: grow(&h.openDraw.Uniform, n),
+		Token: grow(&h.openDraw.Token, n), LogP: grow(&h.openDraw.LogP, n)}
+	for i, d := range h.owner {
+		h.openDraw.Uniform[i] = d.m.stream().Uniform(d.index, philox.Token)
+	}
+	return marginals.Sample(h.rows, &h.openDraw)
+}
+
+// present computes log p(token) of the tokens at open positions.
+func (p *Pool) present(list []*member, marginals model.Marginals) error {
+	h := &p.head
+	p.atOpen(list)
 	sums := grow(&h.openSum, len(h.rows))
 	h.present = grow(&h.openLogP, len(h.rows))
 	if err := marginals.Stats(h.rows, &model.Stats{LogSum: sums}); err != nil {
@@ -141,6 +184,14 @@ func (h *headWork) show(v *samplers.View, m *member) {
 	}
 	if need.Open {
 		v.OpenLogP = h.present[m.openAt : m.openAt+len(m.open)]
+	}
+	v.OpenP1, v.OpenArg, v.OpenToken = nil, nil, nil
+	if need.OpenTop {
+		v.OpenP1 = h.open.P1[m.openAt : m.openAt+len(m.open)]
+		v.OpenArg = h.open.Arg[m.openAt : m.openAt+len(m.open)]
+	}
+	if need.OpenDraw {
+		v.OpenToken = h.openDraw.Token[m.openAt : m.openAt+len(m.open)]
 	}
 	if need.Draw {
 		v.Token, v.LogP = h.draw.Token[at:at+n], h.draw.LogP[at:at+n]

@@ -1,6 +1,8 @@
 package generate
 
 import (
+	"math"
+
 	"unmask/internal/philox"
 	"unmask/model"
 	"unmask/samplers"
@@ -116,7 +118,8 @@ func (m *member) power() float64 { return orOne(m.opening.Power) }
 
 // commit makes a computed step the state of the sequence, or its fault its end.
 func (m *member) commit(mask int32) {
-	m.Opened, m.Closed, m.Finished = m.Opened[:0], m.Closed[:0], false
+	m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
+	m.Finished = false
 	if m.fault != nil {
 		m.fail(m.fault)
 		return
@@ -129,6 +132,11 @@ func (m *member) commit(mask int32) {
 	for _, o := range m.pending {
 		m.Tokens[o.Position] = o.Token
 		m.past[o.Position] = o.LogP
+	}
+	for j, p := range m.opening.Replace {
+		token := m.opening.Replacement[j]
+		m.Replaced = append(m.Replaced, Opened{Position: p, Token: token, LogP: math.NaN()})
+		m.Tokens[p] = token
 	}
 	for _, p := range m.opening.Close {
 		m.Tokens[p] = mask

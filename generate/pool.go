@@ -179,8 +179,8 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	*m = member{
 		task: t, condition: c, place: place, left: len(t.free), past: grow(&m.past, len(t.start)),
 		Sequence: Sequence{Index: index, Tokens: append(m.Tokens[:0], t.start...), Opened: m.Opened[:0],
-			Closed: m.Closed[:0],
-			Steps:  t.steps, member: m},
+			Closed: m.Closed[:0], Replaced: m.Replaced[:0],
+			Steps: t.steps, member: m},
 		now: now{masked: m.masked[:0], open: m.open[:0], ends: m.ends[:0], pending: m.pending[:0]},
 	}
 	m.cache.tokens = m.cache.tokens[:0]

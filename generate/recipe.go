@@ -27,7 +27,7 @@ type Recipe struct {
 // Guidance is how strongly a condition pulls where a model takes one. The zero Guidance is none.
 type Guidance struct {
 	Scale    float64
-	Schedule string // how the scale follows the step: "" or constant, linear, cosine, power-cosine
+	Schedule string // how the scale follows the step: "" or a name of guide.Schedules
 }
 
 // Defaults returns what this program runs where nothing is asked for: for text hybrid in 32 uniform

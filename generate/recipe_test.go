@@ -101,7 +101,7 @@ func TestRecipeText(t *testing.T) {
 		"ban=x":                `ban is "x", want token ids`,
 		"bias=3":               `bias is "3", want TOKEN=NUMBER`,
 		"bias=3=NaN":           `bias is "3=NaN", want TOKEN=NUMBER`,
-		"guidance-schedule=up": `guidance-schedule is "up", want constant, linear, cosine or power-cosine`,
+		"guidance-schedule=up": `guidance-schedule is "up", want constant, linear, ramp, cosine or power-cosine`,
 		"steps=" + long:        `steps is "9999`,
 		"ban=" + long:          `ban is "9999`,
 	} {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"unmask/guide"
 	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
@@ -27,7 +28,7 @@ const (
 )
 
 // guidanceSchedules are the names in Guidance.Schedule.
-var guidanceSchedules = []string{"constant", "linear", "cosine", "power-cosine"}
+var guidanceSchedules = guide.Schedules
 
 // table has all parameters of a recipe, in the order of its text.
 var table = []row{
@@ -93,7 +94,7 @@ var table = []row{
 		func(r *Recipe) *float64 { return &r.Guidance.Scale }),
 	{param.Param{Name: "guidance-schedule", Kind: param.Word, Words: guidanceSchedules,
 		Default: "constant",
-		Help:    "how guidance follows the step: constant, linear, cosine or power-cosine"},
+		Help:    "how guidance follows the step: constant, linear, ramp, cosine or power-cosine"},
 		func(r *Recipe) string { return r.Guidance.Schedule },
 		func(r *Recipe, p param.Param, text string) (err error) {
 			r.Guidance.Schedule, err = p.Word(text)

@@ -14,6 +14,7 @@ type Sequence struct {
 	Tokens    []int32 // [length], Spec.Mask where masked
 	Opened    []Opened
 	Closed    []int     // positions masked again
+	Replaced  []Opened  // open positions whose tokens were drawn anew; LogP is NaN
 	N, Steps  int       // the step that was its latest, of at most Steps
 	Done      bool      // it takes no further step
 	Finished  bool      // it is done since this step

@@ -21,13 +21,14 @@ import (
 type Scale func(p model.Progress) float64
 
 // Schedules are the names that ParseSchedule reads.
-var Schedules = []string{"constant", "linear", "cosine", "power-cosine"}
+var Schedules = []string{"constant", "linear", "ramp", "cosine", "power-cosine"}
 
 // Schedule returns the published schedule of a name, "" for constant, with the scale s that its
 // authors give. With n the step, from 1, and N their number, w is
 //
 //	constant      s
 //	linear        s (n-1)/N (Yu et al. 2024, TiTok): the first step has none
+//	ramp          s (n-1)/(N-1) (Besnier et al. 2025, Halton-MaskGIT): the last step has all
 //	cosine        1 + (s-1)(1-cos(pi n/N))/2 (Kim et al. 2025, MaskGen)
 //	power-cosine  (s-1)(1-cos(pi ((n-1)/N)^3))/2 (ibid., whose logits are u + (1+w)(c-u))
 //
@@ -38,6 +39,10 @@ func Schedule(name string, s float64) (Scale, error) {
 		return func(model.Progress) float64 { return s }, nil
 	case "linear":
 		return func(p model.Progress) float64 { return s * before(p) }, nil
+	case "ramp":
+		return func(p model.Progress) float64 {
+			return s * float64(p.N-1) / float64(max(p.Of-1, 1))
+		}, nil
 	case "cosine":
 		return func(p model.Progress) float64 {
 			return (s-1)*(1-math.Cos(math.Pi*float64(p.N)/float64(max(p.Of, 1))))/2 + 1
@@ -47,8 +52,8 @@ func Schedule(name string, s float64) (Scale, error) {
 			return (s - 1) * (1 - math.Cos(math.Pi*math.Pow(before(p), 3))) / 2
 		}, nil
 	}
-	return nil, fmt.Errorf("guidance schedule is %.40q, want constant, linear, cosine or power-cosine",
-		name)
+	return nil, fmt.Errorf("guidance schedule is %.40q, want constant, linear, ramp, cosine "+
+		"or power-cosine", name)
 }
 
 // before is the share of steps before this one.

@@ -52,6 +52,7 @@ func TestSchedules(t *testing.T) {
 	for name, want := range map[string][]float64{ // of steps 1, 3 and 4 of 4, scale 5
 		"constant":     {5, 5, 5},
 		"linear":       {0, 2.5, 3.75},
+		"ramp":         {0, 5 * 2 / 3., 5},
 		"cosine":       {1 + 4*(1-math.Sqrt2/2)/2, 1 + 4*(1+math.Sqrt2/2)/2, 5},
 		"power-cosine": {0, 2 * (1 - math.Cos(math.Pi/8)), 2 * (1 - math.Cos(math.Pi*27/64))},
 	} {
@@ -63,7 +64,7 @@ func TestSchedules(t *testing.T) {
 	}
 	_, err := guide.Schedule("up", 1)
 	require.EqualError(t, err,
-		`guidance schedule is "up", want constant, linear, cosine or power-cosine`)
+		`guidance schedule is "up", want constant, linear, ramp, cosine or power-cosine`)
 }
 
 func TestPromptsNeedAnother(t *testing.T) {

@@ -100,7 +100,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		classes = imagenet.Names()
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: recipe,
-		Presets: map[string]string{"fid": c.evaluation()}, Info: model.Info{
+		Presets: map[string]string{"fid": c.evaluation(), "confidence": confidence}, Info: model.Info{
 			Architecture: "halton-maskgit",
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
 				"grid":  c.Side,
@@ -111,6 +111,9 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 
 // recipe is the authors' demonstration (Halton-MaskGIT, README.md).
 const recipe = "halton-maskgit(last=1.2) schedule=arccos steps=32 guidance=2"
+
+// confidence is the authors' other sampler with its defaults (Sampler/confidence_sampler.py).
+const confidence = "maskgit-redraw schedule=late-arccos steps=12 guidance=3 guidance-schedule=ramp"
 
 // evaluation is the run of the authors' evaluation of 50,000 images (Halton-MaskGIT, README.md and
 // launch/eval_test_to_img.sh): guidance by size, 32 steps, the first of them half as sharp.

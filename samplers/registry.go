@@ -160,6 +160,7 @@ func init() { // the paper's first
 	Register(titokRule)
 	Register(amusedRule)
 	Register(haltonMaskGITRule)
+	Register(maskgitRedrawRule)
 }
 
 // List describes all registered rules, the paper's first.

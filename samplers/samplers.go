@@ -14,15 +14,16 @@ package samplers
 
 // Need is what must be known of every masked position before a choice.
 type Need struct {
-	Beta    float64 // with Beta != 0: View.LogMoment, log sum_x p(x)^Beta
-	Entropy bool    // View.Entropy, nats
-	Top     bool    // View.P1, P2 and Arg
-	Draw    bool    // View.Token and LogP: a token drawn from p^Power at every masked position
-	Power   float64 // for Draw; 0 means 1
-	LogSum  bool    // View.LogSum, log sum_x exp(logit)
-	Logits  bool    // View.Visit may be called
-	Open    bool    // View.OpenLogP, for a Remasker
-	OpenTop bool    // View.OpenP1 and OpenArg, for an Editor
+	Beta     float64 // with Beta != 0: View.LogMoment, log sum_x p(x)^Beta
+	Entropy  bool    // View.Entropy, nats
+	Top      bool    // View.P1, P2 and Arg
+	Draw     bool    // View.Token and LogP: a token drawn from p^Power at every masked position
+	Power    float64 // for Draw; 0 means 1
+	LogSum   bool    // View.LogSum, log sum_x exp(logit)
+	Logits   bool    // View.Visit may be called
+	Open     bool    // View.OpenLogP, for a Remasker
+	OpenTop  bool    // View.OpenP1 and OpenArg, for an Editor or Remasker
+	OpenDraw bool    // View.OpenToken, for a Remasker: a token drawn from p^Power
 }
 
 // View is one sequence before a step. It and its slices are valid during the call and must not be
@@ -47,9 +48,10 @@ type View struct {
 	LogP      []float64 // log p of Token, nats
 	LogSum    []float64 // log sum_x exp(logit)
 
-	OpenLogP []float64 // [open] log p of the token that each of Open holds, nats
-	OpenP1   []float64 // [open] the largest probability
-	OpenArg  []int32   // [open] the most probable token
+	OpenLogP  []float64 // [open] log p of the token that each of Open holds, nats
+	OpenP1    []float64 // [open] the largest probability
+	OpenArg   []int32   // [open] the most probable token
+	OpenToken []int32   // [open] a token drawn from p^Power
 
 	// Visit calls visit once per position with its raw logits [outcomes or more], outcomes first,
 	// perhaps concurrently; i is an index into positions. visit may change the logits.
@@ -80,7 +82,7 @@ type Opening struct {
 	Power     float64   // 0 means 1
 	Close     []int     // open positions to mask again; not those known from the start
 
-	// for an Editor: open positions whose token changes; not those known from the start
+	// for an Editor or Remasker: open positions whose token changes; not those known from the start
 	Replace     []int
 	Replacement []int32 // theirs
 }
@@ -117,7 +119,8 @@ type (
 	Blocker interface {
 		Blocks(free int) int
 	}
-	// Remasker closes positions that were open: the loop takes all steps that were asked for.
+	// Remasker closes positions that were open, or replaces their tokens: the loop takes all steps
+	// that were asked for.
 	Remasker interface {
 		Remasks()
 	}
@@ -189,14 +192,15 @@ func Check(rule any) error {
 // one is taken, and Hybrid.Check refuses such pairs.
 func (n Need) With(m Need) Need {
 	return Need{
-		Beta:    max(n.Beta, m.Beta),
-		Entropy: n.Entropy || m.Entropy,
-		Top:     n.Top || m.Top,
-		Draw:    n.Draw || m.Draw,
-		Power:   max(n.Power, m.Power),
-		LogSum:  n.LogSum || m.LogSum,
-		Logits:  n.Logits || m.Logits,
-		Open:    n.Open || m.Open,
-		OpenTop: n.OpenTop || m.OpenTop,
+		Beta:     max(n.Beta, m.Beta),
+		Entropy:  n.Entropy || m.Entropy,
+		Top:      n.Top || m.Top,
+		Draw:     n.Draw || m.Draw,
+		Power:    max(n.Power, m.Power),
+		LogSum:   n.LogSum || m.LogSum,
+		Logits:   n.Logits || m.Logits,
+		Open:     n.Open || m.Open,
+		OpenTop:  n.OpenTop || m.OpenTop,
+		OpenDraw: n.OpenDraw || m.OpenDraw,
 	}
 }

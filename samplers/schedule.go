@@ -61,6 +61,10 @@ var (
 	// Linear is D-max(1, floor(D*(1-n/N))) before the last step, aMUSEd's for inpainting (diffusers,
 	// schedulers/scheduling_amused.py).
 	Linear Schedule = linear{}
+
+	// LateArccos is max(n, int(D*(1-acos((n-1)/(N-1))/(pi/2)))), of Halton-MaskGIT's confidence
+	// sampler (Besnier et al. 2025).
+	LateArccos Schedule = lateArccos{}
 )
 
 type (
@@ -136,7 +140,8 @@ func (t times) String() string {
 	return "times(" + b.String() + ")"
 }
 
-var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear, LLaDA, Dream}
+var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear, LateArccos, LLaDA,
+	Dream}
 
 // RegisterSchedule makes a schedule known by its String to ParseSchedule, and so to flags and
 // recipes. Call it from an init function. It panics on a name that is there already.
@@ -155,8 +160,8 @@ func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }
 // maxTimes bounds the times of a schedule.
 const maxTimes = 1 << 16
 
-// ParseSchedule finds a schedule by its name, uniform, cosine, arccos, mage, titok, linear, llada
-// or dream, or reads the times of times(0.9,0.5,0).
+// ParseSchedule finds a schedule by its name, uniform, cosine, arccos, mage, titok, linear,
+// late-arccos, llada or dream, or reads the times of times(0.9,0.5,0).
 func ParseSchedule(text string) (Schedule, error) {
 	var names []string
 	for _, s := range schedules {

@@ -34,7 +34,7 @@ func fullView(step, steps int) *samplers.View {
 		v.LogP, v.LogSum = append(v.LogP, -math.Mod(x, 3)), append(v.LogSum, math.Log(outcomes))
 		v.Arg, v.Token = append(v.Arg, int32(p%outcomes)), append(v.Token, int32((p+1)%outcomes))
 	}
-	v.OpenP1, v.OpenArg = v.OpenLogP, v.Arg
+	v.OpenP1, v.OpenArg, v.OpenToken = v.OpenLogP, v.Arg[:len(v.Open)], v.Token[:len(v.Open)]
 	v.Visit = func(positions []int, visit func(i int, logits []float32)) error {
 		for i := range positions {
 			visit(i, make([]float32, outcomes))

@@ -1,6 +1,9 @@
 package titok_test
 
 import (
+	"encoding/json"
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,4 +32,18 @@ func TestLoops(t *testing.T) {
 			loops.Run(t, p, m, parity.Labels, c.Case)
 		})
 	}
+}
+
+// Constant guidance, which no published file has but the authors' program does: testdata/constant.py
+// made the run.
+func TestConstantGuidance(t *testing.T) {
+	data, err := os.ReadFile("testdata/constant.json")
+	require.NoError(t, err)
+	var want [][]int32
+	require.NoError(t, json.Unmarshal(data, &want))
+	p := parity.Open(t, "titok-bert-tiny")
+	m, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(t, err)
+	loops.Tokens(t, p, m, parity.Labels, slices.Concat(want...), len(want),
+		"titok(tokens=likeliest) schedule=titok steps=8 guidance=3 guidance-schedule=constant")
 }

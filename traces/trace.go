@@ -7,6 +7,7 @@ package traces
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"unmask/generate"
@@ -113,7 +114,7 @@ func (w *Writer) Write(step *generate.Step) error {
 		w.done[s.Index] = s.Done
 		l := Step{Sample: s.Index, Step: step.N, Steps: step.Steps, Opened: []Piece{}, Closed: s.Closed,
 			Done: s.Done}
-		for _, o := range s.Opened {
+		for _, o := range slices.Concat(s.Opened, s.Replaced) {
 			piece := newPiece(w.tokenizer, o.Position, o.Token)
 			if p := math.Exp(o.LogP); !math.IsNaN(p) {
 				piece.P = &p

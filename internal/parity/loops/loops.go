@@ -25,33 +25,52 @@ func Run(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Condi
 	t.Helper()
 	want, shape := p.Ints(c.Want)
 	size, n := shape[0], shape[1]
-	recipe, err := generate.ParseRecipe(c.Recipe)
+	if c.Start == "" {
+		Tokens(t, p, m, conditions, want, size, c.Recipe)
+		return
+	}
+	o := options(t, p, conditions, c.Recipe)
+	start, _ := p.Ints(c.Start)
+	for i := range size {
+		o.First, o.N, o.Tokens = i, 1, start[i*n:(i+1)*n]
+		require.Equal(t, want[i*n:(i+1)*n], run(t, m, o))
+	}
+}
+
+// Tokens requires that size sequences of a run under a pack's conditions end with the tokens want
+// [size, length].
+func Tokens(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Conditions,
+	want []int32, size int, recipe string) {
+	t.Helper()
+	o := options(t, p, conditions, recipe)
+	o.N = size
+	require.Equal(t, want, run(t, m, o))
+}
+
+// options are of a run with a recipe.
+func options(t *testing.T, p *parity.Pack, conditions parity.Conditions,
+	text string) generate.Options {
+	t.Helper()
+	recipe, err := generate.ParseRecipe(text)
 	require.NoError(t, err)
-	o := generate.Options{N: size, Conditions: func(i int) *model.Condition {
+	return generate.Options{Conditions: func(i int) *model.Condition {
 		with, without := conditions(p, i)
 		both := *with
 		both.Without = without
 		return &both
 	}}.With(recipe)
-	run := func(o generate.Options, want []int32) {
-		got := map[int][]int32{}
-		for q, err := range generate.Samples(context.Background(), m, o) {
-			require.NoError(t, err)
-			got[q.Index] = append([]int32(nil), q.Tokens...)
-		}
-		var all []int32
-		for i := range o.N {
-			all = append(all, got[o.First+i]...)
-		}
-		require.Equal(t, want, all)
+}
+
+// run returns the tokens of all sequences, one after the other.
+func run(t *testing.T, m model.Denoiser, o generate.Options) (all []int32) {
+	t.Helper()
+	got := map[int][]int32{}
+	for q, err := range generate.Samples(context.Background(), m, o) {
+		require.NoError(t, err)
+		got[q.Index] = append([]int32(nil), q.Tokens...)
 	}
-	if c.Start == "" {
-		run(o, want)
-		return
+	for i := range o.N {
+		all = append(all, got[o.First+i]...)
 	}
-	start, _ := p.Ints(c.Start)
-	for i := range size {
-		o.First, o.N, o.Tokens = i, 1, start[i*n:(i+1)*n]
-		run(o, want[i*n:(i+1)*n])
-	}
+	return all
 }

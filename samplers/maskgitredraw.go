@@ -1,0 +1,65 @@
+package samplers
+
+import (
+	"unmask/param"
+)
+
+// MaskGITRedraw is the confidence sampler of Halton-MaskGIT (Besnier et al. 2025,
+// Sampler/confidence_sampler.py): MaskGIT's choice, with a temperature that falls from Noise in the
+// first step to 0 in the last, and every token that is open already drawn anew in each step, which
+// its network was trained for. Its schedule is late-arccos, its guidance schedule ramp.
+type MaskGITRedraw struct {
+	Noise  float64 // Gumbel temperature of the choice in the first step; 0 means 4.5
+	Tokens string  // "drawn", or "likeliest" for no noise at all; "" means drawn
+}
+
+var maskgitRedrawRule = Rule[MaskGITRedraw]{
+	Name: "maskgit-redraw", Line: "maskgit that draws open tokens anew in each step",
+	Paper: "Besnier et al. 2025, Halton Scheduler",
+	Params: []Param[MaskGITRedraw]{
+		Number(func(m *MaskGITRedraw) *float64 { return &m.Noise },
+			param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "4.5",
+				Help: "Gumbel temperature of the choice in the first step"}),
+		Word(func(m *MaskGITRedraw) *string { return &m.Tokens }, tokensParam),
+	},
+}
+
+// Remasks says that MaskGITRedraw changes positions that are open.
+func (MaskGITRedraw) Remasks() {}
+
+// Needs a token at every position, masked or open.
+func (m MaskGITRedraw) Needs(int, int) Need {
+	if m.Tokens == likeliest {
+		return Need{Top: true, OpenTop: true}
+	}
+	return Need{Draw: true, OpenDraw: true}
+}
+
+// Choose opens as many as the schedule says, and replaces what is open.
+func (m MaskGITRedraw) Choose(v *View) (Opening, error) {
+	o, err := AMUSEd{Noise: orDefault(m.Noise, 4.5), Tokens: m.Tokens}.Choose(v)
+	anew := v.OpenToken
+	if m.Tokens == likeliest {
+		anew = v.OpenArg
+	}
+	o.Replace, o.Replacement = v.Open, append(v.Tokens32(len(anew))[:0], anew...)
+	return o, err
+}
+
+// Uncached returns why there is no second stage.
+func (MaskGITRedraw) Uncached() string {
+	return "maskgit-redraw draws tokens before it chooses positions"
+}
+
+// String returns the text that Parse reads.
+func (m MaskGITRedraw) String() string { return Text(m) }
+
+// lateArccos is max(n, int(L*(1-acos((n-1)/(N-1))/(pi/2)))): its last step ends where arccos does,
+// its first opens one.
+type lateArccos struct{}
+
+func (lateArccos) String() string { return "late-arccos" }
+
+func (lateArccos) At(at float64, steps, length int) int {
+	return max(arccos{}.At(max(at-1, 0), max(steps-1, 1), length), int(at))
+}
