@@ -34,8 +34,8 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// Constant guidance, which no published file has but the authors' program does: testdata/constant.py
-// made the run.
+// Constant guidance, which no published file has but the authors' program does. The run is made by
+// testdata/constant.py.
 func TestConstantGuidance(t *testing.T) {
 	data, err := os.ReadFile("testdata/constant.json")
 	require.NoError(t, err)

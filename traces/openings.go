@@ -3,6 +3,7 @@ package traces
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 
 	"unmask/generate"
@@ -46,7 +47,7 @@ func (o *Openings) add(q *generate.Sequence, n int) {
 	if q.Done && !q.Finished { // it took no part
 		return
 	}
-	for _, opened := range q.Opened {
+	for _, opened := range slices.Concat(q.Opened, q.Replaced) {
 		a.Steps[opened.Position], a.LogP[opened.Position] = n, opened.LogP
 	}
 	for _, p := range q.Closed {
