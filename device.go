@@ -51,3 +51,16 @@ func parseDevice(name string) (gpu int, err error) {
 	}
 	return 0, fmt.Errorf("device is %q, want auto, cpu, cuda or cuda:N", name)
 }
+
+// GPU returns the kind of GPU that a device is, such as cuda, "" for a CPU. It labels results: a
+// GPU computes sums in another order, so low bits and, in a long run, tokens may differ.
+func GPU(b backend.Backend) string {
+	if b == nil {
+		return ""
+	}
+	kind, _, found := strings.Cut(b.Name(), ":")
+	if !found {
+		return ""
+	}
+	return kind
+}

@@ -1,10 +1,26 @@
 package unmask
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"image"
 	"image/color"
 )
+
+// Inpainting is a picture of which a part is made new. Both are of the model's size.
+type Inpainting struct {
+	Picture *image.NRGBA
+	Hole    *image.NRGBA // white where it is made new
+}
+
+// Hash returns a text that is another one for other pixels.
+func (in *Inpainting) Hash() string {
+	hash := sha256.New()
+	hash.Write(in.Picture.Pix)
+	hash.Write(in.Hole.Pix)
+	return hex.EncodeToString(hash.Sum(nil)[:8])
+}
 
 // Inpaint returns the tokens of a run that makes a picture new where hole is white, as mask. Both
 // are of the model's size. A cell of the grid that a white pixel touches is masked whole.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
+	"unmask/internal/whole"
 	"unmask/tokenizers/chat"
 )
 
@@ -48,7 +49,7 @@ func (c *chatFlags) tokens(m *unmask.Model, length int) (tokens []int32, err err
 	if c.messages != "" {
 		flag = "--messages " + c.messages
 		if messages, err = os.ReadFile(c.messages); err != nil {
-			return nil, wrap(flag, pathless(err))
+			return nil, wrap(flag, whole.Cause(err))
 		}
 	} else {
 		list := []chat.Message{{Role: "user", Content: c.chat}}

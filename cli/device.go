@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 
 	"github.com/spf13/pflag"
@@ -98,19 +97,6 @@ func modelError(err error) error {
 		return usage("%v", err)
 	}
 	return err
-}
-
-// gpu labels results that were computed on a GPU, "" on the CPU: sums run in another order there,
-// so low bits and, in a long run, tokens may differ.
-func gpu(b backend.Backend) string {
-	if b == nil {
-		return ""
-	}
-	name, _, found := strings.Cut(b.Name(), ":")
-	if !found {
-		return ""
-	}
-	return name
 }
 
 // loadText is load for a model of text.

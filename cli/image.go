@@ -3,9 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,9 +13,9 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/outputs"
 	"unmask/param"
 	"unmask/terminal"
-	"unmask/traces"
 )
 
 // imageFlags are those of unmask image.
@@ -28,8 +28,8 @@ type imageFlags struct {
 	out, sheet, gif string
 	scale           int
 	inpaintFlags
-	watch, json bool
-	trace       string
+	json bool
+	followFlags
 }
 
 const defaultSheet = "unmask.png"
@@ -89,9 +89,7 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	cmd.Flags().StringVar(&f.gif, "gif", "",
 		"the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
 	f.inpaintFlags.register(cmd.Flags())
-	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the cells in the terminal as they open")
-	cmd.Flags().StringVar(&f.trace, "trace", "",
-		"write what opened when, with which probability, to this new `FILE` for unmask replay")
+	f.followFlags.register(cmd.Flags(), "the cells")
 	cmd.Flags().BoolVar(&f.json, "json", false,
 		"one JSON object a line and image: id, seed, ids (codes by rows), opened_at, logprobs, steps, "+
 			"seconds, evaluated, file")
@@ -109,8 +107,8 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err := f.initFlags.check(flags, f.inpaint); err != nil {
 		return err
 	}
-	if f.watch && !terminal.Draws(os.Stderr) {
-		return usage("--watch needs a terminal on standard error")
+	if err := f.followFlags.check(); err != nil {
+		return err
 	}
 	m, err := f.loadImages(ctx)
 	if err != nil {
@@ -146,12 +144,43 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 			return err
 		}
 	}
-	out, err := openImageOutput(f, m, o)
+	return f.pictures(ctx, m, o)
+}
+
+// pictures makes the images of a run, and says where they are.
+func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.Options) error {
+	began := time.Now()
+	s, err := outputs.Settings(m, f.precision, o)
 	if err != nil {
+		return wrap("model "+f.model, err)
+	}
+	p := outputs.PictureOptions{Dir: f.out, Settings: s, Sheet: f.sheet, Scale: f.scale, Film: f.gif,
+		Conditions: f.subjects, Say: say}
+	if f.json {
+		p.Lines = stdout
+	}
+	if f.paste {
+		p.Paste = &f.given
+	}
+	out, err := outputs.OpenPictures(m, o, p)
+	if err != nil {
+		return wrap("--out", err)
+	}
+	err = f.make(ctx, f.model, m, o, out.Runs(), out,
+		outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
+	written, closed := out.Close(err)
+	if err = ended(err, closed); err != nil && !errors.Is(err, errInterrupted) {
 		return err
 	}
-	err = f.generate(ctx, m, o, out)
-	return ended(err, out.close(err))
+	terminal.Say("%s in %.1f s", terminal.Count(out.Made(), "image"), time.Since(began).Seconds())
+	for _, name := range written {
+		if f.json { // standard output has the lines
+			say(name)
+		} else if err := printLine(name); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // check refuses outputs before a model is loaded.
@@ -162,8 +191,8 @@ func (f *imageFlags) check() error {
 	switch {
 	case f.paste && f.inpaint == "":
 		return usage("--paste, want --inpaint with it")
-	case f.out == "" && f.n > sheetImages:
-		return usage("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, sheetImages)
+	case f.out == "" && f.n > outputs.Most:
+		return usage("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, outputs.Most)
 	}
 	if f.out == "" && f.sheet == "" {
 		f.sheet = defaultSheet
@@ -181,135 +210,4 @@ func (f *imageFlags) check() error {
 		}
 	}
 	return nil
-}
-
-// codedImage is a finished sequence, or one that an interrupt cut off.
-type codedImage struct {
-	index     int
-	codes     []int32
-	steps     int
-	seconds   float64 // since its batch's start
-	evaluated generate.Evaluated
-	opening   *traces.Opening
-}
-
-// generate runs the loop over what out still wants. Finished batches are decoded and written
-// while the next one's steps run, where there is more than one thread.
-func (f *imageFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options,
-	out *imageOutput) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	deliver, finish := out.put, func() error { return nil }
-	if f.threads > 1 {
-		deliver, finish = background(out.put, cancel)
-	}
-	runs := out.runs(o)
-	var total int64
-	for _, r := range runs {
-		total += int64(o.Steps) * int64((r.N+o.Batch-1)/o.Batch)
-	}
-	p := terminal.NewProgress("steps", total)
-	defer p.Close()
-	var watch *terminal.Watcher
-	if f.watch {
-		watch = terminal.NewWatcher(m, os.Stderr)
-	}
-	trace, err := openTrace(f.trace, f.model, m, o)
-	if err != nil {
-		return errors.Join(err, finish())
-	}
-	var failed error
-	for _, r := range runs {
-		seen := func(step *generate.Step) error {
-			if watch != nil {
-				watch.Draw(step)
-			} else {
-				p.Add(1)
-			}
-			return trace.write(step)
-		}
-		if failed = f.batches(ctx, m, r, out, deliver, p, seen); failed != nil {
-			break
-		}
-	}
-	if watch != nil {
-		watch.Clear()
-	}
-	failed = ended(failed, trace.close(failed))
-	if written := finish(); written != nil {
-		return written
-	}
-	return failed
-}
-
-// background runs put in a goroutine, so that decoding overlaps the next batch. An error cancels
-// the run and comes back from finish, which waits.
-func background(put func([]codedImage) error,
-	cancel context.CancelCauseFunc) (deliver func([]codedImage) error, finish func() error) {
-	batches, done := make(chan []codedImage), make(chan struct{})
-	var failed error
-	go func() {
-		defer close(done)
-		for b := range batches {
-			if failed == nil {
-				if failed = put(b); failed != nil {
-					cancel(failed)
-				}
-			}
-		}
-	}()
-	deliver = func(b []codedImage) error {
-		batches <- b
-		return nil
-	}
-	return deliver, func() error {
-		close(batches)
-		<-done
-		return failed
-	}
-}
-
-// batches runs contiguous images.
-func (f *imageFlags) batches(ctx context.Context, m *unmask.Model, o generate.Options,
-	out *imageOutput, deliver func([]codedImage) error, p *terminal.Progress,
-	seen func(*generate.Step) error) error {
-	var batch []codedImage
-	var openings traces.Openings
-	seconds := 0.0
-	for step, err := range interruptible(ctx, unmask.Generate(ctx, m, o)) {
-		if err == errInterrupted {
-			p.Close()
-			return out.interrupted(step, batch, &openings, deliver)
-		}
-		if err != nil {
-			return err
-		}
-		if step.N <= 1 {
-			batch, seconds = make([]codedImage, len(step.Sequences)), 0
-		}
-		seconds += step.Seconds
-		openings.Add(step)
-		if err := seen(step); err != nil {
-			return err
-		}
-		for i := range step.Sequences {
-			s := &step.Sequences[i]
-			out.film.Add(s)
-			if s.Done && batch[i].codes == nil {
-				batch[i] = newCodedImage(step, s, seconds, &openings)
-			}
-		}
-		if step.Done {
-			if err := deliver(batch); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func newCodedImage(step *generate.Step, s *generate.Sequence, seconds float64,
-	openings *traces.Openings) codedImage {
-	return codedImage{index: s.Index, codes: append([]int32(nil), s.Tokens...), steps: step.N,
-		seconds: seconds, evaluated: s.Evaluated, opening: openings.Take(s.Index)}
 }

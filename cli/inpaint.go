@@ -19,8 +19,8 @@ type inpaintFlags struct {
 	inpaint, mask, box, fit string
 	paste                   bool
 
-	region      image.Rectangle // of box
-	given, hole image.Image     // as the model sees them
+	region image.Rectangle   // of box
+	given  unmask.Inpainting // as the model sees it
 }
 
 func (f *inpaintFlags) register(s *pflag.FlagSet) {
@@ -114,15 +114,14 @@ func (f *inpaintFlags) tokens(m *unmask.Model) ([]int32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, orFit(err))
 	}
-	f.given = p.Picture(picture)
-	white := image.NewNRGBA(f.given.Bounds())
-	draw.Draw(white, white.Rect, p.Mask(hole), image.Point{}, draw.Src)
-	f.hole = white
-	tokens, err := m.Inpaint(f.given, f.hole)
+	f.given.Picture = p.Picture(picture)
+	f.given.Hole = image.NewNRGBA(f.given.Picture.Rect)
+	draw.Draw(f.given.Hole, f.given.Hole.Rect, p.Mask(hole), image.Point{}, draw.Src)
+	tokens, err := m.Inpaint(f.given.Picture, f.given.Hole)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if lost, err := m.RoundTrip(f.given, f.hole); err != nil {
+	if lost, err := m.RoundTrip(f.given.Picture, f.given.Hole); err != nil {
 		return nil, err
 	} else if lost > mostLost && !f.paste {
 		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: "+

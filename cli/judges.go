@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"unmask"
 	"unmask/experiments"
 	"unmask/judges"
 	"unmask/terminal"
@@ -60,7 +61,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 		}
 	}
 	s["threads"], s["precision"] = strconv.Itoa(d.threads), d.precision
-	if gpu(m.Backend) != "" {
+	if unmask.GPU(m.Backend) != "" {
 		s["device"] = m.Backend.Name() // times depend on which it is
 	}
 	return task, s, nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/outputs"
 	"unmask/terminal"
 )
 
@@ -25,7 +26,7 @@ import (
 var errUsage = errors.New("usage")
 
 // errInterrupted ends a run that was stopped after what it had finished was written.
-var errInterrupted = errors.New("interrupted")
+var errInterrupted = outputs.ErrStopped
 
 // Main runs the command line of args, without the program's name, and returns the exit status. The
 // program is to end then: signals are no longer handled.

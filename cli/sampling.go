@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,7 +10,6 @@ import (
 	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
-	"unmask/terminal"
 )
 
 // samplingFlags fill a recipe.
@@ -172,21 +170,5 @@ func (s *samplingFlags) chooseSampler(f *pflag.FlagSet, r *generate.Recipe) (err
 func (s *samplingFlags) fitSteps(f *pflag.FlagSet, o *generate.Options, free int) {
 	if !f.Changed("steps") {
 		o.Steps = min(o.Steps, max(1, free))
-	}
-}
-
-// interruptible ends a run after the step in which the first interrupt came.
-func interruptible(ctx context.Context,
-	steps func(yield func(*generate.Step, error) bool)) func(yield func(*generate.Step, error) bool) {
-	return func(yield func(*generate.Step, error) bool) {
-		for step, err := range steps {
-			if !yield(step, err) || err != nil {
-				return
-			}
-			if terminal.Stopped(ctx) {
-				yield(step, errInterrupted)
-				return
-			}
-		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/generate"
+	"unmask/internal/whole"
 	"unmask/judges"
 	"unmask/param"
 	"unmask/samplers"
@@ -42,7 +43,7 @@ func parseSchedule(name string) (samplers.Schedule, error) {
 	defer in.Close()
 	data, err := io.ReadAll(io.LimitReader(in, maxScheduleFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, pathless(err))
+		return nil, fmt.Errorf("%s: %w", name, whole.Cause(err))
 	}
 	s, err := readSchedule(data)
 	if err != nil {
@@ -113,7 +114,7 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 	defer in.Close()
 	data, err := judges.ReadSamples(in, maxScheduleData)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, pathless(err))
+		return fmt.Errorf("%s: %w", name, whole.Cause(err))
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
@@ -130,7 +131,7 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 		return err
 	}
 	if err := writeWhole(out, file.Bytes()); err != nil {
-		return fmt.Errorf("--out %s: %w", out, pathless(err))
+		return fmt.Errorf("--out %s: %w", out, whole.Cause(err))
 	}
 	terminal.Say("%s: %d steps", out, steps)
 	return nil

@@ -2,15 +2,15 @@ package cli
 
 import (
 	"context"
-	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"unmask"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/terminal"
-	"unmask/traces"
+	"unmask/outputs"
+	"unmask/runs"
 )
 
 // textFlags are those of unmask text.
@@ -22,8 +22,9 @@ type textFlags struct {
 	length         int
 	prompt, infill string
 	tokensIn       string
-	watch, json    bool
-	out, trace     string
+	json           bool
+	out            string
+	followFlags
 }
 
 func newText() *cobra.Command {
@@ -53,12 +54,9 @@ func newText() *cobra.Command {
 	cmd.Flags().StringVar(&f.tokensIn, "tokens-in", "",
 		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
 	f.chat.register(cmd.Flags())
-	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw the text in the terminal as positions open")
+	f.followFlags.register(cmd.Flags(), "the text's positions")
 	cmd.Flags().BoolVar(&f.json, "json", false,
-		"one JSON object a line and sample: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
-			"evaluated")
-	cmd.Flags().StringVar(&f.trace, "trace", "",
-		"write what opened when, with which probability, to this new `FILE` for unmask replay")
+		"one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
 	cmd.Flags().StringVar(&f.out, "out", "",
 		"write to this `FILE`, which appears when all is written; a .jsonl has the lines of --json "+
 			"without their seconds, one at a time, and the same command continues it where it was broken off")
@@ -89,19 +87,20 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := f.checkTokensIn(); err != nil {
 		return usage("%v", err)
 	}
-	if f.watch && !terminal.Draws(os.Stderr) {
-		return usage("--watch needs a terminal on standard error")
-	}
-	out, err := openTextOutput(f)
-	if err != nil {
+	if err := f.followFlags.check(); err != nil {
 		return err
 	}
+	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
+		Numbers: f.n > 1, Shown: f.shown, Say: say})
+	if err != nil {
+		return wrap("--out", err)
+	}
 	err = f.runTo(ctx, cmd, out, o)
-	return ended(err, out.close(err))
+	return ended(err, wrap("--out", out.Close(err)))
 }
 
 // runTo makes the samples.
-func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutput,
+func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts,
 	o generate.Options) error {
 	m, err := f.loadText(ctx)
 	if err != nil {
@@ -120,80 +119,43 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *textOutp
 	if o, err = m.Check(o); err != nil {
 		return usage("%v", err)
 	}
-	if o, err = out.begin(f, m, o); err != nil {
+	s, err := f.settings(m, o)
+	if err != nil {
 		return err
+	}
+	if o, err = out.Begin(m, o, s); err != nil {
+		return wrap("--out", err)
 	}
 	if o.N == 0 { // all are there
 		return nil
 	}
-	trace, err := openTrace(f.trace, f.model, m, o)
+	return f.make(ctx, f.model, m, o, []unmask.Run{o}, out, outputs.Hooks{})
+}
+
+// settings returns what the bytes of --out depend on.
+func (f *textFlags) settings(m *unmask.Model, o generate.Options) (runs.Settings, error) {
+	s, err := outputs.Settings(m, f.precision, o)
 	if err != nil {
-		return err
+		return nil, wrap("model "+f.model, err)
 	}
-	err = f.generate(ctx, m, o, out, trace)
-	return ended(err, trace.close(err))
+	if f.chat.asked() {
+		s["text"] = "answer"
+	}
+	if f.minLength > 0 || f.cut {
+		s["end"], s["min-length"], s["cut"] = f.end, strconv.Itoa(f.minLength), strconv.FormatBool(f.cut)
+	}
+	return s, nil
 }
 
-// generate runs the loop and hands each finished sample to out, in order.
-func (f *textFlags) generate(ctx context.Context, m *unmask.Model, o generate.Options,
-	out *textOutput, trace *tracing) error {
-	var w *terminal.Watcher
-	p := terminal.NewProgress("steps", int64(o.Steps)*int64((o.N+o.Batch-1)/o.Batch))
-	if f.watch {
-		w = terminal.NewWatcher(m, os.Stderr)
+// shown returns the tokens of a sample that are shown.
+func (f *textFlags) shown(s outputs.Sample) []int32 {
+	switch {
+	case s.Unfinished:
+		return s.Tokens[f.chat.from:]
+	case f.chat.model != nil:
+		return f.chat.shown(s.Tokens)
 	}
-	defer p.Close()
-	done := map[int]bool{}
-	var openings traces.Openings
-	var seconds float64
-	for step, err := range interruptible(ctx, generate.Run(ctx, m.Denoiser, o)) {
-		if err == errInterrupted {
-			p.Close()
-			return out.interrupted(step, m, o.Seed, f.chat.from, &openings)
-		}
-		if err != nil {
-			return err
-		}
-		if step.N <= 1 {
-			seconds = 0
-		}
-		seconds += step.Seconds
-		openings.Add(step)
-		if err := trace.write(step); err != nil {
-			return err
-		}
-		if w != nil {
-			w.Draw(step)
-		} else {
-			p.Add(1)
-		}
-		for i := range step.Sequences {
-			s := &step.Sequences[i]
-			if !s.Done || done[s.Index] {
-				continue
-			}
-			done[s.Index] = true
-			if w != nil {
-				w.Clear()
-			}
-			if err := out.write(sample{m: m, s: s, shown: f.text(s.Tokens), seed: o.Seed, steps: step.N,
-				seconds: seconds, opening: openings.Take(s.Index)}); err != nil {
-				return err
-			}
-		}
-		if step.Done {
-			clear(done)
-		}
-	}
-	return nil
-}
-
-// text returns the part of a finished sample that is shown.
-func (f *textFlags) text(tokens []int32) []int32 {
-	if f.chat.model != nil {
-		return f.chat.shown(tokens)
-	}
-	return f.shown(tokens)
+	return f.constraintFlags.shown(s.Tokens)
 }
 
 // tokens returns what is known from the start: all masks, a prompt, or a text with holes.

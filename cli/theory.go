@@ -15,6 +15,7 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/experiments"
+	"unmask/internal/whole"
 	"unmask/param"
 	"unmask/terminal"
 	"unmask/theory"
@@ -87,7 +88,7 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 					err = printClaim(out, r)
 				}
 				if err != nil {
-					return fmt.Errorf("standard output: %w", pathless(err))
+					return fmt.Errorf("standard output: %w", whole.Cause(err))
 				}
 			}
 			if plots != "" {

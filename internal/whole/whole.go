@@ -197,3 +197,25 @@ func SyncDir(name string) error {
 	}
 	return cmp.Or(d.Sync(), d.Close())
 }
+
+// Part returns the name of a file that has what a stopped run finished of the file name.
+func Part(name string) string {
+	ext := filepath.Ext(name)
+	return strings.TrimSuffix(name, ext) + ".part" + ext
+}
+
+// Named says which file an error is about, in place of the path that it may have: a hidden one.
+func Named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, Cause(err))
+}
+
+// Cause returns an error of a file without its path.
+func Cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}

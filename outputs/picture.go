@@ -1,0 +1,248 @@
+package outputs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"maps"
+	"path/filepath"
+	"strings"
+
+	"unmask"
+	"unmask/images"
+	"unmask/runs"
+	"unmask/traces"
+)
+
+// PictureRecord is a picture as a line of JSON.
+type PictureRecord struct {
+	ID         int             `json:"id"`
+	Seed       uint64          `json:"seed"`
+	IDs        []int32         `json:"ids"` // codes by rows
+	OpenedAt   []int           `json:"opened_at"`
+	LogProbs   traces.LogProbs `json:"logprobs"`
+	Steps      int             `json:"steps"`
+	Seconds    float64         `json:"seconds"` // since the batch's start
+	Evaluated  Evaluated       `json:"evaluated"`
+	File       string          `json:"file,omitempty"`
+	Unfinished bool            `json:"unfinished,omitempty"`
+	Class      string          `json:"class,omitempty"` // as it was asked for
+	Prompt     string          `json:"prompt,omitempty"`
+}
+
+// Most is how many pictures a contact sheet has at most, so that memory does not grow with a run.
+const Most = 64
+
+// PictureOptions say where pictures go. Without a Dir there are at most Most.
+type PictureOptions struct {
+	Dir      string        // folder of 000000.png and so on, which goes on where it was; "" for none
+	Settings runs.Settings // that Dir must have been begun with
+
+	Sheet string // PNG file, a contact sheet of the first pictures; "" for none
+	Scale int    // enlarges the sheet so many times; 0 is 1
+	Film  string // GIF file of the first pictures as their tokens open; "" for none
+
+	Lines io.Writer // gets a PictureRecord for each; nil for none
+
+	Conditions *unmask.Conditions // what the pictures are drawn of; nil for none
+
+	// Paste, if not nil, puts back what a mask keeps of a given picture.
+	Paste *unmask.Inpainting
+
+	Say func(line string) // gets messages; nil: nobody
+}
+
+// Pictures is an Output of pictures. They are written in the order of Runs, whatever the order in
+// which they are finished.
+type Pictures struct {
+	o     PictureOptions
+	m     *unmask.Model
+	r     unmask.Run
+	size  image.Point
+	list  []unmask.Run
+	early map[int]Sample // those that came before their turn
+	next  []int          // indexes in the order in which they are written
+
+	folder  *runs.Folder
+	pending map[int]bool // of the folder
+	sheet   *images.Sheet
+	film    *unmask.Film
+	made    int
+}
+
+// OpenPictures returns an output for the pictures that m makes by r, completed by Model.Check. The
+// caller closes it.
+func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, error) {
+	width, height, err := m.Pictures.Size()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pictures{o: o, m: m, r: r, size: image.Pt(width, height), early: map[int]Sample{}}
+	if p.o.Say == nil {
+		p.o.Say = func(string) {}
+	}
+	if o.Film != "" {
+		p.film = unmask.NewFilm(r.N, m.Spec(), r.Tokens)
+	}
+	if o.Dir != "" {
+		err = p.openFolder()
+	} else {
+		p.sheet, p.list = images.NewSheet(r.N, p.size), []unmask.Run{r}
+	}
+	for _, r := range p.list {
+		for i := range r.N {
+			p.next = append(p.next, r.First+i)
+		}
+	}
+	return p, err
+}
+
+// openFolder opens the folder and lists what it lacks. Pictures that a film needs and the folder
+// has come first.
+func (p *Pictures) openFolder() (err error) {
+	if p.folder, err = runs.OpenFolder(filepath.Clean(p.o.Dir), ".png", p.settings()); err != nil {
+		return err
+	}
+	p.pending = map[int]bool{}
+	for _, i := range p.folder.Pending(p.r.N) {
+		p.pending[i] = true
+	}
+	for _, fault := range p.folder.Faults() {
+		p.o.Say(fmt.Sprintf("%s: made again", fault))
+	}
+	if done := p.r.N - len(p.pending); done > 0 {
+		p.o.Say(fmt.Sprintf("%d of %d images are there", done, p.r.N))
+	}
+	filmed := make([]int, p.film.Len())
+	for i := range filmed {
+		filmed[i] = i
+	}
+	p.list = p.folder.Runs(p.r, filmed)
+	return nil
+}
+
+// settings returns those of the options, and of the options themselves.
+func (p *Pictures) settings() runs.Settings {
+	s := maps.Clone(p.o.Settings)
+	if p.o.Paste != nil {
+		s["paste"] = p.o.Paste.Hash()
+	}
+	if c := p.o.Conditions; c != nil {
+		name := "prompt"
+		if class, _ := c.Text(0); class != "" {
+			name = "class"
+		}
+		s[name] = strings.Join(c.Asked, "\n")
+		if c.Negative != "" {
+			s["negative"] = c.Negative
+		}
+	}
+	return s
+}
+
+// Runs returns what makes the pictures that are still to be made, for Make.
+func (p *Pictures) Runs() []unmask.Run { return p.list }
+
+// Made returns how many pictures were finished and written.
+func (p *Pictures) Made() int { return p.made }
+
+// Film remembers a step for the film: a Hooks.Step.
+func (p *Pictures) Film(step *unmask.Step) error {
+	for i := range step.Sequences {
+		p.film.Add(&step.Sequences[i])
+	}
+	return nil
+}
+
+// Put implements Output. A contact sheet shows unfinished pictures too, a folder has none.
+func (p *Pictures) Put(samples []Sample) error {
+	for _, s := range samples {
+		if !s.Unfinished || p.folder == nil {
+			p.early[s.Index] = s
+		}
+	}
+	for len(p.next) > 0 {
+		s, ok := p.early[p.next[0]]
+		if !ok {
+			return nil
+		}
+		delete(p.early, s.Index)
+		p.next = p.next[1:]
+		if err := p.put(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put decodes a picture and writes it.
+func (p *Pictures) put(s Sample) error {
+	if p.folder != nil && !p.pending[s.Index] {
+		return nil
+	}
+	codes, masked, err := p.m.Pictures.Fill(s.Tokens, p.m.Spec().Mask)
+	if err != nil {
+		return err
+	}
+	picture, err := p.m.Pictures.ImageOf(codes, p.o.Conditions.Of(s.Index))
+	if err != nil {
+		return fmt.Errorf("image %d: %w", s.Index, err)
+	}
+	if in := p.o.Paste; in != nil {
+		if err := p.m.Paste(picture, in.Picture, in.Hole); err != nil {
+			return err
+		}
+	}
+	name := ""
+	if p.folder != nil {
+		if err := p.file(s.Index, picture); err != nil {
+			return err
+		}
+		name = filepath.Join(p.o.Dir, p.folder.Name(s.Index))
+	} else {
+		hidden, err := p.m.Pictures.Cells(masked)
+		if err != nil {
+			return err
+		}
+		p.sheet.Put(s.Index, picture)
+		p.sheet.Check(s.Index, hidden)
+	}
+	if !s.Unfinished {
+		p.made++
+	}
+	return p.line(s, name)
+}
+
+// file writes a picture to the folder, with what it was drawn of in its chunks of text.
+func (p *Pictures) file(i int, picture image.Image) error {
+	var data bytes.Buffer
+	if err := png.Encode(&data, picture); err != nil {
+		return err
+	}
+	file := data.Bytes()
+	if c := p.o.Conditions; c != nil {
+		class, prompt := c.Text(i)
+		file = images.Label(file, [][2]string{{"class", class}, {"prompt", prompt},
+			{"negative prompt", c.Negative}, {"seed", fmt.Sprint(p.r.Seed)}, {"index", fmt.Sprint(i)},
+			{"recipe", p.r.Recipe().String()}})
+	}
+	return p.folder.Put(i, p.r.Seed, file)
+}
+
+func (p *Pictures) line(s Sample, name string) error {
+	if p.o.Lines == nil {
+		return nil
+	}
+	class, prompt := p.o.Conditions.Text(s.Index)
+	line, err := json.Marshal(PictureRecord{Class: class, Prompt: prompt, ID: s.Index, Seed: p.r.Seed,
+		IDs: s.Tokens, OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps,
+		Seconds: s.Seconds, File: name, Unfinished: s.Unfinished,
+		Evaluated: evaluated(s.Evaluated)})
+	if err == nil {
+		_, err = p.o.Lines.Write(append(line, '\n'))
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package outputs
+
+import (
+	"bytes"
+	"errors"
+	"image/png"
+	"io"
+	"path/filepath"
+
+	"unmask/images"
+	"unmask/internal/whole"
+)
+
+// Close ends the output of a run that ended with ran, nil or ErrStopped, and returns the names of
+// what was written: the folder, the contact sheet, the film. What a stopped run has of the latter
+// two appears beside their names, see whole.Part; after another error they are not written.
+func (p *Pictures) Close(ran error) (written []string, err error) {
+	if p.folder != nil {
+		err = p.folder.Close()
+	}
+	stopped := errors.Is(ran, ErrStopped)
+	if err != nil || ran != nil && !stopped {
+		return nil, err
+	}
+	if p.o.Dir != "" {
+		written = append(written, p.o.Dir)
+	}
+	for _, file := range []struct {
+		name   string
+		encode func() ([]byte, error)
+	}{{p.o.Sheet, p.drawSheet}, {p.o.Film, p.drawFilm}} {
+		if file.name == "" {
+			continue
+		}
+		if stopped {
+			file.name = whole.Part(file.name)
+		}
+		data, err := file.encode()
+		if err == nil {
+			err = whole.WriteFile(file.name, func(w io.Writer) error { _, err := w.Write(data); return err })
+		}
+		if err != nil {
+			return written, whole.Named(file.name, err)
+		}
+		written = append(written, file.name)
+	}
+	return written, nil
+}
+
+// drawSheet draws the contact sheet, of a folder's first pictures as they are there.
+func (p *Pictures) drawSheet() ([]byte, error) {
+	sheet := p.sheet
+	if p.folder != nil {
+		n := min(p.r.N, Most, p.folder.Done())
+		sheet = images.NewSheet(n, p.size)
+		for i := range n {
+			picture, err := images.Read(filepath.Join(p.o.Dir, p.folder.Name(i)))
+			if err != nil {
+				return nil, err
+			}
+			sheet.Put(i, picture.NRGBA())
+		}
+	}
+	var data bytes.Buffer
+	err := png.Encode(&data, images.Enlarge(sheet.Canvas, max(1, p.o.Scale)))
+	return data.Bytes(), err
+}
+
+func (p *Pictures) drawFilm() ([]byte, error) {
+	return p.film.Encode(p.m.Pictures, p.o.Conditions.Of)
+}
