@@ -112,6 +112,9 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	if o.Tokens, err = f.tokens(m); err != nil {
 		return err
 	}
+	if f.chat.model != nil {
+		o.Ends = f.chat.model.Stops()
+	}
 	if err := f.constrain(m, &o); err != nil {
 		return err
 	}

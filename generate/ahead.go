@@ -23,7 +23,7 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 			tokens[at] = c.Tokens[j]
 		}
 		for at, t := range tokens {
-			if t == p.spec.Mask {
+			if t == p.spec.Mask && (m.Reuse != Blocks || at < m.block.to) {
 				rows = append(rows, int32(i*length+at))
 				masked[i]++
 			}
@@ -37,7 +37,7 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 	m.work.Full += len(candidates)
 	m.work.Head += len(rows)
 	b.Read = rows
-	marginals, err := p.d.Forward(p.ctx, b)
+	marginals, err := m.network.d.Forward(p.ctx, b)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,16 +1,10 @@
 package generate
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"slices"
-	"sync"
-	"time"
 
-	"unmask/backend"
-	"unmask/internal/philox"
-	"unmask/kvcache"
+	"unmask/guide"
 	"unmask/model"
 	"unmask/samplers"
 )
@@ -24,355 +18,128 @@ import (
 // The originals make a pass of their own over a prompt and over each finished block; here it is
 // part of the next block's first.
 
-// blocks is one run of sequences block by block; all its memory is used again.
-type blocks struct {
-	o     Options
-	d     model.Refiner
-	spec  model.Spec
-	size  int // of a block
-	steps int // of a block
-	post  int // of an editor, steps of a block after its last mask; -1: the sampler replaces nothing
-
-	turn     sync.Locker // of the model
-	stateful samplers.Stateful
-	plans    bool // the sampler decides how many positions a step opens
-	start    []int32
-	slots    []blockSlot
-	busy     []*blockSlot
-	step     Step
-	cache    *kvcache.Cache
-	batch    model.Batch
-	rows     []int32
-	filtered model.Filtered
-	last     model.Marginals
-	view     samplers.View
-	visited  *blockSlot
-	head     blockHead
+// blockwork is what a task with Reuse Blocks knows of its blocks.
+type blockwork struct {
+	size   int // positions
+	steps  int // of a block
+	post   int // of an editor, steps of a block after its last mask; -1: nothing is replaced
+	closes []int32
 }
 
-// blockSlot is a sequence's place in the batch.
-type blockSlot struct {
-	seq          *Sequence
-	row          int     // of the batch
-	seen         []int32 // [length] what keys and values are of, -1 where there are none
-	from, to     int     // the current block
-	n, after     int     // its step, and steps since its last mask
-	masked, open []int
-	past         []float64
-	state        any
-	opening      samplers.Opening
-	at, openAt   int // where its rows begin in blockHead
-	pending      []Opened
+// newBlockwork returns the blocks of a recipe on a model, without blocks the zero value.
+func newBlockwork(spec model.Spec, r Recipe, ends []int32) blockwork {
+	k := blockwork{post: -1}
+	if r.Reuse != Blocks {
+		return k
+	}
+	k.size, k.closes = spec.Block, append(slices.Clone(spec.Ends), ends...)
+	if k.steps = min(r.Steps, k.size); r.plansItself() {
+		k.steps = k.size
+	}
+	if e, ok := samplers.As[samplers.Editor](r.Sampler); ok {
+		k.post = e.Edits()
+	}
+	return k
 }
 
-// runBlocks is Run with Reuse Blocks.
-func runBlocks(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, error] {
-	return func(yield func(*Step, error) bool) {
-		r, err := newBlocks(d, o)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for first := 0; first < r.o.N; first += r.o.Batch {
-			if !r.run(ctx, r.o.First+first, min(r.o.Batch, r.o.N-first), yield) {
-				return
-			}
-		}
-	}
+// plansItself reports whether the sampler decides how many positions a step opens.
+func (r Recipe) plansItself() bool {
+	_, ok := samplers.As[samplers.Planner](r.Sampler)
+	return ok
 }
 
-func newBlocks(d model.Denoiser, o Options) (_ *blocks, err error) {
-	defer backend.Recover(&err)
-	if o, err = o.Check(d); err != nil {
-		return nil, err
-	}
-	if d, err = blockwise(d, o.BlockSize); err != nil {
-		return nil, fmt.Errorf("generate: %w", err)
-	}
-	r := &blocks{o: o, d: d.(model.Refiner), turn: model.Turn(d), spec: d.Spec(), post: -1}
-	r.size, r.steps = r.spec.Block, min(o.Steps, r.spec.Block)
-	_, r.plans = samplers.As[samplers.Planner](o.Sampler)
-	if r.plans {
-		r.steps = r.size
-	}
-	if e, ok := samplers.As[samplers.Editor](o.Sampler); ok {
-		r.post = e.Edits()
-	}
-	r.stateful, _ = samplers.As[samplers.Stateful](o.Sampler)
-	if r.start = slices.Clone(o.Tokens); r.start == nil {
-		r.start = slices.Repeat([]int32{r.spec.Mask}, o.Length)
-	}
-	n := o.Batch
-	r.cache = r.d.NewCache(n, o.Length)
-	r.slots, r.step.Sequences = make([]blockSlot, n), make([]Sequence, n)
-	r.batch = model.Batch{Length: o.Length, Cache: r.cache}
-	r.filtered = model.Filtered{Filter: &r.o.Filter, Outcomes: r.spec.Outcomes}
-	if o.Adjust != nil {
-		r.filtered.Adjust = func(row int32, logits []float32) {
-			o.Adjust(r.slots[int(row)/o.Length].seq.Index, int(row)%o.Length, logits)
-		}
-	}
-	r.view = samplers.View{Mask: r.spec.Mask, Outcomes: r.spec.Outcomes, Shape: []int{o.Length},
-		Visit: r.visit}
-	return r, nil
+// most returns how many steps a sequence takes at most.
+func (k *blockwork) most(length int) int {
+	return (length + k.size - 1) / k.size * (k.steps + max(k.post, 0))
 }
 
-// blockwise returns the model with blocks of a size, 0 for its own.
-func blockwise(d model.Denoiser, size int) (model.Denoiser, error) {
-	if size == 0 || size == d.Spec().Block {
-		return d, nil
-	}
-	b, ok := d.(model.Blockwise)
-	if !ok {
-		return nil, fmt.Errorf("block-size is %d, want 0: this model has no blocks of another size", size)
-	}
-	return b.WithBlock(size)
+// block is where a member with Reuse Blocks is.
+type block struct {
+	from, to int  // positions; to is 0 before the first block
+	n, after int  // steps made of it, and those of them that began without a mask
+	again    bool // nothing is masked, and an editor looks once more
 }
 
-// run makes sequences first..first+count-1; false stops the whole run.
-func (r *blocks) run(ctx context.Context, first, count int, yield func(*Step, error) bool) bool {
-	spans := (r.o.Length + r.size - 1) / r.size
-	r.step = Step{Steps: spans * (r.steps + max(r.post, 0)), Sequences: r.step.Sequences[:count]}
-	r.slots, r.batch.Size, r.batch.Tokens = r.slots[:count], count, r.batch.Tokens[:0]
-	for i := range r.slots {
-		s := &r.slots[i]
-		q := &r.step.Sequences[i]
-		*q = Sequence{Index: first + i, Tokens: append(q.Tokens[:0], r.start...), Opened: q.Opened[:0],
-			Closed: q.Closed[:0]}
-		*s = blockSlot{seq: q, row: i, seen: s.seen[:0], masked: s.masked[:0], open: s.open[:0],
-			pending: s.pending[:0],
-			past:    make([]float64, r.o.Length)}
-		s.seen = append(s.seen, slices.Repeat([]int32{-1}, r.o.Length)...)
-		if r.stateful != nil {
-			s.state = r.stateful.NewState(r.o.Length)
-		}
-		r.batch.Tokens = append(r.batch.Tokens, r.start...)
-		r.enter(s, 0)
-	}
-	if r.step.Done = r.done(); r.step.Done {
-		return yield(&r.step, nil)
-	}
-	var finished *Step
-	for n := 1; !r.step.Done; n++ {
-		began := time.Now()
-		if err := r.do(ctx, n); err != nil {
-			yield(finished, fmt.Errorf("generate: step %d: %w", n, err))
-			return false
-		}
-		r.step.N, r.step.Done, r.step.Seconds = n, r.done(), time.Since(began).Seconds()
-		finished = &r.step
-		if !yield(finished, nil) {
-			return false
+// nextBlock is the window of the next step: the current block or, where that is finished, the first
+// one with a mask.
+func (m *member) nextBlock(mask int32) window {
+	k := &m.block
+	if !k.again {
+		first := slices.IndexFunc(m.free, func(p int) bool { return m.Tokens[p] == mask })
+		if from := m.free[first] / m.size * m.size; k.to == 0 || from != k.from {
+			*k = block{from: from, to: min(from+m.size, len(m.Tokens))}
 		}
 	}
-	return true
+	from, _ := slices.BinarySearch(m.free, k.from)
+	to, _ := slices.BinarySearch(m.free, k.to)
+	return window{step: min(k.n+1, m.blockwork.steps), of: m.blockwork.steps, from: from, to: to}
 }
 
-func (r *blocks) done() bool {
-	for i := range r.slots {
-		if !r.slots[i].seq.Done {
-			return false
-		}
+// blockQuota is the schedule's, of a whole block whatever of it was known from the start.
+func (m *member) blockQuota() int {
+	if m.step >= m.of {
+		return len(m.masked)
 	}
-	return true
+	open := func(n int) int { return samplers.Open(m.Schedule, float64(n), m.of, m.size) }
+	return min(open(m.step)-open(m.step-1), len(m.masked))
 }
 
-// enter makes the first block from `from` on that has a mask the current one, or ends the sequence.
-func (r *blocks) enter(s *blockSlot, from int) {
-	for ; from < r.o.Length; from += r.size {
-		to := min(from+r.size, r.o.Length)
-		if slices.Contains(s.seq.Tokens[from:to], r.spec.Mask) {
-			s.from, s.to, s.n, s.after = from, to, 0, 0
+// feedBlocks adds the rows of the current block, and of those before it from the first on that is
+// not what keys and values are of.
+func (m *member) feedBlocks(rows []int32, base int) []int32 {
+	first := 0
+	for ; first < m.block.from; first += m.size {
+		end := min(first+m.size, len(m.cache.tokens))
+		if first+m.size > end || !slices.Equal(m.cache.tokens[first:end], m.Tokens[first:end]) {
+			break
+		}
+	}
+	for p := first; p < m.block.to; p++ {
+		rows = append(rows, int32(base+p))
+	}
+	return rows
+}
+
+// blockDone brings the state of a member with Reuse Blocks up to date after a step.
+func (m *member) blockDone(mask int32) {
+	k := &m.block
+	full := len(m.masked) == 0
+	k.n, k.again = k.n+1, false
+	of := m.free[m.from:m.to]
+	if slices.ContainsFunc(of, func(p int) bool { return m.Tokens[p] == mask }) {
+		return
+	}
+	if full {
+		k.after++
+	}
+	if k.again = m.post >= 0 && (!full || len(m.opening.Replace) > 0 && k.after < m.post); k.again {
+		return
+	}
+	for _, p := range of {
+		if slices.Contains(m.closes, m.Tokens[p]) {
+			m.fill(m.to, mask, m.Tokens[p])
 			return
 		}
 	}
-	s.seq.Done = true
 }
 
-// do makes a step of every sequence that is not done.
-func (r *blocks) do(ctx context.Context, n int) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	r.view.Reset()
-	r.busy = r.busy[:0]
-	for i := range r.slots {
-		s := &r.slots[i]
-		s.seq.Opened, s.seq.Finished = s.seq.Opened[:0], false
-		if !s.seq.Done {
-			r.begin(s)
-			r.busy = append(r.busy, s)
+// checkBlock refuses an opening that breaks the rules of blocks.
+func (m *member) checkBlock() error {
+	o := &m.opening
+	for _, at := range o.Replace {
+		if !slices.Contains(m.open, at) {
+			return fmt.Errorf("the sampler replaces position %d, want one of %d to %d, the block", at,
+				m.block.from, m.block.to-1)
 		}
-	}
-	r.turn.Lock() // until nothing more is read of the pass
-	defer r.turn.Unlock()
-	if err := r.pass(ctx); err != nil {
-		return err
-	}
-	need := samplers.Need{}
-	for _, s := range r.busy {
-		need = need.With(r.o.Sampler.Needs(s.n, r.steps))
-	}
-	if err := r.stats(need, n); err != nil {
-		return err
-	}
-	for _, s := range r.busy {
-		r.look(s, n)
-		r.head.show(&r.view, need, s)
-		o, err := r.o.Sampler.Choose(&r.view)
-		if err == nil {
-			s.opening = o
-			err = r.check(s)
-		}
-		if err != nil {
-			return fmt.Errorf("sequence %d: %w", s.seq.Index, err)
-		}
-	}
-	for _, s := range r.busy {
-		if err := r.draw(s, n); err != nil {
-			return err
-		}
-	}
-	for _, s := range r.busy {
-		r.commit(s)
-		s.seq.N, s.seq.Steps, s.seq.Finished = n, r.step.Steps, s.seq.Done
-	}
-	return nil
-}
-
-// begin finds the positions of a sequence's next step.
-func (r *blocks) begin(s *blockSlot) {
-	s.n++
-	s.masked, s.open = s.masked[:0], s.open[:0]
-	for p := s.from; p < s.to; p++ {
-		switch {
-		case s.seq.Tokens[p] == r.spec.Mask:
-			s.masked = append(s.masked, p)
-		case r.post >= 0 && r.start[p] == r.spec.Mask:
-			s.open = append(s.open, p)
-		}
-	}
-}
-
-// pass feeds every busy sequence's current block, and blocks before it that changed.
-func (r *blocks) pass(ctx context.Context) error {
-	r.rows, r.batch.Read = r.rows[:0], r.batch.Read[:0]
-	for _, s := range r.busy {
-		base := s.row * r.o.Length
-		before := len(r.rows)
-		for at := 0; at < s.to; at += r.size { // positions of a block see each other
-			end := min(at+r.size, s.to)
-			if at == s.from || !slices.Equal(s.seen[at:end], s.seq.Tokens[at:end]) {
-				for p := at; p < end; p++ {
-					r.rows = append(r.rows, int32(base+p))
-				}
-			}
-		}
-		copy(r.batch.Tokens[base:], s.seq.Tokens)
-		copy(s.seen, s.seq.Tokens[:s.to])
-		for p := s.from; p < s.to; p++ {
-			r.batch.Read = append(r.batch.Read, int32(base+p))
-		}
-		s.seq.Evaluated.Partial += len(r.rows) - before
-	}
-	m, err := r.d.Refine(ctx, &r.batch, r.rows)
-	if r.last = m; err == nil && (!r.o.Filter.None() || r.o.Adjust != nil) {
-		r.filtered.Of, r.last = m, &r.filtered
-	}
-	return err
-}
-
-// look points the view at a sequence.
-func (r *blocks) look(s *blockSlot, n int) {
-	v := &r.view
-	v.Tokens, v.Masked, v.Open, v.Past, v.State = s.seq.Tokens, s.masked, s.open, s.past, s.state
-	v.Step, v.Steps, v.Quota, v.Free = min(s.n, r.steps), r.steps, r.quota(s), r.size
-	v.Rand, v.Noise = samplers.Rand(r.stream(s, n)), samplers.ForOrder
-	r.visited = s
-}
-
-func (r *blocks) stream(s *blockSlot, n int) philox.Stream {
-	return philox.Stream{Seed: r.o.Seed, Sequence: uint32(s.seq.Index), Step: uint32(n)}
-}
-
-// quota is the schedule's, of a whole block whatever of it was known from the start.
-func (r *blocks) quota(s *blockSlot) int {
-	if s.n >= r.steps {
-		return len(s.masked)
-	}
-	open := func(n int) int { return samplers.Open(r.o.Schedule, float64(n), r.steps, r.size) }
-	return min(open(s.n)-open(s.n-1), len(s.masked))
-}
-
-// check refuses an opening that breaks the rules, before anything is drawn.
-func (r *blocks) check(s *blockSlot) error {
-	o := &s.opening
-	for j, p := range o.Positions {
-		if !slices.Contains(s.masked, p) || slices.Contains(o.Positions[:j], p) {
-			return fmt.Errorf("the sampler opens position %d, want masked ones of %d to %d, each once", p,
-				s.from, s.to-1)
-		}
-	}
-	for _, p := range o.Replace {
-		if !slices.Contains(s.open, p) {
-			return fmt.Errorf("the sampler replaces position %d, want one that this run opened in %d to %d",
-				p, s.from, s.to-1)
-		}
-	}
-	unknown := func(t int32) bool { return t < 0 || int(t) >= r.spec.Outcomes }
-	if o.Tokens != nil && len(o.Tokens) != len(o.Positions) || len(o.Replacement) != len(o.Replace) ||
-		slices.ContainsFunc(o.Tokens, unknown) || slices.ContainsFunc(o.Replacement, unknown) {
-		return fmt.Errorf("the sampler's tokens, want one of 0 to %d for each position",
-			r.spec.Outcomes-1)
-	}
-	if len(o.Positions) == 0 && len(s.masked) > 0 && s.n >= r.steps {
-		return fmt.Errorf("the sampler opens nothing in the block's last step")
 	}
 	if len(o.Close) > 0 {
 		return fmt.Errorf("the sampler closes positions, want one that does not: keys and values of " +
 			"blocks stay")
 	}
+	if len(o.Positions) == 0 && len(m.masked) > 0 && m.step >= m.of {
+		return fmt.Errorf("the sampler opens nothing in the block's last step")
+	}
 	return nil
-}
-
-// commit makes a computed step the state of the sequence.
-func (r *blocks) commit(s *blockSlot) {
-	q := s.seq
-	q.Opened = append(q.Opened, s.pending...)
-	for _, o := range s.pending {
-		q.Tokens[o.Position], s.past[o.Position] = o.Token, o.LogP
-	}
-	for j, p := range s.opening.Replace {
-		q.Tokens[p] = s.opening.Replacement[j]
-	}
-	wasFull := len(s.masked) == 0
-	if slices.Contains(q.Tokens[s.from:s.to], r.spec.Mask) {
-		return
-	}
-	if wasFull {
-		s.after++
-	}
-	if r.post >= 0 && (!wasFull || len(s.opening.Replace) > 0 && s.after < r.post) {
-		return // an editor looks once more
-	}
-	r.finish(s)
-}
-
-// finish goes on to the next block, or ends the sequence where a text has ended: the rest is then
-// filled with the token that ended it.
-func (r *blocks) finish(s *blockSlot) {
-	for p := s.from; p < s.to; p++ {
-		if t := s.seq.Tokens[p]; r.start[p] == r.spec.Mask && slices.Contains(r.spec.Ends, t) {
-			for p := s.to; p < r.o.Length; p++ {
-				if s.seq.Tokens[p] == r.spec.Mask {
-					s.seq.Tokens[p] = t
-				}
-			}
-			s.seq.Done = true
-			return
-		}
-	}
-	r.enter(s, s.to)
 }
 
 // checkBlocks refuses what cannot run block by block.
@@ -386,10 +153,50 @@ func (r Recipe) checkBlocks(d model.Denoiser) error {
 	if _, ok := samplers.As[samplers.Clock](r.Sampler); ok {
 		return fmt.Errorf("no blocks reuse with this sampler: it has a clock of its own")
 	}
-	if d, err := blockwise(d, r.BlockSize); err != nil {
-		return err
-	} else if d.Spec().Block == 0 {
+	size := d.Spec().Block
+	if r.BlockSize != 0 && r.BlockSize != size {
+		if _, ok := d.(model.Blockwise); !ok {
+			return fmt.Errorf("block-size is %d, want 0: this model has no blocks of another size",
+				r.BlockSize)
+		}
+		if r.BlockSize&(r.BlockSize-1) != 0 {
+			return fmt.Errorf("block-size is %d, want a power of two", r.BlockSize)
+		}
+		size = r.BlockSize
+	}
+	if size == 0 {
 		return fmt.Errorf("no blocks reuse with this model: its positions see all others")
 	}
 	return nil
+}
+
+// network is a model that sequences of a pool go through. A pool has one for each size of blocks.
+type network struct {
+	d       model.Denoiser // with guidance, where the pool has it
+	refiner model.Refiner  // d, nil where it has no partial passes
+	spec    model.Spec
+}
+
+// network returns the model with blocks of a size, 0 for its own.
+func (p *Pool) network(size int) (*network, error) {
+	if size == p.d.Spec().Block {
+		size = 0
+	}
+	if n := p.networks[size]; n != nil {
+		return n, nil
+	}
+	d := p.d
+	if size != 0 {
+		var err error
+		if d, err = d.(model.Blockwise).WithBlock(size); err != nil {
+			return nil, err
+		}
+	}
+	n := &network{d: d, spec: d.Spec()}
+	if p.o.Guided {
+		n.d = guide.Each(d, p.guidance)
+	}
+	n.refiner, _ = n.d.(model.Refiner)
+	p.networks[size] = n
+	return n, nil
 }

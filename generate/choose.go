@@ -84,7 +84,7 @@ func (p *Pool) look(m *member) {
 	v := &p.view
 	v.Tokens, v.Masked, v.Open, v.Past, v.State, v.Shape = m.Tokens, m.masked, m.open, m.past, m.state,
 		m.shape
-	v.Step, v.Steps, v.Quota, v.Free = m.step, m.of, m.quota(), m.size()
+	v.Step, v.Steps, v.Quota, v.Free = m.step, m.of, m.quota(), m.span()
 	v.Rand, v.Noise = samplers.Rand(m.stream()), samplers.ForOrder
 	if v.Ahead = nil; m.ahead {
 		v.Ahead = p.lookAhead
@@ -131,6 +131,9 @@ func (p *Pool) check(m *member) error {
 			return fmt.Errorf("the sampler puts token %d at position %d, want 0 to %d at one that this run "+
 				"opened", token, at, p.spec.Outcomes-1)
 		}
+	}
+	if m.Reuse == Blocks {
+		return m.checkBlock()
 	}
 	if left := len(m.masked) - len(o.Positions) + len(o.Close); m.step >= m.of && left > 0 {
 		return fmt.Errorf("the sampler leaves %d positions masked in its last step", left)

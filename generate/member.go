@@ -2,6 +2,7 @@ package generate
 
 import (
 	"math"
+	"slices"
 
 	"unmask/internal/philox"
 	"unmask/model"
@@ -18,6 +19,7 @@ type member struct {
 	left  int       // free positions that are masked
 	past  []float64 // [length]
 	state any       // the sampler's
+	block block     // of Reuse Blocks
 
 	// Of Reuse: what keys and values are for.
 	cache struct {
@@ -31,7 +33,7 @@ type member struct {
 type now struct {
 	window
 	masked  []int // positions that may open
-	open    []int // positions that a sampler may close
+	open    []int // positions that a sampler may close or replace
 	need    samplers.Need
 	ranking samplers.Ranking
 	device  bool // the device chooses, by ranking
@@ -39,6 +41,7 @@ type now struct {
 	row     int  // of the batch
 	fed     int  // rows of the pass
 	at      int  // where its masked rows begin in the head's work
+	topAt   int  // where its open rows do, where their largest probabilities are needed
 	openAt  int  // where its open rows do
 	opening samplers.Opening
 	ends    []int // of the stages in opening.Positions
@@ -54,7 +57,13 @@ type window struct {
 	from, to int
 }
 
-func (w window) size() int { return w.to - w.from }
+// span is how many positions the schedule is of.
+func (m *member) span() int {
+	if m.Reuse == Blocks {
+		return m.size
+	}
+	return m.to - m.from
+}
 
 // begin finds what the next step is for.
 func (m *member) begin(mask int32) {
@@ -64,11 +73,12 @@ func (m *member) begin(mask int32) {
 	for _, p := range m.free[m.from:m.to] {
 		if m.Tokens[p] == mask {
 			m.masked = append(m.masked, p)
-		} else if m.remasks {
+		} else if m.remasks || m.post >= 0 {
 			m.open = append(m.open, p)
 		}
 	}
-	if _, idles := m.Schedule.(samplers.Idler); idles && !m.adapts && m.quota() == 0 {
+	if _, idles := m.Schedule.(samplers.Idler); idles && !m.adapts && m.Reuse != Blocks &&
+		m.quota() == 0 {
 		m.masked = m.masked[:0] // the step opens nothing, and needs no pass
 	}
 	m.need = m.Sampler.Needs(m.step, m.of)
@@ -76,6 +86,9 @@ func (m *member) begin(mask int32) {
 
 // next is the window of the next step.
 func (m *member) next(mask int32) window {
+	if m.Reuse == Blocks {
+		return m.nextBlock(mask)
+	}
 	n, free, b := m.N+1, len(m.free), 0
 	if m.blocks > 1 && m.adapts { // the first block with anything masked
 		for i, p := range m.free {
@@ -97,16 +110,19 @@ func (m *member) next(mask int32) window {
 
 // quota is how many positions the schedule opens.
 func (m *member) quota() int {
+	if m.Reuse == Blocks {
+		return m.blockQuota()
+	}
 	masked := len(m.masked)
 	if m.step >= m.of {
 		return masked
 	}
-	open := samplers.Open(m.Schedule, float64(m.step), m.of, m.size())
+	open := samplers.Open(m.Schedule, float64(m.step), m.of, m.span())
 	least := min(1, masked)
 	if _, ok := m.Schedule.(samplers.Idler); ok {
 		least = 0
 	}
-	return max(least, min(open-(m.size()-masked), masked))
+	return max(least, min(open-(m.span()-masked), masked))
 }
 
 func (m *member) stream() philox.Stream {
@@ -146,11 +162,41 @@ func (m *member) commit(mask int32) {
 	m.Evaluated.Full += m.work.Full
 	m.Evaluated.Partial += m.work.Partial
 	m.Evaluated.Head += m.work.Head
+	if m.Reuse == Blocks && len(m.free) > 0 {
+		m.blockDone(mask)
+	}
+	m.stop(mask)
 	m.finish()
 }
 
+// stop fills the sequence where all before one of task.stops is open.
+func (m *member) stop(mask int32) {
+	if len(m.stops) == 0 {
+		return
+	}
+	for i, p := range m.free {
+		switch t := m.Tokens[p]; {
+		case t == mask:
+			return
+		case slices.Contains(m.stops, t):
+			m.fill(i+1, mask, t)
+			return
+		}
+	}
+}
+
+// fill puts a token at the masked ones of task.free from index first on.
+func (m *member) fill(first int, mask, token int32) {
+	for _, p := range m.free[first:] {
+		if m.Tokens[p] == mask {
+			m.Tokens[p], m.past[p] = token, 0
+			m.left--
+		}
+	}
+}
+
 func (m *member) finish() {
-	m.Done = m.N >= m.steps || m.left == 0 && !m.remasks
+	m.Done = m.N >= m.steps || m.left == 0 && !m.remasks && !m.block.again
 	m.Finished = m.Done
 }
 

@@ -30,6 +30,11 @@ type Options struct {
 	Length int     // positions; 0 means the model's, or that of Tokens
 	Tokens []int32 // [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
 
+	// Ends are tokens that end a text. Where all before one is open the sequence is done: positions
+	// that are masked still get that token, no step is made for them, and Opened does not have them.
+	// Samplers that mask or replace open tokens take their steps as ever.
+	Ends []int32
+
 	Condition  *model.Condition                    // of all sequences; nil: none
 	Conditions func(sequence int) *model.Condition // of each, in place of Condition; nil: the same
 
@@ -51,6 +56,9 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	spec := d.Spec()
 	o.defaultLength(spec)
 	if err := o.checkTokens(spec); err != nil {
+		return o, err
+	}
+	if err := checkEnds(o.Ends, spec); err != nil {
 		return o, err
 	}
 	if o.N == 0 {
@@ -109,6 +117,15 @@ func (o *Options) checkTokens(spec model.Spec) error {
 		return fmt.Errorf("generate: tokens are %d, want %d, the length", len(o.Tokens), o.Length)
 	}
 	return checkRange(o.Tokens, spec)
+}
+
+func checkEnds(ends []int32, spec model.Spec) error {
+	for _, t := range ends {
+		if t < 0 || int(t) >= spec.Outcomes {
+			return fmt.Errorf("generate: end is %d, want 0 to %d", t, spec.Outcomes-1)
+		}
+	}
+	return nil
 }
 
 func checkRange(tokens []int32, spec model.Spec) error {

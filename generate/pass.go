@@ -32,9 +32,9 @@ func (p *Pool) forward(group []*member) error {
 	var marginals model.Marginals
 	var err error
 	if partial {
-		marginals, err = p.refiner.Refine(p.ctx, b, p.pass.rows)
+		marginals, err = group[0].network.refiner.Refine(p.ctx, b, p.pass.rows)
 	} else {
-		marginals, err = p.d.Forward(p.ctx, b)
+		marginals, err = group[0].network.d.Forward(p.ctx, b)
 	}
 	if err != nil {
 		return err

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"unmask/backend"
-	"unmask/guide"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/param"
@@ -24,6 +22,7 @@ type Request struct {
 	// [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
 	Known     []int32
 	Condition *model.Condition // nil: none
+	Ends      []int32          // tokens that end the sequence, see Options
 
 	// Edit, when not nil, is called after each step and may change Tokens, also back to Spec.Mask.
 	// What it leaves masked after the last step stays so. Its error ends the sequence.
@@ -52,10 +51,9 @@ var ErrFull = errors.New("the pool is full")
 // One goroutine at a time may use a pool. Several pools may share a model that is a model.Turner.
 type Pool struct {
 	d        model.Denoiser
-	refiner  model.Refiner // nil where the model has no partial passes
+	networks map[int]*network // by size of blocks, 0 the model's own
 	spec     model.Spec
 	o        PoolOptions
-	turn     sync.Locker
 	ctx      context.Context // of the current step
 	members  []*member
 	spare    []*member // whose memory is free
@@ -77,11 +75,12 @@ type Pool struct {
 
 // NewPool returns an empty pool.
 func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
-	p := &Pool{d: d, spec: d.Spec(), turn: model.Turn(d)}
-	if o.Guided {
-		p.d = guide.Each(d, p.guidance)
+	p := &Pool{d: d, networks: map[int]*network{}, spec: d.Spec()}
+	p.o.Guided = o.Guided
+	own, err := p.network(0)
+	if err != nil {
+		return nil, err
 	}
-	p.refiner, _ = p.d.(model.Refiner)
 	longest := p.spec.Length()
 	if o.Length == 0 {
 		o.Length = longest
@@ -92,7 +91,7 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	case o.Size < 0:
 		return nil, fmt.Errorf("generate: size is %d, want 1 or more", o.Size)
 	case o.Size == 0:
-		o.Size = roomFor(p.d, o.Length, p.refiner != nil)
+		o.Size = roomFor(own.d, o.Length, own.refiner != nil)
 	}
 	p.o = o
 	p.view = samplers.View{Mask: p.spec.Mask, Outcomes: p.spec.Outcomes, Visit: p.visit}
@@ -129,9 +128,6 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if o.Length > p.o.Length {
 		return nil, fmt.Errorf("generate: length is %d, want 1 to %d in this pool", o.Length, p.o.Length)
 	}
-	if r.Reuse == Blocks {
-		return nil, fmt.Errorf("generate: reuse is blocks, want another in a pool: Run has it")
-	}
 	recipe, err := r.Recipe.Fit(p.d, free(r.Known, p.spec.Mask, o.Length))
 	if err != nil {
 		return nil, err
@@ -139,7 +135,10 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if err := recipe.guides(p.spec, r.Known); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
-	t, err := newTask(p.spec, recipe, r.Seed, o.Length, r.Known)
+	if err := checkEnds(r.Ends, p.spec); err != nil {
+		return nil, err
+	}
+	t, err := p.task(recipe, r.Seed, o.Length, r.Known, r.Ends)
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
@@ -167,7 +166,7 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 		return nil, ErrFull
 	}
 	if t.cached() && p.cache == nil {
-		p.cache = p.refiner.NewCache(p.o.Size, p.o.Length)
+		p.cache = p.networks[0].refiner.NewCache(p.o.Size, p.o.Length)
 	}
 	var m *member
 	if n := len(p.spare); n > 0 {
@@ -234,10 +233,13 @@ func (p *Pool) Step(ctx context.Context) ([]*Sequence, error) {
 func (p *Pool) commit() []*Sequence {
 	p.out = p.out[:0]
 	for _, m := range p.members {
-		if m.Finished = false; !m.Done {
-			m.commit(p.spec.Mask)
-			p.out = append(p.out, &m.Sequence)
+		if m.Done {
+			m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
+			m.Finished = false
+			continue
 		}
+		m.commit(p.spec.Mask)
+		p.out = append(p.out, &m.Sequence)
 	}
 	return p.out
 }
@@ -255,7 +257,7 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		if m.Done || len(m.free) == 0 {
 			continue
 		}
-		if m.begin(p.spec.Mask); len(m.masked) == 0 && !m.remasks {
+		if m.begin(p.spec.Mask); len(m.masked) == 0 && !m.remasks && !m.block.again {
 			continue
 		}
 		// Positions that need no logits are chosen first: sequences that open none need no pass.
@@ -294,7 +296,7 @@ func (p *Pool) like(group []*member) []*member {
 
 // together reports whether two members can be in one pass.
 func (p *Pool) together(a, b *member) bool {
-	return a.cached() == b.cached() && (a.Reuse == NoReuse) == (b.Reuse == NoReuse) &&
+	return a.network == b.network && a.cached() == b.cached() && (a.Reuse == NoReuse) == (b.Reuse == NoReuse) &&
 		a.partial() == b.partial() &&
 		(p.spec.Ragged || len(a.Tokens) == len(b.Tokens)) &&
 		// looking ahead takes the marginals away
@@ -304,8 +306,9 @@ func (p *Pool) together(a, b *member) bool {
 // computeGroup makes the pass of a group and draws its tokens. Where a pass fails, it is made for
 // each alone, so that one request cannot spoil the others'.
 func (p *Pool) computeGroup(group []*member) error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	turn := model.Turn(group[0].network.d)
+	turn.Lock()
+	defer turn.Unlock()
 	return p.try(group, func(group []*member) error {
 		if err := p.forward(group); err != nil {
 			return err

@@ -37,7 +37,8 @@ func subjects(t *testing.T, threads int) map[string]model.Denoiser {
 	out["classes"] = family
 	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny",
 		"titok": "titok-bert-tiny",
-		"llada": "llada-tiny", "dream": "dream-tiny"} {
+		"llada": "llada-tiny", "dream": "dream-tiny", "sdar": "sdar-tiny", "fast2": "fast-dllm-v2-tiny",
+	} {
 		l, err := model.Load(parity.Open(t, pack).Source,
 			model.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
 		require.NoError(t, err)
@@ -51,18 +52,36 @@ var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "ma
 	"semi-ar(moment,block=4)", "semi-ar(halton,block=4)", "threshold", "remdm", "first-hitting",
 	"temp"}
 
+// blockRules are for models with blocks beside those.
+var blockRules = []string{"dynamic(theta=0.05)", "edit(theta=0.05,edit=0.02,post=3)",
+	"fast-dllm-v2(theta=0.05,small=2,block=8)", "low-confidence", "greedy(threshold(theta=0.05))"}
+
+// guides reports whether a pool of the tests guides: by classes, or language models by what is
+// known.
+func guides(d model.Denoiser) bool { return d.Spec().Classes > 0 || d.Spec().Block > 0 }
+
 // drawRequest draws a request that the model takes.
 func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 	spec := d.Spec()
 	r := generate.Request{Seed: uint64(rapid.IntRange(0, 2).Draw(t, "seed")), Index: uint32(index)}
+	rules, reuses := poolRules, 3
+	if spec.Block > 0 {
+		rules, reuses = append(slices.Clone(rules), blockRules...), 4
+	}
 	for {
-		sampler, err := samplers.Parse(rapid.SampledFrom(poolRules).Draw(t, "sampler"))
+		sampler, err := samplers.Parse(rapid.SampledFrom(rules).Draw(t, "sampler"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Recipe = generate.Recipe{Sampler: sampler, Steps: rapid.IntRange(3, 7).Draw(t, "steps"),
 			Cache: rapid.IntRange(0, 2).Draw(t, "cache"),
-			Reuse: generate.Reuse(rapid.IntRange(0, 3).Draw(t, "reuse"))}
+			Reuse: generate.Reuse(rapid.IntRange(0, reuses).Draw(t, "reuse"))}
+		if r.Reuse == generate.Blocks {
+			r.BlockSize = rapid.SampledFrom([]int{0, 2, 8}).Draw(t, "block-size")
+		}
+		if r.Ends = nil; rapid.IntRange(0, 2).Draw(t, "ends") == 0 {
+			r.Ends = []int32{int32(rapid.IntRange(0, spec.Outcomes-1).Draw(t, "end"))}
+		}
 		if r.Reuse == generate.Delayed {
 			r.Refresh = 3
 		}
@@ -89,6 +108,9 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 			r.Known = slices.Repeat([]int32{spec.Mask}, n)
 			r.Known[rapid.IntRange(0, n-1).Draw(t, "position")] = 0
 			free--
+			if spec.Block > 0 && rapid.Bool().Draw(t, "guided") {
+				r.Guidance = generate.Guidance{Scale: 0.5}
+			}
 		}
 		if _, err := r.Fit(d, free); err == nil {
 			return r
@@ -100,7 +122,7 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32,
 	work generate.Evaluated) {
 	o := generate.Options{Seed: r.Seed, First: int(r.Index), Length: r.Length, Tokens: r.Known,
-		Condition: r.Condition}.With(r.Recipe)
+		Condition: r.Condition, Ends: r.Ends}.With(r.Recipe)
 	for q, err := range generate.Samples(context.Background(), d, o) {
 		require.NoError(t, err)
 		require.True(t, q.Done && q.Finished)
@@ -125,7 +147,7 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 			t.Run(fmt.Sprint(name, threads), func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
 					const size = 4
-					p, err := generate.NewPool(d, generate.PoolOptions{Size: size, Guided: d.Spec().Classes > 0})
+					p, err := generate.NewPool(d, generate.PoolOptions{Size: size, Guided: guides(d)})
 					require.NoError(t, err)
 					type entry struct {
 						request generate.Request

@@ -53,7 +53,9 @@ func ParseReuse(name string) (Reuse, error) {
 const defaultRefresh = 8
 
 // partial reports whether the member's next pass takes keys and values of earlier ones.
-func (m *member) partial() bool { return m.Reuse != NoReuse && len(m.cache.tokens) > 0 }
+func (m *member) partial() bool {
+	return m.Reuse == Blocks || m.Reuse != NoReuse && len(m.cache.tokens) > 0
+}
 
 // stale reports whether the step needs a full pass.
 func (m *member) stale() bool {
@@ -69,7 +71,13 @@ func (m *member) stale() bool {
 // feed adds the rows of a partial pass: what the way of reuse always feeds, and every position
 // whose token is not that of the cache.
 func (m *member) feed(rows []int32, base int, mask int32) []int32 {
-	full, before := m.stale(), len(rows)
+	before := len(rows)
+	if m.Reuse == Blocks {
+		rows = m.feedBlocks(rows, base)
+		m.fed = len(rows) - before
+		return rows
+	}
+	full := m.stale()
 	for p, t := range m.Tokens {
 		if full || m.cache.tokens[p] != t || m.feeds(p, mask) {
 			rows = append(rows, int32(base+p))
@@ -92,6 +100,11 @@ func (m *member) feeds(p int, mask int32) bool {
 
 // passed notes the work of the step's pass, and what keys and values are for after it.
 func (m *member) passed() {
+	if m.Reuse == Blocks {
+		m.work.Partial += m.fed
+		m.cache.tokens = append(m.cache.tokens[:0], m.Tokens[:m.block.to]...)
+		return
+	}
 	if m.fed == len(m.Tokens) {
 		m.work.Full++
 	} else {

@@ -16,9 +16,6 @@ import (
 // An error ends the run and comes with the last finished step of the batch, or nil. Where
 // ctx was cancelled it wraps ctx.Err(). Several runs may share a model that is a model.Turner.
 func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, error] {
-	if o.Reuse == Blocks {
-		return runBlocks(ctx, d, o)
-	}
 	return func(yield func(*Step, error) bool) {
 		r, err := newRun(d, o)
 		if err != nil {
@@ -51,7 +48,7 @@ func newRun(d model.Denoiser, o Options) (*run, error) {
 		PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0}); err != nil {
 		return nil, err
 	}
-	if r.task, err = newTask(r.pool.spec, o.Recipe(), o.Seed, o.Length, o.Tokens); err != nil {
+	if r.task, err = r.pool.task(o.Recipe(), o.Seed, o.Length, o.Tokens, o.Ends); err != nil {
 		return nil, err
 	}
 	r.task.adjust = o.Adjust

@@ -63,12 +63,12 @@ func (m *member) split() {
 	if k == 0 || m.opening.Tokens != nil {
 		return
 	}
-	open, parts, done := m.size()-len(m.masked), m.Cache+1, 0
+	open, parts, done := m.span()-len(m.masked), m.Cache+1, 0
 	scheduled := !m.adapts && k == m.quota()
 	for j := 1; j < parts; j++ {
 		end := k * j / parts
 		if scheduled {
-			end = m.Schedule.At(float64(m.step-1)+float64(j)/float64(parts), m.of, m.size()) - open
+			end = m.Schedule.At(float64(m.step-1)+float64(j)/float64(parts), m.of, m.span()) - open
 		}
 		if end > done && end < k {
 			m.ends = append(m.ends, end)
@@ -111,7 +111,7 @@ func (p *Pool) refine(group []*member) error {
 	if len(p.pass.rows) == 0 {
 		return nil
 	}
-	marginals, err := p.refiner.Refine(p.ctx, b, p.pass.rows)
+	marginals, err := group[0].network.refiner.Refine(p.ctx, b, p.pass.rows)
 	if err != nil {
 		return err
 	}

@@ -16,11 +16,15 @@ type task struct {
 	start  []int32 // [length] tokens before the first step
 	free   []int   // positions masked at the start
 	steps  int
-	blocks int
+	blocks int                                            // of the sampler
+	stops  []int32                                        // tokens that end a sequence at once
 	adjust func(sequence, position int, logits []float32) // nil: no more than the filter's
 	edit   func(*Sequence) error
 	scale  guide.Scale      // nil without guidance
 	given  *model.Condition // what guides where nothing else does: the known positions
+
+	network *network
+	blockwork
 
 	// What the sampler can.
 	adapts   bool // it plans for itself
@@ -30,9 +34,15 @@ type task struct {
 	stateful samplers.Stateful
 }
 
-// newTask returns the task of a recipe that Fit returned.
-func newTask(spec model.Spec, r Recipe, seed uint64, length int, tokens []int32) (*task, error) {
-	t := &task{Recipe: r, seed: seed, shape: spec.Shape, start: slices.Clone(tokens)}
+// task returns the task of a recipe that Fit returned.
+func (p *Pool) task(r Recipe, seed uint64, length int, tokens, ends []int32) (*task, error) {
+	of, err := p.network(r.BlockSize)
+	if err != nil {
+		return nil, err
+	}
+	spec := of.spec
+	t := &task{Recipe: r, seed: seed, shape: spec.Shape, start: slices.Clone(tokens), network: of,
+		blockwork: newBlockwork(spec, r, ends)}
 	if length != spec.Length() {
 		t.shape = []int{length}
 	}
@@ -44,9 +54,11 @@ func newTask(spec model.Spec, r Recipe, seed uint64, length int, tokens []int32)
 			t.free = append(t.free, p)
 		}
 	}
-	var err error
 	if t.steps, t.blocks, err = r.plan(len(t.free)); err != nil {
 		return nil, err
+	}
+	if r.Reuse == Blocks && t.steps > 0 {
+		t.steps = t.most(length)
 	}
 	if r.Guidance.Scale != 0 {
 		if t.scale, err = guide.Schedule(r.Guidance.Schedule, r.Guidance.Scale); err != nil {
@@ -56,11 +68,14 @@ func newTask(spec model.Spec, r Recipe, seed uint64, length int, tokens []int32)
 			t.given = &model.Condition{Class: model.NoClass, Given: known(t.start, spec.Mask)}
 		}
 	}
-	_, t.adapts = samplers.As[samplers.Planner](r.Sampler)
+	t.adapts = r.plansItself()
 	_, t.remasks = samplers.As[samplers.Remasker](r.Sampler)
 	_, t.ahead = samplers.As[samplers.Lookahead](r.Sampler)
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
+	if !t.remasks && t.post < 0 {
+		t.stops = slices.Clone(ends)
+	}
 	return t, nil
 }
 

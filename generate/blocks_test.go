@@ -1,0 +1,200 @@
+package generate_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend/cpu"
+	"unmask/generate"
+	"unmask/internal/parity"
+	"unmask/model"
+)
+
+// pack is a network of a parity pack.
+func pack(t *testing.T, name string) model.Denoiser {
+	l, err := model.Load(parity.Open(t, name).Source,
+		model.Options{Backend: cpu.New(cpu.Options{Threads: 2})})
+	require.NoError(t, err)
+	return l.Denoiser
+}
+
+// recipe reads a recipe.
+func recipe(t *testing.T, text string) generate.Recipe {
+	r, err := generate.ParseRecipe(text)
+	require.NoError(t, err)
+	return r
+}
+
+// last returns the last step of a run's only sequence.
+func last(t *testing.T, d model.Denoiser, o generate.Options) (q generate.Sequence, steps int) {
+	for step, err := range generate.Run(t.Context(), d, o) {
+		require.NoError(t, err)
+		q, steps = step.Sequences[0], step.N
+	}
+	require.True(t, q.Done)
+	return q, steps
+}
+
+// A text ends once a token of Ends is there and all before it: the tokens up to it are those of the
+// run without Ends, and less is computed.
+func TestEnds(t *testing.T) {
+	const end, at, length = 3, 6, 24
+	force := func(_, position int, logits []float32) {
+		if position == at || position == at+9 {
+			logits[end] += 1000
+		}
+		if position < at {
+			logits[end] = float32(math.Inf(-1))
+		}
+	}
+	for _, c := range []struct{ pack, recipe string }{
+		{"llada-tiny", "semi-ar(low-confidence,block=4) schedule=llada steps=24"},
+		{"llada-tiny", "semi-ar(greedy(threshold(theta=0.05)),block=4) reuse=dual steps=24"},
+		{"dream-tiny", "entropy schedule=dream steps=24"},
+		{"llada-tiny", "hybrid steps=6 cache=1"},
+		{"llada-tiny", "semi-ar(hybrid,block=8) steps=12 reuse=prefix"},
+		{"sdar-tiny", "dynamic(theta=0.9) schedule=llada steps=4 reuse=blocks"},
+		{"fast-dllm-v2-tiny", "fast-dllm-v2(small=2,block=8) reuse=blocks block-size=8"},
+	} {
+		t.Run(c.pack+"/"+c.recipe, func(t *testing.T) {
+			d := pack(t, c.pack)
+			o := generate.Options{Length: length, Adjust: force}.With(recipe(t, c.recipe))
+			all, long := last(t, d, o)
+			o.Ends = []int32{1, end}
+			q, short := last(t, d, o)
+			require.Equal(t, all.Tokens[:at+1], q.Tokens[:at+1])
+			require.NotContains(t, q.Tokens, d.Spec().Mask)
+			require.LessOrEqual(t, short, long)
+			if c.recipe[:7] == "semi-ar" || o.Reuse == generate.Blocks {
+				require.Less(t, short, long)
+				require.Less(t, q.Evaluated.Partial+q.Evaluated.Full*length,
+					all.Evaluated.Partial+all.Evaluated.Full*length)
+				require.Equal(t, slices.Repeat([]int32{end}, 4), q.Tokens[length-4:])
+			}
+		})
+	}
+	d := pack(t, "sdar-tiny")
+	o := generate.Options{Length: length, Adjust: force, Ends: []int32{end}}.
+		With(recipe(t, "edit(theta=0.9) reuse=blocks block-size=8"))
+	q, _ := last(t, d, o) // an editor finishes the block
+	o.Ends = nil
+	all, _ := last(t, d, o)
+	require.Equal(t, all.Tokens[:8], q.Tokens[:8])
+	require.Equal(t, slices.Repeat([]int32{end}, length-8), q.Tokens[8:])
+	o.Ends = []int32{int32(d.Spec().Outcomes)}
+	_, err := o.Check(d)
+	require.ErrorContains(t, err, "generate: end is ")
+	p, err := generate.NewPool(d, generate.PoolOptions{})
+	require.NoError(t, err)
+	_, err = p.Add(generate.Request{Ends: []int32{-1}})
+	require.ErrorContains(t, err, "generate: end is -1, want 0 to ")
+}
+
+// Tokens that a caller changes are fed again with all after them: the run goes on as one that knew
+// them from the start.
+func TestBlocksAfterAnEdit(t *testing.T) {
+	d := pack(t, "sdar-tiny")
+	r := recipe(t, "low-confidence schedule=llada steps=4 reuse=blocks block-size=4")
+	mask := d.Spec().Mask
+	p, err := generate.NewPool(d, generate.PoolOptions{})
+	require.NoError(t, err)
+	known := slices.Repeat([]int32{mask}, 16)
+	q, err := p.Add(generate.Request{Recipe: r, Known: known, Edit: func(q *generate.Sequence) error {
+		if q.N == 8 { // the second block is full
+			for i := range 4 {
+				q.Tokens[i] = int32(20 + i)
+			}
+		}
+		return nil
+	}})
+	require.NoError(t, err)
+	for !q.Done {
+		_, err := p.Step(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, q.Err)
+	}
+	o := generate.Options{Tokens: slices.Clone(known)}.With(r)
+	copy(o.Tokens, q.Tokens[:8])
+	want, _ := last(t, d, o)
+	require.Equal(t, want.Tokens, q.Tokens)
+	require.Equal(t, 16, q.N)
+
+	// A block that is masked again opens again, while there are steps.
+	masked := false
+	quick := recipe(t, "dynamic(theta=0.01) schedule=llada steps=4 reuse=blocks block-size=4")
+	again, err := p.Add(generate.Request{Recipe: quick, Known: known,
+		Edit: func(q *generate.Sequence) error {
+			if q.Tokens[4] != mask && !masked {
+				q.Tokens[1], q.Tokens[2], masked = mask, mask, true
+			}
+			return nil
+		}})
+	require.NoError(t, err)
+	for !again.Done {
+		_, err := p.Step(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, again.Err)
+	}
+	require.NotContains(t, again.Tokens, mask)
+	require.True(t, masked)
+}
+
+// A fault of one sequence of blocks is not the others'.
+func TestFaultsOfBlocks(t *testing.T) {
+	d := pack(t, "sdar-tiny")
+	p, err := generate.NewPool(d, generate.PoolOptions{Size: 3})
+	require.NoError(t, err)
+	r := recipe(t, "dynamic schedule=llada steps=4 reuse=blocks")
+	well := generate.Request{Recipe: r, Length: 16, Seed: 4}
+	first, err := p.Add(well)
+	require.NoError(t, err)
+	broken := well
+	broken.Adjust = func(position int, logits []float32) {
+		if position == 9 {
+			logits[0] = float32(math.NaN())
+		}
+	}
+	second, err := p.Add(broken)
+	require.NoError(t, err)
+	well.Index = 2
+	well.BlockSize = 8
+	third, err := p.Add(well)
+	require.NoError(t, err)
+	for p.Len() > 0 {
+		moved, err := p.Step(t.Context())
+		require.NoError(t, err)
+		for _, q := range slices.Clone(moved) {
+			if q.Done {
+				p.Remove(q)
+			}
+		}
+	}
+	require.ErrorContains(t, second.Err, "position 9: a logit is NaN")
+	require.NoError(t, first.Err)
+	want, _ := alone(t, d, well)
+	require.Equal(t, want, third.Tokens)
+
+	for want, r := range map[string]generate.Recipe{
+		"block-size is 3, want a power of two":                  recipe(t, "dynamic reuse=blocks block-size=3"),
+		"no blocks reuse with this sampler: it has blocks of":   recipe(t, "semi-ar reuse=blocks"),
+		"cache is 1 with reuse blocks, want 0":                  recipe(t, "hybrid reuse=blocks cache=1"),
+		"no blocks reuse with this sampler: it has a clock of ": recipe(t, "first-hitting reuse=blocks"),
+	} {
+		_, err := p.Add(generate.Request{Recipe: r})
+		require.ErrorContains(t, err, want)
+	}
+	_, err = r.Fit(newTable(8), 8)
+	require.ErrorContains(t, err, "its positions see all others")
+}
+
+// Samplers that look ahead see the current block and those before it.
+func TestBlocksLookAhead(t *testing.T) {
+	d := pack(t, "sdar-tiny")
+	o := generate.Options{Length: 12}.With(recipe(t, "info-gain steps=2 reuse=blocks block-size=4"))
+	q, steps := last(t, d, o)
+	require.Equal(t, 6, steps)
+	require.NotContains(t, q.Tokens, d.Spec().Mask)
+}
