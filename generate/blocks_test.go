@@ -177,13 +177,13 @@ func TestFaultsOfBlocks(t *testing.T) {
 	want, _ := alone(t, d, well)
 	require.Equal(t, want, third.Tokens)
 
-	for want, r := range map[string]generate.Recipe{
-		"block-size is 3, want a power of two":                  recipe(t, "dynamic reuse=blocks block-size=3"),
-		"no blocks reuse with this sampler: it has blocks of":   recipe(t, "semi-ar reuse=blocks"),
-		"cache is 1 with reuse blocks, want 0":                  recipe(t, "hybrid reuse=blocks cache=1"),
-		"no blocks reuse with this sampler: it has a clock of ": recipe(t, "first-hitting reuse=blocks"),
+	for text, want := range map[string]string{
+		"dynamic reuse=blocks block-size=3": "block-size is 3, want a power of two",
+		"semi-ar reuse=blocks":              "no blocks reuse with this sampler: it has blocks of its own",
+		"hybrid reuse=blocks cache=1":       "cache is 1 with reuse blocks, want 0",
+		"first-hitting reuse=blocks":        "no blocks reuse with this sampler: it has a clock of its own",
 	} {
-		_, err := p.Add(generate.Request{Recipe: r})
+		_, err := p.Add(generate.Request{Recipe: recipe(t, text)})
 		require.ErrorContains(t, err, want)
 	}
 	_, err = r.Fit(newTable(8), 8)

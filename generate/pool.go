@@ -296,7 +296,8 @@ func (p *Pool) like(group []*member) []*member {
 
 // together reports whether two members can be in one pass.
 func (p *Pool) together(a, b *member) bool {
-	return a.network == b.network && a.cached() == b.cached() && (a.Reuse == NoReuse) == (b.Reuse == NoReuse) &&
+	return a.network == b.network && a.cached() == b.cached() &&
+		(a.Reuse == NoReuse) == (b.Reuse == NoReuse) &&
 		a.partial() == b.partial() &&
 		(p.spec.Ragged || len(a.Tokens) == len(b.Tokens)) &&
 		// looking ahead takes the marginals away
