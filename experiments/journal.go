@@ -33,12 +33,16 @@ type Journal struct {
 
 type header struct {
 	Settings Settings `json:"settings"`
+	Part     *Part    `json:"part,omitempty"` // nil of a whole plan
 }
 
 // OpenJournal opens or creates the file at name for appending. It refuses a file that is not a
 // journal, one that is damaged elsewhere than in a last line that was cut, and one with other
 // settings, with the first difference.
-func OpenJournal(name string, s Settings) (_ *Journal, err error) {
+func OpenJournal(name string, s Settings) (*Journal, error) { return OpenPart(name, s, nil) }
+
+// OpenPart is OpenJournal for the results of a part of a plan, nil for all of it.
+func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file but %s", name, info.Mode())
 	}
@@ -54,7 +58,7 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 	}()
-	first, err := json.Marshal(header{s})
+	first, err := json.Marshal(header{s, p})
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +74,12 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := have.same(s); err != nil {
+	if err := have.Settings.same(s); err != nil {
 		return nil, err
+	}
+	if have.Part.String() != p.String() {
+		return nil, fmt.Errorf("was begun with %s, found %s: want the same, or another file", have.Part,
+			p)
 	}
 	j.Results, j.Dropped = results, len(data)-size
 	return j, j.log.Cut(int64(size))
@@ -100,17 +108,16 @@ func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	s, results, size, err := parse(data)
+	h, results, size, err := parse(data)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
-	return s, results, len(data) - size, nil
+	return h.Settings, results, len(data) - size, nil
 }
 
 // parse returns what the whole lines hold and how many bytes they are. Blank lines at the end count
 // as cut.
-func parse(data []byte) (s Settings, results []Result, size int, err error) {
-	var h header
+func parse(data []byte) (h header, results []Result, size int, err error) {
 	end := bytes.LastIndexByte(data, '\n') + 1
 	whole := bytes.TrimRight(data[:end], " \t\r\n")
 	if len(whole) > 0 {
@@ -119,20 +126,20 @@ func parse(data []byte) (s Settings, results []Result, size int, err error) {
 	for n, line := range bytes.Split(whole, []byte("\n")) {
 		if n == 0 {
 			if err := strict(line, &h); err != nil || h.Settings == nil {
-				return nil, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
+				return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
 			}
 			continue
 		}
 		var r Result
 		if err := strict(line, &r); err != nil {
-			return nil, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
+			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
 		}
 		if err := r.check(); err != nil {
-			return nil, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
+			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
 		}
 		results = append(results, r)
 	}
-	return h.Settings, results, size, nil
+	return h, results, size, nil
 }
 
 // check returns an error for a result that no run can have.

@@ -104,19 +104,22 @@ func OpenLines(name string, s Settings) (*Lines, error) {
 	return &Lines{l, map[int]entry{}}, nil
 }
 
-// Done returns how many lines there are, the index of the next.
+// Done returns the index of the next line: how many there are, and how many are before this shard.
 func (l *Lines) Done() int { return l.lines.Done() }
 
 // Rest returns what makes the lines that a run of o.N sequences still lacks; its N is 0 if all are
 // there.
 func (l *Lines) Rest(o generate.Options) generate.Options {
 	o.First = l.Done()
-	o.N = max(0, o.N-o.First)
+	o.N = max(0, l.lines.End(o.N)-o.First)
 	return o
 }
 
 // Put takes line i, without its newline, in any order: it is on the disk once all before it came.
 func (l *Lines) Put(i int, seed uint64, line []byte) error {
+	if i < l.Done() { // it waited beside the file
+		return nil
+	}
 	l.early[i] = entry{seed, line}
 	for {
 		next := l.Done()

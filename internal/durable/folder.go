@@ -23,6 +23,7 @@ type Folder struct {
 	dir    string
 	ext    string
 	m      *manifest
+	ahead  *ahead
 	faults []Fault
 	faulty []int
 	unlock func() error
@@ -43,7 +44,13 @@ func (f Fault) String() string { return f.Name + ": " + f.Problem }
 //
 // What is there is looked at, not read: a listed file that is missing or empty is in Faults
 // and Pending. Verify reads everything.
-func OpenFolder(fsys FS, dir, ext string, s Settings) (_ *Folder, err error) {
+func OpenFolder(fsys FS, dir, ext string, s Settings) (*Folder, error) {
+	return OpenFolderPart(fsys, dir, ext, s, nil)
+}
+
+// OpenFolderPart is OpenFolder for the part p of a run, nil for all of it. The first output has the
+// number p.First.
+func OpenFolderPart(fsys FS, dir, ext string, s Settings, p *Part) (_ *Folder, err error) {
 	info, err := fsys.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -72,38 +79,41 @@ func OpenFolder(fsys FS, dir, ext string, s Settings) (_ *Folder, err error) {
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(n string) bool {
-		return n == lockName || strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
+		return n == lockName || n == aheadFolder || strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
 	})
 	if len(names) > 0 && !slices.Contains(names, manifestName) {
 		return nil, fmt.Errorf("%s has files (%s) but no %s, want an empty folder or one of a run", dir,
 			names[0], manifestName)
 	}
-	if f.m, err = openManifest(fsys, dir, manifestName, s); err != nil {
+	if f.m, err = openManifest(fsys, dir, manifestName, s, p); err != nil {
 		return nil, err
 	}
-	if err = f.clean(); err != nil {
+	if f.ahead, err = openAhead(fsys, dir, aheadFolder, ext, f.m.done()); err == nil {
+		if err = f.clean(); err == nil {
+			err = f.release()
+		}
+	}
+	if err != nil {
 		f.m.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// clean removes what a crash left of the output after the last listed one, and looks at
-// the listed ones.
+// clean removes what a crash left of the outputs after the last listed one, and looks at the
+// listed ones.
 func (f *Folder) clean() error {
-	next := len(f.m.entries)
-	for i := range next + 1 {
+	next := f.m.done()
+	for i := f.m.first; i < next+together; i++ {
 		info, exists, err := regular(f.fsys, f.path(i))
 		switch {
-		case i == next && err == nil && exists:
+		case err != nil:
+			return err
+		case i >= next && exists:
 			if err := f.fsys.Remove(f.path(i)); err != nil {
 				return err
 			}
-		case i == next && err != nil:
-			return err
-		case i == next:
-		case err != nil:
-			return err
+		case i >= next:
 		case !exists:
 			f.fault(i, "is missing")
 		case info.Size() == 0:
@@ -148,11 +158,15 @@ func outputIndex(name, ext string) (int, bool) {
 // Done is the number of outputs that the manifest lists.
 func (f *Folder) Done() int { return len(f.m.entries) }
 
+// First is the index of the first output, 0 but of a part.
+func (f *Folder) First() int { return f.m.first }
+
 // Faults are listed files that were missing or empty when the folder was opened.
 func (f *Folder) Faults() []Fault { return f.faults }
 
 // Pending returns the indexes that a run of n outputs still has to make, in the order in which
-// Put wants them.
+// Put wants them. Those that wait in .ahead are not among them, and are in the way of Put: it lists
+// them itself when their turn comes.
 func (f *Folder) Pending(n int) []int {
 	var list []int
 	for _, i := range f.faulty {
@@ -160,8 +174,10 @@ func (f *Folder) Pending(n int) []int {
 			list = append(list, i)
 		}
 	}
-	for i := len(f.m.entries); i < n; i++ {
-		list = append(list, i)
+	for i := f.m.done(); i < f.m.end(n); i++ {
+		if _, waits := f.ahead.entries[i]; !waits {
+			list = append(list, i)
+		}
 	}
 	return list
 }
@@ -171,6 +187,9 @@ func (f *Folder) Pending(n int) []int {
 func (f *Folder) Put(i int, seed uint64, data []byte) error {
 	if f.failed == nil {
 		f.failed = f.put(i, seed, data)
+	}
+	if f.failed == nil {
+		f.failed = f.release()
 	}
 	return f.failed
 }
@@ -183,9 +202,11 @@ func (f *Folder) put(i int, seed uint64, data []byte) error {
 	at := slices.Index(f.faulty, i)
 	switch {
 	case at >= 0:
-		if e.Index = i; e != f.m.entries[i] {
+		if e.Index = i; e != f.m.of(i) {
 			return fmt.Errorf("%s: made again it differs from what %s lists", f.path(i), manifestName)
 		}
+	case f.m.part != nil && i >= f.m.end(i+1):
+		return fmt.Errorf("%s: output %d, want %s", f.dir, i, f.m.part)
 	case i != e.Index:
 		return fmt.Errorf("%s: output %d after %d, want the next one", f.dir, i, e.Index-1)
 	}
@@ -203,4 +224,4 @@ func (f *Folder) put(i int, seed uint64, data []byte) error {
 }
 
 // Close lets another process write.
-func (f *Folder) Close() error { return cmp.Or(f.m.Close(), f.unlock()) }
+func (f *Folder) Close() error { return cmp.Or(f.ahead.close(), f.m.Close(), f.unlock()) }

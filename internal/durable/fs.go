@@ -29,7 +29,8 @@ type FS interface {
 	Mkdir(name string) error
 	OpenFile(name string, flag int) (File, error)
 	Rename(from, to string) error
-	Remove(name string) error
+	Link(from, to string) error            // gives a file a second name
+	Remove(name string) error              // a file, or a directory that is empty
 	ReadDir(name string) ([]string, error) // names, sorted
 	Lstat(name string) (fs.FileInfo, error)
 	SyncDir(name string) error // makes the names in a directory durable
@@ -76,7 +77,10 @@ func (OS) OpenFile(name string, flag int) (File, error) {
 // Rename replaces to.
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
-// Remove removes a file.
+// Link makes a hard link.
+func (OS) Link(from, to string) error { return os.Link(from, to) }
+
+// Remove removes a file or an empty directory.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
 // Lstat describes a file, and a link itself.

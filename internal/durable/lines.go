@@ -19,6 +19,7 @@ type Lines struct {
 	file   File
 	size   int64
 	m      *manifest
+	ahead  *ahead
 	unlock func() error
 	failed error
 }
@@ -28,7 +29,13 @@ const manifestSuffix = ".manifest"
 // OpenLines opens or creates the run in the file name, or continues it: what follows the last
 // listed line is cut off. Listed lines are read and must be what the manifest says. Other
 // errors are those of [OpenFolder].
-func OpenLines(fsys FS, name string, s Settings) (_ *Lines, err error) {
+func OpenLines(fsys FS, name string, s Settings) (*Lines, error) {
+	return OpenLinesPart(fsys, name, s, nil)
+}
+
+// OpenLinesPart is OpenLines for the part p of a run, nil for all of it. Its first line is output
+// p.First.
+func OpenLinesPart(fsys FS, name string, s Settings, p *Part) (_ *Lines, err error) {
 	dir, base := filepath.Dir(name), filepath.Base(name)
 	info, exists, err := regular(fsys, name)
 	if err != nil {
@@ -51,10 +58,18 @@ func OpenLines(fsys FS, name string, s Settings) (_ *Lines, err error) {
 		return nil, fmt.Errorf("%s is there but %s%s is not, want a new file or that of a run", name,
 			base, manifestSuffix)
 	}
-	if l.m, err = openManifest(fsys, dir, base+manifestSuffix, s); err != nil {
+	if l.m, err = openManifest(fsys, dir, base+manifestSuffix, s, p); err != nil {
 		return nil, err
 	}
 	if err = l.open(exists); err != nil {
+		l.m.Close()
+		return nil, err
+	}
+	if l.ahead, err = aheadOf(fsys, name, l.m.done()); err == nil {
+		err = l.release()
+	}
+	if err != nil {
+		l.file.Close()
 		l.m.Close()
 		return nil, err
 	}
@@ -120,14 +135,32 @@ func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err e
 	return size, faults, nil
 }
 
-// Done is the number of lines that the manifest lists, the index of the next.
-func (l *Lines) Done() int { return len(l.m.entries) }
+// Done is the index of the next line: the number of lines that the manifest lists, and of those
+// before this part.
+func (l *Lines) Done() int { return l.m.done() }
+
+// End is the index after the last line that a run of n lines has here.
+func (l *Lines) End(n int) int { return l.m.end(n) }
+
+// Pending returns the indexes that a run of n lines still has to make. Those that wait for their turn
+// are not among them.
+func (l *Lines) Pending(n int) (list []int) {
+	for i := l.m.done(); i < l.m.end(n); i++ {
+		if _, waits := l.ahead.entries[i]; !waits {
+			list = append(list, i)
+		}
+	}
+	return list
+}
 
 // Put makes line i, without its newline, durable and lists it. i is the next index. After an error
 // every Put fails; the file can be opened again.
 func (l *Lines) Put(i int, seed uint64, line []byte) error {
 	if l.failed == nil {
 		l.failed = l.put(i, seed, line)
+	}
+	if l.failed == nil {
+		l.failed = l.release()
 	}
 	return l.failed
 }
@@ -138,22 +171,32 @@ func (l *Lines) put(i int, seed uint64, line []byte) error {
 	}
 	line = append(bytes.Clone(line), '\n')
 	e := l.m.next(seed, line)
+	if l.m.part != nil && i >= l.m.end(i+1) {
+		return fmt.Errorf("%s: output %d, want %s", l.name, i, l.m.part)
+	}
 	if i != e.Index {
 		return fmt.Errorf("%s: output %d after %d, want the next one", l.name, i, e.Index-1)
 	}
+	return l.append([]Entry{e}, line)
+}
+
+// append adds the next lines, each with its newline.
+func (l *Lines) append(list []Entry, lines []byte) error {
 	if err := l.m.alone(); err != nil {
 		return err
 	}
-	if _, err := l.file.WriteAt(line, l.size); err != nil {
+	if _, err := l.file.WriteAt(lines, l.size); err != nil {
 		_ = l.file.Truncate(l.size) // opening repairs what stays
 		return err
 	}
 	if err := l.file.Sync(); err != nil {
 		return err
 	}
-	l.size += int64(len(line))
-	return l.m.append(e)
+	l.size += int64(len(lines))
+	return l.m.append(list...)
 }
 
 // Close lets another process write.
-func (l *Lines) Close() error { return cmp.Or(l.file.Close(), l.m.Close(), l.unlock()) }
+func (l *Lines) Close() error {
+	return cmp.Or(l.ahead.close(), l.file.Close(), l.m.Close(), l.unlock())
+}

@@ -73,7 +73,8 @@ func (l *Log) alone() error {
 	return nil
 }
 
-// Append adds a line, without its newline. It is on the disk when Append returns.
+// Append adds a line, or several, without the last newline. They are on the disk when Append
+// returns.
 func (l *Log) Append(line []byte) error {
 	line = append(bytes.Clone(line), '\n')
 	if err := l.alone(); err != nil {

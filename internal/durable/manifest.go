@@ -23,10 +23,26 @@ type Entry struct {
 	SHA256 string `json:"sha256"`
 }
 
+// Part is which outputs of a run a folder or file has: First to First+Count-1 of 0 to Of-1.
+type Part struct {
+	First int `json:"first"`
+	Count int `json:"count"`
+	Of    int `json:"of"`
+}
+
+// String says which outputs they are.
+func (p *Part) String() string {
+	if p == nil {
+		return "a whole run"
+	}
+	return fmt.Sprintf("outputs %d to %d of %d", p.First, p.First+p.Count-1, p.Of)
+}
+
 // header is the manifest's first line.
 type header struct {
 	Version  int      `json:"unmask"`
 	Settings Settings `json:"settings"`
+	Part     *Part    `json:"part,omitempty"` // nil of a whole run
 }
 
 const version = 1
@@ -42,8 +58,8 @@ func (e *SettingsError) Error() string {
 		strings.Join(e.Differences, "; "))
 }
 
-// differences lists the settings that are not the same.
-func differences(there, now Settings) (list []string) {
+// Differences lists the settings that are not the same.
+func Differences(there, now Settings) (list []string) {
 	names := map[string]bool{}
 	for k := range there {
 		names[k] = true
@@ -69,6 +85,7 @@ func differences(there, now Settings) (list []string) {
 // contents is a manifest as read.
 type contents struct {
 	settings Settings
+	part     *Part
 	entries  []Entry
 	size     int64 // up to the last whole line
 	torn     int   // bytes after it
@@ -94,15 +111,34 @@ func parseManifest(data []byte) (*contents, error) {
 			if !exactly(line, &h) || h.Version != version {
 				return nil, errors.New("line 1 is not a manifest's header")
 			}
-			c.settings = h.Settings
+			c.settings, c.part = h.Settings, h.Part
+			if c.part != nil && !c.part.valid() {
+				return nil, fmt.Errorf("line 1 has a part of %s", c.part)
+			}
 			continue
 		}
 		var e Entry
-		if !exactly(line, &e) || e.Index != n-2 || len(e.SHA256) != 2*sha256.Size {
-			return nil, fmt.Errorf("line %d is not the entry of output %d", n, n-2)
+		i := c.first() + n - 2
+		if !exactly(line, &e) || e.Index != i || len(e.SHA256) != 2*sha256.Size {
+			return nil, fmt.Errorf("line %d is not the entry of output %d", n, i)
+		}
+		if c.part != nil && i >= c.part.First+c.part.Count {
+			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", n, i, c.part)
 		}
 		c.entries = append(c.entries, e)
 	}
+}
+
+func (p *Part) valid() bool {
+	return p.First >= 0 && p.Count >= 0 && p.Of >= 0 && p.First <= p.Of && p.Count <= p.Of-p.First
+}
+
+// first is the index of the first entry.
+func (c *contents) first() int {
+	if c.part == nil {
+		return 0
+	}
+	return c.part.First
 }
 
 // exactly decodes line into v if that is how v is written.
@@ -117,14 +153,19 @@ func exactly(line []byte, v any) bool {
 // manifest is one open for appending, and the lock on it.
 type manifest struct {
 	*Log
+	part    *Part
+	first   int // the index of entries[0]
 	entries []Entry
 }
 
 // openManifest opens or creates the manifest `base` of dir, whose lock the caller has taken. A
 // torn last line is cut off.
-func openManifest(fsys FS, dir, base string, s Settings) (_ *manifest, err error) {
+func openManifest(fsys FS, dir, base string, s Settings, p *Part) (_ *manifest, err error) {
 	name := filepath.Join(dir, base)
-	first, err := json.Marshal(header{version, s})
+	if p != nil && !p.valid() {
+		return nil, fmt.Errorf("%s: a part of %s", name, p)
+	}
+	first, err := json.Marshal(header{version, s, p})
 	if err != nil {
 		return nil, err
 	}
@@ -141,18 +182,36 @@ func openManifest(fsys FS, dir, base string, s Settings) (_ *manifest, err error
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if d := differences(c.settings, s); len(d) > 0 {
+	d := Differences(c.settings, s)
+	if c.part.String() != p.String() {
+		d = append(d, fmt.Sprintf("it is %s there, %s now", c.part, p))
+	}
+	if len(d) > 0 {
 		return nil, &SettingsError{name, d}
 	}
 	if err := l.Cut(c.size); err != nil {
 		return nil, err
 	}
-	return &manifest{Log: l, entries: c.entries}, nil
+	return &manifest{Log: l, part: c.part, first: c.first(), entries: c.entries}, nil
 }
+
+// end is the index after the last output that a run of n outputs has here.
+func (m *manifest) end(n int) int {
+	if m.part != nil {
+		return min(n, m.part.First+m.part.Count)
+	}
+	return n
+}
+
+// done is the index of the next entry.
+func (m *manifest) done() int { return m.first + len(m.entries) }
+
+// of returns the entry of output i, which is listed.
+func (m *manifest) of(i int) Entry { return m.entries[i-m.first] }
 
 // next returns the entry of data at the next index.
 func (m *manifest) next(seed uint64, data []byte) Entry {
-	return Entry{len(m.entries), seed, digest(data)}
+	return Entry{m.done(), seed, digest(data)}
 }
 
 func digest(data []byte) string {
@@ -160,15 +219,22 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// append adds an entry whose output is durable.
-func (m *manifest) append(e Entry) error {
-	line, err := json.Marshal(e)
-	if err != nil {
+// append adds entries whose outputs are durable.
+func (m *manifest) append(list ...Entry) error {
+	var lines []byte
+	for k, e := range list {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if k > 0 {
+			lines = append(lines, '\n')
+		}
+		lines = append(lines, line...)
+	}
+	if err := m.Append(lines); err != nil {
 		return err
 	}
-	if err := m.Append(line); err != nil {
-		return err
-	}
-	m.entries = append(m.entries, e)
+	m.entries = append(m.entries, list...)
 	return nil
 }

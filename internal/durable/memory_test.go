@@ -58,6 +58,9 @@ func (m *memory) reboot(power bool) {
 		return
 	}
 	m.names = maps.Clone(m.durable)
+	for name := range m.names { // a directory is removed when its own directory was synced
+		m.dirs[filepath.Dir(name)] = true
+	}
 	for _, n := range m.names {
 		if bytes.HasPrefix(n.data, n.synced) {
 			n.data = bytes.Clone(n.data[:len(n.synced)+(len(n.data)-len(n.synced))/2])
@@ -110,9 +113,32 @@ func (m *memory) Rename(from, to string) error {
 	return nil
 }
 
+func (m *memory) Link(from, to string) error {
+	if _, err := m.turn(); err != nil {
+		return err
+	}
+	switch {
+	case m.names[from] == nil:
+		return fs.ErrNotExist
+	case m.names[to] != nil:
+		return fs.ErrExist
+	}
+	m.names[to] = m.names[from]
+	return nil
+}
+
 func (m *memory) Remove(name string) error {
 	if _, err := m.turn(); err != nil {
 		return err
+	}
+	if m.dirs[name] {
+		for n := range m.names {
+			if filepath.Dir(n) == name {
+				return syscall.ENOTEMPTY
+			}
+		}
+		delete(m.dirs, name)
+		return nil
 	}
 	if m.names[name] == nil {
 		return fs.ErrNotExist
@@ -138,7 +164,10 @@ func (m *memory) SyncDir(dir string) error {
 	if _, err := m.turn(); err != nil {
 		return err
 	}
-	maps.DeleteFunc(m.durable, func(name string, _ *node) bool { return filepath.Dir(name) == dir })
+	maps.DeleteFunc(m.durable, func(name string, _ *node) bool {
+		in := filepath.Dir(name)
+		return in == dir || filepath.Dir(in) == dir && !m.dirs[in]
+	})
 	for name, n := range m.names {
 		if filepath.Dir(name) == dir {
 			m.durable[name] = n

@@ -15,7 +15,8 @@ import (
 // Report is what Verify found.
 type Report struct {
 	Settings Settings
-	Outputs  int // that the manifest lists
+	Part     *Part // of a run, nil for a whole one
+	Outputs  int   // that the manifest lists
 	Faults   []Fault
 }
 
@@ -54,7 +55,7 @@ func readManifest(fsys FS, name string) (*Report, *contents, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	r := &Report{Settings: c.settings, Outputs: len(c.entries)}
+	r := &Report{Settings: c.settings, Part: c.part, Outputs: len(c.entries)}
 	if c.torn > 0 {
 		r.Faults = append(r.Faults,
 			Fault{filepath.Base(name), fmt.Sprintf("its last line is torn, %d bytes", c.torn)})
@@ -67,8 +68,8 @@ func verifyFolder(fsys FS, dir, ext string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, e := range c.entries {
-		name := fmt.Sprintf("%06d%s", i, ext)
+	for _, e := range c.entries {
+		name := fmt.Sprintf("%06d%s", e.Index, ext)
 		problem, err := compare(fsys, filepath.Join(dir, name), e)
 		if err != nil {
 			return nil, err
@@ -82,7 +83,8 @@ func verifyFolder(fsys FS, dir, ext string) (*Report, error) {
 		return nil, err
 	}
 	for _, n := range names {
-		if i, ok := outputIndex(n, ext); ok && i >= len(c.entries) {
+		if i, ok := outputIndex(n, ext); ok &&
+			(i < c.first() || i >= c.first()+len(c.entries)) {
 			r.Faults = append(r.Faults, Fault{n, "is not in the manifest"})
 		}
 	}
@@ -137,4 +139,30 @@ func verifyLines(fsys FS, name string) (*Report, error) {
 				fmt.Sprintf("%d bytes after its last line are not in the manifest", now-size)})
 	}
 	return r, nil
+}
+
+// Contents is what the manifest of a run lists.
+type Contents struct {
+	Folder   bool // a folder of files, not a file of lines
+	Settings Settings
+	Part     *Part // nil for a whole run
+	Entries  []Entry
+}
+
+// ReadContents reads the manifest of the run at name, a folder or a file of lines, and no output. A
+// torn last line is left out.
+func ReadContents(fsys FS, name string) (*Contents, error) {
+	info, err := fsys.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	manifest := name + manifestSuffix
+	if info.IsDir() {
+		manifest = filepath.Join(name, manifestName)
+	}
+	r, c, err := readManifest(fsys, manifest)
+	if err != nil {
+		return nil, err
+	}
+	return &Contents{info.IsDir(), r.Settings, r.Part, c.entries}, nil
 }

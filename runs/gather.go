@@ -1,0 +1,175 @@
+package runs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"unmask/internal/durable"
+)
+
+// source is a shard that is gathered.
+type source struct {
+	name string
+	*durable.Contents
+}
+
+// Gather puts the shards of a run together: out is then the folder or the file of lines of a single
+// run, byte for byte. It checks that the shards are of one run, that they have its outputs 0 to n-1
+// each once, and that every output is what its shard's manifest lists. A folder's files are hard
+// links to those of the shards where the file system can make them: do not change them there. out
+// may be there, from a gathering that was broken off. It returns how many outputs there are.
+func Gather(out string, shards []string) (int, error) {
+	list, err := readShards(shards)
+	if err != nil {
+		return 0, err
+	}
+	n := list[0].Part.Of
+	if list[0].Folder {
+		return n, gatherFolder(out, list)
+	}
+	return n, gatherLines(out, list)
+}
+
+// readShards reads the manifests, checks that they fit together, and puts them in order.
+func readShards(names []string) ([]source, error) {
+	var list []source
+	for _, name := range names {
+		c, err := durable.ReadContents(durable.OS{}, name)
+		if err != nil {
+			return nil, err
+		}
+		s := source{name, c}
+		switch p := c.Part; {
+		case p == nil:
+			return nil, fmt.Errorf("%s is a whole run, want shards", name)
+		case len(c.Entries) < p.Count:
+			return nil, fmt.Errorf("%s has %d of %d outputs, want all: the command that began it goes on",
+				name, len(c.Entries), p.Count)
+		}
+		if len(list) > 0 {
+			if err := list[0].fits(s); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, s)
+	}
+	slices.SortStableFunc(list, func(a, b source) int {
+		if a.Part.First != b.Part.First {
+			return a.Part.First - b.Part.First
+		}
+		return a.Part.Count - b.Part.Count // empty ones first
+	})
+	next := 0
+	for _, s := range list {
+		switch p := s.Part; {
+		case p.First > next:
+			return nil, missing(next, p.First, p.Of)
+		case p.First < next:
+			return nil, fmt.Errorf("%s has %s, want each once: output %d is in another shard too",
+				s.name, p, p.First)
+		}
+		next += s.Part.Count
+	}
+	if of := list[0].Part.Of; next != of {
+		return nil, missing(next, of, of)
+	}
+	return list, nil
+}
+
+func missing(first, end, of int) error {
+	if end-first == 1 {
+		return fmt.Errorf("output %d of %d is in no shard, want each in one", first, of)
+	}
+	return fmt.Errorf("outputs %d to %d of %d are in no shard, want each in one", first, end-1, of)
+}
+
+// fits refuses a shard that is not of the same run.
+func (s source) fits(other source) error {
+	switch d := durable.Differences(s.Settings, other.Settings); {
+	case len(d) > 0:
+		return fmt.Errorf("%s and %s are of other runs: %s", s.name, other.name,
+			strings.NewReplacer(" there,", " in the first,", " now", " in the second").Replace(
+				strings.Join(d, "; ")))
+	case s.Folder != other.Folder:
+		return fmt.Errorf("%s and %s are a folder and a file, want shards of one run", s.name,
+			other.name)
+	case s.Part.Of != other.Part.Of:
+		return fmt.Errorf("%s has %s, %s has %s, want shards of one run", s.name, s.Part, other.name,
+			other.Part)
+	}
+	return nil
+}
+
+// entries are those of all shards, and the name of each one's shard.
+func entries(list []source) (all []durable.Entry, in []string) {
+	for _, s := range list {
+		for _, e := range s.Entries {
+			all, in = append(all, e), append(in, s.name)
+		}
+	}
+	return all, in
+}
+
+func gatherFolder(out string, list []source) (err error) {
+	f, err := durable.OpenFolder(durable.OS{}, out, ".png", list[0].Settings)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+	}()
+	all, in := entries(list)
+	if f.Done() > len(all) {
+		return fmt.Errorf("%s has %d outputs, the shards have %d", out, f.Done(), len(all))
+	}
+	if faults := f.Faults(); len(faults) > 0 {
+		return fmt.Errorf("%s: %s", out, faults[0])
+	}
+	return f.Adopt(all[f.Done():], func(e durable.Entry) string {
+		return filepath.Join(in[e.Index], f.Name(e.Index))
+	})
+}
+
+func gatherLines(out string, list []source) (err error) {
+	l, err := durable.OpenLines(durable.OS{}, out, list[0].Settings)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := l.Close(); err == nil {
+			err = closed
+		}
+	}()
+	all, in := entries(list)
+	done := l.Done()
+	if done > len(all) {
+		return fmt.Errorf("%s has %d outputs, the shards have %d", out, done, len(all))
+	}
+	var file string
+	var rest []byte
+	return l.Adopt(all[done:], func(e durable.Entry) ([]byte, string, error) {
+		name := in[e.Index]
+		if name != file {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return nil, name, err
+			}
+			file, rest = name, data
+			for k := e.Index; k > 0 && in[k-1] == name; k-- { // lines that were gathered before
+				_, rest, _ = bytes.Cut(rest, []byte("\n"))
+			}
+		}
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		if !whole {
+			return nil, name, fmt.Errorf("%s: the line of output %d is missing", name, e.Index)
+		}
+		rest = after
+		return append(bytes.Clone(line), '\n'), name, nil
+	})
+}

@@ -1,0 +1,132 @@
+package runs
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"unmask/internal/durable"
+	"unmask/param"
+)
+
+// Shard is part I of a run that N machines share without knowing of each other. Its outputs follow
+// one another. The zero value is the whole run.
+type Shard struct{ I, N int }
+
+// maxShards bounds how many parts a run has.
+const maxShards = 1 << 20
+
+// ParseShard reads i/n, i from 0 to n-1; "" is the whole run. "auto" is the task of a Slurm array or
+// the pod of a Kubernetes Indexed Job, which getenv tells: SLURM_ARRAY_TASK_ID, _MIN, _STEP and
+// _COUNT, or JOB_COMPLETION_INDEX with UNMASK_SHARDS. UNMASK_SHARDS also says how many there are of
+// an array of which only some tasks were submitted again; their ids then begin at 0.
+func ParseShard(text string, getenv func(string) string) (Shard, error) {
+	if text == "" {
+		return Shard{}, nil
+	}
+	if text != "auto" {
+		i, n, ok := strings.Cut(text, "/")
+		if s, err := shardOf(i, n); ok && err == nil {
+			return s, nil
+		}
+		return Shard{}, &param.Error{Name: "shard", Found: param.Quote(text),
+			Want: "i/n with i from 0 to n-1, or auto"}
+	}
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	i, n := getenv("JOB_COMPLETION_INDEX"), getenv("UNMASK_SHARDS")
+	if id := getenv("SLURM_ARRAY_TASK_ID"); id != "" {
+		if i = id; n == "" {
+			var err error
+			if i, n, err = slurm(getenv); err != nil {
+				return Shard{}, err
+			}
+		}
+	}
+	if i == "" || n == "" {
+		return Shard{}, &param.Error{Name: "shard", Found: "auto", Want: "a Slurm array " +
+			"(SLURM_ARRAY_TASK_ID, _MIN and _COUNT) or an Indexed Job (JOB_COMPLETION_INDEX and " +
+			"UNMASK_SHARDS)"}
+	}
+	s, err := shardOf(i, n)
+	if err != nil {
+		return s, &param.Error{Name: "shard", Found: fmt.Sprintf("auto, which is %s/%s here", i, n),
+			Want: "i/n with i from 0 to n-1"}
+	}
+	return s, nil
+}
+
+// slurm returns the number of this task among those of its array, and how many they are.
+func slurm(getenv func(string) string) (i, n string, err error) {
+	step := getenv("SLURM_ARRAY_TASK_STEP")
+	if step == "" {
+		step = "1"
+	}
+	var number [3]int
+	for k, name := range []string{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN"} {
+		if number[k], err = strconv.Atoi(getenv(name)); err != nil {
+			return "", "", &param.Error{Name: name, Found: param.Quote(getenv(name)),
+				Want: "a whole number"}
+		}
+	}
+	if number[2], err = strconv.Atoi(step); err != nil || number[2] < 1 {
+		return "", "", &param.Error{Name: "SLURM_ARRAY_TASK_STEP", Found: param.Quote(step),
+			Want: "a whole number from 1"}
+	}
+	return strconv.Itoa((number[0] - number[1]) / number[2]), getenv("SLURM_ARRAY_TASK_COUNT"), nil
+}
+
+func shardOf(i, n string) (Shard, error) {
+	var s Shard
+	var err error
+	if s.I, err = strconv.Atoi(i); err == nil {
+		s.N, err = strconv.Atoi(n)
+	}
+	if err != nil || s.N < 1 || s.N > maxShards || s.I < 0 || s.I >= s.N {
+		return Shard{}, fmt.Errorf("shard %s/%s", i, n)
+	}
+	return s, nil
+}
+
+// Whole reports whether the shard is all of a run.
+func (s Shard) Whole() bool { return s.N == 0 }
+
+// Range returns the outputs of the shard, of n: from first to end-1. Shards differ by one output at
+// most.
+func (s Shard) Range(n int) (first, end int) {
+	if s.Whole() {
+		return 0, n
+	}
+	at := func(i int) int { return int(int64(n) * int64(i) / int64(s.N)) }
+	return at(s.I), at(s.I + 1)
+}
+
+// part is the shard of a run of n outputs, for a manifest.
+func (s Shard) part(n int) *durable.Part {
+	if s.Whole() {
+		return nil
+	}
+	first, end := s.Range(n)
+	return &durable.Part{First: first, Count: end - first, Of: n}
+}
+
+// OpenFolderShard is OpenFolder for a shard of a run of n outputs. Its files have the numbers that
+// they have in the whole run; unlike a whole run it cannot go on with another n.
+func OpenFolderShard(dir, ext string, s Settings, shard Shard, n int) (*Folder, error) {
+	f, err := durable.OpenFolderPart(durable.OS{}, dir, ext, s, shard.part(n))
+	if err != nil {
+		return nil, err
+	}
+	return &Folder{f}, nil
+}
+
+// OpenLinesShard is OpenLines for a shard of a run of n outputs.
+func OpenLinesShard(name string, s Settings, shard Shard, n int) (*Lines, error) {
+	l, err := durable.OpenLinesPart(durable.OS{}, name, s, shard.part(n))
+	if err != nil {
+		return nil, err
+	}
+	return &Lines{l, map[int]entry{}}, nil
+}
