@@ -25,6 +25,7 @@ type imageFlags struct {
 	tokenFlags
 	conditionFlags
 	initFlags
+	shardFlags
 	out, sheet, gif string
 	scale           int
 	inpaintFlags
@@ -89,6 +90,7 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	cmd.Flags().StringVar(&f.gif, "gif", "",
 		"the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
 	f.inpaintFlags.register(cmd.Flags())
+	f.shardFlags.register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the cells")
 	cmd.Flags().BoolVar(&f.json, "json", false,
 		"one JSON object a line and image: id, seed, ids (codes by rows), opened_at, logprobs, steps, "+
@@ -154,7 +156,7 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	if err != nil {
 		return wrap("model "+f.model, err)
 	}
-	p := outputs.PictureOptions{Dir: f.out, Settings: s, Sheet: f.sheet, Scale: f.scale, Film: f.gif,
+	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.shard, Sheet: f.sheet, Scale: f.scale, Film: f.gif,
 		Conditions: f.subjects, Say: say}
 	if f.json {
 		p.Lines = stdout
@@ -188,7 +190,12 @@ func (f *imageFlags) check() error {
 	if err := f.inpaintFlags.check(); err != nil {
 		return err
 	}
+	if err := f.shardFlags.check(f.out != "", "--out DIR"); err != nil {
+		return err
+	}
 	switch {
+	case !f.shard.Whole() && f.gif != "":
+		return usage("--gif with --shard, want it without")
 	case f.paste && f.inpaint == "":
 		return usage("--paste, want --inpaint with it")
 	case f.out == "" && f.n > outputs.Most:

@@ -75,8 +75,8 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(),
-		newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(), newPull(),
-		newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
+		newGather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(),
+		newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
 	return root
 }
 

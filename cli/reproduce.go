@@ -128,7 +128,7 @@ func (f *reproduceFlags) measure(ctx context.Context, kind string,
 	if err := os.MkdirAll(f.out, 0o777); err != nil {
 		return nil, nil, err
 	}
-	j, err := openJournal(name, settings)
+	j, err := openJournal(name, settings, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 // sweepFlags are those of unmask sweep.
 type sweepFlags struct {
 	deviceFlags
+	shardFlags
 	out string
 }
 
@@ -47,11 +48,15 @@ The same command goes on where it was stopped, or killed.`,
 		},
 	}
 	f.registerCompute(cmd.Flags())
+	f.shardFlags.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "results.jsonl", "append results to this `FILE`")
 	return cmd
 }
 
 func (f *sweepFlags) run(ctx context.Context, name string) error {
+	if err := f.shardFlags.check(true, ""); err != nil {
+		return err
+	}
 	plan, err := readPlan(name)
 	if err != nil {
 		return err
@@ -63,11 +68,17 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	j, err := openJournal(f.out, settings)
+	points := plan.Points()
+	var part *experiments.Part
+	if !f.shard.Whole() {
+		first, end := f.shard.Range(len(points))
+		part, points = experiments.NewPart(points, first, end), points[first:end]
+	}
+	j, err := openJournal(f.out, settings, part)
 	if err != nil {
 		return err
 	}
-	err = sweep(ctx, j, task, plan.Points())
+	err = sweep(ctx, j, task, points)
 	if closed := j.Close(); err == nil {
 		err = closed
 	}
@@ -75,8 +86,9 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 }
 
 // openJournal opens results, and says what a crash left that cannot be read.
-func openJournal(name string, s experiments.Settings) (*experiments.Journal, error) {
-	j, err := experiments.OpenJournal(name, s)
+func openJournal(name string, s experiments.Settings,
+	p *experiments.Part) (*experiments.Journal, error) {
+	j, err := experiments.OpenPart(name, s, p)
 	if err == nil {
 		sayDropped(name, j.Dropped)
 	}

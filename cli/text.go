@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ type textFlags struct {
 	deviceFlags
 	samplingFlags
 	constraintFlags
+	shardFlags
 	chat           chatFlags
 	length         int
 	prompt, infill string
@@ -53,6 +55,7 @@ func newText() *cobra.Command {
 		`text with holes of so many tokens, such as "To be, [20] that is the question"`)
 	cmd.Flags().StringVar(&f.tokensIn, "tokens-in", "",
 		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
+	f.shardFlags.register(cmd.Flags())
 	f.chat.register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the text's positions")
 	cmd.Flags().BoolVar(&f.json, "json", false,
@@ -90,8 +93,11 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := f.followFlags.check(); err != nil {
 		return err
 	}
+	if err := f.shardFlags.check(strings.HasSuffix(f.out, ".jsonl"), "--out FILE.jsonl"); err != nil {
+		return err
+	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
-		Numbers: f.n > 1, Shown: f.shown, Say: say})
+		Numbers: f.n > 1, Shown: f.shown, Shard: f.shard, Say: say})
 	if err != nil {
 		return wrap("--out", err)
 	}

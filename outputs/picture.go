@@ -40,6 +40,7 @@ const Most = 64
 type PictureOptions struct {
 	Dir      string        // folder of 000000.png and so on, which goes on where it was; "" for none
 	Settings runs.Settings // that Dir must have been begun with
+	Shard    runs.Shard    // the part of the run that Dir has
 
 	Sheet string // PNG file, a contact sheet of the first pictures; "" for none
 	Scale int    // enlarges the sheet so many times; 0 is 1
@@ -103,7 +104,8 @@ func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, e
 // openFolder opens the folder and lists what it lacks. Pictures that a film needs and the folder
 // has come first.
 func (p *Pictures) openFolder() (err error) {
-	if p.folder, err = runs.OpenFolder(filepath.Clean(p.o.Dir), ".png", p.settings()); err != nil {
+	if p.folder, err = runs.OpenFolderShard(filepath.Clean(p.o.Dir), ".png", p.settings(),
+		p.o.Shard, p.r.N); err != nil {
 		return err
 	}
 	p.pending = map[int]bool{}
@@ -113,8 +115,9 @@ func (p *Pictures) openFolder() (err error) {
 	for _, fault := range p.folder.Faults() {
 		p.o.Say(fmt.Sprintf("%s: made again", fault))
 	}
-	if done := p.r.N - len(p.pending); done > 0 {
-		p.o.Say(fmt.Sprintf("%d of %d images are there", done, p.r.N))
+	first, end := p.o.Shard.Range(p.r.N)
+	if done := end - first - len(p.pending); done > 0 {
+		p.o.Say(fmt.Sprintf("%d of %d images are there", done, end-first))
 	}
 	filmed := make([]int, p.film.Len())
 	for i := range filmed {

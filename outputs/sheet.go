@@ -54,7 +54,7 @@ func (p *Pictures) drawSheet() ([]byte, error) {
 		n := min(p.r.N, Most, p.folder.Done())
 		sheet = images.NewSheet(n, p.size)
 		for i := range n {
-			picture, err := images.Read(filepath.Join(p.o.Dir, p.folder.Name(i)))
+			picture, err := images.Read(filepath.Join(p.o.Dir, p.folder.Name(p.folder.First()+i)))
 			if err != nil {
 				return nil, err
 			}

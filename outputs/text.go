@@ -50,6 +50,7 @@ type TextOptions struct {
 	// the order of their indexes, each on the disk as it is written, and goes on where it was.
 	Name string
 
+	Shard   runs.Shard             // the part of the run that a file of lines has
 	JSON    bool                   // lines of TextRecord
 	Numbers bool                   // a line with each text's number and seed before it
 	Shown   func(s Sample) []int32 // the tokens that are text; nil: all
@@ -101,11 +102,12 @@ func (t *Texts) Begin(m *unmask.Model, r unmask.Run, s runs.Settings) (unmask.Ru
 		return r, nil
 	}
 	var err error
-	if t.lines, err = runs.OpenLines(t.o.Name, s); err != nil {
+	if t.lines, err = runs.OpenLinesShard(t.o.Name, s, t.o.Shard, r.N); err != nil {
 		return r, err
 	}
-	if done := t.lines.Done(); done > 0 {
-		t.o.Say(fmt.Sprintf("%d of %d samples are there", min(done, r.N), r.N))
+	first, end := t.o.Shard.Range(r.N)
+	if done := min(t.lines.Done(), end) - first; done > 0 {
+		t.o.Say(fmt.Sprintf("%d of %d samples are there", done, end-first))
 	}
 	return t.lines.Rest(r), nil
 }
