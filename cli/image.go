@@ -156,7 +156,9 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	if err != nil {
 		return wrap("model "+f.model, err)
 	}
-	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.shard, Sheet: f.sheet, Scale: f.scale, Film: f.gif,
+	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.shard, Sheet: f.sheet,
+		Scale:      f.scale,
+		Film:       f.gif,
 		Conditions: f.subjects, Say: say}
 	if f.json {
 		p.Lines = stdout

@@ -76,7 +76,8 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(),
 		newGather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(),
-		newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newVersion())
+		newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
+		newBench(), newVersion())
 	return root
 }
 

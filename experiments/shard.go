@@ -38,7 +38,8 @@ func (p *Part) String() string {
 	if p == nil {
 		return "a whole plan"
 	}
-	return fmt.Sprintf("points %d to %d of the %d of plan %s", p.First, p.First+p.Count-1, p.Of, p.Plan)
+	return fmt.Sprintf("points %d to %d of the %d of plan %s", p.First, p.First+p.Count-1, p.Of,
+		p.Plan)
 }
 
 // IsJournal reports whether a file begins as results of a sweep do.
@@ -60,8 +61,8 @@ type shard struct {
 }
 
 // Gather puts the journals of a plan's parts together: the file out then has the results that a
-// single sweep has, in the plan's order. It checks that they are of one plan and one model, and that
-// each of its points is there once. It returns how many points there are.
+// single sweep has, in the plan's order. It checks that they are of one plan and one model, and
+// that each of its points is there once. It returns how many points there are.
 func Gather(out string, names []string) (int, error) {
 	if err := whole.Check(out); err != nil {
 		return 0, err

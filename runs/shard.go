@@ -17,10 +17,10 @@ type Shard struct{ I, N int }
 // maxShards bounds how many parts a run has.
 const maxShards = 1 << 20
 
-// ParseShard reads i/n, i from 0 to n-1; "" is the whole run. "auto" is the task of a Slurm array or
-// the pod of a Kubernetes Indexed Job, which getenv tells: SLURM_ARRAY_TASK_ID, _MIN, _STEP and
-// _COUNT, or JOB_COMPLETION_INDEX with UNMASK_SHARDS. UNMASK_SHARDS also says how many there are of
-// an array of which only some tasks were submitted again; their ids then begin at 0.
+// ParseShard reads i/n, i from 0 to n-1; "" is the whole run. "auto" is the task of a Slurm array
+// or the pod of a Kubernetes Indexed Job, which getenv tells: SLURM_ARRAY_TASK_ID, _MIN, _STEP and
+// _COUNT, or JOB_COMPLETION_INDEX with UNMASK_SHARDS. UNMASK_SHARDS also says how many there are
+// of an array of which only some tasks were submitted again; their ids then begin at 0.
 func ParseShard(text string, getenv func(string) string) (Shard, error) {
 	if text == "" {
 		return Shard{}, nil

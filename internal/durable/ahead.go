@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// together is how many outputs are released with one sync of the manifest. A crash in between leaves
-// that many files without a line at most.
+// together is how many outputs are released with one sync of the manifest. A crash in between
+// leaves that many files without a line at most.
 const together = 64
 
 // ahead is a folder of outputs whose turn has not come. Each is a file whose name is its entry:
@@ -28,8 +28,8 @@ type ahead struct {
 	entries map[int]Entry
 }
 
-// openAhead reads what a run left in dir, of which outputs below next are not needed any more. Files
-// that are not what their names say are removed.
+// openAhead reads what a run left in dir, of which outputs below next are not needed any more.
+// Files that are not what their names say are removed.
 func openAhead(fsys FS, parent, base, ext string, next int) (*ahead, error) {
 	a := &ahead{fsys: fsys, parent: parent, dir: filepath.Join(parent, base), ext: ext,
 		entries: map[int]Entry{}}

@@ -79,7 +79,8 @@ func OpenFolderPart(fsys FS, dir, ext string, s Settings, p *Part) (_ *Folder, e
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(n string) bool {
-		return n == lockName || n == aheadFolder || strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
+		return n == lockName || n == aheadFolder ||
+			strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
 	})
 	if len(names) > 0 && !slices.Contains(names, manifestName) {
 		return nil, fmt.Errorf("%s has files (%s) but no %s, want an empty folder or one of a run", dir,

@@ -142,8 +142,8 @@ func (l *Lines) Done() int { return l.m.done() }
 // End is the index after the last line that a run of n lines has here.
 func (l *Lines) End(n int) int { return l.m.end(n) }
 
-// Pending returns the indexes that a run of n lines still has to make. Those that wait for their turn
-// are not among them.
+// Pending returns the indexes that a run of n lines still has to make. Those that wait for their
+// turn are not among them.
 func (l *Lines) Pending(n int) (list []int) {
 	for i := l.m.done(); i < l.m.end(n); i++ {
 		if _, waits := l.ahead.entries[i]; !waits {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Take makes output i durable, whatever came before it: the next one is listed, a later one waits in
-// the folder .ahead until it is next. i is an output that is neither listed nor waiting, or a
+// Take makes output i durable, whatever came before it: the next one is listed, a later one waits
+// in the folder .ahead until it is next. i is an output that is neither listed nor waiting, or a
 // faulty one. After an error Take and Put fail; the folder can be opened again.
 func (f *Folder) Take(i int, seed uint64, data []byte) error {
 	if f.failed == nil {
@@ -116,9 +116,9 @@ func (f *Folder) adopt(list []Entry, from func(e Entry) string) error {
 	return f.m.append(list...)
 }
 
-// Take makes line i durable, without its newline, whatever came before it: a line whose turn has not
-// come waits in a folder beside the file. i is neither listed nor waiting. After an error Take and
-// Put fail; the file can be opened again.
+// Take makes line i durable, without its newline, whatever came before it: a line whose turn has
+// not come waits in a folder beside the file. i is neither listed nor waiting. After an error Take
+// and Put fail; the file can be opened again.
 func (l *Lines) Take(i int, seed uint64, line []byte) error {
 	if l.failed == nil {
 		l.failed = l.take(i, seed, line)
@@ -176,9 +176,10 @@ func (l *Lines) release() error {
 // Entry returns the entry of line i, listed or waiting.
 func (l *Lines) Entry(i int) (Entry, bool) { return l.m.find(l.ahead, i) }
 
-// Adopt appends lines of other files, which each have their newline, as the next outputs. A line that
-// is not what its entry says is an error, with the file that line returns with it.
-func (l *Lines) Adopt(list []Entry, line func(e Entry) (data []byte, file string, err error)) error {
+// Adopt appends lines of other files, which each have their newline, as the next outputs. A line
+// that is not what its entry says is an error, with the file that line returns with it.
+func (l *Lines) Adopt(list []Entry,
+	line func(e Entry) (data []byte, file string, err error)) error {
 	for part := range slices.Chunk(list, together) {
 		if l.failed == nil {
 			l.failed = l.adopt(part, line)
@@ -190,7 +191,8 @@ func (l *Lines) Adopt(list []Entry, line func(e Entry) (data []byte, file string
 	return nil
 }
 
-func (l *Lines) adopt(list []Entry, line func(e Entry) ([]byte, string, error)) error {
+func (l *Lines) adopt(list []Entry,
+	line func(e Entry) (data []byte, file string, err error)) error {
 	var all []byte
 	for k, e := range list {
 		data, file, err := line(e)
