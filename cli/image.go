@@ -57,6 +57,9 @@ the others keep their codes. Their pixels are what the decoder makes of those co
 given ones where the picture is like those that the model was trained on, and it is said where they
 are not. --paste puts the given pixels back.
 
+--outpaint makes --inpaint larger by margins. The picture is kept, and fades over a cell of the grid
+into what is new, which is made in parts of the model's size, each beside what is there.
+
 A model of classes takes --class, by number or by name; without it images have no class. A model of
 prompts needs --prompt. Either may be given more than once, or as a file of lines: image i takes
 number i, and begins again after the last. --init draws the last steps alone, from a given picture
@@ -69,6 +72,7 @@ model was published with; --preset fid takes the settings of its authors' evalua
   unmask image --sampler maskgit --schedule mage --steps 20
   unmask image --inpaint photo.png --mask hole.png
   unmask image --inpaint photo.jpg --box 40,60,128,128 --fit cover
+  unmask image --inpaint photo.png --outpaint left=64,right=64
   unmask image --model TITOK_DIR --class "golden retriever"
   unmask image --model AMUSED_DIR --prompt "an oil painting of a lighthouse" --negative blurry`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
@@ -125,10 +129,13 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err := f.conditions(ctx, m, &o); err != nil {
 		return err
 	}
-	if f.inpaint != "" {
-		if o.Tokens, err = f.inpaintFlags.tokens(m); err != nil {
-			return err
-		}
+	if f.outpaint != "" {
+		err = f.outpainting(m)
+	} else if f.inpaint != "" {
+		o.Tokens, err = f.inpaintFlags.tokens(m)
+	}
+	if err != nil {
+		return err
 	}
 	if err := m.Constrain(&o, unmask.Constraints{Ban: f.ban, Bias: f.bias}); err != nil {
 		return usage("%v", err)
@@ -159,6 +166,7 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.shard, Sheet: f.sheet,
 		Scale:      f.scale,
 		Film:       f.gif,
+		Grow:       f.grown,
 		Conditions: f.subjects, Say: say}
 	if f.json {
 		p.Lines = stdout
@@ -170,8 +178,12 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	if err != nil {
 		return wrap("--out", err)
 	}
-	err = f.make(ctx, f.model, m, o, out.Runs(), out,
-		outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
+	if f.grown != nil {
+		err = drawGrown(ctx, out)
+	} else {
+		err = f.make(ctx, f.model, m, o, out.Runs(), out,
+			outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
+	}
 	written, closed := out.Close(err)
 	if err = ended(err, closed); err != nil && !errors.Is(err, errInterrupted) {
 		return err
@@ -190,6 +202,9 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 // check refuses outputs before a model is loaded.
 func (f *imageFlags) check() error {
 	if err := f.inpaintFlags.check(); err != nil {
+		return err
+	}
+	if err := f.checkOutpaint(); err != nil {
 		return err
 	}
 	if err := f.shardFlags.check(f.out != "", "--out DIR"); err != nil {

@@ -17,10 +17,12 @@ import (
 // inpaintFlags say what of a picture is kept, and how it is brought to the model's size.
 type inpaintFlags struct {
 	inpaint, mask, box, fit string
+	outpaint                string
 	paste                   bool
 
 	region image.Rectangle   // of box
 	given  unmask.Inpainting // as the model sees it
+	grown  *unmask.Outpainting
 }
 
 func (f *inpaintFlags) register(s *pflag.FlagSet) {
@@ -29,6 +31,8 @@ func (f *inpaintFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white or transparent where the "+
 		"image is made new")
 	s.StringVar(&f.box, "box", "", "`X,Y,W,H`: pixels of --inpaint, a box that is made new")
+	s.StringVar(&f.outpaint, "outpaint", "", "`SIDE=PIXELS,...` that --inpaint grows by, such as "+
+		"left=64,top=32")
 	s.BoolVar(&f.paste, "paste", false,
 		"with --inpaint, put the kept pixels back; they fade in over a "+
 			"cell from the mask's edge")

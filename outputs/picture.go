@@ -50,6 +50,10 @@ type PictureOptions struct {
 
 	Conditions *unmask.Conditions // what the pictures are drawn of; nil for none
 
+	// Grow, if not nil, makes larger pictures of a given one, by Pictures.Grow in place of Make. Film
+	// must be "".
+	Grow *unmask.Outpainting
+
 	// Paste, if not nil, puts back what a mask keeps of a given picture.
 	Paste *unmask.Inpainting
 
@@ -82,6 +86,9 @@ func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, e
 		return nil, err
 	}
 	p := &Pictures{o: o, m: m, r: r, size: image.Pt(width, height), early: map[int]Sample{}}
+	if o.Grow != nil {
+		p.size = o.Grow.Size()
+	}
 	if p.o.Say == nil {
 		p.o.Say = func(string) {}
 	}
@@ -130,6 +137,9 @@ func (p *Pictures) openFolder() (err error) {
 // settings returns those of the options, and of the options themselves.
 func (p *Pictures) settings() runs.Settings {
 	s := maps.Clone(p.o.Settings)
+	if p.o.Grow != nil {
+		s["outpaint"] = p.o.Grow.Hash()
+	}
 	if p.o.Paste != nil {
 		s["paste"] = p.o.Paste.Hash()
 	}
@@ -199,6 +209,11 @@ func (p *Pictures) put(s Sample) error {
 			return err
 		}
 	}
+	return p.place(s, picture, masked)
+}
+
+// place puts a picture into the folder or onto the sheet, there with a check over masked cells.
+func (p *Pictures) place(s Sample, picture image.Image, masked []int) error {
 	name := ""
 	if p.folder != nil {
 		if err := p.file(s.Index, picture); err != nil {

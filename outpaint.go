@@ -1,0 +1,330 @@
+package unmask
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"image"
+	"image/draw"
+	"iter"
+	"strconv"
+	"strings"
+
+	"unmask/generate"
+	"unmask/images"
+	"unmask/model"
+)
+
+// Margins are pixels that a picture grows by on its sides.
+type Margins struct{ Left, Top, Right, Bottom int }
+
+// ParseMargins reads SIDE=PIXELS separated by commas, such as left=64,top=32.
+func ParseMargins(text string) (m Margins, err error) {
+	sides := map[string]*int{"left": &m.Left, "top": &m.Top, "right": &m.Right, "bottom": &m.Bottom}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		side := sides[strings.TrimSpace(name)]
+		n, err := strconv.Atoi(strings.TrimSpace(value))
+		if side == nil || err != nil || n < 1 || n > images.MaxPixels {
+			return Margins{}, fmt.Errorf("margins are %.40q, want SIDE=PIXELS of left, top, right and "+
+				"bottom, such as left=64,top=32", text)
+		}
+		if *side != 0 {
+			return Margins{}, fmt.Errorf("margins are %.40q, want each side once", text)
+		}
+		*side = n
+	}
+	return m, nil
+}
+
+// String returns the text that ParseMargins reads.
+func (m Margins) String() string {
+	var parts []string
+	for _, side := range []struct {
+		name   string
+		pixels int
+	}{{"left", m.Left}, {"top", m.Top}, {"right", m.Right}, {"bottom", m.Bottom}} {
+		if side.pixels != 0 {
+			parts = append(parts, fmt.Sprintf("%s=%d", side.name, side.pixels))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// Outpainting makes a picture larger. The picture is kept, but for a cell of the model's grid along
+// its edges, where it fades into what is new, as Paste does. What is new is made window by window,
+// each of the model's size and each beside what is there: the picture, and windows before it.
+type Outpainting struct {
+	m       *Model
+	picture *image.NRGBA // on the canvas; its margins are black
+	windows []window
+}
+
+// window is a part of the canvas that is made at once.
+type window struct {
+	at   image.Rectangle
+	hole *image.Gray // of the window's size, white where nothing is yet
+}
+
+// Outpaint returns how a picture grows by margins. With them it must have the model's size at least.
+func (m *Model) Outpaint(picture image.Image, add Margins) (*Outpainting, error) {
+	if m.Pictures == nil {
+		return nil, fmt.Errorf("the model makes no pictures")
+	}
+	c, err := m.Pictures.load()
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Shape()) != 2 {
+		return nil, fmt.Errorf("the model's codes have no place in the picture, want a grid of codes")
+	}
+	width, height := c.Size()
+	from := picture.Bounds()
+	size := image.Pt(from.Dx()+add.Left+add.Right, from.Dy()+add.Top+add.Bottom)
+	switch {
+	case from.Empty() || add == Margins{} || min(add.Left, add.Top, add.Right, add.Bottom) < 0:
+		return nil, fmt.Errorf("a picture of %d x %d pixels grows by %q, want margins of more than 0",
+			from.Dx(), from.Dy(), add)
+	case size.X < width || size.Y < height:
+		return nil, fmt.Errorf("the picture has %d x %d pixels with its margins, want %d x %d at least",
+			size.X, size.Y, width, height)
+	case size.X > images.MaxPixels/size.Y:
+		return nil, fmt.Errorf("the picture has %d x %d pixels with its margins, want %d in all at most",
+			size.X, size.Y, images.MaxPixels)
+	}
+	p := &Outpainting{m: m, picture: image.NewNRGBA(image.Rectangle{Max: size})}
+	kept := image.Rect(add.Left, add.Top, add.Left+from.Dx(), add.Top+from.Dy())
+	draw.Draw(p.picture, p.picture.Rect, image.Black, image.Point{}, draw.Src)
+	place, err := images.Place(from.Size(), from.Size(), "")
+	if err != nil {
+		return nil, err
+	}
+	draw.Draw(p.picture, kept, place.Picture(picture), image.Point{}, draw.Src)
+	p.plan(image.Pt(width, height), kept)
+	return p, nil
+}
+
+// plan sets the windows. The next one is that with the most pixels that are there already; windows
+// stand half a window apart, and at the edges.
+func (p *Outpainting) plan(size image.Point, kept image.Rectangle) {
+	canvas := p.picture.Rect
+	there := image.NewGray(canvas)
+	draw.Draw(there, kept, image.White, image.Point{}, draw.Src)
+	var places []image.Rectangle
+	for _, y := range starts(canvas.Dy(), size.Y) {
+		for _, x := range starts(canvas.Dx(), size.X) {
+			places = append(places, image.Rect(x, y, x+size.X, y+size.Y))
+		}
+	}
+	for {
+		best, most := -1, 0
+		for i, at := range places {
+			if n := whites(there, at); n < size.X*size.Y && n > most {
+				best, most = i, n
+			}
+		}
+		if best < 0 {
+			return
+		}
+		w := window{at: places[best], hole: image.NewGray(image.Rectangle{Max: size})}
+		for i := range w.hole.Pix {
+			at := w.at.Min.Add(image.Pt(i%size.X, i/size.X))
+			w.hole.Pix[i] = 255 - there.GrayAt(at.X, at.Y).Y
+		}
+		p.windows = append(p.windows, w)
+		draw.Draw(there, w.at, image.White, image.Point{}, draw.Src)
+	}
+}
+
+// starts returns where windows of a size begin along a side.
+func starts(side, size int) (list []int) {
+	for at := 0; at < side-size; at += max(size/2, 1) {
+		list = append(list, at)
+	}
+	return append(list, side-size)
+}
+
+// whites counts the white pixels of a part.
+func whites(m *image.Gray, at image.Rectangle) (n int) {
+	for y := at.Min.Y; y < at.Max.Y; y++ {
+		row := m.Pix[m.PixOffset(at.Min.X, y):][:at.Dx()]
+		for _, v := range row {
+			n += int(v) / 255
+		}
+	}
+	return n
+}
+
+// Size returns the larger picture's width and height in pixels.
+func (p *Outpainting) Size() image.Point { return p.picture.Rect.Size() }
+
+// Windows returns how many parts are made, one after the other.
+func (p *Outpainting) Windows() int { return len(p.windows) }
+
+// Hash returns a text that is another one for another picture or other margins.
+func (p *Outpainting) Hash() string {
+	hash := sha256.New()
+	for _, w := range p.windows {
+		fmt.Fprint(hash, w.at)
+		hash.Write(w.hole.Pix)
+	}
+	hash.Write(p.picture.Pix)
+	return hex.EncodeToString(hash.Sum(nil)[:8])
+}
+
+// Lost returns how much of the picture the model's codes lose beside what is made first, as
+// RoundTrip does. Where it is much the picture's edge shows.
+func (p *Outpainting) Lost() (float64, error) {
+	w := &p.windows[0]
+	given := image.NewNRGBA(w.hole.Rect)
+	draw.Draw(given, given.Rect, p.picture, w.at.Min, draw.Src)
+	extend(given, w.hole)
+	return p.m.RoundTrip(given, w.hole)
+}
+
+// Draw yields the larger pictures of a run that Check returned, r.First and on, r.Batch at once.
+// Its tokens are not read. A window that has fewer masked cells than the run has steps takes as
+// many steps as cells. An error ends it.
+func (p *Outpainting) Draw(ctx context.Context, r Run) iter.Seq2[*image.NRGBA, error] {
+	return func(yield func(*image.NRGBA, error) bool) {
+		for first := 0; first < r.N; first += max(r.Batch, 1) {
+			made, err := p.batch(ctx, r, r.First+first, min(max(r.Batch, 1), r.N-first))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, picture := range made {
+				if !yield(picture, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// batch draws pictures first to first+n-1.
+func (p *Outpainting) batch(ctx context.Context, r Run, first, n int) ([]*image.NRGBA, error) {
+	made := make([]*image.NRGBA, n)
+	for i := range made {
+		made[i] = image.NewNRGBA(p.picture.Rect)
+		copy(made[i].Pix, p.picture.Pix)
+	}
+	for k := range p.windows {
+		if err := p.window(ctx, r, first, k, made); err != nil {
+			return nil, fmt.Errorf("window %d of %d: %w", k+1, len(p.windows), err)
+		}
+	}
+	return made, nil
+}
+
+// window draws window k of all pictures. Its random numbers are not those of the windows before it.
+func (p *Outpainting) window(ctx context.Context, r Run, first, k int, made []*image.NRGBA) error {
+	w := &p.windows[k]
+	condition := func(i int) *model.Condition {
+		if r.Conditions != nil {
+			return r.Conditions(i)
+		}
+		return r.Condition
+	}
+	pool, err := generate.NewPool(p.m.Denoiser,
+		generate.PoolOptions{Size: len(made), Guided: r.Guidance.Scale != 0})
+	if err != nil {
+		return err
+	}
+	given, list := make([]*image.NRGBA, len(made)), make([]*generate.Sequence, len(made))
+	var tokens []int32
+	for i, picture := range made {
+		given[i] = image.NewNRGBA(w.hole.Rect)
+		draw.Draw(given[i], given[i].Rect, picture, w.at.Min, draw.Src)
+		extend(given[i], w.hole)
+		if i == 0 || k > 0 { // the first window has the same in all
+			if tokens, err = p.m.Inpaint(given[i], w.hole); err != nil {
+				return err
+			}
+		}
+		q := generate.Request{Recipe: r.Recipe(), Seed: r.Seed + uint64(k)<<32, Index: uint32(first + i),
+			Known: tokens, Condition: condition(first + i)}
+		if r.Adjust != nil {
+			q.Adjust = func(position int, logits []float32) { r.Adjust(first+i, position, logits) }
+		}
+		q.Steps = min(q.Steps, max(masked(tokens, p.m.Spec().Mask), 1))
+		if list[i], err = pool.Add(q); err != nil {
+			return err
+		}
+	}
+	for open := true; open; {
+		if _, err := pool.Step(ctx); err != nil {
+			return err
+		}
+		open = false
+		for _, q := range list {
+			if q.Err != nil {
+				return q.Err
+			}
+			open = open || !q.Done
+		}
+	}
+	for i, q := range list {
+		picture, err := p.m.Pictures.ImageOf(q.Tokens, condition(first+i))
+		if err != nil {
+			return err
+		}
+		if err := p.m.Paste(picture, given[i], w.hole); err != nil {
+			return err
+		}
+		draw.Draw(made[i], w.at, picture, image.Point{}, draw.Src)
+	}
+	return nil
+}
+
+func masked(tokens []int32, mask int32) (n int) {
+	for _, t := range tokens {
+		if t == mask {
+			n++
+		}
+	}
+	return n
+}
+
+// extend gives pixels in the hole the colour of the nearest kept one of their row, or those of the
+// nearest row that has any, so that codes of cells beside the hole are of a whole picture.
+func extend(m *image.NRGBA, hole *image.Gray) {
+	width, height := m.Rect.Dx(), m.Rect.Dy()
+	rows := make([]bool, height) // that have kept pixels
+	for y := range height {
+		row := hole.Pix[y*hole.Stride:][:width]
+		for x, at := range nearest(width, func(x int) bool { return row[x] == 0 }) {
+			if at >= 0 {
+				m.SetNRGBA(x, y, m.NRGBAAt(at, y))
+				rows[y] = true
+			}
+		}
+	}
+	for y, at := range nearest(height, func(y int) bool { return rows[y] }) {
+		if at >= 0 {
+			copy(m.Pix[y*m.Stride:][:4*width], m.Pix[at*m.Stride:][:4*width])
+		}
+	}
+}
+
+// nearest returns for each of n places the nearest that is kept; -1 where none is.
+func nearest(n int, kept func(at int) bool) []int {
+	list, last := make([]int, n), -1
+	for i := range list {
+		if kept(i) {
+			last = i
+		}
+		list[i] = last
+	}
+	last = -1
+	for i := n - 1; i >= 0; i-- {
+		if kept(i) {
+			last = i
+		}
+		if last >= 0 && (list[i] < 0 || last-i < i-list[i]) {
+			list[i] = last
+		}
+	}
+	return list
+}

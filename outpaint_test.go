@@ -1,0 +1,151 @@
+package unmask_test
+
+import (
+	"context"
+	"image"
+	"image/color"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/backend/cpu"
+	"unmask/demo"
+)
+
+func TestParseMargins(t *testing.T) {
+	m, err := unmask.ParseMargins("left=64, top=32,bottom=1")
+	require.NoError(t, err)
+	require.Equal(t, unmask.Margins{Left: 64, Top: 32, Bottom: 1}, m)
+	again, err := unmask.ParseMargins(m.String())
+	require.NoError(t, err)
+	require.Equal(t, m, again)
+	for _, text := range []string{"", "left", "left=", "left=x", "left=-1", "left=0", "up=3",
+		"left=1,left=2", "left=99999999999", "left=1,"} {
+		_, err := unmask.ParseMargins(text)
+		require.ErrorContains(t, err, "margins are ", text)
+	}
+}
+
+// FuzzMargins reads any text without a panic, and what it reads it writes.
+func FuzzMargins(f *testing.F) {
+	f.Add("left=64,top=32")
+	f.Add("right=1,,bottom=\xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := unmask.ParseMargins(text)
+		if err != nil {
+			return
+		}
+		again, err := unmask.ParseMargins(m.String())
+		require.NoError(t, err)
+		require.Equal(t, m, again)
+	})
+}
+
+// gradient is a picture of which no two pixels of a row or column are alike.
+func gradient(width, height int) *image.NRGBA {
+	p := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range width * height {
+		x, y := i%width, i/width
+		p.SetNRGBA(x, y, color.NRGBA{uint8(3 * x), uint8(3 * y), uint8(x + y), 255})
+	}
+	return p
+}
+
+// A picture keeps all but a cell along its edges; what is new depends on the seed and on the number
+// of the picture, not on the batch.
+func TestOutpaint(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(t, err)
+	width, height, err := m.Pictures.Size()
+	require.NoError(t, err)
+	given := gradient(width, height)
+	add := unmask.Margins{Left: 20, Bottom: 8}
+	p, err := m.Outpaint(given, add)
+	require.NoError(t, err)
+	require.Equal(t, image.Pt(width+20, height+8), p.Size())
+	require.Equal(t, 3, p.Windows()) // beside, below, and the corner
+	r, err := m.Check(unmask.Run{N: 3, Batch: 3, Steps: 3, Seed: 1})
+	require.NoError(t, err)
+	draw := func(r unmask.Run) (list []*image.NRGBA) {
+		for picture, err := range p.Draw(context.Background(), r) {
+			require.NoError(t, err)
+			list = append(list, picture)
+		}
+		return list
+	}
+	together := draw(r)
+	require.Len(t, together, 3)
+	const cell = 4
+	for _, made := range together {
+		require.Equal(t, p.Size(), made.Rect.Size())
+		for y := range height - cell {
+			for x := cell; x < width; x++ {
+				require.Equal(t, given.NRGBAAt(x, y), made.NRGBAAt(x+20, y), "%d, %d", x, y)
+			}
+		}
+	}
+	black := 0
+	for i := range together[0].Rect.Dx() * together[0].Rect.Dy() {
+		if p := together[0].Pix[4*i:]; p[0]|p[1]|p[2] == 0 {
+			black++
+		}
+	}
+	require.Less(t, black, 20, "what is not made is black")
+	require.NotEqual(t, together[0], together[1])
+	r.Batch, r.First, r.N = 1, 1, 2
+	require.Equal(t, together[1:], draw(r))
+	r.Seed = 2
+	require.NotEqual(t, together[1:], draw(r))
+	lost, err := p.Lost()
+	require.NoError(t, err)
+	require.Greater(t, lost, 1.)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, err := range p.Draw(ctx, r) {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	for want, c := range map[string]struct {
+		picture image.Image
+		add     unmask.Margins
+	}{
+		`grows by "", want margins of more than 0`: {given, unmask.Margins{}},
+		"want margins of more than 0":              {given, unmask.Margins{Left: -1, Top: 3}},
+		"the picture has 50 x 64 pixels with its margins, want 64 x 64 at least": {gradient(40, 64),
+			unmask.Margins{Left: 10}},
+		"want 67108864 in all at most": {given, unmask.Margins{Left: 1 << 25}},
+	} {
+		_, err := m.Outpaint(c.picture, c.add)
+		require.ErrorContains(t, err, want)
+	}
+	// A picture may be smaller than the model's where its margins make up for it.
+	p, err = m.Outpaint(gradient(40, 64), unmask.Margins{Right: 24})
+	require.NoError(t, err)
+	require.Equal(t, 1, p.Windows())
+
+	titok, err := unmask.Load(context.Background(), titokFolder(t),
+		unmask.Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(t, err)
+	_, err = titok.Outpaint(given, add)
+	require.EqualError(t, err,
+		"the model's codes have no place in the picture, want a grid of codes")
+}
+
+// Windows stand half a window apart, and none is made where all is there.
+func TestWindowsCoverTheMargins(t *testing.T) {
+	m := newStripes() // 6 x 6 pixels
+	for _, c := range []struct {
+		add     unmask.Margins
+		windows int
+	}{
+		{unmask.Margins{Left: 1}, 2},           // above each other
+		{unmask.Margins{Right: 5}, 4},          // two of each side by side
+		{unmask.Margins{Left: 1, Top: 1}, 4},   // of x 0, 2 and y 0, 3, 4
+		{unmask.Margins{Left: 12, Top: 1}, 14}, // at 0, 3, 6, 9, 12 and 13
+	} {
+		p, err := m.Outpaint(gradient(7, 9), c.add)
+		require.NoError(t, err)
+		require.Equal(t, c.windows, p.Windows(), "%v", c.add)
+	}
+}
