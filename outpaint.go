@@ -67,7 +67,8 @@ type window struct {
 	hole *image.Gray // of the window's size, white where nothing is yet
 }
 
-// Outpaint returns how a picture grows by margins. With them it must have the model's size at least.
+// Outpaint returns how a picture grows by margins. With them it must have the model's size at
+// least.
 func (m *Model) Outpaint(picture image.Image, add Margins) (*Outpainting, error) {
 	if m.Pictures == nil {
 		return nil, fmt.Errorf("the model makes no pictures")
