@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -25,14 +21,12 @@ type conditionFlags struct {
 	subjects         *unmask.Conditions
 }
 
-// maxLines bounds the lines of --prompts.
-const maxLines = 1 << 20
-
 func (c *conditionFlags) register(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.class, "class", nil,
 		"`CLASS` to draw, a number or a name such as \"golden retriever\"; may be repeated")
 	f.StringArrayVar(&c.prompt, "prompt", nil, "`TEXT` to draw; may be repeated")
-	f.StringVar(&c.prompts, "prompts", "", "`FILE` of prompts or classes, one a line")
+	f.StringVar(&c.prompts, "prompts", "", "`FILE` of prompts or classes, one a line, or JSONL of objects with prompt or class; "+
+		"- reads standard input")
 	f.StringVar(&c.negative, "negative", "",
 		"`TEXT` that guidance leads away from, in place of the empty prompt")
 	f.StringVar(&c.preset, "preset", "",
@@ -45,8 +39,16 @@ func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model,
 	s := unmask.Subjects{Classes: c.class, Prompts: c.prompt, Negative: c.negative}
 	var err error
 	if c.prompts != "" {
-		if s.Lines, err = readLines(c.prompts); err != nil {
-			return err
+		inputs, err := readInputs(c.prompts)
+		if err != nil {
+			return usage("--prompts: %v", err)
+		}
+		for i, in := range inputs {
+			text, err := in.Drawn(m.Spec().Classes > 0)
+			if err != nil {
+				return usage("--prompts: input %d: %v", i, err)
+			}
+			s.Lines = append(s.Lines, text)
 		}
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
@@ -66,35 +68,6 @@ func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model,
 	}
 	o.Conditions = c.subjects.Of
 	return nil
-}
-
-// readLines reads the lines of a file; blank ones are left out.
-func readLines(name string) ([]string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("--prompts: %w", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("--prompts %s: not a regular file", name)
-	}
-	var list []string
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if line := strings.TrimSpace(lines.Text()); line != "" {
-			list = append(list, line)
-		}
-		if len(list) > maxLines {
-			return nil, fmt.Errorf("--prompts %s: more than %d lines", name, maxLines)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("--prompts %s: %w", name, err)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("--prompts %s: no lines, want one at least", name)
-	}
-	return list, nil
 }
 
 // choosePreset makes --preset the run that the model was published with. Without one, inpainting is

@@ -7,6 +7,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/outputs"
 	"unmask/param"
 	"unmask/tokenizers"
 )
@@ -29,7 +30,6 @@ type constraintFlags struct {
 	minLength int
 	cut       bool
 
-	from  int // the first position that may end the text
 	endID int32
 }
 
@@ -53,15 +53,15 @@ func (c *constraintFlags) constrain(m *unmask.Model, o *generate.Options) (err e
 		if c.endID, err = m.Text.End(c.end); err != nil {
 			return usage("end: %v", err)
 		}
-		c.from = max(0, slices.Index(o.Tokens, m.Spec().Mask))
 	}
 	return nil
 }
 
 // shown is the part of a finished sample that is text.
-func (c *constraintFlags) shown(tokens []int32) []int32 {
-	if c.cut {
-		return unmask.Cut(tokens, c.from, c.endID)
+func (c *constraintFlags) shown(s outputs.Sample) []int32 {
+	if !c.cut {
+		return s.Tokens
 	}
-	return tokens
+	made := slices.IndexFunc(s.Opening.Steps, func(step int) bool { return step > 0 })
+	return unmask.Cut(s.Tokens, max(0, made), c.endID)
 }

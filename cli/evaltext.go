@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"unmask"
 	"unmask/demo"
 	"unmask/experiments"
-	"unmask/internal/whole"
 	"unmask/judges"
 	"unmask/terminal"
 )
@@ -30,10 +28,11 @@ type evalTextFlags struct {
 func newEvalText() *cobra.Command {
 	var f evalTextFlags
 	cmd := &cobra.Command{
-		Use:   "text FILE.jsonl",
+		Use:   "text FILE.jsonl|-",
 		Short: "Measure text: the lines of unmask text --json",
-		Args:  exactly(1, "a FILE.jsonl of unmask text --json"),
-		Example: `  unmask text -n 64 --json --out samples.jsonl && unmask eval text samples.jsonl
+		Args:  exactly(1, "a FILE.jsonl of unmask text --json, or - for standard input"),
+		Example: `  unmask text -n 64 --json | unmask eval text -
+  unmask text -n 64 --json --out samples.jsonl && unmask eval text samples.jsonl
   unmask eval text samples.jsonl --judge openai-community/gpt2-large`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
@@ -55,12 +54,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(name); err != nil {
-		return err
-	} else if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
-	}
-	in, err := os.Open(name)
+	in, err := openInput(name)
 	if err != nil {
 		return err
 	}

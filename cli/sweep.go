@@ -106,10 +106,12 @@ func readPlan(name string) (experiments.Plan, error) {
 	if err != nil {
 		return experiments.Plan{}, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > experiments.MaxPlan {
-		return experiments.Plan{},
-			fmt.Errorf("%s: a %s of %d bytes, want a file of %d", name, whole.Kind(info), info.Size(),
-				experiments.MaxPlan)
+	switch {
+	case !info.Mode().IsRegular():
+		return experiments.Plan{}, fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
+	case info.Size() > experiments.MaxPlan:
+		return experiments.Plan{}, fmt.Errorf("%s has %d bytes, want at most %d", name, info.Size(),
+			experiments.MaxPlan)
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -23,6 +23,8 @@ type textFlags struct {
 	chat           chatFlags
 	length         int
 	prompt, infill string
+	prompts        string
+	inputs         []unmask.Input // of prompts
 	tokensIn       string
 	json           bool
 	out            string
@@ -37,6 +39,7 @@ func newText() *cobra.Command {
 		Args:  noArgs,
 		Example: `  unmask text                                  a sample of the embedded model
   unmask text --infill "To be, [20] that is the question"
+  unmask text --prompts prompts.jsonl --json --out samples.jsonl
   unmask text --model org/name --chat "What is the capital of France?"
   unmask text --sampler moment --alpha 3 --steps 16 -n 4 --json
   unmask text --model jdeschena/sdtt@baselines_kld_step_70000
@@ -53,13 +56,17 @@ func newText() *cobra.Command {
 		"text that every sample begins with; - reads it from standard input")
 	cmd.Flags().StringVar(&f.infill, "infill", "",
 		`text with holes of so many tokens, such as "To be, [20] that is the question"`)
+	cmd.Flags().StringVar(&f.prompts, "prompts", "",
+		"`FILE` of prompts, one a line, or JSONL of objects with prompt or infill, and seed; - reads "+
+			"standard input; sample i is of line i, and begins again after the last")
 	cmd.Flags().StringVar(&f.tokensIn, "tokens-in", "",
 		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
 	f.shardFlags.register(cmd.Flags())
 	f.chat.register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the text's positions")
 	cmd.Flags().BoolVar(&f.json, "json", false,
-		"one JSON object a line and sample: id, seed, ids, text, steps, seconds, evaluated")
+		"one JSON object a line and sample: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
+			"evaluated")
 	cmd.Flags().StringVar(&f.out, "out", "",
 		"write to this `FILE`, which appears when all is written; a .jsonl has the lines of --json "+
 			"without their seconds, one at a time, and the same command continues it where it was broken off")
@@ -90,6 +97,9 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := f.checkTokensIn(); err != nil {
 		return usage("%v", err)
 	}
+	if err := f.readPrompts(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := f.followFlags.check(); err != nil {
 		return err
 	}
@@ -97,7 +107,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
-		Numbers: f.n > 1, Shown: f.shown, Shard: f.shard, Say: say})
+		Numbers: f.n > 1 || f.inputs != nil, Shown: f.shown, Shard: f.shard, Say: say})
 	if err != nil {
 		return wrap("--out", err)
 	}
@@ -114,6 +124,9 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	}
 	if o, err = f.published(cmd.Flags(), m, o); err != nil {
 		return err
+	}
+	if f.inputs != nil {
+		return f.makeEach(ctx, cmd.Flags(), m, out, o)
 	}
 	if o.Tokens, err = f.tokens(m); err != nil {
 		return err
@@ -164,7 +177,7 @@ func (f *textFlags) shown(s outputs.Sample) []int32 {
 	case f.chat.model != nil:
 		return f.chat.shown(s.Tokens)
 	}
-	return f.constraintFlags.shown(s.Tokens)
+	return f.constraintFlags.shown(s)
 }
 
 // tokens returns what is known from the start: all masks, a prompt, or a text with holes.

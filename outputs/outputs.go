@@ -17,6 +17,8 @@ import (
 // Sample is a sequence that is finished or, where a run was stopped, was cut off.
 type Sample struct {
 	Index      int
+	Seed       uint64
+	Input      *int    // number of its input, of a list of them; nil: it has none
 	Tokens     []int32 // [length], the mask where Unfinished
 	Steps      int
 	Seconds    float64 // since its batch began
@@ -44,11 +46,15 @@ type Hooks struct {
 // ErrStopped is what [Stopped] matches in errors.Is.
 var ErrStopped = errors.New("interrupted")
 
-// Stopped is the error of a run that Hooks.Stop ended, after a step of a batch.
+// Stopped is the error of a run that Hooks.Stop ended, after a step of a batch; Steps is 0 where
+// samples were at steps of their own.
 type Stopped struct{ Step, Steps int }
 
 // Error returns the sentence.
 func (s *Stopped) Error() string {
+	if s.Steps == 0 {
+		return "interrupted"
+	}
 	return fmt.Sprintf("interrupted after step %d of %d", s.Step, s.Steps)
 }
 
@@ -99,9 +105,9 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 		for i := range step.Sequences {
 			switch s := &step.Sequences[i]; {
 			case s.Finished:
-				samples = append(samples, sampleOf(s, step.N, seconds, &openings))
+				samples = append(samples, sampleOf(r, s, step.N, seconds, &openings))
 			case stopped && !s.Done:
-				cut = append(cut, sampleOf(s, step.N, 0, &openings))
+				cut = append(cut, sampleOf(r, s, step.N, 0, &openings))
 			}
 		}
 		if samples = append(samples, cut...); len(samples) > 0 {
@@ -116,9 +122,10 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 	return nil
 }
 
-func sampleOf(s *generate.Sequence, steps int, seconds float64, o *traces.Openings) Sample {
-	return Sample{Index: s.Index, Tokens: slices.Clone(s.Tokens), Steps: steps, Seconds: seconds,
-		Evaluated: s.Evaluated, Opening: o.Take(s.Index), Unfinished: !s.Done}
+func sampleOf(r unmask.Run, s *generate.Sequence, steps int, seconds float64,
+	o *traces.Openings) Sample {
+	return Sample{Index: s.Index, Seed: r.Seed, Tokens: slices.Clone(s.Tokens), Steps: steps,
+		Seconds: seconds, Evaluated: s.Evaluated, Opening: o.Take(s.Index), Unfinished: !s.Done}
 }
 
 // behind returns put in a goroutine, so that writing overlaps the next batch's steps. An error of

@@ -18,6 +18,7 @@ import (
 // TextRecord is a text as a line of JSON.
 type TextRecord struct {
 	ID       int             `json:"id"`
+	Input    *int            `json:"input,omitempty"`
 	Seed     uint64          `json:"seed"`
 	IDs      []int32         `json:"ids"`
 	Text     string          `json:"text"`
@@ -61,7 +62,6 @@ type TextOptions struct {
 type Texts struct {
 	o       TextOptions
 	m       *unmask.Model
-	seed    uint64
 	w       *bufio.Writer // nil of lines
 	file    *whole.File
 	lines   *runs.Lines
@@ -97,7 +97,7 @@ func NewTexts(o TextOptions) (*Texts, error) {
 // part of the run that is still to be made, with an N of 0 for none: all but for a file of lines,
 // whose settings s must be those that it was begun with.
 func (t *Texts) Begin(m *unmask.Model, r unmask.Run, s runs.Settings) (unmask.Run, error) {
-	t.m, t.seed = m, r.Seed
+	t.m = m
 	if !isLines(t.o.Name) {
 		return r, nil
 	}
@@ -156,8 +156,9 @@ func (t *Texts) record(s Sample) TextRecord {
 	if t.o.Shown != nil {
 		shown = t.o.Shown(s)
 	}
-	return TextRecord{ID: s.Index, Seed: t.seed, IDs: s.Tokens, Text: t.m.Text.Decode(shown),
-		OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps, Seconds: s.Seconds,
+	return TextRecord{ID: s.Index, Input: s.Input, Seed: s.Seed, IDs: s.Tokens,
+		Text: t.m.Text.Decode(shown), OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP,
+		Steps: s.Steps, Seconds: s.Seconds,
 		Evaluated: evaluated(s.Evaluated), Unfinished: s.Unfinished}
 }
 

@@ -12,7 +12,7 @@ import (
 // Openings follow the sequences of a run and remember when each position opened. The zero value is
 // ready to use.
 type Openings struct {
-	of map[int]*Opening // by Sequence.Index
+	of map[int]*Opening // by number
 }
 
 // Opening is how the positions of one sequence opened.
@@ -25,24 +25,32 @@ type Opening struct {
 	LogP LogProbs
 }
 
-// Add notes what a step did to its sequences. Steps come in their order, each once.
+// Add notes what a step did to its sequences, whose numbers are their Index. Steps come in their
+// order, each once.
 func (o *Openings) Add(step *generate.Step) {
 	for i := range step.Sequences {
-		o.add(&step.Sequences[i], step.N)
+		o.add(step.Sequences[i].Index, &step.Sequences[i], step.N)
 	}
 }
 
-func (o *Openings) add(q *generate.Sequence, n int) {
+// AddParts notes what a step of generate.Each did.
+func (o *Openings) AddParts(parts []generate.Part) {
+	for _, q := range parts {
+		o.add(q.Number, q.Sequence, q.N)
+	}
+}
+
+func (o *Openings) add(number int, q *generate.Sequence, n int) {
 	if o.of == nil {
 		o.of = map[int]*Opening{}
 	}
-	a := o.of[q.Index]
+	a := o.of[number]
 	if a == nil || n <= 1 {
 		a = &Opening{Steps: make([]int, len(q.Tokens)), LogP: make(LogProbs, len(q.Tokens))}
 		for p := range a.LogP {
 			a.LogP[p] = math.NaN()
 		}
-		o.of[q.Index] = a
+		o.of[number] = a
 	}
 	if q.Done && !q.Finished { // it took no part
 		return
@@ -55,10 +63,10 @@ func (o *Openings) add(q *generate.Sequence, n int) {
 	}
 }
 
-// Take returns what is known of a sequence that Add saw, and forgets it.
-func (o *Openings) Take(index int) *Opening {
-	a := o.of[index]
-	delete(o.of, index)
+// Take returns what is known of a sequence, and forgets it.
+func (o *Openings) Take(number int) *Opening {
+	a := o.of[number]
+	delete(o.of, number)
 	return a
 }
 

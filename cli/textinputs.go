@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/internal/whole"
+	"unmask/outputs"
+	"unmask/terminal"
+)
+
+// readPrompts reads --prompts, and refuses flags that are of one sample.
+func (f *textFlags) readPrompts(flags *pflag.FlagSet) (err error) {
+	if f.prompts == "" {
+		return nil
+	}
+	for _, other := range []string{"prompt", "infill", "tokens-in", "chat", "messages", "watch",
+		"trace"} {
+		if flags.Changed(other) {
+			return usage("--prompts and --%s together, want one of them", other)
+		}
+	}
+	if f.inputs, err = readInputs(f.prompts); err != nil {
+		return usage("--prompts: %v", err)
+	}
+	if !flags.Changed("n") {
+		f.n = len(f.inputs)
+	}
+	return nil
+}
+
+// readInputs reads a file of inputs.
+func readInputs(name string) ([]unmask.Input, error) {
+	in, err := openInput(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	list, err := unmask.ReadInputs(in)
+	return list, wrap(name, whole.Cause(err))
+}
+
+// openInput opens a file to read it as it comes; - is standard input.
+func openInput(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	if info, err := os.Stat(name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is a %s, want a file or -", name, whole.Kind(info))
+	}
+	return os.Open(name)
+}
+
+// makeEach makes the samples of --prompts.
+func (f *textFlags) makeEach(ctx context.Context, flags *pflag.FlagSet, m *unmask.Model,
+	out *outputs.Texts, o generate.Options) error {
+	o.N, o.Length = f.n, f.length
+	if err := f.constrain(m, &o); err != nil {
+		return err
+	}
+	requests, err := m.Requests(o, f.inputs, !flags.Changed("steps"))
+	if err != nil {
+		return usage("--prompts: %v", err)
+	}
+	o.Length = requests.Longest
+	f.fitSteps(flags, &o, o.Length)
+	if o, err = m.Check(o); err != nil {
+		return usage("%v", err)
+	}
+	s, err := f.settings(m, o)
+	if err != nil {
+		return err
+	}
+	s["known"] = requests.Hash()
+	if o, err = out.Begin(m, o, s); err != nil || o.N == 0 {
+		return wrap("--out", err)
+	}
+	p := terminal.NewProgress("samples", int64(o.N))
+	defer p.Close()
+	err = outputs.MakeEach(ctx, m, o, requests, counted{out, p},
+		outputs.Hooks{Stop: func() bool { return terminal.Stopped(ctx) }})
+	if errors.Is(err, errInterrupted) {
+		p.Close()
+		say(err.Error())
+	}
+	return err
+}
+
+// counted shows how many samples there are.
+type counted struct {
+	outputs.Output
+	p *terminal.Progress
+}
+
+// Put implements outputs.Output.
+func (c counted) Put(samples []outputs.Sample) error {
+	for _, s := range samples {
+		if !s.Unfinished {
+			c.p.Add(1)
+		}
+	}
+	return c.Output.Put(samples)
+}

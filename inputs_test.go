@@ -1,0 +1,89 @@
+package unmask_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/generate"
+)
+
+func TestReadInputs(t *testing.T) {
+	list, err := unmask.ReadInputs(strings.NewReader("To be,\n\n  ROMEO:\r\n[5] {x}"))
+	require.NoError(t, err)
+	require.Equal(t, []unmask.Input{{Prompt: "To be,"}, {Prompt: "  ROMEO:"}, {Prompt: "[5] {x}"}},
+		list)
+	seed := uint64(1<<64 - 1)
+	list, err = unmask.ReadInputs(strings.NewReader(
+		`{"prompt": "a", "seed": 18446744073709551615}` + "\n\n" + `{"infill": "b [3]"}` + "\n{}\n"))
+	require.NoError(t, err)
+	require.Equal(t, []unmask.Input{{Prompt: "a", Seed: &seed}, {Infill: "b [3]"}, {}}, list)
+	list, err = unmask.ReadInputs(strings.NewReader("{x\n{\"prompt\": 1}"))
+	require.NoError(t, err, "the first line is no object: all are prompts")
+	require.Len(t, list, 2)
+	for text, want := range map[string]string{
+		"":                                  "there are 0 lines, want at least 1",
+		" \n\n":                             "there are 0 lines, want at least 1",
+		"{}\n{\"promt\": \"x\"}":            `line 2: is "{\"promt\": \"x\"}", want an object with prompt`,
+		"{}\nx":                             `line 2: is "x", want an object`,
+		"{}\n{} {}":                         `line 2: is "{} {}", want one object`,
+		"{}\n{\"seed\": -1}":                "line 2: is",
+		`{"prompt": "a", "infill":"b"}`:     "line 1: prompt and infill together, want one of them",
+		"a\n" + strings.Repeat("x", 17<<20): "line 2 has more than 16777216 bytes",
+	} {
+		_, err := unmask.ReadInputs(strings.NewReader(text))
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "\n")
+		require.Less(t, len(err.Error()), 300)
+	}
+}
+
+// A sample of a list has the bytes of the same prompt alone: of an input with a seed, those of
+// that seed's first samples.
+func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	seed := uint64(9)
+	list := []unmask.Input{{Prompt: "ROMEO:"}, {Infill: "To be, [6] question", Seed: &seed}, {}}
+	run := unmask.Run{Seed: 3, Steps: 8, Length: 20}
+	requests, err := m.Requests(run, list, true)
+	require.NoError(t, err)
+	require.Equal(t, 20, requests.Longest)
+	got := map[int][]int32{}
+	for parts, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 4},
+		requests.All(1, 5)) {
+		require.NoError(t, err)
+		for _, q := range parts {
+			if q.Done {
+				got[1+q.Number] = slices.Clone(q.Tokens)
+			}
+		}
+	}
+	require.Len(t, got, 5)
+	for i, tokens := range got {
+		alone := run
+		alone.First = i
+		if in := list[i%3]; in.Seed != nil {
+			alone.Seed, alone.First = *in.Seed, i/3
+		}
+		alone.Tokens, err = m.Text.Known(list[i%3], 20)
+		require.NoError(t, err)
+		for step, err := range unmask.Generate(t.Context(), m, alone) {
+			require.NoError(t, err)
+			if step.Done {
+				require.Equal(t, step.Sequences[0].Tokens, tokens, "sample %d", i)
+			}
+		}
+	}
+	_, err = m.Requests(run, []unmask.Input{{}, {Infill: "To be"}}, true)
+	require.EqualError(t, err, "input 1: no hole, want one such as [20], which is 20 tokens")
+	_, err = m.Requests(unmask.Run{Steps: 8}, []unmask.Input{{Infill: "a [4]"}}, false)
+	require.EqualError(t, err, "input 0: generate: steps is 8, want 1 to 4: each opens one position at least")
+	requests, err = m.Requests(unmask.Run{Steps: 8}, []unmask.Input{{Infill: "a [4]"}}, true)
+	require.NoError(t, err)
+	require.Equal(t, 6, requests.Longest)
+}
