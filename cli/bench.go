@@ -8,6 +8,7 @@ import (
 
 	"unmask/bench"
 	"unmask/param"
+	"unmask/param/flags"
 	"unmask/terminal"
 )
 
@@ -49,7 +50,7 @@ is what neither the network nor its output head does. UNMASK_ISA chooses the ins
 		"`PATTERN` of names, such as forward or 'forward/*/int8,head'")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object a line")
 	threadsFlag(cmd.Flags(), &o.Threads, "processor cores to use")
-	intFlag(cmd.Flags(), &o.Samples, "",
+	flags.Int(cmd.Flags(), &o.Samples,
 		param.Param{Name: "samples", Min: 1, Max: maxCalls, Default: "5",
 			Help: "calls that each median is of"})
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"unmask/generate"
 	"unmask/outputs"
 	"unmask/param"
+	"unmask/param/flags"
 	"unmask/tokenizers"
 )
 
@@ -37,7 +38,7 @@ func (c *constraintFlags) register(f *pflag.FlagSet) {
 	c.tokenFlags.register(f, "ids such as 198,220, or a text, each token of it")
 	f.StringVar(&c.end, "end", tokenizers.EndOfText,
 		"the `TOKEN` that ends a text, an id or a text, for --min-length and --cut")
-	intFlag(f, &c.minLength, "", param.Param{Name: "min-length", Min: 0, Max: 1 << 30, Default: "0",
+	flags.Int(f, &c.minLength, param.Param{Name: "min-length", Min: 0, Max: 1 << 30, Default: "0",
 		Help: "draw no end of text at the first so many positions"})
 	f.BoolVar(&c.cut, "cut", false,
 		"show text up to its first end, after what was given; the ids of --json stay whole")

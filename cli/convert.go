@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/param"
+	"unmask/param/flags"
 	"unmask/terminal"
 	"unmask/weights/gguf"
 	"unmask/weights/pytorch"
@@ -50,10 +51,10 @@ projections have 6.6). The tokenizer and the chat template go into the file.`,
 			return convert(ctx, args[0], args[1], o)
 		},
 	}
-	intFlag(cmd.Flags(), &o.Heads, "",
+	flags.Int(cmd.Flags(), &o.Heads,
 		param.Param{Name: "heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
 			Help: "attention heads, where the checkpoint does not say; 0 for what it says"})
-	intFlag(cmd.Flags(), &o.DecoderHeads, "",
+	flags.Int(cmd.Flags(), &o.DecoderHeads,
 		param.Param{Name: "decoder-heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
 			Help: "the same, of the decoder"})
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace a model in DIR, or OUT.gguf")

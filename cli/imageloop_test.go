@@ -31,6 +31,8 @@ func TestMAGEsOwnLoop(t *testing.T) {
 		"--steps=6", "--seed=3"}))
 	o, err := f.generation(flags)
 	require.NoError(t, err)
+	o, err = f.published(flags, m, o)
+	require.NoError(t, err)
 	var got [][]int32
 	for step, err := range unmask.Generate(t.Context(), m, o) {
 		require.NoError(t, err)

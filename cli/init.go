@@ -10,6 +10,7 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/images"
+	"unmask/param/flags"
 )
 
 // initFlags begin images from a given one.
@@ -21,7 +22,7 @@ type initFlags struct {
 func (i *initFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&i.init, "init", "",
 		"PNG or JPEG `FILE` to draw again, instead of drawing from nothing")
-	floatFlag(f, &i.strength, unmask.StrengthParam)
+	flags.Float(f, &i.strength, unmask.StrengthParam)
 }
 
 // check refuses flags that do not go together.

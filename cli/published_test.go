@@ -23,6 +23,8 @@ func TestPublishedRecipe(t *testing.T) {
 	}{
 		{nil, "sampler=maskgit(alpha=4.5) schedule=mage steps=12 top-p=0.9"},
 		{[]string{"--steps=4", "--top-p=1"}, "sampler=maskgit(alpha=4.5) schedule=mage steps=4"},
+		{[]string{"--alpha=3"}, "sampler=maskgit(alpha=3) schedule=mage steps=12 top-p=0.9"},
+		{[]string{"--sampler=eb"}, "sampler=eb schedule=mage steps=12 top-p=0.9"},
 		{[]string{"--sampler=maskgit", "--alpha=3"},
 			"sampler=maskgit(alpha=3) schedule=mage steps=12 top-p=0.9"},
 		{[]string{"--sampler=hybrid+cache", "--schedule=uniform"},
@@ -33,7 +35,10 @@ func TestPublishedRecipe(t *testing.T) {
 		f.register(flags, model.Spec{Shape: []int{16}})
 		require.NoError(t, flags.Parse(c.args))
 		o, err := f.generation(flags)
-		if c.args == nil {
+		require.NoError(t, err)
+		plain := *m
+		plain.Recipe = ""
+		if o, err := f.published(flags, &plain, o); c.args == nil {
 			require.NoError(t, err)
 			require.Equal(t, "sampler=hybrid schedule=uniform steps=32 cache=1", o.Recipe().String())
 		}

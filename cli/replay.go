@@ -12,6 +12,7 @@ import (
 
 	"unmask/internal/whole"
 	"unmask/param"
+	"unmask/param/flags"
 	"unmask/terminal"
 	"unmask/traces"
 )
@@ -32,7 +33,7 @@ opened, with its probability, at which position and, of partial caching, in whic
 			return replayFile(cmd.Context(), args[0], fps)
 		},
 	}
-	floatFlag(cmd.Flags(), &fps, param.Param{Name: "fps", Min: 0.001, Max: mostFrames, Default: "8",
+	flags.Float(cmd.Flags(), &fps, param.Param{Name: "fps", Min: 0.001, Max: mostFrames, Default: "8",
 		Help: "steps a second, on a terminal"})
 	return cmd
 }

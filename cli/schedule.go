@@ -16,6 +16,7 @@ import (
 	"unmask/internal/whole"
 	"unmask/judges"
 	"unmask/param"
+	"unmask/param/flags"
 	"unmask/samplers"
 	"unmask/terminal"
 )
@@ -31,11 +32,8 @@ const (
 	maxScheduleData = 4096    // samples
 )
 
-// parseSchedule finds a schedule by its name or reads it from a file of unmask schedule.
-func parseSchedule(name string) (samplers.Schedule, error) {
-	if !strings.HasSuffix(name, scheduleSuffix) {
-		return samplers.ParseSchedule(name)
-	}
+// readScheduleFile reads a schedule from a file of unmask schedule.
+func readScheduleFile(name string) (samplers.Schedule, error) {
 	in, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -91,7 +89,7 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 		},
 	}
 	d.register(cmd.Flags(), "demo")
-	intFlag(cmd.Flags(), &steps, "",
+	flags.Int(cmd.Flags(), &steps,
 		param.Param{Name: "steps", Min: 1, Max: 1 << 16, Default: "16", Help: "denoising steps N"})
 	cmd.Flags().StringVar(&out, "out", "times.json", "write the schedule to this `FILE`")
 	seedFlag(cmd.Flags(), &seed, "which positions are masked; same seed, same schedule")

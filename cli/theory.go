@@ -17,6 +17,7 @@ import (
 	"unmask/experiments"
 	"unmask/internal/whole"
 	"unmask/param"
+	"unmask/param/flags"
 	"unmask/terminal"
 	"unmask/theory"
 )
@@ -104,11 +105,10 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	}
 	d.registerCompute(cmd.Flags())
 	seedFlag(cmd.Flags(), &o.Seed, "same seed, same output")
-	intFlag(cmd.Flags(), &o.Draws, "",
+	flags.Int(cmd.Flags(), &o.Draws,
 		param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000", Help: "sequences of each count"})
-	intFlag(cmd.Flags(), &o.Most, "",
-		param.Param{Name: "most", Min: 256, Max: 1 << 20, Default: "16384",
-			Help: "masked positions of theorem 1's largest case"})
+	flags.Int(cmd.Flags(), &o.Most, param.Param{Name: "most", Min: 256, Max: 1 << 20, Default: "16384",
+		Help: "masked positions of theorem 1's largest case"})
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil,
 		"check these `CLAIMS` alone, such as 'theorem 1,equation 5'")
 	cmd.Flags().BoolVar(&asJSON, "json", false,

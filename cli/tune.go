@@ -11,6 +11,7 @@ import (
 
 	"unmask/experiments"
 	"unmask/param"
+	"unmask/param/flags"
 	"unmask/terminal"
 )
 
@@ -48,10 +49,10 @@ func newTune() *cobra.Command {
 		"time of a sample, its share of a batch's")
 	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute,
 		"time of the search; what is found by then counts")
-	intFlag(cmd.Flags(), &f.n, "n",
+	flags.Count(cmd.Flags(), &f.n, "n",
 		param.Param{Name: "n", Min: 2, Max: maxTuneSamples, Default: "64",
 			Help: "samples of each setting in the last round"})
-	intFlag(cmd.Flags(), &f.batch, "",
+	flags.Int(cmd.Flags(), &f.batch,
 		param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
 	lengthFlag(cmd.Flags(), &f.size)
 	seedFlag(cmd.Flags(), &f.seed, "same seed, same samples")

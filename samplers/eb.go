@@ -31,6 +31,9 @@ func (e EB) order() Order {
 // Plan takes at most one step a position.
 func (EB) Plan(_, free int) (int, error) { return free, nil }
 
+// SelfPaced marks that steps and schedules do not act.
+func (EB) SelfPaced() {}
+
 // Needs entropies, and what the order needs.
 func (e EB) Needs(step, steps int) Need {
 	return e.order().Needs(step, steps).With(Need{Entropy: true})

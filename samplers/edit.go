@@ -38,6 +38,9 @@ func (e Edit) Edits() int {
 // Plan takes at most one step a position.
 func (Edit) Plan(_, free int) (int, error) { return free, nil }
 
+// SelfPaced marks that steps and schedules do not act.
+func (Edit) SelfPaced() {}
+
 // Needs the most probable tokens at masked and open positions.
 func (Edit) Needs(int, int) Need { return Need{Top: true, OpenTop: true} }
 

@@ -31,6 +31,9 @@ var fastDLLMv2Rule = Rule[FastDLLMv2]{
 // Plan takes at most one step a position.
 func (FastDLLMv2) Plan(_, free int) (int, error) { return free, nil }
 
+// SelfPaced marks that steps and schedules do not act.
+func (FastDLLMv2) SelfPaced() {}
+
 // Needs a token at every masked position.
 func (f FastDLLMv2) Needs(int, int) Need { return needTokens(f.Temperature) }
 

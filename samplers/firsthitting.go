@@ -17,6 +17,9 @@ var firstHittingRule = Rule[FirstHitting]{
 // Plan takes one step a position.
 func (FirstHitting) Plan(_, free int) (int, error) { return free, nil }
 
+// SelfPaced marks that steps and schedules do not act.
+func (FirstHitting) SelfPaced() {}
+
 // Time is that at which the step's position opens.
 func (FirstHitting) Time(v *View) float64 {
 	log := 0.0

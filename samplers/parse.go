@@ -20,10 +20,14 @@ const (
 // not set.
 type Given struct {
 	key, value string
+	instead    bool // of what the text sets
 }
 
 // With gives a parameter to Parse.
-func With(key string, value float64) Given { return Given{key, param.Format(value)} }
+func With(key string, value float64) Given { return Given{key: key, value: param.Format(value)} }
+
+// Instead gives a parameter to Parse in place of what the text sets.
+func Instead(key string, value float64) Given { return Given{key, param.Format(value), true} }
 
 // Parse builds a sampler from a name, such as "halton", with parameters, "moment(alpha=3)", and
 // around others, "hybrid(halton,u-moment)". An order alone becomes a ChooseThenSample with the
@@ -57,14 +61,19 @@ func Parse(text string, given ...Given) (Sampler, error) {
 	return rule.(Sampler), nil
 }
 
-// Takes reports whether a parameter given to Parse acts on any rule of a text.
-func Takes(text, key string) bool {
+// Takes reports whether a parameter that With gives to Parse acts on any rule of a text.
+func Takes(text, key string) bool { return takes(text, Given{key: key}) }
+
+// Has reports whether any rule of a text has a parameter, set in the text or not.
+func Has(text, key string) bool { return takes(text, Given{key: key, instead: true}) }
+
+func takes(text string, g Given) bool {
 	p := parser{rest: text}
 	n, err := p.node(p.word(), 0)
 	if err != nil {
 		return false
 	}
-	s := &setting{Given: Given{key: key}}
+	s := &setting{Given: g}
 	_, _ = n.build([]*setting{s}, false) // an empty value is refused, but only after it is taken
 	return s.used
 }
@@ -134,7 +143,7 @@ func (p *parser) node(name string, depth int) (*node, error) {
 		case len(n.settings) > maxSettings:
 			return nil, fmt.Errorf("%s has more than %d parameters", name, maxSettings)
 		case p.take('='):
-			n.settings = append(n.settings, &setting{Given: Given{word, p.word()}})
+			n.settings = append(n.settings, &setting{Given: Given{key: word, value: p.word()}})
 		case len(e.inside) == 0:
 			return nil, fmt.Errorf("%s takes no sampler inside, found %s", name, param.Quote(word))
 		case depth >= maxNesting:
@@ -211,7 +220,20 @@ func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 // set sets a field from the node's own settings or else from those around it.
 func (n *node) set(f field, at any, outer []*setting) error {
 	set := false
+	for _, s := range outer {
+		if s.instead && s.key == f.Name {
+			set, s.used = true, true
+			if err := f.set(at, s.value); err != nil {
+				return fmt.Errorf("%s: %w", n.entry.name, err)
+			}
+		}
+	}
+	replaced := set
 	for _, s := range n.settings {
+		if s.key == f.Name && replaced {
+			s.used = true
+			continue
+		}
 		if s.key == f.Name {
 			if set {
 				return fmt.Errorf("%s: %s is given twice, want it once", n.entry.name, f.Name)

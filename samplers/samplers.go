@@ -109,6 +109,12 @@ type (
 	Planner interface {
 		Plan(steps, free int) (int, error)
 	}
+	// SelfPaced is a Planner that opens what it judges ready: neither a number of steps nor a
+	// schedule acts on it.
+	SelfPaced interface {
+		Planner
+		SelfPaced()
+	}
 	// Clock returns the time of a step, from 1 (all masked) to 0, for models that depend on it.
 	// Without it, time is the fraction of positions that are masked. v has nothing needed yet.
 	Clock interface {

@@ -23,6 +23,9 @@ func (t Threshold) String() string { return Text(t) }
 // Plan takes at most one step a position.
 func (Threshold) Plan(_, free int) (int, error) { return free, nil }
 
+// SelfPaced marks that steps and schedules do not act.
+func (Threshold) SelfPaced() {}
+
 // Needs the largest probability.
 func (Threshold) Needs(int, int) Need { return Need{Top: true} }
 
@@ -52,6 +55,9 @@ func (f Factor) String() string { return Text(f) }
 
 // Plan takes at most one step a position.
 func (Factor) Plan(_, free int) (int, error) { return free, nil }
+
+// SelfPaced marks that steps and schedules do not act.
+func (Factor) SelfPaced() {}
 
 // Needs the largest probability.
 func (Factor) Needs(int, int) Need { return Need{Top: true} }

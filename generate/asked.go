@@ -1,0 +1,162 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// Asked are the parameters that a user asked for, by name, as text: those that Recipe.Set takes,
+// and alpha and gamma, which are for the sampler. Flags and requests are read into it.
+type Asked map[string]string
+
+// given are parameters of samplers that stand beside a recipe's own.
+var given = []param.Param{samplers.AlphaParam, samplers.GammaParam}
+
+// Check returns an error for what no model's defaults make right.
+func (a Asked) Check() error {
+	var r Recipe
+	if err := a.read(&r, Recipe{}); err != nil {
+		return err
+	}
+	if _, ok := a["sampler"]; ok {
+		return a.sampler(&r, Recipe{})
+	}
+	return nil
+}
+
+// Over returns the recipe that was asked for, with base's parameters where nothing was: a
+// model's defaults, complete as Defaults returns them. What base has and cannot act beside what was
+// asked for is left out. What was asked for and cannot act is an error, which begins with the
+// parameter's name.
+func (a Asked) Over(base Recipe) (r Recipe, err error) {
+	if err = a.read(&r, base); err == nil {
+		err = a.sampler(&r, base)
+	}
+	if err == nil {
+		err = a.dependent(&r)
+	}
+	return r, err
+}
+
+// read sets all but the sampler.
+func (a Asked) read(r *Recipe, base Recipe) error {
+	for name := range a {
+		if !slices.ContainsFunc(given, func(p param.Param) bool { return p.Name == name }) &&
+			!slices.ContainsFunc(table, func(t row) bool { return t.Name == name }) {
+			return new(Recipe).Set(name, "") // which knows what is like it
+		}
+	}
+	for _, t := range table {
+		text, asked := a[t.Name]
+		if !asked {
+			text = t.get(&base)
+		}
+		if t.Name == "sampler" || text == "" && !asked {
+			continue
+		}
+		if err := t.set(r, t.Param, text); err != nil {
+			return named(t.Name, err)
+		}
+	}
+	return nil
+}
+
+// named begins an error with a parameter's name.
+func named(name string, err error) error {
+	if _, ok := errors.AsType[*param.Error](err); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// sampler sets the sampler, with alpha and gamma, and the cache that it allows.
+func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
+	text, asked := a["sampler"]
+	_, cacheAsked := a["cache"]
+	if !asked {
+		text = base.Get("sampler")
+	}
+	name, once := strings.CutSuffix(text, cached)
+	if once && !cacheAsked {
+		r.Cache = max(1, r.Cache)
+	}
+	if once && r.Cache == 0 {
+		return &param.Error{Name: "cache", Found: "0", Want: "1 or more with sampler " + text}
+	}
+	var with []samplers.Given
+	for _, p := range given {
+		value, ok := a[p.Name]
+		if !ok {
+			continue
+		}
+		x, err := p.Float(value)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !asked: // the base's own number gives way
+			with = append(with, samplers.Instead(p.Name, x))
+		case samplers.Takes(name, p.Name):
+			with = append(with, samplers.With(p.Name, x))
+		}
+	}
+	if r.Sampler, err = samplers.Parse(name, with...); err != nil {
+		return fmt.Errorf("sampler: %w", err)
+	}
+	for _, p := range given {
+		if value, ok := a[p.Name]; ok && !samplers.Takes(name, p.Name) {
+			why := " takes no " + p.Name
+			if samplers.Has(name, p.Name) {
+				if !asked {
+					continue
+				}
+				why = " has its own"
+			}
+			return &param.Error{Name: p.Name, Found: value, Want: "none: sampler " + text + why}
+		}
+	}
+	if u, ok := samplers.As[samplers.Uncached](r.Sampler); ok && r.Cache > 0 {
+		if once || cacheAsked {
+			return &param.Error{Name: "cache", Found: r.Get("cache"),
+				Want: "0 with sampler " + name + ": " + u.Uncached()}
+		}
+		r.Cache = 0
+	}
+	return nil
+}
+
+// dependent leaves out what acts with another parameter alone, and refuses what was asked for and
+// does not act.
+func (a Asked) dependent(r *Recipe) error {
+	_, paced := samplers.As[samplers.SelfPaced](r.Sampler)
+	for _, d := range []struct {
+		name string
+		acts bool
+		drop func()
+		want string
+	}{
+		{"block-size", r.Reuse == Blocks, func() { r.BlockSize = 0 }, "0 without reuse blocks"},
+		{"refresh", r.Reuse == Delayed, func() { r.Refresh = 0 }, "0 without reuse dkv"},
+		{"guidance-schedule", r.Guidance.Scale != 0, func() { r.Guidance.Schedule = "" },
+			"none without guidance"},
+		{"steps", !paced || r.Reuse == Blocks, func() {},
+			"none: sampler " + r.Get("sampler") + " takes the steps that it needs"},
+		{"schedule", !paced, func() {},
+			"none: sampler " + r.Get("sampler") + " decides how many open"},
+	} {
+		if d.acts {
+			continue
+		}
+		text, asked := a[d.name]
+		if value := r.Get(d.name); asked && value != "" {
+			return &param.Error{Name: d.name, Found: text, Want: d.want}
+		}
+		d.drop()
+	}
+	return nil
+}

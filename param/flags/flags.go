@@ -1,0 +1,123 @@
+// Package flags makes command line flags of parameters: a flag reads and refuses its value as
+// package param does, so that flags, files and libraries have one grammar: "--steps is 0, want 1 to
+// 4096".
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"unmask/param"
+)
+
+// Int adds a flag of a whole number. *to gets the default, p.Default, at once.
+func Int(f *pflag.FlagSet, to *int, p param.Param) { Count(f, to, "", p) }
+
+// Count is Int with a letter, such as n for -n, "" for none.
+func Count(f *pflag.FlagSet, to *int, letter string, p param.Param) {
+	p.Kind = param.Whole
+	set := func(text string) (err error) {
+		*to, err = p.Int(text)
+		return err
+	}
+	if err := set(p.Default); err != nil {
+		panic(err)
+	}
+	f.VarP(&value{p, p.Default, set}, p.Name, letter, p.Help)
+}
+
+// Float adds a flag of a number. *to gets the default, p.Default, at once.
+func Float(f *pflag.FlagSet, to *float64, p param.Param) {
+	set := func(text string) (err error) {
+		*to, err = p.Float(text)
+		return err
+	}
+	if err := set(p.Default); err != nil {
+		panic(err)
+	}
+	Text(f, p, set)
+}
+
+// Seed adds a flag of a number of 64 bits, 0 where it is not given.
+func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
+	p := param.Param{Name: name, Kind: param.Whole, Default: "0", Help: help}
+	Text(f, p, func(text string) (err error) {
+		if *to, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return &param.Error{Name: name, Found: param.Quote(text),
+				Want: "a whole number, 0 to 18446744073709551615"}
+		}
+		return nil
+	})
+}
+
+// Text adds a flag of any parameter, whose values set reads; p.Default is shown, not read. It
+// returns the flag.
+func Text(f *pflag.FlagSet, p param.Param, set func(text string) error) *pflag.Flag {
+	return f.VarPF(&value{p, p.Default, set}, p.Name, "", p.Help)
+}
+
+// value is a pflag.Value that param reads.
+type value struct {
+	param.Param
+	text string // as it was given last
+	set  func(text string) error
+}
+
+// String returns the text.
+func (v *value) String() string { return v.text }
+
+// Set reads a text.
+func (v *value) Set(text string) error {
+	err := v.set(text)
+	if err == nil {
+		v.text = text
+	}
+	return err
+}
+
+// Type returns what help shows.
+func (v *value) Type() string {
+	switch v.Kind {
+	case param.Number:
+		return "float"
+	case param.Whole:
+		return "int"
+	}
+	return "string"
+}
+
+// Explain returns an error of pflag in the words of package param, with the flag's name.
+func Explain(err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	flag := invalid.GetFlag()
+	name := "--" + flag.Name
+	if len(flag.Name) == 1 {
+		name = "-" + flag.Name
+	}
+	if refused, ok := errors.AsType[*param.Error](err); ok {
+		return &param.Error{Name: name, Found: refused.Found, Want: refused.Want}
+	}
+	e := &param.Error{Name: name, Found: param.Quote(invalid.GetValue())}
+	switch flag.Value.Type() {
+	case "bool":
+		e.Want = "true or false"
+	case "duration":
+		e.Want = "a time such as 200ms, 20s or 5m"
+	default:
+		return fmt.Errorf("%s: %w", name, errors.Unwrap(invalid))
+	}
+	return e
+}
+
+// Given returns the flags of a set that were given, by name, as text.
+func Given(f *pflag.FlagSet) map[string]string {
+	list := map[string]string{}
+	f.Visit(func(g *pflag.Flag) { list[g.Name] = g.Value.String() })
+	return list
+}
