@@ -42,6 +42,10 @@ func freeMemory(b backend.Backend) (bytes int64, ok bool) {
 	return memory.Available()
 }
 
+// SequenceBytes estimates the memory of one sequence of a run's batch, in bytes: its keys and
+// values, its hidden states, and the loop's own.
+func (m *Model) SequenceBytes(r Run) int64 { return sequenceBytes(m.Denoiser, r) }
+
 // sequenceBytes estimates the memory of one sequence of a batch: its keys and values, its hidden
 // states, which are as wide as those of a layer, and the loop's own slices.
 func sequenceBytes(d model.Denoiser, o generate.Options) int64 {

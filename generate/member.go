@@ -14,7 +14,8 @@ type member struct {
 	*task
 	Sequence
 	condition *model.Condition
-	place     int // of its keys and values
+	place     int  // of its keys and values, or nowhere
+	waits     bool // it takes no part in the step
 
 	left  int       // free positions that are masked
 	past  []float64 // [length]

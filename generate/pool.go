@@ -36,7 +36,8 @@ type Request struct {
 // PoolOptions bound a pool. The zero value is sequences of any length, about 4096 positions of
 // them, on a GPU what fits into its memory.
 type PoolOptions struct {
-	Size   int  // sequences at once
+	Size   int  // sequences of one step
+	Most   int  // sequences in the pool, those that wait between their steps too; 0 means Size
 	Length int  // positions of the longest; 0 means the model's
 	Guided bool // requests may have guidance; kept keys and values then take twice the memory
 }
@@ -57,6 +58,7 @@ type Pool struct {
 	ctx      context.Context // of the current step
 	members  []*member
 	spare    []*member // whose memory is free
+	places   []*member // [Size] whose keys and values are at a place; nil: nobody's
 	out      []*Sequence
 	chooses  bool // the device of the latest pass can choose
 	view     samplers.View
@@ -93,7 +95,13 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	case o.Size == 0:
 		o.Size = roomFor(own.d, o.Length, own.refiner != nil)
 	}
-	p.o = o
+	if o.Most == 0 {
+		o.Most = o.Size
+	}
+	if o.Most < o.Size {
+		return nil, fmt.Errorf("generate: most is %d, want %d or more, the size", o.Most, o.Size)
+	}
+	p.o, p.places = o, make([]*member, o.Size)
 	p.view = samplers.View{Mask: p.spec.Mask, Outcomes: p.spec.Outcomes, Visit: p.visit}
 	p.filtered = model.Filtered{Outcomes: p.spec.Outcomes, Filters: p.filterOf, Adjust: p.adjust}
 	p.head.seen = make([]int, o.Length)
@@ -161,8 +169,7 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 		return nil, fmt.Errorf("generate: guidance is %s, want 0 in this pool",
 			param.Format(t.Guidance.Scale))
 	}
-	place := len(p.members) + len(p.spare)
-	if n := len(p.spare); n == 0 && place >= p.o.Size {
+	if len(p.members) >= p.o.Most {
 		return nil, ErrFull
 	}
 	if t.cached() && p.cache == nil {
@@ -171,12 +178,11 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	var m *member
 	if n := len(p.spare); n > 0 {
 		m, p.spare = p.spare[n-1], p.spare[:n-1]
-		place = m.place
 	} else {
 		m = new(member)
 	}
 	*m = member{
-		task: t, condition: c, place: place, left: len(t.free), past: grow(&m.past, len(t.start)),
+		task: t, condition: c, place: nowhere, left: len(t.free), past: grow(&m.past, len(t.start)),
 		Sequence: Sequence{Index: index, Tokens: append(m.Tokens[:0], t.start...), Opened: m.Opened[:0],
 			Closed: m.Closed[:0], Replaced: m.Replaced[:0],
 			Steps: t.steps, member: m},
@@ -196,6 +202,7 @@ func (p *Pool) Remove(q *Sequence) {
 	for i, m := range p.members {
 		if m == q.member {
 			p.members = append(p.members[:i], p.members[i+1:]...)
+			p.leave(m)
 			p.spare = append(p.spare, m)
 			return
 		}
@@ -205,11 +212,14 @@ func (p *Pool) Remove(q *Sequence) {
 // Len returns how many sequences are in the pool.
 func (p *Pool) Len() int { return len(p.members) }
 
-// Step makes the next step of every sequence that is not done, and returns these; the slice is
-// valid until the next call. What goes wrong with one sequence is its Err and the others do not see
-// it. The error of Step itself wraps ctx.Err(): no sequence has changed, but the pool makes no
-// further steps.
-func (p *Pool) Step(ctx context.Context) ([]*Sequence, error) {
+// Step makes the next step of every sequence that is not done, or of those in only, and returns
+// these; the slice is valid until the next call. The others wait, which changes none of their
+// bytes. What goes wrong with one sequence is its Err and the others do not see it. The error of
+// Step itself wraps ctx.Err() or is about only: no sequence has changed.
+func (p *Pool) Step(ctx context.Context, only ...*Sequence) ([]*Sequence, error) {
+	if err := p.pause(only); err != nil {
+		return nil, fmt.Errorf("generate: %w", err)
+	}
 	if err := p.compute(ctx); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
@@ -233,9 +243,11 @@ func (p *Pool) Step(ctx context.Context) ([]*Sequence, error) {
 func (p *Pool) commit() []*Sequence {
 	p.out = p.out[:0]
 	for _, m := range p.members {
+		if m.Finished = false; m.waits {
+			continue
+		}
 		if m.Done {
 			m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
-			m.Finished = false
 			continue
 		}
 		m.commit(p.spec.Mask)
@@ -254,7 +266,7 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 	p.view.Reset()
 	p.busy = p.busy[:0]
 	for _, m := range p.members {
-		if m.Done || len(m.free) == 0 {
+		if m.Done || m.waits || len(m.free) == 0 {
 			continue
 		}
 		if m.begin(p.spec.Mask); len(m.masked) == 0 && !m.remasks && !m.block.again {
@@ -271,6 +283,7 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		}
 		p.busy = append(p.busy, m)
 	}
+	p.seat()
 	for len(p.busy) > 0 {
 		p.group = p.like(p.group[:0])
 		if err := p.computeGroup(p.group); err != nil {

@@ -146,32 +146,60 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 		for name, d := range subjects(t, threads) {
 			t.Run(fmt.Sprint(name, threads), func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
-					const size = 4
-					p, err := generate.NewPool(d, generate.PoolOptions{Size: size, Guided: guides(d)})
+					const size, most = 3, 6
+					p, err := generate.NewPool(d, generate.PoolOptions{Size: size, Most: most, Guided: guides(d)})
 					require.NoError(t, err)
 					type entry struct {
 						request generate.Request
 						q       *generate.Sequence
+						keeps   bool // keys and values
+						steps   bool // now
 					}
 					var in []entry
 					left, total := rapid.IntRange(1, 7).Draw(t, "requests"), 0
 					for left > 0 || len(in) > 0 {
-						for left > 0 && len(in) < size && rapid.Bool().Draw(t, "arrives") {
+						for left > 0 && len(in) < most && rapid.Bool().Draw(t, "arrives") {
 							r := drawRequest(t, d, total)
 							q, err := p.Add(r)
 							require.NoError(t, err)
-							in, left, total = append(in, entry{r, q}), left-1, total+1
+							in, left, total = append(in, entry{request: r, q: q}), left-1, total+1
 						}
-						moved, err := p.Step(context.Background())
+						if len(in) == 0 {
+							continue
+						}
+						// Some take a step, at least one, as many as there are places; the others wait.
+						places := size
+						for i := range in {
+							if in[i].steps = false; in[i].keeps {
+								places--
+							}
+						}
+						var only []*generate.Sequence
+						for i := range in {
+							e := &in[i]
+							if e.keeps || places > 0 {
+								if i < len(in)-1 && rapid.Bool().Draw(t, "waits") {
+									continue
+								}
+								if !e.keeps {
+									places--
+								}
+								e.steps, only = true, append(only, e.q)
+							}
+						}
+						if len(only) == 0 {
+							continue
+						}
+						moved, err := p.Step(context.Background(), only...)
 						require.NoError(t, err)
-						require.Len(t, moved, len(in))
+						require.ElementsMatch(t, only, moved)
 						for i := 0; i < len(in); i++ {
-							e := in[i]
+							e := &in[i]
 							require.NoError(t, e.q.Err)
-							require.Contains(t, moved, e.q)
+							require.Equal(t, e.steps && e.q.Done, e.q.Finished)
+							e.keeps = e.keeps || e.steps && e.request.Reuse != generate.NoReuse
 							gone := e.q.Done
 							if gone {
-								require.True(t, e.q.Finished)
 								want, work := alone(t, one[name], e.request)
 								require.Equal(t, want, e.q.Tokens, "%+v", e.request)
 								require.Equal(t, work, e.q.Evaluated, "%+v", e.request)
@@ -190,6 +218,30 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A step of more sequences than there are places is refused, and changes none.
+func TestMoreSequencesThanPlaces(t *testing.T) {
+	p, err := generate.NewPool(newTable(8), generate.PoolOptions{Size: 1, Most: 2})
+	require.NoError(t, err)
+	r := generate.Request{Recipe: generate.Recipe{Sampler: parse(t, "moment"), Steps: 2, Cache: 1}}
+	var all []*generate.Sequence
+	for range 2 {
+		q, err := p.Add(r)
+		require.NoError(t, err)
+		all = append(all, q)
+	}
+	_, err = p.Add(r)
+	require.ErrorIs(t, err, generate.ErrFull)
+	_, err = p.Step(t.Context())
+	require.EqualError(t, err,
+		"generate: 2 sequences take a step or keep keys and values, want at most 1")
+	require.Zero(t, all[0].N+all[1].N)
+	_, err = p.Step(t.Context(), all[1])
+	require.NoError(t, err)
+	require.Equal(t, [2]int{0, 1}, [2]int{all[0].N, all[1].N})
+	_, err = generate.NewPool(newTable(8), generate.PoolOptions{Size: 3, Most: 2})
+	require.EqualError(t, err, "generate: most is 2, want 3 or more, the size")
 }
 
 // A fault is one sequence's: the others do not see it.

@@ -134,6 +134,12 @@ func (r Recipe) fewer(free int) int {
 	return max(1, min(max(r.Steps, r.blocks(free)), free))
 }
 
+// Bound returns how many steps a recipe that Fit returned takes at most for free masked positions.
+func (r Recipe) Bound(free int) (int, error) {
+	steps, _, err := r.plan(free)
+	return steps, err
+}
+
 // plan returns how many steps a run takes for free masked positions, and in how many blocks.
 func (r Recipe) plan(free int) (steps, blocks int, err error) {
 	if free == 0 {

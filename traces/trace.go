@@ -112,16 +112,8 @@ func (w *Writer) Write(step *generate.Step) error {
 			continue
 		}
 		w.done[s.Index] = s.Done
-		l := Step{Sample: s.Index, Step: step.N, Steps: step.Steps, Opened: []Piece{}, Closed: s.Closed,
-			Done: s.Done}
-		for _, o := range slices.Concat(s.Opened, s.Replaced) {
-			piece := newPiece(w.tokenizer, o.Position, o.Token)
-			if p := math.Exp(o.LogP); !math.IsNaN(p) {
-				piece.P = &p
-			}
-			piece.Stage = o.Stage
-			l.Opened = append(l.Opened, piece)
-		}
+		l := NewStep(s, w.tokenizer)
+		l.Step, l.Steps = step.N, step.Steps
 		if err := w.line.Encode(l); err != nil {
 			return err
 		}
@@ -130,6 +122,21 @@ func (w *Writer) Write(step *generate.Step) error {
 		clear(w.done)
 	}
 	return nil
+}
+
+// NewStep returns the line of a sequence after a step; t is that of NewHeader.
+func NewStep(s *generate.Sequence, t tokenizers.Tokenizer) Step {
+	l := Step{Sample: s.Index, Step: s.N, Steps: s.Steps, Opened: []Piece{}, Closed: s.Closed,
+		Done: s.Done}
+	for _, o := range slices.Concat(s.Opened, s.Replaced) {
+		piece := newPiece(t, o.Position, o.Token)
+		if p := math.Exp(o.LogP); !math.IsNaN(p) {
+			piece.P = &p
+		}
+		piece.Stage = o.Stage
+		l.Opened = append(l.Opened, piece)
+	}
+	return l
 }
 
 // Close makes the file appear under its name.

@@ -1,0 +1,62 @@
+package generate
+
+import "fmt"
+
+// nowhere is the place of a member that has no keys and values.
+const nowhere = -1
+
+// pause makes all but the given sequences wait; with none given nobody waits. There must be a place
+// for each that takes part beside those that wait and keep their keys and values.
+func (p *Pool) pause(only []*Sequence) error {
+	for _, m := range p.members {
+		m.waits = len(only) > 0
+	}
+	for _, q := range only {
+		q.member.waits = false
+	}
+	if p.o.Most == p.o.Size {
+		return nil
+	}
+	taken := 0
+	for _, m := range p.members {
+		if !m.Done && (!m.waits || m.keeps()) {
+			taken++
+		}
+	}
+	if taken > p.o.Size {
+		return fmt.Errorf("%d sequences take a step or keep keys and values, want at most %d", taken,
+			p.o.Size)
+	}
+	return nil
+}
+
+// keeps reports whether a later step of the member reads keys and values of an earlier one.
+func (m *member) keeps() bool { return m.Reuse != NoReuse && len(m.cache.tokens) > 0 }
+
+// seat gives every member of the step that has keys and values a place for them. It takes places
+// of members that wait and will not read theirs again.
+func (p *Pool) seat() {
+	at := 0
+	for _, m := range p.busy {
+		if !m.cached() || m.place != nowhere {
+			continue
+		}
+		for p.places[at] != nil && !p.places[at].moves() {
+			at++
+		}
+		if p.places[at] != nil {
+			p.places[at].place = nowhere
+		}
+		p.places[at], m.place = m, at
+	}
+}
+
+// moves reports whether the member's place may be another's in this step.
+func (m *member) moves() bool { return m.Done || m.waits && !m.keeps() }
+
+// leave frees the place of a member.
+func (p *Pool) leave(m *member) {
+	if m.place != nowhere {
+		p.places[m.place], m.place = nil, nowhere
+	}
+}
