@@ -77,7 +77,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(),
 		newGather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(),
 		newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
-		newBench(), newVersion())
+		newBench(), newServe(), newVersion())
 	return root
 }
 

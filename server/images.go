@@ -1,0 +1,353 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/png"
+	"net/http"
+
+	"unmask/images"
+	"unmask/model"
+	"unmask/param"
+)
+
+// pictureForm says how pictures are answered.
+type pictureForm struct {
+	Format   string // b64_json or url
+	Codes    bool
+	Partials int    // pictures on the way of each; -1: after every step
+	Texts    string // what they are drawn of
+	Given    string // SHA-256 of an edited picture and its mask
+	Fit      string
+	event    string // of streams: image_generation or image_edit
+	cells    []int  // that an edit makes new
+}
+
+// readPicture reads the fields that all ways to make pictures have in common.
+func readPicture(f *fields, m *served) (form pictureForm, st streaming) {
+	st = readStream(f)
+	if st.form == "diffusing" {
+		st.form = "openai"
+	}
+	form.Format = f.word("response_format", "b64_json", "url")
+	f.word("output_format", "png")
+	form.Codes = f.flag("codes")
+	if raw := f.value("partial_images"); string(raw) == `"all"` {
+		form.Partials = -1
+	} else if raw != nil {
+		form.Partials = f.wholeOf("partial_images", raw, 0, 3)
+	}
+	f.neutral("quality", `"auto"`, `"standard"`)
+	f.neutral("background", `"auto"`, `"opaque"`)
+	f.neutral("output_compression", "100")
+	f.neutral("moderation", `"auto"`, `"low"`)
+	f.neutral("style")
+	f.neutral("input_fidelity")
+	if size := f.text("size"); size != "" && size != "auto" && f.fault == nil {
+		if own := m.size(); size != own {
+			f.fail(outOfRange("size", param.Quote(size), "auto or "+own))
+		}
+	}
+	return form, st
+}
+
+// size returns the size of the model's pictures, such as 256x256.
+func (m *served) size() string {
+	width, height, err := m.Pictures.Size()
+	if err != nil {
+		return "auto"
+	}
+	return fmt.Sprintf("%dx%d", width, height)
+}
+
+// readCondition reads what pictures are drawn of: prompt, class and negative.
+func readCondition(ctx context.Context, f *fields, m *served, s *settings) (c *model.Condition,
+	texts string) {
+	prompt, negative := f.text("prompt"), f.text("negative")
+	ignored := f.flag("ignore_prompt")
+	class := ""
+	if raw := f.value("class"); raw != nil {
+		if class = string(raw); !isWhole(class) {
+			class = f.textOf("class", raw)
+		}
+	}
+	if f.fault != nil {
+		return nil, ""
+	}
+	switch spec := m.spec; {
+	case prompt != "" && !spec.Prompt && !ignored:
+		f.fail(bad("prompt_unsupported", "prompt", `prompt is %s, want "": the model reads no text `+
+			"(or ignore_prompt true)", param.Quote(prompt)))
+	case class != "" && spec.Classes == 0:
+		f.fail(outOfRange("class", param.Quote(class), "it left out: the model has no classes"))
+	case negative != "" && (!spec.Prompt || s.recipe.Guidance.Scale == 0):
+		f.fail(outOfRange("negative", param.Quote(negative), "it left out without prompt and guidance"))
+	case spec.Prompt:
+		list, err := m.PromptConditions(ctx, []string{prompt}, negative)
+		if err != nil {
+			f.fail(bad("out_of_range", "prompt", "%s", oneLine(err)))
+			return nil, ""
+		}
+		return list[0], prompt + "\x00" + negative
+	case class != "":
+		c, err := m.ClassCondition(class)
+		if err != nil {
+			f.fail(refused("class", err))
+			return nil, ""
+		}
+		return c, fmt.Sprint(c.Class)
+	}
+	return nil, ""
+}
+
+// generations reads POST /v1/images/generations.
+func (s *Server) generations(r *http.Request, f *fields) (a asked, st streaming) {
+	m := s.model(f, wantsPictures)
+	if m == nil {
+		return a, st
+	}
+	set := readSettings(f, m)
+	form, st := readPicture(f, m)
+	condition, texts := readCondition(r.Context(), f, m, &set)
+	if f.fault != nil {
+		return a, st
+	}
+	form.Texts, form.event = texts, "image_generation"
+	for range set.n {
+		a.sequences = append(a.sequences, sequence{condition: condition})
+	}
+	a.kind, a.prefix, a.model, a.set, a.form = "images", "img-", m, set, form
+	a.answers = func(w *work) (*answer, *Fault) { return pictureAnswer(w, form) }
+	return a, st
+}
+
+// pictures is the answer of routes that make pictures.
+type pictures struct {
+	Created int64      `json:"created"`
+	Data    []picture  `json:"data"`
+	Size    string     `json:"size"`
+	Format  string     `json:"output_format"`
+	Usage   imageUsage `json:"usage"`
+	Unmask  unmaskInfo `json:"unmask"`
+}
+
+type picture struct {
+	Base64 string `json:"b64_json,omitempty"`
+	URL    string `json:"url,omitempty"`
+}
+
+// imageUsage counts tokens as OpenAI does for pictures.
+type imageUsage struct {
+	Input   int            `json:"input_tokens"`
+	Output  int            `json:"output_tokens"`
+	Total   int            `json:"total_tokens"`
+	Details map[string]int `json:"input_tokens_details"`
+}
+
+// pictureAnswer makes the answer of finished sequences.
+func pictureAnswer(w *work, form pictureForm) (*answer, *Fault) {
+	out := pictures{Created: w.created.Unix(), Data: []picture{}, Size: w.model.size(), Format: "png",
+		Unmask: w.info()}
+	a := &answer{}
+	for i, m := range w.members {
+		data, err := m.picture(m.tokens)
+		if err != nil {
+			return nil, fault(http.StatusInternalServerError, "decode_failed", "picture %d: %s", i,
+				oneLine(err))
+		}
+		a.images = append(a.images, data)
+		p := picture{URL: fmt.Sprintf("/v1/results/%s/%d.png", w.key, i)}
+		if form.Format == "b64_json" {
+			p = picture{Base64: base64.StdEncoding.EncodeToString(data)}
+		}
+		out.Data = append(out.Data, p)
+		if form.Codes {
+			out.Unmask.Codes = append(out.Unmask.Codes, m.tokens)
+		}
+		out.Usage.Output += masked(m.start(), w.model.spec.Mask)
+	}
+	out.Unmask.Cells, out.Unmask.Fit = form.cells, form.Fit
+	out.Usage.Total = out.Usage.Output
+	out.Usage.Details = map[string]int{"text_tokens": 0, "image_tokens": 0}
+	a.body, a.parts = encode(out), out
+	return a, nil
+}
+
+// start returns the member's tokens before its first step.
+func (m *member) start() []int32 {
+	if m.run.Tokens != nil {
+		return m.run.Tokens
+	}
+	out := make([]int32, m.work.model.spec.Length())
+	for i := range out {
+		out[i] = m.work.model.spec.Mask
+	}
+	return out
+}
+
+// picture returns the PNG of codes; masked cells are checkered.
+func (m *member) picture(codes []int32) ([]byte, error) {
+	return m.work.model.picture(codes, m.condition)
+}
+
+func (m *served) picture(codes []int32, c *model.Condition) ([]byte, error) {
+	filled, hidden, err := m.Pictures.Fill(codes, m.spec.Mask)
+	if err != nil {
+		return nil, err
+	}
+	img, err := m.Pictures.ImageOf(filled, c)
+	if err != nil {
+		return nil, err
+	}
+	if len(hidden) > 0 {
+		cells, err := m.Pictures.Cells(hidden)
+		if err != nil {
+			return nil, err
+		}
+		sheet := images.NewSheet(1, img.Rect.Size())
+		sheet.Put(0, img)
+		sheet.Check(0, cells)
+		at := sheet.At(0)
+		return encodePNG(sheet.Canvas.SubImage(image.Rectangle{Min: at, Max: at.Add(sheet.Size)}))
+	}
+	return encodePNG(img)
+}
+
+func encodePNG(img image.Image) ([]byte, error) {
+	var data bytes.Buffer
+	err := png.Encode(&data, img)
+	return data.Bytes(), err
+}
+
+// partialAt reports whether a picture is sent after a step: evenly, and never after the last, which
+// is the answer itself.
+func (form *pictureForm) partialAt(step, steps int, done bool) (number int, is bool) {
+	if done || form.Partials == 0 {
+		return 0, false
+	}
+	if form.Partials < 0 {
+		return step - 1, true
+	}
+	for i := range form.Partials {
+		if at := (i + 1) * steps / (form.Partials + 1); at == step {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// imageEvent is an event of OpenAI's streams of pictures.
+type imageEvent struct {
+	Type    string      `json:"type"`
+	Base64  string      `json:"b64_json"`
+	Created int64       `json:"created_at"`
+	Size    string      `json:"size"`
+	Format  string      `json:"output_format"`
+	Quality string      `json:"quality"`
+	Ground  string      `json:"background"`
+	Partial *int        `json:"partial_image_index,omitempty"`
+	Usage   *imageUsage `json:"usage,omitempty"`
+	Unmask  any         `json:"unmask,omitempty"`
+}
+
+// imageStep is where a partial picture is.
+type imageStep struct {
+	Choice int `json:"choice"`
+	Step   int `json:"step"`
+	Steps  int `json:"steps"`
+	Open   int `json:"open"`
+	Of     int `json:"of"`
+}
+
+// pictures streams pictures as their cells open: OpenAI's events or, among the native ones, those of
+// partial pictures.
+func (s *stream) pictures(w *work, form pictureForm, native bool, from int) error {
+	codes := make([][]int32, len(w.members))
+	for i, m := range w.members {
+		codes[i] = append([]int32(nil), m.start()...)
+	}
+	base := imageEvent{Created: w.created.Unix(), Size: w.model.size(), Format: "png", Quality: "auto",
+		Ground: "opaque"}
+	if native {
+		if err := s.send("start", "", encode(w.start())); err != nil {
+			return err
+		}
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	err := s.follow(w, 0, func(n int, e event) error {
+		for _, o := range e.Opened {
+			codes[e.choice][o.Position] = o.Token
+		}
+		for _, p := range e.Closed {
+			codes[e.choice][p] = w.model.spec.Mask
+		}
+		if n <= from {
+			return nil
+		}
+		if native {
+			if err := s.send("step", fmt.Sprint(n), encode(e.Step)); err != nil {
+				return err
+			}
+		}
+		number, is := form.partialAt(e.Step.Step, e.Steps, e.Done)
+		if !is {
+			return nil
+		}
+		data, err := w.members[e.choice].picture(codes[e.choice])
+		if err != nil {
+			return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
+		}
+		partial := base
+		partial.Type, partial.Partial = form.event+".partial_image", &number
+		partial.Base64 = base64.StdEncoding.EncodeToString(data)
+		length := len(codes[e.choice])
+		partial.Unmask = imageStep{Choice: e.choice, Step: e.Step.Step, Steps: e.Steps,
+			Open: length - masked(codes[e.choice], w.model.spec.Mask), Of: length}
+		return s.send(partial.Type, "", encode(partial))
+	})
+	var a *answer
+	var f *Fault
+	if err == nil {
+		a, f = w.result()
+	} else if fault, ok := err.(*Fault); ok {
+		f = fault
+	} else {
+		return err
+	}
+	if f != nil {
+		s.fail("error", f)
+		return nil
+	}
+	if native {
+		err = s.send("done", "", a.body)
+	} else {
+		err = s.completed(w, form, base, a)
+	}
+	if err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// completed sends OpenAI's last events, one a picture.
+func (s *stream) completed(w *work, form pictureForm, event imageEvent, a *answer) error {
+	made := a.parts.(pictures)
+	for i := range a.images {
+		last := event
+		last.Type = form.event + ".completed"
+		last.Base64 = base64.StdEncoding.EncodeToString(a.images[i])
+		last.Usage, last.Unmask = &made.Usage, struct {
+			Choice int `json:"choice"`
+			unmaskInfo
+		}{i, made.Unmask}
+		if err := s.send(last.Type, "", encode(last)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// infill reads POST /v1/infill: parts, text or tokens.
+func (s *Server) infill(r *http.Request, f *fields) (a asked, st streaming) {
+	m := s.model(f, wantsText)
+	if m == nil {
+		return a, st
+	}
+	set := readSettings(f, m)
+	st = readStream(f)
+	textOnly(f, &set, m)
+	logs := f.has("logprobs")
+	f.maybe("logprobs", 0, 1, 0)
+	tokens := readHoles(f, m)
+	if f.fault != nil {
+		return a, st
+	}
+	if st.form == "openai" || st.form == "diffusing" {
+		f.fail(bad("unsupported_parameter", "stream", `stream is true, want "events" or false: holes `+
+			"may be anywhere"))
+		return a, st
+	}
+	if set.constraints.End != "" && set.constraints.MinLength == 0 {
+		f.fail(bad("out_of_range", "end", "end is given, want it with min_length"))
+		return a, st
+	}
+	for range set.n {
+		a.sequences = append(a.sequences, sequence{tokens: tokens})
+	}
+	free := masked(tokens, m.spec.Mask)
+	used := usage{Prompt: len(tokens) - free, Completion: set.n * free,
+		Total: len(tokens) - free + set.n*free}
+	a.kind, a.prefix, a.model, a.set, a.form = "infill", "infill-", m, set, logs
+	a.answers = func(w *work) (*answer, *Fault) { return infillAnswer(w, tokens, logs, used) }
+	return a, st
+}
+
+// readHoles reads what is known and where the holes are.
+func readHoles(f *fields, m *served) (tokens []int32) {
+	parts, text, ids := f.value("parts"), f.value("text"), f.value("tokens")
+	given := 0
+	for _, raw := range [][]byte{parts, text, ids} {
+		if raw != nil {
+			given++
+		}
+	}
+	if f.fault == nil && given != 1 {
+		f.fail(bad("missing", "parts", "parts, text and tokens: %d of them are given, want one", given))
+	}
+	if f.fault != nil {
+		return nil
+	}
+	length := m.spec.Length()
+	switch {
+	case parts != nil:
+		tokens = readParts(f, f.list("parts", parts), m)
+	case text != nil:
+		var err error
+		content := f.textOf("text", text)
+		if f.fault != nil {
+			return nil
+		}
+		if tokens, err = m.Text.Infill(content, 0); err != nil {
+			f.fail(infillFault(err))
+			return nil
+		}
+	default:
+		tokens = readIDs(f, "tokens", f.list("tokens", ids), m, true)
+	}
+	if f.fault != nil {
+		return nil
+	}
+	if masked(tokens, m.spec.Mask) == 0 {
+		f.fail(bad("no_hole", "parts", "there is no hole, want one at least"))
+	}
+	if m.spec.Fixed && len(tokens) != length {
+		f.fail(outOfRange("tokens", len(tokens), fmt.Sprintf("%d: this model has no other length", length)))
+	}
+	return tokens
+}
+
+// infillFault is what unmask.Text.Infill refuses.
+func infillFault(err error) *Fault {
+	text := oneLine(err)
+	switch {
+	case strings.HasPrefix(text, "no hole"):
+		return bad("no_hole", "text", "%s", text)
+	case strings.HasPrefix(text, "the given text is"):
+		return bad("context_length_exceeded", "text", "%s", text)
+	}
+	return bad("out_of_range", "text", "%s", text)
+}
+
+// readParts reads texts and numbers of masked positions.
+func readParts(f *fields, parts []json.RawMessage, m *served) (tokens []int32) {
+	length := m.spec.Length()
+	for i, one := range parts {
+		switch {
+		case kindOf(one) == "a text":
+			ids, err := m.Text.Encode(f.textOf("parts", one))
+			if err != nil {
+				f.fail(bad("out_of_range", "parts", "part %d: %s", i, oneLine(err)))
+				return nil
+			}
+			tokens = append(tokens, ids...)
+		case isWhole(string(one)):
+			var n int
+			if json.Unmarshal(one, &n) != nil || n < 1 || n > length {
+				f.fail(outOfRange("parts", cut(string(one)),
+					fmt.Sprintf("holes of 1 to %d tokens, at index %d", length, i)))
+				return nil
+			}
+			tokens = append(tokens, slices.Repeat([]int32{m.spec.Mask}, n)...)
+		default:
+			f.fail(bad("wrong_type", "parts", "part %d is %s, want a text or a number of tokens", i,
+				kindOf(one)))
+			return nil
+		}
+		if len(tokens) > length {
+			f.fail(tooLong("parts", len(tokens), length))
+			return nil
+		}
+	}
+	return tokens
+}
+
+// infilling is the answer of /v1/infill.
+type infilling struct {
+	ID          string         `json:"id"`
+	Object      string         `json:"object"`
+	Created     int64          `json:"created"`
+	Model       string         `json:"model"`
+	Fingerprint string         `json:"system_fingerprint"`
+	Choices     []infillChoice `json:"choices"`
+	Usage       usage          `json:"usage"`
+	Unmask      unmaskInfo     `json:"unmask"`
+}
+
+type infillChoice struct {
+	Index  int     `json:"index"`
+	Text   string  `json:"text"`
+	Tokens []int32 `json:"tokens"`
+	Holes  []hole  `json:"holes"`
+}
+
+// hole is a run of positions that were filled.
+type hole struct {
+	Start    int       `json:"start"`
+	Length   int       `json:"length"`
+	Text     string    `json:"text"`
+	LogProbs *logProbs `json:"logprobs"`
+}
+
+// infillAnswer makes the answer of finished sequences that began as tokens.
+func infillAnswer(w *work, start []int32, logs bool, used usage) (*answer, *Fault) {
+	mask := w.model.spec.Mask
+	a := infilling{ID: w.id, Object: "infill", Created: w.created.Unix(), Model: w.model.name,
+		Fingerprint: w.model.fingerprint(), Usage: used, Unmask: w.info()}
+	for i, m := range w.members {
+		pieces := w.model.Text.Pieces(m.tokens)
+		c := infillChoice{Index: i, Text: strings.Join(pieces, ""), Tokens: m.tokens, Holes: []hole{}}
+		for at := 0; at < len(start); at++ {
+			if start[at] != mask {
+				continue
+			}
+			from := at
+			for at < len(start) && start[at] == mask {
+				at++
+			}
+			h := hole{Start: from, Length: at - from, Text: strings.Join(pieces[from:at], "")}
+			if logs {
+				t := textChoice{text: h.Text, pieces: pieces[from:at], from: from, logP: m.logP}
+				h.LogProbs = t.logProbs(mask)
+			}
+			c.Holes = append(c.Holes, h)
+		}
+		a.Choices = append(a.Choices, c)
+	}
+	return &answer{body: encode(a), parts: used}, nil
+}

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Listeners say where a server listens.
+type Listeners struct {
+	Address   string        // of the public routes, such as 127.0.0.1:8080
+	Cert, Key string        // files for TLS; "" for none
+	Metrics   string        // address of /metrics; "" for none
+	Debug     string        // address of /debug/pprof; "" for none
+	Drain     time.Duration // for what has begun, after the end of ctx
+}
+
+// Bounds of connections.
+const (
+	mostHeader = 64 << 10
+	headerTime = 5 * time.Second
+	idleTime   = 120 * time.Second
+)
+
+// Run listens until ctx ends, then drains and closes the server. ready is called with the address
+// once it can be asked. hard, when it ends, ends the draining too.
+func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url string)) error {
+	defer s.Close()
+	public, err := net.Listen("tcp", l.Address)
+	if err != nil {
+		return listenError("listen", l.Address, err)
+	}
+	servers := []*http.Server{newHTTP(s.Handler())}
+	listeners := []net.Listener{public}
+	for _, more := range []struct {
+		flag, address string
+		handler       http.Handler
+	}{{"metrics", l.Metrics, s.Metrics()}, {"debug", l.Debug, debugHandler()}} {
+		if more.address == "" {
+			continue
+		}
+		at, err := net.Listen("tcp", more.address)
+		if err != nil {
+			for _, open := range listeners {
+				open.Close()
+			}
+			return listenError(more.flag, more.address, err)
+		}
+		servers, listeners = append(servers, newHTTP(more.handler)), append(listeners, at)
+	}
+	failed := make(chan error, len(servers))
+	scheme := "http"
+	if l.Cert != "" {
+		scheme = "https"
+	}
+	for i, h := range servers {
+		go func() {
+			if i == 0 && l.Cert != "" {
+				failed <- h.ServeTLS(listeners[i], l.Cert, l.Key)
+				return
+			}
+			failed <- h.Serve(listeners[i])
+		}()
+	}
+	ready(scheme + "://" + public.Addr().String())
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(hard, l.Drain)
+	defer cancel()
+	s.Drain(drain)
+	s.abandonAll()
+	last, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, h := range servers {
+		if h.Shutdown(last) != nil {
+			h.Close()
+		}
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// abandonAll gives up what a drain has left.
+func (s *Server) abandonAll() {
+	for _, e := range s.engines() {
+		e.abandon()
+	}
+}
+
+func newHTTP(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, MaxHeaderBytes: mostHeader - 4096, // it allows 4 KiB more
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
+		ErrorLog: log.New(discard{}, "", 0)}
+}
+
+type discard struct{}
+
+// Write implements io.Writer.
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+func listenError(flag, address string, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return fmt.Errorf("--%s %s: %w", flag, address, err)
+}
+
+// Metrics returns the handler of /metrics, for a listener of its own.
+func (s *Server) Metrics() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.stats.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func debugHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}

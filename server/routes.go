@@ -1,0 +1,408 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"unmask/param"
+)
+
+// Bounds of a request.
+const (
+	mostBody = 1 << 20
+	bodyTime = 30 * time.Second
+	jsonType = "application/json"
+)
+
+// route is a path with what its methods do.
+type route struct {
+	pattern string
+	methods map[string]http.HandlerFunc
+	open    bool // without a key
+}
+
+// routes returns all routes of the public listener.
+func (s *Server) routes() []route {
+	get := func(h http.HandlerFunc) map[string]http.HandlerFunc {
+		return map[string]http.HandlerFunc{http.MethodGet: h, http.MethodHead: h}
+	}
+	post := func(h http.HandlerFunc) map[string]http.HandlerFunc {
+		return map[string]http.HandlerFunc{http.MethodPost: h}
+	}
+	list := []route{
+		{pattern: "/v1/models", methods: get(s.listModels)},
+		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
+		{pattern: "/v1/completions", methods: post(s.generating(s.completions))},
+		{pattern: "/v1/infill", methods: post(s.generating(s.infill))},
+		{pattern: "/v1/images/generations", methods: post(s.generating(s.generations))},
+		{pattern: "/v1/samplers", methods: get(s.listSamplers)},
+		{pattern: "/healthz", methods: get(s.health), open: true},
+		{pattern: "/readyz", methods: get(s.ready), open: true},
+		{pattern: "/version", methods: get(s.version)},
+	}
+	if s.o.Page != nil {
+		for _, at := range []string{"/{$}", "/page/", "/openapi.json"} {
+			list = append(list, route{pattern: at, methods: get(s.o.Page.ServeHTTP), open: true})
+		}
+	}
+	return list
+}
+
+// Handler returns the handler of all public routes.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range s.routes() {
+		mux.Handle(r.pattern, s.handle(r))
+	}
+	unknown := s.handle(route{pattern: "unknown"})
+	mux.Handle("/", unknown)
+	return s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would redirect to a clean path; here such a path is unknown.
+		p := r.URL.Path
+		if clean := path.Clean(p); p != clean && p != clean+"/" || strings.Contains(p, "//") ||
+			r.URL.RawPath != "" || strings.Contains(r.URL.EscapedPath(), "%") {
+			unknown.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+}
+
+// handle answers the methods of a route.
+func (s *Server) handle(at route) http.Handler {
+	var allowed []string
+	for m := range at.methods {
+		allowed = append(allowed, m)
+	}
+	slices.Sort(allowed)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note(r).route = at.pattern
+		if !at.open {
+			if f := s.authorize(r); f != nil {
+				f.write(w)
+				return
+			}
+		}
+		h := at.methods[r.Method]
+		switch {
+		case h != nil:
+			h(w, r)
+		case at.methods == nil:
+			fault(http.StatusNotFound, "unknown_route", "there is no such route").write(w)
+		default:
+			f := fault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
+				cut(r.Method), param.Either(allowed))
+			f.header = [2]string{"Allow", strings.Join(allowed, ", ")}
+			f.write(w)
+		}
+	})
+}
+
+// readBody reads a JSON object.
+func readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
+	if f := checkContent(r, jsonType); f != nil {
+		return nil, f
+	}
+	body, f := readAll(w, r, mostBody)
+	if f != nil {
+		return nil, f
+	}
+	object, f := readObject(body)
+	return &fields{object: object}, f
+}
+
+// checkContent refuses a body of another type, or one that is packed.
+func checkContent(r *http.Request, want string) *Fault {
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return fault(http.StatusUnsupportedMediaType, "unsupported_encoding",
+			"content encoding is %s, want none", param.Quote(e))
+	}
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(kind), want) {
+		return fault(http.StatusUnsupportedMediaType, "content_type", "content type is %s, want %s",
+			param.Quote(kind), want)
+	}
+	return nil
+}
+
+// readAll reads a body of at most some bytes, within its time.
+func readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Fault) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err != nil {
+		return nil, bodyFault(err, most)
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return body, nil
+}
+
+// bodyFault is the fault of a body that cannot be read.
+func bodyFault(err error, most int64) *Fault {
+	var f *Fault
+	switch {
+	case isTooLarge(err):
+		f = fault(http.StatusRequestEntityTooLarge, "body_too_large",
+			"the body has more than %d bytes, want at most that", most)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		f = fault(http.StatusRequestTimeout, "body_timeout",
+			"the body took more than %.0f seconds, want at most that", bodyTime.Seconds())
+	default:
+		f = bad("invalid_body", "", "the body ends early")
+	}
+	f.closes = true
+	return f
+}
+
+func isTooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
+}
+
+// reader reads a request of a route from its fields.
+type reader func(r *http.Request, f *fields) (asked, streaming)
+
+// generating answers a request of JSON for sequences.
+func (s *Server) generating(read reader) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		f, fault := readBody(w, r)
+		if fault != nil {
+			fault.write(w)
+			return
+		}
+		s.generate(w, r, f, read)
+	}
+}
+
+// generate answers a request for sequences.
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, read reader) {
+	a, st := read(r, f)
+	if fault := f.end(); fault != nil {
+		fault.write(w)
+		return
+	}
+	made, fault := s.work(a, keyName(r))
+	if fault == nil {
+		var hit bool
+		if made, hit, fault = s.begin(made); fault == nil {
+			defer s.leave(made, "client")
+			s.answer(w, r, made, a, st, hit)
+			return
+		}
+	}
+	fault.write(w)
+}
+
+// answer sends the answer of a work, or streams it.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *work, a asked, st streaming,
+	hit bool) {
+	n := note(r)
+	n.rows, n.work = made.rows, made
+	if st.form == "" {
+		if err := made.wait(r.Context()); err != nil {
+			n.gone = true
+			return
+		}
+		result, fault := made.result()
+		if fault != nil {
+			fault.write(w)
+			return
+		}
+		if hit {
+			w.Header().Set("Unmask-Cache", "hit")
+		}
+		writeJSON(w, result.body)
+		return
+	}
+	if !s.opens() {
+		f := fault(http.StatusTooManyRequests, "too_many_streams", "%d streams are open, want at most %d",
+			mostStreams, mostStreams)
+		f.Retry = 1
+		f.write(w)
+		return
+	}
+	defer s.closes()
+	out := newStream(w, r, hit)
+	var err error
+	pictures, ofPictures := a.form.(pictureForm)
+	switch form := a.chunks(); {
+	case ofPictures:
+		err = out.pictures(made, pictures, st.form == "events", 0)
+	case st.form == "events":
+		err = out.events(made, 0)
+	case form != nil:
+		err = out.openAI(made, form, st)
+	}
+	if err != nil {
+		n.gone = true
+	}
+}
+
+// chunks returns what makes the chunks of the answer's stream, nil where it has none.
+func (a *asked) chunks() chunker {
+	if forms, ok := a.form.([]textForm); ok {
+		return completionChunks(forms)
+	}
+	return nil
+}
+
+// mostStreams is how many streams may be open.
+const mostStreams = 256
+
+// opens counts one more stream, false where there are too many.
+func (s *Server) opens() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams >= mostStreams {
+		return false
+	}
+	s.streams++
+	s.stats.streams.Inc()
+	return true
+}
+
+func (s *Server) closes() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams--
+	s.stats.streams.Dec()
+}
+
+func writeJSON(w http.ResponseWriter, body []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writing + time.Duration(
+		len(body))*time.Microsecond))
+	w.Header().Set("Content-Type", jsonType)
+	if w.Header().Get("Cache-Control") == "" {
+		w.Header().Set("Cache-Control", "no-store")
+	}
+	_, _ = w.Write(append(slices.Clip(body), '\n'))
+}
+
+// wants are kinds of models.
+type wants int
+
+const (
+	wantsText wants = iota
+	wantsPictures
+)
+
+// model returns the model that a request names, or the first of its kind.
+func (s *Server) model(f *fields, kind wants) *served {
+	name := f.text("model")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	var first *served
+	for _, m := range s.models {
+		if kind == wantsText && m.Text == nil || kind == wantsPictures && m.Pictures == nil {
+			continue
+		}
+		if m.name == name {
+			return m
+		}
+		if first == nil {
+			first = m
+		}
+		names = append(names, m.name)
+	}
+	if f.fault != nil {
+		return nil
+	}
+	if first != nil && !f.has("model") {
+		return first
+	}
+	if len(s.models) < max(s.o.Expect, 1) {
+		wait := fault(http.StatusServiceUnavailable, "loading", "the models are still loading")
+		wait.Retry = 1
+		f.fail(wait)
+		return nil
+	}
+	f.fail(&Fault{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
+		Message: fmt.Sprintf("the model is not served for this, want %s", either(names))})
+	return nil
+}
+
+func either(names []string) string {
+	if len(names) == 0 {
+		return "another route: there is none"
+	}
+	return param.Either(names)
+}
+
+// listModels answers GET /v1/models.
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
+	out := struct {
+		Object string      `json:"object"`
+		Data   []modelInfo `json:"data"`
+	}{"list", []modelInfo{}}
+	for _, m := range s.all() {
+		out.Data = append(out.Data, m.info())
+	}
+	writeJSON(w, encode(out))
+}
+
+func (s *Server) all() []*served {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.models)
+}
+
+// oneModel answers GET /v1/models/{id}.
+func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
+	var names []string
+	for _, m := range s.all() {
+		if m.name == r.PathValue("id") {
+			writeJSON(w, encode(m.info()))
+			return
+		}
+		names = append(names, m.name)
+	}
+	f := fault(http.StatusNotFound, "model_not_found", "the model is not served, want %s", either(names))
+	f.Param = "model"
+	f.write(w)
+}
+
+// health answers GET /healthz.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, []byte(`{"status":"ok"}`))
+}
+
+// stallTime is how long no pass may end while work waits.
+const stallTime = 60 * time.Second
+
+// ready answers GET /readyz.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	draining := s.draining
+	s.mu.Unlock()
+	status := "ok"
+	switch {
+	case draining:
+		status = "draining"
+	case s.loading():
+		status = "loading"
+	default:
+		for _, e := range s.engines() {
+			if e.stalled(stallTime) {
+				status = "stalled"
+			}
+		}
+	}
+	if status != "ok" {
+		w.Header().Set("Content-Type", jsonType)
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	writeJSON(w, encode(map[string]string{"status": status}))
+}
+
+// version answers GET /version.
+func (s *Server) version(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, encode(map[string]string{"version": or(s.o.Version, "unknown"), "contract": contract}))
+}

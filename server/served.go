@@ -1,0 +1,140 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"unmask"
+	"unmask/backend"
+	"unmask/generate"
+	"unmask/model"
+)
+
+// contract is what the bytes of an answer depend on beside model and request. A change of the
+// random streams, or of a sampler's rule, changes it.
+const contract = "unmask 1"
+
+// Model is a model that is served.
+type Model struct {
+	Name      string // that requests ask for: letters, digits, dots, dashes and underscores
+	Model     *unmask.Model
+	Precision backend.Precision // that it was loaded with
+}
+
+// served is a model with what the server keeps of it.
+type served struct {
+	*unmask.Model
+	name      string
+	spec      model.Spec
+	device    string
+	precision string
+	chat      *unmask.Chat // nil where it has no template
+	chatless  error        // why
+	defaults  generate.Recipe
+	identity  string // SHA-256 of contract, weights, precision and device
+	engine    *engine
+	created   int64 // unix seconds
+}
+
+// servedName is a name under which a model is served.
+var servedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// newServed reads what answers need to know of a model.
+func newServed(o Model) (*served, error) {
+	if !servedName.MatchString(o.Name) {
+		return nil, fmt.Errorf("model name is %.80q, want 1 to 64 letters, digits, dots, dashes and "+
+			"underscores", o.Name)
+	}
+	m := &served{Model: o.Model, name: o.Name, spec: o.Model.Spec(), precision: o.Precision.String(),
+		device: deviceOf(o.Model), created: time.Now().Unix()}
+	if m.Text == nil && m.Pictures == nil {
+		return nil, fmt.Errorf("model %s makes neither text nor pictures", o.Name)
+	}
+	if m.Text != nil {
+		m.chat, m.chatless = m.Chat()
+	}
+	var err error
+	if m.defaults, err = m.Defaults(); err != nil {
+		return nil, err
+	}
+	weights := m.Name // an exact model is its name
+	if m.Source != nil {
+		if weights, err = m.Source.Fingerprint(); err != nil {
+			return nil, err
+		}
+	}
+	sum := sha256.Sum256(encode([]string{contract, weights, m.precision, m.device}))
+	m.identity = hex.EncodeToString(sum[:])
+	return m, nil
+}
+
+// fingerprint returns the first digits of the identity.
+func (m *served) fingerprint() string { return m.identity[:12] }
+
+// deviceOf returns cpu, or the kind of another device: sums run in another order there.
+func deviceOf(m *unmask.Model) string {
+	if m.Backend == nil {
+		return "cpu"
+	}
+	if name, _, found := strings.Cut(m.Backend.Name(), ":"); found {
+		return name
+	}
+	return "cpu"
+}
+
+// modelInfo is a model in a list.
+type modelInfo struct {
+	ID      string     `json:"id"`
+	Object  string     `json:"object"`
+	Created int64      `json:"created"`
+	OwnedBy string     `json:"owned_by"`
+	Unmask  modelShape `json:"unmask"`
+}
+
+// modelShape is what a client may ask of a model.
+type modelShape struct {
+	Kind        string      `json:"kind"`
+	Shape       []int       `json:"shape"`  // of a sequence: its longest length, or rows and columns
+	Fixed       bool        `json:"fixed"`  // no other length
+	Tokens      int         `json:"tokens"` // that can be drawn
+	Mask        int32       `json:"mask"`
+	Precision   string      `json:"precision"`
+	Device      string      `json:"device"`
+	Fingerprint string      `json:"fingerprint"`
+	Chat        bool        `json:"chat"`
+	Prompt      bool        `json:"prompt"` // pictures are drawn from a text
+	Classes     []string    `json:"classes,omitempty"`
+	ClassCount  int         `json:"class_count,omitempty"`
+	Size        []int       `json:"size,omitempty"` // of a picture: width and height
+	Encodes     bool        `json:"encodes"`        // pictures can be edited
+	Recipe      string      `json:"recipe"`         // what runs where nothing is asked for
+	Limits      modelLimits `json:"limits"`
+	RowsASecond float64     `json:"rows_per_second,omitempty"`
+}
+
+type modelLimits struct {
+	N     int `json:"n"`
+	Steps int `json:"steps"`
+}
+
+func (m *served) info() modelInfo {
+	s := modelShape{Kind: string(m.Kind()), Shape: m.spec.Shape, Fixed: m.spec.Fixed,
+		Tokens: m.spec.Outcomes, Mask: m.spec.Mask, Precision: m.precision, Device: m.device,
+		Fingerprint: m.fingerprint(), Chat: m.chat != nil, Prompt: m.spec.Prompt, Classes: m.Classes,
+		ClassCount: m.spec.Classes, Recipe: m.defaults.String(),
+		Limits: modelLimits{N: mostChoices, Steps: mostSteps}, RowsASecond: m.engine.rowsASecond()}
+	if m.Pictures != nil {
+		if width, height, err := m.Pictures.Size(); err == nil {
+			s.Size = []int{width, height}
+		}
+		if c, err := m.Pictures.Codec(); err == nil {
+			_, encodes := c.(model.Encoder)
+			s.Encodes = encodes && len(c.Shape()) == 2
+		}
+	}
+	return modelInfo{ID: m.name, Object: "model", Created: m.created, OwnedBy: "unmask", Unmask: s}
+}

@@ -1,0 +1,252 @@
+// Package server serves models over HTTP: OpenAI's shapes for text and pictures, streams of the
+// positions as they open, jobs and metrics.
+//
+// A sequence's bytes depend on its seed, index and settings alone. So strangers share passes, equal
+// requests are computed once, and every answer is what the command gives.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"unmask/generate"
+)
+
+// Options bound a server. The zero value is that of unmask serve without its keys: what listens
+// beyond loopback wants Keys.
+type Options struct {
+	Keys    *Keys         // who may ask; nil: everybody
+	Hosts   []string      // names in a request's Host beside localhost, loopback and Listen's
+	Origins []string      // of pages elsewhere that may ask, such as https://example.org
+	Listen  string        // the address that the server listens on, for Host
+	Queue   int           // requests that wait; 0 means 64
+	Memory  int64         // bytes of keys and values a model; 0 means 4 GiB
+	Cache   int64         // bytes of answers that are kept; 0 means 64 MiB
+	Timeout time.Duration // for a request; 0 means 600 s
+	Rows    int           // of one pass; 0 means 2048
+	Log     *slog.Logger  // a line a request; nil: none
+	Page    http.Handler  // at /; nil: none
+	Version string        // in /version
+	Expect  int           // models that are added later; until then /readyz is loading
+}
+
+// Server serves models. Its methods may be called at once.
+type Server struct {
+	o     Options
+	stats *stats
+	begun time.Time
+	ctx   context.Context // ends when all work is given up
+	stop  context.CancelFunc
+	group sync.WaitGroup // engines, and works that are being answered
+
+	mu       sync.Mutex
+	models   []*served
+	draining bool
+	inflight map[string]*work // by key
+	results  results
+	streams  int
+}
+
+// New returns a server without models.
+func New(o Options) *Server {
+	o.Queue = or(o.Queue, 64)
+	o.Memory = or(o.Memory, 4<<30)
+	o.Cache = or(o.Cache, 64<<20)
+	o.Timeout = or(o.Timeout, 600*time.Second)
+	o.Rows = or(o.Rows, 2048)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, begun: time.Now(), inflight: map[string]*work{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.results.most = o.Cache
+	s.stats = newStats(s.waits)
+	return s
+}
+
+func or[T comparable](x, otherwise T) T {
+	var zero T
+	if x == zero {
+		return otherwise
+	}
+	return x
+}
+
+// Add serves a model. The first of text and the first of pictures answer requests that name none.
+func (s *Server) Add(o Model) error {
+	m, err := newServed(o)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.models {
+		if other.name == m.name {
+			return fmt.Errorf("model name %s is there twice, want other names: NAME=DIR", m.name)
+		}
+	}
+	if s.ctx.Err() != nil {
+		return errors.New("the server is closed")
+	}
+	m.engine = newEngine(s.ctx, m, engineOptions{rows: s.o.Rows, memory: s.o.Memory, queue: s.o.Queue,
+		seconds: mostQueued, stats: s.stats, ended: s.finish})
+	s.stats.served(m)
+	s.models = append(s.models, m)
+	s.group.Go(m.engine.run)
+	return nil
+}
+
+// mostQueued is how many seconds of work may wait.
+const mostQueued = 600
+
+// engines returns those of all models.
+func (s *Server) engines() []*engine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*engine
+	for _, m := range s.models {
+		list = append(list, m.engine)
+	}
+	return list
+}
+
+// waits returns how much work waits at all models, and the longest wait.
+func (s *Server) waits() (requests int, rows int64, seconds float64) {
+	for _, e := range s.engines() {
+		n, r, t := e.waits()
+		requests, rows, seconds = requests+n, rows+r, max(seconds, t)
+	}
+	return requests, rows, seconds
+}
+
+// loading reports whether models are still to be added.
+func (s *Server) loading() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.models) < max(s.o.Expect, 1)
+}
+
+// Drain refuses new work, gives up what waits, and returns when what has begun is done, or when ctx
+// ends.
+func (s *Server) Drain(ctx context.Context) {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	for _, e := range s.engines() {
+		e.drain()
+	}
+	for {
+		idle := true
+		for _, e := range s.engines() {
+			idle = idle && e.idle()
+		}
+		if idle {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Close gives up all work and waits until nothing runs any more.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	for _, e := range s.engines() {
+		e.abandon()
+	}
+	s.stop()
+	s.group.Wait()
+}
+
+// begin returns the work of a request: one of the same key that runs or is done, or a new one. It
+// counts the caller as one that waits for it; the caller calls leave when it is gone.
+func (s *Server) begin(w *work) (_ *work, hit bool, f *Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return nil, false, shuttingDown()
+	}
+	if old := s.results.get(w.key); old != nil && old.watch() {
+		s.stats.hit()
+		return old, true, nil
+	}
+	if old := s.inflight[w.key]; old != nil && old.watch() {
+		return old, false, nil
+	}
+	w.watch()
+	s.inflight[w.key] = w
+	if f := w.model.engine.admit(w); f != nil {
+		delete(s.inflight, w.key)
+		return nil, false, f
+	}
+	return w, false, nil
+}
+
+// leave counts one less that waits for a work. With the last the work is given up.
+func (s *Server) leave(w *work, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.mu.Lock()
+	w.watchers--
+	last := w.watchers == 0
+	w.mu.Unlock()
+	if !last {
+		return
+	}
+	if s.inflight[w.key] == w {
+		delete(s.inflight, w.key)
+	}
+	if w.end(nil, fault(statusGone, "cancelled", "the request was cancelled")) {
+		s.stats.cancelled(why)
+		w.model.engine.poke()
+	}
+}
+
+// statusGone is what is logged of a client that went before its answer.
+const statusGone = 499
+
+// finish makes the answer of a work whose members are all done, behind the engine.
+func (s *Server) finish(w *work) {
+	s.group.Go(func() {
+		a, f := answerOf(w)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.inflight[w.key] == w {
+			delete(s.inflight, w.key)
+		}
+		if w.end(a, f) && f == nil {
+			s.results.put(w)
+		}
+	})
+}
+
+// answerOf makes the answer. A panic is a fault of this work alone.
+func answerOf(w *work) (a *answer, f *Fault) {
+	defer func() {
+		if r := recover(); r != nil {
+			a, f = nil, fault(http.StatusInternalServerError, "answer_failed", "the answer failed: %v", r)
+		}
+	}()
+	return w.answers(w)
+}
+
+// total sums what a work's members took.
+func (w *work) total() (e generate.Evaluated, steps int) {
+	for _, m := range w.members {
+		e.Full += m.evaluated.Full
+		e.Partial += m.evaluated.Partial
+		e.Head += m.evaluated.Head
+		steps = max(steps, m.n)
+	}
+	return e, steps
+}

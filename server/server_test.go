@@ -1,0 +1,247 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/server"
+)
+
+// loaded are the demo models, loaded once for all tests.
+var loaded = sync.OnceValue(func() map[string]*unmask.Model {
+	out := map[string]*unmask.Model{}
+	text, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: 2})
+	if err != nil {
+		panic(err)
+	}
+	out["demo"] = text
+	if out["demo-image"], err = unmask.LoadFS(demo.Image(), "demo-image",
+		unmask.Options{Threads: 2}); err != nil {
+		panic(err)
+	}
+	return out
+})
+
+// serving returns a server of the demo models that ends with the test.
+func serving(t testing.TB, o server.Options) (*server.Server, *httptest.Server) {
+	s := server.New(o)
+	for _, name := range []string{"demo", "demo-image"} {
+		require.NoError(t, s.Add(server.Model{Name: name, Model: loaded()[name]}))
+	}
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		h.Close()
+		s.Close()
+	})
+	return s, h
+}
+
+// post sends JSON and returns status, header and body.
+func post(t testing.TB, url, body string) (int, http.Header, []byte) {
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	defer r.Body.Close()
+	data, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	return r.StatusCode, r.Header, data
+}
+
+// answer is what tests read of answers.
+type answer struct {
+	ID      string
+	Object  string
+	Choices []struct {
+		Index  int
+		Text   string
+		Tokens []int32
+		Finish string `json:"finish_reason"`
+		Holes  []struct {
+			Start, Length int
+			Text          string
+		}
+		Message struct{ Content string }
+		Delta   struct{ Content string }
+	}
+	Data []struct {
+		B64 string `json:"b64_json"`
+		URL string
+	}
+	Usage *struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+	}
+	Unmask struct {
+		Seed                   uint64
+		Key, Sampler, Schedule string
+		Steps                  int
+		Codes                  [][]int32
+		Cells                  []int
+		Opened                 []struct {
+			Position int
+			Token    int32
+			Piece    string
+		}
+	}
+	Error *struct{ Message, Type, Param, Code string }
+}
+
+func read(t testing.TB, data []byte) (a answer) {
+	require.NoError(t, json.Unmarshal(data, &a), "%s", data)
+	return a
+}
+
+// ask is post of what is to be answered well.
+func ask(t testing.TB, url, body string) answer {
+	status, _, data := post(t, url, body)
+	require.Equal(t, 200, status, "%s", data)
+	return read(t, data)
+}
+
+// sseEvent is one event of a stream.
+type sseEvent struct{ name, id, data string }
+
+// stream posts and returns the events of the answer.
+func stream(t testing.TB, url, body string) (events []sseEvent) {
+	status, h, data := post(t, url, body)
+	require.Equal(t, 200, status, "%s", data)
+	require.Equal(t, "text/event-stream; charset=utf-8", h.Get("Content-Type"))
+	require.Equal(t, "no-store", h.Get("Cache-Control"))
+	require.Equal(t, "no", h.Get("X-Accel-Buffering"))
+	return parseEvents(string(data))
+}
+
+func parseEvents(text string) (events []sseEvent) {
+	for block := range strings.SplitSeq(text, "\n\n") {
+		var e sseEvent
+		for line := range strings.Lines(block) {
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			switch name {
+			case "event":
+				e.name = value
+			case "id":
+				e.id = value
+			case "data":
+				e.data = value
+			}
+		}
+		if e.data != "" {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// command is what the command writes for a run of the demo.
+func command(t testing.TB, name string, r unmask.Run) (tokens [][]int32) {
+	m := loaded()[name]
+	for step, err := range unmask.Generate(context.Background(), m, r) {
+		require.NoError(t, err)
+		if step.Done {
+			for _, q := range step.Sequences {
+				tokens = append(tokens, append([]int32(nil), q.Tokens...))
+			}
+		}
+	}
+	return tokens
+}
+
+func recipe(t testing.TB, name string, r unmask.Run) unmask.Run {
+	d, err := loaded()[name].Defaults()
+	require.NoError(t, err)
+	return r.With(d)
+}
+
+func TestCompletionsAreTheCommands(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	m := loaded()["demo"]
+	known, err := m.Text.Prompt("ROMEO:", 40)
+	require.NoError(t, err)
+	run := recipe(t, "demo", unmask.Run{Seed: 7, N: 3, First: 2, Tokens: known})
+	run.Steps = 8
+	want := command(t, "demo", run)
+	a := ask(t, h.URL+"/v1/completions", fmt.Sprintf(
+		`{"model":"demo","prompt":"ROMEO:","max_tokens":%d,"steps":8,"seed":7,"n":3,"first":2,"echo":true}`,
+		40-len(known)+38))
+	require.Len(t, a.Choices, 3)
+	for i, c := range a.Choices {
+		require.Equal(t, i, c.Index)
+		require.Equal(t, m.Text.Decode(want[i]), c.Text)
+		require.Equal(t, "length", c.Finish)
+	}
+	require.Equal(t, uint64(7), a.Unmask.Seed)
+	require.Equal(t, "hybrid", a.Unmask.Sampler)
+	require.Equal(t, "cmpl-"+a.Unmask.Key[:12], a.ID)
+	require.Equal(t, 2, a.Usage.Prompt)
+}
+
+func TestStreamsJoinToTheAnswer(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	for _, sampler := range []string{"hybrid", "moment", "remdm", "semi-ar(hybrid)"} {
+		body := fmt.Sprintf(`{"prompt":"To be,","max_tokens":40,"steps":9,"seed":5,"n":2,"sampler":%q`,
+			sampler)
+		whole := ask(t, h.URL+"/v1/completions", body+`,"stop":["e"]}`)
+		events := stream(t, h.URL+"/v1/completions", body+
+			`,"stop":["e"],"stream":true,"stream_options":{"include_usage":true}}`)
+		require.Equal(t, "[DONE]", events[len(events)-1].data)
+		text := [2]string{}
+		for _, e := range events[:len(events)-1] {
+			c := read(t, []byte(e.data))
+			require.Len(t, c.Choices, 1)
+			text[c.Choices[0].Index] += c.Choices[0].Text
+		}
+		require.Equal(t, whole.Choices[0].Text, text[0], sampler)
+		require.Equal(t, whole.Choices[1].Text, text[1], sampler)
+		last := read(t, []byte(events[len(events)-2].data))
+		require.Equal(t, whole.Unmask.Seed, last.Unmask.Seed)
+		require.NotNil(t, last.Usage)
+	}
+}
+
+func TestInfillAndPictures(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	m := loaded()["demo"]
+	known, err := m.Text.Infill("To be, [9] that is [3] the question", 0)
+	require.NoError(t, err)
+	run := recipe(t, "demo", unmask.Run{Seed: 4, Tokens: known})
+	run.Steps = 6
+	want := command(t, "demo", run)[0]
+	for _, holes := range []string{`"parts":["To be, ",9," that is ",3," the question"]`,
+		`"text":"To be, [9] that is [3] the question"`} {
+		a := ask(t, h.URL+"/v1/infill", `{"seed":4,"steps":6,`+holes+`}`)
+		require.Equal(t, want, a.Choices[0].Tokens)
+		require.Equal(t, m.Text.Decode(want), a.Choices[0].Text)
+		require.Len(t, a.Choices[0].Holes, 2)
+		require.Equal(t, 9, a.Choices[0].Holes[0].Length)
+	}
+	run = recipe(t, "demo-image", unmask.Run{Seed: 3, N: 2})
+	run.Steps = 4
+	codes := command(t, "demo-image", run)
+	a := ask(t, h.URL+"/v1/images/generations", `{"prompt":"","seed":3,"n":2,"steps":4,"codes":true}`)
+	require.Equal(t, codes, a.Unmask.Codes)
+	for i := range codes {
+		img, err := loaded()["demo-image"].Pictures.Image(codes[i])
+		require.NoError(t, err)
+		var file bytes.Buffer
+		require.NoError(t, png.Encode(&file, img))
+		require.Equal(t, base64.StdEncoding.EncodeToString(file.Bytes()), a.Data[i].B64)
+	}
+	events := stream(t, h.URL+"/v1/images/generations",
+		`{"prompt":"","seed":3,"n":2,"steps":4,"stream":true,"partial_images":2}`)
+	require.Len(t, events, 2*2+2)
+	require.Equal(t, "image_generation.partial_image", events[0].name)
+	require.Contains(t, events[5].data, a.Data[1].B64)
+}

@@ -1,0 +1,279 @@
+package server
+
+import (
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// Bounds of one request.
+const (
+	mostChoices = 64
+	mostPrompts = 64
+	mostSteps   = 4096
+	mostBiases  = 1024
+	mostFirst   = 1 << 31
+)
+
+// settings are the fields that say how a sequence is made.
+type settings struct {
+	seed        uint64
+	first, n    int
+	batch       bool // it may wait for others
+	recipe      generate.Recipe
+	stepped     bool // steps were asked for
+	constraints unmask.Constraints
+}
+
+// readSettings reads the fields that all ways to make sequences have in common.
+func readSettings(f *fields, m *served) (s settings) {
+	var given bool
+	if s.seed, given = f.seed("seed"); !given {
+		s.seed = rand.Uint64() >> 1 // below 2^63: a client's int64 has room for it
+	}
+	s.n = f.whole("n", 1, mostChoices, 1)
+	s.first = f.maybe("first", 0, mostFirst, 0)
+	s.batch = f.word("priority", "interactive", "batch") == "batch"
+	s.readRecipe(f, m)
+	s.constraints = unmask.Constraints{Ban: f.texts("ban"), Bias: f.texts("bias")}
+	return s
+}
+
+// readRecipe fills a recipe as the command's flags do: what is not given is the model's.
+func (s *settings) readRecipe(f *fields, m *served) {
+	given := map[string]string{}
+	for _, p := range generate.Params() {
+		name := strings.ReplaceAll(p.Name, "-", "_")
+		switch p.Name {
+		case "ban", "bias": // in text
+			continue
+		case "steps":
+			p.Min, p.Max = 1, mostSteps
+		}
+		raw := f.value(name)
+		if raw == nil {
+			continue
+		}
+		text, ok := f.settingOf(name, p, raw)
+		if !ok {
+			return
+		}
+		given[p.Name] = text
+	}
+	if given["temperature"] == "0" { // the most probable token
+		delete(given, "temperature")
+		if k, ok := given["top-k"]; ok && k != "1" {
+			f.fail(outOfRange("top_k", k, "1 with temperature 0"))
+			return
+		}
+		given["top-k"] = "1"
+	}
+	s.stepped = given["steps"] != ""
+	r := generate.Recipe{}
+	for _, p := range generate.Params() {
+		text, ok := given[p.Name]
+		if p.Name == "sampler" || p.Name == "ban" || p.Name == "bias" {
+			continue
+		}
+		if !ok {
+			text = m.defaults.Get(p.Name)
+		}
+		if text == "" {
+			continue
+		}
+		if err := r.Set(p.Name, text); err != nil {
+			f.fail(s.refuse(p.Name, err))
+			return
+		}
+	}
+	if _, ok := given["block-size"]; r.Reuse != generate.Blocks && !ok {
+		r.BlockSize = 0
+	}
+	if _, ok := given["refresh"]; r.Reuse != generate.Delayed && !ok {
+		r.Refresh = 0
+	}
+	if _, ok := given["guidance-schedule"]; r.Guidance.Scale == 0 && !ok {
+		r.Guidance.Schedule = ""
+	}
+	s.recipe = r
+	s.readSampler(f, m, given)
+}
+
+// settingOf returns a field of the recipe as the recipe's table takes it.
+func (f *fields) settingOf(name string, p param.Param, raw json.RawMessage) (text string, ok bool) {
+	switch p.Kind {
+	case param.Text, param.Word:
+		return f.textOf(name, raw), f.fault == nil
+	case param.Whole:
+		if !isWhole(string(raw)) {
+			f.wrongType(name, raw, "a whole number, "+p.Want())
+			return "", false
+		}
+		if _, err := p.Int(string(raw)); err != nil {
+			f.fail(refused(name, err))
+			return "", false
+		}
+		return string(raw), true
+	}
+	if kindOf(raw) != "a number" {
+		f.wrongType(name, raw, "a number, "+p.Want())
+		return "", false
+	}
+	x, _ := strconv.ParseFloat(string(raw), 64)
+	if name == "temperature" && x == 0 {
+		return "0", true
+	}
+	if _, err := p.Float(param.Format(x)); err != nil {
+		f.fail(refused(name, err))
+		return "", false
+	}
+	return param.Format(x), true
+}
+
+// readSampler reads the rule, with +cache, alpha and gamma.
+func (s *settings) readSampler(f *fields, m *served, given map[string]string) {
+	text, asked := given["sampler"]
+	if !asked {
+		text = m.defaults.Get("sampler")
+	}
+	name, cached := strings.CutSuffix(text, "+cache")
+	_, cacheGiven := given["cache"]
+	if cached && !cacheGiven {
+		s.recipe.Cache = max(1, s.recipe.Cache)
+	}
+	if _, err := samplers.Parse(name); err != nil {
+		f.fail(s.refuse("sampler", err))
+		return
+	}
+	var with []samplers.Given
+	for _, p := range []param.Param{samplers.AlphaParam, samplers.GammaParam} {
+		x, ok := f.number(p.Name, p.Min, p.Max)
+		if !ok {
+			continue
+		}
+		if !samplers.Takes(name, p.Name) {
+			f.fail(outOfRange(p.Name, param.Format(x), "it left out: "+param.Quote(name)+" takes none"))
+			return
+		}
+		with = append(with, samplers.With(p.Name, x))
+	}
+	if f.fault != nil {
+		return
+	}
+	if cached && s.recipe.Cache == 0 {
+		f.fail(outOfRange("cache", 0, "1 or more with sampler "+param.Quote(text)))
+		return
+	}
+	var err error
+	if s.recipe.Sampler, err = samplers.Parse(name, with...); err != nil {
+		f.fail(s.refuse("sampler", err))
+		return
+	}
+	if u, ok := samplers.As[samplers.Uncached](s.recipe.Sampler); ok && s.recipe.Cache > 0 {
+		if cached || cacheGiven {
+			f.fail(bad("out_of_range", "cache", "cache is %d, want 0 with sampler %s: %s", s.recipe.Cache,
+				param.Quote(name), u.Uncached()))
+		}
+		s.recipe.Cache = 0
+	}
+}
+
+// refuse is the fault of a parameter of the recipe.
+func (s *settings) refuse(name string, err error) *Fault {
+	name = strings.ReplaceAll(name, "-", "_")
+	text := strings.TrimPrefix(oneLine(err), "samplers: ")
+	switch name {
+	case "sampler":
+		return bad("unknown_sampler", name, "sampler: %s", text)
+	case "schedule":
+		return bad("unknown_schedule", name, "schedule: %s", text)
+	}
+	return refused(name, err)
+}
+
+// constrain reads what text alone has: logit_bias, min_length and end.
+func (s *settings) constrain(f *fields, m *served) {
+	length := m.spec.Length()
+	s.constraints.MinLength = f.maybe("min_length", 0, length, 0)
+	s.constraints.End = f.text("end")
+	raw := f.value("logit_bias")
+	if raw == nil {
+		return
+	}
+	var biases map[string]json.RawMessage
+	if json.Unmarshal(raw, &biases) != nil {
+		f.wrongType("logit_bias", raw, "an object of token ids")
+		return
+	}
+	if len(biases) > mostBiases {
+		f.fail(bad("out_of_range", "logit_bias", "logit_bias has %d tokens, want at most %d",
+			len(biases), mostBiases))
+		return
+	}
+	for _, id := range sortedKeys(biases) {
+		n, err := strconv.Atoi(id)
+		if err != nil || n < 0 || n >= m.spec.Outcomes || !isWhole(id) {
+			f.fail(bad("unknown_token", "logit_bias", "logit_bias has token %s, want 0 to %d",
+				param.Quote(id), m.spec.Outcomes-1))
+			return
+		}
+		x, err := strconv.ParseFloat(string(biases[id]), 64)
+		if err != nil || !(x >= -100 && x <= 100) {
+			f.fail(bad("out_of_range", "logit_bias", "logit_bias of token %d is %s, want -100 to 100", n,
+				cut(string(biases[id]))))
+			return
+		}
+		s.constraints.Bias = append(s.constraints.Bias, id+"="+param.Format(x))
+	}
+}
+
+// run returns the run of one sequence, checked. tokens are what is known; nil: nothing.
+func (s *settings) run(m *served, tokens []int32) (unmask.Run, *Fault) {
+	o := unmask.Run{Seed: s.seed, N: 1, First: s.first, Tokens: tokens}.With(s.recipe)
+	if err := m.Constrain(&o, s.constraints); err != nil {
+		return o, refusedConstraint(err)
+	}
+	free := m.spec.Length()
+	if tokens != nil {
+		free = masked(tokens, m.spec.Mask)
+	}
+	if !s.stepped {
+		o.Steps = min(o.Steps, max(1, free))
+	}
+	o, err := m.Check(o)
+	if err != nil {
+		return o, refused("", err)
+	}
+	return o, nil
+}
+
+// refusedConstraint is the fault of what unmask.Model.Constrain refuses.
+func refusedConstraint(err error) *Fault {
+	name, _, _ := strings.Cut(oneLine(err), ":")
+	switch name {
+	case "ban", "bias", "end":
+	default:
+		name = "min_length"
+	}
+	return bad("out_of_range", name, "%s", strings.ReplaceAll(oneLine(err), "min-length", "min_length"))
+}
+
+func masked(tokens []int32, mask int32) (n int) {
+	for _, t := range tokens {
+		if t == mask {
+			n++
+		}
+	}
+	return n
+}
+
+// sortedKeys returns the names of an object in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Times of a stream.
+const (
+	heartbeat = 10 * time.Second // between comments while nothing else is sent
+	writing   = 30 * time.Second // a reader that takes nothing for as long is gone
+)
+
+// stream writes server-sent events. Its header goes out with the first of them.
+type stream struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	ctx   context.Context
+	begun bool
+	fresh bool // something is to be flushed
+	hit   bool
+}
+
+func newStream(w http.ResponseWriter, r *http.Request, hit bool) *stream {
+	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), hit: hit}
+}
+
+// begin sends the header.
+func (s *stream) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	if s.hit {
+		h.Set("Unmask-Cache", "hit")
+	}
+	s.w.WriteHeader(http.StatusOK)
+}
+
+// send writes one event. name and id may be "".
+func (s *stream) send(name, id string, data []byte) error {
+	var b strings.Builder
+	if name != "" {
+		fmt.Fprintf(&b, "event: %s\n", name)
+	}
+	if id != "" {
+		fmt.Fprintf(&b, "id: %s\n", id)
+	}
+	fmt.Fprintf(&b, "data: %s\n\n", data)
+	return s.write(b.String())
+}
+
+func (s *stream) write(text string) error {
+	s.begin()
+	_ = s.rc.SetWriteDeadline(time.Now().Add(writing)) // where the connection has deadlines
+	s.fresh = true
+	_, err := s.w.Write([]byte(text))
+	return err
+}
+
+// flush sends what was written.
+func (s *stream) flush() error {
+	if !s.fresh {
+		return nil
+	}
+	s.fresh = false
+	return s.rc.Flush()
+}
+
+// fail ends the stream with a fault: as an answer where nothing was sent, else as an event.
+func (s *stream) fail(name string, f *Fault) {
+	if !s.begun {
+		f.write(s.w)
+		return
+	}
+	if s.send(name, "", f.JSON()) == nil {
+		_ = s.flush()
+	}
+}
+
+// follow hands over the steps of a work from number from on, as they come, until the work is done.
+// The error is that of each, or of a client that went.
+func (s *stream) follow(w *work, from int, each func(n int, e event) error) error {
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	for {
+		events, done, changed := w.since(from)
+		for i := range events {
+			if err := each(from+i+1, events[i]); err != nil {
+				return err
+			}
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+		if from += len(events); done {
+			return nil
+		}
+		select {
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		case <-changed:
+		case <-ticker.C:
+			if err := s.write(": still here\n\n"); err != nil {
+				return err
+			}
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"unmask/traces"
+)
+
+// stepInfo is what a chunk says of a step where include_steps asks for it.
+type stepInfo struct {
+	Step   int            `json:"step"`
+	Steps  int            `json:"steps"`
+	Opened []traces.Piece `json:"opened"`
+	Closed []int          `json:"closed"`
+}
+
+// settling follows one sequence and tells which of its text can no longer change.
+type settling struct {
+	form    *textForm
+	tokens  []int32
+	logP    []float64
+	remasks bool
+	sent    int  // bytes
+	ended   bool // all was sent
+	finish  string
+}
+
+func newSettling(m *member, form *textForm, remasks bool) *settling {
+	s := &settling{form: form, logP: m.logP, remasks: remasks}
+	if s.tokens = slices.Clone(m.run.Tokens); s.tokens == nil {
+		s.tokens = slices.Repeat([]int32{form.mask}, form.To)
+	}
+	return s
+}
+
+// take applies a step.
+func (s *settling) take(e *event) {
+	for _, o := range e.Opened {
+		s.tokens[o.Position] = o.Token
+	}
+	for _, p := range e.Closed {
+		s.tokens[p] = s.form.mask
+	}
+}
+
+// whole returns the text so far, with holes.
+func (s *settling) whole() (string, string) {
+	c := s.form.choice(s.tokens, nil)
+	return c.text, c.finish
+}
+
+// delta returns the text that has settled since the last call, "" for none. It ends where the text
+// ends, whatever comes after.
+func (s *settling) delta(done bool) string {
+	if s.ended || s.remasks && !done {
+		return ""
+	}
+	if done {
+		s.ended = true
+		var text string
+		text, s.finish = s.whole()
+		return text[min(s.sent, len(text)):]
+	}
+	f := s.form
+	settled := f.From
+	for settled < f.To && s.tokens[settled] != f.mask && !slices.Contains(f.Ends, s.tokens[settled]) {
+		settled++
+	}
+	settled = f.wholeRunes(s.tokens, f.From, settled)
+	from := f.From
+	if f.Echo >= 0 {
+		from = f.Echo
+	}
+	pieces := f.tokens.Pieces(s.tokens[f.Base:settled])
+	given := strings.Join(pieces[from-f.Base:f.From-f.Base], "")
+	text := strings.Join(pieces[f.From-f.Base:], "")
+	if at := firstStop(text, f.Stops); at >= 0 {
+		text = text[:at]
+	} else {
+		text = text[:len(text)-heldBack(text, f.Stops)]
+	}
+	for !utf8.ValidString(text) { // a stop that begins within a rune
+		text = text[:len(text)-1]
+	}
+	all := given + text
+	if len(all) <= s.sent {
+		return ""
+	}
+	delta := all[s.sent:]
+	s.sent = len(all)
+	return delta
+}
+
+// chunker makes the chunks of one of OpenAI's streams.
+type chunker interface {
+	// chunk returns the data of some text of a choice; finish is "" but for the choice's last chunk,
+	// usage and info are of the last of all.
+	chunk(w *work, choice int, text, finish string, step *stepInfo, last *lastChunk) []byte
+	forms() []textForm
+}
+
+// lastChunk is what the last chunk of all has more.
+type lastChunk struct {
+	usage *usage
+	info  unmaskInfo
+}
+
+// openAI streams text as it settles, or the whole text so far, then [DONE].
+func (s *stream) openAI(w *work, c chunker, st streaming) error {
+	forms := c.forms()
+	remasks := remasks(w.recipe)
+	var settlings []*settling
+	for i, m := range w.members {
+		settlings = append(settlings, newSettling(m, &forms[i], remasks))
+	}
+	open := len(settlings)
+	final := func(n int, step *stepInfo) error { // holds the last choice's last chunk until the answer is there
+		q := settlings[n]
+		text := q.delta(true)
+		if st.form == "diffusing" {
+			text, q.finish = q.whole()
+		}
+		if open--; open > 0 {
+			return s.send("", "", c.chunk(w, n, text, q.finish, step, nil))
+		}
+		if err := w.wait(s.ctx); err != nil {
+			return err
+		}
+		a, f := w.result()
+		if f != nil {
+			return f
+		}
+		last := &lastChunk{info: w.info()}
+		if used, ok := a.parts.(usage); ok && st.usage {
+			last.usage = &used
+		}
+		return s.send("", "", c.chunk(w, n, text, q.finish, step, last))
+	}
+	err := s.follow(w, 0, func(_ int, e event) error {
+		q := settlings[e.choice]
+		q.take(&e)
+		var step *stepInfo
+		if st.steps {
+			step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened, Closed: e.Closed}
+			if step.Closed == nil {
+				step.Closed = []int{}
+			}
+		}
+		if e.Done { // positions after the text's end have no event
+			q.tokens = w.members[e.choice].tokens
+			return final(e.choice, step)
+		}
+		text := ""
+		if st.form == "diffusing" {
+			text, _ = q.whole()
+		} else {
+			text = q.delta(false)
+		}
+		if text == "" && step == nil {
+			return nil
+		}
+		return s.send("", "", c.chunk(w, e.choice, text, "", step, nil))
+	})
+	if err == nil {
+		if _, f := w.result(); f != nil {
+			err = f
+		}
+	}
+	if f, ok := err.(*Fault); ok {
+		s.fail("", f)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.send("", "", []byte("[DONE]")); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// completionChunks are those of /v1/completions.
+type completionChunks []textForm
+
+func (c completionChunks) forms() []textForm { return c }
+
+func (c completionChunks) chunk(w *work, choice int, text, finish string, step *stepInfo,
+	last *lastChunk) []byte {
+	out := w.completion()
+	out.Choices = []completionChoice{{Index: choice, Text: text}}
+	if finish != "" {
+		out.Choices[0].Finish = &finish
+	}
+	return encode(withLast(out, step, last))
+}
+
+// withLast adds what a chunk says of its step, and of the end.
+func withLast(out completion, step *stepInfo, last *lastChunk) completion {
+	out.Unmask = chunkInfo(step, last)
+	if last != nil {
+		out.Usage = last.usage
+	}
+	return out
+}
+
+// chunkInfo is the field unmask of a chunk: the step, and in the last how all was made.
+func chunkInfo(step *stepInfo, last *lastChunk) any {
+	switch {
+	case step == nil && last == nil:
+		return nil
+	case last == nil:
+		return step
+	case step == nil:
+		return last.info
+	}
+	return struct {
+		*stepInfo
+		Run unmaskInfo `json:"run"`
+	}{step, last.info}
+}

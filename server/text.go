@@ -1,0 +1,147 @@
+package server
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"unmask/tokenizers"
+)
+
+// textForm says which part of a sequence is the answer, and where it ends.
+type textForm struct {
+	Base     int      // text is decoded from this position on
+	From, To int      // positions that the answer is of
+	Stops    []string // the text ends before the first of them
+	Ends     []int32  // tokens that end the text
+	Echo     int      // the answer's text begins here, with what was given; -1: at From
+	LogProbs bool
+	tokens   tokenizers.Tokenizer
+	mask     int32
+}
+
+// textChoice is one finished answer.
+type textChoice struct {
+	text   string
+	finish string // length, or stop where an end or a stop was found
+	tokens []int32
+	pieces []string // of positions from..
+	from   int
+	logP   []float64
+}
+
+// choice returns the answer of a sequence, masked positions shown as holes.
+func (f *textForm) choice(tokens []int32, logP []float64) textChoice {
+	to, finish := f.To, "length"
+	limit := len(tokens)
+	if at := f.ending(tokens, f.To); at >= 0 {
+		to, limit, finish = at, at, "stop"
+	}
+	from := f.From
+	if f.Echo >= 0 {
+		from = f.Echo
+	}
+	pieces := f.tokens.Pieces(tokens[f.Base:limit])
+	given := strings.Join(pieces[from-f.Base:f.From-f.Base], "")
+	text := strings.Join(pieces[f.From-f.Base:to-f.Base], "")
+	if at := firstStop(text, f.Stops); at >= 0 {
+		text, finish = text[:at], "stop"
+	}
+	if f.Echo >= 0 && finish == "length" { // and what follows
+		text += strings.Join(pieces[to-f.Base:], "")
+	}
+	return textChoice{text: given + text, finish: finish, tokens: tokens[from:to],
+		pieces: pieces[from-f.Base : to-f.Base], from: from, logP: logP}
+}
+
+// ending returns the first position before to of a token that ends the text, -1 for none.
+func (f *textForm) ending(tokens []int32, to int) int {
+	for at := f.From; at < to; at++ {
+		if slices.Contains(f.Ends, tokens[at]) {
+			return at
+		}
+	}
+	return -1
+}
+
+// firstStop returns where the first of some texts begins, -1 where there is none.
+func firstStop(text string, stops []string) int {
+	first := -1
+	for _, stop := range stops {
+		if at := strings.Index(text, stop); at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// heldBack returns how many bytes at the end of text may be the beginning of a stop.
+func heldBack(text string, stops []string) (n int) {
+	for _, stop := range stops {
+		for k := min(len(stop)-1, len(text)); k > n; k-- {
+			if strings.HasSuffix(text, stop[:k]) {
+				n = k
+				break
+			}
+		}
+	}
+	return n
+}
+
+// wholeRunes returns the largest position up to which the tokens from a position on are whole
+// runes.
+func (f *textForm) wholeRunes(tokens []int32, from, to int) int {
+	var tail []byte
+	for at := to; at > from && len(tail) < utf8.UTFMax; at-- {
+		piece, ok := f.tokens.Token(tokens[at-1])
+		if !ok {
+			break
+		}
+		tail = append([]byte(piece), tail...)
+	}
+	start := len(tail) - 1
+	for start > 0 && !utf8.RuneStart(tail[start]) {
+		start--
+	}
+	if start < 0 || utf8.FullRune(tail[start:]) {
+		return to
+	}
+	// The rune that is not whole begins in an earlier token, or in this one.
+	for lost := len(tail) - start; to > from && lost > 0; to-- {
+		piece, _ := f.tokens.Token(tokens[to-1])
+		lost -= len(piece)
+	}
+	return to
+}
+
+// logProbs is OpenAI's list of the log-probabilities of tokens when they opened.
+type logProbs struct {
+	Tokens  []string   `json:"tokens"`
+	LogP    []*float64 `json:"token_logprobs"` // null where it is not known, as of what was given
+	Top     []any      `json:"top_logprobs"`
+	Offsets []int      `json:"text_offset"`
+}
+
+func (c *textChoice) logProbs(mask int32) *logProbs {
+	out := &logProbs{Tokens: []string{}, LogP: []*float64{}, Offsets: []int{}}
+	at := 0
+	for i, piece := range c.pieces {
+		if at >= len(c.text) && len(c.text) > 0 {
+			break
+		}
+		out.Tokens = append(out.Tokens, piece)
+		out.LogP = append(out.LogP, known(c.logP[c.from+i]))
+		out.Offsets = append(out.Offsets, at)
+		at += len(piece)
+	}
+	return out
+}
+
+// known returns a log-probability, nil where it is not known.
+func known(logP float64) *float64 {
+	if math.IsNaN(logP) || math.IsInf(logP, 0) {
+		return nil
+	}
+	return &logP
+}

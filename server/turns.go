@@ -1,0 +1,199 @@
+package server
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// turns decides whose step is next. There are two classes; batch work gets a tenth of the rows while
+// both wait. Within a class keys take turns by rows: the one that has had the fewest since it
+// last had nothing to do is next. Of a key's works the one with the least left goes first, less what
+// it has waited, so that no short request waits for a long one, and every long one ends.
+type turns struct {
+	served map[string]float64 // rows of each class and key
+	batch  float64            // rows that batch work has not had yet
+}
+
+// batchShare is the part of the rows that batch work gets at least.
+const batchShare = 0.1
+
+// turnOf names a work's key in its class.
+func turnOf(w *work) string {
+	if w.batch {
+		return "b" + w.owner
+	}
+	return "i" + w.owner
+}
+
+// join lets the key of a new work begin where the others are: what it left unused is gone.
+func (t *turns) join(w *work, all []*work) {
+	mine := turnOf(w)
+	least, other := math.Inf(1), false
+	for _, o := range all {
+		switch {
+		case o == w || o.ended || o.batch != w.batch:
+		case turnOf(o) == mine:
+			return // it is there already
+		default:
+			least, other = min(least, t.served[turnOf(o)]), true
+		}
+	}
+	if other {
+		t.served[mine] = max(t.served[mine], least)
+	}
+}
+
+// sweep forgets keys that have nothing to do once nobody has.
+func (t *turns) sweep(all []*work) {
+	if len(all) == 0 {
+		clear(t.served)
+		t.batch = 0
+	}
+}
+
+// pick returns the members of the next tick. The lock is taken.
+func (e *engine) pick() []*member {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	var classes [2][]*work // interactive, batch
+	for _, w := range e.works {
+		if w.ended || w.open == 0 || e.drained && w.begun.IsZero() {
+			continue
+		}
+		if w.batch {
+			classes[1] = append(classes[1], w)
+		} else {
+			classes[0] = append(classes[0], w)
+		}
+	}
+	for _, class := range classes {
+		e.order(class, now)
+	}
+	p := e.newPicking()
+	if len(classes[0]) > 0 && len(classes[1]) > 0 {
+		e.turns.batch = min(e.turns.batch+batchShare*float64(e.o.rows), float64(e.o.rows))
+		if next := p.first(classes[1]); next != nil && e.turns.batch >= float64(next.rows) {
+			e.turns.batch -= float64(next.rows)
+			p.take(next)
+		}
+	}
+	for _, class := range classes {
+		e.fill(p, class)
+	}
+	return p.members
+}
+
+// order sorts works by what they have left, less what they could have had while they waited.
+func (e *engine) order(works []*work, now time.Time) {
+	score := func(w *work) float64 {
+		return float64(w.left) - now.Sub(w.stepped).Seconds()*e.rate
+	}
+	slices.SortStableFunc(works, func(a, b *work) int { return cmp.Compare(score(a), score(b)) })
+}
+
+// fill takes members of a class as long as they fit, key by key.
+func (e *engine) fill(p *picking, class []*work) {
+	byKey := map[string][]*work{}
+	var keys []string
+	for _, w := range class {
+		k := turnOf(w)
+		if byKey[k] == nil {
+			keys = append(keys, k)
+		}
+		byKey[k] = append(byKey[k], w)
+	}
+	for len(keys) > 0 {
+		at := 0
+		for i, k := range keys {
+			if e.turns.served[k] < e.turns.served[keys[at]] {
+				at = i
+			}
+		}
+		k := keys[at]
+		if next := p.first(byKey[k]); next != nil {
+			p.take(next)
+			e.turns.served[k] += float64(next.rows)
+			continue
+		}
+		keys = slices.Delete(keys, at, at+1)
+	}
+}
+
+// picking is the members of a tick as they are taken.
+type picking struct {
+	members []*member
+	taken   map[*member]bool
+	rows    int    // that are left
+	places  [2]int // that are left in each pool
+	keeping [2]int // members that have begun to keep keys and values, or may
+	most    [2]int // of them
+}
+
+// newPicking counts the places that sequences keep.
+func (e *engine) newPicking() *picking {
+	p := &picking{taken: map[*member]bool{}, rows: e.o.rows, places: [2]int{e.places, max(1, e.places/2)}}
+	for i, n := range p.places {
+		p.most[i] = max(1, n-1) // one is left to those that keep nothing
+	}
+	for _, w := range e.works {
+		for _, m := range w.members {
+			if m.holds() {
+				p.places[m.pool()]--
+				p.keeping[m.pool()]++
+			}
+		}
+	}
+	return p
+}
+
+// pool is the number of the member's pool.
+func (m *member) pool() int {
+	if m.guided {
+		return 1
+	}
+	return 0
+}
+
+// holds reports whether the member has a place that it keeps between its steps.
+func (m *member) holds() bool { return m.kept && m.sequence != nil && !m.done }
+
+// first returns the first member of works that can be taken, nil for none.
+func (p *picking) first(works []*work) *member {
+	for _, w := range works {
+		for _, m := range w.members {
+			if !m.done && !p.taken[m] && p.fits(m) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// fits reports whether a member can take part beside those that were taken.
+func (p *picking) fits(m *member) bool {
+	switch {
+	case m.rows > p.rows && len(p.members) > 0:
+		return false
+	case m.holds():
+		return true
+	case m.kept:
+		return p.keeping[m.pool()] < p.most[m.pool()] && p.places[m.pool()] > 0
+	}
+	return p.places[m.pool()] > 0
+}
+
+func (p *picking) take(m *member) {
+	p.members = append(p.members, m)
+	p.taken[m] = true
+	p.rows -= m.rows
+	switch {
+	case m.holds():
+	default:
+		if p.places[m.pool()]--; m.kept {
+			p.keeping[m.pool()]++
+		}
+	}
+}
