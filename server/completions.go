@@ -89,7 +89,8 @@ func readPrompts(f *fields, m *served) (prompts []prompt) {
 	raw := f.value("prompt")
 	if raw == nil {
 		if f.fault == nil {
-			f.fail(bad("missing", "prompt", "prompt is missing, want a text, token ids, or a list of either"))
+			f.fail(bad("missing", "prompt",
+				"prompt is missing, want a text, token ids, or a list of either"))
 		}
 		return nil
 	}
@@ -114,7 +115,8 @@ func readPrompts(f *fields, m *served) (prompts []prompt) {
 	kind := kindOf(list[0])
 	for i, one := range list {
 		if kindOf(one) != kind || kind != "a text" && kind != "a list" {
-			f.fail(bad("wrong_type", "prompt", "prompt %d is %s, want all texts or all lists of token ids", i,
+			f.fail(bad("wrong_type", "prompt",
+				"prompt %d is %s, want all texts or all lists of token ids", i,
 				kindOf(one)))
 			return nil
 		}
@@ -144,7 +146,8 @@ func readIDs(f *fields, name string, list []json.RawMessage, m *served, holes bo
 			continue
 		}
 		if !isWhole(string(one)) {
-			f.fail(bad("wrong_type", name, "%s has %s at index %d, want token ids", name, cut(string(one)), i))
+			f.fail(bad("wrong_type", name, "%s has %s at index %d, want token ids", name,
+				cut(string(one)), i))
 			return nil
 		}
 		var id int32
@@ -177,7 +180,8 @@ func textOnly(f *fields, s *settings, m *served) {
 	f.neutral("best_of", "1")
 	f.neutral("presence_penalty", "0")
 	f.neutral("frequency_penalty", "0")
-	for _, name := range []string{"tools", "tool_choice", "response_format", "functions", "function_call",
+	for _, name := range []string{"tools", "tool_choice", "response_format", "functions",
+		"function_call",
 		"audio", "modalities", "prediction", "reasoning_effort", "web_search_options", "verbosity"} {
 		switch name {
 		case "response_format":

@@ -13,8 +13,8 @@ import (
 	"unmask/model"
 )
 
-// engine owns a model: one goroutine makes its passes. A tick takes sequences of up to rows rows and
-// makes one step of each.
+// engine owns a model: one goroutine makes its passes. A tick takes sequences of up to rows rows
+// and makes one step of each.
 type engine struct {
 	model  *served
 	o      engineOptions

@@ -262,8 +262,8 @@ type imageStep struct {
 	Of     int `json:"of"`
 }
 
-// pictures streams pictures as their cells open: OpenAI's events or, among the native ones, those of
-// partial pictures.
+// pictures streams pictures as their cells open: OpenAI's events or, among the native ones, those
+// of partial pictures.
 func (s *stream) pictures(w *work, form pictureForm, native bool, from int) error {
 	codes := make([][]int32, len(w.members))
 	for i, m := range w.members {

@@ -82,7 +82,8 @@ func readHoles(f *fields, m *served) (tokens []int32) {
 		f.fail(bad("no_hole", "parts", "there is no hole, want one at least"))
 	}
 	if m.spec.Fixed && len(tokens) != length {
-		f.fail(outOfRange("tokens", len(tokens), fmt.Sprintf("%d: this model has no other length", length)))
+		f.fail(outOfRange("tokens", len(tokens), fmt.Sprintf("%d: this model has no other length",
+			length)))
 	}
 	return tokens
 }

@@ -363,7 +363,8 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 		}
 		names = append(names, m.name)
 	}
-	f := fault(http.StatusNotFound, "model_not_found", "the model is not served, want %s", either(names))
+	f := fault(http.StatusNotFound, "model_not_found", "the model is not served, want %s",
+		either(names))
 	f.Param = "model"
 	f.write(w)
 }
@@ -404,5 +405,6 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 
 // version answers GET /version.
 func (s *Server) version(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, encode(map[string]string{"version": or(s.o.Version, "unknown"), "contract": contract}))
+	writeJSON(w, encode(map[string]string{"version": or(s.o.Version, "unknown"),
+		"contract": contract}))
 }

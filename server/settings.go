@@ -263,7 +263,8 @@ func refusedConstraint(err error) *Fault {
 	default:
 		name = "min_length"
 	}
-	return bad("out_of_range", name, "%s", strings.ReplaceAll(oneLine(err), "min-length", "min_length"))
+	return bad("out_of_range", name, "%s", strings.ReplaceAll(oneLine(err), "min-length",
+		"min_length"))
 }
 
 func masked(tokens []int32, mask int32) (n int) {

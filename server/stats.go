@@ -60,13 +60,15 @@ func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 		Buckets: seconds}, []string{"route"})
 	s.registry.MustRegister(s.requestTime)
 	s.queueTime = histogram("queue_seconds", "From a request's arrival to its first step.", seconds)
-	s.firstTime = histogram("first_step_seconds", "From a request's arrival to the end of its first step.",
+	s.firstTime = histogram("first_step_seconds",
+		"From a request's arrival to the end of its first step.",
 		seconds)
 	s.passTime = histogram("pass_seconds", "One pass, or one step of all that took part.", seconds)
 	s.passRows = histogram("pass_rows", "Rows of one pass.", rows)
 	s.passSizes = histogram("pass_sequences", "Sequences of one pass.", rows[:8])
-	s.rows = counters("rows_total", "Rows computed for finished sequences: full passes, rows of partial "+
-		"passes, rows of the output head.", "kind")
+	s.rows = counters("rows_total",
+		"Rows computed for finished sequences: full passes, rows of partial "+
+			"passes, rows of the output head.", "kind")
 	s.tokens = counter("tokens_opened_total", "Positions opened.")
 	s.cancels = counters("cancelled_total", "Requests given up.", "why")
 	s.hits = counter("cache_hits_total", "Answers that were there already.")
@@ -74,7 +76,8 @@ func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 	s.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "unmask_streams",
 		Help: "Streams that are open."})
 	s.models = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "unmask_model_info",
-		Help: "1 for each model that is served."}, []string{"model", "precision", "device", "fingerprint"})
+		Help: "1 for each model that is served."}, []string{"model", "precision", "device",
+		"fingerprint"})
 	s.registry.MustRegister(s.streams, s.models, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	gauge("queue_requests", "Requests that wait for their first step.", func() float64 {

@@ -116,7 +116,8 @@ func (s *stream) openAI(w *work, c chunker, st streaming) error {
 		settlings = append(settlings, newSettling(m, &forms[i], remasks))
 	}
 	open := len(settlings)
-	final := func(n int, step *stepInfo) error { // holds the last choice's last chunk until the answer is there
+	// holds the last choice's last chunk until the answer is there
+	final := func(n int, step *stepInfo) error {
 		q := settlings[n]
 		text := q.delta(true)
 		if st.form == "diffusing" {

@@ -121,7 +121,8 @@ func (e *engine) join(p *generate.Pool, m *member) (q *generate.Sequence, err er
 }
 
 // try makes one step. A panic is an error.
-func (e *engine) try(p *generate.Pool, in []*generate.Sequence) (_ []*generate.Sequence, err error) {
+func (e *engine) try(p *generate.Pool, in []*generate.Sequence) (_ []*generate.Sequence,
+	err error) {
 	defer recovered(&err)
 	return p.Step(e.ctx, in...)
 }

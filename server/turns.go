@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// turns decides whose step is next. There are two classes; batch work gets a tenth of the rows while
-// both wait. Within a class keys take turns by rows: the one that has had the fewest since it
-// last had nothing to do is next. Of a key's works the one with the least left goes first, less what
-// it has waited, so that no short request waits for a long one, and every long one ends.
+// turns decides whose step is next. There are two classes; batch work gets a tenth of the rows
+// while both wait. Within a class keys take turns by rows: the one that has had the fewest since it
+// last had nothing to do is next. Of a key's works the one with the least left goes first, less
+// what it has waited, so that no short request waits for a long one, and every long one ends.
 type turns struct {
 	served map[string]float64 // rows of each class and key
 	batch  float64            // rows that batch work has not had yet
@@ -134,7 +134,8 @@ type picking struct {
 
 // newPicking counts the places that sequences keep.
 func (e *engine) newPicking() *picking {
-	p := &picking{taken: map[*member]bool{}, rows: e.o.rows, places: [2]int{e.places, max(1, e.places/2)}}
+	p := &picking{taken: map[*member]bool{}, rows: e.o.rows, places: [2]int{e.places, max(1,
+		e.places/2)}}
 	for i, n := range p.places {
 		p.most[i] = max(1, n-1) // one is left to those that keep nothing
 	}
