@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask"
 	"unmask/export"
 	"unmask/model"
 	"unmask/terminal"
@@ -12,19 +13,26 @@ import (
 
 func newEncode() *cobra.Command {
 	var d deviceFlags
-	var out, fit, pixels string
+	var out, fit, pixels, texts string
 	cmd := &cobra.Command{
 		Use:   "encode IMAGE...",
-		Short: "Write the codes of images",
+		Short: "Write the codes of images, or the states of texts",
 		Long: `Write the codes of PNG or JPEG images of the model's size, or of any with --fit.
 
 The output is safetensors with codes I64 [B,D], the grid's cells by rows. With --pixels the images
-are a tensor, and the output has pixel_codes in place of codes.`,
+are a tensor, and the output has pixel_codes in place of codes; colours are in 0..1, or in the range of
+cases.json beside it.
+
+With --texts a text encoder reads ids: the model is CLIP's, or draws from prompts. The output has
+text_before_last F32 [B,T,W], the states before the last layer, text_last and text_pooled of ids or
+text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts in cases.json.`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if pixels != "" && len(args) > 0 {
+			switch {
+			case pixels != "" && len(args) > 0:
 				return usage("--pixels and IMAGE files, want one of the two")
-			}
-			if len(args) == 0 && pixels == "" {
+			case texts != "" && (len(args) > 0 || pixels != ""):
+				return usage("--texts and images, want one of the two")
+			case len(args) == 0 && pixels == "" && texts == "":
 				return usage("no arguments, want IMAGE files")
 			}
 			return nil
@@ -36,6 +44,9 @@ are a tensor, and the output has pixel_codes in place of codes.`,
 			if err := checkFit(fit); err != nil {
 				return err
 			}
+			if texts != "" {
+				return encodeTexts(ctx, &d, texts, out)
+			}
 			if pixels != "" {
 				return encodePixels(ctx, &d, pixels, out)
 			}
@@ -45,7 +56,9 @@ are a tensor, and the output has pixel_codes in place of codes.`,
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
 	cmd.Flags().StringVar(&pixels, "pixels", "",
-		"safetensors `FILE` with pixels F32 [B,3,H,W] in 0..1")
+		"safetensors `FILE` with pixels F32 [B,3,H,W]")
+	cmd.Flags().StringVar(&texts, "texts", "",
+		"safetensors `FILE` with ids, text_ids or null_ids I64 [B,T]")
 	fitFlag(cmd.Flags(), &fit)
 	cmd.MarkFlagRequired("out")
 	return cmd
@@ -60,7 +73,8 @@ func newDecode() *cobra.Command {
 		Long: `Write the images of codes.
 
 The codes file is safetensors with codes I64 [B,D]; the output has images F32 [B,3,H,W], red,
-green and blue in 0..1 but for what the network overshoots. A decoder that reads the prompt too takes
+green and blue in 0..1, or in the range of cases.json beside the file, but for what the network
+overshoots. A decoder that reads the prompt too takes
 text_last F32 [B,T,W], the text encoder's last states.`,
 		Args:    noArgs,
 		Example: `  unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,
@@ -109,6 +123,22 @@ func encodePixels(ctx context.Context, d *deviceFlags, file, out string) error {
 		return usage("--model %s makes no codes of pictures in a tensor", d.model)
 	}
 	return export.PixelCodes(e, file, out)
+}
+
+// encodeTexts writes the states of texts.
+func encodeTexts(ctx context.Context, d *deviceFlags, file, out string) error {
+	if err := checkFile("--out", out); err != nil {
+		return err
+	}
+	o, err := d.options()
+	if err != nil {
+		return err
+	}
+	e, err := unmask.LoadTextEncoder(ctx, d.model, o)
+	if err != nil {
+		return modelError(err)
+	}
+	return export.Texts(ctx, e, file, out)
 }
 
 func decode(ctx context.Context, d *deviceFlags, codes, out string) error {

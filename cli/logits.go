@@ -23,6 +23,12 @@ I64 [1,D] it also has partial_logits F32 [1,R,V]: a full pass over the first seq
 then a partial pass at those rows with partial_tokens in place; and partial_exact_logits, those of
 a full pass instead.
 
+Where the file has what the sequences are drawn of, labels I64 [B] of classes or text_before_last
+F32 [B,T,W] and text_pooled F32 [B,W] of prompts with null_before_last and null_pooled of the empty one
+and micro F32 [B,N] of further numbers, the output has logits_cond, logits_uncond and, by the guidance
+of cases.json beside the file, logits_guided; of partial_rows and partial_tokens I64 [B,D] it has
+partial_logits_cond and partial_exact_logits_cond.
+
 Logits are the network's own. Where they predict the next position, shifted_logits has them by the
 position that they predict, and partial_positions I64 [P] are what the partial pass is for: the output
 has partial_shifted_logits F32 [1,P,V]. Models of block diffusion attend by blocks of block I64 [1]

@@ -73,7 +73,7 @@ func (p *Prompter) open() error {
 	if p.Source == nil {
 		return fmt.Errorf("the model has no files, and so no text encoder")
 	}
-	src, err := p.Source.Sub(encoderFolder, "config.json and the weights of CLIP's text encoder")
+	src, err := encoderOf(p.Source)
 	if err != nil {
 		return err
 	}
@@ -90,18 +90,46 @@ func (p *Prompter) open() error {
 			"another CLIP", src.Name,
 			c.Rows, c.Hidden, c.Pooled, rows, p.Width, p.Width)
 	}
-	files := src.Files
-	if info, err := fs.Stat(p.Source.Files, tokenizerFolder); err == nil && info.IsDir() {
-		if files, err = fs.Sub(p.Source.Files, tokenizerFolder); err != nil {
-			return err
+	p.tokenizer, err = tokenizerOf(p.Source, src.Files, p.text)
+	return err
+}
+
+// encoderOf returns the text encoder's folder of a network.
+func encoderOf(src *model.Source) (*model.Source, error) {
+	return src.Sub(encoderFolder, "config.json and the weights of CLIP's text encoder")
+}
+
+// tokenizerOf opens the tokenizer of a network, in a folder of its own or beside the text encoder.
+func tokenizerOf(src *model.Source, beside fs.FS, text *Text) (*Tokenizer, error) {
+	if info, err := fs.Stat(src.Files, tokenizerFolder); err == nil && info.IsDir() {
+		if beside, err = fs.Sub(src.Files, tokenizerFolder); err != nil {
+			return nil, err
 		}
 	}
-	if p.tokenizer, err = OpenTokenizer(files); err != nil {
-		return fmt.Errorf("%s: the tokenizer: %w", p.Source.Name, err)
+	t, err := OpenTokenizer(beside)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the tokenizer: %w", src.Name, err)
 	}
-	if n := p.tokenizer.Size(); n > p.text.cfg.IDs {
-		return fmt.Errorf("%s: the tokenizer has %d ids, want at most %d as the text encoder: another "+
-			"CLIP", p.Source.Name, n, p.text.cfg.IDs)
+	if n := t.Size(); n > text.cfg.IDs {
+		return nil, fmt.Errorf("%s: the tokenizer has %d ids, want at most %d as the text encoder: "+
+			"another CLIP", src.Name, n, text.cfg.IDs)
 	}
-	return nil
+	return t, nil
+}
+
+// Open loads the text encoder that src is, or that is in its folder text_encoder. tokenizer opens
+// the tokenizer that belongs to it.
+func Open(src *model.Source, o model.Options) (text *Text, tokenizer func() (*Tokenizer, error),
+	err error) {
+	from := src
+	if !src.Has(anchor) {
+		if from, err = encoderOf(src); err != nil {
+			return nil, nil, err
+		}
+		defer from.Set.Close()
+	}
+	if text, err = Load(from, o); err != nil {
+		return nil, nil, err
+	}
+	return text, func() (*Tokenizer, error) { return tokenizerOf(src, from.Files, text) }, nil
 }

@@ -67,6 +67,9 @@ type Config struct {
 	PlainGELU                   bool
 }
 
+// anchor is a tensor that every text encoder has.
+const anchor = "text_model.embeddings.token_embedding.weight"
+
 // unused are tensors of published files that the text side does not need.
 var unused = []string{"vision_model.*", "visual_projection.*", "logit_scale",
 	"text_model.embeddings.position_ids"}
@@ -94,8 +97,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 		}
 	}
 	z := &weights.Sizes{Set: src.Set}
-	c.IDs, c.Hidden = z.Dim("text_model.embeddings.token_embedding.weight", 2, 0),
-		z.Dim("text_model.embeddings.token_embedding.weight", 2, 1)
+	c.IDs, c.Hidden = z.Dim(anchor, 2, 0), z.Dim(anchor, 2, 1)
 	c.Rows, c.Pooled = z.Dim("text_model.embeddings.position_embedding.weight", 2, 0),
 		z.Dim("text_projection.weight", 2, 0)
 	c.Inner = z.Dim("text_model.encoder.layers.0.mlp.fc1.weight", 2, 0)

@@ -115,14 +115,8 @@ func floats(set *weights.Set, file, name string, dims int) ([]float32, []int, er
 // guidanceOf returns w of logits c + w(c-u) by cases.json beside a tokens file, as a number or in
 // words such as "c + 2.5 (c - u)" or "u + 2.5 (c - u)"; 0 where there is none.
 func guidanceOf(tokensFile string) float64 {
-	data, err := os.ReadFile(filepath.Join(filepath.Dir(tokensFile), "cases.json"))
-	if err != nil {
-		return 0
-	}
-	var f struct {
-		Guidance json.RawMessage `json:"guidance"`
-	}
-	if json.Unmarshal(data, &f) != nil || f.Guidance == nil {
+	f := casesOf(tokensFile)
+	if f.Guidance == nil {
 		return 0
 	}
 	var w float64
@@ -141,6 +135,26 @@ func guidanceOf(tokensFile string) float64 {
 	}
 	return w
 }
+
+// caseFile is what cases.json says of a file beside it.
+type caseFile struct {
+	Guidance json.RawMessage `json:"guidance"`
+	Prompts  []string        `json:"prompts"`
+	Range    []float64       `json:"range"` // of colours, the least and the largest
+}
+
+// casesOf reads cases.json beside a file; without one, or where it is something else, it is empty.
+func casesOf(file string) (f caseFile) {
+	at := filepath.Dir(file)
+	data, err := model.ReadFile(os.DirFS(at), "cases.json", maxCases)
+	if err != nil || json.Unmarshal(data, &f) != nil {
+		return caseFile{}
+	}
+	return f
+}
+
+// maxCases bounds cases.json, in bytes.
+const maxCases = 1 << 20
 
 // maxConditional bounds what is held in memory at once, in numbers.
 const maxConditional = 1 << 28
@@ -188,19 +202,20 @@ func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, fi
 		}
 	}
 	if _, ok := set.Get("partial_rows"); ok {
-		t, err := partialConditional(ctx, m, set, file, b, columns)
+		both, err := partialConditional(ctx, m, set, file, b, columns)
 		if err != nil {
 			return err
 		}
-		list = append(list, t)
+		list = append(list, both...)
 	}
 	return weights.WriteFile(out, list, nil)
 }
 
-// partialConditional is a full pass, then a partial one at partial_rows of each sequence with
-// partial_tokens in place.
+// partialConditional returns partial_logits_cond, of a full pass and then a partial one at
+// partial_rows of each sequence with partial_tokens in place, and partial_exact_logits_cond, of a
+// full pass over partial_tokens.
 func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file string,
-	b *model.Batch, columns int) (t weights.Tensor, err error) {
+	b *model.Batch, columns int) (t []weights.Tensor, err error) {
 	refiner, ok := m.Denoiser.(model.Refiner)
 	if !ok {
 		return t, fmt.Errorf("%s: partial_rows, but the model has no partial passes", file)
@@ -241,7 +256,17 @@ func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, 
 	if err != nil {
 		return t, fmt.Errorf("%s: partial_tokens: %w", file, err)
 	}
-	return logitsTensor("partial_logits_cond", got, at, []int{b.Size, len(rows), columns})
+	values := []int{b.Size, len(rows), columns}
+	partial, err := logitsTensor("partial_logits_cond", got, at, values)
+	if err != nil {
+		return nil, err
+	}
+	p.Cache = nil
+	if got, err = m.Forward(ctx, &p); err != nil {
+		return nil, err
+	}
+	exact, err := logitsTensor("partial_exact_logits_cond", got, at, values)
+	return []weights.Tensor{partial, exact}, err
 }
 
 // logitsTensor reads the logits of rows.

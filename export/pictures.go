@@ -40,8 +40,8 @@ func Codes(ctx context.Context, e model.Encoder, files []string, fit, out string
 			Data: data}}, nil)
 }
 
-// PixelCodes writes the codes of the pictures in a safetensors file, pixels F32 [B,3,H,W] in 0..1,
-// to another: pixel_codes I64 [B,D].
+// PixelCodes writes the codes of the pictures in a safetensors file, pixels F32 [B,3,H,W], to
+// another: pixel_codes I64 [B,D]. Colours are in 0..1, or in the range of cases.json beside the file.
 func PixelCodes(e model.PixelEncoder, file, out string) error {
 	set, err := weights.Open(file)
 	if err != nil {
@@ -57,6 +57,13 @@ func PixelCodes(e model.PixelEncoder, file, out string) error {
 		return fmt.Errorf("%s: pixels has shape %v, want [B 3 %d %d] with at least one image", file,
 			shape, height, width)
 	}
+	least, most, err := rangeOf(file)
+	if err != nil {
+		return err
+	}
+	for i, x := range pixels {
+		pixels[i] = (x - least) / (most - least)
+	}
 	codes := make([]int32, shape[0]*codesOf(e))
 	if err := e.Encode(codes, pixels); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
@@ -71,8 +78,8 @@ func PixelCodes(e model.PixelEncoder, file, out string) error {
 }
 
 // Pictures writes the pictures of the codes I64 [B,D] in a safetensors file to another: images F32
-// [B,3,H,W], red, green and blue in 0..1 but for what the network overshoots. A decoder that reads
-// the prompt too takes text_last F32 [B,T,W], the text encoder's last states.
+// [B,3,H,W], red, green and blue in 0..1, or in the range of cases.json beside the file, but for
+// what the network overshoots. A decoder that reads the prompt too takes text_last F32 [B,T,W], the text encoder's last states.
 func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 	set, err := weights.Open(codesFile)
 	if err != nil {
@@ -94,6 +101,9 @@ func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 	}
 	width, height := v.Size()
 	r := &decodedReader{ctx: ctx, v: v, codes: codes, colours: make([]float32, 3*width*height)}
+	if r.least, r.most, err = rangeOf(codesFile); err != nil {
+		return err
+	}
 	if _, ok := set.Get("text_last"); ok {
 		text, wide, err := floats(set, codesFile, "text_last", 3)
 		if err != nil {
@@ -131,6 +141,22 @@ func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 	return codes, nil
 }
 
+// rangeOf returns what colours of 0 and 1 are in a file, by cases.json beside it.
+func rangeOf(file string) (least, most float32, err error) {
+	list := casesOf(file).Range
+	if list == nil {
+		return 0, 1, nil
+	}
+	if len(list) != 2 || !(list[0] < list[1]) || list[0] < -maxColour || list[1] > maxColour {
+		return 0, 0, fmt.Errorf("%s: range of cases.json is %v, want two numbers, the smaller first, of "+
+			"-%d to %d", file, list, maxColour, maxColour)
+	}
+	return float32(list[0]), float32(list[1]), nil
+}
+
+// maxColour bounds a range of colours.
+const maxColour = 255
+
 // codesOf returns the number of a picture's codes.
 func codesOf(c model.Codec) int { return model.Spec{Shape: c.Shape()}.Length() }
 
@@ -143,6 +169,8 @@ type decodedReader struct {
 	text    []float32 // [images left, rows, width] for codecs that read the prompt; nil: none
 	rows    int
 	width   int
+	least   float32 // what 0 is written as
+	most    float32 // what 1 is written as
 	bytes   []byte
 	left    bytes.Reader
 }
@@ -161,6 +189,7 @@ func (r *decodedReader) Read(p []byte) (int, error) {
 		}
 		r.codes, r.bytes = r.codes[n:], r.bytes[:0]
 		for _, x := range r.colours {
+			x = r.least + x*(r.most-r.least)
 			r.bytes = binary.LittleEndian.AppendUint32(r.bytes, math.Float32bits(x))
 		}
 		r.left.Reset(r.bytes)

@@ -1,0 +1,33 @@
+package unmask
+
+import (
+	"context"
+
+	"unmask/clip"
+	"unmask/model"
+)
+
+// TextEncoder is the CLIP of a model that draws from prompts, or one by itself.
+type TextEncoder struct {
+	*clip.Text
+	// Tokenizer opens the tokenizer that belongs to it.
+	Tokenizer func() (*clip.Tokenizer, error)
+}
+
+// LoadTextEncoder loads the text encoder alone of the model at name, as Load takes it.
+func LoadTextEncoder(ctx context.Context, name string, o Options) (*TextEncoder, error) {
+	src, err := Open(ctx, name, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Set.Close()
+	b, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	text, tokenizer, err := clip.Open(src, model.Options{Backend: b, Precision: o.Precision})
+	if err != nil {
+		return nil, nameError(name + ": " + err.Error())
+	}
+	return &TextEncoder{text, tokenizer}, nil
+}
