@@ -79,7 +79,8 @@ func PixelCodes(e model.PixelEncoder, file, out string) error {
 
 // Pictures writes the pictures of the codes I64 [B,D] in a safetensors file to another: images F32
 // [B,3,H,W], red, green and blue in 0..1, or in the range of cases.json beside the file, but for
-// what the network overshoots. A decoder that reads the prompt too takes text_last F32 [B,T,W], the text encoder's last states.
+// what the network overshoots. A decoder that reads the prompt too takes text_last F32 [B,T,W], the
+// text encoder's last states.
 func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 	set, err := weights.Open(codesFile)
 	if err != nil {
