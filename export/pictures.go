@@ -41,7 +41,8 @@ func Codes(ctx context.Context, e model.Encoder, files []string, fit, out string
 }
 
 // PixelCodes writes the codes of the pictures in a safetensors file, pixels F32 [B,3,H,W], to
-// another: pixel_codes I64 [B,D]. Colours are in 0..1, or in the range of cases.json beside the file.
+// another: pixel_codes I64 [B,D]. Colours are in 0..1, or in the range of cases.json beside the
+// file.
 func PixelCodes(e model.PixelEncoder, file, out string) error {
 	set, err := weights.Open(file)
 	if err != nil {
