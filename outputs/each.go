@@ -19,6 +19,9 @@ func MakeEach(ctx context.Context, m *unmask.Model, r unmask.Run, q *unmask.Requ
 	steps := 0
 	for parts, err := range generate.Each(ctx, m.Denoiser, pool, q.All(r.First, r.N)) {
 		if err != nil {
+			if ctx.Err() != nil && h.Stop != nil && h.Stop() {
+				return &Stopped{Step: steps} // in the middle of the next step
+			}
 			return err
 		}
 		steps++

@@ -88,7 +88,10 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 	seconds := 0.0
 	for step, err := range generate.Run(ctx, m.Denoiser, r) {
 		if err != nil {
-			return err
+			if step == nil || ctx.Err() == nil || h.Stop == nil || !h.Stop() {
+				return err
+			}
+			return cutShort(r, step, &openings, put) // in the middle of the next step
 		}
 		if step.N <= 1 {
 			seconds = 0
@@ -120,6 +123,22 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 		}
 	}
 	return nil
+}
+
+// cutShort puts what a step left unfinished, of a run that was stopped and could not finish another
+// one.
+func cutShort(r unmask.Run, step *generate.Step, o *traces.Openings,
+	put func([]Sample) error) error {
+	var cut []Sample
+	for i := range step.Sequences {
+		if s := &step.Sequences[i]; !s.Done {
+			cut = append(cut, sampleOf(r, s, step.N, 0, o))
+		}
+	}
+	if err := put(cut); err != nil {
+		return err
+	}
+	return &Stopped{step.N, step.Steps}
 }
 
 func sampleOf(r unmask.Run, s *generate.Sequence, steps int, seconds float64,

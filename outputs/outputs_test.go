@@ -150,3 +150,26 @@ func TestPicturesInAnyOrder(t *testing.T) {
 	require.Equal(t, lines[0], lines[1])
 	require.Equal(t, n, strings.Count(lines[0], "\n"))
 }
+
+// A run that was stopped and is cancelled in its next step, which does not end, hands out the same.
+func TestStoppedInAStep(t *testing.T) {
+	m, r := exact(t, unmask.Run{N: 3, Batch: 3, Steps: 4})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	steps, asked := 0, false
+	var c collected
+	err := outputs.Make(ctx, m, []unmask.Run{r}, &c, outputs.Hooks{
+		Step: func(*unmask.Step) error {
+			if steps++; steps == 2 {
+				cancel()
+			}
+			return nil
+		},
+		Stop: func() bool { before := asked; asked = steps == 2; return before }})
+	require.EqualError(t, err, "interrupted after step 2 of 4")
+	require.Len(t, c.samples, 3)
+	for _, s := range c.samples {
+		require.True(t, s.Unfinished)
+		require.Len(t, s.Opening.Steps, 8)
+	}
+}

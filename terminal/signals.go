@@ -13,8 +13,9 @@ type stopKey struct{}
 
 // Stop is the first signal that asked a run to end.
 type Stop struct {
-	came   chan struct{} // closed when it came
-	signal atomic.Int32
+	came    chan struct{} // closed when it came
+	signal  atomic.Int32
+	patient atomic.Bool
 }
 
 // Status is the exit status of a process that the signal ended, 128 and its number.
@@ -25,15 +26,25 @@ func (s *Stop) Status() int {
 	return 128 + int(syscall.SIGINT)
 }
 
-// clearUp is how long a cancelled run may take to remove what it did not finish.
-const clearUp = 2 * time.Second
+// patience is what a run that was asked to end has time for.
+type patience struct {
+	step    time.Duration // to finish its step, after SIGTERM: nobody may be there to send a second
+	clearUp time.Duration // a cancelled run to remove what it did not finish
+}
+
+// Less than the 10 seconds after which docker kills what it stopped.
+var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
 
 // WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped
-// reports so, and a run ends after its step, with what it has written; the second cancels it, and
-// the third, or a run that takes too long to clear up, ends the process. SIGHUP is left alone where
-// it was ignored when the process began, as nohup does. A closed pipe becomes an error of the
-// write.
+// reports so, and a run ends after its step, with what it has written. The second signal, or
+// 8 seconds after SIGTERM and SIGHUP, cancels the context, and half a second later, or with the
+// third signal, the process ends whatever it does. SIGHUP is left alone where it was ignored when
+// the process began, as nohup does. A closed pipe becomes an error of the write.
 func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
+	return usual.withSignals(ctx)
+}
+
+func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := &Stop{came: make(chan struct{})}
 	c := make(chan os.Signal, 3)
@@ -51,8 +62,23 @@ func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
 			stop.signal.Store(int32(n))
 		}
 		close(stop.came)
-		if _, ok := <-c; !ok {
-			return
+		var late <-chan time.Time // never for SIGINT: who pressed a key may press it again
+		if first != os.Interrupt {
+			late = time.After(p.step)
+		}
+		select {
+		case _, ok := <-c:
+			if !ok {
+				return
+			}
+		case <-late:
+			if stop.patient.Load() {
+				if _, ok := <-c; !ok {
+					return
+				}
+				break
+			}
+			Say("the step takes longer than %v: it is given up", p.step)
 		}
 		cancel()
 		select {
@@ -60,7 +86,7 @@ func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
 			if !ok {
 				return
 			}
-		case <-time.After(clearUp):
+		case <-time.After(p.clearUp):
 		}
 		os.Exit(stop.Status())
 	}()
@@ -68,6 +94,14 @@ func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
 		signal.Stop(c)
 		close(c)
 		cancel()
+	}
+}
+
+// Patient lets a command take its own time to end after the first signal, such as a server that
+// answers what it has begun: only a second signal cancels it.
+func Patient(ctx context.Context) {
+	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+		stop.patient.Store(true)
 	}
 }
 
