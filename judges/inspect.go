@@ -22,7 +22,7 @@ type Report struct {
 	EntropyError float64  `json:"entropy_error,omitempty"`
 }
 
-// Inspect describes the model, or judge of text, at name. It reads and checks every weight and
+// Inspect describes the model, the judge of text, or the codec of pictures at name. It reads and checks every weight and
 // keeps none.
 func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Report, error) {
 	if unmask.IsExact(name) {
@@ -43,7 +43,7 @@ func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Re
 	return r, nil
 }
 
-// inspectFiles loads a model, or a judge of text.
+// inspectFiles loads a model, a judge of text, or a codec. The error is that of the model.
 func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set,
 	error) {
 	m, err := unmask.Load(ctx, name, o)
@@ -51,10 +51,19 @@ func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Inf
 		return m.Info, m.Source.Set, nil
 	}
 	judge, none := LoadText(ctx, name, Options{Backend: o.Backend})
+	if none == nil {
+		return judge.Info(), judge.Source().Set, nil
+	}
+	src, none := unmask.Open(ctx, name, o.Progress)
 	if none != nil {
 		return model.Info{}, nil, err
 	}
-	return judge.Info(), judge.Source().Set, nil
+	info, none := model.InspectCodec(src, model.Options{Backend: o.Backend})
+	if none != nil {
+		src.Set.Close()
+		return model.Info{}, nil, err
+	}
+	return info, src.Set, nil
 }
 
 // inspectExact shows what is known of an exact model.

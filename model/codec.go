@@ -65,6 +65,31 @@ func LoadCodec(src *Source, o Options) (Codec, error) {
 	return f.load(src, o)
 }
 
+// InspectCodec describes the codec of a model's files. It loads it, which checks every weight.
+func InspectCodec(src *Source, o Options) (Info, error) {
+	parameters := 0
+	for _, name := range src.Set.Names() {
+		t, _ := src.Set.Get(name)
+		n := 1
+		for _, size := range t.Shape {
+			n *= size
+		}
+		parameters += n
+	}
+	c, err := LoadCodec(src, o)
+	if err != nil {
+		return Info{}, err
+	}
+	width, height := c.Size()
+	positions := 1
+	for _, n := range c.Shape() {
+		positions *= n
+	}
+	return Info{Architecture: codecFormat(src).Name + ", a codec of pictures", Parameters: parameters,
+		Sizes: map[string]int{"codes": c.Codes(), "positions": positions, "width": width,
+			"height": height}}, nil
+}
+
 func codecFormat(src *Source) *CodecFormat {
 	for _, f := range codecs {
 		if f.Match(src) {

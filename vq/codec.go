@@ -21,7 +21,23 @@ func init() {
 			return load(src, f.Grid, f.Grid, o)
 		},
 	})
+	model.RegisterCodec(model.CodecFormat{
+		Name: "diffusers-vq",
+		Match: func(src *model.Source) bool {
+			var f struct {
+				Class string `json:"_class_name"`
+			}
+			return json.Unmarshal(src.Config, &f) == nil && f.Class == "VQModel"
+		},
+		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
+			return load(src, loneGrid, loneGrid, o)
+		},
+	})
 }
+
+// loneGrid is the grid, codes along a side, of a VQModel without the pipeline that says so: that of
+// amused-256. (Its sample_size is 32 in the published file, which are neither codes nor pixels.)
+const loneGrid = 16
 
 // Open loads the image tokenizer in a folder of a generator of side x side codes of a codebook.
 func Open(src *model.Source, folder string, side, codes int, o model.Options) (*Model, error) {
