@@ -22,8 +22,8 @@ type Report struct {
 	EntropyError float64  `json:"entropy_error,omitempty"`
 }
 
-// Inspect describes the model, the judge of text, or the codec of pictures at name. It reads and checks every weight and
-// keeps none.
+// Inspect describes the model, the judge of text or the codec of pictures at name. It reads and
+// checks every weight and keeps none.
 func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Report, error) {
 	if unmask.IsExact(name) {
 		return inspectExact(ctx, name)
