@@ -106,7 +106,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 			"it with that of "+
 			"as many alone, or measure %d", terminal.Count(len(files), "image"), network.Width(), few)
 	}
-	return evaluation{samples: len(files), metrics: m}.print(f.json)
+	return printEvaluation(experiments.Evaluation{Samples: len(files), Metrics: m}, f.json)
 }
 
 // network returns Inception-v3, or the codec of --model where it is not given.

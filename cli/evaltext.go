@@ -96,7 +96,8 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 		}
 		m["contradictions"] = experiments.Measure{Value: float64(f.found) / float64(f.chances)}
 	}
-	return evaluation{n - short, m, short}.print(f.json)
+	e := experiments.Evaluation{Samples: n - short, LeftOut: short, Metrics: m}
+	return printEvaluation(e, f.json)
 }
 
 // load loads the judge.

@@ -27,10 +27,9 @@ func newPlot() *cobra.Command {
 				return fmt.Errorf("%s: no results yet", args[0])
 			}
 			for i := range charts {
-				if err := writeChart(out, &charts[i]); err != nil {
+				if err := drawChart(out, &charts[i]); err != nil {
 					return err
 				}
-				terminal.Say("%s.svg, .png", filepath.Join(out, charts[i].Name))
 			}
 			return nil
 		},
@@ -39,16 +38,11 @@ func newPlot() *cobra.Command {
 	return cmd
 }
 
-// writeChart writes a chart as SVG and PNG.
-func writeChart(dir string, c *experiments.Chart) error {
-	for ext, render := range map[string]func() ([]byte, error){".svg": c.SVG, ".png": c.PNG} {
-		data, err := render()
-		if err != nil {
-			return err
-		}
-		if err := writeWhole(filepath.Join(dir, c.Name+ext), data); err != nil {
-			return err
-		}
+// drawChart writes a chart as SVG and PNG, and says where.
+func drawChart(dir string, c *experiments.Chart) error {
+	err := c.Write(dir)
+	if err == nil {
+		terminal.Say("%s.svg, .png", filepath.Join(dir, c.Name))
 	}
-	return nil
+	return err
 }

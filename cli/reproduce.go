@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -103,14 +102,20 @@ func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 		maps.Copy(settings, s)
 	}
 	report := experiments.NewReport(results, size)
-	report.Settings, report.Demo, report.Machine = settings, f.model == "demo", f.machine()
+	report.Settings, report.Demo = settings, f.model == "demo"
+	report.Machine = fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
 	report.Command = "unmask reproduce"
 	flags.Visit(func(g *pflag.Flag) {
 		if g.Name != "out" && g.Name != "markdown" {
 			report.Command += " --" + strings.TrimSuffix(g.Name+"="+g.Value.String(), "=true")
 		}
 	})
-	return f.write(&report)
+	names, err := report.Write(f.out, f.markdown)
+	if err != nil {
+		return err
+	}
+	terminal.Say("report: %s", strings.Join(names, ", "))
+	return standardOutput(report.Summary())
 }
 
 // measure runs the points of a kind of model.
@@ -142,63 +147,5 @@ func (f *reproduceFlags) measure(ctx context.Context, kind string,
 			results = append(results, r)
 		}
 	}
-	// "image model", not "model": two kinds share a report.
-	named := experiments.Settings{}
-	for key, value := range settings {
-		named[task.Kind()+" "+key] = value
-	}
-	return results, named, j.Close()
-}
-
-func (f *reproduceFlags) machine() string {
-	return fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
-}
-
-func (f *reproduceFlags) write(r *experiments.Report) error {
-	verdicts, err := json.MarshalIndent(r.Verdicts, "", " ")
-	if err != nil {
-		return err
-	}
-	html, err := r.HTML()
-	if err != nil {
-		return err
-	}
-	for i := range r.Figures {
-		if len(r.Figures[i].Curves) == 0 {
-			continue
-		}
-		if err := writeChart(filepath.Join(f.out, "figures"), &r.Figures[i]); err != nil {
-			return err
-		}
-	}
-	name, figures := filepath.Join(f.out, "report.md"), "figures/"
-	if f.markdown != "" {
-		name = f.markdown
-		from, err := filepath.Rel(filepath.Dir(name), filepath.Join(f.out, "figures"))
-		if err != nil {
-			return err
-		}
-		figures = filepath.ToSlash(from) + "/"
-	}
-	for file, data := range map[string][]byte{
-		filepath.Join(f.out, "verdicts.json"): append(verdicts, '\n'),
-		filepath.Join(f.out, "report.html"):   html, name: r.Markdown(figures),
-	} {
-		if err := writeWhole(file, data); err != nil {
-			return err
-		}
-	}
-	var out strings.Builder
-	for _, v := range r.Verdicts {
-		fmt.Fprintf(&out, "%-13s %s (%s)\n", v.Word(), v.Claim, figureName(v.Figure))
-	}
-	terminal.Say("report: %s, %s", name, filepath.Join(f.out, "report.html"))
-	return standardOutput(out.String())
-}
-
-func figureName(s string) string {
-	if strings.HasPrefix(s, "table") {
-		return s
-	}
-	return "figure " + s
+	return results, settings.Of(task.Kind()), j.Close()
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,38 +21,16 @@ semi-ar(hybrid), eb(margin), hybrid(random,u-moment). With +cache at the end a s
 intermediate stage of partial caching (not for those marked with *).`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			records, err := samplers.Describe()
+			list, err := samplers.Describe()
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if asJSON {
-				line := json.NewEncoder(out)
-				for _, r := range records {
-					if err := line.Encode(r); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			for _, r := range records {
-				name := r.Name
-				if !r.Cache {
-					name += "*"
-				}
-				var inside []string
-				if r.Inside != "" {
-					inside = append(inside, r.Inside)
-				}
-				for _, p := range r.Parameters {
-					inside = append(inside, p.Name)
-				}
-				line := r.Line
-				if len(inside) > 0 {
-					line += " (" + strings.Join(inside, ", ") + ")"
-				}
-				if _, err := fmt.Fprintf(out, "%-18s %s [%s]\n", name, line, r.Paper); err != nil {
-					return err
+			line := json.NewEncoder(stdout)
+			for _, d := range list {
+				if asJSON {
+					line.Encode(d)
+				} else {
+					fmt.Fprintln(stdout, d)
 				}
 			}
 			return nil

@@ -99,7 +99,7 @@ func (s *samplingFlags) asked(f *pflag.FlagSet) (generate.Asked, error) {
 		}
 	}
 	if name := asked["schedule"]; strings.HasSuffix(name, scheduleSuffix) {
-		schedule, err := readScheduleFile(name)
+		schedule, err := samplers.OpenTimes(name)
 		if err != nil {
 			return nil, fmt.Errorf("schedule: %w", err)
 		}

@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"unmask/generate"
 	"unmask/internal/whole"
 	"unmask/judges"
 	"unmask/param"
@@ -21,45 +16,7 @@ import (
 	"unmask/terminal"
 )
 
-// scheduleFile is a schedule as unmask schedule stores it.
-type scheduleFile struct {
-	Times []float64 `json:"times"` // after each step, from below 1 to 0
-}
-
-const (
-	scheduleSuffix  = ".json"
-	maxScheduleFile = 1 << 20 // bytes
-	maxScheduleData = 4096    // samples
-)
-
-// readScheduleFile reads a schedule from a file of unmask schedule.
-func readScheduleFile(name string) (samplers.Schedule, error) {
-	in, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	data, err := io.ReadAll(io.LimitReader(in, maxScheduleFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, whole.Cause(err))
-	}
-	s, err := readSchedule(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return s, nil
-}
-
-func readSchedule(data []byte) (samplers.Schedule, error) {
-	var f scheduleFile
-	if len(data) > maxScheduleFile {
-		return nil, fmt.Errorf("more than %d bytes", maxScheduleFile)
-	}
-	if err := json.Unmarshal(data, &f); err != nil || len(f.Times) == 0 {
-		return nil, errors.New("no schedule of unmask schedule: want {\"times\":[...]}")
-	}
-	return samplers.Times(f.Times)
-}
+const scheduleSuffix = ".json"
 
 func newSchedule() *cobra.Command {
 	var d deviceFlags
@@ -110,25 +67,17 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 		return err
 	}
 	defer in.Close()
-	data, err := judges.ReadSamples(in, maxScheduleData)
+	ctx, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	times, err := judges.FindSchedule(ctx, m, in, steps, seed)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, whole.Cause(err))
 	}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
-	profile, err := generate.Profile(ctx, m.Denoiser, data, seed)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	times, err := samplers.JYS(steps, profile)
+	file, err := samplers.MarshalTimes(times)
 	if err != nil {
 		return err
 	}
-	var file bytes.Buffer
-	if err := json.NewEncoder(&file).Encode(scheduleFile{times}); err != nil {
-		return err
-	}
-	if err := writeWhole(out, file.Bytes()); err != nil {
+	if err := writeWhole(out, file); err != nil {
 		return fmt.Errorf("--out %s: %w", out, whole.Cause(err))
 	}
 	terminal.Say("%s: %d steps", out, steps)

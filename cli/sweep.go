@@ -3,13 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
-	"unmask/internal/whole"
 	"unmask/judges"
 	"unmask/terminal"
 )
@@ -57,7 +54,7 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 	if err := f.shardFlags.check(true, ""); err != nil {
 		return err
 	}
-	plan, err := readPlan(name)
+	plan, err := experiments.ReadPlan(name)
 	if err != nil {
 		return err
 	}
@@ -99,29 +96,6 @@ func sayDropped(name string, bytes int) {
 	if bytes > 0 {
 		terminal.Say("%s: its last line was cut: %d bytes are left out", name, bytes)
 	}
-}
-
-func readPlan(name string) (experiments.Plan, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return experiments.Plan{}, err
-	}
-	switch {
-	case !info.Mode().IsRegular():
-		return experiments.Plan{}, fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
-	case info.Size() > experiments.MaxPlan:
-		return experiments.Plan{}, fmt.Errorf("%s has %d bytes, want at most %d", name, info.Size(),
-			experiments.MaxPlan)
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return experiments.Plan{}, err
-	}
-	plan, err := experiments.ParsePlan(data)
-	if err != nil {
-		return plan, fmt.Errorf("%s: %w", name, err)
-	}
-	return plan, nil
 }
 
 // sweep measures points with progress on standard error, until an interrupt.

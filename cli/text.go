@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/export"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/outputs"
@@ -94,8 +95,8 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := f.chat.check(f); err != nil {
 		return err
 	}
-	if err := f.checkTokensIn(); err != nil {
-		return usage("%v", err)
+	if f.tokensIn != "" && (f.prompt != "" || f.infill != "" || f.chat.asked()) {
+		return usage("--tokens-in with another prompt, want one of them")
 	}
 	if err := f.readPrompts(cmd.Flags()); err != nil {
 		return err
@@ -186,7 +187,11 @@ func (f *textFlags) tokens(m *unmask.Model) ([]int32, error) {
 		return f.chat.tokens(m, f.length)
 	}
 	if f.tokensIn != "" {
-		return tokensIn(m, f.tokensIn, f.length)
+		tokens, err := export.Prompt(m, f.tokensIn, f.length)
+		if err != nil {
+			return nil, usage("--tokens-in: %v", err)
+		}
+		return tokens, nil
 	}
 	tokens, err := m.Text.Masks(f.length)
 	if err != nil {

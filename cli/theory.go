@@ -3,11 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
-	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,18 +17,6 @@ import (
 	"unmask/terminal"
 	"unmask/theory"
 )
-
-// theoryRecord is one line of --json.
-type theoryRecord struct {
-	Claim     string  `json:"claim"`
-	Case      string  `json:"case"`
-	Measure   string  `json:"measure"` // what the statistic is
-	Statistic float64 `json:"statistic"`
-	Error     float64 `json:"error"`    // half of the 95 % interval, 0 where exact or a count
-	Relation  string  `json:"relation"` // of the statistic to the bound
-	Bound     float64 `json:"bound"`
-	Holds     bool    `json:"holds"`
-}
 
 func newTheory() *cobra.Command {
 	var o theory.Options
@@ -84,9 +68,9 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 					failed++
 				}
 				if asJSON {
-					err = line.Encode(record(r))
+					err = line.Encode(r.Record())
 				} else {
-					err = printClaim(out, r)
+					_, err = fmt.Fprintln(out, r)
 				}
 				if err != nil {
 					return fmt.Errorf("standard output: %w", whole.Cause(err))
@@ -117,95 +101,17 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	return cmd
 }
 
-func record(r theory.Result) theoryRecord {
-	out := theoryRecord{r.Claim, r.Case, r.Measure, r.Statistic, r.Error, "<=", r.Bound, r.Holds}
-	if r.Above {
-		out.Relation = ">="
-	}
-	return out
-}
-
-// printClaim is a row of the table.
-func printClaim(out io.Writer, r theory.Result) error {
-	row := record(r)
-	holds := "holds"
-	if !r.Holds {
-		holds = "DOES NOT HOLD"
-	}
-	value := fmt.Sprintf("%.4g", row.Statistic)
-	if row.Error > 0 {
-		value += fmt.Sprintf(" ± %.2g", row.Error)
-	}
-	_, err := fmt.Fprintf(out, "%-21s %-20s %s %-9.4g %-6s %s: %s\n", row.Claim, value, row.Relation,
-		row.Bound, holds, row.Case, row.Measure)
-	return err
-}
-
-// theoryCharts are how claims are drawn; the others have no curve.
-var theoryCharts = map[string]experiments.Chart{
-	"proposition 1": {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order",
-		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true},
-	"theorem 1": {Name: "theorem1",
-		Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation",
-		LogX: true, LogY: true},
-	"implicit temperature": {Name: "temperature", Title: "Tokens that maskgit commits",
-		X: "p of the model", Y: "frequency"},
-	"equation 5": {Name: "equation5",
-		Title: "D(q||p) of two rounds, and its bound a-b+c (Markov chain of 6)",
-		X:     "positions of the first round", Y: "nats"},
-	"partial caching": {Name: "caching",
-		Title: "Second half of a step, from the exact conditional", X: "step", Y: "total variation"},
-}
-
 // plotTheory draws each claim that has a curve.
 func plotTheory(dir string, results []theory.Result) error {
-	drawn := 0
-	for _, claim := range theory.Claims() {
-		chart, ok := theoryCharts[claim]
-		for _, r := range results {
-			if ok && r.Claim == claim {
-				addPoints(&chart, r.Points)
-			}
-		}
-		if len(chart.Curves) == 0 {
-			continue
-		}
-		for _, c := range chart.Curves {
-			sort.Stable(byX(c))
-		}
-		if err := writeChart(dir, &chart); err != nil {
+	charts := experiments.TheoryCharts(results)
+	if len(charts) == 0 {
+		return usage("--plot with claims that have no curve, want %s",
+			strings.Join(experiments.DrawnClaims(), ", "))
+	}
+	for i := range charts {
+		if err := drawChart(dir, &charts[i]); err != nil {
 			return err
 		}
-		terminal.Say("%s.svg, .png", filepath.Join(dir, chart.Name))
-		drawn++
-	}
-	if drawn == 0 {
-		return usage("--plot with claims that have no curve, want %s",
-			strings.Join(slices.Sorted(maps.Keys(theoryCharts)), ", "))
 	}
 	return nil
-}
-
-// addPoints appends to the curves of a chart by their names.
-func addPoints(chart *experiments.Chart, points []theory.Point) {
-	for _, p := range points {
-		at := slices.IndexFunc(chart.Curves, func(c experiments.Curve) bool { return c.Name == p.Curve })
-		if at < 0 {
-			at = len(chart.Curves)
-			chart.Curves = append(chart.Curves, experiments.Curve{Name: p.Curve})
-		}
-		c := &chart.Curves[at]
-		c.X, c.Y, c.Error = append(c.X, p.X), append(c.Y, p.Y), append(c.Error, p.Error)
-	}
-}
-
-// byX sorts a curve's points.
-type byX experiments.Curve
-
-func (c byX) Len() int           { return len(c.X) }
-func (c byX) Less(i, j int) bool { return c.X[i] < c.X[j] }
-func (c byX) Swap(i, j int) {
-	c.X[i], c.X[j] = c.X[j], c.X[i]
-	c.Y[i], c.Y[j] = c.Y[j], c.Y[i]
-	c.Error[i], c.Error[j] = c.Error[j], c.Error[i]
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,23 +132,5 @@ func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) erro
 		}
 		return standardOutput(string(line) + "\n")
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-12s %6s %6s %6s %10s  %s\n", "sampler", "steps", "alpha", "cache", "s/sample",
-		"metrics")
-	for _, s := range front {
-		var m []string
-		for _, l := range metricLines {
-			if v, ok := s.Metrics[l.name]; ok && l.name != "distinct2" && l.name != "self_bleu" {
-				m = append(m, fmt.Sprintf("%s %.3g", l.name, v.Value))
-			}
-		}
-		alpha := "-"
-		if s.Point.Alpha > 0 {
-			alpha = fmt.Sprintf("%g", s.Point.Alpha)
-		}
-		fmt.Fprintf(&b, "%-12s %6d %6s %6d %10.3g  %s\n", s.Point.Sampler, s.Point.Steps, alpha,
-			s.Point.Cache, s.Seconds, strings.Join(m, ", "))
-	}
-	fmt.Fprintf(&b, "\n%s\n", command)
-	return standardOutput(b.String())
+	return standardOutput(fmt.Sprintf("%s\n%s\n", experiments.SettingsTable(front), command))
 }

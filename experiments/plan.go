@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"unmask/generate"
+	"unmask/internal/whole"
 	"unmask/param"
 	"unmask/samplers"
 )
@@ -54,15 +56,38 @@ type Plan struct {
 
 // Limits of a plan.
 const (
-	MaxPlan   = 1 << 20 // bytes
+	maxPlan   = 1 << 20 // bytes
 	maxPoints = 100_000
 )
+
+// ReadPlan reads the plan in a file, see ParsePlan.
+func ReadPlan(name string) (Plan, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return Plan{}, err
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return Plan{}, fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
+	case info.Size() > maxPlan:
+		return Plan{}, fmt.Errorf("%s has %d bytes, want at most %d", name, info.Size(), maxPlan)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return Plan{}, err
+	}
+	plan, err := ParsePlan(data)
+	if err != nil {
+		return plan, fmt.Errorf("%s: %w", name, err)
+	}
+	return plan, nil
+}
 
 // ParsePlan reads a plan. Unknown keys are refused.
 func ParsePlan(data []byte) (Plan, error) {
 	var p Plan
-	if len(data) > MaxPlan {
-		return p, fmt.Errorf("plan is %d bytes, want at most %d", len(data), MaxPlan)
+	if len(data) > maxPlan {
+		return p, fmt.Errorf("plan is %d bytes, want at most %d", len(data), maxPlan)
 	}
 	if err := checkNames(data); err != nil {
 		return p, err

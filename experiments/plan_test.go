@@ -64,7 +64,7 @@ func TestPlanRefused(t *testing.T) {
 		"samplers: [random]\nsteps: [4]\nn: 8\n---\na: 1":     "more than one document",
 		"samplers: [random]\nsteps: [" + strings.Repeat("4,",
 			99999) + "4]\nseeds: [1,2]\nn: 8": "more than 100000 points",
-		strings.Repeat(" ", MaxPlan+1): "want at most",
+		strings.Repeat(" ", maxPlan+1): "want at most",
 		"samplers: [maskgit]\nsteps: [4]\nn: 8\ncache: [1]": "plan has no cell that can run: " +
 			"maskgit with cache 1: maskgit draws",
 		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]": `line 4: field "temperatur" not found, did you mean temperature?`,

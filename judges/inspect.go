@@ -1,7 +1,12 @@
 package judges
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"unmask"
 	"unmask/model"
@@ -76,4 +81,39 @@ func inspectExact(ctx context.Context, name string) (*Report, error) {
 	nats, deviation := m.Denoiser.(*oracle.Denoiser).Model.Entropy()
 	r.Entropy, r.EntropyError = &nats, deviation
 	return r, nil
+}
+
+// String returns a line for each thing that is known.
+func (r *Report) String() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-13s "+format+"\n", append([]any{name}, args...)...)
+	}
+	line("model", "%s", r.Model)
+	line("architecture", "%s", r.Architecture)
+	switch {
+	case r.Entropy != nil && r.EntropyError > 0:
+		line("entropy", "%.4g ± %.2g nats a sequence", *r.Entropy, r.EntropyError)
+	case r.Entropy != nil:
+		line("entropy", "%.6g nats a sequence", *r.Entropy)
+	default:
+		line("parameters", "%d", r.Parameters)
+		line("bytes", "%d", r.Bytes)
+	}
+	for _, size := range slices.Sorted(maps.Keys(r.Sizes)) {
+		line(size, "%d", r.Sizes[size])
+	}
+	for _, dtype := range slices.Sorted(maps.Keys(r.DTypes)) {
+		line(dtype, "%d tensors", r.DTypes[dtype])
+	}
+	if r.Tokenizer != "" {
+		line("tokenizer", "%s", r.Tokenizer)
+	}
+	if r.Entropy == nil {
+		line("unused", "%s", cmp.Or(strings.Join(r.Unused, " "), "none"))
+	}
+	for _, note := range r.Notes {
+		line("note", "%s", note)
+	}
+	return b.String()
 }

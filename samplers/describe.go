@@ -1,8 +1,13 @@
 package samplers
 
-import "unmask/param"
+import (
+	"fmt"
+	"strings"
 
-// Description is a registered rule as it is listed for programs.
+	"unmask/param"
+)
+
+// Description is a registered rule as JSON: what programs need to offer it.
 type Description struct {
 	Name       string        `json:"name"`
 	Line       string        `json:"line"`
@@ -13,7 +18,7 @@ type Description struct {
 	Uncached   string        `json:"uncached,omitempty"`
 }
 
-// Describe describes all registered rules, as List.
+// Describe describes all registered rules, the paper's first.
 func Describe() ([]Description, error) {
 	var out []Description
 	for _, info := range List() {
@@ -32,4 +37,24 @@ func Describe() ([]Description, error) {
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+// String returns a line of a list: the name, with * where there are no intermediate stages, what
+// the rule does, its parameters and its paper.
+func (d Description) String() string {
+	name, line := d.Name, d.Line
+	if !d.Cache {
+		name += "*"
+	}
+	var inside []string
+	if d.Inside != "" {
+		inside = append(inside, d.Inside)
+	}
+	for _, p := range d.Parameters {
+		inside = append(inside, p.Name)
+	}
+	if len(inside) > 0 {
+		line += " (" + strings.Join(inside, ", ") + ")"
+	}
+	return fmt.Sprintf("%-18s %s [%s]", name, line, d.Paper)
 }

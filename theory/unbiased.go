@@ -2,7 +2,6 @@ package theory
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"unmask/generate"
@@ -129,14 +128,4 @@ func Committed(m *oracle.Model, alpha float64) (maskgit, moment []float64) {
 		open(1, 1)
 	}
 	return out[0], out[1]
-}
-
-// String shows a check as a sentence.
-func (r Result) String() string {
-	relation := "<="
-	if r.Above {
-		relation = ">="
-	}
-	return fmt.Sprintf("%s: %s: %s %.4g (+-%.2g) %s %.4g", r.Claim, r.Case, r.Measure, r.Statistic,
-		r.Error, relation, r.Bound)
 }

@@ -1,20 +1,20 @@
-package cli
+package export
 
 import (
 	"fmt"
 	"strings"
 
 	"unmask"
-	"unmask/export"
 	"unmask/weights"
 )
 
 // promptTensors are the names that the tokens of a prompt have in a file.
 var promptTensors = []string{"tokens", "prompt"}
 
-// tokensIn returns the tokens [length] of a run that continues those of a safetensors file, FILE or
-// FILE:TENSOR. A length of 0 leaves as many as a reply has, up to the end of a block.
-func tokensIn(m *unmask.Model, name string, length int) ([]int32, error) {
+// Prompt returns the tokens [length] of a run that continues those in a safetensors file: FILE, in
+// its tensor tokens or prompt or its only one, or FILE:TENSOR. A length of 0 leaves
+// unmask.ReplyLength tokens, up to the end of a block.
+func Prompt(m *unmask.Model, name string, length int) ([]int32, error) {
 	file, tensor := name, ""
 	set, err := weights.Open(file)
 	if at := strings.LastIndexByte(name, ':'); err != nil && at > 0 {
@@ -22,7 +22,7 @@ func tokensIn(m *unmask.Model, name string, length int) ([]int32, error) {
 		set, err = weights.Open(file)
 	}
 	if err != nil {
-		return nil, usage("--tokens-in: %v", err)
+		return nil, err
 	}
 	defer set.Close()
 	for _, known := range promptTensors {
@@ -35,17 +35,17 @@ func tokensIn(m *unmask.Model, name string, length int) ([]int32, error) {
 	}
 	t, ok := set.Get(tensor)
 	if !ok {
-		return nil, usage("--tokens-in: %s has no tensor %q, want %s, or %s:TENSOR", file, tensor,
+		return nil, fmt.Errorf("%s has no tensor %q, want %s, or %s:TENSOR", file, tensor,
 			strings.Join(promptTensors, " or "), file)
 	}
 	if len(t.Shape) == 2 && t.Shape[0] != 1 {
-		return nil, usage("--tokens-in: tensor %q has %d sequences, want 1", tensor, t.Shape[0])
-	}
-	known, err := export.Tokens(set, file, tensor, m.Spec())
-	if err != nil {
-		return nil, usage("--tokens-in: %v", err)
+		return nil, fmt.Errorf("tensor %q has %d sequences, want 1", tensor, t.Shape[0])
 	}
 	spec := m.Spec()
+	known, err := Tokens(set, file, tensor, spec)
+	if err != nil {
+		return nil, err
+	}
 	if length == 0 {
 		length = len(known) + unmask.ReplyLength
 		if b := spec.Block; b > 0 {
@@ -55,20 +55,12 @@ func tokensIn(m *unmask.Model, name string, length int) ([]int32, error) {
 	}
 	switch {
 	case length > spec.Length():
-		return nil, usage("--length: length is %d, want 1 to %d", length, spec.Length())
+		return nil, fmt.Errorf("length is %d, want 1 to %d", length, spec.Length())
 	case len(known) > length:
-		return nil, usage("--tokens-in: there are %d tokens, want at most %d", len(known), length)
+		return nil, fmt.Errorf("there are %d tokens, want at most %d", len(known), length)
 	}
 	for len(known) < length {
 		known = append(known, spec.Mask)
 	}
 	return known, nil
-}
-
-// checkTokensIn refuses other prompts beside --tokens-in.
-func (f *textFlags) checkTokensIn() error {
-	if f.tokensIn != "" && (f.prompt != "" || f.infill != "" || f.chat.asked()) {
-		return fmt.Errorf("--tokens-in with another prompt, want one of them")
-	}
-	return nil
 }

@@ -1,0 +1,103 @@
+package experiments
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"unmask/internal/whole"
+)
+
+// Write writes the chart to dir, as Name.svg and Name.png. It makes the directory.
+func (c *Chart) Write(dir string) error {
+	svg, err := c.SVG()
+	if err != nil {
+		return err
+	}
+	png, err := c.PNG()
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, c.Name)
+	return writeFiles(map[string][]byte{name + ".svg": svg, name + ".png": png})
+}
+
+// writeFiles makes files appear whole or not at all, in directories that it makes.
+func writeFiles(files map[string][]byte) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			return err
+		}
+		err := whole.WriteFile(name, func(w io.Writer) error {
+			_, err := w.Write(files[name])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Write writes the report to dir: report.html, verdicts.json, and figures/. The Markdown goes to
+// the file markdown, "" for dir/report.md. It returns the names of the Markdown and HTML files.
+func (r *Report) Write(dir, markdown string) (names []string, err error) {
+	verdicts, err := json.MarshalIndent(r.Verdicts, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	html, err := r.HTML()
+	if err != nil {
+		return nil, err
+	}
+	drawn := filepath.Join(dir, "figures")
+	for i := range r.Figures {
+		if len(r.Figures[i].Curves) == 0 {
+			continue
+		}
+		if err := r.Figures[i].Write(drawn); err != nil {
+			return nil, err
+		}
+	}
+	page, figures := filepath.Join(dir, "report.html"), "figures/"
+	if markdown == "" {
+		markdown = filepath.Join(dir, "report.md")
+	} else {
+		from, err := filepath.Rel(filepath.Dir(markdown), drawn)
+		if err != nil {
+			return nil, err
+		}
+		figures = filepath.ToSlash(from) + "/"
+	}
+	return []string{markdown, page}, writeFiles(map[string][]byte{
+		filepath.Join(dir, "verdicts.json"): append(verdicts, '\n'), page: html,
+		markdown: r.Markdown(figures)})
+}
+
+// Summary returns a line for each verdict.
+func (r *Report) Summary() string {
+	var out strings.Builder
+	for _, v := range r.Verdicts {
+		figure := v.Figure
+		if !strings.HasPrefix(figure, "table") {
+			figure = "figure " + figure
+		}
+		fmt.Fprintf(&out, "%-13s %s (%s)\n", v.Word(), v.Claim, figure)
+	}
+	return out.String()
+}
+
+// Of returns the settings under names that begin with a kind of model, "image model" for "model":
+// those of two kinds can be together.
+func (s Settings) Of(kind string) Settings {
+	named := Settings{}
+	for key, value := range s {
+		named[kind+" "+key] = value
+	}
+	return named
+}

@@ -1,0 +1,52 @@
+package samplers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// timesFile is a schedule in a file.
+type timesFile struct {
+	Times []float64 `json:"times"` // after each step, from below 1 to 0
+}
+
+// maxTimesFile bounds the file of a schedule, in bytes.
+const maxTimesFile = 1 << 20
+
+// MarshalTimes returns times, as JYS returns them, as the file that OpenTimes reads.
+func MarshalTimes(times []float64) ([]byte, error) {
+	data, err := json.Marshal(timesFile{times})
+	return append(data, '\n'), err
+}
+
+// OpenTimes reads the schedule in a file.
+func OpenTimes(name string) (Schedule, error) {
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	s, err := readTimes(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, nil
+}
+
+func readTimes(in io.Reader) (Schedule, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxTimesFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxTimesFile {
+		return nil, fmt.Errorf("more than %d bytes", maxTimesFile)
+	}
+	var f timesFile
+	if err := json.Unmarshal(data, &f); err != nil || len(f.Times) == 0 {
+		return nil, errors.New("no schedule of unmask schedule: want {\"times\":[...]}")
+	}
+	return Times(f.Times)
+}
