@@ -6,12 +6,43 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
+
+	"unmask/images"
 )
 
-// Inpainting is a picture of which a part is made new. Both are of the model's size.
+// Inpainting is a picture of which a part is made new.
 type Inpainting struct {
-	Picture *image.NRGBA
-	Hole    *image.NRGBA // white where it is made new
+	Picture *image.NRGBA // of the model's size
+	Hole    *image.NRGBA // of the same size, white where it is made new
+	Tokens  []int32      // of a run that makes it
+	Lost    float64      // what the codes lose of what is kept, see Model.RoundTrip
+}
+
+// NewInpainting returns how a picture of any size is made new in a part: inside box, or where mask,
+// which may be nil, is white or transparent; without both, where the picture is transparent. Fit
+// brings it to the model's size, see images.Place.
+func (m *Model) NewInpainting(picture, mask image.Image, box image.Rectangle,
+	fit string) (*Inpainting, error) {
+	hole, err := images.Hole(picture, mask, box)
+	if err != nil {
+		return nil, err
+	}
+	if m.Pictures == nil {
+		return nil, fmt.Errorf("the model makes no pictures")
+	}
+	p, err := m.Pictures.place(picture, fit)
+	if err != nil {
+		return nil, err
+	}
+	in := &Inpainting{Picture: p.Picture(picture)}
+	in.Hole = image.NewNRGBA(in.Picture.Rect)
+	draw.Draw(in.Hole, in.Hole.Rect, p.Mask(hole), image.Point{}, draw.Src)
+	if in.Tokens, err = m.Inpaint(in.Picture, in.Hole); err != nil {
+		return nil, err
+	}
+	in.Lost, err = m.RoundTrip(in.Picture, in.Hole)
+	return in, err
 }
 
 // Hash returns a text that is another one for other pixels.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"unmask/images"
 	"unmask/model"
 )
 
@@ -50,6 +51,24 @@ func (p *Pictures) Size() (width, height int, err error) {
 	}
 	width, height = c.Size()
 	return width, height, nil
+}
+
+// place returns how a picture is brought to the model's size.
+func (p *Pictures) place(picture image.Image, fit string) (images.Placement, error) {
+	width, height, err := p.Size()
+	if err != nil {
+		return images.Placement{}, err
+	}
+	return images.Place(picture.Bounds().Size(), image.Pt(width, height), fit)
+}
+
+// Fit returns a picture at the model's size, opaque; see images.Place for fit.
+func (p *Pictures) Fit(picture image.Image, fit string) (*image.NRGBA, error) {
+	at, err := p.place(picture, fit)
+	if err != nil {
+		return nil, err
+	}
+	return at.Picture(picture), nil
 }
 
 // Image returns the picture of codes.

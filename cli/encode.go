@@ -7,6 +7,7 @@ import (
 
 	"unmask"
 	"unmask/export"
+	"unmask/images"
 	"unmask/model"
 	"unmask/terminal"
 )
@@ -41,8 +42,8 @@ text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			if err := checkFit(fit); err != nil {
-				return err
+			if err := images.CheckFit(fit); err != nil {
+				return usage("--%v", err)
 			}
 			if texts != "" {
 				return encodeTexts(ctx, &d, texts, out)
@@ -106,7 +107,7 @@ func encode(ctx context.Context, d *deviceFlags, files []string, out, fit string
 	}
 	p := terminal.NewProgress("images", int64(len(files)))
 	defer p.Close()
-	return orFit(export.Codes(ctx, e, files, fit, out, func() { p.Add(1) }))
+	return export.Codes(ctx, e, files, fit, out, func() { p.Add(1) })
 }
 
 // encodePixels writes the codes of images in a tensor.

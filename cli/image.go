@@ -25,13 +25,12 @@ type imageFlags struct {
 	samplingFlags
 	tokenFlags
 	conditionFlags
-	initFlags
+	givenFlags
 	shardFlags
+	followFlags
 	out, sheet, gif string
 	scale           int
-	inpaintFlags
-	json bool
-	followFlags
+	json            bool
 }
 
 const defaultSheet = "unmask.png"
@@ -82,7 +81,7 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1, 1}})
 	f.tokenFlags.register(cmd.Flags(), "ids of the codebook such as 3,17")
 	f.conditionFlags.register(cmd.Flags())
-	f.initFlags.register(cmd.Flags())
+	f.givenFlags.register(cmd.Flags())
 	n := cmd.Flags().Lookup("n")
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
@@ -93,7 +92,6 @@ model was published with; --preset fid takes the settings of its authors' evalua
 		Help: "enlarge the contact sheet so many times"})
 	cmd.Flags().StringVar(&f.gif, "gif", "",
 		"the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
-	f.inpaintFlags.register(cmd.Flags())
 	f.shardFlags.register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the cells")
 	cmd.Flags().BoolVar(&f.json, "json", false,
@@ -107,13 +105,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
-		return err
-	}
-	if err := f.initFlags.check(flags, f.inpaint); err != nil {
-		return err
-	}
-	if err := f.followFlags.check(); err != nil {
+	if err := f.check(flags); err != nil {
 		return err
 	}
 	m, err := f.loadImages(ctx)
@@ -129,12 +121,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err := f.conditions(ctx, m, &o); err != nil {
 		return err
 	}
-	if f.outpaint != "" {
-		err = f.outpainting(m)
-	} else if f.inpaint != "" {
-		o.Tokens, err = f.inpaintFlags.tokens(m)
-	}
-	if err != nil {
+	if err := f.begin(m, &o); err != nil {
 		return err
 	}
 	if err := m.Constrain(&o, unmask.Constraints{Ban: f.ban, Bias: f.bias}); err != nil {
@@ -148,10 +135,8 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if o, err = m.Check(o); err != nil {
 		return usage("%v", err)
 	}
-	if f.init != "" {
-		if o, err = f.start(m, o, f.fit); err != nil {
-			return err
-		}
+	if o, err = f.redraw(m, o); err != nil {
+		return err
 	}
 	return f.pictures(ctx, m, o)
 }
@@ -164,22 +149,19 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 		return wrap("model "+f.model, err)
 	}
 	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.shard, Sheet: f.sheet,
-		Scale:      f.scale,
-		Film:       f.gif,
-		Grow:       f.grown,
-		Conditions: f.subjects, Say: say}
+		Scale: f.scale, Film: f.gif, Grow: f.grown, Conditions: f.subjects, Say: say}
 	if f.json {
 		p.Lines = stdout
 	}
 	if f.paste {
-		p.Paste = &f.given
+		p.Paste = f.given
 	}
 	out, err := outputs.OpenPictures(m, o, p)
 	if err != nil {
 		return wrap("--out", err)
 	}
 	if f.grown != nil {
-		err = drawGrown(ctx, out)
+		err = grow(ctx, out)
 	} else {
 		err = f.make(ctx, f.model, m, o, out.Runs(), out,
 			outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
@@ -200,21 +182,18 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 }
 
 // check refuses outputs before a model is loaded.
-func (f *imageFlags) check() error {
-	if err := f.inpaintFlags.check(); err != nil {
-		return err
-	}
-	if err := f.checkOutpaint(); err != nil {
-		return err
-	}
-	if err := f.shardFlags.check(f.out != "", "--out DIR"); err != nil {
-		return err
+func (f *imageFlags) check(flags *pflag.FlagSet) error {
+	for _, err := range []error{f.givenFlags.check(flags), f.followFlags.check(),
+		f.shardFlags.check(f.out != "", "--out DIR")} {
+		if err != nil {
+			return err
+		}
 	}
 	switch {
+	case f.outpaint != "" && (f.gif != "" || f.watch || f.trace != ""):
+		return usage("--outpaint with --gif, --watch or --trace, want it without them")
 	case !f.shard.Whole() && f.gif != "":
 		return usage("--gif with --shard, want it without")
-	case f.paste && f.inpaint == "":
-		return usage("--paste, want --inpaint with it")
 	case f.out == "" && f.n > outputs.Most:
 		return usage("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, outputs.Most)
 	}
@@ -234,4 +213,17 @@ func (f *imageFlags) check() error {
 		}
 	}
 	return nil
+}
+
+// grow draws the pictures of --outpaint.
+func grow(ctx context.Context, out *outputs.Pictures) error {
+	p := terminal.NewProgress("images", int64(out.Left()))
+	defer p.Close()
+	until, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	err := out.Grow(until, func() { p.Add(1) })
+	if terminal.Stopped(ctx) {
+		return errInterrupted
+	}
+	return err
 }

@@ -3,29 +3,32 @@ package cli
 import (
 	"fmt"
 	"image"
-	"image/draw"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/images"
+	"unmask/param/flags"
 	"unmask/terminal"
 )
 
-// inpaintFlags say what of a picture is kept, and how it is brought to the model's size.
-type inpaintFlags struct {
-	inpaint, mask, box, fit string
-	outpaint                string
-	paste                   bool
+// givenFlags say which picture a run begins with, what of it is kept, and how it is brought to the
+// model's size.
+type givenFlags struct {
+	inpaint, mask, box, outpaint, init, fit string
+	paste                                   bool
+	strength                                float64
 
-	region image.Rectangle   // of box
-	given  unmask.Inpainting // as the model sees it
+	region image.Rectangle // of box
+	margin unmask.Margins  // of outpaint
+	given  *unmask.Inpainting
 	grown  *unmask.Outpainting
 }
 
-func (f *inpaintFlags) register(s *pflag.FlagSet) {
+func (f *givenFlags) register(s *pflag.FlagSet) {
+	s.StringVar(&f.init, "init", "",
+		"PNG or JPEG `FILE` to draw again, instead of drawing from nothing")
+	flags.Float(s, &f.strength, unmask.StrengthParam)
 	s.StringVar(&f.inpaint, "inpaint", "", "PNG or JPEG `FILE` to keep but for --mask, --box, or "+
 		"where it is transparent")
 	s.StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white or transparent where the "+
@@ -39,9 +42,6 @@ func (f *inpaintFlags) register(s *pflag.FlagSet) {
 	fitFlag(s, &f.fit)
 }
 
-// mostLost is how much the codes may change what is kept, of 255, before it is said.
-const mostLost = 12
-
 // fitFlag adds --fit.
 func fitFlag(s *pflag.FlagSet, to *string) {
 	s.StringVar(to, "fit", "",
@@ -49,95 +49,98 @@ func fitFlag(s *pflag.FlagSet, to *string) {
 			"over, contain leaves margins (made new by --inpaint)")
 }
 
-// check refuses flags that do not go together.
-func (f *inpaintFlags) check() (err error) {
+// check refuses flags that do not go together, before a model is loaded.
+func (f *givenFlags) check(s *pflag.FlagSet) (err error) {
 	switch {
+	case f.init == "" && s.Changed("strength"):
+		return usage("--strength is %s, want none without --init", s.Lookup("strength").Value)
+	case f.init != "" && f.inpaint != "":
+		return usage("--init and --inpaint, want one of the two")
 	case f.inpaint == "" && (f.mask != "" || f.box != ""):
 		return usage("--mask or --box without --inpaint, want it with them")
+	case f.paste && f.inpaint == "":
+		return usage("--paste, want --inpaint with it")
+	case f.outpaint != "" && (f.inpaint == "" || f.mask != "" || f.box != ""):
+		return usage("--outpaint, want --inpaint with it and neither --mask nor --box")
 	case f.box != "":
-		f.region, err = parseBox(f.box)
+		if f.region, err = images.ParseBox(f.box); err != nil {
+			return usage("--%v", err)
+		}
+	case f.outpaint != "":
+		if f.margin, err = unmask.ParseMargins(f.outpaint); err != nil {
+			return usage("--outpaint: %v", err)
+		}
 	}
-	if err == nil {
-		err = checkFit(f.fit)
-	}
-	return err
-}
-
-func checkFit(fit string) error {
-	if _, err := images.Place(image.Pt(1, 1), image.Pt(1, 1), fit); err != nil {
+	if err := images.CheckFit(f.fit); err != nil {
 		return usage("--%v", err)
 	}
 	return nil
 }
 
-// parseBox reads left, top, width and height in pixels.
-func parseBox(text string) (image.Rectangle, error) {
-	var v [4]int
-	parts := strings.Split(text, ",")
-	for i, part := range parts {
-		n, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil || len(parts) != 4 || n < 0 || n > images.MaxPixels || i > 1 && n == 0 {
-			return image.Rectangle{},
-				usage("--box is %.40q, want X,Y,W,H in pixels, such as 16,16,32,32", text)
-		}
-		v[i] = n
-	}
-	if len(parts) != 4 {
-		return image.Rectangle{},
-			usage("--box is %.40q, want X,Y,W,H in pixels, such as 16,16,32,32", text)
-	}
-	return image.Rect(v[0], v[1], v[0]+v[2], v[1]+v[3]), nil
-}
+// mostLost is how much the codes may change what is kept, of 255, before it is said.
+const mostLost = 12
 
-// tokens returns the codes of --inpaint, masked where it is made new.
-func (f *inpaintFlags) tokens(m *unmask.Model) ([]int32, error) {
+// begin reads --inpaint, with --mask or --outpaint, and makes it what a run begins with.
+func (f *givenFlags) begin(m *unmask.Model, o *unmask.Run) error {
+	if f.inpaint == "" {
+		return nil
+	}
 	picture, err := images.ReadPicture(f.inpaint)
 	if err != nil {
-		return nil, fmt.Errorf("--inpaint: %w", err)
+		return fmt.Errorf("--inpaint: %w", err)
+	}
+	name := "--inpaint " + f.inpaint
+	if f.outpaint != "" {
+		return wrap(name+", --outpaint "+f.margin.String(), f.grow(m, picture))
 	}
 	var mask image.Image
-	name := "--inpaint " + f.inpaint
 	if f.mask != "" {
 		if mask, err = images.ReadPicture(f.mask); err != nil {
-			return nil, fmt.Errorf("--mask: %w", err)
+			return fmt.Errorf("--mask: %w", err)
 		}
 		name += ", --mask " + f.mask
 	}
-	hole, err := images.Hole(picture, mask, f.region)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if f.given, err = m.NewInpainting(picture, mask, f.region, f.fit); err != nil {
+		return wrap(name, err)
 	}
-	if m.Pictures == nil {
-		return nil, fmt.Errorf("%s: the model makes no pictures", name)
-	}
-	width, height, err := m.Pictures.Size()
-	if err != nil {
-		return nil, err
-	}
-	p, err := images.Place(picture.Bounds().Size(), image.Pt(width, height), f.fit)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, orFit(err))
-	}
-	f.given.Picture = p.Picture(picture)
-	f.given.Hole = image.NewNRGBA(f.given.Picture.Rect)
-	draw.Draw(f.given.Hole, f.given.Hole.Rect, p.Mask(hole), image.Point{}, draw.Src)
-	tokens, err := m.Inpaint(f.given.Picture, f.given.Hole)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if lost, err := m.RoundTrip(f.given.Picture, f.given.Hole); err != nil {
-		return nil, err
-	} else if lost > mostLost && !f.paste {
+	o.Tokens = f.given.Tokens
+	if f.given.Lost > mostLost && !f.paste {
 		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: "+
-			"--paste puts it back", lost)
+			"--paste puts it back", f.given.Lost)
 	}
-	return tokens, nil
+	return nil
 }
 
-// orFit names the flag for a fit.
-func orFit(err error) error {
-	if err == nil || !strings.Contains(err.Error(), "or a fit") {
+// grow finds how a picture grows.
+func (f *givenFlags) grow(m *unmask.Model, picture image.Image) (err error) {
+	if f.fit != "" {
+		if picture, err = m.Pictures.Fit(picture, f.fit); err != nil {
+			return err
+		}
+	}
+	if f.grown, err = m.Outpaint(picture, f.margin); err != nil {
 		return err
 	}
-	return fmt.Errorf("%s", strings.Replace(err.Error(), "or a fit", "or --fit cover or contain", 1))
+	lost, err := f.grown.Lost()
+	if lost > mostLost {
+		terminal.Say("note: the model's codes change the picture by %.0f of 255 in the mean: "+
+			"its edge may show", lost)
+	}
+	return err
+}
+
+// redraw makes a run, which Check completed, begin with --init.
+func (f *givenFlags) redraw(m *unmask.Model, o unmask.Run) (unmask.Run, error) {
+	if f.init == "" {
+		return o, nil
+	}
+	picture, err := images.ReadPicture(f.init)
+	if err != nil {
+		return o, fmt.Errorf("--init: %w", err)
+	}
+	fitted, err := m.Pictures.Fit(picture, f.fit)
+	if err == nil {
+		o, err = m.Redraw(o, fitted, f.strength)
+	}
+	return o, wrap("--init "+f.init, err)
 }

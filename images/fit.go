@@ -7,6 +7,8 @@ import (
 	"image/color"
 	"image/draw"
 	"math"
+	"strconv"
+	"strings"
 
 	xdraw "golang.org/x/image/draw"
 )
@@ -38,8 +40,8 @@ func Place(from, to image.Point, fit string) (Placement, error) {
 	switch fit {
 	case "":
 		if from != to {
-			return p, fmt.Errorf("picture is %d x %d pixels, want %d x %d, or a fit", from.X, from.Y, to.X,
-				to.Y)
+			return p, fmt.Errorf("picture is %d x %d pixels, want %d x %d, or fit cover or contain",
+				from.X, from.Y, to.X, to.Y)
 		}
 	case "cover":
 		scale := max(across, down)
@@ -136,4 +138,27 @@ func opaque(m image.Image) bool {
 		return o.Opaque()
 	}
 	return true
+}
+
+// ParseBox reads X,Y,W,H: a box's left, top, width and height in pixels.
+func ParseBox(text string) (image.Rectangle, error) {
+	var v [4]int
+	parts := strings.Split(text, ",")
+	ok := len(parts) == len(v)
+	for i := 0; i < len(v) && ok; i++ {
+		n, err := strconv.Atoi(strings.TrimSpace(parts[i]))
+		ok = err == nil && n >= 0 && n <= MaxPixels && (i < 2 || n > 0)
+		v[i] = n
+	}
+	if !ok {
+		return image.Rectangle{}, fmt.Errorf("box is %.40q, want X,Y,W,H in pixels, such as 16,16,32,32",
+			text)
+	}
+	return image.Rect(v[0], v[1], v[0]+v[2], v[1]+v[3]), nil
+}
+
+// CheckFit returns an error for what is no fit.
+func CheckFit(fit string) error {
+	_, err := Place(image.Pt(1, 1), image.Pt(1, 1), fit)
+	return err
 }

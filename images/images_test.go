@@ -115,7 +115,7 @@ func TestPlace(t *testing.T) {
 	require.Equal(t, uint8(0), mask.GrayAt(0, 2).Y)
 
 	_, err = images.Place(image.Pt(8, 4), image.Pt(8, 8), "")
-	require.EqualError(t, err, "picture is 8 x 4 pixels, want 8 x 8, or a fit")
+	require.EqualError(t, err, "picture is 8 x 4 pixels, want 8 x 8, or fit cover or contain")
 	for _, fit := range images.Fits { // of any sizes
 		for _, from := range []image.Point{{1, 1}, {1, 900}, {900, 1}, {7, 5}} {
 			p, err := images.Place(from, image.Pt(64, 64), fit)
