@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/param"
 	"unmask/server"
 	"unmask/terminal"
 )
@@ -21,7 +22,10 @@ type serveFlags struct {
 	models  []string
 	listen  server.Listeners
 	options server.Options
+	keys    string
+	noKeys  bool
 	timeout int
+	memory  float64
 	log     string
 }
 
@@ -41,6 +45,22 @@ func newServe() *cobra.Command {
 		"`MODEL` to serve, or NAME=MODEL; may be repeated")
 	f.registerCompute(s)
 	s.StringVar(&f.listen.Address, "listen", "127.0.0.1:8080", "`ADDRESS` of the API and the page")
+	s.StringVar(&f.keys, "keys", "", "`FILE` of lines NAME:KEY, mode 0600, read again after SIGHUP; "+
+		"requests then need a key")
+	s.BoolVar(&f.noKeys, "no-keys", false, "listen beyond this machine without --keys")
+	s.StringVar(&f.listen.Cert, "tls-cert", "", "`FILE` of a certificate in PEM, for HTTPS")
+	s.StringVar(&f.listen.Key, "tls-key", "", "`FILE` of its key in PEM")
+	s.StringArrayVar(&f.options.Hosts, "allow-host", nil,
+		"`NAME` by which requests may ask for the server; may be repeated")
+	s.StringArrayVar(&f.options.Origins, "allow-origin", nil,
+		"`ORIGIN` of pages elsewhere that may ask, such as https://example.org; may be repeated")
+	intFlag(s, &f.options.Queue, "", param.Param{Name: "queue", Min: 1, Max: 4096, Default: "64",
+		Help: "requests that may wait"})
+	intFlag(s, &f.timeout, "", param.Param{Name: "max-seconds", Min: 1, Max: 86400, Default: "600",
+		Help: "seconds that a request may take, its wait included"})
+	floatFlag(s, &f.memory, param.Param{Name: "memory", Min: 0.01, Max: 1e5,
+		Zero: "a quarter of the machine's, at most 4", Default: "0",
+		Help: "GB of keys and values a model, 0 for a quarter of the machine's memory, at most 4"})
 	s.StringVar(&f.listen.Metrics, "metrics", "", "`ADDRESS` of /metrics, for Prometheus")
 	s.StringVar(&f.listen.Debug, "debug", "", "`ADDRESS` of /debug/pprof")
 	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
@@ -63,10 +83,19 @@ func (f *serveFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := f.guard(); err != nil {
+		return err
+	}
+	f.options.Timeout = time.Duration(f.timeout) * time.Second
+	f.options.Memory = int64(f.memory * 1e9)
 	f.options.Version, f.options.Expect, f.options.Listen = version(), len(f.models), f.listen.Address
-	s := server.New(f.options)
+	s, err := server.New(f.options)
+	if err != nil {
+		return usage("--allow-origin: %v", err)
+	}
 	stopped, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
+	go f.reload(stopped, terminal.Hangups(ctx))
 	loaded := make(chan error, 1)
 	err = s.Run(stopped, ctx, f.listen, func(url string) {
 		terminal.Say("%s", url)
@@ -85,6 +114,44 @@ func (f *serveFlags) run(ctx context.Context) error {
 	default:
 	}
 	return err
+}
+
+// guard refuses flags by which everybody could ask.
+func (f *serveFlags) guard() (err error) {
+	switch {
+	case f.keys != "" && f.noKeys:
+		return usage("--keys and --no-keys together, want one of them")
+	case (f.listen.Cert == "") != (f.listen.Key == ""):
+		return usage("--tls-cert and --tls-key, want both or none")
+	case f.keys != "":
+		if f.options.Keys, err = server.LoadKeys(f.keys); err != nil {
+			return usage("--keys %s: %v", f.keys, err)
+		}
+	case !f.noKeys:
+		if err := server.CheckAddress(f.listen.Address); err != nil {
+			return usage("--listen: %v", err)
+		}
+	}
+	return nil
+}
+
+// reload reads the keys again after each SIGHUP.
+func (f *serveFlags) reload(ctx context.Context, hangups <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+		}
+		if f.options.Keys == nil {
+			continue
+		}
+		if err := f.options.Keys.Reload(); err != nil {
+			terminal.Say("--keys %s: %v; the keys stay as they were", f.keys, err)
+		} else {
+			terminal.Say("--keys %s: read again", f.keys)
+		}
+	}
 }
 
 // load adds the models.

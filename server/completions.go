@@ -339,7 +339,7 @@ func completionAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 		t := forms[i].choice(m.tokens, m.logP)
 		choice := completionChoice{Index: i, Text: t.text, Finish: &t.finish}
 		if forms[i].LogProbs {
-			choice.LogProbs = t.logProbs(w.model.spec.Mask)
+			choice.LogProbs = t.logProbs()
 		}
 		c.Choices = append(c.Choices, choice)
 	}

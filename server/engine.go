@@ -170,6 +170,13 @@ func (e *engine) ahead(w *work) (works int, seconds float64) {
 	return works, e.seconds(rows)
 }
 
+// begun reports whether a work has made its first step.
+func (e *engine) begun(w *work) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !w.begun.IsZero()
+}
+
 // waits returns how much work waits: requests that have not begun, and rows of all.
 func (e *engine) waits() (requests int, rows int64, seconds float64) {
 	e.mu.Lock()

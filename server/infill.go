@@ -179,7 +179,7 @@ func infillAnswer(w *work, start []int32, logs bool, used usage) (*answer, *Faul
 			h := hole{Start: from, Length: at - from, Text: strings.Join(pieces[from:at], "")}
 			if logs {
 				t := textChoice{text: h.Text, pieces: pieces[from:at], from: from, logP: m.logP}
-				h.LogProbs = t.logProbs(mask)
+				h.LogProbs = t.logProbs()
 			}
 			c.Holes = append(c.Holes, h)
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -20,6 +21,20 @@ type Listeners struct {
 	Metrics   string        // address of /metrics; "" for none
 	Debug     string        // address of /debug/pprof; "" for none
 	Drain     time.Duration // for what has begun, after the end of ctx
+}
+
+// CheckAddress refuses an address beyond loopback for a server that everybody may ask.
+func CheckAddress(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%.80q is no address, want HOST:PORT such as 127.0.0.1:8080", address)
+	}
+	ip, err := netip.ParseAddr(host)
+	if host == "localhost" || err == nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%s is beyond this machine, want --keys FILE, or --no-keys to let everybody in",
+		address)
 }
 
 // Bounds of connections.

@@ -1,6 +1,12 @@
 package server
 
-import "container/list"
+import (
+	"container/list"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+)
 
 // results keeps works that are done, the latest used first, up to a number of bytes.
 type results struct {
@@ -42,4 +48,63 @@ func (r *results) get(key string) *work {
 	}
 	r.order.MoveToFront(at)
 	return at.Value.(*kept).work
+}
+
+// hexKey is the key of a result.
+var hexKey = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// oneResult answers GET /v1/results/{key} and, for a picture, /v1/results/{key}/{file}. What a key
+// stands for never changes.
+func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) {
+	key, file := r.PathValue("key"), r.PathValue("file")
+	var found *work
+	if hexKey.MatchString(key) {
+		s.mu.Lock()
+		found = s.results.get(key)
+		for _, j := range s.jobs.byID {
+			if found == nil && j.work.key == key {
+				found = j.work
+			}
+		}
+		s.mu.Unlock()
+	}
+	var a *answer
+	if found != nil {
+		a, _ = found.result()
+	}
+	index := -1
+	if name, is := strings.CutSuffix(file, ".png"); a != nil && is && isWhole(name) {
+		if n, err := strconv.Atoi(name); err == nil && n < len(a.images) && n >= 0 {
+			index = n
+		}
+	}
+	if a == nil || file != "" && index < 0 {
+		fault(http.StatusNotFound, "result_not_found",
+			"there is no such result: it was never made, or not kept; ask again").write(w)
+		return
+	}
+	tag := `"` + key + `"`
+	if file != "" {
+		tag = `"` + key + "-" + strconv.Itoa(index) + `"`
+	}
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	switch {
+	case matchesTag(r.Header.Get("If-None-Match"), tag):
+		w.WriteHeader(http.StatusNotModified)
+	case file != "":
+		writePNG(w, a.images[index])
+	default:
+		writeJSON(w, a.body)
+	}
+}
+
+// matchesTag reports whether If-None-Match has a tag.
+func matchesTag(header, tag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag || one == "*" {
+			return true
+		}
+	}
+	return false
 }

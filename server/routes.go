@@ -40,8 +40,21 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/models", methods: get(s.listModels)},
 		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
 		{pattern: "/v1/completions", methods: post(s.generating(s.completions))},
+		{pattern: "/v1/chat/completions", methods: post(s.generating(s.chats))},
 		{pattern: "/v1/infill", methods: post(s.generating(s.infill))},
 		{pattern: "/v1/images/generations", methods: post(s.generating(s.generations))},
+		{pattern: "/v1/images/edits", methods: post(s.editing)},
+		{pattern: "/v1/images/encode", methods: post(s.encoding)},
+		{pattern: "/v1/images/decode", methods: post(s.decoding)},
+		{pattern: "/v1/tokenize", methods: post(s.tokenizing)},
+		{pattern: "/v1/detokenize", methods: post(s.detokenizing)},
+		{pattern: "/v1/jobs", methods: post(s.newJob)},
+		{pattern: "/v1/jobs/events", methods: get(s.jobEvents)},
+		{pattern: "/v1/jobs/{id}", methods: map[string]http.HandlerFunc{http.MethodGet: s.oneJob,
+			http.MethodHead: s.oneJob, http.MethodDelete: s.deleteJob}},
+		{pattern: "/v1/jobs/{id}/events", methods: get(s.jobEvents)},
+		{pattern: "/v1/results/{key}", methods: get(s.oneResult)},
+		{pattern: "/v1/results/{key}/{file}", methods: get(s.oneResult)},
 		{pattern: "/v1/samplers", methods: get(s.listSamplers)},
 		{pattern: "/healthz", methods: get(s.health), open: true},
 		{pattern: "/readyz", methods: get(s.ready), open: true},
@@ -221,10 +234,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *work, a as
 		return
 	}
 	if !s.opens() {
-		f := fault(http.StatusTooManyRequests, "too_many_streams", "%d streams are open, want at most %d",
-			mostStreams, mostStreams)
-		f.Retry = 1
-		f.write(w)
+		tooManyStreams().write(w)
 		return
 	}
 	defer s.closes()
@@ -246,10 +256,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *work, a as
 
 // chunks returns what makes the chunks of the answer's stream, nil where it has none.
 func (a *asked) chunks() chunker {
-	if forms, ok := a.form.([]textForm); ok {
-		return completionChunks(forms)
+	forms, ok := a.form.([]textForm)
+	switch {
+	case !ok:
+		return nil
+	case a.kind == "chat":
+		return &chatChunks{of: forms, begun: map[int]bool{}}
 	}
-	return nil
+	return completionChunks(forms)
 }
 
 // mostStreams is how many streams may be open.

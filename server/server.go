@@ -15,17 +15,19 @@ import (
 	"time"
 
 	"unmask/generate"
+	"unmask/internal/memory"
 )
 
 // Options bound a server. The zero value is that of unmask serve without its keys: what listens
 // beyond loopback wants Keys.
 type Options struct {
-	Keys    *Keys         // who may ask; nil: everybody
-	Hosts   []string      // names in a request's Host beside localhost, loopback and Listen's
-	Origins []string      // of pages elsewhere that may ask, such as https://example.org
-	Listen  string        // the address that the server listens on, for Host
-	Queue   int           // requests that wait; 0 means 64
-	Memory  int64         // bytes of keys and values a model; 0 means 4 GiB
+	Keys    *Keys    // who may ask; nil: everybody
+	Hosts   []string // names in a request's Host beside localhost, loopback and Listen's
+	Origins []string // of pages elsewhere that may ask, such as https://example.org
+	Listen  string   // the address that the server listens on, for Host
+	Queue   int      // requests that wait; 0 means 64
+	// bytes of keys and values a model; 0: a quarter of what is free, at most 4 GiB
+	Memory  int64
 	Cache   int64         // bytes of answers that are kept; 0 means 64 MiB
 	Timeout time.Duration // for a request; 0 means 600 s
 	Rows    int           // of one pass; 0 means 2048
@@ -37,25 +39,32 @@ type Options struct {
 
 // Server serves models. Its methods may be called at once.
 type Server struct {
-	o     Options
-	stats *stats
-	begun time.Time
-	ctx   context.Context // ends when all work is given up
-	stop  context.CancelFunc
-	group sync.WaitGroup // engines, and works that are being answered
+	o       Options
+	origins *origins
+	stats   *stats
+	begun   time.Time
+	ctx     context.Context // ends when all work is given up
+	stop    context.CancelFunc
+	group   sync.WaitGroup // engines, and works that are being answered
 
 	mu       sync.Mutex
 	models   []*served
 	draining bool
 	inflight map[string]*work // by key
 	results  results
+	jobs     jobs
 	streams  int
 }
 
-// New returns a server without models.
-func New(o Options) *Server {
+// New returns a server without models. An error is that of one of Origins.
+func New(o Options) (*Server, error) {
 	o.Queue = or(o.Queue, 64)
-	o.Memory = or(o.Memory, 4<<30)
+	if o.Memory == 0 {
+		o.Memory = 4 << 30
+		if free, ok := memory.Available(); ok {
+			o.Memory = min(o.Memory, free/4)
+		}
+	}
 	o.Cache = or(o.Cache, 64<<20)
 	o.Timeout = or(o.Timeout, 600*time.Second)
 	o.Rows = or(o.Rows, 2048)
@@ -66,7 +75,9 @@ func New(o Options) *Server {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.results.most = o.Cache
 	s.stats = newStats(s.waits)
-	return s
+	var err error
+	s.origins, err = newOrigins(o)
+	return s, err
 }
 
 func or[T comparable](x, otherwise T) T {

@@ -38,7 +38,8 @@ var loaded = sync.OnceValue(func() map[string]*unmask.Model {
 
 // serving returns a server of the demo models that ends with the test.
 func serving(t testing.TB, o server.Options) (*server.Server, *httptest.Server) {
-	s := server.New(o)
+	s, err := server.New(o)
+	require.NoError(t, err)
 	for _, name := range []string{"demo", "demo-image"} {
 		require.NoError(t, s.Add(server.Model{Name: name, Model: loaded()[name]}))
 	}

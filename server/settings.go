@@ -31,10 +31,14 @@ type settings struct {
 	recipe      generate.Recipe
 	stepped     bool // steps were asked for
 	constraints unmask.Constraints
+	ends        []int32 // tokens that end a text
 }
 
 // readSettings reads the fields that all ways to make sequences have in common.
-func readSettings(f *fields, m *served) (s settings) {
+func readSettings(f *fields, m *served) settings { return readSettingsOr(f, m, m.defaults) }
+
+// readSettingsOr is readSettings with another recipe for what is not given.
+func readSettingsOr(f *fields, m *served, base generate.Recipe) (s settings) {
 	var given bool
 	if s.seed, given = f.seed("seed"); !given {
 		s.seed = rand.Uint64() >> 1 // below 2^63: a client's int64 has room for it
@@ -42,13 +46,13 @@ func readSettings(f *fields, m *served) (s settings) {
 	s.n = f.whole("n", 1, mostChoices, 1)
 	s.first = f.maybe("first", 0, mostFirst, 0)
 	s.batch = f.word("priority", "interactive", "batch") == "batch"
-	s.readRecipe(f, m)
+	s.readRecipe(f, base)
 	s.constraints = unmask.Constraints{Ban: f.texts("ban"), Bias: f.texts("bias")}
 	return s
 }
 
 // readRecipe fills a recipe as the command's flags do: what is not given is the model's.
-func (s *settings) readRecipe(f *fields, m *served) {
+func (s *settings) readRecipe(f *fields, base generate.Recipe) {
 	given := map[string]string{}
 	for _, p := range generate.Params() {
 		name := strings.ReplaceAll(p.Name, "-", "_")
@@ -84,7 +88,7 @@ func (s *settings) readRecipe(f *fields, m *served) {
 			continue
 		}
 		if !ok {
-			text = m.defaults.Get(p.Name)
+			text = base.Get(p.Name)
 		}
 		if text == "" {
 			continue
@@ -104,7 +108,7 @@ func (s *settings) readRecipe(f *fields, m *served) {
 		r.Guidance.Schedule = ""
 	}
 	s.recipe = r
-	s.readSampler(f, m, given)
+	s.readSampler(f, base, given)
 }
 
 // settingOf returns a field of the recipe as the recipe's table takes it.
@@ -139,10 +143,10 @@ func (f *fields) settingOf(name string, p param.Param, raw json.RawMessage) (tex
 }
 
 // readSampler reads the rule, with +cache, alpha and gamma.
-func (s *settings) readSampler(f *fields, m *served, given map[string]string) {
+func (s *settings) readSampler(f *fields, base generate.Recipe, given map[string]string) {
 	text, asked := given["sampler"]
 	if !asked {
-		text = m.defaults.Get("sampler")
+		text = base.Get("sampler")
 	}
 	name, cached := strings.CutSuffix(text, "+cache")
 	_, cacheGiven := given["cache"]
@@ -237,7 +241,7 @@ func (s *settings) constrain(f *fields, m *served) {
 
 // run returns the run of one sequence, checked. tokens are what is known; nil: nothing.
 func (s *settings) run(m *served, tokens []int32) (unmask.Run, *Fault) {
-	o := unmask.Run{Seed: s.seed, N: 1, First: s.first, Tokens: tokens}.With(s.recipe)
+	o := unmask.Run{Seed: s.seed, N: 1, First: s.first, Tokens: tokens, Ends: s.ends}.With(s.recipe)
 	if err := m.Constrain(&o, s.constraints); err != nil {
 		return o, refusedConstraint(err)
 	}

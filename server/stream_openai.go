@@ -24,7 +24,6 @@ type settling struct {
 	remasks bool
 	sent    int  // bytes
 	ended   bool // all was sent
-	finish  string
 }
 
 func newSettling(m *member, form *textForm, remasks bool) *settling {
@@ -45,11 +44,8 @@ func (s *settling) take(e *event) {
 	}
 }
 
-// whole returns the text so far, with holes.
-func (s *settling) whole() (string, string) {
-	c := s.form.choice(s.tokens, nil)
-	return c.text, c.finish
-}
+// choice returns the answer so far, with holes.
+func (s *settling) choice() textChoice { return s.form.choice(s.tokens, s.logP) }
 
 // delta returns the text that has settled since the last call, "" for none. It ends where the text
 // ends, whatever comes after.
@@ -59,8 +55,7 @@ func (s *settling) delta(done bool) string {
 	}
 	if done {
 		s.ended = true
-		var text string
-		text, s.finish = s.whole()
+		text := s.choice().text
 		return text[min(s.sent, len(text)):]
 	}
 	f := s.form
@@ -95,10 +90,18 @@ func (s *settling) delta(done bool) string {
 
 // chunker makes the chunks of one of OpenAI's streams.
 type chunker interface {
-	// chunk returns the data of some text of a choice; finish is "" but for the choice's last chunk,
-	// usage and info are of the last of all.
-	chunk(w *work, choice int, text, finish string, step *stepInfo, last *lastChunk) []byte
+	chunk(w *work, p part) []byte
 	forms() []textForm
+}
+
+// part is what one chunk has.
+type part struct {
+	choice int
+	text   string
+	finish string      // "" but for the choice's last chunk
+	logs   *textChoice // of the choice, in its last chunk, where they are asked for
+	step   *stepInfo
+	last   *lastChunk // nil but for the last chunk of all
 }
 
 // lastChunk is what the last chunk of all has more.
@@ -116,28 +119,31 @@ func (s *stream) openAI(w *work, c chunker, st streaming) error {
 		settlings = append(settlings, newSettling(m, &forms[i], remasks))
 	}
 	open := len(settlings)
-	// holds the last choice's last chunk until the answer is there
+	// final sends a choice's last chunk. The last of all waits for the answer.
 	final := func(n int, step *stepInfo) error {
 		q := settlings[n]
-		text := q.delta(true)
-		if st.form == "diffusing" {
-			text, q.finish = q.whole()
+		p := part{choice: n, text: q.delta(true), step: step}
+		whole := q.choice()
+		if p.finish = whole.finish; st.form == "diffusing" {
+			p.text = whole.text
 		}
-		if open--; open > 0 {
-			return s.send("", "", c.chunk(w, n, text, q.finish, step, nil))
+		if q.form.LogProbs {
+			p.logs = &whole
 		}
-		if err := w.wait(s.ctx); err != nil {
-			return err
+		if open--; open == 0 {
+			if err := w.wait(s.ctx); err != nil {
+				return err
+			}
+			a, f := w.result()
+			if f != nil {
+				return f
+			}
+			p.last = &lastChunk{info: w.info()}
+			if used, ok := a.parts.(usage); ok && st.usage {
+				p.last.usage = &used
+			}
 		}
-		a, f := w.result()
-		if f != nil {
-			return f
-		}
-		last := &lastChunk{info: w.info()}
-		if used, ok := a.parts.(usage); ok && st.usage {
-			last.usage = &used
-		}
-		return s.send("", "", c.chunk(w, n, text, q.finish, step, last))
+		return s.send("", "", c.chunk(w, p))
 	}
 	err := s.follow(w, 0, func(_ int, e event) error {
 		q := settlings[e.choice]
@@ -155,14 +161,14 @@ func (s *stream) openAI(w *work, c chunker, st streaming) error {
 		}
 		text := ""
 		if st.form == "diffusing" {
-			text, _ = q.whole()
+			text = q.choice().text
 		} else {
 			text = q.delta(false)
 		}
 		if text == "" && step == nil {
 			return nil
 		}
-		return s.send("", "", c.chunk(w, e.choice, text, "", step, nil))
+		return s.send("", "", c.chunk(w, part{choice: e.choice, text: text, step: step}))
 	})
 	if err == nil {
 		if _, f := w.result(); f != nil {
@@ -187,37 +193,34 @@ type completionChunks []textForm
 
 func (c completionChunks) forms() []textForm { return c }
 
-func (c completionChunks) chunk(w *work, choice int, text, finish string, step *stepInfo,
-	last *lastChunk) []byte {
+func (c completionChunks) chunk(w *work, p part) []byte {
 	out := w.completion()
-	out.Choices = []completionChoice{{Index: choice, Text: text}}
-	if finish != "" {
-		out.Choices[0].Finish = &finish
+	choice := completionChoice{Index: p.choice, Text: p.text}
+	if p.finish != "" {
+		choice.Finish = &p.finish
 	}
-	return encode(withLast(out, step, last))
+	if p.logs != nil {
+		choice.LogProbs = p.logs.logProbs()
+	}
+	out.Choices, out.Unmask = []completionChoice{choice}, p.info()
+	if p.last != nil {
+		out.Usage = p.last.usage
+	}
+	return encode(out)
 }
 
-// withLast adds what a chunk says of its step, and of the end.
-func withLast(out completion, step *stepInfo, last *lastChunk) completion {
-	out.Unmask = chunkInfo(step, last)
-	if last != nil {
-		out.Usage = last.usage
-	}
-	return out
-}
-
-// chunkInfo is the field unmask of a chunk: the step, and in the last how all was made.
-func chunkInfo(step *stepInfo, last *lastChunk) any {
+// info is the field unmask of a chunk: the step, and in the last how all was made.
+func (p *part) info() any {
 	switch {
-	case step == nil && last == nil:
+	case p.step == nil && p.last == nil:
 		return nil
-	case last == nil:
-		return step
-	case step == nil:
-		return last.info
+	case p.last == nil:
+		return p.step
+	case p.step == nil:
+		return p.last.info
 	}
 	return struct {
 		*stepInfo
 		Run unmaskInfo `json:"run"`
-	}{step, last.info}
+	}{p.step, p.last.info}
 }

@@ -123,7 +123,7 @@ type logProbs struct {
 	Offsets []int      `json:"text_offset"`
 }
 
-func (c *textChoice) logProbs(mask int32) *logProbs {
+func (c *textChoice) logProbs() *logProbs {
 	out := &logProbs{Tokens: []string{}, LogP: []*float64{}, Offsets: []int{}}
 	at := 0
 	for i, piece := range c.pieces {

@@ -16,6 +16,7 @@ type Stop struct {
 	came    chan struct{} // closed when it came
 	signal  atomic.Int32
 	patient atomic.Bool
+	hangups atomic.Pointer[chan struct{}] // gets SIGHUP instead; nil: it stops
 }
 
 // Status is the exit status of a process that the signal ended, 128 and its number.
@@ -53,8 +54,21 @@ func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func
 		signal.Notify(c, syscall.SIGHUP)
 	}
 	signal.Ignore(syscall.SIGPIPE)
+	next := func() (os.Signal, bool) {
+		for got := range c {
+			hangups := stop.hangups.Load()
+			if got != syscall.SIGHUP || hangups == nil {
+				return got, true
+			}
+			select {
+			case *hangups <- struct{}{}:
+			default:
+			}
+		}
+		return nil, false
+	}
 	go func() {
-		first, ok := <-c
+		first, ok := next()
 		if !ok {
 			return
 		}
@@ -103,6 +117,16 @@ func Patient(ctx context.Context) {
 	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
 		stop.patient.Store(true)
 	}
+}
+
+// Hangups returns a channel that gets something after each SIGHUP, which from now on stops nothing:
+// servers read their files again then.
+func Hangups(ctx context.Context) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+		stop.hangups.Store(&c)
+	}
+	return c
 }
 
 // stopChannel is closed after the first signal.

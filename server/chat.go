@@ -1,0 +1,264 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"unmask"
+	"unmask/param"
+	"unmask/tokenizers/chat"
+)
+
+// roles are those of messages.
+var roles = []string{"system", "user", "assistant"}
+
+// mostMessages bounds a conversation.
+const mostMessages = 1024
+
+// chats reads POST /v1/chat/completions.
+func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
+	m := s.model(f, wantsText)
+	if m == nil {
+		return a, st
+	}
+	if m.chat == nil {
+		f.fail(bad("no_chat_template", "model", "%s, use /v1/completions", oneLine(m.chatless)))
+		return a, st
+	}
+	set := readSettings(f, m)
+	st = readStream(f)
+	stops := readStops(f)
+	logs := f.flag("logprobs")
+	f.neutral("top_logprobs", "0")
+	textOnly(f, &set, m)
+	most := f.maybe("max_tokens", 1, m.spec.Length(), 0)
+	most = f.maybe("max_completion_tokens", 1, m.spec.Length(), most)
+	messages := readMessages(f)
+	if f.fault != nil {
+		return a, st
+	}
+	if set.constraints.End != "" && set.constraints.MinLength == 0 {
+		f.fail(bad("out_of_range", "end", "end is given, want it with min_length"))
+		return a, st
+	}
+	tokens, from, fault := m.answering(messages, most)
+	if fault != nil {
+		f.fail(fault)
+		return a, st
+	}
+	set.ends = m.chat.Stops()
+	form := textForm{Base: from, From: from, To: len(tokens), Stops: stops, Ends: set.ends, Echo: -1,
+		LogProbs: logs, tokens: m.Text, mask: m.spec.Mask}
+	forms := slices.Repeat([]textForm{form}, set.n)
+	for range set.n {
+		a.sequences = append(a.sequences, sequence{tokens: tokens})
+	}
+	used := usage{Prompt: from, Completion: set.n * (len(tokens) - from)}
+	used.Total = used.Prompt + used.Completion
+	a.kind, a.prefix, a.model, a.set, a.form = "chat", "chatcmpl-", m, set, forms
+	a.answers = func(w *work) (*answer, *Fault) { return chatAnswer(w, forms, used) }
+	return a, st
+}
+
+// answering returns the tokens of an answer to messages, and where it begins, as unmask text --chat
+// has them.
+func (m *served) answering(messages []chat.Message, most int) (tokens []int32, from int, f *Fault) {
+	known, err := m.chat.Encode(messages, chat.Options{})
+	if err != nil {
+		return nil, 0, bad("out_of_range", "messages", "messages: %s", oneLine(err))
+	}
+	from = len(known)
+	length := m.spec.Length()
+	switch {
+	case from >= length:
+		return nil, 0, tooLong("messages", from, length-1)
+	case most > length-from:
+		return nil, 0, outOfRange("max_tokens", most, fmt.Sprintf("1 to %d: the model has %d positions "+
+			"and the messages take %d", length-from, length, from))
+	case most == 0:
+		most = min(unmask.ReplyLength, length-from)
+	}
+	return slices.Concat(known, slices.Repeat([]int32{m.spec.Mask}, most)), from, nil
+}
+
+// readMessages reads a conversation of texts.
+func readMessages(f *fields) (messages []chat.Message) {
+	raw := f.value("messages")
+	if raw == nil {
+		if f.fault == nil {
+			f.fail(bad("missing", "messages", "messages is missing, want a list of messages"))
+		}
+		return nil
+	}
+	list := f.list("messages", raw)
+	if n := len(list); f.fault == nil && (n == 0 || n > mostMessages) {
+		f.fail(bad("out_of_range", "messages", "messages is a list of %d, want 1 to %d", n, mostMessages))
+	}
+	for i, one := range list {
+		if f.fault != nil {
+			return nil
+		}
+		messages = append(messages, readMessage(f, i, one))
+	}
+	return messages
+}
+
+func readMessage(f *fields, i int, raw json.RawMessage) (message chat.Message) {
+	at := fmt.Sprintf("messages[%d]", i)
+	o := &fields{}
+	if json.Unmarshal(raw, &o.object) != nil {
+		f.wrongType(at, raw, "an object")
+		return message
+	}
+	role := o.text("role")
+	if o.fault == nil && !slices.Contains(roles, role) {
+		o.fail(outOfRange("role", param.Quote(role), param.Either(roles)))
+	}
+	message = chat.Message{Role: role, Content: readContent(o)}
+	o.text("name")
+	o.neutral("refusal")
+	o.neutral("tool_calls", "[]")
+	o.neutral("audio")
+	o.neutral("annotations", "[]")
+	if fault := o.end(); fault != nil {
+		fault.Param, fault.Message = at+"."+fault.Param, at+": "+fault.Message
+		f.fail(fault)
+	}
+	return message
+}
+
+// readContent reads a text, or a list of parts that are texts.
+func readContent(o *fields) string {
+	raw := o.value("content")
+	if o.fault != nil {
+		return ""
+	}
+	if raw == nil || raw[0] == '"' {
+		if raw == nil {
+			o.fail(bad("missing", "content", "content is missing, want a text"))
+			return ""
+		}
+		return o.textOf("content", raw)
+	}
+	var text strings.Builder
+	for _, one := range o.list("content", raw) {
+		part := &fields{}
+		if json.Unmarshal(one, &part.object) != nil {
+			o.wrongType("content", one, "a list of parts")
+			return ""
+		}
+		if kind := part.text("type"); kind != "text" {
+			o.fail(bad("unsupported_parameter", "content", "content has a part of type %s, want text",
+				param.Quote(kind)))
+			return ""
+		}
+		text.WriteString(part.text("text"))
+		if fault := part.end(); fault != nil {
+			o.fail(fault)
+			return ""
+		}
+	}
+	return text.String()
+}
+
+// chatCompletion is the answer of /v1/chat/completions, and a chunk of its stream.
+type chatCompletion struct {
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Fingerprint string       `json:"system_fingerprint"`
+	Choices     []chatChoice `json:"choices"`
+	Usage       *usage       `json:"usage,omitempty"`
+	Unmask      any          `json:"unmask,omitempty"`
+}
+
+type chatChoice struct {
+	Index    int          `json:"index"`
+	Message  *chatMessage `json:"message,omitempty"`
+	Delta    *chatMessage `json:"delta,omitempty"`
+	LogProbs *chatLogs    `json:"logprobs"`
+	Finish   *string      `json:"finish_reason"`
+}
+
+type chatMessage struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+	Refusal *string `json:"refusal,omitempty"`
+}
+
+// chatLogs are the log-probabilities of an answer's tokens when they opened.
+type chatLogs struct {
+	Content []chatLog `json:"content"`
+}
+
+type chatLog struct {
+	Token   string   `json:"token"`
+	LogProb *float64 `json:"logprob"` // null where it is not known
+	Bytes   []int    `json:"bytes"`
+	Top     []any    `json:"top_logprobs"`
+}
+
+func (w *work) chatCompletion(object string) chatCompletion {
+	return chatCompletion{ID: w.id, Object: object, Created: w.created.Unix(), Model: w.model.name,
+		Fingerprint: w.model.fingerprint()}
+}
+
+func (c *textChoice) chatLogs() *chatLogs {
+	list := c.logProbs()
+	out := &chatLogs{Content: []chatLog{}}
+	for i, piece := range list.Tokens {
+		one := chatLog{Token: piece, LogProb: list.LogP[i], Bytes: []int{}, Top: []any{}}
+		for _, b := range []byte(piece) {
+			one.Bytes = append(one.Bytes, int(b))
+		}
+		out.Content = append(out.Content, one)
+	}
+	return out
+}
+
+// chatAnswer makes the answer of finished sequences.
+func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
+	c := w.chatCompletion("chat.completion")
+	for i, m := range w.members {
+		t := forms[i].choice(m.tokens, m.logP)
+		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.text},
+			Finish: &t.finish}
+		if forms[i].LogProbs {
+			choice.LogProbs = t.chatLogs()
+		}
+		c.Choices = append(c.Choices, choice)
+	}
+	c.Usage, c.Unmask = &used, w.info()
+	return &answer{body: encode(c), parts: used}, nil
+}
+
+// chatChunks are those of /v1/chat/completions. The first of each choice has the role.
+type chatChunks struct {
+	of    []textForm
+	begun map[int]bool
+}
+
+func (c *chatChunks) forms() []textForm { return c.of }
+
+func (c *chatChunks) chunk(w *work, p part) []byte {
+	out := w.chatCompletion("chat.completion.chunk")
+	choice := chatChoice{Index: p.choice, Delta: &chatMessage{Content: &p.text}}
+	if !c.begun[p.choice] {
+		c.begun[p.choice], choice.Delta.Role = true, "assistant"
+	}
+	if p.finish != "" {
+		choice.Finish = &p.finish
+	}
+	if p.logs != nil {
+		choice.LogProbs = p.logs.chatLogs()
+	}
+	out.Choices, out.Unmask = []chatChoice{choice}, p.info()
+	if p.last != nil {
+		out.Usage = p.last.usage
+	}
+	return encode(out)
+}

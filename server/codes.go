@@ -1,0 +1,117 @@
+package server
+
+import (
+	"fmt"
+	"image"
+	"net/http"
+	"strings"
+	"time"
+
+	"unmask/images"
+	"unmask/model"
+)
+
+// encoding answers POST /v1/images/encode: the codes of a PNG, as the body or as the part image.
+func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
+	f := &form{fields: &fields{}, files: map[string][][]byte{}}
+	var fault *Fault
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "image/png") {
+		var data []byte
+		if fault = checkContent(r, "image/png"); fault == nil {
+			data, fault = readAll(w, r, mostForm)
+		}
+		f.files["image"] = [][]byte{data}
+	} else {
+		f, fault = readForm(w, r)
+	}
+	if fault != nil {
+		fault.write(w)
+		return
+	}
+	m := s.model(f.fields, wantsPictures)
+	fit, data := f.text("fit"), f.one("image")
+	if f.fault == nil && data == nil {
+		f.fail(bad("missing", "image", "image is missing, want a PNG"))
+	}
+	if fault = f.end(); fault == nil {
+		var codes []int32
+		if codes, fault = m.encodes(data, fit); fault == nil {
+			writeJSON(w, encode(struct {
+				Object string  `json:"object"`
+				Model  string  `json:"model"`
+				Shape  []int   `json:"shape"`
+				Codes  []int32 `json:"codes"`
+			}{"codes", m.name, m.spec.Shape, codes}))
+			return
+		}
+	}
+	fault.write(w)
+}
+
+// encodes returns the codes of a picture.
+func (m *served) encodes(data []byte, fit string) ([]int32, *Fault) {
+	picture, fault := readPNG("image", data)
+	if fault != nil {
+		return nil, fault
+	}
+	width, height, err := m.Pictures.Size()
+	if err != nil {
+		return nil, bad("out_of_range", "image", "%s", oneLine(err))
+	}
+	p, err := images.Place(picture.Bounds().Size(), image.Pt(width, height), fit)
+	if err != nil {
+		return nil, bad("out_of_range", "image", "%s",
+			strings.Replace(oneLine(err), "or a fit", "or fit cover or contain", 1))
+	}
+	codes, err := m.Pictures.Encode(p.Picture(picture))
+	if err != nil {
+		return nil, bad("out_of_range", "image", "%s", oneLine(err))
+	}
+	return codes, nil
+}
+
+// decoding answers POST /v1/images/decode: the PNG of codes, null for unknown ones.
+func (s *Server) decoding(w http.ResponseWriter, r *http.Request) {
+	f, fault := readBody(w, r)
+	if fault != nil {
+		fault.write(w)
+		return
+	}
+	m := s.model(f, wantsPictures)
+	var codes []int32
+	var condition *model.Condition
+	if raw := f.value("codes"); m != nil && f.fault == nil {
+		if raw == nil {
+			f.fail(bad("missing", "codes", "codes is missing, want a list of %d", m.spec.Length()))
+		} else {
+			codes = readIDs(f, "codes", f.list("codes", raw), m, true)
+		}
+		if n := m.spec.Length(); f.fault == nil && len(codes) != n {
+			f.fail(outOfRange("codes", fmt.Sprintf("a list of %d", len(codes)), fmt.Sprint(n)))
+		}
+		if m.spec.Prompt {
+			condition, _ = readCondition(r.Context(), f, m, &settings{})
+		}
+	}
+	if fault = f.end(); fault != nil {
+		fault.write(w)
+		return
+	}
+	data, err := m.picture(codes, condition)
+	if err != nil {
+		bad("out_of_range", "codes", "%s", oneLine(err)).write(w)
+		return
+	}
+	writePNG(w, data)
+}
+
+// writePNG sends a picture.
+func writePNG(w http.ResponseWriter, data []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writing))
+	w.Header().Set("Content-Type", "image/png")
+	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+	if w.Header().Get("Cache-Control") == "" {
+		w.Header().Set("Cache-Control", "no-store")
+	}
+	_, _ = w.Write(data)
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+)
+
+// Keys are those of clients, read from a file of lines NAME:KEY. Its methods may be called at once.
+type Keys struct {
+	file string
+	list atomic.Pointer[[]key]
+}
+
+// key is a client's name and the SHA-256 of its key.
+type key struct {
+	name string
+	sum  [sha256.Size]byte
+}
+
+// Bounds of a key, in bytes.
+const (
+	shortestKey = 8
+	longestKey  = 1024
+)
+
+// LoadKeys reads a file of keys: a line NAME:KEY each, blank lines and those that begin with # left
+// out. It must be readable by its owner alone.
+func LoadKeys(file string) (*Keys, error) {
+	k := &Keys{file: file}
+	return k, k.Reload()
+}
+
+// Reload reads the file again. After an error the keys are those before.
+func (k *Keys) Reload() error {
+	info, err := os.Stat(k.file)
+	if err != nil {
+		return pathless(err)
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+		return fmt.Errorf("mode is %04o, want 0600: others may read it", mode.Perm())
+	}
+	text, err := os.ReadFile(k.file)
+	if err != nil {
+		return pathless(err)
+	}
+	var list []key
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, secret, ok := strings.Cut(line, ":")
+		switch {
+		case !ok || !requestID.MatchString(name):
+			return fmt.Errorf("line %d is no NAME:KEY with a name of letters, digits, dots, dashes and "+
+				"underscores", i+1)
+		case len(secret) < shortestKey || len(secret) > longestKey:
+			return fmt.Errorf("line %d has a key of %d bytes, want %d to %d", i+1, len(secret), shortestKey,
+				longestKey)
+		}
+		list = append(list, key{name, sha256.Sum256([]byte(secret))})
+	}
+	if len(list) == 0 {
+		return errors.New("there is no key, want lines NAME:KEY")
+	}
+	k.list.Store(&list)
+	return nil
+}
+
+func pathless(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
+
+// find returns the name of a key. It takes as long for every key.
+func (k *Keys) find(secret string) (name string, ok bool) {
+	sum := sha256.Sum256([]byte(secret))
+	for _, one := range *k.list.Load() {
+		if subtle.ConstantTimeCompare(sum[:], one.sum[:]) == 1 {
+			name, ok = one.name, true
+		}
+	}
+	return name, ok
+}
+
+// authorize wants a key where the server has some, and notes whose it is.
+func (s *Server) authorize(r *http.Request) *Fault {
+	if s.o.Keys == nil {
+		return nil
+	}
+	given := r.Header.Get("Authorization")
+	scheme, secret, _ := strings.Cut(given, " ")
+	f := fault(http.StatusUnauthorized, "invalid_api_key", "the key is not known")
+	f.header = [2]string{"WWW-Authenticate", `Bearer realm="unmask"`}
+	if given == "" {
+		f.Code, f.Message = "missing_api_key", "there is no key, want Authorization: Bearer KEY"
+		return f
+	}
+	if !strings.EqualFold(scheme, "Bearer") {
+		return f
+	}
+	name, ok := s.o.Keys.find(strings.TrimSpace(secret))
+	if !ok {
+		return f
+	}
+	note(r).key = name
+	return nil
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"unmask/param"
+)
+
+// Bounds of a form of parts.
+const (
+	mostForm  = 24 << 20
+	mostParts = 16
+)
+
+// form is a request in parts: fields as those of a JSON object, and files in memory.
+type form struct {
+	*fields
+	files map[string][][]byte
+}
+
+// fileParts are the names of parts that are files.
+var fileParts = []string{"image", "image[]", "mask"}
+
+// readForm reads multipart/form-data. Nothing of it goes to the disk.
+func readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault) {
+	if f := checkContent(r, "multipart/form-data"); f != nil {
+		return nil, f
+	}
+	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || parameters["boundary"] == "" {
+		return nil, bad("invalid_multipart", "", "the content type has no boundary, want one")
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	parts := multipart.NewReader(http.MaxBytesReader(w, r.Body, mostForm), parameters["boundary"])
+	f := &form{fields: &fields{object: map[string]json.RawMessage{}}, files: map[string][][]byte{}}
+	texts := map[string][]string{}
+	for n := 0; ; n++ {
+		part, err := parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, formFault(err)
+		}
+		if n == mostParts {
+			fault := fault(http.StatusRequestEntityTooLarge, "too_many_parts",
+				"there are more than %d parts, want at most that", mostParts)
+			fault.closes = true
+			return nil, fault
+		}
+		data, err := io.ReadAll(part)
+		if err != nil {
+			return nil, formFault(err)
+		}
+		if name := part.FormName(); slices.Contains(fileParts, name) {
+			name = strings.TrimSuffix(name, "[]")
+			f.files[name] = append(f.files[name], data)
+		} else {
+			name = strings.TrimSuffix(name, "[]")
+			texts[name] = append(texts[name], string(data))
+		}
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	for _, name := range sortedKeys(texts) {
+		if fault := f.put(name, texts[name]); fault != nil {
+			return nil, fault
+		}
+	}
+	return f, nil
+}
+
+// formFault is the fault of parts that cannot be read.
+func formFault(err error) *Fault {
+	f := bodyFault(err, mostForm)
+	if f.Code == "invalid_body" {
+		f.Code, f.Message = "invalid_multipart", "the parts are damaged or end early"
+	}
+	return f
+}
+
+// listed are fields that may have several parts.
+var listed = []string{"ban", "bias", "stop"}
+
+// textual are fields that are texts although they may look like numbers.
+var textual = []string{"prompt", "negative", "model", "sampler", "schedule", "class", "user",
+	"size",
+	"response_format", "output_format", "fit", "quality", "background", "reuse", "guidance_schedule",
+	"priority", "style", "input_fidelity", "moderation", "ban", "bias"}
+
+// put makes parts the field of a name, as it would be in JSON.
+func (f *form) put(name string, values []string) *Fault {
+	if len(values) > 1 && !slices.Contains(listed, name) {
+		return bad("duplicate_key", name, "%s is there twice, want it once", param.Quote(name))
+	}
+	if at := invalidUTF8([]byte(strings.Join(values, ""))); at >= 0 {
+		return bad("invalid_utf8", name, "%s: byte %d is no UTF-8, want UTF-8 alone",
+			param.Quote(name), at)
+	}
+	switch text := values[0]; {
+	case slices.Contains(listed, name):
+		f.object[name] = encode(values)
+	case !slices.Contains(textual, name) && !strings.HasPrefix(text, "{") && scan([]byte(text)) == nil:
+		f.object[name] = json.RawMessage(strings.TrimSpace(text))
+	default:
+		f.object[name] = encode(text)
+	}
+	return nil
+}

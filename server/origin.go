@@ -1,0 +1,100 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// origins says which names of the server and which pages elsewhere a request may come by. A page of
+// another origin must not reach a server on loopback, neither by its own name in Host (DNS
+// rebinding, as Ollama's CVE-2024-28224) nor by a form.
+type origins struct {
+	hosts    []string
+	wildcard bool // it listens on all addresses
+	allowed  []string
+	cross    *http.CrossOriginProtection
+}
+
+func newOrigins(o Options) (*origins, error) {
+	g := &origins{hosts: []string{"localhost", "127.0.0.1", "::1"}, allowed: o.Origins,
+		cross: http.NewCrossOriginProtection()}
+	for _, host := range o.Hosts {
+		g.hosts = append(g.hosts, strings.ToLower(bareHost(host)))
+	}
+	if host, _, err := net.SplitHostPort(o.Listen); err == nil {
+		ip, err := netip.ParseAddr(host)
+		if g.wildcard = host == "" || err == nil && ip.IsUnspecified(); !g.wildcard {
+			g.hosts = append(g.hosts, strings.ToLower(host))
+		}
+	}
+	for _, origin := range o.Origins {
+		if err := g.cross.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("origin is %q, want one such as https://example.org", origin)
+		}
+	}
+	return g, nil
+}
+
+// bareHost returns a host without its port and brackets.
+func bareHost(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+// check refuses a request for another host, or from another origin.
+func (g *origins) check(r *http.Request) *Fault {
+	if host := strings.ToLower(bareHost(r.Host)); !slices.Contains(g.hosts, host) &&
+		!(g.wildcard && g.local(r, host)) {
+		return fault(http.StatusForbidden, "host_not_allowed",
+			"the host is not one of this server's, want %s", strings.Join(g.hosts, ", "))
+	}
+	if g.cross.Check(r) != nil {
+		return fault(http.StatusForbidden, "origin_not_allowed",
+			"the request comes from a page of another origin")
+	}
+	return nil
+}
+
+// local reports whether host is the address that the connection was made to.
+func (g *origins) local(r *http.Request, host string) bool {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	own, err := netip.ParseAddrPort(at.String())
+	return err == nil && own.Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
+}
+
+// share lets a page of an allowed origin read the answer, and answers its preflight. It reports
+// whether that was all.
+func (g *origins) share(w http.ResponseWriter, r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if len(g.allowed) > 0 {
+		w.Header().Add("Vary", "Origin")
+	}
+	if origin == "" || !slices.Contains(g.allowed, origin) {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, Unmask-Cache, ETag")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers",
+		"Authorization, Content-Type, X-Request-Id, Last-Event-ID, If-None-Match")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}

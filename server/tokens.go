@@ -1,0 +1,66 @@
+package server
+
+import "net/http"
+
+// tokenizing answers POST /v1/tokenize.
+func (s *Server) tokenizing(w http.ResponseWriter, r *http.Request) {
+	f, fault := readBody(w, r)
+	if fault != nil {
+		fault.write(w)
+		return
+	}
+	m := s.model(f, wantsText)
+	if m != nil && !f.has("text") {
+		f.fail(bad("missing", "text", "text is missing, want a text"))
+	}
+	text := f.text("text")
+	if fault = f.end(); fault != nil {
+		fault.write(w)
+		return
+	}
+	tokens, err := m.Text.Encode(text)
+	if err != nil {
+		bad("out_of_range", "text", "text: %s", oneLine(err)).write(w)
+		return
+	}
+	out := struct {
+		Model  string   `json:"model"`
+		Tokens []int32  `json:"tokens"`
+		Pieces []string `json:"pieces"`
+	}{m.name, tokens, m.Text.Pieces(tokens)}
+	if tokens == nil {
+		out.Tokens, out.Pieces = []int32{}, []string{}
+	}
+	writeJSON(w, encode(out))
+}
+
+// detokenizing answers POST /v1/detokenize. null is a hole.
+func (s *Server) detokenizing(w http.ResponseWriter, r *http.Request) {
+	f, fault := readBody(w, r)
+	if fault != nil {
+		fault.write(w)
+		return
+	}
+	m := s.model(f, wantsText)
+	var tokens []int32
+	if raw := f.value("tokens"); m != nil && f.fault == nil {
+		if raw == nil {
+			f.fail(bad("missing", "tokens", "tokens is missing, want a list of token ids"))
+		} else {
+			tokens = readIDs(f, "tokens", f.list("tokens", raw), m, true)
+		}
+	}
+	if fault = f.end(); fault != nil {
+		fault.write(w)
+		return
+	}
+	pieces := m.Text.Pieces(tokens)
+	if pieces == nil {
+		pieces = []string{}
+	}
+	writeJSON(w, encode(struct {
+		Model  string   `json:"model"`
+		Text   string   `json:"text"`
+		Pieces []string `json:"pieces"`
+	}{m.name, m.Text.Decode(tokens), pieces}))
+}
