@@ -12,6 +12,7 @@ import (
 
 	"unmask"
 	"unmask/param"
+	"unmask/param/flags"
 	"unmask/server"
 	"unmask/terminal"
 )
@@ -54,11 +55,11 @@ func newServe() *cobra.Command {
 		"`NAME` by which requests may ask for the server; may be repeated")
 	s.StringArrayVar(&f.options.Origins, "allow-origin", nil,
 		"`ORIGIN` of pages elsewhere that may ask, such as https://example.org; may be repeated")
-	intFlag(s, &f.options.Queue, "", param.Param{Name: "queue", Min: 1, Max: 4096, Default: "64",
+	flags.Int(s, &f.options.Queue, param.Param{Name: "queue", Min: 1, Max: 4096, Default: "64",
 		Help: "requests that may wait"})
-	intFlag(s, &f.timeout, "", param.Param{Name: "max-seconds", Min: 1, Max: 86400, Default: "600",
+	flags.Int(s, &f.timeout, param.Param{Name: "max-seconds", Min: 1, Max: 86400, Default: "600",
 		Help: "seconds that a request may take, its wait included"})
-	floatFlag(s, &f.memory, param.Param{Name: "memory", Min: 0.01, Max: 1e5,
+	flags.Float(s, &f.memory, param.Param{Name: "memory", Min: 0.01, Max: 1e5,
 		Zero: "a quarter of the machine's, at most 4", Default: "0",
 		Help: "GB of keys and values a model, 0 for a quarter of the machine's memory, at most 4"})
 	s.StringVar(&f.listen.Metrics, "metrics", "", "`ADDRESS` of /metrics, for Prometheus")
@@ -93,6 +94,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	if err != nil {
 		return usage("--allow-origin: %v", err)
 	}
+	terminal.Patient(ctx)
 	stopped, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	go f.reload(stopped, terminal.Hangups(ctx))
