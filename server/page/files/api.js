@@ -1,0 +1,98 @@
+// Requests: keys, errors, waiting, event streams.
+import { $ } from "./dom.js";
+
+/** Failure is an error of the server, or a connection that broke (status 0). */
+export class Failure extends Error {
+	constructor(status, message, code, retry) {
+		super(message);
+		Object.assign(this, { status, code, retry }); // retry: seconds
+	}
+}
+
+const lost = () => new Failure(0, "The connection was lost.");
+export const hasKey = () => !!sessionStorage.unmaskKey;
+
+function askKey(wrong) {
+	const dialog = $("key");
+	$("key-help").textContent = wrong ? "The server does not know this key. Type another one."
+		: "It stays in this tab and is forgotten with it.";
+	dialog.returnValue = $("key-value").value = "";
+	dialog.showModal();
+	return new Promise((resolve) => dialog.addEventListener("close", () => {
+		const given = dialog.returnValue && $("key-value").value.trim();
+		if (given) sessionStorage.unmaskKey = given;
+		resolve(!!given);
+	}, { once: true }));
+}
+
+let asking; // one dialog for all requests that are refused at once
+
+/** send fetches a path; body is nothing, an object for JSON, or FormData. It throws a Failure. */
+export async function send(path, body, signal) {
+	for (;;) {
+		const headers = {}, key = sessionStorage.unmaskKey, form = body instanceof FormData;
+		if (key) headers.Authorization = "Bearer " + key;
+		if (body && !form) headers["Content-Type"] = "application/json";
+		let answer;
+		try {
+			answer = await fetch(path, { signal, headers, method: body ? "POST" : "GET", body: form || !body ? body : JSON.stringify(body) });
+		} catch (e) {
+			throw e.name === "AbortError" ? e : new Failure(0, "The server cannot be reached.");
+		}
+		if (answer.ok) return answer;
+		const { error: e = {} } = await answer.json().catch(() => ({}));
+		const failure = new Failure(answer.status, e.message || `The server answers ${answer.status}.`, e.code, +answer.headers.get("Retry-After"));
+		if (answer.status !== 401) throw failure;
+		asking ||= askKey(key).finally(() => { asking = null; });
+		if (!(await asking)) throw failure;
+	}
+}
+
+export const sleep = (ms, signal) => new Promise((resolve, reject) => {
+	setTimeout(resolve, ms);
+	signal?.addEventListener("abort", () => reject(new DOMException("", "AbortError")), { once: true });
+});
+
+/** patient sends a request again for as long as the server is busy; wait is told the seconds left. */
+async function patient(path, body, signal, wait) {
+	for (;;) {
+		try {
+			return await send(path, body, signal);
+		} catch (e) {
+			if (e.status !== 429 && !(e.status === 503 && e.retry)) throw e;
+			for (let left = Math.max(1, e.retry); left > 0; left--) {
+				wait(left, e.code);
+				await sleep(1000, signal);
+			}
+		}
+	}
+}
+
+/** events yields [event, data as text] of a stream. */
+async function* events(answer) {
+	const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+	for (let rest = ""; ;) {
+		const part = await reader.read().catch((e) => { throw e.name === "AbortError" ? e : lost(); });
+		if (part.done) return;
+		const blocks = (rest + part.value).split("\n\n");
+		rest = blocks.pop();
+		for (const block of blocks) {
+			const lines = block.split("\n"), value = (name) => lines.find((l) => l.startsWith(name + ":"))?.slice(name.length + 1).trim();
+			const data = value("data");
+			if (data) yield [value("event"), data];
+		}
+	}
+}
+
+/** follow makes a request with a native stream; on has wait, start, step and done. It throws when the run is not done. */
+export async function follow(path, body, signal, on) {
+	if (body instanceof FormData) body.set("stream", "events");
+	else body = { ...body, stream: "events" };
+	for await (const [event, text] of events(await patient(path, body, signal, on.wait))) {
+		const data = JSON.parse(text), e = data.error;
+		if (e) throw new Failure(e.code === "shutting_down" ? 0 : 500, e.message, e.code);
+		if (event === "done") return on.done(data);
+		on[event]?.(data, text);
+	}
+	throw lost();
+}

@@ -1,0 +1,163 @@
+// Images: cells open over a picture, and painted cells are made new.
+import { send } from "./api.js";
+import { $, el, tips, toast } from "./dom.js";
+import { Mask } from "./mask.js";
+import { facts, finish, play, stepLabel } from "./run.js";
+import { Timeline } from "./timeline.js";
+import { hue, words } from "./trace.js";
+
+const mostFrames = 64;
+
+export class Image {
+	constructor(page) {
+		Object.assign(this, { page, frames: new Map(), look: "picture" }); // frames: pictures by step
+		this.mask = new Mask($("cells"), () => this.button());
+		this.timeline = new Timeline($("image-time"), (k) => this.show(k), stepLabel(() => this.current));
+		$("tools").addEventListener("change", ({ target: t }) => {
+			if (t.name === "tool") this.mask.tool = t.value;
+			if (t.name === "view") { this.look = t.value; this.show(this.timeline.value); }
+		});
+		$("brush").oninput = (e) => { this.mask.size = +e.target.value; };
+		$("undo").onclick = () => this.mask.undo();
+		$("clear").onclick = () => this.mask.clear();
+		$("inpaint").onclick = () => page.start(() => this.inpaint());
+		$("file").onchange = (e) => { this.open(e.target.files[0]); e.target.value = ""; };
+		const panel = $("tools").parentNode, over = (e, on) => { e.preventDefault(); panel.classList.toggle("over", on); };
+		panel.ondragover = (e) => over(e, true);
+		panel.ondragleave = (e) => over(e, false);
+		panel.ondrop = (e) => { over(e, false); this.open(e.dataTransfer.files[0]); };
+		addEventListener("paste", (e) => page.mode === "image" && this.open(e.clipboardData.files[0]));
+		tips($("cells"), (c) => { const t = this.current?.trace; return t && words(t.at(c.at, this.timeline.value), t.steps); });
+	}
+
+	/** arrive lays out the cells of the model. */
+	arrive() {
+		const [rows, columns] = this.page.info.shape;
+		this.grid = !!columns; // codes without a place have no mask
+		this.mask.layout(columns ? rows : 1, columns || rows);
+		this.button();
+	}
+
+	button() {
+		const n = this.mask.marked.size, b = $("inpaint");
+		b.disabled = !n || !this.source;
+		b.textContent = !this.source ? "Make or open a picture first" : n ? `Make ${n} ${n === 1 ? "cell" : "cells"} new` : "Paint cells first";
+	}
+
+	show(k) {
+		const t = this.current?.trace;
+		if (!t) return;
+		const frame = this.frame(k);
+		this.mask.cells.forEach((c, i) => {
+			const e = t.at(i, k), looks = { steps: "tint", sure: "heat" };
+			const kind = !e ? "masked" : e.known ? "" : looks[this.look] || (frame < e.step ? "fresh" : "");
+			c.className = kind + (this.mask.marked.has(i) ? " marked" : "");
+			if (!e) return;
+			c.style.setProperty("--h", hue(e.step, t.steps));
+			c.style.setProperty("--p", e.p ? Math.sqrt(e.p).toFixed(3) : 0);
+		});
+		this.decode(k);
+	}
+
+	/** frame shows the newest picture that is not of a later step than k, and returns its step. */
+	frame(k) {
+		const best = [...this.frames.keys()].filter((s) => s <= k).reduce((a, b) => Math.max(a, b), -1), url = this.frames.get(best);
+		$("picture").hidden = !url;
+		if (url && $("picture").src !== url) $("picture").src = url;
+		return best;
+	}
+
+	/** decode asks for the picture after step k: one at a time, and eight of a run that still comes in. */
+	async decode(k) {
+		const run = this.current, t = run.trace, every = t.done ? 1 : Math.ceil(t.steps / 8);
+		if (this.decoding || this.frames.has(k) || !t.open[k] || k % every || run.blind) return;
+		this.decoding = true;
+		try {
+			const answer = await send("/v1/images/decode", { model: run.body.model, codes: t.tokens(k) });
+			const url = URL.createObjectURL(await answer.blob());
+			if (run === this.current) this.frames.set(k, url);
+			if (this.frames.size > mostFrames) this.frames.delete(this.frames.keys().find((s) => s && s !== t.last));
+		} catch {
+			run.blind = true; // cells are shown without
+		}
+		this.decoding = false;
+		if (run === this.current) this.show(this.timeline.value);
+	}
+
+	make(prompt) {
+		return this.run({ kind: "image", path: "/v1/images/generations", body: { model: this.page.model, prompt, ...this.page.values() } });
+	}
+
+	/** inpaint makes the marked cells of the source new. */
+	async inpaint() {
+		const body = { model: this.page.model, prompt: $("prompt").value, ...this.page.values() }, form = new FormData(), { blob, codes } = this.source;
+		for (const [k, v] of Object.entries(body)) form.set(k, v);
+		const size = await createImageBitmap(blob);
+		form.set("image", blob, "image.png");
+		form.set("mask", await this.mask.png(size.width, size.height), "mask.png");
+		return this.run({ kind: "image", path: "/v1/images/edits", body, form });
+	}
+
+	async run(run) {
+		this.current = run;
+		this.mask.enabled = false;
+		this.timeline.reset();
+		this.frames = new Map(run.form ? [[0, this.source.url]] : []);
+		try {
+			await play(this.page, run, this.timeline, {
+				start: () => { facts($("image-facts"), run); this.show(0); },
+				done: () => {
+					const bytes = Uint8Array.from(atob(run.answer.data[0].b64_json), (c) => c.charCodeAt(0));
+					this.mask.clear();
+					this.keep(new Blob([bytes], { type: "image/png" }), run);
+					finish("image", run, null, [["PNG", () => this.source.blob]]);
+				},
+			});
+		} finally {
+			this.mask.enabled = !!this.source && this.grid;
+		}
+	}
+
+	/** keep makes a picture the next source, and puts it onto the strip of pictures. */
+	keep(blob, run) {
+		const source = { blob, run, url: URL.createObjectURL(blob) };
+		const b = el("button", { type: "button", onclick: () => this.choose(source, b) }, el("img", { src: source.url, alt: run ? `picture of seed ${run.body.seed}` : "opened picture" }));
+		$("strip").append(b);
+		this.press(source, b);
+		if (run) this.frames.set(run.trace.last, source.url);
+		else this.choose(source, b);
+	}
+
+	press(source, b) {
+		this.source = source;
+		for (const other of $("strip").children) other.setAttribute("aria-pressed", other === b);
+		this.button();
+	}
+
+	choose(source, b) {
+		const { run, url } = source;
+		this.press(source, b);
+		this.current = run;
+		this.timeline.reset();
+		this.frames = new Map([[run ? run.trace.last : 0, url]]);
+		this.mask.enabled = this.grid;
+		if (run) {
+			this.timeline.counts = run.trace.changed;
+			this.timeline.finish(run.trace.last, true);
+			finish("image", run, null, [["PNG", () => source.blob]]);
+		} else {
+			this.frame(0);
+			for (const c of this.mask.cells) c.classList.remove("masked", "fresh", "tint", "heat");
+		}
+	}
+
+	/** open takes a picture of the reader's, cut to the model's size. */
+	async open(file) {
+		if (!file) return;
+		const p = await createImageBitmap(file).catch(() => toast("This is no picture that the browser can read"));
+		if (!p) return;
+		const [width, height] = this.page.info.size, c = el("canvas", { width, height }), scale = Math.max(width / p.width, height / p.height), w = p.width * scale, h = p.height * scale;
+		c.getContext("2d").drawImage(p, (width - w) / 2, (height - h) / 2, w, h);
+		c.toBlob((blob) => this.keep(blob));
+	}
+}

@@ -1,0 +1,109 @@
+// A text whose pieces appear where they open.
+import { el, tips } from "./dom.js";
+import { hue, texts, words } from "./trace.js";
+
+/** TextView shows a trace. marked are positions that the reader has made holes. */
+export class TextView {
+	constructor(root, onMark) {
+		Object.assign(this, { root, onMark, marked: new Set(), from: 0 });
+		tips(root, (s) => words(this.shown[s.at], this.trace.steps));
+		root.addEventListener("keydown", (e) => this.key(e));
+		if (onMark) this.drag();
+	}
+
+	/** load begins a trace; positions before from, of a chat, are not shown. */
+	load(trace, from = 0) {
+		Object.assign(this, { trace, from, shown: [], now: [], final: null, focus: from });
+		this.marked.clear();
+		this.pieces = trace.history.map((_, at) => el("span", { role: "option", "aria-selected": "false", tabIndex: at === from ? 0 : -1 }));
+		this.pieces.forEach((s, at) => { s.at = at; });
+		this.root.replaceChildren(...this.pieces.slice(from));
+		this.show(0);
+	}
+
+	/** show shows what is open after step k, and touches only what has changed. */
+	show(k, playing) {
+		const t = this.trace;
+		if (!t) return;
+		const entries = t.entries(k), now = texts(entries);
+		for (let i = this.from; i < t.length; i++) {
+			const e = entries[i], s = this.pieces[i], ahead = e ? "" : this.final?.[i] || "";
+			if (e === this.shown[i] && now[i] === this.now[i] && s.ahead === ahead) continue;
+			s.ahead = s.dataset.t = ahead;
+			s.textContent = now[i];
+			s.className = `p ${!e ? "hole" : e.known ? "known" : "open"}${this.marked.has(i) ? " marked" : ""}${s.differs ? " differs" : ""}${
+				/^\n+$/.test(now[i]) ? " break" : ""}${playing && e?.step === k ? " fresh" : ""}`;
+			if (e && now[i].trim()) s.removeAttribute("aria-label");
+			else s.setAttribute("aria-label", !e ? "hole" : now[i].includes("\n") ? "line break" : "space");
+			s.style.setProperty("--h", e ? hue(e.step, t.steps) : 0);
+			s.style.setProperty("--p", e?.p ? Math.sqrt(e.p).toFixed(3) : 0);
+		}
+		this.shown = entries;
+		this.now = now;
+	}
+
+	/** settle keeps the room of the finished text, so that from now on the slider moves no line. */
+	settle() { this.final ||= this.trace && texts(this.trace.entries()); }
+
+	get text() { return texts(this.trace.entries()).slice(this.from).join(""); }
+
+	/** differ marks where the finished text is not another's, and returns how often that is. */
+	differ(tokens) {
+		const mine = this.trace.tokens();
+		return this.pieces.filter((s, i) => {
+			s.differs = mine[i] !== tokens[i];
+			return s.classList.toggle("differs", s.differs);
+		}).length;
+	}
+
+	mark(i, on) {
+		if (!this.onMark || this.marked.has(i) === on || !this.trace.done) return;
+		this.marked[on ? "add" : "delete"](i);
+		this.pieces[i].classList.toggle("marked", on);
+		this.pieces[i].setAttribute("aria-selected", on);
+		this.onMark(this.marked.size);
+	}
+
+	clear() { for (const i of [...this.marked]) this.mark(i, false); }
+
+	key(e) {
+		const at = e.target.at, last = this.pieces.length - 1;
+		const to = { ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + 8, ArrowUp: at - 8, Home: 0, End: last }[e.key];
+		if (e.key === " " && this.onMark) this.mark(at, !this.marked.has(at));
+		else if (to === undefined) return;
+		else {
+			if (e.shiftKey) this.mark(at, true);
+			this.pieces[this.focus].tabIndex = -1;
+			const s = this.pieces[this.focus = Math.max(this.from, Math.min(last, to))];
+			s.tabIndex = 0;
+			s.focus();
+			if (e.shiftKey) this.mark(this.focus, true);
+		}
+		e.preventDefault();
+		e.stopPropagation();
+	}
+
+	/** drag marks the pieces that the pointer passes, or clears them where it began on a marked one; a finger taps. */
+	drag() {
+		let on = null, touched;
+		const over = (e) => {
+			const s = document.elementFromPoint(e.clientX, e.clientY);
+			return s?.parentNode === this.root ? s : null;
+		};
+		this.root.addEventListener("pointerdown", (e) => {
+			const s = e.button ? null : over(e);
+			if (!s) return;
+			if (e.pointerType === "touch") touched = s;
+			else this.mark(s.at, on = !this.marked.has(s.at));
+		});
+		this.root.addEventListener("pointermove", (e) => {
+			const s = on === null ? null : over(e);
+			if (s) this.mark(s.at, on);
+		});
+		addEventListener("pointerup", (e) => {
+			if (touched && over(e) === touched) this.mark(touched.at, !this.marked.has(touched.at));
+			on = touched = null;
+		});
+		addEventListener("pointercancel", () => { on = touched = null; });
+	}
+}

@@ -1,0 +1,94 @@
+// What opened when: the lines of a trace, and the state after any step.
+
+/** Trace is one sample's run; its steps are added as they come. */
+export class Trace {
+	constructor(header) {
+		this.header = header;
+		this.shape = header.shape;
+		this.length = this.shape.reduce((a, b) => a * b);
+		this.history = Array.from({ length: this.length }, () => []); // of each position, by step
+		this.steps = 0; // at most
+		for (const p of header.known) this.history[p.position].push({ ...entry(p, 0), known: true });
+		this.known = header.known.length;
+		this.open = [this.known]; // how many are open after step i
+		this.changed = [0]; // how many opened in step i
+	}
+
+	/** last is the last step that has come. */
+	get last() { return this.open.length - 1; }
+
+	add(line) {
+		const n = this.last + 1;
+		let open = this.open[n - 1];
+		for (const p of line.opened) {
+			const h = this.history[p.position];
+			if (!h.length || h.at(-1).closed) open++;
+			h.push(entry(p, n));
+		}
+		for (const position of line.closed || []) {
+			open--;
+			this.history[position].push({ step: n, closed: true });
+		}
+		this.open.push(open);
+		this.changed.push(line.opened.length);
+		this.steps = Math.max(line.steps, n);
+	}
+
+	/** at returns what is open at a position after step k, or null. */
+	at(position, k = this.last) {
+		const e = this.history[position].findLast((e) => e.step <= k);
+		return e && !e.closed ? e : null;
+	}
+
+	entries(k) { return this.history.map((_, i) => this.at(i, k)); }
+
+	/** tokens are null where masked. */
+	tokens(k) { return this.entries(k).map((e) => e ? e.token : null); }
+
+	/** share is the part of the holes that is open after step k. */
+	share(k) {
+		const holes = this.length - this.known;
+		return holes ? (this.open[k] - this.known) / holes : 1;
+	}
+
+	/** stepOf is the first step after which a share of the holes is open. */
+	stepOf(share) {
+		const k = share < 1 ? this.open.findIndex((_, k) => this.share(k) >= share - 1e-9) : -1;
+		return k < 0 ? this.last : k;
+	}
+}
+
+function entry(p, step) {
+	const e = { step, token: p.token, text: p.piece || "", p: p.p, stage: p.stage };
+	if (p.bytes) e.bytes = Uint8Array.from(atob(p.bytes), (c) => c.charCodeAt(0));
+	return e;
+}
+
+/** texts shows entries; a rune that is spread over several positions belongs to the first. */
+export function texts(entries) {
+	const out = entries.map((e) => e ? e.text : "");
+	for (let i = 0; i < entries.length; i++) {
+		const bytes = [], owner = [];
+		for (; entries[i]?.bytes; i++) for (const b of entries[i].bytes) { bytes.push(b); owner.push(i); }
+		for (let at = 0, broken = false; at < bytes.length;) {
+			const b = bytes[at], n = b >> 5 === 6 ? 2 : b >> 4 === 14 ? 3 : b >> 3 === 30 ? 4 : 1;
+			const rune = new TextDecoder().decode(Uint8Array.from(bytes.slice(at, at + n)));
+			const whole = [...rune].length === 1 && rune !== "\uFFFD";
+			if (whole || !broken) out[owner[at]] += whole ? rune : "\uFFFD"; // one mark for a broken run
+			broken = !whole;
+			at += whole ? n : 1;
+		}
+	}
+	return out;
+}
+
+/** hue is the colour of a step: blue at first, over violet and rose, to orange. */
+export const hue = (step, steps) => Math.round(255 + 145 * Math.min(1, steps > 1 ? (step - 1) / (steps - 1) : 0)) % 360;
+
+/** words says when and how surely an entry opened. */
+export function words(e, steps) {
+	if (!e) return "masked";
+	if (e.known) return `given · token ${e.token}`;
+	const p = e.p === undefined ? "" : ` · p ${e.p < 0.001 ? e.p.toExponential(1) : e.p.toFixed(3)}`;
+	return `step ${e.step} of ${steps}${p} · token ${e.token}${e.stage ? ` · stage ${e.stage}` : ""}`;
+}

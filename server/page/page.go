@@ -1,0 +1,148 @@
+// Package page is the live page of the server: one HTML file, one style sheet and plain ES modules,
+// embedded as they are.
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+)
+
+//go:embed files
+var files embed.FS
+
+// Policy is the page's Content-Security-Policy: scripts, styles and requests of its own origin
+// alone, nothing inline, no frame around it.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; " +
+	"img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; " +
+	"form-action 'none'"
+
+// file is one file as it is sent.
+type file struct {
+	content, packed []byte // packed by gzip
+	kind, tag       string // Content-Type and ETag
+}
+
+// load reads the embedded files, by the path that they are asked for.
+var load = sync.OnceValue(func() map[string]file {
+	all := map[string]file{}
+	entries, err := files.ReadDir("files")
+	if err != nil {
+		panic(fmt.Sprintf("page: embedded files: %v", err))
+	}
+	for _, e := range entries {
+		content, err := files.ReadFile("files/" + e.Name())
+		if err != nil {
+			panic(fmt.Sprintf("page: embedded files: %v", err))
+		}
+		var packed bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+		_, _ = w.Write(content) // a buffer refuses nothing
+		_ = w.Close()
+		sum := sha256.Sum256(content)
+		f := file{content: content, packed: packed.Bytes(), kind: kindOf(e.Name()),
+			tag: hex.EncodeToString(sum[:8])}
+		if e.Name() == "index.html" {
+			all["/"] = f
+		} else {
+			all["/page/"+e.Name()] = f
+		}
+	}
+	return all
+})
+
+// kindOf returns the Content-Type of a file. The machine's own table of types is not asked for those
+// that the page has, as it may be wrong.
+func kindOf(name string) string {
+	switch path.Ext(name) {
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return mime.TypeByExtension(path.Ext(name))
+}
+
+// Has reports whether Handler has a file at a path of a URL: "/", and its files below "/page/".
+func Has(path string) bool {
+	_, ok := load()[path]
+	return ok
+}
+
+// Handler answers GET and HEAD for the page: the HTML at "/", its files below "/page/". An answer
+// has an ETag of its content and is asked for again each time, so a new version of the program shows
+// at once.
+func Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f, ok := load()[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", Policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Type", f.kind)
+		h.Set("Vary", "Accept-Encoding")
+		content, tag := f.content, f.tag
+		if accepts(r.Header.Get("Accept-Encoding")) {
+			content, tag = f.packed, tag+"-gzip"
+			h.Set("Content-Encoding", "gzip")
+		}
+		h.Set("ETag", `"`+tag+`"`)
+		if matches(r.Header.Get("If-None-Match"), `"`+tag+`"`) {
+			h.Del("Content-Encoding")
+			h.Del("Content-Type")
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Length", fmt.Sprint(len(content)))
+		if r.Method == http.MethodGet {
+			_, _ = w.Write(content) // a reader that has gone needs no more
+		}
+	})
+}
+
+// accepts reports whether an Accept-Encoding header takes gzip.
+func accepts(header string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")
+		quality = strings.ReplaceAll(quality, " ", "")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			return strings.Trim(strings.TrimPrefix(quality, "q="), "0.") != "" || quality == ""
+		}
+	}
+	return false
+}
+
+// matches reports whether an If-None-Match header has a tag.
+func matches(header, tag string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		part = strings.TrimSpace(part)
+		if part == "*" || strings.TrimPrefix(part, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}
