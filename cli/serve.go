@@ -14,6 +14,7 @@ import (
 	"unmask/param"
 	"unmask/param/flags"
 	"unmask/server"
+	"unmask/server/page"
 	"unmask/terminal"
 )
 
@@ -90,6 +91,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)
 	f.options.Version, f.options.Expect, f.options.Listen = version(), len(f.models), f.listen.Address
+	f.options.Page = page.Handler()
 	s, err := server.New(f.options)
 	if err != nil {
 		return usage("--allow-origin: %v", err)

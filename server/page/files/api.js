@@ -1,7 +1,7 @@
 // Requests: keys, errors, waiting, event streams.
 import { $ } from "./dom.js";
 
-/** Failure is an error of the server, or a connection that broke (status 0). */
+/** Failure is an error of the server or, with status 0, a connection that broke. */
 export class Failure extends Error {
 	constructor(status, message, code, retry) {
 		super(message);
@@ -14,8 +14,7 @@ export const hasKey = () => !!sessionStorage.unmaskKey;
 
 function askKey(wrong) {
 	const dialog = $("key");
-	$("key-help").textContent = wrong ? "The server does not know this key. Type another one."
-		: "It stays in this tab and is forgotten with it.";
+	$("key-help").textContent = wrong ? "The server does not know this key." : "It stays in this tab and is forgotten with it.";
 	dialog.returnValue = $("key-value").value = "";
 	dialog.showModal();
 	return new Promise((resolve) => dialog.addEventListener("close", () => {

@@ -13,9 +13,8 @@ export function el(name, props = {}, ...children) {
 export function toast(words) {
 	const t = $("toast");
 	t.textContent = words;
-	t.className = "on";
 	clearTimeout(toast.timer);
-	toast.timer = setTimeout(() => { t.className = t.textContent = ""; }, 1800);
+	toast.timer = setTimeout(() => { t.textContent = ""; }, 1800);
 }
 
 /** tip shows words beside an element, or nothing. */
@@ -29,14 +28,19 @@ export function tip(element, words) {
 	t.style.top = (below ? box.bottom + 6 : box.top - own.height - 6) + "px";
 }
 
+/** on listens to events of several names. */
+export const on = (target, names, act) => { for (const name of names.split(" ")) target.addEventListener(name, act); };
+
 /** tips shows words(element) for what is below the pointer or has the focus. */
 export function tips(root, words) {
-	const point = (e) => e.target.at === undefined || tip(e.target, words(e.target));
-	const hide = () => tip();
-	root.addEventListener("pointerover", point);
-	root.addEventListener("focusin", point);
-	root.addEventListener("pointerleave", hide);
-	root.addEventListener("focusout", hide);
+	on(root, "pointerover focusin", (e) => e.target.at === undefined || tip(e.target, words(e.target)));
+	on(root, "pointerleave focusout", () => tip());
+}
+
+/** used tells that a key was of use here, and nowhere else. */
+export function used(e) {
+	e.preventDefault();
+	e.stopPropagation();
 }
 
 /** save hands a file to the reader. */

@@ -22,10 +22,9 @@ export class Image {
 		$("clear").onclick = () => this.mask.clear();
 		$("inpaint").onclick = () => page.start(() => this.inpaint());
 		$("file").onchange = (e) => { this.open(e.target.files[0]); e.target.value = ""; };
-		const panel = $("tools").parentNode, over = (e, on) => { e.preventDefault(); panel.classList.toggle("over", on); };
-		panel.ondragover = (e) => over(e, true);
-		panel.ondragleave = (e) => over(e, false);
-		panel.ondrop = (e) => { over(e, false); this.open(e.dataTransfer.files[0]); };
+		const panel = $("tools").parentNode;
+		panel.ondragover = (e) => e.preventDefault();
+		panel.ondrop = (e) => { e.preventDefault(); this.open(e.dataTransfer.files[0]); };
 		addEventListener("paste", (e) => page.mode === "image" && this.open(e.clipboardData.files[0]));
 		tips($("cells"), (c) => { const t = this.current?.trace; return t && words(t.at(c.at, this.timeline.value), t.steps); });
 	}

@@ -14,10 +14,10 @@ const modes = {
 const buttons = [...$("modes").children];
 
 class Page {
-	constructor(models, { data, schedules }) {
+	constructor(models, samplers) {
 		this.models = models;
 		this.prompts = {};
-		this.settings = new Settings(models, data, schedules, () => this.remember());
+		this.settings = new Settings(models, samplers, () => this.remember());
 		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this) };
 		for (const b of buttons) {
 			b.hidden = !this.able(b.value).length;

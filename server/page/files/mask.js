@@ -1,14 +1,14 @@
 // Cells over a picture, and a mask that is painted on them.
-import { el } from "./dom.js";
+import { el, on, used } from "./dom.js";
 
 /** Mask is the grid; changed is told how many cells are marked. */
 export class Mask {
 	constructor(root, changed) {
 		Object.assign(this, { root, changed, marked: new Set(), past: [], tool: "brush", size: 2, enabled: false, cells: [] });
-		root.addEventListener("pointerdown", (e) => this.down(e));
-		root.addEventListener("pointermove", (e) => this.moved(e));
-		for (const up of ["pointerup", "pointercancel"]) root.addEventListener(up, () => { this.from = null; });
-		root.addEventListener("keydown", (e) => this.key(e));
+		on(root, "pointerdown", (e) => this.down(e));
+		on(root, "pointermove", (e) => this.moved(e));
+		on(root, "pointerup pointercancel", () => { this.from = null; });
+		on(root, "keydown", (e) => this.key(e));
 	}
 
 	layout(rows, columns) {
@@ -81,8 +81,7 @@ export class Mask {
 			this.cells[this.focus = to].tabIndex = 0;
 			this.cells[to].focus();
 		} else if (!e.key.startsWith("Arrow")) return;
-		e.preventDefault();
-		e.stopPropagation();
+		used(e);
 	}
 
 	/** png is the mask as a picture: what is marked is white. */

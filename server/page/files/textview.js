@@ -1,5 +1,5 @@
 // A text whose pieces appear where they open.
-import { el, tips } from "./dom.js";
+import { el, on, tips, used } from "./dom.js";
 import { hue, texts, words } from "./trace.js";
 
 /** TextView shows a trace. marked are positions that the reader has made holes. */
@@ -7,7 +7,7 @@ export class TextView {
 	constructor(root, onMark) {
 		Object.assign(this, { root, onMark, marked: new Set(), from: 0 });
 		tips(root, (s) => words(this.shown[s.at], this.trace.steps));
-		root.addEventListener("keydown", (e) => this.key(e));
+		on(root, "keydown", (e) => this.key(e));
 		if (onMark) this.drag();
 	}
 
@@ -79,31 +79,29 @@ export class TextView {
 			s.focus();
 			if (e.shiftKey) this.mark(this.focus, true);
 		}
-		e.preventDefault();
-		e.stopPropagation();
+		used(e);
 	}
 
 	/** drag marks the pieces that the pointer passes, or clears them where it began on a marked one; a finger taps. */
 	drag() {
-		let on = null, touched;
+		let set = null, touched;
 		const over = (e) => {
 			const s = document.elementFromPoint(e.clientX, e.clientY);
 			return s?.parentNode === this.root ? s : null;
 		};
-		this.root.addEventListener("pointerdown", (e) => {
+		on(this.root, "pointerdown", (e) => {
 			const s = e.button ? null : over(e);
 			if (!s) return;
 			if (e.pointerType === "touch") touched = s;
-			else this.mark(s.at, on = !this.marked.has(s.at));
+			else this.mark(s.at, set = !this.marked.has(s.at));
 		});
-		this.root.addEventListener("pointermove", (e) => {
-			const s = on === null ? null : over(e);
-			if (s) this.mark(s.at, on);
+		on(this.root, "pointermove", (e) => {
+			const s = set === null ? null : over(e);
+			if (s) this.mark(s.at, set);
 		});
-		addEventListener("pointerup", (e) => {
-			if (touched && over(e) === touched) this.mark(touched.at, !this.marked.has(touched.at));
-			on = touched = null;
+		on(window, "pointerup pointercancel", (e) => {
+			if (touched && e.type === "pointerup" && over(e) === touched) this.mark(touched.at, !this.marked.has(touched.at));
+			set = touched = null;
 		});
-		addEventListener("pointercancel", () => { on = touched = null; });
 	}
 }
