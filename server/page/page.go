@@ -59,8 +59,8 @@ var load = sync.OnceValue(func() map[string]file {
 	return all
 })
 
-// kindOf returns the Content-Type of a file. For the kinds that the page has, the machine's own table
-// of types is not asked, as it may be wrong.
+// kindOf returns the Content-Type of a file. For the kinds that the page has, the machine's own
+// table of types is not asked, as it may be wrong.
 func kindOf(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -81,8 +81,8 @@ func Has(path string) bool {
 	return ok
 }
 
-// Handler answers GET and HEAD for the page: the HTML at "/", its files below "/page/". Answers have
-// an ETag of their content, and browsers ask again each time, so a new version shows at once.
+// Handler answers GET and HEAD for the page: the HTML at "/", its files below "/page/". Answers
+// have an ETag of their content, and browsers ask again each time: a new version shows at once.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f, ok := load()[r.URL.Path]
