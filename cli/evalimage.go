@@ -18,6 +18,7 @@ type evalImageFlags struct {
 	deviceFlags
 	by        judges.Measure
 	saveStats string
+	perClass  bool
 	json      bool
 }
 
@@ -29,7 +30,8 @@ func newEvalImage() *cobra.Command {
 		Args:  exactly(1, "a DIR of PNG or JPEG files"),
 		Example: `  unmask eval image samples --reference imagenet-val --inception pt_inception-2015-12-05-6726825d.pth
   unmask eval image imagenet-val --inception FILE --save-stats imagenet.npz
-  unmask eval image samples --reference imagenet.npz --inception FILE`,
+  unmask eval image samples --reference imagenet.npz --inception FILE
+  unmask eval image nights-and-days --per-class`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
@@ -41,7 +43,10 @@ func newEvalImage() *cobra.Command {
 			"features of --model's VQGAN")
 	cmd.Flags().StringVar(&f.saveStats, "save-stats", "",
 		"write mu and sigma of DIR's features to this `FILE`.npz")
-	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
+	cmd.Flags().BoolVar(&f.perClass, "per-class", false,
+		"also compare each class with its own pictures of the reference; a picture's class is its "+
+			"folder's name or, outside folders, the class in its texts")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics, classes")
 	return cmd
 }
 
@@ -62,13 +67,24 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	var r *experiments.Reference
+	var by *judges.ByClass
+	var classes []string
+	if f.perClass {
+		if classes, err = judges.Classes(dir, files); err != nil {
+			return err
+		}
+	}
 	if f.by.Reference != "" || f.saveStats == "" {
 		if f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
 			return usage("--reference is missing, want a DIR of images or an .npz, or --save-stats")
 		}
 		bar := &terminal.Later{Label: "reference"}
 		f.by.Progress = bar.Set
-		r, err = judges.LoadReference(ctx, f.by, network)
+		if !f.perClass {
+			r, err = judges.LoadReference(ctx, f.by, network)
+		} else if by, err = judges.LoadByClass(ctx, f.by, network); err == nil {
+			r, err = by.All(), by.Expect(classes)
+		}
 		bar.Close()
 		if err != nil {
 			return err
@@ -76,8 +92,13 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	}
 	scorer := experiments.NewImageScorer(network, r, len(files))
 	p := terminal.NewProgress("images", int64(len(files)))
-	err = metrics.EachFeature(ctx, network, files, func(_ int, features, logits []float32) error {
+	err = metrics.EachFeature(ctx, network, files, func(i int, features, logits []float32) error {
 		p.Add(1)
+		if by != nil {
+			if err := by.AddFeatures(classes[i], features); err != nil {
+				return err
+			}
+		}
 		return scorer.AddFeatures(features, logits)
 	})
 	p.Close()
@@ -106,7 +127,13 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 			"it with that of "+
 			"as many alone, or measure %d", terminal.Count(len(files), "image"), network.Width(), few)
 	}
-	return printEvaluation(experiments.Evaluation{Samples: len(files), Metrics: m}, f.json)
+	e := experiments.Evaluation{Samples: len(files), Metrics: m}
+	if by != nil {
+		if e.Classes, err = by.Metrics(ctx); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+	}
+	return printEvaluation(e, f.json)
 }
 
 // network returns Inception-v3, or the codec of --model where it is not given.

@@ -11,12 +11,22 @@ import (
 // (demo/recipe/scenes.py, with another random generator): reference pictures for a Frechet
 // distance. Equal seeds give equal pictures.
 func Scenes(n int, seed uint64) []*images.Image {
+	list, _ := ClassedScenes(n, seed)
+	return list
+}
+
+// hourNames are the classes of scenes.
+var hourNames = [...]string{dawn: "dawn", day: "day", dusk: "dusk", night: "night"}
+
+// ClassedScenes is Scenes with the hour of each, dawn, day, dusk or night.
+func ClassedScenes(n int, seed uint64) (list []*images.Image, hours []string) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	out := make([]*images.Image, n)
-	for i := range out {
-		out[i] = scene(r)
+	list, hours = make([]*images.Image, n), make([]string, n)
+	for i := range list {
+		p := scene(r)
+		list[i], hours[i] = p.picture(), hourNames[p.at]
 	}
-	return out
+	return list, hours
 }
 
 const (
@@ -91,7 +101,7 @@ func (p *painter) ridge(height, rough float64) []float64 {
 	return line
 }
 
-func scene(r *rand.Rand) *images.Image {
+func scene(r *rand.Rand) *painter {
 	p := &painter{Rand: r}
 	for u := r.Float64(); p.at < night && u >= hours[p.at].share; p.at++ {
 		u -= hours[p.at].share
@@ -115,7 +125,7 @@ func scene(r *rand.Rand) *images.Image {
 	if r.Float64() < 0.35 {
 		p.house(line)
 	}
-	return p.picture()
+	return p
 }
 
 func (p *painter) sky() {

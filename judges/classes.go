@@ -1,0 +1,160 @@
+package judges
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"unmask/experiments"
+	"unmask/images"
+	"unmask/metrics"
+	"unmask/param"
+)
+
+// Classes returns the class of each picture below dir: the folder there that it is in or, where it
+// is in dir itself, the class in its own texts, which unmask image writes.
+func Classes(dir string, files []string) ([]string, error) {
+	list := make([]string, len(files))
+	for i, name := range files {
+		below, err := filepath.Rel(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		if folder, _, ok := strings.Cut(filepath.ToSlash(below), "/"); ok {
+			list[i] = folder
+			continue
+		}
+		texts, err := images.ReadLabels(name)
+		if err != nil {
+			return nil, err
+		}
+		if list[i] = texts["class"]; list[i] == "" {
+			return nil, fmt.Errorf("%s: there is no class, want one in its texts or as its folder", name)
+		}
+	}
+	return list, nil
+}
+
+// ByClass compares pictures with references of their classes, besides one of all.
+type ByClass struct {
+	network    experiments.Network
+	all        *experiments.Reference
+	references map[string]*experiments.Reference
+	scorers    map[string]*experiments.ImageScorer
+	counts     map[string]int
+}
+
+// maxMoments bounds the memory of the statistics of all classes, in numbers of 8 bytes.
+const maxMoments = 1 << 28
+
+// LoadByClass returns the references of by: of a directory's files by their Classes or, where
+// by.Reference is "", of drawn landscapes by their hour. It compares nothing yet.
+func LoadByClass(ctx context.Context, by Measure, x experiments.Network) (*ByClass, error) {
+	c := &ByClass{network: x, references: map[string]*experiments.Reference{},
+		scorers: map[string]*experiments.ImageScorer{}, counts: map[string]int{}}
+	if by.Reference == "" {
+		n := by.Scenes
+		if n == 0 {
+			n = scenes
+		}
+		list, classes := experiments.ClassedScenes(n, 1)
+		return c, c.gather(classes, func(visit func(i int, f []float32) error) error {
+			return x.Features(ctx, list, func(i int, f, _ []float32) error { return visit(i, f) })
+		})
+	}
+	if info, err := os.Stat(by.Reference); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s: one file has no classes, want a directory", by.Reference)
+	}
+	files, err := images.List(by.Reference)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := Classes(by.Reference, files)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.gather(classes, func(visit func(i int, f []float32) error) error {
+		return metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
+			if by.Progress != nil {
+				by.Progress(i+1, len(files))
+			}
+			return visit(i, f)
+		})
+	})
+}
+
+// gather makes the references of pictures and their classes.
+func (c *ByClass) gather(classes []string,
+	each func(visit func(i int, f []float32) error) error) (err error) {
+	width, kinds := c.network.Width(), slices.Compact(slices.Sorted(slices.Values(classes)))
+	if most := maxMoments / (width * width); len(kinds) > most {
+		return fmt.Errorf("the reference has %d classes, want 1 to %d with %d features", len(kinds), most,
+			width)
+	}
+	moments := map[string]*metrics.Moments{}
+	for _, name := range kinds {
+		moments[name] = metrics.NewMoments(width)
+	}
+	c.all, err = experiments.NewReference(width, func(add func([]float32) error) error {
+		return each(func(i int, f []float32) error {
+			if err := moments[classes[i]].Add(f); err != nil {
+				return err
+			}
+			return add(f)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for name, m := range moments {
+		g, err := m.Gaussian()
+		if err != nil {
+			return fmt.Errorf("class %s of the reference: %w", param.Quote(name), err)
+		}
+		c.references[name] = &experiments.Reference{Gaussian: g}
+	}
+	return nil
+}
+
+// All returns the reference of all classes together.
+func (c *ByClass) All() *experiments.Reference { return c.all }
+
+// Expect prepares for pictures of classes.
+func (c *ByClass) Expect(classes []string) error {
+	known := slices.Sorted(maps.Keys(c.references))
+	for _, name := range classes {
+		r, ok := c.references[name]
+		if !ok {
+			return param.Unknown("class", name, known)
+		}
+		if c.counts[name]++; c.scorers[name] == nil {
+			c.scorers[name] = experiments.NewImageScorer(c.network, r, 0)
+		}
+	}
+	return nil
+}
+
+// AddFeatures counts a picture of a class that Expect had.
+func (c *ByClass) AddFeatures(class string, features []float32) error {
+	return c.scorers[class].AddFeatures(features, nil)
+}
+
+// Metrics returns those of all classes that were expected, by name.
+func (c *ByClass) Metrics(ctx context.Context) (list []experiments.ClassMetrics,
+	err error) {
+	for _, name := range slices.Sorted(maps.Keys(c.scorers)) {
+		m, err := c.scorers[name].Metrics(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("class %s: %w", param.Quote(name), err)
+		}
+		list = append(list, experiments.ClassMetrics{Class: name,
+			Samples: c.counts[name], Metrics: m})
+	}
+	return list, nil
+}
