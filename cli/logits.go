@@ -11,7 +11,7 @@ import (
 
 func newLogits() *cobra.Command {
 	var d deviceFlags
-	var tokens, out string
+	var tokens, out, with string
 	cmd := &cobra.Command{
 		Use:   "logits",
 		Short: "Write a model's raw logits for given tokens",
@@ -32,23 +32,38 @@ partial_logits_cond and partial_exact_logits_cond.
 Logits are the network's own. Where they predict the next position, shifted_logits has them by the
 position that they predict, and partial_positions I64 [P] are what the partial pass is for: the output
 has partial_shifted_logits F32 [1,P,V]. Models of block diffusion attend by blocks of block I64 [1]
-positions where that is given; bidirectional_logits then are without blocks.`,
+positions where that is given; bidirectional_logits then are without blocks.
+
+--with adds what the network computes inside, by blocks I from 0: hidden.I F32 [B,D,width] before
+block I and after the last, attention.I F32 [B,heads,D,D], keys.I and values.I F32
+[B,heads,D,headDim]. Networks that put a row for the class first have D+1.
+docs/inside.md has more, and how to read them from Python.`,
+		Example: `  unmask logits --model DIR --tokens tokens.safetensors --out logits.safetensors
+  unmask logits --tokens tokens.safetensors --out inside.safetensors --with hidden,attention,kv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			return writeLogits(ctx, &d, tokens, out)
+			return writeLogits(ctx, &d, tokens, out, with)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&tokens, "tokens", "", "safetensors `FILE` with tokens I64 [B,D]")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
+	cmd.Flags().StringVar(&with, "with", "", "also write this `LIST` of hidden, attention and kv")
 	cmd.MarkFlagRequired("tokens")
 	cmd.MarkFlagRequired("out")
 	return cmd
 }
 
-func writeLogits(ctx context.Context, d *deviceFlags, tokens, out string) error {
+func writeLogits(ctx context.Context, d *deviceFlags, tokens, out, with string) error {
+	var inside []export.Inside
+	if with != "" {
+		var err error
+		if inside, err = export.ParseInside(with); err != nil {
+			return usage("--%v", err)
+		}
+	}
 	if err := checkFile("--out", out); err != nil {
 		return err
 	}
@@ -56,5 +71,5 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, out string) error 
 	if err != nil {
 		return err
 	}
-	return export.Logits(ctx, m, tokens, out)
+	return export.Logits(ctx, m, tokens, out, inside...)
 }

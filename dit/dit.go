@@ -256,10 +256,12 @@ func (m *Model) pass(ctx context.Context, p *model.Pass, mods *modulations) erro
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		p.Hidden(i, w.X)
 		if p = m.block(i, p, mods); p.Len() == 0 {
 			return nil
 		}
 	}
+	p.Hidden(len(m.Blocks), w.X)
 	if mods != nil { // the final modulation depends on the sequence, which the head does not know
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
 		m.b.Modulate(w.X, mods.of(m.cfg.Blocks, 1), mods.of(m.cfg.Blocks, 0), p.Sequences)
@@ -287,6 +289,7 @@ func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
 		w.Keep(b, read)
 	}
 	m.layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
+	p.Attended(i, w.Q, &m.layer)
 	m.residual(&blk.Out, w.H, p, mods, i, 2)
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())

@@ -162,7 +162,7 @@ const maxConditional = 1 << 28
 // writeConditional writes logits_cond, logits_uncond, logits_guided and partial_logits_cond, as far
 // as the tokens file says what they depend on.
 func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file, out string,
-	b *model.Batch) (err error) {
+	b *model.Batch, seen []weights.Tensor) (err error) {
 	defer backend.Recover(&err)
 	columns, err := conditionalColumns(ctx, m, b)
 	if err != nil {
@@ -208,7 +208,7 @@ func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, fi
 		}
 		list = append(list, both...)
 	}
-	return weights.WriteFile(out, list, nil)
+	return weights.WriteFile(out, append(list, seen...), nil)
 }
 
 // partialConditional returns partial_logits_cond, of a full pass and then a partial one at

@@ -3,6 +3,7 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,8 +16,8 @@ import (
 
 // Logits writes a model's raw logits for the tokens I64 [B,D] of a safetensors file to another,
 // logits F32 [B,D,V]; of an exact model they are log-probabilities. unmask logits --help has what
-// else the file may ask for.
-func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string) error {
+// else the file may ask for. What the network computes inside for tokens follows, as with says.
+func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string, with ...Inside) error {
 	set, err := weights.Open(tokensFile)
 	if err != nil {
 		return err
@@ -43,9 +44,13 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string) error 
 	if err != nil {
 		return err
 	}
+	batch := &model.Batch{Size: shape[0], Length: length, Tokens: tokens, Conditions: conditions}
+	seen, err := inside(ctx, m, batch, with)
+	if err != nil {
+		return fmt.Errorf("%s: %w", tokensFile, err)
+	}
 	if conditions != nil {
-		return writeConditional(ctx, m, set, tokensFile, out,
-			&model.Batch{Size: shape[0], Length: length, Tokens: tokens, Conditions: conditions})
+		return writeConditional(ctx, m, set, tokensFile, out, batch, seen)
 	}
 	columns, err := columns(ctx, m, tokens, length)
 	if err != nil {
@@ -91,6 +96,10 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string) error 
 			streams = append(streams, weights.Stream{Name: p.name, DType: weights.F32,
 				Shape: []int{1, len(p.rows), columns}, Open: opener(p)})
 		}
+	}
+	for _, t := range seen {
+		streams = append(streams, weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
+			Open: opener(bytes.NewReader(t.Data))})
 	}
 	if err := weights.WriteFileStreams(out, streams, nil); err != nil {
 		if ctx.Err() != nil {

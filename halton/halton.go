@@ -252,10 +252,12 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		p.Hidden(i, w.x)
 		if p = m.block(i, p); p.Len() == 0 {
 			return nil
 		}
 	}
+	p.Hidden(len(m.Blocks), w.x)
 	b.RMSNorm(w.x, w.x, p.Len(), m.final)
 	b.AddRows(w.x, m.finalB, make([]int32, p.Len()))
 	b.Modulate(w.x, m.FinalMod.Of(1), m.FinalMod.Of(0), w.mods)
@@ -306,6 +308,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 		return p
 	}
 	m.layer.Attend(b, w.o.T, w.q.T, keys, values, &p.Rows, p.Keys)
+	p.Attended(i, w.q.T, &m.layer)
 	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity)
 	b.GateAdd(w.x, w.t, k.Mod.Of(gate1), w.mods)
 

@@ -310,10 +310,12 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		p.Hidden(i, w.x)
 		if p = m.block(i, p); p.Len() == 0 {
 			return nil
 		}
 	}
+	p.Hidden(len(m.Blocks), w.x)
 	m.b.Scatter(w.hidden, w.x, p.At)
 	return nil
 }
@@ -336,6 +338,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 		w.keep(b, read)
 	}
 	m.layer.Attend(b, w.attended, w.q, k, v, &p.Rows, p.Keys)
+	p.Attended(i, w.q, &m.layer)
 	blk.Out.Add(b, w.x, w.attended, p.Len())
 
 	blk.Norm2.Apply(b, w.h, w.x, p.Len())

@@ -30,6 +30,10 @@ type Batch struct {
 	// sequences.
 	Lasts bool
 
+	// Observer, when not nil, sees what a full pass computes inside. It is the caller's own concern
+	// that Read is nil then.
+	Observer Observer
+
 	// Steps are what guidance depends on, [Size]; nil where there is none.
 	Steps []Progress
 }

@@ -90,6 +90,7 @@ func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 			return nil, err
 		}
 		l := &n.Layers[i]
+		p.Hidden(i, w.X)
 		l.qkv.Apply(b, w.QKV, w.X, p.Len())
 		p = m.attend(p, i)
 		l.Out.Add(b, w.X, w.H, p.Len())

@@ -172,6 +172,7 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 		if err != nil {
 			return nil, err
 		}
+		p.Hidden(m.cfg.layers(), m.work.X)
 		m.b.Scatter(m.hidden, m.work.X, p.At)
 	}
 	return &m.marginals, nil
@@ -189,6 +190,7 @@ func (m *Model) attend(p *model.Pass, layer int) *model.Pass {
 	}
 	if p.Len() > 0 {
 		m.layer.Attend(m.b, w.H, w.Q, k, v, &p.Rows, p.Keys)
+		p.Attended(layer, w.Q, &m.layer)
 	}
 	return p
 }

@@ -110,6 +110,7 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 	b.AddRows(w.X, n.position, p.Pos)
 	layer := 0
 	block := func(k *uvitBlock) error {
+		p.Hidden(layer, w.X)
 		k.Norm1.Apply(b, w.H, w.X, p.Len())
 		k.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
 		p = m.attend(p, layer)

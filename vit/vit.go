@@ -254,8 +254,10 @@ func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) err
 		if i == last {
 			keep = p.Read
 		}
+		p.Hidden(m.cfg.Depth+i, w.dec.X)
 		p = m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p, keep)
 	}
+	p.Hidden(m.cfg.Depth+len(m.Decoder), w.dec.X)
 	if p.Len() > 0 {
 		b.Scatter(w.hidden, w.dec.X, p.At)
 	}
@@ -278,6 +280,7 @@ func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 		if i == last && len(w.maskedRows) > 0 {
 			keep = w.openRows
 		}
+		p.Hidden(i, w.enc.X)
 		seen = m.block(&m.Encoder[i], &m.enc, &w.enc, i, p, keep)
 	}
 	pad := p.State(0)
@@ -311,6 +314,7 @@ func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *
 		w.Keep(b, keep)
 	}
 	layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
+	p.Attended(i, w.Q, layer)
 	blk.Proj.Add(b, w.X, w.H, p.Len())
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())

@@ -1,0 +1,215 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"gorgonia.org/tensor"
+
+	"unmask"
+	"unmask/backend"
+	"unmask/model"
+	"unmask/param"
+	"unmask/weights"
+)
+
+// Inside is something that a network computes on its way to the logits. B sequences of D positions
+// have E+D rows: E that the network puts before them (a class) and one a position. Blocks are counted
+// from 0 over all stacks; MAGE's decoder follows its encoder. Rows that a network does not compute
+// are NaN.
+type Inside string
+
+const (
+	// Hidden is the residual stream: hidden.I F32 [B,E+D,width] before block I, hidden.0 the
+	// embeddings, and with the number of blocks for I what the last one leaves.
+	Hidden Inside = "hidden"
+	// Attention is attention.I F32 [B,heads,E+D,E+D] of block I, how much each row (the third
+	// dimension) takes from each row (the fourth); the sums over the last dimension are 1.
+	Attention Inside = "attention"
+	// KV is keys.I and values.I F32 [B,heads,E+D,headDim] of block I, keys as queries are
+	// multiplied with them: rotated.
+	KV Inside = "kv"
+)
+
+// insides are all there are.
+var insides = []string{string(Hidden), string(Attention), string(KV)}
+
+// ParseInside reads a list such as "hidden,kv".
+func ParseInside(text string) (list []Inside, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		switch in := Inside(name); in {
+		case Hidden, Attention, KV:
+			list = append(list, in)
+		default:
+			return nil, &param.Error{Name: "with", Found: param.Quote(name), Want: param.Either(insides)}
+		}
+	}
+	return list, nil
+}
+
+// maxInside bounds what is held in memory, in bytes.
+const maxInside = 4 << 30
+
+// inside returns what a network computes for each sequence of a batch, in passes of one.
+func inside(ctx context.Context, m *unmask.Model, b *model.Batch, with []Inside) (_ []weights.Tensor,
+	err error) {
+	defer backend.Recover(&err)
+	if len(with) == 0 {
+		return nil, nil
+	}
+	o := &observer{b: m.Backend, batch: b.Size, tensors: map[string]*observed{}}
+	for _, in := range with {
+		o.hidden, o.attention, o.kv = o.hidden || in == Hidden, o.attention || in == Attention,
+			o.kv || in == KV
+	}
+	for i := range b.Size {
+		one := &model.Batch{Size: 1, Length: b.Length, Tokens: b.Tokens[i*b.Length:][:b.Length],
+			Observer: o}
+		one.Time = maskedShare(one.Tokens, m)
+		if b.Conditions != nil {
+			one.Conditions = b.Conditions[i : i+1]
+		}
+		o.sequence = i
+		if _, err := m.Denoiser.Forward(ctx, one); err != nil {
+			return nil, err
+		}
+		if o.err != nil {
+			return nil, o.err
+		}
+		if len(o.tensors) == 0 {
+			return nil, fmt.Errorf("the model is a %s, want one that shows what it computes inside: sdtt, "+
+				"llama, mage, titok or halton-maskgit", m.Info.Architecture)
+		}
+	}
+	var list []weights.Tensor
+	for _, name := range o.names {
+		t := o.tensors[name]
+		list = append(list, weights.Tensor{Name: name, DType: weights.F32, Shape: t.shape,
+			Data: littleEndian(t.values)})
+		t.values = nil
+	}
+	return list, nil
+}
+
+// observer is a model.Observer that copies what it sees of one sequence after another.
+type observer struct {
+	b                     backend.Backend
+	hidden, attention, kv bool
+	batch, sequence       int
+	names                 []string
+	tensors               map[string]*observed
+	bytes                 int
+	err                   error // the first; later calls do nothing
+}
+
+// observed is a tensor of all sequences.
+type observed struct {
+	shape  []int
+	values []float32
+}
+
+// of returns the sequence's part of a tensor of the given shape, NaN at first; nil after an error.
+func (o *observer) of(name string, shape ...int) []float32 {
+	n := 1
+	for _, s := range shape {
+		n *= s
+	}
+	t := o.tensors[name]
+	if t == nil && o.err == nil {
+		if o.bytes += 4 * o.batch * n; o.bytes > maxInside {
+			o.err = fmt.Errorf("%s and what comes before it are %.1f GB, want at most %.1f: give fewer "+
+				"sequences or positions", name, float64(o.bytes)/1e9, float64(maxInside)/1e9)
+			return nil
+		}
+		t = &observed{append([]int{o.batch}, shape...), make([]float32, o.batch*n)}
+		for i := range t.values {
+			t.values[i] = float32(math.NaN())
+		}
+		o.tensors[name], o.names = t, append(o.names, name)
+	}
+	if o.err != nil {
+		return nil
+	}
+	return t.values[o.sequence*n:][:n]
+}
+
+// Hidden implements model.Observer.
+func (o *observer) Hidden(block int, p *model.Pass, x *tensor.Dense) {
+	if !o.hidden {
+		return
+	}
+	width := backend.Width(x)
+	dst := o.of(fmt.Sprint("hidden.", block), p.Keys, width)
+	if dst == nil {
+		return
+	}
+	rows := make([]float32, p.Len()*width)
+	o.b.Read(rows, x, 0)
+	for i, at := range p.At {
+		copy(dst[int(at)*width:][:width], rows[i*width:])
+	}
+}
+
+// Attention implements model.Observer.
+func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h backend.Heads) {
+	n := p.Keys
+	heads := func(t *tensor.Dense) []float32 { // [kv, n, headDim] of the sequence
+		out := make([]float32, h.KVHeads()*n*h.HeadDim)
+		length := t.Shape()[2]
+		for j := range h.KVHeads() {
+			o.b.Read(out[j*n*h.HeadDim:][:n*h.HeadDim], t, (p.Segs[0].Seq*h.KVHeads()+j)*length)
+		}
+		return out
+	}
+	var keys []float32
+	if o.kv || o.attention {
+		keys = heads(k)
+	}
+	if o.kv {
+		copy(o.of(fmt.Sprint("keys.", block), h.KVHeads(), n, h.HeadDim), keys)
+		copy(o.of(fmt.Sprint("values.", block), h.KVHeads(), n, h.HeadDim), heads(v))
+	}
+	if !o.attention {
+		return
+	}
+	dst := o.of(fmt.Sprint("attention.", block), h.Heads, n, n)
+	if dst == nil {
+		return
+	}
+	queries := make([]float32, p.Len()*h.Heads*h.HeadDim)
+	o.b.Read(queries, q, 0)
+	group := h.Heads / h.KVHeads()
+	for j := range h.Heads {
+		key := keys[j/group*n*h.HeadDim:][:n*h.HeadDim]
+		for i, at := range p.At {
+			softmaxOf(dst[(j*n+int(at))*n:][:n], queries[(i*h.Heads+j)*h.HeadDim:][:h.HeadDim], key,
+				h.Sees(int(p.Pos[i])))
+		}
+	}
+}
+
+// softmaxOf computes dst = softmax(q k^T / sqrt(headDim)) over the first `sees` keys
+// [len(dst), headDim]; the others are 0.
+func softmaxOf(dst, q, keys []float32, sees int) {
+	scale, top := 1/math.Sqrt(float64(len(q))), math.Inf(-1)
+	logits := make([]float64, sees)
+	for t := range logits {
+		sum := 0.0
+		for c, x := range q {
+			sum += float64(x) * float64(keys[t*len(q)+c])
+		}
+		logits[t] = sum * scale
+		top = max(top, logits[t])
+	}
+	sum := 0.0
+	for t, l := range logits {
+		logits[t] = math.Exp(l - top)
+		sum += logits[t]
+	}
+	clear(dst)
+	for t, e := range logits {
+		dst[t] = float32(e / sum)
+	}
+}
