@@ -16,9 +16,9 @@ import (
 )
 
 // Inside is something that a network computes on its way to the logits. B sequences of D positions
-// have E+D rows: E that the network puts before them (a class) and one a position. Blocks are counted
-// from 0 over all stacks; MAGE's decoder follows its encoder. Rows that a network does not compute
-// are NaN.
+// have E+D rows: E that the network puts before them (a class) and one a position. Blocks are
+// counted from 0 over all stacks; MAGE's decoder follows its encoder. Rows that a network does not
+// compute are NaN.
 type Inside string
 
 const (
@@ -53,8 +53,8 @@ func ParseInside(text string) (list []Inside, err error) {
 const maxInside = 4 << 30
 
 // inside returns what a network computes for each sequence of a batch, in passes of one.
-func inside(ctx context.Context, m *unmask.Model, b *model.Batch, with []Inside) (_ []weights.Tensor,
-	err error) {
+func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
+	with []Inside) (_ []weights.Tensor, err error) {
 	defer backend.Recover(&err)
 	if len(with) == 0 {
 		return nil, nil

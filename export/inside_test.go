@@ -74,8 +74,8 @@ func TestInsideParity(t *testing.T) {
 			require.InDelta(t, x[i], y[i], 1e-4, "%s, element %d", name, i)
 		}
 	}
-	for _, name := range []string{"logits", "hidden.0", "hidden.3", "attention.0", "attention.2", "keys.2",
-		"values.2"} {
+	for _, name := range []string{"logits", "hidden.0", "hidden.3", "attention.0", "attention.2",
+		"keys.2", "values.2"} {
 		_, ok := got.Get(name)
 		require.True(t, ok, name)
 	}
