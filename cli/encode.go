@@ -8,7 +8,6 @@ import (
 	"unmask"
 	"unmask/export"
 	"unmask/images"
-	"unmask/model"
 	"unmask/terminal"
 )
 
@@ -45,13 +44,22 @@ text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts 
 			if err := images.CheckFit(fit); err != nil {
 				return usage("--%v", err)
 			}
+			if err := checkFile("--out", out); err != nil {
+				return err
+			}
 			if texts != "" {
-				return encodeTexts(ctx, &d, texts, out)
+				return d.encodeTexts(ctx, texts, out)
+			}
+			c, err := d.loadCodec(ctx)
+			if err != nil {
+				return err
 			}
 			if pixels != "" {
-				return encodePixels(ctx, &d, pixels, out)
+				return export.PixelCodes(c, pixels, out)
 			}
-			return encode(ctx, &d, args, out, fit)
+			p := terminal.NewProgress("images", int64(len(args)))
+			defer p.Close()
+			return export.Codes(ctx, c, args, fit, out, func() { p.Add(1) })
 		},
 	}
 	d.register(cmd.Flags(), "demo")
@@ -82,7 +90,14 @@ text_last F32 [B,T,W], the text encoder's last states.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			return decode(ctx, &d, codes, out)
+			if err := checkFile("--out", out); err != nil {
+				return err
+			}
+			c, err := d.loadCodec(ctx)
+			if err != nil {
+				return err
+			}
+			return export.Pictures(ctx, c, codes, out)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
@@ -93,44 +108,8 @@ text_last F32 [B,T,W], the text encoder's last states.`,
 	return cmd
 }
 
-func encode(ctx context.Context, d *deviceFlags, files []string, out, fit string) error {
-	if err := checkFile("--out", out); err != nil {
-		return err
-	}
-	v, err := d.loadCodec(ctx)
-	if err != nil {
-		return err
-	}
-	e, ok := v.(model.Encoder)
-	if !ok {
-		return usage("--model %s makes pictures of codes but no codes of pictures", d.model)
-	}
-	p := terminal.NewProgress("images", int64(len(files)))
-	defer p.Close()
-	return export.Codes(ctx, e, files, fit, out, func() { p.Add(1) })
-}
-
-// encodePixels writes the codes of images in a tensor.
-func encodePixels(ctx context.Context, d *deviceFlags, file, out string) error {
-	if err := checkFile("--out", out); err != nil {
-		return err
-	}
-	v, err := d.loadCodec(ctx)
-	if err != nil {
-		return err
-	}
-	e, ok := v.(model.PixelEncoder)
-	if !ok {
-		return usage("--model %s makes no codes of pictures in a tensor", d.model)
-	}
-	return export.PixelCodes(e, file, out)
-}
-
 // encodeTexts writes the states of texts.
-func encodeTexts(ctx context.Context, d *deviceFlags, file, out string) error {
-	if err := checkFile("--out", out); err != nil {
-		return err
-	}
+func (d *deviceFlags) encodeTexts(ctx context.Context, file, out string) error {
 	o, err := d.options()
 	if err != nil {
 		return err
@@ -140,15 +119,4 @@ func encodeTexts(ctx context.Context, d *deviceFlags, file, out string) error {
 		return modelError(err)
 	}
 	return export.Texts(ctx, e, file, out)
-}
-
-func decode(ctx context.Context, d *deviceFlags, codes, out string) error {
-	if err := checkFile("--out", out); err != nil {
-		return err
-	}
-	v, err := d.loadCodec(ctx)
-	if err != nil {
-		return err
-	}
-	return export.Pictures(ctx, v, codes, out)
 }

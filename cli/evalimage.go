@@ -90,27 +90,21 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	scorer := experiments.NewImageScorer(network, r, len(files))
 	p := terminal.NewProgress("images", int64(len(files)))
-	err = metrics.EachFeature(ctx, network, files, func(i int, features, logits []float32) error {
+	each := func(i int, features []float32) error {
 		p.Add(1)
-		if by != nil {
-			if err := by.AddFeatures(classes[i], features); err != nil {
-				return err
-			}
+		if by == nil {
+			return nil
 		}
-		return scorer.AddFeatures(features, logits)
-	})
+		return by.AddFeatures(classes[i], features)
+	}
+	e, stats, err := judges.EvalPictures(ctx, network, r, files, each)
 	p.Close()
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if f.saveStats != "" {
-		g, err := scorer.Gaussian()
-		if err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
-		}
-		if err := metrics.SaveStats(f.saveStats, g); err != nil {
+		if err := metrics.SaveStats(f.saveStats, stats); err != nil {
 			return err
 		}
 		terminal.Say("wrote the statistics of %d images to %s", len(files), f.saveStats)
@@ -118,16 +112,11 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if r == nil {
 		return nil
 	}
-	m, err := scorer.Metrics(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
-	}
 	if few := 10 * network.Width(); len(files) < few {
 		terminal.Say("%s of %d features each: the Frechet distance of so few is biased upwards, compare "+
-			"it with that of "+
-			"as many alone, or measure %d", terminal.Count(len(files), "image"), network.Width(), few)
+			"it with that of as many alone, or measure %d", terminal.Count(len(files), "image"),
+			network.Width(), few)
 	}
-	e := experiments.Evaluation{Samples: len(files), Metrics: m}
 	if by != nil {
 		if e.Classes, err = by.Metrics(ctx); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)

@@ -11,6 +11,7 @@ import (
 	"unmask/demo"
 	"unmask/experiments"
 	"unmask/judges"
+	"unmask/metrics"
 	"unmask/terminal"
 )
 
@@ -21,8 +22,7 @@ type evalTextFlags struct {
 	mdlm bool
 	json bool
 
-	stories        bool
-	found, chances int // contradictions
+	stories bool
 }
 
 func newEvalText() *cobra.Command {
@@ -63,19 +63,20 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	scorer := &experiments.TextScorer{Judge: judge.Judge}
+	var as *metrics.Retokenize
 	if f.mdlm {
-		if scorer.Retokenize, err = judge.Retokenize(); err != nil {
+		if as, err = judge.Retokenize(); err != nil {
 			return usage("--mdlm: %v", err)
 		}
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	p := terminal.NewProgress("samples", -1)
-	n, short, err := judges.ScoreLines(ctx, scorer, in, func(text string, judged int) {
+	found, chances := 0, 0 // contradictions
+	e, err := judges.EvalText(ctx, judge, as, in, func(text string, judged int) {
 		if f.stories {
-			found, chances := demo.Contradictions(text)
-			f.found, f.chances = f.found+found, f.chances+chances
+			more, of := demo.Contradictions(text)
+			found, chances = found+more, chances+of
 		}
 		p.Set(int64(judged))
 	})
@@ -83,20 +84,12 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if n == short && n > 0 {
-		return fmt.Errorf("%s: no sample has 2 tokens or more", name)
-	}
-	m, err := scorer.Metrics(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 	if f.stories {
-		if f.chances == 0 {
+		if chances == 0 {
 			return fmt.Errorf("%s: no story in which anything could contradict itself", name)
 		}
-		m["contradictions"] = experiments.Measure{Value: float64(f.found) / float64(f.chances)}
+		e.Metrics["contradictions"] = experiments.Measure{Value: float64(found) / float64(chances)}
 	}
-	e := experiments.Evaluation{Samples: n - short, LeftOut: short, Metrics: m}
 	return printEvaluation(e, f.json)
 }
 

@@ -149,7 +149,7 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 		return wrap("model "+f.model, err)
 	}
 	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.shard, Sheet: f.sheet,
-		Scale: f.scale, Film: f.gif, Grow: f.grown, Conditions: f.subjects, Say: say}
+		Scale: f.scale, Film: f.gif, Grow: f.grown, Conditions: f.subjects, Say: terminal.Line}
 	if f.json {
 		p.Lines = stdout
 	}
@@ -161,9 +161,9 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 		return wrap("--out", err)
 	}
 	if f.grown != nil {
-		err = grow(ctx, out)
+		err = terminal.Grow(ctx, out)
 	} else {
-		err = f.make(ctx, f.model, m, o, out.Runs(), out,
+		err = f.make(ctx, &f.deviceFlags, m, o, out.Runs(), out,
 			outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
 	}
 	written, closed := out.Close(err)
@@ -173,7 +173,7 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	terminal.Say("%s in %.1f s", terminal.Count(out.Made(), "image"), time.Since(began).Seconds())
 	for _, name := range written {
 		if f.json { // standard output has the lines
-			say(name)
+			terminal.Line(name)
 		} else if err := printLine(name); err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (f *imageFlags) check(flags *pflag.FlagSet) error {
 		}
 	}
 	switch {
-	case f.outpaint != "" && (f.gif != "" || f.watch || f.trace != ""):
+	case f.outpaint != "" && (f.gif != "" || f.Watch || f.Trace != ""):
 		return usage("--outpaint with --gif, --watch or --trace, want it without them")
 	case !f.shard.Whole() && f.gif != "":
 		return usage("--gif with --shard, want it without")
@@ -213,17 +213,4 @@ func (f *imageFlags) check(flags *pflag.FlagSet) error {
 		}
 	}
 	return nil
-}
-
-// grow draws the pictures of --outpaint.
-func grow(ctx context.Context, out *outputs.Pictures) error {
-	p := terminal.NewProgress("images", int64(out.Left()))
-	defer p.Close()
-	until, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
-	err := out.Grow(until, func() { p.Add(1) })
-	if terminal.Stopped(ctx) {
-		return errInterrupted
-	}
-	return err
 }

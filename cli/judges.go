@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"unmask"
 	"unmask/experiments"
 	"unmask/judges"
@@ -14,6 +16,15 @@ import (
 // taskFlags choose what judges samples.
 type taskFlags struct {
 	judges.Measure
+}
+
+func (t *taskFlags) register(s *pflag.FlagSet) {
+	s.StringVar(&t.Judge, "judge", "demo",
+		"of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
+	s.StringVar(&t.Inception, "inception", "",
+		"of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
+	s.StringVar(&t.Reference, "reference", "",
+		"of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
 }
 
 // task loads a model of a kind, text or image or "" for the model's own, and what judges its

@@ -39,14 +39,7 @@ opened, with its probability, at which position and, of partial caching, in whic
 }
 
 func replayFile(ctx context.Context, name string, fps float64) error {
-	info, err := os.Stat(name)
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
-	}
-	in, err := os.Open(name)
+	in, err := whole.Open(name)
 	if err != nil {
 		return err
 	}

@@ -43,12 +43,7 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.Judge, "judge", "demo",
-		"of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
-	cmd.Flags().StringVar(&f.Inception, "inception", "",
-		"of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
-	cmd.Flags().StringVar(&f.Reference, "reference", "",
-		"of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+	f.taskFlags.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
 	cmd.Flags().BoolVar(&f.quick, "quick", false,
 		"seconds, to see that it works: says nothing about the claims")

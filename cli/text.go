@@ -13,6 +13,7 @@ import (
 	"unmask/model"
 	"unmask/outputs"
 	"unmask/runs"
+	"unmask/terminal"
 )
 
 // textFlags are those of unmask text.
@@ -108,7 +109,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
-		Numbers: f.n > 1 || f.inputs != nil, Shown: f.shown, Shard: f.shard, Say: say})
+		Numbers: f.n > 1 || f.inputs != nil, Shown: f.shown, Shard: f.shard, Say: terminal.Line})
 	if err != nil {
 		return wrap("--out", err)
 	}
@@ -152,7 +153,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	if o.N == 0 { // all are there
 		return nil
 	}
-	return f.make(ctx, f.model, m, o, []unmask.Run{o}, out, outputs.Hooks{})
+	return f.make(ctx, &f.deviceFlags, m, o, []unmask.Run{o}, out, outputs.Hooks{})
 }
 
 // settings returns what the bytes of --out depend on.
@@ -193,21 +194,16 @@ func (f *textFlags) tokens(m *unmask.Model) ([]int32, error) {
 		}
 		return tokens, nil
 	}
-	tokens, err := m.Text.Masks(f.length)
-	if err != nil {
-		return nil, usage("--length: %v", err)
+	tokens, err := m.Text.Known(unmask.Input{Prompt: f.prompt, Infill: f.infill}, f.length)
+	switch {
+	case err == nil:
+		return tokens, nil
+	case f.prompt != "":
+		return nil, usage("--prompt: %v", err)
+	case f.infill != "":
+		return nil, usage("--infill: %v", err)
 	}
-	if f.prompt != "" {
-		if tokens, err = m.Text.Prompt(f.prompt, f.length); err != nil {
-			return nil, usage("--prompt: %v", err)
-		}
-	}
-	if f.infill != "" {
-		if tokens, err = m.Text.Infill(f.infill, f.length); err != nil {
-			return nil, usage("--infill: %v", err)
-		}
-	}
-	return tokens, nil
+	return nil, usage("--length: %v", err)
 }
 
 func holes(tokens []int32, mask int32) int {

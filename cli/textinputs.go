@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -52,12 +50,7 @@ func openInput(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(os.Stdin), nil
 	}
-	if info, err := os.Stat(name); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is a %s, want a file or -", name, whole.Kind(info))
-	}
-	return os.Open(name)
+	return whole.Open(name)
 }
 
 // makeEach makes the samples of --prompts.
@@ -84,29 +77,5 @@ func (f *textFlags) makeEach(ctx context.Context, flags *pflag.FlagSet, m *unmas
 	if o, err = out.Begin(m, o, s); err != nil || o.N == 0 {
 		return wrap("--out", err)
 	}
-	p := terminal.NewProgress("samples", int64(o.N))
-	defer p.Close()
-	err = outputs.MakeEach(ctx, m, o, requests, counted{out, p},
-		outputs.Hooks{Stop: func() bool { return terminal.Stopped(ctx) }})
-	if errors.Is(err, errInterrupted) {
-		p.Close()
-		say(err.Error())
-	}
-	return err
-}
-
-// counted shows how many samples there are.
-type counted struct {
-	outputs.Output
-	p *terminal.Progress
-}
-
-// Put implements outputs.Output.
-func (c counted) Put(samples []outputs.Sample) error {
-	for _, s := range samples {
-		if !s.Unfinished {
-			c.p.Add(1)
-		}
-	}
-	return c.Output.Put(samples)
+	return terminal.MakeEach(ctx, m, o, requests, out)
 }

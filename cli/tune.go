@@ -38,12 +38,7 @@ func newTune() *cobra.Command {
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&f.kind, "kind", "",
 		"of --model demo: text or image; other models know theirs (default text)")
-	cmd.Flags().StringVar(&f.Judge, "judge", "demo",
-		"of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
-	cmd.Flags().StringVar(&f.Inception, "inception", "",
-		"of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
-	cmd.Flags().StringVar(&f.Reference, "reference", "",
-		"of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+	f.taskFlags.register(cmd.Flags())
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second,
 		"time of a sample, its share of a batch's")
 	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute,

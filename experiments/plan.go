@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -62,17 +61,12 @@ const (
 
 // ReadPlan reads the plan in a file, see ParsePlan.
 func ReadPlan(name string) (Plan, error) {
-	info, err := os.Stat(name)
+	in, err := whole.Open(name)
 	if err != nil {
 		return Plan{}, err
 	}
-	switch {
-	case !info.Mode().IsRegular():
-		return Plan{}, fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
-	case info.Size() > maxPlan:
-		return Plan{}, fmt.Errorf("%s has %d bytes, want at most %d", name, info.Size(), maxPlan)
-	}
-	data, err := os.ReadFile(name)
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, maxPlan+1))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -87,7 +81,7 @@ func ReadPlan(name string) (Plan, error) {
 func ParsePlan(data []byte) (Plan, error) {
 	var p Plan
 	if len(data) > maxPlan {
-		return p, fmt.Errorf("plan is %d bytes, want at most %d", len(data), maxPlan)
+		return p, fmt.Errorf("plan has more than %d bytes, want at most that", maxPlan)
 	}
 	if err := checkNames(data); err != nil {
 		return p, err

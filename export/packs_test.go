@@ -52,7 +52,7 @@ func TestPacksAreWrittenUnderTheirNames(t *testing.T) {
 		require.NoError(t, export.Pictures(ctx, codec(t, dir), cases, out))
 	}
 	codes := func(t *testing.T, dir, cases, out string) {
-		require.NoError(t, export.PixelCodes(codec(t, dir).(model.PixelEncoder), cases, out))
+		require.NoError(t, export.PixelCodes(codec(t, dir), cases, out))
 	}
 	texts := func(t *testing.T, dir, cases, out string) {
 		e, err := unmask.LoadTextEncoder(ctx, dir, options)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"image"
 	"io"
@@ -17,8 +18,12 @@ import (
 // Codes writes the codes of PNG or JPEG files to the safetensors file out: codes I64 [B,D], the
 // grid's cells by rows. Pictures of another size than the model's are brought to it as images.Place
 // does for fit. It calls done, which may be nil, after each file.
-func Codes(ctx context.Context, e model.Encoder, files []string, fit, out string,
+func Codes(ctx context.Context, c model.Codec, files []string, fit, out string,
 	done func()) error {
+	e, ok := c.(model.Encoder)
+	if !ok {
+		return errors.New("the model makes pictures of codes but no codes of pictures")
+	}
 	var data []byte
 	for _, name := range files {
 		if err := ctx.Err(); err != nil {
@@ -43,7 +48,11 @@ func Codes(ctx context.Context, e model.Encoder, files []string, fit, out string
 // PixelCodes writes the codes of the pictures in a safetensors file, pixels F32 [B,3,H,W], to
 // another: pixel_codes I64 [B,D]. Colours are in 0..1, or in the range of cases.json beside the
 // file.
-func PixelCodes(e model.PixelEncoder, file, out string) error {
+func PixelCodes(c model.Codec, file, out string) error {
+	e, ok := c.(model.PixelEncoder)
+	if !ok {
+		return errors.New("the model makes no codes of pictures in a tensor")
+	}
 	set, err := weights.Open(file)
 	if err != nil {
 		return err

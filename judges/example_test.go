@@ -3,6 +3,7 @@ package judges_test
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"unmask"
 	"unmask/experiments"
@@ -35,4 +36,22 @@ func ExampleNewTask() {
 	}
 	fmt.Println(settings["judge"], perplexity[1] < perplexity[0])
 	// Output: oracle:markov:length=16,tokens=4 true
+}
+
+// Measure samples by their exact model's own probabilities.
+func ExampleEvalText() {
+	ctx := context.Background()
+	judge, err := judges.LoadText(ctx, "oracle:markov:length=4,tokens=3", judges.Options{})
+	if err != nil {
+		panic(err)
+	}
+	lines := `{"id":0,"ids":[0,1,2,0],"text":"abca"}
+{"id":1,"ids":[2,2,2,2],"text":"cccc"}
+`
+	e, err := judges.EvalText(ctx, judge, nil, strings.NewReader(lines), nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(e.Samples, e.Metrics["perplexity"].Value > 1, e.Metrics["entropy"].Value > 0)
+	// Output: 2 true true
 }

@@ -97,6 +97,18 @@ func Check(name string) error {
 	return fmt.Errorf("%s is a %s, want a file", name, Kind(info))
 }
 
+// Open opens a regular file to read it, and refuses anything else.
+func Open(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is a %s, want a file", name, Kind(info))
+	}
+	return os.Open(name)
+}
+
 // Kind names what is at a path: file, directory, link or special file.
 func Kind(info fs.FileInfo) string {
 	switch {
