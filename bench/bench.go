@@ -8,6 +8,7 @@
 //	partial32/lm12/PRECISION                   a partial pass of 32 of 1024 rows
 //	forward/llama8b/{q4_k,q8_0,bf16}           two of LLaDA-8B's 32 layers, 256 positions
 //	block32/llama8b/{q4_k,q8_0,bf16}           the same for 32 of them
+//	step64/qwen3-0.6b/PRECISION                a pass over 64 positions and its head, a quarter of it
 //	decode/256                                 MAGE's VQGAN decoder, one image
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
@@ -77,7 +78,7 @@ type cost struct {
 // All lists the measurements in the order in which they run: those of one network together,
 // because one network at a time is in memory.
 func All() []Measurement {
-	return slices.Concat(ceilings(), language(), llama(), images(), kernels(), demos())
+	return slices.Concat(ceilings(), language(), llama(), qwenSteps(), images(), kernels(), demos())
 }
 
 // Run takes the chosen measurements one after the other and hands over each result.

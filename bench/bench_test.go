@@ -40,7 +40,7 @@ func TestNames(t *testing.T) {
 		seen[m.Name] = true
 	}
 	for _, family := range []string{"forward/lm12/", "forward/vit20/", "forward/vit20x8/",
-		"partial32/lm12/", "ceiling/",
+		"partial32/lm12/", "ceiling/", "step64/qwen3-0.6b/",
 		"head/logits/", "head/moment/", "head/entropy/", "head/top2/", "head/sample/"} {
 		for _, p := range []string{"f32", "bf16", "int8"} {
 			require.True(t, seen[family+p], family+p)

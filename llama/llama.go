@@ -155,7 +155,9 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	} else {
 		loaded.Tokenizer = tokenizers.Numbers(c.Vocab)
 		note := "there is no tokenizer.json beside config.json"
-		if _, missing := fs.Stat(src.Files, "tokenizer.json"); missing == nil {
+		if src.Files == nil {
+			note = "the weights were made in memory"
+		} else if _, missing := fs.Stat(src.Files, "tokenizer.json"); missing == nil {
 			note = err.Error()
 		}
 		loaded.Info.Notes = append(loaded.Info.Notes, note+": tokens are shown as numbers")

@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"unmask/backend"
+	"unmask/model"
+)
+
+// The sizes of Qwen3-0.6B (dllm-hub/Qwen3-0.6B-diffusion-*), but for its blocks and its vocabulary:
+// a quarter of each, so that a pass and its head keep their shares.
+const (
+	qwenHidden = 1024
+	qwenMLP    = 3072
+	qwenHeads  = 16
+	qwenKV     = 8
+	qwenHead   = 128
+	qwenBlocks = 28 / 4
+	qwenVocab  = 151936 / 4
+	qwenRows   = 64
+)
+
+// qwenWeights is how many weights a block multiplies with.
+const qwenWeights = 2*qwenHidden*qwenHead*(qwenHeads+qwenKV) + 3*qwenHidden*qwenMLP
+
+func init() { sources["qwen3-0.6b"] = qwen }
+
+// qwenSteps are a step of a small chat model in each precision: what their ratio is worth on this
+// processor.
+func qwenSteps() []Measurement {
+	var out []Measurement
+	for _, p := range precisions {
+		out = append(out, Measurement{"step64/qwen3-0.6b/" + p.String(),
+			func(s *Suite) (work, error) { return s.step(p) }})
+	}
+	return out
+}
+
+// step is a full pass over 64 masked positions and the head's two most probable tokens at each.
+func (s *Suite) step(p backend.Precision) (work, error) {
+	m, err := s.load("qwen3-0.6b", p)
+	if err != nil {
+		return work{}, err
+	}
+	b := masked(m, 1)
+	rows := make([]int32, qwenRows)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	stats := model.Stats{P1: make([]float64, qwenRows), P2: make([]float64, qwenRows),
+		Arg: make([]int32, qwenRows)}
+	ops := float64(qwenRows) * (qwenBlocks*(2*qwenWeights+4*qwenRows*qwenHeads*qwenHead) +
+		2*qwenHidden*qwenVocab)
+	return work{func() error {
+		got, err := m.Forward(context.Background(), b)
+		if err != nil {
+			return err
+		}
+		return got.Stats(rows, &stats)
+	}, cost{ops: ops, as: p}}, nil
+}
+
+// qwen is the file.
+func qwen() (*model.Source, error) {
+	t := tensors{}
+	t.add("model.embed_tokens.weight", qwenVocab, qwenHidden)
+	for i := range qwenBlocks {
+		p := fmt.Sprintf("model.layers.%d.", i)
+		t.add(p+"input_layernorm.weight", qwenHidden)
+		t.add(p+"self_attn.q_proj.weight", qwenHeads*qwenHead, qwenHidden)
+		t.add(p+"self_attn.k_proj.weight", qwenKV*qwenHead, qwenHidden)
+		t.add(p+"self_attn.v_proj.weight", qwenKV*qwenHead, qwenHidden)
+		t.add(p+"self_attn.q_norm.weight", qwenHead)
+		t.add(p+"self_attn.k_norm.weight", qwenHead)
+		t.add(p+"self_attn.o_proj.weight", qwenHidden, qwenHeads*qwenHead)
+		t.add(p+"post_attention_layernorm.weight", qwenHidden)
+		t.add(p+"mlp.gate_proj.weight", qwenMLP, qwenHidden)
+		t.add(p+"mlp.up_proj.weight", qwenMLP, qwenHidden)
+		t.add(p+"mlp.down_proj.weight", qwenHidden, qwenMLP)
+	}
+	t.add("model.norm.weight", qwenHidden)
+	return t.source("qwen3-0.6b", fmt.Sprintf(`{"model_type":"a2d-qwen3","hidden_size":%d,
+		"num_hidden_layers":%d,"num_attention_heads":%d,"num_key_value_heads":%d,"head_dim":%d,
+		"intermediate_size":%d,"vocab_size":%d,"max_position_embeddings":%d,"rms_norm_eps":1e-6,
+		"rope_theta":1e6,"tie_word_embeddings":true,"mask_token_id":%d,"eos_token_id":%d}`, qwenHidden,
+		qwenBlocks, qwenHeads, qwenKV, qwenHead, qwenMLP, qwenVocab, qwenRows, qwenVocab-1, qwenVocab-2))
+}
