@@ -1,0 +1,166 @@
+//go:build unix
+
+// Command reply times a whole answer of LLaDA-8B's shapes by the authors' plain loop, which passes
+// over everything at every step, and by Fast-dLLM's dual cache with a threshold (Wu et al. 2025),
+// in turn. It counts the passes and takes wall and processor seconds of each.
+//
+//	go run ./bench/peers/reply [-as q4_k] [-layers 2] [-threads 2] [-rounds 3] [-sure 0,0.1,0.25]
+//
+// Weights are random: two of the 32 layers, a small vocabulary. How many positions a pass opens is
+// the model's own confidence, which random weights do not have: here a pass is sure of each masked
+// position with a probability that is given, and both loops take the same time for that. Passes an
+// answer are to be read beside those of published weights (Fast-dLLM reports 2 to 4 tokens a pass
+// for LLaDA: about 0.1).
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"unmask/backend/cpu"
+	"unmask/bench"
+	"unmask/generate"
+	"unmask/internal/philox"
+	"unmask/model"
+	"unmask/weights"
+	"unmask/weights/gguf"
+)
+
+// The answer: as many positions as LLaDA's own program makes, behind a prompt of as many.
+const (
+	prompt = 128
+	answer = 128
+	vocab  = 4000 // fewer than the rows after which those of random weights repeat
+)
+
+// loops are the recipes.
+var loops = []struct{ name, recipe string }{
+	{"plain", "semi-ar(low-confidence,block=32) schedule=llada steps=128"},
+	{"dual, threshold 0.9", "semi-ar(greedy(threshold(theta=0.9)),block=32) steps=128 reuse=dual"},
+}
+
+func main() {
+	as := flag.String("as", "q4_k", "the weights' type: q4_k, q8_0 or bf16")
+	layers := flag.Int("layers", 2, "layers, of LLaDA-8B's 32")
+	threads := flag.Int("threads", runtime.GOMAXPROCS(0), "threads")
+	rounds := flag.Int("rounds", 3, "answers of each loop, of which the fastest counts")
+	sure := flag.String("sure", "0,0.1,0.25", "shares of the masked positions that a pass is sure of")
+	flag.Parse()
+	if err := run(*as, *layers, *threads, *rounds, *sure); err != nil {
+		fmt.Fprintln(os.Stderr, "reply:", err)
+		os.Exit(1)
+	}
+}
+
+func run(as string, layers, threads, rounds int, sure string) error {
+	m, err := load(as, layers, threads)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d of 32 layers in %s, %d threads, %d + %d positions\n", layers, as, threads, prompt,
+		answer)
+	fmt.Println("sure   loop                  passes  rows of layers     seconds   processor seconds")
+	for text := range strings.SplitSeq(sure, ",") {
+		t, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(t >= 0 && t <= 1) {
+			return fmt.Errorf("sure is %q, want numbers of 0 to 1", text)
+		}
+		best := make([]took, len(loops))
+		for range rounds {
+			for i, l := range loops {
+				one, err := reply(m, l.recipe, t)
+				if err != nil {
+					return err
+				}
+				if best[i].cpu == 0 || one.cpu < best[i].cpu {
+					best[i] = one
+				}
+			}
+		}
+		for i, l := range loops {
+			b := best[i]
+			fmt.Printf("%-6s %-21s %6d %15d  %10.2f  %10.2f\n", text, l.name, b.passes, b.rows, b.wall,
+				b.cpu)
+		}
+		fmt.Printf("       plain / dual: %.1f x the passes, %.1f x the seconds, %.1f x the processor's\n",
+			float64(best[0].passes)/float64(best[1].passes), best[0].wall/best[1].wall,
+			best[0].cpu/best[1].cpu)
+	}
+	return nil
+}
+
+// took is what an answer took.
+type took struct {
+	passes, rows int
+	wall, cpu    float64
+}
+
+// reply makes one answer.
+func reply(m *model.Loaded, recipe string, sure float64) (took, error) {
+	r, err := generate.ParseRecipe(recipe)
+	if err != nil {
+		return took{}, err
+	}
+	o := generate.Options{Tokens: slices.Repeat([]int32{m.Spec().Mask}, prompt+answer)}.With(r)
+	for i := range prompt {
+		o.Tokens[i] = int32(i * 61 % (vocab - 2))
+	}
+	var out took
+	o.Adjust = func(_, position int, logits []float32) { // the chance is of position and pass
+		chance := philox.Stream{Seed: 1, Step: uint32(out.passes)}
+		if chance.Uniform(position, philox.Order) < sure {
+			logits[position] += 1000
+		}
+	}
+	began, before := time.Now(), processor()
+	for step, err := range generate.Run(context.Background(), m.Denoiser, o) {
+		if err != nil {
+			return out, err
+		}
+		e := step.Sequences[0].Evaluated
+		out.passes, out.rows = step.N, e.Full*len(o.Tokens)+e.Partial
+	}
+	out.wall, out.cpu = time.Since(began).Seconds(), processor()-before
+	return out, nil
+}
+
+// processor is the processor time of all threads so far, in seconds.
+func processor() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
+// load makes the network.
+func load(as string, layers, threads int) (*model.Loaded, error) {
+	types := map[string]weights.DType{"q4_k": weights.Q4_K, "q8_0": weights.Q8_0, "bf16": weights.BF16}
+	t, ok := types[as]
+	if !ok {
+		return nil, fmt.Errorf("as is %q, want q4_k, q8_0 or bf16", as)
+	}
+	var file bytes.Buffer
+	if err := bench.WriteLLaDA(&file, t, t, layers, vocab, prompt+answer); err != nil {
+		return nil, err
+	}
+	f, err := gguf.Parse(file.Bytes(), as)
+	if err != nil {
+		return nil, err
+	}
+	config, set, err := f.Model()
+	if err != nil {
+		return nil, err
+	}
+	src := &model.Source{Name: as, Config: config, Set: set, Files: f.Files()}
+	return model.Load(src, model.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
+}
