@@ -33,7 +33,8 @@ export class Text {
 	fill() {
 		const tokens = this.current.trace.tokens();
 		for (const i of this.view.marked) tokens[i] = null;
-		const { length, min_length, ...values } = this.page.values();
+		const { length, ...values } = this.page.values();
+		if (values.steps) values.steps = Math.min(values.steps, this.view.marked.size);
 		return this.run({ kind: "text", path: "/v1/infill", body: { model: this.page.model, ...values, tokens } });
 	}
 

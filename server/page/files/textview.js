@@ -1,6 +1,6 @@
 // A text whose pieces appear where they open.
 import { el, on, tips, used } from "./dom.js";
-import { hue, texts, words } from "./trace.js";
+import { calm, hue, texts, words } from "./trace.js";
 
 /** TextView shows a trace. marked are positions that the reader has made holes. */
 export class TextView {
@@ -32,7 +32,8 @@ export class TextView {
 			s.ahead = s.dataset.t = ahead;
 			s.textContent = now[i];
 			s.className = `p ${!e ? "hole" : e.known ? "known" : "open"}${this.marked.has(i) ? " marked" : ""}${s.differs ? " differs" : ""}${
-				/^\n+$/.test(now[i]) ? " break" : ""}${playing && e?.step === k ? " fresh" : ""}`;
+				/^\n+$/.test(now[i]) ? " break" : ""}`;
+			if (playing && e?.step === k && !calm.matches) s.animate([{ opacity: 0.15 }, {}], 450);
 			if (e && now[i].trim()) s.removeAttribute("aria-label");
 			else s.setAttribute("aria-label", !e ? "hole" : now[i].includes("\n") ? "line break" : "space");
 			s.style.setProperty("--h", e ? hue(e.step, t.steps) : 0);

@@ -1,8 +1,6 @@
 // The bar under a result: play, a slider, and how many positions each step opened.
 import { el } from "./dom.js";
-import { hue } from "./trace.js";
-
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
+import { calm, hue } from "./trace.js";
 
 /** Timeline shows value 0 to max by show(value, playing). It follows a run at a pace that can be seen. */
 export class Timeline {

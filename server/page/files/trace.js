@@ -82,6 +82,9 @@ export function texts(entries) {
 	return out;
 }
 
+/** calm matches where motion is unwanted. */
+export const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
 /** hue is the colour of a step: blue at first, over violet and rose, to orange. */
 export const hue = (step, steps) => Math.round(255 + 145 * Math.min(1, steps > 1 ? (step - 1) / (steps - 1) : 0)) % 360;
 

@@ -1,0 +1,281 @@
+package browser
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+)
+
+// proxy stands between the browser and the shared server; before may answer in its place.
+func proxy(t *testing.T, before func(w http.ResponseWriter, r *http.Request) (answered bool)) string {
+	forward := forwarder(t)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !before(w, r) {
+			forward.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// forwarder hands requests to the shared server as they come, and its answers as they are written.
+func forwarder(t *testing.T) http.Handler {
+	to, err := url.Parse(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Header.Del("Origin") // the page's is the proxy, which the server does not know
+		r.Out.Header.Del("Sec-Fetch-Site")
+	}}
+}
+
+// long is a run that takes seconds.
+const long = "mode=text&seed=3&steps=250&cache=0&sampler=random&prompt="
+
+// metric returns the sum of a metric of a server over its labels.
+func metric(t *testing.T, address, name string) (sum float64) {
+	r, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, name) {
+			var value float64
+			if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &value); err != nil {
+				t.Fatal(err)
+			}
+			sum += value
+		}
+	}
+	return sum
+}
+
+func TestCancel(t *testing.T) {
+	metrics := freeAddress(t)
+	s, err := serve("127.0.0.1:0", "--metrics", metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	x := open(t, s.url, long)
+	x.click("#run")
+	x.until(`document.getElementById("status").textContent.startsWith("step ")`)
+	x.click("#cancel")
+	x.until(`document.getElementById("status").textContent === "cancelled"`)
+	for deadline := time.Now().Add(patience); metric(t, metrics, "unmask_cancelled_total") != 1; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%v requests were cancelled, want 1", metric(t, metrics, "unmask_cancelled_total"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if eval[bool](x, `return document.body.classList.contains("busy")`) {
+		t.Error("the page is still busy")
+	}
+}
+
+// A server that dies in the middle of a run, and comes back, gives the same bytes.
+func TestRestart(t *testing.T) {
+	address := freeAddress(t)
+	s, err := serve(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, s.url, long)
+	x.click("#run")
+	x.until(`document.getElementById("status").textContent.startsWith("step ")`)
+	s.stop()
+	x.until(`!document.getElementById("notice").hidden`)
+	if got := x.text("#notice-text"); !strings.Contains(got, "The connection was lost") {
+		t.Errorf("the notice is %q", got)
+	}
+	s, err = serve(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	x.click("#retry")
+	x.finish()
+	want := command(t, "text", "--seed", "3", "--steps", "250", "--cache=0", "--sampler", "random")
+	if got := x.text("#text"); got+"\n" != want {
+		t.Errorf("the page has %q, want %q", got, want)
+	}
+}
+
+func TestBusy(t *testing.T) {
+	var asked atomic.Int32
+	url := proxy(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != "POST" || asked.Add(1) > 2 {
+			return false
+		}
+		w.Header().Set("Retry-After", "2")
+		w.WriteHeader(429)
+		fmt.Fprint(w, `{"error":{"message":"the queue is full","type":"rate_limit_error","code":"queue_full"}}`)
+		return true
+	})
+	x := open(t, url, settings)
+	x.click("#run")
+	x.until(`/busy. Trying again in 2 s/.test(document.getElementById("status").textContent)`)
+	x.until(`/Trying again in 1 s/.test(document.getElementById("status").textContent)`)
+	x.finish()
+	if asked.Load() != 3 || !strings.Contains(x.text("#text"), "ROMEO") {
+		t.Errorf("after %d requests the text is %q", asked.Load(), x.text("#text"))
+	}
+	asked.Store(-1000)
+	x.click("#run")
+	x.finish()
+	asked.Store(0)
+	x.click("#run")
+	x.until(`/Trying again/.test(document.getElementById("status").textContent)`)
+	x.click("#cancel")
+	x.until(`document.getElementById("status").textContent === "cancelled"`)
+}
+
+func TestKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte("me:a-key-of-24-characters!!\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := serve("127.0.0.1:0", "--keys", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	x := newTab(t)
+	x.do(chromedp.Navigate(s.url + "/#" + settings))
+	for _, key := range []string{"a-wrong-key-of-the-same-size", "a-key-of-24-characters!!"} {
+		x.until(`document.getElementById("key").open && !document.getElementById("key-value").value`)
+		x.do(chromedp.SendKeys("#key-value", key), chromedp.KeyEvent("\r"))
+	}
+	x.do(chromedp.WaitReady("body.ready"))
+	x.generate()
+	kept := eval[[]int](x, "return [localStorage.length, document.cookie.length, sessionStorage.length]")
+	if fmt.Sprint(kept) != "[0 0 1]" {
+		t.Errorf("the key is in local storage, cookies and session storage %v times", kept)
+	}
+	if link := eval[string](x, "return location.href"); strings.Contains(link, "key") {
+		t.Errorf("the link is %s", link)
+	}
+	line := copied(x, "text", "curl")
+	if !strings.Contains(line, "$UNMASK_KEY") || strings.Contains(line, "a-key-of") {
+		t.Errorf("the request is %s", line)
+	}
+}
+
+// Ten megabytes of events leave room in memory and time for the reader.
+func TestLongStream(t *testing.T) {
+	const length, bytes = 1024, 10 << 20
+	url := proxy(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != "POST" {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, `event: start`+"\n"+`data: {"trace":1,"model":"m","sampler":"s","seed":1,`+
+			`"shape":[%d],"hole":"▯","known":[]}`+"\n\n", length)
+		steps, sent := bytes/(64*75), 0
+		for n := 1; n <= steps; n++ {
+			var b strings.Builder
+			fmt.Fprintf(&b, `event: step`+"\n"+`data: {"sample":0,"step":%d,"steps":%d,"opened":[`, n, steps)
+			from := rand.IntN(length)
+			for i := range 64 {
+				if i > 0 {
+					b.WriteString(",")
+				}
+				fmt.Fprintf(&b, `{"position":%d,"token":%d,"piece":" piece%d","p":0.%d}`, (from+i*7)%length,
+					100+i, n%100, 1000000000000000+n)
+			}
+			fmt.Fprintf(&b, `],"done":%v}`+"\n\n", n == steps)
+			k, _ := io.WriteString(w, b.String())
+			sent += k
+		}
+		if sent < bytes {
+			t.Errorf("%d bytes are sent", sent)
+		}
+		fmt.Fprint(w, "event: done\ndata: {\"choices\":[{\"text\":\"\"}],\"unmask\":{}}\n\n")
+		return true
+	})
+	x := open(t, url, "mode=text&seed=1")
+	_, err := chromedp.Call(x.ctx, performance.Enable, performance.EnableParams{})
+	x.ok(err)
+	before := measure(x)
+	eval[bool](x, "window.frames = 0; const f = () => { window.frames++; requestAnimationFrame(f); }; f(); return true")
+	x.generate()
+	after := measure(x)
+	if heap := after["JSHeapUsedSize"]; heap > 100e6 {
+		t.Errorf("the heap has %.0f bytes, want less than 100 MB", heap)
+	}
+	busy, frames := after["TaskDuration"]-before["TaskDuration"], eval[float64](x, "return window.frames")
+	if busy/frames > 0.05 {
+		t.Errorf("a frame takes %.3f s of work, want less than 0.05", busy/frames)
+	}
+	t.Logf("heap %.0f MB, %.0f frames of %.1f ms", after["JSHeapUsedSize"]/1e6, frames, 1000*busy/frames)
+}
+
+// measure returns the browser's own figures of a tab, after what is not needed is freed.
+func measure(x *tab) map[string]float64 {
+	_, err := chromedp.Call(x.ctx, heapprofiler.CollectGarbage, cdp.Empty{})
+	x.ok(err)
+	list, err := chromedp.Call(x.ctx, performance.GetMetrics, cdp.Empty{})
+	x.ok(err)
+	out := map[string]float64{}
+	for _, m := range list.Metrics {
+		out[m.Name] = m.Value
+	}
+	return out
+}
+
+// At 50 KB a second the page is there in a few seconds and a run opens step by step.
+func TestSlowNetwork(t *testing.T) {
+	forward := forwarder(t)
+	var sent atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		forward.ServeHTTP(&slow{ResponseWriter: w, sent: &sent, begun: time.Now()}, r)
+	}))
+	t.Cleanup(s.Close)
+	begun := time.Now()
+	x := open(t, s.URL, settings)
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the page takes %.1f s for %d bytes", took.Seconds(), sent.Load())
+	}
+	x.generate()
+	if !strings.Contains(x.text("#text"), "ROMEO:") {
+		t.Errorf("the text is %q", x.text("#text"))
+	}
+	t.Logf("%d bytes are sent", sent.Load())
+}
+
+// slow sends 50 KB a second, over all connections.
+type slow struct {
+	http.ResponseWriter
+	sent  *atomic.Int64
+	begun time.Time
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	s.sent.Add(int64(len(p)))
+	time.Sleep(time.Duration(len(p)) * time.Second / 50000)
+	return s.ResponseWriter.Write(p)
+}
+
+func (s *slow) Unwrap() http.ResponseWriter { return s.ResponseWriter }
