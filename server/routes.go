@@ -68,6 +68,18 @@ func (s *Server) routes() []route {
 	return list
 }
 
+// Routes returns the method and the path of every public route, such as "GET /v1/models".
+func (s *Server) Routes() []string {
+	var list []string
+	for _, r := range s.routes() {
+		for method := range r.methods {
+			list = append(list, method+" "+r.pattern)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // Handler returns the handler of all public routes.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()

@@ -43,7 +43,7 @@ func serving(t testing.TB, o server.Options) (*server.Server, *httptest.Server) 
 	for _, name := range []string{"demo", "demo-image"} {
 		require.NoError(t, s.Add(server.Model{Name: name, Model: loaded()[name]}))
 	}
-	h := httptest.NewServer(s.Handler())
+	h := httptest.NewServer(describedHandler(t, s.Handler()))
 	t.Cleanup(func() {
 		h.Close()
 		s.Close()

@@ -188,7 +188,7 @@ func TestReducedMotion(t *testing.T) {
 
 // What is told to screen readers changes every two seconds at most.
 func TestLive(t *testing.T) {
-	x := open(t, shared, long)
+	x := open(t, shared, "mode=text&seed=3&steps=100&length=100&prompt=")
 	eval[bool](x, `
 		window.told = [];
 		new MutationObserver(() => told.push(performance.now())).observe(document.getElementById("live"), { childList: true, characterData: true, subtree: true });

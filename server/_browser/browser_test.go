@@ -212,8 +212,8 @@ func eval[T any](x *tab, script string, args ...any) T {
 	x.Helper()
 	ctx, cancel := context.WithTimeout(x.ctx, patience)
 	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T]("(async () => {"+fmt.Sprintf(script, args...)+"})()",
-		chromedp.EvalAwaitPromise))
+	script = "(async () => {" + fmt.Sprintf(script, args...) + "})()"
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 	x.ok(err)
 	return v
 }

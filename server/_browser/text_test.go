@@ -30,7 +30,8 @@ func TestFirstLoad(t *testing.T) {
 	r, err := http.Get(shared + "/")
 	x.ok(err)
 	defer r.Body.Close()
-	if policy := r.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") {
+	policy := r.Header.Get("Content-Security-Policy")
+	if !strings.Contains(policy, "default-src 'none'") {
 		t.Errorf("policy is %q", policy)
 	}
 	if eval[int](x, "return document.fonts.size") != 0 {
@@ -241,7 +242,8 @@ func copied(x *tab, panel, what string) string {
 func shell(t *testing.T, line string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", line)
-	cmd.Env = append(cmd.Environ(), "PATH="+filepath.Dir(program)+":/usr/bin:/bin", "UNMASK_KEY=secret")
+	path := "PATH=" + filepath.Dir(program) + ":/usr/bin:/bin"
+	cmd.Env = append(cmd.Environ(), path, "UNMASK_KEY=secret")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -333,14 +335,16 @@ func TestMarkup(t *testing.T) {
 }
 
 func TestTwoTabs(t *testing.T) {
-	a, b := open(t, shared, settings), open(t, shared, strings.Replace(settings, "seed=5", "seed=6", 1))
+	a := open(t, shared, settings)
+	b := open(t, shared, strings.Replace(settings, "seed=5", "seed=6", 1))
 	a.click("#run")
 	b.click("#run")
 	a.finish()
 	b.finish()
 	want := [2]string{}
 	for i, seed := range []string{"5", "6"} {
-		want[i] = command(t, "text", "--prompt", "ROMEO:", "--seed", seed, "--steps", "12", "--length", "62")
+		want[i] = command(t, "text", "--prompt", "ROMEO:", "--seed", seed, "--steps", "12",
+			"--length", "62")
 	}
 	if a.text("#text")+"\n" != want[0] || b.text("#text")+"\n" != want[1] {
 		t.Errorf("the tabs have %q and %q", a.text("#text"), b.text("#text"))

@@ -9,7 +9,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -18,6 +17,12 @@ import (
 
 //go:embed files
 var files embed.FS
+
+//go:embed openapi.json
+var description []byte
+
+// Description returns openapi.json, the description of the server's API by OpenAPI 3.0.
+func Description() []byte { return bytes.Clone(description) }
 
 // Policy is the page's Content-Security-Policy: scripts, styles and requests of its own origin
 // alone, nothing inline, no frame around it.
@@ -33,7 +38,7 @@ type file struct {
 
 // load reads the embedded files, by the path that they are asked for.
 var load = sync.OnceValue(func() map[string]file {
-	all := map[string]file{}
+	all := map[string]file{"/openapi.json": newFile("openapi.json", description)}
 	entries, err := files.ReadDir("files")
 	if err != nil {
 		panic(fmt.Sprintf("page: embedded files: %v", err))
@@ -43,24 +48,27 @@ var load = sync.OnceValue(func() map[string]file {
 		if err != nil {
 			panic(fmt.Sprintf("page: embedded files: %v", err))
 		}
-		var packed bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-		_, _ = w.Write(content) // a buffer refuses nothing
-		_ = w.Close()
-		sum := sha256.Sum256(content)
-		f := file{content: content, packed: packed.Bytes(), kind: kindOf(e.Name()),
-			tag: hex.EncodeToString(sum[:8])}
+		at := "/page/" + e.Name()
 		if e.Name() == "index.html" {
-			all["/"] = f
-		} else {
-			all["/page/"+e.Name()] = f
+			at = "/"
 		}
+		all[at] = newFile(e.Name(), content)
 	}
 	return all
 })
 
-// kindOf returns the Content-Type of a file. For the kinds that the page has, the machine's own
-// table of types is not asked, as it may be wrong.
+func newFile(name string, content []byte) file {
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	_, _ = w.Write(content) // a buffer refuses nothing
+	_ = w.Close()
+	sum := sha256.Sum256(content)
+	return file{content: content, packed: packed.Bytes(), kind: kindOf(name),
+		tag: hex.EncodeToString(sum[:8])}
+}
+
+// kindOf returns the Content-Type of a file. The machine's own table of types is not asked: it may
+// be wrong.
 func kindOf(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -71,18 +79,21 @@ func kindOf(name string) string {
 		return "text/html; charset=utf-8"
 	case ".svg":
 		return "image/svg+xml"
+	case ".json":
+		return "application/json"
 	}
-	return mime.TypeByExtension(path.Ext(name))
+	return "application/octet-stream"
 }
 
-// Has reports whether Handler has a file at a path of a URL: "/", and its files below "/page/".
+// Has reports whether Handler has a file at a path of a URL.
 func Has(path string) bool {
 	_, ok := load()[path]
 	return ok
 }
 
-// Handler answers GET and HEAD for the page: the HTML at "/", its files below "/page/". Answers
-// have an ETag of their content, and browsers ask again each time: a new version shows at once.
+// Handler answers GET and HEAD for the page: the HTML at "/", its files below "/page/", and
+// "/openapi.json". Answers have an ETag of their content, and browsers ask again each time: a new
+// version shows at once.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f, ok := load()[r.URL.Path]

@@ -71,10 +71,13 @@ export class Timeline {
 		if (this.timer) return;
 		this.face(true);
 		const pace = Math.max(24, Math.min(260, 3200 / Math.max(1, this.max)));
+		let before = performance.now();
 		const tick = () => {
-			const behind = this.goal - this.value;
-			// All at once where motion is unwanted; faster where much has come.
-			if (behind > 0) this.set(this.value + (calm.matches && !this.finished ? behind : Math.ceil(behind / 120)), true);
+			const behind = this.goal - this.value, late = performance.now() - before;
+			before += late;
+			// All at once where motion is unwanted; several where much has come, or the machine is slow.
+			const by = calm.matches && !this.finished ? behind : Math.max(1, Math.ceil(behind / 120), Math.round(late / pace));
+			if (behind > 0) this.set(this.value + Math.min(behind, by), true);
 			if (this.value < this.goal || !this.finished) this.timer = setTimeout(tick, pace);
 			else {
 				this.pause();
