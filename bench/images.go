@@ -27,7 +27,8 @@ const vqganConfig = `{"grid":16,"vqgan":{"ch":128,"ch_mult":[1,1,2,2,4],"num_res
 // decode is the VQGAN's decoder at its published size, one image.
 func (s *Suite) decode() (work, error) {
 	s.drop()
-	src, ops, err := vqganSource()
+	tensors, ops := vqganTensors()
+	src, err := tensors.source("vqgan", vqganConfig)
 	if err != nil {
 		return work{}, err
 	}
@@ -43,8 +44,8 @@ func (s *Suite) decode() (work, error) {
 	return work{func() error { return m.Decode(pixels, codes) }, cost{ops: ops}}, nil
 }
 
-// vqganSource is random weights, and the operations of the decoder's convolutions.
-func vqganSource() (*model.Source, float64, error) {
+// vqganTensors are random weights, and the operations of the decoder's convolutions.
+func vqganTensors() (tensors, float64) {
 	t, ops := tensors{}, 0.0
 	conv := func(name string, in, out, kernel, side int) {
 		t.add(name+".weight", out, in, kernel, kernel)
@@ -101,6 +102,5 @@ func vqganSource() (*model.Source, float64, error) {
 	conv("vqgan.encoder.conv_out", 512, 256, 1, 16)
 	t.add("vqgan.encoder.conv_out.bias", 256)
 	t.add("vqgan.quantize.embedding.weight", 1024, 256)
-	src, err := t.source("vqgan", vqganConfig)
-	return src, counted, err
+	return t, counted
 }

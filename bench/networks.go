@@ -59,7 +59,12 @@ func (s *Suite) drop() {
 }
 
 // lm12 is SDTT's small student: 12 blocks of 768, length 1024, 50258 tokens.
-func lm12() (*model.Source, error) {
+func lm12() (*model.Source, error) { return lm12Tensors().source("lm12", lm12Config) }
+
+const lm12Config = `{"model":{"hidden_size":768,"cond_dim":128,"length":1024,"n_blocks":12,"n_heads":12},
+	"time_conditioning":false,"vocab_size":50258,"tokenizer":{"name":"gpt2"}}`
+
+func lm12Tensors() tensors {
 	const h, cond, vocab = 768, 128, 50258
 	t := tensors{}
 	t.add("vocab_embed.embedding", vocab, h)
@@ -80,12 +85,16 @@ func lm12() (*model.Source, error) {
 	t.add("output_layer.norm_final.weight", h)
 	t.linear("output_layer.linear", vocab, h)
 	t.linear("output_layer.adaLN_modulation", 2*h, cond)
-	return t.source("lm12", `{"model":{"hidden_size":768,"cond_dim":128,"length":1024,"n_blocks":12,"n_heads":12},
-		"time_conditioning":false,"vocab_size":50258,"tokenizer":{"name":"gpt2"}}`)
+	return t
 }
 
 // vit20 is MAGE-B: 12 blocks of 12 heads, 8 of 16, width 768, 256 codes and the class token.
-func vit20() (*model.Source, error) {
+func vit20() (*model.Source, error) { return vit20Tensors().source("vit20", vit20Config) }
+
+const vit20Config = `{"model_type":"mage","embed_dim":768,"depth":12,"num_heads":12,
+	"decoder_embed_dim":768,"decoder_depth":8,"decoder_num_heads":16,"grid":16,"codebook_size":1024}`
+
+func vit20Tensors() tensors {
 	const h, vocab, length = 768, 2025, 257
 	t := tensors{}
 	t.add("token_emb.word_embeddings.weight", vocab, h)
@@ -112,8 +121,7 @@ func vit20() (*model.Source, error) {
 	t.linear("mlm_layer.fc", h, h)
 	t.linear("mlm_layer.ln", h)
 	t.add("mlm_layer.bias", 1, 1, vocab)
-	return t.source("vit20", `{"model_type":"mage","embed_dim":768,"depth":12,"num_heads":12,
-		"decoder_embed_dim":768,"decoder_depth":8,"decoder_num_heads":16,"grid":16,"codebook_size":1024}`)
+	return t
 }
 
 // tensors are a file in the making.
