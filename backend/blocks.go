@@ -25,6 +25,13 @@ type Blocker interface {
 	PackBlocks(in int, parts ...BlockRows) Matrix
 }
 
+// Unpacker is a Backend that multiplies no block formats, and has a precision that keeps what they
+// say in less memory than float32: a model of 8 bits a weight and less would take four times its
+// file.
+type Unpacker interface {
+	Unpacks() Precision
+}
+
 // CheckBlocks checks the arguments of PackBlocks and returns the number of outputs.
 func CheckBlocks(in int, parts []BlockRows) (out int) {
 	if len(parts) == 0 {

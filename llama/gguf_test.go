@@ -8,6 +8,8 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/cpu"
+	"unmask/backend/cuda"
+	"unmask/internal/fakecuda"
 	"unmask/internal/parity"
 	"unmask/internal/simd"
 	"unmask/model"
@@ -49,6 +51,12 @@ func TestGGUF(t *testing.T) {
 		return parity.Logits(t, got, parity.Count(len(tokens)), expected.Shape[2])
 	}
 	parity.Close(t, want, logits(valued{cpu.New(cpu.Options{})}), 1e-4)
+	if cuda.Included { // unpacked to bfloat16, in half of float32's memory
+		b, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
+		require.NoError(t, err)
+		parity.Close(t, want, logits(b), 5e-2)
+		require.NotEqual(t, logits(valued{b}), logits(b))
+	}
 	var first []float32
 	for _, level := range simd.Available() {
 		got := logits(cpu.New(cpu.Options{ISA: level.String()}))

@@ -7,7 +7,7 @@ import (
 
 // Matrices packs parameters [out, in...] of one input as one matrix whose outputs follow each
 // other. If all are of block formats and the device multiplies these, they stay as they are,
-// whatever the loader's precision.
+// whatever the loader's precision; a backend.Unpacker gets its own in place of float32.
 func (l *Loader) Matrices(params ...*weights.Param) backend.Matrix {
 	rows := make([]int, len(params))
 	for i, p := range params {
@@ -33,7 +33,11 @@ func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
 	if b, ok := l.Backend.(backend.Blocker); ok && len(parts) == len(params) {
 		m = b.PackBlocks(in, parts...)
 	} else {
-		m = l.Backend.Pack(out, in, l.Precision, func(row int, dst []float32) {
+		as := l.Precision
+		if u, ok := l.Backend.(backend.Unpacker); ok && as == backend.F32 && len(parts) == len(params) {
+			as = u.Unpacks()
+		}
+		m = l.Backend.Pack(out, in, as, func(row int, dst []float32) {
 			i := len(params) - 1
 			for row < first[i] {
 				i--

@@ -58,6 +58,10 @@ const (
 	maxInt8 = math.MaxInt32 / (127 * 127)
 )
 
+// Unpacks implements backend.Unpacker: weights of block formats become bfloat16, as there is no
+// kernel for them.
+func (b *Backend) Unpacks() backend.Precision { return backend.BF16 }
+
 // Pack brings a weight matrix to the device, a few rows at a time, asked for on all processors.
 func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {
 	if out < 1 || in < 1 || int(as) >= len(numberBytes) || as == backend.Int8 && in > maxInt8 {
