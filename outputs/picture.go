@@ -42,6 +42,9 @@ type PictureOptions struct {
 	Settings runs.Settings // that Dir must have been begun with
 	Shard    runs.Shard    // the part of the run that Dir has
 
+	// Each, if not nil, gets each picture's file in place of a Dir or a sheet.
+	Each func(i int, seed uint64, file []byte) error
+
 	Sheet string // PNG file, a contact sheet of the first pictures; "" for none
 	Scale int    // enlarges the sheet so many times; 0 is 1
 	Film  string // GIF file of the first pictures as their tokens open; "" for none
@@ -95,9 +98,12 @@ func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, e
 	if o.Film != "" {
 		p.film = unmask.NewFilm(r.N, m.Spec(), r.Tokens)
 	}
-	if o.Dir != "" {
+	switch {
+	case o.Dir != "":
 		err = p.openFolder()
-	} else {
+	case o.Each != nil:
+		p.list = []unmask.Run{r}
+	default:
 		p.sheet, p.list = images.NewSheet(r.N, p.size), []unmask.Run{r}
 	}
 	for _, r := range p.list {
@@ -111,7 +117,7 @@ func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, e
 // openFolder opens the folder and lists what it lacks. Pictures that a film needs and the folder
 // has come first.
 func (p *Pictures) openFolder() (err error) {
-	if p.folder, err = runs.OpenFolderShard(filepath.Clean(p.o.Dir), ".png", p.settings(),
+	if p.folder, err = runs.OpenFolderShard(filepath.Clean(p.o.Dir), ".png", p.o.RunSettings(),
 		p.o.Shard, p.r.N); err != nil {
 		return err
 	}
@@ -134,16 +140,16 @@ func (p *Pictures) openFolder() (err error) {
 	return nil
 }
 
-// settings returns those of the options, and of the options themselves.
-func (p *Pictures) settings() runs.Settings {
-	s := maps.Clone(p.o.Settings)
-	if p.o.Grow != nil {
-		s["outpaint"] = p.o.Grow.Hash()
+// RunSettings returns what the pictures' bytes depend on: Settings, and what the options add to them.
+func (o *PictureOptions) RunSettings() runs.Settings {
+	s := maps.Clone(o.Settings)
+	if o.Grow != nil {
+		s["outpaint"] = o.Grow.Hash()
 	}
-	if p.o.Paste != nil {
-		s["paste"] = p.o.Paste.Hash()
+	if o.Paste != nil {
+		s["paste"] = o.Paste.Hash()
 	}
-	if c := p.o.Conditions; c != nil {
+	if c := o.Conditions; c != nil {
 		name := "prompt"
 		if class, _ := c.Text(0); class != "" {
 			name = "class"
@@ -215,12 +221,15 @@ func (p *Pictures) put(s Sample) error {
 // place puts a picture into the folder or onto the sheet, there with a check over masked cells.
 func (p *Pictures) place(s Sample, picture image.Image, masked []int) error {
 	name := ""
-	if p.folder != nil {
+	switch {
+	case p.folder != nil || p.o.Each != nil:
 		if err := p.file(s.Index, picture); err != nil {
 			return err
 		}
-		name = filepath.Join(p.o.Dir, p.folder.Name(s.Index))
-	} else {
+		if p.folder != nil {
+			name = filepath.Join(p.o.Dir, p.folder.Name(s.Index))
+		}
+	default:
 		hidden, err := p.m.Pictures.Cells(masked)
 		if err != nil {
 			return err
@@ -246,6 +255,9 @@ func (p *Pictures) file(i int, picture image.Image) error {
 		file = images.Label(file, [][2]string{{"class", class}, {"prompt", prompt},
 			{"negative prompt", c.Negative}, {"seed", fmt.Sprint(p.r.Seed)}, {"index", fmt.Sprint(i)},
 			{"recipe", p.r.Recipe().String()}})
+	}
+	if p.o.Each != nil {
+		return p.o.Each(i, p.r.Seed, file)
 	}
 	return p.folder.Put(i, p.r.Seed, file)
 }

@@ -51,7 +51,11 @@ type TextOptions struct {
 	// the order of their indexes, each on the disk as it is written, and goes on where it was.
 	Name string
 
-	Shard   runs.Shard             // the part of the run that a file of lines has
+	Shard runs.Shard // the part of the run that a file of lines has
+	// Each, if not nil, gets each line of a file of lines, without its newline, in place of To and
+	// Name.
+	Each func(i int, seed uint64, line []byte) error
+
 	JSON    bool                   // lines of TextRecord
 	Numbers bool                   // a line with each text's number and seed before it
 	Shown   func(s Sample) []int32 // the tokens that are text; nil: all
@@ -79,6 +83,8 @@ func NewTexts(o TextOptions) (*Texts, error) {
 		t.o.Say = func(string) {}
 	}
 	switch {
+	case o.Each != nil:
+		return t, nil
 	case o.Name == "":
 		t.w = bufio.NewWriter(o.To)
 	case isLines(o.Name):
@@ -127,12 +133,15 @@ func (t *Texts) Put(samples []Sample) error {
 
 func (t *Texts) put(s Sample) error {
 	r := t.record(s)
-	if t.lines != nil {
+	if t.lines != nil || t.o.Each != nil {
 		r.Seconds = 0
 	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err
+	}
+	if t.o.Each != nil {
+		return t.o.Each(r.ID, r.Seed, line)
 	}
 	if t.lines != nil {
 		return t.lines.Put(r.ID, r.Seed, line)

@@ -53,7 +53,7 @@ var runs = map[string]func(fsys FS, name string, n int) error{
 		}
 		defer func() { err = cmp.Or(err, l.Close()) }()
 		kept = 0
-		for i := l.Done(); i < n; i++ {
+		for _, i := range l.Pending(n) {
 			if err := l.Put(i, 7, output(i)); err != nil {
 				return err
 			}
@@ -199,6 +199,76 @@ func TestParts(t *testing.T) {
 	require.Equal(t, 8, l.Done())
 	require.ErrorContains(t, l.Put(8, 7, output(8)), "output 8, want outputs 5 to 7 of 10")
 	require.NoError(t, l.Close())
+}
+
+// Outputs that are taken back are made again, those after them are kept, and a crash at any
+// operation loses no more than it may.
+func TestRetract(t *testing.T) {
+	bad := []int{3, 4, 9, 13}
+	for kind, retract := range map[string]func(m *memory) ([]int, error){
+		"folder": func(m *memory) (pending []int, err error) {
+			f, err := OpenFolder(m, "out", ".png", settings)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = cmp.Or(err, f.Close()) }()
+			err = f.Retract(bad)
+			return f.Pending(outputs), err
+		},
+		"lines": func(m *memory) (pending []int, err error) {
+			l, err := OpenLines(m, "out", settings)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = cmp.Or(err, l.Close()) }()
+			err = l.Retract(bad)
+			return l.Pending(outputs), err
+		},
+	} {
+		whole := newMemory()
+		require.NoError(t, runs[kind](whole, "out", outputs))
+		begin := func() *memory { // 13 waits for 12
+			m := newMemory()
+			require.NoError(t, runs[kind](m, "out", 12))
+			take := func(i int) error { return nil }
+			if kind == "folder" {
+				f, err := OpenFolder(m, "out", ".png", settings)
+				require.NoError(t, err)
+				defer f.Close()
+				take = func(i int) error { return f.Take(i, 7, output(i)) }
+			} else {
+				l, err := OpenLines(m, "out", settings)
+				require.NoError(t, err)
+				defer l.Close()
+				take = func(i int) error { return l.Take(i, 7, output(i)) }
+			}
+			require.NoError(t, take(13))
+			require.NoError(t, take(14))
+			return m
+		}
+		m := begin()
+		before := m.ops
+		pending, err := retract(m)
+		require.NoError(t, err)
+		require.Equal(t, []int{3, 4, 9, 12, 13, 15, 16, 17, 18, 19}, pending)
+		total := m.ops - before
+		require.NoError(t, runs[kind](m, "out", outputs))
+		require.Equal(t, whole.contents(), m.contents())
+		for k := range total {
+			for _, power := range []bool{false, true} {
+				m := begin()
+				m.failAt = m.ops + k
+				_, _ = retract(m)
+				require.True(t, m.hit)
+				m.reboot(power)
+				pending, err := retract(m) // what the last one left of it is taken back now
+				require.NoError(t, err)
+				require.Subset(t, pending, []int{3, 4, 9, 12, 13, 15})
+				require.NoError(t, runs[kind](m, "out", outputs))
+				require.Equal(t, whole.contents(), m.contents(), "%s at %d", kind, k)
+			}
+		}
+	}
 }
 
 // Cases 83, 84 and 89: every operation of a run fails, or is its last, and the next run

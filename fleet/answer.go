@@ -1,0 +1,294 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// bucket lets so many hellos through a second.
+type bucket struct {
+	left float64
+	last time.Time
+}
+
+const (
+	hellosPerSecond = 200
+	hellosAtOnce    = 1000
+)
+
+func (b *bucket) take() bool {
+	now := time.Now()
+	if b.last.IsZero() {
+		b.left = hellosAtOnce
+	}
+	b.left = min(hellosAtOnce, b.left+now.Sub(b.last).Seconds()*hellosPerSecond)
+	b.last = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+// hello answers a worker that wants to join.
+func (s *session) hello(m *nats.Msg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		return
+	}
+	if !s.hellos.take() {
+		s.count.Refused++
+		m.Respond(pack(welcome{refusal: refusal{Busy: true}}))
+		return
+	}
+	if s.fault("hello") {
+		return
+	}
+	var w hello
+	if _, err := unpack(m.Data, &w); err != nil {
+		s.count.Refused++
+		m.Respond(pack(welcome{refusal: refusal{Error: err.Error()}}))
+		return
+	}
+	if why := s.refuse(&w); why != "" {
+		s.count.Refused++
+		s.h.o.Say("refused: " + why)
+		m.Respond(pack(welcome{refusal: refusal{Error: why}}))
+		return
+	}
+	answer := welcome{Run: s.key, Spec: s.planHash, Size: int64(len(s.plan)), N: s.r.N,
+		Lease: int64(s.h.o.Lease), Jobs: 1}
+	if w.Run == s.key {
+		p := s.peers[w.Worker]
+		if p == nil {
+			p = &peer{name: w.Worker, rate: 1 / max(w.Seconds, 1e-3)}
+			s.peers[w.Worker] = p
+			if w.Worker != ownName {
+				s.h.o.Say(fmt.Sprintf("worker %s joined: %s, %s", w.Worker, w.Device, w.Platform))
+			}
+		}
+		p.seen, p.device = time.Now(), w.Device
+		answer.Jobs = s.share(p)
+	}
+	m.Respond(pack(answer))
+	s.poke()
+}
+
+// refuse returns why a worker cannot join, in one line that names both sides, or "".
+func (s *session) refuse(w *hello) string {
+	here := s.h.o.Info
+	if !name.MatchString(w.Worker) {
+		return "worker's name is not 1 to 64 of A-Z a-z 0-9 . _ -"
+	}
+	who := "worker " + w.Worker
+	switch p := s.peers[w.Worker]; {
+	case p != nil && p.expelled != "":
+		return fmt.Sprintf("%s was expelled: it %s", who, p.expelled)
+	case w.Protocol != protocol:
+		return fmt.Sprintf("%s speaks protocol %d, the hub %d: want the same program, %s", who,
+			w.Protocol, protocol, here.Build)
+	case w.Go != here.Go:
+		return fmt.Sprintf("%s was built with %s, the hub with %s: want the same, other versions may "+
+			"write other bytes", who, w.Go, here.Go)
+	case w.Run == "":
+		return ""
+	case w.Run != s.key:
+		return "" // of an earlier run: it is told this one
+	}
+	if d := differences(w.Settings, s.r.Settings); d != "" {
+		return fmt.Sprintf("%s has %s", who, d)
+	}
+	if w.Digest != s.first {
+		return fmt.Sprintf("%s makes output 0 as %.12s on %s (%s, %s), the hub as %.12s on %s (%s, %s): "+
+			"want a device and a program that make the same bytes", who, w.Digest, w.Device, w.Platform,
+			w.Build, s.first, here.Device, here.Platform, here.Build)
+	}
+	return ""
+}
+
+// differences says in what a worker's settings are not the hub's.
+func differences(worker, hub map[string]string) string {
+	names := map[string]bool{}
+	for k := range worker {
+		names[k] = true
+	}
+	for k := range hub {
+		names[k] = true
+	}
+	show := func(m map[string]string, k string) string {
+		if v, ok := m[k]; ok {
+			return fmt.Sprintf("%q", v)
+		}
+		return "none"
+	}
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(names)) {
+		if a, b := show(worker, k), show(hub, k); a != b {
+			list = append(list, fmt.Sprintf("%s %s, the hub has %s", k, a, b))
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// result takes outputs of a worker.
+func (s *session) result(m *nats.Msg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		return
+	}
+	ctx := context.Background()
+	var d done
+	data, err := unpack(m.Data, &d)
+	if err != nil || !strings.HasSuffix(m.Subject, ".done."+d.Worker) {
+		s.count.Dropped++
+		return
+	}
+	p := s.peers[d.Worker]
+	switch {
+	case p != nil && p.expelled != "":
+		m.Respond(pack(thanks{refusal: refusal{Error: "expelled: it " + p.expelled}}))
+		return
+	case p == nil || d.Job.Run != s.key:
+		m.Respond(pack(thanks{refusal: refusal{Rejoin: true}}))
+		return
+	case s.failed != nil:
+		m.Respond(pack(thanks{refusal: refusal{Busy: true}}))
+		return
+	}
+	p.seen = time.Now()
+	if len(d.Outputs) == 0 { // a sign of life
+		m.Respond(pack(thanks{Jobs: s.share(p)}))
+		return
+	}
+	if d.Job.First < 0 || d.Job.Count < 0 || d.Job.First > s.r.N-d.Job.Count {
+		err = fmt.Errorf("result is of outputs %d to %d, want 0 to %d", d.Job.First,
+			d.Job.First+d.Job.Count-1, s.r.N-1)
+	}
+	var list []Output
+	var damaged bool
+	if err == nil {
+		list, damaged, err = d.outputs(data)
+	}
+	switch {
+	case err != nil:
+		s.count.Dropped++
+		s.expel(d.Worker, "sent what it was not asked for: "+err.Error())
+		m.Respond(pack(thanks{refusal: refusal{Error: p.expelled}}))
+		return
+	case damaged:
+		s.count.Damaged++
+		m.Respond(pack(thanks{Again: true, Jobs: 1}))
+		return
+	}
+	for _, o := range list {
+		if !s.take(ctx, p, o, d.Job.Check) {
+			return
+		}
+		if s.failed != nil {
+			m.Respond(pack(thanks{refusal: refusal{Busy: true}}))
+			s.poke()
+			return
+		}
+	}
+	if d.Seconds > 0 {
+		rate := float64(d.Job.Count) / d.Seconds
+		p.rate += 0.3 * (rate - p.rate)
+	}
+	if s.fault("answer") {
+		return
+	}
+	if p.expelled != "" {
+		m.Respond(pack(thanks{refusal: refusal{Error: "expelled: it " + p.expelled}}))
+		return
+	}
+	m.Respond(pack(thanks{Jobs: s.share(p)}))
+}
+
+// take puts an output into the store, or compares it with what is there. It reports false where the
+// process ended.
+func (s *session) take(ctx context.Context, p *peer, o Output, check bool) bool {
+	made := s.r.Store.DigestOf(o.Data)
+	have, ok := s.r.Store.Digest(o.Index)
+	if !ok {
+		if s.fault("take") {
+			return false
+		}
+		if err := s.r.Store.Take(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {
+			s.failed = err
+			return true
+		}
+		if s.fault("taken") {
+			return false
+		}
+		p.made++
+		s.finished(ctx, o.Index, p.name)
+		return true
+	}
+	d := s.disputes[o.Index]
+	if made != have || d != nil {
+		if d == nil || d.votes[p.name] == "" {
+			s.doubt(ctx, p.name, have, made, o)
+		}
+		return true
+	}
+	if !check {
+		s.count.Duplicates++
+		return true
+	}
+	for first, a := range s.audits {
+		if o.Index >= a.unit.first && o.Index < a.unit.first+a.unit.count && p.name != a.by {
+			if delete(a.left, o.Index); len(a.left) == 0 {
+				delete(s.audits, first)
+				s.count.Audited++
+				s.poke()
+			}
+		}
+	}
+	return true
+}
+
+// blob answers requests for pieces of files and inputs.
+func (s *session) blob(m *nats.Msg) {
+	var a asked
+	if _, err := unpack(m.Data, &a); err != nil {
+		return
+	}
+	if s.isDead() {
+		return
+	}
+	length := min(a.Length, Piece, int(s.h.e.conn.MaxPayload())-1<<12)
+	var data []byte
+	var size int64
+	var err error
+	name, known := s.files[a.SHA256]
+	switch {
+	case a.SHA256 == s.planHash:
+		data, size, err = cutAt(bytes.NewReader(s.plan), int64(len(s.plan)), a.Offset, length)
+	case known:
+		data, size, err = readAt(name, a.Offset, length)
+	case a.SHA256 == "" && s.r.Input != nil && a.Input >= 0 && a.Input < s.r.N:
+		var whole []byte
+		if whole, err = s.r.Input(a.Input); err == nil {
+			data, size, err = cutAt(bytes.NewReader(whole), int64(len(whole)), a.Offset, length)
+		}
+	default:
+		m.Respond(pack(piece{refusal: refusal{Rejoin: true}})) // of an earlier run
+		return
+	}
+	if err != nil {
+		m.Respond(pack(piece{refusal: refusal{Error: err.Error()}}))
+		return
+	}
+	m.Respond(pack(piece{Size: size}, data))
+}

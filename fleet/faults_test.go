@@ -1,0 +1,477 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"unmask/runs"
+)
+
+// counter counts the operations of a process, or of two, and ends them at one.
+type counter struct {
+	n    atomic.Int64
+	at   int64 // -1: never
+	dead atomic.Bool
+}
+
+func (c *counter) fault(string) bool {
+	if c.dead.Load() {
+		return true
+	}
+	if c.n.Add(1)-1 == c.at {
+		c.dead.Store(true)
+		return true
+	}
+	return false
+}
+
+// killedAt makes a small run, of which the hub, a worker or both end at operation k of theirs, and
+// begins again whoever ended. It returns how many operations there were.
+func killedAt(t testing.TB, who string, k int64) int64 {
+	const n = 5
+	whole := single(t, n)
+	b := newTrial(t, n)
+	b.maker = exact(60 * time.Millisecond) // so that the worker has some to do
+	c := &counter{at: k}
+	o := b.worker("a", time.Millisecond)
+	o.Patience = time.Second
+	b.o.Lease = 200 * time.Millisecond
+	if who != "worker" {
+		b.o.fault = c.fault
+	}
+	if who != "hub" {
+		o.fault = c.fault
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	joins := make(chan Join, 9)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		var j Join
+		select {
+		case j = <-joins:
+		case <-ctx.Done():
+			return
+		}
+		for {
+			err := Work(ctx, j, o)
+			if !errors.Is(err, errKilled) {
+				if err != nil && !strings.Contains(err.Error(), "the hub is silent") { // it ended meanwhile
+					t.Errorf("%s at %d: %v", who, k, err)
+				}
+				return
+			}
+			o.fault = nil
+		}
+	})
+	for {
+		err := b.hub(ctx, func(j Join) { joins <- j })
+		if !errors.Is(err, errKilled) {
+			if err != nil {
+				t.Errorf("%s at %d: %v", who, k, err)
+				cancel()
+			}
+			break
+		}
+		b.o.fault = nil
+	}
+	wait.Wait()
+	assert.Equal(t, whole, files(t, b.dir), "%s at %d", who, k)
+	return c.n.Load()
+}
+
+// The hub, a worker, or both end at operation k, for every k of a small run. They begin again, and
+// the folder is that of a single run.
+func TestKilledAtEveryOperation(t *testing.T) {
+	for _, who := range []string{"hub", "worker", "both"} {
+		var most atomic.Int64
+		most.Store(killedAt(t, who, -1))
+		t.Logf("%s: %d operations", who, most.Load())
+		var next atomic.Int64
+		var lanes sync.WaitGroup
+		for range 12 { // they mostly wait
+			lanes.Go(func() {
+				for k := next.Add(1) - 1; k < most.Load(); k = next.Add(1) - 1 {
+					killedAt(t, who, k)
+				}
+			})
+		}
+		lanes.Wait()
+	}
+}
+
+// failing is a store whose disk is full at operation k.
+type failing struct {
+	Store
+	left *int
+}
+
+func (f failing) Take(i int, seed uint64, data []byte) error {
+	if *f.left--; *f.left < 0 {
+		return syscall.ENOSPC
+	}
+	return f.Store.Take(i, seed, data)
+}
+
+// A full disk ends the run with an error, and the same command goes on.
+func TestDiskFull(t *testing.T) {
+	for k := range 8 {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			t.Parallel()
+			b := newTrial(t, 8)
+			left := k
+			b.store = func(f *runs.Folder) Store { return failing{f, &left} }
+			errs := b.with(b.worker("a", time.Millisecond))
+			require.ErrorIs(t, errs[0], syscall.ENOSPC)
+			b.store = func(f *runs.Folder) Store { return f }
+			b.same(b.with(b.worker("a", time.Millisecond)))
+		})
+	}
+}
+
+// A worker that is much slower than the others does not hold the run up: the others copy its jobs.
+func TestSlowWorker(t *testing.T) {
+	b := newTrial(t, 30)
+	b.maker = exact(10 * time.Millisecond)
+	var last Status
+	b.o.Watch = func(s Status) { last = s }
+	slow := b.worker("slow", time.Millisecond)
+	first := true
+	slow.Build = built(MakerFunc(func(ctx context.Context, from, count int,
+		put func(Output) error) error {
+		if first {
+			first = false
+			return exact(0).Make(ctx, from, count, put)
+		}
+		return exact(time.Minute).Make(ctx, from, count, put)
+	}))
+	start := time.Now()
+	b.same(b.with(slow, b.worker("b", 10*time.Millisecond)))
+	require.Less(t, time.Since(start), 30*time.Second)
+	require.Positive(t, last.Copies)
+}
+
+// proxy carries connections until it is cut.
+type proxy struct {
+	l     net.Listener
+	to    string
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+	turn  func([]byte) // changes what workers send
+}
+
+func newProxy(t testing.TB, to string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{l: l, to: to}
+	t.Cleanup(func() { l.Close(); p.set(true) })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", p.to)
+			p.mu.Lock()
+			if err != nil || p.cut {
+				c.Close()
+				if err == nil {
+					out.Close()
+				}
+				p.mu.Unlock()
+				continue
+			}
+			p.conns = append(p.conns, c, out)
+			p.mu.Unlock()
+			go func() { io.Copy(c, out); c.Close() }()
+			go func() {
+				defer out.Close()
+				b := make([]byte, 1<<16)
+				for {
+					n, err := c.Read(b)
+					if err != nil {
+						return
+					}
+					if p.turn != nil {
+						p.turn(b[:n])
+					}
+					if _, err := out.Write(b[:n]); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return p
+}
+
+// set cuts all connections, or lets new ones through.
+func (p *proxy) set(cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = cut
+	for _, c := range p.conns {
+		c.Close()
+	}
+	p.conns = nil
+}
+
+// A worker that is cut off again and again comes back, and what it made is not lost.
+func TestCutOff(t *testing.T) {
+	b := newTrial(t, 60)
+	b.maker = exact(30 * time.Millisecond)
+	var p *proxy
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	joined := make(chan error, 1)
+	var last Status
+	b.o.Watch = func(s Status) { last = s }
+	err := b.hub(ctx, func(j Join) {
+		if j.URL != "" {
+			t.Skip("the proxy is for the hub's own server")
+		}
+		p = newProxy(t, j.Host)
+		j.Host = p.l.Addr().String()
+		go func() { joined <- Work(ctx, j, b.worker("a", 3*time.Millisecond)) }()
+		go func() {
+			for ctx.Err() == nil {
+				time.Sleep(250 * time.Millisecond)
+				p.set(true)
+				time.Sleep(100 * time.Millisecond)
+				p.set(false)
+			}
+		}()
+	})
+	require.NoError(t, err)
+	b.check()
+	require.Greater(t, last.Workers[0].Made, 3)
+	cancel()
+	<-joined
+}
+
+// A result that arrives with a bit flipped is asked for again.
+func TestFlippedOnTheWay(t *testing.T) {
+	b := newTrial(t, 20)
+	b.maker = exact(20 * time.Millisecond)
+	var last Status
+	b.o.Watch = func(s Status) { last = s }
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	joined := make(chan error, 1)
+	err := b.hub(ctx, func(j Join) {
+		if j.URL != "" {
+			t.Skip("the proxy is for the hub's own server")
+		}
+		p := newProxy(t, j.Host)
+		flipped := 0
+		want := madeOf(3)[:40]
+		p.turn = func(data []byte) {
+			if at := bytes.Index(data, want); at >= 0 && flipped < 2 {
+				data[at+7] ^= 4
+				flipped++
+			}
+		}
+		j.Host = p.l.Addr().String()
+		o := b.worker("a", 0)
+		go func() { joined <- Work(ctx, j, o) }()
+	})
+	require.NoError(t, err)
+	require.NoError(t, <-joined)
+	b.check()
+	if last.Workers[0].Made > 10 {
+		require.LessOrEqual(t, last.Damaged, 2)
+	}
+}
+
+// liar spoils the outputs that which names, after the first.
+func liar(o WorkerOptions, which func(i int) bool) WorkerOptions {
+	o.spoil = func(o *Output) {
+		if which(o.Index) {
+			o.Data = bytes.Clone(o.Data)
+			o.Data[5] ^= 1
+		}
+	}
+	return o
+}
+
+// A worker that computes wrongly is found by an audit, expelled by name, and what it made is made
+// again.
+func TestLiar(t *testing.T) {
+	b := newTrial(t, 24)
+	b.o.Audit = 1
+	b.o.Lease = time.Second
+	b.maker = exact(4 * time.Millisecond)
+	var said []string
+	var mu sync.Mutex
+	b.o.Say = func(s string) { mu.Lock(); said = append(said, s); mu.Unlock() }
+	errs := b.with(liar(b.worker("liar", time.Millisecond), func(i int) bool { return i%2 == 1 }),
+		b.worker("b", 4*time.Millisecond))
+	require.NoError(t, errs[0])
+	require.NoError(t, errs[2])
+	require.ErrorContains(t, errs[1], "as none of two others did")
+	b.check()
+	require.Contains(t, fmt.Sprint(said), "worker liar is expelled: it made output")
+}
+
+// A hub whose own machine computes wrongly ends with an error; another goes on.
+func TestLyingHub(t *testing.T) {
+	b := newTrial(t, 24)
+	b.o.Audit = 1
+	b.o.Lease = time.Second
+	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+		return exact(time.Millisecond).Make(ctx, first, count, func(o Output) error {
+			if o.Index > 0 {
+				o.Data = append(o.Data, 'x')
+			}
+			return put(o)
+		})
+	})
+	errs := b.with(b.worker("a", 2*time.Millisecond), b.worker("b", 2*time.Millisecond))
+	require.ErrorContains(t, errs[0], "this machine made output")
+	b.maker = exact(time.Millisecond)
+	b.same(b.with(b.worker("a", time.Millisecond)))
+}
+
+// Where two machines differ and there is no third, the run ends with an error that names both. With
+// a third it goes on.
+func TestNobodyDecides(t *testing.T) {
+	b := newTrial(t, 10)
+	b.o.Audit = 1
+	b.o.Lease = 300 * time.Millisecond
+	b.maker = exact(5 * time.Millisecond)
+	errs := b.with(liar(b.worker("liar", 0), func(i int) bool { return i == 6 }))
+	require.ErrorContains(t, errs[0], "no third machine was there to tell who is wrong")
+	require.ErrorContains(t, errs[0], "liar (")
+	require.ErrorContains(t, errs[0], "hub (")
+}
+
+// A second hub on the same folder is refused.
+func TestSecondHub(t *testing.T) {
+	b := newTrial(t, 4)
+	err := b.hub(t.Context(), func(Join) {
+		other := newTrial(t, 4)
+		other.dir = b.dir
+		require.ErrorContains(t, other.hub(t.Context(), nil), "another process is writing it")
+	})
+	require.NoError(t, err)
+	b.check()
+}
+
+// A queue that holds few jobs is filled as it empties.
+func TestFullQueue(t *testing.T) {
+	b := newTrial(t, 40)
+	b.o.Queue = 1
+	b.same(b.with(b.worker("a", time.Millisecond), b.worker("b", time.Millisecond)))
+}
+
+// Workers that cannot make the hub's bytes are refused in one line that names both sides.
+func TestRefusedWorkers(t *testing.T) {
+	b := newTrial(t, 300)
+	b.maker = exact(10 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	joins := make(chan Join, 1)
+	go func() { ended <- b.hub(ctx, func(j Join) { joins <- j }) }()
+	j := <-joins
+	for _, c := range []struct {
+		name, want string
+		change     func(o *WorkerOptions, j *Join)
+	}{
+		{"go", "worker go was built with go1.2, the hub with " + here().Go + ": want the same",
+			func(o *WorkerOptions, _ *Join) { o.Info.Go = "go1.2" }},
+		{"weights", `worker weights has model "other", the hub has "made"`,
+			func(o *WorkerOptions, _ *Join) {
+				o.Build = func(context.Context, Source) (Built, error) {
+					return Built{exact(0), runs.Settings{"model": "other", "seed": "7"}, "cpu", digest}, nil
+				}
+			}},
+		{"precision", `worker precision has precision "bf16", the hub has none`,
+			func(o *WorkerOptions, _ *Join) {
+				o.Build = func(context.Context, Source) (Built, error) {
+					return Built{exact(0), runs.Settings{"model": "made", "seed": "7", "precision": "bf16"}, "cpu",
+						digest}, nil
+				}
+			}},
+		{"purego", "on generic (test/test, test), the hub as", func(o *WorkerOptions, _ *Join) {
+			o.Build = func(context.Context, Source) (Built, error) {
+				return Built{MakerFunc(func(_ context.Context, first, _ int, put func(Output) error) error {
+					return put(Output{first, seed, []byte("other")})
+				}), settings, "generic", digest}, nil
+			}
+		}},
+		{"token", "the token is not the hub's", func(_ *WorkerOptions, j *Join) {
+			j.Token = random(tokenBytes)
+		}},
+		{"a b", "worker's name is \"a b\", want", func(*WorkerOptions, *Join) {}},
+	} {
+		if c.name == "token" && outside != "" {
+			continue
+		}
+		o, line := b.worker(c.name, 0), j
+		c.change(&o, &line)
+		err := Work(ctx, line, o)
+		require.ErrorContains(t, err, c.want, c.name)
+		require.NotContains(t, err.Error(), "\n")
+	}
+	cancel()
+	<-ended
+}
+
+// Beyond loopback a worker knows the hub by its certificate, whatever the dates.
+func TestCertificate(t *testing.T) {
+	if outside != "" {
+		t.Skip("the outside server has its own")
+	}
+	b := newTrial(t, 60)
+	_, port, err := net.SplitHostPort(b.o.Listen)
+	require.NoError(t, err)
+	b.o.Listen = "0.0.0.0:" + port
+	b.maker = exact(5 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var wrong, right error
+	var wait sync.WaitGroup
+	require.NoError(t, b.hub(ctx, func(j Join) {
+		require.NotEmpty(t, j.Cert)
+		wait.Go(func() {
+			other := j
+			other.Cert = digest(nil)
+			wrong = Work(ctx, other, b.worker("wrong", 0))
+		})
+		wait.Go(func() { right = Work(ctx, j, b.worker("right", time.Millisecond)) })
+	}))
+	wait.Wait()
+	require.NoError(t, right)
+	require.ErrorContains(t, wrong, "certificate is not the one of the join line")
+	b.check()
+}
+
+// The hub keeps who it is over a kill, and workers that know it come back: see
+// TestKilledAtEveryOperation. Its file is for nobody else.
+func TestSecrets(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "out.hub")
+	s, err := openSecrets(name)
+	require.NoError(t, err)
+	require.NoError(t, s.write(name, "line"))
+	again, err := openSecrets(name)
+	require.NoError(t, err)
+	require.Equal(t, s, again)
+}

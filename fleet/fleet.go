@@ -1,0 +1,100 @@
+// Package fleet makes the outputs of one run on many machines. A hub has the run's folder and
+// hands out jobs over NATS JetStream, workers make them, and the folder that is left is byte for
+// byte that of one machine alone.
+//
+// The folder is the truth, the engine only carries: what is done is what the folder lists, a hub
+// computes what is missing at every start, and its queue is in memory. An output depends on the
+// run's settings and its index alone, so any job may be done twice, by anyone, and results may be
+// checked by making them again.
+//
+// A worker joins by making the run's first output: its bytes must be those of the hub. That tries
+// its weights, kernels, tokenizer and encoders at once.
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// Output is a finished output of a run.
+type Output struct {
+	Index int
+	Seed  uint64
+	Data  []byte
+}
+
+// Maker makes outputs of a run. The same index must give the same bytes on every machine.
+type Maker interface {
+	// Make makes the outputs first to first+count-1 and hands each to put, in any order.
+	Make(ctx context.Context, first, count int, put func(Output) error) error
+}
+
+// MakerFunc is a function as a Maker.
+type MakerFunc func(ctx context.Context, first, count int, put func(Output) error) error
+
+// Make calls f.
+func (f MakerFunc) Make(ctx context.Context, first, count int, put func(Output) error) error {
+	return f(ctx, first, count, put)
+}
+
+// Store keeps the outputs of a run, such as runs.Folder. One goroutine calls it at a time.
+type Store interface {
+	// Pending returns the indexes that a run of n outputs still has to make.
+	Pending(n int) []int
+	// Take makes a pending output durable, in any order. After an error the store is not used any
+	// more.
+	Take(i int, seed uint64, data []byte) error
+	// Retract takes back outputs that turned out to be wrong: they are pending again.
+	Retract(bad []int) error
+	// Digest returns a hash of output i, ok is false where it is pending. Equal outputs have equal
+	// digests; what may differ, such as a time, is not in it.
+	Digest(i int) (digest string, ok bool)
+	// DigestOf returns the Digest of an output of these bytes.
+	DigestOf(data []byte) string
+}
+
+// Run is what is made.
+type Run struct {
+	N        int               // outputs
+	Settings map[string]string // what the bytes depend on; a worker's own must be the same
+	Spec     []byte            // from which a worker makes its Maker
+	Trees    []Tree            // files that the Spec needs
+	Store    Store
+	Maker    Maker // this machine's
+
+	// Input, if not nil, returns the bytes that output i is made of; see Source.Input.
+	Input func(i int) ([]byte, error)
+}
+
+// Source is what a worker makes its Maker from.
+type Source struct {
+	Spec  []byte
+	Trees map[string]string // where each Tree is here, by its name
+
+	// Input returns the bytes that output i is made of.
+	Input func(ctx context.Context, i int) ([]byte, error)
+}
+
+// Built is what a worker made from a Source.
+type Built struct {
+	Maker    Maker
+	Settings map[string]string // what its bytes depend on
+	Device   string            // what computes, for messages
+
+	// DigestOf is that of the hub's Store.
+	DigestOf func(data []byte) string
+}
+
+// Limits of what travels.
+const (
+	MaxResult = 8 << 20 // bytes of a result
+	Piece     = 4 << 20 // bytes of a file at once
+	maxInput  = 64 << 20
+	maxSpec   = 64 << 20
+)
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,238 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/runs"
+)
+
+const seed = 7
+
+// madeOf is the output of an index: 100 to 1000 bytes.
+func madeOf(i int) []byte {
+	return bytes.Repeat([]byte(digest(fmt.Append(nil, i))), 2+i%7)
+}
+
+// exact makes madeOf, slowly.
+func exact(pause time.Duration) Maker {
+	return MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+		for i := first; i < first+count; i++ {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(pause):
+			}
+			if err := put(Output{i, seed, madeOf(i)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var settings = runs.Settings{"model": "made", "seed": "7"}
+
+// single returns the files of a run of n outputs on one machine.
+func single(t testing.TB, n int) map[string]string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "single")
+	f, err := runs.OpenFolder(dir, ".png", settings)
+	require.NoError(t, err)
+	for i := range n {
+		require.NoError(t, f.Put(i, seed, madeOf(i)))
+	}
+	require.NoError(t, f.Close())
+	return files(t, dir)
+}
+
+func files(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(p, dir)
+		if d.IsDir() {
+			all[name] = "directory"
+			return nil
+		}
+		data, err := os.ReadFile(p)
+		all[name] = string(data)
+		return err
+	}))
+	return all
+}
+
+func here() Info {
+	return Info{Build: "test", Go: runtime.Version(), Platform: "test/test", Device: "cpu"}
+}
+
+// freePort returns an address that nobody listens at.
+func freePort(t testing.TB) string {
+	t.Helper()
+	for { // below those that connections come from
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+}
+
+// bench is a run, its hub and its workers.
+type trial struct {
+	t     testing.TB
+	dir   string
+	n     int
+	o     HubOptions
+	maker Maker // of the hub
+	store func(*runs.Folder) Store
+	tell  func(*Run)
+}
+
+func newTrial(t testing.TB, n int) *trial {
+	dir := t.TempDir()
+	return &trial{t: t, dir: filepath.Join(dir, "out"), n: n, maker: exact(2 * time.Millisecond),
+		o: HubOptions{Listen: freePort(t), URL: outside, Secrets: filepath.Join(dir, "out.hub"),
+			Lease: 400 * time.Millisecond, Info: here(), Unit: 1},
+		store: func(f *runs.Folder) Store { return f }, tell: func(*Run) {}}
+}
+
+// outside is the URL of a NATS server that is another process, "" for the one in the hub.
+var outside string
+
+// hub runs the hub until the run is over or the hub ends.
+func (b *trial) hub(ctx context.Context, joined func(Join)) error {
+	f, err := runs.OpenFolder(b.dir, ".png", settings)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	o := b.o
+	if o.URL != "" {
+		o.Listen = ""
+	}
+	h, err := OpenHub(o)
+	if err != nil {
+		return err
+	}
+	j, err := ParseJoin(h.Line())
+	require.NoError(b.t, err)
+	if joined != nil {
+		joined(j)
+	}
+	r := Run{N: b.n, Settings: settings, Spec: []byte("spec"), Store: b.store(f), Maker: b.maker}
+	b.tell(&r)
+	err = h.Run(ctx, r)
+	if closed := h.Close(err == nil); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// built is what a worker of the test makes.
+func built(m Maker) func(context.Context, Source) (Built, error) {
+	return func(context.Context, Source) (Built, error) {
+		return Built{Maker: m, Settings: settings, Device: "cpu", DigestOf: digest}, nil
+	}
+}
+
+// workerNamed returns the options of a worker.
+func (b *trial) worker(name string, pause time.Duration) WorkerOptions {
+	return WorkerOptions{Name: name, Cache: filepath.Join(filepath.Dir(b.dir), "cache-"+name),
+		Patience: 20 * time.Second, Info: here(), Build: built(exact(pause))}
+}
+
+// with runs the hub and workers, and returns their errors, the hub's first.
+func (b *trial) with(workers ...WorkerOptions) (errs []error) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 60*time.Second)
+	defer cancel()
+	errs = make([]error, len(workers)+1)
+	joins := make(chan Join, len(workers))
+	var wait sync.WaitGroup
+	for k, o := range workers {
+		wait.Go(func() {
+			select {
+			case j := <-joins:
+				errs[k+1] = Work(ctx, j, o)
+			case <-ctx.Done():
+				errs[k+1] = ctx.Err()
+			}
+		})
+	}
+	errs[0] = b.hub(ctx, func(j Join) {
+		for range workers {
+			joins <- j
+		}
+	})
+	if errs[0] != nil {
+		cancel()
+	}
+	wait.Wait()
+	return errs
+}
+
+// check compares the folder with that of a single run.
+func (b *trial) check() {
+	b.t.Helper()
+	require.Equal(b.t, single(b.t, b.n), files(b.t, b.dir))
+}
+
+func (b *trial) same(errs []error) {
+	b.t.Helper()
+	for _, err := range errs {
+		require.NoError(b.t, err)
+	}
+	b.check()
+}
+
+func TestRun(t *testing.T) {
+	b := newTrial(t, 40)
+	var last Status
+	b.o.Watch = func(s Status) { last = s }
+	b.same(b.with(b.worker("a", 2*time.Millisecond), b.worker("b", 5*time.Millisecond)))
+	require.Equal(t, 40, last.Done)
+	require.Len(t, last.Workers, 3)
+	_, err := os.Stat(b.o.Secrets)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	// All is there: the hub has nothing to do.
+	b.same(b.with())
+}
+
+func TestJoinLine(t *testing.T) {
+	id, token := random(idBytes), random(tokenBytes)
+	hash := hex.EncodeToString(bytes.Repeat([]byte{7}, 32))
+	for _, j := range []Join{{ID: id, Token: token, Host: "10.0.0.5:4333", Cert: hash},
+		{ID: id, Token: token, Host: "127.0.0.1:4333"}, {ID: id, URL: "nats://u:p@host:4222"}} {
+		again, err := ParseJoin(j.String())
+		require.NoError(t, err)
+		require.Equal(t, j, again)
+	}
+	for _, bad := range []string{"", "x", "http://h?id=" + id, "unmask://" + token + "@h:1",
+		"unmask://" + token + "@h?id=" + id, "unmask://secret@h:1?id=" + id,
+		"unmask://" + token + "@h:1?id=" + id + "&cert=abc", "@/nowhere"} {
+		_, err := ParseJoin(bad)
+		require.Error(t, err, bad)
+		require.NotContains(t, err.Error(), "secret")
+		require.NotContains(t, err.Error(), "\n")
+	}
+}

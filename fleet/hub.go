@@ -1,0 +1,298 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// HubOptions say where workers find a hub, and how it treats them. One of Listen and URL is set.
+type HubOptions struct {
+	Listen  string // HOST:PORT of the server in this process; workers beyond loopback use TLS
+	URL     string // of an outside NATS with JetStream
+	Secrets string // file that keeps who the hub is, so that it can begin again; "" for none
+
+	Lease time.Duration // after which a silent worker's jobs go to others; 0 is a minute
+	Audit float64       // share of jobs that another machine repeats, 0 to 1
+	Queue int           // jobs that the queue holds at most; 0 is 4096
+	Unit  int           // outputs of the smallest job; 0 chooses by their time
+
+	Info  Info
+	Say   func(line string)    // gets messages; nil: nobody
+	Watch func(s Status)       // gets the state each second; nil: nobody
+	fault func(op string) bool // is asked at each operation; true is the process's end
+}
+
+// Info says what a machine is, for messages and for what must be alike.
+type Info struct {
+	Build    string // of the program
+	Go       string // version
+	Platform string // such as linux/amd64
+	Device   string // what computes
+}
+
+// Defaults of HubOptions.
+const (
+	defaultLease = time.Minute
+	defaultQueue = 4096
+)
+
+// Hub lets workers join, and makes runs with them.
+type Hub struct {
+	o    HubOptions
+	e    *engine
+	js   jetstream.JetStream
+	keys *secrets
+
+	mu   sync.Mutex
+	last *session // of the run that is made, or was
+}
+
+// OpenHub starts to listen. Close ends it.
+func OpenHub(o HubOptions) (*Hub, error) {
+	if o.Lease == 0 {
+		o.Lease = defaultLease
+	}
+	if o.Queue == 0 {
+		o.Queue = defaultQueue
+	}
+	if o.Say == nil {
+		o.Say = func(string) {}
+	}
+	if o.fault == nil {
+		o.fault = func(string) bool { return false }
+	}
+	if !(o.Audit >= 0 && o.Audit <= 1) {
+		return nil, fmt.Errorf("audit is %v, want 0 to 1", o.Audit)
+	}
+	keys, err := openSecrets(o.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	e, err := openEngine(o, keys)
+	if err != nil {
+		return nil, err
+	}
+	h := &Hub{o: o, e: e, keys: keys}
+	if h.js, err = jetstream.New(e.conn); err == nil {
+		err = keys.write(o.Secrets, h.Line())
+	}
+	if err != nil {
+		e.close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// Line returns the line by which workers join. It has the token.
+func (h *Hub) Line() string { return h.e.join.String() }
+
+// Status returns the state of the run.
+func (h *Hub) Status() Status {
+	h.mu.Lock()
+	s := h.last
+	h.mu.Unlock()
+	if s == nil {
+		return Status{}
+	}
+	return s.status()
+}
+
+// Close ends the hub. Where all is done, workers are told that no run comes any more, and the
+// secrets are removed; otherwise workers wait for the hub to begin again.
+func (h *Hub) Close(done bool) error {
+	var err error
+	if done {
+		err = h.e.conn.Publish(subject(h.e.join.ID, "over"), pack(over{Last: true}))
+		err = cmp.Or(err, h.e.conn.FlushTimeout(5*time.Second))
+		if h.o.Secrets != "" {
+			err = cmp.Or(err, os.Remove(h.o.Secrets))
+		}
+	}
+	if s := h.e.server; done && s != nil { // what was sent is on its way until they leave
+		for wait := time.Now(); s.NumClients() > 1 && time.Since(wait) < 2*time.Second; {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	h.e.close()
+	return err
+}
+
+// over tells workers that a run is finished.
+type over struct {
+	Run  string `json:"run,omitempty"`
+	Last bool   `json:"last,omitempty"` // no run follows
+}
+
+// errKilled ends a hub or a worker that a test killed.
+var errKilled = errors.New("killed")
+
+// Run makes what the run still lacks, with this machine and all workers that join, and returns when
+// every output is in the store. An error of the store, such as of a full disk, ends it; the same
+// call goes on. Where an output of this machine turns out wrong, that is an error too.
+func (h *Hub) Run(ctx context.Context, r Run) error {
+	pending := r.Store.Pending(r.N)
+	if len(pending) == 0 {
+		return nil
+	}
+	s, err := newSession(h, r)
+	if err != nil {
+		return err
+	}
+	if err := s.begin(ctx, pending); err != nil {
+		return err
+	}
+	if s.missing == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	h.last = s
+	h.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := s.openQueue(ctx); err != nil {
+		return err
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	own := make(chan error, 1)
+	go func() { own <- s.work(ctx) }()
+	err = s.loop(ctx, own)
+	if s.isDead() {
+		return errKilled
+	}
+	s.end(err == nil)
+	cancel(nil)
+	<-own
+	return err
+}
+
+// newSession makes the plan that workers get.
+func newSession(h *Hub, r Run) (*session, error) {
+	s := &session{h: h, r: r, units: map[int]*unit{}, by: map[int]string{}, peers: map[string]*peer{},
+		disputes: map[int]*dispute{}, audits: map[int]*audit{}, files: where(r.Trees),
+		wake: make(chan struct{}, 1), began: time.Now()}
+	var err error
+	if s.plan, err = json.Marshal(plan{r.Spec, sortTrees(r.Trees)}); err != nil {
+		return nil, err
+	}
+	settings, err := json.Marshal(r.Settings)
+	if err != nil {
+		return nil, err
+	}
+	s.planHash = digest(s.plan)
+	s.key = digest(append(settings, s.planHash...))[:16]
+	return s, nil
+}
+
+// begin makes the run's first output on this machine, which those of workers are compared with, and
+// cuts what is missing into units.
+func (s *session) begin(ctx context.Context, pending []int) error {
+	start := time.Now()
+	var first *Output
+	if err := s.r.Maker.Make(ctx, 0, 1, func(o Output) error {
+		first = &o
+		return nil
+	}); err != nil {
+		return err
+	}
+	if first == nil || first.Index != 0 {
+		return errors.New("the maker made no output 0")
+	}
+	seconds := time.Since(start).Seconds()
+	s.first = s.r.Store.DigestOf(first.Data)
+	if have, ok := s.r.Store.Digest(0); ok && have != s.first {
+		return fmt.Errorf("output 0 is there with hash %.12s, made now it has %.12s: this program, its "+
+			"Go or its device is another than the one that began the run, want the same", have, s.first)
+	} else if !ok {
+		if err := s.r.Store.Take(0, first.Seed, first.Data); err != nil {
+			return err
+		}
+		s.by[0] = ownName
+		pending = pending[1:]
+		if again := s.r.Store.Pending(s.r.N); len(again) != len(pending) { // those that waited for it
+			pending = again
+		}
+	}
+	s.done = s.r.N - len(pending)
+	s.already = s.done
+	s.missing = len(pending)
+	size := s.h.o.Unit
+	if size == 0 { // a few seconds, and enough of them to go round
+		size = int(max(1, min(2/max(seconds, 1e-6), float64(s.r.N)/256)))
+	}
+	s.cut(pending, size)
+	return nil
+}
+
+// openQueue makes an empty queue.
+func (s *session) openQueue(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	name := streamName(s.h.e.join.ID)
+	if err := s.h.js.DeleteStream(ctx, name); err != nil &&
+		!errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("queue: %w", err)
+	}
+	stream, err := s.h.js.CreateStream(ctx, jetstream.StreamConfig{Name: name,
+		Subjects: []string{subject(s.h.e.join.ID, "job")}, Storage: jetstream.MemoryStorage,
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(s.h.o.Queue)})
+	if err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	s.queue, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: consumerName,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.h.o.Lease, MaxAckPending: -1,
+		MaxDeliver: -1, MaxWaiting: mostConnections})
+	if err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	return nil
+}
+
+// listen begins to answer workers.
+func (s *session) listen() error {
+	id, conn := s.h.e.join.ID, s.h.e.conn
+	for _, l := range []struct {
+		name   string
+		handle func(m *nats.Msg)
+	}{{"hello", s.hello}, {"done.*", s.result}, {"blob", s.blob}} {
+		sub, err := conn.Subscribe(subject(id, l.name), l.handle)
+		if err != nil {
+			return err
+		}
+		// What does not fit is dropped, and its sender asks again.
+		if err := sub.SetPendingLimits(1<<16, 512<<20); err != nil {
+			return err
+		}
+		s.subs = append(s.subs, sub)
+	}
+	return conn.Flush()
+}
+
+// end stops answering. Workers are told where the run is finished.
+func (s *session) end(finished bool) {
+	for _, sub := range s.subs {
+		sub.Unsubscribe()
+	}
+	s.mu.Lock() // no handler runs any more
+	s.dead = true
+	s.mu.Unlock()
+	if finished {
+		s.h.e.conn.Publish(subject(s.h.e.join.ID, "over"), pack(over{Run: s.key}))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	s.h.js.DeleteStream(ctx, streamName(s.h.e.join.ID))
+	s.h.e.conn.FlushWithContext(ctx)
+}

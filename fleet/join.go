@@ -1,0 +1,250 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// secrets are what workers need to join, and the hub to be known by them. They are a file beside
+// the run, so that a hub that begins again is the same to its workers.
+type secrets struct {
+	id    string // of the fleet, in its subjects
+	token string // 256 bits
+	cert  []byte // PEM, of a certificate and its key
+}
+
+const (
+	idBytes    = 8
+	tokenBytes = 32
+)
+
+func random(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// newSecrets makes new ones.
+func newSecrets() (*secrets, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	// Its validity is not looked at: the join line has its hash, and clocks may be wrong.
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "unmask"},
+		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	for _, block := range []pem.Block{{Type: "CERTIFICATE", Bytes: cert},
+		{Type: "PRIVATE KEY", Bytes: private}} {
+		if err := pem.Encode(&b, &block); err != nil {
+			return nil, err
+		}
+	}
+	return &secrets{random(idBytes), random(tokenBytes), b.Bytes()}, nil
+}
+
+// openSecrets reads the file name or, where it is not there, makes it. "" is none.
+func openSecrets(name string) (*secrets, error) {
+	if name == "" {
+		return newSecrets()
+	}
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newSecrets()
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+		return nil, fmt.Errorf("%s has mode %#o, want 0600: others can read its token", name,
+			info.Mode().Perm())
+	}
+	// The line for workers, then id and token, then the certificate.
+	_, rest, _ := bytes.Cut(data, []byte("\n"))
+	second, cert, _ := bytes.Cut(rest, []byte("\n"))
+	fields := strings.Fields(string(second))
+	if len(fields) != 2 || !isHex(fields[0], idBytes) ||
+		!isHex(fields[1], tokenBytes) || len(cert) == 0 {
+		return nil, fmt.Errorf("%s is no file of a hub, want one that a hub wrote, or none", name)
+	}
+	return &secrets{fields[0], fields[1], cert}, nil
+}
+
+// write puts the secrets into a file that nobody else can read, under the line for workers.
+func (s *secrets) write(name, line string) error {
+	if name == "" {
+		return nil
+	}
+	tmp := name + ".tmp"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s\n%s %s\n%s", line, s.id, s.token, s.cert)
+	if err = cmp.Or(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	return os.Rename(tmp, name)
+}
+
+func isHex(text string, n int) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == n && strings.ToLower(text) == text
+}
+
+// certificate returns the key pair and the certificate's hash.
+func (s *secrets) certificate() (pair tls.Certificate, hash string, err error) {
+	if pair, err = tls.X509KeyPair(s.cert, s.cert); err != nil {
+		return pair, "", err
+	}
+	sum := sha256.Sum256(pair.Certificate[0])
+	return pair, hex.EncodeToString(sum[:]), nil
+}
+
+// Join is a line that a hub prints, by which workers join.
+type Join struct {
+	ID    string // of the fleet
+	Token string // "" of an outside NATS, whose own URL has what it asks for
+	Host  string // host:port
+	Cert  string // the SHA-256 of the hub's certificate, in hex; "" on this machine alone
+	URL   string // of an outside NATS
+}
+
+var name = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// String writes the line:
+//
+//	unmask://TOKEN@10.0.0.5:4333?id=ID&cert=sha256:HASH
+//	nats://nats.example:4222?id=ID
+func (j Join) String() string {
+	if j.URL != "" {
+		sep := "?"
+		if strings.Contains(j.URL, "?") {
+			sep = "&"
+		}
+		return j.URL + sep + "id=" + j.ID
+	}
+	line := "unmask://" + j.Token + "@" + j.Host + "?id=" + j.ID
+	if j.Cert != "" {
+		line += "&cert=sha256:" + j.Cert
+	}
+	return line
+}
+
+// ParseJoin reads such a line, or the first line of @FILE.
+func ParseJoin(text string) (Join, error) {
+	if file, ok := strings.CutPrefix(text, "@"); ok {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return Join{}, err
+		}
+		line, _, _ := strings.Cut(string(data), "\n")
+		text = strings.TrimSpace(line)
+	}
+	// No message has the text: it has a token.
+	bad := func(format string, args ...any) (Join, error) {
+		return Join{}, fmt.Errorf("join line "+format+", want the line that a hub printed, or @FILE", args...)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return bad("is no URL")
+	}
+	query := u.Query()
+	id := query.Get("id")
+	if !isHex(id, idBytes) {
+		return bad("has no id")
+	}
+	switch u.Scheme {
+	case "nats", "tls", "ws", "wss":
+		query.Del("id")
+		u.RawQuery = query.Encode()
+		return Join{ID: id, URL: u.String()}, nil
+	case "unmask":
+	default:
+		return bad("begins with %q", u.Scheme+"://")
+	}
+	j := Join{ID: id, Token: u.User.Username(), Host: u.Host}
+	cert, hashed := strings.CutPrefix(query.Get("cert"), "sha256:")
+	switch _, _, err := net.SplitHostPort(j.Host); {
+	case err != nil:
+		return bad("has no host and port")
+	case !isHex(j.Token, tokenBytes):
+		return bad("has no token of %d bits", 8*tokenBytes)
+	case query.Has("cert") && (!hashed || !isHex(cert, sha256.Size)):
+		return bad("has no hash of a certificate")
+	}
+	j.Cert = cert
+	return j, nil
+}
+
+// pinned is the TLS of a worker: the hub's certificate is the one of the line, whatever its name
+// and dates.
+func pinned(hash string) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13,
+		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			if len(raw) > 0 {
+				if sum := sha256.Sum256(raw[0]); hex.EncodeToString(sum[:]) == hash {
+					return nil
+				}
+			}
+			return errCertificate
+		}}
+}
+
+var errCertificate = errors.New("the hub's certificate is not the one of the join line")
+
+// loopback reports whether a host is this machine alone.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// reachable returns the address under which others find a listener: where it listens everywhere,
+// the first address of this machine that is not its own.
+func reachable(host string) string {
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return host
+	}
+	list, _ := net.InterfaceAddrs()
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			return n.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}

@@ -1,0 +1,199 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// stranger joins as a worker by hand, and sends what a test makes it send.
+type stranger struct {
+	t    testing.TB
+	j    Join
+	conn *nats.Conn
+	name string
+	run  string
+}
+
+func newStranger(t testing.TB, j Join, name string) *stranger {
+	quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+	url, options := j.URL, []nats.Option{quiet}
+	if url == "" {
+		url, options = "nats://"+j.Host, append(options, nats.UserInfo(workerUser, j.Token))
+	}
+	conn, err := nats.Connect(url, options...)
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	s := &stranger{t: t, j: j, conn: conn, name: name}
+	h := hello{Protocol: protocol, Worker: name, Go: here().Go}
+	var w welcome
+	for w.Run == "" { // the hub may not listen yet
+		w = welcome{}
+		s.ask("hello", pack(h), &w)
+		time.Sleep(10 * time.Millisecond)
+	}
+	h.Run, h.Settings, h.Digest = w.Run, settings, digest(madeOf(0))
+	s.run = w.Run
+	w = welcome{}
+	s.ask("hello", pack(h), &w)
+	require.Empty(t, w.Error)
+	return s
+}
+
+func (s *stranger) ask(name string, message []byte, answer any) {
+	m, err := s.conn.Request(subject(s.j.ID, name), message, 5*time.Second)
+	if err == nil {
+		_, err = unpack(m.Data, answer)
+		require.NoError(s.t, err)
+	}
+}
+
+// result returns the message of outputs.
+func (s *stranger) result(first, count int, list ...Output) []byte {
+	d := done{Worker: s.name, Job: job{Run: s.run, First: first, Count: count}, Seconds: 1}
+	var data [][]byte
+	for _, o := range list {
+		d.Outputs = append(d.Outputs, sent{o.Index, o.Seed, len(o.Data), digest(o.Data)})
+		data = append(data, o.Data)
+	}
+	return pack(d, data...)
+}
+
+// during runs a slow hub, and a stranger meanwhile; at the end the folder is that of a single run.
+func during(t *testing.T, n int, do func(b *trial, j Join)) Status {
+	t.Helper()
+	b := newTrial(t, n)
+	turn := make(chan bool) // the hub's own worker waits for the stranger
+	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+		if first > 0 {
+			select {
+			case <-turn:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return exact(0).Make(ctx, first, count, put)
+	})
+	b.o.Unit = 8
+	var last Status
+	b.o.Watch = func(s Status) { last = s }
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	joins, ended := make(chan Join, 1), make(chan error, 1)
+	go func() { ended <- b.hub(ctx, func(j Join) { joins <- j }) }()
+	do(b, <-joins)
+	close(turn)
+	require.NoError(t, <-ended)
+	b.check()
+	return last
+}
+
+// Results that come twice, in another order, and before they were asked for, change nothing.
+func TestDuplicatesAndReordered(t *testing.T) {
+	last := during(t, 40, func(b *trial, j Join) {
+		s := newStranger(t, j, "stranger")
+		defer s.conn.Close()
+		for range 2 {
+			for _, i := range rand.Perm(30) {
+				var a thanks
+				s.ask("done.stranger", s.result(i, 1, Output{i, seed, madeOf(i)}), &a)
+				require.Empty(t, a.Error)
+			}
+		}
+	})
+	require.Positive(t, last.Duplicates)
+}
+
+// What is no result, or not what it says, is dropped and counted, and its sender expelled.
+func TestBadResults(t *testing.T) {
+	for name, message := range map[string]func(s *stranger) []byte{
+		"result has output 20, want 10 to 10": func(s *stranger) []byte {
+			return s.result(10, 1, Output{20, seed, madeOf(20)})
+		},
+		"result is of outputs 23 to 24, want 0 to 23": func(s *stranger) []byte {
+			return s.result(23, 2, Output{23, seed, madeOf(23)})
+		},
+		"output 10 is 8388609 bytes, want at most 8388608": func(s *stranger) []byte {
+			return s.result(10, 1, Output{10, seed, make([]byte, MaxResult+1)})
+		},
+		"result is 8388610 bytes, want at most 8388608": func(s *stranger) []byte {
+			return s.result(10, 2, Output{10, seed, make([]byte, MaxResult/2+1)},
+				Output{11, seed, make([]byte, MaxResult/2+1)})
+		},
+	} {
+		last := during(t, 24, func(b *trial, j Join) {
+			s := newStranger(t, j, "stranger")
+			defer s.conn.Close()
+			s.conn.Publish(subject(j.ID, "done.stranger"), []byte("x"))
+			s.conn.Publish(subject(j.ID, "done.stranger"), []byte{0xff, 0xff, 0xff, 0xff, 1})
+			var a thanks
+			s.ask("done.stranger", message(s), &a)
+			require.Equal(t, "sent what it was not asked for: "+name, a.Error)
+			s.ask("done.stranger", s.result(12, 1, Output{12, seed, madeOf(12)}), &a)
+			require.Contains(t, a.Error, "expelled")
+			var w welcome
+			s.ask("hello", pack(hello{Protocol: protocol, Worker: "stranger", Go: here().Go}), &w)
+			require.Contains(t, w.Error, "worker stranger was expelled: it sent what it was not asked for")
+			// In another's name nothing is taken.
+			s.name = "hub"
+			s.conn.Publish(subject(j.ID, "done.stranger"), s.result(12, 1, Output{12, seed, []byte("bad")}))
+		})
+		require.Equal(t, 4, last.Dropped)
+		require.Equal(t, 1, last.Expelled)
+	}
+}
+
+// A flood of hellos is mostly turned away, and the run goes on meanwhile.
+func TestHelloFlood(t *testing.T) {
+	last := during(t, 30, func(b *trial, j Join) {
+		s := newStranger(t, j, "stranger")
+		defer s.conn.Close()
+		for i := range 10_000 {
+			s.conn.Publish(subject(j.ID, "hello"), pack(hello{Protocol: protocol,
+				Worker: fmt.Sprint("w", i), Go: "go1.1"}))
+		}
+		require.NoError(t, s.conn.Flush())
+	})
+	require.Positive(t, last.Refused)
+}
+
+// A worker may say no more than it has to.
+func TestPermissions(t *testing.T) {
+	if outside != "" {
+		t.Skip("the outside server has its own")
+	}
+	during(t, 30, func(b *trial, j Join) {
+		s := newStranger(t, j, "stranger")
+		defer s.conn.Close()
+		for _, name := range []string{subject(j.ID, "job"), subject(j.ID, "over"),
+			"$JS.API.STREAM.DELETE." + streamName(j.ID), "$JS.API.STREAM.PURGE." + streamName(j.ID),
+			"$SYS.REQ.SERVER.PING"} {
+			_, err := s.conn.Request(name, []byte("{}"), 50*time.Millisecond)
+			require.Error(t, err, name)
+		}
+	})
+}
+
+// What is packed is unpacked; what is not a message is an error.
+func TestPack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		data := rapid.SliceOf(rapid.Byte()).Draw(t, "data")
+		in := done{Worker: rapid.String().Draw(t, "worker"), Seconds: 1}
+		var out done
+		rest, err := unpack(pack(in, data), &out)
+		if err != nil || string(rest) != string(data) {
+			t.Fatal(err, rest)
+		}
+		if len(data) > 0 {
+			_, _ = unpack(data, &out) // an error or not, but no more
+		}
+	})
+}

@@ -1,0 +1,55 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+)
+
+// The same holds with a NATS server that is another process, which is built from its module.
+func TestOutsideServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a server")
+	}
+	binary := filepath.Join(t.TempDir(), "nats-server.exe")
+	build, err := exec.Command("go", "build", "-o", binary, "github.com/nats-io/nats-server/v2").
+		CombinedOutput()
+	require.NoError(t, err, string(build))
+	address := freePort(t)
+	_, port, _ := strings.Cut(address, ":")
+	server := exec.Command(binary, "--addr", "127.0.0.1", "--port", port, "--jetstream", "--store_dir",
+		t.TempDir(), "--user", "lab", "--pass", "word")
+	require.NoError(t, server.Start())
+	defer func() {
+		server.Process.Kill()
+		server.Wait()
+	}()
+	url := "nats://lab:word@" + address
+	for wait := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := nats.Connect(url)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		require.Less(t, time.Since(wait), 20*time.Second, "%v", err)
+	}
+	outside = url
+	defer func() { outside = "" }()
+	t.Run("run", TestRun)
+	t.Run("liar", TestLiar)
+	t.Run("queue", TestFullQueue)
+	t.Run("disk", TestDiskFull)
+	t.Run("refused", TestRefusedWorkers)
+	t.Run("killed", func(t *testing.T) {
+		for k := int64(0); k < 40; k += 3 {
+			killedAt(t, "both", k)
+		}
+	})
+}

@@ -1,0 +1,262 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// taken is a job that a worker has taken, and what it made of it.
+type taken struct {
+	job
+	m     jetstream.Msg
+	left  int
+	made  []Output
+	size  int
+	began time.Time
+}
+
+// pull takes jobs and makes them, until the run is over. Results travel while the next jobs are
+// made.
+func (w *worker) pull(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	h := &held{list: map[jetstream.Msg]bool{}}
+	defer func() { // others have them at once
+		if !w.conn.IsClosed() {
+			for _, m := range h.all() {
+				m.Nak()
+			}
+			w.conn.FlushTimeout(time.Second)
+		}
+	}()
+	go w.renew(ctx, h)
+	results, sent := make(chan *taken, 1), make(chan error, 1)
+	go func() {
+		var err error
+		for t := range results {
+			if err == nil {
+				if err = w.send(ctx, t, h); err != nil {
+					cancel(err)
+				}
+			}
+		}
+		sent <- err
+	}()
+	err := w.jobsUntilOver(ctx, h, results)
+	close(results)
+	if failed := <-sent; failed != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = failed
+	}
+	return err
+}
+
+// jobsUntilOver takes jobs and makes them.
+func (w *worker) jobsUntilOver(ctx context.Context, h *held, results chan<- *taken) error {
+	for {
+		list, err := w.next(ctx, h)
+		if err != nil {
+			return err
+		}
+		for len(list) > 0 { // those that follow one another are made at once
+			n := 1
+			for n < len(list) && list[n].First == list[n-1].First+list[n-1].Count {
+				n++
+			}
+			if err := w.make(ctx, list[:n], h, results); err != nil {
+				return err
+			}
+			list = list[n:]
+		}
+	}
+}
+
+// next returns jobs that are waiting, in the order of their outputs, one at least.
+func (w *worker) next(ctx context.Context, h *held) (list []*taken, err error) {
+	var queue jetstream.Consumer
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := w.killed("fetch"); err != nil {
+			return nil, err
+		}
+		w.jobsMu.Lock()
+		n := w.jobs
+		w.jobsMu.Unlock()
+		if queue == nil {
+			once, cancel := context.WithTimeout(ctx, 5*time.Second)
+			queue, err = w.js.Consumer(once, streamName(w.id), consumerName)
+			cancel()
+		}
+		if err == nil {
+			list, err = w.fetch(ctx, queue, n, h)
+		}
+		if err != nil { // the hub is away, or has just begun
+			queue = nil
+			if err := w.wait(ctx, 100*time.Millisecond, err); err != nil {
+				return nil, err
+			}
+			err = nil
+			continue
+		}
+		if len(list) > 0 {
+			slices.SortFunc(list, func(a, b *taken) int { return a.First - b.First })
+			return list, nil
+		}
+	}
+}
+
+// fetch takes up to n jobs: what is there or, where nothing is, the next one.
+func (w *worker) fetch(ctx context.Context, queue jetstream.Consumer, n int,
+	h *held) (list []*taken, err error) {
+	batch, err := queue.FetchNoWait(n)
+	if err != nil {
+		return nil, err
+	}
+	if list, err = w.accept(batch, h); len(list) > 0 || err != nil {
+		return list, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if batch, err = queue.Fetch(1, jetstream.FetchContext(ctx)); err != nil {
+		return nil, err
+	}
+	return w.accept(batch, h)
+}
+
+// accept reads jobs and gives back what is not for this worker.
+func (w *worker) accept(batch jetstream.MessageBatch, h *held) (list []*taken, err error) {
+	for m := range batch.Messages() {
+		t := &taken{m: m}
+		if _, err := unpack(m.Data(), &t.job); err != nil || t.Count < 1 || t.Run != w.run {
+			m.Term()
+			continue
+		}
+		if slices.Contains(t.Not, w.o.Name) {
+			m.NakWithDelay(min(time.Second, w.lease/4))
+			continue
+		}
+		t.left = t.Count
+		h.add(m)
+		list = append(list, t)
+	}
+	if err := batch.Error(); err != nil && len(list) == 0 &&
+		!errors.Is(err, jetstream.ErrNoMessages) && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, err
+	}
+	return list, nil
+}
+
+// make makes jobs that follow one another.
+func (w *worker) make(ctx context.Context, list []*taken, h *held, results chan<- *taken) error {
+	if err := w.killed("make"); err != nil {
+		return err
+	}
+	last := list[len(list)-1]
+	first, end := list[0].First, last.First+last.Count
+	began := time.Now()
+	err := w.built.Maker.Make(ctx, first, end-first, func(o Output) error {
+		if o.Index < first || o.Index >= end {
+			return fmt.Errorf("the maker made output %d, want %d to %d", o.Index, first, end-1)
+		}
+		if len(o.Data) > MaxResult {
+			return fmt.Errorf("output %d is %d bytes, want at most %d", o.Index, len(o.Data), MaxResult)
+		}
+		if w.o.spoil != nil {
+			w.o.spoil(&o)
+		}
+		t := list[slices.IndexFunc(list, func(t *taken) bool { return o.Index < t.First+t.Count })]
+		t.made = append(t.made, o)
+		if t.left--; t.left > 0 {
+			return nil
+		}
+		t.began = began
+		began = time.Now()
+		select {
+		case results <- t:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// send hands in what was made of a job, in messages of 8 MiB at most, and gives the job back when
+// the hub has it.
+func (w *worker) send(ctx context.Context, t *taken, h *held) error {
+	most := min(MaxResult, int(w.conn.MaxPayload())-1<<16)
+	seconds := time.Since(t.began).Seconds()
+	for len(t.made) > 0 {
+		d := done{Worker: w.o.Name, Job: t.job, Seconds: seconds}
+		var data [][]byte
+		size := 0
+		for _, o := range t.made {
+			if size+len(o.Data) > most && len(data) > 0 || len(data) == 4096 {
+				break
+			}
+			size += len(o.Data)
+			data = append(data, o.Data)
+			d.Outputs = append(d.Outputs, sent{o.Index, o.Seed, len(o.Data), digest(o.Data)})
+		}
+		if err := w.deliver(ctx, pack(d, data...)); err != nil {
+			return err
+		}
+		t.made, seconds = t.made[len(data):], 0
+	}
+	if err := w.killed("ack"); err != nil {
+		return err
+	}
+	h.drop(t.m)
+	t.m.Ack() // where that is lost the job comes again, and is known
+	return nil
+}
+
+// deliver sends a result until the hub has it.
+func (w *worker) deliver(ctx context.Context, message []byte) error {
+	for {
+		if err := w.killed("send"); err != nil {
+			return err
+		}
+		var t thanks
+		if _, err := w.ask(ctx, "done."+w.o.Name, message, &t, &t.refusal); err != nil {
+			return err
+		}
+		if err := w.killed("sent"); err != nil {
+			return err
+		}
+		switch {
+		case t.Rejoin:
+			if err := w.join(ctx, false); err != nil {
+				return err
+			}
+		case t.Again:
+		default:
+			w.setJobs(t.Jobs)
+			return nil
+		}
+	}
+}
+
+// work is this machine's own worker.
+func (s *session) work(ctx context.Context) error {
+	o := WorkerOptions{Name: ownName, Info: s.h.o.Info, options: s.h.e.options(),
+		Build: func(context.Context, Source) (Built, error) {
+			return Built{s.r.Maker, s.r.Settings, s.h.o.Info.Device, s.r.Store.DigestOf}, nil
+		}}
+	err := Work(ctx, s.h.e.join, o)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

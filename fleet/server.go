@@ -1,0 +1,158 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Users of the embedded server. The hub's password is never sent: it connects within the process.
+const (
+	workerUser = "worker"
+	hubUser    = "hub"
+)
+
+// mostConnections bounds the workers of a hub.
+const mostConnections = 4096
+
+// overhead is what a message may have besides a result's or a piece's bytes.
+const overhead = 1 << 20
+
+// engine is NATS as a hub sees it: a server in this process, or a connection to one outside.
+type engine struct {
+	server *server.Server // nil outside
+	conn   *nats.Conn
+	dir    string // of the server's own files
+	join   Join
+	secret string
+}
+
+// openEngine starts a server at listen, or connects to url.
+func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
+	e := &engine{join: Join{ID: s.id}, secret: random(tokenBytes)}
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	if o.URL != "" {
+		e.join.URL = o.URL
+		e.conn, err = nats.Connect(o.URL, append(connection(), nats.Name("unmask hub"))...)
+		if err != nil {
+			return nil, fmt.Errorf("--nats: %w", err)
+		}
+		return e, nil
+	}
+	if err := e.listen(o.Listen, s); err != nil {
+		return nil, err
+	}
+	e.conn, err = nats.Connect("", append(connection(), nats.InProcessServer(e.server),
+		nats.UserInfo(hubUser, e.secret), nats.Name("unmask hub"))...)
+	return e, err
+}
+
+// listen starts the server.
+func (e *engine) listen(listen string, s *secrets) error {
+	host, text, err := net.SplitHostPort(listen)
+	if err != nil {
+		return fmt.Errorf("--hub is %q, want HOST:PORT such as 10.0.0.5:4333", listen)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil || port < 0 || port > 65535 {
+		return fmt.Errorf("--hub is %q, want a port from 0 to 65535", listen)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	if host == "" {
+		host = "0.0.0.0"
+	}
+	if e.dir, err = os.MkdirTemp("", "unmask-hub-"); err != nil {
+		return err
+	}
+	o := &server.Options{ServerName: "unmask-" + s.id, Host: host, Port: port, NoLog: true,
+		NoSigs: true, JetStream: true, StoreDir: e.dir, MaxConn: mostConnections,
+		MaxPayload: MaxResult + overhead, MaxPending: 256 << 20, AuthTimeout: 5, TLSTimeout: 5,
+		WriteDeadline: 30 * time.Second, DisableJetStreamBanner: true,
+		Users: []*server.User{{Username: hubUser, Password: e.secret},
+			{Username: workerUser, Password: s.token, Permissions: permissions(s.id)}}}
+	e.join.Token = s.token
+	if !loopback(host) {
+		pair, hash, err := s.certificate()
+		if err != nil {
+			return err
+		}
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
+		e.join.Cert = hash
+	}
+	// The server would end the process where its port is taken.
+	probe, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
+	if err != nil {
+		return fmt.Errorf("--hub: %w", err)
+	}
+	probe.Close()
+	if e.server, err = server.NewServer(o); err != nil {
+		return err
+	}
+	e.server.Start()
+	if !e.server.ReadyForConnections(10 * time.Second) {
+		return errors.New("--hub: the server does not answer")
+	}
+	port = e.server.Addr().(*net.TCPAddr).Port
+	e.join.Host = net.JoinHostPort(reachable(host), strconv.Itoa(port))
+	return nil
+}
+
+// permissions are what a worker may do: ask to join, take jobs, hand in results, and ask for files.
+func permissions(id string) *server.Permissions {
+	stream := streamName(id)
+	return &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{subject(id, "hello"),
+			subject(id, "done.*"), subject(id, "blob"),
+			"$JS.API.CONSUMER.INFO." + stream + "." + consumerName,
+			"$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumerName,
+			"$JS.ACK." + stream + ".>"}},
+		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", subject(id, "over")}},
+	}
+}
+
+// connection is how hub and workers connect: for ever, as either may begin again.
+func connection() []nats.Option {
+	return []nats.Option{nats.MaxReconnects(-1), nats.Timeout(5 * time.Second),
+		nats.CustomReconnectDelay(func(attempts int) time.Duration {
+			return min(50*time.Millisecond<<min(attempts, 6), 2*time.Second)
+		}),
+		nats.ReconnectBufSize(-1), // what cannot be sent is an error, and is sent again by its sender
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
+}
+
+// close ends the connection and the server.
+func (e *engine) close() {
+	if e.conn != nil {
+		e.conn.Close()
+	}
+	if e.server != nil {
+		e.server.Shutdown()
+		e.server.WaitForShutdown()
+	}
+	if e.dir != "" {
+		os.RemoveAll(e.dir)
+	}
+}
+
+// options are those by which this process's own worker connects.
+func (e *engine) options() []nats.Option {
+	if e.server == nil {
+		return nil
+	}
+	return []nats.Option{nats.InProcessServer(e.server), nats.UserInfo(hubUser, e.secret)}
+}

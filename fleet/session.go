@@ -1,0 +1,318 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ownName is the name of the hub's own worker.
+const ownName = "hub"
+
+// session is a run at a hub.
+type session struct {
+	h        *Hub
+	r        Run
+	key      string // of the run: settings and plan
+	plan     []byte
+	planHash string
+	first    string // digest of output 0
+	files    map[string]string
+	queue    jetstream.Consumer
+	subs     []*nats.Subscription
+	wake     chan struct{}
+	began    time.Time
+
+	mu      sync.Mutex // of all below
+	dead    bool
+	failed  error
+	done    int // outputs in the store
+	already int // of them before this hub began
+	missing int
+	todo    []*unit       // not in the queue yet
+	sent    []*unit       // in the queue or at workers, oldest first
+	units   map[int]*unit // of each missing output
+	by      map[int]string
+	peers   map[string]*peer
+	hellos  bucket
+
+	disputes map[int]*dispute
+	audits   map[int]*audit
+	count    Counts
+}
+
+// unit is the smallest job: outputs that follow one another.
+type unit struct {
+	first, count int
+	left         int // that are missing
+	sent         time.Time
+	copied       time.Time // when a copy went out last
+}
+
+// peer is a worker that joined.
+type peer struct {
+	name     string
+	device   string
+	made     int
+	rate     float64 // outputs a second
+	seen     time.Time
+	expelled string // why
+}
+
+// cut makes units of at most size outputs.
+func (s *session) cut(pending []int, size int) {
+	slices.Sort(pending)
+	var u *unit
+	for _, i := range pending {
+		if u == nil || i != u.first+u.count || u.count == size {
+			u = &unit{first: i}
+			s.todo = append(s.todo, u)
+		}
+		u.count++
+		u.left++
+		s.units[i] = u
+	}
+}
+
+// loop fills the queue until all is done. own reports the end of this machine's worker.
+func (s *session) loop(ctx context.Context, own <-chan error) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	shown := time.Now()
+	for {
+		finished, err := s.step(ctx)
+		if s.isDead() {
+			return errKilled
+		}
+		if finished || err != nil {
+			s.show()
+			return err
+		}
+		if time.Since(shown) >= time.Second {
+			shown = time.Now()
+			s.show()
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-own:
+			if err == nil {
+				err = errors.New("this machine's worker ended")
+			}
+			return cmp.Or(s.failure(), err)
+		case <-s.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *session) show() {
+	if s.h.o.Watch != nil {
+		s.h.o.Watch(s.status())
+	}
+}
+
+func (s *session) isDead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
+func (s *session) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// fault asks the test whether the process ends here.
+func (s *session) fault(op string) bool {
+	if !s.dead && s.h.o.fault(op) {
+		s.dead = true
+		s.poke()
+	}
+	return s.dead
+}
+
+// poke makes the loop look again.
+func (s *session) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// step puts into the queue what may go there, and reports whether all is done.
+func (s *session) step(ctx context.Context) (finished bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil || s.dead {
+		return false, s.failed
+	}
+	s.sent = slices.DeleteFunc(s.sent, func(u *unit) bool { return u.left == 0 })
+	for window := s.window(); len(s.todo) > 0 && len(s.sent) < window; {
+		u := s.todo[0]
+		if u.left == 0 { // made meanwhile, by a worker of an earlier hub
+			s.todo = s.todo[1:]
+			continue
+		}
+		if s.fault("publish") {
+			return false, nil
+		}
+		if err := s.publish(ctx, job{Run: s.key, First: u.first, Count: u.count}); err != nil {
+			break // the queue is full, or NATS is away: later
+		}
+		u.sent = time.Now()
+		s.todo, s.sent = s.todo[1:], append(s.sent, u)
+	}
+	if len(s.sent) > 0 || len(s.disputes)+len(s.audits) > 0 {
+		s.copies(ctx)
+	}
+	if s.missing > 0 {
+		return false, nil
+	}
+	return s.settled(ctx)
+}
+
+// window is how many units may be in the queue or at workers: 4 jobs a worker, so that as much
+// waits in .ahead at most.
+func (s *session) window() int {
+	n := 4
+	for _, p := range s.peers {
+		if p.expelled == "" {
+			n += 4 * s.share(p)
+		}
+	}
+	return min(n, s.h.o.Queue)
+}
+
+// Times of a job. One is this long by the worker's speed, unless there are too few.
+const jobTime = 30 * time.Second
+
+// share is how many units a worker takes at once: for half a minute, and no more than leave 20 jobs
+// for each worker over the run, and two over what is left.
+func (s *session) share(p *peer) int {
+	size := 1
+	if u := slices.Concat(s.sent[:min(1, len(s.sent))], s.todo[:min(1, len(s.todo))]); len(u) > 0 {
+		size = u[len(u)-1].count
+	}
+	workers := max(1, len(s.peers))
+	n := int(p.rate * jobTime.Seconds() / float64(size))
+	n = min(n, s.r.N/size/(20*workers), (len(s.todo)+len(s.sent))/(2*workers))
+	return max(1, n)
+}
+
+// publish puts a job into the queue.
+func (s *session) publish(ctx context.Context, j job) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := s.h.js.Publish(ctx, subject(s.h.e.join.ID, "job"), pack(j))
+	return err
+}
+
+// copies gives idle workers the oldest jobs that others have not finished.
+func (s *session) copies(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	info, err := s.queue.Info(ctx)
+	if err != nil || info.NumPending > 0 {
+		return
+	}
+	idle := info.NumWaiting
+	for _, u := range s.sent {
+		now := time.Now()
+		if idle <= 0 || u.left == 0 || now.Sub(u.sent) < s.patience() ||
+			now.Sub(u.copied) < s.h.o.Lease {
+			continue
+		}
+		if s.fault("copy") {
+			return
+		}
+		if s.publish(ctx, job{Run: s.key, First: u.first, Count: u.count}) != nil {
+			return
+		}
+		u.copied = now
+		s.count.Copies++
+		idle--
+	}
+}
+
+// patience is how long a job is left to whom it went before an idle worker gets a copy.
+func (s *session) patience() time.Duration { return min(time.Second, s.h.o.Lease/4) }
+
+// settled reports whether nothing is open besides the outputs: doubts about some, or checks.
+func (s *session) settled(ctx context.Context) (bool, error) {
+	for i, d := range s.disputes {
+		if time.Since(d.since) < 2*s.h.o.Lease {
+			return false, nil
+		}
+		return false, fmt.Errorf("output %d is another from %s: no third machine was there to tell who "+
+			"is wrong; the same command goes on, with one more worker", i, d.sides())
+	}
+	for first, a := range s.audits {
+		if s.others(a.by) > 0 && time.Since(a.asked) < 2*s.h.o.Lease {
+			return false, nil
+		}
+		delete(s.audits, first)
+		s.count.Unaudited++
+	}
+	return true, nil
+}
+
+// others counts the workers that are there besides some.
+func (s *session) others(not ...string) int {
+	n := 0
+	for _, p := range s.peers {
+		if p.expelled == "" && !slices.Contains(not, p.name) && time.Since(p.seen) < 2*s.h.o.Lease {
+			n++
+		}
+	}
+	return n
+}
+
+// audit is a job that is made again elsewhere.
+type audit struct {
+	unit  unit
+	by    string
+	left  map[int]bool // outputs that are not compared yet
+	asked time.Time
+}
+
+// finished counts an output that is in the store.
+func (s *session) finished(ctx context.Context, i int, by string) {
+	s.by[i] = by
+	u := s.units[i]
+	delete(s.units, i)
+	s.done++
+	s.missing--
+	if u == nil {
+		return
+	}
+	if u.left--; u.left == 0 {
+		if s.h.o.Audit > 0 && rand.Float64() < s.h.o.Audit {
+			s.audit(ctx, u, by)
+		}
+		s.poke()
+	}
+}
+
+// audit asks another machine for a job that is done.
+func (s *session) audit(ctx context.Context, u *unit, by string) {
+	a := &audit{unit: *u, by: by, left: map[int]bool{}, asked: time.Now()}
+	for i := range u.count {
+		a.left[u.first+i] = true
+	}
+	if s.publish(ctx, job{Run: s.key, First: u.first, Count: u.count, Check: true,
+		Not: []string{by}}) == nil {
+		s.audits[u.first] = a
+	}
+}

@@ -1,0 +1,457 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// WorkerOptions say how a worker works.
+type WorkerOptions struct {
+	Name     string        // 1 to 64 of A-Z a-z 0-9 . _ -; "" makes one of the host's name
+	Cache    string        // directory that keeps files by their hash
+	Own      []string      // places that may have what a run needs
+	Patience time.Duration // without a hub, after which it ends; 0 is 10 minutes
+	Info     Info
+	Say      func(line string) // gets messages; nil: nobody
+
+	// Build makes a Maker from what the hub sent.
+	Build func(ctx context.Context, s Source) (Built, error)
+
+	fault   func(op string) bool // is asked at each operation; true is the process's end
+	options []nats.Option        // of the hub's own worker
+	spoil   func(o *Output)      // what a broken machine makes of an output
+}
+
+const defaultPatience = 10 * time.Minute
+
+// ErrOver ends a job of a run that is over.
+var ErrOver = errors.New("the run is over")
+
+// errLast ends a worker when no run comes any more.
+var errLast = errors.New("no run is left")
+
+// Refused is the error of a worker that the hub does not want.
+type Refused struct{ Why string }
+
+// Error returns what the hub said.
+func (r *Refused) Error() string { return "the hub refuses this worker: " + r.Why }
+
+// Worker makes outputs for a hub.
+type worker struct {
+	o    WorkerOptions
+	id   string
+	conn *nats.Conn
+	js   jetstream.JetStream
+
+	mu     sync.Mutex // of joining
+	run    string     // key of the run that built is of
+	built  Built
+	digest string // of its first output
+	took   float64
+	lease  time.Duration
+
+	jobsMu sync.Mutex
+	jobs   int // to take at once
+
+	dead  atomic.Bool                             // killed by a test
+	stop  atomic.Pointer[context.CancelCauseFunc] // ends the work for a run
+	heard atomic.Pointer[time.Time]               // when the hub answered last
+}
+
+// Work joins the hub of a line and makes outputs until the hub says that all is done.
+func Work(ctx context.Context, j Join, o WorkerOptions) error {
+	if o.Say == nil {
+		o.Say = func(string) {}
+	}
+	if o.fault == nil {
+		o.fault = func(string) bool { return false }
+	}
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
+	}
+	if o.Name == "" {
+		o.Name = machineName()
+	}
+	if !name.MatchString(o.Name) {
+		return fmt.Errorf("worker's name is %q, want 1 to 64 of A-Z a-z 0-9 . _ -", o.Name)
+	}
+	w := &worker{o: o, id: j.ID, jobs: 1}
+	w.hear()
+	if err := w.connect(ctx, j); err != nil {
+		return err
+	}
+	defer w.conn.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if _, err := w.conn.Subscribe(subject(j.ID, "over"), func(m *nats.Msg) {
+		var o over
+		if _, err := unpack(m.Data, &o); err != nil {
+			return
+		}
+		w.hear()
+		if o.Last {
+			cancel(errLast)
+		} else if stop := w.stop.Load(); stop != nil {
+			(*stop)(ErrOver)
+		}
+	}); err != nil {
+		return err
+	}
+	for {
+		err := w.one(ctx)
+		switch {
+		case w.dead.Load():
+			return errKilled
+		case errors.Is(err, errLast):
+			return nil
+		case errors.Is(err, ErrOver):
+			continue
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// machineName makes a name of the host's.
+func machineName() string {
+	host, _ := os.Hostname()
+	clean := []byte(host)
+	for i, c := range clean {
+		if !name.Match([]byte{c}) {
+			clean[i] = '-'
+		}
+	}
+	return string(clean[:min(len(clean), 40)]) + "-" + random(4)
+}
+
+// connect connects, however long the hub is not there.
+func (w *worker) connect(ctx context.Context, j Join) error {
+	options := append(connection(), nats.Name(w.o.Name), nats.IgnoreAuthErrorAbort())
+	address := j.URL
+	switch {
+	case w.o.options != nil:
+		address, options = "", append(options, w.o.options...)
+	case j.URL == "":
+		address = "nats://" + j.Host
+		options = append(options, nats.UserInfo(workerUser, j.Token))
+		if j.Cert != "" {
+			options = append(options, nats.Secure(pinned(j.Cert)))
+		}
+	}
+	for {
+		var err error
+		if w.conn, err = nats.Connect(address, options...); err == nil {
+			w.js, err = jetstream.New(w.conn)
+			return err
+		}
+		switch {
+		case errors.Is(err, nats.ErrAuthorization):
+			return &Refused{"the token is not the hub's"}
+		case errors.Is(err, errCertificate):
+			return &Refused{errCertificate.Error()}
+		}
+		if err := w.wait(ctx, 200*time.Millisecond, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *worker) hear() {
+	now := time.Now()
+	w.heard.Store(&now)
+}
+
+// wait lets time pass after an error of the network, and reports when that has been too long.
+func (w *worker) wait(ctx context.Context, d time.Duration, last error) error {
+	if silent := time.Since(*w.heard.Load()); silent > w.o.Patience {
+		if errors.Is(last, nats.ErrReconnectBufExceeded) {
+			last = errors.New("there is no connection")
+		}
+		return fmt.Errorf("the hub is silent for %s: %w", silent.Round(time.Second), last)
+	}
+	if w.conn != nil && w.conn.IsClosed() {
+		return cmp.Or(w.conn.LastError(), nats.ErrConnectionClosed)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// ask sends a request until it is answered. answer is what the reply's header goes to; the bytes
+// after it are returned.
+func (w *worker) ask(ctx context.Context, name string, message []byte, answer any,
+	no *refusal) ([]byte, error) {
+	pause := 50 * time.Millisecond
+	for {
+		once, cancel := context.WithTimeout(ctx, max(2*time.Second, w.lease/4))
+		m, err := w.conn.RequestWithContext(once, subject(w.id, name), message)
+		cancel()
+		if err == nil {
+			w.hear()
+			data, err := unpack(m.Data, answer)
+			if err != nil {
+				return nil, err
+			}
+			if no.Error != "" {
+				return nil, &Refused{no.Error}
+			}
+			if !no.Busy {
+				return data, nil
+			}
+			err = errors.New("the hub is busy")
+			*no = refusal{}
+		} else if errors.Is(err, nats.ErrMaxPayload) {
+			return nil, fmt.Errorf("a message of %d bytes is more than NATS takes, %d", len(message),
+				w.conn.MaxPayload())
+		}
+		if err := w.wait(ctx, pause, err); err != nil {
+			return nil, err
+		}
+		pause = min(2*pause, 2*time.Second)
+	}
+}
+
+// join asks what the run is, makes its first output and shows it. What is known of the run is not
+// made again. Without anew, another run than the one that is known is ErrOver.
+func (w *worker) join(ctx context.Context, anew bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := hello{Protocol: protocol, Worker: w.o.Name, Build: w.o.Info.Build, Go: w.o.Info.Go,
+		Platform: w.o.Info.Platform}
+	var a welcome
+	if err := w.killed("hello"); err != nil {
+		return err
+	}
+	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
+		return err
+	}
+	if a.Run != w.run {
+		if !anew {
+			return ErrOver
+		}
+		if err := w.build(ctx, a); err != nil {
+			return err
+		}
+	}
+	h.Run, h.Settings, h.Device = a.Run, w.built.Settings, w.built.Device
+	h.Digest, h.Seconds = w.digest, w.took
+	a = welcome{}
+	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
+		return err
+	}
+	if a.Run != w.run { // another began meanwhile
+		return ErrOver
+	}
+	w.setJobs(a.Jobs)
+	return nil
+}
+
+func (w *worker) setJobs(n int) {
+	w.jobsMu.Lock()
+	w.jobs = max(1, n)
+	w.jobsMu.Unlock()
+}
+
+// build makes the Maker of a run and its first output.
+func (w *worker) build(ctx context.Context, a welcome) error {
+	if a.Size < 0 || a.Size > maxSpec {
+		return fmt.Errorf("the hub's plan is %d bytes, want at most %d", a.Size, maxSpec)
+	}
+	data, err := w.bytes(ctx, asked{SHA256: a.Spec})
+	if err != nil {
+		return err
+	}
+	var p plan
+	if digest(data) != a.Spec {
+		return errors.New("the hub's plan is not what it says")
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return fmt.Errorf("the hub's plan: %w", err)
+	}
+	s := Source{Spec: p.Spec, Trees: map[string]string{}, Input: w.input}
+	for _, t := range p.Trees {
+		if s.Trees[t.Name], err = w.tree(ctx, &t); err != nil {
+			return err
+		}
+	}
+	built, err := w.o.Build(ctx, s)
+	if err != nil {
+		return err
+	}
+	var first *Output
+	start := time.Now()
+	if err := built.Maker.Make(ctx, a.First, 1, func(o Output) error {
+		first = &o
+		return nil
+	}); err != nil {
+		return err
+	}
+	if first == nil {
+		return errors.New("the maker made no first output")
+	}
+	w.built, w.took, w.lease = built, time.Since(start).Seconds(), time.Duration(a.Lease)
+	w.digest, w.run = built.DigestOf(first.Data), a.Run
+	return nil
+}
+
+// bytes gets a whole file or input.
+func (w *worker) bytes(ctx context.Context, a asked) (all []byte, err error) {
+	for {
+		data, size, err := w.piece(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		if size > maxInput {
+			return nil, fmt.Errorf("the hub sends %d bytes, want at most %d", size, maxInput)
+		}
+		all = append(all, data...)
+		if a.Offset += int64(len(data)); a.Offset >= size {
+			return all, nil
+		}
+		if len(data) == 0 {
+			return nil, errors.New("the hub sends an empty piece")
+		}
+	}
+}
+
+// piece gets a part of a file or an input.
+func (w *worker) piece(ctx context.Context, a asked) (data []byte, size int64, err error) {
+	a.Worker, a.Length = w.o.Name, Piece
+	if err := w.killed("piece"); err != nil {
+		return nil, 0, err
+	}
+	var p piece
+	data, err = w.ask(ctx, "blob", pack(a), &p, &p.refusal)
+	if err == nil && p.Rejoin {
+		err = ErrOver
+	}
+	return data, p.Size, err
+}
+
+// input gets what an output is made of.
+func (w *worker) input(ctx context.Context, i int) ([]byte, error) {
+	return w.bytes(ctx, asked{Input: i})
+}
+
+// tree finds the place of a tree, and gets what is missing of it.
+func (w *worker) tree(ctx context.Context, t *Tree) (string, error) {
+	return cache{w.o.Cache}.place(t, w.o.Own, func(f File, to string) error {
+		l := flock.New(to + ".lock") // workers of one machine fetch a file once
+		if err := l.Lock(); err != nil {
+			return err
+		}
+		defer l.Close()
+		if _, err := os.Stat(to); err == nil {
+			return nil
+		}
+		w.o.Say(fmt.Sprintf("fetching %s of %s, %.1f MB", filepath.Base(cmp.Or(f.Path, t.Base)), t.Name,
+			float64(f.Size)/1e6))
+		return fetched(f, to, func(offset int64) ([]byte, error) {
+			data, _, err := w.piece(ctx, asked{SHA256: f.SHA256, Offset: offset})
+			return data, err
+		})
+	})
+}
+
+// killed asks the test whether the process ends here.
+func (w *worker) killed(op string) error {
+	if w.o.fault(op) {
+		w.dead.Store(true)
+		if stop := w.stop.Load(); stop != nil {
+			(*stop)(errKilled)
+		}
+		w.conn.Close()
+		return errKilled
+	}
+	return nil
+}
+
+// one works for a run until it is over.
+func (w *worker) one(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w.stop.Store(&cancel)
+	err := w.join(ctx, true)
+	if err == nil {
+		err = w.pull(ctx)
+	}
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+		err = cause
+	}
+	return err
+}
+
+// held are the jobs that a worker has taken, whose leases it renews.
+type held struct {
+	mu   sync.Mutex
+	list map[jetstream.Msg]bool
+}
+
+func (h *held) add(m jetstream.Msg) {
+	h.mu.Lock()
+	h.list[m] = true
+	h.mu.Unlock()
+}
+
+func (h *held) drop(m jetstream.Msg) {
+	h.mu.Lock()
+	delete(h.list, m)
+	h.mu.Unlock()
+}
+
+// all returns the jobs that are held.
+func (h *held) all() []jetstream.Msg {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []jetstream.Msg
+	for m := range maps.Keys(h.list) {
+		list = append(list, m)
+	}
+	return list
+}
+
+// renew keeps the leases of jobs and shows the hub that this worker lives.
+func (w *worker) renew(ctx context.Context, h *held) {
+	every := max(w.lease/6, 20*time.Millisecond)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, m := range h.all() {
+			m.InProgress()
+		}
+		once, cancel := context.WithTimeout(ctx, every)
+		m, err := w.conn.RequestWithContext(once, subject(w.id, "done."+w.o.Name),
+			pack(done{Worker: w.o.Name, Job: job{Run: w.run}}))
+		cancel()
+		var t thanks
+		if err != nil {
+			continue
+		}
+		if _, err := unpack(m.Data, &t); err == nil && t.Rejoin {
+			_ = w.join(ctx, false) // the hub began again; a result will report what is wrong
+		}
+	}
+}
