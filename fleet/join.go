@@ -50,7 +50,8 @@ func newSecrets() (*secrets, error) {
 		return nil, err
 	}
 	// Its validity is not looked at: the join line has its hash, and clocks may be wrong.
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "unmask"},
+	template := &x509.Certificate{SerialNumber: big.NewInt(1),
+		Subject:   pkix.Name{CommonName: "unmask"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

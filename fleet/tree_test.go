@@ -12,7 +12,8 @@ import (
 func someTree(t *testing.T) (Tree, string) {
 	dir := filepath.Join(t.TempDir(), "model")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "codec"), 0o777))
-	for name, data := range map[string]string{"config.json": "{}", "model.safetensors": "weights of some size",
+	for name, data := range map[string]string{"config.json": "{}",
+		"model.safetensors":       "weights of some size",
 		"codec/model.safetensors": "more", ".hidden": "x"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666))
 	}

@@ -140,7 +140,8 @@ func (p *Pictures) openFolder() (err error) {
 	return nil
 }
 
-// RunSettings returns what the pictures' bytes depend on: Settings, and what the options add to them.
+// RunSettings returns what the pictures' bytes depend on: Settings, and what the options add to
+// them.
 func (o *PictureOptions) RunSettings() runs.Settings {
 	s := maps.Clone(o.Settings)
 	if o.Grow != nil {

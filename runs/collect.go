@@ -36,7 +36,9 @@ func (l *Lines) Digest(i int) (digest string, ok bool) {
 }
 
 // DigestOf returns the Digest of this line.
-func (l *Lines) DigestOf(line []byte) string { return hash(append(line[:len(line):len(line)], '\n')) }
+func (l *Lines) DigestOf(line []byte) string {
+	return hash(append(line[:len(line):len(line)], '\n'))
+}
 
 func hash(data []byte) string {
 	sum := sha256.Sum256(data)
