@@ -73,6 +73,7 @@ func TestEnds(t *testing.T) {
 				require.Less(t, q.Evaluated.Partial+q.Evaluated.Full*length,
 					all.Evaluated.Partial+all.Evaluated.Full*length)
 				require.Equal(t, slices.Repeat([]int32{end}, 4), q.Tokens[length-4:])
+				require.Equal(t, length-1, q.Opened[len(q.Opened)-1].Position)
 			}
 		})
 	}

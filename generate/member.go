@@ -191,6 +191,7 @@ func (m *member) fill(first int, mask, token int32) {
 	for _, p := range m.free[first:] {
 		if m.Tokens[p] == mask {
 			m.Tokens[p], m.past[p] = token, 0
+			m.Opened = append(m.Opened, Opened{Position: p, Token: token, LogP: math.NaN()})
 			m.left--
 		}
 	}

@@ -31,8 +31,8 @@ type Options struct {
 	Tokens []int32 // [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
 
 	// Ends are tokens that end a text. Where all before one is open the sequence is done: positions
-	// that are masked still get that token, no step is made for them, and Opened does not have them.
-	// Samplers that mask or replace open tokens take their steps as ever.
+	// that are masked still open with that token, and no pass is made for them. Samplers that mask or
+	// replace open tokens take their steps as ever.
 	Ends []int32
 
 	Condition  *model.Condition                    // of all sequences; nil: none

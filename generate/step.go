@@ -31,7 +31,8 @@ type Sequence struct {
 type Opened struct {
 	Position int
 	Token    int32
-	// log p(token), p of the pass it was drawn from; NaN where a sampler keeps it to itself
+	// log p(token), p of the pass it was drawn from; NaN where a sampler keeps it to itself, and where
+	// the text has ended before
 	LogP  float64
 	Stage int // 0 from the full pass, then partial passes
 }
