@@ -3,7 +3,9 @@ package cli
 import (
 	"runtime"
 	"strconv"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"unmask/param"
@@ -27,4 +29,9 @@ func lengthFlag(f *pflag.FlagSet, to *int) {
 func seedFlag(f *pflag.FlagSet, to *uint64, help string) { flags.Seed(f, to, "seed", help) }
 
 // flagError is a mistake in a flag.
-func flagError(err error) error { return usage("%v", flags.Explain(err)) }
+func flagError(cmd *cobra.Command, err error) error {
+	if near := flags.Near(cmd.Flags(), err); len(near) > 0 {
+		return usage("%v, did you mean --%s?", err, strings.Join(near, " or --"))
+	}
+	return usage("%v", flags.Explain(err))
+}

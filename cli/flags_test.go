@@ -70,7 +70,7 @@ func TestFlagsRefuseAsTheLibrary(t *testing.T) {
 			f.register(flags, model.Spec{Shape: []int{16}})
 			flag := ""
 			if err := flags.Parse([]string{fmt.Sprintf("--%s=%v", p.Name, param.Format(x))}); err != nil {
-				flag = strings.TrimPrefix(flagError(err).Error(), "--")
+				flag = strings.TrimPrefix(flagError(newText(), err).Error(), "--")
 			}
 			require.Equal(t, library, flag)
 		})
@@ -91,8 +91,8 @@ func TestNumericFlagsRefuseInOneGrammar(t *testing.T) {
 			seen++
 			err := cmd.Flags().Set(f.Name, "many")
 			require.Error(t, err)
-			require.NotContains(t, flagError(err).Error(), "strconv", "%s --%s", cmd.Name(), f.Name)
-			require.Regexp(t, `^--?`+f.Name+` is "many", want `, flagError(err).Error(), "%s --%s",
+			require.NotContains(t, flagError(cmd, err).Error(), "strconv", "%s --%s", cmd.Name(), f.Name)
+			require.Regexp(t, `^--?`+f.Name+` is "many", want `, flagError(cmd, err).Error(), "%s --%s",
 				cmd.Name(), f.Name)
 		})
 	}

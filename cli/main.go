@@ -73,11 +73,12 @@ func newRoot() *cobra.Command {
 	root.Version = version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
-	root.AddCommand(newText(), newImage(), newEncode(), newDecode(), newConvert(), newVerify(),
-		newGather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(), newInspect(),
-		newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(newMan(root), newText(), newImage(), newEncode(), newDecode(), newConvert(),
+		newVerify(), newGather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(),
+		newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
 		newBench(), newServe(), newVersion())
+	complete(root)
 	return root
 }
 
@@ -106,7 +107,9 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 
 func commandNames(cmd *cobra.Command) (names []string) {
 	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
 	}
 	return names
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,24 +14,34 @@ import (
 func newSamplers() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "samplers",
-		Short: "List all rules for what opens next",
+		Use:   "samplers [NAME...]",
+		Short: "List all rules for what opens next, or show some with their parameters",
 		Long: `List all rules for what opens next.
 
 Parameters stand in parentheses, moment(alpha=3), and so do the rules that others go around:
 semi-ar(hybrid), eb(margin), hybrid(random,u-moment). With +cache at the end a step has an
 intermediate stage of partial caching (not for those marked with *).`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  unmask samplers moment eb     ranges, defaults and meaning of their parameters",
+		RunE: func(cmd *cobra.Command, names []string) error {
 			list, err := samplers.Describe()
 			if err != nil {
 				return err
 			}
+			for _, name := range names {
+				if !slices.ContainsFunc(list, func(d samplers.Description) bool { return d.Name == name }) {
+					_, err := samplers.Parse(name)
+					return usage("%v", cmp.Or(err, fmt.Errorf("%q, want a name alone", name)))
+				}
+			}
 			line := json.NewEncoder(stdout)
 			for _, d := range list {
-				if asJSON {
+				switch {
+				case len(names) > 0 && !slices.Contains(names, d.Name):
+				case asJSON:
 					line.Encode(d)
-				} else {
+				case len(names) > 0:
+					fmt.Fprint(stdout, d.Text())
+				default:
 					fmt.Fprintln(stdout, d)
 				}
 			}

@@ -62,8 +62,6 @@ func (f *tuneFlags) run(ctx context.Context) error {
 		return usage("--budget is %v, want a time above 0", f.budget)
 	case f.limit <= 0:
 		return usage("--limit is %v, want a time above 0", f.limit)
-	case f.batch > f.n:
-		return usage("--batch is %d, want 1 to %d", f.batch, f.n)
 	case f.kind != "" && f.kind != "text" && f.kind != "image":
 		return usage("--kind is %q, want text or image", f.kind)
 	}
@@ -76,7 +74,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	}
 	var p *terminal.Progress
 	all, err := experiments.Tune(ctx, task,
-		experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: f.batch, Length: f.size,
+		experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: min(f.batch, f.n), Length: f.size,
 			Seed: f.seed, Limit: f.limit},
 		func(done, total int, _ experiments.Point) bool {
 			if done == 0 {

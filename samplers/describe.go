@@ -39,6 +39,27 @@ func Describe() ([]Description, error) {
 	return out, nil
 }
 
+// Text returns all that is known of the rule, in lines: each parameter with range, default and
+// meaning.
+func (d Description) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n  %s\n  %s\n", d.Name, d.Line, d.Paper)
+	if d.Inside != "" {
+		fmt.Fprintf(&b, "  in parentheses: %s\n", d.Inside)
+	}
+	for _, p := range d.Parameters {
+		fmt.Fprintf(&b, "  %-12s %s", p.Name, p.Want())
+		if p.Default != "" {
+			fmt.Fprintf(&b, ", default %s", p.Default)
+		}
+		fmt.Fprintf(&b, ": %s\n", p.Help)
+	}
+	if !d.Cache {
+		fmt.Fprintf(&b, "  no --cache: %s\n", d.Uncached)
+	}
+	return b.String()
+}
+
 // String returns a line of a list: the name, with * where there are no intermediate stages, what
 // the rule does, its parameters and its paper.
 func (d Description) String() string {

@@ -115,6 +115,24 @@ func Explain(err error) error {
 	return e
 }
 
+// Words returns the values of a flag that Text or its like added, nil where these are no words.
+func Words(f *pflag.Flag) []string {
+	if v, ok := f.Value.(*value); ok {
+		return v.Words
+	}
+	return nil
+}
+
+// Near returns the flags of a set whose names are like the one that err, of pflag, does not know.
+func Near(f *pflag.FlagSet, err error) (names []string) {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return nil
+	}
+	f.VisitAll(func(g *pflag.Flag) { names = append(names, g.Name) })
+	return param.Nearest(unknown.GetSpecifiedName(), names)
+}
+
 // Given returns the flags of a set that were given, by name, as text.
 func Given(f *pflag.FlagSet) map[string]string {
 	list := map[string]string{}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/images"
+	"unmask/param/flags"
+	"unmask/samplers"
+	"unmask/weights/hub"
+)
+
+// values are what shells complete flags with, by the flag's name; those of parameters know their
+// own, and the rest are names of files.
+var values = map[string]func() []string{
+	"sampler":   samplerNames,
+	"schedule":  scheduleNames,
+	"model":     modelNames,
+	"judge":     modelNames,
+	"precision": words("f32", "bf16", "int8"),
+	"device":    words("auto", "cpu", "cuda"),
+	"quantize":  words("q8_0", "q4_k_m"),
+	"fit":       words(images.Fits...),
+	"with":      words("hidden", "attention", "kv", "hidden,attention,kv"),
+}
+
+func words(list ...string) func() []string { return func() []string { return list } }
+
+func samplerNames() (list []string) {
+	for _, info := range samplers.List() {
+		list = append(list, info.Name+"\t"+info.Line)
+	}
+	return list
+}
+
+func scheduleNames() (list []string) {
+	for _, s := range samplers.Schedules() {
+		list = append(list, s.String())
+	}
+	return list
+}
+
+// modelNames are the models at hand: embedded, and in the hub's cache.
+func modelNames() []string {
+	list := unmask.Embedded()
+	cached, err := hub.List()
+	if err != nil {
+		return list
+	}
+	for _, c := range cached {
+		list = append(list, c.Repo)
+	}
+	return append(list, "oracle:markov:length=16,tokens=4")
+}
+
+// complete tells shells the values of all flags of cmd and of the commands under it.
+func complete(cmd *cobra.Command) {
+	for _, under := range cmd.Commands() {
+		complete(under)
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		list := values[f.Name]
+		if named := flags.Words(f); named != nil {
+			list = words(named...)
+		}
+		if list != nil {
+			cmd.RegisterFlagCompletionFunc(f.Name, completion(list))
+		}
+	})
+	switch cmd.Name() {
+	case "inspect":
+		cmd.ValidArgsFunction = completion(modelNames)
+	case "samplers":
+		cmd.ValidArgsFunction = completion(samplerNames)
+	}
+}
+
+func completion(list func() []string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return list(), cobra.ShellCompDirectiveDefault // names of files where none of these begins so
+	}
+}
