@@ -14,8 +14,8 @@ import (
 type Subjects struct {
 	Classes  []string // numbers or names
 	Prompts  []string
-	Lines    []string // of a file: classes for a model of classes, otherwise prompts
-	Negative string   // the prompt that guidance leads away from, "" the empty one
+	Inputs   []Input // classes for a model of classes, otherwise prompts; see ReadInputs
+	Negative string  // the prompt that guidance leads away from, "" the empty one
 }
 
 // Conditions are what the pictures of a run are drawn of: picture i of number i, and again from the
@@ -41,8 +41,6 @@ func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Condi
 	}{
 		{"class", first(s.Classes), spec.Classes == 0, "none: the model has no classes"},
 		{"prompt", first(s.Prompts), !spec.Prompt, "none: the model reads no prompts"},
-		{"prompts", first(s.Lines), !spec.Conditional(),
-			"none: the model has no classes and reads no prompts"},
 		{"negative", s.Negative, !spec.Prompt, "none: the model reads no prompts"},
 		{"negative", s.Negative, !guided, "none without guidance"},
 	} {
@@ -50,8 +48,18 @@ func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Condi
 			return nil, &param.Error{Name: c.name, Found: param.Quote(c.found), Want: c.want}
 		}
 	}
-	c := &Conditions{Asked: slices.Concat(s.Classes, s.Prompts, s.Lines), Negative: s.Negative,
+	c := &Conditions{Asked: slices.Concat(s.Classes, s.Prompts), Negative: s.Negative,
 		classes: spec.Classes > 0}
+	if len(s.Inputs) > 0 && !spec.Conditional() {
+		return nil, errors.New("prompts, want none: the model has no classes and reads no prompts")
+	}
+	for i, in := range s.Inputs {
+		text, err := in.Drawn(c.classes)
+		if err != nil {
+			return nil, fmt.Errorf("prompts: input %d: %w", i, err)
+		}
+		c.Asked = append(c.Asked, text)
+	}
 	switch {
 	case len(c.Asked) == 0 && spec.Prompt:
 		return nil, errors.New("prompt is missing: the model draws from a text")

@@ -2,8 +2,11 @@ package unmask
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"unmask/generate"
+	"unmask/param"
 )
 
 // Defaults returns the recipe that the model was published with or, without one, its kind's: what a
@@ -56,4 +59,25 @@ func (m *Model) masked(r Run) int {
 		}
 	}
 	return n
+}
+
+// Choose makes a preset, by its name, the run that the model was published with. "" leaves it as it
+// is but for a run that inpaints, where the model has a preset of its own for that.
+func (m *Model) Choose(preset string, inpaints bool) error {
+	if preset == "" {
+		if recipe, ok := m.Presets["inpaint"]; ok && inpaints {
+			m.Recipe = recipe
+		}
+		return nil
+	}
+	recipe, ok := m.Presets[preset]
+	if !ok {
+		want := param.Either(slices.Sorted(maps.Keys(m.Presets)))
+		if want == "" {
+			want = "none: the model has no presets"
+		}
+		return &param.Error{Name: "preset", Found: param.Quote(preset), Want: want}
+	}
+	m.Recipe = recipe
+	return nil
 }

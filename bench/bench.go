@@ -54,6 +54,19 @@ type Result struct {
 	OwnShare float64 `json:"own_share,omitempty"`
 }
 
+// Heading is the first line of a table of results.
+var Heading = fmt.Sprintf("%-24s %12s %7s %16s  %s", "name", "seconds", "share", "rate", "ceiling")
+
+// String returns a line of the table.
+func (r Result) String() string {
+	line := fmt.Sprintf("%-24s %12.6f %6.1f%% %8.1f %-7s  %s", r.Name, r.Seconds, 100*r.Share, r.Rate,
+		r.Unit, r.Limit)
+	if r.OwnShare > 0 {
+		line += fmt.Sprintf(", own work %.6f s, %.2f%% of a step", r.Own, 100*r.OwnShare)
+	}
+	return line
+}
+
 // Measurement is one name. Its work is prepared only when it is run.
 type Measurement struct {
 	Name    string

@@ -30,20 +30,12 @@ is what neither the network nor its output head does. UNMASK_ISA chooses the ins
 			}
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			out := cmd.OutOrStdout()
 			if asJSON {
-				line := json.NewEncoder(out)
+				line := json.NewEncoder(stdout)
 				return bench.Run(ctx, o, func(r bench.Result) { line.Encode(r) })
 			}
-			fmt.Fprintf(out, "%-24s %12s %7s %16s  %s\n", "name", "seconds", "share", "rate", "ceiling")
-			return bench.Run(ctx, o, func(r bench.Result) {
-				fmt.Fprintf(out, "%-24s %12.6f %6.1f%% %8.1f %-7s  %s", r.Name, r.Seconds, 100*r.Share, r.Rate,
-					r.Unit, r.Limit)
-				if r.OwnShare > 0 {
-					fmt.Fprintf(out, ", own work %.6f s, %.2f%% of a step", r.Own, 100*r.OwnShare)
-				}
-				fmt.Fprintln(out)
-			})
+			fmt.Fprintln(stdout, bench.Heading)
+			return bench.Run(ctx, o, func(r bench.Result) { fmt.Fprintln(stdout, r) })
 		},
 	}
 	cmd.Flags().StringVar(&o.Only, "only", "",

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -52,11 +51,7 @@ func (c *chatFlags) tokens(m *unmask.Model, length int) (tokens []int32, err err
 			return nil, wrap(flag, whole.Cause(err))
 		}
 	} else {
-		list := []chat.Message{{Role: "user", Content: c.chat}}
-		if c.system != "" {
-			list = append([]chat.Message{{Role: "system", Content: c.system}}, list...)
-		}
-		if messages, err = json.Marshal(list); err != nil {
+		if messages, err = chat.Ask(c.system, c.chat); err != nil {
 			return nil, err
 		}
 	}

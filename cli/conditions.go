@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -39,16 +37,8 @@ func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model,
 	s := unmask.Subjects{Classes: c.class, Prompts: c.prompt, Negative: c.negative}
 	var err error
 	if c.prompts != "" {
-		inputs, err := readInputs(c.prompts)
-		if err != nil {
+		if s.Inputs, err = readInputs(c.prompts); err != nil {
 			return usage("--prompts: %v", err)
-		}
-		for i, in := range inputs {
-			text, err := in.Drawn(m.Spec().Classes > 0)
-			if err != nil {
-				return usage("--prompts: input %d: %v", i, err)
-			}
-			s.Lines = append(s.Lines, text)
 		}
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
@@ -67,26 +57,5 @@ func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model,
 			param.Quote(text))
 	}
 	o.Conditions = c.subjects.Of
-	return nil
-}
-
-// choosePreset makes --preset the run that the model was published with. Without one, inpainting is
-// the model's own where it has one.
-func (c *conditionFlags) choosePreset(m *unmask.Model, inpaints bool) error {
-	if c.preset == "" {
-		if recipe, ok := m.Presets["inpaint"]; ok && inpaints {
-			m.Recipe = recipe
-		}
-		return nil
-	}
-	recipe, ok := m.Presets[c.preset]
-	switch names := slices.Sorted(maps.Keys(m.Presets)); {
-	case ok:
-		m.Recipe = recipe
-	case len(names) == 0:
-		return usage("--preset is %s, want none: the model has no presets", param.Quote(c.preset))
-	default:
-		return usage("--preset is %s, want %s", param.Quote(c.preset), param.Either(names))
-	}
 	return nil
 }

@@ -2,14 +2,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
-	"unmask/images"
 	"unmask/judges"
-	"unmask/metrics"
 	"unmask/terminal"
 )
 
@@ -56,9 +53,10 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 			return usage("%v", err)
 		}
 	}
-	files, err := images.List(dir)
-	if err != nil {
-		return err
+	o := judges.FolderOptions{Reference: f.by.Reference != "" || f.saveStats == "",
+		PerClass: f.perClass, Stats: f.saveStats}
+	if o.Reference && f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
+		return usage("--reference is missing, want a DIR of images or an .npz, or --save-stats")
 	}
 	network, err := f.network(ctx)
 	if err != nil {
@@ -66,61 +64,29 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
-	var r *experiments.Reference
-	var by *judges.ByClass
-	var classes []string
-	if f.perClass {
-		if classes, err = judges.Classes(dir, files); err != nil {
-			return err
-		}
+	reference := &terminal.Later{Label: "reference"}
+	defer reference.Close()
+	f.by.Progress = reference.Set
+	var p *terminal.Progress
+	o.Begin = func(n int) { reference.Close(); p = terminal.NewProgress("images", int64(n)) }
+	o.Each = func() { p.Add(1) }
+	e, err := judges.EvalFolder(ctx, dir, network, f.by, o)
+	if p != nil {
+		p.Close()
 	}
-	if f.by.Reference != "" || f.saveStats == "" {
-		if f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
-			return usage("--reference is missing, want a DIR of images or an .npz, or --save-stats")
-		}
-		bar := &terminal.Later{Label: "reference"}
-		f.by.Progress = bar.Set
-		if !f.perClass {
-			r, err = judges.LoadReference(ctx, f.by, network)
-		} else if by, err = judges.LoadByClass(ctx, f.by, network); err == nil {
-			r, err = by.All(), by.Expect(classes)
-		}
-		bar.Close()
-		if err != nil {
-			return err
-		}
-	}
-	p := terminal.NewProgress("images", int64(len(files)))
-	each := func(i int, features []float32) error {
-		p.Add(1)
-		if by == nil {
-			return nil
-		}
-		return by.AddFeatures(classes[i], features)
-	}
-	e, stats, err := judges.EvalPictures(ctx, network, r, files, each)
-	p.Close()
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return err
 	}
 	if f.saveStats != "" {
-		if err := metrics.SaveStats(f.saveStats, stats); err != nil {
-			return err
-		}
-		terminal.Say("wrote the statistics of %d images to %s", len(files), f.saveStats)
+		terminal.Say("wrote the statistics of %d images to %s", e.Samples, f.saveStats)
 	}
-	if r == nil {
+	if !o.Reference {
 		return nil
 	}
-	if few := 10 * network.Width(); len(files) < few {
+	if few := 10 * network.Width(); e.Samples < few {
 		terminal.Say("%s of %d features each: the Frechet distance of so few is biased upwards, compare "+
-			"it with that of as many alone, or measure %d", terminal.Count(len(files), "image"),
+			"it with that of as many alone, or measure %d", terminal.Count(e.Samples, "image"),
 			network.Width(), few)
-	}
-	if by != nil {
-		if e.Classes, err = by.Metrics(ctx); err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
-		}
 	}
 	return printEvaluation(e, f.json)
 }

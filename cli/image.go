@@ -112,8 +112,8 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	if err := f.choosePreset(m, f.inpaint != ""); err != nil {
-		return err
+	if err := m.Choose(f.preset, f.inpaint != ""); err != nil {
+		return usage("--%v", err)
 	}
 	if o, err = f.published(flags, m, o); err != nil {
 		return err

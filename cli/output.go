@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"unmask/internal/whole"
@@ -56,19 +55,6 @@ func readInput() (string, error) {
 		return "", usage("standard input has more than %d bytes", tokenizers.MaxText)
 	}
 	return strings.TrimSuffix(string(data), "\n"), nil
-}
-
-// writeWhole makes a file appear whole or not at all, in a directory that it makes.
-func writeWhole(name string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	return writeFile(name, data)
-}
-
-// writeFile makes a file appear whole or not at all, in a directory that is there.
-func writeFile(name string, data []byte) error {
-	return whole.WriteFile(name, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
 // ended returns the error of a run whose outputs were closed: that of closing them counts unless

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,8 +64,7 @@ func newList() *cobra.Command {
 					line.Encode(c)
 					continue
 				}
-				fmt.Fprintf(stdout, "%-40s %-12.12s %8.1f MB  %s\n", c.Repo, c.Commit, float64(c.Size)/1e6,
-					strings.Join(c.Refs, " "))
+				fmt.Fprintln(stdout, c)
 			}
 			return nil
 		},

@@ -120,10 +120,7 @@ func (f *reproduceFlags) measure(ctx context.Context, kind string,
 	if err != nil {
 		return nil, nil, err
 	}
-	points := size.Text.TextPoints()
-	if task.Kind() == "image" {
-		points = size.Image.ImagePoints()
-	}
+	points := size.Points(task.Kind())
 	name := filepath.Join(f.out, "results-"+task.Kind()+".jsonl")
 	if err := os.MkdirAll(f.out, 0o777); err != nil {
 		return nil, nil, err
@@ -136,11 +133,5 @@ func (f *reproduceFlags) measure(ctx context.Context, kind string,
 	if err := sweep(ctx, j, task, points); err != nil {
 		return nil, nil, err
 	}
-	var results []experiments.Result
-	for _, p := range points {
-		if r, ok := j.Find(task.Kind(), p); ok {
-			results = append(results, r)
-		}
-	}
-	return results, settings.Of(task.Kind()), j.Close()
+	return j.Of(task.Kind(), points), settings.Of(task.Kind()), j.Close()
 }

@@ -1,17 +1,14 @@
 package cli
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/generate"
+	asking "unmask/generate/flags"
 	"unmask/model"
 	"unmask/param"
 	"unmask/param/flags"
-	"unmask/samplers"
 )
 
 // samplingFlags ask for a recipe.
@@ -26,27 +23,7 @@ const mostSamples = 1 << 30
 // register adds the flags, with the defaults of models of a kind.
 func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	s.kind = kind
-	defaults := generate.Defaults(kind)
-	add := func(p param.Param) *pflag.Flag {
-		return flags.Text(f, p, func(text string) error { return new(generate.Recipe).Set(p.Name, text) })
-	}
-	for _, p := range generate.Params() {
-		if def := defaults.Get(p.Name); def != "" {
-			p.Default = def
-		}
-		switch p.Name {
-		case "sampler", "schedule": // which is refused later, by its full text, or is a file
-			f.String(p.Name, p.Default, p.Help)
-		case "ban", "bias": // in text, which the model's tokenizer reads
-		case "cache":
-			add(p).NoOptDefVal = "1"
-		default:
-			add(p)
-		}
-	}
-	for _, p := range []param.Param{samplers.AlphaParam, samplers.GammaParam} {
-		flags.Float(f, new(float64), p)
-	}
+	asking.Register(f, generate.Defaults(kind))
 	flags.Count(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: mostSamples, Default: "1",
 		Help: "how many samples"})
 	flags.Int(f, &s.batch, param.Param{Name: "batch", Min: 1, Max: mostSamples,
@@ -59,7 +36,7 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 // generation begins a run: it refuses what no model's defaults make right.
 func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 	o := generate.Options{N: s.n, Batch: s.batch, Seed: s.seed}
-	asked, err := s.asked(f)
+	asked, err := asking.Asked(f)
 	if err == nil {
 		err = asked.Check()
 	}
@@ -79,7 +56,7 @@ func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model,
 			return o, err
 		}
 	}
-	asked, err := s.asked(f)
+	asked, err := asking.Asked(f)
 	if err != nil {
 		return o, usage("--%v", err)
 	}
@@ -88,24 +65,6 @@ func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model,
 		return o, usage("--%v", err)
 	}
 	return o.With(r), nil
-}
-
-// asked returns what the flags ask for.
-func (s *samplingFlags) asked(f *pflag.FlagSet) (generate.Asked, error) {
-	asked, given := generate.Asked{}, flags.Given(f)
-	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
-		if text, ok := given[p.Name]; ok && p.Name != "ban" && p.Name != "bias" {
-			asked[p.Name] = text
-		}
-	}
-	if name := asked["schedule"]; strings.HasSuffix(name, scheduleSuffix) {
-		schedule, err := samplers.OpenTimes(name)
-		if err != nil {
-			return nil, fmt.Errorf("schedule: %w", err)
-		}
-		asked["schedule"] = schedule.String()
-	}
-	return asked, nil
 }
 
 // fitSteps lowers a step count that was not asked for to the number of positions to open.

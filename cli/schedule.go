@@ -77,7 +77,7 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(out, file); err != nil {
+	if err := whole.Put(out, file); err != nil {
 		return fmt.Errorf("--out %s: %w", out, whole.Cause(err))
 	}
 	terminal.Say("%s: %d steps", out, steps)

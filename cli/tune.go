@@ -116,14 +116,10 @@ func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) erro
 		command += " --device " + f.device
 	}
 	if f.json {
-		line, err := json.Marshal(struct {
+		return json.NewEncoder(stdout).Encode(struct {
 			Frontier []experiments.Setting `json:"frontier"`
 			Command  string                `json:"command"`
 		}{front, command})
-		if err != nil {
-			return err
-		}
-		return standardOutput(string(line) + "\n")
 	}
 	return standardOutput(fmt.Sprintf("%s\n%s\n", experiments.SettingsTable(front), command))
 }

@@ -184,6 +184,16 @@ func (j *Journal) Find(kind string, p Point) (Result, bool) {
 	return Result{}, false
 }
 
+// Of returns the results of points, of those that it has.
+func (j *Journal) Of(kind string, points []Point) (list []Result) {
+	for _, p := range points {
+		if r, ok := j.Find(kind, p); ok {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 // Append adds a result, on the disk when it returns.
 func (j *Journal) Append(r Result) error {
 	line, err := json.Marshal(r)

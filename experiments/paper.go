@@ -138,3 +138,11 @@ func (g Grid) ImagePoints() []Point {
 	}
 	return points
 }
+
+// Points returns the points of a kind of model, text or image.
+func (s Size) Points(kind string) []Point {
+	if kind == "image" {
+		return s.Image.ImagePoints()
+	}
+	return s.Text.TextPoints()
+}

@@ -209,8 +209,12 @@ func (s Setting) Command(kind, name string, spec model.Spec) (string, error) {
 	r = r.For(spec)
 	defaults := generate.Defaults(spec)
 	args := []string{"unmask", kind, "--model", shell(name)}
+	_, paced := samplers.As[samplers.SelfPaced](r.Sampler)
 	for _, p := range generate.Params() {
 		text := r.Get(p.Name)
+		if paced && (p.Name == "steps" || p.Name == "schedule") {
+			continue
+		}
 		if text == "" && defaults.Get(p.Name) != "" {
 			text = "0" // which is not the command's default
 		}

@@ -3,9 +3,7 @@ package experiments
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,14 +28,7 @@ func (c *Chart) Write(dir string) error {
 // writeFiles makes files appear whole or not at all, in directories that it makes.
 func writeFiles(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			return err
-		}
-		err := whole.WriteFile(name, func(w io.Writer) error {
-			_, err := w.Write(files[name])
-			return err
-		})
-		if err != nil {
+		if err := whole.Put(name, files[name]); err != nil {
 			return err
 		}
 	}

@@ -3,9 +3,11 @@ package judges
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"unmask/experiments"
+	"unmask/images"
 	"unmask/metrics"
 )
 
@@ -50,4 +52,66 @@ func EvalPictures(ctx context.Context, x experiments.Network, r *experiments.Ref
 		e.Metrics, err = scorer.Metrics(ctx)
 	}
 	return e, stats, err
+}
+
+// FolderOptions say how EvalFolder measures.
+type FolderOptions struct {
+	Reference bool   // compare with the reference; otherwise only Stats is written
+	PerClass  bool   // also class by class, see ByClass
+	Stats     string // .npz file for mean and covariance of the features, "" for none
+
+	Begin func(pictures int) // is told how many there are, after the reference was read; nil: nobody
+	Each  func()             // is called for each; nil: nobody
+}
+
+// EvalFolder measures the pictures of a folder by a network, against the reference of by. It
+// returns no metrics without one.
+func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measure,
+	o FolderOptions) (e experiments.Evaluation, err error) {
+	files, err := images.List(dir)
+	if err != nil {
+		return e, err
+	}
+	var r *experiments.Reference
+	var classes []string
+	var each *ByClass
+	if o.PerClass {
+		if classes, err = Classes(dir, files); err != nil {
+			return e, err
+		}
+	}
+	switch {
+	case !o.Reference:
+	case !o.PerClass:
+		r, err = LoadReference(ctx, by, x)
+	default:
+		if each, err = LoadByClass(ctx, by, x); err == nil {
+			r, err = each.All(), each.Expect(classes)
+		}
+	}
+	if err != nil {
+		return e, err
+	}
+	if o.Begin != nil {
+		o.Begin(len(files))
+	}
+	e, stats, err := EvalPictures(ctx, x, r, files, func(i int, features []float32) error {
+		if o.Each != nil {
+			o.Each()
+		}
+		if each == nil {
+			return nil
+		}
+		return each.AddFeatures(classes[i], features)
+	})
+	if err == nil && o.Stats != "" {
+		err = metrics.SaveStats(o.Stats, stats)
+	}
+	if err == nil && each != nil {
+		e.Classes, err = each.Metrics(ctx)
+	}
+	if err != nil {
+		return e, fmt.Errorf("%s: %w", dir, err)
+	}
+	return e, nil
 }

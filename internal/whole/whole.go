@@ -30,6 +30,17 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	return f.Commit()
 }
 
+// Put replaces name by data, whole or not at all, in a directory that it makes.
+func Put(name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	return WriteFile(name, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
 // File is a file in the making. It is written beside its name, hidden, and appears under its name
 // when Commit returns; until then, and after an error, what was there stays. A process that is
 // killed leaves the hidden file, and the next Create of the same name removes it. One goroutine at

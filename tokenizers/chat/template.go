@@ -24,6 +24,15 @@ type Message struct {
 	Content string `json:"content"`
 }
 
+// Ask returns the messages of a question as JSON; system, which may be "", comes first.
+func Ask(system, question string) ([]byte, error) {
+	list := []Message{{Role: "user", Content: question}}
+	if system != "" {
+		list = append([]Message{{Role: "system", Content: system}}, list...)
+	}
+	return json.Marshal(list)
+}
+
 // Template renders conversations. It may be used by several goroutines at once.
 type Template struct {
 	body  []stmt

@@ -27,6 +27,12 @@ type Cached struct {
 	Size   int64    // of these, in bytes
 }
 
+// String returns a line of a list.
+func (c Cached) String() string {
+	return fmt.Sprintf("%-40s %-12.12s %8.1f MB  %s", c.Repo, c.Commit, float64(c.Size)/1e6,
+		strings.Join(c.Refs, " "))
+}
+
 // Find returns the directory of a cached snapshot without using the network.
 // No revision is [DefaultRevision]. The error is [ErrNotCached] if it is not there.
 func (c *Client) Find(repo, revision string) (dir string, err error) {

@@ -1,0 +1,27 @@
+package flags_test
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"unmask/generate"
+	"unmask/generate/flags"
+	"unmask/model"
+)
+
+// A program of its own takes the flags of unmask text.
+func Example() {
+	defaults := generate.Defaults(model.Spec{Shape: []int{64}})
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.Register(set, defaults)
+	if err := set.Parse([]string{"--sampler", "moment", "--alpha", "3", "--steps", "8"}); err != nil {
+		panic(err)
+	}
+	asked, err := flags.Asked(set)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(asked.Over(defaults))
+	// Output: sampler=moment(alpha=3) schedule=uniform steps=8 cache=1 <nil>
+}
