@@ -77,3 +77,23 @@ func TestLongLinesAreSeen(t *testing.T) {
 		"var b = `\n" + name + "x\n`\n"
 	require.Equal(t, []int{3, 6}, longLines([]byte(src)))
 }
+
+// The command is flags, calls and printing: what else it needs is in libraries.
+func TestLinesOfTheCommandLine(t *testing.T) {
+	const most = 3000
+	lines := 0
+	for _, pattern := range []string{"cli/*.go", "cmd/unmask/*.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			src, err := os.ReadFile(file)
+			require.NoError(t, err)
+			lines += bytes.Count(src, []byte("\n"))
+		}
+	}
+	require.LessOrEqual(t, lines, most)
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/asking"
 	"unmask/export"
 	"unmask/images"
 	"unmask/terminal"
@@ -68,7 +69,7 @@ text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts 
 		"safetensors `FILE` with pixels F32 [B,3,H,W]")
 	cmd.Flags().StringVar(&texts, "texts", "",
 		"safetensors `FILE` with ids, text_ids or null_ids I64 [B,T]")
-	fitFlag(cmd.Flags(), &fit)
+	asking.Fit(cmd.Flags(), &fit)
 	cmd.MarkFlagRequired("out")
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/asking"
 	"unmask/demo"
 	"unmask/experiments"
 	"unmask/judges"
@@ -54,7 +55,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	in, err := openInput(name)
+	in, err := asking.Open(name)
 	if err != nil {
 		return err
 	}

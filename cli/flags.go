@@ -18,13 +18,6 @@ func threadsFlag(f *pflag.FlagSet, to *int, help string) {
 		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), maxThreads)), Help: help})
 }
 
-// lengthFlag adds --length.
-func lengthFlag(f *pflag.FlagSet, to *int) {
-	flags.Int(f, to, param.Param{Name: "length", Min: 1, Max: 1 << 30, Zero: "the model's",
-		Default: "0",
-		Help:    "tokens of a sample, 0 for the model's length"})
-}
-
 // seedFlag adds --seed.
 func seedFlag(f *pflag.FlagSet, to *uint64, help string) { flags.Seed(f, to, "seed", help) }
 

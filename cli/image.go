@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
+	"unmask/asking"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/outputs"
@@ -23,9 +24,9 @@ import (
 type imageFlags struct {
 	deviceFlags
 	samplingFlags
-	tokenFlags
-	conditionFlags
-	givenFlags
+	asking.Tokens
+	asking.Picture
+	of asking.Conditions
 	shardFlags
 	followFlags
 	out, sheet, gif string
@@ -79,9 +80,9 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1, 1}})
-	f.tokenFlags.register(cmd.Flags(), "ids of the codebook such as 3,17")
-	f.conditionFlags.register(cmd.Flags())
-	f.givenFlags.register(cmd.Flags())
+	f.Tokens.Register(cmd.Flags(), "ids of the codebook such as 3,17")
+	f.of.Register(cmd.Flags())
+	f.Picture.Register(cmd.Flags())
 	n := cmd.Flags().Lookup("n")
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
@@ -112,20 +113,20 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Choose(f.preset, f.inpaint != ""); err != nil {
+	if err := m.Choose(f.of.Preset, f.Inpaints()); err != nil {
 		return usage("--%v", err)
 	}
 	if o, err = f.published(flags, m, o); err != nil {
 		return err
 	}
-	if err := f.conditions(ctx, m, &o); err != nil {
+	if err := f.of.Read(ctx, m, &o); err != nil {
 		return err
 	}
-	if err := f.begin(m, &o); err != nil {
+	if err := f.Begin(m, &o); err != nil {
 		return err
 	}
-	if err := m.Constrain(&o, unmask.Constraints{Ban: f.ban, Bias: f.bias}); err != nil {
-		return usage("%v", err)
+	if err := f.Constrain(m, &o); err != nil {
+		return err
 	}
 	free := m.Spec().Length()
 	if o.Tokens != nil {
@@ -135,7 +136,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if o, err = m.Check(o); err != nil {
 		return usage("%v", err)
 	}
-	if o, err = f.redraw(m, o); err != nil {
+	if o, err = f.Redraw(m, o); err != nil {
 		return err
 	}
 	return f.pictures(ctx, m, o)
@@ -149,18 +150,16 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 		return wrap("model "+f.model, err)
 	}
 	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.shard, Sheet: f.sheet,
-		Scale: f.scale, Film: f.gif, Grow: f.grown, Conditions: f.subjects, Say: terminal.Line}
+		Scale: f.scale, Film: f.gif, Grow: f.Grown, Paste: f.Paste, Conditions: f.of.Of,
+		Say: terminal.Line}
 	if f.json {
 		p.Lines = stdout
-	}
-	if f.paste {
-		p.Paste = f.given
 	}
 	out, err := outputs.OpenPictures(m, o, p)
 	if err != nil {
 		return wrap("--out", err)
 	}
-	if f.grown != nil {
+	if f.Grown != nil {
 		err = terminal.Grow(ctx, out)
 	} else {
 		err = f.make(ctx, &f.deviceFlags, m, o, out.Runs(), out,
@@ -183,14 +182,14 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 
 // check refuses outputs before a model is loaded.
 func (f *imageFlags) check(flags *pflag.FlagSet) error {
-	for _, err := range []error{f.givenFlags.check(flags), f.followFlags.check(),
+	for _, err := range []error{f.Picture.Check(flags), f.followFlags.check(),
 		f.shardFlags.check(f.out != "", "--out DIR")} {
 		if err != nil {
 			return err
 		}
 	}
 	switch {
-	case f.outpaint != "" && (f.gif != "" || f.Watch || f.Trace != ""):
+	case f.Outpaints() && (f.gif != "" || f.Watch || f.Trace != ""):
 		return usage("--outpaint with --gif, --watch or --trace, want it without them")
 	case !f.shard.Whole() && f.gif != "":
 		return usage("--gif with --shard, want it without")

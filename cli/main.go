@@ -18,12 +18,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/asking"
 	"unmask/outputs"
 	"unmask/terminal"
 )
-
-// errUsage marks mistakes on the command line.
-var errUsage = errors.New("usage")
 
 // errInterrupted ends a run that was stopped after what it had finished was written.
 var errInterrupted = outputs.ErrStopped
@@ -51,7 +49,8 @@ func Main(args []string) int {
 		return 0
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
-	if errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "required flag") { // cobra's own
+	if errors.Is(err, asking.ErrUsage) ||
+		strings.HasPrefix(err.Error(), "required flag") { // cobra's own
 		return 2
 	}
 	return 1
@@ -135,13 +134,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// usageError is a mistake on the command line.
-type usageError struct{ text string }
-
-func (e usageError) Error() string        { return e.text }
-func (e usageError) Is(target error) bool { return target == errUsage }
-
-func usage(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+func usage(format string, args ...any) error { return asking.Usage(format, args...) }
 
 // joinCounts lets a flag with an optional count stand apart from it: --cache 3 is --cache=3.
 func joinCounts(args []string) []string {

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"unmask"
-	"unmask/export"
+	"unmask/asking"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/outputs"
@@ -20,17 +20,11 @@ import (
 type textFlags struct {
 	deviceFlags
 	samplingFlags
-	constraintFlags
+	asking.Text
 	shardFlags
-	chat           chatFlags
-	length         int
-	prompt, infill string
-	prompts        string
-	inputs         []unmask.Input // of prompts
-	tokensIn       string
-	json           bool
-	out            string
 	followFlags
+	json bool
+	out  string
 }
 
 func newText() *cobra.Command {
@@ -51,20 +45,9 @@ func newText() *cobra.Command {
 		},
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	f.constraintFlags.register(cmd.Flags())
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1}})
-	lengthFlag(cmd.Flags(), &f.length)
-	cmd.Flags().StringVar(&f.prompt, "prompt", "",
-		"text that every sample begins with; - reads it from standard input")
-	cmd.Flags().StringVar(&f.infill, "infill", "",
-		`text with holes of so many tokens, such as "To be, [20] that is the question"`)
-	cmd.Flags().StringVar(&f.prompts, "prompts", "",
-		"`FILE` of prompts, one a line, or JSONL of objects with prompt or infill, and seed; - reads "+
-			"standard input; sample i is of line i, and begins again after the last")
-	cmd.Flags().StringVar(&f.tokensIn, "tokens-in", "",
-		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
+	f.Text.Register(cmd.Flags())
 	f.shardFlags.register(cmd.Flags())
-	f.chat.register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the text's positions")
 	cmd.Flags().BoolVar(&f.json, "json", false,
 		"one JSON object a line and sample: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
@@ -80,27 +63,11 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if flags := cmd.Flags(); flags.Changed("end") && f.minLength == 0 && !f.cut {
-		return usage("--end is %q, want it with --min-length or --cut", f.end)
-	}
-	for _, text := range []*string{&f.prompt, &f.infill} {
-		if *text == "-" {
-			if *text, err = readInput(); err != nil {
-				return err
-			}
-		}
-	}
-	if f.prompt != "" && f.infill != "" {
-		return usage("--prompt and --infill together, want one of them")
-	}
-	if err := f.chat.check(f); err != nil {
+	if err := f.Check(cmd.Flags()); err != nil {
 		return err
 	}
-	if f.tokensIn != "" && (f.prompt != "" || f.infill != "" || f.chat.asked()) {
-		return usage("--tokens-in with another prompt, want one of them")
-	}
-	if err := f.readPrompts(cmd.Flags()); err != nil {
-		return err
+	if f.Inputs != nil && !cmd.Flags().Changed("n") {
+		f.n = len(f.Inputs)
 	}
 	if err := f.followFlags.check(); err != nil {
 		return err
@@ -109,7 +76,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
-		Numbers: f.n > 1 || f.inputs != nil, Shown: f.shown, Shard: f.shard, Say: terminal.Line})
+		Numbers: f.n > 1 || f.Inputs != nil, Shown: f.Shown, Shard: f.shard, Say: terminal.Line})
 	if err != nil {
 		return wrap("--out", err)
 	}
@@ -127,16 +94,10 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	if o, err = f.published(cmd.Flags(), m, o); err != nil {
 		return err
 	}
-	if f.inputs != nil {
+	if f.Inputs != nil {
 		return f.makeEach(ctx, cmd.Flags(), m, out, o)
 	}
-	if o.Tokens, err = f.tokens(m); err != nil {
-		return err
-	}
-	if f.chat.model != nil {
-		o.Ends = f.chat.model.Stops()
-	}
-	if err := f.constrain(m, &o); err != nil {
+	if err := f.Begin(m, &o); err != nil {
 		return err
 	}
 	f.fitSteps(cmd.Flags(), &o, holes(o.Tokens, m.Spec().Mask))
@@ -162,48 +123,8 @@ func (f *textFlags) settings(m *unmask.Model, o generate.Options) (runs.Settings
 	if err != nil {
 		return nil, wrap("model "+f.model, err)
 	}
-	if f.chat.asked() {
-		s["text"] = "answer"
-	}
-	if f.minLength > 0 || f.cut {
-		s["end"], s["min-length"], s["cut"] = f.end, strconv.Itoa(f.minLength), strconv.FormatBool(f.cut)
-	}
+	f.Settings(s)
 	return s, nil
-}
-
-// shown returns the tokens of a sample that are shown.
-func (f *textFlags) shown(s outputs.Sample) []int32 {
-	switch {
-	case s.Unfinished:
-		return s.Tokens[f.chat.from:]
-	case f.chat.model != nil:
-		return f.chat.shown(s.Tokens)
-	}
-	return f.constraintFlags.shown(s)
-}
-
-// tokens returns what is known from the start: all masks, a prompt, or a text with holes.
-func (f *textFlags) tokens(m *unmask.Model) ([]int32, error) {
-	if f.chat.asked() {
-		return f.chat.tokens(m, f.length)
-	}
-	if f.tokensIn != "" {
-		tokens, err := export.Prompt(m, f.tokensIn, f.length)
-		if err != nil {
-			return nil, usage("--tokens-in: %v", err)
-		}
-		return tokens, nil
-	}
-	tokens, err := m.Text.Known(unmask.Input{Prompt: f.prompt, Infill: f.infill}, f.length)
-	switch {
-	case err == nil:
-		return tokens, nil
-	case f.prompt != "":
-		return nil, usage("--prompt: %v", err)
-	case f.infill != "":
-		return nil, usage("--infill: %v", err)
-	}
-	return nil, usage("--length: %v", err)
 }
 
 func holes(tokens []int32, mask int32) int {
@@ -214,4 +135,31 @@ func holes(tokens []int32, mask int32) int {
 		}
 	}
 	return n
+}
+
+// makeEach makes the samples of --prompts.
+func (f *textFlags) makeEach(ctx context.Context, flags *pflag.FlagSet, m *unmask.Model,
+	out *outputs.Texts, o generate.Options) error {
+	o.N, o.Length = f.n, f.Length
+	if err := f.Constrain(m, &o); err != nil {
+		return err
+	}
+	requests, err := m.Requests(o, f.Inputs, !flags.Changed("steps"))
+	if err != nil {
+		return usage("--prompts: %v", err)
+	}
+	o.Length = requests.Longest
+	f.fitSteps(flags, &o, o.Length)
+	if o, err = m.Check(o); err != nil {
+		return usage("%v", err)
+	}
+	s, err := f.settings(m, o)
+	if err != nil {
+		return err
+	}
+	s["known"] = requests.Hash()
+	if o, err = out.Begin(m, o, s); err != nil || o.N == 0 {
+		return wrap("--out", err)
+	}
+	return terminal.MakeEach(ctx, m, o, requests, out)
 }

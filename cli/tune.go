@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/asking"
 	"unmask/experiments"
 	"unmask/param"
 	"unmask/param/flags"
@@ -48,7 +49,7 @@ func newTune() *cobra.Command {
 			Help: "samples of each setting in the last round"})
 	flags.Int(cmd.Flags(), &f.batch,
 		param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
-	lengthFlag(cmd.Flags(), &f.size)
+	asking.Length(cmd.Flags(), &f.size)
 	seedFlag(cmd.Flags(), &f.seed, "same seed, same samples")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: frontier, command")
 	return cmd

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+
+	"unmask/internal/whole"
 )
 
 // Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights, the same
@@ -15,7 +17,7 @@ import (
 func (s *Source) Fingerprint() (string, error) {
 	entries, err := fs.ReadDir(s.Files, ".")
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name, pathless(err))
+		return "", fmt.Errorf("%s: %w", s.Name, whole.Cause(err))
 	}
 	hash := sha256.New()
 	for _, e := range entries { // in the order of their names

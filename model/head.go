@@ -9,8 +9,8 @@ import (
 	"unmask/backend"
 )
 
-// headRows bounds the rows of one call to a head, and so its working memory.
-const headRows = 1024
+// HeadRows bounds the rows of one call to a head, and so its working memory.
+const HeadRows = 1024
 
 var errNotFinite = errors.New("logits are NaN or infinite, want finite ones")
 
@@ -36,8 +36,8 @@ func (m *HeadMarginals) OfHead() *HeadMarginals { return m }
 // Stats implements Marginals.
 func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 	defer backend.Recover(&err)
-	for i := 0; i < len(rows); i += headRows {
-		part := rows[i:min(i+headRows, len(rows))]
+	for i := 0; i < len(rows); i += HeadRows {
+		part := rows[i:min(i+HeadRows, len(rows))]
 		m.stats = Stats{Beta: s.Beta,
 			LogMoment: piece(s.LogMoment, i, len(part)), Entropy: piece(s.Entropy, i, len(part)),
 			P1: piece(s.P1, i, len(part)), P2: piece(s.P2, i, len(part)), Arg: piece(s.Arg, i, len(part)),
@@ -56,8 +56,8 @@ func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 // Sample implements Marginals.
 func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
 	defer backend.Recover(&err)
-	for i := 0; i < len(rows); i += headRows {
-		part := rows[i:min(i+headRows, len(rows))]
+	for i := 0; i < len(rows); i += HeadRows {
+		part := rows[i:min(i+HeadRows, len(rows))]
 		m.draw = Draw{Power: d.Power, Uniform: piece(d.Uniform, i, len(part)),
 			Token: piece(d.Token, i, len(part)), LogP: piece(d.LogP, i, len(part))}
 		if d.LogP == nil {
@@ -74,8 +74,8 @@ func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
 // Visit implements Marginals.
 func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32)) (err error) {
 	defer backend.Recover(&err)
-	for i := 0; i < len(rows); i += headRows {
-		part := rows[i:min(i+headRows, len(rows))]
+	for i := 0; i < len(rows); i += HeadRows {
+		part := rows[i:min(i+HeadRows, len(rows))]
 		m.Backend.HeadVisit(m.Project(part), len(part), m.Head, func(row int, logits []float32) {
 			visit(i+row, logits)
 		})
@@ -110,7 +110,7 @@ func (m *HeadMarginals) Choose(rows []int32, c *backend.Choice) error {
 
 func (m *HeadMarginals) sums(n int) []float64 {
 	if m.logSum == nil {
-		m.logSum = make([]float64, headRows)
+		m.logSum = make([]float64, HeadRows)
 	}
 	return m.logSum[:n]
 }

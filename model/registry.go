@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"unmask/backend"
+	"unmask/internal/whole"
 	"unmask/weights"
 	"unmask/weights/gguf"
 )
@@ -98,21 +99,14 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	info, err := fs.Stat(files, name) // before it is opened: opening a pipe would wait for a writer
 	switch {
 	case err != nil:
-		return nil, pathless(err)
+		return nil, whole.Cause(err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("not a regular file but %s", info.Mode())
 	case info.Size() > most:
 		return nil, fmt.Errorf("%d bytes, want at most %d", info.Size(), most)
 	}
 	data, err := fs.ReadFile(files, name)
-	return data, pathless(err)
-}
-
-func pathless(err error) error {
-	if e, ok := err.(*fs.PathError); ok {
-		return e.Err
-	}
-	return err
+	return data, whole.Cause(err)
 }
 
 // Load finds the source's format and loads it. Weights are released afterwards: they have been

@@ -40,15 +40,18 @@ func ParseFS(files fs.FS) (Tokenizer, string, error) {
 	return v, "vocab.json", nil
 }
 
-func readFile(files fs.FS, name string) ([]byte, error) {
+func readFile(files fs.FS, name string) ([]byte, error) { return ReadFile(files, name, MaxFile) }
+
+// ReadFile reads a file of at most so many bytes.
+func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err == nil && len(data) > MaxFile {
-		err = fmt.Errorf("is over %d bytes", MaxFile)
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("is over %d bytes", most)
 	}
 	return data, err
 }

@@ -187,15 +187,12 @@ func (s *scoring) add(row int, target int32, to *float64, seq, pos int) {
 	s.to, s.where = append(s.to, to), append(s.where, [2]int{seq, pos})
 }
 
-// headRows bounds the rows of one call to the head, and so its working memory.
-const headRows = 1024
-
 // score fills in the negative log-likelihoods: log sum_x exp(logit_x) by one pass of the fused
 // head, less the target's own logit, which is one dot product.
 func (m *Model) score(hidden *tensor.Dense, s *scoring) error {
 	w, width := &m.work, m.cfg.Hidden
-	for first := 0; first < len(s.rows); first += headRows {
-		last := min(first+headRows, len(s.rows))
+	for first := 0; first < len(s.rows); first += model.HeadRows {
+		last := min(first+model.HeadRows, len(s.rows))
 		n := last - first
 		w.x, w.target = nn.Grow(m.b, w.x, n, width), nn.Grow(m.b, w.target, n, width)
 		w.logSum = slices.Grow(w.logSum[:0], n)[:n]

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -114,15 +113,7 @@ func (m *Model) Answer(ids []int32) (answer []int32, ended bool) {
 }
 
 func readFile(files fs.FS, name string) ([]byte, error) {
-	f, err := files.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("is over %d bytes", maxFile)
-	}
+	data, err := tokenizers.ReadFile(files, name, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package asking
 
 import (
 	"fmt"
@@ -12,20 +12,27 @@ import (
 	"unmask/terminal"
 )
 
-// givenFlags say which picture a run begins with, what of it is kept, and how it is brought to the
+// Picture says which picture a run begins with, what of it is kept, and how it is brought to the
 // model's size.
-type givenFlags struct {
+type Picture struct {
+	Paste *unmask.Inpainting  // whose kept pixels are put back; nil without --paste; after Begin
+	Grown *unmask.Outpainting // of --outpaint, nil without; after Begin
+
 	inpaint, mask, box, outpaint, init, fit string
 	paste                                   bool
 	strength                                float64
-
-	region image.Rectangle // of box
-	margin unmask.Margins  // of outpaint
-	given  *unmask.Inpainting
-	grown  *unmask.Outpainting
+	region                                  image.Rectangle // of box
+	margin                                  unmask.Margins  // of outpaint
 }
 
-func (f *givenFlags) register(s *pflag.FlagSet) {
+// Inpaints reports whether a picture is made new in part.
+func (f *Picture) Inpaints() bool { return f.inpaint != "" }
+
+// Outpaints reports whether a picture is made larger.
+func (f *Picture) Outpaints() bool { return f.outpaint != "" }
+
+// Register adds the flags.
+func (f *Picture) Register(s *pflag.FlagSet) {
 	s.StringVar(&f.init, "init", "",
 		"PNG or JPEG `FILE` to draw again, instead of drawing from nothing")
 	flags.Float(s, &f.strength, unmask.StrengthParam)
@@ -39,40 +46,40 @@ func (f *givenFlags) register(s *pflag.FlagSet) {
 	s.BoolVar(&f.paste, "paste", false,
 		"with --inpaint, put the kept pixels back; they fade in over a "+
 			"cell from the mask's edge")
-	fitFlag(s, &f.fit)
+	Fit(s, &f.fit)
 }
 
-// fitFlag adds --fit.
-func fitFlag(s *pflag.FlagSet, to *string) {
+// Fit adds --fit.
+func Fit(s *pflag.FlagSet, to *string) {
 	s.StringVar(to, "fit", "",
 		"bring pictures of another size to the model's: cover crops what stands "+
 			"over, contain leaves margins (made new by --inpaint)")
 }
 
-// check refuses flags that do not go together, before a model is loaded.
-func (f *givenFlags) check(s *pflag.FlagSet) (err error) {
+// Check refuses flags that do not go together, before a model is loaded.
+func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 	switch {
 	case f.init == "" && s.Changed("strength"):
-		return usage("--strength is %s, want none without --init", s.Lookup("strength").Value)
+		return Usage("--strength is %s, want none without --init", s.Lookup("strength").Value)
 	case f.init != "" && f.inpaint != "":
-		return usage("--init and --inpaint, want one of the two")
+		return Usage("--init and --inpaint, want one of the two")
 	case f.inpaint == "" && (f.mask != "" || f.box != ""):
-		return usage("--mask or --box without --inpaint, want it with them")
+		return Usage("--mask or --box without --inpaint, want it with them")
 	case f.paste && f.inpaint == "":
-		return usage("--paste, want --inpaint with it")
+		return Usage("--paste, want --inpaint with it")
 	case f.outpaint != "" && (f.inpaint == "" || f.mask != "" || f.box != ""):
-		return usage("--outpaint, want --inpaint with it and neither --mask nor --box")
+		return Usage("--outpaint, want --inpaint with it and neither --mask nor --box")
 	case f.box != "":
 		if f.region, err = images.ParseBox(f.box); err != nil {
-			return usage("--%v", err)
+			return Usage("--%v", err)
 		}
 	case f.outpaint != "":
 		if f.margin, err = unmask.ParseMargins(f.outpaint); err != nil {
-			return usage("--outpaint: %v", err)
+			return Usage("--outpaint: %v", err)
 		}
 	}
 	if err := images.CheckFit(f.fit); err != nil {
-		return usage("--%v", err)
+		return Usage("--%v", err)
 	}
 	return nil
 }
@@ -80,8 +87,8 @@ func (f *givenFlags) check(s *pflag.FlagSet) (err error) {
 // mostLost is how much the codes may change what is kept, of 255, before it is said.
 const mostLost = 12
 
-// begin reads --inpaint, with --mask or --outpaint, and makes it what a run begins with.
-func (f *givenFlags) begin(m *unmask.Model, o *unmask.Run) error {
+// Begin reads --inpaint, with --mask or --outpaint, and makes it what a run begins with.
+func (f *Picture) Begin(m *unmask.Model, o *unmask.Run) error {
 	if f.inpaint == "" {
 		return nil
 	}
@@ -91,7 +98,7 @@ func (f *givenFlags) begin(m *unmask.Model, o *unmask.Run) error {
 	}
 	name := "--inpaint " + f.inpaint
 	if f.outpaint != "" {
-		return wrap(name+", --outpaint "+f.margin.String(), f.grow(m, picture))
+		return Wrap(name+", --outpaint "+f.margin.String(), f.grow(m, picture))
 	}
 	var mask image.Image
 	if f.mask != "" {
@@ -100,28 +107,31 @@ func (f *givenFlags) begin(m *unmask.Model, o *unmask.Run) error {
 		}
 		name += ", --mask " + f.mask
 	}
-	if f.given, err = m.NewInpainting(picture, mask, f.region, f.fit); err != nil {
-		return wrap(name, err)
+	in, err := m.NewInpainting(picture, mask, f.region, f.fit)
+	if err != nil {
+		return Wrap(name, err)
 	}
-	o.Tokens = f.given.Tokens
-	if f.given.Lost > mostLost && !f.paste {
+	o.Tokens = in.Tokens
+	if f.paste {
+		f.Paste = in
+	} else if in.Lost > mostLost {
 		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: "+
-			"--paste puts it back", f.given.Lost)
+			"--paste puts it back", in.Lost)
 	}
 	return nil
 }
 
 // grow finds how a picture grows.
-func (f *givenFlags) grow(m *unmask.Model, picture image.Image) (err error) {
+func (f *Picture) grow(m *unmask.Model, picture image.Image) (err error) {
 	if f.fit != "" {
 		if picture, err = m.Pictures.Fit(picture, f.fit); err != nil {
 			return err
 		}
 	}
-	if f.grown, err = m.Outpaint(picture, f.margin); err != nil {
+	if f.Grown, err = m.Outpaint(picture, f.margin); err != nil {
 		return err
 	}
-	lost, err := f.grown.Lost()
+	lost, err := f.Grown.Lost()
 	if lost > mostLost {
 		terminal.Say("note: the model's codes change the picture by %.0f of 255 in the mean: "+
 			"its edge may show", lost)
@@ -129,8 +139,8 @@ func (f *givenFlags) grow(m *unmask.Model, picture image.Image) (err error) {
 	return err
 }
 
-// redraw makes a run, which Check completed, begin with --init.
-func (f *givenFlags) redraw(m *unmask.Model, o unmask.Run) (unmask.Run, error) {
+// Redraw makes a run, which Check completed, begin with --init.
+func (f *Picture) Redraw(m *unmask.Model, o unmask.Run) (unmask.Run, error) {
 	if f.init == "" {
 		return o, nil
 	}
@@ -142,5 +152,5 @@ func (f *givenFlags) redraw(m *unmask.Model, o unmask.Run) (unmask.Run, error) {
 	if err == nil {
 		o, err = m.Redraw(o, fitted, f.strength)
 	}
-	return o, wrap("--init "+f.init, err)
+	return o, Wrap("--init "+f.init, err)
 }

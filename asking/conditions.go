@@ -1,4 +1,4 @@
-package cli
+package asking
 
 import (
 	"context"
@@ -6,56 +6,56 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
-	"unmask/generate"
 	"unmask/param"
 	"unmask/terminal"
 )
 
-// conditionFlags say what images are drawn of.
-type conditionFlags struct {
-	class, prompt    []string
-	prompts          string
-	negative, preset string
-	subjects         *unmask.Conditions
+// Conditions say what pictures are drawn of, and by which published run.
+type Conditions struct {
+	Preset string
+	Of     *unmask.Conditions // after Read; nil for none
+
+	class, prompt     []string
+	prompts, negative string
 }
 
-func (c *conditionFlags) register(f *pflag.FlagSet) {
+// Register adds the flags.
+func (c *Conditions) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.class, "class", nil,
 		"`CLASS` to draw, a number or a name such as \"golden retriever\"; may be repeated")
 	f.StringArrayVar(&c.prompt, "prompt", nil, "`TEXT` to draw; may be repeated")
-	f.StringVar(&c.prompts, "prompts", "", "`FILE` of prompts or classes, one a line, or JSONL of objects with prompt or class; "+
-		"- reads standard input")
+	f.StringVar(&c.prompts, "prompts", "", "`FILE` of prompts or classes, one a line, or JSONL of "+
+		"objects with prompt or class; - reads standard input")
 	f.StringVar(&c.negative, "negative", "",
 		"`TEXT` that guidance leads away from, in place of the empty prompt")
-	f.StringVar(&c.preset, "preset", "",
+	f.StringVar(&c.Preset, "preset", "",
 		"`NAME` of a published run of the model: fid is its authors' evaluation")
 }
 
-// conditions reads what was asked for and sets the run's conditions.
-func (c *conditionFlags) conditions(ctx context.Context, m *unmask.Model,
-	o *generate.Options) error {
+// Read reads what was asked for, encodes prompts, and sets the run's conditions.
+func (c *Conditions) Read(ctx context.Context, m *unmask.Model, r *unmask.Run) error {
 	s := unmask.Subjects{Classes: c.class, Prompts: c.prompt, Negative: c.negative}
 	var err error
 	if c.prompts != "" {
 		if s.Inputs, err = readInputs(c.prompts); err != nil {
-			return usage("--prompts: %v", err)
+			return Usage("--prompts: %v", err)
 		}
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
-	if c.subjects, err = m.Conditions(ctx, s, o.Guidance.Scale != 0); err != nil {
+	if c.Of, err = m.Conditions(ctx, s, r.Guidance.Scale != 0); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		return usage("--%v", err)
+		return Usage("--%v", err)
 	}
-	if c.subjects == nil {
+	if c.Of == nil {
 		return nil
 	}
-	for _, text := range c.subjects.Cut {
+	for _, text := range c.Of.Cut {
 		terminal.Say("prompt %s is longer than what the model reads: its end is left out",
 			param.Quote(text))
 	}
-	o.Conditions = c.subjects.Of
+	r.Conditions = c.Of.Of
 	return nil
 }

@@ -1,0 +1,69 @@
+// Package asking has the groups of flags by which a run is asked for beside its recipe: what a text
+// begins with, what pictures are drawn of or from, and which tokens may be drawn. A command of
+// another program registers the groups that it wants.
+package asking
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"unmask"
+	"unmask/internal/whole"
+	"unmask/tokenizers"
+)
+
+// ErrUsage marks errors that are mistakes on the command line; see Usage.
+var ErrUsage = errors.New("usage")
+
+type mistake struct{ text string }
+
+// Error returns the sentence.
+func (e mistake) Error() string { return e.text }
+
+// Is reports whether target is ErrUsage.
+func (e mistake) Is(target error) bool { return target == ErrUsage }
+
+// Usage returns an error that is ErrUsage.
+func Usage(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
+
+// Wrap says which flag or stream an error is about; nil stays nil.
+func Wrap(what string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
+}
+
+// Open opens a file to read it as it comes; - is standard input.
+func Open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	return whole.Open(name)
+}
+
+// readInputs reads a file of inputs.
+func readInputs(name string) ([]unmask.Input, error) {
+	in, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	list, err := unmask.ReadInputs(in)
+	return list, Wrap(name, whole.Cause(err))
+}
+
+// readText reads the text on standard input, without the newline at its end.
+func readText() (string, error) {
+	data, err := io.ReadAll(io.LimitReader(os.Stdin, tokenizers.MaxText+2))
+	if err != nil {
+		return "", Wrap("standard input", whole.Cause(err))
+	}
+	if len(data) > tokenizers.MaxText+1 {
+		return "", Usage("standard input has more than %d bytes", tokenizers.MaxText)
+	}
+	return strings.TrimSuffix(string(data), "\n"), nil
+}

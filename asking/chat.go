@@ -1,0 +1,65 @@
+package asking
+
+import (
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/internal/whole"
+	chats "unmask/tokenizers/chat"
+)
+
+// chat say what a model is asked.
+type chat struct {
+	question, system, messages string
+
+	model *unmask.Chat // nil where nothing is asked
+	from  int          // the position where the answer begins
+}
+
+func (c *chat) register(f *pflag.FlagSet) {
+	f.StringVar(&c.question, "chat", "", "what a user asks, in the model's chat template; only the "+
+		"answer is shown, up to where it ends")
+	f.StringVar(&c.system, "system", "", "what the model is told before --chat")
+	f.StringVar(&c.messages, "messages", "", `a conversation from this JSON `+"`FILE`"+`: `+
+		`[{"role": "user", "content": "..."}, ...]`)
+}
+
+func (c *chat) asked() bool { return c.question != "" || c.messages != "" }
+
+// check refuses flags that do not go together.
+func (c *chat) check() error {
+	switch {
+	case c.question != "" && c.messages != "":
+		return Usage("--chat and --messages together, want one of them")
+	case c.system != "" && c.question == "":
+		return Usage("--system is given, want it with --chat")
+	}
+	return nil
+}
+
+// tokens returns what is known of an answer from the start.
+func (c *chat) tokens(m *unmask.Model, length int) (tokens []int32, err error) {
+	flag := "--chat"
+	var messages []byte
+	if c.messages != "" {
+		flag = "--messages " + c.messages
+		if messages, err = os.ReadFile(c.messages); err != nil {
+			return nil, Wrap(flag, whole.Cause(err))
+		}
+	} else if messages, err = chats.Ask(c.system, c.question); err != nil {
+		return nil, err
+	}
+	if c.model, err = m.Chat(); err != nil {
+		return nil, Wrap(flag, err)
+	}
+	tokens, c.from, err = c.model.TokensJSON(messages, length, chats.Options{})
+	return tokens, Wrap(flag, err)
+}
+
+// shown returns the part of a sample that is the answer.
+func (c *chat) shown(tokens []int32) []int32 {
+	answer, _ := c.model.Answer(tokens[c.from:])
+	return answer
+}

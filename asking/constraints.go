@@ -1,0 +1,84 @@
+package asking
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/outputs"
+	"unmask/param"
+	"unmask/param/flags"
+	"unmask/tokenizers"
+)
+
+// Tokens say which tokens may be drawn.
+type Tokens struct {
+	Ban, Bias []string
+}
+
+// Register adds the flags. tokens describes what their values are.
+func (t *Tokens) Register(f *pflag.FlagSet, tokens string) {
+	f.StringArrayVar(&t.Ban, "ban", nil, "never draw these `TOKENS`: "+tokens+"; may be repeated")
+	f.StringArrayVar(&t.Bias, "bias", nil,
+		"add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
+}
+
+// Constrain puts the flags into a run.
+func (t *Tokens) Constrain(m *unmask.Model, r *unmask.Run) error {
+	if err := m.Constrain(r, unmask.Constraints{Ban: t.Ban, Bias: t.Bias}); err != nil {
+		return Usage("%v", err)
+	}
+	return nil
+}
+
+// Constraints say which tokens may be drawn, and where a text ends.
+type Constraints struct {
+	Tokens
+	End       string
+	MinLength int
+	Cut       bool
+
+	end int32 // of Cut
+}
+
+// Register adds the flags.
+func (c *Constraints) Register(f *pflag.FlagSet) {
+	c.Tokens.Register(f, "ids such as 198,220, or a text, each token of it")
+	f.StringVar(&c.End, "end", tokenizers.EndOfText,
+		"the `TOKEN` that ends a text, an id or a text, for --min-length and --cut")
+	flags.Int(f, &c.MinLength, param.Param{Name: "min-length", Min: 0, Max: 1 << 30, Default: "0",
+		Help: "draw no end of text at the first so many positions"})
+	f.BoolVar(&c.Cut, "cut", false,
+		"show text up to its first end, after what was given; the ids of --json stay whole")
+}
+
+func (c *Constraints) check(f *pflag.FlagSet) error {
+	if f.Changed("end") && c.MinLength == 0 && !c.Cut {
+		return Usage("--end is %q, want it with --min-length or --cut", c.End)
+	}
+	return nil
+}
+
+// Constrain puts the flags into a run.
+func (c *Constraints) Constrain(m *unmask.Model, r *unmask.Run) (err error) {
+	constraints := unmask.Constraints{Ban: c.Ban, Bias: c.Bias, MinLength: c.MinLength, End: c.End}
+	if err := m.Constrain(r, constraints); err != nil {
+		return Usage("%v", err)
+	}
+	if c.Cut {
+		if c.end, err = m.Text.End(c.End); err != nil {
+			return Usage("end: %v", err)
+		}
+	}
+	return nil
+}
+
+// shown returns the part of a finished sample that is text.
+func (c *Constraints) shown(s outputs.Sample) []int32 {
+	if !c.Cut {
+		return s.Tokens
+	}
+	made := slices.IndexFunc(s.Opening.Steps, func(step int) bool { return step > 0 })
+	return unmask.Cut(s.Tokens, max(0, made), c.end)
+}

@@ -1,0 +1,134 @@
+package asking
+
+import (
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/export"
+	"unmask/outputs"
+	"unmask/param"
+	"unmask/param/flags"
+	"unmask/runs"
+)
+
+// Text says what texts begin with, and which tokens they may have.
+type Text struct {
+	Constraints
+	Length int            // --length, 0 for the model's
+	Inputs []unmask.Input // of --prompts, after Check
+
+	prompt, infill, prompts, tokensIn string
+	chat                              chat
+}
+
+// Register adds the flags.
+func (t *Text) Register(f *pflag.FlagSet) {
+	t.Constraints.Register(f)
+	Length(f, &t.Length)
+	f.StringVar(&t.prompt, "prompt", "",
+		"text that every sample begins with; - reads it from standard input")
+	f.StringVar(&t.infill, "infill", "",
+		`text with holes of so many tokens, such as "To be, [20] that is the question"`)
+	f.StringVar(&t.prompts, "prompts", "",
+		"`FILE` of prompts, one a line, or JSONL of objects with prompt or infill, and seed; - reads "+
+			"standard input; sample i is of line i, and begins again after the last")
+	f.StringVar(&t.tokensIn, "tokens-in", "",
+		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
+	t.chat.register(f)
+}
+
+// Length adds --length.
+func Length(f *pflag.FlagSet, to *int) {
+	flags.Int(f, to, param.Param{Name: "length", Min: 1, Max: 1 << 30, Zero: "the model's",
+		Default: "0", Help: "tokens of a sample, 0 for the model's length"})
+}
+
+// Check refuses flags that do not go together, and reads standard input and --prompts where they
+// are asked for.
+func (t *Text) Check(f *pflag.FlagSet) (err error) {
+	if err := t.Constraints.check(f); err != nil {
+		return err
+	}
+	for _, text := range []*string{&t.prompt, &t.infill} {
+		if *text == "-" {
+			if *text, err = readText(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.chat.check(); err != nil {
+		return err
+	}
+	switch given := t.prompt != "" || t.infill != ""; {
+	case t.prompt != "" && t.infill != "":
+		return Usage("--prompt and --infill together, want one of them")
+	case t.chat.asked() && given:
+		return Usage("--chat or --messages with --prompt or --infill, want one of them")
+	case t.tokensIn != "" && (given || t.chat.asked()):
+		return Usage("--tokens-in with another prompt, want one of them")
+	case t.prompts == "":
+		return nil
+	}
+	for _, other := range []string{"prompt", "infill", "tokens-in", "chat", "messages", "watch",
+		"trace"} {
+		if f.Changed(other) {
+			return Usage("--prompts and --%s together, want one of them", other)
+		}
+	}
+	if t.Inputs, err = readInputs(t.prompts); err != nil {
+		return Usage("--prompts: %v", err)
+	}
+	return nil
+}
+
+// Begin sets what a run knows from the start: nothing, a prompt, a text with holes, or messages;
+// and what it may draw.
+func (t *Text) Begin(m *unmask.Model, r *unmask.Run) (err error) {
+	switch in := (unmask.Input{Prompt: t.prompt, Infill: t.infill}); {
+	case t.chat.asked():
+		if r.Tokens, err = t.chat.tokens(m, t.Length); err != nil {
+			return err
+		}
+		r.Ends = t.chat.model.Stops()
+	case t.tokensIn != "":
+		if r.Tokens, err = export.Prompt(m, t.tokensIn, t.Length); err != nil {
+			return Usage("--tokens-in: %v", err)
+		}
+	default:
+		if r.Tokens, err = m.Text.Known(in, t.Length); err == nil {
+			break
+		}
+		flag := "length"
+		if t.prompt != "" {
+			flag = "prompt"
+		} else if t.infill != "" {
+			flag = "infill"
+		}
+		return Usage("--%s: %v", flag, err)
+	}
+	return t.Constrain(m, r)
+}
+
+// Shown returns the tokens of a sample that are shown.
+func (t *Text) Shown(s outputs.Sample) []int32 {
+	switch {
+	case s.Unfinished:
+		return s.Tokens[t.chat.from:]
+	case t.chat.model != nil:
+		return t.chat.shown(s.Tokens)
+	}
+	return t.Constraints.shown(s)
+}
+
+// Settings adds what the bytes of a file of texts depend on.
+func (t *Text) Settings(s runs.Settings) {
+	if t.chat.asked() {
+		s["text"] = "answer"
+	}
+	if t.MinLength > 0 || t.Cut {
+		s["end"], s["min-length"], s["cut"] = t.End, strconv.Itoa(t.MinLength),
+			strconv.FormatBool(t.Cut)
+	}
+}
