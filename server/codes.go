@@ -18,11 +18,11 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "image/png") {
 		var data []byte
 		if fault = checkContent(r, "image/png"); fault == nil {
-			data, fault = readAll(w, r, mostForm)
+			data, fault = s.readAll(w, r, mostForm)
 		}
 		f.files["image"] = [][]byte{data}
 	} else {
-		f, fault = readForm(w, r)
+		f, fault = s.readForm(w, r)
 	}
 	if fault != nil {
 		fault.write(w)
@@ -72,7 +72,7 @@ func (m *served) encodes(data []byte, fit string) ([]int32, *Fault) {
 
 // decoding answers POST /v1/images/decode: the PNG of codes, null for unknown ones.
 func (s *Server) decoding(w http.ResponseWriter, r *http.Request) {
-	f, fault := readBody(w, r)
+	f, fault := s.readBody(w, r)
 	if fault != nil {
 		fault.write(w)
 		return
@@ -107,7 +107,7 @@ func (s *Server) decoding(w http.ResponseWriter, r *http.Request) {
 
 // writePNG sends a picture.
 func writePNG(w http.ResponseWriter, data []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writing))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usualTimes.write))
 	w.Header().Set("Content-Type", "image/png")
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
 	if w.Header().Get("Cache-Control") == "" {

@@ -62,7 +62,7 @@ func (f *form) one(name string) []byte {
 
 // editing answers POST /v1/images/edits.
 func (s *Server) editing(w http.ResponseWriter, r *http.Request) {
-	f, fault := readForm(w, r)
+	f, fault := s.readForm(w, r)
 	if fault != nil {
 		fault.write(w)
 		return

@@ -49,6 +49,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Request-Id", n.id)
 		h.Set("X-Content-Type-Options", "nosniff")
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before
 		counted := &counting{ResponseWriter: w}
 		began := time.Now()
 		defer func() {

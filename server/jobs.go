@@ -50,7 +50,7 @@ type jobStatus struct {
 
 // newJob answers POST /v1/jobs.
 func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
-	f, fault := readBody(w, r)
+	f, fault := s.readBody(w, r)
 	if fault != nil {
 		fault.write(w)
 		return
@@ -243,7 +243,7 @@ func (s *Server) jobEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.closes()
-	out := newStream(w, r, false)
+	out := s.newStream(w, r, false)
 	var err error
 	if len(list) == 1 {
 		j := list[0]

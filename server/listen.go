@@ -40,8 +40,6 @@ func CheckAddress(address string) error {
 // Bounds of connections.
 const (
 	mostHeader = 64 << 10
-	headerTime = 5 * time.Second
-	idleTime   = 120 * time.Second
 )
 
 // Run listens until ctx ends, then drains and closes the server. ready is called with the address
@@ -52,7 +50,7 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 	if err != nil {
 		return listenError("listen", l.Address, err)
 	}
-	servers := []*http.Server{newHTTP(s.Handler())}
+	servers := []*http.Server{s.newHTTP(s.Handler())}
 	listeners := []net.Listener{public}
 	for _, more := range []struct {
 		flag, address string
@@ -68,7 +66,7 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 			}
 			return listenError(more.flag, more.address, err)
 		}
-		servers, listeners = append(servers, newHTTP(more.handler)), append(listeners, at)
+		servers, listeners = append(servers, s.newHTTP(more.handler)), append(listeners, at)
 	}
 	failed := make(chan error, len(servers))
 	scheme := "http"
@@ -113,9 +111,9 @@ func (s *Server) abandonAll() {
 	}
 }
 
-func newHTTP(h http.Handler) *http.Server {
+func (s *Server) newHTTP(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, MaxHeaderBytes: mostHeader - 4096, // it allows 4 KiB more
-		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
+		ReadHeaderTimeout: s.times.header, IdleTimeout: s.times.idle,
 		ErrorLog: log.New(discard{}, "", 0)}
 }
 

@@ -68,7 +68,7 @@ func (s *stream) merged(list []*job, from []int) error {
 		}
 	}
 	ended := make([]bool, len(list))
-	ticker := time.NewTicker(heartbeat)
+	ticker := time.NewTicker(s.times.beat)
 	defer ticker.Stop()
 	for {
 		var waits []<-chan struct{}

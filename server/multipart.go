@@ -30,7 +30,7 @@ type form struct {
 var fileParts = []string{"image", "image[]", "mask"}
 
 // readForm reads multipart/form-data. Nothing of it goes to the disk.
-func readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault) {
+func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault) {
 	if f := checkContent(r, "multipart/form-data"); f != nil {
 		return nil, f
 	}
@@ -38,17 +38,18 @@ func readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault) {
 	if err != nil || parameters["boundary"] == "" {
 		return nil, bad("invalid_multipart", "", "the content type has no boundary, want one")
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.times.body))
 	parts := multipart.NewReader(http.MaxBytesReader(w, r.Body, mostForm), parameters["boundary"])
-	f := &form{fields: &fields{object: map[string]json.RawMessage{}}, files: map[string][][]byte{}}
+	f := &form{fields: &fields{object: map[string]json.RawMessage{},
+		known: slices.Clone(fileParts)}, files: map[string][][]byte{}}
 	texts := map[string][]string{}
 	for n := 0; ; n++ {
 		part, err := parts.NextRawPart()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && n > 0 {
 			break
 		}
 		if err != nil {
-			return nil, formFault(err)
+			return nil, s.formFault(err)
 		}
 		if n == mostParts {
 			fault := fault(http.StatusRequestEntityTooLarge, "too_many_parts",
@@ -58,7 +59,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault) {
 		}
 		data, err := io.ReadAll(part)
 		if err != nil {
-			return nil, formFault(err)
+			return nil, s.formFault(err)
 		}
 		if name := part.FormName(); slices.Contains(fileParts, name) {
 			name = strings.TrimSuffix(name, "[]")
@@ -78,8 +79,8 @@ func readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault) {
 }
 
 // formFault is the fault of parts that cannot be read.
-func formFault(err error) *Fault {
-	f := bodyFault(err, mostForm)
+func (s *Server) formFault(err error) *Fault {
+	f := s.bodyFault(err, mostForm)
 	if f.Code == "invalid_body" {
 		f.Code, f.Message = "invalid_multipart", "the parts are damaged or end early"
 	}

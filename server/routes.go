@@ -17,7 +17,6 @@ import (
 // Bounds of a request.
 const (
 	mostBody = 1 << 20
-	bodyTime = 30 * time.Second
 	jsonType = "application/json"
 )
 
@@ -131,11 +130,11 @@ func (s *Server) handle(at route) http.Handler {
 }
 
 // readBody reads a JSON object.
-func readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
 	if f := checkContent(r, jsonType); f != nil {
 		return nil, f
 	}
-	body, f := readAll(w, r, mostBody)
+	body, f := s.readAll(w, r, mostBody)
 	if f != nil {
 		return nil, f
 	}
@@ -158,18 +157,18 @@ func checkContent(r *http.Request, want string) *Fault {
 }
 
 // readAll reads a body of at most some bytes, within its time.
-func readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Fault) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+func (s *Server) readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Fault) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.times.body))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
-		return nil, bodyFault(err, most)
+		return nil, s.bodyFault(err, most)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 
 // bodyFault is the fault of a body that cannot be read.
-func bodyFault(err error, most int64) *Fault {
+func (s *Server) bodyFault(err error, most int64) *Fault {
 	var f *Fault
 	switch {
 	case isTooLarge(err):
@@ -177,7 +176,7 @@ func bodyFault(err error, most int64) *Fault {
 			"the body has more than %d bytes, want at most that", most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		f = fault(http.StatusRequestTimeout, "body_timeout",
-			"the body took more than %.0f seconds, want at most that", bodyTime.Seconds())
+			"the body took more than %.0f seconds, want at most that", s.times.body.Seconds())
 	default:
 		f = bad("invalid_body", "", "the body ends early")
 	}
@@ -196,7 +195,7 @@ type reader func(r *http.Request, f *fields) (asked, streaming)
 // generating answers a request of JSON for sequences.
 func (s *Server) generating(read reader) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		f, fault := readBody(w, r)
+		f, fault := s.readBody(w, r)
 		if fault != nil {
 			fault.write(w)
 			return
@@ -250,7 +249,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *work, a as
 		return
 	}
 	defer s.closes()
-	out := newStream(w, r, hit)
+	out := s.newStream(w, r, hit)
 	var err error
 	pictures, ofPictures := a.form.(pictureForm)
 	switch form := a.chunks(); {
@@ -301,8 +300,8 @@ func (s *Server) closes() {
 }
 
 func writeJSON(w http.ResponseWriter, body []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writing + time.Duration(
-		len(body))*time.Microsecond))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usualTimes.write +
+		time.Duration(len(body))*time.Microsecond))
 	w.Header().Set("Content-Type", jsonType)
 	if w.Header().Get("Cache-Control") == "" {
 		w.Header().Set("Cache-Control", "no-store")

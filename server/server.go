@@ -41,6 +41,7 @@ type Options struct {
 type Server struct {
 	o       Options
 	origins *origins
+	times   times
 	stats   *stats
 	begun   time.Time
 	ctx     context.Context // ends when all work is given up
@@ -71,7 +72,7 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, begun: time.Now(), inflight: map[string]*work{}}
+	s := &Server{o: o, begun: time.Now(), times: usualTimes, inflight: map[string]*work{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.results.most = o.Cache
 	s.stats = newStats(s.waits)

@@ -8,11 +8,17 @@ import (
 	"time"
 )
 
-// Times of a stream.
-const (
-	heartbeat = 10 * time.Second // between comments while nothing else is sent
-	writing   = 30 * time.Second // a reader that takes nothing for as long is gone
-)
+// times are what the server has patience for.
+type times struct {
+	header time.Duration // to send a request's header
+	body   time.Duration // and its body
+	idle   time.Duration // between requests of a connection
+	beat   time.Duration // of a stream, between comments while nothing else is sent
+	write  time.Duration // a reader that takes nothing for as long is gone
+}
+
+var usualTimes = times{header: 5 * time.Second, body: 30 * time.Second, idle: 120 * time.Second,
+	beat: 10 * time.Second, write: 30 * time.Second}
 
 // stream writes server-sent events. Its header goes out with the first of them.
 type stream struct {
@@ -22,10 +28,11 @@ type stream struct {
 	begun bool
 	fresh bool // something is to be flushed
 	hit   bool
+	times times
 }
 
-func newStream(w http.ResponseWriter, r *http.Request, hit bool) *stream {
-	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), hit: hit}
+func (s *Server) newStream(w http.ResponseWriter, r *http.Request, hit bool) *stream {
+	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), hit: hit, times: s.times}
 }
 
 // begin sends the header.
@@ -59,7 +66,7 @@ func (s *stream) send(name, id string, data []byte) error {
 
 func (s *stream) write(text string) error {
 	s.begin()
-	_ = s.rc.SetWriteDeadline(time.Now().Add(writing)) // where the connection has deadlines
+	_ = s.rc.SetWriteDeadline(time.Now().Add(s.times.write)) // where the connection has deadlines
 	s.fresh = true
 	_, err := s.w.Write([]byte(text))
 	return err
@@ -88,7 +95,7 @@ func (s *stream) fail(name string, f *Fault) {
 // follow hands over the steps of a work from number from on, as they come, until the work is done.
 // The error is that of each, or of a client that went.
 func (s *stream) follow(w *work, from int, each func(n int, e event) error) error {
-	ticker := time.NewTicker(heartbeat)
+	ticker := time.NewTicker(s.times.beat)
 	defer ticker.Stop()
 	for {
 		events, done, changed := w.since(from)

@@ -61,7 +61,7 @@ func scan(body []byte) *Fault {
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return syntax(body, d, err)
+			return syntax(body)
 		}
 		inside := len(levels) - 1
 		switch t := token.(type) {
@@ -104,13 +104,15 @@ func scan(body []byte) *Fault {
 	}
 }
 
-// syntax returns the fault of a body that is no JSON.
-func syntax(body []byte, d *json.Decoder, err error) *Fault {
-	at, what := d.InputOffset(), strings.TrimPrefix(oneLine(err), "json: ")
-	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
-		at = max(s.Offset, 1) - 1
-	} else {
-		at, what = int64(len(body)), "unexpected end"
+// syntax returns the fault of a body that is no JSON. A decoder's own errors count from the start
+// of a token, those of Unmarshal from the body's.
+func syntax(body []byte) *Fault {
+	at, what := len(body), "unexpected end"
+	var raw json.RawMessage
+	if s, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, &raw)); ok {
+		if int(s.Offset) < len(body) || !strings.Contains(s.Error(), "end of JSON") {
+			at, what = int(max(s.Offset, 1))-1, strings.TrimPrefix(oneLine(s), "json: ")
+		}
 	}
 	return bad("invalid_json", "", "byte %d: %s, want one JSON object", at, what)
 }

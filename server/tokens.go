@@ -4,7 +4,7 @@ import "net/http"
 
 // tokenizing answers POST /v1/tokenize.
 func (s *Server) tokenizing(w http.ResponseWriter, r *http.Request) {
-	f, fault := readBody(w, r)
+	f, fault := s.readBody(w, r)
 	if fault != nil {
 		fault.write(w)
 		return
@@ -36,7 +36,7 @@ func (s *Server) tokenizing(w http.ResponseWriter, r *http.Request) {
 
 // detokenizing answers POST /v1/detokenize. null is a hole.
 func (s *Server) detokenizing(w http.ResponseWriter, r *http.Request) {
-	f, fault := readBody(w, r)
+	f, fault := s.readBody(w, r)
 	if fault != nil {
 		fault.write(w)
 		return
