@@ -109,10 +109,13 @@ func (e *engine) admit(w *work) *Fault {
 			waiting++
 		}
 	}
-	if waiting >= e.o.queue || e.seconds(total) > e.o.seconds {
-		return e.busy("queue_full", total,
-			fmt.Sprintf("%d requests wait, want at most %d of at most %.0f seconds", waiting, e.o.queue,
-				e.o.seconds))
+	if waiting >= e.o.queue {
+		return e.busy("queue_full", total, fmt.Sprintf("%d requests wait, want at most %d", waiting,
+			e.o.queue))
+	}
+	if wait := e.seconds(total); wait > e.o.seconds {
+		return e.busy("queue_full", total, fmt.Sprintf("the work that waits takes %.0f seconds, want at "+
+			"most %.0f", wait, e.o.seconds))
 	}
 	_, ahead := e.before(w)
 	if wait := e.seconds(ahead); time.Now().Add(time.Duration(wait * float64(time.Second))).After(
@@ -271,7 +274,7 @@ func (e *engine) sweep() {
 		if time.Now().After(w.limit) {
 			step, steps := w.progress()
 			f := fault(http.StatusGatewayTimeout, "deadline",
-				"the request took %.0f seconds, want at most that; it reached step %d of %d",
+				"the request took %.4g seconds, want at most that; it reached step %d of %d",
 				w.limit.Sub(w.created).Seconds(), step, steps)
 			if w.end(nil, f) {
 				e.o.stats.cancelled("deadline")

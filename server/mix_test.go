@@ -1,0 +1,271 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/generate"
+	"unmask/samplers"
+	"unmask/server"
+	"unmask/tokenizers/chat"
+)
+
+// mixed is one request of a mix, and the run that the command makes of it.
+type mixed struct {
+	path, body string
+	model      string
+	recipe     string
+	run        unmask.Run
+	pictures   bool
+}
+
+// drawMixed draws a request.
+func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
+	m := loaded()["demo"]
+	rules := []string{"hybrid", "moment", "halton", "maskgit", "vanilla", "eb(margin)",
+		"semi-ar(moment)",
+		"remdm", "klass", "temp"}
+	rule := rules[r.IntN(len(rules))]
+	steps, seed, n, first := 2+r.IntN(4), r.Uint64(), 1+r.IntN(3), r.IntN(5)
+	x := mixed{model: "demo", recipe: fmt.Sprintf("%s steps=%d", rule, steps)}
+	fields := fmt.Sprintf(`"sampler":%q,"steps":%d,"seed":%d,"n":%d,"first":%d`, rule, steps, seed,
+		n, first)
+	parsed, err := samplers.Parse(rule)
+	require.NoError(t, err)
+	_, uncached := samplers.As[samplers.Uncached](parsed)
+	if cache := r.IntN(3); !uncached && cache > 0 {
+		x.recipe += fmt.Sprintf(" cache=%d", cache)
+		fields += fmt.Sprintf(`,"cache":%d`, cache)
+	} else if !uncached {
+		fields += `,"cache":0`
+	}
+	if r.IntN(4) == 0 && !uncached && rule != "remdm" && !strings.Contains(rule, "semi") {
+		x.recipe += " reuse=dkv refresh=3"
+		fields += `,"reuse":"dkv","refresh":3`
+	}
+	if r.IntN(3) == 0 {
+		x.recipe += " temperature=0.7 top-k=9"
+		fields += `,"temperature":0.7,"top_k":9`
+	}
+	if r.IntN(4) == 0 {
+		fields += `,"priority":"batch"`
+	}
+	x.run = unmask.Run{Seed: seed, N: n, First: first}
+	switch r.IntN(8) {
+	case 0, 1:
+		length := 8 + r.IntN(20)
+		text := "To be " + strings.Repeat(string(rune('a'+i%26)), 1+i/26)
+		known, err := m.Text.Prompt(text, 0)
+		require.NoError(t, err)
+		given := 0
+		for _, token := range known {
+			if token != m.Spec().Mask {
+				given++
+			}
+		}
+		x.run.Tokens = known[:given+length]
+		x.path, x.body = "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"echo":true,%s}`,
+			text,
+			length, fields)
+	case 2, 3, 4, 5:
+		text := fmt.Sprintf("[%d] and [7] %c", 5+r.IntN(9), 'a'+i%26)
+		x.run.Tokens, err = m.Text.Infill(text, 0)
+		require.NoError(t, err)
+		x.path, x.body = "/v1/infill", fmt.Sprintf(`{"text":%q,%s}`, text, fields)
+	default:
+		x.model, x.pictures = "demo-image", true
+		x.recipe = fmt.Sprintf("%s steps=%d schedule=cosine", rules[:3][r.IntN(3)], steps)
+		x.path, x.body = "/v1/images/generations", fmt.Sprintf(`{"prompt":"","codes":true,"sampler":%q,
+			"cache":0,"steps":%d,"seed":%d,"n":%d,"first":%d}`, strings.Fields(x.recipe)[0], steps, seed, n, first)
+		if r.IntN(2) == 0 {
+			x.recipe += " guidance=2"
+			c, err := loaded()["demo-image"].ClassCondition("night")
+			require.NoError(t, err)
+			x.run.Condition = c
+			x.body = strings.Replace(x.body, "{", `{"class":"night","guidance":2,`, 1)
+		}
+	}
+	return x
+}
+
+// want is what the command gives, without what depends on the time.
+func (x mixed) want(t testing.TB) (texts []string, codes [][]int32) {
+	m := loaded()[x.model]
+	r, err := generate.ParseRecipe(x.recipe)
+	require.NoError(t, err)
+	o := x.run.With(r)
+	o.Schedule = r.For(m.Spec()).Schedule
+	for q, err := range generate.Samples(context.Background(), m.Denoiser, o) {
+		require.NoError(t, err, x.recipe)
+		for len(codes) <= q.Index-x.run.First {
+			codes, texts = append(codes, nil), append(texts, "")
+		}
+		at := q.Index - x.run.First
+		codes[at] = append([]int32(nil), q.Tokens...)
+		if m.Text != nil {
+			texts[at] = m.Text.Decode(q.Tokens)
+		}
+	}
+	return texts, codes
+}
+
+// Whatever else the server does, whoever comes and goes, an answer is the command's.
+func TestMixes(t *testing.T) {
+	checkMix(t, 2, 24, server.Options{Rows: 200, Queue: 1000, Cache: 1})
+}
+
+func checkMix(t testing.TB, clients, requests int, o server.Options) {
+	_, h := serving(t, o)
+	var group sync.WaitGroup
+	slots := make(chan struct{}, 12*clients)
+	type result struct {
+		mixed
+		data []byte
+	}
+	results := make(chan result, requests)
+	draws := rand.New(rand.NewPCG(7, uint64(requests)))
+	for i := range requests {
+		x := drawMixed(t, draws, i)
+		leaves := draws.IntN(5) == 0
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if leaves {
+				time.AfterFunc(time.Duration(i%30)*time.Millisecond, cancel)
+			}
+			r, err := http.NewRequestWithContext(ctx, "POST", h.URL+x.path, strings.NewReader(x.body))
+			if err != nil {
+				panic(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			a, err := http.DefaultClient.Do(r)
+			if err != nil {
+				return // it left
+			}
+			defer a.Body.Close()
+			if data, err := io.ReadAll(a.Body); err == nil {
+				results <- result{x, data}
+			}
+		})
+	}
+	group.Wait()
+	close(results)
+	n := 0
+	for r := range results {
+		n++
+		texts, codes := r.want(t)
+		got := read(t, r.data)
+		require.Nil(t, got.Error, "%s: %s", r.body, r.data)
+		if r.pictures {
+			require.Equal(t, codes, got.Unmask.Codes, r.body)
+			continue
+		}
+		require.Len(t, got.Choices, len(texts))
+		for i, c := range got.Choices {
+			require.Equal(t, texts[i], c.Text, r.body)
+		}
+	}
+	require.Greater(t, n, requests/2)
+}
+
+// chatting returns a server of the demo with a chat template.
+func chatting(t testing.TB) (*unmask.Model, string) {
+	files := fstest.MapFS{"chat_template.jinja": {Data: []byte(
+		"{% for m in messages %}The {{ m.role }}. {{ m.content }}\n{% endfor %}The answer. ")}}
+	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
+		data, err := fs.ReadFile(demo.Text(), name)
+		require.NoError(t, err)
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	m, err := unmask.LoadFS(files, "chat", unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	s, err := server.New(server.Options{})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "chat", Model: m}))
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		h.Close()
+		s.Close()
+	})
+	return m, h.URL + "/v1/chat/completions"
+}
+
+func TestChat(t *testing.T) {
+	m, url := chatting(t)
+	c, err := m.Chat()
+	require.NoError(t, err)
+	tokens, from, err := c.Tokens([]chat.Message{{Role: "system", Content: "You rhyme"},
+		{Role: "user", Content: "To be"}}, 0)
+	require.NoError(t, err)
+	d, err := m.Defaults()
+	require.NoError(t, err)
+	run := unmask.Run{Seed: 6, Tokens: tokens, Ends: c.Stops()}.With(d)
+	run.Steps = 5
+	var want string
+	for step, err := range unmask.Generate(t.Context(), m, run) {
+		require.NoError(t, err)
+		if step.Done {
+			want = c.Reply(step.Sequences[0].Tokens, from)
+		}
+	}
+	body := `{"messages":[{"role":"system","content":"You rhyme"},{"role":"user",
+		"content":[{"type":"text","text":"To "},{"type":"text","text":"be"}]}],"seed":6,"steps":5`
+	a := ask(t, url, body+`}`)
+	require.Equal(t, "chat.completion", a.Object)
+	require.Equal(t, want, a.Choices[0].Message.Content)
+	require.Equal(t, from, a.Usage.Prompt)
+	require.Equal(t, unmask.ReplyLength, a.Usage.Completion)
+	events := stream(t, url, body+`,"stream":true}`)
+	require.Equal(t, "[DONE]", events[len(events)-1].data)
+	require.Contains(t, events[0].data, `"delta":{"role":"assistant"`)
+	text := ""
+	for _, e := range events[:len(events)-1] {
+		text += read(t, []byte(e.data)).Choices[0].Delta.Content
+	}
+	require.Equal(t, want, text)
+	require.Equal(t, 12, ask(t, url, body+`,"max_completion_tokens":12}`).Usage.Completion)
+	logs := ask(t, url, body+`,"max_tokens":12,"logprobs":true,"top_logprobs":0}`)
+	require.Len(t, logs.Choices, 1)
+}
+
+func TestBadChats(t *testing.T) {
+	_, url := chatting(t)
+	user := `"messages":[{"role":"user","content":"Hi"}]`
+	for _, c := range []refusal{
+		{`{}`, 400, "missing", "messages", "messages is missing"},
+		{`{"messages":[]}`, 400, "out_of_range", "messages", "messages is a list of 0, want 1 to 1024"},
+		{`{"messages":"Hi"}`, 400, "wrong_type", "messages", "messages is a text"},
+		{`{"messages":[{"role":"robot","content":"Hi"}]}`, 400, "out_of_range", "messages[0].role",
+			`role is "robot", want system, user or assistant`},
+		{`{"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]}`, 400,
+			"unsupported_parameter", "messages[0].content", `part of type "input_audio", want text`},
+		{`{"messages":[{"role":"user"}]}`, 400, "missing", "messages[0].content", "content is missing"},
+		{`{"messages":[7]}`, 400, "wrong_type", "messages[0]", "messages[0] is 7"},
+		{`{` + user + `,"top_logprobs":3}`, 400, "unsupported_parameter", "top_logprobs", "want 0"},
+		{`{` + user + `,"prompt":"A"}`, 400, "unknown_parameter", "prompt", "unknown field"},
+		{`{` + user + `,"max_tokens":250}`, 400, "out_of_range", "max_tokens", "the messages take"},
+		{`{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 400) + `"}]}`, 400,
+			"context_length_exceeded", "messages", "want at most 255"},
+	} {
+		c.check(t, url)
+	}
+	_, h := serving(t, server.Options{})
+	refusal{`{` + user + `}`, 400, "no_chat_template", "model", "use /v1/completions"}.check(t,
+		h.URL+"/v1/chat/completions")
+}
