@@ -16,6 +16,10 @@ type Rows struct {
 	Segs []backend.Segment
 	Pos  []int32
 
+	// Seen is how many keys the rows of each segment attend to, where sequences have unlike lengths,
+	// [segments]; empty: all of the call's.
+	Seen []int
+
 	// Causal ends a segment where positions skip, because causal attention knows the position of a
 	// segment's first row only.
 	Causal bool
@@ -25,7 +29,7 @@ type Rows struct {
 func (r *Rows) Len() int { return len(r.Pos) }
 
 // Reset removes all rows.
-func (r *Rows) Reset() { r.Segs, r.Pos = r.Segs[:0], r.Pos[:0] }
+func (r *Rows) Reset() { r.Segs, r.Pos, r.Seen = r.Segs[:0], r.Pos[:0], r.Seen[:0] }
 
 // Add adds a row. Rows of one sequence follow each other.
 func (r *Rows) Add(seq int, pos int32) {
@@ -48,6 +52,9 @@ func (r *Rows) Pick(from *Rows, rows []int32) {
 			seg++
 		}
 		r.Add(from.Segs[seg].Seq, from.Pos[i])
+		if len(from.Seen) > 0 && len(r.Seen) < len(r.Segs) {
+			r.Seen = append(r.Seen, from.Seen[seg])
+		}
 	}
 }
 
@@ -76,9 +83,20 @@ func (a Layer) Split(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, 
 }
 
 // Attend is the second half of Apply, for all rows of Split or for some (see Rows.Pick), whose
-// queries are in q.
+// queries are in q. Segments that follow each other and see as many keys are one call.
 func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows, keys int) {
-	b.Attention(dst, q, k, v, rows.Segs, a.Shape(keys))
+	if len(rows.Seen) == 0 {
+		b.Attention(dst, q, k, v, rows.Segs, a.Shape(keys))
+		return
+	}
+	for first := 0; first < len(rows.Segs); {
+		end := first + 1
+		for end < len(rows.Segs) && rows.Seen[end] == rows.Seen[first] {
+			end++
+		}
+		b.Attention(dst, q, k, v, rows.Segs[first:end], a.Shape(rows.Seen[first]))
+		first = end
+	}
 }
 
 // Shape returns the layer for attention over keys 0..keys-1.

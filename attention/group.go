@@ -5,7 +5,7 @@ import "unmask/backend"
 // Full sets r to all positions of n sequences, which stand in the keys' and values' batch
 // from first on.
 func (r *Rows) Full(first, n, length int) {
-	r.Segs, r.Pos = r.Segs[:0], r.Pos[:0]
+	r.Reset()
 	for s := range n {
 		r.Segs = append(r.Segs, backend.Segment{Seq: first + s, Row: s * length, Rows: length})
 		for p := range length {
@@ -16,7 +16,7 @@ func (r *Rows) Full(first, n, length int) {
 
 // Some sets r to the given rows, sequence*length + position, grouped by ascending sequence.
 func (r *Rows) Some(rows []int32, length int) {
-	r.Segs, r.Pos = r.Segs[:0], r.Pos[:0]
+	r.Reset()
 	for i, row := range rows {
 		seq := int(row) / length
 		if n := len(r.Segs); n == 0 || r.Segs[n-1].Seq != seq {

@@ -12,9 +12,9 @@ import (
 )
 
 // Passes cuts a batch into passes, groups of rows that go through a network together: whole
-// sequences, about as many rows as the device needs to be limited by arithmetic alone
-// (backend.GroupRows). Transformers call Full or Some, then compute what Next returns until it is
-// nil:
+// sequences of any lengths, about as many rows as the device needs to be limited by arithmetic
+// alone (backend.GroupRows). Transformers call Full or Some, then compute what Next returns until
+// it is nil:
 //
 //	m.passes.Some(b, rows) // or Full(b)
 //	for p := m.passes.Next(); p != nil; p = m.passes.Next() { ... }
@@ -48,7 +48,7 @@ type Pass struct {
 	At        []int32           // [rows] where the results belong: sequence*(Extra+Length) + position
 	Tokens    []int32           // [rows], -1 at extra rows
 	Read      []int32           // indexes of the rows whose results are read, ascending; nil: all
-	Keys      int               // keys 0..Keys-1 of each sequence are attended
+	Keys      int               // most keys of a sequence; each sees its own, see attention.Rows
 	Full      bool              // these are all rows of their sequences
 
 	of     *Passes
@@ -167,16 +167,19 @@ func (p *Passes) parts(q *Pass) {
 	}
 }
 
-// apart reports whether a sequence with this many positions in use cannot be in the same pass: all
-// attend to as many keys, but where they see none after their own.
+// apart reports whether a sequence with this many positions in use cannot be in the same pass: an
+// observer sees passes of sequences of one length.
 func (p *Passes) apart(q *Pass, used int) bool {
-	return (!p.Causal || p.Block > 1) && p.Extra+used != q.Keys
+	return p.batch.Observer != nil && p.Extra+used != q.Keys
 }
 
 func (q *Pass) add(b *Batch, sequence, place, pos int) {
 	extra := q.of.Extra
 	index := int32(q.Len())
 	q.Add(place, int32(pos+extra))
+	if p := q.of; b.Lengths != nil && (!p.Causal || p.Block > 1) && len(q.Seen) < len(q.Segs) {
+		q.Seen = append(q.Seen, extra+b.Used(sequence))
+	}
 	q.At = append(q.At, int32(sequence*(b.Length+extra)+pos+extra))
 	if pos < 0 {
 		q.Tokens = append(q.Tokens, -1)

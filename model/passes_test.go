@@ -13,6 +13,14 @@ import (
 	"unmask/model"
 )
 
+// seen is how many keys a segment attends to.
+func seen(q *model.Pass, segment int) int {
+	if len(q.Seen) == 0 {
+		return q.Keys
+	}
+	return q.Seen[segment]
+}
+
 // Passes cover each row once, sequences stay whole, and every row is told where it belongs.
 func TestPassesCoverRowsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,7 +83,7 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 					require.Equal(t, b.Place(sequence), seg.Seq)
 				}
 				if !p.Causal {
-					require.Equal(t, p.Extra+b.Used(sequence), q.Keys)
+					require.Equal(t, p.Extra+b.Used(sequence), seen(q, i))
 				}
 				require.Equal(t, q.Pos[seg.Row], int32(seg.Pos))
 				for j := range seg.Rows {
@@ -96,6 +104,11 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 			kept := q
 			if q.Read != nil {
 				kept = q.Pick(q.Read)
+			}
+			for i, seg := range kept.Sequences {
+				if !p.Causal {
+					require.Equal(t, p.Extra+b.Used(seg.Seq), seen(kept, i))
+				}
 			}
 			for i, token := range kept.Tokens {
 				if token >= 0 {
