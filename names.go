@@ -53,7 +53,11 @@ func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model
 	if err != nil {
 		return nil, err
 	}
-	return model.Open(dir)
+	src, err := model.Open(dir)
+	if err == nil && dir != name {
+		src.Elsewhere = elsewhere(ctx, name, progress)
+	}
+	return src, err
 }
 
 // Locate returns the directory or GGUF file of a model, or the directory of org/name[@revision] on

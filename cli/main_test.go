@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +34,13 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(fakeHub(filepath.Join(root, "testdata", "packs", "sdtt-tiny")))
+	packs := filepath.Join(root, "testdata", "packs")
+	server := httptest.NewServer(fakeHub{"org/tiny": filepath.Join(packs, "sdtt-tiny"),
+		"amused/amused-256":                       filepath.Join(packs, "amused-256-tiny"),
+		"turkeyju/generator_maskgen_vq_l":         filepath.Join(packs, "maskgen-tiny"),
+		"turkeyju/tokenizer_tatitok_bl128_vq":     filepath.Join(packs, "tatitok-tiny"),
+		"openai/clip-vit-large-patch14-336":       filepath.Join(packs, "clip-text-tiny"),
+		"yucornetto/generator_titok_l32_imagenet": filepath.Join(packs, "titok-bert-tiny")})
 	t.Cleanup(server.Close) // the scripts run in parallel, after this function
 	testscript.Run(t, testscript.Params{
 		Condition: func(name string) (bool, error) {
@@ -58,24 +65,38 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// fakeHub serves a directory as the repository org/tiny, every revision the same commit.
-func fakeHub(dir string) http.Handler {
+// fakeHub serves directories as repositories, every revision the same commit.
+type fakeHub map[string]string
+
+func (h fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	commit := strings.Repeat("ab", 20)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/models/org/tiny/revision/") {
-			fmt.Fprintf(w, `{"sha":%q,"siblings":[{"rfilename":"config.json"},{"rfilename":"model.safetensors"}]}`, commit)
+	for repo, dir := range h {
+		if strings.HasPrefix(r.URL.Path, "/api/models/"+repo+"/revision/") {
+			list := []map[string]string{}
+			filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+				if err == nil && !d.IsDir() {
+					below, _ := filepath.Rel(dir, name)
+					list = append(list, map[string]string{"rfilename": filepath.ToSlash(below)})
+				}
+				return err
+			})
+			json.NewEncoder(w).Encode(map[string]any{"sha": commit, "siblings": list})
 			return
 		}
-		data, err := os.ReadFile(filepath.Join(dir, path.Base(r.URL.Path)))
-		if err != nil || !strings.HasPrefix(r.URL.Path, "/org/tiny/resolve/") {
-			http.NotFound(w, r)
-			return
+		rest, ok := strings.CutPrefix(r.URL.Path, "/"+repo+"/resolve/")
+		_, file, _ := strings.Cut(rest, "/")
+		name := filepath.Join(dir, filepath.FromSlash(path.Clean("/"+file)))
+		data, err := os.ReadFile(name)
+		if !ok || err != nil {
+			continue
 		}
 		sum := sha256.Sum256(data)
 		w.Header().Set("X-Repo-Commit", commit)
 		w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
 		http.ServeContent(w, r, "", info(dir).ModTime(), bytes.NewReader(data))
-	})
+		return
+	}
+	http.NotFound(w, r)
 }
 
 func info(dir string) os.FileInfo {

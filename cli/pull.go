@@ -16,7 +16,8 @@ func newPull() *cobra.Command {
 		Use:   "pull org/name[@revision][:file.gguf]",
 		Short: "Download a model to the Hugging Face cache, and print its directory",
 		Long: `Download a model to the Hugging Face cache, and print its directory: its configuration,
-safetensors, in one file or several, tokenizer and chat template; or one GGUF file by its name.
+safetensors, in one file or several, tokenizer and chat template; or one GGUF file by its name. What
+a published model needs beside its repository, such as TiTok's image tokenizer, comes after it.
 
 The cache, the server and the token are those of Hugging Face's own client: HF_HOME,
 HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
@@ -27,11 +28,13 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 			}
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			dir, err := hub.PullModel(ctx, args[0], terminal.Download())
-			if err != nil {
-				return err
+			for _, name := range append(args, unmask.Companions(args[0])...) {
+				dir, err := hub.PullModel(ctx, name, terminal.Download())
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(stdout, dir)
 			}
-			fmt.Fprintln(stdout, dir)
 			return nil
 		},
 	}

@@ -31,6 +31,10 @@ type Source struct {
 	Set    *weights.Set
 	Files  fs.FS // its directory
 
+	// Elsewhere returns the directory of a network that belongs to a folder of this one, where the
+	// folder is not there; "" where it knows of none. It may be nil.
+	Elsewhere func(folder string) (dir string, err error)
+
 	dir string // where Files is, "" for an embedded model
 }
 

@@ -41,6 +41,11 @@ func openPipeline(dir string) (src *Source, ok bool, err error) {
 // belongs there. The caller closes its Set.
 func (s *Source) Sub(folder, what string) (*Source, error) {
 	if info, err := fs.Stat(s.Files, folder); err != nil || !info.IsDir() {
+		if s.Elsewhere != nil {
+			if dir, err := s.Elsewhere(folder); err != nil || dir != "" {
+				return openAt(dir, err)
+			}
+		}
 		return nil, fmt.Errorf("there is no folder %s, want %s there", folder, what)
 	}
 	if s.dir != "" {
@@ -51,4 +56,12 @@ func (s *Source) Sub(folder, what string) (*Source, error) {
 		return nil, err
 	}
 	return OpenFS(files, filepath.Join(s.Name, folder))
+}
+
+// openAt is Open where a directory was found.
+func openAt(dir string, err error) (*Source, error) {
+	if err != nil {
+		return nil, err
+	}
+	return Open(dir)
 }

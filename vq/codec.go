@@ -1,9 +1,11 @@
 package vq
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
+	"unmask/backend"
 	"unmask/model"
 )
 
@@ -30,13 +32,21 @@ func init() {
 			return json.Unmarshal(src.Config, &f) == nil && f.Class == "VQModel"
 		},
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
-			return load(src, loneGrid, loneGrid, o)
+			var f struct {
+				Grid int `json:"grid"`
+			}
+			if err := json.Unmarshal(src.Config, &f); err != nil {
+				return nil, fmt.Errorf("config.json: %w", err)
+			}
+			f.Grid = cmp.Or(f.Grid, loneGrid)
+			o.Precision = backend.F32 // coarser, the decoder overflows (force_upcast in config.json)
+			return load(src, f.Grid, f.Grid, o)
 		},
 	})
 }
 
-// loneGrid is the grid, codes along a side, of a VQModel without the pipeline that says so: that of
-// amused-256. (Its sample_size is 32 in the published file, which are neither codes nor pixels.)
+// loneGrid is the grid, codes along a side, of a VQModel without the pipeline that says so and
+// without a grid in its config.json: that of amused-256. (Its sample_size is 32 in the published file, which are neither codes nor pixels.)
 const loneGrid = 16
 
 // Open loads the image tokenizer in a folder of a generator of side x side codes of a codebook.

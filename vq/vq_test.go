@@ -1,6 +1,7 @@
 package vq_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,4 +57,25 @@ func TestLlamaGenParity(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A VQModel without its pipeline takes the grid of its config.json, or amused-256's.
+func TestLoneVQModel(t *testing.T) {
+	p := parity.OpenIn(t, "amused-256-tiny", "vqvae")
+	config := string(p.Config)
+	load := func(config string) model.Codec {
+		src := *p.Source
+		src.Config = []byte(config)
+		c, err := model.LoadCodec(&src, model.Options{Backend: plain.New(), Precision: backend.BF16})
+		require.NoError(t, err)
+		return c
+	}
+	c := load(strings.Replace(config, "{", `{"grid": 8,`, 1))
+	require.Equal(t, []int{8, 8}, c.Shape())
+	codes, _ := p.Ints("codes")
+	want, _ := p.Floats("images")
+	got := make([]float32, len(want))
+	require.NoError(t, c.Decode(got, codes))
+	parity.Close(t, want, got, 1e-4)
+	require.Equal(t, []int{16, 16}, load(config).Shape())
 }
