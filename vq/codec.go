@@ -46,7 +46,8 @@ func init() {
 }
 
 // loneGrid is the grid, codes along a side, of a VQModel without the pipeline that says so and
-// without a grid in its config.json: that of amused-256. (Its sample_size is 32 in the published file, which are neither codes nor pixels.)
+// without a grid in its config.json: that of amused-256. (Its sample_size is 32 in the published
+// file, which are neither codes nor pixels.)
 const loneGrid = 16
 
 // Open loads the image tokenizer in a folder of a generator of side x side codes of a codebook.
