@@ -194,16 +194,16 @@ func TestLongStream(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, `event: start`+"\n"+`data: {"trace":1,"model":"m","sampler":"s","seed":1,`+
 			`"shape":[%d],"hole":"▯","known":[]}`+"\n\n", length)
-		steps, sent := bytes/(64*70), 0
+		steps, sent := bytes/(256*70), 0
 		for n := 1; n <= steps; n++ {
 			var b strings.Builder
 			fmt.Fprintf(&b, `event: step`+"\n"+`data: {"sample":0,"step":%d,"steps":%d,"opened":[`, n, steps)
 			from := rand.IntN(length)
-			for i := range 64 {
+			for i := range 256 {
 				if i > 0 {
 					b.WriteString(",")
 				}
-				fmt.Fprintf(&b, `{"position":%d,"token":%d,"piece":" piece%d","p":0.%d}`, (from+i*7)%length,
+				fmt.Fprintf(&b, `{"position":%d,"token":%d,"piece":" piece%d","p":0.%d}`, (from+i*3)%length,
 					100+i, n%100, 1000000000000000+n)
 			}
 			fmt.Fprintf(&b, `],"done":%v}`+"\n\n", n == steps)
@@ -217,7 +217,8 @@ func TestLongStream(t *testing.T) {
 		return true
 	})
 	x := open(t, url, "mode=text&seed=1")
-	_, err := chromedp.Call(x.ctx, performance.Enable, performance.EnableParams{})
+	_, err := chromedp.Call(x.ctx, performance.Enable, performance.EnableParams{
+		TimeDomain: performance.EnableTimeDomainThreadTicks})
 	x.ok(err)
 	before := measure(x)
 	eval[bool](x, "window.frames = 0; const f = () => { window.frames++; requestAnimationFrame(f); }; f(); return true")

@@ -52,8 +52,7 @@ export class Image {
 			const kind = !e ? "masked" : e.known ? "" : looks[this.look] || (frame < e.step ? "fresh" : "");
 			c.className = kind + (this.mask.marked.has(i) ? " marked" : "");
 			if (!e) return;
-			c.style.setProperty("--h", hue(e.step, t.steps));
-			c.style.setProperty("--p", e.p ? Math.sqrt(e.p).toFixed(3) : 0);
+			c.style.cssText = `--h: ${hue(e.step, t.steps)}; --p: ${Math.sqrt(e.p || 0).toFixed(3)}`;
 		});
 		this.decode(k);
 	}

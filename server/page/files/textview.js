@@ -34,10 +34,9 @@ export class TextView {
 			s.className = `p ${!e ? "hole" : e.known ? "known" : "open"}${this.marked.has(i) ? " marked" : ""}${s.differs ? " differs" : ""}${
 				/^\n+$/.test(now[i]) ? " break" : ""}`;
 			if (playing && e?.step === k && !calm.matches) s.animate([{ opacity: 0.15 }, {}], 450);
-			if (e && now[i].trim()) s.removeAttribute("aria-label");
-			else s.setAttribute("aria-label", !e ? "hole" : now[i].includes("\n") ? "line break" : "space");
-			s.style.setProperty("--h", e ? hue(e.step, t.steps) : 0);
-			s.style.setProperty("--p", e?.p ? Math.sqrt(e.p).toFixed(3) : 0);
+			const label = !e ? "hole" : now[i].trim() ? null : now[i].includes("\n") ? "line break" : "space";
+			if (s.ariaLabel !== label) s.ariaLabel = label;
+			s.style.cssText = e && !e.known ? `--h: ${hue(e.step, t.steps)}; --p: ${Math.sqrt(e.p || 0).toFixed(3)}` : "";
 		}
 		this.shown = entries;
 		this.now = now;

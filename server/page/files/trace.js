@@ -36,8 +36,14 @@ export class Trace {
 
 	/** at returns what is open at a position after step k, or null. */
 	at(position, k = this.last) {
-		const e = this.history[position].findLast((e) => e.step <= k);
-		return e && !e.closed ? e : null;
+		const h = this.history[position];
+		let low = 0;
+		for (let high = h.length; low < high;) {
+			const middle = low + high >> 1;
+			if (h[middle].step <= k) low = middle + 1;
+			else high = middle;
+		}
+		return low && !h[low - 1].closed ? h[low - 1] : null;
 	}
 
 	entries(k) { return this.history.map((_, i) => this.at(i, k)); }

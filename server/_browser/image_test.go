@@ -1,0 +1,202 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+)
+
+// cell returns the middle of a cell of the grid, in pixels of the window.
+func cell(x *tab, row, column int) (float64, float64) {
+	x.Helper()
+	at := eval[[]float64](x, `
+		const c = document.querySelectorAll("#cells [role=gridcell]")[%d];
+		c.scrollIntoView({ block: "center" });
+		const b = c.getBoundingClientRect();
+		return [b.x + b.width / 2, b.y + b.height / 2]`, row*16+column)
+	return at[0], at[1]
+}
+
+// stroke presses the mouse in one cell and lets it go in another.
+func stroke(x *tab, row, column, toRow, toColumn int) {
+	x.Helper()
+	cell(x, (row+toRow)/2, (column+toColumn)/2)
+	px, py := at(x, row, column)
+	qx, qy := at(x, toRow, toColumn)
+	x.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, px, py, chromedp.ButtonType(input.MouseButtonLeft)),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, qx, qy, chromedp.ButtonType(input.MouseButtonLeft)),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, qx, qy, chromedp.ButtonType(input.MouseButtonLeft)))
+}
+
+// at returns the middle of a cell where the page is scrolled to.
+func at(x *tab, row, column int) (float64, float64) {
+	x.Helper()
+	at := eval[[]float64](x, `
+		const b = document.querySelectorAll("#cells [role=gridcell]")[%d].getBoundingClientRect();
+		return [b.x + b.width / 2, b.y + b.height / 2]`, row*16+column)
+	return at[0], at[1]
+}
+
+// marked returns the cells that are painted.
+func marked(x *tab) string {
+	x.Helper()
+	return eval[string](x, `
+		return [...document.querySelectorAll("#cells .marked")].map((c) => c.at).join(" ")`)
+}
+
+func rectangle(top, left, bottom, right int) (out string) {
+	for y := top; y <= bottom; y++ {
+		for z := left; z <= right; z++ {
+			out += fmt.Sprintf(" %d", y*16+z)
+		}
+	}
+	return out[min(1, len(out)):]
+}
+
+func TestPaint(t *testing.T) {
+	x := open(t, shared, "mode=image&seed=5")
+	x.generate()
+	tool := func(name string) {
+		eval[bool](x, `document.querySelector("[value=%s]").click(); return true`, name)
+	}
+	eval[bool](x, `
+		const b = document.getElementById("brush");
+		b.value = 1;
+		b.dispatchEvent(new Event("input"));
+		return true`)
+	stroke(x, 3, 2, 3, 9)
+	if got, want := marked(x), rectangle(3, 2, 3, 9); got != want {
+		t.Errorf("the stroke marks %s, want %s", got, want)
+	}
+	tool("rectangle")
+	stroke(x, 8, 11, 5, 9)
+	both := rectangle(3, 2, 3, 9) + " " + rectangle(5, 9, 8, 11)
+	if got := marked(x); got != both {
+		t.Errorf("the rectangle marks %s, want %s", got, both)
+	}
+	tool("eraser")
+	stroke(x, 3, 2, 3, 8)
+	if got, want := marked(x), rectangle(3, 9, 3, 9)+" "+rectangle(5, 9, 8, 11); got != want {
+		t.Errorf("the eraser leaves %s, want %s", got, want)
+	}
+	x.click("#undo")
+	if got := marked(x); got != both {
+		t.Errorf("undo gives %s, want %s", got, both)
+	}
+	x.click("#clear")
+	if got := marked(x); got != "" {
+		t.Errorf("%s are left", got)
+	}
+	x.click("#undo")
+	if got := marked(x); got != both {
+		t.Errorf("undo gives %s, want %s", got, both)
+	}
+}
+
+// Cells that are not painted keep the codes that the picture's encoder gives them.
+func TestInpaint(t *testing.T) {
+	x := open(t, shared, "mode=image&seed=5")
+	x.generate()
+	codes := eval[[]int](x, `
+		const form = new FormData();
+		form.set("image", page.panels.image.source.blob);
+		return (await (await fetch("/v1/images/encode", { method: "POST", body: form })).json()).codes`)
+	eval[bool](x, `document.querySelector("[value=rectangle]").click(); return true`)
+	stroke(x, 2, 3, 9, 12)
+	x.click("#inpaint")
+	x.finish()
+	if got := x.text("#status"); got != "done" {
+		t.Fatalf("status is %q, notice is %q", got, x.text("#notice-text"))
+	}
+	after := eval[[]int](x, "return page.panels.image.current.trace.tokens()")
+	changed := 0
+	for i, code := range after {
+		row, column := i/16, i%16
+		if row >= 2 && row <= 9 && column >= 3 && column <= 12 {
+			if code != codes[i] {
+				changed++
+			}
+		} else if code != codes[i] {
+			t.Errorf("cell %d was kept, but has code %d, want %d", i, code, codes[i])
+		}
+	}
+	if changed < 20 {
+		t.Errorf("%d of 80 cells are new", changed)
+	}
+	if n := eval[int](x, `return document.querySelectorAll("#strip button").length`); n != 2 {
+		t.Errorf("the strip has %d pictures, want 2", n)
+	}
+	x.click("#strip button:first-child")
+	if seed := x.text("#image-facts dd"); seed != "5" {
+		t.Errorf("the first picture's seed is %s", seed)
+	}
+}
+
+// The picture on the way is decoded; what is masked there is checkered.
+func TestPictureOpens(t *testing.T) {
+	x := open(t, shared, "mode=image&seed=5&steps=8")
+	x.generate()
+	x.until(`document.getElementById("picture").complete`)
+	first := eval[string](x, `return document.getElementById("picture").src`)
+	eval[bool](x, "page.panels.image.timeline.set(4); return true")
+	x.until(`document.getElementById("picture").src !== %q`, first)
+	x.until(`document.querySelectorAll("#cells .fresh").length === 0`)
+	open := eval[int](x, "return page.panels.image.current.trace.open[4]")
+	if n := eval[int](x, `return document.querySelectorAll("#cells .masked").length`); n != 256-open {
+		t.Errorf("%d cells are masked, want %d", n, 256-open)
+	}
+	for _, look := range []string{"steps:tint", "sure:heat"} {
+		value, class := look[:len(look)-5], look[len(look)-4:]
+		eval[bool](x, `document.querySelector("[value=%s]").click(); return true`, value)
+		if n := eval[int](x, `return document.querySelectorAll("#cells .%s").length`, class); n != open {
+			t.Errorf("%d cells show %s, want %d", n, value, open)
+		}
+	}
+}
+
+// A picture of the reader's is cut to the model's size and can be painted on.
+func TestUpload(t *testing.T) {
+	picture := image.NewRGBA(image.Rect(0, 0, 90, 60))
+	for i := range picture.Pix {
+		picture.Pix[i] = 255
+	}
+	picture.Set(3, 3, color.Black)
+	name := filepath.Join(t.TempDir(), "own.png")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := png.Encode(f, picture); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, shared, "mode=image&seed=5&steps=4")
+	x.do(chromedp.SetUploadFiles("#file", []string{name}))
+	x.until(`page.panels.image.source`)
+	size := eval[[]int](x, `
+		const b = await createImageBitmap(page.panels.image.source.blob);
+		return [b.width, b.height]`)
+	if !slices.Equal(size, []int{64, 64}) {
+		t.Errorf("the picture is %v pixels", size)
+	}
+	stroke(x, 4, 4, 8, 8)
+	x.click("#inpaint")
+	x.finish()
+	var cells []int
+	x.ok(json.Unmarshal([]byte(eval[string](x,
+		"return JSON.stringify(page.panels.image.current.answer.unmask.cells)")), &cells))
+	if len(cells) == 0 || x.text("#status") != "done" {
+		t.Errorf("%d cells are new, status is %q", len(cells), x.text("#status"))
+	}
+}
