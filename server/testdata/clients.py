@@ -150,7 +150,8 @@ def cancel():
 
 def retries():
     """A full queue answers 429 with the seconds to wait, and the package asks again by itself."""
-    busy = client.completions.create(stream=True, stream_options={"include_steps": True}, n=8, seed=1, **LONG)
+    busy = client.completions.create(stream=True, stream_options={"include_steps": True}, n=8, seed=1,
+                                     **{**LONG, "extra_body": {**LONG["extra_body"], "steps": 40}})
     for _ in busy:
         break  # from now on each pass takes a while
 
