@@ -154,9 +154,10 @@ func TestCurlExamples(t *testing.T) {
 			found++
 			command := strings.ReplaceAll(match[1], "http://127.0.0.1:8080", h.URL)
 			command = strings.ReplaceAll(command, "127.0.0.1:8080", h.URL)
-			cmd := exec.Command("sh", "-c", strings.Replace(command, "curl ", "curl -sS --fail-with-body ", 1))
+			command = strings.Replace(command, "curl ", "curl -sS --fail-with-body ", 1)
+			cmd := exec.Command("sh", "-c", command)
 			cmd.Dir = t.TempDir()
-			for file, data := range examplePictures(t, h.URL) {
+			for file, data := range examplePictures(t) {
 				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, file), data, 0o600))
 			}
 			out, err := cmd.CombinedOutput()
@@ -168,24 +169,16 @@ func TestCurlExamples(t *testing.T) {
 }
 
 // examplePictures are the files that the examples name.
-func examplePictures(t *testing.T, url string) map[string][]byte {
-	mask := image.NewNRGBA(image.Rect(0, 0, 64, 64))
+func examplePictures(t *testing.T) map[string][]byte {
+	mask, photo := image.NewGray(image.Rect(0, 0, 64, 64)), image.NewNRGBA(image.Rect(0, 0, 64, 64))
 	draw.Draw(mask, image.Rect(16, 16, 48, 48), image.White, image.Point{}, draw.Src)
-	draw.Draw(mask, image.Rect(0, 0, 64, 16), image.Black, image.Point{}, draw.Src)
-	photo := image.NewNRGBA(mask.Rect)
-	draw.Draw(photo, photo.Rect, image.NewUniform(color.NRGBA{90, 120, 200, 255}), image.Point{}, draw.Src)
+	blue := image.NewUniform(color.NRGBA{90, 120, 200, 255})
+	draw.Draw(photo, photo.Rect, blue, image.Point{}, draw.Src)
 	out := map[string][]byte{}
-	for name, p := range map[string]image.Image{"mask.png": opaque(mask), "photo.png": photo} {
+	for name, p := range map[string]image.Image{"mask.png": mask, "photo.png": photo} {
 		var data bytes.Buffer
 		require.NoError(t, png.Encode(&data, p))
 		out[name] = data.Bytes()
 	}
-	return out
-}
-
-// opaque returns a picture on black.
-func opaque(p image.Image) image.Image {
-	out := image.NewGray(p.Bounds())
-	draw.Draw(out, out.Rect, p, image.Point{}, draw.Over)
 	return out
 }

@@ -32,9 +32,10 @@ func stroke(x *tab, row, column, toRow, toColumn int) {
 	cell(x, (row+toRow)/2, (column+toColumn)/2)
 	px, py := at(x, row, column)
 	qx, qy := at(x, toRow, toColumn)
-	x.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, px, py, chromedp.ButtonType(input.MouseButtonLeft)),
-		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, qx, qy, chromedp.ButtonType(input.MouseButtonLeft)),
-		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, qx, qy, chromedp.ButtonType(input.MouseButtonLeft)))
+	left := chromedp.ButtonType(input.MouseButtonLeft)
+	x.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, px, py, left),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, qx, qy, left),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, qx, qy, left))
 }
 
 // at returns the middle of a cell where the page is scrolled to.
