@@ -49,18 +49,18 @@ text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts 
 				return err
 			}
 			if texts != "" {
-				return d.encodeTexts(ctx, texts, out)
+				return wrote(d.encodeTexts(ctx, texts, out), out)
 			}
 			c, err := d.loadCodec(ctx)
 			if err != nil {
 				return err
 			}
 			if pixels != "" {
-				return export.PixelCodes(c, pixels, out)
+				return wrote(export.PixelCodes(c, pixels, out), out)
 			}
 			p := terminal.NewProgress("images", int64(len(args)))
 			defer p.Close()
-			return export.Codes(ctx, c, args, fit, out, func() { p.Add(1) })
+			return wrote(export.Codes(ctx, c, args, fit, out, func() { p.Add(1) }), out)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
@@ -98,7 +98,7 @@ text_last F32 [B,T,W], the text encoder's last states.`,
 			if err != nil {
 				return err
 			}
-			return export.Pictures(ctx, c, codes, out)
+			return wrote(export.Pictures(ctx, c, codes, out), out)
 		},
 	}
 	d.register(cmd.Flags(), "demo")

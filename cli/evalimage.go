@@ -78,10 +78,11 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 		return err
 	}
 	if f.saveStats != "" {
-		terminal.Say("wrote the statistics of %d images to %s", e.Samples, f.saveStats)
-	}
-	if !o.Reference {
-		return nil
+		terminal.Say("statistics of %s", terminal.Count(e.Samples, "image"))
+		if !o.Reference {
+			return wrote(nil, f.saveStats)
+		}
+		terminal.Line(f.saveStats)
 	}
 	if few := 10 * network.Width(); e.Samples < few {
 		terminal.Say("%s of %d features each: the Frechet distance of so few is biased upwards, compare "+

@@ -71,5 +71,5 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, out, with string) 
 	if err != nil {
 		return err
 	}
-	return export.Logits(ctx, m, tokens, out, inside...)
+	return wrote(export.Logits(ctx, m, tokens, out, inside...), out)
 }

@@ -35,6 +35,17 @@ func standardOutput(text string) error {
 	return err
 }
 
+// wrote prints the names of files that a command has written, results like any other, where err is
+// nil, and returns err. Where standard output has a command's other results, terminal.Line is used.
+func wrote(err error, names ...string) error {
+	for _, name := range names {
+		if err == nil {
+			err = printLine(name)
+		}
+	}
+	return err
+}
+
 func printLine(line string) error { return standardOutput(line + "\n") }
 
 // ended returns the error of a run whose outputs were closed: that of closing them counts unless

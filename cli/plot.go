@@ -2,12 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"unmask/experiments"
-	"unmask/terminal"
 )
 
 func newPlot() *cobra.Command {
@@ -26,23 +24,10 @@ func newPlot() *cobra.Command {
 			if len(charts) == 0 {
 				return fmt.Errorf("%s: no results yet", args[0])
 			}
-			for i := range charts {
-				if err := drawChart(out, &charts[i]); err != nil {
-					return err
-				}
-			}
-			return nil
+			names, err := experiments.DrawCharts(out, charts)
+			return wrote(err, names...)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", ".", "write the plots to this `DIR`")
 	return cmd
-}
-
-// drawChart writes a chart as SVG and PNG, and says where.
-func drawChart(dir string, c *experiments.Chart) error {
-	err := c.Write(dir)
-	if err == nil {
-		terminal.Say("%s.svg, .png", filepath.Join(dir, c.Name))
-	}
-	return err
 }

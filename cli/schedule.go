@@ -80,6 +80,5 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 	if err := whole.Put(out, file); err != nil {
 		return fmt.Errorf("--out %s: %w", out, whole.Cause(err))
 	}
-	terminal.Say("%s: %d steps", out, steps)
-	return nil
+	return wrote(nil, out)
 }

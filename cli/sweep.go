@@ -79,7 +79,7 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 	if closed := j.Close(); err == nil {
 		err = closed
 	}
-	return err
+	return wrote(err, f.out)
 }
 
 // openJournal opens results, and says what a crash left that cannot be read.

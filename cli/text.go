@@ -81,7 +81,10 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return wrap("--out", err)
 	}
 	err = f.runTo(ctx, cmd, out, o)
-	return ended(err, wrap("--out", out.Close(err)))
+	if err = ended(err, wrap("--out", out.Close(err))); f.out == "" {
+		return err
+	}
+	return wrote(err, f.out)
 }
 
 // runTo makes the samples.

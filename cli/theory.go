@@ -108,10 +108,9 @@ func plotTheory(dir string, results []theory.Result) error {
 		return usage("--plot with claims that have no curve, want %s",
 			strings.Join(experiments.DrawnClaims(), ", "))
 	}
-	for i := range charts {
-		if err := drawChart(dir, &charts[i]); err != nil {
-			return err
-		}
+	names, err := experiments.DrawCharts(dir, charts)
+	for _, name := range names {
+		terminal.Line(name)
 	}
-	return nil
+	return err
 }

@@ -25,6 +25,18 @@ func (c *Chart) Write(dir string) error {
 	return writeFiles(map[string][]byte{name + ".svg": svg, name + ".png": png})
 }
 
+// DrawCharts writes charts to dir and returns the names of their files.
+func DrawCharts(dir string, charts []Chart) (names []string, err error) {
+	for i := range charts {
+		if err := charts[i].Write(dir); err != nil {
+			return names, err
+		}
+		name := filepath.Join(dir, charts[i].Name)
+		names = append(names, name+".svg", name+".png")
+	}
+	return names, nil
+}
+
 // writeFiles makes files appear whole or not at all, in directories that it makes.
 func writeFiles(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {

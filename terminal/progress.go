@@ -31,7 +31,8 @@ type Progress struct {
 	label string
 	total int64
 	done  int64
-	last  time.Time
+	began time.Time
+	last  time.Time // that time was told
 }
 
 // Every is the time between lines where there is no bar.
@@ -53,12 +54,12 @@ func (p *Progress) Bar() bool { return p.bar != nil }
 
 // NewProgress begins at 0 of total, -1 where that is not known.
 func NewProgress(label string, total int64, options ...progressbar.Option) *Progress {
-	p := &Progress{label: label, total: total, last: time.Now()}
+	p := &Progress{label: label, total: total, began: time.Now(), last: time.Now()}
 	if Draws(os.Stderr) {
 		options = append([]progressbar.Option{
 			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(label),
 			progressbar.OptionClearOnFinish(), progressbar.OptionShowCount(),
-			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(),
 		}, options...)
 		p.bar = progressbar.NewOptions64(total, options...)
@@ -72,14 +73,36 @@ func (p *Progress) Add(n int64) { p.Set(p.done + n) }
 // Set moves to done.
 func (p *Progress) Set(done int64) {
 	p.done = done
-	if p.bar != nil {
+	const often = time.Second / 2
+	switch {
+	case p.bar != nil:
+		if time.Since(p.last) >= often {
+			p.last = time.Now()
+			p.bar.Describe(p.label + leftOf(p.done, p.total, time.Since(p.began)))
+		}
 		p.bar.Set64(done)
-		return
-	}
-	if time.Since(p.last) >= Every {
+	case time.Since(p.last) >= Every:
 		p.last = time.Now()
-		Say("%s: %d of %d", p.label, p.done, p.total)
+		Say("%s", lineOf(p.label, p.done, p.total, time.Since(p.began)))
 	}
+}
+
+// lineOf is a line of progress: "steps: 3 of 32, 12s left".
+func lineOf(label string, done, total int64, took time.Duration) string {
+	if total < 0 {
+		return fmt.Sprintf("%s: %d", label, done)
+	}
+	return fmt.Sprintf("%s: %d of %d%s", label, done, total, leftOf(done, total, took))
+}
+
+// leftOf is how long the rest takes at the pace so far: ", 12s left", nothing where that is not
+// known.
+func leftOf(done, total int64, took time.Duration) string {
+	if done <= 0 || total < done {
+		return ""
+	}
+	left := time.Duration(float64(took) * float64(total-done) / float64(done))
+	return ", " + left.Round(time.Second).String() + " left"
 }
 
 // Close removes the bar.

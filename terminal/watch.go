@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
@@ -22,11 +23,16 @@ type Watcher struct {
 	out   io.Writer
 	size  func() (width, height int)
 	lines int // drawn last
+
+	// Of pictures.
+	colours colours
+	drawn   time.Time     // the latest
+	took    time.Duration // to draw it
 }
 
 // NewWatcher draws on a terminal; m is nil where pictures come from elsewhere.
 func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
-	return &Watcher{m: m, out: terminal, size: func() (int, int) {
+	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), size: func() (int, int) {
 		width, height, err := term.GetSize(int(terminal.Fd()))
 		if err != nil || width < 10 || height < 3 {
 			return 80, 24
@@ -53,6 +59,9 @@ const (
 
 // Draw shows the first sequence after a step.
 func (w *Watcher) Draw(step *generate.Step) {
+	if w.drawImage(step) {
+		return
+	}
 	s := &step.Sequences[0]
 	fresh := map[int]bool{}
 	for _, o := range s.Opened {
@@ -126,18 +135,21 @@ func (w *Watcher) show(s picture) {
 
 // Clear takes the drawing away, so that the result follows the command.
 func (w *Watcher) Clear() {
+	if w.lines == 0 {
+		return
+	}
 	var b strings.Builder
 	w.up(&b)
-	b.WriteString(strings.Repeat(line+"\n", w.lines))
+	b.WriteString(strings.Repeat(line+"\n", w.lines) + line)
 	w.up(&b)
 	io.WriteString(w.out, b.String())
 	w.lines = 0
 }
 
-// up goes to where the last drawing begins.
+// up goes to where the last drawing begins. The terminal may have shown ^C behind it.
 func (w *Watcher) up(b *strings.Builder) {
 	if w.lines > 0 {
-		fmt.Fprintf(b, "\x1b[%dA", w.lines)
+		fmt.Fprintf(b, "\r\x1b[%dA", w.lines)
 	}
 }
 

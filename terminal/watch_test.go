@@ -49,6 +49,20 @@ func TestFramesFollowOneAnother(t *testing.T) {
 	require.False(t, s.Wrapped)
 }
 
+// What the terminal shows of a key that is pressed does not move the next frame, nor stay.
+func TestFramesAfterAKey(t *testing.T) {
+	s := screen.New(24, 8)
+	w := on(s)
+	w.show(frame(1, []string{"_", "_", "_"}))
+	fmt.Fprint(s, "^C")
+	w.show(frame(2, []string{"a", "_", "_"}, 0))
+	require.Equal(t, "sample 7, step 2 of 9\na__", s.Text())
+	fmt.Fprint(s, "^C")
+	w.Clear()
+	fmt.Fprint(s, "a__\n")
+	require.Equal(t, "a__", s.Text())
+}
+
 // A wide rune that does not fit goes to the next line, and control characters nowhere.
 func TestFramesBreakLinesThemselves(t *testing.T) {
 	s := screen.New(24, 9)
