@@ -26,7 +26,7 @@ function askKey(wrong) {
 
 let asking; // one dialog for all requests that are refused at once
 
-/** send fetches a path; body is nothing, an object for JSON, or FormData. It throws a Failure. */
+/** send fetches a path; body is nothing, an object, or FormData. It throws a Failure. */
 export async function send(path, body, signal) {
 	for (;;) {
 		const headers = {}, key = sessionStorage.unmaskKey, form = body instanceof FormData;
@@ -52,7 +52,7 @@ export const sleep = (ms, signal) => new Promise((resolve, reject) => {
 	signal?.addEventListener("abort", () => reject(new DOMException("", "AbortError")), { once: true });
 });
 
-/** patient sends a request again for as long as the server is busy; wait is told the seconds left. */
+/** patient asks again while the server is busy; wait is told the seconds left. */
 async function patient(path, body, signal, wait) {
 	for (;;) {
 		try {
@@ -83,7 +83,7 @@ async function* events(answer) {
 	}
 }
 
-/** follow makes a request with a native stream; on has wait, start, step and done. It throws when the run is not done. */
+/** follow makes a request with a native stream; on has wait, start, step and done. */
 export async function follow(path, body, signal, on) {
 	if (body instanceof FormData) body.set("stream", "events");
 	else body = { ...body, stream: "events" };

@@ -23,8 +23,7 @@ export class Image {
 		$("inpaint").onclick = () => page.start(() => this.inpaint());
 		$("file").onchange = (e) => { this.open(e.target.files[0]); e.target.value = ""; };
 		const panel = $("tools").parentNode;
-		panel.ondragover = (e) => e.preventDefault();
-		panel.ondrop = (e) => { e.preventDefault(); this.open(e.dataTransfer.files[0]); };
+		panel.ondragover = panel.ondrop = (e) => { e.preventDefault(); this.open(e.dataTransfer.files[0]); };
 		addEventListener("paste", (e) => page.mode === "image" && this.open(e.clipboardData.files[0]));
 		tips($("cells"), (c) => { const t = this.current?.trace; return t && words(t.at(c.at, this.timeline.value), t.steps); });
 	}
@@ -65,7 +64,7 @@ export class Image {
 		return best;
 	}
 
-	/** decode asks for the picture after step k: one at a time, and eight of a run that still comes in. */
+	/** decode asks for the picture after step k, for eight of a run that comes in. */
 	async decode(k) {
 		const run = this.current, t = run.trace, every = t.done ? 1 : Math.ceil(t.steps / 8);
 		if (this.decoding || this.frames.has(k) || !t.open[k] || k % every || run.blind) return;

@@ -5,11 +5,11 @@ import { Image } from "./image.js";
 import { Settings } from "./settings.js";
 import { Chat, Compare, Text } from "./text.js";
 
-const modes = {
-	text: { kind: "text", label: "Prompt", run: "Generate", help: "May be empty. [20] is a hole of 20 tokens, anywhere in the text.", prompt: "ROMEO:" },
-	compare: { kind: "text", label: "Prompt", run: "Compare", help: "Both samplers get this text and the same seed.", prompt: "ROMEO:" },
-	image: { kind: "image", label: "Prompt", run: "Generate", help: "", prompt: "" },
-	chat: { kind: "chat", label: "Message", run: "Send", help: "Enter sends, Shift and Enter begins a line.", prompt: "" },
+const modes = { // button, help, and the first prompt
+	text: ["Generate", "May be empty. [20] is a hole of 20 tokens, anywhere in the text.", "ROMEO:"],
+	compare: ["Compare", "Both samplers get this text and the same seed.", "ROMEO:"],
+	image: ["Generate", "", ""],
+	chat: ["Send", "Enter sends, Shift and Enter begins a line.", ""],
 };
 const buttons = [...$("modes").children];
 
@@ -39,29 +39,28 @@ class Page {
 	}
 
 	/** able returns the models that can do a mode. */
-	able(mode) { return this.models.filter(({ unmask: u }) => mode === "chat" ? u.chat : u.kind === modes[mode].kind); }
+	able(mode) { return this.models.filter(({ unmask: u }) => mode === "chat" ? u.chat : (u.kind === "image") === (mode === "image")); }
 
 	get model() { return this.settings.model.id; }
 	get info() { return this.settings.model.unmask; }
 	get signal() { return this.abort.signal; }
 	get samplers() { return [this.settings.a.text, this.settings.b.text]; }
 
-	/** values are the settings of a run. A seed that is not set is drawn here, so that the page knows it. */
+	/** values are the settings of a run, with a seed that the page knows. */
 	values() { return { seed: this.seed, ...this.settings.values() }; }
 
 	show(mode) {
 		if (this.mode) this.prompts[this.mode] = $("prompt").value;
 		this.mode = mode;
-		const m = modes[mode];
+		const [run, help, first] = modes[mode];
 		for (const b of buttons) b.setAttribute("aria-pressed", b.value === mode);
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
-		$("prompt-label").textContent = m.label;
-		$("run").textContent = m.run;
-		$("prompt-help").textContent = m.help;
+		$("run").textContent = run;
+		$("prompt-help").textContent = help;
 		this.settings.show(mode, this.able(mode));
 		const field = $("prompt").parentNode;
 		field.hidden = mode === "image" && !this.info.prompt;
-		$("prompt").value = field.hidden ? "" : this.prompts[mode] ?? m.prompt;
+		$("prompt").value = field.hidden ? "" : this.prompts[mode] ?? first;
 		this.remember();
 	}
 
@@ -77,7 +76,7 @@ class Page {
 		this.remember();
 	}
 
-	/** remember writes all settings into the address, behind the #, which is never sent. */
+	/** remember writes all settings behind the # of the address, which is never sent. */
 	remember() {
 		if (this.mode === "image") this.panels.image.arrive();
 		const set = Object.entries({ mode: this.mode, ...this.settings.link(), prompt: $("prompt").value }).filter(([, v]) => v);
@@ -85,7 +84,7 @@ class Page {
 		history.replaceState(null, "", "#" + this.written);
 	}
 
-	/** start runs one thing at a time; with same again with the seed of the last. */
+	/** start runs one thing at a time; with same by the seed of the last. */
 	async start(make, same) {
 		this.abort?.abort();
 		const abort = this.abort = new AbortController();

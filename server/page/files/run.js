@@ -3,7 +3,7 @@ import { follow, hasKey } from "./api.js";
 import { $, el, save, toast } from "./dom.js";
 import { Trace } from "./trace.js";
 
-/** play makes a run's request and shows it by a timeline; on has start and done, and step in place of the timeline. */
+/** play follows a run and shows it by a timeline, or by on.step; on has start and done. */
 export function play(page, run, timeline, on) {
 	return follow(run.path, run.form || run.body, page.signal, {
 		wait: (seconds, code) => page.status(`${code === "loading" ? "The model is loading" : "The server is busy"}. Trying again in ${seconds} s`),
@@ -30,14 +30,13 @@ export function play(page, run, timeline, on) {
 	});
 }
 
-/** stepLabel says where a slider of a run is. */
 export const stepLabel = (get) => (k) => {
 	const t = get()?.trace;
 	return t ? `step ${k} of ${t.done ? t.last : t.steps || "…"}` : "";
 };
 
 const quote = (s) => /^[\w.,:=/-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'";
-const json = (body) => JSON.stringify(body).replace(/"seed":"(\d+)"/, '"seed":$1'); // a number of JavaScript has no room for all seeds
+const json = (body) => JSON.stringify(body).replace(/"seed":"(\d+)"/, '"seed":$1'); // the digits of a seed that JavaScript has no number for
 
 /** command writes a run as unmask's command, "" where there is none. */
 export function command(run) {
@@ -53,7 +52,6 @@ export function command(run) {
 	return out.join(" ");
 }
 
-/** curl writes a run as a request. */
 const curl = (run) => `curl -s ${location.origin}${run.path} -H 'Content-Type: application/json'${hasKey() ? ' -H "Authorization: Bearer $UNMASK_KEY"' : ""} -d ${
 	quote(json(run.body.prompt && run.kind === "text" ? { ...run.body, echo: true } : run.body))}`;
 
@@ -76,7 +74,7 @@ async function copy(what, text) {
 	toast(`Copied the ${what}`);
 }
 
-/** actions fills a row of buttons for a run that is done; files are more pairs of a name and what is saved. */
+/** actions fills a row of buttons; files are pairs of a name and what is saved. */
 export function actions(root, run, text, files = []) {
 	const row = (label, list) => el("div", { className: "group" }, el("span", { textContent: label }),
 		...list.map(([name, onclick]) => el("button", { type: "button", textContent: name, "aria-label": `${label} ${name}`, onclick })));
@@ -92,7 +90,6 @@ export function actions(root, run, text, files = []) {
 	]));
 }
 
-/** facts lists what a run was and what it cost. */
 export function facts(root, run) {
 	const u = run.answer?.unmask || {}, e = u.evaluated || {}, t = run.trace;
 	const list = { seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.last || "…", "full passes": e.full_passes, "partial rows": e.partial_rows,
@@ -101,7 +98,6 @@ export function facts(root, run) {
 		.map(([k, v]) => el("div", {}, el("dt", { textContent: k }), el("dd", { textContent: v }))));
 }
 
-/** finish shows a run's facts and actions below it. */
 export function finish(name, run, text, files) {
 	facts($(name + "-facts"), run);
 	actions($(name + "-actions"), run, text, files);

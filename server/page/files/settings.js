@@ -1,4 +1,4 @@
-// The form of settings, made from what the server says of models and samplers.
+// The form of settings, made of what the server has.
 import { $, el } from "./dom.js";
 
 const own = [
@@ -7,7 +7,7 @@ const own = [
 	{ name: "seed", help: "empty for another one each time", kind: "digits" },
 ];
 
-/** field makes a label, an input and words on it. */
+/** field makes a label, an input and a line of help. */
 function field({ name, label = name[0].toUpperCase() + name.slice(1).replaceAll("-", " "), help = "", words, kind, min, max, zero, default: usual = "" }, id = "set-" + name) {
 	const about = { id, "aria-describedby": id + "-help" }, number = kind === "whole" || kind === "number";
 	const input = words ? el("select", about, new Option("default", ""), ...words.map((w) => new Option(w)))
@@ -16,15 +16,14 @@ function field({ name, label = name[0].toUpperCase() + name.slice(1).replaceAll(
 	return el("div", { className: "field" }, el("label", { htmlFor: id, textContent: label }), input, el("p", { className: "help", id: id + "-help", textContent: help.replace(/--/g, "") }));
 }
 
-/** Picker chooses a sampler, its parameters, and what is inside one that goes around others. */
+/** Picker chooses a sampler, its parameters and what is inside it. */
 class Picker {
 	constructor(id, samplers, label) {
-		Object.assign(this, { id, samplers });
-		this.select = el("select", { id, "aria-describedby": id + "-help", onchange: () => this.fill() }, new Option("default", ""), ...samplers.map((s) => new Option(s.name)));
-		this.label = el("label", { htmlFor: id, textContent: label });
-		this.line = el("p", { className: "help", id: id + "-help" });
-		this.params = el("div", { className: "params" });
-		this.root = el("div", {}, el("div", { className: "field" }, this.label, this.select, this.line), this.params);
+		const root = field({ name: id, label, words: samplers.map((s) => s.name) }, id);
+		Object.assign(this, { id, samplers, params: el("div", { className: "params" }) });
+		[this.label, this.select, this.line] = root.children;
+		this.select.onchange = () => this.fill();
+		this.root = el("div", {}, root, this.params);
 		this.fill();
 	}
 
@@ -56,7 +55,6 @@ class Picker {
 	}
 }
 
-/** Settings is the form; changed is called after every change. */
 export class Settings {
 	constructor(models, { data, schedules, parameters }, changed) {
 		const form = $("settings"), seen = ["sampler", "steps", "ban", "bias"];
@@ -65,10 +63,10 @@ export class Settings {
 		this.models = models;
 		this.a = new Picker("sampler", data, "Sampler");
 		this.b = new Picker("other", data, "Second sampler");
-		this.select = el("select", { id: "set-model", "aria-describedby": "model-line" });
+		const model = field({ name: "model", words: [] });
+		this.select = model.children[1];
 		const [first, rest] = [this.fields.slice(0, 4), this.fields.slice(4)].map((list) => list.map((f) => field(f)));
-		form.append(el("div", { className: "field" }, el("label", { htmlFor: "set-model", textContent: "Model" }), this.select, el("p", { className: "help", id: "model-line" })),
-			this.a.root, this.b.root, ...first, el("details", {}, el("summary", { textContent: "More settings" }), ...rest),
+		form.append(model, this.a.root, this.b.root, ...first, el("details", {}, el("summary", { textContent: "More settings" }), ...rest),
 			el("button", { type: "reset", className: "quiet", textContent: "Back to defaults" }));
 		form.oninput = () => { this.describe(); changed(); };
 		form.onsubmit = (e) => e.preventDefault();
@@ -93,10 +91,10 @@ export class Settings {
 
 	get model() { return this.models.find((m) => m.id === this.select.value); }
 
-	/** describe shows what the model is and runs with, and hides what is not for it. */
+	/** describe shows what the model is and runs with. */
 	describe() {
 		const { kind, shape, precision, device, recipe = "", class_count: classes, classes: names } = this.model?.unmask || {};
-		$("model-line").textContent = [shape?.join(" × ") + (kind === "image" ? " cells" : " tokens"), precision, device].join(" · ");
+		$("set-model-help").textContent = [shape?.join(" × ") + (kind === "image" ? " cells" : " tokens"), precision, device].join(" · ");
 		for (const part of recipe.split(" ")) {
 			const [k, v] = part.split(/=(.*)/), input = $(k === "sampler" ? k : "set-" + k);
 			if (input?.options) input.options[0].text = `default (${v})`;
@@ -106,7 +104,7 @@ export class Settings {
 		$("set-class").placeholder = names?.slice(0, 4).join(", ") || "";
 	}
 
-	/** values are the fields that are set, as the server takes them; seed stays a text of digits. */
+	/** values are the fields that are set, as the server takes them. */
 	values() {
 		const out = this.a.text ? { sampler: this.a.text } : {};
 		for (const f of this.fields) {

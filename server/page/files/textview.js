@@ -42,12 +42,12 @@ export class TextView {
 		this.now = now;
 	}
 
-	/** settle keeps the room of the finished text, so that from now on the slider moves no line. */
+	/** settle keeps the room of the finished text, so that the slider moves no line. */
 	settle() { this.final ||= this.trace && texts(this.trace.entries()); }
 
 	get text() { return texts(this.trace.entries()).slice(this.from).join(""); }
 
-	/** differ marks where the finished text is not another's, and returns how often that is. */
+	/** differ marks where the finished text is not another's. */
 	differ(tokens) {
 		const mine = this.trace.tokens();
 		return this.pieces.filter((s, i) => {
@@ -82,7 +82,7 @@ export class TextView {
 		used(e);
 	}
 
-	/** drag marks the pieces that the pointer passes, or clears them where it began on a marked one; a finger taps. */
+	/** drag marks what the pointer passes, or clears it from a marked piece on; a finger taps. */
 	drag() {
 		let set = null, touched;
 		const over = (e) => {

@@ -2,7 +2,7 @@
 import { el } from "./dom.js";
 import { calm, hue } from "./trace.js";
 
-/** Timeline shows value 0 to max by show(value, playing). It follows a run at a pace that can be seen. */
+/** Timeline shows value 0 to max by show(value, playing), at a pace that can be seen. */
 export class Timeline {
 	constructor(root, show, label) {
 		Object.assign(this, { root, show, label, value: 0, max: 0, goal: 0, counts: [] });
@@ -75,7 +75,7 @@ export class Timeline {
 		const tick = () => {
 			const behind = this.goal - this.value, late = performance.now() - before;
 			before += late;
-			// All at once where motion is unwanted; several where much has come, or the machine is slow.
+			// All where motion is unwanted; several where much has come or the machine is slow.
 			const by = calm.matches && !this.finished ? behind : Math.max(1, Math.ceil(behind / 120), Math.round(late / pace));
 			if (behind > 0) this.set(this.value + Math.min(behind, by), true);
 			if (this.value < this.goal || !this.finished) this.timer = setTimeout(tick, pace);
