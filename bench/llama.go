@@ -110,6 +110,10 @@ func init() {
 func WriteLLaDA(w io.Writer, as, head weights.DType, layers, vocab, length int) error {
 	keys := []gguf.Key{{Name: "general.architecture", Value: "llada"},
 		{Name: "diffusion.shift_logits", Value: false},
+		{Name: "tokenizer.ggml.model", Value: "none"}, // others ask for it and the next three
+		{Name: "llada.vocab_size", Value: uint32(vocab)},
+		{Name: "llada.attention.causal", Value: false},
+		{Name: "llada.rope.dimension_count", Value: uint32(llamaWidth / llamaHeads)},
 		{Name: "llada.rope.freq_base", Value: float32(5e5)},
 		{Name: "llada.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
 		{Name: "tokenizer.ggml.mask_token_id", Value: uint32(vocab - 1)},
