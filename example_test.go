@@ -19,16 +19,21 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
+	prompt, err := m.Text.Prompt("ROMEO:", 48)
+	if err != nil {
+		panic(err)
+	}
 	var text string
 	for step, err := range unmask.Generate(ctx, m,
-		unmask.Run{Length: 48, Steps: 24, Seed: 1, Cache: 1}) {
+		unmask.Run{Tokens: prompt, Steps: 24, Seed: 1, Cache: 1}) {
 		if err != nil {
 			panic(err)
 		}
 		text = m.Text.Decode(step.Sequences[0].Tokens)
 	}
-	fmt.Println(len(text) > 48, strings.Contains(text, unmask.Hole))
-	// Output: true false
+	_, answer, prompted := strings.Cut(text, "ROMEO:")
+	fmt.Println(prompted, strings.Contains(answer, unmask.Hole), len(strings.Fields(answer)) > 10)
+	// Output: true false true
 }
 
 // Watch the steps: holes show as ▯ until they open.

@@ -82,6 +82,7 @@ func TestTilesGiveTheSameBits(t *testing.T) {
 func TestTiles(t *testing.T) {
 	all := linearTiles
 	t.Cleanup(func() { linearTiles = all })
+	tried := map[backend.Precision]map[int]bool{}
 	for _, size := range [][3]int{{128, 128, 256}, {129, 130, 131}, {40, 33, 514}} {
 		rows, in, out := size[0], size[1], size[2]
 		x, w, old := normal(4, rows*in), normal(5, out*in), normal(6, rows*out)
@@ -96,6 +97,10 @@ func TestTiles(t *testing.T) {
 				if m.(*matrix).rows%all[as][i].columns != 0 {
 					continue
 				}
+				if tried[as] == nil {
+					tried[as] = map[int]bool{}
+				}
+				tried[as][i] = true
 				linearTiles[as] = all[as][i : i+1]
 				y := put(b, old, rows, out)
 				b.Linear(y, put(b, x, rows, in), rows, m, backend.Epilogue{Act: backend.GELUErf, Add: true})
@@ -104,6 +109,9 @@ func TestTiles(t *testing.T) {
 			}
 			linearTiles[as] = all[as]
 		}
+	}
+	for _, as := range precisions {
+		require.Len(t, tried[as], len(all[as]), "tiles of %v that were tried", as)
 	}
 }
 

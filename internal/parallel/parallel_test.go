@@ -39,10 +39,19 @@ func TestForUsesItsWorkers(t *testing.T) {
 	p := parallel.New(2)
 	var both sync.WaitGroup
 	both.Add(2)
-	p.For(2, func(w, i int) { // hangs unless two workers run at the same time
-		both.Done()
-		both.Wait()
-	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.For(2, func(w, i int) { // waits until two workers run at the same time
+			both.Done()
+			both.Wait()
+		})
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("one worker does the work of two")
+	}
 }
 
 func TestForNests(t *testing.T) {
