@@ -34,7 +34,7 @@ func OpenDevice(name string, threads int) (backend.Backend, error) {
 	return cpu.New(cpu.Options{Threads: threads}), nil
 }
 
-// CheckDevice says whether OpenDevice knows a name, whatever devices there are.
+// CheckDevice returns an error for a name that OpenDevice does not know. It opens nothing.
 func CheckDevice(name string) error {
 	_, err := parseDevice(name)
 	return err

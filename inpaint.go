@@ -11,7 +11,7 @@ import (
 	"unmask/images"
 )
 
-// Inpainting is a picture of which a part is made new.
+// Inpainting is a picture and the part of it that is made new.
 type Inpainting struct {
 	Picture *image.NRGBA // of the model's size
 	Hole    *image.NRGBA // of the same size, white where it is made new

@@ -32,8 +32,8 @@ func (m *Model) Check(r Run) (Run, error) {
 	return o, nil
 }
 
-// freeMemory is how many bytes are free where a batch will be: on a device that has memory of its
-// own, or on this machine. ok is false where nobody knows.
+// freeMemory returns how many bytes are free where a batch will be: on a device that has memory of
+// its own, or on this machine. ok is false where nobody knows.
 func freeMemory(b backend.Backend) (bytes int64, ok bool) {
 	if r, has := b.(backend.Roomy); has {
 		free, _, err := r.MemoryFree()

@@ -17,7 +17,7 @@ type Text struct {
 	spec model.Spec
 }
 
-// Masks returns the tokens [length] of a run of which nothing is known. A length of 0 is the
+// Masks returns the tokens [length] of a run without known tokens. A length of 0 is the
 // model's.
 func (t *Text) Masks(length int) ([]int32, error) { return t.fit(nil, length) }
 

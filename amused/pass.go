@@ -51,7 +51,7 @@ type textGroup struct {
 	segs []backend.Segment
 }
 
-// prepare makes room for groups of so many sequences and cells.
+// prepare makes room for groups of `sequences` sequences and `cells` cells.
 func (m *Model) prepare(sequences, cells int) {
 	w, c, b := &m.w, &m.cfg, m.b
 	grow := func(t **tensor.Dense, rows, width int) { *t = nn.Grow(b, *t, rows, width) }

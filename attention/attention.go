@@ -10,7 +10,7 @@ import (
 	"unmask/backend"
 )
 
-// Rows says which positions of which sequences a pass computes. Activations are in this
+// Rows are the positions that a pass computes, of some sequences. Activations are in this
 // order: row i of every activation is position Pos[i] of its segment's sequence.
 type Rows struct {
 	Segs []backend.Segment

@@ -83,7 +83,8 @@ type Heads struct {
 	KV             int  // key and value heads, each for Heads/KV query heads; 0 means Heads
 	Keys           int  // keys and values 0..Keys-1 are attended
 	Causal         bool // a row sees keys up to its own position only (GPT-2)
-	// with Causal, up to the end of its block of so many positions, a power of two; 0 means 1
+	// with Causal, a row sees keys to the end of its block of Block positions, a power of two; 0
+	// means 1
 	Block int
 	// the factors of both products may be rounded, to 8 bits or more each; softmax and sums stay
 	// float32
@@ -147,7 +148,7 @@ type HeadDraw struct {
 type Backend interface {
 	tensor.Engine
 
-	// Name says which device and kernels these are, such as "cpu avx2 x2".
+	// Name returns the device and its kernels, such as "cpu avx2 x2".
 	Name() string
 
 	// New returns a zeroed float32 tensor in the device's memory.

@@ -29,7 +29,7 @@ const (
 	ByDraw
 )
 
-// Choice says how candidates of a batch's sequences are chosen, and takes which were.
+// Choice has how candidates of a batch's sequences are chosen and, after the call, which were.
 type Choice struct {
 	Groups   []Candidates
 	Position []int32 // [rows] in its sequence, ascending in a group
@@ -68,7 +68,7 @@ func (c *Choice) Chosen() (chosen, drawn int) {
 	return chosen, drawn
 }
 
-// Uses says whether any group is ranked by m.
+// Uses reports whether any group is ranked by m.
 func (c *Choice) Uses(m Measure) bool {
 	for _, g := range c.Groups {
 		if g.First > 0 && c.By[0] == m || g.Count > g.First && c.By[1] == m {

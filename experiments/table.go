@@ -9,7 +9,7 @@ import (
 type Table struct {
 	Kind    string
 	Results []Result
-	N       int // only points of so many samples, 0 for all
+	N       int // only points of N samples, 0 for all
 }
 
 // method is a point without what varies along a curve.
@@ -19,7 +19,7 @@ func (p Point) method() Point {
 
 func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }
 
-// at are a method's results of so many steps, a seed each.
+// at returns a method's results at a number of steps, one a seed.
 func (t Table) at(m Point, steps int) []Result {
 	var out []Result
 	for _, r := range t.Results {

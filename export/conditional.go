@@ -98,7 +98,7 @@ func promptsOf(set *weights.Set, file string) (list []*model.Condition, err erro
 	return list, nil
 }
 
-// floats reads a tensor of numbers with so many dimensions.
+// floats reads a tensor of numbers with `dims` dimensions.
 func floats(set *weights.Set, file, name string, dims int) ([]float32, []int, error) {
 	t, ok := set.Get(name)
 	if !ok {

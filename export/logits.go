@@ -114,7 +114,7 @@ func opener(r io.Reader) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(r), nil }
 }
 
-// ints reads an integer tensor with so many dimensions.
+// ints reads an integer tensor with `dims` dimensions.
 func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error) {
 	t, ok := set.Get(name)
 	if !ok {
@@ -138,7 +138,8 @@ func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error)
 	return short, t.Shape, nil
 }
 
-// checkTokens wants tokens that the model knows, in sequences of so many.
+// checkTokens returns an error for tokens that the model does not know, or that are not whole
+// sequences of `length`.
 func checkTokens(file, name string, tokens []int32, length int, spec model.Spec) error {
 	for i, t := range tokens {
 		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {

@@ -42,7 +42,7 @@ type PoolOptions struct {
 	Guided bool // requests may have guidance; kept keys and values then take twice the memory
 }
 
-// ErrFull is what Add returns while a pool has as many sequences as it takes.
+// ErrFull is the error of Add while a pool is full.
 var ErrFull = errors.New("the pool is full")
 
 // Pool generates unlike sequences at once: each with its own recipe, length, condition and step.

@@ -35,7 +35,7 @@ var cube = func() color.Palette {
 // bayer is the threshold matrix of ordered dithering (Bayer 1973), of 16.
 var bayer = [4][4]int{{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}}
 
-// Frame adds a picture, shown for so many hundredths of a second. Cells are squares of pixels,
+// Frame adds a picture, shown for delay hundredths of a second. Cells are squares of pixels,
 // drawn as a grey check instead.
 func (a *Animation) Frame(p *image.NRGBA, masked []image.Rectangle, delay int) {
 	f := image.NewPaletted(p.Rect, cube)

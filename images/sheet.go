@@ -19,8 +19,8 @@ type Sheet struct {
 // paper is the colour between the pictures.
 var paper = color.NRGBA{R: 0xf4, G: 0xf4, B: 0xf4, A: 0xff}
 
-// NewSheet returns a sheet with room for n pictures of a size in pixels, as many in a row as in a
-// column.
+// NewSheet returns a sheet with room for n pictures of a size in pixels, with about the same number
+// of rows and columns.
 func NewSheet(n int, size image.Point) *Sheet {
 	cols := max(1, int(math.Ceil(math.Sqrt(float64(n)))))
 	rows := max(1, (n+cols-1)/cols)

@@ -12,7 +12,7 @@ import (
 	"unmask/experiments"
 )
 
-// textLine is what is read of a line; unmask text writes more.
+// textLine has the fields of a line that are read; unmask text writes more.
 type textLine struct {
 	ID         *int    `json:"id"`
 	Seed       uint64  `json:"seed"`

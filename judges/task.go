@@ -12,7 +12,7 @@ import (
 	"unmask/model"
 )
 
-// Measure says what a Task measures by.
+// Measure names what a Task measures by.
 type Measure struct {
 	Judge     string // of text; LoadText takes it
 	Inception string // of images: weights of Inception-v3; "" for features of the model's own codec

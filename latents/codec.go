@@ -41,7 +41,7 @@ func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, er
 	return m, nil
 }
 
-// Shape implements model.Codec: so many codes, without a place.
+// Shape implements model.Codec: the number of codes, which have no place in the picture.
 func (m *Tokenizer) Shape() []int { return []int{m.sizes.Tokens} }
 
 // Codes implements model.Codec.

@@ -55,7 +55,7 @@ type InceptionScore struct {
 	p       []float64
 }
 
-// NewInceptionScore returns the score of n images of which none is seen.
+// NewInceptionScore returns an empty score, for n images.
 func NewInceptionScore(n, classes int, o ScoreOptions) (*InceptionScore, error) {
 	if o.Splits == 0 {
 		o.Splits = 10

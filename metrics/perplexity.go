@@ -74,7 +74,7 @@ func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) err
 	return nil
 }
 
-// Retokenize says how text becomes the judge's tokens.
+// Retokenize turns text into the judge's tokens.
 type Retokenize struct {
 	Tokenizer Tokenizer
 	EOS       int32 // ends a text, 50256 of GPT-2

@@ -22,7 +22,7 @@ type Filter struct {
 	Adjust func(row int32, logits []float32)
 }
 
-// None says whether the filter changes nothing.
+// None reports whether the filter changes nothing.
 func (f *Filter) None() bool {
 	return (f.Temperature == 0 || f.Temperature == 1) && f.TopK == 0 && (f.TopP == 0 || f.TopP == 1) &&
 		len(f.Ban) == 0 && len(f.Bias) == 0 && f.Adjust == nil
@@ -176,7 +176,7 @@ func (f *Filtered) apply(row int32, logits []float32) error {
 	return nil
 }
 
-// nucleus is how many of sorted logits have a sum of at least p of the whole.
+// nucleus returns how many of the largest logits, which come first, have a share of at least p.
 func nucleus(sorted []float32, p float64) int {
 	top, whole := float64(sorted[0]), 0.0
 	for _, l := range sorted {

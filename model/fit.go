@@ -8,13 +8,13 @@ type Sized interface {
 	Fit(length int, cached bool) int
 }
 
-// fullPasses is how many groups of rows a batch has at most where memory allows more: beyond a few
+// fullPasses bounds the groups of rows of a batch where memory allows more: beyond a few
 // the device is not faster.
 const fullPasses = 4
 
-// Fit is how many sequences of length fit into the memory that is free on b: `sequence` bytes each
-// and `row` bytes for each row of a group that goes through the network at once. At least 1: if
-// one does not fit, the allocation fails.
+// Fit returns how many sequences of length fit into the memory that is free on b: `sequence` bytes
+// each and `row` bytes for each row of a group that goes through the network at once. At least 1:
+// if one does not fit, the allocation fails.
 func Fit(b backend.Backend, length, sequence, row int) int {
 	r, ok := b.(backend.Roomy)
 	if !ok {

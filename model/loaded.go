@@ -2,7 +2,7 @@ package model
 
 import "unmask/tokenizers"
 
-// Kind is what a model's sequences stand for.
+// Kind tells what a model's sequences stand for.
 type Kind string
 
 // The kinds of models. A command that shows samples needs one of the latter two.

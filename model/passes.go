@@ -27,7 +27,7 @@ type Passes struct {
 	// rows that the network has before each sequence's first position: class, text
 	Extra  int
 	Causal bool // rows attend to positions up to their own
-	Block  int  // with Causal, to the end of their block of so many; 0 means 1
+	Block  int  // with Causal, to the end of their block; positions of one, 0 means 1
 
 	batch   *Batch
 	rows    []int32 // of Some, those not yet in a pass
@@ -167,7 +167,7 @@ func (p *Passes) parts(q *Pass) {
 	}
 }
 
-// apart reports whether a sequence with this many positions in use cannot be in the same pass: an
+// apart reports whether a sequence with `used` positions cannot be in the same pass: an
 // observer sees passes of sequences of one length.
 func (p *Passes) apart(q *Pass, used int) bool {
 	return p.batch.Observer != nil && p.Extra+used != q.Keys

@@ -97,7 +97,7 @@ func readConfig(files fs.FS, name string) ([]byte, error) {
 	return config, nil
 }
 
-// ReadFile reads a regular file of at most so many bytes. Errors do not name it, but wrap
+// ReadFile reads a regular file of at most `most` bytes. Errors do not name it, but wrap
 // fs.ErrNotExist where there is none.
 func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	info, err := fs.Stat(files, name) // before it is opened: opening a pipe would wait for a writer

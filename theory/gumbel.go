@@ -45,8 +45,8 @@ func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
 	return []Result{r.below()}, nil
 }
 
-// frequencies are counts, of x and of y by the same index, as shares; with expected counts, each
-// has the interval that a count of so many is in.
+// frequencies returns counts, of x and of y by the same index, as shares; with expected counts,
+// each has the 95 % interval of its count.
 func frequencies(curve string, x, y, expected []float64) (points []Point) {
 	sumX, sumY := sum(x), sum(y)
 	for i := range x {

@@ -225,7 +225,7 @@ func (b *bpe) fall(text string, put func(int32)) bool {
 	return true
 }
 
-// noToken says which rune of word has a byte without a token.
+// noToken returns the error for a rune of word that has a byte without a token.
 func (b *bpe) noToken(word string, at int) error {
 	start := at
 	for start > 0 && !utf8.RuneStart(word[start]) {

@@ -221,7 +221,7 @@ func wholeRunes(parts spelled) spelled {
 	return parts
 }
 
-// maximalSubpart is how many bytes of the ill-formed start of b one U+FFFD stands for: the
+// maximalSubpart returns how many bytes of the ill-formed start of b one U+FFFD stands for: the
 // longest start of some rune's encoding, at least one byte.
 func maximalSubpart(b []byte) int {
 	n := 1

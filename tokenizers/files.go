@@ -42,7 +42,7 @@ func ParseFS(files fs.FS) (Tokenizer, string, error) {
 
 func readFile(files fs.FS, name string) ([]byte, error) { return ReadFile(files, name, MaxFile) }
 
-// ReadFile reads a file of at most so many bytes.
+// ReadFile reads a file of at most `most` bytes.
 func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	f, err := files.Open(name)
 	if err != nil {

@@ -23,7 +23,7 @@ func (o object) get(name string, dst any) error {
 	return describe(name, json.Unmarshal(raw, dst))
 }
 
-// describe says what was found where something else is allowed.
+// describe returns an error that says what was found where something else is allowed.
 func describe(name string, err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
@@ -47,8 +47,8 @@ func describe(name string, err error) error {
 	return fmt.Errorf("%s: found %.40s, want %s", name, mismatch.Value, want)
 }
 
-// checkJSON says whether data is one JSON value, nested no deeper than [MaxDepth], with at
-// most [MaxItems] entries in an array or object and no name twice in an object.
+// checkJSON returns an error unless data is one JSON value, nested no deeper than [MaxDepth], with
+// at most [MaxItems] entries in an array or object and no name twice in an object.
 func checkJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

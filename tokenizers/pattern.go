@@ -74,7 +74,7 @@ func readPattern(raw json.RawMessage) (none pattern, err error) {
 
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// compile knows the patterns by their text; nil for any other. Possessive repetition changes
+// compile returns a known pattern by its text, nil for any other. Possessive repetition changes
 // no match of theirs, and \s*[\r\n] none of \s*[\r\n]+: what is left behind the last line end
 // holds no other.
 func compile(expression string) *pattern {

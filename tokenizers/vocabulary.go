@@ -229,7 +229,7 @@ func (v *vocabulary) pieces(ids []int32, shown map[int32]string) []string {
 	return out
 }
 
-// checkText says whether text may be encoded.
+// checkText returns an error for text that may not be encoded.
 func checkText(text string) error {
 	if len(text) > MaxText {
 		return fmt.Errorf("text is %d bytes, want at most %d", len(text), MaxText)

@@ -11,7 +11,7 @@ import (
 // builder makes networks without weights from the shapes of their tensors.
 type builder struct{ weights.Sizes }
 
-// shape returns that of a tensor with so many dimensions.
+// shape returns the shape of a tensor, which must have `dims` dimensions.
 func (b *builder) shape(name string, dims int) []int {
 	s := make([]int, dims)
 	for i := range s {

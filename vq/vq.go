@@ -241,7 +241,7 @@ func (m *Model) Codes() int { return m.Codebook.Codes() }
 // Size is of an image, in pixels.
 func (m *Model) Size() (width, height int) { return m.scale * m.width, m.scale * m.height }
 
-// prepare allocates the buffers and sets the canvas to an image of so many pixels.
+// prepare allocates the buffers and sets the canvas to an image of width x height pixels.
 func (m *Model) prepare(width, height int) *picture.Canvas {
 	if m.canvas == nil {
 		w, h := m.Size()

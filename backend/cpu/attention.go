@@ -68,7 +68,7 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 	v.attentions.put(j)
 }
 
-// grow makes room for heads of so many dimensions. All lies in one piece: buffers that the
+// grow makes room for heads of dim dimensions. All lies in one piece: buffers that the
 // collector's heap places as it likes can share places in the cache, which costs up to 15 %.
 func (s *attentionScratch) grow(dim, lanes int) {
 	if len(s.q) >= queryBlock*dim {

@@ -56,7 +56,7 @@ func (f *free[T]) put(j *T) {
 	f.jobs = append(f.jobs, j)
 }
 
-// grown returns x with n values, of which only those it had are kept.
+// grown returns x with length n. Values that it had are kept, others are unknown.
 func grown[T any](x []T, n int) []T {
 	if n > cap(x) {
 		return append(x[:cap(x)], make([]T, n-cap(x))...)

@@ -64,7 +64,7 @@ func (b *Backend) argument(x []byte) devicePtr {
 	return at
 }
 
-// room is the part that has room for so many bytes.
+// room returns the part that has room for `bytes` bytes.
 func (b *Backend) room(bytes int) *part {
 	k := &b.arguments.banks[b.arguments.bank]
 	if k.busy {

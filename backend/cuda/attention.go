@@ -228,7 +228,7 @@ func contiguous(segs []backend.Segment) (n int, all bool) {
 	return n, true
 }
 
-// cut makes pieces of at most so many rows of segments. They are valid until the next call.
+// cut makes pieces of segments, of at most `rows` rows each. They are valid until the next call.
 func (b *Backend) cut(segs []backend.Segment, rows int) []backend.Segment {
 	b.pieces = b.pieces[:0]
 	for _, s := range segs {

@@ -258,7 +258,7 @@ func (l *lt) create(to *uintptr, f ltFunction, args ...uintptr) error {
 	return err
 }
 
-// set sets an attribute of so many bytes.
+// set sets an attribute of `bytes` bytes.
 func (p *ltProduct) set(f ltFunction, descriptor, attribute uintptr, value uint64,
 	bytes uintptr) error {
 	p.attribute = value

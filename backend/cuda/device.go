@@ -166,7 +166,7 @@ func (v *device) enter() error {
 
 func (v *device) leave() { runtime.UnlockOSThread() }
 
-// allow lets kernel k have so many bytes of dynamic shared memory.
+// allow lets kernel k have `bytes` bytes of dynamic shared memory.
 func (v *device) allow(k int32, bytes uint32) error {
 	if bytes <= v.shared[k] {
 		return nil

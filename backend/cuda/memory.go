@@ -151,7 +151,7 @@ func (a *arena) leave(p devicePtr) {
 	a.mu.Unlock()
 }
 
-// grow takes a chunk of at least so many bytes from the driver.
+// grow takes a chunk of at least `bytes` bytes from the driver.
 func (a *arena) grow(bytes int) error {
 	size := bytes
 	if !a.exact {
@@ -243,7 +243,7 @@ type memory struct {
 	bytes int
 }
 
-// scratch returns m with at least so many bytes, of unknown content. The caller holds b.mu.
+// scratch returns m with at least `bytes` bytes, of unknown content. The caller holds b.mu.
 func (b *Backend) scratch(m *memory, bytes int) devicePtr {
 	if m.bytes < bytes {
 		if m.at != 0 {

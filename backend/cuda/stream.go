@@ -89,8 +89,8 @@ type call struct {
 	command
 }
 
-// begin starts the launch of a kernel with blocks of so many threads and bytes of dynamic shared
-// memory. The caller holds b.mu, as it does until end.
+// begin starts the launch of a kernel with blocks of `threads` threads and `shared` bytes of
+// dynamic shared memory. The caller holds b.mu, as it does until end.
 func (b *Backend) begin(k *kernel, g grid, threads, shared int) *call {
 	if g.x < 1 || threads < 1 || threads > maxThreads {
 		panic("cuda: " + k.name + ": a launch without blocks or threads")

@@ -82,8 +82,8 @@ type State struct {
 	last *tensor.Dense // [batch, hidden]: the head's input after the last token
 }
 
-// NewState returns the state of batch sequences of which nothing is read and at most length
-// tokens, 1 to Context, will be.
+// NewState returns the empty state of batch sequences, each of at most length tokens, 1 to
+// Context.
 func (m *Model) NewState(batch, length int) (_ *State, err error) {
 	defer backend.Recover(&err)
 	if batch < 1 || length < 1 || length > m.cfg.Context {

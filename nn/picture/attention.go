@@ -22,7 +22,7 @@ type Attention struct {
 	bias *tensor.Dense
 }
 
-// NewAttention returns the layer for images of so many channels.
+// NewAttention returns the layer for images with `channels` channels.
 func NewAttention(channels int) *Attention {
 	conv := func() Conv { return NewConv(channels, channels, 1) }
 	return &Attention{Norm: NewGroupNorm(channels), Q: conv(), K: conv(), V: conv(), Out: conv()}

@@ -88,7 +88,7 @@ type Halving struct {
 	Conv `weight:""`
 }
 
-// NewHalving returns the layer for images of so many channels.
+// NewHalving returns the layer for images with `channels` channels.
 func NewHalving(channels int) Halving { return Halving{NewConv(channels, channels, 3)} }
 
 // Load packs the layer.
@@ -105,7 +105,7 @@ type GroupNorm struct {
 	affine backend.Norm
 }
 
-// NewGroupNorm returns a norm of so many channels.
+// NewGroupNorm returns a norm of `channels` channels.
 func NewGroupNorm(channels int) GroupNorm {
 	return GroupNorm{Weight: weights.Param{Shape: []int{channels}},
 		Bias: weights.Param{Shape: []int{channels}}}

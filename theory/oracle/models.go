@@ -45,7 +45,7 @@ func Markov(length, tokens int, stay, sharp float64, seed uint64) *Model {
 	return m.finish()
 }
 
-// HMM is a hidden chain of so many states, as Markov's, whose tokens are drawn from
+// HMM returns a hidden chain of `hidden` states, as Markov's, whose tokens are drawn from
 // weights of the state.
 func HMM(length, tokens, hidden int, stay, sharp float64, seed uint64) *Model {
 	m := line(&Model{
