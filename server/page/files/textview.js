@@ -25,7 +25,7 @@ export class TextView {
 	show(k, playing) {
 		const t = this.trace;
 		if (!t) return;
-		const entries = t.entries(k), now = texts(entries);
+		const entries = t.entries(k), now = texts(entries), soft = playing && !calm.matches && t.changed[k] < 65;
 		for (let i = this.from; i < t.length; i++) {
 			const e = entries[i], s = this.pieces[i], ahead = e ? "" : this.final?.[i] || "";
 			if (e === this.shown[i] && now[i] === this.now[i] && s.ahead === ahead) continue;
@@ -33,7 +33,7 @@ export class TextView {
 			s.textContent = now[i];
 			s.className = `p ${!e ? "hole" : e.known ? "known" : "open"}${this.marked.has(i) ? " marked" : ""}${s.differs ? " differs" : ""}${
 				/^\n+$/.test(now[i]) ? " break" : ""}`;
-			if (playing && e?.step === k && !calm.matches) s.animate([{ opacity: 0.15 }, {}], 450);
+			if (soft && e?.step === k) s.animate([{ opacity: 0.15 }, {}], 450);
 			const label = !e ? "hole" : now[i].trim() ? null : now[i].includes("\n") ? "line break" : "space";
 			if (s.ariaLabel !== label) s.ariaLabel = label;
 			s.style.cssText = e && !e.known ? `--h: ${hue(e.step, t.steps)}; --p: ${Math.sqrt(e.p || 0).toFixed(3)}` : "";
