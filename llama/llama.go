@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"sync"
 
 	"gorgonia.org/tensor"
 
@@ -65,14 +66,15 @@ type Model struct {
 	b      backend.Backend
 	layer  attention.Layer
 	passes model.Passes
-	work   workspace
+	work   *workspace
+	of     *Model // of WithBlock: whose turn and working memory these are; nil for its own
 
 	marginals marginals
 }
 
 // New returns the network without weights.
 func New(c Config) *Model {
-	m := &Model{Embedding: new(nn.Embedding), Blocks: make([]block, c.Layers),
+	m := &Model{Embedding: new(nn.Embedding), Blocks: make([]block, c.Layers), work: new(workspace),
 		Final: nn.NewRMSNorm(c.Hidden, c.Eps), cfg: c}
 	m.Embedding.Weight.Shape = []int{c.Rows, c.Hidden}
 	if !c.Tied {
@@ -223,6 +225,14 @@ func (m *Model) prepare(head backend.Matrix, as backend.Precision) {
 	m.marginals.load(m, head)
 }
 
+// Turn implements model.Turner: networks that share working memory take turns.
+func (m *Model) Turn() sync.Locker {
+	if m.of != nil {
+		return m.of.Turn()
+	}
+	return m.Turns.Turn()
+}
+
 // WithBlock implements model.Blockwise.
 func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 	if block < 0 || block&(block-1) != 0 {
@@ -232,7 +242,7 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 		return m, nil
 	}
 	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: m.cfg,
-		b: m.b}
+		b: m.b, work: m.work, of: m}
 	other.cfg.Block = block
 	as := backend.F32
 	if m.layer.BF16 {
@@ -303,7 +313,7 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 // pass runs the blocks over the rows of p and leaves their hidden states at p.At. In the last
 // block it drops the rows that nobody reads.
 func (m *Model) pass(ctx context.Context, p *model.Pass) error {
-	w := &m.work
+	w := m.work
 	w.prepare(m.b, &m.cfg, p.Len())
 	if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil {
 		return err
@@ -324,7 +334,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 
 // block is one transformer block over the rows of w.x, and returns those that are left.
 func (m *Model) block(i int, p *model.Pass) *model.Pass {
-	w, b, blk := &m.work, m.b, &m.Blocks[i]
+	w, b, blk := m.work, m.b, &m.Blocks[i]
 	k, v := p.KV(i)
 
 	blk.Norm1.Apply(b, w.h, w.x, p.Len())

@@ -43,7 +43,7 @@ func (s *marginals) Raw() model.Marginals { return &s.raw }
 
 // project is the head's input: the final norm of rows of the hidden states.
 func (m *Model) project(from, rows []int32) *tensor.Dense {
-	w := &m.work
+	w := m.work
 	w.head = nn.Grow(m.b, w.head, len(rows), m.cfg.Hidden)
 	m.b.Gather(w.head, w.hidden, from)
 	m.Final.Apply(m.b, w.head, w.head, len(rows))

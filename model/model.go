@@ -86,8 +86,8 @@ type Denoiser interface {
 // Blockwise is a Denoiser that can attend by blocks of any size.
 type Blockwise interface {
 	Denoiser
-	// WithBlock returns the same network with another Spec.Block, a power of two or 0, and with
-	// working memory of its own.
+	// WithBlock returns the same network with another Spec.Block, a power of two or 0. Both share
+	// their turn and working memory: a pass of either ends the Marginals of both.
 	WithBlock(block int) (Denoiser, error)
 }
 
