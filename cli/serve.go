@@ -29,6 +29,7 @@ type serveFlags struct {
 	timeout int
 	memory  float64
 	log     string
+	noPage  bool
 }
 
 func newServe() *cobra.Command {
@@ -37,7 +38,8 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve models over HTTP, in OpenAI's shapes, with a page",
 		Args:  noArgs,
-		Example: `  unmask serve                                  demo and demo-image at http://127.0.0.1:8080
+		Example:
+			`  unmask serve                                  demo and demo-image at http://127.0.0.1:8080
   unmask serve --model DIR --model small=org/name
   curl 127.0.0.1:8080/v1/completions --json '{"prompt": "ROMEO:", "seed": 1}'`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
@@ -67,6 +69,7 @@ func newServe() *cobra.Command {
 	s.StringVar(&f.listen.Debug, "debug", "", "`ADDRESS` of /debug/pprof")
 	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
 		"after SIGTERM, time for requests that have begun")
+	s.BoolVar(&f.noPage, "no-page", false, "serve no page")
 	s.StringVar(&f.log, "log", "text", "a line a request on standard error: text, json or none")
 	return cmd
 }
@@ -91,7 +94,9 @@ func (f *serveFlags) run(ctx context.Context) error {
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)
 	f.options.Version, f.options.Expect, f.options.Listen = version(), len(f.models), f.listen.Address
-	f.options.Page = page.Handler()
+	if !f.noPage {
+		f.options.Page = page.Handler()
+	}
 	s, err := server.New(f.options)
 	if err != nil {
 		return usage("--allow-origin: %v", err)

@@ -21,6 +21,7 @@ type engine struct {
 	ctx    context.Context   // ends when the server is closed at once
 	pools  [2]*generate.Pool // without and with guidance; nil until one is needed
 	places int               // of a pool's keys and values
+	shares bool              // on a device where a pass of more rows takes hardly longer
 	wake   chan struct{}     // something came or went
 	closed chan struct{}     // by run, at its end
 
@@ -47,18 +48,22 @@ func newEngine(ctx context.Context, m *served, o engineOptions) *engine {
 		passed: time.Now()}
 	if s, ok := m.Denoiser.(model.Sized); ok {
 		if n := s.Fit(m.spec.Length(), true); n > 0 { // what a GPU has memory for
-			e.places = n
+			e.places, e.shares = n, true
 			e.o.rows = max(o.rows, n*m.spec.Length())
 		}
 	}
 	if e.places == 0 {
 		each := m.SequenceBytes(unmask.Run{Length: m.spec.Length(), Cache: 1})
-		fit := min(int64(max(o.rows/8, o.rows/m.spec.Length())), o.memory/max(each, 1), mostPlaces)
+		fit := min(int64(max(o.rows/8, o.rows/m.spec.Length())), o.memory/3*2/max(each, 1), mostPlaces)
 		e.places = int(max(fit, 1))
 	}
 	e.turns.served = map[string]float64{}
 	return e
 }
+
+// guided returns the places of the pool with guidance. Each is of two sequences; so the pool takes
+// half the memory of the other.
+func (e *engine) guided() int { return max(1, e.places/4) }
 
 // mostPlaces bounds the sequences of one pass.
 const mostPlaces = 64
@@ -68,7 +73,7 @@ const mostPlaces = 64
 func (e *engine) pool(guided bool) (*generate.Pool, error) {
 	i, size := 0, e.places
 	if guided {
-		i, size = 1, max(1, e.places/2)
+		i, size = 1, e.guided()
 	}
 	if e.pools[i] == nil {
 		p, err := generate.NewPool(e.model.Denoiser, generate.PoolOptions{Size: size,

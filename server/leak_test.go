@@ -10,5 +10,6 @@ import (
 // they do.
 func TestMain(m *testing.M) {
 	loaded()
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(),
+		goleak.IgnoreAnyFunction("unmask/internal/parallel.(*pool).serve"))
 }

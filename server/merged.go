@@ -77,6 +77,7 @@ func (s *stream) merged(list []*job, from []int) error {
 				continue
 			}
 			events, done, changed := j.work.since(sent[i])
+			done = done || j.work.forgot()
 			for k := range events {
 				sent[i]++
 				id := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(sent)), "."), "[]")
@@ -91,6 +92,9 @@ func (s *stream) merged(list []*job, from []int) error {
 			ended[i] = true
 			a, f := j.work.result()
 			name, data := "done", []byte(nil)
+			if a == nil && f == nil {
+				f = fault(http.StatusInternalServerError, "too_many_steps", "there are too many steps")
+			}
 			if f != nil {
 				name, data = "error", f.JSON()
 			} else {

@@ -35,6 +35,7 @@ func (s *Server) routes() []route {
 	post := func(h http.HandlerFunc) map[string]http.HandlerFunc {
 		return map[string]http.HandlerFunc{http.MethodPost: h}
 	}
+	events := map[string]http.HandlerFunc{http.MethodGet: s.jobEvents}
 	list := []route{
 		{pattern: "/v1/models", methods: get(s.listModels)},
 		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
@@ -48,10 +49,10 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/tokenize", methods: post(s.tokenizing)},
 		{pattern: "/v1/detokenize", methods: post(s.detokenizing)},
 		{pattern: "/v1/jobs", methods: post(s.newJob)},
-		{pattern: "/v1/jobs/events", methods: get(s.jobEvents)},
+		{pattern: "/v1/jobs/events", methods: events},
 		{pattern: "/v1/jobs/{id}", methods: map[string]http.HandlerFunc{http.MethodGet: s.oneJob,
 			http.MethodHead: s.oneJob, http.MethodDelete: s.deleteJob}},
-		{pattern: "/v1/jobs/{id}/events", methods: get(s.jobEvents)},
+		{pattern: "/v1/jobs/{id}/events", methods: events},
 		{pattern: "/v1/results/{key}", methods: get(s.oneResult)},
 		{pattern: "/v1/results/{key}/{file}", methods: get(s.oneResult)},
 		{pattern: "/v1/samplers", methods: get(s.listSamplers)},

@@ -99,6 +99,10 @@ func (s *stream) follow(w *work, from int, each func(n int, e event) error) erro
 	defer ticker.Stop()
 	for {
 		events, done, changed := w.since(from)
+		if w.forgot() {
+			return fault(http.StatusInternalServerError, "too_many_steps",
+				"the steps take more than %d bytes, want a request without stream", mostEvents)
+		}
 		for i := range events {
 			if err := each(from+i+1, events[i]); err != nil {
 				return err

@@ -39,10 +39,12 @@ func (s *stream) events(w *work, from int) error {
 	err := s.follow(w, from, func(n int, e event) error {
 		return s.send("step", strconv.Itoa(n), encode(e.Step))
 	})
-	if err != nil {
+	a, f := w.result()
+	if lost, ok := err.(*Fault); ok {
+		f = lost
+	} else if err != nil {
 		return err
 	}
-	a, f := w.result()
 	if f != nil {
 		s.fail("error", f)
 		return nil

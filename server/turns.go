@@ -10,7 +10,9 @@ import (
 // turns decides whose step is next. There are two classes; batch work gets a tenth of the rows
 // while both wait. Within a class keys take turns by rows: the one that has had the fewest since it
 // last had nothing to do is next. Of a key's works the one with the least left goes first, less
-// what it has waited, so that no short request waits for a long one, and every long one ends.
+// what it has waited, so that no short request waits for a long one, and every long one ends. On a
+// processor, which one sequence keeps busy, those that are much longer than the first of a pass
+// wait for the next: their rows would only slow it.
 type turns struct {
 	served map[string]float64 // rows of each class and key
 	batch  float64            // rows that batch work has not had yet
@@ -130,12 +132,17 @@ type picking struct {
 	places  [2]int // that are left in each pool
 	keeping [2]int // members that have begun to keep keys and values, or may
 	most    [2]int // of them
+	longest int64  // rows of all steps of a work that may take part
+	shares  bool   // works of any length share a pass
 }
+
+// longer is how many times the rows of a pass's first work those of the others may be.
+const longer = 4
 
 // newPicking counts the places that sequences keep.
 func (e *engine) newPicking() *picking {
-	p := &picking{taken: map[*member]bool{}, rows: e.o.rows, places: [2]int{e.places, max(1,
-		e.places/2)}}
+	p := &picking{taken: map[*member]bool{}, rows: e.o.rows, places: [2]int{e.places, e.guided()},
+		longest: math.MaxInt64, shares: e.shares}
 	for i, n := range p.places {
 		p.most[i] = max(1, n-1) // one is left to those that keep nothing
 	}
@@ -164,6 +171,9 @@ func (m *member) holds() bool { return m.kept && m.sequence != nil && !m.done }
 // first returns the first member of works that can be taken, nil for none.
 func (p *picking) first(works []*work) *member {
 	for _, w := range works {
+		if w.rows > p.longest {
+			continue
+		}
 		for _, m := range w.members {
 			if !m.done && !p.taken[m] && p.fits(m) {
 				return m
@@ -187,6 +197,9 @@ func (p *picking) fits(m *member) bool {
 }
 
 func (p *picking) take(m *member) {
+	if len(p.members) == 0 && !p.shares {
+		p.longest = longer * m.work.rows
+	}
 	p.members = append(p.members, m)
 	p.taken[m] = true
 	p.rows -= m.rows

@@ -43,6 +43,7 @@ type work struct {
 	changed  chan struct{} // closed when something is added
 	events   []event
 	bytes    int64 // of events, about
+	lost     bool  // there were too many events to keep
 	answer   *answer
 	fault    *Fault
 	done     bool
@@ -99,11 +100,26 @@ func (m *member) left() int64 {
 // eventBytes is about what a position that opens takes in memory.
 const eventBytes = 128
 
+// mostEvents bounds what the steps of a work take in memory: samplers that mask again may have any
+// number of them.
+const mostEvents = 32 << 20
+
+// forgot reports whether the work's steps are no longer there.
+func (w *work) forgot() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost
+}
+
 // add appends a step and tells those that wait.
 func (w *work) add(e event) {
 	w.mu.Lock()
-	w.events = append(w.events, e)
 	w.bytes += int64(len(e.Opened)+len(e.Closed)+1) * eventBytes
+	if w.lost = w.lost || w.bytes > mostEvents; w.lost {
+		w.events, w.bytes = nil, mostEvents+1 // who wants no steps gets the answer all the same
+	} else {
+		w.events = append(w.events, e)
+	}
 	w.tell()
 	w.mu.Unlock()
 }
