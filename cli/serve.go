@@ -38,8 +38,7 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve models over HTTP, in OpenAI's shapes, with a page",
 		Args:  noArgs,
-		Example:
-			`  unmask serve                                  demo and demo-image at http://127.0.0.1:8080
+		Example: `  unmask serve                                  demo and demo-image at http://127.0.0.1:8080
   unmask serve --model DIR --model small=org/name
   curl 127.0.0.1:8080/v1/completions --json '{"prompt": "ROMEO:", "seed": 1}'`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
