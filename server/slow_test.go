@@ -50,15 +50,15 @@ func TestSlowClients(t *testing.T) {
 	address, _ := running(t, 300*time.Millisecond)
 	c := dial(t, address)
 	began := time.Now()
-	go func() {
-		for i := range 100 {
-			if _,
-				err := c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy")[i : i+1]); err != nil {
+	header := "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("y", 100)
+	go func(c net.Conn) {
+		for i := range len(header) {
+			if _, err := io.WriteString(c, header[i:i+1]); err != nil {
 				return
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-	}()
+	}(c)
 	_, err := io.ReadAll(c)
 	require.Less(t, time.Since(began), 5*time.Second)
 	_ = err // closed, or reset
