@@ -14,6 +14,9 @@ type Verdict struct {
 	Numbers []Number `json:"numbers"`
 	Holds   bool     `json:"holds"`
 	Decided bool     `json:"decided"` // false: neither the claim nor its opposite is beyond chance
+	// of an undecided claim, about how many samples a point would decide it if the values stayed; 0
+	// where not even 16384 times as many would
+	Decides int `json:"decides,omitempty"`
 }
 
 // Number is a quantity behind a verdict with its standard error.
@@ -40,20 +43,40 @@ func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 	return v
 }
 
+// mostTimes bounds the search for the samples that would decide a claim.
+const mostTimes = 1 << 14
+
 // Verdicts judges the paper's claims by what was measured of the size's points.
 func Verdicts(results []Result, s Size) []Verdict {
-	var out []Verdict
-	if t := (Table{Kind: "image", Results: results, N: s.Image.N}); len(t.methods()) > 0 {
-		out = append(out, imageVerdicts(t, s.Image)...)
+	out, samples := verdicts(results, s, 1)
+	// In steps of a quarter: errors are known to no better than that.
+	for more := 1.25; more <= mostTimes; more *= 1.25 {
+		again, _ := verdicts(results, s, more)
+		for i := range out {
+			if v := &out[i]; !v.Decided && v.Decides == 0 && again[i].Decided {
+				v.Decides = int(math.Ceil(more * float64(samples[i])))
+			}
+		}
 	}
-	if t := (Table{Kind: "text", Results: results, N: s.Text.N}); len(t.methods()) > 0 {
+	return out
+}
+
+// verdicts judges as if there were `more` times the samples with the same values, and returns how
+// many there are a point.
+func verdicts(results []Result, s Size, more float64) (out []Verdict, samples []int) {
+	if t := (Table{Kind: "image", Results: results, N: s.Image.N, More: more}); len(t.methods()) > 0 {
+		out = append(out, imageVerdicts(t, s.Image)...)
+		samples = append(samples, slices.Repeat([]int{s.Image.N}, len(out))...)
+	}
+	if t := (Table{Kind: "text", Results: results, N: s.Text.N, More: more}); len(t.methods()) > 0 {
 		out = append(out, textVerdicts(t, s.Text)...)
+		samples = append(samples, slices.Repeat([]int{s.Text.N}, len(out)-len(samples))...)
 	}
 	for i := range out {
 		out[i].Numbers = slices.DeleteFunc(out[i].Numbers,
 			func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
 	}
-	return out
+	return out, samples
 }
 
 func imageVerdicts(t Table, g Grid) []Verdict {

@@ -49,6 +49,23 @@ func (m Measure) Above(v float64) bool { return m.Value-bound*m.Error() > v }
 // Below is Above's other side.
 func (m Measure) Below(v float64) bool { return m.Value+bound*m.Error() < v }
 
+// shrunk is the measure with the error that `more` times the samples would leave; 0 is 1.
+func (m Measure) shrunk(more float64) Measure {
+	if more <= 1 || len(m.Without) == 0 {
+		return m
+	}
+	mean := 0.0
+	for _, v := range m.Without {
+		mean += v / float64(len(m.Without))
+	}
+	without := make([]float64, len(m.Without))
+	for i, v := range m.Without {
+		without[i] = mean + (v-mean)/math.Sqrt(more)
+	}
+	m.Without = without
+	return m
+}
+
 // combine computes a measure from others: f of their values, and of what they would be without
 // each part of the samples. Parts of the same number belong together, as seeds are shared.
 func combine(f func(values []float64) float64, from ...Measure) Measure {

@@ -73,7 +73,8 @@ func (r *Report) sections() []section {
 	out = append(out, section{Heading: "Verdicts", Text: []string{
 		"± is one standard error, by a jackknife over ten parts of the samples. A claim holds, or does " +
 			"not, where its rule (below) is met, or its opposite, beyond chance at 95 %; otherwise it is " +
-			"undecided on this model with so many samples.",
+			"undecided on this model with so many samples. The count that would decide it is that at which " +
+			"the errors would be small enough if the values stayed as they are.",
 	}, Table: r.verdictTable()})
 	for _, f := range []struct{ heading, prefix, text string }{
 		{"Figure 3: image quality against steps", "figure3", ""},
@@ -116,7 +117,11 @@ func (r *Report) verdictTable() *grid {
 		for _, n := range v.Numbers {
 			numbers = append(numbers, n.String())
 		}
-		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, v.Word(), strings.Join(numbers, "; ")})
+		word := v.Word()
+		if v.Decides > 0 {
+			word += fmt.Sprintf(": about %d samples a point would decide", v.Decides)
+		}
+		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, word, strings.Join(numbers, "; ")})
 	}
 	return g
 }

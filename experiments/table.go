@@ -10,6 +10,8 @@ type Table struct {
 	Kind    string
 	Results []Result
 	N       int // only points of N samples, 0 for all
+	// metrics have the errors that More times the samples would leave; 0 and 1: their own
+	More float64
 }
 
 // method is a point without what varies along a curve.
@@ -44,7 +46,7 @@ func (t Table) metric(m Point, steps int, name string) (Measure, bool) {
 	if len(all) == 0 {
 		return Measure{}, false
 	}
-	return average(all...), true
+	return average(all...).shrunk(t.More), true
 }
 
 // spread is the standard deviation of a metric over seeds.
