@@ -23,8 +23,8 @@ func TestShrunk(t *testing.T) {
 	require.Equal(t, Measure{Value: 3}, Measure{Value: 3}.shrunk(4))
 }
 
-// What a run leaves undecided is decided by about as many samples as it says: its difference is then
-// beyond 2.262 errors.
+// What a run leaves undecided is decided by about as many samples as it says: its difference is
+// then beyond 2.262 errors.
 func TestSamplesThatWouldDecide(t *testing.T) {
 	var all []Result
 	for _, kind := range []string{"text", "image"} {
