@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/asking/crew"
 	"unmask/experiments"
 	"unmask/judges"
 	"unmask/terminal"
@@ -13,6 +14,7 @@ import (
 // evalImageFlags are those of unmask eval image.
 type evalImageFlags struct {
 	deviceFlags
+	crew.Hub
 	by        judges.Measure
 	saveStats string
 	perClass  bool
@@ -29,7 +31,12 @@ func newEvalImage() *cobra.Command {
   unmask eval image imagenet-val --inception FILE --save-stats imagenet.npz
   unmask eval image samples --reference imagenet.npz --inception FILE
   unmask eval image nights-and-days --per-class`,
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.Hub.Check(cmd.Flags(), nil, true, ""); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), args[0])
+		},
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&f.by.Reference, "reference", "",
@@ -43,6 +50,7 @@ func newEvalImage() *cobra.Command {
 	cmd.Flags().BoolVar(&f.perClass, "per-class", false,
 		"also compare each class with its own pictures of the reference; a picture's class is its "+
 			"folder's name or, outside folders, the class in its texts")
+	f.Hub.Register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics, classes")
 	return cmd
 }
@@ -61,6 +69,9 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	network, err := f.network(ctx)
 	if err != nil {
 		return err
+	}
+	if f.Asked() {
+		o.Source = f.Hub.Features(ctx, dir, f.model, f.by.Inception, f.precision, network)
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()

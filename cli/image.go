@@ -12,6 +12,7 @@ import (
 
 	"unmask"
 	"unmask/asking"
+	"unmask/asking/crew"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/outputs"
@@ -27,7 +28,8 @@ type imageFlags struct {
 	asking.Tokens
 	asking.Picture
 	of asking.Conditions
-	shardFlags
+	crew.Shard
+	crew.Hub
 	followFlags
 	out, sheet, gif string
 	scale           int
@@ -36,8 +38,10 @@ type imageFlags struct {
 
 const defaultSheet = "unmask.png"
 
-func newImage() *cobra.Command {
-	var f imageFlags
+func newImage() *cobra.Command { return new(imageFlags).command() }
+
+// command returns the command that fills the flags.
+func (f *imageFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
 		Short: "Generate images",
@@ -93,7 +97,8 @@ model was published with; --preset fid takes the settings of its authors' evalua
 		Help: "enlarge the contact sheet so many times"})
 	cmd.Flags().StringVar(&f.gif, "gif", "",
 		"the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
-	f.shardFlags.register(cmd.Flags())
+	f.Shard.Register(cmd.Flags())
+	f.Hub.Register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the cells")
 	cmd.Flags().BoolVar(&f.json, "json", false,
 		"one JSON object a line and image: id, seed, ids (codes by rows), opened_at, logprobs, steps, "+
@@ -102,31 +107,51 @@ model was published with; --preset fid takes the settings of its authors' evalua
 }
 
 func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
-	o, err := f.generation(flags)
-	if err != nil {
+	if _, err := f.generation(flags); err != nil {
 		return err
 	}
 	if err := f.check(flags); err != nil {
 		return err
 	}
-	m, err := f.loadImages(ctx)
+	m, o, err := f.prepare(ctx, flags)
 	if err != nil {
 		return err
 	}
+	if f.Asked() {
+		b, err := f.built(m, o)
+		if err == nil {
+			err = f.Hub.Pictures(ctx, flags, f.out, f.model, f.precision, f.n, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.pictures(ctx, m, o)
+}
+
+// prepare loads the model and completes the run.
+func (f *imageFlags) prepare(ctx context.Context, flags *pflag.FlagSet) (m *unmask.Model,
+	o unmask.Run, err error) {
+	if o, err = f.generation(flags); err != nil {
+		return m, o, err
+	}
+	if m, err = f.loadImages(ctx); err != nil {
+		return m, o, err
+	}
 	if err := m.Choose(f.of.Preset, f.Inpaints()); err != nil {
-		return usage("--%v", err)
+		return m, o, usage("--%v", err)
 	}
 	if o, err = f.published(flags, m, o); err != nil {
-		return err
+		return m, o, err
 	}
 	if err := f.of.Read(ctx, m, &o); err != nil {
-		return err
+		return m, o, err
 	}
 	if err := f.Begin(m, &o); err != nil {
-		return err
+		return m, o, err
 	}
 	if err := f.Constrain(m, &o); err != nil {
-		return err
+		return m, o, err
 	}
 	free := m.Spec().Length()
 	if o.Tokens != nil {
@@ -134,12 +159,10 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	}
 	f.fitSteps(flags, &o, free)
 	if o, err = m.Check(o); err != nil {
-		return usage("%v", err)
+		return m, o, usage("%v", err)
 	}
-	if o, err = f.Redraw(m, o); err != nil {
-		return err
-	}
-	return f.pictures(ctx, m, o)
+	o, err = f.Redraw(m, o)
+	return m, o, err
 }
 
 // pictures makes the images of a run, and says where they are.
@@ -149,7 +172,7 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	if err != nil {
 		return wrap("model "+f.model, err)
 	}
-	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.shard, Sheet: f.sheet,
+	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet,
 		Scale: f.scale, Film: f.gif, Grow: f.Grown, Paste: f.Paste, Conditions: f.of.Of,
 		Say: terminal.Line}
 	if f.json {
@@ -183,7 +206,8 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 // check refuses outputs before a model is loaded.
 func (f *imageFlags) check(flags *pflag.FlagSet) error {
 	for _, err := range []error{f.Picture.Check(flags), f.followFlags.check(),
-		f.shardFlags.check(f.out != "", "--out DIR")} {
+		f.Shard.Check(f.out != "", "--out DIR"),
+		f.Hub.Check(flags, &f.Shard, f.out != "", "--out DIR")} {
 		if err != nil {
 			return err
 		}
@@ -191,7 +215,7 @@ func (f *imageFlags) check(flags *pflag.FlagSet) error {
 	switch {
 	case f.Outpaints() && (f.gif != "" || f.Watch || f.Trace != ""):
 		return usage("--outpaint with --gif, --watch or --trace, want it without them")
-	case !f.shard.Whole() && f.gif != "":
+	case !f.Shard.Whole() && f.gif != "":
 		return usage("--gif with --shard, want it without")
 	case f.out == "" && f.n > outputs.Most:
 		return usage("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, outputs.Most)

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/asking"
+	"unmask/asking/crew"
 	"unmask/outputs"
 	"unmask/terminal"
 )
@@ -74,9 +75,10 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newMan(root), newText(), newImage(), newEncode(), newDecode(), newConvert(),
-		newVerify(), newGather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(),
+		newVerify(), crew.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(),
 		newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
 		newBench(), newServe(), newVersion())
+	root.AddCommand(crew.Commands(build)...)
 	complete(root)
 	return root
 }

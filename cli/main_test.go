@@ -19,6 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"unmask/asking/crew"
 	"unmask/demo"
 	"unmask/model"
 	"unmask/weights"
@@ -47,6 +48,9 @@ func TestScripts(t *testing.T) {
 			if name == "hup" { // not where the tests run under nohup
 				return !signal.Ignored(syscall.SIGHUP), nil
 			}
+			if name == "fleet" { // not in a build without NATS
+				return len(crew.Commands(build)) > 0, nil
+			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
 		Dir:           "testdata/script",
@@ -60,6 +64,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PTH", filepath.Join(root, "weights", "pytorch", "testdata"))
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
 			e.Setenv("HF_ENDPOINT", server.URL)
+			e.Setenv("HUB", fmt.Sprintf("127.0.0.1:%d", 20000+os.Getpid()%10000))
 			return nil
 		},
 	})

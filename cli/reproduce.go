@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
+	"unmask/asking/crew"
 	"unmask/experiments"
 	"unmask/terminal"
 )
@@ -21,6 +22,7 @@ import (
 type reproduceFlags struct {
 	deviceFlags
 	taskFlags
+	crew.Hub
 	full, quick   bool
 	out, markdown string
 }
@@ -47,6 +49,7 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
 	cmd.Flags().BoolVar(&f.quick, "quick", false,
 		"seconds, to see that it works: says nothing about the claims")
+	f.Hub.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write all to this `DIR`")
 	cmd.Flags().StringVar(&f.markdown, "markdown", "",
 		"write the Markdown report to this `FILE` instead of DIR/report.md")
@@ -74,6 +77,9 @@ func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
+	if err := f.Hub.Check(flags, nil, true, ""); err != nil {
+		return err
+	}
 	if f.model == "demo" && (f.Inception != "" || f.Reference != "") {
 		return usage("--inception and --reference are for a model of images, --model is demo")
 	}
@@ -88,7 +94,8 @@ func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	}
 	var results []experiments.Result
 	settings := experiments.Settings{}
-	for _, kind := range kinds {
+	for i, kind := range kinds {
+		f.Follow(i+1 < len(kinds))
 		r, s, err := f.measure(ctx, kind, size)
 		if err != nil {
 			return err
@@ -130,7 +137,8 @@ func (f *reproduceFlags) measure(ctx context.Context, kind string,
 		return nil, nil, err
 	}
 	defer j.Close()
-	if err := sweep(ctx, j, task, points); err != nil {
+	if err := f.deviceFlags.measure(ctx, &f.Hub, name, j, task, settings, f.taskFlags,
+		points); err != nil {
 		return nil, nil, err
 	}
 	return j.Of(task.Kind(), points), settings.Of(task.Kind()), j.Close()

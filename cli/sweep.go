@@ -5,7 +5,9 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"unmask/asking/crew"
 	"unmask/experiments"
 	"unmask/judges"
 	"unmask/terminal"
@@ -14,7 +16,8 @@ import (
 // sweepFlags are those of unmask sweep.
 type sweepFlags struct {
 	deviceFlags
-	shardFlags
+	crew.Shard
+	crew.Hub
 	out string
 }
 
@@ -41,17 +44,21 @@ func newSweep() *cobra.Command {
 The same command goes on where it was stopped, or killed.`,
 		Args: exactly(1, "a PLAN.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args[0])
+			return f.run(cmd.Context(), cmd.Flags(), args[0])
 		},
 	}
 	f.registerCompute(cmd.Flags())
-	f.shardFlags.register(cmd.Flags())
+	f.Shard.Register(cmd.Flags())
+	f.Hub.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "results.jsonl", "append results to this `FILE`")
 	return cmd
 }
 
-func (f *sweepFlags) run(ctx context.Context, name string) error {
-	if err := f.shardFlags.check(true, ""); err != nil {
+func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string) error {
+	if err := f.Shard.Check(true, ""); err != nil {
+		return err
+	}
+	if err := f.Hub.Check(flags, &f.Shard, true, ""); err != nil {
 		return err
 	}
 	plan, err := experiments.ReadPlan(name)
@@ -59,23 +66,23 @@ func (f *sweepFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	f.model = plan.Model
-	task, settings, err := f.task(ctx, plan.Kind,
-		taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception,
-			Reference: plan.Reference}})
+	by := taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception,
+		Reference: plan.Reference}}
+	task, settings, err := f.task(ctx, plan.Kind, by)
 	if err != nil {
 		return err
 	}
 	points := plan.Points()
 	var part *experiments.Part
-	if !f.shard.Whole() {
-		first, end := f.shard.Range(len(points))
+	if !f.Shard.Whole() {
+		first, end := f.Shard.Range(len(points))
 		part, points = experiments.NewPart(points, first, end), points[first:end]
 	}
 	j, err := openJournal(f.out, settings, part)
 	if err != nil {
 		return err
 	}
-	err = sweep(ctx, j, task, points)
+	err = f.measure(ctx, &f.Hub, f.out, j, task, settings, by, points)
 	if closed := j.Close(); err == nil {
 		err = closed
 	}
@@ -96,6 +103,17 @@ func sayDropped(name string, bytes int) {
 	if bytes > 0 {
 		terminal.Say("%s: its last line was cut: %d bytes are left out", name, bytes)
 	}
+}
+
+// measure measures points into the journal at name, alone or with workers that join. The task was
+// made of by.
+func (d *deviceFlags) measure(ctx context.Context, h *crew.Hub, name string, j *experiments.Journal,
+	task experiments.Task, s experiments.Settings, by taskFlags, points []experiments.Point) error {
+	if !h.Asked() {
+		return sweep(ctx, j, task, points)
+	}
+	by.Judge = judgeName(by.Judge, d.model)
+	return h.Points(ctx, name, j, task, s, d.model, by.Measure, points)
 }
 
 // sweep measures points with progress on standard error, until an interrupt.

@@ -9,6 +9,7 @@ import (
 
 	"unmask"
 	"unmask/asking"
+	"unmask/asking/crew"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/outputs"
@@ -21,14 +22,17 @@ type textFlags struct {
 	deviceFlags
 	samplingFlags
 	asking.Text
-	shardFlags
+	crew.Shard
+	crew.Hub
 	followFlags
 	json bool
 	out  string
 }
 
-func newText() *cobra.Command {
-	var f textFlags
+func newText() *cobra.Command { return new(textFlags).command() }
+
+// command returns the command that fills the flags.
+func (f *textFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "text",
 		Short: "Generate text",
@@ -47,7 +51,8 @@ func newText() *cobra.Command {
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1}})
 	f.Text.Register(cmd.Flags())
-	f.shardFlags.register(cmd.Flags())
+	f.Shard.Register(cmd.Flags())
+	f.Hub.Register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the text's positions")
 	cmd.Flags().BoolVar(&f.json, "json", false,
 		"one JSON object a line and sample: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
@@ -59,11 +64,10 @@ func newText() *cobra.Command {
 }
 
 func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
-	o, err := f.generation(cmd.Flags())
-	if err != nil {
+	if _, err := f.generation(cmd.Flags()); err != nil {
 		return err
 	}
-	if err := f.Check(cmd.Flags()); err != nil {
+	if err := f.Text.Check(cmd.Flags()); err != nil {
 		return err
 	}
 	if f.Inputs != nil && !cmd.Flags().Changed("n") {
@@ -72,15 +76,19 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := f.followFlags.check(); err != nil {
 		return err
 	}
-	if err := f.shardFlags.check(strings.HasSuffix(f.out, ".jsonl"), "--out FILE.jsonl"); err != nil {
+	if err := f.Shard.Check(strings.HasSuffix(f.out, ".jsonl"), "--out FILE.jsonl"); err != nil {
+		return err
+	}
+	if err := f.Hub.Check(cmd.Flags(), &f.Shard, strings.HasSuffix(f.out, ".jsonl"),
+		"--out FILE.jsonl"); err != nil {
 		return err
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
-		Numbers: f.n > 1 || f.Inputs != nil, Shown: f.Shown, Shard: f.shard, Say: terminal.Line})
+		Numbers: f.n > 1 || f.Inputs != nil, Shown: f.Shown, Shard: f.Shard.Shard, Say: terminal.Line})
 	if err != nil {
 		return wrap("--out", err)
 	}
-	err = f.runTo(ctx, cmd, out, o)
+	err = f.runTo(ctx, cmd, out)
 	if err = ended(err, wrap("--out", out.Close(err))); f.out == "" {
 		return err
 	}
@@ -88,24 +96,20 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 }
 
 // runTo makes the samples.
-func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts,
-	o generate.Options) error {
-	m, err := f.loadText(ctx)
+func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts) error {
+	m, o, err := f.prepare(ctx, cmd.Flags())
 	if err != nil {
-		return err
-	}
-	if o, err = f.published(cmd.Flags(), m, o); err != nil {
 		return err
 	}
 	if f.Inputs != nil {
 		return f.makeEach(ctx, cmd.Flags(), m, out, o)
 	}
-	if err := f.Begin(m, &o); err != nil {
-		return err
-	}
-	f.fitSteps(cmd.Flags(), &o, holes(o.Tokens, m.Spec().Mask))
-	if o, err = m.Check(o); err != nil {
-		return usage("%v", err)
+	if f.Asked() {
+		b, err := f.built(m, o)
+		if err != nil {
+			return err
+		}
+		return f.Hub.Texts(ctx, cmd.Flags(), f.out, f.model, f.precision, f.n, b)
 	}
 	s, err := f.settings(m, o)
 	if err != nil {
@@ -118,6 +122,28 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 		return nil
 	}
 	return f.make(ctx, &f.deviceFlags, m, o, []unmask.Run{o}, out, outputs.Hooks{})
+}
+
+// prepare loads the model and completes the run, but for one of --prompts.
+func (f *textFlags) prepare(ctx context.Context, flags *pflag.FlagSet) (m *unmask.Model,
+	o unmask.Run, err error) {
+	if o, err = f.generation(flags); err != nil {
+		return m, o, err
+	}
+	if m, err = f.loadText(ctx); err != nil {
+		return m, o, err
+	}
+	if o, err = f.published(flags, m, o); err != nil || f.Inputs != nil {
+		return m, o, err
+	}
+	if err := f.Begin(m, &o); err != nil {
+		return m, o, err
+	}
+	f.fitSteps(flags, &o, holes(o.Tokens, m.Spec().Mask))
+	if o, err = m.Check(o); err != nil {
+		return m, o, usage("%v", err)
+	}
+	return m, o, nil
 }
 
 // settings returns what the bytes of --out depend on.

@@ -27,8 +27,10 @@ type Journal struct {
 	Results []Result
 	Dropped int // bytes of a last line that was cut, which OpenJournal dropped
 
-	log    *durable.Log
-	unlock func() error
+	name     string
+	settings Settings
+	log      *durable.Log
+	unlock   func() error
 }
 
 type header struct {
@@ -51,7 +53,7 @@ func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	j := &Journal{unlock: unlock}
+	j := &Journal{name: name, settings: s, unlock: unlock}
 	defer func() {
 		if err != nil {
 			j.Close()

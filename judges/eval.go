@@ -35,9 +35,21 @@ func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, lines i
 func EvalPictures(ctx context.Context, x experiments.Network, r *experiments.Reference,
 	files []string, each func(i int, features []float32) error) (e experiments.Evaluation,
 	stats metrics.Gaussian, err error) {
-	e.Samples = len(files)
-	scorer := experiments.NewImageScorer(x, r, len(files))
-	err = metrics.EachFeature(ctx, x, files, func(i int, features, logits []float32) error {
+	return EvalFeatures(ctx, x, r, len(files), each, func(visit Visit) error {
+		return metrics.EachFeature(ctx, x, files, visit)
+	})
+}
+
+// Visit sees the features and logits of picture i; logits are nil where a network has none.
+type Visit = func(i int, features, logits []float32) error
+
+// EvalFeatures is EvalPictures for n pictures whose features source hands over in their order.
+func EvalFeatures(ctx context.Context, x experiments.Network, r *experiments.Reference, n int,
+	each func(i int, features []float32) error, source func(visit Visit) error) (
+	e experiments.Evaluation, stats metrics.Gaussian, err error) {
+	e.Samples = n
+	scorer := experiments.NewImageScorer(x, r, n)
+	err = source(func(i int, features, logits []float32) error {
 		if each != nil {
 			if err := each(i, features); err != nil {
 				return err
@@ -62,6 +74,9 @@ type FolderOptions struct {
 
 	Begin func(pictures int) // is told how many there are, after the reference was read; nil: nobody
 	Each  func()             // is called for each; nil: nobody
+
+	// Source, if not nil, hands over the files' features in their order, in place of the network.
+	Source func(files []string, visit Visit) error
 }
 
 // EvalFolder measures the pictures of a folder by a network, against the reference of by. It
@@ -95,7 +110,13 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 	if o.Begin != nil {
 		o.Begin(len(files))
 	}
-	e, stats, err := EvalPictures(ctx, x, r, files, func(i int, features []float32) error {
+	source := o.Source
+	if source == nil {
+		source = func(files []string, visit Visit) error {
+			return metrics.EachFeature(ctx, x, files, visit)
+		}
+	}
+	e, stats, err := EvalFeatures(ctx, x, r, len(files), func(i int, features []float32) error {
 		if o.Each != nil {
 			o.Each()
 		}
@@ -103,7 +124,7 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 			return nil
 		}
 		return each.AddFeatures(classes[i], features)
-	})
+	}, func(visit Visit) error { return source(files, visit) })
 	if err == nil && o.Stats != "" {
 		err = metrics.SaveStats(o.Stats, stats)
 	}

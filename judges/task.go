@@ -19,7 +19,7 @@ type Measure struct {
 	Reference string // of images: a directory of PNG files or an .npz; "" for drawn landscapes
 	Scenes    int    // how many landscapes, 0 for 1000
 
-	Progress func(done, total int) // of the reference's pictures; may be nil
+	Progress func(done, total int) `json:"-"` // of the reference's pictures; may be nil
 }
 
 // NewTask returns the task of measuring m's samples, and what its results depend on besides the

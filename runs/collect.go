@@ -15,7 +15,13 @@ func (f *Folder) Digest(i int) (digest string, ok bool) {
 }
 
 // DigestOf returns the Digest of an output of these bytes.
-func (f *Folder) DigestOf(data []byte) string { return hash(data) }
+func (f *Folder) DigestOf(data []byte) string { return DigestOf(data) }
+
+// DigestOf returns the SHA-256 of an output of a folder.
+func DigestOf(data []byte) string { return hash(data) }
+
+// DigestOfLine returns the SHA-256 of a line with its newline.
+func DigestOfLine(line []byte) string { return hash(append(line[:len(line):len(line)], '\n')) }
 
 // Pending returns the lines that a run of n still has to make, without those that wait for their
 // turn.
@@ -37,7 +43,7 @@ func (l *Lines) Digest(i int) (digest string, ok bool) {
 
 // DigestOf returns the Digest of this line.
 func (l *Lines) DigestOf(line []byte) string {
-	return hash(append(line[:len(line):len(line)], '\n'))
+	return DigestOfLine(line)
 }
 
 func hash(data []byte) string {

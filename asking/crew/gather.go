@@ -1,4 +1,4 @@
-package cli
+package crew
 
 import (
 	"errors"
@@ -7,39 +7,42 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"unmask/asking"
 	"unmask/experiments"
 	"unmask/param"
 	"unmask/runs"
 )
 
-// shardFlags choose the part of a run that this machine makes.
-type shardFlags struct {
-	text  string
-	shard runs.Shard
+// Shard chooses the part of a run that this machine makes.
+type Shard struct {
+	runs.Shard
+	text string
 }
 
-func (s *shardFlags) register(f *pflag.FlagSet) {
+// Register adds --shard.
+func (s *Shard) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.text, "shard", "",
 		"make part `I/N` of the outputs alone, I from 0 to N-1, for unmask gather; auto takes both from "+
 			"a Slurm array's variables or an Indexed Job's")
 }
 
-// check reads the flag. out is where the shard goes; want says what it may be.
-func (s *shardFlags) check(out bool, want string) (err error) {
-	s.shard, err = runs.ParseShard(s.text, nil)
+// Check reads the flag. out reports whether the shard has a place to go to, which want names.
+func (s *Shard) Check(out bool, want string) (err error) {
+	s.Shard, err = runs.ParseShard(s.text, nil)
 	if refused, ok := errors.AsType[*param.Error](err); ok {
 		if refused.Name == "shard" {
-			return usage("--%v", refused)
+			return asking.Usage("--%v", refused)
 		}
-		return usage("--shard is auto: %v", refused)
+		return asking.Usage("--shard is auto: %v", refused)
 	}
-	if err == nil && !s.shard.Whole() && !out {
-		return usage("--shard is %s, want %s with it", s.text, want)
+	if err == nil && !s.Whole() && !out {
+		return asking.Usage("--shard is %s, want %s with it", s.text, want)
 	}
 	return err
 }
 
-func newGather() *cobra.Command {
+// Gather returns the command that puts shards together.
+func Gather() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gather OUT SHARD...",
 		Short: "Put the shards of a run together: the folder or file of a single run",
@@ -53,11 +56,11 @@ links to those of the shards where that is possible. What was broken off goes on
   unmask gather samples shards/*`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usage("%d arguments, want OUT and the shards", len(args))
+				return asking.Usage("%d arguments, want OUT and the shards", len(args))
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			gather := runs.Gather
 			if experiments.IsJournal(args[1]) {
 				gather = experiments.Gather
@@ -66,7 +69,8 @@ links to those of the shards where that is possible. What was broken off goes on
 			if err != nil {
 				return err
 			}
-			return printLine(fmt.Sprintf("%s: %d outputs of %d shards", args[0], n, len(args)-1))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d outputs of %d shards\n", args[0], n, len(args)-1)
+			return err
 		},
 	}
 }

@@ -1,0 +1,300 @@
+// Package crew has the flags and calls by which a run is shared: in shards that know nothing of
+// each other, or with workers that join a hub.
+package crew
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/asking"
+	"unmask/experiments"
+	"unmask/fleet"
+	"unmask/judges"
+	"unmask/outputs"
+	"unmask/runs"
+	"unmask/terminal"
+)
+
+// Errand says what workers make: flags of a command, or points of a plan.
+type Errand struct {
+	Kind      string // image, text, points or features
+	Args      []string
+	Model     string
+	Precision string
+	Task      string // text or image
+	Measure   judges.Measure
+	Points    []experiments.Point
+
+	Device  string `json:"-"` // the worker's own
+	Threads int    `json:"-"`
+
+	// Input returns the bytes that output i is made of.
+	Input func(ctx context.Context, i int) ([]byte, error) `json:"-"`
+}
+
+// Build makes on a worker what an errand asks for.
+type Build func(ctx context.Context, e Errand) (fleet.Built, error)
+
+// local are flags that do not say what is made.
+var local = []string{"out", "sheet", "scale", "json", "device", "threads", "batch", "shard", "hub",
+	"nats", "audit", "log", "metrics"}
+
+// paths are flags whose value may be a file or directory, which workers get.
+var paths = []string{"model", "inpaint", "mask", "init", "prompts", "schedule", "messages"}
+
+// errandOf returns the errand of a command's flags.
+func errandOf(kind string, f *pflag.FlagSet, model string) (e Errand, trees []fleet.Tree,
+	err error) {
+	e.Kind = kind
+	f.Visit(func(g *pflag.Flag) {
+		if slices.Contains(local, g.Name) || g.Name == "model" {
+			return
+		}
+		values := []string{g.Value.String()}
+		if s, ok := g.Value.(pflag.SliceValue); ok {
+			values = s.GetSlice()
+		}
+		for _, v := range values {
+			e.Args = append(e.Args, "--"+g.Name+"="+v)
+		}
+		if info, missing := os.Stat(values[0]); slices.Contains(paths, g.Name) && missing == nil &&
+			info.Mode().IsRegular() && err == nil {
+			var t fleet.Tree
+			t, err = fleet.NewTree(g.Name, values[0])
+			trees = append(trees, t)
+		}
+	})
+	if err == nil {
+		e.Args = append(e.Args, "--model="+model)
+		trees, err = addTree(trees, "model", model)
+	}
+	return e, trees, err
+}
+
+// addTree adds a model's files, unless every program has them.
+func addTree(trees []fleet.Tree, name, model string) ([]fleet.Tree, error) {
+	if model == "" || unmask.IsExact(model) || slices.Contains(unmask.Embedded(), model) {
+		return trees, nil
+	}
+	place := model
+	if _, err := os.Stat(model); err != nil {
+		if place, err = unmask.Locate(context.Background(), model, nil); err != nil {
+			return nil, err
+		}
+	}
+	terminal.Say("hashing %s for workers", place)
+	t, err := fleet.NewTree(name, place)
+	return append(trees, t), err
+}
+
+// put adapts the function that takes outputs.
+func put(to func(fleet.Output) error) func(int, uint64, []byte) error {
+	return func(i int, seed uint64, data []byte) error {
+		return to(fleet.Output{Index: i, Seed: seed, Data: data})
+	}
+}
+
+// Pictures returns what makes the images of a run, completed by Model.Check. o says what they are
+// drawn of.
+func Pictures(m *unmask.Model, precision string, r unmask.Run,
+	o outputs.PictureOptions) (b fleet.Built, err error) {
+	if o.Settings, err = outputs.Settings(m, precision, r); err != nil {
+		return b, asking.Wrap("model "+m.Name, err)
+	}
+	return fleet.Built{Settings: o.RunSettings(), Device: m.Backend.Name(), DigestOf: runs.DigestOf,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return outputs.MakePictures(ctx, m, r, o, first, count, put(to))
+		})}, nil
+}
+
+// Texts returns what makes the texts of a run, completed by Model.Check, whose settings are s.
+func Texts(m *unmask.Model, s runs.Settings, r unmask.Run, o outputs.TextOptions) fleet.Built {
+	return fleet.Built{Settings: s, Device: m.Backend.Name(), DigestOf: runs.DigestOfLine,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return outputs.MakeTexts(ctx, m, r, o, first, count, put(to))
+		})}
+}
+
+// Pictures makes the images of a run in the folder dir with all workers that join.
+func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precision string, n int,
+	b fleet.Built) error {
+	e, trees, err := errandOf("image", f, model)
+	if err != nil {
+		return err
+	}
+	e.Precision = precision
+	folder, err := runs.OpenFolder(filepath.Clean(dir), ".png", b.Settings)
+	if err != nil {
+		return asking.Wrap("--out", err)
+	}
+	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{N: n, Trees: trees, Store: folder}, b)
+	return ended(err, folder.Close())
+}
+
+// Texts makes the texts of a run in the file name with all workers that join.
+func (h *Hub) Texts(ctx context.Context, f *pflag.FlagSet, name, model, precision string, n int,
+	b fleet.Built) error {
+	e, trees, err := errandOf("text", f, model)
+	if err != nil {
+		return err
+	}
+	e.Precision = precision
+	lines, err := runs.OpenLines(name, b.Settings)
+	if err != nil {
+		return asking.Wrap("--out", err)
+	}
+	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{N: n, Trees: trees, Store: lines}, b)
+	return ended(err, lines.Close())
+}
+
+// Points measures points into the journal at name with all workers that join. The task was made of
+// a model and by.
+func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
+	task experiments.Task, s experiments.Settings, model string, by judges.Measure,
+	list []experiments.Point) error {
+	if err := experiments.Possible(task, list); err != nil {
+		return err
+	}
+	by.Progress = nil
+	e := Errand{Kind: "points", Model: model, Precision: s["precision"], Task: task.Kind(),
+		Measure: by, Points: list}
+	var trees []fleet.Tree
+	for _, place := range [][2]string{{"model", model}, {"judge", by.Judge},
+		{"inception", by.Inception}, {"reference", by.Reference}} {
+		if place[0] == "judge" && task.Kind() != "text" {
+			continue
+		}
+		var err error
+		if trees, err = addTree(trees, place[0], place[1]); err != nil {
+			return err
+		}
+	}
+	c := experiments.Collect(j, task.Kind(), list)
+	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{N: len(list), Trees: trees, Store: c},
+		Points(task, s, list))
+	return ended(err, c.Sort())
+}
+
+// Features returns the source of a folder's features for judges.EvalFolder: workers that join
+// compute them, they are kept in DIR.features until all are there, and are handed over in the
+// pictures' order.
+func (h *Hub) Features(ctx context.Context, dir, model, inception, precision string,
+	network experiments.Network) func([]string, judges.Visit) error {
+	return func(files []string, visit judges.Visit) error {
+		ask := Errand{Kind: "features", Model: model, Precision: precision,
+			Measure: judges.Measure{Inception: inception}}
+		name, place := "model", model
+		if inception != "" {
+			name, place = "inception", inception
+		}
+		trees, err := addTree(nil, name, place)
+		if err != nil {
+			return err
+		}
+		read := func(i int) ([]byte, error) { return os.ReadFile(files[i]) }
+		b := Features(network, precision, func(_ context.Context, i int) ([]byte, error) {
+			return read(i)
+		})
+		s := maps.Clone(b.Settings)
+		s["pictures"] = judges.Names(files)
+		folder := filepath.Clean(dir) + ".features"
+		store, err := runs.OpenFolder(folder, ".f32", s)
+		if err != nil {
+			return err
+		}
+		err = h.share(ctx, hubFile(folder), "images", ask, fleet.Run{N: len(files), Trees: trees,
+			Store: store, Input: read}, b)
+		if err == nil {
+			err = judges.ReadFeatures(len(files), func(i int) ([]byte, error) {
+				return os.ReadFile(filepath.Join(folder, store.Name(i)))
+			}, visit)
+		}
+		if err = ended(err, store.Close()); err != nil {
+			return err
+		}
+		return runs.Remove(folder)
+	}
+}
+
+// ended returns the error of a run whose outputs were closed: that of closing them counts unless
+// the run failed before.
+func ended(ran, closed error) error {
+	if closed != nil && (ran == nil || errors.Is(ran, outputs.ErrStopped)) {
+		return closed
+	}
+	return ran
+}
+
+// Points returns what measures points of a task.
+func Points(task experiments.Task, s experiments.Settings, list []experiments.Point) fleet.Built {
+	same := map[string]string{"kind": task.Kind(), "precision": s["precision"]}
+	for _, name := range []string{"model", "judge"} { // hashes without names: workers have other paths
+		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
+	}
+	return fleet.Built{Settings: same, Device: s["device"], DigestOf: experiments.DigestOf,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return experiments.MakePoints(ctx, task, list, first, count, put(to))
+		})}
+}
+
+// Features returns what computes the features of pictures.
+func Features(network experiments.Network, precision string,
+	read func(ctx context.Context, i int) ([]byte, error)) fleet.Built {
+	return fleet.Built{Settings: featureSettings(network, precision), DigestOf: runs.DigestOf,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return judges.MakeFeatures(ctx, network, read, first, count, func(i int, row []byte) error {
+				return to(fleet.Output{Index: i, Data: row})
+			})
+		})}
+}
+
+func featureSettings(network experiments.Network, precision string) map[string]string {
+	return map[string]string{"features": fmt.Sprintf("%T of %d", network, network.Width()),
+		"precision": precision}
+}
+
+// open reads an errand, with the places that files have here.
+func open(s fleet.Source) (e Errand, err error) {
+	if err := json.Unmarshal(s.Spec, &e); err != nil {
+		return e, fmt.Errorf("the hub's errand: %w", err)
+	}
+	place := func(name, value string) string {
+		if p, ok := s.Trees[name]; ok {
+			return p
+		}
+		return value
+	}
+	e.Model, e.Measure.Judge = place("model", e.Model), place("judge", e.Measure.Judge)
+	e.Measure.Inception = place("inception", e.Measure.Inception)
+	e.Measure.Reference = place("reference", e.Measure.Reference)
+	for i, a := range e.Args {
+		if name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "="); ok {
+			e.Args[i] = "--" + name + "=" + place(name, value)
+		}
+	}
+	e.Input = s.Input
+	return e, nil
+}
+
+// Parse reads an errand's flags, with the worker's own device.
+func (e *Errand) Parse(f *pflag.FlagSet) error {
+	return f.Parse(append(slices.Clone(e.Args), "--device="+e.Device,
+		fmt.Sprint("--threads=", e.Threads)))
+}
+
+// hubFile is where a hub keeps who it is: beside the output.
+func hubFile(out string) string { return filepath.Clean(out) + ".hub" }

@@ -1,0 +1,154 @@
+package experiments
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"unmask/internal/durable"
+)
+
+// Collected keeps the results of a plan's points in a journal, in whatever order they come: output
+// i is the result of point i. Results are equal where all but their times is.
+type Collected struct {
+	journal *Journal
+	kind    string
+	points  []Point
+}
+
+// Collect returns the results of points of a kind, text or image, in a journal.
+func Collect(j *Journal, kind string, points []Point) *Collected {
+	return &Collected{j, kind, points}
+}
+
+// Pending returns the points that have no result, of the first n.
+func (c *Collected) Pending(n int) (list []int) {
+	for i := range n {
+		if _, ok := c.journal.Find(c.kind, c.points[i]); !ok {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// Take appends the result of point i, as JSON.
+func (c *Collected) Take(i int, _ uint64, data []byte) error {
+	var r Result
+	err := strict(data, &r)
+	if err == nil {
+		err = r.check()
+	}
+	if err == nil && (r.Kind != c.kind || r.Point != c.points[i]) {
+		err = fmt.Errorf("is of %s", r.Point)
+	}
+	if err != nil {
+		return fmt.Errorf("result of %s: %w", c.points[i], err)
+	}
+	return c.journal.Append(r)
+}
+
+// Retract removes results that turned out to be wrong.
+func (c *Collected) Retract(bad []int) error {
+	return c.journal.rewrite(slices.DeleteFunc(slices.Clone(c.journal.Results), func(r Result) bool {
+		return slices.ContainsFunc(bad, func(i int) bool {
+			return r.Kind == c.kind && r.Point == c.points[i]
+		})
+	}))
+}
+
+// Sort puts the results into the order of the points, those of others first.
+func (c *Collected) Sort() error {
+	place := map[Point]int{}
+	for i, p := range c.points {
+		place[p] = i + 1
+	}
+	sorted := slices.Clone(c.journal.Results)
+	slices.SortStableFunc(sorted, func(a, b Result) int { return place[a.Point] - place[b.Point] })
+	if slices.EqualFunc(sorted, c.journal.Results, func(a, b Result) bool {
+		return a.Point == b.Point
+	}) {
+		return nil
+	}
+	return c.journal.rewrite(sorted)
+}
+
+// Digest returns a hash of the result of point i but for its times; ok is false where there is
+// none.
+func (c *Collected) Digest(i int) (digest string, ok bool) {
+	r, ok := c.journal.Find(c.kind, c.points[i])
+	if !ok {
+		return "", false
+	}
+	return digestOf(r), true
+}
+
+// DigestOf returns the Digest of a result as JSON.
+func (c *Collected) DigestOf(data []byte) string { return DigestOf(data) }
+
+// DigestOf returns a hash of a result as JSON but for its times.
+func DigestOf(data []byte) string {
+	var r Result
+	if strict(data, &r) != nil {
+		return "none"
+	}
+	return digestOf(r)
+}
+
+func digestOf(r Result) string {
+	r.Seconds = nil
+	data, err := json.Marshal(r)
+	if err != nil { // a metric that is NaN
+		return "none"
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// MakePoints measures the points first to first+count-1 and hands each result to put as JSON.
+func MakePoints(ctx context.Context, t Task, points []Point, first, count int,
+	put func(i int, seed uint64, result []byte) error) error {
+	for i := first; i < first+count; i++ {
+		r, err := Run(ctx, t, points[i], func(float64) bool { return ctx.Err() == nil })
+		if err == ErrStopped {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", points[i], err)
+		}
+		data, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if err := put(i, points[i].Seed, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Possible returns an error that names the points which cannot run on a task's model.
+func Possible(t Task, points []Point) error { return impossible(t, points) }
+
+// rewrite replaces the journal by one of other results.
+func (j *Journal) rewrite(results []Result) error {
+	if err := j.log.Close(); err != nil {
+		return err
+	}
+	err := writeJournal(j.name, j.settings, func(add func(Result) error) error {
+		for _, r := range results {
+			if err := add(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	j.log, _, err = durable.OpenLog(durable.OS{}, j.name, nil)
+	j.Results = results
+	return err
+}
