@@ -42,9 +42,9 @@ func processTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Many simulated workers of one hub, each with a connection of its own, hand in made results of 48 KB.
-// The processor's time is that of the hub and of all workers together, in one process; the memory is
-// the Go heap of both.
+// Many simulated workers of one hub, each with a connection of its own, hand in made results of 48
+// KB. The processor's time is that of the hub and of all workers together, in one process; the
+// memory is the Go heap of both.
 func BenchmarkHub(b *testing.B) {
 	for _, workers := range []int{10, 500} {
 		for _, kept := range []bool{false, true} {
