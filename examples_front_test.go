@@ -29,12 +29,12 @@ func ExampleText_Prompt() {
 	if err != nil {
 		panic(err)
 	}
-	tokens, err := m.Text.Prompt("To be, or not", 24)
+	tokens, err := m.Text.Prompt("Lily was a brave girl.", 24)
 	if err != nil {
 		panic(err)
 	}
 	text := m.Text.Decode(run(m, unmask.Run{Tokens: tokens, Steps: 6, Seed: 1}))
-	fmt.Println(strings.HasPrefix(text, "To be, or not"), strings.Contains(text, unmask.Hole))
+	fmt.Println(strings.HasPrefix(text, "Lily was a brave girl."), strings.Contains(text, unmask.Hole))
 	// Output: true false
 }
 
@@ -44,15 +44,15 @@ func ExampleText_Infill() {
 	if err != nil {
 		panic(err)
 	}
-	tokens, err := m.Text.Infill("To be, [4] that is the question", 0)
+	tokens, err := m.Text.Infill("Once upon a time [4] red kite.", 0)
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(m.Text.Decode(tokens))
 	text := m.Text.Decode(run(m, unmask.Run{Tokens: tokens, Steps: 4, Seed: 1}))
-	fmt.Println(strings.HasPrefix(text, "To be, "), strings.HasSuffix(text, " that is the question"))
+	fmt.Println(strings.HasPrefix(text, "Once upon a time "), strings.HasSuffix(text, " red kite."))
 	// Output:
-	// To be, ▯▯▯▯ that is the question
+	// Once upon a time ▯▯▯▯ red kite.
 	// true true
 }
 

@@ -40,7 +40,7 @@ func newServe() *cobra.Command {
 		Args:  noArgs,
 		Example: `  unmask serve                                  demo and demo-image at http://127.0.0.1:8080
   unmask serve --model DIR --model small=org/name
-  curl 127.0.0.1:8080/v1/completions --json '{"prompt": "ROMEO:", "seed": 1}'`,
+  curl 127.0.0.1:8080/v1/completions --json '{"prompt": "Lily was a brave girl.", "seed": 1}'`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	s := cmd.Flags()

@@ -157,7 +157,7 @@ func (r *Report) differences() section {
 	s := section{Heading: "What differs from the paper, and why"}
 	add := func(format string, args ...any) { s.Text = append(s.Text, fmt.Sprintf(format, args...)) }
 	if r.Demo {
-		add("The models are the embedded ones, which a laptop runs in minutes: text of Shakespeare with " +
+		add("The models are the embedded ones, which a laptop runs in minutes: small stories with " +
 			"1024 tokens instead of SDTT on OpenWebText with 50257, a judge of the same size and data " +
 			"instead of GPT-2 large, and landscapes of 64 x 64 pixels with 192 codes instead of MAGE on " +
 			"ImageNet with 1024. Theorem 1's bound grows with the number of tokens, and a small " +

@@ -8,11 +8,11 @@ sample that contradicts itself shows that a sampler opened too much at once.
 """
 import random, re, sys
 
-GIRLS = "Anna Clara Ella Grace Ida Julia Lily Mia Nora Rosa Ruth Sara".split()
-BOYS = "Adam Ben Carl David Felix Hugo Jack Leo Max Oscar Paul Tom".split()
-ANIMALS = "bear bird cat crow dog duck fox frog goat hen horse mouse owl pony rabbit squirrel".split()
-COLOURS = "black blue brown golden green grey orange purple red silver white yellow".split()
-SMALL = "bag ball bell book boat box button coin cup doll drum flute hat kite key lamp pencil ring scarf spoon stone toy".split()
+GIRLS = "Anna Clara Ella Julia Lily Mia Nora Rosa".split()
+BOYS = "Adam Ben Carl Hugo Jack Leo Max Tom".split()
+ANIMALS = "bear bird cat dog duck fox frog horse mouse owl".split()
+COLOURS = "black blue brown green red white yellow".split()
+SMALL = "ball bell book cup doll drum flute hat key kite ring toy".split()
 PLACES = {"in the garden": "the garden", "in the forest": "the forest", "at the beach": "the beach", "by the river": "the river",
           "on the hill": "the hill", "in the park": "the park", "at the market": "the market", "by the lake": "the lake",
           "in the barn": "the barn", "near the old mill": "the old mill", "under the bridge": "the bridge", "behind the school": "the school"}

@@ -12,11 +12,12 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import bpe
+import stories
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "internal", "parity"))
 from make_packs import save  # noqa: E402
 
 WIDTH, HEADS, BLOCKS, COND, LENGTH, VOCAB = 192, 3, 8, 32, 256, 1024
-DEVICE, BF16 = "cpu", False
+DEVICE, BF16, COMPILE = "cpu", False, False
 
 
 class Norm(nn.Module):
@@ -166,12 +167,12 @@ class Muon(torch.optim.Optimizer):
                 x = p.grad.lerp(m, 0.95)
                 tall = x.shape[0] > x.shape[1]
                 x = x.T if tall else x
-                x = x / (x.norm() + 1e-7)
+                x = (x / (x.norm() + 1e-7)).to(torch.bfloat16 if BF16 else x.dtype)
                 for _ in range(5):
                     y = x @ x.T
                     x = 3.4445 * x + (-4.775 * y + 2.0315 * y @ y) @ x
                 x = x.T if tall else x
-                p.mul_(1 - 0.02 * g["lr"]).add_(x, alpha=-0.2 * g["lr"] * max(p.shape) ** 0.5)
+                p.mul_(1 - 0.02 * g["lr"]).add_(x.float(), alpha=-0.2 * g["lr"] * max(p.shape) ** 0.5)
 
 
 def optimisers(model, lr):
@@ -184,6 +185,7 @@ def optimisers(model, lr):
 
 def fit(model, loss_of, minutes, lr, log, saved=None):
     opts = optimisers(model, lr)
+    run = torch.compile(model) if COMPILE else model
     ema = {k: v.detach().clone() for k, v in model.named_parameters()}
     start, step, shown, wrote = time.time(), 0, [], 0
     while True:
@@ -195,7 +197,7 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
             for g in opt.param_groups:
                 g["lr"] = base * scale
         with torch.autocast(DEVICE, torch.bfloat16, enabled=BF16):
-            loss = loss_of(model)
+            loss = loss_of(run)
         for opt in opts:
             opt.zero_grad(set_to_none=True)
         loss.backward()
@@ -217,7 +219,7 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
     return step
 
 
-def denoise_loss(data, n):
+def denoise_loss(data, n, weight=None):
     def loss(model):
         x = batch(data, n)
         t = (((torch.rand(1) + torch.arange(n) / n) % 1) * (1 - 1e-3) + 1e-3).to(DEVICE)
@@ -225,6 +227,8 @@ def denoise_loss(data, n):
         logits = model(torch.where(hide, VOCAB, x)).float()
         logits[..., VOCAB] = -1e9
         ce = F.cross_entropy(logits.flatten(0, 1), x.flatten(), reduction="none").view_as(x)
+        if weight is not None and model.training:
+            ce = ce * weight[x]
         return (ce * hide / t[:, None]).sum() / x.numel()
     return loss
 
@@ -274,10 +278,12 @@ def main():
     a.add_argument("--threads", type=int, default=1)
     a.add_argument("--device", default="cpu")
     a.add_argument("--bf16", action="store_true", help="where the processor multiplies bfloat16, and on GPUs")
+    a.add_argument("--compile", action="store_true", help="let torch.compile fuse what it can; needs a C++ compiler")
+    a.add_argument("--facts", type=float, default=1, help="weight in the loss of colours and things, which a story repeats")
     a.add_argument("--batch", type=int, default=16)
     a = a.parse_args()
-    global DEVICE, BF16
-    DEVICE, BF16 = a.device, a.bf16
+    global DEVICE, BF16, COMPILE
+    DEVICE, BF16, COMPILE = a.device, a.bf16, a.compile
     torch.set_num_threads(a.threads)
     torch.manual_seed(7)
     text = open(a.text).read()
@@ -313,7 +319,13 @@ def main():
             os.makedirs(os.path.join(a.out, name), exist_ok=True)
             save(os.path.join(a.out, name, "model.safetensors"), {k: v.cpu().to(torch.bfloat16) for k, v in w.items()})
 
-        steps = fit(model, loss(seen_data, a.batch), minutes, lr, name, part)
+        weigh = ()
+        if name == "text" and a.facts != 1:
+            weight = torch.ones(VOCAB, device=DEVICE)
+            for word in stories.COLOURS + stories.SMALL:
+                weight[vocab.index(bpe.CHARS[32] + word)] = a.facts
+            weigh = (weight,)
+        steps = fit(model, loss(seen_data, a.batch, *weigh), minutes, lr, name, part)
         model.eval()
         torch.manual_seed(1)
         with torch.no_grad():

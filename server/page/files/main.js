@@ -6,8 +6,8 @@ import { Settings } from "./settings.js";
 import { Chat, Compare, Text } from "./text.js";
 
 const modes = { // button, help, and the first prompt
-	text: ["Generate", "May be empty. [20] is a hole of 20 tokens, anywhere in the text.", "ROMEO:"],
-	compare: ["Compare", "Both samplers get this text and the same seed.", "ROMEO:"],
+	text: ["Generate", "May be empty. [20] is a hole of 20 tokens, anywhere in the text.", "Once upon a time"],
+	compare: ["Compare", "Both samplers get this text and the same seed.", "Once upon a time"],
 	image: ["Generate", "", ""],
 	chat: ["Send", "Enter sends, Shift and Enter begins a line.", ""],
 };
