@@ -32,13 +32,14 @@ func TestChat(t *testing.T) {
 	c, err := m.Chat()
 	require.NoError(t, err)
 	messages := []chat.Message{{Role: "user", Content: "To be [MASK]"}}
-	_, _, err = c.Tokens(messages, 0)
-	require.ErrorContains(t, err, "is not in the vocabulary") // [ is text here, and no mask
+	tokens, from, err := c.Tokens(messages, 0)
+	require.NoError(t, err)
+	require.NotContains(t, tokens[:from], m.Spec().Mask) // a user's text, and no mask
 
 	messages[0].Content = "To be"
 	known, err := m.Text.Encode("The user. To be\n")
 	require.NoError(t, err)
-	tokens, from, err := c.Tokens(messages, 0)
+	tokens, from, err = c.Tokens(messages, 0)
 	require.NoError(t, err)
 	require.Equal(t, len(known), from)
 	require.Equal(t, known, tokens[:from])

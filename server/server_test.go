@@ -169,13 +169,13 @@ func recipe(t testing.TB, name string, r unmask.Run) unmask.Run {
 func TestCompletionsAreTheCommands(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	m := loaded()["demo"]
-	known, err := m.Text.Prompt("ROMEO:", 40)
+	known, err := m.Text.Prompt("Once upon", 40)
 	require.NoError(t, err)
 	run := recipe(t, "demo", unmask.Run{Seed: 7, N: 3, First: 2, Tokens: known})
 	run.Steps = 8
 	want := command(t, "demo", run)
 	a := ask(t, h.URL+"/v1/completions", fmt.Sprintf(
-		`{"model":"demo","prompt":"ROMEO:","max_tokens":%d,"steps":8,"seed":7,"n":3,"first":2,"echo":true}`,
+		`{"model":"demo","prompt":"Once upon","max_tokens":%d,"steps":8,"seed":7,"n":3,"first":2,"echo":true}`,
 		40-len(known)+38))
 	require.Len(t, a.Choices, 3)
 	for i, c := range a.Choices {

@@ -44,7 +44,7 @@ func TestAxe(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1280, 320} {
 			for mode, fragment := range map[string]string{"text": settings,
-				"compare": "mode=compare&seed=5&steps=6&length=30&prompt=ROMEO:&sampler=moment",
+				"compare": "mode=compare&seed=5&steps=6&length=30&prompt=Once upon&sampler=moment",
 				"image":   "mode=image&seed=5"} {
 				t.Run(fmt.Sprintf("%s/%s/%d", mode, scheme, width), func(t *testing.T) {
 					x := open(t, shared, fragment, media(map[string]string{"prefers-color-scheme": scheme}),
@@ -97,14 +97,14 @@ func (x *tab) tabTo(selector string) {
 func TestKeyboard(t *testing.T) {
 	x := open(t, shared, "mode=text&seed=5&steps=8&length=30&prompt=")
 	x.tabTo("#prompt")
-	for _, c := range "ROMEO:" {
+	for _, c := range "Once upon" {
 		x.press(string(c))
 	}
 	x.tabTo("#run")
 	x.press(kb.Enter)
 	x.finish()
 	first := x.text("#text")
-	if !strings.HasPrefix(first, "ROMEO:") {
+	if !strings.HasPrefix(first, "Once upon") {
 		t.Fatalf("the text is %q", first)
 	}
 	x.tabTo("#text .p")

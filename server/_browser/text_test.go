@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-const settings = "mode=text&seed=5&steps=12&length=60&prompt=ROMEO:"
+const settings = "mode=text&seed=5&steps=12&length=60&prompt=Once upon"
 
 func TestFirstLoad(t *testing.T) {
 	x := open(t, shared, "")
@@ -67,7 +67,7 @@ func trace(x *tab, path, body string) (steps []step) {
 	return steps
 }
 
-const sameRun = `{"model":"demo","prompt":"ROMEO:","seed":5,"steps":12,"max_tokens":60,"stream":"events"}`
+const sameRun = `{"model":"demo","prompt":"Once upon","seed":5,"steps":12,"max_tokens":60,"stream":"events"}`
 
 // openAt is JavaScript for the positions that are open.
 const openAt = `[...document.querySelectorAll("#text .p")].filter((s) => s.matches(".open")).map((s) => s.at)`
@@ -118,7 +118,7 @@ func TestFinalText(t *testing.T) {
 	x := open(t, shared, settings)
 	x.generate()
 	length := eval[int](x, `return document.querySelectorAll("#text .p").length`)
-	want := command(t, "text", "--prompt", "ROMEO:", "--seed", "5", "--steps", "12", "--length",
+	want := command(t, "text", "--prompt", "Once upon", "--seed", "5", "--steps", "12", "--length",
 		join([]int{length}))
 	if got := x.text("#text"); got+"\n" != want {
 		t.Errorf("the page has %q, the command %q", got, want)
@@ -203,10 +203,10 @@ func TestHoles(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	x := open(t, shared, "mode=compare&seed=5&steps=12&length=60&prompt=ROMEO:&sampler=moment&other=halton")
+	x := open(t, shared, "mode=compare&seed=5&steps=12&length=60&prompt=Once upon&sampler=moment&other=halton")
 	x.generate()
 	for i, sampler := range []string{"moment", "halton"} {
-		want := command(t, "text", "--prompt", "ROMEO:", "--seed", "5", "--steps", "12", "--length", "62",
+		want := command(t, "text", "--prompt", "Once upon", "--seed", "5", "--steps", "12", "--length", "62",
 			"--sampler", sampler)
 		got := eval[string](x, `return document.querySelectorAll("#pair .text")[%d].textContent`, i)
 		if got+"\n" != want {
@@ -343,7 +343,7 @@ func TestTwoTabs(t *testing.T) {
 	b.finish()
 	want := [2]string{}
 	for i, seed := range []string{"5", "6"} {
-		want[i] = command(t, "text", "--prompt", "ROMEO:", "--seed", seed, "--steps", "12",
+		want[i] = command(t, "text", "--prompt", "Once upon", "--seed", seed, "--steps", "12",
 			"--length", "62")
 	}
 	if a.text("#text")+"\n" != want[0] || b.text("#text")+"\n" != want[1] {

@@ -23,7 +23,7 @@ def models():
 
 
 def completions():
-    args = dict(model="demo", prompt="ROMEO:", seed=1, max_tokens=24, extra_body={"sampler": "moment", "steps": 8})
+    args = dict(model="demo", prompt="Once upon", seed=1, max_tokens=24, extra_body={"sampler": "moment", "steps": 8})
     a = client.completions.create(**args)
     assert a.choices[0].finish_reason == "length" and a.usage.completion_tokens == 24, a
     assert a.model_extra["unmask"]["sampler"].startswith("moment"), a
