@@ -30,7 +30,7 @@ func (t *Text) Register(f *pflag.FlagSet) {
 	f.StringVar(&t.prompt, "prompt", "",
 		"text that every sample begins with; - reads it from standard input")
 	f.StringVar(&t.infill, "infill", "",
-		`text with holes of so many tokens, such as "Once upon a time [20] red kite."`)
+		`text with holes of so many tokens, such as "Once upon a time there[3] girl named Lily."`)
 	f.StringVar(&t.prompts, "prompts", "",
 		"`FILE` of prompts, one a line, or JSONL of objects with prompt or infill, and seed; - reads "+
 			"standard input; sample i is of line i, and begins again after the last")

@@ -38,7 +38,7 @@ func (f *textFlags) command() *cobra.Command {
 		Short: "Generate text",
 		Args:  noArgs,
 		Example: `  unmask text                                  a sample of the embedded model
-  unmask text --infill "Once upon a time [20] red kite."
+  unmask text --infill "Once upon a time there[3] girl named Lily."
   unmask text --prompts prompts.jsonl --json --out samples.jsonl
   unmask text --model org/name --chat "What is the capital of France?"
   unmask text --sampler moment --alpha 3 --steps 16 -n 4 --json

@@ -336,7 +336,7 @@ func TestLyingHub(t *testing.T) {
 	b.o.Audit = 1
 	b.o.Lease = time.Second
 	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
-		return exact(time.Millisecond).Make(ctx, first, count, func(o Output) error {
+		return exact(20*time.Millisecond).Make(ctx, first, count, func(o Output) error {
 			if o.Index > 0 {
 				o.Data = append(o.Data, 'x')
 			}

@@ -286,7 +286,7 @@ func TestBadFields(t *testing.T) {
 		{with(`"stream":1`), 400, "wrong_type", "stream", "stream is 1"},
 		{with(`"stream_options":{"include_all":true}`), 400, "unknown_parameter", "include_all",
 			"unknown field"},
-		{with(`"ban":["[x"],"bias":["7"]`), 400, "out_of_range", "ban", "ban:"},
+		{with(`"ban":[""],"bias":["7"]`), 400, "out_of_range", "ban", "ban:"},
 		{with(`"bias":["7"]`), 400, "out_of_range", "bias", `"7" has no value, want TOKENS=VALUE`},
 		{with(`"min_length":257`), 400, "out_of_range", "min_length", "min_length is 257, want 0 to 256"},
 		{with(`"min_length":3`), 400, "out_of_range", "end", "end:"},

@@ -30,7 +30,7 @@ func Example() {
 	defer listener.Close()
 
 	a, err := http.Post(listener.URL+"/v1/infill", "application/json",
-		strings.NewReader(`{"parts": ["I pray you, ", 2, " me."], "seed": 1, "temperature": 0}`))
+		strings.NewReader(`{"parts": ["Once upon a time there", 3, " girl named Lily."], "seed": 1, "temperature": 0}`))
 	if err != nil {
 		panic(err)
 	}
@@ -42,5 +42,5 @@ func Example() {
 	_, text, _ := strings.Cut(string(body), `"text":"`)
 	text, _, _ = strings.Cut(text, `"`)
 	fmt.Println(a.Status, text)
-	// Output: 200 OK I pray you, ill to me.
+	// Output: 200 OK Once upon a time there was a quiet girl named Lily.
 }

@@ -153,7 +153,7 @@ func TestDemoJudge(t *testing.T) {
 	require.Equal(t, "tokenizer.json", m.Info().Tokenizer)
 	require.Equal(t, 256, m.Context())
 
-	english, err := tok.Encode("My lord, I will not go with thee to the king.")
+	english, err := tok.Encode("Once upon a time there was a brave girl named Lily.")
 	require.NoError(t, err)
 	reversed := slices.Clone(english)
 	slices.Reverse(reversed)

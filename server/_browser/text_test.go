@@ -203,11 +203,12 @@ func TestHoles(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	x := open(t, shared, "mode=compare&seed=5&steps=12&length=60&prompt=Once upon&sampler=moment&other=halton")
+	x := open(t, shared,
+		"mode=compare&seed=5&steps=12&length=60&prompt=Once upon&sampler=moment&other=halton")
 	x.generate()
 	for i, sampler := range []string{"moment", "halton"} {
-		want := command(t, "text", "--prompt", "Once upon", "--seed", "5", "--steps", "12", "--length", "62",
-			"--sampler", sampler)
+		want := command(t, "text", "--prompt", "Once upon", "--seed", "5", "--steps", "12",
+			"--length", "62", "--sampler", sampler)
 		got := eval[string](x, `return document.querySelectorAll("#pair .text")[%d].textContent`, i)
 		if got+"\n" != want {
 			t.Errorf("%s has %q, the command %q", sampler, got, want)
