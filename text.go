@@ -39,8 +39,8 @@ func (t *Text) Prompt(text string, length int) ([]int32, error) {
 var hole = regexp.MustCompile(`\[([0-9]+)\]`)
 
 // Infill returns the tokens [length] of a run that fills the holes of text, each a number of tokens
-// in brackets: "Once upon a time there[3] girl named Lily.". What length leaves over is masked too; a length
-// of 0 is that of text.
+// in brackets: "Once upon a time there[3] girl named Lily.". What length leaves over is masked too;
+// a length of 0 is that of text.
 func (t *Text) Infill(text string, length int) ([]int32, error) {
 	var known []int32
 	add := func(piece string) error {

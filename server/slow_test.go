@@ -110,7 +110,7 @@ func TestReadersThatStop(t *testing.T) {
 	defer h.Close()
 	c := dial(t, h.Listener.Addr().String())
 	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(4096))
-	body := `{"prompt":"A","max_tokens":30,"steps":300,"sampler":"remdm","n":8,"stream":true,` +
+	body := `{"prompt":"A","max_tokens":200,"steps":300,"sampler":"remdm","n":8,"stream":true,` +
 		`"diffusing":true,"stop":["` + strings.Repeat("x", 60) + `"]}`
 	_, err = fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
