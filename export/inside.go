@@ -100,7 +100,7 @@ type observer struct {
 	batch, sequence       int
 	names                 []string
 	tensors               map[string]*observed
-	bytes                 int
+	bytes                 int64
 	err                   error // the first; later calls do nothing
 }
 
@@ -118,7 +118,7 @@ func (o *observer) of(name string, shape ...int) []float32 {
 	}
 	t := o.tensors[name]
 	if t == nil && o.err == nil {
-		if o.bytes += 4 * o.batch * n; o.bytes > maxInside {
+		if o.bytes += 4 * int64(o.batch) * int64(n); o.bytes > maxInside {
 			o.err = fmt.Errorf("%s and what comes before it are %.1f GB, want at most %.1f: give fewer "+
 				"sequences or positions", name, float64(o.bytes)/1e9, float64(maxInside)/1e9)
 			return nil

@@ -20,7 +20,7 @@ const (
 	mostPrompts = 64
 	mostSteps   = 4096
 	mostBiases  = 1024
-	mostFirst   = 1 << 31
+	mostFirst   = 1<<31 - 1
 )
 
 // settings are the fields that say how a sequence is made.
