@@ -26,6 +26,8 @@ func violations(x *tab) []string {
 		return err
 	}))
 	text := eval[string](x, `
+		// Colours are those at the end of what fades in.
+		await Promise.all(document.getAnimations().map((a) => a.finished.catch(() => {})));
 		const r = await axe.run(document, { resultTypes: ["violations"] });
 		return JSON.stringify(r.violations.map((v) => ({ id: v.id, help: v.help, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + n.failureSummary) })))`)
 	var list []struct {
