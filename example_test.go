@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	prompt, err := m.Text.Prompt("ROMEO:", 48)
+	prompt, err := m.Text.Prompt("Lily was a brave girl.", 48)
 	if err != nil {
 		panic(err)
 	}
@@ -31,7 +31,7 @@ func Example() {
 		}
 		text = m.Text.Decode(step.Sequences[0].Tokens)
 	}
-	_, answer, prompted := strings.Cut(text, "ROMEO:")
+	_, answer, prompted := strings.Cut(text, "Lily was a brave girl.")
 	fmt.Println(prompted, strings.Contains(answer, unmask.Hole), len(strings.Fields(answer)) > 10)
 	// Output: true false true
 }

@@ -13,9 +13,9 @@ import (
 )
 
 func TestReadInputs(t *testing.T) {
-	list, err := unmask.ReadInputs(strings.NewReader("To be,\n\n  ROMEO:\r\n[5] {x}"))
+	list, err := unmask.ReadInputs(strings.NewReader("Once upon\n\n  Lily\r\n[5] {x}"))
 	require.NoError(t, err)
-	require.Equal(t, []unmask.Input{{Prompt: "To be,"}, {Prompt: "  ROMEO:"}, {Prompt: "[5] {x}"}},
+	require.Equal(t, []unmask.Input{{Prompt: "Once upon"}, {Prompt: "  Lily"}, {Prompt: "[5] {x}"}},
 		list)
 	seed := uint64(1<<64 - 1)
 	list, err = unmask.ReadInputs(strings.NewReader(
@@ -48,7 +48,7 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: 1})
 	require.NoError(t, err)
 	seed := uint64(9)
-	list := []unmask.Input{{Prompt: "ROMEO:"}, {Infill: "To be, [6] question", Seed: &seed}, {}}
+	list := []unmask.Input{{Prompt: "Lily"}, {Infill: "Once [6] boy", Seed: &seed}, {}}
 	run := unmask.Run{Seed: 3, Steps: 8, Length: 20}
 	requests, err := m.Requests(run, list, true)
 	require.NoError(t, err)
