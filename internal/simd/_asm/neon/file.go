@@ -20,7 +20,7 @@ type File struct {
 	places     map[uint32]int
 }
 
-// Main writes the file that generate makes, where the command line says:
+// Main writes the file that generate makes, where the command line says, or one of both alone:
 //
 //	-out name_arm64.s -stubs name_arm64.go -pkg name
 func Main(generate func(*File)) {
@@ -40,7 +40,7 @@ func Main(generate func(*File)) {
 		name string
 		text []byte
 	}{{*out, f.asm.Bytes()}, {*stubs, declarations}} {
-		if err == nil {
+		if err == nil && w.name != "" {
 			err = os.WriteFile(w.name, w.text, 0o644)
 		}
 	}

@@ -1,25 +1,48 @@
-// Command neonvec writes the vector kernels of package internal/simd/vec for arm64:
+// Command neonvec writes the vector kernels of package internal/simd/vec for arm64, and
+// declarations of the functions by part:
 //
-//	go run ./neonvec -out ../vec/vec_arm64.s -stubs ../vec/vec_arm64.go -pkg vec
+//	go run ./neonvec -out ../vec/vec_arm64.s -pkg vec
+//	go run ./neonvec -part rows -stubs ../vec/rows_arm64.go -pkg vec
 //
 // Lane by lane they do what the kernels for AVX2 do, in the same order, so results have the same
 // bits. The 16 virtual lanes of a sum are 4 registers.
 package main
 
-import "unmask/internal/simd/_asm/neon"
+import (
+	"flag"
 
-func main() {
-	neon.Main(func(f *neon.File) {
-		maps(f)
+	"unmask/internal/simd/_asm/neon"
+)
+
+// parts are the kernels by the file that declares them.
+var parts = []struct {
+	name     string
+	generate func(*neon.File)
+}{
+	{"functions", maps},
+	{"rows", func(f *neon.File) {
 		reductions(f)
 		elementwise(f)
 		columns(f)
+	}},
+	{"attention", func(f *neon.File) {
 		for _, p := range []panel{{"Wide", 6, 4}, {"Narrow", 2, 8}} {
 			p.scores(f)
 			p.values(f)
 		}
 		softmax(f)
 		transpose(f)
+	}},
+}
+
+func main() {
+	part := flag.String("part", "", "one part alone")
+	neon.Main(func(f *neon.File) {
+		for _, p := range parts {
+			if *part == "" || *part == p.name {
+				p.generate(f)
+			}
+		}
 	})
 }
 
