@@ -44,10 +44,10 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	}
 	switch {
 	case string(m.Kind()) != kind || m.Text == nil && m.Pictures == nil:
-		return nil, nil, usage("--model %s is a %s, which makes no %s", d.model, m.Info.Architecture,
+		return nil, nil, usage("model %s is a %s, which makes no %s", d.model, m.Info.Architecture,
 			kind)
 	case kind == "image" && t.Reference == "" && !isDemo(d.model):
-		return nil, nil, usage("--reference is missing, want a directory of PNG files or an .npz: " +
+		return nil, nil, usage("reference is missing, want a directory of PNG files or an .npz: " +
 			"only the demo has its own")
 	}
 	t.Judge = judgeName(t.Judge, d.model)
@@ -62,7 +62,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	}
 	task, s, err := judges.NewTask(ctx, m, t.Measure, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, modelError(err)
 	}
 	for _, key := range []string{"model", "judge"} { // results name the embedded ones alike
 		if v, ok := s[key]; ok {

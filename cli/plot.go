@@ -9,7 +9,7 @@ import (
 )
 
 func newPlot() *cobra.Command {
-	var out string
+	var out, metric string
 	cmd := &cobra.Command{
 		Use:   "plot results.jsonl",
 		Short: "Draw a sweep: quality against steps and time, perplexity against entropy (SVG, PNG)",
@@ -20,14 +20,16 @@ func newPlot() *cobra.Command {
 				return err
 			}
 			sayDropped(args[0], dropped)
-			charts := experiments.Charts(results)
-			if len(charts) == 0 {
-				return fmt.Errorf("%s: no results yet", args[0])
+			charts, err := experiments.ChartsOf(results, metric)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			names, err := experiments.DrawCharts(out, charts)
 			return wrote(err, names...)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", ".", "write the plots to this `DIR`")
+	cmd.Flags().StringVar(&metric, "metric", "",
+		"the `METRIC` to draw, such as entropy, self_bleu or score (default perplexity of text, frechet of images)")
 	return cmd
 }

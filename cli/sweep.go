@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"unmask/asking"
 	"unmask/asking/crew"
 	"unmask/experiments"
 	"unmask/judges"
@@ -61,6 +63,9 @@ func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string)
 	if err := f.Hub.Check(flags, &f.Shard, true, ""); err != nil {
 		return err
 	}
+	if _, err := f.options(); err != nil {
+		return err
+	}
 	plan, err := experiments.ReadPlan(name)
 	if err != nil {
 		return err
@@ -69,6 +74,9 @@ func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string)
 	by := taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception,
 		Reference: plan.Reference}}
 	task, settings, err := f.task(ctx, plan.Kind, by)
+	if errors.Is(err, asking.ErrUsage) { // in the plan, not on the command line
+		err = fmt.Errorf("%s: %v", name, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -77,6 +85,9 @@ func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string)
 	if !f.Shard.Whole() {
 		first, end := f.Shard.Range(len(points))
 		part, points = experiments.NewPart(points, first, end), points[first:end]
+	}
+	if err := experiments.Possible(task, points); err != nil {
+		return err
 	}
 	j, err := openJournal(f.out, settings, part)
 	if err != nil {
@@ -101,7 +112,8 @@ func openJournal(name string, s experiments.Settings,
 
 func sayDropped(name string, bytes int) {
 	if bytes > 0 {
-		terminal.Say("%s: its last line was cut: %d bytes are left out", name, bytes)
+		terminal.Say("%s: what follows its last whole line, %s, is left out", name,
+			terminal.Count(bytes, "byte"))
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/experiments"
-	"unmask/internal/whole"
 	"unmask/param"
 	"unmask/param/flags"
 	"unmask/terminal"
@@ -73,7 +72,7 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 					_, err = fmt.Fprintln(out, r)
 				}
 				if err != nil {
-					return fmt.Errorf("standard output: %w", whole.Cause(err))
+					return err
 				}
 			}
 			if plots != "" {

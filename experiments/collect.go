@@ -129,9 +129,6 @@ func MakePoints(ctx context.Context, t Task, points []Point, first, count int,
 	return nil
 }
 
-// Possible returns an error that names the points which cannot run on a task's model.
-func Possible(t Task, points []Point) error { return impossible(t, points) }
-
 // rewrite replaces the journal by one of other results.
 func (j *Journal) rewrite(results []Result) error {
 	if err := j.log.Close(); err != nil {

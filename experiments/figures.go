@@ -40,8 +40,8 @@ func imageFigures(t Table, g Grid) []Chart {
 	methods := append(temperatureMethods(g), Point{Sampler: "halton"})
 	var charts []Chart
 	for _, axis := range []struct{ name, metric, label string }{
-		{"figure3", "frechet", "Fréchet distance (lower is better)"},
-		{"figure3-score", "score", "Inception Score (higher is better)"},
+		{"figure3", "frechet", axes["frechet"].label},
+		{"figure3-score", "score", axes["score"].label},
 	} {
 		c := Chart{Name: axis.name, Title: "Figure 3: image quality against steps", X: "steps",
 			Y: axis.label, LogX: true, Marks: true}
@@ -69,33 +69,32 @@ func (t Table) bestAlpha(g Grid, cache int) (Curve, bool) {
 		best.Name += "+cache"
 	}
 	for _, n := range g.Steps {
-		y, at := math.Inf(1), Point{}
+		y, at := Measure{Value: math.Inf(1)}, Point{}
 		for _, alpha := range g.Alphas {
 			m := Point{Sampler: "moment", Alpha: alpha, Cache: cache}
-			if v, ok := t.metric(m, n, "frechet"); ok && v.Value < y {
-				y, at = v.Value, m
+			if v, ok := t.metric(m, n, "frechet"); ok && v.Value < y.Value {
+				y, at = v, m
 			}
 		}
 		if seconds := t.seconds(at, n); !math.IsNaN(seconds) {
-			best.X, best.Y, best.Error = append(best.X, seconds), append(best.Y, y),
-				append(best.Error, t.spread(at, n, "frechet"))
+			best.add(n, Measure{Value: seconds}, y)
 		}
 	}
 	return best, len(best.X) > 0
 }
 
 func textFigures(t, single Table, g Grid) []Chart {
-	const perplexity = "generative perplexity (lower is better)"
+	perplexity := axes["perplexity"].label
 	return []Chart{
 		Chart{Name: "figure4-text", Title: "Figure 4, right: text, quality against time",
 			X: "seconds a batch", Y: perplexity, LogX: true, LogY: true}.
 			draws(g.proposed(), func(m Point) (Curve, bool) { return t.timed(m, g.Steps, "perplexity") }),
 		Chart{Name: "figure5-entropy", Title: "Figure 5, left: entropy against steps", X: "steps",
-			Y: "entropy, nats (higher is more diverse)", LogX: true, Marks: true}.
+			Y: axes["entropy"].label, LogX: true, Marks: true}.
 			draws(temperatureMethods(g),
 				func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "entropy") }),
 		Chart{Name: "figure5-tradeoff", Title: "Figure 5, right: perplexity against entropy",
-			X: "entropy, nats (higher is more diverse)", Y: perplexity, LogY: true}.
+			X: axes["entropy"].label, Y: perplexity, LogY: true}.
 			draws(g.unbiased(), func(m Point) (Curve,
 				bool) {
 				return t.against(m, g.Steps, "entropy", "perplexity")
@@ -116,7 +115,7 @@ func (t Table) latency(single Table, m Point, steps []int) (Curve, bool) {
 	for _, n := range steps {
 		v, ok := t.metric(m, n, "perplexity")
 		if s := single.seconds(m, n); ok && !math.IsNaN(s) {
-			c.X, c.Y, c.Error = append(c.X, s), append(c.Y, v.Value), append(c.Error, v.Error())
+			c.add(n, Measure{Value: s}, v)
 		}
 	}
 	return c, len(c.X) > 0

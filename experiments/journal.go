@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"unmask/internal/durable"
+	"unmask/internal/whole"
 )
 
 // ErrStopped ends a run that its progress function stopped; what is measured is in the journal.
@@ -25,7 +26,7 @@ type Settings map[string]string
 // appended whole and synced.
 type Journal struct {
 	Results []Result
-	Dropped int // bytes of a last line that was cut, which OpenJournal dropped
+	Dropped int // bytes after the last whole line, which OpenJournal dropped
 
 	name     string
 	settings Settings
@@ -46,7 +47,7 @@ func OpenJournal(name string, s Settings) (*Journal, error) { return OpenPart(na
 // OpenPart is OpenJournal for the results of a part of a plan, nil for all of it.
 func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file but %s", name, info.Mode())
+		return nil, fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
 	}
 	lock := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock")
 	unlock, err := (durable.OS{}).Lock(lock)
@@ -103,10 +104,10 @@ func (s Settings) same(now Settings) error {
 
 func sortedNames(s Settings) []string { return slices.Sorted(maps.Keys(s)) }
 
-// ReadJournal reads the results of a file. A last line that was cut is left out; its bytes are
-// dropped.
+// ReadJournal reads the results of a file. What follows its last whole line is left out; dropped is
+// how many bytes that is.
 func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
-	data, err := os.ReadFile(name)
+	data, err := whole.ReadFile(name)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -131,6 +132,9 @@ func parse(data []byte) (h header, results []Result, size int, err error) {
 				return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
 			}
 			continue
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			return h, nil, 0, fmt.Errorf("line %d is blank, want a result", n+1)
 		}
 		var r Result
 		if err := strict(line, &r); err != nil {

@@ -97,18 +97,6 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// deviation is the standard deviation of repeats, 0 of one.
-func deviation(v []float64) float64 {
-	if len(v) < 2 {
-		return 0
-	}
-	m, sum := mean(v), 0.0
-	for _, x := range v {
-		sum += (x - m) * (x - m)
-	}
-	return math.Sqrt(sum / float64(len(v)-1))
-}
-
 // tally is a mean by parts: sample i belongs to part i % Groups.
 type tally struct {
 	n           int

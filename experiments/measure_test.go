@@ -72,3 +72,15 @@ func TestFixedFollowsP(t *testing.T) {
 	}
 	require.Less(t, chi, 16.3) // 99.9 % with 3 degrees of freedom
 }
+
+// deviation is the standard deviation of repeats, 0 of one.
+func deviation(v []float64) float64 {
+	if len(v) < 2 {
+		return 0
+	}
+	m, sum := mean(v), 0.0
+	for _, x := range v {
+		sum += (x - m) * (x - m)
+	}
+	return math.Sqrt(sum / float64(len(v)-1))
+}

@@ -143,7 +143,7 @@ func TestCharts(t *testing.T) {
 	results := world(Quick, func(p Point) float64 { return 3 }, func(p Point) float64 { return 4 })
 	results[0].Metrics["perplexity"] = Measure{Value: -1}
 	results[1].Seconds = []float64{0}
-	charts := Charts(results)
+	charts := Charts(results, "")
 	require.Len(t, charts, 5) // text has entropy too
 	for _, c := range charts {
 		svg, err := c.SVG()
@@ -175,7 +175,7 @@ func TestCharts(t *testing.T) {
 // In one chart no two curves look the same without colour.
 func TestReadableInGrey(t *testing.T) {
 	results := world(Default, func(p Point) float64 { return 3 }, func(p Point) float64 { return 4 })
-	for _, c := range append(Figures(results, Default), Charts(results)[0]) {
+	for _, c := range append(Figures(results, Default), Charts(results, "")[0]) {
 		seen := map[string]string{}
 		for i, k := range c.Curves {
 			line, glyph := c.style(i)

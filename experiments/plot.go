@@ -33,6 +33,14 @@ type Curve struct {
 	Name        string
 	Method      Point
 	X, Y, Error []float64 // Error is the half of a bar, 0 for none
+	Across      []float64 // as Error, of bars along X; nil for none
+	Steps       []int     // of each point; nil where it has none
+}
+
+// add appends a point at a number of steps.
+func (c *Curve) add(steps int, x, y Measure) {
+	c.X, c.Y, c.Error = append(c.X, x.Value), append(c.Y, y.Value), append(c.Error, y.Error())
+	c.Across, c.Steps = append(c.Across, x.Error()), append(c.Steps, steps)
 }
 
 // Size of a chart's picture, of its legend, and the PNG's dots an inch.
@@ -102,6 +110,9 @@ func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
 func (c *Chart) draw(dc draw.Canvas) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
+	if !c.Marks && slices.ContainsFunc(c.Curves, func(k Curve) bool { return k.Steps != nil }) {
+		p.X.Label.Text += "; at the points: steps"
+	}
 	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(12), vg.Points(6)
 	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(10), vg.Points(10)
 	p.BackgroundColor = color.White
@@ -132,13 +143,22 @@ func (c *Chart) draw(dc draw.Canvas) error {
 // add draws a curve's points that the axes can show; false if there are none.
 func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 	k := c.Curves[i]
-	bars := errorBars{log: c.LogY}
+	bars := errorBars{logX: c.LogX, logY: c.LogY}
+	labels := plotter.XYLabels{}
 	for j, x := range k.X {
 		y := k.Y[j]
 		if math.IsNaN(x+y) || math.IsInf(x+y, 0) || c.LogX && x <= 0 || c.LogY && y <= 0 {
 			continue
 		}
-		bars.XYs, bars.half = append(bars.XYs, plotter.XY{X: x, Y: y}), append(bars.half, k.Error[j])
+		across := 0.0
+		if k.Across != nil {
+			across = k.Across[j]
+		}
+		bars.XYs = append(bars.XYs, plotter.XY{X: x, Y: y})
+		bars.half, bars.across = append(bars.half, k.Error[j]), append(bars.across, across)
+		if k.Steps != nil {
+			labels.Labels = append(labels.Labels, strconv.Itoa(k.Steps[j]))
+		}
 	}
 	if len(bars.XYs) == 0 {
 		return false, nil
@@ -148,36 +168,81 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 		return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 	}
 	line.LineStyle, marks.GlyphStyle = c.style(i)
-	if slices.Max(bars.half) > 0 {
-		e, err := plotter.NewYErrorBars(bars)
-		if err != nil {
-			return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
-		}
-		e.Color, e.Width, e.CapWidth = line.Color, vg.Points(0.6), vg.Points(4)
-		p.Add(e)
+	if err := bars.draw(p, line.Color); err != nil {
+		return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 	}
 	p.Add(line, marks)
+	if labels.XYs = bars.XYs; k.Steps != nil && !c.Marks {
+		if err := label(p, labels, line.Color); err != nil {
+			return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
+		}
+	}
 	legend.Add(k.Name, line, marks)
 	return true, nil
+}
+
+// label writes the steps of a curve's points beside them.
+func label(p *plot.Plot, steps plotter.XYLabels, c color.Color) error {
+	text, err := plotter.NewLabels(steps)
+	if err != nil {
+		return err
+	}
+	for i := range text.TextStyle {
+		text.TextStyle[i].Color, text.TextStyle[i].Font.Size = c, vg.Points(6.5)
+	}
+	text.Offset = vg.Point{X: vg.Points(3.5), Y: vg.Points(2.5)}
+	p.Add(text)
+	return nil
 }
 
 // errorBars are bars of one standard error, cut off at 0, which no metric of ours goes below, and
 // above it on a logarithmic axis.
 type errorBars struct {
 	plotter.XYs
-	half []float64
-	log  bool
+	half, across []float64
+	logX, logY   bool
 }
 
+// YError implements plotter.YErrorer.
 func (e errorBars) YError(i int) (low, high float64) {
-	low = e.half[i]
-	switch y := e.XYs[i].Y; {
-	case e.log:
-		low = min(low, y/2)
-	case y >= 0:
-		low = min(low, y)
+	return below(e.half[i], e.XYs[i].Y, e.logY), e.half[i]
+}
+
+// XError implements plotter.XErrorer.
+func (e errorBars) XError(i int) (low, high float64) {
+	return below(e.across[i], e.XYs[i].X, e.logX), e.across[i]
+}
+
+// below returns how far a bar of half goes below v.
+func below(half, v float64, log bool) float64 {
+	switch {
+	case log:
+		return min(half, v/2)
+	case v >= 0:
+		return min(half, v)
 	}
-	return low, e.half[i]
+	return half
+}
+
+// draw adds the bars that have a length.
+func (e errorBars) draw(p *plot.Plot, c color.Color) error {
+	if slices.Max(e.half) > 0 {
+		y, err := plotter.NewYErrorBars(e)
+		if err != nil {
+			return err
+		}
+		y.Color, y.Width, y.CapWidth = c, vg.Points(0.6), vg.Points(4)
+		p.Add(y)
+	}
+	if slices.Max(e.across) > 0 {
+		x, err := plotter.NewXErrorBars(e)
+		if err != nil {
+			return err
+		}
+		x.Color, x.Width, x.CapWidth = c, vg.Points(0.6), vg.Points(4)
+		p.Add(x)
+	}
+	return nil
 }
 
 // margin is how much of an axis is left free at both of its ends, so that markers and bars stay
@@ -266,7 +331,9 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 			}
 			t := plot.Tick{Value: v}
 			if d == 1 || d == 2 || d == 5 {
-				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+				if t.Label = strconv.FormatFloat(v, 'g', 3, 64); v >= 1 && v < 1e6 {
+					t.Label = strconv.FormatFloat(v, 'f', 0, 64)
+				}
 				labels++
 			}
 			ticks = append(ticks, t)
@@ -300,50 +367,4 @@ func (c *Chart) write(dc draw.Canvas, w io.WriterTo) ([]byte, error) {
 	var b bytes.Buffer
 	_, err := w.WriteTo(&b)
 	return b.Bytes(), err
-}
-
-// quality is a kind's main metric and its axis.
-func quality(kind string) (metric, axis string) {
-	if kind == "image" {
-		return "frechet", "Fréchet distance (lower is better)"
-	}
-	return "perplexity", "generative perplexity (lower is better)"
-}
-
-// Charts are the plots of a sweep's results: quality against steps, quality against time, and for
-// text perplexity against entropy.
-func Charts(results []Result) []Chart {
-	var charts []Chart
-	for _, kind := range []string{"text", "image"} {
-		t := Table{Kind: kind, Results: results}
-		metric, axis := quality(kind)
-		prefix := ""
-		if kind == "image" {
-			prefix = "image-"
-		}
-		steps := Chart{Name: prefix + "quality-steps", Title: "Quality against steps", X: "steps",
-			Y: axis, LogX: true, LogY: true, Marks: true}
-		time := Chart{Name: prefix + "quality-time", Title: "Quality against time", X: "seconds a batch",
-			Y: axis, LogX: true, LogY: true}
-		entropy := Chart{Name: "perplexity-entropy", Title: "Perplexity against entropy",
-			X: "entropy, nats (higher is more diverse)", Y: axis, LogY: true}
-		for _, m := range t.methods() {
-			all := t.steps(m)
-			if c, ok := t.curve(m, all, metric); ok {
-				steps.Curves = append(steps.Curves, c)
-			}
-			if c, ok := t.timed(m, all, metric); ok {
-				time.Curves = append(time.Curves, c)
-			}
-			if c, ok := t.against(m, all, "entropy", metric); ok {
-				entropy.Curves = append(entropy.Curves, c)
-			}
-		}
-		for _, c := range []Chart{steps, time, entropy} {
-			if len(c.Curves) > 0 {
-				charts = append(charts, c)
-			}
-		}
-	}
-	return charts
 }

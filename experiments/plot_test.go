@@ -54,7 +54,7 @@ func TestFrame(t *testing.T) {
 		c.scale(p)
 		for _, k := range c.Curves {
 			for i := range k.X {
-				bars := errorBars{plotter.XYs{{X: k.X[i], Y: k.Y[i]}}, k.Error[i:], log}
+				bars := errorBars{plotter.XYs{{X: k.X[i], Y: k.Y[i]}}, k.Error[i:], nil, log, log}
 				low, high := bars.YError(0)
 				require.GreaterOrEqual(t, k.Y[i]-low, 0.0)
 				require.True(t, p.X.Min < k.X[i] && k.X[i] < p.X.Max)
@@ -86,4 +86,46 @@ func TestLooksInGrey(t *testing.T) {
 func grey(name string) float64 {
 	c := looks[name].color
 	return 0.299*float64(c.R) + 0.587*float64(c.G) + 0.114*float64(c.B)
+}
+
+// TestBarsAndSteps wants bars of one standard error on each axis that has a metric, also of a
+// single seed, and the steps beside the points of charts that do not have them on an axis.
+func TestBarsAndSteps(t *testing.T) {
+	var results []Result
+	for _, steps := range []int{7, 31} {
+		m := Measure{Value: float64(90 - steps)}
+		for g := range Groups {
+			m.Without = append(m.Without, m.Value+float64(g)/Groups)
+		}
+		results = append(results, Result{Kind: "text",
+			Point:   Point{Sampler: "random", Steps: steps, N: 40, Batch: 20},
+			Metrics: Metrics{"perplexity": m, "entropy": m, "self_bleu": m}, Seconds: []float64{0.5, 0.4}})
+	}
+	for metric, names := range map[string][]string{
+		"":          {"quality-steps", "quality-time", "perplexity-entropy"},
+		"self_bleu": {"self_bleu-steps", "self_bleu-time", "self_bleu-entropy"},
+		"entropy":   {"entropy-steps", "entropy-time"},
+	} {
+		charts, err := ChartsOf(results, metric)
+		require.NoError(t, err)
+		require.Len(t, charts, len(names))
+		for i, c := range charts {
+			require.Equal(t, names[i], c.Name)
+			svg, err := c.SVG()
+			require.NoError(t, err)
+			k := c.Curves[0]
+			require.Equal(t, []int{7, 31}, k.Steps)
+			for j := range k.Error {
+				require.Positive(t, k.Error[j], c.Name)
+				require.Equal(t, c.Name == names[0] || i == 1, k.Across[j] == 0, c.Name)
+			}
+			for _, steps := range []string{">7</text>", ">31</text>"} {
+				require.Contains(t, string(svg), steps, c.Name)
+			}
+		}
+	}
+	_, err := ChartsOf(results, "score")
+	require.EqualError(t, err, `metric is "score", want one of entropy, perplexity, self_bleu`)
+	_, err = ChartsOf(nil, "")
+	require.EqualError(t, err, "no results yet")
 }

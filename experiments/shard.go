@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 
 	"unmask/internal/whole"
@@ -44,7 +43,7 @@ func (p *Part) String() string {
 
 // IsJournal reports whether a file begins as results of a sweep do.
 func IsJournal(name string) bool {
-	data, err := os.ReadFile(name)
+	data, err := whole.ReadFile(name)
 	if err != nil {
 		return false
 	}
@@ -69,7 +68,7 @@ func Gather(out string, names []string) (int, error) {
 	}
 	var list []shard
 	for _, name := range names {
-		data, err := os.ReadFile(name)
+		data, err := whole.ReadFile(name)
 		if err != nil {
 			return 0, err
 		}

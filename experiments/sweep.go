@@ -21,7 +21,7 @@ type Progress struct {
 func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	progress func(Progress) bool) error {
 	at := Progress{Kind: t.Kind(), Points: len(points)}
-	if err := impossible(t, points); err != nil {
+	if err := Possible(t, points); err != nil {
 		return err
 	}
 	for _, p := range points {
@@ -50,8 +50,8 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	return nil
 }
 
-// impossible returns an error that names the points which cannot run.
-func impossible(t Task, points []Point) error {
+// Possible returns an error that names the first of the points which cannot run on a task's model.
+func Possible(t Task, points []Point) error {
 	var first error
 	n := 0
 	for _, p := range points {

@@ -86,13 +86,13 @@ func TestJournalRefuses(t *testing.T) {
 	_, err = OpenJournal(name, Settings{"model": "a"})
 	require.ErrorContains(t, err, `was begun with threads "2", found ""`)
 	_, err = OpenJournal(filepath.Dir(name), nil)
-	require.ErrorContains(t, err, "is not a regular file")
+	require.ErrorContains(t, err, "is a directory, want a file")
 
 	for text, want := range map[string]string{
 		"{}\n":                           "line 1 has no settings",
 		"samples\n":                      "line 1 has no settings",
 		"{\"settings\":{}}\n{\"a\":1}\n": "line 2: unknown field",
-		"{\"settings\":{}}\n\n{}\n":      "line 2: EOF",
+		"{\"settings\":{}}\n\n{}\n":      "line 2 is blank, want a result",
 		resultLine(0):                    "line 2: steps is 0, want at least 1",
 		resultLine(-5):                   "line 2: steps is -5, want at least 1",
 		"{\"settings\":{}}\n{} {}\n":     "line 2: more than one value",
@@ -153,7 +153,7 @@ func FuzzJournal(f *testing.F) {
 		if err == nil && (dropped < 0 || dropped > len(data)) {
 			t.Fatal("beyond the file")
 		}
-		for _, c := range Charts(results) {
+		for _, c := range Charts(results, "") {
 			_, _ = c.SVG()
 		}
 		if j, err := OpenJournal(name, Settings{"model": "a"}); err == nil {

@@ -49,15 +49,6 @@ func (t Table) metric(m Point, steps int, name string) (Measure, bool) {
 	return average(all...).shrunk(t.More), true
 }
 
-// spread is the standard deviation of a metric over seeds.
-func (t Table) spread(m Point, steps int, name string) float64 {
-	var all []float64
-	for _, r := range t.at(m, steps) {
-		all = append(all, r.Metrics[name].Value)
-	}
-	return deviation(all)
-}
-
 // seconds is the least time of a batch: other programs only ever add to it.
 func (t Table) seconds(m Point, steps int) float64 {
 	var all []float64
@@ -97,25 +88,21 @@ func (t Table) steps(m Point) []int {
 func (t Table) curve(m Point, steps []int, name string) (Curve, bool) {
 	c := Curve{Name: m.name(), Method: m}
 	for _, n := range steps {
-		v, ok := t.metric(m, n, name)
-		if !ok || math.IsNaN(v.Value) {
-			continue
+		if v, ok := t.metric(m, n, name); ok && !math.IsNaN(v.Value) {
+			c.add(n, Measure{Value: float64(n)}, v)
 		}
-		c.X, c.Y, c.Error = append(c.X, float64(n)), append(c.Y, v.Value), append(c.Error, v.Error())
 	}
 	return c, len(c.X) > 0
 }
 
-// timed is a metric of a method against the seconds of a batch; the error is the repeats' spread.
+// timed is a metric of a method against the seconds of a batch.
 func (t Table) timed(m Point, steps []int, name string) (Curve, bool) {
 	c := Curve{Name: m.name(), Method: m}
 	for _, n := range steps {
 		v, ok := t.metric(m, n, name)
-		s := t.seconds(m, n)
-		if !ok || math.IsNaN(s) {
-			continue
+		if s := t.seconds(m, n); ok && !math.IsNaN(s) {
+			c.add(n, Measure{Value: s}, v)
 		}
-		c.X, c.Y, c.Error = append(c.X, s), append(c.Y, v.Value), append(c.Error, t.spread(m, n, name))
 	}
 	return c, len(c.X) > 0
 }
@@ -126,10 +113,9 @@ func (t Table) against(m Point, steps []int, x, y string) (Curve, bool) {
 	for _, n := range steps {
 		a, ok := t.metric(m, n, x)
 		b, too := t.metric(m, n, y)
-		if !ok || !too {
-			continue
+		if ok && too {
+			c.add(n, a, b)
 		}
-		c.X, c.Y, c.Error = append(c.X, a.Value), append(c.Y, b.Value), append(c.Error, b.Error())
 	}
 	return c, len(c.X) > 0
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Sweep is a Progress in thousandths of the work, with a line for each point where there
-// is no
+// is no bar.
 type Sweep struct {
 	*Progress
 	index int
@@ -24,7 +24,7 @@ func NewSweep(j *experiments.Journal, kind string, points []experiments.Point) *
 			left++
 		}
 	}
-	Say("%s: %d points, %d of them left", kind, len(points), left)
+	Say("%s: %s, %d of them left", kind, Count(len(points), "point"), left)
 	return &Sweep{Progress: NewProgress(kind, 1000), index: -1, start: time.Now(), first: -1}
 }
 
@@ -42,11 +42,10 @@ func (s *Sweep) Show(p experiments.Progress) {
 		return
 	}
 	s.last, s.index = time.Now(), p.Index
-	left := "?"
+	left := ""
 	if share > s.first {
-		left = time.Duration(float64(time.Since(s.start)) * (1 - share) / (share - s.first)).
-			Round(time.Second).String()
+		left = ", " + time.Duration(float64(time.Since(s.start))*(1-share)/(share-s.first)).
+			Round(time.Second).String() + " left"
 	}
-	Say("%s: point %d of %d (%s), %.0f %%, %s left", p.Kind, p.Index+1, p.Points, p.Point, 100*share,
-		left)
+	Say("%s: point %d of %d (%s), %.0f %%%s", p.Kind, p.Index+1, p.Points, p.Point, 100*share, left)
 }

@@ -120,6 +120,16 @@ func Open(name string) (*os.File, error) {
 	return os.Open(name)
 }
 
+// ReadFile reads a regular file whole, and refuses anything else.
+func ReadFile(name string) ([]byte, error) {
+	f, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 // Kind names what is at a path: file, directory, link or special file.
 func Kind(info fs.FileInfo) string {
 	switch {
