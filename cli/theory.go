@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,26 +53,9 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 				{Name: "demo of images", Denoiser: image.Denoiser, Sequences: 40}}
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			out, line := cmd.OutOrStdout(), json.NewEncoder(cmd.OutOrStdout())
-			line.SetEscapeHTML(false)
-			var results []theory.Result
-			failed := 0
-			for r, err := range theory.Run(ctx, o) {
-				if err != nil {
-					return err
-				}
-				results = append(results, r)
-				if !r.Holds {
-					failed++
-				}
-				if asJSON {
-					err = line.Encode(r.Record())
-				} else {
-					_, err = fmt.Fprintln(out, r)
-				}
-				if err != nil {
-					return err
-				}
+			results, failed, err := theory.Write(ctx, cmd.OutOrStdout(), o, asJSON)
+			if err != nil {
+				return err
 			}
 			if plots != "" {
 				if err := plotTheory(plots, results); err != nil {

@@ -93,10 +93,10 @@ func (t Table) charts(prefix, metric string) (charts []Chart) {
 	}
 	label, log := axis(metric)
 	diverse, _ := axis("entropy")
-	steps := Chart{Name: prefix + about + "-steps", Title: capital(title) + " against steps", X: "steps",
-		Y: label, LogX: true, LogY: log, Marks: true}
-	time := Chart{Name: prefix + about + "-time", Title: capital(title) + " against time", X: "seconds a batch",
-		Y: label, LogX: true, LogY: log}
+	steps := Chart{Name: prefix + about + "-steps", Title: capital(title) + " against steps",
+		X: "steps", Y: label, LogX: true, LogY: log, Marks: true}
+	time := Chart{Name: prefix + about + "-time", Title: capital(title) + " against time",
+		X: "seconds a batch", Y: label, LogX: true, LogY: log}
 	entropy := Chart{Name: prefix + metric + "-entropy", Title: capital(metric) + " against entropy",
 		X: diverse, Y: label, LogY: log}
 	for _, m := range t.methods() {

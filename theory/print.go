@@ -1,6 +1,11 @@
 package theory
 
-import "fmt"
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+)
 
 // Record is a Result as JSON.
 type Record struct {
@@ -35,4 +40,30 @@ func (r Result) String() string {
 	}
 	return fmt.Sprintf("%-21s %-20s %s %-9.4g %-6s %s: %s", r.Claim, value, r.Record().Relation,
 		r.Bound, holds, r.Case, r.Measure)
+}
+
+// Write makes all checks and writes each result as it comes, as a row or a line of JSON. It returns
+// the results and how many of them do not hold.
+func Write(ctx context.Context, w io.Writer, o Options, asJSON bool) (all []Result, failed int,
+	err error) {
+	line := json.NewEncoder(w)
+	line.SetEscapeHTML(false)
+	for r, err := range Run(ctx, o) {
+		if err != nil {
+			return all, failed, err
+		}
+		all = append(all, r)
+		if !r.Holds {
+			failed++
+		}
+		if asJSON {
+			err = line.Encode(r.Record())
+		} else {
+			_, err = fmt.Fprintln(w, r)
+		}
+		if err != nil {
+			return all, failed, err
+		}
+	}
+	return all, failed, nil
 }
