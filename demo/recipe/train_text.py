@@ -279,7 +279,7 @@ def main():
     a.add_argument("--device", default="cpu")
     a.add_argument("--bf16", action="store_true", help="where the processor multiplies bfloat16, and on GPUs")
     a.add_argument("--compile", action="store_true", help="let torch.compile fuse what it can; needs a C++ compiler")
-    a.add_argument("--facts", type=float, default=1, help="weight in the loss of colours and things, which a story repeats")
+    a.add_argument("--facts", type=float, default=1, help="weight in the loss of the names, animals, colours and things that a story repeats")
     a.add_argument("--batch", type=int, default=16)
     a = a.parse_args()
     global DEVICE, BF16, COMPILE
@@ -322,7 +322,9 @@ def main():
         weigh = ()
         if name == "text" and a.facts != 1:
             weight = torch.ones(VOCAB, device=DEVICE)
-            for word in stories.COLOURS + stories.SMALL:
+            facts = ("girl boy".split() + stories.GIRLS + stories.BOYS + stories.ANIMALS
+                     + stories.COLOURS + stories.SMALL)
+            for word in facts:
                 weight[vocab.index(bpe.CHARS[32] + word)] = a.facts
             weigh = (weight,)
         steps = fit(model, loss(seen_data, a.batch, *weigh), minutes, lr, name, part)
