@@ -24,6 +24,7 @@ type reproduceFlags struct {
 	taskFlags
 	crew.Hub
 	full, quick   bool
+	samples       int
 	out, markdown string
 }
 
@@ -39,6 +40,7 @@ report.md and report.html (one page with its plots inside), the plots are figure
 the verdicts verdicts.json, and every measured point a line of results-text.jsonl and
 results-image.jsonl. The same command goes on where it was stopped.`,
 		Example: `  unmask reproduce
+  unmask reproduce --samples 240 --out decided
   unmask reproduce --full --model jdeschena/sdtt@baselines_kld_step_70000 --judge openai-community/gpt2-large
   unmask reproduce --full --model MAGE_DIR --inception pt_inception-2015-12-05-6726825d.pth --reference imagenet`,
 		Args: noArgs,
@@ -49,6 +51,8 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
 	cmd.Flags().BoolVar(&f.quick, "quick", false,
 		"seconds, to see that it works: says nothing about the claims")
+	cmd.Flags().IntVar(&f.samples, "samples", 0,
+		"samples of each point and seed; a report says how many would decide a claim (default 30)")
 	f.Hub.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write all to this `DIR`")
 	cmd.Flags().StringVar(&f.markdown, "markdown", "",
@@ -56,7 +60,7 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 	return cmd
 }
 
-func (f *reproduceFlags) size() (experiments.Size, error) {
+func (f *reproduceFlags) size(flags *pflag.FlagSet) (experiments.Size, error) {
 	s := experiments.Default
 	switch {
 	case f.full && f.quick:
@@ -69,11 +73,17 @@ func (f *reproduceFlags) size() (experiments.Size, error) {
 	if f.model != "demo" {
 		s = s.ForPublished()
 	}
+	if flags.Changed("samples") {
+		var err error
+		if s, err = s.WithSamples(f.samples); err != nil {
+			return s, usage("--%v", err)
+		}
+	}
 	return s, nil
 }
 
 func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
-	size, err := f.size()
+	size, err := f.size(flags)
 	if err != nil {
 		return err
 	}

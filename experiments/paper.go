@@ -1,6 +1,9 @@
 package experiments
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Size says how much of the paper's experiments is measured.
 type Size struct {
@@ -52,6 +55,16 @@ func (s Size) ForPublished() Size {
 		s.Image.Steps = Full.Image.Steps
 	}
 	return s
+}
+
+// WithSamples is the size with n samples a point and seed. It is an error if a jackknife's parts
+// would be empty or n is beyond what images are published of.
+func (s Size) WithSamples(n int) (Size, error) {
+	if n < Groups || n > Full.Image.N {
+		return s, fmt.Errorf("samples is %d, want %d to %d", n, Groups, Full.Image.N)
+	}
+	s.Text.N, s.Image.N = n, n
+	return s, nil
 }
 
 // temperatureSamplers draw from p^beta, the others from p.
