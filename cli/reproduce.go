@@ -15,6 +15,7 @@ import (
 	"unmask"
 	"unmask/asking/crew"
 	"unmask/experiments"
+	"unmask/param/flags"
 	"unmask/terminal"
 )
 
@@ -51,8 +52,7 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
 	cmd.Flags().BoolVar(&f.quick, "quick", false,
 		"seconds, to see that it works: says nothing about the claims")
-	cmd.Flags().IntVar(&f.samples, "samples", 0,
-		"samples of each point and seed; a report says how many would decide a claim (default 30)")
+	flags.Int(cmd.Flags(), &f.samples, experiments.Samples)
 	f.Hub.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write all to this `DIR`")
 	cmd.Flags().StringVar(&f.markdown, "markdown", "",
@@ -60,7 +60,7 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 	return cmd
 }
 
-func (f *reproduceFlags) size(flags *pflag.FlagSet) (experiments.Size, error) {
+func (f *reproduceFlags) size(given *pflag.FlagSet) (experiments.Size, error) {
 	s := experiments.Default
 	switch {
 	case f.full && f.quick:
@@ -73,21 +73,18 @@ func (f *reproduceFlags) size(flags *pflag.FlagSet) (experiments.Size, error) {
 	if f.model != "demo" {
 		s = s.ForPublished()
 	}
-	if flags.Changed("samples") {
-		var err error
-		if s, err = s.WithSamples(f.samples); err != nil {
-			return s, usage("--%v", err)
-		}
+	if given.Changed("samples") {
+		return s.WithSamples(f.samples), nil
 	}
 	return s, nil
 }
 
-func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
-	size, err := f.size(flags)
+func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
+	size, err := f.size(given)
 	if err != nil {
 		return err
 	}
-	if err := f.Hub.Check(flags, nil, true, ""); err != nil {
+	if err := f.Hub.Check(given, nil, true, ""); err != nil {
 		return err
 	}
 	if f.model == "demo" && (f.Inception != "" || f.Reference != "") {
@@ -116,12 +113,7 @@ func (f *reproduceFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	report := experiments.NewReport(results, size)
 	report.Settings, report.Demo = settings, f.model == "demo"
 	report.Machine = fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
-	report.Command = "unmask reproduce"
-	flags.Visit(func(g *pflag.Flag) {
-		if g.Name != "out" && g.Name != "markdown" {
-			report.Command += " --" + strings.TrimSuffix(g.Name+"="+g.Value.String(), "=true")
-		}
-	})
+	report.Command = flags.Line("unmask reproduce", given, "out", "markdown")
 	names, err := report.Write(f.out, f.markdown)
 	if err != nil {
 		return err

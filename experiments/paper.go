@@ -1,8 +1,10 @@
 package experiments
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
+
+	"unmask/param"
 )
 
 // Size says how much of the paper's experiments is measured.
@@ -57,14 +59,15 @@ func (s Size) ForPublished() Size {
 	return s
 }
 
-// WithSamples is the size with n samples a point and seed. It is an error if a jackknife's parts
-// would be empty or n is beyond what images are published of.
-func (s Size) WithSamples(n int) (Size, error) {
-	if n < Groups || n > Full.Image.N {
-		return s, fmt.Errorf("samples is %d, want %d to %d", n, Groups, Full.Image.N)
-	}
+// Samples is the parameter of WithSamples.
+var Samples = param.Param{Name: "samples", Min: Groups, Max: float64(Full.Image.N),
+	Default: strconv.Itoa(Default.Image.N),
+	Help:    "samples of each point and seed; a report says how many would decide a claim"}
+
+// WithSamples returns the size with n samples a point and seed, n as Samples allows.
+func (s Size) WithSamples(n int) Size {
 	s.Text.N, s.Image.N = n, n
-	return s, nil
+	return s
 }
 
 // temperatureSamplers draw from p^beta, the others from p.

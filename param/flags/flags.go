@@ -6,7 +6,9 @@ package flags
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -138,4 +140,15 @@ func Given(f *pflag.FlagSet) map[string]string {
 	list := map[string]string{}
 	f.Visit(func(g *pflag.Flag) { list[g.Name] = g.Value.String() })
 	return list
+}
+
+// Line returns a command with the flags of a set that were given, but for those that are left
+// out, as one would type it.
+func Line(command string, f *pflag.FlagSet, leftOut ...string) string {
+	f.Visit(func(g *pflag.Flag) {
+		if !slices.Contains(leftOut, g.Name) {
+			command += " --" + strings.TrimSuffix(g.Name+"="+g.Value.String(), "=true")
+		}
+	})
+	return command
 }
