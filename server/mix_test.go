@@ -68,7 +68,7 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 	switch r.IntN(8) {
 	case 0, 1:
 		length := 8 + r.IntN(20)
-		text := "To be " + strings.Repeat(string(rune('a'+i%26)), 1+i/26)
+		text := "Lily had " + strings.Repeat(string(rune('a'+i%26)), 1+i/26)
 		known, err := m.Text.Prompt(text, 0)
 		require.NoError(t, err)
 		given := 0
@@ -210,8 +210,8 @@ func TestChat(t *testing.T) {
 	m, url := chatting(t)
 	c, err := m.Chat()
 	require.NoError(t, err)
-	tokens, from, err := c.Tokens([]chat.Message{{Role: "system", Content: "You rhyme"},
-		{Role: "user", Content: "To be"}}, 0)
+	tokens, from, err := c.Tokens([]chat.Message{{Role: "system", Content: "You tell stories"},
+		{Role: "user", Content: "Lily had"}}, 0)
 	require.NoError(t, err)
 	d, err := m.Defaults()
 	require.NoError(t, err)
@@ -224,8 +224,8 @@ func TestChat(t *testing.T) {
 			want = c.Reply(step.Sequences[0].Tokens, from)
 		}
 	}
-	body := `{"messages":[{"role":"system","content":"You rhyme"},{"role":"user",
-		"content":[{"type":"text","text":"To "},{"type":"text","text":"be"}]}],"seed":6,"steps":5`
+	body := `{"messages":[{"role":"system","content":"You tell stories"},{"role":"user",
+		"content":[{"type":"text","text":"Lily "},{"type":"text","text":"had"}]}],"seed":6,"steps":5`
 	a := ask(t, url, body+`}`)
 	require.Equal(t, "chat.completion", a.Object)
 	require.Equal(t, want, a.Choices[0].Message.Content)

@@ -151,7 +151,7 @@ func TestCodesAndTokens(t *testing.T) {
 		`{"codes":[`+strings.Repeat("null,", 255)+`7]}`)
 	require.Equal(t, 200, status, "%s", data)
 
-	text := "To be, or not"
+	text := "Lily was a brave girl"
 	_, _, data = post(t, h.URL+"/v1/tokenize", `{"text":"`+text+`"}`)
 	require.NoError(t, json.Unmarshal(data, &got))
 	require.Equal(t, text, strings.Join(got.Pieces, ""))

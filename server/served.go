@@ -12,6 +12,7 @@ import (
 	"unmask/backend"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/tokenizers"
 )
 
 // contract is what the bytes of an answer depend on beside model and request. A change of the
@@ -52,7 +53,7 @@ func newServed(o Model) (*served, error) {
 	m := &served{Model: o.Model, name: o.Name, spec: o.Model.Spec(), precision: o.Precision.String(),
 		device: deviceOf(o.Model), created: time.Now().Unix()}
 	if m.Text == nil && m.Pictures == nil {
-		return nil, fmt.Errorf("model %s makes neither text nor pictures", o.Name)
+		m.Model = numbered(o.Model)
 	}
 	if m.Text != nil {
 		m.chat, m.chatless = m.Chat()
@@ -70,6 +71,15 @@ func newServed(o Model) (*served, error) {
 	sum := sha256.Sum256(encode([]string{contract, weights, m.precision, m.device}))
 	m.identity = hex.EncodeToString(sum[:])
 	return m, nil
+}
+
+// numbered returns a model of bare token ids as one of text, in which ids are numbers.
+func numbered(m *unmask.Model) *unmask.Model {
+	out := unmask.NewModel(&model.Loaded{Denoiser: m.Denoiser, Info: m.Info, Kind: m.Kind(),
+		Tokenizer: tokenizers.Numbers(m.Spec().Outcomes), Recipe: m.Recipe, Presets: m.Presets,
+		Classes: m.Classes}, m.Backend, m.Source)
+	out.Name = m.Name
+	return out
 }
 
 // fingerprint returns the first digits of the identity.

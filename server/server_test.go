@@ -192,7 +192,7 @@ func TestCompletionsAreTheCommands(t *testing.T) {
 func TestStreamsJoinToTheAnswer(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	for _, sampler := range []string{"hybrid", "moment", "remdm", "semi-ar(hybrid)"} {
-		body := fmt.Sprintf(`{"prompt":"To be,","max_tokens":40,"steps":9,"seed":5,"n":2,"sampler":%q`,
+		body := fmt.Sprintf(`{"prompt":"Lily had","max_tokens":40,"steps":9,"seed":5,"n":2,"sampler":%q`,
 			sampler)
 		whole := ask(t, h.URL+"/v1/completions", body+`,"stop":["e"]}`)
 		events := stream(t, h.URL+"/v1/completions", body+
@@ -215,13 +215,13 @@ func TestStreamsJoinToTheAnswer(t *testing.T) {
 func TestInfillAndPictures(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	m := loaded()["demo"]
-	known, err := m.Text.Infill("To be, [9] that is [3] the question", 0)
+	known, err := m.Text.Infill("Lily had [9] and she [3] the park", 0)
 	require.NoError(t, err)
 	run := recipe(t, "demo", unmask.Run{Seed: 4, Tokens: known})
 	run.Steps = 6
 	want := command(t, "demo", run)[0]
-	for _, holes := range []string{`"parts":["To be, ",9," that is ",3," the question"]`,
-		`"text":"To be, [9] that is [3] the question"`} {
+	for _, holes := range []string{`"parts":["Lily had ",9," and she ",3," the park"]`,
+		`"text":"Lily had [9] and she [3] the park"`} {
 		a := ask(t, h.URL+"/v1/infill", `{"seed":4,"steps":6,`+holes+`}`)
 		require.Equal(t, want, a.Choices[0].Tokens)
 		require.Equal(t, m.Text.Decode(want), a.Choices[0].Text)

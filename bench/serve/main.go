@@ -57,6 +57,7 @@ type site struct {
 	server  *server.Server
 	text    *unmask.Model
 	picture *unmask.Model
+	given   int // tokens of the prompt
 	close   func()
 }
 
@@ -71,6 +72,11 @@ func open(o server.Options, p backend.Precision, threads int) (*site, error) {
 	if s.picture, err = unmask.LoadFS(demo.Image(), "demo-image", load); err != nil {
 		return nil, err
 	}
+	known, err := s.text.Text.Prompt(prompt, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.given = slices.Index(known, s.text.Spec().Mask)
 	if s.server, err = server.New(o); err != nil {
 		return nil, err
 	}
@@ -114,9 +120,12 @@ func (s *site) post(ctx context.Context, path string, request any) (status int, 
 // fields are those of a request.
 type fields map[string]any
 
-// completion is a request for tokens of text.
-func completion(tokens, steps int, seed int) fields {
-	return fields{"model": "demo", "prompt": "ROMEO:", "max_tokens": tokens, "steps": steps,
+// prompt is what all texts begin with.
+const prompt = "Lily was a brave girl."
+
+// completion is a request for a text of some tokens, the prompt's among them.
+func (s *site) completion(rows, steps, seed int) fields {
+	return fields{"model": "demo", "prompt": prompt, "max_tokens": rows - s.given, "steps": steps,
 		"seed": seed}
 }
 

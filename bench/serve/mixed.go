@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
+	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,62 +35,6 @@ func (s *site) metric(name string) float64 {
 	return 0
 }
 
-// asked is a request of the mix with what every answer to it has.
-type asked struct {
-	path string
-	fields
-	want [sha256.Size]byte
-}
-
-// essence is the part of an answer that depends on the request alone.
-func essence(body []byte) ([sha256.Size]byte, error) {
-	var a struct {
-		Choices []struct {
-			Text   string
-			Tokens []int32
-		}
-		Data []struct {
-			B64 string `json:"b64_json"`
-		}
-	}
-	if err := json.Unmarshal(body, &a); err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	for i := range a.Data {
-		if _, err := base64.StdEncoding.DecodeString(a.Data[i].B64); err != nil {
-			return [sha256.Size]byte{}, err
-		}
-	}
-	data, err := json.Marshal(a)
-	return sha256.Sum256(data), err
-}
-
-// mix returns requests of all kinds. What each is to be answered with is computed before there is
-// any load; tests compare such answers with the command's.
-func (s *site) mix() (list []asked, err error) {
-	for i := range 24 {
-		list = append(list, asked{path: "/v1/completions", fields: completion(10+7*i, 4+i, i)})
-		rule := []string{"moment", "halton", "maskgit", "eb(margin)", "semi-ar(hybrid)", "remdm"}[i%6]
-		list = append(list, asked{path: "/v1/infill", fields: fields{"parts": []any{"To be, ", 5 + i,
-			" not ",
-			4, "."}, "steps": 5, "seed": i, "sampler": rule, "n": 1 + i%3}})
-		if i%3 == 0 {
-			list = append(list, asked{path: "/v1/images/generations", fields: fields{"prompt": "", "seed": i,
-				"steps": 4 + i%8, "n": 1 + i%2}})
-		}
-	}
-	for i := range list {
-		status, body, err := s.post(context.Background(), list[i].path, list[i].fields)
-		if err != nil || status != 200 {
-			return nil, fmt.Errorf("%v: %d %s %v", list[i].fields, status, body, err)
-		}
-		if list[i].want, err = essence(body); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
 // tally counts answers.
 type tally struct {
 	sync.Mutex
@@ -112,8 +55,8 @@ func mixed(length time.Duration, threads int) error {
 		return err
 	}
 	began := time.Now()
-	for i := range list { // a second time, for the rate of arrivals
-		if _, _, err := s.post(context.Background(), list[i].path, list[i].fields); err != nil {
+	for _, x := range list { // one after another, for the rate of arrivals
+		if _, _, err := s.post(context.Background(), x.path, x.fields); err != nil {
 			return err
 		}
 	}
@@ -135,9 +78,8 @@ func mixed(length time.Duration, threads int) error {
 				first = used
 			}
 			t.Lock()
-			fmt.Printf("%2.0f min: %d right, %d wrong, %d refused, %d left, %d failed; resident %.0f MB, "+
-				"heap %.1f MB\n", next.Minutes(), t.right, t.wrong, t.refused, t.left, t.failed,
-				float64(used)/1e6, float64(heap())/1e6)
+			fmt.Printf("%2.0f min: %d right, %d wrong, %d refused, %d left, %d failed; %s\n", next.Minutes(),
+				t.right, t.wrong, t.refused, t.left, t.failed, memory(used))
 			t.Unlock()
 			next += time.Minute
 		}
@@ -186,13 +128,31 @@ func (s *site) one(t *tally, x asked, leaves, streams bool) {
 		t.failed++
 		t.lastFault = string(body)
 	default:
-		got, err := essence(body)
+		got, err := essenceOf(body)
 		if err != nil || got != x.want {
 			t.wrong++
 			return
 		}
 		t.right++
 	}
+}
+
+// memory tells what the process has of resident bytes, and what of the heap is in use now, after
+// the last collection, and kept for later.
+func memory(resident int64) string {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	mb := func(bytes uint64) float64 { return float64(bytes) / 1e6 }
+	return fmt.Sprintf("resident %.0f MB, heap in use %.0f, live %.0f, idle %.0f; %d goroutines",
+		float64(resident)/1e6, mb(m.HeapInuse), mb(live()), mb(m.HeapIdle-m.HeapReleased),
+		runtime.NumGoroutine())
+}
+
+// live returns the bytes of the heap that the last collection found in use.
+func live() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
 
 // resident returns the bytes of memory that the process has, 0 where that is not known.

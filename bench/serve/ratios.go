@@ -20,7 +20,7 @@ func oneClient(each time.Duration, threads int) error {
 		return err
 	}
 	defer s.close()
-	known, err := s.text.Text.Prompt("ROMEO:", 256)
+	known, err := s.text.Text.Prompt(prompt, 256)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func oneClient(each time.Duration, threads int) error {
 	}
 	var http, library []float64
 	for end, seed := time.Now().Add(each), 0; time.Now().Before(end); seed++ {
-		t, err := s.timed(completion(254, 32, seed))
+		t, err := s.timed(s.completion(256, 32, seed))
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func oneClient(each time.Duration, threads int) error {
 
 // together makes work with some clients at once, in turn with one after another, and returns the
 // ratio of throughputs.
-func together(each time.Duration, threads int, p backend.Precision, request func(seed int) fields) (
+func together(each time.Duration, threads int, p backend.Precision, request func(s *site, seed int) fields) (
 	float64, error) {
 	s, err := open(server.Options{Cache: 1}, p, threads)
 	if err != nil {
@@ -69,7 +69,7 @@ func together(each time.Duration, threads int, p backend.Precision, request func
 		began := time.Now()
 		for range clients {
 			seed++
-			if _, err := s.timed(request(seed)); err != nil {
+			if _, err := s.timed(request(s, seed)); err != nil {
 				return 0, err
 			}
 		}
@@ -79,7 +79,7 @@ func together(each time.Duration, threads int, p backend.Precision, request func
 		failed := make(chan error, clients)
 		for range clients {
 			seed++
-			f := request(seed)
+			f := request(s, seed)
 			group.Go(func() {
 				if _, err := s.timed(f); err != nil {
 					failed <- err
@@ -99,14 +99,14 @@ func together(each time.Duration, threads int, p backend.Precision, request func
 
 // sharing measures 8 equal clients against one after another.
 func sharing(each time.Duration, threads int) error {
-	full, err := together(each, threads, backend.F32, func(seed int) fields {
-		return completion(254, 16, seed)
+	full, err := together(each, threads, backend.F32, func(s *site, seed int) fields {
+		return s.completion(256, 16, seed)
 	})
 	if err != nil {
 		return err
 	}
-	short, err := together(each, threads, backend.BF16, func(seed int) fields {
-		return completion(46, 8, seed)
+	short, err := together(each, threads, backend.BF16, func(s *site, seed int) fields {
+		return s.completion(48, 8, seed)
 	})
 	if err != nil {
 		return err
@@ -115,6 +115,9 @@ func sharing(each time.Duration, threads int) error {
 		"bf16 of 48 rows %.2f (want 1.1)\n", full, short)
 	return nil
 }
+
+// longSteps are those of a long run: nearly one for each position.
+const longSteps = 240
 
 // besideLong measures short requests, one a while, beside a long run.
 func besideLong(each time.Duration, threads int) error {
@@ -125,7 +128,7 @@ func besideLong(each time.Duration, threads int) error {
 	defer s.close()
 	shorts := func(ctx context.Context) (list []float64, err error) {
 		for seed := 0; ctx.Err() == nil; seed++ {
-			t, err := s.timed(completion(46, 8, 1000+seed))
+			t, err := s.timed(s.completion(48, 8, 1000+seed))
 			if err != nil {
 				return nil, err
 			}
@@ -141,16 +144,16 @@ func besideLong(each time.Duration, threads int) error {
 		return err
 	}
 	began := time.Now()
-	if _, err := s.timed(completion(254, 254, 1)); err != nil {
+	if _, err := s.timed(s.completion(256, longSteps, 1)); err != nil {
 		return err
 	}
-	pass := time.Since(began).Seconds() / 254
+	pass := time.Since(began).Seconds() / longSteps
 	ctx, cancel = context.WithTimeout(context.Background(), each)
 	defer cancel()
 	var group sync.WaitGroup
 	group.Go(func() {
 		for seed := 2; ctx.Err() == nil; seed++ {
-			if _, _, err := s.post(ctx, "/v1/completions", completion(254, 254, seed)); err != nil {
+			if _, _, err := s.post(ctx, "/v1/completions", s.completion(256, longSteps, seed)); err != nil {
 				return
 			}
 		}
@@ -161,8 +164,8 @@ func besideLong(each time.Duration, threads int) error {
 		return err
 	}
 	for _, q := range []float64{0.5, 0.99} {
-		fmt.Printf("48 rows x 8 steps beside 256 x 254: p%.0f %.1f ms, alone %.1f ms: %.1f passes of the "+
-			"long one more (in order of arrival: up to 254)\n", q*100, quantile(beside, q)*1e3,
+		fmt.Printf("48 rows x 8 steps beside 256 x %d: p%.0f %.1f ms, alone %.1f ms: %.1f passes of the "+
+			"long one more (in order of arrival: up to %[1]d)\n", longSteps, q*100, quantile(beside, q)*1e3,
 			quantile(alone, q)*1e3, (quantile(beside, q)-quantile(alone, q))/pass)
 	}
 	return nil
@@ -186,7 +189,7 @@ func overload(each time.Duration, threads int) error {
 				for time.Since(began) < each/4 {
 					mu.Lock()
 					seed++
-					f := completion(62, 16, seed)
+					f := s.completion(64, 16, seed)
 					mu.Unlock()
 					if _, err := s.timed(f); err == nil {
 						mu.Lock()
@@ -231,7 +234,7 @@ func (s *site) flood(sum *overloaded, capacity float64, length time.Duration) {
 	began := time.Now()
 	for time.Since(began) < length {
 		sum.seed++
-		f := completion(62, 16, 1<<20+sum.seed)
+		f := s.completion(64, 16, 1<<20+sum.seed)
 		sum.Go(func() {
 			sent := time.Now()
 			status, _, err := s.post(context.Background(), "/v1/completions", f)
@@ -273,10 +276,10 @@ func leaving(_ time.Duration, threads int) error {
 	most := 0.0
 	for seed := range 20 {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		_, _, err := s.post(ctx, "/v1/completions", completion(254, 254, seed))
+		_, _, err := s.post(ctx, "/v1/completions", s.completion(256, longSteps, seed))
 		cancel()
 		if err == nil {
-			return fmt.Errorf("a request of 254 steps was answered in 100 ms")
+			return fmt.Errorf("a request of many steps was answered in 100 ms")
 		}
 		at := s.passes()
 		time.Sleep(200 * time.Millisecond)
@@ -295,12 +298,12 @@ func watchers(each time.Duration, threads int) error {
 	defer s.close()
 	var without, with float64
 	for end, seed := time.Now().Add(each), 0; time.Now().Before(end); seed += 2 {
-		t, err := s.timed(completion(254, 64, seed))
+		t, err := s.timed(s.completion(256, 64, seed))
 		if err != nil {
 			return err
 		}
 		without += t
-		f := completion(254, 64, seed+1)
+		f := s.completion(256, 64, seed+1)
 		f["stream"] = "events"
 		var group sync.WaitGroup
 		for range 64 {

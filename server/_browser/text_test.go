@@ -257,7 +257,7 @@ func shell(t *testing.T, line string) string {
 func TestCopied(t *testing.T) {
 	for _, fragment := range []string{settings,
 		"mode=text&seed=18446744073709551615&length=40&temperature=0.8&top-p=0.9&prompt=it's+so%0A$HOME;&sampler=moment(alpha=3)",
-		"mode=text&seed=9&steps=6&prompt=To be, [12] that is&cache=0&schedule=cosine"} {
+		"mode=text&seed=9&steps=6&prompt=Lily had [12] in the park&cache=0&schedule=cosine"} {
 		t.Run("", func(t *testing.T) {
 			x := open(t, shared, fragment)
 			x.generate()
