@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PTH", filepath.Join(root, "weights", "pytorch", "testdata"))
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
 			e.Setenv("HF_ENDPOINT", server.URL)
+			e.Setenv("TAKEN", server.Listener.Addr().String())
 			e.Setenv("HUB", fmt.Sprintf("127.0.0.1:%d", 20000+os.Getpid()%10000))
 			return nil
 		},

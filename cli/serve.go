@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -99,6 +100,9 @@ func (f *serveFlags) run(ctx context.Context) error {
 	s, err := server.New(f.options)
 	if err != nil {
 		return usage("--allow-origin: %v", err)
+	}
+	if os.Getenv("GOGC") == "" { // weights, keys and values are large and stay: less garbage beside them
+		debug.SetGCPercent(25)
 	}
 	terminal.Patient(ctx)
 	stopped, cancel := terminal.UntilStopped(ctx)

@@ -298,14 +298,11 @@ func TestBadFields(t *testing.T) {
 	}
 	// What is just allowed.
 	for _, fields := range []string{`"n":64,"steps":1`, `"seed":18446744073709551615,"steps":2`,
-		`"temperature":0`, `"top_p":1`, `"top_k":0`, `"logprobs":1`, `"cache":true`,
+		`"temperature":0`, `"top_p":1`, `"top_k":0`, `"logprobs":1`,
 		`"stop":["a","b","c","` + strings.Repeat("x", 64) + `"]`, `"logit_bias":` + biases(1024),
 		`"logit_bias":{"1023":-100,"0":100}`, `"reuse":"dkv","refresh":2`,
 		`"sampler":"remdm","steps":300`,
 	} {
-		if fields == `"cache":true` {
-			continue
-		}
 		ask(t, h.URL+"/v1/completions", with(fields))
 	}
 	a := ask(t, h.URL+"/v1/completions", with(`"seed":"18446744073709551615"`))

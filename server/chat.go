@@ -71,15 +71,9 @@ func (m *served) answering(messages []chat.Message, most int) (tokens []int32, f
 		return nil, 0, bad("out_of_range", "messages", "messages: %s", oneLine(err))
 	}
 	from = len(known)
-	length := m.spec.Length()
-	switch {
-	case from >= length:
-		return nil, 0, tooLong("messages", from, length-1)
-	case most > length-from:
-		return nil, 0, outOfRange("max_tokens", most, fmt.Sprintf("1 to %d: the model has %d positions "+
-			"and the messages take %d", length-from, length, from))
-	case most == 0:
-		most = min(unmask.ReplyLength, length-from)
+	most, f = m.room("messages", "the messages take", from, most, unmask.ReplyLength)
+	if f != nil {
+		return nil, 0, f
 	}
 	return slices.Concat(known, slices.Repeat([]int32{m.spec.Mask}, most)), from, nil
 }

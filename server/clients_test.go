@@ -49,7 +49,10 @@ var chatFamilies = map[string]chatFamily{
 // chatModel returns a model of random weights in a published format, with the vocabulary of its
 // tokenizer, and its chat template.
 func chatModel(t testing.TB, name string) *unmask.Model {
-	f := chatFamilies[name]
+	return familyModel(t, name, chatFamilies[name])
+}
+
+func familyModel(t testing.TB, name string, f chatFamily) *unmask.Model {
 	root := filepath.Join("..", "testdata", "packs", f.pack)
 	set, err := weights.Open(root)
 	require.NoError(t, err)

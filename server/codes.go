@@ -78,15 +78,10 @@ func (s *Server) decoding(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := s.model(f, wantsPictures)
-	var codes []int32
+	codes := f.ids("codes", m)
 	var condition *model.Condition
-	if raw := f.value("codes"); m != nil && f.fault == nil {
-		if raw == nil {
-			f.fail(bad("missing", "codes", "codes is missing, want a list of %d", m.spec.Length()))
-		} else {
-			codes = readIDs(f, "codes", f.list("codes", raw), m, true)
-		}
-		if n := m.spec.Length(); f.fault == nil && len(codes) != n {
+	if m != nil && f.fault == nil {
+		if n := m.spec.Length(); len(codes) != n {
 			f.fail(outOfRange("codes", fmt.Sprintf("a list of %d", len(codes)), fmt.Sprint(n)))
 		}
 		if m.spec.Prompt {

@@ -288,24 +288,35 @@ func (m *served) continued(p prompt, suffix string, most int) (tokens []int32, f
 	} else if end, ok := m.Text.Special(tokenizers.EndOfText); ok && !p.raw && p.text != "" {
 		before, start = append([]int32{end}, before...), 1
 	}
-	given := len(before) + len(after)
-	if given >= length {
-		return nil, f, tooLong("prompt", given, length-1)
-	}
-	if most == 0 || m.spec.Fixed && after == nil && most > length-given {
-		most = length - given
-	}
-	switch {
-	case most > length-given:
-		return nil, f, outOfRange("max_tokens", most, fmt.Sprintf("1 to %d: the model has %d positions "+
-			"and the given text takes %d", length-given, length, given))
-	case m.spec.Fixed && most != length-given:
-		return nil, f, outOfRange("max_tokens", most, fmt.Sprintf("%d: this model has no other length",
-			length-given))
+	most, fault = m.room("prompt", "the given text takes", len(before)+len(after), most, length)
+	if fault != nil {
+		return nil, f, fault
 	}
 	tokens = slices.Concat(before, slices.Repeat([]int32{m.spec.Mask}, most), after)
 	return tokens, textForm{Base: start, From: len(before), To: len(before) + most, tokens: m.Text,
 		mask: m.spec.Mask}, nil
+}
+
+// room returns how many positions are filled beside those that are known: most or, where that is 0,
+// usual ones or all that are left. name is the field of what is known, takes says what takes them.
+func (m *served) room(name, takes string, known, most, usual int) (int, *Fault) {
+	length := m.spec.Length()
+	left := length - known
+	if most == 0 && (left < usual || m.spec.Fixed) {
+		most = left
+	} else if most == 0 {
+		most = usual
+	}
+	switch {
+	case left < 1:
+		return 0, tooLong(name, known, length-1)
+	case most > left:
+		return 0, outOfRange("max_tokens", most, fmt.Sprintf("1 to %d: the model has %d positions and "+
+			"%s %d", left, length, takes, known))
+	case m.spec.Fixed && most != left:
+		return 0, outOfRange("max_tokens", most, fmt.Sprintf("%d: this model has no other length", left))
+	}
+	return most, nil
 }
 
 // completion is the answer of /v1/completions, and a chunk of its stream.

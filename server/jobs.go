@@ -137,8 +137,7 @@ func (k *jobs) sweep() (lost []*job) {
 		next = at.Prev()
 		j := at.Value.(*job)
 		bytes += j.work.size()
-		_, done, _ := j.work.since(0)
-		if done && (time.Since(j.made) > jobTime || bytes > mostJobBytes) {
+		if j.old() || bytes > mostJobBytes && j.done() {
 			drop(j)
 		}
 	}
@@ -148,12 +147,21 @@ func (k *jobs) sweep() (lost []*job) {
 	return lost
 }
 
+// done reports whether nothing of the job's work is left to be done.
+func (j *job) done() bool {
+	_, done, _ := j.work.since(0)
+	return done
+}
+
+// old reports whether a job that is done has been kept for as long as jobs are.
+func (j *job) old() bool { return time.Since(j.made) > jobTime && j.done() }
+
 // job returns a job of the client, or a fault that is alike for another's and for none.
 func (s *Server) job(r *http.Request, id string) (*job, *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j := s.jobs.byID[id]
-	if j == nil || j.owner != keyName(r) {
+	if j == nil || j.owner != keyName(r) || j.old() {
 		return nil, fault(http.StatusNotFound, "job_not_found", "there is no such job")
 	}
 	return j, nil

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -102,54 +103,62 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 	return x
 }
 
-// want is what the command gives, without what depends on the time.
+// want is what the library gives, without a server and on two threads.
 func (x mixed) want(t testing.TB) (texts []string, codes [][]int32) {
 	m := loaded()[x.model]
 	r, err := generate.ParseRecipe(x.recipe)
 	require.NoError(t, err)
 	o := x.run.With(r)
 	o.Schedule = r.For(m.Spec()).Schedule
-	for q, err := range generate.Samples(context.Background(), m.Denoiser, o) {
+	for step, err := range unmask.Generate(t.Context(), m, o) {
 		require.NoError(t, err, x.recipe)
-		for len(codes) <= q.Index-x.run.First {
-			codes, texts = append(codes, nil), append(texts, "")
+		if !step.Done {
+			continue
 		}
-		at := q.Index - x.run.First
-		codes[at] = append([]int32(nil), q.Tokens...)
-		if m.Text != nil {
-			texts[at] = m.Text.Decode(q.Tokens)
+		for _, q := range step.Sequences {
+			codes = append(codes, slices.Clone(q.Tokens))
+			if m.Text != nil {
+				texts = append(texts, m.Text.Decode(q.Tokens))
+			}
 		}
 	}
 	return texts, codes
 }
 
-// Whatever else the server does, whoever comes and goes, an answer is the command's.
+// Whatever else the server does, whoever comes and goes, and on however many threads, an answer is
+// the library's.
 func TestMixes(t *testing.T) {
-	checkMix(t, 2, 24, server.Options{Rows: 200, Queue: 1000, Cache: 1})
+	for threads, requests := range map[int]int{1: 8, 2: 16, 5: 8} {
+		t.Run(fmt.Sprint(threads), func(t *testing.T) {
+			models := loaded()
+			if threads != 2 {
+				models = threaded(threads)
+			}
+			_, h := servingModels(t, server.Options{Rows: 200, Queue: 1000, Cache: 1}, models)
+			checkMix(t, h.URL, requests, uint64(threads))
+		})
+	}
 }
 
-func checkMix(t testing.TB, clients, requests int, o server.Options) {
-	_, h := serving(t, o)
-	var group sync.WaitGroup
-	slots := make(chan struct{}, 12*clients)
+// checkMix sends requests, some of which leave, and compares the answers.
+func checkMix(t testing.TB, url string, requests int, seed uint64) {
 	type result struct {
 		mixed
 		data []byte
 	}
+	var group sync.WaitGroup
 	results := make(chan result, requests)
-	draws := rand.New(rand.NewPCG(7, uint64(requests)))
+	draws := rand.New(rand.NewPCG(7, seed))
 	for i := range requests {
 		x := drawMixed(t, draws, i)
 		leaves := draws.IntN(5) == 0
-		slots <- struct{}{}
 		group.Go(func() {
-			defer func() { <-slots }()
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			if leaves {
 				time.AfterFunc(time.Duration(i%30)*time.Millisecond, cancel)
 			}
-			r, err := http.NewRequestWithContext(ctx, "POST", h.URL+x.path, strings.NewReader(x.body))
+			r, err := http.NewRequestWithContext(ctx, "POST", url+x.path, strings.NewReader(x.body))
 			if err != nil {
 				panic(err)
 			}
@@ -166,9 +175,8 @@ func checkMix(t testing.TB, clients, requests int, o server.Options) {
 	}
 	group.Wait()
 	close(results)
-	n := 0
+	require.Greater(t, len(results), requests/2)
 	for r := range results {
-		n++
 		texts, codes := r.want(t)
 		got := read(t, r.data)
 		require.Nil(t, got.Error, "%s: %s", r.body, r.data)
@@ -181,7 +189,6 @@ func checkMix(t testing.TB, clients, requests int, o server.Options) {
 			require.Equal(t, texts[i], c.Text, r.body)
 		}
 	}
-	require.Greater(t, n, requests/2)
 }
 
 // chatting returns a server of the demo with a chat template.

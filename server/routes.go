@@ -400,9 +400,6 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, []byte(`{"status":"ok"}`))
 }
 
-// stallTime is how long no pass may end while work waits.
-const stallTime = 60 * time.Second
-
 // ready answers GET /readyz.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
@@ -416,7 +413,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		status = "loading"
 	default:
 		for _, e := range s.engines() {
-			if e.stalled(stallTime) {
+			if e.stalled(s.times.stall) {
 				status = "stalled"
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,26 +23,33 @@ import (
 )
 
 // loaded are the demo models, loaded once for all tests.
-var loaded = sync.OnceValue(func() map[string]*unmask.Model {
+var loaded = sync.OnceValue(func() map[string]*unmask.Model { return threaded(2) })
+
+// threaded loads the demo models for a number of threads.
+func threaded(threads int) map[string]*unmask.Model {
 	out := map[string]*unmask.Model{}
-	text, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: 2})
-	if err != nil {
-		panic(err)
-	}
-	out["demo"] = text
-	if out["demo-image"], err = unmask.LoadFS(demo.Image(), "demo-image",
-		unmask.Options{Threads: 2}); err != nil {
-		panic(err)
+	for name, files := range map[string]fs.FS{"demo": demo.Text(), "demo-image": demo.Image()} {
+		m, err := unmask.LoadFS(files, name, unmask.Options{Threads: threads})
+		if err != nil {
+			panic(err)
+		}
+		out[name] = m
 	}
 	return out
-})
+}
 
 // serving returns a server of the demo models that ends with the test.
 func serving(t testing.TB, o server.Options) (*server.Server, *httptest.Server) {
+	return servingModels(t, o, loaded())
+}
+
+// servingModels is serving with demo models that were loaded otherwise.
+func servingModels(t testing.TB, o server.Options, models map[string]*unmask.Model) (*server.Server,
+	*httptest.Server) {
 	s, err := server.New(o)
 	require.NoError(t, err)
 	for _, name := range []string{"demo", "demo-image"} {
-		require.NoError(t, s.Add(server.Model{Name: name, Model: loaded()[name]}))
+		require.NoError(t, s.Add(server.Model{Name: name, Model: models[name]}))
 	}
 	h := httptest.NewServer(describedHandler(t, s.Handler()))
 	t.Cleanup(func() {

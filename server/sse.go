@@ -15,10 +15,11 @@ type times struct {
 	idle   time.Duration // between requests of a connection
 	beat   time.Duration // of a stream, between comments while nothing else is sent
 	write  time.Duration // a reader that takes nothing for as long is gone
+	stall  time.Duration // while work waits and no pass ends, before /readyz is stalled
 }
 
 var usualTimes = times{header: 5 * time.Second, body: 30 * time.Second, idle: 120 * time.Second,
-	beat: 10 * time.Second, write: 30 * time.Second}
+	beat: 10 * time.Second, write: 30 * time.Second, stall: 60 * time.Second}
 
 // stream writes server-sent events. Its header goes out with the first of them.
 type stream struct {

@@ -42,14 +42,7 @@ func (s *Server) detokenizing(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := s.model(f, wantsText)
-	var tokens []int32
-	if raw := f.value("tokens"); m != nil && f.fault == nil {
-		if raw == nil {
-			f.fail(bad("missing", "tokens", "tokens is missing, want a list of token ids"))
-		} else {
-			tokens = readIDs(f, "tokens", f.list("tokens", raw), m, true)
-		}
-	}
+	tokens := f.ids("tokens", m)
 	if fault = f.end(); fault != nil {
 		fault.write(w)
 		return
@@ -63,4 +56,18 @@ func (s *Server) detokenizing(w http.ResponseWriter, r *http.Request) {
 		Text   string   `json:"text"`
 		Pieces []string `json:"pieces"`
 	}{m.name, m.Text.Decode(tokens), pieces}))
+}
+
+// ids reads a list of token ids that must be there, in which null is the mask. m is nil where the
+// model is not known.
+func (f *fields) ids(name string, m *served) []int32 {
+	raw := f.value(name)
+	switch {
+	case m == nil || f.fault != nil:
+		return nil
+	case raw == nil:
+		f.fail(bad("missing", name, "%s is missing, want a list of token ids", name))
+		return nil
+	}
+	return readIDs(f, name, f.list(name, raw), m, true)
 }

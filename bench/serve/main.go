@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -30,6 +31,9 @@ func main() {
 	seconds := flag.Float64("seconds", 20, "seconds of each measurement under load")
 	threads := flag.Int("threads", 0, "processor cores of the models; 0 for all")
 	flag.Parse()
+	if os.Getenv("GOGC") == "" { // as unmask serve has it
+		debug.SetGCPercent(25)
+	}
 	err := run(*minutes, time.Duration(*seconds*float64(time.Second)), *threads)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)

@@ -1,0 +1,85 @@
+package server_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/tokenizers/chat"
+)
+
+// blockFamilies are block-diffusion models, which fill one block of a text after another.
+var blockFamilies = map[string]chatFamily{
+	"sdar": {"sdar-tiny", "dream.json", "model.embed_tokens.weight", "lm_head.weight", 480, 480, 464,
+		462, chatFamilies["dream"].template, "<|endoftext|>"},
+	"fast-dllm-v2": {"fast-dllm-v2-tiny", "dream.json", "model.embed_tokens.weight", "", 480, 480, 464,
+		462, chatFamilies["dream"].template, "<|endoftext|>"},
+	"llada2-moe": {"llada2-moe-tiny", "dream.json", "model.word_embeddings.weight", "lm_head.weight",
+		480, 480, 464, 462, chatFamilies["dream"].template, "<|endoftext|>"},
+}
+
+// joined returns the text of a choice of OpenAI's stream.
+func joined(t testing.TB, events []sseEvent, choice int) (text string) {
+	require.Equal(t, "[DONE]", events[len(events)-1].data)
+	for _, e := range events[:len(events)-1] {
+		c := read(t, []byte(e.data)).Choices[0]
+		if c.Index == choice {
+			text += c.Text + c.Delta.Content
+		}
+	}
+	return text
+}
+
+// Completions and conversations with block-diffusion models have the library's bytes, streamed or
+// not, whatever shares their passes.
+func TestBlockDiffusion(t *testing.T) {
+	for name, family := range blockFamilies {
+		t.Run(name, func(t *testing.T) {
+			m := familyModel(t, name, family)
+			require.Positive(t, m.Spec().Block)
+			url := one(t, name, m)
+			known, err := m.Text.Prompt("hello world", 0)
+			require.NoError(t, err)
+			given := slices.Index(known, m.Spec().Mask)
+			want := generated(t, m, unmask.Run{Seed: 7, N: 3, First: 1, Tokens: known[:given+21]}, 0)
+			body := `{"prompt":"hello world","max_tokens":21,"seed":7,"n":3,"first":1`
+			a := ask(t, url+"/v1/completions", body+`}`)
+			events := stream(t, url+"/v1/completions", body+`,"stream":true,"user":"u","priority":"batch"}`)
+			for i, c := range a.Choices {
+				require.Equal(t, m.Text.Decode(want[i][given:]), c.Text)
+				require.Equal(t, c.Text, joined(t, events, i))
+			}
+			trace := stream(t, url+"/v1/completions", body[:len(body)-len(`,"n":3,"first":1`)]+
+				`,"stream":"events"}`)
+			require.Equal(t, "start", trace[0].name)
+			require.Equal(t, "done", trace[len(trace)-1].name)
+
+			c, err := m.Chat()
+			require.NoError(t, err)
+			tokens, from, err := c.Tokens([]chat.Message{{Role: "user", Content: "hello"}}, 0)
+			require.NoError(t, err)
+			reply := generated(t, m, unmask.Run{Seed: 2, Tokens: tokens, Ends: c.Stops()}, 0)[0]
+			body = `{"messages":[{"role":"user","content":"hello"}],"seed":2`
+			a = ask(t, url+"/v1/chat/completions", body+`}`)
+			require.Equal(t, c.Reply(reply, from), a.Choices[0].Message.Content)
+			events = stream(t, url+"/v1/chat/completions", body+`,"stream":true}`)
+			require.Equal(t, a.Choices[0].Message.Content, joined(t, events, 0))
+		})
+	}
+}
+
+// A block-diffusion model without a tokenizer, as its weights lie on disk.
+func TestBareBlockDiffusion(t *testing.T) {
+	m, err := unmask.Load(t.Context(), filepath.Join("..", "testdata", "packs", "sdar-tiny"),
+		unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	url := one(t, "sdar", m)
+	mask := m.Spec().Mask
+	known := append([]int32{3, 50, 99}, slices.Repeat([]int32{mask}, 18)...)
+	want := generated(t, m, unmask.Run{Seed: 5, Tokens: known}, 2)[0]
+	a := ask(t, url+"/v1/completions", `{"prompt":[3,50,99],"max_tokens":18,"seed":5,"steps":2}`)
+	require.Equal(t, asNumbers(want[3:]), a.Choices[0].Text)
+}

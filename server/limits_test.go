@@ -1,0 +1,106 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/server"
+)
+
+// As many streams as may be open all end with their answer; one more is told to wait.
+func TestStreamsAtOnce(t *testing.T) {
+	const most = 256
+	g, s, h := gated(t, server.Options{})
+	g.shut()
+	body := `{"prompt":"A","max_tokens":9,"steps":3,"seed":7,"stream":"events"}`
+	url := h.URL + "/v1/completions"
+	var all []<-chan refusalAnswer
+	for range most {
+		all = append(all, later(t, url, body))
+	}
+	eventually(t, func() bool { return strings.Contains(metrics(t, s), "\nunmask_streams 256\n") },
+		"all streams are open")
+	refusal{body, 429, "too_many_streams", "", "256 streams are open, want at most 256"}.check(t, url)
+	status, _, _ := get(t, h.URL+"/v1/models") // others are answered
+	require.Equal(t, 200, status)
+	g.unshut()
+	want := ask(t, url, strings.Replace(body, `,"stream":"events"`, "", 1))
+	for _, a := range all {
+		got := <-a
+		require.NoError(t, got.err)
+		require.Equal(t, 200, got.status, "%s", got.data)
+		events := parseEvents(string(got.data))
+		require.Len(t, events, 1+3+1)
+		require.Equal(t, want.Choices[0].Text, read(t, []byte(events[4].data)).Choices[0].Text)
+	}
+	eventually(t, func() bool { return strings.Contains(metrics(t, s), "\nunmask_streams 0\n") },
+		"no stream is open")
+	require.Equal(t, 200, (<-later(t, url, body)).status)
+}
+
+// A server whose passes do not end says so to probes, and recovers.
+func TestStalled(t *testing.T) {
+	g, s, h := gated(t, server.Options{})
+	s.Hurry(200 * time.Millisecond)
+	status, _, data := get(t, h.URL+"/readyz")
+	require.Equal(t, 200, status, "%s", data)
+	g.shut()
+	waits := later(t, h.URL+"/v1/completions", with(`"steps":2`))
+	g.stuck()
+	eventually(t, func() bool {
+		status, header, data := get(t, h.URL+"/readyz")
+		return status == 503 && strings.TrimSpace(string(data)) == `{"status":"stalled"}` &&
+			header.Get("Retry-After") == "1"
+	}, "readyz is stalled")
+	status, _, _ = get(t, h.URL+"/healthz")
+	require.Equal(t, 200, status)
+	g.unshut()
+	require.Equal(t, 200, (<-waits).status)
+	status, _, data = get(t, h.URL+"/readyz")
+	require.Equal(t, 200, status, "%s", data)
+}
+
+// An address at which something listens is an error of one line that names the flag.
+func TestTakenAddresses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	address := taken.Addr().String()
+	for flag, l := range map[string]server.Listeners{"listen": {Address: address},
+		"metrics": {Address: "127.0.0.1:0", Metrics: address},
+		"debug":   {Address: "127.0.0.1:0", Debug: address}} {
+		s, err := server.New(server.Options{})
+		require.NoError(t, err)
+		err = s.Run(t.Context(), context.Background(), l, func(string) { t.Error("it listens") })
+		require.EqualError(t, err, "--"+flag+" "+address+": bind: address already in use")
+	}
+}
+
+// A comment comes while nothing else does, so that nobody between takes the stream for dead.
+func TestBeats(t *testing.T) {
+	g, s, h := gated(t, server.Options{})
+	s.Hurry(400 * time.Millisecond)
+	g.shut()
+	r, err := http.Post(h.URL+"/v1/completions", "application/json",
+		strings.NewReader(with(`"steps":2,"stream":"events"`)))
+	require.NoError(t, err)
+	defer r.Body.Close()
+	beats := 0
+	lines := bufio.NewScanner(r.Body)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), ":") {
+			if beats++; beats == 2 {
+				g.unshut()
+			}
+		}
+	}
+	require.NoError(t, lines.Err())
+	require.GreaterOrEqual(t, beats, 2)
+}
