@@ -101,7 +101,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	if err != nil {
 		return usage("--allow-origin: %v", err)
 	}
-	if os.Getenv("GOGC") == "" { // weights, keys and values are large and stay: less garbage beside them
+	if os.Getenv("GOGC") == "" { // weights, keys and values are large and stay
 		debug.SetGCPercent(25)
 	}
 	terminal.Patient(ctx)

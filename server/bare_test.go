@@ -95,8 +95,8 @@ func TestModelsWithoutATokenizer(t *testing.T) {
 	}
 	refusal{`{"prompt":"Lily"}`, 400, "out_of_range", "prompt", "want numbers 0 to 1023"}.check(t,
 		url+"/v1/completions")
-	refusal{`{"prompt":[5,1024]}`, 400, "unknown_token", "prompt", "at index 1, want 0 to 1023"}.check(t,
-		url+"/v1/completions")
+	refusal{`{"prompt":[5,1024]}`, 400, "unknown_token", "prompt",
+		"at index 1, want 0 to 1023"}.check(t, url+"/v1/completions")
 	refusal{`{"messages":[{"role":"user","content":"5"}]}`, 400, "no_chat_template", "model",
 		"use /v1/completions"}.check(t, url+"/v1/chat/completions")
 }

@@ -55,8 +55,8 @@ func oneClient(each time.Duration, threads int) error {
 
 // together makes work with some clients at once, in turn with one after another, and returns the
 // ratio of throughputs.
-func together(each time.Duration, threads int, p backend.Precision, request func(s *site, seed int) fields) (
-	float64, error) {
+func together(each time.Duration, threads int, p backend.Precision,
+	request func(s *site, seed int) fields) (float64, error) {
 	s, err := open(server.Options{Cache: 1}, p, threads)
 	if err != nil {
 		return 0, err

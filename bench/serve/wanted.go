@@ -64,8 +64,9 @@ func (s *site) mix() (list []asked, err error) {
 			return nil, err
 		}
 		rows := 20 + 7*i
-		list = append(list, asked{path: "/v1/completions", fields: s.completion(rows, 4+i, i), model: s.text,
-			run: unmask.Run{Seed: uint64(i), Steps: 4 + i, Tokens: known[:rows]}, from: s.given})
+		list = append(list, asked{path: "/v1/completions", fields: s.completion(rows, 4+i, i),
+			model: s.text, from: s.given,
+			run: unmask.Run{Seed: uint64(i), Steps: 4 + i, Tokens: known[:rows]}})
 
 		holes := fmt.Sprintf("Lily had a [%d] and [4].", 5+i)
 		if known, err = s.text.Text.Infill(holes, 0); err != nil {
