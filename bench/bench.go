@@ -13,7 +13,7 @@
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
 //	sampler/NAME                               a sampler's first two steps, hidden states given
-//	generate/lm12/{halton,hybrid}/{read,all}   LM12 in 32 steps, last block at rows read or all
+//	generate/lm12/SAMPLER                      LM12 in 32 steps, beside all rows computed
 //	generate/{text,image}                      the demo models from masks to the end
 //
 // PRECISION is f32, bf16 or int8. Weights are random: they change no time.
@@ -28,6 +28,7 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/cpu"
+	"unmask/bench/internal/processor"
 )
 
 // Options choose what is measured and how. The zero value is everything on all cores.
@@ -52,6 +53,10 @@ type Result struct {
 	// of whole steps, with the passes that were left out of Seconds.
 	Own      float64 `json:"own,omitempty"`
 	OwnShare float64 `json:"own_share,omitempty"`
+
+	// Ratio, of a generation, is its processor time over that of its twin, which computes every
+	// row of the last block: medians of calls in turn.
+	Ratio float64 `json:"ratio,omitempty"`
 }
 
 // Heading is the first line of a table of results.
@@ -63,6 +68,9 @@ func (r Result) String() string {
 		r.Unit, r.Limit)
 	if r.OwnShare > 0 {
 		line += fmt.Sprintf(", own work %.6f s, %.2f%% of a step", r.Own, 100*r.OwnShare)
+	}
+	if r.Ratio > 0 {
+		line += fmt.Sprintf(", %.3f of the processor time with all rows computed", r.Ratio)
 	}
 	return line
 }
@@ -77,6 +85,7 @@ type Measurement struct {
 type work struct {
 	run  func() error
 	cost cost
+	twin func() error // the same results in another way, for Result.Ratio; nil for none
 }
 
 // cost is arithmetic, counted as multiplications and additions of weights and attention, and
@@ -138,7 +147,7 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 	} else if took < shortest.Seconds() {
 		repeat = int(shortest.Seconds()/max(took, 1e-7)) + 1
 	}
-	var seconds, ops, bytes, own []float64
+	var seconds, ops, bytes, own, spent, twins []float64
 	for range samples {
 		if err := ctx.Err(); err != nil {
 			return Result{}, err
@@ -147,9 +156,18 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 		if w.cost.bytes > 0 {
 			bytes = append(bytes, s.readRate())
 		}
+		before := processor.Seconds()
 		took, err := s.time(w.run, repeat)
 		if err != nil {
 			return Result{}, err
+		}
+		spent = append(spent, processor.Seconds()-before)
+		if w.twin != nil {
+			before = processor.Seconds()
+			if _, err := s.time(w.twin, repeat); err != nil {
+				return Result{}, err
+			}
+			twins = append(twins, processor.Seconds()-before)
 		}
 		seconds = append(seconds, took/float64(repeat))
 		if w.cost.rule != nil {
@@ -160,6 +178,9 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 	if w.cost.rule != nil {
 		r.Own = median(own)
 		r.OwnShare = r.Own / (r.Seconds + w.cost.rule.passes)
+	}
+	if other := median(twins); other > 0 {
+		r.Ratio = median(spent) / other
 	}
 	return r, nil
 }

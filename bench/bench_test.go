@@ -51,7 +51,7 @@ func TestNames(t *testing.T) {
 		"sampler/random", "sampler/vanilla", "sampler/maskgit", "sampler/moment", "sampler/u-moment",
 		"sampler/temp",
 		"sampler/halton", "sampler/hybrid", "sampler/info-gain", "sampler/vanilla(bits=32)",
-		"generate/lm12/halton/read", "generate/lm12/hybrid/all", "generate/text", "generate/image"} {
+		"generate/lm12/halton", "generate/lm12/hybrid+cache", "generate/text", "generate/image"} {
 		require.True(t, seen[name], name)
 	}
 }

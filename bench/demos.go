@@ -43,5 +43,5 @@ func (s *Suite) generate(files fs.FS, r unmask.Run) (work, error) {
 		return nil
 	}
 	err = run()
-	return work{run, c}, err
+	return work{run: run, cost: c}, err
 }

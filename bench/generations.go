@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"strings"
 
 	"unmask/backend"
 	"unmask/generate"
@@ -9,20 +10,15 @@ import (
 	"unmask/samplers"
 )
 
-// generations are whole sequences of LM12 in 32 steps. Each is measured twice: as it is, where the
-// last block computes the rows that are read, and with all rows computed to their end.
+// generations are whole sequences of LM12 in 32 steps. Each runs in turn with a twin whose last
+// block computes every row to its end, not only the rows that are read.
 func generations() []Measurement {
 	var out []Measurement
-	// reads the rows that it opens; reads all that are masked
-	for _, name := range []string{"halton", "hybrid"} {
-		sampler, err := samplers.Parse(name)
-		if err != nil {
-			panic("bench: " + err.Error())
-		}
-		for _, all := range []bool{false, true} {
-			rows := map[bool]string{false: "read", true: "all"}[all]
-			out = append(out, Measurement{"generate/lm12/" + name + "/" + rows,
-				func(s *Suite) (work, error) { return s.generation(sampler, all) }})
+	// halton reads the rows that it opens, the others all that are masked
+	for _, name := range []string{"halton", "maskgit", "moment", "hybrid"} {
+		for _, after := range []string{"", "+cache"} {
+			out = append(out, Measurement{"generate/lm12/" + name + after,
+				func(s *Suite) (work, error) { return s.generation(name + after) }})
 		}
 	}
 	return out
@@ -32,38 +28,51 @@ func generations() []Measurement {
 // wait for.
 const generationLength = 128
 
-func (s *Suite) generation(sampler samplers.Sampler, all bool) (work, error) {
+// generation prepares a sampler, with one intermediate stage where the name ends in "+cache".
+func (s *Suite) generation(name string) (work, error) {
+	name, cached := strings.CutSuffix(name, "+cache")
+	sampler, err := samplers.Parse(name)
+	if err != nil {
+		return work{}, err
+	}
 	m, err := s.load("lm12", backend.F32)
 	if err != nil {
 		return work{}, err
 	}
-	var d model.Denoiser = m.Denoiser
-	if all {
-		d = wholePasses{d}
+	o := generate.Options{Sampler: sampler, Steps: 32, Length: generationLength}
+	if cached {
+		o.Cache = 1
 	}
-	sizes := m.Info.Sizes
 	var c cost
-	run := func() error {
-		for step, err := range generate.Run(context.Background(), d,
-			generate.Options{Sampler: sampler, Steps: 32, Length: generationLength}) {
+	generation := func(d model.Denoiser) error {
+		for step, err := range generate.Run(context.Background(), d, o) {
 			if err != nil {
 				return err
 			}
 			done := step.Sequences[0].Evaluated
-			c = cost{ops: passOps(sizes, done.Full*generationLength) + headOps(sizes, done.Head),
-				as: backend.F32}
+			rows := done.Full*generationLength + done.Partial
+			c = cost{ops: passOps(m.Info.Sizes, rows) + headOps(m.Info.Sizes, done.Head), as: backend.F32}
 		}
 		return nil
 	}
+	run := func() error { return generation(m.Denoiser) }
 	err = run()
-	return work{run, c}, err
+	return work{run: run, cost: c,
+		twin: func() error { return generation(everyRow{m.Denoiser.(model.Refiner)}) }}, err
 }
 
-// wholePasses computes all rows of a pass to their end.
-type wholePasses struct{ model.Denoiser }
+// everyRow computes all rows of a pass to their end, whichever are read.
+type everyRow struct{ model.Refiner }
 
-func (d wholePasses) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+func (d everyRow) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
 	c := *b
 	c.Read = nil
-	return d.Denoiser.Forward(ctx, &c)
+	return d.Refiner.Forward(ctx, &c)
+}
+
+func (d everyRow) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals,
+	error) {
+	c := *b
+	c.Read = nil
+	return d.Refiner.Refine(ctx, &c, rows)
 }

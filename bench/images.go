@@ -41,7 +41,7 @@ func (s *Suite) decode() (work, error) {
 		codes[i] = int32(37 * i % 1024)
 	}
 	pixels := make([]float32, 3*256*256)
-	return work{func() error { return m.Decode(pixels, codes) }, cost{ops: ops}}, nil
+	return work{run: func() error { return m.Decode(pixels, codes) }, cost: cost{ops: ops}}, nil
 }
 
 // vqganTensors are random weights, and the operations of the decoder's convolutions.

@@ -75,7 +75,8 @@ func (s *Suite) head(p backend.Precision,
 	w := s.Device.Pack(headOut, headIn, p, func(i int, dst []float32) { fill(dst, i*headIn, 0.1) })
 	h := backend.Head{W: w, Bias: s.random(0.1, headOut), Outcomes: headOut - 1}
 	run := ask(s, s.random(1, headRows, headIn), h)
-	return work{func() error { run(); return nil }, cost{ops: 2 * headRows * headIn * headOut, as: p}}
+	return work{run: func() error { run(); return nil },
+		cost: cost{ops: 2 * headRows * headIn * headOut, as: p}}
 }
 
 // attention is one layer's, keys and values given.
@@ -84,8 +85,8 @@ func (s *Suite) attention(length, heads, dim int) work {
 	k, v := s.random(1, 1, heads, length, dim), s.random(1, 1, heads, length, dim)
 	segs := []backend.Segment{{Rows: length}}
 	h := backend.Heads{Heads: heads, HeadDim: dim, Keys: length}
-	return work{func() error { s.Device.Attention(dst, q, k, v, segs, h); return nil },
-		cost{ops: 4 * float64(length) * float64(length) * float64(heads*dim)}}
+	return work{run: func() error { s.Device.Attention(dst, q, k, v, segs, h); return nil },
+		cost: cost{ops: 4 * float64(length) * float64(length) * float64(heads*dim)}}
 }
 
 // conv is a 3x3 convolution over a square image that keeps its channels, with the map of a
@@ -99,8 +100,8 @@ func (s *Suite) conv(side, channels int) work {
 	x, dst := s.random(1, side, side, channels), s.Device.New(side, side, channels)
 	in := backend.ConvInput{Scale: s.random(1, 1, channels), Shift: s.random(1, 1, channels),
 		SiLU: true}
-	return work{func() error { s.Device.Conv(dst, x, c, w, in, backend.Epilogue{}); return nil },
-		cost{ops: 2 * float64(side*side) * float64(depth*channels)}}
+	return work{run: func() error { s.Device.Conv(dst, x, c, w, in, backend.Epilogue{}); return nil },
+		cost: cost{ops: 2 * float64(side*side) * float64(depth*channels)}}
 }
 
 // random is a tensor of numbers within -scale..scale.

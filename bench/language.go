@@ -40,13 +40,13 @@ func (s *Suite) forward(name string, p backend.Precision, batch int) (work, erro
 	if sizes["grid"] > 0 {
 		passed += batch // the class tokens
 	}
-	return work{func() error {
+	return work{run: func() error {
 		got, err := m.Forward(context.Background(), b)
 		if err != nil {
 			return err
 		}
 		return got.Stats(rows, &stats)
-	}, cost{ops: passOps(sizes, passed) + headOps(sizes, len(rows)), as: p}}, nil
+	}, cost: cost{ops: passOps(sizes, passed) + headOps(sizes, len(rows)), as: p}}, nil
 }
 
 func masked(m *model.Loaded, batch int) *model.Batch {
@@ -75,8 +75,8 @@ func (s *Suite) partial(name string, p backend.Precision, count int) (work, erro
 		rows[i] = int32(i * b.Length / count)
 		b.Tokens[rows[i]] = int32(i)
 	}
-	return work{func() error {
+	return work{run: func() error {
 		_, err := refiner.Refine(context.Background(), b, rows)
 		return err
-	}, cost{ops: passOps(m.Info.Sizes, count), as: p, bytes: weightBytes(m.Info.Sizes, p)}}, nil
+	}, cost: cost{ops: passOps(m.Info.Sizes, count), as: p, bytes: weightBytes(m.Info.Sizes, p)}}, nil
 }

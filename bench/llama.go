@@ -67,7 +67,7 @@ func (s *Suite) llama(t, count int) (work, error) {
 	c := cost{as: as.ops, ops: float64(count) * llamaLayers *
 		(2*llamaWeights + 4*llamaLength*llamaWidth)}
 	if count == llamaLength {
-		return work{full, c}, nil
+		return work{run: full, cost: c}, nil
 	}
 	if err := full(); err != nil {
 		return work{}, err
@@ -79,10 +79,10 @@ func (s *Suite) llama(t, count int) (work, error) {
 	}
 	values, size := as.as.Block()
 	c.bytes = llamaLayers * llamaWeights / float64(values) * float64(size)
-	return work{func() error {
+	return work{run: func() error {
 		_, err := refiner.Refine(context.Background(), b, rows)
 		return err
-	}, c}, nil
+	}, cost: c}, nil
 }
 
 // llamaWeights is how many weights a layer has.

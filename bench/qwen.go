@@ -52,13 +52,13 @@ func (s *Suite) step(p backend.Precision) (work, error) {
 		Arg: make([]int32, qwenRows)}
 	ops := float64(qwenRows) * (qwenBlocks*(2*qwenWeights+4*qwenRows*qwenHeads*qwenHead) +
 		2*qwenHidden*qwenVocab)
-	return work{func() error {
+	return work{run: func() error {
 		got, err := m.Forward(context.Background(), b)
 		if err != nil {
 			return err
 		}
 		return got.Stats(rows, &stats)
-	}, cost{ops: ops, as: p}}, nil
+	}, cost: cost{ops: ops, as: p}}, nil
 }
 
 // qwen is the file.

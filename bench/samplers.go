@@ -52,7 +52,7 @@ func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
 	if err := run(); err != nil { // tells the rows, too
 		return work{}, err
 	}
-	return work{run, cost{ops: headOps(m.Info.Sizes, rows), as: backend.F32, rule: r}}, nil
+	return work{run: run, cost: cost{ops: headOps(m.Info.Sizes, rows), as: backend.F32, rule: r}}, nil
 }
 
 // rule is a sampler's own seconds in the latest call, and those of the passes left out of it.

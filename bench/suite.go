@@ -89,14 +89,14 @@ func ceilings() []Measurement {
 			l := s.loop(p)
 			const rounds, turns = 20_000, 16
 			ops := l.Ops * rounds * turns * float64(s.pool.Threads())
-			return work{func() error {
+			return work{run: func() error {
 				s.pool.For(turns*s.pool.Threads(), func(int, int) { l.Run(rounds) })
 				return nil
-			}, cost{ops: ops, as: p}}, nil
+			}, cost: cost{ops: ops, as: p}}, nil
 		}})
 	}
 	return append(out, Measurement{"ceiling/read", func(s *Suite) (work, error) {
-		return work{func() error { s.readRate(); return nil }, cost{bytes: readSize}}, nil
+		return work{run: func() error { s.readRate(); return nil }, cost: cost{bytes: readSize}}, nil
 	}})
 }
 

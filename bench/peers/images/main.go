@@ -13,10 +13,10 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"syscall"
 
 	"unmask"
 	"unmask/backend/cpu"
+	"unmask/bench/internal/processor"
 	"unmask/guide"
 	"unmask/model"
 )
@@ -58,22 +58,13 @@ func run(args []string) error {
 	}
 	var seconds []float64
 	for range calls {
-		began := processorSeconds()
+		began := processor.Seconds()
 		if err := call(); err != nil {
 			return err
 		}
-		seconds = append(seconds, processorSeconds()-began)
+		seconds = append(seconds, processor.Seconds()-began)
 	}
 	return json.NewEncoder(os.Stdout).Encode(seconds)
-}
-
-// processorSeconds is the processor time of this process.
-func processorSeconds() float64 {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // step is a guided pass over masked sequences.

@@ -23,11 +23,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"unmask/backend/cpu"
 	"unmask/bench"
+	"unmask/bench/internal/processor"
 	"unmask/generate"
 	"unmask/internal/philox"
 	"unmask/model"
@@ -121,7 +121,7 @@ func reply(m *model.Loaded, recipe string, sure float64) (took, error) {
 			logits[position] += 1000
 		}
 	}
-	began, before := time.Now(), processor()
+	began, before := time.Now(), processor.Seconds()
 	for step, err := range generate.Run(context.Background(), m.Denoiser, o) {
 		if err != nil {
 			return out, err
@@ -129,17 +129,8 @@ func reply(m *model.Loaded, recipe string, sure float64) (took, error) {
 		e := step.Sequences[0].Evaluated
 		out.passes, out.rows = step.N, e.Full*len(o.Tokens)+e.Partial
 	}
-	out.wall, out.cpu = time.Since(began).Seconds(), processor()-before
+	out.wall, out.cpu = time.Since(began).Seconds(), processor.Seconds()-before
 	return out, nil
-}
-
-// processor is the processor time of all threads so far, in seconds.
-func processor() float64 {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
 // load makes the network.
