@@ -9,18 +9,18 @@ import (
 	"unmask/tokenizers/chat"
 )
 
-// ReplyLength is how many tokens an answer has where nobody says, as LLaDA's own program has it.
+// ReplyLength is the default length of an answer in tokens, as in LLaDA's own program.
 const ReplyLength = 128
 
-// Chat is the side of a model that answers messages. Its methods may be called at once.
+// Chat is the side of a model that answers messages. Its methods may be called concurrently.
 type Chat struct {
 	*chat.Model
 
 	text *Text
 }
 
-// Chat reads the chat template that lies beside the model's weights. It is an error where the
-// model makes no text, or has no template: it was not made to chat.
+// Chat reads the chat template beside the model's weights. It returns an error if the model makes
+// no text, or has no template because it was not trained to chat.
 func (m *Model) Chat() (*Chat, error) {
 	switch {
 	case m.Text == nil:
@@ -40,7 +40,8 @@ func (m *Model) Chat() (*Chat, error) {
 }
 
 // Tokens returns the tokens [length] of a run that answers messages, and the position where the
-// answer begins. A length of 0 leaves [ReplyLength] tokens for the answer, or what the model has.
+// answer begins. With a length of 0 the answer has [ReplyLength] tokens, or as many as the model
+// has positions left.
 func (c *Chat) Tokens(messages []chat.Message, length int) (tokens []int32, from int, err error) {
 	data, err := json.Marshal(messages)
 	if err != nil {
@@ -49,7 +50,7 @@ func (c *Chat) Tokens(messages []chat.Message, length int) (tokens []int32, from
 	return c.TokensJSON(data, length, chat.Options{})
 }
 
-// TokensJSON is Tokens of messages in JSON, which may have more fields, such as tool_calls.
+// TokensJSON is Tokens for messages in JSON, which may have more fields, such as tool_calls.
 func (c *Chat) TokensJSON(messages []byte, length int, o chat.Options) (tokens []int32, from int,
 	err error) {
 	known, err := c.EncodeJSON(messages, o)
@@ -70,8 +71,8 @@ func (c *Chat) TokensJSON(messages []byte, length int, o chat.Options) (tokens [
 	return tokens, from, nil
 }
 
-// Reply returns the text of an answer that begins at position from: up to the first token that
-// ends it, without what a model of fixed length fills the rest with.
+// Reply returns the text of an answer that begins at position from. It ends before the first token
+// that ends a text, so the filling of a model of fixed length is left out.
 func (c *Chat) Reply(tokens []int32, from int) string {
 	answer, _ := c.Answer(tokens[from:])
 	return c.text.Decode(answer)

@@ -7,8 +7,8 @@ import (
 	"unmask/weights/hub"
 )
 
-// companions are the repositories of networks that a published one needs beside its own, by the
-// folder that would have them. Each is found by its name on the hub where the folder is not there.
+// companions maps a model on the hub to the repositories of the other networks that it needs, by
+// the folder of the model that would hold each. They are used where that folder is missing.
 var companions = map[string]map[string]string{
 	"yucornetto/generator_titok_l32_imagenet": {
 		"codec": "yucornetto/tokenizer_titok_l32_imagenet"},
@@ -23,8 +23,8 @@ var companions = map[string]map[string]string{
 var ofMaskGen = map[string]string{"codec": "turkeyju/tokenizer_tatitok_bl128_vq",
 	"text_encoder": "openai/clip-vit-large-patch14-336"}
 
-// Companions returns the names on the hub of what a published model needs beside its own
-// repository, such as the image tokenizer of a generator; none for most.
+// Companions returns the hub names of the other repositories that a published model needs, such as
+// a generator's image tokenizer. Most models need none.
 func Companions(name string) (list []string) {
 	for _, folder := range []string{"codec", "text_encoder"} {
 		if repo := companionOf(name, folder); repo != "" {
@@ -34,14 +34,14 @@ func Companions(name string) (list []string) {
 	return list
 }
 
-// companionOf returns the repository that has a folder of a model org/name[@revision].
+// companionOf returns the repository that stands for a folder of the model org/name[@revision].
 func companionOf(name, folder string) string {
 	repo, _, _ := strings.Cut(name, "@")
 	return companions[repo][folder]
 }
 
-// elsewhere finds folders of a model among its companions. They are downloaded when they are first
-// needed, whatever became of ctx then.
+// elsewhere returns a function that finds a model's missing folders among its companions. It
+// downloads a companion when it is first needed, even after ctx is cancelled.
 func elsewhere(ctx context.Context, name string,
 	progress func(hub.Progress)) func(folder string) (string, error) {
 	ctx = context.WithoutCancel(ctx)

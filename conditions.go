@@ -10,28 +10,28 @@ import (
 	"unmask/param"
 )
 
-// Subjects say what pictures are drawn of.
+// Subjects are the classes or prompts that a run's pictures are drawn from.
 type Subjects struct {
 	Classes  []string // numbers or names
 	Prompts  []string
 	Inputs   []Input // classes for a model of classes, otherwise prompts; see ReadInputs
-	Negative string  // the prompt that guidance leads away from, "" the empty one
+	Negative string  // the prompt that guidance leads away from; "" is the empty prompt
 }
 
-// Conditions are what the pictures of a run are drawn of: picture i of number i, and again from the
-// first after the last. A nil one is none.
+// Conditions are the conditions of a run's pictures, in a cycle: picture i has condition i modulo
+// their number. A nil Conditions has none.
 type Conditions struct {
-	Asked    []string // classes or prompts, as they were asked for
+	Asked    []string // classes or prompts, as written in Subjects
 	Negative string
-	Cut      []string // those of Asked that are longer than the model reads
+	Cut      []string // those of Asked that are longer than the model's text encoder reads
 
 	classes bool
 	list    []*model.Condition
 }
 
-// Conditions reads classes or encodes prompts for a run, nil for no subjects. guided says whether
-// the run has guidance. Errors name the field that is wrong as a flag does: class, prompt, prompts
-// or negative.
+// Conditions looks up classes or encodes prompts for a run; it returns nil if s has neither. guided
+// is true if the run has guidance. Errors begin with the name of the flag whose value is wrong:
+// class, prompt, prompts or negative.
 func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Conditions, error) {
 	spec := m.Spec()
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Condi
 	return c, nil
 }
 
-// first returns the first text that is not empty.
+// first returns the first text that is not empty, "" if all are.
 func first(list []string) string {
 	for _, text := range list {
 		if text != "" {
@@ -97,7 +97,7 @@ func first(list []string) string {
 	return ""
 }
 
-// Of returns what picture i is drawn of, nil for nothing.
+// Of returns the condition of picture i, nil for none.
 func (c *Conditions) Of(i int) *model.Condition {
 	if c == nil {
 		return nil
@@ -105,7 +105,7 @@ func (c *Conditions) Of(i int) *model.Condition {
 	return c.list[i%len(c.list)]
 }
 
-// Text returns the class or the prompt of picture i, as it was asked for; the other is "".
+// Text returns the class or the prompt of picture i, as written in Subjects; the other is "".
 func (c *Conditions) Text(i int) (class, prompt string) {
 	switch {
 	case c == nil:
@@ -117,7 +117,7 @@ func (c *Conditions) Text(i int) (class, prompt string) {
 	return class, prompt
 }
 
-// ClassCondition returns the condition of a class by its number or its name.
+// ClassCondition returns the condition of a class, given by its number or its name.
 func (m *Model) ClassCondition(class string) (*model.Condition, error) {
 	n := m.Spec().Classes
 	if n == 0 {
@@ -130,9 +130,9 @@ func (m *Model) ClassCondition(class string) (*model.Condition, error) {
 	return &model.Condition{Class: c}, nil
 }
 
-// PromptConditions returns the conditions of prompts. negative is the prompt that guidance leads
-// away from, "" the empty one. Encoding is done here, once; Prompt.Cut tells of a text that is
-// longer than the model reads.
+// PromptConditions encodes prompts and returns their conditions. negative is the prompt that
+// guidance leads away from; "" is the empty prompt. Prompt.Cut is true for a text longer than the
+// model's text encoder reads.
 func (m *Model) PromptConditions(ctx context.Context, prompts []string,
 	negative string) ([]*model.Condition, error) {
 	p, ok := m.Denoiser.(model.Prompter)

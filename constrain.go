@@ -10,14 +10,14 @@ import (
 	"unmask/model"
 )
 
-// Constraints say in text which tokens a run may draw. TOKENS are ids such as "3,17" or, where the
-// model makes text, the spelling of a special token or a text, which stands for each of its tokens.
+// Constraints restrict the tokens that a run may draw, in text. TOKENS are ids such as "3,17" or,
+// where the model makes text, a special token's spelling or a text, meaning each of its tokens.
 type Constraints struct {
 	Ban  []string // TOKENS that are never drawn
 	Bias []string // TOKENS=VALUE adds VALUE to their logits
 
-	// MinLength positions from the start do not end the text: End, as Text.End reads it, is not
-	// drawn there.
+	// MinLength is the least length of a text: End, as Text.End reads it, is not drawn at the first
+	// MinLength positions.
 	MinLength int
 	End       string
 }
@@ -68,7 +68,7 @@ func (m *Model) Constrain(r *Run, c Constraints) error {
 	return nil
 }
 
-// bias adds one of Constraints.Bias to a run.
+// bias adds one "TOKENS=VALUE" of Constraints.Bias to a run.
 func (m *Model) bias(r *Run, text string) error {
 	at := strings.LastIndexByte(text, '=')
 	if at < 0 {
@@ -91,7 +91,7 @@ func (m *Model) bias(r *Run, text string) error {
 	return nil
 }
 
-// listed is a list of token ids.
+// listed matches a list of token ids.
 var listed = regexp.MustCompile(`^[0-9]+(,[0-9]+)*$`)
 
 // tokenIDs reads TOKENS as Constraints describes them; t is nil where the model makes no text.

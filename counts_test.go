@@ -31,8 +31,8 @@ func (c *counting) HeadSample(x *tensor.Dense, rows int, h backend.Head, d *back
 	c.Backend.HeadSample(x, rows, h, d)
 }
 
-// What follows from a class or a text alone is computed once a run, not once a step; guidance is
-// one pass of twice the rows, whose head runs at the rows of one.
+// What depends on a class or a prompt alone is computed once a run, not once a step. Guidance is
+// one pass with twice the rows, whose output head runs at the rows of one sequence only.
 func TestWhatIsComputedOnce(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {

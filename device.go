@@ -11,9 +11,8 @@ import (
 	"unmask/backend/cuda"
 )
 
-// OpenDevice returns the device of a name: cpu; cuda for the first GPU, or cuda:N for GPU N as the
-// driver counts; auto for the first GPU where there is one that can be used, and the CPU otherwise.
-// Threads are the CPU's, 0 for all cores.
+// OpenDevice opens a device by name: cpu; cuda, the first GPU; cuda:N, GPU N in the driver's count;
+// or auto, the first usable GPU and otherwise the CPU. threads is for the CPU, 0 for all cores.
 func OpenDevice(name string, threads int) (backend.Backend, error) {
 	index, err := parseDevice(name)
 	if err != nil {
@@ -40,7 +39,7 @@ func CheckDevice(name string) error {
 	return err
 }
 
-// parseDevice returns which GPU a name means, 0 for names of none.
+// parseDevice returns the number of the GPU in a device's name, 0 where the name has none.
 func parseDevice(name string) (gpu int, err error) {
 	if name == "cpu" || name == "cuda" || name == "auto" {
 		return 0, nil
@@ -52,8 +51,8 @@ func parseDevice(name string) (gpu int, err error) {
 	return 0, fmt.Errorf("device is %q, want auto, cpu, cuda or cuda:N", name)
 }
 
-// GPU returns the kind of GPU that a device is, such as cuda, "" for a CPU. It labels results: a
-// GPU computes sums in another order, so low bits and, in a long run, tokens may differ.
+// GPU returns the kind of GPU that a device is, such as cuda, or "" for a CPU. Results are labelled
+// with it: a GPU sums in another order, so low bits and, in a long run, tokens may differ.
 func GPU(b backend.Backend) string {
 	if b == nil {
 		return ""

@@ -15,8 +15,8 @@ import (
 	"unmask/outputs"
 )
 
-// Every family draws into a folder that goes on, onto a contact sheet and into a film; its files
-// say what they were drawn of.
+// Every family draws into a folder that can be continued, onto a contact sheet and into a film; its
+// files name the class or prompt.
 func TestFamiliesAreDrawn(t *testing.T) {
 	ctx := context.Background()
 	for _, f := range families {

@@ -12,7 +12,7 @@ import (
 	"unmask/samplers"
 )
 
-// Generate a text: the last step of a batch has it whole.
+// Generate a text. The last step of a batch has all of its tokens.
 func Example() {
 	ctx := context.Background()
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
@@ -36,7 +36,7 @@ func Example() {
 	// Output: true false true
 }
 
-// Watch the steps: holes show as ▯ until they open.
+// Watch the steps: masked positions show as ▯ until they open.
 func ExampleGenerate_watch() {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	if err != nil {
@@ -59,7 +59,7 @@ func ExampleGenerate_watch() {
 	// step 4 of 4 opens 4, 0 are left
 }
 
-// Fixed positions: whatever is no mask at the start stays.
+// Fix positions: a token that is not the mask at the start stays.
 func ExampleGenerate_fixed() {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	if err != nil {
@@ -85,7 +85,7 @@ func ExampleGenerate_fixed() {
 	// Output: true false
 }
 
-// surest is an order of one's own: it opens the positions of lowest entropy first.
+// surest is a user's own order: it opens the positions of lowest entropy first.
 type surest struct{}
 
 func (surest) Needs(step, steps int) samplers.Need { return samplers.Need{Entropy: true} }
@@ -103,8 +103,8 @@ func (surest) Rank(v *samplers.View, k int) []int {
 	return positions
 }
 
-// An order of one's own is a type with two methods; it draws, caches and composes as the
-// built-in ones do.
+// A user's own order is a type with two methods. It draws, caches and combines with other rules as
+// the built-in orders do.
 func ExampleGenerate_order() {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	if err != nil {
@@ -123,7 +123,7 @@ func ExampleGenerate_order() {
 	// Output: 16 full passes, 32 rows of partial ones
 }
 
-// Keys and values are tensors: take them out of a cache, change them, put them back.
+// Keys and values are tensors: take them out of a cache, change them, and put them back.
 func ExampleModel_cache() {
 	ctx := context.Background()
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})

@@ -38,7 +38,7 @@ func ExampleText_Prompt() {
 	// Output: true false
 }
 
-// Fill the holes of a text, each a number of tokens in brackets.
+// Fill the holes of a text; each is written as a number of tokens in brackets.
 func ExampleText_Infill() {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	if err != nil {
@@ -56,8 +56,8 @@ func ExampleText_Infill() {
 	// true true
 }
 
-// Forbid tokens by text, and an end of the text before a length. An exact model shows that it
-// holds.
+// Ban tokens given as text, and an end of the text before a minimum length. An exact model, which
+// has letters for tokens, shows that both hold.
 func ExampleModel_Constrain() {
 	m, err := unmask.Load(context.Background(), "oracle:product:length=12,tokens=3", unmask.Options{})
 	if err != nil {
@@ -73,7 +73,8 @@ func ExampleModel_Constrain() {
 	// Output: 12 false false
 }
 
-// Keep a picture where a mask is black, make the rest new, and put the kept pixels back.
+// Keep the part of a picture where a mask is black, make the rest new, and put the kept pixels
+// back.
 func ExampleModel_Inpaint() {
 	m, err := unmask.LoadFS(demo.Image(), "demo-image", unmask.Options{})
 	if err != nil {
@@ -104,7 +105,7 @@ func ExampleModel_Inpaint() {
 	// Output: 4 cells are new; true
 }
 
-// Codes of a picture, and back.
+// Turn a picture into codes and back.
 func ExamplePictures() {
 	m, err := unmask.LoadFS(demo.Image(), "demo-image", unmask.Options{})
 	if err != nil {

@@ -47,8 +47,8 @@ func (f family) load(t *testing.T) (*unmask.Model, *model.Condition) {
 	return m, list[0]
 }
 
-// Every sampler runs on every family, with partial caching where the rule has stages for it: all
-// four networks have partial passes.
+// Every sampler runs on every family, with partial caching where the rule has intermediate stages:
+// all four networks have partial passes.
 func TestSamplersRunOnAllFamilies(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestSamplersRunOnAllFamilies(t *testing.T) {
 	}
 }
 
-// Families whose codes have a place in the picture keep what a mask keeps, by their own run and by
-// others, and grow pictures; the others say why they cannot.
+// Families whose codes have a place in the picture inpaint and outpaint, by their own published run
+// and by others; the other families return an error that gives the reason.
 func TestFamiliesInpaint(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestFamiliesInpaint(t *testing.T) {
 	}
 }
 
-// Guidance below 0, a mask of another size and a class that is none are refused; presets are runs.
+// Guidance below 0, a mask of the wrong size and an unknown class are refused. Presets run.
 func TestFamiliesRefuse(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {

@@ -22,16 +22,16 @@ const (
 	lastTime  = 250
 )
 
-// Film remembers the codes of the first pictures of a run after every step, and draws
-// them as a GIF. A nil one does nothing.
+// Film records the codes of a run's first pictures after every step and draws them as a GIF. A nil
+// Film does nothing.
 type Film struct {
 	mask   int32
 	states [][][]int32 // [image][step] codes
 	done   []bool
 }
 
-// NewFilm returns the film of the first n pictures of a run, at most MostFilmed, that all begin as
-// start; nil is all masked.
+// NewFilm returns a film of the first n pictures of a run, at most MostFilmed. Each begins as the
+// codes in start; nil is all masked.
 func NewFilm(n int, spec model.Spec, start []int32) *Film {
 	n = min(n, MostFilmed)
 	if start == nil {
@@ -44,7 +44,7 @@ func NewFilm(n int, spec model.Spec, start []int32) *Film {
 	return f
 }
 
-// Len returns how many pictures it has.
+// Len returns the number of pictures in the film.
 func (f *Film) Len() int {
 	if f == nil {
 		return 0
@@ -52,7 +52,7 @@ func (f *Film) Len() int {
 	return len(f.states)
 }
 
-// Add remembers a sequence after a step.
+// Add records a sequence after a step.
 func (f *Film) Add(s *generate.Sequence) {
 	if s.Index >= f.Len() || f.done[s.Index] {
 		return
@@ -61,8 +61,8 @@ func (f *Film) Add(s *generate.Sequence) {
 	f.done[s.Index] = s.Done
 }
 
-// Encode draws the GIF, masked cells in grey. condition, which may be nil, returns what picture i
-// was drawn under.
+// Encode draws the GIF, with masked cells in grey. condition returns the condition of picture i; it
+// may be nil.
 func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]byte, error) {
 	width, height, err := p.Size()
 	if err != nil {
@@ -116,8 +116,8 @@ func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]by
 	return data.Bytes(), err
 }
 
-// behindMasks gives masked positions, which the film hides, the codes that they end with: the
-// decoder normalises over the whole image, so anything else there would show in the open cells.
+// behindMasks replaces masked positions by the codes they end with. The film hides these cells, but
+// the decoder normalises over the whole image, so other codes there would change the visible cells.
 func behindMasks(codes, final []int32, mask int32) (seen []int32, masked []int) {
 	seen = slices.Clone(codes)
 	for p, c := range codes {

@@ -15,7 +15,8 @@ import (
 	"unmask/model"
 )
 
-// loadDemos returns the embedded models on the plain device, which loads but computes slowly.
+// loadDemos returns the embedded models on the plain device, which loads quickly and computes
+// slowly.
 func loadDemos(t testing.TB) (text, picture *unmask.Model) {
 	o := unmask.Options{Backend: plain.New()}
 	text, err := unmask.LoadFS(demo.Text(), "demo", o)
@@ -125,7 +126,7 @@ func TestCut(t *testing.T) {
 	require.Equal(t, []int32{1, 2}, unmask.Cut([]int32{1, 2}, 0, 7))
 }
 
-// stripes is a codec of 3 x 3 codes, a grey of 2 x 2 pixels each.
+// stripes is a codec of 3 x 3 codes; each decodes to 2 x 2 pixels of one grey.
 type stripes struct{}
 
 func (stripes) Shape() []int                    { return []int{3, 3} }
@@ -151,7 +152,7 @@ func (stripes) EncodeImage(p image.Image) ([]int32, error) {
 	return codes, nil
 }
 
-// ids is a denoiser of 3 x 3 codes of which only the Spec is used.
+// ids is a denoiser of 3 x 3 codes; tests use its Spec only.
 type ids struct{ model.Denoiser }
 
 func (ids) Spec() model.Spec {
@@ -194,8 +195,8 @@ func TestInpaintMasksTheCellsThatWhiteTouches(t *testing.T) {
 	require.ErrorContains(t, err, "the mask is 5 x 6 pixels, want 6 x 6")
 }
 
-// Codes lose nothing of a picture that they can hold; of another, what they lose is measured where
-// hole keeps it, and Paste brings it back.
+// Codes lose nothing of a picture that they can represent. Of any other, RoundTrip measures the
+// loss where hole keeps pixels, and Paste puts these back.
 func TestRoundTripAndPaste(t *testing.T) {
 	m := newStripes()
 	picture, err := m.Pictures.Image([]int32{0, 1, 2, 3, 4, 5, 6, 7, 8})

@@ -17,14 +17,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files with what this build gives")
 
-// goldenCaches are the samplers and the stages of their partial passes.
+// goldenCaches maps samplers to the intermediate stages of their steps.
 var goldenCaches = map[string]int{"random": 1, "vanilla": 0, "maskgit": 0, "moment": 1,
 	"u-moment": 2, "temp": 0, "halton": 1, "hybrid": 1}
 
 const goldenLength, goldenSteps, goldenCount = 16, 5, 3
 
-// Same seed, same output: the tokens of every sampler on the embedded model, frozen, for any
-// batch size and number of threads.
+// The same seed gives the same tokens, frozen in a file, for every sampler on the embedded model,
+// any batch size and any number of threads.
 func TestGoldenText(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "text.json")
 	golden := map[string][][]int32{}
@@ -56,7 +56,7 @@ func TestGoldenText(t *testing.T) {
 	}
 }
 
-// A run's later sequences are those of a run that begins there.
+// A run that begins at a later sequence gives the bytes of that sequence.
 func TestSequencesDependOnSeedAndIndexAlone(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"unmask/samplers"
 )
 
-// opened is what a run did to its sequences, step by step.
+// opened records what a run opened, step by step.
 type opened struct {
 	Positions []generate.Opened
 	Evaluated generate.Evaluated
@@ -42,8 +42,8 @@ func record(t *testing.T, m *unmask.Model, run unmask.Run) (all []opened, logP [
 	return all, logP
 }
 
-// odds is an order of another module, which a device follows by its method Ranking: odd positions
-// first.
+// odds is an order of another module that a device can follow because it has the method Ranking:
+// odd positions come first.
 type odds struct{}
 
 func init() {
@@ -82,8 +82,8 @@ func (odds) Ranking(_, _ int, shape []int) (samplers.Ranking, bool) {
 	return samplers.Ranking{By: by, Share: 1, Order: oddsFirst(shape[0])}, true
 }
 
-// The GPU chooses positions and tokens for the paper's samplers but vanilla, and they are the
-// CPU's, in the same order, with as much work. With filters the host chooses.
+// The GPU chooses positions and tokens for the paper's samplers except vanilla, and they equal the
+// CPU's in the same order, with the same number of head rows. With filters the host chooses.
 func TestGPUChooses(t *testing.T) {
 	if !cuda.Included {
 		t.Skip("this build has no GPU support")

@@ -21,19 +21,19 @@ import (
 	"unmask/vqgan"
 )
 
-// emulateGPU makes an emulated GPU the only one.
+// emulateGPU makes an emulated GPU the only visible one.
 func emulateGPU(t *testing.T) {
 	t.Setenv(cuda.LibraryVariable, fakecuda.Build(t))
 }
 
-// useGPU has the tests use a GPU, or an emulated one.
+// useGPU makes the test use a GPU, or an emulated one if there is none.
 func useGPU(t *testing.T) {
 	if !fakecuda.OnGPU() {
 		emulateGPU(t)
 	}
 }
 
-// On a GPU the tokens of every sampler are the CPU's, in float32, for any batch size.
+// On a GPU every sampler gives the CPU's tokens, in float32, for any batch size.
 func TestGoldenTextOnGPU(t *testing.T) {
 	useGPU(t)
 	data, err := os.ReadFile(filepath.Join("testdata", "golden", "text.json"))
@@ -54,7 +54,7 @@ func TestGoldenTextOnGPU(t *testing.T) {
 	}
 }
 
-// Images too: their tokens, and the pixels but for rounding.
+// Images have the CPU's tokens on a GPU, and its pixels except for rounding.
 func TestImageOnGPU(t *testing.T) {
 	useGPU(t)
 	run := unmask.Run{Steps: 2, Seed: 3, Cache: 1}
@@ -76,8 +76,8 @@ func TestImageOnGPU(t *testing.T) {
 	require.InDeltaSlice(t, pixels[0], pixels[1], 1, "a byte may round the other way")
 }
 
-// A batch is chosen by the memory there is. One that was asked for and does not fit is an error
-// that says so.
+// The default batch depends on the free memory. A batch that was set and does not fit is an error
+// that gives the reason.
 func TestBatchOnGPU(t *testing.T) {
 	l := fakecuda.Open(t)
 	t.Setenv(cuda.LibraryVariable, l.Path)
@@ -100,8 +100,8 @@ func TestBatchOnGPU(t *testing.T) {
 }
 
 // A step waits for the GPU once, and once more for a partial pass. From the fourth batch of a run
-// on each of these is a graph of the pass up to where its last block drops rows, one of its end and
-// one of what follows, and nothing else is launched.
+// on, each wait launches three graphs and nothing else: the pass up to where its last block drops
+// rows, the end of that block, and the work after the pass.
 func TestStepsAreGraphs(t *testing.T) {
 	l := fakecuda.Open(t)
 	t.Setenv(cuda.LibraryVariable, l.Path)

@@ -12,7 +12,8 @@ import (
 	"unmask/demo"
 )
 
-// Any text gives tokens that hold it with so many masks for its holes, or an error of one line.
+// Any text gives tokens that contain it, with the right number of masks for each hole, or a
+// one-line error.
 func FuzzInfill(f *testing.F) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Backend: plain.New()})
 	require.NoError(f, err)

@@ -11,17 +11,17 @@ import (
 	"unmask/images"
 )
 
-// Inpainting is a picture and the part of it that is made new.
+// Inpainting is a picture with a part of it to be made new.
 type Inpainting struct {
 	Picture *image.NRGBA // of the model's size
-	Hole    *image.NRGBA // of the same size, white where it is made new
-	Tokens  []int32      // of a run that makes it
-	Lost    float64      // what the codes lose of what is kept, see Model.RoundTrip
+	Hole    *image.NRGBA // of the same size, white where the picture is made new
+	Tokens  []int32      // known tokens of the run that makes it
+	Lost    float64      // the loss of the codes in what is kept, see Model.RoundTrip
 }
 
-// NewInpainting returns how a picture of any size is made new in a part: inside box, or where mask,
-// which may be nil, is white or transparent; without both, where the picture is transparent. Fit
-// brings it to the model's size, see images.Place.
+// NewInpainting prepares a picture of any size. The part to be made new is inside box or where
+// mask, which may be nil, is white or transparent; without both it is where the picture is
+// transparent. fit says how the picture is brought to the model's size, see images.Place.
 func (m *Model) NewInpainting(picture, mask image.Image, box image.Rectangle,
 	fit string) (*Inpainting, error) {
 	hole, err := images.Hole(picture, mask, box)
@@ -45,7 +45,7 @@ func (m *Model) NewInpainting(picture, mask image.Image, box image.Rectangle,
 	return in, err
 }
 
-// Hash returns a text that is another one for other pixels.
+// Hash returns a text that differs for other pixels.
 func (in *Inpainting) Hash() string {
 	hash := sha256.New()
 	hash.Write(in.Picture.Pix)
@@ -53,8 +53,9 @@ func (in *Inpainting) Hash() string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// Inpaint returns the tokens of a run that makes a picture new where hole is white, as mask. Both
-// are of the model's size. A cell of the grid that a white pixel touches is masked whole.
+// Inpaint returns the tokens [height*width] of a run that makes a picture new where hole is white:
+// the picture's codes and, in each cell of the grid that a white pixel touches, a mask. Both images
+// have the model's size.
 func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
 	if m.Pictures == nil {
 		return nil, fmt.Errorf("the model makes no pictures")
@@ -87,7 +88,7 @@ func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
 }
 
 // RoundTrip returns how much of a picture the model's codes lose: the mean absolute difference, 0
-// to 255 a colour, between the pixels that hole keeps and what their codes decode to.
+// to 255, of the colours of the pixels that hole keeps from those of their decoded codes.
 func (m *Model) RoundTrip(picture, hole image.Image) (float64, error) {
 	codes, err := m.Pictures.Encode(picture)
 	if err != nil {
@@ -114,8 +115,8 @@ func (m *Model) RoundTrip(picture, hole image.Image) (float64, error) {
 	return float64(sum) / float64(max(n, 1)), nil
 }
 
-// Paste puts the pixels that hole keeps back into made, from picture, all of one size. They fade in
-// over a cell of the grid from the hole's edge, so that no seam shows.
+// Paste copies the pixels that hole keeps from picture into made; all three have one size. Within
+// one cell of the hole's edge the two are mixed, so that no seam shows.
 func (m *Model) Paste(made *image.NRGBA, picture, hole image.Image) error {
 	c, err := m.Pictures.load()
 	if err != nil {
@@ -143,8 +144,8 @@ func (m *Model) Paste(made *image.NRGBA, picture, hole image.Image) error {
 	return nil
 }
 
-// distances returns how far each pixel is from the nearest white one of hole, in steps of a king at
-// chess; without a white one they are farther than the picture is large.
+// distances returns each pixel's distance from the nearest white pixel of hole: the larger of the
+// horizontal and the vertical one. Without a white pixel it is larger than the picture.
 func distances(hole image.Image) []int {
 	r := hole.Bounds()
 	width, height := r.Dx(), r.Dy()
@@ -154,7 +155,7 @@ func distances(hole image.Image) []int {
 			d[i] = 0
 		}
 	}
-	// near lowers the distance of a pixel to one more than that of a neighbour.
+	// near lowers the distance of pixel i to one more than that of the neighbour at x, y.
 	near := func(i, x, y int) {
 		if x >= 0 && x < width && y >= 0 && y < height {
 			d[i] = min(d[i], d[y*width+x]+1)

@@ -16,13 +16,13 @@ import (
 	"unmask/param"
 )
 
-// Input is one of many texts that a run is asked for. At most one of Prompt and Infill is set;
-// without either the sample is free.
+// Input is one line of a list of prompts. At most one of Prompt and Infill is set; without either
+// the sample is unconditional.
 type Input struct {
 	Prompt string  `json:"prompt"` // as Text.Prompt reads it
 	Infill string  `json:"infill"` // as Text.Infill reads it
 	Class  string  `json:"class"`  // of an image, as Model.ClassCondition reads it
-	Seed   *uint64 `json:"seed"`   // nil: that of the run
+	Seed   *uint64 `json:"seed"`   // nil: the run's seed
 }
 
 const (
@@ -31,8 +31,8 @@ const (
 	maxInputBytes = 256 << 20 // bytes of all lines
 )
 
-// ReadInputs reads one input a line: a prompt as it stands or, where the first line is a JSON
-// object, an object with the fields of Input. Blank lines are left out.
+// ReadInputs reads one input per line: a plain prompt or, if the first line is a JSON object, an
+// object with the fields of Input. Blank lines are skipped.
 func ReadInputs(r io.Reader) (list []Input, err error) {
 	limited := &io.LimitedReader{R: r, N: maxInputBytes + 1}
 	lines := bufio.NewScanner(limited)
@@ -71,7 +71,7 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 	return list, nil
 }
 
-// parseInput reads one object.
+// parseInput reads one JSON object.
 func parseInput(line []byte) (in Input, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -88,8 +88,8 @@ func parseInput(line []byte) (in Input, err error) {
 	return in, nil
 }
 
-// Known returns the tokens [length] that an input gives from the start; for a length of 0 see
-// Prompt and Infill.
+// Known returns the tokens [length] at the start of an input's run; see Prompt and Infill for a
+// length of 0.
 func (t *Text) Known(in Input, length int) ([]int32, error) {
 	switch {
 	case in.Class != "":
@@ -104,8 +104,8 @@ func (t *Text) Known(in Input, length int) ([]int32, error) {
 	return t.Masks(length)
 }
 
-// Drawn returns what a picture is drawn of: the class or, where none is set and of a model without
-// classes, the prompt.
+// Drawn returns the class or prompt of a picture: the class if it is set or the model has classes,
+// and the prompt otherwise.
 func (in Input) Drawn(classes bool) (string, error) {
 	switch {
 	case in.Infill != "":
@@ -123,11 +123,11 @@ func (in Input) Drawn(classes bool) (string, error) {
 	return strings.TrimSpace(in.Prompt), nil
 }
 
-// Requests are samples of a list of inputs. Sample i is of input i modulo their number. It
-// depends on the run's seed and i; of an input that has a seed of its own, on that and on how often
-// the list was gone through before.
+// Requests are the samples of a list of inputs. Sample i uses input i modulo their number. It
+// depends on the run's seed and on i or, if its input has a seed of its own, on that seed and on
+// the number of earlier rounds through the list.
 type Requests struct {
-	Longest int // positions
+	Longest int // positions of the longest request
 
 	m     *Model
 	run   Run
@@ -135,9 +135,9 @@ type Requests struct {
 	fewer bool
 }
 
-// Requests returns what a pool is asked for. r.Length is the length of each, 0 the input's. Where
-// fewer is set, an input with fewer masked positions than r.Steps takes as many steps as it has
-// positions. The error is about the first input that cannot run.
+// Requests returns the requests to add to a pool. r.Length is the length of each, 0 means the
+// input's. With fewer set, an input with fewer masked positions than r.Steps has one step per
+// masked position. The error names the first input that cannot run.
 func (m *Model) Requests(r Run, list []Input, fewer bool) (*Requests, error) {
 	if m.Text == nil {
 		return nil, errors.New("the model makes no text")
@@ -156,7 +156,7 @@ func (m *Model) Requests(r Run, list []Input, fewer bool) (*Requests, error) {
 	return q, nil
 }
 
-// of returns the request for sample i.
+// of returns the request of sample i.
 func (q *Requests) of(i int) (r generate.Request, err error) {
 	in := q.list[q.Input(i)]
 	r = generate.Request{Recipe: q.run.Recipe(), Seed: q.run.Seed, Index: uint32(i)}
@@ -175,7 +175,7 @@ func (q *Requests) of(i int) (r generate.Request, err error) {
 	return r, nil
 }
 
-// Input returns the number of the input of sample i, from 0.
+// Input returns the index of sample i's input in the list.
 func (q *Requests) Input(i int) int { return i % len(q.list) }
 
 // Hash returns a hash of the inputs, 16 hexadecimal digits.
@@ -191,7 +191,7 @@ func (q *Requests) Hash() string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// All returns the requests of n samples from first on.
+// All returns the requests of n samples from sample first on.
 func (q *Requests) All(first, n int) iter.Seq[generate.Request] {
 	return func(yield func(generate.Request) bool) {
 		for i := first; i < first+n; i++ {
@@ -206,7 +206,7 @@ func (q *Requests) All(first, n int) iter.Seq[generate.Request] {
 	}
 }
 
-// free counts masked positions.
+// free returns the number of masked positions.
 func (m *Model) free(tokens []int32) (n int) {
 	for _, t := range tokens {
 		if t == m.Spec().Mask {

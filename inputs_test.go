@@ -42,8 +42,8 @@ func TestReadInputs(t *testing.T) {
 	}
 }
 
-// A sample of a list has the bytes of the same prompt alone: of an input with a seed, those of
-// that seed's first samples.
+// A sample of a list has the bytes that its prompt gives alone. An input with a seed of its own has
+// the bytes of that seed's first samples.
 func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: 1})
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layers are the rows of ARCHITECTURE.md's table, top to bottom: a package imports only rows below
-// its own, or packages inside its own folder. What stands in one row does not import each other.
+// layers are the rows of ARCHITECTURE.md's table, top to bottom: a package imports only packages in
+// rows below its own, or inside its own folder. Packages in one row do not import each other.
 type layers struct {
 	rows  [][]string
 	named map[string][]string // the table's rows by name
@@ -26,8 +26,8 @@ var (
 	quoted = regexp.MustCompile("`([^`]+)`")
 )
 
-// readLayers reads the table: name, packages, what they are. A semicolon between packages begins a
-// row of its own; packages in parentheses are inside the folder before them.
+// readLayers reads the table's columns: name, packages, description. A semicolon between packages
+// begins a row of its own; packages in parentheses are inside the folder before them.
 func readLayers(t *testing.T) layers {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func readLayers(t *testing.T) layers {
 	return l
 }
 
-// of returns the row of a package and the folder of the table that it is in.
+// of returns the row of a package and its folder in the table.
 func (l layers) of(pkg string) (row int, folder string) {
 	for i, names := range l.rows {
 		for _, name := range names {
@@ -70,8 +70,8 @@ func (l layers) of(pkg string) (row int, folder string) {
 	return row, folder
 }
 
-// apart reports whether two packages must not meet although one is below the other: networks and
-// samplers know marginals only.
+// apart reports whether two packages must not import each other although one is in a row below:
+// networks and samplers meet in model.Marginals only.
 func (l layers) apart(from, to string) bool {
 	switch _, folder := l.of(to); {
 	case slices.Contains(l.named["networks"], from) || slices.Contains(l.named["codecs"], from):
@@ -85,7 +85,7 @@ func (l layers) apart(from, to string) bool {
 	return false
 }
 
-// builds are those that the code is written for.
+// builds are the build contexts that the code is written for.
 func builds() map[string]build.Context {
 	out := map[string]build.Context{}
 	for name, change := range map[string]func(c *build.Context){

@@ -68,7 +68,7 @@ func longLines(src []byte) (numbers []int) {
 	return numbers
 }
 
-// directive reports whether a line is for the toolchain, which wants it whole.
+// directive reports whether a line is for the toolchain, which does not allow it to be split.
 func directive(line string) bool { return strings.HasPrefix(line, "//go:") }
 
 func TestLongLinesAreSeen(t *testing.T) {
@@ -78,7 +78,7 @@ func TestLongLinesAreSeen(t *testing.T) {
 	require.Equal(t, []int{3, 6}, longLines([]byte(src)))
 }
 
-// The command is flags, calls and printing: what else it needs is in libraries.
+// The command holds flags, calls and printing only; the logic is in libraries.
 func TestLinesOfTheCommandLine(t *testing.T) {
 	const most = 3000
 	lines := 0

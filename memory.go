@@ -9,11 +9,11 @@ import (
 	"unmask/model"
 )
 
-// smallBatch is a batch whose memory is not looked at.
+// smallBatch is the largest batch whose memory is not checked.
 const smallBatch = 16
 
-// Check fills in defaults and returns an error, in one line, for a run that the model cannot do, or
-// for which there is not enough memory.
+// Check fills in defaults and returns a one-line error for a run that the model cannot do or that
+// needs more memory than is free.
 func (m *Model) Check(r Run) (Run, error) {
 	o, err := r.Check(m.Denoiser)
 	if err != nil || o.Batch <= smallBatch {
@@ -23,7 +23,8 @@ func (m *Model) Check(r Run) (Run, error) {
 	if !ok {
 		return o, nil
 	}
-	const quarters = 3 // of what is free; the rest is for weights being packed and other programs
+	// of the free memory; the rest is for weights being packed and for other programs
+	const quarters = 3
 	each := sequenceBytes(m.Denoiser, o)
 	if most := free / 4 * quarters / each; int64(o.Batch) > most {
 		return o, fmt.Errorf("batch is %d, want 1 to %d: a sequence takes %.1f MB, and %.1f GB are free",
@@ -32,8 +33,8 @@ func (m *Model) Check(r Run) (Run, error) {
 	return o, nil
 }
 
-// freeMemory returns how many bytes are free where a batch will be: on a device that has memory of
-// its own, or on this machine. ok is false where nobody knows.
+// freeMemory returns the free bytes where a batch will be: on a device with its own memory, or on
+// this machine. ok is false if they are unknown.
 func freeMemory(b backend.Backend) (bytes int64, ok bool) {
 	if r, has := b.(backend.Roomy); has {
 		free, _, err := r.MemoryFree()

@@ -18,7 +18,7 @@ import (
 	"unmask/weights/hub"
 )
 
-// ErrName is in the chain of errors of a name that can be no model.
+// ErrName is wrapped by errors about a name that no model can have.
 var ErrName = errors.New("not a model's name")
 
 type nameError string
@@ -26,7 +26,7 @@ type nameError string
 func (e nameError) Error() string        { return string(e) }
 func (e nameError) Is(target error) bool { return target == ErrName }
 
-// exactPrefix begins the names of models whose marginals are exact.
+// exactPrefix begins the names of exact models.
 const exactPrefix = "oracle:"
 
 // IsExact reports whether name is that of an exact model, which has no files.
@@ -34,8 +34,8 @@ func IsExact(name string) bool { return strings.HasPrefix(name, exactPrefix) }
 
 var embedded = map[string]fs.FS{}
 
-// Embed gives the models of a file system, such as package demo's, a name for Load. Programs call
-// it before they load anything.
+// Embed registers the files of a model, such as package demo's, under a name for Load. Programs
+// call it before they load anything.
 func Embed(name string, files fs.FS) { embedded[name] = files }
 
 // Embedded returns the names that Embed registered, sorted.
@@ -60,8 +60,8 @@ func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model
 	return src, err
 }
 
-// Locate returns the directory or GGUF file of a model, or the directory of org/name[@revision] on
-// the hub.
+// Locate returns the path of a model's directory or GGUF file; for org/name[@revision] it is the
+// directory in the hub's cache, downloaded if necessary.
 func Locate(ctx context.Context, name string, progress func(hub.Progress)) (string, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -78,7 +78,7 @@ func Locate(ctx context.Context, name string, progress func(hub.Progress)) (stri
 	return hub.PullModel(ctx, name, progress)
 }
 
-// orEmbedded names what is embedded, for an error.
+// orEmbedded lists the embedded models for an error.
 func orEmbedded() string {
 	if len(embedded) == 0 {
 		return ""
@@ -99,7 +99,8 @@ func ParseExact(name string) (*oracle.Model, error) {
 	return m, nil
 }
 
-// loadExact returns an exact model with letters, or numbers, for its tokens.
+// loadExact returns an exact model whose tokens are shown as letters or, if there are too many, as
+// numbers.
 func loadExact(name string) (*Model, error) {
 	m, err := ParseExact(name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"unmask/model"
 )
 
-// Margins are pixels that a picture grows by on its sides.
+// Margins are the pixels added at each side of a picture.
 type Margins struct{ Left, Top, Right, Bottom int }
 
 // ParseMargins reads SIDE=PIXELS separated by commas, such as left=64,top=32.
@@ -52,23 +52,23 @@ func (m Margins) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Outpainting makes a picture larger. The picture is kept, but for a cell of the model's grid along
-// its edges, where it fades into what is new, as Paste does. What is new is made window by window,
-// each of the model's size and each beside what is there: the picture, and windows before it.
+// Outpainting enlarges a picture. The picture is kept except for one cell of the model's grid along
+// its edges, where it is mixed with the new part as Paste does. The new part is made in windows of
+// the model's size, one after the other; each continues the picture and the windows before it.
 type Outpainting struct {
 	m       *Model
 	picture *image.NRGBA // on the canvas; its margins are black
 	windows []window
 }
 
-// window is a part of the canvas that is made at once.
+// window is a part of the canvas that is made in one run.
 type window struct {
 	at   image.Rectangle
-	hole *image.Gray // of the window's size, white where nothing is yet
+	hole *image.Gray // of the window's size, white where nothing is there yet
 }
 
-// Outpaint returns how a picture grows by margins. With them it must have the model's size at
-// least.
+// Outpaint prepares the enlargement of a picture by margins. The result must be at least as large
+// as the model's pictures.
 func (m *Model) Outpaint(picture image.Image, add Margins) (*Outpainting, error) {
 	if m.Pictures == nil {
 		return nil, fmt.Errorf("the model makes no pictures")
@@ -106,7 +106,7 @@ func (m *Model) Outpaint(picture image.Image, add Margins) (*Outpainting, error)
 	return p, nil
 }
 
-// plan sets the windows. The next one is that with the most pixels that are there already; windows
+// plan orders the windows: the next is always the one with the most pixels already there. Windows
 // stand half a window apart, and at the edges.
 func (p *Outpainting) plan(size image.Point, kept image.Rectangle) {
 	canvas := p.picture.Rect
@@ -138,7 +138,7 @@ func (p *Outpainting) plan(size image.Point, kept image.Rectangle) {
 	}
 }
 
-// starts returns where windows of a size begin along a side.
+// starts returns where windows of length size begin along a side of the canvas.
 func starts(side, size int) (list []int) {
 	for at := 0; at < side-size; at += max(size/2, 1) {
 		list = append(list, at)
@@ -146,7 +146,7 @@ func starts(side, size int) (list []int) {
 	return append(list, side-size)
 }
 
-// whites counts the white pixels of a part.
+// whites counts the white pixels of m in a rectangle.
 func whites(m *image.Gray, at image.Rectangle) (n int) {
 	for y := at.Min.Y; y < at.Max.Y; y++ {
 		row := m.Pix[m.PixOffset(at.Min.X, y):][:at.Dx()]
@@ -157,13 +157,13 @@ func whites(m *image.Gray, at image.Rectangle) (n int) {
 	return n
 }
 
-// Size returns the larger picture's width and height in pixels.
+// Size returns the width and height of the enlarged picture in pixels.
 func (p *Outpainting) Size() image.Point { return p.picture.Rect.Size() }
 
-// Windows returns how many parts are made, one after the other.
+// Windows returns the number of windows, which are made one after the other.
 func (p *Outpainting) Windows() int { return len(p.windows) }
 
-// Hash returns a text that is another one for another picture or other margins.
+// Hash returns a text that differs for other pictures or margins.
 func (p *Outpainting) Hash() string {
 	hash := sha256.New()
 	for _, w := range p.windows {
@@ -174,8 +174,8 @@ func (p *Outpainting) Hash() string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// Lost returns how much of the picture the model's codes lose beside what is made first, as
-// RoundTrip does. Where it is much the picture's edge shows.
+// Lost returns the codes' loss in the kept part of the first window, as RoundTrip measures it. If
+// it is large the picture's edge shows.
 func (p *Outpainting) Lost() (float64, error) {
 	w := &p.windows[0]
 	given := image.NewNRGBA(w.hole.Rect)
@@ -184,9 +184,9 @@ func (p *Outpainting) Lost() (float64, error) {
 	return p.m.RoundTrip(given, w.hole)
 }
 
-// Draw yields the larger pictures of a run that Check returned, r.First and on, r.Batch at once.
-// Its tokens are not read. A window that has fewer masked cells than the run has steps takes as
-// many steps as cells. An error ends it.
+// Draw yields the enlarged pictures of a run that Check returned, from number r.First on, r.Batch
+// at once. It ignores r.Tokens. A window with fewer masked cells than r.Steps has one step per
+// cell. Draw ends after an error.
 func (p *Outpainting) Draw(ctx context.Context, r Run) iter.Seq2[*image.NRGBA, error] {
 	return func(yield func(*image.NRGBA, error) bool) {
 		for first := 0; first < r.N; first += max(r.Batch, 1) {
@@ -204,7 +204,7 @@ func (p *Outpainting) Draw(ctx context.Context, r Run) iter.Seq2[*image.NRGBA, e
 	}
 }
 
-// batch draws pictures first to first+n-1.
+// batch draws the n pictures from number first on.
 func (p *Outpainting) batch(ctx context.Context, r Run, first, n int) ([]*image.NRGBA, error) {
 	made := make([]*image.NRGBA, n)
 	for i := range made {
@@ -219,7 +219,7 @@ func (p *Outpainting) batch(ctx context.Context, r Run, first, n int) ([]*image.
 	return made, nil
 }
 
-// window draws window k of all pictures. Its random numbers are not those of the windows before it.
+// window draws window k of the n pictures in made. Each window uses random numbers of its own.
 func (p *Outpainting) window(ctx context.Context, r Run, first, k int, made []*image.NRGBA) error {
 	w := &p.windows[k]
 	condition := func(i int) *model.Condition {
@@ -288,8 +288,8 @@ func masked(tokens []int32, mask int32) (n int) {
 	return n
 }
 
-// extend gives pixels in the hole the colour of the nearest kept one of their row, or those of the
-// nearest row that has any, so that codes of cells beside the hole are of a whole picture.
+// extend fills the hole with the colour of the nearest kept pixel in the row, or in the nearest row
+// that has kept pixels, so that the codes of cells at the hole's edge are those of a whole picture.
 func extend(m *image.NRGBA, hole *image.Gray) {
 	width, height := m.Rect.Dx(), m.Rect.Dy()
 	rows := make([]bool, height) // that have kept pixels
@@ -309,7 +309,7 @@ func extend(m *image.NRGBA, hole *image.Gray) {
 	}
 }
 
-// nearest returns for each of n places the nearest that is kept; -1 where none is.
+// nearest returns, for each of n places, the index of the nearest kept place, -1 if none is kept.
 func nearest(n int, kept func(at int) bool) []int {
 	list, last := make([]int, n), -1
 	for i := range list {

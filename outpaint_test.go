@@ -27,7 +27,7 @@ func TestParseMargins(t *testing.T) {
 	}
 }
 
-// FuzzMargins reads any text without a panic, and what it reads it writes.
+// FuzzMargins reads any text without panicking, and writes back what it reads.
 func FuzzMargins(f *testing.F) {
 	f.Add("left=64,top=32")
 	f.Add("right=1,,bottom=\xff")
@@ -42,7 +42,7 @@ func FuzzMargins(f *testing.F) {
 	})
 }
 
-// gradient is a picture of which no two pixels of a row or column are alike.
+// gradient returns a picture in which no two pixels of a row or column are equal.
 func gradient(width, height int) *image.NRGBA {
 	p := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i := range width * height {
@@ -52,8 +52,8 @@ func gradient(width, height int) *image.NRGBA {
 	return p
 }
 
-// A picture keeps all but a cell along its edges; what is new depends on the seed and on the number
-// of the picture, not on the batch.
+// All but one cell along a picture's edges is kept. The new part depends on the seed and on the
+// picture's number, not on the batch.
 func TestOutpaint(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestOutpaint(t *testing.T) {
 		_, err := m.Outpaint(c.picture, c.add)
 		require.ErrorContains(t, err, want)
 	}
-	// A picture may be smaller than the model's where its margins make up for it.
+	// A picture may be smaller than the model's if its margins make up for it.
 	p, err = m.Outpaint(gradient(40, 64), unmask.Margins{Right: 24})
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Windows())
@@ -132,7 +132,7 @@ func TestOutpaint(t *testing.T) {
 		"the model's codes have no place in the picture, want a grid of codes")
 }
 
-// Windows stand half a window apart, and none is made where all is there.
+// Windows stand half a window apart, and none is made where nothing is missing.
 func TestWindowsCoverTheMargins(t *testing.T) {
 	m := newStripes() // 6 x 6 pixels
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"unmask/model"
 )
 
-// Pictures is the side of a model that makes and reads pictures. The network between codes and
-// pictures loads when it is first needed. Its methods may be called at once, and take turns.
+// Pictures is the side of a model that makes and reads pictures. The codec, the network between
+// codes and pictures, is loaded on first use. Methods may be called concurrently; they take turns.
 type Pictures struct {
 	load func() (model.Codec, error) // once
 	turn sync.Mutex
@@ -39,8 +39,7 @@ func LoadPictures(ctx context.Context, name string, o Options) (*Pictures, error
 	return newPictures(func() (model.Codec, error) { return c, nil }), nil
 }
 
-// Codec returns the network between codes and pictures. It has one caller at a time: do not use it
-// while the other methods run.
+// Codec returns the codec. It must not be used while another method of p runs.
 func (p *Pictures) Codec() (model.Codec, error) { return p.load() }
 
 // Size returns a picture's width and height in pixels.
@@ -53,7 +52,7 @@ func (p *Pictures) Size() (width, height int, err error) {
 	return width, height, nil
 }
 
-// place returns how a picture is brought to the model's size.
+// place returns the placement of a picture of this size on the model's.
 func (p *Pictures) place(picture image.Image, fit string) (images.Placement, error) {
 	width, height, err := p.Size()
 	if err != nil {
@@ -82,7 +81,7 @@ func (p *Pictures) Image(codes []int32) (*image.NRGBA, error) {
 	return c.Image(codes)
 }
 
-// ImageOf returns the picture of codes that were drawn under a condition, nil for none: some
+// ImageOf returns the picture of codes that were drawn with a condition, nil for none: some
 // decoders read the prompt too.
 func (p *Pictures) ImageOf(codes []int32, condition *model.Condition) (*image.NRGBA, error) {
 	c, err := p.load()
@@ -113,7 +112,8 @@ func (p *Pictures) Encode(picture image.Image) ([]int32, error) {
 	return e.EncodeImage(picture)
 }
 
-// Cells returns the pixels of positions of the codes' grid; none where codes have no place.
+// Cells returns the pixels of each position of the codes' grid, nil if codes have no place in the
+// picture.
 func (p *Pictures) Cells(positions []int) ([]image.Rectangle, error) {
 	c, err := p.load()
 	if err != nil || len(c.Shape()) != 2 {
@@ -128,14 +128,14 @@ func (p *Pictures) Cells(positions []int) ([]image.Rectangle, error) {
 	return list, nil
 }
 
-// cellOf returns the pixels of a code on a grid.
+// cellOf returns the size in pixels of one code's cell.
 func cellOf(c model.Codec) image.Point {
 	width, height := c.Size()
 	return image.Pt(width/c.Shape()[1], height/c.Shape()[0])
 }
 
-// Fill gives each masked position of codes the code of an open one near it, so that a picture can
-// be made of them, and returns which were masked.
+// Fill replaces each masked code by the nearest open one, so that the codes can be decoded, and
+// returns the positions that were masked.
 func (p *Pictures) Fill(codes []int32, mask int32) (filled []int32, masked []int, err error) {
 	c, err := p.load()
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *Pictures) Fill(codes []int32, mask int32) (filled []int32, masked []int
 			queue = append(queue, i)
 		}
 	}
-	if len(queue) == 0 { // nothing is known, and all of it is hidden
+	if len(queue) == 0 { // nothing is open, so every cell is hidden
 		clear(filled)
 		return filled, masked, nil
 	}

@@ -19,7 +19,7 @@ import (
 
 const packs = "testdata/packs"
 
-// copyTo copies files of a pack's folder to a new one.
+// copyTo copies files of a parity pack to a new folder.
 func copyTo(t *testing.T, from, to string, names ...string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(to, 0o777))
@@ -89,9 +89,8 @@ func haltonFolder(t *testing.T) string {
 	return dir
 }
 
-// Each family draws a picture from what it is asked for, by the run that it was published with, and
-// by samplers and partial caching that know nothing of it; the same seed gives the same picture in
-// any batch.
+// Each family draws a picture by its published run, and by samplers and partial caching that do not
+// depend on the family. The same seed gives the same picture in any batch.
 func TestPipelines(t *testing.T) {
 	for name, c := range map[string]struct {
 		folder string
@@ -166,7 +165,7 @@ func tokensOf(t *testing.T, m *unmask.Model, o generate.Options) [][]int32 {
 	return out
 }
 
-// What is missing or does not fit is one line.
+// Missing or mismatched files give a one-line error.
 func TestBadPipelines(t *testing.T) {
 	load := func(dir string) (*unmask.Model, error) {
 		return unmask.Load(context.Background(), dir,

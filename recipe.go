@@ -9,8 +9,8 @@ import (
 	"unmask/param"
 )
 
-// Defaults returns the recipe that the model was published with or, without one, its kind's: what a
-// run does where it asks for nothing else. Guidance is left out where the model takes no condition.
+// Defaults returns the recipe that the model was published with or, if it has none, the default of
+// its kind. It has no guidance if the model takes no condition.
 func (m *Model) Defaults() (generate.Recipe, error) {
 	if m.Recipe == "" {
 		return generate.Defaults(m.Spec()), nil
@@ -25,7 +25,7 @@ func (m *Model) Defaults() (generate.Recipe, error) {
 	return r.For(m.Spec()), nil
 }
 
-// complete fills in what a run leaves open from the recipe that the model was published with.
+// complete fills unset fields of a run from the model's published recipe.
 func (m *Model) complete(r Run) (Run, error) {
 	if m.Recipe == "" {
 		return r, nil
@@ -44,7 +44,7 @@ func (m *Model) complete(r Run) (Run, error) {
 	return r.With(full), nil
 }
 
-// masked returns how many positions of a run are masked at its start.
+// masked returns the number of masked positions at the start of a run.
 func (m *Model) masked(r Run) int {
 	if r.Tokens == nil {
 		if r.Length != 0 {
@@ -61,8 +61,8 @@ func (m *Model) masked(r Run) int {
 	return n
 }
 
-// Choose makes a preset, by its name, the run that the model was published with. "" leaves it as it
-// is but for a run that inpaints, where the model has a preset of its own for that.
+// Choose makes a named preset the model's published recipe. "" changes nothing, unless the run
+// inpaints and the model has a preset for that.
 func (m *Model) Choose(preset string, inpaints bool) error {
 	if preset == "" {
 		if recipe, ok := m.Presets["inpaint"]; ok && inpaints {

@@ -10,7 +10,7 @@ import (
 	"unmask/model"
 )
 
-// Every model's published run is one that this program reads, and that its network takes.
+// Every image model's published run parses, and its network accepts it.
 func TestPublishedRecipes(t *testing.T) {
 	for _, name := range []string{"titok-bert-tiny", "titok-uvit-tiny", "maskgen-tiny",
 		"amused-256-tiny", "amused-512-tiny/transformer"} {
@@ -26,7 +26,7 @@ func TestPublishedRecipes(t *testing.T) {
 	}
 }
 
-// So is every language model's.
+// Every language model's published run does too.
 func TestPublishedRecipesOfText(t *testing.T) {
 	for _, name := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "fast-dllm-v2-tiny",
 		"llada2-moe-tiny"} {

@@ -11,16 +11,17 @@ import (
 	"unmask/samplers"
 )
 
-// StrengthParam is how much of a picture Redraw makes new.
+// StrengthParam is the share of the steps that Redraw runs.
 var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3, Max: 1,
 	Default: "0.5",
 	Help:    "share of the steps that draw a given picture again; 1 draws all of it new"}
 
-// Redraw returns the last steps of r, a run that Check returned, begun from a picture of the
-// model's size: its codes, of which as many are masked as the schedule leaves masked at that step,
-// chosen by the seed. strength is the share of the steps. It is the image-to-image of aMUSEd (Patil
-// et al. 2024; diffusers, pipelines/amused), which masks each code by chance; at strength 1, where
-// its program masks nothing, all is masked.
+// Redraw returns the last steps of r, a run that Check returned, starting from the codes of a
+// picture of the model's size. The number of masked codes is the one that the schedule leaves
+// masked at that step; the seed chooses which. strength is the share of the steps. This is aMUSEd's
+// image-to-image (Patil et al. 2024; diffusers, pipelines/amused), with two differences: there each
+// code is masked with a probability, and at strength 1, where aMUSEd's program masks nothing, all
+// codes are masked here.
 func (m *Model) Redraw(r Run, picture image.Image, strength float64) (Run, error) {
 	if err := StrengthParam.Check(strength); err != nil || strength == 0 {
 		return r, cmp.Or(err, errors.New("strength is 0, want more"))

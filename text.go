@@ -10,20 +10,19 @@ import (
 	"unmask/tokenizers"
 )
 
-// Text is the side of a model that reads and writes text. Its methods may be called at once.
+// Text is the side of a model that reads and writes text. Its methods may be called concurrently.
 type Text struct {
 	tokenizers.Tokenizer // masked positions show as Hole
 
 	spec model.Spec
 }
 
-// Masks returns the tokens [length] of a run without known tokens. A length of 0 is the
-// model's.
+// Masks returns the tokens [length] of a run without known tokens. A length of 0 means the model's.
 func (t *Text) Masks(length int) ([]int32, error) { return t.fit(nil, length) }
 
-// Prompt returns the tokens [length] of a run that continues text: its tokens, then masks. They
-// begin with the end-of-text token where the vocabulary has one, as the models were trained on
-// packed documents. A length of 0 is the model's.
+// Prompt returns the tokens [length] of a run that continues text: its tokens, then masks. The
+// first is the end-of-text token if the vocabulary has one, because the models were trained on
+// packed documents. A length of 0 means the model's.
 func (t *Text) Prompt(text string, length int) ([]int32, error) {
 	known, err := t.Encode(text)
 	if err != nil {
@@ -35,12 +34,12 @@ func (t *Text) Prompt(text string, length int) ([]int32, error) {
 	return t.fit(known, length)
 }
 
-// hole is a number of tokens in brackets: "[20]".
+// hole matches a number of tokens in brackets: "[20]".
 var hole = regexp.MustCompile(`\[([0-9]+)\]`)
 
-// Infill returns the tokens [length] of a run that fills the holes of text, each a number of tokens
-// in brackets: "Once upon a time there[3] girl named Lily.". What length leaves over is masked too;
-// a length of 0 is that of text.
+// Infill returns the tokens [length] of a run that fills the holes of text, each written as a
+// number of tokens in brackets: "Once upon a time there[3] girl named Lily.". Positions after the
+// text are masked too; a length of 0 means that of the text.
 func (t *Text) Infill(text string, length int) ([]int32, error) {
 	var known []int32
 	add := func(piece string) error {
@@ -75,7 +74,7 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 	return t.fit(known, length)
 }
 
-// fit puts masks after known, up to length.
+// fit appends masks to known, up to length tokens.
 func (t *Text) fit(known []int32, length int) ([]int32, error) {
 	most := t.spec.Length()
 	if length < 0 || length > most {
@@ -90,8 +89,8 @@ func (t *Text) fit(known []int32, length int) ([]int32, error) {
 	return append(known, slices.Repeat([]int32{t.spec.Mask}, most-len(known))...), nil
 }
 
-// End returns the token that ends a text, by an id such as 198, the spelling of a special token, or
-// a text of one token; "" is <|endoftext|>.
+// End returns the token that ends a text. text is an id such as 198, the spelling of a special
+// token, or a text of one token; "" means <|endoftext|>.
 func (t *Text) End(text string) (int32, error) {
 	if text == "" {
 		text = tokenizers.EndOfText
@@ -109,7 +108,8 @@ func (t *Text) End(text string) (int32, error) {
 	return ids[0], nil
 }
 
-// Cut returns tokens up to the first end at or after position from, where generated text begins.
+// Cut returns tokens up to the first end token at or after position from, where generated text
+// begins.
 func Cut(tokens []int32, from int, end int32) []int32 {
 	if n := slices.Index(tokens[from:], end); n >= 0 {
 		return tokens[:from+n]

@@ -32,27 +32,27 @@ import (
 	_ "unmask/vqgan"
 )
 
-// Options choose how a model is loaded. The zero value is float32 on all cores.
+// Options say how a model is loaded. The zero value is float32 on all cores.
 type Options struct {
 	Device    string // as OpenDevice takes it; "" means cpu
 	Threads   int    // of the CPU; 0: all cores
 	Precision backend.Precision
-	Backend   backend.Backend // a device that is open already, used whatever Device says
+	Backend   backend.Backend // a device that is already open; Device is then ignored
 
 	// Progress, if not nil, is called as a download proceeds.
 	Progress func(hub.Progress)
 }
 
-// Model is a loaded network with what it brings: a tokenizer, or a codec of pictures.
+// Model is a loaded network with its tokenizer or its codec of pictures.
 type Model struct {
 	model.Denoiser
 	Info     model.Info
 	Backend  backend.Backend
 	Source   *model.Source     // its files; nil for an exact model
-	Name     string            // that it was loaded by
+	Name     string            // the name passed to Load
 	Text     *Text             // nil where the model makes no text
 	Pictures *Pictures         // nil where the model makes no pictures
-	Recipe   string            // the run that it was published with; "" for its kind's defaults
+	Recipe   string            // its published run; "" for the defaults of its kind
 	Presets  map[string]string // other published runs, by name
 	Classes  []string          // names of its classes, where they have names
 
@@ -62,8 +62,8 @@ type Model struct {
 // Kind returns what the model's sequences stand for.
 func (m *Model) Kind() model.Kind { return m.kind }
 
-// NewModel returns the model of a network that was loaded, or made, on b; src is nil where it has
-// no files.
+// NewModel returns the model of a network that was loaded or built on device b; src is nil if it
+// has no files.
 func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src, Recipe: l.Recipe,
 		Presets: l.Presets, Classes: l.Classes,
@@ -83,7 +83,7 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	return m
 }
 
-// Hole stands for a masked position in decoded text.
+// Hole is the character of a masked position in decoded text.
 const Hole = "▯"
 
 // Load loads the model at name, one of:
@@ -114,7 +114,7 @@ func LoadFS(files fs.FS, name string, o Options) (*Model, error) {
 	return load(src, o)
 }
 
-// open returns the device of the options.
+// open opens the device that the options name.
 func (o *Options) open() (backend.Backend, error) {
 	if o.Backend != nil {
 		return o.Backend, nil
@@ -134,15 +134,15 @@ func load(src *model.Source, o Options) (*Model, error) {
 	return NewModel(l, b, src), nil
 }
 
-// Run says what Generate does; see generate.Options.
+// Run holds the options of Generate; see generate.Options.
 type Run = generate.Options
 
 // Step is the state of a batch after a step; see generate.Step.
 type Step = generate.Step
 
-// Generate runs the denoising loop and yields after each step of each batch. What r leaves open is
-// as the model was published, see Model.Defaults. It ends with an error that wraps ctx.Err() when
-// ctx is cancelled.
+// Generate runs the denoising loop and yields after each step of each batch. Unset fields of r are
+// those of the model's published run, see Model.Defaults. After ctx is cancelled it ends with an
+// error that wraps ctx.Err().
 func Generate(ctx context.Context, m *Model, r Run) iter.Seq2[*Step, error] {
 	r, err := m.complete(r)
 	if err == nil {

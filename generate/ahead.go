@@ -5,7 +5,7 @@ import (
 	"unmask/samplers"
 )
 
-// lookAhead is View.Ahead: a pass over copies of the member that chooses, each with a
+// lookAhead implements View.Ahead: one pass over copies of the visited member, each with a
 // candidate's tokens in place.
 func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, masked []int,
 	err error) {

@@ -10,14 +10,14 @@ import (
 	"unmask/samplers"
 )
 
-// Asked are the parameters that a user asked for, by name, as text: those that Recipe.Set takes,
-// and alpha and gamma, which are for the sampler. Flags and requests are read into it.
+// Asked holds the parameters that a user set, as text by name: those of Recipe.Set, and alpha and
+// gamma, which belong to the sampler. Command-line flags and HTTP requests are read into it.
 type Asked map[string]string
 
-// given are parameters of samplers that stand beside a recipe's own.
+// given are parameters of samplers that can be set beside those of a recipe.
 var given = []param.Param{samplers.AlphaParam, samplers.GammaParam}
 
-// Check returns an error for what no model's defaults make right.
+// Check returns an error for values that are wrong for every model.
 func (a Asked) Check() error {
 	var r Recipe
 	if err := a.read(&r, Recipe{}); err != nil {
@@ -29,10 +29,10 @@ func (a Asked) Check() error {
 	return nil
 }
 
-// Over returns the recipe that was asked for, with base's parameters where nothing was: a
-// model's defaults, complete as Defaults returns them. What base has and cannot act beside what was
-// asked for is left out. What was asked for and cannot act is an error, which begins with the
-// parameter's name.
+// Over returns the recipe with the parameters in a and base's for the rest; base is a model's
+// complete defaults, as Defaults returns them. A parameter of base that has no effect together with
+// those in a is left out. A parameter in a that has no effect is an error, which begins with its
+// name.
 func (a Asked) Over(base Recipe) (r Recipe, err error) {
 	if err = a.read(&r, base); err == nil {
 		err = a.sampler(&r, base)
@@ -43,12 +43,12 @@ func (a Asked) Over(base Recipe) (r Recipe, err error) {
 	return r, err
 }
 
-// read sets all but the sampler.
+// read sets all parameters except the sampler.
 func (a Asked) read(r *Recipe, base Recipe) error {
 	for name := range a {
 		if !slices.ContainsFunc(given, func(p param.Param) bool { return p.Name == name }) &&
 			!slices.ContainsFunc(table, func(t row) bool { return t.Name == name }) {
-			return new(Recipe).Set(name, "") // which knows what is like it
+			return new(Recipe).Set(name, "") // its error lists similar names
 		}
 	}
 	for _, t := range table {
@@ -66,7 +66,7 @@ func (a Asked) read(r *Recipe, base Recipe) error {
 	return nil
 }
 
-// named begins an error with a parameter's name.
+// named returns err with a parameter's name in front.
 func named(name string, err error) error {
 	if _, ok := errors.AsType[*param.Error](err); ok {
 		return err
@@ -74,7 +74,7 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// sampler sets the sampler, with alpha and gamma, and the cache that it allows.
+// sampler sets the sampler, with alpha and gamma, and the cache if the sampler allows one.
 func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
 	text, asked := a["sampler"]
 	_, cacheAsked := a["cache"]
@@ -99,7 +99,7 @@ func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
 			return err
 		}
 		switch {
-		case !asked: // the base's own number gives way
+		case !asked: // base's value is dropped
 			with = append(with, samplers.Instead(p.Name, x))
 		case samplers.Takes(name, p.Name):
 			with = append(with, samplers.With(p.Name, x))
@@ -130,8 +130,8 @@ func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
 	return nil
 }
 
-// dependent leaves out what acts with another parameter alone, and refuses what was asked for and
-// does not act.
+// dependent removes parameters of base that act only together with another one, and refuses such
+// parameters in a.
 func (a Asked) dependent(r *Recipe) error {
 	_, paced := samplers.As[samplers.SelfPaced](r.Sampler)
 	for _, d := range []struct {

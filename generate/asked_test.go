@@ -10,7 +10,7 @@ import (
 	"unmask/model"
 )
 
-// What was asked for is in the recipe, and what was not is the base's, but for what cannot act.
+// Set parameters are in the recipe; the others are base's, except those without effect.
 func TestAskedOver(t *testing.T) {
 	base, err := generate.ParseRecipe("moment(alpha=4.5) schedule=cosine steps=12 cache=1 top-p=0.9 " +
 		"guidance=3 guidance-schedule=linear")
@@ -24,7 +24,7 @@ func TestAskedOver(t *testing.T) {
 			"top-p=0.9 guidance=3 guidance-schedule=linear"},
 		{generate.Asked{"guidance": "0", "steps": "4"},
 			"sampler=moment(alpha=4.5) schedule=cosine steps=4 cache=1 top-p=0.9"},
-		{generate.Asked{"sampler": "maskgit", "top-p": "1"}, // which has no cache
+		{generate.Asked{"sampler": "maskgit", "top-p": "1"}, // maskgit has no cache
 			"sampler=maskgit schedule=cosine steps=12 guidance=3 guidance-schedule=linear"},
 		{generate.Asked{"sampler": "halton+cache", "cache": "2", "gamma": "2"},
 			"sampler=halton(gamma=2) schedule=cosine steps=12 cache=2 top-p=0.9 guidance=3 " +
@@ -58,7 +58,7 @@ func TestAskedRefuses(t *testing.T) {
 	require.ErrorContains(t, err, `unknown parameter "step" (did you mean steps?)`)
 }
 
-// A recipe, asked for in full, is itself over any base: nothing of the base is left.
+// A complete recipe stays itself over any base.
 func TestAskedInFull(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, err := generate.ParseRecipe(drawRecipe(t))
@@ -73,7 +73,7 @@ func TestAskedInFull(t *testing.T) {
 		}
 		got, err := asked.Over(generate.Recipe{Cache: 0})
 		if err != nil {
-			return // it cannot act
+			return // it cannot have an effect
 		}
 		require.Equal(t, r.String(), got.String())
 	})

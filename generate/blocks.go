@@ -9,24 +9,25 @@ import (
 	"unmask/samplers"
 )
 
-// Block diffusion: models whose positions see their own block and those before it
-// (model.Spec.Block). Keys and values of a finished block never change, so a pass feeds the current
-// block, and of those before it what changed since the last pass: exact, and a sequence costs what
-// it has become, not what it might. A sequence ends with the block in which a token of Spec.Ends
-// opens.
+// Block diffusion is for models whose positions see their own block and those before it
+// (model.Spec.Block). Keys and values of a finished block never change, so a pass computes the
+// current block and, of those before it, only what changed since the last pass. This is exact. A
+// sequence ends with the block in which a token of Spec.Ends opens.
 //
-// The originals make a pass of their own over a prompt and over each finished block; here it is
-// part of the next block's first.
+// The original programs make an extra pass over a prompt and over each finished block; here that
+// work is part of the next block's first pass.
 
-// blockwork is what a task with Reuse Blocks knows of its blocks.
+// blockwork holds what a task with Reuse Blocks needs.
 type blockwork struct {
-	size   int // positions
-	steps  int // of a block
-	post   int // of an editor, steps of a block after its last mask; -1: nothing is replaced
+	size  int // positions of a block
+	steps int // of a block
+	// for editing samplers, steps of a block after its last mask; -1: the sampler replaces
+	// nothing
+	post   int
 	closes []int32
 }
 
-// newBlockwork returns the blocks of a recipe on a model, without blocks the zero value.
+// newBlockwork returns the blockwork of a recipe on a model, the zero value without blocks.
 func newBlockwork(spec model.Spec, r Recipe, ends []int32) blockwork {
 	k := blockwork{post: -1}
 	if r.Reuse != Blocks {
@@ -48,20 +49,20 @@ func (r Recipe) plansItself() bool {
 	return ok
 }
 
-// most returns how many steps a sequence takes at most.
+// most returns the most steps that a sequence can take.
 func (k *blockwork) most(length int) int {
 	return (length + k.size - 1) / k.size * (k.steps + max(k.post, 0))
 }
 
-// block is where a member with Reuse Blocks is.
+// block is the state of a member with Reuse Blocks.
 type block struct {
 	from, to int  // positions; to is 0 before the first block
-	n, after int  // steps made of it, and those of them that began without a mask
-	again    bool // nothing is masked, and an editor looks once more
+	n, after int  // steps made in the block, and those of them that began without a mask
+	again    bool // no position is masked, and an editor takes one more step
 }
 
-// nextBlock is the window of the next step: the current block or, where that is finished, the first
-// one with a mask.
+// nextBlock returns the window of the next step: the current block or, if that is finished, the
+// first block with a mask.
 func (m *member) nextBlock(mask int32) window {
 	k := &m.block
 	if !k.again {
@@ -75,7 +76,8 @@ func (m *member) nextBlock(mask int32) window {
 	return window{step: min(k.n+1, m.blockwork.steps), of: m.blockwork.steps, from: from, to: to}
 }
 
-// blockQuota is the schedule's, of a whole block whatever of it was known from the start.
+// blockQuota returns the number of positions that the schedule opens, counted over a whole block
+// even if some of it was known from the start.
 func (m *member) blockQuota() int {
 	if m.step >= m.of {
 		return len(m.masked)
@@ -84,8 +86,8 @@ func (m *member) blockQuota() int {
 	return min(open(m.step)-open(m.step-1), len(m.masked))
 }
 
-// feedBlocks adds the rows of the current block, and of those before it from the first on that is
-// not what keys and values are of.
+// feedBlocks adds the rows of the current block and all rows before it from the first whose token
+// differs from the one its keys and values were computed from.
 func (m *member) feedBlocks(rows []int32, base int) []int32 {
 	first := 0
 	for ; first < m.block.from; first += m.size {
@@ -100,7 +102,7 @@ func (m *member) feedBlocks(rows []int32, base int) []int32 {
 	return rows
 }
 
-// blockDone brings the state of a member with Reuse Blocks up to date after a step.
+// blockDone updates the state of a member with Reuse Blocks after a step.
 func (m *member) blockDone(mask int32) {
 	k := &m.block
 	full := len(m.masked) == 0
@@ -123,7 +125,7 @@ func (m *member) blockDone(mask int32) {
 	}
 }
 
-// checkBlock refuses an opening that breaks the rules of blocks.
+// checkBlock returns an error for an opening outside the current block.
 func (m *member) checkBlock() error {
 	o := &m.opening
 	for _, at := range o.Replace {
@@ -142,7 +144,7 @@ func (m *member) checkBlock() error {
 	return nil
 }
 
-// checkBlocks refuses what cannot run block by block.
+// checkBlocks returns an error for a recipe that cannot run block by block.
 func (r Recipe) checkBlocks(d model.Denoiser) error {
 	if r.Cache > 0 {
 		return fmt.Errorf("cache is %d with reuse blocks, want 0", r.Cache)
@@ -170,14 +172,14 @@ func (r Recipe) checkBlocks(d model.Denoiser) error {
 	return nil
 }
 
-// network is a model that sequences of a pool go through. A pool has one for each size of blocks.
+// network is the model that a member uses. A pool has one for each block size.
 type network struct {
-	d       model.Denoiser // with guidance, where the pool has it
-	refiner model.Refiner  // d, nil where it has no partial passes
+	d       model.Denoiser // wrapped in guidance if the pool has it
+	refiner model.Refiner  // d, or nil if it has no partial passes
 	spec    model.Spec
 }
 
-// network returns the model with blocks of a size, 0 for its own.
+// network returns the model with blocks of a size, 0 for the model's own.
 func (p *Pool) network(size int) (*network, error) {
 	if size == p.d.Spec().Block {
 		size = 0

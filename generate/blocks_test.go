@@ -13,7 +13,7 @@ import (
 	"unmask/model"
 )
 
-// pack is a network of a parity pack.
+// pack loads a network of a parity pack.
 func pack(t *testing.T, name string) model.Denoiser {
 	l, err := model.Load(parity.Open(t, name).Source,
 		model.Options{Backend: cpu.New(cpu.Options{Threads: 2})})
@@ -21,14 +21,14 @@ func pack(t *testing.T, name string) model.Denoiser {
 	return l.Denoiser
 }
 
-// recipe reads a recipe.
+// recipe parses a recipe.
 func recipe(t *testing.T, text string) generate.Recipe {
 	r, err := generate.ParseRecipe(text)
 	require.NoError(t, err)
 	return r
 }
 
-// last returns the last step of a run's only sequence.
+// last returns the last state of a run's only sequence.
 func last(t *testing.T, d model.Denoiser, o generate.Options) (q generate.Sequence, steps int) {
 	for step, err := range generate.Run(t.Context(), d, o) {
 		require.NoError(t, err)
@@ -38,8 +38,8 @@ func last(t *testing.T, d model.Denoiser, o generate.Options) (q generate.Sequen
 	return q, steps
 }
 
-// A text ends once a token of Ends is there and all before it: the tokens up to it are those of the
-// run without Ends, and less is computed.
+// A text ends once a token of Ends and everything before it are open. The tokens up to it are those
+// of the run without Ends, and less is computed.
 func TestEnds(t *testing.T) {
 	const end, at, length = 3, 6, 24
 	force := func(_, position int, logits []float32) {
@@ -94,8 +94,8 @@ func TestEnds(t *testing.T) {
 	require.ErrorContains(t, err, "generate: end is -1, want 0 to ")
 }
 
-// Tokens that a caller changes are fed again with all after them: the run goes on as one that knew
-// them from the start.
+// After a caller changes tokens, these and all after them are computed again: the run continues
+// like one that had them from the start.
 func TestBlocksAfterAnEdit(t *testing.T) {
 	d := pack(t, "sdar-tiny")
 	r := recipe(t, "low-confidence schedule=llada steps=4 reuse=blocks block-size=4")
@@ -123,7 +123,7 @@ func TestBlocksAfterAnEdit(t *testing.T) {
 	require.Equal(t, want.Tokens, q.Tokens)
 	require.Equal(t, 16, q.N)
 
-	// A block that is masked again opens again, while there are steps.
+	// A block that is masked again opens again while steps are left.
 	masked := false
 	quick := recipe(t, "dynamic(theta=0.01) schedule=llada steps=4 reuse=blocks block-size=4")
 	again, err := p.Add(generate.Request{Recipe: quick, Known: known,
@@ -143,7 +143,7 @@ func TestBlocksAfterAnEdit(t *testing.T) {
 	require.True(t, masked)
 }
 
-// A fault of one sequence of blocks is not the others'.
+// A fault of one sequence does not affect the others.
 func TestFaultsOfBlocks(t *testing.T) {
 	d := pack(t, "sdar-tiny")
 	p, err := generate.NewPool(d, generate.PoolOptions{Size: 3})
@@ -191,7 +191,7 @@ func TestFaultsOfBlocks(t *testing.T) {
 	require.ErrorContains(t, err, "its positions see all others")
 }
 
-// Samplers that look ahead see the current block and those before it.
+// Samplers that look ahead see the current block and the blocks before it.
 func TestBlocksLookAhead(t *testing.T) {
 	d := pack(t, "sdar-tiny")
 	o := generate.Options{Length: 12}.With(recipe(t, "info-gain steps=2 reuse=blocks block-size=4"))

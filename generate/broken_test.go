@@ -9,7 +9,7 @@ import (
 	"unmask/samplers"
 )
 
-// rule is a sampler of functions.
+// rule is a sampler made of functions.
 type rule struct {
 	need   samplers.Need
 	choose func(v *samplers.View) (samplers.Opening, error)
@@ -18,7 +18,7 @@ type rule struct {
 func (r rule) Needs(int, int) samplers.Need                      { return r.need }
 func (r rule) Choose(v *samplers.View) (samplers.Opening, error) { return r.choose(v) }
 
-// Rows that a step does not read are not computed, so a rule that asks for others is an error.
+// Rows that a step does not read are not computed, so a rule that reads others gets an error.
 func TestRulesSeeAndOpenWhatTheyMay(t *testing.T) {
 	known := []int32{1, 9, 9, 9}
 	for want, choose := range map[string]func(v *samplers.View) (samplers.Opening, error){
@@ -52,7 +52,7 @@ func TestRulesSeeAndOpenWhatTheyMay(t *testing.T) {
 	}
 }
 
-// In a block a rule may open that block's positions alone.
+// With blocks a rule may open positions of the current block only.
 type inTwo struct{ rule }
 
 func (inTwo) Blocks(int) int { return 2 }

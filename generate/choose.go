@@ -8,8 +8,8 @@ import (
 	"unmask/samplers"
 )
 
-// decide finds which positions every member of the latest pass opens, in one call of the head for
-// each set of needs, and returns the members without a fault.
+// decide finds the positions that each member of the latest pass opens, with one call of the head
+// for each distinct Need. It returns the members without a fault.
 func (p *Pool) decide(group []*member) []*member {
 	for _, m := range group {
 		if m.need != (samplers.Need{}) {
@@ -35,7 +35,7 @@ func (p *Pool) decide(group []*member) []*member {
 	return well(group)
 }
 
-// alike sets same to the members of a group that are like m and marks them decided.
+// alike sets same to the members of a group for which like is true, and marks them decided.
 func (p *Pool) alike(group []*member, m *member, like func(*member) bool) {
 	p.same = p.same[:0]
 	for _, o := range group {
@@ -46,8 +46,8 @@ func (p *Pool) alike(group []*member, m *member, like func(*member) bool) {
 	}
 }
 
-// isolate calls the head for members and, where a row has no distribution, again without its
-// member, whose fault that is. It returns the members that are left.
+// isolate calls the head for members. If a row has no distribution, its member gets the fault and
+// the call is repeated without it. isolate returns the remaining members.
 func (p *Pool) isolate(list []*member, call func([]*member) error) []*member {
 	for len(list) > 0 {
 		err := call(list)
@@ -65,7 +65,7 @@ func (p *Pool) isolate(list []*member, call func([]*member) error) []*member {
 	return list
 }
 
-// choose asks a member's sampler. An error is the member's fault.
+// choose calls a member's sampler. An error is the member's fault.
 func (p *Pool) choose(m *member) {
 	p.look(m)
 	p.head.show(&p.view, m)
@@ -79,7 +79,7 @@ func (p *Pool) choose(m *member) {
 	}
 }
 
-// look points the view at a member.
+// look makes the view that of a member.
 func (p *Pool) look(m *member) {
 	v := &p.view
 	v.Tokens, v.Masked, v.Open, v.Past, v.State, v.Shape = m.Tokens, m.masked, m.open, m.past, m.state,
@@ -92,7 +92,7 @@ func (p *Pool) look(m *member) {
 	p.visited = m
 }
 
-// check refuses an opening that breaks the rules, before anything is drawn.
+// check returns an error for an opening that breaks the rules, before anything is drawn.
 func (p *Pool) check(m *member) error {
 	o, seen, stamp := &m.opening, p.head.seen, p.head.mark(m.masked)
 	for j, at := range o.Positions {
@@ -141,7 +141,7 @@ func (p *Pool) check(m *member) error {
 	return nil
 }
 
-// visit is View.Visit for the member that chooses.
+// visit implements View.Visit for the visited member.
 func (p *Pool) visit(positions []int, f func(i int, logits []float32)) error {
 	m, h := p.visited, &p.head
 	h.rows = h.rows[:0]

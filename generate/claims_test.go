@@ -21,7 +21,8 @@ func counts(t *testing.T, m *oracle.Model, o generate.Options, n int) []float64 
 	return out
 }
 
-// chiSquare is in units of what counts of the expected distribution stay below.
+// chiSquare returns the statistic divided by the value that counts of the expected distribution
+// stay below.
 func chiSquare(count, expected []float64) float64 {
 	chi, bound := theory.ChiSquare(count, expected)
 	return chi / bound
@@ -39,7 +40,7 @@ func TestPartialCachingDrawsTheConditional(t *testing.T) {
 	truth := theory.Joint(m)
 	const n = 3000
 	for cache, steps := range map[int]int{1: 2, 3: 1} {
-		// blocks of two are two steps at least
+		// blocks of two take at least two steps
 		for _, name := range theory.Unbiased[:len(theory.Unbiased)-1] {
 			count := counts(t, m, generate.Options{Sampler: parse(t, name), Steps: steps, Cache: cache,
 				Seed: 2}, n)
@@ -48,7 +49,7 @@ func TestPartialCachingDrawsTheConditional(t *testing.T) {
 	}
 }
 
-// fixedMarginals has the same rows whatever is known.
+// fixedMarginals has the same rows whichever positions are known.
 type fixedMarginals struct {
 	spec  model.Spec
 	row   []float32 // [length, tokens]
@@ -65,8 +66,8 @@ func (f *fixedMarginals) Forward(_ context.Context, b *model.Batch) (model.Margi
 	return &f.dense, nil
 }
 
-// Vanilla opens each position with probability (t-s)/t and draws from p, in both
-// precisions: with two outcomes the coarse numbers of 32 bit show in nothing.
+// Vanilla opens each position with probability (t-s)/t and draws from p, in both precisions: with
+// two outcomes, uniform numbers of 32 bits are fine enough.
 func TestVanillaOpensByACoin(t *testing.T) {
 	const n, steps, draws = 50, 4, 200
 	d := &fixedMarginals{spec: model.Spec{Shape: []int{n}, Outcomes: 2, Mask: 2}}
@@ -94,8 +95,8 @@ func TestVanillaOpensByACoin(t *testing.T) {
 	}
 }
 
-// Many small steps of what opens by coins sample the joint too, also where positions close
-// again: remasking with the posterior's probabilities leaves the truth as it is.
+// Many small steps of rules that open at random sample the joint distribution. This includes rules
+// that close positions: remasking with the posterior's probabilities keeps the distribution.
 func TestCoinsWithManySteps(t *testing.T) {
 	m := exact(t, "markov:length=3,tokens=3,stay=0.5")
 	truth := theory.Joint(m)
@@ -121,8 +122,8 @@ func TestCoinsWithManySteps(t *testing.T) {
 	}
 }
 
-// With marginals that never change, a step of the trapezoid leaves masked
-// exp(-theta*d/t - (1-theta)*d*(a1/t' - a2/t)), near the exact s/t.
+// With constant marginals, a step of the trapezoid rule leaves a fraction exp(-theta*d/t -
+// (1-theta)*d*(a1/t' - a2/t)) masked, close to the exact s/t.
 func TestTrapezoidIsOfSecondOrder(t *testing.T) {
 	const n, steps, theta = 20000, 4, 0.5
 	d := &fixedMarginals{spec: model.Spec{Shape: []int{n}, Outcomes: 3, Mask: 3}}
@@ -153,7 +154,7 @@ func TestTrapezoidIsOfSecondOrder(t *testing.T) {
 	require.Less(t, chiSquare(token, theory.Scaled([]float64{0.6, 0.3, 0.1}, n)), 1.0)
 }
 
-// A schedule that is optimised on an exact model loses less than equal steps do.
+// A schedule optimised on an exact model loses less than equal steps do.
 func TestProfileOptimisesASchedule(t *testing.T) {
 	m := exact(t, "hmm:length=48,tokens=4,hidden=3,stay=0.9")
 	var data [][]int32

@@ -7,14 +7,14 @@ import (
 	"unmask/samplers"
 )
 
-// choice is the memory of choices that a device makes.
+// choice is the memory for choices that a device makes.
 type choice struct {
 	backend.Choice
-	order []int32 // the inverse of the ranking's order: of each position, when it opens
+	order []int32 // the inverse of the ranking's order: for each position, its rank
 }
 
-// rank finds out whether the device of the latest pass can choose for a member, and by which
-// ranking. Before the first pass the host chooses, which gives the same.
+// rank reports whether the device of the latest pass can choose for a member, and sets its ranking.
+// Before the first pass the host chooses, with the same result.
 func (p *Pool) rank(m *member) bool {
 	m.device = false
 	if n := len(m.masked); p.chooses && !m.filtered() && n > 0 && n <= backend.ChoiceGroup {
@@ -23,7 +23,7 @@ func (p *Pool) rank(m *member) bool {
 	return m.device
 }
 
-// sameRanking reports whether a device can choose for two members at once.
+// sameRanking reports whether a device can choose for both members in one call.
 func (m *member) sameRanking(o *member) bool {
 	a, b := m.ranking, o.ranking
 	return m.seed == o.seed && m.N == o.N && m.need.Draw == o.need.Draw &&
@@ -33,8 +33,8 @@ func (m *member) sameRanking(o *member) bool {
 		slices.Equal(a.Order, b.Order))
 }
 
-// chooseOnDevice lets the device choose the positions of members with one ranking, and draw those
-// of the first stage.
+// chooseOnDevice has the device choose the positions of members with one ranking, and draw the
+// tokens of their first stage.
 func (p *Pool) chooseOnDevice(list []*member) error {
 	h, c, first, length := &p.head, &p.choice, list[0], p.pass.of.Length
 	k, need := first.ranking, first.need
@@ -79,7 +79,7 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 		for j := range g.Draw {
 			m.pending[j] = Opened{Position: o.Positions[j], Token: tokens[j], LogP: logP[j]}
 		}
-		if m.drawn = 1; need.Draw { // a token was drawn at every position that may open
+		if m.drawn = 1; need.Draw { // a token was drawn at every candidate position
 			m.ends = m.ends[:0]
 		} else {
 			m.work.Head += g.Draw

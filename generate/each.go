@@ -12,15 +12,15 @@ import (
 // Part is a sequence of Each after a step.
 type Part struct {
 	*Sequence
-	Number  int     // of its request, from 0
-	Seed    uint64  // of its request
-	Seconds float64 // of the steps that it took part in
+	Number  int     // index of its request, from 0
+	Seed    uint64  // of the request
+	Seconds float64 // time of the steps that the sequence took part in
 }
 
-// Each generates unlike sequences, as many at once as o allows: one that ends makes room for the
-// next request. It yields the sequences that took part in each step, a finished one for the last
-// time; the slice is valid until the next iteration. A request that cannot run and a sequence that
-// fails end it with their error; where ctx was cancelled the error wraps ctx.Err().
+// Each generates sequences with different recipes, as many at once as o allows; a finished one
+// makes room for the next request. It yields the sequences that took part in each step, a finished
+// one for the last time; the slice is valid until the next iteration. A request that cannot run or
+// a sequence that fails ends it with their error; after ctx is cancelled the error wraps ctx.Err().
 func Each(ctx context.Context, d model.Denoiser, o PoolOptions,
 	requests iter.Seq[Request]) iter.Seq2[[]Part, error] {
 	return func(yield func([]Part, error) bool) {

@@ -12,8 +12,8 @@ import (
 	"unmask/generate"
 )
 
-// Unlike requests, more than there is room for, have the bytes of their own runs; each step yields
-// those that took part.
+// Different requests, more than fit at once, have the bytes of their own runs. Each step yields the
+// sequences that took part in it.
 func TestEachIsItsOwnRun(t *testing.T) {
 	for name, d := range subjects(t, 2) {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"unmask/theory/oracle"
 )
 
-// Surprise opens first what is nearest to a given entropy. That is all an order needs.
+// Surprise opens the positions whose entropy is nearest to a given one first. An order needs no
+// more than this.
 type Surprise struct{ Nats float64 }
 
 func (Surprise) Needs(step, steps int) samplers.Need { return samplers.Need{Entropy: true} }
@@ -22,7 +23,7 @@ func (s Surprise) Rank(v *samplers.View, k int) []int {
 	})
 }
 
-// An order of one's own becomes a sampler, with partial caching and all else.
+// A user's own order becomes a sampler with partial caching like any other.
 func Example() {
 	m, err := oracle.Parse("markov:length=12,tokens=4,stay=0.8")
 	if err != nil {
@@ -44,7 +45,7 @@ func Example() {
 	// 3 of 3 opened 4 rows recomputed 12
 }
 
-// A recipe is one text, the same for all its spellings.
+// A recipe has one text, however it was spelled.
 func ExampleParseRecipe() {
 	r, err := generate.ParseRecipe("eb(margin, budget=0.1) temperature=1 steps=8 top-p=0.9")
 	if err != nil {

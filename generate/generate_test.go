@@ -15,8 +15,8 @@ import (
 	"unmask/samplers"
 )
 
-// table is a Denoiser whose logits are a fixed function of position and of the number of
-// open positions, and which notes what it was asked for.
+// table is a Denoiser whose logits are a fixed function of position and number of open positions.
+// It records the rows it is asked for.
 type table struct {
 	spec   model.Spec
 	logits func(tokens []int32, position, token int) float32
@@ -78,7 +78,7 @@ func parse(t *testing.T, text string) samplers.Sampler {
 	return s
 }
 
-// collect runs to the end and returns tokens by sequence.
+// collect runs to the end and returns the tokens of each sequence.
 func collect(t *testing.T, d model.Denoiser, o generate.Options) [][]int32 {
 	var out [][]int32
 	for step, err := range generate.Run(context.Background(), d, o) {
@@ -97,7 +97,7 @@ func TestOutputDependsOnSeedAndSequenceAlone(t *testing.T) {
 	for _, info := range samplers.List() {
 		t.Run(info.Name, func(t *testing.T) {
 			name := info.Name
-			switch name { // which take the most probable tokens unless they are told otherwise
+			switch name { // they take the most probable tokens by default
 			case "low-confidence", "dynamic", "fast-dllm-v2":
 				name += "(temperature=1)"
 			case "greedy":
@@ -141,7 +141,7 @@ func TestStepsOpenWhatTheScheduleSays(t *testing.T) {
 	}
 }
 
-// Every position that was masked opens once, whatever the sampler, and none that was known; one
+// Every position that was masked opens once with every sampler, and no known one does. A position
 // that is masked again opens once more.
 func TestEveryPositionOpensOnce(t *testing.T) {
 	start := slices.Repeat([]int32{9}, 20)
@@ -183,7 +183,7 @@ func TestPositionFirstOrdersTouchChosenRowsOnly(t *testing.T) {
 			require.NoError(t, err)
 			last = step.Sequences[0].Evaluated
 		}
-		if name == "vanilla" { // the argmax step may ask again
+		if name == "vanilla" { // its step of most probable tokens may compute the head again
 			require.LessOrEqual(t, last.Head, head+1, name)
 			continue
 		}
@@ -390,7 +390,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 	}
 }
 
-// peaked is a table whose position p is the more certain the larger (7*p)%length.
+// peaked is a table in which position p is more certain the larger (7*p)%length is.
 func peaked(length int) *table {
 	d := newTable(length)
 	d.logits = func(_ []int32, position, token int) float32 {
@@ -428,7 +428,7 @@ func TestAdaptiveSamplersOpenWhatTheyMay(t *testing.T) {
 		}
 		return sizes
 	}
-	p := func(rank int) float64 { // the confidence of the position that is rank-th, from 0
+	p := func(rank int) float64 { // the confidence of the position with this rank, from 0
 		e, rest := math.Exp(1+float64(15-rank)/2), 0.0
 		for _, token := range []float64{0, 1, 2, 4, 5, 6} {
 			rest += math.Exp(token / 20)
@@ -451,7 +451,7 @@ func TestAdaptiveSamplersOpenWhatTheyMay(t *testing.T) {
 	require.Greater(t, opened("eb(budget=1)")[0], opened("eb")[0])
 	require.Len(t, opened("eb(budget=100)"), 1)
 	require.Len(t, opened("first-hitting"), 16)
-	// The marginals never move: from the third step on all the confident open.
+	// The marginals are constant: from the third step on all confident positions open.
 	require.Equal(t, []int{2, 2, confident - 4}, opened("klass")[:3])
 }
 
@@ -466,7 +466,7 @@ func TestBlocksOpenLeftToRight(t *testing.T) {
 			for _, s := range step.Sequences {
 				first := slices.Index(s.Tokens, 9)
 				for _, opened := range s.Opened {
-					// Free positions 0 1 3, 4..7, 8..11, 12..15 are the blocks.
+					// Free positions 0, 1, 3 and 4..7, 8..11, 12..15 are the blocks.
 					require.True(t, first < 0 || opened.Position/4 <= first/4, "%s: %d opened before %d", name,
 						opened.Position, first)
 				}
@@ -578,8 +578,8 @@ func TestReuseFeedsWhatItSays(t *testing.T) {
 	}
 }
 
-// Where partial passes are exact, as the table's and an oracle's, reuse changes nothing,
-// whatever the batch and with stages too.
+// Where partial passes are exact, as for the table and for exact models, reuse changes nothing, for
+// any batch size and also with stages.
 func TestReuseWithExactPartialPasses(t *testing.T) {
 	for _, c := range []struct {
 		reuse generate.Reuse

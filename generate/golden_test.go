@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden outputs")
 
-// What a seed gives is frozen, for every sampler: a change here changes everybody's samples.
+// The output of a seed is frozen for every sampler: a change here changes everybody's samples.
 func TestGoldenOutputs(t *testing.T) {
 	m := exact(t, "ising:height=3,width=8,coupling=0.3,field=0.1")
 	text := exact(t, "hmm:length=24,tokens=9,hidden=3")

@@ -6,29 +6,29 @@ import (
 	"unmask/samplers"
 )
 
-// headWork is the memory of the calls to the output head.
+// headWork is the memory for calls to the output head.
 type headWork struct {
 	rows                       []int32
 	stats                      model.Stats
 	draw                       model.Draw
-	owner                      []drawn // of each row of a draw
+	owner                      []drawn // the owner of each row of a draw
 	all                        model.Stats
 	uniform, logP              []float64
 	token                      []int32
 	openSum, openLogP, present []float64
-	open                       model.Stats // of open positions
+	open                       model.Stats // reductions at open positions
 	openDraw                   model.Draw
-	seen                       []int // positions, by stamp
+	seen                       []int // for each position, the last stamp that mark gave it
 	stamp                      int
 }
 
-// drawn is where a drawn token belongs.
+// drawn is the place of a drawn token.
 type drawn struct {
 	m     *member
-	index int // in opening.Positions
+	index int // index in opening.Positions, or the position itself at open positions
 }
 
-// mark sets seen at positions to a new stamp, which it returns.
+// mark sets seen at the given positions to a new stamp and returns the stamp.
 func (h *headWork) mark(lists ...[]int) int {
 	h.stamp++
 	for _, list := range lists {
@@ -39,7 +39,7 @@ func (h *headWork) mark(lists ...[]int) int {
 	return h.stamp
 }
 
-// stats computes what the members' samplers need, the same of all.
+// stats computes what the members' samplers need; all members have the same Need.
 func (p *Pool) stats(list []*member) error {
 	h, need, length := &p.head, list[0].need, p.pass.of.Length
 	h.rows = h.rows[:0]
@@ -111,7 +111,7 @@ func (p *Pool) stats(list []*member) error {
 	return nil
 }
 
-// atOpen sets rows and owner to the open positions of members.
+// atOpen sets rows and owner to the open positions of all members.
 func (p *Pool) atOpen(list []*member) {
 	h, length := &p.head, p.pass.of.Length
 	h.rows, h.owner = h.rows[:0], h.owner[:0]
@@ -124,8 +124,8 @@ func (p *Pool) atOpen(list []*member) {
 	}
 }
 
-// reconsider computes the most probable tokens at open positions, and draws others there, where
-// that is needed.
+// reconsider computes the most probable tokens at open positions, and draws other tokens there, if
+// the samplers need either.
 func (p *Pool) reconsider(list []*member, marginals model.Marginals) error {
 	h, need := &p.head, list[0].need
 	if !need.OpenTop && !need.OpenDraw {
@@ -150,7 +150,7 @@ func (p *Pool) reconsider(list []*member, marginals model.Marginals) error {
 	return marginals.Sample(h.rows, &h.openDraw)
 }
 
-// present computes log p(token) of the tokens at open positions.
+// present computes log p(token) of the present tokens at open positions.
 func (p *Pool) present(list []*member, marginals model.Marginals) error {
 	h := &p.head
 	p.atOpen(list)
@@ -165,7 +165,7 @@ func (p *Pool) present(list []*member, marginals model.Marginals) error {
 	})
 }
 
-// show puts a member's part of what was computed into its view.
+// show sets the view's measures to the member's part of what was computed.
 func (h *headWork) show(v *samplers.View, m *member) {
 	at, n, need := m.at, len(m.masked), m.need
 	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum, v.OpenLogP = nil, nil, nil,

@@ -9,28 +9,28 @@ import (
 	"unmask/samplers"
 )
 
-// member is a sequence's place in a pool. Its memory is used again by later ones.
+// member is a sequence in a pool. Later sequences reuse its memory.
 type member struct {
 	*task
 	Sequence
 	condition *model.Condition
-	place     int  // of its keys and values, or nowhere
-	waits     bool // it takes no part in the step
+	place     int  // index of its keys and values in the cache, or nowhere
+	waits     bool // it does not take part in the step
 
-	left  int       // free positions that are masked
-	past  []float64 // [length]
-	state any       // the sampler's
-	block block     // of Reuse Blocks
+	left  int       // number of masked free positions
+	past  []float64 // [length] what the sampler remembers of each position
+	state any       // the sampler's state
+	block block     // with Reuse Blocks
 
-	// Of Reuse: what keys and values are for.
+	// With Reuse: what the keys and values in the cache belong to.
 	cache struct {
-		tokens     []int32 // [length] that they were computed from; empty: there are none
+		tokens     []int32 // [length] tokens they were computed from; empty: there are none
 		step, from int     // step and block of the last full pass
 	}
 	now
 }
 
-// now is a member's work of one step.
+// now is a member's work in one step.
 type now struct {
 	window
 	masked  []int // positions that may open
@@ -38,27 +38,27 @@ type now struct {
 	need    samplers.Need
 	ranking samplers.Ranking
 	device  bool // the device chooses, by ranking
-	decided bool // which positions open is known
-	row     int  // of the batch
-	fed     int  // rows of the pass
-	at      int  // where its masked rows begin in the head's work
-	topAt   int  // where its open rows do, where their largest probabilities are needed
-	openAt  int  // where its open rows do
+	decided bool // the positions to open are known
+	row     int  // index in the batch
+	fed     int  // rows in the pass
+	at      int  // index of its first masked row in the head's work
+	topAt   int  // index of its first open row, if the most probable tokens there are needed
+	openAt  int  // index of its first open row
 	opening samplers.Opening
-	ends    []int // of the stages in opening.Positions
-	drawn   int   // stages whose tokens are there
+	ends    []int // ends of the stages in opening.Positions
+	drawn   int   // number of stages whose tokens are drawn
 	pending []Opened
 	work    Evaluated
 	fault   error
 }
 
-// window is the part of task.free that may open at a step, and how far the sequence is in it.
+// window is the part of task.free that may open at a step, with the steps made and due in it.
 type window struct {
 	step, of int
 	from, to int
 }
 
-// span is how many positions the schedule is of.
+// span returns the number of positions that the schedule covers.
 func (m *member) span() int {
 	if m.Reuse == Blocks {
 		return m.size
@@ -66,7 +66,7 @@ func (m *member) span() int {
 	return m.to - m.from
 }
 
-// begin finds what the next step is for.
+// begin prepares the member's next step.
 func (m *member) begin(mask int32) {
 	m.window = m.next(mask)
 	m.now = now{window: m.window, masked: m.masked[:0], open: m.open[:0], ends: m.ends[:0],
@@ -80,18 +80,18 @@ func (m *member) begin(mask int32) {
 	}
 	if _, idles := m.Schedule.(samplers.Idler); idles && !m.adapts && m.Reuse != Blocks &&
 		m.quota() == 0 {
-		m.masked = m.masked[:0] // the step opens nothing, and needs no pass
+		m.masked = m.masked[:0] // the step opens nothing, so it needs no pass
 	}
 	m.need = m.Sampler.Needs(m.step, m.of)
 }
 
-// next is the window of the next step.
+// next returns the window of the next step.
 func (m *member) next(mask int32) window {
 	if m.Reuse == Blocks {
 		return m.nextBlock(mask)
 	}
 	n, free, b := m.N+1, len(m.free), 0
-	if m.blocks > 1 && m.adapts { // the first block with anything masked
+	if m.blocks > 1 && m.adapts { // the first block with a masked position
 		for i, p := range m.free {
 			if m.Tokens[p] == mask {
 				b = ((i+1)*m.blocks - 1) / free
@@ -109,7 +109,7 @@ func (m *member) next(mask int32) window {
 	return w
 }
 
-// quota is how many positions the schedule opens.
+// quota returns the number of positions that the schedule opens in the step.
 func (m *member) quota() int {
 	if m.Reuse == Blocks {
 		return m.blockQuota()
@@ -130,10 +130,10 @@ func (m *member) stream() philox.Stream {
 	return philox.Stream{Seed: m.seed, Sequence: uint32(m.Index), Step: uint32(m.N + 1)}
 }
 
-// power is the exponent of the step's draws.
+// power returns the exponent of the step's draws.
 func (m *member) power() float64 { return orOne(m.opening.Power) }
 
-// commit makes a computed step the state of the sequence, or its fault its end.
+// commit applies a computed step to the sequence, or ends the sequence if the step has a fault.
 func (m *member) commit(mask int32) {
 	m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
 	m.Finished = false
@@ -170,7 +170,7 @@ func (m *member) commit(mask int32) {
 	m.finish()
 }
 
-// stop fills the sequence where all before one of task.stops is open.
+// stop fills the rest of the sequence once everything before a token of task.stops is open.
 func (m *member) stop(mask int32) {
 	if len(m.stops) == 0 {
 		return
@@ -186,7 +186,7 @@ func (m *member) stop(mask int32) {
 	}
 }
 
-// fill puts a token at the masked ones of task.free from index first on.
+// fill writes a token at the masked positions in task.free from index first on.
 func (m *member) fill(first int, mask, token int32) {
 	for _, p := range m.free[first:] {
 		if m.Tokens[p] == mask {
@@ -202,10 +202,10 @@ func (m *member) finish() {
 	m.Finished = m.Done
 }
 
-// fail ends the sequence.
+// fail ends the sequence with an error.
 func (m *member) fail(err error) { m.Err, m.Done, m.Finished = err, true, true }
 
-// edited brings the state up to date with tokens that a caller changed.
+// edited updates the state after a caller changed tokens.
 func (m *member) edited(spec model.Spec) error {
 	if err := checkRange(m.Tokens, spec); err != nil {
 		return err

@@ -10,48 +10,52 @@ import (
 	"unmask/samplers"
 )
 
-// Options of a run. The zero value generates one sequence with the paper's best sampler.
+// Options say what Run generates. The zero value generates one sequence with the paper's best
+// sampler.
 type Options struct {
-	// The recipe, field by field; see Recipe and With.
-	Sampler   samplers.Sampler  // nil means hybrid for text, moment for images
-	Schedule  samplers.Schedule // nil means uniform for text, cosine for images
-	Steps     int               // N; 0 means 32 for text, 16 for images, or fewer positions
-	Cache     int               // stages a step by partial passes; 1 is the paper's, 0 none
-	Reuse     Reuse             // keys and values of earlier steps
-	BlockSize int               // for Blocks, positions of a block; 0: the model's own
-	Refresh   int               // for Delayed: a full pass every Refresh steps; 0 means 8
-	Filter    model.Filter      // changes the model's marginals before any sampler sees them
-	Guidance  Guidance          // for models that take a condition
+	// These are the fields of the recipe; see Recipe and With.
+	Sampler  samplers.Sampler  // nil means hybrid for text, moment for images
+	Schedule samplers.Schedule // nil means uniform for text, cosine for images
+	// N; 0 means 32 for text, 16 for images, or the number of positions if that is less
+	Steps int
+	// intermediate stages of a step, by partial passes; the paper uses 1; 0 means none
+	Cache     int
+	Reuse     Reuse        // keys and values of earlier steps
+	BlockSize int          // for Blocks, positions of a block; 0: the model's own
+	Refresh   int          // for Delayed: a full pass every Refresh steps; 0 means 8
+	Filter    model.Filter // changes the model's marginals before any sampler sees them
+	Guidance  Guidance     // for models that take a condition
 
-	N, First int // sequences First..First+N-1 of the seed's; N 0 means 1
+	N, First int // generates sequences First..First+N-1 of the seed; N 0 means 1
 	Batch    int // sequences at once; 0 means about 4096 positions, on a GPU what fits into its memory
 	Seed     uint64
 
 	Length int     // positions; 0 means the model's, or that of Tokens
 	Tokens []int32 // [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
 
-	// Ends are tokens that end a text. Where all before one is open the sequence is done: positions
-	// that are masked still open with that token, and no pass is made for them. Samplers that mask or
-	// replace open tokens take their steps as ever.
+	// Ends are tokens that end a text. Once everything before one of them is open the sequence is
+	// done: positions that are still masked are filled with that token without a pass. Samplers
+	// that mask or replace open tokens take all their steps.
 	Ends []int32
 
-	Condition  *model.Condition                    // of all sequences; nil: none
-	Conditions func(sequence int) *model.Condition // of each, in place of Condition; nil: the same
+	Condition *model.Condition // of all sequences; nil means none
+	// of each sequence, replaces Condition; nil means all have Condition
+	Conditions func(sequence int) *model.Condition
 
-	// Edit, when not nil, is called after each step and may change Tokens of the step's
-	// sequences, also back to Spec.Mask. What it leaves masked after the last step stays so.
+	// Edit, when not nil, is called after each step and may change Tokens of the step's sequences,
+	// also back to Spec.Mask. Positions masked after the last step stay masked.
 	Edit func(*Step) error
 
 	// Adjust, when not nil, may change the logits (outcomes only) at a position of a sequence
-	// before each draw, perhaps from several goroutines: to forbid the end of the text before
-	// a minimum length, for example. It comes after Filter.Adjust.
+	// before each draw, for example to forbid the end of the text before a minimum length. It may
+	// be called concurrently. It runs after Filter.Adjust.
 	Adjust func(sequence, position int, logits []float32)
 }
 
-// batchRows is about how many positions are in a batch where no size is asked for.
+// batchRows is the approximate number of positions in a batch of default size.
 const batchRows = 4096
 
-// Check fills in defaults and refuses what Run refuses, in one line.
+// Check fills in defaults and returns a one-line error for whatever Run refuses.
 func (o Options) Check(d model.Denoiser) (Options, error) {
 	spec := d.Spec()
 	o.defaultLength(spec)
@@ -66,7 +70,7 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	}
 	if o.Batch == 0 {
 		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
-		if o.Guidance.Scale != 0 { // each is computed twice
+		if o.Guidance.Scale != 0 { // every sequence is computed twice
 			o.Batch = max(1, o.Batch/2)
 		}
 	}
@@ -89,7 +93,7 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	return o.With(r), err
 }
 
-// defaultLength fills in the length.
+// defaultLength sets the length if it is 0.
 func (o *Options) defaultLength(spec model.Spec) {
 	if o.Length == 0 {
 		o.Length = spec.Length()
@@ -99,7 +103,7 @@ func (o *Options) defaultLength(spec model.Spec) {
 	}
 }
 
-// condition returns what a sequence is conditioned on.
+// condition returns the condition of a sequence.
 func (o *Options) condition(sequence int) *model.Condition {
 	if o.Conditions != nil {
 		return o.Conditions(sequence)

@@ -2,20 +2,20 @@ package generate
 
 import "unmask/model"
 
-// pass is the latest pass over sequences of a pool.
+// pass is the latest pass over sequences of the pool.
 type pass struct {
 	batch     model.Batch
 	of        *model.Batch // batch, or the candidates of a sampler that looks ahead
-	owners    []*member    // of its sequences
+	owners    []*member    // members by index in the batch
 	marginals model.Marginals
-	chooser   model.Chooser // the marginals, where the device can choose; nil where it cannot
-	rows      []int32       // of a partial pass
+	chooser   model.Chooser // marginals, if the device can choose; otherwise nil
+	rows      []int32       // rows of a partial pass
 
-	lengths, places []int // memory of the batch's
+	lengths, places []int // memory for the batch's fields
 	conditions      []*model.Condition
 }
 
-// forward makes the pass of a group: a full one or, where keys and values of earlier steps are
+// forward computes the pass of a group: a full pass or, if keys and values of earlier steps are
 // reused, a partial one.
 func (p *Pool) forward(group []*member) error {
 	b := &p.pass.batch
@@ -46,7 +46,7 @@ func (p *Pool) forward(group []*member) error {
 	return nil
 }
 
-// lay fills in a batch of the group's sequences.
+// lay fills b with the group's sequences.
 func (p *Pool) lay(b *model.Batch, group []*member) {
 	b.Size, b.Length, b.Cache, b.Lasts = len(group), 0, nil, group[0].Reuse != NoReuse
 	if group[0].cached() {
@@ -86,8 +86,8 @@ func (p *Pool) lay(b *model.Batch, group []*member) {
 	}
 }
 
-// reads adds the rows that the step reads of a member: those that its sampler chose already, or
-// all that it may choose or close.
+// reads adds the rows that the step reads for a member: the positions that its sampler has already
+// chosen, or all that it may open, close or replace.
 func (p *Pool) reads(b *model.Batch, m *member) {
 	base := m.row * b.Length
 	for _, list := range [][]int{m.opening.Positions, m.masked, m.open} {
@@ -100,7 +100,7 @@ func (p *Pool) reads(b *model.Batch, m *member) {
 	}
 }
 
-// time is the sampler's, or the fraction that is masked.
+// time returns the sampler's time or, by default, the masked fraction.
 func (p *Pool) time(m *member) float64 {
 	if m.clock != nil {
 		p.look(m)
@@ -109,7 +109,7 @@ func (p *Pool) time(m *member) float64 {
 	return float64(m.left) / float64(len(m.Tokens))
 }
 
-// use makes marginals those of the latest pass.
+// use sets the marginals of the latest pass.
 func (p *Pool) use(b *model.Batch, marginals model.Marginals) {
 	p.pass.of, p.pass.marginals, p.filtered.Of = b, marginals, marginals
 	if p.pass.chooser, _ = marginals.(model.Chooser); p.pass.chooser != nil &&
@@ -119,7 +119,7 @@ func (p *Pool) use(b *model.Batch, marginals model.Marginals) {
 	p.chooses = p.pass.chooser != nil
 }
 
-// marginals are those of the latest pass as a member sees them.
+// marginals returns the marginals of the latest pass with the member's filters.
 func (p *Pool) marginals(m *member) model.Marginals {
 	if m.filtered() {
 		return &p.filtered

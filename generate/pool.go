@@ -13,62 +13,63 @@ import (
 	"unmask/samplers"
 )
 
-// Request is one sequence that a Pool is asked for.
+// Request describes one sequence for a Pool.
 type Request struct {
 	Recipe
 	Seed   uint64
-	Index  uint32 // the sequence of the seed
+	Index  uint32 // index of the sequence under the seed
 	Length int    // positions; 0 means the model's, or that of Known
-	// [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
+	// [Length] tokens known from the start, Spec.Mask elsewhere; nil: none
 	Known     []int32
 	Condition *model.Condition // nil: none
 	Ends      []int32          // tokens that end the sequence, see Options
 
 	// Edit, when not nil, is called after each step and may change Tokens, also back to Spec.Mask.
-	// What it leaves masked after the last step stays so. Its error ends the sequence.
+	// Positions masked after the last step stay masked. An error of Edit ends the sequence.
 	Edit func(*Sequence) error
 
-	// Adjust, when not nil, may change the logits (outcomes only) at a position before each draw,
-	// perhaps from several goroutines. It comes after Filter.Adjust.
+	// Adjust, when not nil, may change the logits (outcomes only) at a position before each draw.
+	// It may be called concurrently. It runs after Filter.Adjust.
 	Adjust func(position int, logits []float32)
 }
 
-// PoolOptions bound a pool. The zero value is sequences of any length, about 4096 positions of
-// them, on a GPU what fits into its memory.
+// PoolOptions bound a pool. The zero value allows sequences of any length, and as many as have
+// about 4096 positions together or, on a GPU, fit into its memory.
 type PoolOptions struct {
-	Size   int  // sequences of one step
-	Most   int  // sequences in the pool, those that wait between their steps too; 0 means Size
-	Length int  // positions of the longest; 0 means the model's
-	Guided bool // requests may have guidance; kept keys and values then take twice the memory
+	Size int // the most sequences in one step
+	// the most sequences in the pool, with those that wait between their steps; 0 means Size
+	Most   int
+	Length int  // positions of the longest sequence; 0 means the model's
+	Guided bool // requests may have guidance; cached keys and values then take twice the memory
 }
 
-// ErrFull is the error of Add while a pool is full.
+// ErrFull is returned by Add when the pool is full.
 var ErrFull = errors.New("the pool is full")
 
-// Pool generates unlike sequences at once: each with its own recipe, length, condition and step.
-// Every Step makes one step of each, in as few passes and calls of the output head as they allow. A
-// sequence's tokens depend on its request alone: they are the bytes that Run gives it.
+// Pool generates many different sequences at once, each with its own recipe, length, condition and
+// step. Step makes one step of each, in as few passes and calls of the output head as they allow. A
+// sequence's tokens depend on its request alone: they equal, byte for byte, those of Run.
 //
 // One goroutine at a time may use a pool. Several pools may share a model that is a model.Turner.
 type Pool struct {
 	d        model.Denoiser
-	networks map[int]*network // by size of blocks, 0 the model's own
+	networks map[int]*network // by block size, 0 the model's own
 	spec     model.Spec
 	o        PoolOptions
 	ctx      context.Context // of the current step
 	members  []*member
-	spare    []*member // whose memory is free
-	places   []*member // [Size] whose keys and values are at a place; nil: nobody's
+	spare    []*member // removed members, whose memory is reused
+	places   []*member // [Size] the member whose keys and values are at each place; nil: none
 	out      []*Sequence
 	chooses  bool // the device of the latest pass can choose
 	view     samplers.View
-	visited  *member // whose view it is
+	visited  *member // the member that the view shows
 	busy     []*member
-	group    []*member // of one pass
-	same     []*member // of one call of the head
+	group    []*member // members of one pass
+	same     []*member // members of one call of the head
 	pass     pass
-	stage    int         // that is drawn
-	ahead    model.Batch // of candidates
+	stage    int         // the stage being drawn
+	ahead    model.Batch // candidates of a sampler that looks ahead
 	cache    *kvcache.Cache
 	filtered model.Filtered
 	head     headWork
@@ -108,7 +109,7 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	return p, nil
 }
 
-// guidance returns how much the condition of a sequence of the latest pass pulls.
+// guidance returns the guidance scale of a sequence of the latest pass.
 func (p *Pool) guidance(sequence int, at model.Progress) (w float64, guided bool) {
 	if scale := p.pass.owners[sequence].scale; scale != nil {
 		return scale(at), true
@@ -116,7 +117,7 @@ func (p *Pool) guidance(sequence int, at model.Progress) (w float64, guided bool
 	return 0, false
 }
 
-// roomFor is how many sequences are computed at once where no number is asked for.
+// roomFor returns the default number of sequences computed at once.
 func roomFor(d model.Denoiser, length int, cached bool) int {
 	n := max(1, batchRows/length)
 	if s, ok := d.(model.Sized); ok {
@@ -125,8 +126,8 @@ func roomFor(d model.Denoiser, length int, cached bool) int {
 	return n
 }
 
-// Add lets a sequence take part from the next step on, until it is removed. The error is that of a
-// request that cannot run, or ErrFull.
+// Add adds a sequence, which takes part from the next step on until it is removed. It returns an
+// error if the request cannot run, or ErrFull.
 func (p *Pool) Add(r Request) (*Sequence, error) {
 	o := Options{Length: r.Length, Tokens: r.Known}
 	o.defaultLength(p.spec)
@@ -156,7 +157,7 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	return p.join(t, int(r.Index), r.Condition)
 }
 
-// join adds a sequence of a task.
+// join adds sequence index of a task.
 func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err error) {
 	defer backend.Recover(&err)
 	if c == nil && t.scale != nil {
@@ -197,7 +198,7 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	return &m.Sequence, nil
 }
 
-// Remove takes a sequence out of the pool, finished or not. It must not be used afterwards.
+// Remove takes a sequence out of the pool, finished or not. q must not be used afterwards.
 func (p *Pool) Remove(q *Sequence) {
 	for i, m := range p.members {
 		if m == q.member {
@@ -209,13 +210,13 @@ func (p *Pool) Remove(q *Sequence) {
 	}
 }
 
-// Len returns how many sequences are in the pool.
+// Len returns the number of sequences in the pool.
 func (p *Pool) Len() int { return len(p.members) }
 
-// Step makes the next step of every sequence that is not done, or of those in only, and returns
-// these; the slice is valid until the next call. The others wait, which changes none of their
-// bytes. What goes wrong with one sequence is its Err and the others do not see it. The error of
-// Step itself wraps ctx.Err() or is about only: no sequence has changed.
+// Step makes the next step of every unfinished sequence, or only of those in only, and returns
+// them; the slice is valid until the next call. Waiting does not change a sequence's bytes. A fault
+// of one sequence is set as its Err and does not affect the others. An error of Step itself wraps
+// ctx.Err() or is about only; no sequence has changed then.
 func (p *Pool) Step(ctx context.Context, only ...*Sequence) ([]*Sequence, error) {
 	if err := p.pause(only); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
@@ -239,7 +240,7 @@ func (p *Pool) Step(ctx context.Context, only ...*Sequence) ([]*Sequence, error)
 	return p.out, nil
 }
 
-// commit makes the computed step the state of the sequences, and returns those that took part.
+// commit applies the computed step to the sequences and returns those that took part.
 func (p *Pool) commit() []*Sequence {
 	p.out = p.out[:0]
 	for _, m := range p.members {
@@ -256,7 +257,7 @@ func (p *Pool) commit() []*Sequence {
 	return p.out
 }
 
-// compute works out the next step of every sequence, without changing any.
+// compute computes the next step of every sequence without changing any.
 func (p *Pool) compute(ctx context.Context) (err error) {
 	defer backend.Recover(&err)
 	if err := ctx.Err(); err != nil {
@@ -272,7 +273,8 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		if m.begin(p.spec.Mask); len(m.masked) == 0 && !m.remasks && !m.block.again {
 			continue
 		}
-		// Positions that need no logits are chosen first: sequences that open none need no pass.
+		// If the positions can be chosen without logits they are chosen first: a sequence that
+		// opens none needs no pass.
 		if m.need == (samplers.Need{}) {
 			if !p.rank(m) {
 				p.choose(m)
@@ -293,7 +295,7 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 	return nil
 }
 
-// like moves the first busy member, and all that can be in one pass with it, to group.
+// like moves the first busy member, and all members that fit into one pass with it, to group.
 func (p *Pool) like(group []*member) []*member {
 	first, rest := p.busy[0], p.busy[:0]
 	for _, m := range p.busy {
@@ -307,18 +309,18 @@ func (p *Pool) like(group []*member) []*member {
 	return group
 }
 
-// together reports whether two members can be in one pass.
+// together reports whether two members fit into one pass.
 func (p *Pool) together(a, b *member) bool {
 	return a.network == b.network && a.cached() == b.cached() &&
 		(a.Reuse == NoReuse) == (b.Reuse == NoReuse) &&
 		a.partial() == b.partial() &&
 		(p.spec.Ragged || len(a.Tokens) == len(b.Tokens)) &&
-		// looking ahead takes the marginals away
+		// looking ahead replaces the marginals
 		a.ahead == b.ahead && (!a.ahead || a.need == b.need && a.filtered() == b.filtered())
 }
 
-// computeGroup makes the pass of a group and draws its tokens. Where a pass fails, it is made for
-// each alone, so that one request cannot spoil the others'.
+// computeGroup makes the pass of a group and draws its tokens. If the pass fails it is repeated for
+// each member alone, so that one request cannot spoil the others.
 func (p *Pool) computeGroup(group []*member) error {
 	turn := model.Turn(group[0].network.d)
 	turn.Lock()
@@ -331,8 +333,8 @@ func (p *Pool) computeGroup(group []*member) error {
 	})
 }
 
-// try does something for members or, if that fails, for each alone, and makes what fails then a
-// member's fault. An error is that of the step's context.
+// try calls do for all members or, if that fails, for each alone; an error then becomes that
+// member's fault. try itself returns an error only if the step's context is done.
 func (p *Pool) try(group []*member, do func([]*member) error) error {
 	err := do(group)
 	if err == nil {
@@ -353,7 +355,7 @@ func (p *Pool) try(group []*member, do func([]*member) error) error {
 	return nil
 }
 
-// blame makes an error the fault of a member.
+// blame sets an error as a member's fault.
 func (p *Pool) blame(m *member, err error) {
 	where := ""
 	if row, ok := errors.AsType[*model.RowError](err); ok {

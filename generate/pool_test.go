@@ -26,7 +26,8 @@ import (
 	_ "unmask/vit"
 )
 
-// subjects are a text network, an image network and an exact model, on a number of threads.
+// subjects returns a text network, an image network and an exact model, all on the given number of
+// threads.
 func subjects(t *testing.T, threads int) map[string]model.Denoiser {
 	out := map[string]model.Denoiser{"exact": oracle.NewDenoiser(exact(t,
 		"hmm:length=9,tokens=4,hidden=3"))}
@@ -56,11 +57,11 @@ var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "ma
 var blockRules = []string{"dynamic(theta=0.05)", "edit(theta=0.05,edit=0.02,post=3)",
 	"fast-dllm-v2(theta=0.05,small=2,block=8)", "low-confidence", "greedy(threshold(theta=0.05))"}
 
-// guides reports whether a pool of the tests guides: by classes, or language models by what is
-// known.
+// guides reports whether the tests guide this model: by classes or, for language models, by the
+// known tokens.
 func guides(d model.Denoiser) bool { return d.Spec().Classes > 0 || d.Spec().Block > 0 }
 
-// drawRequest draws a request that the model takes.
+// drawRequest draws a random request that the model accepts.
 func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 	spec := d.Spec()
 	r := generate.Request{Seed: uint64(rapid.IntRange(0, 2).Draw(t, "seed")), Index: uint32(index)}
@@ -118,7 +119,7 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 	}
 }
 
-// alone is what Run gives a request.
+// alone returns what Run generates for a request.
 func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32,
 	work generate.Evaluated) {
 	o := generate.Options{Seed: r.Seed, First: int(r.Index), Length: r.Length, Tokens: r.Known,
@@ -131,14 +132,14 @@ func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []i
 	return tokens, work
 }
 
-// Whatever else is in a pool, and whenever it comes and goes, a sequence has the bytes of its own
-// run.
+// A sequence has the bytes of its own run, whatever else is in the pool and whenever others come
+// and go.
 func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 	one := subjects(t, 1)
 	checks := flag.Lookup("rapid.checks").Value.String()
 	t.Cleanup(func() { require.NoError(t, flag.Set("rapid.checks", checks)) })
 	few := "40"
-	if os.Getenv("UNMASK_ISA") == "generic" { // a hundred times as slow
+	if os.Getenv("UNMASK_ISA") == "generic" { // it is a hundred times slower
 		few = "2"
 	}
 	require.NoError(t, flag.Set("rapid.checks", few))
@@ -167,7 +168,8 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 						if len(in) == 0 {
 							continue
 						}
-						// Some take a step, at least one, as many as there are places; the others wait.
+						// Some take a step, at least one and at most as many as there are places;
+						// the others wait.
 						places := size
 						for i := range in {
 							if in[i].steps = false; in[i].keeps {
@@ -220,7 +222,7 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 	}
 }
 
-// A step of more sequences than there are places is refused, and changes none.
+// A step of more sequences than places is refused and changes none.
 func TestMoreSequencesThanPlaces(t *testing.T) {
 	p, err := generate.NewPool(newTable(8), generate.PoolOptions{Size: 1, Most: 2})
 	require.NoError(t, err)
@@ -244,7 +246,7 @@ func TestMoreSequencesThanPlaces(t *testing.T) {
 	require.EqualError(t, err, "generate: most is 2, want 3 or more, the size")
 }
 
-// A fault is one sequence's: the others do not see it.
+// A fault of one sequence does not affect the others.
 func TestFaultsOfOne(t *testing.T) {
 	for name, d := range subjects(t, 2) {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +316,7 @@ func TestFaultsOfOne(t *testing.T) {
 	}
 }
 
-// picky is a table that fails where one of its sequences begins with a token.
+// picky is a table that fails if one of its sequences begins with a certain token.
 type picky struct{ *table }
 
 func (d picky) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
@@ -343,7 +345,7 @@ func (d picky) refuses(b *model.Batch, only int) error {
 	return nil
 }
 
-// Where a pass over many fails, it is made for each alone: full passes and those between stages.
+// If a pass over many fails it is repeated for each alone: full passes and those between stages.
 func TestPassesThatFailForOne(t *testing.T) {
 	d := picky{newTable(8)}
 	p, err := generate.NewPool(d, generate.PoolOptions{})
@@ -401,7 +403,7 @@ func TestBadRequests(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.Zero(t, p.Len())
-	q, err := p.Add(generate.Request{Known: []int32{1, 2}}) // nothing to do
+	q, err := p.Add(generate.Request{Known: []int32{1, 2}}) // nothing is masked
 	require.NoError(t, err)
 	moved, err := p.Step(t.Context())
 	require.NoError(t, err)
@@ -414,7 +416,7 @@ func TestBadRequests(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Steps of a pool allocate nothing once it has seen its largest one.
+// Steps of a pool allocate nothing after its largest step.
 func TestPoolStepsAllocateNothing(t *testing.T) {
 	p, err := generate.NewPool(newTable(400), generate.PoolOptions{Size: 6})
 	require.NoError(t, err)
@@ -432,7 +434,7 @@ func TestPoolStepsAllocateNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(20, step))
 }
 
-// Runs at once on one model give what each gives alone.
+// Concurrent runs on one model give what each gives alone.
 func TestRunsAtOnce(t *testing.T) {
 	for name, d := range subjects(t, 2) {
 		t.Run(name, func(t *testing.T) {
@@ -462,7 +464,7 @@ func TestRunsAtOnce(t *testing.T) {
 	}
 }
 
-// Sequences of blocks finish each at its own step, and runs of them share a model too.
+// Block-diffusion sequences finish at different steps, and their runs share a model too.
 func TestSamplesOfBlocks(t *testing.T) {
 	l, err := model.Load(parity.Open(t, "sdar-tiny").Source,
 		model.Options{Backend: cpu.New(cpu.Options{Threads: 2})})

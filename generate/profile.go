@@ -10,10 +10,10 @@ import (
 	"unmask/model"
 )
 
-// Profile measures how much a model knows with a fraction t of positions masked: the mean
-// log-probability, in nats, of the true token at a masked position, over whole sequences of
-// data (one length, no masks). It is what samplers.JYS optimises a schedule for. Which positions
-// are masked is the seed's. Where few are, up to 8 different sets of each sequence are.
+// Profile measures how well a model predicts with a fraction t of the positions masked: the mean
+// log-probability, in nats, of the true token at a masked position, over whole sequences of data
+// (all of one length, no masks). samplers.JYS optimises a schedule with it. The seed chooses the
+// masked positions; if they are few, up to 8 sets are tried for each sequence.
 func Profile(ctx context.Context, d model.Denoiser, data [][]int32,
 	seed uint64) (func(t float64) (float64, error), error) {
 	spec := d.Spec()
@@ -21,7 +21,7 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32,
 		return nil, fmt.Errorf("generate: a profile of no data, want one sequence at least")
 	}
 	length := len(data[0])
-	var order [][]int // of each sequence, the first to be masked first
+	var order [][]int // for each sequence, the order in which positions are masked
 	for i, x := range data {
 		if len(x) != length {
 			return nil, fmt.Errorf("generate: sequence %d of the data has length %d, want %d", i, len(x),
@@ -44,7 +44,7 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32,
 		})
 		order = append(order, positions)
 	}
-	known := map[int]float64{} // by the number of masked positions
+	known := map[int]float64{} // by number of masked positions
 	return func(t float64) (float64, error) {
 		masked := max(1, min(length, int(math.Round(t*float64(length)))))
 		if mean, ok := known[masked]; ok {
@@ -67,7 +67,7 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32,
 
 const profileSets = 8
 
-// truth is the sum of log p(x_i) over masked positions.
+// truth returns the sum of log p(x_i) over the masked positions.
 func truth(ctx context.Context, d model.Denoiser, x []int32, masked []int) (float64, error) {
 	spec := d.Spec()
 	b := &model.Batch{Size: 1, Length: len(x), Tokens: slices.Clone(x),

@@ -18,7 +18,7 @@ import (
 	"unmask/model"
 )
 
-// published is a run of a model's original program, of golden.json.
+// published is a run of a model's original program, from golden.json.
 type published struct {
 	Loop      string
 	New       int
@@ -36,7 +36,7 @@ type published struct {
 	Published bool
 }
 
-// recipe spells the run as this program does.
+// recipe returns the run's recipe in this program's syntax.
 func (p published) recipe() string {
 	inside := "confidence"
 	switch {
@@ -81,7 +81,7 @@ func (p published) recipe() string {
 	panic(p.Loop)
 }
 
-// goldens returns the runs of a pack.
+// goldens reads the runs of a pack.
 func goldens(t *testing.T, p *parity.Pack) map[string]published {
 	data, err := fs.ReadFile(p.Files, "golden.json")
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestPublishedLoops(t *testing.T) {
 				o := generate.Options{Tokens: slices.Repeat([]int32{l.Spec().Mask}, len(want))}.With(recipe)
 				copy(o.Tokens, prompt)
 				d := l.Denoiser
-				if about.CFG != 0 { // the pass without sees the prompt as masks
+				if about.CFG != 0 { // the unconditional pass sees the prompt as masks
 					d = guide.New(d, func(model.Progress) float64 { return about.CFG })
 					o.Condition = &model.Condition{Given: parity.Count(len(prompt))}
 				}
@@ -124,7 +124,8 @@ func TestPublishedLoops(t *testing.T) {
 				require.Equal(t, want, last.Tokens)
 				calls := len(opened)
 				if about.Loop != "dream_generate" && about.Block > 0 && about.Loop[:1] != "l" {
-					// The originals' own passes over the prompt and over finished blocks are part of ours.
+					// The originals' separate passes over the prompt and over finished blocks are
+					// part of ours.
 					if whole := len(prompt) / about.Block * about.Block; about.Loop == "fast2_generate" {
 						if whole > 0 && whole < len(prompt) {
 							calls++

@@ -9,30 +9,31 @@ import (
 	"unmask/samplers"
 )
 
-// Recipe is how a sequence is generated, without its seed and length: all that the same run needs
-// to be said of it. Fields that are zero stand for defaults, which For fills in; Cache 0 is no
-// cache.
+// Recipe says how a sequence is generated, without its seed and length. Fields that are zero stand
+// for defaults, which For fills in, except that Cache 0 means no cache.
 type Recipe struct {
-	Sampler   samplers.Sampler
-	Schedule  samplers.Schedule
-	Steps     int          // N
-	Cache     int          // stages a step by partial passes; 1 is the paper's, 0 none
-	Reuse     Reuse        // keys and values of earlier steps
-	BlockSize int          // for Blocks, positions of a block, a power of two; 0: the model's own
-	Refresh   int          // for Delayed: a full pass every Refresh steps
-	Filter    model.Filter // changes marginals before a sampler sees them; String lacks its Adjust
-	Guidance  Guidance
+	Sampler  samplers.Sampler
+	Schedule samplers.Schedule
+	Steps    int // N
+	// intermediate stages of a step, by partial passes; the paper uses 1; 0 means none
+	Cache     int
+	Reuse     Reuse // keys and values of earlier steps
+	BlockSize int   // for Blocks, positions of a block, a power of two; 0: the model's own
+	Refresh   int   // for Delayed: a full pass every Refresh steps
+	// applied to the marginals before a sampler reads them; String leaves out its Adjust
+	Filter   model.Filter
+	Guidance Guidance
 }
 
-// Guidance is how strongly a condition pulls where a model takes one. The zero Guidance is none.
+// Guidance is classifier-free guidance for models that take a condition. The zero Guidance is none.
 type Guidance struct {
 	Scale    float64
-	Schedule string // how the scale follows the step: "" or a name of guide.Schedules
+	Schedule string // how the scale depends on the step: "" or a name in guide.Schedules
 }
 
-// Defaults returns what this program runs where nothing is asked for: for text hybrid in 32 uniform
-// steps, for images moment in 16 cosine steps, both with one intermediate stage, as the paper
-// finds best (Hayakawa et al. 2025, sections 5.2 and 5.3).
+// Defaults returns the default run: for text hybrid in 32 uniform steps, for images moment in 16
+// cosine steps, both with one intermediate stage, as the paper finds best (Hayakawa et al. 2025,
+// sections 5.2 and 5.3).
 func Defaults(spec model.Spec) Recipe {
 	r := Recipe{Cache: 1}.For(spec)
 	if _, ok := samplers.As[samplers.Uncached](r.Sampler); ok {
@@ -41,14 +42,14 @@ func Defaults(spec model.Spec) Recipe {
 	return r
 }
 
-// Default steps, which are fewer where fewer positions are masked.
+// Default steps; fewer if fewer positions are masked.
 const (
 	textSteps  = 32
 	imageSteps = 16
 )
 
-// For fills in the defaults of a kind of model: images have two dimensions, text one. Cache and
-// Filter stay as they are.
+// For fills in the defaults for a model's kind: images have a Shape of two dimensions, text of one.
+// Cache and Filter stay as they are.
 func (r Recipe) For(spec model.Spec) Recipe {
 	image := len(spec.Shape) == 2
 	if r.Sampler == nil {
@@ -75,19 +76,20 @@ func (r Recipe) For(spec model.Spec) Recipe {
 	return r
 }
 
-// Or returns the recipe with base's fields where its own are zero, Cache apart: 0 there is none.
+// Or returns the recipe with base's values in fields that are zero, except Cache: there 0 means
+// none.
 func (r Recipe) Or(base Recipe) Recipe {
 	for _, t := range table {
 		if text := t.get(&base); t.Name != "cache" && t.get(&r) == "" && text != "" {
-			_ = t.set(&r, t.Param, text) // what get writes, set reads
+			_ = t.set(&r, t.Param, text) // Set reads what get writes
 		}
 	}
 	return r
 }
 
-// String writes the recipe as ParseRecipe reads it, such as "sampler=hybrid schedule=uniform
-// steps=32 cache=1 top-p=0.9", without what is zero. Recipes of one meaning have one text. A
-// sampler must be registered to be read back.
+// String returns the text that ParseRecipe reads, such as "sampler=hybrid schedule=uniform steps=32
+// cache=1 top-p=0.9", without zero fields. Equal recipes have the same text. Only a registered
+// sampler can be read back.
 func (r Recipe) String() string {
 	var parts []string
 	for i := range table {
@@ -98,15 +100,15 @@ func (r Recipe) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Equal reports whether two recipes have one meaning, Filter.Adjust apart.
+// Equal reports whether two recipes mean the same run, ignoring Filter.Adjust.
 func (r Recipe) Equal(s Recipe) bool { return r.String() == s.String() }
 
-// maxRecipe bounds the text of a recipe, in bytes.
+// maxRecipe is the longest text of a recipe in bytes.
 const maxRecipe = 1 << 21
 
-// ParseRecipe reads NAME=VALUE separated by blanks, names as Params has them. What comes first may
-// be a sampler without its name: "eb(margin, budget=0.5) steps=8". Where a value is its default it
-// becomes zero if zero means that on any model.
+// ParseRecipe reads NAME=VALUE pairs separated by blanks, with the names of Params. The first may
+// be a sampler without a name: "eb(margin, budget=0.5) steps=8". A value that is the default
+// becomes zero if zero means that default on every model.
 func ParseRecipe(text string) (Recipe, error) {
 	var r Recipe
 	if len(text) > maxRecipe {
@@ -132,7 +134,7 @@ func ParseRecipe(text string) (Recipe, error) {
 	return r, nil
 }
 
-// fields cuts a text at blanks outside parentheses.
+// fields splits a text at blanks outside parentheses.
 func fields(text string) []string {
 	deep := 0
 	return strings.FieldsFunc(text, func(c rune) bool {

@@ -18,7 +18,7 @@ import (
 	"unmask/theory/oracle"
 )
 
-// drawRecipe draws a recipe in text, with any parameters.
+// drawRecipe draws the text of a random recipe with any parameters.
 func drawRecipe(t *rapid.T) string {
 	var parts []string
 	for _, p := range generate.Params() {
@@ -111,7 +111,7 @@ func TestRecipeText(t *testing.T) {
 	}
 }
 
-// Options have the fields of a recipe, and With and Recipe lose none.
+// Options contain the fields of a recipe; With and Recipe lose none.
 func TestOptionsHoldARecipe(t *testing.T) {
 	var r generate.Recipe
 	v := reflect.ValueOf(&r).Elem()
@@ -130,7 +130,7 @@ func TestOptionsHoldARecipe(t *testing.T) {
 	require.Equal(t, r, generate.Options{Seed: 4}.With(r).Recipe())
 }
 
-// What Run refuses, Check refuses, in the same words; what Check fills in is the same run.
+// Check refuses what Run refuses, with the same error; its defaults give the same run.
 func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 	d := oracle.NewDenoiser(exact(t, "markov:length=12,tokens=3"))
 	for want, o := range map[string]generate.Options{
@@ -163,7 +163,7 @@ func TestDefaultsOfKinds(t *testing.T) {
 		generate.Defaults(model.Spec{Shape: []int{16, 16}}).String())
 }
 
-// Both ways to change logits run, that of the filter first.
+// Both Adjust functions run, the filter's first.
 func TestBothAdjustsRun(t *testing.T) {
 	d := oracle.NewDenoiser(exact(t, "markov:length=4,tokens=3"))
 	o := generate.Options{Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}

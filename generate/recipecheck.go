@@ -10,7 +10,7 @@ import (
 )
 
 // Fit returns the recipe with all defaults filled in for a model and a number of masked positions,
-// or an error, in one line, where it cannot run.
+// or a one-line error if it cannot run.
 func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
 	asked := r.Steps
 	r = r.For(d.Spec())
@@ -30,7 +30,8 @@ func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
 	return r, nil
 }
 
-// check refuses what runs with no number of positions, the sampler apart.
+// check returns an error for what cannot run with any number of positions; it does not check the
+// sampler.
 func (r Recipe) check(d model.Denoiser) error {
 	for _, c := range []struct {
 		name  string
@@ -110,8 +111,8 @@ func (r Recipe) checkGuidance() error {
 	return nil
 }
 
-// guides returns an error where guidance has no condition to guide to: a model that takes none is
-// guided by what is known from the start (Nie et al. 2025, LLaDA, generate.py).
+// guides returns an error if there is guidance but no condition. A model that takes no condition is
+// guided by the tokens known from the start (Nie et al. 2025, LLaDA, generate.py).
 func (r Recipe) guides(spec model.Spec, tokens []int32) error {
 	if r.Guidance.Scale == 0 || spec.Conditional() || len(known(tokens, spec.Mask)) > 0 {
 		return nil
@@ -120,7 +121,7 @@ func (r Recipe) guides(spec model.Spec, tokens []int32) error {
 		Want: "0: this model takes no condition, and no token is known"}
 }
 
-// blocks returns in how many blocks the sampler opens free positions.
+// blocks returns the number of blocks in which the sampler opens `free` positions.
 func (r Recipe) blocks(free int) int {
 	if b, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
 		return max(1, min(b.Blocks(free), free))
@@ -128,24 +129,24 @@ func (r Recipe) blocks(free int) int {
 	return 1
 }
 
-// fewer returns the default steps for free masked positions: at most one a position, at least one
-// a block.
+// fewer returns the default steps for `free` masked positions: at most one for each position, at
+// least one for each block.
 func (r Recipe) fewer(free int) int {
 	return max(1, min(max(r.Steps, r.blocks(free)), free))
 }
 
-// Bound returns how many steps a recipe that Fit returned takes at most for free masked positions.
+// Bound returns the most steps that a recipe from Fit takes for `free` masked positions.
 func (r Recipe) Bound(free int) (int, error) {
 	steps, _, err := r.plan(free)
 	return steps, err
 }
 
-// plan returns how many steps a run takes for free masked positions, and in how many blocks.
+// plan returns the steps that a run takes for `free` masked positions, and its blocks.
 func (r Recipe) plan(free int) (steps, blocks int, err error) {
 	if free == 0 {
 		return 0, 1, nil
 	}
-	if r.Reuse == Blocks { // steps are of each block
+	if r.Reuse == Blocks { // steps are for each block
 		return r.Steps, 1, nil
 	}
 	blocks = r.blocks(free)
@@ -165,21 +166,21 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 	return r.Steps, blocks, nil
 }
 
-// Recipe returns the recipe of a run.
+// Recipe returns the recipe in the options.
 func (o Options) Recipe() Recipe {
 	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache,
 		Reuse: o.Reuse, BlockSize: o.BlockSize,
 		Refresh: o.Refresh, Filter: o.Filter, Guidance: o.Guidance}
 }
 
-// With returns the run with another recipe.
+// With returns the options with another recipe.
 func (o Options) With(r Recipe) Options {
 	o.Sampler, o.Schedule, o.Steps, o.Cache, o.Reuse = r.Sampler, r.Schedule, r.Steps, r.Cache, r.Reuse
 	o.BlockSize, o.Refresh, o.Filter, o.Guidance = r.BlockSize, r.Refresh, r.Filter, r.Guidance
 	return o
 }
 
-// free counts the masked positions.
+// free returns the number of masked positions.
 func free(tokens []int32, mask int32, length int) int {
 	if tokens == nil {
 		return length

@@ -14,20 +14,20 @@ import (
 	"unmask/samplers"
 )
 
-// row is a parameter of a recipe. get returns "" where the field is zero.
+// row is one parameter of a recipe. get returns "" if the field is zero.
 type row struct {
 	param.Param
 	get func(r *Recipe) string
 	set func(r *Recipe, p param.Param, text string) error
 }
 
-// maxSteps and maxCache bound a recipe of any model.
+// maxSteps and maxCache are the largest values on any model.
 const (
 	maxSteps = 1 << 20
 	maxCache = 64
 )
 
-// guidanceSchedules are the names in Guidance.Schedule.
+// guidanceSchedules are the names for Guidance.Schedule.
 var guidanceSchedules = guide.Schedules
 
 // table has all parameters of a recipe, in the order of its text.
@@ -42,7 +42,7 @@ var table = []row{
 			return samplers.Text(r.Sampler)
 		}, setSampler},
 	{param.Param{Name: "schedule", Kind: param.Text, Default: "uniform for text, cosine for images",
-		Help: "how many open after each step: "}, // and the names of all that are registered
+		Help: "how many open after each step: "}, // the names of all registered schedules follow
 		func(r *Recipe) string {
 			if r.Schedule == nil {
 				return ""
@@ -114,7 +114,7 @@ func Params() []param.Param {
 	return out
 }
 
-// described returns the row's description, with what was registered since.
+// described returns the row's Param, including samplers and schedules that were registered later.
 func (t row) described() param.Param {
 	p := t.Param
 	if p.Name == "schedule" {
@@ -126,7 +126,7 @@ func (t row) described() param.Param {
 	return p
 }
 
-// ParamOf describes a parameter of a recipe by its name. It panics on a name that is none.
+// ParamOf returns the Param of a recipe's parameter. It panics if the name is unknown.
 func ParamOf(name string) param.Param {
 	for _, t := range table {
 		if t.Name == name {
@@ -136,7 +136,7 @@ func ParamOf(name string) param.Param {
 	panic("generate: ParamOf " + name + ": a recipe has no such parameter")
 }
 
-// Set sets a parameter from text.
+// Set sets a parameter from its text.
 func (r *Recipe) Set(name, text string) error {
 	var names []string
 	for _, t := range table {
@@ -148,7 +148,7 @@ func (r *Recipe) Set(name, text string) error {
 	return param.Unknown("parameter", name, names)
 }
 
-// Get returns a parameter as Set takes it, "" where it is zero or there is none of that name.
+// Get returns a parameter's text as Set reads it, "" if it is zero or the name is unknown.
 func (r Recipe) Get(name string) string {
 	for _, t := range table {
 		if t.Name == name {
@@ -158,7 +158,7 @@ func (r Recipe) Get(name string) string {
 	return ""
 }
 
-// whole is a row of a field where 0 stands for the default.
+// whole returns a row for an integer field in which 0 means the default.
 func whole(p param.Param, field func(*Recipe) *int) row {
 	p.Kind = param.Whole
 	return row{p, func(r *Recipe) string {
@@ -172,7 +172,7 @@ func whole(p param.Param, field func(*Recipe) *int) row {
 	}}
 }
 
-// number is a row of a field where 0 stands for the default, which becomes 0.
+// number returns a row for a number field in which 0 means the default.
 func number(p param.Param, field func(*Recipe) *float64) row {
 	return row{p, func(r *Recipe) string {
 		if x := *field(r); x != 0 && param.Format(x) != p.Default {
@@ -188,7 +188,7 @@ func number(p param.Param, field func(*Recipe) *float64) row {
 	}}
 }
 
-// cached ends the text of a sampler with one intermediate stage.
+// cached is the suffix of a sampler's text that means one intermediate stage.
 const cached = "+cache"
 
 func setSampler(r *Recipe, _ param.Param, text string) (err error) {
@@ -254,7 +254,7 @@ func setBias(r *Recipe, _ param.Param, text string) error {
 	return nil
 }
 
-// token reads a token id.
+// token parses a token id.
 func token(name, text string) (int32, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
 	if err != nil || n < 0 {

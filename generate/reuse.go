@@ -6,25 +6,26 @@ import (
 	"unmask/param"
 )
 
-// Reuse is which keys and values a step takes from earlier steps. All are approximations.
-// The first pass over a sequence is full; later ones feed some positions, and always those
-// whose token changed since.
+// Reuse says which keys and values a step takes from earlier steps. All kinds but Blocks are
+// approximations. The first pass over a sequence is full; later ones compute some positions, always
+// including those whose token changed since.
 type Reuse uint8
 
-// The ways to reuse.
+// The kinds of reuse.
 const (
 	NoReuse Reuse = iota // every step is a full pass
 
-	// Prefix is full at a block's start, then the block and what follows (Wu et al. 2025,
-	// Fast-dLLM).
+	// Prefix makes a full pass at a block's start; then it computes the block and everything after
+	// it (Wu et al. 2025, Fast-dLLM).
 	Prefix
-	// Dual is full at a block's start, then the block alone (ibid., DualCache).
+	// Dual makes a full pass at a block's start; then it computes the block alone (ibid.,
+	// DualCache).
 	Dual
-	// Delayed feeds masked positions and those that just opened, and is full every Refresh steps
-	// (Ma et al. 2025, dKV-Cache).
+	// Delayed computes masked positions and those that just opened, with a full pass every Refresh
+	// steps (Ma et al. 2025, dKV-Cache).
 	Delayed
-	// Blocks feeds the current block, and is exact: for models whose positions see no later block
-	// (model.Spec.Block), which open block after block.
+	// Blocks computes the current block and is exact. It is for models whose positions see no later
+	// block (model.Spec.Block), which open block after block.
 	Blocks
 )
 
@@ -49,10 +50,10 @@ func ParseReuse(name string) (Reuse, error) {
 	return NoReuse, fmt.Errorf("generate: %w", param.Unknown("reuse", name, reuses))
 }
 
-// defaultRefresh is the refresh interval of dKV-Cache-Decode's examples.
+// defaultRefresh is the refresh interval in the examples of dKV-Cache-Decode.
 const defaultRefresh = 8
 
-// partial reports whether the member's next pass takes keys and values of earlier ones.
+// partial reports whether the member's next pass uses keys and values of earlier ones.
 func (m *member) partial() bool {
 	return m.Reuse == Blocks || m.Reuse != NoReuse && len(m.cache.tokens) > 0
 }
@@ -68,8 +69,8 @@ func (m *member) stale() bool {
 	return m.from != m.cache.from
 }
 
-// feed adds the rows of a partial pass: what the way of reuse always feeds, and every position
-// whose token is not that of the cache.
+// feed adds the rows of a partial pass: those that the kind of reuse always computes, and every
+// position whose token differs from the cache's.
 func (m *member) feed(rows []int32, base int, mask int32) []int32 {
 	before := len(rows)
 	if m.Reuse == Blocks {
@@ -87,7 +88,7 @@ func (m *member) feed(rows []int32, base int, mask int32) []int32 {
 	return rows
 }
 
-// feeds reports whether a position is part of every partial pass.
+// feeds reports whether a position is in every partial pass.
 func (m *member) feeds(p int, mask int32) bool {
 	switch first, last := m.free[m.from], m.free[m.to-1]; m.Reuse {
 	case Prefix:
@@ -98,7 +99,7 @@ func (m *member) feeds(p int, mask int32) bool {
 	return m.Tokens[p] == mask
 }
 
-// passed notes the work of the step's pass, and what keys and values are for after it.
+// passed counts the work of the step's pass and records what the cache holds after it.
 func (m *member) passed() {
 	if m.Reuse == Blocks {
 		m.work.Partial += m.fed

@@ -10,11 +10,11 @@ import (
 	"unmask/model"
 )
 
-// Run generates o.N sequences, batch after batch, and yields every step. Sequence i depends
-// on the seed and on i alone.
+// Run generates o.N sequences, batch after batch, and yields every step. Sequence i depends only on
+// the seed and on i.
 //
-// An error ends the run and comes with the last finished step of the batch, or nil. Where
-// ctx was cancelled it wraps ctx.Err(). Several runs may share a model that is a model.Turner.
+// An error ends the run; it comes with the last finished step of the batch, or with nil. After ctx
+// is cancelled the error wraps ctx.Err(). Several runs may share a model that is a model.Turner.
 func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		r, err := newRun(d, o)
@@ -30,7 +30,7 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 	}
 }
 
-// run is one Run: a pool of one task.
+// run is the state of one Run: a pool with one task.
 type run struct {
 	o    Options
 	task *task
@@ -55,7 +55,7 @@ func newRun(d model.Denoiser, o Options) (*run, error) {
 	return r, nil
 }
 
-// batch runs sequences first..first+count-1 to their end; false stops the run.
+// batch runs sequences first..first+count-1 to their end; it returns false if the run must stop.
 func (r *run) batch(ctx context.Context, first, count int, yield func(*Step, error) bool) bool {
 	for r.pool.Len() > 0 {
 		r.pool.Remove(&r.pool.members[0].Sequence)
@@ -92,7 +92,7 @@ func (r *run) batch(ctx context.Context, first, count int, yield func(*Step, err
 	return true
 }
 
-// do makes a step of all sequences, or of none.
+// do makes a step of all sequences, or of none if there is an error.
 func (r *run) do(ctx context.Context, n int) error {
 	if err := r.pool.compute(ctx); err != nil {
 		return fmt.Errorf("generate: step %d of %d: %w", n, r.step.Steps, err)
@@ -108,7 +108,7 @@ func (r *run) do(ctx context.Context, n int) error {
 	return nil
 }
 
-// show copies the state of the sequences to the step.
+// show copies the state of the sequences into the step.
 func (r *run) show() {
 	r.step.Done = true
 	for i, m := range r.pool.members {
@@ -117,8 +117,8 @@ func (r *run) show() {
 	}
 }
 
-// edit lets the caller change the sequences. One that was done goes on at the batch's step where
-// the caller masks positions again.
+// edit calls the caller's Edit. A finished sequence in which it masks positions again continues at
+// the batch's step.
 func (r *run) edit(n int) error {
 	if r.o.Edit == nil {
 		return nil
@@ -140,11 +140,11 @@ func (r *run) edit(n int) error {
 // Sample is a finished sequence of a run. It is valid until the next iteration.
 type Sample struct {
 	Sequence
-	Seconds float64 // of the steps of its batch until it was finished
+	Seconds float64 // time of its batch's steps until it was finished
 }
 
-// Samples is Run for those who want no more than finished sequences: it yields each, in the order
-// in which they finish. An error ends it.
+// Samples runs like Run but yields only finished sequences, in the order in which they finish. An
+// error ends it.
 func Samples(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		seconds := 0.0

@@ -2,11 +2,12 @@ package generate
 
 import "fmt"
 
-// nowhere is the place of a member that has no keys and values.
+// nowhere is the place of a member without keys and values in the cache.
 const nowhere = -1
 
-// pause makes all but the given sequences wait; with none given nobody waits. There must be a place
-// for each that takes part beside those that wait and keep their keys and values.
+// pause makes all sequences but the given ones wait; with none given nobody waits. It returns an
+// error if there are not enough places for those that take part and those that wait and keep keys
+// and values.
 func (p *Pool) pause(only []*Sequence) error {
 	for _, m := range p.members {
 		m.waits = len(only) > 0
@@ -30,11 +31,11 @@ func (p *Pool) pause(only []*Sequence) error {
 	return nil
 }
 
-// keeps reports whether a later step of the member reads keys and values of an earlier one.
+// keeps reports whether a later step of the member reads keys and values of an earlier step.
 func (m *member) keeps() bool { return m.Reuse != NoReuse && len(m.cache.tokens) > 0 }
 
-// seat gives every member of the step that has keys and values a place for them. It takes places
-// of members that wait and will not read theirs again.
+// seat gives every member of the step that uses the cache a place in it. It takes places from
+// waiting members that will not read theirs again.
 func (p *Pool) seat() {
 	at := 0
 	for _, m := range p.busy {
@@ -51,10 +52,10 @@ func (p *Pool) seat() {
 	}
 }
 
-// moves reports whether the member's place may be another's in this step.
+// moves reports whether another member may take this member's place in this step.
 func (m *member) moves() bool { return m.Done || m.waits && !m.keeps() }
 
-// leave frees the place of a member.
+// leave frees the member's place.
 func (p *Pool) leave(m *member) {
 	if m.place != nowhere {
 		p.places[m.place], m.place = nil, nowhere

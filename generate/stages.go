@@ -6,13 +6,12 @@ import (
 	"unmask/internal/philox"
 )
 
-// draw gives every chosen position its token. With a cache the positions of a step are
-// drawn in stages (Hayakawa et al. 2025, section 4.1 and appendix "Partial caching"): the first
-// from the full pass, each later one from a partial pass over all positions of the step,
-// with the tokens of the stages before it in place and every other key and value from
-// the full pass.
+// draw draws the token of every chosen position. With a cache the positions of a step are drawn in
+// stages (Hayakawa et al. 2025, section 4.1 and appendix "Partial caching"): the first from the
+// full pass, each later one from a partial pass over all positions of the step, with the tokens of
+// the stages before it in place and every other key and value from the full pass.
 //
-// The first stage is not drawn again where the device that chose drew it.
+// If the device chose the positions it has drawn the first stage already.
 func (p *Pool) draw(group []*member) error {
 	stages := 0
 	for _, m := range group {
@@ -43,7 +42,7 @@ func (m *member) ready() {
 	}
 }
 
-// take accepts the tokens that the sampler drew.
+// take accepts tokens that the sampler itself drew.
 func (m *member) take() {
 	for j, at := range m.opening.Positions {
 		logP := math.NaN()
@@ -54,9 +53,9 @@ func (m *member) take() {
 	}
 }
 
-// split cuts the step's positions into stages, none of them empty. Stage j of c ends
-// at |J_(n-1+j/(c+1))|, the schedule's value between the steps; where the sampler opened
-// another number than the schedule's, at equal parts.
+// split divides the step's positions into stages, none of them empty. Stage j of c ends at
+// |J_(n-1+j/(c+1))|, the schedule's value between the steps, or at equal parts if the sampler
+// opened another number than the schedule's.
 func (m *member) split() {
 	k := len(m.opening.Positions)
 	m.ends, m.drawn = m.ends[:0], 0
@@ -78,7 +77,7 @@ func (m *member) split() {
 	m.ends = append(m.ends, k)
 }
 
-// first is where a stage begins in opening.Positions.
+// first returns the index in opening.Positions at which a stage begins.
 func (m *member) first(stage int) int {
 	if stage == 0 {
 		return 0
@@ -86,8 +85,8 @@ func (m *member) first(stage int) int {
 	return m.ends[stage-1]
 }
 
-// refine makes a partial pass over the step's positions of every member with a further
-// stage, the tokens drawn so far in place, and draws that stage.
+// refine makes a partial pass over the step's positions of every member with another stage, with
+// the tokens drawn so far in place, and draws that stage.
 func (p *Pool) refine(group []*member) error {
 	b := &p.pass.batch
 	p.pass.rows, b.Read = p.pass.rows[:0], b.Read[:0]
@@ -125,7 +124,7 @@ func (p *Pool) refine(group []*member) error {
 	return nil
 }
 
-// sample draws a stage of all members, in one call for each exponent among them.
+// sample draws a stage of all members, in one call for each distinct exponent.
 func (p *Pool) sample(group []*member) {
 	for _, m := range group {
 		if !p.draws(m) {
@@ -141,12 +140,12 @@ func (p *Pool) sample(group []*member) {
 	}
 }
 
-// draws reports whether the stage of a member is still to be drawn.
+// draws reports whether the member's current stage must still be drawn.
 func (p *Pool) draws(m *member) bool {
 	return m.fault == nil && p.stage < len(m.ends) && m.drawn <= p.stage
 }
 
-// drawStage draws the stage of members with one exponent.
+// drawStage draws the stage of members that share one exponent.
 func (p *Pool) drawStage(list []*member) error {
 	h, length := &p.head, p.pass.of.Length
 	h.rows, h.owner = h.rows[:0], h.owner[:0]

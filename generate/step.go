@@ -1,8 +1,8 @@
 package generate
 
-// Step is what one step did to a batch. It is valid until the next iteration.
+// Step is the state of a batch after a step. It is valid until the next iteration.
 type Step struct {
-	N, Steps  int // n of at most N; 0 where nothing was masked from the start
+	N, Steps  int // step N of at most Steps; N is 0 if nothing was masked at the start
 	Sequences []Sequence
 	Seconds   float64
 	Done      bool // the batch is finished
@@ -10,18 +10,17 @@ type Step struct {
 
 // Sequence is one sequence after a step. Its slices are valid until the next one.
 type Sequence struct {
-	Index     int     // with the seed and the request, all that it depends on
+	Index     int     // with the seed and the request, it determines the sequence
 	Tokens    []int32 // [length], Spec.Mask where masked
 	Opened    []Opened
 	Closed    []int     // positions masked again
-	Replaced  []Opened  // open positions whose tokens were drawn anew; LogP is NaN
-	N, Steps  int       // the step that was its latest, of at most Steps
-	Done      bool      // it takes no further step
-	Finished  bool      // it is done since this step
-	Evaluated Evaluated // since its first step
+	Replaced  []Opened  // open positions whose tokens were drawn again; LogP is NaN
+	N, Steps  int       // its latest step, and the most it can take
+	Done      bool      // it takes no more steps
+	Finished  bool      // this step made it Done
+	Evaluated Evaluated // work since its first step
 
-	// Err, in a Pool, is what ended the sequence: a fault of its own. Tokens are those before the
-	// step.
+	// Err, in a Pool, is the fault that ended the sequence. Tokens are then those before the step.
 	Err error
 
 	member *member
@@ -31,13 +30,13 @@ type Sequence struct {
 type Opened struct {
 	Position int
 	Token    int32
-	// log p(token), p of the pass it was drawn from; NaN where a sampler keeps it to itself, and where
-	// the text has ended before
+	// log p(token) under the pass it was drawn from; NaN if the sampler does not report it, or
+	// after the text's end
 	LogP  float64
-	Stage int // 0 from the full pass, then partial passes
+	Stage int // 0: drawn from the full pass; then the number of the partial pass
 }
 
-// Evaluated counts work for one sequence.
+// Evaluated counts the work for one sequence.
 type Evaluated struct {
 	Full    int // full passes
 	Partial int // rows of partial passes

@@ -8,7 +8,7 @@ import (
 	"unmask/samplers"
 )
 
-// task is what the sequences of a run, or one of a pool, have in common. It never changes.
+// task is what the sequences of a run, or one sequence of a pool, have in common. It never changes.
 type task struct {
 	Recipe
 	seed   uint64
@@ -16,25 +16,25 @@ type task struct {
 	start  []int32 // [length] tokens before the first step
 	free   []int   // positions masked at the start
 	steps  int
-	blocks int                                            // of the sampler
+	blocks int                                            // into which the sampler divides free
 	stops  []int32                                        // tokens that end a sequence at once
 	adjust func(sequence, position int, logits []float32) // nil: no more than the filter's
 	edit   func(*Sequence) error
 	scale  guide.Scale      // nil without guidance
-	given  *model.Condition // what guides where nothing else does: the known positions
+	given  *model.Condition // the known positions, as condition of a model that takes no other
 
 	network *network
 	blockwork
 
-	// What the sampler can.
-	adapts   bool // it plans for itself
+	// What the sampler can do.
+	adapts   bool // it decides how many positions a step opens
 	remasks  bool
 	ahead    bool
 	clock    samplers.Clock
 	stateful samplers.Stateful
 }
 
-// task returns the task of a recipe that Fit returned.
+// task builds the task of a recipe that Fit returned.
 func (p *Pool) task(r Recipe, seed uint64, length int, tokens, ends []int32) (*task, error) {
 	of, err := p.network(r.BlockSize)
 	if err != nil {
@@ -89,8 +89,8 @@ func known(tokens []int32, mask int32) (positions []int32) {
 	return positions
 }
 
-// filtered reports whether rows of the task have logits that are not the model's.
+// filtered reports whether the logits of the task's rows differ from the model's.
 func (t *task) filtered() bool { return !t.Filter.None() || t.adjust != nil }
 
-// cached reports whether keys and values are kept from pass to pass.
+// cached reports whether the task keeps keys and values between passes.
 func (t *task) cached() bool { return t.Cache > 0 || t.Reuse != NoReuse }

@@ -11,34 +11,35 @@ type Batch struct {
 	Size, Length int
 	Lengths      []int     // [Size] positions in use, 1 to Length, the first ones; nil: all
 	Tokens       []int32   // [Size, Length], Spec.Mask where masked; anything at unused positions
-	Time         []float64 // [Size], 1 fully masked to 0; nil where the model ignores it
+	Time         []float64 // [Size], from 1, all masked, to 0; nil where the model ignores it
 
-	Conditions []*Condition // [Size]; nil, or nil for a sequence: none, see Condition
+	Conditions []*Condition // [Size], nil elements for none; a nil slice: none at all
 
-	// Read are the rows that the Marginals will be asked for, ascending: a network need not
-	// compute others to their end. Nil is all.
+	// Read lists the rows that the Marginals will be asked for, ascending; a network need not
+	// compute the other rows to their end. Nil means all rows.
 	Read []int32
 
-	// Cache, when not nil, takes the keys and values of a full pass, and gives those of
-	// all other positions to a partial one.
+	// Cache, when not nil, receives the keys and values of a full pass. A partial pass takes the
+	// keys and values of all other positions from it.
 	Cache *kvcache.Cache
-	// Places says where the keys and values of each sequence are in Cache, [Size], no two the
-	// same; nil: sequence i is at i.
+	// Places [Size] are the indexes of the sequences in Cache, all different; nil: sequence i is at
+	// index i.
 	Places []int
 
-	// Lasts is set where later steps read Cache, for other tokens, before the next full pass of these
-	// sequences.
+	// Lasts is true if later steps read Cache, with other tokens, before the next full pass of
+	// these sequences.
 	Lasts bool
 
-	// Observer, when not nil, sees what a full pass computes inside. It is the caller's own concern
-	// that Read is nil then.
+	// Observer, when not nil, is shown what a full pass computes inside. The caller must leave Read
+	// nil then.
 	Observer Observer
 
-	// Steps are what guidance depends on, [Size]; nil where there is none.
+	// Steps [Size] are the steps of the sequences, on which guidance may depend; nil: there is no
+	// guidance.
 	Steps []Progress
 }
 
-// Progress is how far a sequence is: at step N, from 1, of Of.
+// Progress is the step that a sequence is at: N, counted from 1, of Of.
 type Progress struct{ N, Of int }
 
 // Used returns the number of positions of a sequence that are in use.
@@ -49,7 +50,7 @@ func (b *Batch) Used(sequence int) int {
 	return b.Lengths[sequence]
 }
 
-// Place returns where the keys and values of a sequence are in Cache.
+// Place returns the index of a sequence in Cache.
 func (b *Batch) Place(sequence int) int {
 	if b.Places == nil {
 		return sequence
@@ -57,7 +58,7 @@ func (b *Batch) Place(sequence int) int {
 	return b.Places[sequence]
 }
 
-// Condition returns what a sequence is conditioned on, nil for nothing.
+// Condition returns the condition of a sequence, nil for none.
 func (b *Batch) Condition(sequence int) *Condition {
 	if b.Conditions == nil {
 		return nil
@@ -65,9 +66,8 @@ func (b *Batch) Condition(sequence int) *Condition {
 	return b.Conditions[sequence]
 }
 
-// Check returns an error, in one line, for a batch that no model with this Spec can compute.
-// Networks call it first. Read and the rows of a partial pass are the loop's own and are not
-// checked.
+// Check returns a one-line error for a batch that no model with this Spec can compute. Networks
+// call it first. It does not check Read and the rows of a partial pass, which the loop makes.
 func (b *Batch) Check(s Spec) error {
 	switch longest := s.Length(); {
 	case s.Fixed && b.Length != longest:

@@ -10,8 +10,8 @@ import (
 	"unmask/param"
 )
 
-// FindClass returns the class that a text names: its number, or its name in any case. names may be
-// nil. The error for an unknown name has the nearest ones.
+// FindClass returns the class that text names: by its number, or by its name in upper or lower
+// case. names may be nil. The error for an unknown name lists the nearest ones.
 func FindClass(classes int, names []string, text string) (int32, error) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.Atoi(text); err == nil {
@@ -32,8 +32,8 @@ func FindClass(classes int, names []string, text string) (int32, error) {
 		classes-1, param.Either(nearest(names, text)))
 }
 
-// nearest returns a few names like text: those that share a word or begin like it, then those of
-// the same spelling but for a few letters.
+// nearest returns a few names similar to text: first those with a common word or a common
+// beginning, then those that differ in a few letters.
 func nearest(names []string, text string) []string {
 	const most = 4
 	type scored struct {

@@ -7,29 +7,29 @@ import (
 	"unmask/backend"
 )
 
-// Codec turns a model's codes into pictures. It owns its working memory: one call at a time.
+// Codec decodes a model's codes to pictures. It owns its working memory: one call at a time.
 type Codec interface {
-	Shape() []int              // of a picture's codes, [height, width] or [n], as Spec.Shape
+	Shape() []int              // [height, width] or [n] of a picture's codes, as Spec.Shape
 	Codes() int                // codes are 0..Codes-1
 	Size() (width, height int) // of a picture, pixels
 
 	// Image returns the picture of codes, one for each element of Shape.
 	Image(codes []int32) (*image.NRGBA, error)
 
-	// Decode writes the pictures [n, 3, height, width] of codes [n, ...Shape] to dst: red, green and
-	// blue, in 0..1 but for what the network overshoots.
+	// Decode writes the pictures [n, 3, height, width] of codes [n, ...Shape] to dst: red, green
+	// and blue, 0 to 1, or a little outside where the network overshoots.
 	Decode(dst []float32, codes []int32) error
 }
 
-// Encoder is a Codec that also finds the codes of a picture.
+// Encoder is a Codec that can also encode pictures.
 type Encoder interface {
 	Codec
-	// EncodeImage returns the codes of a picture of Size.
+	// EncodeImage returns the codes of a picture, which must have the size that Size returns.
 	EncodeImage(picture image.Image) ([]int32, error)
 }
 
-// PixelEncoder is an Encoder that also takes colours as numbers: dst [n, ...Shape] are the codes of
-// pictures [n, 3, height, width], colours in 0..1.
+// PixelEncoder is an Encoder that also encodes pictures given as numbers: from pictures [n, 3,
+// height, width], colours 0 to 1, to the codes dst [n, ...Shape].
 type PixelEncoder interface {
 	Encoder
 	Encode(dst []int32, pictures []float32) error
@@ -42,8 +42,8 @@ type PromptCodec interface {
 	DecodeOf(dst []float32, codes []int32, p *Prompt) error
 }
 
-// CodecFormat is one published codec. It registers itself apart from the networks that make its
-// codes, because several of them may share it.
+// CodecFormat is one published codec. It is registered apart from the networks that make its codes,
+// because several of them may share it.
 type CodecFormat struct {
 	Name  string
 	Match func(src *Source) bool // by config.json and tensor names
@@ -55,7 +55,7 @@ var codecs []*CodecFormat
 // RegisterCodec adds a codec's format; codecs call it from init.
 func RegisterCodec(f CodecFormat) { codecs = append(codecs, &f) }
 
-// LoadCodec loads the codec of a model's files alone, without its network.
+// LoadCodec loads only the codec of a model's files, not the network.
 func LoadCodec(src *Source, o Options) (Codec, error) {
 	f := codecFormat(src)
 	if f == nil {
@@ -65,7 +65,8 @@ func LoadCodec(src *Source, o Options) (Codec, error) {
 	return f.load(src, o)
 }
 
-// InspectCodec describes the codec of a model's files. It loads it, which checks every weight.
+// InspectCodec describes the codec of a model's files. It loads the codec, which checks every
+// weight.
 func InspectCodec(src *Source, o Options) (Info, error) {
 	parameters := 0
 	for _, name := range src.Set.Names() {
@@ -99,7 +100,7 @@ func codecFormat(src *Source) *CodecFormat {
 	return nil
 }
 
-// load releases the weights once they are packed.
+// load builds the codec and then releases the weights.
 func (f *CodecFormat) load(src *Source, o Options) (_ Codec, err error) {
 	defer backend.Recover(&err)
 	c, err := f.Load(src, o)

@@ -9,27 +9,27 @@ import (
 // NoClass is the Condition.Class of a sequence without a class.
 const NoClass = -1
 
-// Condition is what the tokens of a sequence depend on beside each other. A nil Condition is
-// none: a model of classes then uses the row that it was trained with for no class, a model of
-// prompts returns an error, because its "none" is a prompt too (most often the empty one).
+// Condition is what a sequence is conditioned on. A nil Condition is none: a class-conditional
+// model then uses the row it was trained with for no class, and a model of prompts returns an
+// error, because its "none" is a prompt too (most often the empty one).
 //
-// The zero Condition is class 0. A model reads what its Spec says and no more.
+// The zero Condition is class 0. A model reads only the fields that its Spec asks for.
 type Condition struct {
 	Class  int32   // 0 to Spec.Classes-1, or NoClass; for models with Spec.Classes > 0
 	Prompt *Prompt // for models with Spec.Prompt
 
-	// Given are positions, ascending, whose known tokens are the condition: the prompt of a
-	// language model. Networks do not read it; guidance masks them in the pass without.
+	// Given are the positions, ascending, whose known tokens are the condition: a language model's
+	// prompt. Networks do not read it; guidance masks these positions in its unconditional pass.
 	Given []int32
 
-	// Without replaces the condition in the other pass of guidance, which lacks it: the empty or
-	// a negative prompt. Nil is no class, or with Given the same condition. Without it a
-	// model of prompts cannot be guided.
+	// Without is the condition of guidance's other pass: the empty or a negative prompt. Nil means
+	// no class or, with Given, the same condition with the Given positions masked. A model of
+	// prompts cannot be guided if it is nil.
 	Without *Condition
 }
 
-// Prompt is a text as a model's own text encoder left it, computed once, then shared by all
-// steps and sequences. Slices never change after the first use; always hold it by pointer.
+// Prompt is an encoded text, computed once and shared by all steps and sequences. Its slices must
+// not change after the first use; it must be held by pointer.
 type Prompt struct {
 	Rows, Width int
 	States      []float32 // [Rows, Width] what the transformer attends to
@@ -37,20 +37,20 @@ type Prompt struct {
 	Used        []bool    // [Rows] false where a row is hidden from attention; nil: all are seen
 	Pooled      []float32 // [pooled width] one vector for the whole text; nil: none
 
-	// Numbers are further inputs, in the network's own order (aMUSEd: width, height, top and
-	// left of the crop in pixels, aesthetic score; MaskGen: aesthetic score); nil: its defaults.
+	// Numbers are further inputs in the network's own order (aMUSEd: width, height, top and left of
+	// the crop in pixels, aesthetic score; MaskGen: aesthetic score); nil means its defaults.
 	Numbers []float64
 
-	// Cut tells that the text was longer than the encoder reads.
+	// Cut is true if the text was longer than the encoder reads.
 	Cut bool
 
 	mu      sync.Mutex
 	derived map[any]any
 }
 
-// Derive returns what make returns, which it calls once for each key: such as a network's keys and
-// values of the text, with the network as the key. They live as long as the prompt. It may be
-// called from several goroutines.
+// Derive returns the result of make, which is called once for each key: for example a network's
+// keys and values of the text, with the network as key. Results live as long as the prompt. Derive
+// may be called concurrently.
 func (p *Prompt) Derive(key any, make func() (any, error)) (any, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,12 +71,12 @@ func (p *Prompt) Derive(key any, make func() (any, error)) (any, error) {
 // Prompter is a Denoiser that reads prompts with a text encoder of its own.
 type Prompter interface {
 	Denoiser
-	// Prompts encodes texts; "" is the empty prompt. It may be called while the model computes.
+	// Prompts encodes texts; "" is the empty prompt. It may be called during a pass.
 	Prompts(ctx context.Context, texts []string) ([]*Prompt, error)
 }
 
-// CheckCondition returns an error for a condition that a model with this Spec does not know, and
-// where one is needed but c is nil.
+// CheckCondition returns an error for a condition that does not fit the Spec, and for a nil c where
+// one is needed.
 func (s Spec) CheckCondition(c *Condition) error {
 	if c == nil {
 		if s.Prompt {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Dense are Marginals over an explicit matrix of logits: oracle models, tests.
+// Dense are Marginals over an explicit matrix of logits, for exact models and tests.
 type Dense struct {
 	Logits   []float32 // [rows, Columns]; log-probabilities are logits too
 	Columns  int
@@ -35,7 +35,7 @@ func (d *Dense) Sample(rows []int32, w *Draw) error {
 	return nil
 }
 
-// Visit hands over copies of rows, one after another.
+// Visit passes copies of rows to visit, one after the other.
 func (d *Dense) Visit(rows []int32, visit func(i int, logits []float32)) error {
 	buffer := d.rows.get(d.Columns)
 	defer d.rows.put(buffer)
@@ -57,11 +57,11 @@ func (d *Dense) classes() int {
 	return d.Outcomes
 }
 
-// RowError says that one row's marginal is not a distribution. A loop that knows which
-// sequence of its run the row is tells its user so.
+// RowError says that one row's marginal is not a distribution. generate reports it with the
+// sequence's index and the position.
 type RowError struct {
 	Row    int32 // sequence of the batch * Length + position
-	Length int   // 0 where it is not known
+	Length int   // positions of a sequence; 0 if unknown
 	Err    error
 }
 
@@ -73,11 +73,11 @@ func (e *RowError) Error() string {
 		int(e.Row)%e.Length, e.Err)
 }
 
-// Unwrap returns what is wrong with the row.
+// Unwrap returns the reason.
 func (e *RowError) Unwrap() error { return e.Err }
 
-// ReduceRow computes the reductions that s wants of one row of logits, outcomes only, and
-// stores them at index i. Sums are float64, in index order.
+// ReduceRow computes the reductions set in s for one row of logits, outcomes only, and stores them
+// at index i. Sums are float64, in index order.
 func ReduceRow(logits []float32, s *Stats, i int) error {
 	top, second, arg := largest(logits)
 	sum := 0.0
@@ -102,7 +102,8 @@ func ReduceRow(logits []float32, s *Stats, i int) error {
 	if s.Entropy != nil {
 		mean := 0.0
 		for _, l := range logits {
-			if e := float64(l) - top; e > -700 { // exp(-700)*700 is nothing, and -Inf*0 no number
+			// exp(-700)*700 is about 0, and -Inf*0 would be NaN
+			if e := float64(l) - top; e > -700 {
 				mean += math.Exp(e) * e
 			}
 		}
@@ -118,8 +119,8 @@ func ReduceRow(logits []float32, s *Stats, i int) error {
 	return nil
 }
 
-// DrawRow draws the token of row i of w from one row of logits, outcomes only: the first
-// outcome at which the cumulative sum of p^Power exceeds Uniform[i] of the whole.
+// DrawRow draws token i of w from one row of logits, outcomes only. It is the first outcome at
+// which the cumulative sum of p^Power exceeds Uniform[i] times the total.
 func DrawRow(logits []float32, w *Draw, i int) error {
 	top, _, arg := largest(logits)
 	power := w.Power
@@ -136,7 +137,8 @@ func DrawRow(logits []float32, w *Draw, i int) error {
 	}
 	token, target := arg, w.Uniform[i]*whole
 	for x, l := range logits {
-		// An outcome without weight is never drawn, not even where rounding ends the sum early.
+		// An outcome of probability 0 is never drawn, even if rounding makes the cumulative sum end
+		// early.
 		if e := math.Exp(power * (float64(l) - top)); e > 0 {
 			token = int32(x)
 			if target -= e; target < 0 {
@@ -165,7 +167,7 @@ func largest(logits []float32) (top, second float64, arg int32) {
 	return top, second, arg
 }
 
-// finite names what makes a row no distribution.
+// finite returns an error if logits with this maximum and sum have no softmax.
 func finite(logits []float32, top, sum float64) error {
 	switch {
 	case math.IsInf(top, 1):
@@ -187,7 +189,7 @@ func anyNaN(logits []float32) bool {
 	return false
 }
 
-// scratchRows lends rows to goroutines.
+// scratchRows is a pool of rows for goroutines.
 type scratchRows struct{ pool sync.Pool }
 
 type scratchRow struct{ x []float32 }

@@ -9,16 +9,17 @@ import (
 	"unmask/param"
 )
 
-// Filter changes marginals: bans and biases first, then temperature, then top-k, then
-// top-p, as Hugging Face's generation does. The zero Filter changes nothing.
+// Filter changes marginals: first bans and biases, then temperature, then top-k, then top-p, in the
+// order of Hugging Face's generation. The zero Filter changes nothing.
 type Filter struct {
-	Temperature float64           // p^(1/T), normalised; 0 means 1
-	TopK        int               // only the k most probable outcomes; 0 means all
-	TopP        float64           // only the fewest whose sum is at least p; 0 means all
-	Ban         []int32           // outcomes that never are drawn
-	Bias        map[int32]float32 // added to logits
-	// Adjust, when not nil, may change the logits (outcomes only) of a row before all else,
-	// perhaps from several goroutines. Row is sequence*Length + position of the batch.
+	Temperature float64 // p^(1/T), normalised; 0 means 1
+	TopK        int     // keeps only the k most probable outcomes; 0 means all
+	// keeps the fewest outcomes whose probabilities sum to at least p; 0 means all
+	TopP float64
+	Ban  []int32           // outcomes that are never drawn
+	Bias map[int32]float32 // added to logits
+	// Adjust, when not nil, may change a row's logits (outcomes only) before everything else, and
+	// may be called concurrently. row is sequence*Length + position of the batch.
 	Adjust func(row int32, logits []float32)
 }
 
@@ -69,15 +70,15 @@ func (f *Filter) Check(tokens int) error {
 	return nil
 }
 
-// Filtered are the marginals of another with a filter on them, a row at a time: there is
-// no buffer of positions x outcomes.
+// Filtered applies filters to other Marginals row by row, so that no buffer of positions x outcomes
+// is needed.
 type Filtered struct {
 	Of       Marginals
 	Filter   *Filter
 	Outcomes int // outcomes: the first columns of a row
 
-	// Filters, when not nil, returns the filter of a row in place of Filter. Adjust, when not nil,
-	// comes after that filter's own.
+	// Filters, when not nil, returns the filter of a row and replaces Filter. Adjust, when not nil,
+	// runs after the filter's own Adjust.
 	Filters func(row int32) *Filter
 	Adjust  func(row int32, logits []float32)
 
@@ -96,7 +97,7 @@ func (f *Filtered) Sample(rows []int32, d *Draw) error {
 	return f.each(rows, func(i int, logits []float32) error { return DrawRow(logits, d, i) })
 }
 
-// Visit hands over the filtered rows, outcomes only.
+// Visit passes the filtered rows to visit, outcomes only.
 func (f *Filtered) Visit(rows []int32, visit func(i int, logits []float32)) error {
 	return f.each(rows, func(i int, logits []float32) error { visit(i, logits); return nil })
 }
@@ -114,7 +115,7 @@ func (f *Filtered) each(rows []int32, do func(i int, logits []float32) error) er
 		}
 		f.mutex.Lock()
 		defer f.mutex.Unlock()
-		// The lowest row's error, whatever goroutine was first.
+		// Keep the error of the lowest row, whichever goroutine fails first.
 		if e, ok := f.err.(*RowError); !ok || rows[i] < e.Row {
 			f.err = &RowError{Row: rows[i], Err: err}
 		}
@@ -176,7 +177,8 @@ func (f *Filtered) apply(row int32, logits []float32) error {
 	return nil
 }
 
-// nucleus returns how many of the largest logits, which come first, have a share of at least p.
+// nucleus returns how many of the first logits, which are in descending order, have a probability
+// of at least p together.
 func nucleus(sorted []float32, p float64) int {
 	top, whole := float64(sorted[0]), 0.0
 	for _, l := range sorted {
@@ -191,8 +193,8 @@ func nucleus(sorted []float32, p float64) int {
 	return len(sorted)
 }
 
-// cut forbids all but the kept outcomes. Of those equal to the smallest kept, the lowest
-// indices stay.
+// cut sets all logits but the kept ones to -Inf. Among logits equal to the smallest kept one, those
+// of lowest index stay.
 func cut(logits, keep []float32) {
 	smallest := keep[len(keep)-1]
 	equal := 0

@@ -12,8 +12,8 @@ import (
 	"unmask/internal/whole"
 )
 
-// Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights, the same
-// wherever the files are. It reads all of them.
+// Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights; it does not
+// depend on where the files are. It reads all of them.
 func (s *Source) Fingerprint() (string, error) {
 	entries, err := fs.ReadDir(s.Files, ".")
 	if err != nil {

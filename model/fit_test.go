@@ -11,7 +11,7 @@ import (
 	"unmask/model"
 )
 
-// roomy is a device with so much memory free.
+// roomy is a device with this much free memory.
 type roomy struct {
 	backend.Backend
 	free int

@@ -9,20 +9,20 @@ import (
 	"unmask/backend"
 )
 
-// HeadRows bounds the rows of one call to a head, and so its working memory.
+// HeadRows is the most rows of one call to a head; it bounds the working memory.
 const HeadRows = 1024
 
 var errNotFinite = errors.New("logits are NaN or infinite, want finite ones")
 
-// HeadMarginals are the Marginals of any network that ends in an output head: they keep
-// the last hidden states and run the head for the rows that are asked for.
+// HeadMarginals are the Marginals of a network that ends in an output head: they keep the last
+// hidden states and run the head for the rows that are asked for.
 type HeadMarginals struct {
 	Backend backend.Backend
 	Head    backend.Head
 	Length  int // of a sequence, for errors
 
-	// Project returns the head's input for some of the rows, at most 1024, valid until its
-	// next call.
+	// Project returns the head's input [rows, width] for at most HeadRows rows. It is valid until
+	// the next call.
 	Project func(rows []int32) *tensor.Dense
 
 	stats  Stats
@@ -30,7 +30,8 @@ type HeadMarginals struct {
 	logSum []float64
 }
 
-// OfHead returns m, also of a type that embeds it: guidance mixes the inputs of its head.
+// OfHead returns m. A type that embeds *HeadMarginals has this method too, so guidance can mix the
+// head's inputs.
 func (m *HeadMarginals) OfHead() *HeadMarginals { return m }
 
 // Stats implements Marginals.
@@ -83,7 +84,7 @@ func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32))
 	return nil
 }
 
-// Chooses implements Chooser: it is up to the device.
+// Chooses implements Chooser; it depends on the device.
 func (m *HeadMarginals) Chooses() bool {
 	_, ok := m.Backend.(backend.Chooser)
 	return ok
@@ -115,7 +116,7 @@ func (m *HeadMarginals) sums(n int) []float64 {
 	return m.logSum[:n]
 }
 
-// check finds rows whose logits have no softmax.
+// check returns a RowError for the first row whose logits have no softmax.
 func (m *HeadMarginals) check(rows []int32, logs []float64) error {
 	for i, v := range logs {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

@@ -2,41 +2,40 @@ package model
 
 import "unmask/tokenizers"
 
-// Kind tells what a model's sequences stand for.
+// Kind is what a model's sequences stand for.
 type Kind string
 
-// The kinds of models. A command that shows samples needs one of the latter two.
+// The kinds of models. Commands that show samples need KindText or KindImage.
 const (
-	KindTokens Kind = "tokens" // ids without a meaning that is known here
+	KindTokens Kind = "tokens" // ids of unknown meaning
 	KindText   Kind = "text"
 	KindImage  Kind = "image"
 )
 
-// Loaded is a network with all that it brings. A Format's Load fills in what its model has; every
-// field but Denoiser may be left zero.
+// Loaded is a network with everything that it brings. A Format's Load fills in what its model has;
+// every field except Denoiser may be zero.
 type Loaded struct {
 	Denoiser
 	Info Info
 	Kind Kind // "" means KindTokens
 
-	// Tokenizer turns text into the ids of Spec's outcomes; nil where the model makes no text. It
-	// need not know the mask: the front door shows masked positions itself.
+	// Tokenizer turns text into the ids of Spec's outcomes; nil if the model makes no text. It need
+	// not know the mask: unmask.Text shows masked positions itself.
 	Tokenizer tokenizers.Tokenizer
 
-	// Codec loads what turns codes into pictures, when it is first needed; nil where the model has
-	// none. Load sets it for a KindImage whose Format left it nil and whose files match a
-	// registered CodecFormat.
+	// Codec loads the model's codec on first use; nil if the model has none. Load sets it for a
+	// KindImage model whose Format left it nil and whose files match a registered CodecFormat.
 	Codec func() (Codec, error)
 
-	// Recipe is the run that the model was published with, spelled as generate.ParseRecipe reads
-	// it; "" for the defaults of the model's kind.
+	// Recipe is the run that the model was published with, in the syntax of generate.ParseRecipe;
+	// "" means the defaults of its kind.
 	Recipe string
 
-	// Presets are other published runs, by name: "fid" is that of the authors' evaluation.
+	// Presets are other published runs by name; "fid" is the authors' evaluation.
 	Presets map[string]string
 
-	// Classes are the names of the classes 0, 1, ... of a class-conditional model; nil where the
-	// classes have no names.
+	// Classes are the names of classes 0, 1, ... of a class-conditional model; nil if they have
+	// none.
 	Classes []string
 }
 
@@ -45,9 +44,11 @@ type Info struct {
 	Architecture string         `json:"architecture"`
 	Sizes        map[string]int `json:"sizes"`
 	Parameters   int            `json:"parameters"`
-	Tokenizer    string         `json:"tokenizer,omitempty"` // where it is from, for people
-	Unused       []string       `json:"unused,omitempty"`    // tensors that the network does not need
-	Notes        []string       `json:"notes,omitempty"`     // where the tensors overruled config.json
+	Tokenizer    string         `json:"tokenizer,omitempty"` // where it comes from, in words
+	// tensors in the files that the network does not use
+	Unused []string `json:"unused,omitempty"`
+	// where tensor shapes overruled config.json
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Format is one published architecture.
@@ -59,11 +60,11 @@ type Format struct {
 
 var formats []Format
 
-// Register adds a format; networks call it from init. A network of any module that does is known to
-// every command, sweep and test of the program that imports it.
+// Register adds a format; networks call it from init. Every command, sweep and test of a program
+// knows the formats of all packages that the program imports.
 func Register(f Format) { formats = append(formats, f) }
 
-// complete fills in what a Format may leave to the registry.
+// complete fills in what a Format left to the registry.
 func (l *Loaded) complete(src *Source, o Options) {
 	if l.Kind == "" {
 		l.Kind = KindTokens

@@ -9,22 +9,23 @@ import (
 	"unmask/nn"
 )
 
-// Network is a Refiner made of a function that computes one pass: it cuts batches into passes,
-// keeps what they return and answers with the output head. It is the least that a transformer of
-// another module has to be; set the fields, and hand it over as Loaded.Denoiser.
+// Network is a Refiner built from a function that computes one pass: it cuts batches into passes,
+// keeps their results and runs the output head. It is the shortest way to write a transformer in
+// another module: set the fields and use it as Loaded.Denoiser.
 type Network struct {
 	Passes
 	Of    Spec
 	Head  backend.Head
 	Width int // of the head's input
 
-	// Pass computes the rows of p and returns the head's input [rows of p, Width]. It takes keys and
-	// values from p.KV, and where p.Read is not nil it need only get the rows in it right.
+	// Pass computes the rows of p and returns the head's input [rows of p, Width]. It takes the
+	// tensors for keys and values from p.KV. If p.Read is not nil, only the rows in it must be
+	// right.
 	Pass func(ctx context.Context, p *Pass) (*tensor.Dense, error)
 
 	marginals HeadMarginals
 	hidden    *tensor.Dense // [sequences*length, Width]
-	read      *tensor.Dense // of those, what the head reads
+	read      *tensor.Dense // [rows, Width] the rows of hidden that the head reads
 }
 
 // Spec implements Denoiser.

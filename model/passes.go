@@ -12,56 +12,61 @@ import (
 )
 
 // Passes cuts a batch into passes, groups of rows that go through a network together: whole
-// sequences of any lengths, about as many rows as the device needs to be limited by arithmetic
-// alone (backend.GroupRows). Transformers call Full or Some, then compute what Next returns until
-// it is nil:
+// sequences of any lengths, about backend.GroupRows rows, enough for arithmetic alone to limit the
+// device. A transformer calls Full or Some, then computes each result of Next until it is nil:
 //
 //	m.passes.Some(b, rows) // or Full(b)
 //	for p := m.passes.Next(); p != nil; p = m.passes.Next() { ... }
 //
-// Its fields are set once. It allocates nothing once it has seen the largest batch.
+// Its fields are set once. It allocates nothing after the largest batch.
 type Passes struct {
 	Backend backend.Backend
 	Layers  []kvcache.Layer // of all blocks
-	States  []int           // widths of what is kept of a sequence beside, see kvcache.Cache.States
-	// rows that the network has before each sequence's first position: class, text
+	// widths of further tensors kept for each sequence, see kvcache.Cache.States
+	States []int
+	// rows before each sequence's first position, for a class or a text
 	Extra  int
-	Causal bool // rows attend to positions up to their own
-	Block  int  // with Causal, to the end of their block; positions of one, 0 means 1
+	Causal bool // rows attend only to positions up to their own
+	// with Causal, rows attend to the end of their own block; positions of a block, 0 means 1
+	Block int
 
 	batch   *Batch
-	rows    []int32 // of Some, those not yet in a pass
-	next    int     // of Full, the next sequence
+	rows    []int32 // rows of Some that are not yet in a pass
+	next    int     // next sequence of Full
 	full    bool
-	read    []bool // [Size*Length]; empty: all
+	read    []bool // [Size*Length] rows in Batch.Read; empty: all
 	pass    Pass
-	scratch *kvcache.Cache // a layer of each shape, for passes that keep no keys and values
-	shapes  []int          // of each layer, where its shape is in scratch
+	scratch *kvcache.Cache // one layer of each shape, for passes whose keys and values are not kept
+	shapes  []int          // index in scratch of each layer's shape
 }
 
 // Pass is one group of rows, in the order of all activations. It is valid until the next call of
 // Next.
 type Pass struct {
-	attention.Rows // Seq of a segment: where its keys and values are; extra rows count as positions
+	// a segment's Seq is the index of its keys and values; extra rows count as positions
+	attention.Rows
 
-	Sequences []backend.Segment // the same segments; Seq is the sequence of the batch
-	At        []int32           // [rows] where the results belong: sequence*(Extra+Length) + position
-	Tokens    []int32           // [rows], -1 at extra rows
-	Read      []int32           // indexes of the rows whose results are read, ascending; nil: all
-	Keys      int               // most keys of a sequence; each sees its own, see attention.Rows
-	Full      bool              // these are all rows of their sequences
+	// the same segments, but Seq is the index of the sequence in the batch
+	Sequences []backend.Segment
+	// [rows] where results go: sequence*(Extra+Length) + Extra + position
+	At     []int32
+	Tokens []int32 // [rows], -1 at extra rows
+	Read   []int32 // ascending indexes of the rows whose results are read; nil: all
+	// the most keys of a sequence; a row may see fewer, see attention.Rows
+	Keys int
+	Full bool // the pass has all rows of its sequences
 
 	of     *Passes
 	keep   []int32 // memory of Read
 	picked *Pass
 }
 
-// NewCache returns a cache that Batch.Cache takes, for sequences of at most `length` positions.
+// NewCache returns a cache for Batch.Cache, for sequences of at most `length` positions.
 func (p *Passes) NewCache(batch, length int) *kvcache.Cache {
 	return kvcache.New(p.Backend, batch, p.Extra+length, p.Layers, p.States...)
 }
 
-// Bytes returns the memory of one sequence in NewCache.
+// Bytes returns the bytes that one sequence takes in NewCache.
 func (p *Passes) Bytes(length int) int {
 	floats := 0
 	for _, l := range p.Layers {
@@ -73,13 +78,14 @@ func (p *Passes) Bytes(length int) int {
 	return 4 * floats
 }
 
-// Full begins the passes of all positions in use.
+// Full begins the passes over all positions in use.
 func (p *Passes) Full(b *Batch) error {
 	p.full, p.next, p.rows = true, 0, nil
 	return p.begin(b)
 }
 
-// Some begins the passes of rows, grouped by ascending sequence, in any order within one.
+// Some begins the passes over rows, which are grouped by ascending sequence, in any order within
+// one.
 func (p *Passes) Some(b *Batch, rows []int32) error {
 	p.full, p.rows = false, rows
 	if b.Cache == nil {
@@ -106,13 +112,13 @@ func (p *Passes) begin(b *Batch) error {
 	return nil
 }
 
-// Next returns the next pass, nil after the last.
+// Next returns the next pass, or nil after the last.
 func (p *Passes) Next() *Pass {
 	q := &p.pass
 	q.of, q.Full, q.Rows.Causal, q.Keys = p, p.full, p.Causal, 0
 	q.Reset()
 	q.Sequences, q.At, q.Tokens = q.Sequences[:0], q.At[:0], q.Tokens[:0]
-	q.keep = append(q.keep[:0], 0)[:0] // none is not nil
+	q.keep = append(q.keep[:0], 0)[:0] // an empty list, which is not nil
 	if p.full {
 		p.wholes(q)
 	} else {
@@ -128,7 +134,7 @@ func (p *Passes) Next() *Pass {
 	return q
 }
 
-// wholes adds all positions of the next sequences.
+// wholes adds all positions of the next sequences to q.
 func (p *Passes) wholes(q *Pass) {
 	b, most, first := p.batch, backend.GroupRows(p.Backend), p.next
 	for ; p.next < b.Size; p.next++ {
@@ -150,8 +156,8 @@ func (p *Passes) wholes(q *Pass) {
 	}
 }
 
-// parts adds rows of the next sequences. A sequence stays whole: its rows see each other's new
-// keys and values.
+// parts adds the rows of the next sequences to q. The rows of one sequence stay together, because
+// they see each other's new keys and values.
 func (p *Passes) parts(q *Pass) {
 	b, most := p.batch, backend.GroupRows(p.Backend)
 	last := -1
@@ -167,8 +173,8 @@ func (p *Passes) parts(q *Pass) {
 	}
 }
 
-// apart reports whether a sequence with `used` positions cannot be in the same pass: an
-// observer sees passes of sequences of one length.
+// apart reports whether a sequence with `used` positions must be in another pass: all sequences of
+// a pass that an observer sees have one length.
 func (p *Passes) apart(q *Pass, used int) bool {
 	return p.batch.Observer != nil && p.Extra+used != q.Keys
 }
@@ -192,7 +198,7 @@ func (q *Pass) add(b *Batch, sequence, place, pos int) {
 	}
 }
 
-// retell fills in Sequences.
+// retell sets Sequences from Segs.
 func (q *Pass) retell() {
 	q.Sequences = q.Sequences[:0]
 	width := q.of.batch.Length + q.of.Extra
@@ -202,7 +208,8 @@ func (q *Pass) retell() {
 	}
 }
 
-// Pick returns the pass of some of the rows, ascending indexes. It is valid until q's next Pick.
+// Pick returns the pass with only the given rows of q, ascending indexes. It is valid until q's
+// next Pick.
 func (q *Pass) Pick(rows []int32) *Pass {
 	if q.picked == nil {
 		q.picked = new(Pass)
@@ -218,7 +225,7 @@ func (q *Pass) Pick(rows []int32) *Pass {
 	return k
 }
 
-// KV returns the tensors that take a layer's keys and values.
+// KV returns the tensors [places, heads, length, headDim] for a layer's keys and values.
 func (q *Pass) KV(layer int) (k, v *tensor.Dense) {
 	p := q.of
 	if c := p.batch.Cache; c != nil {
@@ -228,7 +235,8 @@ func (q *Pass) KV(layer int) (k, v *tensor.Dense) {
 	return p.scratch.K[at], p.scratch.V[at]
 }
 
-// State returns what is kept of each sequence, [places, width]; a row is a segment's Seq.
+// State returns tensor i of what is kept for each sequence, [places, width]; its row is a segment's
+// Seq.
 func (q *Pass) State(i int) *tensor.Dense {
 	if c := q.of.batch.Cache; c != nil {
 		return c.States[i]
@@ -236,7 +244,7 @@ func (q *Pass) State(i int) *tensor.Dense {
 	return q.of.scratch.States[i]
 }
 
-// scratches makes room for passes of a batch without a cache.
+// scratches makes room for the keys and values of passes without a cache.
 func (p *Passes) scratches(batch, length int) {
 	if s := p.scratch; s != nil && s.Batch >= batch && s.Length >= p.Extra+length {
 		return

@@ -13,7 +13,7 @@ import (
 	"unmask/model"
 )
 
-// seen is how many keys a segment attends to.
+// seen returns the number of keys that a segment attends to.
 func seen(q *model.Pass, segment int) int {
 	if len(q.Seen) == 0 {
 		return q.Keys
@@ -21,7 +21,7 @@ func seen(q *model.Pass, segment int) int {
 	return q.Seen[segment]
 }
 
-// Passes cover each row once, sequences stay whole, and every row is told where it belongs.
+// Passes contain each row once, sequences stay together, and At is right for every row.
 func TestPassesCoverRowsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := model.Passes{Backend: plain.New(),
@@ -69,7 +69,7 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 			require.NoError(t, p.Some(b, want))
 		}
 		var rows, found []int32
-		inPass := map[int]int{} // the pass of each sequence
+		inPass := map[int]int{} // the number of each sequence's pass
 		for n, q := 0, p.Next(); q != nil; n, q = n+1, p.Next() {
 			require.Equal(t, full, q.Full)
 			require.Len(t, q.Sequences, len(q.Segs))
@@ -154,5 +154,5 @@ func TestPassesOfNothingAndWithoutACache(t *testing.T) {
 			q.Pick([]int32{1, 3})
 		}
 	})
-	require.LessOrEqual(t, once, 2.0) // the requirements themselves
+	require.LessOrEqual(t, once, 2.0) // allocations of the test itself
 }

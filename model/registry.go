@@ -18,29 +18,29 @@ import (
 	"unmask/weights/gguf"
 )
 
-// Options choose how a model is loaded.
+// Options say how a model is loaded.
 type Options struct {
 	Backend   backend.Backend
 	Precision backend.Precision
 }
 
-// Source is a model's files.
+// Source holds the files of a model.
 type Source struct {
-	Name   string // for messages
+	Name   string // for error messages
 	Config []byte // config.json
 	Set    *weights.Set
 	Files  fs.FS // its directory
 
-	// Elsewhere returns the directory of a network that belongs to a folder of this one, where the
-	// folder is not there; "" where it knows of none. It may be nil.
+	// Elsewhere returns the directory of another network for a folder that is missing here, "" if
+	// it knows none. It may be nil.
 	Elsewhere func(folder string) (dir string, err error)
 
-	dir string // where Files is, "" for an embedded model
+	dir string // the directory of Files; "" for an embedded model
 }
 
-// Open reads a model's directory: config.json, and model.safetensors or its shards. Or that of a
-// pipeline of diffusers, whose Config is model_index.json and whose Set is the transformer's. Or it
-// reads a GGUF file, whose name ends in .gguf.
+// Open opens a model: a directory with config.json and model.safetensors or its shards; the
+// directory of a diffusers pipeline, where Config is model_index.json and Set the transformer's; or
+// a GGUF file, whose name ends in .gguf.
 func Open(dir string) (*Source, error) {
 	if gguf.IsFile(dir) {
 		return openGGUF(dir)
@@ -85,7 +85,7 @@ func OpenFS(files fs.FS, name string) (*Source, error) {
 	return &Source{Name: name, Config: config, Set: set, Files: files}, nil
 }
 
-// maxConfig bounds config.json, in bytes; published ones have a few thousand.
+// maxConfig is the largest config.json in bytes; published ones have a few thousand.
 const maxConfig = 1 << 20
 
 func readConfig(files fs.FS, name string) ([]byte, error) {
@@ -97,10 +97,10 @@ func readConfig(files fs.FS, name string) ([]byte, error) {
 	return config, nil
 }
 
-// ReadFile reads a regular file of at most `most` bytes. Errors do not name it, but wrap
-// fs.ErrNotExist where there is none.
+// ReadFile reads a regular file of at most `most` bytes. Errors do not name the file; one about a
+// missing file wraps fs.ErrNotExist.
 func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
-	info, err := fs.Stat(files, name) // before it is opened: opening a pipe would wait for a writer
+	info, err := fs.Stat(files, name) // before opening: opening a pipe would wait for a writer
 	switch {
 	case err != nil:
 		return nil, whole.Cause(err)
@@ -113,8 +113,8 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	return data, whole.Cause(err)
 }
 
-// Load finds the source's format and loads it. Weights are released afterwards: they have been
-// packed.
+// Load finds the source's format and loads the model. It releases the weights afterwards, because
+// the network has packed them.
 func Load(src *Source, o Options) (_ *Loaded, err error) {
 	defer backend.Recover(&err)
 	for _, f := range formats {
@@ -138,7 +138,7 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 		src.Name, strings.Join(names, ", "))
 }
 
-// DecodeConfig reads config.json into v; unknown fields are allowed, they are many.
+// DecodeConfig decodes config.json into v and ignores unknown fields.
 func DecodeConfig(src *Source, v any) error {
 	err := json.Unmarshal(src.Config, v)
 	if err == nil {
@@ -161,7 +161,7 @@ func DecodeConfig(src *Source, v any) error {
 	return fmt.Errorf("config.json: %w", err)
 }
 
-// Has reports whether any tensor's name ends in suffix.
+// Has reports whether the name of any tensor ends in suffix.
 func (s *Source) Has(suffix string) bool {
 	for _, name := range s.Set.Names() {
 		if strings.HasSuffix(name, suffix) {
@@ -171,7 +171,7 @@ func (s *Source) Has(suffix string) bool {
 	return false
 }
 
-// Parameters counts the elements of the named tensors.
+// Parameters returns the number of elements of the named tensors.
 func Parameters(names []string, set *weights.Set) int {
 	n := 0
 	for _, name := range names {

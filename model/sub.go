@@ -10,14 +10,14 @@ import (
 	"unmask/weights"
 )
 
-// pipelineFile is what a folder of several networks has in place of config.json, as diffusers lays
-// it out; the network that Open reads is then in the folder pipelineNetwork.
+// pipelineFile stands in place of config.json in a folder of several networks, in the layout of
+// diffusers. Open then reads the network in the folder pipelineNetwork.
 const (
 	pipelineFile    = "model_index.json"
 	pipelineNetwork = "transformer"
 )
 
-// openPipeline opens the folder of a pipeline; ok is false where dir is none.
+// openPipeline opens the folder of a pipeline; ok is false if dir is not one.
 func openPipeline(dir string) (src *Source, ok bool, err error) {
 	files := os.DirFS(dir)
 	if _, err := fs.Stat(files, "config.json"); err == nil {
@@ -37,8 +37,8 @@ func openPipeline(dir string) (src *Source, ok bool, err error) {
 	return &Source{Name: dir, Config: config, Set: set, Files: files, dir: dir}, true, nil
 }
 
-// Sub opens another network of the same model, in a folder of its own. what says for the error what
-// belongs there. The caller closes its Set.
+// Sub opens another network of the same model, in a folder of its own. what is its description in
+// errors. The caller closes its Set.
 func (s *Source) Sub(folder, what string) (*Source, error) {
 	if info, err := fs.Stat(s.Files, folder); err != nil || !info.IsDir() {
 		if s.Elsewhere != nil {
@@ -58,7 +58,7 @@ func (s *Source) Sub(folder, what string) (*Source, error) {
 	return OpenFS(files, filepath.Join(s.Name, folder))
 }
 
-// openAt is Open where a directory was found.
+// openAt opens dir unless err is set.
 func openAt(dir string, err error) (*Source, error) {
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"unmask/model"
 )
 
-// A model that was made in memory has no files: only a built-in tokenizer.
+// A model made in memory has no files, so only a built-in tokenizer.
 func TestTokenizersWithoutFiles(t *testing.T) {
 	got, from, err := new(model.Source).Tokenizer("gpt2")()
 	require.NoError(t, err)

@@ -2,9 +2,9 @@ package model
 
 import "sync"
 
-// Turns lets several goroutines share a network that has one working memory. A network embeds it;
-// whoever makes passes holds the lock from the first pass until nothing more is asked of the
-// Marginals of the last. Wrappers of a network are Turners that return its Turns.
+// Turns lets several goroutines share a network with one working memory. A network embeds it.
+// Whoever makes a pass holds the lock from then until it has finished with the Marginals. A wrapper
+// of a network is a Turner that returns the network's Turn.
 type Turns struct{ mu sync.Mutex }
 
 // Turn implements Turner.
@@ -16,8 +16,8 @@ type Turner interface {
 	Turn() sync.Locker
 }
 
-// Turn returns the lock of a Denoiser's working memory. A Denoiser that is no Turner has none and
-// is one goroutine's.
+// Turn returns the lock of a Denoiser's working memory. A Denoiser that is not a Turner must stay
+// in one goroutine; its lock does nothing.
 func Turn(d Denoiser) sync.Locker {
 	if t, ok := d.(Turner); ok {
 		return t.Turn()

@@ -10,7 +10,7 @@ import (
 	"unmask/model"
 )
 
-// A program of its own takes the flags of unmask text.
+// A user's own program has the flags of unmask text.
 func Example() {
 	defaults := generate.Defaults(model.Spec{Shape: []int{64}})
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)

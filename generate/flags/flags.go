@@ -1,5 +1,5 @@
-// Package flags asks for a recipe on a command line: a flag for each of its parameters, read and
-// refused as generate does.
+// Package flags defines a command-line flag for each parameter of a recipe, with the ranges and
+// errors of package generate.
 package flags
 
 import (
@@ -14,18 +14,19 @@ import (
 	"unmask/samplers"
 )
 
-// File ends the names of schedules that are files, as samplers.OpenTimes reads them.
+// File is the suffix of schedules that are files, see samplers.OpenTimes.
 const File = ".json"
 
-// Register adds a flag for each parameter of a recipe but ban and bias, which are in text, and for
-// alpha and gamma. Help shows the defaults.
+// Register adds a flag for each parameter of a recipe, except ban and bias, which commands take as
+// text, and for alpha and gamma. Help shows the defaults.
 func Register(f *pflag.FlagSet, defaults generate.Recipe) {
 	for _, p := range generate.Params() {
 		if def := defaults.Get(p.Name); def != "" {
 			p.Default = def
 		}
 		switch p.Name {
-		case "sampler", "schedule": // which Asked refuses, by its full text, or is a file
+		// Asked checks these, because their text may be longer or name a file
+		case "sampler", "schedule":
 			f.String(p.Name, p.Default, p.Help)
 		case "ban", "bias":
 		default:
@@ -42,7 +43,7 @@ func Register(f *pflag.FlagSet, defaults generate.Recipe) {
 	}
 }
 
-// Asked returns what the flags that Register added were given.
+// Asked returns the values of the flags that Register added and the user set.
 func Asked(f *pflag.FlagSet) (generate.Asked, error) {
 	asked, given := generate.Asked{}, flags.Given(f)
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
