@@ -29,7 +29,7 @@ func exact(t testing.TB, text string) *oracle.Model {
 	return m
 }
 
-// family is an exact model of two classes.
+// family returns an exact model of two classes.
 func family(t testing.TB, texts ...string) *oracle.Denoiser {
 	var all []*oracle.Model
 	for _, text := range texts {
@@ -40,8 +40,8 @@ func family(t testing.TB, texts ...string) *oracle.Denoiser {
 	return d
 }
 
-// headed is an exact model as a network: its logits are the rows of an output head's input, and the
-// head is the identity.
+// headed is an exact model with an output head: its logits are the head's inputs, and the head is
+// the identity.
 type headed struct {
 	*oracle.Denoiser
 	b         backend.Backend
@@ -79,7 +79,7 @@ func (h *headed) Refine(ctx context.Context, b *model.Batch, rows []int32) (mode
 	return h.Forward(ctx, b)
 }
 
-// subjects are the family as it is, and as a network on every device.
+// subjects returns the family itself, and as a network with a head on every device.
 func subjects(t *testing.T, texts ...string) map[string]model.Refiner {
 	out := map[string]model.Refiner{"rows": family(t, texts...)}
 	for _, d := range parity.Devices {
@@ -90,7 +90,7 @@ func subjects(t *testing.T, texts ...string) map[string]model.Refiner {
 	return out
 }
 
-// guided is log p of the distribution whose logits are c + w(c-u).
+// guided returns log p of the distribution with logits c + w(c-u).
 func guided(c, u []float64, w float64) []float64 {
 	out, sum := make([]float64, len(c)), 0.0
 	for i := range c {
@@ -106,9 +106,8 @@ func guided(c, u []float64, w float64) []float64 {
 var hidden = []string{"hmm:length=6,tokens=4,hidden=3,seed=1",
 	"hmm:length=6,tokens=4,hidden=2,seed=2", "markov:length=6,tokens=4,seed=3"}
 
-// The marginals are those of the closed form: of every row, whatever is known, in full passes and
-// partial ones, each sequence by its own scale, and behind a filter those of the filtered closed
-// form.
+// The marginals equal the closed form: for every row and any known positions, in full and partial
+// passes, with a scale for each sequence, and also after a filter.
 func TestMarginalsOfTheClosedForm(t *testing.T) {
 	models := []*oracle.Model{exact(t, hidden[1]), exact(t, hidden[2]), exact(t, hidden[0])}
 	x := []int32{4, 2, 4, 4, 1, 4}
@@ -161,9 +160,9 @@ func TestMarginalsOfTheClosedForm(t *testing.T) {
 	}
 }
 
-// Of independent positions whole sequences have a closed form too, and every unbiased rule draws
-// from it: with partial caching, with a scale for each step where it comes to the same, and on a
-// device that chooses.
+// If positions are independent, whole sequences have a closed form too. Every unbiased rule draws
+// from it: with partial caching, with a scale per step where that gives the same distribution, and
+// on a device that chooses.
 func TestSequencesOfTheClosedForm(t *testing.T) {
 	texts := []string{"product:length=3,tokens=3,seed=1", "product:length=3,tokens=3,seed=2",
 		"product:length=3,tokens=3,seed=3"}
@@ -236,7 +235,7 @@ func TestDevicesChooseGuided(t *testing.T) {
 	}
 }
 
-// spy fails where a partial pass finds no keys and values of an earlier full one.
+// spy fails if a partial pass finds no keys and values of an earlier full pass.
 type spy struct {
 	*oracle.Denoiser
 	filled map[int]bool
@@ -264,7 +263,7 @@ func (s *spy) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.M
 	return s.Denoiser.Refine(ctx, b, rows)
 }
 
-// A step of scale 0 is one pass, but where later steps read the keys and values of both.
+// A step of scale 0 is one pass, unless later steps read the keys and values of both passes.
 func TestOnePassWhereItSuffices(t *testing.T) {
 	for _, c := range []struct {
 		recipe string
@@ -292,7 +291,7 @@ func TestOnePassWhereItSuffices(t *testing.T) {
 	}
 }
 
-// A language model is guided by what it is given: the other pass sees masks in place of the prompt
+// A language model is guided by its given tokens: the other pass sees masks in place of the prompt
 // (Nie et al. 2025, LLaDA, generate.py, cfg_scale).
 func TestTokensGuide(t *testing.T) {
 	m := exact(t, hidden[0])
@@ -323,8 +322,8 @@ func TestTokensGuide(t *testing.T) {
 	require.Equal(t, []int{2, 2}, s.passes)
 }
 
-// Of language models the inputs of the head are mixed, shifted or not: the logits are those of two
-// passes, and no row of logits is written out for a reduction.
+// For language models the head's inputs are mixed, shifted or not: the logits equal those of two
+// passes, and a reduction writes no row of logits.
 func TestLanguageModelsGuided(t *testing.T) {
 	for _, pack := range []string{"llada-tiny", "dream-tiny"} {
 		l, err := model.Load(parity.Open(t, pack).Source, model.Options{Backend: cpu.New(cpu.Options{})})

@@ -1,9 +1,9 @@
-// Package guide steers a model towards its condition without training another (Ho and Salimans
-// 2022, "Classifier-free diffusion guidance"): each sequence is computed with its condition and
-// without, in one batch of twice the size, and the logits are c + w(c-u).
+// Package guide is classifier-free guidance (Ho and Salimans 2022, "Classifier-free diffusion
+// guidance"): each sequence is computed with its condition (logits c) and without it (logits u), in
+// one batch of twice the size, and its logits become c + w(c-u).
 //
-// Logits are linear in the input of an output head, so the two inputs are mixed before it: the head
-// runs once, and all that works on its marginals works as before.
+// Logits are linear in the input of an output head, so the two inputs are mixed before the head: it
+// runs once, and everything that uses its marginals works unchanged.
 package guide
 
 import (
@@ -17,14 +17,14 @@ import (
 	"unmask/model"
 )
 
-// Scale returns w of a step.
+// Scale returns the scale w of a step.
 type Scale func(p model.Progress) float64
 
 // Schedules are the names that ParseSchedule reads.
 var Schedules = []string{"constant", "linear", "ramp", "cosine", "power-cosine"}
 
-// Schedule returns the published schedule of a name, "" for constant, with the scale s that its
-// authors give. With n the step, from 1, and N their number, w is
+// Schedule returns the published schedule with a name, "" for constant, and the scale s that its
+// authors give. With n the step, from 1, and N the number of steps, w is
 //
 //	constant      s
 //	linear        s (n-1)/N (Yu et al. 2024, TiTok): the first step has none
@@ -32,7 +32,7 @@ var Schedules = []string{"constant", "linear", "ramp", "cosine", "power-cosine"}
 //	cosine        1 + (s-1)(1-cos(pi n/N))/2 (Kim et al. 2025, MaskGen)
 //	power-cosine  (s-1)(1-cos(pi ((n-1)/N)^3))/2 (ibid., whose logits are u + (1+w)(c-u))
 //
-// Authors who write u + s(c-u), as aMUSEd's, mean a constant w of s-1.
+// Authors who write u + s(c-u), as aMUSEd's do, have a constant w of s-1.
 func Schedule(name string, s float64) (Scale, error) {
 	switch name {
 	case "", "constant":
@@ -56,34 +56,34 @@ func Schedule(name string, s float64) (Scale, error) {
 		"or power-cosine", name)
 }
 
-// before is the share of steps before this one.
+// before returns the fraction of steps before this one.
 func before(p model.Progress) float64 { return float64(p.N-1) / float64(max(p.Of, 1)) }
 
-// Guided is a model with guidance. A batch's Steps say where each sequence is; without them it is
-// at the first step of one. It owns its working memory: one pass at a time.
+// Guided is a model with guidance. A batch's Steps have the step of each sequence; without them
+// each is at step 1 of 1. It owns its working memory: one pass at a time.
 type Guided struct {
 	of    model.Denoiser
 	spec  model.Spec
 	scale func(sequence int, p model.Progress) (w float64, guided bool)
 	both  model.Batch
-	twin  []int32   // of each sequence, that of the other pass in both; -1: none
-	w     []float64 // of each sequence
-	rows  []int32   // of a partial pass over both
+	twin  []int32   // [Size] index of each sequence's other pass in `both`; -1: none
+	w     []float64 // [Size] scales
+	rows  []int32   // rows of a partial pass over `both`
 	read  []int32
 	mix   mixed
 
-	lengths, places []int // memory of both's
+	lengths, places []int // memory for the fields of `both`
 	dense           sparse
 }
 
-// New returns the model with guidance; it is a model.Refiner where the model is one.
+// New returns a model with guidance; it is a model.Refiner if the given model is one.
 func New(of model.Denoiser, scale Scale) model.Denoiser {
 	return Each(of, func(_ int, p model.Progress) (float64, bool) { return scale(p), true })
 }
 
-// Each is New with a scale for each sequence of the batch, or none: that one is computed once. So
-// is a guided one at a step whose scale is 0, or -1 which is the other pass alone, unless later
-// steps need the keys and values of both (model.Batch.Lasts).
+// Each is New with a scale, or none, for each sequence of the batch. A sequence without guidance is
+// computed once. So is one at a step whose scale is 0, or -1 (the other pass alone), unless later
+// steps need the keys and values of both passes (model.Batch.Lasts).
 func Each(of model.Denoiser,
 	scale func(sequence int, p model.Progress) (w float64, guided bool)) model.Denoiser {
 	g := &Guided{of: of, spec: of.Spec(), scale: scale}
@@ -96,7 +96,7 @@ func Each(of model.Denoiser,
 // Spec implements model.Denoiser.
 func (g *Guided) Spec() model.Spec { return g.spec }
 
-// Turn implements model.Turner: it is the network's.
+// Turn implements model.Turner; it returns the network's lock.
 func (g *Guided) Turn() sync.Locker { return model.Turn(g.of) }
 
 // Fit implements model.Sized.
@@ -124,8 +124,8 @@ func (g *Guided) Forward(ctx context.Context, b *model.Batch) (model.Marginals, 
 	return g.mixed(m, b)
 }
 
-// Refiner is a Guided with partial passes. A sequence's other pass has the place after those of all
-// sequences.
+// Refiner is a Guided with partial passes. In the cache a sequence's other pass has a place after
+// those of all sequences.
 type Refiner struct {
 	*Guided
 	of model.Refiner
@@ -161,7 +161,7 @@ func (g *Guided) without(c *model.Condition) (*model.Condition, error) {
 	return nil, nil
 }
 
-// double sets g.both to the batch and, after it, the other pass of each sequence that is guided.
+// double sets g.both to the batch followed by the other pass of each guided sequence.
 func (g *Guided) double(b *model.Batch) error {
 	if err := b.Check(g.spec); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (g *Guided) double(b *model.Batch) error {
 		if err != nil {
 			return fmt.Errorf("sequence %d: %w", i, err)
 		}
-		if w == -1 && !b.Lasts { // the other pass in place of this
+		if w == -1 && !b.Lasts { // only the other pass is needed
 			g.blind(i, c, other)
 			g.twin, g.w = append(g.twin, -1), append(g.w, 0)
 			continue
@@ -225,13 +225,13 @@ func (g *Guided) double(b *model.Batch) error {
 	return nil
 }
 
-// conditioned reports whether there is anything to guide to.
+// conditioned reports whether c can guide the model.
 func (g *Guided) conditioned(c *model.Condition) bool {
 	return c != nil && (g.spec.Classes > 0 && c.Class != model.NoClass || c.Prompt != nil ||
 		len(c.Given) > 0)
 }
 
-// blind takes the condition c from sequence i of both passes.
+// blind masks the Given positions of condition c in the other pass of sequence i.
 func (g *Guided) blind(i int, c, other *model.Condition) {
 	g.both.Conditions[i] = other
 	for _, p := range c.Given {
@@ -239,7 +239,7 @@ func (g *Guided) blind(i int, c, other *model.Condition) {
 	}
 }
 
-// twice appends rows to out and, after them, the same rows of the other passes.
+// twice appends rows to out, followed by the same rows of the other passes.
 func (g *Guided) twice(out, rows []int32, length int) []int32 {
 	n := int32(length)
 	out = append(out, rows...)
@@ -251,7 +251,7 @@ func (g *Guided) twice(out, rows []int32, length int) []int32 {
 	return out
 }
 
-// mixed returns the marginals of the two passes together.
+// mixed returns the marginals mixed from the two passes.
 func (g *Guided) mixed(m model.Marginals, b *model.Batch) (model.Marginals, error) {
 	if !slices.ContainsFunc(g.twin, func(t int32) bool { return t >= 0 }) {
 		return m, nil

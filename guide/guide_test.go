@@ -11,7 +11,7 @@ import (
 	"unmask/model"
 )
 
-// flat is a model of one position whose logits are its class's, of no class zeros.
+// flat is a model of one position whose logits depend on its class; for no class they are zeros.
 type flat struct{}
 
 func (flat) Spec() model.Spec {
@@ -49,7 +49,7 @@ func TestModelsWithoutAHead(t *testing.T) {
 }
 
 func TestSchedules(t *testing.T) {
-	for name, want := range map[string][]float64{ // of steps 1, 3 and 4 of 4, scale 5
+	for name, want := range map[string][]float64{ // at steps 1, 3 and 4 of 4, with s = 5
 		"constant":     {5, 5, 5},
 		"linear":       {0, 2.5, 3.75},
 		"ramp":         {0, 5 * 2 / 3., 5},

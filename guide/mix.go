@@ -21,13 +21,13 @@ type mixed struct {
 	c, u        *tensor.Dense // [rows, width]
 	scale, gate *tensor.Dense // [sequences, width]
 	zero        *tensor.Dense // [sequences, width]
-	from, at    []int32       // rows of the other pass, and where they belong
+	from, at    []int32       // rows of the other pass, and their indexes in the mixture
 	segs        []backend.Segment
 	all         []int32
 	row         []float32 // [width]
 }
 
-// of points the mixture at the marginals of a batch's two passes.
+// of prepares to mix the marginals of a batch's two passes.
 func (m *mixed) of(g *Guided, inner *model.HeadMarginals, length int) {
 	m.g, m.inner, m.length = g, inner, int32(length)
 	m.marginals.Backend, m.marginals.Head, m.marginals.Length = inner.Backend, inner.Head, length
@@ -52,7 +52,7 @@ func (m *mixed) of(g *Guided, inner *model.HeadMarginals, length int) {
 	}
 }
 
-// project returns (1+w)c - wu for the rows asked for, at most 1024.
+// project returns (1+w)c - wu for at most 1024 rows.
 func (m *mixed) project(rows []int32) *tensor.Dense {
 	b, n, width := m.inner.Backend, len(rows), m.inner.Head.W.In()
 	if m.c == nil || m.c.Shape()[1] != width {
@@ -87,7 +87,7 @@ func (m *mixed) project(rows []int32) *tensor.Dense {
 	return m.c
 }
 
-// sparse mixes the logits of models without an output head, such as exact ones, row by row.
+// sparse mixes the logits, row by row, of models without an output head, such as exact ones.
 type sparse struct {
 	g        *Guided
 	of       model.Marginals
@@ -95,7 +95,7 @@ type sparse struct {
 	outcomes int
 }
 
-// logits returns mixed logits of rows, [rows, columns].
+// logits returns the mixed logits of rows, [rows, columns].
 func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 	d := &model.Dense{Outcomes: s.outcomes}
 	asked, other := append([]int32(nil), rows...), make([]int, len(rows))
@@ -115,7 +115,8 @@ func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 		if c := all[i]; other[i] >= 0 {
 			w := float32(s.g.w[r/s.length])
 			for x, u := range all[other[i]] {
-				if w != 0 && !math.IsInf(float64(c[x]), -1) { // what the condition forbids stays so
+				// outcomes that the condition forbids stay forbidden
+				if w != 0 && !math.IsInf(float64(c[x]), -1) {
 					c[x] += w * (c[x] - u)
 				}
 			}
@@ -126,7 +127,7 @@ func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 	return d, nil
 }
 
-// renamed gives an error the row that was asked for.
+// renamed returns an error with the row that the caller asked for.
 func renamed(err error, rows []int32, length int32) error {
 	if e, ok := err.(*model.RowError); ok {
 		return &model.RowError{Row: rows[e.Row], Length: int(length), Err: e.Err}

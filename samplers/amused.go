@@ -8,10 +8,10 @@ import (
 // MaskGIT's with a temperature that falls from Noise in the first step to 0 in the last.
 type AMUSEd struct {
 	Noise  float64 // Gumbel temperature of the choice in the first step; 0 means 2
-	Tokens string  // "drawn", or "likeliest" for no noise at all; "" means drawn
+	Tokens string  // "drawn", or "likeliest" for tokens and choice without noise; "" means drawn
 }
 
-// likeliest is the word for no noise.
+// likeliest is the value of Tokens that means no noise.
 const likeliest = "likeliest"
 
 var tokensParam = param.Param{Name: "tokens", Words: []string{"drawn", likeliest}, Default: "drawn",
@@ -53,13 +53,13 @@ func (a AMUSEd) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (AMUSEd) Uncached() string { return "amused draws tokens before it chooses positions" }
 
 // String returns the text that Parse reads.
 func (a AMUSEd) String() string { return Text(a) }
 
-// linear is L - max(1, floor(L*(1-n/N))), aMUSEd's for inpainting.
+// linear opens L - max(1, floor(L*(1-n/N))) positions, aMUSEd's schedule for inpainting.
 type linear struct{}
 
 func (linear) String() string { return "linear" }

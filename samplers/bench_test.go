@@ -8,9 +8,9 @@ import (
 	"unmask/samplers"
 )
 
-// BenchmarkChoose is a sampler's own work at the published size of text: 1024 masked positions,
-// 16 of which open. What reads logits gets 50257 at each, which the output head pays
-// for too.
+// BenchmarkChoose measures each sampler's own work at the published size of text: 1024 masked
+// positions, of which 16 open. Samplers that read logits get 50257 at each position; computing
+// these is the output head's work.
 func BenchmarkChoose(b *testing.B) {
 	const length, classes = 1024, 50257
 	floats := func(f func(i int) float64) []float64 {
@@ -47,7 +47,7 @@ func BenchmarkChoose(b *testing.B) {
 		}
 		return nil
 	}
-	flat := func() { // the hardest row for vanilla's race: all outcomes alike
+	flat := func() { // the hardest row for vanilla's race: all outcomes equally likely
 		clear(logits)
 		for i := range v.LogSum {
 			v.LogSum[i] = math.Log(classes)

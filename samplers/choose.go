@@ -6,16 +6,16 @@ import (
 	"unmask/param"
 )
 
-// DefaultAlpha is the Gumbel temperature where none is given, the second of the four that
-// the paper tries (3, 6, 9, 12).
+// DefaultAlpha is the default Gumbel temperature, the second of the four in the paper (3, 6, 9,
+// 12).
 const DefaultAlpha = 6.0
 
-// AlphaParam describes the Gumbel temperature of the rules that have one. Below its range beta has
-// no room left in float64 at many steps; a smaller alpha changes nothing.
+// AlphaParam is the Gumbel temperature of the rules that have one. Below its range beta overflows
+// float64 if there are many steps; a smaller alpha would change nothing.
 var AlphaParam = param.Param{Name: "alpha", Min: 1e-3, Max: 1e6, Default: "6",
 	Help: "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid"}
 
-// GammaParam describes the exponent that an order's tokens are drawn with.
+// GammaParam is the exponent gamma of the tokens that an order draws: p^gamma.
 var GammaParam = param.Param{Name: "gamma", Min: 1e-3, Max: 1e6, Default: "1",
 	Help: "draw tokens from p^gamma, for orders: random, u-moment, halton, hybrid"}
 
@@ -35,8 +35,8 @@ type ChooseThenSample struct {
 // Needs returns what the order needs.
 func (c ChooseThenSample) Needs(step, steps int) Need { return c.Order.Needs(step, steps) }
 
-// Choose ranks as many positions as the schedule opens. The last step has no temperature
-// (the paper's appendix "Sampling schedule").
+// Choose ranks as many positions as the schedule opens. The last step has no temperature (Hayakawa
+// et al. 2025, appendix "Sampling schedule").
 func (c ChooseThenSample) Choose(v *View) (Opening, error) {
 	return Opening{Positions: c.Order.Rank(v, v.Quota), Power: c.power(v.Step, v.Steps)}, nil
 }
@@ -51,14 +51,14 @@ func (c ChooseThenSample) power(step, steps int) float64 {
 // Ordering returns the order.
 func (c ChooseThenSample) Ordering() Order { return c.Order }
 
-// Ranking returns the order's, with the exponent.
+// Ranking returns the order's ranking with the exponent gamma.
 func (c ChooseThenSample) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	r, ok := RankingOf(c.Order, step, steps, shape)
 	r.Power = c.power(step, steps)
 	return r, ok
 }
 
-// Check refuses a missing order and a gamma out of range.
+// Check returns an error for a missing order or a gamma out of range.
 func (c ChooseThenSample) Check() error {
 	if c.Order == nil {
 		return fmt.Errorf("samplers: ChooseThenSample without an Order")
@@ -75,15 +75,15 @@ func (c ChooseThenSample) Unwrap() []any { return []any{c.Order} }
 // String returns the text that Parse reads.
 func (c ChooseThenSample) String() string { return Text(c) }
 
-// AlphaAt returns alpha_n = alpha*(1-n/N) of step n = step of N = steps, 0 in the last step
+// AlphaAt returns alpha_n = alpha*(1-n/N) for n = step and N = steps; it is 0 in the last step
 // (Hayakawa et al. 2025, appendix "Sampling schedule").
 func AlphaAt(alpha float64, step, steps int) float64 {
 	return alpha * max(0, 1-float64(step)/float64(steps))
 }
 
 // Beta returns beta_n = 1+1/alpha_n, the exponent of the moment and of the tokens that MaskGIT
-// keeps (Hayakawa et al. 2025, equation 3), before the last step and 1 in it, where the paper
-// lets alpha_N go to infinity.
+// keeps (Hayakawa et al. 2025, equation 3). In the last step, where the paper lets alpha_N go to
+// infinity, it is 1.
 func Beta(alpha float64, step, steps int) float64 {
 	if a := AlphaAt(alpha, step, steps); a > 0 {
 		return 1 + 1/a

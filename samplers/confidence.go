@@ -2,13 +2,13 @@ package samplers
 
 import "unmask/param"
 
-// Confidence opens first where max_x p_i(x) is largest (Zheng et al. 2023, "A reparameterized
-// discrete diffusion model for text generation"; LLaDA's low-confidence remasking).
+// Confidence opens the positions with the largest max_x p_i(x) first (Zheng et al. 2023, "A
+// reparameterized discrete diffusion model for text generation"; LLaDA's low-confidence remasking).
 //
-// With a Temperature, k positions are drawn without replacement from
-// softmax(score/temperature), by Gumbel-top-k; that holds for all orders that have one.
+// With a Temperature, k positions are drawn without replacement from softmax(score/temperature), by
+// Gumbel-top-k. This holds for every order with a Temperature.
 type Confidence struct {
-	Temperature float64 // of the order; 0: none, the largest first
+	Temperature float64 // of the order; 0 means none: the largest first
 }
 
 var confidenceRule = Rule[Confidence]{
@@ -19,7 +19,7 @@ var confidenceRule = Rule[Confidence]{
 		orderTemperature)},
 }
 
-// orderTemperature is that of the orders by confidence, margin and entropy.
+// orderTemperature is the parameter of the orders by confidence, margin and entropy.
 var orderTemperature = param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Zero: "none",
 	Default: "0",
 	Help:    "of the order: positions are drawn from softmax(score/temperature); 0 takes the best"}
@@ -32,7 +32,7 @@ func (c Confidence) Rank(v *View, k int) []int {
 	return v.tempered(k, c.Temperature, func(i int) float64 { return v.P1[i] })
 }
 
-// tempered is Top of score/temperature + Gumbel noise, or of score alone.
+// tempered returns Top of score/temperature + Gumbel noise, or of score alone if temperature is 0.
 func (v *View) tempered(k int, temperature float64, score func(i int) float64) []int {
 	if temperature == 0 {
 		return v.Top(k, score)

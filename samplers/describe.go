@@ -7,7 +7,7 @@ import (
 	"unmask/param"
 )
 
-// Description is a registered rule as JSON: what programs need to offer it.
+// Description describes a registered rule as JSON, for programs that offer it to users.
 type Description struct {
 	Name       string        `json:"name"`
 	Line       string        `json:"line"`
@@ -39,8 +39,7 @@ func Describe() ([]Description, error) {
 	return out, nil
 }
 
-// Text returns all that is known of the rule, in lines: each parameter with range, default and
-// meaning.
+// Text returns all of the description in lines: each parameter with its range, default and meaning.
 func (d Description) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  %s\n  %s\n", d.Name, d.Line, d.Paper)
@@ -60,8 +59,8 @@ func (d Description) Text() string {
 	return b.String()
 }
 
-// String returns a line of a list: the name, with * where there are no intermediate stages, what
-// the rule does, its parameters and its paper.
+// String returns one line for a list: the name, with * if the rule can have no intermediate stages,
+// what it does, its parameters and its paper.
 func (d Description) String() string {
 	name, line := d.Name, d.Line
 	if !d.Cache {

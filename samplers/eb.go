@@ -3,11 +3,11 @@ package samplers
 import "unmask/param"
 
 // EB is entropy-bounded unmasking (Ben-Hamu et al. 2025, "Accelerated sampling from masked
-// diffusion models via entropy bounded unmasking"): the largest prefix of an order whose
-// sum(H) - max(H) is at most a budget, a bound on what drawing them together costs; one
-// position at least. The number of steps follows.
+// diffusion models via entropy bounded unmasking"). It opens the largest prefix of an order for
+// which sum(H) - max(H) is within a budget, and at least one position. That sum bounds the error of
+// drawing the prefix in one step. The number of steps is a result.
 type EB struct {
-	Order  Order   // error proxy, the smallest first; nil means Entropy{}
+	Order  Order   // by the error proxy, smallest first; nil means Entropy{}
 	Budget float64 // gamma in the paper, nats; 0 means 0.1
 }
 
@@ -28,13 +28,13 @@ func (e EB) order() Order {
 	return e.Order
 }
 
-// Plan takes at most one step a position.
+// Plan takes at most one step for each position.
 func (EB) Plan(_, free int) (int, error) { return free, nil }
 
-// SelfPaced marks that steps and schedules do not act.
+// SelfPaced marks that the number of steps and the schedule have no effect.
 func (EB) SelfPaced() {}
 
-// Needs entropies, and what the order needs.
+// Needs entropies and what the order needs.
 func (e EB) Needs(step, steps int) Need {
 	return e.order().Needs(step, steps).With(Need{Entropy: true})
 }

@@ -2,14 +2,14 @@ package samplers
 
 import "unmask/param"
 
-// Edit is LLaDA2.1's sampler (Bie et al. 2026, "LLaDA2.1"; the loop as dLLM has it): every step
-// opens all tokens that are more probable than Theta, at least the most probable one, and puts the
-// most probable token in the place of every other that it opened before where that token is more
-// probable than Edit. A block ends when nothing is masked and nothing changes, or Post steps after
-// its last mask. Where a run has no blocks (generate.Blocks) nothing is replaced.
+// Edit is LLaDA2.1's sampler (Bie et al. 2026, "LLaDA2.1"; the loop as in dLLM). Every step opens
+// all tokens that are more probable than Theta, at least the most probable one. It also replaces
+// every token that it opened earlier by the most probable one, if that is more probable than Edit.
+// A block ends when nothing is masked and nothing changes, or Post steps after its last mask. In a
+// run without blocks (generate.Blocks) nothing is replaced.
 type Edit struct {
 	Theta float64 // 0 means 0.9
-	Edit  float64 // 0 means 0.9; 0 to 0.5 in the authors' speed mode
+	Edit  float64 // 0 means 0.9; the authors' speed mode has 0 to 0.5
 	Post  int     // 0 means 16
 }
 
@@ -27,7 +27,7 @@ var editRule = Rule[Edit]{
 	},
 }
 
-// Edits returns how many steps a block may take after its last mask.
+// Edits returns the most steps that a block can take after its last mask.
 func (e Edit) Edits() int {
 	if e.Post == 0 {
 		return 16
@@ -35,16 +35,16 @@ func (e Edit) Edits() int {
 	return e.Post
 }
 
-// Plan takes at most one step a position.
+// Plan takes at most one step for each position.
 func (Edit) Plan(_, free int) (int, error) { return free, nil }
 
-// SelfPaced marks that steps and schedules do not act.
+// SelfPaced marks that the number of steps and the schedule have no effect.
 func (Edit) SelfPaced() {}
 
 // Needs the most probable tokens at masked and open positions.
 func (Edit) Needs(int, int) Need { return Need{Top: true, OpenTop: true} }
 
-// Choose opens and replaces.
+// Choose opens and replaces tokens.
 func (e Edit) Choose(v *View) (Opening, error) {
 	c := v.candidates(0)
 	o := c.open(c.above(orDefault(e.Theta, 0.9), min(1, len(v.Masked))))
@@ -57,7 +57,7 @@ func (e Edit) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (Edit) Uncached() string { return "edit has the tokens before a second stage could" }
 
 // String returns the text that Parse reads.

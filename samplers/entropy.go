@@ -1,10 +1,10 @@
 package samplers
 
-// Entropy opens first where the entropy is lowest (Xiang et al. 2022, "MIMT: masked image
+// Entropy opens the positions with the lowest entropy first (Xiang et al. 2022, "MIMT: masked image
 // modeling transformer for video compression"; Dream's "entropy"). Two public programs have the
-// sign wrong and open the least certain first.
+// opposite sign and open the least certain positions first.
 type Entropy struct {
-	Temperature float64 // of the order; 0: none
+	Temperature float64 // of the order; 0 means none
 }
 
 var entropyRule = Rule[Entropy]{
@@ -18,7 +18,7 @@ var entropyRule = Rule[Entropy]{
 // Needs the entropy.
 func (Entropy) Needs(int, int) Need { return Need{Entropy: true} }
 
-// Rank returns the lowest entropies.
+// Rank returns the k positions of lowest entropy.
 func (e Entropy) Rank(v *View, k int) []int {
 	return v.tempered(k, e.Temperature, func(i int) float64 { return -v.Entropy[i] })
 }

@@ -9,9 +9,9 @@ import (
 	"unmask/samplers"
 )
 
-// Middle is an order of one's own: positions near the middle open first.
+// Middle is a user's own order: positions near the middle open first.
 type Middle struct {
-	Spread float64 // of the noise, positions; 0 means 1
+	Spread float64 // of the noise, in positions; 0 means 1
 }
 
 func (Middle) Needs(step, steps int) samplers.Need { return samplers.Need{} }
@@ -36,7 +36,7 @@ func init() {
 	})
 }
 
-// A registered rule composes with all others, and its parameters are checked.
+// A registered rule combines with all others, and its parameters are checked.
 func ExampleRegister() {
 	s, err := samplers.Parse("semi-ar(hybrid(middle(spread=2), u-moment), block=16)")
 	fmt.Println(s, err)
@@ -47,7 +47,7 @@ func ExampleRegister() {
 	// samplers: "middle(spread=0)": middle: spread is 0, want 0.001 to 1000
 }
 
-// What means the same has the same text.
+// Equal samplers have the same text.
 func ExampleParse() {
 	for _, text := range []string{"hybrid()", "hybrid(alpha=6)", "hybrid(alpha=3)",
 		"moment(alpha=6.0)"} {

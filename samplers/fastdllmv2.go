@@ -3,14 +3,14 @@ package samplers
 import "unmask/param"
 
 // FastDLLMv2 is the sampler of Fast-dLLM v2 (Wu et al. 2025, "Fast-dLLM v2: efficient
-// block-diffusion LLM"): a block's first position alone, which the block before it decides as in an
-// autoregressive model, then small block after small block all tokens that are more probable than
-// Theta, at least the most probable one.
+// block-diffusion LLM"). It opens a block's first position alone, because its token depends only on
+// the blocks before, as in an autoregressive model. Then, one small block after the other, it opens
+// all tokens that are more probable than Theta, at least the most probable one.
 type FastDLLMv2 struct {
 	Theta       float64 // 0 means 0.9
 	Small       int     // positions of a small block; 0 means 8
 	Block       int     // positions of a block; 0 means 32
-	Temperature float64 // of the tokens; 0: the most probable ones
+	Temperature float64 // of the tokens; 0 means the most probable ones
 }
 
 var fastDLLMv2Rule = Rule[FastDLLMv2]{
@@ -28,16 +28,16 @@ var fastDLLMv2Rule = Rule[FastDLLMv2]{
 	},
 }
 
-// Plan takes at most one step a position.
+// Plan takes at most one step for each position.
 func (FastDLLMv2) Plan(_, free int) (int, error) { return free, nil }
 
-// SelfPaced marks that steps and schedules do not act.
+// SelfPaced marks that the number of steps and the schedule have no effect.
 func (FastDLLMv2) SelfPaced() {}
 
 // Needs a token at every masked position.
 func (f FastDLLMv2) Needs(int, int) Need { return needTokens(f.Temperature) }
 
-// Choose opens the confident of the first small block that has any masked position.
+// Choose opens the confident positions of the first small block that has a masked position.
 func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 	c := v.candidates(f.Temperature)
 	if len(v.Masked) == 0 {
@@ -68,7 +68,7 @@ func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 	return c.open(ranked[:n]), nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (FastDLLMv2) Uncached() string {
 	return "fast-dllm-v2 draws tokens before it chooses positions"
 }

@@ -2,10 +2,10 @@ package samplers
 
 import "math"
 
-// FirstHitting simulates the times at which positions open (Zheng et al. 2024, "Masked
-// diffusion models are secretly time-agnostic masked models and exploit inaccurate
-// categorical sampling"): with m masked, t <- t*u^(1/m), and one position, uniformly
-// chosen, opens. One by one, the exact process, without a wasted call.
+// FirstHitting simulates the times at which positions open (Zheng et al. 2024, "Masked diffusion
+// models are secretly time-agnostic masked models and exploit inaccurate categorical sampling"):
+// with m positions masked, t <- t*u^(1/m), and one of them, chosen uniformly, opens. This is the
+// exact process, and every pass opens a position.
 type FirstHitting struct{}
 
 var firstHittingRule = Rule[FirstHitting]{
@@ -14,13 +14,13 @@ var firstHittingRule = Rule[FirstHitting]{
 	Paper: "Zheng et al. 2024, Secretly Time-Agnostic Masked Models",
 }
 
-// Plan takes one step a position.
+// Plan takes one step for each position.
 func (FirstHitting) Plan(_, free int) (int, error) { return free, nil }
 
-// SelfPaced marks that steps and schedules do not act.
+// SelfPaced marks that the number of steps and the schedule have no effect.
 func (FirstHitting) SelfPaced() {}
 
-// Time is that at which the step's position opens.
+// Time returns the time at which the step's position opens.
 func (FirstHitting) Time(v *View) float64 {
 	log := 0.0
 	for step := 1; step <= v.Step; step++ {
@@ -29,10 +29,10 @@ func (FirstHitting) Time(v *View) float64 {
 	return math.Exp(log)
 }
 
-// Needs nothing: positions come first.
+// Needs nothing: positions are chosen first.
 func (FirstHitting) Needs(int, int) Need { return Need{} }
 
-// Choose opens one.
+// Choose opens one position.
 func (FirstHitting) Choose(v *View) (Opening, error) {
 	return Opening{Positions: v.Top(1, v.Uniform)}, nil
 }

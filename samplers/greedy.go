@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Greedy opens the positions of a sampler with their most probable tokens: decoding at temperature
-// 0, as LLaDA, Dream, Fast-dLLM and their kin are run.
+// Greedy opens the positions that a sampler chooses with their most probable tokens: decoding at
+// temperature 0, the usual setting of LLaDA, Dream, Fast-dLLM and others.
 type Greedy struct {
-	Inside Sampler // nil means Confidence's order
+	Inside Sampler // nil means the order Confidence
 }
 
 var greedyRule = Rule[Greedy]{
@@ -27,12 +27,12 @@ func (g Greedy) inside() Sampler {
 	return g.Inside
 }
 
-// Needs is what the sampler inside needs, and the most probable token.
+// Needs what the sampler inside needs, and the most probable token.
 func (g Greedy) Needs(step, steps int) Need {
 	return g.inside().Needs(step, steps).With(Need{Top: true})
 }
 
-// Choose is the sampler's inside, with tokens.
+// Choose returns the choice of the sampler inside with the most probable tokens.
 func (g Greedy) Choose(v *View) (Opening, error) {
 	o, err := g.inside().Choose(v)
 	if err != nil {
@@ -46,7 +46,7 @@ func (g Greedy) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Check refuses a sampler that draws tokens itself.
+// Check returns an error if the sampler inside draws tokens itself.
 func (g Greedy) Check() error {
 	if g.inside().Needs(1, 2).Draw {
 		return fmt.Errorf("samplers: greedy around a sampler that draws tokens itself, want one that " +
@@ -55,7 +55,7 @@ func (g Greedy) Check() error {
 	return nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (Greedy) Uncached() string { return "greedy has the tokens before a second stage could" }
 
 // Unwrap returns the sampler inside.

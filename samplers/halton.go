@@ -7,9 +7,9 @@ import (
 	"unmask/backend"
 )
 
-// Halton is the fixed order of a low-discrepancy sequence (Besnier et al. 2025; Hayakawa et
-// al. 2025, appendix "Hybrid algorithm" for one dimension). It spreads positions so that
-// those of a step say little about each other.
+// Halton is the fixed order of a low-discrepancy sequence (Besnier et al. 2025; Hayakawa et al.
+// 2025, appendix "Hybrid algorithm" for one dimension). It spreads the positions of a step, so that
+// they depend little on each other.
 type Halton struct{}
 
 var haltonRule = Rule[Halton]{
@@ -18,7 +18,7 @@ var haltonRule = Rule[Halton]{
 	Paper: "Besnier et al. 2025, Halton Scheduler",
 }
 
-// Needs nothing: positions come first.
+// Needs nothing: positions are chosen first.
 func (Halton) Needs(int, int) Need { return Need{} }
 
 // Rank returns the first k masked positions of the order of v.Shape.
@@ -32,7 +32,7 @@ func (Halton) Rank(v *View, k int) []int {
 		if len(ranked) == cap(ranked) {
 			break
 		}
-		// Masked has every masked position between its ends; block by block there are others.
+		// Between its ends Masked has all masked positions, or, block by block, only some of them.
 		if int(p) >= low && int(p) <= high && v.Tokens[p] == v.Mask {
 			ranked = append(ranked, int(p))
 		}
@@ -40,7 +40,7 @@ func (Halton) Rank(v *View, k int) []int {
 	return ranked
 }
 
-// Ranking is by the order.
+// Ranking ranks by the fixed order.
 func (Halton) Ranking(_, _ int, shape []int) (Ranking, bool) {
 	r := only(backend.ByOrder)
 	r.Order = HaltonOrder(shape...)
@@ -52,13 +52,13 @@ func (h Halton) String() string { return Text(h) }
 
 var haltonOrders sync.Map // [2]int -> []int32
 
-// HaltonOrder is the order of all positions of [length] or [height, width], each exactly
-// once; the slice is shared and must not be changed.
+// HaltonOrder returns the order of all positions of [length] or [height, width], each exactly once.
+// The slice is shared and must not be changed.
 //
-// One dimension: the base-2 radical inverse of 1, 2, 3, ... scaled to the length, first
-// occurrences. Two: point k is (phi2(k), phi3(k)), its cell (floor(height*phi2),
-// floor(width*phi3)), first occurrences. Points are drawn until every cell is covered, in
-// exact arithmetic.
+// In one dimension it is the base-2 radical inverse of 1, 2, 3, ... scaled to the length, first
+// occurrences. In two, point k is (phi2(k), phi3(k)) in the cell (floor(height*phi2),
+// floor(width*phi3)), first occurrences. Points are generated until every cell is covered, in exact
+// arithmetic.
 func HaltonOrder(shape ...int) []int32 {
 	key := [2]int{shape[0], 1}
 	if len(shape) == 2 {
@@ -88,8 +88,8 @@ func haltonOrder(height, width int) []int32 {
 	return order
 }
 
-// radicalInverse3 counts 1, 2, 3, ... in base 3 and returns floor(n*phi3(k)) at each call,
-// from the digits as an integer over 3^20.
+// radicalInverse3 returns a function that counts k = 1, 2, 3, ... and returns floor(n*phi3(k)),
+// computed from base-3 digits as an integer over 3^20.
 func radicalInverse3() func(n int) int {
 	const digits, whole = 20, 3486784401 // 3^20
 	var digit [digits]uint8

@@ -7,14 +7,15 @@ import (
 	"unmask/param"
 )
 
-// HaltonMaskGIT is the sampler of Halton-MaskGIT (Besnier et al. 2025, Sampler/halton_sampler.py):
-// positions in Halton's order, which Roll turns by a random number of places for each sequence, and
-// tokens from p^gamma, gamma rising linearly from First to Last. Its schedule is arccos.
+// HaltonMaskGIT is the sampler of Halton-MaskGIT (Besnier et al. 2025, Sampler/halton_sampler.py).
+// Positions follow Halton's order; Roll rotates it by a random number of places for each sequence.
+// Tokens are drawn from p^gamma, with gamma rising linearly from First to Last. Its schedule is
+// arccos.
 //
-// The authors read a sched_pow that nothing uses; here there is none.
+// The authors' program reads an option sched_pow but never uses it, so it is left out.
 type HaltonMaskGIT struct {
 	First, Last float64 // exponents of the first and of the last step; 0 means 1
-	Warm        int     // steps at the beginning whose exponent is halved
+	Warm        int     // number of first steps whose exponent is halved
 	Roll        string  // "on" or "off"; "" means on
 }
 
@@ -37,10 +38,10 @@ var haltonMaskGITRule = Rule[HaltonMaskGIT]{
 	},
 }
 
-// Needs nothing: positions come first.
+// Needs nothing: positions are chosen first.
 func (HaltonMaskGIT) Needs(int, int) Need { return Need{} }
 
-// gamma is the exponent of a step.
+// gamma returns the exponent of a step.
 func (h HaltonMaskGIT) gamma(step, steps int) float64 {
 	g := orDefault(h.First, 1)
 	if steps > 1 {
@@ -72,7 +73,7 @@ func (h HaltonMaskGIT) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Ranking is by the order where it is the same for all sequences.
+// Ranking ranks by the order, if it is the same for all sequences.
 func (h HaltonMaskGIT) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	r := only(backend.ByOrder)
 	r.Order, r.Power = HaltonOrder(shape...), h.gamma(step, steps)

@@ -8,9 +8,9 @@ import (
 	"unmask/backend"
 )
 
-// Hybrid takes the first m_n = round((1-n/N)*k) positions of one order, then follows the
-// other, without those, to k (Hayakawa et al. 2025, section 4.2 and appendix "Hybrid
-// algorithm"). It begins with exploration and moves to exploitation.
+// Hybrid takes the first m_n = round((1-n/N)*k) positions from one order and the rest, up to k,
+// from another (Hayakawa et al. 2025, section 4.2 and appendix "Hybrid algorithm"). It begins with
+// exploration and moves to exploitation.
 type Hybrid struct {
 	Explore Order // nil means Halton{}
 	Exploit Order // nil means UMoment{}
@@ -50,7 +50,8 @@ func (h Hybrid) Rank(v *View, k int) []int {
 	m = max(0, min(m, k))
 	merged := v.Ints(k)[:0]
 	merged = append(merged, explore.Rank(v, m)...)
-	for _, p := range exploit.Rank(v.with(ForReorder), k) { // so that the orders are independent
+	// with noise of its own, so that the orders are independent
+	for _, p := range exploit.Rank(v.with(ForReorder), k) {
 		if len(merged) < k && !slices.Contains(merged[:m], p) {
 			merged = append(merged, p)
 		}
@@ -58,7 +59,7 @@ func (h Hybrid) Rank(v *View, k int) []int {
 	return merged
 }
 
-// Ranking is by the first order's measure and then by the second's.
+// Ranking ranks by the first order's measure and then by the second's.
 func (h Hybrid) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	explore, exploit := h.orders()
 	a, first := RankingOf(explore, step, steps, shape)
@@ -74,7 +75,7 @@ func (h Hybrid) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	return r, true
 }
 
-// Check refuses two moments of different exponents: the head computes one a step.
+// Check returns an error for two moments of different exponents: the head computes one per step.
 func (h Hybrid) Check() error {
 	a, b := h.orders()
 	if x, y := a.Needs(1, 2).Beta, b.Needs(1, 2).Beta; x != 0 && y != 0 && x != y {

@@ -8,17 +8,17 @@ import (
 )
 
 // InfoGain looks ahead (the Information-Gain Sampler of github.com/yks23/Information-Gain-Sampler,
-// constants from its examples): of several candidate sets of positions it opens the one with the
-// largest J = -C - H, where C is the sum of the entropies of what it opens and H the mean entropy
-// of what would be left, from a pass with the candidate's tokens in place. All candidates of a
-// sequence are one batch. The first is the most confident set, the others are drawn with a position
-// temperature.
+// with the constants of its examples). Of several candidate sets of positions it opens the one with
+// the largest J = -C - H. C is the sum of the entropies at the candidate's positions, and H the
+// mean entropy at the positions left masked, from a pass with the candidate's tokens in place. All
+// candidates of a sequence are one batch. The first is the most confident set; the others are drawn
+// with the temperature.
 //
-// The authors' shortcut, opening all above a confidence of 0.9 without looking ahead, is
-// Threshold and is not part of this.
+// The authors' shortcut, opening all positions with a confidence above 0.9 without looking ahead,
+// is the rule Threshold and not part of this one.
 type InfoGain struct {
 	Sets        int     // candidates; 0 means 8
-	Temperature float64 // of positions; 0 means 0.1
+	Temperature float64 // of the choice of positions; 0 means 0.1
 }
 
 const infoGainSets = 8
@@ -36,7 +36,7 @@ var infoGainRule = Rule[InfoGain]{
 	},
 }
 
-// Candidates is how many sets one call of View.Ahead has at most.
+// Candidates returns the most sets in one call of View.Ahead.
 func (g InfoGain) Candidates() int {
 	if g.Sets == 0 {
 		return infoGainSets
@@ -44,7 +44,7 @@ func (g InfoGain) Candidates() int {
 	return g.Sets
 }
 
-// Needs tokens and entropies everywhere.
+// Needs a token and the entropy at every masked position.
 func (InfoGain) Needs(int, int) Need { return Need{Draw: true, Entropy: true} }
 
 // Choose opens the best candidate.

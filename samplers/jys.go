@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// JYS finds times for a schedule, offline ("jump your steps", Park et al. 2025): intervals are
-// split, all of them, then all again, each at the golden-section maximum of what the
-// split gains in the KL bound. It returns steps times, falling to 0, for Times.
+// JYS optimises a schedule offline ("jump your steps", Park et al. 2025). It splits all intervals,
+// then all of the new ones, and so on, each at the golden-section maximum of the split's gain in
+// the KL bound. It returns `steps` times, falling to 0, for Times.
 //
-// profile(t) is the mean log-probability of the true token at a masked position, where a
-// fraction t is masked. Drawing at t what opens between b and c costs (b-c)*(profile(b) -
-// profile(t)) nats a position against drawing it at b, which is the gain of the split (t, b, c) in
-// the paper's bound where, as here, the number of positions that open is given.
+// profile(t) is the mean log-probability of the true token at a masked position, with a fraction t
+// masked. Drawing the tokens that open between times b and c from the pass at t costs
+// (b-c)*(profile(b) - profile(t)) nats per position more than from a pass at b. That is the gain of
+// the split (t, b, c) in the paper's bound if, as here, the number of positions that open is given.
 func JYS(steps int, profile func(t float64) (float64, error)) ([]float64, error) {
 	if steps < 1 || steps > 1<<16 {
 		return nil, fmt.Errorf("samplers: jys with %d steps, want 1 to 65536", steps)
 	}
-	times := []float64{1, 0} // with the start
+	times := []float64{1, 0} // times 1 to 0, with the start
 	for len(times)-1 < steps {
 		type split struct {
 			at, gain float64
@@ -31,7 +31,7 @@ func JYS(steps int, profile func(t float64) (float64, error)) ([]float64, error)
 			}
 			splits = append(splits, split{at, gain})
 		}
-		// In the last round only the best, if all are too many.
+		// The last round makes only the best splits, if there are too many.
 		if room := steps - len(times) + 1; len(splits) > room {
 			slices.SortStableFunc(splits, func(a, b split) int {
 				if a.gain > b.gain {
@@ -57,7 +57,7 @@ func JYS(steps int, profile func(t float64) (float64, error)) ([]float64, error)
 	return times[1:], nil
 }
 
-// bestSplit is a golden-section search for the maximum between a and c, a > c.
+// bestSplit finds the maximum between a and c, a > c, by golden-section search.
 func bestSplit(a, c float64, profile func(t float64) (float64, error)) (
 	at, gain float64, err error) {
 	start, err := profile(a)
@@ -76,7 +76,7 @@ func bestSplit(a, c float64, profile func(t float64) (float64, error)) (
 	low, high := c, a
 	x, y := high-ratio*(high-low), low+ratio*(high-low)
 	fx, fy := f(x), f(y)
-	for range 20 { // to 1e-4 of the interval
+	for range 20 { // to within 1e-4 of the interval
 		if fx >= fy {
 			high, y, fy = y, x, fx
 			x = high - ratio*(high-low)

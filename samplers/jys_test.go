@@ -10,7 +10,8 @@ import (
 	"unmask/samplers"
 )
 
-// known is what a schedule of times draws with: the larger the better.
+// known returns the mean log-probability of tokens drawn with a schedule of times; larger is
+// better.
 func known(times []float64, profile func(float64) (float64, error)) (sum float64) {
 	before := 1.0
 	for _, t := range times {

@@ -6,14 +6,14 @@ import (
 	"unmask/param"
 )
 
-// KLASS opens all positions whose marginal is confident and has stopped moving: the last two
-// KL(p_now || p_before) are below Kappa and max p is above Confidence. Where there is none,
-// it opens the schedule's number of the most confident (Kim et al. 2025, "KLASS: KL-adaptive
-// stability sampling").
+// KLASS opens all positions whose marginal is confident and no longer changes: the last two
+// KL(p_now || p_before) are below Kappa and max p is above Confidence. If there is none, it opens
+// the schedule's number of the most confident (Kim et al. 2025, "KLASS: KL-adaptive stability
+// sampling").
 //
-// Of p_before the 64 most probable outcomes are kept and the rest as one, so there is no
-// buffer of positions x vocabulary. The KL of the merged distributions is a lower bound
-// of theirs, and close to it where a confidence above 0.9 matters.
+// Of p_before it keeps the 64 most probable outcomes and the sum of the rest, so there is no buffer
+// of positions x vocabulary. The KL of the merged distributions is a lower bound of the full KL,
+// and close to it at confidences above 0.9.
 type KLASS struct {
 	Kappa      float64 // nats; 0 means 0.01
 	Confidence float64 // 0 means 0.9
@@ -35,21 +35,21 @@ var klassRule = Rule[KLASS]{
 	},
 }
 
-// klassState is a sequence's.
+// klassState is the state of a sequence.
 type klassState struct {
-	before []outline // of each position; empty where there is none
-	stable []int     // of each position, how many KLs in a row were small
+	before []outline // [length] the previous marginals; empty if there is none
+	stable []int     // [length] the number of consecutive KLs below Kappa
 }
 
-// NewState remembers nothing yet.
+// NewState returns an empty state.
 func (KLASS) NewState(length int) any {
 	return &klassState{before: make([]outline, length), stable: make([]int, length)}
 }
 
-// Needs confidences, and logits.
+// Needs confidences and logits.
 func (KLASS) Needs(int, int) Need { return Need{Top: true, LogSum: true, Logits: true} }
 
-// Choose opens the stable and confident, or the schedule's number.
+// Choose opens the stable and confident positions, or the schedule's number.
 func (k KLASS) Choose(v *View) (Opening, error) {
 	s := v.State.(*klassState)
 	kappa, confidence := orDefault(k.Kappa, 0.01), orDefault(k.Confidence, 0.9)
@@ -79,7 +79,7 @@ func (k KLASS) Choose(v *View) (Opening, error) {
 // String returns the text that Parse reads.
 func (k KLASS) String() string { return Text(k) }
 
-// compare returns KL(now || o), merged, and makes o the outline of now.
+// compare returns KL(now || o) of the merged distributions and sets o to the outline of now.
 func (o *outline) compare(logits []float32, logSum float64) float64 {
 	kl, rest, restBefore := math.Inf(1), 1.0, 1.0
 	if len(o.token) > 0 {
@@ -95,7 +95,7 @@ func (o *outline) compare(logits []float32, logSum float64) float64 {
 	return kl
 }
 
-// divergence is a term of a KL, with the authors' 1e-12 inside the logarithms.
+// divergence returns one term of a KL, with the authors' 1e-12 inside the logarithms.
 func divergence(p, q float64) float64 {
 	if p <= 0 {
 		return 0

@@ -1,6 +1,6 @@
 package samplers
 
-// LLaDA opens length/steps positions a step, and one more in the first length%steps of them (Nie et
+// LLaDA opens length/steps positions per step, and one more in the first length%steps steps (Nie et
 // al. 2025, get_num_transfer_tokens of the authors' generate.py).
 var LLaDA Schedule = llada{}
 
@@ -13,8 +13,8 @@ func (llada) At(at float64, steps, length int) int {
 	return n*(length/steps) + min(n, length%steps)
 }
 
-// Dream opens int(masked*(1-s/t)) positions in a step from time t to s, of times 1 to 0.001 in
-// equal parts, all in float32: often none; and all that are left in the last step (Ye et al. 2025,
+// Dream opens int(masked*(1-s/t)) positions in a step from time t to s and all the rest in the last
+// step; times run from 1 to 0.001 in equal parts, in float32. Many steps open none (Ye et al. 2025,
 // "Dream 7B: diffusion large language models", diffusion_generate).
 var Dream Schedule = dream{}
 
@@ -37,7 +37,7 @@ func (dream) At(at float64, steps, length int) int {
 	return length - masked
 }
 
-// dreamTime is torch.linspace(1, 0.001, steps+1)[i], which counts from the nearer end.
+// dreamTime returns torch.linspace(1, 0.001, steps+1)[i], which is computed from the nearer end.
 func dreamTime(i, steps int) float32 {
 	const end = 1e-3
 	step := (float32(end) - 1) / float32(steps)

@@ -7,11 +7,11 @@ import (
 )
 
 // LowConfidence is LLaDA's sampler (Nie et al. 2025, "Large language diffusion models", algorithm
-// "low-confidence remasking"; generate.py of the authors): a token for every masked position, of
-// which the most probable stay. What a token is ranked by is its probability without the
-// temperature that it was drawn with.
+// "low-confidence remasking"; generate.py of the authors): it draws a token for every masked
+// position and keeps the most probable ones. Tokens are drawn with the temperature but ranked by
+// their probability without it.
 type LowConfidence struct {
-	Temperature float64 // of the tokens; 0: the most probable ones
+	Temperature float64 // of the tokens; 0 means the most probable ones
 }
 
 var lowConfidenceRule = Rule[LowConfidence]{
@@ -21,7 +21,7 @@ var lowConfidenceRule = Rule[LowConfidence]{
 		tokenTemperature)},
 }
 
-// tokenTemperature is that of rules that draw tokens and rank positions by them.
+// tokenTemperature is the parameter of rules that draw tokens and rank positions by them.
 var tokenTemperature = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Zero: "none",
 	Default: "0",
 	Help:    "of the tokens; 0 takes the most probable ones"}
@@ -29,13 +29,13 @@ var tokenTemperature = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Zer
 // Needs a token at every masked position.
 func (l LowConfidence) Needs(int, int) Need { return needTokens(l.Temperature) }
 
-// Choose opens as many as the schedule does.
+// Choose opens the schedule's number of positions.
 func (l LowConfidence) Choose(v *View) (Opening, error) {
 	c := v.candidates(l.Temperature)
 	return c.open(v.Top(v.Quota, c.score)), nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (LowConfidence) Uncached() string {
 	return "low-confidence draws tokens before it chooses positions"
 }
@@ -43,7 +43,7 @@ func (LowConfidence) Uncached() string {
 // String returns the text that Parse reads.
 func (l LowConfidence) String() string { return Text(l) }
 
-// needTokens is what candidates needs.
+// needTokens returns what the method candidates needs.
 func needTokens(temperature float64) Need {
 	if temperature == 0 {
 		return Need{Top: true}
@@ -51,15 +51,16 @@ func needTokens(temperature float64) Need {
 	return Need{Draw: true, Power: 1 / temperature}
 }
 
-// candidates are a token for every masked position, ranked by its probability.
+// candidates holds a token for every masked position, ranked by its probability.
 type candidates struct {
 	v     *View
 	token []int32
-	score func(i int) float64 // of Masked[i]: its token's probability, or the log of it
-	p     func(i int) float64 // the probability
+	score func(i int) float64 // the probability of Masked[i]'s token, or its logarithm
+	p     func(i int) float64 // the probability itself
 }
 
-// candidates returns the most probable tokens at temperature 0, otherwise those that were drawn.
+// candidates returns the most probable tokens at temperature 0, and otherwise those that were
+// drawn.
 func (v *View) candidates(temperature float64) candidates {
 	if temperature == 0 {
 		p := func(i int) float64 { return v.P1[i] }
@@ -80,8 +81,8 @@ func (c candidates) open(positions []int) Opening {
 	return o
 }
 
-// above returns the masked positions whose tokens have more than a probability, the most probable
-// first, and at least `least` of all.
+// above returns the masked positions whose tokens have a probability above theta, the most probable
+// first, and at least the `least` most probable ones.
 func (c candidates) above(theta float64, least int) []int {
 	ranked := c.v.Top(len(c.v.Masked), c.score)
 	n := 0

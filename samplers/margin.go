@@ -1,9 +1,9 @@
 package samplers
 
-// Margin opens first where the two largest probabilities are furthest apart (Kim et al.
-// 2025, "Train for the worst, plan for the best", top-k probability margin).
+// Margin opens the positions with the largest difference between the two largest probabilities
+// first (Kim et al. 2025, "Train for the worst, plan for the best", top-k probability margin).
 type Margin struct {
-	Temperature float64 // of the order; 0: none
+	Temperature float64 // of the order; 0 means none
 }
 
 var marginRule = Rule[Margin]{
@@ -17,7 +17,7 @@ var marginRule = Rule[Margin]{
 // Needs the two largest probabilities.
 func (Margin) Needs(int, int) Need { return Need{Top: true} }
 
-// Rank returns the widest margins.
+// Rank returns the k positions with the widest margins.
 func (m Margin) Rank(v *View, k int) []int {
 	return v.tempered(k, m.Temperature, func(i int) float64 { return v.P1[i] - v.P2[i] })
 }

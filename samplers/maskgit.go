@@ -2,10 +2,10 @@ package samplers
 
 import "unmask/backend"
 
-// MaskGIT draws x_i ~ p_i at every masked position and keeps the k largest
-// log p_i(x_i) + alpha_n*xi_i (Chang et al. 2022; Hayakawa et al. 2025, algorithm "One-round of
-// MaskGIT sampler"). It draws before it chooses: the tokens that it keeps follow p^beta
-// with beta = 1+1/alpha_n where many are masked (equation 3).
+// MaskGIT draws x_i ~ p_i at every masked position and keeps the k largest log p_i(x_i) +
+// alpha_n*xi_i (Chang et al. 2022; Hayakawa et al. 2025, algorithm "One-round of MaskGIT sampler").
+// Because it draws before it chooses, the tokens that it keeps follow p^beta with beta =
+// 1+1/alpha_n if many positions are masked (equation 3).
 type MaskGIT struct {
 	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
 }
@@ -20,7 +20,7 @@ var maskgitRule = Rule[MaskGIT]{
 // Needs a token at every masked position.
 func (MaskGIT) Needs(int, int) Need { return Need{Draw: true} }
 
-// Choose keeps as many as the schedule opens.
+// Choose keeps the schedule's number of tokens.
 func (m MaskGIT) Choose(v *View) (Opening, error) {
 	alpha := AlphaAt(orDefault(m.Alpha, DefaultAlpha), v.Step, v.Steps)
 	o := Opening{Positions: v.Top(v.Quota,
@@ -29,14 +29,14 @@ func (m MaskGIT) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Ranking is by the probabilities of drawn tokens.
+// Ranking ranks by the probabilities of drawn tokens.
 func (m MaskGIT) Ranking(step, steps int, _ []int) (Ranking, bool) {
 	r := only(backend.ByDraw)
 	r.Noise, r.Power = AlphaAt(orDefault(m.Alpha, DefaultAlpha), step, steps), 1
 	return r, true
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (MaskGIT) Uncached() string { return "maskgit draws tokens before it chooses positions" }
 
 // String returns the text that Parse reads.

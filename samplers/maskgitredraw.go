@@ -5,12 +5,12 @@ import (
 )
 
 // MaskGITRedraw is the confidence sampler of Halton-MaskGIT (Besnier et al. 2025,
-// Sampler/confidence_sampler.py): MaskGIT's choice, with a temperature that falls from Noise in the
-// first step to 0 in the last, and every token that is open already drawn anew in each step, which
-// its network was trained for. Its schedule is late-arccos, its guidance schedule ramp.
+// Sampler/confidence_sampler.py): MaskGIT's choice with a temperature that falls from Noise in the
+// first step to 0 in the last, and a new draw of every open token in each step, for which its
+// network was trained. Its schedule is late-arccos, its guidance schedule ramp.
 type MaskGITRedraw struct {
 	Noise  float64 // Gumbel temperature of the choice in the first step; 0 means 4.5
-	Tokens string  // "drawn", or "likeliest" for no noise at all; "" means drawn
+	Tokens string  // "drawn", or "likeliest" for tokens and choice without noise; "" means drawn
 }
 
 var maskgitRedrawRule = Rule[MaskGITRedraw]{
@@ -24,7 +24,7 @@ var maskgitRedrawRule = Rule[MaskGITRedraw]{
 	},
 }
 
-// Remasks says that MaskGITRedraw changes positions that are open.
+// Remasks marks that MaskGITRedraw changes open positions.
 func (MaskGITRedraw) Remasks() {}
 
 // Needs a token at every position, masked or open.
@@ -35,7 +35,7 @@ func (m MaskGITRedraw) Needs(int, int) Need {
 	return Need{Draw: true, OpenDraw: true}
 }
 
-// Choose opens as many as the schedule says, and replaces what is open.
+// Choose opens the schedule's number of positions and replaces the open tokens.
 func (m MaskGITRedraw) Choose(v *View) (Opening, error) {
 	o, err := AMUSEd{Noise: orDefault(m.Noise, 4.5), Tokens: m.Tokens}.Choose(v)
 	anew := v.OpenToken
@@ -46,7 +46,7 @@ func (m MaskGITRedraw) Choose(v *View) (Opening, error) {
 	return o, err
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (MaskGITRedraw) Uncached() string {
 	return "maskgit-redraw draws tokens before it chooses positions"
 }
@@ -54,8 +54,8 @@ func (MaskGITRedraw) Uncached() string {
 // String returns the text that Parse reads.
 func (m MaskGITRedraw) String() string { return Text(m) }
 
-// lateArccos is max(n, int(L*(1-acos((n-1)/(N-1))/(pi/2)))): its last step ends where arccos does,
-// its first opens one.
+// lateArccos is max(n, int(L*(1-acos((n-1)/(N-1))/(pi/2)))): its first step opens one position, and
+// its last step ends where arccos ends.
 type lateArccos struct{}
 
 func (lateArccos) String() string { return "late-arccos" }

@@ -2,12 +2,12 @@ package samplers
 
 import "unmask/backend"
 
-// UMoment orders by log sum_x p_i(x)^beta + xi_i with beta = 1+1/alpha_n and xi standard
-// Gumbel noise (Hayakawa et al. 2025, step MM1 of the moment sampler): Gumbel-top-k, so the
-// order is drawn without replacement with weights ||p_i||_beta^beta (proposition 1). As a
-// ChooseThenSample it is u-moment: tokens from p.
+// UMoment orders positions by log sum_x p_i(x)^beta + xi_i with beta = 1+1/alpha_n and standard
+// Gumbel noise xi (Hayakawa et al. 2025, step MM1 of the moment sampler). This is Gumbel-top-k:
+// positions are drawn without replacement with weights ||p_i||_beta^beta (proposition 1). As a
+// ChooseThenSample it is the paper's u-moment, with tokens from p.
 //
-// In the last step beta is 1, all moments are equal and the order is uniform.
+// In the last step beta is 1, so all moments are equal and the order is uniform.
 type UMoment struct {
 	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
 }
@@ -19,10 +19,10 @@ var uMomentRule = Rule[UMoment]{
 	Params: []Param[UMoment]{Number(func(m *UMoment) *float64 { return &m.Alpha }, AlphaParam)},
 }
 
-// hayakawa is the paper that the package began with.
+// hayakawa is the paper whose samplers this package began with.
 const hayakawa = "Hayakawa et al. 2025, Demystifying MaskGIT Sampler and Beyond"
 
-// Needs the moment, but not in the last step.
+// Needs the moment, except in the last step.
 func (m UMoment) Needs(step, steps int) Need {
 	if step >= steps {
 		return Need{}
@@ -30,7 +30,7 @@ func (m UMoment) Needs(step, steps int) Need {
 	return Need{Beta: Beta(orDefault(m.Alpha, DefaultAlpha), step, steps)}
 }
 
-// Rank returns the k largest.
+// Rank returns the k positions with the largest scores.
 func (m UMoment) Rank(v *View, k int) []int {
 	if v.Step >= v.Steps {
 		return v.Top(k, v.Uniform)
@@ -38,7 +38,7 @@ func (m UMoment) Rank(v *View, k int) []int {
 	return v.Top(k, func(i int) float64 { return v.LogMoment[i] + v.Gumbel(i) })
 }
 
-// Ranking is by moment and, in the last step, by noise.
+// Ranking ranks by moment and, in the last step, by noise.
 func (m UMoment) Ranking(step, steps int, _ []int) (Ranking, bool) {
 	if step >= steps {
 		return only(backend.ByNoise), true
@@ -51,9 +51,9 @@ func (m UMoment) Ranking(step, steps int, _ []int) (Ranking, bool) {
 // String returns the text that Parse reads.
 func (m UMoment) String() string { return Text(m) }
 
-// Moment is the moment sampler: UMoment's order, and tokens from p^beta_n, the temperature implicit
-// in MaskGIT (Hayakawa et al. 2025, algorithm "Moment sampler"). It chooses positions first and
-// approaches MaskGIT where many more are masked than open (theorem 1).
+// Moment is the moment sampler: UMoment's order, with tokens from p^beta_n, the temperature
+// implicit in MaskGIT (Hayakawa et al. 2025, algorithm "Moment sampler"). It chooses positions
+// first, and approaches MaskGIT when far more positions are masked than open (theorem 1).
 type Moment struct {
 	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
 }
@@ -71,13 +71,13 @@ func (m Moment) Ordering() Order { return UMoment(m) }
 // Needs what the order needs.
 func (m Moment) Needs(step, steps int) Need { return UMoment(m).Needs(step, steps) }
 
-// Choose ranks as many positions as the schedule opens; tokens follow p^beta_n.
+// Choose ranks the schedule's number of positions; their tokens follow p^beta_n.
 func (m Moment) Choose(v *View) (Opening, error) {
 	power := Beta(orDefault(m.Alpha, DefaultAlpha), v.Step, v.Steps)
 	return Opening{Positions: UMoment(m).Rank(v, v.Quota), Power: power}, nil
 }
 
-// Ranking is the order's, with the exponent.
+// Ranking returns the order's ranking with the exponent beta_n.
 func (m Moment) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	r, ok := UMoment(m).Ranking(step, steps, shape)
 	r.Power = Beta(orDefault(m.Alpha, DefaultAlpha), step, steps)

@@ -6,17 +6,17 @@ import (
 	"unmask/internal/topk"
 )
 
-// outlineSize is how many outcomes of a marginal are kept where a sampler must remember one:
-// a step's memory is positions x 64, never positions x vocabulary.
+// outlineSize is the number of outcomes that samplers keep of a marginal they must remember: a
+// step's memory is positions x 64, never positions x vocabulary.
 const outlineSize = 64
 
-// outline is the most probable outcomes of a marginal, the most probable first.
+// outline holds the most probable outcomes of a marginal, the most probable first.
 type outline struct {
 	token []int32
 	p     []float64
 }
 
-// keep takes the most probable outcomes of a marginal.
+// keep sets o to the most probable outcomes of a marginal.
 func (o *outline) keep(logits []float32, logSum float64) {
 	if o.token == nil {
 		o.token, o.p = make([]int32, 0, outlineSize), make([]float64, 0, outlineSize)

@@ -26,7 +26,7 @@ func TestOutlineKeepsTheMostProbable(t *testing.T) {
 	})
 }
 
-// With all outcomes kept the divergence is the KL itself, with fewer a lower bound.
+// If all outcomes are kept the divergence is the KL itself; otherwise it is a lower bound.
 func TestOutlineDivergence(t *testing.T) {
 	for _, n := range []int{10, 500} {
 		a, b := make([]float32, n), make([]float32, n)

@@ -3,9 +3,9 @@ package samplers
 import "unmask/param"
 
 // P2 is path planning with the model as its own planner (Peng et al. 2025, "Path planning for
-// masked diffusion model sampling"): every step ranks all positions, drawn tokens by
-// log p(x_i) and open ones by eta times the log-probability of what they hold, and leaves
-// masked the lowest: also what was open before. How many stay masked is the schedule's.
+// masked diffusion model sampling"). Every step ranks all positions, masked ones by log p of a
+// drawn token and open ones by eta times log p of their token. The lowest are left masked or are
+// masked again. The schedule gives the number that stays masked.
 type P2 struct {
 	Tau float64 // temperature of the draw; 0 means 1
 	Eta float64 // weight of open positions: above 1 masks them again more often; 0 means 1
@@ -24,15 +24,15 @@ var p2Rule = Rule[P2]{
 	},
 }
 
-// Remasks says that P2 closes positions.
+// Remasks marks that P2 closes positions.
 func (P2) Remasks() {}
 
-// Needs a draw at masked positions, and what is thought of open ones.
+// Needs a token at masked positions and the log-probability of open ones.
 func (p P2) Needs(int, int) Need {
 	return Need{Draw: true, Power: 1 / orDefault(p.Tau, 1), Open: true}
 }
 
-// Choose opens and closes.
+// Choose opens and closes positions.
 func (p P2) Choose(v *View) (Opening, error) {
 	masked, eta := v.Masked, orDefault(p.Eta, 1)
 	both := append(append(v.Ints(len(masked) + len(v.Open))[:0], masked...), v.Open...)
@@ -61,7 +61,7 @@ func (p P2) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (P2) Uncached() string { return "p2 draws tokens before it chooses positions" }
 
 // String returns the text that Parse reads.

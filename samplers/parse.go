@@ -9,32 +9,33 @@ import (
 	"unmask/param"
 )
 
-// Bounds of what Parse reads.
+// Limits of what Parse reads.
 const (
 	maxNesting  = 8
 	maxSettings = 64      // parameters of one rule
 	maxText     = 1 << 16 // bytes
 )
 
-// Given is a parameter that holds for all rules of a text that have it and that the text does
-// not set.
+// Given sets a parameter of all rules in a text that have it and for which the text does not set
+// it.
 type Given struct {
 	key, value string
-	instead    bool // of what the text sets
+	instead    bool // it replaces what the text sets
 }
 
-// With gives a parameter to Parse.
+// With returns a parameter for Parse.
 func With(key string, value float64) Given { return Given{key: key, value: param.Format(value)} }
 
-// Instead gives a parameter to Parse in place of what the text sets.
+// Instead returns a parameter for Parse that replaces what the text sets.
 func Instead(key string, value float64) Given { return Given{key, param.Format(value), true} }
 
 // Parse builds a sampler from a name, such as "halton", with parameters, "moment(alpha=3)", and
-// around others, "hybrid(halton,u-moment)". An order alone becomes a ChooseThenSample with the
-// parameter gamma. A parameter in the parentheses of a rule that has none of its name is for the
-// rules inside: "hybrid(alpha=3)" is "hybrid(halton,u-moment(alpha=3))".
+// with rules inside, "hybrid(halton,u-moment)". An order alone becomes a ChooseThenSample, which
+// adds the parameter gamma. A parameter in the parentheses of a rule that does not have it applies
+// to the rules inside: "hybrid(alpha=3)" is "hybrid(halton,u-moment(alpha=3))".
 //
-// What the text sets to its default is left 0, so that texts of one meaning give equal samplers.
+// A parameter that the text sets to its default becomes 0, so that texts of one meaning give equal
+// samplers.
 func Parse(text string, given ...Given) (Sampler, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("samplers: text is %d bytes, want at most %d", len(text), maxText)
@@ -61,10 +62,10 @@ func Parse(text string, given ...Given) (Sampler, error) {
 	return rule.(Sampler), nil
 }
 
-// Takes reports whether a parameter that With gives to Parse acts on any rule of a text.
+// Takes reports whether a parameter that With gives to Parse has an effect on any rule of a text.
 func Takes(text, key string) bool { return takes(text, Given{key: key}) }
 
-// Has reports whether any rule of a text has a parameter, set in the text or not.
+// Has reports whether any rule of a text has a parameter, whether or not the text sets it.
 func Has(text, key string) bool { return takes(text, Given{key: key, instead: true}) }
 
 func takes(text string, g Given) bool {
@@ -74,11 +75,12 @@ func takes(text string, g Given) bool {
 		return false
 	}
 	s := &setting{Given: g}
-	_, _ = n.build([]*setting{s}, false) // an empty value is refused, but only after it is taken
+	// an empty value is refused, but only after a rule has taken it
+	_, _ = n.build([]*setting{s}, false)
 	return s.used
 }
 
-// trimmed returns an error without this package's name in front.
+// trimmed returns an error without this package's name at the front.
 func trimmed(err error) error {
 	if err == nil {
 		return nil
@@ -86,14 +88,14 @@ func trimmed(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "samplers: "))
 }
 
-// node is a rule as it is written.
+// node is a rule as parsed.
 type node struct {
 	entry    *entry
 	settings []*setting
 	inner    []*node
 }
 
-// setting is a parameter that is given a value, and whether any rule took it.
+// setting is a parameter with its value; used is set when a rule takes it.
 type setting struct {
 	Given
 	used bool
@@ -101,7 +103,7 @@ type setting struct {
 
 type parser struct{ rest string }
 
-// space skips blanks and returns what is left.
+// space skips blanks and returns the rest of the text.
 func (p *parser) space() string {
 	p.rest = strings.TrimLeft(p.rest, " \t")
 	return p.rest
@@ -127,7 +129,7 @@ func (p *parser) word() string {
 	return s[:n]
 }
 
-// node reads what is in parentheses after a name.
+// node reads the parentheses after a name.
 func (p *parser) node(name string, depth int) (*node, error) {
 	e, err := find(name)
 	if err != nil {
@@ -176,8 +178,8 @@ func find(name string) (*entry, error) {
 	return nil, param.Unknown("sampler", name, names)
 }
 
-// build makes the rule of a node, as an order or as a sampler. outer are the parameters that hold
-// around it, the innermost first.
+// build makes the rule of a node, as an order or as a sampler. outer are the parameters set around
+// the node, the innermost first.
 func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 	e := n.entry
 	p, gamma := e.pointer(nil), 0.0
@@ -217,7 +219,7 @@ func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 	return rule, nil
 }
 
-// set sets a field from the node's own settings or else from those around it.
+// set sets a field from the node's own settings, or else from those around it.
 func (n *node) set(f field, at any, outer []*setting) error {
 	set := false
 	for _, s := range outer {
@@ -255,7 +257,7 @@ func (n *node) set(f field, at any, outer []*setting) error {
 	return nil
 }
 
-// fill builds the rules inside. Where they are the defaults the fields stay nil.
+// fill builds the rules inside. If they are the defaults the fields stay nil.
 func (n *node) fill(p any, outer []*setting) error {
 	e := n.entry
 	inner := n.inner
@@ -273,7 +275,7 @@ func (n *node) fill(p any, outer []*setting) error {
 	}
 	scope := outer
 	for _, s := range n.settings {
-		if !s.used { // what a rule takes is not for those inside
+		if !s.used { // a parameter that the rule takes does not apply to the rules inside
 			scope = append([]*setting{s}, scope...)
 		}
 	}
@@ -308,7 +310,7 @@ func (n *node) fill(p any, outer []*setting) error {
 
 func (p *parser) whole() (*node, error) { return p.node(p.word(), 0) }
 
-// stranger is the error for a parameter that neither a rule nor any inside it has.
+// stranger returns the error for a parameter that neither a rule nor any rule inside has.
 func (n *node) stranger(key string, asOrder bool) error {
 	var names []string
 	collect := func(e *entry, sampler bool) {
@@ -327,13 +329,12 @@ func (n *node) stranger(key string, asOrder bool) error {
 		param.Either(names))
 }
 
-// Ordered is a sampler that chooses by an order alone, for which it stands where an order is
-// wanted.
+// Ordered is a sampler that chooses by an order alone. It may stand where an order is expected.
 type Ordered interface {
 	Ordering() Order
 }
 
-// Equal reports whether two registered rules do the same.
+// Equal reports whether two registered rules have the same effect.
 func Equal(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true

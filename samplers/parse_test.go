@@ -60,7 +60,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Every parameter is described, refuses what is out of its range by its name, and has a default
+// Every parameter has a description, an error with its name for a value out of range, and a default
 // that changes nothing.
 func TestEverySamplerIsDescribedAndBuilt(t *testing.T) {
 	for _, info := range samplers.List() {

@@ -2,19 +2,19 @@ package samplers
 
 import "unmask/backend"
 
-// Random orders uniformly at random (Hayakawa et al. 2025, section 5: "Random", and "Fixed" in
-// the appendix on numerical precision).
+// Random orders positions uniformly at random (Hayakawa et al. 2025, section 5: "Random", and
+// "Fixed" in the appendix on numerical precision).
 type Random struct{}
 
 var randomRule = Rule[Random]{Name: "random", Line: "uniformly random positions", Paper: hayakawa}
 
-// Needs nothing: positions come first.
+// Needs nothing: positions are chosen first.
 func (Random) Needs(int, int) Need { return Need{} }
 
-// Rank returns k positions, every arrangement equally likely.
+// Rank returns k positions; every arrangement is equally likely.
 func (Random) Rank(v *View, k int) []int { return v.Top(k, v.Uniform) }
 
-// Ranking is by noise.
+// Ranking ranks by noise.
 func (Random) Ranking(int, int, []int) (Ranking, bool) { return only(backend.ByNoise), true }
 
 // String returns the text that Parse reads.

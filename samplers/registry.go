@@ -7,54 +7,54 @@ import (
 	"unmask/param"
 )
 
-// Rule describes a Sampler or an Order of type T: Parse builds it, Text writes it, Check checks it
-// and List lists it by this alone. T is a struct whose zero value has the defaults; its fields are
-// the parameters and the rules inside it, and nothing else.
+// Rule describes a Sampler or an Order of type T; Parse, Text, Check and List need nothing else. T
+// is a struct whose zero value has the defaults; its fields are the parameters and the rules inside
+// it, and nothing else.
 type Rule[T any] struct {
 	Name   string // such as "moment"
 	Line   string // what it does
-	Paper  string // whose it is
+	Paper  string // its source
 	Params []Param[T]
-	Inside []Inside[T] // the rules that it goes around, of which a text gives all or none
+	Inside []Inside[T] // the rules that it wraps; a text gives all or none of them
 }
 
-// Param is a parameter of a rule: what it is, and the field that has it. 0 or "" in the field
-// stands for the default.
+// Param is a parameter of a rule: its description and its field. 0 or "" in the field means the
+// default.
 type Param[T any] struct {
 	param.Param
 	field func(*T) any // *float64, *int or *string
 }
 
-// Number is a parameter in a float64.
+// Number returns a parameter stored in a float64.
 func Number[T any](field func(*T) *float64, p param.Param) Param[T] {
 	p.Kind = param.Number
 	return Param[T]{p, func(t *T) any { return field(t) }}
 }
 
-// Whole is a parameter in an int.
+// Whole returns a parameter stored in an int.
 func Whole[T any](field func(*T) *int, p param.Param) Param[T] {
 	p.Kind = param.Whole
 	return Param[T]{p, func(t *T) any { return field(t) }}
 }
 
-// Word is a parameter in a string, one of p.Words.
+// Word returns a parameter stored in a string, one of p.Words.
 func Word[T any](field func(*T) *string, p param.Param) Param[T] {
 	p.Kind = param.Word
 	return Param[T]{p, func(t *T) any { return field(t) }}
 }
 
-// Inside is a rule that another goes around, in a field; nil there stands for the default.
+// Inside is a rule wrapped by another, stored in a field; nil means the default.
 type Inside[T any] struct {
 	field func(*T) any // *Order or *Sampler
 	rule  any          // the default
 }
 
-// OrderInside is an order in a field.
+// OrderInside returns an order stored in a field.
 func OrderInside[T any](field func(*T) *Order, def Order) Inside[T] {
 	return Inside[T]{func(t *T) any { return field(t) }, def}
 }
 
-// SamplerInside is a sampler in a field.
+// SamplerInside returns a sampler stored in a field.
 func SamplerInside[T any](field func(*T) *Sampler, def Sampler) Inside[T] {
 	return Inside[T]{func(t *T) any { return field(t) }, def}
 }
@@ -62,22 +62,23 @@ func SamplerInside[T any](field func(*T) *Sampler, def Sampler) Inside[T] {
 // Info describes a registered rule.
 type Info struct {
 	Name, Line, Paper string
-	Params            []param.Param // that Parse takes in parentheses, those of rules inside last
-	// what may stand in parentheses, such as "an order"; "" for nothing
+	// as Parse takes them in parentheses, those of rules inside last
+	Params []param.Param
+	// what may stand in parentheses, such as "an order"; "" means nothing
 	Inside string
 
-	Order   bool // an Order, which ChooseThenSample makes a sampler
+	Order   bool // an Order; Parse makes it a sampler as a ChooseThenSample
 	Foreign bool // registered by another package than this one
 }
 
-// entry is a Rule without its type. Its functions take a pointer to a T.
+// entry is a Rule without its type parameter. Its functions take a pointer to a T.
 type entry struct {
 	name, line, paper string
 	params            []field
 	inside            []inside
 	order             bool            // an Order, not a Sampler
-	pointer           func(t any) any // to a copy of a T; of nil, to a zero T
-	value             func(p any) any // the T behind a pointer
+	pointer           func(t any) any // returns a pointer to a copy of a T; for nil, to a zero T
+	value             func(p any) any // returns the T behind a pointer
 }
 
 type field struct {
@@ -97,8 +98,8 @@ var (
 )
 
 // Register makes a rule known by its name to Parse, and so to flags, sweeps and lists. Call it from
-// an init function. It panics on a name or type that is there already, and on a T that is neither
-// a Sampler nor an Order.
+// an init function. It panics if the name or type is already registered, or if T is neither a
+// Sampler nor an Order.
 func Register[T any](r Rule[T]) {
 	e := &entry{
 		name: r.Name, line: r.Line, paper: r.Paper,
@@ -178,8 +179,8 @@ func (e *entry) info() Info {
 		Foreign: reflect.TypeOf(e.value(e.pointer(nil))).PkgPath() != reflect.TypeFor[Random]().PkgPath()}
 }
 
-// takes returns the parameters that a text may give to a rule: its own, those of the rules inside
-// it by default and, where it is to be a sampler, an order's gamma.
+// takes returns the parameters that a text may give to a rule: its own, those of its default rules
+// inside and, if it is an order used as a sampler, gamma.
 func (e *entry) takes(sampler bool) []param.Param {
 	var out []param.Param
 	add := func(p param.Param) {
@@ -211,7 +212,7 @@ func (e *entry) takes(sampler bool) []param.Param {
 	return out
 }
 
-// goesAround returns what may stand inside a rule.
+// goesAround returns a description of what may stand inside a rule.
 func (e *entry) goesAround() string {
 	if len(e.inside) == 0 {
 		return ""

@@ -6,16 +6,16 @@ import (
 	"unmask/param"
 )
 
-// ReMDM masks positions again, with a probability sigma a step, while vanilla sampling goes on
-// (Wang et al. 2025, "Remasking discrete diffusion models with inference-time scaling"; formulas
-// of equation 5 and section 4, constants of the authors' code). With alpha = 1-t, a masked
-// position opens with probability (alpha_s - (1-sigma)*alpha_t)/(1-alpha_t).
+// ReMDM masks open positions again, with a probability sigma per step, during vanilla sampling
+// (Wang et al. 2025, "Remasking discrete diffusion models with inference-time scaling"; formulas of
+// equation 5 and section 4, constants of the authors' code). With alpha = 1-t, a masked position
+// opens with probability (alpha_s - (1-sigma)*alpha_t)/(1-alpha_t).
 type ReMDM struct {
 	Strategy string  // cap, rescale, conf or loop; "" means cap
 	Eta      float64 // strength of cap, rescale and loop; 0 means the authors' 0.008, 0.015, 0.02
 }
 
-// Of the loop: alpha stays at loopAlpha between the times loopOn and loopOff.
+// In the strategy loop, alpha stays at loopAlpha between the times loopOn and loopOff.
 const loopOn, loopOff, loopAlpha = 0.55, 0.05, 0.9
 
 func (r ReMDM) strategy() string {
@@ -39,16 +39,17 @@ var remdmRule = Rule[ReMDM]{
 	},
 }
 
-// Remasks says that ReMDM closes positions.
+// Remasks marks that ReMDM closes positions.
 func (ReMDM) Remasks() {}
 
-// Plan adds the step of the argmax. There may be more steps than positions.
+// Plan adds the final step, which takes the most probable tokens. There may be more steps than
+// positions.
 func (ReMDM) Plan(steps, free int) (int, error) { return Vanilla{}.Plan(steps, free) }
 
-// Time is that before the step.
+// Time returns the time before the step.
 func (ReMDM) Time(v *View) float64 { return evenTime(v.Step, v.Steps) }
 
-// Needs the argmax in the last step; before it, coins choose positions first.
+// Needs the most probable tokens in the last step; before it positions are chosen at random first.
 func (ReMDM) Needs(step, steps int) Need { return Need{Top: step >= steps} }
 
 // Choose opens and closes any number of positions.
@@ -58,11 +59,11 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 	}
 	t, s := evenTime(v.Step, v.Steps), evenTime(v.Step+1, v.Steps)
 	alphaT, alphaS := 1-t, 1-s
-	most := 1.0 // the largest sigma that leaves probabilities
+	most := 1.0 // the largest sigma for which the probabilities are valid
 	if alphaT > 0 {
 		most = min(1, (1-alphaS)/alphaT)
 	}
-	sigma := 0.0 // conf has one for each position, and none at masked ones
+	sigma := 0.0 // with conf there is one for each open position
 	switch r.strategy() {
 	case "cap":
 		sigma = min(orDefault(r.Eta, 0.008), most)
@@ -94,7 +95,8 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// loop is alpha before and after a step and sigma: up to loopAlpha, there remasking, and on.
+// loop returns alpha before and after a step and sigma, for the three phases: up to loopAlpha,
+// remasking there, and on to 1.
 func loop(t, s, eta float64) (alphaT, alphaS, sigma float64) {
 	switch {
 	case t > loopOn:
@@ -105,7 +107,7 @@ func loop(t, s, eta float64) (alphaT, alphaS, sigma float64) {
 	return loopAlpha, loopAlpha, eta
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (ReMDM) Uncached() string { return "remdm tosses a coin at each position alone" }
 
 // String returns the text that Parse reads.

@@ -1,20 +1,20 @@
-// Package samplers has the rules for which masked positions to open next and how to
-// draw their tokens, one file a paper. A rule sees marginals only through a View.
+// Package samplers holds the rules for which masked positions open next and how their tokens are
+// drawn, one paper per file. A rule sees marginals only through a View.
 //
-// A Sampler returns what it Needs, the denoising loop computes that for the whole batch
-// in one pass over the output head, and then each sequence Chooses for itself. An
-// order by position alone needs nothing, so the head runs at the chosen rows only.
+// A Sampler returns what it Needs, the denoising loop computes that for the whole batch in one pass
+// over the output head, and then each sequence calls Choose. An order by position alone needs
+// nothing, so the head runs at the chosen rows only.
 //
-// Rules are plain values, safe for concurrent use. A View, and what its methods hand out, is one
-// goroutine's. Register and RegisterSchedule are for init functions.
+// Rules are plain values, safe for concurrent use. A View, and what its methods return, belong to
+// one goroutine. Register and RegisterSchedule must be called from init functions.
 //
-// To add a rule, write an Order: Needs and Rank, most often one call of View.Top. Register makes it
-// known by a name, with parameters.
+// To add a rule, write an Order: Needs and Rank, most often one call of View.Top. Register gives it
+// a name and parameters.
 package samplers
 
-// Need is what must be known of every masked position before a choice.
+// Need says what a rule must know of every masked position before it chooses.
 type Need struct {
-	Beta     float64 // with Beta != 0: View.LogMoment, log sum_x p(x)^Beta
+	Beta     float64 // if not 0: View.LogMoment, log sum_x p(x)^Beta
 	Entropy  bool    // View.Entropy, nats
 	Top      bool    // View.P1, P2 and Arg
 	Draw     bool    // View.Token and LogP: a token drawn from p^Power at every masked position
@@ -22,24 +22,25 @@ type Need struct {
 	LogSum   bool    // View.LogSum, log sum_x exp(logit)
 	Logits   bool    // View.Visit may be called
 	Open     bool    // View.OpenLogP, for a Remasker
-	OpenTop  bool    // View.OpenP1 and OpenArg, for an Editor or Remasker
+	OpenTop  bool    // View.OpenP1 and OpenArg, for an Editor or a Remasker
 	OpenDraw bool    // View.OpenToken, for a Remasker: a token drawn from p^Power
 }
 
-// View is one sequence before a step. It and its slices are valid during the call and must not be
-// changed.
+// View is one sequence before a step. It and its slices are valid only during the call and must not
+// be changed.
 type View struct {
 	Tokens      []int32 // [length], Mask where masked
 	Mask        int32
-	Outcomes    int   // outcomes 0..Outcomes-1 can be drawn
+	Outcomes    int   // outcomes are 0..Outcomes-1
 	Shape       []int // of the sequence: [length] or [height, width], positions by rows
 	Step, Steps int   // n, from 1, and N
-	Quota       int   // how many positions the schedule opens at this step
-	Free        int   // how many positions were masked at the start (of the block)
+	Quota       int   // number of positions that the schedule opens at this step
+	Free        int   // number of positions masked at the start (of the block)
 	Masked      []int // [masked] positions that may open now, ascending
-	Open        []int // [open] for a Remasker or Editor: positions that the run opened, ascending
+	// [open] for a Remasker or an Editor: positions that the run has opened, ascending
+	Open []int
 
-	// What was needed. Each is [masked], index i for position Masked[i], and nil if not needed.
+	// What Needs asked for. Each slice is [masked], with index i for position Masked[i], or nil.
 	LogMoment []float64 // log sum_x p(x)^Beta
 	Entropy   []float64 // nats
 	P1, P2    []float64 // the two largest probabilities
@@ -48,90 +49,91 @@ type View struct {
 	LogP      []float64 // log p of Token, nats
 	LogSum    []float64 // log sum_x exp(logit)
 
-	OpenLogP  []float64 // [open] log p of the token that each of Open holds, nats
+	OpenLogP  []float64 // [open] log p of each open position's token, nats
 	OpenP1    []float64 // [open] the largest probability
 	OpenArg   []int32   // [open] the most probable token
 	OpenToken []int32   // [open] a token drawn from p^Power
 
-	// Visit calls visit once per position with its raw logits [outcomes or more], outcomes first,
+	// Visit calls visit once per position with its raw logits [Outcomes or more], outcomes first,
 	// perhaps concurrently; i is an index into positions. visit may change the logits.
 	Visit func(positions []int, visit func(i int, logits []float32)) error
 
-	// State is the sequence's own, from a Stateful's NewState.
+	// State is the sequence's state from NewState, for a Stateful.
 	State any
 
-	// Ahead, for a Lookahead, evaluates candidates with their tokens in one batch. It returns, for
-	// each candidate, the sum of the entropies (nats) that it would leave and over how many
-	// positions. The logits behind Visit are gone after it, so a sampler that looks ahead draws
-	// tokens before it does.
+	// Ahead, for a Lookahead, evaluates candidates with their tokens in one batch. For each it
+	// returns the sum of the entropies (nats) over the positions left masked, and the number of
+	// these. Visit cannot be called after it, so a sampler that looks ahead must draw tokens
+	// before.
 	Ahead func(candidates []Opening) (entropy []float64, masked []int, err error)
 
-	Past []float64 // [length] log p of each position's token when it opened; 0 where known before
+	// [length] log p of each position's token when it opened; 0 if known from the start
+	Past []float64
 
 	Rand  Rand // of this sequence and step
-	Noise Use  // the use that Gumbel and Uniform draw from
+	Noise Use  // the use for Gumbel and Uniform
 
 	scratch *scratch
 }
 
 // Opening is a sampler's choice.
 type Opening struct {
-	Positions []int     // to open, the first to open first
-	Tokens    []int32   // theirs, where the sampler drew them; nil: the loop draws from p^Power
+	Positions []int     // positions to open, the first to open first
+	Tokens    []int32   // their tokens if the sampler drew them; nil: the loop draws from p^Power
 	LogP      []float64 // of Tokens, if known
 	Power     float64   // 0 means 1
-	Close     []int     // open positions to mask again; not those known from the start
+	Close     []int     // open positions to mask again; none that were known from the start
 
-	// for an Editor or Remasker: open positions whose token changes; not those known from the start
+	// for an Editor or a Remasker: open positions whose tokens change; none known from the start
 	Replace     []int
-	Replacement []int32 // theirs
+	Replacement []int32 // the new tokens
 }
 
-// Sampler is a rule for one step. Implementations are plain values, safe for many
-// sequences at once.
+// Sampler is a rule for one step. Implementations are plain values, safe for many sequences at
+// once.
 type Sampler interface {
 	Needs(step, steps int) Need
 	Choose(v *View) (Opening, error)
 }
 
-// Order ranks masked positions: Rank returns k of them, the first to open first. An
-// Order becomes a Sampler as ChooseThenSample{Order: o}.
+// Order ranks masked positions: Rank returns k of them, the first to open first.
+// ChooseThenSample{Order: o} makes an Order o a Sampler.
 type Order interface {
 	Needs(step, steps int) Need
 	Rank(v *View, k int) []int
 }
 
-// A Sampler, or an Order, may have these abilities too; see As.
+// Optional abilities of a Sampler or an Order; see As.
 type (
-	// Planner decides itself how many positions a step opens. Plan returns how many steps the
-	// loop may take at most, from those asked for (0: no wish) and the positions to
-	// open; the loop ends earlier when nothing is masked.
+	// Planner decides itself how many positions a step opens. Plan returns the most steps that the
+	// loop may take, given the number asked for (0: none) and the number of positions to open. The
+	// loop ends earlier if nothing is masked.
 	Planner interface {
 		Plan(steps, free int) (int, error)
 	}
-	// SelfPaced is a Planner that opens what it judges ready: neither a number of steps nor a
-	// schedule acts on it.
+	// SelfPaced is a Planner that is not affected by a number of steps or by a schedule: it opens
+	// whatever it finds ready.
 	SelfPaced interface {
 		Planner
 		SelfPaced()
 	}
-	// Clock returns the time of a step, from 1 (all masked) to 0, for models that depend on it.
-	// Without it, time is the fraction of positions that are masked. v has nothing needed yet.
+	// Clock returns the time of a step, from 1 (all masked) to 0, for models that depend on it. By
+	// default time is the masked fraction. v has none of the measures of Needs yet.
 	Clock interface {
 		Time(v *View) float64
 	}
-	// Blocker opens the free positions in blocks of equal size, left to right; Blocks returns
-	// how many. View.Masked, Quota, Step and Steps are then those of one block.
+	// Blocker opens the free positions in blocks of equal size, left to right; Blocks returns the
+	// number of blocks. View.Masked, Quota, Step and Steps then refer to the current block.
 	Blocker interface {
 		Blocks(free int) int
 	}
-	// Remasker closes positions that were open, or replaces their tokens: the loop takes all steps
-	// that were asked for.
+	// Remasker closes open positions or replaces their tokens. The loop takes all steps that were
+	// asked for.
 	Remasker interface {
 		Remasks()
 	}
-	// Editor replaces tokens of positions that are open. A block goes on, where nothing is masked,
-	// while a step replaces any, for at most Edits steps.
+	// Editor replaces tokens of open positions. A block with nothing masked continues while steps
+	// replace any, for at most Edits steps.
 	Editor interface {
 		Edits() int
 	}
@@ -139,26 +141,27 @@ type (
 	Stateful interface {
 		NewState(length int) any
 	}
-	// Lookahead calls View.Ahead, with at most Candidates candidates.
+	// Lookahead calls View.Ahead with at most Candidates candidates.
 	Lookahead interface {
 		Candidates() int
 	}
 	// Uncached is a rule whose steps cannot have intermediate stages of partial caching. Uncached
-	// returns why, in a few words; a rule that has the method is never cached.
+	// returns the reason in a few words. A rule with this method is never cached.
 	Uncached interface {
 		Uncached() string
 	}
-	// Checker refuses, in one line, what the ranges of a registered rule's parameters let through.
+	// Checker returns a one-line error for values that are within each parameter's range but do not
+	// go together.
 	Checker interface {
 		Check() error
 	}
-	// Wrapper is a rule around others.
+	// Wrapper is a rule that wraps others.
 	Wrapper interface {
 		Unwrap() []any
 	}
 )
 
-// As finds an ability of a sampler or order or, depth first, of those that it wraps.
+// As returns the first of rule and, depth first, the rules that it wraps that is a T.
 func As[T any](rule any) (T, bool) {
 	if t, ok := rule.(T); ok {
 		return t, true
@@ -174,7 +177,8 @@ func As[T any](rule any) (T, bool) {
 	return none, false
 }
 
-// Check returns an error for the first parameter out of range in a rule and all that it wraps.
+// Check returns an error for the first parameter out of range in a rule and the rules that it
+// wraps.
 func Check(rule any) error {
 	if err := checkFields(rule); err != nil {
 		return err
@@ -194,8 +198,8 @@ func Check(rule any) error {
 	return nil
 }
 
-// With returns what both need. Two different exponents cannot be had in one pass: the larger
-// one is taken, and Hybrid.Check refuses such pairs.
+// With returns the union of two Needs. One pass computes only one exponent; of two, the larger is
+// taken, and Hybrid.Check refuses such pairs.
 func (n Need) With(m Need) Need {
 	return Need{
 		Beta:     max(n.Beta, m.Beta),

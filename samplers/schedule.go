@@ -9,16 +9,16 @@ import (
 	"unmask/param"
 )
 
-// Schedule is how many positions are open when. At returns how many of length positions are open
-// after step `at` of steps; partial caching asks for parts of steps too. String returns the
-// text that ParseSchedule reads. Open keeps a schedule to what a step may do.
+// Schedule gives the number of open positions over time. At returns how many of `length` positions
+// are open after step `at` of steps; partial caching asks for fractions of a step too. String
+// returns the text that ParseSchedule reads. Use Open to keep a schedule within bounds.
 type Schedule interface {
 	At(at float64, steps, length int) int
 	String() string
 }
 
-// Open returns how many of length positions are open after step `at`: what s returns, kept
-// between one a step and what leaves one for each step to come.
+// Open returns how many of `length` positions are open after step `at`: the value of s, kept within
+// bounds so that every step opens at least one.
 func Open(s Schedule, at float64, steps, length int) int {
 	n := int(math.Floor(at))
 	if _, ok := s.(Idler); ok {
@@ -30,7 +30,7 @@ func Open(s Schedule, at float64, steps, length int) int {
 	return max(min(s.At(at, steps, length), length-(steps-n)), n, 0)
 }
 
-// Idler is a Schedule whose steps may open nothing.
+// Idler is a Schedule that allows steps that open nothing.
 type Idler interface {
 	Schedule
 	Idle()
@@ -38,20 +38,20 @@ type Idler interface {
 
 // The published schedules, with D = length, n = at and N = steps.
 var (
-	// Uniform is round(D*n/N) (Hayakawa et al. 2025, appendix "Sampling schedule"). Halves go
-	// to the even neighbour, as Python, NumPy and PyTorch round.
+	// Uniform is round(D*n/N) (Hayakawa et al. 2025, appendix "Sampling schedule"). Halves are
+	// rounded to even, as in Python, NumPy and PyTorch.
 	Uniform Schedule = uniform{}
 
-	// Cosine is round(D*(1-cos(pi/2*n/N))): few positions first. The paper prints the D inside
-	// the cosine and the ramp reversed; this is the schedule of MaskGIT (Chang et al. 2022,
+	// Cosine is round(D*(1-cos(pi/2*n/N))), which opens few positions first. The paper prints D
+	// inside the cosine and the ramp reversed; this is the schedule of MaskGIT (Chang et al. 2022,
 	// section 3.3) and MAGE, which the paper adopts.
 	Cosine Schedule = cosine{}
 
 	// Arccos is max(n, int(D*(1-acos(n/N)/(pi/2)))), of Halton-MaskGIT (Besnier et al. 2025).
 	Arccos Schedule = arccos{}
 
-	// MAGE is Cosine with the number of masked positions rounded down, and one of them at
-	// least left before the last step (Li et al. 2023, gen_img_uncond.py of the authors).
+	// MAGE is Cosine with the number of masked positions rounded down, and at least one of them
+	// before the last step (Li et al. 2023, gen_img_uncond.py of the authors).
 	MAGE Schedule = mage{}
 
 	// ForTiTok is D-max(1, floor(D*acos(n/N)/(pi/2))) before the last step (Yu et al. 2024,
@@ -88,7 +88,7 @@ func (cosine) At(at float64, steps, length int) int {
 }
 
 func (arccos) At(at float64, steps, length int) int {
-	// In float32, as the authors: 16 of 32 steps open 191 of 576, not a third.
+	// float32, as the authors compute: 16 of 32 steps open 191 of 576, not a third
 	share := 1 - float32(math.Acos(float64(float32(min(at/float64(steps), 1)))))/float32(math.Pi/2)
 	return max(int(at), int(share*float32(length)))
 }
@@ -101,11 +101,11 @@ func (mage) At(at float64, steps, length int) int {
 	return length - masked
 }
 
-// times is a schedule of times, from 1 to 0.
+// times is a schedule given by times, from 1 to 0.
 type times []float64
 
-// Times makes a schedule of times, as JYS finds them: a fraction 1-t_n is open after step n. For
-// other step counts, and between steps, times are interpolated linearly.
+// Times makes a schedule from times, such as those of JYS: a fraction 1-t_n is open after step n.
+// For other step counts, and between steps, times are interpolated linearly.
 func Times(list []float64) (Schedule, error) {
 	before := 1.0
 	for i, t := range list {
@@ -128,7 +128,7 @@ func (t times) At(at float64, steps, length int) int {
 	return int(math.RoundToEven(float64(length) * (1 - now)))
 }
 
-// String returns times(0.9,0.5,0).
+// String returns a text such as times(0.9,0.5,0).
 func (t times) String() string {
 	var b strings.Builder
 	for i, x := range t[1:] {
@@ -144,7 +144,7 @@ var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear, Late
 	Dream}
 
 // RegisterSchedule makes a schedule known by its String to ParseSchedule, and so to flags and
-// recipes. Call it from an init function. It panics on a name that is there already.
+// recipes. Call it from an init function. It panics if the name is already registered.
 func RegisterSchedule(s Schedule) {
 	for _, old := range schedules {
 		if old.String() == s.String() {
@@ -157,11 +157,11 @@ func RegisterSchedule(s Schedule) {
 // Schedules returns the registered schedules, the published ones first.
 func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }
 
-// maxTimes bounds the times of a schedule.
+// maxTimes is the most times of a schedule.
 const maxTimes = 1 << 16
 
-// ParseSchedule finds a schedule by its name, uniform, cosine, arccos, mage, titok, linear,
-// late-arccos, llada or dream, or reads the times of times(0.9,0.5,0).
+// ParseSchedule returns the schedule with a registered name, such as uniform or cosine, or one with
+// given times, such as times(0.9,0.5,0).
 func ParseSchedule(text string) (Schedule, error) {
 	var names []string
 	for _, s := range schedules {

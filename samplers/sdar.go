@@ -3,11 +3,11 @@ package samplers
 import "unmask/param"
 
 // Dynamic is the low-confidence dynamic remasking of SDAR (Cheng et al. 2025, "SDAR: a synergistic
-// diffusion-autoregression paradigm") and LLaDA2.0's: all tokens that are more probable than Theta,
-// but no fewer than the schedule opens.
+// diffusion-autoregression paradigm") and LLaDA2.0: it opens all tokens that are more probable than
+// Theta, but at least the schedule's number.
 type Dynamic struct {
 	Theta       float64 // 0 means 0.9
-	Temperature float64 // of the tokens; 0: the most probable ones
+	Temperature float64 // of the tokens; 0 means the most probable ones
 }
 
 var dynamicRule = Rule[Dynamic]{
@@ -19,7 +19,7 @@ var dynamicRule = Rule[Dynamic]{
 	},
 }
 
-// confidentEnough is the bound of rules for block diffusion. SDAR's examples have 0.85 to 0.95,
+// confidentEnough is the threshold of rules for block diffusion. SDAR's examples have 0.85 to 0.95,
 // LLaDA2.0's 0.95, Fast-dLLM v2's 0.9.
 var confidentEnough = param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.9",
 	Help: "probability above which a token is kept"}
@@ -27,13 +27,13 @@ var confidentEnough = param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.
 // Needs a token at every masked position.
 func (d Dynamic) Needs(int, int) Need { return needTokens(d.Temperature) }
 
-// Choose opens the confident, the most confident first.
+// Choose opens the confident positions, the most confident first.
 func (d Dynamic) Choose(v *View) (Opening, error) {
 	c := v.candidates(d.Temperature)
 	return c.open(c.above(orDefault(d.Theta, 0.9), v.Quota)), nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (Dynamic) Uncached() string { return "dynamic draws tokens before it chooses positions" }
 
 // String returns the text that Parse reads.

@@ -6,11 +6,11 @@ import (
 	"unmask/param"
 )
 
-// SemiAR opens block after block, left to right, with any sampler inside a block; the steps
-// are split evenly (Nie et al. 2025, "Large language diffusion models", LLaDA's
+// SemiAR opens block after block, left to right, with any sampler inside a block; steps are divided
+// evenly among blocks (Nie et al. 2025, "Large language diffusion models", LLaDA's
 // semi-autoregressive remasking). Known positions belong to no block.
 type SemiAR struct {
-	Inside Sampler // nil means Confidence's order
+	Inside Sampler // nil means the order Confidence
 	Block  int     // positions of a block; 0 means 32
 }
 
@@ -33,7 +33,7 @@ func (s SemiAR) inside() Sampler {
 	return s.Inside
 }
 
-// Blocks is how many there are.
+// Blocks returns the number of blocks.
 func (s SemiAR) Blocks(free int) int {
 	block := s.Block
 	if block == 0 {
@@ -42,13 +42,13 @@ func (s SemiAR) Blocks(free int) int {
 	return (free + block - 1) / block
 }
 
-// Needs is what the sampler inside needs.
+// Needs what the sampler inside needs.
 func (s SemiAR) Needs(step, steps int) Need { return s.inside().Needs(step, steps) }
 
-// Choose is the sampler's inside.
+// Choose returns the choice of the sampler inside.
 func (s SemiAR) Choose(v *View) (Opening, error) { return s.inside().Choose(v) }
 
-// Check refuses what does not go by positions.
+// Check returns an error for a sampler inside that cannot run in blocks.
 func (s SemiAR) Check() error {
 	if _, ok := As[Clock](s.inside()); ok {
 		return fmt.Errorf("samplers: semi-ar around a sampler with a clock of its own, want one that " +

@@ -1,7 +1,7 @@
 package samplers
 
-// Temp chooses uniformly random positions and draws their tokens from p^beta_n, the temperature
-// implicit in MaskGIT without its choice (Hayakawa et al. 2025, section 5: "Temp").
+// Temp chooses positions uniformly at random and draws their tokens from p^beta_n, the temperature
+// implicit in MaskGIT, without MaskGIT's choice (Hayakawa et al. 2025, section 5: "Temp").
 type Temp struct {
 	Alpha float64 // beta_n is 1+1/alpha_n; 0 means DefaultAlpha
 }
@@ -16,7 +16,7 @@ var tempRule = Rule[Temp]{
 // Ordering returns the order.
 func (Temp) Ordering() Order { return Random{} }
 
-// Needs nothing: positions come first.
+// Needs nothing: positions are chosen first.
 func (Temp) Needs(int, int) Need { return Need{} }
 
 // Choose opens Quota random positions.
@@ -25,7 +25,7 @@ func (t Temp) Choose(v *View) (Opening, error) {
 	return Opening{Positions: Random{}.Rank(v, v.Quota), Power: power}, nil
 }
 
-// Ranking is Random's, with the exponent.
+// Ranking returns Random's ranking with the exponent beta_n.
 func (t Temp) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	r, ok := Random{}.Ranking(step, steps, shape)
 	r.Power = Beta(orDefault(t.Alpha, DefaultAlpha), step, steps)

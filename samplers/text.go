@@ -8,9 +8,9 @@ import (
 	"unmask/param"
 )
 
-// Text writes a registered rule as Parse reads it, without what is a default: "maskgit",
-// "hybrid(random,u-moment(alpha=3),gamma=2)". Two rules that do the same have one text. A rule of
-// a type that is not registered has the name of its type, which Parse refuses.
+// Text returns a registered rule as the text that Parse reads, without defaults: "maskgit",
+// "hybrid(random,u-moment(alpha=3),gamma=2)". Rules with the same effect have the same text. For a
+// type that is not registered it returns the type's name, which Parse refuses.
 func Text(rule any) string {
 	gamma := 0.0
 	if c, ok := rule.(ChooseThenSample); ok {
@@ -36,7 +36,7 @@ func Text(rule any) string {
 	return e.name + "(" + strings.Join(parts, ",") + ")"
 }
 
-// insideText returns the texts of the rules inside, none where all are the defaults.
+// insideText returns the texts of the rules inside, none if all are the defaults.
 func (e *entry) insideText(p any) []string {
 	var out []string
 	own := false
@@ -57,7 +57,7 @@ func (e *entry) insideText(p any) []string {
 	return out
 }
 
-// textOr returns the text of a rule, or def where it is nil.
+// textOr returns the text of a rule, or def if it is nil.
 func textOr(rule any, def string) string {
 	if rule == nil {
 		return def
@@ -65,7 +65,7 @@ func textOr(rule any, def string) string {
 	return Text(rule)
 }
 
-// text returns a value as text, false where it is the default.
+// text returns a field's value as text, false if it is the default.
 func (f field) text(at any) (string, bool) {
 	var text string
 	switch at := at.(type) {
@@ -85,7 +85,7 @@ func (f field) text(at any) (string, bool) {
 	return text, text != "" && text != f.Default
 }
 
-// set sets a field from text. The default becomes 0 or "".
+// set sets a field from text. A default value is stored as 0 or "".
 func (f field) set(at any, text string) (err error) {
 	switch at := at.(type) {
 	case *float64:

@@ -13,7 +13,8 @@ import (
 	"unmask/samplers"
 )
 
-// drawText draws a rule with random parameters and, deep levels down, random rules inside.
+// drawText returns the text of a rule with random parameters and, up to `deep` levels, random rules
+// inside.
 func drawText(t *rapid.T, info samplers.Info, deep int) string {
 	var parts []string
 	if info.Inside != "" && rapid.Bool().Draw(t, "inside") {
@@ -53,13 +54,13 @@ func drawValue(t *rapid.T, p param.Param) string {
 	return fmt.Sprint(rapid.Float64Range(p.Min, p.Max).Draw(t, "number"))
 }
 
-// A sampler's text, read back, is the sampler: every rule, two deep, with random parameters.
+// Parse reads back the text of every sampler, nested two deep, with random parameters.
 func TestTextIsReadBack(t *testing.T) {
 	read := map[string]int{}
 	for _, info := range samplers.List() {
 		rapid.Check(t, func(t *rapid.T) {
 			s, err := samplers.Parse(drawText(t, info, 2))
-			if err != nil { // a sampler where an order must be, a parameter that cannot act, and so on
+			if err != nil { // a sampler in place of an order, a parameter without effect, and so on
 				require.NotContains(t, err.Error(), "\n")
 				t.Skip(err)
 			}
@@ -77,7 +78,7 @@ func TestTextIsReadBack(t *testing.T) {
 	}
 }
 
-// Spellings of one meaning are one sampler, those of two are two.
+// Spellings of the same sampler are equal; spellings of different ones are not.
 func TestTextIsTheMeaning(t *testing.T) {
 	for text, spellings := range map[string][]string{
 		"hybrid": {"hybrid()", " hybrid ( alpha = 6 )",
@@ -108,7 +109,7 @@ func TestTextIsTheMeaning(t *testing.T) {
 	require.False(t, samplers.Equal(fixed{1}, fixed{2}))
 }
 
-// Gap is a rule of another module: it opens positions that are far apart.
+// Gap is a rule of another module: it opens positions that are far from each other.
 type Gap struct {
 	Width int     // 0 means 2
 	Noise float64 // 0 means 1
@@ -156,7 +157,7 @@ func TestRegisteredRuleIsParsed(t *testing.T) {
 	require.Panics(t, func() { samplers.Register(samplers.Rule[int]{Name: "number"}) })
 }
 
-// A long text is refused in a short line.
+// A long text gives a short error.
 func TestLongTextsAreNotEchoed(t *testing.T) {
 	for _, n := range []int{1000, 100_000} {
 		long := strings.Repeat("x", n)
@@ -173,7 +174,7 @@ func TestLongTextsAreNotEchoed(t *testing.T) {
 	}
 }
 
-// The exponent of a draw is finite at every alpha, at the most steps that a run has.
+// The exponent of a draw is finite at every alpha, with the most steps that a run can have.
 func TestBetaIsFinite(t *testing.T) {
 	for _, text := range []string{"moment(alpha=1e-308)", "u-moment(alpha=0)", "temp(alpha=Inf)"} {
 		_, err := samplers.Parse(text)

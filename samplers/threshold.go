@@ -2,8 +2,8 @@ package samplers
 
 import "unmask/param"
 
-// Threshold opens all positions with a confidence of at least Theta, and the most confident
-// one always (Wu et al. 2025, "Fast-dLLM", confidence-aware parallel decoding).
+// Threshold opens all positions with a confidence of at least Theta, and always the most confident
+// one (Wu et al. 2025, "Fast-dLLM", confidence-aware parallel decoding).
 type Threshold struct {
 	Theta float64 // 0 means 0.9
 }
@@ -20,23 +20,23 @@ var thresholdRule = Rule[Threshold]{
 // String returns the text that Parse reads.
 func (t Threshold) String() string { return Text(t) }
 
-// Plan takes at most one step a position.
+// Plan takes at most one step for each position.
 func (Threshold) Plan(_, free int) (int, error) { return free, nil }
 
-// SelfPaced marks that steps and schedules do not act.
+// SelfPaced marks that the number of steps and the schedule have no effect.
 func (Threshold) SelfPaced() {}
 
 // Needs the largest probability.
 func (Threshold) Needs(int, int) Need { return Need{Top: true} }
 
-// Choose opens the confident, the most confident first.
+// Choose opens the confident positions, the most confident first.
 func (t Threshold) Choose(v *View) (Opening, error) {
 	theta := orDefault(t.Theta, 0.9)
 	return v.whileConfident(func(int) float64 { return theta }), nil
 }
 
-// Factor opens, sorted by confidence, rank r = 1, 2, ... while its confidence is at least
-// 1 - f/(r+1); the first always (Wu et al. 2025, factor-based decoding).
+// Factor goes through positions by falling confidence and opens rank r = 1, 2, ... while its
+// confidence is at least 1 - f/(r+1), and always the first (Wu et al. 2025, factor-based decoding).
 type Factor struct {
 	F float64 // 0 means 1
 }
@@ -53,22 +53,22 @@ var factorRule = Rule[Factor]{
 // String returns the text that Parse reads.
 func (f Factor) String() string { return Text(f) }
 
-// Plan takes at most one step a position.
+// Plan takes at most one step for each position.
 func (Factor) Plan(_, free int) (int, error) { return free, nil }
 
-// SelfPaced marks that steps and schedules do not act.
+// SelfPaced marks that the number of steps and the schedule have no effect.
 func (Factor) SelfPaced() {}
 
 // Needs the largest probability.
 func (Factor) Needs(int, int) Need { return Need{Top: true} }
 
-// Choose opens the confident, the most confident first.
+// Choose opens the confident positions, the most confident first.
 func (f Factor) Choose(v *View) (Opening, error) {
 	factor := orDefault(f.F, 1)
 	return v.whileConfident(func(rank int) float64 { return 1 - factor/float64(rank+1) }), nil
 }
 
-// whileConfident opens positions sorted by confidence while they reach a rank's bound.
+// whileConfident opens positions by falling confidence while each reaches the bound of its rank.
 func (v *View) whileConfident(bound func(rank int) float64) Opening {
 	ranked := Confidence{}.Rank(v, len(v.Masked))
 	n := min(1, len(ranked))

@@ -8,15 +8,15 @@ import (
 	"os"
 )
 
-// timesFile is a schedule in a file.
+// timesFile is the JSON of a schedule's file.
 type timesFile struct {
 	Times []float64 `json:"times"` // after each step, from below 1 to 0
 }
 
-// maxTimesFile bounds the file of a schedule, in bytes.
+// maxTimesFile is the largest file of a schedule in bytes.
 const maxTimesFile = 1 << 20
 
-// MarshalTimes returns times, as JYS returns them, as the file that OpenTimes reads.
+// MarshalTimes returns the file for times, such as those of JYS, that OpenTimes reads.
 func MarshalTimes(times []float64) ([]byte, error) {
 	data, err := json.Marshal(timesFile{times})
 	return append(data, '\n'), err

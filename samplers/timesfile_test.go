@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a file holds, a schedule that is read opens everything in the end.
+// Any file that is read without an error gives a schedule that opens everything in the end.
 func FuzzTimesFile(f *testing.F) {
 	f.Add([]byte(`{"times":[0.5,0.25,0]}`))
 	f.Add([]byte(`{"times":[1,0]}`))

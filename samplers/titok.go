@@ -6,17 +6,17 @@ import (
 	"unmask/param"
 )
 
-// TiTok is the loop of TiTok and MaskGen (Yu et al. 2024, 1d-tokenizer, modeling/maskgit.py): it
-// draws a token at every masked position by adding t*Gumbel noise to the logits, and keeps those
-// with the largest logit plus t times a second noise. t falls linearly from Noise to 0, and
-// with annealing logits are divided by a temperature that falls from about 1.3 to 0.5.
+// TiTok is the loop of TiTok and MaskGen (Yu et al. 2024, 1d-tokenizer, modeling/maskgit.py). It
+// draws a token at every masked position by adding t*Gumbel noise to the logits, and keeps the
+// tokens with the largest logit plus t times a second noise. t falls linearly from Noise to 0. With
+// annealing, logits are divided by a temperature that falls from about 1.3 to 0.5.
 //
-// The confidence is the logit, not the probability. Of equal ones the authors leave all masked;
-// this rule keeps to the schedule's number.
+// The confidence is the logit, not the probability. Among equal ones the authors' program leaves
+// all masked; this rule keeps the schedule's number.
 type TiTok struct {
 	Noise  float64 // randomize_temperature of the authors; 0 means 2
 	Anneal string  // "on" or "off"; "" means on
-	Tokens string  // "drawn", or "likeliest" for no noise at all; "" means drawn
+	Tokens string  // "drawn", or "likeliest" for tokens and choice without noise; "" means drawn
 }
 
 var titokRule = Rule[TiTok]{
@@ -33,7 +33,7 @@ var titokRule = Rule[TiTok]{
 	},
 }
 
-// temperatures are of the noise and of the logits.
+// temperatures returns those of the noise and of the logits.
 func (t TiTok) temperatures(step, steps int) (noise, logits float64) {
 	left := 1 - float64(step)/float64(steps)
 	if t.Tokens != likeliest {
@@ -45,17 +45,17 @@ func (t TiTok) temperatures(step, steps int) (noise, logits float64) {
 	return noise, 0.5 + 0.8*left
 }
 
-// Needs a token at every masked position, or without noise the likeliest.
+// Needs a token at every masked position, without noise the most probable one.
 func (t TiTok) Needs(step, steps int) Need {
 	noise, logits := t.temperatures(step, steps)
 	if noise == 0 {
 		return Need{Top: true, LogSum: true}
 	}
-	// The largest of logits/a + t*Gumbel is a draw from p^(1/(a*t)).
+	// The argmax of logits/a + t*Gumbel is a draw from p^(1/(a*t)).
 	return Need{Draw: true, Power: 1 / (noise * logits), LogSum: true}
 }
 
-// Choose keeps as many as the schedule opens.
+// Choose keeps the schedule's number of tokens.
 func (t TiTok) Choose(v *View) (Opening, error) {
 	noise, logits := t.temperatures(v.Step, v.Steps)
 	score := func(i int) float64 { return (v.LogP[i]+v.LogSum[i])/logits + noise*v.Gumbel(i) }
@@ -71,13 +71,13 @@ func (t TiTok) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (TiTok) Uncached() string { return "titok draws tokens before it chooses positions" }
 
 // String returns the text that Parse reads.
 func (t TiTok) String() string { return Text(t) }
 
-// likeliest gives an opening the likeliest tokens.
+// likeliest sets an opening's tokens to the most probable ones.
 func (v *View) likeliest(o *Opening) {
 	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
 	for j, p := range o.Positions {

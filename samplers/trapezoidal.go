@@ -14,9 +14,9 @@ import (
 //   - from there, leap (1-theta)*d with (a1*mu* - a2*mu_t)+, where mu* is the rate at the point
 //     in between, a1 = 1/(2 theta (1-theta)) and a2 = a1 - 1.
 //
-// A leap of h opens a position with probability 1-exp(-h*sum of rates). What is still masked
-// in the end is drawn from p. Of mu_t the 64 most probable outcomes are remembered; the
-// others are taken to have kept their shares of the rest.
+// A leap of h opens a position with probability 1-exp(-h*sum of rates). Positions that are masked
+// in the end are drawn from p. Of mu_t the 64 most probable outcomes are remembered; the others are
+// assumed to keep their relative shares.
 type ThetaTrapezoidal struct {
 	Theta float64 // 0 means 0.5
 }
@@ -30,7 +30,7 @@ var trapezoidalRule = Rule[ThetaTrapezoidal]{
 			Help: "part of a step before the point in between"})},
 }
 
-// Plan takes two steps of the loop for each that is asked for, and one at the end.
+// Plan takes two steps of the loop for each step asked for, and one at the end.
 func (ThetaTrapezoidal) Plan(steps, free int) (int, error) {
 	if steps == 0 {
 		steps = (free + 1) / 2
@@ -38,20 +38,20 @@ func (ThetaTrapezoidal) Plan(steps, free int) (int, error) {
 	return 2*steps + 1, nil
 }
 
-// NewState remembers nothing yet.
+// NewState returns an empty state.
 func (ThetaTrapezoidal) NewState(length int) any {
 	o := make([]outline, length)
 	return &o
 }
 
-// times are the whole step's beginning, the point in between and the end.
+// times returns the start, the intermediate point and the end of the whole step.
 func (s ThetaTrapezoidal) times(step, steps int) (t, between, end float64) {
 	k := (step + 1) / 2
 	t, end = evenTime(k, (steps-1)/2+1), evenTime(k+1, (steps-1)/2+1)
 	return t, t - orDefault(s.Theta, 0.5)*(t-end), end
 }
 
-// Time is that of the evaluation.
+// Time returns the time of the step's evaluation.
 func (s ThetaTrapezoidal) Time(v *View) float64 {
 	if v.Step >= v.Steps {
 		return vanillaEnd
@@ -63,12 +63,12 @@ func (s ThetaTrapezoidal) Time(v *View) float64 {
 	return between
 }
 
-// Needs logits but in the last step.
+// Needs logits, except in the last step.
 func (ThetaTrapezoidal) Needs(step, steps int) Need {
 	return Need{LogSum: step < steps, Logits: step < steps}
 }
 
-// Choose leaps.
+// Choose makes the step's leap.
 func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
 		return Opening{Positions: v.Masked}, nil
@@ -91,7 +91,7 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 	return o, err
 }
 
-// second leaps with the extrapolated rates.
+// second makes the second leap, with the extrapolated rates.
 func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end float64) (Opening,
 	error) {
 	theta := orDefault(s.Theta, 0.5)
@@ -121,7 +121,7 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 				target -= rate
 			}
 		}
-		for j, x := range b.token { // what is remembered first, then the others in their order
+		for j, x := range b.token { // the remembered outcomes first, then the others in order
 			take(x, max(0, now*p(x)-then*b.p[j]))
 		}
 		for _, x := range b.token {
@@ -144,7 +144,7 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	return o, nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (ThetaTrapezoidal) Uncached() string {
 	return "theta-trapezoidal has an evaluation of its own between its steps"
 }

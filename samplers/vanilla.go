@@ -8,19 +8,19 @@ import (
 	"unmask/param"
 )
 
-// Vanilla opens each masked position independently with probability (t-s)/t, as MDLM
-// (Sahoo et al. 2024) and SDTT (Deschenaux and Gulcehre 2024) publish it: times 1 down to
-// 1e-5 in N equal steps, and what is still masked after them takes its argmax.
+// Vanilla opens each masked position independently with probability (t-s)/t, as published with MDLM
+// (Sahoo et al. 2024) and SDTT (Deschenaux and Gulcehre 2024). Times go from 1 to 1e-5 in N equal
+// steps; a final step opens the rest with the most probable tokens.
 //
-// With Bits 32 the arithmetic is theirs in float32. At each masked position the sample is
-// the argmax over the outcomes and the mask of q/(1e-10-log(u+1e-10)), where
-// q_x = p(x)*(m(t)-m(s)), q_mask = m(s), m(t) = (1-1e-3)*t, and u is uniform with 24 bits.
-// The coarse u biases which positions open (Zheng et al. 2024; Hayakawa et al. 2025, table 2).
+// With Bits 32 the arithmetic is the authors' float32. At each masked position the sample is the
+// argmax over the outcomes and the mask of q/(1e-10-log(u+1e-10)), where q_x = p(x)*(m(t)-m(s)),
+// q_mask = m(s), m(t) = (1-1e-3)*t, and u is uniform with 24 bits. Such a coarse u biases which
+// positions open (Zheng et al. 2024; Hayakawa et al. 2025, table 2).
 //
-// With Bits 64 (the default) that race is thinned: the mask wins it with probability
-// m(s)/m(t) whatever p is, and otherwise the token follows p, so a coin is tossed for each position
-// and the head runs only where it opens. The 1e-10 of the published expression in float64
-// moves these probabilities by less than 1e-8.
+// With Bits 64 (the default) the same race is computed in two parts: the mask wins with probability
+// m(s)/m(t) whatever p is, and otherwise the token follows p. So one random number per position
+// decides whether it opens, and the head runs only at the positions that open. The 1e-10 of the
+// published expression in float64 changes these probabilities by less than 1e-8.
 type Vanilla struct {
 	Bits int // 32 or 64; 0 means 64
 }
@@ -36,7 +36,8 @@ var vanillaRule = Rule[Vanilla]{
 
 const vanillaEnd = 1e-5
 
-// Plan adds the step of the argmax. There may be more steps than positions.
+// Plan adds the final step, which takes the most probable tokens. There may be more steps than
+// positions.
 func (Vanilla) Plan(steps, free int) (int, error) {
 	if steps == 0 {
 		steps = free
@@ -44,15 +45,15 @@ func (Vanilla) Plan(steps, free int) (int, error) {
 	return steps + 1, nil
 }
 
-// Time is that before the step.
+// Time returns the time before the step.
 func (Vanilla) Time(v *View) float64 { return evenTime(v.Step, v.Steps) }
 
-// evenTime is 1 to 1e-5 in steps-1 equal parts, the last step at 1e-5.
+// evenTime falls from 1 to 1e-5 in steps-1 equal parts; the last step is at 1e-5.
 func evenTime(step, steps int) float64 {
 	return 1 - float64(step-1)*(1-vanillaEnd)/float64(max(steps-1, 1))
 }
 
-// Needs logits in 32 bit, nothing in 64, the argmax in the last step.
+// Needs logits with 32 bits, nothing with 64, and the most probable tokens in the last step.
 func (a Vanilla) Needs(step, steps int) Need {
 	races := a.Bits == 32 && step < steps
 	return Need{Top: step >= steps, LogSum: races, Logits: races}
@@ -76,7 +77,7 @@ func (a Vanilla) Choose(v *View) (Opening, error) {
 	return Opening{Positions: open}, nil
 }
 
-// Uncached returns why there is no second stage.
+// Uncached returns why there can be no second stage.
 func (Vanilla) Uncached() string {
 	return "vanilla decides at each position alone, so a step's positions have no order"
 }
@@ -84,7 +85,7 @@ func (Vanilla) Uncached() string {
 // String returns the text that Parse reads.
 func (a Vanilla) String() string { return Text(a) }
 
-// argmax opens all that is masked with its most probable token.
+// argmax opens all masked positions with their most probable tokens.
 func (v *View) argmax() Opening {
 	o := Opening{Positions: v.Masked, Tokens: v.Arg, LogP: v.Floats(len(v.Masked))}
 	for i, p := range v.P1 {
@@ -93,7 +94,7 @@ func (v *View) argmax() Opening {
 	return o
 }
 
-// published is the race of MDLM and SDTT, in float32: at each masked position the outcomes against
+// published runs the race of MDLM and SDTT in float32: at each masked position the outcomes against
 // the mask.
 func published(v *View, t, s float32) (Opening, error) {
 	n := len(v.Masked)

@@ -10,7 +10,7 @@ import (
 	"unmask/samplers"
 )
 
-// The race that skips hopeless outcomes is, bit for bit, the argmax over all of them.
+// The race that skips outcomes that cannot win gives, bit for bit, the argmax over all outcomes.
 func TestVanillaSkipsNothingThatWins(t *testing.T) {
 	opened := 0
 	rapid.Check(t, func(t *rapid.T) {

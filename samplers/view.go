@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Top returns the k of Masked with the largest scores, the largest first; among equals
-// the lowest position. score gets an index into Masked.
+// Top returns the k positions of Masked with the largest scores, the largest first; among equals
+// the lowest position. score takes an index into Masked.
 func (v *View) Top(k int, score func(i int) float64) []int {
 	return v.top(v.Masked, k, score)
 }
 
-// top is Top of other positions than Masked.
+// top is Top for positions other than Masked.
 func (v *View) top(positions []int, k int, score func(i int) float64) []int {
 	n := len(positions)
 	scores, index := v.Floats(n), v.Ints(n)
@@ -41,29 +41,29 @@ func (v *View) Gumbel(i int) float64 { return Gumbel(v.Uniform(i)) }
 // Gumbel turns a uniform number in (0, 1) into standard Gumbel noise.
 func Gumbel(u float64) float64 { return -math.Log(-math.Log(u)) }
 
-// scratch is memory that is handed out during a step and taken back after it.
+// scratch is memory that is lent during a step and reused after it.
 type scratch struct {
 	ints   []int
 	floats []float64
 	tokens []int32
-	other  View // with's
+	other  View // the view that with returns
 }
 
-// Reset takes back all memory that Ints, Floats and Tokens32 handed out. The loop calls it
-// before each step.
+// Reset reclaims all memory that Ints, Floats and Tokens32 returned. The loop calls it before each
+// step.
 func (v *View) Reset() {
 	if s := v.scratch; s != nil {
 		s.ints, s.floats, s.tokens = s.ints[:0], s.floats[:0], s.tokens[:0]
 	}
 }
 
-// Ints returns n zeros that are valid until the step ends.
+// Ints returns n zeros, valid until the step ends.
 func (v *View) Ints(n int) []int { return take(&v.memory().ints, n) }
 
-// Floats returns n zeros that are valid until the step ends.
+// Floats returns n zeros, valid until the step ends.
 func (v *View) Floats(n int) []float64 { return take(&v.memory().floats, n) }
 
-// Tokens32 returns n zeros that are valid until the step ends.
+// Tokens32 returns n zeros, valid until the step ends.
 func (v *View) Tokens32(n int) []int32 { return take(&v.memory().tokens, n) }
 
 func (v *View) memory() *scratch {
@@ -73,8 +73,8 @@ func (v *View) memory() *scratch {
 	return v.scratch
 }
 
-// with returns the view with another noise for Gumbel and Uniform. It is valid until the next call
-// of with.
+// with returns the view with another noise for Gumbel and Uniform, valid until the next call of
+// with.
 func (v *View) with(noise Use) *View {
 	m := v.memory()
 	m.other = *v
@@ -82,8 +82,8 @@ func (v *View) with(noise Use) *View {
 	return &m.other
 }
 
-// take cuts n zeros off the end of pool. A pool that is full is left to whoever holds
-// parts of it, and a larger one takes its place.
+// take cuts n zeros off the end of pool. If pool is full a larger one replaces it; slices cut from
+// the old one stay valid.
 func take[T any](pool *[]T, n int) []T {
 	used := len(*pool)
 	if used+n > cap(*pool) {
@@ -95,13 +95,13 @@ func take[T any](pool *[]T, n int) []T {
 	return out
 }
 
-// Index is where a masked position stands in Masked.
+// Index returns the index of a masked position in Masked.
 func (v *View) Index(position int) int {
 	i, _ := slices.BinarySearch(v.Masked, position)
 	return i
 }
 
-// drawn gives an opening the tokens that were drawn everywhere.
+// drawn sets an opening's tokens to those that were drawn at every masked position.
 func (v *View) drawn(o *Opening) {
 	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
 	for j, p := range o.Positions {

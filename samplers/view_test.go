@@ -11,7 +11,7 @@ import (
 	"unmask/samplers"
 )
 
-// fullView has all that a rule may need, at positions of which every third is open.
+// fullView returns a view with all measures that a rule may need; every third position is open.
 func fullView(step, steps int) *samplers.View {
 	const length, outcomes = 30, 7
 	v := &samplers.View{Mask: outcomes, Outcomes: outcomes, Shape: []int{5, 6}, Step: step,
@@ -47,7 +47,7 @@ func fullView(step, steps int) *samplers.View {
 	return v
 }
 
-// No rule changes its view, and what it opens is masked and different.
+// No rule changes its view, and the positions that it opens are masked and distinct.
 func TestRulesLeaveTheirView(t *testing.T) {
 	names := []string{"vanilla(bits=32)", "hybrid(hybrid(random,margin),hybrid)", "eb(hybrid)",
 		"remdm(strategy=conf)"}
