@@ -13,7 +13,7 @@
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
 //	sampler/NAME                               a sampler's first two steps, hidden states given
-//	generate/lm12/SAMPLER                      LM12 in 32 steps, beside all rows computed
+//	generate/lm12/SAMPLER                      LM12 in 32 steps, beside the same with all computed
 //	generate/{text,image}                      the demo models from masks to the end
 //
 // PRECISION is f32, bf16 or int8. Weights are random: they change no time.
@@ -54,8 +54,8 @@ type Result struct {
 	Own      float64 `json:"own,omitempty"`
 	OwnShare float64 `json:"own_share,omitempty"`
 
-	// Ratio, of a generation, is its processor time over that of its twin, which computes every
-	// row of the last block: medians of calls in turn.
+	// Ratio, of a generation, is its processor time over that of its twin, which computes what nobody
+	// reads too: medians of calls in turn.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
@@ -70,7 +70,7 @@ func (r Result) String() string {
 		line += fmt.Sprintf(", own work %.6f s, %.2f%% of a step", r.Own, 100*r.OwnShare)
 	}
 	if r.Ratio > 0 {
-		line += fmt.Sprintf(", %.3f of the processor time with all rows computed", r.Ratio)
+		line += fmt.Sprintf(", %.3f of the processor time with all computed", r.Ratio)
 	}
 	return line
 }

@@ -19,6 +19,7 @@ func (p *Pool) rank(m *member) bool {
 	m.device = false
 	if n := len(m.masked); p.chooses && !m.filtered() && n > 0 && n <= backend.ChoiceGroup {
 		m.ranking, m.device = samplers.RankingOf(m.Sampler, m.step, m.of, m.shape)
+		m.ranking = m.ranking.For(m.quota())
 	}
 	return m.device
 }

@@ -82,7 +82,7 @@ func (m *member) begin(mask int32) {
 		m.quota() == 0 {
 		m.masked = m.masked[:0] // the step opens nothing, so it needs no pass
 	}
-	m.need = m.Sampler.Needs(m.step, m.of)
+	m.need = samplers.NeedsFor(m.Sampler, m.step, m.of, m.quota())
 }
 
 // next returns the window of the next step.

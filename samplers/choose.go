@@ -35,6 +35,11 @@ type ChooseThenSample struct {
 // Needs returns what the order needs.
 func (c ChooseThenSample) Needs(step, steps int) Need { return c.Order.Needs(step, steps) }
 
+// NeedsFor implements Frugal.
+func (c ChooseThenSample) NeedsFor(step, steps, k int) Need {
+	return NeedsFor(c.Order, step, steps, k)
+}
+
 // Choose ranks as many positions as the schedule opens. The last step has no temperature (Hayakawa
 // et al. 2025, appendix "Sampling schedule").
 func (c ChooseThenSample) Choose(v *View) (Opening, error) {

@@ -43,13 +43,36 @@ func (h Hybrid) Needs(step, steps int) Need {
 	return a.Needs(step, steps).With(b.Needs(step, steps))
 }
 
+// NeedsFor needs what one of the orders needs if that one chooses all k positions. With Halton first
+// the head then runs at no more than the chosen rows: in the first steps, if few open in each.
+func (h Hybrid) NeedsFor(step, steps, k int) Need {
+	explore, exploit := h.orders()
+	switch exploring(step, steps, k) {
+	case k:
+		return NeedsFor(explore, step, steps, k)
+	case 0:
+		return NeedsFor(exploit, step, steps, k)
+	}
+	return h.Needs(step, steps)
+}
+
+// exploring returns m_n, how many of k positions follow the first order.
+func exploring(step, steps, k int) int {
+	m := int(math.RoundToEven((1 - float64(step)/float64(steps)) * float64(k)))
+	return max(0, min(m, k))
+}
+
 // Rank merges both orders.
 func (h Hybrid) Rank(v *View, k int) []int {
 	explore, exploit := h.orders()
-	m := int(math.RoundToEven((1 - float64(v.Step)/float64(v.Steps)) * float64(k)))
-	m = max(0, min(m, k))
+	m := exploring(v.Step, v.Steps, k)
 	merged := v.Ints(k)[:0]
-	merged = append(merged, explore.Rank(v, m)...)
+	if m > 0 {
+		merged = append(merged, explore.Rank(v, m)...)
+	}
+	if m == k { // what the second order needs may not be there, see NeedsFor
+		return merged
+	}
 	// with noise of its own, so that the orders are independent
 	for _, p := range exploit.Rank(v.with(ForReorder), k) {
 		if len(merged) < k && !slices.Contains(merged[:m], p) {

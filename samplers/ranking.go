@@ -33,6 +33,18 @@ func (r Ranking) First(k int) int {
 	return max(0, min(int(math.RoundToEven(r.Share*float64(k))), k))
 }
 
+// For returns the ranking of k positions: without the second measure where all follow the first.
+func (r Ranking) For(k int) Ranking {
+	if r.Share == 1 || r.First(k) < k {
+		return r
+	}
+	r.Share, r.By[1] = 1, r.By[0]
+	if r.By[0] != backend.ByMoment {
+		r.Beta = 0
+	}
+	return r
+}
+
 // RankingOf returns the ranking of a sampler or order, or false if it has none at this step.
 func RankingOf(rule any, step, steps int, shape []int) (Ranking, bool) {
 	if d, ok := rule.(DeviceRanked); ok {

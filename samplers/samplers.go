@@ -105,6 +105,11 @@ type Order interface {
 
 // Optional abilities of a Sampler or an Order; see As.
 type (
+	// Frugal may need less to choose few positions: NeedsFor returns what it needs to choose k. A
+	// rule around others has the method itself where it holds for what it wraps; As is not used.
+	Frugal interface {
+		NeedsFor(step, steps, k int) Need
+	}
 	// Planner decides itself how many positions a step opens. Plan returns the most steps that the
 	// loop may take, given the number asked for (0: none) and the number of positions to open. The
 	// loop ends earlier if nothing is masked.
@@ -196,6 +201,19 @@ func Check(rule any) error {
 		}
 	}
 	return nil
+}
+
+// NeedsFor returns what a sampler or an order needs to choose k positions in a step.
+func NeedsFor(rule Needer, step, steps, k int) Need {
+	if f, ok := rule.(Frugal); ok {
+		return f.NeedsFor(step, steps, k)
+	}
+	return rule.Needs(step, steps)
+}
+
+// Needer is a Sampler or an Order.
+type Needer interface {
+	Needs(step, steps int) Need
 }
 
 // With returns the union of two Needs. One pass computes only one exponent; of two, the larger is

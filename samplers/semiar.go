@@ -45,6 +45,9 @@ func (s SemiAR) Blocks(free int) int {
 // Needs what the sampler inside needs.
 func (s SemiAR) Needs(step, steps int) Need { return s.inside().Needs(step, steps) }
 
+// NeedsFor implements Frugal.
+func (s SemiAR) NeedsFor(step, steps, k int) Need { return NeedsFor(s.inside(), step, steps, k) }
+
 // Choose returns the choice of the sampler inside.
 func (s SemiAR) Choose(v *View) (Opening, error) { return s.inside().Choose(v) }
 
