@@ -43,8 +43,9 @@ func (h Hybrid) Needs(step, steps int) Need {
 	return a.Needs(step, steps).With(b.Needs(step, steps))
 }
 
-// NeedsFor needs what one of the orders needs if that one chooses all k positions. With Halton first
-// the head then runs at no more than the chosen rows: in the first steps, if few open in each.
+// NeedsFor needs what one of the orders needs if that one chooses all k positions. With Halton
+// first the head then runs at no more than the chosen rows: in the first steps, if few open in
+// each.
 func (h Hybrid) NeedsFor(step, steps, k int) Need {
 	explore, exploit := h.orders()
 	switch exploring(step, steps, k) {
