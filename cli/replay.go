@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -66,8 +67,12 @@ func replayFile(ctx context.Context, name string, fps float64) error {
 			return cmp.Or(out.Flush(), ctx.Err())
 		})
 	}
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%s: %w", name, err)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.As(err, new(*traces.Unfinished)): // the rest is shown
+		terminal.Say("%s: %v", name, err)
+		return nil
 	}
-	return err
+	return fmt.Errorf("%s: %w", name, err)
 }

@@ -122,12 +122,12 @@ func TestReplayOnAScreen(t *testing.T) {
 	s := screen.New(30, 10)
 	w := on(s)
 	var frames []string
-	require.NoError(t, traces.ReadSamples(strings.NewReader(batch),
+	require.EqualError(t, traces.ReadSamples(strings.NewReader(batch),
 		func(r *traces.State, step *traces.Step) error {
 			w.Redraw(r, step)
 			frames = append(frames, s.Text())
 			return nil
-		}))
+		}), "sample 2 ends after step 1 of 2")
 	const first, second = "sample 0, step 2 of 2\nab\n", "sample 1, step 2 of 2\ncd\n"
 	require.Equal(t, []string{"sample 0, step 1 of 2\n_b", first[:len(first)-1],
 		first + "sample 1, step 1 of 2\nc_",

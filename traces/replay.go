@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -16,30 +18,55 @@ type State struct {
 	header Header
 	length int
 	open   map[int]*sample // those that are not finished
+	done   map[int]bool    // those that are
 	now    []Piece         // of the sample that is shown; Position is -1 where masked
 }
 
 type sample struct {
 	step   int     // the last that was read
+	steps  int     // at most
 	pieces []Piece // of each position
+}
+
+// Unfinished is the error of a trace whose lines end before its samples do, such as that of a run
+// which was interrupted. All that it has was shown.
+type Unfinished struct {
+	Samples     int // that do not end
+	Sample      int // the first of them, by number
+	Step, Steps int // its last step, and how many it has at most
+}
+
+// Error returns the sentence.
+func (u *Unfinished) Error() string {
+	more := ""
+	if u.Samples > 1 {
+		more = fmt.Sprintf("; %d samples do not end", u.Samples)
+	}
+	return fmt.Sprintf("sample %d ends after step %d of %d%s", u.Sample, u.Step, u.Steps, more)
 }
 
 const (
 	longestTrace = 1 << 20 // positions
+	mostSteps    = 1 << 20 // of a sample
 	traceLine    = 64 << 20
 )
 
-// Read reads a trace and shows each of its steps, in the order of the run.
+// Read reads a trace and shows each of its steps, in the order of the run. It returns *Unfinished
+// where samples do not end.
 func Read(in io.Reader, show func(r *State, s *Step) error) error {
-	return lines(in, func(r *State, s *Step) error { return r.play(s, show) })
+	r, err := lines(in, func(r *State, s *Step) error { return r.play(s, show) })
+	if err != nil {
+		return err
+	}
+	return r.unfinished()
 }
 
-// ReadSamples reads a trace and shows one sample after another. Those of a batch ran side by side,
-// so the steps of the others wait.
+// ReadSamples is Read, but shows one sample after another. Those of a batch ran side by side, so
+// the steps of the others wait.
 func ReadSamples(in io.Reader, show func(r *State, s *Step) error) error {
 	var samples []int // the first is shown
 	waiting := map[int][]*Step{}
-	var r *State
+	var r *State // nil before the first step
 	next := func(end bool) error {
 		for len(samples) > 0 {
 			first := samples[0]
@@ -58,7 +85,7 @@ func ReadSamples(in io.Reader, show func(r *State, s *Step) error) error {
 		}
 		return nil
 	}
-	err := lines(in, func(read *State, s *Step) error {
+	_, err := lines(in, func(read *State, s *Step) error {
 		r = read
 		if (len(samples) == 0 || s.Sample != samples[0]) && waiting[s.Sample] == nil {
 			samples = append(samples, s.Sample)
@@ -72,7 +99,20 @@ func ReadSamples(in io.Reader, show func(r *State, s *Step) error) error {
 	if err != nil {
 		return err
 	}
-	return next(true) // what an interrupted run left
+	if err := next(true); err != nil || r == nil { // what an interrupted run left
+		return err
+	}
+	return r.unfinished()
+}
+
+// unfinished returns *Unfinished of the samples that do not end.
+func (r *State) unfinished() error {
+	if len(r.open) == 0 {
+		return nil
+	}
+	u := &Unfinished{Samples: len(r.open), Sample: slices.Min(slices.Collect(maps.Keys(r.open)))}
+	u.Step, u.Steps = r.open[u.Sample].step, r.open[u.Sample].steps
+	return u
 }
 
 // play takes a step into its sample and shows it.
@@ -85,12 +125,13 @@ func (r *State) play(s *Step, show func(r *State, s *Step) error) error {
 	}
 	if s.Done {
 		delete(r.open, s.Sample)
+		r.done[s.Sample] = true
 	}
 	return nil
 }
 
 // lines reads the lines of a trace.
-func lines(in io.Reader, each func(r *State, s *Step) error) error {
+func lines(in io.Reader, each func(r *State, s *Step) error) (*State, error) {
 	scanner := bufio.NewScanner(in)
 	scanner.Buffer(nil, traceLine)
 	var r *State
@@ -98,31 +139,31 @@ func lines(in io.Reader, each func(r *State, s *Step) error) error {
 		if r == nil {
 			var err error
 			if r, err = readHeader(scanner.Bytes()); err != nil {
-				return fmt.Errorf("line 1: %w", err)
+				return nil, fmt.Errorf("line 1: %w", err)
 			}
 			continue
 		}
 		s, err := r.read(scanner.Bytes())
 		if err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if err := each(r, s); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("a line of more than %d bytes", traceLine)
+		return nil, fmt.Errorf("a line of more than %d bytes", traceLine)
 	} else if err != nil {
-		return err
+		return nil, err
 	}
 	if r == nil {
-		return errors.New("the file is empty, want lines of unmask text --trace")
+		return nil, errors.New("the file is empty, want lines of unmask text --trace")
 	}
-	return nil
+	return r, nil
 }
 
 func readHeader(line []byte) (*State, error) {
-	r := &State{length: 1, open: map[int]*sample{}}
+	r := &State{length: 1, open: map[int]*sample{}, done: map[int]bool{}}
 	h := &r.header
 	if err := json.Unmarshal(line, h); err != nil || h.Version == 0 {
 		return nil, errors.New("it is no header of unmask text --trace")
@@ -150,6 +191,9 @@ func (r *State) check(pieces []Piece) error {
 		if p.Position < 0 || p.Position >= r.length {
 			return fmt.Errorf("position is %d, want 0 to %d", p.Position, r.length-1)
 		}
+		if p.Token < 0 {
+			return fmt.Errorf("token at position %d is %d, want at least 0", p.Position, p.Token)
+		}
 		if p.P != nil && !(*p.P >= 0 && *p.P <= 1+1e-6 && !math.IsNaN(*p.P)) {
 			return fmt.Errorf("probability at position %d is %v, want 0 to 1", p.Position, *p.P)
 		}
@@ -169,8 +213,9 @@ func (r *State) read(line []byte) (*Step, error) {
 	if s.Sample < 0 {
 		return nil, fmt.Errorf("sample is %d, want at least 0", s.Sample)
 	}
-	if s.Steps < s.Step {
-		return nil, fmt.Errorf("step is %d of %d", s.Step, s.Steps)
+	if s.Steps < s.Step || s.Steps > mostSteps {
+		return nil, fmt.Errorf("step is %d of %d, want at most %d", s.Step, s.Steps,
+			min(max(s.Steps, 0), mostSteps))
 	}
 	if err := r.check(s.Opened); err != nil {
 		return nil, err
@@ -186,6 +231,9 @@ func (r *State) read(line []byte) (*Step, error) {
 // take takes a step into its sample, which is then the one that is shown.
 func (r *State) take(s *Step) error {
 	now, ok := r.open[s.Sample]
+	if r.done[s.Sample] {
+		return fmt.Errorf("sample %d goes on after its end", s.Sample)
+	}
 	if !ok {
 		if len(r.open) >= max(1, min(mostOpen, longestTrace/r.length)) {
 			return fmt.Errorf("sample %d: too many unfinished samples", s.Sample)
@@ -203,7 +251,7 @@ func (r *State) take(s *Step) error {
 		return fmt.Errorf("sample %d: step is %d, want %d: lines are missing", s.Sample, s.Step,
 			now.step+1)
 	}
-	now.step = s.Step
+	now.step, now.steps = s.Step, s.Steps
 	for _, p := range s.Opened {
 		now.pieces[p.Position] = p
 	}

@@ -59,6 +59,14 @@ func TestReplayRefuses(t *testing.T) {
 		`{"sample":0,"step":2,"steps":2}`:  "sample 0: step is 2, want 1: lines are missing",
 		`{"sample":0,"step":1,"steps":4}` + "\n" +
 			`{"sample":0,"step":3,"steps":4}`: "sample 0: step is 3, want 2",
+		`{"sample":0,"step":1,"steps":9999999}`: "line 2: step is 1 of 9999999, want at most 1048576",
+		`{"sample":0,"step":1,"steps":1,"done":true}` + "\n" +
+			`{"sample":0,"step":1,"steps":1,"done":true}`: "sample 0 goes on after its end",
+		`{"sample":0,"step":1,"steps":4,"opened":[{"position":0,"token":-3}]}`: "line 2: token at " +
+			"position 0 is -3, want at least 0",
+		`{"sample":3,"step":1,"steps":4}`: "sample 3 ends after step 1 of 4",
+		`{"sample":1,"step":1,"steps":2}` + "\n" + `{"sample":0,"step":1,"steps":2}`: "sample 0 ends " +
+			"after step 1 of 2; 2 samples do not end",
 		`{"sample":0,"step":1,"steps":4,"opened":[{"position":2}]}`: "line 2: position is 2, want " +
 			"0 to 1",
 		`{"sample":0,"step":1,"steps":4,"opened":[{"position":0,"p":2}]}`: "probability at position 0 " +
