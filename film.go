@@ -25,6 +25,8 @@ const (
 // Film records the codes of a run's first pictures after every step and draws them as a GIF. A nil
 // Film does nothing.
 type Film struct {
+	Scale int // enlarges the pictures so many times; 0 is 1
+
 	mask   int32
 	states [][][]int32 // [image][step] codes
 	done   []bool
@@ -109,7 +111,12 @@ func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]by
 		if at == steps-1 {
 			delay = lastTime
 		}
-		a.Frame(sheet.Canvas, slices.Concat(hidden...), delay)
+		n := max(1, f.Scale)
+		masked := slices.Concat(hidden...)
+		for j, cell := range masked {
+			masked[j] = image.Rectangle{Min: cell.Min.Mul(n), Max: cell.Max.Mul(n)}
+		}
+		a.Frame(images.Enlarge(sheet.Canvas, n), masked, delay)
 	}
 	var data bytes.Buffer
 	err = a.Encode(&data)

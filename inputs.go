@@ -76,8 +76,8 @@ func parseInput(line []byte) (in Input, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return in, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %w",
-			param.Quote(string(line)), err)
+		return in, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %s",
+			param.Quote(string(line)), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return in, fmt.Errorf("is %s, want one object", param.Quote(string(line)))

@@ -1,12 +1,14 @@
 package asking
 
 import (
-	"os"
+	"fmt"
+	"io"
 
 	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/internal/whole"
+	"unmask/tokenizers"
 	chats "unmask/tokenizers/chat"
 )
 
@@ -39,13 +41,27 @@ func (c *chat) check() error {
 	return nil
 }
 
+// readMessages reads a file of at most tokenizers.MaxText bytes; - is standard input.
+func readMessages(name string) ([]byte, error) {
+	in, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, tokenizers.MaxText+1))
+	if err == nil && len(data) > tokenizers.MaxText {
+		err = fmt.Errorf("it has more than %d bytes", tokenizers.MaxText)
+	}
+	return data, err
+}
+
 // tokens returns what is known of an answer from the start.
 func (c *chat) tokens(m *unmask.Model, length int) (tokens []int32, err error) {
 	flag := "--chat"
 	var messages []byte
 	if c.messages != "" {
 		flag = "--messages " + c.messages
-		if messages, err = os.ReadFile(c.messages); err != nil {
+		if messages, err = readMessages(c.messages); err != nil {
 			return nil, Wrap(flag, whole.Cause(err))
 		}
 	} else if messages, err = chats.Ask(c.system, c.question); err != nil {

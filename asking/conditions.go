@@ -38,7 +38,7 @@ func (c *Conditions) Read(ctx context.Context, m *unmask.Model, r *unmask.Run) e
 	var err error
 	if c.prompts != "" {
 		if s.Inputs, err = readInputs(c.prompts); err != nil {
-			return Usage("--prompts: %v", err)
+			return Wrap("--prompts", err)
 		}
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)

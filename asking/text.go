@@ -78,7 +78,7 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 		}
 	}
 	if t.Inputs, err = readInputs(t.prompts); err != nil {
-		return Usage("--prompts: %v", err)
+		return Wrap("--prompts", err)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (t *Text) Begin(m *unmask.Model, r *unmask.Run) (err error) {
 		r.Ends = t.chat.model.Stops()
 	case t.tokensIn != "":
 		if r.Tokens, err = export.Prompt(m, t.tokensIn, t.Length); err != nil {
-			return Usage("--tokens-in: %v", err)
+			return Wrap("--tokens-in", err)
 		}
 	default:
 		if r.Tokens, err = m.Text.Known(in, t.Length); err == nil {

@@ -82,16 +82,17 @@ func newDecode() *cobra.Command {
 		Short: "Write the images of codes",
 		Long: `Write the images of codes.
 
-The codes file is safetensors with codes I64 [B,D]; the output has images F32 [B,3,H,W], red,
-green and blue in 0..1, or in the range of cases.json beside the file, but for what the network
-overshoots. A decoder that reads the prompt too takes
-text_last F32 [B,T,W], the text encoder's last states.`,
-		Args:    noArgs,
-		Example: `  unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,
+The codes file is safetensors with codes I64 [B,D]. --out is a directory for 000000.png and so on, a
+.png for one picture, or a .safetensors, which has images F32 [B,3,H,W], red, green and blue in 0..1,
+or in the range of cases.json beside the file, but for what the network overshoots. A decoder that
+reads the prompt too takes text_last F32 [B,T,W], the text encoder's last states.`,
+		Args: noArgs,
+		Example: `  unmask decode --codes codes.safetensors --out pictures
+  unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			if err := checkFile("--out", out); err != nil {
+			if err := wrap("--out", export.CheckPictures(out)); err != nil {
 				return err
 			}
 			c, err := d.loadCodec(ctx)
@@ -103,7 +104,7 @@ text_last F32 [B,T,W], the text encoder's last states.`,
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&codes, "codes", "", "safetensors `FILE` with codes I64 [B,D]")
-	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
+	cmd.Flags().StringVar(&out, "out", "", "`DIR`, .png or .safetensors to write")
 	cmd.MarkFlagRequired("codes")
 	cmd.MarkFlagRequired("out")
 	return cmd

@@ -93,8 +93,8 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	cmd.Flags().StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it")
 	cmd.Flags().StringVar(&f.sheet, "sheet", "",
 		"contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
-	flags.Int(cmd.Flags(), &f.scale, param.Param{Name: "scale", Min: 1, Max: 16, Default: "1",
-		Help: "enlarge the contact sheet so many times"})
+	flags.Int(cmd.Flags(), &f.scale, param.Param{Name: "scale", Min: 0, Max: 16, Default: "0",
+		Help: "enlarge the contact sheet and the GIF so many times, 0 to choose by the size of pictures"})
 	cmd.Flags().StringVar(&f.gif, "gif", "",
 		"the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
 	f.Shard.Register(cmd.Flags())

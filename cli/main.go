@@ -2,9 +2,9 @@
 // registers samplers and networks of its own and calls [Main] has them in every command.
 //
 // Results go to standard output or to files, progress and errors to standard error.
-// It exits with 0, also where the reader of a pipe has read enough; with 1 after an error; with 2
-// after a mistake on the command line; and with 128 and the signal's number when SIGINT (130),
-// SIGTERM (143) or SIGHUP (129) ended it.
+// It exits with 0, also where the reader of a pipe has read enough; with 2 after a mistake on the
+// command line itself; with 1 after any other error, also in a file that the command line names; and
+// with 128 and the signal's number when SIGINT (130), SIGTERM (143) or SIGHUP (129) ended it.
 package cli
 
 import (

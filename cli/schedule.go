@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +61,7 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 	if steps < 1 || steps > m.Spec().Length() {
 		return usage("--steps is %d, want 1 to %d", steps, m.Spec().Length())
 	}
-	in, err := os.Open(name)
+	in, err := whole.Open(name)
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func (f *textFlags) makeEach(ctx context.Context, flags *pflag.FlagSet, m *unmas
 	}
 	requests, err := m.Requests(o, f.Inputs, !flags.Changed("steps"))
 	if err != nil {
-		return usage("--prompts: %v", err)
+		return wrap("--prompts", err)
 	}
 	o.Length = requests.Longest
 	f.fitSteps(flags, &o, o.Length)

@@ -1,14 +1,11 @@
 package export
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
-	"io"
-	"math"
 
 	"unmask/images"
 	"unmask/model"
@@ -87,53 +84,6 @@ func PixelCodes(c model.Codec, file, out string) error {
 			Data: data}}, nil)
 }
 
-// Pictures writes the pictures of the codes I64 [B,D] in a safetensors file to another: images F32
-// [B,3,H,W], red, green and blue in 0..1, or in the range of cases.json beside the file, but for
-// what the network overshoots. A decoder that reads the prompt too takes text_last F32 [B,T,W], the
-// text encoder's last states.
-func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
-	set, err := weights.Open(codesFile)
-	if err != nil {
-		return err
-	}
-	defer set.Close()
-	codes, shape, err := ints(set, codesFile, "codes", 2)
-	if err != nil {
-		return err
-	}
-	if shape[0] < 1 || shape[1] != codesOf(v) {
-		return fmt.Errorf("%s: codes has shape %v, want [B %d] with at least one image", codesFile, shape,
-			codesOf(v))
-	}
-	for i, code := range codes {
-		if code < 0 || int(code) >= v.Codes() {
-			return fmt.Errorf("%s: codes, element %d is %d, want 0 to %d", codesFile, i, code, v.Codes()-1)
-		}
-	}
-	width, height := v.Size()
-	r := &decodedReader{ctx: ctx, v: v, codes: codes, colours: make([]float32, 3*width*height)}
-	if r.least, r.most, err = rangeOf(codesFile); err != nil {
-		return err
-	}
-	if _, ok := set.Get("text_last"); ok {
-		text, wide, err := floats(set, codesFile, "text_last", 3)
-		if err != nil {
-			return err
-		}
-		if wide[0] != shape[0] {
-			return fmt.Errorf("%s: text_last has shape %v, want [%d T W] as there are images", codesFile,
-				wide, shape[0])
-		}
-		r.text, r.rows, r.width = text, wide[1], wide[2]
-	}
-	err = weights.WriteFileStreams(out, []weights.Stream{{Name: "images", DType: weights.F32,
-		Shape: []int{shape[0], 3, height, width}, Open: opener(r)}}, nil)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
-}
-
 // encodeFile returns the codes of a PNG or JPEG file, brought to the model's size.
 func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 	m, err := images.Read(name)
@@ -170,52 +120,3 @@ const maxColour = 255
 
 // codesOf returns the number of a picture's codes.
 func codesOf(c model.Codec) int { return model.Spec{Shape: c.Shape()}.Length() }
-
-// decodedReader is the bytes of the images of codes, one at a time.
-type decodedReader struct {
-	ctx     context.Context
-	v       model.Codec
-	codes   []int32
-	colours []float32 // [3, height, width] of one image
-	text    []float32 // [images left, rows, width] for codecs that read the prompt; nil: none
-	rows    int
-	width   int
-	least   float32 // what 0 is written as
-	most    float32 // what 1 is written as
-	bytes   []byte
-	left    bytes.Reader
-}
-
-func (r *decodedReader) Read(p []byte) (int, error) {
-	if r.left.Len() == 0 {
-		if len(r.codes) == 0 {
-			return 0, io.EOF
-		}
-		if err := r.ctx.Err(); err != nil {
-			return 0, err
-		}
-		n := codesOf(r.v)
-		if err := r.decode(r.codes[:n]); err != nil {
-			return 0, err
-		}
-		r.codes, r.bytes = r.codes[n:], r.bytes[:0]
-		for _, x := range r.colours {
-			x = r.least + x*(r.most-r.least)
-			r.bytes = binary.LittleEndian.AppendUint32(r.bytes, math.Float32bits(x))
-		}
-		r.left.Reset(r.bytes)
-	}
-	return r.left.Read(p)
-}
-
-// decode computes the next image.
-func (r *decodedReader) decode(codes []int32) error {
-	p, ok := r.v.(model.PromptCodec)
-	if !ok || r.text == nil {
-		return r.v.Decode(r.colours, codes)
-	}
-	n := r.rows * r.width
-	prompt := &model.Prompt{Rows: r.rows, Width: r.width, States: r.text[:n], Final: r.text[:n]}
-	r.text = r.text[n:]
-	return p.DecodeOf(r.colours, codes, prompt)
-}

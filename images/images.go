@@ -11,10 +11,11 @@ import (
 	"image/png"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"unmask/internal/whole"
 )
 
 // Image is RGB, eight bits a channel: Pix is [Height, Width, 3].
@@ -149,7 +150,7 @@ func ReadPicture(name string) (image.Image, error) {
 }
 
 func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := whole.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -70,18 +69,15 @@ func SaveStats(name string, g Gaussian) error {
 
 // LoadStats reads the statistics file at name.
 func LoadStats(name string) (Gaussian, error) {
-	info, err := os.Stat(name) // before it is opened: opening a pipe would wait for a writer
-	if err != nil {
-		return Gaussian{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return Gaussian{}, fmt.Errorf("%s: not a regular file but %s", name, info.Mode())
-	}
-	f, err := os.Open(name)
+	f, err := whole.Open(name)
 	if err != nil {
 		return Gaussian{}, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Gaussian{}, err
+	}
 	g, err := ReadStats(f, info.Size())
 	if err != nil {
 		return Gaussian{}, fmt.Errorf("%s: %w", name, err)

@@ -49,7 +49,7 @@ func TestStatsRoundTrip(t *testing.T) {
 		example()))
 	require.Error(t, metrics.SaveStats(name, metrics.Gaussian{}))
 	_, err = metrics.LoadStats(filepath.Dir(name))
-	require.ErrorContains(t, err, "not a regular file")
+	require.ErrorContains(t, err, "is a directory, want a file")
 }
 
 func requireSame(t testing.TB, want, got metrics.Gaussian) {

@@ -46,8 +46,8 @@ type Hooks struct {
 // ErrStopped is what [Stopped] matches in errors.Is.
 var ErrStopped = errors.New("interrupted")
 
-// Stopped is the error of a run that Hooks.Stop ended, after a step of a batch; Steps is 0 where
-// samples were at steps of their own.
+// Stopped is the error of a run that Hooks.Stop ended after Step of Steps steps, those of all
+// batches together; Steps is 0 where samples were at steps of their own.
 type Stopped struct{ Step, Steps int }
 
 // Error returns the sentence.
@@ -70,8 +70,9 @@ func Make(ctx context.Context, m *unmask.Model, list []unmask.Run, out Output, h
 		put, finish = behind(out.Put, cancel)
 	}
 	var failed error
+	at := Stopped{Steps: int(Steps(list))}
 	for _, r := range list {
-		if failed = one(ctx, m, r, put, h); failed != nil {
+		if failed = one(ctx, m, r, put, h, &at); failed != nil {
 			break
 		}
 	}
@@ -81,9 +82,9 @@ func Make(ctx context.Context, m *unmask.Model, list []unmask.Run, out Output, h
 	return failed
 }
 
-// one makes the samples of a run.
-func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) error,
-	h Hooks) error {
+// one makes the samples of a run, and counts its steps in at.
+func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) error, h Hooks,
+	at *Stopped) error {
 	var openings traces.Openings
 	seconds := 0.0
 	for step, err := range generate.Run(ctx, m.Denoiser, r) {
@@ -91,8 +92,9 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 			if step == nil || ctx.Err() == nil || h.Stop == nil || !h.Stop() {
 				return err
 			}
-			return cutShort(r, step, &openings, put) // in the middle of the next step
+			return cutShort(r, step, &openings, put, at) // in the middle of the next step
 		}
+		at.Step++
 		if step.N <= 1 {
 			seconds = 0
 		}
@@ -119,7 +121,7 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 			}
 		}
 		if stopped {
-			return &Stopped{step.N, step.Steps}
+			return at
 		}
 	}
 	return nil
@@ -127,8 +129,8 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 
 // cutShort puts what a step left unfinished, of a run that was stopped and could not finish another
 // one.
-func cutShort(r unmask.Run, step *generate.Step, o *traces.Openings,
-	put func([]Sample) error) error {
+func cutShort(r unmask.Run, step *generate.Step, o *traces.Openings, put func([]Sample) error,
+	at *Stopped) error {
 	var cut []Sample
 	for i := range step.Sequences {
 		if s := &step.Sequences[i]; !s.Done {
@@ -138,7 +140,7 @@ func cutShort(r unmask.Run, step *generate.Step, o *traces.Openings,
 	if err := put(cut); err != nil {
 		return err
 	}
-	return &Stopped{step.N, step.Steps}
+	return at
 }
 
 func sampleOf(r unmask.Run, s *generate.Sequence, steps int, seconds float64,

@@ -49,7 +49,7 @@ func TestStopped(t *testing.T) {
 			Behind: behind, Step: func(*unmask.Step) error { steps++; return nil },
 			Stop: func() bool { return steps == 6 }})
 		require.ErrorIs(t, err, outputs.ErrStopped)
-		require.EqualError(t, err, "interrupted after step 2 of 4")
+		require.EqualError(t, err, "interrupted after step 6 of 12")
 		require.Len(t, c.samples, 4)
 		for i, s := range c.samples {
 			require.Equal(t, i, s.Index)

@@ -46,7 +46,7 @@ type PictureOptions struct {
 	Each func(i int, seed uint64, file []byte) error
 
 	Sheet string // PNG file, a contact sheet of the first pictures; "" for none
-	Scale int    // enlarges the sheet so many times; 0 is 1
+	Scale int    // enlarges sheet and film so many times; 0: until a picture has about 192 pixels
 	Film  string // GIF file of the first pictures as their tokens open; "" for none
 
 	Lines io.Writer // gets a PictureRecord for each; nil for none
@@ -112,6 +112,15 @@ func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, e
 		}
 	}
 	return p, err
+}
+
+// scale returns how many times sheet and film are enlarged.
+func (p *Pictures) scale() int {
+	const seen = 192 // pixels of a side that are large enough on a screen
+	if p.o.Scale > 0 {
+		return p.o.Scale
+	}
+	return max(1, seen/max(p.size.X, p.size.Y, 1))
 }
 
 // openFolder opens the folder and lists what it lacks. Pictures that a film needs and the folder

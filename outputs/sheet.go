@@ -62,10 +62,11 @@ func (p *Pictures) drawSheet() ([]byte, error) {
 		}
 	}
 	var data bytes.Buffer
-	err := png.Encode(&data, images.Enlarge(sheet.Canvas, max(1, p.o.Scale)))
+	err := png.Encode(&data, images.Enlarge(sheet.Canvas, p.scale()))
 	return data.Bytes(), err
 }
 
 func (p *Pictures) drawFilm() ([]byte, error) {
+	p.film.Scale = p.scale()
 	return p.film.Encode(p.m.Pictures, p.o.Conditions.Of)
 }

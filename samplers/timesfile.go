@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+
+	"unmask/internal/whole"
 )
 
 // timesFile is the JSON of a schedule's file.
@@ -24,7 +25,7 @@ func MarshalTimes(times []float64) ([]byte, error) {
 
 // OpenTimes reads the schedule in a file.
 func OpenTimes(name string) (Schedule, error) {
-	in, err := os.Open(name)
+	in, err := whole.Open(name)
 	if err != nil {
 		return nil, err
 	}

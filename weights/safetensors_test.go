@@ -328,7 +328,7 @@ func TestOpen(t *testing.T) {
 	require.ErrorContains(t, err,
 		"neither model.safetensors nor model.safetensors.index.json is there")
 	_, err = Open(os.DevNull)
-	require.ErrorContains(t, err, "not a regular file")
+	require.ErrorContains(t, err, "is a special file, want a file")
 	empty := filepath.Join(dir, "empty.safetensors")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	_, err = Open(empty)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"unmask/internal/whole"
 )
 
 // source is an open file whose bytes are mapped, or read where the system
@@ -23,13 +25,7 @@ type source struct {
 
 // openSource maps the regular file at path.
 func openSource(path string) (*source, error) {
-	// Before it is opened: opening a pipe would wait for a writer.
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file but %s", path, info.Mode())
-	}
-	f, err := os.Open(path)
+	f, err := whole.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -108,11 +108,12 @@ func Check(name string) error {
 	return fmt.Errorf("%s is a %s, want a file", name, Kind(info))
 }
 
-// Open opens a regular file to read it, and refuses anything else.
+// Open opens a regular file to read it, and refuses anything else: opening a pipe would wait for a
+// writer, and some special files do not end.
 func Open(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: name, Err: Cause(err)}
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a %s, want a file", name, Kind(info))

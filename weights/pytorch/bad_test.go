@@ -33,7 +33,7 @@ func TestEmpty(t *testing.T) {
 	_, err := Open(written(t, nil))
 	require.ErrorContains(t, err, "model.pth: the file is empty")
 	_, err = Open(t.TempDir())
-	require.ErrorContains(t, err, "want a regular file")
+	require.ErrorContains(t, err, "want a file")
 }
 
 func TestLegacyFiles(t *testing.T) {

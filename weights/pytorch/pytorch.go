@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"unmask/internal/whole"
 )
 
 // Limits of a checkpoint.
@@ -39,14 +41,11 @@ type Checkpoint struct {
 // Open reads the pickle of the checkpoint at path and checks every tensor's view
 // against the record that holds it.
 func Open(path string) (*Checkpoint, error) {
-	f, err := os.Open(path)
+	f, err := whole.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("a %s, want a regular file", info.Mode().Type())
-	}
 	var c *Checkpoint
 	if err == nil {
 		c, err = read(f, info.Size())
