@@ -3,8 +3,8 @@
 //
 // Results go to standard output or to files, progress and errors to standard error.
 // It exits with 0, also where the reader of a pipe has read enough; with 2 after a mistake on the
-// command line itself; with 1 after any other error, also in a file that the command line names; and
-// with 128 and the signal's number when SIGINT (130), SIGTERM (143) or SIGHUP (129) ended it.
+// command line itself; with 1 after any other error, also in a file that the command line names;
+// and with 128 and the signal's number when SIGINT (130), SIGTERM (143) or SIGHUP (129) ended it.
 package cli
 
 import (
