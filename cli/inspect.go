@@ -3,11 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/spf13/cobra"
 
-	"unmask"
 	"unmask/judges"
 	"unmask/terminal"
 )
@@ -31,10 +29,8 @@ func inspect(ctx context.Context, name string, asJSON bool) error {
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	r, err := judges.Inspect(ctx, name, terminal.Download())
-	if errors.Is(err, unmask.ErrName) {
-		return usage("%v", err)
-	} else if err != nil {
-		return err
+	if err != nil {
+		return modelError(err)
 	}
 	if asJSON {
 		return json.NewEncoder(stdout).Encode(r)

@@ -37,6 +37,10 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 					return usage("--only is %q, want %s", claim, strings.Join(theory.Claims(), ", "))
 				}
 			}
+			if plots != "" && !experiments.Drawn(o.Only) {
+				return usage("--plot with claims that have no curve, want %s",
+					strings.Join(experiments.DrawnClaims(), ", "))
+			}
 			device, err := d.options()
 			if err != nil {
 				return err
@@ -58,7 +62,11 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 				return err
 			}
 			if plots != "" {
-				if err := plotTheory(plots, results); err != nil {
+				names, err := experiments.DrawCharts(plots, experiments.TheoryCharts(results))
+				for _, name := range names {
+					terminal.Line(name)
+				}
+				if err != nil {
 					return err
 				}
 			}
@@ -82,16 +90,3 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	return cmd
 }
 
-// plotTheory draws each claim that has a curve.
-func plotTheory(dir string, results []theory.Result) error {
-	charts := experiments.TheoryCharts(results)
-	if len(charts) == 0 {
-		return usage("--plot with claims that have no curve, want %s",
-			strings.Join(experiments.DrawnClaims(), ", "))
-	}
-	names, err := experiments.DrawCharts(dir, charts)
-	for _, name := range names {
-		terminal.Line(name)
-	}
-	return err
-}

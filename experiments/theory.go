@@ -27,6 +27,12 @@ var drawnClaims = map[string]Chart{
 // DrawnClaims returns the claims of package theory that have a chart, sorted.
 func DrawnClaims() []string { return slices.Sorted(maps.Keys(drawnClaims)) }
 
+// Drawn reports whether one of claims has a chart; none are all.
+func Drawn(claims []string) bool {
+	return len(claims) == 0 ||
+		slices.ContainsFunc(claims, func(c string) bool { return drawnClaims[c].Name != "" })
+}
+
 // TheoryCharts draws results of theory.Run, a chart for each claim that has curves.
 func TheoryCharts(results []theory.Result) []Chart {
 	var charts []Chart
