@@ -89,4 +89,3 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	cmd.Flags().StringVar(&plots, "plot", "", "write the plots to this `DIR` (SVG, PNG)")
 	return cmd
 }
-
