@@ -9,8 +9,6 @@ import (
 
 	"unmask"
 	"unmask/asking"
-	"unmask/demo"
-	"unmask/experiments"
 	"unmask/judges"
 	"unmask/metrics"
 	"unmask/terminal"
@@ -73,23 +71,11 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	p := terminal.NewProgress("samples", -1)
-	found, chances := 0, 0 // contradictions
-	e, err := judges.EvalText(ctx, judge, as, in, func(text string, judged int) {
-		if f.stories {
-			more, of := demo.Contradictions(text)
-			found, chances = found+more, chances+of
-		}
-		p.Set(int64(judged))
-	})
+	e, err := judges.EvalText(ctx, judge, as, f.stories, in,
+		func(judged int) { p.Set(int64(judged)) })
 	p.Close()
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
-	}
-	if f.stories {
-		if chances == 0 {
-			return fmt.Errorf("%s: no story in which anything could contradict itself", name)
-		}
-		e.Metrics["contradictions"] = experiments.Measure{Value: float64(found) / float64(chances)}
 	}
 	return printEvaluation(e, f.json)
 }

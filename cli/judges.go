@@ -50,7 +50,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 		return nil, nil, usage("reference is missing, want a directory of PNG files or an .npz: " +
 			"only the demo has its own")
 	}
-	t.Judge = judgeName(t.Judge, d.model)
+	t.Judge, t.Stories = judgeName(t.Judge, d.model), d.model == demoText
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	p := &terminal.Later{Label: "reference"}

@@ -11,7 +11,7 @@ import (
 var files embed.FS
 
 // Text is a masked diffusion model of small stories in SDTT's format: 192 wide, 8 blocks, length
-// 256, 1024 byte-pair tokens. Contradictions measures what it writes.
+// 256, 1024 byte-pair tokens. Package stories measures what it writes.
 func Text() fs.FS { return sub("text") }
 
 // Judge is a GPT-2 over the same tokens, for generative perplexity.

@@ -15,14 +15,15 @@ var axes = map[string]struct {
 	label string
 	log   bool
 }{
-	"perplexity": {"generative perplexity (lower is better)", true},
-	"entropy":    {"entropy, nats (higher is more diverse)", false},
-	"distinct2":  {"distinct pairs of tokens, share (higher is more diverse)", false},
-	"self_bleu":  {"self-BLEU (lower is more diverse)", false},
-	"frechet":    {"Fréchet distance (lower is better)", true},
-	"score":      {"Inception Score (higher is better)", false},
-	"precision":  {"precision (higher is better)", false},
-	"recall":     {"recall (higher is more diverse)", false},
+	"perplexity":     {"generative perplexity (lower is better)", true},
+	"entropy":        {"entropy, nats (higher is more diverse)", false},
+	"distinct2":      {"distinct pairs of tokens, share (higher is more diverse)", false},
+	"self_bleu":      {"self-BLEU (lower is more diverse)", false},
+	"contradictions": {"contradictions, share of chances (lower is better)", false},
+	"frechet":        {"Fréchet distance (lower is better)", true},
+	"score":          {"Inception Score (higher is better)", false},
+	"precision":      {"precision (higher is better)", false},
+	"recall":         {"recall (higher is more diverse)", false},
 }
 
 // axis returns the label of a metric, its name where it has none of its own.

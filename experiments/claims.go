@@ -115,7 +115,7 @@ func imageVerdicts(t Table, g Grid) []Verdict {
 func textVerdicts(t Table, g Grid) []Verdict {
 	random, hybrid := Point{Sampler: "random"}, Point{Sampler: "hybrid", Alpha: g.Choice}
 	pairs := []Point{random, hybrid}
-	return []Verdict{
+	out := []Verdict{
 		t.cachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs),
 		t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs),
 		t.speedup(g),
@@ -129,6 +129,15 @@ func textVerdicts(t Table, g Grid) []Verdict {
 		t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla"),
 		t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed"),
 	}
+	if _, ok := t.metric(random, g.Steps[0], "contradictions"); ok {
+		out = append(out,
+			t.cachePerStep(g, "contradictions", "partial caching gains per step, in contradictions",
+				"stories", pairs),
+			t.fewer(g, hybrid, random, "Hybrid contradicts itself less than Random"),
+			t.follows(g, "moment", "Moment follows MaskGIT, in contradictions", "stories",
+				"contradictions"))
+	}
+	return out
 }
 
 // must is a metric, NaN where it was not measured.

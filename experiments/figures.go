@@ -85,7 +85,11 @@ func (t Table) bestAlpha(g Grid, cache int) (Curve, bool) {
 
 func textFigures(t, single Table, g Grid) []Chart {
 	perplexity := axes["perplexity"].label
-	return []Chart{
+	contradictions := Chart{Name: "stories", Title: "Contradictions against steps", X: "steps",
+		Y: axes["contradictions"].label, LogX: true, Marks: true}.
+		draws(storyMethods(g),
+			func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "contradictions") })
+	charts := []Chart{
 		Chart{Name: "figure4-text", Title: "Figure 4, right: text, quality against time",
 			X: "seconds a batch", Y: perplexity, LogX: true, LogY: true}.
 			draws(g.proposed(), func(m Point) (Curve, bool) { return t.timed(m, g.Steps, "perplexity") }),
@@ -107,6 +111,20 @@ func textFigures(t, single Table, g Grid) []Chart {
 			X: "seconds a sample", Y: perplexity, LogX: true, LogY: true}.
 			draws(g.proposed(), func(m Point) (Curve, bool) { return t.latency(single, m, g.Steps) }),
 	}
+	if len(contradictions.Curves) > 0 {
+		charts = append(charts, contradictions)
+	}
+	return charts
+}
+
+// storyMethods are the methods whose contradictions are drawn: the unbiased ones, and those with
+// temperature at the middle one.
+func storyMethods(g Grid) []Point {
+	methods := g.unbiased()
+	for _, name := range temperatureSamplers {
+		methods = append(methods, Point{Sampler: name, Alpha: g.Alphas[len(g.Alphas)/2]})
+	}
+	return methods
 }
 
 // latency is the perplexity of all samples against the time of those that were made alone.

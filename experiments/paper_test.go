@@ -28,7 +28,8 @@ func world(s Size, quality, entropy func(p Point) float64) []Result {
 	for _, p := range s.Text.TextPoints() {
 		seconds := float64(p.Steps) * float64(p.Batch) * (1 + 0.3*float64(p.Cache))
 		out = append(out, Result{Kind: "text", Point: p, Seconds: []float64{seconds, 2 * seconds},
-			Metrics: Metrics{"perplexity": noisy(math.Exp(quality(p)), p), "entropy": noisy(entropy(p), p)}})
+			Metrics: Metrics{"perplexity": noisy(math.Exp(quality(p)), p), "entropy": noisy(entropy(p), p),
+				"contradictions": noisy(quality(p)/20, p)}})
 	}
 	for _, p := range s.Image.ImagePoints() {
 		seconds := float64(p.Steps) * (1 + 0.3*float64(p.Cache))
@@ -119,7 +120,8 @@ func TestReport(t *testing.T) {
 	r.Command, r.Demo, r.Machine, r.Settings = "unmask reproduce", true, "a machine",
 		Settings{"text model": "demo"}
 	markdown := string(r.Markdown("figures/"))
-	for _, want := range []string{"# Reproduction", "| 3 | Moment follows MaskGIT | holds |",
+	for _, want := range []string{"# Reproduction", "](figures/stories.svg)",
+		"| stories | Hybrid contradicts itself less than Random | holds |", "| 3 | Moment follows MaskGIT | holds |",
 		"](figures/figure5-tradeoff.svg)", "| Vanilla | 32 bit |", "a machine", "- text model: demo"} {
 		require.Contains(t, markdown, want)
 	}

@@ -86,6 +86,10 @@ func (r *Report) sections() []section {
 		{"Figure 6: perplexity of temperature sampling; time in another regime", "figure6",
 			"The paper's second machine is replaced by a batch of one sample, where each step is bound by " +
 				"memory and overheads more than by arithmetic."},
+		{"Stories: contradictions against steps", "stories",
+			"Not in the paper: the demo's stories have facts that they must keep to, so that a text's " +
+				"quality can be counted without a judge. Of the chances that a story has to contradict " +
+				"itself, the share that it takes."},
 	} {
 		s := section{Heading: f.heading}
 		for _, c := range r.Figures {

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"math"
 
+	"unmask/demo/stories"
 	"unmask/metrics"
 	"unmask/model"
 )
 
-// Text is a model of text and the judge of its samples.
+// Text is a model of text and the judge of its samples. With Decode, which returns a sample's text,
+// contradictions are counted too: the model writes the stories of package stories.
 type Text struct {
 	Denoiser model.Denoiser
 	Judge    metrics.Judge
+	Decode   func(ids []int32) string
 }
 
 // Kind is text.
@@ -23,21 +26,38 @@ func (Text) Kind() string { return "text" }
 func (t Text) Model() model.Denoiser { return t.Denoiser }
 
 // Scorer judges raw ids, as SDTT's code does.
-func (t Text) Scorer(int) Scorer { return &TextScorer{Judge: t.Judge} }
+func (t Text) Scorer(int) Scorer { return &storyScorer{TextScorer{Judge: t.Judge}, t.Decode} }
 
 // diverse is how many samples distinct2 and self_bleu are taken of: what they remember grows with
 // the samples.
 const diverse = 1000
 
 // TextScorer judges text: generative perplexity by raw ids (SDTT, the paper) or, where Retokenize
-// is set, as MDLM's code has it; the mean entropy of a sample's own tokens; and, of the first 1000
-// samples, distinct2 and self_bleu.
+// is set, as MDLM's code has it; the mean entropy of a sample's own tokens; of the first 1000
+// samples, distinct2 and self_bleu; and the share of their chances that stories take to contradict
+// themselves.
 type TextScorer struct {
 	Judge      metrics.Judge
 	Retokenize *metrics.Retokenize
 
-	nll, entropy tally
-	first        [][]int32
+	nll, entropy, contradictions tally
+	first                        [][]int32
+}
+
+// storyScorer is a TextScorer that counts contradictions too, where it can decode.
+type storyScorer struct {
+	TextScorer
+	decode func(ids []int32) string
+}
+
+// Add counts samples by their ids.
+func (s *storyScorer) Add(ctx context.Context, ids [][]int32) error {
+	if s.decode != nil {
+		for _, t := range ids {
+			s.AddStory(s.decode(t))
+		}
+	}
+	return s.TextScorer.Add(ctx, ids)
 }
 
 // Add counts samples by their ids.
@@ -69,6 +89,12 @@ func (s *TextScorer) AddTexts(ctx context.Context, ids [][]int32, texts []string
 	return nil
 }
 
+// AddStory counts the contradictions of a sample's text.
+func (s *TextScorer) AddStory(text string) {
+	found, chances := stories.Contradictions(text)
+	s.contradictions.add(float64(found)/float64(max(chances, 1)), float64(chances))
+}
+
 func (s *TextScorer) count(ids [][]int32) {
 	for _, t := range ids {
 		s.entropy.add(metrics.Entropy(t), 1)
@@ -89,6 +115,9 @@ func (s *TextScorer) Metrics(context.Context) (Metrics, error) {
 	}
 	m["entropy"], _ = s.entropy.measure(func(h float64) float64 { return h })
 	m["distinct2"] = Measure{Value: metrics.DistinctN(s.first, 2)}
+	if v, ok := s.contradictions.measure(func(share float64) float64 { return share }); ok {
+		m["contradictions"] = v
+	}
 	if bleu := metrics.SelfBLEU(s.first, 4); bleu == bleu {
 		m["self_bleu"] = Measure{Value: bleu}
 	}

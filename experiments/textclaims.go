@@ -141,6 +141,23 @@ func (t Table) throughout(g Grid) Verdict {
 	return verdict(v, every && mean.Below(0), worse || mean.Above(0), mean)
 }
 
+// fewer compares the contradictions of two samplers at all steps.
+func (t Table) fewer(g Grid, a, b Point, claim string) Verdict {
+	v := Verdict{Claim: claim, Figure: "stories",
+		Rule: fmt.Sprintf("contradictions of %s less those of %s, mean over steps, are below 0",
+			a.Sampler, b.Sampler)}
+	var all []Measure
+	for _, n := range g.Steps {
+		m := combine(difference, t.must(a, n, "contradictions"), t.must(b, n, "contradictions"))
+		v.Numbers = append(v.Numbers, number(fmt.Sprintf("%s less %s, %d steps", a.Sampler, b.Sampler,
+			n), m))
+		all = append(all, m)
+	}
+	mean := average(all...)
+	v.Numbers = append(v.Numbers, number("mean", mean))
+	return verdict(v, mean.Below(0), mean.Above(0), mean)
+}
+
 // bits compares arithmetic in 32 bits with 64, at the most steps of table 2.
 func (t Table) bits(g Grid, sampler, claim string) Verdict {
 	n := g.Table[len(g.Table)-1]

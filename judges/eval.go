@@ -12,13 +12,21 @@ import (
 )
 
 // EvalText measures the lines of unmask text --json by a judge. With as, such as Judge.Retokenize
-// returns, perplexity is as MDLM's code has it: of text in those tokens, the mean over tokens. each
-// is that of ScoreLines.
-func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, lines io.Reader,
-	each func(text string, judged int)) (experiments.Evaluation, error) {
+// returns, perplexity is as MDLM's code has it: of text in those tokens, the mean over tokens. With
+// stories, contradictions are counted too, and it is an error if there can be none. each is that of
+// ScoreLines.
+func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, stories bool,
+	lines io.Reader, each func(judged int)) (experiments.Evaluation, error) {
 	var e experiments.Evaluation
 	scorer := &experiments.TextScorer{Judge: judge.Judge, Retokenize: as}
-	n, short, err := ScoreLines(ctx, scorer, lines, each)
+	n, short, err := ScoreLines(ctx, scorer, lines, func(text string, judged int) {
+		if stories {
+			scorer.AddStory(text)
+		}
+		if each != nil {
+			each(judged)
+		}
+	})
 	if err != nil {
 		return e, err
 	}
@@ -27,6 +35,9 @@ func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, lines i
 	}
 	e.Samples, e.LeftOut = n-short, short
 	e.Metrics, err = scorer.Metrics(ctx)
+	if _, ok := e.Metrics["contradictions"]; err == nil && stories && !ok {
+		err = errors.New("no story in which anything could contradict itself")
+	}
 	return e, err
 }
 

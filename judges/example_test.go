@@ -48,7 +48,7 @@ func ExampleEvalText() {
 	lines := `{"id":0,"ids":[0,1,2,0],"text":"abca"}
 {"id":1,"ids":[2,2,2,2],"text":"cccc"}
 `
-	e, err := judges.EvalText(ctx, judge, nil, strings.NewReader(lines), nil)
+	e, err := judges.EvalText(ctx, judge, nil, false, strings.NewReader(lines), nil)
 	if err != nil {
 		panic(err)
 	}

@@ -15,6 +15,7 @@ import (
 // Measure names what a Task measures by.
 type Measure struct {
 	Judge     string // of text; LoadText takes it
+	Stories   bool   // of text: count contradictions, as the model writes what package stories knows
 	Inception string // of images: weights of Inception-v3; "" for features of the model's own codec
 	Reference string // of images: a directory of PNG files or an .npz; "" for drawn landscapes
 	Scenes    int    // how many landscapes, 0 for 1000
@@ -38,7 +39,11 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (exper
 			return nil, nil, err
 		}
 		s["judge"], err = identity(by.Judge, judge.src)
-		return experiments.Text{Denoiser: m.Denoiser, Judge: judge}, s, err
+		task := experiments.Text{Denoiser: m.Denoiser, Judge: judge}
+		if by.Stories {
+			task.Decode = m.Text.Decode
+		}
+		return task, s, err
 	case m.Pictures != nil:
 		task, err := pictureTask(ctx, m, by, o, s)
 		return task, s, err

@@ -1,4 +1,6 @@
-package demo
+// Package stories counts how often a small story of demo/recipe/stories.py contradicts itself: a
+// measure of what a model writes that no judge can be fooled about.
+package stories
 
 import (
 	"regexp"
@@ -6,7 +8,7 @@ import (
 	"strings"
 )
 
-// The words of recipe/stories.py whose use a story must keep to.
+// The words of demo/recipe/stories.py whose use a story must keep to.
 const (
 	girls   = "Anna Clara Ella Julia Lily Mia Nora Rosa"
 	boys    = "Adam Ben Carl Hugo Jack Leo Max Tom"
@@ -21,7 +23,7 @@ var (
 	speaker  = regexp.MustCompile(`(?:said|asked) the (` + either(animals) + `)\b`)
 )
 
-// Contradictions counts how often a story of recipe/stories.py contradicts itself, and its
+// Contradictions counts how often a story of demo/recipe/stories.py contradicts itself, and its
 // chances to: a hero with a name of the other kind, a thing that changes its colour or becomes
 // another thing, an animal that speaks and changes its kind. True stories have none. A text of
 // several stories, one a line, is counted story by story.

@@ -1,4 +1,4 @@
-package demo_test
+package stories_test
 
 import (
 	"encoding/json"
@@ -7,35 +7,35 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/demo"
+	"unmask/demo/stories"
 )
 
 // stories.json holds true stories and ones made of two halves, with what recipe/stories.py counts.
 func TestContradictionsAreThoseOfTheRecipe(t *testing.T) {
 	data, err := os.ReadFile("testdata/stories.json")
 	require.NoError(t, err)
-	var stories []struct {
+	var list []struct {
 		Text           string
 		Found, Chances int
 	}
-	require.NoError(t, json.Unmarshal(data, &stories))
+	require.NoError(t, json.Unmarshal(data, &list))
 	all, found, chances := "", 0, 0
-	for _, s := range stories {
-		f, c := demo.Contradictions(s.Text)
+	for _, s := range list {
+		f, c := stories.Contradictions(s.Text)
 		require.Equal(t, [2]int{s.Found, s.Chances}, [2]int{f, c}, s.Text)
 		all, found, chances = all+s.Text+"\n", found+s.Found, chances+s.Chances
 	}
 	require.NotZero(t, found)
-	f, c := demo.Contradictions(all)
+	f, c := stories.Contradictions(all)
 	require.Equal(t, [2]int{found, chances}, [2]int{f, c}, "one story a line")
 }
 
 func TestContradictionsOfOtherText(t *testing.T) {
 	for _, text := range []string{"", "\n\n", "Whan that Aprille with his shoures soote",
 		"\xff\xfe girl named"} {
-		found, chances := demo.Contradictions(text)
+		found, chances := stories.Contradictions(text)
 		require.Zero(t, found+chances, "%q", text)
 	}
-	found, chances := demo.Contradictions(`There once was a shy girl whose name was Tom.`)
+	found, chances := stories.Contradictions(`There once was a shy girl whose name was Tom.`)
 	require.Equal(t, [2]int{1, 1}, [2]int{found, chances})
 }
