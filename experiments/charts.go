@@ -10,7 +10,7 @@ import (
 	"unmask/param"
 )
 
-// axes are the labels of the metrics, and whether a logarithmic axis shows them well.
+// axes maps metrics to axis labels, and to whether a logarithmic axis suits them.
 var axes = map[string]struct {
 	label string
 	log   bool
@@ -26,7 +26,7 @@ var axes = map[string]struct {
 	"recall":         {"recall (higher is more diverse)", false},
 }
 
-// axis returns the label of a metric, its name where it has none of its own.
+// axis returns the label of a metric: its own name if it is not in axes.
 func axis(metric string) (label string, log bool) {
 	if a, ok := axes[metric]; ok {
 		return a.label, a.log
@@ -34,7 +34,7 @@ func axis(metric string) (label string, log bool) {
 	return metric, false
 }
 
-// quality is a kind's main metric.
+// quality returns the main metric of a kind of model.
 func quality(kind string) string {
 	if kind == "image" {
 		return "frechet"
@@ -42,7 +42,7 @@ func quality(kind string) string {
 	return "perplexity"
 }
 
-// MetricNames returns the metrics that results have, sorted.
+// MetricNames returns the names of the metrics in results, sorted.
 func MetricNames(results []Result) []string {
 	all := map[string]bool{}
 	for _, r := range results {
@@ -53,9 +53,9 @@ func MetricNames(results []Result) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Charts are the plots of a sweep's results: a metric against steps, against time and, for text,
-// against entropy. The metric "" is perplexity of text and the Fréchet distance of images. Results
-// without the metric have no chart.
+// Charts plots a sweep's results: a metric against steps, against time and, for text, against
+// entropy. metric "" means perplexity for text and the Fréchet distance for images. There is no
+// chart of results without the metric.
 func Charts(results []Result, metric string) []Chart {
 	var charts []Chart
 	for _, kind := range []string{"text", "image"} {
@@ -68,7 +68,7 @@ func Charts(results []Result, metric string) []Chart {
 	return charts
 }
 
-// ChartsOf is Charts, with an error where there is nothing to draw.
+// ChartsOf is Charts, with an error if there is nothing to draw.
 func ChartsOf(results []Result, metric string) ([]Chart, error) {
 	charts := Charts(results, metric)
 	switch names := MetricNames(results); {
@@ -85,7 +85,7 @@ func ChartsOf(results []Result, metric string) ([]Chart, error) {
 	}
 }
 
-// charts are those of one kind; prefix begins their names.
+// charts returns the charts of one kind; prefix begins their names.
 func (t Table) charts(prefix, metric string) (charts []Chart) {
 	about, title := metric, metric
 	if metric == "" {

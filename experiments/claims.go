@@ -10,16 +10,16 @@ import (
 type Verdict struct {
 	Claim   string   `json:"claim"`
 	Figure  string   `json:"figure"`
-	Rule    string   `json:"rule"` // by which Holds is decided
+	Rule    string   `json:"rule"` // the rule that decides Holds
 	Numbers []Number `json:"numbers"`
 	Holds   bool     `json:"holds"`
 	Decided bool     `json:"decided"` // false: neither the claim nor its opposite is beyond chance
-	// of an undecided claim, about how many samples a point would decide it if the values stayed; 0
-	// where not even 16384 times as many would
+	// for an undecided claim, the approximate number of samples per point that would decide it with
+	// these values; 0 if more than 16384 times as many would be needed
 	Decides int `json:"decides,omitempty"`
 }
 
-// Number is a quantity behind a verdict with its standard error.
+// Number is a quantity behind a verdict, with its standard error.
 type Number struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -28,11 +28,11 @@ type Number struct {
 
 func number(name string, m Measure) Number { return Number{name, m.Value, m.Error()} }
 
-// known reports whether chance can be told: there is an error.
+// known reports whether the measure has a standard error.
 func (m Measure) known() bool { return len(m.Without) > 0 && !math.IsNaN(m.Value) }
 
-// verdict is decided where the claim or its opposite is beyond chance, and the measures behind it
-// have errors.
+// verdict completes v: it is decided if the claim or its opposite is beyond chance and all measures
+// in `from` have errors.
 func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 	for _, m := range from {
 		if !m.known() {
@@ -43,13 +43,13 @@ func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 	return v
 }
 
-// mostTimes bounds the search for the samples that would decide a claim.
+// mostTimes is the largest factor on the number of samples that the search for Decides tries.
 const mostTimes = 1 << 14
 
-// Verdicts judges the paper's claims by what was measured of the size's points.
+// Verdicts judges the paper's claims by the results at the size's points.
 func Verdicts(results []Result, s Size) []Verdict {
 	out, samples := verdicts(results, s, 1)
-	// In steps of a quarter: errors are known to no better than that.
+	// Steps of a quarter: errors are not known more precisely.
 	for more := 1.25; more <= mostTimes; more *= 1.25 {
 		again, _ := verdicts(results, s, more)
 		for i := range out {
@@ -61,8 +61,8 @@ func Verdicts(results []Result, s Size) []Verdict {
 	return out
 }
 
-// verdicts judges as if there were `more` times the samples with the same values, and returns how
-// many there are a point.
+// verdicts judges as if there were `more` times the samples with the same values; it also returns
+// the samples of a point for each verdict.
 func verdicts(results []Result, s Size, more float64) (out []Verdict, samples []int) {
 	if t := (Table{Kind: "image", Results: results, N: s.Image.N, More: more}); len(t.methods()) > 0 {
 		out = append(out, imageVerdicts(t, s.Image)...)
@@ -140,7 +140,7 @@ func textVerdicts(t Table, g Grid) []Verdict {
 	return out
 }
 
-// must is a metric, NaN where it was not measured.
+// must returns a metric, NaN if it was not measured.
 func (t Table) must(m Point, steps int, name string) Measure {
 	v, ok := t.metric(m, steps, name)
 	if !ok {
@@ -151,8 +151,8 @@ func (t Table) must(m Point, steps int, name string) Measure {
 
 func difference(v []float64) float64 { return v[0] - v[1] }
 
-// scaled is the metric as it is compared, and its name: perplexity by its logarithm, entropy and
-// distances, which may be near 0, as they are.
+// scaled returns the function in which a metric is compared and its name: the logarithm of
+// perplexity; entropy and distances, which may be near 0, unchanged.
 func scaled(metric string) (f func(float64) float64, name string) {
 	same := func(v float64) float64 { return v }
 	switch metric {
@@ -164,9 +164,9 @@ func scaled(metric string) (f func(float64) float64, name string) {
 	return same, metric
 }
 
-// follows measures how much of the way from random to maskgit a sampler goes, over all α and steps:
-// 1 - sum d_s*d_r / sum d_r^2, where d_s and d_r are the distances of sampler and random from
-// maskgit. 1 is maskgit itself, 0 is random.
+// follows measures how far a sampler goes from random (0) to maskgit (1), over all α and steps: 1 -
+// sum d_s*d_r / sum d_r^2, where d_s and d_r are the distances of the sampler and of random from
+// maskgit.
 func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 	var from []Measure
 	var gaps []Measure
@@ -202,7 +202,7 @@ func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 		share)
 }
 
-// momentPairs are what figure 4 compares with and without cache.
+// momentPairs returns the points that figure 4 compares with and without cache.
 func momentPairs(g Grid) (out []Point) {
 	for _, alpha := range g.Alphas {
 		out = append(out, Point{Sampler: "moment", Alpha: alpha})
@@ -210,7 +210,7 @@ func momentPairs(g Grid) (out []Point) {
 	return out
 }
 
-// cachePerStep compares at equal steps.
+// cachePerStep compares pairs at equal steps.
 func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point) Verdict {
 	f, name := scaled(metric)
 	v := Verdict{Claim: claim, Figure: figure,
@@ -234,8 +234,8 @@ func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point)
 
 func logRatio(v []float64) float64 { return math.Log(v[0]) - math.Log(v[1]) }
 
-// cachePerSecond compares at equal time: the curve without cache is interpolated between its
-// points, linearly in the logarithm of time, at the times of the curve with cache that it spans.
+// cachePerSecond compares pairs at equal time: the curve without cache is interpolated, linearly in
+// the logarithm of time, at those times of the curve with cache that lie within it.
 func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Point) Verdict {
 	f, name := scaled(metric)
 	v := Verdict{Claim: claim, Figure: figure,

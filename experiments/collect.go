@@ -11,20 +11,20 @@ import (
 	"unmask/internal/durable"
 )
 
-// Collected keeps the results of a plan's points in a journal, in whatever order they come: output
-// i is the result of point i. Results are equal where all but their times is.
+// Collected keeps the results of a plan's points in a journal, in any order of arrival: output i is
+// the result of point i. Two results are equal if all but their times is.
 type Collected struct {
 	journal *Journal
 	kind    string
 	points  []Point
 }
 
-// Collect returns the results of points of a kind, text or image, in a journal.
+// Collect returns a Collected for the points of a kind, text or image.
 func Collect(j *Journal, kind string, points []Point) *Collected {
 	return &Collected{j, kind, points}
 }
 
-// Pending returns the points that have no result, of the first n.
+// Pending returns which of the first n points have no result.
 func (c *Collected) Pending(n int) (list []int) {
 	for i := range n {
 		if _, ok := c.journal.Find(c.kind, c.points[i]); !ok {
@@ -50,7 +50,7 @@ func (c *Collected) Take(i int, _ uint64, data []byte) error {
 	return c.journal.Append(r)
 }
 
-// Retract removes results that turned out to be wrong.
+// Retract removes wrong results.
 func (c *Collected) Retract(bad []int) error {
 	return c.journal.rewrite(slices.DeleteFunc(slices.Clone(c.journal.Results), func(r Result) bool {
 		return slices.ContainsFunc(bad, func(i int) bool {
@@ -59,7 +59,7 @@ func (c *Collected) Retract(bad []int) error {
 	}))
 }
 
-// Sort puts the results into the order of the points, those of others first.
+// Sort puts the results into the order of the points, with results of other points first.
 func (c *Collected) Sort() error {
 	place := map[Point]int{}
 	for i, p := range c.points {
@@ -75,8 +75,7 @@ func (c *Collected) Sort() error {
 	return c.journal.rewrite(sorted)
 }
 
-// Digest returns a hash of the result of point i but for its times; ok is false where there is
-// none.
+// Digest returns a hash of the result of point i without its times; ok is false if there is none.
 func (c *Collected) Digest(i int) (digest string, ok bool) {
 	r, ok := c.journal.Find(c.kind, c.points[i])
 	if !ok {
@@ -88,7 +87,7 @@ func (c *Collected) Digest(i int) (digest string, ok bool) {
 // DigestOf returns the Digest of a result as JSON.
 func (c *Collected) DigestOf(data []byte) string { return DigestOf(data) }
 
-// DigestOf returns a hash of a result as JSON but for its times.
+// DigestOf returns a hash of a JSON result without its times.
 func DigestOf(data []byte) string {
 	var r Result
 	if strict(data, &r) != nil {
@@ -100,14 +99,14 @@ func DigestOf(data []byte) string {
 func digestOf(r Result) string {
 	r.Seconds = nil
 	data, err := json.Marshal(r)
-	if err != nil { // a metric that is NaN
+	if err != nil { // a metric is NaN
 		return "none"
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// MakePoints measures the points first to first+count-1 and hands each result to put as JSON.
+// MakePoints measures points first to first+count-1 and passes each result to put as JSON.
 func MakePoints(ctx context.Context, t Task, points []Point, first, count int,
 	put func(i int, seed uint64, result []byte) error) error {
 	for i := first; i < first+count; i++ {
@@ -129,7 +128,7 @@ func MakePoints(ctx context.Context, t Task, points []Point, first, count int,
 	return nil
 }
 
-// rewrite replaces the journal by one of other results.
+// rewrite replaces the journal's results.
 func (j *Journal) rewrite(results []Result) error {
 	if err := j.log.Close(); err != nil {
 		return err

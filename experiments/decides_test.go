@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An error falls with the root of the samples; the value stays.
+// An error shrinks with the square root of the number of samples; the value stays.
 func TestShrunk(t *testing.T) {
 	m := Measure{Value: 3}
 	for g := range Groups {
@@ -23,8 +23,8 @@ func TestShrunk(t *testing.T) {
 	require.Equal(t, Measure{Value: 3}, Measure{Value: 3}.shrunk(4))
 }
 
-// What a run leaves undecided is decided by about as many samples as it says: its difference is
-// then beyond 2.262 errors.
+// An undecided claim is decided by about the number of samples that Decides gives: its difference
+// is then beyond 2.262 standard errors.
 func TestSamplesThatWouldDecide(t *testing.T) {
 	var all []Result
 	for _, kind := range []string{"text", "image"} {

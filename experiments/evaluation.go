@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Evaluation is what samples were measured to be.
+// Evaluation is the measured quality of samples.
 type Evaluation struct {
 	Samples int
 	LeftOut int // samples too short to measure
 	Metrics Metrics
-	Classes []ClassMetrics // of each class of pictures alone; none where they were not asked for
+	Classes []ClassMetrics // each class of pictures alone; nil unless asked for
 }
 
-// ClassMetrics are those of the pictures of a class.
+// ClassMetrics are the metrics of one class of pictures.
 type ClassMetrics struct {
 	Class   string
 	Samples int
 	Metrics Metrics
 }
 
-// metricLines say what the numbers are, in the order in which they are shown.
+// metricLines describe the metrics, in the order in which they are shown.
 var metricLines = []struct{ name, line string }{
 	{"perplexity", "generative perplexity, lower is better"},
 	{"entropy", "nats over a sample's own tokens, higher is more diverse"},
@@ -98,7 +98,7 @@ func (e Evaluation) String() string {
 	return b.String()
 }
 
-// SettingsTable returns settings that were tried as a table, with a heading.
+// SettingsTable returns tried settings as a table with a heading.
 func SettingsTable(list []Setting) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-12s %6s %6s %6s %10s  %s\n", "sampler", "steps", "alpha", "cache", "s/sample",

@@ -2,7 +2,7 @@ package experiments
 
 import "math"
 
-// Figures draws the paper's figures of what was measured.
+// Figures draws the paper's figures from results.
 func Figures(results []Result, s Size) []Chart {
 	var charts []Chart
 	if t := (Table{Kind: "image", Results: results, N: s.Image.N}); len(t.methods()) > 0 {
@@ -26,7 +26,7 @@ func temperatureMethods(g Grid) []Point {
 	return append(out, Point{Sampler: "random"})
 }
 
-// draw adds the curves that were measured.
+// draws adds the curves of methods that have results.
 func (c Chart) draws(methods []Point, curve func(m Point) (Curve, bool)) Chart {
 	for _, m := range methods {
 		if k, ok := curve(m); ok {
@@ -62,7 +62,7 @@ func imageFigures(t Table, g Grid) []Chart {
 	return append(charts, c)
 }
 
-// bestAlpha is moment at each number of steps with the α of the least distance.
+// bestAlpha returns moment's curve with the best α, of least distance, at each number of steps.
 func (t Table) bestAlpha(g Grid, cache int) (Curve, bool) {
 	best := Curve{Name: "moment", Method: Point{Sampler: "moment", Cache: cache}}
 	if cache > 0 {
@@ -127,7 +127,7 @@ func storyMethods(g Grid) []Point {
 	return methods
 }
 
-// latency is the perplexity of all samples against the time of those that were made alone.
+// latency returns the perplexity of all samples against the time of samples made one at a time.
 func (t Table) latency(single Table, m Point, steps []int) (Curve, bool) {
 	c := Curve{Name: m.name(), Method: m}
 	for _, n := range steps {

@@ -9,13 +9,13 @@ import (
 	"unmask/samplers"
 )
 
-// fixedName is table 2's name of random: how many positions open is fixed at each step, which ones
-// is uniformly random.
+// fixedName is table 2's name of random: each step opens a fixed number of positions, chosen
+// uniformly.
 const fixedName = "fixed"
 
-// Fixed is random with tokens that are drawn, in 32 bit, as SDTT and MDLM publish it: the
-// argmax over the outcomes of p / (1e-10 - log(u + 1e-10)) with u uniform in float32, 24 bits. It
-// is table 2's "Fixed"; in 64 bit it is samplers.Random.
+// Fixed is random with tokens drawn in 32 bits, as SDTT and MDLM publish it: the argmax over the
+// outcomes of p / (1e-10 - log(u + 1e-10)) with u uniform in float32, 24 bits. It is "Fixed" in
+// table 2. In 64 bits it equals samplers.Random.
 type Fixed struct {
 	Bits int // 32 or 64; 0 means 64
 }
@@ -31,7 +31,7 @@ func init() {
 	})
 }
 
-// Needs the logits in 32 bit, nothing in 64.
+// Needs the logits in 32 bits, nothing in 64.
 func (f Fixed) Needs(step, steps int) samplers.Need { return samplers.Need{Logits: f.Bits == 32} }
 
 // Choose opens Quota random positions.

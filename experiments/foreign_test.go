@@ -25,7 +25,7 @@ func init() {
 			param.Param{Name: "alpha", Min: 0.001, Max: 100, Default: "6", Help: "of the noise"})}})
 }
 
-// What another package registered is tuned and swept with the rest.
+// Rules that another package registered are tuned and swept like the others.
 func TestForeignRulesAreTuned(t *testing.T) {
 	list := candidates("text", true)
 	require.Contains(t, list, Point{Sampler: "warm", Alpha: 3})

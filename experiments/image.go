@@ -21,7 +21,7 @@ type Pictures interface {
 	Image(codes []int32) (*image.NRGBA, error)
 }
 
-// Image is a model of images and what its samples are compared with.
+// Image is a model of images and the reference for its samples.
 type Image struct {
 	Denoiser  model.Denoiser
 	Pictures  Pictures
@@ -40,21 +40,21 @@ func (t Image) Scorer(n int) Scorer {
 	return &codeScorer{t, NewImageScorer(t.Network, t.Reference, n)}
 }
 
-// Reference is what images are compared with.
+// Reference describes the pictures that samples are compared with.
 type Reference struct {
 	Gaussian metrics.Gaussian
 	Features [][]float32 // a sample of them, for precision and recall; may be empty
 }
 
-// remembered bounds the features that are kept, in values: they are for precision, recall and the
-// error of the Frechet distance. 10,000 of Inception's fit.
+// remembered is the most feature values kept for precision, recall and the error of the Frechet
+// distance: 10,000 pictures with Inception's width.
 const remembered = 10_000 * 2048
 
-// narrow bounds the width up to which the error of a Frechet distance is computed: that takes
-// Groups distances more.
+// narrow is the largest width for which the error of a Frechet distance is computed, because that
+// takes Groups more distances.
 const narrow = 512
 
-// NewReference gathers a reference from a stream of features, which add hands over.
+// NewReference builds a reference from a stream of features: each passes every picture's to add.
 func NewReference(width int, each func(add func(features []float32) error) error) (*Reference,
 	error) {
 	m := metrics.NewMoments(width)
@@ -72,15 +72,15 @@ func NewReference(width int, each func(add func(features []float32) error) error
 	return r, err
 }
 
-// SceneReference is that of n drawn landscapes.
+// SceneReference returns the reference of n drawn landscapes.
 func SceneReference(ctx context.Context, x Network, n int) (*Reference, error) {
 	return NewReference(x.Width(), func(add func([]float32) error) error {
 		return x.Features(ctx, Scenes(n, 1), func(_ int, f, _ []float32) error { return add(f) })
 	})
 }
 
-// ImageScorer judges images: frechet, the Frechet distance to the reference; precision and recall
-// of the first 10,000; and, where the network has logits, score, the Inception Score.
+// ImageScorer judges images by: frechet, the Frechet distance to the reference; precision and
+// recall of the first 10,000; and, if the network has logits, score, the Inception Score.
 type ImageScorer struct {
 	network   Network
 	reference *Reference
@@ -91,12 +91,12 @@ type ImageScorer struct {
 	score    *metrics.InceptionScore
 }
 
-// NewImageScorer has seen none of the n images.
+// NewImageScorer returns an empty scorer for n images.
 func NewImageScorer(x Network, r *Reference, n int) *ImageScorer {
 	return &ImageScorer{network: x, reference: r, n: n, moments: metrics.NewMoments(x.Width())}
 }
 
-// splits are the Inception Score's, as torch-fidelity has it.
+// splits is the number of splits of the Inception Score, as in torch-fidelity.
 const splits = 10
 
 // AddFeatures counts one image; logits are nil where the network has none.
@@ -118,13 +118,13 @@ func (s *ImageScorer) AddFeatures(features, logits []float32) (err error) {
 	return s.moments.Add(features)
 }
 
-// Gaussian is that of the images so far.
+// Gaussian returns the moments of the images so far.
 func (s *ImageScorer) Gaussian() (metrics.Gaussian, error) { return s.moments.Gaussian() }
 
-// neighbours of precision and recall, as in their paper.
+// neighbours is k of precision and recall, as in their paper.
 const neighbours = 3
 
-// Metrics are those of all images so far.
+// Metrics returns the metrics of all images so far.
 func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 	g, err := s.moments.Gaussian()
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 	return m, nil
 }
 
-// without is the Frechet distance without each part of the images.
+// without returns the Frechet distance without each of the Groups parts of the images.
 func (s *ImageScorer) without(ctx context.Context) ([]float64, error) {
 	out := make([]float64, Groups)
 	for g := range out {

@@ -9,7 +9,8 @@ import (
 	"unmask/images"
 )
 
-// colours is a network whose features are the mean red, green and blue; it has logits if asked.
+// colours is a network whose features are the mean red, green and blue; it has logits if classes is
+// not 0.
 type colours struct{ classes int }
 
 func (colours) Width() int { return 3 }
@@ -32,8 +33,8 @@ func (c colours) Features(_ context.Context, list []*images.Image,
 	return nil
 }
 
-// Landscapes are at no distance from themselves, near others, and far from their negatives;
-// uniform logits score 1.
+// Landscapes have distance 0 from themselves, a small one from others, and a large one from their
+// negatives. Uniform logits score 1.
 func TestImageScorer(t *testing.T) {
 	x := colours{classes: 5}
 	r, err := SceneReference(t.Context(), x, 60)

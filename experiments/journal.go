@@ -15,18 +15,19 @@ import (
 	"unmask/internal/whole"
 )
 
-// ErrStopped ends a run that its progress function stopped; what is measured is in the journal.
+// ErrStopped is the error of a run that its progress function stopped; measured results are in the
+// journal.
 var ErrStopped = errors.New("stopped")
 
-// Settings are what a journal's results have in common, by name: the model and its weights, the
-// judge, and what the times depend on.
+// Settings are what all results of a journal share, by name: the model and its weights, the judge,
+// and what affects the times.
 type Settings map[string]string
 
 // Journal is a file of results, one JSON object a line under a first line of settings. A line is
 // appended whole and synced.
 type Journal struct {
 	Results []Result
-	Dropped int // bytes after the last whole line, which OpenJournal dropped
+	Dropped int // bytes after the last whole line, which OpenJournal removed
 
 	name     string
 	settings Settings
@@ -36,15 +37,15 @@ type Journal struct {
 
 type header struct {
 	Settings Settings `json:"settings"`
-	Part     *Part    `json:"part,omitempty"` // nil of a whole plan
+	Part     *Part    `json:"part,omitempty"` // nil: a whole plan
 }
 
-// OpenJournal opens or creates the file at name for appending. It refuses a file that is not a
-// journal, one that is damaged elsewhere than in a last line that was cut, and one with other
-// settings, with the first difference.
+// OpenJournal opens or creates a journal for appending. It refuses a file that is not a journal,
+// one damaged anywhere but in a cut last line, and one with other settings; that error names the
+// first difference.
 func OpenJournal(name string, s Settings) (*Journal, error) { return OpenPart(name, s, nil) }
 
-// OpenPart is OpenJournal for the results of a part of a plan, nil for all of it.
+// OpenPart is OpenJournal for a part of a plan, nil for all of it.
 func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a %s, want a file", name, whole.Kind(info))
@@ -88,7 +89,7 @@ func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
 	return j, j.log.Cut(int64(size))
 }
 
-// same refuses settings that differ.
+// same returns an error if settings differ.
 func (s Settings) same(now Settings) error {
 	both := Settings{}
 	maps.Copy(both, s)
@@ -104,8 +105,8 @@ func (s Settings) same(now Settings) error {
 
 func sortedNames(s Settings) []string { return slices.Sorted(maps.Keys(s)) }
 
-// ReadJournal reads the results of a file. What follows its last whole line is left out; dropped is
-// how many bytes that is.
+// ReadJournal reads the results of a file. It ignores what follows the last whole line; dropped is
+// the number of these bytes.
 func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
 	data, err := whole.ReadFile(name)
 	if err != nil {
@@ -118,8 +119,8 @@ func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
 	return h.Settings, results, len(data) - size, nil
 }
 
-// parse returns what the whole lines hold and how many bytes they are. Blank lines at the end count
-// as cut.
+// parse returns the contents of the whole lines and their size in bytes. Blank lines at the end do
+// not count.
 func parse(data []byte) (h header, results []Result, size int, err error) {
 	end := bytes.LastIndexByte(data, '\n') + 1
 	whole := bytes.TrimRight(data[:end], " \t\r\n")
@@ -190,7 +191,7 @@ func (j *Journal) Find(kind string, p Point) (Result, bool) {
 	return Result{}, false
 }
 
-// Of returns the results of points, of those that it has.
+// Of returns the results of those points that have one.
 func (j *Journal) Of(kind string, points []Point) (list []Result) {
 	for _, p := range points {
 		if r, ok := j.Find(kind, p); ok {
@@ -200,7 +201,7 @@ func (j *Journal) Of(kind string, points []Point) (list []Result) {
 	return list
 }
 
-// Append adds a result, on the disk when it returns.
+// Append adds a result; it is on the disk when Append returns.
 func (j *Journal) Append(r Result) error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -213,7 +214,7 @@ func (j *Journal) Append(r Result) error {
 	return nil
 }
 
-// Close releases the file; a second call does nothing.
+// Close closes the file; a second call does nothing.
 func (j *Journal) Close() error {
 	var err error
 	if j.log != nil {

@@ -4,18 +4,18 @@ import (
 	"math"
 )
 
-// Groups is how many parts a point's samples fall into for the jackknife.
+// Groups is the number of parts that a point's samples are divided into for the jackknife.
 const Groups = 10
 
-// Measure is a metric with what it would be without each of Groups parts of the samples, from
-// which its error and that of all that is computed from it follow (the delete-a-group jackknife).
-// Without is empty where that is not known.
+// Measure is a metric, together with its values without each of Groups parts of the samples.
+// Standard errors follow from these, also of anything computed from measures (the delete-a-group
+// jackknife). Without is empty if they are unknown.
 type Measure struct {
 	Value   float64   `json:"value"`
 	Without []float64 `json:"without,omitempty"`
 
-	// Deviation is the standard deviation over the metric's own splits, which the Inception Score is
-	// published with; 0 for others. It is no standard error.
+	// Deviation is the standard deviation over the metric's own splits, which papers give for the
+	// Inception Score; 0 for others. It is not a standard error.
 	Deviation float64 `json:"deviation,omitempty"`
 }
 
@@ -23,7 +23,7 @@ type Measure struct {
 // score, precision, recall of images.
 type Metrics map[string]Measure
 
-// Error is the standard error, 0 where it is not known.
+// Error returns the standard error, 0 if unknown.
 func (m Measure) Error() float64 {
 	g := float64(len(m.Without))
 	if g < 2 {
@@ -39,17 +39,17 @@ func (m Measure) Error() float64 {
 	return math.Sqrt((g - 1) / g * sum)
 }
 
-// bound is how many standard errors 95 % of a Student distribution with Groups-1 degrees of
-// freedom lie within.
+// bound is the half width, in standard errors, of a 95 % interval of Student's distribution with
+// Groups-1 degrees of freedom.
 const bound = 2.262
 
-// Above and Below report whether a measure is beyond v by more than chance.
+// Above reports whether the measure is larger than v beyond chance.
 func (m Measure) Above(v float64) bool { return m.Value-bound*m.Error() > v }
 
-// Below is Above's other side.
+// Below reports whether the measure is smaller than v beyond chance.
 func (m Measure) Below(v float64) bool { return m.Value+bound*m.Error() < v }
 
-// shrunk is the measure with the error that `more` times the samples would leave; 0 is 1.
+// shrunk returns the measure with the error that `more` times the samples would give; 0 means 1.
 func (m Measure) shrunk(more float64) Measure {
 	if more <= 1 || len(m.Without) == 0 {
 		return m
@@ -66,8 +66,8 @@ func (m Measure) shrunk(more float64) Measure {
 	return m
 }
 
-// combine computes a measure from others: f of their values, and of what they would be without
-// each part of the samples. Parts of the same number belong together, as seeds are shared.
+// combine computes a measure from others: f of their values, and f of their values without each
+// part of the samples. Equal part numbers belong together, because seeds are shared.
 func combine(f func(values []float64) float64, from ...Measure) Measure {
 	values := make([]float64, len(from))
 	for i, m := range from {
@@ -86,7 +86,7 @@ func combine(f func(values []float64) float64, from ...Measure) Measure {
 	return out
 }
 
-// average is the mean of measures of different seeds.
+// average returns the mean of measures of different seeds.
 func average(from ...Measure) Measure { return combine(mean, from...) }
 
 func mean(v []float64) float64 {
@@ -97,7 +97,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// tally is a mean by parts: sample i belongs to part i % Groups.
+// tally is a mean that is also kept by parts: sample i belongs to part i % Groups.
 type tally struct {
 	n           int
 	sum, weight [Groups]float64
@@ -109,7 +109,7 @@ func (t *tally) add(value, weight float64) {
 	t.n++
 }
 
-// measure is f of the mean. ok is false of no samples.
+// measure returns f of the mean; ok is false without samples.
 func (t *tally) measure(f func(mean float64) float64) (m Measure, ok bool) {
 	var sum, weight float64
 	for g := range Groups {

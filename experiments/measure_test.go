@@ -45,7 +45,7 @@ func TestErrorOfMean(t *testing.T) {
 	require.False(t, m.known())
 }
 
-// Fixed in 32 bit draws from p: the coarse uniforms are too fine for a few outcomes to show.
+// Fixed in 32 bits draws from p: with a few outcomes the coarse uniform numbers do not matter.
 func TestFixedFollowsP(t *testing.T) {
 	logits := []float32{0, 1, 2, -1}
 	const n = 20000

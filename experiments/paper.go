@@ -7,28 +7,28 @@ import (
 	"unmask/param"
 )
 
-// Size says how much of the paper's experiments is measured.
+// Size says how many of the paper's measurements are made.
 type Size struct {
 	Name  string
 	Text  Grid
 	Image Grid
 }
 
-// Grid is what is measured of one kind of model.
+// Grid lists the measurements for one kind of model.
 type Grid struct {
 	Length  int // positions, 0 for the model's
 	Steps   []int
 	Table   []int // steps of table 2
 	Alphas  []float64
-	Choice  float64 // Gumbel temperature of u-moment and hybrid, which the paper leaves open
-	Repeats int     // seeds, of the figures that have repeats
+	Choice  float64 // Gumbel temperature of u-moment and hybrid, which the paper does not give
+	Repeats int     // seeds of the figures that have repeats
 	N       int     // samples of each point and seed
 	Batch   int
-	Scenes  int // drawn landscapes to compare with, for the demo's images
+	Scenes  int // drawn landscapes in the reference of the demo's images
 }
 
-// The sizes. Default is chosen for two cores; where the demo's text is 8 times shorter than the
-// paper's, so are the steps, and each step opens as many positions.
+// The sizes. Default is for two cores; the demo's texts are 8 times shorter than the paper's, and
+// so are its steps, so each step opens as many positions as in the paper.
 var (
 	Quick = Size{"quick",
 		Grid{Length: 16, Steps: []int{2, 4}, Table: []int{2, 4}, Alphas: []float64{6}, Choice: 3,
@@ -49,8 +49,8 @@ var (
 	}
 )
 
-// ForPublished keeps a size's sample counts but measures whole sequences at the paper's steps:
-// published models are not the demo's size.
+// ForPublished returns the size with its sample counts, but whole sequences and the paper's steps,
+// for published models.
 func (s Size) ForPublished() Size {
 	if s.Name == Default.Name {
 		s.Text.Length, s.Text.Steps, s.Text.Table = 0, []int{8, 16, 32, 64}, []int{8, 32, 128}
@@ -64,19 +64,19 @@ var Samples = param.Param{Name: "samples", Min: Groups, Max: float64(Full.Image.
 	Default: strconv.Itoa(Default.Image.N),
 	Help:    "samples of each point and seed; a report says how many would decide a claim"}
 
-// WithSamples returns the size with n samples a point and seed, n as Samples allows.
+// WithSamples returns the size with n samples per point and seed; see Samples for the range.
 func (s Size) WithSamples(n int) Size {
 	s.Text.N, s.Image.N = n, n
 	return s
 }
 
-// temperatureSamplers draw from p^beta, the others from p.
+// temperatureSamplers draw from p^beta; unbiased ones draw from p.
 var (
 	temperatureSamplers = []string{"maskgit", "moment", "temp"}
 	freeSamplers        = []string{"random", "halton"}
 )
 
-// TextPoints are those of figures 5 and 6, the right of figure 4, and table 2.
+// TextPoints returns the points of figures 5 and 6, of the right of figure 4, and of table 2.
 func (g Grid) TextPoints() []Point {
 	var points []Point
 	add := func(steps []int, repeats int, p Point) {
@@ -110,19 +110,19 @@ func (g Grid) TextPoints() []Point {
 	return points
 }
 
-// latencyN is how many samples are timed one by one for figure 6.
+// latencyN is the number of samples timed one at a time for figure 6.
 const latencyN = 3
 
-// proposed are the methods whose time the paper compares.
+// proposed returns the methods whose time the paper compares.
 func (g Grid) proposed() []Point { return g.unbiased()[:4] }
 
-// tableSamplers are table 2's rows; "Fixed" in 64 bit is random.
+// tableSamplers are the rows of table 2; "Fixed" in 64 bits is random.
 var tableSamplers = []Point{
 	{Sampler: "vanilla", Bits: 32}, {Sampler: "vanilla", Bits: 64}, {Sampler: fixedName, Bits: 32},
 	{Sampler: "random"},
 }
 
-// unbiased are the methods that draw from p: figure 5's right.
+// unbiased returns the methods that draw from p: the right of figure 5.
 func (g Grid) unbiased() []Point {
 	return []Point{
 		{Sampler: "random"}, {Sampler: "random", Cache: 1},
@@ -131,7 +131,7 @@ func (g Grid) unbiased() []Point {
 	}
 }
 
-// ImagePoints are those of figure 3 and the left of figure 4.
+// ImagePoints returns the points of figure 3 and of the left of figure 4.
 func (g Grid) ImagePoints() []Point {
 	var points []Point
 	add := func(repeats int, p Point) {

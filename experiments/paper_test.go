@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// world makes up results: quality(p) is the logarithm of perplexity or distance, entropy(p) in
-// nats, each the same for all seeds but for a noise of about 1 %.
+// world makes up results: quality(p) is the logarithm of perplexity or the distance, entropy(p) is
+// in nats; both are the same for all seeds except for noise of about 1 %.
 func world(s Size, quality, entropy func(p Point) float64) []Result {
 	noisy := func(v float64, p Point) Measure {
 		m := Measure{Value: v}
@@ -39,7 +39,7 @@ func world(s Size, quality, entropy func(p Point) float64) []Result {
 	return out
 }
 
-// asInPaper is the world that the paper describes.
+// asInPaper is a world in which the paper's claims hold.
 func asInPaper(p Point) (quality, entropy float64) {
 	steps := math.Log2(float64(p.Steps))
 	quality, entropy = 5-0.4*steps, 5.3
@@ -66,7 +66,7 @@ func asInPaper(p Point) (quality, entropy float64) {
 	return quality - 0.4*float64(p.Cache), entropy
 }
 
-// The rules find every claim in a world that is as the paper says, and none in its opposite.
+// The rules find every claim in a world as the paper describes it, and none in its opposite.
 func TestVerdicts(t *testing.T) {
 	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q },
 		func(p Point) float64 { _, h := asInPaper(p); return h })
@@ -129,7 +129,7 @@ func TestReport(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, strings.Count(markdown, "]("),
 		strings.Count(string(html), "data:image/svg&#43;xml;base64,"))
-	require.NotContains(t, string(html), "http") // it needs nothing else
+	require.NotContains(t, string(html), "http") // the page loads nothing
 	verdicts, err := json.Marshal(r.Verdicts)
 	require.NoError(t, err)
 	for _, key := range []string{`"claim"`, `"figure"`, `"numbers"`, `"holds"`} {
@@ -140,7 +140,7 @@ func TestReport(t *testing.T) {
 	require.Equal(t, markdown, string(again.Markdown("figures/")))
 }
 
-// Charts are pictures with every curve's name, also of odd values.
+// Charts have every curve's name, even with extreme values.
 func TestCharts(t *testing.T) {
 	results := world(Quick, func(p Point) float64 { return 3 }, func(p Point) float64 { return 4 })
 	results[0].Metrics["perplexity"] = Measure{Value: -1}

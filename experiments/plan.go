@@ -99,12 +99,12 @@ func ParsePlan(data []byte) (Plan, error) {
 	return p.check()
 }
 
-// planNames are the fields of a plan that are no parameters of a recipe, or lists of such.
+// planNames are the fields of a plan that are not parameters of a recipe.
 var planNames = []string{"model", "kind", "judge", "inception", "reference", "samplers", "steps",
 	"alpha", "cache", "seeds", "n", "batch", "length"}
 
-// checkNames refuses fields that are neither a plan's nor a parameter of a recipe. What is no
-// mapping is left to the decoder.
+// checkNames returns an error for a field that is neither a plan's nor a recipe's. A file that is
+// not a mapping is left to the decoder.
 func checkNames(data []byte) error {
 	names := planNames
 	for _, q := range generate.Params() {
@@ -130,7 +130,7 @@ func checkNames(data []byte) error {
 	return nil
 }
 
-// plain puts the decoder's findings into one line.
+// plain returns the decoder's errors as one line.
 func plain(err error) error {
 	var e *yaml.TypeError
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -220,8 +220,8 @@ func (p Plan) check() (Plan, error) {
 	return p, nil
 }
 
-// Points are the plan's combinations, each once: what has no Gumbel temperature is measured at
-// one, and what cannot use a cache without.
+// Points returns the plan's combinations, each once. Samplers without a Gumbel temperature are
+// measured at one value of it, and samplers that cannot use a cache without one.
 func (p Plan) Points() []Point {
 	var points []Point
 	seen := map[Point]bool{}
@@ -235,7 +235,7 @@ func (p Plan) Points() []Point {
 	return points
 }
 
-// cells are all combinations.
+// cells returns all combinations.
 func (p Plan) cells() []Point {
 	var points []Point
 	for _, name := range p.Samplers {
@@ -260,14 +260,14 @@ func (p Plan) cells() []Point {
 	return points
 }
 
-// with returns the combinations of the other parameters, as texts.
+// with returns the combinations of the other parameters as texts.
 func (p Plan) with() []string {
 	recipes := []generate.Recipe{{}}
 	for _, name := range slices.Sorted(maps.Keys(p.With)) {
 		var next []generate.Recipe
 		for _, r := range recipes {
 			for _, text := range p.With[name] {
-				_ = r.Set(name, text) // check has tried it
+				_ = r.Set(name, text) // check has done the same without an error
 				next = append(next, r)
 			}
 		}
@@ -282,7 +282,7 @@ func (p Plan) with() []string {
 	return out
 }
 
-// uncached returns why a sampler has no intermediate stages, "" where it may have them.
+// uncached returns why a sampler has no intermediate stages, "" if it can have them.
 func uncached(name string) string {
 	s, err := samplers.Parse(name)
 	if err != nil {
@@ -294,7 +294,7 @@ func uncached(name string) string {
 	return ""
 }
 
-// empty is the error of a plan none of whose cells can run.
+// empty returns the error of a plan in which no combination can run.
 func (p Plan) empty() error {
 	q := p.cells()[0]
 	return fmt.Errorf("plan has no cell that can run: %s with cache %d: %s", q.Sampler, q.Cache,

@@ -27,7 +27,7 @@ func TestPlanPoints(t *testing.T) {
 	}, count)
 }
 
-// Any parameter of a recipe may be a list; texts of one meaning are one cell.
+// Any parameter of a recipe may be a list; equal values are one point.
 func TestPlanOfRecipes(t *testing.T) {
 	p, err := ParsePlan([]byte("samplers: [hybrid]\nsteps: [4]\nschedule: [uniform, " +
 		"cosine]\ntop-p: [0.9, 1, 1.0]\nn: 8\n"))

@@ -19,12 +19,12 @@ import (
 
 // Chart is a plot with a legend beside it.
 type Chart struct {
-	Name   string // of its files
+	Name   string // of its files, without extension
 	Title  string
 	X, Y   string // axes
 	LogX   bool
 	LogY   bool
-	Marks  bool // ticks of X at the values alone, for steps
+	Marks  bool // X has ticks only at the values; for steps
 	Curves []Curve
 }
 
@@ -32,9 +32,9 @@ type Chart struct {
 type Curve struct {
 	Name        string
 	Method      Point
-	X, Y, Error []float64 // Error is the half of a bar, 0 for none
-	Across      []float64 // as Error, of bars along X; nil for none
-	Steps       []int     // of each point; nil where it has none
+	X, Y, Error []float64 // Error is half of a bar's length, 0 for none
+	Across      []float64 // half lengths of bars along X; nil for none
+	Steps       []int     // steps of each point; nil if unknown
 }
 
 // add appends a point at a number of steps.
@@ -43,15 +43,15 @@ func (c *Curve) add(steps int, x, y Measure) {
 	c.Across, c.Steps = append(c.Across, x.Error()), append(c.Steps, steps)
 }
 
-// Size of a chart's picture, of its legend, and the PNG's dots an inch.
+// Sizes of a chart's picture and of its legend, and dots per inch of the PNG.
 const (
 	chartWidth, chartHeight = 7.2 * vg.Inch, 4 * vg.Inch
 	legendWidth             = 1.75 * vg.Inch
 	pngDPI                  = 150
 )
 
-// look is how a sampler appears: colours of different lightness and a marker each, so that grey is
-// enough to tell them apart. Dashes tell curves with one marker apart.
+// look is the colour and marker of a sampler. Colours differ in lightness, so that they differ in
+// grey too. Curves with the same marker have different dashes.
 type look struct {
 	color color.NRGBA
 	glyph draw.GlyphDrawer
@@ -65,11 +65,11 @@ var looks = map[string]look{
 	"halton":   {color.NRGBA{15, 125, 65, 255}, draw.PlusGlyph{}},       // 85
 	"u-moment": {color.NRGBA{80, 35, 140, 255}, draw.SquareGlyph{}},     // 60
 	"hybrid":   {color.NRGBA{235, 110, 130, 255}, draw.TriangleGlyph{}}, // 150
-	fixedName:  {color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}},          // random by another name
+	fixedName:  {color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}},          // random's name in table 2
 	"vanilla":  {color.NRGBA{120, 120, 120, 255}, draw.RingGlyph{}},
 }
 
-// others are the looks of samplers that the paper does not have, by their place.
+// others are the looks of samplers that are not in the paper, by their place in the chart.
 var others = []look{
 	{color.NRGBA{0, 90, 120, 255}, draw.RingGlyph{}},
 	{color.NRGBA{150, 100, 60, 255}, draw.SquareGlyph{}},
@@ -86,7 +86,7 @@ var dashes = [][]vg.Length{
 	{vg.Points(12), vg.Points(2), vg.Points(4), vg.Points(2)},
 }
 
-// look of curve i: its sampler's, or by its place for samplers that the paper does not have.
+// look returns the look of curve i: its sampler's, or one of others by its place.
 func (c *Chart) look(i int) look {
 	if l, ok := looks[c.Curves[i].Method.Sampler]; ok {
 		return l
@@ -94,7 +94,8 @@ func (c *Chart) look(i int) look {
 	return others[i%len(others)]
 }
 
-// style of curve i: dashes count the curves before it with the same marker.
+// style returns the styles of curve i: its dashes depend on the number of earlier curves with the
+// same marker.
 func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
 	l, dash := c.look(i), 0
 	for before := range i {
@@ -106,7 +107,7 @@ func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
 	return line, draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: l.glyph}
 }
 
-// draw lays the chart out on a canvas.
+// draw draws the chart on a canvas.
 func (c *Chart) draw(dc draw.Canvas) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
@@ -140,7 +141,7 @@ func (c *Chart) draw(dc draw.Canvas) error {
 	return nil
 }
 
-// add draws a curve's points that the axes can show; false if there are none.
+// add draws the points of a curve that the axes can show; it returns false if there are none.
 func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 	k := c.Curves[i]
 	bars := errorBars{logX: c.LogX, logY: c.LogY}
@@ -181,7 +182,7 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 	return true, nil
 }
 
-// label writes the steps of a curve's points beside them.
+// label writes the number of steps beside each point of a curve.
 func label(p *plot.Plot, steps plotter.XYLabels, c color.Color) error {
 	text, err := plotter.NewLabels(steps)
 	if err != nil {
@@ -195,8 +196,8 @@ func label(p *plot.Plot, steps plotter.XYLabels, c color.Color) error {
 	return nil
 }
 
-// errorBars are bars of one standard error, cut off at 0, which no metric of ours goes below, and
-// above it on a logarithmic axis.
+// errorBars are bars of one standard error, cut off at 0, below which no metric goes, and above 0
+// on a logarithmic axis.
 type errorBars struct {
 	plotter.XYs
 	half, across []float64
@@ -213,7 +214,7 @@ func (e errorBars) XError(i int) (low, high float64) {
 	return below(e.across[i], e.XYs[i].X, e.logX), e.across[i]
 }
 
-// below returns how far a bar of half goes below v.
+// below returns the length of a bar below v, given its half length.
 func below(half, v float64, log bool) float64 {
 	switch {
 	case log:
@@ -224,7 +225,7 @@ func below(half, v float64, log bool) float64 {
 	return half
 }
 
-// draw adds the bars that have a length.
+// draw adds the bars that are longer than 0.
 func (e errorBars) draw(p *plot.Plot, c color.Color) error {
 	if slices.Max(e.half) > 0 {
 		y, err := plotter.NewYErrorBars(e)
@@ -245,8 +246,8 @@ func (e errorBars) draw(p *plot.Plot, c color.Color) error {
 	return nil
 }
 
-// margin is how much of an axis is left free at both of its ends, so that markers and bars stay
-// within the frame.
+// margin is the share of an axis left free at each end, so that markers and bars stay within the
+// frame.
 const margin = 0.04
 
 func (c *Chart) scale(p *plot.Plot) {
@@ -255,7 +256,7 @@ func (c *Chart) scale(p *plot.Plot) {
 		log  bool
 	}{{&p.X, c.LogX}, {&p.Y, c.LogY}} {
 		a := one.axis
-		if a.Min == a.Max { // a lone point
+		if a.Min == a.Max { // a single point
 			a.Min, a.Max = a.Min-0.1*math.Abs(a.Min)-1e-9, a.Max+0.1*math.Abs(a.Max)+1e-9
 		}
 		if one.log {
@@ -282,8 +283,8 @@ func (c *Chart) scale(p *plot.Plot) {
 	}
 }
 
-// evenly labels multiples of 1, 2 or 5 times a power of ten, four to nine of them, each with the
-// digits that tell it from the next.
+// evenly places four to nine ticks at multiples of 1, 2 or 5 times a power of ten, with as many
+// digits as their labels need to differ.
 type evenly struct{}
 
 func (evenly) Ticks(low, high float64) []plot.Tick {
@@ -313,8 +314,8 @@ func (evenly) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// decades labels 1, 2, 5 times powers of ten, or even steps where fewer than three of those are in
-// sight.
+// decades places ticks at 1, 2 and 5 times powers of ten, or evenly if there would be fewer than
+// three.
 type decades struct{}
 
 func (decades) Ticks(low, high float64) []plot.Tick {
@@ -345,13 +346,13 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// SVG is the chart as a vector graphic.
+// SVG returns the chart as SVG.
 func (c *Chart) SVG() ([]byte, error) {
 	canvas := vgsvg.New(chartWidth, chartHeight)
 	return c.write(draw.New(canvas), canvas)
 }
 
-// PNG is the chart in dots.
+// PNG returns the chart as PNG.
 func (c *Chart) PNG() ([]byte, error) {
 	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(pngDPI))
 	return c.write(draw.New(canvas), vgimg.PngCanvas{Canvas: canvas})

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTicks wants labels that tell every tick from the others, three or more of them, and no -0.
+// Tick labels differ from each other, there are three or more, and none is -0.
 func TestTicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := rapid.Float64Range(-1000, 1000).Draw(t, "low")
@@ -37,7 +37,7 @@ func TestTicks(t *testing.T) {
 	})
 }
 
-// TestFrame has every point and bar within the axes, with room for its marker.
+// Every point and bar is within the axes, with room for its marker.
 func TestFrame(t *testing.T) {
 	for _, log := range []bool{false, true} {
 		c := Chart{Name: "x", LogX: log, LogY: log, Curves: []Curve{
@@ -69,7 +69,7 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// TestLooksInGrey has the samplers of one figure of the paper apart by their grey alone.
+// The samplers of one of the paper's figures have different greys.
 func TestLooksInGrey(t *testing.T) {
 	for _, together := range [][]string{
 		{"random", "maskgit", "moment", "temp", "halton"}, {"random", "hybrid", "halton", "u-moment"},
@@ -88,8 +88,8 @@ func grey(name string) float64 {
 	return 0.299*float64(c.R) + 0.587*float64(c.G) + 0.114*float64(c.B)
 }
 
-// TestBarsAndSteps wants bars of one standard error on each axis that has a metric, also of a
-// single seed, and the steps beside the points of charts that do not have them on an axis.
+// Each axis with a metric has bars of one standard error, also for a single seed. Charts without
+// steps on an axis have them beside the points.
 func TestBarsAndSteps(t *testing.T) {
 	var results []Result
 	for _, steps := range []int{7, 31} {

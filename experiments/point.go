@@ -12,12 +12,12 @@ import (
 	"unmask/samplers"
 )
 
-// Point is one cell of a sweep: a recipe, by what figures tell apart, and how many samples it
-// makes. Points are compared with ==.
+// Point is one measurement of a sweep: a recipe, split into the parameters that figures
+// distinguish, and the number of samples. Points are compared with ==.
 type Point struct {
 	Sampler string  `json:"sampler"`         // as samplers.Parse reads it
-	Bits    int     `json:"bits,omitempty"`  // given to the sampler, as Alpha is
-	Alpha   float64 `json:"alpha,omitempty"` // 0 where no rule takes it
+	Bits    int     `json:"bits,omitempty"`  // parameter of the sampler, like Alpha
+	Alpha   float64 `json:"alpha,omitempty"` // 0 if no rule has it
 	Steps   int     `json:"steps"`
 	Cache   int     `json:"cache,omitempty"`
 	With    string  `json:"with,omitempty"` // the rest of the recipe, as generate.Recipe writes it
@@ -27,12 +27,12 @@ type Point struct {
 	Length  int     `json:"length,omitempty"` // positions, 0 for the model's
 }
 
-// String names a point in one line.
+// String returns the point in one line.
 func (p Point) String() string {
 	return fmt.Sprintf("%s, %d steps, seed %d", p.name(), p.Steps, p.Seed)
 }
 
-// name is the sampler with what is not for a curve's axis.
+// name returns the sampler with its parameters, except those on a curve's axis.
 func (p Point) name() string {
 	s := p.Sampler
 	if p.Cache > 0 {
@@ -53,7 +53,7 @@ func (p Point) name() string {
 	return s
 }
 
-// Recipe returns the point's recipe, without the defaults of a model.
+// Recipe returns the point's recipe without a model's defaults.
 func (p Point) Recipe() (generate.Recipe, error) {
 	r, err := generate.ParseRecipe(p.With)
 	if err != nil {
@@ -71,16 +71,16 @@ func (p Point) Recipe() (generate.Recipe, error) {
 	return r, err
 }
 
-// usesAlpha reports whether a Gumbel temperature changes what a sampler does.
+// usesAlpha reports whether a sampler has a Gumbel temperature.
 func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
 
-// Options returns those of the point's generation.
+// Options returns the options that generate the point's samples.
 func (p Point) Options() (generate.Options, error) {
 	r, err := p.Recipe()
 	return generate.Options{N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length}.With(r), err
 }
 
-// Check refuses a point that cannot run on a model.
+// Check returns an error for a point that cannot run on a model.
 func (p Point) Check(d model.Denoiser) error {
 	o, err := p.Options()
 	if err == nil {
@@ -92,14 +92,14 @@ func (p Point) Check(d model.Denoiser) error {
 	return nil
 }
 
-// Task is a model and how its samples are judged.
+// Task is a model and the judge of its samples.
 type Task interface {
 	Kind() string // text or image
 	Model() model.Denoiser
 	Scorer(n int) Scorer // returns an empty scorer for n samples
 }
 
-// Scorer judges a stream of samples in memory that does not grow with it.
+// Scorer judges a stream of samples in memory that does not grow with their number.
 type Scorer interface {
 	Add(ctx context.Context, tokens [][]int32) error
 	Metrics(ctx context.Context) (Metrics, error)
@@ -114,7 +114,7 @@ type Result struct {
 }
 
 // Run generates the point's samples and judges them. progress, which may be nil, is called after
-// each step with the share of the point that is done; false stops the run with ErrStopped.
+// each step with the finished fraction of the point; if it returns false Run stops with ErrStopped.
 func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool) (Result, error) {
 	r := Result{Kind: t.Kind(), Point: p}
 	o, err := p.Options()

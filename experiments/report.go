@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Report is what a reproduction found.
+// Report is the result of a reproduction.
 type Report struct {
-	Command  string   // that makes it
+	Command  string   // the command line that makes it
 	Settings Settings // of the run
 	Machine  string
-	Seconds  float64 // of generation, in all
+	Seconds  float64 // of generation, total
 	Size     Size
-	Demo     bool // the embedded models
+	Demo     bool // the models are the embedded ones
 	Results  []Result
 	Verdicts []Verdict
 	Figures  []Chart
 }
 
-// NewReport judges results and draws them.
+// NewReport judges and draws results.
 func NewReport(results []Result, s Size) Report {
 	r := Report{Size: s, Results: results, Verdicts: Verdicts(results, s),
 		Figures: Figures(results, s)}
@@ -33,7 +33,7 @@ func NewReport(results []Result, s Size) Report {
 	return r
 }
 
-// Word is the verdict in one word.
+// Word returns the verdict in one word.
 func (v Verdict) Word() string {
 	switch {
 	case v.Holds:
@@ -51,7 +51,7 @@ func (n Number) String() string {
 	return fmt.Sprintf("%s %.3g ± %.2g", n.Name, n.Value, n.Error)
 }
 
-// section is a part of the report: paragraphs, and tables, under a heading.
+// section is a part of the report: a heading, paragraphs and tables.
 type section struct {
 	Heading string
 	Text    []string
@@ -64,7 +64,7 @@ type grid struct {
 	Rows [][]string
 }
 
-// sections are the report's contents, for Markdown and HTML alike.
+// sections returns the report's contents, for Markdown and HTML alike.
 func (r *Report) sections() []section {
 	out := []section{{Heading: "Reproduction of the paper's experiments", Text: []string{
 		"Hayakawa, Takida, Imaizumi, Wakaki and Mitsufuji, “Demystifying MaskGIT Sampler and Beyond: " +
@@ -130,7 +130,7 @@ func (r *Report) verdictTable() *grid {
 	return g
 }
 
-// precisionTable is table 2.
+// precisionTable returns table 2.
 func (r *Report) precisionTable() *grid {
 	t := Table{Kind: "text", Results: r.Results, N: r.Size.Text.N}
 	if len(t.methods()) == 0 {
@@ -156,7 +156,7 @@ func (r *Report) precisionTable() *grid {
 	return g
 }
 
-// differences says how the run differs from the paper's experiments, and why.
+// differences lists how the run differs from the paper's experiments, and why.
 func (r *Report) differences() section {
 	s := section{Heading: "What differs from the paper, and why"}
 	add := func(format string, args ...any) { s.Text = append(s.Text, fmt.Sprintf(format, args...)) }
@@ -202,7 +202,7 @@ func (r *Report) textResults() []Point {
 	return (Table{Kind: "text", Results: r.Results}).methods()
 }
 
-// Markdown is the report with its figures in files under the path figures.
+// Markdown returns the report, with its figures in files under the path `figures`.
 func (r *Report) Markdown(figures string) []byte {
 	var b bytes.Buffer
 	for i, s := range r.sections() {
@@ -254,13 +254,13 @@ table { border-collapse: collapse; font-size: .85rem } td, th { border-bottom: 1
 {{end}}{{end}}</body></html>
 `))
 
-// embed is a chart as a data URL.
+// embed returns a chart as a data URL.
 func embed(c Chart) (template.URL, error) {
 	svg, err := c.SVG()
 	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg)), err
 }
 
-// HTML is the report as one page that needs nothing else.
+// HTML returns the report as one page that loads nothing.
 func (r *Report) HTML() ([]byte, error) {
 	var b bytes.Buffer
 	err := page.Execute(&b, r.sections())

@@ -7,9 +7,9 @@ import (
 	"unmask/images"
 )
 
-// Scenes draws little landscapes, the distribution that the demo's image model was trained on
-// (demo/recipe/scenes.py, with another random generator): reference pictures for a Frechet
-// distance. Equal seeds give equal pictures.
+// Scenes draws small landscapes from the distribution that the demo's image model was trained on
+// (demo/recipe/scenes.py, with another random generator). They are the reference pictures for a
+// Frechet distance. Equal seeds give equal pictures.
 func Scenes(n int, seed uint64) []*images.Image {
 	list, _ := ClassedScenes(n, seed)
 	return list
@@ -18,7 +18,7 @@ func Scenes(n int, seed uint64) []*images.Image {
 // hourNames are the classes of scenes.
 var hourNames = [...]string{dawn: "dawn", day: "day", dusk: "dusk", night: "night"}
 
-// ClassedScenes is Scenes with the hour of each, dawn, day, dusk or night.
+// ClassedScenes is Scenes with each picture's hour: dawn, day, dusk or night.
 func ClassedScenes(n int, seed uint64) (list []*images.Image, hours []string) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	list, hours = make([]*images.Image, n), make([]string, n)
@@ -65,12 +65,12 @@ var hours = [4]hour{
 	night: {0.2, rgb{10, 14, 40}, rgb{38, 52, 92}, rgb{226, 232, 250}, rgb{18, 32, 36}},
 }
 
-// painter draws one scene; the canvas is [fine][fine], v down and u right in 0..1.
+// painter draws one scene on a canvas [fine][fine]; v points down and u right, both from 0 to 1.
 type painter struct {
 	*rand.Rand
 	px [fine][fine]rgb
 	hour
-	at    int // which hour
+	at    int // the hour
 	level float64
 }
 
@@ -86,7 +86,7 @@ func (p *painter) each(f func(c *rgb, v, u float64)) {
 	}
 }
 
-// ridge is a line of hills, its height in each column.
+// ridge returns the height of a line of hills in each column.
 func (p *painter) ridge(height, rough float64) []float64 {
 	line := make([]float64, fine)
 	for k := 1.0; k < 6; k++ {
@@ -173,7 +173,7 @@ func (p *painter) hills() {
 	}
 }
 
-// lake mirrors what stands above it.
+// lake mirrors what is above it.
 func (p *painter) lake() {
 	top := int(fine * (p.level + 0.02))
 	haze := mix(p.zenith, p.horizon, 0.5).times(0.2)

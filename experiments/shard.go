@@ -11,7 +11,7 @@ import (
 	"unmask/internal/whole"
 )
 
-// Part is which points of a plan a journal has: First to First+Count-1 of 0 to Of-1.
+// Part is the range of a plan's points that a journal covers: First to First+Count-1 of 0 to Of-1.
 type Part struct {
 	First int    `json:"first"`
 	Count int    `json:"count"`
@@ -25,14 +25,14 @@ func NewPart(points []Point, first, end int) *Part {
 	for _, p := range points {
 		line, err := json.Marshal(p)
 		if err != nil {
-			panic(err) // a Point is texts and numbers
+			panic(err) // cannot happen: a Point holds texts and numbers
 		}
 		hash.Write(append(line, '\n'))
 	}
 	return &Part{first, end - first, len(points), hex.EncodeToString(hash.Sum(nil)[:8])}
 }
 
-// String says which points they are.
+// String describes the part.
 func (p *Part) String() string {
 	if p == nil {
 		return "a whole plan"
@@ -41,7 +41,7 @@ func (p *Part) String() string {
 		p.Plan)
 }
 
-// IsJournal reports whether a file begins as results of a sweep do.
+// IsJournal reports whether a file begins like the results of a sweep.
 func IsJournal(name string) bool {
 	data, err := whole.ReadFile(name)
 	if err != nil {
@@ -52,16 +52,16 @@ func IsJournal(name string) bool {
 	return strict(line, &h) == nil && h.Settings != nil
 }
 
-// shard is a part that is gathered.
+// shard is one part to be gathered.
 type shard struct {
 	name string
 	header
 	results []Result
 }
 
-// Gather puts the journals of a plan's parts together: the file out then has the results that a
-// single sweep has, in the plan's order. It checks that they are of one plan and one model, and
-// that each of its points is there once. It returns how many points there are.
+// Gather combines the journals of a plan's parts: file out then has the results of a single sweep,
+// in the plan's order. It checks that they have one plan and one model and that each point is there
+// once. It returns the number of points.
 func Gather(out string, names []string) (int, error) {
 	if err := whole.Check(out); err != nil {
 		return 0, err
@@ -115,7 +115,7 @@ func Gather(out string, names []string) (int, error) {
 	})
 }
 
-// check refuses a shard that is not whole, or is of another sweep than those before it.
+// check returns an error for a shard that is incomplete, or of another sweep than those before it.
 func (s shard) check(before []shard) error {
 	if s.Part == nil {
 		return fmt.Errorf("has the results of a whole plan, want those of shards")
@@ -137,7 +137,7 @@ func (s shard) check(before []shard) error {
 	return nil
 }
 
-// writeJournal makes the file of a whole plan appear.
+// writeJournal writes the journal of a whole plan; the file appears when it is complete.
 func writeJournal(name string, s Settings, each func(add func(Result) error) error) error {
 	f, err := whole.Create(name)
 	if err != nil {

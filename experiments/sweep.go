@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// Progress is how far a sweep is.
+// Progress is the state of a sweep.
 type Progress struct {
 	Kind        string
-	Point       Point   // that is being measured
-	Index       int     // its number among all, from 0
-	Points      int     // in all
-	Done, Total float64 // in steps of a sequence, those of earlier runs included
+	Point       Point   // the point being measured
+	Index       int     // its index, from 0
+	Points      int     // number of points
+	Done, Total float64 // in steps of a sequence, with those of earlier runs
 }
 
-// Sweep measures the points that the journal lacks, in their order, and appends each as soon as it
-// is measured. progress, which may be nil, is called after each step; false ends the sweep with
-// ErrStopped, and the same call goes on later where it stopped. Points that cannot run on the model
-// are refused before the first is measured.
+// Sweep measures the points that the journal lacks, in order, and appends each result at once.
+// progress, which may be nil, is called after each step; if it returns false the sweep ends with
+// ErrStopped, and the same call later continues it. If a point cannot run on the model Sweep
+// returns an error before it measures any.
 func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	progress func(Progress) bool) error {
 	at := Progress{Kind: t.Kind(), Points: len(points)}
@@ -50,7 +50,7 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	return nil
 }
 
-// Possible returns an error that names the first of the points which cannot run on a task's model.
+// Possible returns an error that names the first point that cannot run on a task's model.
 func Possible(t Task, points []Point) error {
 	var first error
 	n := 0
@@ -67,5 +67,5 @@ func Possible(t Task, points []Point) error {
 	return first
 }
 
-// work is a point's size, in steps of a sequence.
+// work returns a point's cost in steps of a sequence.
 func work(p Point) float64 { return float64(p.N) * float64(max(p.Steps, 1)) }

@@ -14,7 +14,7 @@ import (
 	"unmask/theory/oracle"
 )
 
-// chain is a text task whose model and judge are one exact Markov chain.
+// chain returns a text task whose model and judge are the same exact Markov chain.
 func chain() Text {
 	m := oracle.Markov(16, 8, 0.6, 2, 1)
 	return Text{Denoiser: oracle.NewDenoiser(m), Judge: oracle.Judge{Model: m}}
@@ -23,8 +23,8 @@ func chain() Text {
 var chainPoints = Plan{Samplers: []string{"random", "u-moment"}, Steps: []int{2, 4},
 	Alpha: []float64{3}, Cache: []int{0, 1}, Seeds: []uint64{0}, N: 20, Batch: 10}.Points()
 
-// A sweep that is stopped after any step, or whose file is cut off at any byte, ends with the
-// same results as one that is not, times aside.
+// A sweep that is stopped after any step, or whose file is cut at any byte, ends with the results
+// of an uninterrupted one, except times.
 func TestSweepGoesOn(t *testing.T) {
 	settings := Settings{"model": "chain"}
 	run := func(name string, limit int) ([]Result, error) {
@@ -113,14 +113,14 @@ func TestJournalRefuses(t *testing.T) {
 	}
 }
 
-// resultLine is a journal with one result.
+// resultLine returns a journal with one result.
 func resultLine(steps int) string {
 	return fmt.Sprintf(`{"settings":{}}
 {"kind":"text","sampler":"random","steps":%d,"seed":0,"n":2,"batch":1,"metrics":{"perplexity":{"value":2}},"batch_seconds":[1]}
 `, steps)
 }
 
-// What is cut at the end, or blank there, is dropped, and said.
+// An incomplete or blank end of a journal is dropped, and Dropped says so.
 func TestJournalDropsACutLine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results.jsonl")
 	for _, end := range []string{"\n", " \n\n", "\r\n", `{"kind":"te`, "\n{"} {
@@ -162,7 +162,7 @@ func FuzzJournal(f *testing.F) {
 	})
 }
 
-// On the exact chain, one position a step and tokens from p, perplexity is that of the chain.
+// On the exact chain, with one position per step and tokens from p, perplexity is the chain's.
 func TestExactPerplexity(t *testing.T) {
 	task := chain()
 	r, err := Run(t.Context(), task, Point{Sampler: "random", Steps: 16, N: 400, Batch: 100}, nil)
@@ -177,7 +177,7 @@ func TestExactPerplexity(t *testing.T) {
 	require.Len(t, r.Seconds, 4)
 }
 
-// Tune finds settings within the budget, best first, and a frontier.
+// Tune finds settings within the time, best first, and a frontier.
 func TestTune(t *testing.T) {
 	all, err := Tune(t.Context(), chain(), Tuning{Budget: 1, N: 16, Batch: 4}, nil)
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestTune(t *testing.T) {
 	require.ErrorContains(t, err, "on this machine")
 }
 
-// A setting's command has all of its recipe, quoted for a shell.
+// A setting's command line has its whole recipe, quoted for a shell.
 func TestCommand(t *testing.T) {
 	s := Setting{Point: Point{Sampler: "hybrid", Alpha: 3, Steps: 8, Seed: 7, Batch: 4, Length: 16,
 		With: "top-p=0.9 ban=1,2 bias=3=1,4=-2"}}
@@ -216,7 +216,7 @@ func TestCommand(t *testing.T) {
 		"--cache 1 --seed 0 --batch 1", command)
 }
 
-// Cells that cannot run are named before any is measured.
+// Points that cannot run are refused before any is measured.
 func TestImpossibleCells(t *testing.T) {
 	j, err := OpenJournal(filepath.Join(t.TempDir(), "results.jsonl"), Settings{"model": "chain"})
 	require.NoError(t, err)

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// Table looks results up.
+// Table finds results.
 type Table struct {
 	Kind    string
 	Results []Result
-	N       int // only points of N samples, 0 for all
-	// metrics have the errors that More times the samples would leave; 0 and 1: their own
+	N       int // only points of N samples; 0 means all
+	// metrics have the errors that More times the samples would give; 0 and 1 mean their own
 	More float64
 }
 
-// method is a point without what varies along a curve.
+// method returns the point without the parameters that vary along a curve.
 func (p Point) method() Point {
 	return Point{Sampler: p.Sampler, Bits: p.Bits, Alpha: p.Alpha, Cache: p.Cache, With: p.With}
 }
 
 func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }
 
-// at returns a method's results at a number of steps, one a seed.
+// at returns a method's results at a number of steps, one for each seed.
 func (t Table) at(m Point, steps int) []Result {
 	var out []Result
 	for _, r := range t.Results {
@@ -33,7 +33,7 @@ func (t Table) at(m Point, steps int) []Result {
 	return out
 }
 
-// metric is the mean over seeds; ok is false where there is none.
+// metric returns the mean over seeds; ok is false if there is no result.
 func (t Table) metric(m Point, steps int, name string) (Measure, bool) {
 	var all []Measure
 	for _, r := range t.at(m, steps) {
@@ -49,7 +49,7 @@ func (t Table) metric(m Point, steps int, name string) (Measure, bool) {
 	return average(all...).shrunk(t.More), true
 }
 
-// seconds is the least time of a batch: other programs only ever add to it.
+// seconds returns the least time of a batch, because other programs can only add to it.
 func (t Table) seconds(m Point, steps int) float64 {
 	var all []float64
 	for _, r := range t.at(m, steps) {
@@ -61,7 +61,7 @@ func (t Table) seconds(m Point, steps int) float64 {
 	return slices.Min(all)
 }
 
-// methods are all curves, in the order of their first result.
+// methods returns the methods in the order of their first results.
 func (t Table) methods() []Point {
 	var out []Point
 	for _, r := range t.Results {
@@ -72,7 +72,7 @@ func (t Table) methods() []Point {
 	return out
 }
 
-// steps are those of a method, ascending.
+// steps returns the numbers of steps of a method, ascending.
 func (t Table) steps(m Point) []int {
 	var out []int
 	for _, r := range t.Results {
@@ -84,7 +84,7 @@ func (t Table) steps(m Point) []int {
 	return out
 }
 
-// curve is a metric of a method against its steps.
+// curve returns a metric of a method against its steps.
 func (t Table) curve(m Point, steps []int, name string) (Curve, bool) {
 	c := Curve{Name: m.name(), Method: m}
 	for _, n := range steps {
@@ -95,7 +95,7 @@ func (t Table) curve(m Point, steps []int, name string) (Curve, bool) {
 	return c, len(c.X) > 0
 }
 
-// timed is a metric of a method against the seconds of a batch.
+// timed returns a metric of a method against the seconds of a batch.
 func (t Table) timed(m Point, steps []int, name string) (Curve, bool) {
 	c := Curve{Name: m.name(), Method: m}
 	for _, n := range steps {
@@ -107,7 +107,7 @@ func (t Table) timed(m Point, steps []int, name string) (Curve, bool) {
 	return c, len(c.X) > 0
 }
 
-// against is one metric of a method against another, joined in the order of steps.
+// against returns one metric of a method against another, joined in the order of steps.
 func (t Table) against(m Point, steps []int, x, y string) (Curve, bool) {
 	c := Curve{Name: m.name(), Method: m}
 	for _, n := range steps {

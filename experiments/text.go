@@ -28,8 +28,8 @@ func (t Text) Model() model.Denoiser { return t.Denoiser }
 // Scorer judges raw ids, as SDTT's code does.
 func (t Text) Scorer(int) Scorer { return &storyScorer{TextScorer{Judge: t.Judge}, t.Decode} }
 
-// diverse is how many samples distinct2 and self_bleu are taken of: what they remember grows with
-// the samples.
+// diverse is the most samples that distinct2 and self_bleu use, because their memory grows with the
+// samples.
 const diverse = 1000
 
 // TextScorer judges text: generative perplexity by raw ids (SDTT, the paper) or, where Retokenize
@@ -83,7 +83,7 @@ func (s *TextScorer) AddTexts(ctx context.Context, ids [][]int32, texts []string
 		return fmt.Errorf("judge: %w", err)
 	}
 	for i, v := range p.Samples {
-		s.nll.add(v, float64(p.Tokens[i])) // MDLM's mean is over tokens
+		s.nll.add(v, float64(p.Tokens[i])) // MDLM averages over tokens
 	}
 	s.count(ids)
 	return nil
@@ -104,7 +104,7 @@ func (s *TextScorer) count(ids [][]int32) {
 	}
 }
 
-// Metrics are those of all samples so far.
+// Metrics returns the metrics of all samples so far.
 func (s *TextScorer) Metrics(context.Context) (Metrics, error) {
 	m := Metrics{}
 	if s.entropy.n == 0 {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// speedup is how much longer random takes for the perplexity of hybrid+cache.
+// speedup compares the time that random needs for the perplexity of hybrid+cache.
 func (t Table) speedup(g Grid) Verdict {
 	v := Verdict{Claim: "Hybrid and cache accelerate by 1.5 to 2", Figure: "4",
 		Rule: "the time of random for the perplexity that hybrid+cache has, over that of hybrid+cache, " +
@@ -30,8 +30,8 @@ func (t Table) speedup(g Grid) Verdict {
 	return verdict(v, gain.Above(1.5), gain.Below(1.5), gain)
 }
 
-// reach is when random, whose perplexities are v's odd elements at the given times, gets to want,
-// by logarithmic interpolation; its first or last time beyond its ends.
+// reach returns the time at which random reaches `want`, by logarithmic interpolation, or its first
+// or last time if `want` is outside; random's perplexities are the odd elements of v.
 func reach(v, times []float64, want float64) float64 {
 	if v[1] <= want {
 		return times[0]
@@ -46,7 +46,7 @@ func reach(v, times []float64, want float64) float64 {
 	return times[len(times)-1]
 }
 
-// entropyCost compares the samplers with temperature with random.
+// entropyCost compares samplers with a temperature to random.
 func (t Table) entropyCost(g Grid) Verdict {
 	v := Verdict{Claim: "temperature sampling costs entropy", Figure: "5",
 		Rule: "the entropy of maskgit, moment and temp less that of random, mean over α and steps, is " +
@@ -69,10 +69,10 @@ func (t Table) entropyCost(g Grid) Verdict {
 	return verdict(v, holds, against, means...)
 }
 
-// price is what a nat of entropy costs in the logarithm of perplexity when temperature buys
-// perplexity: the ratio of the changes from random to temp, summed over α and steps. It makes two
-// points of the perplexity-entropy plane comparable: a lower log perplexity - price * entropy is a
-// trade-off that temperature does not give.
+// price returns the cost of entropy, in log perplexity per nat, when lowering the temperature
+// improves perplexity: the ratio of the changes from random to temp, summed over α and steps. With
+// it two points of the perplexity-entropy plane can be compared: a lower value of log perplexity -
+// price * entropy is better than what temperature alone achieves.
 func (t Table) price(g Grid) Measure {
 	var from []Measure
 	for _, alpha := range g.Alphas {
@@ -92,7 +92,8 @@ func (t Table) price(g Grid) Measure {
 	}, from...)
 }
 
-// better is the trade-off of a sampler less that of another at equal steps: below 0 it is better.
+// better returns the trade-off of a sampler minus that of another at equal steps; below 0 it is
+// better.
 func (t Table) better(a, b Point, steps int, price float64) Measure {
 	return combine(func(v []float64) float64 {
 		return (math.Log(v[0]) - price*v[1]) - (math.Log(v[2]) - price*v[3])
@@ -102,7 +103,7 @@ func (t Table) better(a, b Point, steps int, price float64) Measure {
 
 const tradeOff = "log perplexity - c*entropy, where c is what temperature sampling pays"
 
-// crossing compares halton and u-moment at the fewest and the most steps.
+// crossing compares halton and u-moment at the smallest and the largest number of steps.
 func (t Table) crossing(g Grid) Verdict {
 	v := Verdict{Claim: "U-Moment and Halton cross: Halton is better with few steps, U-Moment with " +
 		"many", Figure: "5",
@@ -121,7 +122,7 @@ func (t Table) crossing(g Grid) Verdict {
 	return verdict(v, few.Below(0) && many.Above(0), few.Above(0) || many.Below(0), few, many)
 }
 
-// throughout compares hybrid and random at all steps.
+// throughout compares hybrid and random at all numbers of steps.
 func (t Table) throughout(g Grid) Verdict {
 	v := Verdict{Claim: "Hybrid is better than Random throughout", Figure: "5",
 		Rule: "the trade-off (" + tradeOff +

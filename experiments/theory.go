@@ -8,7 +8,7 @@ import (
 	"unmask/theory"
 )
 
-// drawnClaims are how claims of package theory are drawn; the others have no curve.
+// drawnClaims are the charts of those claims of package theory that have curves.
 var drawnClaims = map[string]Chart{
 	"proposition 1": {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order",
 		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true},
@@ -33,7 +33,7 @@ func Drawn(claims []string) bool {
 		slices.ContainsFunc(claims, func(c string) bool { return drawnClaims[c].Name != "" })
 }
 
-// TheoryCharts draws results of theory.Run, a chart for each claim that has curves.
+// TheoryCharts draws results of theory.Run, one chart for each claim that has curves.
 func TheoryCharts(results []theory.Result) []Chart {
 	var charts []Chart
 	for _, claim := range theory.Claims() {
@@ -53,7 +53,7 @@ func TheoryCharts(results []theory.Result) []Chart {
 	return charts
 }
 
-// addPoints appends to the curves of a chart by their names.
+// addPoints appends points to the chart's curves of the same names.
 func (c *Chart) addPoints(points []theory.Point) {
 	for _, p := range points {
 		at := slices.IndexFunc(c.Curves, func(c Curve) bool { return c.Name == p.Curve })

@@ -15,14 +15,14 @@ import (
 	"unmask/samplers"
 )
 
-// Tuning is a search for the best settings within a time per sample.
+// Tuning describes a search for the best settings within a time per sample.
 type Tuning struct {
 	Budget float64 // seconds a sample, of generation
 	N      int     // samples of a setting in the last round
-	Batch  int     // samples at once, whose time is shared
+	Batch  int     // samples made at once, which share the time
 	Length int     // positions, 0 for the model's
 	Seed   uint64
-	Limit  time.Duration // of the whole search, 0 for none: what is found by then counts
+	Limit  time.Duration // for the whole search, 0 for none; settings found by then are returned
 }
 
 // Setting is a point that was tried.
@@ -30,12 +30,12 @@ type Setting struct {
 	Point   Point   `json:"point"`
 	Seconds float64 `json:"seconds"` // a sample
 	Metrics Metrics `json:"metrics"`
-	Quality float64 `json:"quality"` // lower is better; see Quality
+	Quality float64 `json:"quality"` // lower is better; see the function Quality
 }
 
-// Quality is what is minimised: a Frechet distance, or for text the logarithm of perplexity less
-// entropyPrice nats for each nat of entropy, since perplexity alone rewards samples that repeat
-// themselves.
+// Quality returns what Tune minimises: a Frechet distance or, for text, the logarithm of perplexity
+// minus entropyPrice times the entropy in nats, because perplexity alone rewards samples that
+// repeat themselves.
 func Quality(m Metrics) float64 {
 	if d, ok := m["frechet"]; ok {
 		return d.Value
@@ -43,11 +43,11 @@ func Quality(m Metrics) float64 {
 	return math.Log(m["perplexity"].Value) - entropyPrice*m["entropy"].Value
 }
 
-// entropyPrice is about what temperature sampling pays on the embedded model (Table.price finds 4
-// to 8 there); at that price lowering the temperature alone gains nothing.
+// entropyPrice is about the cost of entropy under temperature sampling on the embedded model
+// (Table.price finds 4 to 8 there), so that a lower temperature alone gains nothing.
 const entropyPrice = 5
 
-// candidates returns the samplers of a search, without steps: the paper's and all that other
+// candidates returns the samplers to search, without steps: the paper's and those that other
 // packages registered.
 func candidates(kind string, cached bool) []Point {
 	list := []Point{{Sampler: "halton"}, {Sampler: "random"}}
@@ -81,12 +81,12 @@ func candidates(kind string, cached bool) []Point {
 	return list
 }
 
-// Tune searches sampler, steps, α and cache. It times each candidate's steps, tries it at the most
-// steps that the budget allows, at half and at a quarter of them, with few samples, keeps the
-// better half with twice the samples, and so on (successive halving, Jamieson & Talwalkar 2016).
-// The settings of the last round come back, best first; those of earlier ones too where the search
-// was cut short. progress, which may be nil, is called before each setting; false ends the search
-// with what was found.
+// Tune searches sampler, steps, α and cache by successive halving (Jamieson & Talwalkar 2016). It
+// times each candidate's steps and tries it, with few samples, at the most steps within the budget
+// and at half and a quarter of them; it keeps the better half with twice the samples, and so on. It
+// returns the settings of the last round, best first, and those of earlier rounds too if the search
+// was cut short. progress, which may be nil, is called before each setting; if it returns false the
+// search ends with what was found.
 func Tune(ctx context.Context, t Task, o Tuning,
 	progress func(done, total int, p Point) bool) ([]Setting, error) {
 	spec := t.Model().Spec()
@@ -111,7 +111,7 @@ func Tune(ctx context.Context, t Task, o Tuning,
 		return nil, fmt.Errorf("budget is %v seconds a sample, want more: no sampler takes a step in "+
 			"it on this machine", o.Budget)
 	}
-	// The quick ones first: an end by Limit has then seen every sampler.
+	// Fast settings first, so that every sampler has been tried when Limit ends the search.
 	slices.SortStableFunc(tries, func(a, b Point) int { return cmp.Compare(a.Steps, b.Steps) })
 	var found []Setting
 	n := min(max(o.N/8, 4), o.N)
@@ -149,8 +149,8 @@ func Tune(ctx context.Context, t Task, o Tuning,
 	}
 }
 
-// affordable is the most steps that a sampler takes within the budget, by the time of its first
-// steps; 0 if not one.
+// affordable returns the most steps of a sampler within the budget, estimated from its first steps;
+// 0 if not even one fits.
 func affordable(ctx context.Context, t Task, p Point, budget float64, length int) (int, error) {
 	var seconds float64
 	p.Steps = min(8, length)
@@ -158,7 +158,7 @@ func affordable(ctx context.Context, t Task, p Point, budget float64, length int
 	steps := 0
 	_, err := Run(ctx, t, p, func(float64) bool {
 		steps++
-		if steps == 1 { // it allocates
+		if steps == 1 { // the first call allocates
 			stop = time.Now()
 			return p.Steps > 1
 		}
@@ -174,7 +174,8 @@ func affordable(ctx context.Context, t Task, p Point, budget float64, length int
 	return min(length, int(budget*float64(p.Batch)/seconds)), nil
 }
 
-// frontierFirst puts the best of each setting first: those of the most samples, by quality.
+// frontierFirst sorts the best result of each setting first: those with the most samples, by
+// quality.
 func frontierFirst(all []Setting) []Setting {
 	slices.SortStableFunc(all, func(a, b Setting) int {
 		return cmp.Or(cmp.Compare(b.Point.N, a.Point.N), cmp.Compare(a.Quality, b.Quality))
@@ -182,7 +183,7 @@ func frontierFirst(all []Setting) []Setting {
 	return all
 }
 
-// Frontier are the settings that no other one beats in both time and quality, fastest first.
+// Frontier returns the settings that no other one beats in both time and quality, fastest first.
 func Frontier(all []Setting) []Setting {
 	byTime := slices.Clone(all)
 	slices.SortStableFunc(byTime, func(a, b Setting) int {
@@ -199,8 +200,8 @@ func Frontier(all []Setting) []Setting {
 	return out
 }
 
-// Command returns what generates with the setting on a model by its name, from the same seed, for a
-// POSIX shell.
+// Command returns a POSIX shell command that generates with the setting on the model with this
+// name, from the same seed.
 func (s Setting) Command(kind, name string, spec model.Spec) (string, error) {
 	r, err := s.Point.Recipe()
 	if err != nil {
@@ -216,10 +217,10 @@ func (s Setting) Command(kind, name string, spec model.Spec) (string, error) {
 			continue
 		}
 		if text == "" && defaults.Get(p.Name) != "" {
-			text = "0" // which is not the command's default
+			text = "0" // the command's default is another
 		}
 		values := []string{text}
-		if p.Name == "bias" { // whose flag takes one value
+		if p.Name == "bias" { // its flag takes one value at a time
 			values = strings.Split(text, ",")
 		}
 		for _, value := range values {
@@ -235,7 +236,7 @@ func (s Setting) Command(kind, name string, spec model.Spec) (string, error) {
 	return strings.Join(args, " "), nil
 }
 
-// shell quotes an argument where a POSIX shell would change it.
+// shell quotes an argument if a POSIX shell would change it.
 func shell(text string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@=,+"
 	if text != "" && strings.Trim(text, plain) == "" {

@@ -37,7 +37,7 @@ func DrawCharts(dir string, charts []Chart) (names []string, err error) {
 	return names, nil
 }
 
-// writeFiles makes files appear whole or not at all, in directories that it makes.
+// writeFiles writes files, each whole or not at all, and makes their directories.
 func writeFiles(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := whole.Put(name, files[name]); err != nil {
@@ -82,7 +82,7 @@ func (r *Report) Write(dir, markdown string) (names []string, err error) {
 		markdown: r.Markdown(figures)})
 }
 
-// Summary returns a line for each verdict.
+// Summary returns one line for each verdict.
 func (r *Report) Summary() string {
 	var out strings.Builder
 	for _, v := range r.Verdicts {
@@ -99,8 +99,8 @@ func (r *Report) Summary() string {
 	return out.String()
 }
 
-// Of returns the settings under names that begin with a kind of model, "image model" for "model":
-// those of two kinds can be together.
+// Of returns the settings whose names begin with a kind of model, such as "image model", under
+// names without it. One Settings can hold those of two kinds.
 func (s Settings) Of(kind string) Settings {
 	named := Settings{}
 	for key, value := range s {

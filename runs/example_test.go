@@ -11,7 +11,7 @@ import (
 	"unmask/theory/oracle"
 )
 
-// Make 3 samples of 6, stop, and go on: the file has each once, and Verify says so.
+// Make 3 of 6 samples, stop, and continue: the file has each once, and Verify confirms it.
 func Example() {
 	dir, err := os.MkdirTemp("", "run")
 	if err != nil {

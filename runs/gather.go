@@ -11,17 +11,17 @@ import (
 	"unmask/internal/durable"
 )
 
-// source is a shard that is gathered.
+// source is one shard to be gathered.
 type source struct {
 	name string
 	*durable.Contents
 }
 
-// Gather puts the shards of a run together: out is then the folder or the file of lines of a single
-// run, byte for byte. It checks that the shards are of one run, that they have its outputs 0 to n-1
-// each once, and that every output is what its shard's manifest lists. A folder's files are hard
-// links to those of the shards where the file system can make them: do not change them there. out
-// may be there, from a gathering that was broken off. It returns how many outputs there are.
+// Gather combines the shards of a run: out becomes the folder or the file of lines of a single run,
+// byte for byte. It checks that the shards are of one run, that they have its outputs 0 to n-1 each
+// once, and that every output agrees with its shard's manifest. Files of a folder are hard links to
+// those of the shards if the file system supports it, so do not change them there. out may exist
+// from an interrupted Gather. It returns the number of outputs.
 func Gather(out string, shards []string) (int, error) {
 	list, err := readShards(shards)
 	if err != nil {
@@ -34,7 +34,7 @@ func Gather(out string, shards []string) (int, error) {
 	return n, gatherLines(out, list)
 }
 
-// readShards reads the manifests, checks that they fit together, and puts them in order.
+// readShards reads the manifests, checks that they belong together, and sorts them.
 func readShards(names []string) ([]source, error) {
 	var list []source
 	for _, name := range names {
@@ -87,7 +87,7 @@ func missing(first, end, of int) error {
 	return fmt.Errorf("outputs %d to %d of %d are in no shard, want each in one", first, end-1, of)
 }
 
-// fits refuses a shard that is not of the same run.
+// fits returns an error for a shard of another run.
 func (s source) fits(other source) error {
 	switch d := durable.Differences(s.Settings, other.Settings); {
 	case len(d) > 0:
@@ -104,7 +104,7 @@ func (s source) fits(other source) error {
 	return nil
 }
 
-// entries are those of all shards, and the name of each one's shard.
+// entries returns the entries of all shards, and the name of each one's shard.
 func entries(list []source) (all []durable.Entry, in []string) {
 	for _, s := range list {
 		for _, e := range s.Entries {

@@ -1,7 +1,7 @@
-// Package runs keeps the output of long runs, a folder of files or one file of lines, beside a
-// manifest of what is done. A run may die at any point, by a signal, a full disk or a power cut;
-// begun again with the same Settings it goes on, and what it leaves is byte for byte what an
-// uninterrupted run leaves.
+// Package runs keeps the output of long runs, a folder of files or one file of lines, with a
+// manifest of finished outputs. A run may stop at any point: by a signal, a full disk or a power
+// cut. Started again with the same Settings it continues, and its output is byte for byte that of
+// an uninterrupted run.
 package runs
 
 import (
@@ -15,20 +15,19 @@ import (
 	"unmask/internal/durable"
 )
 
-// Settings are what decides a run's bytes, by name. A run with others is refused with the
-// differences.
+// Settings determine a run's bytes, by name. OpenFolder and OpenLines refuse a run with other
+// Settings and list the differences.
 type Settings = durable.Settings
 
-// Fault is an output that is not what the manifest says.
+// Fault is an output that differs from the manifest.
 type Fault = durable.Fault
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report = durable.Report
 
-// NewSettings returns what a run's bytes depend on: the model's identity (its fingerprint, or the
-// name of an exact one), the precision, and all of o but the batch size and how many sequences
-// there are. Of the recipe it is the meaning, however it was spelled. o is complete: see
-// generate.Options.Check.
+// NewSettings returns the settings of a run: the model's identity (its fingerprint, or the name of
+// an exact one), the precision, and all of o except the batch size and the number of sequences. The
+// recipe is in its canonical text. o must be complete, see generate.Options.Check.
 func NewSettings(identity, precision string, o generate.Options) Settings {
 	known := sha256.New()
 	for _, t := range o.Tokens {
@@ -48,8 +47,8 @@ func NewSettings(identity, precision string, o generate.Options) Settings {
 }
 
 // Folder is a run's folder of numbered files, 000000.png and so on, open for one writer. Its
-// methods Done, Faults, Name, Pending, Put and Close are those of a sequence of outputs: Put takes
-// the index, in the order of Pending.
+// methods Done, Faults, Name, Pending, Put and Close are those of durable.Folder. Put takes an
+// index, in the order of Pending.
 type Folder struct{ *durable.Folder }
 
 // OpenFolder opens, begins or continues the run in dir, whose files end in ext (".png").
@@ -61,9 +60,9 @@ func OpenFolder(dir, ext string, s Settings) (*Folder, error) {
 	return &Folder{f}, nil
 }
 
-// Runs returns what makes the outputs that a run of o.N sequences still lacks, as contiguous runs
-// in the order that Put takes; before them those of also that are there, such as the first ones,
-// whose steps are wanted again.
+// Runs returns the runs that make the missing outputs of a run of o.N sequences, in the order that
+// Put takes. Before them come runs for those of `also` that exist already but whose steps are
+// needed again.
 func (f *Folder) Runs(o generate.Options, also []int) []generate.Options {
 	pending := f.Pending(o.N)
 	var wanted []int
@@ -84,10 +83,10 @@ func (f *Folder) Runs(o generate.Options, also []int) []generate.Options {
 	return list
 }
 
-// Lines is a run's file of one line an output (JSONL), open for one writer.
+// Lines is a run's file with one line for each output (JSONL), open for one writer.
 type Lines struct {
 	lines *durable.Lines
-	early map[int]entry // those that came before their turn
+	early map[int]entry // lines that came before their turn
 }
 
 type entry struct {
@@ -104,18 +103,18 @@ func OpenLines(name string, s Settings) (*Lines, error) {
 	return &Lines{l, map[int]entry{}}, nil
 }
 
-// Done returns the index of the next line: how many there are, and how many are before this shard.
+// Done returns the index of the next line: the number of lines, plus those before this shard.
 func (l *Lines) Done() int { return l.lines.Done() }
 
-// Rest returns what makes the lines that a run of o.N sequences still lacks; its N is 0 if all are
-// there.
+// Rest returns the run that makes the missing lines of a run of o.N sequences; its N is 0 if none
+// is missing.
 func (l *Lines) Rest(o generate.Options) generate.Options {
 	o.First = l.Done()
 	o.N = max(0, l.lines.End(o.N)-o.First)
 	return o
 }
 
-// Put takes line i, without its newline, in any order: it is on the disk once all before it came.
+// Put takes line i, without its newline, in any order. The line is written once all before it are.
 func (l *Lines) Put(i int, seed uint64, line []byte) error {
 	if i < l.Done() { // it waited beside the file
 		return nil
@@ -134,9 +133,9 @@ func (l *Lines) Put(i int, seed uint64, line []byte) error {
 	}
 }
 
-// Close lets another process write. Lines whose turn did not come are lost.
+// Close releases the file for other processes. Lines that still wait for their turn are lost.
 func (l *Lines) Close() error { return l.lines.Close() }
 
-// Verify reads every output of a run, in the folder or the file of lines at name, and compares it
-// with the manifest. It changes nothing.
+// Verify compares every output of a run, in the folder or the file of lines at name, with the
+// manifest. It changes nothing.
 func Verify(name string) (*Report, error) { return durable.Verify(durable.OS{}, name, ".png") }

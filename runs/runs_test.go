@@ -14,7 +14,7 @@ import (
 	"unmask/theory/oracle"
 )
 
-// A run that is broken off anywhere, its lines finished in any order, goes on to the same bytes.
+// A run interrupted anywhere, with lines finished in any order, continues to the same bytes.
 func TestLinesInAnyOrder(t *testing.T) {
 	const n = 12
 	line := func(i int) []byte { return fmt.Appendf(nil, "line %d", i) }
@@ -75,7 +75,7 @@ func TestFolderRuns(t *testing.T) {
 	require.Equal(t, [][2]int{{0, 3}, {4, 2}}, got, "0 and 1 again, 2 that is missing, 4 and 5")
 }
 
-// Settings tell runs apart by what they mean, not by how that was written.
+// Settings compare runs by meaning, not by spelling.
 func TestSettings(t *testing.T) {
 	d := oracle.NewDenoiser(oracle.Product(8, 3, 1, 1))
 	settings := func(o generate.Options) runs.Settings {

@@ -10,17 +10,17 @@ import (
 	"unmask/param"
 )
 
-// Shard is part I of a run that N machines share without knowing of each other. Its outputs follow
-// one another. The zero value is the whole run.
+// Shard is part I of N of a run that N machines make independently. Its outputs are contiguous. The
+// zero value is the whole run.
 type Shard struct{ I, N int }
 
-// maxShards bounds how many parts a run has.
+// maxShards is the most parts of a run.
 const maxShards = 1 << 20
 
-// ParseShard reads i/n, i from 0 to n-1; "" is the whole run. "auto" is the task of a Slurm array
-// or the pod of a Kubernetes Indexed Job, which getenv tells: SLURM_ARRAY_TASK_ID, _MIN, _STEP and
-// _COUNT, or JOB_COMPLETION_INDEX with UNMASK_SHARDS. UNMASK_SHARDS also says how many there are
-// of an array of which only some tasks were submitted again; their ids then begin at 0.
+// ParseShard parses i/n, with i from 0 to n-1; "" is the whole run. "auto" is the task of a Slurm
+// array or the pod of a Kubernetes Indexed Job, read with getenv: SLURM_ARRAY_TASK_ID, _MIN, _STEP
+// and _COUNT, or JOB_COMPLETION_INDEX with UNMASK_SHARDS. If only some tasks of an array are
+// submitted again, UNMASK_SHARDS is the original number of tasks; ids then begin at 0.
 func ParseShard(text string, getenv func(string) string) (Shard, error) {
 	if text == "" {
 		return Shard{}, nil
@@ -58,7 +58,7 @@ func ParseShard(text string, getenv func(string) string) (Shard, error) {
 	return s, nil
 }
 
-// slurm returns the number of this task among those of its array, and how many they are.
+// slurm returns this task's index in its array and the number of tasks.
 func slurm(getenv func(string) string) (i, n string, err error) {
 	step := getenv("SLURM_ARRAY_TASK_STEP")
 	if step == "" {
@@ -93,8 +93,8 @@ func shardOf(i, n string) (Shard, error) {
 // Whole reports whether the shard is all of a run.
 func (s Shard) Whole() bool { return s.N == 0 }
 
-// Range returns the outputs of the shard, of n: from first to end-1. Shards differ by one output at
-// most.
+// Range returns the outputs of the shard among n: from first to end-1. The sizes of shards differ
+// by at most one.
 func (s Shard) Range(n int) (first, end int) {
 	if s.Whole() {
 		return 0, n
@@ -103,7 +103,7 @@ func (s Shard) Range(n int) (first, end int) {
 	return at(s.I), at(s.I + 1)
 }
 
-// part is the shard of a run of n outputs, for a manifest.
+// part returns the shard of a run of n outputs, for the manifest.
 func (s Shard) part(n int) *durable.Part {
 	if s.Whole() {
 		return nil
@@ -112,8 +112,8 @@ func (s Shard) part(n int) *durable.Part {
 	return &durable.Part{First: first, Count: end - first, Of: n}
 }
 
-// OpenFolderShard is OpenFolder for a shard of a run of n outputs. Its files have the numbers that
-// they have in the whole run; unlike a whole run it cannot go on with another n.
+// OpenFolderShard is OpenFolder for a shard of a run of n outputs. Files are numbered as in the
+// whole run; unlike a whole run, a shard cannot be continued with another n.
 func OpenFolderShard(dir, ext string, s Settings, shard Shard, n int) (*Folder, error) {
 	f, err := durable.OpenFolderPart(durable.OS{}, dir, ext, s, shard.part(n))
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 
 const cachingSteps = 8
 
-// Caching measures partial caching on networks: the total variation from the exact
-// conditional p_(i|U+A) of what the second half of a step is drawn from, against that of
-// p_(i|U), which it would be drawn from without a second stage. The error is of the mean
-// over sequences.
+// Caching measures partial caching on networks: the total variation distance between the exact
+// conditional p_(i|U+A) and the distribution that the second half of a step is drawn from, compared
+// with that of p_(i|U), which is used without a second stage. Errors are of the mean over
+// sequences.
 func Caching(ctx context.Context, o Options) ([]Result, error) {
 	var out []Result
 	for _, n := range o.Networks {
@@ -67,7 +67,7 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 	return out, nil
 }
 
-// at is the mean of a step, where there is one.
+// at returns the mean of a step as a point, none without values.
 func at(curve string, step int, values []float64) []Point {
 	if len(values) < 2 {
 		return nil
@@ -83,7 +83,7 @@ type caching struct {
 	spec model.Spec
 }
 
-// distances are those of each position that the second stage drew.
+// distances returns the two distances at each position that the second stage drew.
 func (c *caching) distances(before []int32, opened []generate.Opened) (cached, stale []float64,
 	err error) {
 	var step, second []int32 // rows
@@ -145,7 +145,7 @@ func (c *caching) masked(tokens []int32) float64 {
 	return float64(n) / float64(len(tokens))
 }
 
-// rows are the marginals at rows.
+// rows returns the marginals at rows.
 func (c *caching) rows(m model.Marginals, rows []int32) ([][]float64, error) {
 	out := make([][]float64, len(rows))
 	err := m.Visit(rows, func(i int, logits []float32) {

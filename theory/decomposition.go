@@ -15,19 +15,19 @@ type Terms struct {
 	KL            float64 // D(q || p), p the distribution of the two rounds
 	First, Second float64 // its two parts: within I, and within the rest given I
 	Exploitation  float64 // (a): the entropies of I
-	Dispersion    float64 // (b): what I's entropies become as others of I are known
-	Exploration   float64 // (c): the entropies that are left
+	Dispersion    float64 // (b): the entropies of I given others of I
+	Exploration   float64 // (c): the entropies of the rest
 }
 
-// Bound is the right side.
+// Bound returns the right side.
 func (t Terms) Bound() float64 { return t.Exploitation - t.Dispersion + t.Exploration }
 
-// rounding is what sums over all sequences may be off by, in nats.
+// rounding is the tolerance for sums over all sequences, in nats.
 const rounding = 1e-9
 
-// Decomposition is equation 5 on small models: what is lost in two rounds is the sum of what
-// is lost in each, and below the bound, for a first round that exploits (the lowest entropies),
-// explores (Halton's order) or does half of each.
+// Decomposition checks equation 5 on small models: the loss of two rounds is the sum of the losses
+// of each, and at most the bound, for a first round that exploits (lowest entropies), explores
+// (Halton's order) or does half of each.
 func Decomposition(context.Context, Options) ([]Result, error) {
 	models := []*oracle.Model{oracle.Markov(6, 3, 0.5, 3, 2), oracle.HMM(6, 3, 3, 0.7, 2, 1),
 		oracle.Ising(2, 4, 0.6, 0.2)}
@@ -58,7 +58,7 @@ func Decomposition(context.Context, Options) ([]Result, error) {
 	return out, nil
 }
 
-// sizes draws both sides against how many positions the first round opens.
+// sizes returns both sides against the number of positions that the first round opens.
 func sizes(name string, m *oracle.Model, order samplers.Order) (points []Point) {
 	for k := range m.Length() + 1 {
 		t := Decompose(m, firstRound(m, order, k))
@@ -68,7 +68,7 @@ func sizes(name string, m *oracle.Model, order samplers.Order) (points []Point) 
 	return points
 }
 
-// firstRound is what an order opens of an empty sequence, ascending.
+// firstRound returns the positions that an order opens first, ascending.
 func firstRound(m *oracle.Model, order samplers.Order, k int) []int {
 	n := m.Length()
 	x, p := make([]int32, n), make([]float64, n*m.Tokens())
@@ -131,8 +131,8 @@ func Decompose(m *oracle.Model, chosen []int) Terms {
 	return t
 }
 
-// dispersion is the mean of H(q_i|J) over subsets J of the others of I: first their size uniformly,
-// then one of that size, then their tokens from the truth.
+// dispersion returns the mean of H(q_i|J) over subsets J of the rest of I: a uniform size, then a
+// uniform subset of that size, then tokens from the truth.
 func dispersion(m *oracle.Model, i int, chosen []int) (nats float64) {
 	var others []int
 	for _, p := range chosen {

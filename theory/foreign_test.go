@@ -23,7 +23,7 @@ func (last) Rank(v *samplers.View, k int) []int {
 	return v.Top(k, func(i int) float64 { return float64(i) })
 }
 
-// Proposition 2 is checked for every order that another package registered.
+// Proposition 2 is also checked for every order that another package registered.
 func TestForeignOrdersAreChecked(t *testing.T) {
 	results, err := theory.OneByOne(t.Context(), theory.Options{Draws: 4000})
 	require.NoError(t, err)

@@ -7,8 +7,8 @@ import (
 	"unmask/samplers"
 )
 
-// GumbelTopK is proposition 1: the top k of mu_i plus Gumbel noise, in their order, are drawn
-// without replacement with weights exp(mu_i).
+// GumbelTopK checks proposition 1: the top k of mu_i plus Gumbel noise, in order, are draws without
+// replacement with weights exp(mu_i).
 func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
 	const n, k = 5, 3
 	mu := [n]float64{0, 1, -1, 0.5, 2}
@@ -45,8 +45,8 @@ func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
 	return []Result{r.below()}, nil
 }
 
-// frequencies returns counts, of x and of y by the same index, as shares; with expected counts,
-// each has the 95 % interval of its count.
+// frequencies returns the shares of counts x and y with the same index as points; with expected
+// counts each has the 95 % interval of its count.
 func frequencies(curve string, x, y, expected []float64) (points []Point) {
 	sumX, sumY := sum(x), sum(y)
 	for i := range x {

@@ -9,15 +9,15 @@ import (
 	"unmask/internal/philox"
 )
 
-// Bound is that of theorem 1 on the total variation of MaskGIT and the moment sampler, for k of
-// n positions with s outcomes.
+// Bound returns theorem 1's bound on the total variation distance of MaskGIT and the moment
+// sampler, for k of n positions with s outcomes.
 func Bound(n, k, s int, alpha float64) float64 {
 	x := float64(k*k) * math.Pow(float64(s), 1/alpha) / float64(n)
 	return 5 * math.Sqrt(x) * (1 + math.Sqrt(math.Log(max(1, 1/x))))
 }
 
-// Enumerated is theorem 1 where everything can be enumerated: the total variation is below the
-// bound (which says little for so few positions) and falls as N grows.
+// Enumerated checks theorem 1 where everything can be enumerated: the total variation distance is
+// below the bound (which is weak for so few positions) and falls as N grows.
 func Enumerated(_ context.Context, o Options) ([]Result, error) {
 	const s = 2
 	var out []Result
@@ -38,7 +38,8 @@ func Enumerated(_ context.Context, o Options) ([]Result, error) {
 	return out, nil
 }
 
-// MonteCarlo is theorem 1 where the bound is below 1: estimates of the total variation.
+// MonteCarlo checks theorem 1 where the bound is below 1, by estimates of the total variation
+// distance.
 func MonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 	const s, alpha = 4, 6.0
 	var out []Result
@@ -78,19 +79,19 @@ func MonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 
 const (
 	varBatches = 8   // independent estimates
-	varOuter   = 500 // outputs of the moment sampler in each
-	varInner   = 100 // draws of all other tokens in each
+	varOuter   = 500 // outputs of the moment sampler in each estimate
+	varInner   = 100 // draws of all other tokens in each estimate
 )
 
-// EstimateVariation is the total variation of MaskGIT's and the moment sampler's output, and
-// half of the 95 % confidence interval.
+// EstimateVariation returns the total variation distance of MaskGIT's and the moment sampler's
+// output, and half of the 95 % confidence interval.
 //
 // It is E max(0, 1-L(y)) over outputs y of the moment sampler, where L is MaskGIT's probability
-// over the moment sampler's: by equations 2 and 4, the mean over the other tokens z of
-// prod_l M_l/S_l, where S_l sums p_i(z_i)^(1/alpha) over what is left and M_l = E S_l.
-// With S_l = M_l*(1+d_l) that is 1 - sum E d_l, which is known, plus terms of second order, which
-// alone are averaged over z. What is left of the noise in them makes the estimate too
-// large, if anything, as max(0, 1-L) is convex.
+// divided by the moment sampler's: by equations 2 and 4, the mean over the other tokens z of prod_l
+// M_l/S_l, where S_l sums p_i(z_i)^(1/alpha) over the remaining positions and M_l = E S_l. With S_l
+// = M_l*(1+d_l) this is 1 - sum E d_l, which is known exactly, plus terms of second order; only
+// these are averaged over z. Their noise can only make the estimate larger, because max(0, 1-L) is
+// convex.
 func EstimateVariation(p [][]float64, k int, alpha float64, seed uint64) (tv, half float64) {
 	v := newVariation(p, k, alpha)
 	estimates := make([]float64, varBatches)
@@ -157,7 +158,7 @@ func (v *variation) estimate(seed uint64, batch int) float64 {
 	return mean
 }
 
-// draw chooses positions without replacement, by their moments.
+// draw chooses positions without replacement, weighted by their moments.
 func (v *variation) draw(stream philox.Stream, positions []int) {
 	for l, tries := 0, 0; l < len(positions); tries++ {
 		u := stream.Uniform(tries, philox.Order) * v.upTo[v.n-1]
@@ -173,7 +174,7 @@ func (v *variation) draw(stream philox.Stream, positions []int) {
 	}
 }
 
-// ratio is L of one output.
+// ratio returns L of one output.
 func (v *variation) ratio(positions []int, own, expected []float64) float64 {
 	// m and surplus are M_l and E S_l - M_l, for each l.
 	m, surplus := make([]float64, v.k), make([]float64, v.k)

@@ -11,15 +11,15 @@ import (
 type Record struct {
 	Claim     string  `json:"claim"`
 	Case      string  `json:"case"`
-	Measure   string  `json:"measure"` // what the statistic is
+	Measure   string  `json:"measure"` // description of the statistic
 	Statistic float64 `json:"statistic"`
-	Error     float64 `json:"error"`    // half of the 95 % interval, 0 where exact or a count
-	Relation  string  `json:"relation"` // of the statistic to the bound, <= or >=
+	Error     float64 `json:"error"`    // half of the 95 % interval, 0 if exact or a count
+	Relation  string  `json:"relation"` // of the statistic to the bound: <= or >=
 	Bound     float64 `json:"bound"`
 	Holds     bool    `json:"holds"`
 }
 
-// Record returns the result as JSON has it.
+// Record returns the result for JSON.
 func (r Result) Record() Record {
 	out := Record{r.Claim, r.Case, r.Measure, r.Statistic, r.Error, "<=", r.Bound, r.Holds}
 	if r.Above {
@@ -28,7 +28,7 @@ func (r Result) Record() Record {
 	return out
 }
 
-// String returns the result as a row of a table.
+// String returns the result as a table row.
 func (r Result) String() string {
 	holds := "holds"
 	if !r.Holds {
@@ -42,8 +42,8 @@ func (r Result) String() string {
 		r.Bound, holds, r.Case, r.Measure)
 }
 
-// Write makes all checks and writes each result as it comes, as a row or a line of JSON. It returns
-// the results and how many of them do not hold.
+// Write makes all checks and writes each result at once, as a table row or a line of JSON. It
+// returns the results and the number of those that do not hold.
 func Write(ctx context.Context, w io.Writer, o Options, asJSON bool) (all []Result, failed int,
 	err error) {
 	line := json.NewEncoder(w)

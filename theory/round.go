@@ -9,9 +9,9 @@ import (
 	"unmask/model"
 )
 
-// Round is the exact distribution of one round's positions and tokens, of MaskGIT and of the
-// moment sampler, over [N*S]^k, by enumeration (equations 2 and 4). p are N distributions over
-// S outcomes; it takes S^N*N^k steps.
+// Round returns the exact distributions of one round's positions and tokens, of MaskGIT and of the
+// moment sampler, over [N*S]^k, by enumeration (equations 2 and 4). p are N distributions over S
+// outcomes; it takes S^N*N^k steps.
 func Round(p [][]float64, k int, alpha float64) (maskgit, moment []float64) {
 	n, s := len(p), len(p[0])
 	e := enumeration{k: k, n: n, s: s, taken: make([]bool, n), total: make([]float64, n)}
@@ -30,7 +30,7 @@ func Round(p [][]float64, k int, alpha float64) (maskgit, moment []float64) {
 	e.tokens = func(int) []int { return all }
 	e.choose(moment, 0, 0, 1)
 
-	z := make([]int, n) // what MaskGIT draws everywhere
+	z := make([]int, n) // the tokens that MaskGIT draws
 	e.weight = func(i, _ int) float64 { return e.total[i] }
 	e.tokens = func(i int) []int { return z[i : i+1] }
 	for {
@@ -53,12 +53,12 @@ func Round(p [][]float64, k int, alpha float64) (maskgit, moment []float64) {
 	}
 }
 
-// enumeration goes through all ordered choices of k positions and tokens.
+// enumeration visits all ordered choices of k positions and tokens.
 type enumeration struct {
 	k, n, s int
 	weight  func(i, x int) float64
 	tokens  func(i int) []int
-	total   []float64 // of each position, the sum of its weights
+	total   []float64 // the sum of weights at each position
 	taken   []bool
 }
 
@@ -85,7 +85,7 @@ func (e *enumeration) choose(out []float64, at, depth int, q float64) {
 	}
 }
 
-// OneRound shows that the samplers themselves follow the distributions of Round.
+// OneRound checks that the samplers themselves follow the distributions of Round.
 func OneRound(ctx context.Context, o Options) ([]Result, error) {
 	const n, s, k, alpha = 4, 3, 2, 2.0
 	p := Distributions(n, s, 4)
@@ -127,7 +127,7 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 	return out, nil
 }
 
-// fixed is a model with the same marginals whatever is known.
+// fixed is a model whose marginals do not depend on the known positions.
 type fixed struct {
 	spec  model.Spec
 	row   []float32 // [length, tokens]
@@ -147,7 +147,7 @@ func fixedMarginals(p [][]float64) *fixed {
 // Spec implements model.Denoiser.
 func (c *fixed) Spec() model.Spec { return c.spec }
 
-// Forward repeats the marginals for each sequence.
+// Forward returns the same marginals for each sequence.
 func (c *fixed) Forward(_ context.Context, b *model.Batch) (model.Marginals, error) {
 	c.dense.Columns, c.dense.Logits = c.spec.Outcomes, c.dense.Logits[:0]
 	for range b.Size {

@@ -9,9 +9,8 @@ import (
 	"unmask/theory/oracle"
 )
 
-// ChiSquare compares counts with what is expected and gives the statistic, and the bound that
-// counts of that distribution stay below but for one time in 100,000. Cells that expect
-// fewer than 5 are taken together.
+// ChiSquare returns the statistic of counts against expected ones, and the bound that counts of
+// that distribution exceed once in 100,000 times. Cells expecting fewer than 5 are merged.
 func ChiSquare(count, expected []float64) (chi, bound float64) {
 	cells := -1.0
 	restCount, restExpected := 0.0, 0.0
@@ -26,7 +25,7 @@ func ChiSquare(count, expected []float64) (chi, bound float64) {
 	if restExpected >= 5 || restCount > 0 && restExpected > 0 {
 		chi += (restCount - restExpected) * (restCount - restExpected) / restExpected
 		cells++
-	} else if restCount > 0 { // what cannot happen did
+	} else if restCount > 0 { // an impossible outcome occurred
 		return math.Inf(1), distuv.ChiSquared{K: max(cells, 1)}.Quantile(chiConfidence)
 	}
 	return chi, distuv.ChiSquared{K: max(cells, 1)}.Quantile(chiConfidence)
@@ -34,7 +33,7 @@ func ChiSquare(count, expected []float64) (chi, bound float64) {
 
 const chiConfidence = 1 - 1e-5
 
-// Scaled is p times n.
+// Scaled returns p times n.
 func Scaled(p []float64, n float64) []float64 {
 	out := make([]float64, len(p))
 	for i, v := range p {
@@ -43,7 +42,7 @@ func Scaled(p []float64, n float64) []float64 {
 	return out
 }
 
-// Variation is the total variation distance of two distributions.
+// Variation returns the total variation distance of two distributions.
 func Variation(p, q []float64) (tv float64) {
 	for i := range p {
 		tv += math.Abs(p[i]-q[i]) / 2
@@ -51,7 +50,7 @@ func Variation(p, q []float64) (tv float64) {
 	return tv
 }
 
-// interval is the mean of independent estimates and half of its 95 % confidence interval.
+// interval returns the mean of independent estimates and half of its 95 % confidence interval.
 func interval(x []float64) (mean, half float64) {
 	n := float64(len(x))
 	for _, v := range x {
@@ -68,7 +67,7 @@ func interval(x []float64) (mean, half float64) {
 	return mean, t * math.Sqrt(squares/(n-1)/n)
 }
 
-// Distributions are n over s outcomes, uniform on the simplex.
+// Distributions returns n distributions over s outcomes, uniform on the simplex.
 func Distributions(n, s int, seed uint64) [][]float64 {
 	p := make([][]float64, n)
 	r := philox.Stream{Seed: seed}
@@ -86,7 +85,7 @@ func Distributions(n, s int, seed uint64) [][]float64 {
 	return p
 }
 
-// probability is that of a sequence by its index.
+// probability returns the probability of a sequence by its index.
 func probability(m *oracle.Model, i int) float64 {
 	x := make([]int32, m.Length())
 	for at := len(x) - 1; at >= 0; at-- {

@@ -9,8 +9,8 @@ import (
 	"unmask/samplers"
 )
 
-// Temperature is equation 4: the tokens that MaskGIT commits follow p^beta, normalised, with
-// beta = 1+1/alpha, and not p. Here are 512 positions with the same p.
+// Temperature checks equation 4: the tokens that MaskGIT keeps follow p^beta, normalised, with beta
+// = 1+1/alpha, and not p. It uses 512 positions with the same p.
 func Temperature(ctx context.Context, o Options) ([]Result, error) {
 	const n, steps, alpha = 512, 64, 3.0
 	p := []float64{0.5, 0.3, 0.15, 0.05}

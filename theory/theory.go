@@ -21,48 +21,49 @@ import (
 // Result is one check of a claim: Statistic is at most Bound or, with Above, at least.
 type Result struct {
 	Claim     string  // "proposition 1"
-	Case      string  // what was run
-	Measure   string  // what Statistic is
+	Case      string  // description of the run
+	Measure   string  // description of Statistic
 	Statistic float64 //
-	Error     float64 // half of the 95 % confidence interval of a Monte Carlo estimate, 0 where exact
+	Error     float64 // half of the 95 % confidence interval of a Monte Carlo estimate, 0 if exact
 	Bound     float64
 	Above     bool
 	Holds     bool
 	Points    []Point
 }
 
-// Point is one of a curve that a claim is drawn as. Proposition 1: measured frequency against the
-// formula's. Theorem 1: total variation against N/k^2. Implicit temperature: committed frequency
-// against p. Equation 5: nats against the size of the first round. Partial caching: total variation
-// against the step.
+// Point is a point of a curve that illustrates a claim. Proposition 1: measured frequency against
+// the formula's. Theorem 1: total variation distance against N/k^2. Implicit temperature: frequency
+// of kept tokens against p. Equation 5: nats against the size of the first round. Partial caching:
+// total variation distance against the step.
 type Point struct {
 	Curve string
 	X, Y  float64
-	Error float64 // half of the 95 % confidence interval, 0 where exact
+	Error float64 // half of the 95 % confidence interval, 0 if exact
 }
 
-// below judges a statistic that must not exceed its bound, by the upper end of its interval.
+// below decides a result whose statistic must not exceed its bound, by the upper end of its
+// interval.
 func (r Result) below() Result {
 	r.Holds = r.Statistic+r.Error <= r.Bound
 	return r
 }
 
-// above judges a statistic that must reach its bound.
+// above decides a result whose statistic must reach its bound.
 func (r Result) above() Result {
 	r.Above, r.Holds = true, r.Statistic-r.Error >= r.Bound
 	return r
 }
 
-// Options of the checks. The zero value takes about ten seconds on two cores,
-// to which those of the networks come.
+// Options say what is checked. The zero value takes about ten seconds on two cores, not counting
+// the networks.
 type Options struct {
 	Seed  uint64
-	Draws int // sequences of each count; 0 means 4000
-	Most  int // positions of theorem 1's largest case; 0 means 16384
+	Draws int // sequences counted for each distribution; 0 means 4000
+	Most  int // positions in the largest case of theorem 1; 0 means 16384
 
 	Only []string // claims to check; nil for all
 
-	// Networks are what partial caching is measured on, by name.
+	// Networks are the models on which partial caching is measured.
 	Networks []Network
 }
 
@@ -70,7 +71,7 @@ type Options struct {
 type Network struct {
 	Name string
 	model.Denoiser
-	Sequences int // at least 2
+	Sequences int // number of sequences, at least 2
 }
 
 const (
@@ -88,7 +89,7 @@ var checks = []struct {
 	{"partial caching", Caching},
 }
 
-// Claims are all that Run checks, in its order.
+// Claims returns the names of all checks in the order of Run.
 func Claims() []string {
 	var out []string
 	for _, c := range checks {
@@ -99,7 +100,7 @@ func Claims() []string {
 	return out
 }
 
-// Run makes all checks in the paper's order. It ends with an error that comes alone.
+// Run makes all checks in the paper's order. It ends after an error, which has no result with it.
 func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
 	if o.Draws == 0 {
 		o.Draws = defaultDraws
@@ -129,11 +130,11 @@ func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
 	}
 }
 
-// parse makes a sampler of a name.
+// parse returns the sampler of a text.
 func parse(name string) (samplers.Sampler, error) { return samplers.Parse(name) }
 
-// Count generates n sequences of a small model and counts them by index: the first token
-// counts most.
+// Count generates n sequences of a small model and returns counts by index; in an index the first
+// token is the most significant digit.
 func Count(ctx context.Context, m *oracle.Model, o generate.Options, n int) ([]float64, error) {
 	o.N, o.Batch = n, 500
 	out := make([]float64, sequences(m))
@@ -146,7 +147,7 @@ func Count(ctx context.Context, m *oracle.Model, o generate.Options, n int) ([]f
 	return out, nil
 }
 
-// Joint is the distribution of a small model over all sequences, by index.
+// Joint returns the distribution of a small model over all sequences, by index.
 func Joint(m *oracle.Model) []float64 {
 	p := make([]float64, sequences(m))
 	for i := range p {
@@ -162,7 +163,7 @@ func index(x []int32, tokens int) (i int) {
 	return i
 }
 
-// mostSequences bounds what is enumerated.
+// mostSequences is the largest number of sequences that is enumerated.
 const mostSequences = 1 << 20
 
 func sequences(m *oracle.Model) int {

@@ -14,7 +14,7 @@ import (
 	"unmask/theory/oracle"
 )
 
-// Every claim of the paper holds, of which the command shows the larger cases too.
+// Every claim of the paper holds; the command also runs larger cases.
 func TestClaims(t *testing.T) {
 	text, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
@@ -44,9 +44,9 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// What is not so is found out: a chi-square sees a distribution that is off by a little, the
-// estimate of the total variation is that of the enumeration, and both sides of equation
-// 5 are what they must be for a product.
+// False statements are detected: the chi-square detects a slightly wrong distribution, the estimate
+// of the total variation distance equals the enumerated one, and both sides of equation 5 have the
+// known values of a product.
 func TestChecksCanFail(t *testing.T) {
 	p := []float64{0.5, 0.3, 0.2}
 	chi, bound := theory.ChiSquare([]float64{5000, 3000, 2000}, theory.Scaled(p, 10000))
@@ -86,8 +86,8 @@ func TestCommittedSumsToOne(t *testing.T) {
 	}
 }
 
-// For a product nothing is lost, and the bound is its own entropy; for two equal tokens that
-// open together, log 2 is.
+// For a product nothing is lost, and the bound is its own entropy. For two equal tokens that open
+// together the loss is log 2.
 func TestDecompose(t *testing.T) {
 	product := theory.Decompose(oracle.Product(4, 3, 2, 1), []int{0, 2})
 	h, _ := oracle.Product(4, 3, 2, 1).Entropy()

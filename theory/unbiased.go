@@ -26,16 +26,17 @@ func unbiased() []string {
 	return names
 }
 
-// OnePosition are samplers that plan for themselves and open one position a step here.
+// OnePosition are samplers that decide the number of positions themselves and here open one per
+// step.
 var OnePosition = []string{"first-hitting", "threshold(theta=1)", "eb(budget=1e-9)",
 	"eb(budget=1e-9,margin)", "semi-ar(block=2,threshold(theta=1))"}
 
-// departure is how far, at least, MaskGIT's distribution is from the truth in OneByOne's model.
+// departure is the least distance of MaskGIT's distribution from the truth in OneByOne's model.
 const departure = 0.05
 
-// OneByOne is proposition 2: choosing first and drawing one position a step at gamma = 1 samples
-// the joint distribution, in any order. MaskGIT does not; its own distribution over all sequences
-// is enumerated, and its distance from the truth is the statistic.
+// OneByOne checks proposition 2: choosing first and drawing one position per step at gamma = 1
+// samples the joint distribution, in any order. MaskGIT does not: its distribution over all
+// sequences is enumerated, and the statistic is its distance from the truth.
 func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 	m := oracle.Markov(4, 3, 0.5, 2, 1)
 	truth := Joint(m)
@@ -79,14 +80,14 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 		}
 		out = append(out, r.above())
 	}
-	// All at once is the product of the marginals, and not the joint either.
+	// Opening all at once gives the product of the marginals, which is not the joint either.
 	r, err := check("random", 1, truth, joint)
 	r.Case = "random, all in one step"
 	return append(out, r.above()), err
 }
 
-// Committed are the distributions of what MaskGIT and the moment sampler commit over all
-// sequences of a small model, one position a step, by enumeration.
+// Committed returns, by enumeration, the distributions over all sequences of a small model that
+// MaskGIT and the moment sampler generate with one position per step.
 func Committed(m *oracle.Model, alpha float64) (maskgit, moment []float64) {
 	out := [2][]float64{make([]float64, sequences(m)), make([]float64, sequences(m))}
 	length, tokens := m.Length(), m.Tokens()

@@ -12,7 +12,7 @@ import (
 	"unmask/traces"
 )
 
-// Write what a run of an exact model opens, and show it again without the model.
+// Write a trace of an exact model's run, and replay it without the model.
 func Example() {
 	dir, err := os.MkdirTemp("", "trace")
 	if err != nil {
@@ -32,7 +32,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer w.Discard() // does nothing once it is closed
+	defer w.Discard() // does nothing after Close
 	for step, err := range generate.Run(context.Background(), d, o) {
 		if err != nil {
 			panic(err)

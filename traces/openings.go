@@ -9,31 +9,29 @@ import (
 	"unmask/generate"
 )
 
-// Openings follow the sequences of a run and remember when each position opened. The zero value is
-// ready to use.
+// Openings records when each position of a run's sequences opened. The zero value is ready to use.
 type Openings struct {
-	of map[int]*Opening // by number
+	of map[int]*Opening // by the sequence's number
 }
 
-// Opening is how the positions of one sequence opened.
+// Opening records when the positions of one sequence opened.
 type Opening struct {
-	// [length] the step, from 1, that opened each position for the last time; 0 where it was known
-	// from the start or is masked
+	// [length] the step, from 1, that last opened each position; 0 if it was known from the start
+	// or is masked
 	Steps []int
-	// [length] log p of the token at that step, natural; NaN where no step opened the position, and
-	// where the sampler keeps p to itself
+	// [length] the natural log p of the token at that step; NaN if no step opened the position or
+	// the sampler does not report p
 	LogP LogProbs
 }
 
-// Add notes what a step did to its sequences, whose numbers are their Index. Steps come in their
-// order, each once.
+// Add records a step; a sequence's number is its Index. Steps must come in order, each once.
 func (o *Openings) Add(step *generate.Step) {
 	for i := range step.Sequences {
 		o.add(step.Sequences[i].Index, &step.Sequences[i], step.N)
 	}
 }
 
-// AddParts notes what a step of generate.Each did.
+// AddParts records a step of generate.Each.
 func (o *Openings) AddParts(parts []generate.Part) {
 	for _, q := range parts {
 		o.add(q.Number, q.Sequence, q.N)
@@ -52,7 +50,7 @@ func (o *Openings) add(number int, q *generate.Sequence, n int) {
 		}
 		o.of[number] = a
 	}
-	if q.Done && !q.Finished { // it took no part
+	if q.Done && !q.Finished { // it took no part in the step
 		return
 	}
 	for _, opened := range slices.Concat(q.Opened, q.Replaced) {
@@ -63,7 +61,7 @@ func (o *Openings) add(number int, q *generate.Sequence, n int) {
 	}
 }
 
-// Take returns what is known of a sequence, and forgets it.
+// Take returns the record of a sequence and removes it.
 func (o *Openings) Take(number int) *Opening {
 	a := o.of[number]
 	delete(o.of, number)

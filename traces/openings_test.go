@@ -14,8 +14,9 @@ import (
 	"unmask/traces"
 )
 
-// What is remembered of a run are its tokens' steps and probabilities: those of the trace of its
-// latest openings, also where positions are masked again, and where a batch's sequences end apart.
+// The record of a run has each token's step and probability. They equal those of the latest
+// openings in its trace, also if positions are masked again or a batch's sequences end at different
+// steps.
 func TestOpeningsOfARun(t *testing.T) {
 	family, err := oracle.Parse("hmm:length=9,tokens=4,hidden=3")
 	require.NoError(t, err)

@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// State is a sample as a trace builds it up.
+// State is a sample during replay.
 type State struct {
 	header Header
 	length int
-	open   map[int]*sample // those that are not finished
-	done   map[int]bool    // those that are
-	now    []Piece         // of the sample that is shown; Position is -1 where masked
+	open   map[int]*sample // unfinished samples by number
+	done   map[int]bool    // numbers of the finished ones
+	now    []Piece         // pieces of the shown sample; Position is -1 where masked
 }
 
 type sample struct {
@@ -28,15 +28,15 @@ type sample struct {
 	pieces []Piece // of each position
 }
 
-// Unfinished is the error of a trace whose lines end before its samples do, such as that of a run
-// which was interrupted. All that it has was shown.
+// Unfinished is the error of a trace that ends before its samples do, such as that of an
+// interrupted run. All of its steps were shown.
 type Unfinished struct {
 	Samples     int // that do not end
 	Sample      int // the first of them, by number
 	Step, Steps int // its last step, and how many it has at most
 }
 
-// Error returns the sentence.
+// Error implements error.
 func (u *Unfinished) Error() string {
 	more := ""
 	if u.Samples > 1 {
@@ -51,8 +51,8 @@ const (
 	traceLine    = 64 << 20
 )
 
-// Read reads a trace and shows each of its steps, in the order of the run. It returns *Unfinished
-// where samples do not end.
+// Read reads a trace and calls show after each of its steps, in the order of the run. It returns
+// *Unfinished if samples do not end.
 func Read(in io.Reader, show func(r *State, s *Step) error) error {
 	r, err := lines(in, func(r *State, s *Step) error { return r.play(s, show) })
 	if err != nil {
@@ -61,10 +61,10 @@ func Read(in io.Reader, show func(r *State, s *Step) error) error {
 	return r.unfinished()
 }
 
-// ReadSamples is Read, but shows one sample after another. Those of a batch ran side by side, so
-// the steps of the others wait.
+// ReadSamples is Read, but shows one sample after the other. Samples of a batch ran together, so it
+// keeps the steps of later ones until their turn.
 func ReadSamples(in io.Reader, show func(r *State, s *Step) error) error {
-	var samples []int // the first is shown
+	var samples []int // the first one is being shown
 	waiting := map[int][]*Step{}
 	var r *State // nil before the first step
 	next := func(end bool) error {
@@ -115,7 +115,7 @@ func (r *State) unfinished() error {
 	return u
 }
 
-// play takes a step into its sample and shows it.
+// play applies a step to its sample and shows it.
 func (r *State) play(s *Step, show func(r *State, s *Step) error) error {
 	if err := r.take(s); err != nil {
 		return err
@@ -201,10 +201,10 @@ func (r *State) check(pieces []Piece) error {
 	return nil
 }
 
-// mostOpen is how many samples may be unfinished at once.
+// mostOpen is the most unfinished samples at once.
 const mostOpen = 1 << 16
 
-// read reads a step's line.
+// read parses a step's line.
 func (r *State) read(line []byte) (*Step, error) {
 	s := &Step{Step: -1}
 	if err := json.Unmarshal(line, s); err != nil || s.Step < 0 {
@@ -228,7 +228,7 @@ func (r *State) read(line []byte) (*Step, error) {
 	return s, nil
 }
 
-// take takes a step into its sample, which is then the one that is shown.
+// take applies a step to its sample, which becomes the shown one.
 func (r *State) take(s *Step) error {
 	now, ok := r.open[s.Sample]
 	if r.done[s.Sample] {
@@ -262,10 +262,10 @@ func (r *State) take(s *Step) error {
 	return nil
 }
 
-// Cell shows an open position of an image.
+// Cell stands for an open position of an image.
 const Cell = "█"
 
-// text is a piece as it is shown by itself.
+// text returns how a piece is shown by itself.
 func (p *Piece) text() string {
 	switch {
 	case p.Bytes != nil:
@@ -276,8 +276,8 @@ func (p *Piece) text() string {
 	return Cell
 }
 
-// Texts shows each position, with line breaks after the rows of a grid. A rune that is spread over
-// several positions belongs to the first.
+// Texts returns the text of each position, with line breaks after the rows of a grid. A rune spread
+// over several positions belongs to the first.
 func (r *State) Texts() []string {
 	out := make([]string, r.length)
 	for i := 0; i < r.length; i++ {
@@ -307,7 +307,7 @@ func (r *State) Texts() []string {
 // Masked reports whether a position is masked.
 func (r *State) Masked(position int) bool { return r.now[position].Position < 0 }
 
-// Print writes a step as a line, and the sample after its last.
+// Print writes a line for a step and, after its last step, the sample.
 func (r *State) Print(out io.Writer, s *Step) {
 	fmt.Fprintf(out, "sample %d, step %d of %d:", s.Sample, s.Step, s.Steps)
 	for i, o := range s.Opened {

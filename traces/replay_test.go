@@ -29,7 +29,7 @@ func TestReplay(t *testing.T) {
 		"sample 4, step 2 of 2: 3 \"b\"; masked again: 1\na_\n\uFFFDb\n", out.String())
 }
 
-// Whatever a file holds, replaying it ends, with an error or without.
+// Any file can be replayed to its end, with or without an error.
 func FuzzReplay(f *testing.F) {
 	f.Add([]byte(traced))
 	f.Add([]byte(`{"trace":1,"shape":[1048576]}` + "\n{\"step\":1}\n{\"sample\":1,\"step\":1}"))
@@ -50,7 +50,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// Lines that are missing, and samples that no run has, are refused by line.
+// Missing lines and impossible samples are refused with the line's number.
 func TestReplayRefuses(t *testing.T) {
 	const head = `{"trace":1,"shape":[2],"hole":"_"}` + "\n"
 	for lines, want := range map[string]string{

@@ -1,7 +1,8 @@
-// Package traces writes down what opened when in a run, and shows it again without the model.
+// Package traces writes a trace of a run, which tells what opened at each step, and replays it
+// without the model.
 //
-// A trace is JSON lines: a header, then a line for each step of each sample. The pieces of text are
-// in it.
+// A trace is JSON lines: a header, then a line for each step of each sample. It includes the pieces
+// of text.
 package traces
 
 import (
@@ -22,9 +23,9 @@ type Header struct {
 	Model   string  `json:"model"`
 	Sampler string  `json:"sampler"`
 	Seed    uint64  `json:"seed"`
-	Shape   []int   `json:"shape"` // of the sequences, the length or rows and columns
+	Shape   []int   `json:"shape"` // length, or rows and columns
 	Hole    string  `json:"hole"`  // shows a masked position
-	Known   []Piece `json:"known"` // before the first step
+	Known   []Piece `json:"known"` // positions known before the first step
 	Recipe  string  `json:"recipe,omitempty"`
 }
 
@@ -32,7 +33,7 @@ type Header struct {
 type Step struct {
 	Sample int     `json:"sample"`
 	Step   int     `json:"step"`
-	Steps  int     `json:"steps"` // at most
+	Steps  int     `json:"steps"` // the most it can take
 	Opened []Piece `json:"opened"`
 	Closed []int   `json:"closed,omitempty"` // positions masked again, after Opened
 	Done   bool    `json:"done,omitempty"`
@@ -42,17 +43,17 @@ type Step struct {
 type Piece struct {
 	Position int    `json:"position"`
 	Token    int32  `json:"token"`
-	Piece    string `json:"piece,omitempty"` // nothing for a token of an image
-	Bytes    []byte `json:"bytes,omitempty"` // instead of Piece, where a token is part of a rune
-	// its probability when it opened, where the sampler knows
+	Piece    string `json:"piece,omitempty"` // "" for a token of an image
+	Bytes    []byte `json:"bytes,omitempty"` // in place of Piece, if the token is part of a rune
+	// its probability when it opened, if the sampler reports it
 	P     *float64 `json:"p,omitempty"`
-	Stage int      `json:"stage,omitempty"` // of partial caching
+	Stage int      `json:"stage,omitempty"` // stage of partial caching
 }
 
 const version = 1
 
 // NewHeader returns the header of a run that generate.Options.Check has completed. name is the
-// model's, hole shows a masked position; t is nil where tokens are no text.
+// model's; hole stands for a masked position; t is nil if tokens are not text.
 func NewHeader(s model.Spec, o generate.Options, t tokenizers.Tokenizer, name, hole string) Header {
 	r := o.Recipe()
 	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: o.Seed, Shape: s.Shape,
@@ -68,7 +69,7 @@ func NewHeader(s model.Spec, o generate.Options, t tokenizers.Tokenizer, name, h
 	return h
 }
 
-// newPiece gives a token its text.
+// newPiece returns a position with its token's text.
 func newPiece(t tokenizers.Tokenizer, position int, token int32) Piece {
 	piece := Piece{Position: position, Token: token}
 	if t != nil {
@@ -81,7 +82,7 @@ func newPiece(t tokenizers.Tokenizer, position int, token int32) Piece {
 	return piece
 }
 
-// Writer writes the trace of a run to a file, which appears when it is closed.
+// Writer writes the trace of a run to a file, which appears when the Writer is closed.
 type Writer struct {
 	file      *whole.File
 	line      *json.Encoder
@@ -89,7 +90,7 @@ type Writer struct {
 	done      map[int]bool // samples of the batch that are finished
 }
 
-// Create begins the trace of a run at name; t is that of NewHeader.
+// Create begins a trace in file name; t is as for NewHeader.
 func Create(name string, h Header, t tokenizers.Tokenizer) (*Writer, error) {
 	file, err := whole.Create(name)
 	if err != nil {
@@ -104,7 +105,7 @@ func Create(name string, h Header, t tokenizers.Tokenizer) (*Writer, error) {
 	return w, nil
 }
 
-// Write adds what a step did.
+// Write appends a step.
 func (w *Writer) Write(step *generate.Step) error {
 	for i := range step.Sequences {
 		s := &step.Sequences[i]
@@ -124,7 +125,7 @@ func (w *Writer) Write(step *generate.Step) error {
 	return nil
 }
 
-// NewStep returns the line of a sequence after a step; t is that of NewHeader.
+// NewStep returns the line of a sequence after a step; t is as for NewHeader.
 func NewStep(s *generate.Sequence, t tokenizers.Tokenizer) Step {
 	l := Step{Sample: s.Index, Step: s.N, Steps: s.Steps, Opened: []Piece{}, Closed: s.Closed,
 		Done: s.Done}
@@ -142,8 +143,8 @@ func NewStep(s *generate.Sequence, t tokenizers.Tokenizer) Step {
 // Close makes the file appear under its name.
 func (w *Writer) Close() error { return w.file.Commit() }
 
-// CloseAs makes the file appear under another name, such as one that says that it is not all.
+// CloseAs makes the file appear under another name, for example one for an incomplete trace.
 func (w *Writer) CloseAs(name string) error { return w.file.CommitAs(name) }
 
-// Discard removes a file that was not closed.
+// Discard removes the file unless it was closed.
 func (w *Writer) Discard() { w.file.Discard() }

@@ -1,6 +1,6 @@
-// Package oracle has models whose one-token marginals are exact: every p_(i|U) by message
-// passing in float64, samples from the truth, log-probabilities and entropy. They are
-// Denoisers like any network, so samplers can be shown to be right or wrong by counting.
+// Package oracle holds models whose one-token marginals are exact. Every p_(i|U) is computed by
+// message passing in float64, and so are log-probabilities, entropy and samples from the truth.
+// They are Denoisers like any network, so that counting shows whether a sampler is right.
 package oracle
 
 import (
@@ -49,20 +49,20 @@ func (m *Model) finish() *Model {
 // Shape of the sequences: [length], or [height, width].
 func (m *Model) Shape() []int { return m.shape }
 
-// Tokens is the number of outcomes at each position.
+// Tokens returns the number of outcomes at each position.
 func (m *Model) Tokens() int { return m.tokens }
 
-// Length is the number of positions.
+// Length returns the number of positions.
 func (m *Model) Length() int { return m.sites * m.cells }
 
-// String is what Parse makes this model of.
+// String returns the text that Parse builds this model from.
 func (m *Model) String() string { return m.name }
 
 // work is the memory of one pass of messages.
 type work struct {
-	site  []float64 // [sites, states] product of what the open cells say
-	alpha []float64 // [sites, states] from the left, this site's cells not included
-	beta  []float64 // [sites, states] from the right, this site's cells not included
+	site  []float64 // [sites, states] product of the likelihoods of the open cells
+	alpha []float64 // [sites, states] message from the left, without this site's cells
+	beta  []float64 // [sites, states] message from the right, without this site's cells
 	p     []float64 // [states] and [tokens]
 }
 
@@ -72,8 +72,8 @@ func (m *Model) newWork() *work {
 		make([]float64, max(m.states, m.tokens))}
 }
 
-// pass sends messages both ways and returns the log-probability of the open cells; open are
-// tokens below Tokens. Messages are scaled to sum to 1.
+// pass sends messages in both directions and returns the log-probability of the open cells, which
+// are tokens below Tokens. Messages are scaled to sum to 1.
 func (m *Model) pass(x []int32, w *work) (logP float64) {
 	k := m.states
 	for site := range m.sites {
@@ -141,9 +141,9 @@ func scale(x []float64) float64 {
 	return sum
 }
 
-// Conditionals writes p(x_i | all open positions but i) to p [length, tokens], for open and
-// masked positions alike; masked are tokens equal to Tokens(). It returns the
-// log-probability of what is open: -Inf if the model never produces it.
+// Conditionals writes p(x_i | all open positions but i) to p [length, tokens], for open and masked
+// positions alike; masked ones have the token Tokens(). It returns the log-probability of the open
+// tokens: -Inf if they cannot occur together.
 func (m *Model) Conditionals(p []float64, x []int32) (logP float64) {
 	return m.conditionals(p, x, m.newWork())
 }
@@ -178,10 +178,10 @@ func (m *Model) conditionals(p []float64, x []int32, w *work) (logP float64) {
 	return logP
 }
 
-// LogProb is the log-probability of a sequence; masked positions are summed over.
+// LogProb returns the log-probability of a sequence, summed over masked positions.
 func (m *Model) LogProb(x []int32) float64 { return m.pass(x, m.newWork()) }
 
-// Sample draws sequence number index of a seed from the model itself.
+// Sample draws a sequence from the model itself; index is its number under the seed.
 func (m *Model) Sample(seed uint64, index uint32) []int32 {
 	r := philox.Stream{Seed: seed, Sequence: index}
 	x := make([]int32, m.Length())
@@ -223,11 +223,11 @@ func pick(weights []float64, u float64) int {
 	return chosen
 }
 
-// entropySamples is how many sequences estimate an entropy that has no closed form.
+// entropySamples is the number of sequences that estimate an entropy without a closed form.
 const entropySamples = 1 << 12
 
-// Entropy is that of whole sequences, in nats, and its standard error: 0 where it is exact,
-// which is everywhere but in hidden Markov models.
+// Entropy returns the entropy of whole sequences in nats, and its standard error: 0 if it is exact,
+// as for all but hidden Markov models.
 func (m *Model) Entropy() (nats, deviation float64) {
 	if m.transparent {
 		return m.chainEntropy(), 0
@@ -247,7 +247,7 @@ func (m *Model) Entropy() (nats, deviation float64) {
 	return mean, math.Sqrt(max(0, squares/entropySamples-mean*mean) / entropySamples)
 }
 
-// chainEntropy is the sum of H(state | state before).
+// chainEntropy returns the sum of H(state | previous state).
 func (m *Model) chainEntropy() (nats float64) {
 	k := m.states
 	at, next, weights := make([]float64, k), make([]float64, k), make([]float64, k)

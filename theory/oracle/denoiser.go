@@ -10,23 +10,22 @@ import (
 	"unmask/model"
 )
 
-// Denoiser gives a Model's exact conditionals as marginals. A partial pass gives the exact
-// conditional too: there is nothing to approximate.
+// Denoiser gives a Model's exact conditionals as marginals. Partial passes are exact too.
 type Denoiser struct {
 	model.Turns
-	*Model // of sequences without a class
+	*Model // for sequences without a class
 
 	classes []*Model
-	works   []*work // of each class, then of none
+	works   []*work // one for each class, then one for no class
 	dense   model.Dense
 	p       []float64
 }
 
-// NewDenoiser returns a Denoiser with memory of its own.
+// NewDenoiser returns a Denoiser with its own working memory.
 func NewDenoiser(m *Model) *Denoiser { return &Denoiser{Model: m, works: []*work{m.newWork()}} }
 
-// NewConditional returns a Denoiser of a model for each class, and of `none` for sequences without
-// a class. All have one shape and one number of tokens.
+// NewConditional returns a Denoiser with a model for each class, and the model `none` for sequences
+// without a class. All have one shape and number of tokens.
 func NewConditional(none *Model, classes ...*Model) (*Denoiser, error) {
 	d := NewDenoiser(none)
 	for i, c := range classes {
@@ -46,8 +45,7 @@ func (d *Denoiser) Spec() model.Spec {
 		Classes: len(d.classes)}
 }
 
-// Forward computes all conditionals. Tokens that the model never produces together are an
-// error.
+// Forward computes all conditionals. It returns an error if the known tokens cannot occur together.
 func (d *Denoiser) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
 	if err := b.Check(d.Spec()); err != nil {
 		return nil, fmt.Errorf("oracle: %w", err)
@@ -75,7 +73,7 @@ func (d *Denoiser) Forward(ctx context.Context, b *model.Batch) (model.Marginals
 	return &d.dense, nil
 }
 
-// NewCache is empty: an oracle has neither keys nor values.
+// NewCache returns an empty cache: there are no keys and values.
 func (d *Denoiser) NewCache(batch, length int) *kvcache.Cache {
 	return &kvcache.Cache{Batch: batch, Length: length}
 }

@@ -6,15 +6,15 @@ import (
 	"math"
 )
 
-// Judge scores sequences by a model's own probabilities, as a language model would: the mean over
-// samples of the truth is its entropy, less that of the first token.
+// Judge scores sequences by a model's own probabilities, as a language model does. The mean over
+// samples of the truth is the entropy, minus that of the first token.
 type Judge struct{ *Model }
 
-// Context is the model's length.
+// Context returns the model's length.
 func (j Judge) Context() int { return j.Length() }
 
-// Score returns -log p(x_k | x_1..x_(k-1)), in nats, of every token but the first; +Inf where the
-// model never produces it.
+// Score returns -log p(x_k | x_1..x_(k-1)), in nats, of every token but the first; +Inf for a token
+// that cannot occur.
 func (j Judge) Score(ctx context.Context, tokens [][]int32) ([][]float64, error) {
 	nll, w, prefix := make([][]float64, len(tokens)), j.newWork(), make([]int32, j.Length())
 	for i, x := range tokens {

@@ -9,8 +9,8 @@ import (
 	"unmask/theory/oracle"
 )
 
-// A judge's scores are the chain rule: with the first token they sum to the whole sequence, and
-// over samples of the truth their mean is its entropy.
+// A judge's scores follow the chain rule: with the first token they sum to the whole sequence's,
+// and their mean over samples of the truth is the entropy.
 func TestJudge(t *testing.T) {
 	for _, text := range []string{"product:length=6,tokens=3", "markov:length=9,tokens=4",
 		"hmm:length=7,tokens=3", "ising:height=2,width=4"} {

@@ -14,8 +14,8 @@ const (
 	maxHeight = 8 // of a strip, whose columns have 2^height states
 )
 
-// Product is independent positions, each with weights of its own drawn from the seed.
-// sharp above 1 makes them more unequal.
+// Product returns a model of independent positions, each with weights drawn from the seed. sharp
+// above 1 makes the weights more unequal.
 func Product(length, tokens int, sharp float64, seed uint64) *Model {
 	tables := make([][]float64, length)
 	for i := range tables {
@@ -28,8 +28,8 @@ func Product(length, tokens int, sharp float64, seed uint64) *Model {
 	}, length)
 }
 
-// Markov is a chain: the first token is uniform, each later one repeats
-// with probability stay and is otherwise drawn from a row of weights of the seed.
+// Markov returns a chain: the first token is uniform, and each later one repeats the previous with
+// probability stay and is otherwise drawn from its row of weights.
 func Markov(length, tokens int, stay, sharp float64, seed uint64) *Model {
 	m := line(&Model{
 		name: fmt.Sprintf("markov:length=%d,tokens=%d,stay=%v,sharp=%v,seed=%d", length, tokens, stay,
@@ -45,7 +45,7 @@ func Markov(length, tokens int, stay, sharp float64, seed uint64) *Model {
 	return m.finish()
 }
 
-// HMM returns a hidden chain of `hidden` states, as Markov's, whose tokens are drawn from
+// HMM returns a hidden chain of `hidden` states, built as in Markov, whose tokens are drawn from
 // weights of the state.
 func HMM(length, tokens, hidden int, stay, sharp float64, seed uint64) *Model {
 	m := line(&Model{
@@ -62,8 +62,8 @@ func HMM(length, tokens, hidden int, stay, sharp float64, seed uint64) *Model {
 	return m.finish()
 }
 
-// Ising is a grid of spins without a border: p ~ exp(coupling * sum over neighbours of
-// s*s' + field * sum of s), tokens 0 and 1 for s = -1 and 1.
+// Ising returns a grid of spins without wrap-around: p ~ exp(coupling * sum over neighbours of s*s'
+// + field * sum of s), with tokens 0 and 1 for s = -1 and 1.
 func Ising(height, width int, coupling, field float64) *Model {
 	states := 1 << height
 	m := &Model{
@@ -103,7 +103,8 @@ func Ising(height, width int, coupling, field float64) *Model {
 	return m.finish()
 }
 
-// line makes m one cell a site. A product is finished here; chains are by their makers.
+// line sets m to one cell per site, and finishes a product; chains are finished by their
+// constructors.
 func line(m *Model, length int) *Model {
 	m.shape, m.sites, m.cells = []int{length}, length, 1
 	m.position = func(site, _ int) int { return site }
@@ -113,7 +114,7 @@ func line(m *Model, length int) *Model {
 	return m
 }
 
-// chain fills in a uniform start and rows that stay, or move by weights.
+// chain fills in a uniform start, and rows that stay or move by weights.
 func (m *Model) chain(stay, sharp float64, seed uint64) {
 	for s := range m.states {
 		m.first = append(m.first, 1/float64(m.states))
@@ -126,7 +127,7 @@ func (m *Model) chain(stay, sharp float64, seed uint64) {
 	}
 }
 
-// weights are n probabilities: exponential numbers to a power, normalised.
+// weights returns n probabilities: exponential random numbers to a power, normalised.
 func weights(n int, sharp float64, seed uint64, which int) []float64 {
 	r := philox.Stream{Seed: seed, Sequence: uint32(which)}
 	w := make([]float64, n)

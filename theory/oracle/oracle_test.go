@@ -43,7 +43,7 @@ func parse(t *testing.T, text string) *oracle.Model {
 	return m
 }
 
-// Conditionals, partial probabilities and entropy against sums over all sequences.
+// Conditionals, partial probabilities and entropy equal sums over all sequences.
 func TestExactAgainstEnumeration(t *testing.T) {
 	for _, text := range small {
 		m := parse(t, text)
@@ -178,7 +178,7 @@ func TestDenoiser(t *testing.T) {
 	}
 }
 
-// A class has its own model, no class the first.
+// Each class has its own model, and no class has the first.
 func TestClasses(t *testing.T) {
 	none, first, second := parse(t, "product:length=4,tokens=3"),
 		parse(t, "hmm:length=4,tokens=3,hidden=5"), parse(t, "markov:length=4,tokens=3")

@@ -60,8 +60,8 @@ func tokens(n float64) setting {
 	return setting{key: "tokens", value: n, lo: 1, hi: MaxTokens, whole: true}
 }
 
-// Parse builds a model from a text such as "markov:length=16,tokens=4". Kinds are product,
-// markov, hmm and ising; parameters that are left out have defaults.
+// Parse builds a model from a text such as "markov:length=16,tokens=4". Kinds are product, markov,
+// hmm and ising; omitted parameters have defaults.
 func Parse(text string) (*Model, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	var names []string
@@ -81,7 +81,7 @@ func Parse(text string) (*Model, error) {
 	return nil, fmt.Errorf("oracle: unknown model %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// read takes key=value pairs, each key once.
+// read parses key=value pairs, each key at most once.
 func read(settings []setting, text string) ([]float64, error) {
 	values, seen := make([]float64, len(settings)), make([]bool, len(settings))
 	for i, s := range settings {

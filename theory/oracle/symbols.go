@@ -8,9 +8,8 @@ import (
 	"unmask/tokenizers"
 )
 
-// Symbols writes the tokens of a model as the letters a to z, or where there are more as
-// numbers with a space after each; rows of a grid end with a line break. hole stands for
-// a masked position.
+// Symbols writes the tokens of a model as letters a to z or, if there are more, as numbers followed
+// by a space; rows of a grid end with a line break. hole stands for a masked position.
 func Symbols(m *Model, hole string) tokenizers.Tokenizer {
 	s := symbols{tokens: m.Tokens(), length: m.Length(), hole: hole}
 	if shape := m.Shape(); len(shape) == 2 {
@@ -21,13 +20,13 @@ func Symbols(m *Model, hole string) tokenizers.Tokenizer {
 
 type symbols struct {
 	tokens, length int
-	width          int // of a grid, 0 for a line
+	width          int // columns of a grid, 0 for a line
 	hole           string
 }
 
 const letters = 26
 
-// Encode reads what Decode writes, holes excepted.
+// Encode reads what Decode writes, except holes.
 func (s symbols) Encode(text string) ([]int32, error) {
 	var ids []int32
 	if s.tokens <= letters {
