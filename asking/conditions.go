@@ -13,6 +13,7 @@ import (
 // Conditions say what pictures are drawn of, and by which published run.
 type Conditions struct {
 	Preset string
+	Inputs []unmask.Input     // of --prompts, after Read, or those that Read takes without it
 	Of     *unmask.Conditions // after Read; nil for none
 
 	class, prompt     []string
@@ -34,13 +35,13 @@ func (c *Conditions) Register(f *pflag.FlagSet) {
 
 // Read reads what was asked for, encodes prompts, and sets the run's conditions.
 func (c *Conditions) Read(ctx context.Context, m *unmask.Model, r *unmask.Run) error {
-	s := unmask.Subjects{Classes: c.class, Prompts: c.prompt, Negative: c.negative}
 	var err error
 	if c.prompts != "" {
-		if s.Inputs, err = readInputs(c.prompts); err != nil {
+		if c.Inputs, err = readInputs(c.prompts); err != nil {
 			return Wrap("--prompts", err)
 		}
 	}
+	s := unmask.Subjects{Classes: c.class, Prompts: c.prompt, Inputs: c.Inputs, Negative: c.negative}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	if c.Of, err = m.Conditions(ctx, s, r.Guidance.Scale != 0); err != nil {

@@ -17,7 +17,7 @@ import (
 type Text struct {
 	Constraints
 	Length int            // --length, 0 for the model's
-	Inputs []unmask.Input // of --prompts, after Check
+	Inputs []unmask.Input // of --prompts, after Check, or from elsewhere without it
 
 	prompt, infill, prompts, tokensIn string
 	chat                              chat

@@ -120,7 +120,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if f.Asked() {
 		b, err := f.built(m, o)
 		if err == nil {
-			err = f.Hub.Pictures(ctx, flags, f.out, f.model, f.precision, f.n, b)
+			err = f.Hub.Pictures(ctx, flags, f.out, f.model, f.precision, f.n, f.of.Inputs, b)
 		}
 		if err != nil {
 			return err

@@ -113,7 +113,8 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	report := experiments.NewReport(results, size)
 	report.Settings, report.Demo = settings, f.model == "demo"
 	report.Machine = fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
-	report.Command = flags.Line("unmask reproduce", given, "out", "markdown")
+	report.Command = flags.Line("unmask reproduce", given,
+		append(crew.Sharing(), "out", "markdown")...)
 	names, err := report.Write(f.out, f.markdown)
 	if err != nil {
 		return err

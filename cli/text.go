@@ -25,6 +25,7 @@ type textFlags struct {
 	crew.Shard
 	crew.Hub
 	followFlags
+	each *unmask.Requests // of --prompts, after prepare
 	json bool
 	out  string
 }
@@ -101,15 +102,12 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	if err != nil {
 		return err
 	}
-	if f.Inputs != nil {
-		return f.makeEach(ctx, cmd.Flags(), m, out, o)
-	}
 	if f.Asked() {
 		b, err := f.built(m, o)
 		if err != nil {
 			return err
 		}
-		return f.Hub.Texts(ctx, cmd.Flags(), f.out, f.model, f.precision, f.n, b)
+		return f.Hub.Texts(ctx, cmd.Flags(), f.out, f.model, f.precision, f.n, f.Inputs, b)
 	}
 	s, err := f.settings(m, o)
 	if err != nil {
@@ -118,13 +116,16 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	if o, err = out.Begin(m, o, s); err != nil {
 		return wrap("--out", err)
 	}
-	if o.N == 0 { // all are there
+	switch {
+	case o.N == 0: // all are there
 		return nil
+	case f.each != nil:
+		return terminal.MakeEach(ctx, m, o, f.each, out)
 	}
 	return f.make(ctx, &f.deviceFlags, m, o, []unmask.Run{o}, out, outputs.Hooks{})
 }
 
-// prepare loads the model and completes the run, but for one of --prompts.
+// prepare loads the model and completes the run.
 func (f *textFlags) prepare(ctx context.Context, flags *pflag.FlagSet) (m *unmask.Model,
 	o unmask.Run, err error) {
 	if o, err = f.generation(flags); err != nil {
@@ -133,13 +134,17 @@ func (f *textFlags) prepare(ctx context.Context, flags *pflag.FlagSet) (m *unmas
 	if m, err = f.loadText(ctx); err != nil {
 		return m, o, err
 	}
-	if o, err = f.published(flags, m, o); err != nil || f.Inputs != nil {
+	if o, err = f.published(flags, m, o); err != nil {
 		return m, o, err
 	}
-	if err := f.Begin(m, &o); err != nil {
+	if f.Inputs != nil {
+		err = f.beginEach(flags, m, &o)
+	} else if err = f.Begin(m, &o); err == nil {
+		f.fitSteps(flags, &o, holes(o.Tokens, m.Spec().Mask))
+	}
+	if err != nil {
 		return m, o, err
 	}
-	f.fitSteps(flags, &o, holes(o.Tokens, m.Spec().Mask))
 	if o, err = m.Check(o); err != nil {
 		return m, o, usage("%v", err)
 	}
@@ -153,6 +158,9 @@ func (f *textFlags) settings(m *unmask.Model, o generate.Options) (runs.Settings
 		return nil, wrap("model "+f.model, err)
 	}
 	f.Settings(s)
+	if f.each != nil {
+		s["known"] = f.each.Hash()
+	}
 	return s, nil
 }
 
@@ -166,29 +174,16 @@ func holes(tokens []int32, mask int32) int {
 	return n
 }
 
-// makeEach makes the samples of --prompts.
-func (f *textFlags) makeEach(ctx context.Context, flags *pflag.FlagSet, m *unmask.Model,
-	out *outputs.Texts, o generate.Options) error {
+// beginEach reads what each sample of --prompts begins with.
+func (f *textFlags) beginEach(flags *pflag.FlagSet, m *unmask.Model, o *unmask.Run) (err error) {
 	o.N, o.Length = f.n, f.Length
-	if err := f.Constrain(m, &o); err != nil {
+	if err := f.Constrain(m, o); err != nil {
 		return err
 	}
-	requests, err := m.Requests(o, f.Inputs, !flags.Changed("steps"))
-	if err != nil {
+	if f.each, err = m.Requests(*o, f.Inputs, !flags.Changed("steps")); err != nil {
 		return wrap("--prompts", err)
 	}
-	o.Length = requests.Longest
-	f.fitSteps(flags, &o, o.Length)
-	if o, err = m.Check(o); err != nil {
-		return usage("%v", err)
-	}
-	s, err := f.settings(m, o)
-	if err != nil {
-		return err
-	}
-	s["known"] = requests.Hash()
-	if o, err = out.Begin(m, o, s); err != nil || o.N == 0 {
-		return wrap("--out", err)
-	}
-	return terminal.MakeEach(ctx, m, o, requests, out)
+	o.Length = f.each.Longest
+	f.fitSteps(flags, o, o.Length)
+	return nil
 }

@@ -80,7 +80,7 @@ type Source struct {
 type Built struct {
 	Maker    Maker
 	Settings map[string]string // what its bytes depend on
-	Device   string            // what computes, for messages
+	Device   string            // what computes, for messages; "" is that of the worker's Info
 
 	// DigestOf is that of the hub's Store.
 	DigestOf func(data []byte) string

@@ -187,6 +187,10 @@ func newSession(h *Hub, r Run) (*session, error) {
 	if s.plan, err = json.Marshal(plan{r.Spec, sortTrees(r.Trees)}); err != nil {
 		return nil, err
 	}
+	if len(s.plan) > maxSpec {
+		return nil, fmt.Errorf("what workers are to make takes %d bytes to say, want at most %d",
+			len(s.plan), maxSpec)
+	}
 	settings, err := json.Marshal(r.Settings)
 	if err != nil {
 		return nil, err

@@ -251,7 +251,7 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 			return err
 		}
 	}
-	h.Run, h.Settings, h.Device = a.Run, w.built.Settings, w.built.Device
+	h.Run, h.Settings, h.Device = a.Run, w.built.Settings, cmp.Or(w.built.Device, w.o.Info.Device)
 	h.Digest, h.Seconds = w.digest, w.took
 	a = welcome{}
 	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {

@@ -17,6 +17,9 @@ func MakePictures(ctx context.Context, m *unmask.Model, r unmask.Run, o PictureO
 	if err != nil {
 		return err
 	}
+	if o.Grow != nil {
+		return out.Grow(ctx, nil)
+	}
 	return Make(ctx, m, out.Runs(), out, Hooks{})
 }
 
@@ -32,6 +35,9 @@ func MakeTexts(ctx context.Context, m *unmask.Model, r unmask.Run, o TextOptions
 	}
 	if r, err = out.Begin(m, r, nil); err != nil {
 		return err
+	}
+	if o.Of != nil {
+		return MakeEach(ctx, m, r, o.Of, out, Hooks{})
 	}
 	return Make(ctx, m, []unmask.Run{r}, out, Hooks{})
 }

@@ -56,6 +56,8 @@ type TextOptions struct {
 	// Name.
 	Each func(i int, seed uint64, line []byte) error
 
+	Of *unmask.Requests // what MakeTexts makes a text of each of; nil: of the run
+
 	JSON    bool                   // lines of TextRecord
 	Numbers bool                   // a line with each text's number and seed before it
 	Shown   func(s Sample) []int32 // the tokens that are text; nil: all

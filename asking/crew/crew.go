@@ -4,13 +4,11 @@ package crew
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,80 +20,7 @@ import (
 	"unmask/judges"
 	"unmask/outputs"
 	"unmask/runs"
-	"unmask/terminal"
 )
-
-// Errand says what workers make: flags of a command, or points of a plan.
-type Errand struct {
-	Kind      string // image, text, points or features
-	Args      []string
-	Model     string
-	Precision string
-	Task      string // text or image
-	Measure   judges.Measure
-	Points    []experiments.Point
-
-	Device  string `json:"-"` // the worker's own
-	Threads int    `json:"-"`
-
-	// Input returns the bytes that output i is made of.
-	Input func(ctx context.Context, i int) ([]byte, error) `json:"-"`
-}
-
-// Build makes on a worker what an errand asks for.
-type Build func(ctx context.Context, e Errand) (fleet.Built, error)
-
-// local are flags that do not say what is made.
-var local = []string{"out", "sheet", "scale", "json", "device", "threads", "batch", "shard", "hub",
-	"nats", "audit", "log", "metrics"}
-
-// paths are flags whose value may be a file or directory, which workers get.
-var paths = []string{"model", "inpaint", "mask", "init", "prompts", "schedule", "messages"}
-
-// errandOf returns the errand of a command's flags.
-func errandOf(kind string, f *pflag.FlagSet, model string) (e Errand, trees []fleet.Tree,
-	err error) {
-	e.Kind = kind
-	f.Visit(func(g *pflag.Flag) {
-		if slices.Contains(local, g.Name) || g.Name == "model" {
-			return
-		}
-		values := []string{g.Value.String()}
-		if s, ok := g.Value.(pflag.SliceValue); ok {
-			values = s.GetSlice()
-		}
-		for _, v := range values {
-			e.Args = append(e.Args, "--"+g.Name+"="+v)
-		}
-		if info, missing := os.Stat(values[0]); slices.Contains(paths, g.Name) && missing == nil &&
-			info.Mode().IsRegular() && err == nil {
-			var t fleet.Tree
-			t, err = fleet.NewTree(g.Name, values[0])
-			trees = append(trees, t)
-		}
-	})
-	if err == nil {
-		e.Args = append(e.Args, "--model="+model)
-		trees, err = addTree(trees, "model", model)
-	}
-	return e, trees, err
-}
-
-// addTree adds a model's files, unless every program has them.
-func addTree(trees []fleet.Tree, name, model string) ([]fleet.Tree, error) {
-	if model == "" || unmask.IsExact(model) || slices.Contains(unmask.Embedded(), model) {
-		return trees, nil
-	}
-	place := model
-	if _, err := os.Stat(model); err != nil {
-		if place, err = unmask.Locate(context.Background(), model, nil); err != nil {
-			return nil, err
-		}
-	}
-	terminal.Say("hashing %s for workers", place)
-	t, err := fleet.NewTree(name, place)
-	return append(trees, t), err
-}
 
 // put adapts the function that takes outputs.
 func put(to func(fleet.Output) error) func(int, uint64, []byte) error {
@@ -127,14 +52,14 @@ func Texts(m *unmask.Model, s runs.Settings, r unmask.Run, o outputs.TextOptions
 		})}
 }
 
-// Pictures makes the images of a run in the folder dir with all workers that join.
+// Pictures makes the images of a run in the folder dir with all workers that join. inputs are those
+// of --prompts.
 func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precision string, n int,
-	b fleet.Built) error {
-	e, trees, err := errandOf("image", f, model)
+	inputs []unmask.Input, b fleet.Built) error {
+	e, trees, err := errandOf("image", f, model, precision, inputs)
 	if err != nil {
 		return err
 	}
-	e.Precision = precision
 	folder, err := runs.OpenFolder(filepath.Clean(dir), ".png", b.Settings)
 	if err != nil {
 		return asking.Wrap("--out", err)
@@ -143,14 +68,14 @@ func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precis
 	return ended(err, folder.Close())
 }
 
-// Texts makes the texts of a run in the file name with all workers that join.
+// Texts makes the texts of a run in the file name with all workers that join. inputs are those of
+// --prompts.
 func (h *Hub) Texts(ctx context.Context, f *pflag.FlagSet, name, model, precision string, n int,
-	b fleet.Built) error {
-	e, trees, err := errandOf("text", f, model)
+	inputs []unmask.Input, b fleet.Built) error {
+	e, trees, err := errandOf("text", f, model, precision, inputs)
 	if err != nil {
 		return err
 	}
-	e.Precision = precision
 	lines, err := runs.OpenLines(name, b.Settings)
 	if err != nil {
 		return asking.Wrap("--out", err)
@@ -167,15 +92,14 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	if err := experiments.Possible(task, list); err != nil {
 		return err
 	}
-	by.Progress = nil
+	if by.Progress = nil; task.Kind() != "text" {
+		by.Judge = ""
+	}
 	e := Errand{Kind: "points", Model: model, Precision: s["precision"], Task: task.Kind(),
 		Measure: by, Points: list}
 	var trees []fleet.Tree
 	for _, place := range [][2]string{{"model", model}, {"judge", by.Judge},
 		{"inception", by.Inception}, {"reference", by.Reference}} {
-		if place[0] == "judge" && task.Kind() != "text" {
-			continue
-		}
 		var err error
 		if trees, err = addTree(trees, place[0], place[1]); err != nil {
 			return err
@@ -197,7 +121,7 @@ func (h *Hub) Features(ctx context.Context, dir, model, inception, precision str
 			Measure: judges.Measure{Inception: inception}}
 		name, place := "model", model
 		if inception != "" {
-			name, place = "inception", inception
+			ask.Model, name, place = "", "inception", inception
 		}
 		trees, err := addTree(nil, name, place)
 		if err != nil {
@@ -265,35 +189,6 @@ func Features(network experiments.Network, precision string,
 func featureSettings(network experiments.Network, precision string) map[string]string {
 	return map[string]string{"features": fmt.Sprintf("%T of %d", network, network.Width()),
 		"precision": precision}
-}
-
-// open reads an errand, with the places that files have here.
-func open(s fleet.Source) (e Errand, err error) {
-	if err := json.Unmarshal(s.Spec, &e); err != nil {
-		return e, fmt.Errorf("the hub's errand: %w", err)
-	}
-	place := func(name, value string) string {
-		if p, ok := s.Trees[name]; ok {
-			return p
-		}
-		return value
-	}
-	e.Model, e.Measure.Judge = place("model", e.Model), place("judge", e.Measure.Judge)
-	e.Measure.Inception = place("inception", e.Measure.Inception)
-	e.Measure.Reference = place("reference", e.Measure.Reference)
-	for i, a := range e.Args {
-		if name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "="); ok {
-			e.Args[i] = "--" + name + "=" + place(name, value)
-		}
-	}
-	e.Input = s.Input
-	return e, nil
-}
-
-// Parse reads an errand's flags, with the worker's own device.
-func (e *Errand) Parse(f *pflag.FlagSet) error {
-	return f.Parse(append(slices.Clone(e.Args), "--device="+e.Device,
-		fmt.Sprint("--threads=", e.Threads)))
 }
 
 // hubFile is where a hub keeps who it is: beside the output.

@@ -3,6 +3,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask/asking"
+	"unmask/backend/cpu"
 	"unmask/fleet"
 	"unmask/outputs"
 	"unmask/param"
@@ -72,11 +74,9 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	case !out:
 		return asking.Usage("%s, want %s with it", flag, want)
 	}
-	alone := []string{"gif", "watch", "trace", "outpaint", "tokens-in"}
+	alone := []string{"gif", "watch", "trace"} // which show the steps of this machine
 	if f.Lookup("sheet") != nil {
-		alone = append(alone, "json") // of images that others make there are no lines
-	} else if f.Lookup("infill") != nil {
-		alone = append(alone, "prompts")
+		alone = append(alone, "json") // an image that another machine made has no line here
 	}
 	for _, name := range alone {
 		if g := f.Lookup(name); g != nil && g.Changed {
@@ -107,6 +107,9 @@ func machine(device string) fleet.Info {
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Device: device}
 }
 
+// processor returns the name of this machine's processor as a device.
+func processor(threads int) string { return cpu.New(cpu.Options{Threads: threads}).Name() }
+
 // share makes a run with all workers that join. what it makes is in the plural, secrets is the file
 // that keeps who the hub is.
 func (h *Hub) share(ctx context.Context, secrets, what string, e Errand, r fleet.Run,
@@ -123,7 +126,7 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Errand, r fleet
 	h.watch = h.show(p)
 	if h.kept == nil {
 		h.kept, err = fleet.OpenHub(fleet.HubOptions{Listen: h.hub, URL: h.nats, Secrets: secrets,
-			Audit: h.audit, Info: machine(b.Device), Say: terminal.Line,
+			Audit: h.audit, Info: machine(cmp.Or(b.Device, processor(0))), Say: terminal.Line,
 			Watch: func(s fleet.Status) { h.watch(s) }})
 		if err != nil {
 			return err

@@ -14,7 +14,6 @@ import (
 
 	"unmask"
 	"unmask/asking"
-	"unmask/backend/cpu"
 	"unmask/fleet"
 	"unmask/param"
 	"unmask/param/flags"
@@ -92,7 +91,7 @@ func (f *workerFlags) run(ctx context.Context) error {
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
 	return fleet.Work(ctx, j, fleet.WorkerOptions{Name: f.name, Cache: f.cache, Own: f.own,
-		Patience: f.patience, Info: machine(cpu.New(cpu.Options{Threads: f.threads}).Name()),
+		Patience: f.patience, Info: machine(processor(f.threads)),
 		Say: terminal.Line, Build: func(ctx context.Context, s fleet.Source) (fleet.Built, error) {
 			e, err := open(s)
 			if err != nil {
