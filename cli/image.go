@@ -118,7 +118,7 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 		return err
 	}
 	if f.Asked() {
-		b, err := f.built(m, o)
+		b, err := f.built(m, o, nil)
 		if err == nil {
 			err = f.Hub.Pictures(ctx, flags, f.out, f.model, f.precision, f.n, f.of.Inputs, b)
 		}

@@ -103,7 +103,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 		return err
 	}
 	if f.Asked() {
-		b, err := f.built(m, o)
+		b, err := f.built(m, o, nil)
 		if err != nil {
 			return err
 		}

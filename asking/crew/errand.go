@@ -149,8 +149,8 @@ func notSent(name, file string) error {
 		param.Quote(file))
 }
 
-// Parse reads an errand's flags, with the worker's own device.
-func (e *Errand) Parse(f *pflag.FlagSet) (err error) {
+// Parse reads an errand's flags, with the worker's own device, and has them checked.
+func (e *Errand) Parse(f *pflag.FlagSet, check func(*pflag.FlagSet) error) (err error) {
 	if err := f.Parse(append(slices.Clone(e.Args), "--model="+e.Model, "--device="+e.Device,
 		fmt.Sprint("--threads=", e.Threads))); err != nil {
 		return err
@@ -167,5 +167,8 @@ func (e *Errand) Parse(f *pflag.FlagSet) (err error) {
 			err = g.Value.Set(place)
 		}
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return check(f)
 }

@@ -25,6 +25,8 @@ func textFlags() *pflag.FlagSet {
 	return f
 }
 
+func unchecked(*pflag.FlagSet) error { return nil }
+
 // What flags ask for arrives at a worker, with files at the places that they have there.
 func TestErrand(t *testing.T) {
 	dir := t.TempDir()
@@ -50,7 +52,7 @@ func TestErrand(t *testing.T) {
 	require.Equal(t, list, there.Inputs)
 	there.Device, there.Threads = "cpu", 3
 	g := textFlags()
-	require.NoError(t, there.Parse(g))
+	require.NoError(t, there.Parse(g, unchecked))
 	got := map[string]string{}
 	g.Visit(func(f *pflag.Flag) { got[f.Name] = f.Value.String() })
 	require.Equal(t, map[string]string{"tokens-in": "/there/in:tokens", "ban": "[1,-x]", "length": "8",
@@ -81,13 +83,13 @@ func TestErrandNamesNoOtherFiles(t *testing.T) {
 		require.NoError(t, err)
 		there, err := open(fleet.Source{Spec: spec})
 		if err == nil {
-			err = there.Parse(textFlags())
+			err = there.Parse(textFlags(), unchecked)
 		}
 		require.ErrorContains(t, err, "want a file that the hub sent", "%v", e)
 	}
 	e, err := open(fleet.Source{Spec: []byte(`{"Args": ["--model=/etc"], "Model": ""}`)})
 	require.NoError(t, err)
 	f := textFlags()
-	require.NoError(t, e.Parse(f))
+	require.NoError(t, e.Parse(f, unchecked))
 	require.Empty(t, f.Lookup("model").Value.String())
 }
