@@ -58,8 +58,8 @@ func isFile(name, value string) bool {
 		name == "schedule" && strings.HasSuffix(value, schedules.File)
 }
 
-// errandOf returns the errand of a command's flags, and the files that it needs. inputs are those of
-// --prompts.
+// errandOf returns the errand of a command's flags, and the files that it needs. inputs are those
+// of --prompts.
 func errandOf(kind string, f *pflag.FlagSet, model, precision string,
 	inputs []unmask.Input) (e Errand, trees []fleet.Tree, err error) {
 	e.Kind, e.Precision = kind, precision
