@@ -44,6 +44,7 @@ const maxThreads = 1024
 
 // options checks the flags.
 func (d *deviceFlags) options() (unmask.Options, error) {
+	d.model = named(d.model)
 	p, ok := backend.ParsePrecision(d.precision)
 	switch {
 	case !ok:
@@ -71,6 +72,14 @@ var embedDemos = sync.OnceFunc(func() {
 
 // isDemo reports whether name is that of an embedded model.
 func isDemo(name string) bool { return name == demoText || name == demoImage }
+
+// named returns the one name of a model that has two.
+func named(model string) string {
+	if model == "demo/image" {
+		return demoImage
+	}
+	return model
+}
 
 // load loads the model.
 func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {

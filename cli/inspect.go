@@ -28,7 +28,7 @@ func newInspect() *cobra.Command {
 func inspect(ctx context.Context, name string, asJSON bool) error {
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
-	r, err := judges.Inspect(ctx, name, terminal.Download())
+	r, err := judges.Inspect(ctx, named(name), terminal.Download())
 	if err != nil {
 		return modelError(err)
 	}

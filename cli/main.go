@@ -20,6 +20,7 @@ import (
 
 	"unmask/asking"
 	"unmask/asking/crew"
+	"unmask/internal/built"
 	"unmask/outputs"
 	"unmask/terminal"
 )
@@ -70,7 +71,7 @@ func newRoot() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.Version = version()
+	root.Version = built.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)

@@ -1,12 +1,15 @@
 package cli
 
 import (
-	"os"
-	"runtime/debug"
-	"time"
+	"bytes"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"unmask/internal/built"
+	"unmask/internal/whole"
 )
 
 // newMan writes manual pages, for whoever packs the program.
@@ -18,25 +21,28 @@ func newMan(root *cobra.Command) *cobra.Command {
 
 		Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
-				return err
-			}
 			root.DisableAutoGenTag = true
-			date := committed()
-			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "unmask",
-				Manual: "unmask", Date: &date}, args[0])
+			return writeManual(root, args[0])
 		},
 	}
 }
 
-// committed is when the program's source was, so that pages of one source are the same each time.
-func committed() time.Time {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if t, err := time.Parse(time.RFC3339, s.Value); s.Key == "vcs.time" && err == nil {
-				return t
-			}
+// writeManual writes the pages of a command and of those under it.
+func writeManual(cmd *cobra.Command, dir string) error {
+	if !cmd.IsAvailableCommand() && cmd.HasParent() {
+		return nil
+	}
+	for _, under := range cmd.Commands() {
+		if err := writeManual(under, dir); err != nil {
+			return err
 		}
 	}
-	return time.Unix(0, 0).UTC()
+	var page bytes.Buffer
+	date := built.Date()
+	if err := doc.GenMan(cmd, &doc.GenManHeader{Section: "1", Source: "unmask", Manual: "unmask",
+		Date: &date}, &page); err != nil {
+		return err
+	}
+	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+	return whole.Put(filepath.Join(dir, name), page.Bytes())
 }

@@ -51,23 +51,15 @@ func newList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			line := json.NewEncoder(stdout)
+			show := func(v any) { fmt.Fprintln(stdout, v) }
+			if asJSON {
+				show = func(v any) { json.NewEncoder(stdout).Encode(v) }
+			}
 			for _, name := range unmask.Embedded() {
-				if asJSON {
-					line.Encode(struct {
-						Name     string `json:"name"`
-						Embedded bool   `json:"embedded"`
-					}{name, true})
-					continue
-				}
-				fmt.Fprintf(stdout, "%-40s embedded\n", name)
+				show(embedded{name, true})
 			}
 			for _, c := range cached {
-				if asJSON {
-					line.Encode(c)
-					continue
-				}
-				fmt.Fprintln(stdout, c)
+				show(c)
 			}
 			return nil
 		},
@@ -76,3 +68,11 @@ func newList() *cobra.Command {
 		"one JSON object a line: name and embedded, or what the cache has of a snapshot")
 	return cmd
 }
+
+// embedded is a line of unmask list.
+type embedded struct {
+	Name     string `json:"name"`
+	Embedded bool   `json:"embedded"`
+}
+
+func (e embedded) String() string { return fmt.Sprintf("%-40s embedded", e.Name) }

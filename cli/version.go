@@ -2,13 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"unmask/backend/cpu"
 	"unmask/backend/cuda"
+	"unmask/internal/built"
 	"unmask/internal/simd"
 )
 
@@ -21,7 +20,7 @@ func newVersion() *cobra.Command {
 			if err := cpu.Check(""); err != nil {
 				return err
 			}
-			fmt.Fprintln(stdout, version())
+			fmt.Fprintln(stdout, built.Version())
 			fmt.Fprintf(stdout, "device: %s\n", cpu.New(cpu.Options{}).Name())
 			showGPUs()
 			fmt.Fprintf(stdout, "instruction sets:")
@@ -32,20 +31,6 @@ func newVersion() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-// version is one line: the program's version, Go's, and the platform.
-func version() string {
-	v := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		v = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v += " " + s.Value
-			}
-		}
-	}
-	return fmt.Sprintf("unmask %s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // showGPUs names the GPUs that --device can take, or says why there are none.

@@ -1,6 +1,7 @@
 package dit
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,9 +57,27 @@ type file struct {
 	TimeConditioned bool   `json:"time_conditioning"`
 	MaskIndex       *int   `json:"mask_index"`
 	Parametrization string `json:"parameterization"` // what the head's numbers are
+	Backbone        string `json:"backbone"`
+	Noise           noise  `json:"noise"`
 	Tokenizer       struct {
 		Name string `json:"name"`
 	} `json:"tokenizer"`
+}
+
+// noise is the schedule of noise levels, by its name alone or with its bounds.
+type noise struct{ name string }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *noise) UnmarshalJSON(data []byte) error {
+	object := struct {
+		Type string `json:"type"`
+	}{}
+	if err := json.Unmarshal(data, &n.name); err == nil {
+		return nil
+	}
+	err := json.Unmarshal(data, &object)
+	n.name = object.Type
+	return err
 }
 
 const (
@@ -74,9 +93,9 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, "", nil, err
 	}
-	s := f.sizes
+	s, key := f.sizes, "type"
 	if f.Model != nil {
-		s = *f.Model
+		s, key = *f.Model, "model.type"
 		if s.Vocab == nil {
 			s.Vocab = f.Vocab
 		}
@@ -85,8 +104,13 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	case f.Parametrization != "" && f.Parametrization != "subs":
 		return c, "", nil, fmt.Errorf("config.json: parameterization is %q, want subs", f.Parametrization)
 	case !slices.Contains(types, s.Type):
-		return c, "", nil, fmt.Errorf("config.json: model.type is %q, want one of %s", s.Type,
+		return c, "", nil, fmt.Errorf("config.json: %s is %q, want one of %s", key, s.Type,
 			strings.Join(types[1:], ", "))
+	case f.TimeConditioned && f.Noise.name != "" && f.Noise.name != "loglinear":
+		return c, "", nil, fmt.Errorf("config.json: noise is %q, want loglinear with time_conditioning",
+			f.Noise.name)
+	case f.Backbone != "" && f.Backbone != "dit":
+		return c, "", nil, fmt.Errorf("config.json: backbone is %q, want dit", f.Backbone)
 	}
 	if c, err = fromTensors(set); err != nil {
 		return c, "", nil, err

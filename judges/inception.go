@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,34 +17,48 @@ import (
 // LoadInception loads Inception-v3 from a PyTorch file, a safetensors file, or a directory with
 // one of either.
 func LoadInception(name string, o Options) (*inception.Model, error) {
-	file := name
-	if info, err := os.Stat(name); err != nil {
-		return nil, err
-	} else if info.IsDir() {
-		var found []string
-		entries, err := os.ReadDir(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			if weightsFile(e.Name()) {
-				found = append(found, e.Name())
-			}
-		}
-		if len(found) != 1 {
-			return nil, fmt.Errorf("%s has %d weight files, want one .pth or .safetensors", name, len(found))
-		}
-		file = name + "/" + found[0]
+	m, _, err := openInception(name, o)
+	return m, err
+}
+
+// openInception is LoadInception, and returns the tensors of the file too.
+func openInception(name string, o Options) (*inception.Model, *weights.Set, error) {
+	file, err := inceptionFile(name)
+	if err != nil {
+		return nil, nil, err
 	}
 	set, err := weightsOf(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m, err := inception.Load(set, model.Options{Backend: o.Backend, Precision: o.Precision})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		set.Close()
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return m, nil
+	return m, set, nil
+}
+
+// inceptionFile returns the file of weights that name is, or that is in the directory name.
+func inceptionFile(name string) (string, error) {
+	info, err := os.Stat(name)
+	if err != nil || !info.IsDir() {
+		return name, err
+	}
+	var found []string
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if weightsFile(e.Name()) {
+			found = append(found, e.Name())
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s has %d weight files, want one .pth or .safetensors", name, len(found))
+	}
+	return filepath.Join(name, found[0]), nil
 }
 
 // maxInception bounds the weights of a file, in bytes; the published ones take 95 MB.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/clip"
+	"unmask/metrics/inception"
 	"unmask/model"
 	"unmask/theory/oracle"
 	"unmask/weights"
@@ -27,8 +29,8 @@ type Report struct {
 	EntropyError float64  `json:"entropy_error,omitempty"`
 }
 
-// Inspect describes the model, the judge of text or the codec of pictures at name. It reads and
-// checks every weight and keeps none.
+// Inspect describes what is at name: a model, a judge of text or of pictures, a codec of pictures
+// or a text encoder. It reads and checks every weight and keeps none.
 func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Report, error) {
 	if unmask.IsExact(name) {
 		return inspectExact(ctx, name)
@@ -48,7 +50,7 @@ func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Re
 	return r, nil
 }
 
-// inspectFiles loads a model, a judge of text, or a codec. The error is that of the model.
+// inspectFiles loads what is at name as whatever it may be. The error is that of a model.
 func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set,
 	error) {
 	m, err := unmask.Load(ctx, name, o)
@@ -59,16 +61,39 @@ func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Inf
 	if none == nil {
 		return judge.Info(), judge.Source().Set, nil
 	}
+	if x, set, none := openInception(name, Options{Backend: o.Backend}); none == nil {
+		return model.Info{Architecture: "inception-v3, a judge of pictures",
+			Parameters: model.Parameters(set.Names(), set),
+			Sizes:      map[string]int{"features": x.Width(), "classes": inception.Classes}}, set, nil
+	}
 	src, none := unmask.Open(ctx, name, o.Progress)
 	if none != nil {
 		return model.Info{}, nil, err
 	}
-	info, none := model.InspectCodec(src, model.Options{Backend: o.Backend})
-	if none != nil {
-		src.Set.Close()
-		return model.Info{}, nil, err
+	if info, none := model.InspectCodec(src, model.Options{Backend: o.Backend}); none == nil {
+		return info, src.Set, nil
 	}
-	return info, src.Set, nil
+	if text, tokenizer, none := clip.Open(src, model.Options{Backend: o.Backend}); none == nil {
+		return encoderInfo(src, text, tokenizer), src.Set, nil
+	}
+	src.Set.Close()
+	return model.Info{}, nil, err
+}
+
+// encoderInfo describes a text encoder.
+func encoderInfo(src *model.Source, text *clip.Text,
+	tokenizer func() (*clip.Tokenizer, error)) model.Info {
+	c := text.Config()
+	info := model.Info{Architecture: "clip, a text encoder",
+		Parameters: model.Parameters(src.Set.Names(), src.Set),
+		Sizes: map[string]int{"hidden": c.Hidden, "depth": c.Depth, "heads": c.Heads, "length": c.Rows,
+			"vocabulary": c.IDs, "pooled": c.Pooled}}
+	if t, err := tokenizer(); err != nil {
+		info.Notes = append(info.Notes, err.Error())
+	} else {
+		info.Tokenizer = fmt.Sprintf("CLIP's, %d ids", t.Size())
+	}
+	return info
 }
 
 // inspectExact shows what is known of an exact model.
