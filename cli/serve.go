@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/internal/built"
 	"unmask/param"
 	"unmask/param/flags"
 	"unmask/server"
@@ -93,7 +94,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)
-	f.options.Version, f.options.Expect, f.options.Listen = version(), len(f.models), f.listen.Address
+	f.options.Version, f.options.Expect, f.options.Listen = built.Version(), len(f.models), f.listen.Address
 	if !f.noPage {
 		f.options.Page = page.Handler()
 	}
