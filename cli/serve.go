@@ -94,7 +94,8 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)
-	f.options.Version, f.options.Expect, f.options.Listen = built.Version(), len(f.models), f.listen.Address
+	f.options.Version = built.Version()
+	f.options.Expect, f.options.Listen = len(f.models), f.listen.Address
 	if !f.noPage {
 		f.options.Page = page.Handler()
 	}
