@@ -82,4 +82,7 @@ func TestBareBlockDiffusion(t *testing.T) {
 	want := generated(t, m, unmask.Run{Seed: 5, Tokens: known}, 2)[0]
 	a := ask(t, url+"/v1/completions", `{"prompt":[3,50,99],"max_tokens":18,"seed":5,"steps":2}`)
 	require.Equal(t, asNumbers(want[3:]), a.Choices[0].Text)
+	require.Equal(t, int32(150), mask)
+	refusal{`{"prompt":[3,150]}`, 400, "unknown_token", "prompt",
+		"token 150 at index 1, want 0 to 159, but not the mask 150"}.check(t, url+"/v1/completions")
 }

@@ -97,13 +97,13 @@ func (s *Server) decoding(w http.ResponseWriter, r *http.Request) {
 		bad("out_of_range", "codes", "%s", oneLine(err)).write(w)
 		return
 	}
-	writePNG(w, data)
+	writePicture(w, "image/png", data)
 }
 
-// writePNG sends a picture.
-func writePNG(w http.ResponseWriter, data []byte) {
+// writePicture sends a picture of a type.
+func writePicture(w http.ResponseWriter, kind string, data []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usualTimes.write))
-	w.Header().Set("Content-Type", "image/png")
+	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
 	if w.Header().Get("Cache-Control") == "" {
 		w.Header().Set("Cache-Control", "no-store")

@@ -3,8 +3,10 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -103,4 +105,47 @@ func TestBeats(t *testing.T) {
 	}
 	require.NoError(t, lines.Err())
 	require.GreaterOrEqual(t, beats, 2)
+}
+
+// Work whose turn would come too late is refused at once, as is more than 600 seconds of it.
+func TestLongWaits(t *testing.T) {
+	const long = `{"prompt":"A","max_tokens":255,"steps":10,"n":%d,"seed":%d}` // 2560 rows each
+	for code, timeout := range map[string]time.Duration{"wait_too_long": 10 * time.Second,
+		"queue_full": 24 * time.Hour} {
+		g, s, h := gated(t, server.Options{Timeout: timeout})
+		url := h.URL + "/v1/completions"
+		g.shut()
+		first := later(t, url, `{"prompt":"A","max_tokens":19,"steps":1}`)
+		g.stuck()
+		time.Sleep(100 * time.Millisecond) // 20 rows took that long: at most 200 a second
+		g.pass(1)
+		require.Equal(t, 200, (<-first).status)
+		begun := later(t, url, fmt.Sprintf(long, 1, 1)) // 12 seconds or more
+		g.stuck()
+		if code == "queue_full" {
+			status, _, data := post(t, h.URL+"/v1/jobs", `{"kind":"completions","request":`+
+				fmt.Sprintf(long, 64, 2)+`}`)
+			require.Equal(t, 202, status, "%s", data)
+		}
+		status, header, data := post(t, url, fmt.Sprintf(long, 2, 3))
+		refusal{code, 429, code, "", "seconds, want at most "}.compare(t, status, header, data)
+		seconds, err := strconv.Atoi(header.Get("Retry-After"))
+		require.NoError(t, err)
+		require.Greater(t, seconds, 10)
+		require.LessOrEqual(t, seconds, 120)
+		g.unshut()
+		s.Close() // which gives all of it up
+		require.Equal(t, 503, (<-begun).status)
+	}
+}
+
+// A header of more than 64 KiB, such as a key that is none, is refused.
+func TestLongHeaders(t *testing.T) {
+	address, _ := running(t, 10*time.Second)
+	for size, want := range map[int]int{60 << 10: 200, 80 << 10: 431} {
+		r, err := http.NewRequest("GET", "http://"+address+"/healthz", nil)
+		require.NoError(t, err)
+		status, _, _ := do(t, r, "Authorization", "Bearer "+strings.Repeat("x", size))
+		require.Equal(t, want, status)
+	}
 }

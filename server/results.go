@@ -53,8 +53,8 @@ func (r *results) get(key string) *work {
 // hexKey is the key of a result.
 var hexKey = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// oneResult answers GET /v1/results/{key} and, for a picture, /v1/results/{key}/{file}. What a key
-// stands for never changes.
+// oneResult answers GET /v1/results/{key} and, for a picture, /v1/results/{key}/{file}: 0.png is
+// the first picture, 0.gif how it came about. What a key stands for never changes.
 func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) {
 	key, file := r.PathValue("key"), r.PathValue("file")
 	var found *work
@@ -73,27 +73,30 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) {
 		a, _ = found.result()
 	}
 	index := -1
-	if name, is := strings.CutSuffix(file, ".png"); a != nil && is && isWhole(name) {
+	name, extension, _ := strings.Cut(file, ".")
+	if a != nil && isWhole(name) && (extension == "png" || extension == "gif") {
 		if n, err := strconv.Atoi(name); err == nil && n < len(a.images) && n >= 0 {
 			index = n
 		}
 	}
-	if a == nil || file != "" && index < 0 {
+	if a == nil || file != "" && index < 0 || extension == "gif" && found.forgot() {
 		fault(http.StatusNotFound, "result_not_found",
 			"there is no such result: it was never made, or not kept; ask again").write(w)
 		return
 	}
 	tag := `"` + key + `"`
 	if file != "" {
-		tag = `"` + key + "-" + strconv.Itoa(index) + `"`
+		tag = `"` + key + "-" + file + `"`
 	}
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	switch {
 	case matchesTag(r.Header.Get("If-None-Match"), tag):
 		w.WriteHeader(http.StatusNotModified)
+	case extension == "gif":
+		s.film(w, found.members[index])
 	case file != "":
-		writePNG(w, a.images[index])
+		writePicture(w, "image/png", a.images[index])
 	default:
 		writeJSON(w, a.body)
 	}

@@ -293,6 +293,57 @@ func TestURLs(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A picture's film is that of unmask image --gif, also of one that was made new in part.
+func TestFilms(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	m := loaded()["demo-image"]
+	picture := landscape(t)
+	black := image.NewNRGBA(picture.Rect)
+	for i := range black.Pix { // the upper half is white
+		if black.Pix[i] = 0; i%4 == 3 || i < len(black.Pix)/2 {
+			black.Pix[i] = 255
+		}
+	}
+	tokens, err := m.Inpaint(picture, black)
+	require.NoError(t, err)
+	film := func(start []int32) []byte {
+		f := unmask.NewFilm(1, m.Spec(), start)
+		run := recipe(t, "demo-image", unmask.Run{Seed: 8, First: 1, Tokens: start})
+		run.Steps = 5
+		for step, err := range unmask.Generate(t.Context(), m, run) {
+			require.NoError(t, err)
+			one := step.Sequences[0]
+			one.Index = 0
+			f.Add(&one)
+		}
+		data, err := f.Encode(m.Pictures, nil)
+		require.NoError(t, err)
+		return data
+	}
+	a := ask(t, h.URL+"/v1/images/generations", `{"prompt":"","seed":8,"steps":5,"n":2}`)
+	status, header, data := get(t, h.URL+"/v1/results/"+a.Unmask.Key+"/1.gif")
+	require.Equal(t, 200, status, "%s", data)
+	require.Equal(t, "image/gif", header.Get("Content-Type"))
+	require.Equal(t, film(nil), data)
+	require.Contains(t, header.Get("Cache-Control"), "immutable")
+	status, _, _ = get(t, h.URL+"/v1/results/"+a.Unmask.Key+"/1.gif", "If-None-Match",
+		header.Get("ETag"))
+	require.Equal(t, 304, status)
+
+	status, data = postForm(t, h.URL+"/v1/images/edits", "image", pngOf(t, picture), "mask",
+		pngOf(t, black), "seed", 8, "first", 1, "steps", 5)
+	require.Equal(t, 200, status, "%s", data)
+	_, _, data = get(t, h.URL+"/v1/results/"+read(t, data).Unmask.Key+"/0.gif")
+	require.Equal(t, film(tokens), data)
+
+	text := ask(t, h.URL+"/v1/completions", with(`"steps":2`))
+	for _, path := range []string{a.Unmask.Key + "/2.gif", a.Unmask.Key + "/-1.gif",
+		a.Unmask.Key + "/0.jpg", a.Unmask.Key + "/0", text.Unmask.Key + "/0.gif"} {
+		status, header, data := get(t, h.URL+"/v1/results/"+path)
+		refusal{path, 404, "result_not_found", "", "no such result"}.compare(t, status, header, data)
+	}
+}
+
 func TestDiffusingForm(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	body := `{"prompt":"A","max_tokens":10,"steps":4,"seed":5`

@@ -55,6 +55,8 @@ type Server struct {
 	results  results
 	jobs     jobs
 	streams  int
+
+	films sync.Mutex // of who draws one
 }
 
 // New returns a server without models. An error is that of one of Origins.

@@ -42,8 +42,8 @@ type tally struct {
 	lastFault                           string
 }
 
-// mixed sends a mix at about what the server can answer, some of which leave before their answer,
-// and compares every answer.
+// mixed sends a mix at nine tenths of what the server can answer, some of which leave before their
+// answer, and compares every answer.
 func mixed(length time.Duration, threads int) error {
 	s, err := open(server.Options{Cache: 1}, backend.F32, threads)
 	if err != nil {
@@ -55,12 +55,13 @@ func mixed(length time.Duration, threads int) error {
 		return err
 	}
 	began := time.Now()
-	for _, x := range list { // one after another, for the rate of arrivals
-		if _, _, err := s.post(context.Background(), x.path, x.fields); err != nil {
-			return err
-		}
+	var all sync.WaitGroup
+	for _, x := range list { // all at once, for the rate that the server can answer
+		all.Go(func() { _, _, _ = s.post(context.Background(), x.path, x.fields) })
 	}
-	gap := time.Since(began).Seconds() / float64(len(list)) / 1.2
+	all.Wait()
+	const load = 0.9
+	gap := time.Since(began).Seconds() / float64(len(list)) / load
 	var t tally
 	var group sync.WaitGroup
 	began = time.Now()
