@@ -11,9 +11,10 @@ import (
 // conv is a convolution as a matrix product whose left factor, the windows of the images, is never
 // written out.
 //
-// An item is a band: a few rows of the result. A worker first prepares the rows of x below a
-// band: mapped, activated, enlarged and with their zero margins, once for all the windows that
-// share a pixel. A window is then a run of memory for each of its rows, packed from there.
+// An item is a strip of the result, which a worker computes in bands of a few rows. It first
+// prepares the rows of x below a band: mapped, activated, enlarged and with their zero margins,
+// once for all the windows that share a pixel. A window is then a run of memory for each of its
+// rows: the kernel reads it there, or it is packed from there.
 type conv struct {
 	b             *Backend
 	s             backend.ConvShape
@@ -24,18 +25,24 @@ type conv struct {
 	stride        int
 	pitch         int // values of a prepared row
 	rows          int // of a band
-	bands         int // of an image
-	bandOf        func(worker, i int)
+	tall          int // rows of a strip
+	strips        int // of an image
+	words         int // about how many prepared values a band has that the one before had not
+	inPlace       bool
+	stripOf       func(worker, i int)
 	direct        rowSource
 }
 
 func (c *conv) init(b *Backend) {
 	c.b = b
-	c.bandOf = c.band
+	c.words = bandWords
+	c.stripOf = c.strip
 }
 
-// bandWords is about how many prepared values a band may have.
-const bandWords = 1 << 18
+const (
+	bandWords = 1 << 17 // half a megabyte, so that a band stays in the second-level cache
+	stripRows = 8       // of a strip where there are enough rows for all threads
+)
 
 // Conv is a convolution in NHWC, without a buffer of windows.
 func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix,
@@ -81,26 +88,43 @@ func (c *conv) up() int {
 func (c *conv) run(p *product, m *matrix) {
 	p.prepare(nil, m)
 	c.pitch = (c.up()*c.s.Width + 2*c.s.PadW) * c.s.In
-	items := itemsEach * c.b.pool.Threads()
-	c.rows = max(1, min(bandWords/(c.pitch*c.stride), c.s.Batch*c.height/items, c.height))
-	c.bands = (c.height + c.rows - 1) / c.rows
+	rows, threads := c.s.Batch*c.height, c.b.pool.Threads()
+	c.tall = min(c.height, max(1, rows/(itemsEach*threads), min(stripRows, rows/(2*threads))))
+	c.strips = (c.height + c.tall - 1) / c.tall
+	c.rows = max(1, min(c.words/(c.pitch*c.stride), c.tall))
+	c.inPlace = c.windowed(m)
 	p.items = 1
-	c.b.pool.For(c.s.Batch*c.bands, c.bandOf)
+	c.b.pool.For(c.s.Batch*c.strips, c.stripOf)
 	p.w, p.dst, p.bias = nil, nil, nil
 	runtime.KeepAlive(m)
 }
 
-// band computes the band i of the batch.
-func (c *conv) band(worker, i int) {
-	w, p := &c.b.workers[worker], &c.b.product
-	image, top := i/c.bands, i%c.bands*c.rows
-	bottom := min(top+c.rows, c.height)
-	n := (bottom-top-1)*c.stride + c.s.KH
-	rows := w.band.get(n * c.pitch)
-	for r := range n {
-		c.prepare(rows[r*c.pitch:(r+1)*c.pitch], image, top*c.stride+r-c.s.PadH)
+// strip computes the strip i of the batch. Rows that a band shares with the next one stay.
+func (c *conv) strip(worker, i int) {
+	w, k := &c.b.workers[worker], c.b.product.w.k
+	image, top := i/c.strips, i%c.strips*c.tall
+	end, kept := min(top+c.tall, c.height), 0
+	rows := w.band.get(((c.rows-1)*c.stride+c.s.KH)*c.pitch + k.Rows*c.s.In)
+	for ; top < end; top += c.rows {
+		bottom := min(top+c.rows, end)
+		n := (bottom-top-1)*c.stride + c.s.KH
+		for r := kept; r < n; r++ {
+			c.prepare(rows[r*c.pitch:(r+1)*c.pitch], image, top*c.stride+r-c.s.PadH)
+		}
+		if c.inPlace {
+			c.windows(w, rows, image*c.height+top, bottom-top)
+		} else {
+			c.packed(w, rows, image*c.height+top, bottom-top)
+		}
+		kept = max(0, c.s.KH-c.stride)
+		copy(rows, rows[(n-kept)*c.pitch:n*c.pitch])
 	}
-	pixels, base := (bottom-top)*c.width, (image*c.height+top)*c.width
+}
+
+// packed computes rows of the result, of which the batch has `above` before, from packed windows.
+func (c *conv) packed(w *worker, rows []float32, above, n int) {
+	p := &c.b.product
+	pixels, base := n*c.width, above*c.width
 	for first := 0; first < pixels; first += p.block {
 		count := min(p.block, pixels-first)
 		a := p.w.operand(count, &w.a)

@@ -18,6 +18,8 @@ var windows = []backend.ConvShape{
 	{Batch: 1, Height: 9, Width: 6, In: 20, Out: 33, KH: 3, KW: 3, PadH: 1, PadW: 1, Stride: 2},
 	{Batch: 2, Height: 6, Width: 5, In: 32, Out: 16, KH: 3, KW: 3, PadH: 1, PadW: 1, Up: true},
 	{Batch: 3, Height: 4, Width: 5, In: 12, Out: 65, KH: 1, KW: 1},
+	{Batch: 2, Height: 17, Width: 13, In: 8, Out: 70, KH: 3, KW: 3, PadH: 1, PadW: 1},
+	{Batch: 1, Height: 11, Width: 30, In: 4, Out: 35, KH: 5, KW: 2, PadH: 1, PadW: 0, DstStride: 36},
 	{Batch: 1, Height: 20, Width: 18, In: 3, Out: 12, KH: 7, KW: 5, PadH: 3, PadW: 2, DstStride: 20,
 		DstOffset: 5},
 	{Batch: 1, Height: 3, Width: 3, In: 4, Out: 2, KH: 5, KW: 5, PadH: 3, PadW: 4, Stride: 3,
@@ -80,6 +82,20 @@ func TestConvBits(t *testing.T) {
 				convolve(New(Options{Threads: threads}), s, backend.F32, 2*i).Float32s())
 		}
 	}
+}
+
+// A band has the same pixels however many rows it has, and goes on where the one before ended.
+func TestConvBands(t *testing.T) {
+	each(t, []int{1, 2}, func(t *testing.T, b *Backend) {
+		for i, s := range windows {
+			want := convolve(b, s, backend.F32, 2*i)
+			for _, words := range []int{1, 3 * (s.OutWidth() + 8) * s.In} {
+				b.conv.words = words
+				same(t, want.Float32s(), convolve(b, s, backend.F32, 2*i).Float32s())
+			}
+			b.conv.words = bandWords
+		}
+	})
 }
 
 func TestConvAllocatesNothing(t *testing.T) {

@@ -163,10 +163,16 @@ func (p *product) panelRange(i int) (from, to int) {
 
 // finish computes and stores the tile of rows first.. and panel j.
 func (p *product) finish(w *worker, a operand, first, rows, j int) {
-	k := p.w.k
-	n := k.Columns
+	n := p.w.k.Columns
 	tile := w.tile.get(p.block * n)[:rows*n]
 	p.w.tile(tile, n, a, rows, j, w)
+	p.put(tile, first, rows, j)
+}
+
+// put stores the tile [rows, k.Columns] of rows first.. and panel j, after bias and activation.
+func (p *product) put(tile []float32, first, rows, j int) {
+	k := p.w.k
+	n := k.Columns
 	columns, bias := min(n, p.w.out-j*n), p.bias
 	if bias != nil {
 		bias = bias[j*n:][:columns]

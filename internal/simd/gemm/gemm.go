@@ -46,6 +46,7 @@ type Kernel struct {
 	Cache   int // words of A that a core's second-level cache holds beside B
 
 	heights []height // the panels' heights, the largest first
+	windows windows  // nil where there is none
 	pack    func(dst, x *float32, stride, n int, inverse float32)
 	step    int // values of x that pack takes a time
 	largest func(x *float32, n int) float32
@@ -61,6 +62,16 @@ type multiply = func(a, b, c *float32, ldc, lines, acc int, next uintptr)
 type height struct {
 	rows int
 	run  multiply
+}
+
+// windows computes the tallest panel's product from rows that are not packed; see the loop in the
+// generated code.
+type windows = func(a, b, c *float32, lda, ldc, lines, runs, pitch int)
+
+// reading sets the function that reads windows.
+func (k *Kernel) reading(w windows) *Kernel {
+	k.windows = w
+	return k
 }
 
 // depths is how many words of B belong to a line of A, and values to a word of B.
@@ -133,6 +144,17 @@ func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc 
 			row += h.rows
 		}
 	}
+}
+
+// ReadsWindows reports whether Windows can be called with runs of that many values.
+func (k *Kernel) ReadsWindows(run int) bool { return k.windows != nil && run%4 == 0 }
+
+// Windows computes c [Rows, Columns] = A B where A is not packed, as the windows of an image: its
+// rows are lda values apart, and each has runs parts of run values that are pitch apart. B is a
+// panel of depth runs*run. c has the same bits as from a packed A.
+func (k *Kernel) Windows(c, a, b []float32, lda, run, runs, pitch int) {
+	_, _, _ = c[k.Rows*k.Columns-1], a[(runs-1)*pitch+(k.Rows-1)*lda+run-1], b[k.Columns*runs*run-1]
+	k.windows(&a[0], &b[0], &c[0], lda, k.Columns, run/4, runs, pitch)
 }
 
 // panel is the tallest panel of at most rows rows.

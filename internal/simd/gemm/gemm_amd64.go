@@ -497,6 +497,22 @@ func mulBlocksLow_4x16(a *float32, b *float32, c *float32, ldc int, records int,
 //go:noescape
 func mulBlocksSigned_4x16(a *float32, b *float32, c *float32, ldc int, records int, words int, acc int, next uintptr)
 
+// windows_12x32 is, for i of 12 rows and j of 32 columns, with c = 0 first:
+//
+//	for r := range runs { for k := range 4*lines {
+//		c[i][j] = fma(a[r*pitch+i*lda+k], b[4*lines*r+k][j], c[i][j]) } }
+//
+//go:noescape
+func windows_12x32(a *float32, b *float32, c *float32, lda int, ldc int, lines int, runs int, pitch int)
+
+// windows_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first:
+//
+//	for r := range runs { for k := range 4*lines {
+//		c[i][j] = fma(a[r*pitch+i*lda+k], b[4*lines*r+k][j], c[i][j]) } }
+//
+//go:noescape
+func windows_6x16(a *float32, b *float32, c *float32, lda int, ldc int, lines int, runs int, pitch int)
+
 // quantiseRuns is, for 32n values, where dst holds int8 and sums int32, from 0:
 //
 //	for i := range 32*n { dst[i] = int8(round(x[i]*inverse[i/32])); sums[i/16] += dst[i] }

@@ -172,6 +172,36 @@ func TestRowsAlone(t *testing.T) {
 	})
 }
 
+// Windows that are read where they stand give the bits of packed ones, whatever is between and
+// behind them.
+func TestWindows(t *testing.T) {
+	each(t, func(t *testing.T, k *Kernel) {
+		if !k.ReadsWindows(4) {
+			t.SkipNow()
+		}
+		require.False(t, k.ReadsWindows(6))
+		rapid.Check(t, func(t *rapid.T) {
+			r := rand.New(rand.NewPCG(3, rapid.Uint64().Draw(t, "seed")))
+			run, runs := 4*rapid.IntRange(1, 9).Draw(t, "lines"), rapid.IntRange(1, 4).Draw(t, "runs")
+			lda := rapid.IntRange(0, 40).Draw(t, "lda")
+			pitch := rapid.IntRange(0, 400).Draw(t, "pitch")
+			depth := run * runs
+			o := pack(k, r, k.Rows, depth)
+			x := random(r, (runs-1)*pitch+(k.Rows-1)*lda+run)
+			for i := range k.Rows {
+				for n := range runs {
+					copy(o.x[i*depth+n*run:], x[i*lda+n*pitch:][:run])
+				}
+			}
+			k.PackA(o.a, o.scale, o.x, depth, k.Rows, depth)
+			want, got := random(r, k.Rows*k.Columns), random(r, k.Rows*k.Columns)
+			k.Mul(want, k.Columns, o.a, o.b, k.Rows, k.Lines(depth), false)
+			k.Windows(got, x, o.b, lda, run, runs, pitch)
+			require.Equal(t, want, got)
+		})
+	})
+}
+
 // TestScaleRecoversProducts: the whole way of the int8 formats, against float64.
 func TestScaleRecoversProducts(t *testing.T) {
 	each(t, func(t *testing.T, k *Kernel) {

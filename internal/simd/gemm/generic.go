@@ -15,7 +15,7 @@ func generic(f Format) *Kernel {
 	k.withHeights(func(rows int) multiply { return multiplyGo(f, rows, 16) }, 4, 2, 1)
 	switch f {
 	case F32:
-		k.pack, k.step = packF32Go, 8
+		k.pack, k.step, k.windows = packF32Go, 8, windowsGo(k.Rows, k.Columns)
 	case BF16:
 		k.pack = packBF16Go
 	case BF16Wide:
@@ -50,6 +50,24 @@ func multiplyGo(f Format, rows, columns int) multiply {
 			for w := range words * lines {
 				line := as[(w/words*rows+i)*4:][:4]
 				addWord(f, row, line, w%words, bs[w*columns:][:columns])
+			}
+		}
+	}
+}
+
+// windowsGo returns the function of a kernel that reads windows.
+func windowsGo(rows, columns int) windows {
+	return func(a, b, c *float32, lda, ldc, lines, runs, pitch int) {
+		for i := range rows {
+			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(c), 4*i*ldc)), columns)
+			clear(row)
+			for r := range runs {
+				line := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(a), 4*(r*pitch+i*lda))), 4*lines)
+				part := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(b), 16*lines*r*columns)),
+					4*lines*columns)
+				for w := range line {
+					addWord(F32, row, line, w, part[w*columns:][:columns])
+				}
 			}
 		}
 	}

@@ -11,7 +11,8 @@ import (
 var avx512 = map[Format][]*Kernel{
 	F32: {
 		assembly(F32, 48, mulF32_8x48, mulF32_4x48, mulF32_2x48, mulF32_1x48),
-		assembly(F32, 32, mulF32_12x32, mulF32_8x32, mulF32_4x32, mulF32_2x32, mulF32_1x32),
+		assembly(F32, 32, mulF32_12x32, mulF32_8x32, mulF32_4x32, mulF32_2x32,
+			mulF32_1x32).reading(windows_12x32),
 	},
 	BF16: {assembly(BF16, 48, mulBF16_8x48, mulBF16_4x48, mulBF16_2x48, mulBF16_1x48)},
 	BF16Wide: {assembly(BF16Wide, 48, mulBF16Wide_8x48, mulBF16Wide_4x48, mulBF16Wide_2x48,
@@ -20,7 +21,8 @@ var avx512 = map[Format][]*Kernel{
 }
 
 var avx2 = map[Format][]*Kernel{
-	F32: {assembly(F32, 16, mulF32_6x16, mulF32_4x16, mulF32_2x16, mulF32_1x16)},
+	F32: {assembly(F32, 16, mulF32_6x16, mulF32_4x16, mulF32_2x16, mulF32_1x16).
+		reading(windows_6x16)},
 	BF16Wide: {assembly(BF16Wide, 16, mulBF16Wide_6x16, mulBF16Wide_4x16, mulBF16Wide_2x16,
 		mulBF16Wide_1x16)},
 	Int8Wide: {assembly(Int8Wide, 16, mulInt8Wide_6x16, mulInt8Wide_4x16, mulInt8Wide_2x16,
@@ -126,6 +128,6 @@ var avx2Fours, avx512Fours = fours(avx2[F32][0]), fours(avx512[F32][0])
 
 func fours(k *Kernel) *Kernel {
 	four := *k
-	four.Rows, four.heights = 4, four.heights[1:]
+	four.Rows, four.heights, four.windows = 4, four.heights[1:], nil
 	return &four
 }

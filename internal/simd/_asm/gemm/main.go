@@ -40,6 +40,8 @@ func main() {
 		lowBlocks(rows).emit()
 		signedBlocks(rows).emit()
 	}
+	kernel{format: f32, rows: 12, vecs: 2, wide: true}.windows()
+	kernel{format: f32, rows: 6, vecs: 2}.windows()
 	quantiseRuns()
 	unpack("unpackLow", 0)
 	unpack("unpackFive", 1)
