@@ -1,6 +1,6 @@
-// Package asking has the groups of flags by which a run is asked for beside its recipe: what a text
-// begins with, what pictures are drawn of or from, and which tokens may be drawn. A command of
-// another program registers the groups that it wants.
+// Package asking has groups of command-line flags beside those of a recipe: what a text begins
+// with, the classes, prompts or picture that images start from, and the tokens that may be drawn. A
+// command of another program registers the groups that it needs.
 package asking
 
 import (
@@ -20,7 +20,7 @@ var ErrUsage = errors.New("usage")
 
 type mistake struct{ text string }
 
-// Error returns the sentence.
+// Error implements error.
 func (e mistake) Error() string { return e.text }
 
 // Is reports whether target is ErrUsage.
@@ -29,7 +29,7 @@ func (e mistake) Is(target error) bool { return target == ErrUsage }
 // Usage returns an error that is ErrUsage.
 func Usage(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
 
-// Wrap says which flag or stream an error is about; nil stays nil.
+// Wrap prefixes an error with the name of a flag or stream; nil stays nil.
 func Wrap(what string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", what, err)
@@ -37,7 +37,7 @@ func Wrap(what string, err error) error {
 	return err
 }
 
-// Open opens a file to read it as it comes; - is standard input.
+// Open opens a file for reading as a stream; - is standard input.
 func Open(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(os.Stdin), nil

@@ -12,12 +12,12 @@ import (
 	chats "unmask/tokenizers/chat"
 )
 
-// chat say what a model is asked.
+// chat holds the flags of a conversation.
 type chat struct {
 	question, system, messages string
 
-	model *unmask.Chat // nil where nothing is asked
-	from  int          // the position where the answer begins
+	model *unmask.Chat // nil without messages
+	from  int          // the position at which the answer begins
 }
 
 func (c *chat) register(f *pflag.FlagSet) {
@@ -30,7 +30,7 @@ func (c *chat) register(f *pflag.FlagSet) {
 
 func (c *chat) asked() bool { return c.question != "" || c.messages != "" }
 
-// check refuses flags that do not go together.
+// check returns an error for flags that exclude each other.
 func (c *chat) check() error {
 	switch {
 	case c.question != "" && c.messages != "":
@@ -55,7 +55,7 @@ func readMessages(name string) ([]byte, error) {
 	return data, err
 }
 
-// tokens returns what is known of an answer from the start.
+// tokens returns the known tokens [length] of an answer's run.
 func (c *chat) tokens(m *unmask.Model, length int) (tokens []int32, err error) {
 	flag := "--chat"
 	var messages []byte
@@ -74,7 +74,7 @@ func (c *chat) tokens(m *unmask.Model, length int) (tokens []int32, err error) {
 	return tokens, Wrap(flag, err)
 }
 
-// shown returns the part of a sample that is the answer.
+// shown returns the answer's part of a sample.
 func (c *chat) shown(tokens []int32) []int32 {
 	answer, _ := c.model.Answer(tokens[c.from:])
 	return answer

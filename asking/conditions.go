@@ -10,7 +10,7 @@ import (
 	"unmask/terminal"
 )
 
-// Conditions say what pictures are drawn of, and by which published run.
+// Conditions are the flags for classes, prompts and the preset of a picture's run.
 type Conditions struct {
 	Preset string
 	Inputs []unmask.Input     // of --prompts, after Read, or those that Read takes without it
@@ -33,7 +33,7 @@ func (c *Conditions) Register(f *pflag.FlagSet) {
 		"`NAME` of a published run of the model: fid is its authors' evaluation")
 }
 
-// Read reads what was asked for, encodes prompts, and sets the run's conditions.
+// Read reads the flags, encodes prompts, and sets the run's conditions.
 func (c *Conditions) Read(ctx context.Context, m *unmask.Model, r *unmask.Run) error {
 	var err error
 	if c.prompts != "" {

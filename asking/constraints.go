@@ -12,19 +12,19 @@ import (
 	"unmask/tokenizers"
 )
 
-// Tokens say which tokens may be drawn.
+// Tokens are the flags that restrict the drawn tokens.
 type Tokens struct {
 	Ban, Bias []string
 }
 
-// Register adds the flags. tokens describes what their values are.
+// Register adds the flags. tokens describes their values in help.
 func (t *Tokens) Register(f *pflag.FlagSet, tokens string) {
 	f.StringArrayVar(&t.Ban, "ban", nil, "never draw these `TOKENS`: "+tokens+"; may be repeated")
 	f.StringArrayVar(&t.Bias, "bias", nil,
 		"add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
 }
 
-// Constrain puts the flags into a run.
+// Constrain applies the flags to a run.
 func (t *Tokens) Constrain(m *unmask.Model, r *unmask.Run) error {
 	if err := m.Constrain(r, unmask.Constraints{Ban: t.Ban, Bias: t.Bias}); err != nil {
 		return Usage("%v", err)
@@ -32,14 +32,14 @@ func (t *Tokens) Constrain(m *unmask.Model, r *unmask.Run) error {
 	return nil
 }
 
-// Constraints say which tokens may be drawn, and where a text ends.
+// Constraints are the flags that restrict the drawn tokens and end a text.
 type Constraints struct {
 	Tokens
 	End       string
 	MinLength int
 	Cut       bool
 
-	end int32 // of Cut
+	end int32 // the token for Cut
 }
 
 // Register adds the flags.
@@ -60,7 +60,7 @@ func (c *Constraints) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// Constrain puts the flags into a run.
+// Constrain applies the flags to a run.
 func (c *Constraints) Constrain(m *unmask.Model, r *unmask.Run) (err error) {
 	constraints := unmask.Constraints{Ban: c.Ban, Bias: c.Bias, MinLength: c.MinLength, End: c.End}
 	if err := m.Constrain(r, constraints); err != nil {
@@ -74,7 +74,7 @@ func (c *Constraints) Constrain(m *unmask.Model, r *unmask.Run) (err error) {
 	return nil
 }
 
-// shown returns the part of a finished sample that is text.
+// shown returns the part of a finished sample that is shown as text.
 func (c *Constraints) shown(s outputs.Sample) []int32 {
 	if !c.Cut {
 		return s.Tokens

@@ -10,7 +10,7 @@ import (
 	"unmask/asking"
 )
 
-// A command of another program takes the flags by which unmask text is told what is known.
+// A user's own command has the flags of unmask text for what is known.
 func Example() {
 	m, err := unmask.Load(context.Background(), "oracle:markov:length=8,tokens=3", unmask.Options{})
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"unmask/terminal"
 )
 
-// Picture says which picture a run begins with, what of it is kept, and how it is brought to the
-// model's size.
+// Picture holds the flags for the picture that a run begins with: its file, the part that is kept,
+// and how it is fitted to the model's size.
 type Picture struct {
-	Paste *unmask.Inpainting  // whose kept pixels are put back; nil without --paste; after Begin
-	Grown *unmask.Outpainting // of --outpaint, nil without; after Begin
+	Paste *unmask.Inpainting  // its kept pixels are restored; nil without --paste; set by Begin
+	Grown *unmask.Outpainting // for --outpaint, otherwise nil; set by Begin
 
 	inpaint, mask, box, outpaint, init, fit string
 	paste                                   bool
@@ -25,10 +25,10 @@ type Picture struct {
 	margin                                  unmask.Margins  // of outpaint
 }
 
-// Inpaints reports whether a picture is made new in part.
+// Inpaints reports whether part of a picture is made new.
 func (f *Picture) Inpaints() bool { return f.inpaint != "" }
 
-// Outpaints reports whether a picture is made larger.
+// Outpaints reports whether a picture is enlarged.
 func (f *Picture) Outpaints() bool { return f.outpaint != "" }
 
 // Register adds the flags.
@@ -56,7 +56,7 @@ func Fit(s *pflag.FlagSet, to *string) {
 			"over, contain leaves margins (made new by --inpaint)")
 }
 
-// Check refuses flags that do not go together, before a model is loaded.
+// Check returns an error for flags that exclude each other, before a model is loaded.
 func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 	switch {
 	case f.init == "" && s.Changed("strength"):
@@ -84,10 +84,11 @@ func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// mostLost is how much the codes may change what is kept, of 255, before it is said.
+// mostLost is the loss of the codes in the kept part, 0 to 255, above which a warning is printed.
 const mostLost = 12
 
-// Begin reads --inpaint, with --mask or --outpaint, and makes it what a run begins with.
+// Begin reads the picture of --inpaint, with --mask or --outpaint, and sets what the run begins
+// with.
 func (f *Picture) Begin(m *unmask.Model, o *unmask.Run) error {
 	if f.inpaint == "" {
 		return nil
@@ -121,7 +122,7 @@ func (f *Picture) Begin(m *unmask.Model, o *unmask.Run) error {
 	return nil
 }
 
-// grow finds how a picture grows.
+// grow prepares the enlargement of a picture.
 func (f *Picture) grow(m *unmask.Model, picture image.Image) (err error) {
 	if f.fit != "" {
 		if picture, err = m.Pictures.Fit(picture, f.fit); err != nil {
@@ -139,7 +140,7 @@ func (f *Picture) grow(m *unmask.Model, picture image.Image) (err error) {
 	return err
 }
 
-// Redraw makes a run, which Check completed, begin with --init.
+// Redraw makes a run, completed by Check, begin with the picture of --init.
 func (f *Picture) Redraw(m *unmask.Model, o unmask.Run) (unmask.Run, error) {
 	if f.init == "" {
 		return o, nil

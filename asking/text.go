@@ -13,7 +13,7 @@ import (
 	"unmask/runs"
 )
 
-// Text says what texts begin with, and which tokens they may have.
+// Text holds the flags for what texts begin with, and for the tokens that they may have.
 type Text struct {
 	Constraints
 	Length int            // --length, 0 for the model's
@@ -45,8 +45,8 @@ func Length(f *pflag.FlagSet, to *int) {
 		Default: "0", Help: "tokens of a sample, 0 for the model's length"})
 }
 
-// Check refuses flags that do not go together, and reads standard input and --prompts where they
-// are asked for.
+// Check returns an error for flags that exclude each other, and reads standard input and --prompts
+// if needed.
 func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	if err := t.Constraints.check(f); err != nil {
 		return err
@@ -83,8 +83,8 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// Begin sets what a run knows from the start: nothing, a prompt, a text with holes, or messages;
-// and what it may draw.
+// Begin sets the known tokens of a run: none, those of a prompt, of a text with holes, or of
+// messages; and the tokens that it may draw.
 func (t *Text) Begin(m *unmask.Model, r *unmask.Run) (err error) {
 	switch in := (unmask.Input{Prompt: t.prompt, Infill: t.infill}); {
 	case t.chat.asked():
@@ -111,7 +111,7 @@ func (t *Text) Begin(m *unmask.Model, r *unmask.Run) (err error) {
 	return t.Constrain(m, r)
 }
 
-// Shown returns the tokens of a sample that are shown.
+// Shown returns the shown tokens of a sample.
 func (t *Text) Shown(s outputs.Sample) []int32 {
 	switch {
 	case s.Unfinished:

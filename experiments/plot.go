@@ -110,12 +110,8 @@ func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
 // draw draws the chart on a canvas.
 func (c *Chart) draw(dc draw.Canvas) error {
 	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
-	if !c.Marks && slices.ContainsFunc(c.Curves, func(k Curve) bool { return k.Steps != nil }) {
-		p.X.Label.Text += "; at the points: steps"
-	}
+	p.Title.Text = c.Title
 	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(12), vg.Points(6)
-	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(10), vg.Points(10)
 	p.BackgroundColor = color.White
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{225}, color.Gray{225}
@@ -136,9 +132,30 @@ func (c *Chart) draw(dc draw.Canvas) error {
 		return fmt.Errorf("plot %s: no point that its axes can show", c.Name)
 	}
 	c.scale(p)
-	p.Draw(draw.Crop(dc, vg.Points(4), -legendWidth, vg.Points(4), -vg.Points(4)))
+	c.drawAxes(p, draw.Crop(dc, vg.Points(4), -legendWidth, vg.Points(4), -vg.Points(4)))
 	legend.Draw(draw.Crop(dc, chartWidth-legendWidth+vg.Points(6), 0, 0, -vg.Points(26)))
 	return nil
+}
+
+// drawAxes draws p with the labels of its axes beside it. Labels in p would leave an empty strip at
+// the ends of logarithmic axes, where gonum takes their middle for that of the values.
+func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
+	dc.SetColor(p.BackgroundColor)
+	dc.Fill(dc.Rectangle.Path())
+	x, style := c.X, p.X.Label.TextStyle
+	if !c.Marks && slices.ContainsFunc(c.Curves, func(k Curve) bool { return k.Steps != nil }) {
+		x += "; at the points: steps"
+	}
+	style.Font.Size = vg.Points(10)
+	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
+	high := style.Height("X") + vg.Points(3)
+	inside := draw.Crop(dc, high, 0, high, 0)
+	p.Draw(inside)
+	data := p.DataCanvas(inside)
+	middle := data.Center()
+	dc.FillText(style, vg.Point{X: middle.X, Y: dc.Min.Y}, x)
+	style.YAlign, style.Rotation = draw.YTop, math.Pi/2
+	dc.FillText(style, vg.Point{X: dc.Min.X, Y: middle.Y}, c.Y)
 }
 
 // add draws the points of a curve that the axes can show; it returns false if there are none.

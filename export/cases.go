@@ -11,7 +11,7 @@ import (
 	"unmask/weights"
 )
 
-// partialReaders are of a full pass over the first sequence, then a partial one.
+// partialReaders returns readers of a full pass over the first sequence, then of a partial pass.
 func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file string,
 	tokens []int32,
 	length, columns int) ([]*logitsReader, error) {
@@ -22,7 +22,7 @@ func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file
 	if err := checkRows(file, "partial_rows", rows, length); err != nil {
 		return nil, err
 	}
-	fed := rows // what the partial pass is for
+	fed := rows // rows computed in the partial pass
 	if _, ok := set.Get("partial_positions"); ok && m.Spec().Shifted {
 		if fed, _, err = ints(set, file, "partial_positions", 1); err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file
 	return readers, nil
 }
 
-// checkRows wants positions, each once.
+// checkRows returns an error unless rows are positions, each at most once.
 func checkRows(file, name string, rows []int32, length int) error {
 	seen := make([]bool, length)
 	for i, row := range rows {
@@ -103,7 +103,7 @@ func raw(m model.Marginals) model.Marginals {
 	return m
 }
 
-// before returns the rows whose outputs predict the given ones where predictions are shifted.
+// before returns the rows whose outputs predict the given rows if predictions are shifted.
 func before(rows []int32, length int) []int32 {
 	from := slices.Clone(rows)
 	for i, r := range from {
@@ -114,8 +114,8 @@ func before(rows []int32, length int) []int32 {
 	return from
 }
 
-// withBlocks returns the model with the blocks of a tokens file, and without any; whole is nil
-// where the file says nothing of blocks.
+// withBlocks returns the model with the block size of a tokens file, and without blocks; whole is
+// nil if the file has no block size.
 func withBlocks(m *unmask.Model, set *weights.Set, file string) (blocks, whole *unmask.Model,
 	err error) {
 	if _, ok := set.Get("block"); !ok {

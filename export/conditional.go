@@ -17,10 +17,10 @@ import (
 	"unmask/weights"
 )
 
-// conditionsOf reads what the sequences of a tokens file are conditioned on: labels I64 [B] for a
-// model of classes; text_before_last F32 [B,T,W] and text_pooled F32 [B,W] for one of prompts,
-// null_before_last and null_pooled of the empty prompt, and micro F32 [B,N], further numbers. It is
-// nil without.
+// conditionsOf reads the conditions in a tokens file: labels I64 [B] for a model of classes; for
+// one of prompts text_before_last F32 [B,T,W] and text_pooled F32 [B,W], null_before_last and
+// null_pooled for the empty prompt, and micro F32 [B,N] for further numbers. It returns nil if
+// there are none.
 func conditionsOf(set *weights.Set, file string, spec model.Spec,
 	size int) (list []*model.Condition, err error) {
 	_, labelled := set.Get("labels")
@@ -112,8 +112,8 @@ func floats(set *weights.Set, file, name string, dims int) ([]float32, []int, er
 	return v, t.Shape, t.Float32s(v)
 }
 
-// guidanceOf returns w of logits c + w(c-u) by cases.json beside a tokens file, as a number or in
-// words such as "c + 2.5 (c - u)" or "u + 2.5 (c - u)"; 0 where there is none.
+// guidanceOf returns w of the logits c + w(c-u) from cases.json beside a tokens file, where it is a
+// number or words such as "c + 2.5 (c - u)" or "u + 2.5 (c - u)"; 0 if there is none.
 func guidanceOf(tokensFile string) float64 {
 	f := casesOf(tokensFile)
 	if f.Guidance == nil {
@@ -136,14 +136,15 @@ func guidanceOf(tokensFile string) float64 {
 	return w
 }
 
-// caseFile is what cases.json says of a file beside it.
+// caseFile is the part of cases.json that is about a file beside it.
 type caseFile struct {
 	Guidance json.RawMessage `json:"guidance"`
 	Prompts  []string        `json:"prompts"`
-	Range    []float64       `json:"range"` // of colours, the least and the largest
+	Range    []float64       `json:"range"` // of colours: the least and the largest
 }
 
-// casesOf reads cases.json beside a file; without one, or where it is something else, it is empty.
+// casesOf reads cases.json beside a file. Without one, or if it has another form, the result is
+// empty.
 func casesOf(file string) (f caseFile) {
 	at := filepath.Dir(file)
 	data, err := model.ReadFile(os.DirFS(at), "cases.json", maxCases)
@@ -153,14 +154,14 @@ func casesOf(file string) (f caseFile) {
 	return f
 }
 
-// maxCases bounds cases.json, in bytes.
+// maxCases is the largest cases.json in bytes.
 const maxCases = 1 << 20
 
-// maxConditional bounds what is held in memory at once, in numbers.
+// maxConditional is the most numbers held in memory at once.
 const maxConditional = 1 << 28
 
-// writeConditional writes logits_cond, logits_uncond, logits_guided and partial_logits_cond, as far
-// as the tokens file says what they depend on.
+// writeConditional writes those of logits_cond, logits_uncond, logits_guided and
+// partial_logits_cond for which the tokens file has the inputs.
 func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file, out string,
 	b *model.Batch, seen []weights.Tensor) (err error) {
 	defer backend.Recover(&err)
@@ -211,8 +212,8 @@ func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, fi
 	return weights.WriteFile(out, append(list, seen...), nil)
 }
 
-// partialConditional returns partial_logits_cond, of a full pass and then a partial one at
-// partial_rows of each sequence with partial_tokens in place, and partial_exact_logits_cond, of a
+// partialConditional returns partial_logits_cond, of a full pass followed by a partial one at
+// partial_rows of each sequence with partial_tokens in place; and partial_exact_logits_cond, of a
 // full pass over partial_tokens.
 func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file string,
 	b *model.Batch, columns int) (t []weights.Tensor, err error) {
@@ -292,7 +293,7 @@ func numbers(n int) []int32 {
 	return list
 }
 
-// conditionalColumns is how many logits a position has, found by the first sequence.
+// conditionalColumns returns the number of logits of a position, found from the first sequence.
 func conditionalColumns(ctx context.Context, m *unmask.Model, b *model.Batch) (n int, err error) {
 	if len(b.Tokens) == 0 {
 		return 0, fmt.Errorf("tokens is empty")

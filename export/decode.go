@@ -18,7 +18,7 @@ import (
 	"unmask/weights"
 )
 
-// CheckPictures refuses a name at which Pictures could not write.
+// CheckPictures returns an error if Pictures cannot write to a name.
 func CheckPictures(out string) error {
 	switch info, err := os.Stat(out); {
 	case filepath.Ext(out) != "":
@@ -30,11 +30,12 @@ func CheckPictures(out string) error {
 	return nil
 }
 
-// Pictures writes the pictures of the codes I64 [B,D] in a safetensors file to out. A name that
-// ends in .png is that of one picture; one without an ending is a directory, which gets 000000.png
-// and so on; anything else is a safetensors file with images F32 [B,3,H,W], red, green and blue in
-// 0..1, or in the range of cases.json beside the codes, but for what the network overshoots. A
-// decoder that reads the prompt too takes text_last F32 [B,T,W], the text encoder's last states.
+// Pictures decodes the codes I64 [B,D] in a safetensors file and writes the pictures to out. A name
+// that ends in .png is for one picture. A name without an ending is a directory for 000000.png and
+// so on. Any other name is a safetensors file with images F32 [B,3,H,W]: red, green and blue, 0 to
+// 1 or in the range of cases.json beside the codes, or a little outside where the network
+// overshoots. A decoder that reads the prompt too needs text_last F32 [B,T,W], the text encoder's
+// last states.
 func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 	if err := CheckPictures(out); err != nil {
 		return err
@@ -68,18 +69,18 @@ func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 	return err
 }
 
-// decodedReader is the bytes of the images of codes, one at a time.
+// decodedReader reads the bytes of the decoded images, one image at a time.
 type decodedReader struct {
 	ctx      context.Context
 	v        model.Codec
 	pictures int
-	codes    []int32   // of those that are left
+	codes    []int32   // codes left to decode
 	colours  []float32 // [3, height, width] of one image
-	text     []float32 // [images left, rows, width] for codecs that read the prompt; nil: none
+	text     []float32 // [images left, rows, width] for codecs that read the prompt; otherwise nil
 	rows     int
 	width    int
-	least    float32 // what 0 is written as
-	most     float32 // what 1 is written as
+	least    float32 // value written for colour 0
+	most     float32 // value written for colour 1
 	bytes    []byte
 	left     bytes.Reader
 }
@@ -145,7 +146,7 @@ func (r *decodedReader) Read(p []byte) (int, error) {
 	return r.left.Read(p)
 }
 
-// next returns the next picture's codes and, for codecs that read it, its prompt.
+// next returns the next picture's codes and, for codecs that need it, its prompt.
 func (r *decodedReader) next() (codes []int32, prompt *model.Prompt) {
 	n := codesOf(r.v)
 	codes, r.codes = r.codes[:n], r.codes[n:]

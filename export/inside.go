@@ -15,25 +15,25 @@ import (
 	"unmask/weights"
 )
 
-// Inside is something that a network computes on its way to the logits. B sequences of D positions
-// have E+D rows: E that the network puts before them (a class) and one a position. Blocks are
-// counted from 0 over all stacks; MAGE's decoder follows its encoder. Rows that a network does not
-// compute are NaN.
+// Inside is a quantity that a network computes on its way to the logits. B sequences of D positions
+// have E+D rows: E before the positions (a class, for example) and one for each position. Blocks
+// are counted from 0 over all stacks; MAGE's decoder follows its encoder. Rows that a network does
+// not compute are NaN.
 type Inside string
 
 const (
-	// Hidden is the residual stream: hidden.I F32 [B,E+D,width] before block I, hidden.0 the
-	// embeddings, and with the number of blocks for I what the last one leaves.
+	// Hidden is the residual stream: hidden.I F32 [B,E+D,width] is the input of block I; hidden.0
+	// are the embeddings, and hidden.N, for N blocks, is the output of the last.
 	Hidden Inside = "hidden"
-	// Attention is attention.I F32 [B,heads,E+D,E+D] of block I, how much each row (the third
-	// dimension) takes from each row (the fourth); the sums over the last dimension are 1.
+	// Attention is attention.I F32 [B,heads,E+D,E+D] of block I: the weight that each row (third
+	// dimension) gives to each row (fourth); sums over the last dimension are 1.
 	Attention Inside = "attention"
-	// KV is keys.I and values.I F32 [B,heads,E+D,headDim] of block I, keys as queries are
-	// multiplied with them: rotated.
+	// KV is keys.I and values.I F32 [B,heads,E+D,headDim] of block I; keys are rotated, as queries
+	// are multiplied with them.
 	KV Inside = "kv"
 )
 
-// insides are all there are.
+// insides are all of them.
 var insides = []string{string(Hidden), string(Attention), string(KV)}
 
 // ParseInside reads a list such as "hidden,kv".
@@ -49,10 +49,10 @@ func ParseInside(text string) (list []Inside, err error) {
 	return list, nil
 }
 
-// maxInside bounds what is held in memory, in bytes.
+// maxInside is the most memory, in bytes, for these tensors.
 const maxInside = 4 << 30
 
-// inside returns what a network computes for each sequence of a batch, in passes of one.
+// inside returns what a network computes for each sequence of a batch, one sequence per pass.
 func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
 	with []Inside) (_ []weights.Tensor, err error) {
 	defer backend.Recover(&err)
@@ -93,7 +93,7 @@ func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
 	return list, nil
 }
 
-// observer is a model.Observer that copies what it sees of one sequence after another.
+// observer is a model.Observer that copies what it is shown, one sequence after the other.
 type observer struct {
 	b                     backend.Backend
 	hidden, attention, kv bool
@@ -101,16 +101,16 @@ type observer struct {
 	names                 []string
 	tensors               map[string]*observed
 	bytes                 int64
-	err                   error // the first; later calls do nothing
+	err                   error // the first error; later calls do nothing
 }
 
-// observed is a tensor of all sequences.
+// observed is one tensor for all sequences.
 type observed struct {
 	shape  []int
 	values []float32
 }
 
-// of returns the sequence's part of a tensor of the given shape, NaN at first; nil after an error.
+// of returns the sequence's part of a tensor with this shape, initially NaN; nil after an error.
 func (o *observer) of(name string, shape ...int) []float32 {
 	n := 1
 	for _, s := range shape {

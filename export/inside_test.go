@@ -20,7 +20,7 @@ import (
 	"unmask/weights"
 )
 
-// insideOf writes what the model of a pack computes for its first two sequences.
+// insideOf exports what the model of a pack computes for its first two sequences.
 func insideOf(t *testing.T, pack string, with ...export.Inside) *weights.Set {
 	p := parity.Open(t, pack)
 	m, err := unmask.LoadFS(p.Source.Files, pack, unmask.Options{Threads: 2})
@@ -54,13 +54,13 @@ func valuesOf(t *testing.T, set *weights.Set, name string) ([]float32, []int) {
 	x, ok := set.Get(name)
 	require.True(t, ok, "%s of %v", name, set.Names())
 	v := make([]float32, x.Numel())
-	for i := range v { // x.Float32s refuses NaN
+	for i := range v { // x.Float32s returns an error for NaN
 		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(x.Data[4*i:]))
 	}
 	return v, x.Shape
 }
 
-// SDTT's are those of PyTorch.
+// SDTT's values equal PyTorch's.
 func TestInsideParity(t *testing.T) {
 	got := insideOf(t, "sdtt-tiny", export.Hidden, export.Attention, export.KV)
 	want, err := weights.Open("testdata/inside.safetensors")
@@ -83,7 +83,7 @@ func TestInsideParity(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Attention is a distribution over the rows that a row sees, of every network.
+// In every network attention is a distribution over the rows that a row sees.
 func TestInsideOfEveryNetwork(t *testing.T) {
 	for _, pack := range []string{"sdtt-tiny", "mage-tiny", "llada-tiny", "dream-tiny",
 		"titok-bert-tiny", "titok-uvit-tiny"} {
@@ -125,7 +125,7 @@ func TestInsideOfEveryNetwork(t *testing.T) {
 	}
 }
 
-// A pass with a cache leaves there the keys and values that are written.
+// A pass with a cache stores the keys and values that are exported.
 func TestInsideKVAreTheCaches(t *testing.T) {
 	set := insideOf(t, "sdtt-tiny", export.KV)
 	_, ok := set.Get("hidden.0")
@@ -166,7 +166,7 @@ func TestInsideRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "want one that shows what it computes inside")
 }
 
-// The lines of the documentation read what is written.
+// The commands in the documentation read the exported file.
 func TestInsideFromPython(t *testing.T) {
 	python := ""
 	for _, name := range []string{os.Getenv("UNMASK_PYTHON"), "python3"} {

@@ -1,5 +1,5 @@
-// Package export writes what models compute as safetensors for other programs: logits of tokens,
-// codes of pictures, pictures of codes.
+// Package export writes what models compute as safetensors for other programs: the logits of
+// tokens, the codes of pictures, the pictures of codes.
 package export
 
 import (
@@ -14,9 +14,9 @@ import (
 	"unmask/weights"
 )
 
-// Logits writes a model's raw logits for the tokens I64 [B,D] of a safetensors file to another,
-// logits F32 [B,D,V]; of an exact model they are log-probabilities. unmask logits --help has what
-// else the file may ask for. What the network computes inside for tokens follows, as with says.
+// Logits writes a model's raw logits F32 [B,D,V] for the tokens I64 [B,D] of one safetensors file
+// to another; for an exact model they are log-probabilities. unmask logits --help lists what else
+// the input file may contain. The tensors named in `with` follow.
 func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string, with ...Inside) error {
 	set, err := weights.Open(tokensFile)
 	if err != nil {
@@ -138,8 +138,8 @@ func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error)
 	return short, t.Shape, nil
 }
 
-// checkTokens returns an error for tokens that the model does not know, or that are not whole
-// sequences of `length`.
+// checkTokens returns an error for unknown tokens, and for anything but whole sequences of
+// `length`.
 func checkTokens(file, name string, tokens []int32, length int, spec model.Spec) error {
 	for i, t := range tokens {
 		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
@@ -150,7 +150,7 @@ func checkTokens(file, name string, tokens []int32, length int, spec model.Spec)
 	return nil
 }
 
-// columns is how many logits the model has a position, found by its first.
+// columns returns the number of logits of a position, found from the first.
 func columns(ctx context.Context, m *unmask.Model, tokens []int32, length int) (int, error) {
 	if len(tokens) == 0 {
 		return 0, fmt.Errorf("tokens is empty")
@@ -165,10 +165,10 @@ func columns(ctx context.Context, m *unmask.Model, tokens []int32, length int) (
 	return n, err
 }
 
-// chunkRows are the rows of logits held in memory at once.
+// chunkRows is the number of rows of logits in memory at once.
 const chunkRows = 64
 
-// logitsReader is the bytes of the logits of sequences of tokens, a pass for each.
+// logitsReader reads the bytes of the logits of sequences of tokens, one pass for each sequence.
 type logitsReader struct {
 	ctx     context.Context
 	m       *unmask.Model
@@ -176,9 +176,9 @@ type logitsReader struct {
 	length  int
 	columns int
 
-	name    string                          // of the tensor, of a partial pass
-	shifted bool                            // by the position that is predicted
-	pass    func() (model.Marginals, error) // instead of a full pass over each sequence
+	name    string                          // of the tensor of a partial pass
+	shifted bool                            // rows are those of the position that they predict
+	pass    func() (model.Marginals, error) // replaces a full pass over each sequence
 	rows    []int32                         // of that pass
 	current model.Marginals
 	chunk   []float32
@@ -237,7 +237,7 @@ func (r *logitsReader) next() error {
 	}
 	for i, row := range r.rows[:n] {
 		for x, l := range r.chunk[i*r.columns:][:r.columns] {
-			if l-l != 0 { // NaN or infinite
+			if l-l != 0 { // true for NaN and infinities
 				return fmt.Errorf("position %d: the logit of token %d is %v, want finite ones", row, x, l)
 			}
 		}
@@ -248,12 +248,12 @@ func (r *logitsReader) next() error {
 	return nil
 }
 
-// maskedShare is the share of masked positions, for models that want it.
+// maskedShare returns the fraction of masked positions, for models that need the time.
 func maskedShare(tokens []int32, m *unmask.Model) []float64 {
 	return []float64{float64(masked(tokens, m.Spec().Mask)) / float64(len(tokens))}
 }
 
-// masked counts masked positions.
+// masked returns the number of masked positions.
 func masked(tokens []int32, mask int32) (n int) {
 	for _, t := range tokens {
 		if t == mask {

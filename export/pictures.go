@@ -12,9 +12,9 @@ import (
 	"unmask/weights"
 )
 
-// Codes writes the codes of PNG or JPEG files to the safetensors file out: codes I64 [B,D], the
-// grid's cells by rows. Pictures of another size than the model's are brought to it as images.Place
-// does for fit. It calls done, which may be nil, after each file.
+// Codes encodes PNG or JPEG files and writes codes I64 [B,D], row by row, to the safetensors file
+// out. Pictures of other sizes are fitted to the model's as fit says, see images.Place. done, which
+// may be nil, is called after each file.
 func Codes(ctx context.Context, c model.Codec, files []string, fit, out string,
 	done func()) error {
 	e, ok := c.(model.Encoder)
@@ -42,8 +42,8 @@ func Codes(ctx context.Context, c model.Codec, files []string, fit, out string,
 			Data: data}}, nil)
 }
 
-// PixelCodes writes the codes of the pictures in a safetensors file, pixels F32 [B,3,H,W], to
-// another: pixel_codes I64 [B,D]. Colours are in 0..1, or in the range of cases.json beside the
+// PixelCodes encodes the pictures in a safetensors file, pixels F32 [B,3,H,W], and writes
+// pixel_codes I64 [B,D] to another. Colours are 0 to 1, or in the range of cases.json beside the
 // file.
 func PixelCodes(c model.Codec, file, out string) error {
 	e, ok := c.(model.PixelEncoder)
@@ -84,7 +84,7 @@ func PixelCodes(c model.Codec, file, out string) error {
 			Data: data}}, nil)
 }
 
-// encodeFile returns the codes of a PNG or JPEG file, brought to the model's size.
+// encodeFile returns the codes of a PNG or JPEG file, fitted to the model's size.
 func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 	m, err := images.Read(name)
 	if err != nil {
@@ -102,7 +102,7 @@ func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 	return codes, nil
 }
 
-// rangeOf returns what colours of 0 and 1 are in a file, by cases.json beside it.
+// rangeOf returns the values that mean colours 0 and 1 in a file, from cases.json beside it.
 func rangeOf(file string) (least, most float32, err error) {
 	list := casesOf(file).Range
 	if list == nil {
@@ -115,8 +115,8 @@ func rangeOf(file string) (least, most float32, err error) {
 	return float32(list[0]), float32(list[1]), nil
 }
 
-// maxColour bounds a range of colours.
+// maxColour is the largest value in a range of colours.
 const maxColour = 255
 
-// codesOf returns the number of a picture's codes.
+// codesOf returns the number of codes of a picture.
 func codesOf(c model.Codec) int { return model.Spec{Shape: c.Shape()}.Length() }

@@ -8,12 +8,12 @@ import (
 	"unmask/weights"
 )
 
-// promptTensors are the names that the tokens of a prompt have in a file.
+// promptTensors are the names for the tokens of a prompt in a file.
 var promptTensors = []string{"tokens", "prompt"}
 
-// Prompt returns the tokens [length] of a run that continues those in a safetensors file: FILE, in
-// its tensor tokens or prompt or its only one, or FILE:TENSOR. A length of 0 leaves
-// unmask.ReplyLength tokens, up to the end of a block.
+// Prompt returns the tokens [length] of a run that continues those in a safetensors file. name is
+// FILE, for its tensor tokens or prompt or its only one, or FILE:TENSOR. With a length of 0 there
+// are unmask.ReplyLength more tokens, up to the end of a block.
 func Prompt(m *unmask.Model, name string, length int) ([]int32, error) {
 	file, tensor := name, ""
 	set, err := weights.Open(file)

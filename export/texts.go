@@ -11,15 +11,15 @@ import (
 	"unmask/weights"
 )
 
-// textGroups are the names of ids in a file, and the names of what becomes of them.
+// textGroups are the names of ids in the input, and the prefixes of their states in the output.
 var textGroups = []struct{ ids, states string }{{"ids", "text"}, {"text_ids", "text"},
 	{"null_ids", "null"}}
 
-// Texts writes what a text encoder makes of the ids in a safetensors file to another. Of ids or
-// text_ids I64 [B,T] these are text_before_last F32 [B,T,W], the states before the last layer,
-// text_last F32 [B,T,W], those after it and the last norm, and text_pooled F32 [B,P]; of null_ids
-// they are null_before_last and so on. Where cases.json beside the file has prompts, prompt_ids I64
-// [N,T] are theirs.
+// Texts writes what a text encoder computes for the ids in a safetensors file to another. For ids
+// or text_ids I64 [B,T] these are text_before_last F32 [B,T,W], the states before the last layer;
+// text_last F32 [B,T,W], those after it and the last norm; and text_pooled F32 [B,P]. For null_ids
+// they are null_before_last and so on. If cases.json beside the file has prompts, prompt_ids I64
+// [N,T] are their ids.
 func Texts(ctx context.Context, e *unmask.TextEncoder, file, out string) error {
 	set, err := weights.Open(file)
 	if err != nil {
@@ -73,7 +73,7 @@ func encodeTexts(ctx context.Context, e *unmask.TextEncoder,
 	return made, nil
 }
 
-// stateTensors returns the states of prompts under their names.
+// stateTensors returns the states of prompts as named tensors.
 func stateTensors(name string, prompts []*model.Prompt, e *unmask.TextEncoder) []weights.Tensor {
 	c, n := e.Config(), len(prompts)
 	var before, last, pooled []float32
@@ -89,7 +89,7 @@ func stateTensors(name string, prompts []*model.Prompt, e *unmask.TextEncoder) [
 		tensor("_last", last, n, c.Rows, c.Hidden), tensor("_pooled", pooled, n, c.Pooled)}
 }
 
-// promptIDs returns the ids of prompts, filled up as their tokenizer says.
+// promptIDs returns the ids of prompts, padded as their tokenizer does.
 func promptIDs(e *unmask.TextEncoder, prompts []string) (t weights.Tensor, err error) {
 	tokenizer, err := e.Tokenizer()
 	if err != nil {

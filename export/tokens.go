@@ -5,8 +5,8 @@ import (
 	"unmask/weights"
 )
 
-// Tokens reads the tensor name of a safetensors file, I64 with any number of dimensions, as tokens
-// that a model with this Spec knows.
+// Tokens reads the tensor `name` of a safetensors file, I64 with any number of dimensions, and
+// checks that the model with this Spec knows the tokens.
 func Tokens(set *weights.Set, file, name string, spec model.Spec) ([]int32, error) {
 	dims := 0
 	if t, ok := set.Get(name); ok {

@@ -15,8 +15,8 @@ import (
 	"unmask/param"
 )
 
-// Classes returns the class of each picture below dir: the folder there that it is in or, where it
-// is in dir itself, the class in its own texts, which unmask image writes.
+// Classes returns the class of each picture below dir: the name of its folder in dir or, for a
+// picture in dir itself, the class in its text chunks, which unmask image writes.
 func Classes(dir string, files []string) ([]string, error) {
 	list := make([]string, len(files))
 	for i, name := range files {
@@ -39,7 +39,7 @@ func Classes(dir string, files []string) ([]string, error) {
 	return list, nil
 }
 
-// ByClass compares pictures with references of their classes, besides one of all.
+// ByClass compares pictures with the references of their classes, and with a reference of all.
 type ByClass struct {
 	network    experiments.Network
 	all        *experiments.Reference
@@ -48,11 +48,11 @@ type ByClass struct {
 	counts     map[string]int
 }
 
-// maxMoments bounds the memory of the statistics of all classes, in numbers of 8 bytes.
+// maxMoments is the most numbers, of 8 bytes, in the statistics of all classes.
 const maxMoments = 1 << 28
 
-// LoadByClass returns the references of by: of a directory's files by their Classes or, where
-// by.Reference is "", of drawn landscapes by their hour. It compares nothing yet.
+// LoadByClass returns the references of by: of a directory's files by their Classes or, if
+// by.Reference is "", of drawn landscapes by their hour.
 func LoadByClass(ctx context.Context, by Measure, x experiments.Network) (*ByClass, error) {
 	c := &ByClass{network: x, references: map[string]*experiments.Reference{},
 		scorers: map[string]*experiments.ImageScorer{}, counts: map[string]int{}}
@@ -89,7 +89,7 @@ func LoadByClass(ctx context.Context, by Measure, x experiments.Network) (*ByCla
 	})
 }
 
-// gather makes the references of pictures and their classes.
+// gather builds the references from pictures and their classes.
 func (c *ByClass) gather(classes []string,
 	each func(visit func(i int, f []float32) error) error) (err error) {
 	width, kinds := c.network.Width(), slices.Compact(slices.Sorted(slices.Values(classes)))
@@ -125,7 +125,7 @@ func (c *ByClass) gather(classes []string,
 // All returns the reference of all classes together.
 func (c *ByClass) All() *experiments.Reference { return c.all }
 
-// Expect prepares for pictures of classes.
+// Expect prepares for pictures of these classes.
 func (c *ByClass) Expect(classes []string) error {
 	known := slices.Sorted(maps.Keys(c.references))
 	for _, name := range classes {
@@ -140,12 +140,12 @@ func (c *ByClass) Expect(classes []string) error {
 	return nil
 }
 
-// AddFeatures counts a picture of a class that Expect had.
+// AddFeatures adds a picture of a class; Expect must have had the class.
 func (c *ByClass) AddFeatures(class string, features []float32) error {
 	return c.scorers[class].AddFeatures(features, nil)
 }
 
-// Metrics returns those of all classes that were expected, by name.
+// Metrics returns the metrics of all expected classes, by name.
 func (c *ByClass) Metrics(ctx context.Context) (list []experiments.ClassMetrics,
 	err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.scorers)) {

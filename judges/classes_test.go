@@ -20,7 +20,8 @@ import (
 	"unmask/metrics"
 )
 
-// writeScenes writes drawn landscapes: into a folder for their hour, or with it in their texts.
+// writeScenes writes drawn landscapes into a folder for each hour, or with the hour in a text
+// chunk.
 func writeScenes(t *testing.T, dir string, n int, seed uint64, folders bool) {
 	list, hours := experiments.ClassedScenes(n, seed)
 	for i, m := range list {
@@ -37,8 +38,8 @@ func writeScenes(t *testing.T, dir string, n int, seed uint64, folders bool) {
 	}
 }
 
-// Each class is compared with its own pictures of the reference: landscapes of an hour are nearer
-// to those than to the reference of all.
+// Each class is compared with the reference's pictures of that class: landscapes of an hour are
+// nearer to these than to the reference of all.
 func TestByClass(t *testing.T) {
 	ctx := context.Background()
 	p, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{Backend: cpu.New(cpu.Options{})})
@@ -58,7 +59,7 @@ func TestByClass(t *testing.T) {
 	c, err := judges.LoadByClass(ctx, judges.Measure{Reference: reference}, x)
 	require.NoError(t, err)
 	require.NoError(t, c.Expect(classes))
-	whole := map[string]*experiments.ImageScorer{} // of each class against all
+	whole := map[string]*experiments.ImageScorer{} // each class against the reference of all
 	err = metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
 		if whole[classes[i]] == nil {
 			whole[classes[i]] = experiments.NewImageScorer(x, c.All(), 0)

@@ -41,8 +41,9 @@ func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, stories
 	return e, err
 }
 
-// EvalPictures measures picture files against a reference; r of nil leaves it at the statistics of
-// their features, which it returns too. each, which may be nil, sees the features of each picture.
+// EvalPictures measures picture files against a reference; with r nil it only computes the
+// statistics of their features, which it also returns. each, which may be nil, is called with the
+// features of each picture.
 func EvalPictures(ctx context.Context, x experiments.Network, r *experiments.Reference,
 	files []string, each func(i int, features []float32) error) (e experiments.Evaluation,
 	stats metrics.Gaussian, err error) {
@@ -51,10 +52,10 @@ func EvalPictures(ctx context.Context, x experiments.Network, r *experiments.Ref
 	})
 }
 
-// Visit sees the features and logits of picture i; logits are nil where a network has none.
+// Visit receives the features and logits of picture i; logits are nil if the network has none.
 type Visit = func(i int, features, logits []float32) error
 
-// EvalFeatures is EvalPictures for n pictures whose features source hands over in their order.
+// EvalFeatures is EvalPictures for n pictures whose features source passes to visit in order.
 func EvalFeatures(ctx context.Context, x experiments.Network, r *experiments.Reference, n int,
 	each func(i int, features []float32) error, source func(visit Visit) error) (
 	e experiments.Evaluation, stats metrics.Gaussian, err error) {
@@ -77,21 +78,22 @@ func EvalFeatures(ctx context.Context, x experiments.Network, r *experiments.Ref
 	return e, stats, err
 }
 
-// FolderOptions say how EvalFolder measures.
+// FolderOptions are the options of EvalFolder.
 type FolderOptions struct {
 	Reference bool   // compare with the reference; otherwise only Stats is written
-	PerClass  bool   // also class by class, see ByClass
+	PerClass  bool   // also measure each class, see ByClass
 	Stats     string // .npz file for mean and covariance of the features, "" for none
 
-	Begin func(pictures int) // is told how many there are, after the reference was read; nil: nobody
-	Each  func()             // is called for each; nil: nobody
+	// is called with the number of pictures after the reference was read; may be nil
+	Begin func(pictures int)
+	Each  func() // is called for each picture; may be nil
 
-	// Source, if not nil, hands over the files' features in their order, in place of the network.
+	// Source, if not nil, replaces the network: it passes the files' features to visit in order.
 	Source func(files []string, visit Visit) error
 }
 
-// EvalFolder measures the pictures of a folder by a network, against the reference of by. It
-// returns no metrics without one.
+// EvalFolder measures the pictures of a folder with a network, against the reference of by. Without
+// a reference it returns no metrics.
 func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measure,
 	o FolderOptions) (e experiments.Evaluation, err error) {
 	files, err := images.List(dir)

@@ -10,8 +10,8 @@ import (
 	"unmask/judges"
 )
 
-// Measure how well a sampler draws from an exact model, which is its own judge: tokens drawn one a
-// step are at the model's entropy.
+// Measure how well a sampler draws from an exact model, which judges itself: tokens drawn one per
+// step have the model's entropy.
 func ExampleNewTask() {
 	ctx := context.Background()
 	const name = "oracle:markov:length=16,tokens=4"
@@ -38,7 +38,7 @@ func ExampleNewTask() {
 	// Output: oracle:markov:length=16,tokens=4 true
 }
 
-// Measure samples by their exact model's own probabilities.
+// Measure samples by the probabilities of their exact model.
 func ExampleEvalText() {
 	ctx := context.Background()
 	judge, err := judges.LoadText(ctx, "oracle:markov:length=4,tokens=3", judges.Options{})

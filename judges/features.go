@@ -15,7 +15,7 @@ import (
 )
 
 // MakeFeatures computes the features of pictures first to first+count-1, whose files read returns,
-// and hands them to put as PackFeatures writes them.
+// and passes them to put in the form of PackFeatures.
 func MakeFeatures(ctx context.Context, x metrics.Extractor,
 	read func(ctx context.Context, i int) ([]byte, error), first, count int,
 	put func(i int, row []byte) error) error {
@@ -38,8 +38,8 @@ func MakeFeatures(ctx context.Context, x metrics.Extractor,
 	return nil
 }
 
-// PackFeatures returns a picture's features and logits, which may be none, as bytes: how many
-// features there are in 4, then float32s, all little-endian.
+// PackFeatures returns a picture's features and logits, which may be nil, as bytes: the number of
+// features in 4 bytes, then all values as float32, little-endian.
 func PackFeatures(features, logits []float32) []byte {
 	out := binary.LittleEndian.AppendUint32(nil, uint32(len(features)))
 	for _, list := range [][]float32{features, logits} {
@@ -50,7 +50,7 @@ func PackFeatures(features, logits []float32) []byte {
 	return out
 }
 
-// UnpackFeatures is PackFeatures' inverse.
+// UnpackFeatures is the inverse of PackFeatures.
 func UnpackFeatures(row []byte) (features, logits []float32, err error) {
 	if len(row) < 4 || len(row)%4 != 0 {
 		return nil, nil, fmt.Errorf("features are %d bytes, want a multiple of 4", len(row))
@@ -69,7 +69,7 @@ func UnpackFeatures(row []byte) (features, logits []float32, err error) {
 	return features, logits, nil
 }
 
-// ReadFeatures visits the rows of n pictures that MakeFeatures made, in the pictures' order.
+// ReadFeatures passes the rows that MakeFeatures made for n pictures to visit, in order.
 func ReadFeatures(n int, read func(i int) ([]byte, error), visit Visit) error {
 	for i := range n {
 		row, err := read(i)
@@ -87,7 +87,7 @@ func ReadFeatures(n int, read func(i int) ([]byte, error), visit Visit) error {
 	return nil
 }
 
-// Names returns a hash of files' names, sizes and times: whether they are the same as before.
+// Names returns a hash of files' names, sizes and times, which changes if the files do.
 func Names(files []string) string {
 	h := sha256.New()
 	for _, name := range files {

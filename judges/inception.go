@@ -61,10 +61,10 @@ func inceptionFile(name string) (string, error) {
 	return filepath.Join(name, found[0]), nil
 }
 
-// maxInception bounds the weights of a file, in bytes; the published ones take 95 MB.
+// maxInception is the largest file of weights in bytes; the published ones have 95 MB.
 const maxInception = 1 << 30
 
-// weightsOf reads a safetensors file, or a PyTorch file into memory.
+// weightsOf opens a safetensors file, or reads a PyTorch file into memory.
 func weightsOf(file string) (*weights.Set, error) {
 	if strings.HasSuffix(file, ".safetensors") {
 		return weights.Open(file)

@@ -21,7 +21,7 @@ import (
 type Report struct {
 	Model string `json:"model"`
 	model.Info
-	DTypes map[string]int `json:"dtypes"` // tensors of each
+	DTypes map[string]int `json:"dtypes"` // number of tensors of each type
 	Bytes  int            `json:"bytes"`
 
 	// Of an exact model, the entropy of a sequence and its standard error, nats.
@@ -96,7 +96,7 @@ func encoderInfo(src *model.Source, text *clip.Text,
 	return info
 }
 
-// inspectExact shows what is known of an exact model.
+// inspectExact describes an exact model.
 func inspectExact(ctx context.Context, name string) (*Report, error) {
 	m, err := unmask.Load(ctx, name, unmask.Options{})
 	if err != nil {
@@ -108,7 +108,7 @@ func inspectExact(ctx context.Context, name string) (*Report, error) {
 	return r, nil
 }
 
-// String returns a line for each thing that is known.
+// String returns a line for each field.
 func (r *Report) String() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {

@@ -1,5 +1,5 @@
-// Package judges finds by name what samples are measured by: language models that judge text,
-// networks of features and references for images; and makes of a model and its judge the Task of
+// Package judges loads by name what samples are measured with: language models that judge text, and
+// networks of features and references for images. From a model and its judge it makes the Task of
 // sweeps, reports and searches.
 package judges
 
@@ -17,7 +17,7 @@ import (
 	"unmask/weights/hub"
 )
 
-// Options choose how networks are loaded, as unmask.Options do.
+// Options say how networks are loaded, as in unmask.Options.
 type Options struct {
 	Backend   backend.Backend
 	Precision backend.Precision
@@ -83,7 +83,8 @@ func (j *Judge) Retokenize() (*metrics.Retokenize, error) {
 	return r, nil
 }
 
-// identity names a model with its fingerprint; an exact one, which has no files, is its name.
+// identity returns a model's name with its fingerprint; for an exact model, which has no files, the
+// name alone.
 func identity(name string, src *model.Source) (string, error) {
 	if src == nil {
 		return name, nil

@@ -12,7 +12,7 @@ import (
 	"unmask/experiments"
 )
 
-// textLine has the fields of a line that are read; unmask text writes more.
+// textLine has the fields that are read; unmask text writes more.
 type textLine struct {
 	ID         *int    `json:"id"`
 	Seed       uint64  `json:"seed"`
@@ -21,16 +21,16 @@ type textLine struct {
 	Unfinished bool    `json:"unfinished"`
 }
 
-// textBatch is how many samples are judged at once.
+// textBatch is the number of samples judged at once.
 const textBatch = 32
 
-// maxTextLine bounds a line, in bytes.
+// maxTextLine is the longest line in bytes.
 const maxTextLine = 16 << 20
 
-// ScoreLines judges the lines of unmask text --json, a few at a time, and returns how many there
-// are and how many of these are too short: a judge knows nothing of a first token. It scores text,
-// not ids, where s.Retokenize is set. each, which may be nil, is called with the text of every
-// sample and how many were judged before.
+// ScoreLines judges the lines of unmask text --json, a few at a time. It returns their number and
+// how many of them are too short to judge, because a first token has no score. With s.Retokenize it
+// scores text, otherwise ids. each, which may be nil, is called with the text of every sample and
+// the number judged before.
 func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 	each func(text string, judged int)) (n, short int, err error) {
 	lines := bufio.NewScanner(in)
@@ -41,7 +41,7 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 		seed uint64
 		id   int
 	}
-	seen := map[sample]int{} // lines
+	seen := map[sample]int{} // line number of each sample
 	judged := 0
 	flush := func() error {
 		if len(ids) == 0 {
@@ -90,7 +90,7 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 	return n, short, flush()
 }
 
-// ReadSamples returns the ids of the lines of unmask text --json, at most `most` samples of 2
+// ReadSamples returns the ids in the lines of unmask text --json, of at most `most` samples with 2
 // tokens or more.
 func ReadSamples(in io.Reader, most int) (data [][]int32, err error) {
 	lines := bufio.NewScanner(in)

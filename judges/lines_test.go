@@ -10,7 +10,7 @@ import (
 	"unmask/judges"
 )
 
-// Lines that are no samples, are there twice or are cut are refused by their number.
+// Errors about lines that are not samples, occur twice or are cut have the line's number.
 func TestLinesThatAreNoSamples(t *testing.T) {
 	judge, err := judges.LoadText(t.Context(), "oracle:product:length=8,tokens=3", judges.Options{})
 	require.NoError(t, err)

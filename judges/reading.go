@@ -5,17 +5,17 @@ import (
 	"unmask/backend/plain"
 )
 
-// reading is a device for models that are looked at, not run: it reads all weights, which checks
-// them, but keeps no large matrix. Small ones stay, as some networks compute with them while they
-// load.
+// reading is a device for models that are inspected, not run: it reads all weights, which checks
+// them, but does not keep large matrices. It keeps small ones, because some networks compute with
+// them while loading.
 type reading struct{ *plain.Device }
 
 func newReading() backend.Backend { return reading{plain.New().(*plain.Device)} }
 
-// large is how many weights a matrix has that is not kept.
+// large is the size, in weights, from which matrices are not kept.
 const large = 1 << 22
 
-// seen is a matrix that was read.
+// seen is a matrix that was read and not kept.
 type seen struct {
 	out, in int
 	as      backend.Precision

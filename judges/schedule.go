@@ -9,12 +9,11 @@ import (
 	"unmask/samplers"
 )
 
-// maxScheduleData is how many samples a schedule is found from at most.
+// maxScheduleData is the most samples that a schedule is optimised on.
 const maxScheduleData = 4096
 
-// FindSchedule returns the times of the schedule, of that many steps, that suits a model by the
-// lines of unmask text --json in samples, see samplers.JYS. seed decides which positions are
-// masked.
+// FindSchedule optimises a schedule for a model on the lines of unmask text --json in samples and
+// returns its times, one for each step; see samplers.JYS. seed chooses the masked positions.
 func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps int,
 	seed uint64) ([]float64, error) {
 	data, err := ReadSamples(samples, maxScheduleData)

@@ -12,7 +12,7 @@ import (
 	"unmask/model"
 )
 
-// Measure names what a Task measures by.
+// Measure names what a Task measures with.
 type Measure struct {
 	Judge     string // of text; LoadText takes it
 	Stories   bool   // of text: count contradictions, as the model writes what package stories knows
@@ -20,10 +20,10 @@ type Measure struct {
 	Reference string // of images: a directory of PNG files or an .npz; "" for drawn landscapes
 	Scenes    int    // how many landscapes, 0 for 1000
 
-	Progress func(done, total int) `json:"-"` // of the reference's pictures; may be nil
+	Progress func(done, total int) `json:"-"` // called for the reference's pictures; may be nil
 }
 
-// NewTask returns the task of measuring m's samples, and what its results depend on besides the
+// NewTask returns the task of measuring m's samples, and the settings of its results, except the
 // device and the threads.
 func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (experiments.Task,
 	experiments.Settings, error) {
@@ -79,10 +79,10 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 		err
 }
 
-// scenes is how many landscapes a reference has where it is not said.
+// scenes is the default number of landscapes in a reference.
 const scenes = 1000
 
-// Features returns a model's codec as a network of features of pictures.
+// Features returns a model's codec as a network of features.
 func Features(c model.Codec) (experiments.Network, error) {
 	n, ok := c.(experiments.Network)
 	if !ok {
@@ -91,8 +91,8 @@ func Features(c model.Codec) (experiments.Network, error) {
 	return n, nil
 }
 
-// LoadReference returns statistics of x's features: of an .npz file, of a directory's PNG files, or
-// of drawn landscapes.
+// LoadReference returns the statistics of x's features over an .npz file, a directory's PNG files,
+// or drawn landscapes.
 func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*experiments.Reference,
 	error) {
 	name := by.Reference

@@ -10,8 +10,8 @@ import (
 )
 
 // MakeEach makes samples r.First..r.First+r.N-1 of a list of inputs, r.Batch at once, and puts them
-// in the order in which they finish; r is completed by Model.Check. Hooks.Step is not called, as
-// unlike samples have no step in common.
+// in the order in which they finish. Model.Check must have completed r. Hooks.Step is not called,
+// because different inputs have no step in common.
 func MakeEach(ctx context.Context, m *unmask.Model, r unmask.Run, q *unmask.Requests, out Output,
 	h Hooks) error {
 	var openings traces.Openings

@@ -6,11 +6,11 @@ import (
 	"unmask/traces"
 )
 
-// Left returns how many pictures are still to be made.
+// Left returns the number of pictures still to be made.
 func (p *Pictures) Left() int { return len(p.next) }
 
-// Grow makes the pictures of PictureOptions.Grow, and calls done, which may be nil, after each. A
-// folder has those that were finished before an error.
+// Grow makes the pictures of PictureOptions.Grow, and calls done, which may be nil, after each.
+// After an error a folder has the pictures finished before.
 func (p *Pictures) Grow(ctx context.Context, done func()) error {
 	for _, r := range p.list {
 		at := r.First

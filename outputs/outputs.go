@@ -1,6 +1,6 @@
-// Package outputs makes the samples of runs and writes them: texts to a stream or a file, pictures
-// to a folder, a contact sheet or a film, lines of JSON for either, and traces. Folders and files
-// of lines go on where they were broken off.
+// Package outputs makes the samples of runs and writes them: texts to a stream or a file; pictures
+// to a folder, a contact sheet or a film; lines of JSON for both; and traces. Interrupted folders
+// and files of lines can be continued.
 package outputs
 
 import (
@@ -14,43 +14,44 @@ import (
 	"unmask/traces"
 )
 
-// Sample is a sequence that is finished or, where a run was stopped, was cut off.
+// Sample is a finished sequence or, if the run was stopped, an unfinished one.
 type Sample struct {
 	Index      int
 	Seed       uint64
-	Input      *int    // number of its input, of a list of them; nil: it has none
-	Tokens     []int32 // [length], the mask where Unfinished
+	Input      *int    // its index in a list of inputs; nil: there is no list
+	Tokens     []int32 // [length], masks where Unfinished
 	Steps      int
-	Seconds    float64 // since its batch began
+	Seconds    float64 // from the start of its batch
 	Evaluated  generate.Evaluated
-	Opening    *traces.Opening // when each position opened, and with which probability
+	Opening    *traces.Opening // when each position opened, and the probability of its token
 	Unfinished bool
 }
 
-// Output takes samples.
+// Output receives samples.
 type Output interface {
-	// Put takes the samples that a step finished, by index. Those of a batch come before those of
-	// the next. Unfinished samples come last, of a run that was stopped.
+	// Put receives the samples that a step finished, by index. All samples of a batch come before
+	// those of the next. Unfinished samples of a stopped run come last.
 	Put(samples []Sample) error
 }
 
-// Hooks follow a run. The zero Hooks do nothing.
+// Hooks observe a run. The zero Hooks do nothing.
 type Hooks struct {
-	Step func(*generate.Step) error // sees each step before its samples are put; an error ends the run
-	Stop func() bool                // is asked after each step; true ends the run with *Stopped
+	// is called with each step before its samples are put; an error ends the run
+	Step func(*generate.Step) error
+	Stop func() bool // is called after each step; true ends the run with *Stopped
 
-	// Behind puts samples in another goroutine, at most one batch behind.
+	// Behind puts samples in another goroutine, at most one batch later.
 	Behind bool
 }
 
-// ErrStopped is what [Stopped] matches in errors.Is.
+// ErrStopped matches [Stopped] in errors.Is.
 var ErrStopped = errors.New("interrupted")
 
-// Stopped is the error of a run that Hooks.Stop ended after Step of Steps steps, those of all
-// batches together; Steps is 0 where samples were at steps of their own.
+// Stopped is the error of a run that Hooks.Stop ended after Step of Steps steps, counted over all
+// batches; Steps is 0 if the samples were at different steps.
 type Stopped struct{ Step, Steps int }
 
-// Error returns the sentence.
+// Error implements error.
 func (s *Stopped) Error() string {
 	if s.Steps == 0 {
 		return "interrupted"
@@ -61,7 +62,7 @@ func (s *Stopped) Error() string {
 // Is reports whether target is ErrStopped.
 func (s *Stopped) Is(target error) bool { return target == ErrStopped }
 
-// Make runs a list of runs, each completed by Model.Check, and puts their samples.
+// Make runs a list of runs, each completed by Model.Check, and puts their samples to out.
 func Make(ctx context.Context, m *unmask.Model, list []unmask.Run, out Output, h Hooks) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -82,7 +83,7 @@ func Make(ctx context.Context, m *unmask.Model, list []unmask.Run, out Output, h
 	return failed
 }
 
-// one makes the samples of a run, and counts its steps in at.
+// one makes the samples of one run and adds its steps to at.
 func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) error, h Hooks,
 	at *Stopped) error {
 	var openings traces.Openings
@@ -92,7 +93,7 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 			if step == nil || ctx.Err() == nil || h.Stop == nil || !h.Stop() {
 				return err
 			}
-			return cutShort(r, step, &openings, put, at) // in the middle of the next step
+			return cutShort(r, step, &openings, put, at) // cancelled during the next step
 		}
 		at.Step++
 		if step.N <= 1 {
@@ -127,8 +128,7 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 	return nil
 }
 
-// cutShort puts what a step left unfinished, of a run that was stopped and could not finish another
-// one.
+// cutShort puts the unfinished samples of a stopped run that could not finish another step.
 func cutShort(r unmask.Run, step *generate.Step, o *traces.Openings, put func([]Sample) error,
 	at *Stopped) error {
 	var cut []Sample
@@ -149,8 +149,8 @@ func sampleOf(r unmask.Run, s *generate.Sequence, steps int, seconds float64,
 		Seconds: seconds, Evaluated: s.Evaluated, Opening: o.Take(s.Index), Unfinished: !s.Done}
 }
 
-// behind returns put in a goroutine, so that writing overlaps the next batch's steps. An error of
-// put cancels the run and comes back from finish, which waits.
+// behind runs put in a goroutine, so that writing overlaps the next batch's steps. An error of put
+// cancels the run and is returned by finish, which waits.
 func behind(put func([]Sample) error,
 	cancel context.CancelCauseFunc) (later func([]Sample) error, finish func() error) {
 	list, done := make(chan []Sample), make(chan struct{})
@@ -176,7 +176,7 @@ func behind(put func([]Sample) error,
 	}
 }
 
-// Steps returns how many steps a list of completed runs takes at most, those of a batch once.
+// Steps returns the most steps that a list of completed runs takes; a batch's steps count once.
 func Steps(list []unmask.Run) int64 {
 	var n int64
 	for _, r := range list {

@@ -20,7 +20,7 @@ import (
 	"unmask/traces"
 )
 
-// collected keeps what it is given, and fails where it is told to.
+// collected records its samples, and can be told to fail.
 type collected struct {
 	samples []outputs.Sample
 	fail    error
@@ -39,7 +39,7 @@ func exact(t *testing.T, r unmask.Run) (*unmask.Model, unmask.Run) {
 	return m, r
 }
 
-// A run that is stopped hands out what it finished, then what it did not.
+// A stopped run puts its finished samples, then its unfinished ones.
 func TestStopped(t *testing.T) {
 	m, r := exact(t, unmask.Run{N: 5, Batch: 2, Steps: 4})
 	for _, behind := range []bool{false, true} {
@@ -58,7 +58,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// An output's error ends the run and is what comes back, also from another goroutine.
+// An output's error ends the run and is returned, also from another goroutine.
 func TestOutputFails(t *testing.T) {
 	m, r := exact(t, unmask.Run{N: 50, Batch: 1, Steps: 8})
 	full := errors.New("the disk is full")
@@ -70,7 +70,7 @@ func TestOutputFails(t *testing.T) {
 	}
 }
 
-// Nothing is masked from the start: the sample is finished without a step.
+// With nothing masked at the start the sample is finished without a step.
 func TestNothingToDo(t *testing.T) {
 	m, r := exact(t, unmask.Run{Tokens: []int32{0, 1, 2, 0, 1, 2, 0, 1}})
 	var c collected
@@ -80,7 +80,7 @@ func TestNothingToDo(t *testing.T) {
 	require.Zero(t, c.samples[0].Steps)
 }
 
-// A file of lines that was stopped goes on to the bytes of an uninterrupted one.
+// A stopped file of lines continues to the bytes of an uninterrupted one.
 func TestLinesGoOn(t *testing.T) {
 	m, r := exact(t, unmask.Run{N: 7, Batch: 3, Steps: 4, Seed: 2})
 	name := filepath.Join(t.TempDir(), "out.jsonl")
@@ -113,7 +113,7 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// Pictures are written in order, in whatever order they are finished.
+// Pictures are written in order, whatever the order in which they finish.
 func TestPicturesInAnyOrder(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{})
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestPicturesInAnyOrder(t *testing.T) {
 	require.Equal(t, n, strings.Count(lines[0], "\n"))
 }
 
-// A run that was stopped and is cancelled in its next step, which does not end, hands out the same.
+// A stopped run that is cancelled during an endless step puts the same samples.
 func TestStoppedInAStep(t *testing.T) {
 	m, r := exact(t, unmask.Run{N: 3, Batch: 3, Steps: 4})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,9 +6,9 @@ import (
 	"unmask"
 )
 
-// MakePictures makes the pictures first to first+count-1 of a run, completed by Model.Check, and
-// hands each one's file to put: what a folder of the run has, byte for byte. o.Dir, o.Sheet and
-// o.Film are "".
+// MakePictures makes pictures first to first+count-1 of a run, completed by Model.Check, and passes
+// each one's file to put: byte for byte those in a folder of the run. o.Dir, o.Sheet and o.Film
+// must be "".
 func MakePictures(ctx context.Context, m *unmask.Model, r unmask.Run, o PictureOptions, first,
 	count int, put func(i int, seed uint64, file []byte) error) error {
 	r.First, r.N, o.Each = first, count, put
@@ -23,8 +23,8 @@ func MakePictures(ctx context.Context, m *unmask.Model, r unmask.Run, o PictureO
 	return Make(ctx, m, out.Runs(), out, Hooks{})
 }
 
-// MakeTexts makes the texts first to first+count-1 of a run, completed by Model.Check, and hands
-// each one's line to put: what a file of lines of the run has, byte for byte.
+// MakeTexts makes texts first to first+count-1 of a run, completed by Model.Check, and passes each
+// one's line to put: byte for byte those in a file of lines of the run.
 func MakeTexts(ctx context.Context, m *unmask.Model, r unmask.Run, o TextOptions, first, count int,
 	put func(i int, seed uint64, line []byte) error) error {
 	r.First, r.N, o.Each = first, count, put

@@ -21,68 +21,68 @@ import (
 type PictureRecord struct {
 	ID         int             `json:"id"`
 	Seed       uint64          `json:"seed"`
-	IDs        []int32         `json:"ids"` // codes by rows
+	IDs        []int32         `json:"ids"` // codes, row by row
 	OpenedAt   []int           `json:"opened_at"`
 	LogProbs   traces.LogProbs `json:"logprobs"`
 	Steps      int             `json:"steps"`
-	Seconds    float64         `json:"seconds"` // since the batch's start
+	Seconds    float64         `json:"seconds"` // from the start of its batch
 	Evaluated  Evaluated       `json:"evaluated"`
 	File       string          `json:"file,omitempty"`
 	Unfinished bool            `json:"unfinished,omitempty"`
-	Class      string          `json:"class,omitempty"` // as it was asked for
+	Class      string          `json:"class,omitempty"` // as the user wrote it
 	Prompt     string          `json:"prompt,omitempty"`
 }
 
-// Most is how many pictures a contact sheet has at most, so that memory does not grow with a run.
+// Most is the most pictures on a contact sheet, so that memory does not grow with a run.
 const Most = 64
 
-// PictureOptions say where pictures go. Without a Dir there are at most Most.
+// PictureOptions say where pictures go. Without a Dir there can be at most Most.
 type PictureOptions struct {
-	Dir      string        // folder of 000000.png and so on, which goes on where it was; "" for none
-	Settings runs.Settings // that Dir must have been begun with
-	Shard    runs.Shard    // the part of the run that Dir has
+	Dir      string        // folder of 000000.png and so on, which can be continued; "" for none
+	Settings runs.Settings // settings of Dir; those that it was begun with
+	Shard    runs.Shard    // the part of the run in Dir
 
-	// Each, if not nil, gets each picture's file in place of a Dir or a sheet.
+	// Each, if not nil, receives each picture's file, in place of a Dir or a sheet.
 	Each func(i int, seed uint64, file []byte) error
 
 	Sheet string // PNG file, a contact sheet of the first pictures; "" for none
-	Scale int    // enlarges sheet and film so many times; 0: until a picture has about 192 pixels
+	Scale int    // enlargement of sheet and film; 0: until a picture has about 192 pixels
 	Film  string // GIF file of the first pictures as their tokens open; "" for none
 
-	Lines io.Writer // gets a PictureRecord for each; nil for none
+	Lines io.Writer // receives a PictureRecord for each picture; nil for none
 
-	Conditions *unmask.Conditions // what the pictures are drawn of; nil for none
+	Conditions *unmask.Conditions // conditions of the pictures; nil for none
 
-	// Grow, if not nil, makes larger pictures of a given one, by Pictures.Grow in place of Make. Film
-	// must be "".
+	// Grow, if not nil, makes enlarged pictures of a given one; use Pictures.Grow instead of Make.
+	// Film must be "".
 	Grow *unmask.Outpainting
 
-	// Paste, if not nil, puts back what a mask keeps of a given picture.
+	// Paste, if not nil, restores the kept part of a given picture.
 	Paste *unmask.Inpainting
 
-	Say func(line string) // gets messages; nil: nobody
+	Say func(line string) // receives messages; may be nil
 }
 
 // Pictures is an Output of pictures. They are written in the order of Runs, whatever the order in
-// which they are finished.
+// which they finish.
 type Pictures struct {
 	o     PictureOptions
 	m     *unmask.Model
 	r     unmask.Run
 	size  image.Point
 	list  []unmask.Run
-	early map[int]Sample // those that came before their turn
-	next  []int          // indexes in the order in which they are written
+	early map[int]Sample // samples that came before their turn
+	next  []int          // indexes in the order of writing
 
 	folder  *runs.Folder
-	pending map[int]bool // of the folder
+	pending map[int]bool // indexes missing in the folder
 	sheet   *images.Sheet
 	film    *unmask.Film
 	made    int
 }
 
-// OpenPictures returns an output for the pictures that m makes by r, completed by Model.Check. The
-// caller closes it.
+// OpenPictures returns an output for the pictures that m makes with r, completed by Model.Check.
+// The caller closes it.
 func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, error) {
 	width, height, err := m.Pictures.Size()
 	if err != nil {
@@ -114,17 +114,17 @@ func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, e
 	return p, err
 }
 
-// scale returns how many times sheet and film are enlarged.
+// scale returns the enlargement of sheet and film.
 func (p *Pictures) scale() int {
-	const seen = 192 // pixels of a side that are large enough on a screen
+	const seen = 192 // side in pixels that is large enough on a screen
 	if p.o.Scale > 0 {
 		return p.o.Scale
 	}
 	return max(1, seen/max(p.size.X, p.size.Y, 1))
 }
 
-// openFolder opens the folder and lists what it lacks. Pictures that a film needs and the folder
-// has come first.
+// openFolder opens the folder and lists the missing pictures. Existing pictures that a film needs
+// come first.
 func (p *Pictures) openFolder() (err error) {
 	if p.folder, err = runs.OpenFolderShard(filepath.Clean(p.o.Dir), ".png", p.o.RunSettings(),
 		p.o.Shard, p.r.N); err != nil {
@@ -149,8 +149,7 @@ func (p *Pictures) openFolder() (err error) {
 	return nil
 }
 
-// RunSettings returns what the pictures' bytes depend on: Settings, and what the options add to
-// them.
+// RunSettings returns what the pictures' bytes depend on: Settings and what other options add.
 func (o *PictureOptions) RunSettings() runs.Settings {
 	s := maps.Clone(o.Settings)
 	if o.Grow != nil {
@@ -172,13 +171,13 @@ func (o *PictureOptions) RunSettings() runs.Settings {
 	return s
 }
 
-// Runs returns what makes the pictures that are still to be made, for Make.
+// Runs returns the runs for Make that make the missing pictures.
 func (p *Pictures) Runs() []unmask.Run { return p.list }
 
-// Made returns how many pictures were finished and written.
+// Made returns the number of pictures finished and written.
 func (p *Pictures) Made() int { return p.made }
 
-// Film remembers a step for the film: a Hooks.Step.
+// Film records a step for the film; it is a Hooks.Step.
 func (p *Pictures) Film(step *unmask.Step) error {
 	for i := range step.Sequences {
 		p.film.Add(&step.Sequences[i])
@@ -186,7 +185,8 @@ func (p *Pictures) Film(step *unmask.Step) error {
 	return nil
 }
 
-// Put implements Output. A contact sheet shows unfinished pictures too, a folder has none.
+// Put implements Output. A contact sheet shows unfinished pictures too; a folder does not have
+// them.
 func (p *Pictures) Put(samples []Sample) error {
 	for _, s := range samples {
 		if !s.Unfinished || p.folder == nil {
@@ -228,7 +228,7 @@ func (p *Pictures) put(s Sample) error {
 	return p.place(s, picture, masked)
 }
 
-// place puts a picture into the folder or onto the sheet, there with a check over masked cells.
+// place puts a picture into the folder or onto the sheet, where masked cells are chequered.
 func (p *Pictures) place(s Sample, picture image.Image, masked []int) error {
 	name := ""
 	switch {
@@ -253,7 +253,7 @@ func (p *Pictures) place(s Sample, picture image.Image, masked []int) error {
 	return p.line(s, name)
 }
 
-// file writes a picture to the folder, with what it was drawn of in its chunks of text.
+// file writes a picture to the folder, with its class or prompt in text chunks.
 func (p *Pictures) file(i int, picture image.Image) error {
 	var data bytes.Buffer
 	if err := png.Encode(&data, picture); err != nil {

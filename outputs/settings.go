@@ -5,8 +5,9 @@ import (
 	"unmask/runs"
 )
 
-// Settings returns what the bytes of a long run depend on: see runs.NewSettings. The model is its
-// fingerprint or, of an exact one, its name; precision is that of its weight products.
+// Settings returns what the bytes of a long run depend on, see runs.NewSettings. The model's
+// identity is its fingerprint or, for an exact one, its name; precision is that of its weight
+// products.
 func Settings(m *unmask.Model, precision string, r unmask.Run) (runs.Settings, error) {
 	identity := m.Name
 	if m.Source != nil {

@@ -11,9 +11,9 @@ import (
 	"unmask/internal/whole"
 )
 
-// Close ends the output of a run that ended with ran, nil or ErrStopped, and returns the names of
-// what was written: the folder, the contact sheet, the film. What a stopped run has of the latter
-// two appears beside their names, see whole.Part; after another error they are not written.
+// Close ends the output of a run that returned ran, and returns the names of what was written:
+// folder, contact sheet, film. After ErrStopped the latter two appear under other names, see
+// whole.Part; after other errors they are not written.
 func (p *Pictures) Close(ran error) (written []string, err error) {
 	if p.folder != nil {
 		err = p.folder.Close()
@@ -47,7 +47,7 @@ func (p *Pictures) Close(ran error) (written []string, err error) {
 	return written, nil
 }
 
-// drawSheet draws the contact sheet, of a folder's first pictures as they are there.
+// drawSheet draws the contact sheet; for a folder, its first pictures that exist.
 func (p *Pictures) drawSheet() ([]byte, error) {
 	sheet := p.sheet
 	if p.folder != nil {

@@ -25,13 +25,13 @@ type TextRecord struct {
 	OpenedAt []int           `json:"opened_at"`
 	LogProbs traces.LogProbs `json:"logprobs"`
 	Steps    int             `json:"steps"`
-	// since the batch's start; not in a file of lines, whose bytes are the same each time
+	// from the start of its batch; left out of files of lines, whose bytes must not vary
 	Seconds    float64   `json:"seconds,omitempty"`
 	Evaluated  Evaluated `json:"evaluated"`
 	Unfinished bool      `json:"unfinished,omitempty"`
 }
 
-// Evaluated is the work that a sample took, as JSON.
+// Evaluated is the work for a sample, as JSON.
 type Evaluated struct {
 	FullPasses  int `json:"full_passes"`
 	PartialRows int `json:"partial_rows"`
@@ -42,18 +42,18 @@ func evaluated(e generate.Evaluated) Evaluated {
 	return Evaluated{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head}
 }
 
-// TextOptions say where texts go, and in which form.
+// TextOptions say where texts go and in which form.
 type TextOptions struct {
-	// To gets each text as it is finished, where Name is "".
+	// To receives each text when it is finished, if Name is "".
 	To io.Writer
 
-	// Name is a file that appears when the run has ended, or of lines: NAME.jsonl has JSON lines in
-	// the order of their indexes, each on the disk as it is written, and goes on where it was.
+	// Name is a file that appears when the run has ended. A name that ends in .jsonl is a file of
+	// lines: JSON in the order of indexes, each line on the disk once written; it can be continued.
 	Name string
 
-	Shard runs.Shard // the part of the run that a file of lines has
-	// Each, if not nil, gets each line of a file of lines, without its newline, in place of To and
-	// Name.
+	Shard runs.Shard // the part of the run in a file of lines
+	// Each, if not nil, receives each line of a file of lines, without its newline, in place of To
+	// and Name.
 	Each func(i int, seed uint64, line []byte) error
 
 	Of *unmask.Requests // what MakeTexts makes a text of each of; nil: of the run
@@ -68,17 +68,17 @@ type TextOptions struct {
 type Texts struct {
 	o       TextOptions
 	m       *unmask.Model
-	w       *bufio.Writer // nil of lines
+	w       *bufio.Writer // nil for a file of lines
 	file    *whole.File
 	lines   *runs.Lines
-	written int // samples in w
+	written int // samples written to w
 }
 
-// isLines reports whether a file is one of lines.
+// isLines reports whether name is that of a file of lines.
 func isLines(name string) bool { return strings.HasSuffix(name, ".jsonl") }
 
-// NewTexts returns an output. A file that cannot be written is refused here, before a model is
-// loaded. The caller closes what it returns.
+// NewTexts returns an output. It refuses a file that cannot be written, so that this happens before
+// a model is loaded. The caller closes the output.
 func NewTexts(o TextOptions) (*Texts, error) {
 	t := &Texts{o: o}
 	if t.o.Say == nil {
@@ -90,7 +90,7 @@ func NewTexts(o TextOptions) (*Texts, error) {
 	case o.Name == "":
 		t.w = bufio.NewWriter(o.To)
 	case isLines(o.Name):
-		return t, whole.Check(o.Name) // opened by Begin
+		return t, whole.Check(o.Name) // Begin opens it
 	default:
 		var err error
 		if t.file, err = whole.Create(o.Name); err != nil {
@@ -101,9 +101,9 @@ func NewTexts(o TextOptions) (*Texts, error) {
 	return t, nil
 }
 
-// Begin says which model makes the texts, by which run, completed by Model.Check. It returns the
-// part of the run that is still to be made, with an N of 0 for none: all but for a file of lines,
-// whose settings s must be those that it was begun with.
+// Begin sets the model and the run, completed by Model.Check. It returns the part of the run still
+// to be made, which is all of it unless a file of lines is continued; N is 0 if nothing is left. s
+// are the settings of a file of lines and must be those that it was begun with.
 func (t *Texts) Begin(m *unmask.Model, r unmask.Run, s runs.Settings) (unmask.Run, error) {
 	t.m = m
 	if !isLines(t.o.Name) {
@@ -120,7 +120,7 @@ func (t *Texts) Begin(m *unmask.Model, r unmask.Run, s runs.Settings) (unmask.Ru
 	return t.lines.Rest(r), nil
 }
 
-// Put implements Output. A stream gets unfinished texts too, a file does not.
+// Put implements Output. A stream receives unfinished texts too; a file does not.
 func (t *Texts) Put(samples []Sample) error {
 	for _, s := range samples {
 		if s.Unfinished && t.o.Name != "" {
@@ -173,8 +173,9 @@ func (t *Texts) record(s Sample) TextRecord {
 		Evaluated: evaluated(s.Evaluated), Unfinished: s.Unfinished}
 }
 
-// Close ends the output of a run that ended with ran. A file appears under its name if that is nil;
-// what a stopped run finished appears beside it, see whole.Part; after another error there is none.
+// Close ends the output of a run that returned ran. If ran is nil the file appears under its name.
+// The finished part of a stopped run appears under another name, see whole.Part; after other errors
+// there is no file.
 func (t *Texts) Close(ran error) error {
 	defer t.file.Discard()
 	stopped := errors.Is(ran, ErrStopped)

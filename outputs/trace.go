@@ -11,21 +11,21 @@ import (
 	"unmask/traces"
 )
 
-// Trace writes what opened when in a run to a file. A nil one does nothing.
+// Trace writes a run's trace to a file. A nil Trace does nothing.
 type Trace struct {
 	w    *traces.Writer
 	name string
 	say  func(line string)
 }
 
-// OpenTrace begins the trace of a run, completed by Model.Check, in the file name; "" is none.
-// model is the model's name in it. say, which may be nil, gets messages.
+// OpenTrace begins the trace of a run, completed by Model.Check, in file name, "" for none. model
+// is the model's name in the trace. say, which may be nil, receives messages.
 func OpenTrace(name, model string, m *unmask.Model, r unmask.Run, say func(line string)) (*Trace,
 	error) {
 	if name == "" {
 		return nil, nil
 	}
-	var t tokenizers.Tokenizer // none where the model makes no text
+	var t tokenizers.Tokenizer // nil if the model makes no text
 	if m.Text != nil {
 		t = m.Text
 	}
@@ -36,7 +36,7 @@ func OpenTrace(name, model string, m *unmask.Model, r unmask.Run, say func(line 
 	return &Trace{w, name, say}, nil
 }
 
-// Step writes what a step did.
+// Step writes a step.
 func (t *Trace) Step(step *generate.Step) error {
 	if t == nil {
 		return nil
@@ -44,8 +44,9 @@ func (t *Trace) Step(step *generate.Step) error {
 	return whole.Named(t.name, t.w.Write(step))
 }
 
-// Close ends the trace of a run that ended with ran. The file appears if that is nil; what there is
-// of a stopped run appears beside it, see whole.Part; after another error there is none.
+// Close ends the trace of a run that returned ran. If ran is nil the file appears under its name.
+// The trace of a stopped run appears under another name, see whole.Part; after other errors there
+// is no file.
 func (t *Trace) Close(ran error) error {
 	switch {
 	case t == nil:

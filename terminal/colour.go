@@ -10,7 +10,7 @@ import (
 	"unmask/generate"
 )
 
-// colours is what a terminal shows.
+// colours says which colours a terminal can show.
 type colours uint8
 
 const (
@@ -19,7 +19,8 @@ const (
 	full            // 24 bits
 )
 
-// coloursOf reads what a terminal shows from the environment; NO_COLOR asks for none.
+// coloursOf returns the colours that a terminal can show, from its environment; NO_COLOR means
+// none.
 func coloursOf(env func(string) string) colours {
 	term := env("TERM")
 	switch c := env("COLORTERM"); {
@@ -33,11 +34,11 @@ func coloursOf(env func(string) string) colours {
 	return plain
 }
 
-// covered stands for what is masked.
+// covered is the colour of masked cells.
 var covered = color.NRGBA{R: 48, G: 48, B: 48, A: 255}
 
-// drawImage shows the first picture of a batch in half blocks, masked cells in grey. It reports
-// false where it cannot, and draws nothing while drawing takes more than a tenth of the time.
+// drawImage shows the first picture of a batch in half blocks, with masked cells in grey. It
+// returns false if it cannot. It skips drawings so that they take at most a tenth of the time.
 func (w *Watcher) drawImage(step *generate.Step) bool {
 	if w.m == nil || w.m.Text != nil || w.m.Pictures == nil || w.colours == plain {
 		return false
@@ -52,7 +53,7 @@ func (w *Watcher) drawImage(step *generate.Step) bool {
 		return false
 	}
 	img, err := w.m.Pictures.Image(codes)
-	if err != nil { // a decoder that reads the prompt too
+	if err != nil { // the decoder needs the prompt too
 		return false
 	}
 	cells, err := w.m.Pictures.Cells(masked)
@@ -71,7 +72,7 @@ func (w *Watcher) drawImage(step *generate.Step) bool {
 	return true
 }
 
-// showImage draws a picture over the last one, no larger than the terminal.
+// showImage draws a picture, no larger than the terminal, over the last one.
 func (w *Watcher) showImage(sample, step, steps int, img *image.NRGBA) {
 	width, height := w.size()
 	from := img.Bounds().Size()
@@ -97,7 +98,7 @@ func (w *Watcher) showImage(sample, step, steps int, img *image.NRGBA) {
 	fmt.Fprint(w.out, b.String())
 }
 
-// mean is the mean colour of the part of img that is at x, y of a smaller picture.
+// mean returns the mean colour of the part of img that becomes pixel x, y of a smaller picture.
 func mean(img *image.NRGBA, x, y, columns, rows int) (c [3]int) {
 	size, n := img.Bounds().Size(), 0
 	for j := y * size.Y / rows; j < max((y+1)*size.Y/rows, y*size.Y/rows+1); j++ {
@@ -120,7 +121,7 @@ func (c colours) halfBlock(b *strings.Builder, upper, lower [3]int) {
 	fmt.Fprintf(b, "\x1b[38;5;%d;48;5;%dm▀", cube(upper), cube(lower))
 }
 
-// cube is the colour of the 6x6x6 cube of 256 colours that is nearest.
+// cube returns the nearest colour in the 6x6x6 cube of a 256-colour terminal.
 func cube(c [3]int) int {
 	n := 0
 	for _, v := range c {

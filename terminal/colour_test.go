@@ -48,7 +48,7 @@ func TestHalfBlocks(t *testing.T) {
 	require.Contains(t, b.String(), "\x1b[38;5;46;48;5;82m▀")
 }
 
-// Whatever the terminal's size, a picture fits and the next one takes its place.
+// On a terminal of any size a picture fits, and the next one replaces it.
 func TestImagesOnAScreen(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{Threads: 1})
 	require.NoError(t, err)

@@ -11,19 +11,19 @@ import (
 	"unmask/outputs"
 )
 
-// Line writes a message to standard error, as Say.
+// Line writes a message to standard error, like Say.
 func Line(text string) { Say("%s", text) }
 
-// Show says how a run is shown while it works. The zero Show is a Progress of its steps.
+// Show says how a run is shown. The zero Show is a Progress of its steps.
 type Show struct {
 	Watch bool   // redraws the first sample of a batch, see Watcher
-	Trace string // a file for what opened when, "" for none
+	Trace string // file for the trace, "" for none
 	Name  string // of the model, in the trace
 }
 
 // Make makes the samples of a list of runs, which are parts of r, and puts them to out; see
-// outputs.Make. h may have more to do after each step. The first signal ends it after a step, with
-// an error that is outputs.ErrStopped; see WithSignals.
+// outputs.Make. h's own hooks run too. The first signal ends it after a step with an error that is
+// outputs.ErrStopped; see WithSignals.
 func (s Show) Make(ctx context.Context, m *unmask.Model, r unmask.Run, list []unmask.Run,
 	out outputs.Output, h outputs.Hooks) error {
 	trace, err := outputs.OpenTrace(s.Trace, s.Name, m, r, Line)
@@ -55,8 +55,8 @@ func (s Show) Make(ctx context.Context, m *unmask.Model, r unmask.Run, list []un
 	return ran
 }
 
-// MakeEach makes samples of a list of inputs with a Progress, until the first signal; see
-// outputs.MakeEach.
+// MakeEach makes the samples of a list of inputs and shows a Progress. The first signal ends it;
+// see outputs.MakeEach.
 func MakeEach(ctx context.Context, m *unmask.Model, r unmask.Run, q *unmask.Requests,
 	out outputs.Output) error {
 	p := NewProgress("samples", int64(r.N))
@@ -71,7 +71,7 @@ func MakeEach(ctx context.Context, m *unmask.Model, r unmask.Run, q *unmask.Requ
 		outputs.Hooks{Stop: func() bool { return Stopped(ctx) }}))
 }
 
-// Grow draws larger pictures with a Progress, until the first signal.
+// Grow draws enlarged pictures and shows a Progress. The first signal ends it.
 func Grow(ctx context.Context, out *outputs.Pictures) error {
 	p := NewProgress("images", int64(out.Left()))
 	defer p.Close()
@@ -84,7 +84,7 @@ func Grow(ctx context.Context, out *outputs.Pictures) error {
 	return err
 }
 
-// stopped removes the bar, and tells of a run that a signal ended.
+// stopped removes the bar and reports a run that a signal ended.
 func (p *Progress) stopped(ran error) error {
 	p.Close()
 	if errors.Is(ran, outputs.ErrStopped) {
@@ -93,7 +93,7 @@ func (p *Progress) stopped(ran error) error {
 	return ran
 }
 
-// before is an Output that does something before samples are put.
+// before is an Output that calls a function before samples are put.
 type before struct {
 	outputs.Output
 	do func([]outputs.Sample)

@@ -1,5 +1,5 @@
-// Package terminal is what commands show while they work, and how they are asked to stop: progress
-// and a watched sample on standard error, signals.
+// Package terminal shows what commands do while they work: progress and a watched sample on
+// standard error. It also handles the signals that stop them.
 package terminal
 
 import (
@@ -16,7 +16,7 @@ import (
 // Say writes a line to standard error.
 func Say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// Count is a number of things: 1 image, 2 images.
+// Count returns a number with its noun: 1 image, 2 images.
 func Count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -24,22 +24,21 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// Progress shows how far work has come: a bar on a terminal, elsewhere a line every few
-// seconds.
+// Progress shows the progress of work: a bar on a terminal, and elsewhere a line every few seconds.
 type Progress struct {
 	bar   *progressbar.ProgressBar
 	label string
 	total int64
 	done  int64
 	began time.Time
-	last  time.Time // that time was told
+	last  time.Time // time of the last line
 }
 
-// Every is the time between lines where there is no bar.
+// Every is the time between lines if there is no bar.
 const Every = 3 * time.Second
 
-// Draws reports whether f is a terminal on which a line can be drawn again: one that moves its
-// cursor and is wide enough.
+// Draws reports whether f is a terminal on which a line can be redrawn: its cursor moves and it is
+// wide enough.
 func Draws(f *os.File) bool {
 	if !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return false
@@ -49,10 +48,10 @@ func Draws(f *os.File) bool {
 	return err != nil || width == 0 || width >= narrowest
 }
 
-// Bar reports whether progress is a bar, not lines.
+// Bar reports whether progress is shown as a bar.
 func (p *Progress) Bar() bool { return p.bar != nil }
 
-// NewProgress begins at 0 of total, -1 where that is not known.
+// NewProgress returns a Progress at 0 of total; -1 means an unknown total.
 func NewProgress(label string, total int64, options ...progressbar.Option) *Progress {
 	p := &Progress{label: label, total: total, began: time.Now(), last: time.Now()}
 	if Draws(os.Stderr) {
@@ -67,10 +66,10 @@ func NewProgress(label string, total int64, options ...progressbar.Option) *Prog
 	return p
 }
 
-// Add moves on by n.
+// Add adds n to what is done.
 func (p *Progress) Add(n int64) { p.Set(p.done + n) }
 
-// Set moves to done.
+// Set sets what is done.
 func (p *Progress) Set(done int64) {
 	p.done = done
 	const often = time.Second / 2
@@ -87,7 +86,7 @@ func (p *Progress) Set(done int64) {
 	}
 }
 
-// lineOf is a line of progress: "steps: 3 of 32, 12s left".
+// lineOf returns a line of progress: "steps: 3 of 32, 12s left".
 func lineOf(label string, done, total int64, took time.Duration) string {
 	if total < 0 {
 		return fmt.Sprintf("%s: %d", label, done)
@@ -95,8 +94,7 @@ func lineOf(label string, done, total int64, took time.Duration) string {
 	return fmt.Sprintf("%s: %d of %d%s", label, done, total, leftOf(done, total, took))
 }
 
-// leftOf is how long the rest takes at the pace so far: ", 12s left", nothing where that is not
-// known.
+// leftOf returns the time left at the current speed: ", 12s left", or "" if unknown.
 func leftOf(done, total int64, took time.Duration) string {
 	if done <= 0 || total < done {
 		return ""
@@ -112,14 +110,14 @@ func (p *Progress) Close() {
 	}
 }
 
-// Later is a progress whose total is known when it begins.
+// Later is a Progress whose total is known only when it begins.
 type Later struct {
 	Label string
 
 	p *Progress
 }
 
-// Set moves to done of total.
+// Set sets what is done, of total.
 func (l *Later) Set(done, total int) {
 	if l.p == nil {
 		l.p = NewProgress(l.Label, int64(total))

@@ -13,13 +13,14 @@ type stopKey struct{}
 
 // Stop is the first signal that asked a run to end.
 type Stop struct {
-	came    chan struct{} // closed when it came
+	came    chan struct{} // closed when the signal came
 	signal  atomic.Int32
 	patient atomic.Bool
-	hangups atomic.Pointer[chan struct{}] // gets SIGHUP instead; nil: it stops
+	// receives SIGHUP, which then does not stop the run; nil: it stops
+	hangups atomic.Pointer[chan struct{}]
 }
 
-// Status is the exit status of a process that the signal ended, 128 and its number.
+// Status returns the exit status of a process that the signal ended: 128 plus its number.
 func (s *Stop) Status() int {
 	if n := s.signal.Load(); n != 0 {
 		return 128 + int(n)
@@ -27,13 +28,13 @@ func (s *Stop) Status() int {
 	return 128 + int(syscall.SIGINT)
 }
 
-// patience is what a run that was asked to end has time for.
+// patience is the time that a run has to end after a signal.
 type patience struct {
-	step    time.Duration // to finish its step, after SIGTERM: nobody may be there to send a second
-	clearUp time.Duration // a cancelled run to remove what it did not finish
+	step    time.Duration // to finish its step after SIGTERM, because nobody may send a second one
+	clearUp time.Duration // for a cancelled run to remove unfinished files
 }
 
-// Less than the 10 seconds after which docker kills what it stopped.
+// Together less than 10 seconds, after which docker kills a container that it stops.
 var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
 
 // WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped
@@ -76,7 +77,7 @@ func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func
 			stop.signal.Store(int32(n))
 		}
 		close(stop.came)
-		var late <-chan time.Time // never for SIGINT: who pressed a key may press it again
+		var late <-chan time.Time // nil, so never, for SIGINT: the user may press the key again
 		if first != os.Interrupt {
 			late = time.After(p.step)
 		}
@@ -111,16 +112,16 @@ func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func
 	}
 }
 
-// Patient lets a command take its own time to end after the first signal, such as a server that
-// answers what it has begun: only a second signal cancels it.
+// Patient lets a command take its own time to end after the first signal, for example a server that
+// finishes its answers: only a second signal cancels its context.
 func Patient(ctx context.Context) {
 	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
 		stop.patient.Store(true)
 	}
 }
 
-// Hangups returns a channel that gets something after each SIGHUP, which from now on stops nothing:
-// servers read their files again then.
+// Hangups returns a channel that receives after each SIGHUP, which from now on does not stop the
+// program: servers then read their files again.
 func Hangups(ctx context.Context) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
@@ -129,7 +130,7 @@ func Hangups(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// stopChannel is closed after the first signal.
+// stopChannel returns a channel that is closed after the first signal.
 func stopChannel(ctx context.Context) <-chan struct{} {
 	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
 		return stop.came
@@ -137,7 +138,7 @@ func stopChannel(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// Stopped reports whether a first signal came.
+// Stopped reports whether the first signal has come.
 func Stopped(ctx context.Context) bool {
 	select {
 	case <-stopChannel(ctx):
@@ -147,8 +148,8 @@ func Stopped(ctx context.Context) bool {
 	}
 }
 
-// UntilStopped is a context for work without steps to finish, such as a download: the first
-// interrupt cancels it.
+// UntilStopped returns a context for work without steps, such as a download: the first signal
+// cancels it.
 func UntilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hang is set in a process of this test that is asked to end: to steps, to heed its context alone,
-// or to heed nothing.
+// hang is set in a child process of this test. It says what the child does after a signal: finish
+// its step, obey only its context, or nothing.
 const hang = "UNMASK_TEST_HANG"
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func hangs(how string) {
 	select {}
 }
 
-// ends returns the exit status of a process that hangs and gets signals, 30 ms apart.
+// ends returns the exit status of a child after signals, sent 30 ms apart.
 func ends(t *testing.T, how string, signals ...syscall.Signal) int {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), hang+"="+how)
@@ -81,8 +81,8 @@ func ends(t *testing.T, how string, signals ...syscall.Signal) int {
 	return 0
 }
 
-// One SIGTERM ends a run after its step, cancels one whose step does not end, and ends a process
-// that does not heed that; a second does so without waiting for the step.
+// One SIGTERM ends a run after its step, cancels a step that does not end, and ends a process that
+// ignores this too. A second signal does so without waiting for the step.
 func TestSignalsEndWhatHangs(t *testing.T) {
 	const term, hup, interrupt = syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT
 	require.Equal(t, 143, ends(t, "steps", term))
@@ -95,7 +95,7 @@ func TestSignalsEndWhatHangs(t *testing.T) {
 	require.Equal(t, 143, ends(t, "slow", term, term))
 	require.Equal(t, 130, ends(t, "slow", interrupt, interrupt))
 	require.Equal(t, 130, ends(t, "slow", interrupt, interrupt, interrupt))
-	if !signal.Ignored(hup) { // as under nohup
+	if !signal.Ignored(hup) { // nohup makes the process ignore it
 		require.Equal(t, 129, ends(t, "nothing", hup))
 	}
 }

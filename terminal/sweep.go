@@ -6,17 +6,16 @@ import (
 	"unmask/experiments"
 )
 
-// Sweep is a Progress in thousandths of the work, with a line for each point where there
-// is no bar.
+// Sweep is a Progress in thousandths of the work; without a bar it prints a line for each point.
 type Sweep struct {
 	*Progress
 	index int
 	start time.Time
 	last  time.Time
-	first float64 // share that was there at the start
+	first float64 // fraction done at the start
 }
 
-// NewSweep begins with what the journal has of the points.
+// NewSweep begins with the points that the journal has.
 func NewSweep(j *experiments.Journal, kind string, points []experiments.Point) *Sweep {
 	left := 0
 	for _, p := range points {
@@ -28,7 +27,7 @@ func NewSweep(j *experiments.Journal, kind string, points []experiments.Point) *
 	return &Sweep{Progress: NewProgress(kind, 1000), index: -1, start: time.Now(), first: -1}
 }
 
-// Show moves to a sweep's progress.
+// Show updates to a sweep's progress.
 func (s *Sweep) Show(p experiments.Progress) {
 	share := p.Done / p.Total
 	if s.first < 0 {

@@ -16,21 +16,21 @@ import (
 	"unmask/traces"
 )
 
-// Watcher redraws a batch's first sequence on the terminal, with what has just opened
-// standing out.
+// Watcher redraws a batch's first sequence on the terminal and highlights what has just opened.
 type Watcher struct {
 	m     *unmask.Model
 	out   io.Writer
 	size  func() (width, height int)
-	lines int // drawn last
+	lines int // lines of the last drawing
 
 	// Of pictures.
 	colours colours
-	drawn   time.Time     // the latest
+	drawn   time.Time     // of the last drawing
 	took    time.Duration // to draw it
 }
 
-// NewWatcher draws on a terminal; m is nil where pictures come from elsewhere.
+// NewWatcher returns a watcher that draws on a terminal; m may be nil if pictures come from
+// elsewhere.
 func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
 	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), size: func() (int, int) {
 		width, height, err := term.GetSize(int(terminal.Fd()))
@@ -44,7 +44,7 @@ func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
 // picture is a sequence after a step.
 type picture struct {
 	sample, step, steps int
-	pieces              []string // of each position
+	pieces              []string // text of each position
 	masked, fresh       func(position int) bool
 }
 
@@ -72,7 +72,7 @@ func (w *Watcher) Draw(step *generate.Step) {
 		func(p int) bool { return s.Tokens[p] == mask }, func(p int) bool { return fresh[p] }})
 }
 
-// pieces shows each position: text, or the cells of a grid.
+// pieces returns the text of each position, or the cells of a grid.
 func (w *Watcher) pieces(tokens []int32) []string {
 	if w.m.Text != nil {
 		return w.m.Text.Pieces(tokens)
@@ -97,7 +97,7 @@ func (w *Watcher) show(s picture) {
 	w.up(&b)
 	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset,
 		line)
-	column, lines := 0, 2 // the headline and the first line of text
+	column, lines := 0, 2 // after the headline, at the start of the text
 	for i, piece := range s.pieces {
 		style := ""
 		switch {
@@ -133,7 +133,7 @@ func (w *Watcher) show(s picture) {
 	io.WriteString(w.out, b.String())
 }
 
-// Clear takes the drawing away, so that the result follows the command.
+// Clear removes the drawing, so that the result follows the command line.
 func (w *Watcher) Clear() {
 	if w.lines == 0 {
 		return
@@ -146,14 +146,14 @@ func (w *Watcher) Clear() {
 	w.lines = 0
 }
 
-// up goes to where the last drawing begins. The terminal may have shown ^C behind it.
+// up moves to the start of the last drawing. The terminal may have printed ^C after it.
 func (w *Watcher) up(b *strings.Builder) {
 	if w.lines > 0 {
 		fmt.Fprintf(b, "\r\x1b[%dA", w.lines)
 	}
 }
 
-// Redraw shows a step over the one before; the next sample comes below.
+// Redraw draws a step over the one before; the next sample is drawn below.
 func (w *Watcher) Redraw(r *traces.State, s *traces.Step) {
 	w.show(pictureOf(r, s))
 	if s.Done {

@@ -15,12 +15,12 @@ import (
 	"unmask/traces"
 )
 
-// on draws on a screen.
+// on returns a watcher that draws on a screen.
 func on(s *screen.Screen) *Watcher {
 	return &Watcher{out: s, size: func() (int, int) { return s.Width, s.Height }}
 }
 
-// frame is a picture of pieces, of which those in opened are new.
+// frame returns a picture of pieces; those with an index in opened are new.
 func frame(step int, pieces []string, opened ...int) picture {
 	fresh := map[int]bool{}
 	for _, p := range opened {
@@ -41,7 +41,7 @@ func TestFramesFollowOneAnother(t *testing.T) {
 		s.Text())
 	require.True(t, s.Bold['p'])
 	require.False(t, s.Bold['_'])
-	w.show(frame(3, []string{"short", "", "世界"}, 2)) // what was longer is gone
+	w.show(frame(3, []string{"short", "", "世界"}, 2)) // the longer text before it is gone
 	require.Equal(t, "$ unmask text --watch\nsample 7, step 3 of 9\nshort世界", s.Text())
 	w.Clear()
 	fmt.Fprint(s, "short世界\n")
@@ -49,7 +49,7 @@ func TestFramesFollowOneAnother(t *testing.T) {
 	require.False(t, s.Wrapped)
 }
 
-// What the terminal shows of a key that is pressed does not move the next frame, nor stay.
+// What a terminal prints for a pressed key neither shifts the next frame nor stays.
 func TestFramesAfterAKey(t *testing.T) {
 	s := screen.New(24, 8)
 	w := on(s)
@@ -63,7 +63,7 @@ func TestFramesAfterAKey(t *testing.T) {
 	require.Equal(t, "a__", s.Text())
 }
 
-// A wide rune that does not fit goes to the next line, and control characters nowhere.
+// A wide rune that does not fit goes to the next line; control characters are not printed.
 func TestFramesBreakLinesThemselves(t *testing.T) {
 	s := screen.New(24, 9)
 	on(s).show(frame(1, []string{strings.Repeat("x", 23), "世", "\x1b[2J\a\t",
@@ -73,8 +73,8 @@ func TestFramesBreakLinesThemselves(t *testing.T) {
 	require.False(t, s.Wrapped)
 }
 
-// Whatever is drawn, on whatever screen: no frame leaves anything of the one before, none scrolls
-// once there is room for one, and the result takes the drawing's place.
+// On any screen, no frame leaves parts of the one before, none scrolls once there is room for one,
+// and the result replaces the drawing.
 func TestFramesLeaveNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := screen.New(rapid.IntRange(23, 60).Draw(t, "width"), rapid.IntRange(3, 12).Draw(t, "height"))
@@ -97,7 +97,7 @@ func TestFramesLeaveNothing(t *testing.T) {
 	})
 }
 
-// headless is all rows above the cursor from the headline on.
+// headless returns all rows above the cursor from the headline on.
 func headless(s *screen.Screen) string {
 	var lines []string
 	for _, row := range s.Rows[:s.Row] {
@@ -109,8 +109,8 @@ func headless(s *screen.Screen) string {
 	return strings.Join(lines, "\n")
 }
 
-// A run that is replayed on a terminal ends with the samples below one another, though a batch
-// has them side by side, and what was interrupted comes last.
+// A run replayed on a terminal ends with its samples one below the other, although a batch
+// interleaves them; interrupted ones come last.
 func TestReplayOnAScreen(t *testing.T) {
 	const batch = `{"trace":1,"shape":[2],"hole":"_"}
 {"sample":0,"step":1,"steps":2,"opened":[{"position":1,"token":1,"piece":"b"}]}
@@ -140,7 +140,7 @@ const traced = `{"trace":1,"shape":[2,2],"hole":"_","known":[{"position":0,"toke
 {"sample":4,"step":2,"steps":2,"opened":[{"position":3,"token":3,"piece":"b"}],"closed":[1],"done":true}
 `
 
-// An image is a grid, a rune of several tokens one rune.
+// An image is a grid; a rune of several tokens is one rune.
 func TestReplayedGridOnAScreen(t *testing.T) {
 	s := screen.New(30, 10)
 	w := on(s)
