@@ -85,7 +85,7 @@ func (l layers) apart(from, to string) bool {
 	return false
 }
 
-// builds are the build contexts that the code is written for.
+// builds returns the build contexts that the code is written for.
 func builds() map[string]build.Context {
 	out := map[string]build.Context{}
 	for name, change := range map[string]func(c *build.Context){

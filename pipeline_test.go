@@ -51,7 +51,7 @@ func shorten(t *testing.T, file, tensor string, dim, rows int) {
 	require.NoError(t, os.Rename(file+".new", file))
 }
 
-// titokFolder is a generator with its image tokenizer.
+// titokFolder returns a generator with its image tokenizer.
 func titokFolder(t *testing.T) string {
 	dir := t.TempDir()
 	copyTo(t, "titok-bert-tiny", dir, "config.json", "model.safetensors")
@@ -62,7 +62,7 @@ func titokFolder(t *testing.T) string {
 	return dir
 }
 
-// maskgenFolder is a generator with its image tokenizer, text encoder and tokenizer.
+// maskgenFolder returns a generator with its image tokenizer, text encoder and tokenizer.
 func maskgenFolder(t *testing.T) string {
 	dir := t.TempDir()
 	copyTo(t, "maskgen-tiny", dir, "config.json", "model.safetensors")
@@ -75,7 +75,7 @@ func maskgenFolder(t *testing.T) string {
 	return dir
 }
 
-// haltonFolder is a converted generator with its converted image tokenizer.
+// haltonFolder returns a converted generator with its converted image tokenizer.
 func haltonFolder(t *testing.T) string {
 	dir := t.TempDir()
 	for file, o := range map[string]pytorch.Options{"halton-tiny/ImageNet_256_tiny.pth": {Heads: 5},

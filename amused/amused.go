@@ -259,8 +259,8 @@ func (m *Model) begin(b *model.Batch) (err error) {
 	return err
 }
 
-// vector is the conditioning vector: an MLP of the pooled text and of the numbers as sinusoids of
-// periods up to 10000, cosines first, in float32.
+// vector returns the conditioning vector: an MLP of the pooled text and of the numbers as sinusoids
+// of periods up to 10000, cosines first, in float32.
 func (m *Model) vector(p *model.Prompt) []float32 {
 	c := &m.cfg
 	list := p.Numbers
@@ -301,7 +301,7 @@ func silu(x []float32) []float32 {
 	return x
 }
 
-// project is the head's input for the rows asked for.
+// project returns the head's input for the rows asked for.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w, n := &m.w, len(rows)
 	w.last = nn.Grow(m.b, w.last, n, m.cfg.Width)

@@ -37,7 +37,7 @@ const (
 	maxTexts = 1 << 10 // rows of a text
 )
 
-// ratio is how many codes a cell has along a side.
+// ratio returns how many codes a cell has along a side.
 func (c Config) ratio() int {
 	if c.Halved {
 		return 2
@@ -45,7 +45,7 @@ func (c Config) ratio() int {
 	return 1
 }
 
-// grid is how many cells there are along a side.
+// grid returns how many cells there are along a side.
 func (c Config) grid() int { return c.Side / c.ratio() }
 
 // readConfig reads the sizes off the tensors; transformer/config.json has the heads and the grid.

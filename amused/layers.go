@@ -180,7 +180,7 @@ func (k *layer) load(l *nn.Loader) {
 	k.Down.Load(l)
 }
 
-// flat is a 1x1 convolution [out, in, 1, 1] as a Linear.
+// flat returns a 1x1 convolution [out, in, 1, 1] as a Linear.
 func flat(weight weights.Param) nn.Linear {
 	weight.Shape = weight.Shape[:2]
 	return nn.Linear{Weight: weight}

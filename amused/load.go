@@ -17,7 +17,7 @@ const recipe = "amused schedule=mage steps=12 guidance=9"
 // inpainting is the published one, whose schedule is linear.
 const inpainting = "amused schedule=linear steps=12 guidance=9"
 
-// className is the class that the configuration of the transformer, or of the pipeline, names.
+// className returns the class that the configuration of the transformer, or of the pipeline, names.
 func className(src *model.Source) string {
 	var f struct {
 		Class string `json:"_class_name"`

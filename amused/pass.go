@@ -25,7 +25,7 @@ type workspace struct {
 	up, gate     *tensor.Dense // [cells, inner]
 	scale, shift *tensor.Dense // [sequences, 4*width]
 	share        *tensor.Dense // [sequences, 4*width]: the response norm's factors
-	hidden       *tensor.Dense // [batch*codes, width]: what the last passes left
+	hidden       *tensor.Dense // [batch*codes, width]: the result of the latest passes
 	last, headIn *tensor.Dense
 	scratch      *kvcache.Cache
 
@@ -236,7 +236,7 @@ func (m *Model) leave(b *model.Batch) {
 	k.Scatter(w.hidden, reshaped(w.fours, c.Width), rows)
 }
 
-// reshaped is the same memory in rows of another width.
+// reshaped returns the same memory in rows of another width.
 func reshaped(t *tensor.Dense, width int) *tensor.Dense {
 	v := t.ShallowClone()
 	if err := v.Reshape(t.Shape().TotalSize()/width, width); err != nil {

@@ -1,7 +1,7 @@
-// Package attention is multi-head self-attention with explicit key and value tensors.
-// A pass computes some rows, all of a sequence's or a few, and each row attends to all
-// keys and values of its sequence: the ones computed now and, in a partial pass, the ones
-// that a full pass left in the cache.
+// Package attention is multi-head self-attention with explicit key and value tensors. A pass
+// computes some rows of a sequence, or all. Each row attends to all keys and values of its
+// sequence: those computed in this pass and, in a partial pass, those that a full pass left in the
+// cache.
 package attention
 
 import (
@@ -10,28 +10,28 @@ import (
 	"unmask/backend"
 )
 
-// Rows are the positions that a pass computes, of some sequences. Activations are in this
-// order: row i of every activation is position Pos[i] of its segment's sequence.
+// Rows are the positions that a pass computes, for several sequences. Activations are in this
+// order: row i is position Pos[i] of its segment's sequence.
 type Rows struct {
 	Segs []backend.Segment
 	Pos  []int32
 
-	// Seen is how many keys the rows of each segment attend to, where sequences have unlike lengths,
-	// [segments]; empty: all of the call's.
+	// Seen is the number of keys that the rows of each segment attend to, [segments], if lengths
+	// differ; empty: the number given to the call.
 	Seen []int
 
-	// Causal ends a segment where positions skip, because causal attention knows the position of a
-	// segment's first row only.
+	// Causal makes Add begin a new segment after a gap in the positions, because causal attention
+	// only knows the position of a segment's first row.
 	Causal bool
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (r *Rows) Len() int { return len(r.Pos) }
 
 // Reset removes all rows.
 func (r *Rows) Reset() { r.Segs, r.Pos, r.Seen = r.Segs[:0], r.Pos[:0], r.Seen[:0] }
 
-// Add adds a row. Rows of one sequence follow each other.
+// Add adds a row. Rows of one sequence must follow each other.
 func (r *Rows) Add(seq int, pos int32) {
 	n := len(r.Segs)
 	if n == 0 || r.Segs[n-1].Seq != seq || r.Causal && r.Pos[len(r.Pos)-1]+1 != pos {
@@ -42,7 +42,7 @@ func (r *Rows) Add(seq int, pos int32) {
 	r.Pos = append(r.Pos, pos)
 }
 
-// Pick sets r to some rows of another, ascending indexes into it.
+// Pick sets r to some rows of from, ascending indexes.
 func (r *Rows) Pick(from *Rows, rows []int32) {
 	r.Reset()
 	r.Causal = from.Causal
@@ -58,32 +58,31 @@ func (r *Rows) Pick(from *Rows, rows []int32) {
 	}
 }
 
-// Layer is the shape of one attention layer. Rotary is nil for networks with learned
-// positions.
+// Layer is the shape of one attention layer. Rotary is nil for networks with learned positions.
 type Layer struct {
 	Heads, HeadDim int
-	KV             int // key and value heads; 0 means Heads
+	KV             int // number of key and value heads; 0 means Heads
 	Causal         bool
 	Block          int  // with Causal, see backend.Heads
 	BF16           bool // see backend.Heads
 	Rotary         *backend.Rotary
 }
 
-// Apply takes qkv [rows, (heads+2*kv)*headDim], writes its keys and values to their positions in
-// k and v [batch, kv, length, headDim], and computes dst [rows, heads*headDim], the
-// attention of each row over keys 0..keys-1 of its sequence. q is scratch of dst's shape.
+// Apply writes the keys and values in qkv [rows, (heads+2*kv)*headDim] to their positions in k and
+// v [batch, kv, length, headDim] and computes dst [rows, heads*headDim], the attention of each row
+// over keys 0..keys-1 of its sequence. q is scratch memory of dst's shape.
 func (a Layer) Apply(b backend.Backend, dst, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
 	a.Split(b, q, k, v, qkv, rows, keys)
 	a.Attend(b, dst, q, k, v, rows, keys)
 }
 
-// Split is the first half of Apply: keys and values to k and v, queries to q.
+// Split is the first half of Apply: it writes keys and values to k and v, and queries to q.
 func (a Layer) Split(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
 	b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.Shape(keys), a.Rotary)
 }
 
 // Attend is the second half of Apply, for all rows of Split or for some (see Rows.Pick), whose
-// queries are in q. Segments that follow each other and see as many keys are one call.
+// queries are in q. Consecutive segments that see the same number of keys are one call.
 func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows, keys int) {
 	if len(rows.Seen) == 0 {
 		b.Attention(dst, q, k, v, rows.Segs, a.Shape(keys))
@@ -99,7 +98,7 @@ func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows,
 	}
 }
 
-// Shape returns the layer for attention over keys 0..keys-1.
+// Shape returns the backend's form of the layer, for attention over keys 0..keys-1.
 func (a Layer) Shape(keys int) backend.Heads {
 	return backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, KV: a.KV, Keys: keys, Causal: a.Causal,
 		Block: a.Block, BF16: a.BF16}

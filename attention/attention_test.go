@@ -35,7 +35,7 @@ func values(b backend.Backend, t *tensor.Dense, rows int) []float32 {
 	return v
 }
 
-// Rows of two sequences recomputed with the activations they had give what they gave.
+// Rows of two sequences recomputed from the same activations give the same result.
 func TestSomeRowsAgreeWithAll(t *testing.T) {
 	b := plain.New()
 	layer := attention.Layer{Heads: heads, HeadDim: dim}
@@ -65,7 +65,7 @@ func TestSomeRowsAgreeWithAll(t *testing.T) {
 	require.Equal(t, values(b, want, 4), values(b, some, 4))
 }
 
-// A row sees the keys and values that are in the tensors, whoever wrote them.
+// A row sees the keys and values in the tensors, whoever wrote them.
 func TestKeysAndValuesAreExplicit(t *testing.T) {
 	b := plain.New()
 	layer := attention.Layer{Heads: heads, HeadDim: dim}
@@ -79,12 +79,12 @@ func TestKeysAndValuesAreExplicit(t *testing.T) {
 	rows.Add(0, 2)
 	qkv, q, out := b.New(1, 3*width), b.New(1, width), b.New(1, width)
 	layer.Apply(b, out, q, k, v, qkv, &rows, length)
-	for _, x := range values(b, out, 1) { // its own value is 0, the five others 1
+	for _, x := range values(b, out, 1) { // its own value is 0, the other five are 1
 		require.InDelta(t, 5.0/6, x, 1e-6)
 	}
 }
 
-// Picked rows, whose queries were gathered, attend as they do among all.
+// Picked rows, with their queries gathered, attend as they do among all rows.
 func TestPickedRowsAttendAsAmongAll(t *testing.T) {
 	b := plain.New()
 	for _, causal := range []bool{false, true} {

@@ -6,8 +6,8 @@ import (
 	"unmask/backend"
 )
 
-// Buffer holds queries, keys or values of a pass, [rows, heads*headDim], for networks that
-// compute each apart: because they normalise all heads together, or because rows of one attention
+// Buffer holds queries, keys or values of a pass, [rows, heads*headDim], for networks that compute
+// them separately: because they normalise all heads together, or because the rows of one attention
 // come from different layers.
 type Buffer struct {
 	T *tensor.Dense // [rows, heads*headDim]
@@ -17,7 +17,7 @@ type Buffer struct {
 	to     []int32
 }
 
-// Grow makes room for rows of heads.
+// Grow makes room for `rows` rows.
 func (f *Buffer) Grow(b backend.Backend, rows, heads, headDim int) {
 	if f.T != nil && f.T.Shape()[0] >= rows {
 		return
@@ -26,12 +26,12 @@ func (f *Buffer) Grow(b backend.Backend, rows, heads, headDim int) {
 	f.T = b.New(rows, heads*headDim)
 	f.byHead = f.T.ShallowClone()
 	if err := f.byHead.Reshape(rows*heads, headDim); err != nil {
-		panic(err) // the same number of values
+		panic(err) // cannot happen: the number of values is the same
 	}
 }
 
-// Put copies the first n rows to positions pos of sequences seq in dst
-// [batch, heads, length, headDim], row i to pos(i) of seq(i).
+// Put copies the first n rows to dst [batch, heads, length, headDim]: row i to position pos(i) of
+// sequence seq(i).
 func (f *Buffer) Put(b backend.Backend, dst *tensor.Dense, n int,
 	place func(i int) (seq, pos int)) {
 	length := dst.Shape()[2]
@@ -45,7 +45,7 @@ func (f *Buffer) Put(b backend.Backend, dst *tensor.Dense, n int,
 	b.Scatter(dst, f.byHead, f.to)
 }
 
-// PutRows is Put of a pass's rows.
+// PutRows is Put for the rows of a pass.
 func (f *Buffer) PutRows(b backend.Backend, dst *tensor.Dense, rows *Rows) {
 	s := 0
 	f.Put(b, dst, rows.Len(), func(i int) (seq, pos int) {

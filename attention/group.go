@@ -2,8 +2,8 @@ package attention
 
 import "unmask/backend"
 
-// Full sets r to all positions of n sequences, which stand in the keys' and values' batch
-// from first on.
+// Full sets r to all positions of n sequences, whose indexes in the batch of keys and values begin
+// at first.
 func (r *Rows) Full(first, n, length int) {
 	r.Reset()
 	for s := range n {
@@ -27,8 +27,8 @@ func (r *Rows) Some(rows []int32, length int) {
 	}
 }
 
-// Group splits rows, sequence*length + position in ascending order of sequences, after about
-// most of them. A sequence stays whole: its rows see each other's new keys and values.
+// Group splits rows, sequence*length + position in ascending order of sequences, after about `most`
+// of them. The rows of a sequence stay together, because they see each other's new keys and values.
 func Group(rows []int32, length, most int) (group, rest []int32) {
 	n := min(most, len(rows))
 	for n < len(rows) && int(rows[n])/length == int(rows[n-1])/length {

@@ -194,9 +194,9 @@ type Backend interface {
 	// key head h*kv/heads.
 	Attention(dst, q, k, v *tensor.Dense, segs []Segment, h Heads)
 
-	// HeadStats, HeadSample and HeadVisit run the output head over x[:rows] and never
-	// write its logits out. HeadVisit hands over all columns of one row at a time, from
-	// several goroutines; logits are valid during the call only.
+	// HeadStats, HeadSample and HeadVisit run the output head over x[:rows] and never write its
+	// logits out. HeadVisit passes on all columns of one row at a time, from several goroutines;
+	// logits are valid during the call only.
 	HeadStats(x *tensor.Dense, rows int, h Head, s *HeadStats)
 	HeadSample(x *tensor.Dense, rows int, h Head, d *HeadDraw)
 	HeadVisit(x *tensor.Dense, rows int, h Head, visit func(row int, logits []float32))
@@ -237,10 +237,10 @@ const (
 	Max
 )
 
-// OutHeight is the height of the result; Up doubles the input first (nearest).
+// OutHeight returns the height of the result; Up doubles the input first (nearest).
 func (s ConvShape) OutHeight() int { return out(s.Height, s.KH, s.PadH, s.Stride, s.Up) }
 
-// OutWidth is the width of the result.
+// OutWidth returns the width of the result.
 func (s ConvShape) OutWidth() int { return out(s.Width, s.KW, s.PadW, s.Stride, s.Up) }
 
 func out(n, k, pad, stride int, up bool) int {

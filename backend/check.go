@@ -9,7 +9,7 @@ import (
 // The checks that every device makes before a kernel runs. They panic with the kernel's
 // name and the shapes, and allocate nothing when all is well.
 
-// Width is t's last dimension.
+// Width returns t's last dimension.
 func Width(t *tensor.Dense) int {
 	s := t.Shape()
 	if len(s) == 0 {
@@ -18,7 +18,7 @@ func Width(t *tensor.Dense) int {
 	return s[len(s)-1]
 }
 
-// Rows is how many rows of Width(t) t has.
+// Rows returns how many rows of Width(t) t has.
 func Rows(t *tensor.Dense) int {
 	n := 1
 	for _, d := range t.Shape()[:max(t.Dims()-1, 0)] {
@@ -27,7 +27,7 @@ func Rows(t *tensor.Dense) int {
 	return n
 }
 
-// HeadScale is h.Scale, 1 for 0.
+// HeadScale returns h.Scale, 1 for 0.
 func HeadScale(h Head) float32 {
 	if h.Scale == 0 {
 		return 1
@@ -35,7 +35,7 @@ func HeadScale(h Head) float32 {
 	return h.Scale
 }
 
-// ConvTarget is how many channels a pixel of dst has, and the first that is written.
+// ConvTarget returns how many channels a pixel of dst has, and the first that is written.
 func ConvTarget(s ConvShape) (stride, offset int) {
 	if s.DstStride == 0 {
 		return s.Out, s.DstOffset

@@ -59,7 +59,7 @@ type Candidates struct {
 	Draw      int    // how many of these, the first, get tokens
 }
 
-// Chosen is how many candidates are chosen and how many drawn.
+// Chosen returns how many candidates are chosen and how many drawn.
 func (c *Choice) Chosen() (chosen, drawn int) {
 	for _, g := range c.Groups {
 		chosen += g.Count

@@ -9,8 +9,8 @@ type Grouped interface {
 // processorRows is the rows of a group on a CPU: enough to pay for reading the weights once.
 const processorRows = 2048
 
-// GroupRows is about how many rows should go through a network at once on b. More would only take
-// more working memory.
+// GroupRows returns about how many rows should go through a network at once on b. More would only
+// take more working memory.
 func GroupRows(b Backend) int {
 	if g, ok := b.(Grouped); ok {
 		return g.GroupRows()

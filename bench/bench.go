@@ -103,7 +103,7 @@ func All() []Measurement {
 	return slices.Concat(ceilings(), language(), llama(), qwenSteps(), images(), kernels(), demos())
 }
 
-// Run takes the chosen measurements one after the other and hands over each result.
+// Run takes the chosen measurements one after the other and passes on each result.
 func Run(ctx context.Context, o Options, each func(Result)) error {
 	chosen, err := Select(o.Only)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"unmask/samplers"
 )
 
-// generations are whole sequences of LM12 in 32 steps. Each runs in turn with a twin that computes
-// what nobody reads too: all rows of the last block, and what a sampler could need in any step.
+// generations returns whole sequences of LM12 in 32 steps. Each runs in turn with a twin that
+// computes what nobody reads too: all rows of the last block, and what a sampler could need in any
+// step.
 func generations() []Measurement {
 	var out []Measurement
 	// halton reads the rows that it opens, maskgit and moment all that are masked

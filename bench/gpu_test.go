@@ -83,7 +83,7 @@ func bothPasses(t *testing.T, src *model.Source, o model.Options, length int) (a
 	return all
 }
 
-// BenchmarkGPU times passes and runs on the first GPU, where there is one: whole passes with every
+// BenchmarkGPU times passes and runs on the first GPU, if there is one: whole passes with every
 // position masked and the log-sum-exp at each, and runs of 32 steps with and without partial
 // caching.
 func BenchmarkGPU(b *testing.B) {

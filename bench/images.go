@@ -7,7 +7,7 @@ import (
 	"unmask/vqgan"
 )
 
-// images is ViT20, one sequence and eight, and the decoder of one image's codes.
+// images returns ViT20, one sequence and eight, and the decoder of one image's codes.
 func images() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
@@ -24,7 +24,7 @@ func images() []Measurement {
 const vqganConfig = `{"grid":16,"vqgan":{"ch":128,"ch_mult":[1,1,2,2,4],"num_res_blocks":2,"z_channels":256,
 	"embed_dim":256,"n_embed":1024,"out_ch":3}}`
 
-// decode is the VQGAN's decoder at its published size, one image.
+// decode returns the VQGAN's decoder at its published size, one image.
 func (s *Suite) decode() (work, error) {
 	s.drop()
 	tensors, ops := vqganTensors()
@@ -44,7 +44,7 @@ func (s *Suite) decode() (work, error) {
 	return work{run: func() error { return m.Decode(pixels, codes) }, cost: cost{ops: ops}}, nil
 }
 
-// vqganTensors are random weights, and the operations of the decoder's convolutions.
+// vqganTensors returns random weights, and the operations of the decoder's convolutions.
 func vqganTensors() (tensors, float64) {
 	t, ops := tensors{}, 0.0
 	conv := func(name string, in, out, kernel, side int) {

@@ -9,7 +9,7 @@ import (
 	"unmask/internal/philox"
 )
 
-// kernels are those that take most of a pass, by themselves.
+// kernels returns those that take most of a pass, by themselves.
 func kernels() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
@@ -79,7 +79,7 @@ func (s *Suite) head(p backend.Precision,
 		cost: cost{ops: 2 * headRows * headIn * headOut, as: p}}
 }
 
-// attention is one layer's, keys and values given.
+// attention returns one layer's, keys and values given.
 func (s *Suite) attention(length, heads, dim int) work {
 	q, dst := s.random(1, length, heads*dim), s.Device.New(length, heads*dim)
 	k, v := s.random(1, 1, heads, length, dim), s.random(1, 1, heads, length, dim)
@@ -89,7 +89,7 @@ func (s *Suite) attention(length, heads, dim int) work {
 		cost: cost{ops: 4 * float64(length) * float64(length) * float64(heads*dim)}}
 }
 
-// conv is a 3x3 convolution over a square image that keeps its channels, with the map of a
+// conv returns a 3x3 convolution over a square image that keeps its channels, with the map of a
 // group norm and swish applied while it reads, as in VQGAN's decoder.
 func (s *Suite) conv(side, channels int) work {
 	c := backend.ConvShape{Batch: 1, Height: side, Width: side, In: channels, Out: channels, KH: 3,
@@ -104,7 +104,7 @@ func (s *Suite) conv(side, channels int) work {
 		cost: cost{ops: 2 * float64(side*side) * float64(depth*channels)}}
 }
 
-// random is a tensor of numbers within -scale..scale.
+// random returns a tensor of numbers within -scale..scale.
 func (s *Suite) random(scale float32, shape ...int) *tensor.Dense {
 	t := s.Device.New(shape...)
 	v := make([]float32, t.DataSize())

@@ -9,7 +9,7 @@ import (
 	"unmask/model"
 )
 
-// language is LM12: in each precision the full pass and the partial one, then the samplers and
+// language returns LM12: in each precision the full pass and the partial one, then the samplers and
 // whole generations.
 func language() []Measurement {
 	var out []Measurement
@@ -23,7 +23,7 @@ func language() []Measurement {
 	return slices.Concat(out, rules(), generations())
 }
 
-// forward is a full pass with every position masked, and the head's log-sum-exp at each.
+// forward returns a full pass with every position masked, and the head's log-sum-exp at each.
 func (s *Suite) forward(name string, p backend.Precision, batch int) (work, error) {
 	m, err := s.load(name, p)
 	if err != nil {

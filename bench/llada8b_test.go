@@ -67,7 +67,7 @@ func BenchmarkLLaDA8B(b *testing.B) {
 	}
 }
 
-// peak is the largest resident memory so far, in MB.
+// peak returns the largest resident memory so far, in MB.
 func peak(b *testing.B) (mb float64) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

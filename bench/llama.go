@@ -17,8 +17,8 @@ import (
 	_ "unmask/llama"
 )
 
-// The sizes of LLaDA-8B, but for its layers, of which two are timed, and its vocabulary, whose head
-// is not.
+// The sizes of LLaDA-8B, except for its layers, of which two are timed, and its vocabulary, whose
+// head is not.
 const (
 	llamaWidth  = 4096
 	llamaMLP    = 12288
@@ -37,8 +37,8 @@ var llamaTypes = []struct {
 }{{"q4_k", weights.Q4_K, backend.Int8}, {"q8_0", weights.Q8_0, backend.Int8},
 	{"bf16", weights.BF16, backend.BF16}}
 
-// llama are two of LLaDA-8B's 32 layers: a full pass over 256 positions, and one over a block of 32
-// of them with the other keys and values in the cache.
+// llama returns two of LLaDA-8B's 32 layers: a full pass over 256 positions, and one over a block
+// of 32 of them with the other keys and values in the cache.
 func llama() []Measurement {
 	var out []Measurement
 	for i, t := range llamaTypes {

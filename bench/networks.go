@@ -58,7 +58,7 @@ func (s *Suite) drop() {
 	debug.FreeOSMemory()
 }
 
-// lm12 is SDTT's small student: 12 blocks of 768, length 1024, 50258 tokens.
+// lm12 returns SDTT's small student: 12 blocks of 768, length 1024, 50258 tokens.
 func lm12() (*model.Source, error) { return lm12Tensors().source("lm12", lm12Config) }
 
 const lm12Config = `{"model":{"hidden_size":768,"cond_dim":128,"length":1024,"n_blocks":12,"n_heads":12},
@@ -88,7 +88,7 @@ func lm12Tensors() tensors {
 	return t
 }
 
-// vit20 is MAGE-B: 12 blocks of 12 heads, 8 of 16, width 768, 256 codes and the class token.
+// vit20 returns MAGE-B: 12 blocks of 12 heads, 8 of 16, width 768, 256 codes and the class token.
 func vit20() (*model.Source, error) { return vit20Tensors().source("vit20", vit20Config) }
 
 const vit20Config = `{"model_type":"mage","embed_dim":768,"depth":12,"num_heads":12,
@@ -146,7 +146,7 @@ func (t *tensors) add(name string, shape ...int) {
 		Data: randomBF16(uint32(len(*t)), n, center, scale)})
 }
 
-// randomBF16 is n bfloat16 numbers around center. They repeat after a prime number, because
+// randomBF16 returns n bfloat16 numbers around center. They repeat after a prime number, because
 // drawing each would take longer than measuring.
 func randomBF16(use uint32, n int, center, scale float32) []byte {
 	const period = 65521

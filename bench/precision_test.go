@@ -106,7 +106,7 @@ func load(t testing.TB, files fs.FS, p backend.Precision) *unmask.Model {
 	return m
 }
 
-// logProbs are the marginals at rows, in float64.
+// logProbs returns the marginals at rows, in float64.
 func logProbs(t testing.TB, m *unmask.Model, tokens []int32, rows []int32) [][]float64 {
 	got, err := m.Forward(context.Background(),
 		&model.Batch{Size: 1, Length: len(tokens), Tokens: tokens, Time: []float64{0.5}})

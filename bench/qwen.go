@@ -8,8 +8,8 @@ import (
 	"unmask/model"
 )
 
-// The sizes of Qwen3-0.6B (dllm-hub/Qwen3-0.6B-diffusion-*), but for its blocks and its vocabulary:
-// a quarter of each, so that a pass and its head keep their shares.
+// The sizes of Qwen3-0.6B (dllm-hub/Qwen3-0.6B-diffusion-*), except for its blocks and its
+// vocabulary: a quarter of each, so that a pass and its head keep their shares.
 const (
 	qwenHidden = 1024
 	qwenMLP    = 3072
@@ -26,8 +26,8 @@ const qwenWeights = 2*qwenHidden*qwenHead*(qwenHeads+qwenKV) + 3*qwenHidden*qwen
 
 func init() { sources["qwen3-0.6b"] = qwen }
 
-// qwenSteps are a step of a small chat model in each precision: what their ratio is worth on this
-// processor.
+// qwenSteps returns a step of a small chat model in each precision: what their ratio is worth on
+// this processor.
 func qwenSteps() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
@@ -37,7 +37,8 @@ func qwenSteps() []Measurement {
 	return out
 }
 
-// step is a full pass over 64 masked positions and the head's two most probable tokens at each.
+// step returns a full pass over 64 masked positions and the head's two most probable tokens at
+// each.
 func (s *Suite) step(p backend.Precision) (work, error) {
 	m, err := s.load("qwen3-0.6b", p)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *Suite) step(p backend.Precision) (work, error) {
 	}, cost: cost{ops: ops, as: p}}, nil
 }
 
-// qwen is the file.
+// qwen returns the file.
 func qwen() (*model.Source, error) {
 	t := tensors{}
 	t.add("model.embed_tokens.weight", qwenVocab, qwenHidden)

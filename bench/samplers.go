@@ -12,7 +12,7 @@ import (
 	"unmask/samplers"
 )
 
-// rules are all samplers, on LM12.
+// rules returns all samplers, on LM12.
 func rules() []Measurement {
 	var out []Measurement
 	names := []string{"vanilla(bits=32)"}
@@ -33,7 +33,7 @@ func rules() []Measurement {
 // ruleSteps: what a sampler remembers, or closes, shows in the second.
 const ruleSteps = 2
 
-// sampler is the first two of 64 steps from LM12 with everything masked. The hidden states are
+// sampler returns the first two of 64 steps from LM12 with everything masked. The hidden states are
 // given, so the time is that of the head at the rows that the sampler wants and of its own work.
 func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
 	m, err := s.load("lm12", backend.F32)
@@ -106,7 +106,7 @@ func (g *given) steps(o generate.Options, threads int, r *rule) (rows int, err e
 
 func (g *given) Forward(context.Context, *model.Batch) (model.Marginals, error) { return g, nil }
 
-// first are the rows of the one sequence that there is.
+// first returns the rows of the one sequence that there is.
 func (g *given) first(rows []int32) []int32 {
 	g.rows = g.rows[:0]
 	for _, r := range rows {

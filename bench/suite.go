@@ -51,8 +51,8 @@ func (s *Suite) loop(p backend.Precision) ceiling.Loop {
 	return ceiling.Float32(s.level)
 }
 
-// opsRate is how many operations a second the threads can do, seen in a short burst. A share is
-// of a ceiling taken the moment before, so that a slow moment of the machine slows both.
+// opsRate returns how many operations a second the threads can do, seen in a short burst. A share
+// is of a ceiling taken the moment before, so that a slow moment of the machine slows both.
 func (s *Suite) opsRate(p backend.Precision) float64 {
 	const turns = 16
 	l, rounds := s.loop(p), 1000
@@ -67,7 +67,7 @@ func (s *Suite) opsRate(p backend.Precision) float64 {
 	}
 }
 
-// readRate is how many bytes a second the threads can read from memory.
+// readRate returns how many bytes a second the threads can read from memory.
 func (s *Suite) readRate() float64 {
 	if s.buffer == nil {
 		s.buffer = s.Device.New(readSize / 4).Float32s()

@@ -11,8 +11,8 @@ import (
 	"unmask/weights/hub"
 )
 
-// values are what shells complete flags with, by the flag's name; those of parameters know their
-// own, and the rest are names of files.
+// values completes flags by name; flags of parameters complete themselves, and all others take
+// names of files.
 var values = map[string]func() []string{
 	"sampler":   samplerNames,
 	"schedule":  scheduleNames,
@@ -41,7 +41,8 @@ func scheduleNames() (list []string) {
 	return list
 }
 
-// modelNames are the models at hand: embedded, and in the hub's cache.
+// modelNames returns the names of the available models: embedded ones, and those in the hub's
+// cache.
 func modelNames() []string {
 	list := unmask.Embedded()
 	cached, err := hub.List()
@@ -54,7 +55,7 @@ func modelNames() []string {
 	return append(list, "oracle:markov:length=16,tokens=4")
 }
 
-// complete tells shells the values of all flags of cmd and of the commands under it.
+// complete sets the completion of all flags of cmd and its subcommands.
 func complete(cmd *cobra.Command) {
 	for _, under := range cmd.Commands() {
 		complete(under)
@@ -78,6 +79,6 @@ func complete(cmd *cobra.Command) {
 
 func completion(list func() []string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return list(), cobra.ShellCompDirectiveDefault // names of files where none of these begins so
+		return list(), cobra.ShellCompDirectiveDefault // files, if no name begins like this
 	}
 }

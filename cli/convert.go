@@ -18,7 +18,7 @@ import (
 	"unmask/weights/pytorch"
 )
 
-// maxHeads bounds --heads.
+// maxHeads is the largest --heads.
 const maxHeads = 1 << 16
 
 func newConvert() *cobra.Command {

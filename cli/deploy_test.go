@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// serveArgs reads the flags of unmask serve from a recipe's command line.
+// serveArgs reads the flags of unmask serve from a command line in a deployment recipe.
 func serveArgs(t *testing.T, args []string) (drain time.Duration, values map[string]string) {
 	require.Equal(t, "serve", args[0])
 	cmd := newServe()
@@ -93,7 +93,7 @@ func TestSystemdUnit(t *testing.T) {
 	}
 }
 
-// manifest is what the test reads of a manifest of Kubernetes.
+// manifest has the fields of a Kubernetes manifest that the test reads.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -128,7 +128,7 @@ type container struct {
 		Capabilities struct{ Drop []string }
 	} `yaml:"securityContext"`
 	Mounts []struct{ Name string } `yaml:"volumeMounts"`
-	Probes map[string]any          `yaml:",inline"` // and what is not read
+	Probes map[string]any          `yaml:",inline"` // and all other fields
 }
 
 func TestKubernetes(t *testing.T) {

@@ -15,14 +15,14 @@ import (
 	"unmask/terminal"
 )
 
-// deviceFlags choose a model and how it runs.
+// deviceFlags choose a model and the device it runs on.
 type deviceFlags struct {
 	model     string
 	device    string
 	threads   int
 	precision string
 
-	ran string // the name of the device that load opened
+	ran string // name of the device that load opened
 }
 
 func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
@@ -42,7 +42,7 @@ func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
 
 const maxThreads = 1024
 
-// options checks the flags.
+// options checks the flags and returns the options that they set.
 func (d *deviceFlags) options() (unmask.Options, error) {
 	d.model = named(d.model)
 	p, ok := backend.ParsePrecision(d.precision)
@@ -56,8 +56,8 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 		Progress: terminal.Download()}, nil
 }
 
-// The embedded models, by the names that every command takes. Commands of images take demo for
-// demo-image, and those that judge text take it for demo-judge.
+// The embedded models, by the names that every command takes. For commands about images demo means
+// demo-image, and for those that judge text it means demo-judge.
 const (
 	demoText  = "demo"
 	demoImage = "demo-image"
@@ -100,7 +100,7 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 	return m, nil
 }
 
-// modelError is a mistake on the command line where a name can be no model's.
+// modelError makes an error a usage error if its name can be no model's.
 func modelError(err error) error {
 	if errors.Is(err, unmask.ErrName) {
 		return usage("%v", err)
@@ -117,14 +117,14 @@ func (d *deviceFlags) loadText(ctx context.Context) (*unmask.Model, error) {
 	return m, err
 }
 
-// ofImages makes --model demo mean the demo of images.
+// ofImages makes --model demo mean demo-image.
 func (d *deviceFlags) ofImages() {
 	if d.model == demoText {
 		d.model = demoImage
 	}
 }
 
-// loadImages is load for a model of images, with its codec.
+// loadImages is load for a model of images, and loads its codec.
 func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
 	d.ofImages()
 	m, err := d.load(ctx)
@@ -134,11 +134,11 @@ func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
 	if m.Pictures == nil {
 		return nil, usage("--model %s is a %s, which makes no pictures", d.model, m.Info.Architecture)
 	}
-	_, err = m.Pictures.Codec() // loads it: what is wrong with it shows before the first step
+	_, err = m.Pictures.Codec() // so that an error in its files comes before the first step
 	return m, err
 }
 
-// loadCodec loads a model's network between images and codes alone.
+// loadCodec loads only a model's codec.
 func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
 	d.ofImages()
 	o, err := d.options()
@@ -154,8 +154,7 @@ func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
 	return p.Codec()
 }
 
-// judge returns what networks that judge are loaded with, on b or, where that is nil, on the device
-// of the flags.
+// judge returns the options to load a judge with, on b or, if b is nil, on the device of the flags.
 func (d *deviceFlags) judge(b backend.Backend) (judges.Options, error) {
 	o, err := d.options()
 	if err == nil && b == nil {
@@ -164,8 +163,8 @@ func (d *deviceFlags) judge(b backend.Backend) (judges.Options, error) {
 	return judges.Options{Backend: b, Precision: o.Precision, Progress: o.Progress}, err
 }
 
-// judgeName makes --judge demo mean the embedded judge; of an exact model's text it means the
-// model.
+// judgeName returns the name of the judge: --judge demo means the embedded judge or, for the text
+// of an exact model, that model.
 func judgeName(name, modelName string) string {
 	switch {
 	case name != demoText:

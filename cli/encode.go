@@ -110,7 +110,7 @@ reads the prompt too takes text_last F32 [B,T,W], the text encoder's last states
 	return cmd
 }
 
-// encodeTexts writes the states of texts.
+// encodeTexts writes the text encoder's states of texts.
 func (d *deviceFlags) encodeTexts(ctx context.Context, file, out string) error {
 	o, err := d.options()
 	if err != nil {

@@ -19,7 +19,7 @@ func newEval() *cobra.Command {
 	return cmd
 }
 
-// printEvaluation shows what was measured.
+// printEvaluation prints the measured metrics.
 func printEvaluation(e experiments.Evaluation, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(stdout).Encode(e)

@@ -11,7 +11,7 @@ import (
 	"unmask/terminal"
 )
 
-// evalImageFlags are those of unmask eval image.
+// evalImageFlags are the flags of unmask eval image.
 type evalImageFlags struct {
 	deviceFlags
 	crew.Hub
@@ -103,7 +103,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	return printEvaluation(e, f.json)
 }
 
-// network returns Inception-v3, or the codec of --model where it is not given.
+// network returns Inception-v3 or, without --inception, the codec of --model.
 func (f *evalImageFlags) network(ctx context.Context) (experiments.Network, error) {
 	if f.by.Inception != "" {
 		o, err := f.judge(nil)

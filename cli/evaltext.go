@@ -14,7 +14,7 @@ import (
 	"unmask/terminal"
 )
 
-// evalTextFlags are those of unmask eval text.
+// evalTextFlags are the flags of unmask eval text.
 type evalTextFlags struct {
 	deviceFlags
 	name string // of the judge

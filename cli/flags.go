@@ -21,7 +21,7 @@ func threadsFlag(f *pflag.FlagSet, to *int, help string) {
 // seedFlag adds --seed.
 func seedFlag(f *pflag.FlagSet, to *uint64, help string) { flags.Seed(f, to, "seed", help) }
 
-// flagError is a mistake in a flag.
+// flagError reports a mistake in a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if near := flags.Near(cmd.Flags(), err); len(near) > 0 {
 		return usage("%v, did you mean --%s?", err, strings.Join(near, " or --"))

@@ -17,8 +17,8 @@ import (
 	"unmask/theory/oracle"
 )
 
-// Flags and library refuse the same values with the same words, 0 apart, which the library takes
-// for the default.
+// Flags and library refuse the same values with the same errors, except 0, which means the default
+// in the library.
 func TestFlagsRefuseAsTheLibrary(t *testing.T) {
 	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
 	fields := map[string]func(o *generate.Options, x float64){
@@ -39,7 +39,7 @@ func TestFlagsRefuseAsTheLibrary(t *testing.T) {
 	tried := 0
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		set := fields[p.Name]
-		if set == nil { // a text or a word, or what acts with another parameter alone
+		if set == nil { // a text or a word, or without effect alone
 			continue
 		}
 		tried++
@@ -78,7 +78,7 @@ func TestFlagsRefuseAsTheLibrary(t *testing.T) {
 	require.Equal(t, len(fields), tried)
 }
 
-// Every numeric flag of every command refuses what is no number in its own words.
+// Every numeric flag of every command has its own error for text that is not a number.
 func TestNumericFlagsRefuseInOneGrammar(t *testing.T) {
 	seen := 0
 	for _, cmd := range newRoot().Commands() {

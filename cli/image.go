@@ -21,7 +21,7 @@ import (
 	"unmask/terminal"
 )
 
-// imageFlags are those of unmask image.
+// imageFlags are the flags of unmask image.
 type imageFlags struct {
 	deviceFlags
 	samplingFlags
@@ -40,7 +40,7 @@ const defaultSheet = "unmask.png"
 
 func newImage() *cobra.Command { return new(imageFlags).command() }
 
-// command returns the command that fills the flags.
+// command returns the command with these flags.
 func (f *imageFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
@@ -165,7 +165,7 @@ func (f *imageFlags) prepare(ctx context.Context, flags *pflag.FlagSet) (m *unma
 	return m, o, err
 }
 
-// pictures makes the images of a run, and says where they are.
+// pictures makes the images of a run and prints where they are.
 func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.Options) error {
 	began := time.Now()
 	s, err := outputs.Settings(m, f.precision, o)
@@ -194,7 +194,7 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	}
 	terminal.Say("%s in %.1f s", terminal.Count(out.Made(), "image"), time.Since(began).Seconds())
 	for _, name := range written {
-		if f.json { // standard output has the lines
+		if f.json { // standard output has the JSON lines
 			terminal.Line(name)
 		} else if err := printLine(name); err != nil {
 			return err
@@ -203,7 +203,7 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	return err
 }
 
-// check refuses outputs before a model is loaded.
+// check returns an error for impossible outputs, before a model is loaded.
 func (f *imageFlags) check(flags *pflag.FlagSet) error {
 	for _, err := range []error{f.Picture.Check(flags), f.followFlags.check(),
 		f.Shard.Check(f.out != "", "--out DIR"),

@@ -17,7 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// checkPicture wants a size: picture FILE WIDTHxHEIGHT [frames N].
+// checkPicture checks the size of a picture: picture FILE WIDTHxHEIGHT [frames N].
 func checkPicture(ts *testscript.TestScript, neg bool, args []string) {
 	data, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -35,7 +35,7 @@ func checkPicture(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sameDirectory wants the same names and bytes: samedir A B.
+// sameDirectory checks that two folders have the same names and bytes: samedir A B.
 func sameDirectory(ts *testscript.TestScript, neg bool, args []string) {
 	a, b := files(ts, args[0]), files(ts, args[1])
 	if len(a) != len(b) {
@@ -59,7 +59,7 @@ func files(ts *testscript.TestScript, dir string) map[string][]byte {
 	return all
 }
 
-// killed runs a command and kills it when a run has so many outputs: killed N RUN COMMAND...
+// killed runs a command and kills it once its run has N outputs: killed N RUN COMMAND...
 func killed(ts *testscript.TestScript, neg bool, args []string) {
 	manifest := filepath.Join(ts.MkAbs(args[1]), "manifest.jsonl")
 	if strings.HasSuffix(args[1], ".jsonl") {

@@ -16,9 +16,9 @@ import (
 	"unmask/samplers"
 )
 
-// --sampler maskgit --schedule mage makes the tokens of MAGE's own loop (gen_img_uncond.py of Li
-// et al. 2023), written out here as it is published: what is masked is decided from behind, by
-// how many confidences lie below the one at the rank of the mask's length.
+// --sampler maskgit --schedule mage generates the tokens of MAGE's own loop (gen_img_uncond.py of
+// Li et al. 2023), which this test writes out as published: there a position stays masked if its
+// confidence is below the one whose rank is the number of masks.
 func TestMAGEsOwnLoop(t *testing.T) {
 	const steps, temperature, seed = 6, 4.5, 3
 	m, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{})
@@ -72,7 +72,7 @@ func TestMAGEsOwnLoop(t *testing.T) {
 	}
 }
 
-// sampleMasked draws a token at every masked position, with its log-probability from the logits.
+// sampleMasked draws a token at every masked position; it also returns its log-probability.
 func sampleMasked(t *testing.T, m *unmask.Model, tokens []int32,
 	noise philox.Stream) (sampled []int32, logP []float64) {
 	got, err := m.Forward(context.Background(),

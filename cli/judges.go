@@ -13,7 +13,7 @@ import (
 	"unmask/terminal"
 )
 
-// taskFlags choose what judges samples.
+// taskFlags choose the judge of samples.
 type taskFlags struct {
 	judges.Measure
 }
@@ -27,8 +27,8 @@ func (t *taskFlags) register(s *pflag.FlagSet) {
 		"of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
 }
 
-// task loads a model of a kind, text or image or "" for the model's own, and what judges its
-// samples, and says what its results depend on.
+// task loads a model of a kind, text, image, or "" for either, and the judge of its samples. It
+// also returns the settings that results depend on.
 func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (experiments.Task,
 	experiments.Settings, error) {
 	if name := d.model; kind == "image" {
@@ -64,7 +64,8 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	if err != nil {
 		return nil, nil, modelError(err)
 	}
-	for _, key := range []string{"model", "judge"} { // results name the embedded ones alike
+	// the embedded ones have the same names everywhere
+	for _, key := range []string{"model", "judge"} {
 		if v, ok := s[key]; ok {
 			v = strings.Replace(strings.Replace(v, demoImage+" ", demoText+" ", 1), demoJudge+" ",
 				demoText+" ", 1)
@@ -73,7 +74,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	}
 	s["threads"], s["precision"] = strconv.Itoa(d.threads), d.precision
 	if unmask.GPU(m.Backend) != "" {
-		s["device"] = m.Backend.Name() // times depend on which it is
+		s["device"] = m.Backend.Name() // times depend on it
 	}
 	return task, s, nil
 }

@@ -1,10 +1,10 @@
 // Package cli is the whole command line of unmask as a library: a program of another module that
 // registers samplers and networks of its own and calls [Main] has them in every command.
 //
-// Results go to standard output or to files, progress and errors to standard error.
-// It exits with 0, also where the reader of a pipe has read enough; with 2 after a mistake on the
-// command line itself; with 1 after any other error, also in a file that the command line names;
-// and with 128 and the signal's number when SIGINT (130), SIGTERM (143) or SIGHUP (129) ended it.
+// Results go to standard output or to files, progress and errors to standard error. The exit status
+// is 0 after success, or if the reader of a pipe stops reading; 2 after a mistake on the command
+// line itself; 1 after any other error, also in a file that the command line names; and 128 plus
+// the signal's number after SIGINT (130), SIGTERM (143) or SIGHUP (129).
 package cli
 
 import (
@@ -25,11 +25,11 @@ import (
 	"unmask/terminal"
 )
 
-// errInterrupted ends a run that was stopped after what it had finished was written.
+// errInterrupted ends a stopped run, after its finished outputs were written.
 var errInterrupted = outputs.ErrStopped
 
-// Main runs the command line of args, without the program's name, and returns the exit status. The
-// program is to end then: signals are no longer handled.
+// Main runs a command line, without the program's name, and returns the exit status. The program
+// should exit then: signals are no longer handled.
 func Main(args []string) int {
 	embedDemos()
 	ctx, stop, release := terminal.WithSignals(context.Background())
@@ -47,12 +47,12 @@ func Main(args []string) int {
 		return 0
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return stop.Status()
-	case errors.Is(err, syscall.EPIPE): // whoever read has read enough
+	case errors.Is(err, syscall.EPIPE): // the reader needs no more
 		return 0
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
 	if errors.Is(err, asking.ErrUsage) ||
-		strings.HasPrefix(err.Error(), "required flag") { // cobra's own
+		strings.HasPrefix(err.Error(), "required flag") { // an error of cobra
 		return 2
 	}
 	return 1
@@ -84,7 +84,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newHelp shows the help of a command, and refuses what is none.
+// newHelp returns the help command, which refuses unknown topics.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -116,7 +116,7 @@ func commandNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// noArgs refuses arguments that are not flags, and commands that do not exist.
+// noArgs returns an error for arguments that are not flags, and for unknown commands.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -127,7 +127,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usage("argument is %q, want flags only", args[0])
 }
 
-// exactly wants n arguments.
+// exactly requires n arguments.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -139,7 +139,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 
 func usage(format string, args ...any) error { return asking.Usage(format, args...) }
 
-// joinCounts lets a flag with an optional count stand apart from it: --cache 3 is --cache=3.
+// joinCounts joins a flag with its optional count: --cache 3 becomes --cache=3.
 func joinCounts(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {

@@ -51,7 +51,7 @@ func fetch() {
 	os.Exit(1)
 }
 
-// TestScripts runs the commands as a user does; testdata/script has one file a topic.
+// TestScripts runs the commands as a user does; testdata/script has one file per topic.
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -67,10 +67,10 @@ func TestScripts(t *testing.T) {
 	t.Cleanup(server.Close) // the scripts run in parallel, after this function
 	testscript.Run(t, testscript.Params{
 		Condition: func(name string) (bool, error) {
-			if name == "hup" { // not where the tests run under nohup
+			if name == "hup" { // SIGHUP is ignored under nohup
 				return !signal.Ignored(syscall.SIGHUP), nil
 			}
-			if name == "fleet" { // not in a build without NATS
+			if name == "fleet" { // there is none in a build without NATS
 				return len(crew.Commands(build)) > 0, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)

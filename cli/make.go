@@ -11,7 +11,7 @@ import (
 	"unmask/terminal"
 )
 
-// followFlags show and write down how a run goes.
+// followFlags choose how a run is shown and traced.
 type followFlags struct{ terminal.Show }
 
 func (f *followFlags) register(s *pflag.FlagSet, what string) {
@@ -20,7 +20,7 @@ func (f *followFlags) register(s *pflag.FlagSet, what string) {
 		"write what opened when, with which probability, to this new `FILE` for unmask replay")
 }
 
-// check refuses --watch where nothing can be drawn.
+// check returns an error for --watch if the terminal cannot be drawn on.
 func (f *followFlags) check() error {
 	if f.Watch && !terminal.Draws(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")

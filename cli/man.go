@@ -12,7 +12,7 @@ import (
 	"unmask/internal/whole"
 )
 
-// newMan writes manual pages, for whoever packs the program.
+// newMan returns the command that writes manual pages, for packagers.
 func newMan(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",

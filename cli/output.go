@@ -9,13 +9,12 @@ import (
 	"unmask/internal/whole"
 )
 
-// checkFile refuses a name of a flag that an output must not replace.
+// checkFile returns an error for an output of a flag that must not be replaced.
 func checkFile(flag, name string) error { return wrap(flag, whole.Check(name)) }
 
 func wrap(what string, err error) error { return asking.Wrap(what, err) }
 
-// stdout is standard output. It remembers the first error, which Main returns where a command did
-// not look.
+// stdout is standard output. It keeps the first error, which Main returns if the command did not.
 var stdout = &standard{}
 
 type standard struct{ err error }
@@ -29,14 +28,14 @@ func (s *standard) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// standardOutput writes a whole text.
+// standardOutput writes a whole text to standard output.
 func standardOutput(text string) error {
 	_, err := io.WriteString(stdout, text)
 	return err
 }
 
-// wrote prints the names of files that a command has written, results like any other, where err is
-// nil, and returns err. Where standard output has a command's other results, terminal.Line is used.
+// wrote prints the names of the files that a command has written, unless err is set, and returns
+// err. If standard output has other results, use terminal.Line instead.
 func wrote(err error, names ...string) error {
 	for _, name := range names {
 		if err == nil {
@@ -48,8 +47,8 @@ func wrote(err error, names ...string) error {
 
 func printLine(line string) error { return standardOutput(line + "\n") }
 
-// ended returns the error of a run whose outputs were closed: that of closing them counts unless
-// the run failed before.
+// ended returns the error of a run whose outputs were closed: the run's own error first, then that
+// of closing.
 func ended(ran, closed error) error {
 	if closed != nil && (ran == nil || errors.Is(ran, errInterrupted)) {
 		return closed

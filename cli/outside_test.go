@@ -16,7 +16,7 @@ import (
 	"unmask/weights"
 )
 
-// A module of its own, with a sampler of at most 40 lines and a network with cache of at most 60,
+// Another module, with a sampler of at most 40 lines and a network with a cache of at most 60,
 // calls Main and has both in every command.
 func TestOutside(t *testing.T) {
 	if testing.Short() {

@@ -12,7 +12,7 @@ import (
 	"unmask/theory/oracle"
 )
 
-// A model that was published with a recipe is run by it, but for the flags that were set.
+// A model published with a recipe is run with it, except for parameters set by flags.
 func TestPublishedRecipe(t *testing.T) {
 	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
 	m := unmask.NewModel(&model.Loaded{Denoiser: d,
@@ -48,7 +48,7 @@ func TestPublishedRecipe(t *testing.T) {
 	}
 }
 
-// The library fills in the same.
+// The library fills in the same recipe.
 func TestPublishedRecipeOfTheLibrary(t *testing.T) {
 	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
 	published := unmask.NewModel(&model.Loaded{Denoiser: d, Recipe: "halton schedule=cosine steps=12"},

@@ -70,7 +70,7 @@ func replayFile(ctx context.Context, name string, fps float64) error {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case errors.As(err, new(*traces.Unfinished)): // the rest is shown
+	case errors.As(err, new(*traces.Unfinished)): // the steps that are there were shown
 		terminal.Say("%s: %v", name, err)
 		return nil
 	}

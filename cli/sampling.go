@@ -11,9 +11,9 @@ import (
 	"unmask/param/flags"
 )
 
-// samplingFlags ask for a recipe.
+// samplingFlags are the flags of a recipe.
 type samplingFlags struct {
-	kind     model.Spec // of models, whose defaults hold until one is loaded
+	kind     model.Spec // of models whose defaults hold until one is loaded
 	n, batch int
 	seed     uint64
 }
@@ -33,7 +33,7 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	seedFlag(f, &s.seed, "same seed, same output")
 }
 
-// generation begins a run: it refuses what no model's defaults make right.
+// generation begins a run; it returns an error for values that are wrong for every model.
 func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 	o := generate.Options{N: s.n, Batch: s.batch, Seed: s.seed}
 	asked, err := asking.Asked(f)
@@ -46,7 +46,7 @@ func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 	return o, nil
 }
 
-// published fills in the recipe: what was asked for, over the defaults of the model or its kind.
+// published completes the recipe: the flags, over the defaults of the model or of its kind.
 func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model,
 	o generate.Options) (generate.Options, error) {
 	defaults := generate.Defaults(s.kind)
@@ -67,7 +67,7 @@ func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model,
 	return o.With(r), nil
 }
 
-// fitSteps lowers a step count that was not asked for to the number of positions to open.
+// fitSteps lowers the default number of steps to the number of positions to open.
 func (s *samplingFlags) fitSteps(f *pflag.FlagSet, o *generate.Options, free int) {
 	if !f.Changed("steps") {
 		o.Steps = min(o.Steps, max(1, free))

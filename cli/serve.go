@@ -103,7 +103,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	if err != nil {
 		return usage("--allow-origin: %v", err)
 	}
-	if os.Getenv("GOGC") == "" { // weights, keys and values are large and stay
+	if os.Getenv("GOGC") == "" { // weights, keys and values are large and long-lived
 		debug.SetGCPercent(25)
 	}
 	terminal.Patient(ctx)
@@ -130,7 +130,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	return err
 }
 
-// guard refuses flags by which everybody could ask.
+// guard returns an error for flags that would let everybody use the server.
 func (f *serveFlags) guard() (err error) {
 	switch {
 	case f.keys != "" && f.noKeys:

@@ -74,7 +74,7 @@ func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string)
 	by := taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception,
 		Reference: plan.Reference}}
 	task, settings, err := f.task(ctx, plan.Kind, by)
-	if errors.Is(err, asking.ErrUsage) { // in the plan, not on the command line
+	if errors.Is(err, asking.ErrUsage) { // a mistake in the plan, not on the command line
 		err = fmt.Errorf("%s: %v", name, err)
 	}
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string)
 	return wrote(err, f.out)
 }
 
-// openJournal opens results, and says what a crash left that cannot be read.
+// openJournal opens results and reports an incomplete end that a crash left.
 func openJournal(name string, s experiments.Settings,
 	p *experiments.Part) (*experiments.Journal, error) {
 	j, err := experiments.OpenPart(name, s, p)
@@ -117,8 +117,8 @@ func sayDropped(name string, bytes int) {
 	}
 }
 
-// measure measures points into the journal at name, alone or with workers that join. The task was
-// made of by.
+// measure measures points into the journal at name, alone or with workers. The task was made from
+// by.
 func (d *deviceFlags) measure(ctx context.Context, h *crew.Hub, name string, j *experiments.Journal,
 	task experiments.Task, s experiments.Settings, by taskFlags, points []experiments.Point) error {
 	if !h.Asked() {
@@ -128,7 +128,7 @@ func (d *deviceFlags) measure(ctx context.Context, h *crew.Hub, name string, j *
 	return h.Points(ctx, name, j, task, s, d.model, by.Measure, points)
 }
 
-// sweep measures points with progress on standard error, until an interrupt.
+// sweep measures points and shows progress on standard error, until a signal.
 func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task,
 	points []experiments.Point) error {
 	bar := terminal.NewSweep(j, task.Kind(), points)

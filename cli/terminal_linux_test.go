@@ -27,8 +27,8 @@ func TestTerminal(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"terminal": onTerminal}})
 }
 
-// onTerminal runs a command on a terminal of so many columns and rows and writes what the screen
-// shows in the end to a file: terminal COLUMNS ROWS FILE COMMAND...
+// onTerminal runs a command on a terminal of this size and writes what the screen shows at the end
+// to a file: terminal COLUMNS ROWS FILE COMMAND...
 func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	var size unix.Winsize
 	if _, err := fmt.Sscan(args[0]+" "+args[1], &size.Col, &size.Row); err != nil {
@@ -46,7 +46,7 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(cmd.Start())
 	slave.Close()
 	s := screen.New(int(size.Col), int(size.Row))
-	if _, err := io.Copy(s, master); !errors.Is(err, syscall.EIO) { // which is what its end looks like
+	if _, err := io.Copy(s, master); !errors.Is(err, syscall.EIO) { // the terminal was closed
 		ts.Check(err)
 	}
 	if err := cmd.Wait(); (err != nil) != neg {

@@ -32,7 +32,7 @@ type textFlags struct {
 
 func newText() *cobra.Command { return new(textFlags).command() }
 
-// command returns the command that fills the flags.
+// command returns the command with these flags.
 func (f *textFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "text",

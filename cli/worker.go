@@ -29,7 +29,7 @@ func (f *textFlags) built(m *unmask.Model, o unmask.Run, err error) (fleet.Built
 	return crew.Texts(m, s, o, outputs.TextOptions{Shown: f.Shown, Of: f.each}), err
 }
 
-// build makes on a worker what an errand asks for.
+// build prepares a worker for an errand.
 func build(ctx context.Context, e crew.Errand) (b fleet.Built, err error) {
 	d := deviceFlags{model: e.Model, device: e.Device, threads: e.Threads, precision: e.Precision}
 	switch e.Kind {

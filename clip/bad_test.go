@@ -85,7 +85,7 @@ func TestWordsAndCuts(t *testing.T) {
 	require.EqualError(t, err, "the prompt is 8193 bytes, want 0 to 8192")
 }
 
-// Any vocabulary gives a tokenizer whose ids are its own, or an error of one line.
+// Any vocabulary gives a tokenizer whose ids are its own, or a one-line error.
 func FuzzTokenizer(f *testing.F) {
 	good := files(f)
 	f.Add(good["vocab.json"].Data, good["merges.txt"].Data, good["special_tokens_map.json"].Data,

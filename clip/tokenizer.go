@@ -313,8 +313,8 @@ func (t *Tokenizer) pieces(word string) []string {
 	return parts
 }
 
-// letters are GPT-2's letters for the 256 bytes: printable bytes of Latin-1 stand for themselves,
-// the others for U+0100 and up.
+// letters returns GPT-2's letters for the 256 bytes: printable bytes of Latin-1 stand for
+// themselves, the others for U+0100 and up.
 func letters() *[256]string { return &alphabet }
 
 var alphabet = func() (list [256]string) {

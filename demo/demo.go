@@ -10,14 +10,14 @@ import (
 //go:embed text judge image
 var files embed.FS
 
-// Text is a masked diffusion model of small stories in SDTT's format: 192 wide, 8 blocks, length
-// 256, 1024 byte-pair tokens. Package stories measures what it writes.
+// Text returns a masked diffusion model of small stories in SDTT's format: 192 wide, 8 blocks,
+// length 256, 1024 byte-pair tokens. Package stories measures what it writes.
 func Text() fs.FS { return sub("text") }
 
-// Judge is a GPT-2 over the same tokens, for generative perplexity.
+// Judge returns a GPT-2 over the same tokens, for generative perplexity.
 func Judge() fs.FS { return sub("judge") }
 
-// Image is a MAGE with its VQGAN over drawn landscapes of 64 x 64 pixels.
+// Image returns a MAGE with its VQGAN over drawn landscapes of 64 x 64 pixels.
 func Image() fs.FS { return sub("image") }
 
 func sub(name string) fs.FS {

@@ -22,7 +22,7 @@ import (
 	"unmask/weights"
 )
 
-// anchor is the tensor by which a checkpoint's prefix is found.
+// anchor is the tensor that shows a checkpoint's prefix.
 const anchor = "vocab_embed.embedding"
 
 // unused are tensors of published files that inference does not need.
@@ -44,7 +44,7 @@ type block struct {
 	Norm2 nn.LayerNorm `weight:"norm2"`
 	Up    nn.Linear    `weight:"mlp.0"`
 	Down  nn.Linear    `weight:"mlp.2"`
-	// shift, scale, gate of attention; the same of the MLP
+	// shift, scale and gate of attention, then those of the MLP
 	Mod modulation `weight:"adaLN_modulation"`
 }
 
@@ -133,8 +133,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}}, nil
 }
 
-// load packs the bound weights. Without time conditioning every modulation is a constant:
-// scales and shifts go into the norms, gates into the output projections.
+// load packs the bound weights. Without time conditioning every modulation is constant: scales and
+// shifts are folded into the norms, gates into the output projections.
 func (m *Model) load(o model.Options) error {
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
@@ -146,7 +146,7 @@ func (m *Model) load(o model.Options) error {
 	}
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
-		mod := blk.Mod.load(l, c) // all nil with time conditioning
+		mod := blk.Mod.load(l, c) // nil elements with time conditioning
 		blk.Norm1.LoadModulated(l, mod[1], mod[0])
 		blk.QKV.Load(l)
 		blk.Out.LoadGated(l, mod[2])
@@ -165,13 +165,13 @@ func (m *Model) load(o model.Options) error {
 		Backend: o.Backend,
 		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab),
 			Bias:     l.Vector(l.Floats(&m.Head.Bias)),
-			Outcomes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last, is no outcome
+			Outcomes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last one, is not an outcome
 		Project: m.project,
 	}
 	return l.Err()
 }
 
-// rotary holds the angles, their cosines and sines in float32 as the published model does.
+// rotary returns cosines and sines of the angles, computed in float32 as in the published model.
 func (m *Model) rotary() *backend.Rotary {
 	half := m.cfg.Hidden / m.cfg.Heads / 2
 	cos, sin := make([]float32, m.cfg.Length*half), make([]float32, m.cfg.Length*half)
@@ -246,8 +246,8 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 	return &m.marginals, nil
 }
 
-// pass runs the blocks over the rows of p and leaves their hidden states at p.At. In the last
-// block it drops the rows that nobody reads.
+// pass runs the blocks over the rows of p and writes their hidden states to p.At. The last block
+// drops the rows that nobody reads.
 func (m *Model) pass(ctx context.Context, p *model.Pass, mods *modulations) error {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
@@ -270,8 +270,8 @@ func (m *Model) pass(ctx context.Context, p *model.Pass, mods *modulations) erro
 	return nil
 }
 
-// block is one transformer block over the rows of w.X, and returns those that are left. With mods,
-// norms and projections were loaded as they are and the modulation is applied here.
+// block computes one transformer block over the rows of w.X and returns the rows that are left.
+// With mods it applies the modulation; otherwise norms and projections include it.
 func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
 	w, b, blk := &m.work, m.b, &m.Blocks[i]
 	k, v := p.KV(i)
@@ -301,7 +301,7 @@ func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
 	return p
 }
 
-// residual adds a branch's projection to w.X, times its gate.
+// residual adds a branch's projection, times its gate, to w.X.
 func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mods *modulations, i,
 	gate int) {
 	if mods == nil {
@@ -312,7 +312,7 @@ func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mods *mod
 	m.b.GateAdd(m.work.X, m.work.Q, mods.of(i, gate), p.Sequences)
 }
 
-// project is the head's input: the final norm of the rows asked for.
+// project returns the head's input [rows, hidden]: the final norm of the rows asked for.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w := &m.work
 	w.head = nn.Grow(m.b, w.head, len(rows), m.cfg.Hidden)

@@ -41,7 +41,7 @@ func TestAnyBatchAndThreads(t *testing.T) {
 
 func TestRowsThatNobodyReads(t *testing.T) { parity.ReadRows(t, "sdtt-tiny", []int{5, 3, 40}) }
 
-// The marginals are SUBS: the mask token forbidden, normalised over the rest.
+// The marginals are SUBS: without the mask token, normalised over the rest.
 func TestLogProbs(t *testing.T) {
 	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
@@ -132,8 +132,8 @@ func TestStatsOfAllRowsAreFinite(t *testing.T) {
 	}
 }
 
-// At time 0 the noise level is 0, as it is in every call of a network without time
-// conditioning: the general path must agree with the folded one.
+// At time 0 the noise level is 0, as in every call of a network without time conditioning, so the
+// general path must agree with the folded one.
 func TestTimeConditioningAtZeroIsTheFoldedNetwork(t *testing.T) {
 	p := parity.Open(t, "sdtt-tiny")
 	tokens, shape := p.Ints("tokens")
@@ -173,7 +173,7 @@ func timeConditioned(t *testing.T, p *parity.Pack) *model.Loaded {
 	return m
 }
 
-// The reference's answers for times 1/4, 1/2 and 1: dit(w, tokens, sigma=-log1p(-(1-1e-3)*t)).
+// Reference values for times 1/4, 1/2 and 1: dit(w, tokens, sigma=-log1p(-(1-1e-3)*t)).
 var (
 	timeCases  = []float64{0.25, 0.5, 1}
 	timeLogits = []float32{
@@ -221,7 +221,7 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// withoutFrequencies drops the stored rotary frequencies, which would tell the head count.
+// withoutFrequencies drops the stored rotary frequencies, which would show the head count.
 func withoutFrequencies(t *testing.T, src *model.Source) *model.Source {
 	var keep []weights.Tensor
 	for _, name := range src.Set.Names() {
@@ -245,7 +245,8 @@ func TestTensorsOverruleTheConfig(t *testing.T) {
 		m.Info.Notes)
 }
 
-// A head count that no tensors could have is wrong even where the frequencies tell the right one.
+// A head count that does not fit the tensors is an error even if the frequencies show the right
+// one.
 func TestWithFrequencies(t *testing.T) {
 	p := parity.Open(t, "sdtt-tiny")
 	p.Config = []byte(strings.Replace(string(p.Config), `"n_heads": 4`, `"n_heads": 5`, 1))
@@ -262,7 +263,7 @@ func TestTensorsOverruleTheHeads(t *testing.T) {
 		"config.json says n_heads 12, the tensors 4: the tensors are right"}, m.Info.Notes)
 }
 
-// One error names everything that is wrong.
+// One error lists everything that is wrong.
 func TestWrongWeights(t *testing.T) {
 	p := parity.Open(t, "sdtt-tiny")
 	var some []weights.Tensor

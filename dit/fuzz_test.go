@@ -10,7 +10,7 @@ import (
 	"unmask/model"
 )
 
-// Any config.json beside good tensors gives sizes that they have, or an error of one line.
+// Any config.json beside valid tensors gives sizes that fit them, or a one-line error.
 func FuzzConfig(f *testing.F) {
 	p := parity.Open(f, "sdtt-tiny")
 	set, err := p.Set.Rebase(anchor)
@@ -28,7 +28,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		require.NoError(t, c.check())
 		require.LessOrEqual(t, c.Length, maxLength)
-		c.Length, c.TimeConditioned = 48, false // the tensors know neither
+		c.Length, c.TimeConditioned = 48, false // no tensor depends on these
 		require.Equal(t, Config{Hidden: 64, Heads: 4, Blocks: 3, Cond: 16, MLP: 256, Length: 48,
 			Vocab: 101}, c)
 		require.NotContains(t, strings.Join(notes, ""), "\n")

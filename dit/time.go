@@ -13,10 +13,10 @@ import (
 // frequencies is the width of the timestep's sinusoidal embedding: cosines, then sines.
 const frequencies = 256
 
-// noiseEps is MDLM's log-linear schedule's: sigma(t) = -log(1-(1-eps)t).
+// noiseEps is the constant of MDLM's log-linear schedule: sigma(t) = -log(1-(1-eps)t).
 const noiseEps = 1e-3
 
-// dense is a small layer that runs on the host, [out, in].
+// dense is a small layer [out, in] that runs on the host.
 type dense struct {
 	Weight weights.Param `weight:"weight"`
 	Bias   weights.Param `weight:"bias"`
@@ -42,7 +42,7 @@ func (d *dense) apply(x []float32) []float32 {
 	return y
 }
 
-// timestep turns a noise level into the conditioning vector.
+// timestep computes the conditioning vector from a noise level.
 type timestep struct {
 	In  dense `weight:"0"` // [cond, 256]
 	Out dense `weight:"2"` // [cond, cond]
@@ -75,7 +75,7 @@ func silu(x []float32) []float32 {
 	return x
 }
 
-// modulation is an adaLN layer: the conditioning vector to chunks of [hidden].
+// modulation is an adaLN layer: from the conditioning vector to chunks of [hidden].
 type modulation struct {
 	Layer  dense `weight:""`
 	chunks int
@@ -85,7 +85,7 @@ func newModulation(cond, hidden, chunks int) modulation {
 	return modulation{Layer: newDense(cond, chunks*hidden), chunks: chunks}
 }
 
-// load reads the layer. With a constant c it returns the chunks and keeps nothing; without, the
+// load reads the layer. With a constant c it returns the chunks and keeps nothing; without it the
 // chunks are nil.
 func (m *modulation) load(l *nn.Loader, c []float32) [][]float32 {
 	m.Layer.load(l)
@@ -106,16 +106,16 @@ func (m *modulation) split(y []float32) [][]float32 {
 	return chunks
 }
 
-// modulations are all blocks' chunks for a batch, [batch, hidden] each; the output layer's
-// come after the last block's.
+// modulations are the chunks of all blocks for a batch, [batch, hidden] each; those of the output
+// layer come last.
 type modulations struct {
-	time   []float64 // what they are for
+	time   []float64 // the times they were computed for
 	blocks [][]*tensor.Dense
 }
 
 func (m *modulations) of(block, chunk int) *tensor.Dense { return m.blocks[block][chunk] }
 
-// modulate computes the modulations of a batch's times, again only when they change.
+// modulate computes the modulations for a batch's times, unless they are the previous ones.
 func (m *Model) modulate(b *model.Batch) *modulations {
 	s := m.work.mods
 	if s == nil || len(s.time) < b.Size {

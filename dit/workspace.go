@@ -9,7 +9,7 @@ import (
 // workspace is the memory of a pass.
 type workspace struct {
 	nn.Work
-	hidden *tensor.Dense // [batch*length, hidden]: what the last passes left
+	hidden *tensor.Dense // [batch*length, hidden]: the result of the latest passes
 	head   *tensor.Dense // [rows of one call to the head, hidden]
-	mods   *modulations  // of time-conditioned networks
+	mods   *modulations  // for time-conditioned networks
 }

@@ -34,8 +34,8 @@ var metricLines = []struct{ name, line string }{
 	{"recall", "share of the reference among the samples"},
 }
 
-// MarshalJSON returns an object: samples, left_out and classes where there are any, and metrics
-// by name, each with its value and, where they are known, error and deviation.
+// MarshalJSON returns an object: samples, left_out and classes if there are any, and metrics by
+// name, each with its value and, where they are known, error and deviation.
 func (e Evaluation) MarshalJSON() ([]byte, error) {
 	type value struct {
 		Value     float64 `json:"value"`

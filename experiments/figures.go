@@ -15,7 +15,7 @@ func Figures(results []Result, s Size) []Chart {
 	return charts
 }
 
-// temperatureMethods are the methods of figures 3, 5 (left) and 6 (left).
+// temperatureMethods returns the methods of figures 3, 5 (left) and 6 (left).
 func temperatureMethods(g Grid) []Point {
 	var out []Point
 	for _, name := range temperatureSamplers {
@@ -117,8 +117,8 @@ func textFigures(t, single Table, g Grid) []Chart {
 	return charts
 }
 
-// storyMethods are the methods whose contradictions are drawn: the unbiased ones, and those with
-// temperature at the middle one.
+// storyMethods returns the methods whose contradictions are drawn: the unbiased ones, and those
+// with temperature at the middle one.
 func storyMethods(g Grid) []Point {
 	methods := g.unbiased()
 	for _, name := range temperatureSamplers {

@@ -29,10 +29,10 @@ type Image struct {
 	Reference *Reference
 }
 
-// Kind is image.
+// Kind returns image.
 func (Image) Kind() string { return "image" }
 
-// Model is the denoiser.
+// Model returns the denoiser.
 func (t Image) Model() model.Denoiser { return t.Denoiser }
 
 // Scorer decodes samples and compares them with the reference.

@@ -73,7 +73,7 @@ func TestFixedFollowsP(t *testing.T) {
 	require.Less(t, chi, 16.3) // 99.9 % with 3 degrees of freedom
 }
 
-// deviation is the standard deviation of repeats, 0 of one.
+// deviation returns the standard deviation of repeats, 0 of one.
 func deviation(v []float64) float64 {
 	if len(v) < 2 {
 		return 0

@@ -39,7 +39,7 @@ func world(s Size, quality, entropy func(p Point) float64) []Result {
 	return out
 }
 
-// asInPaper is a world in which the paper's claims hold.
+// asInPaper returns a world in which the paper's claims hold.
 func asInPaper(p Point) (quality, entropy float64) {
 	steps := math.Log2(float64(p.Steps))
 	quality, entropy = 5-0.4*steps, 5.3

@@ -19,10 +19,10 @@ type Text struct {
 	Decode   func(ids []int32) string
 }
 
-// Kind is text.
+// Kind returns text.
 func (Text) Kind() string { return "text" }
 
-// Model is the denoiser.
+// Model returns the denoiser.
 func (t Text) Model() model.Denoiser { return t.Denoiser }
 
 // Scorer judges raw ids, as SDTT's code does.

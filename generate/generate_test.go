@@ -390,7 +390,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 	}
 }
 
-// peaked is a table in which position p is more certain the larger (7*p)%length is.
+// peaked returns a table in which position p is more certain the larger (7*p)%length is.
 func peaked(length int) *table {
 	d := newTable(length)
 	d.logits = func(_ []int32, position, token int) float32 {

@@ -115,8 +115,8 @@ const recipe = "halton-maskgit(last=1.2) schedule=arccos steps=32 guidance=2"
 // confidence is the authors' other sampler with its defaults (Sampler/confidence_sampler.py).
 const confidence = "maskgit-redraw schedule=late-arccos steps=12 guidance=3 guidance-schedule=ramp"
 
-// evaluation is the run of the authors' evaluation of 50,000 images (Halton-MaskGIT, README.md and
-// launch/eval_test_to_img.sh): guidance by size, 32 steps, the first of them half as sharp.
+// evaluation returns the run of the authors' evaluation of 50,000 images (Halton-MaskGIT, README.md
+// and launch/eval_test_to_img.sh): guidance by size, 32 steps, the first of them half as sharp.
 func (c Config) evaluation() string {
 	w := "0.5"
 	switch {

@@ -283,8 +283,8 @@ func (m *Model) embed(p *model.Pass) {
 	b.Scatter(w.x, w.h, w.registers)
 }
 
-// block is one transformer block over the rows of w.x, and returns those that are left: the last
-// drops what nobody reads.
+// block computes one transformer block over the rows of w.x and returns those that are left: the
+// last drops what nobody reads.
 func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w, b, k := &m.w, m.b, &m.Blocks[i]
 	keys, values := p.KV(i)
@@ -329,7 +329,7 @@ func (w *workspace) keep(b backend.Backend, rows []int32) {
 	w.q, w.o = w.o, w.q
 }
 
-// project is the head's input for the rows asked for.
+// project returns the head's input for the rows asked for.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w := &m.w
 	w.last = nn.Grow(m.b, w.last, len(rows), m.cfg.Hidden)

@@ -55,13 +55,13 @@ func (a *Animation) Frame(p *image.NRGBA, masked []image.Rectangle, delay int) {
 	a.gif.Delay = append(a.gif.Delay, delay)
 }
 
-// level is the step of a colour nearest to v but for the threshold t of 16.
+// level returns the step of a colour nearest to v, moved by the dither threshold t of 16.
 func level(v uint8, levels, t int) int {
 	return (int(v)*(levels-1)*32 + 255*(2*t+1)) / (255 * 32)
 }
 
-// Frames is how many there are.
+// Frames returns how many there are.
 func (a *Animation) Frames() int { return len(a.gif.Image) }
 
-// Encode writes the GIF, which repeats for ever.
+// Encode writes the GIF, which repeats forever.
 func (a *Animation) Encode(w io.Writer) error { return gif.EncodeAll(w, &a.gif) }

@@ -84,7 +84,7 @@ func checkSize(c image.Config) error {
 	return nil
 }
 
-// cut is Pillow's grey of 16 bits: values above 255 are white.
+// cut returns Pillow's grey of 16 bits: values above 255 are white.
 func cut(grey *image.Gray16) *Image {
 	size := grey.Bounds()
 	m := &Image{Width: size.Dx(), Height: size.Dy(), Pix: make([]byte, 0, 3*size.Dx()*size.Dy())}

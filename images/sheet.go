@@ -32,7 +32,7 @@ func NewSheet(n int, size image.Point) *Sheet {
 	return s
 }
 
-// At is the top left corner of picture i.
+// At returns the top left corner of picture i.
 func (s *Sheet) At(i int) image.Point {
 	return image.Pt(s.margin+i%s.cols*(s.Size.X+s.margin), s.margin+i/s.cols*(s.Size.Y+s.margin))
 }
@@ -61,7 +61,7 @@ func check(cell image.Rectangle, visit func(x, y, shade int)) {
 	}
 }
 
-// NRGBA is the image in the standard library's form, opaque.
+// NRGBA returns the image in the standard library's form, opaque.
 func (m *Image) NRGBA() *image.NRGBA {
 	p := image.NewNRGBA(image.Rect(0, 0, m.Width, m.Height))
 	for i := range m.Width * m.Height {

@@ -50,7 +50,7 @@ func PackFeatures(features, logits []float32) []byte {
 	return out
 }
 
-// UnpackFeatures is the inverse of PackFeatures.
+// UnpackFeatures returns the inverse of PackFeatures.
 func UnpackFeatures(row []byte) (features, logits []float32, err error) {
 	if len(row) < 4 || len(row)%4 != 0 {
 		return nil, nil, fmt.Errorf("features are %d bytes, want a multiple of 4", len(row))

@@ -1,6 +1,6 @@
-// Package kvcache keeps the keys and values of every layer of a full pass, so that a
-// partial pass can recompute a few rows and take all others from here (Hayakawa et
-// al. 2025, section "Partial caching approximation with transformers").
+// Package kvcache keeps the keys and values of every layer of a full pass, so that a partial pass
+// can recompute a few rows and take all others from the cache (Hayakawa et al. 2025, section
+// "Partial caching approximation with transformers").
 package kvcache
 
 import (
@@ -11,22 +11,22 @@ import (
 
 // Layer is the shape of one attention layer.
 type Layer struct {
-	Heads   int // of keys and values
+	Heads   int // number of key and value heads
 	HeadDim int
 }
 
-// Cache holds K and V of all layers for a batch of sequences. They are plain tensors:
-// read them, change them, put others in their place.
+// Cache holds K and V of all layers for a batch of sequences. They are plain tensors, which may be
+// read, changed or replaced.
 type Cache struct {
 	Batch, Length int
-	K, V          []*tensor.Dense // a layer each: [batch, heads, length, headDim]
+	K, V          []*tensor.Dense // one for each layer: [batch, heads, length, headDim]
 
-	// States are what a network keeps of each sequence beside keys and values, [batch, width] each:
-	// MAGE what its decoder sees at masked positions.
+	// States are further tensors kept for each sequence, [batch, width] each: for MAGE, the
+	// decoder's input at masked positions.
 	States []*tensor.Dense
 }
 
-// New allocates a cache on b for layers of the given shapes and states of the given widths.
+// New allocates a cache on b for layers of these shapes and states of these widths.
 func New(b backend.Backend, batch, length int, layers []Layer, states ...int) *Cache {
 	c := &Cache{Batch: batch, Length: length}
 	for _, l := range layers {

@@ -154,9 +154,9 @@ func (m *Tokenizer) patches() error {
 	return picture.Drawn(m.pixels)
 }
 
-// DecodeText writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, colours in 0..1 but
-// for what the network overshoots. text is [B, TextRows, TextWidth], nil where the tokenizer reads
-// none.
+// DecodeText writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, colours 0 to 1, or a
+// little outside where the network overshoots. text is [B, TextRows, TextWidth], nil where the
+// tokenizer reads none.
 func (m *Tokenizer) DecodeText(ctx context.Context, dst []float32, codes []int32,
 	text []float32) (err error) {
 	defer backend.Recover(&err)

@@ -179,7 +179,7 @@ func drawerSizes(s *weights.Sizes, grid int) vqgan.Config {
 	return c
 }
 
-// divisor is the greatest common one.
+// divisor returns the greatest common one.
 func divisor(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
@@ -256,7 +256,7 @@ var unused = []string{"quantize.embed_prob", "quantize.codebook_used", "*.num_ba
 // Sizes returns the network's sizes.
 func (m *Tokenizer) Sizes() Sizes { return m.sizes }
 
-// matrix is a 1x1 convolution [out, in, 1, 1] as a Linear.
+// matrix returns a 1x1 convolution [out, in, 1, 1] as a Linear.
 func matrix(weight, bias weights.Param) nn.Linear {
 	weight.Shape = weight.Shape[:2]
 	return nn.Linear{Weight: weight, Bias: bias}

@@ -9,30 +9,31 @@ import (
 	"unmask/weights"
 )
 
-// Config is the network's sizes, and what distinguishes one descendant of Llama from another.
+// Config is the network's sizes and what distinguishes the descendants of Llama.
 type Config struct {
 	Hidden, Layers     int
-	Heads, KV, HeadDim int // KV: key and value heads
+	Heads, KV, HeadDim int // KV: number of key and value heads
 	MLP                int // width inside the MLPs
-	Vocab              int // outcomes, the mask among them
-	Rows               int // of the embedding and of the head: Vocab and padding
+	Vocab              int // outcomes, including the mask
+	Rows               int // rows of the embedding and the head: Vocab and padding
 	Length             int // positions
 
 	Theta  float64 // base of the rotary frequencies
-	Rotary int     // numbers of a head that turn, the first
+	Rotary int     // numbers of a head that are rotated, the first ones
 	Eps    float32
 
-	Biased bool // biases on queries, keys and values (Qwen2)
-	Normed bool // norms of each query and key head (Qwen3)
-	Tied   bool // the head is the embedding
-	Shift  bool // row i is the prediction for position i+1
-	Block  int  // positions of a block, whose rows see it and those before it; 0: rows see all
+	Biased bool // queries, keys and values have biases (Qwen2)
+	Normed bool // each query and key head has a norm (Qwen3)
+	Tied   bool // the head's weight is the embedding
+	Shift  bool // row i predicts position i+1
+	// positions of a block; rows see their own block and those before it; 0: rows see all
+	Block int
 
 	Mask int32
 	EOS  []int32
 	MoE  *Experts // nil: dense MLPs
 
-	Recipe string // the run that it was published with
+	Recipe string // the published run
 }
 
 // Limits of config.json.
@@ -42,9 +43,9 @@ const (
 	maxLength = 1 << 20
 )
 
-// file is a config.json whose values are read by key. The first error stays.
+// file is a config.json whose values are read by key. It keeps the first error.
 type file struct {
-	name   string // of the model
+	name   string // name of the model
 	values map[string]json.RawMessage
 	err    error
 }
@@ -55,13 +56,13 @@ func (f *file) fail(format string, args ...any) {
 	}
 }
 
-// has reports whether a key is there with another value than null.
+// has reports whether a key is present with a value other than null.
 func (f *file) has(key string) bool {
 	v, ok := f.values[key]
 	return ok && string(v) != "null"
 }
 
-// read decodes a key's value, and reports whether it is there.
+// read decodes a key's value and reports whether it is present.
 func (f *file) read(key string, v any, want string) bool {
 	if !f.has(key) {
 		return false
@@ -81,7 +82,7 @@ func short(v json.RawMessage) string {
 	return string(v)
 }
 
-// whole reads an integer from 1 to most; otherwise stands for a missing one, 0 for none.
+// whole reads an integer from 1 to most; a missing one is `otherwise`, where 0 makes it an error.
 func (f *file) whole(key string, otherwise, most int) int {
 	n := otherwise
 	if !f.read(key, &n, "a whole number") && n == 0 {
@@ -92,7 +93,7 @@ func (f *file) whole(key string, otherwise, most int) int {
 	return n
 }
 
-// number reads a number above 0; otherwise stands for a missing one.
+// number reads a number above 0; a missing one is `otherwise`.
 func (f *file) number(key string, otherwise float64) float64 {
 	x := otherwise
 	f.read(key, &x, "a number")
@@ -112,7 +113,8 @@ func (f *file) flag(key string) (b bool) {
 	return b
 }
 
-// only refuses values that this package does not compute. Missing keys are those.
+// only returns an error for values that this package does not support. Missing keys have the
+// supported values.
 func (f *file) only(values map[string]any) {
 	for key, want := range values {
 		if !f.has(key) {
@@ -146,7 +148,7 @@ func (f *file) ids(key string, rows int) []int32 {
 	return list
 }
 
-// open decodes config.json, and what generation_config.json adds to it.
+// open decodes config.json and adds generation_config.json.
 func open(src *model.Source) *file {
 	f := &file{name: src.Name, values: map[string]json.RawMessage{}}
 	if f.err = model.DecodeConfig(src, &f.values); f.err != nil {
@@ -163,7 +165,8 @@ func open(src *model.Source) *file {
 			}
 		}
 	}
-	var rope map[string]json.RawMessage // later versions of transformers have these keys inside one
+	// later versions of transformers put these keys into one object
+	var rope map[string]json.RawMessage
 	if f.read("rope_parameters", &rope, "an object") {
 		for key, v := range rope {
 			if !f.has(key) {
@@ -174,7 +177,7 @@ func open(src *model.Source) *file {
 	return f
 }
 
-// rows returns the first dimension of a tensor, for the embedding's padding.
+// rows returns the first dimension of a tensor, which shows the embedding's padding.
 func rows(set *weights.Set, name string, otherwise int) int {
 	if t, ok := set.Get(name); ok && len(t.Shape) == 2 {
 		return t.Shape[0]
@@ -182,7 +185,7 @@ func rows(set *weights.Set, name string, otherwise int) int {
 	return otherwise
 }
 
-// readConfig reads the sizes of a family.
+// readConfig reads the sizes for the model's family.
 func readConfig(src *model.Source) (c Config, err error) {
 	f := open(src)
 	if f.err != nil {
@@ -203,8 +206,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 	return c, f.err
 }
 
-// mask reads the mask's id from config.json or generation_config.json or, where neither has it,
-// finds the tokenizer's token of that name.
+// mask reads the mask's id from config.json or generation_config.json; if both lack it, it looks up
+// the mask token in the tokenizer.
 func (f *file) mask(src *model.Source, c Config) int32 {
 	if list := f.ids("mask_token_id", c.Vocab); len(list) > 0 {
 		return list[0]

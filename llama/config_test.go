@@ -17,7 +17,7 @@ import (
 	"unmask/weights"
 )
 
-// loadWith loads a pack with keys of its config.json set, or with a nil removed.
+// loadWith loads a pack with keys of its config.json replaced, or removed where the value is nil.
 func loadWith(t *testing.T, pack string, set map[string]any) (*model.Loaded, error) {
 	p := parity.Open(t, pack)
 	var config map[string]any
@@ -36,7 +36,7 @@ func loadWith(t *testing.T, pack string, set map[string]any) (*model.Loaded, err
 	return model.Load(&src, model.Options{Backend: plain.New()})
 }
 
-// What is not computed is refused by the name of its key.
+// Unsupported settings are refused with the name of their key.
 func TestUnknownConfigurations(t *testing.T) {
 	for _, c := range []struct {
 		pack, key string
@@ -80,7 +80,7 @@ func TestUnknownConfigurations(t *testing.T) {
 	}
 }
 
-// Newer config.json have the rotary keys inside one.
+// Newer config.json files have the rotary keys in one object.
 func TestRopeParameters(t *testing.T) {
 	l, err := loadWith(t, "dream-tiny",
 		map[string]any{"rope_theta": nil,
@@ -93,7 +93,7 @@ func TestRopeParameters(t *testing.T) {
 	require.ErrorContains(t, err, `rope_type is "llama3", want "default"`)
 }
 
-// What distinguishes the families that share a kind or a table of names.
+// Families that share a kind or a table of names are told apart.
 func TestFamilies(t *testing.T) {
 	for _, c := range []struct {
 		pack    string
@@ -137,7 +137,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// A weight that is no number is an error that names its tensor: of the embedding when it is read.
+// A NaN weight is an error that names its tensor; for the embedding, when the row is read.
 func TestBrokenWeights(t *testing.T) {
 	broken := func(tensor string) (*model.Loaded, error) {
 		p := parity.Open(t, "llada-tiny")

@@ -16,14 +16,15 @@ import (
 // modeling_llada2_moe.py).
 type Experts struct {
 	Count, PerToken   int
-	Groups, TopGroups int     // experts are chosen in the best groups alone
-	MLP               int     // width inside an expert
-	Shared            int     // experts that every row goes through, as one wide MLP
-	Dense             int     // first blocks, which have a plain MLP
-	Scale             float64 // sum of a row's weights
+	Groups, TopGroups int // experts are chosen only in the best groups
+	MLP               int // width inside an expert
+	// number of experts that every row passes through, computed as one wide MLP
+	Shared int
+	Dense  int     // number of first blocks, which have a plain MLP
+	Scale  float64 // sum of a row's expert weights
 }
 
-// llada2 reads config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and their larger ones.
+// llada2 reads the config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones.
 func (f *file) llada2(set *weights.Set) Config {
 	f.only(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
 		"use_qkv_bias":      false,
@@ -64,18 +65,18 @@ func (f *file) llada2(set *weights.Set) Config {
 	return c
 }
 
-// llada2BlockSize is that of the published models, whose config.json does not have it.
+// llada2BlockSize is the block size of the published models, which is not in config.json.
 const llada2BlockSize = 32
 
-// experts is one block's router and its MLPs.
+// experts is one block's router and its experts.
 type experts struct {
 	Gate    weights.Param `weight:"gate.weight"`      // [experts, hidden]
-	Bias    weights.Param `weight:"gate.expert_bias"` // [experts] for the choice alone
+	Bias    weights.Param `weight:"gate.expert_bias"` // [experts], used for the choice only
 	Experts []nn.GatedMLP `weight:"experts"`
 	Shared  nn.GatedMLP   `weight:"shared_experts"`
 
 	cfg  *Experts
-	gate backend.Matrix // float32, whatever the other weights are
+	gate backend.Matrix // float32 at any precision
 	bias []float32
 }
 
@@ -107,14 +108,14 @@ func (e *experts) load(l *nn.Loader) {
 // expertWork is the memory of a block's experts.
 type expertWork struct {
 	scores       *tensor.Dense // [rows, experts]
-	x, y         *tensor.Dense // [rows of an expert, hidden]: its input and its result
+	x, y         *tensor.Dense // [rows of an expert, hidden]: input and output
 	inner        *tensor.Dense // [rows of an expert, mlp]
 	shared       *tensor.Dense // [rows, shared*mlp]
 	results      *tensor.Dense // [rows*perToken, hidden], expert after expert
 	host         []float32     // scores before their sigmoid
-	scored       []float64     // a row's scores, in float64: near 1 float32 has few
+	scored       []float64     // scores of one row, in float64 because float32 is coarse near 1
 	route        []choice      // [rows*perToken]
-	order        []int32       // of route, by expert
+	order        []int32       // indexes of route, sorted by expert
 	rows, at     []int32
 	scale        []float32
 	keys, groups []scored
@@ -124,22 +125,22 @@ type expertWork struct {
 type choice struct {
 	expert int32
 	weight float32
-	at     int32 // its row of results
+	at     int32 // row of results
 }
 
-// scored is an expert, or a group of them, with what it is ranked by.
+// scored is an expert or a group with its score.
 type scored struct {
 	score float64
 	index int32
 }
 
-// rowSize returns the floats that a row takes in expertWork.
+// rowSize returns the number of floats in expertWork for each row.
 func (e *Experts) rowSize(hidden int) int {
 	return e.Count + (2+e.PerToken)*hidden + (1+e.Shared)*e.MLP
 }
 
-// add computes x[:rows] += the experts' outputs for h[:rows]. Only experts that a row goes through
-// are read; a row's results do not depend on the others.
+// add computes x[:rows] += the experts' outputs for h[:rows]. It reads only the experts that a row
+// uses. A row's result does not depend on the other rows.
 func (e *experts) add(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows int) {
 	c := e.cfg
 	hidden := backend.Width(h)
@@ -179,9 +180,9 @@ func (e *experts) add(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows
 	}
 }
 
-// choose is the router for one row: scores are sigmoids of its logits [experts]. Experts are
-// chosen by score and bias, first the best groups by the sum of their two best, then the best
-// experts in these; their weights are the scores without the bias, made to sum to Scale.
+// choose routes one row. Scores are sigmoids of its logits [experts]. Experts are chosen by score
+// plus bias: first the best groups, by the sum of their two best, then the best experts within
+// these. Their weights are the scores without the bias, scaled to sum to Scale.
 func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
 	c := e.cfg
 	size := c.Count / c.Groups
@@ -221,7 +222,7 @@ func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
 	}
 }
 
-// better puts the highest score first, the lowest index among equals.
+// better sorts the highest score first, and the lowest index among equals.
 func better(a, b scored) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))
 }

@@ -7,10 +7,10 @@ import (
 	"unmask/weights"
 )
 
-// The families and their config.json.
+// The families and their config.json files.
 
-// llada reads that of GSAI-ML/LLaDA-8B-Base, -Instruct and LLaDA-1.5 (Nie et al. 2025, "Large
-// language diffusion models"; configuration_llada.py).
+// llada reads the config.json of GSAI-ML/LLaDA-8B-Base, -Instruct and LLaDA-1.5 (Nie et al. 2025,
+// "Large language diffusion models"; configuration_llada.py).
 func (f *file) llada(set *weights.Set) Config {
 	f.only(map[string]any{"layer_norm_type": "rms", "block_type": "llama", "activation_type": "silu",
 		"rope":  true,
@@ -30,8 +30,8 @@ func (f *file) llada(set *weights.Set) Config {
 	return c
 }
 
-// shifted are the kinds whose row i predicts position i+1, as the autoregressive models that they
-// were made from.
+// shifted are the kinds in which row i predicts position i+1, as in the autoregressive models that
+// they were made from.
 var shifted = map[string]bool{"Dream": true, "Fast_dLLM_Qwen": true}
 
 // qwen reads that of models made from Qwen2.5 and Qwen3, and of iLLaDA:
@@ -72,11 +72,11 @@ func (f *file) qwen(set *weights.Set, kind string) Config {
 	return c
 }
 
-// bd3lm reports whether a model of kind a2d-* was trained with blocks: its config.json does not
-// tell, its published name does.
+// bd3lm reports whether a model of kind a2d-* was trained with blocks, which shows in its published
+// name but not in its config.json.
 func bd3lm(name string) bool { return strings.Contains(filepath.Base(name), "-bd3lm") }
 
-// heads reads what all families have.
+// heads reads the keys that all families have.
 func (f *file) heads(c *Config, kv string) {
 	c.KV = f.whole(kv, max(c.Heads, 1), maxSize)
 	if f.err != nil {
@@ -90,7 +90,7 @@ func (f *file) heads(c *Config, kv string) {
 	c.Rotary = c.HeadDim
 }
 
-// plainRope refuses scaled rotary embeddings.
+// plainRope returns an error for scaled rotary embeddings.
 func (f *file) plainRope() {
 	var scaling map[string]any
 	if !f.read("rope_scaling", &scaling, "null") {

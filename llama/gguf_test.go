@@ -16,13 +16,13 @@ import (
 	"unmask/weights"
 )
 
-// valued hides that a device multiplies block formats: it gets the weights' values.
+// valued hides that a device multiplies block formats: it gets the values of the weights.
 type valued struct{ backend.Backend }
 
-// TestGGUF compares a file as llama.cpp's converter writes it, its Q and K interleaved, with the
-// reference's logits of the blocks' values: closely where the device gets these, and to what
-// activations of 8 bits allow where products are of the blocks. The latter have the same bits on
-// all instruction sets.
+// A file in the form of llama.cpp's converter, with Q and K interleaved, gives the reference's
+// logits for the values of its blocks: closely if the device gets these values, and within the
+// error of 8-bit activations if it multiplies the blocks. In the second case the bits are the same
+// on all instruction sets.
 func TestGGUF(t *testing.T) {
 	const file = "../weights/gguf/testdata/llada-tiny"
 	cases, err := weights.Open(file + ".safetensors")
@@ -51,7 +51,7 @@ func TestGGUF(t *testing.T) {
 		return parity.Logits(t, got, parity.Count(len(tokens)), expected.Shape[2])
 	}
 	parity.Close(t, want, logits(valued{cpu.New(cpu.Options{})}), 1e-4)
-	if cuda.Included { // unpacked to bfloat16, in half of float32's memory
+	if cuda.Included { // unpacked to bfloat16, in half of the memory of float32
 		b, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
 		require.NoError(t, err)
 		parity.Close(t, want, logits(b), 5e-2)

@@ -1,10 +1,10 @@
-// Package llama is the transformer of masked diffusion language models that descend from Llama:
-// RMS norms, rotary positions, key heads shared by query heads, gated MLPs, no causal mask. LLaDA
-// (Nie et al. 2025), Dream (Ye et al. 2025), DiffuCoder, iLLaDA and dLLM's small Qwens attend to
-// all positions; SDAR, Fast-dLLM v2 and LLaDA2 to their own block of positions and those before.
+// Package llama is the transformer of masked diffusion language models that descend from Llama: RMS
+// norms, rotary positions, grouped-query attention, gated MLPs and no causal mask. In LLaDA (Nie et
+// al. 2025), Dream (Ye et al. 2025), DiffuCoder, iLLaDA and dLLM's small Qwens rows attend to all
+// positions; in SDAR, Fast-dLLM v2 and LLaDA2 to their own block of positions and those before it.
 //
-// Checkpoints and their config.json are in families.go, their tensors' names in names.go, LLaDA2's
-// experts in experts.go.
+// Checkpoints and their config.json are in families.go, tensor names in names.go, LLaDA2's experts
+// in experts.go.
 package llama
 
 import (
@@ -39,15 +39,15 @@ func init() {
 // unused are tensors of published files that inference does not need.
 var unused = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*"}
 
-// block is one transformer block. Parameters without a shape do not exist in its family.
+// block is one transformer block. Parameters without a shape do not exist in the model's family.
 type block struct {
 	Norm1        nn.RMSNorm
-	Q, K, V      nn.Linear // Q alone has all three in LLaDA2
+	Q, K, V      nn.Linear // in LLaDA2 Q holds all three
 	QNorm, KNorm nn.RMSNorm
 	Out          nn.Linear
 	Norm2        nn.RMSNorm
-	MLP          nn.GatedMLP // of blocks without experts
-	Experts      *experts    // nil for an MLP
+	MLP          nn.GatedMLP // in blocks without experts
+	Experts      *experts    // nil if the block has an MLP
 
 	qkv nn.Joined
 }
@@ -60,14 +60,14 @@ type Model struct {
 	Embedding *nn.Embedding
 	Blocks    []block
 	Final     nn.RMSNorm
-	Head      weights.Param // [rows, hidden], without a shape where it is the embedding
+	Head      weights.Param // [rows, hidden]; no shape if it is the embedding
 
 	cfg    Config
 	b      backend.Backend
 	layer  attention.Layer
 	passes model.Passes
 	work   *workspace
-	of     *Model // of WithBlock: whose turn and working memory these are; nil for its own
+	of     *Model // for WithBlock: the model whose lock and working memory are used; nil: its own
 
 	marginals marginals
 }
@@ -111,7 +111,7 @@ func newBlock(c Config, i int) block {
 	return b
 }
 
-// names returns the family's table of tensors' names.
+// names returns the family's table of tensor names.
 func (m *Model) names(set *weights.Set) any {
 	switch {
 	case m.cfg.MoE != nil:
@@ -134,7 +134,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	m := New(c)
 	ignore := unused
-	if c.Tied { // some files have the same numbers twice
+	if c.Tied { // some files have the same weights twice
 		ignore = append([]string{"lm_head.weight", "model.transformer.ff_out.weight"}, unused...)
 	}
 	var report weights.Report
@@ -180,7 +180,7 @@ func (c *Config) sizes() map[string]int {
 	return sizes
 }
 
-// load packs the bound weights, tensor by tensor; each lets go of its pages then.
+// load packs the bound weights tensor by tensor, and releases each one's pages.
 func (m *Model) load(o model.Options) error {
 	c := &m.cfg
 	m.b = o.Backend
@@ -212,7 +212,7 @@ func (m *Model) load(o model.Options) error {
 	return l.Err()
 }
 
-// prepare sets up what passes need beside the weights.
+// prepare sets up what passes need besides the weights.
 func (m *Model) prepare(head backend.Matrix, as backend.Precision) {
 	c := &m.cfg
 	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KV, Causal: c.Block > 0,
@@ -225,7 +225,7 @@ func (m *Model) prepare(head backend.Matrix, as backend.Precision) {
 	m.marginals.load(m, head)
 }
 
-// Turn implements model.Turner: networks that share working memory take turns.
+// Turn implements model.Turner: networks that share working memory share a lock.
 func (m *Model) Turn() sync.Locker {
 	if m.of != nil {
 		return m.of.Turn()
@@ -252,7 +252,7 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 	return other, nil
 }
 
-// Spec implements model.Denoiser. The mask is among the outcomes, and forbidden.
+// Spec implements model.Denoiser. The mask is among the outcomes but forbidden.
 func (m *Model) Spec() model.Spec {
 	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask,
 		Ragged: true, Block: m.cfg.Block,
@@ -283,7 +283,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 	return m.compute(ctx, b, m.passes.Full(b))
 }
 
-// Refine implements model.Refiner. With shifted predictions it computes the rows before these too.
+// Refine implements model.Refiner. If predictions are shifted it also computes the rows before.
 func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
 	err error) {
 	defer backend.Recover(&err)
@@ -310,8 +310,8 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 	return m.marginals.of(b.Length), nil
 }
 
-// pass runs the blocks over the rows of p and leaves their hidden states at p.At. In the last
-// block it drops the rows that nobody reads.
+// pass runs the blocks over the rows of p and writes their hidden states to p.At. The last block
+// drops the rows that nobody reads.
 func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 	w := m.work
 	w.prepare(m.b, &m.cfg, p.Len())
@@ -332,7 +332,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 	return nil
 }
 
-// block is one transformer block over the rows of w.x, and returns those that are left.
+// block computes one transformer block over the rows of w.x and returns the rows that are left.
 func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w, b, blk := m.work, m.b, &m.Blocks[i]
 	k, v := p.KV(i)
@@ -371,7 +371,7 @@ type workspace struct {
 	inner       *tensor.Dense // [rows, mlp]
 	experts     expertWork
 
-	hidden *tensor.Dense // [batch*length, hidden]: what the last passes left
+	hidden *tensor.Dense // [batch*length, hidden]: the result of the latest passes
 	head   *tensor.Dense // [rows of one call to the head, hidden]
 }
 
@@ -386,7 +386,7 @@ func (w *workspace) prepare(b backend.Backend, c *Config, rows int) {
 	w.qkv, w.inner = b.New(rows, heads+2*c.KV*c.HeadDim), b.New(rows, c.MLP)
 }
 
-// keep makes some rows of x and q the first ones, in order.
+// keep moves some rows of x and q to the front, in order.
 func (w *workspace) keep(b backend.Backend, rows []int32) {
 	b.Gather(w.h, w.x, rows)
 	w.x, w.h = w.h, w.x
@@ -394,8 +394,8 @@ func (w *workspace) keep(b backend.Backend, rows []int32) {
 	w.q, w.attended = w.attended, w.q
 }
 
-// rowSize returns the floats of working memory that a row of a pass takes, with its keys and
-// values of a layer.
+// rowSize returns the floats of working memory for each row of a pass, including its keys and
+// values of one layer.
 func (c *Config) rowSize() int {
 	n := 2*c.Hidden + c.MLP + (3*c.Heads+4*c.KV)*c.HeadDim
 	if c.MoE != nil {

@@ -26,9 +26,9 @@ func TestFullPass(t *testing.T) {
 	})
 }
 
-// Weights of float32 that are rounded to bfloat16 move a router's scores, also where products
-// are exact, and one row of this pack has two experts 0.0045 apart: it may take the other one.
-// All other rows are within the bound.
+// Rounding float32 weights to bfloat16 changes a router's scores, even with exact products, and one
+// row of this pack has two experts only 0.0045 apart, so it may choose the other one. All other
+// rows are within the bound.
 func TestFullPassOfExperts(t *testing.T) {
 	parity.Each(t, []string{"llada2-moe-tiny"},
 		func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
@@ -47,7 +47,7 @@ func TestFullPassOfExperts(t *testing.T) {
 		})
 }
 
-// blocks returns the model with the blocks of a pack's cases.
+// blocks returns the model with the block size of a pack's cases.
 func blocks(t *testing.T, p *parity.Pack, m model.Refiner) model.Refiner {
 	if !p.Has("block") {
 		return m
@@ -59,7 +59,7 @@ func blocks(t *testing.T, p *parity.Pack, m model.Refiner) model.Refiner {
 	return d.(model.Refiner)
 }
 
-// Without blocks every position sees every other.
+// Without blocks every position sees every other one.
 func TestBidirectional(t *testing.T) {
 	parity.Each(t, blockPacks, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 		d, err := m.(model.Blockwise).WithBlock(0)
@@ -96,7 +96,7 @@ func TestPartialPass(t *testing.T) {
 			parity.PartialPass(t, p, m, tolerance)
 			return
 		}
-		// A position is predicted by the row before it: both are recomputed, and no other.
+		// The row before a position predicts it, so both are recomputed, and no others.
 		tokens, shape := p.Ints("tokens")
 		positions, _ := p.Ints("partial_positions")
 		rows, _ := p.Ints("partial_rows")

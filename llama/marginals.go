@@ -11,7 +11,7 @@ import (
 	"unmask/nn"
 )
 
-// marginals are those of the last pass: shifted where the model is, the mask forbidden.
+// marginals are those of the latest pass, shifted if the model's are, with the mask forbidden.
 type marginals struct {
 	model.HeadMarginals
 	raw model.HeadMarginals
@@ -38,10 +38,10 @@ func (s *marginals) of(length int) *marginals {
 	return s
 }
 
-// Raw implements model.Raw: the network's own rows, and a logit for the mask.
+// Raw implements model.Raw: the network's own rows, with a logit for the mask.
 func (s *marginals) Raw() model.Marginals { return &s.raw }
 
-// project is the head's input: the final norm of rows of the hidden states.
+// project returns the head's input: the final norm of rows of the hidden states.
 func (m *Model) project(from, rows []int32) *tensor.Dense {
 	w := m.work
 	w.head = nn.Grow(m.b, w.head, len(rows), m.cfg.Hidden)
@@ -50,8 +50,8 @@ func (m *Model) project(from, rows []int32) *tensor.Dense {
 	return w.head
 }
 
-// source appends the rows whose outputs predict the given ones: with a shift those before, but for
-// position 0, which has none and keeps its own.
+// source appends the rows whose outputs predict the given rows: if the model is shifted, the rows
+// before, except that position 0 keeps its own.
 func (m *Model) source(to, rows []int32, length int) []int32 {
 	for _, r := range rows {
 		if m.cfg.Shift && int(r)%length > 0 {
@@ -62,7 +62,7 @@ func (m *Model) source(to, rows []int32, length int) []int32 {
 	return to
 }
 
-// shifted returns the batch with the rows read that predict those of b.
+// shifted returns b with the rows read that predict those in b.Read.
 func (m *Model) shifted(b *model.Batch) *model.Batch {
 	if !m.cfg.Shift || b.Read == nil {
 		return b
@@ -72,7 +72,7 @@ func (m *Model) shifted(b *model.Batch) *model.Batch {
 	return &s
 }
 
-// before returns rows and, with a shift, those that predict them, ascending.
+// before returns rows and, if the model is shifted, the rows that predict them, ascending.
 func (m *Model) before(rows []int32, length int) []int32 {
 	if !m.cfg.Shift {
 		return rows

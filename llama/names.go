@@ -95,8 +95,8 @@ type llada2Block struct {
 	KNorm   *weights.Param `weight:"attention.key_layernorm.weight"`   // [headDim]
 	Out     *weights.Param `weight:"attention.dense.weight"`           // [hidden, heads*headDim]
 	Norm2   *weights.Param `weight:"post_attention_layernorm.weight"`  // [hidden]
-	MLP     *nn.GatedMLP   `weight:"mlp"`                              // of the first blocks
-	Experts *experts       `weight:"mlp"`                              // of the others
+	MLP     *nn.GatedMLP   `weight:"mlp"`                              // in the first blocks
+	Experts *experts       `weight:"mlp"`                              // in the other blocks
 }
 
 func (m *Model) llada2Names() any {

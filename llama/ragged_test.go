@@ -10,8 +10,8 @@ import (
 	"unmask/model"
 )
 
-// Sequences of unlike lengths are one pass, and each has the bytes that it has alone: in full
-// passes with and without a cache, and in partial ones.
+// Sequences of different lengths go through one pass, and each has the bytes that it has alone: in
+// full passes with and without a cache, and in partial passes.
 func TestRagged(t *testing.T) {
 	lengths := []int{11, 29, 4, 29, 17}
 	const longest = 29

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// published returns the run that a model was published with, as generate.ParseRecipe reads it, in
-// its shortest text.
+// published returns the run that a model was published with, in the shortest text for
+// generate.ParseRecipe.
 func (c *Config) published(name, kind string) string {
 	switch {
 	case kind == "Dream" && c.Block == 0:
-		// README of Dream-org/Dream-v0-Instruct-7B, but for its 512 steps: one a token, as its chat demo.
+		// README of Dream-org/Dream-v0-Instruct-7B, but with one step per token, as in its chat
+		// demo, instead of 512.
 		return "entropy schedule=dream steps=128 temperature=0.2 top-p=0.95"
 	case kind == "Fast_dLLM_Qwen":
 		// generate of the model's repository: small blocks of 8, threshold 0.9.
@@ -20,7 +21,7 @@ func (c *Config) published(name, kind string) string {
 		}
 		return "fast-dllm-v2 reuse=blocks"
 	case kind == "llada2_moe" && strings.Contains(filepath.Base(name), "2.1"):
-		return "edit reuse=blocks" // thresholds 0.9, the quality mode
+		return "edit reuse=blocks" // thresholds 0.9: the quality mode
 	case kind == "llada2_moe":
 		return fmt.Sprintf("dynamic(theta=0.95) schedule=llada steps=%d reuse=blocks", c.Block)
 	case kind == "sdar":

@@ -6,8 +6,8 @@ import (
 	"unmask/backend"
 )
 
-// rotary returns the angles of positions 0..length-1: frequencies, angles, cosines and sines are
-// float32, as the published models hold them.
+// rotary returns cosines and sines for positions 0..length-1. Frequencies, angles, cosines and
+// sines are computed in float32, as in the published models.
 func (c *Config) rotary(b backend.Backend, length int) *backend.Rotary {
 	half := c.Rotary / 2
 	cos, sin := make([]float32, length*half), make([]float32, length*half)

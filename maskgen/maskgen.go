@@ -264,7 +264,7 @@ func (m *Model) begin(b *model.Batch) (err error) {
 	return err
 }
 
-// vector is the conditioning vector: a projection of the pooled text and of 100 times the
+// vector returns the conditioning vector: a projection of the pooled text and of 100 times the
 // aesthetic score as sinusoids of periods up to 1000, sines first, in float32.
 func (m *Model) vector(p *model.Prompt) []float32 {
 	c := &m.cfg
@@ -385,8 +385,8 @@ func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, rea
 	return p.Pick(w.imageAt), read, nil
 }
 
-// block is one block over the image's rows and, in a full pass, over the text's. It returns the
-// image's rows that are left: of read, where that is not nil.
+// block computes one block over the image's rows and, in a full pass, over the text's. It returns
+// the image's rows that are left: of read, where that is not nil.
 func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 	w, b, k := &m.w, m.b, &m.Blocks[i]
 	keys, values := p.KV(i)
@@ -433,7 +433,7 @@ func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n
 	b.GateAdd(x.X, x.Q, mod.Of(gate2), mods)
 }
 
-// project is the head's input for the rows asked for.
+// project returns the head's input for the rows asked for.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	m.w.last = nn.Grow(m.b, m.w.last, len(rows), m.cfg.Hidden)
 	m.b.Gather(m.w.last, m.w.hidden, rows)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Entropy is the entropy of a sequence's own token counts, in nats (Hayakawa et al. 2025,
+// Entropy returns the entropy of a sequence's own token counts, in nats (Hayakawa et al. 2025,
 // appendix on SDTT, after Zheng et al. 2024). 0 for an empty sequence.
 func Entropy(tokens []int32) float64 {
 	counts := map[int32]int{}
@@ -26,7 +26,7 @@ func Entropy(tokens []int32) float64 {
 	return max(h, 0)
 }
 
-// DistinctN is the share of different n-grams among all n-grams of the samples (Li et al., "A
+// DistinctN returns the share of different n-grams among all n-grams of the samples (Li et al., "A
 // diversity-promoting objective function", 2016). 0 when no sample has n tokens.
 func DistinctN(samples [][]int32, n int) float64 {
 	seen, total := map[string]bool{}, 0
@@ -56,9 +56,9 @@ func eachGram(s []int32, n int, visit func(gram string)) {
 // smoothing is added to a precision's numerator that is 0 (Chen & Cherry 2014, method 1, as NLTK).
 const smoothing = 0.1
 
-// SelfBLEU is the mean BLEU of each sample against all the others, with n-grams up to n, 4 as
-// usual, equally weighted (Zhu et al., "Texygen", 2018, with NLTK's method1 smoothing). 1 says
-// that all samples are the same, 0 that they share no token. NaN for fewer than two samples.
+// SelfBLEU returns the mean BLEU of each sample against all the others, with n-grams up to n, 4 as
+// usual, equally weighted (Zhu et al., "Texygen", 2018, with NLTK's method1 smoothing). 1 says that
+// all samples are the same, 0 that they share no token. NaN for fewer than two samples.
 func SelfBLEU(samples [][]int32, n int) float64 {
 	if len(samples) < 2 {
 		return math.NaN()
@@ -126,7 +126,7 @@ func addPrecisions(logs []float64, samples [][]int32, n int) {
 	}
 }
 
-// brevity is BLEU's penalty of a sample of length n that is shorter than the closest of the
+// brevity returns BLEU's penalty of a sample of length n that is shorter than the closest of the
 // others, the shorter one among equally close ones. lengths are all samples', sorted, two or more.
 func brevity(n int, lengths []int) float64 {
 	own, _ := slices.BinarySearch(lengths, n)

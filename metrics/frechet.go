@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Frechet is the squared Frechet distance of two Gaussians (Dowson & Landau 1982),
+// Frechet returns the squared Frechet distance of two Gaussians (Dowson & Landau 1982),
 //
 //	|m1-m2|^2 + tr C1 + tr C2 - 2 tr (C1 C2)^(1/2);
 //
@@ -30,9 +30,9 @@ func Frechet(a, b Gaussian) (float64, error) {
 	return mean + mat.Trace(a.Covariance) + mat.Trace(b.Covariance) - 2*root, nil
 }
 
-// traceOfRoot is tr (AB)^(1/2) of covariances. With A = L L^T and B = M M^T it is the sum of L^T
-// M's singular values: AB's eigenvalues are their squares, and finding those would lose half of the
-// digits of the small ones.
+// traceOfRoot returns tr (AB)^(1/2) of covariances. With A = L L^T and B = M M^T it is the sum of
+// L^T M's singular values: AB's eigenvalues are their squares, and finding those would lose half of
+// the digits of the small ones.
 func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 	n := a.SymmetricDim()
 	for i := range n {

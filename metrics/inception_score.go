@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mathext/prng"
 )
 
-// Permutation is numpy.random.RandomState(seed).permutation(n): the MT19937 generator, and a
+// Permutation returns numpy.random.RandomState(seed).permutation(n): the MT19937 generator, and a
 // Fisher-Yates shuffle from the last element down whose index is drawn by rejection from the
 // smallest sufficient number of low bits (numpy's legacy generator, which is frozen).
 func Permutation(seed uint32, n int) []int {
@@ -43,8 +43,8 @@ type ScoreOptions struct {
 }
 
 // InceptionScore gathers exp E_x KL(p(y|x) || p(y)) (Salimans et al. 2016) over a stream of a known
-// number of images, in memory that does not grow with it but for two bytes an image: KL's mean is
-// mean_x sum_y p log p - sum_y q log q, where q is the mean of p.
+// number of images, in memory that does not grow with it except for two bytes an image: KL's mean
+// is mean_x sum_y p log p - sum_y q log q, where q is the mean of p.
 type InceptionScore struct {
 	split   []uint16 // of each image
 	next    int

@@ -62,7 +62,7 @@ func (m *Moments) Add(feature []float32) error {
 	return nil
 }
 
-// Count is the number of features.
+// Count returns the number of features.
 func (m *Moments) Count() int { return m.n + m.filled }
 
 // merge adds the block's rows to mean and scatter.

@@ -205,8 +205,8 @@ func readEntry(entry *zip.File, size int64, dims int) (values []float64, shape [
 
 const magic = "\x93NUMPY"
 
-// arrayHeader is version 1.0 of numpy's format: magic, version, length, and a Python dictionary
-// padded so that the data starts at a multiple of 64.
+// arrayHeader returns version 1.0 of numpy's format: magic, version, length, and a Python
+// dictionary padded so that the data starts at a multiple of 64.
 func arrayHeader(shape string) []byte {
 	dict := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape)
 	before := len(magic) + 4

@@ -57,7 +57,7 @@ func requireSame(t testing.TB, want, got metrics.Gaussian) {
 	require.True(t, mat.Equal(want.Covariance, got.Covariance))
 }
 
-// npy is an array file of version 1.0 with n values.
+// npy returns an array file of version 1.0 with n values.
 func npy(header string, values ...float64) []byte {
 	b := []byte("\x93NUMPY\x01\x00")
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(header)))
@@ -86,7 +86,7 @@ const (
 	matrix2 = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }\n"
 )
 
-// badStats are files that must be refused with a reason.
+// badStats returns files that must be refused with a reason.
 func badStats(t testing.TB) map[string][]byte {
 	mu, sigma := npy(vector2, 1, 2), npy(matrix2, 1, 0, 0, 1)
 	with := func(mu, sigma []byte) []byte { return archive(t, "mu.npy", mu, "sigma.npy", sigma) }

@@ -40,7 +40,7 @@ func (p *Perplexity) Add(nll []float64) {
 	p.Tokens = append(p.Tokens, len(nll))
 }
 
-// BySample is exp of the mean over samples of each one's mean, as SDTT's code has it (and so
+// BySample returns exp of the mean over samples of each one's mean, as SDTT's code has it (and so
 // Hayakawa et al. 2025). NaN when nothing was counted.
 func (p *Perplexity) BySample() float64 {
 	var sum float64
@@ -50,7 +50,8 @@ func (p *Perplexity) BySample() float64 {
 	return math.Exp(sum / float64(len(p.Samples)))
 }
 
-// ByToken is exp of the mean over all tokens, as MDLM's code has it. NaN when nothing was counted.
+// ByToken returns exp of the mean over all tokens, as MDLM's code has it. NaN when nothing was
+// counted.
 func (p *Perplexity) ByToken() float64 {
 	var sum, n float64
 	for i, v := range p.Samples {

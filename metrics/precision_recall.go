@@ -62,7 +62,7 @@ func NewPrecisionRecall(ctx context.Context, real, generated [][]float32, k int)
 	return PrecisionRecall{Precision: share(precise), Recall: share(recalled)}, err
 }
 
-// radii are the squared distances of each of a set to its k-th nearest neighbour in the set.
+// radii returns the squared distances of each of a set to its k-th nearest neighbour in the set.
 func radii(ctx context.Context, set [][]float32, k int) ([]float64, error) {
 	nearest := make([][]float64, len(set))
 	err := eachDistance(ctx, set, set, func(i, j int, d float64) {

@@ -6,8 +6,8 @@ import (
 	"unmask/images"
 )
 
-// Extractor turns images into features, such as inception.Model. Features hands over each
-// image's features and logits, nil where it has none, in the images' order.
+// Extractor turns images into features, such as inception.Model. Features passes on each image's
+// features and logits, nil where it has none, in the images' order.
 type Extractor interface {
 	Features(ctx context.Context, list []*images.Image,
 		visit func(i int, features, logits []float32) error) error

@@ -5,9 +5,9 @@ import (
 	"unmask/weights"
 )
 
-// Matrices packs parameters [out, in...] of one input as one matrix whose outputs follow each
-// other. If all are of block formats and the device multiplies these, they stay as they are,
-// whatever the loader's precision; a backend.Unpacker gets its own in place of float32.
+// Matrices packs parameters [out, in...] with the same input as one matrix with their outputs in
+// order. If all are in block formats that the device can multiply, they stay in these, whatever the
+// loader's precision; a backend.Unpacker receives its own format instead of float32.
 func (l *Loader) Matrices(params ...*weights.Param) backend.Matrix {
 	rows := make([]int, len(params))
 	for i, p := range params {

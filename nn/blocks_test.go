@@ -11,7 +11,7 @@ import (
 	"unmask/weights"
 )
 
-// blocksOf is a parameter [rows, 64] of a block format of 32 values.
+// blocksOf returns a parameter [rows, 64] of a block format of 32 values.
 func blocksOf(d weights.DType, rows int) weights.Param {
 	_, size := d.Block()
 	data := make([]byte, 2*rows*size)
@@ -25,11 +25,11 @@ func blocksOf(d weights.DType, rows int) weights.Param {
 		Tensor: &weights.Tensor{Name: "w", DType: d, Shape: []int{rows, 64}, Data: data}}
 }
 
-// valued hides that a device multiplies blocks.
+// valued hides that a device multiplies block formats.
 type valued struct{ backend.Backend }
 
-// TestMatricesOfBlocks: weights in block formats stay so where the device takes them, several of
-// one input too; other devices, and matrices with floats among them, get the values.
+// Weights stay in block formats if the device multiplies them, also several with one input. Other
+// devices, and matrices that include floats, get the values.
 func TestMatricesOfBlocks(t *testing.T) {
 	a, b, c := blocksOf(weights.Q8_0, 5), blocksOf(weights.Q4_0, 3), blocksOf(weights.Q8_0, 2)
 	floats, err := c.Floats()

@@ -10,8 +10,9 @@ import (
 	"unmask/weights"
 )
 
-// Embedding is a table of which few rows are read at a time. It stays in the checkpoint's own
-// type and place, a mapped file as a rule: a large vocabulary's table has a gigabyte and more.
+// Embedding is a table of which few rows are read at a time. It stays where the checkpoint has it,
+// usually in a mapped file, in its own type: the table of a large vocabulary has a gigabyte or
+// more.
 type Embedding struct {
 	Weight weights.Param `weight:"weight"` // [rows, width]
 
@@ -19,7 +20,7 @@ type Embedding struct {
 	row []float32
 }
 
-// Gather computes dst[i] = table[from[i]] by way of the host.
+// Gather computes dst[i] = table[from[i]] on the host.
 func (e *Embedding) Gather(b backend.Backend, dst *tensor.Dense, from []int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"unmask/weights"
 )
 
-// Joined is several linear layers of one input as one product: their outputs follow each other.
+// Joined computes several linear layers with one input as one product, with their outputs in order.
 type Joined struct {
 	w backend.Matrix
 	b *tensor.Dense // [sum of outputs], nil where no layer has a bias

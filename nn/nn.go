@@ -1,6 +1,6 @@
-// Package nn has the layers that the published networks share. A layer is a struct whose
-// tags carry the checkpoint's names; its constructor sets the shapes, weights.Bind finds
-// the tensors, and Load packs them on a backend, once.
+// Package nn has the layers that the published networks share. A layer is a struct whose tags hold
+// the checkpoint's names; its constructor sets the shapes, weights.Bind finds the tensors, and Load
+// packs them on a backend once.
 package nn
 
 import (
@@ -12,9 +12,8 @@ import (
 	"unmask/weights"
 )
 
-// Loader packs bound parameters on a backend. It keeps the first error (a weight that
-// is NaN, a file that changed underneath), so that a network loads all its layers and
-// asks once.
+// Loader packs bound parameters on a backend. It keeps the first error (such as a NaN weight, or a
+// file that changed), so that a network can load all its layers and check once.
 type Loader struct {
 	Backend   backend.Backend
 	Precision backend.Precision
@@ -30,7 +29,7 @@ func (l *Loader) Err() error {
 	return l.err
 }
 
-// Note keeps an error, unless there was one before; nil is none.
+// Note records an error unless there is one already; nil is ignored.
 func (l *Loader) Note(err error) {
 	if err == nil {
 		return
@@ -42,7 +41,7 @@ func (l *Loader) Note(err error) {
 	}
 }
 
-// Floats returns the parameter's values, or nil for one that does not exist.
+// Floats returns the parameter's values, or nil if the network does not have it.
 func (l *Loader) Floats(p *weights.Param) []float32 {
 	if p.Shape == nil {
 		return nil
@@ -62,11 +61,11 @@ func (l *Loader) Vector(v []float32) *tensor.Dense {
 	return t
 }
 
-// tableRows is how many rows of a table are read at a time.
+// tableRows is the number of rows of a table read at a time.
 const tableRows = 1024
 
-// Table copies a parameter to the device as [rows, width]. Embeddings are the largest tensors of
-// a small model, so the next piece is read while one is written.
+// Table copies a parameter to the device as [rows, width]. Embeddings are the largest tensors of a
+// small model, so the next rows are read while the last are copied.
 func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 	width := p.Shape[len(p.Shape)-1]
 	rows := p.Numel() / width
@@ -93,14 +92,14 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 	return t
 }
 
-// Matrix packs the first `rows` rows of a [out, in...] parameter; dimensions after the first
-// count as one.
+// Matrix packs the first `rows` rows of a parameter [out, in...]; dimensions after the first count
+// as one.
 func (l *Loader) Matrix(p *weights.Param, rows int) backend.Matrix {
 	return l.matrices([]*weights.Param{p}, []int{rows})
 }
 
-// Release lets go of a large parameter's pages once they are packed, so that a loading model is
-// not in memory twice.
+// Release releases the memory pages of a large packed parameter, so that a model is not in memory
+// twice while it loads.
 func (l *Loader) Release(p *weights.Param) {
 	if p.Tensor != nil {
 		l.Note(p.Release())
@@ -121,7 +120,7 @@ func NewLinear(in, out int) Linear {
 	return Linear{Weight: weights.Param{Shape: []int{out, in}}, Bias: weights.Param{Shape: []int{out}}}
 }
 
-// NewLinearNoBias returns a layer without.
+// NewLinearNoBias returns a layer without a bias.
 func NewLinearNoBias(in, out int) Linear {
 	return Linear{Weight: weights.Param{Shape: []int{out, in}}}
 }
@@ -129,8 +128,8 @@ func NewLinearNoBias(in, out int) Linear {
 // Load packs the layer.
 func (n *Linear) Load(l *Loader) { n.LoadGated(l, nil) }
 
-// LoadGated packs the layer with each output multiplied by gate [out]: a gate that is a
-// constant of the model costs nothing when it is folded into the weights. Nil is 1.
+// LoadGated packs the layer with each output multiplied by gate [out]: a constant gate costs
+// nothing if it is folded into the weights. Nil means 1.
 func (n *Linear) LoadGated(l *Loader, gate []float32) {
 	out, in := n.Weight.Shape[0], n.Weight.Shape[1]
 	if gate == nil {
@@ -178,7 +177,7 @@ func NewLayerNorm(width int, eps float32) LayerNorm {
 		Bias: weights.Param{Shape: []int{width}}, Eps: eps}
 }
 
-// NewLayerNormNoBias returns a norm with a weight alone.
+// NewLayerNormNoBias returns a norm with a weight only.
 func NewLayerNormNoBias(width int, eps float32) LayerNorm {
 	return LayerNorm{Weight: weights.Param{Shape: []int{width}}, Eps: eps}
 }
@@ -186,8 +185,7 @@ func NewLayerNormNoBias(width int, eps float32) LayerNorm {
 // Load copies the norm to the device.
 func (n *LayerNorm) Load(l *Loader) { n.LoadModulated(l, nil, nil) }
 
-// LoadModulated loads norm(x)*(1+scale)+shift with a modulation that is a constant of the
-// model. Nil is 0.
+// LoadModulated loads norm(x)*(1+scale)+shift with a constant modulation. Nil means 0.
 func (n *LayerNorm) LoadModulated(l *Loader, scale, shift []float32) {
 	weight, bias := l.Floats(&n.Weight), l.Floats(&n.Bias)
 	if bias == nil && shift != nil {

@@ -13,7 +13,7 @@ import (
 	"unmask/weights"
 )
 
-// param is a bound parameter with the given values.
+// param returns a bound parameter with the given values.
 func param(shape []int, values ...float32) weights.Param {
 	t := &weights.Tensor{Name: "p", DType: weights.F32, Shape: shape}
 	for _, v := range values {
@@ -102,7 +102,7 @@ func TestWorkGrows(t *testing.T) {
 	require.Equal(t, []int{5, 24}, []int(w.QKV.Shape()))
 }
 
-// After Keep the tensors have changed places, and stand where they were in the next pass.
+// After Keep the tensors have swapped places; the next Prepare restores them.
 func TestWorkStartsOver(t *testing.T) {
 	b := plain.New()
 	var w nn.Work

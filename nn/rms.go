@@ -10,7 +10,7 @@ import (
 // RMSNorm is x/sqrt(mean(x^2)+eps)*weight (Zhang and Sennrich 2019, "Root mean square layer
 // normalization").
 type RMSNorm struct {
-	Weight weights.Param `weight:"weight"` // [width]; without a shape it does not exist
+	Weight weights.Param `weight:"weight"` // [width]; no shape if the network has no such norm
 	Eps    float32
 
 	norm backend.Norm
@@ -31,5 +31,5 @@ func (n *RMSNorm) Apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
 	b.RMSNorm(dst, x, rows, n.norm)
 }
 
-// Norm returns the norm as the backend takes it, such as for the heads of attention.
+// Norm returns the norm in the backend's form, for example for the heads of attention.
 func (n *RMSNorm) Norm() backend.Norm { return n.norm }

@@ -6,18 +6,18 @@ import (
 	"unmask/backend"
 )
 
-// Work is the working memory of transformer blocks. It grows to the largest pass seen and is
-// used again, by one pass at a time.
+// Work is the working memory of transformer blocks. It grows to the largest pass and is reused, by
+// one pass at a time.
 type Work struct {
 	X, H, Q *tensor.Dense // [rows, hidden]: residual stream, branch, queries
 	QKV     *tensor.Dense // [rows, 3*hidden]
 	Inner   *tensor.Dense // [rows, inner]: inside the MLP
 
-	made [3]*tensor.Dense // X, H and Q as they were made, before they changed places
+	made [3]*tensor.Dense // X, H and Q as allocated, before Keep swapped them
 }
 
-// Prepare makes room for a pass of `rows` rows, with each tensor where it was in the pass before:
-// equal passes are then equal calls.
+// Prepare makes room for a pass of `rows` rows and restores the order of the tensors, so that equal
+// passes are equal calls to the device.
 func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 	if w.X == nil || w.X.Shape()[0] < rows {
 		w.made = [3]*tensor.Dense{b.New(rows, hidden), b.New(rows, hidden), b.New(rows, hidden)}
@@ -26,9 +26,9 @@ func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 	w.X, w.H, w.Q = w.made[0], w.made[1], w.made[2]
 }
 
-// Keep makes some rows of X and Q the first ones, in order, for blocks that compute no more than
-// these. It overwrites H, and the three tensors change places. What came before goes to a device
-// that keeps what it is asked for: which rows there are differs from step to step.
+// Keep moves some rows of X and Q to the front, in order, for blocks that compute only these. It
+// overwrites H and swaps the three tensors. A device that records its calls first launches the
+// earlier ones, because the kept rows differ from step to step.
 func (w *Work) Keep(b backend.Backend, rows []int32) {
 	backend.Send(b)
 	b.Gather(w.H, w.X, rows)

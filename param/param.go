@@ -168,8 +168,8 @@ func Quote(text string) string {
 		len(text))
 }
 
-// Unknown is the error for a name that is none of known: "unknown sampler "momnet" (did you mean
-// moment?), want one of eb, moment".
+// Unknown returns the error for a name that is none of known: "unknown sampler "momnet" (did you
+// mean moment?), want one of eb, moment".
 func Unknown(kind, name string, known []string) error {
 	known = slices.Sorted(slices.Values(known))
 	var near string
@@ -207,8 +207,8 @@ func Nearest(name string, known []string) []string {
 	return near[:min(3, len(near))]
 }
 
-// distance is how many letters must be inserted, removed, changed or swapped with their neighbour
-// to make b of a (Damerau and Levenshtein, restricted).
+// distance returns how many letters must be inserted, removed, changed or swapped with their
+// neighbour to make b of a (Damerau and Levenshtein, restricted).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -39,10 +39,10 @@ var Presets = map[string]Config{
 		Classes: 1000},
 }
 
-// ids is how many embeddings there are: codes, the mask, classes, and no class.
+// ids returns how many embeddings there are: codes, the mask, classes, and no class.
 func (c Config) ids() int { return c.Codes + c.Classes + 2 }
 
-// layers is how many blocks there are. Depth of a U-ViT does not count the middle one.
+// layers returns how many blocks there are. Depth of a U-ViT does not count the middle one.
 func (c Config) layers() int {
 	if c.Kind == "UViT" {
 		return c.Depth/2*2 + 1
@@ -72,7 +72,7 @@ type Model struct {
 	passes    model.Passes
 	layer     attention.Layer
 	work      nn.Work
-	hidden    *tensor.Dense // [batch*(1+tokens), hidden]: what the last passes left
+	hidden    *tensor.Dense // [batch*(1+tokens), hidden]: the result of the latest passes
 	last      *tensor.Dense // [rows of one call to the head, hidden]
 	ids, rows []int32
 	marginals model.HeadMarginals
@@ -178,8 +178,8 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 	return &m.marginals, nil
 }
 
-// attend is a block's attention, with queries, keys and values in m.work.QKV and the result in
-// m.work.H. In the last block it drops the rows that nobody reads.
+// attend computes a block's attention, with queries, keys and values in m.work.QKV and the result
+// in m.work.H. In the last block it drops the rows that nobody reads.
 func (m *Model) attend(p *model.Pass, layer int) *model.Pass {
 	w := &m.work
 	k, v := p.KV(layer)
@@ -195,7 +195,7 @@ func (m *Model) attend(p *model.Pass, layer int) *model.Pass {
 	return p
 }
 
-// classToken is the id of position 0: the classes follow the mask, and after them is no class.
+// classToken returns the id of position 0: the classes follow the mask, and after them is no class.
 func (m *Model) classToken(c *model.Condition) int32 {
 	if c == nil || c.Class == model.NoClass {
 		return int32(m.cfg.Codes + 1 + m.cfg.Classes)
@@ -211,7 +211,7 @@ func (m *Model) all(n int) []int32 {
 	return m.rows[:n]
 }
 
-// project is the head's input for the rows asked for.
+// project returns the head's input for the rows asked for.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	m.last = nn.Grow(m.b, m.last, len(rows), m.cfg.Hidden)
 	m.ids = m.ids[:0]

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// file is a small valid tokenizer.json with its parts replaced; an empty part keeps the default.
+// file returns a small valid tokenizer.json with its parts replaced; an empty part keeps the
+// default.
 func file(vocab, merges, added string) string {
 	or := func(s, otherwise string) string {
 		if s == "" {

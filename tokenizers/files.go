@@ -88,7 +88,7 @@ func parseOlder(vocab []byte, files fs.FS) (*vocabulary, error) {
 	return v, nil
 }
 
-// optional reads a file of JSON, an empty object where there is none.
+// optional reads a file of JSON, an empty object if there is none.
 func optional(files fs.FS, name string) (object, error) {
 	data, err := readFile(files, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ const EndOfText = "<|endoftext|>"
 
 const gpt2Merged = 50256 // byte and merged tokens; [EndOfText] follows
 
-// GPT2 is the tokenizer of GPT-2, 50257 ids, its vocabulary built in (r50k_base). It is made
+// GPT2 returns the tokenizer of GPT-2, 50257 ids, its vocabulary built in (r50k_base). It is made
 // once and shared. Masked diffusion models over it (MDLM, SDTT) use 50257 as their mask:
 // WithMask(GPT2(), 50257, "▯").
 func GPT2() Tokenizer { return gpt2() }

@@ -12,7 +12,7 @@ type pattern struct {
 	whole words                              // the same, if matches leave nothing between them
 }
 
-// covers is a pattern whose matches leave nothing between them.
+// covers returns a pattern whose matches leave nothing between them.
 func covers(w words) *pattern {
 	return &pattern{func(text string) (int, int) { return 0, w(text) }, w}
 }

@@ -196,7 +196,7 @@ func metaspace(s object) (scheme, mark string, split bool, err error) {
 	return
 }
 
-// wordsAndSigns is \w+|[^\w\s]+.
+// wordsAndSigns returns \w+|[^\w\s]+.
 func wordsAndSigns(text string) (int, int) {
 	sign := func(r rune) bool { return !isWord(r) && classOf(r) != space }
 	start := strings.IndexFunc(text, func(r rune) bool { return classOf(r) != space })

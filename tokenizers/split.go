@@ -9,7 +9,7 @@ import (
 // look-ahead nor the classes of Unicode 16.
 type words func(text string) int // bytes of the first match in text, which is not empty
 
-// gpt2Words is GPT-2's pattern (openai/gpt-2, src/encoder.py):
+// gpt2Words returns GPT-2's pattern (openai/gpt-2, src/encoder.py):
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 func gpt2Words(text string) int {
@@ -32,8 +32,8 @@ func gpt2Words(text string) int {
 	return spaces(table, text)
 }
 
-// chatWords is the pattern of cl100k and what came after it: Llama 3 (3 digits), Qwen and
-// Ling (1 digit). contraction is 's, 't, 're, 've, 'm, 'll or 'd in any case.
+// chatWords returns the pattern of cl100k and what came after it: Llama 3 (3 digits), Qwen and Ling
+// (1 digit). contraction is 's, 't, 're, 've, 'm, 'll or 'd in any case.
 //
 //	contraction|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|
 //	\s*[\r\n]+|\s+(?!\S)|\s+

@@ -240,7 +240,7 @@ func checkText(text string) error {
 	return nil
 }
 
-// invalidUTF8 is the offset of the first byte of s that is not UTF-8, or -1.
+// invalidUTF8 returns the offset of the first byte of s that is not UTF-8, or -1.
 func invalidUTF8(s string) int {
 	if utf8.ValidString(s) {
 		return -1

@@ -61,8 +61,8 @@ func Read(in io.Reader, show func(r *State, s *Step) error) error {
 	return r.unfinished()
 }
 
-// ReadSamples is Read, but shows one sample after the other. Samples of a batch ran together, so it
-// keeps the steps of later ones until their turn.
+// ReadSamples is Read, but shows one sample after the other. Samples of a batch ran together,
+// so it keeps the steps of later ones until their turn.
 func ReadSamples(in io.Reader, show func(r *State, s *Step) error) error {
 	var samples []int // the first one is being shown
 	waiting := map[int][]*Step{}

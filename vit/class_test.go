@@ -17,7 +17,7 @@ import (
 
 const word = "token_emb.word_embeddings.weight"
 
-// classed loads mage-tiny with class names in its config, and with row `to` of its word embeddings
+// classed loads mage-tiny with class names in its config and with row `to` of its word embeddings
 // replaced by row `from`.
 func classed(t *testing.T, names []string, from, to int) *model.Loaded {
 	p := parity.Open(t, "mage-tiny")
@@ -45,7 +45,7 @@ func classed(t *testing.T, names []string, from, to int) *model.Loaded {
 	return m
 }
 
-// The pass of class c is the pass without a class of weights that have c's token in its place.
+// The pass of class c equals the pass without a class of weights that have c's token in that place.
 func TestClassIsTheTokenBeforeTheImage(t *testing.T) {
 	const codes, none = 64, 64 + 76
 	p := parity.Open(t, "mage-tiny")

@@ -12,8 +12,8 @@ type Config struct {
 	Hidden, Depth, Heads          int // encoder
 	DecHidden, DecDepth, DecHeads int // decoder
 	Grid                          int // the image is Grid x Grid codes
-	Codebook                      int // codes that can be drawn
-	Vocab                         int // codes, classes and, last, the mask token
+	Codebook                      int // codes; each is an outcome
+	Vocab                         int // codes, classes and the mask token, which is last
 
 	ClassNames []string // of the classes it was trained with; the published MAGE has none
 }
@@ -34,7 +34,7 @@ const (
 	maxSize      = 1 << 20
 )
 
-// file is config.json as `unmask convert` writes it; MAGE itself publishes none.
+// file is config.json as written by `unmask convert`; MAGE itself publishes none.
 type file struct {
 	EmbedDim        int `json:"embed_dim"`
 	Depth           int `json:"depth"`
@@ -45,7 +45,7 @@ type file struct {
 	Grid            int `json:"grid"`
 	Codebook        int `json:"codebook_size"`
 
-	ClassNames []string `json:"class_names"` // ours: of the first classes, which it was trained with
+	ClassNames []string `json:"class_names"` // not in MAGE's files: names of the first classes
 }
 
 func readConfig(src *model.Source, set *weights.Set) (Config, error) {
@@ -70,7 +70,7 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 		DecDepth: f.DecoderDepth,
 		DecHeads: f.DecoderHeads, Grid: f.Grid, Codebook: f.Codebook, Vocab: f.Codebook + extraClasses,
 		ClassNames: f.ClassNames}
-	// The token of no class is among those of the classes.
+	// The token for no class is among those of the classes.
 	if n := len(c.ClassNames); n > classToken {
 		return c, fmt.Errorf("config.json: class_names has %d names, want 0 to %d", n, classToken)
 	}
@@ -90,8 +90,8 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 	return c, c.fits(set)
 }
 
-// fits compares the sizes with the tensors that show them, so that a wrong config.json is
-// one sentence and nothing is allocated that the file does not hold.
+// fits compares the sizes with the tensors that show them, so that a wrong config.json gives a
+// one-line error and no allocation beyond the file's size.
 func (c Config) fits(set *weights.Set) error {
 	for _, w := range []struct {
 		name       string

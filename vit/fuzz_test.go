@@ -9,7 +9,7 @@ import (
 	"unmask/model"
 )
 
-// Any config.json beside good tensors gives sizes that can be, or an error of one line.
+// Any config.json beside valid tensors gives possible sizes, or a one-line error.
 func FuzzConfig(f *testing.F) {
 	p := parity.Open(f, "mage-tiny")
 	f.Add(p.Config)

@@ -2,9 +2,9 @@
 // representation learning and image synthesis", CVPR 2023) in generation mode: a ViT encoder
 // and decoder over a grid of VQGAN codes.
 //
-// Position 0 of the transformer is a fake class token; positions of a Batch count from the
-// first code. Nothing is dropped: masked codes enter as the mask token, and the decoder
-// sees the class position's output in their place.
+// Position 0 of the transformer is a class token; positions of a Batch count from the first code.
+// Nothing is dropped: masked codes enter as the mask token, and in their place the decoder sees the
+// encoder's output at the class token.
 package vit
 
 import (
@@ -22,8 +22,8 @@ import (
 	"unmask/weights"
 )
 
-// unused are tensors of MAGE's files that generation does not need; the VQGAN is package
-// vqgan's.
+// unused are tensors in MAGE's files that generation does not need; the VQGAN is read by package
+// vqgan.
 var unused = []string{"cls_token", "pos_embed", "mask_token", "decoder_pos_embed", "patch_embed.*",
 	"decoder_pred.*",
 	"token_emb.position_ids", "vqgan.*"}
@@ -36,7 +36,7 @@ func init() {
 	})
 }
 
-// classToken is the id of position 0 after the codes: 1100 of 1024 codes.
+// classToken is the id at position 0 without a class, minus the number of codes: 1100 for 1024.
 const classToken = 76
 
 type block struct {
@@ -172,7 +172,7 @@ func (m *Model) load(o model.Options) error {
 	m.marginals = model.HeadMarginals{
 		Backend: o.Backend,
 		Head: backend.Head{W: l.Matrix(&m.Word, m.cfg.Codebook), Bias: l.Vector(bias[:m.cfg.Codebook]),
-			Outcomes: m.cfg.Codebook}, // the head is tied to the embedding of the codes
+			Outcomes: m.cfg.Codebook}, // the head's weight is the codes' embedding
 		Length:  m.cfg.Grid * m.cfg.Grid,
 		Project: m.project,
 	}
@@ -186,8 +186,8 @@ func (m *Model) Spec() model.Spec {
 		Classes: len(m.cfg.ClassNames)}
 }
 
-// NewCache implements model.Refiner. Beside keys and values it keeps what the decoder sees at
-// masked positions, the full pass's: a partial pass does not recompute the class position.
+// NewCache implements model.Refiner. Beside keys and values it keeps the decoder's input at masked
+// positions from the full pass, because a partial pass does not recompute the class token.
 func (m *Model) NewCache(batch, length int) *kvcache.Cache {
 	return m.passes.NewCache(batch, length)
 }
@@ -235,7 +235,7 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 	return &m.marginals, nil
 }
 
-// pass runs the network over the rows of p and leaves the hidden states of those that are read at
+// pass runs the network over the rows of p and writes the hidden states of those that are read to
 // p.At.
 func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) error {
 	w, b := &m.work, m.b
@@ -264,8 +264,8 @@ func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) err
 	return nil
 }
 
-// encode runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see what
-// the encoder makes of masked positions, so the last block computes the others alone.
+// encode runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see the
+// encoder's output at masked positions, so the last block computes only the others.
 func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 	w, b := &m.work, m.b
 	b.Gather(w.enc.X, m.word, w.ids)
@@ -298,8 +298,8 @@ func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 	return nil
 }
 
-// block is one pre-norm transformer block over the rows of w.X, and returns those that are left:
-// those of keep, or all where it is nil.
+// block computes one pre-norm transformer block over the rows of w.X and returns the rows that are
+// left: those in keep, or all if it is nil.
 func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *model.Pass,
 	keep []int32) *model.Pass {
 	b := m.b
@@ -323,7 +323,7 @@ func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *
 	return p
 }
 
-// project is the head's input for the rows asked for.
+// project returns the head's input for the rows asked for.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w, n := &m.work, len(rows)
 	w.asked = w.asked[:0]

@@ -14,7 +14,8 @@ import (
 
 var packs = []string{"mage-tiny", "mage-base"}
 
-// bf16 rounds this pack's answers by 6 % of the largest: 64 channels average little out.
+// bf16 changes this pack's results by 6 % of the largest: with 64 channels errors average out
+// little.
 const bf16Tolerance = 8e-2
 
 func within(tolerance float64) float64 {

@@ -11,14 +11,14 @@ import (
 // workspace is the memory of a pass.
 type workspace struct {
 	enc, dec nn.Work
-	hidden   *tensor.Dense // [batch*(1+codes), decoder hidden]: what the last passes left
+	hidden   *tensor.Dense // [batch*(1+codes), decoder hidden]: the result of the latest passes
 	last     *tensor.Dense // [rows of one call to the head, decoder hidden]
 	head     *tensor.Dense // [rows of one call to the head, hidden]
-	asked    []int32       // rows of one call to the head, in hidden
+	asked    []int32       // rows of one call to the head, as indexes in hidden
 
-	ids                      []int32 // of the pass's rows, the class token's at position 0
-	openRows                 []int32 // rows that the decoder sees the encoder's output of
-	classRows, places        []int32 // of a full pass: rows of the class tokens, and their places
+	ids                      []int32 // ids of the pass's rows; at position 0 the class token's
+	openRows                 []int32 // rows whose encoder output the decoder sees
+	classRows, places        []int32 // for a full pass: rows of the class tokens, and their places
 	maskedRows, maskedPlaces []int32
 }
 
@@ -31,10 +31,10 @@ func (w *workspace) prepare(b backend.Backend, c Config, rows int) {
 	for _, t := range []**tensor.Dense{&w.dec.X, &w.dec.H, &w.dec.Q} {
 		*t = nn.Grow(b, *t, rows, c.DecHidden)
 	}
-	w.dec.QKV, w.dec.Inner = w.enc.QKV, w.enc.Inner // the decoder begins when the encoder is done
+	w.dec.QKV, w.dec.Inner = w.enc.QKV, w.enc.Inner // the decoder begins after the encoder ends
 }
 
-// sort fills in the ids of the pass's rows of batch, and which are masked.
+// sort sets the ids of the pass's rows and finds which are masked.
 func (w *workspace) sort(c Config, batch *model.Batch, p *model.Pass) {
 	mask := int32(c.Vocab - 1)
 	w.ids, w.openRows, w.classRows, w.places = w.ids[:0], append(w.openRows[:0], 0)[:0],
@@ -59,7 +59,8 @@ func (w *workspace) sort(c Config, batch *model.Batch, p *model.Pass) {
 	}
 }
 
-// class returns the token at position 0: the class's, which follow the codes, or that of none.
+// class returns the token at position 0: that of the class, which follows the codes, or that of no
+// class.
 func (c Config) class(condition *model.Condition) int32 {
 	if len(c.ClassNames) == 0 || condition == nil || condition.Class == model.NoClass {
 		return int32(c.Codebook + classToken)

@@ -36,8 +36,8 @@ type Model struct {
 	pixels            []float32     // [height, width, 3]
 }
 
-// stage is one level of a side: residual blocks, an attention after each where there are any,
-// and then half or twice the size.
+// stage is one level of a side: residual blocks, an attention after each if there are any, and then
+// half or twice the size.
 type stage struct {
 	res  []*resBlock
 	attn []*picture.Attention
@@ -235,7 +235,7 @@ func (m *Model) setGrid(width, height int) error {
 // Shape is of an image's codes, [height, width].
 func (m *Model) Shape() []int { return []int{m.height, m.width} }
 
-// Codes is the number of codes.
+// Codes returns the number of codes.
 func (m *Model) Codes() int { return m.Codebook.Codes() }
 
 // Size is of an image, in pixels.
@@ -255,8 +255,8 @@ func (m *Model) prepare(width, height int) *picture.Canvas {
 	return m.canvas
 }
 
-// decode leaves the image of codes in m.pixels, colours in 0..1 but for what the network
-// overshoots.
+// decode leaves the image of codes in m.pixels, colours 0 to 1, or a little outside where the
+// network overshoots.
 func (m *Model) decode(ctx context.Context, codes []int32) error {
 	if err := m.Codebook.Check(codes); err != nil {
 		return err
@@ -302,8 +302,8 @@ func (m *Model) encode(ctx context.Context, codes []int32) error {
 	return nil
 }
 
-// Decode writes the images [B, 3, height, width] of codes [B, codes] to dst. Colours are in 0..1
-// but for what the network overshoots.
+// Decode writes the images [B, 3, height, width] of codes [B, codes] to dst. Colours are 0 to 1, or
+// a little outside where the network overshoots.
 func (m *Model) Decode(dst []float32, codes []int32) (err error) {
 	defer backend.Recover(&err)
 	w, h := m.Size()

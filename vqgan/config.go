@@ -54,13 +54,13 @@ func named(src *model.Source) bool {
 	return json.Unmarshal(src.Config, &f) == nil && f.VQGAN != nil
 }
 
-// Side is the number of pixels along a side of an image.
+// Side returns the number of pixels along a side of an image.
 func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }
 
 // channels of a level.
 func (c Config) channels(level int) int { return c.Ch * c.ChMult[level] }
 
-// largest is the number of values of the network's largest activation.
+// largest returns the number of values of the network's largest activation.
 func (c Config) largest() int {
 	most := c.Grid * c.Grid * c.ZChannels
 	for i := range c.ChMult {

@@ -110,11 +110,11 @@ func (m *Decoder) Load(l *nn.Loader) {
 	m.d.load(l)
 }
 
-// Side is the number of pixels along a side of the image.
+// Side returns the number of pixels along a side of the image.
 func (m *Decoder) Side() int { return m.cfg.Side() }
 
-// Draw writes the image of the latent [Grid*Grid, ZChannels] to pixels [Side, Side, 3], colours
-// in 0..1 but for what the network overshoots.
+// Draw writes the image of the latent [Grid*Grid, ZChannels] to pixels [Side, Side, 3], colours 0
+// to 1, or a little outside where the network overshoots.
 func (m *Decoder) Draw(b backend.Backend, pixels []float32, latent *tensor.Dense) error {
 	if m.canvas == nil {
 		m.canvas = picture.NewCanvas(b, m.cfg.largest())

@@ -9,7 +9,7 @@ import (
 	"unmask/images"
 )
 
-// Width is the number of features: each latent channel's mean and standard deviation.
+// Width returns the number of features: each latent channel's mean and standard deviation.
 func (m *Model) Width() int { return 2 * m.cfg.ZChannels }
 
 // Features computes features of images of Side x Side pixels: the mean and the standard deviation

@@ -10,7 +10,7 @@ import (
 	"unmask/vqgan"
 )
 
-// Any config.json gives sizes that can be, or an error of one line.
+// Any config.json gives possible sizes, or a one-line error.
 func FuzzConfig(f *testing.F) {
 	f.Add(parity.Open(f, "mage-tiny").Config)
 	f.Add([]byte(`{"grid": 16, "vqgan": {"ch": 32, "ch_mult": [1, 2147483648]}}`))

@@ -18,8 +18,8 @@ func (m *Model) Codes() int { return m.cfg.Codes }
 // Size implements model.Codec.
 func (m *Model) Size() (width, height int) { return m.cfg.Side(), m.cfg.Side() }
 
-// Decode writes the images [B, 3, Side, Side] of codes [B, Grid*Grid] to dst. Colours are in
-// 0..1 but for what the network overshoots.
+// Decode writes the images [B, 3, Side, Side] of codes [B, Grid*Grid] to dst. Colours are 0 to 1,
+// or a little outside where the network overshoots.
 func (m *Model) Decode(dst []float32, codes []int32) (err error) {
 	defer backend.Recover(&err)
 	grid, plane := m.cfg.Grid*m.cfg.Grid, m.cfg.Side()*m.cfg.Side()

@@ -121,7 +121,7 @@ func New(set *weights.Set, c Config, o model.Options) (_ *Model, err error) {
 	return m, nil
 }
 
-// others are patterns of the tensors outside the prefix: the rest of a MAGE model.
+// others returns patterns of the tensors outside the prefix: the rest of a MAGE model.
 func others(set *weights.Set, prefix string) (list []string) {
 	quote := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	for _, name := range set.Names() {

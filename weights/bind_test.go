@@ -38,7 +38,7 @@ func newNetwork() *network {
 	}
 }
 
-// model is a set in memory; every tensor is float32 of the given shape.
+// model returns a set in memory; every tensor is float32 of the given shape.
 func model(shapes map[string][]int) *Set {
 	s := newSet()
 	for name, shape := range shapes {

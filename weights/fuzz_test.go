@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzParse feeds any bytes: an error of one line, or tensors that can be
-// converted and written again.
+// FuzzParse feeds any bytes: a one-line error, or tensors that can be converted and written again.
 func FuzzParse(f *testing.F) {
 	f.Add(file(one, 4))
 	f.Add(file(tensorA(`"F16"`, "[2,0]", "[0,0]"), 0))

@@ -14,20 +14,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// file is a safetensors file with that header and n zero bytes of data.
+// file returns a safetensors file with that header and n zero bytes of data.
 func file(header string, n int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), make([]byte, n)...)
 }
 
-// length is 8 bytes that announce a header of n bytes, then rest.
+// length returns 8 bytes that announce a header of n bytes, then rest.
 func length(n uint64, rest string) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, n), rest...)
 }
 
 const one = `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`
 
-// tensorA is a header with one tensor of the given fields.
+// tensorA returns a header with one tensor of the given fields.
 func tensorA(dtype, shape, offsets string) string {
 	return fmt.Sprintf(`{"a":{"dtype":%s,"shape":%s,"data_offsets":%s}}`, dtype, shape, offsets)
 }

@@ -60,8 +60,8 @@ func Open(name string) (*Set, error) {
 	return s, nil
 }
 
-// OpenFS is Open within fsys, for models embedded in a program. The files are
-// read, not mapped.
+// OpenFS is Open within fsys, for models embedded in a program. The files are read, not
+// mapped.
 func OpenFS(fsys fs.FS, name string) (*Set, error) {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 // Names returns the tensors' names, sorted.
 func (s *Set) Names() []string { return slices.Clone(s.names) }
 
-// Count is one more than the largest number that follows prefix in a name, as in
+// Count returns one more than the largest number that follows prefix in a name, as in
 // "blocks.11.norm1.weight": how many blocks a network has. Numbers beyond that of tensors count for
 // nothing.
 func (s *Set) Count(prefix string) (n int) {
@@ -171,7 +171,7 @@ func (s *Set) Get(name string) (*Tensor, bool) {
 // Metadata returns the strings of the files' __metadata__.
 func (s *Set) Metadata() map[string]string { return s.metadata }
 
-// Release is the tensor's.
+// Release calls the tensor's Release.
 func (s *Set) Release(t *Tensor) error { return t.Release() }
 
 // ReleaseAll is Release for every tensor.

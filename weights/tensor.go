@@ -44,7 +44,7 @@ func (t *Tensor) Float32s(dst []float32) error {
 	return t.unchanged()
 }
 
-// unchanged is an error if the file is not what it was when it was opened.
+// unchanged returns an error if the file is not what it was when it was opened.
 func (t *Tensor) unchanged() error {
 	if t.src == nil {
 		return nil

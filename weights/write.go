@@ -192,8 +192,8 @@ func byteSize(t Stream) (int64, error) {
 	return int64(n * bits / 8), nil
 }
 
-// encode is json.Marshal for strings, integers and maps of strings, which
-// cannot fail and come out sorted.
+// encode is json.Marshal for strings, integers and maps of strings, which cannot fail and come
+// out sorted.
 func encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -85,7 +85,7 @@ func attention(s *suite) {
 	}
 }
 
-// coarse is a bfloat16.
+// coarse returns a bfloat16.
 func coarse(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ 0xffff) }
 
 func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment,

@@ -110,7 +110,7 @@ func (t twin) got() []float32 {
 
 func (t twin) want() []float32 { return t.ref.Float32s() }
 
-// row is a row of the reference.
+// row returns a row of the reference.
 func (t twin) row(i int) []float32 {
 	w := backend.Width(t.ref)
 	return t.want()[i*w : (i+1)*w]
@@ -158,7 +158,7 @@ func norm(x []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// top is the largest magnitude, of those that are numbers.
+// top returns the largest magnitude, of those that are numbers.
 func top(x []float32) float64 {
 	var m float64
 	for _, v := range x {

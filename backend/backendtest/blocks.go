@@ -8,7 +8,7 @@ import (
 	"unmask/internal/quant"
 )
 
-// blockRows are rows of any blocks, with scales of about 0.01.
+// blockRows returns rows of any blocks, with scales of about 0.01.
 func (s *suite) blockRows(out, in int, t backend.BlockType) backend.BlockRows {
 	size := t.RowBytes(in)
 	data := make([]byte, out*size)

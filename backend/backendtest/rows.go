@@ -59,7 +59,7 @@ func activate(s *suite) {
 	}
 }
 
-// ulps is n units in the last place.
+// ulps returns n units in the last place.
 func ulps(want []float32, n float64) func(int) float64 {
 	return func(i int) float64 {
 		w := math.Abs(float64(want[i]))

@@ -156,8 +156,8 @@ func keyStep(keys int) int {
 	return ((keys+blocks-1)/blocks + 7) &^ 7
 }
 
-// panel is that for the next of n rows: the widest that they do not leave a narrow one's lanes of
-// empty.
+// panel returns that for the next of n rows: the widest that they do not leave a narrow one's lanes
+// of empty.
 func (j *attentionJob) panel(n int) vec.Panel {
 	narrow := j.panels[len(j.panels)-1]
 	for _, p := range j.panels {

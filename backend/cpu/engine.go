@@ -37,7 +37,7 @@ type strided struct {
 	down, right   int
 }
 
-// view is the memory of a float32 matrix that is contiguous, or its transpose.
+// view returns the memory of a float32 matrix that is contiguous, or its transpose.
 func view(t tensor.Tensor) (strided, bool) {
 	d, ok := t.(*tensor.Dense)
 	if !ok || d.Dtype() != tensor.Float32 || d.Dims() != 2 || d.IsMasked() {

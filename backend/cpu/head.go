@@ -212,7 +212,8 @@ func (h *heads) add(p *partial, x []float32, column int, top float32) (moment fl
 	return moment
 }
 
-// powers is sum exp(power*(x-top)). Outcomes that are forbidden count nothing even for power 0.
+// powers returns sum exp(power*(x-top)). Outcomes that are forbidden count nothing even for power
+// 0.
 func (h *heads) powers(x []float32, top float32) (n float32) {
 	if h.want.power != 0 {
 		return h.b.ops.SumExp(x, float32(h.want.power), top)

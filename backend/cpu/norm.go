@@ -80,7 +80,7 @@ func (v *vectors) runSegments(j *rowJob, segs []backend.Segment) {
 
 func (j *rowJob) row(x []float32, i int) []float32 { return x[i*j.width : (i+1)*j.width] }
 
-// data is a tensor's values, nil for a nil tensor.
+// data returns a tensor's values, nil for a nil tensor.
 func data(t *tensor.Dense) []float32 {
 	if t == nil {
 		return nil

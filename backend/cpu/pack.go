@@ -24,7 +24,7 @@ func (m *matrix) Out() int                     { return m.out }
 func (m *matrix) In() int                      { return m.in }
 func (m *matrix) Precision() backend.Precision { return m.as }
 
-// Bytes is the memory of all parts.
+// Bytes returns the memory of all parts.
 func (m *matrix) Bytes() int {
 	n := 4 * len(m.memory.data)
 	for _, p := range m.parts {
@@ -33,10 +33,10 @@ func (m *matrix) Bytes() int {
 	return n
 }
 
-// panels is how many panels there are; the last is filled up with zero columns.
+// panels returns how many panels there are; the last is filled up with zero columns.
 func (m *matrix) panels() int { return (m.out + m.k.Columns - 1) / m.k.Columns }
 
-// sizePanel is how many words a panel and what is behind it take.
+// sizePanel returns how many words a panel and what is behind it take.
 func (m *matrix) sizePanel() int {
 	if m.blocks != nil {
 		return m.blocks.SizeB(m.in)
@@ -48,7 +48,7 @@ func (m *matrix) sizePanel() int {
 	return n
 }
 
-// panel is the packed panel j, and behind it scales and offsets.
+// panel returns the packed panel j, and behind it scales and offsets.
 func (m *matrix) panel(j int) []float32 {
 	n := m.sizePanel()
 	return m.memory.data[j*n : (j+1)*n]
@@ -140,7 +140,7 @@ func (m *matrix) pack(a operand, x []float32, ldx, rows int, w *worker) {
 	m.k.PackA(a.data, a.scale, x, ldx, rows, m.in)
 }
 
-// from is the operand without its first rows, which are whole panels.
+// from returns the operand without its first rows, which are whole panels.
 func (a operand) from(m *matrix, row int) operand {
 	if m.blocks != nil {
 		return operand{a.data[m.blocks.SizeA(row, m.in):], a.scale[m.blocks.SizeSums(row, m.in):]}

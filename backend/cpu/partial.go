@@ -45,7 +45,8 @@ func (p *partial) join(o partial, power float64) {
 	}
 }
 
-// logSum is the log of the sum of exponentials, NaN or infinite where there is no distribution.
+// logSum returns the log of the sum of exponentials, NaN or infinite where there is no
+// distribution.
 func (p *partial) logSum() float64 { return float64(p.top) + math.Log(p.sum) }
 
 func finite(x float64) bool { return x-x == 0 }

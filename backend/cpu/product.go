@@ -98,7 +98,7 @@ func (p *product) prepare(from source, w *matrix) {
 	p.block = max(1, p.block/w.k.Rows) * w.k.Rows
 }
 
-// ranges is how many ranges of panels there should be beside a number of blocks.
+// ranges returns how many ranges of panels there should be beside a number of blocks.
 func (p *product) ranges(blocks int) int {
 	want := itemsEach * p.b.pool.Threads()
 	return min(p.w.panels(), max(1, (want+blocks-1)/blocks))

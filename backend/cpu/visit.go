@@ -11,7 +11,7 @@ const (
 	visitItems = 4       // ranges of panels a thread
 )
 
-// HeadVisit hands over all logits of each row. It holds those of a few rows at a time.
+// HeadVisit passes on all logits of each row. It holds those of a few rows at a time.
 func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
 	visit func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, head)
@@ -32,7 +32,7 @@ func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
 	h.release()
 }
 
-// width is the columns of all panels.
+// width returns the columns of all panels.
 func (h *heads) width() int { return h.w.panels() * h.w.k.Columns }
 
 func (h *heads) productPanels(worker, i int) {

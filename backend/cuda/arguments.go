@@ -145,7 +145,7 @@ func (a *arguments) open(v *device) (err error) {
 	return nil
 }
 
-// close gives the pinned memory and the events back and hands over each error.
+// close gives the pinned memory and the events back and passes on each error.
 func (a *arguments) close(v *device, note func(error)) {
 	for _, k := range a.banks {
 		for _, p := range k.parts {

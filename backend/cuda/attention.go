@@ -46,7 +46,7 @@ type attentionKernel struct {
 // wideRows is how many rows of a segment are enough for the kernels whose warps have 32.
 const wideRows = 65
 
-// keyTile is how many keys a step has, as keys_of_tile.
+// keyTile returns how many keys a step has, as keys_of_tile.
 func (a *attentionKernel) keyTile() int {
 	if a.dim <= 64 {
 		return 64
@@ -192,7 +192,7 @@ func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *atte
 // MaxHeadDim implements backend.HeadLimited.
 func (b *Backend) MaxHeadDim() int { return plainAttention[len(plainAttention)-1].dim }
 
-// fitting is the first kernel for heads of dim numbers or more.
+// fitting returns the first kernel for heads of dim numbers or more.
 func fitting(kernels []attentionKernel, dim int) *attentionKernel {
 	for i := range kernels {
 		if dim <= kernels[i].dim {

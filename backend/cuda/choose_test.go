@@ -65,7 +65,7 @@ func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head,
 	return r
 }
 
-// choiceOf is 5 groups of different sizes, one of them longer than one call of project.
+// choiceOf returns 5 groups of different sizes, one of them longer than one call of project.
 func choiceOf(first, others backend.Measure) (rows int, c *backend.Choice) {
 	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, By: [2]backend.Measure{first, others}, Beta: 1.5,
 		Noise: 2, Power: 1.25}
@@ -122,7 +122,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// pieces projects nothing: it hands over rows of x.
+// pieces projects nothing: it passes on rows of x.
 func pieces(b *Backend, x *tensor.Dense, in int) func(first, n int) *tensor.Dense {
 	view := b.New(backend.ChoiceRows, in)
 	return func(first, n int) *tensor.Dense {

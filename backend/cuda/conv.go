@@ -35,7 +35,7 @@ var (
 	anyConv = []tile{linearTiles[backend.F32][1].as("unmask_conv_f32_any")}
 )
 
-// as is a tile of the same shape that another kernel has.
+// as returns a tile of the same shape that another kernel has.
 func (t tile) as(kernel string) tile {
 	t.kernel = register(kernel)
 	return t
@@ -103,7 +103,7 @@ type convolution struct {
 	e                          backend.Epilogue
 }
 
-// most is how many images the kernels can count the numbers and pixels of.
+// most returns how many images the kernels can count the numbers and pixels of.
 func (c *convolution) most() int {
 	image := c.Height * c.Width * c.In
 	if c.Up {
@@ -115,7 +115,7 @@ func (c *convolution) most() int {
 	return min((convNumbers-1)/image, math.MaxInt32/(c.OutHeight()*c.OutWidth()), maxGridY)
 }
 
-// part is the convolution of n images from the first on.
+// part returns the convolution of n images from the first on.
 func (c *convolution) part(first, n int) convolution {
 	p := *c
 	pitch, _ := backend.ConvTarget(c.ConvShape)

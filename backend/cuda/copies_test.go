@@ -73,7 +73,7 @@ func (l *layer) run(between func()) {
 	between()
 }
 
-// launched are the kernels of the list.
+// launched returns the kernels of the list.
 func launched(b *Backend) (names []string) {
 	for _, c := range b.list.commands {
 		if c.op == launch {

@@ -87,7 +87,7 @@ type ltKey struct {
 	bias, add   bool
 }
 
-// ltProduct is products y = act(x w^T + bias), or y += that, of one shape but for the rows. The
+// ltProduct is products y = act(x w^T + bias), or y += that, of one shape except for the rows. The
 // library counts columns first, so that for it y^T [out, rows] = w^T' x^T.
 type ltProduct struct {
 	l             *lt
@@ -168,8 +168,8 @@ func (l *lt) close() error {
 	return first
 }
 
-// productLt is how the library computes a product, nil where it does not: activations that it has
-// not, or no algorithm for some number of rows. Whether it does depends on neither the rows nor
+// productLt returns how the library computes a product, nil where it does not: activations that it
+// has not, or no algorithm for some number of rows. Whether it does depends on neither the rows nor
 // where they are, so that a row's bits do not either.
 func (b *Backend) productLt(m *matrix, bias devicePtr, act backend.Activation,
 	add bool) *ltProduct {
@@ -191,7 +191,7 @@ func (b *Backend) productLt(m *matrix, bias devicePtr, act backend.Activation,
 	return p
 }
 
-// plan describes a product and chooses its algorithm. It is nil where there is none, or not for all
+// plan describes a product and chooses its algorithm. It is nil if there is none, or not for all
 // numbers of rows.
 func (l *lt) plan(k ltKey) (*ltProduct, error) {
 	p := &ltProduct{l: l, alpha: 1}

@@ -39,7 +39,7 @@ type Backend struct {
 	pieces    []backend.Segment // of segments, for kernels whose blocks have so many rows
 }
 
-// New returns GPU o.Device. The error says in a line what is missing where there is none.
+// New returns GPU o.Device. The error says in a line what is missing if there is none.
 func New(o Options) (*Backend, error) {
 	v, err := openDevice(o, embedded)
 	if err != nil {

@@ -106,7 +106,7 @@ func (b *Backend) Memcpy(dst, src tensor.Memory) (err error) {
 	return nil
 }
 
-// hostBytes are the first bytes of Go's memory.
+// hostBytes returns the first bytes of Go's memory.
 func hostBytes(m tensor.Memory, n int) []byte {
 	at := m.Uintptr()
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), n)

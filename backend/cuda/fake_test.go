@@ -65,7 +65,7 @@ func read(b *Backend, x *tensor.Dense) []float32 {
 	return v
 }
 
-// failing is the error that f panics with.
+// failing returns the error that f panics with.
 func failing(f func()) (err error) {
 	defer backend.Recover(&err)
 	f()

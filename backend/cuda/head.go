@@ -131,7 +131,7 @@ func (b *Backend) reduce(h *head, x operand, rows int, want wanted) parts {
 // row is where row i of x begins.
 func rowAt(x devicePtr, i, width int) devicePtr { return x + devicePtr(4*i*width) }
 
-// warps is the grid of kernels that have a warp a row.
+// warps returns the grid of kernels that have a warp a row.
 func warps(rows int) grid { return grid{x: (rows + headWarps - 1) / headWarps} }
 
 // statistics are arrays of results in the device's memory, 0 where they are not wanted.
@@ -270,7 +270,7 @@ type visit struct {
 
 func (v *visit) row(_, i int) { v.f(v.first+i, v.logits[i*v.width:(i+1)*v.width]) }
 
-// HeadVisit hands over all logits of each row. It holds those of a few rows at a time.
+// HeadVisit passes on all logits of each row. It holds those of a few rows at a time.
 func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
 	f func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, head)

@@ -46,13 +46,13 @@ var linearTiles = [...][]tile{
 	},
 }
 
-// blocks is how many of the tile's size a product has.
+// blocks returns how many of the tile's size a product has.
 func (t *tile) blocks(rows, out int) int {
 	return (rows + t.rows - 1) / t.rows * ((out + t.columns - 1) / t.columns)
 }
 
-// best is the tile that takes the least time, were every multiprocessor to work at one block at a
-// time.
+// best returns the tile that takes the least time, were every multiprocessor to work at one block
+// at a time.
 func (b *Backend) best(tiles []tile, rows int, m *matrix) *tile {
 	var best *tile
 	least := 0
@@ -75,7 +75,7 @@ type products struct {
 	lt     *lt    // nil where the kernels of this package compute all
 }
 
-// workers are all processors, for what is done on the host.
+// workers returns all processors, for what is done on the host.
 func (p *products) workers() *parallel.Pool {
 	if p.pool == nil {
 		p.pool = parallel.New(0)
@@ -174,7 +174,7 @@ func (b *Backend) tile(t *tile, o operand, rows int, m *matrix, pitch int, bias 
 	return c.int(m.out).int(pitch).int(int(act)).int(flag(add)).float(scale)
 }
 
-// channels are the scales of the channels, 0 where there are none.
+// channels returns the scales of the channels, 0 if there are none.
 func (m *matrix) channels() devicePtr {
 	if m.as != backend.Int8 {
 		return 0

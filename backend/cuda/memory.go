@@ -201,7 +201,7 @@ func (v *device) memAlloc(bytes int) (devicePtr, error) {
 
 func (v *device) memFree(p devicePtr) error { return v.call(cuMemFree, uintptr(p)) }
 
-// memory is how much of the device's is free.
+// memory returns how much of the device's is free.
 func (v *device) memory() (free, total int, err error) {
 	err = v.call(cuMemGetInfo, uintptr(unsafe.Pointer(&v.out.a)), uintptr(unsafe.Pointer(&v.out.b)))
 	return int(v.out.a), int(v.out.b), err

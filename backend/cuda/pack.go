@@ -29,7 +29,7 @@ const (
 	depthPad  = 128 // bytes, of the longest step along the depth
 )
 
-// paddedRows is how many rows a matrix of out rows has in the device's memory.
+// paddedRows returns how many rows a matrix of out rows has in the device's memory.
 func paddedRows(out int) int {
 	if out <= columnPad/2 {
 		return columnPad / 2
@@ -41,7 +41,7 @@ func (m *matrix) Out() int                     { return m.out }
 func (m *matrix) In() int                      { return m.in }
 func (m *matrix) Precision() backend.Precision { return m.as }
 
-// Bytes is the device memory that it takes.
+// Bytes returns the device memory that it takes.
 func (m *matrix) Bytes() int {
 	n := m.rows * m.stride
 	if m.as == backend.Int8 {

@@ -104,7 +104,7 @@ func (b *Backend) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
 	runtime.KeepAlive(gate)
 }
 
-// spread is the grid of kernels whose block (i, j) has rows j*rowWarps and after of segment i.
+// spread returns the grid of kernels whose block (i, j) has rows j*rowWarps and after of segment i.
 func spread(segs []backend.Segment) grid {
 	longest := 1
 	for _, s := range segs {

@@ -71,7 +71,7 @@ func (s *staging) done() {
 	}
 }
 
-// close gives the memory and the events back and hands over each error.
+// close gives the memory and the events back and passes on each error.
 func (s *staging) close(v *device, note func(error)) {
 	for _, k := range s.pieces {
 		if k.memory != nil {

@@ -70,7 +70,7 @@ type list struct {
 	flushes  int // lists before this one
 }
 
-// reset empties the list, but for the parameters of a call that is being described.
+// reset empties the list, except for the parameters of a call that is being described.
 func (l *list) reset() {
 	end := int32(0)
 	if n := len(l.commands); n > 0 {
@@ -200,7 +200,7 @@ func upload[T any](b *Backend, x []T) devicePtr {
 	return b.argument(bytesOf(x))
 }
 
-// bytesOf is the memory of x.
+// bytesOf returns the memory of x.
 func bytesOf[T any](x []T) []byte {
 	p := unsafe.SliceData(x)
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), len(x)*int(unsafe.Sizeof(*p)))

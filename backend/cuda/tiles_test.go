@@ -69,7 +69,7 @@ func BenchmarkTiles(b *testing.B) {
 	}
 }
 
-// operandOf is rows of x in the precision of m, in memory of their own.
+// operandOf returns rows of x in the precision of m, in memory of their own.
 func operandOf(b *Backend, x devicePtr, rows int, m *matrix) operand {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -76,7 +76,7 @@ func (b *Backend) openTrace(o Options) error {
 	return err
 }
 
-// between is the least seconds between two events with nothing between them.
+// between returns the least seconds between two events with nothing between them.
 func (t *tracer) between(v *device) (least float64, err error) {
 	for i := range 8 {
 		for _, e := range t.events[:2] {
@@ -98,7 +98,7 @@ func (t *tracer) between(v *device) (least float64, err error) {
 	return least, nil
 }
 
-// elapsed is the seconds between two events that have come.
+// elapsed returns the seconds between two events that have come.
 func (v *device) elapsed(from, to uintptr) (float64, error) {
 	ms := onHeap[float32]()
 	err := v.call(cuEventElapsedTime, uintptr(unsafe.Pointer(ms)), from, to)
@@ -159,7 +159,7 @@ func (t *tracer) add(c *command, p []uint64, seconds float64) {
 	row.ops, row.bytes, row.as = row.ops+ops, row.bytes+bytes, as
 }
 
-// traffic is how many operations a command has or else how many bytes it moves, as far as its
+// traffic returns how many operations a command has or else how many bytes it moves, as far as its
 // parameters say.
 func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) {
 	n := func(i int) float64 { return float64(int32(p[i])) }
@@ -254,7 +254,7 @@ func (t *tracer) write() error {
 	return os.WriteFile(t.path, []byte(s.String()), 0o644)
 }
 
-// close gives the events back and hands over each error.
+// close gives the events back and passes on each error.
 func (t *tracer) close(v *device, note func(error)) {
 	if t == nil {
 		return

@@ -44,7 +44,7 @@ func rotate(dst, x []float32, pos int, r *backend.Rotary) {
 	}
 }
 
-// vector is t[seq, head, pos] of a tensor [batch, heads, length, headDim].
+// vector returns t[seq, head, pos] of a tensor [batch, heads, length, headDim].
 func vector(t *tensor.Dense, seq, head, pos int) []float32 {
 	s := t.Shape()
 	return row(t, (seq*s[1]+head)*s[2]+pos)
@@ -91,7 +91,7 @@ func normalise(x []float64) {
 	}
 }
 
-// logSumExp is log sum_i exp(beta*x[i]), where a term of x[i] = -Inf is 0.
+// logSumExp returns log sum_i exp(beta*x[i]), where a term of x[i] = -Inf is 0.
 func logSumExp(x []float64, beta float64) float64 {
 	top := math.Inf(-1)
 	for _, v := range x {

@@ -93,7 +93,7 @@ func (d *Device) HeadSample(x *tensor.Dense, rows int, h backend.Head, s *backen
 	}
 }
 
-// HeadVisit hands over all logits of each row.
+// HeadVisit passes on all logits of each row.
 func (d *Device) HeadVisit(x *tensor.Dense, rows int, h backend.Head,
 	visit func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, h)

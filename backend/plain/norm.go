@@ -96,7 +96,7 @@ func (m *moments) add(v float32) {
 
 func (m *moments) mean() float64 { return m.m }
 
-// inverse is 1/sqrt(variance + eps), the variance that of the population.
+// inverse returns 1/sqrt(variance + eps), the variance that of the population.
 func (m *moments) inverse(eps float32) float64 { return 1 / math.Sqrt(m.s/m.n+float64(eps)) }
 
 // Activate applies f to rows of x in place.
@@ -110,7 +110,7 @@ func (d *Device) Activate(x *tensor.Dense, rows int, f backend.Activation) {
 	}
 }
 
-// activate is 0 at -Inf, the limit, for all but Identity.
+// activate returns 0 at -Inf, the limit, for all but Identity.
 func activate(x float64, f backend.Activation) float64 {
 	switch {
 	case f == backend.Identity:

@@ -21,7 +21,7 @@ type Device struct {
 // New returns a reference device.
 func New() backend.Backend { return &Device{} }
 
-// Name is "plain".
+// Name returns "plain".
 func (d *Device) Name() string { return "plain" }
 
 // New returns a zeroed float32 tensor.
@@ -79,13 +79,13 @@ func (d *Device) Scatter(dst, src *tensor.Dense, to []int32) {
 	}
 }
 
-// row is row i of t, of t's last dimension.
+// row returns row i of t, of t's last dimension.
 func row(t *tensor.Dense, i int) []float32 {
 	w := backend.Width(t)
 	return t.Float32s()[i*w : (i+1)*w]
 }
 
-// at is t[i], or otherwise where t is nil.
+// at returns t[i], or otherwise where t is nil.
 func at(t *tensor.Dense, i int, otherwise float64) float64 {
 	if t == nil {
 		return otherwise

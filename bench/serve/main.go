@@ -127,7 +127,7 @@ type fields map[string]any
 // prompt is what all texts begin with.
 const prompt = "Lily was a brave girl."
 
-// completion is a request for a text of some tokens, the prompt's among them.
+// completion returns a request for a text of some tokens, the prompt's among them.
 func (s *site) completion(rows, steps, seed int) fields {
 	return fields{"model": "demo", "prompt": prompt, "max_tokens": rows - s.given, "steps": steps,
 		"seed": seed}

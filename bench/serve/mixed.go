@@ -156,7 +156,7 @@ func live() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// resident returns the bytes of memory that the process has, 0 where that is not known.
+// resident returns the bytes of memory that the process has, 0 if it is unknown.
 func resident() int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

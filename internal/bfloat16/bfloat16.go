@@ -12,5 +12,5 @@ func Round(x float32) uint16 {
 	return uint16((u + 0x7fff + u>>16&1) >> 16)
 }
 
-// Float32 is the value of h.
+// Float32 returns the value of h.
 func Float32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }

@@ -70,14 +70,14 @@ func openAhead(fsys FS, parent, base, ext string, next int) (*ahead, error) {
 	return a, nil
 }
 
-// name is the file name of an entry.
+// name returns the file name of an entry.
 func (a *ahead) name(e Entry) string {
 	return fmt.Sprintf("%06d-%d-%s%s", e.Index, e.Seed, e.SHA256, a.ext)
 }
 
 func (a *ahead) path(e Entry) string { return filepath.Join(a.dir, a.name(e)) }
 
-// parse is name's inverse.
+// parse returns name's inverse.
 func (a *ahead) parse(name string) (e Entry, ok bool) {
 	parts := strings.Split(strings.TrimSuffix(name, a.ext), "-")
 	if len(parts) != 3 {

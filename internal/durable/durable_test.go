@@ -63,7 +63,7 @@ var runs = map[string]func(fsys FS, name string, n int) error{
 	},
 }
 
-// scattered is an order in which outputs may come: each group of 7 backwards.
+// scattered returns an order in which outputs may come: each group of 7 backwards.
 func scattered(pending []int) (list []int) {
 	for group := range slices.Chunk(pending, 7) {
 		slices.Reverse(group)

@@ -142,12 +142,12 @@ func (f *Folder) fault(i int, problem string) {
 	f.faulty = append(f.faulty, i)
 }
 
-// Name is the file name of output i.
+// Name returns the file name of output i.
 func (f *Folder) Name(i int) string { return fmt.Sprintf("%06d%s", i, f.ext) }
 
 func (f *Folder) path(i int) string { return filepath.Join(f.dir, f.Name(i)) }
 
-// index is the number of an output's file name.
+// index returns the number of an output's file name.
 func (f *Folder) index(name string) (int, bool) { return outputIndex(name, f.ext) }
 
 func outputIndex(name, ext string) (int, bool) {
@@ -156,13 +156,13 @@ func outputIndex(name, ext string) (int, bool) {
 	return i, ok && err == nil && name == fmt.Sprintf("%06d%s", i, ext)
 }
 
-// Done is the number of outputs that the manifest lists.
+// Done returns the number of outputs that the manifest lists.
 func (f *Folder) Done() int { return len(f.m.entries) }
 
-// First is the index of the first output, 0 but of a part.
+// First returns the index of the first output, 0 but of a part.
 func (f *Folder) First() int { return f.m.first }
 
-// Faults are listed files that were missing or empty when the folder was opened.
+// Faults returns listed files that were missing or empty when the folder was opened.
 func (f *Folder) Faults() []Fault { return f.faults }
 
 // Pending returns the indexes that a run of n outputs still has to make, in the order in which

@@ -135,11 +135,11 @@ func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err e
 	return size, faults, nil
 }
 
-// Done is the index of the next line: the number of lines that the manifest lists, and of those
-// before this part.
+// Done returns the index of the next line: the number of lines that the manifest lists, and of
+// those before this part.
 func (l *Lines) Done() int { return l.m.done() }
 
-// End is the index after the last line that a run of n lines has here.
+// End returns the index after the last line that a run of n lines has here.
 func (l *Lines) End(n int) int { return l.m.end(n) }
 
 // Pending returns the indexes that a run of n lines still has to make. Those that wait for their

@@ -133,7 +133,7 @@ func (p *Part) valid() bool {
 	return p.First >= 0 && p.Count >= 0 && p.Of >= 0 && p.First <= p.Of && p.Count <= p.Of-p.First
 }
 
-// first is the index of the first entry.
+// first returns the index of the first entry.
 func (c *contents) first() int {
 	if c.part == nil {
 		return 0
@@ -195,7 +195,7 @@ func openManifest(fsys FS, dir, base string, s Settings, p *Part) (_ *manifest, 
 	return &manifest{Log: l, part: c.part, first: c.first(), entries: c.entries}, nil
 }
 
-// end is the index after the last output that a run of n outputs has here.
+// end returns the index after the last output that a run of n outputs has here.
 func (m *manifest) end(n int) int {
 	if m.part != nil {
 		return min(n, m.part.First+m.part.Count)
@@ -203,7 +203,7 @@ func (m *manifest) end(n int) int {
 	return n
 }
 
-// done is the index of the next entry.
+// done returns the index of the next entry.
 func (m *manifest) done() int { return m.first + len(m.entries) }
 
 // of returns the entry of output i, which is listed.

@@ -70,7 +70,7 @@ func (m *memory) reboot(power bool) {
 	}
 }
 
-// contents are all files.
+// contents returns all files.
 func (m *memory) contents() map[string]string {
 	c := map[string]string{}
 	for name, n := range m.names {

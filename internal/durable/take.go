@@ -219,7 +219,7 @@ func (m *manifest) find(a *ahead, i int) (Entry, bool) {
 	return e, ok
 }
 
-// aheadName is the folder of lines that wait, beside the file base.
+// aheadName returns the folder of lines that wait, beside the file base.
 func aheadName(base string) string { return "." + base + ".ahead" }
 
 // aheadFolder is the folder of files that wait, inside a run's folder.

@@ -75,7 +75,7 @@ func Build(t testing.TB) string {
 	return own
 }
 
-// compiler is $CXX, c++ or g++.
+// compiler returns $CXX, c++ or g++.
 func compiler() string {
 	for _, name := range []string{os.Getenv("CXX"), "c++", "g++"} {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
@@ -93,8 +93,8 @@ var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing
 	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
 	"-U_FORTIFY_SOURCE", "-w"}
 
-// sources is the root of the module, above the working directory, which is a test's package. It is
-// "" where there is none.
+// sources returns the root of the module, above the working directory, which is a test's package.
+// It is "" if there is none.
 func sources() string {
 	dir, err := os.Getwd()
 	for err == nil {

@@ -40,7 +40,7 @@ func Open(t testing.TB) *Library {
 	return l
 }
 
-// Calls is how often a function of the driver was called since Forget, or a kernel ran.
+// Calls returns how often a function of the driver was called since Forget, or a kernel ran.
 func (l *Library) Calls(name string) int { return l.calls(name) }
 
 // Forget sets all counts to zero and cancels failures that have not come.
@@ -62,7 +62,7 @@ func (l *Library) Set(t testing.TB, what string, value int) {
 var kinds = []string{"allocations", "bytes", "host allocations", "modules", "streams", "events",
 	"graphs", "executables", "contexts", "cublasLt"}
 
-// Live is how many of each kind were made and not given back.
+// Live returns how many of each kind were made and not given back.
 func (l *Library) Live() map[string]int {
 	live := map[string]int{}
 	for _, k := range kinds {

@@ -3,8 +3,8 @@ package float16
 
 import "math"
 
-// Float32 is the value of h. It is exact: moving exponent and fraction into a float32 divides the
-// value by 2^112, subnormals included, and one product takes that back.
+// Float32 returns the value of h. It is exact: moving exponent and fraction into a float32 divides
+// the value by 2^112, subnormals included, and one product takes that back.
 func Float32(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	if h&0x7c00 == 0x7c00 {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Available returns the bytes that are free for this process, and false where that is not known: it
-// is what Linux has available, or what is left of the limit of its control group if that is less.
+// Available returns the bytes that are free for this process, and false if it is unknown: it is
+// what Linux has available, or what is left of the limit of its control group if that is less.
 func Available() (free int64, ok bool) {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -71,7 +71,7 @@ func New(threads int) *Pool {
 	return handle
 }
 
-// Threads is the number of workers.
+// Threads returns the number of workers.
 func (p *Pool) Threads() int { return p.threads }
 
 // For calls item(worker, i) for each i of 0..n-1, in any order, and returns when all are done. A

@@ -47,7 +47,7 @@ func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []st
 	})
 }
 
-// Labels are the classes of a pack's cases; without is no class.
+// Labels returns the classes of a pack's cases; without is no class.
 func Labels(p *Pack, i int) (with, without *model.Condition) {
 	labels, _ := p.Ints("labels")
 	return &model.Condition{Class: labels[i]}, nil
@@ -117,8 +117,8 @@ func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs
 	})
 }
 
-// Prompts are the texts of a pack's cases; without is the pack's empty one. numbers, when not nil,
-// is the case with further inputs of each sequence.
+// Prompts returns the texts of a pack's cases; without is the pack's empty one. numbers, when not
+// nil, is the case with further inputs of each sequence.
 func Prompts(numbers func(p *Pack, i int) []float64) Conditions {
 	made := map[*Pack][]*model.Condition{}
 	return func(p *Pack, i int) (with, without *model.Condition) {

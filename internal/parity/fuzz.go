@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzConfig loads a pack with any config.json in place of its own: that gives a network or codec,
-// or an error of one line. seeds are texts beside the pack's own.
+// or a one-line error. seeds are texts beside the pack's own.
 func FuzzConfig(f *testing.F, p *Pack, load func(src *model.Source, o model.Options) error,
 	seeds ...string) {
 	f.Add(p.Config)
@@ -27,7 +27,7 @@ func FuzzConfig(f *testing.F, p *Pack, load func(src *model.Source, o model.Opti
 	})
 }
 
-// LoadDenoiser is a load of FuzzConfig for networks that are registered.
+// LoadDenoiser is a load function for FuzzConfig, for networks that are registered.
 func LoadDenoiser(src *model.Source, o model.Options) error {
 	_, err := model.Load(src, o)
 	return err

@@ -36,7 +36,7 @@ func Open(t testing.TB, name string) *Pack {
 	return &Pack{Source: src, t: t, cases: cases}
 }
 
-// root is the root of the module, above the working directory, which is a test's package.
+// root returns the root of the module, above the working directory, which is a test's package.
 func root() string {
 	at := "."
 	for range 8 {

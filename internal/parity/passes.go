@@ -9,12 +9,12 @@ import (
 	"unmask/model"
 )
 
-// Batch is a batch of tokens [size, length].
+// Batch returns a batch of tokens [size, length].
 func Batch(tokens []int32, shape []int) *model.Batch {
 	return &model.Batch{Size: shape[0], Length: shape[1], Tokens: tokens}
 }
 
-// tokens returns the cases prefix+"tokens", or "tokens" where there are none.
+// tokens returns the cases prefix+"tokens", or "tokens" if there are none.
 func (p *Pack) tokens(prefix string) ([]int32, []int) {
 	if p.Has(prefix + "tokens") {
 		return p.Ints(prefix + "tokens")

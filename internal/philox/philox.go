@@ -21,7 +21,7 @@ const (
 	w0, w1 = 0x9E3779B9, 0xBB67AE85
 )
 
-// Block is the Philox4x32-10 bijection of counter under key.
+// Block returns the Philox4x32-10 bijection of counter under key.
 func Block(counter [4]uint32, key [2]uint32) [4]uint32 {
 	c, k := counter, key
 	for range 10 {
@@ -40,7 +40,7 @@ type Stream struct {
 	Step     uint32
 }
 
-// At is the stream of another step.
+// At returns the stream of another step.
 func (s Stream) At(step int) Stream {
 	s.Step = uint32(step)
 	return s

@@ -34,8 +34,8 @@ func putHalf(b []byte, x float32) float32 {
 	return float16.Float32(h)
 }
 
-// level is the nearest of the integers from low to high to x/d, and the one nearest to 0 where d is
-// 0.
+// level returns the nearest of the integers from low to high to x/d, and the one nearest to 0 where
+// d is 0.
 func level(x, d float32, low, high int) int {
 	if d == 0 {
 		return min(max(0, low), high)
@@ -43,7 +43,7 @@ func level(x, d float32, low, high int) int {
 	return min(max(int(math.RoundToEven(float64(x/d))), low), high)
 }
 
-// extreme is the value of the largest magnitude, with its sign.
+// extreme returns the value of the largest magnitude, with its sign.
 func extreme(x []float32) (m float32) {
 	for _, v := range x {
 		if math.Abs(float64(v)) > math.Abs(float64(m)) {

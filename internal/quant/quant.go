@@ -62,7 +62,7 @@ func Parse(name string) (Type, bool) {
 	return 0, false
 }
 
-// String is the name that ggml gives the format.
+// String returns the name that ggml gives the format.
 func (t Type) String() string {
 	if int(t) < len(layouts) {
 		return layouts[t].name
@@ -70,13 +70,13 @@ func (t Type) String() string {
 	return fmt.Sprintf("Type(%d)", uint8(t))
 }
 
-// Values is how many values a block has, 32 or 256.
+// Values returns how many values a block has, 32 or 256.
 func (t Type) Values() int { return layouts[t].values }
 
-// Bytes is the size of a block.
+// Bytes returns the size of a block.
 func (t Type) Bytes() int { return layouts[t].bytes }
 
-// Run is how many values share a scale, 16 or 32.
+// Run returns how many values share a scale, 16 or 32.
 func (t Type) Run() int { return layouts[t].run }
 
 // Signed reports whether the integers have a sign, as Q8_0's do.
@@ -88,7 +88,7 @@ func (t Type) Offset() int { return layouts[t].offset }
 // Mins reports whether something is subtracted from each run of values, as in Q4_K and Q5_K.
 func (t Type) Mins() bool { return layouts[t].mins }
 
-// RowBytes is the size of a row of width values, which must be whole blocks.
+// RowBytes returns the size of a row of width values, which must be whole blocks.
 func (t Type) RowBytes(width int) int {
 	l := layouts[t]
 	if width < 0 || width%l.values != 0 {

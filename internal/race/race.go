@@ -15,9 +15,9 @@ import (
 const None = -1
 
 // Winner returns the outcome x with the largest p(x)*scale/Time(word x), and p(x), of those that
-// are larger than bar; None where there is none. p(x) is exp(logits[x]-logSum). Word x is that of
-// the position's Token block x/4. Nearly all outcomes are refused by their logits and words
-// alone, which changes nothing: see minLogit.
+// are larger than bar; None if there is none. p(x) is exp(logits[x]-logSum). Word x is that of the
+// position's Token block x/4. Nearly all outcomes are refused by their logits and words alone,
+// which changes nothing: see minLogit.
 func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar float32) (
 	winner int, p float32) {
 	winner, best := None, bar

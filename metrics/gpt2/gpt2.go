@@ -136,7 +136,7 @@ func (m *Model) load(o model.Options) error {
 	return l.Err()
 }
 
-// tokenizer is GPT-2's own for its vocabulary, else the file beside the weights.
+// tokenizer returns GPT-2's own for its vocabulary, else the file beside the weights.
 func tokenizer(c Config) string {
 	if c.Vocab == Presets["gpt2"].Vocab {
 		return "gpt2"
@@ -147,7 +147,7 @@ func tokenizer(c Config) string {
 // Info describes the loaded network.
 func (m *Model) Info() model.Info { return m.info }
 
-// Context is the number of positions, the longest sequence that can be scored.
+// Context returns the number of positions, the longest sequence that can be scored.
 func (m *Model) Context() int { return m.cfg.Context }
 
 // pass runs the blocks over the rows of p and leaves their final norms in m.work.X.

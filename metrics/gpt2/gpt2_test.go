@@ -37,7 +37,7 @@ func each(t *testing.T, f func(t *testing.T, p *parity.Pack, m *Model, tolerance
 	}
 }
 
-// tiny is the small pack on the reference device.
+// tiny returns the small pack on the reference device.
 func tiny(t *testing.T) (*parity.Pack, *Model) {
 	p := parity.Open(t, "gpt2-tiny")
 	m, err := Load(p.Source, model.Options{Backend: plain.New()})
@@ -200,7 +200,7 @@ func TestBadTokens(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// variant is the tiny pack with its tensors changed.
+// variant returns the tiny pack with its tensors changed.
 func variant(t *testing.T, change func(v *weights.Tensor) (keep bool),
 	more ...weights.Tensor) *model.Source {
 	p := parity.Open(t, "gpt2-tiny")

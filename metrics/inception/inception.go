@@ -208,7 +208,7 @@ func (m *Model) each(visit func(*conv)) {
 	}
 }
 
-// Width is the number of features, 2048 as published.
+// Width returns the number of features, 2048 as published.
 func (m *Model) Width() int { return features / m.thin }
 
 // pass runs the network over the images in m.work.x and leaves features and logits there. A

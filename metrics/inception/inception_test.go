@@ -18,7 +18,7 @@ import (
 	"unmask/weights"
 )
 
-// pictures are the pack's images, stored as [image, channel, height, width].
+// pictures returns the pack's images, stored as [image, channel, height, width].
 func pictures(p *parity.Pack) []*images.Image {
 	v, shape := p.Ints("images")
 	pixels := shape[2] * shape[3]

@@ -1,6 +1,6 @@
-// Package adaln turns a condition into the shifts, scales and gates of adaptive norms (Peebles and
-// Xie 2023, "Scalable diffusion models with transformers"). They are computed once for each
-// condition and kept on the device: a step computes none.
+// Package adaln computes the shifts, scales and gates of adaptive norms from a condition (Peebles
+// and Xie 2023, "Scalable diffusion models with transformers"). They are computed once for each
+// condition and kept on the device, so that steps compute none.
 package adaln
 
 import (
@@ -11,7 +11,7 @@ import (
 	"unmask/weights"
 )
 
-// Layer is a linear layer from the conditioning vector to `parts` vectors of one width.
+// Layer is a linear layer from the conditioning vector to `parts` vectors of the same width.
 type Layer struct {
 	Weight weights.Param `weight:"weight"` // [parts*width, cond]
 	Bias   weights.Param `weight:"bias"`   // [parts*width], or absent
@@ -29,12 +29,12 @@ func New(cond, width, parts int) Layer {
 	return l
 }
 
-// NewNoBias returns a layer without.
+// NewNoBias returns a layer without a bias.
 func NewNoBias(cond, width, parts int) Layer {
 	return Layer{Weight: weights.Param{Shape: []int{parts * width, cond}}, parts: parts}
 }
 
-// Load packs the layer. Its products are not of integers: a gate's error is in every row.
+// Load packs the layer. It never uses integer products, because a gate's error affects every row.
 func (m *Layer) Load(l *nn.Loader) {
 	width, cond, as := m.Weight.Shape[0]/m.parts, m.Weight.Shape[1], min(l.Precision, backend.BF16)
 	bias := l.Floats(&m.Bias)
@@ -52,18 +52,18 @@ func (m *Layer) Load(l *nn.Loader) {
 	l.Release(&m.Weight)
 }
 
-// Of returns part i for all conditions in use, a row a slot: [slots, width].
+// Of returns part i for all conditions in use, [slots, width]: one row for each slot.
 func (m *Layer) Of(i int) *tensor.Dense { return m.tables[i] }
 
 func (m *Layer) width() int { return m.Weight.Shape[0] / m.parts }
 
-// Table keeps the modulations of a network's layers.
+// Table keeps the modulations of a network's layers for recent conditions.
 type Table struct {
 	Backend backend.Backend
 	Cond    int      // width of the conditioning vector
-	Layers  []*Layer // of one conditioning vector each
+	Layers  []*Layer // layers with the same conditioning vector
 
-	// Made, when not nil, is called with the slots that were computed.
+	// Made, when not nil, is called with the slots that were just computed.
 	Made func(slots []int32)
 
 	slots map[any]int32
@@ -73,12 +73,12 @@ type Table struct {
 	tmp   map[int]*tensor.Dense
 }
 
-// fewest is how many conditions are kept at least: those of a few batches.
+// fewest is the least number of conditions kept: those of a few batches.
 const fewest = 64
 
-// Slots returns the slots of conditions by keys, which stand for the same condition when they are
-// equal. vector returns the conditioning vector [Cond] before its activation, swish, of the
-// condition i that is new.
+// Slots writes the slots of conditions to dst. Conditions with equal keys are the same. vector
+// returns the conditioning vector [Cond] of condition i, before its activation (swish); it is
+// called for new conditions only.
 func (t *Table) Slots(dst []int32, keys []any, vector func(i int) ([]float32, error)) ([]int32,
 	error) {
 	if len(keys) > t.size {
@@ -121,7 +121,7 @@ func (t *Table) Slots(dst []int32, keys []any, vector func(i int) ([]float32, er
 	return dst, nil
 }
 
-// fresh counts and marks the first of each key that has no slot.
+// fresh counts and marks the first use of each key that has no slot.
 func (t *Table) fresh(keys []any) (n int, isNew []bool) {
 	isNew = make([]bool, len(keys))
 	seen := map[any]bool{}
@@ -164,7 +164,7 @@ func (t *Table) make(slots []int32) {
 	}
 }
 
-// Segments returns segs with the slot of each one's sequence in place of the sequence.
+// Segments returns segs with each sequence replaced by its slot.
 func Segments(dst, segs []backend.Segment, slots []int32) []backend.Segment {
 	dst = dst[:0]
 	for _, s := range segs {

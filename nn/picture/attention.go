@@ -41,11 +41,11 @@ func (a *Attention) Load(l *nn.Loader) {
 	a.bias = l.Vector(bias)
 }
 
-// attentionBuffers are of one attention, [pixels, 3*channels], [pixels, channels] and
-// [1, 1, pixels, channels].
+// attentionBuffers hold one attention: [pixels, 3*channels], [pixels, channels] and [1, 1, pixels,
+// channels].
 type attentionBuffers struct{ qkv, q, o, k, v *tensor.Dense }
 
-// Attend adds the attention of the image to it.
+// Attend adds the attention of the image to the image.
 func (v *Canvas) Attend(a *Attention) {
 	b, n, c := v.Backend, v.Height*v.Width, a.Q.Weight.Shape[0]
 	w := &v.heads
@@ -74,8 +74,8 @@ func (v *Canvas) Attend(a *Attention) {
 	v.Run(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
 }
 
-// products is attention by two matrix products, for devices whose kernels have no heads of c
-// numbers: keys and values become matrices, and the softmax is the host's.
+// products computes attention as two matrix products, for devices whose attention kernels do not
+// support heads of width c: keys and values become matrices, and the softmax runs on the host.
 func (w *attentionBuffers) products(b backend.Backend, n, c int) {
 	host := make([]float32, n*3*c)
 	b.Read(host, w.qkv, 0)

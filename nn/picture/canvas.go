@@ -1,5 +1,5 @@
-// Package picture has the layers that image tokenizers share: convolutions and group norms over
-// one image in work, and the codebook between images and tokens.
+// Package picture has the layers that image tokenizers share: convolutions and group norms over one
+// image at a time, and the codebook between images and tokens.
 package picture
 
 import (
@@ -8,11 +8,12 @@ import (
 	"unmask/backend"
 )
 
-// Canvas is the one image in work, [height, width, channels]. Its buffers have the size of the
+// Canvas holds the current image, [height, width, channels]. Its buffers have the size of the
 // largest activation, so memory does not grow with the batch.
 type Canvas struct {
-	Backend       backend.Backend
-	X, H          *tensor.Dense // [1, largest activation]: the image, and what is computed from it
+	Backend backend.Backend
+	// [1, largest activation]: the image, and the output of the current layer
+	X, H          *tensor.Dense
 	Height, Width int
 
 	most  int
@@ -21,7 +22,7 @@ type Canvas struct {
 	heads attentionBuffers
 }
 
-// affine is what a group norm is for one image.
+// affine is a group norm's map for one image.
 type affine struct{ scale, shift *tensor.Dense } // [1, channels]
 
 // NewCanvas allocates buffers of `most` values.
@@ -30,7 +31,7 @@ func NewCanvas(b backend.Backend, most int) *Canvas {
 		maps: map[int]*affine{}}
 }
 
-// Third returns a third buffer, allocated when it is first needed.
+// Third returns a third buffer, allocated on first use.
 func (v *Canvas) Third() *tensor.Dense {
 	if v.third == nil {
 		v.third = v.Backend.New(1, v.most)
@@ -38,7 +39,7 @@ func (v *Canvas) Third() *tensor.Dense {
 	return v.third
 }
 
-// Normed returns the norm of x followed by swish, to be applied while x is read.
+// Normed returns the norm of x followed by swish; it is applied when x is read.
 func (v *Canvas) Normed(x *tensor.Dense, n *GroupNorm) backend.ConvInput {
 	c := n.Weight.Shape[0]
 	m := v.maps[c]
@@ -63,7 +64,7 @@ func (v *Canvas) Run(dst, x *tensor.Dense, c *Conv, in backend.ConvInput, e back
 	v.Backend.Conv(dst, x, v.shape(c), c.w, in, e)
 }
 
-// Step replaces the image by its convolution, after the norm and swish unless n is nil.
+// Step replaces the image by its convolution, after norm and swish if n is not nil.
 func (v *Canvas) Step(c *Conv, n *GroupNorm) {
 	var in backend.ConvInput
 	if n != nil {
@@ -79,7 +80,7 @@ func (v *Canvas) Swap() { v.X, v.H = v.H, v.X }
 // SwapThird makes the third buffer the image.
 func (v *Canvas) SwapThird() { v.X, v.third = v.third, v.X }
 
-// Double repeats every pixel twice both ways, then convolves.
+// Double repeats every pixel twice in both directions, then convolves.
 func (v *Canvas) Double(c *Conv) {
 	s := v.shape(c)
 	s.Up = true
@@ -98,7 +99,7 @@ func (v *Canvas) Halve(c *Halving) {
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()
 }
 
-// Mean takes the mean of 2x2 pixels.
+// Mean averages blocks of 2x2 pixels.
 func (v *Canvas) Mean(channels int) {
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: channels, Out: channels,
 		KH: 2, KW: 2, Stride: 2}
@@ -107,8 +108,8 @@ func (v *Canvas) Mean(channels int) {
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()
 }
 
-// Read copies the image to pixels [height, width, 3]. A value that is NaN or infinite is an
-// error that names its pixel.
+// Read copies the image to pixels [height, width, 3]. It returns an error that names the pixel of
+// the first NaN or infinite value.
 func (v *Canvas) Read(pixels []float32) error {
 	v.Backend.Read(pixels, v.X, 0)
 	return Drawn(pixels)

@@ -14,8 +14,8 @@ import (
 type Codebook struct {
 	Weight weights.Param `weight:"weight"` // [codes, width]
 
-	// Unit compares directions alone: codes and latents have unit length (Yu et al. 2022,
-	// "Vector-quantized image modeling with improved VQGAN").
+	// Unit normalises codes and latents to unit length, so that only directions are compared (Yu et
+	// al. 2022, "Vector-quantized image modeling with improved VQGAN").
 	Unit bool
 
 	host  []float32
@@ -27,7 +27,7 @@ func NewCodebook(codes, width int) Codebook {
 	return Codebook{Weight: weights.Param{Shape: []int{codes, width}}}
 }
 
-// Load copies the codes to the device, at unit length with Unit.
+// Load copies the codes to the device; with Unit they have length 1.
 func (c *Codebook) Load(l *nn.Loader) {
 	c.host = l.Floats(&c.Weight)
 	if c.Unit {
@@ -39,7 +39,7 @@ func (c *Codebook) Load(l *nn.Loader) {
 	l.Backend.Write(c.table, 0, c.host)
 }
 
-// unit divides x by its length, or by 1e-12 where that is less, as torch's F.normalize.
+// unit divides x by its length, or by 1e-12 if that is larger, as torch's F.normalize does.
 func unit(x []float32) {
 	sum := 0.0
 	for _, v := range x {
@@ -51,16 +51,16 @@ func unit(x []float32) {
 	}
 }
 
-// Codes is the number of codes, Width that of a code's values.
+// Codes returns the number of codes.
 func (c *Codebook) Codes() int { return c.Weight.Shape[0] }
 
-// Width is the number of values of a code.
+// Width returns the number of values of a code.
 func (c *Codebook) Width() int { return c.Weight.Shape[1] }
 
 // Table returns the codes on the device, [codes, width].
 func (c *Codebook) Table() *tensor.Dense { return c.table }
 
-// Check refuses codes that are not in the book.
+// Check returns an error for codes outside the codebook.
 func (c *Codebook) Check(codes []int32) error {
 	for i, x := range codes {
 		if x < 0 || int(x) >= c.Codes() {
@@ -81,8 +81,8 @@ func (c *Codebook) NearestAll(codes []int32, latents []float32) {
 	}
 }
 
-// nearest returns the code at the least squared distance from z, the lowest among equals. The
-// sum is of squared differences in float64: the expansion |z|^2 + |c|^2 - 2zc cancels.
+// nearest returns the code with the least squared distance from z, the lowest among equals. It sums
+// squared differences in float64, because the expansion |z|^2 + |c|^2 - 2zc cancels.
 func (c *Codebook) nearest(z []float32) int32 {
 	best, at := math.Inf(1), 0
 	for i := range c.Codes() {

@@ -8,7 +8,7 @@ import (
 	"unmask/weights"
 )
 
-// Conv is a convolution with square windows and padding that keeps the size.
+// Conv is a convolution with square windows and padding that keeps the image's size.
 type Conv struct {
 	Weight weights.Param `weight:"weight"` // [out, in, k, k]
 	Bias   weights.Param `weight:"bias"`   // [out], or absent
@@ -23,7 +23,7 @@ func NewConv(out, in, k int) Conv {
 		Bias: weights.Param{Shape: []int{out}}}
 }
 
-// NewConvNoBias returns a convolution without.
+// NewConvNoBias returns a convolution without a bias.
 func NewConvNoBias(out, in, k int) Conv {
 	return Conv{Weight: weights.Param{Shape: []int{out, in, k, k}}}
 }
@@ -34,8 +34,8 @@ func (c *Conv) Exists() bool { return c.Weight.Shape != nil }
 // Load packs the layer.
 func (c *Conv) Load(l *nn.Loader) { c.Pack(l, l.Precision, 0) }
 
-// Pack lays out the weights [out, k*k*in], the input channel fastest, in precision as. diagonal
-// is added to the weight of output i from input i of a 1x1 convolution: 1 adds the input itself.
+// Pack packs the weights as [out, k*k*in], the input channel fastest, in precision as. diagonal is
+// added to the weight of output i from input i of a 1x1 convolution: 1 adds the input itself.
 func (c *Conv) Pack(l *nn.Loader, as backend.Precision, diagonal float32) {
 	out, in, taps := c.Weight.Shape[0], c.Weight.Shape[1], c.Weight.Shape[2]*c.Weight.Shape[3]
 	w := l.Floats(&c.Weight)
@@ -52,9 +52,9 @@ func (c *Conv) Pack(l *nn.Loader, as backend.Precision, diagonal float32) {
 	c.b = l.Vector(l.Floats(&c.Bias))
 }
 
-// packHalving lays out a 3x3 convolution as one of 4x4 windows whose first row and column are
-// zero. With one zero of padding and stride 2 that is the 3x3 convolution of stride 2 that pads
-// below and on the right alone.
+// packHalving packs a 3x3 convolution as one with 4x4 windows whose first row and column are zero.
+// With padding 1 and stride 2 it equals the 3x3 convolution of stride 2 that pads only below and on
+// the right.
 func (c *Conv) packHalving(l *nn.Loader) {
 	out, in := c.Weight.Shape[0], c.Weight.Shape[1]
 	w := l.Floats(&c.Weight)
@@ -69,11 +69,11 @@ func (c *Conv) packHalving(l *nn.Loader) {
 	c.b = l.Vector(l.Floats(&c.Bias))
 }
 
-// Matrix returns the packed weights [out, k*k*in] and the bias [out], nil without one.
+// Matrix returns the packed weights [out, k*k*in] and the bias [out], nil if there is none.
 func (c *Conv) Matrix() (w backend.Matrix, bias *tensor.Dense) { return c.w, c.b }
 
-// Patches computes dst [height/k * width/k, out] from x [height, width, in]: the convolution
-// whose windows do not overlap.
+// Patches computes dst [height/k * width/k, out] from x [height, width, in]: the convolution with
+// windows that do not overlap.
 func (c *Conv) Patches(b backend.Backend, dst, x *tensor.Dense, height, width int) {
 	k := c.Weight.Shape[2]
 	b.Conv(dst, x, backend.ConvShape{Batch: 1, Height: height, Width: width, In: c.Weight.Shape[1],

@@ -7,7 +7,8 @@ import (
 	"math"
 )
 
-// Drawn refuses the pixels [height, width, 3] of an image that a network could not draw.
+// Drawn returns an error for pixels [height, width, 3] that are not finite, as the output of a
+// network.
 func Drawn(pixels []float32) error {
 	for i, x := range pixels {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
@@ -17,7 +18,7 @@ func Drawn(pixels []float32) error {
 	return nil
 }
 
-// Finite refuses pixels [height, width, 3] that are no colours.
+// Finite returns an error for pixels [height, width, 3] that are not finite.
 func Finite(pixels []float32) error {
 	for i, x := range pixels {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
@@ -47,8 +48,8 @@ func Pixels(dst, planes []float32) {
 	}
 }
 
-// Image makes bytes of pixels [height, width, 3]: 255 times the colour plus offset, rounded down.
-// Offset 0 cuts off, as the programs of MAGE and TiTok do; 0.5 rounds.
+// Image converts pixels [height, width, 3] to bytes: 255 times the colour plus offset, rounded
+// down. Offset 0 truncates, as the programs of MAGE and TiTok do; 0.5 rounds.
 func Image(pixels []float32, width, height int, offset float32) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i, x := range pixels {
@@ -60,8 +61,8 @@ func Image(pixels []float32, width, height int, offset float32) *image.NRGBA {
 	return img
 }
 
-// FromImage writes the colours 0..1 of an image of width x height pixels to dst [height, width, 3],
-// without their alpha.
+// FromImage writes the colours, 0 to 1, of an image of width x height pixels to dst [height, width,
+// 3]; it ignores alpha.
 func FromImage(dst []float32, img image.Image, width, height int) error {
 	r := img.Bounds()
 	if r.Dx() != width || r.Dy() != height {

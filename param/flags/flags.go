@@ -142,7 +142,7 @@ func Given(f *pflag.FlagSet) map[string]string {
 	return list
 }
 
-// Line returns a command with the flags of a set that were given, but for those that are left
+// Line returns a command with the flags of a set that were given, except for those that are left
 // out, as one would type it.
 func Line(command string, f *pflag.FlagSet, leftOut ...string) string {
 	f.Visit(func(g *pflag.Flag) {

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// attribute is v.name: a method, a field of a namespace, or a key of a dict, in Python's order.
+// attribute returns v.name: a method, a field of a namespace, or a key of a dict, in Python's
+// order.
 func (r *run) attribute(v any, name text) any {
 	if u, ok := v.(undefined); ok {
 		u.fail()
@@ -29,7 +30,7 @@ func (r *run) attribute(v any, name text) any {
 	return undefined{"'" + objectName(v) + "' has no attribute '" + name.s + "', so it"}
 }
 
-// objectName is how Jinja's errors call v.
+// objectName returns how Jinja's errors call v.
 func objectName(v any) string {
 	if v == nil {
 		return "None"
@@ -37,7 +38,7 @@ func objectName(v any) string {
 	return typeName(v) + " object"
 }
 
-// item is v[key]: what Python gives, or the attribute where the key is a text.
+// item returns v[key]: what Python gives, or the attribute where the key is a text.
 func (r *run) item(v, key any) any {
 	switch v := v.(type) {
 	case undefined:
@@ -71,7 +72,7 @@ func (r *run) item(v, key any) any {
 	return undefined{objectName(v) + " has no element " + r.repr(key).s + ", so it"}
 }
 
-// slice is v[start:stop:step] of a list, tuple or text, undefined of anything else.
+// slice returns v[start:stop:step] of a list, tuple or text, undefined of anything else.
 func (r *run) slice(v any, parts [3]any) any {
 	if u, ok := v.(undefined); ok {
 		u.fail()

@@ -145,7 +145,7 @@ func (r *run) unary(op string, v any) any {
 	return f
 }
 
-// binary is Python's a op b, and ~, which joins texts.
+// binary returns Python's a op b, and ~, which joins texts.
 func (r *run) binary(op string, a, b any) any {
 	if op == "~" {
 		return r.join(text{}, []text{r.str(a), r.str(b)})

@@ -120,7 +120,7 @@ func readFile(files fs.FS, name string) ([]byte, error) {
 	return data, nil
 }
 
-// readConfig reads a file of JSON, nothing where there is none.
+// readConfig reads a file of JSON, nothing if there is none.
 func readConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
 	data, err := readFile(files, name)
 	if errors.Is(err, fs.ErrNotExist) {

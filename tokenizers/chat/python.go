@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// str is Python's str(v), which is how a template writes v.
+// str returns Python's str(v), which is how a template writes v.
 func (r *run) str(v any) text {
 	switch v := v.(type) {
 	case text:
@@ -20,7 +20,7 @@ func (r *run) str(v any) text {
 	return r.repr(v)
 }
 
-// repr is Python's repr(v).
+// repr returns Python's repr(v).
 func (r *run) repr(v any) text {
 	b := builder{run: r}
 	r.writeRepr(&b, v)

@@ -254,7 +254,7 @@ func (r *run) macro(m define, s *scope) *function {
 	}}
 }
 
-// globals are the functions that every template has.
+// globals returns the functions that every template has.
 func globals() map[string]any {
 	return map[string]any{
 		"range": &function{"range", callRange},

@@ -16,7 +16,7 @@ type text struct {
 
 type span struct{ start, end int }
 
-// said is text of the conversation.
+// said returns text of the conversation.
 func said(s string) text {
 	if s == "" {
 		return text{}
@@ -169,7 +169,7 @@ func (t text) strip(in func(rune) bool, left, right bool) text {
 	return t.slice(start, end)
 }
 
-// isSpace is Python's str.isspace of one character.
+// isSpace returns Python's str.isspace of one character.
 func isSpace(r rune) bool {
 	switch {
 	case r >= 9 && r <= 13, r >= 28 && r <= 32, r == 0x85, r == 0xa0, r == 0x1680:

@@ -132,7 +132,7 @@ func typeName(v any) string {
 	return "function"
 }
 
-// truth is Python's bool(v).
+// truth returns Python's bool(v).
 func truth(v any) bool {
 	switch v := v.(type) {
 	case nil, undefined:
@@ -186,7 +186,7 @@ func (r *run) newList(items []any) *list {
 	return &list{items: items}
 }
 
-// length is Python's len(v).
+// length returns Python's len(v).
 func length(v any) int64 {
 	switch v := v.(type) {
 	case undefined:
@@ -220,7 +220,7 @@ func number(v any) (whole int64, real float64, isWhole, ok bool) {
 	return 0, 0, false, false
 }
 
-// equal is Python's a == b.
+// equal returns Python's a == b.
 func (r *run) equal(a, b any) bool {
 	defer r.deeper()()
 	if x, fx, wx, ok := number(a); ok {
@@ -267,7 +267,7 @@ func (r *run) equal(a, b any) bool {
 	return a == b
 }
 
-// less is Python's a < b for numbers, texts and lists.
+// less returns Python's a < b for numbers, texts and lists.
 func (r *run) less(a, b any) bool {
 	defer r.deeper()()
 	x, fx, wx, ok := number(a)
@@ -297,7 +297,7 @@ func (r *run) less(a, b any) bool {
 	return false
 }
 
-// contains is Python's item in v.
+// contains returns Python's item in v.
 func (r *run) contains(v, item any) bool {
 	switch v := v.(type) {
 	case text:

@@ -45,7 +45,7 @@ func bytesOf(v any) []byte {
 	panic(fmt.Sprintf("%T", v))
 }
 
-// build is a file of keys and tensors, with 64 bytes of data.
+// build returns a file of keys and tensors, with 64 bytes of data.
 func build(keys map[string]any, tensors ...entry) []byte {
 	le := binary.LittleEndian
 	b := append([]byte("GGUF"), 3, 0, 0, 0)
@@ -73,7 +73,7 @@ func build(keys map[string]any, tensors ...entry) []byte {
 	return append(b, make([]byte, 64)...)
 }
 
-// model is a file that could be of an architecture, with other keys.
+// model returns a file that could be of an architecture, with other keys.
 func model(arch string, more map[string]any) *File {
 	keys := map[string]any{"general.architecture": arch}
 	for _, k := range []string{"block_count", "embedding_length", "feed_forward_length",
@@ -250,7 +250,7 @@ func TestScales(t *testing.T) {
 	require.ErrorContains(t, w.ReadFloat32s(make([]float32, 16), 0), "want whole blocks of 32")
 }
 
-// FuzzParse feeds any bytes: an error of one line, or a file whose keys and tensors can be read.
+// FuzzParse feeds any bytes: a one-line error, or a file whose keys and tensors can be read.
 func FuzzParse(f *testing.F) {
 	for _, c := range bad {
 		f.Add(c.data)

@@ -17,9 +17,10 @@ import (
 	"unmask/weights"
 )
 
-// Recipes are the mixtures of types that Convert writes, by name: q8_0 has Q8_0 for all matrices,
-// and q4_k_m llama.cpp's Q4_K_M, Q4_K but for the head and half of attn_v and ffn_down, which have
-// Q6_K (llama-quant.cpp). Rows that are not whole blocks have Q8_0, or else F16.
+// Recipes returns the mixtures of types that Convert writes, by name: q8_0 has Q8_0 for all
+// matrices, and q4_k_m llama.cpp's Q4_K_M, Q4_K except for the head and half of attn_v and
+// ffn_down, which have Q6_K (llama-quant.cpp). Rows that are not whole blocks have Q8_0, or else
+// F16.
 func Recipes() []string { return []string{"q8_0", "q4_k_m"} }
 
 // Convert writes the model in folder dir, LLaDA or Dream as their authors publish them, as a GGUF
@@ -186,7 +187,7 @@ func (c *converter) tensors() ([]Tensor, error) {
 	return all, nil
 }
 
-// typeOf is the type that the recipe has for a tensor.
+// typeOf returns the type that the recipe has for a tensor.
 func (c *converter) typeOf(name string, shape []int, headed bool) weights.DType {
 	if len(shape) == 1 {
 		return weights.F32

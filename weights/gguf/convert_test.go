@@ -18,8 +18,8 @@ import (
 	"unmask/weights"
 )
 
-// lladaFolder is a LLaDA of random weights as its authors publish it: width 256, 2 blocks, 4 heads,
-// 2 for keys.
+// lladaFolder returns a LLaDA of random weights as its authors publish it: width 256, 2 blocks, 4
+// heads, 2 for keys.
 func lladaFolder(t *testing.T) (dir string, values map[string][]float32) {
 	dir, values = t.TempDir(), map[string][]float32{}
 	const h, mlp, vocab, kv = 256, 512, 470, 128
@@ -119,7 +119,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// tokenizer is a small tokenizer.json with added tokens.
+// tokenizer returns a small tokenizer.json with added tokens.
 func tokenizer(t *testing.T) []byte {
 	data, err := os.ReadFile("../../tokenizers/testdata/llada.json")
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func encode(as weights.DType, dst []byte, x []float32) {
 
 const maxTokenizer = 256 << 20 // bytes of a tokenizer.json
 
-// vocabulary returns the keys of the tokenizer.json in a folder, none where there is none.
+// vocabulary returns the keys of the tokenizer.json in a folder, none if there is none.
 func vocabulary(dir, kind string) ([]Key, error) {
 	name := filepath.Join(dir, "tokenizer.json")
 	info, err := os.Stat(name)
@@ -119,7 +119,7 @@ func vocabulary(dir, kind string) ([]Key, error) {
 	return keys, err
 }
 
-// chatTemplate reads the template of tokenizer_config.json, "" where there is none.
+// chatTemplate reads the template of tokenizer_config.json, "" if there is none.
 func chatTemplate(dir string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -30,7 +30,7 @@ const (
 	qwen = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// Files are the files beside config.json that the model would have in its authors' layout:
+// Files returns the files beside config.json that the model would have in its authors' layout:
 // tokenizer.json of the file's own vocabulary, and tokenizer_config.json with the special tokens
 // and the chat template. They are made when they are opened, which fails where the keys are wrong.
 // Without a vocabulary there is neither.

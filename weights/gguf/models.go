@@ -207,7 +207,7 @@ func (k *keys) float(name string, otherwise float64) float64 {
 	return v
 }
 
-// heads is the number of key and value heads, that of the query heads where it is absent.
+// heads returns the number of key and value heads, that of the query heads where it is absent.
 func (k *keys) heads() int {
 	if k.Has(k.arch + ".attention.head_count_kv") {
 		return k.int("attention.head_count_kv")
@@ -215,7 +215,8 @@ func (k *keys) heads() int {
 	return k.int("attention.head_count")
 }
 
-// vocabulary is the number of embeddings: their table's rows, which may be more than the tokens.
+// vocabulary returns the number of embeddings: their table's rows, which may be more than the
+// tokens.
 func (k *keys) vocabulary() int {
 	t, ok := k.Set.Get("token_embd.weight")
 	if !ok || len(t.Shape) != 2 {
@@ -225,7 +226,7 @@ func (k *keys) vocabulary() int {
 	return t.Shape[0]
 }
 
-// token is a special token's id; absent it is otherwise.
+// token returns a special token's id; absent it is otherwise.
 func (k *keys) token(name string, otherwise int) int {
 	key := "tokenizer.ggml." + name + "_token_id"
 	if !k.Has(key) {
@@ -239,7 +240,7 @@ func (k *keys) token(name string, otherwise int) int {
 	return n
 }
 
-// mask is the mask token's id, which LLaDA files may lack.
+// mask returns the mask token's id, which LLaDA files may lack.
 func (k *keys) mask(otherwise int) int {
 	if k.arch == "diffuse" {
 		return k.int("mask_token_id")

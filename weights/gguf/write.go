@@ -105,7 +105,7 @@ func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 	return nil
 }
 
-// size is the tensor's bytes.
+// size returns the tensor's bytes.
 func (t *Tensor) size() (uint64, error) {
 	if _, ok := numbers[t.DType]; !ok || len(t.Shape) < 1 || len(t.Shape) > maxDims {
 		return 0, fmt.Errorf("tensor %q: %v of %s, want 1 to %d dimensions of %s", t.Name, t.Shape,

@@ -150,7 +150,7 @@ func (c *Client) endpoint() (*url.URL, error) {
 	return u, nil
 }
 
-// Pull is [Client.Pull] with the client of the environment.
+// Pull calls [Client.Pull] with the client of the environment.
 func Pull(ctx context.Context, repo, revision string, files []string,
 	progress func(Progress)) (dir string, err error) {
 	c, err := FromEnv()
@@ -160,7 +160,7 @@ func Pull(ctx context.Context, repo, revision string, files []string,
 	return c.Pull(ctx, repo, revision, files, progress)
 }
 
-// Find is [Client.Find] with the client of the environment.
+// Find calls [Client.Find] with the client of the environment.
 func Find(repo, revision string) (dir string, err error) {
 	c, err := FromEnv()
 	if err != nil {
@@ -169,7 +169,7 @@ func Find(repo, revision string) (dir string, err error) {
 	return c.Find(repo, revision)
 }
 
-// List is [Client.List] with the client of the environment.
+// List calls [Client.List] with the client of the environment.
 func List() ([]Cached, error) {
 	c, err := FromEnv()
 	if err != nil {

@@ -240,7 +240,7 @@ func (d *download) verify(name string) error {
 	return f.Sync()
 }
 
-// gitHash is git's hash of a blob of size bytes, which begins with a header.
+// gitHash returns git's hash of a blob of size bytes, which begins with a header.
 func gitHash(size int64) hash.Hash {
 	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", size)

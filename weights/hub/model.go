@@ -279,8 +279,8 @@ func ParseModel(s string) (repo, revision, file string, err error) {
 	return repo, revision, file, err
 }
 
-// PullModel is [Client.PullModel] with the client of the environment, of a name that [ParseModel]
-// reads. It returns a directory, or the path of a GGUF file.
+// PullModel calls [Client.PullModel] with the client of the environment, of a name that
+// [ParseModel] reads. It returns a directory, or the path of a GGUF file.
 func PullModel(ctx context.Context, name string, progress func(Progress)) (string, error) {
 	repo, revision, file, err := ParseModel(name)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chatModel are the files of a repository with weights in parts, a tokenizer, and more than that.
+// chatModel returns the files of a repository with weights in parts, a tokenizer, and more than
+// that.
 func chatModel(h *fakeHub) map[string]string {
 	files := map[string]string{
 		"config.json": "{}", "generation_config.json": "{}", "tokenizer_config.json": "{}",

@@ -85,7 +85,7 @@ func match(pattern, file string) bool {
 	return ok
 }
 
-// folder is a repository's directory in the cache.
+// folder returns a repository's directory in the cache.
 func folder(repo string) string { return "models--" + strings.ReplaceAll(repo, "/", "--") }
 
 // escapePath escapes the parts of a file's path for a URL.

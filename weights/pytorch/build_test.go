@@ -74,7 +74,7 @@ func zipOf(files ...file) []byte {
 	return u16(u32(u32(b, uint32(len(directory))), uint32(at)), 0)
 }
 
-// checkpoint is a zip with this pickle and one record, data/0, of 16 bytes.
+// checkpoint returns a zip with this pickle and one record, data/0, of 16 bytes.
 func checkpoint(pickle string) []byte {
 	return zipOf(file{name: "a/data.pkl", data: []byte(pickle)},
 		file{name: "a/data/0", data: make([]byte, 16)})
@@ -109,7 +109,7 @@ func tensorOf(offset int64, shape, stride string) string {
 
 var goodTensor = tensorOf(0, tup(num(2), num(2)), tup(num(2), num(1)))
 
-// state is a whole pickle: a dictionary with one entry w.
+// state returns a whole pickle: a dictionary with one entry w.
 func state(value string) string { return "\x80\x02}" + str("w") + value + "s." }
 
 // refused reads a checkpoint that must be refused.

@@ -70,7 +70,7 @@ func checkNesting(root any) error {
 	return nil
 }
 
-// entries is the dictionary that v is, or that an object subclasses.
+// entries returns the dictionary that v is, or that an object subclasses.
 func entries(v any) *dict {
 	switch v := v.(type) {
 	case *dict:
@@ -181,9 +181,9 @@ func optimizer(v any) bool {
 	return state && groups
 }
 
-// Args returns the settings that were saved beside the weights ("args" of MAGE,
-// "hyper_parameters" of Lightning) as nil, bool, int64, float64, string, []any and
-// map[string]any; what is not simple is left out. It is nil where there are none.
+// Args returns the settings that were saved beside the weights ("args" of MAGE, "hyper_parameters"
+// of Lightning) as nil, bool, int64, float64, string, []any and map[string]any; what is not simple
+// is left out. It is nil if there are none.
 func (c *Checkpoint) Args() map[string]any {
 	d := entries(c.root)
 	for _, key := range []string{"args", "hyper_parameters"} {

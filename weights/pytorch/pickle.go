@@ -261,7 +261,7 @@ func (m *machine) scalar(op byte) (v any, ok bool, err error) {
 	return nil, false, nil
 }
 
-// long is a little-endian two's complement number: an int64, or text if it is larger.
+// long returns a little-endian two's complement number: an int64, or text if it is larger.
 func long(b []byte) any {
 	if len(b) <= 8 {
 		var v int64

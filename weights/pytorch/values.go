@@ -160,7 +160,7 @@ func instance(class, args any) (any, error) {
 	return &Object{Class: string(g), args: t}, nil
 }
 
-// restore is BUILD: it hands an object its state. A dictionary's extra attributes (a state
+// restore implements BUILD: it hands an object its state. A dictionary's extra attributes (a state
 // dict's _metadata) are dropped.
 func restore(v, state any) error {
 	switch v := v.(type) {
@@ -217,7 +217,7 @@ func sizeOf(t *tuple) (any, error) {
 	return t.items[0], nil
 }
 
-// parameter is its tensor.
+// parameter returns its tensor.
 func parameter(t *tuple) (any, error) {
 	if len(t.items) < 3 {
 		return nil, fmt.Errorf("%d arguments, want 3 or 4", len(t.items))
@@ -231,8 +231,8 @@ func parameter(t *tuple) (any, error) {
 	return nil, fmt.Errorf("%s, want a tensor", kindOf(t.items[0]))
 }
 
-// typed is a tensor of a subclass, or with attributes of its own, which are dropped: (function,
-// type, arguments, state).
+// typed returns a tensor of a subclass, or with attributes of its own, which are dropped:
+// (function, type, arguments, state).
 func typed(t *tuple) (any, error) {
 	if len(t.items) != 4 {
 		return nil, fmt.Errorf("%d arguments, want 4", len(t.items))

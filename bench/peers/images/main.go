@@ -67,7 +67,7 @@ func run(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(seconds)
 }
 
-// step is a guided pass over masked sequences.
+// step returns a guided pass over masked sequences.
 func step(dir string, batch int, o unmask.Options) (func() error, error) {
 	m, err := unmask.Load(context.Background(), dir, o)
 	if err != nil {
@@ -110,7 +110,7 @@ func states(x float32) *model.Prompt {
 	return p
 }
 
-// decode is the pictures of codes.
+// decode returns the pictures of codes.
 func decode(dir string, batch int, o unmask.Options) (func() error, error) {
 	p, err := unmask.LoadPictures(context.Background(), dir, o)
 	if err != nil {
