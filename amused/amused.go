@@ -1,9 +1,9 @@
 // Package amused is aMUSEd (Patil et al. 2024, "aMUSEd: an open MUSE reproduction"; diffusers,
-// models/unets/uvit_2d.py): a transformer over a grid of codes between convolutional stages, drawn
-// from a prompt.
+// models/unets/uvit_2d.py): a transformer over a grid of codes, with convolutional stages before
+// and after it, conditioned on a prompt.
 //
-// There is no position embedding: the zeros around the 3x3 convolutions give the place.
-// Checkpoints: amused/amused-256 and amused/amused-512, folders as diffusers lays them out.
+// There is no position embedding: positions show through the zero padding of the 3x3 convolutions.
+// Checkpoints: amused/amused-256 and amused/amused-512, folders in the layout of diffusers.
 package amused
 
 import (
@@ -59,7 +59,7 @@ type Model struct {
 	embed, head   nn.Linear
 	halve, double backend.Matrix // [width, 4*width], [4*width, width]
 	cond1, cond2  []float32
-	self, inner   attention.Layer // over the cells, and of the stages
+	self, inner   attention.Layer // over the cells, and in the stages
 	table         adaln.Table
 	w             workspace
 	marginals     model.HeadMarginals
@@ -131,8 +131,8 @@ func (m *Model) load(o model.Options) error {
 	return l.Err()
 }
 
-// loadHalving packs the convolutions between codes and cells: four codes of a cell stand in a row,
-// the upper ones first.
+// loadHalving packs the convolutions between codes and cells: the four codes of a cell form one
+// row, the upper ones first.
 func (m *Model) loadHalving(l *nn.Loader) {
 	n := m.cfg.Width
 	m.HalveNorm.load(l)
@@ -230,7 +230,7 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	return &m.marginals, nil
 }
 
-// begin checks the batch, finds the modulations of its prompts and their keys and values.
+// begin checks the batch and finds the modulations, keys and values of its prompts.
 func (m *Model) begin(b *model.Batch) (err error) {
 	if err := b.Check(m.Spec()); err != nil {
 		return err
@@ -260,7 +260,7 @@ func (m *Model) begin(b *model.Batch) (err error) {
 }
 
 // vector returns the conditioning vector: an MLP of the pooled text and of the numbers as sinusoids
-// of periods up to 10000, cosines first, in float32.
+// with periods up to 10000, cosines first, in float32.
 func (m *Model) vector(p *model.Prompt) []float32 {
 	c := &m.cfg
 	list := p.Numbers
@@ -281,7 +281,7 @@ func (m *Model) vector(p *model.Prompt) []float32 {
 	return product(m.cond2, silu(product(m.cond1, x)))
 }
 
-// product returns W x of W [out, len(x)].
+// product returns W x for W [out, len(x)].
 func product(w, x []float32) []float32 {
 	y := make([]float32, len(w)/len(x))
 	for i := range y {

@@ -9,13 +9,13 @@ import (
 
 // Config is the transformer's sizes.
 type Config struct {
-	Hidden, Depth, Heads, Inner int  // of the transformer
-	In, Width, BlockHeads, Res  int  // of the convolutional stages around it
+	Hidden, Depth, Heads, Inner int  // sizes of the transformer
+	In, Width, BlockHeads, Res  int  // sizes of the convolutional stages around it
 	Side                        int  // the image is Side x Side codes
 	Halved                      bool // the transformer works on cells of 2x2 codes
-	Vocab, Codes                int  // the mask is the last of Vocab
-	TextWidth, Frequencies      int  // of the text, and sinusoids of each number beside it
-	// the stages' attentions have a projection of the text before theirs
+	Vocab, Codes                int  // the mask is the last id of Vocab
+	TextWidth, Frequencies      int  // width of the text; sinusoids of each further number
+	// the stages' attentions project the text before their keys and values
 	Mapped bool
 }
 
@@ -29,7 +29,7 @@ var Presets = map[string]Config{
 		Vocab: 8256, Codes: 8192, TextWidth: 768, Frequencies: 256, Mapped: true},
 }
 
-// numbers is how many the conditioning vector has beside the text: width, height, top and left of
+// numbers is how many further inputs the conditioning vector has: width, height, top and left of
 // the crop, aesthetic score.
 const (
 	numbers  = 5
@@ -37,7 +37,7 @@ const (
 	maxTexts = 1 << 10 // rows of a text
 )
 
-// ratio returns how many codes a cell has along a side.
+// ratio returns the number of codes of a cell along a side.
 func (c Config) ratio() int {
 	if c.Halved {
 		return 2
@@ -45,10 +45,10 @@ func (c Config) ratio() int {
 	return 1
 }
 
-// grid returns how many cells there are along a side.
+// grid returns the number of cells along a side.
 func (c Config) grid() int { return c.Side / c.ratio() }
 
-// readConfig reads the sizes off the tensors; transformer/config.json has the heads and the grid.
+// readConfig reads the sizes from the tensors; heads and grid are in transformer/config.json.
 func readConfig(src *model.Source) (c Config, err error) {
 	var f struct {
 		Heads      int   `json:"num_attention_heads"`

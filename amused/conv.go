@@ -6,8 +6,8 @@ import (
 	"unmask/backend"
 )
 
-// depthwise sets w.h to the 3x3 convolution of each channel of w.x, zeros outside. A partial pass
-// takes cells that it does not compute from the cache. It is a sum of nine shifted images.
+// depthwise sets w.h to the 3x3 convolution of each channel of w.x, with zero padding, as a sum of
+// nine shifted images. A partial pass takes cells that it does not compute from the cache.
 func (m *Model) depthwise(r *resBlock, block int) {
 	w, c, b, n := &m.w, &m.cfg, m.b, m.w.rows.Len()
 	grid, all := c.grid(), c.grid()*c.grid()
@@ -23,7 +23,7 @@ func (m *Model) depthwise(r *resBlock, block int) {
 		}
 		b.Gather(w.around, reshaped(w.cache.States[2*block], c.Width), from)
 	} else {
-		b.Gather(w.around, w.x, numbered(n)) // all cells, in order
+		b.Gather(w.around, w.x, numbered(n)) // all cells in order
 	}
 	from, segs := make([]int32, n), []backend.Segment{{Rows: n}}
 	for i := range from {
@@ -46,9 +46,9 @@ func (m *Model) depthwise(r *resBlock, block int) {
 	}
 }
 
-// respond applies the response norm to w.inner: each channel times 1 + gamma times its share, its
-// length over all cells by the mean of all channels' lengths, plus beta (Woo et al. 2023, "ConvNeXt
-// V2", global response normalization).
+// respond applies the response norm to w.inner: each channel is multiplied by 1 + gamma times its
+// share, and beta is added. The share is the channel's length over all cells divided by the mean
+// length of all channels (Woo et al. 2023, "ConvNeXt V2", global response normalization).
 func (m *Model) respond(r *resBlock, block int) {
 	w, b, n := &m.w, m.b, len(m.w.seqs)
 	if w.partial {
@@ -64,11 +64,12 @@ func (m *Model) respond(r *resBlock, block int) {
 	b.Modulate(w.inner, w.share, w.shift, w.segs)
 }
 
-// shares sets w.share to gamma times each channel's share, a row for each sequence of a full pass.
+// shares sets w.share to gamma times each channel's share, one row for each sequence of a full
+// pass.
 func (m *Model) shares(r *resBlock, block int) {
 	w, c, b := &m.w, &m.cfg, m.b
 	width, cells := 4*c.Width, c.grid()*c.grid()
-	// A norm of groups of one channel gives each channel's mean and variance.
+	// A group norm with one channel per group gives each channel's mean and variance.
 	const tiny = 1e-12
 	b.GroupNorm(w.scale, w.shift, w.inner, len(w.seqs), cells, width, width, backend.Norm{Eps: tiny})
 	for i := range w.host {

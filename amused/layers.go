@@ -48,7 +48,7 @@ func (a *attentionTo) load(l *nn.Loader) {
 }
 
 // resBlock is a ConvNeXt block (Woo et al. 2023, "ConvNeXt V2"): a depthwise 3x3 convolution, a
-// norm, an MLP with response norm, and then the modulation of the whole.
+// norm, an MLP with a response norm, and then a modulation of the result.
 type resBlock struct {
 	Depthwise weights.Param `weight:"depthwise.weight"` // [width, 1, 3, 3]
 	Norm      rms           `weight:"norm"`
@@ -89,7 +89,7 @@ func (r *resBlock) load(l *nn.Loader) {
 	l.Backend.Write(r.beta, 0, l.Floats(&r.Beta))
 }
 
-// textBlock is two attentions, both to the text.
+// textBlock is two attentions, both over the text.
 type textBlock struct {
 	Mapper nn.Linear   `weight:"kv_mapper"` // [width, hidden]
 	Norm1  rms         `weight:"norm1"`
@@ -132,7 +132,7 @@ func (s *stage) load(l *nn.Loader) {
 	}
 }
 
-// layer is a transformer layer: attention over the cells, attention to the text, a gated MLP,
+// layer is a transformer layer: attention over the cells, attention over the text and a gated MLP,
 // each after a modulated norm.
 type layer struct {
 	Norm1 rms           `weight:"norm1.norm"`
@@ -141,7 +141,7 @@ type layer struct {
 	Norm2 rms           `weight:"norm2.norm"`
 	Mod2  adaln.Layer   `weight:"norm2.linear"`
 	Text  attentionTo   `weight:"attn2"`
-	Norm3 nn.LayerNorm  `weight:"norm3.norm"` // this one subtracts the mean
+	Norm3 nn.LayerNorm  `weight:"norm3.norm"` // unlike the others, it subtracts the mean
 	Mod3  adaln.Layer   `weight:"norm3.linear"`
 	Up    weights.Param `weight:"ff.net.0.proj.weight"` // [2*inner, hidden]: values, then gates
 	Down  nn.Linear     `weight:"ff.net.2"`

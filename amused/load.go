@@ -11,13 +11,13 @@ import (
 	"unmask/weights"
 )
 
-// recipe is the published one (diffusers, pipelines/amused): 12 steps, guidance u + 10(c-u).
+// recipe is the published run (diffusers, pipelines/amused): 12 steps, guidance u + 10(c-u).
 const recipe = "amused schedule=mage steps=12 guidance=9"
 
-// inpainting is the published one, whose schedule is linear.
+// inpainting is the published run for inpainting, whose schedule is linear.
 const inpainting = "amused schedule=linear steps=12 guidance=9"
 
-// className returns the class that the configuration of the transformer, or of the pipeline, names.
+// className returns the class in the configuration of the transformer or of the pipeline.
 func className(src *model.Source) string {
 	var f struct {
 		Class string `json:"_class_name"`
@@ -36,8 +36,8 @@ func matches(src *model.Source) bool {
 	return false
 }
 
-// transformer returns src with the configuration of the transformer, which a pipeline has in a
-// folder of its own.
+// transformer returns src with the transformer's configuration, which a pipeline has in a folder of
+// its own.
 func transformer(src *model.Source) (*model.Source, error) {
 	if className(src) == "UVit2DModel" {
 		return src, nil
@@ -92,7 +92,8 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			o.Precision = backend.F32 // coarser, the decoder overflows (force_upcast in its config.json)
+			// in a coarser precision the decoder overflows (force_upcast in its config.json)
+			o.Precision = backend.F32
 			return vq.Open(src, "vqvae", c.Side, c.Codes, o)
 		}})
 }

@@ -13,14 +13,15 @@ import (
 	"unmask/nn"
 )
 
-// workspace is the memory of a pass. Its rows are cells.
+// workspace is the memory of a pass. Rows are cells.
 type workspace struct {
-	x, h, t      *tensor.Dense // [cells, width], of the stages
-	inner        *tensor.Dense // [cells, 4*width]
-	around       *tensor.Dense // [cells+1, width]: inputs of a convolution, zeros in the last row
-	codes, wide  *tensor.Dense // [codes, in], [codes, width]
-	fours        *tensor.Dense // [cells, 4*width], wide again or the doubling's output
-	hx, hh, hq   *tensor.Dense // [cells, hidden], of the transformer
+	x, h, t     *tensor.Dense // [cells, width], for the stages
+	inner       *tensor.Dense // [cells, 4*width]
+	around      *tensor.Dense // [cells+1, width]: inputs of a convolution; the last row is zero
+	codes, wide *tensor.Dense // [codes, in], [codes, width]
+	// [cells, 4*width]: wide with four codes per row, or the doubling's output
+	fours        *tensor.Dense
+	hx, hh, hq   *tensor.Dense // [cells, hidden], for the transformer
 	qkv          *tensor.Dense // [cells, 3*hidden]
 	up, gate     *tensor.Dense // [cells, inner]
 	scale, shift *tensor.Dense // [sequences, 4*width]
@@ -29,23 +30,23 @@ type workspace struct {
 	last, headIn *tensor.Dense
 	scratch      *kvcache.Cache
 
-	rows    attention.Rows    // cells; segments by place
-	segs    []backend.Segment // the same by sequence of the group
+	rows    attention.Rows    // cells; segments by their place in the cache
+	segs    []backend.Segment // the same by sequence in the group
 	mods    []backend.Segment // the same by slot
 	byText  []textGroup
-	cells   []int32 // of each row, cell of the sequence of the group: sequence*cells + cell
-	states  []int32 // of each row in a cache's state: place*cells + cell
-	seqs    []int   // sequences of the group, in the batch
+	cells   []int32 // for each row its cell: sequence in the group*cells + cell
+	states  []int32 // for each row its index in a cache's state: place*cells + cell
+	seqs    []int   // the group's sequences, as indexes in the batch
 	keys    []any
-	texts   []*text // of the batch
+	texts   []*text // texts of the batch
 	slots   []int32
-	zero    int32 // the last row of around
+	zero    int32 // index of the last row of around
 	partial bool
-	cache   *kvcache.Cache // the batch's, nil for none
+	cache   *kvcache.Cache // the batch's; nil: none
 	host    [3][]float32
 }
 
-// textGroup is the segments of sequences with one text.
+// textGroup holds the segments of sequences with the same text.
 type textGroup struct {
 	text *text
 	segs []backend.Segment
@@ -77,7 +78,7 @@ func (m *Model) prepare(sequences, cells int) {
 	}
 }
 
-// scratch makes room for keys and values where the batch keeps none.
+// scratch makes room for keys and values if the batch does not keep them.
 func (m *Model) scratch(b *model.Batch, sequences int) {
 	w := &m.w
 	if b.Cache == nil && (w.scratch == nil || w.scratch.Batch < sequences) {
@@ -87,14 +88,14 @@ func (m *Model) scratch(b *model.Batch, sequences int) {
 	}
 }
 
-// begins forgets the last group.
+// begins starts a new group.
 func (w *workspace) begins(b *model.Batch, partial bool) {
 	w.rows.Segs, w.rows.Pos, w.segs = w.rows.Segs[:0], w.rows.Pos[:0], w.segs[:0]
 	w.cells, w.states, w.seqs = w.cells[:0], w.states[:0], w.seqs[:0]
 	w.partial, w.cache = partial, b.Cache
 }
 
-// add adds cells of a sequence of the batch.
+// add adds cells of one of the batch's sequences to the group.
 func (m *Model) add(b *model.Batch, sequence int, cells []int32) {
 	w, all := &m.w, int32(m.cfg.grid()*m.cfg.grid())
 	group := len(w.seqs)
@@ -113,7 +114,7 @@ func (m *Model) add(b *model.Batch, sequence int, cells []int32) {
 	w.seqs = append(w.seqs, sequence)
 }
 
-// gathered finishes the group: its modulations and texts.
+// gathered completes the group: it finds its modulations and texts.
 func (m *Model) gathered() {
 	w := &m.w
 	w.mods, w.byText = w.mods[:0], w.byText[:0]
@@ -162,7 +163,7 @@ func (m *Model) some(ctx context.Context, b *model.Batch, rows []int32) error {
 	return m.pass(ctx, b)
 }
 
-// pass runs the network over the group's cells and leaves the result in w.hidden.
+// pass runs the network over the group's cells and writes the result to w.hidden.
 func (m *Model) pass(ctx context.Context, b *model.Batch) error {
 	w, n := &m.w, m.w.rows.Len()
 	m.embedCells(b)
@@ -186,8 +187,8 @@ func (m *Model) pass(ctx context.Context, b *model.Batch) error {
 	return nil
 }
 
-// codeRows returns the batch's rows of the group's cells: four of each cell, upper ones first,
-// where the grid is halved.
+// codeRows returns the batch's rows for the group's cells: if the grid is halved, four for each
+// cell, upper ones first.
 func (m *Model) codeRows(b *model.Batch) (rows []int32) {
 	w, c := &m.w, &m.cfg
 	ratio, grid, all := c.ratio(), c.grid(), c.grid()*c.grid()
@@ -217,13 +218,13 @@ func (m *Model) embedCells(b *model.Batch) {
 		m.embed.Apply(k, w.x, w.codes, n, backend.Identity)
 		return
 	}
-	wide := reshaped(w.fours, c.Width) // four codes of a cell in a row of w.fours
+	wide := reshaped(w.fours, c.Width) // four codes of a cell are one row of w.fours
 	m.embed.Apply(k, wide, w.codes, n, backend.Identity)
 	m.HalveNorm.apply(k, wide, wide, n)
 	k.Linear(w.x, w.fours, n/4, m.halve, backend.Epilogue{})
 }
 
-// leave puts the group's results where their codes belong.
+// leave copies the group's results to the rows of their codes.
 func (m *Model) leave(b *model.Batch) {
 	w, c, k, n := &m.w, &m.cfg, m.b, m.w.rows.Len()
 	rows := m.codeRows(b)
@@ -236,11 +237,11 @@ func (m *Model) leave(b *model.Batch) {
 	k.Scatter(w.hidden, reshaped(w.fours, c.Width), rows)
 }
 
-// reshaped returns the same memory in rows of another width.
+// reshaped returns the same memory as rows of another width.
 func reshaped(t *tensor.Dense, width int) *tensor.Dense {
 	v := t.ShallowClone()
 	if err := v.Reshape(t.Shape().TotalSize()/width, width); err != nil {
-		panic(err) // the same number of values
+		panic(err) // cannot happen: the number of values is the same
 	}
 	return v
 }

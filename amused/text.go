@@ -8,11 +8,11 @@ import (
 	"unmask/model"
 )
 
-// text is what a prompt gives to all passes: keys and values of every attention to it,
-// [1, heads, rows, headDim] each.
+// text holds what all passes need of a prompt: keys and values of every attention over it, [1,
+// heads, rows, headDim] each.
 type text struct {
 	rows     int
-	down, up []textHeads // two a level
+	down, up []textHeads // two for each level
 	layers   []textHeads
 }
 
@@ -57,7 +57,7 @@ func (m *Model) makeText(p *model.Prompt) *text {
 	return out
 }
 
-// headsOf returns the keys and values of rows of x.
+// headsOf returns the keys and values for rows of x.
 func (m *Model) headsOf(a *attentionTo, l attention.Layer, x *tensor.Dense, rows int) textHeads {
 	t := textHeads{m.b.New(1, l.Heads, rows, l.HeadDim), m.b.New(1, l.Heads, rows, l.HeadDim)}
 	var f attention.Buffer
@@ -70,7 +70,7 @@ func (m *Model) headsOf(a *attentionTo, l attention.Layer, x *tensor.Dense, rows
 	return t
 }
 
-// attend adds an attention to the texts of the pass's sequences: dst += out(attention(x)).
+// attend adds an attention over the texts of the pass's sequences: dst += out(attention(x)).
 func (m *Model) attend(a *attentionTo, l attention.Layer, dst, x, q, o *tensor.Dense,
 	of func(t *text) textHeads) {
 	w, b, n := &m.w, m.b, m.w.rows.Len()

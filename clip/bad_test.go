@@ -14,7 +14,7 @@ import (
 	"unmask/model"
 )
 
-// files returns the tokenizer of the pack, to be spoiled.
+// files returns the tokenizer of the pack, for tests that damage it.
 func files(t testing.TB) fstest.MapFS {
 	dir := parity.OpenCases(t, "amused-256-tiny").Dir("tokenizer")
 	m := fstest.MapFS{}
@@ -54,7 +54,7 @@ func TestBadTokenizers(t *testing.T) {
 	_, err := clip.OpenTokenizer(m)
 	require.ErrorContains(t, err, "neither vocab.json nor tokenizer.json")
 
-	// Another token fills up where the files say so: id 0 is "!".
+	// Files may name another padding token: id 0 is "!".
 	m = files(t)
 	m["special_tokens_map.json"] = &fstest.MapFile{Data: []byte(`{"pad_token": {"content": "!"}}`)}
 	tok, err := clip.OpenTokenizer(m)
@@ -74,7 +74,7 @@ func TestWordsAndCuts(t *testing.T) {
 	}
 	same("  THE\u00a0 Thing\n", "the thing")
 	same("cafe\u0301", "caf\u00e9")
-	same("\u0391\u03a3", "\u03b1\u03c3") // no other sigma at the end
+	same("\u0391\u03a3", "\u03b1\u03c3") // no special sigma at the end of a word
 	same("\xff", "\ufffd")
 	ids, cut, err := tok.Encode(strings.Repeat("x ", 200), 77, 0)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestWordsAndCuts(t *testing.T) {
 	require.EqualError(t, err, "the prompt is 8193 bytes, want 0 to 8192")
 }
 
-// Any vocabulary gives a tokenizer whose ids are its own, or a one-line error.
+// Any vocabulary gives a tokenizer that returns its own ids, or a one-line error.
 func FuzzTokenizer(f *testing.F) {
 	good := files(f)
 	f.Add(good["vocab.json"].Data, good["merges.txt"].Data, good["special_tokens_map.json"].Data,

@@ -10,14 +10,14 @@ import (
 	"unmask/model"
 )
 
-// Prompter encodes prompts for a network, with the text encoder in the network's folders. It loads
-// when it is first needed.
+// Prompter encodes prompts for a network with the text encoder in the network's folders, which it
+// loads on first use.
 type Prompter struct {
-	Source  *model.Source // the network's
+	Source  *model.Source // files of the network
 	Options model.Options
 	Width   int // of the text's states
-	Rows    int // of a text; 0: as many as the encoder has
-	Pad     int // id that fills up; -1: the tokenizer's own
+	Rows    int // rows of a text; 0: as many as the encoder has
+	Pad     int // id for padding; -1: the tokenizer's own
 
 	once      sync.Once
 	turn      sync.Mutex
@@ -29,7 +29,7 @@ type Prompter struct {
 const (
 	encoderFolder   = "text_encoder"
 	tokenizerFolder = "tokenizer"
-	most            = 16 // texts at once
+	most            = 16 // texts encoded at once
 )
 
 // Prompts returns the prompts of texts; "" is the empty one.
@@ -67,8 +67,7 @@ func (p *Prompter) Prompts(ctx context.Context, texts []string) (out []*model.Pr
 	return out, nil
 }
 
-// open loads the text encoder and the tokenizer, which is in a folder of its own or beside the
-// encoder.
+// open loads the text encoder and the tokenizer, which is in its own folder or beside the encoder.
 func (p *Prompter) open() error {
 	if p.Source == nil {
 		return fmt.Errorf("the model has no files, and so no text encoder")
@@ -99,7 +98,7 @@ func encoderOf(src *model.Source) (*model.Source, error) {
 	return src.Sub(encoderFolder, "config.json and the weights of CLIP's text encoder")
 }
 
-// tokenizerOf opens the tokenizer of a network, in a folder of its own or beside the text encoder.
+// tokenizerOf opens the tokenizer of a network, in its own folder or beside the text encoder.
 func tokenizerOf(src *model.Source, beside fs.FS, text *Text) (*Tokenizer, error) {
 	if info, err := fs.Stat(src.Files, tokenizerFolder); err == nil && info.IsDir() {
 		if beside, err = fs.Sub(src.Files, tokenizerFolder); err != nil {
@@ -117,8 +116,8 @@ func tokenizerOf(src *model.Source, beside fs.FS, text *Text) (*Tokenizer, error
 	return t, nil
 }
 
-// Open loads the text encoder that src is, or that is in its folder text_encoder. tokenizer opens
-// the tokenizer that belongs to it.
+// Open loads a text encoder: src itself, or the one in its folder text_encoder. tokenizer opens its
+// tokenizer.
 func Open(src *model.Source, o model.Options) (text *Text, tokenizer func() (*Tokenizer, error),
 	err error) {
 	from := src

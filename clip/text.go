@@ -1,9 +1,9 @@
 // Package clip is the text side of OpenAI's CLIP (Radford et al. 2021, "Learning transferable
-// visual models from natural language supervision"), from which image models draw: its
-// tokenizer and its causal transformer.
+// visual models from natural language supervision"), which conditions image models: its tokenizer
+// and its causal transformer.
 //
-// Checkpoints: openai/clip-vit-large-patch14-336 (MaskGen), and text_encoder/ with tokenizer/ of
-// a diffusers folder (aMUSEd), under Hugging Face's names.
+// Checkpoints: openai/clip-vit-large-patch14-336 (MaskGen), and text_encoder/ with tokenizer/ in a
+// diffusers folder (aMUSEd), with Hugging Face's names.
 package clip
 
 import (
@@ -62,7 +62,7 @@ type Text struct {
 type Config struct {
 	Hidden, Depth, Heads, Inner int
 	Rows                        int // positions, 77 as published
-	IDs                         int // of the tokenizer
+	IDs                         int // ids of the tokenizer
 	Pooled                      int // width of the projected vector
 	PlainGELU                   bool
 }
@@ -74,7 +74,7 @@ const anchor = "text_model.embeddings.token_embedding.weight"
 var unused = []string{"vision_model.*", "visual_projection.*", "logit_scale",
 	"text_model.embeddings.position_ids"}
 
-// readConfig reads the sizes off the tensors; config.json has the heads and the activation.
+// readConfig reads the sizes from the tensors; heads and activation are in config.json.
 func readConfig(src *model.Source) (c Config, err error) {
 	type file struct {
 		Heads int    `json:"num_attention_heads"`
@@ -82,7 +82,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	}
 	var f struct {
 		file
-		Text *file `json:"text_config"` // of a file with both sides
+		Text *file `json:"text_config"` // in a file with both sides
 	}
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, err
@@ -90,7 +90,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	if f.Text != nil {
 		f.file = *f.Text
 		if f.Heads == 0 {
-			f.Heads = 12 // what Hugging Face's class has where the file is silent: ViT-L/14's
+			f.Heads = 12 // the default of Hugging Face's class, as in ViT-L/14
 		}
 		if f.Act == "" {
 			f.Act = "quick_gelu"
@@ -154,8 +154,8 @@ func Load(src *model.Source, o model.Options) (_ *Text, err error) {
 	return t, src.Set.ReleaseAll()
 }
 
-// quick is the factor inside OpenAI's approximation of GELU, x*sigmoid(1.702x). That is
-// swish(1.702x)/1.702, so the factor goes into the weights before it and out of those after.
+// quick is the factor in OpenAI's approximation of GELU, x*sigmoid(1.702x) = swish(1.702x)/1.702:
+// it is multiplied into the weights before, and divided out of those after.
 const quick = 1.702
 
 func (t *Text) load(o model.Options) error {
@@ -181,7 +181,7 @@ func (t *Text) load(o model.Options) error {
 	return l.Err()
 }
 
-// pack lays out queries, keys and values as one matrix, and the last layer times a factor.
+// pack packs queries, keys and values as one matrix, and the last layer's weights times factor.
 func (k *layer) pack(l *nn.Loader, c Config, factor float32) {
 	k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
 	k.down = l.Backend.Pack(c.Hidden, c.Inner, l.Precision, func(i int, dst []float32) {
@@ -197,9 +197,9 @@ func (k *layer) pack(l *nn.Loader, c Config, factor float32) {
 // Config returns the transformer's sizes.
 func (t *Text) Config() Config { return t.cfg }
 
-// Encode returns the prompts of ids [texts, Rows]: States are those before the last layer, Final
-// those after it and the last norm, Pooled the projection of Final's row at the first of the
-// largest ids, which is the end.
+// Encode returns the prompts of ids [texts, Rows]. States are those before the last layer; Final is
+// the output of the last layer and norm; Pooled is the projection of Final's row at the text's end,
+// the first position of the largest id.
 func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, err error) {
 	defer backend.Recover(&err)
 	c, b, n := &t.cfg, t.b, len(ids)
@@ -261,7 +261,7 @@ func (t *Text) flatten(ids [][]int32) (all, ends []int32, err error) {
 	return all, ends, nil
 }
 
-// apply is one layer over the first rows of t.work.X.
+// apply computes one layer over the first rows of t.work.X.
 func (t *Text) apply(k *layer, rows int) {
 	w, b := &t.work, t.b
 	act := backend.SiLU

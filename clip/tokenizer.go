@@ -15,8 +15,8 @@ import (
 	"unmask/tokenizers"
 )
 
-// Tokenizer is CLIP's byte pair encoding: NFC, white space as one blank, lower case, and the last
-// piece of a word marked `</w>`. It is safe for concurrent use.
+// Tokenizer is CLIP's byte pair encoding: NFC, runs of white space as one blank, lower case, and
+// `</w>` after the last piece of a word. It is safe for concurrent use.
 type Tokenizer struct {
 	ids        map[string]int32
 	ranks      map[[2]string]int
@@ -31,13 +31,13 @@ const (
 
 	maxFile = 16 << 20 // bytes of vocab.json, merges.txt or tokenizer.json
 
-	// MaxText is the length of a text in bytes at most. Of English, 77 tokens are about 400.
+	// MaxText is the longest text in bytes. 77 tokens are about 400 bytes of English.
 	MaxText = 1 << 13
 )
 
-// OpenTokenizer reads vocab.json and merges.txt of a folder, or tokenizer.json without them.
-// Texts are padded with the pad token of special_tokens_map.json or tokenizer_config.json, without
-// one with the end.
+// OpenTokenizer reads vocab.json and merges.txt of a folder or, without them, tokenizer.json. The
+// padding token is that of special_tokens_map.json or tokenizer_config.json, and otherwise the end
+// token.
 func OpenTokenizer(files fs.FS) (*Tokenizer, error) {
 	t := &Tokenizer{ids: map[string]int32{}, ranks: map[[2]string]int{}}
 	vocab, err := model.ReadFile(files, "vocab.json", maxFile)
@@ -106,7 +106,7 @@ func (t *Tokenizer) readJSON(files fs.FS) error {
 	return nil
 }
 
-// readMerges reads merges.txt: a line of version, then a pair a line.
+// readMerges reads merges.txt: a line with the version, then one pair per line.
 func (t *Tokenizer) readMerges(files fs.FS) error {
 	data, err := model.ReadFile(files, "merges.txt", maxFile)
 	if err != nil {
@@ -144,7 +144,7 @@ func (t *Tokenizer) addMerge(rank int, pair []string) error {
 	return nil
 }
 
-// readPad finds the token that fills up.
+// readPad finds the padding token.
 func (t *Tokenizer) readPad(files fs.FS) error {
 	t.pad = t.end
 	for _, name := range []string{"special_tokens_map.json", "tokenizer_config.json"} {
@@ -182,7 +182,7 @@ func (t *Tokenizer) readPad(files fs.FS) error {
 	return nil
 }
 
-// Pad returns the token that fills up texts in the model's own files.
+// Pad returns the padding token in the model's own files.
 func (t *Tokenizer) Pad() int32 { return t.pad }
 
 // Size returns one more than the largest id.
@@ -194,8 +194,8 @@ func (t *Tokenizer) Size() int {
 	return int(n)
 }
 
-// Encode returns `length` ids of a text: start, pieces, end, then pad. Pieces that do not fit are
-// left out; cut reports whether there were any.
+// Encode returns `length` ids of a text: start, pieces, end, then padding. Pieces that do not fit
+// are dropped; cut reports whether there were any.
 func (t *Tokenizer) Encode(text string, length int, pad int32) (ids []int32, cut bool, err error) {
 	if len(text) > MaxText {
 		return nil, false, fmt.Errorf("the prompt is %d bytes, want 0 to %d", len(text), MaxText)
@@ -220,14 +220,14 @@ func (t *Tokenizer) Encode(text string, length int, pad int32) (ids []int32, cut
 	return ids, cut, nil
 }
 
-// normal returns the text in NFC, white space as one blank, in lower case rune by rune, as Hugging
-// Face's library does: a sigma at the end of a word is no other.
+// normal returns the text in NFC, with runs of white space as one blank, in lower case rune by rune
+// as in Hugging Face's library, so that a final sigma is not special.
 func normal(text string) string {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
 	var b strings.Builder
 	for _, r := range strings.Join(strings.Fields(tokenizers.NFC(text)), " ") {
 		if r == 'İ' {
-			b.WriteString("i\u0307") // the one rune that becomes two
+			b.WriteString("i\u0307") // the only rune whose lower case is two runes
 			continue
 		}
 		b.WriteRune(unicode.ToLower(r))
@@ -237,8 +237,8 @@ func normal(text string) string {
 
 var contractions = []string{"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
 
-// words cuts a text into contractions, runs of letters, single digits, and runs of all else but
-// white space.
+// words splits a text into contractions, runs of letters, single digits, and runs of everything
+// else except white space.
 func words(text string) func(yield func(string) bool) {
 	kind := func(r rune) int {
 		switch {
@@ -280,7 +280,7 @@ func words(text string) func(yield func(string) bool) {
 	}
 }
 
-// pieces merges a word's bytes, the pair of the lowest rank first.
+// pieces merges a word's bytes, always the pair of lowest rank first.
 func (t *Tokenizer) pieces(word string) []string {
 	alphabet := letters()
 	parts := make([]string, len(word))
@@ -313,7 +313,7 @@ func (t *Tokenizer) pieces(word string) []string {
 	return parts
 }
 
-// letters returns GPT-2's letters for the 256 bytes: printable bytes of Latin-1 stand for
+// letters returns GPT-2's characters for the 256 bytes: printable bytes of Latin-1 stand for
 // themselves, the others for U+0100 and up.
 func letters() *[256]string { return &alphabet }
 

@@ -15,9 +15,9 @@ import (
 type Config struct {
 	Hidden, Depth, Heads, HeadDim, Inner int
 	Side                                 int // the image is Side x Side codes
-	Positions                            int // rows of the position embedding, Side*Side at least
+	Positions                            int // rows of the position embedding, at least Side*Side
 	Codes, Classes                       int
-	Registers                            int // rows after the image that stand for no code
+	Registers                            int // rows after the image that belong to no code
 }
 
 // Presets are the published sizes (Besnier et al. 2025; Halton-MaskGIT, README.md). The small
@@ -37,10 +37,10 @@ var Presets = map[string]Config{
 		Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
 }
 
-// anchor is the tensor by which a checkpoint's prefix is found.
+// anchor is the tensor that shows a checkpoint's prefix.
 const anchor = "last_norm.norm_final.weight"
 
-// unused are tensors of published files that generation does not need: the head's weight is the
+// unused are tensors in published files that generation does not need: the head's weight is the
 // embedding.
 var unused = []string{"head.weight"}
 
@@ -116,7 +116,8 @@ const recipe = "halton-maskgit(last=1.2) schedule=arccos steps=32 guidance=2"
 const confidence = "maskgit-redraw schedule=late-arccos steps=12 guidance=3 guidance-schedule=ramp"
 
 // evaluation returns the run of the authors' evaluation of 50,000 images (Halton-MaskGIT, README.md
-// and launch/eval_test_to_img.sh): guidance by size, 32 steps, the first of them half as sharp.
+// and launch/eval_test_to_img.sh): guidance depends on the size; there are 32 steps, with half the
+// exponent in the first ones.
 func (c Config) evaluation() string {
 	w := "0.5"
 	switch {

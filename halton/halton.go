@@ -24,7 +24,8 @@ const eps = 1e-5
 
 // block is one transformer block: RMS norms modulated by the class, no biases, SwiGLU.
 type block struct {
-	Mod   adaln.Layer   `weight:"mlp.1"`      // shift, scale, gate of attention; the same of the MLP
+	// shift, scale and gate of attention, then those of the MLP
+	Mod   adaln.Layer   `weight:"mlp.1"`
 	Norm1 weights.Param `weight:"ln1.weight"` // [hidden]
 	Query nn.Linear     `weight:"attn.wq"`    // [heads*headDim, hidden], 510 of 512 in the small model
 	Key   nn.Linear     `weight:"attn.wk"`
@@ -54,8 +55,10 @@ const (
 type Model struct {
 	model.Turns
 
-	Classes  weights.Param `weight:"cls_emb.weight"`    // [classes+1, hidden], the last is no class
-	Tokens   weights.Param `weight:"tok_emb.weight"`    // [codes+1, hidden], the last is the mask
+	// [classes+1, hidden], the last row is for no class
+	Classes weights.Param `weight:"cls_emb.weight"`
+	// [codes+1, hidden], the last row is the mask
+	Tokens   weights.Param `weight:"tok_emb.weight"`
 	Position weights.Param `weight:"pos_emb.weight"`    // [positions or more, hidden]
 	Register weights.Param `weight:"reg_tokens.weight"` // [1, hidden]
 	Blocks   []block       `weight:"transformer.layers"`
@@ -70,7 +73,7 @@ type Model struct {
 	layer     attention.Layer
 	classes   []float32     // [classes+1, hidden]
 	tokens    *tensor.Dense // [codes+1, hidden]
-	position  *tensor.Dense // [registers+positions, hidden]: registers stand first here
+	position  *tensor.Dense // [registers+positions, hidden]: here registers come first
 	final     backend.Norm
 	finalB    *tensor.Dense // [1, hidden]
 	table     adaln.Table
@@ -151,7 +154,7 @@ func (m *Model) load(o model.Options) error {
 	m.marginals = model.HeadMarginals{
 		Backend: b,
 		Head: backend.Head{W: l.Matrix(&m.Tokens, c.Codes+1), Bias: l.Vector(l.Floats(&m.HeadBias)),
-			Outcomes: c.Codes}, // the mask has a column too; it is no outcome
+			Outcomes: c.Codes}, // the mask has a column too but is not an outcome
 		Length:  n,
 		Project: m.project,
 	}
@@ -244,7 +247,7 @@ func (m *Model) prepare(rows int) {
 	}
 }
 
-// pass runs the network over a pass's rows and leaves the head's input in w.hidden.
+// pass runs the network over a pass's rows and writes the head's input to w.hidden.
 func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 	w, b := &m.w, m.b
 	m.embed(p)
@@ -265,7 +268,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 	return nil
 }
 
-// embed sets w.x to the embedded rows of a pass; registers are vectors of their own alone.
+// embed sets w.x to the embedded rows of a pass; a register has only its own vector.
 func (m *Model) embed(p *model.Pass) {
 	w, b := &m.w, m.b
 	w.mods = adaln.Segments(w.mods, p.Sequences, w.slots)
@@ -321,7 +324,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	return p
 }
 
-// keep makes some rows of x and q the first ones, in order.
+// keep moves some rows of x and q to the front, in order.
 func (w *workspace) keep(b backend.Backend, rows []int32) {
 	b.Gather(w.h, w.x, rows)
 	w.x, w.h = w.h, w.x

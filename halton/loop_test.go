@@ -23,7 +23,7 @@ func TestLoops(t *testing.T) {
 			"guidance-schedule=ramp"})
 }
 
-// The order and the number of cells open after each step are the authors'.
+// The order, and the number of cells open after each step, equal the authors'.
 func TestOrderAndCounts(t *testing.T) {
 	p := open(t, "halton-tiny")
 	order, _ := p.Ints("halton_order")

@@ -7,15 +7,16 @@ import (
 	"io"
 )
 
-// Animation is a GIF in the making. Colours are dithered in a fixed pattern to a cube of 6 x 7 x
-// 6, so that what does not change from frame to frame does not flicker.
+// Animation builds a GIF. Colours are dithered to a cube of 6 x 7 x 6 with a fixed pattern, so that
+// unchanged parts do not flicker from frame to frame.
 type Animation struct {
 	gif gif.GIF
 }
 
 const (
 	levelsR, levelsG, levelsB = 6, 7, 6
-	checkDark                 = levelsR * levelsG * levelsB // palette index; the lighter grey follows
+	// palette index; the lighter grey comes next
+	checkDark = levelsR * levelsG * levelsB
 )
 
 // cube is the palette: the colours, then the two greys of masked cells.
@@ -32,11 +33,11 @@ var cube = func() color.Palette {
 	return append(p, color.NRGBA{0x80, 0x80, 0x80, 255}, color.NRGBA{0x98, 0x98, 0x98, 255})
 }()
 
-// bayer is the threshold matrix of ordered dithering (Bayer 1973), of 16.
+// bayer is the threshold matrix, 0 to 15, of ordered dithering (Bayer 1973).
 var bayer = [4][4]int{{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}}
 
-// Frame adds a picture, shown for delay hundredths of a second. Cells are squares of pixels,
-// drawn as a grey check instead.
+// Frame adds a picture, shown for delay hundredths of a second. masked are rectangles of pixels
+// that are drawn as a grey check instead.
 func (a *Animation) Frame(p *image.NRGBA, masked []image.Rectangle, delay int) {
 	f := image.NewPaletted(p.Rect, cube)
 	for y := range p.Rect.Dy() {
@@ -60,7 +61,7 @@ func level(v uint8, levels, t int) int {
 	return (int(v)*(levels-1)*32 + 255*(2*t+1)) / (255 * 32)
 }
 
-// Frames returns how many there are.
+// Frames returns the number of frames.
 func (a *Animation) Frames() int { return len(a.gif.Image) }
 
 // Encode writes the GIF, which repeats forever.

@@ -2,8 +2,7 @@ package images
 
 import "image"
 
-// Enlarge returns a picture in which each pixel of p is a square of n x n pixels. n of 1 is p
-// itself.
+// Enlarge returns p with each pixel enlarged to n x n pixels; for n = 1 it returns p itself.
 func Enlarge(p *image.NRGBA, n int) *image.NRGBA {
 	if n == 1 {
 		return p

@@ -13,19 +13,18 @@ import (
 	xdraw "golang.org/x/image/draw"
 )
 
-// Fits are the ways to bring a picture to another size: cover fills it and crops what stands over
-// on two sides, contain leaves margins on two sides.
+// Fits are the ways to bring a picture to another size: cover fills it and crops two sides, contain
+// leaves margins on two sides.
 var Fits = []string{"cover", "contain"}
 
-// Placement brings a picture to a size: the part From of it goes to the part To of a picture of
-// Size.
+// Placement maps the part From of a picture to the part To of a picture of size Size.
 type Placement struct {
 	From, To image.Rectangle
 	Size     image.Point
 }
 
-// Place returns the placement of a picture of size from in one of size to. A fit of "" wants both
-// to be the same.
+// Place returns the placement of a picture of size `from` in one of size `to`. With a fit of ""
+// both must be equal.
 func Place(from, to image.Point, fit string) (Placement, error) {
 	p := Placement{image.Rectangle{Max: from}, image.Rectangle{Max: to}, to}
 	if from.X < 1 || from.Y < 1 || to.X < 1 || to.Y < 1 {
@@ -55,8 +54,8 @@ func Place(from, to image.Point, fit string) (Placement, error) {
 	return p, nil
 }
 
-// Picture returns the placed picture, opaque: alpha is dropped, and margins have the colours of
-// the edges beside them.
+// Picture returns the placed picture, opaque: alpha is dropped, and margins repeat the colours of
+// the nearest edge.
 func (p Placement) Picture(picture image.Image) *image.NRGBA {
 	opaque := fromImage(picture).NRGBA()
 	out := image.NewNRGBA(image.Rectangle{Max: p.Size})
@@ -76,8 +75,8 @@ func (p Placement) Picture(picture image.Image) *image.NRGBA {
 	return out
 }
 
-// Mask returns the placed mask: white where a quarter of what goes to a pixel is, and in margins,
-// which have no picture to keep.
+// Mask returns the placed mask: white where at least a quarter of a pixel's area is white, and in
+// margins.
 func (p Placement) Mask(mask *image.Gray) *image.Gray {
 	out := image.NewGray(image.Rectangle{Max: p.Size})
 	draw.Draw(out, out.Rect, image.White, image.Point{}, draw.Src)
@@ -95,8 +94,9 @@ func (p Placement) Mask(mask *image.Gray) *image.Gray {
 	return out
 }
 
-// Hole returns the mask of a picture that is made new in part, white there: inside box, or where
-// mask is white, or transparent if any of it is; without both, where picture itself is transparent.
+// Hole returns the mask of a partly new picture. It is white inside box, or where mask is white, or
+// transparent if mask has transparent pixels; without box and mask it is white where picture is
+// transparent.
 func Hole(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
 	size := picture.Bounds().Size()
 	out := image.NewGray(image.Rectangle{Max: size})
@@ -157,7 +157,7 @@ func ParseBox(text string) (image.Rectangle, error) {
 	return image.Rect(v[0], v[1], v[0]+v[2], v[1]+v[3]), nil
 }
 
-// CheckFit returns an error for what is no fit.
+// CheckFit returns an error for an unknown fit.
 func CheckFit(fit string) error {
 	_, err := Place(image.Pt(1, 1), image.Pt(1, 1), fit)
 	return err

@@ -24,19 +24,19 @@ type Image struct {
 	Pix           []byte
 }
 
-// MaxPixels bounds an image, in pixels, before memory is taken for it.
+// MaxPixels is the largest image in pixels; it is checked before memory is allocated.
 const MaxPixels = 1 << 26
 
-// signatures are how files of other formats begin.
+// signatures are the first bytes of files in other formats.
 var signatures = []struct{ format, magic string }{
 	{"GIF", "GIF8"}, {"WebP", "RIFF"}, {"BMP", "BM"}, {"TIFF", "II*\x00"}, {"TIFF", "MM\x00*"},
 }
 
-// Decode reads a PNG or JPEG as Pillow's convert("RGB") does, with which torch-fidelity reads: grey
-// becomes equal channels, a palette its colours, alpha is dropped, and of 16 bits a channel the
-// upper 8 are taken, but grey of 16 bits is cut at 255. JPEG's artefacts alone shift a Frechet
+// Decode reads a PNG or JPEG as Pillow's convert("RGB") does, which torch-fidelity uses: grey
+// becomes equal channels, a palette its colours, alpha is dropped, and of 16 bits the upper 8 are
+// taken, except that grey of 16 bits is clipped at 255. JPEG's artefacts alone shift a Frechet
 // distance by points (Parmar et al., "On aliased resizing and surprising subtleties in GAN
-// evaluation", 2022), so what is compared should have been saved the same way.
+// evaluation", 2022), so images to be compared should have been saved the same way.
 func Decode(data []byte) (*Image, error) {
 	if bytes.HasPrefix(data, []byte(jpegMagic)) {
 		return decodeJPEG(data)
@@ -53,7 +53,7 @@ func Decode(data []byte) (*Image, error) {
 
 const jpegMagic = "\xff\xd8\xff"
 
-// decodePNG decodes a PNG within the limits, and names what else data is.
+// decodePNG decodes a PNG within the limits; its error names the format of other data.
 func decodePNG(data []byte) (image.Image, error) {
 	if !bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")) {
 		for _, s := range signatures {
@@ -84,7 +84,7 @@ func checkSize(c image.Config) error {
 	return nil
 }
 
-// cut returns Pillow's grey of 16 bits: values above 255 are white.
+// cut converts grey of 16 bits as Pillow does: values above 255 are white.
 func cut(grey *image.Gray16) *Image {
 	size := grey.Bounds()
 	m := &Image{Width: size.Dx(), Height: size.Dy(), Pix: make([]byte, 0, 3*size.Dx()*size.Dy())}
@@ -103,7 +103,7 @@ func fromImage(picture image.Image) *Image {
 	m := &Image{Width: size.Dx(), Height: size.Dy(), Pix: make([]byte, 0, 3*size.Dx()*size.Dy())}
 	for y := size.Min.Y; y < size.Max.Y; y++ {
 		for x := size.Min.X; x < size.Max.X; x++ {
-			if p, ok := picture.(*image.NRGBA64); ok { // the colour of what is transparent counts
+			if p, ok := picture.(*image.NRGBA64); ok { // the colour of transparent pixels counts
 				c := p.NRGBA64At(x, y)
 				m.Pix = append(m.Pix, byte(c.R>>8), byte(c.G>>8), byte(c.B>>8))
 				continue
@@ -128,7 +128,7 @@ func Read(name string) (*Image, error) {
 	return m, nil
 }
 
-// ReadPicture reads the PNG or JPEG file at name with all that it has, such as alpha.
+// ReadPicture reads the PNG or JPEG file at name with everything in it, such as alpha.
 func ReadPicture(name string) (image.Image, error) {
 	data, err := readFile(name)
 	if err != nil {
@@ -155,7 +155,7 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	const most = 4 * MaxPixels // bytes; a file of that many pixels is hardly ever larger
+	const most = 4 * MaxPixels // in bytes; files of that many pixels are hardly ever larger
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, err
@@ -166,12 +166,11 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// extensions of images that are not read: a folder that has them is refused rather than
+// extensions of images that cannot be read: a folder with such files is refused, so that it is not
 // measured in part.
 var extensions = []string{".gif", ".webp", ".bmp", ".tif", ".tiff"}
 
-// List returns the PNG and JPEG files of a directory and those below it, in the order of their
-// names.
+// List returns the PNG and JPEG files in a directory and below it, sorted by name.
 func List(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -8,8 +8,8 @@ import (
 	"image/jpeg"
 )
 
-// decodeJPEG reads a JPEG as libjpeg does, which torch-fidelity reads with: where colour has fewer
-// samples than grey it is interpolated, which Go's own conversion does not do.
+// decodeJPEG reads a JPEG as libjpeg does, which torch-fidelity uses: colour with fewer samples
+// than grey is interpolated, unlike in Go's own conversion.
 func decodeJPEG(data []byte) (*Image, error) {
 	config, err := jpeg.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
@@ -31,7 +31,7 @@ func decodeJPEG(data []byte) (*Image, error) {
 	return fromImage(picture), nil
 }
 
-// fromYCbCr converts by libjpeg's integers (jdcolor.c: 16 bits of fraction, half added).
+// fromYCbCr converts with libjpeg's integers (jdcolor.c: 16 fraction bits, half added).
 func fromYCbCr(p *image.YCbCr) *Image {
 	width, height := p.Rect.Dx(), p.Rect.Dy()
 	cb, cr := upsampled(p, p.Cb), upsampled(p, p.Cr)
@@ -51,9 +51,9 @@ func fromYCbCr(p *image.YCbCr) *Image {
 
 func clip(v int) byte { return byte(min(max(v, 0), 255)) }
 
-// upsampled returns a colour channel [height, width] with a sample for each pixel: by libjpeg's
-// triangle filter (jdsample.c, "fancy upsampling") where it has half as many, repeated where it
-// has fewer still.
+// upsampled returns a colour channel [height, width] with a sample for each pixel: with libjpeg's
+// triangle filter (jdsample.c, "fancy upsampling") if it has half as many, and by repetition if it
+// has fewer.
 func upsampled(p *image.YCbCr, plane []byte) []byte {
 	width, height := p.Rect.Dx(), p.Rect.Dy()
 	across, down := 1, 1
@@ -71,7 +71,7 @@ func upsampled(p *image.YCbCr, plane []byte) []byte {
 	}
 	columns, rows := (width+across-1)/across, (height+down-1)/down
 	out := make([]byte, width*height)
-	line := make([]int, columns) // four times a row where down is 2
+	line := make([]int, columns) // four times the values of a row if down is 2
 	for y := range height {
 		row := plane[y/down*p.CStride:][:columns]
 		if fancy := down == 2 && across <= 2 && (across == 1 || columns > 2); fancy {
@@ -93,17 +93,17 @@ func upsampled(p *image.YCbCr, plane []byte) []byte {
 	return out
 }
 
-// sample returns pixel x of a line of four times its samples.
+// sample returns pixel x of a line whose values are four times the samples.
 func sample(line []int, x, across, down, y int) int {
 	at := x / across
 	switch {
-	case across == 1 && down == 2: // rounded down in upper rows, up in lower ones
+	case across == 1 && down == 2: // rounded down in upper rows and up in lower ones
 		return (line[at] + 1 + y%2) >> 2
 	case across != 2 || len(line) <= 2:
 		return line[at] >> 2
 	}
 	side := at - 1 + 2*(x%2)
-	if down == 1 { // of one row: line has 4 times its samples
+	if down == 1 { // one row only: the values are 4 times the samples
 		near := line[at] / 4
 		if side < 0 || side == len(line) {
 			return near

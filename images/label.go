@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Label returns a PNG with texts, pairs of keyword and text, in chunks of type iTXt after its
-// header; pairs without text are left out. data must be a PNG (ISO/IEC 15948, section 11.3.4).
+// Label returns a PNG with texts, given as pairs of keyword and text, in iTXt chunks after its
+// header; pairs with an empty text are skipped. data must be a PNG (ISO/IEC 15948, section 11.3.4).
 func Label(data []byte, texts [][2]string) []byte {
 	const header = 8 + 4 + 4 + 13 + 4 // signature and IHDR
 	out := bytes.NewBuffer(append(make([]byte, 0, len(data)+256), data[:header]...))
@@ -26,11 +26,11 @@ func Label(data []byte, texts [][2]string) []byte {
 	return out.Bytes()
 }
 
-// mostLabels bounds the texts that Labels returns, in bytes.
+// mostLabels is the most bytes of texts that Labels returns.
 const mostLabels = 1 << 20
 
-// Labels returns the texts of a PNG by their keywords: what Label wrote, and tEXt chunks before the
-// picture's data. It is empty for other files, and ends at a chunk that is broken.
+// Labels returns the texts of a PNG by keyword: those that Label wrote, and tEXt chunks before the
+// image data. It is empty for other files, and stops at a damaged chunk.
 func Labels(data []byte) map[string]string {
 	const signature = 8
 	list := map[string]string{}

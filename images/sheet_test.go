@@ -41,7 +41,7 @@ func TestSheet(t *testing.T) {
 	require.Equal(t, image.Rect(0, 0, 8, 8), NewSheet(1, image.Pt(4, 4)).Canvas.Rect)
 }
 
-// Dithering keeps the mean of an area, and pure levels as they are.
+// Dithering keeps the mean of an area and leaves exact levels unchanged.
 func TestAnimation(t *testing.T) {
 	var a Animation
 	colours := []color.NRGBA{{0, 0, 0, 255}, {255, 255, 255, 255}, {51, 85, 204, 255},

@@ -11,7 +11,7 @@ import (
 	"unmask/weights"
 )
 
-// vitBlock is a pre-norm block of the tokenizer's transformers, under the names of OpenAI's CLIP.
+// vitBlock is a pre-norm block of the tokenizer's transformers, with the names of OpenAI's CLIP.
 type vitBlock struct {
 	Norm1   nn.LayerNorm  `weight:"ln_1"`
 	In      weights.Param `weight:"attn.in_proj_weight"` // [3*width, width]
@@ -74,7 +74,7 @@ func (t *vit) load(l *nn.Loader, n int) {
 	t.rows.Full(0, 1, n)
 }
 
-// prepare makes room; it returns the stream [n, width], to be filled in before run.
+// prepare makes room and returns the stream [n, width] to be filled before run.
 func (t *vit) prepare(b backend.Backend) *tensor.Dense {
 	n := t.rows.Len()
 	if t.k == nil {
@@ -85,7 +85,7 @@ func (t *vit) prepare(b backend.Backend) *tensor.Dense {
 	return t.work.X
 }
 
-// run applies the blocks to the stream, the norm before them included.
+// run applies the first norm and the blocks to the stream.
 func (t *vit) run(ctx context.Context, b backend.Backend) error {
 	w, n := &t.work, t.rows.Len()
 	t.Pre.Apply(b, w.X, w.X, n)

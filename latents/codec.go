@@ -21,8 +21,8 @@ func init() {
 	})
 }
 
-// Open loads the image tokenizer in the folder codec of a generator of `tokens` latent tokens
-// and `codes` codes.
+// Open loads the image tokenizer in the folder `codec` of a generator with this number of latent
+// tokens and of codes.
 func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, error) {
 	sub, err := src.Sub("codec", "config.json and model.safetensors of the image tokenizer")
 	if err != nil {
@@ -52,7 +52,7 @@ func (m *Tokenizer) Size() (width, height int) { return m.sizes.Side, m.sizes.Si
 
 var errText = errors.New("the image tokenizer reads the prompt, and there is none")
 
-// text returns what the decoder reads of a prompt, for n images.
+// text returns the decoder's input from a prompt, for n images.
 func (m *Tokenizer) text(p *model.Prompt, n int) ([]float32, error) {
 	z := &m.sizes
 	switch {

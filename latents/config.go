@@ -6,8 +6,8 @@ import (
 	"unmask/weights"
 )
 
-// file is config.json of TiTok and TA-TiTok, the repository's YAML as JSON. Only what the tensors
-// do not tell is read.
+// file is config.json of TiTok and TA-TiTok, the repository's YAML as JSON. It is read only for
+// what the tensors do not show.
 type file struct {
 	Model struct {
 		Tokenizer struct {
@@ -19,10 +19,11 @@ type file struct {
 	} `json:"model"`
 }
 
-// heads of the transformers by their size's name (1d-tokenizer, modeling/modules/blocks.py).
+// heads are the transformers' head counts by name of size (1d-tokenizer,
+// modeling/modules/blocks.py).
 var heads = map[string]int{"small": 8, "base": 12, "large": 16}
 
-// square returns the root of n.
+// square returns the square root of n, which must be whole.
 func square(s *weights.Sizes, name string, n int) int {
 	r := int(math.Round(math.Sqrt(float64(n))))
 	if r*r != n {
@@ -31,14 +32,14 @@ func square(s *weights.Sizes, name string, n int) int {
 	return max(r, 1)
 }
 
-// divides refuses heads that do not divide a width.
+// divides notes an error if the number of heads does not divide the width.
 func divides(s *weights.Sizes, name string, heads, width int) {
 	if heads < 1 || width%heads != 0 {
 		s.Fail("config.json: %s is %d, want a divisor of the width %d", name, heads, width)
 	}
 }
 
-// addTo adds b to a, of the same length at least.
+// addTo adds b to the front of a, which is at least as long.
 func addTo(a, b []float32) {
 	for i, v := range b {
 		a[i] += v

@@ -62,8 +62,8 @@ func (m *Tokenizer) prepareDecoder() {
 	d.host = make([]float32, z.DecCells*max(d.Out.Shape[0], z.PixelCodes))
 }
 
-// decode leaves the image of codes [Tokens] in m.pixels. text is [TextRows, TextWidth], the states
-// of the prompt after the text encoder's last norm.
+// decode writes the image of codes [Tokens] to m.pixels. text is [TextRows, TextWidth], the
+// prompt's states after the text encoder's last norm.
 func (m *Tokenizer) decode(ctx context.Context, codes []int32, text []float32) error {
 	d, z, b := &m.Decoder, &m.sizes, m.b
 	if err := m.Codebook.Check(codes); err != nil {
@@ -96,7 +96,7 @@ func (m *Tokenizer) decode(ctx context.Context, codes []int32, text []float32) e
 	if z.PixelCodes == 0 {
 		return m.patches()
 	}
-	// The cells' distributions over the VQGAN's codes mix its codebook.
+	// Each cell's distribution over the VQGAN's codes gives a weighted mean of its codebook.
 	h := d.host[:z.DecCells*z.PixelInner]
 	b.Read(h, d.inner, 0)
 	for i, v := range h {
@@ -131,7 +131,7 @@ func softmax(x []float32) {
 	}
 }
 
-// patches leaves the smoothed image of the cells' patches in m.pixels. A cell's values are
+// patches writes the smoothed image of the cells' patches to m.pixels. The values of a cell are
 // [patch, patch, 3].
 func (m *Tokenizer) patches() error {
 	d, z, b := &m.Decoder, &m.sizes, m.b
@@ -154,8 +154,8 @@ func (m *Tokenizer) patches() error {
 	return picture.Drawn(m.pixels)
 }
 
-// DecodeText writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, colours 0 to 1, or a
-// little outside where the network overshoots. text is [B, TextRows, TextWidth], nil where the
+// DecodeText writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, with colours 0 to 1
+// or a little outside where the network overshoots. text is [B, TextRows, TextWidth], nil if the
 // tokenizer reads none.
 func (m *Tokenizer) DecodeText(ctx context.Context, dst []float32, codes []int32,
 	text []float32) (err error) {

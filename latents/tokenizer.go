@@ -1,7 +1,7 @@
 // Package latents is the image tokenizer of TiTok (Yu et al. 2024, "An image is worth 32 tokens for
 // reconstruction and generation") and TA-TiTok (Kim et al. 2025, "Democratizing text-to-image
-// masked generative models with compact text-aware one-dimensional tokens"): images to a short row
-// of latent tokens without a place, and back.
+// masked generative models with compact text-aware one-dimensional tokens"). It turns images into a
+// short row of latent tokens, which have no place in the image, and back.
 package latents
 
 import (
@@ -19,26 +19,25 @@ import (
 
 // Sizes of a tokenizer.
 type Sizes struct {
-	Tokens, Codes, CodeWidth int  // latent tokens of an image, and the codebook's
-	Unit                     bool // codes are looked up at unit length
+	Tokens, Codes, CodeWidth int  // latent tokens of an image; number and width of the codes
+	Unit                     bool // codes and latents are normalised to length 1 for lookup
 	Legacy                   bool // the encoder's latents are read without transposing
 	Side                     int  // pixels along a side
 
 	EncWidth, EncDepth, EncHeads, EncInner, EncPatch int
 	DecWidth, DecDepth, DecHeads, DecInner, DecPatch int
-	DecCells                                         int // cells that the decoder draws
+	DecCells                                         int // cells drawn by the decoder
 
-	TextRows, TextWidth int // of TA-TiTok's text; 0: none
+	TextRows, TextWidth int // of TA-TiTok's text; 0 means no text
 
-	PixelCodes int          // of the VQGAN that draws the image; 0: the decoder's patches are it
+	// codes of the VQGAN that draws the image; 0: the decoder's patches are the image
+	PixelCodes int
 	PixelInner int          // width between the two layers before its codes
 	VQGAN      vqgan.Config // of the VQGAN
 }
 
-// Tokenizer turns images into latent tokens and back: TiTok (Yu et al. 2024, "An image is worth
-// 32 tokens for reconstruction and generation") and TA-TiTok, whose decoder reads the text too
-// (Kim et al. 2025, "Democratizing text-to-image masked generative models with compact
-// text-aware one-dimensional tokens"). It works on one image at a time. One call at a time.
+// Tokenizer turns images into latent tokens and back. The decoder of TA-TiTok also reads the text.
+// It works on one image at a time; one call at a time.
 type Tokenizer struct {
 	Latents  weights.Param    `weight:"latent_tokens"` // [tokens, encoder width]
 	Encoder  encoder          `weight:"encoder"`
@@ -61,7 +60,8 @@ type encoder struct {
 	Out      weights.Param `weight:"conv_out.weight"` // [code width, width, 1, 1]
 	OutBias  weights.Param `weight:"conv_out.bias"`
 
-	base           *tensor.Dense // [1+cells+tokens, width]: all that does not depend on the image
+	// [1+cells+tokens, width]: everything that does not depend on the image
+	base           *tensor.Dense
 	patches, rows  *tensor.Dense // [cells, width], [tokens, width]
 	latent         *tensor.Dense // [tokens, code width]
 	out            nn.Linear
@@ -80,13 +80,15 @@ type decoder struct {
 	Text         nn.Linear     `weight:"text_guidance_proj"`
 	TextPosition weights.Param `weight:"text_guidance_positional_embedding"` // [text rows, width]
 
-	Out     weights.Param `weight:"ffn.0.weight"` // [3*patch*patch or inner, width, 1, 1]
+	// [3*patch*patch, width, 1, 1], or inner in place of the first
+	Out     weights.Param `weight:"ffn.0.weight"`
 	OutBias weights.Param `weight:"ffn.0.bias"`
 	Mix     weights.Param `weight:"ffn.2.weight"` // [pixel codes, inner, 1, 1]
 	MixBias weights.Param `weight:"ffn.2.bias"`
 	Smooth  picture.Conv  `weight:"conv_out"` // over the patches' pixels
 
-	base         *tensor.Dense // [1+cells+tokens+text rows, width]: all that does not depend on codes
+	// [1+cells+tokens+text rows, width]: all that does not depend on codes
+	base         *tensor.Dense
 	codes, rows  *tensor.Dense // [tokens, code width], [tokens or text rows, width]
 	text         *tensor.Dense // [text rows, text width]
 	cells, inner *tensor.Dense // [cells, width], [cells, inner or 3*patch*patch]
@@ -98,7 +100,7 @@ type decoder struct {
 	host         []float32
 }
 
-// readSizes reads a tokenizer's sizes off its tensors; config.json says what they do not.
+// readSizes reads a tokenizer's sizes from its tensors, and the rest from config.json.
 func readSizes(src *model.Source) (z Sizes, err error) {
 	var f file
 	if err := model.DecodeConfig(src, &f); err != nil {
@@ -179,7 +181,7 @@ func drawerSizes(s *weights.Sizes, grid int) vqgan.Config {
 	return c
 }
 
-// divisor returns the greatest common one.
+// divisor returns the greatest common divisor.
 func divisor(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
@@ -226,8 +228,8 @@ func newTokenizer(z Sizes) *Tokenizer {
 	return m
 }
 
-// Load reads a tokenizer. Precision is that of the matrix products; the nearest code is
-// found in float64 whatever it is.
+// Load loads a tokenizer. The precision is that of the matrix products; nearest codes are found in
+// float64 at any precision.
 func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	defer backend.Recover(&err)
 	z, err := readSizes(src)
@@ -250,7 +252,7 @@ func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	return m, src.Set.ReleaseAll()
 }
 
-// unused are tensors of published tokenizers that neither direction needs.
+// unused are tensors in published tokenizers that neither direction needs.
 var unused = []string{"quantize.embed_prob", "quantize.codebook_used", "*.num_batches_tracked"}
 
 // Sizes returns the network's sizes.

@@ -13,12 +13,12 @@ import (
 type Config struct {
 	Hidden, Depth, Heads, Inner int
 	Tokens, Codes               int
-	IDs                         int // rows of the embedding: codes, mask, and 1001 that are not used
+	IDs                         int // rows of the embedding: codes, the mask, and 1001 unused ones
 	TextRows, TextWidth         int
-	Sinusoids                   int     // of the aesthetic score
-	Score                       float64 // where a prompt has none
+	Sinusoids                   int     // for the aesthetic score
+	Score                       float64 // aesthetic score of prompts without one
 
-	// TiedName is the name of the one tensor that is embedding and head; "" where there are two.
+	// TiedName is the name of the tensor that is both embedding and head; "" if there are two.
 	TiedName string
 }
 
@@ -35,7 +35,7 @@ var Presets = map[string]Config{
 const (
 	wordsName = "embeddings.weight"
 	headName  = "lm_head.weight"
-	others    = 1002 // ids after the codes: the mask and what stands for classes in TiTok
+	others    = 1002 // ids after the codes: the mask, and those of TiTok's classes
 )
 
 func readConfig(src *model.Source) (c Config, err error) {
@@ -57,7 +57,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	c = Config{Heads: f.Model.MaskGen.Heads, Score: f.Model.MaskGen.Score,
 		TextRows: f.Model.Tokenizer.Rows, TiedName: wordsName}
 	if c.Heads == 0 {
-		c.Heads = 16 // as both that are published
+		c.Heads = 16 // as in both published ones
 	}
 	if c.Score == 0 {
 		c.Score = 6.5 // the authors' default
@@ -105,7 +105,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	return c, nil
 }
 
-const maxRows = 1024 // of a text
+const maxRows = 1024 // rows of a text
 
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src)
@@ -116,7 +116,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	var report weights.Report
 	ignore := []string{}
 	if c.TiedName == wordsName {
-		ignore = append(ignore, headName) // the same tensor again
+		ignore = append(ignore, headName) // the same tensor a second time
 	}
 	if err := weights.Bind(m, src.Set,
 		weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {

@@ -1,6 +1,6 @@
 // Package maskgen is MaskGen-VQ (Kim et al. 2025, "Democratizing text-to-image masked generative
 // models with compact text-aware one-dimensional tokens"): a transformer over TA-TiTok's latent
-// tokens and a prompt, in two streams with one attention, as Stable Diffusion 3's blocks.
+// tokens and a prompt, in two streams that share one attention, as in Stable Diffusion 3's blocks.
 //
 // Tokens have no place in the image, so there is no inpainting. Checkpoints:
 // turkeyju/generator_maskgen_vq_{l,xl}, with turkeyju/tokenizer_tatitok_bl128_vq and the text side
@@ -27,9 +27,9 @@ import (
 const eps = 1e-6
 
 type block struct {
-	// shift, scale, gate of attention; the same of the MLP
+	// shift, scale and gate of attention, then those of the MLP
 	Mod adaln.Layer `weight:"norm1.linear"`
-	// the same of the text; in the last block scale, shift
+	// the same for the text; in the last block scale and shift only
 	TextMod adaln.Layer `weight:"norm1_context.linear"`
 	Query   nn.Linear   `weight:"attn.to_q"`
 	Key     nn.Linear   `weight:"attn.to_k"`
@@ -41,9 +41,10 @@ type block struct {
 	TextQuery nn.Linear `weight:"attn.add_q_proj"`
 	TextKey   nn.Linear `weight:"attn.add_k_proj"`
 	TextValue nn.Linear `weight:"attn.add_v_proj"`
-	TextOut   nn.Linear `weight:"attn.to_add_out"` // this and what follows not in the last block
-	TextUp    nn.Linear `weight:"ff_context.net.0.proj"`
-	TextDown  nn.Linear `weight:"ff_context.net.2"`
+	// this and the following fields are missing in the last block
+	TextOut  nn.Linear `weight:"attn.to_add_out"`
+	TextUp   nn.Linear `weight:"ff_context.net.0.proj"`
+	TextDown nn.Linear `weight:"ff_context.net.2"`
 
 	qkv, textQKV   nn.Joined
 	shift1, scale1 int // parts of TextMod
@@ -64,14 +65,14 @@ const (
 // model.Turns.
 type Model struct {
 	model.Turns
-	// [codes+1002, hidden]; or under the head's name
+	// [codes+1002, hidden]; under the head's name if they are tied
 	Words    weights.Param `weight:"embeddings.weight"`
 	Position weights.Param `weight:"pos_embed"`        // [1, tokens, hidden]
 	TextProj nn.Linear     `weight:"text_embed_proj"`  // [hidden, text width]
 	CondProj nn.Linear     `weight:"cond_pooled_proj"` // [hidden, pooled+sinusoids]
 	Blocks   []block       `weight:"blocks"`
 	FinalMod adaln.Layer   `weight:"norm.linear"` // scale, shift
-	// [codes, hidden]; the first rows of Words where the two are tied
+	// [codes, hidden]; the first rows of Words if they are tied
 	HeadW     weights.Param `weight:"lm_head.weight"`
 	HeadBias  weights.Param `weight:"lm_head.bias"` // [codes]
 	cfg       Config
@@ -94,11 +95,11 @@ type workspace struct {
 	hidden, last *tensor.Dense // [batch*tokens, hidden], [rows of one call to the head, hidden]
 	textRows     attention.Rows
 	ids, pos     []int32
-	imageAt      []int32 // of a full pass, the image's rows
+	imageAt      []int32 // rows of the image in a full pass
 	textAt, read []int32
 	slots        []int32
 	keys         []any
-	mods         []backend.Segment // image rows by slot
+	mods         []backend.Segment // rows of the image, by slot
 	textMods     []backend.Segment
 }
 
@@ -265,7 +266,7 @@ func (m *Model) begin(b *model.Batch) (err error) {
 }
 
 // vector returns the conditioning vector: a projection of the pooled text and of 100 times the
-// aesthetic score as sinusoids of periods up to 1000, sines first, in float32.
+// aesthetic score as sinusoids with periods up to 1000, sines first, in float32.
 func (m *Model) vector(p *model.Prompt) []float32 {
 	c := &m.cfg
 	score := c.Score
@@ -290,7 +291,7 @@ func (m *Model) vector(p *model.Prompt) []float32 {
 	return y
 }
 
-// rowsOf returns a prompt's rows as the text stream begins with them, [text rows, hidden].
+// rowsOf returns the prompt's input rows of the text stream, [text rows, hidden].
 func (m *Model) rowsOf(p *model.Prompt) (*tensor.Dense, error) {
 	made, err := p.Derive(m, func() (any, error) {
 		c := &m.cfg
@@ -305,7 +306,7 @@ func (m *Model) rowsOf(p *model.Prompt) (*tensor.Dense, error) {
 	return made.(*tensor.Dense), nil
 }
 
-// pass runs the network over a pass's rows and leaves the head's input in w.hidden.
+// pass runs the network over a pass's rows and writes the head's input to w.hidden.
 func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) error {
 	w, b, c := &m.w, m.b, &m.cfg
 	image, read, err := m.split(batch, p)
@@ -342,8 +343,8 @@ func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) err
 	return nil
 }
 
-// split takes the rows of a full pass apart, the text's first of each sequence, and fills the
-// text's stream. read are the image's rows that are read, nil for all.
+// split separates the rows of a full pass, in which each sequence's text comes first, and fills the
+// text stream. read are the image's rows that are read, nil for all.
 func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, read []int32,
 	err error) {
 	w, rows := &m.w, m.cfg.TextRows
@@ -386,7 +387,7 @@ func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, rea
 }
 
 // block computes one block over the image's rows and, in a full pass, over the text's. It returns
-// the image's rows that are left: of read, where that is not nil.
+// the image's rows that are left: those in read, unless it is nil.
 func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 	w, b, k := &m.w, m.b, &m.Blocks[i]
 	keys, values := p.KV(i)
@@ -420,7 +421,7 @@ func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 	return image
 }
 
-// finish adds a stream's attention, in x.H, and its MLP.
+// finish adds a stream's attention, which is in x.H, and its MLP.
 func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n int,
 	mods []backend.Segment) {
 	b := m.b

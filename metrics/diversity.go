@@ -17,7 +17,7 @@ func Entropy(tokens []int32) float64 {
 	for _, c := range counts {
 		sizes = append(sizes, c)
 	}
-	slices.Sort(sizes) // the sum's order, and so its last bit, must not follow the map's
+	slices.Sort(sizes) // map order must not change the order of the sum, and so its last bit
 	var h float64
 	for _, c := range sizes {
 		p := float64(c) / float64(len(tokens))
@@ -26,8 +26,8 @@ func Entropy(tokens []int32) float64 {
 	return max(h, 0)
 }
 
-// DistinctN returns the share of different n-grams among all n-grams of the samples (Li et al., "A
-// diversity-promoting objective function", 2016). 0 when no sample has n tokens.
+// DistinctN returns the share of distinct n-grams among all n-grams of the samples (Li et al., "A
+// diversity-promoting objective function", 2016); 0 if no sample has n tokens.
 func DistinctN(samples [][]int32, n int) float64 {
 	seen, total := map[string]bool{}, 0
 	for _, s := range samples {
@@ -42,7 +42,7 @@ func DistinctN(samples [][]int32, n int) float64 {
 	return float64(len(seen)) / float64(total)
 }
 
-// eachGram visits a sequence's n-grams, n from 1, as strings to be compared.
+// eachGram visits a sequence's n-grams, for a fixed n from 1, as comparable strings.
 func eachGram(s []int32, n int, visit func(gram string)) {
 	bytes := make([]byte, 0, 4*len(s))
 	for _, t := range s {
@@ -53,17 +53,18 @@ func eachGram(s []int32, n int, visit func(gram string)) {
 	}
 }
 
-// smoothing is added to a precision's numerator that is 0 (Chen & Cherry 2014, method 1, as NLTK).
+// smoothing replaces the numerator of a precision that is 0 (Chen & Cherry 2014, method 1, as in
+// NLTK).
 const smoothing = 0.1
 
-// SelfBLEU returns the mean BLEU of each sample against all the others, with n-grams up to n, 4 as
-// usual, equally weighted (Zhu et al., "Texygen", 2018, with NLTK's method1 smoothing). 1 says that
-// all samples are the same, 0 that they share no token. NaN for fewer than two samples.
+// SelfBLEU returns the mean BLEU of each sample against all others, with n-grams up to n (usually
+// 4), equally weighted (Zhu et al., "Texygen", 2018, with NLTK's method1 smoothing). It is 1 if all
+// samples are equal, 0 if no two share a token, and NaN for fewer than two samples.
 func SelfBLEU(samples [][]int32, n int) float64 {
 	if len(samples) < 2 {
 		return math.NaN()
 	}
-	logs := make([]float64, len(samples)) // sum over orders of log precision
+	logs := make([]float64, len(samples)) // sum over n-gram orders of the log precision
 	for order := 1; order <= n; order++ {
 		addPrecisions(logs, samples, order)
 	}
@@ -79,14 +80,14 @@ func SelfBLEU(samples [][]int32, n int) float64 {
 	return sum / float64(len(samples))
 }
 
-// mostUsed is how often a gram is used in the sample that uses it most, and in another one.
+// mostUsed is how often a gram occurs in the sample that has it most often, and in the second one.
 type mostUsed struct {
 	sample        int
 	times, second int
 }
 
-// addPrecisions adds the log of each sample's n-gram precision: the share of its grams that
-// another sample has, as many times.
+// addPrecisions adds the log of each sample's n-gram precision: the share of its grams that some
+// other sample has at least as often.
 func addPrecisions(logs []float64, samples [][]int32, n int) {
 	most := map[string]mostUsed{}
 	counts := make([]map[string]int, len(samples))
@@ -118,7 +119,7 @@ func addPrecisions(logs []float64, samples [][]int32, n int) {
 		switch {
 		case matched > 0:
 			logs[i] += math.Log(float64(matched) / float64(total))
-		case n == 1: // no token in common: 0, whatever the smoothing
+		case n == 1: // no common token: 0 despite smoothing
 			logs[i] = math.Inf(-1)
 		default:
 			logs[i] += math.Log(smoothing / float64(max(total, 1)))
@@ -126,15 +127,17 @@ func addPrecisions(logs []float64, samples [][]int32, n int) {
 	}
 }
 
-// brevity returns BLEU's penalty of a sample of length n that is shorter than the closest of the
-// others, the shorter one among equally close ones. lengths are all samples', sorted, two or more.
+// brevity returns BLEU's penalty for a sample of length n that is shorter than the closest other
+// length, the shorter of two equally close ones. lengths are those of all samples, sorted, two or
+// more.
 func brevity(n int, lengths []int) float64 {
 	own, _ := slices.BinarySearch(lengths, n)
 	last := len(lengths) - 1
 	switch {
 	case n == 0:
 		return 0
-	case own < last && lengths[own+1] == n, own == last: // another is as long, or all are shorter
+	// another sample has this length, or all are shorter
+	case own < last && lengths[own+1] == n, own == last:
 		return 1
 	case own > 0 && n-lengths[own-1] <= lengths[own+1]-n:
 		return 1

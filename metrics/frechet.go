@@ -31,8 +31,8 @@ func Frechet(a, b Gaussian) (float64, error) {
 }
 
 // traceOfRoot returns tr (AB)^(1/2) of covariances. With A = L L^T and B = M M^T it is the sum of
-// L^T M's singular values: AB's eigenvalues are their squares, and finding those would lose half of
-// the digits of the small ones.
+// the singular values of L^T M. The eigenvalues of AB are their squares, and computing these would
+// lose half of the digits of the small ones.
 func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 	n := a.SymmetricDim()
 	for i := range n {
@@ -59,8 +59,8 @@ func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 	return sum, nil
 }
 
-// factor returns L [n, rank] with A = L L^T, nil for A = 0, by a Cholesky factorisation with
-// pivots, which stops at the rank of a singular A.
+// factor returns L [n, rank] with A = L L^T, nil for A = 0, from a pivoted Cholesky factorisation,
+// which stops at the rank of a singular A.
 func factor(a *mat.SymDense) *mat.Dense {
 	var cholesky mat.PivotedCholesky
 	cholesky.Factorize(a, -1) // false for a singular A

@@ -25,7 +25,7 @@ func moments(t testing.TB, rows [][]float32) metrics.Gaussian {
 	return g
 }
 
-// normal draws n rows with a large common offset, where sums of squares would cancel.
+// normal draws n rows with a large common offset, for which sums of squares would cancel.
 func normal(seed uint64, n, width int, offset float64) [][]float32 {
 	r := rand.New(rand.NewPCG(seed, 1))
 	rows := make([][]float32, n)
@@ -69,7 +69,7 @@ func gaussian(mean []float64, covariance ...float64) metrics.Gaussian {
 	return metrics.Gaussian{Mean: mean, Covariance: mat.NewSymDense(len(mean), covariance)}
 }
 
-// Closed forms of the Frechet distance.
+// The Frechet distance in closed form.
 func TestFrechet(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -82,10 +82,10 @@ func TestFrechet(t *testing.T) {
 			25 + 1 + 1},
 		// A = 4I commutes with any B of eigenvalues 1 and 9: (2-1)^2 + (2-3)^2.
 		{"rotated", gaussian([]float64{0, 0}, 4, 0, 0, 4), gaussian([]float64{0, 0}, 5, 4, 4, 5), 2},
-		// Rank one and crosswise: the product is 0.
+		// Rank one in orthogonal directions: the product is 0.
 		{"singular", gaussian([]float64{0, 0}, 4, 0, 0, 0), gaussian([]float64{0, 0}, 0, 0, 0, 9), 13},
 		{"points", gaussian([]float64{0, 0}, 0, 0, 0, 0), gaussian([]float64{1, 1}, 0, 0, 0, 0), 2},
-		// Of 2x2 matrices tr sqrt(M) = sqrt(tr M + 2 sqrt(det M)).
+		// For 2x2 matrices tr sqrt(M) = sqrt(tr M + 2 sqrt(det M)).
 		{"not commuting", gaussian([]float64{0, 0}, 2, 1, 1, 2), gaussian([]float64{0, 0}, 3, 0, 0, 1),
 			8 - 2*math.Sqrt(8+2*3)},
 	} {
@@ -102,7 +102,7 @@ func TestFrechet(t *testing.T) {
 	require.EqualError(t, err, "a covariance is NaN or infinite")
 }
 
-// The reference's values, of the same features: four images of 128 each side.
+// The reference's values for the same features: four images of 128 pixels a side.
 func TestFrechetOfThePack(t *testing.T) {
 	p := parity.Open(t, "inception-thin")
 	f, shape := p.Floats("features")
@@ -130,7 +130,7 @@ func TestInceptionScoreOfThePack(t *testing.T) {
 	require.InDelta(t, want[1], deviation, 1e-5*float64(want[0]))
 }
 
-// Without opinion the score is 1; certain and evenly spread over C classes it is C.
+// Uniform predictions score 1; certain ones, evenly spread over C classes, score C.
 func TestInceptionScore(t *testing.T) {
 	const classes, n = 8, 240
 	uniform, err := metrics.NewInceptionScore(n, classes, metrics.ScoreOptions{})
@@ -183,7 +183,7 @@ func TestPermutationIsNumpys(t *testing.T) {
 	require.Equal(t, 31221568855262, sum)
 }
 
-// The shuffle decides the splits: images of one class each, told apart by split.
+// The shuffle decides the splits: here each image has its own class, which tells the split.
 func TestInceptionScoreShuffles(t *testing.T) {
 	const n = 10
 	s, err := metrics.NewInceptionScore(n, 2, metrics.ScoreOptions{Splits: 5})
@@ -214,7 +214,7 @@ func TestPrecisionRecall(t *testing.T) {
 	}{
 		{"same", line(0, 300), line(0, 300), 1, 1},
 		{"apart", line(0, 20), line(100, 120), 0, 0},
-		// A point's third neighbour is 2 away inside the line and 3 at its end, so 0..9 reach 12.
+		// The third neighbour is 2 away inside the line and 3 at its ends, so 0..9 reach 12.
 		{"overlap", line(0, 10), line(5, 15), 8.0 / 10, 8.0 / 10},
 		{"a mode is missing", slices.Concat(line(0, 10), line(100, 110)), line(0, 10), 1, 0.5},
 		{"one too many", line(0, 10), slices.Concat(line(0, 10), line(100, 110)), 0.5, 1},
@@ -234,7 +234,7 @@ func TestPrecisionRecall(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Against the definition on clouds larger than a tile.
+// Compared with the definition, on sets larger than a tile.
 func TestPrecisionRecallByDefinition(t *testing.T) {
 	real, generated := normal(5, 300, 4, 0), normal(6, 270, 4, 0.7)
 	got, err := metrics.NewPrecisionRecall(context.Background(), real, generated, 2)
@@ -259,7 +259,7 @@ func among(set, samples [][]float32, k int) float64 {
 			for _, o := range set {
 				all = append(all, distance(center, o))
 			}
-			slices.Sort(all) // the first is its own
+			slices.Sort(all) // the first is the point itself
 			if distance(center, s) <= all[k] {
 				n++
 				break

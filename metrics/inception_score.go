@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/mathext/prng"
 )
 
-// Permutation returns numpy.random.RandomState(seed).permutation(n): the MT19937 generator, and a
-// Fisher-Yates shuffle from the last element down whose index is drawn by rejection from the
-// smallest sufficient number of low bits (numpy's legacy generator, which is frozen).
+// Permutation returns numpy.random.RandomState(seed).permutation(n). It uses the MT19937 generator
+// and a Fisher-Yates shuffle from the last element down; each index is drawn by rejection from the
+// fewest sufficient low bits (numpy's legacy generator, which is frozen).
 func Permutation(seed uint32, n int) []int {
 	r := prng.NewMT19937()
 	r.Seed(uint64(seed))
@@ -34,17 +34,17 @@ func Permutation(seed uint32, n int) []int {
 	return p
 }
 
-// ScoreOptions are the Inception Score's. The zero value is torch-fidelity's: 10 splits, shuffled
-// by seed 2020.
+// ScoreOptions are the options of the Inception Score. The zero value is torch-fidelity's: 10
+// splits, shuffled with seed 2020.
 type ScoreOptions struct {
 	Splits    int    // 0: 10
 	Seed      uint32 // of the shuffle, 0: 2020
 	Unshuffle bool   // splits are consecutive images
 }
 
-// InceptionScore gathers exp E_x KL(p(y|x) || p(y)) (Salimans et al. 2016) over a stream of a known
-// number of images, in memory that does not grow with it except for two bytes an image: KL's mean
-// is mean_x sum_y p log p - sum_y q log q, where q is the mean of p.
+// InceptionScore computes exp E_x KL(p(y|x) || p(y)) (Salimans et al. 2016) over a stream of a
+// known number of images. Memory does not grow with the stream except for two bytes per image,
+// because the mean KL is mean_x sum_y p log p - sum_y q log q, where q is the mean of p.
 type InceptionScore struct {
 	split   []uint16 // of each image
 	next    int
@@ -86,7 +86,7 @@ func NewInceptionScore(n, classes int, o ScoreOptions) (*InceptionScore, error) 
 	return s, nil
 }
 
-// Add counts the next image by its logits.
+// Add counts the next image, given its logits.
 func (s *InceptionScore) Add(logits []float32) error {
 	if s.next == len(s.split) {
 		return fmt.Errorf("more than the %d images that were announced", len(s.split))
@@ -117,8 +117,8 @@ func (s *InceptionScore) Add(logits []float32) error {
 	return nil
 }
 
-// Value returns the mean and the standard deviation over the splits (with N, as torch-fidelity),
-// once all images are counted.
+// Value returns mean and standard deviation over the splits (divided by N, as in torch-fidelity),
+// after all images were counted.
 func (s *InceptionScore) Value() (mean, deviation float64, err error) {
 	if s.next != len(s.split) {
 		return 0, 0, fmt.Errorf("%d images of the %d that were announced", s.next, len(s.split))

@@ -8,30 +8,31 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Gaussian is a normal distribution, all that a Frechet distance knows of a set of features.
+// Gaussian is a normal distribution, which is all that a Frechet distance uses of a set of
+// features.
 type Gaussian struct {
 	Mean       []float64     // [width]
 	Covariance *mat.SymDense // [width, width]
 }
 
-// Moments gathers the mean and covariance of a stream of features, in float64, in memory that does
-// not grow with their number. The features alone decide the result's bits, not how they were
-// batched: they are merged in blocks of fixed size by the update of Chan, Golub & LeVeque 1983,
+// Moments computes mean and covariance of a stream of features, in float64, in memory that does not
+// grow with their number. The result's bits depend on the features alone, not on how they were
+// batched: they are merged in blocks of fixed size with the update of Chan, Golub & LeVeque 1983,
 // which does not cancel as sums of squares do.
 type Moments struct {
 	n       int
 	mean    []float64
 	scatter blas64.Symmetric // sum of (x-mean)(x-mean)^T, upper triangle
 
-	block  blas64.General // rows not merged yet
+	block  blas64.General // rows not yet merged
 	filled int
 	delta  []float64
 }
 
-// blockRows is how many features are merged at once.
+// blockRows is the number of features merged at once.
 const blockRows = 256
 
-// NewMoments returns the moments of no features yet, of the given width.
+// NewMoments returns the moments of an empty stream of features of this width.
 func NewMoments(width int) *Moments {
 	return &Moments{
 		mean: make([]float64, width),
@@ -43,7 +44,7 @@ func NewMoments(width int) *Moments {
 	}
 }
 
-// Add counts one feature vector of the stream's width.
+// Add adds one feature vector, of the stream's width.
 func (m *Moments) Add(feature []float32) error {
 	width := len(m.mean)
 	if len(feature) != width {
@@ -73,7 +74,7 @@ func (m *Moments) merge() {
 	width, rows := len(m.mean), float64(m.filled)
 	block := m.block
 	block.Rows = m.filled
-	clear(m.delta) // the block's mean, then its distance from the mean so far
+	clear(m.delta) // the block's mean, then its difference from the mean so far
 	for r := range m.filled {
 		for i, v := range block.Data[r*width : (r+1)*width] {
 			m.delta[i] += v
@@ -98,8 +99,8 @@ func (m *Moments) merge() {
 	m.filled = 0
 }
 
-// Gaussian returns the mean and the covariance with N-1, numpy.cov's, of two features or more. It
-// ends the stream's block: the same calls of Add and Gaussian give the same bits.
+// Gaussian returns the mean and the covariance (divided by N-1, as numpy.cov's) of two features or
+// more. It merges the current block: the same calls of Add and Gaussian give the same bits.
 func (m *Moments) Gaussian() (Gaussian, error) {
 	if m.Count() < 2 {
 		return Gaussian{}, fmt.Errorf("%d features, a covariance needs 2 or more", m.Count())

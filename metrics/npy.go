@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// array is what the header of an .npy file says.
+// array is the header of an .npy file.
 type array struct {
 	descr      string
 	size       int // bytes an element
@@ -18,17 +18,17 @@ type array struct {
 	headerSize int
 }
 
-// maxHeader bounds an .npy header, in bytes; numpy's are 64 to 128.
+// maxHeader is the longest .npy header in bytes; numpy's have 64 to 128.
 const maxHeader = 4096
 
-// The dictionary as numpy writes it, keys in this order or any other.
+// The dictionary as numpy writes it, with keys in any order.
 var (
 	dictionary  = regexp.MustCompile(`^\{((?:\s*'[a-z_]+': (?:'[^']*'|True|False|\([0-9, ]*\)),?)+)\s*\}\s*$`)
 	entryOfDict = regexp.MustCompile(`'([a-z_]+)': ('[^']*'|True|False|\([0-9, ]*\))`)
 )
 
-// readArrayHeader reads up to the data (numpy.lib.format, versions 1.0 to 3.0). Order in memory is
-// not told apart: the arrays read here are vectors and symmetric matrices.
+// readArrayHeader reads up to the data (numpy.lib.format, versions 1.0 to 3.0). It ignores the
+// memory order, because the arrays here are vectors and symmetric matrices.
 func readArrayHeader(r io.Reader) (a array, err error) {
 	var start [8]byte
 	if _, err := io.ReadFull(r, start[:]); err != nil || string(start[:6]) != magic {

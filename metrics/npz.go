@@ -14,13 +14,13 @@ import (
 	"unmask/internal/whole"
 )
 
-// Reference statistics are stored as pytorch-fid and others do: numpy's .npz, a zip archive of
+// Reference statistics are stored as by pytorch-fid and others: numpy's .npz, a zip archive of
 // mu.npy, float64 or float32 [width], and sigma.npy [width, width]. Other arrays are ignored.
 
-// MaxWidth bounds the features' width in a statistics file. Inception's is 2048.
+// MaxWidth is the largest feature width in a statistics file. Inception's is 2048.
 const MaxWidth = 8192
 
-// maxInflation is a bit more than the most that deflate can shrink anything, 1032 times.
+// maxInflation is a little more than deflate's largest compression ratio, 1032.
 const maxInflation = 1100
 
 // WriteStats writes a Gaussian as an .npz archive that numpy reads. Equal Gaussians give equal
@@ -59,7 +59,7 @@ func WriteStats(w io.Writer, g Gaussian) error {
 	return z.Close()
 }
 
-// SaveStats writes the file at name whole or not at all.
+// SaveStats writes a file, whole or not at all.
 func SaveStats(name string, g Gaussian) error {
 	if err := whole.WriteFile(name, func(w io.Writer) error { return WriteStats(w, g) }); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -85,8 +85,8 @@ func LoadStats(name string) (Gaussian, error) {
 	return g, nil
 }
 
-// ReadStats reads an .npz archive of `size` bytes. It takes no more memory than the arrays that the
-// archive can really hold.
+// ReadStats reads an .npz archive of `size` bytes. It allocates no more memory than the archive can
+// really fill.
 func ReadStats(r io.ReaderAt, size int64) (Gaussian, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -125,7 +125,7 @@ func ReadStats(r io.ReaderAt, size int64) (Gaussian, error) {
 	return Gaussian{Mean: mean, Covariance: c}, nil
 }
 
-// readArray reads one array of the archive. Float32 is widened.
+// readArray reads one array of the archive and converts float32 to float64.
 func readArray(z *zip.Reader, size int64, name string, dims int) (values []float64, shape []int,
 	err error) {
 	var entry *zip.File
@@ -197,7 +197,7 @@ func readEntry(entry *zip.File, size int64, dims int) (values []float64, shape [
 			values[i+j] = v
 		}
 	}
-	if _, err := io.Copy(io.Discard, f); err != nil { // to the end, where the checksum is
+	if _, err := io.Copy(io.Discard, f); err != nil { // read to the end, where the checksum is
 		return nil, nil, err
 	}
 	return values, a.shape, nil
@@ -205,8 +205,8 @@ func readEntry(entry *zip.File, size int64, dims int) (values []float64, shape [
 
 const magic = "\x93NUMPY"
 
-// arrayHeader returns version 1.0 of numpy's format: magic, version, length, and a Python
-// dictionary padded so that the data starts at a multiple of 64.
+// arrayHeader returns a header in version 1.0 of numpy's format: magic, version, length, and a
+// Python dictionary padded so that the data starts at a multiple of 64.
 func arrayHeader(shape string) []byte {
 	dict := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape)
 	before := len(magic) + 4

@@ -20,7 +20,7 @@ func example() metrics.Gaussian {
 	return gaussian([]float64{0.5, -1.25, 3}, 2, 0.5, -0.25, 0.5, 3, 0.125, -0.25, 0.125, 1.5)
 }
 
-// Files that numpy.savez and savez_compressed wrote, of float32 in Fortran order too.
+// Files written by numpy.savez and savez_compressed, also with float32 in Fortran order.
 func TestStatsOfNumpy(t *testing.T) {
 	for _, name := range []string{"numpy.npz", "numpy_compressed_f32_fortran.npz"} {
 		got, err := metrics.LoadStats(filepath.Join("testdata", name))
@@ -86,7 +86,7 @@ const (
 	matrix2 = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }\n"
 )
 
-// badStats returns files that must be refused with a reason.
+// badStats returns files that must be refused, by reason.
 func badStats(t testing.TB) map[string][]byte {
 	mu, sigma := npy(vector2, 1, 2), npy(matrix2, 1, 0, 0, 1)
 	with := func(mu, sigma []byte) []byte { return archive(t, "mu.npy", mu, "sigma.npy", sigma) }
@@ -149,7 +149,7 @@ func TestBadStats(t *testing.T) {
 	}
 }
 
-// An archive that claims gigabytes is refused before memory is taken for them.
+// An archive that claims gigabytes is refused before memory is allocated.
 func TestStatsBomb(t *testing.T) {
 	data := archive(t, "mu.npy", npy(vector2, 1, 2), "sigma.npy", npy(matrix2, 1, 0, 0, 1))
 	at := bytes.LastIndex(data, []byte("PK\x01\x02")) // the directory's entry of sigma.npy

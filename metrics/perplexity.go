@@ -12,22 +12,23 @@ import (
 type Judge interface {
 	// Score returns -log p, in nats, of every token but the first of each sequence.
 	Score(ctx context.Context, tokens [][]int32) (nll [][]float64, err error)
-	Context() int // the longest sequence it takes
+	Context() int // longest sequence that it can score
 }
 
-// Tokenizer is the judge's. EncodeSpecial reads spellings of special tokens as those tokens.
+// Tokenizer is the judge's tokenizer. EncodeSpecial reads the spelling of a special token as that
+// token.
 type Tokenizer interface {
 	EncodeSpecial(text string) ([]int32, error)
 }
 
-// Perplexity is a running generative perplexity. The zero value has seen nothing.
+// Perplexity accumulates generative perplexity. The zero value is empty.
 type Perplexity struct {
 	Samples []float64 // each sample's mean negative log-likelihood, nats a token
-	Tokens  []int     // how many tokens each has that count
+	Tokens  []int     // number of scored tokens of each sample
 }
 
-// Add counts a sample by its tokens' negative log-likelihoods. A sample without any, of one token
-// or none, says nothing and is left out.
+// Add adds a sample with its tokens' negative log-likelihoods. A sample without any, of at most one
+// token, is skipped.
 func (p *Perplexity) Add(nll []float64) {
 	if len(nll) == 0 {
 		return
@@ -40,8 +41,8 @@ func (p *Perplexity) Add(nll []float64) {
 	p.Tokens = append(p.Tokens, len(nll))
 }
 
-// BySample returns exp of the mean over samples of each one's mean, as SDTT's code has it (and so
-// Hayakawa et al. 2025). NaN when nothing was counted.
+// BySample returns exp of the mean over samples of each sample's mean, as in SDTT's code and
+// Hayakawa et al. 2025; NaN if there is no sample.
 func (p *Perplexity) BySample() float64 {
 	var sum float64
 	for _, v := range p.Samples {
@@ -50,8 +51,7 @@ func (p *Perplexity) BySample() float64 {
 	return math.Exp(sum / float64(len(p.Samples)))
 }
 
-// ByToken returns exp of the mean over all tokens, as MDLM's code has it. NaN when nothing was
-// counted.
+// ByToken returns exp of the mean over all tokens, as in MDLM's code; NaN if there is no token.
 func (p *Perplexity) ByToken() float64 {
 	var sum, n float64
 	for i, v := range p.Samples {
@@ -61,8 +61,8 @@ func (p *Perplexity) ByToken() float64 {
 	return math.Exp(sum / n)
 }
 
-// AddIDs scores raw token ids, all positions from the second on, as SDTT's code does (Deschenaux &
-// Gulcehre 2025): the judge must have the samples' vocabulary. [Perplexity.BySample] is its
+// AddIDs scores raw token ids, all positions from the second on, as in SDTT's code (Deschenaux &
+// Gulcehre 2025). The judge must have the samples' vocabulary. [Perplexity.BySample] is its
 // generative perplexity.
 func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) error {
 	nll, err := j.Score(ctx, samples)
@@ -78,24 +78,24 @@ func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) err
 // Retokenize turns text into the judge's tokens.
 type Retokenize struct {
 	Tokenizer Tokenizer
-	EOS       int32 // ends a text, 50256 of GPT-2
-	MaxTokens int   // of a text; what is beyond is cut off. 0: the judge's context
+	EOS       int32 // token that ends a text, 50256 for GPT-2
+	MaxTokens int   // longest text in tokens; the rest is cut off; 0: the judge's context
 }
 
-// AddTexts scores text in the judge's own tokens, as MDLM's code does (Sahoo et al. 2024,
-// compute_generative_perplexity): a text is cut into windows of the judge's context, each read from
-// its start, and in each window all tokens from the second on count but ends of text after
-// the first. [Perplexity.ByToken] is its generative perplexity.
+// AddTexts scores text in the judge's own tokens, as in MDLM's code (Sahoo et al. 2024,
+// compute_generative_perplexity). A text is cut into windows of the judge's context, each scored by
+// itself; in each window all tokens from the second on count, except ends of text after the first.
+// [Perplexity.ByToken] is its generative perplexity.
 //
-// MDLM's code also counts the first token of padding, as an end of text, for texts shorter than
-// the longest of their batch; here a text's score does not depend on the others.
+// MDLM's code also counts the first padding token, as an end of text, for texts shorter than the
+// longest of their batch; here a text's score does not depend on the others.
 func (p *Perplexity) AddTexts(ctx context.Context, j Judge, texts []string, o Retokenize) error {
 	limit := o.MaxTokens
 	if limit == 0 {
 		limit = j.Context()
 	}
 	var windows [][]int32
-	var of []int // the window's text
+	var of []int // text of each window
 	for i, text := range texts {
 		ids, err := o.Tokenizer.EncodeSpecial(text)
 		if err != nil {

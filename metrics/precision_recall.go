@@ -9,17 +9,17 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// PrecisionRecall are the share of generated samples that lie among the real ones, and of real ones
-// that lie among the generated ones (Kynkaanniemi et al., "Improved precision and recall metric for
-// assessing generative models", 2019).
+// PrecisionRecall are the share of generated samples among the real ones, and of real ones among
+// the generated ones (Kynkaanniemi et al., "Improved precision and recall metric for assessing
+// generative models", 2019).
 type PrecisionRecall struct {
 	Precision, Recall float64
 }
 
-// NewPrecisionRecall compares features [n][width] of real and generated samples. A sample lies
-// among a set if it is no farther from one of the set than that one's k-th nearest neighbour in
-// the set is; k is 3 in the paper, and 0 means 3. Distances are Euclidean, exact to float64's
-// rounding. Time grows with the square of the numbers, memory does not.
+// NewPrecisionRecall compares features [n][width] of real and generated samples. A sample is among
+// a set if its distance from some member is at most that member's distance from its k-th nearest
+// neighbour in the set; k is 3 in the paper, and 0 means 3. Distances are Euclidean, exact up to
+// float64's rounding. Time grows with the product of the numbers of samples, memory does not.
 func NewPrecisionRecall(ctx context.Context, real, generated [][]float32, k int) (PrecisionRecall,
 	error) {
 	if k == 0 {
@@ -62,7 +62,8 @@ func NewPrecisionRecall(ctx context.Context, real, generated [][]float32, k int)
 	return PrecisionRecall{Precision: share(precise), Recall: share(recalled)}, err
 }
 
-// radii returns the squared distances of each of a set to its k-th nearest neighbour in the set.
+// radii returns, for each member of a set, the squared distance from its k-th nearest neighbour in
+// the set.
 func radii(ctx context.Context, set [][]float32, k int) ([]float64, error) {
 	nearest := make([][]float64, len(set))
 	err := eachDistance(ctx, set, set, func(i, j int, d float64) {

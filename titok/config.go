@@ -7,8 +7,8 @@ import (
 	"unmask/model"
 )
 
-// file is config.json of a generator, the repository's YAML as JSON. Only what the tensors
-// do not tell is read; numbers may be written as references
+// file is a generator's config.json, the repository's YAML as JSON. It is read only for what the
+// tensors do not show. Numbers may be written as references
 // (`${model.vq_model.num_latent_tokens}`).
 type file struct {
 	Model struct {
@@ -21,7 +21,7 @@ type file struct {
 
 const maxSize = 1 << 20
 
-// number reads a whole number, 0 for one that is left out or a reference.
+// number reads a whole number, 0 for a missing one or a reference.
 func number(key string, raw json.RawMessage) (int, error) {
 	if raw == nil || raw[0] == '"' {
 		return 0, nil

@@ -1,6 +1,6 @@
-// Package titok has the networks of TiTok (Yu et al. 2024, "An image is worth 32 tokens for
-// reconstruction and generation"): tokenizers between images and a short row of latent tokens,
-// and generators that draw such tokens for a class of ImageNet.
+// Package titok has the generators of TiTok (Yu et al. 2024, "An image is worth 32 tokens for
+// reconstruction and generation"), which draw a short row of latent tokens for a class of ImageNet.
+// Package latents turns these into images.
 //
 // Tokens have no place in the image, so there is no inpainting. Checkpoints:
 // yucornetto/generator_titok_{l32,b64,s128}_imagenet and the tokenizers beside them.
@@ -39,10 +39,10 @@ var Presets = map[string]Config{
 		Classes: 1000},
 }
 
-// ids returns how many embeddings there are: codes, the mask, classes, and no class.
+// ids returns the number of embeddings: codes, the mask, classes, and no class.
 func (c Config) ids() int { return c.Codes + c.Classes + 2 }
 
-// layers returns how many blocks there are. Depth of a U-ViT does not count the middle one.
+// layers returns the number of blocks. Depth of a U-ViT does not count the middle one.
 func (c Config) layers() int {
 	if c.Kind == "UViT" {
 		return c.Depth/2*2 + 1
@@ -50,12 +50,12 @@ func (c Config) layers() int {
 	return c.Depth
 }
 
-// network has what differs between the two generators.
+// network is what differs between the two generators.
 type network interface {
 	load(l *nn.Loader) (head *nn.Linear)
 	prepare(b backend.Backend, rows int)
-	// run leaves the hidden states of a pass's rows, or of those that are read, in m.work.X, and
-	// returns which.
+	// run computes the hidden states of a pass's rows, or of those that are read, in m.work.X, and
+	// returns the pass of these rows.
 	run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error)
 	// finish turns hidden states into the head's input.
 	finish(b backend.Backend, x *tensor.Dense, rows int)
@@ -153,7 +153,7 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	return m.compute(ctx, b, m.passes.Some(b, rows))
 }
 
-// compute runs the network over the passes and leaves their hidden states in m.hidden.
+// compute runs the network over the passes and collects their hidden states in m.hidden.
 func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 		m.net.prepare(m.b, p.Len())
 		m.ids = append(m.ids[:0], p.Tokens...)
 		for _, s := range p.Sequences {
-			if p.Full { // position 0 comes first
+			if p.Full { // position 0 is the class token
 				m.ids[s.Row] = m.classToken(b.Condition(s.Seq))
 			}
 		}
@@ -195,7 +195,7 @@ func (m *Model) attend(p *model.Pass, layer int) *model.Pass {
 	return p
 }
 
-// classToken returns the id of position 0: the classes follow the mask, and after them is no class.
+// classToken returns the id at position 0: classes follow the mask, and the last id is no class.
 func (m *Model) classToken(c *model.Condition) int32 {
 	if c == nil || c.Class == model.NoClass {
 		return int32(m.cfg.Codes + 1 + m.cfg.Classes)
@@ -231,7 +231,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 		return c, err
 	}
 	s := &weights.Sizes{Set: src.Set}
-	heads, classes := 16, 0 // as all that are published
+	heads, classes := 16, 0 // as in all published ones
 	if g := f.Model.Generator; g != nil {
 		n, err := number("num_attention_heads", g.Heads)
 		if err != nil {

@@ -34,8 +34,8 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// Constant guidance, which no published file has but the authors' program does. The run is made by
-// testdata/constant.py.
+// Constant guidance, which the authors' program supports but no published file uses.
+// testdata/constant.py makes the run.
 func TestConstantGuidance(t *testing.T) {
 	data, err := os.ReadFile("testdata/constant.json")
 	require.NoError(t, err)

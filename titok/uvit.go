@@ -12,7 +12,7 @@ import (
 )
 
 // uvit is the generator of S-128: a U-ViT (Bao et al. 2023, "All are worth words: a ViT backbone
-// for diffusion models"), whose later blocks begin with the output of the mirrored earlier one
+// for diffusion models"). Each later block also takes the output of its mirrored earlier block
 // (TiTok, modeling/maskgit.py, class UViTMaskGit).
 type uvit struct {
 	Words    weights.Param `weight:"embeddings.weight"` // [ids, hidden]
@@ -36,7 +36,7 @@ type uvitBlock struct {
 	Norm2 nn.LayerNorm `weight:"norm2"`
 	FC1   nn.Linear    `weight:"mlp.fc1"`
 	FC2   nn.Linear    `weight:"mlp.fc2"`
-	Skip  nn.Linear    `weight:"skip_linear"` // of Out alone: [hidden, 2*hidden]
+	Skip  nn.Linear    `weight:"skip_linear"` // in Out only: [hidden, 2*hidden]
 
 	stream, skip backend.Matrix // the two halves of Skip
 	bias         *tensor.Dense

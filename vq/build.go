@@ -8,7 +8,7 @@ import (
 	"unmask/weights"
 )
 
-// builder makes networks without weights from the shapes of their tensors.
+// builder makes networks without weights, with the shapes of their tensors.
 type builder struct{ weights.Sizes }
 
 // shape returns the shape of a tensor, which must have `dims` dimensions.
@@ -22,7 +22,7 @@ func (b *builder) shape(name string, dims int) []int {
 	return s
 }
 
-// channels refuses a number that no group norm takes.
+// channels notes an error for a number of channels that group norms cannot have.
 func (b *builder) channels(name string, n int) int {
 	if b.Err == nil && n%picture.Groups != 0 {
 		b.Err = fmt.Errorf("tensor %q has %d channels, want a multiple of %d", name, n, picture.Groups)
@@ -30,7 +30,7 @@ func (b *builder) channels(name string, n int) int {
 	return n
 }
 
-// conv makes a convolution as its tensor is.
+// conv returns a convolution with the shape of its tensor.
 func (b *builder) conv(name string) picture.Conv {
 	s := b.shape(name+".weight", 4)
 	if b.Err == nil && (s[2] != s[3] || s[2] != 1 && s[2] != 3) {
@@ -39,7 +39,7 @@ func (b *builder) conv(name string) picture.Conv {
 	return picture.NewConv(s[0], s[1], s[2])
 }
 
-// res makes a residual block.
+// res returns a residual block.
 func (b *builder) res(name, shortcut string) *resBlock {
 	s := b.shape(name+".conv1.weight", 4)
 	in, out := b.channels(name+".conv1.weight", s[1]), b.channels(name+".conv1.weight", s[0])
@@ -56,7 +56,7 @@ func (b *builder) res(name, shortcut string) *resBlock {
 	return r
 }
 
-// chain refuses blocks that do not follow each other.
+// chain notes an error if consecutive blocks do not fit each other.
 func (b *builder) chain(s *side) {
 	list := slices.Clone(s.stages)
 	if s.midBefore {
@@ -91,7 +91,7 @@ func (b *builder) chain(s *side) {
 	}
 }
 
-// ends makes what stands between the two sides, and refuses sides that do not fit.
+// ends makes the layers between the two sides, and notes an error if these do not fit.
 func (b *builder) ends(m *Model) {
 	s := b.shape("quantize.embedding.weight", 2)
 	m.Codebook = picture.NewCodebook(s[0], s[1])

@@ -39,18 +39,20 @@ func init() {
 				return nil, fmt.Errorf("config.json: %w", err)
 			}
 			f.Grid = cmp.Or(f.Grid, loneGrid)
-			o.Precision = backend.F32 // coarser, the decoder overflows (force_upcast in config.json)
+			// in a coarser precision the decoder overflows (force_upcast in its config.json)
+			o.Precision = backend.F32
 			return load(src, f.Grid, f.Grid, o)
 		},
 	})
 }
 
-// loneGrid is the grid, codes along a side, of a VQModel without the pipeline that says so and
-// without a grid in its config.json: that of amused-256. (Its sample_size is 32 in the published
-// file, which are neither codes nor pixels.)
+// loneGrid is the grid, in codes along a side, of a VQModel outside a pipeline and without a grid
+// in its config.json: that of amused-256. (The published sample_size, 32, is neither codes nor
+// pixels.)
 const loneGrid = 16
 
-// Open loads the image tokenizer in a folder of a generator of side x side codes of a codebook.
+// Open loads the image tokenizer in a folder of a generator with side x side codes from a codebook
+// of this size.
 func Open(src *model.Source, folder string, side, codes int, o model.Options) (*Model, error) {
 	sub, err := src.Sub(folder, "config.json and the weights of the image tokenizer")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"unmask/nn/picture"
 )
 
-// diffusers is its VQModel as aMUSEd has it (diffusers, models/autoencoders/vq_model.py): no
-// attention, plain distances between codes, colours in 0..1.
+// diffusers is the VQModel of diffusers as used by aMUSEd (diffusers,
+// models/autoencoders/vq_model.py): no attention, plain distances between codes, colours 0 to 1.
 type diffusers struct {
 	*Model  `weight:""`
 	Encoder diffusersSide `weight:"encoder"`

@@ -36,7 +36,7 @@ type llamagenMiddle struct {
 	After  *resBlock          `weight:"2"`
 }
 
-// llamagen makes the network. Levels of the decoder are numbered from the smallest.
+// llamagen returns the network. The decoder's levels are numbered from the smallest.
 func (b *builder) llamagen() (*Model, any) {
 	m := &Model{signed: true}
 	root := &llamagen{Model: m}

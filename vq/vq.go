@@ -1,8 +1,9 @@
 // Package vq has the convolutional image tokenizers in the common form of latent diffusion (Esser
-// et al. 2021, "Taming transformers for high-resolution image synthesis"): LlamaGen's, which
-// Halton-MaskGIT draws with, and diffusers' VQModel, aMUSEd's.
+// et al. 2021, "Taming transformers for high-resolution image synthesis"): LlamaGen's, used by
+// Halton-MaskGIT, and the VQModel of diffusers, used by aMUSEd.
 //
-// Sizes come from the tensors. The networks are convolutional: the grid of codes is the caller's.
+// Sizes are read from the tensors, except the grid of codes, which the caller gives, because the
+// networks are convolutional.
 package vq
 
 import (
@@ -19,7 +20,7 @@ import (
 	"unmask/weights"
 )
 
-// Model turns images into codes and back, one image at a time in buffers of the largest
+// Model turns images into codes and back, one image at a time, in buffers as large as the largest
 // activation. One call at a time.
 type Model struct {
 	Codebook  picture.Codebook `weight:"quantize.embedding"`
@@ -27,7 +28,7 @@ type Model struct {
 	PostConv  picture.Conv     `weight:"post_quant_conv"`
 
 	encoder, decoder  *side
-	signed            bool // colours are -1..1 inside the network
+	signed            bool // colours are -1 to 1 inside the network
 	width, height     int  // codes of an image
 	scale             int  // pixels of a code along a side
 	b                 backend.Backend
@@ -36,8 +37,8 @@ type Model struct {
 	pixels            []float32     // [height, width, 3]
 }
 
-// stage is one level of a side: residual blocks, an attention after each if there are any, and then
-// half or twice the size.
+// stage is one level of a side: residual blocks, each followed by an attention if the level has
+// any, and then a step to half or double size.
 type stage struct {
 	res  []*resBlock
 	attn []*picture.Attention
@@ -50,8 +51,8 @@ type side struct {
 	in, out   *picture.Conv
 	norm      *picture.GroupNorm
 	stages    []stage
-	mid       stage // its attention stands between its two blocks
-	midBefore bool  // the middle comes first: the decoder
+	mid       stage // its attention is between its two blocks
+	midBefore bool  // the middle comes first, as in the decoder
 }
 
 func (s *side) load(l *nn.Loader) {
@@ -84,7 +85,7 @@ func (s *side) middle(v *picture.Canvas) {
 	}
 }
 
-// apply runs the side over the canvas, all but its last convolution.
+// apply runs the side over the canvas, except its last convolution.
 func (s *side) apply(ctx context.Context, v *picture.Canvas) error {
 	if s.midBefore {
 		s.middle(v)
@@ -134,15 +135,15 @@ func (s *side) largest(width, height int) int {
 	return most
 }
 
-// resBlock is norm, swish, 3x3, norm, swish, 3x3, added to the input; where the channels change,
-// to a 1x1 convolution of it.
+// resBlock is norm, swish, 3x3, norm, swish, 3x3, added to the input or, if the number of channels
+// changes, to a 1x1 convolution of it.
 type resBlock struct {
 	Norm1        picture.GroupNorm `weight:"norm1"`
 	Conv1        picture.Conv      `weight:"conv1"`
 	Norm2        picture.GroupNorm `weight:"norm2"`
 	Conv2        picture.Conv      `weight:"conv2"`
-	NinShortcut  picture.Conv      `weight:"nin_shortcut"`  // LlamaGen's
-	ConvShortcut picture.Conv      `weight:"conv_shortcut"` // diffusers'
+	NinShortcut  picture.Conv      `weight:"nin_shortcut"`  // in LlamaGen
+	ConvShortcut picture.Conv      `weight:"conv_shortcut"` // in diffusers
 
 	shortcut *picture.Conv
 }
@@ -173,8 +174,8 @@ func (r *resBlock) apply(v *picture.Canvas) {
 	v.SwapThird()
 }
 
-// Load reads a tokenizer for images of width x height codes. Precision is that of the
-// convolutions; the nearest code is found in float64 whatever it is.
+// Load loads a tokenizer for images of width x height codes. The precision is that of the
+// convolutions; nearest codes are found in float64 at any precision.
 func Load(src *model.Source, width, height int, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
 	m, err := load(src, width, height, o)
@@ -232,13 +233,13 @@ func (m *Model) setGrid(width, height int) error {
 	return nil
 }
 
-// Shape is of an image's codes, [height, width].
+// Shape returns the shape of an image's codes, [height, width].
 func (m *Model) Shape() []int { return []int{m.height, m.width} }
 
 // Codes returns the number of codes.
 func (m *Model) Codes() int { return m.Codebook.Codes() }
 
-// Size is of an image, in pixels.
+// Size returns an image's width and height in pixels.
 func (m *Model) Size() (width, height int) { return m.scale * m.width, m.scale * m.height }
 
 // prepare allocates the buffers and sets the canvas to an image of width x height pixels.
@@ -255,7 +256,7 @@ func (m *Model) prepare(width, height int) *picture.Canvas {
 	return m.canvas
 }
 
-// decode leaves the image of codes in m.pixels, colours 0 to 1, or a little outside where the
+// decode writes the image of codes to m.pixels, with colours 0 to 1 or a little outside where the
 // network overshoots.
 func (m *Model) decode(ctx context.Context, codes []int32) error {
 	if err := m.Codebook.Check(codes); err != nil {
@@ -280,7 +281,7 @@ func (m *Model) decode(ctx context.Context, codes []int32) error {
 	return nil
 }
 
-// encode writes the codes of the image in m.pixels, which it changes.
+// encode computes the codes of the image in m.pixels, which it overwrites.
 func (m *Model) encode(ctx context.Context, codes []int32) error {
 	w, h := m.Size()
 	v := m.prepare(w, h)
@@ -356,7 +357,7 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 	return nil
 }
 
-// EncodeImage returns the codes of an image of Size. Colours are taken without their alpha.
+// EncodeImage returns the codes of an image of the model's size. Alpha is ignored.
 func (m *Model) EncodeImage(img image.Image) (_ []int32, err error) {
 	defer backend.Recover(&err)
 	w, h := m.Size()

@@ -14,12 +14,12 @@ import (
 	"unmask/weights/pytorch"
 )
 
-// limited is a device whose attention has no heads as wide as an image tokenizer's.
+// limited is a device whose attention does not support the wide heads of an image tokenizer.
 type limited struct{ backend.Backend }
 
 func (limited) MaxHeadDim() int { return 16 }
 
-// LlamaGen's file is float16; its images are -1..1.
+// LlamaGen's file is float16, and its images are -1 to 1.
 func TestLlamaGenParity(t *testing.T) {
 	for _, pack := range []string{"llamagen-tiny", "llamagen"} {
 		p := parity.OpenConverted(t, pack, "vq_ds16_c2i.pt", pytorch.Options{Grid: 6})
@@ -59,7 +59,7 @@ func TestLlamaGenParity(t *testing.T) {
 	}
 }
 
-// A VQModel without its pipeline takes the grid of its config.json, or amused-256's.
+// A VQModel outside a pipeline has the grid of its config.json or, by default, amused-256's.
 func TestLoneVQModel(t *testing.T) {
 	p := parity.OpenIn(t, "amused-256-tiny", "vqvae")
 	config := string(p.Config)

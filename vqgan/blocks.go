@@ -6,9 +6,9 @@ import (
 	"unmask/nn/picture"
 )
 
-// resBlock is norm, swish, 3x3, norm, swish, 3x3, added to the input. Where the channels change,
-// the 1x1 shortcut is applied to the block's own output h, and h is what it is added to:
-// h + shortcut(h) is one product with the identity in its weights.
+// resBlock is norm, swish, 3x3, norm, swish, 3x3, added to the input. If the number of channels
+// changes, the 1x1 shortcut is applied to the block's own output h, and added to h: h + shortcut(h)
+// is one product with the identity added to the weights.
 type resBlock struct {
 	Norm1    picture.GroupNorm `weight:"norm1"`
 	Conv1    picture.Conv      `weight:"conv1"`
@@ -41,7 +41,7 @@ func (r *resBlock) load(l *nn.Loader) {
 	r.Norm2.Load(l)
 	r.Conv2.Load(l)
 	if r.Shortcut.Exists() {
-		// Beside the identity's ones a coarse precision would lose the shortcut's own weights.
+		// Next to the identity's ones a coarse precision would lose the shortcut's own weights.
 		r.Shortcut.Pack(l, backend.F32, 1)
 	}
 }
@@ -54,7 +54,8 @@ func (r *resBlock) apply(v *picture.Canvas) {
 		v.Run(v.X, v.H, &r.Conv2, in, backend.Epilogue{Add: true})
 		return
 	}
-	v.Run(v.X, v.H, &r.Conv2, in, backend.Epilogue{}) // over the input, which nothing needs any more
+	// written over the input, which is no longer needed
+	v.Run(v.X, v.H, &r.Conv2, in, backend.Epilogue{})
 	v.Step(&r.Shortcut, nil)
 }
 

@@ -13,14 +13,15 @@ import (
 // and 1024 codes, and makes 256x256 pixels of a 16x16 grid.
 type Config struct {
 	Ch int `json:"ch"` // channels of the first level
-	// a level's channels in Ch; the image halves between levels
+	// channels of each level, as multiples of Ch; the image halves between levels
 	ChMult    []int `json:"ch_mult"`
-	ResBlocks int   `json:"num_res_blocks"` // of a level
+	ResBlocks int   `json:"num_res_blocks"` // in each level
 	ZChannels int   `json:"z_channels"`     // latent channels
-	EmbedDim  int   `json:"embed_dim"`      // the same: this network has no projection between
-	Codes     int   `json:"n_embed"`        // rows of the codebook
-	OutCh     int   `json:"out_ch"`         // 3, red, green and blue
-	Grid      int   `json:"-"`              // codes along a side
+	// equal to ZChannels: this network has no projection between
+	EmbedDim int `json:"embed_dim"`
+	Codes    int `json:"n_embed"` // rows of the codebook
+	OutCh    int `json:"out_ch"`  // 3, red, green and blue
+	Grid     int `json:"-"`       // codes along a side
 }
 
 const (
@@ -46,7 +47,7 @@ func ReadConfig(src *model.Source) (Config, error) {
 	return c, c.check()
 }
 
-// named reports whether config.json has sizes of this codec.
+// named reports whether config.json has the sizes of this codec.
 func named(src *model.Source) bool {
 	var f struct {
 		VQGAN json.RawMessage `json:"vqgan"`
@@ -54,10 +55,10 @@ func named(src *model.Source) bool {
 	return json.Unmarshal(src.Config, &f) == nil && f.VQGAN != nil
 }
 
-// Side returns the number of pixels along a side of an image.
+// Side returns the width and height of an image in pixels.
 func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }
 
-// channels of a level.
+// channels returns the channels of a level.
 func (c Config) channels(level int) int { return c.Ch * c.ChMult[level] }
 
 // largest returns the number of values of the network's largest activation.
@@ -67,7 +68,7 @@ func (c Config) largest() int {
 		s := c.Side() >> i
 		most = max(most, s*s*max(3, c.channels(i)))
 		if i > 0 {
-			most = max(most, 4*s*s*c.channels(i)) // upsampled, before the channels shrink
+			most = max(most, 4*s*s*c.channels(i)) // upsampled, before the number of channels falls
 		}
 	}
 	return most

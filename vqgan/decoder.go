@@ -10,7 +10,7 @@ import (
 
 type upLevel struct {
 	Blocks   []*resBlock  `weight:"block"`
-	Upsample picture.Conv `weight:"upsample.conv"` // absent in level 0
+	Upsample picture.Conv `weight:"upsample.conv"` // missing in level 0
 }
 
 type decoder struct {
@@ -53,7 +53,7 @@ func (d *decoder) load(l *nn.Loader) {
 	}
 }
 
-// apply draws the image of the latent [cells, ZChannels] on a canvas set to the grid.
+// apply draws the image of the latent [cells, ZChannels] on a canvas set to the grid's size.
 func (d *decoder) apply(v *picture.Canvas, latent *tensor.Dense) {
 	v.Run(v.X, latent, &d.ConvIn, backend.ConvInput{}, backend.Epilogue{})
 	d.Mid.Block1.apply(v)
@@ -69,8 +69,8 @@ func (d *decoder) apply(v *picture.Canvas, latent *tensor.Dense) {
 	v.Step(&d.ConvOut, &d.NormOut)
 }
 
-// Decoder is the decoder alone under the names that open-muse gave it and that TiTok's files
-// carry (`mid.0`, `up.1.upsample_conv`). One call at a time.
+// Decoder is the decoder alone, with the tensor names of open-muse, which TiTok's files use
+// (`mid.0`, `up.1.upsample_conv`). One call at a time.
 type Decoder struct {
 	ConvIn  picture.Conv      `weight:"conv_in"`
 	Mid     []*resBlock       `weight:"mid"`
@@ -88,7 +88,7 @@ type museLevel struct {
 	Upsample picture.Conv `weight:"upsample_conv"`
 }
 
-// NewDecoder returns the network without weights. c.Codes does not matter.
+// NewDecoder returns the network without weights. c.Codes is ignored.
 func NewDecoder(c Config) *Decoder {
 	d := newDecoder(c)
 	m := &Decoder{ConvIn: d.ConvIn, Mid: []*resBlock{d.Mid.Block1, d.Mid.Block2}, NormOut: d.NormOut,
@@ -124,7 +124,7 @@ func (m *Decoder) Draw(b backend.Backend, pixels []float32, latent *tensor.Dense
 	return m.canvas.Read(pixels)
 }
 
-// CheckSizes refuses sizes that no network has, in one line. c.Codes does not matter.
+// CheckSizes returns a one-line error for impossible sizes. c.Codes is ignored.
 func (c Config) CheckSizes() error {
 	c.Codes = 1
 	return c.check()

@@ -12,10 +12,10 @@ import (
 // Width returns the number of features: each latent channel's mean and standard deviation.
 func (m *Model) Width() int { return 2 * m.cfg.ZChannels }
 
-// Features computes features of images of Side x Side pixels: the mean and the standard deviation
-// over the grid of each channel of the encoder's output, before the codebook. A Frechet distance of
-// them compares image sets where no Inception weights are at hand; it is not an FID. logits
-// are nil. The slices are valid during the call of visit only.
+// Features computes the features of images of Side x Side pixels: mean and standard deviation over
+// the grid of each channel of the encoder's output, before the codebook. A Frechet distance of them
+// compares sets of images without Inception's weights; it is not an FID. logits are nil. The slices
+// are valid only during the call of visit.
 func (m *Model) Features(ctx context.Context, list []*images.Image,
 	visit func(i int, features, logits []float32) error) (err error) {
 	defer backend.Recover(&err)

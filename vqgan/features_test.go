@@ -12,8 +12,7 @@ import (
 	"unmask/vqgan"
 )
 
-// Features are an image's own, whatever was computed before, tell images apart, and say which sizes
-// they take.
+// Features depend on the image alone, differ between images, and refuse wrong sizes.
 func TestFeatures(t *testing.T) {
 	p := parity.Open(t, "mage-tiny")
 	m, err := vqgan.Load(p.Source, model.Options{Backend: processor})

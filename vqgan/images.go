@@ -69,8 +69,7 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 	return nil
 }
 
-// EncodeImage returns the codes [Grid*Grid] of an image of Side x Side pixels. Colours are
-// taken without their alpha.
+// EncodeImage returns the codes [Grid*Grid] of an image of Side x Side pixels. Alpha is ignored.
 func (m *Model) EncodeImage(img image.Image) (_ []int32, err error) {
 	defer backend.Recover(&err)
 	side := m.cfg.Side()

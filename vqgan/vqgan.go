@@ -33,10 +33,10 @@ func init() {
 	})
 }
 
-// Model turns images into codes and back. It works on one image at a time in two
-// buffers, each of the largest activation (33.5 MB for 256x256 pixels of 128 channels), which are
-// allocated by the first call; memory does not grow with the batch, and an image's bytes
-// do not depend on it. One call at a time.
+// Model turns images into codes and back. It works on one image at a time in two buffers, each as
+// large as the largest activation (33.5 MB for 256x256 pixels of 128 channels); the first call
+// allocates them. So memory does not grow with the batch, and an image's bytes do not depend on it.
+// One call at a time.
 type Model struct {
 	Encoder  encoder          `weight:"encoder"`
 	Decoder  decoder          `weight:"decoder"`
@@ -75,9 +75,9 @@ func build(c Config) *Model {
 	return m
 }
 
-// Load reads the network of a MAGE model: sizes from config.json, tensors under `vqgan.` (or
-// whatever stands before the codebook's name). Precision is that of the convolutions; the
-// nearest code is found in float64 whatever it is.
+// Load loads the codec of a MAGE model: sizes from config.json, tensors under `vqgan.` (or another
+// prefix of the codebook's name). The precision is that of the convolutions; nearest codes are
+// found in float64 at any precision.
 func Load(src *model.Source, o model.Options) (*Model, error) {
 	c, err := ReadConfig(src)
 	if err != nil {
@@ -95,8 +95,8 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 
 const anchor = "quantize.embedding.weight"
 
-// New builds the network of sizes c from its tensors in set; those of other networks are left
-// alone. The weights are packed and set may be released.
+// New builds the network of sizes c from its tensors in set and ignores those of other networks.
+// The weights are packed, so set may be released.
 func New(set *weights.Set, c Config, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
 	if err := c.check(); err != nil {
@@ -162,7 +162,7 @@ func (m *Model) prepare(side int) *picture.Canvas {
 	return m.canvas
 }
 
-// decode leaves the image of Grid*Grid codes in m.pixels, NHWC.
+// decode writes the image of Grid*Grid codes to m.pixels, NHWC.
 func (m *Model) decode(codes []int32) error {
 	if err := m.Codebook.Check(codes); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (m *Model) decode(codes []int32) error {
 	return v.Read(m.pixels)
 }
 
-// encode writes the codes of the image in m.pixels, NHWC.
+// encode computes the codes of the image in m.pixels, NHWC.
 func (m *Model) encode(codes []int32) { m.Codebook.NearestAll(codes, m.latents()) }
 
 // latents returns the encoder's output [Grid*Grid, ZChannels] for the image in m.pixels.

@@ -14,7 +14,7 @@ import (
 	"unmask/vqgan"
 )
 
-// processor is shared by the tests that are not of devices.
+// processor is shared by the tests that do not depend on the device.
 var processor = cpu.New(cpu.Options{})
 
 func TestParity(t *testing.T) {
@@ -47,8 +47,8 @@ func TestParity(t *testing.T) {
 	}
 }
 
-// A batch is its images, an image.NRGBA the truncated bytes, and nothing is left over from
-// call to call.
+// A batch is decoded like single images, Image truncates bytes, and no call depends on earlier
+// ones.
 func TestImages(t *testing.T) {
 	p := parity.Open(t, "mage-tiny")
 	m, err := vqgan.Load(p.Source, model.Options{Backend: processor})
@@ -57,7 +57,7 @@ func TestImages(t *testing.T) {
 	got := make([]float32, 3*16*16)
 	require.NoError(t, m.Decode(got, codes))
 
-	// The buffers hold nothing over from other calls, and a batch is its images.
+	// No call depends on earlier ones, and a batch is decoded like single images.
 	reversed := append([]int32(nil), codes...)
 	for i, c := range codes {
 		reversed[len(codes)-1-i] = c
@@ -78,7 +78,7 @@ func TestImages(t *testing.T) {
 		require.Equal(t, uint8(255), img.Pix[4*p+3])
 	}
 
-	// The bytes of an image give the codes of its colours.
+	// An image's bytes give the codes of its colours.
 	floats := make([]float32, 3*side*side)
 	for p := range side * side {
 		for c := range 3 {
