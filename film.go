@@ -23,7 +23,7 @@ const (
 )
 
 // Film records the codes of a run's first pictures after every step and draws them as a GIF. A nil
-// Film does nothing.
+// Film does nothing. One goroutine at a time may use one.
 type Film struct {
 	Scale int // enlarges the pictures so many times; 0 is 1
 

@@ -7,7 +7,8 @@ import (
 	"unmask/model"
 )
 
-// TextEncoder is the CLIP of a model that draws from prompts, or one by itself.
+// TextEncoder is the CLIP of a model that draws from prompts, or one by itself. One goroutine at a
+// time may use one.
 type TextEncoder struct {
 	*clip.Text
 	// Tokenizer opens the tokenizer that belongs to it.

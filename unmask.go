@@ -43,7 +43,9 @@ type Options struct {
 	Progress func(hub.Progress)
 }
 
-// Model is a loaded network with its tokenizer or its codec of pictures.
+// Model is a loaded network with its tokenizer or its codec of pictures. Several goroutines may use
+// one, also to generate: passes are taken in turn, and each run gets what it gets alone. Its fields
+// must not change meanwhile.
 type Model struct {
 	model.Denoiser
 	Info     model.Info
@@ -142,7 +144,8 @@ type Step = generate.Step
 
 // Generate runs the denoising loop and yields after each step of each batch. Unset fields of r are
 // those of the model's published run, see Model.Defaults. After ctx is cancelled it ends with an
-// error that wraps ctx.Err().
+// error that wraps ctx.Err(). It may be called from several goroutines at once; what it yields is
+// one goroutine's.
 func Generate(ctx context.Context, m *Model, r Run) iter.Seq2[*Step, error] {
 	r, err := m.complete(r)
 	if err == nil {

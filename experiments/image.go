@@ -80,7 +80,8 @@ func SceneReference(ctx context.Context, x Network, n int) (*Reference, error) {
 }
 
 // ImageScorer judges images by: frechet, the Frechet distance to the reference; precision and
-// recall of the first 10,000; and, if the network has logits, score, the Inception Score.
+// recall of the first 10,000; and, if the network has logits, score, the Inception Score. One
+// goroutine at a time may use one.
 type ImageScorer struct {
 	network   Network
 	reference *Reference

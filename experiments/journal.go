@@ -24,7 +24,7 @@ var ErrStopped = errors.New("stopped")
 type Settings map[string]string
 
 // Journal is a file of results, one JSON object a line under a first line of settings. A line is
-// appended whole and synced.
+// appended whole and synced. One goroutine at a time may use one.
 type Journal struct {
 	Results []Result
 	Dropped int // bytes after the last whole line, which OpenJournal removed

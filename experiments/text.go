@@ -35,7 +35,7 @@ const diverse = 1000
 // TextScorer judges text: generative perplexity by raw ids (SDTT, the paper) or, where Retokenize
 // is set, as MDLM's code has it; the mean entropy of a sample's own tokens; of the first 1000
 // samples, distinct2 and self_bleu; and the share of their chances that stories take to contradict
-// themselves.
+// themselves. One goroutine at a time may use one.
 type TextScorer struct {
 	Judge      metrics.Judge
 	Retokenize *metrics.Retokenize

@@ -8,7 +8,7 @@ import (
 )
 
 // Animation builds a GIF. Colours are dithered to a cube of 6 x 7 x 6 with a fixed pattern, so that
-// unchanged parts do not flicker from frame to frame.
+// unchanged parts do not flicker from frame to frame. One goroutine at a time may use one.
 type Animation struct {
 	gif gif.GIF
 }

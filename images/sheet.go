@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// Sheet is a contact sheet: pictures of one size in a grid with margins between, all on one
-// canvas that is allocated at once.
+// Sheet is a contact sheet: pictures of one size in a grid with margins between, all on one canvas
+// that is allocated at once. One goroutine at a time may use one.
 type Sheet struct {
 	Canvas *image.NRGBA
 	Size   image.Point // of a picture, pixels

@@ -24,7 +24,7 @@ type Options struct {
 	Progress  func(hub.Progress) // of a download; may be nil
 }
 
-// Judge is a language model that scores text.
+// Judge is a language model that scores text. One goroutine at a time may use one.
 type Judge struct {
 	metrics.Judge
 

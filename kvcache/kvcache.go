@@ -16,7 +16,7 @@ type Layer struct {
 }
 
 // Cache holds K and V of all layers for a batch of sequences. They are plain tensors, which may be
-// read, changed or replaced.
+// read, changed or replaced. One goroutine at a time may use one.
 type Cache struct {
 	Batch, Length int
 	K, V          []*tensor.Dense // one for each layer: [batch, heads, length, headDim]

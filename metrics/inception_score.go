@@ -44,7 +44,8 @@ type ScoreOptions struct {
 
 // InceptionScore computes exp E_x KL(p(y|x) || p(y)) (Salimans et al. 2016) over a stream of a
 // known number of images. Memory does not grow with the stream except for two bytes per image,
-// because the mean KL is mean_x sum_y p log p - sum_y q log q, where q is the mean of p.
+// because the mean KL is mean_x sum_y p log p - sum_y q log q, where q is the mean of p. One
+// goroutine at a time may use one.
 type InceptionScore struct {
 	split   []uint16 // of each image
 	next    int

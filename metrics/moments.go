@@ -18,7 +18,7 @@ type Gaussian struct {
 // Moments computes mean and covariance of a stream of features, in float64, in memory that does not
 // grow with their number. The result's bits depend on the features alone, not on how they were
 // batched: they are merged in blocks of fixed size with the update of Chan, Golub & LeVeque 1983,
-// which does not cancel as sums of squares do.
+// which does not cancel as sums of squares do. One goroutine at a time may use one.
 type Moments struct {
 	n       int
 	mean    []float64

@@ -21,7 +21,8 @@ type Tokenizer interface {
 	EncodeSpecial(text string) ([]int32, error)
 }
 
-// Perplexity accumulates generative perplexity. The zero value is empty.
+// Perplexity accumulates generative perplexity. The zero value is empty. One goroutine at a time
+// may use one.
 type Perplexity struct {
 	Samples []float64 // each sample's mean negative log-likelihood, nats a token
 	Tokens  []int     // number of scored tokens of each sample

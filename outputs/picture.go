@@ -64,7 +64,7 @@ type PictureOptions struct {
 }
 
 // Pictures is an Output of pictures. They are written in the order of Runs, whatever the order in
-// which they finish.
+// which they finish. One goroutine at a time may use one.
 type Pictures struct {
 	o     PictureOptions
 	m     *unmask.Model

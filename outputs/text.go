@@ -64,7 +64,7 @@ type TextOptions struct {
 	Say     func(line string)      // gets messages; nil: nobody
 }
 
-// Texts is an Output of texts.
+// Texts is an Output of texts. One goroutine at a time may use one.
 type Texts struct {
 	o       TextOptions
 	m       *unmask.Model

@@ -11,7 +11,8 @@ import (
 	"unmask/traces"
 )
 
-// Trace writes a run's trace to a file. A nil Trace does nothing.
+// Trace writes a run's trace to a file. A nil Trace does nothing. One goroutine at a time may use
+// one.
 type Trace struct {
 	w    *traces.Writer
 	name string

@@ -48,7 +48,7 @@ func NewSettings(identity, precision string, o generate.Options) Settings {
 
 // Folder is a run's folder of numbered files, 000000.png and so on, open for one writer. Its
 // methods Done, Faults, Name, Pending, Put and Close are those of durable.Folder. Put takes an
-// index, in the order of Pending.
+// index, in the order of Pending. One goroutine at a time may use one.
 type Folder struct{ *durable.Folder }
 
 // OpenFolder opens, begins or continues the run in dir, whose files end in ext (".png").
@@ -83,7 +83,8 @@ func (f *Folder) Runs(o generate.Options, also []int) []generate.Options {
 	return list
 }
 
-// Lines is a run's file with one line for each output (JSONL), open for one writer.
+// Lines is a run's file with one line for each output (JSONL), open for one writer. One goroutine
+// at a time may use one.
 type Lines struct {
 	lines *durable.Lines
 	early map[int]entry // lines that came before their turn

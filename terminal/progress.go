@@ -25,6 +25,7 @@ func Count(n int, thing string) string {
 }
 
 // Progress shows the progress of work: a bar on a terminal, and elsewhere a line every few seconds.
+// One goroutine at a time may use one.
 type Progress struct {
 	bar   *progressbar.ProgressBar
 	label string
@@ -110,7 +111,8 @@ func (p *Progress) Close() {
 	}
 }
 
-// Later is a Progress whose total is known only when it begins.
+// Later is a Progress whose total is known only when it begins. One goroutine at a time may use
+// one.
 type Later struct {
 	Label string
 

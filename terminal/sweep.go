@@ -7,6 +7,7 @@ import (
 )
 
 // Sweep is a Progress in thousandths of the work; without a bar it prints a line for each point.
+// One goroutine at a time may use one.
 type Sweep struct {
 	*Progress
 	index int

@@ -16,7 +16,8 @@ import (
 	"unmask/traces"
 )
 
-// Watcher redraws a batch's first sequence on the terminal and highlights what has just opened.
+// Watcher redraws a batch's first sequence on the terminal and highlights what has just opened. One
+// goroutine at a time may use one.
 type Watcher struct {
 	m     *unmask.Model
 	out   io.Writer

@@ -10,6 +10,7 @@ import (
 )
 
 // Openings records when each position of a run's sequences opened. The zero value is ready to use.
+// One goroutine at a time may use one.
 type Openings struct {
 	of map[int]*Opening // by the sequence's number
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// State is a sample during replay.
+// State is a sample during replay. One goroutine at a time may use one.
 type State struct {
 	header Header
 	length int

@@ -82,7 +82,8 @@ func newPiece(t tokenizers.Tokenizer, position int, token int32) Piece {
 	return piece
 }
 
-// Writer writes the trace of a run to a file, which appears when the Writer is closed.
+// Writer writes the trace of a run to a file, which appears when the Writer is closed. One
+// goroutine at a time may use one.
 type Writer struct {
 	file      *whole.File
 	line      *json.Encoder
