@@ -79,7 +79,7 @@ func (c *Checkpoint) config(o Options) (any, error) {
 	case haltonAnchor:
 		config, err = haltonConfig(s, o)
 	case llamagenAnchor:
-		config, err = llamagenConfig(o), nil
+		config, err = llamagenConfig(s, o), nil
 	default:
 		return nil, fmt.Errorf("the tensors are of no known network, want one named %q (MAGE), "+
 			"%q (SDTT, MDLM), %q (Halton-MaskGIT) or %q (LlamaGen's tokenizer)",

@@ -19,7 +19,8 @@ type Options struct {
 	// Heads and DecoderHeads are the attention heads where neither the tensors nor the
 	// settings beside them say. 0 leaves it to those.
 	Heads, DecoderHeads int
-	// Grid is how many codes along a side an image tokenizer has that does not say; 0 means 16.
+	// Grid is how many codes along a side an image tokenizer has that does not say; 0 means 16,
+	// and 32 for LlamaGen's of 8x8 pixels a code.
 	Grid int
 	// Overwrite replaces a model that is in the folder.
 	Overwrite bool

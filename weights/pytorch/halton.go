@@ -31,8 +31,14 @@ type llamagenFile struct {
 	Grid      int    `json:"grid"` // codes along a side of an image
 }
 
-func llamagenConfig(o Options) llamagenFile {
-	return llamagenFile{ModelType: "llamagen-vq", Grid: cmp.Or(o.Grid, 16)}
+// llamagenConfig: both published networks make 256x256 pixels, vq_ds16_c2i.pt of 16x16 codes and
+// vq_ds8_c2i.pt, which has one level less, of 32x32.
+func llamagenConfig(s *shapes, o Options) llamagenFile {
+	grid := 16
+	if s.count("encoder.conv_blocks.", ".res.0.conv1.weight") == 4 {
+		grid = 32
+	}
+	return llamagenFile{ModelType: "llamagen-vq", Grid: cmp.Or(o.Grid, grid)}
 }
 
 // tied reports whether a tensor is another one's, which networks read under that name.
