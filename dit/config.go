@@ -115,33 +115,23 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	if c, err = fromTensors(set); err != nil {
 		return c, "", nil, err
 	}
-	decide := func(name string, have *int, size *int, most int) {
-		switch {
-		case err != nil || have == nil:
-		case *have < 1 || *have > most:
-			err = fmt.Errorf("config.json: %s is %d, want 1 to %d", name, *have, most)
-		case *size == 0:
-			*size = *have
-		case *size != *have:
-			notes = append(notes, fmt.Sprintf("config.json says %s %d, the tensors %d: the tensors are right", name, *have, *size))
-		}
-	}
-	decide("hidden_size", first(s.HiddenSize, s.HiddenDim), &c.Hidden, maxSize)
-	decide("n_heads", s.Heads, &c.Heads, maxSize)
+	var sizes model.ConfigSizes
+	sizes.Decide("hidden_size", first(s.HiddenSize, s.HiddenDim), &c.Hidden, maxSize)
+	sizes.Decide("n_heads", s.Heads, &c.Heads, maxSize)
 	// wrong whatever the tensors say
-	if own := (Config{Hidden: c.Hidden}); err == nil && s.Heads != nil {
+	if own := (Config{Hidden: c.Hidden}); sizes.Err == nil && s.Heads != nil {
 		if given := first(s.HiddenSize, s.HiddenDim); given != nil {
 			own.Hidden = *given
 		}
 		own.Heads = *s.Heads
-		err = own.checkHeads()
+		sizes.Err = own.checkHeads()
 	}
-	decide("n_blocks", s.Blocks, &c.Blocks, maxSize)
-	decide("cond_dim", s.Cond, &c.Cond, maxSize)
-	decide("length", first(s.Length, s.ModelLength), &c.Length, maxLength)
-	decide("vocab_size", s.Vocab, &c.Vocab, maxSize)
-	if err != nil {
-		return c, "", nil, err
+	sizes.Decide("n_blocks", s.Blocks, &c.Blocks, maxSize)
+	sizes.Decide("cond_dim", s.Cond, &c.Cond, maxSize)
+	sizes.Decide("length", first(s.Length, s.ModelLength), &c.Length, maxLength)
+	sizes.Decide("vocab_size", s.Vocab, &c.Vocab, maxSize)
+	if sizes.Err != nil {
+		return c, "", nil, sizes.Err
 	}
 	c.TimeConditioned = f.TimeConditioned
 	tokenizer = f.Tokenizer.Name
@@ -152,7 +142,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
 			*f.MaskIndex, c.Vocab-1)
 	}
-	return c, tokenizer, notes, c.check()
+	return c, tokenizer, sizes.Notes, c.check()
 }
 
 func (c Config) check() error {
@@ -186,31 +176,19 @@ func first(a, b *int) *int {
 
 // fromTensors reads the sizes that tensors have.
 func fromTensors(set *weights.Set) (c Config, err error) {
-	dims := func(name string, n int) ([]int, error) {
-		t, ok := set.Get(name)
-		if !ok || len(t.Shape) != n {
-			return nil, fmt.Errorf("tensor %q with %d dimensions is missing", name, n)
-		}
-		for _, d := range t.Shape {
-			if d < 1 {
-				return nil, fmt.Errorf("tensor %q has shape %v, want sizes from 1 on", name, t.Shape)
-			}
-		}
-		return t.Shape, nil
-	}
-	embedding, err := dims(anchor, 2)
+	embedding, err := model.TensorShape(set, anchor, 2)
 	if err != nil {
 		return c, err
 	}
 	c.Vocab, c.Hidden = embedding[0], embedding[1]
 	c.MLP = 4 * c.Hidden // as published, where its tensor is missing
-	if sigma, err := dims("sigma_map.mlp.2.weight", 2); err == nil {
+	if sigma, err := model.TensorShape(set, "sigma_map.mlp.2.weight", 2); err == nil {
 		c.Cond = sigma[0]
 	}
-	if mlp, err := dims("blocks.0.mlp.0.weight", 2); err == nil {
+	if mlp, err := model.TensorShape(set, "blocks.0.mlp.0.weight", 2); err == nil {
 		c.MLP = mlp[0]
 	}
-	if freq, err := dims("rotary_emb.inv_freq", 1); err == nil && c.Hidden%(2*freq[0]) == 0 {
+	if freq, err := model.TensorShape(set, "rotary_emb.inv_freq", 1); err == nil && c.Hidden%(2*freq[0]) == 0 {
 		c.Heads = c.Hidden / (2 * freq[0])
 	}
 	c.Blocks = max(c.Blocks, set.Count("blocks."))

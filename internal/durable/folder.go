@@ -211,7 +211,7 @@ func (f *Folder) put(i int, seed uint64, data []byte) error {
 	case i != e.Index:
 		return fmt.Errorf("%s: output %d after %d, want the next one", f.dir, i, e.Index-1)
 	}
-	if err := f.m.alone(); err != nil {
+	if err := f.m.unchanged(); err != nil {
 		return err
 	}
 	if err := writeFile(f.fsys, f.dir, f.Name(i), data); err != nil {

@@ -182,17 +182,12 @@ func (l *Lines) put(i int, seed uint64, line []byte) error {
 
 // append adds the next lines, each with its newline.
 func (l *Lines) append(list []Entry, lines []byte) error {
-	if err := l.m.alone(); err != nil {
+	if err := l.m.unchanged(); err != nil {
 		return err
 	}
-	if _, err := l.file.WriteAt(lines, l.size); err != nil {
-		_ = l.file.Truncate(l.size) // opening repairs what stays
+	if err := appendSynced(l.file, &l.size, lines); err != nil {
 		return err
 	}
-	if err := l.file.Sync(); err != nil {
-		return err
-	}
-	l.size += int64(len(lines))
 	return l.m.append(list...)
 }
 

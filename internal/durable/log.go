@@ -59,9 +59,9 @@ func (l *Log) Cut(size int64) error {
 	return l.file.Sync()
 }
 
-// alone returns an error when the file is not as this run left it. It detects a second writer where
-// locks do nothing, as on some network filesystems.
-func (l *Log) alone() error {
+// unchanged returns an error if the file does not have the size that this run left. It detects a
+// second writer where locks do nothing, as on some network filesystems.
+func (l *Log) unchanged() error {
 	size, err := l.file.Size()
 	if err != nil {
 		return err
@@ -77,17 +77,23 @@ func (l *Log) alone() error {
 // returns.
 func (l *Log) Append(line []byte) error {
 	line = append(bytes.Clone(line), '\n')
-	if err := l.alone(); err != nil {
+	if err := l.unchanged(); err != nil {
 		return err
 	}
-	if _, err := l.file.WriteAt(line, l.size); err != nil {
-		_ = l.file.Truncate(l.size) // opening repairs what stays
+	return appendSynced(l.file, &l.size, line)
+}
+
+// appendSynced writes data at the end of a file of *size bytes, which it updates, and syncs. What it
+// could not write whole it takes back.
+func appendSynced(f File, size *int64, data []byte) error {
+	if _, err := f.WriteAt(data, *size); err != nil {
+		_ = f.Truncate(*size) // if this fails, opening the file repairs it
 		return err
 	}
-	if err := l.file.Sync(); err != nil {
+	if err := f.Sync(); err != nil {
 		return err
 	}
-	l.size += int64(len(line))
+	*size += int64(len(data))
 	return nil
 }
 

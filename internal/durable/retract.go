@@ -116,7 +116,7 @@ func (m *manifest) after(bad []int) (list []Entry, size int64, err error) {
 
 // cut takes back the last n entries.
 func (m *manifest) cut(size int64, n int) error {
-	if err := m.alone(); err != nil {
+	if err := m.unchanged(); err != nil {
 		return err
 	}
 	m.entries = m.entries[:len(m.entries)-n]

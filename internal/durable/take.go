@@ -43,7 +43,7 @@ func (f *Folder) release() error {
 		if len(list) == 0 {
 			return nil
 		}
-		if err := f.m.alone(); err != nil {
+		if err := f.m.unchanged(); err != nil {
 			return err
 		}
 		for _, e := range list {
@@ -85,7 +85,7 @@ func (f *Folder) Adopt(list []Entry, from func(e Entry) string) error {
 }
 
 func (f *Folder) adopt(list []Entry, from func(e Entry) string) error {
-	if err := f.m.alone(); err != nil {
+	if err := f.m.unchanged(); err != nil {
 		return err
 	}
 	for k, e := range list {

@@ -67,25 +67,16 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 	if c, err = fromTensors(set); err != nil {
 		return c, nil, err
 	}
-	for _, d := range []struct {
-		name string
-		have *int
-		size *int
-	}{
-		{"n_embd", f.Hidden, &c.Hidden}, {"n_head", f.Heads, &c.Heads}, {"n_layer", f.Blocks, &c.Blocks},
-		{"n_inner", f.MLP, &c.MLP}, {"n_positions", f.Positions, &c.Context},
-		{"n_ctx", f.Context, &c.Context},
-		{"vocab_size", f.Vocab, &c.Vocab},
-	} {
-		switch {
-		case d.have == nil:
-		case *d.have < 1 || *d.have > maxSize:
-			return c, nil, fmt.Errorf("config.json: %s is %d, want 1 to %d", d.name, *d.have, maxSize)
-		case *d.size == 0:
-			*d.size = *d.have
-		case *d.size != *d.have:
-			notes = append(notes, fmt.Sprintf("config.json says %s %d, the tensors %d: the tensors are right", d.name, *d.have, *d.size))
-		}
+	var sizes model.ConfigSizes
+	sizes.Decide("n_embd", f.Hidden, &c.Hidden, maxSize)
+	sizes.Decide("n_head", f.Heads, &c.Heads, maxSize)
+	sizes.Decide("n_layer", f.Blocks, &c.Blocks, maxSize)
+	sizes.Decide("n_inner", f.MLP, &c.MLP, maxSize)
+	sizes.Decide("n_positions", f.Positions, &c.Context, maxSize)
+	sizes.Decide("n_ctx", f.Context, &c.Context, maxSize)
+	sizes.Decide("vocab_size", f.Vocab, &c.Vocab, maxSize)
+	if sizes.Err != nil {
+		return c, nil, sizes.Err
 	}
 	c.Eps = 1e-5
 	if f.Eps != nil {
@@ -113,33 +104,21 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 		err = fmt.Errorf("config.json: scale_attn_by_inverse_layer_idx is true, want false, the " +
 			"attention of GPT-2")
 	}
-	return c, notes, err
+	return c, sizes.Notes, err
 }
 
 // fromTensors reads the sizes that tensors have.
 func fromTensors(set *weights.Set) (c Config, err error) {
-	dims := func(name string) ([]int, error) {
-		t, ok := set.Get(name)
-		if !ok || len(t.Shape) != 2 {
-			return nil, fmt.Errorf("tensor %q with 2 dimensions is missing", name)
-		}
-		for _, d := range t.Shape {
-			if d < 1 {
-				return nil, fmt.Errorf("tensor %q has shape %v, want sizes from 1 on", name, t.Shape)
-			}
-		}
-		return t.Shape, nil
-	}
-	token, err := dims(anchor)
+	token, err := model.TensorShape(set, anchor, 2)
 	if err != nil {
 		return c, err
 	}
-	position, err := dims("wpe.weight")
+	position, err := model.TensorShape(set, "wpe.weight", 2)
 	if err != nil {
 		return c, err
 	}
 	c.Vocab, c.Hidden, c.Context, c.MLP = token[0], token[1], position[0], 4*token[1]
-	if up, err := dims("h.0.mlp.c_fc.weight"); err == nil {
+	if up, err := model.TensorShape(set, "h.0.mlp.c_fc.weight", 2); err == nil {
 		c.MLP = up[1]
 	}
 	c.Blocks = max(c.Blocks, set.Count("h."))
