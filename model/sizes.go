@@ -1,0 +1,43 @@
+package model
+
+import (
+	"fmt"
+
+	"unmask/weights"
+)
+
+// ConfigSizes puts the sizes in a config.json beside those of the tensors. It keeps the first error.
+type ConfigSizes struct {
+	Notes []string // where config.json has another size than the tensors
+	Err   error
+}
+
+// Decide completes a size of a network that the tensors have, 0 if they do not show it, with the one
+// that config.json has under a name, nil if it has none. The latter must be 1 to most. If both are
+// there and differ the tensors' stays, with a note.
+func (c *ConfigSizes) Decide(name string, have *int, size *int, most int) {
+	switch {
+	case c.Err != nil || have == nil:
+	case *have < 1 || *have > most:
+		c.Err = fmt.Errorf("config.json: %s is %d, want 1 to %d", name, *have, most)
+	case *size == 0:
+		*size = *have
+	case *size != *have:
+		c.Notes = append(c.Notes, fmt.Sprintf(
+			"config.json says %s %d, the tensors %d: the tensors are right", name, *have, *size))
+	}
+}
+
+// TensorShape returns the shape of a tensor that must have `dims` dimensions, each at least 1.
+func TensorShape(set *weights.Set, name string, dims int) ([]int, error) {
+	t, ok := set.Get(name)
+	if !ok || len(t.Shape) != dims {
+		return nil, fmt.Errorf("tensor %q with %d dimensions is missing", name, dims)
+	}
+	for _, d := range t.Shape {
+		if d < 1 {
+			return nil, fmt.Errorf("tensor %q has shape %v, want sizes from 1 on", name, t.Shape)
+		}
+	}
+	return t.Shape, nil
+}
