@@ -64,7 +64,7 @@ func (e *BindError) Error() string {
 	if n := len(e.Mismatched); n > 0 {
 		var list []string
 		for _, m := range e.Mismatched {
-			list = append(list, fmt.Sprintf("%q is %s, wanted %s", m.Name, m.Found, m.Wanted))
+			list = append(list, fmt.Sprintf("%q is %s, want %s", m.Name, m.Found, m.Wanted))
 		}
 		parts = append(parts, fmt.Sprintf("%d misshaped: %s", n, strings.Join(list, ", ")))
 	}

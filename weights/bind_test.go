@@ -97,7 +97,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	require.EqualError(t, err, `weights do not fit the network: `+
 		`2 missing: "blocks.0.attn.qkv.weight", "out.weight"; `+
 		`2 unexpected: "apple", "backbone.zebra"; `+
-		`2 misshaped: "blocks.1.attn.qkv.weight" is [3 2], wanted [2 3], "blocks.1.mlp.weight" is [1 1], wanted [1]`)
+		`2 misshaped: "blocks.1.attn.qkv.weight" is [3 2], want [2 3], "blocks.1.mlp.weight" is [1 1], want [1]`)
 	var e *BindError
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, []string{"noise.sigma.0"}, report.Unused)
@@ -157,7 +157,7 @@ func TestBindRefusesOtherTypes(t *testing.T) {
 	s := model(fitting(""))
 	s.tensors["out.weight"].DType = "F8_E4M3"
 	require.ErrorContains(t, Bind(newNetwork(), s, BindOptions{}),
-		`"out.weight" is of F8_E4M3, wanted F32, F16, BF16 or F64`)
+		`"out.weight" is of F8_E4M3, want F32, F16, BF16 or F64`)
 	require.ErrorContains(t, Bind(newNetwork(), s, BindOptions{Ignore: []string{"[x"}}),
 		"ignore pattern")
 }

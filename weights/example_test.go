@@ -49,7 +49,7 @@ func Example() {
 	}
 	fmt.Println(values)
 	// Output:
-	// weights do not fit the network: 1 misshaped: "layers.1.weight" is [2 1], wanted [1 2]
+	// weights do not fit the network: 1 misshaped: "layers.1.weight" is [2 1], want [1 2]
 	// <nil>
 	// [1 -2]
 }

@@ -32,7 +32,7 @@ func tensorA(dtype, shape, offsets string) string {
 	return fmt.Sprintf(`{"a":{"dtype":%s,"shape":%s,"data_offsets":%s}}`, dtype, shape, offsets)
 }
 
-// Cases 1 to 31, each file with what its error must say.
+// Each bad file gives an error with a certain text.
 func TestBadFiles(t *testing.T) {
 	sameRange := func(n int) string {
 		var b strings.Builder

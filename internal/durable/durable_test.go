@@ -271,8 +271,8 @@ func TestRetract(t *testing.T) {
 	}
 }
 
-// Cases 83, 84 and 89: every operation of a run fails, or is its last, and the next run
-// finishes it byte for byte.
+// Every operation of a run fails in turn, or is the last one, and the next run completes the output
+// byte for byte.
 func TestEveryOperation(t *testing.T) {
 	all := maps.Clone(runs)
 	maps.Copy(all, orders)

@@ -254,7 +254,7 @@ func TestWrongWeights(t *testing.T) {
 	_, err := Load(src, model.Options{Backend: plain.New()})
 	require.ErrorContains(t, err, `1 missing: "h.2.mlp.c_fc.weight"`)
 	require.ErrorContains(t, err, `1 unexpected: "extra"`)
-	require.ErrorContains(t, err, `"h.1.ln_1.bias" is [8 8], wanted [64]`)
+	require.ErrorContains(t, err, `"h.1.ln_1.bias" is [8 8], want [64]`)
 }
 
 func TestBadConfigs(t *testing.T) {

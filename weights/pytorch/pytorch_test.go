@@ -67,7 +67,7 @@ func values(t *testing.T, d weights.DType, shape []int, data []byte) []float64 {
 	return out
 }
 
-// Case 65 (tick): shared storage, transposed and strided views, bfloat16, float16.
+// Shared storage, transposed and strided views, bfloat16 and float16 are read.
 func TestViewsOfOneStorage(t *testing.T) {
 	for _, name := range []string{"views2.pth", "views4.pth", "nested.pth"} {
 		c, err := Open(filepath.Join("testdata", name))
@@ -112,7 +112,7 @@ func TestModern(t *testing.T) {
 	}
 }
 
-// Case 64 (tick): a Namespace, Lightning's and OmegaConf's objects are kept as data.
+// The objects of argparse (Namespace), Lightning and OmegaConf are kept as data.
 func TestObjects(t *testing.T) {
 	c, err := Open("testdata/mage.pth")
 	require.NoError(t, err)
