@@ -1,20 +1,19 @@
-// Package backend says what a device computes for a masked diffusion model.
+// Package backend is the interface of a device that computes masked diffusion models.
 //
-// A Backend is a gorgonia tensor.Engine, so every activation, key and value is a
-// *tensor.Dense that lives on it and gorgonia programs run on its kernels. On top
-// of that it has about twenty kernels with an explicit destination: there is no
-// tensor algebra and no hidden allocation.
+// A Backend is a gorgonia tensor.Engine, so every activation, key and value is a *tensor.Dense in
+// its memory, and gorgonia programs run on its kernels. In addition it has about twenty kernels
+// with an explicit destination: there is no tensor algebra and no hidden allocation.
 //
-// Activations are float32 and row-major, [rows, width]. Tensors are allocated once
-// for the largest row count; each call says how many of their rows it means. So a
-// batch of full passes, of partial passes, or of ragged both is one call.
+// Activations are float32 and row-major, [rows, width]. Tensors are allocated once, for the largest
+// number of rows; each call says how many of their rows it uses. So a batch of full passes, of
+// partial passes, or of both is one call.
 //
 // Misuse (a shape that does not fit) panics and names the kernel and the shapes.
 package backend
 
 import "gorgonia.org/tensor"
 
-// Precision is the arithmetic of the weight products. Sums are always float32 (int32 for
+// Precision is the arithmetic of the products with weights. Sums are always float32 (int32 for
 // Int8), and norms, softmax and the residual stream stay float32.
 type Precision uint8
 
@@ -22,8 +21,8 @@ type Precision uint8
 const (
 	F32  Precision = iota // float32 weights and activations
 	BF16                  // both rounded to bfloat16, to nearest even
-	Int8                  // weights a scale a channel, activations a scale a row
-	// weights in a block format, activations a scale for 32: what PackBlocks makes
+	Int8                  // weights with a scale per channel, activations with a scale per row
+	// weights in a block format, activations with a scale per 32 values: see PackBlocks
 	Blocks
 )
 
@@ -39,7 +38,7 @@ const (
 	ReLU
 )
 
-// Matrix is a weight matrix [Out, In] as its backend packed it. It never changes.
+// Matrix is a weight matrix [Out, In] packed by a backend. It never changes.
 type Matrix interface {
 	Out() int
 	In() int
@@ -47,8 +46,8 @@ type Matrix interface {
 	Bytes() int // device memory it takes
 }
 
-// RowFunc writes row i of a [out, in] matrix to dst, len(dst) = in. Pack calls it
-// from several goroutines, each row once.
+// RowFunc writes row i of an [out, in] matrix to dst, len(dst) = in. Pack calls it from several
+// goroutines, once for each row.
 type RowFunc func(i int, dst []float32)
 
 // Epilogue is what Linear and Conv do to a product before it is stored:
@@ -59,20 +58,21 @@ type Epilogue struct {
 	Act  Activation
 	Add  bool // accumulate into dst: the residual connection
 
-	// Times [*, out], nil for 1, is multiplied in row by row: the other half of a gated MLP (Shazeer
-	// 2020, "GLU variants improve transformer"). It may be dst, without Add. Linear alone takes it.
+	// Times [*, out] is multiplied in row by row: the other half of a gated MLP (Shazeer 2020, "GLU
+	// variants improve transformer"). Nil means 1. It may be dst, unless Add is set. Only Linear
+	// supports it.
 	Times *tensor.Dense
 }
 
-// Norm is a layer norm's affine part and epsilon. Nil Scale is 1, nil Shift is 0. An RMS norm
+// Norm holds a norm's affine part and epsilon. Nil Scale means 1, nil Shift means 0. An RMS norm
 // has no Shift.
 type Norm struct {
 	Scale, Shift *tensor.Dense // [width]
 	Eps          float32
 }
 
-// Segment ties rows of an activation to a sequence of the batch: rows Row..Row+Rows-1
-// belong to sequence Seq. With causal attention the first of them stands at position Pos.
+// Segment assigns rows of an activation to a sequence of the batch: rows Row..Row+Rows-1 belong to
+// sequence Seq. With causal attention the first of them is at position Pos.
 type Segment struct {
 	Seq, Row, Rows, Pos int
 }
@@ -80,11 +80,12 @@ type Segment struct {
 // Heads is the shape of an attention layer.
 type Heads struct {
 	Heads, HeadDim int
-	KV             int  // key and value heads, each for Heads/KV query heads; 0 means Heads
-	Keys           int  // keys and values 0..Keys-1 are attended
-	Causal         bool // a row sees keys up to its own position only (GPT-2)
-	// with Causal, a row sees keys to the end of its block of Block positions, a power of two; 0
-	// means 1
+	// number of key and value heads, each for Heads/KV query heads; 0 means Heads
+	KV     int
+	Keys   int  // rows attend to keys and values 0..Keys-1
+	Causal bool // a row attends only to keys up to its own position (GPT-2)
+	// with Causal, a row attends to keys up to the end of its own block of Block positions, a power
+	// of two; 0 means 1
 	Block int
 	// the factors of both products may be rounded, to 8 bits or more each; softmax and sums stay
 	// float32
@@ -99,7 +100,7 @@ func (h Heads) KVHeads() int {
 	return h.KV
 }
 
-// Sees returns how many keys a row at a position attends to.
+// Sees returns the number of keys that the row at a position attends to.
 func (h Heads) Sees(pos int) int {
 	if !h.Causal {
 		return h.Keys
@@ -107,16 +108,15 @@ func (h Heads) Sees(pos int) int {
 	return min(h.Keys, (pos|(max(h.Block, 1)-1))+1)
 }
 
-// Rotary holds the angles' cosines and sines of a rotary embedding, [positions, half] each,
-// float32 as the published model computes them (half-split, GPT-NeoX): number i of a head
-// turns with number i+half. Numbers from 2*half on stay as they are.
+// Rotary holds the cosines and sines of a rotary embedding, [positions, half] each, float32 as the
+// published models compute them (half-split, GPT-NeoX): number i of a head is rotated with number
+// i+half. Numbers from 2*half on stay unchanged.
 type Rotary struct {
 	Cos, Sin *tensor.Dense
 }
 
-// Head is an output head: logits = Scale*(x W^T + bias), of which the first Outcomes
-// columns are outcomes. Columns beyond (the mask token) take part in no reduction. A bias of
-// -Inf forbids an outcome.
+// Head is an output head: logits = Scale*(x W^T + bias). The first Outcomes columns are outcomes;
+// reductions ignore the others (the mask token). A bias of -Inf forbids an outcome.
 type Head struct {
 	W        Matrix
 	Bias     *tensor.Dense // [out], nil for none
@@ -124,8 +124,8 @@ type Head struct {
 	Scale    float32 // inverse temperature; 0 means 1
 }
 
-// HeadStats are reductions over p = softmax(logits) of a row. Nil slices are not
-// computed; the others have a value for each row.
+// HeadStats are reductions over p = softmax(logits) of each row. Nil slices are not computed; the
+// others receive one value per row.
 type HeadStats struct {
 	Beta      float64
 	LogMoment []float64 // log sum_x p(x)^Beta
@@ -135,13 +135,13 @@ type HeadStats struct {
 	LogSum    []float64 // log sum_x exp(logit): finite unless a logit is NaN or +Inf, or all are -Inf
 }
 
-// HeadDraw are samples by inverse CDF, one uniform a row. The token of row i is drawn from
-// p^Power, normalised, by Uniform[i] in (0,1), the outcomes in index order.
+// HeadDraw are samples by inverse CDF, with one uniform number per row. The token of row i is drawn
+// from p^Power, normalised, with Uniform[i] in (0,1) and the outcomes in index order.
 type HeadDraw struct {
 	Power   float64
 	Uniform []float64
 	Token   []int32
-	LogP    []float64 // log p(token), of p itself whatever Power is
+	LogP    []float64 // log p(token), of p itself at any Power
 }
 
 // Backend is one device.
@@ -153,11 +153,11 @@ type Backend interface {
 
 	// New returns a zeroed float32 tensor in the device's memory.
 	New(shape ...int) *tensor.Dense
-	// Write copies src to row `row` and after of dst; Read copies from there to dst.
+	// Write copies src to dst from row `row` on; Read copies src from row `row` on to dst.
 	Write(dst *tensor.Dense, row int, src []float32)
 	Read(dst []float32, src *tensor.Dense, row int)
 
-	// Pack lays out a weight matrix once, at load.
+	// Pack packs a weight matrix once, when a model is loaded.
 	Pack(out, in int, as Precision, row RowFunc) Matrix
 
 	// Linear computes dst[:rows] = epilogue(x[:rows] W^T). x [*, in], dst [*, out].
@@ -185,44 +185,44 @@ type Backend interface {
 	AddScaled(dst, src *tensor.Dense, from []int32, scale []float32)
 	Scatter(dst, src *tensor.Dense, to []int32)
 
-	// SplitHeads takes rows of qkv [*, (heads+2*kv)*headDim] apart: queries to q [*, heads*headDim],
-	// keys and values to position pos[row] of their sequence in k and v
-	// [batch, kv, length, headDim]. Queries and keys are rotated unless r is nil.
+	// SplitHeads splits rows of qkv [*, (heads+2*kv)*headDim]: queries go to q [*, heads*headDim],
+	// keys and values to position pos[row] of their sequence in k and v [batch, kv, length,
+	// headDim]. Queries and keys are rotated unless r is nil.
 	SplitHeads(q, k, v, qkv *tensor.Dense, segs []Segment, pos []int32, h Heads, r *Rotary)
 	// Attention computes dst = softmax(q k^T/sqrt(headDim)) v for the rows of segs.
 	// q and dst [*, heads*headDim], k and v [batch, kv, length, headDim]: query head h attends to
 	// key head h*kv/heads.
 	Attention(dst, q, k, v *tensor.Dense, segs []Segment, h Heads)
 
-	// HeadStats, HeadSample and HeadVisit run the output head over x[:rows] and never write its
-	// logits out. HeadVisit passes on all columns of one row at a time, from several goroutines;
-	// logits are valid during the call only.
+	// HeadStats, HeadSample and HeadVisit run the output head over x[:rows] and do not store its
+	// logits. HeadVisit passes all columns of one row at a time to visit, from several goroutines;
+	// the slice is valid only during the call.
 	HeadStats(x *tensor.Dense, rows int, h Head, s *HeadStats)
 	HeadSample(x *tensor.Dense, rows int, h Head, d *HeadDraw)
 	HeadVisit(x *tensor.Dense, rows int, h Head, visit func(row int, logits []float32))
 
-	// Conv is a two-dimensional convolution in NHWC. GroupNorm computes the affine map that a
-	// group norm is for these inputs; Conv applies it, and swish, while it reads x.
+	// Conv is a two-dimensional convolution in NHWC. GroupNorm computes the affine map that equals
+	// a group norm for these inputs; Conv applies it, and swish, while it reads x.
 	Conv(dst, x *tensor.Dense, s ConvShape, w Matrix, in ConvInput, e Epilogue)
 	GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int, n Norm)
 	// Pool takes the mean or the maximum of windows, NHWC.
 	Pool(dst, x *tensor.Dense, s ConvShape, kind PoolKind)
 }
 
-// ConvShape describes a convolution or pooling: x [Batch, Height, Width, In] to
-// dst [Batch, OutHeight(), OutWidth(), Out]. Weights are packed [Out, KH*KW*In], the
-// input channel fastest.
+// ConvShape describes a convolution or pooling from x [Batch, Height, Width, In] to dst [Batch,
+// OutHeight(), OutWidth(), Out]. Weights are packed [Out, KH*KW*In], the input channel fastest.
 type ConvShape struct {
 	Batch, Height, Width, In, Out int
 	KH, KW                        int
 	Stride                        int // 0 means 1
-	PadH, PadW                    int // zeros on both sides
+	PadH, PadW                    int // zero padding on both sides
 	Up                            bool
-	DstStride, DstOffset          int // channels of dst and the first one written; 0: Out and 0
+	// channels of a pixel in dst, and the first one written; 0 means Out and 0
+	DstStride, DstOffset int
 }
 
-// ConvInput is what Conv does to its input while it reads: x*Scale[b,c]+Shift[b,c], then
-// swish with SiLU. Nil Scale and Shift leave x as it is.
+// ConvInput is applied by Conv to its input while it reads: x*Scale[b,c]+Shift[b,c], then swish if
+// SiLU is set. Nil Scale and Shift leave x unchanged.
 type ConvInput struct {
 	Scale, Shift *tensor.Dense // [batch, In]
 	SiLU         bool
@@ -231,7 +231,7 @@ type ConvInput struct {
 // PoolKind says how Pool reduces a window.
 type PoolKind uint8
 
-// Mean counts the window's pixels inside the image only; Max ignores padding.
+// Mean averages only the window's pixels inside the image; Max ignores padding.
 const (
 	Mean PoolKind = iota
 	Max

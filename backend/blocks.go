@@ -13,21 +13,21 @@ type BlockType = quant.Type
 type BlockRows struct {
 	Out  int // rows
 	Type BlockType
-	Row  func(i int, dst []byte) // writes row i's blocks; called as a RowFunc is
+	Row  func(i int, dst []byte) // writes row i's blocks; concurrency as for RowFunc
 }
 
-// Blocker is a Backend that multiplies weights in block formats as they are: activations are
-// rounded to 255 levels 32 at a time, products of levels are summed as integers, and only these
-// sums become float32. Other devices get the weights' values through Pack.
+// Blocker is a Backend that multiplies weights in block formats directly: activations are rounded
+// to 255 levels per 32 values, products of levels are summed as integers, and only these sums
+// become float32. Other devices get the weights' values through Pack.
 type Blocker interface {
-	// PackBlocks lays out matrices [Out, in] of one input as one, whose outputs follow each other.
-	// in must be whole blocks of each.
+	// PackBlocks packs matrices [Out, in] with the same input as one matrix with their outputs in
+	// order. in must be whole blocks of each format.
 	PackBlocks(in int, parts ...BlockRows) Matrix
 }
 
-// Unpacker is a Backend that multiplies no block formats, and has a precision that keeps what they
-// say in less memory than float32: a model of 8 bits a weight and less would take four times its
-// file.
+// Unpacker is a Backend that does not multiply block formats but has a precision that keeps their
+// values in less memory than float32; in float32 a model of 8 bits per weight would take four times
+// its file's size.
 type Unpacker interface {
 	Unpacks() Precision
 }

@@ -6,8 +6,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// The checks that every device makes before a kernel runs. They panic with the kernel's
-// name and the shapes, and allocate nothing when all is well.
+// These checks run on every device before a kernel. They panic with the kernel's name and the
+// shapes, and do not allocate if nothing is wrong.
 
 // Width returns t's last dimension.
 func Width(t *tensor.Dense) int {
@@ -18,7 +18,7 @@ func Width(t *tensor.Dense) int {
 	return s[len(s)-1]
 }
 
-// Rows returns how many rows of Width(t) t has.
+// Rows returns the number of rows of Width(t) in t.
 func Rows(t *tensor.Dense) int {
 	n := 1
 	for _, d := range t.Shape()[:max(t.Dims()-1, 0)] {
@@ -27,7 +27,7 @@ func Rows(t *tensor.Dense) int {
 	return n
 }
 
-// HeadScale returns h.Scale, 1 for 0.
+// HeadScale returns h.Scale, or 1 if it is 0.
 func HeadScale(h Head) float32 {
 	if h.Scale == 0 {
 		return 1
@@ -35,7 +35,7 @@ func HeadScale(h Head) float32 {
 	return h.Scale
 }
 
-// ConvTarget returns how many channels a pixel of dst has, and the first that is written.
+// ConvTarget returns the number of channels of a pixel in dst, and the first that is written.
 func ConvTarget(s ConvShape) (stride, offset int) {
 	if s.DstStride == 0 {
 		return s.Out, s.DstOffset
@@ -59,7 +59,7 @@ func checkVector(kernel, name string, t *tensor.Dense, n int) {
 	}
 }
 
-// CheckRowCount checks that x has rows rows.
+// CheckRowCount checks that x has at least `rows` rows.
 func CheckRowCount(kernel string, x *tensor.Dense, rows int) {
 	checkRows(kernel, "x", x, rows, Width(x))
 }
@@ -71,7 +71,7 @@ func CheckCopy(kernel string, t *tensor.Dense, row, n int) {
 	}
 }
 
-// CheckRows checks a copy of rows at of src to the first of dst.
+// CheckRows checks a copy of the rows `at` of src to the first rows of dst.
 func CheckRows(kernel string, dst, src *tensor.Dense, at []int32) {
 	checkRows(kernel, "tensor", dst, len(at), Width(src))
 	rows := Rows(src)
@@ -166,7 +166,7 @@ func checkSegments(kernel string, t *tensor.Dense, batch int, segs []Segment) {
 	}
 }
 
-// CheckSegmentRows checks that x has the rows of segs and per a row for each sequence.
+// CheckSegmentRows checks that x has the rows of segs, and `per` a row for each sequence.
 func CheckSegmentRows(kernel string, x, per *tensor.Dense, segs []Segment) {
 	checkRows(kernel, "row of a sequence", per, 0, Width(x))
 	checkSegments(kernel, x, Rows(per), segs)

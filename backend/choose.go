@@ -2,22 +2,22 @@ package backend
 
 import "gorgonia.org/tensor"
 
-// Chooser is a device that can choose positions and draw their tokens by itself, with nothing read
-// in between. A Backend without it leaves that to its caller, to the same end.
+// Chooser is a device that can choose positions and draw their tokens without copying anything to
+// the host in between. For other Backends the caller does this, with the same result.
 type Chooser interface {
-	// HeadChoose ranks rows, the candidates, and draws tokens of those that come first, as c says.
-	// project returns the head's input of candidates first..first+n-1, n at most ChoiceRows, valid
-	// until its next call.
+	// HeadChoose ranks rows, the candidates, and draws tokens for the first ones, as c describes.
+	// project returns the head's input of candidates first..first+n-1, with n at most ChoiceRows,
+	// valid until its next call.
 	HeadChoose(rows int, project func(first, n int) *tensor.Dense, h Head, c *Choice)
 }
 
 const (
-	ChoiceRows  = 1024 // candidates of one call of project
-	ChoiceGroup = 4096 // candidates of a group
+	ChoiceRows  = 1024 // most candidates of one call of project
+	ChoiceGroup = 4096 // most candidates of a group
 )
 
-// Measure is what candidates are ranked by, the largest first, the lowest index among equals. Noise
-// is that of internal/philox, u uniform in (0, 1) and xi = -log(-log(u)).
+// Measure is the score that ranks candidates, the largest first and the lowest index among equals.
+// Random numbers are those of internal/philox: u is uniform in (0, 1), and xi = -log(-log(u)).
 type Measure uint8
 
 // The measures of the paper's samplers.
@@ -25,41 +25,42 @@ const (
 	ByOrder  Measure = iota // Choice.Order of the position, the lowest first
 	ByNoise                 // u
 	ByMoment                // log sum_x p(x)^Beta + xi
-	// log p(x) + Noise*xi of a token x drawn at every candidate, which is the token
+	// log p(x) + Noise*xi of a token x drawn at every candidate; x is also the token
 	ByDraw
 )
 
-// Choice has how candidates of a batch's sequences are chosen and, after the call, which were.
+// Choice holds how the candidates of a batch's sequences are chosen and, after the call, the
+// results.
 type Choice struct {
 	Groups   []Candidates
-	Position []int32 // [rows] in its sequence, ascending in a group
-	Seed     uint64  // of the noise, with Step
+	Position []int32 // [rows] position in the sequence, ascending within a group
+	Seed     uint64  // with Step, of the random numbers
 	Step     uint32
 
-	By    [2]Measure // of the first and of the other candidates of a group
-	Order []int32    // ByOrder: [positions]
-	Beta  float64    // ByMoment
-	Noise float64    // ByDraw
+	By    [2]Measure // for the first and for the other candidates of a group
+	Order []int32    // for ByOrder: [positions]
+	Beta  float64    // for ByMoment
+	Noise float64    // for ByDraw
 	Power float64    // tokens are drawn from p^Power
 
-	// Results, group after group, the first to be chosen first.
+	// Results, group after group, in the order of choice.
 	Row   []int32   // [sum of Count] index of the candidate
 	Token []int32   // [sum of Draw]
 	LogP  []float64 // [sum of Draw] log p(token)
-	// the lowest candidate found to have no distribution, -1 for none; drawn ones show in LogP
+	// the lowest candidate found without a distribution, -1 for none; drawn ones have it in LogP
 	Undefined int
 }
 
-// Candidates are those of one sequence: Row..Row+Rows-1.
+// Candidates are those of one sequence: rows Row..Row+Rows-1.
 type Candidates struct {
 	Row, Rows int
-	Sequence  uint32 // of the noise
-	First     int    // how many are chosen by By[0]
-	Count     int    // how many are chosen in all
-	Draw      int    // how many of these, the first, get tokens
+	Sequence  uint32 // of the random numbers
+	First     int    // number chosen by By[0]
+	Count     int    // number chosen in all
+	Draw      int    // number of these, the first ones, whose tokens are drawn
 }
 
-// Chosen returns how many candidates are chosen and how many drawn.
+// Chosen returns the number of candidates chosen, and the number drawn.
 func (c *Choice) Chosen() (chosen, drawn int) {
 	for _, g := range c.Groups {
 		chosen += g.Count

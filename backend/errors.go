@@ -2,13 +2,13 @@ package backend
 
 import "fmt"
 
-// DeviceError is a failed call of a device's driver. Kernels return nothing, so they panic with
-// it; Recover turns the panic into an error where a pass, a load or a decoding ends.
+// DeviceError is a failed call of a device's driver. Kernels return nothing, so they panic with it;
+// Recover turns the panic into an error at the end of a pass, a load or a decoding.
 type DeviceError struct {
-	Call   string // as the driver names it, such as cuMemAlloc_v2
+	Call   string // in the driver's spelling, such as cuMemAlloc_v2
 	Code   int
-	Name   string // of the code, such as CUDA_ERROR_OUT_OF_MEMORY
-	Detail string // what was asked for and what helps, "" for nothing to add
+	Name   string // of the error code, such as CUDA_ERROR_OUT_OF_MEMORY
+	Detail string // what was requested and what helps; may be ""
 }
 
 func (e *DeviceError) Error() string {
@@ -19,7 +19,7 @@ func (e *DeviceError) Error() string {
 	return s
 }
 
-// Recover, deferred, sets *err to the DeviceError of a panic. Other panics go on.
+// Recover, deferred, sets *err to the DeviceError of a panic. Other panics continue.
 func Recover(err *error) {
 	switch e := recover().(type) {
 	case nil:

@@ -6,15 +6,16 @@ import (
 	"unmask/weights"
 )
 
-// ConfigSizes puts the sizes in a config.json beside those of the tensors. It keeps the first error.
+// ConfigSizes puts the sizes in a config.json beside those of the tensors, and keeps the first
+// error.
 type ConfigSizes struct {
 	Notes []string // where config.json has another size than the tensors
 	Err   error
 }
 
-// Decide completes a size of a network that the tensors have, 0 if they do not show it, with the one
-// that config.json has under a name, nil if it has none. The latter must be 1 to most. If both are
-// there and differ the tensors' stays, with a note.
+// Decide completes a size of a network that the tensors have, 0 if they do not show it, with the
+// one that config.json has under a name, nil if it has none. The latter must be 1 to most. If both
+// are there and differ the tensors' stays, with a note.
 func (c *ConfigSizes) Decide(name string, have *int, size *int, most int) {
 	switch {
 	case c.Err != nil || have == nil:

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	queryBlock = 192 // rows of an item at most, a multiple of every panel
-	mostKeys   = 96  // keys whose scores are held at a time, at most
+	queryBlock = 192 // most rows of an item, a multiple of every panel's lanes
+	mostKeys   = 96  // most keys whose scores are held at a time
 )
 
 // attentionJob is an Attention; an item is a block of rows of one head. Queries lie along the
@@ -26,10 +26,10 @@ type attentionJob struct {
 	panels       []vec.Panel // the widest first
 	dst, q, k, v []float32
 	h            backend.Heads
-	rounded      bool // factors of both products: see stepRounded
+	rounded      bool // factors of both products are rounded, see stepRounded
 	length       int
 	blocks       blocks
-	scratch      []attentionScratch // of each worker
+	scratch      []attentionScratch // one for each worker
 	item         func(worker, i int)
 }
 
@@ -39,6 +39,7 @@ type attentionScratch struct {
 	scores          []float32 // [mostKeys, lanes] of a panel
 
 	// Rounded factors, two to a word: queries and a block of keys as integers with a scale each,
+	// Rounded factors, two in each word: queries and a block of keys as integers with a scale each,
 	// values as bfloat16.
 	// [dim/2, lanes] of each panel, [mostKeys, dim/2], [mostKeys/2, dim]
 	queries, keys, values []float32
@@ -59,17 +60,17 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 	for i := range j.scratch {
 		j.scratch[i].grow(h.HeadDim, j.panels[0].Lanes())
 	}
-	block := queryBlock / 2 // more items, which threads share better
+	block := queryBlock / 2 // more items, for an even share among threads
 	if j.rounded {
-		block = queryBlock // each item rounds all keys and values
+		block = queryBlock // because each item rounds all keys and values
 	}
 	v.pool.For(j.blocks.cut(segs, block)*h.Heads, j.item)
 	j.dst, j.q, j.k, j.v, j.blocks.segs = nil, nil, nil, nil, nil
 	v.attentions.put(j)
 }
 
-// grow makes room for heads of dim dimensions. All lies in one piece: buffers that the
-// collector's heap places as it likes can share places in the cache, which costs up to 15 %.
+// grow makes room for heads of dim dimensions in one piece: separate buffers on Go's heap can map
+// to the same cache sets, which costs up to 15 %.
 func (s *attentionScratch) grow(dim, lanes int) {
 	if len(s.q) >= queryBlock*dim {
 		return
@@ -90,7 +91,7 @@ func (j *attentionJob) block(worker, i int) {
 	head, dim, kv := i%j.h.Heads, j.h.HeadDim, j.h.KVHeads()
 	w := &j.scratch[worker]
 	place := (s.Seq*kv + head*kv/j.h.Heads) * j.length * dim
-	k, v := j.k[place:], j.v[place:] // the next head's follow, and are fetched at the end
+	k, v := j.k[place:], j.v[place:] // the next head's data follow and are prefetched at the end
 
 	lanes := j.load(w, s.Row+from, to-from, head)
 	clear(w.sum[:lanes])
@@ -123,10 +124,11 @@ func (j *attentionJob) block(worker, i int) {
 	j.store(w, s.Row+from, to-from, head)
 }
 
-// keyBlock is a block of keys and values, and what follows it, to be fetched meanwhile.
+// keyBlock is a block of keys and values, and the next block, which is prefetched meanwhile.
 type keyBlock struct{ k, v, nextK, nextV []float32 }
 
-// step takes the panel of queries at at, the first at position pos, past n keys from key on.
+// step processes n keys from `key` on for the panel of queries at `at`, the first of which is at
+// position pos.
 func (j *attentionJob) step(w *attentionScratch, p vec.Panel, at, n, key, pos int, b keyBlock) {
 	dim := j.h.HeadDim
 	p.Scores(w.scores, b.k, w.q[at*dim:], n, dim, b.v)
@@ -142,7 +144,7 @@ func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key,
 	p.ScoresFixed(w.scores, w.keys, w.scale, w.queries[at*dim/2:], n, dim, b.nextV)
 	j.mask(w.scores, p.Lanes(), n, key, pos)
 	even := n
-	if n%2 == 1 { // of a pair that no lane sees the second of
+	if n%2 == 1 { // half of the last pair, which no lane uses
 		even++
 		hide(w.scores[n*p.Lanes():][:p.Lanes()])
 	}
@@ -150,14 +152,14 @@ func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key,
 	p.ValuesBF16(w.o[at*dim:], w.values, w.scores, w.alpha[at:], even/2, dim, b.nextK)
 }
 
-// keyStep cuts keys into blocks of about 64, of nearly the same size.
+// keyStep divides keys into blocks of about 64 and nearly equal size.
 func keyStep(keys int) int {
 	blocks := max(1, (keys+32)/64)
 	return ((keys+blocks-1)/blocks + 7) &^ 7
 }
 
-// panel returns that for the next of n rows: the widest that they do not leave a narrow one's lanes
-// of empty.
+// panel returns the panel for the next of n rows: the widest one that leaves fewer lanes empty than
+// the narrowest has.
 func (j *attentionJob) panel(n int) vec.Panel {
 	narrow := j.panels[len(j.panels)-1]
 	for _, p := range j.panels {
@@ -168,13 +170,13 @@ func (j *attentionJob) panel(n int) vec.Panel {
 	return narrow
 }
 
-// mask hides, of n keys from `key` on, those that the lanes' rows, from position pos on, do not
-// see. Later lanes see no fewer.
+// mask hides, among n keys from `key` on, those that the lanes' rows, from position pos on, do not
+// attend to. Later lanes attend to at least as many.
 func (j *attentionJob) mask(scores []float32, lanes, n, key, pos int) {
 	if !j.h.Causal {
 		return
 	}
-	blind := lanes // lanes that do not see the key
+	blind := lanes // number of lanes that do not attend to the key
 	for i := n - 1; i >= 0; i-- {
 		for blind > 0 && j.h.Sees(pos+blind-1) > key+i {
 			blind--
@@ -192,8 +194,8 @@ func hide(scores []float32) {
 	}
 }
 
-// load puts rows of q into the lanes of panels, scaled for scores in units of log 2, and returns
-// how many lanes there are.
+// load writes rows of q to the lanes of panels, scaled for scores in units of log 2, and returns
+// the number of lanes.
 func (j *attentionJob) load(w *attentionScratch, row, rows, head int) int {
 	dim, width := j.h.HeadDim, j.h.Heads*j.h.HeadDim
 	var scale [8]float32

@@ -14,13 +14,13 @@ import (
 	"unmask/internal/simd"
 )
 
-// bits are what float32 results of every kernel are, on AVX2, AVX-512 and NEON.
+// bits are checksums of the float32 results of every kernel, on AVX2, AVX-512 and NEON.
 var bits = map[string]uint32{"linear": 0x5784372c, "layer norm": 0x39a6c6ba,
 	"split heads": 0x836e1439, "attention": 0x6e83a436, "head stats": 0x61e817e3,
 	"head sample": 0x707de88f, "group norm": 0xb6cb7cb5, "conv": 0xb66f5222}
 
-// TestBits: float32 results have the same bits on every instruction set, this year and next. Plain
-// Go may differ: it rounds products and computes functions in float64.
+// float32 results have the same bits on every instruction set, and must not change. Plain Go may
+// differ: it rounds products and computes functions in float64.
 func TestBits(t *testing.T) {
 	for _, level := range simd.Available() {
 		if level.ISA == simd.Generic {

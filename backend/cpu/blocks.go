@@ -5,8 +5,8 @@ import (
 	"unmask/internal/simd/gemm"
 )
 
-// PackBlocks lays out weights in panels that take as many bytes as the blocks, or up to a
-// seventeenth more. Rows are asked for a few at a time, on all threads, and never become float32.
+// PackBlocks packs weights in panels of the blocks' size, or up to a seventeenth more. It asks for
+// a few rows at a time, on all threads, and never converts them to float32.
 func (b *Backend) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
 	m := &matrix{out: backend.CheckBlocks(in, parts), in: in, as: backend.Blocks}
 	b.mu.Lock()
@@ -20,7 +20,7 @@ func (b *Backend) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix 
 	return m
 }
 
-// joined makes one of parts of the same type that follow each other: their input is packed once.
+// joined merges consecutive parts of the same type, so that their input is packed once.
 func joined(parts []backend.BlockRows) (all []backend.BlockRows) {
 	for _, p := range parts {
 		if n := len(all) - 1; n >= 0 && all[n].Type == p.Type {

@@ -9,7 +9,7 @@ import (
 )
 
 // conv is a convolution as a matrix product whose left factor, the windows of the images, is never
-// written out.
+// stored as a whole.
 //
 // An item is a strip of the result, which a worker computes in bands of a few rows. It first
 // prepares the rows of x below a band: mapped, activated, enlarged and with their zero margins,
@@ -71,7 +71,7 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	runtime.KeepAlive(in)
 }
 
-// plain says whether the windows are the pixels themselves.
+// plain reports whether the windows are single pixels.
 func (c *conv) plain() bool {
 	s := &c.s
 	return s.KH == 1 && s.KW == 1 && c.stride == 1 && s.PadH == 0 && s.PadW == 0 && !s.Up &&
@@ -135,7 +135,7 @@ func (c *conv) packed(w *worker, rows []float32, above, n int) {
 	}
 }
 
-// prepare writes row y of the enlarged image with its margins; rows outside are zero.
+// prepare writes row y of the enlarged image with its margins; rows outside the image are zero.
 func (c *conv) prepare(dst []float32, image, y int) {
 	s, up := &c.s, c.up()
 	if y < 0 || y >= up*s.Height {
@@ -147,7 +147,8 @@ func (c *conv) prepare(dst []float32, image, y int) {
 	clear(dst[len(dst)-margin:])
 	inside := dst[margin : len(dst)-margin]
 	src := c.x[(image*s.Height+y/up)*s.Width*s.In:][:s.Width*s.In]
-	mapped := inside[len(inside)-len(src):] // the enlarged pixels then spread from here to the left
+	// the enlarged pixels are then spread from here to the left
+	mapped := inside[len(inside)-len(src):]
 	if c.scale != nil {
 		c.b.ops.Affine(mapped, src, c.scale[image*s.In:][:s.In], c.shift[image*s.In:][:s.In])
 	} else {
@@ -165,7 +166,7 @@ func (c *conv) prepare(dst []float32, image, y int) {
 	}
 }
 
-// pack packs the windows of pixels first.. of a band.
+// pack packs the windows of `count` pixels of a band, from pixel first on.
 func (c *conv) pack(m *matrix, a operand, w *worker, rows []float32, first, count int) {
 	k, s := m.k, &c.s
 	run := s.KW * s.In

@@ -1,8 +1,8 @@
 // Package cpu is the backend for processors: AVX-512, AVX2, NEON or plain Go kernels, chosen at
 // run time, on a pool of threads.
 //
-// Results do not depend on the number of threads, on how many rows a call has, nor on where a
-// row stands among them.
+// Results do not depend on the number of threads, on the number of rows in a call, or on a row's
+// place among them.
 package cpu
 
 import (
@@ -19,14 +19,14 @@ import (
 // Options choose threads and instruction set.
 type Options struct {
 	Threads int // 0: all processors
-	// as in UNMASK_ISA: avx512, avx2-vnni, avx2, neon, generic; empty: that variable, or the best
+	// as in UNMASK_ISA: avx512, avx2-vnni, avx2, neon, generic; "" means that variable, or the best
 	ISA string
 }
 
-// Backend computes on the processor. It is a gorgonia engine whose matrix products run on its
-// kernels; gorgonia's other operations are those of its default engine.
+// Backend computes on the processor. It is a gorgonia engine whose matrix products run on its own
+// kernels; gorgonia's other operations run on its default engine.
 //
-// Calls from several goroutines are safe; one of them has the threads.
+// It may be called concurrently; one call at a time uses the threads.
 type Backend struct {
 	tensor.StdEng
 	vectors
@@ -45,11 +45,11 @@ type Backend struct {
 type worker struct {
 	a, tile, row, band, scratch buffer
 
-	_ [64]byte // threads do not share a cache line
+	_ [64]byte // so that threads do not share a cache line
 }
 
-// done ends a call: every worker gets as much memory as the one that needed most, so that the
-// next call allocates nothing, whichever worker takes which item.
+// done ends a call: every worker gets as much memory as the one that used most, so that the next
+// call allocates nothing, whichever worker takes which item.
 func (b *Backend) done() {
 	var most [5]int
 	for pass := range 2 {
@@ -67,13 +67,14 @@ func (b *Backend) done() {
 	b.mu.Unlock()
 }
 
-// Check says whether an ISA, or UNMASK_ISA when it is empty, names what this machine has.
+// Check returns an error unless this machine has the instruction set isa, or UNMASK_ISA if isa is
+// "".
 func Check(isa string) error {
 	_, err := simd.Select(isa)
 	return err
 }
 
-// New returns a backend. It panics where Check returns an error.
+// New returns a backend. It panics if Check returns an error.
 func New(o Options) *Backend {
 	level, err := simd.Select(o.ISA)
 	if err != nil {

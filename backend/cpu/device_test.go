@@ -9,8 +9,8 @@ import (
 	"unmask/internal/simd"
 )
 
-// TestDevice runs the suite with every instruction set here, on one thread and on more than there
-// are processors.
+// The suite passes on every instruction set of this machine, on one thread and on more threads than
+// processors.
 func TestDevice(t *testing.T) {
 	for _, level := range simd.Available() {
 		for _, threads := range []int{1, 3} {
@@ -23,7 +23,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestAllocations: no kernel of a step allocates.
+// No kernel of a step allocates.
 func TestAllocations(t *testing.T) {
 	for _, threads := range []int{1, 3} {
 		backendtest.Allocations(t, func() backend.Backend { return New(Options{Threads: threads}) })

@@ -90,7 +90,7 @@ func addScaled(j *rowJob, row, _ int) {
 	j.ops.AddScaled(j.row(j.dst, row), j.row(j.x, int(j.from[row])), j.a[row])
 }
 
-// Scatter computes dst[to[i]] = src[i], in order, so that the last of equal targets stays.
+// Scatter computes dst[to[i]] = src[i] in order: of equal targets the last is kept.
 func (v *vectors) Scatter(dst, src *tensor.Dense, to []int32) {
 	backend.CheckRows("Scatter", src, dst, to)
 	y, x, width := data(dst), data(src), backend.Width(src)

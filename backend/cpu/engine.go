@@ -48,7 +48,7 @@ func view(t tensor.Tensor) (strided, bool) {
 	return s, whole && len(s.data) == s.rows*s.columns
 }
 
-// engine is a product of two matrices of which none is packed beforehand.
+// engine is a product of two matrices that are not packed beforehand.
 type engine struct {
 	w       matrix
 	right   strided
@@ -79,7 +79,7 @@ func (e *engine) packColumns(_, j int) {
 		r.right)
 }
 
-// stridedSource packs rows of a matrix or of a transpose.
+// stridedSource packs rows of a matrix or of a transposed one.
 type stridedSource struct{ strided }
 
 func (s *stridedSource) pack(m *matrix, a operand, w *worker, first, rows int) {

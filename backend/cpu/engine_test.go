@@ -47,7 +47,7 @@ func TestMatMul(t *testing.T) {
 	})
 }
 
-// TestMatMulOfOthers: what the kernels do not do runs on gorgonia's engine.
+// What the kernels do not support runs on gorgonia's engine.
 func TestMatMulOfOthers(t *testing.T) {
 	b := New(Options{})
 	x := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float64{1, 2, 3, 4}),

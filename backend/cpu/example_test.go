@@ -11,8 +11,8 @@ import (
 	"unmask/backend/cpu"
 )
 
-// A gorgonia graph, forward and backward through two layers, runs on this backend's kernels
-// and gives the default engine's numbers.
+// A gorgonia graph, forward and backward through two layers, runs on this backend's kernels and
+// gives the same numbers as the default engine.
 func ExampleBackend_gorgonia() {
 	loss, grad := perceptron(cpu.New(cpu.Options{}))
 	wantLoss, wantGrad := perceptron(tensor.StdEng{})

@@ -9,7 +9,7 @@ import (
 	"unmask/internal/simd/vec"
 )
 
-// groupJob is a group norm: moments of blocks of pixels, then of the groups.
+// groupJob is a group norm: first the moments of blocks of pixels, then those of the groups.
 type groupJob struct {
 	ops                     vec.Ops
 	x, scale, shift         []float32
@@ -23,10 +23,10 @@ type groupJob struct {
 	blockMoments, groupMaps func(worker, i int)
 }
 
-// moments are a number of values, their mean and the sum of squared distances from it.
+// moments are a count of values, their mean, and the sum of squared differences from it.
 type moments struct{ n, mean, squares float64 }
 
-// join adds other values (Chan, Golub and LeVeque 1979).
+// join merges the moments of other values (Chan, Golub and LeVeque 1979).
 func (m *moments) join(o moments) {
 	n, d := m.n+o.n, o.mean-m.mean
 	m.mean += d * o.n / n
@@ -57,8 +57,8 @@ func (v *vectors) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channe
 	v.groups.put(j)
 }
 
-// eachBlock computes the groups' moments of a block of pixels, which is small enough to be
-// read from the nearest cache the second time.
+// eachBlock computes the groups' moments over a block of pixels, which is small enough to be in the
+// first-level cache when it is read again.
 func (j *groupJob) eachBlock(worker, i int) {
 	image, first := i/j.blocks, i%j.blocks*j.block
 	n := min(j.block, j.pixels-first)

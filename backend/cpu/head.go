@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	headTile  = 192           // columns whose logits are held at a time, for a block of rows
+	headTile  = 192           // columns whose logits are held at a time for a block of rows
 	headChunk = 4 * headTile  // columns of an item
 	headBlock = 64            // rows of a block
-	headRows  = 8 * headBlock // rows of a pass over the weights, which bounds the memory
+	headRows  = 8 * headBlock // rows of a pass over the weights; it bounds the memory
 )
 
-// heads runs output heads. Rows are packed once a pass; an item takes a block of them past a
-// chunk of columns, tile by tile, and reduces each tile while it is in the nearest caches. The
-// logits are never stored beyond it.
+// heads runs output heads. Rows are packed once per pass. An item takes a block of rows through a
+// chunk of columns, tile by tile, and reduces each tile while it is in the nearest caches; logits
+// are not stored beyond it.
 //
-// Tiles and chunks do not depend on rows or threads, and each row's reductions join in the order of
-// columns, so a row has the same bits in any batch. Sums of a tile are float32 in 16 lanes, sums of
-// tiles float64.
+// Tiles and chunks do not depend on rows or threads, and each row's reductions are merged in the
+// order of columns, so a row has the same bits in any batch. Sums within a tile are float32 in 16
+// lanes; sums of tiles are float64.
 type heads struct {
 	b      *Backend
 	x      rowSource
@@ -42,13 +42,13 @@ type heads struct {
 	parts  []partial // [headRows, chunks]
 	tops   []float32 // [headRows, tiles]: what the tile's logits were shifted by
 	sums   []float32 // [headRows, tiles]: sum exp(power*(logit-top))
-	target []float64 // of each row of the pass: what is left of its uniform in the tile
-	tile   []int32   // of each row: the tile drawn from, -1 for none
-	order  []int32   // rows of the pass by tile
-	first  []int32   // [tiles+1] in order
+	target []float64 // for each row of the pass, the rest of its uniform number in the tile
+	tile   []int32   // for each row, the tile to draw from, -1 for none
+	order  []int32   // rows of the pass, sorted by tile
+	first  []int32   // [tiles+1] start of each tile in order
 	draw   *backend.HeadDraw
 
-	logits buffer // HeadVisit: [rows, columns]
+	logits buffer // for HeadVisit: [rows, columns]
 	visit  func(row int, logits []float32)
 	ranges int
 
@@ -56,18 +56,18 @@ type heads struct {
 	stats                                             *backend.HeadStats
 }
 
-// reduction is what is asked of a tile.
+// reduction says what to compute for a tile.
 type reduction struct {
-	power             float64 // of moment and of the tiles' sums
+	power             float64 // for the moment and for the tiles' sums
 	moment            bool    // sum exp(power*(logit-top)), not the sum for power 1
 	dot, second, kept bool
 }
 
-// partial are reductions of a part of a row, shifted by the largest logit so far.
+// partial holds reductions over part of a row, shifted by the largest logit so far.
 type partial struct {
 	sum, moment, dot float64 // of e = exp(logit-top), exp(power*(logit-top)) and e*(logit-top)
 	top              float32
-	first, second    float32 // the largest logits, where they are asked for
+	first, second    float32 // the largest logits, if needed
 	arg              int32
 }
 
@@ -77,7 +77,7 @@ func (h *heads) init(b *Backend) {
 	h.drawTile, h.product, h.visitRow = h.drawFrom, h.productPanels, h.visitOne
 }
 
-// prepare takes the arguments of a call.
+// prepare stores the arguments of a call.
 func (h *heads) prepare(x *tensor.Dense, head backend.Head) {
 	h.h, h.w, h.bias, h.scale = head, head.W.(*matrix), data(head.Bias), backend.HeadScale(head)
 	h.x = rowSource{x.Float32s(), head.W.In(), head.W.In()}
@@ -92,7 +92,7 @@ func (h *heads) prepare(x *tensor.Dense, head backend.Head) {
 	h.chunks = (head.Outcomes + headChunk - 1) / headChunk
 }
 
-// release forgets the arguments.
+// release drops the arguments.
 func (h *heads) release() {
 	runtime.KeepAlive(h.w)
 	h.h, h.w, h.bias, h.x, h.draw, h.stats, h.visit = backend.Head{}, nil, nil, rowSource{}, nil, nil,
@@ -125,8 +125,8 @@ func (h *heads) pass() {
 	h.b.pool.For(h.blocks*h.chunks, h.reduce)
 }
 
-// columns computes the products of rows, the first of a, with the columns of tile t. It returns
-// the tile, whose rows are headTile apart, and how many of its columns are outcomes.
+// columns computes the products of `rows` rows, the first of a, with the columns of tile t. It
+// returns the tile, whose rows are headTile apart, and the number of its columns that are outcomes.
 func (h *heads) columns(w *worker, a operand, rows, t int) ([]float32, int) {
 	k := h.w.k
 	tile := w.tile.get(h.block * headTile)
@@ -145,8 +145,8 @@ func (h *heads) finishLogits(x []float32, column int) float32 {
 	return h.b.ops.Logits(x, h.bias[column:], h.scale)
 }
 
-// reduceChunk takes block i%blocks past chunk i/blocks, so that blocks share the chunk's weights in
-// the last-level cache.
+// reduceChunk takes block i%blocks through chunk i/blocks, so that blocks share the chunk's weights
+// in the last-level cache.
 func (h *heads) reduceChunk(worker, i int) {
 	w, chunk := &h.b.workers[worker], i/h.blocks
 	first := i % h.blocks * h.block
@@ -173,9 +173,9 @@ func (h *heads) reduceChunk(worker, i int) {
 
 var negInf = float32(math.Inf(-1))
 
-// add joins a tile of a row, whose largest logit is top, and returns its part of the moment.
+// add merges a tile of a row, whose largest logit is top, and returns its part of the moment.
 func (h *heads) add(p *partial, x []float32, column int, top float32) (moment float32) {
-	if top == negInf { // all forbidden, or NaN, which the maximum may miss
+	if top == negInf { // all are forbidden, or a NaN that the maximum missed
 		for _, v := range x {
 			if v != v {
 				p.sum = math.NaN()
@@ -212,8 +212,7 @@ func (h *heads) add(p *partial, x []float32, column int, top float32) (moment fl
 	return moment
 }
 
-// powers returns sum exp(power*(x-top)). Outcomes that are forbidden count nothing even for power
-// 0.
+// powers returns sum exp(power*(x-top)). Forbidden outcomes add 0 even for power 0.
 func (h *heads) powers(x []float32, top float32) (n float32) {
 	if h.want.power != 0 {
 		return h.b.ops.SumExp(x, float32(h.want.power), top)

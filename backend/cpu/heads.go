@@ -7,18 +7,18 @@ import (
 	"unmask/internal/simd/vec"
 )
 
-// splitJob is a SplitHeads; an item is a block of rows.
+// splitJob is one call of SplitHeads; an item is a block of rows.
 type splitJob struct {
 	ops                    vec.Ops
 	q, k, v, qkv, cos, sin []float32
 	pos                    []int32
 	h                      backend.Heads
-	length, half           int // positions; numbers that turn with as many others
+	length, half           int // positions; half of the numbers that are rotated
 	blocks                 blocks
 	item                   func(worker, i int)
 }
 
-// SplitHeads takes rows of qkv apart and rotates queries and keys.
+// SplitHeads splits rows of qkv and rotates queries and keys.
 func (v *vectors) SplitHeads(q, k, val, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
 	h backend.Heads, r *backend.Rotary) {
 	backend.CheckSplitHeads(q, k, val, qkv, segs, pos, h, r)
@@ -52,7 +52,7 @@ func (j *splitJob) rows(_, i int) {
 	}
 }
 
-// turn writes the head at x to dst, rotated by a position's angles.
+// turn writes the head at x to dst, rotated by the angles of a position.
 func (j *splitJob) turn(dst, x []float32, pos int) {
 	n := 2 * j.half
 	if n > 0 {
@@ -61,7 +61,7 @@ func (j *splitJob) turn(dst, x []float32, pos int) {
 	copy(dst[n:j.h.HeadDim], x[n:])
 }
 
-// headsJob is a NormHeads; an item is some rows.
+// headsJob is one call of NormHeads; an item is some rows.
 type headsJob struct {
 	ops         vec.Ops
 	qkv, q, k   []float32

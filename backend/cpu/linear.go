@@ -16,13 +16,13 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	}
 }
 
-// target sets where the product goes and what is done to it.
+// target sets the product's destination and epilogue.
 func (p *product) target(dst []float32, stride int, e backend.Epilogue) {
 	p.dst, p.stride = dst, stride
 	p.bias, p.times, p.act, p.add = data(e.Bias), data(e.Times), e.Act, e.Add
 }
 
-// rowSource packs rows of a matrix, stride values apart.
+// rowSource packs rows of a matrix that are `stride` values apart.
 type rowSource struct {
 	x             []float32
 	stride, width int

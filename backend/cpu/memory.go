@@ -12,8 +12,8 @@ const (
 	slabBytes = 16 << 20
 )
 
-// allocate returns zeroed memory that begins on a cache line. Large memory is advised to
-// lie in huge pages, which spares address translations.
+// allocate returns zeroed memory aligned to a cache line. Large memory is advised to use huge
+// pages, which saves address translations.
 func allocate(n int) []float32 {
 	const line = lineBytes / 4
 	x := make([]float32, n+line-1)
@@ -25,10 +25,10 @@ func allocate(n int) []float32 {
 	return x
 }
 
-// buffer is memory that grows to the largest size asked for.
+// buffer is memory that grows to the largest requested size.
 type buffer struct{ data []float32 }
 
-// get returns n values, whose content is that of the last use.
+// get returns n values with the content of the last use.
 func (b *buffer) get(n int) []float32 {
 	if len(b.data) < n {
 		b.data = allocate(n)
@@ -36,19 +36,19 @@ func (b *buffer) get(n int) []float32 {
 	return b.data[:n]
 }
 
-// slabs hand out memory for tensors and weights. A matrix of a few megabytes covers few huge pages
-// of its own, so several share a slab. A slab lives as long as one of those that have a part of it.
+// slabs allocate tensors and weights. A matrix of a few megabytes fills few huge pages by itself,
+// so several share a slab. A slab lives as long as any matrix in it.
 type slabs struct {
 	mu      sync.Mutex
-	tensors []float32 // what is left of a slab
+	tensors []float32 // the rest of a slab
 	weights storage
 }
 
-// shares says whether n values go to a slab: less is not worth one, and more has huge pages of its
-// own.
+// shares reports whether n values go to a slab: smaller ones are not worth it, and larger ones fill
+// huge pages of their own.
 func shares(n int) bool { return 4*n >= hugeBytes/8 && 4*n < slabBytes/2 }
 
-// tensor returns zeroed memory of the collector's heap.
+// tensor returns zeroed memory on Go's heap.
 func (s *slabs) tensor(n int) []float32 {
 	if !shares(n) {
 		return allocate(n)
@@ -61,7 +61,7 @@ func (s *slabs) tensor(n int) []float32 {
 	return take(&s.tensors, n)
 }
 
-// take cuts n values and what fills their last cache line off.
+// take cuts off n values and the rest of their last cache line.
 func take(from *[]float32, n int) []float32 {
 	x := (*from)[:n:n]
 	const line = lineBytes / 4
@@ -69,14 +69,14 @@ func take(from *[]float32, n int) []float32 {
 	return x
 }
 
-// storage is memory outside the collector's heap for what lives as long as its owner, so
-// that weights do not make the heap grow to twice their size before it is collected.
+// storage is memory outside Go's heap that lives as long as its owner, so that weights do not make
+// the heap grow to twice their size before a collection.
 type storage struct {
 	data []float32
 	of   *mapping
 }
 
-// mapping is mapped memory, unmapped when no storage has a part of it.
+// mapping is mapped memory, unmapped when no storage uses it any more.
 type mapping struct{ bytes []byte }
 
 func newStorage(n int) storage {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSlabs: what is handed out is zero, begins on a cache line and belongs to nobody else.
+// Memory is zeroed, aligned to cache lines, and belongs to one owner.
 func TestSlabs(t *testing.T) {
 	var s slabs
 	sizes := []int{1, 100, hugeBytes / 32, hugeBytes/32 + 1, 777_777, 1_000_000, slabBytes/8 - 1,
@@ -38,7 +38,7 @@ func TestSlabs(t *testing.T) {
 	}
 }
 
-// TestStorageOutlivesItsNeighbours: a slab stays mapped while one of those that share it is in use.
+// A slab stays mapped while any of the storages that share it is in use.
 func TestStorageOutlivesItsNeighbours(t *testing.T) {
 	var s slabs
 	var kept storage

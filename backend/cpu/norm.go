@@ -7,7 +7,7 @@ import (
 	"unmask/internal/simd/vec"
 )
 
-// rowJob is a kernel that treats each row, or each row of segments, alone.
+// rowJob is a kernel that treats each row, or each row of segments, independently.
 type rowJob struct {
 	ops          vec.Ops
 	kernel       func(j *rowJob, row, seq int)
@@ -28,16 +28,17 @@ func (v *vectors) takeRows() *rowJob {
 	})
 }
 
-// put forgets the call's tensors.
+// putRows returns a job after it has dropped the call's tensors.
 func (v *vectors) putRows(j *rowJob) {
 	j.dst, j.x, j.a, j.b, j.from, j.blocks.segs = nil, nil, nil, nil, nil, nil
 	v.rows.put(j)
 }
 
-// grain is how many values are worth the passing of an item.
+// grain is the number of values that is worth the cost of an item.
 const grain = 1 << 14
 
-// rowsPerItem cuts rows into items of about a grain, so that each thread gets as many.
+// rowsPerItem returns the rows of an item of about `grain` values, such that threads get equal
+// shares.
 func (v *vectors) rowsPerItem(rows, width int) int {
 	size, threads := max(1, grain/width), v.pool.Threads()
 	items := (rows + size - 1) / size

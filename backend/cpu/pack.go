@@ -8,16 +8,17 @@ import (
 	"unmask/internal/simd/gemm"
 )
 
-// matrix is a weight matrix in panels of the kernel's columns. Behind an int8 panel are its
-// columns' scales, and what to subtract from their sums (int32): they are fetched with the weights.
+// matrix is a weight matrix in panels of the kernel's columns. An int8 panel is followed by its
+// columns' scales and the offsets (int32) of their sums, so that these are fetched with the
+// weights.
 type matrix struct {
 	out, in int
 	as      backend.Precision
 	k       *gemm.Kernel
-	lines   int // along the depth
+	lines   int // words along the depth
 	memory  storage
-	blocks  *gemm.Blocks // of a block format, nil for others
-	parts   []*matrix    // matrices of one input, whose outputs follow each other
+	blocks  *gemm.Blocks // for block formats, otherwise nil
+	parts   []*matrix    // matrices with the same input, whose outputs are in order
 }
 
 func (m *matrix) Out() int                     { return m.out }
@@ -33,10 +34,10 @@ func (m *matrix) Bytes() int {
 	return n
 }
 
-// panels returns how many panels there are; the last is filled up with zero columns.
+// panels returns the number of panels; the last is padded with zero columns.
 func (m *matrix) panels() int { return (m.out + m.k.Columns - 1) / m.k.Columns }
 
-// sizePanel returns how many words a panel and what is behind it take.
+// sizePanel returns the words of a panel and of what follows it.
 func (m *matrix) sizePanel() int {
 	if m.blocks != nil {
 		return m.blocks.SizeB(m.in)
@@ -48,13 +49,13 @@ func (m *matrix) sizePanel() int {
 	return n
 }
 
-// panel returns the packed panel j, and behind it scales and offsets.
+// panel returns packed panel j, followed by scales and offsets.
 func (m *matrix) panel(j int) []float32 {
 	n := m.sizePanel()
 	return m.memory.data[j*n : (j+1)*n]
 }
 
-// scales are those of the columns of a panel, and their offsets.
+// scales returns the scales of a panel's columns, and their offsets.
 func (m *matrix) scales(panel []float32) (scale, offset []float32) {
 	n := m.k.Columns
 	at := len(panel) - 2*n
@@ -64,11 +65,10 @@ func (m *matrix) scales(panel []float32) (scale, offset []float32) {
 var formats = [...]gemm.Format{backend.F32: gemm.F32, backend.BF16: gemm.BF16,
 	backend.Int8: gemm.Int8}
 
-// maxInt8 is the depth from which sums of int8 products could leave int32.
+// maxInt8 is the depth from which sums of int8 products could overflow int32.
 const maxInt8 = math.MaxInt32 / (255 * 127)
 
-// Pack lays out a weight matrix in panels, from rows that it asks for once each, a few at a
-// time, on all threads.
+// Pack packs a weight matrix in panels. It asks for each row once, a few at a time, on all threads.
 func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {
 	if out < 1 || in < 1 || int(as) >= len(formats) || as == backend.Int8 && in > maxInt8 {
 		panic(fmt.Sprintf("Pack: [%d, %d] weights as %d", out, in, as))
@@ -85,7 +85,7 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	return m
 }
 
-// packWidth columns are packed at a time: a whole cache line of each word.
+// packWidth is the number of columns packed at a time: a whole cache line of each word.
 const packWidth = 16
 
 func (m *matrix) packColumns(first int, row backend.RowFunc, x []float32) {
@@ -112,13 +112,13 @@ func (m *matrix) packColumns(first int, row backend.RowFunc, x []float32) {
 	}
 }
 
-// columnStride keeps columns of a power of two apart in the caches.
+// columnStride avoids strides of a power of two, which would collide in the caches.
 func columnStride(depth int) int { return depth + lineBytes/4 }
 
 // operand holds rows of activations packed for a matrix.
 type operand struct {
 	data  []float32
-	scale []float32 // Int8: of the rows; of block formats with mins the rows' sums
+	scale []float32 // for Int8, of the rows; for block formats with minima, the rows' sums
 }
 
 // operand takes memory for rows from buffers.
@@ -131,7 +131,7 @@ func (m *matrix) operand(rows int, data *buffer) operand {
 	return operand{d[:n], d[n:]}
 }
 
-// pack packs rows of x, ldx values apart, as the first of an operand.
+// pack packs rows of x, ldx values apart, as the first rows of an operand.
 func (m *matrix) pack(a operand, x []float32, ldx, rows int, w *worker) {
 	if m.blocks != nil {
 		m.blocks.PackA(a.data, a.scale, x, ldx, rows, m.in, w.scratch.get(gemm.PackScratch))
@@ -140,7 +140,7 @@ func (m *matrix) pack(a operand, x []float32, ldx, rows int, w *worker) {
 	m.k.PackA(a.data, a.scale, x, ldx, rows, m.in)
 }
 
-// from returns the operand without its first rows, which are whole panels.
+// from returns the operand without its first rows, which must be whole panels.
 func (a operand) from(m *matrix, row int) operand {
 	if m.blocks != nil {
 		return operand{a.data[m.blocks.SizeA(row, m.in):], a.scale[m.blocks.SizeSums(row, m.in):]}
@@ -148,7 +148,7 @@ func (a operand) from(m *matrix, row int) operand {
 	return operand{a.data[4*row*m.lines:], a.scale[row:]}
 }
 
-// tile computes a [rows, k.Columns] tile of the product, its rows ldt apart: all rows with panel
+// tile computes a [rows, k.Columns] tile of the product, with rows ldt apart: all rows times panel
 // j. The rows are the first of the operand.
 func (m *matrix) tile(tile []float32, ldt int, a operand, rows, j int, w *worker) {
 	panel := m.panel(j)

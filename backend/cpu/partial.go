@@ -2,7 +2,7 @@ package cpu
 
 import "math"
 
-// shift changes what logits are shifted by, to the largest one so far.
+// shift changes the value that logits are shifted by to the largest one so far.
 func (p *partial) shift(top float32, power float64) {
 	if p.top == negInf {
 		p.top = top
@@ -16,8 +16,8 @@ func (p *partial) shift(top float32, power float64) {
 	p.top = top
 }
 
-// leaders updates the largest two logits with those of a tile, at column and after; the lowest
-// index stands among equals.
+// leaders updates the two largest logits with those of a tile, at and after column; among equals
+// the lowest index is kept.
 func (p *partial) leaders(top, second float32, column int) {
 	if top > p.first {
 		p.second = max(p.first, second)
@@ -27,7 +27,7 @@ func (p *partial) leaders(top, second float32, column int) {
 	}
 }
 
-// join adds the next part of a row.
+// join merges the next part of a row.
 func (p *partial) join(o partial, power float64) {
 	if o.top > p.top {
 		p.shift(o.top, power)
@@ -45,8 +45,7 @@ func (p *partial) join(o partial, power float64) {
 	}
 }
 
-// logSum returns the log of the sum of exponentials, NaN or infinite where there is no
-// distribution.
+// logSum returns the log of the sum of exponentials, NaN or infinite if there is no distribution.
 func (p *partial) logSum() float64 { return float64(p.top) + math.Log(p.sum) }
 
 func finite(x float64) bool { return x-x == 0 }

@@ -9,7 +9,7 @@ import (
 	"unmask/internal/simd/vec"
 )
 
-// poolJob is a pooling; an item is a row of the result.
+// poolJob is one call of Pool; an item is a row of the result.
 type poolJob struct {
 	ops            vec.Ops
 	dst, x         []float32
@@ -19,7 +19,7 @@ type poolJob struct {
 	item           func(worker, i int)
 }
 
-// Pool takes the mean or the maximum of windows, of their pixels inside the image.
+// Pool takes the mean or the maximum of the window's pixels inside the image.
 func (v *vectors) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.PoolKind) {
 	backend.CheckPool(dst, x, s, kind)
 	j := v.pools.take(func(j *poolJob) { j.ops, j.item = v.ops, j.row })

@@ -27,23 +27,24 @@ type product struct {
 	w    *matrix
 	from source
 	rows int
-	x    rowSource // of Linear, kept here as an interface to it must not allocate
+	// of Linear; it is a field because converting it to an interface must not allocate
+	x rowSource
 
 	dst    []float32 // dst[row*stride+column]
 	stride int
 	bias   []float32
-	times  []float32 // as dst, nil for 1
+	times  []float32 // laid out as dst, nil for 1
 	act    backend.Activation
 	add    bool
 
 	block        int  // rows of a block
 	parts, items int  // row parts, and panel ranges
-	base         int  // first row of those that are packed
-	shared       bool // resident: all rows are packed beforehand
+	base         int  // first of the packed rows
+	shared       bool // resident order: all rows are packed beforehand
 	packed       operand
 	memory       buffer
 
-	pack, resident, streamed func(worker, i int) // made once, as a closure allocates
+	pack, resident, streamed func(worker, i int) // made once, because a closure allocates
 }
 
 func (p *product) init(b *Backend) {
@@ -57,8 +58,8 @@ const (
 	maxBlock    = 128     // rows of a block
 	blocksBlock = 256     // the same for weights in block formats
 	streamRows  = 1024    // rows packed at a time in the streamed order
-	cachedWords = 4 << 20 // of weights that the last-level cache holds beside the rest
-	itemsEach   = 8       // items a thread, so that threads end together
+	cachedWords = 4 << 20 // words of weights that fit into the last-level cache beside the rest
+	itemsEach   = 8       // items per thread, so that threads end at about the same time
 )
 
 // run computes the product.
@@ -67,11 +68,11 @@ func (p *product) run(from source, rows int, w *matrix) {
 	if rows > p.block && len(w.memory.data) <= cachedWords {
 		p.rows = rows
 		blocks := (rows + p.block - 1) / p.block
-		// no small last block, which would stream the weights for a few rows
+		// avoid a small last block, which would stream the weights for a few rows
 		even := (rows + blocks - 1) / blocks
 		p.block = (even + w.k.Rows - 1) / w.k.Rows * w.k.Rows
 		p.items = p.ranges(blocks)
-		p.shared = p.items > 1 // several items take the same rows, so these are packed once
+		p.shared = p.items > 1 // several items use the same rows, so these are packed once
 		if p.shared {
 			p.base = 0
 			p.packAll()
@@ -91,14 +92,14 @@ func (p *product) run(from source, rows int, w *matrix) {
 func (p *product) prepare(from source, w *matrix) {
 	p.from, p.w = from, w
 	p.block = min(maxBlock, w.k.Cache/(4*w.lines))
-	// pass a part of the depth at a time, and unpack it once for all rows of a block
+	// take a part of the depth at a time, unpacked once for all rows of a block
 	if w.blocks != nil {
 		p.block = blocksBlock
 	}
 	p.block = max(1, p.block/w.k.Rows) * w.k.Rows
 }
 
-// ranges returns how many ranges of panels there should be beside a number of blocks.
+// ranges returns how many ranges to divide the panels into, given a number of blocks.
 func (p *product) ranges(blocks int) int {
 	want := itemsEach * p.b.pool.Threads()
 	return min(p.w.panels(), max(1, (want+blocks-1)/blocks))

@@ -47,7 +47,7 @@ func same(t *testing.T, want, got []float32) {
 
 var precisions = []backend.Precision{backend.F32, backend.BF16, backend.Int8}
 
-// orders are shapes of every order of work: few rows, resident blocks of rows, and more rows than
+// orders are shapes for every order of work: few rows, resident blocks of rows, and more rows than
 // are streamed at a time.
 var orders = []struct{ rows, in, out int }{{1, 40, 70}, {5, 33, 130}, {150, 24, 50},
 	{streamRows + 70, 3, 33}}
@@ -79,8 +79,8 @@ func TestLinearAgreesWithReference(t *testing.T) {
 	})
 }
 
-// TestLinearBits: a row's bits are the same for any rows, threads, order of work and, in
-// float32, any instruction set.
+// A row's bits are the same for any number of rows, threads, order of work and, in float32, any
+// instruction set.
 func TestLinearBits(t *testing.T) {
 	const count, in, out = 140, 67, 83
 	r := rand.New(rand.NewPCG(3, 4))
@@ -148,7 +148,7 @@ func TestUnknownInstructionSet(t *testing.T) {
 	require.Panics(t, func() { New(Options{ISA: "mmx"}) })
 }
 
-// BenchmarkLinear is in Gop/s. Ceiling is measured on a panel that stays in the cache.
+// BenchmarkLinear reports Gop/s. The ceiling is measured on a panel that stays in the cache.
 func BenchmarkLinear(b *testing.B) {
 	for _, as := range precisions {
 		dev := New(Options{})

@@ -9,9 +9,8 @@ import (
 )
 
 // HeadSample draws an outcome of each row by inverse CDF. One pass over the weights gives the sum
-// of each tile of columns, which the tile follows from; then the tile's logits are computed once
-// more, for all rows that drew it together. A row without a distribution gets Token -1 and LogP
-// NaN.
+// of each tile of columns, which decides the tile. The tile's logits are then computed again, for
+// all rows that drew it together. A row without a distribution gets Token -1 and LogP NaN.
 func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *backend.HeadDraw) {
 	backend.CheckHeadSample(x, rows, head, d)
 	b.mu.Lock()
@@ -29,7 +28,7 @@ func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *ba
 	h.release()
 }
 
-// chooseTiles finds each row's tile, and sorts the rows by it.
+// chooseTiles finds each row's tile and sorts the rows by it.
 func (h *heads) chooseTiles() {
 	tiles := h.tiles()
 	h.target, h.tile, h.order = grown(h.target, h.rows), grown(h.tile, h.rows), grown(h.order, h.rows)
@@ -42,14 +41,15 @@ func (h *heads) chooseTiles() {
 	for t := range tiles {
 		h.first[t+2] += h.first[t+1]
 	}
-	// Now tile t begins at first[t+1]; placing a row moves that on, to where tile t+1 begins.
+	// Now tile t begins at first[t+1]. Placing a row advances that, in the end to where tile t+1
+	// begins.
 	for row, t := range h.tile {
 		h.order[h.first[t+1]] = int32(row)
 		h.first[t+1]++
 	}
 }
 
-// chooseTile walks the tiles' sums, each in units of its row's largest logit.
+// chooseTile goes through the tiles' sums, each relative to its row's largest logit.
 func (h *heads) chooseTile(row int) {
 	p, d, i := h.total(row), h.draw, h.base+row
 	logSum := p.logSum()
@@ -61,7 +61,7 @@ func (h *heads) chooseTile(row int) {
 		return
 	}
 	if d.LogP != nil {
-		d.LogP[i] = logSum // the token's logit is not known yet
+		d.LogP[i] = logSum // the token's logit is added later
 	}
 	moment := p.sum
 	if h.want.moment {
@@ -81,7 +81,7 @@ func (h *heads) chooseTile(row int) {
 			continue
 		}
 		weight := float64(sum) * unit
-		// the last tile stands where rounding leaves some
+		// the last tile is taken if rounding leaves a rest
 		h.tile[row], h.target[row] = int32(t), min(left, weight)/unit
 		if weight > left {
 			return
@@ -90,7 +90,7 @@ func (h *heads) chooseTile(row int) {
 	}
 }
 
-// drawRows is how many rows of a tile are computed together.
+// drawRows is the number of rows of a tile computed together.
 const drawRows = 16
 
 // drawFrom draws the tokens of all rows in tile t.
@@ -115,7 +115,7 @@ func (h *heads) drawFrom(worker, t int) {
 	}
 }
 
-// drawOne finds the token of a row among the logits of its tile.
+// drawOne finds the token of a row among its tile's logits.
 func (h *heads) drawOne(row, t int, logits, weights []float32) {
 	d, i := h.draw, h.base+row
 	if h.want.power == 0 {
@@ -133,7 +133,7 @@ func (h *heads) drawOne(row, t int, logits, weights []float32) {
 		if v == 0 {
 			continue
 		}
-		token = j // the last one stands where rounding leaves some
+		token = j // the last one is taken if rounding leaves a rest
 		if sum += float64(v); sum > h.target[row] {
 			break
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // HeadStats computes reductions over p = softmax(logits) of each row in one pass over the weights.
-// A row without a distribution gets NaN, and Arg -1; LogSum shows why.
+// A row without a distribution gets NaN, and -1 in Arg; LogSum shows the reason.
 func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, head, s)
 	b.mu.Lock()
@@ -31,7 +31,7 @@ func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *bac
 	h.release()
 }
 
-// total joins the parts of a row of the pass.
+// total merges the parts of a row of the pass.
 func (h *heads) total(row int) partial {
 	parts := h.parts[row*h.chunks : (row+1)*h.chunks]
 	p := parts[0]
@@ -52,7 +52,7 @@ func (h *heads) finishRow(_, row int) {
 			dst[i] = v
 		}
 	}
-	moment := p.sum // of power 1
+	moment := p.sum // for power 1
 	if h.want.moment {
 		moment = p.moment
 	}

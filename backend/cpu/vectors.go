@@ -9,10 +9,10 @@ import (
 	"unmask/internal/simd/vec"
 )
 
-// vectors are the kernels beside the products with weights. A device embeds them.
+// vectors are the kernels other than the products with weights. A device embeds them.
 //
-// A call takes a job, which has the arguments for the workers and their memory, from a list of
-// free ones and puts it back, so kernels allocate nothing once they have run.
+// A call takes a job, which holds its arguments and memory for the workers, from a list of free
+// ones and puts it back, so kernels stop allocating once they have run.
 type vectors struct {
 	pool   *parallel.Pool
 	ops    vec.Ops
@@ -30,13 +30,13 @@ func (v *vectors) init(pool *parallel.Pool, level simd.Level) {
 	v.pool, v.ops, v.halves = pool, vec.Ops(level.ISA), level.BF16 && level.VNNI
 }
 
-// free is a list of jobs that no call uses.
+// free is a list of unused jobs.
 type free[T any] struct {
 	mu   sync.Mutex
 	jobs []*T
 }
 
-// take returns a free job, or a new one that setup has seen.
+// take returns a free job, or a new one initialised by setup.
 func (f *free[T]) take(setup func(*T)) *T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,7 +56,7 @@ func (f *free[T]) put(j *T) {
 	f.jobs = append(f.jobs, j)
 }
 
-// grown returns x with length n. Values that it had are kept, others are unknown.
+// grown returns x with length n. It keeps x's values; new ones are undefined.
 func grown[T any](x []T, n int) []T {
 	if n > cap(x) {
 		return append(x[:cap(x)], make([]T, n-cap(x))...)
@@ -64,11 +64,11 @@ func grown[T any](x []T, n int) []T {
 	return x[:n]
 }
 
-// blocks cuts segments into blocks of a few rows, the items of a parallel call.
+// blocks divides segments into blocks of a few rows, the items of a parallel call.
 type blocks struct {
 	segs  []backend.Segment
 	size  int
-	first []int // the first block of each segment
+	first []int // index of each segment's first block
 }
 
 // cut returns the number of blocks.

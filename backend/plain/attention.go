@@ -8,8 +8,8 @@ import (
 	"unmask/backend"
 )
 
-// SplitHeads takes rows of qkv apart: queries to q, keys and values to their position in
-// k and v. Queries and keys are rotated by the angle of that position unless r is nil.
+// SplitHeads splits rows of qkv: queries go to q, keys and values to their positions in k and v.
+// Queries and keys are rotated by the angle of their position unless r is nil.
 func (d *Device) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
 	h backend.Heads, r *backend.Rotary) {
 	backend.CheckSplitHeads(q, k, v, qkv, segs, pos, h, r)
@@ -50,8 +50,8 @@ func vector(t *tensor.Dense, seq, head, pos int) []float32 {
 	return row(t, (seq*s[1]+head)*s[2]+pos)
 }
 
-// Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1, or where it is
-// causal over those up to the end of the row's own block.
+// Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1 or, if it is causal,
+// over those up to the end of the row's own block.
 func (d *Device) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) {
 	backend.CheckAttention(dst, q, k, v, segs, h)
 	scale, group := 1/math.Sqrt(float64(h.HeadDim)), h.Heads/h.KVHeads()

@@ -21,7 +21,7 @@ func (d *Device) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
 	return m
 }
 
-// roundRuns rounds each 32 values of a row to 255 levels of their own.
+// roundRuns rounds each run of 32 values of a row to 255 levels.
 func roundRuns(x []float32) {
 	for ; len(x) > 0; x = x[32:] {
 		round(x[:32], backend.Int8)

@@ -8,8 +8,8 @@ import (
 	"unmask/backend"
 )
 
-// Conv is a convolution: each window becomes a row, zero outside the image, and then a
-// Linear.
+// Conv is a convolution: each window becomes a row, with zeros outside the image, which is
+// multiplied as in Linear.
 func (d *Device) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix,
 	in backend.ConvInput, e backend.Epilogue) {
 	backend.CheckConv(dst, x, s, w, in, e)
@@ -30,7 +30,7 @@ func (d *Device) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matri
 	})
 }
 
-// input is what ConvInput makes of channel c of image b.
+// input returns channel c of image b after ConvInput's map.
 func input(in backend.ConvInput, b, c, channels int, v float32) float32 {
 	y := float64(v)*at(in.Scale, b*channels+c, 1) + at(in.Shift, b*channels+c, 0)
 	if in.SiLU {
@@ -39,8 +39,8 @@ func input(in backend.ConvInput, b, c, channels int, v float32) float32 {
 	return float32(y)
 }
 
-// eachWindow visits the pixels of the result. pixel is its index, source that of the pixel of
-// x under a tap, -1 outside the image.
+// eachWindow visits the pixels of the result. pixel is a pixel's index; source is the index of x's
+// pixel under a tap, -1 outside the image.
 func eachWindow(s backend.ConvShape, visit func(b, pixel int, source func(kh, kw int) int)) {
 	oh, ow, stride, up := s.OutHeight(), s.OutWidth(), max(s.Stride, 1), 1
 	if s.Up {
@@ -58,7 +58,7 @@ func eachWindow(s backend.ConvShape, visit func(b, pixel int, source func(kh, kw
 	}
 }
 
-// Pool takes the mean or the maximum of windows, of their pixels inside the image.
+// Pool takes the mean or the maximum of the window's pixels inside the image.
 func (d *Device) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.PoolKind) {
 	backend.CheckPool(dst, x, s, kind)
 	stride, offset := backend.ConvTarget(s)

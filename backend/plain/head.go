@@ -17,9 +17,9 @@ func logits(h backend.Head, x []float32) []float64 {
 	return y
 }
 
-// HeadStats computes reductions over p = softmax(logits of the outcomes) of each row.
-// A row without a distribution (a logit NaN or +Inf, or all -Inf) gets NaN everywhere but
-// in LogSum, which shows it, and Arg -1.
+// HeadStats computes reductions over p = softmax(logits of the outcomes) of each row. A row without
+// a distribution (a logit NaN or +Inf, or all -Inf) gets NaN everywhere, except in LogSum, which
+// shows the reason, and -1 in Arg.
 func (d *Device) HeadStats(x *tensor.Dense, rows int, h backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, h, s)
 	for i := range rows {
@@ -82,7 +82,7 @@ func (d *Device) HeadSample(x *tensor.Dense, rows int, h backend.Head, s *backen
 					continue
 				}
 				cum += p
-				token, logp = int32(t), v-sum // the last outcome stands if rounding ends below 1
+				token, logp = int32(t), v-sum // the last outcome, if rounding ends the sum below 1
 				if cum > s.Uniform[i] {
 					break
 				}

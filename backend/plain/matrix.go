@@ -8,7 +8,7 @@ import (
 	"unmask/backend"
 )
 
-// matrix holds weights as float32, rounded to what its precision can express.
+// matrix holds weights as float32, rounded to values of its precision.
 type matrix struct {
 	out, in int
 	as      backend.Precision
@@ -31,8 +31,8 @@ func (d *Device) Pack(out, in int, as backend.Precision, row backend.RowFunc) ba
 	return m
 }
 
-// round replaces x by the nearest values of a precision. Int8 has the levels -127..127 times
-// max|x|/127, a row at a time.
+// round replaces x by the nearest values of a precision. Int8 has levels -127..127 times
+// max|x|/127, for each row.
 func round(x []float32, as backend.Precision) {
 	switch as {
 	case backend.F32:

@@ -58,8 +58,8 @@ func rms(dst, x []float32, n backend.Norm) {
 	}
 }
 
-// GroupNorm writes, for each image and channel, the scale and shift that normalise x
-// [batch, pixels, channels] over the pixels and channels of a group.
+// GroupNorm writes, for each image and channel, the scale and shift that normalise x [batch,
+// pixels, channels] over the pixels and channels of a group.
 func (d *Device) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int,
 	n backend.Norm) {
 	backend.CheckGroupNorm(scale, shift, x, batch, pixels, channels, groups, n)
@@ -96,7 +96,7 @@ func (m *moments) add(v float32) {
 
 func (m *moments) mean() float64 { return m.m }
 
-// inverse returns 1/sqrt(variance + eps), the variance that of the population.
+// inverse returns 1/sqrt(variance + eps), with the population's variance.
 func (m *moments) inverse(eps float32) float64 { return 1 / math.Sqrt(m.s/m.n+float64(eps)) }
 
 // Activate applies f to rows of x in place.
@@ -110,14 +110,14 @@ func (d *Device) Activate(x *tensor.Dense, rows int, f backend.Activation) {
 	}
 }
 
-// activate returns 0 at -Inf, the limit, for all but Identity.
+// activate returns f(x). At -Inf it is the limit 0 for all but Identity.
 func activate(x float64, f backend.Activation) float64 {
 	switch {
 	case f == backend.Identity:
 		return x
 	case f == backend.ReLU || math.IsInf(x, -1):
 		return max(x, 0)
-	case f == backend.GELUTanh: // (1+tanh u)/2 = sigmoid(2u), which keeps small results
+	case f == backend.GELUTanh: // (1+tanh u)/2 = sigmoid(2u), which is exact for small results
 		return x * sigmoid(2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))
 	case f == backend.GELUErf:
 		return 0.5 * x * math.Erfc(-x/math.Sqrt2)

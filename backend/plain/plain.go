@@ -1,6 +1,6 @@
-// Package plain is the reference device: every kernel of backend.Backend as its obvious
-// loop, one thread, sums in float64, results rounded to float32 once. It documents what
-// each kernel means, and package backendtest holds every other device against it.
+// Package plain is the reference device: each kernel of backend.Backend as a plain loop on one
+// thread, with sums in float64 and results rounded to float32 once. It defines what each kernel
+// computes; package backendtest compares every other device with it.
 //
 // It is exact, not fast. BF16 and Int8 products are emulated by rounding their factors.
 package plain
@@ -29,13 +29,13 @@ func (d *Device) New(shape ...int) *tensor.Dense {
 	return tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.WithEngine(d))
 }
 
-// Write copies src to row `row` and after of dst.
+// Write copies src to dst from row `row` on.
 func (d *Device) Write(dst *tensor.Dense, row int, src []float32) {
 	backend.CheckCopy("Write", dst, row, len(src))
 	copy(dst.Float32s()[row*backend.Width(dst):], src)
 }
 
-// Read copies row `row` and after of src to dst.
+// Read copies src from row `row` on to dst.
 func (d *Device) Read(dst []float32, src *tensor.Dense, row int) {
 	backend.CheckCopy("Read", src, row, len(dst))
 	copy(dst, src.Float32s()[row*backend.Width(src):])
@@ -85,7 +85,7 @@ func row(t *tensor.Dense, i int) []float32 {
 	return t.Float32s()[i*w : (i+1)*w]
 }
 
-// at returns t[i], or otherwise where t is nil.
+// at returns t[i], or `otherwise` if t is nil.
 func at(t *tensor.Dense, i int, otherwise float64) float64 {
 	if t == nil {
 		return otherwise

@@ -7,6 +7,6 @@ import (
 	"unmask/backend/plain"
 )
 
-// The reference against itself: what the suite demands, such as the treatment of rows
-// without a distribution, must hold here as well.
+// The reference passes the suite itself: its requirements, such as for rows without a distribution,
+// must hold here too.
 func TestDevice(t *testing.T) { backendtest.Run(t, plain.New) }

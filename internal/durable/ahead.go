@@ -13,23 +13,23 @@ import (
 	"strings"
 )
 
-// together is how many outputs are released with one sync of the manifest. A crash in between
-// leaves that many files without a line at most.
+// together is the number of outputs listed with one sync of the manifest. A crash in between leaves
+// at most that many files without a line.
 const together = 64
 
-// ahead is a folder of outputs whose turn has not come. Each is a file whose name is its entry:
-// 000012-7-SHA256.png is output 12 of seed 7. What is in entries is durable.
+// ahead is a folder of outputs that wait for their turn. A file's name is its entry:
+// 000012-7-SHA256.png is output 12 of seed 7. Outputs in entries are durable.
 type ahead struct {
 	fsys    FS
-	parent  string // where dir is
+	parent  string // the folder that contains dir
 	dir     string
 	ext     string
-	made    bool // dir is there
+	made    bool // dir exists
 	entries map[int]Entry
 }
 
-// openAhead reads what a run left in dir, of which outputs below next are not needed any more.
-// Files that are not what their names say are removed.
+// openAhead reads what a run left in dir. Outputs before `next` are no longer needed. It removes
+// files that do not match their names.
 func openAhead(fsys FS, parent, base, ext string, next int) (*ahead, error) {
 	a := &ahead{fsys: fsys, parent: parent, dir: filepath.Join(parent, base), ext: ext,
 		entries: map[int]Entry{}}
@@ -77,7 +77,7 @@ func (a *ahead) name(e Entry) string {
 
 func (a *ahead) path(e Entry) string { return filepath.Join(a.dir, a.name(e)) }
 
-// parse returns name's inverse.
+// parse is the inverse of name.
 func (a *ahead) parse(name string) (e Entry, ok bool) {
 	parts := strings.Split(strings.TrimSuffix(name, a.ext), "-")
 	if len(parts) != 3 {
@@ -109,7 +109,7 @@ func (a *ahead) put(e Entry, data []byte) error {
 	return nil
 }
 
-// run returns the entries from next on that follow one another.
+// run returns the consecutive entries from next on.
 func (a *ahead) run(next int) (list []Entry) {
 	for e, ok := a.entries[next]; ok && len(list) < together; e, ok = a.entries[next+len(list)] {
 		list = append(list, e)
@@ -117,7 +117,7 @@ func (a *ahead) run(next int) (list []Entry) {
 	return list
 }
 
-// close removes the folder if nothing is in it.
+// close removes the folder if it is empty.
 func (a *ahead) close() error {
 	if !a.made || len(a.entries) > 0 {
 		return nil

@@ -29,7 +29,7 @@ func output(i int) []byte {
 // kept counts the outputs that the last run was told are durable.
 var kept int
 
-// A run makes the outputs that are not there yet.
+// Each run makes the outputs that are missing.
 var runs = map[string]func(fsys FS, name string, n int) error{
 	"folder": func(fsys FS, name string, n int) (err error) {
 		f, err := OpenFolder(fsys, name, ".png", settings)
@@ -63,7 +63,7 @@ var runs = map[string]func(fsys FS, name string, n int) error{
 	},
 }
 
-// scattered returns an order in which outputs may come: each group of 7 backwards.
+// scattered returns another order of outputs: each group of 7 backwards.
 func scattered(pending []int) (list []int) {
 	for group := range slices.Chunk(pending, 7) {
 		slices.Reverse(group)
@@ -72,8 +72,8 @@ func scattered(pending []int) (list []int) {
 	return list
 }
 
-// orders are runs whose outputs come in other orders, or from elsewhere. They leave what those of
-// runs leave.
+// orders are runs with outputs in other orders, or from elsewhere. They leave the same files as
+// those in runs.
 var orders = map[string]func(fsys FS, name string, n int) error{
 	"folder, out of order": func(fsys FS, name string, n int) (err error) {
 		f, err := OpenFolder(fsys, name, ".png", settings)
@@ -125,8 +125,8 @@ var orders = map[string]func(fsys FS, name string, n int) error{
 	},
 }
 
-// What came out of order is kept over a crash, and the run that goes on in order, or the other way
-// round, leaves the same.
+// Outputs that came out of order survive a crash, and a run continued in another order leaves the
+// same files.
 func TestTakeThenPut(t *testing.T) {
 	for _, kind := range []string{"folder", "lines"} {
 		straight := newMemory()
@@ -141,7 +141,7 @@ func TestTakeThenPut(t *testing.T) {
 	}
 }
 
-// A file that waits and is damaged is made again.
+// A waiting file that is damaged is made again.
 func TestDamagedAhead(t *testing.T) {
 	m := newMemory()
 	f, err := OpenFolder(m, "out", ".png", settings)
@@ -201,8 +201,8 @@ func TestParts(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// Outputs that are taken back are made again, those after them are kept, and a crash at any
-// operation loses no more than it may.
+// Retracted outputs are made again and later ones are kept; a crash at any operation loses no more
+// than it may.
 func TestRetract(t *testing.T) {
 	bad := []int{3, 4, 9, 13}
 	for kind, retract := range map[string]func(m *memory) ([]int, error){
@@ -261,7 +261,7 @@ func TestRetract(t *testing.T) {
 				_, _ = retract(m)
 				require.True(t, m.hit)
 				m.reboot(power)
-				pending, err := retract(m) // what the last one left of it is taken back now
+				pending, err := retract(m) // retract what the last run left of it
 				require.NoError(t, err)
 				require.Subset(t, pending, []int{3, 4, 9, 12, 13, 15})
 				require.NoError(t, runs[kind](m, "out", outputs))
@@ -315,7 +315,7 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
-// A process that writes is killed, several times over.
+// A process is killed while it writes, several times.
 func TestKill(t *testing.T) {
 	if name := os.Getenv("DURABLE_RUN"); name != "" {
 		run := runs[os.Getenv("DURABLE_KIND")]
@@ -388,7 +388,7 @@ func TestTwoWriters(t *testing.T) {
 		require.NoError(t, run(OS{}, name, 3))
 	}
 
-	// Where locks do nothing, the one that comes late sees that the manifest grew.
+	// Where locks do nothing, the later process notices that the manifest has grown.
 	m := newMemory()
 	first, err := OpenFolder(m, "out", ".png", settings)
 	require.NoError(t, err)
@@ -473,7 +473,7 @@ func TestDamagedOutputs(t *testing.T) {
 		require.Contains(t, r.Faults[0].String(), what)
 		_, err = OpenLines(m, "out", settings)
 		if strings.HasPrefix(spoilt, good) {
-			require.NoError(t, err) // what no line lists is made again
+			require.NoError(t, err) // outputs without a line are made again
 			require.Equal(t, good, string(m.names["out"].data))
 			m.locks = map[string]bool{}
 			continue
@@ -537,7 +537,7 @@ func TestNotARun(t *testing.T) {
 	for name, want := range map[string]int{dir: 3, full: 1} {
 		left, err := os.ReadDir(name)
 		require.NoError(t, err)
-		require.Len(t, left, want) // no locks, nothing of ours
+		require.Len(t, left, want) // no locks or temporary files
 	}
 }
 
@@ -546,7 +546,7 @@ func TestMisuse(t *testing.T) {
 	f, err := OpenFolder(m, "out", ".png", settings)
 	require.NoError(t, err)
 	require.ErrorContains(t, f.Put(1, 7, output(1)), "output 1 after -1")
-	require.ErrorContains(t, f.Put(0, 7, output(0)), "output 1 after -1") // it stays failed
+	require.ErrorContains(t, f.Put(0, 7, output(0)), "output 1 after -1") // it keeps failing
 	l, err := OpenLines(m, "lines", settings)
 	require.NoError(t, err)
 	require.ErrorContains(t, l.Put(0, 7, []byte("a\nb")), "has several lines")

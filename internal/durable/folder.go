@@ -30,7 +30,7 @@ type Folder struct {
 	failed error
 }
 
-// Fault is an output that is not what the manifest says.
+// Fault is an output that differs from the manifest.
 type Fault struct {
 	Name    string // of the file, or of the manifest or line
 	Problem string
@@ -38,17 +38,17 @@ type Fault struct {
 
 func (f Fault) String() string { return f.Name + ": " + f.Problem }
 
-// OpenFolder opens or creates the run in dir, whose files end in ext (".png"), or continues it.
-// The errors are a [*SettingsError] for a run of other settings, and those of a folder that
-// is not a run's or that another process is writing.
+// OpenFolder creates, opens or continues the run in dir, whose files end in ext (".png"). It
+// returns a [*SettingsError] for a run with other settings, and an error for a folder that is not a
+// run's or that another process is writing.
 //
-// What is there is looked at, not read: a listed file that is missing or empty is in Faults
-// and Pending. Verify reads everything.
+// It checks sizes only: a listed file that is missing or empty is in Faults and Pending. Verify
+// reads everything.
 func OpenFolder(fsys FS, dir, ext string, s Settings) (*Folder, error) {
 	return OpenFolderPart(fsys, dir, ext, s, nil)
 }
 
-// OpenFolderPart is OpenFolder for the part p of a run, nil for all of it. The first output has the
+// OpenFolderPart is OpenFolder for part p of a run, nil for all of it. The first output has the
 // number p.First.
 func OpenFolderPart(fsys FS, dir, ext string, s Settings, p *Part) (_ *Folder, err error) {
 	info, err := fsys.Lstat(dir)
@@ -101,8 +101,8 @@ func OpenFolderPart(fsys FS, dir, ext string, s Settings, p *Part) (_ *Folder, e
 	return f, nil
 }
 
-// clean removes what a crash left of the outputs after the last listed one, and looks at the
-// listed ones.
+// clean removes what a crash left of the outputs after the last listed one, and checks the listed
+// ones.
 func (f *Folder) clean() error {
 	next := f.m.done()
 	for i := f.m.first; i < next+together; i++ {
@@ -159,15 +159,15 @@ func outputIndex(name, ext string) (int, bool) {
 // Done returns the number of outputs that the manifest lists.
 func (f *Folder) Done() int { return len(f.m.entries) }
 
-// First returns the index of the first output, 0 but of a part.
+// First returns the index of the first output: 0, except for a part.
 func (f *Folder) First() int { return f.m.first }
 
 // Faults returns listed files that were missing or empty when the folder was opened.
 func (f *Folder) Faults() []Fault { return f.faults }
 
-// Pending returns the indexes that a run of n outputs still has to make, in the order in which
-// Put wants them. Those that wait in .ahead are not among them, and are in the way of Put: it lists
-// them itself when their turn comes.
+// Pending returns the indexes that a run of n outputs still has to make, in the order for Put.
+// Outputs that wait in .ahead are left out: Put lists them when their turn comes, and must not be
+// called for them.
 func (f *Folder) Pending(n int) []int {
 	var list []int
 	for _, i := range f.faulty {
@@ -183,8 +183,8 @@ func (f *Folder) Pending(n int) []int {
 	return list
 }
 
-// Put makes output i durable, then lists it. i is the next index or a faulty one, which must
-// come out as the manifest says. After an error every Put fails; the folder can be opened again.
+// Put makes output i durable, then lists it. i is the next index, or a faulty one, whose bytes must
+// match the manifest. After an error every Put fails; the folder can be opened again.
 func (f *Folder) Put(i int, seed uint64, data []byte) error {
 	if f.failed == nil {
 		f.failed = f.put(i, seed, data)
@@ -224,5 +224,5 @@ func (f *Folder) put(i int, seed uint64, data []byte) error {
 	return f.m.append(e)
 }
 
-// Close lets another process write.
+// Close releases the folder for other processes.
 func (f *Folder) Close() error { return cmp.Or(f.ahead.close(), f.m.Close(), f.unlock()) }

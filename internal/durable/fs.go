@@ -1,12 +1,11 @@
-// Package durable keeps the output of long runs: a folder of files or one file of lines, beside
-// a manifest that says what is done. A run may die at any point, by a signal, a full disk or a
-// power cut; started again with the same settings it continues, and what it leaves is byte for
-// byte what an uninterrupted run leaves.
+// Package durable keeps the output of long runs: a folder of files or one file of lines, with a
+// manifest of finished outputs. A run may stop at any point, by a signal, a full disk or a power
+// cut; started again with the same settings it continues, and its output is byte for byte that of
+// an uninterrupted run.
 //
-// The order of one output is: write a temporary file, fsync, rename, fsync the directory, then
-// append the manifest line {index, seed, sha256} and fsync it. A line therefore never speaks of
-// an output that a crash can take back, and of an output without a line nothing is known: it is
-// made again.
+// Each output is written in this order: write a temporary file, fsync, rename, fsync the directory,
+// then append the manifest line {index, seed, sha256} and fsync it. So a crash cannot take back an
+// output that has a line, and an output without a line is made again.
 package durable
 
 import (
@@ -24,7 +23,7 @@ import (
 	"unmask/internal/whole"
 )
 
-// FS is what a run does to a filesystem. Tests put faults behind it.
+// FS is the filesystem as used by a run. Tests inject faults here.
 type FS interface {
 	Mkdir(name string) error
 	OpenFile(name string, flag int) (File, error)
@@ -34,7 +33,7 @@ type FS interface {
 	ReadDir(name string) ([]string, error) // names, sorted
 	Lstat(name string) (fs.FileInfo, error)
 	SyncDir(name string) error // makes the names in a directory durable
-	// Lock takes the lock file name, or fails at once when another has it.
+	// Lock takes the lock file name, or fails at once if another process has it.
 	Lock(name string) (unlock func() error, err error)
 }
 
@@ -53,7 +52,7 @@ type OS struct{}
 
 type osFile struct{ *os.File }
 
-// Size is that of the file now.
+// Size returns the current size of the file.
 func (f osFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -83,7 +82,7 @@ func (OS) Link(from, to string) error { return os.Link(from, to) }
 // Remove removes a file or an empty directory.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
-// Lstat describes a file, and a link itself.
+// Lstat describes a file; it does not follow links.
 func (OS) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
 
 // ReadDir lists a directory's names, sorted.
@@ -102,8 +101,7 @@ func (OS) ReadDir(name string) ([]string, error) {
 // SyncDir makes the names in a directory durable.
 func (OS) SyncDir(name string) error { return whole.SyncDir(name) }
 
-// Lock takes an flock. The file goes away with the lock; a process that is killed leaves it,
-// unlocked.
+// Lock takes an flock. Unlocking removes the file; a process that is killed leaves it, unlocked.
 func (OS) Lock(name string) (func() error, error) {
 	l := flock.New(name)
 	ok, err := l.TryLock()
@@ -123,8 +121,8 @@ func (OS) Lock(name string) (func() error, error) {
 
 var errLocked = errors.New("another process is writing it")
 
-// writeFile puts data under name in the durable order. A failure leaves no temporary file, if
-// the filesystem still lets it go.
+// writeFile writes data under name in the durable order. After an error it leaves no temporary
+// file, if the filesystem allows to remove it.
 func writeFile(fsys FS, dir, name string, data []byte) (err error) {
 	tmp := filepath.Join(dir, temporary(name))
 	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
@@ -142,7 +140,7 @@ func writeFile(fsys FS, dir, name string, data []byte) (err error) {
 		err = fsys.Rename(tmp, filepath.Join(dir, name))
 	}
 	if err != nil {
-		_ = fsys.Remove(tmp) // the first error is what matters
+		_ = fsys.Remove(tmp) // the first error is returned
 		return err
 	}
 	return fsys.SyncDir(dir)
@@ -157,7 +155,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// regular refuses what is no regular file; exists is false when nothing is there.
+// regular returns an error for anything but a regular file; exists is false if there is nothing.
 func regular(fsys FS, name string) (info fs.FileInfo, exists bool, err error) {
 	info, err = fsys.Lstat(name)
 	switch {

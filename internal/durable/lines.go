@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// Lines is a run's file of one line an output (JSONL), open for one writer. Its manifest
-// stands beside it, under the same name and ".manifest".
+// Lines is a run's file with one line for each output (JSONL), open for one writer. Its manifest is
+// beside it, with the same name and ".manifest".
 type Lines struct {
 	fsys   FS
 	name   string
@@ -26,14 +26,14 @@ type Lines struct {
 
 const manifestSuffix = ".manifest"
 
-// OpenLines opens or creates the run in the file name, or continues it: what follows the last
-// listed line is cut off. Listed lines are read and must be what the manifest says. Other
-// errors are those of [OpenFolder].
+// OpenLines creates, opens or continues the run in the file name: it cuts off what follows the last
+// listed line. Listed lines are read and must match the manifest. Other errors are those of
+// [OpenFolder].
 func OpenLines(fsys FS, name string, s Settings) (*Lines, error) {
 	return OpenLinesPart(fsys, name, s, nil)
 }
 
-// OpenLinesPart is OpenLines for the part p of a run, nil for all of it. Its first line is output
+// OpenLinesPart is OpenLines for part p of a run, nil for all of it. Its first line is output
 // p.First.
 func OpenLinesPart(fsys FS, name string, s Settings, p *Part) (_ *Lines, err error) {
 	dir, base := filepath.Dir(name), filepath.Base(name)
@@ -114,7 +114,7 @@ func (l *Lines) open(exists bool) (err error) {
 	return nil
 }
 
-// checkLines compares lines with what is listed. size is where the listed lines end.
+// checkLines compares lines with the listed ones. size is where the listed lines end.
 func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	for i, e := range entries {
@@ -139,11 +139,11 @@ func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err e
 // those before this part.
 func (l *Lines) Done() int { return l.m.done() }
 
-// End returns the index after the last line that a run of n lines has here.
+// End returns the index after the last line of a run of n lines, within this part.
 func (l *Lines) End(n int) int { return l.m.end(n) }
 
-// Pending returns the indexes that a run of n lines still has to make. Those that wait for their
-// turn are not among them.
+// Pending returns the indexes that a run of n lines still has to make, without those that wait for
+// their turn.
 func (l *Lines) Pending(n int) (list []int) {
 	for i := l.m.done(); i < l.m.end(n); i++ {
 		if _, waits := l.ahead.entries[i]; !waits {
@@ -191,7 +191,7 @@ func (l *Lines) append(list []Entry, lines []byte) error {
 	return l.m.append(list...)
 }
 
-// Close lets another process write.
+// Close releases the file for other processes.
 func (l *Lines) Close() error {
 	return cmp.Or(l.ahead.close(), l.file.Close(), l.m.Close(), l.unlock())
 }

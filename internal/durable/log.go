@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Log is a file of lines under a first line that says what it is, open for one writer. A line is
-// appended whole and synced, so that a crash tears at most the last one.
+// Log is a file of lines after a first line that identifies it, open for one writer. Lines are
+// appended whole and synced, so that a crash damages at most the last one.
 type Log struct {
 	fsys FS
 	name string
@@ -17,9 +17,9 @@ type Log struct {
 	size int64
 }
 
-// OpenLog opens or creates the log at name, whose lock the caller has taken. A new one has the line
-// header, which appears with the file. data is all that the file holds; the caller looks at it and
-// drops a torn end with Cut.
+// OpenLog opens or creates the log at name, whose lock the caller holds. A new one begins with the
+// line header, which appears together with the file. data is the whole content; the caller checks
+// it and removes an incomplete end with Cut.
 func OpenLog(fsys FS, name string, header []byte) (_ *Log, data []byte, err error) {
 	dir, base := filepath.Split(name)
 	dir = filepath.Clean(dir)
@@ -47,7 +47,7 @@ func OpenLog(fsys FS, name string, header []byte) (_ *Log, data []byte, err erro
 	return l, data, nil
 }
 
-// Cut drops what follows the first size bytes.
+// Cut removes everything after the first size bytes.
 func (l *Log) Cut(size int64) error {
 	if size == l.size {
 		return nil
@@ -73,7 +73,7 @@ func (l *Log) unchanged() error {
 	return nil
 }
 
-// Append adds a line, or several, without the last newline. They are on the disk when Append
+// Append appends a line, or several, without the last newline. They are on the disk when Append
 // returns.
 func (l *Log) Append(line []byte) error {
 	line = append(bytes.Clone(line), '\n')
@@ -83,8 +83,8 @@ func (l *Log) Append(line []byte) error {
 	return appendSynced(l.file, &l.size, line)
 }
 
-// appendSynced writes data at the end of a file of *size bytes, which it updates, and syncs. What it
-// could not write whole it takes back.
+// appendSynced appends data to a file of *size bytes, updates *size, and syncs. It takes back an
+// incomplete write.
 func appendSynced(f File, size *int64, data []byte) error {
 	if _, err := f.WriteAt(data, *size); err != nil {
 		_ = f.Truncate(*size) // if this fails, opening the file repairs it
@@ -97,5 +97,5 @@ func appendSynced(f File, size *int64, data []byte) error {
 	return nil
 }
 
-// Close closes the file; the caller then gives its lock back.
+// Close closes the file. The caller then releases its lock.
 func (l *Log) Close() error { return l.file.Close() }

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Settings are what decides a run's bytes: the model's hash, seed, sampler, steps and so on, but
-// neither batch size nor threads.
+// Settings determine a run's bytes: the model's hash, seed, sampler, steps and so on, but not batch
+// size or threads.
 type Settings map[string]string
 
 // Entry is a finished output, a line of the manifest.
@@ -23,14 +23,15 @@ type Entry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Part is which outputs of a run a folder or file has: First to First+Count-1 of 0 to Of-1.
+// Part is the range of a run's outputs that a folder or file covers: First to First+Count-1 of 0 to
+// Of-1.
 type Part struct {
 	First int `json:"first"`
 	Count int `json:"count"`
 	Of    int `json:"of"`
 }
 
-// String says which outputs they are.
+// String describes the part's outputs.
 func (p *Part) String() string {
 	if p == nil {
 		return "a whole run"
@@ -42,12 +43,12 @@ func (p *Part) String() string {
 type header struct {
 	Version  int      `json:"unmask"`
 	Settings Settings `json:"settings"`
-	Part     *Part    `json:"part,omitempty"` // nil of a whole run
+	Part     *Part    `json:"part,omitempty"` // nil: a whole run
 }
 
 const version = 1
 
-// SettingsError says in what a run differs from the one that it would continue.
+// SettingsError lists the differences between a run and the one that it would continue.
 type SettingsError struct {
 	Name        string
 	Differences []string
@@ -58,7 +59,7 @@ func (e *SettingsError) Error() string {
 		strings.Join(e.Differences, "; "))
 }
 
-// Differences lists the settings that are not the same.
+// Differences lists the settings that differ.
 func Differences(there, now Settings) (list []string) {
 	names := map[string]bool{}
 	for k := range there {
@@ -82,17 +83,17 @@ func Differences(there, now Settings) (list []string) {
 	return list
 }
 
-// contents is a manifest as read.
+// contents is a parsed manifest.
 type contents struct {
 	settings Settings
 	part     *Part
 	entries  []Entry
-	size     int64 // up to the last whole line
+	size     int64 // up to the end of the last whole line
 	torn     int   // bytes after it
 }
 
-// parseManifest reads a manifest. Every line must be the very bytes that this package writes; a
-// last one without its newline is torn.
+// parseManifest parses a manifest. Every line must have exactly the bytes that this package writes;
+// a last line without its newline is incomplete.
 func parseManifest(data []byte) (*contents, error) {
 	c := &contents{}
 	for n := 1; ; n++ {
@@ -141,7 +142,7 @@ func (c *contents) first() int {
 	return c.part.First
 }
 
-// exactly decodes line into v if that is how v is written.
+// exactly decodes line into v, if v would be written like this.
 func exactly(line []byte, v any) bool {
 	if json.Unmarshal(line, v) != nil {
 		return false
@@ -150,16 +151,16 @@ func exactly(line []byte, v any) bool {
 	return err == nil && bytes.Equal(again, line)
 }
 
-// manifest is one open for appending, and the lock on it.
+// manifest is a manifest open for appending.
 type manifest struct {
 	*Log
 	part    *Part
-	first   int // the index of entries[0]
+	first   int // index of entries[0]
 	entries []Entry
 }
 
-// openManifest opens or creates the manifest `base` of dir, whose lock the caller has taken. A
-// torn last line is cut off.
+// openManifest opens or creates the manifest `base` in dir, whose lock the caller holds. It cuts
+// off an incomplete last line.
 func openManifest(fsys FS, dir, base string, s Settings, p *Part) (_ *manifest, err error) {
 	name := filepath.Join(dir, base)
 	if p != nil && !p.valid() {
@@ -195,7 +196,7 @@ func openManifest(fsys FS, dir, base string, s Settings, p *Part) (_ *manifest, 
 	return &manifest{Log: l, part: c.part, first: c.first(), entries: c.entries}, nil
 }
 
-// end returns the index after the last output that a run of n outputs has here.
+// end returns the index after the last output of a run of n outputs, within this part.
 func (m *manifest) end(n int) int {
 	if m.part != nil {
 		return min(n, m.part.First+m.part.Count)
@@ -206,10 +207,10 @@ func (m *manifest) end(n int) int {
 // done returns the index of the next entry.
 func (m *manifest) done() int { return m.first + len(m.entries) }
 
-// of returns the entry of output i, which is listed.
+// of returns the entry of output i, which must be listed.
 func (m *manifest) of(i int) Entry { return m.entries[i-m.first] }
 
-// next returns the entry of data at the next index.
+// next returns the entry for data at the next index.
 func (m *manifest) next(seed uint64, data []byte) Entry {
 	return Entry{m.done(), seed, digest(data)}
 }
@@ -219,7 +220,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// append adds entries whose outputs are durable.
+// append appends entries whose outputs are durable.
 func (m *manifest) append(list ...Entry) error {
 	var lines []byte
 	for k, e := range list {

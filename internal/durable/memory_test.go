@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// memory is a filesystem that fails on command and forgets what was not synced. Operation
-// number failAt ends with the error failWith, after half of a write; killed, if failWith is nil,
-// the operation is done by half and no later one has any effect.
+// memory is a filesystem that fails on command and can lose what was not synced. Operation number
+// failAt fails with failWith, after half of a write. If failWith is nil the process is killed: the
+// operation is half done and later ones have no effect.
 type memory struct {
 	names, durable map[string]*node
 	dirs           map[string]bool
@@ -33,7 +33,7 @@ func newMemory() *memory {
 		dirs: map[string]bool{".": true}, locks: map[string]bool{}, failAt: -1}
 }
 
-// turn counts an operation. half is set when it must be done by half, err when it fails.
+// turn counts an operation. half is set if it must be half done, err if it fails.
 func (m *memory) turn() (half bool, err error) {
 	if m.dead {
 		return false, syscall.ESRCH
@@ -50,15 +50,15 @@ func (m *memory) turn() (half bool, err error) {
 	return true, m.failWith
 }
 
-// reboot ends the process, whose locks go with it. After a power cut only what was synced is
-// there, and half of what was appended since.
+// reboot ends the process, which releases its locks. After a power cut only synced data is left,
+// and half of what was appended since.
 func (m *memory) reboot(power bool) {
 	m.failAt, m.dead, m.locks = -1, false, map[string]bool{}
 	if !power {
 		return
 	}
 	m.names = maps.Clone(m.durable)
-	for name := range m.names { // a directory is removed when its own directory was synced
+	for name := range m.names { // the removal of a directory is durable once its parent was synced
 		m.dirs[filepath.Dir(name)] = true
 	}
 	for _, n := range m.names {

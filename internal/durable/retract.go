@@ -8,9 +8,8 @@ import (
 	"slices"
 )
 
-// Retract takes back outputs that turned out to be wrong: they are pending again. Good ones after
-// them wait in .ahead until those are there. After an error Put and Take fail; the folder can be
-// opened again.
+// Retract removes wrong outputs, which are then pending again. Later good outputs wait in .ahead
+// until those are there. After an error Put and Take fail; the folder can be opened again.
 func (f *Folder) Retract(bad []int) error {
 	if f.failed == nil {
 		f.failed = f.retract(bad)
@@ -53,9 +52,8 @@ func (f *Folder) retract(bad []int) error {
 	return f.fsys.SyncDir(f.dir)
 }
 
-// Retract takes back lines that turned out to be wrong: they are pending again. Good ones after
-// them wait beside the file until those are there. After an error Put and Take fail; the file can
-// be opened again.
+// Retract removes wrong lines, which are then pending again. Later good lines wait beside the file
+// until those are there. After an error Put and Take fail; the file can be opened again.
 func (l *Lines) Retract(bad []int) error {
 	if l.failed == nil {
 		l.failed = l.retract(bad)
@@ -98,7 +96,7 @@ func (l *Lines) retract(bad []int) error {
 	return l.file.Sync()
 }
 
-// after returns the entries from the first bad one on, and how many bytes those before it are.
+// after returns the entries from the first bad one on, and the bytes before it.
 func (m *manifest) after(bad []int) (list []Entry, size int64, err error) {
 	k := slices.IndexFunc(m.entries, func(e Entry) bool { return slices.Contains(bad, e.Index) })
 	if k < 0 {
@@ -114,7 +112,7 @@ func (m *manifest) after(bad []int) (list []Entry, size int64, err error) {
 	return slices.Clone(m.entries[k:]), m.Log.size - size, nil
 }
 
-// cut takes back the last n entries.
+// cut removes the last n entries.
 func (m *manifest) cut(size int64, n int) error {
 	if err := m.unchanged(); err != nil {
 		return err
@@ -123,7 +121,7 @@ func (m *manifest) cut(size int64, n int) error {
 	return m.Log.Cut(size)
 }
 
-// drop removes outputs that wait.
+// drop removes waiting outputs.
 func (a *ahead) drop(list []int) error {
 	for _, i := range list {
 		if e, ok := a.entries[i]; ok {
@@ -136,7 +134,7 @@ func (a *ahead) drop(list []int) error {
 	return nil
 }
 
-// Remove removes a run's folder and all that is in it, which must be a run's alone.
+// Remove removes a run's folder with everything in it, which must all belong to the run.
 func Remove(dir string) error {
 	names, err := OS{}.ReadDir(dir)
 	if err != nil {
@@ -150,5 +148,6 @@ func Remove(dir string) error {
 			return err
 		}
 	}
-	return os.RemoveAll(dir) // the manifest last: what a crash leaves is still a run's
+	// the manifest last, so that after a crash the rest is still recognised as a run
+	return os.RemoveAll(dir)
 }

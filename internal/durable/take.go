@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Take makes output i durable, whatever came before it: the next one is listed, a later one waits
-// in the folder .ahead until it is next. i is an output that is neither listed nor waiting, or a
-// faulty one. After an error Take and Put fail; the folder can be opened again.
+// Take makes output i durable even if earlier ones are missing: the next one is listed, a later one
+// waits in the folder .ahead. i must be neither listed nor waiting, or faulty. After an error Take
+// and Put fail; the folder can be opened again.
 func (f *Folder) Take(i int, seed uint64, data []byte) error {
 	if f.failed == nil {
 		f.failed = f.take(i, seed, data)
@@ -36,7 +36,7 @@ func (f *Folder) take(i int, seed uint64, data []byte) error {
 	return f.ahead.put(Entry{i, seed, digest(data)}, data)
 }
 
-// release lists the outputs that waited for the last one.
+// release lists the waiting outputs that are next.
 func (f *Folder) release() error {
 	for {
 		list := f.ahead.run(f.m.done())
@@ -69,9 +69,9 @@ func (f *Folder) Entry(i int) (Entry, bool) {
 	return f.m.find(f.ahead, i)
 }
 
-// Adopt links files of other folders, which the caller does not write any more, and lists them; it
-// copies where links cannot be made. list begins at the next output. A file that is not what its
-// entry says is an error.
+// Adopt links files of other folders, which must not be written any more, and lists them; it copies
+// where links are not possible. list begins at the next output. A file that does not match its
+// entry is an error.
 func (f *Folder) Adopt(list []Entry, from func(e Entry) string) error {
 	for part := range slices.Chunk(list, together) {
 		if f.failed == nil {
@@ -116,9 +116,9 @@ func (f *Folder) adopt(list []Entry, from func(e Entry) string) error {
 	return f.m.append(list...)
 }
 
-// Take makes line i durable, without its newline, whatever came before it: a line whose turn has
-// not come waits in a folder beside the file. i is neither listed nor waiting. After an error Take
-// and Put fail; the file can be opened again.
+// Take makes line i, without its newline, durable even if earlier ones are missing: it then waits
+// in a folder beside the file. i must be neither listed nor waiting. After an error Take and Put
+// fail; the file can be opened again.
 func (l *Lines) Take(i int, seed uint64, line []byte) error {
 	if l.failed == nil {
 		l.failed = l.take(i, seed, line)
@@ -146,7 +146,7 @@ func (l *Lines) take(i int, seed uint64, line []byte) error {
 	return l.ahead.put(Entry{i, seed, digest(line)}, line)
 }
 
-// release appends the lines that waited for the last one.
+// release appends the waiting lines that are next.
 func (l *Lines) release() error {
 	for {
 		list := l.ahead.run(l.m.done())
@@ -176,8 +176,8 @@ func (l *Lines) release() error {
 // Entry returns the entry of line i, listed or waiting.
 func (l *Lines) Entry(i int) (Entry, bool) { return l.m.find(l.ahead, i) }
 
-// Adopt appends lines of other files, which each have their newline, as the next outputs. A line
-// that is not what its entry says is an error, with the file that line returns with it.
+// Adopt appends lines of other files, with their newlines, as the next outputs. A line that does
+// not match its entry is an error that names the file that line returned with it.
 func (l *Lines) Adopt(list []Entry,
 	line func(e Entry) (data []byte, file string, err error)) error {
 	for part := range slices.Chunk(list, together) {
@@ -219,10 +219,10 @@ func (m *manifest) find(a *ahead, i int) (Entry, bool) {
 	return e, ok
 }
 
-// aheadName returns the folder of lines that wait, beside the file base.
+// aheadName returns the folder of waiting lines for the file base.
 func aheadName(base string) string { return "." + base + ".ahead" }
 
-// aheadFolder is the folder of files that wait, inside a run's folder.
+// aheadFolder is the folder of waiting files in a run's folder.
 const aheadFolder = ".ahead"
 
 func aheadOf(fsys FS, name string, next int) (*ahead, error) {

@@ -12,16 +12,16 @@ import (
 	"path/filepath"
 )
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Settings Settings
-	Part     *Part // of a run, nil for a whole one
-	Outputs  int   // that the manifest lists
+	Part     *Part // nil: a whole run
+	Outputs  int   // number of outputs in the manifest
 	Faults   []Fault
 }
 
-// Verify reads every output of the run at name, a folder or a file of lines, and compares it
-// with the manifest. It changes nothing. ext is the ending of a folder's files.
+// Verify compares every output of the run at name, a folder or a file of lines, with the manifest.
+// It changes nothing. ext is the ending of a folder's files.
 func Verify(fsys FS, name, ext string) (*Report, error) {
 	info, err := fsys.Lstat(name)
 	if err != nil {
@@ -36,7 +36,7 @@ func Verify(fsys FS, name, ext string) (*Report, error) {
 	return nil, fmt.Errorf("%s is %s, want a run's folder or file", name, kind(info))
 }
 
-// readManifest reports a torn last line as a fault.
+// readManifest reads a manifest and reports an incomplete last line as a fault.
 func readManifest(fsys FS, name string) (*Report, *contents, error) {
 	if _, exists, err := regular(fsys, name); err != nil {
 		return nil, nil, err
@@ -91,7 +91,7 @@ func verifyFolder(fsys FS, dir, ext string) (*Report, error) {
 	return r, nil
 }
 
-// compare says what is wrong with the output at name.
+// compare returns what is wrong with the output at name, "" for nothing.
 func compare(fsys FS, name string, e Entry) (problem string, err error) {
 	info, err := fsys.Lstat(name)
 	switch {
@@ -141,7 +141,7 @@ func verifyLines(fsys FS, name string) (*Report, error) {
 	return r, nil
 }
 
-// Contents is what the manifest of a run lists.
+// Contents is the content of a run's manifest.
 type Contents struct {
 	Folder   bool // a folder of files, not a file of lines
 	Settings Settings
@@ -149,8 +149,8 @@ type Contents struct {
 	Entries  []Entry
 }
 
-// ReadContents reads the manifest of the run at name, a folder or a file of lines, and no output. A
-// torn last line is left out.
+// ReadContents reads the manifest of the run at name, a folder or a file of lines, but no output.
+// It ignores an incomplete last line.
 func ReadContents(fsys FS, name string) (*Contents, error) {
 	info, err := fsys.Lstat(name)
 	if err != nil {
