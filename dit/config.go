@@ -188,7 +188,8 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 	if mlp, err := model.TensorShape(set, "blocks.0.mlp.0.weight", 2); err == nil {
 		c.MLP = mlp[0]
 	}
-	if freq, err := model.TensorShape(set, "rotary_emb.inv_freq", 1); err == nil && c.Hidden%(2*freq[0]) == 0 {
+	if freq, err := model.TensorShape(set, "rotary_emb.inv_freq", 1); err == nil &&
+		c.Hidden%(2*freq[0]) == 0 {
 		c.Heads = c.Hidden / (2 * freq[0])
 	}
 	c.Blocks = max(c.Blocks, set.Count("blocks."))
