@@ -42,6 +42,9 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command(path, args[4:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = slave, slave, slave, ts.Getenv("WORK")
 	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"))
+	if kind := ts.Getenv("TERM"); kind != "" {
+		cmd.Env = append(cmd.Env, "TERM="+kind)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	ts.Check(cmd.Start())
 	slave.Close()
