@@ -20,7 +20,7 @@ type sequence struct {
 	condition *model.Condition
 }
 
-// asked is a request as its route read it.
+// asked is a request after its route has read its fields.
 type asked struct {
 	kind      string
 	prefix    string // of the answer's id
@@ -31,7 +31,7 @@ type asked struct {
 	answers   func(*work) (*answer, *Fault)
 }
 
-// work returns the work of a request, not begun.
+// work returns the work that a request asks for. It has not begun.
 func (s *Server) work(a asked, owner string) (*work, *Fault) {
 	now := time.Now()
 	w := &work{kind: a.kind, model: a.model, owner: owner, batch: a.set.batch, seed: a.set.seed,
@@ -64,7 +64,7 @@ func (s *Server) work(a asked, owner string) (*work, *Fault) {
 	return w, nil
 }
 
-// newMember returns the member of one sequence of a run that was checked.
+// newMember returns the member for one sequence. Its run was checked.
 func newMember(w *work, choice int, run unmask.Run, length int) (*member, *Fault) {
 	free := length
 	if run.Tokens != nil {

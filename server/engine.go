@@ -61,8 +61,8 @@ func newEngine(ctx context.Context, m *served, o engineOptions) *engine {
 	return e
 }
 
-// guided returns the places of the pool with guidance. Each is of two sequences; so the pool takes
-// half the memory of the other.
+// guided returns how many places the pool with guidance has. A place there holds two sequences, so
+// this pool takes half the memory of the other.
 func (e *engine) guided() int { return max(1, e.places/4) }
 
 // Bounds of the sequences of one pass on a processor. 16 short ones keep it busy, and more would
@@ -157,7 +157,7 @@ func (e *engine) seconds(rows int64) float64 {
 	return float64(rows) / e.rate
 }
 
-// before returns how many works take their steps before w does, and their rows.
+// before returns how many works take their steps before w does, and the rows they have left.
 func (e *engine) before(w *work) (works int, rows int64) {
 	for _, o := range e.works {
 		if o == w || o.batch && !w.batch {
@@ -216,7 +216,7 @@ func (e *engine) idle() bool {
 	return len(e.works) == 0
 }
 
-// drain begins no work any more, and gives up what has not begun.
+// drain lets no further work begin, and gives up work that has not begun.
 func (e *engine) drain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -269,7 +269,7 @@ func (e *engine) run() {
 	}
 }
 
-// sweep takes out works that were given up or are too late.
+// sweep removes works that were given up, and ends those whose time is over.
 func (e *engine) sweep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -301,7 +301,7 @@ func (e *engine) sweep() {
 	e.turns.sweep(e.works)
 }
 
-// release frees what a work has of the pools. The lock is held.
+// release takes the members of a work out of their pools. The caller holds the lock.
 func (e *engine) release(w *work) {
 	for _, m := range w.members {
 		e.leave(m)

@@ -94,8 +94,8 @@ func outOfRange(name string, found any, want string) *Fault {
 	return bad("out_of_range", name, "%s is %v, want %s", name, found, want)
 }
 
-// refused returns the fault of what the library refuses, in its words. name is the field where the
-// error names none.
+// refused returns the fault for an error of the library, in the words of the error. name is the
+// field to report where the error names none.
 func refused(name string, err error) *Fault {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
@@ -114,13 +114,13 @@ func refused(name string, err error) *Fault {
 	return bad("out_of_range", name, "%s", text)
 }
 
-// nameable are the names with which errors of the library begin that are fields.
+// nameable are the names of fields with which errors of the library may begin.
 var nameable = []string{"steps", "length", "cache", "reuse", "refresh", "block-size", "guidance",
 	"min-length", "ban", "bias", "end", "class"}
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// encode returns the JSON of what can be no error.
+// encode returns v as JSON. v must be a value that encoding/json can write.
 func encode(v any) []byte {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

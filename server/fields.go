@@ -11,8 +11,8 @@ import (
 	"unmask/param"
 )
 
-// fields reads the fields of a request by name. The first fault stays, later reads return zeros.
-// What was never read is unknown.
+// fields reads the fields of a request by name. It keeps the first fault; reads after it return
+// zeros. A field that the route never reads is an unknown one.
 type fields struct {
 	object map[string]json.RawMessage
 	known  []string // names that were read
@@ -34,7 +34,7 @@ func (f *fields) raw(name string) json.RawMessage {
 	return f.object[name]
 }
 
-// value is raw, with null as absent: clients send it for what they leave open.
+// value is raw, but treats null as absent: clients send null for fields that they leave open.
 func (f *fields) value(name string) json.RawMessage {
 	if raw := f.raw(name); string(raw) != "null" {
 		return raw
@@ -233,7 +233,7 @@ func (f *fields) neutral(name string, values ...string) {
 var ignored = []string{"user", "safety_identifier", "metadata", "store", "service_tier",
 	"prompt_cache_key"}
 
-// end refuses what was never read.
+// end returns the first fault or, without one, refuses fields that were never read.
 func (f *fields) end() *Fault {
 	if f.fault != nil {
 		return f.fault

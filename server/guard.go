@@ -38,7 +38,7 @@ func keyName(r *http.Request) string { return note(r).key }
 // requestID is what a client may call its request.
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// guarded names, checks, logs and counts every request.
+// guarded gives every request an id, checks its host and origin, logs it and counts it.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := &noted{id: r.Header.Get("X-Request-Id"), route: "unknown"}

@@ -334,7 +334,7 @@ func (s *stream) pictures(w *work, form pictureForm, native bool, from int) erro
 	return s.flush()
 }
 
-// completed sends OpenAI's last events, one a picture.
+// completed sends OpenAI's last event of each picture.
 func (s *stream) completed(w *work, form pictureForm, event imageEvent, a *answer) error {
 	made := a.parts.(pictures)
 	for i := range a.images {

@@ -33,7 +33,7 @@ type jobs struct {
 	order list.List // of *job
 }
 
-// jobStatus is the answer about a job.
+// jobStatus is the JSON that describes a job.
 type jobStatus struct {
 	ID     string          `json:"id"`
 	Object string          `json:"object"`
@@ -156,7 +156,7 @@ func (j *job) done() bool {
 // old reports whether a job that is done has been kept for as long as jobs are.
 func (j *job) old() bool { return time.Since(j.made) > jobTime && j.done() }
 
-// job returns a job of the client, or a fault that is alike for another's and for none.
+// job returns a job of the client. The fault is the same for another client's job and for no job.
 func (s *Server) job(r *http.Request, id string) (*job, *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Server) oneJob(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, encode(status))
 }
 
-// deleteJob answers DELETE /v1/jobs/{id}. Another time it does nothing.
+// deleteJob answers DELETE /v1/jobs/{id}. A second DELETE of a job changes nothing.
 func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request) {
 	j, fault := s.job(r, r.PathValue("id"))
 	if fault != nil {

@@ -37,7 +37,7 @@ func LoadKeys(file string) (*Keys, error) {
 	return k, k.Reload()
 }
 
-// Reload reads the file again. After an error the keys are those before.
+// Reload reads the file again. After an error the keys stay as they were.
 func (k *Keys) Reload() error {
 	info, err := os.Stat(k.file)
 	if err != nil {
@@ -81,7 +81,7 @@ func pathless(err error) error {
 	return err
 }
 
-// find returns the name of a key. It takes as long for every key.
+// find returns the name of a key, in the same time for every key.
 func (k *Keys) find(secret string) (name string, ok bool) {
 	sum := sha256.Sum256([]byte(secret))
 	for _, one := range *k.list.Load() {

@@ -43,7 +43,7 @@ const (
 )
 
 // Run listens until ctx ends, then drains and closes the server. ready is called with the address
-// once it can be asked. hard, when it ends, ends the draining too.
+// once requests are answered. When hard ends, draining ends too.
 func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url string)) error {
 	defer s.Close()
 	public, err := net.Listen("tcp", l.Address)
@@ -104,7 +104,7 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 	return err
 }
 
-// abandonAll gives up what a drain has left.
+// abandonAll gives up the work that is left after a drain.
 func (s *Server) abandonAll() {
 	for _, e := range s.engines() {
 		e.abandon()

@@ -127,7 +127,7 @@ func (s *stream) merged(list []*job, from []int) error {
 	}
 }
 
-// tooManyStreams is the fault of one stream too many.
+// tooManyStreams is the fault of a stream beyond mostStreams.
 func tooManyStreams() *Fault {
 	f := fault(http.StatusTooManyRequests, "too_many_streams", "%d streams are open, want at most %d",
 		mostStreams, mostStreams)

@@ -75,8 +75,8 @@ func (g *origins) local(r *http.Request, host string) bool {
 	return err == nil && own.Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
 }
 
-// share lets a page of an allowed origin read the answer, and answers its preflight. It reports
-// whether that was all.
+// share sets the headers that let a page of an allowed origin read the answer. It reports whether
+// the request was a preflight, which it then has answered.
 func (g *origins) share(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if len(g.allowed) > 0 {

@@ -21,7 +21,7 @@ type kept struct {
 	bytes int64
 }
 
-// put keeps a work. One that is larger than all room is not kept.
+// put keeps a work, unless it alone is larger than the bound.
 func (r *results) put(w *work) {
 	n := w.size()
 	if n > r.most || r.byKey[w.key] != nil {

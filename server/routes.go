@@ -310,7 +310,7 @@ func writeJSON(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(append(slices.Clip(body), '\n'))
 }
 
-// wants are kinds of models.
+// wants is the kind of model that a route needs.
 type wants int
 
 const (

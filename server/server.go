@@ -18,8 +18,8 @@ import (
 	"unmask/internal/memory"
 )
 
-// Options bound a server. The zero value is that of unmask serve without its keys: what listens
-// beyond loopback wants Keys.
+// Options bound a server. The zero value has the defaults of unmask serve. A server that listens
+// beyond loopback should have Keys.
 type Options struct {
 	Keys    *Keys    // who may ask; nil: everybody
 	Hosts   []string // names in a request's Host beside localhost, loopback and Listen's
@@ -118,7 +118,7 @@ func (s *Server) Add(o Model) error {
 // mostQueued is how many seconds of work may wait.
 const mostQueued = 600
 
-// engines returns those of all models.
+// engines returns the engines of all models.
 func (s *Server) engines() []*engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +182,8 @@ func (s *Server) Close() {
 	s.group.Wait()
 }
 
-// begin returns the work of a request: one of the same key that runs or is done, or a new one. It
-// counts the caller as one that waits for it; the caller calls leave when it is gone.
+// begin returns the work to wait for: one with the same key that runs or is done, else w, which it
+// queues. The caller is counted as a watcher and must call leave.
 func (s *Server) begin(w *work) (_ *work, hit bool, f *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (s *Server) begin(w *work) (_ *work, hit bool, f *Fault) {
 	return w, false, nil
 }
 
-// leave counts one less that waits for a work. With the last the work is given up.
+// leave counts one watcher less. A work without watchers is given up.
 func (s *Server) leave(w *work, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,10 +226,10 @@ func (s *Server) leave(w *work, why string) {
 	}
 }
 
-// statusGone is what is logged of a client that went before its answer.
+// statusGone is the status that is logged for a client that went before its answer.
 const statusGone = 499
 
-// finish makes the answer of a work whose members are all done, behind the engine.
+// finish makes the answer of a work whose members are all done, while the engine goes on.
 func (s *Server) finish(w *work) {
 	s.group.Go(func() {
 		a, f := answerOf(w)
@@ -254,7 +254,7 @@ func answerOf(w *work) (a *answer, f *Fault) {
 	return w.answers(w)
 }
 
-// total sums what a work's members took.
+// total sums the passes and rows of a work's members, and returns the most steps of one.
 func (w *work) total() (e generate.Evaluated, steps int) {
 	for _, m := range w.members {
 		e.Full += m.evaluated.Full

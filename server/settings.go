@@ -37,7 +37,7 @@ type settings struct {
 // readSettings reads the fields that all ways to make sequences have in common.
 func readSettings(f *fields, m *served) settings { return readSettingsOr(f, m, m.defaults) }
 
-// readSettingsOr is readSettings with another recipe for what is not given.
+// readSettingsOr is readSettings with base for parameters that the request leaves out.
 func readSettingsOr(f *fields, m *served, base generate.Recipe) (s settings) {
 	var given bool
 	if s.seed, given = f.seed("seed"); !given {
@@ -51,7 +51,7 @@ func readSettingsOr(f *fields, m *served, base generate.Recipe) (s settings) {
 	return s
 }
 
-// readRecipe fills a recipe as the command's flags do: what is not given is the model's.
+// readRecipe fills the recipe as the command's flags do: base has what the request leaves out.
 func (s *settings) readRecipe(f *fields, base generate.Recipe) {
 	given := map[string]string{}
 	for _, p := range generate.Params() {
@@ -203,7 +203,7 @@ func (s *settings) refuse(name string, err error) *Fault {
 	return refused(name, err)
 }
 
-// constrain reads what text alone has: logit_bias, min_length and end.
+// constrain reads the fields that only models of text have: logit_bias, min_length and end.
 func (s *settings) constrain(f *fields, m *served) {
 	length := m.spec.Length()
 	s.constraints.MinLength = f.maybe("min_length", 0, length, 0)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// times are what the server has patience for.
+// times are how long the server waits for a client.
 type times struct {
 	header time.Duration // to send a request's header
 	body   time.Duration // and its body
@@ -94,7 +94,7 @@ func (s *stream) fail(name string, f *Fault) {
 }
 
 // follow hands over the steps of a work from number from on, as they come, until the work is done.
-// The error is that of each, or of a client that went.
+// The error is that of each, or the context's where the client went.
 func (s *stream) follow(w *work, from int, each func(n int, e event) error) error {
 	ticker := time.NewTicker(s.times.beat)
 	defer ticker.Stop()

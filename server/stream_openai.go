@@ -16,7 +16,7 @@ type stepInfo struct {
 	Closed []int          `json:"closed"`
 }
 
-// settling follows one sequence and tells which of its text can no longer change.
+// settling follows one sequence and returns the text that can no longer change.
 type settling struct {
 	form    *textForm
 	tokens  []int32
@@ -104,7 +104,7 @@ type part struct {
 	last   *lastChunk // nil but for the last chunk of all
 }
 
-// lastChunk is what the last chunk of all has more.
+// lastChunk is what only the last chunk of a stream has.
 type lastChunk struct {
 	usage *usage
 	info  unmaskInfo

@@ -64,8 +64,8 @@ func (e *engine) tick(picked []*member) {
 	}
 }
 
-// step makes one step of members of a pool. Where that fails, each makes it alone, so that only the
-// one that is the cause fails.
+// step makes one step of members of a pool. Where that fails, it makes the step for each alone, so
+// that only the member that is the cause fails.
 func (e *engine) step(members []*member, guided bool) {
 	if len(members) == 0 {
 		return
@@ -133,7 +133,7 @@ func recovered(err *error) {
 	}
 }
 
-// moved takes in what a step did to a member.
+// moved stores what a step did to a member, and tells its work.
 func (e *engine) moved(m *member, q *generate.Sequence) {
 	if m.done { // another's fault has ended its work
 		return

@@ -29,7 +29,8 @@ func turnOf(w *work) string {
 	return "i" + w.owner
 }
 
-// join lets the key of a new work begin where the others are: what it left unused is gone.
+// join sets the count of a new work's key to at least the least count of the other keys. So a key
+// that had nothing to do for a while has no claim to the rows that it did not use.
 func (t *turns) join(w *work, all []*work) {
 	mine := turnOf(w)
 	least, other := math.Inf(1), false
@@ -47,7 +48,7 @@ func (t *turns) join(w *work, all []*work) {
 	}
 }
 
-// sweep forgets keys that have nothing to do once nobody has.
+// sweep clears all counts once no work is left.
 func (t *turns) sweep(all []*work) {
 	if len(all) == 0 {
 		clear(t.served)
@@ -88,7 +89,8 @@ func (e *engine) pick() []*member {
 	return p.members
 }
 
-// order sorts works by what they have left, less what they could have had while they waited.
+// order sorts works by the rows that they have left, less those that could have been computed while
+// they waited.
 func (e *engine) order(works []*work, now time.Time) {
 	score := func(w *work) float64 {
 		return float64(w.left) - now.Sub(w.stepped).Seconds()*e.rate
@@ -124,7 +126,7 @@ func (e *engine) fill(p *picking, class []*work) {
 	}
 }
 
-// picking is the members of a tick as they are taken.
+// picking collects the members of a tick.
 type picking struct {
 	members []*member
 	taken   map[*member]bool
@@ -136,7 +138,7 @@ type picking struct {
 	shares  bool   // works of any length share a pass
 }
 
-// longer is how many times the rows of a pass's first work those of the others may be.
+// longer bounds the works of a pass: one may have at most this many times the rows of the first.
 const longer = 4
 
 // newPicking counts the places that sequences keep.

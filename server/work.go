@@ -12,8 +12,8 @@ import (
 	"unmask/traces"
 )
 
-// work is what one request asks for, computed once for all that ask for it at a time. Clients read
-// its steps and its answer as they come.
+// work is the computation of a request. Equal requests at the same time share one work, and each
+// client reads its steps and its answer as they come.
 type work struct {
 	kind    string // completions, chat, infill, images or edits
 	key     string // SHA-256 of all that the answer depends on
@@ -97,14 +97,14 @@ func (m *member) left() int64 {
 	return int64(m.rows) * int64(max(0, m.steps-m.n))
 }
 
-// eventBytes is about what a position that opens takes in memory.
+// eventBytes is about how many bytes of memory a position that opens takes.
 const eventBytes = 128
 
 // mostEvents bounds what the steps of a work take in memory: samplers that mask again may have any
 // number of them.
 const mostEvents = 32 << 20
 
-// forgot reports whether the work's steps are no longer there.
+// forgot reports whether the work has dropped its steps because there were too many.
 func (w *work) forgot() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,13 +124,13 @@ func (w *work) add(e event) {
 	w.mu.Unlock()
 }
 
-// tell wakes all that wait. The lock is held.
+// tell wakes all that wait for a change. The caller holds the lock.
 func (w *work) tell() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-// end makes the answer, or the fault, that of the work. Only the first counts.
+// end sets the answer or the fault of the work. Only the first call has an effect; it returns true.
 func (w *work) end(a *answer, f *Fault) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +172,7 @@ func (w *work) result() (*answer, *Fault) {
 	return w.answer, w.fault
 }
 
-// watch counts one more that waits for the work; false where it was given up.
+// watch counts one watcher more. It returns false where the work was given up.
 func (w *work) watch() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +183,7 @@ func (w *work) watch() bool {
 	return true
 }
 
-// times sets how long the work waited and ran, in the engine's words.
+// times sets how long the work waited and ran, as the engine measured it.
 func (w *work) times(waited, ran time.Duration) {
 	w.mu.Lock()
 	w.waited, w.ran = waited, ran
