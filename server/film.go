@@ -20,6 +20,10 @@ func (s *Server) film(w http.ResponseWriter, m *member) {
 		start = slices.Repeat([]int32{of.spec.Mask}, of.spec.Length())
 	}
 	f := unmask.NewFilm(1, of.spec, start)
+	const seen = 192 // pixels of a side up to which unmask image enlarges small pictures
+	if width, height, err := of.Pictures.Size(); err == nil {
+		f.Scale = seen / max(width, height, 1)
+	}
 	now := generate.Sequence{Tokens: slices.Clone(start)}
 	events, _, _ := m.work.since(0)
 	for _, e := range events {

@@ -308,6 +308,7 @@ func TestFilms(t *testing.T) {
 	require.NoError(t, err)
 	film := func(start []int32) []byte {
 		f := unmask.NewFilm(1, m.Spec(), start)
+		f.Scale = 3 // 64 pixels, shown as 192
 		run := recipe(t, "demo-image", unmask.Run{Seed: 8, First: 1, Tokens: start})
 		run.Steps = 5
 		for step, err := range unmask.Generate(t.Context(), m, run) {

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -54,6 +55,15 @@ func marked(x *tab) string {
 		return [...document.querySelectorAll("#cells .marked")].map((c) => c.at).join(" ")`)
 }
 
+// choose selects an option, as a reader does.
+func choose(x *tab, selector, value string) {
+	x.Helper()
+	x.do(chromedp.SetValue(selector, value))
+	eval[bool](x, `
+		document.querySelector(%q).dispatchEvent(new Event("change", { bubbles: true }));
+		return true`, selector)
+}
+
 func rectangle(top, left, bottom, right int) (out string) {
 	for y := top; y <= bottom; y++ {
 		for z := left; z <= right; z++ {
@@ -66,14 +76,7 @@ func rectangle(top, left, bottom, right int) (out string) {
 func TestPaint(t *testing.T) {
 	x := open(t, shared, "mode=image&seed=5")
 	x.generate()
-	tool := func(name string) {
-		eval[bool](x, `document.querySelector("[value=%s]").click(); return true`, name)
-	}
-	eval[bool](x, `
-		const b = document.getElementById("brush");
-		b.value = 1;
-		b.dispatchEvent(new Event("input"));
-		return true`)
+	tool := func(name string) { choose(x, "#tool", name) }
 	stroke(x, 3, 2, 3, 9)
 	if got, want := marked(x), rectangle(3, 2, 3, 9); got != want {
 		t.Errorf("the stroke marks %s, want %s", got, want)
@@ -111,7 +114,7 @@ func TestInpaint(t *testing.T) {
 		const form = new FormData();
 		form.set("image", page.panels.image.source.blob);
 		return (await (await fetch("/v1/images/encode", { method: "POST", body: form })).json()).codes`)
-	eval[bool](x, `document.querySelector("[value=rectangle]").click(); return true`)
+	choose(x, "#tool", "rectangle")
 	stroke(x, 2, 3, 9, 12)
 	x.click("#inpaint")
 	x.finish()
@@ -155,12 +158,35 @@ func TestPictureOpens(t *testing.T) {
 	if n := eval[int](x, `return document.querySelectorAll("#cells .masked").length`); n != 256-open {
 		t.Errorf("%d cells are masked, want %d", n, 256-open)
 	}
-	for _, look := range []string{"steps:tint", "sure:heat"} {
-		value, class := look[:len(look)-5], look[len(look)-4:]
-		eval[bool](x, `document.querySelector("[value=%s]").click(); return true`, value)
-		if n := eval[int](x, `return document.querySelectorAll("#cells .%s").length`, class); n != open {
-			t.Errorf("%d cells show %s, want %d", n, value, open)
-		}
+	choose(x, "#view", "sure")
+	if n := eval[int](x, `return document.querySelectorAll("#cells .heat").length`); n != open {
+		t.Errorf("%d cells show how sure they are, want %d", n, open)
+	}
+}
+
+// The saved film is that of the command.
+func TestFilm(t *testing.T) {
+	x := open(t, shared, "mode=image&seed=5&steps=6")
+	x.generate()
+	eval[bool](x, `
+		const real = URL.createObjectURL;
+		URL.createObjectURL = (blob) => {
+			if (!blob.type) window.saved = blob; // others are shown
+			return real(blob);
+		};
+		return true`)
+	x.click("#image-actions [aria-label='Save GIF']")
+	x.until("window.saved")
+	got := eval[string](x, `
+		const bytes = new Uint8Array(await saved.arrayBuffer());
+		return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("")`)
+	name := filepath.Join(t.TempDir(), "film.gif")
+	command(t, "image", "-n", "1", "--seed", "5", "--steps", "6", "--gif", name, "--sheet",
+		filepath.Join(t.TempDir(), "sheet.png"))
+	want, err := os.ReadFile(name)
+	x.ok(err)
+	if got != hex.EncodeToString(want) {
+		t.Errorf("the page's film has %d bytes, the command's %d", len(got)/2, len(want))
 	}
 }
 

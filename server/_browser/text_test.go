@@ -214,6 +214,17 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s has %q, the command %q", sampler, got, want)
 		}
 	}
+	streams := 0
+	for _, url := range x.requests() {
+		if strings.Contains(url, "/v1/jobs/events?ids=") {
+			streams++
+		} else if strings.HasSuffix(url, "/v1/completions") {
+			t.Errorf("the page asks %s", url)
+		}
+	}
+	if streams != 1 {
+		t.Errorf("%d streams show two samplers, want one", streams)
+	}
 	if n := eval[int](x, `return document.querySelectorAll("[data-panel=compare] input[type=range]").length`); n != 1 {
 		t.Errorf("there are %d sliders, want one", n)
 	}

@@ -79,17 +79,23 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.stop()
-	x := open(t, s.url, long)
-	x.click("#run")
-	x.until(`document.getElementById("status").textContent.startsWith("step ")`)
-	x.click("#cancel")
-	x.until(`document.getElementById("status").textContent === "cancelled"`)
-	for deadline := time.Now().Add(patience); metric(t, metrics, "unmask_cancelled_total") != 1; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%v requests were cancelled, want 1", metric(t, metrics, "unmask_cancelled_total"))
+	x := open(t, s.url, long+"&other=moment")
+	cancelled := func(want float64) {
+		x.click("#run")
+		x.until(`document.getElementById("status").textContent.startsWith("step ")`)
+		x.click("#cancel")
+		x.until(`document.getElementById("status").textContent === "cancelled"`)
+		for deadline := time.Now().Add(patience); metric(t, metrics, "unmask_cancelled_total") != want; {
+			if time.Now().After(deadline) {
+				t.Fatalf("%v requests were cancelled, want %v", metric(t, metrics, "unmask_cancelled_total"),
+					want)
+			}
+			time.Sleep(20 * time.Millisecond)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
+	cancelled(1)
+	x.click("#modes [value=compare]") // two jobs
+	cancelled(3)
 	if eval[bool](x, `return document.body.classList.contains("busy")`) {
 		t.Error("the page is still busy")
 	}

@@ -27,14 +27,14 @@ function askKey(wrong) {
 let asking; // one dialog for all requests that are refused at once
 
 /** send fetches a path; body is nothing, an object, or FormData. It throws a Failure. */
-export async function send(path, body, signal) {
+export async function send(path, body, signal, method = body ? "POST" : "GET") {
 	for (;;) {
 		const headers = {}, key = sessionStorage.unmaskKey, form = body instanceof FormData;
 		if (key) headers.Authorization = "Bearer " + key;
 		if (body && !form) headers["Content-Type"] = "application/json";
 		let answer;
 		try {
-			answer = await fetch(path, { signal, headers, method: body ? "POST" : "GET", body: form || !body ? body : JSON.stringify(body) });
+			answer = await fetch(path, { signal, headers, method, keepalive: method === "DELETE", body: form || !body ? body : JSON.stringify(body) });
 		} catch (e) {
 			throw e.name === "AbortError" ? e : new Failure(0, "The server cannot be reached.");
 		}
@@ -67,18 +67,20 @@ async function patient(path, body, signal, wait) {
 	}
 }
 
-/** events yields [event, data as text] of a stream. */
+/** events yields [event, data, data as text] of a stream, and throws a Failure where one comes or it breaks off. */
 async function* events(answer) {
 	const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
 	for (let rest = ""; ;) {
 		const part = await reader.read().catch((e) => { throw e.name === "AbortError" ? e : lost(); });
-		if (part.done) return;
+		if (part.done) throw lost();
 		const blocks = (rest + part.value).split("\n\n");
 		rest = blocks.pop();
 		for (const block of blocks) {
-			const lines = block.split("\n"), value = (name) => lines.find((l) => l.startsWith(name + ":"))?.slice(name.length + 1).trim();
-			const data = value("data");
-			if (data) yield [value("event"), data];
+			const [, event, text] = /^event: (\S+)\n(?:id: .*\n)?data: (.*)/.exec(block) || [];
+			if (!event) continue; // a comment
+			const data = JSON.parse(text), e = data.error;
+			if (e) throw new Failure(e.code === "shutting_down" ? 0 : 500, e.message, e.code);
+			yield [event, data, text];
 		}
 	}
 }
@@ -87,11 +89,23 @@ async function* events(answer) {
 export async function follow(path, body, signal, on) {
 	if (body instanceof FormData) body.set("stream", "events");
 	else body = { ...body, stream: "events" };
-	for await (const [event, text] of events(await patient(path, body, signal, on.wait))) {
-		const data = JSON.parse(text), e = data.error;
-		if (e) throw new Failure(e.code === "shutting_down" ? 0 : 500, e.message, e.code);
-		if (event === "done") return on.done(data);
+	for await (const [event, data, text] of events(await patient(path, body, signal, on.wait))) {
 		on[event]?.(data, text);
+		if (event === "done") return;
 	}
-	throw lost();
+}
+
+/** followJobs makes requests as jobs and follows all of them by one stream; ons are as follow's on. */
+export async function followJobs(requests, signal, ons) {
+	const ids = [];
+	let left = requests.length;
+	try {
+		for (const r of requests) ids.push((await (await patient("/v1/jobs", r, signal, ons[0].wait)).json()).id);
+		for await (const [event, { job, ...data }, text] of events(await send("/v1/jobs/events?ids=" + ids, null, signal))) {
+			ons[ids.indexOf(job)][event]?.(data, text.replace(/"job":"[^"]*",/, ""));
+			if (event === "done" && !--left) return;
+		}
+	} finally { // jobs would go on without a reader
+		for (const id of ids) send("/v1/jobs/" + id, null, null, "DELETE").catch(() => {});
+	}
 }

@@ -9,13 +9,8 @@ export function el(name, props = {}, ...children) {
 	return e;
 }
 
-/** toast shows a short word for a moment. */
-export function toast(words) {
-	const t = $("toast");
-	t.textContent = words;
-	clearTimeout(toast.timer);
-	toast.timer = setTimeout(() => { t.textContent = ""; }, 1800);
-}
+/** button makes one that sends no form. */
+export const button = (textContent, onclick, props) => el("button", { type: "button", textContent, onclick, ...props });
 
 /** tip shows words beside an element, or nothing. */
 export function tip(element, words) {
@@ -23,9 +18,9 @@ export function tip(element, words) {
 	t.hidden = !words;
 	if (!words) return;
 	t.textContent = words;
-	const box = element.getClientRects()[0], own = t.getBoundingClientRect(), below = box.bottom + 8 + own.height < innerHeight;
-	t.style.left = Math.max(8, Math.min(innerWidth - own.width - 8, box.left)) + "px";
-	t.style.top = (below ? box.bottom + 6 : box.top - own.height - 6) + "px";
+	const box = element.getClientRects()[0], { width, height } = t.getBoundingClientRect();
+	t.style.left = Math.max(8, Math.min(innerWidth - width - 8, box.left)) + "px";
+	t.style.top = (box.bottom + 8 + height < innerHeight ? box.bottom + 6 : box.top - height - 6) + "px";
 }
 
 /** on listens to events of several names. */
@@ -37,6 +32,14 @@ export function tips(root, words) {
 	on(root, "pointerleave focusout", () => tip());
 }
 
+/** rove moves the focus among items that Tab enters once, and returns where it is. */
+export function rove(items, from, to) {
+	items[from].tabIndex = -1;
+	items[to].tabIndex = 0;
+	items[to].focus();
+	return to;
+}
+
 /** used tells that a key was of use here, and nowhere else. */
 export function used(e) {
 	e.preventDefault();
@@ -44,8 +47,8 @@ export function used(e) {
 }
 
 /** save hands a file to the reader. */
-export function save(name, ...parts) {
-	const a = el("a", { href: URL.createObjectURL(new Blob(parts)), download: name });
+export function save(name, part) {
+	const a = el("a", { href: URL.createObjectURL(new Blob([part])), download: name });
 	a.click();
 	setTimeout(() => URL.revokeObjectURL(a.href), 1e4);
 }

@@ -1,23 +1,17 @@
 // Images: cells open over a picture, and painted cells are made new.
 import { send } from "./api.js";
-import { $, el, tips, toast } from "./dom.js";
+import { $, button, el, tips } from "./dom.js";
 import { Mask } from "./mask.js";
 import { facts, finish, play, stepLabel } from "./run.js";
 import { Timeline } from "./timeline.js";
-import { hue, words } from "./trace.js";
-
-const mostFrames = 64;
+import { look, words } from "./trace.js";
 
 export class Image {
 	constructor(page) {
-		Object.assign(this, { page, frames: new Map(), look: "picture" }); // frames: pictures by step
+		Object.assign(this, { page, frames: new Map() }); // frames: pictures by step
 		this.mask = new Mask($("cells"), () => this.button());
 		this.timeline = new Timeline($("image-time"), (k) => this.show(k), stepLabel(() => this.current));
-		$("tools").addEventListener("change", ({ target: t }) => {
-			if (t.name === "tool") this.mask.tool = t.value;
-			if (t.name === "view") { this.look = t.value; this.show(this.timeline.value); }
-		});
-		$("brush").oninput = (e) => { this.mask.size = +e.target.value; };
+		$("view").onchange = () => this.show(this.timeline.value);
 		$("undo").onclick = () => this.mask.undo();
 		$("clear").onclick = () => this.mask.clear();
 		$("inpaint").onclick = () => page.start(() => this.inpaint());
@@ -31,7 +25,7 @@ export class Image {
 	/** arrive lays out the cells of the model. */
 	arrive() {
 		const [rows, columns] = this.page.info.shape;
-		this.grid = !!columns; // codes without a place have no mask
+		this.grid = !!columns; // else cells have no place
 		this.mask.layout(columns ? rows : 1, columns || rows);
 		this.button();
 	}
@@ -47,11 +41,10 @@ export class Image {
 		if (!t) return;
 		const frame = this.frame(k);
 		this.mask.cells.forEach((c, i) => {
-			const e = t.at(i, k), looks = { steps: "tint", sure: "heat" };
-			const kind = !e ? "masked" : e.known ? "" : looks[this.look] || (frame < e.step ? "fresh" : "");
+			const e = t.at(i, k), sure = $("view").value === "sure" ? "heat" : "";
+			const kind = !e ? "masked" : e.known ? "" : sure || (frame < e.step ? "fresh" : "");
 			c.className = kind + (this.mask.marked.has(i) ? " marked" : "");
-			if (!e) return;
-			c.style.cssText = `--h: ${hue(e.step, t.steps)}; --p: ${Math.sqrt(e.p || 0).toFixed(3)}`;
+			if (e) c.style.cssText = look(e, t.steps);
 		});
 		this.decode(k);
 	}
@@ -73,7 +66,6 @@ export class Image {
 			const answer = await send("/v1/images/decode", { model: run.body.model, codes: t.tokens(k) });
 			const url = URL.createObjectURL(await answer.blob());
 			if (run === this.current) this.frames.set(k, url);
-			if (this.frames.size > mostFrames) this.frames.delete(this.frames.keys().find((s) => s && s !== t.last));
 		} catch {
 			run.blind = true; // cells are shown without
 		}
@@ -87,11 +79,10 @@ export class Image {
 
 	/** inpaint makes the marked cells of the source new. */
 	async inpaint() {
-		const body = { model: this.page.model, prompt: $("prompt").value, ...this.page.values() }, form = new FormData(), { blob, codes } = this.source;
+		const body = { model: this.page.model, prompt: $("prompt").value, ...this.page.values() }, form = new FormData(), { blob } = this.source;
 		for (const [k, v] of Object.entries(body)) form.set(k, v);
-		const size = await createImageBitmap(blob);
 		form.set("image", blob, "image.png");
-		form.set("mask", await this.mask.png(size.width, size.height), "mask.png");
+		form.set("mask", await this.mask.png(...this.page.info.size), "mask.png");
 		return this.run({ kind: "image", path: "/v1/images/edits", body, form });
 	}
 
@@ -107,7 +98,7 @@ export class Image {
 					const bytes = Uint8Array.from(atob(run.answer.data[0].b64_json), (c) => c.charCodeAt(0));
 					this.mask.clear();
 					this.keep(new Blob([bytes], { type: "image/png" }), run);
-					finish("image", run, null, [["PNG", () => this.source.blob]]);
+					this.finish();
 				},
 			});
 		} finally {
@@ -115,10 +106,16 @@ export class Image {
 		}
 	}
 
+	finish() {
+		const { blob, run } = this.source, film = async () => (await send(`/v1/results/${run.answer.unmask.key}/0.gif`)).blob();
+		finish("image", this.page, run, null, [["PNG", () => blob], ["GIF", film]]);
+	}
+
 	/** keep makes a picture the next source, and puts it onto the strip of pictures. */
 	keep(blob, run) {
 		const source = { blob, run, url: URL.createObjectURL(blob) };
-		const b = el("button", { type: "button", onclick: () => this.choose(source, b) }, el("img", { src: source.url, alt: run ? `picture of seed ${run.body.seed}` : "opened picture" }));
+		const b = button("", () => this.choose(source, b));
+		b.append(el("img", { src: source.url, alt: run ? `picture of seed ${run.body.seed}` : "opened picture" }));
 		$("strip").append(b);
 		this.press(source, b);
 		if (run) this.frames.set(run.trace.last, source.url);
@@ -127,7 +124,7 @@ export class Image {
 
 	press(source, b) {
 		this.source = source;
-		for (const other of $("strip").children) other.setAttribute("aria-pressed", other === b);
+		for (const other of $("strip").children) other.ariaPressed = other === b;
 		this.button();
 	}
 
@@ -139,19 +136,18 @@ export class Image {
 		this.frames = new Map([[run ? run.trace.last : 0, url]]);
 		this.mask.enabled = this.grid;
 		if (run) {
-			this.timeline.counts = run.trace.changed;
 			this.timeline.finish(run.trace.last, true);
-			finish("image", run, null, [["PNG", () => source.blob]]);
+			this.finish();
 		} else {
 			this.frame(0);
-			for (const c of this.mask.cells) c.classList.remove("masked", "fresh", "tint", "heat");
+			for (const c of this.mask.cells) c.classList.remove("masked", "fresh", "heat");
 		}
 	}
 
 	/** open takes a picture of the reader's, cut to the model's size. */
 	async open(file) {
 		if (!file) return;
-		const p = await createImageBitmap(file).catch(() => toast("This is no picture that the browser can read"));
+		const p = await createImageBitmap(file).catch(() => this.page.status("the browser cannot read this picture"));
 		if (!p) return;
 		const [width, height] = this.page.info.size, c = el("canvas", { width, height }), scale = Math.max(width / p.width, height / p.height), w = p.width * scale, h = p.height * scale;
 		c.getContext("2d").drawImage(p, (width - w) / 2, (height - h) / 2, w, h);

@@ -1,6 +1,6 @@
 // The page: its modes, what runs, and the link that has all settings.
 import { Failure, send, sleep } from "./api.js";
-import { $, tip } from "./dom.js";
+import { $, button, tip } from "./dom.js";
 import { Image } from "./image.js";
 import { Settings } from "./settings.js";
 import { Chat, Compare, Text } from "./text.js";
@@ -11,18 +11,16 @@ const modes = { // button, help, and the first prompt
 	image: ["Generate", "", ""],
 	chat: ["Send", "Enter sends, Shift and Enter begins a line.", ""],
 };
-const buttons = [...$("modes").children];
 
 class Page {
 	constructor(models, samplers) {
 		this.models = models;
 		this.prompts = {};
+		this.said = "";
 		this.settings = new Settings(models, samplers, () => this.remember());
 		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this) };
-		for (const b of buttons) {
-			b.hidden = !this.able(b.value).length;
-			b.onclick = () => this.show(b.value);
-		}
+		$("modes").append(...Object.keys(modes).filter((m) => this.able(m).length)
+			.map((m) => button(m[0].toUpperCase() + m.slice(1), () => this.show(m), { value: m })));
 		$("compose").onsubmit = (e) => { e.preventDefault(); this.start(() => this.panels[this.mode].make($("prompt").value)); };
 		$("prompt").onkeydown = (e) => {
 			if (e.key !== "Enter" || e.isComposing || !(e.ctrlKey || e.metaKey || this.mode === "chat" && !e.shiftKey)) return;
@@ -35,7 +33,9 @@ class Page {
 		addEventListener("keydown", (e) => this.key(e));
 		addEventListener("hashchange", () => this.open());
 		addEventListener("scroll", () => tip(), { passive: true });
+		addEventListener("pagehide", () => this.abort?.abort());
 		this.open();
+		this.announce();
 	}
 
 	/** able returns the models that can do a mode. */
@@ -53,7 +53,7 @@ class Page {
 		if (this.mode) this.prompts[this.mode] = $("prompt").value;
 		this.mode = mode;
 		const [run, help, first] = modes[mode];
-		for (const b of buttons) b.setAttribute("aria-pressed", b.value === mode);
+		for (const b of $("modes").children) b.ariaPressed = b.value === mode;
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
 		$("run").textContent = run;
 		$("prompt-help").textContent = help;
@@ -68,7 +68,7 @@ class Page {
 	open() {
 		const hash = location.hash.slice(1), { mode, prompt, ...given } = Object.fromEntries(new URLSearchParams(hash));
 		if (this.mode && hash === this.written) return;
-		const able = Object.keys(modes).filter((m) => this.able(m).length), wanted = able.includes(mode) ? mode : able[0];
+		const able = [...$("modes").children].map((b) => b.value), wanted = able.includes(mode) ? mode : able[0];
 		this.mode = null;
 		if (mode) this.prompts[wanted] = prompt || "";
 		this.show(wanted);
@@ -90,14 +90,13 @@ class Page {
 		const abort = this.abort = new AbortController();
 		this.again = make;
 		if (!same) this.seed = String(crypto.getRandomValues(new Uint32Array(1))[0]);
-		const busy = (on) => { document.body.classList.toggle("busy", on); $("cancel").hidden = !on; };
+		const busy = (on) => { $("cancel").hidden = !document.body.classList.toggle("busy", on); };
 		busy(true);
-		$("notice").hidden = true;
+		notice();
 		this.status("sent");
 		let failure, word = "done";
 		await make().catch((e) => { if (e.name === "AbortError") word = "cancelled"; else failure = e; });
 		if (abort !== this.abort) return;
-		abort.abort(); // the other half of a pair
 		busy(false);
 		this.status(failure ? "" : word);
 		if (failure) this.fail(failure);
@@ -106,23 +105,17 @@ class Page {
 	fail(e) {
 		if (!(e instanceof Failure)) console.error(e);
 		notice(e.status ? e.message : e.message + " The same seed gives the same result again.");
-		this.announce($("notice-text").textContent);
+		this.said = $("notice-text").textContent;
 	}
 
 	status(words) {
-		$("status").textContent = words;
-		this.announce(words);
+		$("status").textContent = this.said = words;
 	}
 
-	/** announce tells words to screen readers, every two seconds at most. */
-	announce(words) {
-		this.said = words;
-		if (this.quiet) return;
-		$("live").textContent = words;
-		this.quiet = setTimeout(() => {
-			this.quiet = 0;
-			if (this.said !== words) this.announce(this.said);
-		}, 2000);
+	/** announce tells screen readers what was said last, every two seconds. */
+	announce() {
+		if ($("live").textContent !== this.said) $("live").textContent = this.said;
+		setTimeout(() => this.announce(), 2000);
 	}
 
 	/** key plays and steps wherever a key has no use of its own. */
@@ -137,9 +130,9 @@ class Page {
 	}
 }
 
-function notice(words) {
+function notice(words = "") {
 	$("notice-text").textContent = words;
-	$("notice").hidden = false;
+	$("notice").hidden = !words;
 }
 
 const root = document.documentElement.dataset, systemDark = matchMedia("(prefers-color-scheme: dark)");
@@ -152,7 +145,7 @@ for (const load = async (path) => (await send(path)).json(); !window.page;) {
 	try {
 		const [models, samplers] = await Promise.all([load("/v1/models"), load("/v1/samplers")]);
 		if (!models.data.length) throw new Failure(0, "The models are still loading.");
-		$("notice").hidden = true;
+		notice();
 		window.page = new Page(models.data, samplers);
 		document.body.classList.add("ready");
 	} catch (e) {

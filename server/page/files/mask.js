@@ -1,10 +1,10 @@
 // Cells over a picture, and a mask that is painted on them.
-import { el, on, used } from "./dom.js";
+import { $, el, on, rove, used } from "./dom.js";
 
 /** Mask is the grid; changed is told how many cells are marked. */
 export class Mask {
 	constructor(root, changed) {
-		Object.assign(this, { root, changed, marked: new Set(), past: [], tool: "brush", size: 2, enabled: false, cells: [] });
+		Object.assign(this, { root, changed, marked: new Set(), past: [], enabled: false, cells: [] });
 		on(root, "pointerdown", (e) => this.down(e));
 		on(root, "pointermove", (e) => this.moved(e));
 		on(root, "pointerup pointercancel", () => { this.from = null; });
@@ -17,10 +17,8 @@ export class Mask {
 		this.marked.clear();
 		this.root.style.setProperty("--columns", columns);
 		this.cells = Array.from({ length: rows * columns }, (_, i) => {
-			const c = el("div", { role: "gridcell", "aria-selected": "false", className: "masked", tabIndex: i ? -1 : 0,
-				"aria-label": `row ${Math.floor(i / columns) + 1}, column ${i % columns + 1}` });
-			c.at = i;
-			return c;
+			const c = el("div", { role: "gridcell", ariaSelected: false, className: "masked", tabIndex: i ? -1 : 0, ariaLabel: `row ${Math.floor(i / columns) + 1}, column ${i % columns + 1}` });
+			return Object.assign(c, { at: i });
 		});
 		this.root.replaceChildren(...Array.from({ length: rows }, (_, y) => el("div", { role: "row" }, ...this.cells.slice(y * columns, (y + 1) * columns))));
 	}
@@ -31,7 +29,7 @@ export class Mask {
 
 	assign(marked) {
 		this.marked = new Set(marked);
-		this.cells.forEach((c, i) => c.setAttribute("aria-selected", c.classList.toggle("marked", this.marked.has(i))));
+		this.cells.forEach((c, i) => { c.ariaSelected = c.classList.toggle("marked", this.marked.has(i)); });
 		this.changed(this.marked.size);
 	}
 
@@ -61,10 +59,9 @@ export class Mask {
 	}
 
 	stroke() {
-		const box = this.tool === "rectangle", next = new Set(box ? this.base : this.marked), before = this.size - 1 >> 1;
-		const [low, high] = [0, 1].map((d) => box ? [Math.min(this.from[d], this.to[d]), Math.max(this.from[d], this.to[d])]
-			: [Math.max(0, this.to[d] - before), Math.min([this.columns, this.rows][d] - 1, this.to[d] - before + this.size - 1)]);
-		for (let y = high[0]; y <= high[1]; y++) for (let x = low[0]; x <= low[1]; x++) next[this.tool === "eraser" ? "delete" : "add"](y * this.columns + x);
+		const box = $("tool").value === "rectangle", next = new Set(box ? this.base : this.marked), from = box ? this.from : this.to;
+		const [low, high] = [Math.min, Math.max].map((f) => [0, 1].map((d) => f(from[d], this.to[d])));
+		for (let y = low[1]; y <= high[1]; y++) for (let x = low[0]; x <= high[0]; x++) next[$("tool").value === "eraser" ? "delete" : "add"](y * this.columns + x);
 		this.assign(next);
 	}
 
@@ -77,9 +74,7 @@ export class Mask {
 			if (!next.delete(at)) next.add(at);
 			this.assign(next);
 		} else if (this.cells[to]) {
-			this.cells[this.focus].tabIndex = -1;
-			this.cells[this.focus = to].tabIndex = 0;
-			this.cells[to].focus();
+			this.focus = rove(this.cells, this.focus, to);
 		} else if (!e.key.startsWith("Arrow")) return;
 		used(e);
 	}

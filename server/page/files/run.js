@@ -1,34 +1,35 @@
 // A run: its request, its trace as it comes, and what it can be taken along as.
 import { follow, hasKey } from "./api.js";
-import { $, el, save, toast } from "./dom.js";
+import { $, button, el, save } from "./dom.js";
 import { Trace } from "./trace.js";
 
-/** play follows a run and shows it by a timeline, or by on.step; on has start and done. */
-export function play(page, run, timeline, on) {
-	return follow(run.path, run.form || run.body, page.signal, {
-		wait: (seconds, code) => page.status(`${code === "loading" ? "The model is loading" : "The server is busy"}. Trying again in ${seconds} s`),
-		start: (header, text) => {
-			run.trace = new Trace(header);
-			run.lines = [text];
-			page.status(header.ahead ? `${header.ahead} ahead, about ${header.wait_seconds.toFixed(1)} s` : "starting");
-			on.start();
-		},
-		step: (line, text) => {
-			const t = run.trace;
-			t.add(line);
-			run.lines.push(text);
-			if (on.step) return on.step();
-			timeline.extend(t.last, t.steps, t.changed);
-			page.status(`step ${t.last} of ${t.steps}, ${t.open[t.last]} of ${t.length} open`);
-		},
-		done: (answer) => {
-			run.answer = answer;
-			run.trace.done = true;
-			on.done();
-			if (!on.step) timeline.finish(run.trace.last);
-		},
-	});
-}
+/** heard takes in the events of a run, and shows them by a timeline or by on.step; on has start and done. */
+export const heard = (page, run, timeline, on) => ({
+	wait: (seconds, code) => page.status(`${code === "loading" ? "The model is loading" : "The server is busy"}. Trying again in ${seconds} s`),
+	start: (header, text) => {
+		run.trace = new Trace(header);
+		run.lines = [text];
+		page.status(header.ahead ? `${header.ahead} ahead, about ${header.wait_seconds.toFixed(1)} s` : "starting");
+		on.start();
+	},
+	step: (line, text) => {
+		const t = run.trace;
+		t.add(line);
+		run.lines.push(text);
+		if (on.step) return on.step();
+		timeline.extend(t.last, t.steps);
+		page.status(`step ${t.last} of ${t.steps}, ${t.open[t.last]} of ${t.length} open`);
+	},
+	done: (answer) => {
+		run.answer = answer;
+		run.trace.done = true;
+		on.done();
+		if (!on.step) timeline.finish(run.trace.last);
+	},
+});
+
+/** play follows a run. */
+export const play = (page, run, timeline, on) => follow(run.path, run.form || run.body, page.signal, heard(page, run, timeline, on));
 
 export const stepLabel = (get) => (k) => {
 	const t = get()?.trace;
@@ -62,7 +63,7 @@ client = OpenAI(base_url="${location.origin}/v1", api_key=os.environ.get("UNMASK
 print(client.post("${run.path.slice(3)}", body=${json(run.body).replace(/\bnull\b/g, "None")}, cast_to=object))
 `;
 
-async function copy(what, text) {
+async function copy(text) {
 	try {
 		await navigator.clipboard.writeText(text);
 	} catch { // plain http from elsewhere has no clipboard
@@ -71,34 +72,36 @@ async function copy(what, text) {
 		document.execCommand("copy");
 		area.remove();
 	}
-	toast(`Copied the ${what}`);
 }
 
 /** actions fills a row of buttons; files are pairs of a name and what is saved. */
-export function actions(root, run, text, files = []) {
-	const row = (label, list) => el("div", { className: "group" }, el("span", { textContent: label }),
-		...list.map(([name, onclick]) => el("button", { type: "button", textContent: name, "aria-label": `${label} ${name}`, onclick })));
+export function actions(root, page, run, text, files = []) {
+	const row = (label, list, act) => el("div", { className: "group" }, label, ...list.map(([what, get]) => button(what, async () => {
+		try {
+			await act(what, await get());
+			page.status(`${label}: ${what}`);
+		} catch (e) {
+			page.fail(e);
+		}
+	}, { ariaLabel: `${label} ${what}` })));
 	const copies = [["link", () => location.href]], line = command(run);
 	if (!run.form) copies.unshift(["curl", () => curl(run)], ["Python", () => python(run)]);
 	if (line) copies.unshift(["command", () => line]);
 	if (text) copies.unshift(["text", text]);
-	const name = "unmask-" + run.body.seed;
-	root.replaceChildren(row("Copy", copies.map(([what, get]) => [what, () => copy(what, get())])), row("Save", [
-		...files.map(([what, get]) => [what, () => save(`${name}.${what.toLowerCase()}`, get())]),
-		["trace", () => save(name + ".jsonl", run.lines.join("\n") + "\n")],
-		["JSON", () => save(name + ".json", JSON.stringify(run.answer, null, 1))],
-	]));
+	root.replaceChildren(row("Copy", copies, (_, it) => copy(it)), row("Save", [...files,
+		["trace", () => run.lines.join("\n") + "\n"], ["JSON", () => JSON.stringify(run.answer, null, 1)],
+	], (what, it) => save(`unmask-${run.body.seed}.${what === "trace" ? "jsonl" : what.toLowerCase()}`, it)));
 }
 
 export function facts(root, run) {
 	const u = run.answer?.unmask || {}, e = u.evaluated || {}, t = run.trace;
 	const list = { seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.last || "…", "full passes": e.full_passes, "partial rows": e.partial_rows,
-		"head rows": e.head_rows, seconds: u.seconds?.toFixed(2), waited: u.queue_seconds >= 0.01 ? u.queue_seconds.toFixed(2) : undefined };
+		"head rows": e.head_rows, seconds: u.seconds?.toFixed(2) };
 	root.replaceChildren(...Object.entries(list).filter(([, v]) => v !== undefined)
 		.map(([k, v]) => el("div", {}, el("dt", { textContent: k }), el("dd", { textContent: v }))));
 }
 
-export function finish(name, run, text, files) {
+export function finish(name, page, run, text, files) {
 	facts($(name + "-facts"), run);
-	actions($(name + "-actions"), run, text, files);
+	actions($(name + "-actions"), page, run, text, files);
 }

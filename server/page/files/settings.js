@@ -2,17 +2,15 @@
 import { $, el } from "./dom.js";
 
 const own = [
-	{ name: "length", label: "New tokens", kind: "whole", min: 1, help: "at most; empty for all that there is room for", mode: "text" },
-	{ name: "class", help: "what the picture is of, by name or number", kind: "text", mode: "image" },
-	{ name: "seed", help: "empty for another one each time", kind: "digits" },
+	{ name: "length", label: "New tokens", kind: "whole", help: "at most; empty for all that there is room for", mode: "text" },
+	{ name: "class", help: "what the picture is of, by name or number", mode: "image" },
+	{ name: "seed", help: "empty for another one each time" },
 ];
 
 /** field makes a label, an input and a line of help. */
-function field({ name, label = name[0].toUpperCase() + name.slice(1).replaceAll("-", " "), help = "", words, kind, min, max, zero, default: usual = "" }, id = "set-" + name) {
-	const about = { id, "aria-describedby": id + "-help" }, number = kind === "whole" || kind === "number";
-	const input = words ? el("select", about, new Option("default", ""), ...words.map((w) => new Option(w)))
-		: el("input", { ...about, type: number ? "number" : "text", placeholder: usual, ...(number ? { min: zero ? 0 : min ?? 0, max: max ?? "", step: kind === "whole" ? 1 : "any" } : {}) });
-	if (kind === "digits") input.pattern = "[0-9]{1,20}";
+function field({ name, label = name[0].toUpperCase() + name.slice(1).replaceAll("-", " "), help = "", words, default: usual = "" }, id = "set-" + name) {
+	const about = { id, "aria-describedby": id + "-help" };
+	const input = words ? el("select", about, new Option("default", ""), ...words.map((w) => new Option(w))) : el("input", { ...about, placeholder: usual });
 	return el("div", { className: "field" }, el("label", { htmlFor: id, textContent: label }), input, el("p", { className: "help", id: id + "-help", textContent: help.replace(/--/g, "") }));
 }
 
@@ -30,7 +28,7 @@ class Picker {
 	fill() {
 		const s = this.samplers.find((s) => s.name === this.select.value), list = [...s?.parameters || []];
 		if (s?.inside) list.unshift({ name: "inside", help: s.inside + ", by name" });
-		this.line.replaceChildren(s ? s.line + ". " : "What the model runs with when nothing is chosen.", el("cite", { textContent: s?.paper || "" }));
+		this.line.replaceChildren(s ? s.line + ". " : "What the model runs with when nothing is chosen.", el("div", { textContent: s?.paper || "" }));
 		this.params.replaceChildren(...list.map((p) => field(p, this.id + "-" + p.name)));
 		this.inputs = new Map(list.map((p, i) => [p.name, this.params.children[i].children[1]]));
 	}
@@ -58,24 +56,16 @@ class Picker {
 export class Settings {
 	constructor(models, { data, schedules, parameters }, changed) {
 		const form = $("settings"), seen = ["sampler", "steps", "ban", "bias"];
-		const steps = { ...parameters.find((p) => p.name === "steps"), max: 4096 };
-		this.fields = [steps, ...own, ...parameters.filter((p) => !seen.includes(p.name)).map((p) => p.name === "schedule" ? { ...p, words: schedules } : p)];
+		this.fields = [parameters.find((p) => p.name === "steps"), ...own, ...parameters.filter((p) => !seen.includes(p.name)).map((p) => p.name === "schedule" ? { ...p, words: schedules } : p)];
 		this.models = models;
 		this.a = new Picker("sampler", data, "Sampler");
 		this.b = new Picker("other", data, "Second sampler");
 		const model = field({ name: "model", words: [] });
 		this.select = model.children[1];
 		const [first, rest] = [this.fields.slice(0, 4), this.fields.slice(4)].map((list) => list.map((f) => field(f)));
-		form.append(model, this.a.root, this.b.root, ...first, el("details", {}, el("summary", { textContent: "More settings" }), ...rest),
-			el("button", { type: "reset", className: "quiet", textContent: "Back to defaults" }));
+		form.append(model, this.a.root, this.b.root, ...first, el("details", {}, el("summary", { textContent: "More settings" }), ...rest));
 		form.oninput = () => { this.describe(); changed(); };
 		form.onsubmit = (e) => e.preventDefault();
-		form.onreset = () => setTimeout(() => { this.start(); form.oninput(); });
-		this.start();
-	}
-
-	start() {
-		this.a.text = "";
 		this.b.text = "random";
 	}
 
@@ -109,7 +99,7 @@ export class Settings {
 		const out = this.a.text ? { sampler: this.a.text } : {};
 		for (const f of this.fields) {
 			const input = $("set-" + f.name), v = input.value.trim();
-			if (v && !input.parentNode.hidden) out[f.name.replace("-", "_")] = input.type === "number" ? +v : v;
+			if (v && !input.parentNode.hidden) out[f.name.replace("-", "_")] = /whole|number/.test(f.kind) && +v === +v ? +v : v; // what is no number the server names
 		}
 		return out;
 	}

@@ -1,6 +1,7 @@
 // Text, two samplers side by side, and conversations.
+import { followJobs } from "./api.js";
 import { $, el } from "./dom.js";
-import { actions, facts, finish, play, stepLabel } from "./run.js";
+import { actions, facts, finish, heard, play, stepLabel } from "./run.js";
 import { TextView } from "./textview.js";
 import { Timeline } from "./timeline.js";
 
@@ -22,7 +23,6 @@ export class Text {
 			$("fill-count").textContent = `${n} ${n === 1 ? "piece becomes a hole" : "pieces become holes"}, the rest stays`;
 		});
 		this.timeline = new Timeline($("text-time"), (k, playing) => this.view.show(k, playing), stepLabel(() => this.current));
-		this.timeline.onend = () => this.view.settle();
 		$("fill-clear").onclick = () => this.view.clear();
 		$("fill-run").onclick = () => page.start(() => this.fill());
 	}
@@ -44,7 +44,7 @@ export class Text {
 		$("fill").hidden = true;
 		return play(this.page, run, this.timeline, {
 			start: () => { this.view.load(run.trace); facts($("text-facts"), run); },
-			done: () => finish("text", run, () => this.view.text),
+			done: () => finish("text", this.page, run, () => this.view.text),
 		});
 	}
 }
@@ -54,13 +54,12 @@ export class Compare {
 	constructor(page) {
 		this.page = page;
 		this.sides = ["first", "second"].map((name) => {
-			const text = el("div", { className: "text", role: "listbox", "aria-label": `Text of the ${name} sampler` });
-			const s = { title: el("h2"), at: el("p", { className: "at" }), list: el("dl", { className: "facts" }), row: el("div", { className: "actions" }) };
+			const text = el("div", { className: "text", role: "listbox", ariaLabel: `Text of the ${name} sampler` });
+			const s = { title: el("h2"), at: el("p", { className: "help" }), list: el("dl", { className: "facts" }), row: el("div", { className: "facts" }) };
 			$("pair").append(el("div", { className: "card" }, s.title, text, s.at, s.list, s.row));
 			return Object.assign(s, { view: new TextView(text) });
 		});
 		this.timeline = new Timeline($("compare-time"), (share, playing) => this.show(share, playing), (v) => `${v} % open`);
-		this.timeline.onend = () => this.sides.forEach((s) => s.view.settle());
 	}
 
 	show(share, playing) {
@@ -77,21 +76,20 @@ export class Compare {
 		const { page, timeline, sides } = this;
 		sides.forEach((s, i) => {
 			s.run = request(page, prompt, page.samplers[i]);
-			if (/^(maskgit|vanilla)\b/.test(page.samplers[i])) delete s.run.body.cache;
-			s.row.replaceChildren();
 		});
 		timeline.reset();
 		$("compare-note").textContent = "";
-		const heard = () => {
+		const both = () => {
 			const traces = sides.map((s) => s.run.trace);
 			if (!traces.every(Boolean)) return;
-			timeline.extend(Math.floor(100 * Math.min(...traces.map((t) => t.done ? 1 : t.share(t.last)))), 100, []);
+			timeline.extend(Math.floor(100 * Math.min(...traces.map((t) => t.done ? 1 : t.share(t.last)))), 100);
 			page.status(traces.map((t) => `step ${t.last} of ${t.steps || "…"}`).join(" and "));
 		};
-		await Promise.all(sides.map((s) => play(page, s.run, timeline, {
-			start: () => { s.title.textContent = s.run.trace.header.sampler; s.view.load(s.run.trace); heard(); },
-			step: heard,
-			done: () => { facts(s.list, s.run); actions(s.row, s.run, () => s.view.text); heard(); },
+		const jobs = sides.map(({ run }) => ({ kind: run.path.slice(4), request: run.body }));
+		await followJobs(jobs, page.signal, sides.map((s) => heard(page, s.run, timeline, {
+			start: () => { s.title.textContent = s.run.trace.header.sampler; s.view.load(s.run.trace); both(); },
+			step: both,
+			done: () => { facts(s.list, s.run); actions(s.row, page, s.run, () => s.view.text); both(); },
 		})));
 		const [a, b] = sides.map((s) => s.run.trace.tokens()), n = sides[0].view.differ(b);
 		sides[1].view.differ(a);
@@ -105,7 +103,6 @@ export class Chat {
 		this.page = page;
 		this.messages = [];
 		this.timeline = new Timeline($("chat-time"), (k, playing) => this.view?.show(k, playing), stepLabel(() => this.current));
-		this.timeline.onend = () => this.view.settle();
 	}
 
 	async make(prompt) {
@@ -114,7 +111,7 @@ export class Chat {
 		const run = this.current = { kind: "text", path: "/v1/chat/completions", body: { model: page.model, messages, ...values } };
 		if (length) run.body.max_tokens = length;
 		const mine = el("p", { className: "bubble mine", textContent: prompt });
-		const text = el("div", { className: "bubble text", role: "listbox", "aria-label": "Answer" });
+		const text = el("div", { className: "bubble text", role: "listbox", ariaLabel: "Answer" });
 		$("talk").append(mine, text);
 		this.view = null;
 		this.timeline.reset();
@@ -129,7 +126,7 @@ export class Chat {
 				done: () => {
 					const { content } = run.answer.choices[0].message;
 					this.messages = [...messages, { role: "assistant", content }];
-					finish("chat", run, () => content);
+					finish("chat", page, run, () => content);
 					$("prompt").value = "";
 				},
 			});

@@ -1,18 +1,16 @@
-// The bar under a result: play, a slider, and how many positions each step opened.
-import { el } from "./dom.js";
-import { calm, hue } from "./trace.js";
+// The bar under a result: play and a slider, whose colours are those of the steps.
+import { button, el } from "./dom.js";
+import { calm } from "./trace.js";
 
 /** Timeline shows value 0 to max by show(value, playing), at a pace that can be seen. */
 export class Timeline {
 	constructor(root, show, label) {
-		Object.assign(this, { root, show, label, value: 0, max: 0, goal: 0, counts: [] });
-		this.button = el("button", { type: "button", className: "play", onclick: () => this.toggle() });
-		this.canvas = el("canvas", { "aria-hidden": "true" });
-		this.range = el("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": "Step", oninput: () => { this.pause(); this.set(+this.range.value); } });
-		this.range.addEventListener("keydown", (e) => { if (e.key === " ") { e.preventDefault(); this.toggle(); } });
+		Object.assign(this, { root, show, label, value: 0, max: 0, goal: 0 });
+		this.button = button("", () => this.toggle(), { className: "play" });
+		this.range = el("input", { type: "range", min: 0, max: 0, value: 0, ariaLabel: "Step", oninput: () => { this.pause(); this.set(+this.range.value); } });
+		this.range.onkeydown = (e) => { if (e.key === " ") { e.preventDefault(); this.toggle(); } };
 		this.output = el("output");
-		root.append(this.button, el("div", { className: "track" }, this.canvas, this.range), this.output);
-		new ResizeObserver(() => this.draw()).observe(this.canvas);
+		root.append(this.button, this.range, this.output);
 		this.pause();
 	}
 
@@ -20,27 +18,24 @@ export class Timeline {
 	reset() {
 		this.pause();
 		this.max = this.goal = 0;
-		this.counts = [];
 		this.finished = false;
 		this.following = true;
 		this.set(0);
 	}
 
-	/** extend says how far the run has come, of how many; counts are for the bars. */
-	extend(goal, max, counts) {
+	/** extend says how far the run has come, of how many. */
+	extend(goal, max) {
 		this.goal = goal;
 		this.range.max = this.max = Math.max(max, goal);
-		this.counts = counts;
-		this.draw();
 		if (this.following) this.run();
 	}
 
-	/** finish says that the run is over, with its last value. */
+	/** finish says that the run is over, with its last value, and with shown goes there at once. */
 	finish(goal, shown) {
 		this.finished = true;
 		if (shown) this.following = false;
-		this.extend(goal, goal, this.counts);
-		if (shown || !this.following) this.set(shown ? goal : Math.min(this.value, goal));
+		this.extend(goal, goal);
+		if (!this.following) this.set(shown ? goal : Math.min(this.value, goal));
 	}
 
 	toggle() {
@@ -59,7 +54,7 @@ export class Timeline {
 
 	face(playing) {
 		this.root.classList.toggle("playing", playing);
-		this.button.setAttribute("aria-label", playing ? "Pause" : "Play");
+		this.button.ariaLabel = playing ? "Pause" : "Play";
 	}
 
 	move(by) {
@@ -79,33 +74,14 @@ export class Timeline {
 			const by = calm.matches && !this.finished ? behind : Math.max(1, Math.ceil(behind / 120), Math.round(late / pace));
 			if (behind > 0) this.set(this.value + Math.min(behind, by), true);
 			if (this.value < this.goal || !this.finished) this.timer = setTimeout(tick, pace);
-			else {
-				this.pause();
-				this.onend?.();
-			}
+			else this.pause();
 		};
 		this.timer = setTimeout(tick, this.value ? pace : 0);
 	}
 
 	set(value, playing) {
 		this.range.value = this.value = value;
-		this.output.textContent = this.label(value);
-		this.range.setAttribute("aria-valuetext", this.output.textContent);
+		this.range.ariaValueText = this.output.textContent = this.label(value);
 		this.show(value, playing);
-		this.draw();
-	}
-
-	draw() {
-		this.frame ||= requestAnimationFrame(() => {
-			this.frame = 0;
-			const c = this.canvas, scale = devicePixelRatio, w = c.width = c.clientWidth * scale, h = c.height = c.clientHeight * scale;
-			const g = c.getContext("2d"), most = this.counts.reduce((a, b) => Math.max(a, b), 1), n = this.max, style = getComputedStyle(c);
-			for (let i = 1; i <= n; i++) {
-				const x = Math.round((i - 1) / n * w), wide = Math.round(i / n * w) - x - (w / n > 4 * scale ? scale : 0);
-				const tall = Math.max(2, (this.counts[i] || 0) / most * h);
-				g.fillStyle = i > this.value ? style.borderColor : `oklch(${style.getPropertyValue("--bar")} .13 ${hue(i, n)})`;
-				g.fillRect(x, h - tall, Math.max(1, wide), tall);
-			}
-		});
 	}
 }

@@ -4,14 +4,12 @@
 export class Trace {
 	constructor(header) {
 		this.header = header;
-		this.shape = header.shape;
-		this.length = this.shape.reduce((a, b) => a * b);
+		this.length = header.shape.reduce((a, b) => a * b);
 		this.history = Array.from({ length: this.length }, () => []); // of each position, by step
 		this.steps = 0; // at most
 		for (const p of header.known) this.history[p.position].push({ ...entry(p, 0), known: true });
 		this.known = header.known.length;
 		this.open = [this.known]; // how many are open after step i
-		this.changed = [0]; // how many opened in step i
 	}
 
 	/** last is the last step that has come. */
@@ -30,20 +28,13 @@ export class Trace {
 			this.history[position].push({ step: n, closed: true });
 		}
 		this.open.push(open);
-		this.changed.push(line.opened.length);
 		this.steps = Math.max(line.steps, n);
 	}
 
 	/** at returns what is open at a position after step k, or null. */
 	at(position, k = this.last) {
-		const h = this.history[position];
-		let low = 0;
-		for (let high = h.length; low < high;) {
-			const middle = low + high >> 1;
-			if (h[middle].step <= k) low = middle + 1;
-			else high = middle;
-		}
-		return low && !h[low - 1].closed ? h[low - 1] : null;
+		const e = this.history[position].findLast((e) => e.step <= k);
+		return e && !e.closed ? e : null;
 	}
 
 	entries(k) { return this.history.map((_, i) => this.at(i, k)); }
@@ -91,8 +82,8 @@ export function texts(entries) {
 /** calm matches where motion is unwanted. */
 export const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** hue is the colour of a step: blue at first, over violet and rose, to orange. */
-export const hue = (step, steps) => Math.round(255 + 145 * Math.min(1, steps > 1 ? (step - 1) / (steps - 1) : 0)) % 360;
+/** look has the hue of an entry's step, from blue over violet and rose to orange, and how sure it was. */
+export const look = ({ step, p = 0 }, steps) => `--h: ${Math.round(255 + 145 * Math.min(1, steps > 1 ? (step - 1) / (steps - 1) : 0)) % 360}; --p: ${Math.sqrt(p).toFixed(3)}`;
 
 /** words says when and how surely an entry opened. */
 export function words(e, steps) {
