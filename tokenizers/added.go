@@ -11,12 +11,12 @@ type added struct {
 	text           string
 	id             int32
 	special        bool // found by EncodeSpecial only
-	single         bool // only where no word character touches it
-	lstrip, rstrip bool // takes the white space before, after it
-	normalized     bool // found in text that is normalised, spelled as its own is
+	single         bool // only if it does not touch a word character
+	lstrip, rstrip bool // also takes the white space before, after it
+	normalized     bool // found in normalised text; its spelling is normalised too
 }
 
-// finder finds added tokens, leftmost and then longest. The zero value finds none.
+// finder finds added tokens: the leftmost, and of these the longest. The zero value finds none.
 type finder struct {
 	list  []added
 	nodes []node // a trie of their bytes; the first is its root
@@ -47,14 +47,14 @@ func newFinder(list []added, spelling func(added) string) *finder {
 			}
 			at = to
 		}
-		if f.nodes[at].token == 0 { // of two that normalise to the same, the first
+		if f.nodes[at].token == 0 { // among spellings that normalise to the same, the first counts
 			f.nodes[at].token = int32(i) + 1
 		}
 	}
 	return f
 }
 
-// longest returns the token at the start of text and its bytes there.
+// longest returns the token at the start of text and its length in bytes.
 func (f *finder) longest(text string) (*added, int) {
 	var found *added
 	size, at := 0, int32(0)
@@ -71,9 +71,9 @@ func (f *finder) longest(text string) (*added, int) {
 	return found, size
 }
 
-// cut calls between with the ranges of text between tokens and token with each token, in order, as
-// Hugging Face's library does (AddedVocabulary.find_matches): a token that may not stand where
-// it was found hides others inside it. special reports whether a special token may stand in a
+// cut calls between for each range of text between tokens and token for each token, in order, as
+// Hugging Face's library does (AddedVocabulary.find_matches): a token that is not allowed where it
+// was found still hides others inside it. special reports whether special tokens are allowed in a
 // range.
 func (f *finder) cut(text string, special func(start, end int) bool,
 	between func(start, end int) error, token func(id int32)) error {
@@ -117,7 +117,7 @@ func (f *finder) cut(text string, special func(start, end int) bool,
 	return nil
 }
 
-// touched reports whether a word goes on from before or after a token.
+// touched reports whether a word character is directly before or after a token.
 func touched(before, after string) bool {
 	last, size := utf8.DecodeLastRuneInString(before)
 	first, n := utf8.DecodeRuneInString(after)

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// around is what a post-processor puts before and after the ids of one text.
+// around holds the ids that a post-processor puts before and after the ids of a text.
 type around struct{ before, after []int32 }
 
-// Around returns ids with the tokens that the post-processor of t's file puts around one text,
-// such as a first <s>: ids themselves for most. Encode does not add them, since a chat template
-// or a prompt's continuation has its own.
+// Around returns ids with the tokens that the post-processor in t's file adds to one text, such as
+// a leading <s>; for most tokenizers it returns ids unchanged. Encode does not add them, because a
+// chat template or the continuation of a prompt has its own.
 func Around(t Tokenizer, ids []int32) []int32 {
 	for {
 		switch one := t.(type) {
@@ -25,7 +25,7 @@ func Around(t Tokenizer, ids []int32) []int32 {
 	}
 }
 
-// readAround reads a post-processor; what it does to offsets has no part here.
+// readAround reads a post-processor; its effect on offsets is ignored.
 func readAround(s object) (around, error) {
 	kind, err := s.kind()
 	if err != nil || kind == "" {

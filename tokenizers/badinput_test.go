@@ -28,7 +28,7 @@ func file(vocab, merges, added string) string {
 		or(merges, `["a b"]`))
 }
 
-// refused wants one line from Parse that contains every part.
+// refused checks that Parse returns a one-line error that contains every part.
 func refused(t *testing.T, data string, parts ...string) {
 	t.Helper()
 	tok, err := Parse([]byte(data))
@@ -183,7 +183,7 @@ func TestUnsupportedSettings(t *testing.T) {
 	}
 }
 
-// TestLimits has each published limit met and then passed by one.
+// Each limit is reached without an error, and exceeding it by one is an error.
 func TestLimits(t *testing.T) {
 	padded := append([]byte("\ufeff"), make([]byte, MaxFile-2)...)
 	_, err := Parse(padded[:MaxFile]) // read, and refused for its start
@@ -238,7 +238,7 @@ func TestInvalidUTF8AndHugePrompts(t *testing.T) {
 			require.ErrorContains(t, err, "byte 4 is 0xe2")
 		}
 	}
-	// One word of 2 MB is the worst case of the merges, prose of as much the usual one.
+	// One word of 2 MB is the worst case for merging; prose of the same size is the usual one.
 	tok := parseFile(t, "demo.json")
 	for _, text := range []string{strings.Repeat("the", 2<<20/3),
 		strings.Repeat("To be, or not: 'tis\n", 2<<20/20)} {
@@ -282,7 +282,7 @@ func TestLeftoverMasks(t *testing.T) {
 	require.True(t, ok)
 	require.EqualValues(t, 50256, id)
 
-	// A hole inside a rune leaves no broken byte; without a mask the id is unknown.
+	// A hole inside a rune leaves no broken byte; without a mask its id is unknown.
 	face, err := GPT2().Encode("😀")
 	require.NoError(t, err)
 	require.Len(t, face, 2)

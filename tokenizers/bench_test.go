@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkEncode measures prose, and one word that merges to many levels.
+// BenchmarkEncode measures prose, and one word that merges over many levels.
 func BenchmarkEncode(b *testing.B) {
 	prose := strings.Repeat("The model's masks weren't filled: it'll take 12 steps, or 3456, as "+
 		"Qwen2-style "+

@@ -8,7 +8,7 @@ import (
 // pair is two neighbouring ids.
 type pair struct{ left, right int32 }
 
-// merge is what a pair becomes, and how early.
+// merge is the result of a pair and its rank.
 type merge struct{ rank, id int32 }
 
 // bpe holds the merges, over bytes or over runes.
@@ -18,9 +18,9 @@ type bpe struct {
 	merges map[pair]merge
 
 	unknownText string
-	unknown     int32 // stands for what has no token, -1 if nothing does
-	fuse        bool  // one unknown for neighbours that have no token
-	falls       bool  // what has no token becomes the tokens of its bytes
+	unknown     int32 // id for whatever has no token, -1 if there is none
+	fuse        bool  // consecutive symbols without a token become one unknown token
+	falls       bool  // symbols without a token become the tokens of their bytes
 	fallback    [256]int32
 	ignore      bool             // a word that is a token is not merged
 	whole       map[string]int32 // those words
@@ -34,19 +34,19 @@ func newBPE() *bpe {
 	return b
 }
 
-// scratch is the memory of one call that encodes.
+// scratch is the memory of one call of Encode.
 type scratch struct {
 	symbols []symbol
 	queue   rankHeap
-	seen    map[string][2]int // where the ids of short words begin and end in the output
+	seen    map[string][2]int // start and end in the output of the ids of short words
 }
 
 const (
-	seenWords = 1 << 14 // how many words a call remembers
-	seenBytes = 48      // how long they are at most
+	seenWords = 1 << 14 // most words that a call remembers
+	seenBytes = 48      // longest of these in bytes
 )
 
-// append adds the ids of word, copied from where the same word came before.
+// append adds the ids of word, copied from an earlier occurrence if there is one.
 func (b *bpe) append(ids []int32, word string, s *scratch) ([]int32, error) {
 	if at, ok := s.seen[word]; ok {
 		return append(ids, ids[at[0]:at[1]]...), nil
@@ -62,9 +62,9 @@ func (b *bpe) append(ids []int32, word string, s *scratch) ([]int32, error) {
 	return ids, err
 }
 
-// appendWord merges the bytes or runes of word, earliest merge first and among equals the
-// leftmost, in time n log n for n of them. The live symbols are a linked list; a heap entry
-// counts only while its pair still stands at its place with the same merge.
+// appendWord merges the bytes or runes of word: the earliest merge first, and among equals the
+// leftmost, in time n log n. Symbols form a linked list; a heap entry is valid only while its pair
+// is still at its place with the same merge.
 func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) {
 	if b.ignore {
 		if id, ok := b.whole[word]; ok {
@@ -95,12 +95,12 @@ func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) 
 		i := int32(top & 0xffffffff)
 		s := &symbols[i]
 		if s.id < 0 || s.next >= n {
-			continue // merged into its left neighbour, or now the last
+			continue // already merged into its left neighbour, or now the last symbol
 		}
 		right := &symbols[s.next]
 		m, ok := b.merges[pair{s.id, right.id}]
 		if !ok || m.rank != int32(top>>32) {
-			continue // one of the two has grown since
+			continue // one of the two has since been merged
 		}
 		s.id, right.id = m.id, -1
 		s.next = right.next
@@ -119,9 +119,9 @@ func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) 
 
 const shortWord = 24 // symbols
 
-// appendShort merges few symbols by looking at each pair, which costs less than a heap.
+// appendShort merges a few symbols by checking every pair, which is faster than a heap.
 func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
-	// what each symbol and the next merge to; rank of those that do not: none
+	// what each symbol and the next merge to; the rank is none if they do not merge
 	var found [shortWord]merge
 	const none = 1<<31 - 1
 	at := func(i int) merge {
@@ -161,9 +161,9 @@ func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
 	return ids
 }
 
-// start makes the first symbols of word, one for each byte or rune. What has no token becomes
-// those of its bytes, or the unknown token: in the library an unknown one waits for the next
-// rune that has a token of its own, so that it comes after the bytes of others.
+// start makes the first symbols of word, one for each byte or rune. A rune without a token becomes
+// the tokens of its bytes or the unknown token. As in the library, a pending unknown token is added
+// only before the next rune with a token of its own, so it comes after the bytes of other runes.
 func (b *bpe) start(word string, s *scratch) error {
 	s.symbols = s.symbols[:0]
 	put := func(id int32) {
@@ -208,8 +208,8 @@ func (b *bpe) start(word string, s *scratch) error {
 	return nil
 }
 
-// fall puts the tokens of one rune's bytes, if there is one for each of them. A byte of the
-// alphabet falls back to the bytes of the rune that stands for it.
+// fall adds the tokens of one rune's bytes, if each byte has one. A byte in the alphabet falls back
+// to the bytes of the rune that stands for it.
 func (b *bpe) fall(text string, put func(int32)) bool {
 	if b.runes == nil {
 		text = string(standIn[text[0]])
@@ -235,7 +235,7 @@ func (b *bpe) noToken(word string, at int) error {
 	return fmt.Errorf("%q is not in the vocabulary (no token for byte 0x%02x)", r, word[at])
 }
 
-// symbol is a live stretch of a word; id is -1 once it went into its left neighbour.
+// symbol is a stretch of a word; its id is -1 once it was merged into its left neighbour.
 type symbol struct{ id, prev, next int32 }
 
 // rankHeap is a binary min-heap of rank<<32 | place.

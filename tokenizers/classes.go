@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// class is what the patterns of pre-tokenizers tell characters apart by. The tables are of
-// Unicode 16, as the patterns of Hugging Face's library; Go's own stop at 15.
+// class is a class of characters in the patterns of pre-tokenizers. The tables are of Unicode 16,
+// as in the patterns of Hugging Face's library; Go's are of Unicode 15.
 type class uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 
 const wordBit = 1 << 7 // \w
 
-// classes holds class and wordBit of every code point: 1.1 MB, made once.
+// classes holds class and wordBit of every code point: 1.1 MB, computed once.
 var classes = sync.OnceValue(func() []uint8 {
 	t := make([]uint8, utf8.MaxRune+1)
 	fill := func(ranges [][2]rune, bits uint8) {

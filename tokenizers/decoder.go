@@ -9,14 +9,14 @@ import (
 
 const replacement = string(utf8.RuneError)
 
-// share is the part of a decoded token that one id brought.
+// share is the part of a decoded token that comes from one id.
 type share struct {
 	text  string
 	owner int  // index of the id
-	fixed bool // a mask, shown as it is
+	fixed bool // a mask, shown unchanged
 }
 
-// spelled is a token on its way through the decoder, of one id or, once fused, of many.
+// spelled is a token in the decoder, from one id or, once fused, from several.
 type spelled []share
 
 func (s spelled) text() string {
@@ -30,7 +30,7 @@ func (s spelled) text() string {
 // decoder is a stage that turns spelled tokens into text.
 type decoder func(tokens []spelled) []spelled
 
-// readDecoder reads the stage s; nil is a decoder that puts a space between tokens.
+// readDecoder reads stage s; nil means a decoder that puts a space between tokens.
 func readDecoder(s object) (decoder, error) {
 	kind, err := s.kind()
 	if err != nil {
@@ -48,7 +48,7 @@ func readDecoder(s object) (decoder, error) {
 				return tokens
 			}
 		})
-	case "ByteLevel": // its settings are for other stages of the same type
+	case "ByteLevel": // its settings are for the other uses of ByteLevel
 		return decodeBytes, s.only("add_prefix_space", "trim_offsets", "use_regex")
 	case "ByteFallback":
 		return decodeFallback, s.only()
@@ -72,7 +72,8 @@ func readDecoder(s object) (decoder, error) {
 		"Replace, Strip or Sequence", kind)
 }
 
-// each changes the text of every token by itself. What was of several ids becomes the first's.
+// each changes the text of each token separately. A text from several ids is then counted as the
+// first one's.
 func each(change func(i int, text string) string) decoder {
 	return func(tokens []spelled) []spelled {
 		for i, t := range tokens {
@@ -84,7 +85,7 @@ func each(change func(i int, text string) string) decoder {
 	}
 }
 
-// readStrip takes up to start of one character from the start of every token.
+// readStrip removes up to `start` times a character from the start of every token.
 func readStrip(s object) (decoder, error) {
 	var content string
 	start, stop := 0, 0
@@ -139,8 +140,8 @@ func decodeBytes(tokens []spelled) []spelled {
 	return []spelled{wholeRunes(all)}
 }
 
-// decodeFallback joins runs of <0x00> ... <0xFF>: a run that is UTF-8 becomes its runes, any
-// other one U+FFFD a byte.
+// decodeFallback joins runs of <0x00> ... <0xFF>: valid UTF-8 becomes its runes, and any other run
+// one U+FFFD per byte.
 func decodeFallback(tokens []spelled) []spelled {
 	var out []spelled
 	var run spelled
@@ -172,7 +173,8 @@ func decodeFallback(tokens []spelled) []spelled {
 	return out
 }
 
-// fallbackByte reads <0xAB>, as Rust reads the two digits: any case, or a plus and one digit.
+// fallbackByte reads <0xAB> as Rust reads two hexadecimal digits: in any case, or a plus and one
+// digit.
 func fallbackByte(text string) (byte, bool) {
 	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
 		return 0, false
@@ -195,8 +197,8 @@ func hexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
-// wholeRunes gives each part the runes that start in its bytes, U+FFFD for bytes that form
-// none (one for each maximal subpart, Unicode 15 section 3.9).
+// wholeRunes gives each part the runes that begin in its bytes, and U+FFFD for bytes that form none
+// (one for each maximal subpart, Unicode 15 section 3.9).
 func wholeRunes(parts spelled) spelled {
 	var bytes []byte
 	end := make([]int, len(parts)) // end of each part's bytes
@@ -221,8 +223,8 @@ func wholeRunes(parts spelled) spelled {
 	return parts
 }
 
-// maximalSubpart returns how many bytes of the ill-formed start of b one U+FFFD stands for: the
-// longest start of some rune's encoding, at least one byte.
+// maximalSubpart returns the number of bytes at the ill-formed start of b that one U+FFFD replaces:
+// the longest beginning of a rune's encoding, at least one byte.
 func maximalSubpart(b []byte) int {
 	n := 1
 	for n < len(b) && !utf8.FullRune(b[:n+1]) {

@@ -14,13 +14,13 @@ import (
 	"unicode/utf8"
 )
 
-// Files are the names that [ParseFS] reads: tokenizer.json alone, or the other four without it.
+// Files are the names that [ParseFS] reads: tokenizer.json alone or, without it, the other four.
 var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
 	"added_tokens.json"}
 
-// ParseFS reads the tokenizer in a model's folder and returns which file names it: tokenizer.json
-// or, for Dream and other models that only have the older files, vocab.json. The error is
-// fs.ErrNotExist where there is neither.
+// ParseFS reads the tokenizer in a model's folder and returns the name of its file: tokenizer.json
+// or, for Dream and other models with older files only, vocab.json. The error is fs.ErrNotExist if
+// neither exists.
 func ParseFS(files fs.FS) (Tokenizer, string, error) {
 	data, err := readFile(files, "tokenizer.json")
 	if err == nil {
@@ -56,8 +56,8 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// parseOlder reads vocab.json, merges.txt and tokenizer_config.json as Hugging Face's classes do
-// that cut words by Qwen's or by GPT-2's pattern.
+// parseOlder reads vocab.json, merges.txt and tokenizer_config.json like those of Hugging Face's
+// classes that split words by Qwen's or by GPT-2's pattern.
 func parseOlder(vocab []byte, files fs.FS) (*vocabulary, error) {
 	if err := checkJSON(vocab); err != nil {
 		return nil, fmt.Errorf("vocab.json: %w", err)
@@ -68,7 +68,7 @@ func parseOlder(vocab []byte, files fs.FS) (*vocabulary, error) {
 	}
 	merges, err := readMergesFile(files)
 	if err != nil {
-		return nil, fmt.Errorf("merges.txt: %v", err) // a vocabulary without merges is a fault
+		return nil, fmt.Errorf("merges.txt: %v", err) // a vocabulary needs merges
 	}
 	list, err := olderAdded(config, vocab, files)
 	if err != nil {
@@ -104,7 +104,7 @@ func optional(files fs.FS, name string) (object, error) {
 	return o, nil
 }
 
-// encode returns v as JSON; v holds nothing that JSON has not.
+// encode returns v as JSON; v holds only values that JSON can represent.
 func encode(v any) json.RawMessage {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -115,7 +115,7 @@ func encode(v any) json.RawMessage {
 	return out.Bytes()
 }
 
-// readMergesFile reads one merge a line after a first line of #version.
+// readMergesFile reads one merge per line, after an optional first line #version.
 func readMergesFile(files fs.FS) ([][]string, error) {
 	data, err := readFile(files, "merges.txt")
 	if err != nil {
@@ -144,7 +144,7 @@ func readMergesFile(files fs.FS) ([][]string, error) {
 	return merges, nil
 }
 
-// olderStages returns the stages around the model that the class of a tokenizer_config.json has.
+// olderStages returns the stages around the model for the class in tokenizer_config.json.
 func olderStages(config object) (object, error) {
 	class := "GPT2Tokenizer"
 	prefix := false
@@ -180,8 +180,8 @@ func olderStages(config object) (object, error) {
 const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` +
 	`| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
-// olderAdded returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id), of
-// added_tokens.json (ids by text), and those of the vocabulary that the config calls special.
+// olderAdded returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id) and of
+// added_tokens.json (ids by text), and the tokens of the vocabulary that the config calls special.
 func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) {
 	var byID map[string]addedToken
 	if err := config.get("added_tokens_decoder", &byID); err != nil {
@@ -236,7 +236,7 @@ func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) 
 	return list, nil
 }
 
-// specials returns the texts that the config gives a meaning, such as eos_token.
+// specials returns the texts with a meaning in the config, such as eos_token.
 func specials(config object) ([]string, error) {
 	var texts []string
 	one := func(name string, raw json.RawMessage) error {

@@ -12,8 +12,8 @@ const EndOfText = "<|endoftext|>"
 
 const gpt2Merged = 50256 // byte and merged tokens; [EndOfText] follows
 
-// GPT2 returns the tokenizer of GPT-2, 50257 ids, its vocabulary built in (r50k_base). It is made
-// once and shared. Masked diffusion models over it (MDLM, SDTT) use 50257 as their mask:
+// GPT2 returns the tokenizer of GPT-2, 50257 ids, with its vocabulary built in (r50k_base). It is
+// made once and shared. Masked diffusion models with it (MDLM, SDTT) have 50257 as their mask:
 // WithMask(GPT2(), 50257, "▯").
 func GPT2() Tokenizer { return gpt2() }
 
@@ -40,8 +40,8 @@ var gpt2 = sync.OnceValue(func() Tokenizer {
 	return v
 })
 
-// grow adds the next token of a vocabulary in merge order. Its two halves are what the
-// merges before it make of its bytes.
+// grow adds the next token of a vocabulary in merge order. Its two halves are the result of the
+// earlier merges of its bytes.
 func (b *bpe) grow(token string, id int32, s *scratch) error {
 	if len(token) == 1 {
 		b.bytes[token[0]] = id

@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// object is a JSON object by exact names; encoding/json alone would fold their case.
+// object is a JSON object with exact names; encoding/json alone would ignore their case.
 type object map[string]json.RawMessage
 
-// get reads the field name into dst and leaves dst alone if it is missing or null.
+// get reads the field name into dst, and leaves dst unchanged if it is missing or null.
 func (o object) get(name string, dst any) error {
 	raw, ok := o[name]
 	if !ok {
@@ -23,7 +23,7 @@ func (o object) get(name string, dst any) error {
 	return describe(name, json.Unmarshal(raw, dst))
 }
 
-// describe returns an error that says what was found where something else is allowed.
+// describe returns an error with what was found and what is allowed.
 func describe(name string, err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
@@ -55,7 +55,8 @@ func checkJSON(data []byte) error {
 	type level struct {
 		names map[string]bool // nil in an array
 		value bool            // the next token of an object is a value
-		items int             // tokens so far: an entry of an object has two, the closing bracket is one
+		// tokens so far: two for each entry of an object and one for that of an array
+		items int
 		limit int
 	}
 	var open []level
@@ -118,8 +119,8 @@ func (o object) kind() (string, error) {
 	return kind, nil
 }
 
-// read reads every field into where its name points to; fields named in known are the caller's.
-// Any other field is an error: what it asks for is not done here.
+// read reads every field into the place that its name maps to; the caller reads fields in known.
+// Any other field is an error, because it may ask for something that is not supported.
 func (o object) read(into map[string]any, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		to, ok := into[name]
@@ -135,18 +136,17 @@ func (o object) read(into map[string]any, known ...string) error {
 	return nil
 }
 
-// only refuses fields other than type and names.
+// only returns an error for fields other than type and names.
 func (o object) only(names ...string) error { return o.read(nil, names...) }
 
-// stage reads the field name as an object, nil where it is null or missing.
+// stage returns the field name as an object, nil if it is null or missing.
 func (o object) stage(name string) (object, error) {
 	var s object
 	err := o.get(name, &s)
 	return s, err
 }
 
-// readSequence reads a stage of stages: the entries of field, each by read, joined. A fault
-// names its entry.
+// readSequence reads a stage of stages: read reads each entry of field. An error names the entry.
 func readSequence[T any](s object, field string, read func(object) (T, error), join func([]T) T) (T,
 	error) {
 	var none T

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKinds wants the ids and texts that Hugging Face's tokenizers 0.23.3 gives for files of many
-// kinds, written by bench/peers/tokens.py --files 16 --texts 12 --seed 21 --write. Refused are
-// only files with stages that are not read, and texts of which the library drops a part.
+// Ids and texts equal those of Hugging Face's tokenizers 0.23.3 for files of many kinds, written by
+// bench/peers/tokens.py --files 16 --texts 12 --seed 21 --write. Only files with unsupported
+// stages, and texts that the library would truncate, are refused.
 func TestKinds(t *testing.T) {
 	data, err := os.ReadFile("testdata/kinds.json")
 	require.NoError(t, err)
@@ -62,8 +62,8 @@ func TestKinds(t *testing.T) {
 	require.Less(t, dropped, 40)
 }
 
-// TestPublishedPatterns wants the ids of small vocabularies with the patterns, normalizers and
-// added tokens of LLaDA (Ling) and Dream (Qwen).
+// Small vocabularies with the patterns, normalizers and added tokens of LLaDA (Ling) and Dream
+// (Qwen) give the library's ids.
 func TestPublishedPatterns(t *testing.T) {
 	for _, name := range []string{"llada", "dream"} {
 		tok := parseFile(t, name+".json")
@@ -96,7 +96,8 @@ func TestPublishedPatterns(t *testing.T) {
 	}
 }
 
-// TestNormalForms wants what Hugging Face's normalisers give, their faults and ours apart.
+// The normal forms equal those of Hugging Face's normalisers, apart from known errors there and
+// here.
 func TestNormalForms(t *testing.T) {
 	read := func(kind string) normalizer {
 		n, err := readNormalizer(object{"type": json.RawMessage(`"` + kind + `"`)})
@@ -127,7 +128,7 @@ func TestNormalForms(t *testing.T) {
 	}
 }
 
-// TestAddedTokens has what stands around a token change what is found.
+// The characters around an added token decide whether it is found.
 func TestAddedTokens(t *testing.T) {
 	read := func(fields string) Tokenizer {
 		tok, err := Parse([]byte(file(`{"a":0,"b":1,"c":2,"ab":3,"Ġ":4}`, "",
@@ -158,14 +159,13 @@ func TestAddedTokens(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 4, 1, 5}, ids)
 
-	// Spelled in letters of the byte alphabet, a token shows as bytes.
+	// A token spelled in letters of the byte alphabet is shown as bytes.
 	tok, err = Parse([]byte(file("", "", `[{"id":4,"content":"Ġé"}]`)))
 	require.NoError(t, err)
 	require.Equal(t, " \ufffd", tok.Decode([]int32{4}))
 }
 
-// TestOlderFiles wants the same ids from vocab.json, merges.txt and tokenizer_config.json as
-// from tokenizer.json.
+// vocab.json, merges.txt and tokenizer_config.json give the same ids as tokenizer.json.
 func TestOlderFiles(t *testing.T) {
 	data, err := os.ReadFile("testdata/dream.json")
 	require.NoError(t, err)

@@ -60,9 +60,9 @@ func splitMerges(raw json.RawMessage) ([][2]string, error) {
 	return out, nil
 }
 
-// alphabet is the printable stand-in of every byte in a byte-level vocabulary: a visible
-// Latin-1 character for itself, all others in order from U+0100 (openai/gpt-2,
-// src/encoder.py, bytes_to_unicode).
+// alphabet is the printable character for each byte in a byte-level vocabulary: visible Latin-1
+// characters for themselves, all others in order from U+0100 (openai/gpt-2, src/encoder.py,
+// bytes_to_unicode).
 var alphabet = func() map[rune]byte {
 	m := make(map[rune]byte, 256)
 	next := rune(256)
@@ -77,8 +77,8 @@ var alphabet = func() map[rune]byte {
 	return m
 }()
 
-// unspell returns the bytes of text, which is spelled in the byte alphabet, or text itself
-// where any of its runes is not of it.
+// unspell returns the bytes of text, which is spelled in the byte alphabet, or text itself if any
+// of its runes is not in the alphabet.
 func unspell(text string) string {
 	raw := make([]byte, 0, len(text))
 	for _, r := range text {
@@ -91,7 +91,7 @@ func unspell(text string) string {
 	return string(raw)
 }
 
-// standIn is the rune that stands for each byte.
+// standIn is the rune for each byte.
 var standIn = func() (runes [256]rune) {
 	for r, b := range alphabet {
 		runes[b] = r

@@ -2,10 +2,10 @@ package tokenizers
 
 import "fmt"
 
-// readModel reads the settings of a BPE model; its vocabulary and merges come after.
+// readModel reads the settings of a BPE model, but not its vocabulary and merges.
 func readModel(model object) (*bpe, error) {
 	b := newBPE()
-	kind := "BPE" // old files leave it out
+	kind := "BPE" // old files have no type
 	var prefix, suffix, unknown string
 	var dropout float64
 	if err := model.read(map[string]any{
@@ -29,8 +29,8 @@ func readModel(model object) (*bpe, error) {
 	return b, nil
 }
 
-// setVocab places the tokens that a word starts from: one for each byte of the alphabet where
-// words are spelled in it, otherwise one for each rune.
+// setVocab records the tokens that a word starts from: one for each byte of the alphabet if words
+// are spelled in it, otherwise one for each rune.
 func (b *bpe) setVocab(vocab map[string]int64, bytes bool) error {
 	if b.unknownText != "" {
 		id, ok := vocab[b.unknownText]

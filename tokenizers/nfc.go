@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// form is one of Unicode's four normal forms, over the tables of Hugging Face's library: of
-// Unicode 9, so younger runes stay as and where they are (inert).
+// form is one of Unicode's four normal forms with the tables of Hugging Face's library, Unicode 9:
+// newer runes stay unchanged and in place (inert).
 type form struct {
 	decomposed norm.Form // norm.NFD or norm.NFKD
 	compose    bool
@@ -36,9 +36,9 @@ func (f form) normalize(text string) string {
 	return string(f.append(out, text[start:]))
 }
 
-// append adds the normal form of text, which has no inert rune. Most text goes through x/text
-// whole. It composes wrongly above U+FFFF (U+20041 U+0301 becomes U+00C1, as its pairs are keyed
-// by 16 bits) and puts U+034F into more than 30 marks in a row: such text is made here.
+// append adds the normal form of text, which has no inert rune. Most text is normalised by x/text,
+// which composes wrongly above U+FFFF (U+20041 U+0301 becomes U+00C1, because its pairs are keyed
+// by 16 bits) and inserts U+034F into more than 30 marks in a row. Such text is normalised here.
 func (f form) append(out []byte, text string) []byte {
 	wide, marks, most := false, 0, 0
 	for _, r := range text {
@@ -53,19 +53,19 @@ func (f form) append(out []byte, text string) []byte {
 	case !wide && most < 8: // runes decompose to at most 3 marks
 		whole := f.decomposed
 		if f.compose {
-			whole-- // NFC of NFD, NFKC of NFKD
+			whole-- // NFC after NFD, NFKC after NFKD
 		}
-		return append(out, whole.String(text)...) // AppendString would change what out ends with
+		return append(out, whole.String(text)...) // AppendString would change the end of out
 	case f.compose:
 		return appendRunes(out, composed(f.sorted(text)))
 	}
 	return appendRunes(out, f.sorted(text))
 }
 
-// sorted returns the decomposition of text, each run of marks in the order of their classes.
+// sorted returns the decomposition of text with each run of marks in order of their classes.
 func (f form) sorted(text string) []rune {
 	var runes []rune
-	start := 0 // of the marks at the end
+	start := 0 // start of the marks at the end
 	sort := func() {
 		if len(runes)-start > 1 {
 			slices.SortStableFunc(runes[start:],
@@ -94,10 +94,10 @@ func appendRunes(out []byte, runes []rune) []byte {
 	return out
 }
 
-// composed returns the canonical composition of runes, which are decomposed and sorted, in their
-// place (Unicode 3.11, D117).
+// composed returns the canonical composition, in place, of decomposed and sorted runes (Unicode
+// 3.11, D117).
 func composed(runes []rune) []rune {
-	starter, last := -1, uint8(0) // the place of the last starter; the class of what was kept after it
+	starter, last := -1, uint8(0) // place of the last starter; class of the last kept rune after it
 	n := 0
 	for _, r := range runes {
 		class := ccc(r)
@@ -117,7 +117,7 @@ func composed(runes []rune) []rune {
 	return runes[:n]
 }
 
-// pairOf returns the rune that a and b compose to.
+// pairOf returns the composition of a and b.
 func pairOf(a, b rune) (rune, bool) {
 	if a > 0xffff || b > 0xffff {
 		r, ok := widePairs()[[2]rune{a, b}]
@@ -128,7 +128,7 @@ func pairOf(a, b rune) (rune, bool) {
 	return r, size == len(text)
 }
 
-// widePairs are the compositions above U+FFFF, taken from the decompositions of every rune.
+// widePairs are the compositions above U+FFFF, derived from the decompositions of all runes.
 var widePairs = sync.OnceValue(func() map[[2]rune]rune {
 	pairs := map[[2]rune]rune{}
 	for r := rune(0x10000); r < 0x20000; r++ {
@@ -141,6 +141,6 @@ var widePairs = sync.OnceValue(func() map[[2]rune]rune {
 	return pairs
 })
 
-// excluded reports whether r, above U+FFFF, is never composed: the musical symbols of
-// CompositionExclusions.txt, and nothing else there that decomposes to two.
+// excluded reports whether r, above U+FFFF, is never the result of a composition: the musical
+// symbols in CompositionExclusions.txt.
 func excluded(r rune) bool { return r >= 0x1d15e && r <= 0x1d1c0 }

@@ -12,10 +12,10 @@ import (
 // normalizer changes text before words are cut from it.
 type normalizer func(text string) string
 
-// maxContent is the most bytes that a Prepend or Replace puts in one place.
+// maxContent is the longest text, in bytes, that a Prepend or Replace inserts.
 const maxContent = 256
 
-// readNormalizer reads the stage s, at most [MaxDepth] deep as all JSON here; nil where s is.
+// readNormalizer reads stage s, nested at most [MaxDepth] deep; it returns nil for nil.
 func readNormalizer(s object) (normalizer, error) {
 	kind, err := s.kind()
 	if err != nil || kind == "" {
@@ -74,7 +74,7 @@ func readNormalizer(s object) (normalizer, error) {
 		"Prepend, Replace or Sequence", kind)
 }
 
-// readReplace reads a pattern and the content that takes its place, of a normalizer or decoder.
+// readReplace reads a normalizer or decoder that replaces a pattern by a text.
 func readReplace(s object) (normalizer, error) {
 	var content string
 	if err := s.read(map[string]any{"content": &content}, "pattern"); err != nil {
@@ -109,7 +109,7 @@ func readReplace(s object) (normalizer, error) {
 	}, nil
 }
 
-// lowercase lowers each rune by itself, of Unicode 16; İ becomes two.
+// lowercase converts each rune to lower case separately, by Unicode 16; İ becomes two runes.
 func lowercase(text string) string {
 	var out strings.Builder
 	out.Grow(len(text))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Numbers returns the tokenizer of a model that has none: ids 0 to size-1 are written as numbers
-// with a space after each.
+// Numbers returns a tokenizer for models that have none: ids 0 to size-1 are written as numbers,
+// each followed by a space.
 func Numbers(size int) Tokenizer { return asNumbers(size) }
 
 type asNumbers int

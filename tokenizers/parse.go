@@ -13,19 +13,18 @@ import (
 
 // Limits of [Parse].
 const (
-	MaxFile  = 100_000_000 // bytes
-	MaxDepth = 64          // of nested JSON
-	MaxItems = 1 << 20     // entries of one array or object, so also tokens and merges
+	MaxFile  = 100_000_000 // largest file in bytes
+	MaxDepth = 64          // nesting of JSON
+	MaxItems = 1 << 20     // entries of an array or object, and so tokens and merges
 	MaxAdded = 4096        // added tokens, of at most 256 bytes each
 )
 
-// Parse reads a Hugging Face tokenizer.json whose model is BPE, over bytes or with byte_fallback,
-// with the normalizers, pre-tokenizers, post-processors and decoders of such files: the ids and
-// texts are those of Hugging Face's tokenizers 0.23. Any setting that would give others is an
-// error that names it. Ids must be 0 ... n-1, each used once, and every merge must join two
-// tokens into a third. Added tokens that the file does not call special are found by Encode
-// too. Truncation and padding belong to the caller and are not applied; what the post-processor
-// puts around a text, [Around] does.
+// Parse reads a Hugging Face tokenizer.json with a BPE model, over bytes or with byte_fallback, and
+// with the normalizers, pre-tokenizers, post-processors and decoders of such files. Ids and texts
+// equal those of Hugging Face's tokenizers 0.23. A setting that would give others is an error that
+// names it. Ids must be 0 ... n-1, each used once, and every merge must join two tokens into a
+// third. Encode also finds added tokens that the file does not call special. Truncation and padding
+// are left to the caller; [Around] applies the post-processor.
 func Parse(data []byte) (Tokenizer, error) {
 	v, err := parse(data)
 	if err != nil {
@@ -42,7 +41,7 @@ func parse(data []byte) (*vocabulary, error) {
 	return build(file)
 }
 
-// readObject reads one JSON object within the limits of this package.
+// readObject reads one JSON object within this package's limits.
 func readObject(data []byte) (object, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(data), MaxFile)
@@ -64,7 +63,7 @@ func readObject(data []byte) (object, error) {
 	return file, nil
 }
 
-// build makes the tokenizer that file describes.
+// build makes the tokenizer of a file.
 func build(file object) (*vocabulary, error) {
 	v := &vocabulary{}
 	if err := v.readStages(file); err != nil {
@@ -99,7 +98,7 @@ func build(file object) (*vocabulary, error) {
 	return v, v.setAdded(extra)
 }
 
-// readStages reads what surrounds the model.
+// readStages reads the stages around the model.
 func (v *vocabulary) readStages(file object) error {
 	for _, one := range []struct {
 		name string
@@ -110,7 +109,7 @@ func (v *vocabulary) readStages(file object) error {
 		{"post_processor", func(s object) (err error) { v.around, err = readAround(s); return }},
 		{"decoder", func(s object) (err error) {
 			v.decode, err = readDecoder(s)
-			kind, _ := s.kind() // read before
+			kind, _ := s.kind() // already read
 			v.bytes = kind == "ByteLevel"
 			return
 		}},
@@ -138,13 +137,13 @@ type addedToken struct {
 }
 
 func readVocab(model object) (map[string]int64, error) {
-	var found map[string]*int64 // null is no id
+	var found map[string]*int64 // nil means null, which is not an id
 	if err := model.get("vocab", &found); err != nil {
 		return nil, err
 	}
 	vocab := make(map[string]int64, len(found))
 	for text, id := range found {
-		vocab[text] = -1 // refused with its spelling by assign
+		vocab[text] = -1 // assign reports it with its spelling
 		if id != nil {
 			vocab[text] = *id
 		}
@@ -152,9 +151,9 @@ func readVocab(model object) (map[string]int64, error) {
 	return vocab, nil
 }
 
-// assign places every spelling at its id and checks that the ids are 0 ... n-1. Added tokens that
-// the model does not have take the free ids in the order of the list, whatever order their own
-// are in: so does the library, and a model was trained on its ids.
+// assign puts every spelling at its id and checks that the ids are 0 ... n-1. Added tokens that the
+// model lacks take the free ids in the order of the list, whatever their own ids, because the
+// library does so and models were trained with its ids.
 func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error) {
 	if len(vocab) == 0 {
 		return nil, nil, fmt.Errorf("model.vocab: no tokens")
@@ -199,7 +198,7 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		spelled[id] = text
 		return nil
 	}
-	// In the order of ids, so that the same file always gives the same error.
+	// In the order of ids, so that a file always gives the same error.
 	names := slices.SortedFunc(maps.Keys(vocab), func(a, b string) int {
 		return cmp.Or(cmp.Compare(vocab[a], vocab[b]), strings.Compare(a, b))
 	})
@@ -228,5 +227,5 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 			lstrip: a.LStrip, rstrip: a.RStrip, normalized: a.Normalized,
 		})
 	}
-	return spelled, extra, nil // size spellings at size different ids: no gap is left
+	return spelled, extra, nil // as many spellings as ids, all different: there is no gap
 }

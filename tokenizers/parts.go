@@ -1,13 +1,13 @@
 package tokenizers
 
-// Part is a stretch of a text. Spellings of special tokens become their ids only where they stand
-// in parts that are Special; what people wrote is in others.
+// Part is a stretch of a text. The spelling of a special token becomes its id only in parts that
+// are Special; user input belongs in other parts.
 type Part struct {
 	Text    string
 	Special bool
 }
 
-// EncodeParts encodes parts as one text: words and merges know nothing of where a part ends.
+// EncodeParts encodes parts as one text: words and merges may cross the borders of parts.
 func EncodeParts(t Tokenizer, parts []Part) ([]int32, error) {
 	for {
 		switch one := t.(type) {
@@ -37,7 +37,8 @@ func EncodeParts(t Tokenizer, parts []Part) ([]int32, error) {
 // stretch is a range of bytes in which special tokens are found.
 type stretch struct{ start, end int }
 
-// allows reports whether text[start:end] lies in one of allowed, which are in order and apart.
+// allows reports whether text[start:end] lies in one of the allowed ranges, which are ordered and
+// disjoint.
 func allows(allowed []stretch, start, end int) bool {
 	lo, hi := 0, len(allowed)
 	for lo < hi {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// pattern is what text is split or replaced by.
+// pattern is what a stage splits or replaces.
 type pattern struct {
 	find  func(text string) (start, end int) // the first match, never empty; start -1: none
-	whole words                              // the same, if matches leave nothing between them
+	whole words                              // the same, if matches are adjacent to each other
 }
 
 // covers returns a pattern whose matches leave nothing between them.
@@ -25,8 +25,8 @@ func literal(find string) pattern {
 	}}
 }
 
-// runs finds up to most runes that are in, as a regular expression's [in]{1,most}; most 0 has
-// no bound.
+// runs finds up to `most` runes in a class, as the regular expression [in]{1,most}; 0 means no
+// limit.
 func runs(in func(rune) bool, most int) pattern {
 	return pattern{find: func(text string) (int, int) {
 		start := strings.IndexFunc(text, in)
@@ -74,9 +74,9 @@ func readPattern(raw json.RawMessage) (none pattern, err error) {
 
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// compile returns a known pattern by its text, nil for any other. Possessive repetition changes
-// no match of theirs, and \s*[\r\n] none of \s*[\r\n]+: what is left behind the last line end
-// holds no other.
+// compile returns a known pattern by its text, nil for any other. Possessive repetition does not
+// change their matches, nor does \s*[\r\n] in place of \s*[\r\n]+, because no white space after the
+// last line end contains another.
 func compile(expression string) *pattern {
 	switch expression {
 	case gpt2Pattern, `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`:
@@ -121,8 +121,8 @@ func compile(expression string) *pattern {
 	return nil
 }
 
-// digitRun reads \p{N}, \p{N}+, \p{N}{n} with n 1 and \p{N}{1,n} with n up to 9 as the most
-// digits of a match, 0 for no bound.
+// digitRun reads \p{N}, \p{N}+, \p{N}{n} with n 1, and \p{N}{1,n} with n up to 9, and returns the
+// most digits of a match, 0 for no limit.
 func digitRun(expression string) (most int, ok bool) {
 	rest, ok := strings.CutPrefix(expression, `\p{N}`)
 	switch {
@@ -141,13 +141,13 @@ func digitRun(expression string) (most int, ok bool) {
 
 func ofClass(c class) func(rune) bool { return func(r rune) bool { return classOf(r) == c } }
 
-// span is a stretch of text, between matches or one.
+// span is a range of text: a match, or the text between matches.
 type span struct {
 	start, end int
 	match      bool
 }
 
-// spans cuts text into matches of p and what lies between them; together they cover it.
+// spans divides text into matches of p and the text between them.
 func spans(text string, p pattern) []span {
 	var out []span
 	for at := 0; at < len(text); {
@@ -164,8 +164,8 @@ func spans(text string, p pattern) []span {
 	return out
 }
 
-// behaviours say what becomes of the matches of a split (tokenizers, SplitDelimiterBehavior):
-// they return the spans that become words.
+// behaviours say what a split does with its matches (tokenizers, SplitDelimiterBehavior): each
+// returns the spans that become words.
 var behaviours = map[string]func([]span) []span{
 	"Isolated": func(s []span) []span { return s },
 	"Removed": func(s []span) []span {
@@ -188,7 +188,7 @@ var behaviours = map[string]func([]span) []span{
 	},
 }
 
-// fuse joins neighbours; match of what it has joined so far is that of its last span.
+// fuse joins neighbouring spans; match is called with the last span joined so far.
 func fuse(s []span, join func(last, next span) bool) []span {
 	out := s[:0]
 	for _, one := range s {

@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// piece is text on its way to the merges.
+// piece is a text on its way to the merges.
 type piece struct {
 	text  string
-	first bool // of the whole text, which Metaspace asks for
+	first bool // at the start of the whole text; for Metaspace
 }
 
-// cutter cuts a piece into smaller ones, changes their text perhaps, and gives each to next.
+// cutter divides a piece into smaller ones, may change their text, and passes each to next.
 type cutter func(in piece, next func(piece) error) error
 
-// preTokenizer is the stages that cut text into words.
+// preTokenizer is the stages that divide text into words.
 type preTokenizer struct {
 	stages []cutter
-	bytes  bool // words are spelled in the byte alphabet: a ByteLevel stage ends it
+	bytes  bool // words are spelled in the byte alphabet, because the last stage is ByteLevel
 }
 
-// words gives next every word of in.
+// words passes every word of in to next.
 func (p *preTokenizer) words(in piece, next func(piece) error) error {
 	for _, cut := range slices.Backward(p.stages) {
 		then := next
@@ -31,7 +31,7 @@ func (p *preTokenizer) words(in piece, next func(piece) error) error {
 	return next(in)
 }
 
-// read adds the stage s.
+// read adds stage s.
 func (p *preTokenizer) read(s object) error {
 	kind, err := s.kind()
 	if err != nil || kind == "" {
@@ -136,7 +136,7 @@ func (p *preTokenizer) isolate(w words) {
 	})
 }
 
-// split adds a stage that cuts by a pattern.
+// split adds a stage that splits at a pattern.
 func (p *preTokenizer) split(find pattern, invert bool, keep func([]span) []span) {
 	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
 		all := spans(in.text, find)
@@ -154,8 +154,8 @@ func (p *preTokenizer) split(find pattern, invert bool, keep func([]span) []span
 	})
 }
 
-// readMetaspace reads SentencePiece's way with spaces: each becomes replacement, and one is put
-// in front of every piece (always), of the text (first) or nowhere (never).
+// readMetaspace reads SentencePiece's treatment of spaces: each becomes `replacement`, and one is
+// put before every piece (always), before the text (first) or nowhere (never).
 func (p *preTokenizer) readMetaspace(s object) error {
 	scheme, mark, split, err := metaspace(s)
 	if err != nil {

@@ -30,7 +30,7 @@ func slowWord(b *bpe, word string) []int32 {
 	}
 }
 
-// TestMergesEqualSlowTwin draws merges over a few bytes, so that they overlap and chain.
+// Random merges over a few bytes, so that they overlap and chain, equal those of slowWord.
 func TestMergesEqualSlowTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBPE()
@@ -68,7 +68,7 @@ func TestWordsCoverText(t *testing.T) {
 	})
 }
 
-// roundTrip wants text back, and pieces and tokens that agree with it.
+// roundTrip checks that decoding returns the text, and that pieces and tokens agree with it.
 func roundTrip(t require.TestingT, tok Tokenizer, text string) {
 	ids, err := tok.Encode(text)
 	if !utf8.ValidString(text) {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// words is a pattern whose matches cover any text, read by hand: Go's regexp has neither
-// look-ahead nor the classes of Unicode 16.
+// words is a pattern whose matches are adjacent and cover any text, matched by hand, because Go's
+// regexp has neither look-ahead nor the classes of Unicode 16.
 type words func(text string) int // bytes of the first match in text, which is not empty
 
 // gpt2Words returns GPT-2's pattern (openai/gpt-2, src/encoder.py):
@@ -21,7 +21,7 @@ func gpt2Words(text string) int {
 			}
 		}
 	}
-	start := 0 // one space may lead a run of any other class
+	start := 0 // one space may precede a run of any other class
 	if text[0] == ' ' {
 		start = 1
 	}
@@ -32,8 +32,8 @@ func gpt2Words(text string) int {
 	return spaces(table, text)
 }
 
-// chatWords returns the pattern of cl100k and what came after it: Llama 3 (3 digits), Qwen and Ling
-// (1 digit). contraction is 's, 't, 're, 've, 'm, 'll or 'd in any case.
+// chatWords returns the pattern of cl100k and its descendants: Llama 3 (3 digits), Qwen and Ling (1
+// digit). contraction is 's, 't, 're, 've, 'm, 'll or 'd in upper or lower case.
 //
 //	contraction|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|
 //	\s*[\r\n]+|\s+(?!\S)|\s+
@@ -78,8 +78,8 @@ func chatWords(digits int) words {
 	}
 }
 
-// contraction returns the bytes of an apostrophe and an English ending in any case, or 0.
-// ſ (U+017F) is an s in the other case.
+// contraction returns the length of an apostrophe with an English ending in any case, or 0. ſ
+// (U+017F) counts as an s.
 func contraction(text string) int {
 	if text[0] != '\'' || len(text) < 2 {
 		return 0
@@ -102,7 +102,7 @@ func contraction(text string) int {
 	return 0
 }
 
-// lines returns the bytes of \s*[\r\n]+|\s+(?!\S)|\s+ at the start of text, which is space.
+// lines returns the length of \s*[\r\n]+|\s+(?!\S)|\s+ at the start of text, which is white space.
 func lines(table []uint8, text string) int {
 	n := runOf(table, text, space)
 	if at := strings.LastIndexAny(text[:n], "\r\n"); at >= 0 {
@@ -111,11 +111,11 @@ func lines(table []uint8, text string) int {
 	return beforeWord(text, n)
 }
 
-// spaces returns the bytes of \s+(?!\S)|\s+ at the start of text, which is space.
+// spaces returns the length of \s+(?!\S)|\s+ at the start of text, which is white space.
 func spaces(table []uint8, text string) int { return beforeWord(text, runOf(table, text, space)) }
 
-// beforeWord leaves the last of n bytes of white space to the word after them, unless it is
-// the only one.
+// beforeWord leaves the last of n bytes of white space to the word after them, unless it is the
+// only one.
 func beforeWord(text string, n int) int {
 	if n == len(text) {
 		return n
@@ -126,7 +126,7 @@ func beforeWord(text string, n int) int {
 	return n
 }
 
-// runOf returns the bytes of text before the first rune that is not of class c.
+// runOf returns the length of text before the first rune that is not of class c.
 func runOf(table []uint8, text string, c class) int {
 	n := 0
 	for n < len(text) {

@@ -1,9 +1,9 @@
-// Package tokenizers turns text into token ids and back: GPT-2's byte-level BPE with its
-// vocabulary inside ([GPT2]), and the BPE files of Hugging Face's library ([Parse], [ParseFS]).
+// Package tokenizers turns text into token ids and back: GPT-2's byte-level BPE with its built-in
+// vocabulary ([GPT2]), and the BPE files of Hugging Face's library ([Parse], [ParseFS]).
 //
-// Byte-level BPE (Radford et al. 2019, section 2.2; merges after Sennrich et al. 2016,
-// algorithm 1) works on bytes, so a rune may be spread over several tokens. [Tokenizer.Token]
-// gives the bytes of one id; [Tokenizer.Decode] and [Tokenizer.Pieces] put runes together.
+// Byte-level BPE (Radford et al. 2019, section 2.2; merges after Sennrich et al. 2016, algorithm 1)
+// works on bytes, so a rune may be spread over several tokens. [Tokenizer.Token] returns the bytes
+// of one id; [Tokenizer.Decode] and [Tokenizer.Pieces] put runes together.
 //
 // Splitting and merging are our own because the libraries at hand lose text.
 // github.com/gomlx/go-huggingface v0.4.0 (hftokenizer) splits for a ByteLevel pre-tokenizer
@@ -19,41 +19,40 @@ import (
 	"strings"
 )
 
-// Tokenizer is one vocabulary and its rules. Implementations are safe for concurrent use.
+// Tokenizer is a vocabulary with its rules. Implementations are safe for concurrent use.
 type Tokenizer interface {
-	// Encode gives the ids of text. Spellings of special tokens such as <|endoftext|> are
-	// plain text. It fails on invalid UTF-8, on text longer than [MaxText] bytes and on
-	// text the vocabulary has no token for; nothing is dropped or replaced.
+	// Encode returns the ids of text. Spellings of special tokens such as <|endoftext|> are plain
+	// text. It returns an error for invalid UTF-8, for text longer than [MaxText] bytes and for
+	// text without tokens in the vocabulary; it never drops or replaces anything.
 	Encode(text string) ([]int32, error)
 
 	// EncodeSpecial is Encode, but spellings of special tokens become their ids.
 	EncodeSpecial(text string) ([]int32, error)
 
-	// Decode gives the text of ids, always valid UTF-8. Special tokens show as they are
-	// spelled. An id outside the vocabulary, and bytes that form no rune, show as U+FFFD
-	// (for bytes one per maximal subpart, Unicode 15 section 3.9).
+	// Decode returns the text of ids, always valid UTF-8. Special tokens are shown with their
+	// spelling. An id outside the vocabulary, and bytes that form no rune, are shown as U+FFFD (for
+	// bytes one per maximal subpart, Unicode 15 section 3.9).
 	Decode(ids []int32) string
 
-	// Pieces cuts Decode(ids) into one string for each id: joined they are Decode(ids). A
-	// rune spread over several ids belongs to the first of them.
+	// Pieces divides Decode(ids) into one string for each id: joined they are Decode(ids). A rune
+	// spread over several ids belongs to the first of them.
 	Pieces(ids []int32) []string
 
-	// Token gives the bytes of one id, perhaps part of a rune, and false for an id outside
+	// Token returns the bytes of one id, which may be part of a rune, and false for an id outside
 	// the vocabulary.
 	Token(id int32) (string, bool)
 
-	// Special gives the id of a special token by its spelling.
+	// Special returns the id of a special token, given its spelling.
 	Special(spelling string) (int32, bool)
 
-	// VocabSize is the largest id plus one.
+	// VocabSize returns the largest id plus one.
 	VocabSize() int
 }
 
-// WithMask makes id, the mask of a diffusion model, show as shown wherever t decodes it, so
-// a sequence that is still partly masked has a visible hole at each masked position. The
-// id may lie beyond t's vocabulary (GPT-2 with the mask at 50257); the result then counts
-// it. EncodeSpecial reads shown back as id, which is how a prompt can carry holes. An
-// empty shown hides the holes.
+// WithMask returns a tokenizer that decodes id, the mask of a diffusion model, as `shown`, so that
+// masked positions are visible. The id may be beyond t's vocabulary (GPT-2 with the mask at 50257);
+// the result then includes it. EncodeSpecial reads `shown` back as id, so that a prompt can have
+// holes. With an empty `shown` masks are not shown.
 func WithMask(t Tokenizer, id int32, shown string) Tokenizer {
 	return &masked{Tokenizer: t, id: id, shown: shown}
 }
@@ -74,8 +73,8 @@ func (m *masked) Token(id int32) (string, bool) {
 func (m *masked) Decode(ids []int32) string   { return strings.Join(m.Pieces(ids), "") }
 func (m *masked) Pieces(ids []int32) []string { return m.pieces(ids, nil) }
 
-// pieces shows masks in what the tokenizer below decodes, where that can, otherwise among the
-// bytes of its tokens.
+// pieces shows masks within the output of the tokenizer below if that supports it, otherwise among
+// the bytes of its tokens.
 func (m *masked) pieces(ids []int32, shown map[int32]string) []string {
 	all := map[int32]string{m.id: m.shown}
 	maps.Copy(all, shown)

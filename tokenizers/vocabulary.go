@@ -6,29 +6,29 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is the most bytes of text that one call encodes. One word of that length takes
-// about 1 GB while it is merged.
+// MaxText is the longest text in bytes that one call encodes. Merging one word of that length takes
+// about 1 GB.
 const MaxText = 1 << 25
 
-// vocabulary is the Tokenizer of this package: the stages of Hugging Face's library, in order.
+// vocabulary is the Tokenizer of this package: the stages of Hugging Face's library in order.
 type vocabulary struct {
-	raw        *finder    // added tokens found in text as it comes
+	raw        *finder    // added tokens found in the original text
 	normalize  normalizer // nil for none
-	normalized *finder    // added tokens found in text that is normalised
+	normalized *finder    // added tokens found in normalised text
 	cut        preTokenizer
 	bpe        *bpe
-	apart      bool // special tokens may be among normalized: parts are normalised by themselves
+	apart      bool // special tokens may be among normalized, so parts are normalised separately
 	around     around
 	decode     decoder
 
-	tokens []string // by id: bytes where the decoder is ByteLevel (bytes), spellings otherwise
+	tokens []string // by id: bytes if the decoder is ByteLevel (bytes), otherwise spellings
 	bytes  bool
 	added  map[string]added
 	marked map[int32]bool // ids of special tokens
 }
 
-// setTokens keeps the spelling of every id. An added token that is found in normalised text shows
-// as it is spelled there.
+// setTokens stores the spelling of every id. An added token that is found in normalised text is
+// shown with its normalised spelling.
 func (v *vocabulary) setTokens(spelled []string, extra []added) {
 	v.tokens = spelled
 	for _, a := range extra {
@@ -41,7 +41,7 @@ func (v *vocabulary) setTokens(spelled []string, extra []added) {
 	}
 }
 
-// spelling returns the text that a is found by.
+// spelling returns the text by which a is found.
 func (v *vocabulary) spelling(a added) string {
 	if a.normalized && v.normalize != nil {
 		return v.normalize(a.text)
@@ -49,8 +49,8 @@ func (v *vocabulary) spelling(a added) string {
 	return a.text
 }
 
-// setAdded keeps the added tokens. One that is found in normalised text is spelled as its own is
-// there.
+// setAdded stores the added tokens. The spelling of one that is found in normalised text is
+// normalised.
 func (v *vocabulary) setAdded(list []added) error {
 	v.added = make(map[string]added, len(list))
 	v.marked = map[int32]bool{}
@@ -71,7 +71,7 @@ func (v *vocabulary) setAdded(list []added) error {
 			raw = append(raw, a)
 		}
 	}
-	// The library looks for special tokens before others that normalise to the same.
+	// The library looks for special tokens before others with the same normalised spelling.
 	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(specialFirst(normalized),
 		v.spelling)
 	return nil
@@ -110,7 +110,8 @@ func (v *vocabulary) encodeParts(parts []Part) ([]int32, error) {
 	return v.encode(all.String(), special)
 }
 
-// encode finds added tokens, special ones within the stretches, and merges the words between them.
+// encode finds added tokens, special ones only within the stretches, and merges the words between
+// them.
 func (v *vocabulary) encode(text string, special []stretch) ([]int32, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
@@ -133,7 +134,8 @@ func (v *vocabulary) encode(text string, special []stretch) ([]int32, error) {
 			return allows(special, start+at, start+to)
 		}
 		if v.normalize != nil {
-			// Places differ once normalised: special where all of it is.
+			// Positions change by normalisation: a token is special if all of its text is in a
+			// stretch.
 			whole := allows(special, start, end)
 			inner = func(int, int) bool { return whole }
 			if text = v.normalize(text); len(text) > 2*MaxText {
@@ -179,7 +181,7 @@ func (v *vocabulary) Token(id int32) (string, bool) {
 	if b, ok := fallbackByte(text); ok && v.bpe.falls {
 		return string([]byte{b}), true
 	}
-	out := "" // not the first of a text, which some decoders take a space from
+	out := "" // some decoders remove a space from the first token of a text
 	for _, t := range v.decode([]spelled{{{text: "", fixed: true}}, {{text: text, owner: 1}}}) {
 		for _, part := range t {
 			if part.owner == 1 {
@@ -199,7 +201,7 @@ func (v *vocabulary) Decode(ids []int32) string   { return strings.Join(v.Pieces
 func (v *vocabulary) Pieces(ids []int32) []string { return v.pieces(ids, nil) }
 func (v *vocabulary) VocabSize() int              { return len(v.tokens) }
 
-// pieces decodes ids; those in shown are shown so, whatever they are here.
+// pieces decodes ids; those in shown are replaced by its text.
 func (v *vocabulary) pieces(ids []int32, shown map[int32]string) []string {
 	all := make(spelled, len(ids))
 	for i, id := range ids {
@@ -229,7 +231,7 @@ func (v *vocabulary) pieces(ids []int32, shown map[int32]string) []string {
 	return out
 }
 
-// checkText returns an error for text that may not be encoded.
+// checkText returns an error for text that cannot be encoded.
 func checkText(text string) error {
 	if len(text) > MaxText {
 		return fmt.Errorf("text is %d bytes, want at most %d", len(text), MaxText)

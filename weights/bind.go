@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Param is one parameter of a network. The constructor sets Shape; Bind sets
-// Tensor. With a nil Shape the parameter does not exist in this variant of the
-// network and is skipped; a scalar has the shape []int{}.
+// Param is one parameter of a network. The constructor sets Shape; Bind sets Tensor. A nil Shape
+// means that this variant of the network does not have the parameter, and Bind skips it; a scalar
+// has the shape []int{}.
 type Param struct {
-	Shape []int // wanted
+	Shape []int // expected
 	*Tensor
 }
 
@@ -22,18 +22,17 @@ type BindOptions struct {
 	Anchor   string   // see [Set.Rebase]
 	Prefixes []string // see [Set.Rebase]
 
-	// Ignore are patterns (path.Match; "*" crosses dots) of tensors that are
-	// known to be unused. They are tried on the name without the prefix and on
-	// the file's spelling.
+	// Ignore are patterns (path.Match; "*" also matches dots) of tensors that are known to be
+	// unused. They are compared with the name without the prefix and with the name in the file.
 	Ignore []string
 
 	// Report, if not nil, is filled in even if Bind fails.
 	Report *Report
 }
 
-// Report says what became of a set's tensors, by the file's spelling, sorted.
+// Report lists a set's tensors by what Bind did with them, under the file's names, sorted.
 type Report struct {
-	Prefix string   // taken off the names
+	Prefix string   // removed from the names
 	Bound  []string // tensors that parameters hold
 	Unused []string // tensors that Ignore matched
 }
@@ -45,8 +44,8 @@ type Mismatch struct {
 	Wanted string
 }
 
-// BindError lists all that keeps a set from being a network's weights. The
-// lists are sorted.
+// BindError lists everything that prevents a set from being a network's weights. The lists are
+// sorted.
 type BindError struct {
 	Missing    []string   // parameters without a tensor, the network's names
 	Unexpected []string   // tensors without a parameter, the file's names
@@ -79,16 +78,15 @@ func quoteAll(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// Bind hands the tensors of set to the Params of root, a pointer to a struct.
+// Bind assigns the tensors of set to the Params of root, a pointer to a struct.
 //
-// It walks the exported fields that carry a tag `weight:"name"`. Names of
-// nested structs and of pointers to them join with dots, elements of a slice
-// or an array add their index, an empty name adds nothing. Nil pointers are
-// skipped. One tensor may serve several Params (a tied head).
+// It walks the exported fields with a tag `weight:"name"`. Names of nested structs, and of pointers
+// to them, are joined with dots; elements of a slice or an array add their index; an empty name
+// adds nothing. Nil pointers are skipped. One tensor may serve several Params (a tied head).
 //
-// The error is a [*BindError] with everything that is wrong, unless the names
-// themselves cannot be resolved. A root or a tag that Bind cannot walk is a
-// mistake in the program and panics.
+// The error is a [*BindError] with everything that is wrong, unless the names themselves cannot be
+// resolved. Bind panics if it cannot walk the root or a tag, because that is a mistake in the
+// program.
 func Bind(root any, set *Set, o BindOptions) error {
 	for _, p := range o.Ignore {
 		if _, err := path.Match(p, ""); err != nil {
@@ -188,7 +186,7 @@ func (b *binder) param(p *Param, name string) {
 	}
 }
 
-// leftover sorts the tensors that no parameter took.
+// leftover sorts the tensors that no parameter used.
 func (b *binder) leftover(ignore []string) {
 	sortOut := func(t *Tensor, short string) {
 		switch {
@@ -212,7 +210,7 @@ func (b *binder) leftover(ignore []string) {
 	slices.Sort(b.err.Unexpected)
 }
 
-// matches reports whether the pattern, known to be well-formed, fits name.
+// matches reports whether a pattern, known to be well-formed, matches name.
 func matches(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok

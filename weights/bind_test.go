@@ -61,7 +61,7 @@ func fitting(prefix string) map[string][]int {
 	}
 }
 
-// The prefixes that published checkpoints carry.
+// The prefixes of published checkpoints.
 func TestPrefixes(t *testing.T) {
 	for _, prefix := range []string{"", "backbone.", "backbone.backbone.", "_orig_mod.",
 		"backbone._orig_mod.", "_orig_mod.backbone.backbone._orig_mod."} {
@@ -81,7 +81,7 @@ func TestPrefixes(t *testing.T) {
 	require.NoError(t, Bind(newNetwork(), model(shapes), BindOptions{Anchor: "vocab_embed.embedding"}))
 }
 
-// All that is wrong is in one error, sorted.
+// One error lists everything that is wrong, sorted.
 func TestAllFaultsAtOnce(t *testing.T) {
 	shapes := fitting("backbone.")
 	delete(shapes, "backbone.out.weight")
@@ -138,13 +138,13 @@ func TestRebase(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "transformer.wte.weight", wte.Name)
 
-	// An anchor is whole elements: nothing fits.
+	// An anchor must match whole parts of a name: nothing fits.
 	r, err = s.Rebase("te.weight")
 	require.NoError(t, err)
 	require.Empty(t, r.Prefix())
 	require.Len(t, r.Names(), 4)
 
-	// Without an anchor the first prefix in use is taken.
+	// Without an anchor the first prefix that occurs is used.
 	r, err = s.Rebase("", "backbone.", "transformer.", "")
 	require.NoError(t, err)
 	require.Equal(t, "transformer.", r.Prefix())

@@ -6,11 +6,11 @@ import (
 	"unmask/internal/quant"
 )
 
-// Quantised returns the block format of the tensor, and whether it has one.
+// Quantised returns the block format of the tensor; ok is false if it has none.
 func (t *Tensor) Quantised() (quant.Type, bool) { return quant.Parse(string(t.DType)) }
 
-// ReadBlocks copies the blocks of row i of a tensor of a block format [rows, width] to dst, which
-// has the bytes of a row. It is an error if a scale is NaN or infinite.
+// ReadBlocks copies the blocks of row i of a tensor in a block format [rows, width] to dst, which
+// has the size of a row. A NaN or infinite scale is an error.
 func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 	q, ok := t.Quantised()
 	if !ok || len(t.Shape) < 1 {
@@ -38,11 +38,11 @@ func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 	return nil
 }
 
-// HalfSplit returns a view of a query or key projection [heads*headDim, width] whose file has the
-// rows of each head in the order of interleaved rotary embedding, pairs side by side. The view's
-// rows are in the half-split order: its row h*headDim + s*headDim/2 + j is row h*headDim + 2j + s
-// of the file. llama.cpp's converter writes LLaDA's projections so (convert_hf_to_gguf.py,
-// permute).
+// HalfSplit returns a view of a query or key projection [heads*headDim, width] from a file in which
+// the rows of each head are ordered for interleaved rotary embedding, pairs side by side. The
+// view's rows are in half-split order: its row h*headDim + s*headDim/2 + j is row h*headDim + 2j +
+// s of the file. llama.cpp's converter writes LLaDA's projections in that order
+// (convert_hf_to_gguf.py, permute).
 func (t *Tensor) HalfSplit(heads int) (*Tensor, error) {
 	if len(t.Shape) != 2 || heads < 1 || t.Shape[0]%(2*heads) != 0 {
 		return nil, fmt.Errorf("tensor %q: shape is %v, want [rows, width] with rows a multiple of 2 x "+
@@ -53,15 +53,15 @@ func (t *Tensor) HalfSplit(heads int) (*Tensor, error) {
 	return &view, nil
 }
 
-// stored returns the row of the file that is row i.
+// stored returns the row of the file that holds row i.
 func (t *Tensor) stored(i int) int {
 	dim := t.Shape[0] / t.heads
 	half, at := dim/2, i%dim
 	return i - at + at%half*2 + at/half
 }
 
-// eachStored calls read for each row, or part of one, of the n elements from off on: they are n
-// elements of the piece from at on, and stand at element from of the file.
+// eachStored calls read for each row, or part of one, of the n elements from off on: for n elements
+// at position `at` of the piece, which are at element `from` of the file.
 func (t *Tensor) eachStored(n, off int, read func(at, n, from int) error) error {
 	if off < 0 || off > t.Numel() || n > t.Numel()-off {
 		return fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, off, off+n, t.Numel())

@@ -9,10 +9,10 @@ import (
 	"unmask/internal/quant"
 )
 
-const expF32 = 0x7f800000 // exponent of infinity; a larger magnitude is NaN
+const expF32 = 0x7f800000 // exponent bits of infinity; a larger magnitude is NaN
 
-// toFloat32 converts len(dst) elements and returns the index of the first NaN
-// or of the first finite value beyond float32, -1 if there is none.
+// toFloat32 converts len(dst) elements and returns the index of the first NaN or of the first
+// finite value too large for float32, -1 if there is none.
 func toFloat32(dst []float32, src []byte, d DType) (bad int) {
 	bad = -1
 	switch d {
@@ -53,8 +53,8 @@ func toFloat32(dst []float32, src []byte, d DType) (bad int) {
 	return bad
 }
 
-// readFloat32 reports whether no element is NaN. It takes two at a time, because loading a
-// model does little else: with the signs off, a NaN alone plus carry reaches the sign's bit.
+// readFloat32 reports whether no element is NaN. It handles two at a time, because loading a model
+// does little else: without the sign bits, only a NaN plus the carry sets the sign bit.
 func readFloat32(dst []float32, src []byte) (clean bool) {
 	const magnitude, carry, sign = 0x7fffffff_7fffffff, 0x007fffff_007fffff, 0x80000000_80000000
 	var seen uint64
@@ -72,8 +72,8 @@ func readFloat32(dst []float32, src []byte) (clean bool) {
 	return seen&sign == 0
 }
 
-// toInt64 converts len(dst) elements and returns the index of the first one
-// beyond int64, -1 if there is none.
+// toInt64 converts len(dst) elements and returns the index of the first that does not fit int64, -1
+// if there is none.
 func toInt64(dst []int64, src []byte, d DType) (bad int) {
 	bad = -1
 	for i := range dst {

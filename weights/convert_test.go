@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Elements are read in pairs: a NaN is found wherever it stands, and nothing that is near one
-// is taken for it.
+// Elements are read in pairs: a NaN is found in either half, and no other value is taken for one.
 func TestEveryNaNIsFound(t *testing.T) {
 	near := []uint32{0, 1 << 31, 0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff, 1, 0x80000001,
 		0x3f800000}

@@ -2,9 +2,8 @@ package weights
 
 import "unmask/internal/quant"
 
-// DType is the type of a tensor's elements, under the name that safetensors
-// gives it. A name this package does not know may stand in a file as long as
-// nobody converts that tensor.
+// DType is the type of a tensor's elements, with safetensors' name. A file may have types that this
+// package does not know, as long as nobody converts these tensors.
 type DType string
 
 // The types of https://github.com/huggingface/safetensors (tensor.rs, Dtype).
@@ -25,7 +24,7 @@ const (
 )
 
 // The block formats of GGUF files (https://github.com/ggml-org/ggml, ggml-common.h): rows are
-// blocks of 32 or 256 elements with scales of their own.
+// blocks of 32 or 256 elements with scales.
 const (
 	Q8_0 DType = "Q8_0"
 	Q4_0 DType = "Q4_0"
@@ -34,7 +33,7 @@ const (
 	Q6_K DType = "Q6_K"
 )
 
-// bitsOf one element.
+// bitsOf has the bits of one element.
 var bitsOf = map[DType]int{
 	F64: 64, F32: 32, F16: 16, BF16: 16,
 	I64: 64, I32: 32, I16: 16, I8: 8,
@@ -47,8 +46,8 @@ var bitsOf = map[DType]int{
 // Bits returns the size of one element in bits, 0 for an unknown type and for block formats.
 func (d DType) Bits() int { return bitsOf[d] }
 
-// Block returns how many elements share a block, and its bytes: 1 and the element's own for types
-// without blocks, 0 and 0 for an unknown type or one of no whole bytes.
+// Block returns the elements in a block and its size in bytes. For types without blocks these are 1
+// and the element's size; for an unknown type, or one of less than a byte, 0 and 0.
 func (d DType) Block() (values, bytes int) {
 	if q, ok := quant.Parse(string(d)); ok {
 		return q.Values(), q.Bytes()

@@ -7,8 +7,8 @@ import (
 	"unmask/weights"
 )
 
-// A network spells its checkpoint's names in tags. The constructor sets the
-// shapes; a parameter without a shape does not exist in this variant.
+// A network has its checkpoint's names in tags. The constructor sets the shapes; a parameter
+// without a shape does not exist in this variant.
 type mlp struct {
 	Layers []layer `weight:"layers"`
 }

@@ -28,9 +28,9 @@ const (
 	metadataKey = "__metadata__"
 )
 
-// parseSafetensors returns the tensors of a file of size len(data), sorted by
-// name, and its metadata. The layout is 8 bytes little-endian header length, a JSON
-// header, and one buffer that the tensors cover without gap or overlap
+// parseSafetensors returns the tensors of a file of size len(data), sorted by name, and its
+// metadata. The layout is the header's length in 8 bytes, little-endian; a JSON header; and one
+// buffer that the tensors cover without gaps or overlap
 // (https://github.com/huggingface/safetensors, README, Format).
 func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, error) {
 	if len(data) < 8 {
@@ -39,7 +39,7 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 	var header []byte
 	var length uint64
 	var headerErr error
-	// A copy, so that what was checked is what is parsed.
+	// A copy, so that the bytes that were checked are the bytes that are parsed.
 	err := src.guard(func() {
 		length = binary.LittleEndian.Uint64(data)
 		switch {
@@ -73,8 +73,8 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 	return tensors, meta.Metadata(), nil
 }
 
-// layOut checks shapes, types and offsets against each other and against the
-// real buffer, and cuts the buffer into tensors.
+// layOut checks shapes, types and offsets against each other and the real buffer, and divides the
+// buffer into tensors.
 func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType,
 	buffer []byte) ([]*Tensor, error) {
 	names := make([]string, 0, len(infos))
@@ -138,8 +138,8 @@ func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType,
 	return tensors, nil
 }
 
-// library holds the types that github.com/nlpodyssey/safetensors knows; it
-// refuses a whole file for any other.
+// library reports whether github.com/nlpodyssey/safetensors knows a type; for any other type it
+// refuses the whole file.
 func library(d DType) bool {
 	_, err := safetensors.ParseDType(string(d))
 	return err == nil
@@ -147,10 +147,9 @@ func library(d DType) bool {
 
 var dtypeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
 
-// checkHeader refuses what the library would let pass: duplicate names,
-// invalid UTF-8, bytes after the JSON, other spellings of a key or an integer,
-// more entries than the limits. A type that the library does not know is
-// returned under its tensor's name and overwritten in header with U8.
+// checkHeader refuses what the library would accept: duplicate names, invalid UTF-8, bytes after
+// the JSON, unusual spellings of a key or an integer, more entries than the limits. It returns the
+// types that the library does not know by tensor name, and overwrites them in header with U8.
 func checkHeader(header []byte) (foreign map[string]DType, err error) {
 	if !utf8.Valid(header) {
 		return nil, fmt.Errorf("header is not UTF-8")
@@ -173,9 +172,8 @@ func checkHeader(header []byte) (foreign map[string]DType, err error) {
 	return c.foreign, nil
 }
 
-// checker walks the tokens of a header. Whatever is not a flat object of
-// tensors and one object of strings is refused at its first token, so depth
-// needs no limit of its own.
+// checker walks the tokens of a header. Anything but a flat object of tensors and one object of
+// strings is refused at its first token, so no limit on depth is needed.
 type checker struct {
 	dec     *json.Decoder
 	header  []byte
@@ -245,7 +243,7 @@ func (c *checker) top() error {
 	})
 }
 
-// within says where an error arose.
+// within adds to an error where it arose.
 func within(what string, err error) error {
 	if err == nil {
 		return nil
@@ -308,7 +306,7 @@ func (c *checker) str() (string, error) {
 	return s, nil
 }
 
-// integers reads an array of at most limit plain natural numbers.
+// integers reads an array of at most `limit` natural numbers in plain spelling.
 func (c *checker) integers(limit int) (n int, err error) {
 	if err := c.delim('['); err != nil {
 		return 0, err
@@ -333,7 +331,7 @@ func (c *checker) integers(limit int) (n int, err error) {
 	return n, err
 }
 
-// show prints a token shortly for an error.
+// show returns a token, shortened, for an error.
 func show(tok json.Token) string {
 	if tok == nil {
 		return "null"
@@ -344,8 +342,8 @@ func show(tok json.Token) string {
 	return fmt.Sprintf("%.40s", fmt.Sprint(tok))
 }
 
-// checkName refuses names that no checkpoint has and that would harm whoever
-// prints them or makes a path of them.
+// checkName refuses names that no checkpoint has and that would be harmful when printed or used in
+// a path.
 func checkName(name string) error {
 	switch {
 	case name == "":

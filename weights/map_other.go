@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// mapFile reads the file where the system cannot map it.
+// mapFile reads the file, on systems that cannot map it.
 func mapFile(f *os.File, size int) ([]byte, error) {
 	data := make([]byte, size)
 	_, err := io.ReadFull(io.NewSectionReader(f, 0, int64(size)), data)

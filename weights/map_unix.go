@@ -15,8 +15,8 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 
 func unmapFile(data []byte) error { return unix.Munmap(data) }
 
-// releasePages drops the pages of part from resident memory; a later read
-// maps them again from the file. part lies within the mapping.
+// releasePages drops the pages of part, which lies within the mapping, from memory; a later read
+// loads them from the file again.
 func releasePages(mapping, part []byte) error {
 	if len(part) == 0 {
 		return nil

@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// Rebase returns a view of the set whose names lack the checkpoint's own
-// wrapping: every `_orig_mod` element, which torch.compile inserts, and the
-// prefix before the anchor, the last part of a name that every checkpoint of
-// the network has ("vocab_embed.embedding").
+// Rebase returns a view of the set with names as the network has them: without `_orig_mod` parts,
+// which torch.compile inserts, and without the prefix before the anchor. The anchor is the last
+// part of a name that every checkpoint of the network has ("vocab_embed.embedding").
 //
-// prefixes, each with its closing dot, are the prefixes to try in order.
-// Without them the anchor must occur once. With them but no anchor, the first
-// that any name begins with is taken. If nothing fits, the prefix is empty.
+// prefixes, each with its final dot, are tried in order. Without prefixes the anchor must occur
+// once. With prefixes but no anchor, the first one that any name begins with is removed. If nothing
+// fits, no prefix is removed.
 //
-// Tensors keep the file's spelling in Tensor.Name. Those outside the prefix
-// are not in Names or Get; Bind reports them.
+// Tensors keep the file's name in Tensor.Name. Tensors outside the prefix are not in Names or Get;
+// Bind reports them.
 func (s *Set) Rebase(anchor string, prefixes ...string) (*Set, error) {
 	canonical := make(map[string]*Tensor, len(s.names))
 	names := make([]string, 0, len(s.names))
@@ -51,10 +50,10 @@ func (s *Set) Rebase(anchor string, prefixes ...string) (*Set, error) {
 	return r, nil
 }
 
-// Prefix is what Rebase took off the names.
+// Prefix returns what Rebase removed from the names.
 func (s *Set) Prefix() string { return s.prefix }
 
-// dropCompiled removes every `_orig_mod` element of a dotted name.
+// dropCompiled removes every `_orig_mod` part of a dotted name.
 func dropCompiled(name string) string {
 	if !strings.Contains(name, "_orig_mod") {
 		return name

@@ -20,7 +20,7 @@ func file(header string, n int) []byte {
 	return append(append(b, header...), make([]byte, n)...)
 }
 
-// length returns 8 bytes that announce a header of n bytes, then rest.
+// length returns 8 bytes that announce a header of n bytes, followed by rest.
 func length(n uint64, rest string) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, n), rest...)
 }
@@ -143,7 +143,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// An unknown type fails only whoever needs the tensor.
+// A type that this package does not know is an error only when the tensor is used.
 func TestUnknownDType(t *testing.T) {
 	header := `{"odd":{"dtype":"Q3_X","shape":[5],"data_offsets":[4,7]},` + one[1:len(one)-1] +
 		`,"f8":{"dtype":"F8_E5M2","shape":[3],"data_offsets":[7,10]},"f4":{"dtype":"F4","shape":[2],"data_offsets":[10,11]}}`
@@ -161,8 +161,8 @@ func TestUnknownDType(t *testing.T) {
 	require.ErrorContains(t, err, `tensor "odd": dtype Q3_X is not an integer`)
 }
 
-// The file shrinks after it was mapped. Whole pages that are gone
-// fault; a few bytes that are gone read as zero and only the size tells.
+// The file shrinks after it was mapped. Whole missing pages fault; a few missing bytes read as zero
+// and only the size shows it.
 func TestTruncatedWhileRead(t *testing.T) {
 	const n = 1 << 16
 	for _, keep := range []int64{100, 1 << 17, 4*n + 50} {
@@ -185,7 +185,7 @@ func TestTruncatedWhileRead(t *testing.T) {
 	}
 }
 
-// The header too is read from the map.
+// The header is read from the mapping, too.
 func TestTruncatedBeforeTheHeader(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.safetensors")
 	require.NoError(t, os.WriteFile(name, file(one, 4), 0o600))
@@ -214,7 +214,7 @@ func TestRewrittenWhileRead(t *testing.T) {
 	require.ErrorContains(t, a.Float32s(make([]float32, 1)), "file changed while it was read")
 }
 
-// Weights that are not numbers name their tensor.
+// An error about a NaN weight names its tensor.
 func TestNaN(t *testing.T) {
 	for _, c := range []struct {
 		dtype DType
@@ -234,7 +234,7 @@ func TestNaN(t *testing.T) {
 	}
 }
 
-// An index whose shards are missing or elsewhere.
+// The shards of an index are missing or outside its folder.
 func TestIndex(t *testing.T) {
 	for _, c := range []struct{ index, want string }{
 		{`{"weight_map":{"a":"gone.safetensors"}}`, "shard gone.safetensors: "},
@@ -262,7 +262,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// Small files that are right.
+// Valid small files.
 func TestMinimal(t *testing.T) {
 	for _, header := range []string{"{}", "{}      ", "{ }\n\t\r ", `{"__metadata__":{}}`} {
 		set, err := Parse(file(header, 0), "m")
@@ -281,7 +281,7 @@ func TestMinimal(t *testing.T) {
 	require.Zero(t, a.Numel())
 	require.NoError(t, a.Float32s(nil))
 
-	// Any number of empty tensors may stand at one offset.
+	// Any number of empty tensors may be at one offset.
 	set, err = Parse(file(`{"x":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},"y":{"dtype":"I64","shape":[0,7],"data_offsets":[0,0]},`+
 		`"z":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},`+one[1:], 4), "m")
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Set is the tensors of one model by name. It may be read by many goroutines
-// at once; Close waits for none of them.
+// Set is the tensors of one model by name. Concurrent reads are safe, but Close does not wait for
+// them.
 type Set struct {
 	tensors  map[string]*Tensor
 	names    []string // sorted
@@ -29,16 +29,15 @@ const (
 	fileName  = "model.safetensors"
 	indexName = "model.safetensors.index.json"
 
-	// diffusers' names, and those of its float16 variants
+	// the names of diffusers, and of its float16 variants
 	diffusersName     = "diffusion_pytorch_model.safetensors"
 	halfName          = "model.fp16.safetensors"
 	halfDiffusersName = "diffusion_pytorch_model.fp16.safetensors"
 )
 
-// Open maps the model at name: a safetensors file, its index.json, or a
-// directory with model.safetensors, with model.safetensors.index.json and
-// the shards it names, or with diffusers' diffusion_pytorch_model.safetensors or a
-// .fp16 variant of either.
+// Open maps the model at name: a safetensors file, its index.json, or a directory. In a directory
+// it looks for model.safetensors, for model.safetensors.index.json with its shards, and for
+// diffusion_pytorch_model.safetensors of diffusers or its .fp16 variants.
 func Open(name string) (*Set, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -88,8 +87,8 @@ func OpenFS(fsys fs.FS, name string) (*Set, error) {
 	return s, nil
 }
 
-// Parse returns the tensors of a safetensors file in memory, which the set
-// keeps. name stands in its errors.
+// Parse returns the tensors of a safetensors file in memory, which the set keeps. name is used in
+// errors.
 func Parse(data []byte, name string) (*Set, error) {
 	s := newSet()
 	if _, err := s.add(data, nil, name); err != nil {
@@ -102,7 +101,7 @@ func newSet() *Set {
 	return &Set{tensors: map[string]*Tensor{}, metadata: map[string]string{}}
 }
 
-// modelFile chooses the file of a model's directory.
+// modelFile returns the file with the weights in a model's directory.
 func modelFile(dir fs.FS) (string, error) {
 	for _, name := range []string{fileName, indexName, diffusersName, halfName, halfDiffusersName} {
 		if _, err := fs.Stat(dir, name); err == nil {
@@ -146,8 +145,8 @@ func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 func (s *Set) Names() []string { return slices.Clone(s.names) }
 
 // Count returns one more than the largest number that follows prefix in a name, as in
-// "blocks.11.norm1.weight": how many blocks a network has. Numbers beyond that of tensors count for
-// nothing.
+// "blocks.11.norm1.weight": the number of blocks of a network. Numbers that are too large to be
+// followed by a tensor each are ignored.
 func (s *Set) Count(prefix string) (n int) {
 	for _, name := range s.names {
 		rest, ok := strings.CutPrefix(name, prefix)
@@ -187,8 +186,7 @@ func (s *Set) ReleaseAll() error {
 	return nil
 }
 
-// Close unmaps the files. The tensors' Data must not be used any more; their
-// methods return errors.
+// Close unmaps the files. After it the tensors' Data must not be used; their methods return errors.
 func (s *Set) Close() error {
 	var err error
 	for _, src := range s.sources {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-const maxIndex = MaxHeader // bytes of an index.json
+const maxIndex = MaxHeader // largest index.json in bytes
 
-// plainFile is a shard's name: within the index's directory, not hidden.
+// plainFile matches the name of a shard: in the index's directory, not hidden.
 var plainFile = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=-]*\.safetensors$`)
 
-// load adds one safetensors file of dir or, for an index.json, all shards it
-// names. Without a file it chooses. at is the directory's name in errors.
+// load adds one safetensors file of dir or all shards of an index.json. With file "" it chooses
+// one. at is the directory's name in errors.
 func (s *Set) load(dir fs.FS, file, at string, add func(string) ([]*Tensor, error)) error {
 	var err error
 	if file == "" {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Sizes reads a network's sizes off its tensors. It keeps the first error, so that a
-// configuration asks for all and checks once; after an error every size is 1.
+// Sizes reads a network's sizes from its tensors. It keeps the first error, so that a configuration
+// can read all sizes and check once; after an error every size is 1.
 type Sizes struct {
 	Set *Set
 	Err error
 }
 
-// maxDim bounds a dimension of a tensor that gives a size.
+// maxDim is the largest dimension that is accepted as a size.
 const maxDim = 1 << 20
 
 // Dim returns dimension i of a tensor with `dims` dimensions.
@@ -31,7 +31,7 @@ func (s *Sizes) Dim(name string, dims, i int) int {
 	return 1
 }
 
-// Count returns how many of name0suffix, name1suffix, ... there are.
+// Count returns how many consecutive tensors name0suffix, name1suffix, ... there are.
 func (s *Sizes) Count(name, suffix string) int {
 	n := 0
 	for s.Has(fmt.Sprintf("%s%d%s", name, n, suffix)) {

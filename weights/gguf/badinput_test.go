@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// entry is a tensor's entry as a file has it.
+// entry is a tensor's entry in the file's form.
 type entry struct {
 	name   string
 	dims   []uint64 // fastest first
@@ -21,7 +21,7 @@ type entry struct {
 	offset uint64
 }
 
-// bytesOf returns a value's type and bytes; a []byte is both already.
+// bytesOf returns a value's type and bytes; a []byte has both already.
 func bytesOf(v any) []byte {
 	le := binary.LittleEndian
 	switch v := v.(type) {
@@ -45,7 +45,7 @@ func bytesOf(v any) []byte {
 	panic(fmt.Sprintf("%T", v))
 }
 
-// build returns a file of keys and tensors, with 64 bytes of data.
+// build returns a file with these keys and tensors and 64 bytes of data.
 func build(keys map[string]any, tensors ...entry) []byte {
 	le := binary.LittleEndian
 	b := append([]byte("GGUF"), 3, 0, 0, 0)
@@ -73,7 +73,7 @@ func build(keys map[string]any, tensors ...entry) []byte {
 	return append(b, make([]byte, 64)...)
 }
 
-// model returns a file that could be of an architecture, with other keys.
+// model returns a file of an architecture, with further keys.
 func model(arch string, more map[string]any) *File {
 	keys := map[string]any{"general.architecture": arch}
 	for _, k := range []string{"block_count", "embedding_length", "feed_forward_length",
@@ -106,7 +106,7 @@ func join(parts ...any) (b []byte) {
 	return b
 }
 
-// bad are files with what their error says.
+// bad are files and what their errors contain.
 var bad = map[string]struct {
 	data []byte
 	want string
@@ -211,7 +211,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestCut: a file cut anywhere is an error or has all its tensors' bytes.
+// A file cut anywhere gives an error, or has the bytes of all its tensors.
 func TestCut(t *testing.T) {
 	whole, err := os.ReadFile("testdata/types.gguf")
 	require.NoError(t, err)
@@ -226,7 +226,7 @@ func TestCut(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestAllocations: a file that claims much makes nothing large.
+// A file that claims large sizes causes no large allocation.
 func TestAllocations(t *testing.T) {
 	n := testing.AllocsPerRun(1, func() {
 		for _, c := range bad {
@@ -236,7 +236,7 @@ func TestAllocations(t *testing.T) {
 	require.Less(t, n, 5000.0)
 }
 
-// TestScales: a block with a scale that is no number is an error that names tensor and row.
+// A NaN or infinite scale is an error that names tensor and row.
 func TestScales(t *testing.T) {
 	data := build(nil, entry{"w", []uint64{32, 1}, 8, 0})
 	data[len(data)-64+1] = 0x7c // an infinite d

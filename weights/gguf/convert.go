@@ -17,16 +17,16 @@ import (
 	"unmask/weights"
 )
 
-// Recipes returns the mixtures of types that Convert writes, by name: q8_0 has Q8_0 for all
-// matrices, and q4_k_m llama.cpp's Q4_K_M, Q4_K except for the head and half of attn_v and
-// ffn_down, which have Q6_K (llama-quant.cpp). Rows that are not whole blocks have Q8_0, or else
-// F16.
+// Recipes returns the names of the mixtures of types that Convert writes: q8_0 has Q8_0 for all
+// matrices; q4_k_m is llama.cpp's Q4_K_M: Q4_K, except Q6_K for the head and for half of attn_v and
+// ffn_down (llama-quant.cpp). Rows that are not whole blocks have Q8_0 or, if that does not fit
+// either, F16.
 func Recipes() []string { return []string{"q8_0", "q4_k_m"} }
 
-// Convert writes the model in folder dir, LLaDA or Dream as their authors publish them, as a GGUF
-// file of llama.cpp's dialect: its names and keys, LLaDA's Q and K for interleaved rotary, the
-// vocabulary of a tokenizer.json beside. The file appears whole or not at all; memory does not grow
-// with the model.
+// Convert writes the model in folder dir, LLaDA or Dream in their authors' layout, as a GGUF file
+// of llama.cpp's dialect: with its names and keys, LLaDA's Q and K ordered for interleaved rotary
+// embedding, and the vocabulary of tokenizer.json. The file appears whole or not at all; memory
+// does not grow with the model.
 func Convert(ctx context.Context, dir, file, recipe string) error {
 	if !slices.Contains(Recipes(), recipe) {
 		return fmt.Errorf("quantize is %.40q, want %s", recipe, strings.Join(Recipes(), " or "))
@@ -65,7 +65,7 @@ type converter struct {
 	err    error
 }
 
-// number reads a number of config.json, 0 where it is absent or another thing.
+// number returns a number of config.json, 0 if it is missing or not a number.
 func (c *converter) number(name string) (v float64) {
 	raw, ok := c.config[name]
 	if err := json.Unmarshal(raw, &v); ok && err != nil && c.err == nil {
@@ -146,9 +146,9 @@ func (c *converter) keys() ([]Key, error) {
 	return append(keys, words...), c.err
 }
 
-// tensors returns the file's tensors: those outside of blocks, then block by block.
+// tensors returns the file's tensors: those outside blocks first, then block by block.
 func (c *converter) tensors() ([]Tensor, error) {
-	theirs := map[string]string{} // our names of the authors'
+	theirs := map[string]string{} // maps the authors' names to the file's
 	var names []string
 	add := func(name string) {
 		for _, end := range c.family.ends {
@@ -212,7 +212,7 @@ func (c *converter) typeOf(name string, shape []int, headed bool) weights.DType 
 	return weights.F16
 }
 
-// order returns which row of t is row i of the file: LLaDA's Q and K are interleaved.
+// order returns, for row i of the file, the row of t: LLaDA's Q and K are interleaved.
 func (c *converter) order(name string, t *weights.Tensor) func(i int) int {
 	heads := 0
 	if _, ok := c.config["n_heads"]; ok && strings.HasSuffix(name, ".attn_q.weight") {
@@ -229,7 +229,7 @@ func (c *converter) order(name string, t *weights.Tensor) func(i int) int {
 
 const rowsAtATime = 256
 
-// write writes rows of t as a type.
+// write writes rows of t in a type.
 func (c *converter) write(w io.Writer, t *weights.Tensor, as weights.DType,
 	from func(i int) int) error {
 	width := t.Shape[len(t.Shape)-1]

@@ -60,8 +60,8 @@ func lladaFolder(t *testing.T) (dir string, values map[string][]float32) {
 	return dir, values
 }
 
-// TestConvert: a folder and the GGUF file made of it have the same names, shapes and values, to the
-// types' levels.
+// A folder and the GGUF file made from it have the same names, shapes and values, up to the types'
+// rounding.
 func TestConvert(t *testing.T) {
 	dir, values := lladaFolder(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), tokenizer(t), 0o600))

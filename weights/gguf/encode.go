@@ -15,7 +15,7 @@ import (
 	"unmask/weights"
 )
 
-// encode writes values as a type: F32, F16 or a block format.
+// encode writes values in a type: F32, F16 or a block format.
 func encode(as weights.DType, dst []byte, x []float32) {
 	switch as {
 	case weights.F32:
@@ -32,7 +32,7 @@ func encode(as weights.DType, dst []byte, x []float32) {
 	}
 }
 
-const maxTokenizer = 256 << 20 // bytes of a tokenizer.json
+const maxTokenizer = 256 << 20 // largest tokenizer.json in bytes
 
 // vocabulary returns the keys of the tokenizer.json in a folder, none if there is none.
 func vocabulary(dir, kind string) ([]Key, error) {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// The kinds of tokens in tokenizer.ggml.token_type (llama.h, llama_token_type).
+// The values of tokenizer.ggml.token_type (llama.h, llama_token_type).
 const (
 	normalToken  = 1
 	controlToken = 3
@@ -19,8 +19,8 @@ const (
 	unusedToken  = 5
 )
 
-// patterns are the regular expressions by which tokenizer.ggml.pre cuts text into words, as the
-// models' tokenizer.json spell them (llama.cpp, llama-vocab.cpp).
+// patterns are the regular expressions that split text into words, by tokenizer.ggml.pre, as in the
+// models' tokenizer.json (llama.cpp, llama-vocab.cpp).
 var patterns = map[string]string{
 	"bailingmoe": ling, "bailingmoe2": ling, "llada-moe": ling, "qwen2": qwen,
 }
@@ -30,15 +30,15 @@ const (
 	qwen = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// Files returns the files beside config.json that the model would have in its authors' layout:
-// tokenizer.json of the file's own vocabulary, and tokenizer_config.json with the special tokens
-// and the chat template. They are made when they are opened, which fails where the keys are wrong.
-// Without a vocabulary there is neither.
+// Files returns the files that the model would have beside config.json in its authors' layout:
+// tokenizer.json from the file's vocabulary, and tokenizer_config.json with special tokens and chat
+// template. They are made when opened, which fails if the keys are wrong. Without a vocabulary
+// there are none.
 func (f *File) Files() fs.FS { return files{f} }
 
 type object = map[string]any
 
-// tokenizer returns a tokenizer.json of a BPE over bytes, the only kind that these models have.
+// tokenizer returns a tokenizer.json for BPE over bytes, the only kind that these models have.
 func (f *File) tokenizer(tokens []string) ([]byte, error) {
 	kind, err := f.Text("tokenizer.ggml.model")
 	if err == nil && kind != "gpt2" {
@@ -131,7 +131,7 @@ func (f *File) tokenizerConfig(tokens []string) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// files is a folder that is not on a disk.
+// files is a virtual folder.
 type files struct{ *File }
 
 // Open makes a file.
@@ -152,7 +152,7 @@ func (f files) Open(name string) (fs.File, error) {
 	return &file{Reader: bytes.NewReader(data), name: name, size: int64(len(data))}, nil
 }
 
-// file is an open one, and what Stat tells of it.
+// file is an open file of it and its description.
 type file struct {
 	io.Reader
 	name string

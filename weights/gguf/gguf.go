@@ -1,13 +1,14 @@
-// Package gguf reads and writes GGUF files, the container of llama.cpp and its kin: typed keys, and
-// tensors whose rows may be blocks of small integers with scales of their own.
+// Package gguf reads and writes GGUF files, the format of llama.cpp: typed keys, and tensors whose
+// rows may be blocks of small integers with scales.
 //
-// The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md: the magic
-// "GGUF", a version, counts of tensors and keys, the keys, the tensors' names, dimensions (fastest
-// first), types and offsets, and from the next multiple of the alignment on the tensors' bytes.
-// Numbers are little-endian. Versions 2 and 3 read alike.
+// The layout is described at https://github.com/ggml-org/ggml/blob/master/docs/gguf.md: the magic
+// "GGUF", a version, the numbers of tensors and keys, the keys, the tensors' names, dimensions
+// (fastest first), types and offsets, and, from the next multiple of the alignment on, the tensors'
+// bytes. Numbers are little-endian. Versions 2 and 3 are read alike.
 //
-// A file is input from anywhere. Every count is checked against the bytes that are left before
-// anything is allocated, products are checked, and tensors must lie apart inside of the file.
+// Files are not trusted: every count is compared with the remaining bytes before anything is
+// allocated, products are checked for overflow, and tensors must lie within the file without
+// overlap.
 package gguf
 
 import (
@@ -21,7 +22,7 @@ import (
 
 // Limits of a file.
 const (
-	MaxHeader    = 256 << 20 // bytes before the tensors' data; vocabularies take up to 20 MB
+	MaxHeader    = 256 << 20 // bytes before the tensors' data; vocabularies have up to 20 MB
 	MaxTensors   = 100_000
 	MaxKeys      = 100_000
 	MaxName      = 1024 // bytes of a key or of a tensor's name
@@ -29,7 +30,7 @@ const (
 	minAlignment = 8
 	maxAlignment = 65536
 	alignmentKey = "general.alignment"
-	alignment    = 32 // where the key is absent
+	alignment    = 32 // if the key is missing
 )
 
 // File is the keys and tensors of a GGUF file.
@@ -53,7 +54,7 @@ func Open(name string) (*File, error) {
 	return f, nil
 }
 
-// Parse reads a file in memory, which the result keeps. name stands in its errors.
+// Parse reads a file in memory, which the result keeps. name is used in errors.
 func Parse(data []byte, name string) (*File, error) {
 	f := &File{Name: name}
 	tensors, metadata, err := f.parse(data)
@@ -66,7 +67,7 @@ func Parse(data []byte, name string) (*File, error) {
 	return f, nil
 }
 
-// failed names the file in an error, unless it is named there.
+// failed adds the file's name to an error, unless it has it.
 func (f *File) failed(err error) error {
 	if strings.Contains(err.Error(), f.Name) {
 		return err
@@ -74,7 +75,7 @@ func (f *File) failed(err error) error {
 	return fmt.Errorf("%s: %w", f.Name, err)
 }
 
-// IsFile reports whether a model's name is that of a GGUF file by its ending.
+// IsFile reports whether a model's name ends like that of a GGUF file.
 func IsFile(name string) bool { return strings.EqualFold(filepath.Ext(name), ".gguf") }
 
 // Keys returns the names of all keys, sorted.

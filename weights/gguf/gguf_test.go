@@ -11,7 +11,7 @@ import (
 	"unmask/weights"
 )
 
-// TestTypes compares every type's values with those of the reference, bit for bit.
+// Every type's values equal the reference's, bit for bit.
 func TestTypes(t *testing.T) {
 	f, err := Open("testdata/types.gguf")
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestKeys(t *testing.T) {
 	require.EqualError(t, err, "key a.none is absent")
 }
 
-// TestLLaDA reads llama.cpp's dialect: the authors' names, their config, Q and K turned back.
+// llama.cpp's dialect gives the authors' names and config, with Q and K in half-split order.
 func TestLLaDA(t *testing.T) {
 	f, err := Open("testdata/llada-tiny.gguf")
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestLLaDA(t *testing.T) {
 	require.NoError(t, set.ReleaseAll())
 }
 
-// TestDiffuse reads diffuse-cpp's dialect: the same names, nothing turned, no tokenizer.
+// diffuse-cpp's dialect has the same names, nothing to reorder, and no tokenizer.
 func TestDiffuse(t *testing.T) {
 	f := model("diffuse", map[string]any{"diffuse.model_type": "llada",
 		"diffuse.mask_token_id": uint32(7)})

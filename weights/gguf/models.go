@@ -9,13 +9,13 @@ import (
 	"unmask/weights"
 )
 
-// family is how a kind of model is spelled in its authors' config.json and safetensors.
+// family is a kind of model with its names in the authors' config.json and safetensors.
 type family struct {
 	config func(k *keys) map[string]any
-	// names are the authors' names of what the file calls "blk.N." + key, and of its other tensors.
+	// names maps the file's "blk.N." + key, and its other tensors, to the authors' names.
 	blocks string // with a %s for the number
 	names  map[string]string
-	ends   []string // what a tensor's name may end in, with the dot
+	ends   []string // possible ends of a tensor's name, with the dot
 }
 
 // llada is LLaDA-8B and LLaDA-1.5 (config.json and modeling_llada.py of GSAI-ML/LLaDA-8B-Base).
@@ -89,8 +89,8 @@ const (
 	tokensKey       = "tokenizer.ggml.tokens"
 )
 
-// Model returns the config.json that the authors' files of this model would have, and the tensors
-// under their names. Block formats stay as they are. Two dialects are known:
+// Model returns the config.json that this model has in its authors' layout, and the tensors under
+// the authors' names. Block formats stay as they are. Two dialects are known:
 //
 //   - llama.cpp's, general.architecture llada or dream. Its converter writes the rows of LLaDA's Q
 //     and K for interleaved rotary; the tensors returned are views in the order of halves.
@@ -98,7 +98,7 @@ const (
 //     architecture diffuse with key diffuse.model_type. Q and K are as the authors have them, and
 //     there is no tokenizer.
 //
-// Other architectures, and diffusion.shift_logits where it contradicts the kind, are errors.
+// Other architectures are errors, and so is a diffusion.shift_logits that contradicts the kind.
 func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	arch, err := f.Text(architectureKey)
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	return config, set, nil
 }
 
-// name returns the authors' name of a tensor; an unknown one stays as it is.
+// name returns the authors' name of a tensor; an unknown one is returned unchanged.
 func (m family) name(name string) string {
 	for _, end := range m.ends {
 		base, ok := strings.CutSuffix(name, end)
@@ -170,7 +170,7 @@ func (m family) name(name string) string {
 	return name
 }
 
-// keys reads the keys of an architecture and remembers the first error.
+// keys reads the keys of an architecture and keeps the first error.
 type keys struct {
 	*File
 	arch string
@@ -193,7 +193,7 @@ func (k *keys) int(name string) int {
 	return n
 }
 
-// float reads a number; absent it is otherwise.
+// float returns a number; a missing one is `otherwise`.
 func (k *keys) float(name string, otherwise float64) float64 {
 	key := k.arch + "." + name
 	if !k.Has(key) {
@@ -207,7 +207,7 @@ func (k *keys) float(name string, otherwise float64) float64 {
 	return v
 }
 
-// heads returns the number of key and value heads, that of the query heads where it is absent.
+// heads returns the number of key and value heads; if it is missing, that of the query heads.
 func (k *keys) heads() int {
 	if k.Has(k.arch + ".attention.head_count_kv") {
 		return k.int("attention.head_count_kv")
@@ -215,7 +215,7 @@ func (k *keys) heads() int {
 	return k.int("attention.head_count")
 }
 
-// vocabulary returns the number of embeddings: their table's rows, which may be more than the
+// vocabulary returns the number of embeddings: the rows of their table, which may be more than the
 // tokens.
 func (k *keys) vocabulary() int {
 	t, ok := k.Set.Get("token_embd.weight")
@@ -226,7 +226,7 @@ func (k *keys) vocabulary() int {
 	return t.Shape[0]
 }
 
-// token returns a special token's id; absent it is otherwise.
+// token returns a special token's id; a missing one is `otherwise`.
 func (k *keys) token(name string, otherwise int) int {
 	key := "tokenizer.ggml." + name + "_token_id"
 	if !k.Has(key) {

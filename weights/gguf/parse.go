@@ -13,7 +13,7 @@ import (
 	"unmask/weights"
 )
 
-// types are the tensors' types by ggml's number.
+// types are the tensors' types by their number in ggml.
 var types = map[uint32]weights.DType{
 	0: weights.F32, 1: weights.F16, 2: weights.Q4_0, 8: weights.Q8_0, 12: weights.Q4_K,
 	13: weights.Q5_K, 14: weights.Q6_K,
@@ -21,10 +21,10 @@ var types = map[uint32]weights.DType{
 	30: weights.BF16,
 }
 
-// known names the types in errors.
+// known lists the types for errors.
 const known = "F32, F16, BF16, F64, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K or an integer"
 
-// parse reads a whole file. The header's texts and arrays are copied, the tensors' data are parts
+// parse reads a whole file. Texts and arrays of the header are copied; the tensors' data are slices
 // of data.
 func (f *File) parse(data []byte) ([]*weights.Tensor, map[string]string, error) {
 	r := &reader{rest: data[:min(len(data), MaxHeader)]}
@@ -175,7 +175,7 @@ func (t *info) readRest(r *reader) error {
 	return err
 }
 
-// layOut cuts data into tensors, which must lie apart.
+// layOut divides data into tensors, which must not overlap.
 func layOut(infos []info, data []byte, align int) ([]*weights.Tensor, error) {
 	slices.SortStableFunc(infos, func(a, b info) int {
 		switch {
@@ -207,7 +207,7 @@ func layOut(infos []info, data []byte, align int) ([]*weights.Tensor, error) {
 	return all, nil
 }
 
-// reader takes parts off the front of a header.
+// reader reads a header from its front.
 type reader struct{ rest []byte }
 
 func (r *reader) take(n uint64, what string) ([]byte, error) {
@@ -235,7 +235,7 @@ func (r *reader) u64(what string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// count reads how many entries there are, each of which takes some bytes at least.
+// count reads a number of entries, each of which takes at least `each` bytes.
 func (r *reader) count(what string, most, each int) (int, error) {
 	n, err := r.u64("the number of " + what)
 	if err != nil {
@@ -261,7 +261,7 @@ func (r *reader) text(what string, most uint64) ([]byte, error) {
 	return r.take(n, what)
 }
 
-// value reads a type and a value of it.
+// value reads a type and a value of that type.
 func (r *reader) value() (value, error) {
 	number, err := r.u32("the type")
 	if err != nil {
@@ -278,7 +278,7 @@ func (r *reader) value() (value, error) {
 	return value{kind: k, raw: bytes.Clone(raw)}, err
 }
 
-// element reads a value that is no array, and checks it.
+// element reads and checks a value that is not an array.
 func (r *reader) element(k kind) ([]byte, error) {
 	if k == text {
 		b, err := r.text("the text", MaxHeader)

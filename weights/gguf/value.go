@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// kind is the type of a value, as the file numbers them.
+// kind is the type of a value, with the file's number.
 type kind uint32
 
 const (
@@ -39,7 +39,7 @@ var kinds = [...]struct {
 
 func (k kind) known() bool { return int(k) < len(kinds) }
 
-// value is a key's value: the bytes of a number, the text, or an array's elements one after the
+// value is a key's value: the bytes of a number, a text, or an array's elements one after the
 // other.
 type value struct {
 	kind kind
@@ -48,7 +48,7 @@ type value struct {
 	raw  []byte
 }
 
-// what names the value's type.
+// what returns the name of the value's type.
 func (v value) what() string {
 	if v.kind == array {
 		return fmt.Sprintf("an array of %d, each %s", v.n, kinds[v.of].name)
@@ -89,7 +89,7 @@ func (f *File) Has(key string) bool {
 	return ok
 }
 
-// get returns a key's value; absent is an error.
+// get returns a key's value; a missing key is an error.
 func (f *File) get(key string) (value, error) {
 	v, ok := f.meta[key]
 	if !ok {
@@ -98,7 +98,7 @@ func (f *File) get(key string) (value, error) {
 	return v, nil
 }
 
-// Int returns an integer. It is an error if the key is absent, of another type, or beyond int.
+// Int returns an integer. A missing key, another type, and a value beyond int are errors.
 func (f *File) Int(key string) (int, error) {
 	v, err := f.get(key)
 	if err != nil {

@@ -10,22 +10,22 @@ import (
 	"unmask/weights"
 )
 
-// Key is a key to be written. Its value is a bool, uint32, float32, string, []string or []int32.
+// Key is a key to write. Its value is a bool, uint32, float32, string, []string or []int32.
 type Key struct {
 	Name  string
 	Value any
 }
 
-// Tensor is a tensor to be written, [rows, width] or [width], whose rows come one at a time.
+// Tensor is a tensor to write, [rows, width] or [width].
 type Tensor struct {
 	Name  string
 	DType weights.DType
 	Shape []int // slowest first
-	// Write writes all the tensor's bytes.
+	// Write writes all bytes of the tensor.
 	Write func(w io.Writer) error
 }
 
-// numbers are the numbers of types.
+// numbers maps types to their numbers in ggml.
 var numbers = func() map[weights.DType]uint32 {
 	m := map[weights.DType]uint32{}
 	for n, t := range types {
@@ -34,8 +34,8 @@ var numbers = func() map[weights.DType]uint32 {
 	return m
 }()
 
-// Write writes a file of version 3 with the default alignment. Keys and tensors are in the order
-// given.
+// Write writes a file of version 3 with the default alignment, with keys and tensors in the given
+// order.
 func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 	le := binary.LittleEndian
 	put := func(b []byte, s string) []byte { return append(le.AppendUint64(b, uint64(len(s))), s...) }
@@ -105,7 +105,7 @@ func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 	return nil
 }
 
-// size returns the tensor's bytes.
+// size returns the tensor's size in bytes.
 func (t *Tensor) size() (uint64, error) {
 	if _, ok := numbers[t.DType]; !ok || len(t.Shape) < 1 || len(t.Shape) > maxDims {
 		return 0, fmt.Errorf("tensor %q: %v of %s, want 1 to %d dimensions of %s", t.Name, t.Shape,
@@ -123,7 +123,7 @@ func (t *Tensor) size() (uint64, error) {
 	return n / uint64(values) * uint64(bytes), nil
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	w io.Writer
 	n uint64
