@@ -1,5 +1,6 @@
-// Package bench measures what unmask does against what the processor can do: each measurement
-// runs beside a loop of the one instruction that limits it, and its share is how close it came.
+// Package bench measures unmask against the processor's limits: each measurement alternates with a
+// loop of the one instruction that limits it, and its share is the fraction of that ceiling which
+// it reaches.
 //
 // The names, which `unmask bench` and `go test -bench` share:
 //
@@ -16,7 +17,7 @@
 //	generate/lm12/SAMPLER                      LM12 in 32 steps, beside the same with all computed
 //	generate/{text,image}                      the demo models from masks to the end
 //
-// PRECISION is f32, bf16 or int8. Weights are random: they change no time.
+// PRECISION is f32, bf16 or int8. Weights are random, which does not affect the time.
 package bench
 
 import (
@@ -33,29 +34,29 @@ import (
 
 // Options choose what is measured and how. The zero value is everything on all cores.
 type Options struct {
-	Threads int    // 0: all cores
-	Only    string // see Select; empty is everything
-	Samples int    // of which the median is taken; 0 means 5
+	Threads int    // 0 means all cores
+	Only    string // pattern, see Select; "" means everything
+	Samples int    // number of samples, of which the median is taken; 0 means 5
 }
 
 // Result is one measurement.
 type Result struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"` // median of a call
-	// of the ceiling, measured in turn with the calls; a ceiling's own is about 1
+	// of the ceiling, measured alternately with the calls; a ceiling's own is about 1
 	Share float64 `json:"share"`
 	Rate  float64 `json:"rate"`  // achieved, in Unit
-	Unit  string  `json:"unit"`  // GFLOP/s, or GB/s where reading memory is what limits
-	Limit string  `json:"limit"` // the instruction that the ceiling is made of, or "read"
+	Unit  string  `json:"unit"`  // GFLOP/s, or GB/s if reading memory is the limit
+	Limit string  `json:"limit"` // the instruction of the ceiling's loop, or "read"
 
-	// Own, of a sampler, is the seconds that are neither the network's nor its output head's:
-	// its rule's, spread over threads where it reads logits, and the denoising loop's. OwnShare is
-	// of whole steps, with the passes that were left out of Seconds.
+	// Own, for a sampler, is the seconds outside the network and its output head: those of its
+	// rule, divided among threads where it reads logits, and of the denoising loop. OwnShare is
+	// their share of whole steps, with the passes that Seconds leaves out.
 	Own      float64 `json:"own,omitempty"`
 	OwnShare float64 `json:"own_share,omitempty"`
 
-	// Ratio, of a generation, is its processor time over that of its twin, which computes what nobody
-	// reads too: medians of calls in turn.
+	// Ratio, for a generation, is its processor time divided by that of its twin, which also
+	// computes what nobody reads: medians of alternating calls.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
@@ -75,35 +76,35 @@ func (r Result) String() string {
 	return line
 }
 
-// Measurement is one name. Its work is prepared only when it is run.
+// Measurement is one measurement with its name. Its work is prepared only when it runs.
 type Measurement struct {
 	Name    string
 	prepare func(s *Suite) (work, error)
 }
 
-// work is a call that is repeated, and what it has to do at least.
+// work is a call that is repeated, with its least amount of work.
 type work struct {
 	run  func() error
 	cost cost
-	twin func() error // the same results in another way, for Result.Ratio; nil for none
+	twin func() error // the same result computed in another way, for Result.Ratio; nil for none
 }
 
-// cost is arithmetic, counted as multiplications and additions of weights and attention, and
-// the bytes of weights that must come from memory.
+// cost is arithmetic, counted as multiplications and additions of weights and attention, and the
+// bytes of weights that must come from memory.
 type cost struct {
 	ops   float64
 	as    backend.Precision
 	bytes float64
-	rule  *rule // of a sampler
+	rule  *rule // for a sampler
 }
 
-// All lists the measurements in the order in which they run: those of one network together,
-// because one network at a time is in memory.
+// All lists the measurements in the order in which they run. Those of one network are together,
+// because only one network at a time is in memory.
 func All() []Measurement {
 	return slices.Concat(ceilings(), language(), llama(), qwenSteps(), images(), kernels(), demos())
 }
 
-// Run takes the chosen measurements one after the other and passes on each result.
+// Run runs the chosen measurements one after the other and passes each result to each.
 func Run(ctx context.Context, o Options, each func(Result)) error {
 	chosen, err := Select(o.Only)
 	if err != nil {
@@ -125,10 +126,10 @@ func Run(ctx context.Context, o Options, each func(Result)) error {
 
 const (
 	defaultSamples = 5
-	shortest       = 50 * time.Millisecond // of a sample: shorter calls are repeated
+	shortest       = 50 * time.Millisecond // shortest sample: shorter calls are repeated
 )
 
-// Measure takes the median of samples calls, 0 for 5, each beside a moment of its ceiling.
+// Measure takes the median of `samples` calls, 0 for 5, each after a short run of its ceiling.
 func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result, error) {
 	if samples == 0 {
 		samples = defaultSamples
@@ -137,7 +138,7 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 	if err != nil {
 		return Result{}, err
 	}
-	runtime.GC() // what was prepared for others
+	runtime.GC() // collect what other measurements prepared
 	repeat := 1
 	if err := w.run(); err != nil { // the first call allocates
 		return Result{}, err
@@ -195,7 +196,7 @@ func (s *Suite) time(run func() error, repeat int) (float64, error) {
 	return time.Since(began).Seconds(), nil
 }
 
-// result compares seconds with the least that the ceilings allow.
+// result computes a result from seconds and the rates of the ceilings.
 func (s *Suite) result(name string, c cost, seconds, ops, bytes float64) Result {
 	r := Result{Name: name, Seconds: seconds, Rate: c.ops / seconds / 1e9, Unit: "GFLOP/s",
 		Limit: s.loop(c.as).Name}
@@ -208,7 +209,7 @@ func (s *Suite) result(name string, c cost, seconds, ops, bytes float64) Result 
 	return r
 }
 
-// median of values, 0 of none.
+// median returns the median of values, 0 if there are none.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"unmask/internal/simd"
 )
 
-// BenchmarkAll runs every measurement; -bench 'All/forward/lm12/f32' chooses. It reports the
-// share of the ceiling, measured in turn, beside the time.
+// BenchmarkAll runs every measurement; -bench 'All/forward/lm12/f32' chooses one. It reports the
+// share of the ceiling, measured alternately, beside the time.
 func BenchmarkAll(b *testing.B) {
 	s := NewSuite(0)
 	for _, m := range All() {

@@ -2,11 +2,11 @@ package bench
 
 import "unmask/backend"
 
-// Arithmetic of the networks, from their sizes as model.Info has them. Norms, activations and
-// softmax are not counted: a pass that spends nothing on them has a share of 1, except for int8's,
-// whose attention is of wider factors.
+// The arithmetic of the networks is computed from their sizes in model.Info. Norms, activations and
+// softmax are not counted: a pass that spends no time on them has a share of 1, except with int8,
+// whose attention has wider factors.
 
-// passOps returns a pass over rows of sequences of a network.
+// passOps returns the operations of a pass over rows of a network's sequences.
 func passOps(sizes map[string]int, rows int) float64 {
 	h := float64(sizes["hidden"])
 	if grid := sizes["grid"]; grid > 0 { // mage: every sequence has a class token
@@ -18,7 +18,7 @@ func passOps(sizes map[string]int, rows int) float64 {
 		(2*blockWeights(sizes) + 4*float64(sizes["length"])*h)
 }
 
-// headOps returns the output head at rows.
+// headOps returns the operations of the output head at rows.
 func headOps(sizes map[string]int, rows int) float64 {
 	h := float64(sizes["hidden"])
 	if sizes["grid"] > 0 {
@@ -27,13 +27,13 @@ func headOps(sizes map[string]int, rows int) float64 {
 	return float64(rows) * 2 * h * float64(sizes["vocabulary"])
 }
 
-// blockWeights returns how many weights a block of an sdtt multiplies with.
+// blockWeights returns the number of weights in the products of an sdtt block.
 func blockWeights(sizes map[string]int) float64 {
 	h := float64(sizes["hidden"])
 	return 4*h*h + 2*h*float64(sizes["mlp"])
 }
 
-// weightBytes returns the memory that a partial pass must read: all blocks' weights.
+// weightBytes returns the bytes that a partial pass must read: the weights of all blocks.
 func weightBytes(sizes map[string]int, p backend.Precision) float64 {
 	size := map[backend.Precision]float64{backend.F32: 4, backend.BF16: 2, backend.Int8: 1}[p]
 	return size * float64(sizes["blocks"]) * blockWeights(sizes)

@@ -10,9 +10,9 @@ import (
 	"unmask/samplers"
 )
 
-// generations returns whole sequences of LM12 in 32 steps. Each runs in turn with a twin that
-// computes what nobody reads too: all rows of the last block, and what a sampler could need in any
-// step.
+// generations returns whole sequences of LM12 in 32 steps. Each alternates with a twin that also
+// computes what nobody reads: all rows of the last block, and everything that a sampler could need
+// in any step.
 func generations() []Measurement {
 	var out []Measurement
 	// halton reads the rows that it opens, maskgit and moment all that are masked
@@ -24,11 +24,11 @@ func generations() []Measurement {
 	return out
 }
 
-// generationLength is the positions of a sequence: enough rows for the processor, few enough to
-// wait for.
+// generationLength is the length of a sequence: enough rows for the processor, few enough to be
+// fast.
 const generationLength = 128
 
-// generation prepares a sampler, with one intermediate stage where the name ends in "+cache".
+// generation prepares a sampler, with one intermediate stage if the name ends in "+cache".
 func (s *Suite) generation(name string) (work, error) {
 	name, cached := strings.CutSuffix(name, "+cache")
 	sampler, err := samplers.Parse(name)
@@ -66,7 +66,7 @@ func (s *Suite) generation(name string) (work, error) {
 // wasteful hides that a sampler is samplers.Frugal.
 type wasteful struct{ samplers.Sampler }
 
-// everyRow computes all rows of a pass to their end, whichever are read.
+// everyRow computes all rows of a pass to their end, also those that nobody reads.
 type everyRow struct{ model.Refiner }
 
 func (d everyRow) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {

@@ -19,8 +19,8 @@ import (
 	"unmask/samplers"
 )
 
-// slowTests is an environment variable: with it set, what takes minutes is tested where there is no
-// GPU, too.
+// slowTests is an environment variable: if it is set, tests that take minutes also run without a
+// GPU.
 const slowTests = "UNMASK_SLOW_TESTS"
 
 // TestGPUAtPublishedSizes compares logits of a full and of a partial pass with the CPU's.
@@ -34,7 +34,7 @@ func TestGPUAtPublishedSizes(t *testing.T) {
 		network   string
 		length    int
 		as        backend.Precision
-		tolerance float64 // as a share of the largest logit
+		tolerance float64 // as a fraction of the largest logit
 	}{{"lm12", 40, backend.F32, 1e-4}, {"lm12", 40, backend.BF16, 5e-2},
 		{"vit20", 256, backend.F32, 1e-4}} {
 		t.Run(c.network+"/"+c.as.String(), func(t *testing.T) {
@@ -128,9 +128,9 @@ func BenchmarkGPU(b *testing.B) {
 	}
 }
 
-// BenchmarkGPUHost times what the host does to make the list of a pass of batch 16, its arguments
-// in pinned memory. The GPU is one that does nothing; a call's time is mostly that of its driver,
-// which closes memory to the host again.
+// BenchmarkGPUHost times the host's work to build the list of a pass of batch 16, with its
+// arguments in pinned memory. The GPU does nothing; most of a call's time is that of the test's
+// driver, which protects memory from the host again.
 func BenchmarkGPUHost(b *testing.B) {
 	if !cuda.Included {
 		b.Skip("this build has no GPU support")

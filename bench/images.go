@@ -7,7 +7,7 @@ import (
 	"unmask/vqgan"
 )
 
-// images returns ViT20, one sequence and eight, and the decoder of one image's codes.
+// images returns ViT20, with one sequence and with eight, and the decoder for one image's codes.
 func images() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
@@ -24,7 +24,7 @@ func images() []Measurement {
 const vqganConfig = `{"grid":16,"vqgan":{"ch":128,"ch_mult":[1,1,2,2,4],"num_res_blocks":2,"z_channels":256,
 	"embed_dim":256,"n_embed":1024,"out_ch":3}}`
 
-// decode returns the VQGAN's decoder at its published size, one image.
+// decode runs the VQGAN's decoder at its published size for one image.
 func (s *Suite) decode() (work, error) {
 	s.drop()
 	tensors, ops := vqganTensors()
@@ -66,7 +66,7 @@ func vqganTensors() (tensors, float64) {
 		block(name+".block_1", 512, 512, 16)
 		block(name+".block_2", 512, 512, 16)
 	}
-	// The decoder, whose operations count.
+	// The decoder; its operations are counted.
 	conv("vqgan.decoder.conv_in", 256, 512, 3, 16)
 	t.add("vqgan.decoder.conv_in.bias", 512)
 	middle("vqgan.decoder.mid")
@@ -88,7 +88,7 @@ func vqganTensors() (tensors, float64) {
 	conv("vqgan.decoder.conv_out", 128, 3, 3, side)
 	t.add("vqgan.decoder.conv_out.bias", 3)
 	counted := ops
-	// The encoder and the codebook, which the file has too.
+	// The encoder and the codebook, which must be in the file too.
 	conv("vqgan.encoder.conv_in", 3, 128, 3, side)
 	in = 128
 	for level, mult := range mults {

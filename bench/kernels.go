@@ -9,7 +9,7 @@ import (
 	"unmask/internal/philox"
 )
 
-// kernels returns those that take most of a pass, by themselves.
+// kernels returns the kernels that take most of a pass, each by itself.
 func kernels() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
@@ -36,8 +36,8 @@ func kernels() []Measurement {
 // LM12's output head with every position masked.
 const headRows, headIn, headOut = 1024, 768, 50258
 
-// heads are what the output head is asked for. The logits alone, which no sampler writes out,
-// are the product that the others are compared with.
+// heads are the uses of the output head. The logits alone, which no sampler writes out, are the
+// product that the others are compared with.
 var heads = []struct {
 	name string
 	run  func(s *Suite, x *tensor.Dense, h backend.Head) func()
@@ -79,7 +79,7 @@ func (s *Suite) head(p backend.Precision,
 		cost: cost{ops: 2 * headRows * headIn * headOut, as: p}}
 }
 
-// attention returns one layer's, keys and values given.
+// attention measures the attention of one layer with given keys and values.
 func (s *Suite) attention(length, heads, dim int) work {
 	q, dst := s.random(1, length, heads*dim), s.Device.New(length, heads*dim)
 	k, v := s.random(1, 1, heads, length, dim), s.random(1, 1, heads, length, dim)
@@ -89,8 +89,8 @@ func (s *Suite) attention(length, heads, dim int) work {
 		cost: cost{ops: 4 * float64(length) * float64(length) * float64(heads*dim)}}
 }
 
-// conv returns a 3x3 convolution over a square image that keeps its channels, with the map of a
-// group norm and swish applied while it reads, as in VQGAN's decoder.
+// conv measures a 3x3 convolution over a square image that keeps its number of channels, with the
+// map of a group norm and swish applied while it reads, as in VQGAN's decoder.
 func (s *Suite) conv(side, channels int) work {
 	c := backend.ConvShape{Batch: 1, Height: side, Width: side, In: channels, Out: channels, KH: 3,
 		KW: 3, PadH: 1, PadW: 1}
@@ -104,7 +104,7 @@ func (s *Suite) conv(side, channels int) work {
 		cost: cost{ops: 2 * float64(side*side) * float64(depth*channels)}}
 }
 
-// random returns a tensor of numbers within -scale..scale.
+// random returns a tensor of random numbers from -scale to scale.
 func (s *Suite) random(scale float32, shape ...int) *tensor.Dense {
 	t := s.Device.New(shape...)
 	v := make([]float32, t.DataSize())
@@ -113,7 +113,7 @@ func (s *Suite) random(scale float32, shape ...int) *tensor.Dense {
 	return t
 }
 
-// fill writes the numbers from index at on of one fixed row of random ones.
+// fill writes the numbers from index `at` on of one fixed sequence of random ones.
 func fill(dst []float32, at int, scale float32) {
 	for i := range dst {
 		dst[i] = scale * noise[(at+i)%len(noise)]

@@ -9,8 +9,8 @@ import (
 	"unmask/model"
 )
 
-// language returns LM12: in each precision the full pass and the partial one, then the samplers and
-// whole generations.
+// language returns the measurements of LM12: full and partial passes in each precision, then the
+// samplers and whole generations.
 func language() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
@@ -23,7 +23,7 @@ func language() []Measurement {
 	return slices.Concat(out, rules(), generations())
 }
 
-// forward returns a full pass with every position masked, and the head's log-sum-exp at each.
+// forward measures a full pass with every position masked, and the head's log-sum-exp at each.
 func (s *Suite) forward(name string, p backend.Precision, batch int) (work, error) {
 	m, err := s.load(name, p)
 	if err != nil {
@@ -55,7 +55,7 @@ func masked(m *model.Loaded, batch int) *model.Batch {
 	return &model.Batch{Size: batch, Length: n, Tokens: slices.Repeat([]int32{spec.Mask}, batch*n)}
 }
 
-// partial recomputes a few rows of one sequence, spread over it; the head is not run.
+// partial recomputes a few rows spread over one sequence; the head does not run.
 func (s *Suite) partial(name string, p backend.Precision, count int) (work, error) {
 	m, err := s.load(name, p)
 	if err != nil {

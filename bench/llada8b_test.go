@@ -15,10 +15,10 @@ import (
 	"unmask/model"
 )
 
-// BenchmarkLLaDA8B loads the file that UNMASK_8B names, such as make8b writes, and times a full
-// pass over 256 positions with the head at a block of 32, and a pass over that block alone with its
-// head. It reports seconds of loading, and the largest resident memory, the file's mapped pages
-// included, beside the file's bytes.
+// BenchmarkLLaDA8B loads the file in UNMASK_8B, such as make8b writes. It times a full pass over
+// 256 positions with the head at a block of 32, and a pass over that block alone with its head. It
+// reports the seconds of loading, and the largest resident memory, including the file's mapped
+// pages, beside the file's size.
 func BenchmarkLLaDA8B(b *testing.B) {
 	name := os.Getenv("UNMASK_8B")
 	if name == "" {

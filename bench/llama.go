@@ -17,8 +17,8 @@ import (
 	_ "unmask/llama"
 )
 
-// The sizes of LLaDA-8B, except for its layers, of which two are timed, and its vocabulary, whose
-// head is not.
+// The sizes of LLaDA-8B, except for the layers, of which two are timed, and the vocabulary, because
+// the head does not run.
 const (
 	llamaWidth  = 4096
 	llamaMLP    = 12288
@@ -28,8 +28,8 @@ const (
 	llamaVocab  = 1024
 )
 
-// llamaTypes are the weights' types by their names in measurements, and the arithmetic they are
-// counted as.
+// llamaTypes are the weights' types by their names in measurements, and the arithmetic they count
+// as.
 var llamaTypes = []struct {
 	name string
 	as   weights.DType
@@ -37,8 +37,8 @@ var llamaTypes = []struct {
 }{{"q4_k", weights.Q4_K, backend.Int8}, {"q8_0", weights.Q8_0, backend.Int8},
 	{"bf16", weights.BF16, backend.BF16}}
 
-// llama returns two of LLaDA-8B's 32 layers: a full pass over 256 positions, and one over a block
-// of 32 of them with the other keys and values in the cache.
+// llama returns measurements of two of LLaDA-8B's 32 layers: a full pass over 256 positions, and a
+// pass over a block of 32 of them with the other keys and values in the cache.
 func llama() []Measurement {
 	var out []Measurement
 	for i, t := range llamaTypes {
@@ -50,7 +50,7 @@ func llama() []Measurement {
 	return out
 }
 
-// llama passes over the last rows of one sequence; the head is not run.
+// llama measures passes over the last rows of one sequence; the head does not run.
 func (s *Suite) llama(t, count int) (work, error) {
 	as := llamaTypes[t]
 	m, err := s.load("llama8b/"+as.name, as.ops)
@@ -85,7 +85,7 @@ func (s *Suite) llama(t, count int) (work, error) {
 	}, cost: c}, nil
 }
 
-// llamaWeights is how many weights a layer has.
+// llamaWeights is the number of weights of a layer.
 const llamaWeights = 4*llamaWidth*llamaWidth + 3*llamaWidth*llamaMLP
 
 func init() {
@@ -105,12 +105,12 @@ func init() {
 	}
 }
 
-// WriteLLaDA writes a GGUF file of LLaDA-8B's sizes with random weights: matrices of one type, the
-// head and the embeddings of another, any number of layers, tokens and positions.
+// WriteLLaDA writes a GGUF file of LLaDA-8B's sizes with random weights: one type for matrices,
+// another for the head and the embeddings, and any number of layers, tokens and positions.
 func WriteLLaDA(w io.Writer, as, head weights.DType, layers, vocab, length int) error {
 	keys := []gguf.Key{{Name: "general.architecture", Value: "llada"},
 		{Name: "diffusion.shift_logits", Value: false},
-		{Name: "tokenizer.ggml.model", Value: "none"}, // others ask for it and the next three
+		{Name: "tokenizer.ggml.model", Value: "none"}, // others need it and the next three
 		{Name: "llada.vocab_size", Value: uint32(vocab)},
 		{Name: "llada.attention.causal", Value: false},
 		{Name: "llada.rope.dimension_count", Value: uint32(llamaWidth / llamaHeads)},
@@ -146,8 +146,8 @@ func WriteLLaDA(w io.Writer, as, head weights.DType, layers, vocab, length int) 
 	return gguf.Write(w, keys, all)
 }
 
-// writeRandom writes values of about the size that keeps activations of theirs. Blocks repeat after
-// a prime number of them.
+// writeRandom writes values of a size that keeps activations in range. Blocks repeat after a prime
+// number of them.
 func writeRandom(w io.Writer, as weights.DType, shape []int) error {
 	width := shape[len(shape)-1]
 	values, size := as.Block()

@@ -16,7 +16,7 @@ import (
 	_ "unmask/vit"
 )
 
-// network is the one that is in memory.
+// network is the network in memory.
 type network struct {
 	name      string
 	precision backend.Precision
@@ -24,7 +24,7 @@ type network struct {
 	source    *model.Source // its weights before packing, kept for the next precision
 }
 
-// sources are the networks' files, by name: the published sizes, random weights in bfloat16.
+// sources are the networks' files, by name: published sizes, random weights in bfloat16.
 var sources = map[string]func() (*model.Source, error){"lm12": lm12, "vit20": vit20}
 
 // load returns a network packed in a precision.
@@ -52,13 +52,13 @@ func (s *Suite) load(name string, p backend.Precision) (*model.Loaded, error) {
 	return loaded, nil
 }
 
-// drop forgets the network.
+// drop releases the network.
 func (s *Suite) drop() {
 	s.network = network{}
 	debug.FreeOSMemory()
 }
 
-// lm12 returns SDTT's small student: 12 blocks of 768, length 1024, 50258 tokens.
+// lm12 returns the files of SDTT's small student: 12 blocks of 768, length 1024, 50258 tokens.
 func lm12() (*model.Source, error) { return lm12Tensors().source("lm12", lm12Config) }
 
 const lm12Config = `{"model":{"hidden_size":768,"cond_dim":128,"length":1024,"n_blocks":12,"n_heads":12},
@@ -88,7 +88,8 @@ func lm12Tensors() tensors {
 	return t
 }
 
-// vit20 returns MAGE-B: 12 blocks of 12 heads, 8 of 16, width 768, 256 codes and the class token.
+// vit20 returns the files of MAGE-B: 12 blocks of 12 heads, 8 of 16, width 768, 256 codes and the
+// class token.
 func vit20() (*model.Source, error) { return vit20Tensors().source("vit20", vit20Config) }
 
 const vit20Config = `{"model_type":"mage","embed_dim":768,"depth":12,"num_heads":12,
@@ -124,7 +125,7 @@ func vit20Tensors() tensors {
 	return t
 }
 
-// tensors are a file in the making.
+// tensors are the tensors of a file to be written.
 type tensors []weights.Tensor
 
 func (t *tensors) linear(name string, shape ...int) {
@@ -134,7 +135,7 @@ func (t *tensors) linear(name string, shape ...int) {
 
 func (t *tensors) add(name string, shape ...int) {
 	in := shape[len(shape)-1]
-	scale, center := float32(math.Sqrt(3/float64(in))), float32(0) // rows of length 1, about
+	scale, center := float32(math.Sqrt(3/float64(in))), float32(0) // rows of length about 1
 	if len(shape) == 1 && strings.HasSuffix(name, "weight") {
 		center = 1
 	}
@@ -146,8 +147,8 @@ func (t *tensors) add(name string, shape ...int) {
 		Data: randomBF16(uint32(len(*t)), n, center, scale)})
 }
 
-// randomBF16 returns n bfloat16 numbers around center. They repeat after a prime number, because
-// drawing each would take longer than measuring.
+// randomBF16 returns n random bfloat16 numbers around center. They repeat after a prime number,
+// because drawing each would take longer than measuring.
 func randomBF16(use uint32, n int, center, scale float32) []byte {
 	const period = 65521
 	data := make([]byte, 2*n)
@@ -165,7 +166,7 @@ func randomBF16(use uint32, n int, center, scale float32) []byte {
 
 func (t tensors) source(name, config string) (*model.Source, error) {
 	var file bytes.Buffer
-	size := 1 << 20 // of the header, at most
+	size := 1 << 20 // largest header in bytes
 	for _, v := range t {
 		size += len(v.Data)
 	}

@@ -26,7 +26,7 @@ var demoModels = []struct {
 	files fs.FS
 }{{"text", demo.Text()}, {"image", demo.Image()}}
 
-// BenchmarkPrecision reports what each precision costs the demo models: the mean KL divergence
+// BenchmarkPrecision reports the cost of each precision for the demo models: the mean KL divergence
 // of its marginals from float32's, and how often both have the same most probable token.
 func BenchmarkPrecision(b *testing.B) {
 	for _, m := range demoModels {
@@ -56,8 +56,8 @@ func TestPrecisionsStayClose(t *testing.T) {
 	}
 }
 
-// reference is what float32 says at every other position of a sample of the model's own, the
-// rest of it known.
+// reference holds the float32 marginals at every other position of a sample of the model's own,
+// with the other positions known.
 type reference struct {
 	files  fs.FS
 	tokens []int32

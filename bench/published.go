@@ -25,8 +25,8 @@ var published = map[string]func() ([]string, tensors){
 }
 
 // WritePublished writes a model's folder, config.json and model.safetensors in bfloat16: lm12 is
-// SDTT's small student, mage MAGE-B with its VQGAN. Its weights are random, so it is of use for
-// measurements alone.
+// SDTT's small student, mage is MAGE-B with its VQGAN. The weights are random, so it is only of use
+// for measurements.
 func WritePublished(dir, name string) error {
 	of, ok := published[name]
 	if !ok {

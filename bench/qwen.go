@@ -8,8 +8,8 @@ import (
 	"unmask/model"
 )
 
-// The sizes of Qwen3-0.6B (dllm-hub/Qwen3-0.6B-diffusion-*), except for its blocks and its
-// vocabulary: a quarter of each, so that a pass and its head keep their shares.
+// The sizes of Qwen3-0.6B (dllm-hub/Qwen3-0.6B-diffusion-*), with a quarter of its blocks and of
+// its vocabulary, so that a pass and its head keep their shares.
 const (
 	qwenHidden = 1024
 	qwenMLP    = 3072
@@ -21,13 +21,13 @@ const (
 	qwenRows   = 64
 )
 
-// qwenWeights is how many weights a block multiplies with.
+// qwenWeights is the number of weights in the products of a block.
 const qwenWeights = 2*qwenHidden*qwenHead*(qwenHeads+qwenKV) + 3*qwenHidden*qwenMLP
 
 func init() { sources["qwen3-0.6b"] = qwen }
 
-// qwenSteps returns a step of a small chat model in each precision: what their ratio is worth on
-// this processor.
+// qwenSteps returns a step of a small chat model in each precision, which shows the ratio of their
+// speeds on this processor.
 func qwenSteps() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
@@ -37,7 +37,7 @@ func qwenSteps() []Measurement {
 	return out
 }
 
-// step returns a full pass over 64 masked positions and the head's two most probable tokens at
+// step measures a full pass over 64 masked positions and the head's two most probable tokens at
 // each.
 func (s *Suite) step(p backend.Precision) (work, error) {
 	m, err := s.load("qwen3-0.6b", p)
@@ -62,7 +62,7 @@ func (s *Suite) step(p backend.Precision) (work, error) {
 	}, cost: cost{ops: ops, as: p}}, nil
 }
 
-// qwen returns the file.
+// qwen returns the files of the model.
 func qwen() (*model.Source, error) {
 	t := tensors{}
 	t.add("model.embed_tokens.weight", qwenVocab, qwenHidden)

@@ -12,7 +12,7 @@ import (
 	"unmask/samplers"
 )
 
-// rules returns all samplers, on LM12.
+// rules returns the measurements of all samplers on LM12.
 func rules() []Measurement {
 	var out []Measurement
 	names := []string{"vanilla(bits=32)"}
@@ -30,11 +30,11 @@ func rules() []Measurement {
 	return out
 }
 
-// ruleSteps: what a sampler remembers, or closes, shows in the second.
+// ruleSteps is 2, because what a sampler remembers or closes shows in the second step.
 const ruleSteps = 2
 
-// sampler returns the first two of 64 steps from LM12 with everything masked. The hidden states are
-// given, so the time is that of the head at the rows that the sampler wants and of its own work.
+// sampler measures the first two of 64 steps from LM12 with everything masked. Hidden states are
+// given, so the time is that of the head at the rows that the sampler needs and of its own work.
 func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
 	m, err := s.load("lm12", backend.F32)
 	if err != nil {
@@ -49,28 +49,28 @@ func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
 		rows, err = g.steps(generate.Options{Sampler: sampler, Steps: 64}, s.pool.Threads(), r)
 		return err
 	}
-	if err := run(); err != nil { // tells the rows, too
+	if err := run(); err != nil { // sets rows, too
 		return work{}, err
 	}
 	return work{run: run, cost: cost{ops: headOps(m.Info.Sizes, rows), as: backend.F32, rule: r}}, nil
 }
 
-// rule is a sampler's own seconds in the latest call, and those of the passes left out of it.
+// rule is a sampler's own seconds in the latest call, and those of the passes that are left out.
 type rule struct{ own, passes float64 }
 
-// given is a network whose passes are free: their hidden states are there already. It
-// keeps the time of the output head, and how much of it was the sampler's.
+// given is a network whose passes take no time, because their hidden states are given. It measures
+// the time of the output head, and the sampler's part of it.
 type given struct {
 	model.Denoiser
 	marginals model.Marginals
 	length    int
-	pass      float64 // seconds of a pass that is not free, the quickest
+	pass      float64 // seconds of a real pass, the fastest of a few
 	rows      []int32
 	head      time.Duration
-	visits    atomic.Int64 // nanoseconds within what Visit calls, of all threads
+	visits    atomic.Int64 // nanoseconds, of all threads, within the functions that Visit calls
 }
 
-// give makes the pass that stands for all others.
+// give computes the pass that stands for all others.
 func give(m model.Denoiser, b *model.Batch) (*given, error) {
 	g := &given{Denoiser: m, length: b.Length, pass: math.Inf(1)}
 	for range 3 {
@@ -84,7 +84,7 @@ func give(m model.Denoiser, b *model.Batch) (*given, error) {
 	return g, nil
 }
 
-// steps makes the first ruleSteps, fills in r and returns how many rows the head had.
+// steps makes the first ruleSteps steps, fills in r and returns the number of rows of the head.
 func (g *given) steps(o generate.Options, threads int, r *rule) (rows int, err error) {
 	r.own = 0
 	for step, err := range generate.Run(context.Background(), g, o) {
@@ -106,7 +106,7 @@ func (g *given) steps(o generate.Options, threads int, r *rule) (rows int, err e
 
 func (g *given) Forward(context.Context, *model.Batch) (model.Marginals, error) { return g, nil }
 
-// first returns the rows of the one sequence that there is.
+// first maps rows to those of the only sequence.
 func (g *given) first(rows []int32) []int32 {
 	g.rows = g.rows[:0]
 	for _, r := range rows {

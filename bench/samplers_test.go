@@ -12,8 +12,8 @@ import (
 	"unmask/theory/oracle"
 )
 
-// A sampler's own work is some of the time, the head's rows are counted, and passes are
-// counted though they are free: ahead of them too.
+// A sampler's own work takes some of the time; the head's rows are counted, and so are passes, also
+// those that look ahead.
 func TestOwnWork(t *testing.T) {
 	exact, err := oracle.Parse("markov:length=64,tokens=8")
 	require.NoError(t, err)

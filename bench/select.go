@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Select returns the measurements that a pattern names: "forward" and "forward/lm12" stand for
-// all below them, "*" for one part of a name, as in "forward/*/int8", and commas separate
-// several. Empty is all.
+// Select returns the measurements that match a pattern: "forward" and "forward/lm12" match all
+// names below them, "*" matches one part of a name, as in "forward/*/int8", and commas separate
+// several patterns. An empty pattern matches all.
 func Select(pattern string) ([]Measurement, error) {
 	all := All()
 	if pattern == "" {
@@ -40,7 +40,7 @@ func Select(pattern string) ([]Measurement, error) {
 	return out, nil
 }
 
-// matches compares a pattern with as many parts of name as it has.
+// matches compares a pattern with the same number of parts of a name.
 func matches(pattern, name string) (bool, error) {
 	parts := strings.Split(name, "/")
 	n := min(strings.Count(pattern, "/")+1, len(parts))

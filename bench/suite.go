@@ -21,7 +21,8 @@ type Suite struct {
 	network network
 }
 
-// NewSuite returns a suite on so many threads, 0 for all cores. It panics where cpu.New does.
+// NewSuite returns a suite on this number of threads, 0 for all cores. It panics where cpu.New
+// does.
 func NewSuite(threads int) *Suite {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
@@ -37,7 +38,7 @@ func NewSuite(threads int) *Suite {
 const (
 	readName  = "read"
 	readSize  = 256 << 20 // bytes: several times a large L3
-	readChunk = 1 << 18   // float32 a turn
+	readChunk = 1 << 18   // float32 values per call
 	burst     = 20 * time.Millisecond
 )
 
@@ -51,8 +52,8 @@ func (s *Suite) loop(p backend.Precision) ceiling.Loop {
 	return ceiling.Float32(s.level)
 }
 
-// opsRate returns how many operations a second the threads can do, seen in a short burst. A share
-// is of a ceiling taken the moment before, so that a slow moment of the machine slows both.
+// opsRate returns the operations per second of all threads, measured in a short burst. A share
+// refers to a ceiling measured just before, so that a slow moment of the machine slows both.
 func (s *Suite) opsRate(p backend.Precision) float64 {
 	const turns = 16
 	l, rounds := s.loop(p), 1000
@@ -67,11 +68,11 @@ func (s *Suite) opsRate(p backend.Precision) float64 {
 	}
 }
 
-// readRate returns how many bytes a second the threads can read from memory.
+// readRate returns the bytes per second that the threads can read from memory.
 func (s *Suite) readRate() float64 {
 	if s.buffer == nil {
 		s.buffer = s.Device.New(readSize / 4).Float32s()
-		for i := range s.buffer { // pages that were never written are all the same one
+		for i := range s.buffer { // pages that were never written all map to the same one
 			s.buffer[i] = 1
 		}
 	}
@@ -81,7 +82,7 @@ func (s *Suite) readRate() float64 {
 	return readSize / time.Since(began).Seconds()
 }
 
-// ceilings measure the limits themselves: seconds are those of a GFLOP, or of the buffer.
+// ceilings measure the limits themselves; their seconds are those of one GFLOP, or of the buffer.
 func ceilings() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {

@@ -7,35 +7,36 @@ import (
 	"unsafe"
 )
 
-// banks is how many lists can be on their way to the device before the host waits for the arguments
-// of the first to have been copied.
+// banks is the number of lists that can be under way before the host must wait until the first
+// one's arguments were copied.
 const banks = 4
 
-// arguments are the host slices of lists' commands. They are gathered in pinned memory and copied
-// to the same offsets of the device's before the commands run. Lists between two waits take one
-// bank after the other, so that a list that comes again has its arguments at the same addresses.
+// arguments are the host slices that lists' commands use. They are collected in pinned memory and
+// copied to the same offsets in device memory before the commands run. Lists between two waits use
+// one bank after the other, so that a list that comes again has its arguments at the same
+// addresses.
 type arguments struct {
 	banks  [banks]bank
-	bank   int // of the list that is being made
+	bank   int // bank of the current list
 	copied []copied
 }
 
 // bank holds the arguments of a list.
 type bank struct {
 	parts []part
-	part  int     // that is being filled
-	read  uintptr // a CUevent: they have been copied to the device
-	busy  bool    // it may not have come
+	part  int     // the part being filled
+	read  uintptr // a CUevent that comes when they were copied to the device
+	busy  bool    // the event may not have come yet
 }
 
-// part is a piece of the arguments. Its addresses never change, so graphs may hold them.
+// part is a piece of the arguments. Its address never changes, so graphs may contain it.
 type part struct {
 	host   pinned
 	device devicePtr
 	used   int
 }
 
-// copied is a host slice whose copy the arguments hold.
+// copied is a host slice that was copied into the arguments.
 type copied struct {
 	host  unsafe.Pointer
 	bytes int
@@ -43,10 +44,10 @@ type copied struct {
 	at    devicePtr
 }
 
-// remembered is how many of the latest copies are looked through for an equal one.
+// remembered is the number of latest copies that are compared with a new slice.
 const remembered = 8
 
-// argument copies x into the arguments, unless the same slice is there unchanged.
+// argument copies x into the arguments, unless they hold the same slice unchanged.
 func (b *Backend) argument(x []byte) devicePtr {
 	a := &b.arguments
 	for i := len(a.copied) - 1; i >= max(0, len(a.copied)-remembered); i-- {
@@ -64,7 +65,7 @@ func (b *Backend) argument(x []byte) devicePtr {
 	return at
 }
 
-// room returns the part that has room for `bytes` bytes.
+// room returns a part with room for `bytes` bytes.
 func (b *Backend) room(bytes int) *part {
 	k := &b.arguments.banks[b.arguments.bank]
 	if k.busy {
@@ -81,13 +82,13 @@ func (b *Backend) room(bytes int) *part {
 	defer b.leave()
 	host, err := b.pin(size)
 	must(err)
-	k = &b.arguments.banks[b.arguments.bank] // where memory was short the list has been sent
+	k = &b.arguments.banks[b.arguments.bank] // if memory was short the list has been sent
 	k.part = len(k.parts)
 	k.parts = append(k.parts, part{host: host, device: device})
 	return &k.parts[k.part]
 }
 
-// await waits until the device has a bank's last arguments.
+// await waits until the device has copied a bank's last arguments.
 func (b *Backend) await(k *bank) {
 	must(b.enter())
 	defer b.leave()
@@ -95,7 +96,7 @@ func (b *Backend) await(k *bank) {
 	k.busy = false
 }
 
-// sendArguments copies the list's arguments to the device, ahead of the commands.
+// sendArguments copies the list's arguments to the device, before the commands.
 func (b *Backend) sendArguments() error {
 	k := &b.arguments.banks[b.arguments.bank]
 	for i := range k.parts {
@@ -115,7 +116,7 @@ func (b *Backend) sendArguments() error {
 	return b.device.call(cuEventRecord, k.read, b.stream)
 }
 
-// next begins the arguments of the next list.
+// next starts the arguments of the next list.
 func (a *arguments) next() {
 	k := &a.banks[a.bank]
 	for i := range k.parts {
@@ -127,7 +128,7 @@ func (a *arguments) next() {
 	a.bank = (a.bank + 1) % banks
 }
 
-// done says that the device has been waited for.
+// done records that the host has waited for the device.
 func (a *arguments) done() {
 	a.bank = 0
 	for i := range a.banks {
@@ -135,7 +136,7 @@ func (a *arguments) done() {
 	}
 }
 
-// open makes the events of the banks.
+// open creates the events of the banks.
 func (a *arguments) open(v *device) (err error) {
 	for i := range a.banks {
 		if a.banks[i].read, err = v.newEvent(disableTiming); err != nil {
@@ -145,7 +146,7 @@ func (a *arguments) open(v *device) (err error) {
 	return nil
 }
 
-// close gives the pinned memory and the events back and passes on each error.
+// close frees the pinned memory and the events and passes on each error.
 func (a *arguments) close(v *device, note func(error)) {
 	for _, k := range a.banks {
 		for _, p := range k.parts {

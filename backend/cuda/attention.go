@@ -13,7 +13,7 @@ import (
 
 var splitHeadsKernel = register("unmask_split_heads")
 
-// plainAttention and tensorAttention are kernels by the largest head they are for.
+// plainAttention and tensorAttention are kernels by the largest head width they support.
 var (
 	plainAttention = [...]attentionKernel{
 		{register("unmask_attention_32"), 32, 0, nil},
@@ -21,8 +21,8 @@ var (
 		{register("unmask_attention_64"), 64, 0, nil},
 		{register("unmask_attention_128"), 128, 0, nil},
 	}
-	// Kernels whose warps have 16 rows, and those with 32, which read keys and values from shared
-	// memory half as often.
+	// Kernels whose warps have 16 rows, and kernels whose warps have 32, which read keys and values
+	// from shared memory half as often.
 	tensorAttention = [...]attentionKernel{
 		{register("unmask_attention_tensor_32x1"), 32, 16, nil},
 		{register("unmask_attention_tensor_48x1"), 48, 16, nil},
@@ -40,13 +40,13 @@ type attentionKernel struct {
 	kernel *kernel
 	dim    int
 	rows   int     // of a warp on tensor cores; 0 for float32
-	narrow *kernel // for queries, keys and values that have copies in bfloat16
+	narrow *kernel // for queries, keys and values with copies in bfloat16
 }
 
-// wideRows is how many rows of a segment are enough for the kernels whose warps have 32.
+// wideRows is the number of rows of a segment from which warps of 32 rows are used.
 const wideRows = 65
 
-// keyTile returns how many keys a step has, as keys_of_tile.
+// keyTile returns the number of keys of a step, like keys_of_tile.
 func (a *attentionKernel) keyTile() int {
 	if a.dim <= 64 {
 		return 64
@@ -54,8 +54,8 @@ func (a *attentionKernel) keyTile() int {
 	return 32
 }
 
-// SplitHeads takes rows of qkv apart: queries to q, keys and values to their position in
-// k and v. Queries and keys are rotated by the angle of that position unless r is nil.
+// SplitHeads splits rows of qkv: queries go to q, keys and values to their positions in k and v.
+// Queries and keys are rotated by the angle of their position unless r is nil.
 func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
 	h backend.Heads, r *backend.Rotary) {
 	backend.CheckSplitHeads(q, k, v, qkv, segs, pos, h, r)
@@ -74,7 +74,7 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 		runtime.KeepAlive(r)
 		return
 	}
-	// What a full pass attends to is all there.
+	// A full pass attends only to what it computes itself.
 	narrow := h.BF16 && length >= wideRows && full(segs, pos, length)
 	n := len(segs) * length
 	var c *call
@@ -104,8 +104,8 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 	runtime.KeepAlive(r)
 }
 
-// Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1, or where it is
-// causal over those up to the end of the row's own block. Heads have up to 128 numbers.
+// Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1 or, if it is causal,
+// over those up to the end of the row's own block. Heads have up to 128 numbers.
 func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) {
 	backend.CheckAttention(dst, q, k, v, segs, h)
 	b.mu.Lock()
@@ -141,7 +141,8 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 	runtime.KeepAlive(v)
 }
 
-// narrowHeads finds the copies of queries, keys and values where there are all that a kernel needs.
+// narrowHeads finds the bfloat16 copies of queries, keys and values, if there are all that a kernel
+// needs.
 func (b *Backend) narrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []backend.Segment,
 	h backend.Heads) (x, y, z devicePtr, ok bool) {
 	if a.narrow == nil || a.dim != h.HeadDim {
@@ -157,8 +158,9 @@ func (b *Backend) narrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []
 	return x, y, z, x != 0 && y != 0 && z != 0
 }
 
-// attentionFor chooses a kernel, the rows of its blocks and their threads and shared memory. No
-// choice changes a bit but that between float32 and tensor cores, which depends on the layer alone.
+// attentionFor chooses a kernel, the rows of its blocks, and their threads and shared memory. The
+// choice changes no bits, except that between float32 and tensor cores, which depends on the layer
+// only.
 func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *attentionKernel, rows,
 	threads, shared int) {
 	if !h.BF16 || h.HeadDim%4 != 0 {
@@ -171,14 +173,14 @@ func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *atte
 	for _, s := range segs {
 		longest = max(longest, s.Rows)
 	}
-	// warps: a multiprocessor's schedulers, and what its registers are enough for
+	// warps per multiprocessor: its schedulers, and what its registers allow
 	const fewest, most = 4, 8
 	a = fitting(tensorAttention[:], h.HeadDim)
 	if longest >= wideRows && h.HeadDim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
 		a = fitting(wideTensorAttention[:], h.HeadDim)
 	}
-	// A multiprocessor's time is that of its blocks' warps, and of copying the keys for each block.
-	// Estimated, not measured.
+	// A multiprocessor's time is that of its blocks' warps plus copying the keys for each block.
+	// These are estimates, not measurements.
 	warps, least := 0, 0
 	for w := most; w >= fewest; w-- {
 		blocks := ceilDiv(len(segs)*ceilDiv(longest, w*a.rows)*h.Heads, b.Multiprocessors)
@@ -192,7 +194,7 @@ func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *atte
 // MaxHeadDim implements backend.HeadLimited.
 func (b *Backend) MaxHeadDim() int { return plainAttention[len(plainAttention)-1].dim }
 
-// fitting returns the first kernel for heads of dim numbers or more.
+// fitting returns the first kernel for heads of at least dim numbers.
 func fitting(kernels []attentionKernel, dim int) *attentionKernel {
 	for i := range kernels {
 		if dim <= kernels[i].dim {
@@ -202,7 +204,7 @@ func fitting(kernels []attentionKernel, dim int) *attentionKernel {
 	panic("Attention: heads of more than 128 numbers have no kernel on CUDA")
 }
 
-// full says whether segments are all positions of the first sequences, one after another.
+// full reports whether segments are all positions of the first sequences, in order.
 func full(segs []backend.Segment, pos []int32, length int) bool {
 	for i, s := range segs {
 		if s.Seq != i || s.Row != i*length || s.Rows != length {
@@ -217,7 +219,7 @@ func full(segs []backend.Segment, pos []int32, length int) bool {
 	return true
 }
 
-// contiguous says whether segments are rows 0..n-1, one after another.
+// contiguous reports whether segments are rows 0..n-1 in order.
 func contiguous(segs []backend.Segment) (n int, all bool) {
 	for _, s := range segs {
 		if s.Row != n {
@@ -228,7 +230,7 @@ func contiguous(segs []backend.Segment) (n int, all bool) {
 	return n, true
 }
 
-// cut makes pieces of segments, of at most `rows` rows each. They are valid until the next call.
+// cut divides segments into pieces of at most `rows` rows. They are valid until the next call.
 func (b *Backend) cut(segs []backend.Segment, rows int) []backend.Segment {
 	b.pieces = b.pieces[:0]
 	for _, s := range segs {

@@ -9,27 +9,27 @@ var ceilingKernels = [...]*kernel{
 	backend.Int8: register("unmask_ceiling_int8"),
 }
 
-// ceilings are what the GPU does at most, measured.
+// ceilings are the GPU's measured limits.
 type ceilings struct {
-	ops    [len(ceilingKernels)]float64 // a second, by precision
-	memory float64                      // bytes a second, read and written
+	ops    [len(ceilingKernels)]float64 // operations per second, by precision
+	memory float64                      // bytes per second, read and written
 	empty  float64                      // seconds between two events with nothing between them
 }
 
-// Operations of a thread and round of the loops of kernels/ceiling.cu.
+// Operations per thread and round in the loops of kernels/ceiling.cu.
 var ceilingOps = [...]float64{backend.F32: 2 * 16, backend.BF16: 8 * 2 * 16 * 8 * 16 / 32.,
 	backend.Int8: 8 * 2 * 16 * 8 * 32 / 32.}
 
 const (
 	ceilingThreads = 256
 	ceilingBlocks  = 4       // for each multiprocessor
-	ceilingTime    = 1e-3    // seconds that a loop must take to be believed
-	ceilingRounds  = 1 << 20 // of a loop, at most
-	ceilingCopy    = 1 << 30 // bytes, at most
+	ceilingTime    = 1e-3    // least seconds of a loop for a reliable measurement
+	ceilingRounds  = 1 << 20 // most rounds of a loop
+	ceilingCopy    = 1 << 30 // most bytes
 )
 
-// ceilings measures what the GPU does at most: each loop longer and longer until it takes long
-// enough. seconds runs the list and returns how long its last command took.
+// ceilings measures the GPU's limits: it runs each loop longer and longer until it takes long
+// enough. seconds runs the list and returns the time of its last command.
 func (b *Backend) ceilings(seconds func() float64) (c ceilings) {
 	blocks := ceilingBlocks * b.Multiprocessors
 	var out memory
@@ -60,7 +60,7 @@ func (b *Backend) ceilings(seconds func() float64) (c ceilings) {
 		if took <= 0 {
 			continue
 		}
-		c.memory = 2 * float64(bytes) / took // the last: smaller ones fit in the cache
+		c.memory = 2 * float64(bytes) / took // the last, because smaller ones fit in the cache
 		if took >= ceilingTime/2 {
 			break
 		}

@@ -16,28 +16,29 @@ var (
 	chooseUniformsKernel = register("unmask_choose_uniforms")
 )
 
-// choices is the memory of choices. mu is held for a whole one, which calls project in between.
+// choices is the memory of choices. mu is held during a whole choice, which calls project in
+// between.
 type choices struct {
 	mu                        sync.Mutex
 	rows, all, results, drawn memory
 	groups, undefined         []int32
 }
 
-// choice is one call of HeadChoose: where its numbers are on the device.
+// choice is one call of HeadChoose, with the device addresses of its data.
 type choice struct {
 	*backend.Choice
 	h                 head
 	rows              int
-	chosen, drawn     int // how many
+	chosen, drawn     int // numbers of candidates
 	moments, drawing  bool
 	logMoment, logSum devicePtr // [rows]
 	token, logP       devicePtr // [rows], drawn at every candidate
 	uniform           devicePtr // [rows]
-	x                 devicePtr // [rows, in], unless drawing
+	x                 devicePtr // [rows, in], unless a token is drawn at every candidate
 }
 
-// HeadChoose ranks candidates and draws the tokens of those that come first, without reading
-// anything in between.
+// HeadChoose ranks candidates and draws the tokens of the first ones, without copying anything to
+// the host in between.
 func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense, h backend.Head,
 	c *backend.Choice) {
 	backend.CheckChoice(rows, h, c)
@@ -71,12 +72,13 @@ func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense,
 	runtime.KeepAlive(h.Bias)
 }
 
-// layChoice takes memory for all candidates and, where tokens are drawn at each, makes their noise.
+// layChoice takes memory for all candidates and, if a token is drawn at each, makes the random
+// numbers.
 func (b *Backend) layChoice(w *choice, h backend.Head) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// the pass before is the same at each step, what follows is not: as a list of its own it becomes a
-	// graph
+	// the calls before are the same in each step and those after are not: as a list of their own
+	// they become a graph
 	b.flush()
 	s := &b.choices
 	w.h = b.headOf(h)
@@ -90,7 +92,7 @@ func (b *Backend) layChoice(w *choice, h backend.Head) {
 	}
 	at := b.scratch(&s.all, 32*w.rows)
 	n := devicePtr(8 * w.rows)
-	w.logMoment, w.logSum = at, at+n // or, where tokens are drawn at each
+	w.logMoment, w.logSum = at, at+n // or, if a token is drawn at each
 	w.logP, w.uniform, w.token = at, at+n, at+2*n
 	if !w.drawing {
 		w.x = b.scratch(&s.rows, 4*w.rows*w.h.w.in)
@@ -101,8 +103,8 @@ func (b *Backend) layChoice(w *choice, h backend.Head) {
 		int(int(uint32(w.Seed))).int(int(uint32(w.Seed >> 32))).int(int(w.Step)).end()
 }
 
-// score does for candidates first..first+n-1 what needs their logits, and keeps x for those that
-// will be drawn.
+// score computes what needs the logits of candidates first..first+n-1, and keeps x for those whose
+// tokens will be drawn.
 func (b *Backend) score(w *choice, x *tensor.Dense, first, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +121,7 @@ func (b *Backend) score(w *choice, x *tensor.Dense, first, n int) {
 	runtime.KeepAlive(x)
 }
 
-// choose ranks the candidates, draws and asks for the results.
+// choose ranks the candidates, draws tokens and requests the results.
 func (b *Backend) choose(w *choice) {
 	s := &b.choices
 	logP := b.scratch(&s.results, 24*w.drawn+4*w.chosen+4*len(w.Groups))

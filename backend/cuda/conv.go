@@ -20,7 +20,7 @@ var (
 		backend.F32:  register("unmask_conv_input_f32"),
 		backend.BF16: register("unmask_conv_input_bf16"),
 	}
-	// convTiles are tiles of Linear whose rows are gathered.
+	// convTiles are tiles of Linear with gathered rows.
 	convTiles = [...][]tile{
 		backend.F32: {
 			linearTiles[backend.F32][0].as("unmask_conv_f32_large"),
@@ -31,28 +31,28 @@ var (
 			linearTiles[backend.BF16][2].as("unmask_conv_bf16_small"),
 		},
 	}
-	// anyConv is for float32 images whose channels are not a multiple of 4.
+	// anyConv is for float32 images whose number of channels is not a multiple of 4.
 	anyConv = []tile{linearTiles[backend.F32][1].as("unmask_conv_f32_any")}
 )
 
-// as returns a tile of the same shape that another kernel has.
+// as returns the tile of the same shape for another kernel.
 func (t tile) as(kernel string) tile {
 	t.kernel = register(kernel)
 	return t
 }
 
-// images is the working memory of what is done to images.
+// images is working memory for images.
 type images struct {
-	sums    memory    // of channels
-	input   memory    // of a convolution, mapped
-	windows memory    // a part of them, as rows
-	shape   [15]int32 // as the kernels' Windows
+	sums    memory    // sums over channels
+	input   memory    // mapped input of a convolution
+	windows memory    // some of the windows, as rows
+	shape   [15]int32 // in the layout of the kernels' Windows
 }
 
-// windowBytes is how much memory windows as rows may take.
+// windowBytes is the most memory for windows as rows.
 const windowBytes = 64 << 20
 
-// describe describes a convolution to the kernels, as their Windows.
+// describe describes a convolution to the kernels, in the layout of their Windows.
 func (m *images) describe(s backend.ConvShape) []int32 {
 	up := 1
 	if s.Up {
@@ -67,11 +67,11 @@ func (m *images) describe(s backend.ConvShape) []int32 {
 	return m.shape[:]
 }
 
-// convNumbers is how many numbers of the input, after it is doubled, a launch can count: the
-// kernels do so in 32 bits.
+// convNumbers is the most numbers of an input, after doubling, for one launch, because the kernels
+// count in 32 bits.
 var convNumbers = 1 << 32
 
-// Conv is a convolution: a Linear of windows, which are zero outside the image.
+// Conv is a convolution: a Linear over windows, which are zero outside the image.
 func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix,
 	in backend.ConvInput, e backend.Epilogue) {
 	backend.CheckConv(dst, x, s, w, in, e)
@@ -103,7 +103,7 @@ type convolution struct {
 	e                          backend.Epilogue
 }
 
-// most returns how many images the kernels can count the numbers and pixels of.
+// most returns the number of images whose numbers and pixels the kernels can count.
 func (c *convolution) most() int {
 	image := c.Height * c.Width * c.In
 	if c.Up {
@@ -115,7 +115,7 @@ func (c *convolution) most() int {
 	return min((convNumbers-1)/image, math.MaxInt32/(c.OutHeight()*c.OutWidth()), maxGridY)
 }
 
-// part returns the convolution of n images from the first on.
+// part returns the convolution of n images from image first on.
 func (c *convolution) part(first, n int) convolution {
 	p := *c
 	pitch, _ := backend.ConvTarget(c.ConvShape)
@@ -129,13 +129,13 @@ func (c *convolution) part(first, n int) convolution {
 	return p
 }
 
-// maxGridY is how many blocks a grid has down at most.
+// maxGridY is the largest height of a grid in blocks.
 const maxGridY = 65535
 
 // convolve enqueues a convolution.
 func (b *Backend) convolve(c convolution) {
 	s, m, e := c.ConvShape, c.m, c.e
-	// Rows of bfloat16 windows are loaded in pieces of 8 numbers, and those of int8 have a scale each.
+	// Rows of bfloat16 windows are loaded in pieces of 8 numbers; those of int8 have a scale each.
 	gathered := m.as == backend.F32 || m.as == backend.BF16 && s.In%8 == 0
 	source := b.convInput(c, m.as == backend.BF16 && gathered)
 	if s.Up {
@@ -166,15 +166,15 @@ func (b *Backend) convolve(c convolution) {
 	}
 }
 
-// strideUnit is in what the kernels' tiles count a matrix's stride: numbers, or bytes.
+// strideUnit converts a stride to the unit of the kernels' tiles: numbers or bytes.
 var strideUnit = [...]int{backend.F32: 4, backend.BF16: 1}
 
-// convInput maps a convolution's input, doubles it or rounds it to bfloat16.
+// convInput maps a convolution's input, and doubles it or rounds it to bfloat16 if needed.
 func (b *Backend) convInput(c convolution, round bool) devicePtr {
 	if c.scale == 0 && !c.silu && !c.Up && !round {
 		return c.x
 	}
-	as, up, each := backend.F32, 1, 1 // each: numbers of a thread
+	as, up, each := backend.F32, 1, 1 // each: numbers per thread
 	if round {
 		as = backend.BF16
 	}
@@ -193,7 +193,7 @@ func (b *Backend) convInput(c convolution, round bool) devicePtr {
 	return to
 }
 
-// Pool takes the mean or the maximum of windows, of their pixels inside the image.
+// Pool takes the mean or the maximum of the window's pixels inside the image.
 func (b *Backend) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.PoolKind) {
 	backend.CheckPool(dst, x, s, kind)
 	if s.Batch == 0 {

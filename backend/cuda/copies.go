@@ -10,38 +10,37 @@ import (
 	"unmask/backend"
 )
 
-// copies are activations in bfloat16 that the kernels that made them wrote beside the float32
-// numbers, so that whatever multiplies them need not round them first. Where the list overwrites
-// the float32 numbers before anything has read them, which is the rule, they are not written at
-// all.
+// copies are bfloat16 versions of activations, written by the kernels that compute these in
+// addition to the float32 numbers, so that products need not round them first. Usually the float32
+// numbers are overwritten before anything reads them; then they are not written at all.
 //
-// Whatever else passes an address of the tensor to a kernel ends its copy.
+// Passing an address of the tensor to a kernel in any other way ends its copy.
 type copies struct {
-	depths []int // of bfloat16 weights: what rows are worth a copy
+	depths []int // depths of bfloat16 weights: rows of these widths are worth a copy
 	list   [8]narrowCopy
 	clock  int
 	unread unread
 }
 
-// narrowCopy are the first rows of a tensor [*, width], one after another.
+// narrowCopy is a copy of the first rows of a tensor [*, width].
 type narrowCopy struct {
-	of, end     devicePtr // the float32 tensor's memory; 0 is none
-	last        devicePtr // of, also after the copy's end
+	of, end     devicePtr // memory of the float32 tensor; 0: none
+	last        devicePtr // like of, but kept after the copy has ended
 	rows, width int
 	data        memory
-	param       int // where the list has the address to write the float32 numbers to
-	flushes     int // the list that has it
-	used        int // when it was last made or read
+	param       int // index in the list of the address to write the float32 numbers to
+	flushes     int // number of the list with that parameter
+	used        int // time of the last write or read
 }
 
-// narrow says that products will read rows of this width as bfloat16.
+// narrow reports whether products will read rows of this width as bfloat16.
 func (c *copies) narrow(width int) {
 	if !slices.Contains(c.depths, width) {
 		c.depths = append(c.depths, width)
 	}
 }
 
-// may says whether a product would read rows of this width as they are in a copy, which has no
+// may reports whether a product could read rows of this width directly from a copy, which has no
 // padding.
 func (c *copies) may(width int) bool {
 	return 2*width%depthPad == 0 && slices.Contains(c.depths, width)
@@ -59,7 +58,7 @@ func (c *copies) touch(p devicePtr) {
 	}
 }
 
-// find returns the copy of rows at p, 0 for none.
+// find returns the address of the copy of the rows at p, 0 if there is none.
 func (c *copies) find(p devicePtr, rows, width int) devicePtr {
 	for i := range c.list {
 		if e := &c.list[i]; e.of == p && p != 0 && rows <= e.rows && width == e.width {
@@ -71,14 +70,14 @@ func (c *copies) find(p devicePtr, rows, width int) devicePtr {
 	return 0
 }
 
-// result passes two addresses to a kernel that overwrites t[:rows]: where to write float32, and
-// where bfloat16, either of which may be 0. It comes after all that the kernel reads. There is a
-// copy if it is wanted, and products will read rows of that width.
+// result passes two addresses to a kernel that overwrites t[:rows]: where to write float32 and
+// where bfloat16; either may be 0. It must be called after everything that the kernel reads was
+// passed. It makes a copy if one is wanted and products will read rows of this width.
 func (c *call) result(t *tensor.Dense, rows int, narrow bool) *call {
 	return c.copied(t, rows, narrow && c.b.copies.may(backend.Width(t)))
 }
 
-// copied is result for all that is not read by products.
+// copied is result for outputs that products do not read.
 func (c *call) copied(t *tensor.Dense, rows int, narrow bool) *call {
 	b, p, width := c.b, c.b.address(t), backend.Width(t)
 	bytes, whole := b.arena.live[p]
@@ -88,7 +87,7 @@ func (c *call) copied(t *tensor.Dense, rows int, narrow bool) *call {
 	e := b.copies.entry(p)
 	data := b.scratch(&e.data, 2*roundUp(rows, rowPad)*width)
 	if e.of == p && e.rows <= rows && e.width == width && e.flushes == b.list.flushes {
-		b.list.params[e.param] = 0 // nothing has read them: that would have ended the copy
+		b.list.params[e.param] = 0 // nothing has read them, because that would have ended the copy
 	}
 	b.copies.clock++
 	*e = narrowCopy{of: p, last: p, end: p + devicePtr(bytes), rows: rows, width: width, data: e.data,
@@ -96,8 +95,9 @@ func (c *call) copied(t *tensor.Dense, rows int, narrow bool) *call {
 	return c.word(uint64(p)).word(uint64(data))
 }
 
-// entry is that of p, or the one that was, so that equal lists have equal addresses; or else the
-// one not used for longest, which is none that the same kernel reads or writes: those are fewer.
+// entry returns the entry of p: the current one, or the previous one, so that equal lists have
+// equal addresses, or else the least recently used one. The kernel itself cannot be using that one,
+// because it has fewer operands than there are entries.
 func (c *copies) entry(p devicePtr) *narrowCopy {
 	oldest, before := &c.list[0], (*narrowCopy)(nil)
 	for i := range c.list {

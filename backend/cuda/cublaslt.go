@@ -14,7 +14,7 @@ import (
 	"unmask/backend"
 )
 
-// ltFunction is an entry point of cuBLASLt (cuBLAS documentation, "Using the cuBLASLt API").
+// ltFunction is a function of cuBLASLt (cuBLAS documentation, "Using the cuBLASLt API").
 type ltFunction int
 
 const (
@@ -65,36 +65,37 @@ const (
 )
 
 const (
-	ltWorkspace = 32 << 20 // what NVIDIA advises for Hopper
-	// for which an algorithm is chosen, whatever number of rows it will run with
+	ltWorkspace = 32 << 20 // NVIDIA's recommendation for Hopper
+	// rows for which the algorithm is chosen, whatever number it will run with
 	ltRows     = 4096
-	ltMostRows = 1 << 17 // that it is asked about beforehand
+	ltMostRows = 1 << 17 // most rows that it is checked for beforehand
 )
 
-// lt is NVIDIA's library of matrix products. The caller of its methods holds the backend's lock.
+// lt is NVIDIA's library of matrix products. Callers of its methods hold the backend's lock.
 type lt struct {
 	functions [ltCount]uintptr
 	handle    uintptr
 	workspace devicePtr
 	products  map[ltKey]*ltProduct
-	out       uintptr // of calls
+	out       uintptr // memory for results of calls
 }
 
-// ltKey is what an algorithm is chosen by.
+// ltKey is what the choice of an algorithm depends on.
 type ltKey struct {
-	out, stride int // numbers of a padded row
+	out, stride int // stride: numbers of a padded row
 	act         backend.Activation
 	bias, add   bool
 }
 
-// ltProduct is products y = act(x w^T + bias), or y += that, of one shape except for the rows. The
-// library counts columns first, so that for it y^T [out, rows] = w^T' x^T.
+// ltProduct computes products y = act(x w^T + bias), or y += that, of one shape with any number of
+// rows. The library stores matrices by columns, so for it the product is y^T [out, rows] = w^T'
+// x^T.
 type ltProduct struct {
 	l             *lt
 	desc, w, x, y uintptr // descriptors
 	found         ltHeuristic
 	alpha, beta   float32
-	attribute     uint64 // that is being set
+	attribute     uint64 // the attribute being set
 }
 
 // ltHeuristic is cublasLtMatmulHeuristicResult_t.
@@ -106,7 +107,7 @@ type ltHeuristic struct {
 	reserved  [4]int32
 }
 
-// openLt opens the library that the options name, if they name one.
+// openLt opens the library named in the options, if there is one.
 func (b *Backend) openLt(o Options) (err error) {
 	if name := cmp.Or(o.CuBLASLt, os.Getenv(CuBLASLtVariable)); name != "" && name != "none" {
 		b.products.lt, err = b.loadLt(name)
@@ -150,7 +151,7 @@ func (l *lt) call(f ltFunction, args ...uintptr) error {
 		Name: goString(*(**byte)(unsafe.Pointer(&text)))}
 }
 
-// close gives all back that the library made.
+// close frees everything that the library made.
 func (l *lt) close() error {
 	if l == nil {
 		return nil
@@ -168,9 +169,9 @@ func (l *lt) close() error {
 	return first
 }
 
-// productLt returns how the library computes a product, nil where it does not: activations that it
-// has not, or no algorithm for some number of rows. Whether it does depends on neither the rows nor
-// where they are, so that a row's bits do not either.
+// productLt returns the library's product of this shape, or nil if it cannot be used: because it
+// does not have the activation, or has no algorithm for some number of rows. The answer does not
+// depend on the rows of this call, so a row's bits do not either.
 func (b *Backend) productLt(m *matrix, bias devicePtr, act backend.Activation,
 	add bool) *ltProduct {
 	l := b.products.lt
@@ -191,8 +192,8 @@ func (b *Backend) productLt(m *matrix, bias devicePtr, act backend.Activation,
 	return p
 }
 
-// plan describes a product and chooses its algorithm. It is nil if there is none, or not for all
-// numbers of rows.
+// plan describes a product and chooses its algorithm. It returns nil if there is no algorithm that
+// works for all numbers of rows.
 func (l *lt) plan(k ltKey) (*ltProduct, error) {
 	p := &ltProduct{l: l, alpha: 1}
 	if k.add {
@@ -210,7 +211,7 @@ func (l *lt) plan(k ltKey) (*ltProduct, error) {
 	return p, nil
 }
 
-// describe makes the descriptors.
+// describe creates the descriptors.
 func (p *ltProduct) describe(k ltKey) error {
 	epilogue := ltEpilogues[k.act]
 	if k.bias {
@@ -226,7 +227,7 @@ func (p *ltProduct) describe(k ltKey) error {
 		4); err != nil {
 		return err
 	}
-	if k.bias { // any address, so that there is one when algorithms are asked for
+	if k.bias { // any address, so that the attribute is set when algorithms are requested
 		if err := p.set(ltMatmulDescSetAttribute, p.desc, ltBiasPointer, uint64(p.l.workspace),
 			8); err != nil {
 			return err
@@ -246,11 +247,11 @@ func (p *ltProduct) describe(k ltKey) error {
 	return nil
 }
 
-// ltEpilogues are those of activations that the library has. Its GELU is the one with tanh.
+// ltEpilogues are the epilogues of the activations that the library has. Its GELU is the tanh form.
 var ltEpilogues = map[backend.Activation]uint64{backend.Identity: 0,
 	backend.GELUTanh: ltEpilogueGELU, backend.ReLU: ltEpilogueReLU}
 
-// create makes a descriptor.
+// create creates a descriptor.
 func (l *lt) create(to *uintptr, f ltFunction, args ...uintptr) error {
 	l.out = 0
 	err := l.call(f, append([]uintptr{uintptr(unsafe.Pointer(&l.out))}, args...)...)
@@ -265,8 +266,8 @@ func (p *ltProduct) set(f ltFunction, descriptor, attribute uintptr, value uint6
 	return p.l.call(f, descriptor, attribute, uintptr(unsafe.Pointer(&p.attribute)), bytes)
 }
 
-// choose asks for the best algorithm. None may split the depth among blocks: the order of a sum
-// would depend on the rows.
+// choose requests the best algorithm. It must not split the depth among blocks, because the order
+// of a sum would then depend on the rows.
 func (p *ltProduct) choose() (found bool, err error) {
 	var preference uintptr
 	if err := p.l.create(&preference, ltMatmulPreferenceCreate); err != nil {
@@ -291,8 +292,8 @@ func (p *ltProduct) choose() (found bool, err error) {
 
 const ltNotSupported = 15
 
-// canAll reports whether the algorithm works for all numbers of rows, as far as can be asked
-// beforehand: for the smallest, and around each power of two.
+// canAll reports whether the algorithm works for all numbers of rows, as far as this can be
+// checked: for the smallest, and around each power of two.
 func (p *ltProduct) canAll() bool {
 	for n := 1; n <= ltMostRows; n *= 2 {
 		for _, rows := range [...]int{n, n + 1, 2*n - 1} {
@@ -318,9 +319,9 @@ func (p *ltProduct) rows(n int) error {
 	return p.set(ltMatrixLayoutSetAttribute, p.y, ltColumns, uint64(n), 8)
 }
 
-// enqueue computes a product on a stream: dst, x, w, bias, rows. A number of rows that the library
-// refuses now, against what it said beforehand, is its error and the end of the pass: the kernels
-// of this package would give other bits.
+// enqueue computes a product on a stream: dst, x, w, bias, rows. If the library now refuses a
+// number of rows that it accepted beforehand, the pass ends with its error, because this package's
+// kernels would give other bits.
 func (p *ltProduct) enqueue(stream uintptr, params []uint64) error {
 	dst, x, w, bias, rows := uintptr(params[0]), uintptr(params[1]), uintptr(params[2]), params[3],
 		int(params[4])
@@ -340,7 +341,7 @@ func (p *ltProduct) enqueue(stream uintptr, params []uint64) error {
 	return err
 }
 
-// close gives the descriptors back.
+// close frees the descriptors.
 func (p *ltProduct) close() error {
 	if p == nil {
 		return nil

@@ -12,19 +12,19 @@ import (
 	"unmask/backend"
 )
 
-// Included says whether this build knows GPUs.
+// Included reports whether this build supports GPUs.
 const Included = true
 
-// Backend computes on one GPU. Calls from several goroutines are safe, and take turns.
+// Backend computes on one GPU. It may be called concurrently; calls take turns.
 //
-// A kernel's method locks mu for as long as it appends to the list. Driver errors panic with
+// A kernel's method locks mu while it appends to the list. Driver errors panic with
 // *backend.DeviceError.
 type Backend struct {
 	mu sync.Mutex
 	*device
 	arena     arena
 	list      list
-	call      call // that is being described
+	call      call // the call being described
 	segments  []int32
 	arguments arguments
 	staging   staging
@@ -35,11 +35,12 @@ type Backend struct {
 	choices   choices
 	images    images
 	copies    copies
-	trace     *tracer           // nil where nothing is traced
-	pieces    []backend.Segment // of segments, for kernels whose blocks have so many rows
+	trace     *tracer // nil: nothing is traced
+	// pieces of segments, for kernels with blocks of a fixed number of rows
+	pieces []backend.Segment
 }
 
-// New returns GPU o.Device. The error says in a line what is missing if there is none.
+// New returns GPU o.Device. If there is none the one-line error names what is missing.
 func New(o Options) (*Backend, error) {
 	v, err := openDevice(o, embedded)
 	if err != nil {
@@ -77,7 +78,7 @@ func (b *Backend) prepare() (err error) {
 	return err
 }
 
-// Close gives all the device's memory back. Tensors of the backend must not be used any more.
+// Close frees all device memory. Tensors of the backend must not be used any more.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,12 +110,12 @@ func (b *Backend) Close() error {
 	return first
 }
 
-// Name says which GPU this is, such as "cuda:0 NVIDIA H200".
+// Name returns the GPU's name, such as "cuda:0 NVIDIA H200".
 func (b *Backend) Name() string { return fmt.Sprintf("cuda:%d %s", b.Index, b.Model) }
 
 // MemoryFree implements backend.Roomy: what new tensors could take, of what the device has.
 func (b *Backend) MemoryFree() (free, total int, err error) {
-	collectGarbage() // its tensors, too, are memory that is free
+	collectGarbage() // its unused tensors count as free memory
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.enter(); err != nil {
@@ -129,8 +130,8 @@ func (b *Backend) MemoryFree() (free, total int, err error) {
 	return free, total, err
 }
 
-// New returns a zeroed float32 tensor in the device's memory, which is freed once nothing refers to
-// it.
+// New returns a zeroed float32 tensor in device memory, which is freed when nothing refers to it
+// any more.
 func (b *Backend) New(shape ...int) *tensor.Dense {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +144,7 @@ func (b *Backend) New(shape ...int) *tensor.Dense {
 	return t
 }
 
-// Write copies src to row `row` and after of dst.
+// Write copies src to dst from row `row` on.
 func (b *Backend) Write(dst *tensor.Dense, row int, src []float32) {
 	backend.CheckCopy("Write", dst, row, len(src))
 	b.mu.Lock()
@@ -152,7 +153,7 @@ func (b *Backend) Write(dst *tensor.Dense, row int, src []float32) {
 	runtime.KeepAlive(dst)
 }
 
-// Read copies row `row` and after of src to dst.
+// Read copies src from row `row` on to dst.
 func (b *Backend) Read(dst []float32, src *tensor.Dense, row int) {
 	backend.CheckCopy("Read", src, row, len(dst))
 	b.mu.Lock()

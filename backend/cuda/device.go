@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// device is a GPU's primary context with the kernels loaded and one stream.
+// device is a GPU's primary context with the loaded kernels and one stream.
 type device struct {
 	*driver
 	Info
@@ -16,12 +16,12 @@ type device struct {
 	context uintptr
 	module  uintptr
 	stream  uintptr
-	entries []uintptr // by a kernel's index, CUfunction
-	shared  []uint32  // dynamic shared memory that each may use
-	out     *outputs  // of calls
+	entries []uintptr // CUfunction by a kernel's index
+	shared  []uint32  // dynamic shared memory that each kernel may use
+	out     *outputs  // of driver calls
 }
 
-// outputs are what driver calls write to, or read lists from.
+// outputs are the memory that driver calls write to or read lists from.
 type outputs struct {
 	a, b     uint64
 	options  [2]int32
@@ -30,10 +30,10 @@ type outputs struct {
 	pointers [maxParams]unsafe.Pointer
 }
 
-// maxParams is how many parameters a kernel has at most.
+// maxParams is the most parameters of a kernel.
 const maxParams = 48
 
-// defaultShared is the dynamic shared memory that a kernel has without asking.
+// defaultShared is the dynamic shared memory that a kernel has by default.
 const defaultShared = 48 << 10
 
 // Attributes of a device (enum CUdevice_attribute).
@@ -42,7 +42,7 @@ const (
 	attributeCache           = 38
 	attributeMajor           = 75
 	attributeMinor           = 76
-	attributeSharedMemory    = 97 // that a kernel can ask for
+	attributeSharedMemory    = 97 // largest for a kernel that requests it
 )
 
 // Devices lists the GPUs.
@@ -70,7 +70,7 @@ func (d *driver) count() (int, error) {
 	return int(*n), err
 }
 
-// info asks for what Info says of GPU i.
+// info returns the Info of GPU i.
 func (d *driver) info(i int) (handle uintptr, info Info, err error) {
 	info.Index = i
 	r := onHeap[outputs]()
@@ -101,7 +101,7 @@ func (d *driver) info(i int) (handle uintptr, info Info, err error) {
 	return handle, info, nil
 }
 
-// openDevice makes GPU o.Device ready: its primary context, the kernels and a stream.
+// openDevice prepares GPU o.Device: its primary context, the kernels and a stream.
 func openDevice(o Options, m kernelImages) (_ *device, err error) {
 	i := o.Device
 	d, err := openDriver(o.Library)
@@ -145,7 +145,7 @@ func openDevice(o Options, m kernelImages) (_ *device, err error) {
 	if err := v.load(m, o.Notice); err != nil {
 		return nil, err
 	}
-	const nonBlocking = 1 // with respect to the default stream, which is not used
+	const nonBlocking = 1 // does not wait for the default stream, which is not used
 	if err := d.call(cuStreamCreate, uintptr(unsafe.Pointer(&v.out.a)), nonBlocking); err != nil {
 		return nil, err
 	}
@@ -153,8 +153,8 @@ func openDevice(o Options, m kernelImages) (_ *device, err error) {
 	return v, nil
 }
 
-// enter makes the context current on the thread, which the goroutine keeps until leave: goroutines
-// move between threads, and a thread has one current context.
+// enter makes the context current on the thread and keeps the goroutine on it until leave, because
+// goroutines move between threads, and each thread has its own current context.
 func (v *device) enter() error {
 	runtime.LockOSThread()
 	err := v.call(cuCtxSetCurrent, v.context)
@@ -166,7 +166,7 @@ func (v *device) enter() error {
 
 func (v *device) leave() { runtime.UnlockOSThread() }
 
-// allow lets kernel k have `bytes` bytes of dynamic shared memory.
+// allow lets kernel k use `bytes` bytes of dynamic shared memory.
 func (v *device) allow(k int32, bytes uint32) error {
 	if bytes <= v.shared[k] {
 		return nil
@@ -179,7 +179,7 @@ func (v *device) allow(k int32, bytes uint32) error {
 	return nil
 }
 
-// close gives the stream, the kernels and the context back.
+// close destroys the stream and the kernels, and releases the context.
 func (v *device) close() error {
 	if v.context == 0 {
 		return nil

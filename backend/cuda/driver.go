@@ -15,7 +15,7 @@ import (
 	"unmask/backend"
 )
 
-// function is an entry point of the driver's library (CUDA Driver API reference).
+// function is a function of the driver's library (CUDA Driver API reference).
 type function int
 
 const (
@@ -62,8 +62,8 @@ const (
 	functionCount
 )
 
-// functionNames are the symbols. Those with a version have changed their arguments since the name
-// was new.
+// functionNames are the symbols. Those with a version have other arguments than the original
+// function of the name.
 var functionNames = [functionCount]string{
 	cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion",
 	cuGetErrorName: "cuGetErrorName", cuGetErrorString: "cuGetErrorString",
@@ -91,7 +91,7 @@ var functionNames = [functionCount]string{
 	cuGraphDestroy: "cuGraphDestroy", cuGraphExecDestroy: "cuGraphExecDestroy",
 }
 
-// Codes that are told apart (enum CUresult).
+// The result codes that this package distinguishes (enum CUresult).
 const (
 	outOfMemory = 2
 	noDevice    = 100
@@ -103,7 +103,7 @@ type driver struct {
 	functions [functionCount]uintptr
 }
 
-// libraries are where a driver's library is looked for.
+// libraries are the paths of the driver's library.
 func libraries(path string) []string {
 	if path == "" {
 		path = os.Getenv(LibraryVariable)
@@ -167,14 +167,16 @@ func loadDriver(path string) (*driver, error) {
 	return d, nil
 }
 
-// openLibrary opens a shared library. What dlerror says of a failure is the thread's own.
+// openLibrary opens a shared library. It stays on one thread, because dlerror's message belongs to
+// the thread.
 func openLibrary(name string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
-// call calls f. Addresses among the arguments are of memory that stays: Go's heap, or the driver's.
+// call calls f. Addresses among the arguments must be of memory that does not move: on Go's heap,
+// or the driver's.
 func (d *driver) call(f function, args ...uintptr) error {
 	if code := d.code(f, args...); code != 0 {
 		return d.failure(f, code, "")
@@ -182,7 +184,7 @@ func (d *driver) call(f function, args ...uintptr) error {
 	return nil
 }
 
-// registers are arguments on the heap, where purego wants them: to pass them on their way would
+// registers are arguments on the heap, where purego needs them; passing them directly would
 // allocate.
 var registers = sync.Pool{New: func() any { return new([11]uintptr) }}
 
@@ -195,7 +197,7 @@ func (d *driver) code(f function, args ...uintptr) int {
 	return int(int32(code))
 }
 
-// failure describes a code that f returned.
+// failure returns the error for a code that f returned.
 func (d *driver) failure(f function, code int, detail string) *backend.DeviceError {
 	name, text := d.text(cuGetErrorName, code), d.text(cuGetErrorString, code)
 	if name == "" {
@@ -210,7 +212,7 @@ func (d *driver) failure(f function, code int, detail string) *backend.DeviceErr
 	return &backend.DeviceError{Call: functionNames[f], Code: code, Name: name, Detail: detail}
 }
 
-// in adds what a failed call was about.
+// in adds the subject of a failed call.
 func in(err error, what string) error {
 	if e, ok := err.(*backend.DeviceError); ok {
 		e.Detail = what + ": " + e.Detail
@@ -218,19 +220,20 @@ func in(err error, what string) error {
 	return err
 }
 
-// text is what cuGetErrorName or cuGetErrorString say of a code, "" for one they do not know.
+// text returns the text of cuGetErrorName or cuGetErrorString for a code, "" for an unknown one.
 func (d *driver) text(f function, code int) string {
 	p := onHeap[*byte]()
 	d.code(f, uintptr(code), uintptr(unsafe.Pointer(p)))
 	return goString(*p)
 }
 
-// onHeap returns a T whose address stays, unlike that of a variable on a goroutine's stack.
+// onHeap returns a T whose address does not change, unlike that of a variable on a goroutine's
+// stack.
 //
 //go:noinline
 func onHeap[T any]() *T { return new(T) }
 
-// cString is s as C has it, on the heap.
+// cString returns s as a C string on the heap.
 //
 //go:noinline
 func cString(s string) []byte { return append([]byte(s), 0) }

@@ -11,11 +11,11 @@ import (
 	"unmask/backend"
 )
 
-// The rest of gorgonia's tensor.Engine. A tensor made with this engine lives in the device's
-// memory: gorgonia's own operations, which reach for the values, do not work on it, but matrix
-// products do, and Accessible copies the values back.
+// This is the rest of gorgonia's tensor.Engine. A tensor made with this engine is in device memory.
+// gorgonia's own operations access values directly and do not work on it, but matrix products do,
+// and Accessible copies the values to the host.
 
-// block is memory as gorgonia knows it.
+// block is memory in gorgonia's form.
 type block struct {
 	at    uintptr
 	bytes uintptr
@@ -24,16 +24,16 @@ type block struct {
 func (m block) Uintptr() uintptr { return m.at }
 func (m block) MemSize() uintptr { return m.bytes }
 
-// AllocAccessible is false: Go cannot reach what Alloc returns.
+// AllocAccessible returns false: Go cannot access what Alloc returns.
 func (b *Backend) AllocAccessible() bool { return false }
 
-// NonStdAlloc tells gorgonia that memory comes from Alloc.
+// NonStdAlloc marks that memory comes from Alloc.
 func (b *Backend) NonStdAlloc() {}
 
-// WorksWith says that rows may be contiguous or columns.
+// WorksWith reports that matrices may be contiguous by rows or by columns.
 func (b *Backend) WorksWith(order tensor.DataOrder) bool { return order.IsContiguous() }
 
-// Alloc returns device memory, zeroed, that lives until Free.
+// Alloc returns zeroed device memory, which lives until Free.
 func (b *Backend) Alloc(size int64) (_ tensor.Memory, err error) {
 	defer backend.Recover(&err)
 	if size < 0 {
@@ -46,7 +46,7 @@ func (b *Backend) Alloc(size int64) (_ tensor.Memory, err error) {
 	return block{uintptr(p), uintptr(size)}, nil
 }
 
-// Free gives memory of Alloc back.
+// Free frees memory of Alloc.
 func (b *Backend) Free(m tensor.Memory, _ int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +82,7 @@ func (b *Backend) Memset(m tensor.Memory, value interface{}) (err error) {
 	return nil
 }
 
-// Memcpy copies as much as both have. Either may be the device's memory or Go's.
+// Memcpy copies as many bytes as both have. Each may be in device memory or in Go's.
 func (b *Backend) Memcpy(dst, src tensor.Memory) (err error) {
 	defer backend.Recover(&err)
 	n := int(min(dst.MemSize(), src.MemSize()))
@@ -112,7 +112,7 @@ func hostBytes(m tensor.Memory, n int) []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), n)
 }
 
-// Accessible returns a copy of device memory in Go's.
+// Accessible returns a copy of device memory in Go's memory.
 func (b *Backend) Accessible(m tensor.Memory) (_ tensor.Memory, err error) {
 	defer backend.Recover(&err)
 	c := &hostCopy{data: make([]byte, m.MemSize())}

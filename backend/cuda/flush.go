@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// delivery is a result that waits in pinned memory.
+// delivery is a result in pinned memory on its way to the caller.
 type delivery struct {
 	dst, from []byte
 }
@@ -40,7 +40,7 @@ func (b *Backend) fetch(dst []byte, p devicePtr) {
 		long(int64(len(dst))).end()
 }
 
-// store copies src to device memory, before what is enqueued after it. src may change once it
+// store copies src to device memory before everything enqueued later. src may change after it
 // returns.
 func (b *Backend) store(p devicePtr, src []byte) {
 	if len(src) == 0 {
@@ -94,21 +94,21 @@ func (b *Backend) Send() {
 	b.flush()
 }
 
-// settle sends the list and waits until all is done. It may come in the middle of a call's
-// description, whose arguments may need memory.
+// settle sends the list and waits for the device. It may be called while a call is described, if
+// its arguments need memory.
 func (b *Backend) settle() {
 	b.flush()
 	must(b.device.call(cuStreamSynchronize, b.stream))
 }
 
-// forget empties the list, sent or failed.
+// forget empties the list after it was sent or failed.
 func (b *Backend) forget() {
 	b.list.reset()
 	b.call.first = 0
 	b.arguments.next()
 }
 
-// enqueue hands all commands of the list to the stream, one by one.
+// enqueue passes all commands of the list to the stream, one by one.
 func (b *Backend) enqueue() error {
 	if b.trace != nil {
 		return b.trace.run(b)
@@ -134,7 +134,7 @@ func (b *Backend) send(c *command) error {
 		for i := range p {
 			d.out.pointers[i] = unsafe.Pointer(&p[i])
 		}
-		d.out.pointers[len(p)] = nil // where the tests' driver sees the end
+		d.out.pointers[len(p)] = nil // the end of the list, for the tests' driver
 		err := d.call(cuLaunchKernel, d.entries[c.kernel], uintptr(c.x), uintptr(c.y), uintptr(c.z),
 			uintptr(c.threads), 1, 1,
 			uintptr(c.shared), d.stream, uintptr(unsafe.Pointer(&d.out.pointers)), 0)

@@ -10,8 +10,8 @@ import (
 	"unmask/backend"
 )
 
-// The kernels that Llama's descendants need beside the others: RMS norms, gated products, and
-// key and value heads for several query heads each.
+// These kernels are for Llama's descendants: RMS norms, gated products, and key and value heads
+// that several query heads share.
 var (
 	rmsNormKernel      = register("unmask_rms_norm")
 	normHeadsKernel    = register("unmask_norm_heads")
@@ -68,7 +68,7 @@ func (b *Backend) AddScaled(dst, src *tensor.Dense, from []int32, scale []float3
 	runtime.KeepAlive(src)
 }
 
-// splitGrouped is SplitHeads for any number of key heads and any part of a head that turns. The
+// splitGrouped is SplitHeads for any number of key heads and any number of rotated numbers. The
 // caller holds b.mu.
 func (b *Backend) splitGrouped(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
 	h backend.Heads, r *backend.Rotary) {
@@ -83,7 +83,7 @@ func (b *Backend) splitGrouped(q, k, v, qkv *tensor.Dense, segs []backend.Segmen
 	c.tensor(q).tensor(k).tensor(v).end()
 }
 
-// gated computes dst = act(x W^T + bias) * times, or adds it. The product goes to memory of its own
+// gated computes dst = act(x W^T + bias) * times, or adds it. The product goes to separate memory
 // first, so that times may be dst. The caller holds b.mu.
 func (b *Backend) gated(dst, x *tensor.Dense, rows int, m *matrix, e backend.Epilogue) {
 	product := b.scratch(&b.products.gated, 4*rows*m.out)

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	minGraph  = 8    // commands from which a graph pays
-	maxGraphs = 128  // that are kept
-	maxSeen   = 4096 // lists that are remembered to have been sent once
+	minGraph  = 8    // least commands for which a graph is faster
+	maxGraphs = 128  // most graphs kept
+	maxSeen   = 4096 // most lists remembered as sent once
 )
 
-// graphs are lists that were sent before, as CUDA graphs. The first time a list is launched
-// command by command, the second time it is captured, and from then on it is one call. A list of
-// which no graph can be made, for want of memory say, is launched command by command for good.
+// graphs are CUDA graphs of lists that were sent before. A list is launched command by command the
+// first time and captured the second time; from then on it is one call. If no graph can be made of
+// a list, for lack of memory for example, it is always launched command by command.
 type graphs struct {
-	seen  map[uint64]bool // by a list's hash; true where no graph could be made of it
-	never bool            // makes none
+	seen  map[uint64]bool // by hash of a list; true if no graph could be made of it
+	never bool            // make no graphs
 	known map[uint64]*graph
 	clock uint64
 }
@@ -28,10 +28,10 @@ type graph struct {
 	commands []command
 	params   []uint64
 	exec     uintptr // CUgraphExec
-	used     uint64  // when
+	used     uint64  // time of the last use
 }
 
-// hash is of all that makes lists equal (FNV-1a, a word at a time).
+// hash returns a hash of everything that makes lists equal (FNV-1a, word by word).
 func (l *list) hash() uint64 {
 	h := uint64(14695981039346656037)
 	add := func(v uint64) { h = (h ^ v) * 1099511628211 }
@@ -49,7 +49,7 @@ func (l *list) hash() uint64 {
 	return h
 }
 
-// is says whether a graph does what a list does.
+// is reports whether a graph does the same as a list.
 func (g *graph) is(l *list) bool {
 	return slices.Equal(g.commands, l.commands) && slices.Equal(g.params, l.params)
 }
@@ -74,18 +74,18 @@ func (g *graphs) run(b *Backend) error {
 		}
 		g.seen[h] = false
 	}
-	if !ok || refused || known != nil { // known is another list of the same hash
+	if !ok || refused || known != nil { // known is then another list with the same hash
 		return b.enqueue()
 	}
 	exec, err := b.capture()
 	if err == nil {
 		if err = b.device.call(cuGraphLaunch, exec, b.stream); err != nil {
-			_ = b.device.call(cuGraphExecDestroy, exec) // the first failure counts
+			_ = b.device.call(cuGraphExecDestroy, exec) // the first failure is returned
 		}
 	}
 	if err != nil {
 		g.seen[h] = true
-		return b.enqueue() // fails too where the fault is not the graph's
+		return b.enqueue() // fails too, unless only the graph was the problem
 	}
 	if err := g.evict(b); err != nil {
 		return err
@@ -97,14 +97,14 @@ func (g *graphs) run(b *Backend) error {
 // capture makes a graph of the list.
 func (b *Backend) capture() (exec uintptr, err error) {
 	d := b.device
-	for i := range b.list.commands { // not part of a graph
+	for i := range b.list.commands { // before, because it is not part of a graph
 		if c := &b.list.commands[i]; c.op == launch {
 			if err := d.allow(c.kernel, c.shared); err != nil {
 				return 0, err
 			}
 		}
 	}
-	const threadLocal = 1 // what other threads call is no concern of the capture
+	const threadLocal = 1 // calls of other threads do not affect the capture
 	if err := d.call(cuStreamBeginCapture, d.stream, threadLocal); err != nil {
 		return 0, err
 	}
@@ -122,13 +122,13 @@ func (b *Backend) capture() (exec uintptr, err error) {
 		return 0, err
 	}
 	if e := d.call(cuGraphDestroy, made); err == nil && e != nil {
-		_ = d.call(cuGraphExecDestroy, exec) // the first failure is the one to tell
+		_ = d.call(cuGraphExecDestroy, exec) // the first failure is returned
 		err = e
 	}
 	return exec, err
 }
 
-// evict lets the graph go that was not used for longest, where there are too many.
+// evict destroys the least recently used graph if there are too many.
 func (g *graphs) evict(b *Backend) error {
 	if len(g.known) < maxGraphs {
 		return nil
@@ -145,7 +145,7 @@ func (g *graphs) evict(b *Backend) error {
 	return b.device.call(cuGraphExecDestroy, exec)
 }
 
-// clear lets all graphs go.
+// clear destroys all graphs.
 func (g *graphs) clear(b *Backend) (err error) {
 	for h, k := range g.known {
 		if e := b.device.call(cuGraphExecDestroy, k.exec); err == nil {

@@ -10,8 +10,8 @@ import (
 	"unmask/backend"
 )
 
-// The tiles of the head's first kernel. Columns are one or two times headTile, whose reductions
-// have one order.
+// These are the tiles of the head's first kernel. They have headTile columns or twice that, and
+// reduce columns in the same order.
 var headTiles = [...][]tile{
 	backend.F32: {
 		{register("unmask_head_f32_large"), 128, headTile, 256, 67584, 16384},
@@ -40,9 +40,9 @@ var (
 
 const (
 	headTile  = 128  // columns that a block reduces at a time
-	headCell  = 16   // columns that a draw computes once more
-	headRows  = 2048 // rows of a pass over the weights, which bounds the memory of parts
-	headWarps = 8    // rows of a block of the kernels that have a warp a row
+	headCell  = 16   // columns whose logits are computed again for a draw
+	headRows  = 2048 // rows of a pass over the weights; it bounds the memory of parts
+	headWarps = 8    // rows of a block, for kernels with one warp per row
 	visitSize = 32 << 20
 )
 
@@ -53,7 +53,7 @@ type heads struct {
 	visit                                       visit
 }
 
-// head is an output head as its kernels see it.
+// head is an output head in its kernels' form.
 type head struct {
 	w     *matrix
 	bias  devicePtr
@@ -67,26 +67,26 @@ func (b *Backend) headOf(h backend.Head) head {
 		(h.Outcomes + headTile - 1) / headTile}
 }
 
-// release keeps what the list's addresses belong to until here.
+// release keeps the tensors in the list's addresses alive until here.
 func (h *head) release(x *tensor.Dense) {
 	runtime.KeepAlive(h.w)
 	runtime.KeepAlive(h.h.Bias)
 	runtime.KeepAlive(x)
 }
 
-// parts are what the tiles of a pass come to, arrays [tiles, stride]; 0 where they are not wanted.
+// parts are the reductions of the tiles of a pass, arrays [tiles, stride]; 0 for those not needed.
 type parts struct {
 	top, sum, moment, dot, second, arg, cell devicePtr
 	stride                                   int
 }
 
-// wanted says which parts a reduction needs.
+// wanted lists the parts that a reduction needs.
 type wanted struct {
-	power                     float64 // of the moment and the cells
+	power                     float64 // exponent of the moment and the cells
 	moment, dot, second, cell bool
 }
 
-// pass appends the parameters that kernels have for parts.
+// pass appends the kernels' parameters for parts.
 func (p *parts) pass(c *call) *call {
 	return c.pointer(p.top).pointer(p.sum).pointer(p.moment).pointer(p.dot).pointer(p.second).
 		pointer(p.arg).pointer(p.cell).int(p.stride)
@@ -128,19 +128,19 @@ func (b *Backend) reduce(h *head, x operand, rows int, want wanted) parts {
 	return p
 }
 
-// row is where row i of x begins.
+// row returns the address of row i of x.
 func rowAt(x devicePtr, i, width int) devicePtr { return x + devicePtr(4*i*width) }
 
-// warps returns the grid of kernels that have a warp a row.
+// warps returns the grid of kernels with one warp per row.
 func warps(rows int) grid { return grid{x: (rows + headWarps - 1) / headWarps} }
 
-// statistics are arrays of results in the device's memory, 0 where they are not wanted.
+// statistics are arrays of results in device memory, 0 for those not needed.
 type statistics struct {
 	logMoment, entropy, p1, p2, logSum, arg devicePtr
 }
 
 // HeadStats computes reductions over p = softmax(logits) of each row in one pass over the weights.
-// A row without a distribution gets NaN, and Arg -1; LogSum shows why.
+// A row without a distribution gets NaN, and -1 in Arg; LogSum shows the reason.
 func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, head, s)
 	if rows == 0 {
@@ -171,7 +171,7 @@ func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *bac
 	h.release(x)
 }
 
-// fetchStats asks for the results that are wanted.
+// fetchStats requests the results that are needed.
 func (b *Backend) fetchStats(s *backend.HeadStats, r statistics, rows int) {
 	for _, a := range [...]struct {
 		dst []float64
@@ -211,8 +211,8 @@ func (b *Backend) stats(h *head, x devicePtr, rows int, beta float64, r statisti
 }
 
 // HeadSample draws an outcome of each row by inverse CDF. One pass over the weights gives the
-// weight of each cell of columns, which the cell of a row follows from; its logits are then
-// computed once more. A row without a distribution gets Token -1 and LogP NaN.
+// weight of each cell of columns, which decides the row's cell; its logits are then computed again.
+// A row without a distribution gets Token -1 and LogP NaN.
 func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *backend.HeadDraw) {
 	backend.CheckHeadSample(x, rows, head, d)
 	if rows == 0 {
@@ -260,7 +260,7 @@ func (b *Backend) sample(h *head, x devicePtr, rows int, power float64, uniform,
 	}
 }
 
-// visit hands rows to the caller of HeadVisit.
+// visit passes rows to the caller of HeadVisit.
 type visit struct {
 	first, width int
 	logits       []float32

@@ -16,16 +16,16 @@ var (
 	int8RowsKernel = register("unmask_int8_rows")
 )
 
-// tile is a kernel that computes a part of a product a block.
+// tile is a kernel in which each block computes a part of a product.
 type tile struct {
 	kernel                         *kernel
 	rows, columns, threads, shared int
-	// of a block, relative: its numbers by how well its threads are used. Estimated, not measured
+	// cost of a block, relative: its numbers divided by how well its threads are used; an estimate
 	cost int
 }
 
-// tiles of Linear, from that of most work a byte to that of most blocks. All of a precision give
-// the same bits.
+// tiles of Linear, from the one with most work per byte to the one with most blocks. All tiles of a
+// precision give the same bits.
 var linearTiles = [...][]tile{
 	backend.F32: {
 		{register("unmask_linear_f32_large"), 128, 128, 256, 33792, 16384},
@@ -46,12 +46,12 @@ var linearTiles = [...][]tile{
 	},
 }
 
-// blocks returns how many of the tile's size a product has.
+// blocks returns the number of blocks of this tile in a product.
 func (t *tile) blocks(rows, out int) int {
 	return (rows + t.rows - 1) / t.rows * ((out + t.columns - 1) / t.columns)
 }
 
-// best returns the tile that takes the least time, were every multiprocessor to work at one block
+// best returns the tile with the least time, assuming that every multiprocessor works on one block
 // at a time.
 func (b *Backend) best(tiles []tile, rows int, m *matrix) *tile {
 	var best *tile
@@ -72,10 +72,10 @@ type products struct {
 	narrow memory // rows of activations in the weights' precision
 	scale  memory // Int8: their scales
 	gated  memory // products before they are multiplied by Times
-	lt     *lt    // nil where the kernels of this package compute all
+	lt     *lt    // nil: this package's kernels compute all products
 }
 
-// workers returns all processors, for what is done on the host.
+// workers returns a pool of all processors for work on the host.
 func (p *products) workers() *parallel.Pool {
 	if p.pool == nil {
 		p.pool = parallel.New(0)
@@ -83,14 +83,14 @@ func (p *products) workers() *parallel.Pool {
 	return p.pool
 }
 
-// operand is activations as a product reads them.
+// operand is activations in the form that a product reads.
 type operand struct {
 	data, scale devicePtr
 }
 
-// round brings rows to the precision of a matrix. Rounding in a kernel of its own reads each number
-// once, where the tiles of a product read it many times: as float32 it would take twice the
-// bandwidth of the L2 cache, which bounds them.
+// round converts rows to the precision of a matrix. A separate kernel reads each number once,
+// whereas the tiles of a product read it many times: as float32 that would take twice the bandwidth
+// of the L2 cache, which limits them.
 func (b *Backend) round(x devicePtr, rows int, m *matrix) operand {
 	if m.as == backend.F32 {
 		return operand{data: x}
@@ -131,9 +131,9 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 		return
 	}
 	to, from, bias := b.address(dst), b.address(x), b.address(e.Bias)
-	// What an activation comes out of goes to another product, as a rule: this package's kernels write
-	// it as that reads it, while cuBLASLt would write float32, to be read and rounded by one more
-	// kernel.
+	// The result of an activation usually goes to another product: this package's kernels write it
+	// in the form that the product reads, whereas cuBLASLt would write float32, which another
+	// kernel would have to read and round.
 	narrow := m.as == backend.BF16 && e.Act != backend.Identity && !e.Add && b.copies.may(m.out)
 	if narrow {
 		b.linear(from, rows, m, m.out, bias, e.Act, false, 1).result(dst, rows, true).end()
@@ -153,15 +153,15 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	runtime.KeepAlive(e.Bias)
 }
 
-// linear begins act(x W^T + bias) * scale, to overwrite dst or be added to it, whose rows are pitch
-// numbers apart. The caller passes dst and its copy.
+// linear begins act(x W^T + bias) * scale, which overwrites dst or is added to it; rows of dst are
+// pitch numbers apart. The caller passes dst and its copy.
 func (b *Backend) linear(x devicePtr, rows int, m *matrix, pitch int, bias devicePtr,
 	act backend.Activation, add bool, scale float32) *call {
 	return b.tile(b.best(linearTiles[m.as], rows, m), b.round(x, rows, m), rows, m, pitch, bias, act,
 		add, scale)
 }
 
-// tile is linear with a tile and activations that are as it reads them.
+// tile is linear with a given tile and activations in the form that it reads.
 func (b *Backend) tile(t *tile, o operand, rows int, m *matrix, pitch int, bias devicePtr,
 	act backend.Activation, add bool, scale float32) *call {
 	c := b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).

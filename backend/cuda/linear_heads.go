@@ -10,31 +10,31 @@ import (
 	"unmask/backend"
 )
 
-// linearHeadsKernels are kernels of Linear, by index, with those that compute the same product and
-// take its queries, keys and values apart. Their warps have 64 columns.
+// linearHeadsKernels maps kernels of Linear, by index, to those that compute the same product and
+// split its queries, keys and values. Their warps have 64 columns.
 var linearHeadsKernels = map[int32]*kernel{
 	int32(linearTiles[backend.BF16][0].kernel.index): register("unmask_linear_heads_bf16_large"),
 	int32(linearTiles[backend.BF16][1].kernel.index): register("unmask_linear_heads_bf16_medium"),
 }
 
 const (
-	linearHeadsColumns = 64 // of a warp, which must be whole heads where there are angles
-	linearParams       = 14 // of Linear's kernels
-	linearDst          = 12 // the place of dst among them
+	linearHeadsColumns = 64 // of a warp; they must be whole heads if heads are rotated
+	linearParams       = 14 // number of parameters of Linear's kernels
+	linearDst          = 12 // index of dst among them
 )
 
-// unread are float32 numbers that a command of the list writes and nothing has read yet. The
-// product that overwrites them takes their writing away.
+// unread are float32 numbers that a command of the list writes and nothing has read yet. A product
+// that overwrites them removes that write.
 type unread struct {
 	of, end     devicePtr // 0 is none
 	rows, width int
-	param       int // where the list has the address to write to
-	flushes     int // the list that has it
+	param       int // index in the list of the address to write to
+	flushes     int // number of the list with that parameter
 }
 
-// linearHeads takes the list's last command back where that is the product of all that SplitHeads
-// is about to take apart, full passes of n rows. The caller passes where queries, keys and values
-// go, and calls endLinearHeads. It is nil where SplitHeads needs a kernel of its own.
+// linearHeads removes the list's last command if that is the product that SplitHeads is about to
+// split as a whole, for full passes of n rows. The caller passes the addresses for queries, keys
+// and values, and calls endLinearHeads. It returns nil if SplitHeads needs a kernel of its own.
 func (b *Backend) linearHeads(qkv *tensor.Dense, n, length int, h backend.Heads,
 	r *backend.Rotary) *call {
 	l := &b.list
@@ -77,8 +77,8 @@ func (c *call) endLinearHeads(qkv *tensor.Dense, rows int) {
 	b.copies.unread = u
 }
 
-// overwrite says that the next command overwrites rows of a tensor at p, and has passed all that it
-// reads.
+// overwrite records that the next command overwrites rows of a tensor at p; everything that the
+// command reads must have been passed before.
 func (b *Backend) overwrite(p devicePtr, rows, width int) {
 	u := &b.copies.unread
 	if u.of == p && p != 0 && u.flushes == b.list.flushes && u.rows <= rows && u.width == width {

@@ -30,7 +30,7 @@ func (r *run) attribute(v any, name text) any {
 	return undefined{"'" + objectName(v) + "' has no attribute '" + name.s + "', so it"}
 }
 
-// objectName returns how Jinja's errors call v.
+// objectName returns the name of v in Jinja's errors.
 func objectName(v any) string {
 	if v == nil {
 		return "None"
@@ -38,7 +38,7 @@ func objectName(v any) string {
 	return typeName(v) + " object"
 }
 
-// item returns v[key]: what Python gives, or the attribute where the key is a text.
+// item returns v[key] as Python does or, if key is a text, the attribute of that name.
 func (r *run) item(v, key any) any {
 	switch v := v.(type) {
 	case undefined:
@@ -72,7 +72,7 @@ func (r *run) item(v, key any) any {
 	return undefined{objectName(v) + " has no element " + r.repr(key).s + ", so it"}
 }
 
-// slice returns v[start:stop:step] of a list, tuple or text, undefined of anything else.
+// slice returns v[start:stop:step] of a list, tuple or text, and undefined for anything else.
 func (r *run) slice(v any, parts [3]any) any {
 	if u, ok := v.(undefined); ok {
 		u.fail()
@@ -118,7 +118,7 @@ func (r *run) slice(v any, parts [3]any) any {
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
 		out = append(out, items[i])
 		if step > n || -step > n {
-			break // the next is beyond either end
+			break // the next one is out of range
 		}
 	}
 	if isText {
@@ -141,8 +141,8 @@ func (r *run) index(v any) int64 {
 	return n
 }
 
-// method returns v's method of that name, nil where it has none. Methods of Python that are not
-// here are errors: nobody shall take them for missing keys.
+// method returns v's method of this name, nil if it has none. Python's methods that are not
+// supported are errors, so that nobody takes them for missing keys.
 func method(v any, name string) any {
 	var of map[string]func(*run, any, []any, *dict) any
 	var missing string
@@ -220,7 +220,7 @@ var dictMethods = map[string]func(*run, any, []any, *dict) any{
 	},
 }
 
-// pairs returns a list of key and value of each entry.
+// pairs returns a list of the key and the value of each entry.
 func (r *run) pairs(d *dict) *list {
 	var items []any
 	for i, k := range d.keys {
@@ -231,7 +231,7 @@ func (r *run) pairs(d *dict) *list {
 	return r.newList(items)
 }
 
-// want checks how many arguments a function has.
+// want checks the number of arguments of a function.
 func want(args []any, least, most int, name string) {
 	if len(args) < least || len(args) > most {
 		fail("%s is given %d arguments, want %d to %d", name, len(args), least, most)
@@ -320,7 +320,7 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 	},
 }
 
-// mapped changes the case of each rune by itself.
+// mapped changes the case of each rune separately.
 func (r *run) mapped(t text, change func(string) string) text {
 	b := builder{run: r}
 	for _, one := range r.runes(t) {
@@ -343,7 +343,7 @@ func stripper(name string, left, right bool) func(*run, any, []any, *dict) any {
 	}
 }
 
-// affix reports whether s has a prefix or suffix, or one of a tuple of them.
+// affix reports whether s has a prefix or suffix, or any of a tuple of them.
 func affix(args []any, name, s string, has func(string, string) bool) any {
 	want(args, 1, 1, name)
 	if l, ok := args[0].(*list); ok && l.tuple {
@@ -357,8 +357,8 @@ func affix(args []any, name, s string, has func(string, string) bool) any {
 	return has(s, wantText(args, 0, name).s)
 }
 
-// replace puts with in the place of old, at most most times (below 0: no bound). An old that is
-// empty stands before each rune and at the end.
+// replace replaces old by with, at most `most` times (below 0: any number). An empty old is found
+// before each rune and at the end.
 func (r *run) replace(t, old, with text, most int64) text {
 	b := builder{run: r}
 	if old.s == "" {

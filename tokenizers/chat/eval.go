@@ -203,7 +203,7 @@ func (r *run) binary(op string, a, b any) any {
 	return nil
 }
 
-// bounded returns a times b, at least 0 and at most just above what may be made.
+// bounded returns a times b, clipped to 0 and to just above the limit.
 func bounded(a, b int64) int {
 	if a <= 0 || b <= 0 {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"unmask/tokenizers/chat"
 )
 
-// What a user wrote stays apart from the template's own text, and so from its special tokens.
+// User input stays apart from the template's own text, and so from its special tokens.
 func ExampleTemplate_Render() {
 	t, err := chat.Parse("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% "+
 		"endfor %}", nil)

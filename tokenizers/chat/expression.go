@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// tuple reads an expression, or several with commas as a tuple.
+// tuple reads an expression, or several separated by commas as a tuple.
 func (p *parser) tuple(conditional bool) expr {
 	first := p.expression(conditional)
 	if !p.is(operator, ",") {
@@ -21,7 +21,7 @@ func (p *parser) tuple(conditional bool) expr {
 	return all
 }
 
-// expression reads one, with an inline if where conditional is set.
+// expression reads an expression, with an inline if where `conditional` is set.
 func (p *parser) expression(conditional bool) expr {
 	defer p.deeper()()
 	x := p.or()
@@ -51,7 +51,7 @@ func (p *parser) and() expr {
 	return x
 }
 
-// chained bounds how long a chain of operators is, since its value is made as deep.
+// chained bounds the length of a chain of operators, whose value is nested as deep.
 func (p *parser) chained(n int, x expr) expr {
 	if n > 50*maxDepth {
 		fail("line %d: more than %d operators in a row", p.peek().line, 50*maxDepth)

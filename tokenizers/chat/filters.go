@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// filter is what stands behind |.
+// filter is a function after |.
 type filter func(r *run, v any, args []any, named *dict) any
 
 var filters map[string]filter
 
-func init() { // after tests and itself, which some look up
+func init() { // after tests and filters, which some look up
 	filters = map[string]filter{
 		"length": filterLength, "count": filterLength, "tojson": filterJSON, "trim": filterTrim,
 		"string": func(r *run, v any, args []any, _ *dict) any { return r.str(v) },
@@ -50,7 +50,7 @@ func init() { // after tests and itself, which some look up
 	}
 }
 
-// option returns the argument at place i or of that name.
+// option returns the argument at index i or with a name.
 func option(args []any, i int, named *dict, name string) (any, bool) {
 	if i >= 0 && i < len(args) {
 		return args[i], true
@@ -58,7 +58,7 @@ func option(args []any, i int, named *dict, name string) (any, bool) {
 	return named.get(text{s: name})
 }
 
-// known refuses named arguments but these.
+// known returns an error for named arguments other than these.
 func known(named *dict, filter string, names ...string) {
 	for _, k := range named.keys {
 		if !slices.Contains(names, k.(text).s) {
@@ -156,7 +156,8 @@ func filterReplace(r *run, v any, args []any, named *dict) any {
 	return r.replace(r.str(v), r.str(old), r.str(with), most)
 }
 
-// getter reads a path such as a.b.0 of an item, as filters' attribute does.
+// getter returns a function that reads a path such as a.b.0 of an item, as the filters' attribute
+// does.
 func (r *run) getter(attribute any) func(any) any {
 	if n, _, whole, ok := number(attribute); ok && whole {
 		return func(v any) any { return r.item(v, n) }
@@ -174,7 +175,7 @@ func (r *run) getter(attribute any) func(any) any {
 	}
 }
 
-// folded is what sorting and unique tell values apart by: texts without regard to case.
+// folded is the key by which sorting and unique compare values: texts in lower case.
 func (r *run) folded(v any) any {
 	if t, ok := v.(text); ok {
 		return text{s: strings.ToLower(t.s)}
@@ -236,7 +237,8 @@ func filterMap(r *run, v any, args []any, named *dict) any {
 	return out
 }
 
-// selected keeps the items that a test holds of, or not, perhaps asked of an attribute.
+// selected keeps the items, or with an attribute their attribute, for which a test is true, or
+// false.
 func selected(r *run, v any, args []any, name string) any {
 	get := func(v any) any { return v }
 	if strings.HasSuffix(name, "attr") {
@@ -287,7 +289,7 @@ func filterSort(r *run, v any, args []any, named *dict) any {
 	return r.sorted(slices.Clone(r.items(v)), args, 1, named, 0, get)
 }
 
-// sorted sorts items by what get gives, texts without regard to case unless asked.
+// sorted sorts items by the result of get; texts ignore case unless asked otherwise.
 func (r *run) sorted(items []any, args []any, sensitive int, named *dict, reverse int,
 	get func(any) any) any {
 	fold, backwards := r.folded, false

@@ -9,7 +9,7 @@ import (
 // token is a piece of a template.
 type token struct {
 	kind kind
-	text string // of a name, operator, or the value of a string or number
+	text string // value of a name, operator, string or number
 	line int
 }
 
@@ -27,14 +27,14 @@ const (
 	eof
 )
 
-// lexer cuts a template into tokens as Jinja does with trim_blocks and lstrip_blocks: the line
-// end after a block or comment goes, and the white space before one that begins its line.
+// lexer divides a template into tokens as Jinja does with trim_blocks and lstrip_blocks: it removes
+// the line end after a block or comment, and the white space before one that begins its line.
 type lexer struct {
 	src       string
 	at        int
-	lineStart bool // what was read last ended a line
+	lineStart bool // the last text read ended a line
 	tokens    []token
-	lines     int // line ends before counted
+	lines     int // line ends counted so far
 	counted   int
 }
 
@@ -126,7 +126,7 @@ func (l *lexer) comment() {
 	l.after(sign, true)
 }
 
-// after skips what a tag's end takes with it: all white space after -, one line end after a block.
+// after removes what a tag's end removes: all white space after -, one line end after a block.
 func (l *lexer) after(sign byte, block bool) {
 	end := l.at
 	switch {
@@ -192,7 +192,7 @@ func (l *lexer) tag(end string) {
 	}
 }
 
-// word adds the first n bytes of rest, all where n is below 0.
+// word adds the first n bytes of rest, or all if n is below 0.
 func (l *lexer) word(k kind, rest string, n int) {
 	if n < 0 {
 		n = len(rest)

@@ -11,13 +11,13 @@ import (
 	"unmask/tokenizers"
 )
 
-// Files are the names that [ForModel] reads, those that are there.
+// Files are the names that [ForModel] reads if they exist.
 var Files = []string{"chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json",
 	"generation_config.json"}
 
-const maxFile = 16 << 20 // bytes of one of Files
+const maxFile = 16 << 20 // largest of Files in bytes
 
-// Model is how people talk with one model. It may be used by several goroutines at once.
+// Model is the chat format of one model. It is safe for concurrent use.
 type Model struct {
 	Template  *Template
 	Tokenizer tokenizers.Tokenizer
@@ -25,8 +25,9 @@ type Model struct {
 }
 
 // ForModel reads the chat template in a model's folder, chat_template.jinja or the field
-// chat_template of tokenizer_config.json, and what ends an answer. t is the model's tokenizer.
-// The error is fs.ErrNotExist where the model has no template: it was not made to chat.
+// chat_template of tokenizer_config.json, and the tokens that end an answer. t is the model's
+// tokenizer. The error is fs.ErrNotExist if the model has no template, because it was not trained
+// to chat.
 func ForModel(files fs.FS, t tokenizers.Tokenizer) (*Model, error) {
 	config, err := readConfig(files, "tokenizer_config.json")
 	if err != nil {
@@ -55,8 +56,8 @@ func ForModel(files fs.FS, t tokenizers.Tokenizer) (*Model, error) {
 	return m, nil
 }
 
-// New returns how to talk by a template. Answers end with its eos_token, and with the special
-// token that it puts after an assistant's message.
+// New returns the Model of a template. Answers end with its eos_token, and with the special token
+// that it puts after an assistant's message.
 func New(tmpl *Template, t tokenizers.Tokenizer) *Model {
 	m := &Model{Template: tmpl, Tokenizer: t}
 	if id, ok := t.Special(tmpl.names["eos_token"]); ok {
@@ -80,8 +81,8 @@ func (m *Model) stop(id int32) {
 	}
 }
 
-// Encode returns the ids of a conversation, up to where the answer begins. What messages say never
-// becomes a special token.
+// Encode returns the ids of a conversation, up to the start of the answer. The text of messages
+// never becomes a special token.
 func (m *Model) Encode(messages []Message, o Options) ([]int32, error) {
 	data, err := json.Marshal(messages)
 	if err != nil {
@@ -90,7 +91,7 @@ func (m *Model) Encode(messages []Message, o Options) ([]int32, error) {
 	return m.EncodeJSON(data, o)
 }
 
-// EncodeJSON is Encode of messages in JSON, which may have more fields, such as tool_calls.
+// EncodeJSON is Encode for messages in JSON, which may have more fields, such as tool_calls.
 func (m *Model) EncodeJSON(messages []byte, o Options) ([]int32, error) {
 	parts, err := m.Template.RenderJSON(messages, o)
 	if err != nil {
@@ -99,11 +100,11 @@ func (m *Model) EncodeJSON(messages []byte, o Options) ([]int32, error) {
 	return tokenizers.EncodeParts(m.Tokenizer, parts)
 }
 
-// Stops returns the tokens that end an answer, the model's end of text first where it has one.
+// Stops returns the tokens that end an answer; the model's end of text, if it has one, is first.
 func (m *Model) Stops() []int32 { return slices.Clone(m.stops) }
 
-// Answer returns ids before the first that ends an answer, and whether there was one. A model of
-// fixed length fills the rest of its answer with end of text, which nobody wants to see.
+// Answer returns ids before the first one that ends an answer, and whether there was one. A model
+// of fixed length fills the rest of its answer with end of text, which is not shown.
 func (m *Model) Answer(ids []int32) (answer []int32, ended bool) {
 	at := slices.IndexFunc(ids, func(id int32) bool { return slices.Contains(m.stops, id) })
 	if at < 0 {
@@ -137,7 +138,7 @@ func readConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
 }
 
 // readTemplate returns the template's source: a file of its own, a text in the config, or the one
-// called default of several.
+// named default among several.
 func readTemplate(files fs.FS, config map[string]json.RawMessage) (string, error) {
 	data, err := readFile(files, "chat_template.jinja")
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -164,8 +165,8 @@ func readTemplate(files fs.FS, config map[string]json.RawMessage) (string, error
 	return *source, nil
 }
 
-// tokenNames returns the texts of bos_token and the like; special_tokens_map.json has those that
-// the config leaves out.
+// tokenNames returns the texts of bos_token and similar; special_tokens_map.json has those that are
+// not in the config.
 func tokenNames(files fs.FS, config map[string]json.RawMessage) (map[string]string, error) {
 	more, err := readConfig(files, "special_tokens_map.json")
 	if err != nil {
@@ -188,7 +189,7 @@ func tokenNames(files fs.FS, config map[string]json.RawMessage) (map[string]stri
 	return names, nil
 }
 
-// idsOf reads one id or a list.
+// idsOf reads one id or a list of ids.
 func idsOf(raw json.RawMessage) []int32 {
 	var one int32
 	var several []int32

@@ -12,7 +12,7 @@ import (
 	"unmask/tokenizers"
 )
 
-// header is a template of ours in the way of Llama 3's and LLaDA's.
+// header is a template of ours, similar to those of Llama 3 and LLaDA.
 const header = `{% for m in messages %}{% if loop.first %}{{ bos_token }}{% endif %}` +
 	`<|start_header_id|>{{ m.role }}<|end_header_id|>{{ '\n\n' }}{{ m.content | trim ` +
 	`}}<|eot_id|>{% endfor %}` +
@@ -27,7 +27,7 @@ func tiny(t testing.TB, name string) tokenizers.Tokenizer {
 	return tok
 }
 
-// TestChats wants the ids of small vocabularies for conversations in LLaDA's and Dream's ways.
+// Conversations in the formats of LLaDA and Dream give the ids of small vocabularies.
 func TestChats(t *testing.T) {
 	for name, source := range map[string]string{"llada": header,
 		"dream": `{% if messages[0].role != 'system' %}` +
@@ -59,8 +59,7 @@ func TestChats(t *testing.T) {
 	}
 }
 
-// TestSpecialTokensOfUsers has no special token come from what a user wrote, and the same text
-// come back.
+// No special token comes from user input, and the same text comes back.
 func TestSpecialTokensOfUsers(t *testing.T) {
 	tok := tiny(t, "llada")
 	tmpl, err := Parse(header, map[string]string{"bos_token": "<|startoftext|>",
@@ -82,7 +81,7 @@ func TestSpecialTokensOfUsers(t *testing.T) {
 	}
 	require.Equal(t, count(plain), count(ids))
 	require.Contains(t, tok.Decode(ids), evil)
-	// Words go on across the border of template and message, as in one text.
+	// Words continue across the border of template and message, as in one text.
 	whole, err := tok.EncodeSpecial("<|startoftext|><|start_header_id|>user<|end_header_id|>\n\nhello<|eot_id|>" +
 		"<|start_header_id|>assistant<|end_header_id|>\n\n")
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 package chat
 
-// expr is an expression of a template; its value is made by run.eval.
+// expr is an expression of a template; run.eval computes its value.
 type expr any
 
 type (
@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// arguments are those of a call.
+// arguments are the arguments of a call.
 type arguments struct {
 	list  []expr
 	names []string // of named
@@ -61,7 +61,7 @@ type (
 	raw    struct{ s string }
 	branch struct {
 		tests  []expr
-		bodies [][]stmt // one more than tests where there is an else
+		bodies [][]stmt // one more than tests if there is an else
 	}
 	loop struct {
 		target     expr // variable or tupling of them
@@ -71,12 +71,12 @@ type (
 	assign struct {
 		target expr // variable, tupling, or getAttr of a namespace
 		value  expr
-		body   []stmt // of a block set, value is nil
+		body   []stmt // body of a block set, whose value is nil
 	}
 	define struct {
 		name     string
 		params   []string
-		defaults []expr // of the last ones
+		defaults []expr // for the last parameters
 		body     []stmt
 	}
 	jump struct{ name string } // break or continue

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// family is one file of cases: a template, and what Jinja 3.1.6 makes of conversations.
+// family is one file of cases: a template, and what Jinja 3.1.6 renders for conversations.
 type family struct {
 	Template string
 	BOS      string `json:"bos_token"`
@@ -26,7 +26,7 @@ type family struct {
 	}
 }
 
-// check renders every case; an error is as good as another.
+// check renders every case; any error counts as one.
 func (f *family) check(t *testing.T) (rendered, failed int) {
 	tmpl, err := Parse(f.Template, map[string]string{"bos_token": f.BOS, "eos_token": f.EOS})
 	require.NoError(t, err)
@@ -57,8 +57,8 @@ func (f *family) check(t *testing.T) (rendered, failed int) {
 	return rendered, failed
 }
 
-// TestPublished renders the published templates where they are beside the repository: they are
-// their makers'.
+// The published templates are rendered if they are beside the repository, where they are not
+// included because they belong to their authors.
 func TestPublished(t *testing.T) {
 	files, err := filepath.Glob("../../../shared/parity/packs/chat-templates/*.json")
 	require.NoError(t, err)

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Limits of a template and of one rendering; what exceeds one ends in an error.
+// Limits of a template and of one rendering; exceeding one is an error.
 const (
 	MaxSource = 1 << 20 // bytes of a template
 	maxDepth  = 100     // of nested brackets, statements, values and calls
 	maxSteps  = 2_000_000
-	maxMade   = 64 << 20 // bytes that are made, whether they are written or not
-	maxRange  = 100_000  // as Jinja's sandbox has it
+	maxMade   = 64 << 20 // most bytes that a rendering may make, written or not
+	maxRange  = 100_000  // as in Jinja's sandbox
 )
 
 type parser struct {
@@ -54,7 +54,7 @@ func (p *parser) wantName() string {
 	return t.text
 }
 
-// deeper counts nesting until the function that it returns is called.
+// deeper adds one level of nesting until the function that it returns is called.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > maxDepth {
 		fail("line %d: nested deeper than %d", p.peek().line, maxDepth)
@@ -62,7 +62,8 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// body reads statements up to a tag named in ends, whose name it returns; the tag's rest is left.
+// body reads statements up to a tag named in ends and returns that name; the rest of the tag is
+// left.
 func (p *parser) body(ends ...string) ([]stmt, string) {
 	defer p.deeper()()
 	var list []stmt
@@ -162,7 +163,7 @@ func (p *parser) loop() stmt {
 	return l
 }
 
-// targets reads the names that a loop or set fills.
+// targets reads the names that a loop or set assigns.
 func (p *parser) targets() expr {
 	if p.skip(operator, "(") {
 		t := p.targets()

@@ -82,7 +82,8 @@ func (r *run) writeRepr(b *builder, v any) {
 	}
 }
 
-// writeQuoted writes Python's repr of a text: in single quotes unless only those are in it.
+// writeQuoted writes Python's repr of a text: in single quotes unless it has these and no double
+// ones.
 func (r *run) writeQuoted(b *builder, t text) {
 	quote := "'"
 	if strings.Contains(t.s, "'") && !strings.Contains(t.s, `"`) {
@@ -123,7 +124,7 @@ func quoteRune(c rune, quote string) string {
 	return hex(`\U`, 8)
 }
 
-// pythonFloat writes v as Python's repr does: the shortest digits that read back the same.
+// pythonFloat returns v as Python's repr does: the fewest digits that read back the same.
 func pythonFloat(v float64) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -225,7 +226,7 @@ func jsonFloat(v float64) string {
 
 func (r *run) writeJSONText(b *builder, t text, ascii bool) {
 	b.put(`"`, false)
-	start := 0 // of what needs no escape
+	start := 0 // start of the text that needs no escape
 	flush := func(end int) {
 		if start < end {
 			b.add(t.slice(start, end))
@@ -271,7 +272,7 @@ func jsonEscape(c rune) string {
 	return hex(c)
 }
 
-// fromJSON reads a value of the conversation; all its texts, keys too, are said.
+// fromJSON reads a value of the conversation; all its texts, also keys, count as user input.
 func fromJSON(data []byte) (v any, err error) {
 	defer recovered(&err)
 	d := json.NewDecoder(strings.NewReader(string(data)))
@@ -335,7 +336,7 @@ func closeJSON(d *json.Decoder) {
 	}
 }
 
-// recovered turns a failure into an error; any other panic goes on.
+// recovered turns a failure into an error; other panics continue.
 func recovered(err *error) {
 	switch v := recover().(type) {
 	case nil:

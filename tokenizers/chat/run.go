@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// run is one rendering, with what it has used of its limits.
+// run is one rendering, with its use of the limits.
 type run struct {
 	steps, bytes, depth int
 	now                 func() time.Time
@@ -19,7 +19,7 @@ func (r *run) step(n int) {
 	}
 }
 
-// made counts n bytes that were made, and what making them takes.
+// made counts n bytes that were made, and the work for them.
 func (r *run) made(n int) {
 	if n < 0 || n > maxMade || r.bytes+n > maxMade {
 		fail("makes more than %d bytes", maxMade)
@@ -28,7 +28,7 @@ func (r *run) made(n int) {
 	r.step(n / 64)
 }
 
-// deeper counts nesting until the function that it returns is called.
+// deeper adds one level of nesting until the function that it returns is called.
 func (r *run) deeper() func() {
 	r.enter()
 	return r.leave
@@ -43,7 +43,7 @@ func (r *run) enter() {
 
 func (r *run) leave() { r.depth-- }
 
-// scope holds the names of a template, macro or turn of a loop.
+// scope holds the names of a template, a macro or an iteration of a loop.
 type scope struct {
 	names map[string]any
 	outer *scope
@@ -60,13 +60,13 @@ func (s *scope) get(name string) any {
 	return undefined{"'" + name + "'"}
 }
 
-// jumps are what exec ends with besides the end of its statements.
+// jumps are the ways in which exec can end besides the end of its statements.
 const (
 	broke     = "break"
 	continued = "continue"
 )
 
-// exec runs statements and returns the jump that ended them, "" for none.
+// exec runs statements and returns the jump that ended them, "" if none did.
 func (r *run) exec(list []stmt, s *scope, out *builder) string {
 	for _, one := range list {
 		r.enter()
@@ -166,11 +166,11 @@ func (r *run) loop(l loop, s *scope, out *builder) string {
 	return ""
 }
 
-// turn is the value of loop in the turn of items[i].
+// turn is the variable loop in the iteration of items[i].
 type turn struct {
 	items   []any
 	i       int
-	changed *any // what loop.changed saw last
+	changed *any // last value that loop.changed was given
 }
 
 func (t *turn) field(name string) any {
@@ -220,7 +220,7 @@ func (t *turn) field(name string) any {
 	return undefined{"'loop object' has no attribute '" + name + "', so it"}
 }
 
-// macro returns the function that runs m where it was defined.
+// macro returns the function that runs m in the scope of its definition.
 func (r *run) macro(m define, s *scope) *function {
 	return &function{m.name, func(r *run, args []any, named *dict) any {
 		if len(args) > len(m.params) {
@@ -286,7 +286,7 @@ func globals() map[string]any {
 	}
 }
 
-// dict makes what dict(...) does: of another one, or of pairs, and of names.
+// dict returns the result of dict(...): from another dict or pairs, and from names.
 func (r *run) dict(args []any, named *dict) *dict {
 	d := newDict()
 	if len(args) > 1 {
@@ -346,7 +346,7 @@ func callRange(r *run, args []any, named *dict) any {
 	return r.newList(items)
 }
 
-// strftime writes now as C's does for the letters that templates use.
+// strftime formats now as C does, for the letters that templates use.
 func strftime(now time.Time, format string) string {
 	layouts := map[byte]string{
 		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06",
@@ -361,7 +361,7 @@ func strftime(now time.Time, format string) string {
 			continue
 		}
 		i++
-		pad := format[i] == '-' && i+1 < len(format) // as glibc: no zero in front
+		pad := format[i] == '-' && i+1 < len(format) // as in glibc: no leading zero
 		if pad {
 			i++
 		}

@@ -1,12 +1,12 @@
-// Package chat turns messages into the tokens that a model was trained to answer: by the chat
-// template that the model brings, in the part of the Jinja language that such templates use.
+// Package chat turns messages into the tokens of a model's chat format. It uses the chat template
+// that the model brings, in the part of the Jinja language that such templates need.
 //
-// The evaluator is our own because a template is a program of strangers: here it can neither read
-// files nor run without end, nest without end, or make more than 64 MB (see the limits beside
-// [MaxSource]); and because what a user wrote must never become a special token, whatever a
-// template does with it, so every string remembers which of its bytes came from the conversation.
-// What it gives is what Jinja 3.1 gives with trim_blocks and lstrip_blocks, as Hugging Face's
-// transformers sets it; what it does not know it refuses by name.
+// The evaluator is our own for two reasons. A template is a program by strangers: here it cannot
+// read files, run or nest without end, or make more than 64 MB (see the limits beside [MaxSource]).
+// And user input must never become a special token, whatever a template does with it, so every
+// string records which of its bytes came from the conversation. Results equal those of Jinja 3.1
+// with trim_blocks and lstrip_blocks, as Hugging Face's transformers sets them; unsupported
+// features are errors that name them.
 package chat
 
 import (
@@ -20,11 +20,12 @@ import (
 
 // Message is one turn of a conversation.
 type Message struct {
-	Role    string `json:"role"` // system, user or assistant; other roles as a template knows them
+	// system, user or assistant; other roles if the template knows them
+	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// Ask returns the messages of a question as JSON; system, which may be "", comes first.
+// Ask returns the messages of a question as JSON; system, which may be "", is the first one.
 func Ask(system, question string) ([]byte, error) {
 	list := []Message{{Role: "user", Content: question}}
 	if system != "" {
@@ -33,22 +34,23 @@ func Ask(system, question string) ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// Template renders conversations. It may be used by several goroutines at once.
+// Template renders conversations. It is safe for concurrent use.
 type Template struct {
 	body  []stmt
-	names map[string]string // bos_token and the like
+	names map[string]string // bos_token and similar
 }
 
-// Options choose what a rendering is for. The zero value asks for the assistant's next message.
+// Options say what a rendering is for. The zero value asks for the assistant's next message.
 type Options struct {
-	Answered  bool           // the conversation ends with what there is: no header for an answer
-	Tools     []byte         // JSON, an array of what the model may call; nil for none
+	Answered bool // the conversation is complete: no header for an answer
+	// JSON, an array of the functions that the model may call; nil for none
+	Tools     []byte
 	Variables map[string]any // for the template, such as enable_thinking: bool, string, int or nil
-	Now       time.Time      // what strftime_now sees; zero: the time of the call
+	Now       time.Time      // time for strftime_now; zero: the time of the call
 }
 
-// Parse reads a template. tokens are the texts of special tokens by their names in a template, such
-// as bos_token.
+// Parse parses a template. tokens are the texts of special tokens by their names in a template,
+// such as bos_token.
 func Parse(source string, tokens map[string]string) (t *Template, err error) {
 	defer recovered(&err)
 	if len(source) > MaxSource {
@@ -59,8 +61,8 @@ func Parse(source string, tokens map[string]string) (t *Template, err error) {
 	return &Template{body, tokens}, nil
 }
 
-// Render returns the text of messages, in parts: those that are not Special are the conversation's
-// own. An error is the template's, such as roles that it does not take, or a limit that it meets.
+// Render returns the text of messages, in parts; parts that are not Special come from the
+// conversation. An error is the template's own, such as one for an unknown role, or about a limit.
 func (t *Template) Render(messages []Message, o Options) ([]tokenizers.Part, error) {
 	data, err := json.Marshal(messages)
 	if err != nil {
@@ -69,7 +71,7 @@ func (t *Template) Render(messages []Message, o Options) ([]tokenizers.Part, err
 	return t.RenderJSON(data, o)
 }
 
-// RenderJSON is Render of messages in JSON, which may have more fields, such as tool_calls.
+// RenderJSON is Render for messages in JSON, which may have more fields, such as tool_calls.
 func (t *Template) RenderJSON(messages []byte, o Options) (parts []tokenizers.Part, err error) {
 	out, err := t.render(messages, o)
 	return out.parts(), err

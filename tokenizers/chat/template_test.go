@@ -13,8 +13,7 @@ import (
 	"unmask/tokenizers"
 )
 
-// TestJinja wants what Jinja 3.1.6 makes of templates of ours (testdata/make.py): its text, or
-// some error where it has one.
+// Templates of ours (testdata/make.py) give the text of Jinja 3.1.6, or an error if it gives one.
 func TestJinja(t *testing.T) {
 	data, err := os.ReadFile("testdata/cases.json")
 	require.NoError(t, err)
@@ -42,7 +41,7 @@ func TestJinja(t *testing.T) {
 	}
 }
 
-// TestLimits has templates that would run, nest or grow without end end in one line.
+// Templates that would run, nest or grow without end give a one-line error.
 func TestLimits(t *testing.T) {
 	for name, source := range map[string]string{
 		"endless": `{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% ` +
@@ -105,8 +104,8 @@ func mustParse(t require.TestingT, source string) *Template {
 	return tmpl
 }
 
-// TestUserTextStaysText has everything that came from the conversation, and nothing else, in parts
-// that are not Special, whatever a template does with it.
+// Everything from the conversation, and nothing else, is in parts that are not Special, whatever a
+// template does with it.
 func TestUserTextStaysText(t *testing.T) {
 	var templates []*Template
 	for _, source := range []string{
@@ -127,7 +126,7 @@ func TestUserTextStaysText(t *testing.T) {
 		templates = append(templates, mustParse(t, source))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		// Private-use runes stand for what a user wrote; templates have none.
+		// Private-use runes stand for user input; templates do not have them.
 		content := rapid.StringOf(rapid.SampledFrom([]rune("\ue000\ue001\ue002")))
 		messages := []Message{{"\ue003", content.Draw(t, "first")},
 			{"\ue003", content.Draw(t, "second")}}

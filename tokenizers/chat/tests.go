@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// test is what stands behind is.
+// test is a function after is.
 type test func(r *run, v any, args []any) bool
 
 var tests = map[string]test{

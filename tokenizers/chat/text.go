@@ -7,16 +7,16 @@ import (
 	"unmask/tokenizers"
 )
 
-// text is a string that remembers which of its bytes came from the conversation, so that they
-// never become special tokens, whatever a template does with them.
+// text is a string that records which of its bytes came from the conversation, so that these never
+// become special tokens, whatever a template does with them.
 type text struct {
 	s    string
-	user []span // byte ranges from the conversation, in order, apart from each other
+	user []span // byte ranges from the conversation, ordered and disjoint
 }
 
 type span struct{ start, end int }
 
-// said returns text of the conversation.
+// said returns a text from the conversation.
 func said(s string) text {
 	if s == "" {
 		return text{}
@@ -39,7 +39,7 @@ func (t text) slice(i, j int) text {
 func (r *run) runes(t text) []text {
 	r.made(48 * len(t.s))
 	out := make([]text, 0, utf8.RuneCountInString(t.s))
-	at := 0 // the first range that may hold the rune
+	at := 0 // the first range that may contain the rune
 	for i := 0; i < len(t.s); {
 		_, size := utf8.DecodeRuneInString(t.s[i:])
 		for at < len(t.user) && t.user[at].end <= i {
@@ -55,7 +55,7 @@ func (r *run) runes(t text) []text {
 	return out
 }
 
-// parts cuts t where the conversation's text begins and ends.
+// parts divides t at the borders of the conversation's text.
 func (t text) parts() []tokenizers.Part {
 	var out []tokenizers.Part
 	put := func(start, end int, special bool) {
@@ -73,7 +73,7 @@ func (t text) parts() []tokenizers.Part {
 	return out
 }
 
-// builder puts texts one after another. It counts the bytes against the limit of a rendering.
+// builder concatenates texts. It counts bytes against the limit of a rendering.
 type builder struct {
 	s    strings.Builder
 	user []span
@@ -89,7 +89,7 @@ func (b *builder) add(t text) {
 	}
 }
 
-// put adds s, which is a template's own or, where user is set, the conversation's.
+// put adds s, which is from the template or, if user is set, from the conversation.
 func (b *builder) put(s string, user bool) {
 	b.run.made(len(s))
 	at := b.s.Len()
@@ -122,7 +122,7 @@ func (r *run) join(sep text, texts []text) text {
 	return b.text()
 }
 
-// split cuts t at every sep, at most most times from the left (below 0: no bound).
+// split divides t at every sep, at most `most` times from the left (below 0: any number).
 func (t text) split(sep string, most int) []text {
 	var out []text
 	at := 0
@@ -138,7 +138,7 @@ func (t text) split(sep string, most int) []text {
 	return append(out, t.slice(at, len(t.s)))
 }
 
-// fields cuts t at runs of white space, which it drops, at most most times (below 0: no bound).
+// fields divides t at runs of white space, at most `most` times (below 0: any number).
 func (t text) fields(most int) []text {
 	var out []text
 	t = t.strip(isSpace, true, false)
@@ -154,7 +154,7 @@ func (t text) fields(most int) []text {
 	return out
 }
 
-// strip takes runes that are in from the ends.
+// strip removes runes in a set from both ends.
 func (t text) strip(in func(rune) bool, left, right bool) text {
 	start, end := 0, len(t.s)
 	if left {

@@ -8,13 +8,14 @@ import (
 // Values of a template are nil (None), bool, int64, float64, bigInt, text, *list, *dict,
 // *namespace, *turn (the variable loop), *function and undefined.
 
-// undefined is what a name or key that is not there gives; most uses of it are errors.
+// undefined is the value of an unknown name or key; most uses of it are errors.
 type undefined struct{ what string }
 
 // bigInt is a whole number of the conversation beyond 64 bits, which can only be written.
 type bigInt string
 
-// list is a list, a tuple, or what filters such as map give, which has no length and is read once.
+// list is a list, a tuple, or the result of filters such as map, which has no length and can be
+// read once.
 type list struct {
 	items []any
 	tuple bool
@@ -30,7 +31,7 @@ type dict struct {
 
 func newDict() *dict { return &dict{at: map[any]int{}} }
 
-// plain returns what a key is found by: equal keys give equal ones.
+// plain returns the map key for a key; equal keys give equal ones.
 func plain(key any) any {
 	switch k := key.(type) {
 	case text:
@@ -75,10 +76,10 @@ func (d *dict) set(key, value any) {
 	d.values = append(d.values, value)
 }
 
-// namespace holds what a template sets in loops.
+// namespace holds values that a template sets in loops.
 type namespace struct{ fields *dict }
 
-// function is what a template can call.
+// function is a function that a template can call.
 type function struct {
 	name string
 	call func(r *run, args []any, named *dict) any
