@@ -11,8 +11,8 @@ import (
 	"unmask/internal/quant"
 )
 
-// Allocations tests that no kernel of a step allocates on Go's heap once it has run. It is for
-// devices that claim so.
+// Allocations checks that no kernel of a step allocates on Go's heap once it has run, for devices
+// that promise this.
 func Allocations(t *testing.T, open func() backend.Backend) {
 	s := &suite{T: t, dev: open(), ref: plain.New(), rand: rand.New(rand.NewPCG(1, 2))}
 	const rows, width, batch, length = 12, 64, 3, 20
@@ -70,7 +70,7 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 		b.Conv(y, x, shape, w, backend.ConvInput{SiLU: true}, backend.Epilogue{Bias: vector})
 	}
 	for kernel, call := range calls {
-		for range 3 { // a device may prepare for what it has seen before
+		for range 3 { // a device may prepare for calls that it has seen before
 			call()
 		}
 		require.Zero(t, testing.AllocsPerRun(5, call), "allocations of %s", kernel)

@@ -34,7 +34,7 @@ func splitHeads(s *suite) {
 	}
 }
 
-// attentionShapes are of different tiles: few and many rows, keys beside powers of two.
+// attentionShapes need different tiles: few and many rows, and numbers of keys near powers of two.
 var attentionShapes = []struct {
 	h      backend.Heads
 	length int
@@ -60,7 +60,7 @@ var attentionShapes = []struct {
 			{Seq: 1, Row: 12, Rows: 40, Pos: 120}}},
 	{backend.Heads{Heads: 2, HeadDim: 8, Keys: 12, Causal: true}, 40,
 		[]backend.Segment{{Rows: 1, Pos: 30}}},
-	// Key heads for several query heads, and rows that see to the end of their block.
+	// Key heads shared by several query heads, and rows that attend to the end of their block.
 	{backend.Heads{Heads: 6, KV: 2, HeadDim: 16, Keys: 40}, 41,
 		[]backend.Segment{{Seq: 1, Rows: 21}, {Seq: 2, Row: 21, Rows: 1}}},
 	{backend.Heads{Heads: 7, KV: 1, HeadDim: 64, Keys: 90, Causal: true, Block: 32}, 100,
@@ -75,7 +75,7 @@ var attentionShapes = []struct {
 
 func attention(s *suite) {
 	for _, c := range attentionShapes {
-		for _, sharp := range []float32{1, 8} { // 8: the softmax is nearly a maximum
+		for _, sharp := range []float32{1, 8} { // with 8 the softmax is nearly a maximum
 			s.attention(c.h, c.length, c.segs, func(i int) float32 { return sharp * s.normal(i) }, sharp)
 			h := c.h
 			h.BF16 = true
@@ -85,7 +85,7 @@ func attention(s *suite) {
 	}
 }
 
-// coarse returns a bfloat16.
+// coarse rounds to bfloat16.
 func coarse(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ 0xffff) }
 
 func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment,
@@ -96,7 +96,7 @@ func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment,
 	}
 	q := s.fill(query, rows+2, width)
 	dst := s.blank(rows+2, width)
-	// Keys and values that are not attended are NaN: none may leak.
+	// Keys and values outside the attention are NaN, so that none can leak.
 	used := func(i int) float32 {
 		switch v := s.normal(i); {
 		case i/h.HeadDim%length >= h.Keys:
@@ -111,15 +111,16 @@ func (s *suite) attention(h backend.Heads, length int, segs []backend.Segment,
 	v := s.fill(used, batch, h.KVHeads(), length, h.HeadDim)
 	s.dev.Attention(dst.dev, q.dev, k.dev, v.dev, segs, h)
 	s.ref.Attention(dst.ref, q.ref, k.ref, v.ref, segs, h)
-	// Logits have error sharp*sqrt(headDim)*eps or so, which softmax passes on.
+	// Logits have errors of about sharp*sqrt(headDim)*eps, which softmax passes on.
 	tolerance := 16 * eps * (4 + float64(sharp)*math.Sqrt(float64(h.HeadDim))) * top(v.want())
-	if h.BF16 { // its factors are bfloat16 already, all but the weights
+	if h.BF16 { // all factors except the weights are already bfloat16
 		tolerance += math.Exp2(-8) * top(v.want())
 	}
 	dst.near(name("%+v %v", h, segs), func(int) float64 { return tolerance })
 }
 
-// attentionAlone: a row has the same bits alone, in a part of its segment and in a batch.
+// attentionAlone checks that a row has the same bits alone, in a part of its segment and in a
+// batch.
 func attentionAlone(s *suite) {
 	for _, h := range []backend.Heads{{Heads: 3, HeadDim: 64, Keys: 100},
 		{Heads: 2, HeadDim: 48, Keys: 257}, {Heads: 2, HeadDim: 20, Keys: 77, Causal: true},

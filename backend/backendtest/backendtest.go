@@ -1,14 +1,13 @@
-// Package backendtest runs every kernel of a device against the reference device
-// (package plain), so a new device is done when Run passes:
+// Package backendtest compares every kernel of a device with the reference device (package plain).
+// A new device is complete when Run passes:
 //
 //	func TestDevice(t *testing.T) {
 //		backendtest.Run(t, func() backend.Backend { return mine.New() })
 //	}
 //
-// Shapes are odd on purpose: one row, one column, sizes beside and beyond any tile, ragged
-// segments. Rows that a call does not mean hold NaN before it and must after it.
-// Tolerances follow from the norms of the factors and the float32 epsilon. A row must have
-// the same bits alone and in any batch.
+// Shapes are odd on purpose: one row, one column, sizes near and beyond any tile, ragged segments.
+// Rows outside a call hold NaN before it, and must after it. Tolerances are derived from the norms
+// of the factors and the float32 epsilon. A row must have the same bits alone and in any batch.
 package backendtest
 
 import (
@@ -59,7 +58,7 @@ type suite struct {
 	rand     *rand.Rand
 }
 
-// twin is a tensor that lives on both devices.
+// twin is a tensor on both devices.
 type twin struct {
 	s        *suite
 	dev, ref *tensor.Dense
@@ -81,7 +80,7 @@ func (s *suite) normal(int) float32 { return float32(s.rand.NormFloat64()) }
 // random returns a tensor of normal deviates.
 func (s *suite) random(shape ...int) twin { return s.fill(s.normal, shape...) }
 
-// rows returns a matrix of random rows, and two of NaN after them.
+// rows returns a matrix of random rows followed by two of NaN.
 func (s *suite) rows(rows, width int) twin {
 	return s.fill(func(i int) float32 {
 		if i >= rows*width {
@@ -101,7 +100,7 @@ func (t twin) write(data []float32) {
 	t.s.ref.Write(t.ref, 0, data)
 }
 
-// got is what the device holds, want what the reference device does.
+// got returns the device's values, want those of the reference.
 func (t twin) got() []float32 {
 	x := make([]float32, t.dev.DataSize())
 	t.s.dev.Read(x, t.dev, 0)
@@ -116,7 +115,7 @@ func (t twin) row(i int) []float32 {
 	return t.want()[i*w : (i+1)*w]
 }
 
-// near compares all values, those no kernel may touch included; NaN equals NaN.
+// near compares all values, including those that no kernel may change; NaN equals NaN.
 func (t twin) near(what string, tolerance func(i int) float64) {
 	t.s.Helper()
 	near(t.s.T, what, t.got(), t.want(), tolerance)
@@ -158,7 +157,7 @@ func norm(x []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// top returns the largest magnitude, of those that are numbers.
+// top returns the largest magnitude, ignoring NaN.
 func top(x []float32) float64 {
 	var m float64
 	for _, v := range x {
@@ -194,7 +193,7 @@ func engine(s *suite) {
 	s.dev.Read(got, product.(*tensor.Dense), 0)
 	near(s, "MatMul", got, want.Data().([]float32), func(int) float64 { return 64 * eps * 7 })
 	if !s.dev.AllocAccessible() {
-		return // gorgonia's other operations need memory that Go can reach
+		return // its other operations need memory that Go can access
 	}
 	sum, err := tensor.Add(a.dev, a.dev)
 	require.NoError(s, err)
@@ -203,7 +202,7 @@ func engine(s *suite) {
 	}
 }
 
-// misuse checks that shapes that do not fit panic and name the kernel.
+// misuse checks that shapes that do not fit panic with the kernel's name.
 func misuse(s *suite) {
 	x, y := s.dev.New(4, 8), s.dev.New(4, 9)
 	w := s.dev.Pack(8, 8, backend.F32, func(int, []float32) {})

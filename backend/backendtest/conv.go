@@ -43,7 +43,7 @@ func conv(s *suite) {
 				backend.Epilogue{Bias: bias.dev, Act: act, Add: i%2 == 1})
 			s.ref.Conv(dst.ref, x.ref, c, w.ref, ref,
 				backend.Epilogue{Bias: bias.ref, Act: act, Add: i%2 == 1})
-			bound := 0.0 // of any window: its norm is at most sqrt(taps) times the largest pixel's
+			bound := 0.0 // for any window: its norm is at most sqrt(taps) times the largest pixel's
 			window := make([]float32, c.KH*c.KW*c.In)
 			for i := range window {
 				window[i] = float32(2 + top(x.want())*5)
@@ -51,7 +51,8 @@ func conv(s *suite) {
 			for o := range c.Out {
 				bound = max(bound, w.error(o, window))
 			}
-			if as == backend.BF16 { // an input beside a rounding boundary may go to the other side
+			// an input near a rounding boundary may be rounded to the other side
+			if as == backend.BF16 {
 				bound += math.Exp2(-8) * 20 * top(w.w)
 			}
 			dst.near(name("%v %+v", as, c),
@@ -60,7 +61,7 @@ func conv(s *suite) {
 	}
 }
 
-// convAlone: an image has the same bits alone and in a batch.
+// convAlone checks that an image has the same bits alone and in a batch.
 func convAlone(s *suite) {
 	c := backend.ConvShape{Batch: 5, Height: 9, Width: 11, In: 12, Out: 20, KH: 3, KW: 3, PadH: 1,
 		PadW: 1}

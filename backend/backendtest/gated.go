@@ -45,7 +45,8 @@ func normHeads(s *suite) {
 	}
 }
 
-// splitGrouped: key heads for several query heads each, and heads of which the first numbers turn.
+// splitGrouped tests key heads shared by several query heads, and heads with only some numbers
+// rotated.
 func splitGrouped(s *suite) {
 	for _, c := range []struct {
 		h    backend.Heads
@@ -75,7 +76,7 @@ func splitGrouped(s *suite) {
 	}
 }
 
-// gated: a product times other numbers, which may lie where it goes.
+// gated tests a product times other numbers, which may be in the product's place.
 func gated(s *suite) {
 	for i, shape := range linearShapes {
 		for _, as := range precisions {
@@ -104,7 +105,7 @@ func gated(s *suite) {
 	}
 }
 
-// gatedAlone: a row of a gated product has the same bits alone and among others.
+// gatedAlone checks that a row of a gated product has the same bits alone and among others.
 func gatedAlone(s *suite) {
 	for _, as := range precisions {
 		const rows, in, out = 70, 96, 50
@@ -122,7 +123,7 @@ func gatedAlone(s *suite) {
 	}
 }
 
-// addScaled: rows times numbers are added, each rounded once.
+// addScaled tests that scaled rows are added with one rounding each.
 func addScaled(s *suite) {
 	at, scale := []int32{4, 0, 0, 8, 3}, []float32{1, -2, 0, 0.3, 4}
 	for _, width := range append([]int{300, 1024}, widths...) {

@@ -9,7 +9,7 @@ import (
 	"unmask/backend"
 )
 
-// head is an output head on both devices with the reference's logits for its rows.
+// head is an output head on both devices, with the reference's logits for its rows.
 type head struct {
 	dev, ref backend.Head
 	x        twin
@@ -24,7 +24,7 @@ var headShapes = [][4]int{
 	{35, 16, 97, 96}, {5, 64, 3000, 2999}, {130, 8, 200, 150},
 }
 
-// head makes a head; about a tenth of the outcomes is forbidden, never the first.
+// head returns a head; about a tenth of the outcomes is forbidden, but never the first.
 func (s *suite) head(shape [4]int, as backend.Precision, scale float32, forbid bool) *head {
 	rows, in, out, classes := shape[0], shape[1], shape[2], shape[3]
 	h := &head{x: s.rows(rows, in), rows: rows}
@@ -32,7 +32,7 @@ func (s *suite) head(shape [4]int, as backend.Precision, scale float32, forbid b
 	bias := s.fill(func(i int) float32 {
 		switch {
 		case i >= classes:
-			return float32(math.Inf(1)) // takes part in nothing
+			return float32(math.Inf(1)) // ignored by all reductions
 		case forbid && i > 0 && s.rand.IntN(10) == 0:
 			return float32(math.Inf(-1))
 		}
@@ -64,20 +64,20 @@ func (s *suite) heads(test func(h *head, what string)) {
 	}
 }
 
-// newStats asks for everything.
+// newStats requests everything.
 func newStats(rows int, beta float64) *backend.HeadStats {
 	f := func() []float64 { return make([]float64, rows) }
 	return &backend.HeadStats{Beta: beta, LogMoment: f(), Entropy: f(), P1: f(), P2: f(),
 		Arg: make([]int32, rows), LogSum: f()}
 }
 
-// compareStats holds the device's reductions against the reference's, given the logits' errors.
+// compareStats compares the device's reductions with the reference's, given the logits' errors.
 func (h *head) compareStats(s *suite, what string, beta float64) {
 	s.Helper()
 	got, want := newStats(h.rows, beta), newStats(h.rows, beta)
 	s.dev.HeadStats(h.x.dev, h.rows, h.dev, got)
 	s.ref.HeadStats(h.x.ref, h.rows, h.ref, want)
-	const sum = 64 * eps // of the exponentials and their sums
+	const sum = 64 * eps // for the exponentials and their sums
 	for i := range h.rows {
 		e := h.error[i]
 		require.InDelta(s, want.LogSum[i], got.LogSum[i], e+sum+eps*math.Abs(want.LogSum[i]),
@@ -93,7 +93,7 @@ func (h *head) compareStats(s *suite, what string, beta float64) {
 		top, arg := h.logits[i][want.Arg[i]], h.logits[i][got.Arg[i]]
 		require.GreaterOrEqual(s, arg, top-2*e, "%s: argmax of row %d", what, i)
 	}
-	// Each alone gives what it gives with the others.
+	// Each reduction alone equals that computed with the others.
 	for _, one := range []struct {
 		name string
 		ask  backend.HeadStats
@@ -127,7 +127,8 @@ func headStats(s *suite) {
 	})
 }
 
-// compareSample checks that each token's share of the cumulative distribution holds the uniform.
+// compareSample checks that each token's interval of the cumulative distribution contains its
+// uniform number.
 func (h *head) compareSample(s *suite, what string, power float64, uniform []float64) {
 	s.Helper()
 	d := &backend.HeadDraw{Power: power, Uniform: uniform, Token: make([]int32, h.rows),
@@ -199,7 +200,7 @@ func headVisit(s *suite) {
 	})
 }
 
-// visit collects the rows of both devices; each must come once.
+// visit collects the rows of both devices; each must be visited once.
 func (h *head) visit(s *suite, b backend.Backend, x twin, rows int) (got, want [][]float32) {
 	got, want = make([][]float32, rows), make([][]float32, rows)
 	var mu sync.Mutex
@@ -215,7 +216,7 @@ func (h *head) visit(s *suite, b backend.Backend, x twin, rows int) (got, want [
 	return got, want
 }
 
-// headAlone: a row has the same bits alone and among others.
+// headAlone checks that a row has the same bits alone and among others.
 func headAlone(s *suite) {
 	for _, as := range precisions {
 		h := s.head([4]int{75, 40, 1500, 1490}, as, 1.5, true)
@@ -255,7 +256,8 @@ func headAlone(s *suite) {
 	}
 }
 
-// headExtremes: large exponents and logits do not overflow, and impossible outcomes stay so.
+// headExtremes checks that large exponents and logits do not overflow, and that impossible outcomes
+// stay impossible.
 func headExtremes(s *suite) {
 	for _, scale := range []float32{1, 100} {
 		h := s.head([4]int{6, 16, 300, 299}, backend.F32, scale, true)
@@ -265,7 +267,7 @@ func headExtremes(s *suite) {
 			h.compareSample(s, name("scale %v power %v", scale, beta), beta, u)
 		}
 	}
-	// One outcome is possible, the first or the last.
+	// Only one outcome is possible, the first or the last.
 	for _, only := range []int{0, 100, 298} {
 		h := s.head([4]int{5, 16, 300, 299}, backend.F32, 1, false)
 		h.bias(s, func(i int) float32 {
@@ -295,7 +297,8 @@ func (h *head) bias(s *suite, f func(i int) float32) {
 	h.dev.Bias, h.ref.Bias = b.dev, b.ref
 }
 
-// headUndefined: a row without a distribution shows in LogSum and LogP, and its token is -1.
+// headUndefined checks that a row without a distribution shows in LogSum and LogP, and that its
+// token is -1.
 func headUndefined(s *suite) {
 	for what, f := range map[string]func(i int) float32{
 		"NaN":      func(i int) float32 { return []float32{0, nan}[i/77%2] },

@@ -8,7 +8,7 @@ import (
 	"unmask/backend"
 )
 
-// weights is a matrix packed on both devices, and what its float32 rows are.
+// weights is a matrix packed on both devices, with its float32 rows.
 type weights struct {
 	dev, ref backend.Matrix
 	w        []float32
@@ -26,8 +26,8 @@ func (s *suite) weights(out, in int, as backend.Precision) weights {
 	return m
 }
 
-// error bounds the error of the product of row o of w and x: rounding of a sum, and for Int8 a few
-// values that fell to the next level.
+// error bounds the error of the product of row o of w and x: the rounding of a sum and, for Int8, a
+// few values that were rounded to the next level.
 func (m weights) error(o int, x []float32) float64 {
 	w := m.w[o*m.ref.In() : (o+1)*m.ref.In()]
 	e := eps * (4 + math.Sqrt(float64(len(w)))) * norm(x) * norm(w)
@@ -75,7 +75,7 @@ func linear(s *suite) {
 	}
 }
 
-// linearAlone: a row has the same bits alone and among others.
+// linearAlone checks that a row has the same bits alone and among others.
 func linearAlone(s *suite) {
 	for _, as := range precisions {
 		for _, shape := range [][3]int{{35, 70, 99}, {130, 1030, 50}, {300, 24, 48}} {

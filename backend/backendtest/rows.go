@@ -32,7 +32,7 @@ func layerNorm(s *suite) {
 		s.dev.LayerNorm(x.dev, x.dev, rows, dev)
 		same(s, name("%d wide, in place", width), x.got(), dst.got())
 	}
-	// A large mean must not swamp a small variance.
+	// A large mean must not hide a small variance.
 	x := s.fill(func(i int) float32 { return 1000 + s.normal(i) }, 3, 256)
 	s.dev.LayerNorm(x.dev, x.dev, 3, backend.Norm{Eps: 1e-6})
 	s.ref.LayerNorm(x.ref, x.ref, 3, backend.Norm{Eps: 1e-6})
@@ -43,7 +43,7 @@ func layerNorm(s *suite) {
 	zero.near("no variance", func(int) float64 { return 0 })
 }
 
-// activate wants 4 units in the last place over the whole range of float32.
+// activate requires 4 units in the last place over the whole range of float32.
 func activate(s *suite) {
 	for f := backend.Identity; f <= backend.ReLU; f++ {
 		for i, width := range widths {
@@ -67,7 +67,7 @@ func ulps(want []float32, n float64) func(int) float64 {
 	}
 }
 
-// ragged are segments of 3 sequences over 12 rows, of which row 5 and those from 10 belong to none.
+// ragged are segments of 3 sequences over 12 rows; row 5 and rows from 10 on belong to none.
 var ragged = []backend.Segment{{Seq: 2, Row: 0, Rows: 4}, {Seq: 0, Row: 4, Rows: 1, Pos: 3},
 	{Seq: 1, Row: 6, Rows: 4, Pos: 1}}
 

@@ -1,5 +1,5 @@
-// Package stories counts how often a small story of demo/recipe/stories.py contradicts itself: a
-// measure of what a model writes that no judge can be fooled about.
+// Package stories counts how often a small story of demo/recipe/stories.py contradicts itself,
+// which measures a model's texts without a judge that could be misled.
 package stories
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The words of demo/recipe/stories.py whose use a story must keep to.
+// The words of demo/recipe/stories.py that must be used consistently in a story.
 const (
 	girls   = "Anna Clara Ella Julia Lily Mia Nora Rosa"
 	boys    = "Adam Ben Carl Hugo Jack Leo Max Tom"
@@ -23,10 +23,10 @@ var (
 	speaker  = regexp.MustCompile(`(?:said|asked) the (` + either(animals) + `)\b`)
 )
 
-// Contradictions counts how often a story of demo/recipe/stories.py contradicts itself, and its
-// chances to: a hero with a name of the other kind, a thing that changes its colour or becomes
-// another thing, an animal that speaks and changes its kind. True stories have none. A text of
-// several stories, one a line, is counted story by story.
+// Contradictions returns how often a story of demo/recipe/stories.py contradicts itself, and its
+// opportunities to: a hero with a name of the other kind, a thing that changes its colour or
+// becomes another thing, an animal that speaks and changes its kind. Stories of the recipe have no
+// contradictions. Several stories, one per line, are counted separately.
 func Contradictions(text string) (found, chances int) {
 	for story := range strings.Lines(text) {
 		f, c := contradictions(story)

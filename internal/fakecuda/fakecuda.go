@@ -1,6 +1,5 @@
-// Package fakecuda builds a driver library for tests of package cuda where there is no GPU. It
-// computes what the kernels' sources say, on the processor, counts calls and fails where it is told
-// to; see library/driver.cpp.
+// Package fakecuda builds a driver library for tests of package cuda without a GPU. It runs the
+// kernels' sources on the processor, counts calls, and fails on command; see library/driver.cpp.
 package fakecuda
 
 import (
@@ -19,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGPU is an environment variable: 1 has the tests that can use a GPU use the first one, 0 an
-// emulated one. Without it they use a GPU where the system shows one.
+// TestGPU is an environment variable: with 1, tests that can use a GPU use the first one; with 0
+// they use an emulated one. By default they use a GPU if the system has one.
 const TestGPU = "UNMASK_TEST_GPU"
 
-// OnGPU reports whether the tests that can use a GPU are to use one.
+// OnGPU reports whether tests that can use a GPU should use one.
 func OnGPU() bool {
 	switch os.Getenv(TestGPU) {
 	case "1":
@@ -40,8 +39,8 @@ func OnGPU() bool {
 	return false
 }
 
-// Driver returns the path of the driver library that a test is to use: "" for the system's where
-// OnGPU, and else Build's.
+// Driver returns the path of the driver library for a test: "" means the system's, if OnGPU, and
+// otherwise it is Build's.
 func Driver(t testing.TB) string {
 	t.Helper()
 	if OnGPU() {
@@ -50,9 +49,9 @@ func Driver(t testing.TB) string {
 	return Build(t)
 }
 
-// Build returns the path of a driver library of the test's own: no other test sees its calls, its
-// failures or its memory. The test is skipped where there is no C++ compiler, or not the kernels'
-// sources.
+// Build returns the path of a driver library that only this test uses, so that no other test sees
+// its calls, failures or memory. It skips the test if there is no C++ compiler, or if the kernels'
+// sources are missing.
 func Build(t testing.TB) string {
 	t.Helper()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
@@ -70,7 +69,7 @@ func Build(t testing.TB) string {
 	require.NoError(t, err)
 	data, err := os.ReadFile(built)
 	require.NoError(t, err)
-	own := filepath.Join(t.TempDir(), "libcuda.so.1") // a file of its own is loaded on its own
+	own := filepath.Join(t.TempDir(), "libcuda.so.1") // a copy is loaded separately
 	require.NoError(t, os.WriteFile(own, data, 0o755))
 	return own
 }
@@ -85,9 +84,9 @@ func compiler() string {
 	return ""
 }
 
-// flags: products and sums are fused where the kernels say so and nowhere else, as nvcc does it for
-// them; warnings of kernels are nvcc's to give; symbols that are not the API stay inside, so that
-// several libraries do not share their variables.
+// flags: products and sums are fused only where the kernels say so, as nvcc does for them; warnings
+// about kernels are left to nvcc; only the API's symbols are exported, so that several libraries do
+// not share variables.
 var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing",
 	"-ffp-contract=off",
 	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
@@ -111,7 +110,7 @@ func sources() string {
 	return ""
 }
 
-// compile compiles the library, unless it was for the same sources.
+// compile compiles the library, unless that was done for the same sources.
 func compile(compiler, root string) (string, error) {
 	here := filepath.Join(root, "internal", "fakecuda")
 	kernels := filepath.Join(root, "backend", "cuda", "kernels")
@@ -143,7 +142,8 @@ func compile(compiler, root string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	lock := flock.New(filepath.Join(dir, "lock")) // tests of other packages want the same library
+	// tests of other packages may compile the same library
+	lock := flock.New(filepath.Join(dir, "lock"))
 	if err := lock.Lock(); err != nil {
 		return "", err
 	}
@@ -160,8 +160,8 @@ func compile(compiler, root string) (string, error) {
 	return target, os.Rename(target+".part", target)
 }
 
-// processor is what the compiler finds out for -march=native: libraries in a home that several
-// machines share are not for all of them.
+// processor returns the processor as seen by the compiler for -march=native, because several
+// machines may share a home directory.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -175,12 +175,12 @@ func processor() string {
 	return ""
 }
 
-// prune removes libraries of sources that have changed since.
+// prune removes libraries of earlier sources.
 func prune(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, "*.so*"))
 	for _, name := range names {
 		if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > 7*24*time.Hour {
-			_ = os.Remove(name) // or another test has
+			_ = os.Remove(name) // another test may have removed it
 		}
 	}
 }

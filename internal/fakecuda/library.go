@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Codes of the driver that tests make it fail with.
+// Codes that tests make the driver fail with.
 const (
 	OutOfMemory  = 2
 	LaunchFailed = 719
 	Unknown      = 999
 )
 
-// Library is a built driver library, for a test to ask and to tell.
+// Library is a built driver library that a test controls.
 type Library struct {
 	Path string
 
@@ -40,29 +40,29 @@ func Open(t testing.TB) *Library {
 	return l
 }
 
-// Calls returns how often a function of the driver was called since Forget, or a kernel ran.
+// Calls returns how often a function of the driver was called, or a kernel ran, since Forget.
 func (l *Library) Calls(name string) int { return l.calls(name) }
 
-// Forget sets all counts to zero and cancels failures that have not come.
+// Forget sets all counts to zero and cancels planned failures.
 func (l *Library) Forget() { l.forget() }
 
 // Fail makes the nth call from now of a function fail once, with a code.
 func (l *Library) Fail(function string, nth, code int) { l.inject(function, nth, code) }
 
-// Set changes what the machine is: devices, memory (bytes), driver (version), major and minor
-// (compute capability), how many milliseconds PTX takes to compile ("compile"), after how many
-// launches the device is lost ("lose after", -1 for never), or whether kernels do anything
+// Set changes the emulated machine: devices, memory (bytes), driver (version), major and minor
+// (compute capability), the milliseconds that PTX takes to compile ("compile"), the launches after
+// which the device is lost ("lose after", -1 for never), or whether kernels compute anything
 // ("computes", 0 for no).
 func (l *Library) Set(t testing.TB, what string, value int) {
 	t.Helper()
 	require.Zero(t, l.set(what, value), "fakecuda: %s", what)
 }
 
-// kinds are what a driver makes and is given back.
+// kinds are the kinds of objects that a driver makes and frees.
 var kinds = []string{"allocations", "bytes", "host allocations", "modules", "streams", "events",
 	"graphs", "executables", "contexts", "cublasLt"}
 
-// Live returns how many of each kind were made and not given back.
+// Live returns the number of objects of each kind that were made and not freed.
 func (l *Library) Live() map[string]int {
 	live := map[string]int{}
 	for _, k := range kinds {

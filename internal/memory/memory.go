@@ -1,4 +1,4 @@
-// Package memory reports how much memory a process may still take.
+// Package memory reports how much memory a process may still use.
 package memory
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Available returns the bytes that are free for this process, and false if it is unknown: it is
-// what Linux has available, or what is left of the limit of its control group if that is less.
+// Available returns the bytes that are free for this process, and false if unknown: what Linux
+// reports as available or, if it is less, the rest of the limit of the process's control group.
 func Available() (free int64, ok bool) {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -35,8 +35,8 @@ func field(data []byte, word string) (int64, bool) {
 	return 0, false
 }
 
-// group returns what the limit of a control group leaves beside what cannot be given back, false
-// where it has none ("max").
+// group returns the rest of a control group's limit, not counting memory that can be reclaimed; ok
+// is false if there is no limit ("max").
 func group(dir string) (int64, bool) {
 	data, err := os.ReadFile(filepath.Join(dir, "memory.max"))
 	if err != nil {

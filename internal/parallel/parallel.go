@@ -1,8 +1,8 @@
 // Package parallel runs the items of a kernel on a fixed set of workers.
 //
-// Waking a goroutine costs tens of microseconds, as much as a whole product of 32 rows. So a
-// worker spins for a moment after each call before it parks: calls that follow each other
-// find it awake, and an idle process uses no processor.
+// Waking a goroutine costs tens of microseconds, as much as a whole product of 32 rows. So a worker
+// spins for a moment after each call before it parks: consecutive calls find it awake, and an idle
+// process uses no processor.
 package parallel
 
 import (
@@ -11,21 +11,21 @@ import (
 	"sync/atomic"
 )
 
-// spins is how many times a worker looks for work before it parks, about 100 microseconds.
+// spins is how often a worker looks for work before it parks, about 100 microseconds.
 const spins = 1 << 16
 
 // Pool is a set of workers. The goroutine that calls For is one of them.
 type Pool struct {
-	*pool // the workers hold only this, so a forgotten Pool can be collected and ends them
+	*pool // workers hold only this, so an unused Pool can be collected, which ends them
 }
 
 type pool struct {
 	threads int
-	spin    int // 0 where workers would take each other's processors
+	spin    int // 0 if workers would take each other's processors
 	workers []*worker
 	spans   []span // of each thread
 	done    chan struct{}
-	_       [64]byte // what a call writes is not beside what it reads, nor beside what it waits for
+	_       [64]byte // keeps what a call writes away from what it reads and waits for
 	busy    sync.Mutex
 	item    func(worker, i int)
 	failed  atomic.Bool
@@ -44,8 +44,8 @@ type worker struct {
 	_      [64]byte // workers do not share a cache line
 }
 
-// The states of a worker. A call that runs out of items takes back the workers that have
-// not begun: on a busy machine they may not get a processor for long.
+// The states of a worker. A call that runs out of items takes back workers that have not begun,
+// because on a busy machine they may not get a processor for long.
 const (
 	idle = iota
 	called
@@ -74,14 +74,14 @@ func New(threads int) *Pool {
 // Threads returns the number of workers.
 func (p *Pool) Threads() int { return p.threads }
 
-// For calls item(worker, i) for each i of 0..n-1, in any order, and returns when all are done. A
-// thread's items follow each other as long as it has some of its own. No two calls of item with the
-// same worker, 0..Threads()-1, overlap. A panic of an item ends the call with the same panic; items
-// that have not begun are left out.
+// For calls item(worker, i) for each i in 0..n-1, in any order, and returns when all are done. A
+// thread's own items are consecutive. Calls of item with the same worker, 0..Threads()-1, do not
+// overlap. A panic of an item ends the call with the same panic; items that have not begun are
+// skipped.
 //
-// A call while the pool is at work, from an item or another goroutine, runs all its items
-// itself, as worker 0. For allocates nothing; make item once, as a closure that a call makes
-// is allocated by the caller.
+// A call during another one, from an item or another goroutine, runs all its items itself, as
+// worker 0. For does not allocate; create item once, because a closure created by a call is
+// allocated by the caller.
 func (p *Pool) For(n int, item func(worker, i int)) {
 	if n <= 1 || len(p.workers) == 0 || !p.busy.TryLock() {
 		for i := range n {
@@ -121,7 +121,7 @@ func (p *pool) run(n int, item func(worker, i int)) {
 	}
 }
 
-// work takes the thread's own items, then what others have not begun, until none is left.
+// work runs the thread's own items, then items that others have not begun, until none is left.
 func (p *pool) work(id int) {
 	defer func() {
 		if r := recover(); r != nil && p.failed.CompareAndSwap(false, true) {
@@ -147,7 +147,7 @@ func (p *pool) wait() {
 			rest(n)
 			continue
 		}
-		p.waiting.Swap(true) // exchanged, as emulators of arm64 let loads pass a store
+		p.waiting.Swap(true) // a swap, because emulators of arm64 let loads pass a store
 		if p.pending.Load() != 0 || !p.waiting.CompareAndSwap(true, false) {
 			<-p.done
 		}
@@ -155,7 +155,7 @@ func (p *pool) wait() {
 	}
 }
 
-// call makes w take part in the call that has been set up.
+// call makes w take part in the current call.
 func (w *worker) call() {
 	w.state.Store(called)
 	w.unpark()
@@ -201,7 +201,7 @@ func (p *pool) close() {
 	}
 }
 
-// rest lets other goroutines have the processor now and then.
+// rest lets other goroutines use the processor now and then.
 func rest(n int) {
 	if n%1024 == 1023 {
 		runtime.Gosched()

@@ -2,8 +2,8 @@ package parallel
 
 import "sync/atomic"
 
-// span is the items of a thread that have not begun, begin..end-1. Its own thread takes the
-// first, so the items it runs follow each other in memory; threads that have run out take the last.
+// span is the items of a thread that have not begun, begin..end-1. Its own thread takes the first,
+// so that its items are consecutive in memory; threads that have run out of items take the last.
 type span struct {
 	bounds atomic.Uint64 // begin<<32 | end
 	_      [56]byte      // threads do not share a cache line

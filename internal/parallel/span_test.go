@@ -22,8 +22,8 @@ func TestSpanGivesEachItemOnce(t *testing.T) {
 	}
 }
 
-// A thread's items follow each other, which is what fetching ahead rests on; only what it takes
-// over from others comes from their end.
+// A thread's own items are consecutive, on which prefetching relies; what it takes from others
+// comes from their end.
 func TestThreadsRunNeighbours(t *testing.T) {
 	const n = 1000
 	p := New(4)

@@ -9,12 +9,12 @@ import (
 	"unmask/model"
 )
 
-// Conditions returns what sequence i of a pack is conditioned on, and what the other pass of
-// guidance has in its place.
+// Conditions returns the condition of sequence i of a pack; its Without is the condition of
+// guidance's other pass.
 type Conditions func(p *Pack, i int) (with, without *model.Condition)
 
-// Guided compares a full pass, and a partial one over the same tokens, of a model with guidance
-// with logits_guided. steps is nil or where each sequence is.
+// Guided compares a full pass of a model with guidance, and a partial one over the same tokens,
+// with logits_guided. steps has the step of each sequence, or is nil.
 func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
 	conditions Conditions,
 	guide func(m model.Denoiser) model.Denoiser) {
@@ -47,15 +47,15 @@ func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []st
 	})
 }
 
-// Labels returns the classes of a pack's cases; without is no class.
+// Labels returns the classes of a pack's cases; with `without` all are no class.
 func Labels(p *Pack, i int) (with, without *model.Condition) {
 	labels, _ := p.Ints("labels")
 	return &model.Condition{Class: labels[i]}, nil
 }
 
 // Conditional compares full passes with logits_cond and logits_uncond, both in one batch, and a
-// partial pass of all sequences with partial_logits_cond; and that a partial pass over
-// unchanged tokens gives the full one's logits.
+// partial pass of all sequences with partial_logits_cond. It also checks that a partial pass over
+// unchanged tokens gives the full pass's logits.
 func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
 	conditions Conditions) {
 	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
@@ -74,7 +74,7 @@ func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs
 		require.NoError(t, err)
 		Close(t, append(with, without...), Logits(t, got, Count(2*size*length), columns), tolerance)
 
-		// Rows that nobody reads may be left out; the others are the same bytes.
+		// Rows that nobody reads may be missing; the others have the same bytes.
 		all := Logits(t, got, Count(2*size*length), columns)
 		var read []int32
 		var seen []float32
@@ -117,8 +117,8 @@ func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs
 	})
 }
 
-// Prompts returns the texts of a pack's cases; without is the pack's empty one. numbers, when not
-// nil, is the case with further inputs of each sequence.
+// Prompts returns the texts of a pack's cases; with `without` all are the pack's empty text.
+// numbers, when not nil, is the case with further inputs of each sequence.
 func Prompts(numbers func(p *Pack, i int) []float64) Conditions {
 	made := map[*Pack][]*model.Condition{}
 	return func(p *Pack, i int) (with, without *model.Condition) {

@@ -13,8 +13,7 @@ import (
 	"unmask/weights/pytorch"
 )
 
-// OpenConverted is Open for a pack whose weights are a PyTorch checkpoint, which is converted
-// first.
+// OpenConverted is Open for a pack whose weights are a PyTorch checkpoint, which it converts first.
 func OpenConverted(t testing.TB, name, file string, o pytorch.Options) *Pack {
 	t.Helper()
 	dir := filepath.Join(folder(t, name), name)
@@ -28,7 +27,7 @@ func OpenConverted(t testing.TB, name, file string, o pytorch.Options) *Pack {
 	return &Pack{Source: src, t: t, cases: cases}
 }
 
-// folder returns where a pack is; without one the test is skipped.
+// folder returns the folder of a pack; it skips the test if there is none.
 func folder(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(root(), "testdata", "packs")
@@ -43,7 +42,7 @@ func folder(t testing.TB, name string) string {
 	return dir
 }
 
-// OpenCases is Open for a pack of several folders, the cases alone.
+// OpenCases is Open for a pack of several folders; it reads the cases only.
 func OpenCases(t testing.TB, name string) *Pack {
 	t.Helper()
 	dir := filepath.Join(folder(t, name), name)
@@ -56,7 +55,7 @@ func OpenCases(t testing.TB, name string) *Pack {
 // Dir returns a folder of the pack.
 func (p *Pack) Dir(name string) string { return filepath.Join(p.dir, name) }
 
-// OpenIn is Open for a pack of several folders, its cases and the model of one of them.
+// OpenIn is Open for a pack of several folders; it reads the cases and the model of one folder.
 func OpenIn(t testing.TB, name, of string) *Pack {
 	t.Helper()
 	p := OpenCases(t, name)

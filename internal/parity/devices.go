@@ -13,8 +13,8 @@ import (
 	"unmask/model"
 )
 
-// Device is a backend and precision whose answers are compared, with the tolerance as a
-// share of the largest answer. New skips the test where the device cannot be had.
+// Device is a backend and precision to test, with the tolerance as a fraction of the largest
+// result. New skips the test if there is no such device.
 type Device struct {
 	Name      string
 	New       func(t testing.TB) backend.Backend
@@ -31,8 +31,8 @@ var Devices = []Device{
 	{"cuda", openCUDA, backend.BF16, 5e-2},
 }
 
-// Slow says that a pass at the published sizes takes minutes: so it does on the reference device,
-// and on a GPU that is emulated.
+// Slow reports whether a pass at the published sizes takes minutes, as on the reference device and
+// on an emulated GPU.
 func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !fakecuda.OnGPU() }
 
 // openCUDA opens the first GPU or, without one, an emulated one.

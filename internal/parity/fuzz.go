@@ -9,8 +9,8 @@ import (
 	"unmask/model"
 )
 
-// FuzzConfig loads a pack with any config.json in place of its own: that gives a network or codec,
-// or a one-line error. seeds are texts beside the pack's own.
+// FuzzConfig loads a pack with any config.json: the result is a network or codec, or a one-line
+// error. seeds are texts in addition to the pack's own.
 func FuzzConfig(f *testing.F, p *Pack, load func(src *model.Source, o model.Options) error,
 	seeds ...string) {
 	f.Add(p.Config)

@@ -1,5 +1,5 @@
-// Package parity reads the packs in testdata/packs: small random weights in the published
-// formats, inputs, and the answers of a plain PyTorch reference in float64.
+// Package parity reads the packs in testdata/packs: small random weights in the published formats,
+// inputs, and the results of a plain PyTorch reference in float64.
 package parity
 
 import (
@@ -22,9 +22,9 @@ type Pack struct {
 	dir   string
 }
 
-// Open opens a pack by name. UNMASK_PACKS names another folder of packs, such as the
-// reference's at the published sizes, which are too large for the repository. A pack in
-// neither place skips the test.
+// Open opens a pack by name. UNMASK_PACKS is another folder of packs, such as the reference's packs
+// at the published sizes, which are too large for the repository. If the pack is in neither place
+// the test is skipped.
 func Open(t testing.TB, name string) *Pack {
 	t.Helper()
 	dir := folder(t, name)
@@ -97,7 +97,7 @@ func Close(t testing.TB, want, got []float32, tolerance float64) {
 	for i := range want {
 		most = max(most, math.Abs(float64(want[i])))
 		d := math.Abs(float64(got[i]) - float64(want[i]))
-		if !(d <= worst) { // NaN counts
+		if !(d <= worst) { // also true for NaN
 			worst, at = d, i
 		}
 	}
@@ -105,7 +105,7 @@ func Close(t testing.TB, want, got []float32, tolerance float64) {
 		worst, tolerance*most, at, got[at], want[at])
 }
 
-// Logits collects the logits of rows, all columns, as the network computed them.
+// Logits returns the logits of rows, all columns, as the network computed them.
 func Logits(t testing.TB, m model.Marginals, rows []int32, columns int) []float32 {
 	t.Helper()
 	if r, ok := m.(model.Raw); ok {

@@ -48,9 +48,9 @@ func PartialPass(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 	Close(t, want, Logits(t, got, rows, wantShape[2]), tolerance)
 }
 
-// BatchInvariance requires that a sequence in a batch gives the bytes that it gives alone, in
-// full and partial passes, on every device. Refined are the positions of each sequence
-// that a partial pass recomputes.
+// BatchInvariance checks that a sequence in a batch gives the bytes that it gives alone, in full
+// and partial passes, on every device. refined are the positions of each sequence that a partial
+// pass recomputes.
 func BatchInvariance(t *testing.T, pack string, refined []int) {
 	p := Open(t, pack)
 	tokens, shape := p.Ints("tokens")

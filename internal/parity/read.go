@@ -10,10 +10,10 @@ import (
 	"unmask/model"
 )
 
-// ReadRows requires that rows have the same logits, bit for bit, whether others are read or not,
-// wherever the sequences' keys and values are in the cache, and, where the model takes sequences of
-// different lengths at once, beside shorter ones: in full passes and in partial ones over the
-// refined positions, on every device.
+// ReadRows checks that rows have the same logits, bit for bit, whether or not other rows are read,
+// wherever the sequences are in the cache and, if the model allows different lengths, together with
+// shorter sequences: in full passes and in partial ones over the refined positions, on every
+// device.
 func ReadRows(t *testing.T, pack string, refined []int) {
 	p := Open(t, pack)
 	tokens, shape := p.Ints("tokens")
@@ -29,7 +29,7 @@ func ReadRows(t *testing.T, pack string, refined []int) {
 			if l.Spec().Ragged {
 				lengths = []int{n, n / 2, n - 3}
 			}
-			var rows []int32 // of a partial pass: those of the first and the last sequence
+			var rows []int32 // rows of a partial pass: of the first and the last sequence
 			for _, s := range []int{0, 2} {
 				for _, pos := range refined {
 					if pos < lengths[s] {
@@ -54,7 +54,7 @@ func ReadRows(t *testing.T, pack string, refined []int) {
 				require.NoError(t, err)
 				return Logits(t, got, read, columns)
 			}
-			var some []int32 // none of the first sequence
+			var some []int32 // none in the first sequence
 			for pos := range lengths[1] {
 				if pos%3 == 1 {
 					some = append(some, int32(n+pos))

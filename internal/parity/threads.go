@@ -12,9 +12,8 @@ import (
 	"unmask/model"
 )
 
-// Threads requires that a sequence's logits are the same bytes alone, in any batch and on any
-// number of threads, in every precision, of a full pass and of a partial one over the refined
-// positions.
+// Threads checks that a sequence's logits have the same bytes alone, in any batch and on any number
+// of threads, in every precision, in a full pass and in a partial one over the refined positions.
 func Threads(t *testing.T, pack string, refined []int) {
 	p := Open(t, pack)
 	tokens, shape := p.Ints("tokens")
@@ -22,7 +21,7 @@ func Threads(t *testing.T, pack string, refined []int) {
 	n, columns := shape[1], wantShape[2]
 	const most = 32
 	var batch []int32
-	for s := range most { // the pack's sequences, each time further opened
+	for s := range most { // the pack's sequences, with more and more open positions
 		batch = append(batch, tokens[s%shape[0]*n:][:n]...)
 		for i := range s / shape[0] {
 			batch[s*n+i] = int32((s + i) % (columns - 1))

@@ -2,22 +2,22 @@ package philox
 
 import "unmask/internal/simd"
 
-// Blocks makes many of Stream.Words at one position and use, with the vectors of the level that
-// simd.Default names: all have the same bits.
+// Blocks computes many of Stream.Words at one position and use, with the vector instructions of
+// simd.Default; the bits do not depend on the level.
 type Blocks struct {
 	use    uint32
 	shared shared
 	isa    simd.ISA
 }
 
-// shared is what blocks have in common. Only the counter's last word differs between them, so of
-// the 20 multiplications of a block 4 are done once for all. The assembly knows the order.
+// shared is what blocks have in common. They differ only in the counter's last word, so 4 of the 20
+// multiplications of a block are done once for all. The assembly relies on the order of fields.
 type shared struct {
-	x2         uint32 // round 1: all of word 2 but the counter
-	y0         uint32 // round 2: word 0 but a product
-	z0, z1, z2 uint32 // round 3: words 0 and 2 but a product, word 1
+	x2         uint32 // round 1: word 2 without the counter
+	y0         uint32 // round 2: word 0 without a product
+	z0, z1, z2 uint32 // round 3: words 0 and 2 without a product, word 1
 	keys       [7][2]uint32
-	_          uint32 // read with the last key
+	_          uint32 // read together with the last key
 }
 
 // Blocks prepares the blocks of a position and use.
@@ -47,7 +47,7 @@ func (b *Blocks) Fill(words [][4]uint32, first int) {
 	b.fill(words, uint32(first)<<8|b.use)
 }
 
-// fill in plain Go.
+// fill is Fill in plain Go.
 func (s *shared) fill(words [][4]uint32, counter uint32) {
 	keys := &s.keys
 	for i := range words {

@@ -3,15 +3,15 @@
 // counter alone, so output depends on neither batch size, threads nor device order.
 package philox
 
-// Use tells apart the draws at one position of one step.
+// Use distinguishes the random numbers of one position in one step.
 type Use uint32
 
 // The uses. Frozen: renumbering changes every output.
 const (
 	Order   Use = iota // noise that ranks positions
 	Token              // the token of a position
-	Reorder            // a second noise for ranking
-	Remask             // which open positions close
+	Reorder            // a second, independent noise for ranking
+	Remask             // chooses which open positions close
 	Setup              // before the first step
 )
 
@@ -33,7 +33,7 @@ func Block(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return c
 }
 
-// Stream is the numbers of one sequence at one step. The zero Stream is valid.
+// Stream gives the random numbers of one sequence in one step. The zero Stream is valid.
 type Stream struct {
 	Seed     uint64
 	Sequence uint32 // its index in the run, not in the batch

@@ -8,8 +8,8 @@ import (
 )
 
 // Encode writes the blocks nearest to src, whole blocks of values, to dst. Scales are chosen by the
-// least sum of squared errors over a few candidates; the bytes need not be those of another
-// program. Values must be finite and within float16's range times the format's levels.
+// least sum of squared errors among a few candidates, so the bytes may differ from those of other
+// programs. Values must be finite and within float16's range times the format's levels.
 func Encode(t Type, dst []byte, src []float32) {
 	l := layouts[t]
 	for ; len(src) > 0; dst, src = dst[l.bytes:], src[l.values:] {
@@ -27,7 +27,7 @@ func Encode(t Type, dst []byte, src []float32) {
 	}
 }
 
-// putHalf stores x as a float16 and returns what it is then.
+// putHalf stores x as a float16 and returns its rounded value.
 func putHalf(b []byte, x float32) float32 {
 	h := float16.Round(x)
 	binary.LittleEndian.PutUint16(b, h)
@@ -61,7 +61,7 @@ func encode8(b []byte, x []float32) {
 }
 
 func encode4(b []byte, x []float32) {
-	d := putHalf(b, extreme(x)/-8) // the extreme has level -8, which +8 is not
+	d := putHalf(b, extreme(x)/-8) // the extreme value has level -8, because +8 does not exist
 	for i := range 16 {
 		b[2+i] = byte(level(x[i], d, -8, 7)+8) | byte(level(x[16+i], d, -8, 7)+8)<<4
 	}
@@ -106,9 +106,9 @@ func encodeMins(t Type, b []byte, x []float32) {
 	}
 }
 
-// fitMin returns the scale and the min, neither negative, that give values of scale*q-min with q
-// from 0 to top the least squared error of a few tries: steps about the range's, each improved by
-// least squares.
+// fitMin returns the scale and the min, both at least 0, for which values of scale*q-min with q
+// from 0 to top have the least squared error among a few tries: steps around the range's, each
+// improved by least squares.
 func fitMin(x []float32, top int) (scale, low float32) {
 	least, most := float32(0), x[0]
 	for _, v := range x {

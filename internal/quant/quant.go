@@ -37,7 +37,7 @@ type layout struct {
 	values, bytes int // of a block
 	run           int // values that share a scale
 	signed        bool
-	offset        int // is subtracted from the integers
+	offset        int // subtracted from the integers
 	mins          bool
 }
 
@@ -62,7 +62,7 @@ func Parse(name string) (Type, bool) {
 	return 0, false
 }
 
-// String returns the name that ggml gives the format.
+// String returns ggml's name of the format.
 func (t Type) String() string {
 	if int(t) < len(layouts) {
 		return layouts[t].name
@@ -70,22 +70,23 @@ func (t Type) String() string {
 	return fmt.Sprintf("Type(%d)", uint8(t))
 }
 
-// Values returns how many values a block has, 32 or 256.
+// Values returns the number of values of a block, 32 or 256.
 func (t Type) Values() int { return layouts[t].values }
 
 // Bytes returns the size of a block.
 func (t Type) Bytes() int { return layouts[t].bytes }
 
-// Run returns how many values share a scale, 16 or 32.
+// Run returns the number of values that share a scale, 16 or 32.
 func (t Type) Run() int { return layouts[t].run }
 
-// Signed reports whether the integers have a sign, as Q8_0's do.
+// Signed reports whether the integers are signed, as in Q8_0.
 func (t Type) Signed() bool { return layouts[t].signed }
 
-// Offset is what is subtracted from the integers: 8 for Q4_0, 32 for Q6_K, 0 for the others.
+// Offset returns the number that is subtracted from the integers: 8 for Q4_0, 32 for Q6_K, 0 for
+// the others.
 func (t Type) Offset() int { return layouts[t].offset }
 
-// Mins reports whether something is subtracted from each run of values, as in Q4_K and Q5_K.
+// Mins reports whether a minimum is subtracted from each run of values, as in Q4_K and Q5_K.
 func (t Type) Mins() bool { return layouts[t].mins }
 
 // RowBytes returns the size of a row of width values, which must be whole blocks.
@@ -97,19 +98,19 @@ func (t Type) RowBytes(width int) int {
 	return width / l.values * l.bytes
 }
 
-// Block is a block taken apart: value i is
+// Block is a decoded block. Value i is
 //
 //	D*Scale[i/run]*(Q[i]-offset) - M*Min[i/run]
 //
 // where run and offset are the format's, and Scale is 1 in formats of 32 values.
 type Block struct {
 	D, M  float32
-	Q     [256]uint8 // of Q8_0 the bits of int8
+	Q     [256]uint8 // in Q8_0 the bits of int8
 	Scale [16]int8
 	Min   [16]uint8
 }
 
-// Split takes the first block of data apart. Only the values that the format has are written.
+// Split decodes the first block of data. It writes only the fields that the format has.
 func (b *Block) Split(t Type, data []byte) {
 	data = data[:layouts[t].bytes]
 	b.M = 0

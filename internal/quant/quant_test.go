@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEncode: what was encoded is near, to the format's levels; the parts give the same values.
+// Encoded values are near the originals, within the format's levels; Split gives the same values.
 func TestEncode(t *testing.T) {
 	for _, q := range Types() {
 		const n = 8 * 256
@@ -34,8 +34,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestErrors: of any values the root of the mean squared error stays within the format's steps, and
-// zeros come back as they are.
+// The root mean squared error stays within the format's steps for any values, and zeros stay zeros.
 func TestErrors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := rapid.SampledFrom(Types()).Draw(t, "type")

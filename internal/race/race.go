@@ -1,6 +1,6 @@
-// Package race draws outcomes as MDLM (Sahoo et al. 2024) and SDTT (Deschenaux and Gulcehre 2024)
-// publish it: the argmax over the outcomes of a weight over an exponential time, all in float32.
-// Its coarse uniform numbers of 24 bits bias the draw (Zheng et al. 2024).
+// Package race draws outcomes as published with MDLM (Sahoo et al. 2024) and SDTT (Deschenaux and
+// Gulcehre 2024): the argmax over the outcomes of a weight divided by an exponential time, all in
+// float32. The coarse uniform numbers, of 24 bits, bias the draw (Zheng et al. 2024).
 package race
 
 import (
@@ -11,13 +11,13 @@ import (
 	"unmask/internal/simd/screen"
 )
 
-// None is the winner where no outcome beats the bar.
+// None is the winner if no outcome exceeds the bar.
 const None = -1
 
-// Winner returns the outcome x with the largest p(x)*scale/Time(word x), and p(x), of those that
-// are larger than bar; None if there is none. p(x) is exp(logits[x]-logSum). Word x is that of the
-// position's Token block x/4. Nearly all outcomes are refused by their logits and words alone,
-// which changes nothing: see minLogit.
+// Winner returns the outcome x with the largest p(x)*scale/Time(word x) above bar, and p(x); None
+// if there is none. p(x) is exp(logits[x]-logSum). Word x is in the position's Token block x/4.
+// Nearly all outcomes are skipped because of their logits and words alone, which does not change
+// the result: see minLogit.
 func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar float32) (
 	winner int, p float32) {
 	winner, best := None, bar
@@ -26,14 +26,14 @@ func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar 
 	ops := screen.Ops(simd.Default().ISA)
 	var words [screen.Size / 4][4]uint32
 	var hopeful screen.Set
-	size := screen.Size / 8 // the first part is small, because few are refused before it
+	size := screen.Size / 8 // the first part is small, because few outcomes are skipped before it
 	for first := 0; first < len(logits); first, size = first+size, min(2*size, screen.Size) {
 		part := logits[first:min(first+size, len(logits))]
 		draws.Fill(words[:size/4], first/4)
 		ops.Race(&hopeful, part, &words, least)
 		for x := range hopeful.All() {
 			word := words[x/4][x%4]
-			if part[x] <= screen.Luck(word)+least { // since best has grown
+			if part[x] <= screen.Luck(word)+least { // because best has risen
 				continue
 			}
 			px := float32(math.Exp(float64(part[x] - logSum)))
@@ -46,16 +46,16 @@ func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar 
 	return winner, p
 }
 
-// Time returns 1e-10 - log(u+1e-10) for the number u that a random word makes: uniform on
-// multiples of 2^-24 in [0, 1), as torch.rand in float32.
+// Time returns 1e-10 - log(u+1e-10) for the number u of a random word: uniform on multiples of
+// 2^-24 in [0, 1), like torch.rand in float32.
 func Time(word uint32) float32 {
 	u := float32(word>>8) / (1 << 24)
 	return 1e-10 - float32(math.Log(float64(u+1e-10)))
 }
 
 // minLogit returns a lower bound for a logit plus the luck of its word that can still beat best:
-// p/(1e-10-log(u+1e-10)) > best needs p > best*(1-u), as -log(u) >= 1-u. What is taken off is far
-// above float32's rounding.
+// p/(1e-10-log(u+1e-10)) > best needs p > best*(1-u), because -log(u) >= 1-u. The margin subtracted
+// is far larger than float32's rounding.
 func minLogit(best, logSum float32) float32 {
 	if best <= 0 {
 		return float32(math.Inf(-1))

@@ -1,4 +1,4 @@
-// Package screen draws what a program writes to a terminal, for tests.
+// Package screen emulates a terminal's screen for tests.
 package screen
 
 import (
@@ -8,16 +8,16 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// Screen is a terminal of few abilities: it wraps, scrolls and knows the sequences that
-// commands write.
+// Screen is a simple terminal: it wraps, scrolls and supports the control sequences that commands
+// write.
 type Screen struct {
 	Width, Height int
 	Rows          [][]rune // a wide rune is followed by 0
 	Row           int
 	column        int
-	Bold          map[rune]bool // runes that were written standing out
+	Bold          map[rune]bool // runes that were written in bold
 	style         string
-	Wrapped       bool // a line was longer than the screen is wide
+	Wrapped       bool // a line was wider than the screen
 	Scrolled      int
 }
 
@@ -87,7 +87,7 @@ func (s *Screen) put(r rune) {
 	s.Bold[r] = s.Bold[r] || s.style == "1;32"
 }
 
-// line goes to the next one, at its beginning, as terminals' drivers make of a newline.
+// line goes to the start of the next line, as terminal drivers do for a newline.
 func (s *Screen) line() {
 	s.column = 0
 	if s.Row++; s.Row == s.Height {
@@ -97,7 +97,7 @@ func (s *Screen) line() {
 	}
 }
 
-// Text is what the screen shows, without what is empty at the end.
+// Text returns what the screen shows, without empty lines and blanks at the end.
 func (s *Screen) Text() string {
 	var lines []string
 	for _, row := range s.Rows {

@@ -10,14 +10,14 @@ import (
 	"unmask/internal/simd/vec"
 )
 
-// Largest puts the indices of the k largest elements of x into index, the largest first, and
-// returns it, no longer than x. NaN is never among them. k is at most screen.Size/2.
+// Largest writes the indices of the k largest elements of x to index, the largest first, and
+// returns it, at most as long as x. NaN is never among them. k is at most screen.Size/2.
 func Largest(index []int32, x []float32, k int) []int32 {
 	return insert(index[:0], x, k, floor(x, k))
 }
 
-// insert takes the k largest elements above least. A kernel screens the row for them, so that few
-// are looked at one by one.
+// insert takes the k largest elements above `least`. A kernel screens the row for them, so that few
+// are examined one by one.
 func insert(index []int32, x []float32, k int, least float32) []int32 {
 	var large screen.Set
 	ops := screen.Ops(simd.Default().ISA)
@@ -26,7 +26,7 @@ func insert(index []int32, x []float32, k int, least float32) []int32 {
 		ops.Above(&large, part, least)
 		for i := range large.All() {
 			v := part[i]
-			if v <= least { // it has grown
+			if v <= least { // it has risen meanwhile
 				continue
 			}
 			at, _ := slices.BinarySearchFunc(index, v, func(a int32, v float32) int {
@@ -47,7 +47,7 @@ func insert(index []int32, x []float32, k int, least float32) []int32 {
 	return index
 }
 
-// floor returns a value not above the k-th largest element, cheaply: the k-th largest of the
+// floor returns, cheaply, a value not above the k-th largest element: the k-th largest of the
 // maxima of at least 2k columns, into which the row is folded.
 func floor(x []float32, k int) float32 {
 	least := float32(math.Inf(-1))

@@ -10,8 +10,7 @@ import (
 	"unmask/internal/simd/screen"
 )
 
-// Long rows are refused by a floor first, which shows in nothing, not even in which of equals is
-// kept.
+// Screening long rows by a floor changes nothing, not even which of equal elements is kept.
 func TestTheFloorChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const k = 64

@@ -1,4 +1,4 @@
-// Package whole writes files that are whole after a crash, or absent.
+// Package whole writes files that are complete after a crash, or absent.
 package whole
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// WriteFile replaces name by what write writes, whole or not at all; see File.
+// WriteFile replaces name by the output of write, whole or not at all; see File.
 func WriteFile(name string, write func(io.Writer) error) error {
 	f, err := Create(name)
 	if err != nil {
@@ -30,7 +30,7 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	return f.Commit()
 }
 
-// Put replaces name by data, whole or not at all, in a directory that it makes.
+// Put replaces name by data, whole or not at all, and makes its directory.
 func Put(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
@@ -41,20 +41,20 @@ func Put(name string, data []byte) error {
 	})
 }
 
-// File is a file in the making. It is written beside its name, hidden, and appears under its name
-// when Commit returns; until then, and after an error, what was there stays. A process that is
-// killed leaves the hidden file, and the next Create of the same name removes it. One goroutine at
-// a time.
+// File is a file being written. It is written to a hidden file beside its name, and appears under
+// its name when Commit returns; until then, and after an error, the old file stays. A process that
+// is killed leaves the hidden file; the next Create of the same name removes it. One goroutine at a
+// time.
 type File struct {
 	name string
-	tmp  string // "" once it is committed or discarded
+	tmp  string // "" after Commit or Discard
 	file *os.File
-	lock *flock.Flock // tells the hidden file of a process that lives from a leftover
+	lock *flock.Flock // distinguishes the hidden file of a running process from a leftover
 	w    *bufio.Writer
 }
 
-// Create begins a file at name, in a directory that is there. It refuses a name at which there is
-// something else than a regular file.
+// Create begins a file at name, in an existing directory. It returns an error if something other
+// than a regular file has that name.
 func Create(name string) (*File, error) {
 	if err := Check(name); err != nil {
 		return nil, err
@@ -72,8 +72,7 @@ func Create(name string) (*File, error) {
 
 const tmpSuffix = ".tmp"
 
-// create returns nothing where another process took the new file for a leftover before it was
-// locked.
+// create returns nil if another process removed the new file as a leftover before it was locked.
 func create(name, tmp string) (*File, error) {
 	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -87,14 +86,14 @@ func create(name, tmp string) (*File, error) {
 		if err == nil && missing == nil && os.SameFile(here, there) {
 			return f, nil
 		}
-	} else if err != nil { // a filesystem without locks
+	} else if err != nil { // the filesystem has no locks
 		return f, nil
 	}
 	f.Discard()
 	return nil, nil
 }
 
-// Check returns an error where there is something else than a regular file at name.
+// Check returns an error if something other than a regular file is at name.
 func Check(name string) error {
 	info, err := os.Lstat(name)
 	switch {
@@ -108,8 +107,8 @@ func Check(name string) error {
 	return fmt.Errorf("%s is a %s, want a file", name, Kind(info))
 }
 
-// Open opens a regular file to read it, and refuses anything else: opening a pipe would wait for a
-// writer, and some special files do not end.
+// Open opens a regular file for reading, and returns an error for anything else: opening a pipe
+// would wait for a writer, and some special files never end.
 func Open(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -131,7 +130,7 @@ func ReadFile(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Kind names what is at a path: file, directory, link or special file.
+// Kind returns what is at a path: file, directory, link or special file.
 func Kind(info fs.FileInfo) string {
 	switch {
 	case info.IsDir():
@@ -144,11 +143,11 @@ func Kind(info fs.FileInfo) string {
 	return "special file"
 }
 
-// removeLeftovers removes hidden files that killed processes left of base: nobody locks them.
+// removeLeftovers removes hidden files of base that killed processes left: nobody locks them.
 func removeLeftovers(dir, base string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // Create has the error
+		return // Create reports the error
 	}
 	for _, e := range entries {
 		middle, ok := strings.CutPrefix(e.Name(), "."+base+".")
@@ -232,13 +231,13 @@ func SyncDir(name string) error {
 	return cmp.Or(d.Sync(), d.Close())
 }
 
-// Part returns the name of a file that has what a stopped run finished of the file name.
+// Part returns the name for the finished part of a file whose run was stopped.
 func Part(name string) string {
 	ext := filepath.Ext(name)
 	return strings.TrimSuffix(name, ext) + ".part" + ext
 }
 
-// Named says which file an error is about, in place of the path that it may have: a hidden one.
+// Named replaces the path in an error, which may be that of a hidden file, by name.
 func Named(name string, err error) error {
 	if err == nil {
 		return nil

@@ -35,8 +35,7 @@ func TestWriteFile(t *testing.T) {
 	require.NoError(t, WriteFile("g", text("relative", nil)))
 }
 
-// Until it is committed, and when it is discarded, a file is what it was, and nothing else is
-// there.
+// Until it is committed, and after it is discarded, a file is unchanged, and nothing else is left.
 func TestFileAppearsWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
@@ -62,8 +61,8 @@ func TestFileAppearsWholeOrNotAtAll(t *testing.T) {
 	require.ErrorContains(t, Check(dir), "is a directory, want a file")
 }
 
-// What a killed process left goes away with the next file of the name; what a process that lives is
-// writing stays, and so do files of other names.
+// Leftovers of killed processes are removed by the next file of the name; files that a running
+// process is writing stay, and so do those of other names.
 func TestLeftoversGoAway(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f.txt")

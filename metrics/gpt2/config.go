@@ -33,7 +33,7 @@ var Presets = map[string]Config{
 		Eps: 1e-5, Act: backend.GELUTanh},
 }
 
-// file is config.json; fields that no published size sets are read to refuse other networks.
+// file is config.json; some fields are read only to refuse other networks.
 type file struct {
 	ModelType   string   `json:"model_type"`
 	Hidden      *int     `json:"n_embd"`
@@ -50,15 +50,15 @@ type file struct {
 	ScaleByRank bool     `json:"scale_attn_by_inverse_layer_idx"`
 }
 
-const maxSize = 1 << 20 // of any dimension in config.json
+const maxSize = 1 << 20 // largest dimension in config.json
 
 var activations = map[string]backend.Activation{
 	"": backend.GELUTanh, "gelu_new": backend.GELUTanh, "gelu_pytorch_tanh": backend.GELUTanh,
 	"gelu": backend.GELUErf, "relu": backend.ReLU, "silu": backend.SiLU, "swish": backend.SiLU,
 }
 
-// readConfig reads config.json. The tensors decide where it is silent or disagrees, and the
-// notes say so; the head count is config's alone.
+// readConfig reads config.json. The tensors decide if it lacks a size or differs from them, with a
+// note; the head count comes from config.json alone.
 func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, err error) {
 	var f file
 	if err := model.DecodeConfig(src, &f); err != nil {
@@ -107,7 +107,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 	return c, sizes.Notes, err
 }
 
-// fromTensors reads the sizes that tensors have.
+// fromTensors reads the sizes that the tensors show.
 func fromTensors(set *weights.Set) (c Config, err error) {
 	token, err := model.TensorShape(set, anchor, 2)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"unmask/weights"
 )
 
-// conv1D is a linear layer that GPT-2 stores the other way round, y = x W + b.
+// conv1D is a linear layer that GPT-2 stores transposed: y = x W + b.
 type conv1D struct {
 	Weight weights.Param `weight:"weight"` // [in, out]
 	Bias   weights.Param `weight:"bias"`   // [out]

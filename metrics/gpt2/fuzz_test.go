@@ -9,7 +9,7 @@ import (
 	"unmask/model"
 )
 
-// Any config.json beside good tensors gives sizes that they have, or a one-line error.
+// Any config.json beside valid tensors gives sizes that fit them, or a one-line error.
 func FuzzConfig(f *testing.F) {
 	p := parity.Open(f, "gpt2-tiny")
 	set, err := p.Set.Rebase(anchor, "", "transformer.")

@@ -1,5 +1,5 @@
 // Package gpt2 is GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
-// 2019), the judge of generated text: it scores sequences, it does not generate.
+// 2019), used as a judge of generated text: it scores sequences and does not generate.
 //
 // Checkpoints: openai-community/gpt2, gpt2-medium, gpt2-large (the usual judge), gpt2-xl.
 package gpt2
@@ -19,11 +19,11 @@ import (
 	"unmask/weights"
 )
 
-// anchor is the tensor by which a checkpoint's prefix is found, "transformer." or none.
+// anchor is the tensor that shows a checkpoint's prefix, "transformer." or none.
 const anchor = "wte.weight"
 
-// unused are tensors of published files that inference does not need: causal masks, and the
-// head where it is stored although it is tied to the embedding.
+// unused are tensors in published files that inference does not need: causal masks, and the head if
+// it is stored although it is tied to the embedding.
 var unused = []string{"h.*.attn.bias", "h.*.attn.masked_bias", "lm_head.weight"}
 
 type block struct {
@@ -45,7 +45,7 @@ type Model struct {
 	cfg              Config
 	info             model.Info
 	b                backend.Backend
-	tokens, position *tensor.Dense // tables, as the parameters
+	tokens, position *tensor.Dense // tables, with the parameters' shapes
 	layer            attention.Layer
 	head             backend.Head
 	passes           model.Passes
@@ -75,8 +75,8 @@ func New(c Config) *Model {
 	return m
 }
 
-// Load loads the network. Precision is the blocks': the head stays float32, because a
-// negative log-likelihood takes the target's logit from the embedding itself.
+// Load loads the network. The precision is that of the blocks; the head stays float32, because a
+// negative log-likelihood uses the target's logit from the embedding itself.
 func Load(src *model.Source, o model.Options) (*Model, error) {
 	m, err := load(src, o)
 	if err != nil {
@@ -136,7 +136,8 @@ func (m *Model) load(o model.Options) error {
 	return l.Err()
 }
 
-// tokenizer returns GPT-2's own for its vocabulary, else the file beside the weights.
+// tokenizer returns GPT-2's tokenizer if the vocabulary is GPT-2's, and otherwise the one beside
+// the weights.
 func tokenizer(c Config) string {
 	if c.Vocab == Presets["gpt2"].Vocab {
 		return "gpt2"
@@ -150,7 +151,7 @@ func (m *Model) Info() model.Info { return m.info }
 // Context returns the number of positions, the longest sequence that can be scored.
 func (m *Model) Context() int { return m.cfg.Context }
 
-// pass runs the blocks over the rows of p and leaves their final norms in m.work.X.
+// pass runs the blocks over the rows of p and leaves the final norm's output in m.work.X.
 func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
@@ -166,7 +167,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 	return nil
 }
 
-// block is one transformer block over the rows of m.work.X.
+// block computes one transformer block over the rows of m.work.X.
 func (m *Model) block(i int, p *model.Pass) {
 	w, b, n, blk := &m.work, m.b, p.Len(), &m.Blocks[i]
 	k, v := p.KV(i)

@@ -84,8 +84,8 @@ func TestLogits(t *testing.T) {
 	})
 }
 
-// A sequence has the same score, bit for bit, alone and in a batch of other lengths that
-// needs several passes, on a model that scored something else before.
+// A sequence has the same score, bit for bit, alone and in a batch of other lengths that needs
+// several passes, on a model that has scored something else before.
 func TestScoreIsBatchInvariant(t *testing.T) {
 	p := parity.Open(t, "gpt2-tiny")
 	for _, d := range parity.Devices {
@@ -112,7 +112,7 @@ func TestScoreIsBatchInvariant(t *testing.T) {
 	}
 }
 
-// Reading in pieces through the cache gives what reading at once gives.
+// Reading in pieces through the cache gives the scores of reading at once.
 func TestExtendInPieces(t *testing.T) {
 	each(t, func(t *testing.T, p *parity.Pack, m *Model, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
@@ -219,7 +219,7 @@ func variant(t *testing.T, change func(v *weights.Tensor) (keep bool),
 	return &model.Source{Name: "variant", Config: p.Config, Set: set, Files: fstest.MapFS{}}
 }
 
-// Files of older versions prefix the names, carry masks, and store the tied head.
+// Files of older versions have a prefix on names, masks, and a copy of the tied head.
 func TestPrefixAndBuffers(t *testing.T) {
 	p, m := tiny(t)
 	tokens, shape := p.Ints("tokens")
@@ -243,7 +243,7 @@ func TestPrefixAndBuffers(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// One error names everything that is wrong.
+// One error lists everything that is wrong.
 func TestWrongWeights(t *testing.T) {
 	src := variant(t, func(v *weights.Tensor) bool {
 		if v.Name == "h.1.ln_1.bias" {

@@ -59,7 +59,8 @@ func (m *Model) Score(ctx context.Context, tokens [][]int32) (nll [][]float64, e
 	return nll, nil
 }
 
-// batch lays tokens out that follow the first read[i] of each sequence i, and returns their rows.
+// batch arranges the tokens that follow the first read[i] of each sequence i, and returns their
+// rows.
 func batch(tokens [][]int32, read []int, length int) (b *model.Batch, rows []int32) {
 	b = &model.Batch{Size: len(tokens), Length: length, Lengths: make([]int, len(tokens)),
 		Tokens: make([]int32, len(tokens)*length)}
@@ -73,11 +74,11 @@ func batch(tokens [][]int32, read []int, length int) (b *model.Batch, rows []int
 	return b, rows
 }
 
-// State is what the network has read of a batch of sequences: keys and values of every block,
-// and the last hidden states. Memory: 2*blocks*hidden*4 bytes for each of batch*length tokens.
+// State is what the network has read of a batch of sequences: keys and values of every block, and
+// the last hidden states. It takes 2*blocks*hidden*4 bytes for each of batch*length tokens.
 type State struct {
 	Cache *kvcache.Cache
-	Read  []int // tokens of each sequence
+	Read  []int // number of tokens of each sequence
 
 	last *tensor.Dense // [batch, hidden]: the head's input after the last token
 }
@@ -94,9 +95,9 @@ func (m *Model) NewState(batch, length int) (_ *State, err error) {
 		last: m.b.New(batch, m.cfg.Hidden)}, nil
 }
 
-// Extend reads more tokens of each of the state's sequences, none for some, and returns their
-// negative log-likelihoods in nats as Score would: of every token but a sequence's very
-// first. After an error the state is as before.
+// Extend reads more tokens of the state's sequences (for some there may be none) and returns their
+// negative log-likelihoods in nats as Score does: of every token except a sequence's first one.
+// After an error the state is unchanged.
 func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][]float64,
 	err error) {
 	defer backend.Recover(&err)
@@ -117,7 +118,7 @@ func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][
 		return nil, err
 	}
 	nll = make([][]float64, len(tokens))
-	var before scoring // the first new tokens, which the last ones read predict
+	var before scoring // of the first new tokens, which the last ones read earlier predict
 	for i, t := range tokens {
 		if len(t) > 0 {
 			nll[i] = make([]float64, len(t)-1+min(s.Read[i], 1))
@@ -187,8 +188,8 @@ func (s *scoring) add(row int, target int32, to *float64, seq, pos int) {
 	s.to, s.where = append(s.to, to), append(s.where, [2]int{seq, pos})
 }
 
-// score fills in the negative log-likelihoods: log sum_x exp(logit_x) by one pass of the fused
-// head, less the target's own logit, which is one dot product.
+// score fills in the negative log-likelihoods: log sum_x exp(logit_x), from one pass of the fused
+// head, minus the target's own logit, which is one dot product.
 func (m *Model) score(hidden *tensor.Dense, s *scoring) error {
 	w, width := &m.work, m.cfg.Hidden
 	for first := 0; first < len(s.rows); first += model.HeadRows {

@@ -11,10 +11,10 @@ import (
 	"unmask/weights"
 )
 
-// conv is a convolution, its batch norm and ReLU. The norm's statistics are stored ones, so it
-// is an affine map of each output channel and goes into the weights and the bias.
+// conv is a convolution with its batch norm and ReLU. The norm uses stored statistics, so it is an
+// affine map of each output channel, which is folded into weights and bias.
 type conv struct {
-	Weight weights.Param `weight:"conv.weight"` // [out, in, height, width]
+	Weight weights.Param `weight:"conv.weight"` // [out], like the norm's other parameters
 	Gamma  weights.Param `weight:"bn.weight"`   // [out], as the others of the norm
 	Beta   weights.Param `weight:"bn.bias"`
 	Mean   weights.Param `weight:"bn.running_mean"`
@@ -96,18 +96,18 @@ func (w *workspace) stem(b backend.Backend, c *conv) {
 	w.swap(c.apply(b, w.spare[0], w.x, w.batch, c.out(), 0))
 }
 
-// shrink replaces x by the maximum of its windows, every second one.
+// shrink replaces x by the maximum of its windows at stride 2.
 func (w *workspace) shrink(b backend.Backend) {
 	w.swap(pool3(b, w.spare[0], w.x, w.batch, 2, 0, w.x.channels, 0, backend.Max))
 }
 
-// swap makes y, which lies in the first spare tensor, the activation.
+// swap makes y, the first spare tensor, the activation.
 func (w *workspace) swap(y frame) {
 	w.spare[0] = w.x.data
 	w.x = y
 }
 
-// join is the output of a block while its branches are written side by side.
+// join is the output of a block, to which its branches write side by side.
 type join struct {
 	w        *workspace
 	channels int
@@ -117,7 +117,7 @@ type join struct {
 
 func (w *workspace) join(channels int) *join { return &join{w: w, channels: channels} }
 
-// inner runs layers of a branch and returns what they leave in one of the spare tensors.
+// inner runs layers of a branch and returns their output in one of the spare tensors.
 func (j *join) inner(b backend.Backend, x frame, layers []*conv) frame {
 	for _, c := range layers {
 		to := j.w.spare[1]
@@ -140,19 +140,19 @@ func (j *join) branch(b backend.Backend, layers ...*conv) {
 	j.put(b, j.inner(b, j.w.x, layers[:last]), layers[last])
 }
 
-// fork is a chain of layers whose result two others read.
+// fork is a chain of layers whose output two others read.
 func (j *join) fork(b backend.Backend, left, right *conv, layers ...*conv) {
 	x := j.inner(b, j.w.x, layers)
 	j.put(b, x, left)
 	j.put(b, x, right)
 }
 
-// pooled is a pool of the same size and a layer.
+// pooled is a pool that keeps the size, and a layer.
 func (j *join) pooled(b backend.Backend, kind backend.PoolKind, c *conv) {
 	j.put(b, pool3(b, j.w.spare[1], j.w.x, j.w.batch, 1, 1, j.w.x.channels, 0, kind), c)
 }
 
-// shrunk is the maximum of every second window.
+// shrunk is the maximum of windows at stride 2.
 func (j *join) shrunk(b backend.Backend) {
 	j.y = pool3(b, j.w.spare[0], j.w.x, j.w.batch, 2, 0, j.channels, j.offset, backend.Max)
 	j.offset += j.w.x.channels

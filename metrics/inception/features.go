@@ -8,15 +8,14 @@ import (
 	"unmask/images"
 )
 
-// group is how many images go through the network at once: their four activations of up to
-// 147 x 147 x 64 values take 22 MB each.
+// group is the number of images that go through the network at once: their four activations, of up
+// to 147 x 147 x 64 values, take 22 MB each.
 const group = 8
 
-// Features computes each image's pooled features [Width()], which the Frechet distance is taken
-// of, and its logits without the bias [Classes], which the Inception Score is taken of. It hands
-// them to visit in the order of the images, one at a time; the slices are valid during the call
-// only. An image's values do not depend on the others, and memory does not grow with their
-// number.
+// Features computes each image's pooled features [Width()], used by the Frechet distance, and its
+// logits without the bias [Classes], used by the Inception Score. It passes them to visit one image
+// at a time, in order; the slices are valid only during the call. An image's values do not depend
+// on the others, and memory does not grow with their number.
 func (m *Model) Features(ctx context.Context, list []*images.Image,
 	visit func(i int, features, logits []float32) error) (err error) {
 	defer backend.Recover(&err)
@@ -52,8 +51,8 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 // prepare makes room for a pass and an input of n images.
 func (w *workspace) prepare(m *Model, n int) {
 	if w.room < n {
-		// The second convolutions' output is the largest activation, but in a thin network the
-		// input may be.
+		// The output of the second convolutions is the largest activation, except in a thin
+		// network, where the input may be.
 		size := n * max(side*side*3, 147*147*m.C2b.out(), 149*149*m.C1a.out())
 		w.x.data = m.b.New(size, 1)
 		for i := range w.spare {
@@ -66,8 +65,9 @@ func (w *workspace) prepare(m *Model, n int) {
 	w.x.height, w.x.width, w.x.channels = side, side, 3
 }
 
-// resize is TensorFlow 1's bilinear resize to 299 x 299 with corners not aligned, pixel i taken
-// at i*size/299, and the shift of bytes to -1..1, (v-128)/128. All in float32, as published.
+// resize is TensorFlow 1's bilinear resize to 299 x 299 without aligned corners, in which pixel i
+// is at i*size/299, followed by the map of bytes to -1..1, (v-128)/128. All in float32, as
+// published.
 func resize(dst []float32, p *images.Image) {
 	xs, ys := axis(p.Width), axis(p.Height)
 	for i, y := range ys {
@@ -84,7 +84,7 @@ func resize(dst []float32, p *images.Image) {
 	}
 }
 
-// tap is a point between two pixels, part of the way from lo to hi.
+// tap is a point between pixels lo and hi.
 type tap struct {
 	lo, hi int
 	part   float32

@@ -3,7 +3,7 @@
 // for computer vision", 2016; Heusel et al. 2017), as torch-fidelity has converted it.
 //
 // Checkpoint: pt_inception-2015-12-05-6726825d.pth, 1008 classes. It differs from torchvision's
-// network in its pools: the mean leaves padding out, and the last block takes a maximum.
+// network in its pools: the mean ignores padding, and the last block takes a maximum.
 package inception
 
 import (
@@ -24,8 +24,7 @@ const (
 	Classes = 1008
 )
 
-// unused are tensors that inference does not need; the scores of the paper are taken without
-// the bias.
+// unused are tensors that inference does not need; the paper's scores leave out the bias.
 var unused = []string{"*.num_batches_tracked", "fc.bias"}
 
 type blockA struct {
@@ -104,7 +103,7 @@ type Model struct {
 	work workspace
 }
 
-// New returns the network without weights. thin, 1 as published, divides every width but the
+// New returns the network without weights. thin, 1 as published, divides all widths except the
 // input's 3 and the classes: 1, 2, 4, 8 or 16.
 func New(thin int) *Model {
 	n := func(c int) int { return c / thin }
@@ -156,7 +155,7 @@ func New(thin int) *Model {
 	return m
 }
 
-// Load loads the network from the tensors of its published file. It keeps nothing of set.
+// Load loads the network from the tensors of its published file. It does not keep set.
 func Load(set *weights.Set, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
 	const first = "Conv2d_1a_3x3.conv.weight"
@@ -211,8 +210,8 @@ func (m *Model) each(visit func(*conv)) {
 // Width returns the number of features, 2048 as published.
 func (m *Model) Width() int { return features / m.thin }
 
-// pass runs the network over the images in m.work.x and leaves features and logits there. A
-// block reads x and its branches write side by side into y; then the two change places.
+// pass runs the network over the images in m.work.x and leaves features and logits there. The
+// branches of a block read x and write side by side into y; then the two are swapped.
 func (m *Model) pass() {
 	w := &m.work
 	w.stem(m.b, &m.C1a)
@@ -283,8 +282,8 @@ func (m *Model) e(k *blockE, pool backend.PoolKind) {
 	j.done()
 }
 
-// workspace is the memory of a pass: four activations, of which a block uses x and y for what
-// goes in and out, and the others between the layers of a branch.
+// workspace is the memory of a pass: four activations. x and y are a block's input and output; the
+// others are used between the layers of a branch.
 type workspace struct {
 	batch, room      int
 	x                frame

@@ -73,7 +73,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// A convolution with its batch norm and ReLU, against the definition, in a corner and inside.
+// A convolution with its batch norm and ReLU equals the definition, in a corner and inside.
 func TestConvFoldsTheNorm(t *testing.T) {
 	const in, out, h, w = 2, 3, 4, 5
 	tensors := map[string]weights.Tensor{}
@@ -139,7 +139,7 @@ func TestResize(t *testing.T) {
 	for i := range side * side {
 		require.Equal(t, []float32{0, -1, 127.0 / 128}, v[i*3:i*3+3])
 	}
-	// Of its own size an image stays as it is.
+	// An image of the network's size stays as it is.
 	same := &images.Image{Width: side, Height: side, Pix: make([]byte, side*side*3)}
 	for i := range same.Pix {
 		same.Pix[i] = byte(i * 31)
@@ -148,7 +148,7 @@ func TestResize(t *testing.T) {
 	for i, p := range same.Pix {
 		require.Equal(t, (float32(p)-128)/128, v[i])
 	}
-	// A ramp stays one, and the last pixel repeats at the far edge.
+	// A ramp stays a ramp, and the last pixel repeats at the far edge.
 	ramp := &images.Image{Width: 2, Height: 1, Pix: []byte{0, 0, 0, 200, 200, 200}}
 	resize(v, ramp)
 	require.InDelta(t, 200*100*2.0/299-128, v[100*3]*128, 1e-3)

@@ -14,27 +14,27 @@ import (
 	"unmask/internal/whole"
 )
 
-// ErrNotCached is behind errors of what only the network could provide.
+// ErrNotCached is wrapped by errors about what only the network could provide.
 var ErrNotCached = errors.New("not in the cache")
 
 // Cached is one snapshot in the cache.
 type Cached struct {
 	Repo   string   // org/name
 	Commit string   // 40 hex digits
-	Refs   []string // branches and tags that stood at the commit when pulled, sorted
+	Refs   []string // branches and tags that pointed at the commit when pulled, sorted
 	Dir    string   // the snapshot's directory
-	Files  []string // whole files in it, relative and with slashes, sorted
+	Files  []string // complete files in it, relative and with slashes, sorted
 	Size   int64    // of these, in bytes
 }
 
-// String returns a line of a list.
+// String returns one line for a list.
 func (c Cached) String() string {
 	return fmt.Sprintf("%-40s %-12.12s %8.1f MB  %s", c.Repo, c.Commit, float64(c.Size)/1e6,
 		strings.Join(c.Refs, " "))
 }
 
-// Find returns the directory of a cached snapshot without using the network.
-// No revision is [DefaultRevision]. The error is [ErrNotCached] if it is not there.
+// Find returns the directory of a cached snapshot without using the network. "" as revision means
+// [DefaultRevision]. The error is [ErrNotCached] if it is not there.
 func (c *Client) Find(repo, revision string) (dir string, err error) {
 	if revision == "" {
 		revision = DefaultRevision
@@ -84,7 +84,7 @@ func (c *Client) readRef(repo, revision string) (commit string, err error) {
 	return commit, nil
 }
 
-// writeRef records where a branch or tag stands, atomically.
+// writeRef records the commit of a branch or tag, atomically.
 func (c *Client) writeRef(repo, revision, commit string) error {
 	if revision == commit {
 		return nil
@@ -102,8 +102,8 @@ func (c *Client) writeRef(repo, revision, commit string) error {
 	})
 }
 
-// link makes a snapshot's file point to a blob, relatively, so that a cache
-// may be moved. Where links are not allowed it becomes a second name of the blob.
+// link makes a snapshot's file a relative link to a blob, so that a cache can be moved. Where links
+// are not allowed it becomes a second name of the blob.
 func (c *Client) link(repo, commit, file, etag string) error {
 	name := filepath.Join(c.snapshot(repo, commit), filepath.FromSlash(file))
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
@@ -130,7 +130,7 @@ func (c *Client) link(repo, commit, file, etag string) error {
 	return os.Rename(fresh, name)
 }
 
-// has reports whether a snapshot's file is there, whole.
+// has reports whether a snapshot's file is there and complete.
 func (c *Client) has(repo, commit, file string) bool {
 	info, err := os.Stat(filepath.Join(c.snapshot(repo, commit), filepath.FromSlash(file)))
 	return err == nil && info.Mode().IsRegular()
@@ -183,7 +183,7 @@ func (c *Client) refs(repo string) (map[string][]string, error) {
 	root := filepath.Join(c.Cache, folder(repo), "refs")
 	refs := map[string][]string{}
 	err := walk(root, func(name string) error {
-		// What is no ref, a temporary file perhaps, is left alone.
+		// Other files, temporary ones for example, are ignored.
 		if commit, err := c.readRef(repo, name); err == nil && checkRevision(name) == nil {
 			refs[commit] = append(refs[commit], name)
 		}
@@ -192,7 +192,7 @@ func (c *Client) refs(repo string) (map[string][]string, error) {
 	return refs, err
 }
 
-// contents returns the whole files below dir and their size.
+// contents returns the complete files below dir and their size.
 func contents(dir string) (files []string, size int64, err error) {
 	err = walk(dir, func(name string) error {
 		if info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err == nil &&
@@ -205,8 +205,8 @@ func contents(dir string) (files []string, size int64, err error) {
 	return files, size, err
 }
 
-// walk calls f for what is not a directory below root, in lexical order, by
-// its relative name with slashes. A root that is not there is empty.
+// walk calls f for everything below root that is not a directory, in lexical order, with its
+// relative name with slashes. A missing root is empty.
 func walk(root string, f func(name string) error) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {

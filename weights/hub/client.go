@@ -1,14 +1,14 @@
-// Package hub fetches model repositories from the Hugging Face Hub into the
-// cache that huggingface_hub uses, so that both share every file:
+// Package hub downloads model repositories from the Hugging Face Hub to the cache of
+// huggingface_hub, so that both share every file:
 //
 //	<cache>/models--org--name/blobs/<etag>                 contents
 //	<cache>/models--org--name/refs/<revision>              a commit
 //	<cache>/models--org--name/snapshots/<commit>/<file>    links to blobs
 //	<cache>/.locks/models--org--name/<etag>.lock
 //
-// The layout is described at https://huggingface.co/docs/hub/local-cache. A
-// blob is named by the hash of its contents, which is checked before the blob
-// gets its name: a file in the cache is whole and right.
+// The layout is described at https://huggingface.co/docs/hub/local-cache. A blob's name is the hash
+// of its contents, which is checked before the blob gets its name: files in the cache are complete
+// and correct.
 package hub
 
 import (
@@ -23,29 +23,28 @@ import (
 	"time"
 )
 
-// Client fetches into one cache from one endpoint. Cache and Endpoint must be
-// set; the zero values of all else are usable. A Client may be used by many
-// goroutines at once.
+// Client downloads from one endpoint to one cache. Cache and Endpoint must be set; zero values of
+// the other fields are usable. A Client is safe for concurrent use.
 type Client struct {
-	Cache    string // directory of the models--org--name
+	Cache    string // directory of the models--org--name folders
 	Endpoint string // URL without a slash at its end
 	Token    string // sent to Endpoint and to no other host
 	Offline  bool   // never use the network
 
 	Transport http.RoundTripper // carries the requests; nil is http.DefaultTransport
-	// attempts after the first that bring nothing new; 0 is 5, negative none
+	// attempts, after the first, without progress; 0 means 5, negative means none
 	Retries int
-	// wait before the first retry, doubled up to 16 times that; 0 is half a second
+	// wait before the first retry, doubled up to 16 times that; 0 means half a second
 	Backoff time.Duration
-	Idle    time.Duration // longest silence of a server; 0 is 30 seconds
+	Idle    time.Duration // longest silence of a server; 0 means 30 seconds
 }
 
 // DefaultEndpoint is the public Hub.
 const DefaultEndpoint = "https://huggingface.co"
 
-// FromEnv returns the client that huggingface_hub's environment variables
-// describe: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH,
-// HF_HUB_DISABLE_IMPLICIT_TOKEN, HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE.
+// FromEnv returns the client described by the environment variables of huggingface_hub: HF_HOME,
+// HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_DISABLE_IMPLICIT_TOKEN, HF_HUB_OFFLINE
+// and TRANSFORMERS_OFFLINE.
 func FromEnv() (*Client, error) {
 	home := env("HF_HOME")
 	if home == "" {
@@ -123,8 +122,8 @@ func isTrue(v string) bool {
 
 var variable = regexp.MustCompile(`\$(?:\w+|\{[^}]*\})`)
 
-// expand replaces a leading ~ by the user's home and then $NAME and ${NAME} by variables, as
-// Python's expanduser and expandvars: those that are not set stay.
+// expand replaces a leading ~ by the user's home, then $NAME and ${NAME} by variables, as Python's
+// expanduser and expandvars do: unset ones stay.
 func expand(name string) (string, error) {
 	if name == "~" || strings.HasPrefix(name, "~/") {
 		home, err := os.UserHomeDir()

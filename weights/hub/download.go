@@ -23,10 +23,10 @@ import (
 
 const (
 	lockPoll    = 50 * time.Millisecond
-	newProgress = 1 << 20 // bytes that make an attempt count as progress
+	newProgress = 1 << 20 // bytes from which an attempt counts as progress
 )
 
-// fetch makes one file of a commit present.
+// fetch downloads one file of a commit, unless it is there.
 func (c *Client) fetch(ctx context.Context, repo, commit, file string,
 	progress func(Progress)) error {
 	if c.has(repo, commit, file) {
@@ -47,8 +47,8 @@ func (c *Client) fetch(ctx context.Context, repo, commit, file string,
 		os.MkdirAll(locks, 0o777)); err != nil {
 		return err
 	}
-	// Two downloads of one blob would waste, not harm: only bytes with the
-	// right hash are renamed.
+	// Two downloads of one blob would be wasteful but not harmful: only bytes with the right hash
+	// are renamed.
 	lock := flock.New(filepath.Join(locks, m.etag+".lock"))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Path(), err)
@@ -64,7 +64,7 @@ func (c *Client) fetch(ctx context.Context, repo, commit, file string,
 	return c.link(repo, commit, file, m.etag)
 }
 
-// download brings one blob.
+// download downloads one blob.
 type download struct {
 	remote
 	c          *Client
@@ -74,8 +74,8 @@ type download struct {
 	progress   func(Progress)
 }
 
-// run fetches into blob.incomplete, checks, and renames. A hash that is wrong
-// may be the fault of what an earlier run left: the second try starts afresh.
+// run downloads to blob.incomplete, checks, and renames. A wrong hash may come from the rest of an
+// earlier run, so the second try starts from the beginning.
 func (d *download) run(ctx context.Context) error {
 	incomplete := d.blob + ".incomplete"
 	for last := false; ; last = true {
@@ -104,7 +104,7 @@ func (d *download) run(ctx context.Context) error {
 	return whole.SyncDir(filepath.Dir(d.blob))
 }
 
-// attempt asks for what is missing and appends what comes.
+// attempt requests the missing bytes and appends them.
 func (d *download) attempt(ctx context.Context, incomplete string) (progress bool, err error) {
 	f, err := os.OpenFile(incomplete, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -178,7 +178,7 @@ func (d *download) checkRange(header string, have int64) error {
 	return nil
 }
 
-// copy appends the body to f and returns the bytes that came.
+// copy appends the body to f and returns the bytes received.
 func (d *download) copy(f *os.File, body io.Reader, have int64, alive func()) (got int64,
 	err error) {
 	buf := make([]byte, 256<<10)
@@ -209,14 +209,14 @@ func (d *download) copy(f *os.File, body io.Reader, have int64, alive func()) (g
 	}
 }
 
-// hashError is a file whose contents are not those its etag names.
+// hashError is the error of a file whose content does not match its etag.
 type hashError struct{ kind, found, wanted string }
 
 func (e *hashError) Error() string {
 	return fmt.Sprintf("%s of the download is %s, want %s", e.kind, e.found, e.wanted)
 }
 
-// verify compares what is on disk with the etag and makes it whole.
+// verify compares the file on disk with the etag and makes it durable.
 func (d *download) verify(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0) // for Sync
 	if err != nil {

@@ -60,7 +60,7 @@ func (c *Client) PullModel(ctx context.Context, repo, revision string,
 		})
 }
 
-// checkModel says why a repository of these files is no model that can be read.
+// checkModel returns the reason why a repository with these files is not a readable model.
 func checkModel(repo string, all []string) error {
 	has := func(ending string) int {
 		return slices.IndexFunc(all, func(name string) bool {
@@ -87,7 +87,8 @@ func checkModel(repo string, all []string) error {
 	return fmt.Errorf("the repository has no model.safetensors")
 }
 
-// weightsOf returns the file in folder that has the weights or names their parts, "" for none.
+// weightsOf returns the file in folder that has the weights or names their parts, "" if there is
+// none.
 func weightsOf(all []string, folder string) string {
 	for _, name := range single {
 		if name = path.Join(folder, name); slices.Contains(all, name) {
@@ -97,7 +98,7 @@ func weightsOf(all []string, folder string) string {
 	return ""
 }
 
-// fetchModel brings what belongs to a model among a commit's files.
+// fetchModel fetches the files of a commit that belong to a model.
 func (c *Client) fetchModel(ctx context.Context, repo, commit string, all []string,
 	progress func(Progress)) error {
 	fetch := func(name string) error {
@@ -145,7 +146,7 @@ func (c *Client) fetchModel(ctx context.Context, repo, commit string, all []stri
 	return nil
 }
 
-// shards returns the parts that an index names, in its folder; none for another file.
+// shards returns the parts that an index names, in its folder; none for other files.
 func (c *Client) shards(repo, commit, name string) ([]string, error) {
 	if path.Base(name) != index {
 		return nil, nil
@@ -197,7 +198,7 @@ func (c *Client) parts(repo, commit string) ([]string, error) {
 	return folders, nil
 }
 
-// read reads a snapshot's file of JSON.
+// read reads a JSON file of a snapshot.
 func (c *Client) read(repo, commit, name string, to any) error {
 	file := filepath.Join(c.snapshot(repo, commit), filepath.FromSlash(name))
 	info, err := os.Stat(file)

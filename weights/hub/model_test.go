@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chatModel returns the files of a repository with weights in parts, a tokenizer, and more than
-// that.
+// chatModel returns the files of a repository with weights in parts, a tokenizer, and files that
+// are not needed.
 func chatModel(h *fakeHub) map[string]string {
 	files := map[string]string{
 		"config.json": "{}", "generation_config.json": "{}", "tokenizer_config.json": "{}",
@@ -41,7 +41,7 @@ func TestPullModel(t *testing.T) {
 		"tokenizer_config.json", "vocab.json"}, have)
 	require.Equal(t, "two", read(t, dir+"/part-2.safetensors"))
 
-	// Offline, all of it must be there.
+	// All of it is there offline.
 	c.Offline = true
 	again, err := c.PullModel(t.Context(), repo, "", nil)
 	require.NoError(t, err)
@@ -109,7 +109,8 @@ func TestNoModel(t *testing.T) {
 	}
 }
 
-// A model that is cached opens after one short question, whatever the server does, and says why.
+// A cached model opens after one short request, whatever the server does, and the reason is
+// reported.
 func TestCachedModelDoesNotWait(t *testing.T) {
 	for name, refuse := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"500s": func(w http.ResponseWriter,
@@ -144,7 +145,7 @@ func TestCachedModelDoesNotWait(t *testing.T) {
 		require.NotContains(t, notes[0], "\n")
 		require.LessOrEqual(t, len(h.seen), before+1)
 
-		// One that is not cached ends too: by the bound of silence, or after few attempts.
+		// One that is not cached ends too: after a limit of silence, or after a few attempts.
 		c.Cache, c.Backoff = t.TempDir(), time.Millisecond
 		before = len(h.seen)
 		_, err = c.PullModel(t.Context(), repo, "", nil)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// DefaultRevision is the branch that stands for no revision.
+// DefaultRevision is the branch that is used without a revision.
 const DefaultRevision = "main"
 
 var (
@@ -17,8 +17,7 @@ var (
 	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// Parse splits "org/name" or "org/name@revision". Without a revision it is
-// [DefaultRevision].
+// Parse splits "org/name" or "org/name@revision". The default revision is [DefaultRevision].
 func Parse(s string) (repo, revision string, err error) {
 	repo, revision, found := strings.Cut(s, "@")
 	if !found {
@@ -45,8 +44,8 @@ func checkRepo(repo string) error {
 	return nil
 }
 
-// checkRevision allows the branch, tag and commit names that are safe as a
-// path: a part of the rules of git check-ref-format.
+// checkRevision accepts the names of branches, tags and commits that are safe as a path, a part of
+// the rules of git check-ref-format.
 func checkRevision(revision string) error {
 	bad := len(revision) > 200 || strings.Contains(revision, "..") ||
 		strings.Contains(revision, "@{")
@@ -60,8 +59,8 @@ func checkRevision(revision string) error {
 	return nil
 }
 
-// checkFile allows relative paths without ".." and without characters that
-// some file system reads differently.
+// checkFile accepts relative paths without ".." and without characters that some file systems read
+// differently.
 func checkFile(name string) error {
 	bad := name == "" || len(name) > 1000
 	for _, part := range strings.Split(name, "/") {
@@ -79,7 +78,7 @@ func checkFile(name string) error {
 
 func isPattern(name string) bool { return strings.ContainsAny(name, `*?[`) }
 
-// match reports whether a pattern, known to be well-formed, fits a file.
+// match reports whether a pattern, known to be well-formed, matches a file.
 func match(pattern, file string) bool {
 	ok, _ := path.Match(pattern, file)
 	return ok
@@ -97,8 +96,8 @@ func escapePath(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// fileURL is where a file of a revision is served. A revision's slashes are
-// escaped too, since it is one element of the path.
+// fileURL returns the URL of a file of a revision. A revision's slashes are escaped too, because it
+// is one element of the path.
 func (c *Client) fileURL(repo, revision, file string) string {
 	return c.Endpoint + "/" + repo + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(file)
 }

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// Progress tells how far a file has come.
+// Progress is the state of a file's download.
 type Progress struct {
 	File  string
 	Done  int64 // bytes
-	Total int64 // bytes, -1 if not known
+	Total int64 // bytes, -1 if unknown
 
-	Note string // not "": a word to the user, and no more of a file
+	Note string // if not "", a message to the user, and nothing about a file
 }
 
-// Pull makes files of a repository's revision present in the cache and returns
-// the directory of the snapshot. No revision is [DefaultRevision], no files are
-// all files; a file may be a pattern (path.Match), of which at least one file
-// must exist. progress, if not nil, is called by the calling goroutine.
+// Pull downloads files of a repository's revision to the cache, unless they are there, and returns
+// the directory of the snapshot. "" as revision means [DefaultRevision], no files means all. A file
+// may be a pattern (path.Match) that must match at least one file. progress, if not nil, is called
+// by the calling goroutine.
 //
-// The network is not used if the client is offline, or if the revision is a
-// commit and every file is named and cached. If the revision is cached, one
-// short question must do, and if the network fails the cache will. All files come from the
-// commit that the revision stood at when Pull began. A download that broke off is resumed, by a
-// later Pull too; every file's hash is checked before it gets its name.
+// The network is not used if the client is offline, or if the revision is a commit and every file
+// is named and cached. If the revision is cached, one short request is made, and if the network
+// fails the cache is used. All files come from the commit of the revision when Pull began. An
+// interrupted download is resumed, also by a later Pull. Every file's hash is checked before it
+// gets its name.
 func (c *Client) Pull(ctx context.Context, repo, revision string, files []string,
 	progress func(Progress)) (dir string, err error) {
 	if revision == "" {
@@ -68,8 +68,8 @@ func (c *Client) Pull(ctx context.Context, repo, revision string, files []string
 		})
 }
 
-// pull asks at which commit the revision stands and fetches from it. Where the revision is cached
-// one short question must do, and the cache serves if there is no answer; progress is told so.
+// pull requests the revision's commit and fetches from it. If the revision is cached it makes one
+// short request and uses the cache if there is no answer, which it reports to progress.
 func (c *Client) pull(ctx context.Context, repo, revision string, cached func() (string, error),
 	progress func(Progress),
 	question func(ctx context.Context, ask *Client) (commit string,
@@ -103,8 +103,8 @@ func (c *Client) pull(ctx context.Context, repo, revision string, cached func() 
 	return c.snapshot(repo, commit), nil
 }
 
-// asking returns what a question is asked with: a client that gives up soon, sooner if the
-// cache can serve, and a context that ends when all of its attempts have had their time.
+// asking returns a client and a context for requests. The client gives up soon, sooner if the cache
+// can be used; the context ends when all its attempts have had their time.
 func (c *Client) asking(ctx context.Context, cached bool) (context.Context, *Client,
 	context.CancelFunc) {
 	ask, total := *c, c.idle()
@@ -119,10 +119,10 @@ func (c *Client) asking(ctx context.Context, cached bool) (context.Context, *Cli
 	return ctx, &ask, stop
 }
 
-// shortly is how long a server may take to answer where the cache can do without it.
+// shortly is the time that a server has to answer if the cache can be used instead.
 const shortly = 3 * time.Second
 
-// offline returns the snapshot if every file or pattern has something cached.
+// offline returns the snapshot if something cached matches every file or pattern.
 func (c *Client) offline(repo, revision string, files []string) (dir string, err error) {
 	if dir, err = c.Find(repo, revision); err != nil {
 		return "", err
@@ -143,7 +143,7 @@ func (c *Client) offline(repo, revision string, files []string) (dir string, err
 	return dir, nil
 }
 
-// resolve returns the commit a revision stands at and the files to fetch.
+// resolve returns the commit of a revision and the files to fetch.
 func (c *Client) resolve(ctx context.Context, repo, revision string, files []string,
 	patterns bool) (commit string, wanted []string, err error) {
 	if !patterns {

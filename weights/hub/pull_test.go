@@ -76,7 +76,7 @@ func TestPullCachedCommitNeedsNoNetwork(t *testing.T) {
 	require.Equal(t, dir, again)
 	require.Len(t, h.seen, before)
 	_, err = c.Pull(t.Context(), repo, "main", both,
-		nil) // one request tells that the branch stands
+		nil) // one request shows that the branch has not moved
 	require.NoError(t, err)
 	require.Len(t, h.seen, before+1)
 
@@ -120,7 +120,7 @@ func TestPullPatterns(t *testing.T) {
 	require.ErrorContains(t, err, `no file "*.gguf" in the repository: see `+h.URL)
 }
 
-// A sharded model opens straight from the cache, through its links.
+// A sharded model opens directly from the cache, through its links.
 func TestPulledModelOpens(t *testing.T) {
 	h := newHub(t)
 	files := h.trees[commitA]
@@ -203,7 +203,7 @@ func TestPullRestartsWhereRangesAreNotServed(t *testing.T) {
 	}
 }
 
-// What an earlier run left may be wrong, longer, or whole already.
+// Files of an earlier run may be wrong, too long, or already complete.
 func TestPullMendsWhatWasLeft(t *testing.T) {
 	for name, edit := range map[string]func(string) string{
 		"corrupt": func(s string) string { return "?" + s[1:500] },
@@ -225,8 +225,8 @@ func TestPullMendsWhatWasLeft(t *testing.T) {
 	}
 }
 
-// Whatever a server does wrong ends in one line and leaves nothing that looks
-// like a file of the model.
+// Every mistake of a server gives a one-line error and leaves nothing that looks like a file of the
+// model.
 func TestPullRefusesBadServers(t *testing.T) {
 	set := func(key, value string) func(http.Header) {
 		return func(h http.Header) {
@@ -306,7 +306,7 @@ func TestPullStaysAtOneCommit(t *testing.T) {
 	h := newHub(t)
 	h.trees[commitB] = map[string]string{"config.json": "new", "model.safetensors": "new weights"}
 	c := h.client(t)
-	h.meta = func(http.Header) { // the branch moves as soon as it was asked for
+	h.meta = func(http.Header) { // the branch moves right after the first request
 		h.mu.Lock()
 		h.heads["main"] = commitB
 		h.mu.Unlock()
@@ -368,7 +368,7 @@ func TestRedirects(t *testing.T) {
 		r *http.Request) {
 		http.Redirect(w, r, plain.URL+r.URL.Path, http.StatusFound)
 	}))
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // it would report the refused certificate
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // it would log the refused certificate
 	secure.StartTLS()
 	defer secure.Close()
 	c := plain.client(t)

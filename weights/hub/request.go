@@ -21,8 +21,8 @@ const (
 	maxWait      = time.Minute
 )
 
-// tokenTransport adds the token to requests for the endpoint and to no other,
-// wherever a redirect leads.
+// tokenTransport adds the token to requests to the endpoint and to no other host, wherever a
+// redirect leads.
 type tokenTransport struct {
 	base     http.RoundTripper
 	endpoint *url.URL
@@ -41,8 +41,8 @@ func sameHost(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }
 
-// do sends one request without a body. A HEAD request stops at the redirect
-// that carries a file's metadata.
+// do sends one request without a body. A HEAD request stops at the redirect that carries a file's
+// metadata.
 func (c *Client) do(ctx context.Context, method, address string,
 	header http.Header) (*http.Response, error) {
 	endpoint, err := c.endpoint()
@@ -77,17 +77,17 @@ func (c *Client) do(ctx context.Context, method, address string,
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	r.Header.Set("Accept-Encoding", "identity") // lengths are those of the file
+	r.Header.Set("Accept-Encoding", "identity") // lengths must be those of the file
 	r.Header.Set("User-Agent", "unmask")
 	return client.Do(r)
 }
 
-// permanent marks an error that another attempt cannot mend.
+// permanent marks an error for which another attempt is useless.
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// transient is an answer that asks to come again.
+// transient is an answer that asks to try again.
 type transient struct {
 	error
 	after time.Duration
@@ -99,11 +99,11 @@ func isPermanent(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.As(err, &p) || errors.As(err, &cert)
 }
 
-// retry calls attempt until it succeeds, fails for good, or fails Retries
-// times in a row without progress, or for twice the longest silence.
+// retry calls attempt until it succeeds or fails permanently, or until it has failed Retries times
+// in a row, or for twice the longest silence, without progress.
 func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err error)) error {
 	left, wait := c.retries(), c.backoff()
-	since := time.Now() // the last progress
+	since := time.Now() // time of the last progress
 	for {
 		progress, err := attempt()
 		if err == nil || isPermanent(ctx, err) {
@@ -153,7 +153,7 @@ func (c *Client) idle() time.Duration {
 	return c.Idle
 }
 
-// watch cancels the context when alive was not called for the idle time.
+// watch cancels the context if alive was not called for the idle time.
 func (c *Client) watch(ctx context.Context) (watched context.Context, alive, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(c.idle(), func() {
@@ -163,7 +163,7 @@ func (c *Client) watch(ctx context.Context) (watched context.Context, alive, sto
 	return watched, func() { timer.Reset(c.idle()) }, func() { timer.Stop(); cancel(nil) }
 }
 
-// silence replaces the error of a request that watch cancelled by its cause.
+// silence replaces the error of a request that watch cancelled by the cause.
 func silence(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -171,16 +171,16 @@ func silence(ctx context.Context, err error) error {
 	return err
 }
 
-// remote is a file as the Hub describes it.
+// remote is a file as described by the Hub.
 type remote struct {
 	commit string
 	etag   string // sha256 of a large file, git's blob hash of a small one
-	size   int64  // bytes, -1 if not told
+	size   int64  // bytes, -1 if unknown
 }
 
 var etagForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// stat asks for a file's commit, hash and size.
+// stat requests a file's commit, hash and size.
 func (c *Client) stat(ctx context.Context, repo, revision, file string) (m remote, err error) {
 	err = c.retry(ctx, func() (bool, error) {
 		ctx, _, stop := c.watch(ctx)
@@ -227,7 +227,7 @@ func parseRemote(resp *http.Response) (remote, error) {
 	return m, nil
 }
 
-// listing returns a revision's commit and files.
+// listing requests a revision's commit and files.
 func (c *Client) listing(ctx context.Context, repo, revision string) (commit string, files []string,
 	err error) {
 	var answer struct {
@@ -277,7 +277,7 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 	return answer.SHA, files, nil
 }
 
-// refusal says what a status means and what to do about it.
+// refusal returns the meaning of a status and what to do about it.
 func (c *Client) refusal(resp *http.Response, repo, revision, file string) error {
 	code := resp.Header.Get("X-Error-Code")
 	token := "set HF_TOKEN to a token that may read it"

@@ -16,7 +16,7 @@ import (
 	"unmask/weights"
 )
 
-// The good checkpoint that the cases below spoil.
+// A good checkpoint, which the cases below damage.
 func TestBuiltCheckpoint(t *testing.T) {
 	c := accepted(t, checkpoint(state(goodTensor)))
 	require.Len(t, c.Tensors(), 1)
@@ -53,7 +53,7 @@ func TestTruncated(t *testing.T) {
 	for n := range whole {
 		_, err := read(bytes.NewReader(whole[:n]), int64(n))
 		require.Error(t, err, n)
-		// The same when the file shrinks after it was opened.
+		// The same if the file shrinks after it was opened.
 		_, err = read(bytes.NewReader(whole[:n]), int64(len(whole)))
 		require.Error(t, err, n)
 	}
@@ -76,7 +76,7 @@ func TestZipFlagsAndHeaders(t *testing.T) {
 	refused(t, zipOf(file{name: "a/data.pkl", data: pkl},
 		file{name: "a/data/0", local: "a/data.pkl", at: 1}), `local header is of "a/data.pkl"`)
 
-	// A file without any CRC is read; one without some is damaged.
+	// A file without any CRC is read; one with only some missing is damaged.
 	none := func(files ...file) []byte {
 		for i := range files {
 			files[i].crc = -crc32.ChecksumIEEE(files[i].data)
@@ -126,7 +126,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestDeflatedZeros(t *testing.T) {
-	// 40 MB of deflated zeros that claim to be 40 GB: refused before anything is inflated.
+	// 40 MB of deflated zeros that claim to be 40 GB are refused before anything is inflated.
 	refused(t, zipOf(file{name: "a/data.pkl", data: make([]byte, 1000), method: 8}),
 		"compression method 8, want 0")
 	refused(t, zipOf(file{name: "a/data.pkl", data: make([]byte, MaxPickle+1)}), "want 16777216")
@@ -174,7 +174,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// An expanded tensor may have more elements than its storage, but not any number.
+// An expanded tensor may have more elements than its storage, but only up to a limit.
 func TestExpanded(t *testing.T) {
 	c := accepted(t, checkpoint(state(tensorOf(0, tup(num(5)), tup(num(0))))))
 	require.Equal(t, 5, c.Tensors()[0].Numel())
@@ -212,7 +212,7 @@ func TestNothingIsCalled(t *testing.T) {
 		require.Error(t, err, "%q", pickle)
 		require.Regexp(t, "allowed|want", err.Error())
 	}
-	// What other names would build is kept as data.
+	// Other names are kept as data.
 	for _, pickle := range []string{
 		name("torch.hub", "load") + arg + "R", name("functools", "reduce") + arg + "R",
 		name("some.package", "anything") + arg + "R", name("builtins", "getattr"),
@@ -221,7 +221,7 @@ func TestNothingIsCalled(t *testing.T) {
 	}
 	refused(t, checkpoint(state(name("torch._utils", "_rebuild_qtensor")+arg+"R")),
 		`tensor "w" is a torch._utils._rebuild_qtensor`)
-	// A partial is kept as data. So is a class of any package.
+	// A partial is kept as data, like a class of any package.
 	accepted(t, checkpoint("\x80\x02}("+str("f")+name("functools",
 		"partial")+arg+"R"+str("c")+name("some.package", "Class")+")\x81"+str("w")+goodTensor+"u."))
 	_, err := os.Lstat(witness)
@@ -278,7 +278,7 @@ func TestSelfContaining(t *testing.T) {
 	}
 	refused(t, checkpoint(bomb+"."), "is nested too often")
 
-	// The same list twice is no cycle.
+	// The same list twice is not a cycle.
 	accepted(t, checkpoint("\x80\x02}("+str("w")+goodTensor+str("l")+"]q\x00h\x00\x86u."))
 }
 
@@ -307,8 +307,8 @@ func FuzzPickle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pickle []byte) { drain(t, checkpoint(string(pickle))) })
 }
 
-// drain reads all that a checkpoint offers, if it is one: a tensor that was accepted has as
-// many bytes as its shape says.
+// drain reads all tensors of a checkpoint, if it is one: an accepted tensor has as many bytes as
+// its shape says.
 func drain(t *testing.T, data []byte) {
 	c, err := read(bytes.NewReader(data), int64(len(data)))
 	if err != nil {

@@ -11,21 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// file is a record of a zip under construction. The zero values of the overrides leave it
-// well-formed.
+// file is a record of a zip under construction. With zero overrides it is well-formed.
 type file struct {
 	name string
 	data []byte
 
 	local         string // name in the local header
 	flags, method uint16
-	crc           uint32 // added to the right one, in both headers
+	crc           uint32 // added to the correct CRC in both headers
 	declared      uint32 // size in both headers
 	localSize     uint32 // size in the local header
 	at            int    // 1 + offset of another record's header
 }
 
-// zipOf lays out a zip as torch.save does, with sizes in the local headers.
+// zipOf writes a zip as torch.save does, with sizes in the local headers.
 func zipOf(files ...file) []byte {
 	var b, directory []byte
 	u16 := binary.LittleEndian.AppendUint16
@@ -80,7 +79,7 @@ func checkpoint(pickle string) []byte {
 		file{name: "a/data/0", data: make([]byte, 16)})
 }
 
-// Pieces of pickles. str, num and tup push a string, an int64 and a tuple.
+// Pieces of pickles: str, num and tup push a string, an int64 and a tuple.
 func str(s string) string {
 	return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s
 }
@@ -112,7 +111,7 @@ var goodTensor = tensorOf(0, tup(num(2), num(2)), tup(num(2), num(1)))
 // state returns a whole pickle: a dictionary with one entry w.
 func state(value string) string { return "\x80\x02}" + str("w") + value + "s." }
 
-// refused reads a checkpoint that must be refused.
+// refused reads a checkpoint and expects an error.
 func refused(t *testing.T, data []byte, want string) {
 	t.Helper()
 	_, err := read(bytes.NewReader(data), int64(len(data)))
@@ -120,7 +119,7 @@ func refused(t *testing.T, data []byte, want string) {
 	require.NotContains(t, err.Error(), "\n")
 }
 
-// accepted reads a checkpoint that must succeed.
+// accepted reads a checkpoint and expects no error.
 func accepted(t *testing.T, data []byte) *Checkpoint {
 	t.Helper()
 	c, err := read(bytes.NewReader(data), int64(len(data)))

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// shapes are the sizes that a state dict's tensors give.
+// shapes reads sizes from a state dict's tensors.
 type shapes struct {
 	prefix string
 	of     map[string][]int
 	err    error
 }
 
-// dim returns a dimension of a tensor, or notes that it is missing.
+// dim returns a dimension of a tensor, or records that it is missing.
 func (s *shapes) dim(name string, i int) int {
 	shape, ok := s.of[s.prefix+name]
 	if (!ok || i >= len(shape)) && s.err == nil {
@@ -29,7 +29,7 @@ func (s *shapes) dim(name string, i int) int {
 	return shape[i]
 }
 
-// count returns how many of name0suffix, name1suffix, ... there are.
+// count returns how many consecutive tensors name0suffix, name1suffix, ... there are.
 func (s *shapes) count(name, suffix string) int {
 	n := 0
 	for s.of[s.prefix+name+strconv.Itoa(n)+suffix] != nil {
@@ -38,23 +38,23 @@ func (s *shapes) count(name, suffix string) int {
 	return n
 }
 
-// Tensors by which the networks are known.
+// Tensors by which networks are recognised.
 const (
 	mageAnchor = "token_emb.word_embeddings.weight"
 	sdttAnchor = "vocab_embed.embedding"
-	// Halton-MaskGIT's, and that of LlamaGen's image tokenizer
+	// of Halton-MaskGIT, and of LlamaGen's image tokenizer
 	haltonAnchor   = "last_norm.norm_final.weight"
 	llamagenAnchor = "encoder.conv_blocks.0.res.0.conv1.weight"
 )
 
 var anchors = []string{mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor}
 
-// config derives config.json.
+// config derives config.json from the tensors and settings.
 func (c *Checkpoint) config(o Options) (any, error) {
 	s := &shapes{of: map[string][]int{}}
 	anchor := ""
 	for _, t := range c.tensors {
-		// torch.compile puts _orig_mod into names; loading takes it out again.
+		// torch.compile puts _orig_mod into names; loading removes it.
 		name := strings.ReplaceAll(t.Name, "_orig_mod.", "")
 		s.of[name] = append(make([]int, 0, 4), t.Shape...)
 		for _, a := range anchors {
@@ -91,7 +91,7 @@ func (c *Checkpoint) config(o Options) (any, error) {
 	return config, nil
 }
 
-// mageFile is the config.json of a MAGE model; its authors publish none.
+// mageFile is the config.json of a MAGE model; its authors do not publish one.
 type mageFile struct {
 	ModelType       string    `json:"model_type"`
 	EmbedDim        int       `json:"embed_dim"`
@@ -115,8 +115,8 @@ type vqganFile struct {
 	OutCh     int   `json:"out_ch"`
 }
 
-// mageHeads are encoder and decoder heads of the published models, by the name that the
-// checkpoint's args carry and by width (MAGE's models_mage.py).
+// mageHeads are the encoder's and decoder's heads of the published models, by the name in the
+// checkpoint's args and by width (MAGE's models_mage.py).
 var mageHeads = map[string][2]int{
 	"mage_vit_base_patch16": {12, 16}, "mage_vit_large_patch16": {16, 16}, "768": {12,
 		16}, "1024": {16, 16},
@@ -158,7 +158,7 @@ func mageConfig(s *shapes, args map[string]any, o Options) (any, error) {
 	return f, checkHeads("decoder", f.DecoderEmbedDim, f.DecoderHeads)
 }
 
-// checkHeads refuses heads that are unknown or do not divide the width.
+// checkHeads returns an error for heads that are unknown or do not divide the width.
 func checkHeads(what string, width, heads int) error {
 	if heads < 1 {
 		return fmt.Errorf("the checkpoint does not say how many heads the %s of width %d has: "+
@@ -189,7 +189,7 @@ type sdttFile struct {
 
 func sdttConfig(s *shapes, args map[string]any, o Options) (any, error) {
 	if inner, ok := args["config"].(map[string]any); ok {
-		args = inner // what Lightning saved of MDLM's and SDTT's constructor
+		args = inner // the constructor's arguments, as saved by Lightning for MDLM and SDTT
 	}
 	saved, _ := args["model"].(map[string]any)
 	number := func(key string) int {
@@ -217,10 +217,10 @@ func sdttConfig(s *shapes, args map[string]any, o Options) (any, error) {
 	}
 	heads := cmp.Or(o.Heads, number("n_heads"))
 	if freq := s.of[s.prefix+"rotary_emb.inv_freq"]; heads == 0 && len(freq) == 1 && freq[0] > 0 {
-		heads = f.Model.Hidden / (2 * freq[0]) // half as many frequencies as head dimensions
+		heads = f.Model.Hidden / (2 * freq[0]) // half as many frequencies as numbers of a head
 	}
 	if heads == 0 && f.Model.Hidden%64 == 0 {
-		heads = f.Model.Hidden / 64 // every published size
+		heads = f.Model.Hidden / 64 // as in every published size
 	}
 	f.Model.Heads = heads
 	return f, checkHeads("network", f.Model.Hidden, heads)

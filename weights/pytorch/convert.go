@@ -16,29 +16,29 @@ import (
 
 // Options of Convert.
 type Options struct {
-	// Heads and DecoderHeads are the attention heads where neither the tensors nor the
-	// settings beside them say. 0 leaves it to those.
+	// Heads and DecoderHeads are the numbers of attention heads if neither the tensors nor the
+	// saved settings show them; 0 means that these do.
 	Heads, DecoderHeads int
 	// Grid is how many codes along a side an image tokenizer has that does not say; 0 means 16,
 	// and 32 for LlamaGen's of 8x8 pixels a code.
 	Grid int
-	// Overwrite replaces a model that is in the folder.
+	// Overwrite replaces an existing model in the folder.
 	Overwrite bool
 }
 
-// What a checkpoint's tensors may have together: views of one storage are written out each, and
-// expanded ones have more elements than it.
+// Limits on all tensors of a checkpoint together: views of one storage are each written in full,
+// and expanded ones have more elements than the storage.
 const (
-	maxShared   = 8         // times the file's bytes
-	maxExpanded = 256 << 20 // bytes more
+	maxShared   = 8         // times the file's size
+	maxExpanded = 256 << 20 // further bytes
 )
 
-// Convert writes the model of the PyTorch checkpoint src to dir as model.safetensors and
-// config.json, element types kept. Tensors are streamed; memory does not grow with the model.
-// Each file appears whole or not at all, config.json last.
+// Convert writes the model in the PyTorch checkpoint src to dir as model.safetensors and
+// config.json; element types are kept. Tensors are streamed, so memory does not grow with the
+// model. Each file appears whole or not at all, config.json last.
 //
 // MAGE, SDTT or MDLM, Halton-MaskGIT and LlamaGen's tokenizer are recognised by their tensors,
-// which also give the sizes. An optimiser's state beside the weights is left out.
+// which also give the sizes. The state of an optimiser is left out.
 func Convert(ctx context.Context, src, dir string, o Options) error {
 	c, err := Open(src)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
 	})
 }
 
-// streams gives put every tensor that is written, within the limits.
+// streams passes every tensor to be written to put, within the limits.
 func (c *Checkpoint) streams(ctx context.Context, put func(weights.Stream)) error {
 	var total int64
 	for _, t := range c.tensors {
@@ -107,7 +107,7 @@ func (c *Checkpoint) streams(ctx context.Context, put func(weights.Stream)) erro
 	return nil
 }
 
-// cancelled is a reader that ends with its context.
+// cancelled is a reader that ends when its context does.
 type cancelled struct {
 	ctx context.Context
 	io.ReadCloser

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkNesting refuses containers that are too deep or hold themselves. Objects may: an
-// OmegaConf node knows its parent.
+// checkNesting returns an error for containers that are too deep or contain themselves. Objects may
+// contain themselves: an OmegaConf node refers to its parent.
 func checkNesting(root any) error {
 	const open, done = 1, 2
 	state := map[any]int{}
@@ -81,7 +81,7 @@ func entries(v any) *dict {
 	return nil
 }
 
-// flatten names the tensors of a checkpoint.
+// flatten returns the tensors of a checkpoint with their names.
 func flatten(root any) ([]*Tensor, error) {
 	d := entries(root)
 	if d == nil {
@@ -113,8 +113,8 @@ type flattener struct {
 	walked  map[*dict]int
 }
 
-// walk adds the tensors below v. A dictionary met on too many ways is a bomb: a handful of
-// shared ones describe any number of names.
+// walk adds the tensors below v. A dictionary reached in too many ways is an attack: a few shared
+// ones can describe any number of names.
 func (f *flattener) walk(v any, prefix string, depth int) error {
 	d := entries(v)
 	if d == nil {
@@ -164,13 +164,14 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 	return nil
 }
 
-// isTensor reports whether o stands for a tensor that is not read here.
+// isTensor reports whether o stands for a tensor of an unsupported type.
 func (o *Object) isTensor() bool {
 	return strings.HasPrefix(o.Class, tensorOfClass) ||
 		strings.HasPrefix(o.Class, "torch._utils._rebuild_")
 }
 
-// optimizer reports whether v is the state of a torch.optim.Optimizer, which is no part of a model.
+// optimizer reports whether v is the state of a torch.optim.Optimizer, which is not part of a
+// model.
 func optimizer(v any) bool {
 	d := entries(v)
 	if d == nil {
@@ -181,9 +182,9 @@ func optimizer(v any) bool {
 	return state && groups
 }
 
-// Args returns the settings that were saved beside the weights ("args" of MAGE, "hyper_parameters"
-// of Lightning) as nil, bool, int64, float64, string, []any and map[string]any; what is not simple
-// is left out. It is nil if there are none.
+// Args returns the settings saved with the weights ("args" in MAGE, "hyper_parameters" in
+// Lightning) as nil, bool, int64, float64, string, []any and map[string]any; other values are left
+// out. It returns nil if there are none.
 func (c *Checkpoint) Args() map[string]any {
 	d := entries(c.root)
 	for _, key := range []string{"args", "hyper_parameters"} {
@@ -200,8 +201,8 @@ func (c *Checkpoint) Args() map[string]any {
 	return nil
 }
 
-// plain makes v of Go's types. An OmegaConf container keeps its entries in _content and a
-// node its value in _val. budget bounds shared values, which are written out each time.
+// plain converts v to Go's types. An OmegaConf container has its entries in _content, and a node
+// its value in _val. budget limits shared values, which are copied each time.
 func plain(v any, depth int, budget *int) (any, bool) {
 	if *budget--; *budget < 0 || depth > 32 {
 		return nil, false

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// haltonFile is the config.json of Halton-MaskGIT; its authors publish none. Other sizes are those
-// of the tensors.
+// haltonFile is the config.json of Halton-MaskGIT; its authors do not publish one. Other sizes are
+// read from the tensors.
 type haltonFile struct {
 	ModelType string `json:"model_type"`
 	Heads     int    `json:"num_attention_heads"`
@@ -41,7 +41,7 @@ func llamagenConfig(s *shapes, o Options) llamagenFile {
 	return llamagenFile{ModelType: "llamagen-vq", Grid: cmp.Or(o.Grid, grid)}
 }
 
-// tied reports whether a tensor is another one's, which networks read under that name.
+// tied reports whether a tensor is a copy of another, which networks read under that one's name.
 func (c *Checkpoint) tied(t *Tensor) bool {
 	head, tied := strings.CutSuffix(t.Name, "head.weight")
 	if !tied {

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// The opcodes of protocols 2 to 5 that data needs (CPython, Lib/pickletools.py). Those that
-// only code needs (INST, OBJ, EXT, PERSID) and the text forms of protocol 0 are refused.
+// The opcodes of protocols 2 to 5 that data needs (CPython, Lib/pickletools.py). Those that only
+// code needs (INST, OBJ, EXT, PERSID), and the text forms of protocol 0, are refused.
 const (
 	opMark, opStop, opPop, opPopMark, opDup                          = '(', '.', '0', '1', '2'
 	opBinInt, opBinInt1, opBinInt2, opLong1, opLong4                 = 'J', 'K', 'M', 0x8a, 0x8b
@@ -30,17 +30,17 @@ const (
 // mark is where a variable number of operands begins.
 type mark struct{}
 
-// machine runs a pickle. Its memory is bounded by MaxValues and by the pickle itself.
+// machine runs a pickle. Its memory is limited by MaxValues and by the pickle's size.
 type machine struct {
 	in     []byte
 	pos    int
 	stack  []any
 	memo   map[uint32]any
 	values int
-	find   func(id any) (any, error) // persistent ids: storages
+	find   func(id any) (any, error) // resolves persistent ids: storages
 }
 
-// unpickle returns what a pickle describes, storages being records of a.
+// unpickle returns the value of a pickle, whose storages are records of a.
 func unpickle(program []byte, a *archive) (any, error) {
 	m := &machine{in: program, memo: map[uint32]any{}, find: a.storage}
 	for {
@@ -71,7 +71,7 @@ func (m *machine) push(v any) error {
 	return nil
 }
 
-// pop takes a value, never a mark.
+// pop removes the top value, which must not be a mark.
 func (m *machine) pop() (any, error) {
 	v, err := m.top()
 	if err == nil {
@@ -91,7 +91,7 @@ func (m *machine) top() (any, error) {
 	return v, nil
 }
 
-// pop2 takes the two topmost values, the lower first.
+// pop2 removes the two top values and returns the lower one first.
 func (m *machine) pop2() (a, b any, err error) {
 	if b, err = m.pop(); err == nil {
 		a, err = m.pop()
@@ -99,7 +99,7 @@ func (m *machine) pop2() (a, b any, err error) {
 	return a, b, err
 }
 
-// sinceMark takes what was pushed after the last mark, and the mark.
+// sinceMark removes the last mark and returns what was pushed after it.
 func (m *machine) sinceMark() ([]any, error) {
 	for i := len(m.stack) - 1; i >= 0; i-- {
 		if _, ok := m.stack[i].(mark); ok {
@@ -119,7 +119,7 @@ func (m *machine) byte() (byte, error) {
 	return b[0], nil
 }
 
-// take returns the next n bytes of the pickle itself: a length beyond it allocates nothing.
+// take returns the next n bytes of the pickle itself, so a wrong length allocates nothing.
 func (m *machine) take(n uint64) ([]byte, error) {
 	if n > uint64(len(m.in)-m.pos) {
 		return nil, fmt.Errorf("%d bytes are wanted, the pickle has %d more", n, len(m.in)-m.pos)
@@ -139,7 +139,7 @@ func (m *machine) uint(n uint64) (uint64, error) {
 	return v, err
 }
 
-// sized reads a length of n bytes and that many bytes.
+// sized reads a length of n bytes, then that many bytes.
 func (m *machine) sized(n uint64) ([]byte, error) {
 	size, err := m.uint(n)
 	if err != nil {
@@ -204,7 +204,7 @@ func (m *machine) step(op byte) error {
 	return m.container(op)
 }
 
-// pushed pushes v unless there was an error.
+// pushed pushes v, unless there was an error.
 func (m *machine) pushed(v any, err error) error {
 	if err != nil {
 		return err

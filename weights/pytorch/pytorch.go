@@ -1,12 +1,11 @@
-// Package pytorch reads PyTorch checkpoints, the zip files of torch.save since
-// PyTorch 1.6, without Python.
+// Package pytorch reads PyTorch checkpoints, the zip files written by torch.save since PyTorch 1.6,
+// without Python.
 //
-// Such a file is a zip of stored records: a pickle, data.pkl, and the bytes of
-// every storage. The pickle is a program for a stack machine that may name any
-// function and call it. This reader calls nothing: a name is either on an exact
-// list, and what it would build is built here, or it is the class of an [Object]
-// that is kept as data. Nothing is allocated that the file does not hold, and
-// tensors are views that stay on disk until they are streamed.
+// Such a file is a zip of stored records: a pickle, data.pkl, and the bytes of every storage. The
+// pickle is a program for a stack machine that may name any function and call it. This reader calls
+// nothing: a name is either on a fixed list, and its result is built here, or it is the class of an
+// [Object] that is kept as data. No allocation exceeds the file's content, and tensors are views
+// that stay on disk until they are streamed.
 package pytorch
 
 import (
@@ -27,7 +26,7 @@ const (
 	MaxRank    = 64       // dimensions of a tensor
 	MaxValues  = 1 << 22  // values the pickle may build
 	MaxDepth   = 256      // nested containers
-	MaxGather  = 1 << 30  // bytes under a view that is not contiguous
+	MaxGather  = 1 << 30  // bytes spanned by a view that is not contiguous
 )
 
 // Checkpoint is an open file. Its tensors are valid until Close.
@@ -38,8 +37,8 @@ type Checkpoint struct {
 	size    int64
 }
 
-// Open reads the pickle of the checkpoint at path and checks every tensor's view
-// against the record that holds it.
+// Open reads the pickle of the checkpoint at path and checks every tensor's view against its
+// record.
 func Open(path string) (*Checkpoint, error) {
 	f, err := whole.Open(path)
 	if err != nil {
@@ -61,12 +60,12 @@ func Open(path string) (*Checkpoint, error) {
 // Close closes the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Tensors returns the tensors of the state dict in the file's order. Keys of nested
-// dictionaries join with dots. The state dict is the entry "model", "state_dict" or
-// "model_state_dict" where it holds tensors, otherwise the whole checkpoint.
+// Tensors returns the tensors of the state dict in the file's order. Keys of nested dictionaries
+// are joined with dots. The state dict is the entry "model", "state_dict" or "model_state_dict" if
+// it has tensors, and otherwise the whole checkpoint.
 func (c *Checkpoint) Tensors() []*Tensor { return c.tensors }
 
-// read parses a checkpoint of size bytes.
+// read parses a checkpoint of `size` bytes.
 func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	if err := recognise(r, size); err != nil {
 		return nil, err
@@ -109,11 +108,11 @@ func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	return &Checkpoint{root: root, tensors: tensors, size: size}, nil
 }
 
-// legacyMagic begins the files of torch.save before 1.6: a pickle of the number
+// legacyMagic is the beginning of files written by torch.save before 1.6: a pickle of the number
 // 0x1950a86a20f9469cfc6c (torch/serialization.py, MAGIC_NUMBER).
 var legacyMagic = []byte{0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19}
 
-// recognise refuses what is no zip by the name of what it is.
+// recognise returns an error that names the format of a file that is not a zip.
 func recognise(r io.ReaderAt, size int64) error {
 	head := make([]byte, min(size, 512))
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {

@@ -23,7 +23,7 @@ type wanted struct {
 	Values []float64 `json:"values"`
 }
 
-// expected is what PyTorch said is in each fixture.
+// expected is the content of each fixture according to PyTorch.
 func expected(t *testing.T) map[string]map[string]wanted { return expectedIn(t, "expected.json") }
 
 func expectedIn(t *testing.T, name string) map[string]map[string]wanted {
@@ -89,9 +89,9 @@ func TestViewsOfOneStorage(t *testing.T) {
 	}
 }
 
-// TestModern reads what PyTorch 2 can save: negated views, expanding and overlapping ones,
-// objects of other packages and tensors of other types beside the model, an optimizer's state,
-// no CRCs.
+// Everything that PyTorch 2 can save is read: negated views, expanding and overlapping ones,
+// objects of other packages and tensors of other types beside the model, an optimizer's state, and
+// files without CRCs.
 func TestModern(t *testing.T) {
 	for name, want := range expectedIn(t, "modern.json") {
 		c, err := Open(filepath.Join("testdata", name))
@@ -163,7 +163,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// Nothing stays behind when a conversion fails.
+// A failed conversion leaves nothing.
 func TestConvertFails(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
@@ -184,7 +184,7 @@ func TestConvertFails(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// Views of one storage are written out each, up to a limit.
+// Views of one storage are each written in full, up to a limit.
 func TestConvertSharedStorage(t *testing.T) {
 	c, err := Open("testdata/lightning.ckpt")
 	require.NoError(t, err)

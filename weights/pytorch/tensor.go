@@ -19,16 +19,16 @@ type Tensor struct {
 	storage  *storage
 	offset   int   // elements
 	stride   []int // elements
-	negative bool  // the elements are those of the storage, negated
+	negative bool  // the elements are the storage's, negated
 }
 
-// storageKind is the element type of a storage. An untyped one counts bytes.
+// storageKind is the element type of a storage. An untyped storage counts bytes.
 type storageKind struct {
 	dtype weights.DType
 	size  int
 }
 
-// storageKinds are the classes that a storage may have.
+// storageKinds are the possible classes of a storage.
 var storageKinds = map[global]storageKind{
 	"torch.FloatStorage": {weights.F32, 4}, "torch.DoubleStorage": {weights.F64, 8},
 	"torch.HalfStorage": {weights.F16, 2}, "torch.BFloat16Storage": {weights.BF16, 2},
@@ -38,7 +38,7 @@ var storageKinds = map[global]storageKind{
 	"torch.storage.UntypedStorage": {"", 1},
 }
 
-// dtypes are the element types by the names that _rebuild_tensor_v3 uses.
+// dtypes are the element types by their names in _rebuild_tensor_v3.
 var dtypes = map[global]storageKind{
 	"torch.float32": {weights.F32, 4}, "torch.float64": {weights.F64,
 		8}, "torch.float16": {weights.F16, 2},
@@ -56,7 +56,7 @@ func (a *archive) storage(id any) (any, error) {
 	}
 	class, _ := t.items[1].(global)
 	kind, ok := storageKinds[class]
-	if !ok { // refused where the model has a tensor of it
+	if !ok { // it is an error if the model has a tensor of it
 		return &Object{Class: string(class)}, nil
 	}
 	key, ok := t.items[2].(string)
@@ -78,7 +78,7 @@ func (a *archive) storage(id any) (any, error) {
 // rebuildTensor makes a view from (storage, offset, shape, stride, ...), the arguments of
 // torch._utils._rebuild_tensor and its later forms.
 //
-// A tensor whose elements have no type here, such as complex ones, is an Object of that type.
+// A tensor with unsupported elements, such as complex ones, is an Object of their type.
 func rebuildTensor(args *tuple, least int) (any, error) {
 	if len(args.items) < least || len(args.items) > 8 {
 		return nil, fmt.Errorf("%d arguments, want %d to 8", len(args.items), least)
@@ -134,8 +134,8 @@ func rebuildTensor(args *tuple, least int) (any, error) {
 // tensorOfClass begins the class of an Object that stands for a tensor.
 const tensorOfClass = "tensor of "
 
-// negative reads the metadata of a tensor: neg says that its elements are negated when they are
-// read. conj, of complex ones, means nothing here.
+// negative reads the metadata of a tensor: neg means that its elements are negated when read. conj,
+// for complex ones, has no effect here.
 func negative(v any, d weights.DType) (bool, error) {
 	meta := entries(v)
 	if meta == nil {
@@ -148,7 +148,7 @@ func negative(v any, d weights.DType) (bool, error) {
 	return neg == any(true), nil
 }
 
-// ints reads a tuple of numbers from 0 on.
+// ints reads a tuple of numbers that are at least 0.
 func ints(what string, v any) ([]int, error) {
 	t, ok := v.(*tuple)
 	if !ok {
@@ -165,8 +165,8 @@ func ints(what string, v any) ([]int, error) {
 	return list, nil
 }
 
-// extent returns a view's number of elements and its last element's index, or false if one
-// of them overflows. The answer does not depend on where a zero stands.
+// extent returns a view's number of elements and its last element's index, or false if one of them
+// overflows. The answer does not depend on the position of a zero.
 func extent(shape, stride []int, offset uint64) (numel int, last uint64, ok bool) {
 	product, zero := uint64(1), false
 	last = offset
@@ -208,9 +208,9 @@ func (t *Tensor) contiguous() bool {
 	return true
 }
 
-// Open returns a reader of the elements, row-major and little-endian. The record's CRC is
-// compared first, once for all views of it. A contiguous view is streamed; any other is
-// gathered from the bytes it spans, which are read whole.
+// Open returns a reader of the elements, row-major and little-endian. It first compares the
+// record's CRC, once for all its views. A contiguous view is streamed; for any other the bytes that
+// it spans are read whole and its elements gathered.
 func (t *Tensor) Open() (io.ReadCloser, error) {
 	rec, size := t.storage.rec, t.storage.kind.size
 	if err := rec.check(); err != nil {
@@ -226,7 +226,7 @@ func (t *Tensor) Open() (io.ReadCloser, error) {
 	return io.NopCloser(r), nil
 }
 
-// elements reads the elements as they are stored.
+// elements reads the elements in the order of the storage.
 func (t *Tensor) elements(rec *record, size int) (io.Reader, error) {
 	n := t.Numel()
 	at := rec.data + int64(t.offset)*int64(size)
@@ -252,7 +252,7 @@ type gather struct {
 	span  []byte
 	left  int
 	index []int
-	at    int // element of span under index
+	at    int // element of span at index
 	rest  []byte
 }
 
@@ -287,12 +287,12 @@ func (g *gather) next() {
 	}
 }
 
-// negated reads elements with the other sign.
+// negated reads elements with their signs flipped.
 type negated struct {
 	r     io.Reader
 	dtype weights.DType
 	size  int
-	rest  []byte // negated and not read yet
+	rest  []byte // negated but not yet read
 	buf   [1 << 12]byte
 }
 
@@ -317,7 +317,7 @@ func (g *negated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// negate flips the sign of a little-endian element; a whole number's is its two's complement.
+// negate flips the sign of a little-endian element; for integers it takes the two's complement.
 func negate(b []byte, float bool) {
 	if float {
 		b[len(b)-1] ^= 0x80

@@ -5,25 +5,24 @@ import (
 	"strings"
 )
 
-// Object is an instance of a class that this package does not know. It is data: no code of
-// its class exists here.
+// Object is an instance of an unknown class. It is only data: no code of its class exists here.
 type Object struct {
 	Class string // "argparse.Namespace"
-	args  *tuple // of the constructor
-	state any    // what the class would have restored itself from
+	args  *tuple // arguments of the constructor
+	state any    // state from which the class would have restored itself
 	items *dict  // entries, for a subclass of dict
 	list  *list  // elements, for a subclass of list
 }
 
-// What the pickle builds besides nil, bool, int64, float64, string and []byte.
+// What a pickle builds besides nil, bool, int64, float64, string and []byte.
 type (
 	list  struct{ items []any }
 	tuple struct{ items []any }
 	dict  struct {
 		keys, values []any
-		at           map[any]int // where a string or integer key is
+		at           map[any]int // index of a string or integer key
 	}
-	global  string // a name, "module.name"; never more than that
+	global  string // a name, "module.name"; it is never resolved
 	storage struct {
 		kind  storageKind
 		numel int
@@ -54,8 +53,8 @@ func (d *dict) get(key string) (any, bool) {
 	return d.values[i], true
 }
 
-// built are the names that mean something here when the pickle would call them. What they
-// build is built by this package.
+// built are the names that this package handles when a pickle would call them; it builds their
+// results itself.
 var built = map[global]func(args *tuple) (any, error){
 	"collections.OrderedDict": func(*tuple) (any, error) {
 		return newDict(),
@@ -78,20 +77,20 @@ var built = map[global]func(args *tuple) (any, error){
 	"torch._utils._rebuild_parameter_with_state": parameter,
 }
 
-// inert are names of the built-in modules that honest checkpoints would call. Their results are
-// kept as Objects that hold the arguments, as are those of any name outside these modules.
+// inert are names of built-in modules that honest checkpoints would call. Their results are kept as
+// Objects with the arguments, like those of any name outside these modules.
 var inert = nameSet(`
 	__builtin__.set builtins.set __builtin__.frozenset builtins.frozenset
 	__builtin__.bytearray builtins.bytearray __builtin__.complex builtins.complex
 	__builtin__.slice builtins.slice __builtin__.range builtins.range
 	__builtin__.getattr builtins.getattr`)
 
-// plainTypes are the names of the built-in modules that may stand as data.
+// plainTypes are the names of built-in modules that may occur as data.
 var plainTypes = nameSet(`
 	bool bytearray bytes complex dict float frozenset int list long object range set slice str tuple type unicode`)
 
-// runsCode are the modules whose names only an attack needs. Nothing would be called if they
-// were let through; refusing them says what the file is.
+// runsCode are the modules whose names only an attack needs. They would not be called either;
+// refusing them tells the user what the file is.
 var runsCode = nameSet(`
 	_io _operator _pickle _posixsubprocess asyncio bdb builtins __builtin__ code codeop commands ctypes importlib
 	imp io marshal multiprocessing nt operator os pdb pickle pip pkgutil platform popen2 posix pty pydoc runpy
@@ -105,7 +104,7 @@ func nameSet(list string) map[string]bool {
 	return s
 }
 
-// nameGlobal checks a name that the pickle refers to.
+// nameGlobal checks a name in the pickle.
 func nameGlobal(module, name string) (global, error) {
 	full := module + "." + name
 	top, _, _ := strings.Cut(module, ".")
@@ -119,8 +118,8 @@ func nameGlobal(module, name string) (global, error) {
 	return global(full), nil
 }
 
-// call is what the pickle asks for with REDUCE. Nothing is called: what is not built here is
-// kept as data, an Enum's value or a Decimal beside the weights, say.
+// call handles REDUCE. Nothing is called: results that are not built here are kept as data, for
+// example an Enum's value or a Decimal beside the weights.
 func call(callee, args any) (any, error) {
 	g, ok := callee.(global)
 	if !ok {
@@ -144,7 +143,7 @@ func call(callee, args any) (any, error) {
 	return &Object{Class: string(g), args: t}, nil
 }
 
-// instance is what the pickle asks for with NEWOBJ: an empty object of a class.
+// instance handles NEWOBJ: an empty object of a class.
 func instance(class, args any) (any, error) {
 	g, ok := class.(global)
 	if !ok {
@@ -240,7 +239,7 @@ func typed(t *tuple) (any, error) {
 	return call(t.items[0], t.items[2])
 }
 
-// kindOf names a value for an error.
+// kindOf returns the kind of a value for an error.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case nil:

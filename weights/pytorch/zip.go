@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 )
 
-// archive is a zip file as torch.save writes it: stored records, all under one folder.
-// It is read more strictly than archive/zip does, which does not compare local headers with
-// the central directory: two readers must not see two different files.
+// archive is a zip file as written by torch.save: stored records, all in one folder. It is read
+// more strictly than by archive/zip, which does not compare local headers with the central
+// directory: two readers must not see two different files.
 type archive struct {
 	root    string
 	records map[string]*record // by the name within root
@@ -25,7 +25,7 @@ type archive struct {
 
 // record is the bytes of one stored file.
 type record struct {
-	name         string // in full
+	name         string // full name
 	r            io.ReaderAt
 	header, data int64 // offsets of local header and bytes
 	size         int64
@@ -54,7 +54,7 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	directory := make([]byte, length) // at most the file's own bytes
+	directory := make([]byte, length) // no more than the file's own size
 	if err := readFull(r, directory, offset); err != nil {
 		return nil, fmt.Errorf("zip directory: %w", err)
 	}
@@ -78,7 +78,7 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 		return nil, fmt.Errorf("zip directory has %d bytes after its %d entries", len(directory),
 			count)
 	}
-	// torch.serialization.set_crc32_options(False) writes none: 0 everywhere.
+	// torch.serialization.set_crc32_options(False) writes no CRCs: all are 0.
 	if !slices.ContainsFunc(list, func(r *record) bool { return r.crc != 0 }) {
 		for _, rec := range list {
 			rec.unchecked = true
@@ -93,7 +93,7 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	return a, nil
 }
 
-// add files a record under its name within the archive's one folder.
+// add records a file by its name within the archive's one folder.
 func (a *archive) add(rec *record) error {
 	root, name, ok := strings.Cut(rec.name, "/")
 	if !ok || root == "" || name == "" || path.Clean(rec.name) != rec.name ||
