@@ -22,7 +22,7 @@ const (
 	F32  Precision = iota // float32 weights and activations
 	BF16                  // both rounded to bfloat16, to nearest even
 	Int8                  // weights with a scale per channel, activations with a scale per row
-	// weights in a block format, activations with a scale per 32 values: see PackBlocks
+	// weights in a block format, activations with a scale per 256 values: see PackBlocks
 	Blocks
 )
 

@@ -17,8 +17,9 @@ type BlockRows struct {
 }
 
 // Blocker is a Backend that multiplies weights in block formats directly: activations are rounded
-// to 255 levels per 32 values, products of levels are summed as integers, and only these sums
-// become float32. Other devices get the weights' values through Pack.
+// to 255 levels per 256 values, or per 32 in rows of fewer than 256, products of levels are summed
+// as integers, and only these sums become float32. Other devices get the weights' values through
+// Pack.
 type Blocker interface {
 	// PackBlocks packs matrices [Out, in] with the same input as one matrix with their outputs in
 	// order. in must be whole blocks of each format.

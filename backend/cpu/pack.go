@@ -118,14 +118,14 @@ func columnStride(depth int) int { return depth + lineBytes/4 }
 // operand holds rows of activations packed for a matrix.
 type operand struct {
 	data  []float32
-	scale []float32 // for Int8, of the rows; for block formats with minima, the rows' sums
+	scale []float32 // for Int8, of the rows
 }
 
 // operand takes memory for rows from buffers.
 func (m *matrix) operand(rows int, data *buffer) operand {
 	n, scales := m.k.SizeA(rows, m.in), rows
 	if m.blocks != nil {
-		n, scales = m.blocks.SizeA(rows, m.in), m.blocks.SizeSums(rows, m.in)
+		n, scales = m.blocks.SizeA(rows, m.in), 0
 	}
 	d := data.get(n + scales)
 	return operand{d[:n], d[n:]}
@@ -134,7 +134,7 @@ func (m *matrix) operand(rows int, data *buffer) operand {
 // pack packs rows of x, ldx values apart, as the first rows of an operand.
 func (m *matrix) pack(a operand, x []float32, ldx, rows int, w *worker) {
 	if m.blocks != nil {
-		m.blocks.PackA(a.data, a.scale, x, ldx, rows, m.in, w.scratch.get(gemm.PackScratch))
+		m.blocks.PackA(a.data, x, ldx, rows, m.in, w.scratch.get(gemm.PackScratch))
 		return
 	}
 	m.k.PackA(a.data, a.scale, x, ldx, rows, m.in)
@@ -143,7 +143,7 @@ func (m *matrix) pack(a operand, x []float32, ldx, rows int, w *worker) {
 // from returns the operand without its first rows, which must be whole panels.
 func (a operand) from(m *matrix, row int) operand {
 	if m.blocks != nil {
-		return operand{a.data[m.blocks.SizeA(row, m.in):], a.scale[m.blocks.SizeSums(row, m.in):]}
+		return operand{data: a.data[m.blocks.SizeA(row, m.in):]}
 	}
 	return operand{a.data[4*row*m.lines:], a.scale[row:]}
 }
@@ -153,7 +153,7 @@ func (a operand) from(m *matrix, row int) operand {
 func (m *matrix) tile(tile []float32, ldt int, a operand, rows, j int, w *worker) {
 	panel := m.panel(j)
 	if m.blocks != nil {
-		m.blocks.Mul(tile, ldt, a.data, a.scale, panel, rows, m.in, w.scratch.get(m.blocks.Scratch(m.in)))
+		m.blocks.Mul(tile, ldt, a.data, panel, rows, m.in, w.scratch.get(m.blocks.Scratch()))
 		return
 	}
 	m.k.Mul(tile, ldt, a.data, panel, rows, m.lines, false)

@@ -21,9 +21,15 @@ func (d *Device) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
 	return m
 }
 
-// roundRuns rounds each run of 32 values of a row to 255 levels.
-func roundRuns(x []float32) {
-	for ; len(x) > 0; x = x[32:] {
-		round(x[:32], backend.Int8)
+// roundGroups rounds each 256 values of a row, and those at its end, to 255 levels of their own, or
+// each 32 of a shorter row.
+func roundGroups(x []float32) {
+	each := 256
+	if len(x) < each {
+		each = 32
+	}
+	for n := 0; len(x) > 0; x = x[n:] {
+		n = min(each, len(x))
+		round(x[:n], backend.Int8)
 	}
 }

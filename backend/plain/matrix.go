@@ -37,7 +37,7 @@ func round(x []float32, as backend.Precision) {
 	switch as {
 	case backend.F32:
 	case backend.Blocks:
-		roundRuns(x)
+		roundGroups(x)
 	case backend.BF16:
 		for i, v := range x {
 			x[i] = bfloat16(v)

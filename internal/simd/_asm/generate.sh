@@ -2,7 +2,10 @@
 # Writes all generated assembly again. A clean tree must stay clean.
 set -e
 cd "$(dirname "$0")"
-go run ./gemm -out ../gemm/gemm_amd64.s -stubs ../gemm/gemm_amd64.go -pkg gemm
+go run ./gemm -out ../gemm/gemm_amd64.s -pkg gemm
+for part in products blocks pack; do
+    go run ./gemm -part $part -out /dev/null -stubs ../gemm/${part}_amd64.go -pkg gemm
+done
 go run ./vec -out ../vec/vec_amd64.s -pkg vec
 for part in functions rows attention fixed; do
     go run ./vec -part $part -out /dev/null -stubs ../vec/${part}_amd64.go -pkg vec
@@ -10,7 +13,10 @@ done
 go run ./philox -out ../../philox/fill_amd64.s -stubs ../../philox/fill_amd64.go -pkg philox
 go run ./screen -out ../screen/screen_amd64.s -stubs ../screen/screen_amd64.go -pkg screen
 go run ./ceiling -out ../../../bench/internal/ceiling/ceiling_amd64.s -stubs ../../../bench/internal/ceiling/ceiling_amd64.go -pkg ceiling
-go run ./neongemm -out ../gemm/gemm_arm64.s -stubs ../gemm/gemm_arm64.go -pkg gemm
+go run ./neongemm -out ../gemm/gemm_arm64.s -pkg gemm
+for part in products blocks pack; do
+    go run ./neongemm -part $part -stubs ../gemm/${part}_arm64.go -pkg gemm
+done
 go run ./neonvec -out ../vec/vec_arm64.s -pkg vec
 for part in functions rows attention; do
     go run ./neonvec -part $part -stubs ../vec/${part}_arm64.go -pkg vec

@@ -10,46 +10,58 @@ import (
 // Blocks multiplies rows with columns of a block format by integer products: no weight becomes
 // float32, only sums of 16 or 32 products do.
 //
-// A row is quantised 32 values at a time to 255 levels. Rows are packed in records of 32 values, or
-// of 16 where the format has a scale for each 16: for each word along the depth, the word of every
-// row of a panel, then for each row an int32 at which its sums begin, then for each row its scale.
-// For formats with mins each row also has the sums of its values in each 32, as a packed factor of
-// Sums.
+// A row is quantised 256 values at a time to 255 levels; formats of 32 values may have a last
+// group that is shorter, and rows shorter than 256 are quantised 32 at a time. Of a panel of rows,
+// a group is packed in records of 32 values, or of 16 where the format has a scale for each 16: for
+// each word along the depth, the word of every row of a panel, then for each row an int32 at which
+// its sums begin. Formats with mins have another record: the sums of the rows' levels in each 32
+// values are 64*high + low, and two words of a row are high bytes, two low ones. Behind its records
+// a group has each row's scale.
 //
-// A panel of columns is kept as small as the file has it. Pieces of it that fit the nearest cache
-// are unpacked to records of bytes while rows pass: words as in B of the int8 formats, then a scale
-// for each column.
+// A panel of columns is kept as small as the file has it. A group at a time is unpacked to records
+// of bytes while rows pass: words as in B of the int8 formats, then a scale for each column. Mins
+// stay where they are: two words of a column, and a scale of -m.
 //
-// Every element of C is one chain of fused multiply-adds over the records, in order and from 0:
+// An element of C is a chain of fused multiply-adds over the groups, in order and from 0, and what
+// is added is one over a group's records, the mins' at last:
 //
-//	c = fma(float32(sum), rowScale*columnScale, c)
+//	p = fma(float32(sum), columnScale, p)
+//	c = fma(p, rowScale, c)
 //
-// and then over the mins. Sums are exact, so C has the same bits on every instruction set.
+// Sums are exact, so C has the same bits on every instruction set.
 type Blocks struct {
 	Type    quant.Type
 	Rows    int     // of a panel of A
 	Columns int     // of a panel of B
 	Cache   int     // as Kernel's
-	Sums    *Kernel // of float32, with panels of the same heights: mins and Store
+	Tile    *Kernel // of float32, with panels of the same sizes: its Store finishes tiles
 
 	heights  []blockHeight
 	flip     bool // B's bytes are unsigned: Q8_0's are shifted by 128
+	halves   bool // the heights take Q4_K's levels of 4 bits as they are packed
 	largest  func(x *float32, n int) float32
 	quantise func(dst, sums, x, inverse *float32, n int)
 	unpack   func(dst, src, high *float32, width, half, blocks, stride int)
 	expand   func(dst, d, levels *float32, columns, rows, stride int)
 }
 
-// multiplyBlocks computes a panel of A times a piece of a panel of B, records of so many words each
-// along the depth, and fetches 64 bytes a word from address next on.
-type multiplyBlocks = func(a, b, c *float32, ldc, records, words, acc int, next uintptr)
+// multiplyBlocks adds to c panels of A times a group of a panel of B: records of so many words each
+// along the depth, and mins unless nil. The panels' groups are skip bytes apart. p has a tile's
+// working memory, or the records' scales where B is levels of 4 bits. It fetches 64 bytes a word
+// from address next on, step bytes apart.
+type multiplyBlocks = func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int,
+	next uintptr, step int)
 
 type blockHeight struct {
 	rows int
 	run  multiplyBlocks
 }
 
-const run = 32 // values that are quantised together
+const (
+	run   = 32  // values of a block, or of a block's part with a min
+	group = 256 // values that are quantised together
+	sums  = 4   // words of a row's sums in a group
+)
 
 // BlocksFor returns the kernel for a block format.
 func BlocksFor(level simd.Level, t quant.Type) *Blocks { return blocksFor(level, t) }
@@ -58,39 +70,43 @@ func BlocksFor(level simd.Level, t quant.Type) *Blocks { return blocksFor(level,
 func (k *Blocks) words() int   { return k.Type.Run() / 4 }
 func (k *Blocks) records() int { return run / k.Type.Run() }
 
-// rowWords is how many words of A a row takes for 32 values: the values, and for each record where
-// its sum begins and its scale.
-func (k *Blocks) rowWords() int { return run/4 + 2*k.records() }
-
-// SizeA is how many words rows of A take, without their sums.
-func (k *Blocks) SizeA(rows, depth int) int { return rows * depth / run * k.rowWords() }
-
-// SizeSums is how many words the sums of rows take, 0 for formats without mins.
-func (k *Blocks) SizeSums(rows, depth int) int {
-	if !k.Type.Mins() {
+// groupA is how many words of A a row takes for a group of n times 32 values.
+func (k *Blocks) groupA(n int) int {
+	if n == 0 {
 		return 0
 	}
-	return k.Sums.SizeA(rows, depth/run)
+	n *= run/4 + k.records()
+	if k.Type.Mins() {
+		n += sums + 1
+	}
+	return n + 1
+}
+
+// groupOf is how many values of a row are quantised together.
+func groupOf(depth int) int {
+	if depth < group {
+		return run
+	}
+	return group
+}
+
+// SizeA is how many words rows of A take.
+func (k *Blocks) SizeA(rows, depth int) int {
+	each := groupOf(depth)
+	return rows * (depth/each*k.groupA(each/run) + k.groupA(depth%each/run))
 }
 
 // Scratch is how many words of working memory Mul needs.
-func (k *Blocks) Scratch(depth int) int {
-	n := 0
+func (k *Blocks) Scratch() int {
+	n := k.Rows * k.Columns
 	if k.Type != quant.Q8_0 {
-		n = k.piece() * k.recordWords()
-	}
-	if k.Type.Mins() {
-		n += k.Sums.SizeB(depth / run)
+		n += group / run * k.recordWords()
 	}
 	return n
 }
 
 // recordWords is how many words 32 values of a panel of B take as the kernels read them.
 func (k *Blocks) recordWords() int { return k.Columns * (run/4 + k.records()) }
-
-// piece is how many times 32 values of a panel of B are unpacked at a time, whole blocks of any
-// format: about half of a first-level cache.
-func (k *Blocks) piece() int { return 768 / k.Columns }
 
 // offset is what every byte of B is more than its level.
 func (k *Blocks) offset() int {
@@ -100,45 +116,54 @@ func (k *Blocks) offset() int {
 	return k.Type.Offset()
 }
 
-// Mul computes c = A B for a panel of B and rows of A that begin with a panel; sums are the rows'
-// sums. c [rows, Columns] has rows ldc apart.
-func (k *Blocks) Mul(c []float32, ldc int, a, sums, b []float32, rows, depth int,
-	scratch []float32) {
+// Mul computes c = A B for a panel of B and rows of A that begin with a panel. c [rows, Columns]
+// has rows ldc apart.
+func (k *Blocks) Mul(c []float32, ldc int, a, b []float32, rows, depth int, scratch []float32) {
 	if rows == 0 {
 		return
 	}
-	blocks := depth / run
 	_, _, _ = c[(rows-1)*ldc+k.Columns-1], a[k.SizeA(rows, depth)-1], b[k.SizeB(depth)-1]
-	records, mins := scratch, []float32(nil)
-	if k.Type.Mins() {
-		n := k.Sums.SizeB(blocks)
-		mins, records = scratch[:n], scratch[n:]
-		clear(mins[blocks*k.Columns:])
+	if ldc == k.Columns {
+		clear(c[:rows*ldc])
+	} else {
+		for i := range rows {
+			clear(c[i*ldc:][:k.Columns])
+		}
 	}
-	for from := 0; from < blocks; from += k.piece() {
-		n := min(k.piece(), blocks-from)
-		packed, part := k.part(b, from, n), records
-		if k.Type == quant.Q8_0 {
-			part = packed
-		} else {
-			k.unpackPiece(records, mins, packed, from, n)
+	p, records := scratch[:k.Rows*k.Columns], scratch[k.Rows*k.Columns:]
+	each := groupOf(depth)
+	var n, size, sizeA, step int // of a group: 32 values, words of B, of a row, bytes fetched a word
+	whole := k.SizeA(1, depth)
+	for from, at := 0, 0; from < depth; from, at, b = from+each, at+sizeA, b[size:] {
+		if left := min(each, depth-from) / run; left != n {
+			n, size, sizeA = left, k.SizeB(left*run), k.groupA(left)
+			// the next group, as large as this one, is fetched while all panels pass
+			words := (rows + k.Rows - 1) / k.Rows * n * run / 4
+			step = min(64, (4*size+words-1)/words)
 		}
-		acc := 0
-		if from > 0 {
-			acc = 1
+		packed, part, mins := b[:size], b, (*float32)(nil)
+		switch {
+		case k.halves:
+			p = records
+			k.expandGroup(p, packed, k.Columns)
+		case k.Type != quant.Q8_0:
+			part = records
+			k.unpackGroup(records, packed, n)
 		}
-		next := uintptr(unsafe.Pointer(&packed[0])) + uintptr(4*len(packed))
-		each := uintptr(n * run / 4 * 64) // bytes that one panel of rows fetches
-		turns := (4*len(packed) + int(each) - 1) / int(each)
-		for row, i := 0, 0; row < rows; i++ {
+		if k.Type.Mins() {
+			mins = &packed[size-3*k.Columns]
+		}
+		next := uintptr(unsafe.Pointer(&packed[0])) + uintptr(4*size)
+		for row := 0; row < rows; {
 			h := k.panel(rows - row)
-			h.run(&a[(row*blocks+h.rows*from)*k.rowWords()], &part[0], &c[row*ldc], ldc, n*k.records(),
-				k.words(), acc, next+uintptr(i%turns)*each)
-			row += h.rows
+			panels := 1
+			if h.rows == k.Rows {
+				panels = (rows - row) / h.rows
+			}
+			h.run(&a[row*whole+h.rows*at], &part[0], mins, &c[row*ldc], &p[0], ldc, panels,
+				4*h.rows*(whole-sizeA), n*k.records(), k.words(), next, step)
+			row += panels * h.rows
 		}
-	}
-	if k.Type.Mins() {
-		k.Sums.Mul(c, ldc, sums, mins, rows, k.Sums.Lines(blocks), true)
 	}
 }
 

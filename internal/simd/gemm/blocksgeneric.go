@@ -11,10 +11,8 @@ import (
 // same packed memory. flip is the kernel's.
 func genericBlocks(t quant.Type, columns int, flip bool) *Blocks {
 	k := &Blocks{Type: t, Rows: 4, Columns: columns, Cache: 1 << 16, flip: flip, largest: largestGo,
-		quantise: quantiseGo, unpack: unpackGo(t), expand: expandGo}
-	k.Sums = &Kernel{Format: F32, Rows: 4, Columns: columns, Cache: 1 << 16, step: 8, pack: packF32Go,
-		largest: largestGo, turn: turnGo, store: storeGo, scale: scaleGo}
-	k.Sums.withHeights(func(rows int) multiply { return multiplyGo(F32, rows, columns) }, 4, 2, 1)
+		quantise: quantiseGo, unpack: unpackGo(t), expand: expandGo,
+		Tile: &Kernel{Format: F32, Rows: 4, Columns: columns, Cache: 1 << 16, store: storeGo}}
 	for _, rows := range []int{4, 2, 1} {
 		k.heights = append(k.heights, blockHeight{rows, multiplyBlocksGo(rows, columns, flip)})
 	}
@@ -23,30 +21,53 @@ func genericBlocks(t quant.Type, columns int, flip bool) *Blocks {
 
 // multiplyBlocksGo returns the kernel of a row count. unsigned says that B's bytes have no sign.
 func multiplyBlocksGo(rows, columns int, unsigned bool) multiplyBlocks {
-	return func(a, b, c *float32, ldc, records, words, acc int, _ uintptr) {
-		recordA, recordB := rows*(words+2), columns*(words+1)
-		as, bs := unsafe.Slice(a, records*recordA), unsafe.Slice(b, records*recordB)
-		for i := range rows {
-			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(c), 4*i*ldc)), columns)
-			if acc == 0 {
-				clear(row)
-			}
-			for r := range records {
-				x, y := as[r*recordA:][:recordA], bs[r*recordB:][:recordB]
-				begin, scale := int32(math.Float32bits(x[words*rows+i])), x[(words+1)*rows+i]
-				for j := range row {
-					sum := begin
-					for w := range words {
-						p, q := math.Float32bits(x[w*rows+i]), math.Float32bits(y[w*columns+j])
-						for t := 0; t < 32; t += 8 {
-							level := int32(int8(q >> t))
-							if unsigned {
-								level = int32(uint8(q >> t))
-							}
-							sum += int32(int8(p>>t)) * level
+	level := func(bits uint32) int32 { return int32(int8(bits)) }
+	if unsigned {
+		level = func(bits uint32) int32 { return int32(uint8(bits)) }
+	}
+	dot := func(sum int32, a, b float32) int32 {
+		q, v := math.Float32bits(a), math.Float32bits(b)
+		for t := 0; t < 32; t += 8 {
+			sum += int32(int8(q>>t)) * level(v>>t)
+		}
+		return sum
+	}
+	return func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, _ uintptr, _ int) {
+		sizeA, sizeB := rows*(words+1), columns*(words+1)
+		all := records*sizeA + rows
+		var m []float32
+		if mins != nil {
+			all += rows * (sums + 1)
+			m = unsafe.Slice(mins, 3*columns)
+		}
+		part, group := unsafe.Slice(p, columns), unsafe.Slice(b, records*sizeB)
+		for panel := range panels {
+			panelA := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(a), panel*(4*all+skip))), all)
+			for i := range rows {
+				clear(part)
+				x := panelA
+				for r := range records {
+					y := group[r*sizeB:]
+					for j := range part {
+						sum := int32(math.Float32bits(x[words*rows+i]))
+						for w := range words {
+							sum = dot(sum, x[w*rows+i], y[w*columns+j])
 						}
+						part[j] = fma(float32(sum), y[words*columns+j], part[j])
 					}
-					row[j] = fma(float32(sum), float32(scale*y[words*columns+j]), row[j])
+					x = x[sizeA:]
+				}
+				if mins != nil {
+					for j := range part {
+						high := dot(dot(0, x[i], m[j]), x[rows+i], m[columns+j])
+						sum := dot(dot(64*high, x[2*rows+i], m[j]), x[3*rows+i], m[columns+j])
+						part[j] = fma(float32(sum), m[2*columns+j], part[j])
+					}
+					x = x[rows*(sums+1):]
+				}
+				row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(c), 4*(panel*rows+i)*ldc)), columns)
+				for j := range row {
+					row[j] = fma(part[j], x[i], row[j])
 				}
 			}
 		}

@@ -13,25 +13,19 @@ import (
 //
 //	Q8_0   8 of values, 1 scale: a record
 //	Q4_0   4 of two values a byte, 1 scale
-//	Q4_K  32 of two values a byte, 2 of scales, 2 of mins, d, -m
-//	Q5_K  32 of two values a byte, 8 of fifth bits, 2 of scales, 2 of mins, d, -m
+//	Q4_K  32 of two values a byte, 2 of scales, d, 2 of mins, -m
+//	Q5_K  32 of two values a byte, 8 of fifth bits, 2 of scales, d, 2 of mins, -m
 //	Q6_K  32 of two values a byte, 16 of high pairs, 4 of scales, d
 //
 // Of 32 values a byte's low half is in words 0 to 3 and its high half in words 4 to 7. Bit w of a
-// byte of fifth bits belongs to word w, and bits 2w%8 of a byte of high pairs to word w.
+// byte of fifth bits belongs to word w, and bits 2w%8 of a byte of high pairs to word w. Scales are
+// a byte of every column after the other, mins are words of four of a column's.
 var groupWords = [...]int{quant.Q8_0: 9, quant.Q4_0: 5, quant.Q4_K: 38, quant.Q5_K: 46,
 	quant.Q6_K: 53}
 
 // SizeB is how many words one panel of B takes.
 func (k *Blocks) SizeB(depth int) int {
 	return depth / k.Type.Values() * groupWords[k.Type] * k.Columns
-}
-
-// part is n times 32 values of a packed panel from the from-th on, whole groups.
-func (k *Blocks) part(b []float32, from, n int) []float32 {
-	each := k.Type.Values() / run
-	words := groupWords[k.Type] * k.Columns
-	return b[from/each*words : (from+n)/each*words]
 }
 
 // Bytes returns the bytes of words.
@@ -78,14 +72,13 @@ func (k *Blocks) PackColumn(panel []float32, c int, blocks []byte, depth int) {
 				bytes[4*at+i*n+c] = uint8(b.Scale[i])
 			}
 			at += 256 / k.Type.Run() / 4 * n
-			if k.Type.Mins() {
-				for i, m := range b.Min[:8] {
-					bytes[4*at+i*n+c] = m
-				}
-				at += 2 * n
-				group[at+n+c] = -b.M
-			}
 			group[at+c] = b.D
+			if k.Type.Mins() {
+				at += n
+				copy(bytes[4*(at+c):][:4], b.Min[:4])
+				copy(bytes[4*(at+n+c):][:4], b.Min[4:])
+				group[at+2*n+c] = -b.M
+			}
 		}
 	}
 }
@@ -119,9 +112,8 @@ func (k *Blocks) packHigh(bytes []uint8, c int, q []uint8, bits int) {
 	}
 }
 
-// unpackPiece makes records of n times 32 values, the from-th and after, and their part of the
-// mins.
-func (k *Blocks) unpackPiece(records, mins, packed []float32, from, n int) {
+// unpackGroup makes records of n times 32 values.
+func (k *Blocks) unpackGroup(records, packed []float32, n int) {
 	columns, stride := k.Columns, k.recordWords()
 	if k.Type == quant.Q4_0 {
 		for s := range n {
@@ -131,99 +123,95 @@ func (k *Blocks) unpackPiece(records, mins, packed []float32, from, n int) {
 		}
 		return
 	}
-	words := groupWords[k.Type] * columns
 	// words from the first four words of a column to the others: a record's scales may be between
 	half := 4 * columns
 	if k.records() == 2 {
 		half = 5 * columns
 	}
-	high := [...]int{quant.Q4_K: 0, quant.Q5_K: 8, quant.Q6_K: 16}[k.Type] * columns
-	for g := range n / 8 {
-		src, dst := packed[g*words:][:words], records[8*stride*g:][:8*stride]
-		k.unpack(&dst[0], &src[0], &src[32*columns], 4*columns, 4*half, 8, 4*stride)
-		at, rows := 32*columns+high, 8*k.records()
-		scales := at
-		at += rows / 4 * columns
-		if !k.Type.Mins() {
-			k.expand(&dst[4*columns], &src[at], &src[scales], columns, rows, 4*5*columns)
-			continue
-		}
-		k.expand(&dst[8*columns], &src[at+2*columns], &src[scales], columns, rows, 4*stride)
-		k.expand(&mins[(from+8*g)*columns], &src[at+3*columns], &src[at], columns, rows, 4*columns)
-	}
+	k.unpack(&records[0], &packed[0], &packed[32*columns], 4*columns, 4*half, 8, 4*stride)
+	k.expandGroup(records[k.words()*columns:], packed, (k.words()+1)*columns)
 }
 
-// PackA quantises rows of x, ldx values apart, each depth long, and packs them and their sums. A
-// row with a NaN or an infinity gets a scale of NaN where it stands. scratch has PackScratch words.
-func (k *Blocks) PackA(dst, sums, x []float32, ldx, rows, depth int, scratch []float32) {
-	blocks := depth / run
-	sumLines := 0
-	if k.Type.Mins() {
-		sumLines = k.Sums.Lines(blocks)
-	}
+// expandGroup makes float32 of a group's scales, dst's columns stride words apart.
+func (k *Blocks) expandGroup(dst, packed []float32, stride int) {
+	levels := [...]int{quant.Q4_K: 32, quant.Q5_K: 40, quant.Q6_K: 48}[k.Type] * k.Columns
+	rows := 8 * k.records()
+	d := levels + rows/4*k.Columns
+	k.expand(&dst[0], &packed[d], &packed[levels], k.Columns, rows, 4*stride)
+}
+
+// PackA quantises rows of x, ldx values apart, each depth long, and packs them. A row with a NaN or
+// an infinity gets a scale of NaN where it stands. scratch has PackScratch words.
+func (k *Blocks) PackA(dst, x []float32, ldx, rows, depth int, scratch []float32) {
+	whole := k.SizeA(1, depth)
 	for row := 0; row < rows; {
 		h := k.panel(rows - row).rows
 		for r := range h {
-			var own []float32
-			if k.Type.Mins() {
-				own = sums[4*(row*sumLines+r):]
-			}
-			k.packRow(dst[row*blocks*k.rowWords():], own, x[(row+r)*ldx:][:depth], h, r, scratch)
+			k.packRow(dst[row*whole:][:h*whole], x[(row+r)*ldx:][:depth], h, r, scratch)
 		}
 		row += h
 	}
 }
 
-const packStep = 16 // times 32 values of a row are quantised at a time
+// PackScratch is how many words of working memory PackA needs: for a group of levels, of sums of 16
+// each, and of inverses of 32 each.
+const PackScratch = group/4 + group/16 + group/run
 
-// PackScratch is how many words of working memory PackA needs.
-const PackScratch = packStep * (run/4 + 2 + 2)
-
-// packRow packs row r of a panel of h rows. Its sums go to the words of its lines in sums.
-func (k *Blocks) packRow(dst, sums, x []float32, h, r int, scratch []float32) {
-	bytes, scratch := scratch[:packStep*run/4], scratch[packStep*run/4:] // int8
-	// int32: of the first and the second 16
-	totals, scratch := scratch[:2*packStep], scratch[2*packStep:]
-	scale, inverse := scratch[:packStep], scratch[packStep:]
-	words, blocks := k.words(), len(x)/run
-	record := h * (words + 2)
+// packRow packs row r of a panel of h rows.
+func (k *Blocks) packRow(dst, x []float32, h, r int, scratch []float32) {
+	bytes, totals := scratch[:group/4], scratch[group/4:][:group/16] // int8, int32
+	inverse := scratch[group/4+group/16:][:group/run]
+	words := k.words()
+	record := h * (words + 1)
 	offset := int32(k.offset())
-	for from := 0; from < blocks; from += packStep {
-		n := min(packStep, blocks-from)
-		part := x[from*run : (from+n)*run]
-		for s := range n {
-			scale[s], inverse[s] = levels(k.largest(&part[s*run], run/8))
+	each := groupOf(len(x))
+	for len(x) > 0 {
+		n := min(each, len(x)) / run
+		scale, by := levels(k.largest(&x[0], n*run/8))
+		for i := range inverse {
+			inverse[i] = by
 		}
-		k.quantise(&bytes[0], &totals[0], &part[0], &inverse[0], n)
+		k.quantise(&bytes[0], &totals[0], &x[0], &inverse[0], n)
 		for s := range n {
-			at, q := dst[(from+s)*h*k.rowWords():][:h*k.rowWords()], bytes[s*run/4:][:run/4]
+			at, q := dst[r:][:h*(8+k.records())-r], bytes[s*run/4:][:run/4]
 			first, second := int32(math.Float32bits(totals[2*s])), int32(math.Float32bits(totals[2*s+1]))
-			lines := at[r:]
 			for w, v := range q[:4] {
-				lines[w*h] = v
+				at[w*h] = v
 			}
-			if words == 4 {
-				lines = lines[record-4*h:]
-			}
-			for w, v := range q[4:] {
-				lines[(4+w)*h] = v
-			}
-			begin := at[words*h:]
 			if words == run/4 {
-				begin[r], begin[h+r] = math.Float32frombits(uint32(-offset*(first+second))), scale[s]
+				for w, v := range q[4:] {
+					at[(4+w)*h] = v
+				}
+				at[8*h] = math.Float32frombits(uint32(-offset * (first + second)))
 			} else {
-				begin[r], begin[h+r] = math.Float32frombits(uint32(-offset*first)), scale[s]
-				begin[record+r], begin[record+h+r] = math.Float32frombits(uint32(-offset*second)), scale[s]
+				for w, v := range q[4:] {
+					at[record+w*h] = v
+				}
+				at[4*h] = math.Float32frombits(uint32(-offset * first))
+				at[record+4*h] = math.Float32frombits(uint32(-offset * second))
 			}
-			if sums != nil {
-				b := from + s
-				sums[4*h*(b/4)+b%4] = scale[s] * float32(first+second)
-			}
+			dst = dst[h*(8+k.records()):]
 		}
-	}
-	if sums != nil {
-		for b := blocks; b%4 != 0; b++ {
-			sums[4*h*(b/4)+b%4] = 0
+		if k.Type.Mins() {
+			packSums(dst, totals, h, r)
+			dst = dst[h*(sums+1):]
 		}
+		dst[r] = scale
+		dst, x = dst[h:], x[n*run:]
 	}
+}
+
+// packSums packs the sums of a row's levels in each of eight 32 values: two words of their 64ths,
+// two of what is left, -32 to 31, and 0, where the sums begin.
+func packSums(dst, totals []float32, h, r int) {
+	var bytes [4 * sums]uint8
+	for s := range 8 {
+		sum := int32(math.Float32bits(totals[2*s])) + int32(math.Float32bits(totals[2*s+1]))
+		high := (sum + 32) >> 6
+		bytes[s], bytes[8+s] = uint8(high), uint8(sum-64*high)
+	}
+	for w := range sums {
+		dst[w*h+r] = math.Float32frombits(binary.LittleEndian.Uint32(bytes[4*w:]))
+	}
+	dst[sums*h+r] = 0
 }

@@ -1187,81 +1187,82 @@ store0_3:
 	ADD R3, R2, R2
 	RET
 
-// func mulBlocksDot_6x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
-TEXT ·mulBlocksDot_6x16(SB), NOSPLIT, $0-64
+// func mulBlocksDot_6x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
+TEXT ·mulBlocksDot_6x16(SB), NOSPLIT, $0-96
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD records+32(FP), R4
-	MOVD words+40(FP), R5
-	MOVD acc+48(FP), R6
-	MOVD next+56(FP), R7
+	MOVD mins+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD p+32(FP), R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD panels+48(FP), R6
+	MOVD skip+56(FP), R7
+	MOVD records+64(FP), R8
+	MOVD words+72(FP), R9
+	MOVD next+80(FP), R10
+	MOVD step+88(FP), R11
+panel:
+	MOVD R1, R12
+	MOVD R2, R13
+	MOVD R8, R14
+	MOVD R9, R15
+	MOVD $0, R21
+	MOVD $24, R19
+	MUL R15, R19, R19
 	VMOVI $0, V30.B16
-	CBZ R6, zero
-	B record
-zero:
-	MOVD R2, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R4)
+	FSTPQ (F30, F30), 32(R4)
+	FSTPQ (F30, F30), 64(R4)
+	FSTPQ (F30, F30), 96(R4)
+	FSTPQ (F30, F30), 128(R4)
+	FSTPQ (F30, F30), 160(R4)
+	FSTPQ (F30, F30), 192(R4)
+	FSTPQ (F30, F30), 224(R4)
+	FSTPQ (F30, F30), 256(R4)
+	FSTPQ (F30, F30), 288(R4)
+	FSTPQ (F30, F30), 320(R4)
+	FSTPQ (F30, F30), 352(R4)
 record:
-	MOVD $24, R8
-	MUL R5, R8, R8
-	ADD R0, R8, R8
-	FMOVS (R8), F28
+	ADD R0, R19, R22
+	FMOVS (R22), F28
 	VDUP V28.S[0], V0.S4
 	VDUP V28.S[0], V1.S4
 	VDUP V28.S[0], V2.S4
 	VDUP V28.S[0], V3.S4
-	FMOVS 4(R8), F28
+	FMOVS 4(R22), F28
 	VDUP V28.S[0], V4.S4
 	VDUP V28.S[0], V5.S4
 	VDUP V28.S[0], V6.S4
 	VDUP V28.S[0], V7.S4
-	FMOVS 8(R8), F28
+	FMOVS 8(R22), F28
 	VDUP V28.S[0], V8.S4
 	VDUP V28.S[0], V9.S4
 	VDUP V28.S[0], V10.S4
 	VDUP V28.S[0], V11.S4
-	FMOVS 12(R8), F28
+	FMOVS 12(R22), F28
 	VDUP V28.S[0], V12.S4
 	VDUP V28.S[0], V13.S4
 	VDUP V28.S[0], V14.S4
 	VDUP V28.S[0], V15.S4
-	FMOVS 16(R8), F28
+	FMOVS 16(R22), F28
 	VDUP V28.S[0], V16.S4
 	VDUP V28.S[0], V17.S4
 	VDUP V28.S[0], V18.S4
 	VDUP V28.S[0], V19.S4
-	FMOVS 20(R8), F28
+	FMOVS 20(R22), F28
 	VDUP V28.S[0], V20.S4
 	VDUP V28.S[0], V21.S4
 	VDUP V28.S[0], V22.S4
 	VDUP V28.S[0], V23.S4
-	MOVD R5, R9
+	MOVD R15, R20
 word:
+	PRFM (R10), PLDL1KEEP
+	ADD R11, R10, R10
 	FMOVQ (R0), F28
 	FMOVD 16(R0), F29
-	FLDPQ (R1), (F24, F25)
-	FLDPQ 32(R1), (F26, F27)
-	PRFM (R7), PLDL1KEEP
+	FLDPQ (R12), (F24, F25)
+	FLDPQ 32(R12), (F26, F27)
 	WORD $0x4f9ce300 // sdot v0.4s, v24.16b, v28.4b[0]
 	WORD $0x4f9ce321 // sdot v1.4s, v25.16b, v28.4b[0]
 	WORD $0x4f9ce342 // sdot v2.4s, v26.16b, v28.4b[0]
@@ -1287,199 +1288,305 @@ word:
 	WORD $0x4fbde356 // sdot v22.4s, v26.16b, v29.4b[1]
 	WORD $0x4fbde377 // sdot v23.4s, v27.16b, v29.4b[1]
 	ADD $24, R0, R0
-	ADD $64, R1, R1
-	ADD $64, R7, R7
-	SUBS $1, R9, R9
+	ADD $64, R12, R12
+	SUBS $1, R20, R20
 	BNE word
-	FLDPQ (R1), (F24, F25)
-	FLDPQ 32(R1), (F26, F27)
-	MOVD R2, R8
-	FMOVS 24(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	CBZ R21, finish
+	MOVD $0, R21
+	VSHL $6, V0.S4, V0.S4
+	VSHL $6, V1.S4, V1.S4
+	VSHL $6, V2.S4, V2.S4
+	VSHL $6, V3.S4, V3.S4
+	VSHL $6, V4.S4, V4.S4
+	VSHL $6, V5.S4, V5.S4
+	VSHL $6, V6.S4, V6.S4
+	VSHL $6, V7.S4, V7.S4
+	VSHL $6, V8.S4, V8.S4
+	VSHL $6, V9.S4, V9.S4
+	VSHL $6, V10.S4, V10.S4
+	VSHL $6, V11.S4, V11.S4
+	VSHL $6, V12.S4, V12.S4
+	VSHL $6, V13.S4, V13.S4
+	VSHL $6, V14.S4, V14.S4
+	VSHL $6, V15.S4, V15.S4
+	VSHL $6, V16.S4, V16.S4
+	VSHL $6, V17.S4, V17.S4
+	VSHL $6, V18.S4, V18.S4
+	VSHL $6, V19.S4, V19.S4
+	VSHL $6, V20.S4, V20.S4
+	VSHL $6, V21.S4, V21.S4
+	VSHL $6, V22.S4, V22.S4
+	VSHL $6, V23.S4, V23.S4
+	ADD $-128, R12, R12
+	MOVD R15, R20
+	B word
+finish:
+	FLDPQ (R12), (F24, F25)
+	FLDPQ 32(R12), (F26, F27)
+	FMOVQ (R4), F30
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	VFMLA V30.S4, V0.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V0.S4, V30.S4
+	FMOVQ F30, (R4)
+	FMOVQ 16(R4), F31
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	VFMLA V30.S4, V1.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V1.S4, V31.S4
+	FMOVQ F31, 16(R4)
+	FMOVQ 32(R4), F30
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	VFMLA V30.S4, V2.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V2.S4, V30.S4
+	FMOVQ F30, 32(R4)
+	FMOVQ 48(R4), F31
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	VFMLA V30.S4, V3.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	FMOVS 28(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	VFMLA V27.S4, V3.S4, V31.S4
+	FMOVQ F31, 48(R4)
+	FMOVQ 64(R4), F30
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	VFMLA V30.S4, V4.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V4.S4, V30.S4
+	FMOVQ F30, 64(R4)
+	FMOVQ 80(R4), F31
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	VFMLA V30.S4, V5.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V5.S4, V31.S4
+	FMOVQ F31, 80(R4)
+	FMOVQ 96(R4), F30
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	VFMLA V30.S4, V6.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V6.S4, V30.S4
+	FMOVQ F30, 96(R4)
+	FMOVQ 112(R4), F31
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	VFMLA V30.S4, V7.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	FMOVS 32(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	VFMLA V27.S4, V7.S4, V31.S4
+	FMOVQ F31, 112(R4)
+	FMOVQ 128(R4), F30
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V30.S4, V8.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V8.S4, V30.S4
+	FMOVQ F30, 128(R4)
+	FMOVQ 144(R4), F31
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	VFMLA V30.S4, V9.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V9.S4, V31.S4
+	FMOVQ F31, 144(R4)
+	FMOVQ 160(R4), F30
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	VFMLA V30.S4, V10.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V10.S4, V30.S4
+	FMOVQ F30, 160(R4)
+	FMOVQ 176(R4), F31
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	VFMLA V30.S4, V11.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	FMOVS 36(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	VFMLA V27.S4, V11.S4, V31.S4
+	FMOVQ F31, 176(R4)
+	FMOVQ 192(R4), F30
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	VFMLA V30.S4, V12.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V12.S4, V30.S4
+	FMOVQ F30, 192(R4)
+	FMOVQ 208(R4), F31
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	VFMLA V30.S4, V13.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V13.S4, V31.S4
+	FMOVQ F31, 208(R4)
+	FMOVQ 224(R4), F30
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	VFMLA V30.S4, V14.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V14.S4, V30.S4
+	FMOVQ F30, 224(R4)
+	FMOVQ 240(R4), F31
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	VFMLA V30.S4, V15.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	FMOVS 40(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	VFMLA V27.S4, V15.S4, V31.S4
+	FMOVQ F31, 240(R4)
+	FMOVQ 256(R4), F30
 	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
-	VFMLA V30.S4, V16.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V16.S4, V30.S4
+	FMOVQ F30, 256(R4)
+	FMOVQ 272(R4), F31
 	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
-	VFMLA V30.S4, V17.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V17.S4, V31.S4
+	FMOVQ F31, 272(R4)
+	FMOVQ 288(R4), F30
 	WORD $0x4e21da52 // scvtf v18.4s, v18.4s
-	VFMLA V30.S4, V18.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V18.S4, V30.S4
+	FMOVQ F30, 288(R4)
+	FMOVQ 304(R4), F31
 	WORD $0x4e21da73 // scvtf v19.4s, v19.4s
-	VFMLA V30.S4, V19.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	FMOVS 44(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	VFMLA V27.S4, V19.S4, V31.S4
+	FMOVQ F31, 304(R4)
+	FMOVQ 320(R4), F30
 	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	VFMLA V30.S4, V20.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V20.S4, V30.S4
+	FMOVQ F30, 320(R4)
+	FMOVQ 336(R4), F31
 	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
-	VFMLA V30.S4, V21.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V21.S4, V31.S4
+	FMOVQ F31, 336(R4)
+	FMOVQ 352(R4), F30
 	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
-	VFMLA V30.S4, V22.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V22.S4, V30.S4
+	FMOVQ F30, 352(R4)
+	FMOVQ 368(R4), F31
 	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
-	VFMLA V30.S4, V23.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	ADD $48, R0, R0
-	ADD $64, R1, R1
-	SUBS $1, R4, R4
+	VFMLA V27.S4, V23.S4, V31.S4
+	FMOVQ F31, 368(R4)
+	ADD $24, R0, R0
+	ADD $64, R12, R12
+	SUBS $1, R14, R14
 	BNE record
+	CBZ R13, end
+	MOVD R13, R12
+	MOVD $0, R13
+	MOVD $1, R14
+	MOVD $1, R21
+	MOVD $2, R15
+	MOVD $96, R19
+	B record
+end:
+	FMOVS (R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ (R4), (F24, F25)
+	FLDPQ 32(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	FMOVS 4(R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ 64(R4), (F24, F25)
+	FLDPQ 96(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	FMOVS 8(R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ 128(R4), (F24, F25)
+	FLDPQ 160(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	FMOVS 12(R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ 192(R4), (F24, F25)
+	FLDPQ 224(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	FMOVS 16(R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ 256(R4), (F24, F25)
+	FLDPQ 288(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	FMOVS 20(R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ 320(R4), (F24, F25)
+	FLDPQ 352(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	ADD $24, R0, R0
+	ADD R7, R0, R0
+	SUBS $1, R6, R6
+	BNE panel
 	RET
 
-// func mulBlocksDot_2x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
-TEXT ·mulBlocksDot_2x16(SB), NOSPLIT, $0-64
+// func mulBlocksDot_2x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
+TEXT ·mulBlocksDot_2x16(SB), NOSPLIT, $0-96
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD records+32(FP), R4
-	MOVD words+40(FP), R5
-	MOVD acc+48(FP), R6
-	MOVD next+56(FP), R7
+	MOVD mins+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD p+32(FP), R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD panels+48(FP), R6
+	MOVD skip+56(FP), R7
+	MOVD records+64(FP), R8
+	MOVD words+72(FP), R9
+	MOVD next+80(FP), R10
+	MOVD step+88(FP), R11
+panel:
+	MOVD R1, R12
+	MOVD R2, R13
+	MOVD R8, R14
+	MOVD R9, R15
+	MOVD $0, R21
+	MOVD $8, R19
+	MUL R15, R19, R19
 	VMOVI $0, V30.B16
-	CBZ R6, zero
-	B record
-zero:
-	MOVD R2, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R4)
+	FSTPQ (F30, F30), 32(R4)
+	FSTPQ (F30, F30), 64(R4)
+	FSTPQ (F30, F30), 96(R4)
 record:
-	MOVD $8, R8
-	MUL R5, R8, R8
-	ADD R0, R8, R8
-	FMOVS (R8), F28
+	ADD R0, R19, R22
+	FMOVS (R22), F28
 	VDUP V28.S[0], V0.S4
 	VDUP V28.S[0], V1.S4
 	VDUP V28.S[0], V2.S4
 	VDUP V28.S[0], V3.S4
-	FMOVS 4(R8), F28
+	FMOVS 4(R22), F28
 	VDUP V28.S[0], V4.S4
 	VDUP V28.S[0], V5.S4
 	VDUP V28.S[0], V6.S4
 	VDUP V28.S[0], V7.S4
-	MOVD R5, R9
+	MOVD R15, R20
 word:
+	PRFM (R10), PLDL1KEEP
+	ADD R11, R10, R10
 	FMOVD (R0), F28
-	FLDPQ (R1), (F24, F25)
-	FLDPQ 32(R1), (F26, F27)
-	PRFM (R7), PLDL1KEEP
+	FLDPQ (R12), (F24, F25)
+	FLDPQ 32(R12), (F26, F27)
 	WORD $0x4f9ce300 // sdot v0.4s, v24.16b, v28.4b[0]
 	WORD $0x4f9ce321 // sdot v1.4s, v25.16b, v28.4b[0]
 	WORD $0x4f9ce342 // sdot v2.4s, v26.16b, v28.4b[0]
@@ -1489,138 +1596,629 @@ word:
 	WORD $0x4fbce346 // sdot v6.4s, v26.16b, v28.4b[1]
 	WORD $0x4fbce367 // sdot v7.4s, v27.16b, v28.4b[1]
 	ADD $8, R0, R0
-	ADD $64, R1, R1
-	ADD $64, R7, R7
-	SUBS $1, R9, R9
+	ADD $64, R12, R12
+	SUBS $1, R20, R20
 	BNE word
-	FLDPQ (R1), (F24, F25)
-	FLDPQ 32(R1), (F26, F27)
-	MOVD R2, R8
-	FMOVS 8(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	CBZ R21, finish
+	MOVD $0, R21
+	VSHL $6, V0.S4, V0.S4
+	VSHL $6, V1.S4, V1.S4
+	VSHL $6, V2.S4, V2.S4
+	VSHL $6, V3.S4, V3.S4
+	VSHL $6, V4.S4, V4.S4
+	VSHL $6, V5.S4, V5.S4
+	VSHL $6, V6.S4, V6.S4
+	VSHL $6, V7.S4, V7.S4
+	ADD $-128, R12, R12
+	MOVD R15, R20
+	B word
+finish:
+	FLDPQ (R12), (F24, F25)
+	FLDPQ 32(R12), (F26, F27)
+	FMOVQ (R4), F30
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	VFMLA V30.S4, V0.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V0.S4, V30.S4
+	FMOVQ F30, (R4)
+	FMOVQ 16(R4), F31
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	VFMLA V30.S4, V1.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V1.S4, V31.S4
+	FMOVQ F31, 16(R4)
+	FMOVQ 32(R4), F30
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	VFMLA V30.S4, V2.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V2.S4, V30.S4
+	FMOVQ F30, 32(R4)
+	FMOVQ 48(R4), F31
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	VFMLA V30.S4, V3.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	FMOVS 12(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	VFMLA V27.S4, V3.S4, V31.S4
+	FMOVQ F31, 48(R4)
+	FMOVQ 64(R4), F30
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	VFMLA V30.S4, V4.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V4.S4, V30.S4
+	FMOVQ F30, 64(R4)
+	FMOVQ 80(R4), F31
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	VFMLA V30.S4, V5.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V5.S4, V31.S4
+	FMOVQ F31, 80(R4)
+	FMOVQ 96(R4), F30
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	VFMLA V30.S4, V6.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V6.S4, V30.S4
+	FMOVQ F30, 96(R4)
+	FMOVQ 112(R4), F31
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	VFMLA V30.S4, V7.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	ADD $16, R0, R0
-	ADD $64, R1, R1
-	SUBS $1, R4, R4
+	VFMLA V27.S4, V7.S4, V31.S4
+	FMOVQ F31, 112(R4)
+	ADD $8, R0, R0
+	ADD $64, R12, R12
+	SUBS $1, R14, R14
 	BNE record
+	CBZ R13, end
+	MOVD R13, R12
+	MOVD $0, R13
+	MOVD $1, R14
+	MOVD $1, R21
+	MOVD $2, R15
+	MOVD $32, R19
+	B record
+end:
+	FMOVS (R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ (R4), (F24, F25)
+	FLDPQ 32(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	FMOVS 4(R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ 64(R4), (F24, F25)
+	FLDPQ 96(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	ADD $8, R0, R0
+	ADD R7, R0, R0
+	SUBS $1, R6, R6
+	BNE panel
 	RET
 
-// func mulBlocksDot_1x16(a, b, c *float32, ldc, records, words, acc int, next uintptr)
-TEXT ·mulBlocksDot_1x16(SB), NOSPLIT, $0-64
+// func mulBlocksDot_1x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
+TEXT ·mulBlocksDot_1x16(SB), NOSPLIT, $0-96
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD records+32(FP), R4
-	MOVD words+40(FP), R5
-	MOVD acc+48(FP), R6
-	MOVD next+56(FP), R7
+	MOVD mins+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD p+32(FP), R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD panels+48(FP), R6
+	MOVD skip+56(FP), R7
+	MOVD records+64(FP), R8
+	MOVD words+72(FP), R9
+	MOVD next+80(FP), R10
+	MOVD step+88(FP), R11
+panel:
+	MOVD R1, R12
+	MOVD R2, R13
+	MOVD R8, R14
+	MOVD R9, R15
+	MOVD $0, R21
+	MOVD $4, R19
+	MUL R15, R19, R19
 	VMOVI $0, V30.B16
-	CBZ R6, zero
-	B record
-zero:
-	MOVD R2, R8
-	FSTPQ (F30, F30), (R8)
-	FSTPQ (F30, F30), 32(R8)
-	ADD R3, R8, R8
+	FSTPQ (F30, F30), (R4)
+	FSTPQ (F30, F30), 32(R4)
 record:
-	MOVD $4, R8
-	MUL R5, R8, R8
-	ADD R0, R8, R8
-	FMOVS (R8), F28
+	ADD R0, R19, R22
+	FMOVS (R22), F28
 	VDUP V28.S[0], V0.S4
 	VDUP V28.S[0], V1.S4
 	VDUP V28.S[0], V2.S4
 	VDUP V28.S[0], V3.S4
-	MOVD R5, R9
+	MOVD R15, R20
 word:
+	PRFM (R10), PLDL1KEEP
+	ADD R11, R10, R10
 	FMOVS (R0), F28
-	FLDPQ (R1), (F24, F25)
-	FLDPQ 32(R1), (F26, F27)
-	PRFM (R7), PLDL1KEEP
+	FLDPQ (R12), (F24, F25)
+	FLDPQ 32(R12), (F26, F27)
 	WORD $0x4f9ce300 // sdot v0.4s, v24.16b, v28.4b[0]
 	WORD $0x4f9ce321 // sdot v1.4s, v25.16b, v28.4b[0]
 	WORD $0x4f9ce342 // sdot v2.4s, v26.16b, v28.4b[0]
 	WORD $0x4f9ce363 // sdot v3.4s, v27.16b, v28.4b[0]
 	ADD $4, R0, R0
-	ADD $64, R1, R1
-	ADD $64, R7, R7
-	SUBS $1, R9, R9
+	ADD $64, R12, R12
+	SUBS $1, R20, R20
 	BNE word
-	FLDPQ (R1), (F24, F25)
-	FLDPQ 32(R1), (F26, F27)
-	MOVD R2, R8
-	FMOVS 4(R0), F28
-	VDUP V28.S[0], V28.S4
-	WORD $0x6e3cdf1e // fmul v30.4s, v24.4s, v28.4s
-	FMOVQ (R8), F31
+	CBZ R21, finish
+	MOVD $0, R21
+	VSHL $6, V0.S4, V0.S4
+	VSHL $6, V1.S4, V1.S4
+	VSHL $6, V2.S4, V2.S4
+	VSHL $6, V3.S4, V3.S4
+	ADD $-128, R12, R12
+	MOVD R15, R20
+	B word
+finish:
+	FLDPQ (R12), (F24, F25)
+	FLDPQ 32(R12), (F26, F27)
+	FMOVQ (R4), F30
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	VFMLA V30.S4, V0.S4, V31.S4
-	FMOVQ F31, (R8)
-	WORD $0x6e3cdf3e // fmul v30.4s, v25.4s, v28.4s
-	FMOVQ 16(R8), F31
+	VFMLA V24.S4, V0.S4, V30.S4
+	FMOVQ F30, (R4)
+	FMOVQ 16(R4), F31
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	VFMLA V30.S4, V1.S4, V31.S4
-	FMOVQ F31, 16(R8)
-	WORD $0x6e3cdf5e // fmul v30.4s, v26.4s, v28.4s
-	FMOVQ 32(R8), F31
+	VFMLA V25.S4, V1.S4, V31.S4
+	FMOVQ F31, 16(R4)
+	FMOVQ 32(R4), F30
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	VFMLA V30.S4, V2.S4, V31.S4
-	FMOVQ F31, 32(R8)
-	WORD $0x6e3cdf7e // fmul v30.4s, v27.4s, v28.4s
-	FMOVQ 48(R8), F31
+	VFMLA V26.S4, V2.S4, V30.S4
+	FMOVQ F30, 32(R4)
+	FMOVQ 48(R4), F31
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	VFMLA V30.S4, V3.S4, V31.S4
-	FMOVQ F31, 48(R8)
-	ADD R3, R8, R8
-	ADD $8, R0, R0
-	ADD $64, R1, R1
-	SUBS $1, R4, R4
+	VFMLA V27.S4, V3.S4, V31.S4
+	FMOVQ F31, 48(R4)
+	ADD $4, R0, R0
+	ADD $64, R12, R12
+	SUBS $1, R14, R14
 	BNE record
+	CBZ R13, end
+	MOVD R13, R12
+	MOVD $0, R13
+	MOVD $1, R14
+	MOVD $1, R21
+	MOVD $2, R15
+	MOVD $16, R19
+	B record
+end:
+	FMOVS (R0), F28
+	VDUP V28.S[0], V28.S4
+	FLDPQ (R4), (F24, F25)
+	FLDPQ 32(R4), (F26, F27)
+	FMOVQ (R3), F30
+	VFMLA V28.S4, V24.S4, V30.S4
+	FMOVQ F30, (R3)
+	FMOVQ 16(R3), F31
+	VFMLA V28.S4, V25.S4, V31.S4
+	FMOVQ F31, 16(R3)
+	FMOVQ 32(R3), F30
+	VFMLA V28.S4, V26.S4, V30.S4
+	FMOVQ F30, 32(R3)
+	FMOVQ 48(R3), F31
+	VFMLA V28.S4, V27.S4, V31.S4
+	FMOVQ F31, 48(R3)
+	ADD R5, R3, R3
+	ADD $4, R0, R0
+	ADD R7, R0, R0
+	SUBS $1, R6, R6
+	BNE panel
+	RET
+
+// func mulBlocksPairs_2x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
+TEXT ·mulBlocksPairs_2x16(SB), NOSPLIT, $0-96
+	MOVD a+0(FP), R0
+	MOVD b+8(FP), R1
+	MOVD mins+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD p+32(FP), R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD panels+48(FP), R6
+	MOVD skip+56(FP), R7
+	MOVD records+64(FP), R8
+	MOVD words+72(FP), R9
+	MOVD next+80(FP), R10
+	MOVD step+88(FP), R11
+panel:
+	MOVD R1, R12
+	MOVD R2, R13
+	MOVD R8, R14
+	MOVD R9, R15
+	MOVD $0, R21
+	MOVD $8, R19
+	MUL R15, R19, R19
+	VMOVI $0, V0.B16
+	FSTPQ (F0, F0), (R4)
+	FSTPQ (F0, F0), 32(R4)
+	FSTPQ (F0, F0), 64(R4)
+	FSTPQ (F0, F0), 96(R4)
+record:
+	ADD R0, R19, R22
+	VMOVI $0, V1.B16
+	VMOVI $0, V2.B16
+	VMOVI $0, V3.B16
+	VMOVI $0, V4.B16
+	VMOVI $0, V5.B16
+	VMOVI $0, V6.B16
+	VMOVI $0, V7.B16
+	VMOVI $0, V8.B16
+	VMOVI $0, V9.B16
+	VMOVI $0, V10.B16
+	VMOVI $0, V11.B16
+	VMOVI $0, V12.B16
+	VMOVI $0, V13.B16
+	VMOVI $0, V14.B16
+	VMOVI $0, V15.B16
+	VMOVI $0, V16.B16
+	MOVD R15, R20
+word:
+	PRFM (R10), PLDL1KEEP
+	ADD R11, R10, R10
+	PRFM (R10), PLDL1KEEP
+	ADD R11, R10, R10
+	FMOVS (R0), F17
+	VDUP V17.S[0], V17.S4
+	FMOVS 4(R0), F18
+	VDUP V18.S[0], V18.S4
+	FMOVS 8(R0), F19
+	VDUP V19.S[0], V19.S4
+	FMOVS 12(R0), F20
+	VDUP V20.S[0], V20.S4
+	FMOVQ (R12), F21
+	FMOVQ 64(R12), F22
+	WORD $0x0e31c2b7 // smull v23.8h, v21.8b, v17.8b
+	WORD $0x0e3382d7 // smlal v23.8h, v22.8b, v19.8b
+	WORD $0x4e606ae1 // sadalp v1.4s, v23.8h
+	WORD $0x4e31c2b7 // smull2 v23.8h, v21.16b, v17.16b
+	WORD $0x4e3382d7 // smlal2 v23.8h, v22.16b, v19.16b
+	WORD $0x4e606ae2 // sadalp v2.4s, v23.8h
+	WORD $0x0e32c2b7 // smull v23.8h, v21.8b, v18.8b
+	WORD $0x0e3482d7 // smlal v23.8h, v22.8b, v20.8b
+	WORD $0x4e606ae9 // sadalp v9.4s, v23.8h
+	WORD $0x4e32c2b7 // smull2 v23.8h, v21.16b, v18.16b
+	WORD $0x4e3482d7 // smlal2 v23.8h, v22.16b, v20.16b
+	WORD $0x4e606aea // sadalp v10.4s, v23.8h
+	FMOVQ 16(R12), F21
+	FMOVQ 80(R12), F22
+	WORD $0x0e31c2b7 // smull v23.8h, v21.8b, v17.8b
+	WORD $0x0e3382d7 // smlal v23.8h, v22.8b, v19.8b
+	WORD $0x4e606ae3 // sadalp v3.4s, v23.8h
+	WORD $0x4e31c2b7 // smull2 v23.8h, v21.16b, v17.16b
+	WORD $0x4e3382d7 // smlal2 v23.8h, v22.16b, v19.16b
+	WORD $0x4e606ae4 // sadalp v4.4s, v23.8h
+	WORD $0x0e32c2b7 // smull v23.8h, v21.8b, v18.8b
+	WORD $0x0e3482d7 // smlal v23.8h, v22.8b, v20.8b
+	WORD $0x4e606aeb // sadalp v11.4s, v23.8h
+	WORD $0x4e32c2b7 // smull2 v23.8h, v21.16b, v18.16b
+	WORD $0x4e3482d7 // smlal2 v23.8h, v22.16b, v20.16b
+	WORD $0x4e606aec // sadalp v12.4s, v23.8h
+	FMOVQ 32(R12), F21
+	FMOVQ 96(R12), F22
+	WORD $0x0e31c2b7 // smull v23.8h, v21.8b, v17.8b
+	WORD $0x0e3382d7 // smlal v23.8h, v22.8b, v19.8b
+	WORD $0x4e606ae5 // sadalp v5.4s, v23.8h
+	WORD $0x4e31c2b7 // smull2 v23.8h, v21.16b, v17.16b
+	WORD $0x4e3382d7 // smlal2 v23.8h, v22.16b, v19.16b
+	WORD $0x4e606ae6 // sadalp v6.4s, v23.8h
+	WORD $0x0e32c2b7 // smull v23.8h, v21.8b, v18.8b
+	WORD $0x0e3482d7 // smlal v23.8h, v22.8b, v20.8b
+	WORD $0x4e606aed // sadalp v13.4s, v23.8h
+	WORD $0x4e32c2b7 // smull2 v23.8h, v21.16b, v18.16b
+	WORD $0x4e3482d7 // smlal2 v23.8h, v22.16b, v20.16b
+	WORD $0x4e606aee // sadalp v14.4s, v23.8h
+	FMOVQ 48(R12), F21
+	FMOVQ 112(R12), F22
+	WORD $0x0e31c2b7 // smull v23.8h, v21.8b, v17.8b
+	WORD $0x0e3382d7 // smlal v23.8h, v22.8b, v19.8b
+	WORD $0x4e606ae7 // sadalp v7.4s, v23.8h
+	WORD $0x4e31c2b7 // smull2 v23.8h, v21.16b, v17.16b
+	WORD $0x4e3382d7 // smlal2 v23.8h, v22.16b, v19.16b
+	WORD $0x4e606ae8 // sadalp v8.4s, v23.8h
+	WORD $0x0e32c2b3 // smull v19.8h, v21.8b, v18.8b
+	WORD $0x0e3482d3 // smlal v19.8h, v22.8b, v20.8b
+	WORD $0x4e606a6f // sadalp v15.4s, v19.8h
+	WORD $0x4e32c2b2 // smull2 v18.8h, v21.16b, v18.16b
+	WORD $0x4e3482d2 // smlal2 v18.8h, v22.16b, v20.16b
+	WORD $0x4e606a50 // sadalp v16.4s, v18.8h
+	ADD $16, R0, R0
+	ADD $128, R12, R12
+	SUBS $2, R20, R20
+	BNE word
+	CBZ R21, finish
+	MOVD $0, R21
+	VSHL $6, V1.S4, V1.S4
+	VSHL $6, V2.S4, V2.S4
+	VSHL $6, V3.S4, V3.S4
+	VSHL $6, V4.S4, V4.S4
+	VSHL $6, V5.S4, V5.S4
+	VSHL $6, V6.S4, V6.S4
+	VSHL $6, V7.S4, V7.S4
+	VSHL $6, V8.S4, V8.S4
+	VSHL $6, V9.S4, V9.S4
+	VSHL $6, V10.S4, V10.S4
+	VSHL $6, V11.S4, V11.S4
+	VSHL $6, V12.S4, V12.S4
+	VSHL $6, V13.S4, V13.S4
+	VSHL $6, V14.S4, V14.S4
+	VSHL $6, V15.S4, V15.S4
+	VSHL $6, V16.S4, V16.S4
+	ADD $-128, R12, R12
+	MOVD R15, R20
+	B word
+finish:
+	FLDPQ (R12), (F21, F22)
+	FLDPQ 32(R12), (F18, F19)
+	FMOVS (R0), F17
+	VDUP V17.S[0], V17.S4
+	VADDP V2.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	FMOVQ (R4), F0
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V21.S4, V1.S4, V0.S4
+	FMOVQ F0, (R4)
+	VADDP V4.S4, V3.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	FMOVQ 16(R4), F2
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V22.S4, V1.S4, V2.S4
+	FMOVQ F2, 16(R4)
+	VADDP V6.S4, V5.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	FMOVQ 32(R4), F0
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V18.S4, V1.S4, V0.S4
+	FMOVQ F0, 32(R4)
+	VADDP V8.S4, V7.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	FMOVQ 48(R4), F2
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V19.S4, V1.S4, V2.S4
+	FMOVQ F2, 48(R4)
+	FMOVS 4(R0), F17
+	VDUP V17.S[0], V17.S4
+	VADDP V10.S4, V9.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	FMOVQ 64(R4), F0
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V21.S4, V1.S4, V0.S4
+	FMOVQ F0, 64(R4)
+	VADDP V12.S4, V11.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	FMOVQ 80(R4), F2
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V22.S4, V1.S4, V2.S4
+	FMOVQ F2, 80(R4)
+	VADDP V14.S4, V13.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	FMOVQ 96(R4), F0
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V18.S4, V1.S4, V0.S4
+	FMOVQ F0, 96(R4)
+	VADDP V16.S4, V15.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	FMOVQ 112(R4), F2
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V19.S4, V1.S4, V2.S4
+	FMOVQ F2, 112(R4)
+	ADD $8, R0, R0
+	ADD $64, R12, R12
+	SUBS $1, R14, R14
+	BNE record
+	CBZ R13, end
+	MOVD R13, R12
+	MOVD $0, R13
+	MOVD $1, R14
+	MOVD $1, R21
+	MOVD $2, R15
+	MOVD $32, R19
+	B record
+end:
+	FMOVS (R0), F17
+	VDUP V17.S[0], V17.S4
+	FLDPQ (R4), (F21, F22)
+	FLDPQ 32(R4), (F18, F19)
+	FMOVQ (R3), F0
+	VFMLA V17.S4, V21.S4, V0.S4
+	FMOVQ F0, (R3)
+	FMOVQ 16(R3), F2
+	VFMLA V17.S4, V22.S4, V2.S4
+	FMOVQ F2, 16(R3)
+	FMOVQ 32(R3), F0
+	VFMLA V17.S4, V18.S4, V0.S4
+	FMOVQ F0, 32(R3)
+	FMOVQ 48(R3), F2
+	VFMLA V17.S4, V19.S4, V2.S4
+	FMOVQ F2, 48(R3)
+	ADD R5, R3, R3
+	FMOVS 4(R0), F17
+	VDUP V17.S[0], V17.S4
+	FLDPQ 64(R4), (F21, F22)
+	FLDPQ 96(R4), (F18, F19)
+	FMOVQ (R3), F0
+	VFMLA V17.S4, V21.S4, V0.S4
+	FMOVQ F0, (R3)
+	FMOVQ 16(R3), F2
+	VFMLA V17.S4, V22.S4, V2.S4
+	FMOVQ F2, 16(R3)
+	FMOVQ 32(R3), F0
+	VFMLA V17.S4, V18.S4, V0.S4
+	FMOVQ F0, 32(R3)
+	FMOVQ 48(R3), F2
+	VFMLA V17.S4, V19.S4, V2.S4
+	FMOVQ F2, 48(R3)
+	ADD R5, R3, R3
+	ADD $8, R0, R0
+	ADD R7, R0, R0
+	SUBS $1, R6, R6
+	BNE panel
+	RET
+
+// func mulBlocksPairs_1x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
+TEXT ·mulBlocksPairs_1x16(SB), NOSPLIT, $0-96
+	MOVD a+0(FP), R0
+	MOVD b+8(FP), R1
+	MOVD mins+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD p+32(FP), R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD panels+48(FP), R6
+	MOVD skip+56(FP), R7
+	MOVD records+64(FP), R8
+	MOVD words+72(FP), R9
+	MOVD next+80(FP), R10
+	MOVD step+88(FP), R11
+panel:
+	MOVD R1, R12
+	MOVD R2, R13
+	MOVD R8, R14
+	MOVD R9, R15
+	MOVD $0, R21
+	MOVD $4, R19
+	MUL R15, R19, R19
+	VMOVI $0, V0.B16
+	FSTPQ (F0, F0), (R4)
+	FSTPQ (F0, F0), 32(R4)
+record:
+	ADD R0, R19, R22
+	VMOVI $0, V1.B16
+	VMOVI $0, V2.B16
+	VMOVI $0, V3.B16
+	VMOVI $0, V4.B16
+	VMOVI $0, V5.B16
+	VMOVI $0, V6.B16
+	VMOVI $0, V7.B16
+	VMOVI $0, V8.B16
+	MOVD R15, R20
+word:
+	PRFM (R10), PLDL1KEEP
+	ADD R11, R10, R10
+	PRFM (R10), PLDL1KEEP
+	ADD R11, R10, R10
+	FMOVS (R0), F9
+	VDUP V9.S[0], V9.S4
+	FMOVS 4(R0), F10
+	VDUP V10.S[0], V10.S4
+	FMOVQ (R12), F11
+	FMOVQ 64(R12), F12
+	WORD $0x0e29c16d // smull v13.8h, v11.8b, v9.8b
+	WORD $0x0e2a818d // smlal v13.8h, v12.8b, v10.8b
+	WORD $0x4e6069a1 // sadalp v1.4s, v13.8h
+	WORD $0x4e29c16d // smull2 v13.8h, v11.16b, v9.16b
+	WORD $0x4e2a818d // smlal2 v13.8h, v12.16b, v10.16b
+	WORD $0x4e6069a2 // sadalp v2.4s, v13.8h
+	FMOVQ 16(R12), F11
+	FMOVQ 80(R12), F12
+	WORD $0x0e29c16d // smull v13.8h, v11.8b, v9.8b
+	WORD $0x0e2a818d // smlal v13.8h, v12.8b, v10.8b
+	WORD $0x4e6069a3 // sadalp v3.4s, v13.8h
+	WORD $0x4e29c16d // smull2 v13.8h, v11.16b, v9.16b
+	WORD $0x4e2a818d // smlal2 v13.8h, v12.16b, v10.16b
+	WORD $0x4e6069a4 // sadalp v4.4s, v13.8h
+	FMOVQ 32(R12), F11
+	FMOVQ 96(R12), F12
+	WORD $0x0e29c16d // smull v13.8h, v11.8b, v9.8b
+	WORD $0x0e2a818d // smlal v13.8h, v12.8b, v10.8b
+	WORD $0x4e6069a5 // sadalp v5.4s, v13.8h
+	WORD $0x4e29c16d // smull2 v13.8h, v11.16b, v9.16b
+	WORD $0x4e2a818d // smlal2 v13.8h, v12.16b, v10.16b
+	WORD $0x4e6069a6 // sadalp v6.4s, v13.8h
+	FMOVQ 48(R12), F11
+	FMOVQ 112(R12), F12
+	WORD $0x0e29c16d // smull v13.8h, v11.8b, v9.8b
+	WORD $0x0e2a818d // smlal v13.8h, v12.8b, v10.8b
+	WORD $0x4e6069a7 // sadalp v7.4s, v13.8h
+	WORD $0x4e29c16d // smull2 v13.8h, v11.16b, v9.16b
+	WORD $0x4e2a818d // smlal2 v13.8h, v12.16b, v10.16b
+	WORD $0x4e6069a8 // sadalp v8.4s, v13.8h
+	ADD $8, R0, R0
+	ADD $128, R12, R12
+	SUBS $2, R20, R20
+	BNE word
+	CBZ R21, finish
+	MOVD $0, R21
+	VSHL $6, V1.S4, V1.S4
+	VSHL $6, V2.S4, V2.S4
+	VSHL $6, V3.S4, V3.S4
+	VSHL $6, V4.S4, V4.S4
+	VSHL $6, V5.S4, V5.S4
+	VSHL $6, V6.S4, V6.S4
+	VSHL $6, V7.S4, V7.S4
+	VSHL $6, V8.S4, V8.S4
+	ADD $-128, R12, R12
+	MOVD R15, R20
+	B word
+finish:
+	FLDPQ (R12), (F11, F12)
+	FLDPQ 32(R12), (F10, F13)
+	FMOVS (R0), F9
+	VDUP V9.S[0], V9.S4
+	VADDP V2.S4, V1.S4, V1.S4
+	VADD V9.S4, V1.S4, V1.S4
+	FMOVQ (R4), F0
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V11.S4, V1.S4, V0.S4
+	FMOVQ F0, (R4)
+	VADDP V4.S4, V3.S4, V1.S4
+	VADD V9.S4, V1.S4, V1.S4
+	FMOVQ 16(R4), F2
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V12.S4, V1.S4, V2.S4
+	FMOVQ F2, 16(R4)
+	VADDP V6.S4, V5.S4, V1.S4
+	VADD V9.S4, V1.S4, V1.S4
+	FMOVQ 32(R4), F0
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V10.S4, V1.S4, V0.S4
+	FMOVQ F0, 32(R4)
+	VADDP V8.S4, V7.S4, V1.S4
+	VADD V9.S4, V1.S4, V1.S4
+	FMOVQ 48(R4), F2
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VFMLA V13.S4, V1.S4, V2.S4
+	FMOVQ F2, 48(R4)
+	ADD $4, R0, R0
+	ADD $64, R12, R12
+	SUBS $1, R14, R14
+	BNE record
+	CBZ R13, end
+	MOVD R13, R12
+	MOVD $0, R13
+	MOVD $1, R14
+	MOVD $1, R21
+	MOVD $2, R15
+	MOVD $16, R19
+	B record
+end:
+	FMOVS (R0), F9
+	VDUP V9.S[0], V9.S4
+	FLDPQ (R4), (F11, F12)
+	FLDPQ 32(R4), (F10, F13)
+	FMOVQ (R3), F0
+	VFMLA V9.S4, V11.S4, V0.S4
+	FMOVQ F0, (R3)
+	FMOVQ 16(R3), F2
+	VFMLA V9.S4, V12.S4, V2.S4
+	FMOVQ F2, 16(R3)
+	FMOVQ 32(R3), F0
+	VFMLA V9.S4, V10.S4, V0.S4
+	FMOVQ F0, 32(R3)
+	FMOVQ 48(R3), F2
+	VFMLA V9.S4, V13.S4, V2.S4
+	FMOVQ F2, 48(R3)
+	ADD R5, R3, R3
+	ADD $4, R0, R0
+	ADD R7, R0, R0
+	SUBS $1, R6, R6
+	BNE panel
 	RET
 
 // func quantiseRuns(dst, sums, x, inverse *float32, n int)

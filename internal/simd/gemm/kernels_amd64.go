@@ -85,7 +85,9 @@ func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel
 // The kernels of block formats, by what multiplies. For AVX2 alone there are two: of Q8_0, whose
 // bytes have signs, and of formats whose levels have at most 6 bits.
 var (
-	dotWide  = blockHeights([]int{4, 2, 1}, mulBlocksDot_4x48, mulBlocksDot_2x48, mulBlocksDot_1x48)
+	dotWide   = blockHeights([]int{4, 2, 1}, mulBlocksDot_4x48, mulBlocksDot_2x48, mulBlocksDot_1x48)
+	dotHalves = blockHeights([]int{4, 2, 1}, mulBlocksHalves_4x48, mulBlocksHalves_2x48,
+		mulBlocksHalves_1x48)
 	dotShort = blockHeights([]int{6, 4, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_4x16,
 		mulBlocksDot_2x16, mulBlocksDot_1x16)
 	pairsLow  = blockHeights([]int{4, 2, 1}, mulBlocksLow_4x16, mulBlocksLow_2x16, mulBlocksLow_1x16)
@@ -108,17 +110,24 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 	case level.ISA == simd.Generic:
 		return genericBlocks(t, 16, false)
 	case level.ISA == simd.AVX512 && level.VNNI:
-		k.Sums, k.heights = avx512Fours, dotWide
+		k.Tile, k.heights = avx512Fours, dotWide
 	case level.VNNI:
-		k.Sums, k.heights = avx2[F32][0], dotShort
+		k.Tile, k.heights = avx2[F32][0], dotShort
 	case t.Signed():
-		k.Sums, k.heights = avx2Fours, pairsSign
+		k.Tile, k.heights = avx2Fours, pairsSign
 	default:
-		k.Sums, k.heights = avx2Fours, pairsLow
+		k.Tile, k.heights = avx2Fours, pairsLow
 	}
-	k.Rows, k.Columns, k.Cache = k.Sums.Rows, k.Sums.Columns, k.Sums.Cache
+	k.Rows, k.Columns, k.Cache = k.Tile.Rows, k.Tile.Columns, k.Tile.Cache
+	six := unpackSix
+	if k.Columns == 48 {
+		six, k.expand = unpackSixWide, expandScalesWide
+		if k.halves = t == quant.Q4_K; k.halves {
+			k.heights = dotHalves
+		}
+	}
 	k.unpack = [...]func(dst, src, high *float32, width, half, blocks, stride int){
-		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: unpackSix,
+		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: six,
 		quant.Q8_0: nil}[t]
 	return k
 }

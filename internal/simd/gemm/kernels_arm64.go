@@ -55,22 +55,27 @@ func assembly(f Format, heights []int, run ...multiply) *Kernel {
 	return k
 }
 
-// neonBlocks is the kernel of block formats with SDOT, neonSums that of float32 with panels of the
-// same heights.
+// The kernels of block formats, with SDOT and without, and those of float32 with panels of the same
+// heights.
 var (
-	neonBlocks = []blockHeight{{6, mulBlocksDot_6x16}, {2, mulBlocksDot_2x16}, {1, mulBlocksDot_1x16}}
-	neonSums   = assembly(F32, []int{6, 2, 1}, mulF32_6x16, mulF32_2x16, mulF32_1x16)
+	blocksDot   = []blockHeight{{6, mulBlocksDot_6x16}, {2, mulBlocksDot_2x16}, {1, mulBlocksDot_1x16}}
+	dotTile     = assembly(F32, []int{6, 2, 1}, mulF32_6x16, mulF32_2x16, mulF32_1x16)
+	blocksPairs = []blockHeight{{2, mulBlocksPairs_2x16}, {1, mulBlocksPairs_1x16}}
+	pairsTile   = assembly(F32, []int{2, 1}, mulF32_2x16, mulF32_1x16)
 )
 
-// blocksFor: processors without SDOT, the last of which are of 2017, have plain Go.
 func blocksFor(level simd.Level, t quant.Type) *Blocks {
-	if !level.Dot {
+	if level.ISA == simd.Generic {
 		return genericBlocks(t, 16, false)
 	}
 	unpack := [...]func(dst, src, high *float32, width, half, blocks, stride int){
 		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: unpackSix,
 		quant.Q8_0: nil}[t]
-	return &Blocks{Type: t, Rows: neonSums.Rows, Columns: neonSums.Columns, Cache: neonSums.Cache,
-		Sums: neonSums, heights: neonBlocks,
-		largest: absMax, quantise: quantiseRuns, unpack: unpack, expand: expandScales}
+	k := &Blocks{Type: t, Tile: pairsTile, heights: blocksPairs, largest: absMax,
+		quantise: quantiseRuns, unpack: unpack, expand: expandScales}
+	if level.Dot {
+		k.Tile, k.heights = dotTile, blocksDot
+	}
+	k.Rows, k.Columns, k.Cache = k.Tile.Rows, k.Tile.Columns, k.Tile.Cache
+	return k
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // blocks is a kernel of block formats. A record of A has, for each word along the depth, the word
-// of every row, and then for each row an int32 and a scale; one of B the words of every column and
-// their scales.
+// of every row, and then for each row an int32; one of B the words of every column and then their
+// scales. Behind a panel's records are its rows' scales.
 type blocks struct {
 	kernel
 	name, level string                            // level is how a byte of B is read
@@ -102,47 +102,59 @@ func signedBlocks(rows int) blocks {
 func (k blocks) emit() {
 	columns := k.vecs * k.bytes() / 4
 	name := fmt.Sprintf("mulBlocks%s_%dx%d", k.name, k.rows, columns)
-	TEXT(name, NOSPLIT, "func(a, b, c *float32, ldc, records, words, acc int, next uintptr)")
+	TEXT(name, NOSPLIT, "func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, "+
+		"next uintptr, step int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first unless acc:", name,
-		k.rows, columns), "",
+	Doc(fmt.Sprintf("%s is, for each panel and for i of %d rows and j of %d columns, with p = 0 first:",
+		name, k.rows, columns), "",
 		"\tfor r := range records {",
 		"\t\tsum := a[r].begin[i]",
 		fmt.Sprintf("\t\tfor w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * "+
 			"int32(%s(b[r][w][j][t])) } }", k.level),
-		"\t\tc[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])",
-		"\t}", "", "and fetches 64 bytes a word from next on into the caches.")
+		"\t\tp[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])",
+		"\t}",
+		"\tif mins != nil { // not with levels that have signs",
+		"\t\tsum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each",
+		"\t\tp[i][j] = fma(float32(sum), mins.scale[j], p[i][j])",
+		"\t}",
+		"\tc[i][j] = fma(p[i][j], a.scale[i], c[i][j])", "",
+		"and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.")
 	a := Load(Param("a"), reg.RSI)
-	b := Load(Param("b"), reg.RDI)
 	c := Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
-	records := Load(Param("records"), reg.RCX)
-	words := Load(Param("words"), reg.R9)
-	acc := Load(Param("acc"), reg.RBX)
 	next := Load(Param("next"), reg.R10)
+	step := Load(Param("step"), reg.RBX)
+	p := reg.R14
+	if !k.wide {
+		Load(Param("p"), p)
+	}
 	SHLQ(Imm(2), ldc)
 	k.setup()
+	Label("panel")
+	b := Load(Param("b"), reg.RDI)
+	records := Load(Param("records"), reg.RCX)
+	words := Load(Param("words"), reg.R9)
+	mins, high := reg.RAX, reg.R15 // whether the words are of the sums' high bytes
+	if k.mins() {
+		Load(Param("mins"), mins)
+		XORQ(high, high)
+	}
 	begin := reg.R12 // of a record's, behind its words
-	MOVQ(words, begin)
-	IMUL3Q(U32(uint32(4*k.rows)), begin, begin)
+	IMUL3Q(U32(uint32(4*k.rows)), words, begin)
 	if k.step == 2 {
 		SHRQ(Imm(1), words)
 	}
-	TESTQ(acc, acc)
-	if k.wide {
-		JZ(LabelRef("zero"))
-		k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(m, k.result(i, j)) })
-		JMP(LabelRef("record"))
-		Label("zero")
-		for i := range k.rows {
-			for j := range k.vecs {
+	if !k.wide {
+		VXORPS(reg.Y0, reg.Y0, reg.Y0)
+	}
+	for i := range k.rows {
+		for j := range k.vecs {
+			if k.wide {
 				VPXORD(k.result(i, j), k.result(i, j), k.result(i, j))
+			} else {
+				VMOVUPS(reg.Y0, k.part(p, i, j))
 			}
 		}
-	} else {
-		JNZ(LabelRef("record"))
-		VXORPS(reg.Y0, reg.Y0, reg.Y0)
-		k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(reg.Y0, m) })
 	}
 	Label("record")
 	for i := range k.rows {
@@ -157,69 +169,116 @@ func (k blocks) emit() {
 	}
 	MOVQ(words, reg.R13)
 	Label("word")
-	PREFETCHT0(Mem{Base: next})
-	if k.step == 2 {
-		PREFETCHT0(Mem{Base: next, Disp: 64})
+	for range k.step {
+		PREFETCHT0(Mem{Base: next})
+		ADDQ(step, next)
 	}
 	k.words(k, a, b)
 	ADDQ(Imm(uint64(4*k.rows*k.step)), a)
 	ADDQ(U32(uint32(4*columns*k.step)), b)
-	ADDQ(U32(uint32(64*k.step)), next)
 	DECQ(reg.R13)
 	JNZ(LabelRef("word"))
-	k.finish(a, b, c, ldc)
-	ADDQ(Imm(uint64(8*k.rows)), a)
+	if k.mins() {
+		TESTQ(high, high)
+		JNZ(LabelRef("low"))
+	}
+	k.finish(b, p)
+	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(U32(uint32(4*columns)), b)
 	DECQ(records)
 	JNZ(LabelRef("record"))
-	if k.wide {
-		k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(k.result(i, j), m) })
+	if k.mins() {
+		TESTQ(mins, mins)
+		JZ(LabelRef("end"))
+		MOVQ(mins, b)
+		XORQ(mins, mins)
+		INCQ(records)
+		INCQ(high)
+		MOVQ(U32(uint32(2/k.step)), words)
+		MOVQ(U32(uint32(4*4*k.rows)), begin)
+		JMP(LabelRef("record"))
+		Label("low")
+		DECQ(high)
+		for i := range k.rows {
+			for j := range k.vecs {
+				VPSLLD(Imm(6), k.acc(i, j), k.acc(i, j))
+			}
+		}
+		SUBQ(U32(uint32(8*columns)), b)
+		MOVQ(words, reg.R13)
+		JMP(LabelRef("word"))
+		Label("end")
 	}
+	k.add(a, c, ldc, p)
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(argument("skip"), a)
+	LEAQ(Mem{Base: reg.R11, Index: ldc, Scale: 1}, c)
+	DECQ(argument("panels"))
+	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
 }
 
-// result is the register of an element of C: AVX-512 has enough, AVX2 keeps C in memory.
+// mins reports whether the kernel is for formats with mins.
+func (k blocks) mins() bool { return k.name != "Signed" }
+
+// argument is the place of a parameter.
+func argument(name string) Mem {
+	p, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return p.Addr
+}
+
+// result is the register of an element of p: AVX-512 has enough, AVX2 keeps p in memory.
 func (k blocks) result(i, j int) reg.VecPhysical { return k.v((k.rows+i)*k.vecs + j) }
 
-// finish adds a record's sums to C, behind whose words a and b are. The registers above the sums
-// are free but for the last, which may hold ones.
-func (k blocks) finish(a, b, c, ldc reg.Register) {
+// part is an element of p in memory.
+func (k blocks) part(p reg.Register, i, j int) Mem {
+	return Mem{Base: p, Disp: (i*k.vecs + j) * k.bytes()}
+}
+
+// finish adds a record's sums to p, behind whose words b is. The registers above the sums are free
+// but for the last, which may hold ones.
+func (k blocks) finish(b, p reg.Register) {
 	first := k.rows * k.vecs
 	if k.wide {
 		first *= 2
 	}
-	scale := func(j int) reg.VecPhysical { return k.v(first + j) }
 	if first == 12 && !k.wide { // the last registers, as there are no ones
-		scale = func(j int) reg.VecPhysical { return k.v(14 + j) }
+		first = 14
 	}
-	row, product := k.v(first+k.vecs), k.v(first+k.vecs+1)
-	if first == 12 && !k.wide {
-		row, product = k.v(12), k.v(13)
-	}
+	scale := func(j int) reg.VecPhysical { return k.v(first + j) }
 	for j := range k.vecs {
 		VMOVUPS(Mem{Base: b, Disp: j * k.bytes()}, scale(j))
 	}
-	each := func(i, j int, m Mem) {
-		if j == 0 {
-			VBROADCASTSS(Mem{Base: a, Disp: 4 * (k.rows + i)}, row)
-		}
-		VMULPS(row, scale(j), product)
-		VCVTDQ2PS(k.acc(i, j), k.acc(i, j))
-		if k.wide {
-			VFMADD231PS(k.acc(i, j), product, k.result(i, j))
-			return
-		}
-		VFMADD213PS(m, product, k.acc(i, j))
-		VMOVUPS(k.acc(i, j), m)
-	}
-	if !k.wide {
-		k.rowsOf(c, ldc, each)
-		return
-	}
 	for i := range k.rows {
 		for j := range k.vecs {
-			each(i, j, Mem{})
+			VCVTDQ2PS(k.acc(i, j), k.acc(i, j))
+			if k.wide {
+				VFMADD231PS(k.acc(i, j), scale(j), k.result(i, j))
+				continue
+			}
+			VFMADD213PS(k.part(p, i, j), scale(j), k.acc(i, j))
+			VMOVUPS(k.acc(i, j), k.part(p, i, j))
 		}
 	}
+}
+
+// add adds p times the rows' scales to c.
+func (k blocks) add(a, c, ldc, p reg.Register) {
+	k.rowsOf(c, ldc, func(i, j int, m Mem) {
+		scale, v := k.v(i%4), k.v(4+(i*k.vecs+j)%4)
+		if k.wide {
+			v = k.result(i, j)
+		} else {
+			VMOVUPS(k.part(p, i, j), v)
+		}
+		if j == 0 {
+			VBROADCASTSS(Mem{Base: a, Disp: 4 * i}, scale)
+		}
+		VFMADD213PS(m, scale, v)
+		VMOVUPS(v, m)
+	})
 }

@@ -56,7 +56,11 @@ func quantiseRuns() {
 }
 
 // unpack writes the function that makes bytes of levels of 4 bits and none, one or two more.
-func unpack(name string, bits int) {
+func unpack(name string, bits int, wide bool) {
+	v, size := avx.Y[:], 32
+	if wide {
+		v, size, name = avx.Z[:], 64, name+"Wide"
+	}
 	TEXT(name, NOSPLIT, "func(dst, src, high *float32, width, half, blocks, stride int)")
 	Pragma("noescape")
 	loop := "v[w][i] = src[w%4][i] >> (w/4*4) & 15"
@@ -73,7 +77,7 @@ func unpack(name string, bits int) {
 	half := Load(Param("half"), reg.R9)
 	blocks := Load(Param("blocks"), reg.RCX)
 	stride := Load(Param("stride"), reg.R10)
-	low, mask := reg.Y15, reg.Y14
+	low, mask := v[15], v[14]
 	constant(low, 0x0f0f0f0f)
 	constant(mask, []uint32{0, 0x10101010, 0x30303030}[bits])
 	src2, dst2, other, other2 := reg.R11, reg.R12, reg.R13, reg.RBX
@@ -97,31 +101,31 @@ func unpack(name string, bits int) {
 	MOVQ(width, reg.RAX)
 	Label("columns")
 	if bits > 0 {
-		VMOVDQU(Mem{Base: high}, reg.Y12)
+		VMOVUPS(Mem{Base: high}, v[12])
 	}
 	if bits > 1 {
-		VMOVDQU(Mem{Base: high, Index: width, Scale: 1}, reg.Y13)
+		VMOVUPS(Mem{Base: high, Index: width, Scale: 1}, v[13])
 	}
 	for p := range 4 {
-		x, y := avx.Y[2*(p%2)], avx.Y[2*(p%2)+1]
-		VMOVDQU(at(src, src2, p), y)
-		VPAND(y, low, x)
+		x, y := v[2*(p%2)], v[2*(p%2)+1]
+		VMOVUPS(at(src, src2, p), y)
+		and(y, low, x)
 		VPSRLW(Imm(4), y, y)
-		VPAND(y, low, y)
+		and(y, low, y)
 		if bits > 0 {
-			addBits(bits, p, x, mask, avx.Y[4+2*(p%2)])
-			addBits(bits, p+4, y, mask, avx.Y[5+2*(p%2)])
+			addBits(v, bits, p, x, mask, v[4+2*(p%2)])
+			addBits(v, bits, p+4, y, mask, v[5+2*(p%2)])
 		}
-		VMOVDQU(x, at(dst, dst2, p))
-		VMOVDQU(y, at(other, other2, p))
+		VMOVUPS(x, at(dst, dst2, p))
+		VMOVUPS(y, at(other, other2, p))
 	}
 	for _, r := range append([]reg.Register{src, src2}, pointers...) {
-		ADDQ(Imm(32), r)
+		ADDQ(U32(uint32(size)), r)
 	}
 	if bits > 0 {
-		ADDQ(Imm(32), high)
+		ADDQ(U32(uint32(size)), high)
 	}
-	SUBQ(Imm(32), reg.RAX)
+	SUBQ(U32(uint32(size)), reg.RAX)
 	JNZ(LabelRef("columns"))
 	for _, r := range pointers {
 		ADDQ(stride, r)
@@ -138,30 +142,46 @@ func unpack(name string, bits int) {
 	RET()
 }
 
-// addBits puts the high bits of word w, of one or two planes in Y12 and Y13, above x's 4.
-func addBits(bits, w int, x, mask, t reg.VecPhysical) {
-	plane, by := reg.Y12, 4-bits*(w*bits%8/bits)
+// and is dst = x & y in registers of either width.
+func and(x, y, dst reg.VecPhysical) {
+	if dst.Size() == 64 {
+		VPANDD(x, y, dst)
+	} else {
+		VPAND(x, y, dst)
+	}
+}
+
+// addBits puts the high bits of word w, of one or two planes in registers 12 and 13, above x's 4.
+func addBits(v []reg.VecPhysical, bits, w int, x, mask, t reg.VecPhysical) {
+	plane, by := v[12], 4-bits*(w*bits%8/bits)
 	if bits*w >= 8 {
-		plane = reg.Y13
+		plane = v[13]
 	}
 	switch {
 	case by > 0:
 		VPSLLW(Imm(uint64(by)), plane, t)
-		VPAND(t, mask, t)
+		plane = t
 	case by < 0:
 		VPSRLW(Imm(uint64(-by)), plane, t)
-		VPAND(t, mask, t)
-	default:
-		VPAND(plane, mask, t)
+		plane = t
 	}
+	if t.Size() == 64 {
+		VPTERNLOGD(U8(0xf8), plane, mask, x) // x | plane&mask
+		return
+	}
+	VPAND(plane, mask, t)
 	VPOR(t, x, x)
 }
 
 // expandScales makes float32 of scales that are small integers.
-func expandScales() {
-	TEXT("expandScales", NOSPLIT, "func(dst, d, levels *float32, columns, rows, stride int)")
+func expandScales(wide bool) {
+	name, v, lanes := "expandScales", avx.Y[:], 8
+	if wide {
+		name, v, lanes = "expandScalesWide", avx.Z[:], 16
+	}
+	TEXT(name, NOSPLIT, "func(dst, d, levels *float32, columns, rows, stride int)")
 	Pragma("noescape")
-	Doc("expandScales is, for j of columns and i of rows, which are stride bytes apart:", "",
+	Doc(name+" is, for j of columns and i of rows, which are stride bytes apart:", "",
 		"\tdst[i][j] = d[j] * float32(int8(levels[i][j]))")
 	dst := Load(Param("dst"), reg.RDI)
 	d := Load(Param("d"), reg.RDX)
@@ -172,11 +192,11 @@ func expandScales() {
 	Label("row")
 	XORQ(reg.RAX, reg.RAX)
 	Label("columns")
-	VPMOVSXBD(Mem{Base: levels, Index: reg.RAX, Scale: 1}, reg.Y0)
-	VCVTDQ2PS(reg.Y0, reg.Y0)
-	VMULPS(Mem{Base: d, Index: reg.RAX, Scale: 4}, reg.Y0, reg.Y0)
-	VMOVUPS(reg.Y0, Mem{Base: dst, Index: reg.RAX, Scale: 4})
-	ADDQ(Imm(8), reg.RAX)
+	VPMOVSXBD(Mem{Base: levels, Index: reg.RAX, Scale: 1}, v[0])
+	VCVTDQ2PS(v[0], v[0])
+	VMULPS(Mem{Base: d, Index: reg.RAX, Scale: 4}, v[0], v[0])
+	VMOVUPS(v[0], Mem{Base: dst, Index: reg.RAX, Scale: 4})
+	ADDQ(Imm(uint64(lanes)), reg.RAX)
 	CMPQ(reg.RAX, columns)
 	JNE(LabelRef("columns"))
 	ADDQ(stride, dst)

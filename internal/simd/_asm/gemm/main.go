@@ -1,15 +1,38 @@
-// Command gemm writes the matrix product kernels of package internal/simd/gemm for amd64.
+// Command gemm writes the matrix product kernels of package internal/simd/gemm for amd64, and
+// declarations of the functions by part:
+//
+//	go run ./gemm -out ../gemm/gemm_amd64.s -pkg gemm
+//	go run ./gemm -part blocks -out /dev/null -stubs ../gemm/blocks_amd64.go -pkg gemm
 //
 // All kernels share one layout, described in that package. Four words (16 bytes) of A a row
 // are a line, and a loop trip takes one line of every row.
 package main
 
 import (
+	"flag"
+
 	. "github.com/mmcloughlin/avo/build"
 )
 
+// parts are the kernels by the file that declares them.
+var parts = []struct {
+	name     string
+	generate func()
+}{{"products", products}, {"blocks", blockProducts}, {"pack", packing}}
+
 func main() {
+	part := flag.String("part", "", "one part alone")
+	flag.Parse()
 	ConstraintExpr("amd64,!purego")
+	for _, p := range parts {
+		if *part == "" || *part == p.name {
+			p.generate()
+		}
+	}
+	Generate()
+}
+
+func products() {
 	for _, k := range []kernel{
 		{format: f32, rows: 8, vecs: 3, wide: true},
 		{format: f32, rows: 12, vecs: 2, wide: true},
@@ -30,8 +53,15 @@ func main() {
 	for _, rows := range []int{1, 2, 6} {
 		kernel{format: int8, rows: rows, vecs: 2}.emit()
 	}
+	kernel{format: f32, rows: 12, vecs: 2, wide: true}.windows()
+	kernel{format: f32, rows: 6, vecs: 2}.windows()
+}
+
+// blockProducts are those of block formats, and what packs for them.
+func blockProducts() {
 	for _, rows := range []int{1, 2, 4} {
 		dotBlocks(rows, 3, true).emit()
+		halvesOf(rows).emit()
 	}
 	for _, rows := range []int{1, 2, 4, 6} {
 		dotBlocks(rows, 2, false).emit()
@@ -40,13 +70,16 @@ func main() {
 		lowBlocks(rows).emit()
 		signedBlocks(rows).emit()
 	}
-	kernel{format: f32, rows: 12, vecs: 2, wide: true}.windows()
-	kernel{format: f32, rows: 6, vecs: 2}.windows()
 	quantiseRuns()
-	unpack("unpackLow", 0)
-	unpack("unpackFive", 1)
-	unpack("unpackSix", 2)
-	expandScales()
+	unpack("unpackLow", 0, false)
+	unpack("unpackFive", 1, false)
+	for _, wide := range []bool{false, true} {
+		unpack("unpackSix", 2, wide)
+		expandScales(wide)
+	}
+}
+
+func packing() {
 	packF32()
 	packBF16()
 	packBF16Wide()
@@ -57,5 +90,4 @@ func main() {
 	turn()
 	store()
 	scale()
-	Generate()
 }

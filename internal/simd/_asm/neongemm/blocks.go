@@ -6,95 +6,216 @@ import (
 	"unmask/internal/simd/_asm/neon"
 )
 
-// blocksDot writes the kernel of block formats for processors with SDOT. Sums are in V0 to V23, 4
-// of a row; B's words and scales are in V24 to V27.
-func blocksDot(file *neon.File, rows int) {
-	name := fmt.Sprintf("mulBlocksDot_%dx16", rows)
-	doc := fmt.Sprintf(`is, for i of %d rows and j of 16 columns, with c = 0 first unless acc:
+// blocks is a kernel of block formats being written.
+type blocks struct {
+	*neon.Func
+	rows int
+	dot  bool       // with SDOT: otherwise words are taken two at a time, and sums[i] are pairs
+	sums [][]neon.V // of each row
+	b    []neon.V   // words of B, or scales
+	x    []neon.V   // words of A
+	t    []neon.V
+}
+
+// writeBlocks writes the kernel of block formats for processors with SDOT, or without. Results of a
+// group, p, are in memory.
+func writeBlocks(file *neon.File, rows int, dot bool) {
+	name, step := fmt.Sprintf("mulBlocksDot_%dx16", rows), 1
+	if !dot {
+		name, step = fmt.Sprintf("mulBlocksPairs_%dx16", rows), 2
+	}
+	doc := fmt.Sprintf(`is, for each panel and for i of %d rows and j of 16 columns, with p = 0 first:
 
 	for r := range records {
 		sum := a[r].begin[i]
 		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
-		c[i][j] = fma(float32(sum), a[r].scale[i]*b[r].scale[j], c[i][j])
+		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 	}
+	if mins != nil {
+		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
+		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
+	}
+	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 
-and fetches 64 bytes a word from next on into the caches.`, rows)
-	file.Func(name, "(a, b, c *float32, ldc, records, words, acc int, next uintptr)", doc,
-		func(f *neon.Func) {
-			const (
-				b0     = neon.V(24)
-				x0, x1 = neon.V(28), neon.V(29) // words of A's rows; the first also a row's scale
-				t0, t1 = neon.V(30), neon.V(31)
-			)
-			acc := func(i, j int) neon.V { return neon.V(i*vecs + j) }
-			words4 := []neon.V{b0, b0 + 1, b0 + 2, b0 + 3}
-			a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
-			ldc, records, words, add, next := f.Bytes("ldc"), f.Param("records"), f.Param("words"),
-				f.Param("acc"), f.Param("next")
-			at, left := f.R(), f.R()
-			f.Zero(t0)
-			f.IfZero(add, "zero")
-			f.Branch("", "record")
-			f.Label("zero")
-			f.Move(c, at)
-			for range rows {
-				f.StoreAll([]neon.V{t0, t0, t0, t0}, neon.Mem{Base: at})
-				f.Add(ldc, at)
-			}
-			f.Label("record")
-			f.Set(4*rows, at) // from the record's words to where its sums begin
-			f.Multiply(words, at)
-			f.Add(a, at)
-			for i := range rows {
-				f.LoadScalarTo(neon.Mem{Base: at, Off: 4 * i}, x0)
-				for j := range vecs {
-					f.BroadcastTo(acc(i, j), x0, 0)
-				}
-			}
-			f.Move(words, left)
-			f.Label("word")
-			switch rows {
-			case 6:
-				f.LoadTo(neon.Mem{Base: a}, x0)
-				f.LoadHalf(neon.Mem{Base: a, Off: 16}, x1)
-			case 2:
-				f.LoadHalf(neon.Mem{Base: a}, x0)
-			default:
-				f.LoadScalarTo(neon.Mem{Base: a}, x0)
-			}
-			f.LoadAll(neon.Mem{Base: b}, words4)
+and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.`, rows)
+	file.Func(name, "(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, "+
+		"step int)", doc, func(f *neon.Func) {
+		k := newBlocks(f, rows, dot)
+		a, allB, allMins, c, p, ldc, panels, skip, allRecords, allWords, next, ahead := f.Param("a"),
+			f.Param("b"), f.Param("mins"), f.Param("c"), f.Param("p"), f.Bytes("ldc"), f.Param("panels"),
+			f.Param("skip"), f.Param("records"), f.Param("words"), f.Param("next"), f.Param("step")
+		b, mins, records, words, begin, left, high, at := f.R(), f.R(), f.R(), f.R(), f.R(), f.R(), f.R(),
+			f.R()
+		part := func(i, j int) neon.Mem { return neon.Mem{Base: p, Off: 64*i + 16*j} }
+		f.Label("panel")
+		f.Move(allB, b)
+		f.Move(allMins, mins)
+		f.Move(allRecords, records)
+		f.Move(allWords, words)
+		f.Set(0, high) // whether the words are of the sums' high bytes
+		f.Set(4*rows, begin)
+		f.Multiply(words, begin) // from a record's words to where its sums begin
+		zero := k.t[0]
+		f.Zero(zero)
+		for i := range rows {
+			f.StoreAll([]neon.V{zero, zero, zero, zero}, part(i, 0))
+		}
+		f.Label("record")
+		f.Sum(a, begin, at)
+		k.begin(at)
+		f.Move(words, left)
+		f.Label("word")
+		for range step {
 			f.Prefetch(neon.Mem{Base: next})
-			for i := range rows {
-				for j := range vecs {
-					f.SDotElement(acc(i, j), words4[j], x0+neon.V(i/4), i%4)
-				}
+			f.Add(ahead, next)
+		}
+		if dot {
+			k.word(a, b)
+		} else {
+			k.twoWords(a, b)
+		}
+		f.Advance(a, 4*rows*step)
+		f.Advance(b, 64*step)
+		f.Decrease(left, step)
+		f.Branch("NE", "word")
+		f.IfZero(high, "finish")
+		f.Set(0, high)
+		for _, row := range k.sums {
+			for _, v := range row {
+				f.LeftTo(v, v, 6)
 			}
-			f.Advance(a, 4*rows)
-			f.Advance(b, 64)
-			f.Advance(next, 64)
-			f.Decrease(left, 1)
-			f.Branch("NE", "word")
-			f.LoadAll(neon.Mem{Base: b}, words4)
-			f.Move(c, at)
-			for i := range rows {
-				f.LoadScalarTo(neon.Mem{Base: a, Off: 4 * (rows + i)}, x0)
-				f.BroadcastTo(x0, x0, 0)
-				for j := range vecs {
-					m := neon.Mem{Base: at, Off: 16 * j}
-					f.ProductTo(t0, words4[j], x0)
-					f.LoadTo(m, t1)
-					f.FloatTo(acc(i, j))
-					f.FMLA(t1, acc(i, j), t0)
-					f.Store(t1, m)
-				}
-				f.Add(ldc, at)
+		}
+		f.Advance(b, -128)
+		f.Move(words, left)
+		f.Branch("", "word")
+		f.Label("finish")
+		f.LoadAll(neon.Mem{Base: b}, k.b)
+		k.finish(a, part)
+		f.Advance(a, 4*rows)
+		f.Advance(b, 64)
+		f.Decrease(records, 1)
+		f.Branch("NE", "record")
+		f.IfZero(mins, "end")
+		f.Move(mins, b)
+		f.Set(0, mins)
+		f.Set(1, records)
+		f.Set(1, high)
+		f.Set(2, words)
+		f.Set(4*4*rows, begin)
+		f.Branch("", "record")
+		f.Label("end")
+		for i := range rows {
+			f.LoadScalarTo(neon.Mem{Base: a, Off: 4 * i}, k.x[0])
+			f.BroadcastTo(k.x[0], k.x[0], 0)
+			f.LoadAll(part(i, 0), k.b)
+			for j := range vecs {
+				m := neon.Mem{Base: c, Off: 16 * j}
+				f.LoadTo(m, k.t[j%2])
+				f.Store(f.FMLA(k.t[j%2], k.b[j], k.x[0]), m)
 			}
-			f.Advance(a, 8*rows)
-			f.Advance(b, 64)
-			f.Decrease(records, 1)
-			f.Branch("NE", "record")
-			f.Return()
-		})
+			f.Add(ldc, c)
+		}
+		f.Advance(a, 4*rows)
+		f.Add(skip, a)
+		f.Decrease(panels, 1)
+		f.Branch("NE", "panel")
+		f.Return()
+	})
+}
+
+// newBlocks chooses registers: with SDOT sums are in V0 to V23, 4 of a row.
+func newBlocks(f *neon.Func, rows int, dot bool) *blocks {
+	k := &blocks{Func: f, rows: rows, dot: dot, sums: make([][]neon.V, rows)}
+	if !dot {
+		for i := range k.sums {
+			k.sums[i] = f.Vs(2 * vecs)
+		}
+		k.b, k.x, k.t = f.Vs(vecs), f.Vs(2*rows), f.Vs(4)
+		return k
+	}
+	for i := range k.sums {
+		for j := range vecs {
+			k.sums[i] = append(k.sums[i], neon.V(i*vecs+j))
+		}
+	}
+	k.b, k.x, k.t = []neon.V{24, 25, 26, 27}, []neon.V{28, 29}, []neon.V{30, 31}
+	return k
+}
+
+// begin sets the sums to what is behind a record's words. Those in pairs begin with 0.
+func (k *blocks) begin(at neon.R) {
+	for i, row := range k.sums {
+		m := neon.Mem{Base: at, Off: 4 * i}
+		if !k.dot {
+			for _, v := range row {
+				k.Zero(v)
+			}
+			continue
+		}
+		k.LoadScalarTo(m, k.x[0])
+		for _, v := range row {
+			k.BroadcastTo(v, k.x[0], 0)
+		}
+	}
+}
+
+// word multiplies a word of every row with one of every column.
+func (k *blocks) word(a, b neon.R) {
+	switch k.rows {
+	case 6:
+		k.LoadTo(neon.Mem{Base: a}, k.x[0])
+		k.LoadHalf(neon.Mem{Base: a, Off: 16}, k.x[1])
+	case 2:
+		k.LoadHalf(neon.Mem{Base: a}, k.x[0])
+	default:
+		k.LoadScalarTo(neon.Mem{Base: a}, k.x[0])
+	}
+	k.LoadAll(neon.Mem{Base: b}, k.b)
+	for i, row := range k.sums {
+		for j, v := range row {
+			k.SDotElement(v, k.b[j], k.x[i/4], i%4)
+		}
+	}
+}
+
+// twoWords multiplies two words: products of bytes are int16, of which two may be added, as rows'
+// levels reach 127 at most; pairs of them are added in int32.
+func (k *blocks) twoWords(a, b neon.R) {
+	for i, x := range k.x {
+		k.LoadScalarTo(neon.Mem{Base: a, Off: 4 * i}, x) // of word i/rows
+		k.BroadcastTo(x, x, 0)
+	}
+	for j := range vecs {
+		k.LoadTo(neon.Mem{Base: b, Off: 16 * j}, k.b[0])
+		k.LoadTo(neon.Mem{Base: b, Off: 64 + 16*j}, k.b[1])
+		for i, row := range k.sums {
+			for half, high := range []bool{false, true} {
+				p := k.SMull(high, k.b[0], k.x[i])
+				k.SMlal(high, p, k.b[1], k.x[k.rows+i])
+				k.SAdalp(row[2*j+half], p)
+			}
+		}
+	}
+}
+
+// finish adds a record's sums times the scales in b to p. a is behind the words.
+func (k *blocks) finish(a neon.R, part func(i, j int) neon.Mem) {
+	for i, row := range k.sums {
+		if !k.dot {
+			k.LoadScalarTo(neon.Mem{Base: a, Off: 4 * i}, k.x[0])
+			k.BroadcastTo(k.x[0], k.x[0], 0)
+		}
+		for j := range vecs {
+			p, sum := k.t[j%2], row[j]
+			if !k.dot {
+				sum = k.PairSums(row[2*j], row[2*j+1])
+				k.IAddTo(sum, k.x[0])
+			}
+			k.LoadTo(part(i, j), p)
+			k.FloatTo(sum)
+			k.Store(k.FMLA(p, sum, k.b[j]), part(i, j))
+		}
+	}
 }
 
 // quantiseRuns rounds rows to levels.

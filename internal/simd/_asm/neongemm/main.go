@@ -1,37 +1,68 @@
-// Command neongemm writes the matrix product kernels of package internal/simd/gemm for arm64:
+// Command neongemm writes the matrix product kernels of package internal/simd/gemm for arm64, and
+// declarations of the functions by part:
 //
-//	go run ./neongemm -out ../gemm/gemm_arm64.s -stubs ../gemm/gemm_arm64.go -pkg gemm
+//	go run ./neongemm -out ../gemm/gemm_arm64.s -pkg gemm
+//	go run ./neongemm -part blocks -stubs ../gemm/blocks_arm64.go -pkg gemm
 package main
 
-import "unmask/internal/simd/_asm/neon"
+import (
+	"flag"
+
+	"unmask/internal/simd/_asm/neon"
+)
+
+// parts are the kernels by the file that declares them.
+var parts = []struct {
+	name     string
+	generate func(*neon.File)
+}{{"products", products}, {"blocks", blockProducts}, {"pack", packing}}
 
 func main() {
+	part := flag.String("part", "", "one part alone")
 	neon.Main(func(f *neon.File) {
-		for _, rows := range []int{6, 4, 2, 1} {
-			f32.emit(f, rows)
-		}
-		for _, k := range []kernel{bf16Wide, int8Dot} {
-			for _, rows := range []int{6, 2, 1} { // without 4, which gains little and is long
-				k.emit(f, rows)
+		for _, p := range parts {
+			if *part == "" || *part == p.name {
+				p.generate(f)
 			}
 		}
-		for _, rows := range []int{2, 1} {
-			int8Pairs(f, rows)
-		}
-		for _, rows := range []int{6, 2, 1} {
-			blocksDot(f, rows)
-		}
-		quantiseRuns(f)
-		unpack(f, "unpackLow", 0)
-		unpack(f, "unpackFive", 1)
-		unpack(f, "unpackSix", 2)
-		expandScales(f)
-		packF32(f)
-		packBF16Wide(f)
-		packInt8Signed(f)
-		absMax(f)
-		turn(f)
-		store(f)
-		scale(f)
 	})
+}
+
+func products(f *neon.File) {
+	for _, rows := range []int{6, 4, 2, 1} {
+		f32.emit(f, rows)
+	}
+	for _, k := range []kernel{bf16Wide, int8Dot} {
+		for _, rows := range []int{6, 2, 1} { // without 4, which gains little and is long
+			k.emit(f, rows)
+		}
+	}
+	for _, rows := range []int{2, 1} {
+		int8Pairs(f, rows)
+	}
+}
+
+// blockProducts are those of block formats, and what packs for them.
+func blockProducts(f *neon.File) {
+	for _, rows := range []int{6, 2, 1} {
+		writeBlocks(f, rows, true)
+	}
+	for _, rows := range []int{2, 1} {
+		writeBlocks(f, rows, false)
+	}
+	quantiseRuns(f)
+	unpack(f, "unpackLow", 0)
+	unpack(f, "unpackFive", 1)
+	unpack(f, "unpackSix", 2)
+	expandScales(f)
+}
+
+func packing(f *neon.File) {
+	packF32(f)
+	packBF16Wide(f)
+	packInt8Signed(f)
+	absMax(f)
+	turn(f)
+	store(f)
+	scale(f)
 }

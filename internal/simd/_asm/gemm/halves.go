@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
+)
+
+// halves is a kernel of levels of 4 bits, two of which a byte of B holds: for AVX-512, which has
+// the registers to take them apart while it multiplies, on ports that products do not need.
+type halves struct{ blocks }
+
+func halvesOf(rows int) halves {
+	return halves{blocks{kernel: kernel{format: int8, rows: rows, vecs: 3, wide: true}}}
+}
+
+// low, high, x and mask are the registers behind sums and results.
+func (k halves) low(j int) reg.VecPhysical  { return avx.Z[24+j] }
+func (k halves) high(j int) reg.VecPhysical { return avx.Z[27+j] }
+
+const halvesX, halvesMask = 30, 31
+
+// multiply adds products of a word of each row, which are at m, and b.
+func (k halves) multiply(m Mem, b func(j int) reg.VecPhysical) {
+	x := avx.Z[halvesX]
+	for i := range k.rows {
+		VPBROADCASTD(m.Offset(4*i), x)
+		for j := range k.vecs {
+			VPDPBUSD(x, b(j), k.acc(i, j))
+		}
+	}
+}
+
+// emit writes the kernel of one row count.
+func (k halves) emit() {
+	const line = 3 * 64
+	name := fmt.Sprintf("mulBlocksHalves_%dx48", k.rows)
+	TEXT(name, NOSPLIT, "func(a, b, mins, c, scales *float32, ldc, panels, skip, records, words int, "+
+		"next uintptr, step int)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s is mulBlocksDot_%dx48 for records of 8 words, of 4 bits, and scales apart:", name,
+		k.rows), "",
+		"\tb'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15")
+	a, b, mins, c := Load(Param("a"), reg.RSI), reg.RDI, reg.RAX, Load(Param("c"), reg.RDX)
+	ldc := Load(Param("ldc"), reg.R8)
+	next := Load(Param("next"), reg.R10)
+	step := Load(Param("step"), reg.RBX)
+	records, begin, scales, left := reg.RCX, reg.R12, reg.R14, reg.R13
+	SHLQ(Imm(2), ldc)
+	mask := avx.Z[halvesMask]
+	constant(mask, 0x0f0f0f0f)
+	fetch := func() {
+		PREFETCHT0(Mem{Base: next})
+		ADDQ(step, next)
+	}
+	Label("panel")
+	Load(Param("b"), b)
+	Load(Param("mins"), mins)
+	Load(Param("records"), records)
+	Load(Param("scales"), scales)
+	MOVQ(U32(uint32(8*4*k.rows)), begin)
+	for i := range k.rows {
+		for j := range k.vecs {
+			VPXORD(k.result(i, j), k.result(i, j), k.result(i, j))
+		}
+	}
+	Label("record")
+	for i := range k.rows {
+		VPBROADCASTD(Mem{Base: a, Index: begin, Scale: 1, Disp: 4 * i}, k.acc(i, 0))
+		for j := 1; j < k.vecs; j++ {
+			VMOVDQA64(k.acc(i, 0), k.acc(i, j))
+		}
+	}
+	MOVQ(U32(4), left)
+	Label("word")
+	fetch()
+	fetch()
+	for j := range k.vecs {
+		m := Mem{Base: b, Disp: 64 * j}
+		VPANDD(m, mask, k.low(j))
+		VPSRLW(Imm(4), m, k.high(j))
+		VPANDD(k.high(j), mask, k.high(j))
+	}
+	k.multiply(Mem{Base: a}, k.low)
+	k.multiply(Mem{Base: a, Disp: 16 * k.rows}, k.high)
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(U32(line), b)
+	DECQ(left)
+	JNZ(LabelRef("word"))
+	ADDQ(Imm(uint64(16*k.rows)), a)
+	Label("finish")
+	k.finish(scales, nil)
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(U32(line), scales)
+	DECQ(records)
+	JNZ(LabelRef("record"))
+	TESTQ(mins, mins)
+	JZ(LabelRef("end"))
+	for i := range k.rows {
+		for j := range k.vecs {
+			VPXORD(k.acc(i, j), k.acc(i, j), k.acc(i, j))
+		}
+	}
+	MOVQ(U32(2), begin) // for high bytes and low ones
+	Label("sums")
+	MOVQ(mins, b)
+	MOVQ(U32(2), left)
+	for i := range k.rows {
+		for j := range k.vecs {
+			VPSLLD(Imm(6), k.acc(i, j), k.acc(i, j))
+		}
+	}
+	Label("sum")
+	fetch()
+	for j := range k.vecs {
+		VMOVUPS(Mem{Base: b, Disp: 64 * j}, k.low(j))
+	}
+	k.multiply(Mem{Base: a}, k.low)
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(U32(line), b)
+	DECQ(left)
+	JNZ(LabelRef("sum"))
+	DECQ(begin)
+	JNZ(LabelRef("sums"))
+	XORQ(mins, mins)
+	MOVQ(b, scales)
+	INCQ(records)
+	JMP(LabelRef("finish"))
+	Label("end")
+	k.add(a, c, ldc, nil)
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(argument("skip"), a)
+	LEAQ(Mem{Base: reg.R11, Index: ldc, Scale: 1}, c)
+	DECQ(argument("panels"))
+	JNZ(LabelRef("panel"))
+	VZEROUPPER()
+	RET()
+}
