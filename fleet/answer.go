@@ -25,8 +25,7 @@ const (
 	hellosAtOnce    = 1000
 )
 
-func (b *bucket) take() bool {
-	now := time.Now()
+func (b *bucket) take(now time.Time) bool {
 	if b.last.IsZero() {
 		b.left = hellosAtOnce
 	}
@@ -46,7 +45,7 @@ func (s *session) hello(m *nats.Msg) {
 	if s.dead {
 		return
 	}
-	if !s.hellos.take() {
+	if !s.hellos.take(s.h.o.now()) {
 		s.count.Refused++
 		m.Respond(pack(welcome{refusal: refusal{Busy: true}}))
 		return
@@ -77,7 +76,7 @@ func (s *session) hello(m *nats.Msg) {
 				s.h.o.Say(fmt.Sprintf("worker %s joined: %s, %s", w.Worker, w.Device, w.Platform))
 			}
 		}
-		p.seen, p.device = time.Now(), w.Device
+		p.seen, p.device = s.h.o.now(), w.Device
 		answer.Jobs = s.share(p)
 	}
 	m.Respond(pack(answer))
@@ -166,7 +165,7 @@ func (s *session) result(m *nats.Msg) {
 		m.Respond(pack(thanks{refusal: refusal{Busy: true}}))
 		return
 	}
-	p.seen = time.Now()
+	p.seen = s.h.o.now()
 	if len(d.Outputs) == 0 { // a sign of life
 		m.Respond(pack(thanks{Jobs: s.share(p)}))
 		return

@@ -45,7 +45,8 @@ func (s *session) doubt(ctx context.Context, worker, have, made string, o Output
 				o.Index, have, made), nil)
 			return
 		}
-		d = &dispute{votes: map[string]string{by: have}, made: map[string]Output{}, since: time.Now()}
+		d = &dispute{votes: map[string]string{by: have}, made: map[string]Output{},
+			since: s.h.o.now()}
 		s.disputes[o.Index] = d
 	}
 	d.votes[worker] = made
@@ -65,7 +66,7 @@ func (s *session) doubt(ctx context.Context, worker, have, made string, o Output
 
 // ask has one more machine make an output.
 func (s *session) ask(ctx context.Context, i int, d *dispute) {
-	d.since = time.Now()
+	d.since = s.h.o.now()
 	_ = s.publish(ctx, job{Run: s.key, First: i, Count: 1, Check: true,
 		Not: slices.Sorted(maps.Keys(d.votes))}) // what is lost is said when the run cannot end
 }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 )
 
 // Output is a finished output of a run.
@@ -93,6 +94,11 @@ const (
 	maxInput  = 64 << 20
 	maxSpec   = 64 << 20
 )
+
+// clock returns the time on a machine. No message has a time, so clocks may differ.
+type clock func() time.Time
+
+func (c clock) since(t time.Time) time.Duration { return c().Sub(t) }
 
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)

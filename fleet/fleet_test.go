@@ -97,23 +97,30 @@ func freePort(t testing.TB) string {
 	}
 }
 
-// bench is a run, its hub and its workers.
+// trial is a run, its hub and its workers.
 type trial struct {
-	t     testing.TB
-	dir   string
-	n     int
-	o     HubOptions
-	maker Maker // of the hub
-	store func(*runs.Folder) Store
-	tell  func(*Run)
+	t      testing.TB
+	dir    string
+	n      int
+	o      HubOptions
+	maker  Maker // of the hub
+	store  func(*runs.Folder) Store
+	tell   func(*Run)
+	opened func(*Hub)
 }
 
 func newTrial(t testing.TB, n int) *trial {
-	dir := t.TempDir()
-	return &trial{t: t, dir: filepath.Join(dir, "out"), n: n, maker: exact(2 * time.Millisecond),
-		o: HubOptions{Listen: freePort(t), URL: outside, Secrets: filepath.Join(dir, "out.hub"),
-			Lease: 400 * time.Millisecond, Info: here(), Unit: 1},
-		store: func(f *runs.Folder) Store { return f }, tell: func(*Run) {}}
+	b := &trial{t: t, dir: filepath.Join(t.TempDir(), "out"), n: n, maker: exact(2 * time.Millisecond)}
+	b.defaults(freePort(t), outside)
+	return b
+}
+
+// defaults sets what a trial has unless it says otherwise.
+func (b *trial) defaults(listen, url string) {
+	b.o = HubOptions{Listen: listen, URL: url, Secrets: b.dir + ".hub",
+		Lease: 400 * time.Millisecond, Info: here(), Unit: 1}
+	b.store = func(f *runs.Folder) Store { return f }
+	b.tell, b.opened = func(*Run) {}, func(*Hub) {}
 }
 
 // outside is the URL of a NATS server that is another process, "" for the one in the hub.
@@ -134,8 +141,11 @@ func (b *trial) hub(ctx context.Context, joined func(Join)) error {
 	if err != nil {
 		return err
 	}
+	b.opened(h)
 	j, err := ParseJoin(h.Line())
-	require.NoError(b.t, err)
+	if err != nil {
+		return err
+	}
 	if joined != nil {
 		joined(j)
 	}

@@ -31,6 +31,7 @@ type HubOptions struct {
 	Say   func(line string)    // gets messages; nil: nobody
 	Watch func(s Status)       // gets the state each second; nil: nobody
 	fault func(op string) bool // is asked at each operation; true is the process's end
+	now   clock                // nil: time.Now
 }
 
 // Info says what a machine is, for messages and for what must be alike.
@@ -71,6 +72,9 @@ func OpenHub(o HubOptions) (*Hub, error) {
 	}
 	if o.fault == nil {
 		o.fault = func(string) bool { return false }
+	}
+	if o.now == nil {
+		o.now = time.Now
 	}
 	if !(o.Audit >= 0 && o.Audit <= 1) {
 		return nil, fmt.Errorf("audit is %v, want 0 to 1", o.Audit)
@@ -182,7 +186,7 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 func newSession(h *Hub, r Run) (*session, error) {
 	s := &session{h: h, r: r, units: map[int]*unit{}, by: map[int]string{}, peers: map[string]*peer{},
 		disputes: map[int]*dispute{}, audits: map[int]*audit{}, files: where(r.Trees),
-		wake: make(chan struct{}, 1), began: time.Now()}
+		wake: make(chan struct{}, 1), began: h.o.now()}
 	var err error
 	if s.plan, err = json.Marshal(plan{r.Spec, sortTrees(r.Trees)}); err != nil {
 		return nil, err
@@ -203,7 +207,7 @@ func newSession(h *Hub, r Run) (*session, error) {
 // begin makes the run's first output on this machine, which those of workers are compared with, and
 // cuts what is missing into units.
 func (s *session) begin(ctx context.Context, pending []int) error {
-	start := time.Now()
+	start := s.h.o.now()
 	var first *Output
 	if err := s.r.Maker.Make(ctx, 0, 1, func(o Output) error {
 		first = &o
@@ -214,7 +218,7 @@ func (s *session) begin(ctx context.Context, pending []int) error {
 	if first == nil || first.Index != 0 {
 		return errors.New("the maker made no output 0")
 	}
-	seconds := time.Since(start).Seconds()
+	seconds := s.h.o.now.since(start).Seconds()
 	s.first = s.r.Store.DigestOf(first.Data)
 	if have, ok := s.r.Store.Digest(0); ok && have != s.first {
 		return fmt.Errorf("output 0 is there with hash %.12s, made now it has %.12s: this program, its "+

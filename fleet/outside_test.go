@@ -1,8 +1,9 @@
-//go:build !nofleet
+//go:build !nofleet && unix
 
 package fleet
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,9 @@ func TestOutsideServer(t *testing.T) {
 	require.NoError(t, err, string(build))
 	address := freePort(t)
 	_, port, _ := strings.Cut(address, ":")
-	server := exec.Command(binary, "--addr", "127.0.0.1", "--port", port, "--jetstream", "--store_dir",
+	config := filepath.Join(t.TempDir(), "nats.conf")
+	require.NoError(t, os.WriteFile(config, []byte("max_payload: 9MB\n"), 0o666))
+	server := exec.Command(binary, "--config", config, "--addr", "127.0.0.1", "--port", port, "--jetstream", "--store_dir",
 		t.TempDir(), "--user", "lab", "--pass", "word")
 	require.NoError(t, server.Start())
 	defer func() {
@@ -42,11 +45,15 @@ func TestOutsideServer(t *testing.T) {
 	}
 	outside = url
 	defer func() { outside = "" }()
-	t.Run("run", TestRun)
-	t.Run("liar", TestLiar)
-	t.Run("queue", TestFullQueue)
-	t.Run("disk", TestDiskFull)
-	t.Run("refused", TestRefusedWorkers)
+	for name, test := range map[string]func(*testing.T){"run": TestRun, "liar": TestLiar,
+		"lying hub": TestLyingHub, "nobody decides": TestNobodyDecides, "queue": TestFullQueue,
+		"disk": TestDiskFull, "refused": TestRefusedWorkers, "second hub": TestSecondHub,
+		"slow": TestSlowWorker, "cut off": TestCutOff, "flipped": TestFlippedOnTheWay,
+		"duplicates": TestDuplicatesAndReordered, "bad results": TestBadResults,
+		"hellos": TestHelloFlood, "processes": TestKilledProcesses, "stopped": TestStoppedWorker,
+		"clocks": TestClocks, "500 workers": TestManyWorkers} {
+		t.Run(name, test)
+	}
 	t.Run("killed", func(t *testing.T) {
 		for k := int64(0); k < 40; k += 3 {
 			killedAt(t, "both", k)

@@ -161,7 +161,7 @@ func (w *worker) make(ctx context.Context, list []*taken, h *held, results chan<
 	}
 	last := list[len(list)-1]
 	first, end := list[0].First, last.First+last.Count
-	began := time.Now()
+	began := w.o.now()
 	err := w.built.Maker.Make(ctx, first, end-first, func(o Output) error {
 		if o.Index < first || o.Index >= end {
 			return fmt.Errorf("the maker made output %d, want %d to %d", o.Index, first, end-1)
@@ -178,7 +178,7 @@ func (w *worker) make(ctx context.Context, list []*taken, h *held, results chan<
 			return nil
 		}
 		t.began = began
-		began = time.Now()
+		began = w.o.now()
 		select {
 		case results <- t:
 			return nil
@@ -196,7 +196,7 @@ func (w *worker) make(ctx context.Context, list []*taken, h *held, results chan<
 // the hub has it.
 func (w *worker) send(ctx context.Context, t *taken, h *held) error {
 	most := min(MaxResult, int(w.conn.MaxPayload())-1<<16)
-	seconds := time.Since(t.began).Seconds()
+	seconds := w.o.now.since(t.began).Seconds()
 	for len(t.made) > 0 {
 		d := done{Worker: w.o.Name, Job: t.job, Seconds: seconds}
 		var data [][]byte
@@ -250,7 +250,7 @@ func (w *worker) deliver(ctx context.Context, message []byte) error {
 
 // work is this machine's own worker.
 func (s *session) work(ctx context.Context) error {
-	o := WorkerOptions{Name: ownName, Info: s.h.o.Info, options: s.h.e.options(),
+	o := WorkerOptions{Name: ownName, Info: s.h.o.Info, options: s.h.e.options(), now: s.h.o.now,
 		Build: func(context.Context, Source) (Built, error) {
 			return Built{s.r.Maker, s.r.Settings, s.h.o.Info.Device, s.r.Store.DigestOf}, nil
 		}}

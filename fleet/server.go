@@ -52,7 +52,7 @@ func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
 		}
 		return e, nil
 	}
-	if err := e.listen(o.Listen, s); err != nil {
+	if err := e.listen(o.Listen, s, o.now); err != nil {
 		return nil, err
 	}
 	e.conn, err = nats.Connect("", append(connection(), nats.InProcessServer(e.server),
@@ -61,7 +61,7 @@ func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
 }
 
 // listen starts the server.
-func (e *engine) listen(listen string, s *secrets) error {
+func (e *engine) listen(listen string, s *secrets, now clock) error {
 	host, text, err := net.SplitHostPort(listen)
 	if err != nil {
 		return fmt.Errorf("--hub is %q, want HOST:PORT such as 10.0.0.5:4333", listen)
@@ -91,7 +91,8 @@ func (e *engine) listen(listen string, s *secrets) error {
 		if err != nil {
 			return err
 		}
-		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair},
+			MinVersion: tls.VersionTLS13, Time: now}
 		e.join.Cert = hash
 	}
 	// The server would end the process where its port is taken.

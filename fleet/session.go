@@ -88,7 +88,7 @@ func (s *session) cut(pending []int, size int) {
 func (s *session) loop(ctx context.Context, own <-chan error) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	shown := time.Now()
+	shown := s.h.o.now()
 	for {
 		finished, err := s.step(ctx)
 		if s.isDead() {
@@ -98,8 +98,8 @@ func (s *session) loop(ctx context.Context, own <-chan error) error {
 			s.show()
 			return err
 		}
-		if time.Since(shown) >= time.Second {
-			shown = time.Now()
+		if s.h.o.now.since(shown) >= time.Second {
+			shown = s.h.o.now()
 			s.show()
 		}
 		select {
@@ -171,7 +171,7 @@ func (s *session) step(ctx context.Context) (finished bool, err error) {
 		if err := s.publish(ctx, job{Run: s.key, First: u.first, Count: u.count}); err != nil {
 			break // the queue is full, or NATS is away: later
 		}
-		u.sent = time.Now()
+		u.sent = s.h.o.now()
 		s.todo, s.sent = s.todo[1:], append(s.sent, u)
 	}
 	if len(s.sent) > 0 || len(s.disputes)+len(s.audits) > 0 {
@@ -229,7 +229,7 @@ func (s *session) copies(ctx context.Context) {
 	}
 	idle := info.NumWaiting
 	for _, u := range s.sent {
-		now := time.Now()
+		now := s.h.o.now()
 		if idle <= 0 || u.left == 0 || now.Sub(u.sent) < s.patience() ||
 			now.Sub(u.copied) < s.h.o.Lease {
 			continue
@@ -252,14 +252,14 @@ func (s *session) patience() time.Duration { return min(time.Second, s.h.o.Lease
 // settled reports whether nothing is open besides the outputs: doubts about some, or checks.
 func (s *session) settled(ctx context.Context) (bool, error) {
 	for i, d := range s.disputes {
-		if time.Since(d.since) < 2*s.h.o.Lease {
+		if s.h.o.now.since(d.since) < 2*s.h.o.Lease {
 			return false, nil
 		}
 		return false, fmt.Errorf("output %d is another from %s: no third machine was there to tell who "+
 			"is wrong; the same command goes on, with one more worker", i, d.sides())
 	}
 	for first, a := range s.audits {
-		if s.others(a.by) > 0 && time.Since(a.asked) < 2*s.h.o.Lease {
+		if s.others(a.by) > 0 && s.h.o.now.since(a.asked) < 2*s.h.o.Lease {
 			return false, nil
 		}
 		delete(s.audits, first)
@@ -272,7 +272,7 @@ func (s *session) settled(ctx context.Context) (bool, error) {
 func (s *session) others(not ...string) int {
 	n := 0
 	for _, p := range s.peers {
-		if p.expelled == "" && !slices.Contains(not, p.name) && time.Since(p.seen) < 2*s.h.o.Lease {
+		if p.expelled == "" && !slices.Contains(not, p.name) && s.h.o.now.since(p.seen) < 2*s.h.o.Lease {
 			n++
 		}
 	}
@@ -307,7 +307,7 @@ func (s *session) finished(ctx context.Context, i int, by string) {
 
 // audit asks another machine for a job that is done.
 func (s *session) audit(ctx context.Context, u *unit, by string) {
-	a := &audit{unit: *u, by: by, left: map[int]bool{}, asked: time.Now()}
+	a := &audit{unit: *u, by: by, left: map[int]bool{}, asked: s.h.o.now()}
 	for i := range u.count {
 		a.left[u.first+i] = true
 	}

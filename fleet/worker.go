@@ -35,6 +35,7 @@ type WorkerOptions struct {
 	fault   func(op string) bool // is asked at each operation; true is the process's end
 	options []nats.Option        // of the hub's own worker
 	spoil   func(o *Output)      // what a broken machine makes of an output
+	now     clock                // nil: time.Now
 }
 
 const defaultPatience = 10 * time.Minute
@@ -80,6 +81,9 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 	}
 	if o.fault == nil {
 		o.fault = func(string) bool { return false }
+	}
+	if o.now == nil {
+		o.now = time.Now
 	}
 	if o.Patience == 0 {
 		o.Patience = defaultPatience
@@ -150,7 +154,7 @@ func (w *worker) connect(ctx context.Context, j Join) error {
 		address = "nats://" + j.Host
 		options = append(options, nats.UserInfo(workerUser, j.Token))
 		if j.Cert != "" {
-			options = append(options, nats.Secure(pinned(j.Cert)))
+			options = append(options, nats.Secure(pinned(j.Cert, w.o.now)))
 		}
 	}
 	for {
@@ -172,13 +176,13 @@ func (w *worker) connect(ctx context.Context, j Join) error {
 }
 
 func (w *worker) hear() {
-	now := time.Now()
+	now := w.o.now()
 	w.heard.Store(&now)
 }
 
 // wait lets time pass after an error of the network, and reports when that has been too long.
 func (w *worker) wait(ctx context.Context, d time.Duration, last error) error {
-	if silent := time.Since(*w.heard.Load()); silent > w.o.Patience {
+	if silent := w.o.now.since(*w.heard.Load()); silent > w.o.Patience {
 		if errors.Is(last, nats.ErrReconnectBufExceeded) {
 			last = errors.New("there is no connection")
 		}
@@ -297,7 +301,7 @@ func (w *worker) build(ctx context.Context, a welcome) error {
 		return err
 	}
 	var first *Output
-	start := time.Now()
+	start := w.o.now()
 	if err := built.Maker.Make(ctx, a.First, 1, func(o Output) error {
 		first = &o
 		return nil
@@ -307,7 +311,7 @@ func (w *worker) build(ctx context.Context, a welcome) error {
 	if first == nil {
 		return errors.New("the maker made no first output")
 	}
-	w.built, w.took, w.lease = built, time.Since(start).Seconds(), time.Duration(a.Lease)
+	w.built, w.took, w.lease = built, w.o.now.since(start).Seconds(), time.Duration(a.Lease)
 	w.digest, w.run = built.DigestOf(first.Data), a.Run
 	return nil
 }

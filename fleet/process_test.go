@@ -1,0 +1,215 @@
+//go:build !nofleet && unix
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain lets the program of the tests be the process of a hub or a worker.
+func TestMain(m *testing.M) {
+	switch os.Getenv("FLEET_PROCESS") {
+	case "":
+		os.Exit(m.Run())
+	case "hub":
+		t := &trial{dir: os.Getenv("FLEET_DIR"), n: processOutputs, maker: exact(20 * time.Millisecond)}
+		t.defaults(os.Getenv("FLEET_LISTEN"), os.Getenv("FLEET_URL"))
+		exit(t.hub(context.Background(), nil))
+	case "worker":
+		j, err := ParseJoin(os.Getenv("FLEET_JOIN"))
+		if err == nil {
+			err = Work(context.Background(), j, WorkerOptions{Name: os.Getenv("FLEET_NAME"),
+				Info: here(), Build: built(exact(5 * time.Millisecond)), Patience: 20 * time.Second,
+				Cache: os.Getenv("FLEET_DIR") + ".cache"})
+		}
+		exit(err)
+	}
+}
+
+// processOutputs is how many outputs the run of a hub that is a process has.
+const processOutputs = 40
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// process starts a hub or a worker of a trial as a process of its own.
+func (b *trial) process(role, name, join string) *exec.Cmd {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), "FLEET_PROCESS="+role, "FLEET_NAME="+name, "FLEET_JOIN="+join,
+		"FLEET_DIR="+b.dir, "FLEET_LISTEN="+b.o.Listen, "FLEET_URL="+b.o.URL)
+	c.Stderr = os.Stderr
+	require.NoError(b.t, c.Start())
+	b.t.Cleanup(func() { c.Process.Kill() })
+	return c
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for wait := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
+		require.Less(t, time.Since(wait), 60*time.Second, what)
+	}
+}
+
+// A worker, the hub, and both are killed with the signal that nothing can catch. They begin again.
+func TestKilledProcesses(t *testing.T) {
+	b := newTrial(t, processOutputs)
+	kill := func(c *exec.Cmd) { c.Process.Kill(); c.Wait() }
+	lines := func(n int) func() bool { // outputs that the manifest lists
+		return func() bool {
+			data, _ := os.ReadFile(filepath.Join(b.dir, "manifest.jsonl"))
+			done := 0
+			for _, c := range data {
+				if c == '\n' {
+					done++
+				}
+			}
+			return done > n
+		}
+	}
+	secrets := "@" + b.o.Secrets
+	hub := b.process("hub", "", "")
+	until(t, "the hub listens", func() bool { _, err := os.Stat(b.o.Secrets); return err == nil })
+	one, two := b.process("worker", "one", secrets), b.process("worker", "two", secrets)
+	until(t, "outputs", lines(5))
+	kill(one)
+	until(t, "outputs without a worker", lines(10))
+	kill(hub)
+	hub, one = b.process("hub", "", ""), b.process("worker", "one", secrets)
+	until(t, "outputs of another hub", lines(16))
+	kill(two)
+	kill(hub)
+	kill(one)
+	hub, one = b.process("hub", "", ""), b.process("worker", "one", secrets)
+	require.NoError(t, hub.Wait())
+	require.NoError(t, one.Wait())
+	b.check()
+}
+
+// A worker whose process is stopped for many leases loses its jobs to others. It goes on where it
+// was, and what it hands in late changes nothing.
+func TestStoppedWorker(t *testing.T) {
+	b := newTrial(t, 120)
+	b.o.Lease = 100 * time.Millisecond // five of a minute's are five minutes
+	var pause atomic.Int64             // of the hub's own machine
+	pause.Store(int64(20 * time.Millisecond))
+	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+		return exact(time.Duration(pause.Load())).Make(ctx, first, count, put)
+	})
+	var last atomic.Pointer[Hub]
+	b.opened = func(h *Hub) { last.Store(h) }
+	made := func() int {
+		for _, w := range last.Load().Status().Workers {
+			if w.Name == "a" {
+				return w.Made
+			}
+		}
+		return 0
+	}
+	ended, joins := make(chan error, 1), make(chan Join, 1)
+	go func() { ended <- b.hub(t.Context(), func(j Join) { joins <- j }) }()
+	a := b.process("worker", "a", (<-joins).String())
+	until(t, "the worker makes some", func() bool { return made() > 10 })
+	require.NoError(t, a.Process.Signal(syscall.SIGSTOP))
+	begin, before, done := time.Now(), made(), last.Load().Status().Done
+	until(t, "others go on", func() bool {
+		return time.Since(begin) > 8*b.o.Lease && last.Load().Status().Done > done+10
+	})
+	require.LessOrEqual(t, made(), before+4) // what was on its way
+	pause.Store(int64(time.Second))
+	before = made()
+	require.NoError(t, a.Process.Signal(syscall.SIGCONT))
+	until(t, "the worker goes on", func() bool { return made() > before+10 })
+	pause.Store(0)
+	require.NoError(t, <-ended)
+	require.NoError(t, a.Wait())
+	b.check()
+}
+
+// Clocks that are years off change nothing: neither leases, nor certificates, nor who is late.
+func TestClocks(t *testing.T) {
+	off := func(years int) clock {
+		return func() time.Time { return time.Now().Add(time.Duration(years) * 365 * 24 * time.Hour) }
+	}
+	for _, years := range [][3]int{{1, -1, 0}, {-60, 1, 100}} { // of the hub, and of workers
+		b := newTrial(t, 24)
+		if b.o.URL == "" { // with TLS
+			b.o.Listen = "0.0.0.0" + b.o.Listen[len("127.0.0.1"):]
+		}
+		b.o.now, b.o.Audit = off(years[0]), 0.2
+		b.maker = exact(10 * time.Millisecond)
+		one, two := b.worker("one", time.Millisecond), b.worker("two", time.Millisecond)
+		one.now, two.now = off(years[1]), off(years[2])
+		c := &counter{at: 20}
+		two.fault = c.fault // its jobs go to others
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		joins, ended := make(chan Join, 2), make(chan error, 2)
+		for _, o := range []WorkerOptions{one, two} {
+			go func() { ended <- Work(ctx, <-joins, o) }()
+		}
+		require.NoError(t, b.hub(ctx, func(j Join) { joins <- j; joins <- j }))
+		for range 2 {
+			if err := <-ended; !errors.Is(err, errKilled) {
+				require.NoError(t, err)
+			}
+		}
+		cancel()
+		b.check()
+	}
+}
+
+// 500 workers join at once, and make outputs.
+func TestManyWorkers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("500 workers")
+	}
+	const workers = 500
+	b := newTrial(t, 40)
+	b.o.Lease = time.Minute
+	all := make(chan bool) // is closed when all have joined
+	make := MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+		if first > 0 {
+			select {
+			case <-all:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return exact(0).Make(ctx, first, count, put)
+	})
+	b.maker = make
+	b.opened = func(h *Hub) {
+		go func() {
+			for t.Context().Err() == nil && len(h.Status().Workers) < workers+1 { // and the hub's own
+				time.Sleep(20 * time.Millisecond)
+			}
+			close(all)
+		}()
+	}
+	var list []WorkerOptions
+	for i := range workers {
+		o := b.worker(fmt.Sprint("w", i), 0)
+		o.Build, o.Patience = built(make), time.Minute
+		list = append(list, o)
+	}
+	for _, err := range b.with(list...) {
+		require.NoError(t, err)
+	}
+	b.check()
+}
