@@ -3,6 +3,7 @@ package runs
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -113,8 +114,12 @@ func (s Shard) part(n int) *durable.Part {
 }
 
 // OpenFolderShard is OpenFolder for a shard of a run of n outputs. Files are numbered as in the
-// whole run; unlike a whole run, a shard cannot be continued with another n.
+// whole run; unlike a whole run, a shard cannot be continued with another n. The directory that
+// holds the shards is made where it is missing.
 func OpenFolderShard(dir, ext string, s Settings, shard Shard, n int) (*Folder, error) {
+	if err := shard.makePlace(dir); err != nil {
+		return nil, err
+	}
 	f, err := durable.OpenFolderPart(durable.OS{}, dir, ext, s, shard.part(n))
 	if err != nil {
 		return nil, err
@@ -122,8 +127,19 @@ func OpenFolderShard(dir, ext string, s Settings, shard Shard, n int) (*Folder, 
 	return &Folder{f}, nil
 }
 
-// OpenLinesShard is OpenLines for a shard of a run of n outputs.
+// makePlace makes the directory that holds the shard at name, and other shards.
+func (s Shard) makePlace(name string) error {
+	if s.Whole() {
+		return nil
+	}
+	return os.MkdirAll(filepath.Dir(filepath.Clean(name)), 0o777)
+}
+
+// OpenLinesShard is OpenLines for a shard of a run of n outputs, see OpenFolderShard.
 func OpenLinesShard(name string, s Settings, shard Shard, n int) (*Lines, error) {
+	if err := shard.makePlace(name); err != nil {
+		return nil, err
+	}
 	l, err := durable.OpenLinesPart(durable.OS{}, name, s, shard.part(n))
 	if err != nil {
 		return nil, err

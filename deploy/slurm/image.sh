@@ -5,7 +5,6 @@
 #SBATCH --cpus-per-task=8
 #SBATCH --requeue
 #SBATCH --signal=TERM@60
-mkdir -p shards
 srun unmask image --model "$MODEL" -n "${IMAGES:-50000}" --out "shards/$SLURM_ARRAY_TASK_ID" --shard auto --threads "${SLURM_CPUS_PER_TASK:-1}"
 status=$?
 # TERM came before the end of the time: what was finished is kept, and the task goes on later.
