@@ -9,8 +9,7 @@ forward/llama8b. llama.cpp decodes 256 tokens in one non-causal batch and writes
 unmask's pass leaves hidden states, and its head of 1024 rows is a hundredth of the work. A round runs each
 program in a process of its own; a figure is the median of the rounds.
 
-Building llama.cpp takes a quarter of an hour of a processor. This script has not been run against it yet: its
-calls are those of llama_cpp.py's bindings of that version.
+Building llama.cpp takes a quarter of an hour of a processor.
 """
 import argparse
 import json
