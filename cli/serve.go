@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"path"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -103,9 +102,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	if err != nil {
 		return usage("--allow-origin: %v", err)
 	}
-	if os.Getenv("GOGC") == "" { // weights, keys and values are large and long-lived
-		debug.SetGCPercent(25)
-	}
+	server.TuneProcess()
 	terminal.Patient(ctx)
 	stopped, cancel := terminal.UntilStopped(ctx)
 	defer cancel()

@@ -36,7 +36,7 @@ func (s *Server) work(a asked, owner string) (*work, *Fault) {
 	now := time.Now()
 	w := &work{kind: a.kind, model: a.model, owner: owner, batch: a.set.batch, seed: a.set.seed,
 		first: a.set.first, created: now, limit: now.Add(s.o.Timeout), answers: a.answers,
-		changed: make(chan struct{})}
+		changed: make(chan struct{}), finished: make(chan struct{})}
 	length := a.model.spec.Length()
 	key := []any{a.model.identity, a.kind, a.set.seed, a.set.first, a.set.constraints, a.form}
 	for i, q := range a.sequences {

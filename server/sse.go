@@ -93,6 +93,22 @@ func (s *stream) fail(name string, f *Fault) {
 	}
 }
 
+// frame is the least time between two writes of steps, and a millisecond more for each watcher of
+// the work. Quicker steps go out together: many watchers would otherwise wake so often that a small
+// model's passes wait for them.
+const frame = 16 * time.Millisecond
+
+// pause waits for a frame, for the end of the work, or until the client goes.
+func (s *stream) pause(w *work) {
+	timer := time.NewTimer(frame + time.Duration(w.watching())*time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.finished:
+	case <-s.ctx.Done():
+	}
+}
+
 // follow hands over the steps of a work from number from on, as they come, until the work is done.
 // The error is that of each, or the context's where the client went.
 func (s *stream) follow(w *work, from int, each func(n int, e event) error) error {
@@ -108,12 +124,15 @@ func (s *stream) follow(w *work, from int, each func(n int, e event) error) erro
 			if err := each(from+i+1, events[i]); err != nil {
 				return err
 			}
-			if err := s.flush(); err != nil {
-				return err
-			}
+		}
+		if err := s.flush(); err != nil {
+			return err
 		}
 		if from += len(events); done {
 			return nil
+		}
+		if len(events) > 0 {
+			s.pause(w)
 		}
 		select {
 		case <-s.ctx.Done():

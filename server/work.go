@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -41,6 +40,7 @@ type work struct {
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed when something is added
+	finished chan struct{} // closed when the work is done
 	events   []event
 	bytes    int64 // of events, about
 	lost     bool  // there were too many events to keep
@@ -138,6 +138,7 @@ func (w *work) end(a *answer, f *Fault) (first bool) {
 		return false
 	}
 	w.answer, w.fault, w.done = a, f, true
+	close(w.finished)
 	w.tell()
 	return true
 }
@@ -152,16 +153,16 @@ func (w *work) since(from int) (events []event, done bool, changed <-chan struct
 
 // wait returns when the work is done, or the error of ctx.
 func (w *work) wait(ctx context.Context) error {
-	for {
-		_, done, changed := w.since(math.MaxInt)
-		if done {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		}
+	select {
+	case <-w.finished:
+		return nil
+	default:
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.finished:
+		return nil
 	}
 }
 
@@ -181,6 +182,13 @@ func (w *work) watch() bool {
 	}
 	w.watchers++
 	return true
+}
+
+// watching returns how many watch the work.
+func (w *work) watching() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.watchers
 }
 
 // times sets how long the work waited and ran, as the engine measured it.

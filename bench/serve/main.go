@@ -16,7 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime/debug"
+	"runtime"
 	"slices"
 	"time"
 
@@ -31,9 +31,10 @@ func main() {
 	seconds := flag.Float64("seconds", 20, "seconds of each measurement under load")
 	threads := flag.Int("threads", 0, "processor cores of the models; 0 for all")
 	flag.Parse()
-	if os.Getenv("GOGC") == "" { // as unmask serve has it
-		debug.SetGCPercent(25)
+	if *threads == 0 {
+		*threads = runtime.GOMAXPROCS(0)
 	}
+	server.TuneProcess() // as unmask serve does
 	err := run(*minutes, time.Duration(*seconds*float64(time.Second)), *threads)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)

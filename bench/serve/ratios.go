@@ -298,12 +298,12 @@ func watchers(each time.Duration, threads int) error {
 	defer s.close()
 	var without, with float64
 	for end, seed := time.Now().Add(each), 0; time.Now().Before(end); seed += 2 {
-		t, err := s.timed(s.completion(256, 64, seed))
+		t, err := s.timed(s.completion(256, longSteps, seed))
 		if err != nil {
 			return err
 		}
 		without += t
-		f := s.completion(256, 64, seed+1)
+		f := s.completion(256, longSteps, seed+1)
 		f["stream"] = "events"
 		var group sync.WaitGroup
 		for range 64 {
