@@ -221,7 +221,7 @@ func TestCut(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 	}
 	_, err = Open("testdata")
-	require.ErrorContains(t, err, "not a regular file")
+	require.ErrorContains(t, err, "testdata is a directory, want a file")
 	_, err = Open("testdata/none.gguf")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
