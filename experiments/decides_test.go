@@ -33,7 +33,8 @@ func TestSamplesThatWouldDecide(t *testing.T) {
 		all = append(all, results...)
 	}
 	said := 0
-	for _, size := range []Size{Quick, Default, Full} {
+	measured := Default.WithSamples(60) // as docs/reproduction.md says
+	for _, size := range []Size{Quick, measured, Full} {
 		list, samples := verdicts(all, size, 1)
 		for i, v := range Verdicts(all, size) {
 			require.Equal(t, list[i].Decided, v.Decided)
