@@ -117,19 +117,25 @@ func (h *Hub) Status() Status {
 func (h *Hub) Close(done bool) error {
 	var err error
 	if done {
-		err = h.e.conn.Publish(subject(h.e.join.ID, "over"), pack(over{Last: true}))
-		err = cmp.Or(err, h.e.conn.FlushTimeout(5*time.Second))
+		err = h.sayOver()
 		if h.o.Secrets != "" {
 			err = cmp.Or(err, os.Remove(h.o.Secrets))
 		}
 	}
 	if s := h.e.server; done && s != nil { // what was sent is on its way until they leave
 		for wait := time.Now(); s.NumClients() > 1 && time.Since(wait) < 2*time.Second; {
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
+			_ = h.sayOver() // to who has only just come
 		}
 	}
 	h.e.close()
 	return err
+}
+
+// sayOver tells the workers that are connected that no run comes any more.
+func (h *Hub) sayOver() error {
+	err := h.e.conn.Publish(subject(h.e.join.ID, "over"), pack(over{Last: true}))
+	return cmp.Or(err, h.e.conn.FlushTimeout(5*time.Second))
 }
 
 // over tells workers that a run is finished.

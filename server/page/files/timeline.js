@@ -66,17 +66,19 @@ export class Timeline {
 		if (this.timer) return;
 		this.face(true);
 		const pace = Math.max(24, Math.min(260, 3200 / Math.max(1, this.max)));
-		let before = performance.now();
+		let before = performance.now(), wait = 0;
 		const tick = () => {
 			const behind = this.goal - this.value, late = performance.now() - before;
 			before += late;
-			// All where motion is unwanted; several where much has come or the machine is slow.
+			// Steps are drawn in a third of the time at most.
+			wait = Math.max(pace, 2 * (late - wait));
+			// All where motion is unwanted; several where much has come.
 			const by = calm.matches && !this.finished ? behind : Math.max(1, Math.ceil(behind / 120), Math.round(late / pace));
 			if (behind > 0) this.set(this.value + Math.min(behind, by), true);
-			if (this.value < this.goal || !this.finished) this.timer = setTimeout(tick, pace);
+			if (this.value < this.goal || !this.finished) this.timer = setTimeout(tick, wait);
 			else this.pause();
 		};
-		this.timer = setTimeout(tick, this.value ? pace : 0);
+		this.timer = setTimeout(tick, wait = this.value ? pace : 0);
 	}
 
 	set(value, playing) {
