@@ -1,4 +1,4 @@
-// The bar under a result: play and a slider, whose colours are those of the steps.
+// The bar under a result: play and a slider.
 import { button, el } from "./dom.js";
 import { calm } from "./trace.js";
 
@@ -30,7 +30,7 @@ export class Timeline {
 		if (this.following) this.run();
 	}
 
-	/** finish says that the run is over, with its last value, and with shown goes there at once. */
+	/** finish says the last value, and with shown goes there at once. */
 	finish(goal, shown) {
 		this.finished = true;
 		if (shown) this.following = false;
@@ -70,9 +70,9 @@ export class Timeline {
 		const tick = () => {
 			const behind = this.goal - this.value, late = performance.now() - before;
 			before += late;
-			// Steps are drawn in a third of the time at most.
+			// Drawing takes a third of the time at most.
 			wait = Math.max(pace, 2 * (late - wait));
-			// All where motion is unwanted; several where much has come.
+			// All where motion is unwanted; several where much came.
 			const by = calm.matches && !this.finished ? behind : Math.max(1, Math.ceil(behind / 120), Math.round(late / pace));
 			if (behind > 0) this.set(this.value + Math.min(behind, by), true);
 			if (this.value < this.goal || !this.finished) this.timer = setTimeout(tick, wait);
