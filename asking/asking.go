@@ -1,4 +1,4 @@
-// Package asking has groups of command-line flags beside those of a recipe: what a text begins
+// Package asking has groups of command-line flags besides those of a recipe: what a text begins
 // with, the classes, prompts or picture that images start from, and the tokens that may be drawn. A
 // command of another program registers the groups that it needs.
 package asking
@@ -29,7 +29,7 @@ func (e mistake) Is(target error) bool { return target == ErrUsage }
 // Usage returns an error that is ErrUsage.
 func Usage(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
 
-// Wrap prefixes an error with the name of a flag or stream; nil stays nil.
+// Wrap prefixes an error with the name of a flag or stream. It returns nil for nil.
 func Wrap(what string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", what, err)

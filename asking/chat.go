@@ -74,7 +74,7 @@ func (c *chat) tokens(m *unmask.Model, length int) (tokens []int32, err error) {
 	return tokens, Wrap(flag, err)
 }
 
-// shown returns the answer's part of a sample.
+// shown returns the answer without the conversation before it.
 func (c *chat) shown(tokens []int32) []int32 {
 	answer, _ := c.model.Answer(tokens[c.from:])
 	return answer

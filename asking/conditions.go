@@ -13,7 +13,8 @@ import (
 // Conditions are the flags for classes, prompts and the preset of a picture's run.
 type Conditions struct {
 	Preset string
-	Inputs []unmask.Input     // of --prompts, after Read, or those that Read takes without it
+	// of --prompts, set by Read, or set by the caller if Read is called without the flag
+	Inputs []unmask.Input
 	Of     *unmask.Conditions // after Read; nil for none
 
 	class, prompt     []string

@@ -17,7 +17,7 @@ import (
 type Text struct {
 	Constraints
 	Length int            // --length, 0 for the model's
-	Inputs []unmask.Input // of --prompts, after Check, or from elsewhere without it
+	Inputs []unmask.Input // of --prompts, set by Check, or set by the caller without the flag
 
 	prompt, infill, prompts, tokensIn string
 	chat                              chat
@@ -83,8 +83,8 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// Begin sets the known tokens of a run: none, those of a prompt, of a text with holes, or of
-// messages; and the tokens that it may draw.
+// Begin sets a run's known tokens (none, or those of a prompt, a text with holes, or messages) and
+// the tokens that it may draw.
 func (t *Text) Begin(m *unmask.Model, r *unmask.Run) (err error) {
 	switch in := (unmask.Input{Prompt: t.prompt, Infill: t.infill}); {
 	case t.chat.asked():
@@ -122,7 +122,7 @@ func (t *Text) Shown(s outputs.Sample) []int32 {
 	return t.Constraints.shown(s)
 }
 
-// Settings adds what the bytes of a file of texts depend on.
+// Settings adds everything that decides the bytes of a file of texts.
 func (t *Text) Settings(s runs.Settings) {
 	if t.chat.asked() {
 		s["text"] = "answer"

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Kind is what values of a parameter are.
+// Kind is the kind of a parameter's values.
 type Kind uint8
 
 // The kinds.
@@ -32,19 +32,20 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Param describes a parameter.
 type Param struct {
-	Name string  `json:"name"` // as in text and flags, such as top-k
+	Name string  `json:"name"` // as in texts and flags, such as top-k
 	Kind Kind    `json:"kind"`
-	Min  float64 `json:"min,omitzero"` // of a Number or Whole, itself allowed
+	Min  float64 `json:"min,omitzero"` // least value of a Number or Whole, itself allowed
 	Max  float64 `json:"max,omitzero"`
-	// what 0 below Min stands for, such as "all"; "" where 0 is refused
-	Zero    string   `json:"zero,omitempty"`
-	Words   []string `json:"words,omitempty"`   // of a Word, or the only values of a Whole
-	Default string   `json:"default,omitempty"` // as text; "" where the owner decides
+	// the meaning of 0 below Min, such as "all"; "" if 0 is refused
+	Zero string `json:"zero,omitempty"`
+	// the values of a Word, or the only values of a Whole
+	Words   []string `json:"words,omitempty"`
+	Default string   `json:"default,omitempty"` // as text; "" if the owner decides
 	Help    string   `json:"help"`              // one line, with the unit
-	Paper   string   `json:"paper,omitempty"`   // "" where it is the owner's
+	Paper   string   `json:"paper,omitempty"`   // "" for the owner's paper
 }
 
-// Want describes the values that are allowed, such as "0.001 to 1000".
+// Want describes the allowed values, such as "0.001 to 1000".
 func (p Param) Want() string {
 	switch {
 	case len(p.Words) > 0:
@@ -111,7 +112,7 @@ func (p Param) Check(x float64) error {
 	return p.refuse(Format(x), "")
 }
 
-// CheckInt is Check of a whole number.
+// CheckInt is Check for a whole number.
 func (p Param) CheckInt(n int) error {
 	if n == 0 || p.allows(float64(n)) {
 		return nil
@@ -119,7 +120,8 @@ func (p Param) CheckInt(n int) error {
 	return p.refuse(strconv.Itoa(n), "")
 }
 
-// CheckWord returns an error for what is not one of Words. "" stands for the default and passes.
+// CheckWord returns an error for a word that is not one of Words. "" stands for the default and
+// passes.
 func (p Param) CheckWord(word string) error {
 	if word == "" {
 		return nil
@@ -140,7 +142,7 @@ func (p Param) refuse(found, kind string) error {
 	return &Error{Name: p.Name, Found: found, Want: kind + p.Want()}
 }
 
-// Error is a value that a parameter refuses: "steps is 0, want 1 to 4096".
+// Error is the error for a refused value: "steps is 0, want 1 to 4096".
 type Error struct {
 	Name, Found, Want string
 }
@@ -148,7 +150,7 @@ type Error struct {
 // Error returns the sentence.
 func (e *Error) Error() string { return e.Name + " is " + e.Found + ", want " + e.Want }
 
-// Format writes a number as Float reads it: 3, 0.5, 1e-09.
+// Format writes a number in the form that Float reads: 3, 0.5, 1e-09.
 func Format(x float64) string {
 	if x == math.Trunc(x) && math.Abs(x) < 1e15 {
 		return strconv.FormatFloat(x, 'f', 0, 64)
@@ -156,10 +158,10 @@ func Format(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-// quoted is how many bytes of a text an error shows.
+// quoted is the number of bytes of a text that an error shows.
 const quoted = 60
 
-// Quote quotes a text for an error, and cuts off what is too long to show.
+// Quote quotes a text for an error and cuts it off after 60 bytes.
 func Quote(text string) string {
 	if len(text) <= quoted {
 		return strconv.Quote(text)
@@ -180,8 +182,8 @@ func Unknown(kind, name string, known []string) error {
 		strings.Join(known, ", "))
 }
 
-// Nearest returns those of known that differ from name in the fewest letters, if that is at most
-// a third of them, or else those that begin with name.
+// Nearest returns the names in known that differ from name in the fewest letters, if that is at
+// most a third of its letters, and otherwise those that begin with name.
 func Nearest(name string, known []string) []string {
 	const longest = 64
 	if len(name) < 2 || len(name) > longest {
@@ -207,8 +209,8 @@ func Nearest(name string, known []string) []string {
 	return near[:min(3, len(near))]
 }
 
-// distance returns how many letters must be inserted, removed, changed or swapped with their
-// neighbour to make b of a (Damerau and Levenshtein, restricted).
+// distance returns how many letters of a must be inserted, removed, replaced or swapped with a
+// neighbour to get b (Damerau and Levenshtein, restricted).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -41,7 +41,7 @@ func TestRefusals(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A number, written, is the same number, and is refused or not as it was.
+// A number that is written and read back is the same, and is refused or accepted as before.
 func TestNumbersAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := param.Param{Name: "x", Min: -1e300, Max: 1e300}

@@ -1,5 +1,5 @@
-// Package crew has the flags and calls by which a run is shared: in shards that know nothing of
-// each other, or with workers that join a hub.
+// Package crew has the flags and calls for sharing a run among machines: in shards that do not know
+// of each other, or with workers that join a hub.
 package crew
 
 import (
@@ -29,8 +29,8 @@ func put(to func(fleet.Output) error) func(int, uint64, []byte) error {
 	}
 }
 
-// Pictures returns what makes the images of a run, completed by Model.Check. o says what they are
-// drawn of.
+// Pictures returns the maker of a run's images; the run was completed by Model.Check. o says what
+// they are drawn of.
 func Pictures(m *unmask.Model, precision string, r unmask.Run,
 	o outputs.PictureOptions) (b fleet.Built, err error) {
 	if o.Settings, err = outputs.Settings(m, precision, r); err != nil {
@@ -43,7 +43,8 @@ func Pictures(m *unmask.Model, precision string, r unmask.Run,
 		})}, nil
 }
 
-// Texts returns what makes the texts of a run, completed by Model.Check, whose settings are s.
+// Texts returns the maker of a run's texts; the run was completed by Model.Check and has the
+// settings s.
 func Texts(m *unmask.Model, s runs.Settings, r unmask.Run, o outputs.TextOptions) fleet.Built {
 	return fleet.Built{Settings: s, Device: m.Backend.Name(), DigestOf: runs.DigestOfLine,
 		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
@@ -52,7 +53,7 @@ func Texts(m *unmask.Model, s runs.Settings, r unmask.Run, o outputs.TextOptions
 		})}
 }
 
-// Pictures makes the images of a run in the folder dir with all workers that join. inputs are those
+// Pictures makes n images of a run in the folder dir with all workers that join. inputs are those
 // of --prompts.
 func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precision string, n int,
 	inputs []unmask.Input, b fleet.Built) error {
@@ -68,7 +69,7 @@ func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precis
 	return ended(err, folder.Close())
 }
 
-// Texts makes the texts of a run in the file name with all workers that join. inputs are those of
+// Texts makes n texts of a run in the file name with all workers that join. inputs are those of
 // --prompts.
 func (h *Hub) Texts(ctx context.Context, f *pflag.FlagSet, name, model, precision string, n int,
 	inputs []unmask.Input, b fleet.Built) error {
@@ -111,8 +112,8 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	return ended(err, c.Sort())
 }
 
-// Features returns the source of a folder's features for judges.EvalFolder: workers that join
-// compute them, they are kept in DIR.features until all are there, and are handed over in the
+// Features returns the source of a folder's features for judges.EvalFolder. Workers that join
+// compute them. They are kept in DIR.features until all are there, and are passed on in the
 // pictures' order.
 func (h *Hub) Features(ctx context.Context, dir, model, inception, precision string,
 	network experiments.Network) func([]string, judges.Visit) error {
@@ -152,8 +153,8 @@ func (h *Hub) Features(ctx context.Context, dir, model, inception, precision str
 	}
 }
 
-// ended returns the error of a run whose outputs were closed: that of closing them counts unless
-// the run failed before.
+// ended returns the error of a run whose outputs were closed: the run's, if it failed, and
+// otherwise that of closing them.
 func ended(ran, closed error) error {
 	if closed != nil && (ran == nil || errors.Is(ran, outputs.ErrStopped)) {
 		return closed
@@ -161,7 +162,7 @@ func ended(ran, closed error) error {
 	return ran
 }
 
-// Points returns what measures points of a task.
+// Points returns the maker that measures points of a task.
 func Points(task experiments.Task, s experiments.Settings, list []experiments.Point) fleet.Built {
 	same := map[string]string{"kind": task.Kind(), "precision": s["precision"]}
 	for _, name := range []string{"model", "judge"} { // hashes without names: workers have other paths
@@ -174,7 +175,7 @@ func Points(task experiments.Task, s experiments.Settings, list []experiments.Po
 		})}
 }
 
-// Features returns what computes the features of pictures.
+// Features returns the maker of the features of pictures.
 func Features(network experiments.Network, precision string,
 	read func(ctx context.Context, i int) ([]byte, error)) fleet.Built {
 	return fleet.Built{Settings: featureSettings(network, precision), DigestOf: runs.DigestOf,
@@ -191,5 +192,5 @@ func featureSettings(network experiments.Network, precision string) map[string]s
 		"precision": precision}
 }
 
-// hubFile is where a hub keeps who it is: beside the output.
+// hubFile returns the file beside the output in which a hub keeps its identity.
 func hubFile(out string) string { return filepath.Clean(out) + ".hub" }

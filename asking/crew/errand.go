@@ -19,11 +19,11 @@ import (
 	"unmask/terminal"
 )
 
-// Errand says what workers make: flags of a command, or points of a plan.
+// Errand describes what workers make: a command's flags, or the points of a plan.
 type Errand struct {
 	Kind      string // image, text, points or features
 	Args      []string
-	Inputs    []unmask.Input // of --prompts - alone: a file of them travels
+	Inputs    []unmask.Input // of --prompts - only: a file is sent whole
 	Model     string
 	Precision string
 	Task      string // text or image
@@ -34,22 +34,22 @@ type Errand struct {
 	Device  string `json:"-"` // the worker's own
 	Threads int    `json:"-"`
 
-	places map[string]string // of files here, by flag
+	places map[string]string // of the files on this machine, by flag
 
-	// Input returns the bytes that output i is made of.
+	// Input returns the bytes from which output i is made.
 	Input func(ctx context.Context, i int) ([]byte, error) `json:"-"`
 }
 
-// Build makes on a worker what an errand asks for.
+// Build prepares a worker for an errand.
 type Build func(ctx context.Context, e Errand) (fleet.Built, error)
 
-// Sharing returns the names of the flags that say with whom a run is shared, not what is made.
+// Sharing returns the names of the flags for sharing a run, which do not change its outputs.
 func Sharing() []string { return []string{"shard", "hub", "nats", "audit", "log", "metrics"} }
 
-// local are flags that say where outputs go, what computes, and with whom a run is shared.
+// local are the flags for a machine's own outputs and devices, and for sharing a run.
 var local = append(Sharing(), "out", "sheet", "scale", "json", "device", "threads", "batch")
 
-// files are flags whose value is a file, which workers get.
+// files are the flags whose value is a file that workers need.
 var files = []string{"inpaint", "mask", "init", "prompts", "messages", "tokens-in"}
 
 // isFile reports whether the value of a flag is a file.
@@ -93,7 +93,7 @@ func errandOf(kind string, f *pflag.FlagSet, model, precision string,
 	return e, trees, err
 }
 
-// cutTensor takes FILE:TENSOR apart, unless a file has that name.
+// cutTensor splits FILE:TENSOR, unless a file has that whole name.
 func cutTensor(name string) (file, tensor string) {
 	at := strings.LastIndexByte(name, ':')
 	if _, err := os.Stat(name); err == nil || at <= 0 {
@@ -102,12 +102,12 @@ func cutTensor(name string) (file, tensor string) {
 	return name[:at], name[at:]
 }
 
-// everywhere reports whether every program has a model: it is "" for none, exact, or embedded.
+// everywhere reports whether every program has a model: "" (none), exact, or an embedded one.
 func everywhere(model string) bool {
 	return model == "" || unmask.IsExact(model) || slices.Contains(unmask.Embedded(), model)
 }
 
-// addTree adds a model's files, unless every program has them.
+// addTree adds a model's files unless every program has them.
 func addTree(trees []fleet.Tree, name, model string) ([]fleet.Tree, error) {
 	if everywhere(model) {
 		return trees, nil
@@ -123,8 +123,8 @@ func addTree(trees []fleet.Tree, name, model string) ([]fleet.Tree, error) {
 	return append(trees, t), err
 }
 
-// open reads an errand, with the places that files have here. One that names a file that the hub
-// did not send is refused.
+// open reads an errand and the places of its files on this machine. It refuses one that names a
+// file that the hub did not send.
 func open(s fleet.Source) (e Errand, err error) {
 	if err := json.Unmarshal(s.Spec, &e); err != nil {
 		return e, fmt.Errorf("the hub's errand: %w", err)
@@ -149,7 +149,7 @@ func notSent(name, file string) error {
 		param.Quote(file))
 }
 
-// Parse reads an errand's flags, with the worker's own device, and has them checked.
+// Parse reads an errand's flags, sets the worker's own device, and calls check.
 func (e *Errand) Parse(f *pflag.FlagSet, check func(*pflag.FlagSet) error) (err error) {
 	if err := f.Parse(append(slices.Clone(e.Args), "--model="+e.Model, "--device="+e.Device,
 		fmt.Sprint("--threads=", e.Threads))); err != nil {

@@ -15,7 +15,7 @@ import (
 	"unmask/judges"
 )
 
-// textFlags returns flags of a command of texts.
+// textFlags returns the flags of a command for texts.
 func textFlags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(asking.Text).Register(f)
@@ -27,7 +27,7 @@ func textFlags() *pflag.FlagSet {
 
 func unchecked(*pflag.FlagSet) error { return nil }
 
-// What flags ask for arrives at a worker, with files at the places that they have there.
+// A worker gets the flags' values, with the places that files have on its machine.
 func TestErrand(t *testing.T) {
 	dir := t.TempDir()
 	here := filepath.Join(dir, "in.safetensors")
@@ -73,7 +73,7 @@ func TestErrand(t *testing.T) {
 	require.ErrorContains(t, err, "gone.json: no such file")
 }
 
-// A hub cannot have a worker read files that it did not send.
+// A hub cannot make a worker read files that it did not send.
 func TestErrandNamesNoOtherFiles(t *testing.T) {
 	for _, e := range []Errand{{Model: "/etc"}, {Measure: judges.Measure{Judge: "/etc/passwd"}},
 		{Args: []string{"--tokens-in=/etc/passwd"}}, {Args: []string{"--tokens-in", "/etc/passwd"}},

@@ -26,7 +26,8 @@ func (s *Shard) Register(f *pflag.FlagSet) {
 			"a Slurm array's variables or an Indexed Job's")
 }
 
-// Check reads the flag. out reports whether the shard has a place to go to, which want names.
+// Check reads the flag. out reports whether the shard has an output, which want describes in
+// errors.
 func (s *Shard) Check(out bool, want string) (err error) {
 	s.Shard, err = runs.ParseShard(s.text, nil)
 	if refused, ok := errors.AsType[*param.Error](err); ok {
@@ -41,7 +42,7 @@ func (s *Shard) Check(out bool, want string) (err error) {
 	return err
 }
 
-// Gather returns the command that puts shards together.
+// Gather returns the command that joins shards.
 func Gather() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gather OUT SHARD...",

@@ -45,13 +45,13 @@ func (h *Hub) Register(f *pflag.FlagSet) {
 	f.StringVar(&h.log, "log", "text", "a hub's progress as text or json")
 }
 
-// Asked reports whether the run has a hub.
+// Asked reports whether the flags ask for a hub.
 func (h *Hub) Asked() bool { return h.hub != "" || h.nats != "" }
 
-// Follow says whether another run follows the next one.
+// Follow sets whether another run follows the next one.
 func (h *Hub) Follow(more bool) { h.more = more }
 
-// Check reads the flags. out is what the run needs besides.
+// Check reads the flags. out reports whether the run has an output, which want describes in errors.
 func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	flag := "--hub"
 	if h.hub == "" {
@@ -86,7 +86,7 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	return nil
 }
 
-// program names this build.
+// program returns a name of this build.
 func program() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -101,7 +101,7 @@ func program() string {
 	return name
 }
 
-// machine says what this is.
+// machine describes this machine.
 func machine(device string) fleet.Info {
 	return fleet.Info{Build: program(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Device: device}
@@ -110,8 +110,8 @@ func machine(device string) fleet.Info {
 // processor returns the name of this machine's processor as a device.
 func processor(threads int) string { return cpu.New(cpu.Options{Threads: threads}).Name() }
 
-// share makes a run with all workers that join. what it makes is in the plural, secrets is the file
-// that keeps who the hub is.
+// share makes a run with all workers that join. what names its outputs, in the plural; secrets is
+// the file in which the hub keeps its identity.
 func (h *Hub) share(ctx context.Context, secrets, what string, e Errand, r fleet.Run,
 	b fleet.Built) error {
 	var err error
@@ -160,7 +160,7 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Errand, r fleet
 	return err
 }
 
-// show returns what shows a hub's state each second.
+// show returns a function that displays a hub's state, called each second.
 func (h *Hub) show(p *terminal.Progress) func(fleet.Status) {
 	shown := time.Now()
 	return func(s fleet.Status) {

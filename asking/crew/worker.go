@@ -20,7 +20,7 @@ import (
 	"unmask/terminal"
 )
 
-// workerFlags are those of unmask worker.
+// workerFlags are the flags of unmask worker.
 type workerFlags struct {
 	join, name, cache string
 	own               []string
@@ -30,8 +30,8 @@ type workerFlags struct {
 	build             Build
 }
 
-// Commands returns those that only a build with NATS has. build makes on a worker what an errand
-// asks for.
+// Commands returns the commands that only builds with NATS have. build prepares a worker for an
+// errand.
 func Commands(build Build) []*cobra.Command {
 	f := workerFlags{build: build}
 	cmd := &cobra.Command{

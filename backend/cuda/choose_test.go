@@ -16,8 +16,8 @@ import (
 	"unmask/internal/philox"
 )
 
-// chosenByHost is what a choice comes to, from HeadStats and HeadSample of the same device and
-// noise made in Go.
+// chosenByHost is a choice computed from HeadStats and HeadSample of the same device, with noise
+// made in Go.
 type chosenByHost struct {
 	row, token []int32
 	logP       []float64
@@ -91,7 +91,7 @@ func choiceOf(first, others backend.Measure) (rows int, c *backend.Choice) {
 	return rows, c
 }
 
-// The device chooses and draws what the host would.
+// The device chooses and draws the same as the host.
 func TestChoose(t *testing.T) {
 	const in, out, classes = 16, 50, 49
 	b, l := openAny(t)
@@ -122,7 +122,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// pieces projects nothing: it passes on rows of x.
+// pieces returns a projection that copies rows of x.
 func pieces(b *Backend, x *tensor.Dense, in int) func(first, n int) *tensor.Dense {
 	view := b.New(backend.ChoiceRows, in)
 	return func(first, n int) *tensor.Dense {
@@ -135,7 +135,7 @@ func pieces(b *Backend, x *tensor.Dense, in int) func(first, n int) *tensor.Dens
 	}
 }
 
-// A candidate without a distribution is named where it was looked at.
+// A candidate without a distribution is named at its place among the candidates.
 func TestChooseUndefined(t *testing.T) {
 	const in, out = 16, 50
 	b, _ := openAny(t)

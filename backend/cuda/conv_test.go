@@ -10,7 +10,7 @@ import (
 	"unmask/backend"
 )
 
-// A batch of more numbers than a launch can count is computed in parts, to the bits of the whole.
+// A batch with more numbers than a launch can count is computed in parts, with the same bits.
 func TestConvInParts(t *testing.T) {
 	all := convNumbers
 	t.Cleanup(func() { convNumbers = all })

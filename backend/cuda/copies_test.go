@@ -12,7 +12,7 @@ import (
 	"unmask/backend"
 )
 
-// layer is a transformer's layer without its residuals: norm, product, attention and two products.
+// layer is a transformer's layer without residuals: norm, product, attention and two products.
 type layer struct {
 	b                     *Backend
 	x, h, qkv, q, k, v, y *tensor.Dense
@@ -41,7 +41,7 @@ func newLayer(t *testing.T) *layer {
 	return l
 }
 
-// inOrder draws the rows before they are asked for, in whatever order that is.
+// inOrder computes all rows in order beforehand, so that they can be requested in any order.
 func inOrder(row backend.RowFunc) backend.RowFunc {
 	rows := make([][]float32, 3*layerWidth)
 	for i := range rows {
@@ -73,7 +73,7 @@ func (l *layer) run(between func()) {
 	between()
 }
 
-// launched returns the kernels of the list.
+// launched returns the names of the list's kernels.
 func launched(b *Backend) (names []string) {
 	for _, c := range b.list.commands {
 		if c.op == launch {
@@ -83,8 +83,8 @@ func launched(b *Backend) (names []string) {
 	return names
 }
 
-// TestCopies: products read what norms and attention wrote in bfloat16, to the bit what they would
-// have rounded.
+// TestCopies: products read the bfloat16 numbers that norms and attention wrote. They have the bits
+// that rounding the float32 numbers would give.
 func TestCopies(t *testing.T) {
 	l, reads := newLayer(t), newLayer(t)
 	l.b.sync()
@@ -105,7 +105,7 @@ func TestCopies(t *testing.T) {
 	require.Equal(t, read(reads.b, reads.q), read(l.b, l.q))
 	require.Equal(t, read(reads.b, reads.k), read(l.b, l.k))
 
-	// Once more: now all that the first layer wrote in float32 is overwritten.
+	// Again: now everything that the first layer wrote in float32 is overwritten.
 	l.run(func() {})
 	l.run(func() {})
 	split := l.b.list.commands[2]
@@ -117,7 +117,7 @@ func TestCopies(t *testing.T) {
 	require.Equal(t, read(reads.b, reads.v), read(l.b, l.v))
 }
 
-// TestCopiesEnd: whatever else writes to a tensor ends its copy, and what reads it finds float32
+// TestCopiesEnd: any other write to a tensor ends its copy, and any other read finds float32
 // numbers.
 func TestCopiesEnd(t *testing.T) {
 	for name, write := range map[string]func(l *layer){
@@ -154,7 +154,7 @@ func TestCopiesEnd(t *testing.T) {
 	}
 }
 
-// TestCopiesMany: a kernel never writes over the copies that it reads, however many tensors have
+// TestCopiesMany: a kernel never overwrites the copies that it reads, however many tensors have
 // one.
 func TestCopiesMany(t *testing.T) {
 	l, reads := newLayer(t), newLayer(t)

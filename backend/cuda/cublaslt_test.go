@@ -13,7 +13,7 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// openWithLt opens a backend with the library that stands for cuBLASLt.
+// openWithLt opens a backend with the tests' version of cuBLASLt.
 func openWithLt(t *testing.T) (*Backend, *fakecuda.Library) {
 	l := fakecuda.Open(t)
 	b, err := New(Options{Library: l.Path, CuBLASLt: l.Path, exact: true})
@@ -21,7 +21,7 @@ func openWithLt(t *testing.T) (*Backend, *fakecuda.Library) {
 	return b, l
 }
 
-// What the library computes and what it does not, and that both are right.
+// The library computes what it should and nothing else, and both are right.
 func TestCuBLASLt(t *testing.T) {
 	const rows, in, out = 37, 50, 70
 	b, l := openWithLt(t)
@@ -66,7 +66,7 @@ func TestCuBLASLt(t *testing.T) {
 	require.Empty(t, l.Live())
 }
 
-// A list with work of the library becomes a graph like any other.
+// A list with the library's work becomes a graph like any other.
 func TestCuBLASLtInGraph(t *testing.T) {
 	b, l := openWithLt(t)
 	w := packed(b, normal(1, 64*64), 64, 64, backend.BF16)
@@ -121,8 +121,7 @@ func TestCuBLASLtFailures(t *testing.T) {
 	}
 }
 
-// Where the library has no algorithm, or not for some number of rows, the package's kernels compute
-// for all.
+// If the library has no algorithm for some number of rows, the package's kernels compute all.
 func TestCuBLASLtHasNoAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		function string
@@ -143,7 +142,7 @@ func TestCuBLASLtHasNoAlgorithm(t *testing.T) {
 	}
 }
 
-// A library that nobody named is not used.
+// The library is not used unless it was named.
 func TestCuBLASLtIsAsked(t *testing.T) {
 	l := fakecuda.Open(t)
 	for _, c := range []struct {

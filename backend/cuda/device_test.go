@@ -21,7 +21,7 @@ func TestName(t *testing.T) {
 		[]int{b.Major, b.Minor, b.Multiprocessors, b.SharedMemory, b.Cache, b.Memory})
 }
 
-// TestMissing: whatever is missing, an error says what in one line.
+// TestMissing: the error for anything that is missing names it in one line.
 func TestMissing(t *testing.T) {
 	for name, c := range map[string]struct {
 		o       Options
@@ -58,8 +58,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestFailures: whichever call fails while a device opens, the error names it and nothing is left
-// behind.
+// TestFailures: whichever call fails while a device is opened, the error names it and everything is
+// freed.
 func TestFailures(t *testing.T) {
 	l := fakecuda.Open(t)
 	require.NoError(t, openOn(t, l).Close()) // cuInit is called once
@@ -70,7 +70,7 @@ func TestFailures(t *testing.T) {
 		"cuEventCreate", "cuMemAllocHost_v2"} {
 		l.Forget()
 		l.Fail(name, 1, fakecuda.Unknown)
-		if name == "cuModuleLoadDataEx" { // machine code that is refused is not the end
+		if name == "cuModuleLoadDataEx" { // there is another image
 			l.Fail(name, 2, fakecuda.Unknown)
 		}
 		_, err := New(Options{Library: l.Path})
@@ -85,7 +85,7 @@ func TestFailures(t *testing.T) {
 	require.NoError(t, openOn(t, first).Close(), "the next attempt is a new one")
 }
 
-// TestClose: a backend gives back all it took.
+// TestClose: a backend frees everything.
 func TestClose(t *testing.T) {
 	b, l := open(t)
 	x := b.New(300, 40)

@@ -11,7 +11,7 @@ import (
 	"unmask/backend"
 )
 
-// This is the rest of gorgonia's tensor.Engine. A tensor made with this engine is in device memory.
+// The rest of gorgonia's tensor.Engine follows. A tensor made with this engine is in device memory.
 // gorgonia's own operations access values directly and do not work on it, but matrix products do,
 // and Accessible copies the values to the host.
 

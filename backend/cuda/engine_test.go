@@ -10,7 +10,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// host is Go's memory as gorgonia knows it.
+// host is Go memory in gorgonia's form.
 type host []float32
 
 func (h host) Uintptr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(h))) }

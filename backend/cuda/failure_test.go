@@ -12,8 +12,8 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// TestFailedStep: whichever call of a step fails, the step ends with an error that names it, and
-// the next is as if nothing had been.
+// TestFailedStep: whichever call of a step fails, the step returns an error that names it, and the
+// next step works.
 func TestFailedStep(t *testing.T) {
 	for _, name := range []string{"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuEventRecord",
 		"cuLaunchKernel", "cuMemcpyDtoDAsync_v2",
@@ -48,9 +48,8 @@ func TestFailedStep(t *testing.T) {
 	}
 }
 
-// TestNoGraph: a list of which no graph can be made, whichever call fails, is launched command by
-// command, and so it is from then on. A graph that was made and cannot be launched later is an
-// error.
+// TestNoGraph: if no graph can be made of a list, whichever call fails, the list is always launched
+// command by command. If a graph was made but cannot be launched later, that is an error.
 func TestNoGraph(t *testing.T) {
 	for _, name := range []string{"cuStreamBeginCapture_v2", "cuStreamEndCapture",
 		"cuGraphInstantiateWithFlags", "cuGraphDestroy", "cuGraphLaunch"} {
@@ -86,7 +85,7 @@ func TestNoGraph(t *testing.T) {
 		"cuGraphLaunch: CUDA_ERROR_UNKNOWN (999)")
 }
 
-// TestLost: a device that is lost stays lost, every pass says so, and nothing hangs or panics
+// TestLost: after a device is lost every pass returns an error, and nothing hangs or panics
 // otherwise.
 func TestLost(t *testing.T) {
 	b, l := open(t)
@@ -109,8 +108,8 @@ func TestLost(t *testing.T) {
 	require.Error(t, b.Close())
 }
 
-// TestIllegalAddress: a kernel that reaches beyond its memory is an error of the device, not the
-// end of the process.
+// TestIllegalAddress: a kernel that accesses memory out of bounds causes a device error and does
+// not end the process.
 func TestIllegalAddress(t *testing.T) {
 	b, _ := open(t)
 	x := b.New(64)
@@ -123,7 +122,7 @@ func TestIllegalAddress(t *testing.T) {
 			"this process cannot use the GPU any more, a new one can")
 }
 
-// TestBadLaunch: a launch that the driver refuses names the kernel.
+// TestBadLaunch: the error for a launch that the driver refuses names the kernel.
 func TestBadLaunch(t *testing.T) {
 	b, _ := open(t)
 	x := b.New(64)

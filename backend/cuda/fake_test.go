@@ -12,8 +12,8 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// open returns a backend on a driver library of the test's own. Every allocation ends at a page
-// that nobody can touch.
+// open returns a backend on the tests' own driver library. Every allocation ends at a page that
+// cannot be accessed.
 func open(t testing.TB) (*Backend, *fakecuda.Library) {
 	t.Helper()
 	l := fakecuda.Open(t)
@@ -27,9 +27,9 @@ func openOn(t testing.TB, l *fakecuda.Library) *Backend {
 	return b
 }
 
-// openAny is open for tests that a GPU runs too: there the library is nil, and calls are not
-// counted. Kernels are chosen as for the four multiprocessors of the emulated GPU, so that few rows
-// are enough for large tiles.
+// openAny is open for tests that also run on a GPU: there the library is nil, and calls are not
+// counted. Kernels are chosen as for the emulated GPU's four multiprocessors, so that few rows are
+// enough for large tiles.
 func openAny(t testing.TB) (*Backend, *fakecuda.Library) {
 	t.Helper()
 	if !fakecuda.OnGPU() {
@@ -38,8 +38,8 @@ func openAny(t testing.TB) (*Backend, *fakecuda.Library) {
 	return openAs(t, "", 4), nil
 }
 
-// openAs opens a GPU where kernels are chosen as for so many multiprocessors, 0 for those it has.
-// library is fakecuda.Driver's.
+// openAs opens a GPU and chooses kernels as for this number of multiprocessors, 0 for the GPU's
+// own. library is fakecuda.Driver's.
 func openAs(t testing.TB, library string, multiprocessors int) *Backend {
 	t.Helper()
 	b, err := New(Options{Library: library, exact: true, multiprocessors: multiprocessors})

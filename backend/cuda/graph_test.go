@@ -19,8 +19,8 @@ func step(b *Backend, x *tensor.Dense, in, out []float32) {
 	b.Read(out, x, 0)
 }
 
-// TestGraph: the first time a list is launched command by command, the second time it becomes a
-// graph, and then it is one launch.
+// TestGraph: a list is launched command by command the first time, becomes a graph the second time,
+// and is one launch from then on.
 func TestGraph(t *testing.T) {
 	b, l := open(t)
 	x := b.New(2, 300)
@@ -32,7 +32,7 @@ func TestGraph(t *testing.T) {
 		step(b, x, []float32{-v, v, 2 * v}, out)
 		require.Equal(t, []float32{0, v, 2 * v}, out, "arguments are the call's, not the graph's")
 		graphs := []int{0, 1, 1, 1, 1}[i]
-		launches := []int{12, 12, 0, 0, 0}[i] // of the second, into the capture
+		launches := []int{12, 12, 0, 0, 0}[i] // the second time they are captured
 		require.Equal(t, []int{graphs, launches, 12},
 			[]int{l.Calls("cuGraphLaunch"), l.Calls("cuLaunchKernel"), l.Calls("unmask_activate")},
 			"time %d", i)
@@ -41,7 +41,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// TestChanged: a list that differs in a grid, a parameter, a kernel or its length is another list.
+// TestChanged: lists with different grids, parameters, kernels or lengths are different lists.
 func TestChanged(t *testing.T) {
 	b, l := open(t)
 	x, y := b.New(2, 300), b.New(2, 300)
@@ -63,7 +63,7 @@ func TestChanged(t *testing.T) {
 	require.Equal(t, 4, l.Live()["executables"])
 }
 
-// TestCollision: a list that only has the hash of another is not taken for it.
+// TestCollision: lists with equal hashes are still told apart.
 func TestCollision(t *testing.T) {
 	b, l := open(t)
 	x := b.New(2, 300)
@@ -81,7 +81,7 @@ func TestCollision(t *testing.T) {
 	require.Equal(t, []int{0, 12}, []int{l.Calls("cuGraphLaunch"), l.Calls("cuLaunchKernel")})
 }
 
-// TestEvict: graphs that are not used give way.
+// TestEvict: the least recently used graphs are destroyed.
 func TestEvict(t *testing.T) {
 	b, l := open(t)
 	x := b.New(maxGraphs + 10)
@@ -99,8 +99,7 @@ func TestEvict(t *testing.T) {
 	require.Zero(t, l.Live()["graphs"])
 }
 
-// TestSteadyState: steps that were seen before allocate nothing, in Go or on the device, over ten
-// thousand of them.
+// TestSteadyState: repeated steps allocate nothing, in Go or on the device, ten thousand times.
 func TestSteadyState(t *testing.T) {
 	b, l := open(t)
 	x := b.New(1, 64)

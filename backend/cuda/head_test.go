@@ -11,7 +11,7 @@ import (
 	"unmask/backend"
 )
 
-// More rows than a pass over the weights takes come to what they do alone.
+// More rows than a pass over the weights has give the results that each gives alone.
 func TestHeadOfManyRows(t *testing.T) {
 	const rows, in, out = headRows + 70, 8, 200
 	b, _ := openAny(t)
@@ -48,7 +48,7 @@ func TestHeadOfManyRows(t *testing.T) {
 	}
 }
 
-// More logits than are held at a time are handed over in groups of rows, each row once.
+// More logits than are held at a time are passed on in groups of rows, each row once.
 func TestVisitOfManyLogits(t *testing.T) {
 	const in, out = 1, 1 << 17
 	const rows = visitSize/(4*out) + 3

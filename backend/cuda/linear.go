@@ -24,8 +24,8 @@ type tile struct {
 	cost int
 }
 
-// tiles of Linear, from the one with most work per byte to the one with most blocks. All tiles of a
-// precision give the same bits.
+// tiles of Linear, from the one with the most work per byte to the one with the most blocks. All
+// tiles of a precision give the same bits.
 var linearTiles = [...][]tile{
 	backend.F32: {
 		{register("unmask_linear_f32_large"), 128, 128, 256, 33792, 16384},

@@ -13,19 +13,19 @@ import (
 	"unmask/backend"
 )
 
-// A product whose queries, keys and values are taken apart is one kernel, to the bits of two.
+// A product and the split of its queries, keys and values are one kernel, with the bits of two.
 func TestLinearHeads(t *testing.T) {
 	all := linearTiles
 	t.Cleanup(func() { linearTiles = all })
 	const batch, length = 2, 70
 	for i := range 2 {
 		chosen := all[backend.BF16][i]
-		chosen.cost = 0 // where it fits
+		chosen.cost = 0 // chosen wherever it can be used
 		linearTiles[backend.BF16] = []tile{chosen, all[backend.BF16][2]}
 		for _, c := range []struct {
 			heads, dim     int
 			rotary, biased bool
-			one            bool // kernel
+			one            bool // whether one kernel does both
 		}{
 			{4, 32, true, true, true}, {2, 64, true, false, true}, {2, 64, false, true, true},
 			{8, 48, false, false, true}, {8, 48, true, false, false},
@@ -35,7 +35,7 @@ func TestLinearHeads(t *testing.T) {
 				width := c.heads * c.dim
 				x := put(b, normal(1, batch*length*width), batch*length, width)
 				w := packed(b, normal(2, 3*width*width), 3*width, width, backend.BF16)
-				// that reads what attention makes: rows of this width have copies
+				// a product that reads attention's result, so that rows of this width have copies
 				again := packed(b, normal(2, width*width), width, width, backend.BF16)
 				h := backend.Heads{Heads: c.heads, HeadDim: c.dim, Keys: length, BF16: true}
 				var e backend.Epilogue
@@ -83,7 +83,7 @@ func TestLinearHeads(t *testing.T) {
 				require.Contains(t, launched(b), "unmask_split_heads")
 				require.Equal(t, results(), got)
 
-				// The product of a layer that the next one overwrites is not written.
+				// The layer's product that the next layer overwrites is not written.
 				run(func() {})
 				run(func() {})
 				first := slices.IndexFunc(b.list.commands, func(cmd command) bool {
@@ -98,7 +98,7 @@ func TestLinearHeads(t *testing.T) {
 	}
 }
 
-// A product that something reads before it is overwritten is written.
+// A product that is read before it is overwritten is written.
 func TestLinearHeadsRead(t *testing.T) {
 	all := linearTiles
 	t.Cleanup(func() { linearTiles = all })

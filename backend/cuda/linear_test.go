@@ -17,7 +17,7 @@ import (
 
 var precisions = []backend.Precision{backend.F32, backend.BF16, backend.Int8}
 
-// normal returns n normal deviates.
+// normal returns n normally distributed numbers.
 func normal(seed uint64, n int) []float32 {
 	r := rand.New(rand.NewPCG(seed, 7))
 	x := make([]float32, n)
@@ -27,7 +27,7 @@ func normal(seed uint64, n int) []float32 {
 	return x
 }
 
-// put makes a tensor of x on a device.
+// put copies x to a new tensor on a device.
 func put(b backend.Backend, x []float32, shape ...int) *tensor.Dense {
 	t := b.New(shape...)
 	b.Write(t, 0, x)
@@ -38,7 +38,7 @@ func packed(b backend.Backend, w []float32, out, in int, as backend.Precision) b
 	return b.Pack(out, in, as, func(i int, dst []float32) { copy(dst, w[i*in:(i+1)*in]) })
 }
 
-// Whichever tile is chosen for its speed, the bits are the same.
+// All tiles give the same bits.
 func TestTilesGiveTheSameBits(t *testing.T) {
 	const rows, in, out = 150, 83, 300
 	all, heads := linearTiles, headTiles
@@ -78,7 +78,7 @@ func TestTilesGiveTheSameBits(t *testing.T) {
 	}
 }
 
-// Every tile is right, at sizes that it divides and that it does not.
+// Every tile is right, at sizes that it divides and at others.
 func TestTiles(t *testing.T) {
 	all := linearTiles
 	t.Cleanup(func() { linearTiles = all })
@@ -122,7 +122,7 @@ func near(t *testing.T, what string, want, got []float32, tolerance float64) {
 	}
 }
 
-// gorgonia's products, of matrices and transposes of them.
+// gorgonia's products, of matrices and their transposes.
 func TestMatMul(t *testing.T) {
 	b, _ := openAny(t)
 	for _, size := range [][3]int{{1, 1, 1}, {7, 33, 5}, {70, 19, 130}} {
@@ -166,7 +166,7 @@ func TestMatMul(t *testing.T) {
 		"want float32 matrices of this device")
 }
 
-// What Pack makes of weights, and how much memory it says that they take.
+// Pack's matrices have the right content and report their memory.
 func TestPack(t *testing.T) {
 	b, _ := openAny(t)
 	for _, c := range []struct {
@@ -178,7 +178,7 @@ func TestPack(t *testing.T) {
 		m := packed(b, normal(1, c.out*c.in), c.out, c.in, c.as).(*matrix)
 		require.Equal(t, []int{c.bytes, c.rows}, []int{m.Bytes(), m.rows}, "%v", c)
 	}
-	// Weights that are brought to the device in several pieces are all there.
+	// Weights that are copied in several pieces are complete.
 	const out, in = 1100, packBytes / 4 / 1000
 	w := normal(2, out*in)
 	m := packed(b, w, out, in, backend.F32).(*matrix)
@@ -194,7 +194,7 @@ func TestPack(t *testing.T) {
 	require.Panics(t, func() { b.Pack(1, maxInt8+1, backend.Int8, nil) })
 }
 
-// A tile is chosen by how many rounds of blocks the GPU needs.
+// The choice of a tile depends on how many rounds of blocks the GPU needs.
 func TestBestTile(t *testing.T) {
 	b := &Backend{device: &device{}}
 	b.Multiprocessors = 132
@@ -207,7 +207,7 @@ func TestBestTile(t *testing.T) {
 		require.Equal(t, "unmask_linear_bf16_"+c.want,
 			b.best(linearTiles[backend.BF16], c.rows, m).kernel.name, "%+v", c)
 	}
-	odd := &matrix{out: 384, rows: 384, as: backend.BF16} // no whole number of the largest tiles
+	odd := &matrix{out: 384, rows: 384, as: backend.BF16} // not a multiple of the largest tiles
 	require.Equal(t, "unmask_linear_bf16_medium",
 		b.best(linearTiles[backend.BF16], 1<<20, odd).kernel.name)
 }

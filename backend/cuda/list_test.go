@@ -10,7 +10,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// TestLazy: kernel calls reach the driver when something is read, and only then.
+// TestLazy: kernel calls reach the driver only when a result is read.
 func TestLazy(t *testing.T) {
 	b, l := open(t)
 	x := b.New(4, 100)
@@ -27,7 +27,7 @@ func TestLazy(t *testing.T) {
 		[]int{l.Calls("cuLaunchKernel"), l.Calls("cuMemcpyHtoDAsync_v2"), l.Calls("cuStreamSynchronize")})
 }
 
-// TestArguments: a slice may change once a call has it, and is copied once as long as it does not.
+// TestArguments: a slice may change after a call has it, and is copied once while it does not.
 func TestArguments(t *testing.T) {
 	b, _ := openAny(t)
 	b.mu.Lock()
@@ -57,8 +57,8 @@ func TestArguments(t *testing.T) {
 	require.Equal(t, []float64{3*argBytes/8 - 1}, last)
 }
 
-// TestFlushed: lists that were sent and not waited for keep their arguments while the next are
-// made. Only when all banks are on their way is there a wait.
+// TestFlushed: lists that were sent but not waited for keep their arguments while the next are
+// made. Only if all banks are in use does the host wait.
 func TestFlushed(t *testing.T) {
 	b, l := open(t)
 	const lists = 3 * banks
@@ -83,7 +83,7 @@ func TestFlushed(t *testing.T) {
 	}
 }
 
-// TestLarge: what is too large for the list goes past it, in order.
+// TestLarge: large copies do not go through the list, and stay in order.
 func TestLarge(t *testing.T) {
 	b, _ := openAny(t)
 	v := make([]float32, direct)
@@ -98,8 +98,8 @@ func TestLarge(t *testing.T) {
 	require.Equal(t, v, got)
 }
 
-// TestStaging: a large slice may change as soon as a call has it, however many are on their way; a
-// wait comes only when all of the pinned memory is.
+// TestStaging: a large slice may change after a call has it, however many are being copied; the
+// host waits only if all pinned memory is in use.
 func TestStaging(t *testing.T) {
 	b, l := openAny(t)
 	const n = stagingBytes / 4
@@ -134,7 +134,7 @@ func TestStaging(t *testing.T) {
 	}
 }
 
-// TestResults: more results than the pinned memory holds are delivered in turns.
+// TestResults: results larger than the pinned memory are delivered in parts.
 func TestResults(t *testing.T) {
 	b, _ := openAny(t)
 	x := b.New(1000)
@@ -152,7 +152,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestGoroutines: calls from several goroutines take turns, on whichever threads they run.
+// TestGoroutines: calls of several goroutines take turns, on any thread.
 func TestGoroutines(t *testing.T) {
 	b, _ := openAny(t)
 	var all sync.WaitGroup

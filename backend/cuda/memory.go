@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	align     = 256       // of every allocation
-	minChunk  = 64 << 20  // bytes that are taken from the driver at a time
-	chunkUnit = 2 << 20   // the driver's pages
-	argBytes  = 1 << 20   // of a part of the arguments
-	outBytes  = 4 << 20   // of the results
-	direct    = 256 << 10 // from this size on, copies from and to the host do not go through the list
+	align     = 256       // of every allocation, in bytes
+	minChunk  = 64 << 20  // bytes requested from the driver at a time
+	chunkUnit = 2 << 20   // size of the driver's pages
+	argBytes  = 1 << 20   // size of a part of the arguments
+	outBytes  = 4 << 20   // size of the results
+	direct    = 256 << 10 // bytes from which copies from and to the host do not go through the list
 )
 
 // span is a part of the device's memory.
@@ -29,17 +29,16 @@ type span struct {
 }
 
 // arena hands out memory that it takes from the driver in large chunks. All work is on one stream,
-// so what was freed can be handed out at once: whatever uses it next runs after whatever used it
-// last.
+// so freed memory can be handed out at once: its next user runs after its last user.
 type arena struct {
 	v      *device
 	chunks []span
-	free   []span // by address, none beside another of its chunk
+	free   []span // by address; neighbours in a chunk are joined
 	live   map[devicePtr]int
-	settle func() // ends all work that may use what was freed
-	exact  bool   // every allocation is a chunk: what reaches beyond it is found by the tests' driver
+	settle func() // ends all work that may use freed memory
+	exact  bool   // every allocation is a chunk, so the tests' driver finds accesses beyond it
 
-	mu   sync.Mutex // of gone, which cleanups append to
+	mu   sync.Mutex // guards gone, which cleanups append to
 	gone []devicePtr
 }
 
@@ -92,7 +91,7 @@ func (a *arena) take(bytes int) (devicePtr, bool) {
 	return p, true
 }
 
-// release makes memory free again, joined with its neighbours.
+// release frees memory and joins it with its neighbours.
 func (a *arena) release(p devicePtr) {
 	bytes, ok := a.live[p]
 	if !ok {
@@ -108,7 +107,7 @@ func (a *arena) release(p devicePtr) {
 	}
 }
 
-// join makes one of free span i and the next where they touch within a chunk.
+// join makes one span of free spans i and i+1 if they touch within a chunk.
 func (a *arena) join(i int) {
 	if i+1 >= len(a.free) {
 		return
@@ -122,7 +121,7 @@ func (a *arena) join(i int) {
 	a.free = slices.Delete(a.free, i+1, i+2)
 }
 
-// collect releases what cleanups have left.
+// collect releases the memory that cleanups have freed.
 func (a *arena) collect() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,16 +134,16 @@ func (a *arena) collect() {
 // collectGarbage runs the collector and waits for the cleanups of what it found.
 func collectGarbage() {
 	done := make(chan struct{})
-	last := new([64]byte) // garbage from here on
+	last := new([64]byte) // collected in the next run
 	runtime.AddCleanup(last, func(done chan struct{}) { close(done) }, done)
 	runtime.GC()
 	select {
 	case <-done:
-	case <-time.After(time.Second): // cleanups of others are slow
+	case <-time.After(time.Second): // other cleanups are slow
 	}
 }
 
-// leave is called by a cleanup, on another goroutine.
+// leave frees memory later. Cleanups call it, on another goroutine.
 func (a *arena) leave(p devicePtr) {
 	a.mu.Lock()
 	a.gone = append(a.gone, p)
@@ -173,7 +172,7 @@ func (a *arena) grow(bytes int) error {
 	return nil
 }
 
-// shrink gives chunks of which nothing is used back to the driver.
+// shrink returns unused chunks to the driver.
 func (a *arena) shrink() {
 	a.chunks = slices.DeleteFunc(a.chunks, func(c span) bool {
 		i := slices.Index(a.free, c)
@@ -201,7 +200,7 @@ func (v *device) memAlloc(bytes int) (devicePtr, error) {
 
 func (v *device) memFree(p devicePtr) error { return v.call(cuMemFree, uintptr(p)) }
 
-// memory returns how much of the device's is free.
+// memory returns the bytes of the device's memory: free, and in all.
 func (v *device) memory() (free, total int, err error) {
 	err = v.call(cuMemGetInfo, uintptr(unsafe.Pointer(&v.out.a)), uintptr(unsafe.Pointer(&v.out.b)))
 	return int(v.out.a), int(v.out.b), err
@@ -214,7 +213,7 @@ func isOutOfMemory(err error) bool {
 	return ok && e.Code == outOfMemory
 }
 
-// must panics with a driver's error.
+// must panics if a driver's call failed.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -230,20 +229,20 @@ func (b *Backend) allocate(bytes int) devicePtr {
 	return p
 }
 
-// owned returns memory of unknown content that lives as long as its owner. The caller holds b.mu.
+// owned returns memory of unknown content that is freed after its owner. The caller holds b.mu.
 func owned[T any](b *Backend, owner *T, bytes int) devicePtr {
 	p := b.allocate(bytes)
 	runtime.AddCleanup(owner, b.arena.leave, p)
 	return p
 }
 
-// memory is device memory that grows to the largest size asked for.
+// memory is device memory that grows to the largest requested size.
 type memory struct {
 	at    devicePtr
 	bytes int
 }
 
-// scratch returns m with at least `bytes` bytes, of unknown content. The caller holds b.mu.
+// scratch returns m's memory, at least `bytes` bytes of unknown content. The caller holds b.mu.
 func (b *Backend) scratch(m *memory, bytes int) devicePtr {
 	if m.bytes < bytes {
 		if m.at != 0 {
@@ -255,7 +254,7 @@ func (b *Backend) scratch(m *memory, bytes int) devicePtr {
 	return m.at
 }
 
-// pinned is host memory that the device copies from and to on its own.
+// pinned is host memory that the device can access directly.
 type pinned []byte
 
 func (v *device) pin(bytes int) (pinned, error) {
@@ -269,7 +268,7 @@ func (v *device) unpin(p pinned) error {
 	return v.call(cuMemFreeHost, uintptr(unsafe.Pointer(unsafe.SliceData(p))))
 }
 
-// has says whether p is the device's memory.
+// has reports whether p is memory of the arena.
 func (a *arena) has(p devicePtr) bool {
 	return slices.ContainsFunc(a.chunks,
 		func(c span) bool { return p >= c.at && p < c.at+devicePtr(c.bytes) })

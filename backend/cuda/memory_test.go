@@ -25,8 +25,7 @@ func TestOutOfMemory(t *testing.T) {
 	b.New(1<<20, 150)
 }
 
-// TestCollected: memory of tensors that nothing refers to is used again before the device runs out
-// of it.
+// TestCollected: memory of unreferenced tensors is reused before the device runs out of memory.
 func TestCollected(t *testing.T) {
 	l := fakecuda.Open(t)
 	b, err := New(Options{Library: l.Path})
@@ -40,13 +39,13 @@ func TestCollected(t *testing.T) {
 	require.LessOrEqual(t, l.Live()["bytes"], 1<<30)
 }
 
-// TestSettled: memory goes back to the driver only when the list is done with it, also where it
-// runs out in the middle of a call.
+// TestSettled: memory is returned to the driver only after the list has run, even if memory runs
+// out in the middle of a call.
 func TestSettled(t *testing.T) {
 	b, l := open(t)
 	kept := b.New(100)
 	b.Write(kept, 0, []float32{-1, 2, -3})
-	b.New(1 << 20) // its zeros are yet to be written
+	b.New(1 << 20) // the zeros are not written yet
 	l.Set(t, "memory", l.Live()["bytes"]+3<<20)
 	b.mu.Lock()
 	c := b.begin(activateTwice, grid{x: 1}, 128, 0).tensor(kept)
@@ -61,7 +60,8 @@ func TestSettled(t *testing.T) {
 	require.Equal(t, []float32{0, 2, 0}, read(b, kept)[:3])
 }
 
-// TestMemoryFree counts what the arena has free as free, and what it is about to have.
+// TestMemoryFree: free memory of the arena counts as free, and so does that of unreferenced
+// tensors.
 func TestMemoryFree(t *testing.T) {
 	l := fakecuda.Open(t)
 	b, err := New(Options{Library: l.Path})
@@ -92,7 +92,7 @@ func TestScratch(t *testing.T) {
 	require.Equal(t, calls+1, l.Calls("cuMemAlloc_v2"))
 }
 
-// TestArena: spans do not overlap, and all memory joins again once all is released.
+// TestArena: spans do not overlap, and all memory is one span again after everything is released.
 func TestArena(t *testing.T) {
 	l := fakecuda.Open(t)
 	b, err := New(Options{Library: l.Path})

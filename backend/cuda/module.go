@@ -14,8 +14,8 @@ import (
 	"unsafe"
 )
 
-// The kernels, compiled by kernels/build.sh: as PTX, which the driver compiles for its GPU, and as
-// the machine code of Hopper GPUs, which needs no compiler. Both are compressed by gzip.
+// The kernels, compiled by kernels/build.sh and compressed by gzip: as PTX, which the driver
+// compiles for its GPU, and as machine code for Hopper GPUs, which needs no compiler.
 var (
 	//go:embed kernels/unmask.ptx.gz
 	ptx []byte
@@ -23,8 +23,7 @@ var (
 	hopper []byte
 )
 
-// kernelImages are the kernels in the forms that a driver may take. A form that is nil is not
-// tried.
+// kernelImages are the forms of the kernels that are tried; nil forms are not.
 type kernelImages struct {
 	ptx    []byte // for any GPU from compute capability 8.0 on
 	hopper []byte // machine code for compute capability 9.0
@@ -33,10 +32,10 @@ type kernelImages struct {
 // embedded are the kernels of this build.
 var embedded = kernelImages{ptx: ptx, hopper: hopper}
 
-// patience is how long loading may take before Options.Notice hears of it.
+// patience is the time after which a slow load is reported to Options.Notice.
 var patience = time.Second
 
-// Codes of loading for which there is advice (enum CUresult).
+// Codes of failed loads for which errors give advice (enum CUresult).
 const (
 	noJITCompiler         = 221
 	unsupportedPTXVersion = 222
@@ -49,8 +48,9 @@ var loadingAdvice = map[int]string{
 	unsupportedPTXVersion: "the driver is too old, want 520 (CUDA 11.8) or later",
 }
 
-// load loads the kernels and finds all that are registered. Machine code for this GPU is tried
-// first; where the driver does not take it, the driver compiles the PTX or has it in its cache.
+// load loads the kernels and looks up all that are registered. It tries machine code for this GPU
+// first. If the driver does not accept that, it compiles the PTX, or finds it compiled in its
+// cache.
 func (v *device) load(m kernelImages, notice func(string)) error {
 	var refused error
 	if m.hopper != nil && v.Major == 9 && v.Minor == 0 {
@@ -75,7 +75,7 @@ func (v *device) load(m kernelImages, notice func(string)) error {
 	return v.findKernels()
 }
 
-// loadImage loads PTX or machine code, compressed by gzip. what names it in errors.
+// loadImage loads gzipped PTX or machine code. what names it in errors.
 func (v *device) loadImage(compressed []byte, what string) error {
 	const errorLog, errorLogBytes = 5, 6 // CU_JIT_ERROR_LOG_BUFFER and its size
 	image, err := unpack(compressed)
@@ -101,7 +101,7 @@ func (v *device) loadImage(compressed []byte, what string) error {
 	return err
 }
 
-// unpack decompresses an image and ends it with the zero that PTX needs.
+// unpack decompresses an image and appends the zero byte that PTX needs.
 func unpack(compressed []byte) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
@@ -116,7 +116,7 @@ func unpack(compressed []byte) ([]byte, error) {
 	return image.Bytes(), nil
 }
 
-// findKernels finds all registered kernels in the module.
+// findKernels looks up all registered kernels in the module.
 func (v *device) findKernels() error {
 	r := v.out
 	v.entries, v.shared = make([]uintptr, len(kernels)), make([]uint32, len(kernels))
@@ -133,7 +133,7 @@ func (v *device) findKernels() error {
 	return nil
 }
 
-// broken reports whether an error code leaves the process's use of the GPU at an end: the primary
+// broken reports whether after this error code the process cannot use the GPU any more: the primary
 // context stays broken until the process ends, so a new Backend fails too (CUDA Driver API, enum
 // cudaError_enum).
 func broken(code int) bool {
@@ -145,5 +145,5 @@ func broken(code int) bool {
 	return false
 }
 
-// brokenAdvice is what errors say after such a code.
+// brokenAdvice is added to errors with such a code.
 const brokenAdvice = "; this process cannot use the GPU any more, a new one can"

@@ -14,7 +14,7 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// packedImage compresses an image as those that are embedded.
+// packedImage compresses an image like the embedded ones.
 func packedImage(image string) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
@@ -48,8 +48,9 @@ func TestWrongPTX(t *testing.T) {
 	}
 }
 
-// TestImages: a Hopper GPU gets machine code, any other PTX, and so does one whose driver does not
-// take the machine code. Both have every kernel, with the parameters of its source.
+// TestImages: a Hopper GPU gets machine code, any other GPU gets PTX, and so does a Hopper GPU
+// whose driver does not accept the machine code. Both have every kernel, with its source's
+// parameters.
 func TestImages(t *testing.T) {
 	l := fakecuda.Open(t)
 	for name, c := range map[string]struct {
@@ -81,7 +82,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestNoImage: where neither form loads, the error names both and says what helps.
+// TestNoImage: if neither form loads, the error names both and gives advice.
 func TestNoImage(t *testing.T) {
 	l := fakecuda.Open(t)
 	for code, want := range map[int]string{
@@ -102,7 +103,7 @@ func TestNoImage(t *testing.T) {
 	}
 }
 
-// TestNotice: loading that takes long is told of, once, and other loading is not.
+// TestNotice: a slow load is reported once, a fast one is not.
 func TestNotice(t *testing.T) {
 	before := patience
 	t.Cleanup(func() { patience = before })
@@ -127,8 +128,8 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-// TestMostThreads: a block has no more threads than its kernel was compiled for, nor than have
-// registers.
+// TestMostThreads: a block never has more threads than its kernel was compiled for, or than there
+// are registers for.
 func TestMostThreads(t *testing.T) {
 	b, _ := open(t)
 	x := b.New(64)
@@ -146,7 +147,7 @@ func TestMostThreads(t *testing.T) {
 			require.EqualError(t, err, want)
 		}
 	}
-	b.mu.Lock() // 66 registers a thread, and no bound
+	b.mu.Lock() // 66 registers per thread, and no limit
 	b.begin(headStatsKernel, grid{x: 1}, maxThreads, 0)
 	for range 17 {
 		b.call.long(0)

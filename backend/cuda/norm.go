@@ -16,7 +16,7 @@ var (
 	groupNormKernel   = register("unmask_group_norm")
 )
 
-// chunkPixels is how many pixels' sums a block of unmask_channel_sums writes.
+// chunkPixels is the number of pixels whose sums a block of unmask_channel_sums writes.
 const chunkPixels = 64
 
 // LayerNorm computes dst = (x-mean)/sqrt(var+eps)*scale+shift by rows. dst may be x.
@@ -27,7 +27,7 @@ func (b *Backend) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	const threads = 128 // few, so that few rows are spread over many multiprocessors
+	const threads = 128 // few, so that few rows use many multiprocessors
 	b.begin(layerNormKernel, grid{x: ceilDiv(rows, threads/32)}, threads, 0).
 		tensor(x).tensor(n.Scale).tensor(n.Shift).int(rows).int(backend.Width(x)).float(n.Eps).
 		result(dst, rows, true).end()
@@ -36,8 +36,8 @@ func (b *Backend) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	runtime.KeepAlive(n)
 }
 
-// GroupNorm writes, for each image and channel, the scale and shift that normalise x
-// [batch, pixels, channels] over the pixels and channels of a group.
+// GroupNorm writes the scale and shift [batch, channels] that normalise x [batch, pixels, channels]
+// over the pixels and channels of a group.
 func (b *Backend) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int,
 	n backend.Norm) {
 	backend.CheckGroupNorm(scale, shift, x, batch, pixels, channels, groups, n)

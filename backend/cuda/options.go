@@ -1,57 +1,59 @@
-// Package cuda is the backend for NVIDIA GPUs from compute capability 8.0 on, over the driver's
-// library alone, which is opened at run time: neither cgo nor a toolkit is needed to build or run.
+// Package cuda is the backend for NVIDIA GPUs of compute capability 8.0 or more. It only needs the
+// driver's library, which it opens at run time: neither cgo nor a toolkit is needed to build or
+// run.
 //
-// A kernel call does not launch anything. It appends to a list, which goes to the device when a
-// result is read: as a CUDA graph when the same list went before (see ARCHITECTURE.md).
+// A kernel call does not launch anything. It appends to a list, which is sent to the device when a
+// result is read, as a CUDA graph if the same list was sent before (see ARCHITECTURE.md).
 //
-// It is part of builds for Linux on amd64 and arm64 without the tag nocuda. In others New says so.
+// Builds for Linux on amd64 and arm64 contain it unless they have the tag nocuda. In others, New
+// returns an error.
 package cuda
 
 // Options choose a GPU.
 type Options struct {
-	Device  int    // counted as the driver does
-	Library string // the driver's; empty: that of LibraryVariable, or libcuda.so.1
+	Device  int    // the driver's number of the GPU
+	Library string // path of the driver's library; empty: LibraryVariable's, or libcuda.so.1
 
-	// CuBLASLt names NVIDIA's library of matrix products, cuBLAS 12 or 13, which then computes
-	// products of Linear in bfloat16 whose result is not rounded for another product; all else runs on
-	// the kernels of this package. Empty means CuBLASLtVariable, and where that is empty or "none" the
-	// library is not used.
+	// CuBLASLt is the path of NVIDIA's library of matrix products, cuBLAS 12 or 13. It then
+	// computes products of Linear in bfloat16 whose result is not rounded for another product; this
+	// package's kernels compute everything else. Empty means CuBLASLtVariable; if that is empty or
+	// "none", the library is not used.
 	//
-	// The kernels of this package give a row the same bits in any batch. The library is asked for one
-	// algorithm a matrix, which does not split the depth, and computes that matrix for all numbers of
-	// rows or none. NVIDIA does not promise that the bits are the same then.
+	// This package's kernels give a row the same bits in any batch. The library is asked for one
+	// algorithm per matrix that does not split the depth, and it computes either all numbers of
+	// rows of that matrix or none. Even so, NVIDIA does not promise equal bits.
 	CuBLASLt string
 
-	// Notice, unless nil, gets a line worth showing where loading the kernels takes more than a
-	// second, since the driver compiles them for a GPU that this package has no machine code for. It
+	// Notice, if not nil, is called with a line for the user if loading the kernels takes more than
+	// a second, because the driver compiles them for a GPU without machine code in this package. It
 	// is called on another goroutine.
 	Notice func(line string)
 
-	// Trace names a file that gets a table of all kernels' times, and what shares of the GPU's
-	// measured ceilings they come to. Empty means TraceVariable. Steps take much longer then: each
-	// list is waited for, and none is a graph.
+	// Trace is a file for a table of all kernels' times and their shares of the GPU's measured
+	// ceilings. Empty means TraceVariable. Steps are much slower then: each list is waited for, and
+	// none becomes a graph.
 	Trace string
 
 	exact           bool // see arena
-	multiprocessors int  // that the choice of kernels reckons with, in tests; 0 for the GPU's own
+	multiprocessors int  // for choosing kernels in tests; 0 for the GPU's own
 }
 
-// LibraryVariable is an environment variable that names another driver library than libcuda.so.1.
+// LibraryVariable is an environment variable with the path of the driver's library.
 const LibraryVariable = "UNMASK_CUDA_LIBRARY"
 
-// Info is what the driver says of a GPU.
+// Info describes a GPU.
 type Info struct {
 	Index           int
 	Model           string // such as NVIDIA H200
 	Major, Minor    int    // compute capability
 	Multiprocessors int
-	SharedMemory    int // bytes a block can have
-	Cache           int // bytes, L2
+	SharedMemory    int // bytes, the most that a block can have
+	Cache           int // bytes of L2 cache
 	Memory          int // bytes
 }
 
-// TraceVariable is an environment variable that takes the place of an empty Options.Trace.
+// TraceVariable is an environment variable that is used if Options.Trace is empty.
 const TraceVariable = "UNMASK_CUDA_TRACE"
 
-// CuBLASLtVariable is an environment variable that takes the place of an empty Options.CuBLASLt.
+// CuBLASLtVariable is an environment variable that is used if Options.CuBLASLt is empty.
 const CuBLASLtVariable = "UNMASK_CUBLASLT_LIBRARY"

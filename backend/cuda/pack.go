@@ -11,25 +11,25 @@ import (
 	"unmask/internal/bfloat16"
 )
 
-// matrix is a weight matrix in the device's memory: [out, in] row by row, with zeros up to whole
+// matrix is a weight matrix [out, in] in device memory, row by row, padded with zeros to whole
 // tiles.
 type matrix struct {
 	out, in int
 	as      backend.Precision
-	rows    int // out, up to whole tiles
+	rows    int // out, rounded up to whole tiles
 	stride  int // bytes from row to row, a multiple of depthPad
 	data    devicePtr
-	scale   devicePtr // Int8: [rows] float32, of the channels
+	scale   devicePtr // Int8: [rows] float32, one for each channel
 }
 
 const (
 	rowPad = 128 // rows of activations in the largest tile
-	// rows of weights in the widest tile; matrices of up to half as many are for narrower ones
+	// rows of weights in the widest tile; matrices of at most half as many rows use narrower ones
 	columnPad = 256
-	depthPad  = 128 // bytes, of the longest step along the depth
+	depthPad  = 128 // bytes of the longest step along the depth
 )
 
-// paddedRows returns how many rows a matrix of out rows has in the device's memory.
+// paddedRows returns the rows in device memory of a matrix of out rows.
 func paddedRows(out int) int {
 	if out <= columnPad/2 {
 		return columnPad / 2
@@ -41,7 +41,7 @@ func (m *matrix) Out() int                     { return m.out }
 func (m *matrix) In() int                      { return m.in }
 func (m *matrix) Precision() backend.Precision { return m.as }
 
-// Bytes returns the device memory that it takes.
+// Bytes returns the matrix's device memory in bytes.
 func (m *matrix) Bytes() int {
 	n := m.rows * m.stride
 	if m.as == backend.Int8 {
@@ -53,16 +53,16 @@ func (m *matrix) Bytes() int {
 var numberBytes = [...]int{backend.F32: 4, backend.BF16: 2, backend.Int8: 1}
 
 const (
-	packBytes = 4 << 20 // of rows that are in the host's memory at a time
-	// the depth from which sums of int8 products could leave int32
+	packBytes = 4 << 20 // of rows that are in host memory at a time
+	// depth from which sums of int8 products could overflow int32
 	maxInt8 = math.MaxInt32 / (127 * 127)
 )
 
-// Unpacks implements backend.Unpacker: weights of block formats become bfloat16, as there is no
-// kernel for them.
+// Unpacks implements backend.Unpacker: weights of block formats become bfloat16, because there are
+// no kernels for them.
 func (b *Backend) Unpacks() backend.Precision { return backend.BF16 }
 
-// Pack brings a weight matrix to the device, a few rows at a time, asked for on all processors.
+// Pack copies a weight matrix to the device, a few rows at a time; all processors make the rows.
 func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {
 	if out < 1 || in < 1 || int(as) >= len(numberBytes) || as == backend.Int8 && in > maxInt8 {
 		panic(fmt.Sprintf("Pack: [%d, %d] weights as %d", out, in, as))
@@ -99,11 +99,11 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	if as == backend.Int8 {
 		b.store(m.scale, bytesOf(scales))
 	}
-	b.flush() // nothing of it waits in Go's memory
+	b.flush() // so that no row waits in host memory
 	return m
 }
 
-// round writes a row as the device has it, and returns its scale.
+// round writes a row in the device's format and returns its scale.
 func (m *matrix) round(to []byte, x []float32) (scale float32) {
 	switch m.as {
 	case backend.F32:

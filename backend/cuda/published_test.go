@@ -16,11 +16,12 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// hopperMultiprocessors is how many multiprocessors an H100 or H200 has.
+// hopperMultiprocessors is the number of multiprocessors of an H100 or H200.
 const hopperMultiprocessors = 132
 
-// publishedRows and publishedShapes [in, out] are products of SDTT small, the last its output head.
-// On an emulated GPU smaller ones stand for them: as odd, with more than one tile each way.
+// publishedShapes returns numbers of rows, and shapes [in, out] of products of SDTT small; the last
+// is its output head. An emulated GPU gets smaller shapes: as odd, and with several tiles in each
+// direction.
 func publishedShapes() (rows []int, shapes [][2]int) {
 	if fakecuda.OnGPU() {
 		return []int{1, 7, 129, 1024, 16384}, [][2]int{{768, 2304}, {3072, 768}, {768, 50258}}
@@ -28,8 +29,8 @@ func publishedShapes() (rows []int, shapes [][2]int) {
 	return []int{1, 7, 131}, [][2]int{{40, 290}, {70, 513}}
 }
 
-// TestPublishedTiles: at published sizes all tiles give the same bits, a row alone those that it
-// has among all, and sampled numbers are those of the reference device.
+// TestPublishedTiles: at published sizes all tiles give the same bits, a row has the same bits
+// alone and among others, and a sample of numbers equals the reference device's.
 func TestPublishedTiles(t *testing.T) {
 	all := linearTiles
 	t.Cleanup(func() { linearTiles = all })
@@ -37,7 +38,7 @@ func TestPublishedTiles(t *testing.T) {
 	most := slices.Max(counts)
 	for _, s := range shapes {
 		in, out := s[0], s[1]
-		if out > 10000 { // its logits are not written out: see TestPublishedHeads
+		if out > 10000 { // too many logits to write out: see TestPublishedHeads
 			continue
 		}
 		x, w := normal(1, most*in), normal(2, out*in)
@@ -45,7 +46,7 @@ func TestPublishedTiles(t *testing.T) {
 			b, _ := openAny(t)
 			m := packed(b, w, out, in, as)
 			dx := put(b, x, most, in)
-			var first []float32 // of the most rows
+			var first []float32 // of the largest number of rows
 			for _, rows := range slices.Backward(counts) {
 				for i := range all[as] {
 					if m.(*matrix).rows%all[as][i].columns != 0 {
@@ -76,7 +77,7 @@ func TestPublishedTiles(t *testing.T) {
 	}
 }
 
-// TestPublishedHeads: the same of the output head's reductions and draws.
+// TestPublishedHeads is TestPublishedTiles for the output head's reductions and draws.
 func TestPublishedHeads(t *testing.T) {
 	all := headTiles
 	t.Cleanup(func() { headTiles = all })
@@ -133,7 +134,7 @@ func TestPublishedHeads(t *testing.T) {
 	}
 }
 
-// Kernels that are chosen for a GPU of few multiprocessors and for one of many give the same bits.
+// Kernels chosen for a GPU of few multiprocessors and for one of many give the same bits.
 func TestAnyMultiprocessors(t *testing.T) {
 	const rows, in, out, length = 131, 64, 320, 131
 	x, w := normal(1, rows*in), normal(2, out*in)
@@ -170,8 +171,8 @@ func TestAnyMultiprocessors(t *testing.T) {
 	require.Equal(t, fewSums, manySums)
 }
 
-// TestGraphBits: a list sent command by command, captured and as a graph gives the bits of one that
-// is never a graph, with other arguments each time.
+// TestGraphBits: a list that is sent command by command, captured, and sent as a graph gives the
+// bits of a list that never becomes a graph, with new arguments each time.
 func TestGraphBits(t *testing.T) {
 	l, plainly := newLayer(t), newLayer(t)
 	plainly.b.graphs.never = true
@@ -196,7 +197,8 @@ func TestGraphBits(t *testing.T) {
 	require.Equal(t, results[1], results[0])
 }
 
-// TestPublishedChoices: which tiles a GPU of 132 multiprocessors gets at the published sizes.
+// TestPublishedChoices: these tiles are chosen at the published sizes on a GPU of 132
+// multiprocessors.
 func TestPublishedChoices(t *testing.T) {
 	b := &Backend{device: &device{}}
 	b.Multiprocessors = hopperMultiprocessors

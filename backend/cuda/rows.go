@@ -20,9 +20,9 @@ var (
 )
 
 const (
-	rowThreads = 256             // of a block whose warps have a row each
-	rowWarps   = rowThreads / 32 // rows that it has at a time
-	maxSpread  = 256             // blocks that share a segment, at most
+	rowThreads = 256             // of a block in which each warp computes a row
+	rowWarps   = rowThreads / 32 // rows of a block at a time
+	maxSpread  = 256             // most blocks that share a segment
 )
 
 func ceilDiv(n, by int) int { return (n + by - 1) / by }
@@ -104,7 +104,8 @@ func (b *Backend) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
 	runtime.KeepAlive(gate)
 }
 
-// spread returns the grid of kernels whose block (i, j) has rows j*rowWarps and after of segment i.
+// spread returns the grid of kernels whose block (i, j) computes the rows from j*rowWarps on of
+// segment i.
 func spread(segs []backend.Segment) grid {
 	longest := 1
 	for _, s := range segs {

@@ -4,12 +4,12 @@ package cuda
 
 import "unsafe"
 
-// stagingBytes is the size of each of the pieces in which large slices go to the device.
+// stagingBytes is the size of each piece in which large slices are copied to the device.
 const stagingBytes = 4 << 20
 
-// staging is pinned memory through which the host's large slices go to the device, one piece while
-// the next is copied to the other. The driver may read memory that is not pinned as late as it
-// likes, pinned memory it has read when the event after the copy has come.
+// staging is pinned memory through which large host slices are copied to the device: while one
+// piece is copied, the other is filled. The driver may read other memory at any later time, but has
+// read pinned memory when the event after the copy has come.
 type staging struct {
 	pieces [2]stagingPiece
 	next   int
@@ -17,11 +17,11 @@ type staging struct {
 
 type stagingPiece struct {
 	memory pinned
-	read   uintptr // a CUevent: the device has read it
-	busy   bool    // it may not have come
+	read   uintptr // a CUevent that comes when the device has read it
+	busy   bool    // the event may not have come yet
 }
 
-// open makes the events. The memory is taken when it is first needed.
+// open creates the events. The memory is allocated when it is first needed.
 func (s *staging) open(v *device) (err error) {
 	for i := range s.pieces {
 		if s.pieces[i].read, err = v.newEvent(disableTiming); err != nil {
@@ -31,8 +31,8 @@ func (s *staging) open(v *device) (err error) {
 	return nil
 }
 
-// send enqueues copies of src to device memory. src may change once it returns. The context is
-// current.
+// send enqueues copies of src to device memory. src may change after it returns. The context must
+// be current.
 func (s *staging) send(v *device, p devicePtr, src []byte) error {
 	for len(src) > 0 {
 		k := &s.pieces[s.next]
@@ -64,14 +64,14 @@ func (s *staging) send(v *device, p devicePtr, src []byte) error {
 	return nil
 }
 
-// done says that the device has been waited for.
+// done records that the host has waited for the device.
 func (s *staging) done() {
 	for i := range s.pieces {
 		s.pieces[i].busy = false
 	}
 }
 
-// close gives the memory and the events back and passes on each error.
+// close frees the memory and the events and passes on each error.
 func (s *staging) close(v *device, note func(error)) {
 	for _, k := range s.pieces {
 		if k.memory != nil {
@@ -83,10 +83,10 @@ func (s *staging) close(v *device, note func(error)) {
 	}
 }
 
-// disableTiming is for events that are only waited for.
+// disableTiming creates events that are only waited for (CU_EVENT_DISABLE_TIMING).
 const disableTiming = 2
 
-// newEvent makes a CUevent.
+// newEvent creates a CUevent.
 func (v *device) newEvent(flags uintptr) (uintptr, error) {
 	if err := v.call(cuEventCreate, uintptr(unsafe.Pointer(&v.out.a)), flags); err != nil {
 		return 0, err

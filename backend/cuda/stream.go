@@ -11,7 +11,7 @@ import (
 	"unmask/backend"
 )
 
-// devicePtr is an address in the device's memory, 0 for none.
+// devicePtr is an address in device memory, 0 for none.
 type devicePtr uintptr
 
 // kernel is an extern "C" __global__ function of the embedded PTX.
@@ -20,38 +20,39 @@ type kernel struct {
 	index int
 }
 
-// kernels are all that are registered, by index.
+// kernels are all registered kernels, by index.
 var kernels []*kernel
 
-// register names a kernel, at package level. New fails where the PTX has none of that name.
+// register adds a kernel. It is called at package level. New fails if the kernels' image has none
+// of that name.
 func register(name string) *kernel {
 	k := &kernel{name, len(kernels)}
 	kernels = append(kernels, k)
 	return k
 }
 
-// grid is how many blocks a launch has; y and z may be left 0 for 1.
+// grid is the number of blocks of a launch; y and z may be 0 for 1.
 type grid struct{ x, y, z int }
 
-// external is work of a library on the stream, such as a product of cuBLASLt. It must be capturable
-// in a graph, and do the same whenever its parameters are the same.
+// external is a library's work on the stream, such as a product of cuBLASLt. It must be allowed in
+// graphs, and do the same whenever its parameters are the same.
 type external interface {
-	// enqueue does the work on a stream (a CUstream); params are those of the call, in order.
+	// enqueue does the work on a stream (a CUstream); params are the call's parameters, in order.
 	enqueue(stream uintptr, params []uint64) error
 }
 
-// operation says what a command does.
+// operation is the kind of a command.
 type operation uint8
 
 const (
 	launch     operation = iota // a kernel
 	copyWithin                  // params: to, from, bytes
 	copyBack                    // params: to (pinned), from, bytes
-	fill                        // params: to, bytes; zeros
+	fill                        // params: to, bytes; writes zeros
 	library                     // an external's
 )
 
-// command is one entry of the list. It holds no Go pointers but the external's.
+// command is one entry of the list. Its only Go pointer is the external.
 type command struct {
 	op            operation
 	kernel        int32
@@ -62,12 +63,12 @@ type command struct {
 	work          external
 }
 
-// list is the commands since the last flush. Kernel calls only append to it; flush hands it to
-// the driver as a whole, as a graph where it was seen before.
+// list is the commands since the last flush. Kernel calls only append to it; flush sends it to the
+// driver as a whole, as a graph if it was sent before.
 type list struct {
 	commands []command
 	params   []uint64
-	flushes  int // lists before this one
+	flushes  int // number of lists before this one
 }
 
 // reset empties the list, except for the parameters of a call that is being described.
@@ -77,13 +78,13 @@ func (l *list) reset() {
 		end = l.commands[n-1].first + l.commands[n-1].params
 	}
 	l.params = l.params[:copy(l.params, l.params[end:])]
-	clear(l.commands) // lets externals go
+	clear(l.commands) // drops references to externals
 	l.commands = l.commands[:0]
 	l.flushes++
 }
 
-// call is the command that is being described; its methods append parameters, in the order of the
-// kernel's. Pointers to tensors, slices and lists become device addresses.
+// call is the command that is being described; its methods append parameters in the kernel's order.
+// Pointers to tensors, slices and lists become device addresses.
 type call struct {
 	b *Backend
 	command
@@ -100,10 +101,10 @@ func (b *Backend) begin(k *kernel, g grid, threads, shared int) *call {
 		threads: uint32(threads), shared: uint32(shared)})
 }
 
-// maxThreads is how many threads a block can have.
+// maxThreads is the largest number of threads of a block.
 const maxThreads = 1024
 
-// beginExternal starts work of a library.
+// beginExternal starts a command of a library.
 func (b *Backend) beginExternal(w external) *call { return b.start(command{op: library, work: w}) }
 
 func (b *Backend) start(c command) *call {
@@ -120,7 +121,7 @@ func (c *call) word(v uint64) *call {
 // tensor passes the address of t's values, 0 for nil.
 func (c *call) tensor(t *tensor.Dense) *call { return c.pointer(c.b.address(t)) }
 
-// pointer passes an address of the device's.
+// pointer passes an address in device memory.
 func (c *call) pointer(p devicePtr) *call {
 	c.b.copies.touch(p)
 	return c.word(uint64(p))
@@ -132,10 +133,10 @@ func (c *call) float(v float32) *call  { return c.word(uint64(math.Float32bits(v
 func (c *call) double(v float64) *call { return c.word(math.Float64bits(v)) }
 
 // ints copies a slice to the arguments and passes its address, 0 for an empty one. The slice may
-// change as soon as it returns.
+// change after it returns.
 func (c *call) ints(list []int32) *call { return c.pointer(upload(c.b, list)) }
 
-// segments passes the address of four int32 a segment: Seq, Row, Rows, Pos.
+// segments passes the address of the segments: four int32 each, Seq, Row, Rows and Pos.
 func (c *call) segments(segs []backend.Segment) *call {
 	b := c.b
 	b.segments = b.segments[:0]
@@ -156,10 +157,10 @@ func (c *call) end() {
 	}
 }
 
-// maxCommands is how many commands make a list that is worth sending before anything is read.
+// maxCommands is the length from which a list is sent before anything is read.
 const maxCommands = 1 << 13
 
-// address is where a tensor's values are. A tensor of another device is misuse.
+// address returns the address of a tensor's values. It panics for a tensor of another device.
 func (b *Backend) address(t *tensor.Dense) devicePtr {
 	if t == nil || t.MemSize() == 0 {
 		return 0
@@ -170,29 +171,29 @@ func (b *Backend) address(t *tensor.Dense) devicePtr {
 	return devicePtr(t.Uintptr())
 }
 
-// copy enqueues a copy within the device's memory.
+// copy enqueues a copy within device memory.
 func (b *Backend) copy(dst, src devicePtr, bytes int) {
 	if bytes > 0 {
 		b.start(command{op: copyWithin}).pointer(dst).pointer(src).long(int64(bytes)).end()
 	}
 }
 
-// zero enqueues the filling of memory with zeros.
+// zero enqueues filling device memory with zeros.
 func (b *Backend) zero(p devicePtr, bytes int) {
 	if bytes > 0 {
 		b.start(command{op: fill}).pointer(p).long(int64(bytes)).end()
 	}
 }
 
-// fetch enqueues a copy of device memory to dst, which has it after the next sync.
+// fetch enqueues a copy of device memory to dst. dst has the values after the next sync.
 func fetch[T any](b *Backend, dst []T, p devicePtr) {
 	if len(dst) > 0 {
 		b.fetch(bytesOf(dst), p)
 	}
 }
 
-// upload copies x into the arguments of the list and returns where the device will find it. What
-// was copied before and is unchanged is not copied again: layers share lists of rows.
+// upload copies x into the list's arguments and returns its device address. A slice that was copied
+// before and is unchanged is not copied again: layers share lists of rows.
 func upload[T any](b *Backend, x []T) devicePtr {
 	if len(x) == 0 {
 		return 0

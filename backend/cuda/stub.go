@@ -8,17 +8,17 @@ import (
 	"unmask/backend"
 )
 
-// Included says whether this build knows GPUs.
+// Included reports whether this build supports GPUs.
 const Included = false
 
 var errLeftOut = errors.New("cuda: this build has no GPU support: it is in builds for Linux on " +
 	"amd64 and arm64 without the tag nocuda")
 
-// Backend is a GPU; this build has none.
+// Backend is a GPU. In this build there is none.
 type Backend struct{ backend.Backend }
 
-// New returns an error: this build knows no GPU.
+// New returns an error: this build does not support GPUs.
 func New(Options) (*Backend, error) { return nil, errLeftOut }
 
-// Devices returns an error: this build knows no GPU.
+// Devices returns an error: this build does not support GPUs.
 func Devices() ([]Info, error) { return nil, errLeftOut }

@@ -10,9 +10,9 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// TestDevice runs the suite of all devices, on a GPU twice: with the kernels that it would choose
-// for such small shapes, and with those of a GPU of few multiprocessors, which are those of large
-// shapes. The emulated GPU has four.
+// TestDevice runs the suite of all devices. On a GPU it runs twice: with the kernels that the GPU
+// chooses for such small shapes, and with those that a GPU of few multiprocessors chooses, which
+// are those of large shapes. The emulated GPU has four.
 func TestDevice(t *testing.T) {
 	library := fakecuda.Driver(t)
 	backendtest.Run(t, func() backend.Backend { return openAs(t, library, 0) })

@@ -12,12 +12,12 @@ import (
 )
 
 // BenchmarkTiles times every tile at the shapes of SDTT small and its output head, with few rows
-// and many: what the costs in linear.go and head.go are guesses of. "chosen" is 1 for the tile that
-// would be chosen. Without a GPU it tries a shape.
+// and many. linear.go and head.go estimate these costs. "chosen" is 1 for the tile that is chosen.
+// Without a GPU it runs one shape.
 func BenchmarkTiles(b *testing.B) {
 	shapes, counts, outcomes := [][2]int{{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}},
 		[]int{16, 64, 256, 1024, 4096, 16384}, 50258
-	depth := 768 // of the head
+	depth := 768 // the head's
 	if !fakecuda.OnGPU() {
 		shapes, counts, outcomes = [][2]int{{64, 256}}, []int{16}, 200
 		depth = 64
@@ -69,7 +69,7 @@ func BenchmarkTiles(b *testing.B) {
 	}
 }
 
-// operandOf returns rows of x in the precision of m, in memory of their own.
+// operandOf returns rows of x in m's precision, in separate memory.
 func operandOf(b *Backend, x devicePtr, rows int, m *matrix) operand {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +77,7 @@ func operandOf(b *Backend, x devicePtr, rows int, m *matrix) operand {
 	return b.round(x, rows, m)
 }
 
-// size is what tells a tile from others of its precision.
+// size is the part of a tile's name that tells it from others of its precision.
 func size(t *tile) string { return t.kernel.name[strings.LastIndex(t.kernel.name, "_")+1:] }
 
 func timeTile(b *testing.B, name string, dev *Backend, chosen bool, products int, begin func()) {

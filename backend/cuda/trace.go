@@ -14,19 +14,18 @@ import (
 	"unmask/backend"
 )
 
-// tracer times every command that goes to the device, between two events, and keeps a table of them
-// in a file. Lists are then never graphs, and each is waited for: the times are those of kernels,
-// not of steps.
+// tracer times every command between two events and keeps a table of the times in a file. Lists
+// then never become graphs, and each is waited for: the times are those of kernels, not of steps.
 type tracer struct {
 	path   string
-	head   string // of the file
+	head   string // first lines of the file
 	events []uintptr
 	last   []float64 // seconds of the last list's commands
 	rows   map[traceKey]*traceRow
 	ceilings
 }
 
-// traceKey is what calls of one row of the table share.
+// traceKey identifies a row of the table.
 type traceKey struct {
 	name    string
 	x, y, z uint32
@@ -36,12 +35,12 @@ type traceKey struct {
 type traceRow struct {
 	calls      int
 	seconds    float64
-	ops, bytes float64 // of all calls; 0 where a command does not say how many
+	ops, bytes float64 // of all calls; 0 if a command does not show them
 	as         backend.Precision
 }
 
-// openTrace begins a trace where the options or the environment name a file. It measures the
-// ceilings first.
+// openTrace starts a trace if the options or the environment name a file. It first measures the
+// ceilings.
 func (b *Backend) openTrace(o Options) error {
 	path := cmp.Or(o.Trace, os.Getenv(TraceVariable))
 	if path == "" {
@@ -76,7 +75,7 @@ func (b *Backend) openTrace(o Options) error {
 	return err
 }
 
-// between returns the least seconds between two events with nothing between them.
+// between returns the least seconds between two events with no command between them.
 func (t *tracer) between(v *device) (least float64, err error) {
 	for i := range 8 {
 		for _, e := range t.events[:2] {
@@ -98,14 +97,14 @@ func (t *tracer) between(v *device) (least float64, err error) {
 	return least, nil
 }
 
-// elapsed returns the seconds between two events that have come.
+// elapsed returns the seconds between two events that both have come.
 func (v *device) elapsed(from, to uintptr) (float64, error) {
 	ms := onHeap[float32]()
 	err := v.call(cuEventElapsedTime, uintptr(unsafe.Pointer(ms)), from, to)
 	return float64(*ms) / 1e3, err
 }
 
-// run sends the list command by command, waits for it, and adds it to the table.
+// run sends the list command by command, waits for it, and adds its times to the table.
 func (t *tracer) run(b *Backend) error {
 	commands := b.list.commands
 	for len(t.events) < len(commands)+1 {
@@ -159,8 +158,8 @@ func (t *tracer) add(c *command, p []uint64, seconds float64) {
 	row.ops, row.bytes, row.as = row.ops+ops, row.bytes+bytes, as
 }
 
-// traffic returns how many operations a command has or else how many bytes it moves, as far as its
-// parameters say.
+// traffic returns a command's number of operations, or else the bytes it moves, as far as its
+// parameters show them.
 func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) {
 	n := func(i int) float64 { return float64(int32(p[i])) }
 	product := func(rows, depth, out float64) (float64, float64, backend.Precision) {
@@ -205,7 +204,7 @@ func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) 
 	case strings.HasPrefix(name, "head_bf16"), strings.HasPrefix(name, "head_int8"):
 		return product(n(13), n(14)*perByte, n(15))
 	case strings.HasPrefix(name, "attention_"):
-		rows := 64.0 // of a block, whether it has them or not
+		rows := 64.0 // of a block, including unused ones
 		if as == backend.BF16 {
 			rows = float64(c.threads) / 2
 			if !strings.HasSuffix(name, "x1") {
@@ -225,7 +224,7 @@ func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) 
 	return 0, 0, as
 }
 
-// write writes the table, longest first.
+// write writes the table, the longest times first.
 func (t *tracer) write() error {
 	if t.head == "" { // the ceilings are being measured
 		return nil
@@ -254,7 +253,7 @@ func (t *tracer) write() error {
 	return os.WriteFile(t.path, []byte(s.String()), 0o644)
 }
 
-// close gives the events back and passes on each error.
+// close destroys the events and passes on each error.
 func (t *tracer) close(v *device, note func(error)) {
 	if t == nil {
 		return

@@ -15,8 +15,8 @@ import (
 	"unmask/internal/fakecuda"
 )
 
-// TestTrace: a trace has every command of the lists, none of which was a graph, and changes no
-// number.
+// TestTrace: a trace has every command of the lists, none of them becomes a graph, and no number
+// changes.
 func TestTrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	plainly := newLayer(t)
@@ -58,7 +58,7 @@ func TestTrace(t *testing.T) {
 	require.NotContains(t, calls, "unmask_ceiling_bf16", "the table is of what was asked for")
 }
 
-// TestTraceCloses: a trace leaves nothing behind, and one that cannot be written is an error.
+// TestTraceCloses: a trace frees everything, and a file that cannot be written is an error.
 func TestTraceCloses(t *testing.T) {
 	l := fakecuda.Open(t)
 	b, err := New(Options{Library: l.Path, Trace: filepath.Join(t.TempDir(), "trace.csv")})

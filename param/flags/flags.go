@@ -1,5 +1,5 @@
-// Package flags makes command line flags of parameters: a flag reads and refuses its value as
-// package param does, so that flags, files and libraries have one grammar: "--steps is 0, want 1 to
+// Package flags makes command-line flags of parameters. A flag reads and refuses its value as
+// package param does, so flags, files and libraries have the same errors: "--steps is 0, want 1 to
 // 4096".
 package flags
 
@@ -18,7 +18,7 @@ import (
 // Int adds a flag of a whole number. *to gets the default, p.Default, at once.
 func Int(f *pflag.FlagSet, to *int, p param.Param) { Count(f, to, "", p) }
 
-// Count is Int with a letter, such as n for -n, "" for none.
+// Count is Int with a one-letter name, such as n for -n; "" for none.
 func Count(f *pflag.FlagSet, to *int, letter string, p param.Param) {
 	p.Kind = param.Whole
 	set := func(text string) (err error) {
@@ -43,7 +43,7 @@ func Float(f *pflag.FlagSet, to *float64, p param.Param) {
 	Text(f, p, set)
 }
 
-// Seed adds a flag of a number of 64 bits, 0 where it is not given.
+// Seed adds a flag of a 64-bit number, 0 by default.
 func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
 	p := param.Param{Name: name, Kind: param.Whole, Default: "0", Help: help}
 	Text(f, p, func(text string) (err error) {
@@ -55,16 +55,16 @@ func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
 	})
 }
 
-// Text adds a flag of any parameter, whose values set reads; p.Default is shown, not read. It
-// returns the flag.
+// Text adds a flag for any parameter and returns it. set reads its values; p.Default is shown in
+// help and not read.
 func Text(f *pflag.FlagSet, p param.Param, set func(text string) error) *pflag.Flag {
 	return f.VarPF(&value{p, p.Default, set}, p.Name, "", p.Help)
 }
 
-// value is a pflag.Value that param reads.
+// value is a pflag.Value of a parameter.
 type value struct {
 	param.Param
-	text string // as it was given last
+	text string // the latest value, as given
 	set  func(text string) error
 }
 
@@ -80,7 +80,7 @@ func (v *value) Set(text string) error {
 	return err
 }
 
-// Type returns what help shows.
+// Type returns the kind that help shows.
 func (v *value) Type() string {
 	switch v.Kind {
 	case param.Number:
@@ -91,7 +91,7 @@ func (v *value) Type() string {
 	return "string"
 }
 
-// Explain returns an error of pflag in the words of package param, with the flag's name.
+// Explain returns pflag's error in the words of package param, with the flag's name.
 func Explain(err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -117,7 +117,7 @@ func Explain(err error) error {
 	return e
 }
 
-// Words returns the values of a flag that Text or its like added, nil where these are no words.
+// Words returns the values of a flag added by this package, nil if they are not words.
 func Words(f *pflag.Flag) []string {
 	if v, ok := f.Value.(*value); ok {
 		return v.Words
@@ -125,7 +125,7 @@ func Words(f *pflag.Flag) []string {
 	return nil
 }
 
-// Near returns the flags of a set whose names are like the one that err, of pflag, does not know.
+// Near returns the flags in a set whose names are like the unknown one in err, an error of pflag.
 func Near(f *pflag.FlagSet, err error) (names []string) {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -135,15 +135,14 @@ func Near(f *pflag.FlagSet, err error) (names []string) {
 	return param.Nearest(unknown.GetSpecifiedName(), names)
 }
 
-// Given returns the flags of a set that were given, by name, as text.
+// Given returns the values of the flags that were given, by name.
 func Given(f *pflag.FlagSet) map[string]string {
 	list := map[string]string{}
 	f.Visit(func(g *pflag.Flag) { list[g.Name] = g.Value.String() })
 	return list
 }
 
-// Line returns a command with the flags of a set that were given, except for those that are left
-// out, as one would type it.
+// Line returns a command line with the flags that were given, except for those in leftOut.
 func Line(command string, f *pflag.FlagSet, leftOut ...string) string {
 	f.Visit(func(g *pflag.Flag) {
 		if !slices.Contains(leftOut, g.Name) {

@@ -19,8 +19,8 @@ type Options struct {
 	// Heads and DecoderHeads are the numbers of attention heads if neither the tensors nor the
 	// saved settings show them; 0 means that these do.
 	Heads, DecoderHeads int
-	// Grid is how many codes along a side an image tokenizer has that does not say; 0 means 16,
-	// and 32 for LlamaGen's of 8x8 pixels a code.
+	// Grid is the number of codes along a side for an image tokenizer that does not show it; 0
+	// means 16, or 32 for LlamaGen's tokenizer of 8x8 pixels per code.
 	Grid int
 	// Overwrite replaces an existing model in the folder.
 	Overwrite bool

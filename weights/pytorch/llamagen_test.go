@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The grid is that of 256x256 pixels for the two published depths, unless the caller gives it.
+// The published depths imply the grid for 256x256 pixels, unless the caller gives one.
 func TestLlamaGenGrid(t *testing.T) {
 	for levels, want := range map[int]int{2: 16, 4: 32, 5: 16} {
 		s := &shapes{prefix: "model.", of: map[string][]int{}}

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// The opcodes of protocols 2 to 5 that data needs (CPython, Lib/pickletools.py). Those that only
-// code needs (INST, OBJ, EXT, PERSID), and the text forms of protocol 0, are refused.
+// The opcodes of protocols 2 to 5 that occur in data (CPython, Lib/pickletools.py). Opcodes that
+// only code needs (INST, OBJ, EXT, PERSID) and the text forms of protocol 0 are refused.
 const (
 	opMark, opStop, opPop, opPopMark, opDup                          = '(', '.', '0', '1', '2'
 	opBinInt, opBinInt1, opBinInt2, opLong1, opLong4                 = 'J', 'K', 'M', 0x8a, 0x8b

@@ -7,7 +7,7 @@ import (
 
 // Object is an instance of an unknown class. It is only data: no code of its class exists here.
 type Object struct {
-	Class string // "argparse.Namespace"
+	Class string // such as "argparse.Namespace"
 	args  *tuple // arguments of the constructor
 	state any    // state from which the class would have restored itself
 	items *dict  // entries, for a subclass of dict
@@ -230,8 +230,8 @@ func parameter(t *tuple) (any, error) {
 	return nil, fmt.Errorf("%s, want a tensor", kindOf(t.items[0]))
 }
 
-// typed returns a tensor of a subclass, or with attributes of its own, which are dropped:
-// (function, type, arguments, state).
+// typed returns the tensor in the arguments (function, type, arguments, state): one of a subclass,
+// or one with attributes of its own, which are dropped.
 func typed(t *tuple) (any, error) {
 	if len(t.items) != 4 {
 		return nil, fmt.Errorf("%d arguments, want 4", len(t.items))

@@ -23,11 +23,11 @@ type archive struct {
 	records map[string]*record // by the name within root
 }
 
-// record is the bytes of one stored file.
+// record describes one stored file.
 type record struct {
 	name         string // full name
 	r            io.ReaderAt
-	header, data int64 // offsets of local header and bytes
+	header, data int64 // offsets of its local header and its bytes
 	size         int64
 	crc          uint32
 	unchecked    bool // the file has no CRCs
@@ -236,8 +236,8 @@ func checkFlags(flags, method uint16) error {
 	return nil
 }
 
-// widen replaces the fields that are saturated by those of the zip64 extra field, which
-// has them in this order and no others.
+// widen replaces saturated fields with those of the zip64 extra field, which has exactly these, in
+// this order.
 func widen(extra []byte, fields ...*uint64) error {
 	var wide []byte
 	for len(extra) > 0 {
@@ -309,7 +309,7 @@ func (rec *record) locate(stop int64) error {
 	return nil
 }
 
-// read returns the bytes of a record of at most limit, CRC checked.
+// read returns the bytes of a record of at most limit bytes, after checking their CRC.
 func (rec *record) read(limit int64) ([]byte, error) {
 	if rec.size > limit {
 		return nil, fmt.Errorf("record %q has %d bytes, want %d", rec.name, rec.size, limit)
@@ -345,7 +345,7 @@ func (rec *record) wrong() error {
 	return fmt.Errorf("record %q is damaged: its CRC is not %08x", rec.name, rec.crc)
 }
 
-// readFull fills b from offset at. A file that ends before is an error.
+// readFull fills b from offset at on. It returns an error if the file ends before that.
 func readFull(r io.ReaderAt, b []byte, at int64) error {
 	n, err := r.ReadAt(b, at)
 	if n == len(b) {
