@@ -11,8 +11,9 @@ import (
 
 // Block diffusion is for models whose positions see their own block and those before it
 // (model.Spec.Block). Keys and values of a finished block never change, so a pass computes the
-// current block and, of those before it, only what changed since the last pass. This is exact. A
-// sequence ends with the block in which a token of Spec.Ends opens.
+// current block and, of those before it, only what changed since the last pass. This is exact
+// unless the sampler lets passes compute a part of the block alone (samplers.Parted). A sequence
+// ends with the block in which a token of Spec.Ends opens.
 //
 // The original programs make an extra pass over a prompt and over each finished block; here that
 // work is part of the next block's first pass.
@@ -24,6 +25,7 @@ type blockwork struct {
 	// for editing samplers, steps of a block after its last mask; -1: the sampler replaces
 	// nothing
 	post   int
+	parted samplers.Parted // nil: the sampler opens positions of the whole block
 	closes []int32
 }
 
@@ -40,6 +42,7 @@ func newBlockwork(spec model.Spec, r Recipe, ends []int32) blockwork {
 	if e, ok := samplers.As[samplers.Editor](r.Sampler); ok {
 		k.post = e.Edits()
 	}
+	k.parted, _ = r.Sampler.(samplers.Parted)
 	return k
 }
 
@@ -59,6 +62,8 @@ type block struct {
 	from, to int  // positions; to is 0 before the first block
 	n, after int  // steps made in the block, and those of them that began without a mask
 	again    bool // no position is masked, and an editor takes one more step
+	whole    bool // there was a pass over all of it after its first position opened
+	alone    bool // the step's pass is over a part of it
 }
 
 // nextBlock returns the window of the next step: the current block or, if that is finished, the
@@ -86,17 +91,38 @@ func (m *member) blockQuota() int {
 	return min(open(m.step)-open(m.step-1), len(m.masked))
 }
 
+// part returns the part of the current block whose positions the sampler opens, and whether a pass
+// may compute it alone.
+func (m *member) part(first int) (from, to int, alone bool) {
+	from, to = m.block.from, m.block.to
+	if m.parted != nil {
+		a, b, ok := m.parted.Part(first)
+		from, to, alone = max(from, a), min(to, b), ok
+	}
+	return from, to, alone
+}
+
 // feedBlocks adds the rows of the current block and all rows before it from the first whose token
-// differs from the one its keys and values were computed from.
-func (m *member) feedBlocks(rows []int32, base int) []int32 {
-	first := 0
-	for ; first < m.block.from; first += m.size {
+// differs from the one its keys and values were computed from; or those of a part of the block.
+func (m *member) feedBlocks(rows []int32, base int, mask int32) []int32 {
+	first, k := 0, &m.block
+	for ; first < k.from; first += m.size {
 		end := min(first+m.size, len(m.cache.tokens))
 		if first+m.size > end || !slices.Equal(m.cache.tokens[first:end], m.Tokens[first:end]) {
 			break
 		}
 	}
-	for p := first; p < m.block.to; p++ {
+	to := k.to
+	if k.alone = false; len(m.masked) > 0 && first == k.from && k.whole {
+		if a, b, alone := m.part(m.masked[0]); alone && m.Tokens[a] != mask {
+			k.alone, first, to = true, a, b
+			if m.network.spec.Shifted { // the row before each position is computed with it
+				first++
+			}
+		}
+	}
+	k.whole = k.alone || m.Tokens[k.from] != mask
+	for p := first; p < to; p++ {
 		rows = append(rows, int32(base+p))
 	}
 	return rows

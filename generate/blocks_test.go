@@ -58,6 +58,7 @@ func TestEnds(t *testing.T) {
 		{"llada-tiny", "semi-ar(hybrid,block=8) steps=12 reuse=prefix"},
 		{"sdar-tiny", "dynamic(theta=0.9) schedule=llada steps=4 reuse=blocks"},
 		{"fast-dllm-v2-tiny", "fast-dllm-v2(small=2,block=8) reuse=blocks block-size=8"},
+		{"fast-dllm-v2-tiny", "fast-dllm-v2(small=4,block=8,cache=1) reuse=blocks block-size=8"},
 	} {
 		t.Run(c.pack+"/"+c.recipe, func(t *testing.T) {
 			d := pack(t, c.pack)

@@ -71,9 +71,15 @@ func (m *member) begin(mask int32) {
 	m.window = m.next(mask)
 	m.now = now{window: m.window, masked: m.masked[:0], open: m.open[:0], ends: m.ends[:0],
 		pending: m.pending[:0]}
+	end := len(m.Tokens) // of what the sampler opens
 	for _, p := range m.free[m.from:m.to] {
 		if m.Tokens[p] == mask {
-			m.masked = append(m.masked, p)
+			if len(m.masked) == 0 && m.Reuse == Blocks {
+				_, end, _ = m.part(p)
+			}
+			if p < end {
+				m.masked = append(m.masked, p)
+			}
 		} else if m.remasks || m.post >= 0 {
 			m.open = append(m.open, p)
 		}

@@ -55,7 +55,8 @@ var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "ma
 
 // blockRules are for models with blocks beside those.
 var blockRules = []string{"dynamic(theta=0.05)", "edit(theta=0.05,edit=0.02,post=3)",
-	"fast-dllm-v2(theta=0.05,small=2,block=8)", "low-confidence", "greedy(threshold(theta=0.05))"}
+	"fast-dllm-v2(theta=0.05,small=2,block=8)", "fast-dllm-v2(theta=0.05,small=4,block=8,cache=1)",
+	"low-confidence", "greedy(threshold(theta=0.05))"}
 
 // guides reports whether the tests guide this model: by classes or, for language models, by the
 // known tokens.

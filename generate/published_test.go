@@ -34,6 +34,7 @@ type published struct {
 	Edit      float64
 	Post      int
 	Published bool
+	Cache     bool
 }
 
 // recipe returns the run's recipe in this program's syntax.
@@ -75,8 +76,11 @@ func (p published) recipe() string {
 	case "edit_generate":
 		return fmt.Sprintf("edit(theta=%v, edit=%v, post=%d)", p.Threshold, p.Edit, p.Post) + blocks
 	case "fast2_generate":
-		return fmt.Sprintf("fast-dllm-v2(theta=%v, small=%d, block=%d)", p.Threshold, p.Small, p.Block) +
-			blocks
+		text := fmt.Sprintf("fast-dllm-v2(theta=%v, small=%d, block=%d", p.Threshold, p.Small, p.Block)
+		if p.Cache {
+			text += ", cache=1"
+		}
+		return text + ")" + blocks
 	}
 	panic(p.Loop)
 }
@@ -116,10 +120,15 @@ func TestPublishedLoops(t *testing.T) {
 				}
 				var last generate.Sequence
 				var opened []int32
+				alone, rows := 0, 0 // passes over a small block alone, rows of passes
 				for step, err := range generate.Run(context.Background(), d, o) {
 					require.NoError(t, err)
 					last = step.Sequences[0]
 					opened = append(opened, int32(len(last.Opened)))
+					if last.Evaluated.Partial-rows == about.Small-1 { // and the row before them
+						alone++
+					}
+					rows = last.Evaluated.Partial
 				}
 				require.Equal(t, want, last.Tokens)
 				calls := len(opened)
@@ -135,6 +144,10 @@ func TestPublishedLoops(t *testing.T) {
 						calls += min(whole, 1)
 					}
 					require.EqualValues(t, counts[0], calls, "passes")
+				}
+				if about.Cache {
+					want, _ := p.Ints("golden_" + name + "_alone")
+					require.EqualValues(t, want[0], alone, "passes over a small block")
 				}
 				if about.Loop == "dream_generate" {
 					require.Equal(t, counts, opened, "how many each step opens")

@@ -74,7 +74,7 @@ func (m *member) stale() bool {
 func (m *member) feed(rows []int32, base int, mask int32) []int32 {
 	before := len(rows)
 	if m.Reuse == Blocks {
-		rows = m.feedBlocks(rows, base)
+		rows = m.feedBlocks(rows, base, mask)
 		m.fed = len(rows) - before
 		return rows
 	}
@@ -103,7 +103,9 @@ func (m *member) feeds(p int, mask int32) bool {
 func (m *member) passed() {
 	if m.Reuse == Blocks {
 		m.work.Partial += m.fed
-		m.cache.tokens = append(m.cache.tokens[:0], m.Tokens[:m.block.to]...)
+		if !m.block.alone { // after a part alone the block's keys and values are not these tokens'
+			m.cache.tokens = append(m.cache.tokens[:0], m.Tokens[:m.block.to]...)
+		}
 		return
 	}
 	if m.fed == len(m.Tokens) {

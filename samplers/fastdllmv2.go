@@ -10,6 +10,7 @@ type FastDLLMv2 struct {
 	Theta       float64 // 0 means 0.9
 	Small       int     // positions of a small block; 0 means 8
 	Block       int     // positions of a block; 0 means 32
+	Cache       int     // 1: the authors' sub-block cache, see Part; 0: none
 	Temperature float64 // of the tokens; 0 means the most probable ones
 }
 
@@ -24,6 +25,9 @@ var fastDLLMv2Rule = Rule[FastDLLMv2]{
 		Whole(func(f *FastDLLMv2) *int { return &f.Block },
 			param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32",
 				Help: "positions of a block, counted from the start of the sequence"}),
+		Whole(func(f *FastDLLMv2) *int { return &f.Cache },
+			param.Param{Name: "cache", Min: 0, Max: 1, Default: "0",
+				Help: "1: with --reuse blocks, passes over a small block alone, an approximation"}),
 		Number(func(f *FastDLLMv2) *float64 { return &f.Temperature }, tokenTemperature),
 	},
 }
@@ -43,20 +47,14 @@ func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 	if len(v.Masked) == 0 {
 		return c.open(nil), nil
 	}
-	first, small, block := v.Masked[0], f.Small, f.Block
-	if small == 0 {
-		small = 8
-	}
-	if block == 0 {
-		block = 32
-	}
-	if first%block == 0 {
+	first := v.Masked[0]
+	from, to, _ := f.Part(first)
+	if from == first && to == first+1 {
 		return c.open(v.Masked[:1]), nil
 	}
-	end := first%block/small*small + small + first/block*block
 	var within []int
 	for _, p := range v.Masked {
-		if p < min(end, (first/block+1)*block) {
+		if p < to {
 			within = append(within, p)
 		}
 	}
@@ -66,6 +64,23 @@ func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 		n++
 	}
 	return c.open(ranked[:n]), nil
+}
+
+// Part returns a block's first position, or the small block of another one. With Cache a small
+// block may be computed alone (use_block_cache of the authors' program).
+func (f FastDLLMv2) Part(first int) (from, to int, alone bool) {
+	small, block := f.Small, f.Block
+	if small == 0 {
+		small = 8
+	}
+	if block == 0 {
+		block = 32
+	}
+	at, from := first%block, first/block*block
+	if at == 0 {
+		return first, first + 1, false
+	}
+	return from + at/small*small, from + min(at/small*small+small, block), f.Cache > 0
 }
 
 // Uncached returns why there can be no second stage.

@@ -142,6 +142,13 @@ type (
 	Editor interface {
 		Edits() int
 	}
+	// Parted opens positions of one part of the sequence at a time: the part of the first masked
+	// position. Part returns that part, from..to-1, and whether Blocks of generate may compute it
+	// alone once its first position is open; the keys and values of the rest of the block are then
+	// those of the last pass over the block, which is an approximation.
+	Parted interface {
+		Part(first int) (from, to int, alone bool)
+	}
 	// Stateful keeps state per sequence between steps.
 	Stateful interface {
 		NewState(length int) any
