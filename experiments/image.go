@@ -152,14 +152,17 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 		}
 		m["precision"], m["recall"] = Measure{Value: pr.Precision}, Measure{Value: pr.Recall}
 	}
-	if s.score != nil {
-		v, deviation, err := s.score.Value()
-		if err != nil {
-			return nil, err
-		}
-		m["score"] = Measure{Value: v, Deviation: deviation}
+	return m, s.addScore(m)
+}
+
+// addScore adds the Inception Score, if the network has logits.
+func (s *ImageScorer) addScore(m Metrics) error {
+	if s.score == nil {
+		return nil
 	}
-	return m, nil
+	v, deviation, err := s.score.Value()
+	m["score"] = Measure{Value: v, Deviation: deviation}
+	return err
 }
 
 // without returns the Frechet distance without each of the Groups parts of the images.

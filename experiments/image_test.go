@@ -2,6 +2,8 @@ package experiments
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +63,26 @@ func TestImageScorer(t *testing.T) {
 	require.Equal(t, 1.0, same["precision"].Value)
 	require.Greater(t, far["frechet"].Value, 5*other["frechet"].Value)
 	require.Less(t, far["precision"].Value, other["precision"].Value)
+}
+
+// The Inception Score comes with its deviation over the splits, in JSON and in the table.
+func TestInceptionScoreHasItsDeviation(t *testing.T) {
+	s := NewImageScorer(colours{classes: 3}, nil, 20)
+	for i := range 20 {
+		logits := make([]float32, 3)
+		logits[i%3] = float32(i)
+		require.NoError(t, s.AddFeatures(make([]float32, 3), logits))
+	}
+	value, deviation, err := s.score.Value()
+	require.NoError(t, err)
+	require.Positive(t, deviation)
+	e := Evaluation{Samples: 20, Metrics: Metrics{}}
+	require.NoError(t, s.addScore(e.Metrics))
+	data, err := json.Marshal(e)
+	require.NoError(t, err)
+	require.JSONEq(t, fmt.Sprintf(`{"samples":20,"metrics":{"score":{"value":%v,"deviation":%v}}}`,
+		value, deviation), string(data))
+	require.Contains(t, e.String(), fmt.Sprintf("score       %.4g (dev. %.2g)", value, deviation))
 }
 
 // Scenes repeat by their seed and use the whole range of colours.

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/big"
 	"net"
@@ -22,6 +22,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"unmask/internal/whole"
 )
 
 // secrets are what workers need to join, and the hub to be known by them. They are a file beside
@@ -107,20 +109,10 @@ func (s *secrets) write(name, line string) error {
 	if name == "" {
 		return nil
 	}
-	tmp := name + ".tmp"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return whole.WritePrivate(name, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s\n%s %s\n%s", line, s.id, s.token, s.cert)
 		return err
-	}
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "%s\n%s %s\n%s", line, s.id, s.token, s.cert)
-	if err = cmp.Or(err, f.Sync(), f.Close()); err != nil {
-		os.Remove(tmp)
-		return err
-	}
-	return os.Rename(tmp, name)
+	})
 }
 
 func isHex(text string, n int) bool {

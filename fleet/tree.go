@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"unmask/internal/whole"
 )
 
 // Tree is a file or a directory that a run needs, such as a model.
@@ -169,7 +171,8 @@ func (c cache) place(t *Tree, own []string, fetch func(f File, to string) error)
 	}
 	root := filepath.Join(c.dir, "trees", t.key())
 	place := filepath.Join(root, t.Base)
-	if _, err := os.Stat(filepath.Join(root, whole)); err == nil {
+	complete := filepath.Join(root, mark)
+	if _, err := os.Stat(complete); err == nil {
 		return place, nil
 	}
 	for _, f := range t.Files {
@@ -193,11 +196,11 @@ func (c cache) place(t *Tree, own []string, fetch func(f File, to string) error)
 			return "", err
 		}
 	}
-	return place, os.WriteFile(filepath.Join(root, whole), nil, 0o666)
+	return place, whole.Put(complete, nil)
 }
 
-// whole marks a tree of which every file is there.
-const whole = ".whole"
+// mark is a file in a tree's root that appears once every file of the tree is there.
+const mark = ".whole"
 
 // link gives a file a second name, or copies it where there are no links.
 func link(from, to string) error {
@@ -205,19 +208,23 @@ func link(from, to string) error {
 		return err
 	}
 	if os.Link(from, to) == nil {
-		return nil
+		return whole.SyncDir(filepath.Dir(to))
 	}
+	return copied(from, to)
+}
+
+// copied copies a file, whole or not at all. to may be another name of from by now: another worker
+// of the machine may have linked it.
+func copied(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
+	return whole.WriteFile(to, func(w io.Writer) error {
+		_, err := io.Copy(w, in)
 		return err
-	}
-	_, err = io.Copy(out, in)
-	return cmp.Or(err, out.Close())
+	})
 }
 
 // fetched gets a file in pieces into to, through a file beside it that goes on where it was. get
@@ -262,7 +269,10 @@ func fetched(f File, to string, get func(offset int64) ([]byte, error)) error {
 	if err := cmp.Or(out.Sync(), out.Close()); err != nil {
 		return err
 	}
-	return os.Rename(part, to)
+	if err := os.Rename(part, to); err != nil {
+		return err
+	}
+	return whole.SyncDir(filepath.Dir(to))
 }
 
 // where lists the places of all files by hash, for the hub to read.

@@ -75,6 +75,24 @@ func TestFetch(t *testing.T) {
 	require.False(t, tree.in(dir))
 }
 
+// Where another worker of the machine has linked a file in the meantime, a copy replaces the link
+// and leaves the file that it leads to.
+func TestCopyOverALink(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "blob"), filepath.Join(dir, "model.safetensors")
+	require.NoError(t, os.WriteFile(from, []byte("weights"), 0o666))
+	require.NoError(t, os.Link(from, to))
+	require.NoError(t, copied(from, to))
+	for _, name := range []string{from, to} {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, "weights", string(data), name)
+	}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+}
+
 // A hub cannot make a worker write elsewhere.
 func TestTreeNames(t *testing.T) {
 	tree, _ := someTree(t)

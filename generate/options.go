@@ -113,6 +113,8 @@ func (o *Options) condition(sequence int) *model.Condition {
 
 func (o *Options) checkTokens(spec model.Spec) error {
 	switch longest := spec.Length(); {
+	case o.Tokens != nil && len(o.Tokens) == 0:
+		return fmt.Errorf("generate: tokens are 0, want 1 to %d, or nil for none known", longest)
 	case o.Length < 0 || o.Length > longest:
 		return fmt.Errorf("generate: length is %d, want 1 to %d", o.Length, longest)
 	case spec.Fixed && o.Length != longest:

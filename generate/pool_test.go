@@ -392,6 +392,7 @@ func TestBadRequests(t *testing.T) {
 		"generate: length is 5, want 1 to 4 in this pool": {Length: 5},
 		"generate: tokens are 2, want 3, the length": {Length: 3,
 			Known: []int32{1, 1}},
+		"generate: tokens are 0, want 1 to 8, or nil":     {Known: []int32{}},
 		"generate: token is 8 at position 1, want 0 to 6": {Known: []int32{1, 8}},
 		"generate: steps is 5, want 1 to 4": {Length: 4,
 			Recipe: generate.Recipe{Steps: 5}},

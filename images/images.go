@@ -45,8 +45,8 @@ func Decode(data []byte) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	if grey, ok := picture.(*image.Gray16); ok {
-		return cut(grey), nil
+	if data[24] == 16 && data[25] == 0 { // bits and kind in the header: grey
+		return cut(picture), nil
 	}
 	return fromImage(picture), nil
 }
@@ -84,13 +84,15 @@ func checkSize(c image.Config) error {
 	return nil
 }
 
-// cut converts grey of 16 bits as Pillow does: values above 255 are white.
-func cut(grey *image.Gray16) *Image {
+// cut converts grey of 16 bits, with or without a transparent level, as Pillow does: values above
+// 255 are white.
+func cut(grey image.Image) *Image {
 	size := grey.Bounds()
 	m := &Image{Width: size.Dx(), Height: size.Dy(), Pix: make([]byte, 0, 3*size.Dx()*size.Dy())}
 	for y := size.Min.Y; y < size.Max.Y; y++ {
 		for x := size.Min.X; x < size.Max.X; x++ {
-			v := byte(min(grey.Gray16At(x, y).Y, 255))
+			level := color.NRGBA64Model.Convert(grey.At(x, y)).(color.NRGBA64).R
+			v := byte(min(level, 255))
 			m.Pix = append(m.Pix, v, v, v)
 		}
 	}

@@ -68,13 +68,18 @@ func TestSixteenBits(t *testing.T) {
 			require.Equal(t, []byte{v, v, v}, m.Pix[3*i:3*i+3])
 		}
 	}
+	got, err := images.Read("testdata/grey16.png") // with a transparent level
+	require.NoError(t, err)
+	want, err := images.Read("testdata/grey16-8.png")
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
 
 // JPEGs differ from what Pillow reads by the rounding of another inverse transform alone.
 func TestJPEG(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.jpg")
 	require.NoError(t, err)
-	require.Len(t, files, 6)
+	require.Len(t, files, 7)
 	for _, name := range files {
 		got, err := images.Read(name)
 		require.NoError(t, err)

@@ -2,7 +2,6 @@ package images
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image"
 	"image/jpeg"
@@ -26,9 +25,27 @@ func decodeJPEG(data []byte) (*Image, error) {
 	case *image.YCbCr:
 		return fromYCbCr(p), nil
 	case *image.CMYK:
-		return nil, errors.New("a JPEG in CMYK, want grey or RGB")
+		return fromCMYK(p), nil
 	}
 	return fromImage(picture), nil
+}
+
+// fromCMYK converts inks as Pillow does (Convert.c, cmyk2rgb): each of the three colours is
+// darkened by black, rounded.
+func fromCMYK(p *image.CMYK) *Image {
+	width, height := p.Rect.Dx(), p.Rect.Dy()
+	m := &Image{Width: width, Height: height, Pix: make([]byte, 0, 3*width*height)}
+	for y := range height {
+		row := p.Pix[y*p.Stride:][:4*width]
+		for x := range width {
+			light := 255 - int(row[4*x+3])
+			for _, ink := range row[4*x : 4*x+3] {
+				dark := int(ink)*light + 128
+				m.Pix = append(m.Pix, clip(light-(dark>>8+dark)>>8))
+			}
+		}
+	}
+	return m
 }
 
 // fromYCbCr converts with libjpeg's integers (jdcolor.c: 16 fraction bits, half added).

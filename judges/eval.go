@@ -138,14 +138,14 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 		}
 		return each.AddFeatures(classes[i], features)
 	}, func(visit Visit) error { return source(files, visit) })
-	if err == nil && o.Stats != "" {
-		err = metrics.SaveStats(o.Stats, stats)
-	}
 	if err == nil && each != nil {
 		e.Classes, err = each.Metrics(ctx)
 	}
 	if err != nil {
 		return e, fmt.Errorf("%s: %w", dir, err)
 	}
-	return e, nil
+	if o.Stats != "" {
+		err = metrics.SaveStats(o.Stats, stats)
+	}
+	return e, err
 }

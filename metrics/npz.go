@@ -61,10 +61,8 @@ func WriteStats(w io.Writer, g Gaussian) error {
 
 // SaveStats writes a file, whole or not at all.
 func SaveStats(name string, g Gaussian) error {
-	if err := whole.WriteFile(name, func(w io.Writer) error { return WriteStats(w, g) }); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	err := whole.WriteFile(name, func(w io.Writer) error { return WriteStats(w, g) })
+	return whole.Named(name, err)
 }
 
 // LoadStats reads the statistics file at name.

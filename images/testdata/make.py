@@ -2,9 +2,10 @@
 
     python3 make.py
 
-A name is index-subsampling-quality-progressive, or index-g for grey.
+A name is index-subsampling-quality-progressive, or index-g for grey; cmyk.jpg has four inks.
+grey16.png has 16 bits and a transparent level, grey16-8.png what Pillow reads of it.
 """
-import os
+import os, struct, zlib
 
 import numpy as np
 from PIL import Image
@@ -27,3 +28,20 @@ for i, (w, h) in enumerate([(64, 48), (37, 51), (3, 5), (2, 2), (17, 1), (1, 9),
                 else:
                     picture.save(path + ".jpg", quality=quality, subsampling=subsampling, progressive=bool(progressive))
                 Image.open(path + ".jpg").convert("RGB").save(path + ".png")
+
+inks = Image.fromarray(np.random.default_rng(2).integers(0, 256, (6, 5, 4), dtype=np.uint8), "CMYK").resize((20, 24), Image.BICUBIC)
+inks.save(os.path.join(HERE, "cmyk.jpg"), quality=90)
+Image.open(os.path.join(HERE, "cmyk.jpg")).convert("RGB").save(os.path.join(HERE, "cmyk.png"))
+
+levels = np.array([0, 1, 128, 255, 256, 4660, 65280, 65535], dtype=">u2")
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+with open(os.path.join(HERE, "grey16.png"), "wb") as f:
+    f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(levels), 1, 16, 0, 0, 0, 0))
+            + chunk(b"tRNS", struct.pack(">H", 4660)) + chunk(b"IDAT", zlib.compress(b"\0" + levels.tobytes())) + chunk(b"IEND", b""))
+read = Image.open(os.path.join(HERE, "grey16.png")).convert("RGB")
+Image.frombytes("RGB", read.size, read.tobytes()).save(os.path.join(HERE, "grey16-8.png"))

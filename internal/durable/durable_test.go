@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -312,6 +313,33 @@ func TestEveryOperation(t *testing.T) {
 				require.Equal(t, outputs, r.Outputs)
 			}
 		}
+	}
+}
+
+// full is a disk without room.
+type full struct{ OS }
+
+type fullFile struct {
+	File
+	name string
+}
+
+func (full) OpenFile(name string, flag int) (File, error) {
+	f, err := OS{}.OpenFile(name, flag)
+	return fullFile{f, name}, err
+}
+
+func (f fullFile) WriteAt([]byte, int64) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: f.name, Err: syscall.ENOSPC}
+}
+
+// On a full disk the error names an output or the manifest, and not the hidden file beside it.
+func TestErrorsNameTheFile(t *testing.T) {
+	for kind, run := range runs {
+		err := run(full{}, filepath.Join(t.TempDir(), "out"), 1)
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.Contains(t, err.Error(), "manifest", kind)
+		require.NotContains(t, err.Error(), ".tmp", kind)
 	}
 }
 

@@ -122,9 +122,10 @@ func (OS) Lock(name string) (func() error, error) {
 var errLocked = errors.New("another process is writing it")
 
 // writeFile writes data under name in the durable order. After an error it leaves no temporary
-// file, if the filesystem allows to remove it.
+// file, if the filesystem allows to remove it, and the error names name.
 func writeFile(fsys FS, dir, name string, data []byte) (err error) {
 	tmp := filepath.Join(dir, temporary(name))
+	defer func() { err = whole.Shown(filepath.Join(dir, name), err) }()
 	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err

@@ -19,7 +19,16 @@ import (
 
 // WriteFile replaces name by the output of write, whole or not at all; see File.
 func WriteFile(name string, write func(io.Writer) error) error {
-	f, err := Create(name)
+	return writeMode(name, 0o666, write)
+}
+
+// WritePrivate is WriteFile of a file that its owner alone can read, from the first byte on.
+func WritePrivate(name string, write func(io.Writer) error) error {
+	return writeMode(name, 0o600, write)
+}
+
+func writeMode(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := createMode(name, mode)
 	if err != nil {
 		return err
 	}
@@ -55,14 +64,16 @@ type File struct {
 
 // Create begins a file at name, in an existing directory. It returns an error if something other
 // than a regular file has that name.
-func Create(name string) (*File, error) {
+func Create(name string) (*File, error) { return createMode(name, 0o666) }
+
+func createMode(name string, mode fs.FileMode) (*File, error) {
 	if err := Check(name); err != nil {
 		return nil, err
 	}
 	dir, base := filepath.Split(name)
 	removeLeftovers(filepath.Clean(dir), base)
 	for range 10 {
-		f, err := create(name, filepath.Join(dir, "."+base+"."+rand.Text()[:8]+tmpSuffix))
+		f, err := create(name, filepath.Join(dir, "."+base+"."+rand.Text()[:8]+tmpSuffix), mode)
 		if f != nil || err != nil {
 			return f, err
 		}
@@ -73,10 +84,10 @@ func Create(name string) (*File, error) {
 const tmpSuffix = ".tmp"
 
 // create returns nil if another process removed the new file as a leftover before it was locked.
-func create(name, tmp string) (*File, error) {
-	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+func create(name, tmp string, mode fs.FileMode) (*File, error) {
+	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return nil, err
+		return nil, Shown(name, err)
 	}
 	f := &File{name: name, tmp: tmp, file: file, lock: flock.New(tmp),
 		w: bufio.NewWriterSize(file, 1<<16)}
@@ -168,7 +179,10 @@ func removeLeftovers(dir, base string) {
 }
 
 // Write implements io.Writer.
-func (f *File) Write(p []byte) (int, error) { return f.w.Write(p) }
+func (f *File) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	return n, Shown(f.name, err)
+}
 
 // Name returns the name that Commit gives the file.
 func (f *File) Name() string { return f.name }
@@ -177,7 +191,9 @@ func (f *File) Name() string { return f.name }
 func (f *File) Commit() error { return f.CommitAs(f.name) }
 
 // CommitAs is Commit under another name in the same directory.
-func (f *File) CommitAs(name string) error {
+func (f *File) CommitAs(name string) error { return Shown(name, f.commit(name)) }
+
+func (f *File) commit(name string) error {
 	if f.tmp == "" {
 		return fs.ErrClosed
 	}
@@ -237,7 +253,19 @@ func Part(name string) string {
 	return strings.TrimSuffix(name, ext) + ".part" + ext
 }
 
-// Named replaces the path in an error, which may be that of a hidden file, by name.
+// Shown replaces the path of a hidden file in an error by the name that the file gets; other errors
+// and nil stay.
+func Shown(name string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: p.Op, Path: name, Err: p.Err}
+	}
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
+		return &fs.PathError{Op: l.Op, Path: name, Err: l.Err}
+	}
+	return err
+}
+
+// Named replaces the path in an error by name.
 func Named(name string, err error) error {
 	if err == nil {
 		return nil

@@ -80,6 +80,62 @@ func TestLeftoversGoAway(t *testing.T) {
 	require.Equal(t, []string{".f.txt.mine.tmp", ".other.ABCDEFGH.tmp", "f.txt"}, names(t, dir))
 }
 
+// An error names the file, and not the hidden one beside it.
+func TestErrorsNameTheFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f.txt")
+	_, err := Create(filepath.Join(dir, "none", "f.txt"))
+	require.EqualError(t, err, "open "+filepath.Join(dir, "none", "f.txt")+": "+
+		errors.Unwrap(err).Error())
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	broken := func() *File {
+		f, err := Create(name)
+		require.NoError(t, err)
+		require.NoError(t, f.file.Close()) // stands for a full disk
+		return f
+	}
+	f := broken()
+	_, err = f.Write(make([]byte, 1<<17))
+	require.EqualError(t, err, "write "+name+": file already closed")
+	f.Discard()
+	f = broken()
+	io.WriteString(f, "x")
+	require.EqualError(t, f.Commit(), "write "+name+": file already closed")
+
+	f, err = Create(name)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(name, 0o755))
+	err = f.Commit()
+	require.ErrorContains(t, err, "rename "+name+": ")
+	require.NotContains(t, err.Error(), tmpSuffix)
+	require.Equal(t, []string{"f.txt"}, names(t, dir))
+}
+
+// A private file is its owner's alone while it is written and after.
+func TestWritePrivate(t *testing.T) {
+	if os.PathSeparator != '/' {
+		t.Skip("modes are Unix's")
+	}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "secret")
+	require.NoError(t, os.WriteFile(name, nil, 0o644))
+	require.NoError(t, WritePrivate(name, func(w io.Writer) error {
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, entries, 2)
+		info, err := entries[0].Info() // the hidden file
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
+		_, err = io.WriteString(w, "text")
+		return err
+	}))
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Equal(t, "text", read(t, name))
+}
+
 func read(t *testing.T, name string) string {
 	data, err := os.ReadFile(name)
 	require.NoError(t, err)
