@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
 	"strings"
 
 	"unmask/generate"
@@ -31,8 +32,8 @@ const (
 	maxInputBytes = 256 << 20 // bytes of all lines
 )
 
-// ReadInputs reads one input per line: a plain prompt or, if the first line is a JSON object, an
-// object with the fields of Input. Blank lines are skipped.
+// ReadInputs reads one input per line: a plain prompt or, if the first line begins as a JSON object
+// does, an object with the fields of Input. Blank lines are skipped.
 func ReadInputs(r io.Reader) (list []Input, err error) {
 	limited := &io.LimitedReader{R: r, N: maxInputBytes + 1}
 	lines := bufio.NewScanner(limited)
@@ -46,7 +47,7 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 			continue
 		}
 		if len(list) == 0 {
-			objects = line[0] == '{' && json.Valid(line)
+			objects = objectStart.Match(line)
 		}
 		in := Input{Prompt: strings.TrimSuffix(lines.Text(), "\r")}
 		if objects {
@@ -71,13 +72,24 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 	return list, nil
 }
 
+// objectStart matches the first line of a file of JSON objects, also of a damaged one.
+var objectStart = regexp.MustCompile(`^\{\s*["}]`)
+
 // parseInput reads one JSON object.
 func parseInput(line []byte) (in Input, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
+		why := strings.TrimPrefix(err.Error(), "json: ")
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			want := "a string"
+			if wrong.Field == "seed" {
+				want = "0 to 2^64-1"
+			}
+			why = fmt.Sprintf("%s is a %s, want %s", wrong.Field, wrong.Value, want)
+		}
 		return in, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %s",
-			param.Quote(string(line)), strings.TrimPrefix(err.Error(), "json: "))
+			param.Quote(string(line)), why)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return in, fmt.Errorf("is %s, want one object", param.Quote(string(line)))

@@ -31,7 +31,11 @@ func TestReadInputs(t *testing.T) {
 		"{}\n{\"promt\": \"x\"}":            `line 2: is "{\"promt\": \"x\"}", want an object with prompt`,
 		"{}\nx":                             `line 2: is "x", want an object`,
 		"{}\n{} {}":                         `line 2: is "{} {}", want one object`,
-		"{}\n{\"seed\": -1}":                "line 2: is",
+		"{}\n{\"seed\": -1}":                "seed is a number -1, want 0 to 2^64-1",
+		"{}\n{\"seed\": \"7\"}":             "seed is a string, want 0 to 2^64-1",
+		"{\"prompt\": 1}":                   "prompt is a number, want a string",
+		"{\"prompt\": \"a":                  "line 1: is",
+		"{\"prompt\": \"a\"} x":             "line 1: is",
 		`{"prompt": "a", "infill":"b"}`:     "line 1: prompt and infill together, want one of them",
 		"a\n" + strings.Repeat("x", 17<<20): "line 2 has more than 16777216 bytes",
 	} {

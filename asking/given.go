@@ -8,6 +8,7 @@ import (
 
 	"unmask"
 	"unmask/images"
+	"unmask/param"
 	"unmask/param/flags"
 	"unmask/terminal"
 )
@@ -65,6 +66,8 @@ func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 		return Usage("--init and --inpaint, want one of the two")
 	case f.inpaint == "" && (f.mask != "" || f.box != ""):
 		return Usage("--mask or --box without --inpaint, want it with them")
+	case f.fit != "" && f.init == "" && f.inpaint == "":
+		return Usage("--fit is %s, want none without --init or --inpaint", param.Quote(f.fit))
 	case f.paste && f.inpaint == "":
 		return Usage("--paste, want --inpaint with it")
 	case f.outpaint != "" && (f.inpaint == "" || f.mask != "" || f.box != ""):
