@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"math"
+	"slices"
 )
 
 // Groups is the number of parts that a point's samples are divided into for the jackknife.
@@ -109,7 +110,8 @@ func (t *tally) add(value, weight float64) {
 	t.n++
 }
 
-// measure returns f of the mean; ok is false without samples.
+// measure returns f of the mean; ok is false without samples. The error is unknown with few samples
+// or if one part has all the weight.
 func (t *tally) measure(f func(mean float64) float64) (m Measure, ok bool) {
 	var sum, weight float64
 	for g := range Groups {
@@ -119,7 +121,7 @@ func (t *tally) measure(f func(mean float64) float64) (m Measure, ok bool) {
 		return m, false
 	}
 	m.Value = f(sum / weight)
-	if t.n < 2*Groups {
+	if t.n < 2*Groups || slices.Contains(t.weight[:], weight) {
 		return m, true
 	}
 	for g := range Groups {

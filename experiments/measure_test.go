@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -43,6 +44,19 @@ func TestErrorOfMean(t *testing.T) {
 	require.True(t, ok)
 	require.InDelta(t, math.E, m.Value, 1e-12)
 	require.False(t, m.known())
+}
+
+// A mean whose weight is all in one part has no error, and can be written as JSON.
+func TestWeightInOnePart(t *testing.T) {
+	var all tally
+	for i := range 3 * Groups {
+		all.add(0.5, float64(i/(3*Groups-1)))
+	}
+	m, ok := all.measure(func(v float64) float64 { return v })
+	require.True(t, ok)
+	require.Equal(t, Measure{Value: 0.5}, m)
+	_, err := json.Marshal(m)
+	require.NoError(t, err)
 }
 
 // Fixed in 32 bits draws from p: with a few outcomes the coarse uniform numbers do not matter.

@@ -43,10 +43,12 @@ func (c *Curve) add(steps int, x, y Measure) {
 	c.Across, c.Steps = append(c.Across, x.Error()), append(c.Steps, steps)
 }
 
-// Sizes of a chart's picture and of its legend, and dots per inch of the PNG.
+// Sizes of a chart without its legend, the legend's least width, the gap between them, and dots per
+// inch of the PNG.
 const (
-	chartWidth, chartHeight = 7.2 * vg.Inch, 4 * vg.Inch
+	frameWidth, chartHeight = 5.45 * vg.Inch, 4 * vg.Inch
 	legendWidth             = 1.75 * vg.Inch
+	legendGap               = 6 * vg.Length(1)
 	pngDPI                  = 150
 )
 
@@ -116,10 +118,7 @@ func (c *Chart) draw(dc draw.Canvas) error {
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{225}, color.Gray{225}
 	p.Add(grid)
-	legend := plot.NewLegend()
-	legend.Top, legend.Left, legend.YPosition = true, true, 0
-	legend.ThumbnailWidth, legend.Padding = vg.Points(26), vg.Points(2)
-	legend.TextStyle.Font.Size = vg.Points(9)
+	legend := newLegend()
 	shown := false
 	for i := range c.Curves {
 		added, err := c.add(p, &legend, i)
@@ -132,9 +131,27 @@ func (c *Chart) draw(dc draw.Canvas) error {
 		return fmt.Errorf("plot %s: no point that its axes can show", c.Name)
 	}
 	c.scale(p)
-	c.drawAxes(p, draw.Crop(dc, vg.Points(4), -legendWidth, vg.Points(4), -vg.Points(4)))
-	legend.Draw(draw.Crop(dc, chartWidth-legendWidth+vg.Points(6), 0, 0, -vg.Points(26)))
+	right := dc.Max.X - dc.Min.X - frameWidth
+	c.drawAxes(p, draw.Crop(dc, vg.Points(4), -right, vg.Points(4), -vg.Points(4)))
+	legend.Draw(draw.Crop(dc, frameWidth+legendGap, 0, 0, -vg.Points(26)))
 	return nil
+}
+
+func newLegend() plot.Legend {
+	legend := plot.NewLegend()
+	legend.Top, legend.Left, legend.YPosition = true, true, 0
+	legend.ThumbnailWidth, legend.Padding = vg.Points(26), vg.Points(2)
+	legend.TextStyle.Font.Size = vg.Points(9)
+	return legend
+}
+
+// width returns the width of the chart's picture: the legend is as wide as its longest name needs.
+func (c *Chart) width() vg.Length {
+	legend, widest := newLegend(), vg.Length(0)
+	for _, k := range c.Curves {
+		widest = max(widest, legend.TextStyle.Width(" "+k.Name+" "))
+	}
+	return frameWidth + max(legendWidth, legendGap+legend.ThumbnailWidth+widest)
 }
 
 // drawAxes draws p with the labels of its axes beside it. Labels in p would leave an empty strip at
@@ -148,8 +165,8 @@ func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
 	}
 	style.Font.Size = vg.Points(10)
 	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
-	high := style.Height("X") + vg.Points(3)
-	inside := draw.Crop(dc, high, 0, high, 0)
+	high := style.Height("X")
+	inside := draw.Crop(dc, high+vg.Points(6), 0, high+vg.Points(3), 0)
 	p.Draw(inside)
 	data := p.DataCanvas(inside)
 	middle := data.Center()
@@ -331,47 +348,55 @@ func (evenly) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// decades places ticks at 1, 2 and 5 times powers of ten, or evenly if there would be fewer than
-// three.
+// decades places ticks at 1, 2 and 5 times powers of ten; if these are fewer than three, at 1, 1.5,
+// 2, 3, 5 and 7 times them; and if these still are, evenly.
 type decades struct{}
 
 func (decades) Ticks(low, high float64) []plot.Tick {
-	var ticks []plot.Tick
 	if !(low > 0) || math.IsInf(high, 0) {
 		return nil
 	}
-	labels := 0
-	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
-		for d := 1.0; d < 10; d++ {
-			v := d * math.Pow(10, e)
-			if v < low || v > high {
-				continue
-			}
-			t := plot.Tick{Value: v}
-			if d == 1 || d == 2 || d == 5 {
-				if t.Label = strconv.FormatFloat(v, 'g', 3, 64); v >= 1 && v < 1e6 {
-					t.Label = strconv.FormatFloat(v, 'f', 0, 64)
+	for _, labelled := range [][]float64{{1, 2, 5}, {1, 1.5, 2, 3, 5, 7}} {
+		var ticks []plot.Tick
+		labels := 0
+		for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
+			for d := 1.0; d < 10; d += 0.5 {
+				v, shown := d*math.Pow(10, e), slices.Contains(labelled, d)
+				if v < low || v > high || !shown && d != math.Trunc(d) {
+					continue
 				}
-				labels++
+				t := plot.Tick{Value: v}
+				if shown {
+					t.Label = logLabel(v)
+					labels++
+				}
+				ticks = append(ticks, t)
 			}
-			ticks = append(ticks, t)
+		}
+		if labels >= 3 {
+			return ticks
 		}
 	}
-	if labels < 3 {
-		return evenly{}.Ticks(low, high)
+	return evenly{}.Ticks(low, high)
+}
+
+// logLabel writes the value of a tick with at most three digits that are not 0.
+func logLabel(v float64) string {
+	if v >= 10 && v < 1e6 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
-	return ticks
+	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
 // SVG returns the chart as SVG.
 func (c *Chart) SVG() ([]byte, error) {
-	canvas := vgsvg.New(chartWidth, chartHeight)
+	canvas := vgsvg.New(c.width(), chartHeight)
 	return c.write(draw.New(canvas), canvas)
 }
 
 // PNG returns the chart as PNG.
 func (c *Chart) PNG() ([]byte, error) {
-	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(pngDPI))
+	canvas := vgimg.NewWith(vgimg.UseWH(c.width(), chartHeight), vgimg.UseDPI(pngDPI))
 	return c.write(draw.New(canvas), vgimg.PngCanvas{Canvas: canvas})
 }
 

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"bytes"
+	"image/color"
 	"image/png"
 	"math"
 	"testing"
@@ -66,6 +67,25 @@ func TestFrame(t *testing.T) {
 		require.NoError(t, err)
 		_, err = png.Decode(bytes.NewReader(data))
 		require.NoError(t, err)
+	}
+}
+
+// The longest name of a legend ends before the picture does.
+func TestLegendFits(t *testing.T) {
+	for _, name := range []string{"a", "demo of images, uncached",
+		"outline(choose=hybrid(alpha=12.5))+cache(3) α=6 temperature=0.7 top-p=0.95"} {
+		c := Chart{Name: "x", Curves: []Curve{{Name: name, X: []float64{1, 2}, Y: []float64{1, 2},
+			Error: []float64{0, 0}}}}
+		data, err := c.PNG()
+		require.NoError(t, err)
+		picture, err := png.Decode(bytes.NewReader(data))
+		require.NoError(t, err)
+		b := picture.Bounds()
+		for x := b.Max.X - 3; x < b.Max.X; x++ {
+			for y := range b.Max.Y {
+				require.Equal(t, color.White, color.Gray16Model.Convert(picture.At(x, y)), name)
+			}
+		}
 	}
 }
 
