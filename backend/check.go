@@ -286,9 +286,30 @@ func checkWindows(kernel string, dst, x *tensor.Dense, s ConvShape, out int) {
 func CheckConv(dst, x *tensor.Dense, s ConvShape, w Matrix, in ConvInput, e Epilogue) {
 	const kernel = "Conv"
 	checkWindows(kernel, dst, x, s, s.Out)
-	if w.Out() != s.Out || w.In() != s.KH*s.KW*s.In {
+	checkFilter(kernel, s, w, s.KH*s.KW*s.In)
+	checkInput(kernel, s, in, e)
+}
+
+// CheckConvDoubled checks the arguments of ConvDoubled.
+func CheckConvDoubled(dst, x *tensor.Dense, s ConvShape, w *[4]Matrix, in ConvInput, e Epilogue) {
+	const kernel = "ConvDoubled"
+	if !s.Up || s.KH != 3 || s.KW != 3 || s.PadH != 1 || s.PadW != 1 || s.Stride > 1 {
+		misuse(kernel, "shape %+v, want Up, 3x3 windows, padding 1 and stride 1", s)
+	}
+	checkWindows(kernel, dst, x, s, s.Out)
+	for _, m := range w {
+		checkFilter(kernel, s, m, 4*s.In)
+	}
+	checkInput(kernel, s, in, e)
+}
+
+func checkFilter(kernel string, s ConvShape, w Matrix, in int) {
+	if w.Out() != s.Out || w.In() != in {
 		misuse(kernel, "weights [%d, %d] for shape %+v", w.Out(), w.In(), s)
 	}
+}
+
+func checkInput(kernel string, s ConvShape, in ConvInput, e Epilogue) {
 	if (in.Scale == nil) != (in.Shift == nil) {
 		misuse(kernel, "Scale and Shift go together")
 	}

@@ -82,6 +82,7 @@ func vqganTensors() (tensors, float64) {
 			side *= 2
 			name := fmt.Sprintf("vqgan.decoder.up.%d.upsample.conv", level)
 			conv(name, in, in, 3, side)
+			ops -= 2 * float64(5*in*in*side*side) // a doubled image's windows have four different pixels
 			t.add(name+".bias", in)
 		}
 	}

@@ -78,7 +78,7 @@ func (b *builder) chain(s *side) {
 			}
 		}
 		if st.up != nil {
-			*st.up = picture.NewConv(now, now, 3)
+			*st.up = picture.NewDoubling(now)
 		}
 		if st.down != nil {
 			*st.down = picture.NewHalving(now)

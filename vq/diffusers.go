@@ -24,9 +24,9 @@ type diffusersSide struct {
 }
 
 type diffusersLevel struct {
-	Res  []*resBlock      `weight:"resnets"`
-	Down *picture.Halving `weight:"downsamplers.0.conv"`
-	Up   *picture.Conv    `weight:"upsamplers.0.conv"`
+	Res  []*resBlock       `weight:"resnets"`
+	Down *picture.Halving  `weight:"downsamplers.0.conv"`
+	Up   *picture.Doubling `weight:"upsamplers.0.conv"`
 }
 
 // diffusers makes the network.
@@ -59,7 +59,7 @@ func (b *builder) diffusersSide(d *diffusersSide, p, blocks string) *side {
 			level.Down = new(picture.Halving)
 		}
 		if b.Has(name + ".upsamplers.0.conv.weight") {
-			level.Up = new(picture.Conv)
+			level.Up = new(picture.Doubling)
 		}
 		levels = append(levels, level)
 		s.stages = append(s.stages, stage{res: level.Res, down: level.Down, up: level.Up})

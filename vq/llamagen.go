@@ -27,7 +27,7 @@ type llamagenLevel struct {
 	Res  []*resBlock          `weight:"res"`
 	Attn []*picture.Attention `weight:"attn"`
 	Down *picture.Halving     `weight:"downsample.conv"`
-	Up   *picture.Conv        `weight:"upsample.conv"`
+	Up   *picture.Doubling    `weight:"upsample.conv"`
 }
 
 type llamagenMiddle struct {
@@ -72,7 +72,7 @@ func (b *builder) llamagenSide(l *llamagenSide, p string) *side {
 			level.Down = new(picture.Halving)
 		}
 		if b.Has(name + ".upsample.conv.weight") {
-			level.Up = new(picture.Conv)
+			level.Up = new(picture.Doubling)
 		}
 		l.Blocks = append(l.Blocks, level)
 		s.stages = append(s.stages, stage{level.Res, level.Attn, level.Down, level.Up})

@@ -43,7 +43,7 @@ type stage struct {
 	res  []*resBlock
 	attn []*picture.Attention
 	down *picture.Halving
-	up   *picture.Conv
+	up   *picture.Doubling
 }
 
 // side is the encoder or the decoder.

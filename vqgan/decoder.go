@@ -9,8 +9,8 @@ import (
 )
 
 type upLevel struct {
-	Blocks   []*resBlock  `weight:"block"`
-	Upsample picture.Conv `weight:"upsample.conv"` // missing in level 0
+	Blocks   []*resBlock      `weight:"block"`
+	Upsample picture.Doubling `weight:"upsample.conv"` // missing in level 0
 }
 
 type decoder struct {
@@ -31,7 +31,7 @@ func newDecoder(c Config) decoder {
 		u := &upLevel{Blocks: c.blocks(in, c.channels(i))}
 		in = c.channels(i)
 		if i > 0 {
-			u.Upsample = picture.NewConv(in, in, 3)
+			u.Upsample = picture.NewDoubling(in)
 		}
 		d.Up[i] = u
 	}
@@ -84,8 +84,8 @@ type Decoder struct {
 }
 
 type museLevel struct {
-	Blocks   []*resBlock  `weight:"block"`
-	Upsample picture.Conv `weight:"upsample_conv"`
+	Blocks   []*resBlock      `weight:"block"`
+	Upsample picture.Doubling `weight:"upsample_conv"`
 }
 
 // NewDecoder returns the network without weights. c.Codes is ignored.

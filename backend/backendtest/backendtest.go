@@ -39,7 +39,8 @@ func Run(t *testing.T, open func() backend.Backend) {
 		{"AttentionAlone", attentionAlone},
 		{"HeadStats", headStats}, {"HeadSample", headSample}, {"HeadVisit", headVisit},
 		{"HeadAlone", headAlone}, {"HeadExtremes", headExtremes}, {"HeadUndefined", headUndefined},
-		{"Conv", conv}, {"ConvAlone", convAlone}, {"GroupNorm", groupNorm}, {"Pool", pool},
+		{"Conv", conv}, {"ConvAlone", convAlone},
+		{"ConvDoubled", convDoubled}, {"GroupNorm", groupNorm}, {"Pool", pool},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.test(&suite{T: t, dev: open(), ref: plain.New(), rand: rand.New(rand.NewPCG(1, 2))})

@@ -61,6 +61,59 @@ func conv(s *suite) {
 	}
 }
 
+// convDoubled compares a Doubler's products of folded weights with a Conv that doubles the image,
+// and checks that an image has the same bits alone and in a batch.
+func convDoubled(s *suite) {
+	d, ok := s.dev.(backend.Doubler)
+	if !ok {
+		s.Skip("the device is no Doubler")
+	}
+	for i, c := range []backend.ConvShape{
+		{Batch: 1, Height: 1, Width: 1, In: 1, Out: 1},
+		{Batch: 2, Height: 5, Width: 1, In: 4, Out: 3, DstStride: 7, DstOffset: 2},
+		{Batch: 2, Height: 6, Width: 5, In: 32, Out: 16},
+		{Batch: 1, Height: 19, Width: 33, In: 12, Out: 50},
+		{Batch: 1, Height: 3, Width: 40, In: 6, Out: 33},
+	} {
+		c.KH, c.KW, c.PadH, c.PadW, c.Up = 3, 3, 1, 1, true
+		x, dst, dev, ref := s.inputs(c, i%2 == 0, i%3 == 0)
+		w, bias := s.weights(c.Out, 9*c.In, backend.F32), s.random(c.Out)
+		var folded [4]backend.Matrix
+		for phase := range folded {
+			folded[phase] = s.dev.Pack(c.Out, 4*c.In, backend.F32, func(o int, dst []float32) {
+				backend.FoldDoubled(dst, w.w[o*9*c.In:][:9*c.In], c.In, phase)
+			})
+		}
+		e := backend.Epilogue{Bias: bias.dev, Act: backend.ReLU, Add: i%2 == 1}
+		before := dst.got()
+		d.ConvDoubled(dst.dev, x.dev, c, &folded, dev, e)
+		s.ref.Conv(dst.ref, x.ref, c, w.ref, ref,
+			backend.Epilogue{Bias: bias.ref, Act: e.Act, Add: e.Add})
+		bound := 0.0
+		for _, v := range w.w {
+			bound = max(bound, math.Abs(float64(v)))
+		}
+		bound *= 16 * eps * 9 * float64(c.In) * (2 + 5*top(x.want()))
+		dst.near(name("%+v", c), func(int) float64 { return bound })
+
+		all, last := dst.got(), c.Batch-1
+		image := c.Height * c.Width * c.In
+		result := len(all) / c.Batch
+		c.Batch = 1
+		one, alone := s.blank(c.Height, c.Width, c.In), s.blank(result)
+		one.write(x.want()[last*image:][:image])
+		alone.write(before[last*result:][:result])
+		if dev.Scale != nil {
+			a, b := s.blank(1, c.In), s.blank(1, c.In)
+			a.write(ref.Scale.Float32s()[last*c.In:][:c.In])
+			b.write(ref.Shift.Float32s()[last*c.In:][:c.In])
+			dev.Scale, dev.Shift = a.dev, b.dev
+		}
+		d.ConvDoubled(alone.dev, one.dev, c, &folded, dev, e)
+		same(s, name("the last image of %+v", c), alone.got(), all[last*result:])
+	}
+}
+
 // convAlone checks that an image has the same bits alone and in a batch.
 func convAlone(s *suite) {
 	c := backend.ConvShape{Batch: 5, Height: 9, Width: 11, In: 12, Out: 20, KH: 3, KW: 3, PadH: 1,

@@ -22,6 +22,8 @@ type conv struct {
 	scale, shift  []float32
 	silu          bool
 	height, width int // of the result
+	across        int // pixels of dst from a row of the result to the next
+	above, left   int // zero rows and columns before the image
 	stride        int
 	pitch         int // values of a prepared row
 	rows          int // of a band
@@ -50,17 +52,16 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	backend.CheckConv(dst, x, s, w, in, e)
 	b.mu.Lock()
 	defer b.done()
-	stride, offset := backend.ConvTarget(s)
-	c, p, m := &b.conv, &b.product, w.(*matrix)
-	if m.as == backend.Blocks {
-		panic("Conv: weights in block formats are for Linear and heads")
-	}
 	if s.Batch == 0 {
 		return
 	}
+	stride, offset := backend.ConvTarget(s)
+	c, p, m := &b.conv, &b.product, filter(w)
 	p.target(dst.Float32s()[offset:], stride, e)
-	c.s, c.x, c.scale, c.shift, c.silu = s, x.Float32s(), data(in.Scale), data(in.Shift), in.SiLU
+	c.read(x, s, in)
 	c.height, c.width, c.stride = s.OutHeight(), s.OutWidth(), max(s.Stride, 1)
+	c.across, c.above, c.left = c.width, s.PadH, s.PadW
+	c.pitch = (c.up()*s.Width + 2*s.PadW) * s.In
 	if c.plain() {
 		c.direct = rowSource{c.x, s.In, s.In}
 		p.run(&c.direct, s.Batch*c.height*c.width, m)
@@ -69,6 +70,47 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	}
 	c.x, c.scale, c.shift = nil, nil, nil
 	runtime.KeepAlive(in)
+}
+
+// ConvDoubled is four convolutions with 2x2 windows, each of which gives every second pixel of
+// every second row of dst.
+func (b *Backend) ConvDoubled(dst, x *tensor.Dense, s backend.ConvShape, w *[4]backend.Matrix,
+	in backend.ConvInput, e backend.Epilogue) {
+	backend.CheckConvDoubled(dst, x, s, w, in, e)
+	b.mu.Lock()
+	defer b.done()
+	if s.Batch == 0 {
+		return
+	}
+	stride, offset := backend.ConvTarget(s)
+	c, p := &b.conv, &b.product
+	s.Up, s.KH, s.KW = false, 2, 2
+	c.read(x, s, in)
+	c.height, c.width, c.stride = s.Height, s.Width, 1
+	c.across = 2 * s.Width // of pairs of pixels: two rows of dst
+	c.pitch = (s.Width + 1) * s.In
+	for phase, m := range w {
+		y, x := phase/2, phase%2
+		c.above, c.left = 1-y, 1-x
+		p.target(dst.Float32s()[offset+(2*y*s.Width+x)*stride:], 2*stride, e)
+		c.run(p, filter(m))
+	}
+	c.x, c.scale, c.shift = nil, nil, nil
+	runtime.KeepAlive(in)
+}
+
+// filter returns the weights of a convolution.
+func filter(w backend.Matrix) *matrix {
+	m := w.(*matrix)
+	if m.as == backend.Blocks {
+		panic("Conv: weights in block formats are for Linear and heads")
+	}
+	return m
+}
+
+// read takes the input.
+func (c *conv) read(x *tensor.Dense, s backend.ConvShape, in backend.ConvInput) {
+	c.s, c.x, c.scale, c.shift, c.silu = s, x.Float32s(), data(in.Scale), data(in.Shift), in.SiLU
 }
 
 // plain reports whether the windows are single pixels.
@@ -87,7 +129,6 @@ func (c *conv) up() int {
 
 func (c *conv) run(p *product, m *matrix) {
 	p.prepare(nil, m)
-	c.pitch = (c.up()*c.s.Width + 2*c.s.PadW) * c.s.In
 	rows, threads := c.s.Batch*c.height, c.b.pool.Threads()
 	c.tall = min(c.height, max(1, rows/(itemsEach*threads), min(stripRows, rows/(2*threads))))
 	c.strips = (c.height + c.tall - 1) / c.tall
@@ -109,7 +150,7 @@ func (c *conv) strip(worker, i int) {
 		bottom := min(top+c.rows, end)
 		n := (bottom-top-1)*c.stride + c.s.KH
 		for r := kept; r < n; r++ {
-			c.prepare(rows[r*c.pitch:(r+1)*c.pitch], image, top*c.stride+r-c.s.PadH)
+			c.prepare(rows[r*c.pitch:(r+1)*c.pitch], image, top*c.stride+r-c.above)
 		}
 		if c.inPlace {
 			c.windows(w, rows, image*c.height+top, bottom-top)
@@ -124,14 +165,32 @@ func (c *conv) strip(worker, i int) {
 // packed computes rows of the result, of which the batch has `above` before, from packed windows.
 func (c *conv) packed(w *worker, rows []float32, above, n int) {
 	p := &c.b.product
-	pixels, base := n*c.width, above*c.width
+	pixels := n * c.width
 	for first := 0; first < pixels; first += p.block {
 		count := min(p.block, pixels-first)
 		a := p.w.operand(count, &w.a)
 		c.pack(p.w, a, w, rows, first, count)
 		for j := range p.w.panels() {
-			p.finish(w, a, base+first, count, j)
+			c.put(p.tile(w, a, count, j), above, first, count, c.width, j)
 		}
+	}
+}
+
+// put stores the tile of panel j and `count` pixels of a band, from pixel first on. The band's rows
+// are `wide` pixels apart, of which the result has the first c.width.
+func (c *conv) put(tile []float32, above, first, count, wide, j int) {
+	p := &c.b.product
+	if wide == c.width && wide == c.across { // the pixels are in one piece
+		p.put(tile, above*wide+first, count, j)
+		return
+	}
+	k := p.w.k
+	for at, end := first, first+count; at < end; {
+		y, x := at/wide, at%wide
+		if n := min(end-at, c.width-x); n > 0 {
+			p.put(tile[(at-first)*k.Columns:][:n*k.Columns], (above+y)*c.across+x, n, j)
+		}
+		at += min(end-at, wide-x)
 	}
 }
 
@@ -142,10 +201,10 @@ func (c *conv) prepare(dst []float32, image, y int) {
 		clear(dst)
 		return
 	}
-	margin := s.PadW * s.In
-	clear(dst[:margin])
-	clear(dst[len(dst)-margin:])
-	inside := dst[margin : len(dst)-margin]
+	from, to := c.left*s.In, (c.left+up*s.Width)*s.In
+	clear(dst[:from])
+	clear(dst[to:])
+	inside := dst[from:to]
 	src := c.x[(image*s.Height+y/up)*s.Width*s.In:][:s.Width*s.In]
 	// the enlarged pixels are then spread from here to the left
 	mapped := inside[len(inside)-len(src):]

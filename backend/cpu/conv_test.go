@@ -98,6 +98,56 @@ func TestConvBands(t *testing.T) {
 	})
 }
 
+// doubled runs a convolution of a doubled image by folded weights, if folded, or by Conv.
+func doubled(b *Backend, s backend.ConvShape, as backend.Precision, folded bool) *tensor.Dense {
+	r := rand.New(rand.NewPCG(6, 7))
+	x := b.New(s.Batch, s.Height, s.Width, s.In)
+	dst := b.New(s.Batch, s.OutHeight(), s.OutWidth(), s.Out)
+	b.Write(x, 0, normals(r, x.DataSize()))
+	row := rows(normals(r, s.Out*9*s.In), 9*s.In)
+	if !folded {
+		b.Conv(dst, x, s, b.Pack(s.Out, 9*s.In, as, row), backend.ConvInput{}, backend.Epilogue{})
+		return dst
+	}
+	var w [4]backend.Matrix
+	for phase := range w {
+		w[phase] = b.Pack(s.Out, 4*s.In, as, func(i int, dst []float32) {
+			whole := make([]float32, 9*s.In)
+			row(i, whole)
+			backend.FoldDoubled(dst, whole, s.In, phase)
+		})
+	}
+	run := func() { b.ConvDoubled(dst, x, s, &w, backend.ConvInput{}, backend.Epilogue{}) }
+	run()
+	if n := testing.AllocsPerRun(2, run); n > 0 {
+		panic(fmt.Sprintf("%v allocations", n))
+	}
+	return dst
+}
+
+// Folded weights give what Conv gives with Up, in every precision, and the same bits with any
+// number of threads and rows of a band.
+func TestConvDoubled(t *testing.T) {
+	for _, s := range []backend.ConvShape{
+		{Batch: 2, Height: 9, Width: 14, In: 16, Out: 40},
+		{Batch: 1, Height: 12, Width: 3, In: 5, Out: 70},
+	} {
+		s.KH, s.KW, s.PadH, s.PadW, s.Up = 3, 3, 1, 1, true
+		want := doubled(New(Options{Threads: 1}), s, backend.F32, true).Float32s()
+		each(t, []int{1, 3}, func(t *testing.T, b *Backend) {
+			same(t, want, doubled(b, s, backend.F32, true).Float32s())
+			b.conv.words = 1
+			same(t, want, doubled(b, s, backend.F32, true).Float32s())
+			b.conv.words = bandWords
+			for as, tolerance := range map[backend.Precision]float64{backend.F32: 2e-4, backend.BF16: 0.7,
+				backend.Int8: 0.7} {
+				require.InDeltaSlice(t, doubled(b, s, backend.F32, false).Float32s(),
+					doubled(b, s, as, true).Float32s(), tolerance, "%v %+v", as, s)
+			}
+		})
+	}
+}
+
 func TestConvAllocatesNothing(t *testing.T) {
 	b := New(Options{Threads: 2})
 	for _, s := range windows[:5] {

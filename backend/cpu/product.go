@@ -164,10 +164,15 @@ func (p *product) panelRange(i int) (from, to int) {
 
 // finish computes and stores the tile of rows first.. and panel j.
 func (p *product) finish(w *worker, a operand, first, rows, j int) {
+	p.put(p.tile(w, a, rows, j), first, rows, j)
+}
+
+// tile computes the tile [rows, k.Columns] of an operand's first rows and panel j.
+func (p *product) tile(w *worker, a operand, rows, j int) []float32 {
 	n := p.w.k.Columns
 	tile := w.tile.get(p.block * n)[:rows*n]
 	p.w.tile(tile, n, a, rows, j, w)
-	p.put(tile, first, rows, j)
+	return tile
 }
 
 // put stores the tile [rows, k.Columns] of rows first.. and panel j, after bias and activation.

@@ -20,14 +20,8 @@ func (c *conv) windows(w *worker, rows []float32, above, n int) {
 		panel := p.w.panel(j)
 		for first := 0; first < (n-1)*wide+c.width; first += k.Rows {
 			k.Windows(tile, rows[first*s.In:], panel, s.In, s.KW*s.In, s.KH, c.pitch)
-			for at := first; at < min(first+k.Rows, n*wide); {
-				y, x := at/wide, at%wide
-				count := min(first+k.Rows-at, c.width-x)
-				if count > 0 {
-					p.put(tile[(at-first)*k.Columns:][:count*k.Columns], (above+y)*c.width+x, count, j)
-				}
-				at += min(first+k.Rows-at, wide-x)
-			}
+			count := min(k.Rows, n*wide-first)
+			c.put(tile[:count*k.Columns], above, first, count, wide, j)
 		}
 	}
 }

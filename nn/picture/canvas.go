@@ -81,10 +81,14 @@ func (v *Canvas) Swap() { v.X, v.H = v.H, v.X }
 func (v *Canvas) SwapThird() { v.X, v.third = v.third, v.X }
 
 // Double repeats every pixel twice in both directions, then convolves.
-func (v *Canvas) Double(c *Conv) {
-	s := v.shape(c)
+func (v *Canvas) Double(c *Doubling) {
+	s, e := v.shape(&c.Conv), backend.Epilogue{Bias: c.b}
 	s.Up = true
-	v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
+	if d, ok := v.Backend.(backend.Doubler); ok {
+		d.ConvDoubled(v.H, v.X, s, &c.folded, backend.ConvInput{}, e)
+	} else {
+		v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, e)
+	}
 	v.Swap()
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()
 }

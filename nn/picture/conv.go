@@ -94,6 +94,41 @@ func NewHalving(channels int) Halving { return Halving{NewConv(channels, channel
 // Load packs the layer.
 func (c *Halving) Load(l *nn.Loader) { c.packHalving(l) }
 
+// Doubling is a 3x3 convolution of the image after every pixel is repeated twice in both
+// directions.
+type Doubling struct {
+	Conv `weight:""`
+
+	folded [4]backend.Matrix // for a backend.Doubler, in place of Conv's matrix
+}
+
+// NewDoubling returns the layer for images with `channels` channels.
+func NewDoubling(channels int) Doubling {
+	return Doubling{Conv: NewConv(channels, channels, 3)}
+}
+
+// Load packs the layer.
+func (c *Doubling) Load(l *nn.Loader) {
+	if _, ok := l.Backend.(backend.Doubler); !ok {
+		c.Conv.Load(l)
+		return
+	}
+	out, in := c.Weight.Shape[0], c.Weight.Shape[1]
+	w := l.Floats(&c.Weight)
+	for phase := range c.folded {
+		c.folded[phase] = l.Backend.Pack(out, 4*in, l.Precision, func(i int, dst []float32) {
+			row := make([]float32, 9*in)
+			for j := range in {
+				for t := range 9 {
+					row[t*in+j] = w[(i*in+j)*9+t]
+				}
+			}
+			backend.FoldDoubled(dst, row, in, phase)
+		})
+	}
+	c.b = l.Vector(l.Floats(&c.Bias))
+}
+
 // Groups is the number of groups of every group norm.
 const Groups = 32
 
