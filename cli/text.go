@@ -109,9 +109,11 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 		}
 		return f.Hub.Texts(ctx, cmd.Flags(), f.out, f.model, f.precision, f.n, f.Inputs, b)
 	}
-	s, err := f.settings(m, o)
-	if err != nil {
-		return err
+	var s runs.Settings
+	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
+		if s, err = f.settings(m, o); err != nil {
+			return err
+		}
 	}
 	if o, err = out.Begin(m, o, s); err != nil {
 		return wrap("--out", err)

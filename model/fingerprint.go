@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 
@@ -15,6 +16,9 @@ import (
 // Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights; it does not
 // depend on where the files are. It reads all of them.
 func (s *Source) Fingerprint() (string, error) {
+	if s.gguf != "" {
+		return s.fingerprintGGUF()
+	}
 	entries, err := fs.ReadDir(s.Files, ".")
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", s.Name, whole.Cause(err))
@@ -35,6 +39,20 @@ func (s *Source) Fingerprint() (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", s.Name, err)
 		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
+}
+
+// fingerprintGGUF is Fingerprint for a GGUF file, which has configuration, weights and tokenizer.
+func (s *Source) fingerprintGGUF() (string, error) {
+	in, err := os.Open(s.gguf)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.Name, whole.Cause(err))
+	}
+	defer in.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, in); err != nil {
+		return "", fmt.Errorf("%s: %w", s.Name, whole.Cause(err))
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
 }

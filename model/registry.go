@@ -35,7 +35,8 @@ type Source struct {
 	// it knows none. It may be nil.
 	Elsewhere func(folder string) (dir string, err error)
 
-	dir string // the directory of Files; "" for an embedded model
+	dir  string // the directory of Files; "" for an embedded model and for a GGUF file
+	gguf string // the GGUF file; "" for other models
 }
 
 // Open opens a model: a directory with config.json and model.safetensors or its shards; the
@@ -69,7 +70,7 @@ func openGGUF(name string) (*Source, error) {
 		f.Set.Close()
 		return nil, err
 	}
-	return &Source{Name: name, Config: config, Set: set, Files: f.Files()}, nil
+	return &Source{Name: name, Config: config, Set: set, Files: f.Files(), gguf: name}, nil
 }
 
 // OpenFS is Open for an embedded model.
