@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -53,8 +55,8 @@ func readSettingsOr(f *fields, m *served, base generate.Recipe) (s settings) {
 
 // readRecipe fills the recipe as the command's flags do: base has what the request leaves out.
 func (s *settings) readRecipe(f *fields, base generate.Recipe) {
-	given := map[string]string{}
-	for _, p := range generate.Params() {
+	asked := generate.Asked{}
+	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		name := strings.ReplaceAll(p.Name, "-", "_")
 		switch p.Name {
 		case "ban", "bias": // in text
@@ -70,45 +72,38 @@ func (s *settings) readRecipe(f *fields, base generate.Recipe) {
 		if !ok {
 			return
 		}
-		given[p.Name] = text
+		asked[p.Name] = text
 	}
-	if given["temperature"] == "0" { // the most probable token
-		delete(given, "temperature")
-		if k, ok := given["top-k"]; ok && k != "1" {
+	if asked["temperature"] == "0" { // the most probable token
+		delete(asked, "temperature")
+		if k, ok := asked["top-k"]; ok && k != "1" {
 			f.fail(outOfRange("top_k", k, "1 with temperature 0"))
 			return
 		}
-		given["top-k"] = "1"
+		asked["top-k"] = "1"
 	}
-	s.stepped = given["steps"] != ""
-	r := generate.Recipe{}
-	for _, p := range generate.Params() {
-		text, ok := given[p.Name]
-		if p.Name == "sampler" || p.Name == "ban" || p.Name == "bias" {
-			continue
-		}
-		if !ok {
-			text = base.Get(p.Name)
-		}
-		if text == "" {
-			continue
-		}
-		if err := r.Set(p.Name, text); err != nil {
-			f.fail(s.refuse(p.Name, err))
-			return
+	// A client may give these with every sampler, though some decide them themselves.
+	anyway := map[string]string{}
+	for _, name := range []string{"steps", "schedule"} {
+		if text, ok := asked[name]; ok {
+			anyway[name] = text
+			delete(asked, name)
 		}
 	}
-	if _, ok := given["block-size"]; r.Reuse != generate.Blocks && !ok {
-		r.BlockSize = 0
+	s.stepped = anyway["steps"] != ""
+	var err error
+	s.recipe, err = asked.Over(base)
+	for _, name := range sortedKeys(anyway) {
+		if err != nil {
+			break
+		}
+		if err = s.recipe.Set(name, anyway[name]); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	if _, ok := given["refresh"]; r.Reuse != generate.Delayed && !ok {
-		r.Refresh = 0
+	if err != nil {
+		f.fail(refusedRecipe(err))
 	}
-	if _, ok := given["guidance-schedule"]; r.Guidance.Scale == 0 && !ok {
-		r.Guidance.Schedule = ""
-	}
-	s.recipe = r
-	s.readSampler(f, base, given)
 }
 
 // settingOf returns a field of the recipe as the recipe's table takes it.
@@ -142,58 +137,15 @@ func (f *fields) settingOf(name string, p param.Param, raw json.RawMessage) (tex
 	return param.Format(x), true
 }
 
-// readSampler reads the rule, with +cache, alpha and gamma.
-func (s *settings) readSampler(f *fields, base generate.Recipe, given map[string]string) {
-	text, asked := given["sampler"]
-	if !asked {
-		text = base.Get("sampler")
+// refusedRecipe returns the fault for an error of generate.Asked or Recipe.Set, which names a
+// parameter.
+func refusedRecipe(err error) *Fault {
+	if _, ok := errors.AsType[*param.Error](err); ok {
+		return refused("", err)
 	}
-	name, cached := strings.CutSuffix(text, "+cache")
-	_, cacheGiven := given["cache"]
-	if cached && !cacheGiven {
-		s.recipe.Cache = max(1, s.recipe.Cache)
-	}
-	if _, err := samplers.Parse(name); err != nil {
-		f.fail(s.refuse("sampler", err))
-		return
-	}
-	var with []samplers.Given
-	for _, p := range []param.Param{samplers.AlphaParam, samplers.GammaParam} {
-		x, ok := f.number(p.Name, p.Min, p.Max)
-		if !ok {
-			continue
-		}
-		if !samplers.Takes(name, p.Name) {
-			f.fail(outOfRange(p.Name, param.Format(x), "it left out: "+param.Quote(name)+" takes none"))
-			return
-		}
-		with = append(with, samplers.With(p.Name, x))
-	}
-	if f.fault != nil {
-		return
-	}
-	if cached && s.recipe.Cache == 0 {
-		f.fail(outOfRange("cache", 0, "1 or more with sampler "+param.Quote(text)))
-		return
-	}
-	var err error
-	if s.recipe.Sampler, err = samplers.Parse(name, with...); err != nil {
-		f.fail(s.refuse("sampler", err))
-		return
-	}
-	if u, ok := samplers.As[samplers.Uncached](s.recipe.Sampler); ok && s.recipe.Cache > 0 {
-		if cached || cacheGiven {
-			f.fail(bad("out_of_range", "cache", "cache is %d, want 0 with sampler %s: %s", s.recipe.Cache,
-				param.Quote(name), u.Uncached()))
-		}
-		s.recipe.Cache = 0
-	}
-}
-
-// refuse is the fault of a parameter of the recipe.
-func (s *settings) refuse(name string, err error) *Fault {
+	name, text, _ := strings.Cut(oneLine(err), ": ")
 	name = strings.ReplaceAll(name, "-", "_")
-	text := strings.TrimPrefix(oneLine(err), "samplers: ")
+	text = strings.TrimPrefix(text, "samplers: ")
 	switch name {
 	case "sampler":
 		return bad("unknown_sampler", name, "sampler: %s", text)
