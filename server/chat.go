@@ -158,17 +158,8 @@ func readContent(o *fields) string {
 	return text.String()
 }
 
-// chatCompletion is the answer of /v1/chat/completions, and a chunk of its stream.
-type chatCompletion struct {
-	ID          string       `json:"id"`
-	Object      string       `json:"object"`
-	Created     int64        `json:"created"`
-	Model       string       `json:"model"`
-	Fingerprint string       `json:"system_fingerprint"`
-	Choices     []chatChoice `json:"choices"`
-	Usage       *usage       `json:"usage,omitempty"`
-	Unmask      any          `json:"unmask,omitempty"`
-}
+// chatCompletion is the answer of /v1/chat/completions.
+type chatCompletion = choices[chatChoice]
 
 type chatChoice struct {
 	Index    int          `json:"index"`

@@ -48,20 +48,29 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 	fault.write(w)
 }
 
+// place returns the placement of a picture in one of the model's size.
+func (m *served) place(picture image.Image, fit string) (images.Placement, *Fault) {
+	width, height, err := m.Pictures.Size()
+	if err != nil {
+		return images.Placement{}, bad("out_of_range", "image", "%s", oneLine(err))
+	}
+	p, err := images.Place(picture.Bounds().Size(), image.Pt(width, height), fit)
+	if err != nil {
+		return p, bad("out_of_range", "image", "%s",
+			strings.Replace(oneLine(err), "or a fit", "or fit cover or contain", 1))
+	}
+	return p, nil
+}
+
 // encodes returns the codes of a picture.
 func (m *served) encodes(data []byte, fit string) ([]int32, *Fault) {
 	picture, fault := readPNG("image", data)
 	if fault != nil {
 		return nil, fault
 	}
-	width, height, err := m.Pictures.Size()
-	if err != nil {
-		return nil, bad("out_of_range", "image", "%s", oneLine(err))
-	}
-	p, err := images.Place(picture.Bounds().Size(), image.Pt(width, height), fit)
-	if err != nil {
-		return nil, bad("out_of_range", "image", "%s",
-			strings.Replace(oneLine(err), "or a fit", "or fit cover or contain", 1))
+	p, fault := m.place(picture, fit)
+	if fault != nil {
+		return nil, fault
 	}
 	codes, err := m.Pictures.Encode(p.Picture(picture))
 	if err != nil {

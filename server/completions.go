@@ -319,17 +319,20 @@ func (m *served) room(name, takes string, known, most, usual int) (int, *Fault) 
 	return most, nil
 }
 
-// completion is the answer of /v1/completions, and a chunk of its stream.
-type completion struct {
-	ID          string             `json:"id"`
-	Object      string             `json:"object"`
-	Created     int64              `json:"created"`
-	Model       string             `json:"model"`
-	Fingerprint string             `json:"system_fingerprint"`
-	Choices     []completionChoice `json:"choices"`
-	Usage       *usage             `json:"usage,omitempty"`
-	Unmask      any                `json:"unmask,omitempty"`
+// choices is an answer that OpenAI's clients read, or a chunk of its stream.
+type choices[Choice any] struct {
+	ID          string   `json:"id"`
+	Object      string   `json:"object"`
+	Created     int64    `json:"created"`
+	Model       string   `json:"model"`
+	Fingerprint string   `json:"system_fingerprint"`
+	Choices     []Choice `json:"choices"`
+	Usage       *usage   `json:"usage,omitempty"`
+	Unmask      any      `json:"unmask,omitempty"`
 }
+
+// completion is the answer of /v1/completions.
+type completion = choices[completionChoice]
 
 type completionChoice struct {
 	Index    int       `json:"index"`

@@ -10,7 +10,6 @@ import (
 	"image/png"
 	"net/http"
 	"slices"
-	"strings"
 
 	"unmask/generate"
 	"unmask/images"
@@ -142,14 +141,9 @@ func (m *served) edited(given, mask []byte, fit string) ([]int32, *Fault) {
 	if err != nil {
 		return nil, maskEmpty()
 	}
-	width, height, err := m.Pictures.Size()
-	if err != nil {
-		return nil, bad("out_of_range", "image", "%s", oneLine(err))
-	}
-	p, err := images.Place(picture.Bounds().Size(), image.Pt(width, height), fit)
-	if err != nil {
-		return nil, bad("out_of_range", "image", "%s",
-			strings.Replace(oneLine(err), "or a fit", "or fit cover or contain", 1))
+	p, fault := m.place(picture, fit)
+	if fault != nil {
+		return nil, fault
 	}
 	placed, white := p.Picture(picture), p.Mask(hole)
 	whole := image.NewNRGBA(placed.Rect)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"unmask/internal/whole"
 )
 
 // together is the number of outputs listed with one sync of the manifest. A crash in between leaves
@@ -41,7 +43,7 @@ func openAhead(fsys FS, parent, base, ext string, next int) (*ahead, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is %s, want a folder", a.dir, kind(info))
+		return nil, fmt.Errorf("%s is a %s, want a directory", a.dir, whole.Kind(info))
 	}
 	a.made = true
 	names, err := fsys.ReadDir(a.dir)

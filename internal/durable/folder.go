@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"unmask/internal/whole"
 )
 
 // Names in a run's folder.
@@ -63,7 +65,7 @@ func OpenFolderPart(fsys FS, dir, ext string, s Settings, p *Part) (_ *Folder, e
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is %s, want a folder", dir, kind(info))
+		return nil, fmt.Errorf("%s is a %s, want a directory", dir, whole.Kind(info))
 	}
 	f := &Folder{fsys: fsys, dir: dir, ext: ext}
 	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {

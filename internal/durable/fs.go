@@ -165,19 +165,7 @@ func regular(fsys FS, name string) (info fs.FileInfo, exists bool, err error) {
 	case err != nil:
 		return nil, false, err
 	case !info.Mode().IsRegular():
-		return nil, true, fmt.Errorf("%s is %s, want a regular file", name, kind(info))
+		return nil, true, fmt.Errorf("%s is a %s, want a regular file", name, whole.Kind(info))
 	}
 	return info, true, nil
-}
-
-func kind(info fs.FileInfo) string {
-	switch {
-	case info.IsDir():
-		return "a folder"
-	case info.Mode()&fs.ModeSymlink != 0:
-		return "a link"
-	case info.Mode().IsRegular():
-		return "a file"
-	}
-	return "a special file"
 }

@@ -71,7 +71,7 @@ func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
 		"model.safetensors")
 	for _, name := range []string{configName, modelName} {
 		if _, err := os.Lstat(name); err == nil && !o.Overwrite {
-			return fmt.Errorf("%s is there already, want a folder without a model", name)
+			return fmt.Errorf("%s is there already, want a directory without a model", name)
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
