@@ -66,8 +66,11 @@ func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Condi
 	case len(c.Asked) == 0:
 		return nil, nil
 	case c.classes:
-		for _, class := range c.Asked {
+		for i, class := range c.Asked {
 			condition, err := m.ClassCondition(class)
+			if i >= len(s.Classes) && err != nil {
+				return nil, fmt.Errorf("prompts: input %d: %w", i-len(s.Classes), err)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -77,7 +80,11 @@ func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Condi
 	}
 	var err error
 	if c.list, err = m.PromptConditions(ctx, c.Asked, s.Negative); err != nil {
-		return nil, err
+		flag := "prompts"
+		if len(s.Prompts) > 0 {
+			flag = "prompt"
+		}
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	for i, p := range c.list {
 		if p.Prompt.Cut {
@@ -141,7 +148,7 @@ func (m *Model) PromptConditions(ctx context.Context, prompts []string,
 	}
 	made, err := p.Prompts(ctx, append([]string{negative}, prompts...))
 	if err != nil {
-		return nil, fmt.Errorf("prompts: %w", err)
+		return nil, err
 	}
 	without := &model.Condition{Prompt: made[0]}
 	var list []*model.Condition
