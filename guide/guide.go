@@ -30,7 +30,7 @@ var Schedules = []string{"constant", "linear", "ramp", "cosine", "power-cosine"}
 //	linear        s (n-1)/N (Yu et al. 2024, TiTok): the first step has none
 //	ramp          s (n-1)/(N-1) (Besnier et al. 2025, Halton-MaskGIT): the last step has all
 //	cosine        1 + (s-1)(1-cos(pi n/N))/2 (Kim et al. 2025, MaskGen)
-//	power-cosine  (s-1)(1-cos(pi ((n-1)/N)^3))/2 (ibid., whose logits are u + (1+w)(c-u))
+//	power-cosine  (s-1)(1-cos(pi ((n-1)/N)^3))/2 (Yu et al. 2024, of logits u + (1+w)(c-u))
 //
 // Authors who write u + s(c-u), as aMUSEd's do, have a constant w of s-1.
 func Schedule(name string, s float64) (Scale, error) {
