@@ -25,7 +25,7 @@ const (
 // Film records the codes of a run's first pictures after every step and draws them as a GIF. A nil
 // Film does nothing. One goroutine at a time may use one.
 type Film struct {
-	Scale int // enlarges the pictures so many times; 0 is 1
+	Scale int // factor by which the pictures are enlarged; 0 is 1
 
 	mask   int32
 	states [][][]int32 // [image][step] codes

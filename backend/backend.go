@@ -50,7 +50,7 @@ type Matrix interface {
 // goroutines, once for each row.
 type RowFunc func(i int, dst []float32)
 
-// Epilogue is what Linear and Conv do to a product before it is stored:
+// Epilogue describes the operations of Linear and Conv on a product before it is stored:
 //
 //	y = act(product + bias) * times; dst = y, or dst += y with Add.
 type Epilogue struct {

@@ -16,7 +16,7 @@ type Prompter struct {
 	Source  *model.Source // files of the network
 	Options model.Options
 	Width   int // of the text's states
-	Rows    int // rows of a text; 0: as many as the encoder has
+	Rows    int // rows of a text; 0: the encoder's
 	Pad     int // id for padding; -1: the tokenizer's own
 
 	once      sync.Once

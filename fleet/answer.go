@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// bucket lets so many hellos through a second.
+// bucket limits the hellos answered per second.
 type bucket struct {
 	left float64
 	last time.Time

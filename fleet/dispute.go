@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// dispute is an output of which machines made different bytes. One of them computes wrongly, and a
-// third decides.
+// dispute is an output for which machines made different bytes. One of them computes wrongly, and a
+// third machine decides which.
 type dispute struct {
 	votes map[string]string // digests by worker
 	made  map[string]Output // by digest, but that of the store

@@ -1,11 +1,11 @@
-// Package fleet makes the outputs of one run on many machines. A hub has the run's folder and
-// hands out jobs over NATS JetStream, workers make them, and the folder that is left is byte for
-// byte that of one machine alone.
+// Package fleet makes the outputs of one run on many machines. A hub has the run's folder and sends
+// out jobs over NATS JetStream, and workers do them. The finished folder is byte for byte the one
+// that a single machine makes.
 //
-// The folder is the truth, the engine only carries: what is done is what the folder lists, a hub
-// computes what is missing at every start, and its queue is in memory. An output depends on the
-// run's settings and its index alone, so any job may be done twice, by anyone, and results may be
-// checked by making them again.
+// The folder alone records what is done; NATS only transports. At every start a hub lists the
+// folder and computes what is missing, and its queue is in memory. An output depends only on the
+// run's settings and its index, so any worker may repeat any job, and results can be checked by
+// making them again.
 //
 // A worker joins by making the run's first output: its bytes must be those of the hub. That tries
 // its weights, kernels, tokenizer and encoders at once.
@@ -55,7 +55,7 @@ type Store interface {
 	DigestOf(data []byte) string
 }
 
-// Run is what is made.
+// Run describes what is made.
 type Run struct {
 	N        int               // outputs
 	Settings map[string]string // what the bytes depend on; a worker's own must be the same
@@ -68,7 +68,7 @@ type Run struct {
 	Input func(i int) ([]byte, error)
 }
 
-// Source is what a worker makes its Maker from.
+// Source has everything from which a worker makes its Maker.
 type Source struct {
 	Spec  []byte
 	Trees map[string]string // where each Tree is here, by its name

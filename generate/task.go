@@ -8,7 +8,7 @@ import (
 	"unmask/samplers"
 )
 
-// task is what the sequences of a run, or one sequence of a pool, have in common. It never changes.
+// task has what all sequences of a run, or one sequence of a pool, share. It never changes.
 type task struct {
 	Recipe
 	seed   uint64

@@ -13,7 +13,7 @@ type Extractor interface {
 		visit func(i int, features, logits []float32) error) error
 }
 
-// readAhead is how many images are decoded while as many others are computed.
+// readAhead is the number of images that are decoded while the same number are computed.
 const readAhead = 8
 
 type read struct {

@@ -9,9 +9,9 @@ import (
 // NoClass is the Condition.Class of a sequence without a class.
 const NoClass = -1
 
-// Condition is what a sequence is conditioned on. A nil Condition is none: a class-conditional
-// model then uses the row it was trained with for no class, and a model of prompts returns an
-// error, because its "none" is a prompt too (most often the empty one).
+// Condition is a class or a prompt for a sequence. Without one (nil), a class-conditional model
+// uses the row that it was trained with for no class, and a model of prompts returns an error,
+// because its "none" is a prompt too (most often the empty one).
 //
 // The zero Condition is class 0. A model reads only the fields that its Spec asks for.
 type Condition struct {

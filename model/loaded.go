@@ -2,7 +2,7 @@ package model
 
 import "unmask/tokenizers"
 
-// Kind is what a model's sequences stand for.
+// Kind names what a model's sequences encode.
 type Kind string
 
 // The kinds of models. Commands that show samples need KindText or KindImage.

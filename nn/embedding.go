@@ -10,9 +10,9 @@ import (
 	"unmask/weights"
 )
 
-// Embedding is a table of which few rows are read at a time. It stays where the checkpoint has it,
-// usually in a mapped file, in its own type: the table of a large vocabulary has a gigabyte or
-// more.
+// Embedding is a table from which a pass reads few rows. It stays in the checkpoint's memory,
+// usually a mapped file, in the checkpoint's type: the table of a large vocabulary has a gigabyte
+// or more.
 type Embedding struct {
 	Weight weights.Param `weight:"weight"` // [rows, width]
 

@@ -36,7 +36,7 @@ func (a AMUSEd) Needs(int, int) Need {
 	return Need{Draw: true}
 }
 
-// Choose keeps as many as the schedule opens.
+// Choose keeps the number of tokens that the schedule opens.
 func (a AMUSEd) Choose(v *View) (Opening, error) {
 	if a.Tokens == likeliest {
 		o := Opening{Positions: v.Top(v.Quota, func(i int) float64 { return v.P1[i] })}

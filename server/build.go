@@ -102,7 +102,7 @@ func (m *served) tokenizer() tokenizers.Tokenizer {
 	return m.Text
 }
 
-// unmaskInfo is what an answer says of how it was made.
+// unmaskInfo describes in an answer how it was made.
 type unmaskInfo struct {
 	Seed      uint64        `json:"seed"`
 	First     int           `json:"first"`
@@ -120,7 +120,7 @@ type unmaskInfo struct {
 	Fit       string        `json:"fit,omitempty"`
 }
 
-// evaluatedInfo is what all sequences took.
+// evaluatedInfo counts the passes and rows of all sequences together.
 type evaluatedInfo struct {
 	FullPasses  int `json:"full_passes"`
 	PartialRows int `json:"partial_rows"`

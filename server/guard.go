@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// noted is what is known of a request when it ends.
+// noted collects what the log records of a request at its end.
 type noted struct {
 	id    string
 	route string
@@ -35,7 +35,7 @@ func note(r *http.Request) *noted {
 // keyName returns the name of the key of a request, "" without keys.
 func keyName(r *http.Request) string { return note(r).key }
 
-// requestID is what a client may call its request.
+// requestID matches the ids that a client may give its request.
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // guarded gives every request an id, checks its host and origin, logs it and counts it.

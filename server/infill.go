@@ -88,7 +88,7 @@ func readHoles(f *fields, m *served) (tokens []int32) {
 	return tokens
 }
 
-// infillFault is what unmask.Text.Infill refuses.
+// infillFault returns the fault for an error of unmask.Text.Infill.
 func infillFault(err error) *Fault {
 	text := oneLine(err)
 	switch {

@@ -47,7 +47,7 @@ func TestStreamsAtOnce(t *testing.T) {
 	require.Equal(t, 200, (<-later(t, url, body)).status)
 }
 
-// A server whose passes do not end says so to probes, and recovers.
+// A server whose passes hang fails its probes until it recovers.
 func TestStalled(t *testing.T) {
 	g, s, h := gated(t, server.Options{})
 	s.Hurry(200 * time.Millisecond)

@@ -103,7 +103,7 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 	return x
 }
 
-// want is what the library gives, without a server and on two threads.
+// want returns the library's texts or codes, without a server and on two threads.
 func (x mixed) want(t testing.TB) (texts []string, codes [][]int32) {
 	m := loaded()[x.model]
 	r, err := generate.ParseRecipe(x.recipe)
@@ -140,7 +140,7 @@ func TestMixes(t *testing.T) {
 	}
 }
 
-// checkMix sends requests, some of which leave, and compares the answers.
+// checkMix sends requests, cancels some of them, and compares the answers.
 func checkMix(t testing.TB, url string, requests int, seed uint64) {
 	type result struct {
 		mixed

@@ -192,7 +192,7 @@ func do(t testing.TB, r *http.Request, header ...string) (int, http.Header, []by
 	return a.StatusCode, a.Header, data
 }
 
-// jobAnswer is what tests read of jobs.
+// jobAnswer has the fields of a job that tests read.
 type jobAnswer struct {
 	ID, Key, Status string
 	Step, Steps     int

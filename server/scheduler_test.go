@@ -37,7 +37,7 @@ func metrics(t testing.TB, s *server.Server) string {
 	return w.Body.String()
 }
 
-// queued returns when so many requests wait for their first step.
+// queued returns when that number of requests wait for their first step.
 func queued(t testing.TB, s *server.Server, n int) {
 	t.Helper()
 	eventually(t, func() bool {

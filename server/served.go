@@ -15,8 +15,8 @@ import (
 	"unmask/tokenizers"
 )
 
-// contract is what the bytes of an answer depend on beside model and request. A change of the
-// random streams, or of a sampler's rule, changes it.
+// contract is the version of everything besides model and request that decides an answer's bytes,
+// such as the random streams and the samplers' rules.
 const contract = "unmask 1"
 
 // Model is a model that is served.
@@ -105,7 +105,7 @@ type modelInfo struct {
 	Unmask  modelShape `json:"unmask"`
 }
 
-// modelShape is what a client may ask of a model.
+// modelShape describes a model to clients.
 type modelShape struct {
 	Kind        string      `json:"kind"`
 	Shape       []int       `json:"shape"`  // of a sequence: its longest length, or rows and columns

@@ -1,8 +1,8 @@
 // Package server serves models over HTTP: OpenAI's shapes for text and pictures, streams of the
 // positions as they open, jobs and metrics.
 //
-// A sequence's bytes depend on its seed, index and settings alone. So strangers share passes, equal
-// requests are computed once, and every answer is what the command gives.
+// A sequence's bytes depend only on its seed, index and settings. So requests of strangers share
+// passes, equal requests are computed once, and every answer has the bytes that the command writes.
 package server
 
 import (

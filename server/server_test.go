@@ -69,7 +69,7 @@ func post(t testing.TB, url, body string) (int, http.Header, []byte) {
 	return r.StatusCode, r.Header, data
 }
 
-// answer is what tests read of answers.
+// answer has the fields of an answer that tests read.
 type answer struct {
 	ID      string
 	Object  string
@@ -154,7 +154,7 @@ func parseEvents(text string) (events []sseEvent) {
 	return events
 }
 
-// command is what the command writes for a run of the demo.
+// command returns the tokens that the command writes for a run of the demo.
 func command(t testing.TB, name string, r unmask.Run) (tokens [][]int32) {
 	m := loaded()[name]
 	for step, err := range unmask.Generate(context.Background(), m, r) {

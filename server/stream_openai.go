@@ -8,7 +8,7 @@ import (
 	"unmask/traces"
 )
 
-// stepInfo is what a chunk says of a step where include_steps asks for it.
+// stepInfo describes a step in a chunk, if include_steps asks for it.
 type stepInfo struct {
 	Step   int            `json:"step"`
 	Steps  int            `json:"steps"`
@@ -94,7 +94,7 @@ type chunker interface {
 	forms() []textForm
 }
 
-// part is what one chunk has.
+// part is the content of one chunk.
 type part struct {
 	choice int
 	text   string
@@ -104,7 +104,7 @@ type part struct {
 	last   *lastChunk // nil but for the last chunk of all
 }
 
-// lastChunk is what only the last chunk of a stream has.
+// lastChunk has the fields that only a stream's last chunk has.
 type lastChunk struct {
 	usage *usage
 	info  unmaskInfo

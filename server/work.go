@@ -59,7 +59,7 @@ type event struct {
 	traces.Step
 }
 
-// answer is what a finished request is answered with.
+// answer is the answer to a finished request.
 type answer struct {
 	body   []byte   // JSON
 	images [][]byte // PNGs

@@ -50,7 +50,7 @@ func (c Config) layers() int {
 	return c.Depth
 }
 
-// network is what differs between the two generators.
+// network has the parts in which the two generators differ.
 type network interface {
 	load(l *nn.Loader) (head *nn.Linear)
 	prepare(b backend.Backend, rows int)

@@ -227,5 +227,5 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 			lstrip: a.LStrip, rstrip: a.RStrip, normalized: a.Normalized,
 		})
 	}
-	return spelled, extra, nil // as many spellings as ids, all different: there is no gap
+	return spelled, extra, nil // each id has a spelling, all different: there is no gap
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// pattern is what a stage splits or replaces.
+// pattern matches the text that a stage splits or replaces.
 type pattern struct {
 	find  func(text string) (start, end int) // the first match, never empty; start -1: none
 	whole words                              // the same, if matches are adjacent to each other

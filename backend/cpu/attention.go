@@ -127,7 +127,7 @@ func (j *attentionJob) block(worker, i int) {
 // keyBlock is a block of keys and values, and the next block, which is prefetched meanwhile.
 type keyBlock struct{ k, v, nextK, nextV []float32 }
 
-// step processes n keys from `key` on for the panel of queries at `at`, the first of which is at
+// step processes n keys from `key` on for the panel of queries from `at` on, which begins at
 // position pos.
 func (j *attentionJob) step(w *attentionScratch, p vec.Panel, at, n, key, pos int, b keyBlock) {
 	dim := j.h.HeadDim

@@ -72,8 +72,8 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	runtime.KeepAlive(in)
 }
 
-// ConvDoubled is four convolutions with 2x2 windows, each of which gives every second pixel of
-// every second row of dst.
+// ConvDoubled computes four convolutions with 2x2 windows. Each gives every second pixel of every
+// second row of dst.
 func (b *Backend) ConvDoubled(dst, x *tensor.Dense, s backend.ConvShape, w *[4]backend.Matrix,
 	in backend.ConvInput, e backend.Epilogue) {
 	backend.CheckConvDoubled(dst, x, s, w, in, e)
@@ -162,7 +162,8 @@ func (c *conv) strip(worker, i int) {
 	}
 }
 
-// packed computes rows of the result, of which the batch has `above` before, from packed windows.
+// packed computes rows of the result from packed windows. `above` is the number of the batch's rows
+// before them.
 func (c *conv) packed(w *worker, rows []float32, above, n int) {
 	p := &c.b.product
 	pixels := n * c.width
@@ -177,7 +178,7 @@ func (c *conv) packed(w *worker, rows []float32, above, n int) {
 }
 
 // put stores the tile of panel j and `count` pixels of a band, from pixel first on. The band's rows
-// are `wide` pixels apart, of which the result has the first c.width.
+// are `wide` pixels apart; the result has the first c.width of each.
 func (c *conv) put(tile []float32, above, first, count, wide, j int) {
 	p := &c.b.product
 	if wide == c.width && wide == c.across { // the pixels are in one piece

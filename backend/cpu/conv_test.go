@@ -27,7 +27,7 @@ var windows = []backend.ConvShape{
 	{Batch: 2, Height: 7, Width: 7, In: 8, Out: 4, KH: 1, KW: 1, Stride: 2},
 }
 
-// device is what a convolution needs.
+// device has the methods that the tests of convolutions need.
 type device interface {
 	New(shape ...int) *tensor.Dense
 	Write(dst *tensor.Dense, row int, src []float32)

@@ -11,7 +11,8 @@ func (c *conv) windowed(m *matrix) bool {
 // worthWaste is about what share of its work a kernel spends on packing, times its outputs.
 const worthWaste = 12
 
-// windows computes rows of the result, of which the batch has `above` before, from the band.
+// windows computes rows of the result from the band. `above` is the number of the batch's rows
+// before them.
 func (c *conv) windows(w *worker, rows []float32, above, n int) {
 	p, s := &c.b.product, &c.s
 	k, wide := p.w.k, c.pitch/s.In

@@ -80,7 +80,7 @@ type lt struct {
 	out       uintptr // memory for results of calls
 }
 
-// ltKey is what the choice of an algorithm depends on.
+// ltKey has everything that decides the choice of an algorithm.
 type ltKey struct {
 	out, stride int // stride: numbers of a padded row
 	act         backend.Activation

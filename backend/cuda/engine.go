@@ -82,7 +82,7 @@ func (b *Backend) Memset(m tensor.Memory, value interface{}) (err error) {
 	return nil
 }
 
-// Memcpy copies as many bytes as both have. Each may be in device memory or in Go's.
+// Memcpy copies the smaller number of bytes of both. Each may be in device memory or in Go's.
 func (b *Backend) Memcpy(dst, src tensor.Memory) (err error) {
 	defer backend.Recover(&err)
 	n := int(min(dst.MemSize(), src.MemSize()))

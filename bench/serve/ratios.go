@@ -171,7 +171,7 @@ func besideLong(each time.Duration, threads int) error {
 	return nil
 }
 
-// overload sends 4 times as many requests as the server can answer.
+// overload sends four times the number of requests that the server can answer.
 func overload(each time.Duration, threads int) error {
 	s, err := open(server.Options{Cache: 1, Queue: 16}, backend.F32, threads)
 	if err != nil {

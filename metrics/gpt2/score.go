@@ -74,8 +74,9 @@ func batch(tokens [][]int32, read []int, length int) (b *model.Batch, rows []int
 	return b, rows
 }
 
-// State is what the network has read of a batch of sequences: keys and values of every block, and
-// the last hidden states. It takes 2*blocks*hidden*4 bytes for each of batch*length tokens.
+// State holds what the network computed from the tokens read so far: keys and values of every
+// block, and the last hidden states. It takes 2*blocks*hidden*4 bytes for each of batch*length
+// tokens.
 type State struct {
 	Cache *kvcache.Cache
 	Read  []int // number of tokens of each sequence
