@@ -115,7 +115,7 @@ func (s *session) refuse(w *hello) string {
 	return ""
 }
 
-// differences says in what a worker's settings are not the hub's.
+// differences lists the settings in which a worker differs from the hub.
 func differences(worker, hub map[string]string) string {
 	names := map[string]bool{}
 	for k := range worker {
@@ -139,7 +139,7 @@ func differences(worker, hub map[string]string) string {
 	return strings.Join(list, "; ")
 }
 
-// result takes outputs of a worker.
+// result accepts outputs from a worker.
 func (s *session) result(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

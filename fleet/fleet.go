@@ -77,17 +77,17 @@ type Source struct {
 	Input func(ctx context.Context, i int) ([]byte, error)
 }
 
-// Built is what a worker made from a Source.
+// Built has everything that a worker made from a Source.
 type Built struct {
 	Maker    Maker
 	Settings map[string]string // what its bytes depend on
 	Device   string            // what computes, for messages; "" is that of the worker's Info
 
-	// DigestOf is that of the hub's Store.
+	// DigestOf is the DigestOf of the hub's Store.
 	DigestOf func(data []byte) string
 }
 
-// Limits of what travels.
+// Limits of messages and files.
 const (
 	MaxResult = 8 << 20 // bytes of a result
 	Piece     = 4 << 20 // bytes of a file at once

@@ -34,7 +34,7 @@ type HubOptions struct {
 	now   clock                // nil: time.Now
 }
 
-// Info says what a machine is, for messages and for what must be alike.
+// Info describes a machine, for messages and for comparing what must be equal.
 type Info struct {
 	Build    string // of the program
 	Go       string // version

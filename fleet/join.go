@@ -26,8 +26,8 @@ import (
 	"unmask/internal/whole"
 )
 
-// secrets are what workers need to join, and the hub to be known by them. They are a file beside
-// the run, so that a hub that begins again is the same to its workers.
+// secrets are the keys with which workers join and recognise the hub. They are in a file beside the
+// run, so a restarted hub is the same to its workers.
 type secrets struct {
 	id    string // of the fleet, in its subjects
 	token string // 256 bits

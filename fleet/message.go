@@ -136,7 +136,7 @@ func unpack(message []byte, header any) (data []byte, err error) {
 	return message[4+n:], nil
 }
 
-// outputs cuts the bytes of a result into outputs, and says what is wrong with it.
+// outputs splits the bytes of a result into outputs, or describes what is wrong with it.
 func (d *done) outputs(data []byte) (list []Output, damaged bool, err error) {
 	total := 0
 	for _, s := range d.Outputs {

@@ -24,7 +24,7 @@ const (
 // mostConnections bounds the workers of a hub.
 const mostConnections = 4096
 
-// overhead is what a message may have besides a result's or a piece's bytes.
+// overhead is the largest size of a message besides the bytes of a result or a piece.
 const overhead = 1 << 20
 
 // engine is NATS as a hub sees it: a server in this process, or a connection to one outside.
@@ -113,7 +113,7 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 	return nil
 }
 
-// permissions are what a worker may do: ask to join, take jobs, hand in results, and ask for files.
+// permissions allow a worker to ask to join, take jobs, hand in results and ask for files.
 func permissions(id string) *server.Permissions {
 	stream := streamName(id)
 	return &server.Permissions{
@@ -126,7 +126,8 @@ func permissions(id string) *server.Permissions {
 	}
 }
 
-// connection is how hub and workers connect: for ever, as either may begin again.
+// connection returns the options of hub and workers: they reconnect for ever, as either may
+// restart.
 func connection() []nats.Option {
 	return []nats.Option{nats.MaxReconnects(-1), nats.Timeout(5 * time.Second),
 		nats.CustomReconnectDelay(func(attempts int) time.Duration {
@@ -150,7 +151,7 @@ func (e *engine) close() {
 	}
 }
 
-// options are those by which this process's own worker connects.
+// options returns the options with which this process's own worker connects.
 func (e *engine) options() []nats.Option {
 	if e.server == nil {
 		return nil

@@ -183,8 +183,8 @@ func (s *session) step(ctx context.Context) (finished bool, err error) {
 	return s.settled(ctx)
 }
 
-// window is how many units may be in the queue or at workers: 4 jobs a worker, so that as much
-// waits in .ahead at most.
+// window is the largest number of units in the queue or at workers: 4 jobs a worker, which limits
+// what waits in .ahead.
 func (s *session) window() int {
 	n := 4
 	for _, p := range s.peers {
@@ -198,8 +198,8 @@ func (s *session) window() int {
 // Times of a job. One is this long by the worker's speed, unless there are too few.
 const jobTime = 30 * time.Second
 
-// share is how many units a worker takes at once: for half a minute, and no more than leave 20 jobs
-// for each worker over the run, and two over what is left.
+// share is the number of units that a worker takes at once: half a minute's work, but few enough to
+// leave 20 jobs for each worker over the whole run, and two over the rest.
 func (s *session) share(p *peer) int {
 	size := 1
 	if u := slices.Concat(s.sent[:min(1, len(s.sent))], s.todo[:min(1, len(s.todo))]); len(u) > 0 {
@@ -246,10 +246,10 @@ func (s *session) copies(ctx context.Context) {
 	}
 }
 
-// patience is how long a job is left to whom it went before an idle worker gets a copy.
+// patience is the time after which an idle worker gets a copy of a job that another worker has.
 func (s *session) patience() time.Duration { return min(time.Second, s.h.o.Lease/4) }
 
-// settled reports whether nothing is open besides the outputs: doubts about some, or checks.
+// settled reports whether there are no open doubts about outputs, and no open checks.
 func (s *session) settled(ctx context.Context) (bool, error) {
 	for i, d := range s.disputes {
 		if s.h.o.now.since(d.since) < 2*s.h.o.Lease {

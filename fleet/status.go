@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Status is how far a run is.
+// Status describes the progress of a run.
 type Status struct {
 	Done    int            `json:"done"` // outputs that are there
 	N       int            `json:"n"`
@@ -26,7 +26,7 @@ type WorkerStatus struct {
 	Expelled string  `json:"expelled,omitempty"`
 }
 
-// Counts are what happened besides outputs.
+// Counts are the numbers of events besides outputs.
 type Counts struct {
 	Copies     int `json:"copies"`     // of late jobs
 	Duplicates int `json:"duplicates"` // outputs that were there already

@@ -74,7 +74,7 @@ type worker struct {
 	heard atomic.Pointer[time.Time]               // when the hub answered last
 }
 
-// Work joins the hub of a line and makes outputs until the hub says that all is done.
+// Work joins the hub of a join line and makes outputs until the hub reports that all are done.
 func Work(ctx context.Context, j Join, o WorkerOptions) error {
 	if o.Say == nil {
 		o.Say = func(string) {}
@@ -131,7 +131,7 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 	}
 }
 
-// machineName makes a name of the host's.
+// machineName makes a name from the host's.
 func machineName() string {
 	host, _ := os.Hostname()
 	clean := []byte(host)
@@ -143,7 +143,7 @@ func machineName() string {
 	return string(clean[:min(len(clean), 40)]) + "-" + random(4)
 }
 
-// connect connects, however long the hub is not there.
+// connect connects, and waits for the hub as long as it takes.
 func (w *worker) connect(ctx context.Context, j Join) error {
 	options := append(connection(), nats.Name(w.o.Name), nats.IgnoreAuthErrorAbort())
 	address := j.URL
@@ -199,8 +199,8 @@ func (w *worker) wait(ctx context.Context, d time.Duration, last error) error {
 	}
 }
 
-// ask sends a request until it is answered. answer is what the reply's header goes to; the bytes
-// after it are returned.
+// ask sends a request until it is answered. It decodes the reply's header into answer and returns
+// the bytes after it.
 func (w *worker) ask(ctx context.Context, name string, message []byte, answer any,
 	no *refusal) ([]byte, error) {
 	pause := 50 * time.Millisecond

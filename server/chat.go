@@ -12,7 +12,7 @@ import (
 	"unmask/tokenizers/chat"
 )
 
-// roles are those of messages.
+// roles are the roles that a message can have.
 var roles = []string{"system", "user", "assistant"}
 
 // mostMessages bounds a conversation.
@@ -221,7 +221,7 @@ func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 	return &answer{body: encode(c), parts: used}, nil
 }
 
-// chatChunks are those of /v1/chat/completions. The first of each choice has the role.
+// chatChunks makes the chunks of /v1/chat/completions. The first of each choice has the role.
 type chatChunks struct {
 	of    []textForm
 	begun map[int]bool

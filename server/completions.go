@@ -13,7 +13,7 @@ import (
 	"unmask/tokenizers"
 )
 
-// streaming says in which form an answer is streamed.
+// streaming is the form in which an answer is streamed.
 type streaming struct {
 	form  string // "", openai, diffusing or events
 	steps bool   // of the openai form, each with what it opened
@@ -297,8 +297,9 @@ func (m *served) continued(p prompt, suffix string, most int) (tokens []int32, f
 		mask: m.spec.Mask}, nil
 }
 
-// room returns how many positions are filled beside those that are known: most or, where that is 0,
-// usual ones or all that are left. name is the field of what is known, takes says what takes them.
+// room returns the number of positions to fill beside the known ones: most, or if that is 0, usual
+// ones or all that are left. name is the field with the known text; takes says in errors
+// what takes the known positions.
 func (m *served) room(name, takes string, known, most, usual int) (int, *Fault) {
 	length := m.spec.Length()
 	left := length - known

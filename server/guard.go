@@ -21,10 +21,10 @@ type noted struct {
 	gone  bool // the client went
 }
 
-// noteKey is where a request's context has what is noted of it.
+// noteKey is the context key of a request's notes.
 type noteKey struct{}
 
-// note returns what is noted of a request.
+// note returns the notes of a request.
 func note(r *http.Request) *noted {
 	if n, ok := r.Context().Value(noteKey{}).(*noted); ok {
 		return n

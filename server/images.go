@@ -14,7 +14,7 @@ import (
 	"unmask/param"
 )
 
-// pictureForm says how pictures are answered.
+// pictureForm is the form in which pictures are answered.
 type pictureForm struct {
 	Format   string // b64_json or url
 	Codes    bool

@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// Keys are those of clients, read from a file of lines NAME:KEY. Its methods may be called at once.
+// Keys are the clients' keys, read from a file of lines NAME:KEY. Its methods may be called
+// concurrently.
 type Keys struct {
 	file string
 	list atomic.Pointer[[]key]
@@ -92,7 +93,7 @@ func (k *Keys) find(secret string) (name string, ok bool) {
 	return name, ok
 }
 
-// authorize wants a key where the server has some, and notes whose it is.
+// authorize refuses a request without a valid key if the server has keys, and notes the key's name.
 func (s *Server) authorize(r *http.Request) *Fault {
 	if s.o.Keys == nil {
 		return nil

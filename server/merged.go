@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// mostMerged is how many jobs one stream may follow.
+// mostMerged is the largest number of jobs that one stream may follow.
 const mostMerged = 2
 
 // jobIDs returns the jobs that a request for events names.
@@ -32,7 +32,7 @@ func jobIDs(r *http.Request) ([]string, *Fault) {
 	return ids, nil
 }
 
-// lastEvents reads Last-Event-ID: for each job how many steps the client has.
+// lastEvents reads Last-Event-ID: the number of steps of each job that the client has.
 func lastEvents(text string, list []*job) ([]int, *Fault) {
 	from := make([]int, len(list))
 	if text == "" {

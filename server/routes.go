@@ -278,10 +278,10 @@ func (a *asked) chunks() chunker {
 	return completionChunks(forms)
 }
 
-// mostStreams is how many streams may be open.
+// mostStreams is the largest number of open streams.
 const mostStreams = 256
 
-// opens counts one more stream, false where there are too many.
+// opens counts one more stream; it returns false if there are too many.
 func (s *Server) opens() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

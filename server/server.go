@@ -59,7 +59,7 @@ type Server struct {
 	films sync.Mutex // of who draws one
 }
 
-// New returns a server without models. An error is that of one of Origins.
+// New returns a server without models. It returns an error if one of Origins is wrong.
 func New(o Options) (*Server, error) {
 	o.Queue = or(o.Queue, 64)
 	if o.Memory == 0 {
@@ -115,7 +115,7 @@ func (s *Server) Add(o Model) error {
 	return nil
 }
 
-// mostQueued is how many seconds of work may wait.
+// mostQueued is the largest amount of waiting work, in seconds.
 const mostQueued = 600
 
 // engines returns the engines of all models.

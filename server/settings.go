@@ -191,7 +191,7 @@ func (s *settings) constrain(f *fields, m *served) {
 	}
 }
 
-// run returns the run of one sequence, checked. tokens are what is known; nil: nothing.
+// run returns the checked run of one sequence. tokens are the known ones; nil: none.
 func (s *settings) run(m *served, tokens []int32) (unmask.Run, *Fault) {
 	o := unmask.Run{Seed: s.seed, N: 1, First: s.first, Tokens: tokens, Ends: s.ends}.With(s.recipe)
 	if err := m.Constrain(&o, s.constraints); err != nil {
@@ -211,7 +211,7 @@ func (s *settings) run(m *served, tokens []int32) (unmask.Run, *Fault) {
 	return o, nil
 }
 
-// refusedConstraint is the fault of what unmask.Model.Constrain refuses.
+// refusedConstraint returns the fault for an error of unmask.Model.Constrain.
 func refusedConstraint(err error) *Fault {
 	name, _, _ := strings.Cut(oneLine(err), ":")
 	switch name {

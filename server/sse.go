@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// times are how long the server waits for a client.
+// times are the limits on waiting for a client.
 type times struct {
 	header time.Duration // to send a request's header
 	body   time.Duration // and its body

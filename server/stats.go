@@ -9,7 +9,7 @@ import (
 	"unmask/generate"
 )
 
-// stats are what the server counts. No label comes from a request.
+// stats are the server's counters. No label comes from a request.
 type stats struct {
 	registry *prometheus.Registry
 

@@ -188,7 +188,7 @@ func (s *stream) openAI(w *work, c chunker, st streaming) error {
 	return s.flush()
 }
 
-// completionChunks are those of /v1/completions.
+// completionChunks makes the chunks of /v1/completions.
 type completionChunks []textForm
 
 func (c completionChunks) forms() []textForm { return c }
@@ -209,7 +209,7 @@ func (c completionChunks) chunk(w *work, p part) []byte {
 	return encode(out)
 }
 
-// info is the field unmask of a chunk: the step, and in the last how all was made.
+// info is a chunk's field unmask: the step, and in the last chunk how everything was made.
 func (p *part) info() any {
 	switch {
 	case p.step == nil && p.last == nil:

@@ -11,7 +11,7 @@ import (
 	"unmask/param"
 )
 
-// deepest is how many objects and lists may be inside each other.
+// deepest is the largest depth of nested objects and lists.
 const deepest = 64
 
 // readObject reads the one JSON object of a body. It is stricter than encoding/json: names are
@@ -49,7 +49,7 @@ func invalidUTF8(body []byte) int {
 	return -1
 }
 
-// scan refuses a body that is no JSON, is too deep, has a name twice or something after its end.
+// scan refuses a body that is not JSON, is too deep, repeats a name, or continues after its end.
 func scan(body []byte) *Fault {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()

@@ -9,7 +9,7 @@ import (
 	"unmask/tokenizers"
 )
 
-// textForm says which part of a sequence is the answer, and where it ends.
+// textForm selects the part of a sequence that is the answer, and its end.
 type textForm struct {
 	Base     int      // text is decoded from this position on
 	From, To int      // positions that the answer is of

@@ -124,7 +124,7 @@ func (w *work) add(e event) {
 	w.mu.Unlock()
 }
 
-// tell wakes all that wait for a change. The caller holds the lock.
+// tell wakes everyone who waits for a change. The caller holds the lock.
 func (w *work) tell() {
 	close(w.changed)
 	w.changed = make(chan struct{})
