@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
 )
 
@@ -20,13 +21,16 @@ type Chat struct {
 }
 
 // Chat reads the chat template beside the model's weights. It returns an error if the model makes
-// no text, or has no template because it was not trained to chat.
+// no text, has no tokenizer, or has no template because it was not trained to chat.
 func (m *Model) Chat() (*Chat, error) {
 	switch {
 	case m.Text == nil:
 		return nil, fmt.Errorf("the model makes no text")
 	case m.Source == nil:
 		return nil, fmt.Errorf("the model has no chat template")
+	case tokenizers.AreNumbers(m.Text.Tokenizer):
+		return nil, fmt.Errorf("the model has no tokenizer, want one beside its weights or in its " +
+			"GGUF file")
 	}
 	c, err := chat.ForModel(m.Source.Files, m.Text.Tokenizer)
 	if errors.Is(err, fs.ErrNotExist) {

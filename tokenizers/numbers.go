@@ -12,6 +12,15 @@ func Numbers(size int) Tokenizer { return asNumbers(size) }
 
 type asNumbers int
 
+// AreNumbers reports whether a tokenizer is that of Numbers, WithMask or without.
+func AreNumbers(t Tokenizer) bool {
+	if m, ok := t.(*masked); ok {
+		t = m.Tokenizer
+	}
+	_, ok := t.(asNumbers)
+	return ok
+}
+
 // Encode reads what Decode writes.
 func (n asNumbers) Encode(text string) ([]int32, error) {
 	if len(text) > MaxText {

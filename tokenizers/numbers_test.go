@@ -19,3 +19,10 @@ func TestNumbers(t *testing.T) {
 		require.ErrorContains(t, err, "want numbers 0 to 11 with spaces between")
 	}
 }
+
+func TestAreNumbers(t *testing.T) {
+	n := tokenizers.Numbers(12)
+	require.True(t, tokenizers.AreNumbers(n))
+	require.True(t, tokenizers.AreNumbers(tokenizers.WithMask(n, 11, "?")))
+	require.False(t, tokenizers.AreNumbers(tokenizers.GPT2()))
+}
