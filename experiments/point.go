@@ -111,6 +111,10 @@ type Result struct {
 	Point
 	Metrics Metrics   `json:"metrics"`
 	Seconds []float64 `json:"batch_seconds"` // of generation, each full batch
+
+	// means of a sample; 0 in results of versions that did not count
+	Passes   float64 `json:"full_passes,omitempty"`
+	HeadRows float64 `json:"head_rows,omitempty"`
 }
 
 // Run generates the point's samples and judges them. progress, which may be nil, is called after
@@ -141,7 +145,10 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 		}
 		var tokens [][]int32
 		for i := range step.Sequences {
-			tokens = append(tokens, step.Sequences[i].Tokens)
+			q := &step.Sequences[i]
+			tokens = append(tokens, q.Tokens)
+			r.Passes += float64(q.Evaluated.Full)
+			r.HeadRows += float64(q.Evaluated.Head)
 		}
 		if err := scorer.Add(ctx, tokens); err != nil {
 			return r, err
@@ -151,6 +158,7 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 		}
 		done, seconds = done+1, 0
 	}
+	r.Passes, r.HeadRows = r.Passes/float64(o.N), r.HeadRows/float64(o.N)
 	r.Metrics, err = scorer.Metrics(ctx)
 	return r, err
 }
