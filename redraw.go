@@ -14,7 +14,7 @@ import (
 // StrengthParam is the share of the steps that Redraw runs.
 var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3, Max: 1,
 	Default: "0.5",
-	Help:    "share of the steps that draw a given picture again; 1 draws all of it new"}
+	Help:    "share of the steps that run on a given picture; 1 generates all of it again"}
 
 // Redraw returns the last steps of r, a run that Check returned, starting from the codes of a
 // picture of the model's size. The number of masked codes is the one that the schedule leaves

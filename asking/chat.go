@@ -21,9 +21,9 @@ type chat struct {
 }
 
 func (c *chat) register(f *pflag.FlagSet) {
-	f.StringVar(&c.question, "chat", "", "what a user asks, in the model's chat template; only the "+
-		"answer is shown, up to where it ends")
-	f.StringVar(&c.system, "system", "", "what the model is told before --chat")
+	f.StringVar(&c.question, "chat", "", "a user's question, put into the model's chat template; only the "+
+		"answer is shown, up to its end")
+	f.StringVar(&c.system, "system", "", "the system message before --chat")
 	f.StringVar(&c.messages, "messages", "", `a conversation from this JSON `+"`FILE`"+`: `+
 		`[{"role": "user", "content": "..."}, ...]`)
 }

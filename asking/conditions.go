@@ -29,7 +29,7 @@ func (c *Conditions) Register(f *pflag.FlagSet) {
 	f.StringVar(&c.prompts, "prompts", "", "`FILE` of prompts or classes, one a line, or JSONL of "+
 		"objects with prompt or class; - reads standard input")
 	f.StringVar(&c.negative, "negative", "",
-		"`TEXT` that guidance leads away from, in place of the empty prompt")
+		"`TEXT` that guidance moves away from, instead of the empty prompt")
 	f.StringVar(&c.Preset, "preset", "",
 		"`NAME` of a published run of the model: fid is its authors' evaluation")
 }

@@ -44,13 +44,13 @@ type Constraints struct {
 
 // Register adds the flags.
 func (c *Constraints) Register(f *pflag.FlagSet) {
-	c.Tokens.Register(f, "ids such as 198,220, or a text, each token of it")
+	c.Tokens.Register(f, "ids such as 198,220, or a text, for all of its tokens")
 	f.StringVar(&c.End, "end", tokenizers.EndOfText,
 		"the `TOKEN` that ends a text, an id or a text, for --min-length and --cut")
 	flags.Int(f, &c.MinLength, param.Param{Name: "min-length", Min: 0, Max: 1 << 30, Default: "0",
-		Help: "draw no end of text at the first so many positions"})
+		Help: "positions at the start that draw no end of text"})
 	f.BoolVar(&c.Cut, "cut", false,
-		"show text up to its first end, after what was given; the ids of --json stay whole")
+		"show the text only up to its first end after the prompt; the ids of --json stay whole")
 }
 
 func (c *Constraints) check(f *pflag.FlagSet) error {

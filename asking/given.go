@@ -35,17 +35,17 @@ func (f *Picture) Outpaints() bool { return f.outpaint != "" }
 // Register adds the flags.
 func (f *Picture) Register(s *pflag.FlagSet) {
 	s.StringVar(&f.init, "init", "",
-		"PNG or JPEG `FILE` to draw again, instead of drawing from nothing")
+		"PNG or JPEG `FILE` to start from, instead of masks only")
 	flags.Float(s, &f.strength, unmask.StrengthParam)
-	s.StringVar(&f.inpaint, "inpaint", "", "PNG or JPEG `FILE` to keep but for --mask, --box, or "+
+	s.StringVar(&f.inpaint, "inpaint", "", "PNG or JPEG `FILE` to keep except in --mask, in --box, or "+
 		"where it is transparent")
 	s.StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white or transparent where the "+
-		"image is made new")
-	s.StringVar(&f.box, "box", "", "`X,Y,W,H`: pixels of --inpaint, a box that is made new")
+		"image is generated again")
+	s.StringVar(&f.box, "box", "", "`X,Y,W,H`: a box in pixels of --inpaint that is generated again")
 	s.StringVar(&f.outpaint, "outpaint", "", "`SIDE=PIXELS,...` that --inpaint grows by, such as "+
 		"left=64,top=32")
 	s.BoolVar(&f.paste, "paste", false,
-		"with --inpaint, put the kept pixels back; they fade in over a "+
+		"with --inpaint, put the kept pixels back; they fade in over one "+
 			"cell from the mask's edge")
 	Fit(s, &f.fit)
 }
@@ -53,8 +53,8 @@ func (f *Picture) Register(s *pflag.FlagSet) {
 // Fit adds --fit.
 func Fit(s *pflag.FlagSet, to *string) {
 	s.StringVar(to, "fit", "",
-		"bring pictures of another size to the model's: cover crops what stands "+
-			"over, contain leaves margins (made new by --inpaint)")
+		"resize pictures to the model's size: cover crops what is too much, "+
+			"contain leaves margins (which --inpaint generates)")
 }
 
 // Check returns an error for flags that exclude each other, before a model is loaded.

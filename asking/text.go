@@ -30,10 +30,10 @@ func (t *Text) Register(f *pflag.FlagSet) {
 	f.StringVar(&t.prompt, "prompt", "",
 		"text that every sample begins with; - reads it from standard input")
 	f.StringVar(&t.infill, "infill", "",
-		`text with holes of so many tokens, such as "Once upon a time there[3] girl named Lily."`)
+		`text with holes, [N] for N tokens, such as "Once upon a time there[3] girl named Lily."`)
 	f.StringVar(&t.prompts, "prompts", "",
 		"`FILE` of prompts, one a line, or JSONL of objects with prompt or infill, and seed; - reads "+
-			"standard input; sample i is of line i, and begins again after the last")
+			"standard input; sample i uses line i, starting over after the last")
 	f.StringVar(&t.tokensIn, "tokens-in", "",
 		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
 	t.chat.register(f)

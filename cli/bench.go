@@ -17,12 +17,13 @@ func newBench() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the kernels and whole passes against what this processor can do",
-		Long: `Measure the kernels and whole passes against what this processor can do.
+		Short: "Measure kernels and whole passes as shares of what this processor can do",
+		Long: `Measure kernels and whole passes as shares of what this processor can do.
 
-Seconds are medians. The share is that of the ceiling: a loop of nothing but the instruction
-named in the last column, or of reading memory, run in turn with each call. A sampler's own work
-is what neither the network nor its output head does. UNMASK_ISA chooses the instruction set.`,
+Seconds are medians. The share is the fraction of a ceiling that a measurement reaches. The ceiling
+is a loop of only the instruction named in the last column, or of reading memory, run in turn with
+each call. A sampler's own work is its step without the network and the output head. UNMASK_ISA
+chooses the instruction set.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := bench.Select(o.Only); err != nil {
@@ -44,7 +45,7 @@ is what neither the network nor its output head does. UNMASK_ISA chooses the ins
 	threadsFlag(cmd.Flags(), &o.Threads, "processor cores to use")
 	flags.Int(cmd.Flags(), &o.Samples,
 		param.Param{Name: "samples", Min: 1, Max: maxCalls, Default: "5",
-			Help: "calls that each median is of"})
+			Help: "calls per median"})
 	return cmd
 }
 

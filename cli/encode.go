@@ -17,16 +17,16 @@ func newEncode() *cobra.Command {
 	var out, fit, pixels, texts string
 	cmd := &cobra.Command{
 		Use:   "encode IMAGE...",
-		Short: "Write the codes of images, or the states of texts",
-		Long: `Write the codes of PNG or JPEG images of the model's size, or of any with --fit.
+		Short: "Encode images as codes, or texts as encoder states",
+		Long: `Encode PNG or JPEG images as codes. They have the model's size, or any size with --fit.
 
-The output is safetensors with codes I64 [B,D], the grid's cells by rows. With --pixels the images
-are a tensor, and the output has pixel_codes in place of codes; colours are in 0..1, or in the range of
-cases.json beside it.
+The output is safetensors with codes I64 [B,D], the cells of the grid row by row. With --pixels the
+images are a tensor, and the output has pixel_codes instead of codes. Colours are in 0..1, or in the
+range that cases.json beside the file gives.
 
-With --texts a text encoder reads ids: the model is CLIP's, or draws from prompts. The output has
-text_before_last F32 [B,T,W], the states before the last layer, text_last and text_pooled of ids or
-text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts in cases.json.`,
+With --texts a text encoder reads ids. The model is CLIP, or one that draws from prompts. The output
+has text_before_last F32 [B,T,W] (the states before the last layer), text_last and text_pooled of ids
+or text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts in cases.json.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case pixels != "" && len(args) > 0:
@@ -79,13 +79,13 @@ func newDecode() *cobra.Command {
 	var codes, out string
 	cmd := &cobra.Command{
 		Use:   "decode",
-		Short: "Write the images of codes",
-		Long: `Write the images of codes.
+		Short: "Decode codes to images",
+		Long: `Decode codes to images.
 
 The codes file is safetensors with codes I64 [B,D]. --out is a directory for 000000.png and so on, a
-.png for one picture, or a .safetensors, which has images F32 [B,3,H,W], red, green and blue in 0..1,
-or in the range of cases.json beside the file, but for what the network overshoots. A decoder that
-reads the prompt too takes text_last F32 [B,T,W], the text encoder's last states.`,
+.png for one picture, or a .safetensors for images F32 [B,3,H,W]: red, green and blue in 0..1, or in
+the range that cases.json beside the file gives, except where the network overshoots. A decoder that
+also reads the prompt needs text_last F32 [B,T,W], the text encoder's last states.`,
 		Args: noArgs,
 		Example: `  unmask decode --codes codes.safetensors --out pictures
   unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,

@@ -47,29 +47,30 @@ func (f *imageFlags) command() *cobra.Command {
 		Short: "Generate images",
 		Long: `Generate images, onto a contact sheet or into a folder.
 
-With --out DIR each image is a file, 000000.png and so on, and DIR/manifest.jsonl has a line of
-each: index, seed, sha256. A run that was broken off, by whatever, continues with the same
-command; the folder is then the one that an uninterrupted run makes, byte for byte, also with
-another --batch, --threads or -n. A folder that was begun with another model, seed or setting
-is refused. unmask verify DIR checks one.
+With --out DIR each image is a file, 000000.png and so on, and DIR/manifest.jsonl has one line per
+image: index, seed, sha256. After any interruption the same command continues; the folder becomes,
+byte for byte, that of an uninterrupted run, also with another --batch, --threads or -n. A folder that
+was begun with another model, seed or setting is refused. unmask verify DIR checks a folder.
 
-Image i depends on --seed and i alone.
+Image i depends only on --seed and i.
 
---inpaint keeps an image but where --mask is white or transparent, in --box, or where the image itself
-is transparent, and makes that new. It works on cells of the
-model's grid: the image is encoded, every cell that a white pixel of the mask touches is masked,
-the others keep their codes. Their pixels are what the decoder makes of those codes: close to the
-given ones where the picture is like those that the model was trained on, and it is said where they
-are not. --paste puts the given pixels back.
+--inpaint keeps an image and generates a part of it again: where --mask is white or transparent, in
+--box, or where the image itself is transparent. It works on cells of the model's grid. The image is
+encoded, every cell that a white pixel of the mask touches is masked, and the other cells keep their
+codes. Their pixels come from the decoder, so they are close to the given ones only for pictures like
+those of the model's training; a note says when they are not. --paste puts the given pixels back.
 
---outpaint makes --inpaint larger by margins. The picture is kept, and fades over a cell of the grid
-into what is new, which is made in parts of the model's size, each beside what is there.
+--outpaint makes the image of --inpaint larger by margins. The picture is kept and fades into the new
+part over a cell of the grid. The new part is made in windows of the model's size, each beside what is
+there already.
 
-A model of classes takes --class, by number or by name; without it images have no class. A model of
-prompts needs --prompt. Either may be given more than once, or as a file of lines: image i takes
-number i, and begins again after the last. --init draws the last steps alone, from a given picture
-of which the codes that these steps would open are forgotten, by the seed. Flags that are not given are those of the run that the
-model was published with; --preset fid takes the settings of its authors' evaluation.`,
+Models with classes take --class, by number or by name; without it images have no class. Models with
+prompts need --prompt. Either may be repeated, or be read from a file of lines: image i uses entry i,
+starting over after the last. --init runs only the last steps, from a given picture: the seed chooses
+which of its codes are masked, as many as these steps open.
+
+Flags that are not given have the values of the model's published run; --preset fid takes those of its
+authors' evaluation.`,
 		Args: noArgs,
 		Example: `  unmask image                                 landscapes of the embedded model, to unmask.png
   unmask image -n 4 --sheet four.png --gif four.gif
@@ -94,14 +95,14 @@ model was published with; --preset fid takes the settings of its authors' evalua
 	cmd.Flags().StringVar(&f.sheet, "sheet", "",
 		"contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
 	flags.Int(cmd.Flags(), &f.scale, param.Param{Name: "scale", Min: 0, Max: 16, Default: "0",
-		Help: "enlarge the contact sheet and the GIF so many times, 0 to choose by the size of pictures"})
+		Help: "enlarge the contact sheet and the GIF by this factor, 0 to choose by the size of pictures"})
 	cmd.Flags().StringVar(&f.gif, "gif", "",
-		"the first 16 images as their tokens open, masked cells in grey, a GIF `FILE`")
+		"write a GIF `FILE` of the first 16 images as their tokens open; masked cells are grey")
 	f.Shard.Register(cmd.Flags())
 	f.Hub.Register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the cells")
 	cmd.Flags().BoolVar(&f.json, "json", false,
-		"one JSON object a line and image: id, seed, ids (codes by rows), opened_at, logprobs, steps, "+
+		"one JSON object per image and line: id, seed, ids (codes by rows), opened_at, logprobs, steps, "+
 			"seconds, evaluated, file")
 	return cmd
 }

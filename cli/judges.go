@@ -20,11 +20,11 @@ type taskFlags struct {
 
 func (t *taskFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&t.Judge, "judge", "demo",
-		"of text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
+		"for text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
 	s.StringVar(&t.Inception, "inception", "",
-		"of images, weights of Inception-v3, a `FILE` or directory; without, the model's VQGAN")
+		"for images, weights of Inception-v3, a `FILE` or directory; by default the features are of the model's VQGAN")
 	s.StringVar(&t.Reference, "reference", "",
-		"of images, a `DIR` of PNG files or an .npz; the demo has its landscapes")
+		"for images, a `DIR` of PNG files or an .npz; the demo has its own landscapes")
 }
 
 // task loads a model of a kind, text, image, or "" for either, and the judge of its samples. It

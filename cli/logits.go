@@ -15,28 +15,28 @@ func newLogits() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logits",
 		Short: "Write a model's raw logits for given tokens",
-		Long: `Write a model's raw logits for given tokens, of an exact model the log-probabilities.
+		Long: `Write a model's raw logits for given tokens; for an exact model, log-probabilities.
 
 The tokens file is safetensors with tokens I64 [B,D]; the output has logits F32 [B,D,V], and
-short_logits of short_tokens where there are any. With partial_rows I64 [R] and partial_tokens
-I64 [1,D] it also has partial_logits F32 [1,R,V]: a full pass over the first sequence of tokens,
-then a partial pass at those rows with partial_tokens in place; and partial_exact_logits, those of
-a full pass instead.
+short_logits for short_tokens if the file has any. With partial_rows I64 [R] and partial_tokens
+I64 [1,D] in the file, the output also has partial_logits F32 [1,R,V], from a full pass over the first
+sequence of tokens and then a partial pass over those rows with partial_tokens in place; and
+partial_exact_logits, from a full pass instead.
 
-Where the file has what the sequences are drawn of, labels I64 [B] of classes or text_before_last
-F32 [B,T,W] and text_pooled F32 [B,W] of prompts with null_before_last and null_pooled of the empty one
-and micro F32 [B,N] of further numbers, the output has logits_cond, logits_uncond and, by the guidance
-of cases.json beside the file, logits_guided; of partial_rows and partial_tokens I64 [B,D] it has
+For conditional models the file has labels I64 [B] (classes), or text_before_last F32 [B,T,W] and
+text_pooled F32 [B,W] (prompts) with null_before_last and null_pooled for the empty prompt and micro
+F32 [B,N] for further numbers. The output then has logits_cond, logits_uncond and, with the guidance of
+cases.json beside the file, logits_guided; for partial_rows and partial_tokens I64 [B,D] it has
 partial_logits_cond and partial_exact_logits_cond.
 
-Logits are the network's own. Where they predict the next position, shifted_logits has them by the
-position that they predict, and partial_positions I64 [P] are what the partial pass is for: the output
-has partial_shifted_logits F32 [1,P,V]. Models of block diffusion attend by blocks of block I64 [1]
-positions where that is given; bidirectional_logits then are without blocks.
+Logits are the network's own. If they predict the next position, shifted_logits has them by the
+position that they predict, and partial_positions I64 [P] are the positions of the partial pass: the
+output has partial_shifted_logits F32 [1,P,V]. Models of block diffusion attend by blocks of block
+I64 [1] positions if the file has it; bidirectional_logits are then without blocks.
 
---with adds what the network computes inside, by blocks I from 0: hidden.I F32 [B,D,width] before
+--with adds what the network computes inside, for each block I from 0: hidden.I F32 [B,D,width] before
 block I and after the last, attention.I F32 [B,heads,D,D], keys.I and values.I F32
-[B,heads,D,headDim]. Networks that put a row for the class first have D+1.
+[B,heads,D,headDim]. Networks that put a row for the class first have D+1 in place of D.
 docs/inside.md has more, and how to read them from Python.`,
 		Example: `  unmask logits --model DIR --tokens tokens.safetensors --out logits.safetensors
   unmask logits --tokens tokens.safetensors --out inside.safetensors --with hidden,attention,kv`,
@@ -50,7 +50,7 @@ docs/inside.md has more, and how to read them from Python.`,
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&tokens, "tokens", "", "safetensors `FILE` with tokens I64 [B,D]")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
-	cmd.Flags().StringVar(&with, "with", "", "also write this `LIST` of hidden, attention and kv")
+	cmd.Flags().StringVar(&with, "with", "", "also write a `LIST` of hidden, attention and kv, with commas")
 	cmd.MarkFlagRequired("tokens")
 	cmd.MarkFlagRequired("out")
 	return cmd

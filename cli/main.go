@@ -50,18 +50,25 @@ func Main(args []string) int {
 	case errors.Is(err, syscall.EPIPE): // the reader needs no more
 		return 0
 	}
+	if names := missing.FindAllStringSubmatch(err.Error(), -1); strings.HasPrefix(err.Error(), required) {
+		err = usage("--%s is missing, want it set", names[0][1])
+	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
-	if errors.Is(err, asking.ErrUsage) ||
-		strings.HasPrefix(err.Error(), "required flag") { // an error of cobra
+	if errors.Is(err, asking.ErrUsage) {
 		return 2
 	}
 	return 1
 }
 
+// required begins cobra's error for flags that are missing, whose names follow.
+const required = "required flag"
+
+var missing = regexp.MustCompile(`"([^"]+)"`)
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "unmask",
-		Short:         "Run masked diffusion models: text (SDTT, MDLM) and images (MAGE)",
+		Short:         "Run masked diffusion models of text and images",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
@@ -81,6 +88,10 @@ func newRoot() *cobra.Command {
 		newBench(), newServe(), newVersion())
 	root.AddCommand(crew.Commands(build)...)
 	complete(root)
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Args, c.RunE = noArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	return root
 }
 

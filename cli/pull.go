@@ -15,9 +15,11 @@ func newPull() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pull org/name[@revision][:file.gguf]",
 		Short: "Download a model to the Hugging Face cache, and print its directory",
-		Long: `Download a model to the Hugging Face cache, and print its directory: its configuration,
-safetensors, in one file or several, tokenizer and chat template; or one GGUF file by its name. What
-a published model needs beside its repository, such as TiTok's image tokenizer, comes after it.
+		Long: `Download a model to the Hugging Face cache, and print its directory.
+
+The files are its configuration, safetensors (one file or several), tokenizer and chat template, or
+one GGUF file by its name. What a published model needs besides its repository, such as TiTok's image
+tokenizer, is downloaded too.
 
 The cache, the server and the token are those of Hugging Face's own client: HF_HOME,
 HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
@@ -44,7 +46,7 @@ func newList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the models at hand: embedded ones, and those in the Hugging Face cache",
+		Short: "List local models: the embedded ones and those in the Hugging Face cache",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cached, err := hub.List()

@@ -24,18 +24,18 @@ func newReplay() *cobra.Command {
 	var fps float64
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Show a run again, from what --trace wrote, without its model",
-		Long: `Show a run again, from what --trace wrote, without its model.
+		Short: "Show a run again from a file of --trace, without the model",
+		Long: `Show a run again from a file of --trace, without the model.
 
-On a terminal each sample is redrawn step after step, one sample after another. Elsewhere there is a line a step: what
-opened, with its probability, at which position and, of partial caching, in which stage.`,
+On a terminal it redraws one sample after another, step by step. Elsewhere it prints one line per
+step: what opened, with its probability, position and, with partial caching, its stage.`,
 		Args: exactly(1, "a FILE of unmask text --trace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return replayFile(cmd.Context(), args[0], fps)
 		},
 	}
 	flags.Float(cmd.Flags(), &fps, param.Param{Name: "fps", Min: 0.001, Max: mostFrames, Default: "8",
-		Help: "steps a second, on a terminal"})
+		Help: "steps per second, on a terminal"})
 	return cmd
 }
 

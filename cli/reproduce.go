@@ -39,7 +39,7 @@ func newReproduce() *cobra.Command {
 Without flags the embedded models are measured, in under 20 minutes on two cores. The report is
 report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
 the verdicts verdicts.json, and every measured point a line of results-text.jsonl and
-results-image.jsonl. The same command goes on where it was stopped.`,
+results-image.jsonl. After an interruption the same command continues.`,
 		Example: `  unmask reproduce
   unmask reproduce --samples 240 --out decided
   unmask reproduce --full --model jdeschena/sdtt@baselines_kld_step_70000 --judge openai-community/gpt2-large
@@ -51,10 +51,10 @@ results-image.jsonl. The same command goes on where it was stopped.`,
 	f.taskFlags.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
 	cmd.Flags().BoolVar(&f.quick, "quick", false,
-		"seconds, to see that it works: says nothing about the claims")
+		"takes seconds and shows that it works; says nothing about the claims")
 	flags.Int(cmd.Flags(), &f.samples, experiments.Samples)
 	f.Hub.Register(cmd.Flags())
-	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write all to this `DIR`")
+	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write everything to this `DIR`")
 	cmd.Flags().StringVar(&f.markdown, "markdown", "",
 		"write the Markdown report to this `FILE` instead of DIR/report.md")
 	return cmd

@@ -15,11 +15,11 @@ func newSamplers() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "samplers [NAME...]",
-		Short: "List all rules for what opens next, or show some with their parameters",
-		Long: `List all rules for what opens next.
+		Short: "List all samplers, or show some with their parameters",
+		Long: `List all samplers: the rules for which positions open next.
 
-Parameters stand in parentheses, moment(alpha=3), and so do the rules that others go around:
-semi-ar(hybrid), eb(margin), hybrid(random,u-moment). With +cache at the end a step has an
+Parameters are in parentheses, moment(alpha=3), and so are the samplers that another one wraps:
+semi-ar(hybrid), eb(margin), hybrid(random,u-moment). With +cache at the end a step has one
 intermediate stage of partial caching (not for those marked with *).`,
 		Example: "  unmask samplers moment eb     ranges, defaults and meaning of their parameters",
 		RunE: func(cmd *cobra.Command, names []string) error {

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/generate"
-	asking "unmask/generate/flags"
+	recipe "unmask/generate/flags"
 	"unmask/model"
 	"unmask/param"
 	"unmask/param/flags"
@@ -23,7 +26,7 @@ const mostSamples = 1 << 30
 // register adds the flags, with the defaults of models of a kind.
 func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	s.kind = kind
-	asking.Register(f, generate.Defaults(kind))
+	recipe.Register(f, generate.Defaults(kind))
 	flags.Count(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: mostSamples, Default: "1",
 		Help: "how many samples"})
 	flags.Int(f, &s.batch, param.Param{Name: "batch", Min: 1, Max: mostSamples,
@@ -36,14 +39,22 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 // generation begins a run; it returns an error for values that are wrong for every model.
 func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 	o := generate.Options{N: s.n, Batch: s.batch, Seed: s.seed}
-	asked, err := asking.Asked(f)
+	asked, err := recipe.Asked(f)
 	if err == nil {
 		err = asked.Check()
 	}
-	if err != nil {
-		return o, usage("--%v", err)
+	return o, mistake(err)
+}
+
+// mistake returns an error of flags as a usage error, unless it is in a file that a flag names.
+func mistake(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, recipe.ErrFile):
+		return fmt.Errorf("--%w", err)
 	}
-	return o, nil
+	return usage("--%v", err)
 }
 
 // published completes the recipe: the flags, over the defaults of the model or of its kind.
@@ -56,9 +67,9 @@ func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model,
 			return o, err
 		}
 	}
-	asked, err := asking.Asked(f)
+	asked, err := recipe.Asked(f)
 	if err != nil {
-		return o, usage("--%v", err)
+		return o, mistake(err)
 	}
 	r, err := asked.Over(defaults)
 	if err != nil {

@@ -24,12 +24,12 @@ func newSchedule() *cobra.Command {
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "schedule FILE.jsonl",
-		Short: "Find a schedule for a model from samples of text, once, for --schedule",
-		Long: `Find a schedule for a model from samples of text, once, for --schedule.
+		Short: "Compute a schedule for a model from samples of text, for --schedule",
+		Long: `Compute a schedule for a model from samples of text, for --schedule.
 
-Measures how much the model knows of the samples (lines of unmask text --json, of one length) at
-each level of masking and puts the steps where they gain most ("jump your steps", Park et al.
-2025). The times are stored as JSON and serve every run with that many steps.`,
+Measures how much the model knows about the samples (lines of unmask text --json, all of one length)
+at each level of masking, and puts the steps where they gain most ("jump your steps", Park et al.
+2025). The times are stored as JSON, for all runs with that many steps.`,
 		Example: `  unmask text -n 32 --steps 128 --json --out samples.jsonl
   unmask schedule samples.jsonl --steps 16 --out times.json
   unmask text --steps 16 --schedule times.json`,
@@ -48,7 +48,7 @@ each level of masking and puts the steps where they gain most ("jump your steps"
 	flags.Int(cmd.Flags(), &steps,
 		param.Param{Name: "steps", Min: 1, Max: 1 << 16, Default: "16", Help: "denoising steps N"})
 	cmd.Flags().StringVar(&out, "out", "times.json", "write the schedule to this `FILE`")
-	seedFlag(cmd.Flags(), &seed, "which positions are masked; same seed, same schedule")
+	seedFlag(cmd.Flags(), &seed, "seed of which positions are masked; same seed, same schedule")
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path"
@@ -37,7 +38,7 @@ func newServe() *cobra.Command {
 	f := serveFlags{}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve models over HTTP, in OpenAI's shapes, with a page",
+		Short: "Serve models over HTTP: an OpenAI-style API and a web page",
 		Args:  noArgs,
 		Example: `  unmask serve                                  demo and demo-image at http://127.0.0.1:8080
   unmask serve --model DIR --model small=org/name
@@ -51,26 +52,26 @@ func newServe() *cobra.Command {
 	s.StringVar(&f.listen.Address, "listen", "127.0.0.1:8080", "`ADDRESS` of the API and the page")
 	s.StringVar(&f.keys, "keys", "", "`FILE` of lines NAME:KEY, mode 0600, read again after SIGHUP; "+
 		"requests then need a key")
-	s.BoolVar(&f.noKeys, "no-keys", false, "listen beyond this machine without --keys")
+	s.BoolVar(&f.noKeys, "no-keys", false, "let other machines in without --keys")
 	s.StringVar(&f.listen.Cert, "tls-cert", "", "`FILE` of a certificate in PEM, for HTTPS")
 	s.StringVar(&f.listen.Key, "tls-key", "", "`FILE` of its key in PEM")
 	s.StringArrayVar(&f.options.Hosts, "allow-host", nil,
-		"`NAME` by which requests may ask for the server; may be repeated")
+		"host `NAME` that requests may use for this server; may be repeated")
 	s.StringArrayVar(&f.options.Origins, "allow-origin", nil,
-		"`ORIGIN` of pages elsewhere that may ask, such as https://example.org; may be repeated")
+		"`ORIGIN` of other web pages that may send requests, such as https://example.org; may be repeated")
 	flags.Int(s, &f.options.Queue, param.Param{Name: "queue", Min: 1, Max: 4096, Default: "64",
-		Help: "requests that may wait"})
+		Help: "requests that may wait in the queue"})
 	flags.Int(s, &f.timeout, param.Param{Name: "max-seconds", Min: 1, Max: 86400, Default: "600",
-		Help: "seconds that a request may take, its wait included"})
+		Help: "seconds that a request may take, including its wait"})
 	flags.Float(s, &f.memory, param.Param{Name: "memory", Min: 0.01, Max: 1e5,
 		Zero: "a quarter of the machine's, at most 4", Default: "0",
-		Help: "GB of keys and values a model, 0 for a quarter of the machine's memory, at most 4"})
+		Help: "GB of keys and values per model, 0 for a quarter of the machine's memory, at most 4"})
 	s.StringVar(&f.listen.Metrics, "metrics", "", "`ADDRESS` of /metrics, for Prometheus")
 	s.StringVar(&f.listen.Debug, "debug", "", "`ADDRESS` of /debug/pprof")
 	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
-		"after SIGTERM, time for requests that have begun")
+		"time to finish running requests after SIGTERM")
 	s.BoolVar(&f.noPage, "no-page", false, "serve no page")
-	s.StringVar(&f.log, "log", "text", "a line a request on standard error: text, json or none")
+	s.StringVar(&f.log, "log", "text", "one line per request on standard error: text, json or none")
 	return cmd
 }
 
@@ -133,10 +134,10 @@ func (f *serveFlags) guard() (err error) {
 	case f.keys != "" && f.noKeys:
 		return usage("--keys and --no-keys together, want one of them")
 	case (f.listen.Cert == "") != (f.listen.Key == ""):
-		return usage("--tls-cert and --tls-key, want both or none")
+		return usage("--tls-cert or --tls-key is missing, want both or neither")
 	case f.keys != "":
 		if f.options.Keys, err = server.LoadKeys(f.keys); err != nil {
-			return usage("--keys %s: %v", f.keys, err)
+			return fmt.Errorf("--keys %s: %w", f.keys, err)
 		}
 	case !f.noKeys:
 		if err := server.CheckAddress(f.listen.Address); err != nil {

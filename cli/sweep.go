@@ -27,23 +27,23 @@ func newSweep() *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
 		Use:   "sweep PLAN.yaml",
-		Short: "Measure samplers x steps x alpha x cache x seeds; goes on where it was stopped",
+		Short: "Measure samplers x steps x alpha x cache x seeds; continues after an interruption",
 		Long: `Measure every combination that a plan lists, and append each result to a file.
 
   model: demo                       # or a directory, org/name[@revision], or oracle:markov:length=16
   kind: text                        # or image
-  judge: demo                       # of text; an exact model judges itself
+  judge: demo                       # for text; an exact model judges itself
   samplers: [random, hybrid]        # see unmask samplers
   steps: [8, 16, 32]
-  alpha: [3, 6]                     # for samplers with a Gumbel temperature
-  cache: [0, 1]                     # for samplers that can
+  alpha: [3, 6]                     # Gumbel temperature, for samplers that have one
+  cache: [0, 1]                     # for samplers that allow partial caching
   seeds: [0, 1, 2]                  # repeats
-  n: 64                             # samples of each
-  batch: 16                         # at once; each batch is timed
-  length: 128                       # of text
+  n: 64                             # samples of each combination
+  batch: 16                         # samples at once; each batch is timed
+  length: 128                       # tokens of a text
   schedule: [uniform, cosine]       # and temperature, top-p, top-k, reuse, ...: as the flags of unmask text
 
-The same command goes on where it was stopped, or killed.`,
+After an interruption the same command continues.`,
 		Args: exactly(1, "a PLAN.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args[0])

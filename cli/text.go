@@ -56,11 +56,11 @@ func (f *textFlags) command() *cobra.Command {
 	f.Hub.Register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the text's positions")
 	cmd.Flags().BoolVar(&f.json, "json", false,
-		"one JSON object a line and sample: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
+		"one JSON object per sample and line: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
 			"evaluated")
 	cmd.Flags().StringVar(&f.out, "out", "",
-		"write to this `FILE`, which appears when all is written; a .jsonl has the lines of --json "+
-			"without their seconds, one at a time, and the same command continues it where it was broken off")
+		"write to this `FILE`, which appears when it is complete; a .jsonl has the lines of --json "+
+			"without their seconds, grows line by line, and the same command continues it after an interruption")
 	return cmd
 }
 

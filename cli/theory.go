@@ -23,8 +23,8 @@ func newTheory() *cobra.Command {
 	var plots string
 	cmd := &cobra.Command{
 		Use:   "theory",
-		Short: "Check the paper's claims on models that are known exactly",
-		Long: `Check the paper's claims on models that are known exactly (Hayakawa et al. 2025,
+		Short: "Check the paper's claims on models with exactly known distributions",
+		Long: `Check the paper's claims on models with exactly known distributions (Hayakawa et al. 2025,
 "Demystifying MaskGIT Sampler and Beyond"); partial caching on the embedded networks.
 
 Each line is a statistic and what it must not exceed (<=) or must reach (>=). Counts are judged
@@ -79,11 +79,11 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	d.registerCompute(cmd.Flags())
 	seedFlag(cmd.Flags(), &o.Seed, "same seed, same output")
 	flags.Int(cmd.Flags(), &o.Draws,
-		param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000", Help: "sequences of each count"})
+		param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000", Help: "sequences drawn for each count"})
 	flags.Int(cmd.Flags(), &o.Most, param.Param{Name: "most", Min: 256, Max: 1 << 20, Default: "16384",
-		Help: "masked positions of theorem 1's largest case"})
+		Help: "masked positions in theorem 1's largest case"})
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil,
-		"check these `CLAIMS` alone, such as 'theorem 1,equation 5'")
+		"check only these `CLAIMS`, such as 'theorem 1,equation 5'")
 	cmd.Flags().BoolVar(&asJSON, "json", false,
 		"one JSON object a line: claim, case, measure, statistic, error, relation, bound, holds")
 	cmd.Flags().StringVar(&plots, "plot", "", "write the plots to this `DIR` (SVG, PNG)")

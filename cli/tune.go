@@ -38,15 +38,15 @@ func newTune() *cobra.Command {
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&f.kind, "kind", "",
-		"of --model demo: text or image; other models know theirs (default text)")
+		"for --model demo: text or image; other models have one kind (default text)")
 	f.taskFlags.register(cmd.Flags())
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second,
-		"time of a sample, its share of a batch's")
+		"time per sample, its share of a batch's time")
 	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute,
-		"time of the search; what is found by then counts")
+		"time of the search; the best setting found by then counts")
 	flags.Count(cmd.Flags(), &f.n, "n",
 		param.Param{Name: "n", Min: 2, Max: maxTuneSamples, Default: "64",
-			Help: "samples of each setting in the last round"})
+			Help: "samples per setting in the last round"})
 	flags.Int(cmd.Flags(), &f.batch,
 		param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
 	asking.Length(cmd.Flags(), &f.size)

@@ -14,9 +14,9 @@ func newVerify() *cobra.Command {
 		Short: "Check a run's folder of images, or its file of text, against its manifest",
 		Long: `Check a run's folder of images, or its file of text, against its manifest.
 
-Every output is read and compared with the SHA-256 that the manifest lists. Nothing is changed;
-what is wrong is listed, one a line, and the exit status is then 1. The command that made
-a folder makes missing and empty images again; damaged ones must be removed first.`,
+Every output is read and compared with the SHA-256 in the manifest. Nothing is changed. The command
+lists what is wrong, one line each, and the exit status is then 1. The command that made a folder makes
+missing and empty images again; damaged ones must be removed first.`,
 		Args: exactly(1, "the DIR of unmask image --out, or the FILE.jsonl of unmask text --out"),
 		RunE: func(_ *cobra.Command, args []string) error { return verify(args[0]) },
 	}

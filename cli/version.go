@@ -14,7 +14,7 @@ import (
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show the version, and which kernels this machine gets",
+		Short: "Show the version and the kernels that this machine uses",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := cpu.Check(""); err != nil {

@@ -62,7 +62,7 @@ func (s Size) ForPublished() Size {
 // Samples is the parameter of WithSamples.
 var Samples = param.Param{Name: "samples", Min: Groups, Max: float64(Full.Image.N),
 	Default: strconv.Itoa(Default.Image.N),
-	Help:    "samples of each point and seed; a report says how many would decide a claim"}
+	Help:    "samples of each point and seed; the report says how many would decide a claim"}
 
 // WithSamples returns the size with n samples per point and seed; see Samples for the range.
 func (s Size) WithSamples(n int) Size {

@@ -121,11 +121,7 @@ func checkNames(data []byte) error {
 		if i%2 == 1 || slices.Contains(names, n.Value) {
 			continue
 		}
-		near := ""
-		if k := param.Nearest(n.Value, names); len(k) > 0 {
-			near = ", did you mean " + param.Either(k) + "?"
-		}
-		return fmt.Errorf("line %d: field %s not found%s", n.Line, param.Quote(n.Value), near)
+		return fmt.Errorf("line %d: %w", n.Line, param.Unknown("key", n.Value, names))
 	}
 	return nil
 }

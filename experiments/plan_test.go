@@ -46,7 +46,7 @@ func TestPlanOfRecipes(t *testing.T) {
 func TestPlanRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "plan is empty",
-		"samplers: [random]\nsteps: [4]\nn: 8\nstep: 3":       `line 4: field "step" not found, did you mean steps?`,
+		"samplers: [random]\nsteps: [4]\nn: 8\nstep: 3":       `line 4: unknown key "step" (did you mean steps?), want one of `,
 		"samplers: [random]\nsteps: [4]\nn: 8\nn: 9":          "already",
 		"samplers: [random]\nsteps: 4\nn: 8":                  "cannot unmarshal",
 		"steps: [4]\nn: 8":                                    "samplers is empty",
@@ -67,7 +67,7 @@ func TestPlanRefused(t *testing.T) {
 		strings.Repeat(" ", maxPlan+1): "want at most",
 		"samplers: [maskgit]\nsteps: [4]\nn: 8\ncache: [1]": "plan has no cell that can run: " +
 			"maskgit with cache 1: maskgit draws",
-		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]": `line 4: field "temperatur" not found, did you mean temperature?`,
+		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]": `line 4: unknown key "temperatur" (did you mean temperature?), want one of `,
 		"samplers: [random]\nsteps: [4]\nn: 8\ntemperature: [1e-9]": "temperature is 1e-09, want 0.001 " +
 			"to 1000",
 		"samplers: [random]\nsteps: [4]\nn: 8\ntop-p: 0.5": "cannot unmarshal",

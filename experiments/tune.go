@@ -108,8 +108,8 @@ func Tune(ctx context.Context, t Task, o Tuning,
 		}
 	}
 	if len(tries) == 0 {
-		return nil, fmt.Errorf("budget is %v seconds a sample, want more: no sampler takes a step in "+
-			"it on this machine", o.Budget)
+		return nil, fmt.Errorf("budget is %v seconds a sample, want more: one step of any sampler "+
+			"takes longer on this machine", o.Budget)
 	}
 	// Fast settings first, so that every sampler has been tried when Limit ends the search.
 	slices.SortStableFunc(tries, func(a, b Point) int { return cmp.Compare(a.Steps, b.Steps) })

@@ -18,7 +18,7 @@ type Recipe struct {
 	// intermediate stages of a step, by partial passes; the paper uses 1; 0 means none
 	Cache     int
 	Reuse     Reuse // keys and values of earlier steps
-	BlockSize int   // for Blocks, positions of a block, a power of two; 0: the model's own
+	BlockSize int   // for Blocks, positions per block, a power of two; 0: the model's own
 	Refresh   int   // for Delayed: a full pass every Refresh steps
 	// applied to the marginals before a sampler reads them; String leaves out its Adjust
 	Filter   model.Filter

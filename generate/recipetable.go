@@ -33,7 +33,7 @@ var guidanceSchedules = guide.Schedules
 // table has all parameters of a recipe, in the order of its text.
 var table = []row{
 	{param.Param{Name: "sampler", Kind: param.Text, Default: "hybrid for text, moment for images",
-		Help: "rule for what opens next, of those that unmask samplers lists; with parameters, " +
+		Help: "rule for what opens next, see unmask samplers; with parameters, " +
 			"moment(alpha=3), around others, semi-ar(hybrid), and partial caching, hybrid+cache"},
 		func(r *Recipe) string {
 			if r.Sampler == nil {
@@ -42,7 +42,7 @@ var table = []row{
 			return samplers.Text(r.Sampler)
 		}, setSampler},
 	{param.Param{Name: "schedule", Kind: param.Text, Default: "uniform for text, cosine for images",
-		Help: "how many open after each step: "}, // the names of all registered schedules follow
+		Help: "how many positions are open after each step: "}, // all registered schedules follow
 		func(r *Recipe) string {
 			if r.Schedule == nil {
 				return ""
@@ -58,12 +58,12 @@ var table = []row{
 		func(r *Recipe) *int { return &r.Steps }),
 	whole(param.Param{Name: "cache", Min: 0, Max: maxCache, Default: "0",
 		Paper: "Hayakawa et al. 2025, section 4.1",
-		Help:  "partial caching: intermediate stages a step, 0 for none; not for maskgit and vanilla"},
+		Help:  "partial caching: intermediate stages per step, 0 for none; not with maskgit and vanilla"},
 		func(r *Recipe) *int { return &r.Cache }),
 	{param.Param{Name: "reuse", Kind: param.Word, Words: reuses, Default: "none",
 		Paper: "Wu et al. 2025, Fast-dLLM; Ma et al. 2025, dKV-Cache",
-		Help: "keys and values taken from earlier steps: none, prefix or dual (with semi-ar), dkv, or " +
-			"blocks for models of block diffusion"},
+		Help: "keys and values of earlier steps to use again: none, prefix or dual (with semi-ar), " +
+			"dkv, or blocks for models of block diffusion"},
 		func(r *Recipe) string {
 			if r.Reuse == NoReuse {
 				return ""
@@ -75,11 +75,11 @@ var table = []row{
 			return err
 		}},
 	whole(param.Param{Name: "block-size", Min: 1, Max: 1 << 20, Zero: "the model's own", Default: "0",
-		Help: "with --reuse blocks, positions of a block, a power of two"},
+		Help: "with --reuse blocks, positions per block, a power of two"},
 		func(r *Recipe) *int { return &r.BlockSize }),
 	whole(param.Param{Name: "refresh", Min: 1, Max: maxSteps, Zero: strconv.Itoa(defaultRefresh),
 		Default: "0",
-		Help:    "with --reuse dkv a full pass every so many steps, 0 for 8"},
+		Help:    "with --reuse dkv, steps from one full pass to the next, 0 for 8"},
 		func(r *Recipe) *int { return &r.Refresh }),
 	number(model.TemperatureParam, func(r *Recipe) *float64 { return &r.Filter.Temperature }),
 	number(model.TopPParam, func(r *Recipe) *float64 { return &r.Filter.TopP }),
@@ -90,11 +90,11 @@ var table = []row{
 		Help: "added to the logits of token ids: 3=1.5,17=-2"}, biasText, setBias},
 	number(param.Param{Name: "guidance", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
 		Paper: "Ho and Salimans 2022, Classifier-free diffusion guidance",
-		Help:  "how strongly a condition pulls, for models that take one"},
+		Help:  "strength of the condition (class or prompt), 0 for none"},
 		func(r *Recipe) *float64 { return &r.Guidance.Scale }),
 	{param.Param{Name: "guidance-schedule", Kind: param.Word, Words: guidanceSchedules,
 		Default: "constant",
-		Help:    "how guidance follows the step: constant, linear, ramp, cosine or power-cosine"},
+		Help:    "how guidance changes with the step: constant, linear, ramp, cosine or power-cosine"},
 		func(r *Recipe) string { return r.Guidance.Schedule },
 		func(r *Recipe, p param.Param, text string) (err error) {
 			r.Guidance.Schedule, err = p.Word(text)

@@ -47,7 +47,7 @@ func readTimes(in io.Reader) (Schedule, error) {
 	}
 	var f timesFile
 	if err := json.Unmarshal(data, &f); err != nil || len(f.Times) == 0 {
-		return nil, errors.New("no schedule of unmask schedule: want {\"times\":[...]}")
+		return nil, errors.New("the file is no schedule, want {\"times\":[...]} as unmask schedule writes")
 	}
 	return Times(f.Times)
 }

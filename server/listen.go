@@ -27,14 +27,14 @@ type Listeners struct {
 func CheckAddress(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("%.80q is no address, want HOST:PORT such as 127.0.0.1:8080", address)
+		return fmt.Errorf("address is %.80q, want HOST:PORT such as 127.0.0.1:8080", address)
 	}
 	ip, err := netip.ParseAddr(host)
 	if host == "localhost" || err == nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s is beyond this machine, want --keys FILE, or --no-keys to let everybody in",
-		address)
+	return fmt.Errorf("address is %s, open to other machines, want --keys FILE, or --no-keys to let "+
+		"everybody in", address)
 }
 
 // Bounds of connections.

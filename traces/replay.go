@@ -166,7 +166,7 @@ func readHeader(line []byte) (*State, error) {
 	r := &State{length: 1, open: map[int]*sample{}, done: map[int]bool{}}
 	h := &r.header
 	if err := json.Unmarshal(line, h); err != nil || h.Version == 0 {
-		return nil, errors.New("it is no header of unmask text --trace")
+		return nil, errors.New("the line is no header of a trace, want a file of unmask text --trace")
 	}
 	if h.Version != version {
 		return nil, fmt.Errorf("trace version is %d, want %d", h.Version, version)

@@ -11,6 +11,7 @@ import (
 	"unmask/experiments"
 	"unmask/param"
 	"unmask/runs"
+	"unmask/terminal"
 )
 
 // Shard chooses the part of a run that this machine makes.
@@ -22,8 +23,8 @@ type Shard struct {
 // Register adds --shard.
 func (s *Shard) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.text, "shard", "",
-		"make part `I/N` of the outputs alone, I from 0 to N-1, for unmask gather; auto takes both from "+
-			"a Slurm array's variables or an Indexed Job's")
+		"make only part `I/N` of the outputs, I from 0 to N-1, for unmask gather; auto takes both from "+
+			"a Slurm array or a Kubernetes Indexed Job")
 }
 
 // Check reads the flag. out reports whether the shard has an output, which want describes in
@@ -46,18 +47,19 @@ func (s *Shard) Check(out bool, want string) (err error) {
 func Gather() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gather OUT SHARD...",
-		Short: "Put the shards of a run together: the folder or file of a single run",
-		Long: `Put the shards of a run together, made on any machines by --shard 0/N to N-1/N.
+		Short: "Join the shards of a run to the folder or file of a single run",
+		Long: `Join the shards of a run, made on any machines by --shard 0/N to N-1/N.
 
-OUT is then the folder, or the file of lines or results, that a single run makes, byte for byte. The
-shards must be of one run, have its outputs each once, and every output must be what its shard's
-manifest lists; otherwise the difference is said and the exit status is 1. Files of a folder are hard
-links to those of the shards where that is possible. What was broken off goes on.`,
+OUT becomes the folder, or the file of lines or results, that a single run makes, byte for byte. The
+shards must belong to one run and have each of its outputs once, and every output must be what its
+shard's manifest lists. Otherwise the command reports the difference and the exit status is 1. Files
+of a folder are hard links to those of the shards, if possible. After an interruption the same command
+continues.`,
 		Example: `  unmask image -n 50000 --out shards/7 --shard 7/64
   unmask gather samples shards/*`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return asking.Usage("%d arguments, want OUT and the shards", len(args))
+				return asking.Usage("%s, want OUT and the shards", terminal.Count(len(args), "argument"))
 			}
 			return nil
 		},

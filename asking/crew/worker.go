@@ -4,6 +4,8 @@ package crew
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -36,13 +38,13 @@ func Commands(build Build) []*cobra.Command {
 	f := workerFlags{build: build}
 	cmd := &cobra.Command{
 		Use:   "worker",
-		Short: "Make outputs for a hub, as many machines do",
-		Long: `Make outputs of the run of a hub, until all are there.
+		Short: "Make outputs for the hub of a run on another machine",
+		Long: `Make outputs for the hub of a run on another machine, until all outputs are there.
 
 --join takes the line that unmask image, text, sweep, reproduce or eval image printed with --hub or,
-after @, a file that has it, such as the hub's OUT.hub on a shared disk. Weights come from the hub,
-unless --model names a place that has them, and are kept. A worker whose first output is not the
-hub's, byte for byte, is refused.`,
+after @, a file that begins with that line, such as the hub's OUT.hub on a shared disk. Weights come
+from the hub, unless --model names a place that has them, and are kept. A worker whose first output
+differs from the hub's in any byte is refused.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return asking.Usage("argument is %q, want flags only", args[0])
@@ -57,9 +59,9 @@ hub's, byte for byte, is refused.`,
 	s.StringVar(&f.join, "join", "", "`LINE` that a hub printed, or @FILE that begins with it")
 	s.StringVar(&f.name, "name", "", "`NAME` that the hub shows; default the machine's and a number")
 	s.StringVar(&f.cache, "cache", "",
-		"`DIR` that keeps weights by their hash; default unmask/fleet in the user's cache")
-	s.StringArrayVar(&f.own, "model", nil, "`PLACE` that may have the weights; may be repeated")
-	s.DurationVar(&f.patience, "patience", 10*time.Minute, "`TIME` without a hub after which it ends")
+		"`DIR` that keeps weights by their hash (default unmask/fleet in the user's cache)")
+	s.StringArrayVar(&f.own, "model", nil, "`PLACE` that may already have the weights; may be repeated")
+	s.DurationVar(&f.patience, "patience", 10*time.Minute, "`TIME` without contact to the hub after which the worker ends")
 	s.StringVar(&f.device, "device", "auto",
 		"`DEVICE` to compute on: cpu, cuda or cuda:N, or auto for a GPU where there is one")
 	flags.Int(s, &f.threads, param.Param{Name: "threads", Min: 1, Max: 1024,
@@ -72,7 +74,9 @@ func (f *workerFlags) run(ctx context.Context) error {
 		return asking.Usage("--join is missing, want the line that a hub printed")
 	}
 	j, err := fleet.ParseJoin(f.join)
-	if err != nil {
+	if _, file := errors.AsType[*fs.PathError](err); file {
+		return asking.Wrap("--join", err)
+	} else if err != nil {
 		return asking.Usage("--join: %v", err)
 	}
 	if f.patience <= 0 {

@@ -3,6 +3,7 @@
 package flags
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,17 @@ import (
 
 // File is the suffix of schedules that are files, see samplers.OpenTimes.
 const File = ".json"
+
+// ErrFile marks errors in a file that a flag names; other errors are mistakes on the command line.
+var ErrFile = errors.New("file")
+
+type fileError struct{ error }
+
+// Is reports whether target is ErrFile.
+func (e fileError) Is(target error) bool { return target == ErrFile }
+
+// Unwrap returns the error without the mark.
+func (e fileError) Unwrap() error { return e.error }
 
 // Register adds a flag for each parameter of a recipe, except ban and bias, which commands take as
 // text, and for alpha and gamma. Help shows the defaults.
@@ -54,7 +66,7 @@ func Asked(f *pflag.FlagSet) (generate.Asked, error) {
 	if name := asked["schedule"]; strings.HasSuffix(name, File) {
 		schedule, err := samplers.OpenTimes(name)
 		if err != nil {
-			return nil, fmt.Errorf("schedule: %w", err)
+			return nil, fmt.Errorf("schedule: %w", fileError{err})
 		}
 		asked["schedule"] = schedule.String()
 	}

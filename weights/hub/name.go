@@ -38,7 +38,7 @@ func checkRepo(repo string) error {
 	if !ok || len(repo) > 96 || !repoPart.MatchString(org) || !repoPart.MatchString(name) ||
 		strings.Contains(repo, "..") || strings.Contains(repo, "--") ||
 		strings.HasSuffix(name, ".git") {
-		return fmt.Errorf("repository %.100q, want org/name of letters, digits, '-', '_' and "+
+		return fmt.Errorf("repository is %.100q, want org/name of letters, digits, '-', '_' and "+
 			"single '.'", repo)
 	}
 	return nil

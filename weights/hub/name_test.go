@@ -40,7 +40,7 @@ func TestPullChecksNames(t *testing.T) {
 		require.ErrorContains(t, err, "file ", file)
 	}
 	_, err := c.Pull(t.Context(), "a/..", "..", nil, nil)
-	require.ErrorContains(t, err, `repository "a/..", want`)
+	require.ErrorContains(t, err, `repository is "a/..", want`)
 	_, err = c.Find("a/b", "../../x")
 	require.ErrorContains(t, err, `revision "../../x", want`)
 	entries, err := os.ReadDir(c.Cache)
