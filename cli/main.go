@@ -50,8 +50,8 @@ func Main(args []string) int {
 	case errors.Is(err, syscall.EPIPE): // the reader needs no more
 		return 0
 	}
-	if names := missing.FindAllStringSubmatch(err.Error(), -1); strings.HasPrefix(err.Error(), required) {
-		err = usage("--%s is missing, want it set", names[0][1])
+	if text := err.Error(); strings.HasPrefix(text, required) {
+		err = usage("--%s is missing, want it set", missing.FindStringSubmatch(text)[1])
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
 	if errors.Is(err, asking.ErrUsage) {

@@ -79,7 +79,8 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	d.registerCompute(cmd.Flags())
 	seedFlag(cmd.Flags(), &o.Seed, "same seed, same output")
 	flags.Int(cmd.Flags(), &o.Draws,
-		param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000", Help: "sequences drawn for each count"})
+		param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000",
+			Help: "sequences drawn for each count"})
 	flags.Int(cmd.Flags(), &o.Most, param.Param{Name: "most", Min: 256, Max: 1 << 20, Default: "16384",
 		Help: "masked positions in theorem 1's largest case"})
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil,

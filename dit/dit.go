@@ -44,7 +44,8 @@ type block struct {
 	Norm2 nn.LayerNorm `weight:"norm2"`
 	Up    nn.Linear    `weight:"mlp.0"`
 	Down  nn.Linear    `weight:"mlp.2"`
-	// shift, scale and gate of attention, then those of the MLP
+	// six vectors [hidden] by index: 0, 1, 2 are shift, scale and gate of attention; 3, 4, 5 those of
+	// the MLP
 	Mod modulation `weight:"adaLN_modulation"`
 }
 
@@ -228,6 +229,8 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	return m.compute(ctx, b, m.passes.Some(b, rows))
 }
 
+// compute runs every pass that m.passes cut b into. err is the error of that cutting: Forward and
+// Refine pass it on as it comes.
 func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
 	if err != nil {
 		return nil, err
@@ -247,7 +250,8 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 }
 
 // pass runs the blocks over the rows of p and writes their hidden states to p.At. The last block
-// drops the rows that nobody reads.
+// drops the rows that nobody reads. p.Hidden and p.Attended hand values to an observer, if there is
+// one (model.Batch.Observer).
 func (m *Model) pass(ctx context.Context, p *model.Pass, mods *modulations) error {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
@@ -281,7 +285,7 @@ func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
 		b.Modulate(w.H, mods.of(i, 1), mods.of(i, 0), p.Sequences)
 	}
 	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
-	m.layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
+	m.layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys) // rotates; keys and values go to the cache
 	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
 		if p = p.Pick(read); p.Len() == 0 {
 			return p
@@ -301,7 +305,7 @@ func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
 	return p
 }
 
-// residual adds a branch's projection, times its gate, to w.X.
+// residual adds a branch's projection, times its gate (the modulation with that index), to w.X.
 func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mods *modulations, i,
 	gate int) {
 	if mods == nil {

@@ -294,6 +294,8 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	return m.compute(ctx, b, m.passes.Some(b, m.before(rows, b.Length)))
 }
 
+// compute runs every pass that m.passes cut b into. err is the error of that cutting: Forward and
+// Refine pass it on as it comes.
 func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
 	if err != nil {
 		return nil, err
@@ -311,7 +313,8 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 }
 
 // pass runs the blocks over the rows of p and writes their hidden states to p.At. The last block
-// drops the rows that nobody reads.
+// drops the rows that nobody reads. p.Hidden and p.Attended hand values to an observer, if there is
+// one (model.Batch.Observer).
 func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 	w := m.work
 	w.prepare(m.b, &m.cfg, p.Len())
@@ -342,7 +345,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	if m.cfg.Normed {
 		b.NormHeads(w.qkv, p.Len(), m.layer.Shape(p.Keys), blk.QNorm.Norm(), blk.KNorm.Norm())
 	}
-	m.layer.Split(b, w.q, k, v, w.qkv, &p.Rows, p.Keys)
+	m.layer.Split(b, w.q, k, v, w.qkv, &p.Rows, p.Keys) // rotates; keys and values go to the cache
 	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
 		if p = p.Pick(read); p.Len() == 0 {
 			return p

@@ -36,7 +36,8 @@ func init() {
 	})
 }
 
-// classToken is the id at position 0 without a class, minus the number of codes: 1100 for 1024.
+// classToken is the id at position 0 of a sequence without a class, minus the number of codes: with
+// MAGE's 1024 codes that id is 1100.
 const classToken = 76
 
 type block struct {
@@ -222,6 +223,8 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	return m.compute(ctx, b, m.passes.Some(b, rows))
 }
 
+// compute runs every pass that m.passes cut b into. err is the error of that cutting: Forward and
+// Refine pass it on as it comes.
 func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
 	if err != nil {
 		return nil, err
@@ -236,7 +239,7 @@ func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.M
 }
 
 // pass runs the network over the rows of p and writes the hidden states of those that are read to
-// p.At.
+// p.At. p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
 func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) error {
 	w, b := &m.work, m.b
 	w.prepare(b, m.cfg, p.Len())
@@ -283,6 +286,7 @@ func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 		p.Hidden(i, w.enc.X)
 		seen = m.block(&m.Encoder[i], &m.enc, &w.enc, i, p, keep)
 	}
+	// [sequences, decoder hidden]: the decoder's input at masked positions, kept for partial passes
 	pad := p.State(0)
 	if n := seen.Len(); n > 0 {
 		m.Norm.Apply(b, w.enc.H, w.enc.X, n)
@@ -306,7 +310,7 @@ func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *
 	k, v := p.KV(i)
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())
 	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
-	layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
+	layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys) // keys and values go to the cache
 	if keep != nil {
 		if p = p.Pick(keep); p.Len() == 0 {
 			return p
@@ -323,7 +327,8 @@ func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *
 	return p
 }
 
-// project returns the head's input for the rows asked for.
+// project returns the head's input [rows, hidden] for rows of the batch, in which sequences have no
+// class token; hidden states have one at the front of each sequence.
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w, n := &m.work, len(rows)
 	w.asked = w.asked[:0]
