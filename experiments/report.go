@@ -71,25 +71,26 @@ func (r *Report) sections() []section {
 			"Adaptive Order Selection in Masked Diffusion” (2025), repeated by `" + r.Command + "`.",
 	}}}
 	out = append(out, section{Heading: "Verdicts", Text: []string{
-		"± is one standard error, by a jackknife over ten parts of the samples. A claim holds, or does " +
-			"not, where its rule (below) is met, or its opposite, beyond chance at 95 %; otherwise it is " +
-			"undecided on this model with so many samples. The count that would decide it is that at which " +
-			"the errors would be small enough if the values stayed as they are.",
+		"± is one standard error, by a jackknife over ten parts of the samples. A claim " +
+			"holds if its rule (below) is met beyond chance at 95 %, and does not hold if " +
+			"the opposite is; otherwise this number of samples cannot decide it on this " +
+			"model. The number of samples that would decide it assumes that the values stay " +
+			"as they are and only the errors shrink.",
 	}, Table: r.verdictTable()})
 	for _, f := range []struct{ heading, prefix, text string }{
 		{"Figure 3: image quality against steps", "figure3", ""},
 		{"Figure 4: gain against time, with and without cache", "figure4",
-			"A time is the least of a batch over the repeats. Bars are the standard deviation of the " +
-				"repeats."},
+			"A time is the shortest of a batch over the repeats. Bars are the standard " +
+				"deviation of the repeats."},
 		{"Figure 5: temperature and entropy; perplexity against entropy", "figure5",
-			"Curves on the right join numbers of steps."},
+			"Each curve on the right connects the numbers of steps of one sampler."},
 		{"Figure 6: perplexity of temperature sampling; time in another regime", "figure6",
-			"The paper's second machine is replaced by a batch of one sample, where each step is bound by " +
-				"memory and overheads more than by arithmetic."},
+			"The paper's second machine is replaced by a batch of one sample, where memory and overheads " +
+				"limit a step more than arithmetic does."},
 		{"Stories: contradictions against steps", "stories",
-			"Not in the paper: the demo's stories have facts that they must keep to, so that a text's " +
-				"quality can be counted without a judge. Of the chances that a story has to contradict " +
-				"itself, the share that it takes."},
+			"Not in the paper: the demo's stories state facts that later sentences must " +
+				"respect, so quality can be counted without a judge. The figure shows the share " +
+				"of a story's opportunities to contradict itself in which it does."},
 	} {
 		s := section{Heading: f.heading}
 		for _, c := range r.Figures {
@@ -164,29 +165,30 @@ func (r *Report) differences() section {
 		add("The models are the embedded ones, which a laptop runs in minutes: small stories with " +
 			"1024 tokens instead of SDTT on OpenWebText with 50257, a judge of the same size and data " +
 			"instead of GPT-2 large, and landscapes of 64 x 64 pixels with 192 codes instead of MAGE on " +
-			"ImageNet with 1024. Theorem 1's bound grows with the number of tokens, and a small " +
-			"vocabulary and weak models leave less to gain from order and cache.")
+			"ImageNet with 1024. Theorem 1's bound grows with the number of tokens, and with a small " +
+			"vocabulary and weak models there is less to gain from order and cache.")
 		add("Image quality is the Fréchet distance to %d drawn landscapes in features of the model's "+
-			"own VQGAN encoder (mean and deviation of its channels), as no Inception weights are embedded: "+
-			"it is not an FID, and there is no Inception Score. So few images bias it upwards, by the "+
-			"same amount for all methods.", r.Size.Image.Scenes)
+			"own VQGAN encoder (mean and deviation of its channels), because no Inception weights are "+
+			"embedded. It is not an FID, and there is no Inception Score. With so few images it is biased "+
+			"upwards, by the same amount for all methods.", r.Size.Image.Scenes)
 	}
 	if t := r.Size.Text; len(r.textResults()) > 0 {
 		length := "the model's length"
 		if t.Length > 0 {
 			length = fmt.Sprintf("%d tokens", t.Length)
 		}
-		add("Text: %d samples a point and seed of %s, in batches of %d, at %v steps; the paper has 1024 "+
+		add("Text: %d samples per point and seed, of %s, in batches of %d, at %v steps; the paper has 1024 "+
 			"samples of 1024 tokens in batches of 16 at 8 to 256 steps. Methods without temperature and "+
 			"table 2 have %d seeds, the others one.", t.N, length, t.Batch, t.Steps, t.Repeats)
 		add("The Gumbel temperature of U-Moment and Hybrid, which the paper does not state, is %g. "+
-			"“Trade-off” is made a number by the price of entropy that temperature sampling pays, as "+
-			"curves of a few noisy points cannot be compared by eye.", t.Choice)
+			"The trade-off is reduced to one number with the price that temperature sampling "+
+			"pays for entropy, because curves of a few noisy points cannot be compared by "+
+			"eye.", t.Choice)
 		add("Vanilla's 32 bit is SDTT's published arithmetic, float32 uniforms of 24 bits; Fixed in 32 " +
 			"bit draws tokens by the same race.")
 	}
 	if i := r.Size.Image; len((Table{Kind: "image", Results: r.Results}).methods()) > 0 {
-		add("Images: %d samples a point and seed in batches of %d, at %v steps with α of %v; the paper "+
+		add("Images: %d samples per point and seed, in batches of %d, at %v steps with α of %v; the paper "+
 			"has 50,000 in batches of 64 at 8 to 64 steps. Moment, with and without cache, has %d seeds, "+
 			"the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
 	}
