@@ -1,4 +1,4 @@
-// Package amused is aMUSEd (Patil et al. 2024, "aMUSEd: an open MUSE reproduction"; diffusers,
+// Package amused is aMUSEd (Patil et al., 2024, "aMUSEd: an open MUSE reproduction"; diffusers,
 // models/unets/uvit_2d.py): a transformer over a grid of codes, with convolutional stages before
 // and after it, conditioned on a prompt.
 //

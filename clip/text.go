@@ -1,4 +1,4 @@
-// Package clip is the text side of OpenAI's CLIP (Radford et al. 2021, "Learning transferable
+// Package clip is the text side of OpenAI's CLIP (Radford et al., 2021, "Learning transferable
 // visual models from natural language supervision"), which conditions image models: its tokenizer
 // and its causal transformer.
 //

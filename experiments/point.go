@@ -1,5 +1,5 @@
 // Package experiments measures samplers on a model: points of a sweep, the figures and the table
-// of Hayakawa et al. 2025 ("Demystifying MaskGIT Sampler and Beyond") with a verdict on each of
+// of Hayakawa et al., 2025 ("Demystifying MaskGIT Sampler and Beyond") with a verdict on each of
 // its claims, and the search for the best settings within a time.
 package experiments
 

@@ -1,4 +1,4 @@
-// Package halton is Halton-MaskGIT (Besnier et al. 2025, "Halton scheduler for masked generative
+// Package halton is Halton-MaskGIT (Besnier et al., 2025, "Halton scheduler for masked generative
 // image transformer"): a transformer over a grid of LlamaGen's codes, by class, modulated by adaLN.
 //
 // Checkpoints: llvictorll/Halton-MaskGIT, ImageNet_256_{tiny,small,base}.pth and

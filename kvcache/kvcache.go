@@ -1,5 +1,5 @@
 // Package kvcache keeps the keys and values of every layer of a full pass, so that a partial pass
-// can recompute a few rows and take all others from the cache (Hayakawa et al. 2025, section
+// can recompute a few rows and take all others from the cache (Hayakawa et al., 2025, section
 // "Partial caching approximation with transformers").
 package kvcache
 

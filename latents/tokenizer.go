@@ -1,5 +1,5 @@
-// Package latents is the image tokenizer of TiTok (Yu et al. 2024, "An image is worth 32 tokens for
-// reconstruction and generation") and TA-TiTok (Kim et al. 2025, "Democratizing text-to-image
+// Package latents is the image tokenizer of TiTok (Yu et al., 2024, "An image is worth 32 tokens
+// for reconstruction and generation") and TA-TiTok (Kim et al., 2025, "Democratizing text-to-image
 // masked generative models with compact text-aware one-dimensional tokens"). It turns images into a
 // short row of latent tokens, which have no place in the image, and back.
 package latents

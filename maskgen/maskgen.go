@@ -1,4 +1,4 @@
-// Package maskgen is MaskGen-VQ (Kim et al. 2025, "Democratizing text-to-image masked generative
+// Package maskgen is MaskGen-VQ (Kim et al., 2025, "Democratizing text-to-image masked generative
 // models with compact text-aware one-dimensional tokens"): a transformer over TA-TiTok's latent
 // tokens and a prompt, in two streams that share one attention, as in Stable Diffusion 3's blocks.
 //

@@ -1,4 +1,4 @@
-// Package theory checks the statements of Hayakawa et al. 2025 ("Demystifying MaskGIT Sampler
+// Package theory checks the statements of Hayakawa et al., 2025 ("Demystifying MaskGIT Sampler
 // and Beyond") about samplers on models whose distributions are known exactly, by
 // enumeration where that is possible and by counting elsewhere. Partial caching, an
 // approximation, is measured on networks.

@@ -1,4 +1,4 @@
-// Package titok has the generators of TiTok (Yu et al. 2024, "An image is worth 32 tokens for
+// Package titok has the generators of TiTok (Yu et al., 2024, "An image is worth 32 tokens for
 // reconstruction and generation"), which draw a short row of latent tokens for a class of ImageNet.
 // Package latents turns these into images.
 //

@@ -1,5 +1,5 @@
 // Package vq has the convolutional image tokenizers in the common form of latent diffusion (Esser
-// et al. 2021, "Taming transformers for high-resolution image synthesis"): LlamaGen's, used by
+// et al., 2021, "Taming transformers for high-resolution image synthesis"): LlamaGen's, used by
 // Halton-MaskGIT, and the VQModel of diffusers, used by aMUSEd.
 //
 // Sizes are read from the tensors, except the grid of codes, which the caller gives, because the

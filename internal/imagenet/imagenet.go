@@ -1,4 +1,4 @@
-// Package imagenet has the names of the 1000 classes of ILSVRC 2012 (Russakovsky et al. 2015,
+// Package imagenet has the names of the 1000 classes of ILSVRC 2012 (Russakovsky et al., 2015,
 // "ImageNet large scale visual recognition challenge"), in the order that networks number them.
 package imagenet
 

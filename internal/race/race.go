@@ -1,6 +1,6 @@
-// Package race draws outcomes as published with MDLM (Sahoo et al. 2024) and SDTT (Deschenaux and
+// Package race draws outcomes as published with MDLM (Sahoo et al., 2024) and SDTT (Deschenaux and
 // Gulcehre 2024): the argmax over the outcomes of a weight divided by an exponential time, all in
-// float32. The coarse uniform numbers, of 24 bits, bias the draw (Zheng et al. 2024).
+// float32. The coarse uniform numbers, of 24 bits, bias the draw (Zheng et al., 2024).
 package race
 
 import (

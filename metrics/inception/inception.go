@@ -1,6 +1,6 @@
 // Package inception is the Inception-v3 of the Frechet Inception Distance and the Inception
 // Score: TensorFlow's network of 2015 (Szegedy et al., "Rethinking the Inception architecture
-// for computer vision", 2016; Heusel et al. 2017), as torch-fidelity has converted it.
+// for computer vision", 2016; Heusel et al., 2017), as torch-fidelity has converted it.
 //
 // Checkpoint: pt_inception-2015-12-05-6726825d.pth, 1008 classes. It differs from torchvision's
 // network in its pools: the mean ignores padding, and the last block takes a maximum.

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Command reply times a whole answer of LLaDA-8B's shapes by the authors' plain loop, which passes
-// over everything at every step, and by Fast-dLLM's dual cache with a threshold (Wu et al. 2025),
+// over everything at every step, and by Fast-dLLM's dual cache with a threshold (Wu et al., 2025),
 // in turn. It counts the passes and takes wall and processor seconds of each.
 //
 //	go run ./bench/peers/reply [-as q4_k] [-layers 2] [-threads 2] [-rounds 3] [-sure 0,0.1,0.25]
