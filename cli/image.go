@@ -193,7 +193,9 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	if err = ended(err, closed); err != nil && !errors.Is(err, errInterrupted) {
 		return err
 	}
-	terminal.Say("%s in %.1f s", terminal.Count(out.Made(), "image"), time.Since(began).Seconds())
+	if n := out.Made(); n > 0 {
+		terminal.Say("%s in %.1f s", terminal.Count(n, "image"), time.Since(began).Seconds())
+	}
 	for _, name := range written {
 		if f.json { // standard output has the JSON lines
 			terminal.Line(name)
