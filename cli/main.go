@@ -50,8 +50,8 @@ func Main(args []string) int {
 	case errors.Is(err, syscall.EPIPE): // the reader needs no more
 		return 0
 	}
-	if text := err.Error(); strings.HasPrefix(text, required) {
-		err = usage("--%s is missing, want it set", missing.FindStringSubmatch(text)[1])
+	if flag := missing.FindStringSubmatch(err.Error()); flag != nil {
+		err = usage("--%s is missing, want it set", flag[1])
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
 	if errors.Is(err, asking.ErrUsage) {
@@ -60,10 +60,8 @@ func Main(args []string) int {
 	return 1
 }
 
-// required begins cobra's error for flags that are missing, whose names follow.
-const required = "required flag"
-
-var missing = regexp.MustCompile(`"([^"]+)"`)
+// missing matches cobra's error for flags that are missing, up to the first one's name.
+var missing = regexp.MustCompile(`^required flag[^"]*"([^"]+)"`)
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
