@@ -252,7 +252,7 @@ func (s *session) patience() time.Duration { return min(time.Second, s.h.o.Lease
 // settled reports whether there are no open doubts about outputs, and no open checks.
 func (s *session) settled(ctx context.Context) (bool, error) {
 	for i, d := range s.disputes {
-		if s.h.o.now.since(d.since) < 2*s.h.o.Lease {
+		if s.h.o.now.since(d.since) < 4*s.h.o.Lease {
 			return false, nil
 		}
 		return false, fmt.Errorf("output %d is another from %s: no third machine was there to tell who "+
