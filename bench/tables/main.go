@@ -3,7 +3,7 @@
 //
 //	go run ./bench/tables           the points that docs/samplers/*.jsonl lack, then the page
 //	go run ./bench/tables -again    all points, for other weights
-//	go run ./bench/tables -n 4 -page /tmp/page.md -results /tmp    a trial, with 4 samples a point
+//	go run ./bench/tables -n 4 -page page.md -results trial    a trial, with 4 samples a point
 //
 // Run it in the repository's root, on a machine that does nothing else: the last column is time.
 package main
