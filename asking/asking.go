@@ -18,16 +18,30 @@ import (
 // ErrUsage marks errors that are mistakes on the command line; see Usage.
 var ErrUsage = errors.New("usage")
 
-type mistake struct{ text string }
+type mistake struct {
+	text   string
+	causes []error // those in its text
+}
 
 // Error implements error.
-func (e mistake) Error() string { return e.text }
+func (e *mistake) Error() string { return e.text }
+
+// Unwrap returns the errors in the text.
+func (e *mistake) Unwrap() []error { return e.causes }
 
 // Is reports whether target is ErrUsage.
-func (e mistake) Is(target error) bool { return target == ErrUsage }
+func (e *mistake) Is(target error) bool { return target == ErrUsage }
 
-// Usage returns an error that is ErrUsage.
-func Usage(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
+// Usage returns an error that is ErrUsage and wraps the errors among args.
+func Usage(format string, args ...any) error {
+	e := &mistake{text: fmt.Sprintf(format, args...)}
+	for _, arg := range args {
+		if err, ok := arg.(error); ok {
+			e.causes = append(e.causes, err)
+		}
+	}
+	return e
+}
 
 // Wrap prefixes an error with the name of a flag or stream. It returns nil for nil.
 func Wrap(what string, err error) error {

@@ -56,10 +56,8 @@ func newEvalImage() *cobra.Command {
 }
 
 func (f *evalImageFlags) run(ctx context.Context, dir string) error {
-	if f.saveStats != "" {
-		if err := checkFile("--save-stats", f.saveStats); err != nil {
-			return usage("%v", err)
-		}
+	if err := checkFile("--save-stats", f.saveStats); err != nil {
+		return usage("%v", err)
 	}
 	o := judges.FolderOptions{Reference: f.by.Reference != "" || f.saveStats == "",
 		PerClass: f.perClass, Stats: f.saveStats}

@@ -210,7 +210,8 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 func (f *imageFlags) check(flags *pflag.FlagSet) error {
 	for _, err := range []error{f.Picture.Check(flags), f.followFlags.check(),
 		f.Shard.Check(f.out != "", "--out DIR"),
-		f.Hub.Check(flags, &f.Shard, f.out != "", "--out DIR")} {
+		f.Hub.Check(flags, &f.Shard, f.out != "", "--out DIR"),
+		wrap("--out", outputs.CheckFolder(f.out, f.Shard.Shard))} {
 		if err != nil {
 			return err
 		}
@@ -230,14 +231,12 @@ func (f *imageFlags) check(flags *pflag.FlagSet) error {
 	}
 	for _, file := range []struct{ flag, name, ext string }{{"--sheet", f.sheet, ".png"},
 		{"--gif", f.gif, ".gif"}} {
-		if file.name != "" {
-			if !strings.EqualFold(filepath.Ext(file.name), file.ext) {
-				return usage("%s is %s, want a name that ends in %s", file.flag, param.Quote(file.name),
-					file.ext)
-			}
-			if err := checkFile(file.flag, file.name); err != nil {
-				return err
-			}
+		if file.name != "" && !strings.EqualFold(filepath.Ext(file.name), file.ext) {
+			return usage("%s is %s, want a name that ends in %s", file.flag, param.Quote(file.name),
+				file.ext)
+		}
+		if err := checkFile(file.flag, file.name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"unmask/asking"
 	"unmask/asking/crew"
 	"unmask/internal/built"
+	"unmask/internal/whole"
 	"unmask/outputs"
 	"unmask/terminal"
 )
@@ -164,4 +165,4 @@ func joinCounts(args []string) []string {
 
 var digits = regexp.MustCompile(`^-?[0-9]+$`)
 
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+func oneLine(err error) string { return strings.Join(strings.Fields(whole.Words(err)), " ") }

@@ -9,8 +9,13 @@ import (
 	"unmask/internal/whole"
 )
 
-// checkFile returns an error for an output of a flag that must not be replaced.
-func checkFile(flag, name string) error { return wrap(flag, whole.Check(name)) }
+// checkFile returns an error for an output of a flag that must not be replaced or has no directory.
+func checkFile(flag, name string) error {
+	if name == "" {
+		return nil
+	}
+	return wrap(flag, whole.CheckPlace(name))
+}
 
 func wrap(what string, err error) error { return asking.Wrap(what, err) }
 

@@ -38,7 +38,7 @@ at each level of masking, and puts the steps where they gain most ("jump your st
 			if !strings.HasSuffix(out, scheduleSuffix) {
 				return usage("--out is %q, want a name that ends in %s", out, scheduleSuffix)
 			}
-			if err := checkFile("--out", out); err != nil {
+			if err := wrap("--out", whole.Check(out)); err != nil {
 				return err
 			}
 			return d.findSchedule(cmd.Context(), args[0], out, steps, seed)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,8 @@ After an interruption the same command continues.`,
 }
 
 func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string) error {
-	if err := f.Shard.Check(true, ""); err != nil {
-		return err
-	}
-	if err := f.Hub.Check(flags, &f.Shard, true, ""); err != nil {
+	if err := cmp.Or(f.Shard.Check(true, ""), f.Hub.Check(flags, &f.Shard, true, ""),
+		checkFile("--out", f.out)); err != nil {
 		return err
 	}
 	if _, err := f.options(); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -74,14 +75,9 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.Inputs != nil && !cmd.Flags().Changed("n") {
 		f.n = len(f.Inputs)
 	}
-	if err := f.followFlags.check(); err != nil {
-		return err
-	}
-	if err := f.Shard.Check(strings.HasSuffix(f.out, ".jsonl"), "--out FILE.jsonl"); err != nil {
-		return err
-	}
-	if err := f.Hub.Check(cmd.Flags(), &f.Shard, strings.HasSuffix(f.out, ".jsonl"),
-		"--out FILE.jsonl"); err != nil {
+	lines, want := strings.HasSuffix(f.out, ".jsonl"), "--out FILE.jsonl"
+	if err := cmp.Or(f.followFlags.check(), f.Shard.Check(lines, want),
+		f.Hub.Check(cmd.Flags(), &f.Shard, lines, want)); err != nil {
 		return err
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,

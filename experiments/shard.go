@@ -63,7 +63,7 @@ type shard struct {
 // in the plan's order. It checks that they have one plan and one model and that each point is there
 // once. It returns the number of points.
 func Gather(out string, names []string) (int, error) {
-	if err := whole.Check(out); err != nil {
+	if err := whole.CheckPlace(out); err != nil {
 		return 0, err
 	}
 	var list []shard

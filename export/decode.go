@@ -21,8 +21,10 @@ import (
 // CheckPictures returns an error if Pictures cannot write to a name.
 func CheckPictures(out string) error {
 	switch info, err := os.Stat(out); {
+	case strings.EqualFold(filepath.Ext(out), ".png"):
+		return whole.Check(out) // its directory is made
 	case filepath.Ext(out) != "":
-		return whole.Check(out)
+		return whole.CheckPlace(out)
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("%s is a %s, want a directory, or a name that ends in .png or .safetensors", out,
 			whole.Kind(info))

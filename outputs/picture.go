@@ -13,6 +13,7 @@ import (
 
 	"unmask"
 	"unmask/images"
+	"unmask/internal/whole"
 	"unmask/runs"
 	"unmask/traces"
 )
@@ -79,6 +80,15 @@ type Pictures struct {
 	sheet   *images.Sheet
 	film    *unmask.Film
 	made    int
+}
+
+// CheckFolder returns an error if pictures cannot be written to the folder dir, "" for none, so that
+// it is known before a model is loaded. The directory around the folder of a shard is made later.
+func CheckFolder(dir string, s runs.Shard) error {
+	if dir == "" || !s.Whole() {
+		return nil
+	}
+	return whole.CheckFolder(dir)
 }
 
 // OpenPictures returns an output for the pictures that m makes with r, completed by Model.Check.

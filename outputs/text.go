@@ -89,10 +89,15 @@ func NewTexts(o TextOptions) (*Texts, error) {
 		return t, nil
 	case o.Name == "":
 		t.w = bufio.NewWriter(o.To)
+	case isLines(o.Name) && !o.Shard.Whole():
+		return t, whole.Check(o.Name) // Begin makes its directory and opens it
 	case isLines(o.Name):
-		return t, whole.Check(o.Name) // Begin opens it
+		return t, whole.CheckPlace(o.Name) // Begin opens it
 	default:
-		var err error
+		err := whole.CheckPlace(o.Name)
+		if err != nil {
+			return nil, err
+		}
 		if t.file, err = whole.Create(o.Name); err != nil {
 			return nil, err
 		}

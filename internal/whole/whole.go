@@ -118,6 +118,43 @@ func Check(name string) error {
 	return fmt.Errorf("%s is a %s, want a file", name, Kind(info))
 }
 
+// CheckPlace is Check of a file whose directory must be there already. Create needs it; a command
+// calls CheckPlace before its work.
+func CheckPlace(name string) error {
+	if err := Check(name); err != nil {
+		return err
+	}
+	return checkParent(name)
+}
+
+// CheckFolder returns an error if name cannot become a directory: something else has that name, or
+// the directory around it is missing.
+func CheckFolder(name string) error {
+	switch info, err := os.Lstat(filepath.Clean(name)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return checkParent(name)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is a %s, want a directory", name, Kind(info))
+	}
+	return nil
+}
+
+// checkParent returns an error if the directory around name is missing.
+func checkParent(name string) error {
+	dir := filepath.Dir(filepath.Clean(name))
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("directory %s is missing, want one for %s", dir, name)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is a %s, want a directory for %s", dir, Kind(info), name)
+	}
+	return nil
+}
+
 // Open opens a regular file for reading, and returns an error for anything else: opening a pipe
 // would wait for a writer, and some special files never end.
 func Open(name string) (*os.File, error) {

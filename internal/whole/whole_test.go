@@ -2,7 +2,9 @@ package whole
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -149,4 +151,49 @@ func names(t *testing.T, dir string) (list []string) {
 		list = append(list, e.Name())
 	}
 	return list
+}
+
+// Words has the name of a file once and no name of a system call, however the error is wrapped.
+func TestWords(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, missing := os.Open("x")
+	require.Error(t, missing)
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{missing, "x: no such file"},
+		{fmt.Errorf("--out: %w", missing), "--out: x: no such file"},
+		{fmt.Errorf("x: %w", missing), "x: no such file"},
+		{fmt.Errorf("x: %w", Cause(missing)), "x: no such file"},
+		{fmt.Errorf("%w and %w", missing, missing), "x: no such file and x: no such file"},
+		{errors.Join(errors.New("first"), missing), "first\nx: no such file"},
+		{&fs.PathError{Op: "write", Path: "y", Err: fs.ErrClosed}, "y: file already closed"},
+		{&os.LinkError{Op: "rename", Old: "a", New: "b", Err: fs.ErrPermission},
+			"b: permission denied"},
+		{errors.New("open x: no such file or directory"), "open x: no such file or directory"},
+	} {
+		require.Equal(t, c.want, Words(c.err))
+	}
+}
+
+// A name in a missing directory is refused before the work for it, as is what cannot be a folder.
+func TestCheckPlaceAndFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("d", 0o755))
+	require.NoError(t, os.WriteFile("f", nil, 0o644))
+	for _, check := range []func(string) error{CheckPlace, CheckFolder} {
+		for _, name := range []string{"new", "d/new", "./new"} {
+			require.NoError(t, check(name))
+		}
+		require.EqualError(t, check("gone/new"), "directory gone is missing, want one for gone/new")
+		require.Error(t, check("f/new"))
+	}
+	require.NoError(t, CheckPlace("f"))
+	require.EqualError(t, CheckPlace("d"), "d is a directory, want a file")
+	require.NoError(t, CheckFolder("d/"))
+	require.EqualError(t, CheckFolder("f"), "f is a file, want a directory")
+	if os.Symlink("d", "l") == nil {
+		require.EqualError(t, CheckFolder("l/"), "l/ is a link, want a directory")
+	}
 }

@@ -31,6 +31,9 @@ func Convert(ctx context.Context, dir, file, recipe string) error {
 	if !slices.Contains(Recipes(), recipe) {
 		return fmt.Errorf("quantize is %.40q, want %s", recipe, strings.Join(Recipes(), " or "))
 	}
+	if err := whole.CheckPlace(file); err != nil {
+		return err
+	}
 	set, err := weights.Open(dir)
 	if err != nil {
 		return err
