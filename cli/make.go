@@ -20,8 +20,8 @@ func (f *followFlags) register(s *pflag.FlagSet, what string) {
 		"write what opened when, and its probability, to this new `FILE` for unmask replay")
 }
 
-// check returns an error for --watch if the terminal cannot be drawn on, and for --trace if the file
-// cannot be written.
+// check returns an error for --watch if the terminal cannot be drawn on, and for --trace if the
+// file cannot be written.
 func (f *followFlags) check() error {
 	if f.Watch && !terminal.Draws(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")

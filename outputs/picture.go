@@ -82,8 +82,8 @@ type Pictures struct {
 	made    int
 }
 
-// CheckFolder returns an error if pictures cannot be written to the folder dir, "" for none, so that
-// it is known before a model is loaded. The directory around the folder of a shard is made later.
+// CheckFolder returns an error if pictures cannot be written to the folder dir, "" for none. It is
+// for before a model is loaded. The directory around the folder of a shard is made later.
 func CheckFolder(dir string, s runs.Shard) error {
 	if dir == "" || !s.Whole() {
 		return nil
