@@ -123,7 +123,7 @@ func (h *Hub) Close(done bool) error {
 		}
 	}
 	if s := h.e.server; done && s != nil { // what was sent is on its way until they leave
-		for wait := time.Now(); s.NumClients() > 1 && time.Since(wait) < 2*time.Second; {
+		for wait := time.Now(); s.NumClients() > 1 && time.Since(wait) < 5*time.Second; {
 			time.Sleep(50 * time.Millisecond)
 			_ = h.sayOver() // to who has only just come
 		}
