@@ -28,12 +28,13 @@ func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, er
 	if err != nil {
 		return nil, err
 	}
-	defer sub.Set.Close()
-	m, err := Load(sub, o)
+	m, err := load(sub, o, sub.Set.Close)
 	if err != nil {
+		sub.Set.Close()
 		return nil, err
 	}
 	if z := m.sizes; z.Tokens != tokens || z.Codes != codes {
+		sub.Set.Close()
 		return nil, fmt.Errorf("%s: the image tokenizer has %d tokens of %d codes, want %d of %d as the "+
 			"generator", sub.Name, z.Tokens, z.Codes,
 			tokens, codes)
@@ -103,6 +104,9 @@ func (m *Tokenizer) ImageOf(codes []int32, p *model.Prompt) (_ *image.NRGBA, err
 	}
 	return picture.Image(m.pixels, m.sizes.Side, m.sizes.Side, 0), nil
 }
+
+// LoadEncoder implements model.LateEncoder.
+func (m *Tokenizer) LoadEncoder() error { return m.withEncoder() }
 
 // EncodeImage implements model.Encoder.
 func (m *Tokenizer) EncodeImage(img image.Image) (_ []int32, err error) {

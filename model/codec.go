@@ -35,6 +35,14 @@ type PixelEncoder interface {
 	Encode(dst []int32, pictures []float32) error
 }
 
+// LateEncoder is an Encoder whose encoder is loaded when it is first used, because most runs only
+// decode. LoadEncoder loads it now, which checks its weights' values; loading the Codec checked
+// their names and shapes.
+type LateEncoder interface {
+	Encoder
+	LoadEncoder() error
+}
+
 // PromptCodec is a Codec whose pictures depend on the prompt too.
 type PromptCodec interface {
 	Codec
@@ -81,6 +89,11 @@ func InspectCodec(src *Source, o Options) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	if late, ok := c.(LateEncoder); ok {
+		if err := late.LoadEncoder(); err != nil {
+			return Info{}, err
+		}
+	}
 	width, height := c.Size()
 	positions := 1
 	for _, n := range c.Shape() {
@@ -100,7 +113,7 @@ func codecFormat(src *Source) *CodecFormat {
 	return nil
 }
 
-// load builds the codec and then releases the weights.
+// load builds the codec and then releases the weights from memory.
 func (f *CodecFormat) load(src *Source, o Options) (_ Codec, err error) {
 	defer backend.Recover(&err)
 	c, err := f.Load(src, o)

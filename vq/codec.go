@@ -20,7 +20,7 @@ func init() {
 			if err := json.Unmarshal(src.Config, &f); err != nil {
 				return nil, fmt.Errorf("config.json: %w", err)
 			}
-			return load(src, f.Grid, f.Grid, o)
+			return load(src, f.Grid, f.Grid, o, src.Set.ReleaseAll)
 		},
 	})
 	model.RegisterCodec(model.CodecFormat{
@@ -41,7 +41,7 @@ func init() {
 			f.Grid = cmp.Or(f.Grid, loneGrid)
 			// in a coarser precision the decoder overflows (force_upcast in its config.json)
 			o.Precision = backend.F32
-			return load(src, f.Grid, f.Grid, o)
+			return load(src, f.Grid, f.Grid, o, src.Set.ReleaseAll)
 		},
 	})
 }
@@ -53,19 +53,22 @@ const loneGrid = 16
 
 // Open loads the image tokenizer in a folder of a generator with side x side codes from a codebook
 // of this size.
-func Open(src *model.Source, folder string, side, codes int, o model.Options) (*Model, error) {
+func Open(src *model.Source, folder string, side, codes int, o model.Options) (_ *Model, err error) {
+	defer backend.Recover(&err)
 	sub, err := src.Sub(folder, "config.json and the weights of the image tokenizer")
 	if err != nil {
 		return nil, err
 	}
-	defer sub.Set.Close()
-	m, err := Load(sub, side, side, o)
-	if err != nil {
-		return nil, err
+	m, err := load(sub, side, side, o, sub.Set.Close)
+	if err == nil && m.Codes() != codes {
+		err = fmt.Errorf("the image tokenizer has %d codes, want %d as the generator", m.Codes(), codes)
 	}
-	if m.Codes() != codes {
-		return nil, fmt.Errorf("%s: the image tokenizer has %d codes, want %d as the generator", sub.Name,
-			m.Codes(), codes)
+	if err == nil {
+		err = sub.Set.ReleaseAll()
+	}
+	if err != nil {
+		sub.Set.Close()
+		return nil, fmt.Errorf("%s: %w", sub.Name, err)
 	}
 	return m, nil
 }

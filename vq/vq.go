@@ -32,6 +32,7 @@ type Model struct {
 	width, height     int  // codes of an image
 	scale             int  // pixels of a code along a side
 	b                 backend.Backend
+	withEncoder       func() error // packs the encoder once
 	canvas            *picture.Canvas
 	latent, projected *tensor.Dense // [codes, code width], [codes, latent channels]
 	pixels            []float32     // [height, width, 3]
@@ -175,17 +176,20 @@ func (r *resBlock) apply(v *picture.Canvas) {
 }
 
 // Load loads a tokenizer for images of width x height codes. The precision is that of the
-// convolutions; nearest codes are found in float64 at any precision.
+// convolutions; nearest codes are found in float64 at any precision. The encoder's weights are
+// packed when it is first used; src must stay open until then.
 func Load(src *model.Source, width, height int, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
-	m, err := load(src, width, height, o)
+	m, err := load(src, width, height, o, src.Set.ReleaseAll)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
 	return m, src.Set.ReleaseAll()
 }
 
-func load(src *model.Source, width, height int, o model.Options) (*Model, error) {
+// load is Load; release is called when the encoder is packed.
+func load(src *model.Source, width, height int, o model.Options, release func() error) (*Model,
+	error) {
 	b := &builder{weights.Sizes{Set: src.Set}}
 	var m *Model
 	var root any
@@ -206,10 +210,12 @@ func load(src *model.Source, width, height int, o model.Options) (*Model, error)
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.QuantConv.Load(l)
 	m.PostConv.Load(l)
-	m.encoder.load(l)
 	m.decoder.load(l)
+	m.withEncoder = l.Later(src.Name, func(l *nn.Loader) {
+		m.QuantConv.Load(l)
+		m.encoder.load(l)
+	}, release)
 	return m, l.Err()
 }
 
@@ -281,8 +287,14 @@ func (m *Model) decode(ctx context.Context, codes []int32) error {
 	return nil
 }
 
+// LoadEncoder implements model.LateEncoder.
+func (m *Model) LoadEncoder() error { return m.withEncoder() }
+
 // encode computes the codes of the image in m.pixels, which it overwrites.
 func (m *Model) encode(ctx context.Context, codes []int32) error {
+	if err := m.withEncoder(); err != nil {
+		return err
+	}
 	w, h := m.Size()
 	v := m.prepare(w, h)
 	if m.signed {

@@ -32,7 +32,10 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 		for j, v := range p.Pix {
 			m.pixels[j] = float32(v) / 255
 		}
-		z := m.latents()
+		z, err := m.latents()
+		if err != nil {
+			return err
+		}
 		cells := float64(len(z) / channels)
 		for c := range channels {
 			var sum, squares float64

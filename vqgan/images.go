@@ -64,7 +64,9 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 	m.prepare(m.cfg.Side())
 	for i := range len(images) / (3 * plane) {
 		picture.Pixels(m.pixels, images[3*i*plane:3*(i+1)*plane])
-		m.encode(dst[i*grid : (i+1)*grid])
+		if err := m.encode(dst[i*grid : (i+1)*grid]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -78,6 +80,5 @@ func (m *Model) EncodeImage(img image.Image) (_ []int32, err error) {
 		return nil, err
 	}
 	codes := make([]int32, m.cfg.Grid*m.cfg.Grid)
-	m.encode(codes)
-	return codes, nil
+	return codes, m.encode(codes)
 }

@@ -42,11 +42,12 @@ type Model struct {
 	Decoder  decoder          `weight:"decoder"`
 	Codebook picture.Codebook `weight:"quantize.embedding"`
 
-	cfg    Config
-	b      backend.Backend
-	canvas *picture.Canvas
-	latent *tensor.Dense // [Grid*Grid, ZChannels]
-	pixels []float32     // [Side, Side, 3]
+	cfg         Config
+	b           backend.Backend
+	withEncoder func() error // packs the encoder once
+	canvas      *picture.Canvas
+	latent      *tensor.Dense // [Grid*Grid, ZChannels]
+	pixels      []float32     // [Side, Side, 3]
 }
 
 type level struct {
@@ -77,7 +78,8 @@ func build(c Config) *Model {
 
 // Load loads the codec of a MAGE model: sizes from config.json, tensors under `vqgan.` (or another
 // prefix of the codebook's name). The precision is that of the convolutions; nearest codes are
-// found in float64 at any precision.
+// found in float64 at any precision. The encoder's weights are packed when it is first used; src
+// must stay open until then.
 func Load(src *model.Source, o model.Options) (*Model, error) {
 	c, err := ReadConfig(src)
 	if err != nil {
@@ -85,7 +87,7 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 	}
 	m, err := New(src.Set, c, o)
 	if err == nil {
-		err = src.Set.ReleaseAll() // the weights are packed
+		err = src.Set.ReleaseAll() // the decoder is packed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
@@ -96,7 +98,8 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 const anchor = "quantize.embedding.weight"
 
 // New builds the network of sizes c from its tensors in set and ignores those of other networks.
-// The weights are packed, so set may be released.
+// The decoder's weights are packed, and the encoder's when it is first used; set must stay open
+// until then.
 func New(set *weights.Set, c Config, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
 	if err := c.check(); err != nil {
@@ -113,8 +116,9 @@ func New(set *weights.Set, c Config, o model.Options) (_ *Model, err error) {
 	}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.b = o.Backend
-	m.load(l)
+	m.Decoder.load(l)
 	m.Codebook.Load(l)
+	m.withEncoder = l.Later("vqgan", m.Encoder.load, set.ReleaseAll)
 	if err := l.Err(); err != nil {
 		return nil, err
 	}
@@ -132,10 +136,7 @@ func others(set *weights.Set, prefix string) (list []string) {
 	return list
 }
 
-// load packs all layers.
-func (m *Model) load(l *nn.Loader) {
-	m.Decoder.load(l)
-	e := &m.Encoder
+func (e *encoder) load(l *nn.Loader) {
 	e.ConvIn.Load(l)
 	e.ConvOut.Load(l)
 	e.NormOut.Load(l)
@@ -173,11 +174,23 @@ func (m *Model) decode(codes []int32) error {
 	return v.Read(m.pixels)
 }
 
+// LoadEncoder implements model.LateEncoder.
+func (m *Model) LoadEncoder() error { return m.withEncoder() }
+
 // encode computes the codes of the image in m.pixels, NHWC.
-func (m *Model) encode(codes []int32) { m.Codebook.NearestAll(codes, m.latents()) }
+func (m *Model) encode(codes []int32) error {
+	z, err := m.latents()
+	if err == nil {
+		m.Codebook.NearestAll(codes, z)
+	}
+	return err
+}
 
 // latents returns the encoder's output [Grid*Grid, ZChannels] for the image in m.pixels.
-func (m *Model) latents() []float32 {
+func (m *Model) latents() ([]float32, error) {
+	if err := m.withEncoder(); err != nil {
+		return nil, err
+	}
 	v, e := m.prepare(m.cfg.Side()), &m.Encoder
 	m.b.Write(v.X, 0, m.pixels)
 	v.Step(&e.ConvIn, nil)
@@ -194,5 +207,5 @@ func (m *Model) latents() []float32 {
 	v.Run(m.latent, v.X, &e.ConvOut, v.Normed(v.X, &e.NormOut), backend.Epilogue{})
 	z := make([]float32, m.cfg.Grid*m.cfg.Grid*m.cfg.ZChannels)
 	m.b.Read(z, m.latent, 0)
-	return z
+	return z, nil
 }

@@ -1,0 +1,164 @@
+package unmask_test
+
+import (
+	"image"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend"
+	"unmask/backend/plain"
+	"unmask/internal/parity"
+	"unmask/model"
+	"unmask/weights"
+	"unmask/weights/pytorch"
+)
+
+// packCounter counts the matrices packed on it.
+type packCounter struct {
+	backend.Backend
+	n atomic.Int64
+}
+
+func (c *packCounter) Pack(out, in int, p backend.Precision, row backend.RowFunc) backend.Matrix {
+	c.n.Add(1)
+	return c.Backend.Pack(out, in, p, row)
+}
+
+// codecs are the image tokenizers with an encoder, and a tensor of each encoder.
+var codecs = []struct {
+	name   string
+	open   func(t *testing.T) *parity.Pack
+	tensor string
+}{
+	{"titok", func(t *testing.T) *parity.Pack { return parity.Open(t, "titok-tokenizer-tiny") },
+		"encoder.conv_out.weight"},
+	{"tatitok", func(t *testing.T) *parity.Pack { return parity.Open(t, "tatitok-tiny") },
+		"encoder.transformer.1.attn.in_proj_weight"},
+	{"llamagen", func(t *testing.T) *parity.Pack {
+		return parity.OpenConverted(t, "llamagen-tiny", "vq_ds16_c2i.pt", pytorch.Options{Grid: 6})
+	}, "encoder.conv_out.weight"},
+	{"amused", func(t *testing.T) *parity.Pack {
+		return parity.OpenIn(t, "amused-256-tiny", "vqvae")
+	}, "quant_conv.weight"},
+	{"mage", func(t *testing.T) *parity.Pack { return parity.Open(t, "mage-tiny") },
+		"vqgan.encoder.conv_out.weight"},
+}
+
+// A codec that only decodes does not pack its encoder. The first use packs it once, whoever asks at
+// the same time, and later uses nothing more.
+func TestEncoderIsLoadedWhenItIsUsed(t *testing.T) {
+	for _, c := range codecs {
+		t.Run(c.name, func(t *testing.T) {
+			b := &packCounter{Backend: plain.New()}
+			codec, err := model.LoadCodec(c.open(t).Source, model.Options{Backend: b})
+			require.NoError(t, err)
+			loaded := b.n.Load()
+			require.Positive(t, loaded)
+
+			e := codec.(model.LateEncoder)
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { require.NoError(t, e.LoadEncoder()) })
+			}
+			all.Wait()
+			both := b.n.Load()
+			require.Greater(t, both, loaded)
+
+			picture := image.NewNRGBA(image.Rect(0, 0, 0, 0))
+			picture.Rect.Max = image.Pt(codec.Size())
+			picture.Stride = 4 * picture.Rect.Max.X
+			picture.Pix = make([]byte, picture.Stride*picture.Rect.Max.Y)
+			codes, err := e.EncodeImage(picture)
+			require.NoError(t, err)
+			again, err := e.EncodeImage(picture)
+			require.NoError(t, err)
+			require.Equal(t, codes, again)
+			if c.name != "llamagen" { // its attention packs keys and values
+				require.Equal(t, both, b.n.Load())
+			}
+		})
+	}
+}
+
+// Names and shapes of an encoder's tensors are checked when the codec is loaded; values when the
+// encoder is, which inspecting does too.
+func TestEncodersErrors(t *testing.T) {
+	for _, c := range codecs {
+		t.Run(c.name, func(t *testing.T) {
+			o := model.Options{Backend: plain.New()}
+			load := func(change func(*weights.Tensor) *weights.Tensor) (model.Codec, *model.Source,
+				error) {
+				src := *c.open(t).Source
+				src.Set = changed(t, src.Set, c.tensor, change)
+				codec, err := model.LoadCodec(&src, o)
+				return codec, &src, err
+			}
+			_, _, err := load(func(*weights.Tensor) *weights.Tensor { return nil })
+			require.ErrorContains(t, err, strings.TrimPrefix(c.tensor, "vqgan."))
+			_, _, err = load(func(v *weights.Tensor) *weights.Tensor {
+				v.Shape = append([]int{1}, v.Shape...)
+				return v
+			})
+			require.ErrorContains(t, err, strings.TrimPrefix(c.tensor, "vqgan."))
+
+			codec, src, err := load(func(v *weights.Tensor) *weights.Tensor {
+				for i := range v.Data {
+					v.Data[i] = 0xff // NaN in all floats
+				}
+				return v
+			})
+			require.NoError(t, err)
+			width, height := codec.Size()
+			positions := 1
+			for _, n := range codec.Shape() {
+				positions *= n
+			}
+			err = codec.(model.PixelEncoder).Encode(make([]int32, positions),
+				make([]float32, 3*width*height))
+			require.ErrorContains(t, err, "is NaN")
+			require.ErrorContains(t, err, c.tensor)
+			require.NotContains(t, err.Error(), "\n")
+			_, err = model.InspectCodec(src, o)
+			require.ErrorContains(t, err, "is NaN")
+
+			colours := make([]float32, 3*width*height)
+			for i := range colours {
+				colours[i] = float32(math.NaN())
+			}
+			if _, reads := codec.(model.PromptCodec); !reads || c.name == "titok" {
+				require.NoError(t, codec.Decode(colours, make([]int32, positions)))
+				require.False(t, math.IsNaN(float64(colours[0])))
+			}
+		})
+	}
+}
+
+// changed returns a copy of a set in which one tensor is changed, or removed where change returns
+// nil.
+func changed(t *testing.T, set *weights.Set, name string,
+	change func(*weights.Tensor) *weights.Tensor) *weights.Set {
+	var list []*weights.Tensor
+	found := false
+	for _, n := range set.Names() {
+		v, _ := set.Get(n)
+		one := &weights.Tensor{Name: n, DType: v.DType, Shape: slices.Clone(v.Shape),
+			Data: slices.Clone(v.Data)}
+		if n == name {
+			found = true
+			one = change(one)
+		}
+		if one != nil {
+			list = append(list, one)
+		}
+	}
+	require.True(t, found, name)
+	out, err := weights.NewSet(list, nil)
+	require.NoError(t, err)
+	return out
+}

@@ -1,0 +1,27 @@
+package nn
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+
+	"unmask/backend"
+)
+
+// Later returns a function that packs a part of a network when it is first called, and returns that
+// call's error from then on. So an encoder takes no memory while a codec only decodes.
+//
+// The part is bound already: missing and misshaped tensors were errors of loading, and only values
+// are read later, from files that must stay open until then. release is called after that. name
+// begins errors. Several goroutines may call the function at once.
+func (l *Loader) Later(name string, load func(*Loader), release func() error) func() error {
+	later := &Loader{Backend: l.Backend, Precision: l.Precision}
+	return sync.OnceValue(func() (err error) {
+		defer backend.Recover(&err)
+		load(later)
+		if err := cmp.Or(later.Err(), release()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	})
+}
