@@ -53,7 +53,8 @@ const loneGrid = 16
 
 // Open loads the image tokenizer in a folder of a generator with side x side codes from a codebook
 // of this size.
-func Open(src *model.Source, folder string, side, codes int, o model.Options) (_ *Model, err error) {
+func Open(src *model.Source, folder string, side, codes int, o model.Options) (_ *Model,
+	err error) {
 	defer backend.Recover(&err)
 	sub, err := src.Sub(folder, "config.json and the weights of the image tokenizer")
 	if err != nil {
