@@ -4,7 +4,6 @@ package fleet
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -146,7 +145,6 @@ func (s *session) result(m *nats.Msg) {
 	if s.dead {
 		return
 	}
-	ctx := context.Background()
 	var d done
 	data, err := unpack(m.Data, &d)
 	if err != nil || !strings.HasSuffix(m.Subject, ".done."+d.Worker) {
@@ -167,7 +165,7 @@ func (s *session) result(m *nats.Msg) {
 	}
 	p.seen = s.h.o.now()
 	if len(d.Outputs) == 0 { // a sign of life
-		m.Respond(pack(thanks{Jobs: s.share(p)}))
+		m.Respond(pack(thanks{Jobs: s.share(p), Check: s.checkFor(p)}))
 		return
 	}
 	if d.Job.First < 0 || d.Job.Count < 0 || d.Job.First > s.r.N-d.Job.Count {
@@ -191,7 +189,7 @@ func (s *session) result(m *nats.Msg) {
 		return
 	}
 	for _, o := range list {
-		if !s.take(ctx, p, o, d.Job.Check) {
+		if !s.take(p, o, d.Job.Check) {
 			return
 		}
 		if s.failed != nil {
@@ -211,12 +209,12 @@ func (s *session) result(m *nats.Msg) {
 		m.Respond(pack(thanks{refusal: refusal{Error: "expelled: it " + p.expelled}}))
 		return
 	}
-	m.Respond(pack(thanks{Jobs: s.share(p)}))
+	m.Respond(pack(thanks{Jobs: s.share(p), Check: s.checkFor(p)}))
 }
 
 // take puts an output into the store, or compares it with what is there. It reports false where the
 // process ended.
-func (s *session) take(ctx context.Context, p *peer, o Output, check bool) bool {
+func (s *session) take(p *peer, o Output, check bool) bool {
 	made := s.r.Store.DigestOf(o.Data)
 	have, ok := s.r.Store.Digest(o.Index)
 	if !ok {
@@ -231,13 +229,13 @@ func (s *session) take(ctx context.Context, p *peer, o Output, check bool) bool 
 			return false
 		}
 		p.made++
-		s.finished(ctx, o.Index, p.name)
+		s.finished(o.Index, p.name)
 		return true
 	}
 	d := s.disputes[o.Index]
 	if made != have || d != nil {
 		if d == nil || d.votes[p.name] == "" {
-			s.doubt(ctx, p.name, have, made, o)
+			s.doubt(p.name, have, made, o)
 		}
 		return true
 	}
@@ -246,7 +244,7 @@ func (s *session) take(ctx context.Context, p *peer, o Output, check bool) bool 
 		return true
 	}
 	for first, a := range s.audits {
-		if o.Index >= a.unit.first && o.Index < a.unit.first+a.unit.count && p.name != a.by {
+		if a.check.has(o.Index) && !slices.Contains(a.check.not, p.name) {
 			if delete(a.left, o.Index); len(a.left) == 0 {
 				delete(s.audits, first)
 				s.count.Audited++

@@ -4,12 +4,10 @@ package fleet
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // dispute is an output for which machines made different bytes. One of them computes wrongly, and a
@@ -17,7 +15,7 @@ import (
 type dispute struct {
 	votes map[string]string // digests by worker
 	made  map[string]Output // by digest, but that of the store
-	since time.Time
+	check *check            // by one more machine
 }
 
 // sides names who made what.
@@ -33,7 +31,7 @@ func (d *dispute) sides() string {
 const earlier = "an earlier worker"
 
 // doubt takes an output that differs from the one in the store, or that is in doubt already.
-func (s *session) doubt(ctx context.Context, worker, have, made string, o Output) {
+func (s *session) doubt(worker, have, made string, o Output) {
 	d := s.disputes[o.Index]
 	if d == nil {
 		by, ok := s.by[o.Index]
@@ -41,12 +39,11 @@ func (s *session) doubt(ctx context.Context, worker, have, made string, o Output
 			by = earlier
 		}
 		if by == worker { // it contradicts itself
-			s.convict(ctx, []string{worker}, fmt.Sprintf("made output %d twice, as %.12s and as %.12s",
+			s.convict([]string{worker}, fmt.Sprintf("made output %d twice, as %.12s and as %.12s",
 				o.Index, have, made), nil)
 			return
 		}
-		d = &dispute{votes: map[string]string{by: have}, made: map[string]Output{},
-			since: s.h.o.now()}
+		d = &dispute{votes: map[string]string{by: have}, made: map[string]Output{}}
 		s.disputes[o.Index] = d
 	}
 	d.votes[worker] = made
@@ -57,23 +54,16 @@ func (s *session) doubt(ctx context.Context, worker, have, made string, o Output
 	votes := map[string]int{}
 	for _, v := range d.votes {
 		if votes[v]++; votes[v] > 1 {
-			s.decide(ctx, o.Index, d, have, v)
+			s.decide(o.Index, d, have, v)
 			return
 		}
 	}
-	s.ask(ctx, o.Index, d)
-}
-
-// ask has one more machine make an output.
-func (s *session) ask(ctx context.Context, i int, d *dispute) {
-	d.since = s.h.o.now()
-	_ = s.publish(ctx, job{Run: s.key, First: i, Count: 1, Check: true,
-		Not: slices.Sorted(maps.Keys(d.votes))}) // what is lost is said when the run cannot end
+	d.check = s.newCheck(o.Index, 1, slices.Sorted(maps.Keys(d.votes))...)
 }
 
 // decide ends a dispute about output i: right is the digest that two machines made, have the one in
 // the store.
-func (s *session) decide(ctx context.Context, i int, d *dispute, have, right string) {
+func (s *session) decide(i int, d *dispute, have, right string) {
 	delete(s.disputes, i)
 	var wrong []string
 	for name, v := range d.votes {
@@ -86,13 +76,13 @@ func (s *session) decide(ctx context.Context, i int, d *dispute, have, right str
 	if have != right {
 		fixed = []Output{d.made[right]}
 	}
-	s.convict(ctx, wrong, fmt.Sprintf("made output %d as none of two others did: %s", i, d.sides()),
+	s.convict(wrong, fmt.Sprintf("made output %d as none of two others did: %s", i, d.sides()),
 		fixed)
 }
 
 // convict expels workers whose outputs are wrong and takes back what they made, but for outputs
 // that are known better.
-func (s *session) convict(ctx context.Context, names []string, why string, fixed []Output) {
+func (s *session) convict(names []string, why string, fixed []Output) {
 	var bad []int
 	for i, by := range s.by {
 		if slices.Contains(names, by) {
@@ -121,6 +111,9 @@ func (s *session) convict(ctx context.Context, names []string, why string, fixed
 		s.done--
 		s.missing++
 	}
+	maps.DeleteFunc(s.audits, func(first int, a *audit) bool { // what is made anew is audited anew
+		return slices.ContainsFunc(bad, func(i int) bool { return a.check.has(i) })
+	})
 	for _, o := range fixed {
 		if err := s.r.Store.Take(o.Index, o.Seed, o.Data); err != nil {
 			s.failed = err

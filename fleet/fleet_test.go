@@ -174,7 +174,7 @@ func (b *trial) worker(name string, pause time.Duration) WorkerOptions {
 // with runs the hub and workers, and returns their errors, the hub's first.
 func (b *trial) with(workers ...WorkerOptions) (errs []error) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
 	defer cancel()
 	errs = make([]error, len(workers)+1)
 	joins := make(chan Join, len(workers))
@@ -199,6 +199,16 @@ func (b *trial) with(workers ...WorkerOptions) (errs []error) {
 	}
 	wait.Wait()
 	return errs
+}
+
+// madeBy returns how many outputs of a run are a worker's.
+func madeBy(h *Hub, name string) int {
+	for _, w := range h.Status().Workers {
+		if w.Name == name {
+			return w.Made
+		}
+	}
+	return 0
 }
 
 // check compares the folder with that of a single run.

@@ -8,7 +8,7 @@ import (
 )
 
 // protocol is the number of the messages' form. Hub and workers must have the same.
-const protocol = 1
+const protocol = 2
 
 // Subjects are under the fleet's id, so that several can share an outside NATS.
 func subject(id, name string) string { return "unmask." + id + "." + name }
@@ -59,11 +59,10 @@ type refusal struct {
 
 // job asks for the outputs First to First+Count-1.
 type job struct {
-	Run   string   `json:"run"`
-	First int      `json:"first"`
-	Count int      `json:"count"`
-	Check bool     `json:"check,omitempty"` // they are there, and are compared
-	Not   []string `json:"not,omitempty"`   // workers that do not take it
+	Run   string `json:"run"`
+	First int    `json:"first"`
+	Count int    `json:"count"`
+	Check bool   `json:"check,omitempty"` // they are there, and are compared
 }
 
 // done is the header of a result; the outputs' bytes follow it.
@@ -86,6 +85,7 @@ type thanks struct {
 	refusal
 	Again bool `json:"again,omitempty"` // it arrived damaged
 	Jobs  int  `json:"jobs"`            // to take at once
+	Check *job `json:"check,omitempty"` // to make before others
 }
 
 // asked is a request for a piece of a file by its SHA-256, or of an input by its index.

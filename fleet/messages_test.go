@@ -85,7 +85,7 @@ func during(t *testing.T, n int, do func(b *trial, j Join)) Status {
 	b.o.Unit = 8
 	var last Status
 	b.o.Watch = func(s Status) { last = s }
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	joins, ended := make(chan Join, 1), make(chan error, 1)
 	go func() { ended <- b.hub(ctx, func(j Join) { joins <- j }) }()

@@ -124,14 +124,7 @@ func TestStoppedWorker(t *testing.T) {
 	})
 	var last atomic.Pointer[Hub]
 	b.opened = func(h *Hub) { last.Store(h) }
-	made := func() int {
-		for _, w := range last.Load().Status().Workers {
-			if w.Name == "a" {
-				return w.Made
-			}
-		}
-		return 0
-	}
+	made := func() int { return madeBy(last.Load(), "a") }
 	ended, joins := make(chan error, 1), make(chan Join, 1)
 	go func() { ended <- b.hub(t.Context(), func(j Join) { joins <- j }) }()
 	a := b.process("worker", "a", (<-joins).String())
@@ -168,7 +161,7 @@ func TestClocks(t *testing.T) {
 		one.now, two.now = off(years[1]), off(years[2])
 		c := &counter{at: 20}
 		two.fault = c.fault // its jobs go to others
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		joins, ended := make(chan Join, 2), make(chan error, 2)
 		for _, o := range []WorkerOptions{one, two} {
 			go func() { ended <- Work(ctx, <-joins, o) }()

@@ -15,7 +15,7 @@ import (
 // taken is a job that a worker has taken, and what it made of it.
 type taken struct {
 	job
-	m     jetstream.Msg
+	m     jetstream.Msg // of the queue; nil for a check, which the hub gave
 	left  int
 	made  []Output
 	size  int
@@ -87,9 +87,10 @@ func (w *worker) next(ctx context.Context, h *held) (list []*taken, err error) {
 		if err := w.killed("fetch"); err != nil {
 			return nil, err
 		}
-		w.jobsMu.Lock()
-		n := w.jobs
-		w.jobsMu.Unlock()
+		n, check := w.todo()
+		if check != nil {
+			return []*taken{{job: *check, left: check.Count}}, nil
+		}
 		if queue == nil {
 			once, cancel := context.WithTimeout(ctx, 5*time.Second)
 			queue, err = w.js.Consumer(once, streamName(w.id), consumerName)
@@ -110,10 +111,12 @@ func (w *worker) next(ctx context.Context, h *held) (list []*taken, err error) {
 			slices.SortFunc(list, func(a, b *taken) int { return a.First - b.First })
 			return list, nil
 		}
+		w.sign(ctx, 2*time.Second) // the hub may have a check for who is idle
 	}
 }
 
-// fetch takes up to n jobs: what is there or, where nothing is, the next one.
+// fetch takes up to n jobs: what is there or, where nothing is, the next one. It returns none after
+// a while, or where a check has come.
 func (w *worker) fetch(ctx context.Context, queue jetstream.Consumer, n int,
 	h *held) (list []*taken, err error) {
 	batch, err := queue.FetchNoWait(n)
@@ -123,24 +126,30 @@ func (w *worker) fetch(ctx context.Context, queue jetstream.Consumer, n int,
 	if list, err = w.accept(batch, h); len(list) > 0 || err != nil {
 		return list, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	once, cancel := context.WithTimeout(ctx, min(2*time.Second, w.lease/4))
 	defer cancel()
-	if batch, err = queue.Fetch(1, jetstream.FetchContext(ctx)); err != nil {
-		return nil, err
+	go func() {
+		select {
+		case <-w.checked:
+			cancel()
+		case <-once.Done():
+		}
+	}()
+	if batch, err = queue.Fetch(1, jetstream.FetchContext(once)); err == nil {
+		list, err = w.accept(batch, h)
 	}
-	return w.accept(batch, h)
+	if once.Err() != nil && ctx.Err() == nil && len(list) == 0 {
+		err = nil
+	}
+	return list, err
 }
 
-// accept reads jobs and gives back what is not for this worker.
+// accept reads jobs.
 func (w *worker) accept(batch jetstream.MessageBatch, h *held) (list []*taken, err error) {
 	for m := range batch.Messages() {
 		t := &taken{m: m}
 		if _, err := unpack(m.Data(), &t.job); err != nil || t.Count < 1 || t.Run != w.run {
 			m.Term()
-			continue
-		}
-		if slices.Contains(t.Not, w.o.Name) {
-			m.NakWithDelay(min(time.Second, w.lease/4))
 			continue
 		}
 		t.left = t.Count
@@ -217,8 +226,10 @@ func (w *worker) send(ctx context.Context, t *taken, h *held) error {
 	if err := w.killed("ack"); err != nil {
 		return err
 	}
-	h.drop(t.m)
-	t.m.Ack() // where that is lost the job comes again, and is known
+	if t.m != nil {
+		h.drop(t.m)
+		t.m.Ack() // where that is lost the job comes again, and is known
+	}
 	return nil
 }
 
@@ -242,7 +253,7 @@ func (w *worker) deliver(ctx context.Context, message []byte) error {
 			}
 		case t.Again:
 		default:
-			w.setJobs(t.Jobs)
+			w.note(t)
 			return nil
 		}
 	}

@@ -174,13 +174,13 @@ func (s *session) step(ctx context.Context) (finished bool, err error) {
 		u.sent = s.h.o.now()
 		s.todo, s.sent = s.todo[1:], append(s.sent, u)
 	}
-	if len(s.sent) > 0 || len(s.disputes)+len(s.audits) > 0 {
+	if len(s.sent) > 0 {
 		s.copies(ctx)
 	}
 	if s.missing > 0 {
 		return false, nil
 	}
-	return s.settled(ctx)
+	return s.settled()
 }
 
 // window is the largest number of units in the queue or at workers: 4 jobs a worker, which limits
@@ -250,16 +250,17 @@ func (s *session) copies(ctx context.Context) {
 func (s *session) patience() time.Duration { return min(time.Second, s.h.o.Lease/4) }
 
 // settled reports whether there are no open doubts about outputs, and no open checks.
-func (s *session) settled(ctx context.Context) (bool, error) {
+func (s *session) settled() (bool, error) {
 	for i, d := range s.disputes {
-		if s.h.o.now.since(d.since) < 4*s.h.o.Lease {
+		// a third machine may come
+		if !s.hopeless(d.check) || s.h.o.now.since(d.check.since) < 2*s.h.o.Lease {
 			return false, nil
 		}
 		return false, fmt.Errorf("output %d is another from %s: no third machine was there to tell who "+
 			"is wrong; the same command goes on, with one more worker", i, d.sides())
 	}
 	for first, a := range s.audits {
-		if s.others(a.by) > 0 && s.h.o.now.since(a.asked) < 2*s.h.o.Lease {
+		if !s.hopeless(a.check) {
 			return false, nil
 		}
 		delete(s.audits, first)
@@ -272,23 +273,26 @@ func (s *session) settled(ctx context.Context) (bool, error) {
 func (s *session) others(not ...string) int {
 	n := 0
 	for _, p := range s.peers {
-		if p.expelled == "" && !slices.Contains(not, p.name) && s.h.o.now.since(p.seen) < 2*s.h.o.Lease {
+		if s.here(p) && !slices.Contains(not, p.name) {
 			n++
 		}
 	}
 	return n
 }
 
+// here reports whether a worker is one of the run, and has said something in the last two leases.
+func (s *session) here(p *peer) bool {
+	return p.expelled == "" && s.h.o.now.since(p.seen) < 2*s.h.o.Lease
+}
+
 // audit is a job that is made again elsewhere.
 type audit struct {
-	unit  unit
-	by    string
+	check *check
 	left  map[int]bool // outputs that are not compared yet
-	asked time.Time
 }
 
 // finished counts an output that is in the store.
-func (s *session) finished(ctx context.Context, i int, by string) {
+func (s *session) finished(i int, by string) {
 	s.by[i] = by
 	u := s.units[i]
 	delete(s.units, i)
@@ -299,20 +303,17 @@ func (s *session) finished(ctx context.Context, i int, by string) {
 	}
 	if u.left--; u.left == 0 {
 		if s.h.o.Audit > 0 && rand.Float64() < s.h.o.Audit {
-			s.audit(ctx, u, by)
+			s.audit(u, by)
 		}
 		s.poke()
 	}
 }
 
 // audit asks another machine for a job that is done.
-func (s *session) audit(ctx context.Context, u *unit, by string) {
-	a := &audit{unit: *u, by: by, left: map[int]bool{}, asked: s.h.o.now()}
+func (s *session) audit(u *unit, by string) {
+	a := &audit{check: s.newCheck(u.first, u.count, by), left: map[int]bool{}}
 	for i := range u.count {
 		a.left[u.first+i] = true
 	}
-	if s.publish(ctx, job{Run: s.key, First: u.first, Count: u.count, Check: true,
-		Not: []string{by}}) == nil {
-		s.audits[u.first] = a
-	}
+	s.audits[u.first] = a
 }

@@ -67,7 +67,10 @@ type worker struct {
 	lease  time.Duration
 
 	jobsMu sync.Mutex
-	jobs   int // to take at once
+	jobs   int  // to take at once
+	check  *job // to make before others
+
+	checked chan struct{} // gets a value with a check
 
 	dead  atomic.Bool                             // killed by a test
 	stop  atomic.Pointer[context.CancelCauseFunc] // ends the work for a run
@@ -94,7 +97,7 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 	if !name.MatchString(o.Name) {
 		return fmt.Errorf("worker's name is %q, want 1 to 64 of A-Z a-z 0-9 . _ -", o.Name)
 	}
-	w := &worker{o: o, id: j.ID, jobs: 1}
+	w := &worker{o: o, id: j.ID, jobs: 1, checked: make(chan struct{}, 1)}
 	w.hear()
 	if err := w.connect(ctx, j); err != nil {
 		return err
@@ -274,6 +277,28 @@ func (w *worker) setJobs(n int) {
 	w.jobsMu.Unlock()
 }
 
+// note keeps what the hub answers to a result or a sign of life.
+func (w *worker) note(t thanks) {
+	w.setJobs(t.Jobs)
+	if c := t.Check; c != nil && c.Run == w.run && c.Count > 0 {
+		w.jobsMu.Lock()
+		w.check = c
+		w.jobsMu.Unlock()
+		select {
+		case w.checked <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// todo returns how many jobs to take at once, and the check to make before, nil for none.
+func (w *worker) todo() (jobs int, check *job) {
+	w.jobsMu.Lock()
+	defer w.jobsMu.Unlock()
+	check, w.check = w.check, nil
+	return w.jobs, check
+}
+
 // build makes the Maker of a run and its first output.
 func (w *worker) build(ctx context.Context, a welcome) error {
 	if a.Size < 0 || a.Size > maxSpec {
@@ -446,16 +471,27 @@ func (w *worker) renew(ctx context.Context, h *held) {
 		for _, m := range h.all() {
 			m.InProgress()
 		}
-		once, cancel := context.WithTimeout(ctx, every)
-		m, err := w.conn.RequestWithContext(once, subject(w.id, "done."+w.o.Name),
-			pack(done{Worker: w.o.Name, Job: job{Run: w.run}}))
-		cancel()
-		var t thanks
-		if err != nil {
-			continue
-		}
-		if _, err := unpack(m.Data, &t); err == nil && t.Rejoin {
+		if t, ok := w.sign(ctx, every); ok && t.Rejoin {
 			_ = w.join(ctx, false) // the hub began again; a result will report what is wrong
 		}
 	}
+}
+
+// sign shows the hub that this worker lives, and returns its answer.
+func (w *worker) sign(ctx context.Context, patience time.Duration) (t thanks, ok bool) {
+	once, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	m, err := w.conn.RequestWithContext(once, subject(w.id, "done."+w.o.Name),
+		pack(done{Worker: w.o.Name, Job: job{Run: w.run}}))
+	if err == nil {
+		_, err = unpack(m.Data, &t)
+	}
+	if err != nil {
+		return thanks{}, false
+	}
+	w.hear()
+	if t.Error == "" && !t.Rejoin && !t.Busy {
+		w.note(t)
+	}
+	return t, true
 }
