@@ -11,88 +11,71 @@ import (
 	"unmask/weights"
 )
 
-// partialReaders returns readers of a full pass over the first sequence, then of a partial pass.
-func partialReaders(ctx context.Context, m *unmask.Model, set *weights.Set, file string,
-	tokens []int32,
-	length, columns int) ([]*logitsReader, error) {
-	rows, _, err := ints(set, file, "partial_rows", 1)
+// partialStreams returns the logits of a full pass over the first sequence of a batch followed by a
+// partial pass, and those of the full pass that it approximates.
+func partialStreams(ctx context.Context, m *unmask.Model, in input, b *model.Batch,
+	columns int) ([]weights.Stream, error) {
+	rows, fed, after, err := partialCase(m, in, b.Length)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRows(file, "partial_rows", rows, length); err != nil {
-		return nil, err
-	}
-	fed := rows // rows computed in the partial pass
-	if _, ok := set.Get("partial_positions"); ok && m.Spec().Shifted {
-		if fed, _, err = ints(set, file, "partial_positions", 1); err != nil {
-			return nil, err
-		}
-		if err := checkRows(file, "partial_positions", fed, length); err != nil {
-			return nil, err
-		}
-		if missing := slices.IndexFunc(rows, func(r int32) bool {
-			return !slices.Contains(fed, r) && !slices.Contains(before(fed, length), r)
-		}); missing >= 0 {
-			return nil, fmt.Errorf("%s: partial_rows, element %d is %d, want partial_positions and those "+
-				"before them",
-				file, missing, rows[missing])
-		}
-	}
-	after, shape, err := ints(set, file, "partial_tokens", 2)
+	refiner, err := in.refiner(m.Denoiser)
 	if err != nil {
 		return nil, err
-	}
-	if shape[0] != 1 || shape[1] != length {
-		return nil, fmt.Errorf("%s: partial_tokens has shape %v, want [1 %d]", file, shape, length)
-	}
-	if len(rows) == 0 {
-		return nil, fmt.Errorf("%s: partial_rows is empty", file)
-	}
-	if err := checkTokens(file, "partial_tokens", after, length, m.Spec()); err != nil {
-		return nil, err
-	}
-	refiner, ok := m.Denoiser.(model.Refiner)
-	if !ok {
-		return nil, fmt.Errorf("%s: partial_rows, but the model has no partial passes", file)
 	}
 	batch := func(tokens []int32) *model.Batch {
-		return &model.Batch{Size: 1, Length: length, Tokens: tokens, Time: maskedShare(tokens, m)}
-	}
-	reader := func(name string, rows []int32, shifted bool,
-		pass func() (model.Marginals, error)) *logitsReader {
-		return &logitsReader{ctx: ctx, m: m, length: length, columns: columns, name: name, rows: rows,
-			shifted: shifted, pass: pass}
+		return &model.Batch{Size: 1, Length: b.Length, Tokens: tokens, Time: maskedShare(tokens, m)}
 	}
 	partial := func() (_ model.Marginals, err error) {
 		defer backend.Recover(&err)
-		b := batch(tokens[:length])
-		b.Cache = refiner.NewCache(1, length)
-		if _, err := refiner.Forward(ctx, b); err != nil {
+		first := batch(b.Tokens[:b.Length])
+		first.Cache = refiner.NewCache(1, b.Length)
+		if _, err := refiner.Forward(ctx, first); err != nil {
 			return nil, err
 		}
-		b.Tokens = after
-		return refiner.Refine(ctx, b, fed)
+		first.Tokens = after
+		return refiner.Refine(ctx, first, fed)
 	}
 	exact := func() (model.Marginals, error) { return m.Forward(ctx, batch(after)) }
-	readers := []*logitsReader{reader("partial_logits", rows, false, partial),
-		reader("partial_exact_logits", rows, false, exact)}
-	if len(fed) > 0 && &fed[0] != &rows[0] {
-		readers = append(readers, reader("partial_shifted_logits", fed, true, partial))
+	reader := func(rows []int32, pass func() (model.Marginals, error)) *logitsReader {
+		return &logitsReader{ctx: ctx, m: m, length: b.Length, columns: columns, rows: rows, pass: pass}
 	}
-	return readers, nil
+	streams := []weights.Stream{reader(rows, partial).stream("partial_logits"),
+		reader(rows, exact).stream("partial_exact_logits")}
+	if len(fed) > 0 && &fed[0] != &rows[0] {
+		r := reader(fed, partial)
+		r.shifted = true
+		streams = append(streams, r.stream("partial_shifted_logits"))
+	}
+	return streams, nil
 }
 
-// checkRows returns an error unless rows are positions, each at most once.
-func checkRows(file, name string, rows []int32, length int) error {
-	seen := make([]bool, length)
-	for i, row := range rows {
-		if row < 0 || int(row) >= length || seen[row] {
-			return fmt.Errorf("%s: %s, element %d is %d, want 0 to %d, each once", file, name, i, row,
-				length-1)
-		}
-		seen[row] = true
+// partialCase reads the inputs of a partial pass over one sequence: the rows to write, the rows that
+// the pass computes and the tokens [length] of that pass.
+func partialCase(m *unmask.Model, in input, length int) (rows, fed, after []int32, err error) {
+	if rows, err = in.rows("partial_rows", length); err != nil {
+		return nil, nil, nil, err
 	}
-	return nil
+	fed = rows
+	if in.has("partial_positions") && m.Spec().Shifted {
+		if fed, err = in.rows("partial_positions", length); err != nil {
+			return nil, nil, nil, err
+		}
+		computed := append(before(fed, length), fed...)
+		for i, r := range rows {
+			if !slices.Contains(computed, r) {
+				return nil, nil, nil, fmt.Errorf("%s: partial_rows, element %d is %d, want "+
+					"partial_positions and those before them", in.file, i, r)
+			}
+		}
+	}
+	if after, err = in.after(1, length); err != nil {
+		return nil, nil, nil, err
+	}
+	if len(rows) == 0 {
+		return nil, nil, nil, fmt.Errorf("%s: partial_rows is empty", in.file)
+	}
+	return rows, fed, after, in.checkTokens("partial_tokens", after, length, m.Spec())
 }
 
 // raw returns the network's own outputs.
@@ -116,22 +99,21 @@ func before(rows []int32, length int) []int32 {
 
 // withBlocks returns the model with the block size of a tokens file, and without blocks; whole is
 // nil if the file has no block size.
-func withBlocks(m *unmask.Model, set *weights.Set, file string) (blocks, whole *unmask.Model,
-	err error) {
-	if _, ok := set.Get("block"); !ok {
+func withBlocks(m *unmask.Model, in input) (blocks, whole *unmask.Model, err error) {
+	if !in.has("block") {
 		return m, nil, nil
 	}
 	d, ok := m.Denoiser.(model.Blockwise)
 	if !ok {
 		return nil, nil, fmt.Errorf("%s: there is block, want none: the model does not attend by blocks",
-			file)
+			in.file)
 	}
-	size, _, err := ints(set, file, "block", 1)
+	size, _, err := in.ints("block", 1)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(size) != 1 {
-		return nil, nil, fmt.Errorf("%s: block has %d numbers, want 1", file, len(size))
+		return nil, nil, fmt.Errorf("%s: block has %d numbers, want 1", in.file, len(size))
 	}
 	of := func(block int) (*unmask.Model, error) {
 		other := *m
@@ -142,7 +124,7 @@ func withBlocks(m *unmask.Model, set *weights.Set, file string) (blocks, whole *
 		whole, err = of(0)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
+		return nil, nil, fmt.Errorf("%s: %w", in.file, err)
 	}
 	return blocks, whole, nil
 }

@@ -21,55 +21,55 @@ import (
 // one of prompts text_before_last F32 [B,T,W] and text_pooled F32 [B,W], null_before_last and
 // null_pooled for the empty prompt, and micro F32 [B,N] for further numbers. It returns nil if
 // there are none.
-func conditionsOf(set *weights.Set, file string, spec model.Spec,
-	size int) (list []*model.Condition, err error) {
-	_, labelled := set.Get("labels")
-	_, prompted := set.Get("text_before_last")
+func conditionsOf(in input, spec model.Spec, size int) (list []*model.Condition, err error) {
 	switch {
-	case spec.Classes > 0 && labelled:
-		labels, _, err := ints(set, file, "labels", 1)
+	case spec.Classes > 0 && in.has("labels"):
+		labels, _, err := in.ints("labels", 1)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range labels {
 			list = append(list, &model.Condition{Class: l})
 		}
-	case spec.Prompt && prompted:
-		if list, err = promptsOf(set, file); err != nil {
+	case spec.Prompt && in.has("text_before_last"):
+		if list, err = promptsOf(in); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, nil
 	}
 	if len(list) != size {
-		return nil, fmt.Errorf("%s: %d conditions, want %d as there are sequences", file, len(list), size)
+		return nil, fmt.Errorf("%s: %d conditions, want %d as there are sequences", in.file,
+			len(list), size)
 	}
 	for i, c := range list {
 		if err := spec.CheckCondition(c); err != nil {
-			return nil, fmt.Errorf("%s: sequence %d: %w", file, i, err)
+			return nil, fmt.Errorf("%s: sequence %d: %w", in.file, i, err)
 		}
 	}
 	return list, nil
 }
 
-func promptsOf(set *weights.Set, file string) (list []*model.Condition, err error) {
-	states, shape, err := floats(set, file, "text_before_last", 3)
+// promptsOf reads the prompts in a tokens file.
+func promptsOf(in input) (list []*model.Condition, err error) {
+	states, shape, err := in.floats("text_before_last", 3)
 	if err != nil {
 		return nil, err
 	}
-	pooled, wide, err := floats(set, file, "text_pooled", 2)
+	pooled, wide, err := in.floats("text_pooled", 2)
 	if err != nil {
 		return nil, err
 	}
 	var micro []float32
 	numbers := []int{shape[0], 0}
-	if _, ok := set.Get("micro"); ok {
-		if micro, numbers, err = floats(set, file, "micro", 2); err != nil {
+	if in.has("micro") {
+		if micro, numbers, err = in.floats("micro", 2); err != nil {
 			return nil, err
 		}
 	}
 	if wide[0] != shape[0] || numbers[0] != shape[0] {
-		return nil, fmt.Errorf("%s: texts of %d sequences, vectors of %d and numbers of %d, want the same", file, shape[0], wide[0], numbers[0])
+		return nil, fmt.Errorf("%s: texts of %d sequences, vectors of %d and numbers of %d, want the same",
+			in.file, shape[0], wide[0], numbers[0])
 	}
 	prompt := func(i int, states, pooled []float32) *model.Condition {
 		p := &model.Prompt{Rows: shape[1], Width: shape[2], States: states, Pooled: pooled}
@@ -79,11 +79,11 @@ func promptsOf(set *weights.Set, file string) (list []*model.Condition, err erro
 		return &model.Condition{Prompt: p}
 	}
 	var none, noneVector []float32
-	if _, ok := set.Get("null_before_last"); ok {
-		if none, _, err = floats(set, file, "null_before_last", 3); err != nil {
+	if in.has("null_before_last") {
+		if none, _, err = in.floats("null_before_last", 3); err != nil {
 			return nil, err
 		}
-		if noneVector, _, err = floats(set, file, "null_pooled", 2); err != nil {
+		if noneVector, _, err = in.floats("null_pooled", 2); err != nil {
 			return nil, err
 		}
 	}
@@ -96,20 +96,6 @@ func promptsOf(set *weights.Set, file string) (list []*model.Condition, err erro
 		list = append(list, c)
 	}
 	return list, nil
-}
-
-// floats reads a tensor of numbers with `dims` dimensions.
-func floats(set *weights.Set, file, name string, dims int) ([]float32, []int, error) {
-	t, ok := set.Get(name)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s: tensor %q is missing", file, name)
-	}
-	if !t.DType.IsFloat() || len(t.Shape) != dims {
-		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, want numbers with %d dimensions", file, name,
-			t.DType, t.Shape, dims)
-	}
-	v := make([]float32, t.Numel())
-	return v, t.Shape, t.Float32s(v)
 }
 
 // guidanceOf returns w of the logits c + w(c-u) from cases.json beside a tokens file, where it is a
@@ -162,16 +148,16 @@ const maxConditional = 1 << 28
 
 // writeConditional writes those of logits_cond, logits_uncond, logits_guided and
 // partial_logits_cond for which the tokens file has the inputs.
-func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file, out string,
-	b *model.Batch, seen []weights.Tensor) (err error) {
+func writeConditional(ctx context.Context, m *unmask.Model, in input, out string, b *model.Batch,
+	seen []weights.Tensor) (err error) {
 	defer backend.Recover(&err)
-	columns, err := conditionalColumns(ctx, m, b)
+	columns, err := columns(ctx, m, b)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", in.file, err)
 	}
 	if len(b.Tokens) > maxConditional/columns {
-		return fmt.Errorf("%s: %d positions of %d logits, want at most %d in all", file, len(b.Tokens),
-			columns, maxConditional)
+		return fmt.Errorf("%s: %d positions of %d logits, want at most %d in all", in.file,
+			len(b.Tokens), columns, maxConditional)
 	}
 	var list []weights.Tensor
 	add := func(name string, d model.Denoiser, b *model.Batch) error {
@@ -195,15 +181,15 @@ func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, fi
 		if err := add("logits_uncond", m.Denoiser, &without); err != nil {
 			return err
 		}
-		if w := guidanceOf(file); w != 0 {
+		if w := guidanceOf(in.file); w != 0 {
 			guided := guide.New(m.Denoiser, func(model.Progress) float64 { return w })
 			if err := add("logits_guided", guided, b); err != nil {
 				return err
 			}
 		}
 	}
-	if _, ok := set.Get("partial_rows"); ok {
-		both, err := partialConditional(ctx, m, set, file, b, columns)
+	if in.has("partial_rows") {
+		both, err := partialConditional(ctx, m, in, b, columns)
 		if err != nil {
 			return err
 		}
@@ -215,33 +201,21 @@ func writeConditional(ctx context.Context, m *unmask.Model, set *weights.Set, fi
 // partialConditional returns partial_logits_cond, of a full pass followed by a partial one at
 // partial_rows of each sequence with partial_tokens in place; and partial_exact_logits_cond, of a
 // full pass over partial_tokens.
-func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, file string,
-	b *model.Batch, columns int) (t []weights.Tensor, err error) {
-	refiner, ok := m.Denoiser.(model.Refiner)
-	if !ok {
-		return t, fmt.Errorf("%s: partial_rows, but the model has no partial passes", file)
-	}
-	rows, _, err := ints(set, file, "partial_rows", 1)
+func partialConditional(ctx context.Context, m *unmask.Model, in input, b *model.Batch,
+	columns int) (t []weights.Tensor, err error) {
+	refiner, err := in.refiner(m.Denoiser)
 	if err != nil {
-		return t, err
+		return nil, err
 	}
-	after, shape, err := ints(set, file, "partial_tokens", 2)
+	rows, err := in.rows("partial_rows", b.Length)
 	if err != nil {
-		return t, err
+		return nil, err
 	}
-	if shape[0] != b.Size || shape[1] != b.Length {
-		return t, fmt.Errorf("%s: partial_tokens has shape %v, want [%d %d]", file, shape, b.Size,
-			b.Length)
+	after, err := in.after(b.Size, b.Length)
+	if err != nil {
+		return nil, err
 	}
-	seen := make([]bool, b.Length)
 	var at []int32
-	for i, r := range rows {
-		if r < 0 || int(r) >= b.Length || seen[r] {
-			return t, fmt.Errorf("%s: partial_rows, element %d is %d, want 0 to %d, each once", file, i, r,
-				b.Length-1)
-		}
-		seen[r] = true
-	}
 	for s := range b.Size {
 		for _, r := range rows {
 			at = append(at, int32(s*b.Length)+r)
@@ -255,7 +229,7 @@ func partialConditional(ctx context.Context, m *unmask.Model, set *weights.Set, 
 	p.Tokens = after
 	got, err := refiner.Refine(ctx, &p, at)
 	if err != nil {
-		return t, fmt.Errorf("%s: partial_tokens: %w", file, err)
+		return t, fmt.Errorf("%s: partial_tokens: %w", in.file, err)
 	}
 	values := []int{b.Size, len(rows), columns}
 	partial, err := logitsTensor("partial_logits_cond", got, at, values)
@@ -291,21 +265,6 @@ func numbers(n int) []int32 {
 		list[i] = int32(i)
 	}
 	return list
-}
-
-// conditionalColumns returns the number of logits of a position, found from the first sequence.
-func conditionalColumns(ctx context.Context, m *unmask.Model, b *model.Batch) (n int, err error) {
-	if len(b.Tokens) == 0 {
-		return 0, fmt.Errorf("tokens is empty")
-	}
-	got, err := m.Forward(ctx,
-		&model.Batch{Size: 1, Length: b.Length, Tokens: b.Tokens[:b.Length],
-			Conditions: b.Conditions[:1]})
-	if err != nil {
-		return 0, err
-	}
-	err = got.Visit([]int32{0}, func(_ int, logits []float32) { n = len(logits) })
-	return n, err
 }
 
 // littleEndian returns the bytes of values as safetensors has them.

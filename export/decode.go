@@ -89,12 +89,12 @@ type decodedReader struct {
 
 // readCodes reads and checks the codes of a file.
 func readCodes(ctx context.Context, v model.Codec, codesFile string) (*decodedReader, error) {
-	set, err := weights.Open(codesFile)
+	in, err := openInput(codesFile)
 	if err != nil {
 		return nil, err
 	}
-	defer set.Close()
-	codes, shape, err := ints(set, codesFile, "codes", 2)
+	defer in.Close()
+	codes, shape, err := in.ints("codes", 2)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func readCodes(ctx context.Context, v model.Codec, codesFile string) (*decodedRe
 	width, height := v.Size()
 	r := &decodedReader{ctx: ctx, v: v, pictures: shape[0], codes: codes,
 		colours: make([]float32, 3*width*height)}
-	if _, ok := set.Get("text_last"); ok {
-		text, wide, err := floats(set, codesFile, "text_last", 3)
+	if in.has("text_last") {
+		text, wide, err := in.floats("text_last", 3)
 		if err != nil {
 			return nil, err
 		}

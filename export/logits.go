@@ -4,6 +4,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,149 +19,97 @@ import (
 // to another; for an exact model they are log-probabilities. unmask logits --help lists what else
 // the input file may contain. The tensors named in `with` follow.
 func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string, with ...Inside) error {
-	set, err := weights.Open(tokensFile)
+	in, err := openInput(tokensFile)
 	if err != nil {
 		return err
 	}
-	defer set.Close()
-	tokens, shape, err := ints(set, tokensFile, "tokens", 2)
+	defer in.Close()
+	m, whole, err := withBlocks(m, in)
 	if err != nil {
 		return err
 	}
-	m, whole, err := withBlocks(m, set, tokensFile)
+	tokens, shape, err := in.sequences("tokens", m.Spec())
 	if err != nil {
 		return err
 	}
-	length := shape[1]
-	if spec := m.Spec(); length < 1 || length > spec.Length() ||
-		spec.Fixed && length != spec.Length() {
-		return fmt.Errorf("%s: tokens has shape %v, the model allows %d positions", tokensFile, shape,
-			spec.Length())
-	}
-	if err := checkTokens(tokensFile, "tokens", tokens, length, m.Spec()); err != nil {
-		return err
-	}
-	conditions, err := conditionsOf(set, tokensFile, m.Spec(), shape[0])
+	conditions, err := conditionsOf(in, m.Spec(), shape[0])
 	if err != nil {
 		return err
 	}
-	batch := &model.Batch{Size: shape[0], Length: length, Tokens: tokens, Conditions: conditions}
+	batch := &model.Batch{Size: shape[0], Length: shape[1], Tokens: tokens, Conditions: conditions}
 	seen, err := inside(ctx, m, batch, with)
 	if err != nil {
 		return fmt.Errorf("%s: %w", tokensFile, err)
 	}
 	if conditions != nil {
-		return writeConditional(ctx, m, set, tokensFile, out, batch, seen)
+		return writeConditional(ctx, m, in, out, batch, seen)
 	}
-	columns, err := columns(ctx, m, tokens, length)
+	streams, err := logitStreams(ctx, m, whole, in, batch)
 	if err != nil {
-		return fmt.Errorf("%s: %w", tokensFile, err)
-	}
-	streams := []weights.Stream{{Name: "logits", DType: weights.F32,
-		Shape: []int{shape[0], length, columns},
-		Open:  opener(&logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: columns})}}
-	full := func(name string, m *unmask.Model, tokens []int32, length int, shifted bool) {
-		streams = append(streams,
-			weights.Stream{Name: name, DType: weights.F32,
-				Shape: []int{len(tokens) / length, length, columns},
-				Open: opener(&logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: columns,
-					shifted: shifted})})
-	}
-	if m.Spec().Shifted {
-		full("shifted_logits", m, tokens, length, true)
-	}
-	if whole != nil {
-		full("bidirectional_logits", whole, tokens, length, false)
-	}
-	if _, ok := set.Get("short_tokens"); ok {
-		short, shape, err := ints(set, tokensFile, "short_tokens", 2)
-		if err != nil {
-			return err
-		}
-		if shape[1] < 1 || shape[1] > m.Spec().Length() ||
-			m.Spec().Fixed && shape[1] != m.Spec().Length() {
-			return fmt.Errorf("%s: short_tokens has shape %v, the model allows %d positions", tokensFile,
-				shape, m.Spec().Length())
-		}
-		if err := checkTokens(tokensFile, "short_tokens", short, shape[1], m.Spec()); err != nil {
-			return err
-		}
-		full("short_logits", m, short, shape[1], false)
-	}
-	if _, ok := set.Get("partial_rows"); ok {
-		partial, err := partialReaders(ctx, m, set, tokensFile, tokens, length, columns)
-		if err != nil {
-			return err
-		}
-		for _, p := range partial {
-			streams = append(streams, weights.Stream{Name: p.name, DType: weights.F32,
-				Shape: []int{1, len(p.rows), columns}, Open: opener(p)})
-		}
+		return err
 	}
 	for _, t := range seen {
 		streams = append(streams, weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
 			Open: opener(bytes.NewReader(t.Data))})
 	}
 	if err := weights.WriteFileStreams(out, streams, nil); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return err
+		return cmp.Or(ctx.Err(), err)
 	}
 	return nil
+}
+
+// logitStreams returns the logits of a batch without conditions, and those of the other cases that
+// the file has. whole is the model without blocks, or nil.
+func logitStreams(ctx context.Context, m, whole *unmask.Model, in input,
+	b *model.Batch) ([]weights.Stream, error) {
+	n, err := columns(ctx, m, b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in.file, err)
+	}
+	full := func(m *unmask.Model, tokens []int32, length int) *logitsReader {
+		return &logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: n}
+	}
+	streams := []weights.Stream{full(m, b.Tokens, b.Length).stream("logits")}
+	if m.Spec().Shifted {
+		r := full(m, b.Tokens, b.Length)
+		r.shifted = true
+		streams = append(streams, r.stream("shifted_logits"))
+	}
+	if whole != nil {
+		streams = append(streams, full(whole, b.Tokens, b.Length).stream("bidirectional_logits"))
+	}
+	if in.has("short_tokens") {
+		short, shape, err := in.sequences("short_tokens", m.Spec())
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, full(m, short, shape[1]).stream("short_logits"))
+	}
+	if in.has("partial_rows") {
+		partial, err := partialStreams(ctx, m, in, b, n)
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, partial...)
+	}
+	return streams, nil
 }
 
 func opener(r io.Reader) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(r), nil }
 }
 
-// ints reads an integer tensor with `dims` dimensions.
-func ints(set *weights.Set, file, name string, dims int) ([]int32, []int, error) {
-	t, ok := set.Get(name)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s: tensor %q is missing", file, name)
-	}
-	if t.DType != weights.I64 || len(t.Shape) != dims {
-		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, want I64 with %d dimensions", file, name,
-			t.DType, t.Shape, dims)
-	}
-	long, err := t.Int64s()
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
-	}
-	short := make([]int32, len(long))
-	for i, v := range long {
-		if short[i] = int32(v); int64(short[i]) != v {
-			return nil, nil, fmt.Errorf("%s: tensor %q, element %d is %d, which is no token", file, name, i,
-				v)
-		}
-	}
-	return short, t.Shape, nil
-}
-
-// checkTokens returns an error for unknown tokens, and for anything but whole sequences of
-// `length`.
-func checkTokens(file, name string, tokens []int32, length int, spec model.Spec) error {
-	for i, t := range tokens {
-		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
-			return fmt.Errorf("%s: tensor %q: token %d of sequence %d is %d, want 0 to %d and the mask %d",
-				file, name, i%length, i/length, t, spec.Outcomes-1, spec.Mask)
-		}
-	}
-	return nil
-}
-
-// columns returns the number of logits of a position, found from the first.
-func columns(ctx context.Context, m *unmask.Model, tokens []int32, length int) (int, error) {
-	if len(tokens) == 0 {
+// columns returns the number of logits of a position, found from a batch's first sequence.
+func columns(ctx context.Context, m *unmask.Model, b *model.Batch) (n int, err error) {
+	if len(b.Tokens) == 0 {
 		return 0, fmt.Errorf("tokens is empty")
 	}
-	got, err := m.Forward(ctx,
-		&model.Batch{Size: 1, Length: length, Tokens: tokens[:length], Time: []float64{1}})
+	first := &model.Batch{Size: 1, Length: b.Length, Tokens: b.Tokens[:b.Length], Time: []float64{1},
+		Conditions: b.Conditions[:min(1, len(b.Conditions))]}
+	got, err := m.Forward(ctx, first)
 	if err != nil {
 		return 0, err
 	}
-	n := 0
 	err = raw(got).Visit([]int32{0}, func(_ int, logits []float32) { n = len(logits) })
 	return n, err
 }
@@ -176,13 +125,22 @@ type logitsReader struct {
 	length  int
 	columns int
 
-	name    string                          // of the tensor of a partial pass
 	shifted bool                            // rows are those of the position that they predict
 	pass    func() (model.Marginals, error) // replaces a full pass over each sequence
 	rows    []int32                         // of that pass
 	current model.Marginals
 	chunk   []float32
 	left    []byte
+}
+
+// stream returns the tensor whose bytes r reads: [sequences, length, columns], or
+// [1, rows, columns] of one pass.
+func (r *logitsReader) stream(name string) weights.Stream {
+	shape := []int{len(r.tokens) / r.length, r.length, r.columns}
+	if r.pass != nil {
+		shape = []int{1, len(r.rows), r.columns}
+	}
+	return weights.Stream{Name: name, DType: weights.F32, Shape: shape, Open: opener(r)}
 }
 
 func (r *logitsReader) Read(p []byte) (int, error) {

@@ -50,12 +50,12 @@ func PixelCodes(c model.Codec, file, out string) error {
 	if !ok {
 		return errors.New("the model makes no codes of pictures in a tensor")
 	}
-	set, err := weights.Open(file)
+	in, err := openInput(file)
 	if err != nil {
 		return err
 	}
-	defer set.Close()
-	pixels, shape, err := floats(set, file, "pixels", 4)
+	defer in.Close()
+	pixels, shape, err := in.floats("pixels", 4)
 	if err != nil {
 		return err
 	}

@@ -21,17 +21,17 @@ var textGroups = []struct{ ids, states string }{{"ids", "text"}, {"text_ids", "t
 // they are null_before_last and so on. If cases.json beside the file has prompts, prompt_ids I64
 // [N,T] are their ids.
 func Texts(ctx context.Context, e *unmask.TextEncoder, file, out string) error {
-	set, err := weights.Open(file)
+	in, err := openInput(file)
 	if err != nil {
 		return err
 	}
-	defer set.Close()
+	defer in.Close()
 	var list []weights.Tensor
 	for _, g := range textGroups {
-		if _, ok := set.Get(g.ids); !ok {
+		if !in.has(g.ids) {
 			continue
 		}
-		ids, shape, err := ints(set, file, g.ids, 2)
+		ids, shape, err := in.ints(g.ids, 2)
 		if err != nil {
 			return err
 		}
