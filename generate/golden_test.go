@@ -37,5 +37,6 @@ func TestGoldenOutputs(t *testing.T) {
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(want), b.String())
+	require.Equal(t, string(want), b.String(),
+		"if the change is meant, such as a new sampler: go test ./generate -run Golden -update")
 }

@@ -64,8 +64,8 @@ func FuzzParse(f *testing.F) {
 // that changes nothing.
 func TestEverySamplerIsDescribedAndBuilt(t *testing.T) {
 	for _, info := range samplers.List() {
-		require.NotEmpty(t, info.Line)
-		require.NotEmpty(t, info.Paper)
+		require.NotEmpty(t, info.Line, "Line of the rule %s", info.Name)
+		require.NotEmpty(t, info.Paper, "Paper of the rule %s", info.Name)
 		plain, err := samplers.Parse(info.Name)
 		require.NoError(t, err)
 		require.Equal(t, info.Name, samplers.Text(plain))

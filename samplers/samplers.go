@@ -8,8 +8,16 @@
 // Rules are plain values, safe for concurrent use. A View, and what its methods return, belong to
 // one goroutine. Register and RegisterSchedule must be called from init functions.
 //
-// To add a rule, write an Order: Needs and Rank, most often one call of View.Top. Register gives it
-// a name and parameters.
+// To add a rule to this package:
+//
+//  1. Write a file with an Order (random.go is the shortest, confidence.go has a parameter): Needs
+//     and Rank, most often one call of View.Top, and String. Where an order is not enough, write a
+//     Sampler (threshold.go).
+//  2. Add its Rule, with Name, Line and Paper, to the list in registry.go.
+//  3. Freeze its output: go test ./generate -run Golden -update. Only lines of the new rule may
+//     appear in generate/testdata/golden.txt.
+//
+// A rule in another module calls Register itself (testdata/outside).
 package samplers
 
 // Need says what a rule must know of every masked position before it chooses.
