@@ -6,20 +6,26 @@ import (
 	"unmask/samplers"
 )
 
-// headWork is the memory for calls to the output head.
+// headWork is the memory for calls to the output head, and their results.
 type headWork struct {
-	rows                       []int32
-	stats                      model.Stats
-	draw                       model.Draw
-	owner                      []drawn // the owner of each row of a draw
-	all                        model.Stats
-	uniform, logP              []float64
-	token                      []int32
-	openSum, openLogP, present []float64
-	open                       model.Stats // reductions at open positions
-	openDraw                   model.Draw
-	seen                       []int // for each position, the last stamp that mark gave it
-	stamp                      int
+	rows  []int32 // of the next call
+	owner []drawn // the owner of each row of a draw
+
+	// At masked positions.
+	stats         model.Stats // parts of all, as Need asks for them
+	all           model.Stats
+	draw          model.Draw // of uniform, token and logP
+	uniform, logP []float64
+	token         []int32
+
+	// At open positions.
+	openSum, openLogP []float64
+	present           []float64 // log p of the tokens there, in openLogP
+	open              model.Stats
+	openDraw          model.Draw
+
+	seen  []int // for each position, the last stamp that mark gave it
+	stamp int
 }
 
 // drawn is the place of a drawn token.
@@ -41,45 +47,15 @@ func (h *headWork) mark(lists ...[]int) int {
 
 // stats computes what the members' samplers need; all members have the same Need.
 func (p *Pool) stats(list []*member) error {
-	h, need, length := &p.head, list[0].need, p.pass.of.Length
-	h.rows = h.rows[:0]
-	for _, m := range list {
-		m.at = len(h.rows)
-		for _, at := range m.masked {
-			h.rows = append(h.rows, int32(m.row*length+at))
-		}
-	}
-	n := len(h.rows)
-	h.stats = model.Stats{Beta: need.Beta}
-	reduce := need.Beta != 0 || need.Entropy || need.Top || need.LogSum
-	if need.Beta != 0 {
-		h.stats.LogMoment = grow(&h.all.LogMoment, n)
-	}
-	if need.Entropy {
-		h.stats.Entropy = grow(&h.all.Entropy, n)
-	}
-	if need.Top {
-		h.stats.P1, h.stats.P2, h.stats.Arg = grow(&h.all.P1, n), grow(&h.all.P2, n), grow(&h.all.Arg, n)
-	}
-	if need.LogSum {
-		h.stats.LogSum = grow(&h.all.LogSum, n)
-	}
-	marginals := p.marginals(list[0])
-	if reduce {
-		if err := marginals.Stats(h.rows, &h.stats); err != nil {
+	p.atMasked(list)
+	need, marginals := list[0].need, p.marginals(list[0])
+	if reduces(need) {
+		if err := p.reduce(need, marginals); err != nil {
 			return err
 		}
 	}
 	if need.Draw {
-		h.draw = model.Draw{Power: orOne(need.Power), Uniform: grow(&h.uniform, n),
-			Token: grow(&h.token, n), LogP: grow(&h.logP, n)}
-		for _, m := range list {
-			stream := m.stream()
-			for j, at := range m.masked {
-				h.draw.Uniform[m.at+j] = stream.Uniform(at, philox.Token)
-			}
-		}
-		if err := marginals.Sample(h.rows, &h.draw); err != nil {
+		if err := p.drawAll(list, marginals); err != nil {
 			return err
 		}
 	}
@@ -92,23 +68,81 @@ func (p *Pool) stats(list []*member) error {
 		return err
 	}
 	for _, m := range list {
-		if reduce {
-			m.work.Head += len(m.masked)
-		}
-		if need.Draw {
-			m.work.Head += len(m.masked)
-		}
-		if need.Open {
-			m.work.Head += 2 * len(m.open)
-		}
-		if need.OpenTop {
-			m.work.Head += len(m.open)
-		}
-		if need.OpenDraw {
-			m.work.Head += len(m.open)
-		}
+		m.work.Head += headRows(need, len(m.masked), len(m.open))
 	}
 	return nil
+}
+
+// reduces reports whether a Need has a reduction over the tokens of masked positions.
+func reduces(need samplers.Need) bool {
+	return need.Beta != 0 || need.Entropy || need.Top || need.LogSum
+}
+
+// headRows returns the number of rows of the head that a Need costs a sequence.
+func headRows(need samplers.Need, masked, open int) (n int) {
+	if reduces(need) {
+		n += masked
+	}
+	if need.Draw {
+		n += masked
+	}
+	if need.Open { // a sum and a logit
+		n += 2 * open
+	}
+	if need.OpenTop {
+		n += open
+	}
+	if need.OpenDraw {
+		n += open
+	}
+	return n
+}
+
+// atMasked sets rows to the masked positions of all members.
+func (p *Pool) atMasked(list []*member) {
+	h, length := &p.head, p.pass.of.Length
+	h.rows = h.rows[:0]
+	for _, m := range list {
+		m.at = len(h.rows)
+		for _, at := range m.masked {
+			h.rows = append(h.rows, int32(m.row*length+at))
+		}
+	}
+}
+
+// reduce computes the reductions of a Need at rows.
+func (p *Pool) reduce(need samplers.Need, marginals model.Marginals) error {
+	h := &p.head
+	n := len(h.rows)
+	h.stats = model.Stats{Beta: need.Beta}
+	if need.Beta != 0 {
+		h.stats.LogMoment = grow(&h.all.LogMoment, n)
+	}
+	if need.Entropy {
+		h.stats.Entropy = grow(&h.all.Entropy, n)
+	}
+	if need.Top {
+		h.stats.P1, h.stats.P2, h.stats.Arg = grow(&h.all.P1, n), grow(&h.all.P2, n), grow(&h.all.Arg, n)
+	}
+	if need.LogSum {
+		h.stats.LogSum = grow(&h.all.LogSum, n)
+	}
+	return marginals.Stats(h.rows, &h.stats)
+}
+
+// drawAll draws a token at every masked position; rows are those positions.
+func (p *Pool) drawAll(list []*member, marginals model.Marginals) error {
+	h := &p.head
+	n := len(h.rows)
+	h.draw = model.Draw{Power: orOne(list[0].need.Power), Uniform: grow(&h.uniform, n),
+		Token: grow(&h.token, n), LogP: grow(&h.logP, n)}
+	for _, m := range list {
+		stream := m.stream()
+		for j, at := range m.masked {
+			h.draw.Uniform[m.at+j] = stream.Uniform(at, philox.Token)
+		}
+	}
+	return marginals.Sample(h.rows, &h.draw)
 }
 
 // atOpen sets rows and owner to the open positions of all members.
@@ -167,34 +201,35 @@ func (p *Pool) present(list []*member, marginals model.Marginals) error {
 
 // show sets the view's measures to the member's part of what was computed.
 func (h *headWork) show(v *samplers.View, m *member) {
-	at, n, need := m.at, len(m.masked), m.need
-	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum, v.OpenLogP = nil, nil, nil,
-		nil, nil, nil, nil, nil, nil
+	need := m.need
+	at, end := m.at, m.at+len(m.masked)
+	open, openEnd := m.openAt, m.openAt+len(m.open)
+	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum = nil, nil, nil, nil, nil,
+		nil, nil, nil
+	v.OpenLogP, v.OpenP1, v.OpenArg, v.OpenToken = nil, nil, nil, nil
 	if need.Beta != 0 {
-		v.LogMoment = h.stats.LogMoment[at : at+n]
+		v.LogMoment = h.stats.LogMoment[at:end]
 	}
 	if need.Entropy {
-		v.Entropy = h.stats.Entropy[at : at+n]
+		v.Entropy = h.stats.Entropy[at:end]
 	}
 	if need.Top {
-		v.P1, v.P2, v.Arg = h.stats.P1[at:at+n], h.stats.P2[at:at+n], h.stats.Arg[at:at+n]
+		v.P1, v.P2, v.Arg = h.stats.P1[at:end], h.stats.P2[at:end], h.stats.Arg[at:end]
 	}
 	if need.LogSum {
-		v.LogSum = h.stats.LogSum[at : at+n]
-	}
-	if need.Open {
-		v.OpenLogP = h.present[m.openAt : m.openAt+len(m.open)]
-	}
-	v.OpenP1, v.OpenArg, v.OpenToken = nil, nil, nil
-	if need.OpenTop {
-		v.OpenP1 = h.open.P1[m.openAt : m.openAt+len(m.open)]
-		v.OpenArg = h.open.Arg[m.openAt : m.openAt+len(m.open)]
-	}
-	if need.OpenDraw {
-		v.OpenToken = h.openDraw.Token[m.openAt : m.openAt+len(m.open)]
+		v.LogSum = h.stats.LogSum[at:end]
 	}
 	if need.Draw {
-		v.Token, v.LogP = h.draw.Token[at:at+n], h.draw.LogP[at:at+n]
+		v.Token, v.LogP = h.draw.Token[at:end], h.draw.LogP[at:end]
+	}
+	if need.Open {
+		v.OpenLogP = h.present[open:openEnd]
+	}
+	if need.OpenTop {
+		v.OpenP1, v.OpenArg = h.open.P1[open:openEnd], h.open.Arg[open:openEnd]
+	}
+	if need.OpenDraw {
+		v.OpenToken = h.openDraw.Token[open:openEnd]
 	}
 }
 

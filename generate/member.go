@@ -42,7 +42,6 @@ type now struct {
 	row     int  // index in the batch
 	fed     int  // rows in the pass
 	at      int  // index of its first masked row in the head's work
-	topAt   int  // index of its first open row, if the most probable tokens there are needed
 	openAt  int  // index of its first open row
 	opening samplers.Opening
 	ends    []int // ends of the stages in opening.Positions
