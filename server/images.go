@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/png"
 	"net/http"
+	"slices"
 
 	"unmask/images"
 	"unmask/model"
@@ -262,15 +263,26 @@ type imageStep struct {
 	Of     int `json:"of"`
 }
 
+// openCells is a stream of one work's pictures as their cells open.
+type openCells struct {
+	*stream
+	w      *work
+	form   pictureForm
+	native bool       // the events are the native ones and those of partial pictures
+	from   int        // steps that the client has
+	codes  [][]int32  // by choice: the codes so far
+	event  imageEvent // what all events of pictures share
+}
+
 // pictures streams pictures as their cells open: OpenAI's events or, among the native ones, those
 // of partial pictures.
 func (s *stream) pictures(w *work, form pictureForm, native bool, from int) error {
-	codes := make([][]int32, len(w.members))
-	for i, m := range w.members {
-		codes[i] = append([]int32(nil), m.start()...)
+	p := &openCells{stream: s, w: w, form: form, native: native, from: from,
+		event: imageEvent{Created: w.created.Unix(), Size: w.model.size(), Format: "png",
+			Quality: "auto", Ground: "opaque"}}
+	for _, m := range w.members {
+		p.codes = append(p.codes, slices.Clone(m.start()))
 	}
-	base := imageEvent{Created: w.created.Unix(), Size: w.model.size(), Format: "png", Quality: "auto",
-		Ground: "opaque"}
 	if native {
 		if err := s.send("start", "", encode(w.start())); err != nil {
 			return err
@@ -279,44 +291,8 @@ func (s *stream) pictures(w *work, form pictureForm, native bool, from int) erro
 			return err
 		}
 	}
-	err := s.follow(w, 0, func(n int, e event) error {
-		for _, o := range e.Opened {
-			codes[e.choice][o.Position] = o.Token
-		}
-		for _, p := range e.Closed {
-			codes[e.choice][p] = w.model.spec.Mask
-		}
-		if n <= from {
-			return nil
-		}
-		if native {
-			if err := s.send("step", fmt.Sprint(n), encode(e.Step)); err != nil {
-				return err
-			}
-		}
-		number, is := form.partialAt(e.Step.Step, e.Steps, e.Done)
-		if !is {
-			return nil
-		}
-		data, err := w.members[e.choice].picture(codes[e.choice])
-		if err != nil {
-			return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
-		}
-		partial := base
-		partial.Type, partial.Partial = form.event+".partial_image", &number
-		partial.Base64 = base64.StdEncoding.EncodeToString(data)
-		length := len(codes[e.choice])
-		partial.Unmask = imageStep{Choice: e.choice, Step: e.Step.Step, Steps: e.Steps,
-			Open: length - masked(codes[e.choice], w.model.spec.Mask), Of: length}
-		return s.send(partial.Type, "", encode(partial))
-	})
-	var a *answer
-	var f *Fault
-	if err == nil {
-		a, f = w.result()
-	} else if fault, ok := err.(*Fault); ok {
-		f = fault
-	} else {
+	a, f, err := w.outcome(s.follow(w, 0, p.step))
+	if err != nil {
 		return err
 	}
 	if f != nil {
@@ -326,12 +302,45 @@ func (s *stream) pictures(w *work, form pictureForm, native bool, from int) erro
 	if native {
 		err = s.send("done", "", a.body)
 	} else {
-		err = s.completed(w, form, base, a)
+		err = s.completed(w, form, p.event, a)
 	}
 	if err != nil {
 		return err
 	}
 	return s.flush()
+}
+
+// step follows step n of all and sends its events.
+func (p *openCells) step(n int, e event) error {
+	codes := p.codes[e.choice]
+	for _, o := range e.Opened {
+		codes[o.Position] = o.Token
+	}
+	for _, at := range e.Closed {
+		codes[at] = p.w.model.spec.Mask
+	}
+	if n <= p.from {
+		return nil
+	}
+	if p.native {
+		if err := p.send("step", fmt.Sprint(n), encode(e.Step)); err != nil {
+			return err
+		}
+	}
+	number, is := p.form.partialAt(e.Step.Step, e.Steps, e.Done)
+	if !is {
+		return nil
+	}
+	data, err := p.w.members[e.choice].picture(codes)
+	if err != nil {
+		return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
+	}
+	partial := p.event
+	partial.Type, partial.Partial = p.form.event+".partial_image", &number
+	partial.Base64 = base64.StdEncoding.EncodeToString(data)
+	partial.Unmask = imageStep{Choice: e.choice, Step: e.Step.Step, Steps: e.Steps,
+		Open: len(codes) - masked(codes, p.w.model.spec.Mask), Of: len(codes)}
+	return p.send(partial.Type, "", encode(partial))
 }
 
 // completed sends OpenAI's last event of each picture.

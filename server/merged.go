@@ -55,54 +55,28 @@ func lastEvents(text string, list []*job) ([]int, *Fault) {
 	return from, nil
 }
 
-// merged streams the native events of several jobs as they come. Each event's data begins with its
-// job; id is how many steps of each have come, such as 3.5.
+// merging is a stream of the native events of several jobs. Each event's data begins with its job.
+type merging struct {
+	*stream
+	jobs  []*job
+	sent  []int  // [jobs] steps that the client has
+	ended []bool // [jobs] the last event was sent
+}
+
+// merged streams the native events of several jobs as they come, each from its step from on.
 func (s *stream) merged(list []*job, from []int) error {
-	sent := slices.Clone(from)
-	of := func(j *job, data []byte) []byte {
-		return append([]byte(fmt.Sprintf(`{"job":%q,`, j.id)), bytes.TrimPrefix(data, []byte("{"))...)
-	}
+	m := &merging{s, list, slices.Clone(from), make([]bool, len(list))}
 	for _, j := range list {
-		if err := s.send("start", "", of(j, encode(j.work.start()))); err != nil {
+		if err := m.send(j, "start", "", encode(j.work.start())); err != nil {
 			return err
 		}
 	}
-	ended := make([]bool, len(list))
 	ticker := time.NewTicker(s.times.beat)
 	defer ticker.Stop()
 	for {
-		var waits []<-chan struct{}
-		for i, j := range list {
-			if ended[i] {
-				continue
-			}
-			events, done, changed := j.work.since(sent[i])
-			done = done || j.work.forgot()
-			for k := range events {
-				sent[i]++
-				id := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(sent)), "."), "[]")
-				if err := s.send("step", id, of(j, encode(events[k].Step))); err != nil {
-					return err
-				}
-			}
-			if !done {
-				waits = append(waits, changed)
-				continue
-			}
-			ended[i] = true
-			a, f := j.work.result()
-			name, data := "done", []byte(nil)
-			if a == nil && f == nil {
-				f = fault(http.StatusInternalServerError, "too_many_steps", "there are too many steps")
-			}
-			if f != nil {
-				name, data = "error", f.JSON()
-			} else {
-				data = a.body
-			}
-			if err := s.send(name, "", of(j, data)); err != nil {
-				return err
-			}
+		waits, err := m.more()
+		if err != nil {
+			return err
 		}
 		if err := s.flush(); err != nil {
 			return err
@@ -125,6 +99,60 @@ func (s *stream) merged(list []*job, from []int) error {
 			}
 		}
 	}
+}
+
+// send sends an event of a job.
+func (m *merging) send(j *job, name, id string, data []byte) error {
+	data = append([]byte(fmt.Sprintf(`{"job":%q,`, j.id)), bytes.TrimPrefix(data, []byte("{"))...)
+	return m.stream.send(name, id, data)
+}
+
+// more sends the events since the last call. It returns, for each job that goes on, the channel that
+// is closed when there are further ones.
+func (m *merging) more() (waits []<-chan struct{}, err error) {
+	for i, j := range m.jobs {
+		if m.ended[i] {
+			continue
+		}
+		events, done, changed := j.work.since(m.sent[i])
+		done = done || j.work.forgot()
+		for k := range events {
+			m.sent[i]++
+			if err := m.send(j, "step", m.id(), encode(events[k].Step)); err != nil {
+				return nil, err
+			}
+		}
+		if !done {
+			waits = append(waits, changed)
+			continue
+		}
+		m.ended[i] = true
+		if err := m.last(j); err != nil {
+			return nil, err
+		}
+	}
+	return waits, nil
+}
+
+// id returns how many steps of each job were sent, such as 3.5; lastEvents reads it.
+func (m *merging) id() string {
+	var parts []string
+	for _, n := range m.sent {
+		parts = append(parts, strconv.Itoa(n))
+	}
+	return strings.Join(parts, ".")
+}
+
+// last sends a job's answer or its fault.
+func (m *merging) last(j *job) error {
+	a, f := j.work.result()
+	if a == nil && f == nil { // the work dropped its steps
+		f = fault(http.StatusInternalServerError, "too_many_steps", "there are too many steps")
+	}
+	if f != nil {
+		return m.send(j, "error", "", f.JSON())
+	}
+	return m.send(j, "done", "", a.body)
 }
 
 // tooManyStreams is the fault of a stream beyond mostStreams.

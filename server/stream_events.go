@@ -39,10 +39,8 @@ func (s *stream) events(w *work, from int) error {
 	err := s.follow(w, from, func(n int, e event) error {
 		return s.send("step", strconv.Itoa(n), encode(e.Step))
 	})
-	a, f := w.result()
-	if lost, ok := err.(*Fault); ok {
-		f = lost
-	} else if err != nil {
+	a, f, err := w.outcome(err)
+	if err != nil {
 		return err
 	}
 	if f != nil {

@@ -110,82 +110,90 @@ type lastChunk struct {
 	info  unmaskInfo
 }
 
+// openAIText is a stream of one work's texts in OpenAI's chunks.
+type openAIText struct {
+	*stream
+	w         *work
+	chunker   chunker
+	asked     streaming
+	settlings []*settling // by choice
+	open      int         // choices whose last chunk was not sent
+}
+
 // openAI streams text as it settles, or the whole text so far, then [DONE].
 func (s *stream) openAI(w *work, c chunker, st streaming) error {
-	forms := c.forms()
-	remasks := remasks(w.recipe)
-	var settlings []*settling
+	t := &openAIText{stream: s, w: w, chunker: c, asked: st, open: len(w.members)}
+	forms, remasks := c.forms(), remasks(w.recipe)
 	for i, m := range w.members {
-		settlings = append(settlings, newSettling(m, &forms[i], remasks))
+		t.settlings = append(t.settlings, newSettling(m, &forms[i], remasks))
 	}
-	open := len(settlings)
-	// final sends a choice's last chunk. The last of all waits for the answer.
-	final := func(n int, step *stepInfo) error {
-		q := settlings[n]
-		p := part{choice: n, text: q.delta(true), step: step}
-		whole := q.choice()
-		if p.finish = whole.finish; st.form == "diffusing" {
-			p.text = whole.text
-		}
-		if q.form.LogProbs {
-			p.logs = &whole
-		}
-		if open--; open == 0 {
-			if err := w.wait(s.ctx); err != nil {
-				return err
-			}
-			a, f := w.result()
-			if f != nil {
-				return f
-			}
-			p.last = &lastChunk{info: w.info()}
-			if used, ok := a.parts.(usage); ok && st.usage {
-				p.last.usage = &used
-			}
-		}
-		return s.send("", "", c.chunk(w, p))
-	}
-	err := s.follow(w, 0, func(_ int, e event) error {
-		q := settlings[e.choice]
-		q.take(&e)
-		var step *stepInfo
-		if st.steps {
-			step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened, Closed: e.Closed}
-			if step.Closed == nil {
-				step.Closed = []int{}
-			}
-		}
-		if e.Done { // positions after the text's end have no event
-			q.tokens = w.members[e.choice].tokens
-			return final(e.choice, step)
-		}
-		text := ""
-		if st.form == "diffusing" {
-			text = q.choice().text
-		} else {
-			text = q.delta(false)
-		}
-		if text == "" && step == nil {
-			return nil
-		}
-		return s.send("", "", c.chunk(w, part{choice: e.choice, text: text, step: step}))
-	})
-	if err == nil {
-		if _, f := w.result(); f != nil {
-			err = f
-		}
-	}
-	if f, ok := err.(*Fault); ok {
-		s.fail("", f)
-		return nil
-	}
+	err := s.follow(w, 0, func(_ int, e event) error { return t.step(&e) })
+	_, f, err := w.outcome(err)
 	if err != nil {
 		return err
+	}
+	if f != nil {
+		s.fail("", f)
+		return nil
 	}
 	if err := s.send("", "", []byte("[DONE]")); err != nil {
 		return err
 	}
 	return s.flush()
+}
+
+// step sends the chunk of a step, if there is anything to say.
+func (t *openAIText) step(e *event) error {
+	q := t.settlings[e.choice]
+	q.take(e)
+	p := part{choice: e.choice}
+	if t.asked.steps {
+		p.step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened, Closed: e.Closed}
+		if p.step.Closed == nil {
+			p.step.Closed = []int{}
+		}
+	}
+	if e.Done { // positions after the text's end have no event
+		q.tokens = t.w.members[e.choice].tokens
+		return t.last(p)
+	}
+	if t.asked.form == "diffusing" {
+		p.text = q.choice().text
+	} else {
+		p.text = q.delta(false)
+	}
+	if p.text == "" && p.step == nil {
+		return nil
+	}
+	return t.send("", "", t.chunker.chunk(t.w, p))
+}
+
+// last sends a choice's last chunk, p with the rest of the text. The last choice waits for the
+// answer, whose usage its chunk has.
+func (t *openAIText) last(p part) error {
+	q := t.settlings[p.choice]
+	p.text = q.delta(true)
+	whole := q.choice()
+	if p.finish = whole.finish; t.asked.form == "diffusing" {
+		p.text = whole.text
+	}
+	if q.form.LogProbs {
+		p.logs = &whole
+	}
+	if t.open--; t.open == 0 {
+		if err := t.w.wait(t.ctx); err != nil {
+			return err
+		}
+		a, f := t.w.result()
+		if f != nil {
+			return f
+		}
+		p.last = &lastChunk{info: t.w.info()}
+		if used, ok := a.parts.(usage); ok && t.asked.usage {
+			p.last.usage = &used
+		}
+	}
+	return t.send("", "", t.chunker.chunk(t.w, p))
 }
 
 // completionChunks makes the chunks of /v1/completions.

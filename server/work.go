@@ -173,6 +173,16 @@ func (w *work) result() (*answer, *Fault) {
 	return w.answer, w.fault
 }
 
+// outcome returns the answer or the fault for a client whose stream of the steps ended with err: a
+// Fault is for the client, any other error is of the connection and is returned.
+func (w *work) outcome(err error) (*answer, *Fault, error) {
+	if f, ok := err.(*Fault); ok {
+		return nil, f, nil
+	}
+	a, f := w.result()
+	return a, f, err
+}
+
 // watch counts one watcher more. It returns false where the work was given up.
 func (w *work) watch() bool {
 	w.mu.Lock()
