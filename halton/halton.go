@@ -184,27 +184,23 @@ func (m *Model) Fit(length int, cached bool) int {
 }
 
 // Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := m.begin(b); err != nil {
-		return nil, err
-	}
-	return m.compute(ctx, m.passes.Full(b))
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	return m.compute(ctx, b, m.passes.Full)
 }
 
 // Refine implements model.Refiner. The register keeps the full pass's keys and values.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
-	err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+	return m.compute(ctx, b, func(b *model.Batch) error { return m.passes.Some(b, rows) })
+}
+
+// compute cuts a batch into passes and runs the network over them.
+func (m *Model) compute(ctx context.Context, b *model.Batch,
+	cut func(*model.Batch) error) (_ model.Marginals, err error) {
 	defer backend.Recover(&err)
 	if err := m.begin(b); err != nil {
 		return nil, err
 	}
-	return m.compute(ctx, m.passes.Some(b, rows))
-}
-
-// compute runs the network over the passes.
-func (m *Model) compute(ctx context.Context, err error) (model.Marginals, error) {
-	if err != nil {
+	if err := cut(b); err != nil {
 		return nil, err
 	}
 	for p := m.passes.Next(); p != nil; p = m.passes.Next() {

@@ -3,8 +3,10 @@
 // al. 2025), Dream (Ye et al. 2025), DiffuCoder, iLLaDA and dLLM's small Qwens rows attend to all
 // positions; in SDAR, Fast-dLLM v2 and LLaDA2 to their own block of positions and those before it.
 //
-// Checkpoints and their config.json are in families.go, tensor names in names.go, LLaDA2's experts
-// in experts.go.
+// This file has the network: loading, passes and the transformer block. Checkpoints and their
+// config.json are in families.go, tensor names in names.go, the published runs in recipe.go, the
+// logits (also those that predict one position ahead) in marginals.go, LLaDA2's experts in
+// experts.go.
 package llama
 
 import (
@@ -12,8 +14,6 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
-
-	"gorgonia.org/tensor"
 
 	"unmask/attention"
 	"unmask/backend"
@@ -186,21 +186,21 @@ func (m *Model) load(o model.Options) error {
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	for i := range m.Blocks {
-		k := &m.Blocks[i]
-		k.Norm1.Load(l)
+		blk := &m.Blocks[i]
+		blk.Norm1.Load(l)
 		if c.MoE != nil {
-			k.qkv.Load(l, &k.Q)
+			blk.qkv.Load(l, &blk.Q)
 		} else {
-			k.qkv.Load(l, &k.Q, &k.K, &k.V)
+			blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)
 		}
-		k.QNorm.Load(l)
-		k.KNorm.Load(l)
-		k.Out.Load(l)
-		k.Norm2.Load(l)
-		if k.Experts != nil {
-			k.Experts.load(l)
+		blk.QNorm.Load(l)
+		blk.KNorm.Load(l)
+		blk.Out.Load(l)
+		blk.Norm2.Load(l)
+		if blk.Experts != nil {
+			blk.Experts.load(l)
 		} else {
-			k.MLP.Load(l)
+			blk.MLP.Load(l)
 		}
 	}
 	m.Final.Load(l)
@@ -274,30 +274,26 @@ func (m *Model) Fit(length int, cached bool) int {
 }
 
 // Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := b.Check(m.Spec()); err != nil {
-		return nil, err
-	}
-	b = m.shifted(b)
-	return m.compute(ctx, b, m.passes.Full(b))
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	return m.compute(ctx, b, m.passes.Full)
 }
 
 // Refine implements model.Refiner. If predictions are shifted it also computes the rows before.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
-	err error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+	return m.compute(ctx, b, func(b *model.Batch) error {
+		return m.passes.Some(b, m.before(rows, b.Length))
+	})
+}
+
+// compute cuts a batch into passes, which collect their hidden states in m.work.hidden.
+func (m *Model) compute(ctx context.Context, b *model.Batch,
+	cut func(*model.Batch) error) (_ model.Marginals, err error) {
 	defer backend.Recover(&err)
 	if err := b.Check(m.Spec()); err != nil {
 		return nil, err
 	}
 	b = m.shifted(b)
-	return m.compute(ctx, b, m.passes.Some(b, m.before(rows, b.Length)))
-}
-
-// compute runs every pass that m.passes cut b into. err is the error of that cutting: Forward and
-// Refine pass it on as it comes.
-func (m *Model) compute(ctx context.Context, b *model.Batch, err error) (model.Marginals, error) {
-	if err != nil {
+	if err := cut(b); err != nil {
 		return nil, err
 	}
 	if r := m.layer.Rotary; r == nil || backend.Rows(r.Cos) < b.Length {
@@ -364,45 +360,4 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	blk.MLP.Inner(b, w.inner, w.h, p.Len(), backend.SiLU)
 	blk.MLP.Down.Add(b, w.x, w.inner, p.Len())
 	return p
-}
-
-// workspace is the memory of a pass.
-type workspace struct {
-	x, h        *tensor.Dense // [rows, hidden]: residual stream, branch
-	qkv         *tensor.Dense // [rows, (heads+2*kv)*headDim]
-	q, attended *tensor.Dense // [rows, heads*headDim]
-	inner       *tensor.Dense // [rows, mlp]
-	experts     expertWork
-
-	hidden *tensor.Dense // [batch*length, hidden]: the result of the latest passes
-	head   *tensor.Dense // [rows of one call to the head, hidden]
-}
-
-// prepare makes room for a pass of `rows` rows.
-func (w *workspace) prepare(b backend.Backend, c *Config, rows int) {
-	if w.x != nil && w.x.Shape()[0] >= rows {
-		return
-	}
-	heads := c.Heads * c.HeadDim
-	w.x, w.h = b.New(rows, c.Hidden), b.New(rows, c.Hidden)
-	w.q, w.attended = b.New(rows, heads), b.New(rows, heads)
-	w.qkv, w.inner = b.New(rows, heads+2*c.KV*c.HeadDim), b.New(rows, c.MLP)
-}
-
-// keep moves some rows of x and q to the front, in order.
-func (w *workspace) keep(b backend.Backend, rows []int32) {
-	b.Gather(w.h, w.x, rows)
-	w.x, w.h = w.h, w.x
-	b.Gather(w.attended, w.q, rows)
-	w.q, w.attended = w.attended, w.q
-}
-
-// rowSize returns the floats of working memory for each row of a pass, including its keys and
-// values of one layer.
-func (c *Config) rowSize() int {
-	n := 2*c.Hidden + c.MLP + (3*c.Heads+4*c.KV)*c.HeadDim
-	if c.MoE != nil {
-		n += c.MoE.rowSize(c.Hidden)
-	}
-	return n
 }
