@@ -13,8 +13,10 @@ import (
 	"unmask/model"
 )
 
-// engine owns a model: one goroutine makes its passes. A tick takes sequences of up to rows rows
-// and makes one step of each.
+// engine schedules all requests of one model. One goroutine (run) repeats three things: sweep drops
+// works that are over, pick (turns.go) chooses members of works of up to o.rows rows, and tick
+// (tick.go) makes one step of each in a generate.Pool. A work is a request, a member one of its
+// sequences.
 type engine struct {
 	model  *served
 	o      engineOptions
@@ -22,15 +24,15 @@ type engine struct {
 	pools  [2]*generate.Pool // without and with guidance; nil until one is needed
 	places int               // of a pool's keys and values
 	shares bool              // on a device where a pass of more rows takes hardly longer
-	wake   chan struct{}     // something came or went
-	closed chan struct{}     // by run, at its end
+	wake   chan struct{}     // receives when a work came or went
+	closed chan struct{}     // closed by run, at its end
 
 	mu      sync.Mutex
 	works   []*work // that are not ended
 	turns   turns
 	rate    float64   // rows a second, 0 before the first pass
-	passed  time.Time // the last pass ended, or work came to an idle engine
-	drained bool      // no work is begun any more
+	passed  time.Time // when the last pass ended, or work came to an idle engine
+	drained bool      // no further work begins
 }
 
 // engineOptions bound an engine.

@@ -13,35 +13,47 @@ import (
 // tick makes one step of each member.
 func (e *engine) tick(picked []*member) {
 	began := time.Now()
-	rows := 0
-	e.mu.Lock()
+	rows := e.begin(picked, began)
+	var byPool [len(e.pools)][]*member
 	for _, m := range picked {
-		rows += m.rows
-		if w := m.work; w.begun.IsZero() {
-			w.begun = began
-			e.o.stats.queued(began.Sub(w.created))
-		}
+		byPool[m.pool()] = append(byPool[m.pool()], m)
 	}
-	e.mu.Unlock()
-	for i := range e.pools {
-		e.step(slices.Collect(func(yield func(*member) bool) {
-			for _, m := range picked {
-				if m.pool() == i && !yield(m) {
-					return
-				}
-			}
-		}), i == 1)
+	for i, members := range byPool {
+		e.step(members, i == 1)
 	}
 	took := time.Since(began).Seconds()
 	e.o.stats.pass(took, rows, len(picked))
+	for _, w := range e.settle(picked, float64(rows)/max(took, 1e-6)) {
+		w.times(w.begun.Sub(w.created), e.passed.Sub(w.begun))
+		e.o.ended(w)
+	}
+}
+
+// begin marks the members' works as begun and returns the rows of the tick.
+func (e *engine) begin(picked []*member, now time.Time) (rows int) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range picked {
+		rows += m.rows
+		if w := m.work; w.begun.IsZero() {
+			w.begun = now
+			e.o.stats.queued(now.Sub(w.created))
+		}
+	}
+	return rows
+}
+
+// settle updates the engine's rate, a moving average, and what each work has left after a tick of
+// `rate` rows a second. It returns the works that ended.
+func (e *engine) settle(picked []*member, rate float64) (ended []*work) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.passed = time.Now()
-	if rate := float64(rows) / max(took, 1e-6); e.rate == 0 {
+	if e.rate == 0 {
 		e.rate = rate
 	} else {
 		e.rate += (rate - e.rate) / 8
 	}
-	var ended []*work
 	for _, m := range picked {
 		w := m.work
 		w.stepped = e.passed
@@ -57,11 +69,7 @@ func (e *engine) tick(picked []*member) {
 			ended = append(ended, w)
 		}
 	}
-	e.mu.Unlock()
-	for _, w := range ended {
-		w.times(w.begun.Sub(w.created), e.passed.Sub(w.begun))
-		e.o.ended(w)
-	}
+	return ended
 }
 
 // step makes one step of members of a pool. Where that fails, it makes the step for each alone, so

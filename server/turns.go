@@ -7,12 +7,16 @@ import (
 	"time"
 )
 
-// turns decides whose step is next. There are two classes; batch work gets a tenth of the rows
-// while both wait. Within a class keys take turns by rows: the one that has had the fewest since it
-// last had nothing to do is next. Of a key's works the one with the least left goes first, less
-// what it has waited, so that no short request waits for a long one, and every long one ends. On a
-// processor, which one sequence keeps busy, those that are much longer than the first of a pass
-// wait for the next: their rows would only slow it.
+// turns decides whose step is next:
+//
+//   - There are two classes of work, interactive and batch. While both wait, batch work gets a tenth
+//     of the rows.
+//   - Within a class, API keys take turns by rows. The next is the key that has had the fewest since
+//     it last had nothing to do.
+//   - Of a key's works, the one with the fewest rows left goes first. Waiting counts as rows less, so
+//     a short request does not wait for a long one, and a long one does not wait for ever.
+//   - On a CPU, a work much longer than the first of a pass waits for another pass (see longer). One
+//     sequence keeps a CPU busy, so the long one would only slow the short one.
 type turns struct {
 	served map[string]float64 // rows of each class and key
 	batch  float64            // rows that batch work has not had yet
@@ -56,7 +60,7 @@ func (t *turns) sweep(all []*work) {
 	}
 }
 
-// pick returns the members of the next tick. The lock is taken.
+// pick returns the members of the next tick. It takes the lock.
 func (e *engine) pick() []*member {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,7 +142,7 @@ type picking struct {
 	shares  bool   // works of any length share a pass
 }
 
-// longer bounds the works of a pass: one may have at most this many times the rows of the first.
+// longer bounds a pass on a CPU: a work may have at most this many times the rows of the first.
 const longer = 4
 
 // newPicking counts the places that sequences keep.
