@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -136,37 +137,11 @@ func plain(err error) error {
 	return errors.New(strings.ReplaceAll(text, " in type experiments.Plan", ""))
 }
 
+// check returns the plan with its defaults, or an error for the first field that is out of range.
 func (p Plan) check() (Plan, error) {
-	if p.Model == "" {
-		p.Model = "demo"
-	}
-	if p.Kind == "" {
-		p.Kind = "text"
-	}
-	if p.Judge == "" {
-		p.Judge = "demo"
-	}
-	if len(p.Alpha) == 0 {
-		p.Alpha = []float64{samplers.DefaultAlpha}
-	}
-	if len(p.Cache) == 0 {
-		p.Cache = []int{0}
-	}
-	if len(p.Seeds) == 0 {
-		p.Seeds = []uint64{0}
-	}
-	if p.Batch == 0 {
-		p.Batch = p.N
-	}
-	size := 1
-	lists := []int{len(p.Samplers), len(p.Steps), len(p.Alpha), len(p.Cache), len(p.Seeds)}
-	for _, list := range p.With {
-		lists = append(lists, max(1, len(list)))
-	}
-	for _, n := range lists {
-		if size *= n; size > maxPoints {
-			return p, fmt.Errorf("plan has more than %d points", maxPoints)
-		}
+	p = p.withDefaults()
+	if err := p.checkSize(); err != nil {
+		return p, err
 	}
 	switch {
 	case p.Kind != "text" && p.Kind != "image":
@@ -183,37 +158,78 @@ func (p Plan) check() (Plan, error) {
 		return p, fmt.Errorf("length is %d, want 1 to the model's, or 0 for that", p.Length)
 	}
 	p.Batch = min(p.Batch, p.N)
-	for _, n := range p.Steps {
-		if err := generate.ParamOf("steps").CheckInt(n); err != nil || n == 0 {
-			return p, fmt.Errorf("steps has %d, want %s", n, generate.ParamOf("steps").Want())
-		}
-	}
-	for _, a := range p.Alpha {
-		if err := samplers.AlphaParam.Check(a); err != nil || a == 0 {
-			return p, fmt.Errorf("alpha has %v, want %s", a, samplers.AlphaParam.Want())
-		}
-	}
-	for _, c := range p.Cache {
-		if err := generate.ParamOf("cache").CheckInt(c); err != nil {
-			return p, fmt.Errorf("cache has %d, want %s", c, generate.ParamOf("cache").Want())
-		}
-	}
-	for _, name := range p.Samplers {
-		if _, err := samplers.Parse(name); err != nil {
-			return p, err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.With)) {
-		for _, text := range p.With[name] {
-			if err := new(generate.Recipe).Set(name, text); err != nil {
-				return p, err
-			}
-		}
+	if err := p.checkLists(); err != nil {
+		return p, err
 	}
 	if len(p.Points()) == 0 {
 		return p, p.empty()
 	}
 	return p, nil
+}
+
+// withDefaults returns the plan with the default of each field that is missing.
+func (p Plan) withDefaults() Plan {
+	p.Model = cmp.Or(p.Model, "demo")
+	p.Kind = cmp.Or(p.Kind, "text")
+	p.Judge = cmp.Or(p.Judge, "demo")
+	p.Batch = cmp.Or(p.Batch, p.N)
+	if len(p.Alpha) == 0 {
+		p.Alpha = []float64{samplers.DefaultAlpha}
+	}
+	if len(p.Cache) == 0 {
+		p.Cache = []int{0}
+	}
+	if len(p.Seeds) == 0 {
+		p.Seeds = []uint64{0}
+	}
+	return p
+}
+
+// checkSize returns an error if there are too many combinations.
+func (p Plan) checkSize() error {
+	lists := []int{len(p.Samplers), len(p.Steps), len(p.Alpha), len(p.Cache), len(p.Seeds)}
+	for _, list := range p.With {
+		lists = append(lists, max(1, len(list)))
+	}
+	size := 1
+	for _, n := range lists {
+		if size *= n; size > maxPoints {
+			return fmt.Errorf("plan has more than %d points", maxPoints)
+		}
+	}
+	return nil
+}
+
+// checkLists returns an error for the first value in a list that is out of range.
+func (p Plan) checkLists() error {
+	for _, n := range p.Steps {
+		if err := generate.ParamOf("steps").CheckInt(n); err != nil || n == 0 {
+			return fmt.Errorf("steps has %d, want %s", n, generate.ParamOf("steps").Want())
+		}
+	}
+	for _, a := range p.Alpha {
+		if err := samplers.AlphaParam.Check(a); err != nil || a == 0 {
+			return fmt.Errorf("alpha has %v, want %s", a, samplers.AlphaParam.Want())
+		}
+	}
+	for _, c := range p.Cache {
+		if err := generate.ParamOf("cache").CheckInt(c); err != nil {
+			return fmt.Errorf("cache has %d, want %s", c, generate.ParamOf("cache").Want())
+		}
+	}
+	for _, name := range p.Samplers {
+		if _, err := samplers.Parse(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.With)) {
+		for _, text := range p.With[name] {
+			if err := new(generate.Recipe).Set(name, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Points returns the plan's combinations, each once. Samplers without a Gumbel temperature are
@@ -231,29 +247,31 @@ func (p Plan) Points() []Point {
 	return points
 }
 
-// cells returns all combinations.
+// cells returns all combinations; the seed varies fastest. Some may be the same.
 func (p Plan) cells() []Point {
-	var points []Point
-	for _, name := range p.Samplers {
-		alphas := p.Alpha
-		if !usesAlpha(name) {
-			alphas = []float64{0}
+	points := []Point{{N: p.N, Batch: p.Batch, Length: p.Length}}
+	points = vary(points, p.Samplers, func(q *Point, name string) { q.Sampler = name })
+	points = vary(points, p.Alpha, func(q *Point, alpha float64) {
+		if usesAlpha(q.Sampler) {
+			q.Alpha = alpha
 		}
-		for _, alpha := range alphas {
-			for _, cache := range p.Cache {
-				for _, steps := range p.Steps {
-					for _, with := range p.with() {
-						for _, seed := range p.Seeds {
-							points = append(points, Point{Sampler: name, Alpha: alpha, Cache: cache, Steps: steps,
-								With: with, Seed: seed,
-								N: p.N, Batch: p.Batch, Length: p.Length})
-						}
-					}
-				}
-			}
+	})
+	points = vary(points, p.Cache, func(q *Point, cache int) { q.Cache = cache })
+	points = vary(points, p.Steps, func(q *Point, steps int) { q.Steps = steps })
+	points = vary(points, p.with(), func(q *Point, with string) { q.With = with })
+	return vary(points, p.Seeds, func(q *Point, seed uint64) { q.Seed = seed })
+}
+
+// vary returns each point with each of the values.
+func vary[T any](points []Point, values []T, set func(*Point, T)) []Point {
+	out := make([]Point, 0, len(points)*len(values))
+	for _, q := range points {
+		for _, v := range values {
+			set(&q, v)
+			out = append(out, q)
 		}
 	}
-	return points
+	return out
 }
 
 // with returns the combinations of the other parameters as texts.
