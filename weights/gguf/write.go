@@ -38,39 +38,10 @@ var numbers = func() map[weights.DType]uint32 {
 // order.
 func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 	le := binary.LittleEndian
-	put := func(b []byte, s string) []byte { return append(le.AppendUint64(b, uint64(len(s))), s...) }
 	head := le.AppendUint32([]byte("GGUF"), 3)
 	head = le.AppendUint64(le.AppendUint64(head, uint64(len(tensors))), uint64(len(keys)))
 	for _, k := range keys {
-		head = put(head, k.Name)
-		switch v := k.Value.(type) {
-		case bool:
-			b := byte(0)
-			if v {
-				b = 1
-			}
-			head = append(le.AppendUint32(head, uint32(boolean)), b)
-		case uint32:
-			head = le.AppendUint32(le.AppendUint32(head, uint32(u32)), v)
-		case float32:
-			head = le.AppendUint32(le.AppendUint32(head, uint32(f32)), math.Float32bits(v))
-		case string:
-			head = put(le.AppendUint32(head, uint32(text)), v)
-		case []string:
-			head = le.AppendUint64(le.AppendUint32(le.AppendUint32(head, uint32(array)), uint32(text)),
-				uint64(len(v)))
-			for _, s := range v {
-				head = put(head, s)
-			}
-		case []int32:
-			head = le.AppendUint64(le.AppendUint32(le.AppendUint32(head, uint32(array)), uint32(i32)),
-				uint64(len(v)))
-			for _, n := range v {
-				head = le.AppendUint32(head, uint32(n))
-			}
-		default:
-			panic(fmt.Sprintf("gguf: Write: key %s is a %T", k.Name, k.Value))
-		}
+		head = appendKey(head, k)
 	}
 	at := uint64(0)
 	sizes := make([]uint64, len(tensors))
@@ -79,7 +50,7 @@ func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 		if sizes[i], err = t.size(); err != nil {
 			return err
 		}
-		head = le.AppendUint32(put(head, t.Name), uint32(len(t.Shape)))
+		head = le.AppendUint32(appendText(head, t.Name), uint32(len(t.Shape)))
 		for _, d := range slices.Backward(t.Shape) {
 			head = le.AppendUint64(head, uint64(d))
 		}
@@ -103,6 +74,46 @@ func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 		}
 	}
 	return nil
+}
+
+// appendText appends a text and its length.
+func appendText(b []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
+}
+
+// appendKey appends a key's name, type and value.
+func appendKey(b []byte, k Key) []byte {
+	le := binary.LittleEndian
+	list := func(b []byte, of kind, n int) []byte {
+		return le.AppendUint64(le.AppendUint32(le.AppendUint32(b, uint32(array)), uint32(of)), uint64(n))
+	}
+	b = appendText(b, k.Name)
+	switch v := k.Value.(type) {
+	case bool:
+		b = append(le.AppendUint32(b, uint32(boolean)), 0)
+		if v {
+			b[len(b)-1] = 1
+		}
+	case uint32:
+		b = le.AppendUint32(le.AppendUint32(b, uint32(u32)), v)
+	case float32:
+		b = le.AppendUint32(le.AppendUint32(b, uint32(f32)), math.Float32bits(v))
+	case string:
+		b = appendText(le.AppendUint32(b, uint32(text)), v)
+	case []string:
+		b = list(b, text, len(v))
+		for _, s := range v {
+			b = appendText(b, s)
+		}
+	case []int32:
+		b = list(b, i32, len(v))
+		for _, n := range v {
+			b = le.AppendUint32(b, uint32(n))
+		}
+	default:
+		panic(fmt.Sprintf("gguf: Write: key %s is a %T", k.Name, k.Value))
+	}
+	return b
 }
 
 // size returns the tensor's size in bytes.
