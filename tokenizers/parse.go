@@ -151,16 +151,15 @@ func readVocab(model object) (map[string]int64, error) {
 	return vocab, nil
 }
 
-// assign puts every spelling at its id and checks that the ids are 0 ... n-1. Added tokens that the
-// model lacks take the free ids in the order of the list, whatever their own ids, because the
-// library does so and models were trained with its ids.
-func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error) {
+// countTokens returns the number of tokens: those of the model and the added ones that it lacks. It
+// returns an error for an added token without an id, without text, given twice or with another id
+// in the model.
+func countTokens(vocab map[string]int64, list []addedToken) (int, error) {
 	if len(vocab) == 0 {
-		return nil, nil, fmt.Errorf("model.vocab: no tokens")
+		return 0, fmt.Errorf("model.vocab: no tokens")
 	}
 	if len(list) > MaxAdded {
-		return nil, nil, fmt.Errorf("added_tokens: %d entries, want at most %d", len(list),
-			MaxAdded)
+		return 0, fmt.Errorf("added_tokens: %d entries, want at most %d", len(list), MaxAdded)
 	}
 	size := len(vocab)
 	seen := map[string]bool{}
@@ -168,20 +167,31 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		id, known := vocab[a.Content]
 		switch {
 		case a.ID == nil:
-			return nil, nil, fmt.Errorf("added_tokens[%d] %.40q: no id", i, a.Content)
+			return 0, fmt.Errorf("added_tokens[%d] %.40q: no id", i, a.Content)
 		case a.Content == "" || len(a.Content) > 256:
-			return nil, nil, fmt.Errorf("added_tokens[%d]: content of %d bytes, want 1 to 256", i,
+			return 0, fmt.Errorf("added_tokens[%d]: content of %d bytes, want 1 to 256", i,
 				len(a.Content))
 		case seen[a.Content]:
-			return nil, nil, fmt.Errorf("added_tokens[%d]: %.40q appears twice", i, a.Content)
+			return 0, fmt.Errorf("added_tokens[%d]: %.40q appears twice", i, a.Content)
 		case known && id != *a.ID:
-			return nil, nil, fmt.Errorf("added_tokens[%d] %.40q: id %d, but %d in model.vocab", i,
+			return 0, fmt.Errorf("added_tokens[%d] %.40q: id %d, but %d in model.vocab", i,
 				a.Content, *a.ID, id)
 		}
 		seen[a.Content] = true
 		if !known {
 			size++
 		}
+	}
+	return size, nil
+}
+
+// assign puts every spelling at its id and checks that the ids are 0 ... n-1. Added tokens that the
+// model lacks take the free ids in the order of the list, whatever their own ids, because the
+// library does so and models were trained with its ids.
+func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error) {
+	size, err := countTokens(vocab, list)
+	if err != nil {
+		return nil, nil, err
 	}
 	spelled := make([]string, size)
 	place := func(where, text string, id int64) error {
