@@ -18,95 +18,125 @@ func ReadRows(t *testing.T, pack string, refined []int) {
 	p := Open(t, pack)
 	tokens, shape := p.Ints("tokens")
 	_, wantShape := p.Floats("logits")
-	n, columns := shape[1], wantShape[2]
 	slices.Sort(refined)
 	for _, d := range Devices {
 		t.Run(d.Name+"/"+d.Precision.String(), func(t *testing.T) {
 			l, err := model.Load(p.Source, model.Options{Backend: d.New(t), Precision: d.Precision})
 			require.NoError(t, err)
-			m := l.Denoiser.(model.Refiner)
-			lengths := []int{n, n, n}
-			if l.Spec().Ragged {
-				lengths = []int{n, n / 2, n - 3}
-			}
-			var rows []int32 // rows of a partial pass: of the first and the last sequence
-			for _, s := range []int{0, 2} {
-				for _, pos := range refined {
-					if pos < lengths[s] {
-						rows = append(rows, int32(s*n+pos))
-					}
-				}
-			}
-			batch := func() *model.Batch {
-				b := Batch(slices.Clone(tokens[:3*n]), []int{3, n})
-				b.Lengths, b.Places, b.Cache = lengths, []int{3, 0, 1}, m.NewCache(4, n)
-				return b
-			}
-			pass := func(b *model.Batch, rows, read []int32) []float32 {
-				b.Read = read
-				forward := func(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-					return m.Refine(ctx, b, rows)
-				}
-				if rows == nil {
-					forward = m.Forward
-				}
-				got, err := forward(context.Background(), b)
-				require.NoError(t, err)
-				return Logits(t, got, read, columns)
-			}
-			var some []int32 // none in the first sequence
-			for pos := range lengths[1] {
-				if pos%3 == 1 {
-					some = append(some, int32(n+pos))
-				}
-			}
-			some = append(some, int32(2*n), int32(2*n+lengths[2]-1))
-			few := rows[len(rows)-1:]
-
-			all, part := batch(), batch()
-			want := pass(all, nil, Count(n))
-			want = append(want, pass(all, nil, Count(2 * n)[n:n+lengths[1]])...)
-			want = append(want, pass(all, nil, Count(3 * n)[2*n:2*n+lengths[2]])...)
-			got := pass(part, nil, some)
-			for i, row := range some {
-				at := int(row)
-				if s := at / n; s > 0 {
-					at += lengths[0] - n
-					if s > 1 {
-						at += lengths[1] - n
-					}
-				}
-				require.Equal(t, want[at*columns:][:columns], got[i*columns:][:columns], "row %d", row)
-			}
+			r := newReading(l, tokens, shape[1], wantShape[2], refined)
+			all, part := r.batch(), r.batch()
+			r.fullPass(t, all, part)
 			for _, b := range []*model.Batch{all, part} {
-				for _, row := range rows {
+				for _, row := range r.refined {
 					b.Tokens[row] = 7
 				}
 			}
-			want = pass(all, rows, rows)
-			got = pass(part, rows, few)
-			require.Equal(t, want[(len(rows)-1)*columns:], got, "a partial pass")
-
-			for s, used := range lengths { // and each of them alone
-				alone := Batch(slices.Clone(tokens[s*n:][:used]), []int{1, used})
-				alone.Cache = m.NewCache(1, used)
-				pass(alone, nil, nil)
-				var own, wanted []int32
-				for i, row := range rows {
-					if int(row)/n == s {
-						alone.Tokens[row%int32(n)] = 7
-						own, wanted = append(own, row%int32(n)), append(wanted, int32(i))
-					}
-				}
-				if own == nil {
-					continue
-				}
-				logits := pass(alone, own, own)
-				for i, at := range wanted {
-					require.Equal(t, want[int(at)*columns:][:columns], logits[i*columns:][:columns],
-						"sequence %d alone", s)
-				}
+			want := r.pass(t, all, r.refined, r.refined)
+			last := len(r.refined) - 1
+			got := r.pass(t, part, r.refined, r.refined[last:])
+			require.Equal(t, want[last*r.columns:], got, "a partial pass")
+			for s := range r.lengths {
+				r.alone(t, s, want)
 			}
 		})
+	}
+}
+
+// reading is the three sequences of one test of ReadRows.
+type reading struct {
+	m       model.Refiner
+	tokens  []int32 // [3, n]
+	n       int     // positions of a sequence in a batch
+	columns int
+	lengths []int   // of the sequences, at most n
+	refined []int32 // rows of the partial pass: of the first and the last sequence
+}
+
+func newReading(l *model.Loaded, tokens []int32, n, columns int, refined []int) *reading {
+	r := &reading{m: l.Denoiser.(model.Refiner), tokens: tokens[:3*n], n: n, columns: columns,
+		lengths: []int{n, n, n}}
+	if l.Spec().Ragged {
+		r.lengths = []int{n, n / 2, n - 3}
+	}
+	for _, s := range []int{0, 2} {
+		for _, pos := range refined {
+			if pos < r.lengths[s] {
+				r.refined = append(r.refined, int32(s*n+pos))
+			}
+		}
+	}
+	return r
+}
+
+// batch returns the three sequences, whose places in the cache are in another order.
+func (r *reading) batch() *model.Batch {
+	b := Batch(slices.Clone(r.tokens), []int{3, r.n})
+	b.Lengths, b.Places, b.Cache = r.lengths, []int{3, 0, 1}, r.m.NewCache(4, r.n)
+	return b
+}
+
+// pass returns the logits of the rows in read, after a full pass if rows is nil and a partial one
+// over rows otherwise.
+func (r *reading) pass(t *testing.T, b *model.Batch, rows, read []int32) []float32 {
+	b.Read = read
+	forward := func(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+		return r.m.Refine(ctx, b, rows)
+	}
+	if rows == nil {
+		forward = r.m.Forward
+	}
+	got, err := forward(context.Background(), b)
+	require.NoError(t, err)
+	return Logits(t, got, read, r.columns)
+}
+
+// fullPass compares a full pass over part that reads some rows, none in the first sequence, with
+// passes over all that read each sequence in turn.
+func (r *reading) fullPass(t *testing.T, all, part *model.Batch) {
+	want := map[int32][]float32{}
+	for s, used := range r.lengths {
+		rows := Count(s*r.n + used)[s*r.n:]
+		logits := r.pass(t, all, nil, rows)
+		for i, row := range rows {
+			want[row] = logits[i*r.columns:][:r.columns]
+		}
+	}
+	var some []int32
+	for pos := range r.lengths[1] {
+		if pos%3 == 1 {
+			some = append(some, int32(r.n+pos))
+		}
+	}
+	some = append(some, int32(2*r.n), int32(2*r.n+r.lengths[2]-1))
+	got := r.pass(t, part, nil, some)
+	for i, row := range some {
+		require.Equal(t, want[row], got[i*r.columns:][:r.columns], "row %d", row)
+	}
+}
+
+// alone compares the partial pass over all sequences, whose logits are want [refined, columns],
+// with a full and a partial pass over sequence s by itself.
+func (r *reading) alone(t *testing.T, s int, want []float32) {
+	used := r.lengths[s]
+	b := Batch(slices.Clone(r.tokens[s*r.n:][:used]), []int{1, used})
+	b.Cache = r.m.NewCache(1, used)
+	r.pass(t, b, nil, nil)
+	var own []int32  // rows of the sequence by itself
+	var wanted []int // their indices in refined
+	for i, row := range r.refined {
+		if int(row)/r.n == s {
+			own, wanted = append(own, row%int32(r.n)), append(wanted, i)
+		}
+	}
+	if own == nil {
+		return
+	}
+	for _, row := range own {
+		b.Tokens[row] = 7
+	}
+	logits := r.pass(t, b, own, own)
+	for i, at := range wanted {
+		require.Equal(t, want[at*r.columns:][:r.columns], logits[i*r.columns:][:r.columns],
+			"sequence %d alone", s)
 	}
 }
