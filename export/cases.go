@@ -50,8 +50,8 @@ func partialStreams(ctx context.Context, m *unmask.Model, in input, b *model.Bat
 	return streams, nil
 }
 
-// partialCase reads the inputs of a partial pass over one sequence: the rows to write, the rows that
-// the pass computes and the tokens [length] of that pass.
+// partialCase reads the inputs of a partial pass over one sequence: the rows to write, the rows
+// that the pass computes and the tokens [length] of that pass.
 func partialCase(m *unmask.Model, in input, length int) (rows, fed, after []int32, err error) {
 	if rows, err = in.rows("partial_rows", length); err != nil {
 		return nil, nil, nil, err

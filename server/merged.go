@@ -107,8 +107,8 @@ func (m *merging) send(j *job, name, id string, data []byte) error {
 	return m.stream.send(name, id, data)
 }
 
-// more sends the events since the last call. It returns, for each job that goes on, the channel that
-// is closed when there are further ones.
+// more sends the events since the last call. It returns, for each job that goes on, the channel
+// that is closed when there are further ones.
 func (m *merging) more() (waits []<-chan struct{}, err error) {
 	for i, j := range m.jobs {
 		if m.ended[i] {

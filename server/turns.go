@@ -9,14 +9,14 @@ import (
 
 // turns decides whose step is next:
 //
-//   - There are two classes of work, interactive and batch. While both wait, batch work gets a tenth
-//     of the rows.
-//   - Within a class, API keys take turns by rows. The next is the key that has had the fewest since
-//     it last had nothing to do.
-//   - Of a key's works, the one with the fewest rows left goes first. Waiting counts as rows less, so
-//     a short request does not wait for a long one, and a long one does not wait for ever.
-//   - On a CPU, a work much longer than the first of a pass waits for another pass (see longer). One
-//     sequence keeps a CPU busy, so the long one would only slow the short one.
+//   - There are two classes of work, interactive and batch. While both wait, batch work gets a
+//     tenth of the rows.
+//   - Within a class, API keys take turns by rows. The next is the key that has had the fewest
+//     since it last had nothing to do.
+//   - Of a key's works, the one with the fewest rows left goes first. Waiting counts as rows less,
+//     so a short request does not wait for a long one, nor a long one for ever.
+//   - On a CPU, a work much longer than the first of a pass waits for another pass (see longer).
+//     One sequence keeps a CPU busy, so the long one would only slow the short one.
 type turns struct {
 	served map[string]float64 // rows of each class and key
 	batch  float64            // rows that batch work has not had yet
