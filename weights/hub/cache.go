@@ -79,7 +79,7 @@ func (c *Client) readRef(repo, revision string) (commit string, err error) {
 	}
 	commit = strings.TrimSpace(string(data))
 	if !commitID.MatchString(commit) {
-		return "", fmt.Errorf("%s: %.50q, want a commit of 40 hex digits", name, commit)
+		return "", fmt.Errorf("%s is %.50q, want a commit of 40 hex digits", name, commit)
 	}
 	return commit, nil
 }

@@ -144,7 +144,7 @@ func (c *Client) endpoint() (*url.URL, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("endpoint %q, want https://host", c.Endpoint)
+		return nil, fmt.Errorf("endpoint is %.100q, want https://host", c.Endpoint)
 	}
 	return u, nil
 }

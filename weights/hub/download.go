@@ -49,7 +49,7 @@ func (c *Client) fetch(ctx context.Context, repo, commit, file string,
 	}
 	// Two downloads of one blob would be wasteful but not harmful: only bytes with the right hash
 	// are renamed.
-	lock := flock.New(filepath.Join(locks, m.etag+".lock"))
+	lock := flock.New(filepath.Join(locks, m.etag+".lock"), flock.SetPermissions(0o666))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
@@ -199,7 +199,8 @@ func (d *download) copy(f *os.File, body io.Reader, have int64, alive func()) (g
 			}
 		}
 		switch {
-		case err == io.EOF && d.size >= 0 && have+got < d.size:
+		case err == io.EOF && d.size >= 0 && have+got < d.size,
+			errors.Is(err, io.ErrUnexpectedEOF): // fewer than Content-Length
 			return got, fmt.Errorf("the server broke off after %d of %d bytes", have+got, d.size)
 		case err == io.EOF:
 			return got, nil

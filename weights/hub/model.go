@@ -52,7 +52,7 @@ func (c *Client) PullModel(ctx context.Context, repo, revision string,
 			}
 			all = list
 			if err := checkModel(repo, all); err != nil {
-				return "", permanent{err}
+				return "", answered{err}
 			}
 			return commit, nil
 		}, func(commit string) error {
@@ -269,7 +269,11 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 // ParseModel splits "org/name", "org/name@revision" or "org/name@revision:file.gguf". file is ""
 // for a model of several files.
 func ParseModel(s string) (repo, revision, file string, err error) {
+	whole := s
 	s, file, named := strings.Cut(s, ":")
+	if strings.HasPrefix(file, "//") {
+		return "", "", "", checkRepo(whole) // the address of a page
+	}
 	if named {
 		if err := checkFile(file); err != nil || !strings.HasSuffix(file, ".gguf") {
 			return "", "", "", fmt.Errorf("file is %.100q, want a GGUF file of the repository",

@@ -57,7 +57,7 @@ func TestPullModel(t *testing.T) {
 
 	files["model.safetensors.index.json"] = `{"weight_map":{"a":"../../../evil"}}`
 	_, err = h.client(t).PullModel(t.Context(), repo, "", nil)
-	require.ErrorContains(t, err, `model.safetensors.index.json: file "../../../evil"`)
+	require.ErrorContains(t, err, `model.safetensors.index.json: file is "../../../evil"`)
 	files["model.safetensors.index.json"] = `{"weight_map":`
 	_, err = h.client(t).PullModel(t.Context(), repo, "", nil)
 	require.ErrorContains(t, err, "model.safetensors.index.json: ")
@@ -123,6 +123,21 @@ func TestCachedModelDoesNotWait(t *testing.T) {
 			<-r.Context().Done()
 			return true
 		},
+		"no answer": func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+		"a page": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Write([]byte("<html>log in</html>"))
+			return true
+		},
+		"no access": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("X-Error-Code", "GatedRepo")
+			w.WriteHeader(403)
+			return true
+		},
+		"no repository": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("X-Error-Code", "RepoNotFound")
+			w.WriteHeader(401)
+			return true
+		},
 		"no server": nil,
 	} {
 		h := newHub(t)
@@ -143,7 +158,8 @@ func TestCachedModelDoesNotWait(t *testing.T) {
 		require.Len(t, notes, 1)
 		require.Contains(t, notes[0], "org/some-model@main is from the cache: ")
 		require.NotContains(t, notes[0], "\n")
-		require.LessOrEqual(t, len(h.seen), before+1)
+		// Go's client asks again if an open connection is closed without an answer.
+		require.LessOrEqual(t, len(h.seen), before+2)
 
 		// One that is not cached ends too: after a limit of silence, or after a few attempts.
 		c.Cache, c.Backoff = t.TempDir(), time.Millisecond
@@ -153,6 +169,39 @@ func TestCachedModelDoesNotWait(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 		require.LessOrEqual(t, len(h.seen), before+3)
 	}
+}
+
+// The cache does not stand for a revision that the server says is not there.
+func TestRevisionThatIsGone(t *testing.T) {
+	h := newHub(t)
+	chatModel(h)
+	c := h.client(t)
+	_, err := c.PullModel(t.Context(), repo, "feature/x", nil)
+	require.NoError(t, err)
+	h.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("X-Error-Code", "RevisionNotFound")
+		w.WriteHeader(404)
+		return true
+	}
+	_, err = c.PullModel(t.Context(), repo, "feature/x", nil)
+	require.ErrorContains(t, err, `no revision "feature/x" (404)`)
+	h.refuse = nil
+	h.trees[commitA] = map[string]string{"README.md": "x"}
+	_, err = c.PullModel(t.Context(), repo, "feature/x", nil)
+	require.ErrorContains(t, err, "has no config.json")
+}
+
+// A server that asks to wait for longer than the request may last is not waited for.
+func TestLongRetryAfter(t *testing.T) {
+	h := newHub(t)
+	h.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Retry-After", "3000")
+		w.WriteHeader(503)
+		return true
+	}
+	_, err := h.client(t).PullModel(t.Context(), repo, "", nil)
+	require.ErrorContains(t, err, "the server answered 503 Service Unavailable")
+	require.Len(t, h.seen, 1)
 }
 
 func TestParseModel(t *testing.T) {
@@ -166,6 +215,8 @@ func TestParseModel(t *testing.T) {
 		_, _, _, err = ParseModel(bad)
 		require.Error(t, err, bad)
 	}
+	_, _, _, err = ParseModel("https://huggingface.co/org/name")
+	require.ErrorContains(t, err, `repository is "https://huggingface.co/org/name", want org/name`)
 	h := newHub(t)
 	h.trees[commitA]["x.gguf"] = "GGUF"
 	t.Setenv("HF_HUB_CACHE", t.TempDir())

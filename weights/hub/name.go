@@ -54,7 +54,7 @@ func checkRevision(revision string) error {
 			strings.HasSuffix(part, ".lock")
 	}
 	if bad {
-		return fmt.Errorf("revision %.100q, want a branch, a tag or a commit", revision)
+		return fmt.Errorf("revision is %.100q, want a branch, a tag or a commit", revision)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func checkFile(name string) error {
 			})
 	}
 	if bad {
-		return fmt.Errorf("file %.100q, want a relative path inside the repository", name)
+		return fmt.Errorf("file is %.100q, want a relative path inside the repository", name)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestPullChecksNames(t *testing.T) {
 	_, err := c.Pull(t.Context(), "a/..", "..", nil, nil)
 	require.ErrorContains(t, err, `repository is "a/..", want`)
 	_, err = c.Find("a/b", "../../x")
-	require.ErrorContains(t, err, `revision "../../x", want`)
+	require.ErrorContains(t, err, `revision is "../../x", want`)
 	entries, err := os.ReadDir(c.Cache)
 	require.NoError(t, err)
 	require.Empty(t, entries)
@@ -111,7 +111,7 @@ func TestFromEnv(t *testing.T) {
 
 	t.Setenv("HF_ENDPOINT", "ftp://x")
 	_, err := FromEnv()
-	require.ErrorContains(t, err, `HF_ENDPOINT: endpoint "ftp://x", want`)
+	require.ErrorContains(t, err, `HF_ENDPOINT: endpoint is "ftp://x", want`)
 	t.Setenv("HF_ENDPOINT", "")
 	t.Setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "")
 	t.Setenv("HF_TOKEN", "two words")
@@ -165,5 +165,5 @@ func TestListSkipsWhatIsNoModel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []Cached{{Repo: "c/d", Commit: commitA, Dir: c.snapshot("c/d", commitA)}}, all)
 	_, err = c.Find("c/d", "broken")
-	require.ErrorContains(t, err, `"../../etc", want a commit of 40 hex digits`)
+	require.ErrorContains(t, err, `is "../../etc", want a commit of 40 hex digits`)
 }

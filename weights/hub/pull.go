@@ -3,6 +3,7 @@ package hub
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -24,10 +25,11 @@ type Progress struct {
 // by the calling goroutine.
 //
 // The network is not used if the client is offline, or if the revision is a commit and every file
-// is named and cached. If the revision is cached, one short request is made, and if the network
-// fails the cache is used. All files come from the commit of the revision when Pull began. An
-// interrupted download is resumed, also by a later Pull. Every file's hash is checked before it
-// gets its name.
+// is named and cached. If the revision is cached, one short request is made, and the cache is used
+// unless the answer has the revision's commit, or says that there is no such revision or file: also
+// if the network fails or access is refused. All files come from the commit of the revision when
+// Pull began. An interrupted download is resumed, also by a later Pull. Every file's hash is
+// checked before it gets its name.
 func (c *Client) Pull(ctx context.Context, repo, revision string, files []string,
 	progress func(Progress)) (dir string, err error) {
 	if revision == "" {
@@ -69,7 +71,8 @@ func (c *Client) Pull(ctx context.Context, repo, revision string, files []string
 }
 
 // pull requests the revision's commit and fetches from it. If the revision is cached it makes one
-// short request and uses the cache if there is no answer, which it reports to progress.
+// short request and uses the cache if the answer is not about the revision, which it reports to
+// progress.
 func (c *Client) pull(ctx context.Context, repo, revision string, cached func() (string, error),
 	progress func(Progress),
 	question func(ctx context.Context, ask *Client) (commit string,
@@ -85,7 +88,8 @@ func (c *Client) pull(ctx context.Context, repo, revision string, cached func() 
 		err = permanent{fmt.Errorf("the server answers for commit %s", commit)}
 	}
 	if err != nil {
-		if absent == nil && !isPermanent(ctx, err) {
+		var said answered
+		if absent == nil && ctx.Err() == nil && !errors.As(err, &said) {
 			if progress != nil {
 				progress(Progress{Note: fmt.Sprintf("%s@%s is from the cache: %v", repo, revision,
 					err)})
@@ -166,7 +170,7 @@ func (c *Client) resolve(ctx context.Context, repo, revision string, files []str
 			}
 		}
 		if !found {
-			return "", nil, permanent{fmt.Errorf("no file %q in the repository: see %s/%s/tree/%s",
+			return "", nil, answered{fmt.Errorf("no file %q in the repository: see %s/%s/tree/%s",
 				file, c.Endpoint, repo, escapePath(revision))}
 		}
 	}

@@ -48,6 +48,15 @@ func TestPullLayout(t *testing.T) {
 	}
 	slices.Sort(want)
 	require.Equal(t, want, tree(t, filepath.Join(c.Cache, "models--org--some-model")))
+	// Other users of a shared cache may take the locks too, as the umask allows.
+	locks, err := filepath.Glob(filepath.Join(c.Cache, ".locks", "*", "*.lock"))
+	require.NoError(t, err)
+	require.Len(t, locks, 4)
+	for _, name := range locks {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		require.NotZero(t, info.Mode()&0o044, "%v", info.Mode())
+	}
 	require.Equal(t, commitA, read(t, c.ref(repo, "feature/x")))
 	require.FileExists(t, filepath.Join(c.Cache, ".locks", "models--org--some-model",
 		tag("config.json")+".lock"))
@@ -276,6 +285,9 @@ func TestPullRefusesBadServers(t *testing.T) {
 			w.(http.Flusher).Flush()
 			w.Write([]byte(d[:3]))
 		}), "broke off after 3 of 50000 bytes"},
+		{"closes early", nil, body(func(w http.ResponseWriter, d string) {
+			breakOff(w, d[:3], len(d))
+		}), "broke off after 3 of 50000 bytes"},
 		{"other range", nil, func(w http.ResponseWriter, r *http.Request, d string) bool {
 			if r.Header.Get("Range") == "" {
 				breakOff(w, d[:10], len(d))
@@ -494,9 +506,9 @@ func TestConcurrentPulls(t *testing.T) {
 func TestListingIsNotTrusted(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"sha":"` + commitA + `","siblings":[{"rfilename":"../../evil"}]}`: `file ` +
-			`"../../evil", want`,
-		`{"sha":"../..","siblings":[]}`: `commit "../.."`,
-		`{"sha":`:                       "list of files: ",
+			`is "../../evil", want`,
+		`{"sha":"../..","siblings":[]}`: `commit is "../.."`,
+		`{"sha":`:                       `list of files is "{\"sha\":", want JSON`,
 	} {
 		h := newHub(t)
 		h.refuse = func(w http.ResponseWriter,

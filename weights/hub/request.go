@@ -79,13 +79,23 @@ func (c *Client) do(ctx context.Context, method, address string,
 	}
 	r.Header.Set("Accept-Encoding", "identity") // lengths must be those of the file
 	r.Header.Set("User-Agent", "unmask")
-	return client.Do(r)
+	resp, err := client.Do(r)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the server closed the connection without an answer")
+	}
+	return resp, err
 }
 
 // permanent marks an error for which another attempt is useless.
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
+
+// answered marks a permanent error by which the server says what the revision has, so that what is
+// cached must not stand for it.
+type answered struct{ error }
+
+func (a answered) Unwrap() error { return permanent{a.error} }
 
 // transient is an answer that asks to try again.
 type transient struct {
@@ -100,7 +110,8 @@ func isPermanent(ctx context.Context, err error) bool {
 }
 
 // retry calls attempt until it succeeds or fails permanently, or until it has failed Retries times
-// in a row, or for twice the longest silence, without progress.
+// in a row, or for twice the longest silence, without progress. It does not wait for an attempt
+// that the context's deadline leaves no time for.
 func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err error)) error {
 	left, wait := c.retries(), c.backoff()
 	since := time.Now() // time of the last progress
@@ -122,6 +133,9 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 		var t transient
 		if errors.As(err, &t) && t.after > 0 {
 			pause = min(t.after, maxWait)
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < pause {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -257,7 +271,8 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 				maxListing)}
 		}
 		if err := json.Unmarshal(data, &answer); err != nil {
-			return false, permanent{fmt.Errorf("list of files: %w", err)}
+			return false, permanent{fmt.Errorf("list of files is %.60q, want JSON with the commit "+
+				"and the files", data)}
 		}
 		return false, nil
 	})
@@ -265,12 +280,12 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 		return "", nil, err
 	}
 	if !commitID.MatchString(answer.SHA) {
-		return "", nil, fmt.Errorf("list of files: commit %.50q, want one of 40 hex digits",
-			answer.SHA)
+		return "", nil, permanent{fmt.Errorf("list of files: commit is %.50q, want 40 hex digits",
+			answer.SHA)}
 	}
 	for _, s := range answer.Siblings {
 		if err := checkFile(s.Name); err != nil {
-			return "", nil, fmt.Errorf("list of files: %w", err)
+			return "", nil, permanent{fmt.Errorf("list of files: %w", err)}
 		}
 		files = append(files, s.Name)
 	}
@@ -296,11 +311,11 @@ func (c *Client) refusal(resp *http.Response, repo, revision, file string) error
 	case status == 403:
 		err = fmt.Errorf("access refused (403): %s", token)
 	case code == "RevisionNotFound":
-		err = fmt.Errorf("no revision %q (%d): see %s/%s/tree/main for its branches", revision,
-			status, c.Endpoint, repo)
+		return answered{fmt.Errorf("no revision %q (%d): see %s/%s/tree/main for its branches",
+			revision, status, c.Endpoint, repo)}
 	case code == "EntryNotFound":
-		err = fmt.Errorf("no such file in the repository (%d): see %s/%s/tree/%s", status,
-			c.Endpoint, repo, escapePath(revision))
+		return answered{fmt.Errorf("no such file in the repository (%d): see %s/%s/tree/%s", status,
+			c.Endpoint, repo, escapePath(revision))}
 	case status == 401:
 		err = fmt.Errorf("no such repository, or it is private (401): check the name, or %s", token)
 	case status == 404 && file == "":
