@@ -202,6 +202,12 @@ func TestNothingIsCalled(t *testing.T) {
 		name("collections", "OrderedDict") + arg + "R" + arg +
 			"R", // a call of what a call returned
 		name("os.path", "join") + arg + "R",
+		name("types", "FunctionType") + arg + "R",
+		name("types", "CodeType") + arg + "R",
+		name("builtins", "compile") + arg + "R",
+		name("builtins", "open") + arg + "R",
+		name("operator", "call") + arg + "R",
+		name("builtins", "getattr") + tup(name("os", "path")+str("join")) + "R" + arg + "R",
 		"(i__main__\nx\n",
 		"(" + name("__main__", "x") + "o",
 		"\x82\x01",
@@ -261,6 +267,13 @@ func TestLengths(t *testing.T) {
 	refused(t, checkpoint("\x80\x02\x8b\x01\x04\x00\x00"+strings.Repeat("x", 1025)),
 		"a number of 1025 bytes")
 	refused(t, checkpoint("\x80\x06N."), "protocol 6, want 2 to 5")
+}
+
+// A tensor's name must be text; other strings may be anything.
+func TestStringsThatAreNotUTF8(t *testing.T) {
+	accepted(t, checkpoint("\x80\x02}("+str("w")+goodTensor+str("path")+str("\xed\xb3\xa9")+"u."))
+	refused(t, checkpoint("\x80\x02}"+str("\xed\xb3\xa9")+goodTensor+"s."),
+		`a tensor's name is "\xed\xb3\xa9", want UTF-8`)
 }
 
 func TestSelfContaining(t *testing.T) {

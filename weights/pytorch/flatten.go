@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // checkNesting returns an error for containers that are too deep or contain themselves. Objects may
@@ -149,6 +150,9 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 				return err
 			}
 			continue
+		}
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("a tensor's name is %.100q, want UTF-8", name)
 		}
 		if f.seen[name] {
 			return fmt.Errorf("tensor %q is there twice", name)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"unicode/utf8"
 )
 
 // The opcodes of protocols 2 to 5 that occur in data (CPython, Lib/pickletools.py). Opcodes that
@@ -246,10 +245,7 @@ func (m *machine) scalar(op byte) (v any, ok bool, err error) {
 		return math.Float64frombits(n), true, nil
 	case opUnicode, opShortUnicode, opUnicode8:
 		b, err := m.sized(map[byte]uint64{opShortUnicode: 1, opUnicode: 4, opUnicode8: 8}[op])
-		if err == nil && !utf8.Valid(b) {
-			err = errors.New("a string is not UTF-8")
-		}
-		return string(b), true, err
+		return string(b), true, err // a path in the settings may have surrogates
 	case opShortString, opString:
 		b, err := m.sized(map[byte]uint64{opShortString: 1, opString: 4}[op])
 		return string(b), true, err

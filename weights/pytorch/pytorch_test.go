@@ -39,7 +39,8 @@ var torchNames = map[weights.DType]string{weights.F32: "torch.float32",
 	weights.F64: "torch.float64", weights.F16: "torch.float16",
 	weights.BF16: "torch.bfloat16", weights.I64: "torch.int64", weights.I32: "torch.int32",
 	weights.I16: "torch.int16",
-	weights.I8:  "torch.int8", weights.U8: "torch.uint8", weights.BOOL: "torch.bool"}
+	weights.U64: "torch.uint64", weights.U32: "torch.uint32", weights.U16: "torch.uint16",
+	weights.I8: "torch.int8", weights.U8: "torch.uint8", weights.BOOL: "torch.bool"}
 
 // values converts a tensor's bytes.
 func values(t *testing.T, d weights.DType, shape []int, data []byte) []float64 {
@@ -90,8 +91,8 @@ func TestViewsOfOneStorage(t *testing.T) {
 }
 
 // Everything that PyTorch 2 can save is read: negated views, expanding and overlapping ones,
-// objects of other packages and tensors of other types beside the model, an optimizer's state, and
-// files without CRCs.
+// objects of other packages and of Python itself, classes within classes and tensors of other types
+// beside the model, an optimizer's state, and files without CRCs.
 func TestModern(t *testing.T) {
 	for name, want := range expectedIn(t, "modern.json") {
 		c, err := Open(filepath.Join("testdata", name))
@@ -118,6 +119,12 @@ func TestObjects(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"model": "mage_vit_base_patch16", "lr": 1e-3,
 		"betas": []any{0.9, 0.95}, "resume": nil}, c.Args())
+	require.NoError(t, c.Close())
+
+	c, err = Open("testdata/python.pth")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"model": "m", "path": "/data/\xed\xb3\xa9",
+		"nested": map[string]any{"a": int64(1)}}, c.Args())
 	require.NoError(t, c.Close())
 
 	c, err = Open("testdata/lightning.ckpt")

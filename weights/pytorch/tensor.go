@@ -40,12 +40,13 @@ var storageKinds = map[global]storageKind{
 
 // dtypes are the element types by their names in _rebuild_tensor_v3.
 var dtypes = map[global]storageKind{
-	"torch.float32": {weights.F32, 4}, "torch.float64": {weights.F64,
-		8}, "torch.float16": {weights.F16, 2},
-	"torch.bfloat16": {weights.BF16, 2}, "torch.int64": {weights.I64,
-		8}, "torch.int32": {weights.I32, 4},
-	"torch.int16": {weights.I16, 2}, "torch.int8": {weights.I8, 1}, "torch.uint8": {weights.U8,
-		1}, "torch.bool": {weights.BOOL, 1},
+	"torch.float64": {weights.F64, 8}, "torch.float32": {weights.F32, 4},
+	"torch.float16": {weights.F16, 2}, "torch.bfloat16": {weights.BF16, 2},
+	"torch.int64": {weights.I64, 8}, "torch.int32": {weights.I32, 4},
+	"torch.int16": {weights.I16, 2}, "torch.int8": {weights.I8, 1},
+	"torch.uint64": {weights.U64, 8}, "torch.uint32": {weights.U32, 4},
+	"torch.uint16": {weights.U16, 2}, "torch.uint8": {weights.U8, 1},
+	"torch.bool": {weights.BOOL, 1},
 }
 
 // storage finds the record of a persistent id ("storage", class, key, location, numel).

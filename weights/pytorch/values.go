@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -77,17 +78,22 @@ var built = map[global]func(args *tuple) (any, error){
 	"torch._utils._rebuild_parameter_with_state": parameter,
 }
 
-// inert are names of built-in modules that honest checkpoints would call. Their results are kept as
+// inert are names of built-in modules that honest checkpoints have. Calls of them are kept as
 // Objects with the arguments, like those of any name outside these modules.
 var inert = nameSet(`
-	__builtin__.set builtins.set __builtin__.frozenset builtins.frozenset
-	__builtin__.bytearray builtins.bytearray __builtin__.complex builtins.complex
-	__builtin__.slice builtins.slice __builtin__.range builtins.range
-	__builtin__.getattr builtins.getattr`)
+	types.GenericAlias types.MappingProxyType types.SimpleNamespace types.UnionType
+	operator.attrgetter operator.itemgetter operator.methodcaller
+	_operator.attrgetter _operator.getitem _operator.itemgetter _operator.methodcaller _operator.or_`)
 
-// plainTypes are the names of built-in modules that may occur as data.
-var plainTypes = nameSet(`
-	bool bytearray bytes complex dict float frozenset int list long object range set slice str tuple type unicode`)
+// builtIns are the names of Python's builtins that may occur: types, constants, and functions that
+// only compute from their arguments. Names of exceptions may occur too.
+var builtIns = nameSet(`
+	bool bytearray bytes complex dict enumerate filter float frozenset int list long map object range reversed
+	set slice str tuple type unicode xrange zip Ellipsis NotImplemented
+	abs all any divmod getattr hash isinstance issubclass iter len max min next pow print reduce round sorted sum`)
+
+// exception matches the names of built-in exceptions.
+var exception = regexp.MustCompile(`^[A-Z][A-Za-z]*(Error|Exception|Warning|Interrupt|Exit|Iteration)$`)
 
 // runsCode are the modules whose names only an attack needs. They would not be called either;
 // refusing them tells the user what the file is.
@@ -108,7 +114,8 @@ func nameSet(list string) map[string]bool {
 func nameGlobal(module, name string) (global, error) {
 	full := module + "." + name
 	top, _, _ := strings.Cut(module, ".")
-	if inert[full] || (module == "builtins" || module == "__builtin__") && plainTypes[name] {
+	builtin := module == "builtins" || module == "__builtin__"
+	if inert[full] || builtin && (builtIns[name] || exception.MatchString(name)) {
 		return global(full), nil
 	}
 	if runsCode[top] || module == "" || name == "" {
@@ -121,13 +128,16 @@ func nameGlobal(module, name string) (global, error) {
 // call handles REDUCE. Nothing is called: results that are not built here are kept as data, for
 // example an Enum's value or a Decimal beside the weights.
 func call(callee, args any) (any, error) {
-	g, ok := callee.(global)
+	g, ok := named(callee)
 	if !ok {
-		return nil, fmt.Errorf("a call of %s, want names on the list", kindOf(callee))
+		return nil, fmt.Errorf("a call of %s, want a name", kindOf(callee))
 	}
 	t, ok := args.(*tuple)
 	if !ok {
 		return nil, fmt.Errorf("a call of %q with %s, want a tuple", g, kindOf(args))
+	}
+	if _, ok := callee.(*Object); ok {
+		return &Object{Class: string(g), args: t}, nil
 	}
 	build, ok := built[g]
 	if g == "torch._tensor._rebuild_from_type_v2" {
@@ -143,9 +153,21 @@ func call(callee, args any) (any, error) {
 	return &Object{Class: string(g), args: t}, nil
 }
 
+// named returns the name of what a pickle calls, or of the call that returned it: protocols before
+// 4 write a class within a class as getattr(outer, "inner").
+func named(v any) (global, bool) {
+	switch v := v.(type) {
+	case global:
+		return v, true
+	case *Object:
+		return global(v.Class), true
+	}
+	return "", false
+}
+
 // instance handles NEWOBJ: an empty object of a class.
 func instance(class, args any) (any, error) {
-	g, ok := class.(global)
+	g, ok := named(class)
 	if !ok {
 		return nil, fmt.Errorf("an instance of %s, want a class", kindOf(class))
 	}
@@ -153,7 +175,7 @@ func instance(class, args any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("an instance of %q with %s, want a tuple", g, kindOf(args))
 	}
-	if _, ok := built[g]; ok {
+	if _, ok := class.(global); ok && built[g] != nil {
 		return call(class, args)
 	}
 	return &Object{Class: string(g), args: t}, nil

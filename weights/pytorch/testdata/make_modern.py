@@ -4,7 +4,7 @@
 
 Made with PyTorch 2.15.
 """
-import datetime, decimal, enum, json, os
+import datetime, decimal, enum, functools, json, operator, os, types
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -19,8 +19,24 @@ class Tagged(torch.nn.Parameter):
     pass
 
 
-def save(name, value, tensors):
-    torch.save(value, os.path.join(HERE, name))
+class Outer:
+    class Shade(enum.Enum):
+        DARK = 2
+
+    class Plain:
+        pass
+
+    class Entries(dict):
+        pass
+
+
+class Partial:
+    def __reduce__(self):
+        return functools.partial(dict, a=1), ()
+
+
+def save(name, value, tensors, **kw):
+    torch.save(value, os.path.join(HERE, name), **kw)
     EXPECTED[name] = {k: {"dtype": str(t.dtype), "shape": list(t.shape),
                           "values": t.double().flatten().tolist()} for k, t in tensors.items()}
 
@@ -43,6 +59,15 @@ optimizer.step()
 foreign = {"model": model, "enum": Colour.RED, "decimal": decimal.Decimal("1.5"), "zone": datetime.timezone.utc, "dtype": torch.complex64,
            "complex": pairs, "quantized": torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8),
            "sparse": torch.eye(2).to_sparse(), "device": torch.device("cpu"), "generator": torch.get_rng_state()[:4]}
+python = {"model": {"w": model["w"], "short": torch.tensor([1, 65535], dtype=torch.uint16), "int": torch.tensor([1, 2 ** 32 - 1], dtype=torch.uint32),
+                   "long": torch.tensor([1, 2 ** 53], dtype=torch.uint64)},
+          "inner": [Outer.Shade.DARK, Outer.Plain(), Outer.Entries(a=1), Outer.Plain, Partial()],
+          "args": types.SimpleNamespace(model="m", path="/data/\udce9", nested=types.SimpleNamespace(a=1)),
+          "builtins": [..., NotImplemented, len, sorted, max, print, iter([1]), enumerate([1]), zip([1]), map(len, []), reversed([1]), range(3)],
+          "errors": [ValueError("x"), KeyError, StopIteration(), UserWarning()], "types": [list[int], int | None],
+          "getters": [operator.itemgetter(1), operator.attrgetter("a"), operator.methodcaller("a")]}
+save("python.pth", python, python["model"])
+save("python4.pth", python, python["model"], pickle_protocol=4)
 save("signs.pth", signs, signs)
 save("expanding.pth", views, views)
 save("foreign.pth", foreign, model)
