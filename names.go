@@ -60,22 +60,52 @@ func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model
 	return src, err
 }
 
+// CheckName returns an error for a name that Load refuses without the hub: of no embedded model, no
+// directory, no exact model, and no possible repository. The error of most wraps ErrName.
+func CheckName(name string) error {
+	if _, ok := embedded[name]; ok {
+		return nil
+	}
+	if IsExact(name) {
+		_, err := ParseExact(name)
+		return err
+	}
+	there, err := isThere(name)
+	if there || err != nil {
+		return err
+	}
+	_, _, _, err = hub.ParseModel(name)
+	return err
+}
+
 // Locate returns the path of a model's directory or GGUF file; for org/name[@revision] it is the
 // directory in the hub's cache, downloaded if necessary.
 func Locate(ctx context.Context, name string, progress func(hub.Progress)) (string, error) {
+	switch there, err := isThere(name); {
+	case err != nil:
+		return "", err
+	case there:
+		return name, nil
+	}
+	return hub.PullModel(ctx, name, progress)
+}
+
+// isThere reports whether name is a model on this machine. It returns an error for a name that is
+// not one on the hub either.
+func isThere(name string) (bool, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && (info.IsDir() || gguf.IsFile(name)):
-		return name, nil
+		return true, nil
 	case err == nil:
-		return "", nameError(fmt.Sprintf("model %s is a file, want a directory with config.json and "+
+		return false, nameError(fmt.Sprintf("model %s is a file, want a directory with config.json and "+
 			"model.safetensors, a .gguf file, or org/name[@revision]", name))
 	case strings.HasPrefix(name, ".") || filepath.IsAbs(name) ||
 		strings.Count(name, "/") != 1 && !strings.ContainsAny(name, "@:"):
-		return "", nameError(fmt.Sprintf("model %s: there is no such directory, and it is none of "+
+		return false, nameError(fmt.Sprintf("model %s: there is no such directory, and it is none of "+
 			"org/name[@revision]%s", name, orEmbedded()))
 	}
-	return hub.PullModel(ctx, name, progress)
+	return false, nil
 }
 
 // orEmbedded lists the embedded models for an error.

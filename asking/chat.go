@@ -30,13 +30,17 @@ func (c *chat) register(f *pflag.FlagSet) {
 
 func (c *chat) asked() bool { return c.question != "" || c.messages != "" }
 
-// check returns an error for flags that exclude each other.
-func (c *chat) check() error {
+// check returns an error for flags that are empty or exclude each other.
+func (c *chat) check(f *pflag.FlagSet) error {
 	switch {
 	case c.question != "" && c.messages != "":
 		return Usage("--chat and --messages together, want one of them")
-	case c.system != "" && c.question == "":
+	case f.Changed("system") && !f.Changed("chat"):
 		return Usage("--system is given, want it with --chat")
+	case f.Changed("chat") && c.question == "":
+		return Usage("--chat is empty, want a text")
+	case f.Changed("messages") && c.messages == "":
+		return Usage("--messages is empty, want a file's name")
 	}
 	return nil
 }
@@ -70,7 +74,9 @@ func (c *chat) tokens(m *unmask.Model, length int) (tokens []int32, err error) {
 	if c.model, err = m.Chat(); err != nil {
 		return nil, Wrap(flag, err)
 	}
-	tokens, c.from, err = c.model.TokensJSON(messages, length, chats.Options{})
+	if tokens, c.from, err = c.model.TokensJSON(messages, length, chats.Options{}); err == nil {
+		err = c.model.Template.Check(messages)
+	}
 	return tokens, Wrap(flag, err)
 }
 

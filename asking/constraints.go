@@ -27,7 +27,7 @@ func (t *Tokens) Register(f *pflag.FlagSet, tokens string) {
 // Constrain applies the flags to a run.
 func (t *Tokens) Constrain(m *unmask.Model, r *unmask.Run) error {
 	if err := m.Constrain(r, unmask.Constraints{Ban: t.Ban, Bias: t.Bias}); err != nil {
-		return Usage("%v", err)
+		return Usage("--%v", err)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (c *Constraints) check(f *pflag.FlagSet) error {
 func (c *Constraints) Constrain(m *unmask.Model, r *unmask.Run) (err error) {
 	constraints := unmask.Constraints{Ban: c.Ban, Bias: c.Bias, MinLength: c.MinLength, End: c.End}
 	if err := m.Constrain(r, constraints); err != nil {
-		return Usage("%v", err)
+		return Usage("--%v", err)
 	}
 	if c.Cut {
 		if c.end, err = m.Text.End(c.End); err != nil {

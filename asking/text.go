@@ -58,7 +58,7 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 			}
 		}
 	}
-	if err := t.chat.check(); err != nil {
+	if err := t.chat.check(f); err != nil {
 		return err
 	}
 	switch given := t.prompt != "" || t.infill != ""; {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,6 +90,10 @@ func (f *serveFlags) run(ctx context.Context) error {
 	if err := f.guard(); err != nil {
 		return err
 	}
+	models, err := server.ParseModels(f.models)
+	if err != nil {
+		return usage("--model: %v", err)
+	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)
 	f.options.Version = built.Version()
@@ -112,7 +114,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	err = s.Run(stopped, ctx, f.listen, func(url string) {
 		terminal.Say("%s", url)
 		go func() {
-			err := f.load(stopped, s, o)
+			err := f.load(stopped, s, models, o)
 			if loaded <- err; err != nil {
 				cancel()
 			}
@@ -167,21 +169,17 @@ func (f *serveFlags) reload(ctx context.Context, hangups <-chan struct{}) {
 }
 
 // load adds the models.
-func (f *serveFlags) load(ctx context.Context, s *server.Server, o unmask.Options) error {
-	var err error
+func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server.Named,
+	o unmask.Options) (err error) {
 	if o.Backend, err = unmask.OpenDevice(o.Device, o.Threads); err != nil {
 		return err
 	}
-	for _, arg := range f.models {
-		name, model, given := strings.Cut(arg, "=")
-		if !given || unmask.IsExact(arg) {
-			name, model = strings.TrimSuffix(path.Base(arg), ".gguf"), arg
-		}
-		m, err := unmask.Load(ctx, model, o)
+	for _, n := range models {
+		m, err := unmask.Load(ctx, n.Model, o)
 		if err != nil {
 			return modelError(err)
 		}
-		if err := s.Add(server.Model{Name: name, Model: m, Precision: o.Precision}); err != nil {
+		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: o.Precision}); err != nil {
 			return usage("--model: %v", err)
 		}
 	}

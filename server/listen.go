@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -46,6 +47,11 @@ const (
 // once requests are answered. When hard ends, draining ends too.
 func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url string)) error {
 	defer s.Close()
+	if l.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(l.Cert, l.Key); err != nil {
+			return fmt.Errorf("--tls-cert and --tls-key: %w", err)
+		}
+	}
 	public, err := net.Listen("tcp", l.Address)
 	if err != nil {
 		return listenError("listen", l.Address, err)

@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -46,9 +45,8 @@ var servedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // newServed reads what answers need to know of a model.
 func newServed(o Model) (*served, error) {
-	if !servedName.MatchString(o.Name) {
-		return nil, fmt.Errorf("model name is %.80q, want 1 to 64 letters, digits, dots, dashes and "+
-			"underscores", o.Name)
+	if err := checkServed(o.Name); err != nil {
+		return nil, err
 	}
 	m := &served{Model: o.Model, name: o.Name, spec: o.Model.Spec(), precision: o.Precision.String(),
 		device: deviceOf(o.Model), created: time.Now().Unix()}

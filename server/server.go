@@ -8,7 +8,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -101,7 +100,7 @@ func (s *Server) Add(o Model) error {
 	defer s.mu.Unlock()
 	for _, other := range s.models {
 		if other.name == m.name {
-			return fmt.Errorf("model name %s is there twice, want other names: NAME=DIR", m.name)
+			return twice(m.name)
 		}
 	}
 	if s.ctx.Err() != nil {

@@ -36,8 +36,9 @@ func Ask(system, question string) ([]byte, error) {
 
 // Template renders conversations. It is safe for concurrent use.
 type Template struct {
-	body  []stmt
-	names map[string]string // bos_token and similar
+	body   []stmt
+	names  map[string]string // bos_token and similar
+	source string
 }
 
 // Options say what a rendering is for. The zero value asks for the assistant's next message.
@@ -58,7 +59,7 @@ func Parse(source string, tokens map[string]string) (t *Template, err error) {
 	}
 	p := parser{tokens: lex(source)}
 	body, _ := p.body()
-	return &Template{body, tokens}, nil
+	return &Template{body, tokens, source}, nil
 }
 
 // Render returns the text of messages, in parts; parts that are not Special come from the
