@@ -34,25 +34,11 @@ type Conditions struct {
 // class, prompt, prompts or negative.
 func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Conditions, error) {
 	spec := m.Spec()
-	for _, c := range []struct {
-		name, found string
-		refused     bool
-		want        string
-	}{
-		{"class", first(s.Classes), spec.Classes == 0, "none: the model has no classes"},
-		{"prompt", first(s.Prompts), !spec.Prompt, "none: the model reads no prompts"},
-		{"negative", s.Negative, !spec.Prompt, "none: the model reads no prompts"},
-		{"negative", s.Negative, !guided, "none without guidance"},
-	} {
-		if c.found != "" && c.refused {
-			return nil, &param.Error{Name: c.name, Found: param.Quote(c.found), Want: c.want}
-		}
+	if err := s.check(spec, guided); err != nil {
+		return nil, err
 	}
 	c := &Conditions{Asked: slices.Concat(s.Classes, s.Prompts), Negative: s.Negative,
 		classes: spec.Classes > 0}
-	if len(s.Inputs) > 0 && !spec.Conditional() {
-		return nil, errors.New("prompts, want none: the model has no classes and reads no prompts")
-	}
 	for i, in := range s.Inputs {
 		text, err := in.Drawn(c.classes)
 		if err != nil {
@@ -66,17 +52,7 @@ func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Condi
 	case len(c.Asked) == 0:
 		return nil, nil
 	case c.classes:
-		for i, class := range c.Asked {
-			condition, err := m.ClassCondition(class)
-			if i >= len(s.Classes) && err != nil {
-				return nil, fmt.Errorf("prompts: input %d: %w", i-len(s.Classes), err)
-			}
-			if err != nil {
-				return nil, err
-			}
-			c.list = append(c.list, condition)
-		}
-		return c, nil
+		return c, c.findClasses(m, len(s.Classes))
 	}
 	var err error
 	if c.list, err = m.PromptConditions(ctx, c.Asked, s.Negative); err != nil {
@@ -92,6 +68,44 @@ func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Condi
 		}
 	}
 	return c, nil
+}
+
+// check returns an error for subjects that a model with this Spec does not take.
+func (s *Subjects) check(spec model.Spec, guided bool) error {
+	for _, c := range []struct {
+		name, found string
+		refused     bool
+		want        string
+	}{
+		{"class", first(s.Classes), spec.Classes == 0, "none: the model has no classes"},
+		{"prompt", first(s.Prompts), !spec.Prompt, "none: the model reads no prompts"},
+		{"negative", s.Negative, !spec.Prompt, "none: the model reads no prompts"},
+		{"negative", s.Negative, !guided, "none without guidance"},
+	} {
+		if c.found != "" && c.refused {
+			return &param.Error{Name: c.name, Found: param.Quote(c.found), Want: c.want}
+		}
+	}
+	if len(s.Inputs) > 0 && !spec.Conditional() {
+		return errors.New("prompts, want none: the model has no classes and reads no prompts")
+	}
+	return nil
+}
+
+// findClasses looks up the classes in Asked, of which the first `flags` are from flags and the
+// others from inputs.
+func (c *Conditions) findClasses(m *Model, flags int) error {
+	for i, class := range c.Asked {
+		condition, err := m.ClassCondition(class)
+		if i >= flags && err != nil {
+			return fmt.Errorf("prompts: input %d: %w", i-flags, err)
+		}
+		if err != nil {
+			return err
+		}
+		c.list = append(c.list, condition)
+	}
+	return nil
 }
 
 // first returns the first text that is not empty, "" if all are.

@@ -78,49 +78,65 @@ func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]by
 		steps = max(steps, len(s))
 	}
 	var a images.Animation
-	sheet := images.NewSheet(len(f.states), image.Pt(width, height))
-	hidden := make([][]image.Rectangle, len(f.states))
+	d := filmSheet{f: f, p: p, condition: condition, drawn: make([][]int32, len(f.states)),
+		sheet: images.NewSheet(len(f.states), image.Pt(width, height))}
 	every := (steps + filmFrames - 1) / filmFrames
-	drawn := make([][]int32, len(f.states))
 	for at := 0; at < steps; at += every {
+		delay := frameTime
 		if at+every >= steps {
-			at = steps - 1
+			at, delay = steps-1, lastTime
 		}
-		for i, s := range f.states {
-			final, _, err := p.Fill(s[len(s)-1], f.mask)
+		var hidden []image.Rectangle
+		for i := range f.states {
+			cells, err := d.draw(i, at)
 			if err != nil {
 				return nil, err
 			}
-			codes, masked := behindMasks(s[min(at, len(s)-1)], final, f.mask)
-			if !slices.Equal(codes, drawn[i]) {
-				img, err := p.ImageOf(codes, condition(i))
-				if err != nil {
-					return nil, err
-				}
-				sheet.Put(i, img)
-				drawn[i] = codes
-			}
-			if hidden[i], err = p.Cells(masked); err != nil {
-				return nil, err
-			}
-			for j := range hidden[i] {
-				hidden[i][j] = hidden[i][j].Add(sheet.At(i))
-			}
-		}
-		delay := frameTime
-		if at == steps-1 {
-			delay = lastTime
+			hidden = append(hidden, cells...)
 		}
 		n := max(1, f.Scale)
-		masked := slices.Concat(hidden...)
-		for j, cell := range masked {
-			masked[j] = image.Rectangle{Min: cell.Min.Mul(n), Max: cell.Max.Mul(n)}
+		for j, cell := range hidden {
+			hidden[j] = image.Rectangle{Min: cell.Min.Mul(n), Max: cell.Max.Mul(n)}
 		}
-		a.Frame(images.Enlarge(sheet.Canvas, n), masked, delay)
+		a.Frame(images.Enlarge(d.sheet.Canvas, n), hidden, delay)
 	}
 	var data bytes.Buffer
 	err = a.Encode(&data)
 	return data.Bytes(), err
+}
+
+// filmSheet is the contact sheet of a film's frames. A picture is decoded only when its codes
+// changed.
+type filmSheet struct {
+	f         *Film
+	p         *Pictures
+	condition func(i int) *model.Condition
+	sheet     *images.Sheet
+	drawn     [][]int32 // [image] the codes that the sheet shows
+}
+
+// draw puts picture i as it was after a step on the sheet, and returns the masked cells there.
+func (d *filmSheet) draw(i, step int) ([]image.Rectangle, error) {
+	states := d.f.states[i]
+	last := len(states) - 1
+	final, _, err := d.p.Fill(states[last], d.f.mask)
+	if err != nil {
+		return nil, err
+	}
+	codes, masked := behindMasks(states[min(step, last)], final, d.f.mask)
+	if !slices.Equal(codes, d.drawn[i]) {
+		img, err := d.p.ImageOf(codes, d.condition(i))
+		if err != nil {
+			return nil, err
+		}
+		d.sheet.Put(i, img)
+		d.drawn[i] = codes
+	}
+	cells, err := d.p.Cells(masked)
+	for j := range cells {
+		cells[j] = cells[j].Add(d.sheet.At(i))
+	}
+	return cells, err
 }
 
 // behindMasks replaces masked positions by the codes they end with. The film hides these cells, but

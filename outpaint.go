@@ -219,7 +219,8 @@ func (p *Outpainting) batch(ctx context.Context, r Run, first, n int) ([]*image.
 	return made, nil
 }
 
-// window draws window k of the n pictures in made. Each window uses random numbers of its own.
+// window draws window k of the pictures in made, which are those from number first on. Each window
+// uses random numbers of its own.
 func (p *Outpainting) window(ctx context.Context, r Run, first, k int, made []*image.NRGBA) error {
 	w := &p.windows[k]
 	condition := func(i int) *model.Condition {
@@ -254,6 +255,24 @@ func (p *Outpainting) window(ctx context.Context, r Run, first, k int, made []*i
 			return err
 		}
 	}
+	if err := untilDone(ctx, pool, list); err != nil {
+		return err
+	}
+	for i, q := range list {
+		picture, err := p.m.Pictures.ImageOf(q.Tokens, condition(first+i))
+		if err != nil {
+			return err
+		}
+		if err := p.m.Paste(picture, given[i], w.hole); err != nil {
+			return err
+		}
+		draw.Draw(made[i], w.at, picture, image.Point{}, draw.Src)
+	}
+	return nil
+}
+
+// untilDone makes steps until all sequences of a pool are done, and returns the first fault.
+func untilDone(ctx context.Context, pool *generate.Pool, list []*generate.Sequence) error {
 	for open := true; open; {
 		if _, err := pool.Step(ctx); err != nil {
 			return err
@@ -265,16 +284,6 @@ func (p *Outpainting) window(ctx context.Context, r Run, first, k int, made []*i
 			}
 			open = open || !q.Done
 		}
-	}
-	for i, q := range list {
-		picture, err := p.m.Pictures.ImageOf(q.Tokens, condition(first+i))
-		if err != nil {
-			return err
-		}
-		if err := p.m.Paste(picture, given[i], w.hole); err != nil {
-			return err
-		}
-		draw.Draw(made[i], w.at, picture, image.Point{}, draw.Src)
 	}
 	return nil
 }

@@ -61,8 +61,5 @@ func level(v uint8, levels, t int) int {
 	return (int(v)*(levels-1)*32 + 255*(2*t+1)) / (255 * 32)
 }
 
-// Frames returns the number of frames.
-func (a *Animation) Frames() int { return len(a.gif.Image) }
-
 // Encode writes the GIF, which repeats forever.
 func (a *Animation) Encode(w io.Writer) error { return gif.EncodeAll(w, &a.gif) }

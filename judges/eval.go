@@ -41,21 +41,12 @@ func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, stories
 	return e, err
 }
 
-// EvalPictures measures picture files against a reference; with r nil it only computes the
-// statistics of their features, which it also returns. each, which may be nil, is called with the
-// features of each picture.
-func EvalPictures(ctx context.Context, x experiments.Network, r *experiments.Reference,
-	files []string, each func(i int, features []float32) error) (e experiments.Evaluation,
-	stats metrics.Gaussian, err error) {
-	return EvalFeatures(ctx, x, r, len(files), each, func(visit Visit) error {
-		return metrics.EachFeature(ctx, x, files, visit)
-	})
-}
-
 // Visit receives the features and logits of picture i; logits are nil if the network has none.
 type Visit = func(i int, features, logits []float32) error
 
-// EvalFeatures is EvalPictures for n pictures whose features source passes to visit in order.
+// EvalFeatures measures n pictures, whose features source passes to visit in order, against a
+// reference; with r nil it only computes the statistics of their features, which it also returns.
+// each, which may be nil, is called with the features of each picture.
 func EvalFeatures(ctx context.Context, x experiments.Network, r *experiments.Reference, n int,
 	each func(i int, features []float32) error, source func(visit Visit) error) (
 	e experiments.Evaluation, stats metrics.Gaussian, err error) {

@@ -227,17 +227,8 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 	if f.fault != nil {
 		return a, st
 	}
-	var ends []int32
-	if cuts {
-		end, err := m.Text.End(set.constraints.End)
-		if err != nil {
-			f.fail(bad("out_of_range", "end", "end: %s", oneLine(err)))
-			return a, st
-		}
-		ends = []int32{end}
-	} else if set.constraints.End != "" && set.constraints.MinLength == 0 {
-		f.fail(bad("out_of_range", "end", "end is %s, want it with min_length or cut",
-			param.Quote(set.constraints.End)))
+	ends := readEnds(f, m, &set, cuts)
+	if f.fault != nil {
 		return a, st
 	}
 	forms := make([]textForm, 0, len(prompts)*set.n)
@@ -266,6 +257,24 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 	a.kind, a.prefix, a.model, a.set, a.form = "completions", "cmpl-", m, set, forms
 	a.answers = func(w *work) (*answer, *Fault) { return completionAnswer(w, forms, used) }
 	return a, st
+}
+
+// readEnds returns the tokens that end a completion: with cut, the one that "end" names or the
+// model's own.
+func readEnds(f *fields, m *served, set *settings, cuts bool) []int32 {
+	given := set.constraints.End
+	switch {
+	case cuts:
+		end, err := m.Text.End(given)
+		if err == nil {
+			return []int32{end}
+		}
+		f.fail(bad("out_of_range", "end", "end: %s", oneLine(err)))
+	case given != "" && set.constraints.MinLength == 0:
+		f.fail(bad("out_of_range", "end", "end is %s, want it with min_length or cut",
+			param.Quote(given)))
+	}
+	return nil
 }
 
 // continued returns the tokens of a text that is to be continued: as unmask text --prompt has them

@@ -125,23 +125,6 @@ func isWhole(text string) bool {
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// number reads a number, false where it is absent.
-func (f *fields) number(name string, least, most float64) (x float64, given bool) {
-	raw := f.value(name)
-	if raw == nil {
-		return 0, false
-	}
-	if kindOf(raw) != "a number" {
-		f.wrongType(name, raw, "a number, "+param.Format(least)+" to "+param.Format(most))
-		return 0, false
-	}
-	x, _ = strconv.ParseFloat(string(raw), 64) // the infinities beyond its range
-	if !(x >= least && x <= most) {
-		f.fail(outOfRange(name, cut(string(raw)), param.Format(least)+" to "+param.Format(most)))
-	}
-	return x, true
-}
-
 // seed reads a seed from its digits, in a number or a text, so that no float64 is between.
 func (f *fields) seed(name string) (seed uint64, given bool) {
 	raw := f.value(name)

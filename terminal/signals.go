@@ -55,61 +55,68 @@ func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func
 		signal.Notify(c, syscall.SIGHUP)
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	next := func() (os.Signal, bool) {
-		for got := range c {
-			hangups := stop.hangups.Load()
-			if got != syscall.SIGHUP || hangups == nil {
-				return got, true
-			}
-			select {
-			case *hangups <- struct{}{}:
-			default:
-			}
-		}
-		return nil, false
-	}
-	go func() {
-		first, ok := next()
-		if !ok {
-			return
-		}
-		if n, ok := first.(syscall.Signal); ok {
-			stop.signal.Store(int32(n))
-		}
-		close(stop.came)
-		var late <-chan time.Time // nil, so never, for SIGINT: the user may press the key again
-		if first != os.Interrupt {
-			late = time.After(p.step)
-		}
-		select {
-		case _, ok := <-c:
-			if !ok {
-				return
-			}
-		case <-late:
-			if stop.patient.Load() {
-				if _, ok := <-c; !ok {
-					return
-				}
-				break
-			}
-			Say("the step takes longer than %v: it is given up", p.step)
-		}
-		cancel()
-		select {
-		case _, ok := <-c:
-			if !ok {
-				return
-			}
-		case <-time.After(p.clearUp):
-		}
-		os.Exit(stop.Status())
-	}()
+	go p.watch(c, stop, cancel)
 	return context.WithValue(ctx, stopKey{}, stop), stop, func() {
 		signal.Stop(c)
 		close(c)
 		cancel()
 	}
+}
+
+// watch waits for the first signal, then for the second or the end of the step's time, which cancel
+// the run, and then ends the process. It returns when c is closed.
+func (p patience) watch(c <-chan os.Signal, stop *Stop, cancel func()) {
+	first, ok := stop.next(c)
+	if !ok {
+		return
+	}
+	if n, ok := first.(syscall.Signal); ok {
+		stop.signal.Store(int32(n))
+	}
+	close(stop.came)
+	var late <-chan time.Time // nil, so never, for SIGINT: the user may press the key again
+	if first != os.Interrupt {
+		late = time.After(p.step)
+	}
+	select {
+	case _, ok := <-c:
+		if !ok {
+			return
+		}
+	case <-late:
+		if stop.patient.Load() {
+			if _, ok := <-c; !ok {
+				return
+			}
+			break
+		}
+		Say("the step takes longer than %v: it is given up", p.step)
+	}
+	cancel()
+	select {
+	case _, ok := <-c:
+		if !ok {
+			return
+		}
+	case <-time.After(p.clearUp):
+	}
+	os.Exit(stop.Status())
+}
+
+// next returns the next signal that stops a run; it is false when c is closed. A SIGHUP goes to
+// hangups if that is set.
+func (s *Stop) next(c <-chan os.Signal) (os.Signal, bool) {
+	for got := range c {
+		hangups := s.hangups.Load()
+		if got != syscall.SIGHUP || hangups == nil {
+			return got, true
+		}
+		select {
+		case *hangups <- struct{}{}:
+		default:
+		}
+	}
+	return nil, false
 }
 
 // Patient lets a command take its own time to end after the first signal, for example a server that

@@ -94,9 +94,9 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 	draws := 5 * o.Draws
 	var out []Result
 	for _, c := range []struct {
-		name        string
-		want, other []float64
-	}{{"maskgit", maskgit, moment}, {"moment", moment, maskgit}} {
+		name string
+		want []float64
+	}{{"maskgit", maskgit}, {"moment", moment}} {
 		// The first of two steps has alpha_1 = alpha/2.
 		sampler, err := parse(fmt.Sprintf("%s(alpha=%v)", c.name, 2*alpha))
 		if err != nil {
