@@ -42,8 +42,8 @@ type tally struct {
 	lastFault                           string
 }
 
-// mixed sends a mix at nine tenths of what the server can answer, some of which leave before their
-// answer, and compares every answer.
+// mixed sends a mix of requests at nine tenths of the rate that the server can answer and compares
+// every answer. Some clients leave before their answer.
 func mixed(length time.Duration, threads int) error {
 	s, err := open(server.Options{Cache: 1}, backend.F32, threads)
 	if err != nil {

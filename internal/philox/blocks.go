@@ -10,8 +10,9 @@ type Blocks struct {
 	isa    simd.ISA
 }
 
-// shared is what blocks have in common. They differ only in the counter's last word, so 4 of the 20
-// multiplications of a block are done once for all. The assembly relies on the order of fields.
+// shared has intermediate results that all blocks need. Blocks differ only in the counter's last
+// word, so 4 of the 20 multiplications of a block are done once for all. The assembly relies on the
+// order of the fields.
 type shared struct {
 	x2         uint32 // round 1: word 2 without the counter
 	y0         uint32 // round 2: word 0 without a product

@@ -45,10 +45,10 @@ type Blocks struct {
 	expand   func(dst, d, levels *float32, columns, rows, stride int)
 }
 
-// multiplyBlocks adds to c panels of A times a group of a panel of B: records of so many words each
-// along the depth, and mins unless nil. The panels' groups are skip bytes apart. p has a tile's
-// working memory, or the records' scales where B is levels of 4 bits. It fetches 64 bytes a word
-// from address next on, step bytes apart.
+// multiplyBlocks adds to c the product of panels of A and a group of a panel of B. The group is
+// `records` records of `words` words along the depth, with mins if that is not nil. The groups of
+// A's panels are skip bytes apart. p is working memory for a tile or, for levels of 4 bits, the
+// records' scales. For each word it prefetches 64 bytes, from address next on and step bytes apart.
 type multiplyBlocks = func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int,
 	next uintptr, step int)
 
@@ -105,10 +105,11 @@ func (k *Blocks) Scratch() int {
 	return n
 }
 
-// recordWords is how many words 32 values of a panel of B take as the kernels read them.
+// recordWords returns the number of words that 32 values of a panel of B take, as kernels read
+// them.
 func (k *Blocks) recordWords() int { return k.Columns * (run/4 + k.records()) }
 
-// offset is what every byte of B is more than its level.
+// offset returns the difference of a byte of B and its level.
 func (k *Blocks) offset() int {
 	if k.flip && k.Type.Signed() {
 		return 128

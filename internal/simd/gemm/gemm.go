@@ -23,7 +23,7 @@ import (
 	"unmask/internal/simd"
 )
 
-// Format is what the words of A and B hold.
+// Format is the type of the numbers in the words of A and B.
 type Format uint8
 
 // The formats. In the wide ones the kernel unpacks B while it multiplies, on processors that
@@ -84,16 +84,16 @@ func (k *Kernel) Values() int { return depths[k.Format].words * depths[k.Format]
 // Lines is how many lines a depth takes.
 func (k *Kernel) Lines(depth int) int { return (depth + k.Values() - 1) / k.Values() }
 
-// SizeA is how many words rows of A take.
+// SizeA returns the number of words that rows of A take.
 func (k *Kernel) SizeA(rows, depth int) int { return 4 * rows * k.Lines(depth) }
 
-// SizeB is how many words one panel of B takes.
+// SizeB returns the number of words that one panel of B takes.
 func (k *Kernel) SizeB(depth int) int {
 	return depths[k.Format].words * k.Columns * k.Lines(depth)
 }
 
-// Offset is what int8 sums of a column contain for each unit of that column's weight sum:
-// A's bytes are shifted by it. It is 0 in the other formats.
+// Offset returns the number that is added to each byte of A in the format Int8: a column's sums are
+// too large by Offset times the sum of its weights. It is 0 in the other formats.
 func (k *Kernel) Offset() int32 {
 	if k.Format == Int8 {
 		return 128

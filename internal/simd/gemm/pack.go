@@ -58,7 +58,7 @@ func levels(top float32) (scale, inverse float32) {
 }
 
 // PackRun packs the lines of one row from x; the last is filled up with zeros. Lines are stride
-// words apart. inverse is what Levels returned, unused by formats without levels.
+// words apart. inverse is a result of Levels; formats without levels ignore it.
 func (k *Kernel) PackRun(dst []float32, stride int, x []float32, inverse float32) {
 	perLine := k.Values()
 	whole := len(x) / k.step

@@ -38,9 +38,9 @@ func (p Panel) Scores(s, k, q []float32, keys, dim int, next []float32) {
 }
 
 // Softmax is a step of the online softmax (Milakov and Gimelshein 2018) over a block of
-// scores s [keys, lanes] in units of log 2: top becomes the maximum so far, alpha is what earlier
-// sums shrink by, s becomes the weights 2^(s-top) and sum their sum so far. Weights below
-// 2^-126 are 0.
+// scores s [keys, lanes] in units of log 2. top becomes the maximum so far, alpha the factor for
+// earlier sums, s the weights 2^(s-top), and sum the weights' sum so far. Weights below 2^-126 are
+// 0.
 func (p Panel) Softmax(s, top, sum, alpha []float32, keys int) {
 	n := p.Lanes()
 	_, _, _, _ = s[keys*n-1], top[n-1], sum[n-1], alpha[n-1]

@@ -2,8 +2,8 @@
 
 package vec
 
-// constant returns the place of a row or, where there is none, of a line that stands for it,
-// and the bytes from one line to the next.
+// constant returns the address of a row and the bytes from one of its lines to the next. For a nil
+// row it returns the line `otherwise`, which is repeated: 0 bytes from one to the next.
 func constant(x []float32, otherwise *padded) (*float32, int) {
 	if x == nil {
 		return &otherwise[0], 0

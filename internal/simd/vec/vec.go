@@ -1,10 +1,10 @@
 // Package vec has the vector kernels beside the matrix products: functions of one variable,
 // reductions over rows, layer norms, rotary embeddings and the tiles of attention.
 //
-// AVX2, AVX-512 and NEON results have the same bits: all do the same operations in the same order a
-// lane, and sums over a row have 16 virtual lanes, of which lane i is added to i+8, i+4, i+2 and
-// i+1 in turn. A last part of a row that does not fill 16 lanes is a sum of its own. Results do not
-// depend on alignment.
+// AVX2, AVX-512 and NEON results have the same bits: in each lane all do the same operations in the
+// same order. A sum over a row has 16 virtual lanes, which are then added in halves: lane i to lane
+// i+8, then to i+4, i+2 and i+1. A last part of a row that does not fill 16 lanes is summed apart.
+// Results do not depend on alignment.
 package vec
 
 import (

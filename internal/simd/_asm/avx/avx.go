@@ -20,7 +20,7 @@ var Y = [...]reg.VecPhysical{
 	reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
 }
 
-// Register is a new register of so many bytes, 32 or 64.
+// Register returns a new register of 32 or 64 bytes.
 func Register(bytes int) reg.VecVirtual {
 	if bytes == 64 {
 		return build.ZMM()
@@ -78,7 +78,7 @@ func not(x, bit int) int {
 	return 0
 }
 
-// raw is bytes of an instruction, and its registers, the first of which it writes.
+// raw writes an instruction as bytes. It writes the first of the registers and reads all.
 func raw(directive string, op operand.Op, registers ...operand.Op) {
 	i := &ir.Instruction{Opcode: directive, Operands: []operand.Op{op}, Inputs: registers}
 	if len(registers) > 0 {

@@ -105,20 +105,7 @@ func (k blocks) emit() {
 	TEXT(name, NOSPLIT, "func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, "+
 		"next uintptr, step int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is, for each panel and for i of %d rows and j of %d columns, with p = 0 first:",
-		name, k.rows, columns), "",
-		"\tfor r := range records {",
-		"\t\tsum := a[r].begin[i]",
-		fmt.Sprintf("\t\tfor w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * "+
-			"int32(%s(b[r][w][j][t])) } }", k.level),
-		"\t\tp[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])",
-		"\t}",
-		"\tif mins != nil { // not with levels that have signs",
-		"\t\tsum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each",
-		"\t\tp[i][j] = fma(float32(sum), mins.scale[j], p[i][j])",
-		"\t}",
-		"\tc[i][j] = fma(p[i][j], a.scale[i], c[i][j])", "",
-		"and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.")
+	k.doc(name, columns)
 	a := Load(Param("a"), reg.RSI)
 	c := Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
@@ -144,29 +131,9 @@ func (k blocks) emit() {
 	if k.step == 2 {
 		SHRQ(Imm(1), words)
 	}
-	if !k.wide {
-		VXORPS(reg.Y0, reg.Y0, reg.Y0)
-	}
-	for i := range k.rows {
-		for j := range k.vecs {
-			if k.wide {
-				VPXORD(k.result(i, j), k.result(i, j), k.result(i, j))
-			} else {
-				VMOVUPS(reg.Y0, k.part(p, i, j))
-			}
-		}
-	}
+	k.clear(p)
 	Label("record")
-	for i := range k.rows {
-		VPBROADCASTD(Mem{Base: a, Index: begin, Scale: 1, Disp: 4 * i}, k.acc(i, 0))
-		for j := 1; j < k.vecs; j++ {
-			if k.wide {
-				VMOVDQA64(k.acc(i, 0), k.acc(i, j))
-			} else {
-				VMOVDQA(k.acc(i, 0), k.acc(i, j))
-			}
-		}
-	}
+	k.begin(a, begin)
 	MOVQ(words, reg.R13)
 	Label("word")
 	for range k.step {
@@ -188,26 +155,7 @@ func (k blocks) emit() {
 	DECQ(records)
 	JNZ(LabelRef("record"))
 	if k.mins() {
-		TESTQ(mins, mins)
-		JZ(LabelRef("end"))
-		MOVQ(mins, b)
-		XORQ(mins, mins)
-		INCQ(records)
-		INCQ(high)
-		MOVQ(U32(uint32(2/k.step)), words)
-		MOVQ(U32(uint32(4*4*k.rows)), begin)
-		JMP(LabelRef("record"))
-		Label("low")
-		DECQ(high)
-		for i := range k.rows {
-			for j := range k.vecs {
-				VPSLLD(Imm(6), k.acc(i, j), k.acc(i, j))
-			}
-		}
-		SUBQ(U32(uint32(8*columns)), b)
-		MOVQ(words, reg.R13)
-		JMP(LabelRef("word"))
-		Label("end")
+		k.addMins(b, mins, high, records, words, begin)
 	}
 	k.add(a, c, ldc, p)
 	ADDQ(Imm(uint64(4*k.rows)), a)
@@ -217,6 +165,80 @@ func (k blocks) emit() {
 	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
+}
+
+// doc writes what the kernel computes.
+func (k blocks) doc(name string, columns int) {
+	Doc(fmt.Sprintf("%s is, for each panel and for i of %d rows and j of %d columns, with p = 0 first:",
+		name, k.rows, columns), "",
+		"\tfor r := range records {",
+		"\t\tsum := a[r].begin[i]",
+		fmt.Sprintf("\t\tfor w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * "+
+			"int32(%s(b[r][w][j][t])) } }", k.level),
+		"\t\tp[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])",
+		"\t}",
+		"\tif mins != nil { // not with levels that have signs",
+		"\t\tsum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each",
+		"\t\tp[i][j] = fma(float32(sum), mins.scale[j], p[i][j])",
+		"\t}",
+		"\tc[i][j] = fma(p[i][j], a.scale[i], c[i][j])", "",
+		"and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.")
+}
+
+// clear sets p to 0.
+func (k blocks) clear(p reg.GPPhysical) {
+	if !k.wide {
+		VXORPS(reg.Y0, reg.Y0, reg.Y0)
+	}
+	for i := range k.rows {
+		for j := range k.vecs {
+			if k.wide {
+				VPXORD(k.result(i, j), k.result(i, j), k.result(i, j))
+			} else {
+				VMOVUPS(reg.Y0, k.part(p, i, j))
+			}
+		}
+	}
+}
+
+// begin sets the sums of a record to those that A has for it.
+func (k blocks) begin(a, begin reg.Register) {
+	for i := range k.rows {
+		VPBROADCASTD(Mem{Base: a, Index: begin, Scale: 1, Disp: 4 * i}, k.acc(i, 0))
+		for j := 1; j < k.vecs; j++ {
+			if k.wide {
+				VMOVDQA64(k.acc(i, 0), k.acc(i, j))
+			} else {
+				VMOVDQA(k.acc(i, 0), k.acc(i, j))
+			}
+		}
+	}
+}
+
+// addMins writes the part after a panel's last record: mins, if there are any, are one record more.
+// Its words are multiplied twice, by A's high bytes, whose sums are then shifted by 6 bits, and by
+// A's low bytes.
+func (k blocks) addMins(b, mins, high, records, words, begin reg.Register) {
+	TESTQ(mins, mins)
+	JZ(LabelRef("end"))
+	MOVQ(mins, b)
+	XORQ(mins, mins)
+	INCQ(records)
+	INCQ(high)
+	MOVQ(U32(uint32(2/k.step)), words)
+	MOVQ(U32(uint32(4*4*k.rows)), begin)
+	JMP(LabelRef("record"))
+	Label("low")
+	DECQ(high)
+	for i := range k.rows {
+		for j := range k.vecs {
+			VPSLLD(Imm(6), k.acc(i, j), k.acc(i, j))
+		}
+	}
+	SUBQ(U32(uint32(2*k.vecs*k.bytes())), b)
+	MOVQ(words, reg.R13)
+	JMP(LabelRef("word"))
+	Label("end")
 }
 
 // mins reports whether the kernel is for formats with mins.

@@ -10,21 +10,25 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// halves is a kernel of levels of 4 bits, two of which a byte of B holds: for AVX-512, which has
-// the registers to take them apart while it multiplies, on ports that products do not need.
+// halves is a kernel for levels of 4 bits, two in each byte of B. It is for AVX-512, which has
+// enough registers to unpack them while it multiplies, on ports that the products do not use.
 type halves struct{ blocks }
 
 func halvesOf(rows int) halves {
 	return halves{blocks{kernel: kernel{format: int8, rows: rows, vecs: 3, wide: true}}}
 }
 
-// low, high, x and mask are the registers behind sums and results.
+// low and high return the registers of the unpacked halves; halvesX and halvesMask number two more.
+// They come after the registers of sums and results.
 func (k halves) low(j int) reg.VecPhysical  { return avx.Z[24+j] }
 func (k halves) high(j int) reg.VecPhysical { return avx.Z[27+j] }
 
 const halvesX, halvesMask = 30, 31
 
-// multiply adds products of a word of each row, which are at m, and b.
+// halvesLine is the bytes of a line of B.
+const halvesLine = 3 * 64
+
+// multiply adds the products of b and a word of each row; the words are at m.
 func (k halves) multiply(m Mem, b func(j int) reg.VecPhysical) {
 	x := avx.Z[halvesX]
 	for i := range k.rows {
@@ -37,7 +41,6 @@ func (k halves) multiply(m Mem, b func(j int) reg.VecPhysical) {
 
 // emit writes the kernel of one row count.
 func (k halves) emit() {
-	const line = 3 * 64
 	name := fmt.Sprintf("mulBlocksHalves_%dx48", k.rows)
 	TEXT(name, NOSPLIT, "func(a, b, mins, c, scales *float32, ldc, panels, skip, records, words int, "+
 		"next uintptr, step int)")
@@ -63,18 +66,9 @@ func (k halves) emit() {
 	Load(Param("records"), records)
 	Load(Param("scales"), scales)
 	MOVQ(U32(uint32(8*4*k.rows)), begin)
-	for i := range k.rows {
-		for j := range k.vecs {
-			VPXORD(k.result(i, j), k.result(i, j), k.result(i, j))
-		}
-	}
+	k.clear(nil)
 	Label("record")
-	for i := range k.rows {
-		VPBROADCASTD(Mem{Base: a, Index: begin, Scale: 1, Disp: 4 * i}, k.acc(i, 0))
-		for j := 1; j < k.vecs; j++ {
-			VMOVDQA64(k.acc(i, 0), k.acc(i, j))
-		}
-	}
+	k.begin(a, begin)
 	MOVQ(U32(4), left)
 	Label("word")
 	fetch()
@@ -88,24 +82,43 @@ func (k halves) emit() {
 	k.multiply(Mem{Base: a}, k.low)
 	k.multiply(Mem{Base: a, Disp: 16 * k.rows}, k.high)
 	ADDQ(Imm(uint64(4*k.rows)), a)
-	ADDQ(U32(line), b)
+	ADDQ(U32(halvesLine), b)
 	DECQ(left)
 	JNZ(LabelRef("word"))
 	ADDQ(Imm(uint64(16*k.rows)), a)
 	Label("finish")
 	k.finish(scales, nil)
 	ADDQ(Imm(uint64(4*k.rows)), a)
-	ADDQ(U32(line), scales)
+	ADDQ(U32(halvesLine), scales)
 	DECQ(records)
 	JNZ(LabelRef("record"))
 	TESTQ(mins, mins)
 	JZ(LabelRef("end"))
+	k.multiplyMins(a, b, mins, begin, left, fetch)
+	XORQ(mins, mins)
+	MOVQ(b, scales)
+	INCQ(records)
+	JMP(LabelRef("finish"))
+	Label("end")
+	k.add(a, c, ldc, nil)
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(argument("skip"), a)
+	LEAQ(Mem{Base: reg.R11, Index: ldc, Scale: 1}, c)
+	DECQ(argument("panels"))
+	JNZ(LabelRef("panel"))
+	VZEROUPPER()
+	RET()
+}
+
+// multiplyMins sets the sums to the products of A's sums and mins: those of A's high bytes, shifted
+// by 6 bits, and those of its low bytes. round counts the two, left the words of each.
+func (k halves) multiplyMins(a, b, mins, round, left reg.Register, fetch func()) {
 	for i := range k.rows {
 		for j := range k.vecs {
 			VPXORD(k.acc(i, j), k.acc(i, j), k.acc(i, j))
 		}
 	}
-	MOVQ(U32(2), begin) // for high bytes and low ones
+	MOVQ(U32(2), round) // for high bytes and low ones
 	Label("sums")
 	MOVQ(mins, b)
 	MOVQ(U32(2), left)
@@ -121,22 +134,9 @@ func (k halves) emit() {
 	}
 	k.multiply(Mem{Base: a}, k.low)
 	ADDQ(Imm(uint64(4*k.rows)), a)
-	ADDQ(U32(line), b)
+	ADDQ(U32(halvesLine), b)
 	DECQ(left)
 	JNZ(LabelRef("sum"))
-	DECQ(begin)
+	DECQ(round)
 	JNZ(LabelRef("sums"))
-	XORQ(mins, mins)
-	MOVQ(b, scales)
-	INCQ(records)
-	JMP(LabelRef("finish"))
-	Label("end")
-	k.add(a, c, ldc, nil)
-	ADDQ(Imm(uint64(4*k.rows)), a)
-	ADDQ(argument("skip"), a)
-	LEAQ(Mem{Base: reg.R11, Index: ldc, Scale: 1}, c)
-	DECQ(argument("panels"))
-	JNZ(LabelRef("panel"))
-	VZEROUPPER()
-	RET()
 }

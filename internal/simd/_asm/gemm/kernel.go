@@ -10,8 +10,8 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// A format is what a word of A and B holds; the wide ones unpack B while they multiply,
-// for processors without the instruction.
+// format is the type of the numbers in a word of A and B. The wide formats unpack B while they
+// multiply, for processors without an instruction for the type. loop is the kernel as scalar code.
 type format struct{ name, loop string }
 
 var (

@@ -178,8 +178,8 @@ func (k *blocks) word(a, b neon.R) {
 	}
 }
 
-// twoWords multiplies two words: products of bytes are int16, of which two may be added, as rows'
-// levels reach 127 at most; pairs of them are added in int32.
+// twoWords multiplies two words. Products of bytes are int16. The sum of two still fits, because
+// the rows' levels are at most 127. Pairs of these sums are added in int32.
 func (k *blocks) twoWords(a, b neon.R) {
 	for i, x := range k.x {
 		k.LoadScalarTo(neon.Mem{Base: a, Off: 4 * i}, x) // of word i/rows

@@ -11,10 +11,9 @@ const (
 	vecs      = 4 // of 4 columns each
 )
 
-// kernel is a product whose tile is up to 6 rows of 16 columns: 24 of the 32 registers
-// accumulate, half a line of each row of A takes 6, of which instructions take one word at a
-// time, and 2 are left for B. A tile of 8 by 12 would load a little less, but panels of B are 16
-// wide.
+// kernel is a product with a tile of up to 6 rows and 16 columns. Of the 32 registers, 24
+// accumulate, 6 hold half a line of each row of A (an instruction multiplies by one word of it),
+// and 2 are left for B. A tile of 8 by 12 would load a little less, but panels of B are 16 wide.
 type kernel struct {
 	name, loop string
 	words      int // of B that half a line of A belongs to
@@ -169,8 +168,8 @@ func fetch(f *neon.Func, next neon.R, words int) {
 	f.Advance(next, 16*words)
 }
 
-// int8Pairs writes the kernel for processors without SDOT. Products of bytes are int16, of which
-// two may be added, as levels reach 127 at most; pairs of them are added in int32, so an
+// int8Pairs writes the kernel for processors without SDOT. Products of bytes are int16. The sum of
+// two still fits, because levels are at most 127. Pairs of these sums are added in int32, so an
 // accumulator has two lanes for each of its two columns.
 func int8Pairs(file *neon.File, rows int) {
 	file.Func(fmt.Sprintf("mulInt8Pairs_%dx16", rows), signature,

@@ -6,9 +6,9 @@ import (
 	"unmask/internal/simd/_asm/neon"
 )
 
-// panel is how attention holds queries: one a lane, of which a panel has columns registers of 4.
-// tile is how many keys, or value columns, are accumulated at a time: 24 of 32 registers accumulate
-// in the wide panel. The narrow one is for the last queries of a segment.
+// panel is the layout of queries in attention: each of the 4 lanes of `columns` registers holds one
+// query. tile is the number of keys, or of value columns, that are accumulated at a time. In the
+// wide panel 24 of 32 registers accumulate. The narrow one is for the last queries of a segment.
 type panel struct {
 	name          string
 	columns, tile int
@@ -23,7 +23,8 @@ func (p panel) row(k kernel, m neon.Mem) []neon.V {
 	return v
 }
 
-// fetches is what products do beside: keys and values come from memory while others are multiplied.
+// fetches describes the prefetching that a product does: the next keys and values come from memory
+// while the present ones are multiplied.
 const fetches = "Meanwhile 4*keys*dim bytes from next on are fetched into the caches."
 
 // scores writes the products of a block of keys with a panel of queries.

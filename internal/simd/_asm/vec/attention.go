@@ -10,8 +10,9 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// panel is how attention holds queries: one a lane, of which a panel has columns registers. tile
-// is how many keys, or value columns, are accumulated at a time. Words are what is multiplied.
+// panel is the layout of queries in attention: each lane of `columns` registers holds one query.
+// tile is the number of keys, or of value columns, that are accumulated at a time. words is the
+// kind of factors that are multiplied.
 type panel struct {
 	width
 	name          string
@@ -28,8 +29,8 @@ const (
 	integers
 )
 
-// panels: 24 of 32 registers accumulate with AVX-512, 12 of 16 with AVX2; the others are for the
-// last queries of a segment.
+// panels returns the panels of a width. In the widest, 24 of 32 registers accumulate with AVX-512,
+// and 12 of 16 with AVX2. The narrower ones are for the last queries of a segment.
 func (w width) panels() []panel {
 	if w.lanes == 16 {
 		return []panel{{w, "Wide", 3, 8, float32s}, {w, "Middle", 2, 8, float32s},
@@ -78,14 +79,15 @@ func strided(base, stride reg.Register, n int) []Mem {
 	return at[:n]
 }
 
-// fetches is what products do beside: keys and values come from memory while others are multiplied.
+// fetches describes the prefetching that a product does: the next keys and values come from memory
+// while the present ones are multiplied.
 func (p panel) fetches() string {
 	return fmt.Sprintf("Meanwhile %d*keys*dim bytes from next on are fetched into the caches.",
 		p.ahead())
 }
 
-// ahead is how many bytes are fetched for a word of keys or values: as many float32 as it has
-// values.
+// ahead returns the number of bytes to prefetch for each word of keys or values: 4 for each value
+// in a word, because the next ones are float32.
 func (p panel) ahead() int {
 	if p.words == float32s {
 		return 4

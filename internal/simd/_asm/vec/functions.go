@@ -45,8 +45,8 @@ func (w width) exponent(i reg.VecVirtual) reg.VecVirtual {
 	return r
 }
 
-// scale is x*2^n, rounded once: AVX-512 has it, and AVX2 takes two steps, of which the first is
-// exact as no caller's x is tiny unless n is 0.
+// scale returns x*2^n, rounded once. AVX-512 has an instruction for it. AVX2 takes two steps; the
+// first is exact, because a caller's x is tiny only if n is 0.
 func (w width) scale(x, n reg.VecVirtual) reg.VecVirtual {
 	if w.lanes == 16 {
 		r := w.reg()
