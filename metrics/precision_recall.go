@@ -101,7 +101,7 @@ func keepLeast(least []float64, d float64, k int) []float64 {
 	return least[:min(len(least), k)]
 }
 
-// tile is how many features of each side are compared at once.
+// tile is the number of features of each side that are compared at once.
 const tile = 256
 
 // eachDistance visits the squared distances of all pairs, |a|^2 + |b|^2 - 2ab by blocks.

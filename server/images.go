@@ -254,7 +254,7 @@ type imageEvent struct {
 	Unmask  any         `json:"unmask,omitempty"`
 }
 
-// imageStep is where a partial picture is.
+// imageStep describes the step of a partial picture.
 type imageStep struct {
 	Choice int `json:"choice"`
 	Step   int `json:"step"`

@@ -4,7 +4,7 @@ package philox
 
 import "unmask/internal/simd"
 
-// lot is how many blocks the assembly makes at a time, a multiple of what each width does.
+// lot is the number of blocks that the assembly makes at a time, a multiple of each width's.
 const lot = 32
 
 func (b *Blocks) fill(words [][4]uint32, counter uint32) {

@@ -4,7 +4,7 @@ package philox
 
 import "unmask/internal/simd"
 
-// lot is how many blocks the assembly makes at a time.
+// lot is the number of blocks that the assembly makes at a time.
 const lot = 8
 
 func (b *Blocks) fill(words [][4]uint32, counter uint32) {

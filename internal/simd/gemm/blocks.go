@@ -70,7 +70,7 @@ func BlocksFor(level simd.Level, t quant.Type) *Blocks { return blocksFor(level,
 func (k *Blocks) words() int   { return k.Type.Run() / 4 }
 func (k *Blocks) records() int { return run / k.Type.Run() }
 
-// groupA is how many words of A a row takes for a group of n times 32 values.
+// groupA returns the number of words of A that a row takes for a group of n times 32 values.
 func (k *Blocks) groupA(n int) int {
 	if n == 0 {
 		return 0
@@ -82,7 +82,7 @@ func (k *Blocks) groupA(n int) int {
 	return n + 1
 }
 
-// groupOf is how many values of a row are quantised together.
+// groupOf is the number of values of a row that are quantised together.
 func groupOf(depth int) int {
 	if depth < group {
 		return run
@@ -90,13 +90,13 @@ func groupOf(depth int) int {
 	return group
 }
 
-// SizeA is how many words rows of A take.
+// SizeA returns the number of words that rows of A take.
 func (k *Blocks) SizeA(rows, depth int) int {
 	each := groupOf(depth)
 	return rows * (depth/each*k.groupA(each/run) + k.groupA(depth%each/run))
 }
 
-// Scratch is how many words of working memory Mul needs.
+// Scratch returns the number of words of working memory that Mul needs.
 func (k *Blocks) Scratch() int {
 	n := k.Rows * k.Columns
 	if k.Type != quant.Q8_0 {

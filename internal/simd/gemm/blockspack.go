@@ -23,7 +23,7 @@ import (
 var groupWords = [...]int{quant.Q8_0: 9, quant.Q4_0: 5, quant.Q4_K: 38, quant.Q5_K: 46,
 	quant.Q6_K: 53}
 
-// SizeB is how many words one panel of B takes.
+// SizeB returns the number of words that one panel of B takes.
 func (k *Blocks) SizeB(depth int) int {
 	return depth / k.Type.Values() * groupWords[k.Type] * k.Columns
 }

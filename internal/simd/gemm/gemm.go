@@ -74,14 +74,14 @@ func (k *Kernel) reading(w windows) *Kernel {
 	return k
 }
 
-// depths is how many words of B belong to a line of A, and values to a word of B.
+// depths has the number of words of B for a line of A, and of values in a word of B.
 var depths = [...]struct{ words, values int }{F32: {4, 1}, BF16: {4, 2}, BF16Wide: {2, 2},
 	Int8: {4, 4}, Int8Wide: {2, 4}, Int8Signed: {4, 4}}
 
-// Values is how many values along the depth a line holds.
+// Values returns the number of values along the depth in a line.
 func (k *Kernel) Values() int { return depths[k.Format].words * depths[k.Format].values }
 
-// Lines is how many lines a depth takes.
+// Lines returns the number of lines that a depth takes.
 func (k *Kernel) Lines(depth int) int { return (depth + k.Values() - 1) / k.Values() }
 
 // SizeA returns the number of words that rows of A take.

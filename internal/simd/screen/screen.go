@@ -14,7 +14,7 @@ import (
 // Ops are the kernels of an instruction set, screen.Ops(level.ISA).
 type Ops simd.ISA
 
-// Size is how many elements are screened at once at most.
+// Size is the most elements that are screened at once.
 const Size = 1024
 
 const line = 16 // elements that a kernel takes at a time

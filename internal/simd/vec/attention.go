@@ -21,7 +21,7 @@ func (o Ops) Panels() []Panel {
 	return []Panel{{o, 3}, {o, 1}}
 }
 
-// Lanes is how many queries a panel has.
+// Lanes returns the number of queries of a panel.
 func (p Panel) Lanes() int {
 	if p.ops == Ops(simd.AVX512) {
 		return 16 * p.columns

@@ -26,7 +26,7 @@ func sumSquaresAVX2(x *float32, n int, mean float32) float32
 //
 //	for i := range n { x[i] = (x[i]+bias[i])*scale; top = max(top, x[i]) }; return top
 //
-//	n is a multiple of 16. bias advances by step bytes for each 16. NaN takes no part in the maximum for sure.
+//	n is a multiple of 16. bias advances by step bytes for each 16. The maximum is undefined if x has NaN.
 //
 //go:noescape
 func logitsAVX2(x *float32, bias *float32, step int, n int, scale float32) float32
@@ -66,7 +66,7 @@ func sumExpDotAVX2(x *float32, n int, top float32) (s float32, t float32)
 //	}
 //	return second, count, first
 //
-//	n is a multiple of 16. NaN takes no part in the maximum for sure.
+//	n is a multiple of 16. The maximum is undefined if x has NaN.
 //
 //go:noescape
 func leadersAVX2(x *float32, n int, top float32) (second float32, count int, first int)
@@ -195,7 +195,7 @@ func sumSquaresAVX512(x *float32, n int, mean float32) float32
 //
 //	for i := range n { x[i] = (x[i]+bias[i])*scale; top = max(top, x[i]) }; return top
 //
-//	n is a multiple of 16. bias advances by step bytes for each 16. NaN takes no part in the maximum for sure.
+//	n is a multiple of 16. bias advances by step bytes for each 16. The maximum is undefined if x has NaN.
 //
 //go:noescape
 func logitsAVX512(x *float32, bias *float32, step int, n int, scale float32) float32
@@ -235,7 +235,7 @@ func sumExpDotAVX512(x *float32, n int, top float32) (s float32, t float32)
 //	}
 //	return second, count, first
 //
-//	n is a multiple of 16. NaN takes no part in the maximum for sure.
+//	n is a multiple of 16. The maximum is undefined if x has NaN.
 //
 //go:noescape
 func leadersAVX512(x *float32, n int, top float32) (second float32, count int, first int)

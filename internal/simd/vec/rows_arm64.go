@@ -26,7 +26,7 @@ func sumSquaresNEON(x *float32, n int, mean float32) float32
 //
 //	for i := range n { x[i] = (x[i]+bias[i])*scale; top = max(top, x[i]) }; return top
 //
-// n is a multiple of 16. bias advances by step bytes for each 16. NaN takes no part in the maximum for sure.
+// n is a multiple of 16. bias advances by step bytes for each 16. The maximum is undefined if x has NaN.
 //
 //go:noescape
 func logitsNEON(x, bias *float32, step, n int, scale float32) float32
@@ -48,7 +48,7 @@ func sumExpNEON(x *float32, n int, c, top float32) (s, t float32)
 //	}
 //	return second, count, first
 //
-// n is a multiple of 16. NaN takes no part in the maximum for sure.
+// n is a multiple of 16. The maximum is undefined if x has NaN.
 //
 //go:noescape
 func leadersNEON(x *float32, n int, top float32) (second float32, count, first int)

@@ -128,7 +128,7 @@ func (k kernel) emit() {
 	RET()
 }
 
-// groups is how many words of B a line of A meets.
+// groups returns the number of words of B that a line of A is multiplied by.
 func (k kernel) groups() int {
 	if k.format == bf16Wide || k.format == int8Wide {
 		return 2

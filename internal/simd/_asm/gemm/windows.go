@@ -105,5 +105,5 @@ func (k kernel) windows() {
 	RET()
 }
 
-// ahead is how many bytes before its use B is fetched into the nearest cache.
+// ahead is the distance, in bytes, at which B is prefetched into the nearest cache.
 const ahead = 1024

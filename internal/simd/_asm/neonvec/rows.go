@@ -54,8 +54,8 @@ func reductions(file *neon.File) {
 
 	write(file, "logits", "(x, bias *float32, step, n int, scale float32) float32",
 		"\tfor i := range n { x[i] = (x[i]+bias[i])*scale; top = max(top, x[i]) }; return top\n\n"+
-			"n is a multiple of 16. bias advances by step bytes for each 16. NaN takes no part in the "+
-			"maximum for sure.", func(k kernel) {
+			"n is a multiple of 16. bias advances by step bytes for each 16. The "+
+			"maximum is undefined if x has NaN.", func(k kernel) {
 			x, bias, step, n, scale := k.Param("x"), k.Param("bias"), k.Param("step"), k.Param("n"),
 				k.Splat("scale")
 			acc := k.copies(4, math.Inf(-1))
@@ -106,7 +106,7 @@ func leaders(file *neon.File) {
 	write(file, "leaders", "(x *float32, n int, top float32) (second float32, count, first int)",
 		"\tsecond, first = -Inf, -1\n\tfor i := range n {\n\t\tif x[i] == top { count++; if first < 0 { "+
 			"first = i } } else { second = max(second, x[i]) }\n\t}\n\treturn second, count, first\n\n"+
-			"n is a multiple of 16. NaN takes no part in the maximum for sure.", func(k kernel) {
+			"n is a multiple of 16. The maximum is undefined if x has NaN.", func(k kernel) {
 			x, n, top := k.Param("x"), k.Param("n"), k.Splat("top")
 			count, first, at, any, lane := k.R(), k.R(), k.R(), k.R(), k.R()
 			k.Set(0, count)

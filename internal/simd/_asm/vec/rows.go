@@ -33,8 +33,8 @@ func (w width) reductions() {
 
 	w.text("logits", "(x, bias *float32, step, n int, scale float32) float32",
 		"for i := range n { x[i] = (x[i]+bias[i])*scale; top = max(top, x[i]) }; return top\n\n"+
-			"n is a multiple of 16. bias advances by step bytes for each 16. NaN takes no part in the "+
-			"maximum for sure.")
+			"n is a multiple of 16. bias advances by step bytes for each 16. The "+
+			"maximum is undefined if x has NaN.")
 	x, n = pointer("x"), pointer("n")
 	bias, step := pointer("bias"), pointer("step")
 	scale := w.splat("scale")
@@ -102,7 +102,7 @@ func (w width) reductions() {
 	w.text("leaders", "(x *float32, n int, top float32) (second float32, count, first int)",
 		"second, first = -Inf, -1\nfor i := range n {\n\tif x[i] == top { count++; if first < 0 { first "+
 			"= i } } else { second = max(second, x[i]) }\n}\nreturn second, count, first\n\n"+
-			"n is a multiple of 16. NaN takes no part in the maximum for sure.")
+			"n is a multiple of 16. The maximum is undefined if x has NaN.")
 	w.leaders()
 
 	w.text("weights", "(dst, x *float32, n int, c, top float32)",
