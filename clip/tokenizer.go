@@ -240,44 +240,54 @@ var contractions = []string{"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
 // words splits a text into contractions, runs of letters, single digits, and runs of everything
 // else except white space.
 func words(text string) func(yield func(string) bool) {
-	kind := func(r rune) int {
-		switch {
-		case unicode.IsSpace(r):
-			return 0
-		case unicode.IsLetter(r):
-			return 1
-		case unicode.IsNumber(r):
-			return 2
-		}
-		return 3
-	}
 	return func(yield func(string) bool) {
-	next:
 		for len(text) > 0 {
-			for _, c := range contractions {
-				if strings.HasPrefix(text, c) {
-					if !yield(c) {
-						return
-					}
-					text = text[len(c):]
-					continue next
-				}
-			}
-			first, size := utf8.DecodeRuneInString(text)
-			k, n := kind(first), size
-			for n < len(text) && k != 2 {
-				r, size := utf8.DecodeRuneInString(text[n:])
-				if kind(r) != k {
-					break
-				}
-				n += size
-			}
-			if k != 0 && !yield(text[:n]) {
+			n, space := firstWord(text)
+			if !space && !yield(text[:n]) {
 				return
 			}
 			text = text[n:]
 		}
 	}
+}
+
+// firstWord returns the bytes of the word, or of the white space, that a text begins with.
+func firstWord(text string) (n int, space bool) {
+	for _, c := range contractions {
+		if strings.HasPrefix(text, c) {
+			return len(c), false
+		}
+	}
+	first, n := utf8.DecodeRuneInString(text)
+	kind := kindOf(first)
+	for n < len(text) && kind != digit {
+		r, size := utf8.DecodeRuneInString(text[n:])
+		if kindOf(r) != kind {
+			break
+		}
+		n += size
+	}
+	return n, kind == white
+}
+
+// Kinds of runes. A word has runes of one kind.
+const (
+	white = iota
+	letter
+	digit
+	other
+)
+
+func kindOf(r rune) int {
+	switch {
+	case unicode.IsSpace(r):
+		return white
+	case unicode.IsLetter(r):
+		return letter
+	case unicode.IsNumber(r):
+		return digit
+	}
+	return other
 }
 
 // pieces merges a word's bytes, always the pair of lowest rank first.

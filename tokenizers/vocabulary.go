@@ -116,58 +116,72 @@ func (v *vocabulary) encode(text string, special []stretch) ([]int32, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
-	var ids []int32
-	var memory scratch
-	token := func(id int32) { ids = append(ids, id) }
-	word := func(one piece) (err error) {
-		if one.text == "" {
-			return nil
-		}
-		if ids, err = v.bpe.append(ids, one.text, &memory); err != nil {
-			err = fmt.Errorf("text: %w", err)
-		}
-		return err
-	}
-	between := func(start, end int) error {
-		text, inner := text[start:end], func(at,
-			to int) bool {
-			return allows(special, start+at, start+to)
-		}
-		if v.normalize != nil {
-			// Positions change by normalisation: a token is special if all of its text is in a
-			// stretch.
-			whole := allows(special, start, end)
-			inner = func(int, int) bool { return whole }
-			if text = v.normalize(text); len(text) > 2*MaxText {
-				return fmt.Errorf("text is %d bytes once normalised, want at most %d", len(text),
-					2*MaxText)
-			}
-		}
-		return v.normalized.cut(text, inner, func(at, to int) error {
-			return v.cut.words(piece{text[at:to], start == 0 && at == 0}, word)
-		}, token)
-	}
-	err := v.raw.cut(text, func(start, end int) bool { return allows(special, start, end) },
-		func(start, end int) error {
-			if !v.apart {
-				return between(start, end)
-			}
-			for _, s := range special {
-				for _, edge := range [...]int{s.start, s.end} {
-					if edge > start && edge < end {
-						if err := between(start, edge); err != nil {
-							return err
-						}
-						start = edge
-					}
-				}
-			}
-			return between(start, end)
-		}, token)
-	if err != nil {
+	e := &encoding{v: v, text: text, special: special}
+	if err := v.raw.cut(text, e.allows, e.parts, e.token); err != nil {
 		return nil, err
 	}
-	return ids, nil
+	return e.ids, nil
+}
+
+// encoding is one call of encode.
+type encoding struct {
+	v       *vocabulary
+	text    string
+	special []stretch // where special tokens may be
+	ids     []int32   // so far
+	memory  scratch
+}
+
+// allows reports whether text[start:end] may be a special token.
+func (e *encoding) allows(start, end int) bool { return allows(e.special, start, end) }
+
+func (e *encoding) token(id int32) { e.ids = append(e.ids, id) }
+
+// parts encodes text[start:end], which has no added tokens in their raw spelling. Where the
+// vocabulary needs it, the parts inside and outside of special stretches are normalised apart.
+func (e *encoding) parts(start, end int) error {
+	if !e.v.apart {
+		return e.part(start, end)
+	}
+	for _, s := range e.special {
+		for _, edge := range [...]int{s.start, s.end} {
+			if edge > start && edge < end {
+				if err := e.part(start, edge); err != nil {
+					return err
+				}
+				start = edge
+			}
+		}
+	}
+	return e.part(start, end)
+}
+
+// part normalises text[start:end], finds added tokens in their normalised spelling, and merges the
+// words between them.
+func (e *encoding) part(start, end int) error {
+	text, inner := e.text[start:end], func(at, to int) bool { return e.allows(start+at, start+to) }
+	if e.v.normalize != nil {
+		// Positions change by normalisation: a token is special if all of its text is in a stretch.
+		whole := e.allows(start, end)
+		inner = func(int, int) bool { return whole }
+		if text = e.v.normalize(text); len(text) > 2*MaxText {
+			return fmt.Errorf("text is %d bytes once normalised, want at most %d", len(text), 2*MaxText)
+		}
+	}
+	return e.v.normalized.cut(text, inner, func(at, to int) error {
+		return e.v.cut.words(piece{text[at:to], start == 0 && at == 0}, e.word)
+	}, e.token)
+}
+
+// word appends the tokens of a word.
+func (e *encoding) word(one piece) (err error) {
+	if one.text == "" {
+		return nil
+	}
+	if e.ids, err = e.v.bpe.append(e.ids, one.text, &e.memory); err != nil {
+		err = fmt.Errorf("text: %w", err)
+	}
+	return err
 }
 
 func (v *vocabulary) Token(id int32) (string, bool) {
