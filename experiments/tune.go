@@ -89,30 +89,11 @@ func candidates(kind string, cached bool) []Point {
 // search ends with what was found.
 func Tune(ctx context.Context, t Task, o Tuning,
 	progress func(done, total int, p Point) bool) ([]Setting, error) {
-	spec := t.Model().Spec()
-	length := cmp.Or(o.Length, spec.Length())
-	_, cached := t.Model().(model.Refiner)
 	deadline := time.Now().Add(o.Limit)
-	var tries []Point
-	for _, c := range candidates(t.Kind(), cached) {
-		c.N, c.Batch, c.Length, c.Seed = o.Batch, o.Batch, o.Length, o.Seed
-		most, err := affordable(ctx, t, c, o.Budget, length)
-		if err != nil {
-			return nil, err
-		}
-		for _, steps := range []int{most, most / 2, most / 4} {
-			if steps >= 1 {
-				c.Steps = steps
-				tries = append(tries, c)
-			}
-		}
+	tries, err := firstTries(ctx, t, o)
+	if err != nil {
+		return nil, err
 	}
-	if len(tries) == 0 {
-		return nil, fmt.Errorf("budget is %v seconds a sample, want more: one step of any sampler "+
-			"takes longer on this machine", o.Budget)
-	}
-	// Fast settings first, so that every sampler has been tried when Limit ends the search.
-	slices.SortStableFunc(tries, func(a, b Point) int { return cmp.Compare(a.Steps, b.Steps) })
 	var found []Setting
 	n := min(max(o.N/8, 4), o.N)
 	for {
@@ -147,6 +128,33 @@ func Tune(ctx context.Context, t Task, o Tuning,
 		}
 		n = min(2*n, o.N)
 	}
+}
+
+// firstTries returns the settings of the first round. Fast ones are first, so that every sampler
+// has been tried when Limit ends the search.
+func firstTries(ctx context.Context, t Task, o Tuning) ([]Point, error) {
+	length := cmp.Or(o.Length, t.Model().Spec().Length())
+	_, cached := t.Model().(model.Refiner)
+	var tries []Point
+	for _, c := range candidates(t.Kind(), cached) {
+		c.N, c.Batch, c.Length, c.Seed = o.Batch, o.Batch, o.Length, o.Seed
+		most, err := affordable(ctx, t, c, o.Budget, length)
+		if err != nil {
+			return nil, err
+		}
+		for _, steps := range []int{most, most / 2, most / 4} {
+			if steps >= 1 {
+				c.Steps = steps
+				tries = append(tries, c)
+			}
+		}
+	}
+	if len(tries) == 0 {
+		return nil, fmt.Errorf("budget is %v seconds a sample, want more: one step of any sampler "+
+			"takes longer on this machine", o.Budget)
+	}
+	slices.SortStableFunc(tries, func(a, b Point) int { return cmp.Compare(a.Steps, b.Steps) })
+	return tries, nil
 }
 
 // affordable returns the most steps of a sampler within the budget, estimated from its first steps;

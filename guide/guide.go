@@ -177,39 +177,11 @@ func (g *Guided) double(b *model.Batch) error {
 		d.Places, d.Lengths = append(d.Places, b.Place(i)), append(d.Lengths, b.Used(i))
 	}
 	for i := range b.Size {
-		progress := model.Progress{N: 1, Of: 1}
-		if b.Steps != nil {
-			progress = b.Steps[i]
-		}
-		c := b.Condition(i)
-		w, guided := g.scale(i, progress)
-		if !guided || !g.conditioned(c) || w == 0 && !b.Lasts {
-			g.twin, g.w = append(g.twin, -1), append(g.w, 0)
-			continue
-		}
-		other, err := g.without(c)
+		twin, w, err := g.pair(b, i)
 		if err != nil {
 			return fmt.Errorf("sequence %d: %w", i, err)
 		}
-		if w == -1 && !b.Lasts { // only the other pass is needed
-			g.blind(i, c, other)
-			g.twin, g.w = append(g.twin, -1), append(g.w, 0)
-			continue
-		}
-		d.Tokens = append(d.Tokens, b.Tokens[i*b.Length:(i+1)*b.Length]...)
-		d.Conditions = append(d.Conditions, other)
-		g.blind(d.Size, c, other)
-		d.Lengths = append(d.Lengths, b.Used(i))
-		if len(b.Time) > 0 {
-			d.Time = append(d.Time, b.Time[i])
-		}
-		place := 0
-		if b.Cache != nil {
-			place = b.Cache.Batch/2 + b.Place(i)
-		}
-		d.Places = append(d.Places, place)
-		g.twin, g.w = append(g.twin, int32(d.Size)), append(g.w, w)
-		d.Size++
+		g.twin, g.w = append(g.twin, twin), append(g.w, w)
 	}
 	g.lengths, g.places = d.Lengths, d.Places
 	if b.Lengths == nil {
@@ -223,6 +195,44 @@ func (g *Guided) double(b *model.Batch) error {
 		d.Read = g.read
 	}
 	return nil
+}
+
+// pair adds the other pass of sequence i to g.both and returns its index there and the scale; -1
+// and 0 if there is no other pass.
+func (g *Guided) pair(b *model.Batch, i int) (twin int32, w float64, err error) {
+	progress := model.Progress{N: 1, Of: 1}
+	if b.Steps != nil {
+		progress = b.Steps[i]
+	}
+	c := b.Condition(i)
+	w, guided := g.scale(i, progress)
+	if !guided || !g.conditioned(c) || w == 0 && !b.Lasts {
+		return -1, 0, nil
+	}
+	other, err := g.without(c)
+	if err != nil {
+		return -1, 0, err
+	}
+	if w == -1 && !b.Lasts { // only the other pass is needed
+		g.blind(i, c, other)
+		return -1, 0, nil
+	}
+	d := &g.both
+	twin = int32(d.Size)
+	d.Tokens = append(d.Tokens, b.Tokens[i*b.Length:(i+1)*b.Length]...)
+	d.Conditions = append(d.Conditions, other)
+	g.blind(d.Size, c, other)
+	d.Lengths = append(d.Lengths, b.Used(i))
+	if len(b.Time) > 0 {
+		d.Time = append(d.Time, b.Time[i])
+	}
+	place := 0
+	if b.Cache != nil {
+		place = b.Cache.Batch/2 + b.Place(i)
+	}
+	d.Places = append(d.Places, place)
+	d.Size++
+	return twin, w, nil
 }
 
 // conditioned reports whether c can guide the model.

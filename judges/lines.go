@@ -35,28 +35,12 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 	each func(text string, judged int)) (n, short int, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTextLine)
-	var ids [][]int32
-	var texts []string
 	type sample struct {
 		seed uint64
 		id   int
 	}
 	seen := map[sample]int{} // line number of each sample
-	judged := 0
-	flush := func() error {
-		if len(ids) == 0 {
-			return nil
-		}
-		var err error
-		if s.Retokenize != nil {
-			err = s.AddTexts(ctx, ids, texts)
-		} else {
-			err = s.Add(ctx, ids)
-		}
-		judged += len(ids)
-		ids, texts = ids[:0], texts[:0]
-		return err
-	}
+	waiting := textJudge{scorer: s}
 	for lines.Scan() {
 		n++
 		l, err := parseTextLine(lines.Bytes())
@@ -69,17 +53,14 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 		}
 		seen[sample{l.Seed, *l.ID}] = n
 		if each != nil {
-			each(l.Text, judged)
+			each(l.Text, waiting.judged)
 		}
 		if len(l.IDs) < 2 {
 			short++
 			continue
 		}
-		ids, texts = append(ids, l.IDs), append(texts, l.Text)
-		if len(ids) == textBatch {
-			if err := flush(); err != nil {
-				return n, short, fmt.Errorf("lines up to %d: %w", n, err)
-			}
+		if err := waiting.add(ctx, l); err != nil {
+			return n, short, fmt.Errorf("lines up to %d: %w", n, err)
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -87,7 +68,39 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 	} else if err != nil {
 		return n, short, err
 	}
-	return n, short, flush()
+	return n, short, waiting.flush(ctx)
+}
+
+// textJudge collects samples and judges textBatch of them at a time.
+type textJudge struct {
+	scorer *experiments.TextScorer
+	ids    [][]int32
+	texts  []string
+	judged int
+}
+
+// add takes a sample, and judges all that wait once they are textBatch.
+func (j *textJudge) add(ctx context.Context, l textLine) error {
+	j.ids, j.texts = append(j.ids, l.IDs), append(j.texts, l.Text)
+	if len(j.ids) < textBatch {
+		return nil
+	}
+	return j.flush(ctx)
+}
+
+// flush judges the samples that wait.
+func (j *textJudge) flush(ctx context.Context) (err error) {
+	if len(j.ids) == 0 {
+		return nil
+	}
+	if j.scorer.Retokenize != nil {
+		err = j.scorer.AddTexts(ctx, j.ids, j.texts)
+	} else {
+		err = j.scorer.Add(ctx, j.ids)
+	}
+	j.judged += len(j.ids)
+	j.ids, j.texts = j.ids[:0], j.texts[:0]
+	return err
 }
 
 // ReadSamples returns the ids in the lines of unmask text --json, of at most `most` samples with 2

@@ -92,50 +92,58 @@ func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType,
 	at := uint64(0)
 	for _, name := range names {
 		info := infos[name]
-		begin, end := info.DataOffsets[0], info.DataOffsets[1]
 		dtype := DType(info.DType.String())
 		if d, ok := foreign[name]; ok {
 			dtype = d
 		}
-		switch {
-		case end < begin:
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] are reversed", name, begin, end)
-		case end > uint64(len(buffer)):
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d], the file has %d bytes of data", name,
-				begin, end, len(buffer))
-		case begin < at:
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] overlap the tensor before, which ends "+
-				"at %d", name, begin, end, at)
-		case begin > at:
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] leave a hole after byte %d", name, begin,
-				end, at)
+		t, err := cutTensor(info, dtype, at, buffer)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
 		}
-		at = end
-		shape := make([]int, len(info.Shape))
-		for i, d := range info.Shape {
-			if d > math.MaxInt {
-				return nil, fmt.Errorf("tensor %q: shape %d is too large, a dimension is at most %d", name,
-					info.Shape, math.MaxInt)
-			}
-			shape[i] = int(d)
-		}
-		n, ok := numel(shape)
-		if !ok {
-			return nil, fmt.Errorf("tensor %q: shape %v has more than %d elements", name, shape, math.MaxInt)
-		}
-		if bits := dtype.Bits(); bits > 0 &&
-			(n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != end-begin) {
-			return nil, fmt.Errorf("tensor %q: data_offsets [%d,%d] span %d bytes, not shape %v of %s", name,
-				begin, end, end-begin, shape, dtype)
-		}
-		tensors = append(tensors,
-			&Tensor{Name: name, DType: dtype, Shape: shape, Data: buffer[begin:end:end]})
+		t.Name, at = name, info.DataOffsets[1]
+		tensors = append(tensors, t)
 	}
 	if at != uint64(len(buffer)) {
 		return nil, fmt.Errorf("tensors end at byte %d of the data, the file has %d", at, len(buffer))
 	}
 	slices.SortFunc(tensors, func(a, b *Tensor) int { return strings.Compare(a.Name, b.Name) })
 	return tensors, nil
+}
+
+// cutTensor returns the tensor that begins at byte `at` of the buffer.
+func cutTensor(info *safetensors.TensorInfo, dtype DType, at uint64,
+	buffer []byte) (*Tensor, error) {
+	begin, end := info.DataOffsets[0], info.DataOffsets[1]
+	switch {
+	case end < begin:
+		return nil, fmt.Errorf("data_offsets [%d,%d] are reversed", begin, end)
+	case end > uint64(len(buffer)):
+		return nil, fmt.Errorf("data_offsets [%d,%d], the file has %d bytes of data", begin, end,
+			len(buffer))
+	case begin < at:
+		return nil, fmt.Errorf("data_offsets [%d,%d] overlap the tensor before, which ends at %d", begin,
+			end, at)
+	case begin > at:
+		return nil, fmt.Errorf("data_offsets [%d,%d] leave a hole after byte %d", begin, end, at)
+	}
+	shape := make([]int, len(info.Shape))
+	for i, d := range info.Shape {
+		if d > math.MaxInt {
+			return nil, fmt.Errorf("shape %d is too large, a dimension is at most %d", info.Shape,
+				math.MaxInt)
+		}
+		shape[i] = int(d)
+	}
+	n, ok := numel(shape)
+	if !ok {
+		return nil, fmt.Errorf("shape %v has more than %d elements", shape, math.MaxInt)
+	}
+	if bits := dtype.Bits(); bits > 0 &&
+		(n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != end-begin) {
+		return nil, fmt.Errorf("data_offsets [%d,%d] span %d bytes, not shape %v of %s", begin, end,
+			end-begin, shape, dtype)
+	}
+	return &Tensor{DType: dtype, Shape: shape, Data: buffer[begin:end:end]}, nil
 }
 
 // library reports whether github.com/nlpodyssey/safetensors knows a type; for any other type it

@@ -3,7 +3,6 @@ package gguf
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -56,34 +55,13 @@ func (f *File) tokenizer(tokens []string) ([]byte, error) {
 		return nil, fmt.Errorf("key tokenizer.ggml.pre is %.40q, want bailingmoe, llada-moe or qwen2",
 			pre)
 	}
-	types := make([]int, len(tokens))
-	if f.Has("tokenizer.ggml.token_type") {
-		if types, err = f.Ints("tokenizer.ggml.token_type"); err == nil && len(types) != len(tokens) {
-			err = fmt.Errorf("key tokenizer.ggml.token_type has %d entries, want %d as tokens", len(types),
-				len(tokens))
-		}
-	}
-	merges, more := []string(nil), error(nil)
-	if err == nil {
-		merges, more = f.Texts("tokenizer.ggml.merges")
-	}
-	if err = errors.Join(err, more); err != nil {
+	vocabulary, added, err := f.entries(tokens)
+	if err != nil {
 		return nil, err
 	}
-	vocabulary, added := make(map[string]int, len(tokens)), []object{}
-	for id, text := range tokens {
-		if !utf8.ValidString(text) {
-			return nil, fmt.Errorf("key %s: token %d is %.40q, want UTF-8", tokensKey, id, text)
-		}
-		if types[id] == controlToken || types[id] == userToken {
-			added = append(added, object{"id": id, "content": text, "special": types[id] == controlToken,
-				"single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
-			continue
-		}
-		if first, ok := vocabulary[text]; ok {
-			return nil, fmt.Errorf("key %s: tokens %d and %d are both %.40q", tokensKey, first, id, text)
-		}
-		vocabulary[text] = id
+	merges, err := f.Texts("tokenizer.ggml.merges")
+	if err != nil {
+		return nil, err
 	}
 	var normalizer any
 	if pattern == qwen {
@@ -99,6 +77,36 @@ func (f *File) tokenizer(tokens []string) ([]byte, error) {
 			bytes}},
 		"model": object{"type": "BPE", "vocab": vocabulary, "merges": merges},
 	})
+}
+
+// entries returns the ids of the model's tokens by spelling, and the entries of added tokens.
+func (f *File) entries(tokens []string) (vocabulary map[string]int, added []object, err error) {
+	types := make([]int, len(tokens))
+	if f.Has("tokenizer.ggml.token_type") {
+		if types, err = f.Ints("tokenizer.ggml.token_type"); err != nil {
+			return nil, nil, err
+		}
+		if len(types) != len(tokens) {
+			return nil, nil, fmt.Errorf("key tokenizer.ggml.token_type has %d entries, want %d as tokens",
+				len(types), len(tokens))
+		}
+	}
+	vocabulary, added = make(map[string]int, len(tokens)), []object{}
+	for id, text := range tokens {
+		if !utf8.ValidString(text) {
+			return nil, nil, fmt.Errorf("key %s: token %d is %.40q, want UTF-8", tokensKey, id, text)
+		}
+		if types[id] == controlToken || types[id] == userToken {
+			added = append(added, object{"id": id, "content": text, "special": types[id] == controlToken,
+				"single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
+			continue
+		}
+		if first, ok := vocabulary[text]; ok {
+			return nil, nil, fmt.Errorf("key %s: tokens %d and %d are both %.40q", tokensKey, first, id, text)
+		}
+		vocabulary[text] = id
+	}
+	return vocabulary, added, nil
 }
 
 // tokenizerConfig returns a tokenizer_config.json.
