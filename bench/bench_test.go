@@ -121,7 +121,8 @@ func TestRun(t *testing.T) {
 	for _, r := range got {
 		require.Greater(t, r.Seconds, 0.0)
 		require.Greater(t, r.Share, 0.0)
-		require.Greater(t, r.Rate, 0.1)
+		require.Greater(t, r.Rate, 1e-5) // in units of 1e9, also on a machine that does much else
+		require.Less(t, r.Rate, 1e6)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -3,6 +3,7 @@
 package terminal
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hang is set in a child process of this test. It says what the child does after a signal: finish
-// its step, obey only its context, or nothing.
+// hang is set in a child process of this test. It says what the child does after a signal; see
+// hangs.
 const hang = "UNMASK_TEST_HANG"
 
 func TestMain(m *testing.M) {
@@ -27,62 +28,74 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// hangs prints a line when the child can be signalled, when the first signal came, and when its
+// context is cancelled. A child whose own end is tested has an hour before it is ended from outside.
 func hangs(how string) {
 	p := patience{step: 300 * time.Millisecond, clearUp: 300 * time.Millisecond}
-	if how == "slow" {
+	switch how {
+	case "steps", "slow, clears up":
+		p = patience{step: time.Hour, clearUp: time.Hour}
+	case "slow":
 		p.step = time.Hour
+	case "cancel":
+		p.clearUp = time.Hour
 	}
 	ctx, stop, release := p.withSignals(context.Background())
+	if how == "patient" || how == "patient, hangs" {
+		Patient(ctx)
+	}
 	fmt.Println("ready")
+	<-stopChannel(ctx)
+	fmt.Println("stopped")
 	switch how {
 	case "steps":
-		for !Stopped(ctx) {
-			time.Sleep(time.Millisecond)
+		if !Stopped(ctx) {
+			os.Exit(9)
 		}
 		release()
 		os.Exit(stop.Status())
 	case "patient":
-		Patient(ctx)
 		time.Sleep(900 * time.Millisecond)
 		if ctx.Err() == nil {
 			os.Exit(8)
 		}
-	case "cancel":
-		<-ctx.Done()
+	}
+	<-ctx.Done()
+	fmt.Println("cancelled")
+	if how == "cancel" {
 		os.Exit(7)
 	}
 	select {}
 }
 
-// ends returns the exit status of a child after signals, sent 30 ms apart.
+// ends returns the exit status of a child after signals. The next one is sent once the child says
+// that the one before had its effect, because signals that are pending at the same time are one.
 func ends(t *testing.T, how string, signals ...syscall.Signal) int {
-	cmd := exec.Command(os.Args[0])
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), hang+"="+how)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	_, err = out.Read(make([]byte, 5))
-	require.NoError(t, err)
-	for _, s := range signals {
+	lines := bufio.NewScanner(out)
+	for i, s := range signals {
+		require.True(t, lines.Scan(), "%s with %v ended: %v", how, signals, ctx.Err())
+		require.Equal(t, []string{"ready", "stopped", "cancelled"}[i], lines.Text())
 		require.NoError(t, cmd.Process.Signal(s))
-		time.Sleep(30 * time.Millisecond)
 	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	select {
-	case err := <-done:
-		exit, ok := errors.AsType[*exec.ExitError](err)
-		require.True(t, ok, "%v", err)
-		return exit.ExitCode()
-	case <-time.After(20 * time.Second):
-		cmd.Process.Kill()
-		t.Fatalf("%s with %v goes on", how, signals)
+	for lines.Scan() { // to its end
 	}
-	return 0
+	err = cmd.Wait()
+	require.NoError(t, ctx.Err(), "%s with %v goes on", how, signals)
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	require.True(t, ok, "%v", err)
+	return exit.ExitCode()
 }
 
 // One SIGTERM ends a run after its step, cancels a step that does not end, and ends a process that
-// ignores this too. A second signal does so without waiting for the step.
+// ignores this too. A second signal does so without waiting for the step, and a third without
+// waiting until the run has cleared up.
 func TestSignalsEndWhatHangs(t *testing.T) {
 	const term, hup, interrupt = syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT
 	require.Equal(t, 143, ends(t, "steps", term))
@@ -90,11 +103,11 @@ func TestSignalsEndWhatHangs(t *testing.T) {
 	require.Equal(t, 7, ends(t, "cancel", term))
 	require.Equal(t, 143, ends(t, "nothing", term))
 	require.Equal(t, 8, ends(t, "patient", term))
-	require.Equal(t, 143, ends(t, "patient", term, term))
+	require.Equal(t, 143, ends(t, "patient, hangs", term, term))
 	require.Equal(t, 7, ends(t, "cancel", interrupt, interrupt))
 	require.Equal(t, 143, ends(t, "slow", term, term))
 	require.Equal(t, 130, ends(t, "slow", interrupt, interrupt))
-	require.Equal(t, 130, ends(t, "slow", interrupt, interrupt, interrupt))
+	require.Equal(t, 130, ends(t, "slow, clears up", interrupt, interrupt, interrupt))
 	if !signal.Ignored(hup) { // nohup makes the process ignore it
 		require.Equal(t, 129, ends(t, "nothing", hup))
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -238,15 +237,14 @@ func TestInvalidUTF8AndHugePrompts(t *testing.T) {
 			require.ErrorContains(t, err, "byte 4 is 0xe2")
 		}
 	}
-	// One word of 2 MB is the worst case for merging; prose of the same size is the usual one.
+	// One word of 2 MB is the worst case for merging; prose of the same size is the usual one. Work
+	// that grows with the square of the size would not end before the tests' time is over.
 	tok := parseFile(t, "demo.json")
 	for _, text := range []string{strings.Repeat("the", 2<<20/3),
 		strings.Repeat("To be, or not: 'tis\n", 2<<20/20)} {
-		start := time.Now()
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)
 		require.True(t, tok.Decode(ids) == text)
-		require.Less(t, time.Since(start), 30*time.Second)
 	}
 }
 

@@ -119,12 +119,12 @@ func TestForgottenPoolEnds(t *testing.T) {
 	for range 10 {
 		parallel.New(4).For(8, func(_, _ int) {})
 	}
-	for range 200 {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		runtime.GC()
-		time.Sleep(5 * time.Millisecond)
 		if runtime.NumGoroutine() <= before {
 			return
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }

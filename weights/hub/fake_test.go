@@ -36,6 +36,8 @@ type fakeHub struct {
 	refuse  func(w http.ResponseWriter, r *http.Request) bool
 }
 
+func init() { shortly = 5 * time.Minute }
+
 func newHub(t *testing.T) *fakeHub {
 	h := &fakeHub{
 		heads: map[string]string{"main": commitA, "feature/x": commitA},
@@ -55,7 +57,7 @@ func newHub(t *testing.T) *fakeHub {
 
 func (h *fakeHub) client(t *testing.T) *Client {
 	return &Client{Cache: t.TempDir(), Endpoint: h.URL, Token: "hf_secret",
-		Backoff: time.Millisecond, Idle: 10 * time.Second}
+		Backoff: time.Millisecond, Idle: 5 * time.Minute}
 }
 
 func etag(file, data string) string {
