@@ -33,7 +33,7 @@ type asked struct {
 
 // work returns the work that a request asks for. It has not begun.
 func (s *Server) work(a asked, owner string) (*work, *Fault) {
-	now := time.Now()
+	now := s.now()
 	w := &work{kind: a.kind, model: a.model, owner: owner, batch: a.set.batch, seed: a.set.seed,
 		first: a.set.first, created: now, limit: now.Add(s.o.Timeout), answers: a.answers,
 		changed: make(chan struct{}), finished: make(chan struct{})}

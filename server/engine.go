@@ -37,17 +37,18 @@ type engine struct {
 
 // engineOptions bound an engine.
 type engineOptions struct {
-	rows    int           // of a tick
-	memory  int64         // bytes of keys and values
-	queue   int           // works that wait for their first step
-	seconds float64       // of work ahead
-	stats   *stats        // what is counted
-	ended   func(w *work) // called when all members of a work are done
+	rows    int              // of a tick
+	memory  int64            // bytes of keys and values
+	queue   int              // works that wait for their first step
+	seconds float64          // of work ahead
+	stats   *stats           // what is counted
+	ended   func(w *work)    // called when all members of a work are done
+	now     func() time.Time // of works and passes
 }
 
 func newEngine(ctx context.Context, m *served, o engineOptions) *engine {
 	e := &engine{model: m, o: o, ctx: ctx, wake: make(chan struct{}, 1), closed: make(chan struct{}),
-		passed: time.Now()}
+		passed: o.now()}
 	if s, ok := m.Denoiser.(model.Sized); ok {
 		if n := s.Fit(m.spec.Length(), true); n > 0 { // what a GPU has memory for
 			e.places, e.shares = n, true
@@ -129,13 +130,13 @@ func (e *engine) admit(w *work) *Fault {
 			"most %.0f", wait, e.o.seconds))
 	}
 	_, ahead := e.before(w)
-	if wait := e.seconds(ahead); time.Now().Add(time.Duration(wait * float64(time.Second))).After(
+	if wait := e.seconds(ahead); e.o.now().Add(time.Duration(wait * float64(time.Second))).After(
 		w.limit) {
 		return e.busy("wait_too_long", ahead, fmt.Sprintf("the wait is %.0f seconds, want at most %.0f",
-			wait, time.Until(w.limit).Seconds()))
+			wait, w.limit.Sub(e.o.now()).Seconds()))
 	}
 	if len(e.works) == 0 {
-		e.passed = time.Now()
+		e.passed = e.o.now()
 	}
 	w.stepped = w.created
 	e.works = append(e.works, w)
@@ -208,7 +209,7 @@ func (e *engine) waits() (requests int, rows int64, seconds float64) {
 func (e *engine) stalled(after time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.works) > 0 && time.Since(e.passed) > after
+	return len(e.works) > 0 && e.o.now().Sub(e.passed) > after
 }
 
 // idle reports whether there is no work.
@@ -282,7 +283,7 @@ func (e *engine) sweep() {
 	}
 	left := e.works[:0]
 	for _, w := range e.works {
-		if time.Now().After(w.limit) {
+		if e.o.now().After(w.limit) {
 			step, steps := w.progress()
 			f := fault(http.StatusGatewayTimeout, "deadline",
 				"the request took %.4g seconds, want at most that; it reached step %d of %d",

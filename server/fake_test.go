@@ -6,7 +6,9 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,6 +118,19 @@ func (g *gate) seen() [][]int {
 
 // gated returns a server of a network behind a gate.
 func gated(t testing.TB, o server.Options) (*gate, *server.Server, *httptest.Server) {
+	return gatedAt(t, o, time.Now)
+}
+
+// stopped is a clock that only its tests move.
+type stopped struct{ passed atomic.Int64 }
+
+func (c *stopped) now() time.Time { return time.Unix(1e9, c.passed.Load()) }
+
+func (c *stopped) add(d time.Duration) { c.passed.Add(int64(d)) }
+
+// gatedAt is gated with a clock for the server's works and passes.
+func gatedAt(t testing.TB, o server.Options, now func() time.Time) (*gate, *server.Server,
+	*httptest.Server) {
 	g := newGate()
 	text := loaded()["demo"]
 	m := unmask.NewModel(&model.Loaded{Denoiser: g, Kind: model.KindText,
@@ -124,6 +139,7 @@ func gated(t testing.TB, o server.Options) (*gate, *server.Server, *httptest.Ser
 	m.Name = "gated"
 	s, err := server.New(o)
 	require.NoError(t, err)
+	s.Clock(now)
 	require.NoError(t, s.Add(server.Model{Name: "gated", Model: m}))
 	h := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {

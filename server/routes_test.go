@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -267,7 +266,7 @@ func lastID(events []sseEvent) (id string) {
 
 // A job that is deleted while it runs is given up, and its place is free.
 func TestJobsAreCancelled(t *testing.T) {
-	_, h := serving(t, server.Options{})
+	s, h := serving(t, server.Options{})
 	_, _, data := post(t, h.URL+"/v1/jobs",
 		`{"kind":"completions","request":{"prompt":"","seed":3,"steps":256,"n":64,"priority":"batch"}}`)
 	var j jobAnswer
@@ -276,9 +275,8 @@ func TestJobsAreCancelled(t *testing.T) {
 	require.NoError(t, err)
 	status, _, _ := do(t, r)
 	require.Equal(t, 204, status)
-	began := time.Now()
+	idle(t, s)
 	ask(t, h.URL+"/v1/completions", `{"prompt":"","seed":4,"max_tokens":8}`)
-	require.Less(t, time.Since(began), 20*time.Second)
 }
 
 func TestURLs(t *testing.T) {

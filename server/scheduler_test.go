@@ -20,7 +20,7 @@ import (
 // eventually waits for what happens in another goroutine.
 func eventually(t testing.TB, is func() bool, what string) {
 	t.Helper()
-	for range 2000 {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		if is() {
 			return
 		}
@@ -43,6 +43,19 @@ func queued(t testing.TB, s *server.Server, n int) {
 	eventually(t, func() bool {
 		return strings.Contains(metrics(t, s), fmt.Sprintf("\nunmask_queue_requests %d\n", n))
 	}, fmt.Sprintf("%d requests wait", n))
+}
+
+// watched returns when that number of clients and jobs wait for answers.
+func watched(t testing.TB, s *server.Server, n int) {
+	t.Helper()
+	eventually(t, func() bool { return s.Watching() == n }, fmt.Sprintf("%d wait for answers", n))
+}
+
+// idle returns when no rows are left to be made.
+func idle(t testing.TB, s *server.Server) {
+	t.Helper()
+	eventually(t, func() bool { return strings.Contains(metrics(t, s), "\nunmask_queue_rows 0\n") },
+		"no work is left")
 }
 
 // later posts in a goroutine and returns what the answer will be.
@@ -70,7 +83,8 @@ type refusalAnswer struct {
 
 // Shorter work goes first, and a paused one ends with the bytes that it has alone.
 func TestShortWorkGoesFirst(t *testing.T) {
-	g, s, h := gated(t, server.Options{Rows: 64})
+	var clock stopped // what has waited long enough would go first
+	g, s, h := gatedAt(t, server.Options{Rows: 64}, clock.now)
 	long := `{"prompt":"A","max_tokens":63,"steps":12,"seed":1}`
 	want := ask(t, h.URL+"/v1/completions",
 		`{"prompt":"A","max_tokens":63,"steps":12,"seed":1,"stop":[]}`)
@@ -166,14 +180,14 @@ func TestBatchWorkHasItsShare(t *testing.T) {
 
 // Equal requests are computed once, for those that come at the same time and those that come later.
 func TestEqualRequestsAreComputedOnce(t *testing.T) {
-	g, _, h := gated(t, server.Options{})
+	g, s, h := gated(t, server.Options{})
 	g.shut()
 	body := `{"prompt":"A","max_tokens":9,"steps":3,"seed":7}`
 	first := later(t, h.URL+"/v1/completions", body)
 	g.stuck()
 	second := later(t, h.URL+"/v1/completions", body)
 	third := later(t, h.URL+"/v1/completions", strings.Replace(body, "{", `{"stream":"events",`, 1))
-	time.Sleep(50 * time.Millisecond)
+	watched(t, s, 3)
 	g.unshut()
 	a, b, c := <-first, <-second, <-third
 	require.Equal(t, string(a.data), string(b.data))
@@ -214,9 +228,10 @@ func TestClientsThatGo(t *testing.T) {
 		g.stuck()
 		other, leave := context.WithCancel(t.Context())
 		send(other, body)
-		time.Sleep(50 * time.Millisecond)
+		watched(t, s, 2)
 		leave()
 		require.Error(t, <-gone)
+		watched(t, s, 1)
 		g.pass(5)
 		eventually(t, func() bool { return len(g.seen()) == 6 }, "it goes on")
 		cancel()
@@ -279,7 +294,7 @@ func streamEnd(t *testing.T, url string, token int) string {
 }
 
 func TestFullQueues(t *testing.T) {
-	g, s, h := gated(t, server.Options{Queue: 2, Timeout: 30 * time.Second})
+	g, s, h := gated(t, server.Options{Queue: 2})
 	// tells how fast it is
 	ask(t, h.URL+"/v1/completions", `{"prompt":"A","max_tokens":200,"steps":4}`)
 	g.shut()
@@ -292,9 +307,8 @@ func TestFullQueues(t *testing.T) {
 		}
 	}
 	queued(t, s, 2)
-	began := time.Now()
+	// The gate is shut: what is answered did not wait.
 	status, header, data := post(t, h.URL+"/v1/completions", `{"prompt":"A","max_tokens":9,"steps":2}`)
-	require.Less(t, time.Since(began), time.Second)
 	refusal{"", 429, "queue_full", "", "2 requests wait, want at most 2"}.compare(t, status, header,
 		data)
 	g.unshut()
@@ -305,28 +319,27 @@ func TestFullQueues(t *testing.T) {
 
 // Work that would be too late is refused; work that is too late is given up.
 func TestDeadlines(t *testing.T) {
-	g, _, h := gated(t, server.Options{Timeout: 400 * time.Millisecond})
+	var clock stopped
+	g, s, h := gatedAt(t, server.Options{Timeout: 400 * time.Millisecond}, clock.now)
 	g.shut()
 	a := later(t, h.URL+"/v1/completions", `{"prompt":"A","max_tokens":200,"steps":9}`)
 	g.stuck()
 	g.pass(2)
-	time.Sleep(450 * time.Millisecond)
+	eventually(t, func() bool { return len(g.seen()) == 3 }, "two passes end")
+	clock.add(450 * time.Millisecond)
 	g.pass(1)
 	got := <-a
-	refusal{"", 504, "deadline", "", "the request took 0.4 seconds, want at most that; it reached step "}.compare(t, got.status, got.header,
+	refusal{"", 504, "deadline", "", "the request took 0.4 seconds, want at most that; it reached step 3 of 9"}.compare(t, got.status, got.header,
 		got.data)
-	g.unshut()
+	s.Pace(200)
 	status, _, data := post(t, h.URL+"/v1/jobs", `{"kind":"completions","request":
 		{"prompt":"A","max_tokens":255,"steps":255,"n":64}}`)
 	require.Equal(t, 202, status, "%s", data)
 	status, header, data := post(t, h.URL+"/v1/completions",
 		`{"prompt":"A","max_tokens":255,"steps":255,"n":64,"seed":1}`)
-	if a := read(t, data); status == 429 { // or it was let in, where the machine is fast enough
-		require.Contains(t, []string{"wait_too_long", "queue_full"}, a.Error.Code)
-		require.NotEmpty(t, header.Get("Retry-After"))
-	} else {
-		require.Equal(t, 504, status, "%s", data)
-	}
+	refusal{"", 429, "queue_full", "", "the work that waits takes 20890 seconds"}.compare(t, status,
+		header, data)
+	require.Equal(t, "120", header.Get("Retry-After"))
 }
 
 // Draining refuses new work, gives up what waits, and ends what has begun.
@@ -393,10 +406,13 @@ func TestLoading(t *testing.T) {
 
 // A thousand that come and go at once change no byte of another's answer.
 func TestAThousandThatGo(t *testing.T) {
-	_, h := serving(t, server.Options{Queue: 4096})
+	s, h := serving(t, server.Options{Queue: 4096})
 	body := `{"prompt":"Once upon","max_tokens":60,"steps":10,"seed":8,"user":"%d","n":%d}`
 	want := ask(t, h.URL+"/v1/completions", fmt.Sprintf(body, 0, 2))
 	stay := later(t, h.URL+"/v1/completions", fmt.Sprintf(body, 1, 3))
+	eventually(t, func() bool { // it may not wait behind the others' work
+		return s.Watching() == 1 || len(stay) == 1
+	}, "the one that stays is there")
 	var group sync.WaitGroup
 	client := &http.Client{Transport: &http.Transport{MaxIdleConns: 10}}
 	defer client.CloseIdleConnections()
@@ -422,7 +438,6 @@ func TestAThousandThatGo(t *testing.T) {
 	a := read(t, got.data)
 	require.Equal(t, want.Choices[0].Text, a.Choices[0].Text)
 	require.Equal(t, want.Choices[1].Text, a.Choices[1].Text)
-	began := time.Now()
+	idle(t, s)
 	ask(t, h.URL+"/v1/completions", `{"prompt":"B","max_tokens":3,"steps":1}`)
-	require.Less(t, time.Since(began), 5*time.Second)
 }

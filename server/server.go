@@ -41,6 +41,7 @@ type Server struct {
 	o       Options
 	origins *origins
 	times   times
+	now     func() time.Time // of works and passes
 	stats   *stats
 	begun   time.Time
 	ctx     context.Context // ends when all work is given up
@@ -73,7 +74,8 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, begun: time.Now(), times: usualTimes, inflight: map[string]*work{}}
+	s := &Server{o: o, begun: time.Now(), times: usualTimes, now: time.Now,
+		inflight: map[string]*work{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.results.most = o.Cache
 	s.stats = newStats(s.waits)
@@ -107,7 +109,7 @@ func (s *Server) Add(o Model) error {
 		return errors.New("the server is closed")
 	}
 	m.engine = newEngine(s.ctx, m, engineOptions{rows: s.o.Rows, memory: s.o.Memory, queue: s.o.Queue,
-		seconds: mostQueued, stats: s.stats, ended: s.finish})
+		seconds: mostQueued, stats: s.stats, ended: s.finish, now: s.now})
 	s.stats.served(m)
 	s.models = append(s.models, m)
 	s.group.Go(m.engine.run)

@@ -12,7 +12,7 @@ import (
 
 // tick makes one step of each member.
 func (e *engine) tick(picked []*member) {
-	began := time.Now()
+	began := e.o.now()
 	rows := e.begin(picked, began)
 	var byPool [len(e.pools)][]*member
 	for _, m := range picked {
@@ -21,7 +21,7 @@ func (e *engine) tick(picked []*member) {
 	for i, members := range byPool {
 		e.step(members, i == 1)
 	}
-	took := time.Since(began).Seconds()
+	took := e.o.now().Sub(began).Seconds()
 	e.o.stats.pass(took, rows, len(picked))
 	for _, w := range e.settle(picked, float64(rows)/max(took, 1e-6)) {
 		w.times(w.begun.Sub(w.created), e.passed.Sub(w.begun))
@@ -48,7 +48,7 @@ func (e *engine) begin(picked []*member, now time.Time) (rows int) {
 func (e *engine) settle(picked []*member, rate float64) (ended []*work) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.passed = time.Now()
+	e.passed = e.o.now()
 	if e.rate == 0 {
 		e.rate = rate
 	} else {
@@ -159,7 +159,7 @@ func (e *engine) moved(m *member, q *generate.Sequence) {
 	m.n, m.evaluated = q.N, q.Evaluated
 	e.o.stats.opened(len(q.Opened))
 	if q.N <= 1 && m.choice == 0 {
-		e.o.stats.firstStep(time.Since(w.created))
+		e.o.stats.firstStep(e.o.now().Sub(w.created))
 	}
 	if q.Done {
 		m.tokens = slices.Clone(q.Tokens)

@@ -64,7 +64,7 @@ func (t *turns) sweep(all []*work) {
 func (e *engine) pick() []*member {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := time.Now()
+	now := e.o.now()
 	var classes [2][]*work // interactive, batch
 	for _, w := range e.works {
 		if w.ended || w.open == 0 || e.drained && w.begun.IsZero() {
