@@ -7,18 +7,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/signal"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -29,26 +26,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"unmask": func() { os.Exit(Main(os.Args[1:])) },
-		"fetch": fetch})
-}
-
-// fetch prints what a URL has once that matches a pattern: fetch URL PATTERN.
-func fetch() {
-	want := regexp.MustCompile(os.Args[2])
-	for range 200 {
-		if r, err := http.Get(os.Args[1]); err == nil {
-			data, err := io.ReadAll(r.Body)
-			r.Body.Close()
-			if err == nil && want.Match(data) {
-				os.Stdout.Write(data)
-				return
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	fmt.Fprintf(os.Stderr, "%s never had %s\n", os.Args[1], want)
-	os.Exit(1)
+	testscript.Main(m, map[string]func(){"fetch": fetch, "await": await, "unmask": func() {
+		registerHeld()
+		os.Exit(Main(os.Args[1:]))
+	}})
 }
 
 // TestScripts runs the commands as a user does; testdata/script has one file per topic.
@@ -87,8 +68,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
 			e.Setenv("HF_ENDPOINT", server.URL)
 			e.Setenv("TAKEN", server.Listener.Addr().String())
-			e.Setenv("METRICS", fmt.Sprintf("127.0.0.1:%d", 10000+os.Getpid()%10000))
-			e.Setenv("HUB", fmt.Sprintf("127.0.0.1:%d", 20000+os.Getpid()%10000))
+			e.Setenv("METRICS", freeAddress(t, 10000))
+			e.Setenv("HUB", freeAddress(t, 20000))
 			return nil
 		},
 	})

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"unmask/internal/whole"
 )
 
 type stopKey struct{}
@@ -40,8 +42,9 @@ var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
 // WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped
 // reports so, and a run ends after its step, with what it has written. The second signal, or
 // 8 seconds after SIGTERM and SIGHUP, cancels the context, and half a second later, or with the
-// third signal, the process ends whatever it does. SIGHUP is left alone where it was ignored when
-// the process began, as nohup does. A closed pipe becomes an error of the write.
+// third signal, the process removes its unfinished files and ends whatever it does. SIGHUP is left
+// alone where it was ignored when the process began, as nohup does. A closed pipe becomes an error
+// of the write.
 func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
 	return usual.withSignals(ctx)
 }
@@ -100,6 +103,7 @@ func (p patience) watch(c <-chan os.Signal, stop *Stop, cancel func()) {
 		}
 	case <-time.After(p.clearUp):
 	}
+	whole.DiscardAll()
 	os.Exit(stop.Status())
 }
 

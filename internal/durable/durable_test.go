@@ -353,12 +353,16 @@ func TestKill(t *testing.T) {
 		return
 	}
 	for kind, run := range runs {
-		name := filepath.Join(t.TempDir(), "out")
+		name, grown := filepath.Join(t.TempDir(), "out"), int64(0)
 		for i := range 4 {
 			c := exec.Command(os.Args[0], "-test.run", "^TestKill$")
 			c.Env = append(os.Environ(), "DURABLE_RUN="+name, "DURABLE_KIND="+kind)
 			require.NoError(t, c.Start())
-			time.Sleep(time.Duration(20+17*i) * time.Millisecond)
+			for most := 1000; most > 0 && manifestSize(name) <= grown; most-- {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(time.Duration(5*i) * time.Millisecond)
+			grown = manifestSize(name)
 			require.NoError(t, c.Process.Kill())
 			c.Wait()
 		}
@@ -376,6 +380,16 @@ func TestKill(t *testing.T) {
 		require.NoError(t, run(OS{}, straight, n))
 		require.Equal(t, tree(t, straight), tree(t, name))
 	}
+}
+
+// manifestSize returns the bytes in the manifest of a run, 0 without one.
+func manifestSize(name string) int64 {
+	for _, manifest := range []string{filepath.Join(name, "manifest.jsonl"), name + ".manifest"} {
+		if info, err := os.Stat(manifest); err == nil {
+			return info.Size()
+		}
+	}
+	return 0
 }
 
 // tree reads the files of a run.

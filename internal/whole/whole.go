@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/gofrs/flock"
 )
@@ -91,6 +92,7 @@ func create(name, tmp string, mode fs.FileMode) (*File, error) {
 	}
 	f := &File{name: name, tmp: tmp, file: file, lock: flock.New(tmp),
 		w: bufio.NewWriterSize(file, 1<<16)}
+	hidden.set(tmp, true)
 	if locked, err := f.lock.TryLock(); err == nil && locked {
 		here, err := file.Stat()
 		there, missing := os.Lstat(tmp)
@@ -246,6 +248,7 @@ func (f *File) commit(name string) error {
 	if err := os.Rename(f.tmp, name); err != nil {
 		return err
 	}
+	hidden.set(f.tmp, false)
 	f.tmp = ""
 	if err := errors.Join(f.close(), f.lock.Close()); err != nil {
 		return err
@@ -268,7 +271,35 @@ func (f *File) Discard() {
 	f.close()
 	os.Remove(f.tmp)
 	f.lock.Close()
+	hidden.set(f.tmp, false)
 	f.tmp = ""
+}
+
+// hiddenFiles are the hidden files that this process writes.
+type hiddenFiles struct {
+	sync.Mutex
+	names map[string]bool
+}
+
+var hidden = hiddenFiles{names: map[string]bool{}}
+
+func (h *hiddenFiles) set(name string, there bool) {
+	h.Lock()
+	defer h.Unlock()
+	if there {
+		h.names[name] = true
+	} else {
+		delete(h.names, name)
+	}
+}
+
+// DiscardAll removes every file that was not committed. A process calls it right before it exits
+// without waiting for who writes them: from then on Create, Commit and Discard wait for that end.
+func DiscardAll() {
+	hidden.Lock()
+	for name := range hidden.names {
+		os.Remove(name)
+	}
 }
 
 // SyncDir makes the names in a directory durable. Windows keeps no such promise

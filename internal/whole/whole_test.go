@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -83,6 +84,40 @@ func TestLeftoversGoAway(t *testing.T) {
 }
 
 // An error names the file, and not the hidden one beside it.
+// A process that exits in the middle of its writing leaves the old files and nothing else.
+func TestDiscardAll(t *testing.T) {
+	if dir := os.Getenv("WHOLE_DISCARD"); dir != "" {
+		for _, name := range []string{"committed", "discarded", "unfinished"} {
+			f, err := Create(filepath.Join(dir, name))
+			require.NoError(t, err)
+			_, err = f.Write([]byte("new"))
+			require.NoError(t, err)
+			switch name {
+			case "committed":
+				require.NoError(t, f.Commit())
+			case "discarded":
+				f.Discard()
+			}
+		}
+		DiscardAll()
+		os.Exit(0)
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "unfinished"), []byte("old"), 0o666))
+	c := exec.Command(os.Args[0], "-test.run", "^TestDiscardAll$")
+	c.Env = append(os.Environ(), "WHOLE_DISCARD="+dir)
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	for name, want := range map[string]string{"committed": "new", "unfinished": "old"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+	}
+}
+
 func TestErrorsNameTheFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f.txt")
