@@ -46,8 +46,11 @@ func forwarder(t *testing.T) http.Handler {
 	}}
 }
 
-// long is a run that takes seconds.
-const long = "mode=text&seed=3&steps=200&length=200&cache=0&sampler=random&prompt="
+// Runs that go on for long enough to be disturbed: one that ends, and one that is to be cancelled.
+const (
+	long   = "mode=text&seed=3&steps=120&length=120&cache=0&sampler=info-gain&prompt="
+	longer = "mode=text&seed=3&steps=250&length=250&cache=0&sampler=info-gain&prompt="
+)
 
 // metric returns the sum of a metric of a server over its labels.
 func metric(t *testing.T, address, name string) (sum float64) {
@@ -79,7 +82,7 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.stop()
-	x := open(t, s.url, long+"&other=moment")
+	x := open(t, s.url, longer+"&other=info-gain(sets=7)")
 	cancelled := func(want float64) {
 		x.click("#run")
 		x.until(`document.getElementById("status").textContent.startsWith("step ")`)
@@ -123,8 +126,8 @@ func TestRestart(t *testing.T) {
 	defer s.stop()
 	x.click("#retry")
 	x.finish()
-	want := command(t, "text", "--seed", "3", "--steps", "200", "--length", "200",
-		"--cache=0", "--sampler", "random")
+	want := command(t, "text", "--seed", "3", "--steps", "120", "--length", "120",
+		"--cache=0", "--sampler", "info-gain")
 	if got := x.text("#text"); got+"\n" != want {
 		t.Errorf("the page has %q, want %q", got, want)
 	}
@@ -142,17 +145,24 @@ func TestBusy(t *testing.T) {
 		return true
 	})
 	x := open(t, url, settings)
+	eval[bool](x, `
+		window.said = [];
+		const status = document.getElementById("status");
+		new MutationObserver(() => said.push(status.textContent)).observe(status, { childList: true, characterData: true, subtree: true });
+		return true`)
 	x.click("#run")
-	x.until(`/busy. Trying again in 2 s/.test(document.getElementById("status").textContent)`)
-	x.until(`/Trying again in 1 s/.test(document.getElementById("status").textContent)`)
 	x.finish()
+	said := strings.Join(eval[[]string](x, "return said"), "\n")
+	if !strings.Contains(said, "busy. Trying again in 2 s") || !strings.Contains(said, "Trying again in 1 s") {
+		t.Errorf("the status was %q", said)
+	}
 	if asked.Load() != 3 || !strings.Contains(x.text("#text"), "Once") {
 		t.Errorf("after %d requests the text is %q", asked.Load(), x.text("#text"))
 	}
 	asked.Store(1000)
 	x.click("#run")
 	x.finish()
-	asked.Store(0)
+	asked.Store(-1000)
 	x.click("#run")
 	x.until(`/Trying again/.test(document.getElementById("status").textContent)`)
 	x.click("#cancel")
@@ -260,13 +270,12 @@ func TestSlowNetwork(t *testing.T) {
 	forward := forwarder(t)
 	var sent atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		forward.ServeHTTP(&slow{ResponseWriter: w, sent: &sent, begun: time.Now()}, r)
+		forward.ServeHTTP(&slow{ResponseWriter: w, sent: &sent}, r)
 	}))
 	t.Cleanup(s.Close)
-	begun := time.Now()
 	x := open(t, s.URL, settings)
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("the page takes %.1f s for %d bytes", took.Seconds(), sent.Load())
+	if took := sent.Load() / perSecond; took > 10 {
+		t.Errorf("the page takes %d s for %d bytes", took, sent.Load())
 	}
 	x.generate()
 	if !strings.Contains(x.text("#text"), "Once upon") {
@@ -275,16 +284,18 @@ func TestSlowNetwork(t *testing.T) {
 	t.Logf("%d bytes are sent", sent.Load())
 }
 
-// slow sends 50 KB a second, over all connections.
+// perSecond are the bytes of a slow network.
+const perSecond = 50_000
+
+// slow sends perSecond bytes a second, over all connections.
 type slow struct {
 	http.ResponseWriter
-	sent  *atomic.Int64
-	begun time.Time
+	sent *atomic.Int64
 }
 
 func (s *slow) Write(p []byte) (int, error) {
 	s.sent.Add(int64(len(p)))
-	time.Sleep(time.Duration(len(p)) * time.Second / 50000)
+	time.Sleep(time.Duration(len(p)) * time.Second / perSecond)
 	return s.ResponseWriter.Write(p)
 }
 
