@@ -201,7 +201,9 @@ func TestLongRetryAfter(t *testing.T) {
 		w.WriteHeader(503)
 		return true
 	}
-	_, err := h.client(t).PullModel(t.Context(), repo, "", nil)
+	c := h.client(t)
+	c.Idle = maxWait / 2
+	_, err := c.PullModel(t.Context(), repo, "", nil)
 	require.ErrorContains(t, err, "the server answered 503 Service Unavailable")
 	require.Len(t, h.seen, 1)
 }
