@@ -70,7 +70,8 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 	c.Env = append(os.Environ(), "PATH="+ts.Getenv("PATH"))
 	ts.Check(c.Start())
 	defer c.Wait()
-	for deadline := time.Now().Add(mostWait); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(mostWait); time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
 		data, _ := os.ReadFile(manifest)
 		if bytes.Count(data, []byte("\n")) > int(number(ts, args[0])) {
 			ts.Check(c.Process.Kill())

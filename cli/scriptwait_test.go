@@ -77,9 +77,9 @@ func matches(data []byte, patterns []string) bool {
 	return true
 }
 
-// holdVariable has the programs of a script know the sampler held: N,FILE makes a program wait in it
-// after N steps until there is a file; anything else makes no program wait. With it a hub leaves
-// outputs to workers, however late they join.
+// holdVariable makes the sampler held known to the programs of a script. With N,FILE a program
+// waits in it after N steps until the file is there; with any other value no program waits. So a
+// hub leaves outputs to workers, however late they join.
 const holdVariable = "UNMASK_TEST_HOLD"
 
 // held opens positions in a random order, when it may.

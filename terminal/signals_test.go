@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // hangs prints a line when the child can be signalled, when the first signal came, and when its
-// context is cancelled. A child whose own end is tested has an hour before it is ended from outside.
+// context is cancelled. A child whose own end is tested has an hour before it is ended.
 func hangs(how string) {
 	p := patience{step: 300 * time.Millisecond, clearUp: 300 * time.Millisecond}
 	switch how {
