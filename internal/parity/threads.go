@@ -3,6 +3,7 @@ package parity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,26 +29,36 @@ func Threads(t *testing.T, pack string, refined []int) {
 		}
 	}
 	for precision := backend.F32; precision <= backend.Int8; precision++ {
-		var alone [most][]float32
+		alone := make([][]float32, most) // the logits that every other computation must equal
 		for _, threads := range []int{1, 2, 3, 16} {
 			l, err := model.Load(p.Source,
 				model.Options{Backend: cpu.New(cpu.Options{Threads: threads}), Precision: precision})
 			require.NoError(t, err)
 			m := l.Denoiser.(model.Refiner)
 			for _, size := range []int{1, 2, 7, most} {
-				for first := 0; first+size <= most; first += size {
-					got := passes(t, m, batch[first*n:(first+size)*n], size, refined, columns)
-					for i, logits := range got {
-						if alone[first+i] == nil {
-							alone[first+i] = logits
-						}
-						require.Equal(t, alone[first+i], logits,
-							fmt.Sprintf("%v, sequence %d, a batch of %d, %d threads", precision, first+i, size, threads))
+				got := inBatches(t, m, batch, n, size, refined, columns)
+				for i, logits := range got {
+					if alone[i] == nil {
+						alone[i] = logits
 					}
+					require.Equal(t, alone[i], logits, fmt.Sprintf(
+						"%v, sequence %d, a batch of %d, %d threads", precision, i, size, threads))
 				}
 			}
 		}
 	}
+}
+
+// inBatches returns the logits of passes over sequences of n tokens, `size` at a time; sequences
+// that do not fill a batch are left out.
+func inBatches(t *testing.T, m model.Refiner, tokens []int32, n, size int, refined []int,
+	columns int) (all [][]float32) {
+	for part := range slices.Chunk(tokens, n*size) {
+		if len(part) == n*size {
+			all = append(all, passes(t, m, part, size, refined, columns)...)
+		}
+	}
+	return all
 }
 
 // passes returns each sequence's logits of a full pass and then of a partial one.
