@@ -48,9 +48,9 @@ func (b *builder) res(name, shortcut string) *resBlock {
 	if in != out {
 		c := picture.NewConv(out, in, 1)
 		if shortcut == "nin_shortcut" {
-			r.NinShortcut = c
+			r.NinShortcut, r.shortcut = c, &r.NinShortcut
 		} else {
-			r.ConvShortcut = c
+			r.ConvShortcut, r.shortcut = c, &r.ConvShortcut
 		}
 	}
 	return r

@@ -20,8 +20,8 @@ import (
 	"unmask/weights"
 )
 
-// Model turns images into codes and back, one image at a time, in buffers as large as the largest
-// activation. One call at a time.
+// Model turns images into codes and back, one image at a time, in buffers that have the size of
+// their largest activation. One call at a time.
 type Model struct {
 	Codebook  picture.Codebook `weight:"quantize.embedding"`
 	QuantConv picture.Conv     `weight:"quant_conv"`
@@ -114,28 +114,6 @@ func (s *side) apply(ctx context.Context, v *picture.Canvas) error {
 	return nil
 }
 
-// largest returns the number of values of the side's largest activation, for an input of
-// width x height.
-func (s *side) largest(width, height int) int {
-	most := 0
-	see := func(channels int) { most = max(most, width*height*channels) }
-	see(max(3, s.in.Weight.Shape[0]))
-	for _, st := range s.stages {
-		for _, r := range st.res {
-			see(max(r.Conv1.Weight.Shape[0], r.Conv1.Weight.Shape[1]))
-		}
-		if st.up != nil {
-			width, height = 2*width, 2*height
-			see(st.up.Weight.Shape[0])
-		}
-		if st.down != nil {
-			width, height = width/2, height/2
-		}
-	}
-	see(max(3, s.out.Weight.Shape[0]))
-	return most
-}
-
 // resBlock is norm, swish, 3x3, norm, swish, 3x3, added to the input or, if the number of channels
 // changes, to a 1x1 convolution of it.
 type resBlock struct {
@@ -146,7 +124,7 @@ type resBlock struct {
 	NinShortcut  picture.Conv      `weight:"nin_shortcut"`  // in LlamaGen
 	ConvShortcut picture.Conv      `weight:"conv_shortcut"` // in diffusers
 
-	shortcut *picture.Conv
+	shortcut *picture.Conv // one of the two above; nil if the number of channels stays
 }
 
 func (r *resBlock) load(l *nn.Loader) {
@@ -154,11 +132,8 @@ func (r *resBlock) load(l *nn.Loader) {
 	r.Conv1.Load(l)
 	r.Norm2.Load(l)
 	r.Conv2.Load(l)
-	for _, c := range []*picture.Conv{&r.NinShortcut, &r.ConvShortcut} {
-		if c.Exists() {
-			c.Load(l)
-			r.shortcut = c
-		}
+	if r.shortcut != nil {
+		r.shortcut.Load(l)
 	}
 }
 
@@ -248,18 +223,43 @@ func (m *Model) Codes() int { return m.Codebook.Codes() }
 // Size returns an image's width and height in pixels.
 func (m *Model) Size() (width, height int) { return m.scale * m.width, m.scale * m.height }
 
-// prepare allocates the buffers and sets the canvas to an image of width x height pixels.
-func (m *Model) prepare(width, height int) *picture.Canvas {
+// prepare allocates the buffers.
+func (m *Model) prepare() {
 	if m.canvas == nil {
 		w, h := m.Size()
-		m.canvas = picture.NewCanvas(m.b,
-			max(m.encoder.largest(w, h), m.decoder.largest(m.width, m.height)))
+		m.pixels = make([]float32, 3*w*h)
+		m.canvas = picture.NewCanvasFor(m.b,
+			func(v *picture.Canvas) { _ = m.draw(context.Background(), v) },
+			func(v *picture.Canvas) { _ = m.read(context.Background(), v) })
 		m.latent = m.b.New(m.width*m.height, m.Codebook.Width())
 		m.projected = m.b.New(m.width*m.height, m.PostConv.Weight.Shape[0])
-		m.pixels = make([]float32, 3*w*h)
 	}
-	m.canvas.Width, m.canvas.Height = width, height
-	return m.canvas
+}
+
+// draw computes the image of m.latent.
+func (m *Model) draw(ctx context.Context, v *picture.Canvas) error {
+	v.Begin(m.height, m.width)
+	v.Run(m.projected, m.latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
+	v.Run(v.X, m.projected, m.decoder.in, backend.ConvInput{}, backend.Epilogue{})
+	if err := m.decoder.apply(ctx, v); err != nil {
+		return err
+	}
+	v.Step(m.decoder.out, m.decoder.norm)
+	return nil
+}
+
+// read computes the latents of the image in m.pixels.
+func (m *Model) read(ctx context.Context, v *picture.Canvas) error {
+	w, h := m.Size()
+	v.Begin(h, w)
+	v.Write(m.pixels)
+	v.Step(m.encoder.in, nil)
+	if err := m.encoder.apply(ctx, v); err != nil {
+		return err
+	}
+	v.Step(m.encoder.out, m.encoder.norm)
+	v.Run(m.latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
+	return nil
 }
 
 // decode writes the image of codes to m.pixels, with colours 0 to 1 or a little outside where the
@@ -268,15 +268,12 @@ func (m *Model) decode(ctx context.Context, codes []int32) error {
 	if err := m.Codebook.Check(codes); err != nil {
 		return err
 	}
-	v := m.prepare(m.width, m.height)
+	m.prepare()
 	m.b.Gather(m.latent, m.Codebook.Table(), codes)
-	v.Run(m.projected, m.latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
-	v.Run(v.X, m.projected, m.decoder.in, backend.ConvInput{}, backend.Epilogue{})
-	if err := m.decoder.apply(ctx, v); err != nil {
+	if err := m.draw(ctx, m.canvas); err != nil {
 		return err
 	}
-	v.Step(m.decoder.out, m.decoder.norm)
-	if err := v.Read(m.pixels); err != nil {
+	if err := m.canvas.Read(m.pixels); err != nil {
 		return err
 	}
 	if m.signed {
@@ -295,20 +292,15 @@ func (m *Model) encode(ctx context.Context, codes []int32) error {
 	if err := m.withEncoder(); err != nil {
 		return err
 	}
-	w, h := m.Size()
-	v := m.prepare(w, h)
+	m.prepare()
 	if m.signed {
 		for i, x := range m.pixels {
 			m.pixels[i] = 2*x - 1
 		}
 	}
-	m.b.Write(v.X, 0, m.pixels)
-	v.Step(m.encoder.in, nil)
-	if err := m.encoder.apply(ctx, v); err != nil {
+	if err := m.read(ctx, m.canvas); err != nil {
 		return err
 	}
-	v.Step(m.encoder.out, m.encoder.norm)
-	v.Run(m.latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
 	z := make([]float32, len(codes)*m.Codebook.Width())
 	m.b.Read(z, m.latent, 0)
 	m.Codebook.NearestAll(codes, z)
@@ -356,7 +348,7 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image",
 			len(images), len(dst), 3*plane, cells)
 	}
-	m.prepare(w, h)
+	m.prepare()
 	for i := range len(images) / (3 * plane) {
 		picture.Pixels(m.pixels, images[i*3*plane:(i+1)*3*plane])
 		if err := picture.Finite(m.pixels); err != nil {
@@ -373,7 +365,7 @@ func (m *Model) Encode(dst []int32, images []float32) (err error) {
 func (m *Model) EncodeImage(img image.Image) (_ []int32, err error) {
 	defer backend.Recover(&err)
 	w, h := m.Size()
-	m.prepare(w, h)
+	m.prepare()
 	if err := picture.FromImage(m.pixels, img, w, h); err != nil {
 		return nil, err
 	}

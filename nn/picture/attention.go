@@ -48,6 +48,9 @@ type attentionBuffers struct{ qkv, q, o, k, v *tensor.Dense }
 // Attend adds the attention of the image to the image.
 func (v *Canvas) Attend(a *Attention) {
 	b, n, c := v.Backend, v.Height*v.Width, a.Q.Weight.Shape[0]
+	if v.measures(v.X, n*c) {
+		return
+	}
 	w := &v.heads
 	if w.k == nil || w.k.Shape()[2] != n || w.k.Shape()[3] != c {
 		*w = attentionBuffers{b.New(n, 3*c), b.New(n, c), b.New(n, c), b.New(1, 1, n, c),

@@ -9,38 +9,83 @@ import (
 )
 
 // Canvas holds the current image, [height, width, channels]. Its buffers have the size of the
-// largest activation, so memory does not grow with the batch.
+// largest activation, or of the largest in that buffer, so memory does not grow with the batch.
 type Canvas struct {
-	Backend backend.Backend
-	// [1, largest activation]: the image, and the output of the current layer
-	X, H          *tensor.Dense
+	Backend       backend.Backend
+	X, H          *tensor.Dense // [1, values]: the image, and the output of the current layer
 	Height, Width int
 
-	most  int
-	third *tensor.Dense   // [1, largest activation], for shortcuts with weights
-	maps  map[int]*affine // by channels
+	made  [3]*tensor.Dense // X, H and third before an image's first layer
+	third *tensor.Dense    // [1, values], for shortcuts with weights
+	maps  map[int]*affine  // by channels
 	heads attentionBuffers
+
+	// not nil: layers compute nothing, and the values that each would write to a buffer are here
+	sizes map[*tensor.Dense]int
 }
 
 // affine is a group norm's map for one image.
 type affine struct{ scale, shift *tensor.Dense } // [1, channels]
 
-// NewCanvas allocates buffers of `most` values.
+// NewCanvas allocates two buffers of `most` values, for networks without a third one.
 func NewCanvas(b backend.Backend, most int) *Canvas {
-	return &Canvas{Backend: b, X: b.New(1, most), H: b.New(1, most), most: most,
-		maps: map[int]*affine{}}
+	return &Canvas{Backend: b, X: b.New(1, most), H: b.New(1, most), maps: map[int]*affine{}}
 }
 
-// Third returns a third buffer, allocated on first use.
-func (v *Canvas) Third() *tensor.Dense {
-	if v.third == nil {
-		v.third = v.Backend.New(1, v.most)
+// NewCanvasFor allocates each buffer in the size that it needs in some runs. A run applies the
+// layers of an image to a canvas, after Begin; here they compute nothing.
+func NewCanvasFor(b backend.Backend, runs ...func(v *Canvas)) *Canvas {
+	var most [3]int
+	for _, run := range runs {
+		v := &Canvas{Backend: b, sizes: map[*tensor.Dense]int{}}
+		for i := range v.made {
+			v.made[i] = new(tensor.Dense) // only its address is used
+		}
+		run(v)
+		for i, buffer := range v.made {
+			most[i] = max(most[i], v.sizes[buffer])
+		}
 	}
-	return v.third
+	v := &Canvas{Backend: b, maps: map[int]*affine{}}
+	for i, n := range most {
+		if n > 0 {
+			v.made[i] = b.New(1, n)
+		}
+	}
+	return v
 }
+
+// Begin sets the size of an image in pixels or codes and restores the order of the buffers of
+// NewCanvasFor.
+func (v *Canvas) Begin(height, width int) {
+	v.X, v.H, v.third = v.made[0], v.made[1], v.made[2]
+	v.Height, v.Width = height, width
+}
+
+// measures reports whether layers compute nothing, and records that one writes n values to dst.
+func (v *Canvas) measures(dst *tensor.Dense, n int) bool {
+	if v.sizes == nil {
+		return false
+	}
+	v.sizes[dst] = max(v.sizes[dst], n)
+	return true
+}
+
+// Write sets the image to pixels [height, width, channels].
+func (v *Canvas) Write(pixels []float32) {
+	if !v.measures(v.X, len(pixels)) {
+		v.Backend.Write(v.X, 0, pixels)
+	}
+}
+
+// Third returns a third buffer, which only canvases of NewCanvasFor have.
+func (v *Canvas) Third() *tensor.Dense { return v.third }
 
 // Normed returns the norm of x followed by swish; it is applied when x is read.
 func (v *Canvas) Normed(x *tensor.Dense, n *GroupNorm) backend.ConvInput {
+	if v.sizes != nil {
+		return backend.ConvInput{}
+	}
 	c := n.Weight.Shape[0]
 	m := v.maps[c]
 	if m == nil {
@@ -60,8 +105,12 @@ func (v *Canvas) shape(c *Conv) backend.ConvShape {
 
 // Run writes the convolution of x to dst.
 func (v *Canvas) Run(dst, x *tensor.Dense, c *Conv, in backend.ConvInput, e backend.Epilogue) {
+	s := v.shape(c)
+	if v.measures(dst, s.OutHeight()*s.OutWidth()*s.Out) {
+		return
+	}
 	e.Bias = c.b
-	v.Backend.Conv(dst, x, v.shape(c), c.w, in, e)
+	v.Backend.Conv(dst, x, s, c.w, in, e)
 }
 
 // Step replaces the image by its convolution, after norm and swish if n is not nil.
@@ -84,9 +133,12 @@ func (v *Canvas) SwapThird() { v.X, v.third = v.third, v.X }
 func (v *Canvas) Double(c *Doubling) {
 	s, e := v.shape(&c.Conv), backend.Epilogue{Bias: c.b}
 	s.Up = true
-	if d, ok := v.Backend.(backend.Doubler); ok {
+	d, folds := v.Backend.(backend.Doubler)
+	switch {
+	case v.measures(v.H, s.OutHeight()*s.OutWidth()*s.Out):
+	case folds:
 		d.ConvDoubled(v.H, v.X, s, &c.folded, backend.ConvInput{}, e)
-	} else {
+	default:
 		v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, e)
 	}
 	v.Swap()
@@ -98,7 +150,9 @@ func (v *Canvas) Halve(c *Halving) {
 	n := c.Weight.Shape[0]
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: n, Out: n, KH: 4, KW: 4,
 		Stride: 2, PadH: 1, PadW: 1}
-	v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
+	if !v.measures(v.H, s.OutHeight()*s.OutWidth()*n) {
+		v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
+	}
 	v.Swap()
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()
 }
@@ -107,7 +161,9 @@ func (v *Canvas) Halve(c *Halving) {
 func (v *Canvas) Mean(channels int) {
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: channels, Out: channels,
 		KH: 2, KW: 2, Stride: 2}
-	v.Backend.Pool(v.H, v.X, s, backend.Mean)
+	if !v.measures(v.H, s.OutHeight()*s.OutWidth()*channels) {
+		v.Backend.Pool(v.H, v.X, s, backend.Mean)
+	}
 	v.Swap()
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()
 }
