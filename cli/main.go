@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -70,9 +71,7 @@ func newRoot() *cobra.Command {
 		Short:         "Run masked diffusion models of text and images",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-
-		SuggestionsMinimumDistance: 2,
-		Args:                       noArgs,
+		Args:          noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
@@ -102,7 +101,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return unknownCommand(root, strings.Join(args, " "))
+				return noArgs(cmd, append(rest, args...))
 			}
 			cmd.InitDefaultHelpFlag()
 			return cmd.Help()
@@ -111,7 +110,8 @@ func newHelp(root *cobra.Command) *cobra.Command {
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+	cmd.SuggestionsMinimumDistance = 2
+	if near := slices.Sorted(slices.Values(cmd.SuggestionsFor(name))); len(near) > 0 {
 		return usage("unknown command %q, did you mean %s?", name, strings.Join(near, " or "))
 	}
 	return usage("unknown command %q, want one of %s", name, strings.Join(commandNames(cmd), ", "))
