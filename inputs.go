@@ -147,14 +147,20 @@ type Requests struct {
 	fewer bool
 }
 
-// Requests returns the requests to add to a pool. r.Length is the length of each, 0 means the
-// input's. With fewer set, an input with fewer masked positions than r.Steps has one step per
+// Requests returns the requests to add to a pool. Unset fields of r are those of the model's
+// published run, see Model.Defaults. r.Length is the length of each, 0 means the input's. With
+// fewer set, or r.Steps unset, an input with fewer masked positions than steps has one step per
 // masked position. The error names the first input that cannot run.
 func (m *Model) Requests(r Run, list []Input, fewer bool) (*Requests, error) {
 	if m.Text == nil {
 		return nil, errors.New("the model makes no text")
 	}
-	q := &Requests{m: m, run: r, list: list, fewer: fewer}
+	full, err := m.Defaults()
+	if err != nil {
+		return nil, err
+	}
+	q := &Requests{m: m, run: r.With(r.Recipe().Or(full)), list: list,
+		fewer: fewer || r.Steps == 0}
 	for i := range list {
 		request, err := q.of(i)
 		if err == nil {

@@ -1,11 +1,16 @@
 package unmask_test
 
 import (
+	"bytes"
+	"io/fs"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"unmask"
 	"unmask/backend/plain"
+	"unmask/demo"
 	"unmask/generate"
 	"unmask/model"
 )
@@ -41,4 +46,31 @@ func TestPublishedRecipesOfText(t *testing.T) {
 		_, err = generate.Options{Length: 140}.With(r).Check(m.Denoiser)
 		require.NoError(t, err)
 	}
+}
+
+// A config.json names the run that its weights are for.
+func TestRecipeOfConfig(t *testing.T) {
+	config, err := fs.ReadFile(demo.Text(), "config.json")
+	require.NoError(t, err)
+	with := func(recipe string) (*unmask.Model, error) {
+		files := fstest.MapFS{"config.json": {Data: bytes.Replace(config,
+			[]byte(`"moment cache=1"`), []byte(recipe), 1)}}
+		for _, name := range []string{"model.safetensors", "tokenizer.json"} {
+			data, err := fs.ReadFile(demo.Text(), name)
+			require.NoError(t, err)
+			files[name] = &fstest.MapFile{Data: data}
+		}
+		return unmask.LoadFS(files, "m", unmask.Options{Threads: 1})
+	}
+	m, err := with(`"halton steps=7"`)
+	require.NoError(t, err)
+	r, err := m.Defaults()
+	require.NoError(t, err)
+	require.Equal(t, "sampler=halton schedule=uniform steps=7", r.String())
+	_, err = with(`7`)
+	require.EqualError(t, err, "m: config.json: unmask_recipe is number, want string")
+	m, err = with(`"nonsense"`)
+	require.NoError(t, err)
+	_, err = m.Defaults()
+	require.ErrorContains(t, err, "m: published recipe: ")
 }

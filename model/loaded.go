@@ -28,7 +28,7 @@ type Loaded struct {
 	Codec func() (Codec, error)
 
 	// Recipe is the run that the model was published with, in the syntax of generate.ParseRecipe;
-	// "" means the defaults of its kind.
+	// "" means the defaults of its kind. A config.json has the last word, by its key unmask_recipe.
 	Recipe string
 
 	// Presets are other published runs by name; "fid" is the authors' evaluation.
@@ -65,11 +65,18 @@ var formats []Format
 func Register(f Format) { formats = append(formats, f) }
 
 // complete fills in what a Format left to the registry.
-func (l *Loaded) complete(src *Source, o Options) {
+func (l *Loaded) complete(src *Source, o Options) error {
 	if l.Kind == "" {
 		l.Kind = KindTokens
 	}
 	if f := codecFormat(src); l.Kind == KindImage && l.Codec == nil && f != nil {
 		l.Codec = func() (Codec, error) { return f.load(src, o) }
 	}
+	if len(src.Config) == 0 {
+		return nil
+	}
+	own := struct {
+		Recipe *string `json:"unmask_recipe"`
+	}{&l.Recipe}
+	return DecodeConfig(src, &own)
 }

@@ -126,7 +126,9 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
 		}
-		m.complete(src, o)
+		if err := m.complete(src, o); err != nil {
+			return nil, fmt.Errorf("%s: %w", src.Name, err)
+		}
 		return m, src.Set.ReleaseAll()
 	}
 	var names []string
