@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -36,7 +37,12 @@ func (w *worker) pull(ctx context.Context) error {
 			w.conn.FlushTimeout(time.Second)
 		}
 	}()
-	go w.renew(ctx, h)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { w.renew(ctx, h) })
+	defer func() { // it reads what the next run writes
+		cancel(nil)
+		renewing.Wait()
+	}()
 	results, sent := make(chan *taken, 1), make(chan error, 1)
 	go func() {
 		var err error
