@@ -52,8 +52,10 @@ type ByClass struct {
 const maxMoments = 1 << 28
 
 // LoadByClass returns the references of by: of a directory's files by their Classes or, if
-// by.Reference is "", of drawn landscapes by their hour.
-func LoadByClass(ctx context.Context, by Measure, x experiments.Network) (*ByClass, error) {
+// by.Reference is "", of drawn landscapes by their hour. It prepares for pictures of the classes in
+// want, of which each must be in the reference and have 2 pictures at least.
+func LoadByClass(ctx context.Context, by Measure, x experiments.Network, want []string) (*ByClass,
+	error) {
 	c := &ByClass{network: x, references: map[string]*experiments.Reference{},
 		scorers: map[string]*experiments.ImageScorer{}, counts: map[string]int{}}
 	if by.Reference == "" {
@@ -62,7 +64,7 @@ func LoadByClass(ctx context.Context, by Measure, x experiments.Network) (*ByCla
 			n = scenes
 		}
 		list, classes := experiments.ClassedScenes(n, 1)
-		return c, c.gather(classes, func(visit func(i int, f []float32) error) error {
+		return c, c.gather(classes, want, func(visit func(i int, f []float32) error) error {
 			return x.Features(ctx, list, func(i int, f, _ []float32) error { return visit(i, f) })
 		})
 	}
@@ -79,7 +81,13 @@ func LoadByClass(ctx context.Context, by Measure, x experiments.Network) (*ByCla
 	if err != nil {
 		return nil, err
 	}
-	return c, c.gather(classes, func(visit func(i int, f []float32) error) error {
+	if err := checkClasses(classes); err != nil {
+		return nil, fmt.Errorf("%s: %w", by.Reference, err)
+	}
+	if err := checkPictures(ctx, x, by.Reference, files); err != nil {
+		return nil, err
+	}
+	return c, c.gather(classes, want, func(visit func(i int, f []float32) error) error {
 		return metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
 			if by.Progress != nil {
 				by.Progress(i+1, len(files))
@@ -89,13 +97,22 @@ func LoadByClass(ctx context.Context, by Measure, x experiments.Network) (*ByCla
 	})
 }
 
-// gather builds the references from pictures and their classes.
-func (c *ByClass) gather(classes []string,
+// gather builds the references from pictures and their classes, and the scorers of want.
+func (c *ByClass) gather(classes, want []string,
 	each func(visit func(i int, f []float32) error) error) (err error) {
 	width, kinds := c.network.Width(), slices.Compact(slices.Sorted(slices.Values(classes)))
 	if most := maxMoments / (width * width); len(kinds) > most {
 		return fmt.Errorf("the reference has %d classes, want 1 to %d with %d features", len(kinds), most,
 			width)
+	}
+	for _, name := range want {
+		if !slices.Contains(kinds, name) {
+			return param.Unknown("class", name, kinds)
+		}
+		c.counts[name]++
+	}
+	if err := checkClasses(want); err != nil {
+		return err
 	}
 	moments := map[string]*metrics.Moments{}
 	for _, name := range kinds {
@@ -119,28 +136,16 @@ func (c *ByClass) gather(classes []string,
 		}
 		c.references[name] = &experiments.Reference{Gaussian: g}
 	}
+	for name := range c.counts {
+		c.scorers[name] = experiments.NewImageScorer(c.network, c.references[name], 0)
+	}
 	return nil
 }
 
 // All returns the reference of all classes together.
 func (c *ByClass) All() *experiments.Reference { return c.all }
 
-// Expect prepares for pictures of these classes.
-func (c *ByClass) Expect(classes []string) error {
-	known := slices.Sorted(maps.Keys(c.references))
-	for _, name := range classes {
-		r, ok := c.references[name]
-		if !ok {
-			return param.Unknown("class", name, known)
-		}
-		if c.counts[name]++; c.scorers[name] == nil {
-			c.scorers[name] = experiments.NewImageScorer(c.network, r, 0)
-		}
-	}
-	return nil
-}
-
-// AddFeatures adds a picture of a class; Expect must have had the class.
+// AddFeatures adds a picture of a class that LoadByClass was told to want.
 func (c *ByClass) AddFeatures(class string, features []float32) error {
 	return c.scorers[class].AddFeatures(features, nil)
 }

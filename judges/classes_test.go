@@ -56,9 +56,8 @@ func TestByClass(t *testing.T) {
 	require.NoError(t, err)
 	classes, err := judges.Classes(samples, files)
 	require.NoError(t, err)
-	c, err := judges.LoadByClass(ctx, judges.Measure{Reference: reference}, x)
+	c, err := judges.LoadByClass(ctx, judges.Measure{Reference: reference}, x, classes)
 	require.NoError(t, err)
-	require.NoError(t, c.Expect(classes))
 	whole := map[string]*experiments.ImageScorer{} // each class against the reference of all
 	err = metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
 		if whole[classes[i]] == nil {
@@ -80,10 +79,11 @@ func TestByClass(t *testing.T) {
 	}
 	require.Equal(t, 60, n)
 
-	require.ErrorContains(t, c.Expect([]string{"nigth"}), `unknown class "nigth" (did you mean night?)`)
+	_, err = judges.LoadByClass(ctx, judges.Measure{Reference: reference}, x, []string{"nigth"})
+	require.ErrorContains(t, err, `unknown class "nigth" (did you mean night?)`)
 	require.NoError(t, os.WriteFile(filepath.Join(samples, "999.png"), []byte("no picture"), 0o644))
 	_, err = judges.Classes(samples, append(files, filepath.Join(samples, "999.png")))
 	require.ErrorContains(t, err, "999.png: there is no class, want one in its texts or as its folder")
-	_, err = judges.LoadByClass(ctx, judges.Measure{Reference: files[0]}, x)
+	_, err = judges.LoadByClass(ctx, judges.Measure{Reference: files[0]}, x, nil)
 	require.ErrorContains(t, err, "one file has no classes, want a directory")
 }

@@ -99,13 +99,16 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 			return e, err
 		}
 	}
+	if err := checkPictures(ctx, x, dir, files); err != nil {
+		return e, err
+	}
 	switch {
 	case !o.Reference:
 	case !o.PerClass:
 		r, err = LoadReference(ctx, by, x)
 	default:
-		if each, err = LoadByClass(ctx, by, x); err == nil {
-			r, err = each.All(), each.Expect(classes)
+		if each, err = LoadByClass(ctx, by, x, classes); err == nil {
+			r = each.All()
 		}
 	}
 	if err != nil {

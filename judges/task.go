@@ -119,6 +119,9 @@ func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*exp
 	if err != nil {
 		return nil, err
 	}
+	if err := checkPictures(ctx, x, name, files); err != nil {
+		return nil, err
+	}
 	return experiments.NewReference(x.Width(), func(add func([]float32) error) error {
 		return metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
 			if by.Progress != nil {

@@ -62,7 +62,7 @@ func TestMomentsAreTheTwoPassOnes(t *testing.T) {
 	require.ErrorContains(t, m.Add([]float32{1, float32(math.NaN())}), "value 1 of feature 0 is NaN")
 	require.NoError(t, m.Add([]float32{1, 2}))
 	_, err := m.Gaussian()
-	require.EqualError(t, err, "1 features, a covariance needs 2 or more")
+	require.EqualError(t, err, "pictures is 1, want at least 2")
 }
 
 func gaussian(mean []float64, covariance ...float64) metrics.Gaussian {

@@ -103,7 +103,7 @@ func (m *Moments) merge() {
 // more. It merges the current block: the same calls of Add and Gaussian give the same bits.
 func (m *Moments) Gaussian() (Gaussian, error) {
 	if m.Count() < 2 {
-		return Gaussian{}, fmt.Errorf("%d features, a covariance needs 2 or more", m.Count())
+		return Gaussian{}, fmt.Errorf("pictures is %d, want at least 2", m.Count())
 	}
 	m.merge()
 	width := len(m.mean)

@@ -12,6 +12,14 @@ import (
 // Width returns the number of features: each latent channel's mean and standard deviation.
 func (m *Model) Width() int { return 2 * m.cfg.ZChannels }
 
+// CheckSize returns an error unless p has Side x Side pixels.
+func (m *Model) CheckSize(p *images.Image) error {
+	if side := m.cfg.Side(); p.Width != side || p.Height != side || len(p.Pix) != 3*side*side {
+		return fmt.Errorf("%d x %d pixels, want %d x %d", p.Width, p.Height, side, side)
+	}
+	return nil
+}
+
 // Features computes the features of images of Side x Side pixels: mean and standard deviation over
 // the grid of each channel of the encoder's output, before the codebook. A Frechet distance of them
 // compares sets of images without Inception's weights; it is not an FID. logits are nil. The slices
@@ -25,8 +33,8 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if p.Width != side || p.Height != side || len(p.Pix) != 3*side*side {
-			return fmt.Errorf("image %d: %d x %d pixels, want %d x %d", i, p.Width, p.Height, side, side)
+		if err := m.CheckSize(p); err != nil {
+			return fmt.Errorf("image %d: %w", i, err)
 		}
 		m.prepare(side)
 		for j, v := range p.Pix {
