@@ -48,6 +48,7 @@ projections have 6.6). The tokenizer and the chat template go into the file.`,
 				}
 				return toGGUF(ctx, args[0], args[1], quantize, o.Overwrite)
 			}
+			o.Say = terminal.Say
 			return convert(ctx, args[0], args[1], o)
 		},
 	}

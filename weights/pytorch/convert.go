@@ -24,6 +24,8 @@ type Options struct {
 	Grid int
 	// Overwrite replaces an existing model in the folder.
 	Overwrite bool
+	// Say, if not nil, is called with a line that names NumPy arrays, which are left out.
+	Say func(format string, args ...any)
 }
 
 // Limits on all tensors of a checkpoint together: views of one storage are each written in full,
@@ -53,6 +55,9 @@ func Convert(ctx context.Context, src, dir string, o Options) error {
 
 func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
 	config, err := c.config(o)
+	if err != nil && len(c.arrays) > 0 {
+		return fmt.Errorf("%w; %s", err, notTensors(c.arrays))
+	}
 	if err != nil {
 		return err
 	}
@@ -75,6 +80,9 @@ func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+	}
+	if len(c.arrays) > 0 && o.Say != nil {
+		o.Say("left out: %s", notTensors(c.arrays))
 	}
 	if err := weights.WriteFileStreams(modelName, streams,
 		map[string]string{"format": "pt"}); err != nil {

@@ -82,34 +82,40 @@ func entries(v any) *dict {
 	return nil
 }
 
-// flatten returns the tensors of a checkpoint with their names.
-func flatten(root any) ([]*Tensor, error) {
+// flatten returns the tensors of a checkpoint with their names, and the names of NumPy arrays
+// among them.
+func flatten(root any) (tensors []*Tensor, arrays []string, err error) {
 	d := entries(root)
 	if d == nil {
-		return nil, fmt.Errorf("the checkpoint is %s, want a dictionary", kindOf(root))
+		return nil, nil, fmt.Errorf("the checkpoint is %s, want a dictionary", kindOf(root))
 	}
 	f := flattener{seen: map[string]bool{}, walked: map[*dict]int{}}
 	for _, key := range []string{"model", "state_dict", "model_state_dict"} {
 		if v, ok := d.get(key); ok {
 			if err := f.walk(v, "", 1); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if len(f.tensors) > 0 {
-				return f.tensors, nil
+				return f.tensors, f.arrays, nil
 			}
+			f.arrays = nil // the walk of the whole checkpoint names them
 		}
 	}
 	if err := f.walk(d, "", 1); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if len(f.tensors) == 0 && len(f.arrays) > 0 {
+		return nil, nil, fmt.Errorf("the checkpoint holds no tensors: %s", notTensors(f.arrays))
 	}
 	if len(f.tensors) == 0 {
-		return nil, errors.New("the checkpoint holds no tensors")
+		return nil, nil, errors.New("the checkpoint holds no tensors")
 	}
-	return f.tensors, nil
+	return f.tensors, f.arrays, nil
 }
 
 type flattener struct {
 	tensors []*Tensor
+	arrays  []string
 	seen    map[string]bool
 	walked  map[*dict]int
 }
@@ -146,6 +152,10 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 			if optimizer(d.values[i]) {
 				continue
 			}
+			if o, is := d.values[i].(*Object); is && o.isArray() {
+				f.arrays = append(f.arrays, name)
+				continue
+			}
 			if err := f.walk(d.values[i], name+".", depth+1); err != nil {
 				return err
 			}
@@ -172,6 +182,29 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 func (o *Object) isTensor() bool {
 	return strings.HasPrefix(o.Class, tensorOfClass) ||
 		strings.HasPrefix(o.Class, "torch._utils._rebuild_")
+}
+
+// isArray reports whether o stands for a NumPy array.
+func (o *Object) isArray() bool {
+	return strings.HasPrefix(o.Class, "numpy.") && (strings.HasSuffix(o.Class, "._reconstruct") ||
+		strings.HasSuffix(o.Class, "._frombuffer"))
+}
+
+// notTensors names arrays, the first few of many.
+func notTensors(arrays []string) string {
+	const most = 3
+	quoted := make([]string, min(len(arrays), most))
+	for i := range quoted {
+		quoted[i] = fmt.Sprintf("%.100q", arrays[i])
+	}
+	list := strings.Join(quoted, ", ")
+	switch n := len(arrays); {
+	case n == 1:
+		return list + " is a NumPy array, want a tensor"
+	case n > most:
+		return fmt.Sprintf("%s and %d more are NumPy arrays, want tensors", list, n-most)
+	}
+	return list + " are NumPy arrays, want tensors"
 }
 
 // optimizer reports whether v is the state of a torch.optim.Optimizer, which is not part of a

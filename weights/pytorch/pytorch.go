@@ -34,6 +34,7 @@ type Checkpoint struct {
 	file    *os.File
 	root    any
 	tensors []*Tensor
+	arrays  []string // names of NumPy arrays among the tensors
 	size    int64
 }
 
@@ -101,11 +102,11 @@ func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	if err := checkNesting(root); err != nil {
 		return nil, fmt.Errorf("%s: %w", pickle.name, err)
 	}
-	tensors, err := flatten(root)
+	tensors, arrays, err := flatten(root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pickle.name, err)
 	}
-	return &Checkpoint{root: root, tensors: tensors, size: size}, nil
+	return &Checkpoint{root: root, tensors: tensors, arrays: arrays, size: size}, nil
 }
 
 // legacyMagic is the beginning of files written by torch.save before 1.6: a pickle of the number
