@@ -21,13 +21,14 @@ func LoadTextEncoder(ctx context.Context, name string, o Options) (*TextEncoder,
 	if err != nil {
 		return nil, err
 	}
-	defer src.Set.Close()
 	b, err := o.open()
 	if err != nil {
+		src.Set.Close()
 		return nil, err
 	}
 	text, tokenizer, err := clip.Open(src, model.Options{Backend: b, Precision: o.Precision})
 	if err != nil {
+		src.Set.Close()
 		return nil, nameError(name + ": " + err.Error())
 	}
 	return &TextEncoder{text, tokenizer}, nil

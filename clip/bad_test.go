@@ -132,4 +132,10 @@ func TestBadTextEncoders(t *testing.T) {
 	ids[3] = 99
 	_, err = m.Encode(t.Context(), [][]int32{ids})
 	require.EqualError(t, err, "id 3 of text 0 is 99, want 0 to 98")
+	ids[3] = 98
+	_, err = m.Encode(t.Context(), [][]int32{ids})
+	require.NoError(t, err)
+	require.NoError(t, p.Set.Close()) // the ids' rows are read from the file
+	_, err = m.Encode(t.Context(), [][]int32{ids})
+	require.ErrorContains(t, err, "the set is closed")
 }

@@ -68,7 +68,7 @@ func (p *Prompter) Prompts(ctx context.Context, texts []string) (out []*model.Pr
 }
 
 // open loads the text encoder and the tokenizer, which is in its own folder or beside the encoder.
-func (p *Prompter) open() error {
+func (p *Prompter) open() (err error) {
 	if p.Source == nil {
 		return fmt.Errorf("the model has no files, and so no text encoder")
 	}
@@ -76,7 +76,11 @@ func (p *Prompter) open() error {
 	if err != nil {
 		return err
 	}
-	defer src.Set.Close()
+	defer func() {
+		if err != nil {
+			src.Set.Close()
+		}
+	}()
 	if p.text, err = Load(src, p.Options); err != nil {
 		return err
 	}
@@ -117,7 +121,7 @@ func tokenizerOf(src *model.Source, beside fs.FS, text *Text) (*Tokenizer, error
 }
 
 // Open loads a text encoder: src itself, or the one in its folder text_encoder. tokenizer opens its
-// tokenizer.
+// tokenizer. src must stay open while the encoder is used.
 func Open(src *model.Source, o model.Options) (text *Text, tokenizer func() (*Tokenizer, error),
 	err error) {
 	from := src
@@ -125,9 +129,11 @@ func Open(src *model.Source, o model.Options) (text *Text, tokenizer func() (*To
 		if from, err = encoderOf(src); err != nil {
 			return nil, nil, err
 		}
-		defer from.Set.Close()
 	}
 	if text, err = Load(from, o); err != nil {
+		if from != src {
+			from.Set.Close()
+		}
 		return nil, nil, err
 	}
 	return text, func() (*Tokenizer, error) { return tokenizerOf(src, from.Files, text) }, nil

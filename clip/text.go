@@ -39,7 +39,7 @@ type layer struct {
 
 // Text is the transformer on a backend. One call at a time.
 type Text struct {
-	Tokens   weights.Param `weight:"text_model.embeddings.token_embedding.weight"`    // [ids, hidden]
+	Tokens   nn.Embedding  `weight:"text_model.embeddings.token_embedding"`           // [ids, hidden]
 	Position weights.Param `weight:"text_model.embeddings.position_embedding.weight"` // [rows, hidden]
 	Layers   []layer       `weight:"text_model.encoder.layers"`
 	Final    nn.LayerNorm  `weight:"text_model.final_layer_norm"`
@@ -47,7 +47,6 @@ type Text struct {
 
 	cfg       Config
 	b         backend.Backend
-	tokens    *tensor.Dense
 	position  *tensor.Dense
 	attention attention.Layer
 	work      nn.Work
@@ -120,13 +119,13 @@ func readConfig(src *model.Source) (c Config, err error) {
 // New returns the network without weights.
 func New(c Config) *Text {
 	t := &Text{cfg: c,
-		Tokens:    weights.Param{Shape: []int{c.IDs, c.Hidden}},
 		Position:  weights.Param{Shape: []int{c.Rows, c.Hidden}},
 		Layers:    make([]layer, c.Depth),
 		Final:     nn.NewLayerNorm(c.Hidden, eps),
 		Project:   nn.NewLinearNoBias(c.Hidden, c.Pooled),
 		attention: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads, Causal: true},
 	}
+	t.Tokens.Weight.Shape = []int{c.IDs, c.Hidden}
 	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
 	for i := range t.Layers {
 		t.Layers[i] = layer{Norm1: nn.NewLayerNorm(c.Hidden, eps), Query: square(), Key: square(),
@@ -137,7 +136,8 @@ func New(c Config) *Text {
 	return t
 }
 
-// Load reads the text encoder.
+// Load reads the text encoder. src must stay open while it is used, because the rows of ids (152 MB
+// in CLIP-L) are read from the file as texts need them.
 func Load(src *model.Source, o model.Options) (_ *Text, err error) {
 	defer backend.Recover(&err)
 	c, err := readConfig(src)
@@ -162,7 +162,7 @@ func (t *Text) load(o model.Options) error {
 	t.b = o.Backend
 	t.attention.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	t.tokens, t.position = l.Table(&t.Tokens), l.Table(&t.Position)
+	t.position = l.Table(&t.Position)
 	t.Final.Load(l)
 	t.Project.Load(l)
 	var up []float32
@@ -220,7 +220,9 @@ func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, er
 	}
 	t.rows.Full(0, n, c.Rows)
 	w := &t.work
-	b.Gather(w.X, t.tokens, all)
+	if err := t.Tokens.Gather(b, w.X, all); err != nil {
+		return nil, err
+	}
 	b.AddRows(w.X, t.position, t.rows.Pos)
 	for i := range t.Layers {
 		if err := ctx.Err(); err != nil {
