@@ -24,7 +24,8 @@ func TestTerminal(t *testing.T) {
 		f.Close()
 	}
 	testscript.Run(t, testscript.Params{Dir: "testdata/terminal",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"terminal": onTerminal}})
+		Setup: func(e *testscript.Env) error { e.Setenv("TERM", "xterm"); return nil },
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"terminal": onTerminal}})
 }
 
 // onTerminal runs a command on a terminal of this size and writes what the screen shows at the end
@@ -41,10 +42,7 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[4:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = slave, slave, slave, ts.Getenv("WORK")
-	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"))
-	if kind := ts.Getenv("TERM"); kind != "" {
-		cmd.Env = append(cmd.Env, "TERM="+kind)
-	}
+	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"), "TERM="+ts.Getenv("TERM"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	ts.Check(cmd.Start())
 	slave.Close()

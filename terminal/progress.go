@@ -5,6 +5,7 @@ package terminal
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -41,12 +42,18 @@ const Every = 3 * time.Second
 // Draws reports whether f is a terminal on which a line can be redrawn: its cursor moves and it is
 // wide enough.
 func Draws(f *os.File) bool {
-	if !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+	if !term.IsTerminal(int(f.Fd())) || dumb(os.Getenv("TERM"), runtime.GOOS) {
 		return false
 	}
 	const narrowest = 30 // columns
 	width, _, err := term.GetSize(int(f.Fd()))
 	return err != nil || width == 0 || width >= narrowest
+}
+
+// dumb reports whether a terminal of this kind cannot move its cursor; without a kind nothing says
+// that it can, except on Windows, where none is set.
+func dumb(kind, system string) bool {
+	return kind == "dumb" || kind == "" && system != "windows"
 }
 
 // Bar reports whether progress is shown as a bar.

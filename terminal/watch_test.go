@@ -112,7 +112,7 @@ func headless(s *screen.Screen) string {
 // A run replayed on a terminal ends with its samples one below the other, although a batch
 // interleaves them; interrupted ones come last.
 func TestReplayOnAScreen(t *testing.T) {
-	const batch = `{"trace":1,"shape":[2],"hole":"_"}
+	const batch = `{"trace":1,"shape":[2],"hole":"_","known":[]}
 {"sample":0,"step":1,"steps":2,"opened":[{"position":1,"token":1,"piece":"b"}]}
 {"sample":1,"step":1,"steps":2,"opened":[{"position":0,"token":1,"piece":"c"}]}
 {"sample":2,"step":1,"steps":2,"opened":[{"position":0,"token":1,"piece":"e"}]}

@@ -3,7 +3,6 @@ package traces
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -165,7 +164,9 @@ func lines(in io.Reader, each func(r *State, s *Step) error) (*State, error) {
 func readHeader(line []byte) (*State, error) {
 	r := &State{length: 1, open: map[int]*sample{}, done: map[int]bool{}}
 	h := &r.header
-	if err := json.Unmarshal(line, h); err != nil || h.Version == 0 {
+	if err := unmarshal(line, h, "known"); errors.As(err, new(*missing)) && h.Version == version {
+		return nil, err
+	} else if err != nil || h.Version == 0 {
 		return nil, errors.New("the line is no header of a trace, want a file of unmask text --trace")
 	}
 	if h.Version != version {
@@ -207,7 +208,10 @@ const mostOpen = 1 << 16
 // read parses a step's line.
 func (r *State) read(line []byte) (*Step, error) {
 	s := &Step{Step: -1}
-	if err := json.Unmarshal(line, s); err != nil || s.Step < 0 {
+	if err := unmarshal(line, s, "sample", "step", "steps", "opened"); errors.As(err,
+		new(*missing)) && s.Step >= 0 {
+		return nil, err
+	} else if err != nil || s.Step < 0 {
 		return nil, errors.New("it is no step of unmask text --trace")
 	}
 	if s.Sample < 0 {

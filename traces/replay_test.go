@@ -52,28 +52,55 @@ func FuzzReplay(f *testing.F) {
 
 // Missing lines and impossible samples are refused with the line's number.
 func TestReplayRefuses(t *testing.T) {
-	const head = `{"trace":1,"shape":[2],"hole":"_"}` + "\n"
+	const head = `{"trace":1,"shape":[2],"hole":"_","known":[]}` + "\n"
 	for lines, want := range map[string]string{
-		`{"sample":-1,"step":1,"steps":2}`: "line 2: sample is -1, want at least 0",
-		`{"sample":0,"step":3,"steps":2}`:  "line 2: step is 3 of 2",
-		`{"sample":0,"step":2,"steps":2}`:  "sample 0: step is 2, want 1: lines are missing",
-		`{"sample":0,"step":1,"steps":4}` + "\n" +
-			`{"sample":0,"step":3,"steps":4}`: "sample 0: step is 3, want 2",
-		`{"sample":0,"step":1,"steps":9999999}`: "line 2: step is 1 of 9999999, want at most 1048576",
-		`{"sample":0,"step":1,"steps":1,"done":true}` + "\n" +
-			`{"sample":0,"step":1,"steps":1,"done":true}`: "sample 0 goes on after its end",
+		`{"sample":-1,"step":1,"steps":2,"opened":[]}`: "line 2: sample is -1, want at least 0",
+		`{"sample":0,"step":3,"steps":2,"opened":[]}`:  "line 2: step is 3 of 2",
+		`{"sample":0,"step":2,"steps":2,"opened":[]}`:  "sample 0: step is 2, want 1: lines are missing",
+		`{"sample":0,"step":1,"steps":4,"opened":[]}` + "\n" +
+			`{"sample":0,"step":3,"steps":4,"opened":[]}`: "sample 0: step is 3, want 2",
+		`{"sample":0,"step":1,"steps":9999999,"opened":[]}`: "line 2: step is 1 of 9999999, want at " +
+			"most 1048576",
+		`{"sample":0,"step":1,"steps":1,"opened":[],"done":true}` + "\n" +
+			`{"sample":0,"step":1,"steps":1,"opened":[],"done":true}`: "sample 0 goes on after its end",
 		`{"sample":0,"step":1,"steps":4,"opened":[{"position":0,"token":-3}]}`: "line 2: token at " +
 			"position 0 is -3, want at least 0",
-		`{"sample":3,"step":1,"steps":4}`: "sample 3 ends after step 1 of 4",
-		`{"sample":1,"step":1,"steps":2}` + "\n" + `{"sample":0,"step":1,"steps":2}`: "sample 0 ends " +
-			"after step 1 of 2; 2 samples do not end",
-		`{"sample":0,"step":1,"steps":4,"opened":[{"position":2}]}`: "line 2: position is 2, want " +
-			"0 to 1",
-		`{"sample":0,"step":1,"steps":4,"opened":[{"position":0,"p":2}]}`: "probability at position 0 " +
-			"is 2, want 0 to 1",
+		`{"sample":3,"step":1,"steps":4,"opened":[]}`: "sample 3 ends after step 1 of 4",
+		`{"sample":1,"step":1,"steps":2,"opened":[]}` + "\n" +
+			`{"sample":0,"step":1,"steps":2,"opened":[]}`: "sample 0 ends after step 1 of 2; 2 samples do not end",
+		`{"sample":0,"step":1,"steps":4,"opened":[{"position":2,"token":0}]}`: "line 2: " +
+			"position is 2, want 0 to 1",
+		`{"sample":0,"step":1,"steps":4,"opened":[{"position":0,"token":0,"p":2}]}`: "probability " +
+			"at position 0 is 2, want 0 to 1",
 	} {
 		show := func(*State, *Step) error { return nil }
 		require.ErrorContains(t, Read(strings.NewReader(head+lines), show), want)
 		require.ErrorContains(t, ReadSamples(strings.NewReader(head+lines), show), want)
 	}
+}
+
+// A key that is missing, or null, is not read as 0.
+func TestReplayRefusesMissingKeys(t *testing.T) {
+	const head, known = `{"trace":1,"shape":[2],"known":[]}` + "\n", `{"trace":1,"shape":[2],"known":`
+	for lines, want := range map[string]string{
+		head + `{"step":1,"steps":4,"opened":[]}`:   "line 2: sample is missing, want a number",
+		head + `{"sample":0,"step":1,"opened":[]}`:  "line 2: steps is missing, want a number",
+		head + `{"sample":0,"steps":4,"opened":[]}`: "line 2: it is no step of unmask text --trace",
+		head + `{"sample":0,"step":1,"steps":4}`:    "line 2: opened is missing, want a list of pieces",
+		opened(`null`):                              "line 2: opened is missing, want a list of pieces",
+		opened(`[{"token":1}]`):                     "line 2: position is missing, want a number",
+		opened(`[{"position":null,"token":1}]`):     "line 2: position is missing, want a number",
+		opened(`[{"position":0}]`):                  "line 2: token is missing, want a number",
+		`{"trace":1,"shape":[2]}`:                   "line 1: known is missing, want a list of pieces",
+		known + `[{"token":1}]}`:                    "line 1: position is missing, want a number",
+		known + `[{"position":1}]}`:                 "line 1: token is missing, want a number",
+	} {
+		require.EqualError(t, Read(strings.NewReader(lines), nil), want, lines)
+	}
+}
+
+// opened returns a trace of one step that opened these pieces.
+func opened(pieces string) string {
+	return `{"trace":1,"shape":[2],"known":[]}` + "\n" + `{"sample":0,"step":1,"steps":4,"opened":` +
+		pieces + "}"
 }
