@@ -3,11 +3,14 @@ package unmask_test
 import (
 	"image"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -122,6 +125,7 @@ func TestEncodersErrors(t *testing.T) {
 			err = codec.(model.PixelEncoder).Encode(make([]int32, positions),
 				make([]float32, 3*width*height))
 			require.ErrorContains(t, err, "is NaN")
+			require.ErrorContains(t, err, src.Name+": ")
 			require.ErrorContains(t, err, c.tensor)
 			require.NotContains(t, err.Error(), "\n")
 			_, err = model.InspectCodec(src, o)
@@ -135,6 +139,49 @@ func TestEncodersErrors(t *testing.T) {
 				require.NoError(t, codec.Decode(colours, make([]int32, positions)))
 				require.False(t, math.IsNaN(float64(colours[0])))
 			}
+		})
+	}
+}
+
+// An encoder's file may be removed before the encoder is first used, because it stays open. After
+// the file is overwritten, encoding is an error: the halves would come from different weights.
+func TestEncodersFileMayGoButNotChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(file string) error
+		want string
+	}{
+		"removed": {do: os.Remove},
+		"rewritten": {func(file string) error { return os.Chtimes(file, time.Time{}, time.Unix(1, 0)) },
+			"file changed while it was read"},
+		"cut off": {func(file string) error { return os.Truncate(file, 5000) }, "file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			pack := os.DirFS(parity.OpenCases(t, "amused-256-tiny").Dir("."))
+			require.NoError(t, os.CopyFS(dir, pack))
+			src, err := model.Open(dir)
+			require.NoError(t, err)
+			defer src.Set.Close()
+			codec, err := model.LoadCodec(src, model.Options{Backend: plain.New()})
+			require.NoError(t, err)
+			files, err := filepath.Glob(filepath.Join(dir, "vqvae", "*.safetensors"))
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			require.NoError(t, c.do(files[0]))
+			width, height := codec.Size()
+			picture := image.NewNRGBA(image.Rect(0, 0, width, height))
+			for range 2 { // the error stays
+				_, err = codec.(model.Encoder).EncodeImage(picture)
+				if c.want == "" {
+					require.NoError(t, err)
+					continue
+				}
+				require.ErrorContains(t, err, c.want)
+				require.ErrorContains(t, err, files[0])
+				require.NotContains(t, err.Error(), "\n")
+			}
+			_, err = codec.Image(make([]int32, codec.Shape()[0]*codec.Shape()[1]))
+			require.NoError(t, err)
 		})
 	}
 }

@@ -28,7 +28,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			return New(src.Set, c, o)
+			return New(src, c, o)
 		},
 	})
 }
@@ -85,7 +85,7 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
-	m, err := New(src.Set, c, o)
+	m, err := New(src, c, o)
 	if err == nil {
 		err = src.Set.ReleaseAll() // the decoder is packed
 	}
@@ -97,28 +97,28 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 
 const anchor = "quantize.embedding.weight"
 
-// New builds the network of sizes c from its tensors in set and ignores those of other networks.
-// The decoder's weights are packed, and the encoder's when it is first used; set must stay open
+// New builds the network of sizes c from its tensors in src and ignores those of other networks.
+// The decoder's weights are packed, and the encoder's when it is first used; src must stay open
 // until then.
-func New(set *weights.Set, c Config, o model.Options) (_ *Model, err error) {
+func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	base, err := set.Rebase(anchor)
+	base, err := src.Set.Rebase(anchor)
 	if err != nil {
 		return nil, err
 	}
 	m := build(c)
 	if err := weights.Bind(m, base,
-		weights.BindOptions{Ignore: others(set, base.Prefix())}); err != nil {
+		weights.BindOptions{Ignore: others(src.Set, base.Prefix())}); err != nil {
 		return nil, fmt.Errorf("vqgan: %w", err)
 	}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.b = o.Backend
 	m.Decoder.load(l)
 	m.Codebook.Load(l)
-	m.withEncoder = l.Later("vqgan", m.Encoder.load, set.ReleaseAll)
+	m.withEncoder = l.Later(src.Name, m.Encoder.load, src.Set.ReleaseAll)
 	if err := l.Err(); err != nil {
 		return nil, err
 	}
