@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"unmask/internal/durable"
+	"unmask/internal/jsonline"
 	"unmask/internal/whole"
 )
 
@@ -141,6 +141,9 @@ func parse(data []byte) (h header, results []Result, size int, err error) {
 		if err := strict(line, &r); err != nil {
 			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
 		}
+		if key := jsonline.Missing(line, "sampler", "seed", "metrics"); key != "" {
+			return h, nil, 0, fmt.Errorf("line %d: %s is missing, want a line of unmask sweep", n+1, key)
+		}
 		if err := r.check(); err != nil {
 			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
 		}
@@ -160,6 +163,12 @@ func (r *Result) check() error {
 		return fmt.Errorf("n is %d, want at least 1", r.N)
 	case r.Batch < 1:
 		return fmt.Errorf("batch is %d, want at least 1", r.Batch)
+	case r.Sampler == "":
+		return errors.New("sampler is \"\", want a name")
+	case r.Passes < 0:
+		return fmt.Errorf("full_passes is %v, want at least 0", r.Passes)
+	case r.HeadRows < 0:
+		return fmt.Errorf("head_rows is %v, want at least 0", r.HeadRows)
 	}
 	for _, v := range r.Seconds {
 		if !(v >= 0) {
@@ -173,7 +182,7 @@ func strict(line []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return jsonline.Plain(err)
 	}
 	if d.More() {
 		return errors.New("more than one value")

@@ -1,8 +1,12 @@
 package experiments
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
+
+	"unmask/internal/jsonline"
 )
 
 // Groups is the number of parts that a point's samples are divided into for the jackknife.
@@ -18,6 +22,18 @@ type Measure struct {
 	// Deviation is the standard deviation over the metric's own splits, which papers give for the
 	// Inception Score; 0 for others. It is not a standard error.
 	Deviation float64 `json:"deviation,omitempty"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It refuses unknown keys, and a value that is missing.
+func (m *Measure) UnmarshalJSON(data []byte) error {
+	type fields Measure // without this method
+	if err := strict(data, (*fields)(m)); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	if jsonline.Missing(data, "value") != "" {
+		return errors.New("metrics: value is missing, want a number")
+	}
+	return nil
 }
 
 // Metrics are measures by name: perplexity, entropy, distinct2, self_bleu of text; frechet,

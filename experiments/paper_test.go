@@ -170,6 +170,16 @@ func TestCharts(t *testing.T) {
 	lone.LogY = true
 	_, err = lone.SVG()
 	require.ErrorContains(t, err, "no point that its axes can show")
+	for _, v := range []float64{5e-324, 1e-90, 1e-12, 1e90, 1e308} {
+		lone.Curves[0].X, lone.Curves[0].Y = []float64{2, 2}, []float64{1, v}
+		lone.Curves[0].Error = []float64{0, 0}
+		_, err = lone.SVG()
+		require.NoError(t, err, v)
+		lone.Curves[0].X, lone.Curves[0].Y = []float64{v, 1}, []float64{v, v}
+		if _, err = lone.SVG(); v > 1e-100 && v < 1e100 {
+			require.NoError(t, err, v)
+		}
+	}
 	_, err = (&Chart{Name: "none"}).PNG()
 	require.ErrorContains(t, err, "nothing to draw")
 }

@@ -182,7 +182,7 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 	labels := plotter.XYLabels{}
 	for j, x := range k.X {
 		y := k.Y[j]
-		if math.IsNaN(x+y) || math.IsInf(x+y, 0) || c.LogX && x <= 0 || c.LogY && y <= 0 {
+		if !drawable(x, c.LogX) || !drawable(y, c.LogY) {
 			continue
 		}
 		across := 0.0
@@ -214,6 +214,12 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 	}
 	legend.Add(k.Name, line, marks)
 	return true, nil
+}
+
+// drawable reports whether an axis can show v, with room for a margin beside it.
+func drawable(v float64, log bool) bool {
+	const most = 1e100
+	return math.Abs(v) <= most && (!log || v >= 1/most)
 }
 
 // label writes the number of steps beside each point of a curve.
@@ -294,6 +300,9 @@ func (c *Chart) scale(p *plot.Plot) {
 			a.Min, a.Max = a.Min-0.1*math.Abs(a.Min)-1e-9, a.Max+0.1*math.Abs(a.Max)+1e-9
 		}
 		if one.log {
+			if a.Min <= 0 {
+				a.Min = a.Max / 10
+			}
 			a.Scale, a.Tick.Marker = plot.LogScale{}, decades{}
 			free := math.Pow(a.Max/a.Min, margin)
 			a.Min, a.Max = a.Min/free, a.Max*free

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,15 +90,26 @@ func TestJournalRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "is a directory, want a file")
 
 	for text, want := range map[string]string{
-		"{}\n":                           "line 1 has no settings",
-		"samples\n":                      "line 1 has no settings",
-		"{\"settings\":{}}\n{\"a\":1}\n": "line 2: unknown field",
-		"{\"settings\":{}}\n\n{}\n":      "line 2 is blank, want a result",
-		resultLine(0):                    "line 2: steps is 0, want at least 1",
-		resultLine(-5):                   "line 2: steps is -5, want at least 1",
-		"{\"settings\":{}}\n{} {}\n":     "line 2: more than one value",
-		"":                               "line 1 has no settings",
-		"torn":                           "line 1 has no settings",
+		"{}\n":                               "line 1 has no settings",
+		"samples\n":                          "line 1 has no settings",
+		"{\"settings\":{}}\n{\"a\":1}\n":     "line 2: unknown field",
+		"{\"settings\":{}}\n\n{}\n":          "line 2 is blank, want a result",
+		resultLine(0):                        "line 2: steps is 0, want at least 1",
+		resultLine(-5):                       "line 2: steps is -5, want at least 1",
+		"{\"settings\":{}}\n{} {}\n":         "line 2: more than one value",
+		changed(`"sampler":"random",`, ``):   "line 2: sampler is missing, want a line of unmask sweep",
+		changed(`"random"`, `""`):            `line 2: sampler is "", want a name`,
+		changed(`"random"`, `3`):             "line 2: sampler is a number, want a string",
+		changed(`"seed":0,`, ``):             "line 2: seed is missing",
+		changed(`"seed":0`, `"seed":"0"`):    "line 2: seed is a string, want 0 to 2^64-1",
+		changed(`{"value":2}`, `{}`):         "line 2: metrics: value is missing, want a number",
+		changed(`{"value":2}`, `null`):       "line 2: metrics: value is missing, want a number",
+		changed(`{"value":2}`, `2`):          "line 2: metrics: the value is a number, want an object",
+		changed(`"value":2`, `"value":"2"`):  "line 2: metrics: value is a string, want a number",
+		changed(`"value":2`, `"valve":2`):    `line 2: metrics: unknown field "valve"`,
+		changed(`[1]`, `[1],"head_rows":-1`): "line 2: head_rows is -1, want at least 0",
+		"":                                   "line 1 has no settings",
+		"torn":                               "line 1 has no settings",
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 		_, _, _, err := ReadJournal(name)
@@ -118,6 +130,11 @@ func resultLine(steps int) string {
 	return fmt.Sprintf(`{"settings":{}}
 {"kind":"text","sampler":"random","steps":%d,"seed":0,"n":2,"batch":1,"metrics":{"perplexity":{"value":2}},"batch_seconds":[1]}
 `, steps)
+}
+
+// changed returns a journal with a part of its result replaced.
+func changed(part, with string) string {
+	return strings.Replace(resultLine(4), part, with, 1)
 }
 
 // An incomplete or blank end of a journal is dropped, and Dropped says so.

@@ -10,15 +10,38 @@ import (
 	"io"
 
 	"unmask/experiments"
+	"unmask/internal/jsonline"
 )
 
 // textLine has the fields that are read; unmask text writes more.
 type textLine struct {
-	ID         *int    `json:"id"`
-	Seed       uint64  `json:"seed"`
-	IDs        []int32 `json:"ids"`
-	Text       string  `json:"text"`
-	Unfinished bool    `json:"unfinished"`
+	ID         *int   `json:"id"`
+	Seed       uint64 `json:"seed"`
+	IDs        idList `json:"ids"`
+	Text       string `json:"text"`
+	Unfinished bool   `json:"unfinished"`
+}
+
+// idList is a list of ids; json reads null in one as 0, which would be a token.
+type idList []int32
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *idList) UnmarshalJSON(data []byte) error {
+	var list []*int32
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("ids: %w", jsonline.Plain(err))
+	}
+	if list == nil {
+		return nil
+	}
+	*l = make(idList, len(list))
+	for i, id := range list {
+		if id == nil {
+			return fmt.Errorf("ids: the id of token %d is null, want an integer", i)
+		}
+		(*l)[i] = *id
+	}
+	return nil
 }
 
 // textBatch is the number of samples judged at once.
@@ -132,6 +155,9 @@ func parseTextLine(line []byte) (l textLine, err error) {
 		return l, errors.New("is empty, want a JSON object with id, ids and text")
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
+		if _, ok := errors.AsType[*json.SyntaxError](err); !ok {
+			return l, jsonline.Plain(err)
+		}
 		return l, fmt.Errorf("%w, want a JSON object with id, ids and text", err)
 	}
 	switch {
@@ -139,6 +165,8 @@ func parseTextLine(line []byte) (l textLine, err error) {
 		return l, errors.New("id is missing: not a line of unmask text --json")
 	case l.Unfinished:
 		return l, errors.New("an unfinished sample, want finished ones")
+	case l.IDs == nil:
+		return l, errors.New("ids is missing: not a line of unmask text --json")
 	}
 	return l, nil
 }

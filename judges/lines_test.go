@@ -27,6 +27,10 @@ func TestLinesThatAreNoSamples(t *testing.T) {
 		good + "\n":                   "line 2: is empty, want a JSON object",
 		good + `{"id":1`:              "line 2: unexpected end of JSON input",
 		`{"ids":[0,1]}`:               "line 1: id is missing",
+		`{"id":3,"text":"a"}`:         "line 1: ids is missing",
+		`{"id":3,"ids":[1,null]}`:     "line 1: ids: the id of token 1 is null, want an integer",
+		`{"id":3,"ids":["x"]}`:        "line 1: ids: the value is a string, want an integer of 32 bits",
+		`{"id":"x","ids":[1]}`:        "line 1: id is a string, want an integer of 64 bits",
 		`{"id":3,"unfinished":true}`:  "line 1: an unfinished sample",
 		good + `{"id":4,"ids":[9,9]}`: "want 0 to 2",
 	} {

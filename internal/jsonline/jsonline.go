@@ -1,0 +1,80 @@
+// Package jsonline says in plain words what is wrong with a line of JSON.
+package jsonline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Plain returns an error of encoding/json in words that name no types of Go, such as "steps is a
+// string, want an integer".
+func Plain(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	field := wrong.Field
+	for part := range strings.SplitSeq(field, ".") { // embedded structs have names of Go's
+		if part != "" && part[0] >= 'A' && part[0] <= 'Z' {
+			field = strings.TrimPrefix(strings.TrimPrefix(field, part), ".")
+		}
+	}
+	if field == "" {
+		field = "the value"
+	}
+	return fmt.Errorf("%s is %s, want %s", field, found(wrong.Value), want(wrong.Type))
+}
+
+// found returns how a value of encoding/json's description is called.
+func found(value string) string {
+	if number, ok := strings.CutPrefix(value, "number "); ok {
+		return fmt.Sprintf("%.40s", number)
+	}
+	if value == "array" || value == "object" {
+		return "an " + value
+	}
+	return "a " + value
+}
+
+// want returns what a field of this type holds.
+func want(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return fmt.Sprintf("an integer of %d bits", t.Bits())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return fmt.Sprintf("0 to 2^%d-1", t.Bits())
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	}
+	return "an object"
+}
+
+// present is any value but null.
+type present struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*present) UnmarshalJSON([]byte) error { return nil }
+
+// Missing returns the first of keys that an object lacks or has as null, both of which
+// encoding/json leaves at 0; "" if it has all.
+func Missing(line []byte, keys ...string) string {
+	var there map[string]*present
+	if json.Unmarshal(line, &there) != nil {
+		return ""
+	}
+	for _, key := range keys {
+		if there[key] == nil {
+			return key
+		}
+	}
+	return ""
+}
