@@ -33,6 +33,9 @@ func (s *Suite) decode() (work, error) {
 		return work{}, err
 	}
 	m, err := vqgan.Load(src, model.Options{Backend: s.Device})
+	if err == nil {
+		err = m.LoadDecoder()
+	}
 	if err != nil {
 		return work{}, err
 	}

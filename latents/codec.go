@@ -28,7 +28,7 @@ func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, er
 	if err != nil {
 		return nil, err
 	}
-	m, err := load(sub, o, sub.Set.Close)
+	m, err := Load(sub, o)
 	if err != nil {
 		sub.Set.Close()
 		return nil, err
@@ -105,8 +105,11 @@ func (m *Tokenizer) ImageOf(codes []int32, p *model.Prompt) (_ *image.NRGBA, err
 	return picture.Image(m.pixels, m.sizes.Side, m.sizes.Side, 0), nil
 }
 
-// LoadEncoder implements model.LateEncoder.
+// LoadEncoder implements model.LateCodec.
 func (m *Tokenizer) LoadEncoder() error { return m.withEncoder() }
+
+// LoadDecoder implements model.LateCodec.
+func (m *Tokenizer) LoadDecoder() error { return m.withDecoder() }
 
 // EncodeImage implements model.Encoder.
 func (m *Tokenizer) EncodeImage(img image.Image) (_ []int32, err error) {

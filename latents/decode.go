@@ -72,6 +72,9 @@ func (m *Tokenizer) decode(ctx context.Context, codes []int32, text []float32) e
 	if len(text) != z.TextRows*z.TextWidth {
 		return fmt.Errorf("the text has %d values, want %d x %d", len(text), z.TextRows, z.TextWidth)
 	}
+	if err := m.withDecoder(); err != nil {
+		return err
+	}
 	m.prepareDecoder()
 	x := d.Vit.prepare(b)
 	b.Gather(x, d.base, count(0, d.Vit.rows.Len()))

@@ -46,10 +46,10 @@ type Tokenizer struct {
 	Mixture  weights.Param    `weight:"pixel_quantize.embedding.weight"` // [pixel codes, channels]
 	Drawer   *vqgan.Decoder   `weight:"pixel_decoder"`
 
-	sizes       Sizes
-	b           backend.Backend
-	withEncoder func() error // packs the encoder once
-	pixels      []float32    // [Side, Side, 3]
+	sizes                    Sizes
+	b                        backend.Backend
+	withEncoder, withDecoder func() error // packs that half once
+	pixels                   []float32    // [Side, Side, 3]
 }
 
 type encoder struct {
@@ -230,14 +230,9 @@ func newTokenizer(z Sizes) *Tokenizer {
 }
 
 // Load loads a tokenizer. The precision is that of the matrix products; nearest codes are found in
-// float64 at any precision. The encoder's weights are packed when it is first used; src must stay
-// open until then.
-func Load(src *model.Source, o model.Options) (*Tokenizer, error) {
-	return load(src, o, src.Set.ReleaseAll)
-}
-
-// load is Load; release is called when the encoder is packed.
-func load(src *model.Source, o model.Options, release func() error) (_ *Tokenizer, err error) {
+// float64 at any precision. The encoder's and the decoder's weights are packed when they are first
+// used; src must stay open until then.
+func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	defer backend.Recover(&err)
 	z, err := readSizes(src)
 	if err != nil {
@@ -250,8 +245,8 @@ func load(src *model.Source, o model.Options, release func() error) (_ *Tokenize
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.withEncoder = l.Later(src.Name, m.loadEncoder, release)
-	m.loadDecoder(l)
+	m.withEncoder = l.Later(src.Name, src.Set, m.loadEncoder)
+	m.withDecoder = l.Later(src.Name, src.Set, m.loadDecoder)
 	m.pixels = make([]float32, 3*z.Side*z.Side)
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)

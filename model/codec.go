@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"image"
 
@@ -35,12 +36,13 @@ type PixelEncoder interface {
 	Encode(dst []int32, pictures []float32) error
 }
 
-// LateEncoder is an Encoder whose encoder is loaded when it is first used, because most runs only
-// decode. LoadEncoder loads it now, which checks its weights' values; loading the Codec checked
-// their names and shapes.
-type LateEncoder interface {
+// LateCodec is an Encoder whose two halves are each loaded when they are first used, because most
+// runs use one of them. LoadEncoder and LoadDecoder load a half now, which checks its weights'
+// values; loading the Codec checked their names and shapes.
+type LateCodec interface {
 	Encoder
 	LoadEncoder() error
+	LoadDecoder() error
 }
 
 // PromptCodec is a Codec whose pictures depend on the prompt too.
@@ -63,7 +65,8 @@ var codecs []*CodecFormat
 // RegisterCodec adds a codec's format; codecs call it from init.
 func RegisterCodec(f CodecFormat) { codecs = append(codecs, &f) }
 
-// LoadCodec loads only the codec of a model's files, not the network.
+// LoadCodec loads only the codec of a model's files, not the network. A LateCodec loads its halves
+// when they are used.
 func LoadCodec(src *Source, o Options) (Codec, error) {
 	f := codecFormat(src)
 	if f == nil {
@@ -89,8 +92,8 @@ func InspectCodec(src *Source, o Options) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if late, ok := c.(LateEncoder); ok {
-		if err := late.LoadEncoder(); err != nil {
+	if late, ok := c.(LateCodec); ok {
+		if err := cmp.Or(late.LoadDecoder(), late.LoadEncoder()); err != nil {
 			return Info{}, err
 		}
 	}
@@ -111,6 +114,16 @@ func codecFormat(src *Source) *CodecFormat {
 		}
 	}
 	return nil
+}
+
+// loadDecoder is load with the decoder's weights: a model that is about to draw should not find out
+// afterwards that they are bad.
+func (f *CodecFormat) loadDecoder(src *Source, o Options) (Codec, error) {
+	c, err := f.load(src, o)
+	if late, ok := c.(LateCodec); ok && err == nil {
+		err = late.LoadDecoder()
+	}
+	return c, err
 }
 
 // load builds the codec and then releases the weights from memory.

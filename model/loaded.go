@@ -70,7 +70,7 @@ func (l *Loaded) complete(src *Source, o Options) error {
 		l.Kind = KindTokens
 	}
 	if f := codecFormat(src); l.Kind == KindImage && l.Codec == nil && f != nil {
-		l.Codec = func() (Codec, error) { return f.load(src, o) }
+		l.Codec = func() (Codec, error) { return f.loadDecoder(src, o) }
 	}
 	if len(src.Config) == 0 {
 		return nil

@@ -6,20 +6,21 @@ import (
 	"sync"
 
 	"unmask/backend"
+	"unmask/weights"
 )
 
 // Later returns a function that packs a part of a network when it is first called, and returns that
 // call's error from then on. So an encoder takes no memory while a codec only decodes.
 //
 // The part is bound already: missing and misshaped tensors were errors of loading, and only values
-// are read later, from files that must stay open until then. release is called after that. name
-// begins errors. Several goroutines may call the function at once.
-func (l *Loader) Later(name string, load func(*Loader), release func() error) func() error {
+// are read later, from set, which must stay open until then and is released from memory after that.
+// name begins errors. Several goroutines may call the function at once.
+func (l *Loader) Later(name string, set *weights.Set, load func(*Loader)) func() error {
 	later := &Loader{Backend: l.Backend, Precision: l.Precision}
 	return sync.OnceValue(func() (err error) {
 		defer backend.Recover(&err)
 		load(later)
-		if err := cmp.Or(later.Err(), release()); err != nil {
+		if err := cmp.Or(later.Err(), set.ReleaseAll()); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		return nil

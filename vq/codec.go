@@ -20,7 +20,7 @@ func init() {
 			if err := json.Unmarshal(src.Config, &f); err != nil {
 				return nil, fmt.Errorf("config.json: %w", err)
 			}
-			return load(src, f.Grid, f.Grid, o, src.Set.ReleaseAll)
+			return load(src, f.Grid, f.Grid, o)
 		},
 	})
 	model.RegisterCodec(model.CodecFormat{
@@ -41,7 +41,7 @@ func init() {
 			f.Grid = cmp.Or(f.Grid, loneGrid)
 			// in a coarser precision the decoder overflows (force_upcast in its config.json)
 			o.Precision = backend.F32
-			return load(src, f.Grid, f.Grid, o, src.Set.ReleaseAll)
+			return load(src, f.Grid, f.Grid, o)
 		},
 	})
 }
@@ -60,7 +60,7 @@ func Open(src *model.Source, folder string, side, codes int, o model.Options) (_
 	if err != nil {
 		return nil, err
 	}
-	m, err := load(sub, side, side, o, sub.Set.Close)
+	m, err := load(sub, side, side, o)
 	if err == nil && m.Codes() != codes {
 		err = fmt.Errorf("the image tokenizer has %d codes, want %d as the generator", m.Codes(), codes)
 	}

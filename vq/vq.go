@@ -27,15 +27,15 @@ type Model struct {
 	QuantConv picture.Conv     `weight:"quant_conv"`
 	PostConv  picture.Conv     `weight:"post_quant_conv"`
 
-	encoder, decoder  *side
-	signed            bool // colours are -1 to 1 inside the network
-	width, height     int  // codes of an image
-	scale             int  // pixels of a code along a side
-	b                 backend.Backend
-	withEncoder       func() error // packs the encoder once
-	canvas            *picture.Canvas
-	latent, projected *tensor.Dense // [codes, code width], [codes, latent channels]
-	pixels            []float32     // [height, width, 3]
+	encoder, decoder         *side
+	signed                   bool // colours are -1 to 1 inside the network
+	width, height            int  // codes of an image
+	scale                    int  // pixels of a code along a side
+	b                        backend.Backend
+	withEncoder, withDecoder func() error // packs that half once
+	canvas                   *picture.Canvas
+	latent, projected        *tensor.Dense // [codes, code width], [codes, latent channels]
+	pixels                   []float32     // [height, width, 3]
 }
 
 // stage is one level of a side: residual blocks, each followed by an attention if the level has
@@ -151,20 +151,19 @@ func (r *resBlock) apply(v *picture.Canvas) {
 }
 
 // Load loads a tokenizer for images of width x height codes. The precision is that of the
-// convolutions; nearest codes are found in float64 at any precision. The encoder's weights are
-// packed when it is first used; src must stay open until then.
+// convolutions; nearest codes are found in float64 at any precision. The encoder's and the
+// decoder's weights are packed when they are first used; src must stay open until then.
 func Load(src *model.Source, width, height int, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
-	m, err := load(src, width, height, o, src.Set.ReleaseAll)
+	m, err := load(src, width, height, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
 	return m, src.Set.ReleaseAll()
 }
 
-// load is Load; release is called when the encoder is packed.
-func load(src *model.Source, width, height int, o model.Options, release func() error) (*Model,
-	error) {
+// load is Load without the model's name in errors.
+func load(src *model.Source, width, height int, o model.Options) (*Model, error) {
 	b := &builder{weights.Sizes{Set: src.Set}}
 	var m *Model
 	var root any
@@ -185,12 +184,14 @@ func load(src *model.Source, width, height int, o model.Options, release func() 
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.PostConv.Load(l)
-	m.decoder.load(l)
-	m.withEncoder = l.Later(src.Name, func(l *nn.Loader) {
+	m.withEncoder = l.Later(src.Name, src.Set, func(l *nn.Loader) {
 		m.QuantConv.Load(l)
 		m.encoder.load(l)
-	}, release)
+	})
+	m.withDecoder = l.Later(src.Name, src.Set, func(l *nn.Loader) {
+		m.PostConv.Load(l)
+		m.decoder.load(l)
+	})
 	return m, l.Err()
 }
 
@@ -268,6 +269,9 @@ func (m *Model) decode(ctx context.Context, codes []int32) error {
 	if err := m.Codebook.Check(codes); err != nil {
 		return err
 	}
+	if err := m.withDecoder(); err != nil {
+		return err
+	}
 	m.prepare()
 	m.b.Gather(m.latent, m.Codebook.Table(), codes)
 	if err := m.draw(ctx, m.canvas); err != nil {
@@ -284,8 +288,11 @@ func (m *Model) decode(ctx context.Context, codes []int32) error {
 	return nil
 }
 
-// LoadEncoder implements model.LateEncoder.
+// LoadEncoder implements model.LateCodec.
 func (m *Model) LoadEncoder() error { return m.withEncoder() }
+
+// LoadDecoder implements model.LateCodec.
+func (m *Model) LoadDecoder() error { return m.withDecoder() }
 
 // encode computes the codes of the image in m.pixels, which it overwrites.
 func (m *Model) encode(ctx context.Context, codes []int32) error {

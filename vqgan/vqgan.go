@@ -42,12 +42,12 @@ type Model struct {
 	Decoder  decoder          `weight:"decoder"`
 	Codebook picture.Codebook `weight:"quantize.embedding"`
 
-	cfg         Config
-	b           backend.Backend
-	withEncoder func() error // packs the encoder once
-	canvas      *picture.Canvas
-	latent      *tensor.Dense // [Grid*Grid, ZChannels]
-	pixels      []float32     // [Side, Side, 3]
+	cfg                      Config
+	b                        backend.Backend
+	withEncoder, withDecoder func() error // packs that half once
+	canvas                   *picture.Canvas
+	latent                   *tensor.Dense // [Grid*Grid, ZChannels]
+	pixels                   []float32     // [Side, Side, 3]
 }
 
 type level struct {
@@ -78,8 +78,8 @@ func build(c Config) *Model {
 
 // Load loads the codec of a MAGE model: sizes from config.json, tensors under `vqgan.` (or another
 // prefix of the codebook's name). The precision is that of the convolutions; nearest codes are
-// found in float64 at any precision. The encoder's weights are packed when it is first used; src
-// must stay open until then.
+// found in float64 at any precision. The encoder's and the decoder's weights are packed when they
+// are first used; src must stay open until then.
 func Load(src *model.Source, o model.Options) (*Model, error) {
 	c, err := ReadConfig(src)
 	if err != nil {
@@ -87,7 +87,7 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 	}
 	m, err := New(src, c, o)
 	if err == nil {
-		err = src.Set.ReleaseAll() // the decoder is packed
+		err = src.Set.ReleaseAll() // the codebook is read
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
@@ -98,7 +98,7 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 const anchor = "quantize.embedding.weight"
 
 // New builds the network of sizes c from its tensors in src and ignores those of other networks.
-// The decoder's weights are packed, and the encoder's when it is first used; src must stay open
+// The encoder's and the decoder's weights are packed when they are first used; src must stay open
 // until then.
 func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
@@ -116,9 +116,9 @@ func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.b = o.Backend
-	m.Decoder.load(l)
 	m.Codebook.Load(l)
-	m.withEncoder = l.Later(src.Name, m.Encoder.load, src.Set.ReleaseAll)
+	m.withEncoder = l.Later(src.Name, src.Set, m.Encoder.load)
+	m.withDecoder = l.Later(src.Name, src.Set, m.Decoder.load)
 	if err := l.Err(); err != nil {
 		return nil, err
 	}
@@ -168,14 +168,20 @@ func (m *Model) decode(codes []int32) error {
 	if err := m.Codebook.Check(codes); err != nil {
 		return err
 	}
+	if err := m.withDecoder(); err != nil {
+		return err
+	}
 	v := m.prepare(m.cfg.Grid)
 	m.b.Gather(m.latent, m.Codebook.Table(), codes)
 	m.Decoder.apply(v, m.latent)
 	return v.Read(m.pixels)
 }
 
-// LoadEncoder implements model.LateEncoder.
+// LoadEncoder implements model.LateCodec.
 func (m *Model) LoadEncoder() error { return m.withEncoder() }
+
+// LoadDecoder implements model.LateCodec.
+func (m *Model) LoadDecoder() error { return m.withDecoder() }
 
 // encode computes the codes of the image in m.pixels, NHWC.
 func (m *Model) encode(codes []int32) error {

@@ -117,6 +117,9 @@ func decode(dir string, batch int, o unmask.Options) (func() error, error) {
 		return nil, err
 	}
 	c, err := p.Codec()
+	if late, ok := c.(model.LateCodec); ok && err == nil {
+		err = late.LoadDecoder()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -53,25 +53,27 @@ var codecs = []struct {
 		"vqgan.encoder.conv_out.weight"},
 }
 
-// A codec that only decodes does not pack its encoder. The first use packs it once, whoever asks at
-// the same time, and later uses nothing more.
-func TestEncoderIsLoadedWhenItIsUsed(t *testing.T) {
+// Each half of a codec is packed when it is first used: once, whoever asks at the same time, and
+// later uses pack nothing more. A model that draws loads the decoder before.
+func TestHalvesAreLoadedWhenTheyAreUsed(t *testing.T) {
 	for _, c := range codecs {
 		t.Run(c.name, func(t *testing.T) {
 			b := &packCounter{Backend: plain.New()}
 			codec, err := model.LoadCodec(c.open(t).Source, model.Options{Backend: b})
 			require.NoError(t, err)
-			loaded := b.n.Load()
-			require.Positive(t, loaded)
+			require.Zero(t, b.n.Load())
 
-			e := codec.(model.LateEncoder)
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() { require.NoError(t, e.LoadEncoder()) })
+			e := codec.(model.LateCodec)
+			loaded := int64(0)
+			for _, half := range []func() error{e.LoadEncoder, e.LoadDecoder} {
+				var all sync.WaitGroup
+				for range 4 {
+					all.Go(func() { require.NoError(t, half()) })
+				}
+				all.Wait()
+				require.Greater(t, b.n.Load(), loaded)
+				loaded = b.n.Load()
 			}
-			all.Wait()
-			both := b.n.Load()
-			require.Greater(t, both, loaded)
 
 			picture := image.NewNRGBA(image.Rect(0, 0, 0, 0))
 			picture.Rect.Max = image.Pt(codec.Size())
@@ -83,7 +85,7 @@ func TestEncoderIsLoadedWhenItIsUsed(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, codes, again)
 			if c.name != "llamagen" { // its attention packs keys and values
-				require.Equal(t, both, b.n.Load())
+				require.Equal(t, loaded, b.n.Load())
 			}
 		})
 	}
@@ -167,6 +169,7 @@ func TestEncodersFileMayGoButNotChange(t *testing.T) {
 			files, err := filepath.Glob(filepath.Join(dir, "vqvae", "*.safetensors"))
 			require.NoError(t, err)
 			require.Len(t, files, 1)
+			require.NoError(t, codec.(model.LateCodec).LoadDecoder())
 			require.NoError(t, c.do(files[0]))
 			width, height := codec.Size()
 			picture := image.NewNRGBA(image.Rect(0, 0, width, height))
@@ -184,6 +187,34 @@ func TestEncodersFileMayGoButNotChange(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+// A model that draws finds bad weights of its decoder before it draws; a codec by itself, which may
+// be there to encode, when it decodes.
+func TestDecodersErrors(t *testing.T) {
+	src := *parity.Open(t, "mage-tiny").Source
+	const bad = "vqgan.decoder.conv_out.weight"
+	src.Set = changed(t, src.Set, bad, func(v *weights.Tensor) *weights.Tensor {
+		for i := range v.Data {
+			v.Data[i] = 0xff
+		}
+		return v
+	})
+	o := model.Options{Backend: plain.New()}
+	m, err := model.Load(&src, o)
+	require.NoError(t, err)
+	_, err = m.Codec()
+	require.ErrorContains(t, err, bad)
+	codec, err := model.LoadCodec(&src, o)
+	require.NoError(t, err)
+	width, height := codec.Size()
+	codes, err := codec.(model.Encoder).EncodeImage(image.NewNRGBA(image.Rect(0, 0, width, height)))
+	require.NoError(t, err)
+	_, err = codec.Image(codes)
+	require.ErrorContains(t, err, bad)
+	require.ErrorContains(t, err, src.Name+": ")
+	_, err = model.InspectCodec(&src, o)
+	require.ErrorContains(t, err, bad)
 }
 
 // changed returns a copy of a set in which one tensor is changed, or removed where change returns
