@@ -104,8 +104,8 @@ func ParsePlan(data []byte) (Plan, error) {
 var planNames = []string{"model", "kind", "judge", "inception", "reference", "samplers", "steps",
 	"alpha", "cache", "seeds", "n", "batch", "length"}
 
-// checkNames returns an error for a field that is neither a plan's nor a recipe's. A file that is
-// not a mapping is left to the decoder.
+// checkNames returns an error for a field that is neither a plan's nor a recipe's, or whose value
+// is of another type. A file that is no YAML is left to the decoder.
 func checkNames(data []byte) error {
 	names := planNames
 	for _, q := range generate.Params() {
@@ -115,14 +115,21 @@ func checkNames(data []byte) error {
 	}
 	var doc yaml.Node
 	if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) == 0 ||
-		doc.Content[0].Kind != yaml.MappingNode {
+		doc.Content[0].ShortTag() == "!!null" {
 		return nil
 	}
-	for i, n := range doc.Content[0].Content {
-		if i%2 == 1 || slices.Contains(names, n.Value) {
-			continue
+	if top := doc.Content[0]; top.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: plan is %s, want names with values", top.Line, shown(top))
+	}
+	fields := doc.Content[0].Content
+	for i := 0; i < len(fields); i += 2 {
+		n := fields[i]
+		if !slices.Contains(names, n.Value) {
+			return fmt.Errorf("line %d: %w", n.Line, param.Unknown("key", n.Value, names))
 		}
-		return fmt.Errorf("line %d: %w", n.Line, param.Unknown("key", n.Value, names))
+		if err := checkValue(n.Value, fields[i+1]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

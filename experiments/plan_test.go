@@ -48,7 +48,19 @@ func TestPlanRefused(t *testing.T) {
 		"": "plan is empty",
 		"samplers: [random]\nsteps: [4]\nn: 8\nstep: 3":       `line 4: unknown key "step" (did you mean steps?), want one of `,
 		"samplers: [random]\nsteps: [4]\nn: 8\nn: 9":          "already",
-		"samplers: [random]\nsteps: 4\nn: 8":                  "cannot unmarshal",
+		"samplers: [random]\nsteps: 4\nn: 8":                  "line 2: steps is 4, want a list of integers",
+		"samplers: [random]\nsteps: [4, 1.5]\nn: 8":           "line 2: steps has 1.5, want a list of integers",
+		"samplers: [random]\nsteps: [null]\nn: 8":             "line 2: steps has null, want a list of integers",
+		"samplers: [random]\nsteps: [x]\nn: 8":                `line 2: steps has "x", want a list of integers`,
+		"samplers: [random]\nsteps: &a [*a]\nn: 8":            "line 2: steps has a list, want a list of integers",
+		"samplers: [random]\nsteps: [4]\nn: 1e19":             "line 3: n is 1e19, want an integer",
+		"samplers: [random]\nsteps: [4]\nn: 8\nlength: 8.5":   "line 4: length is 8.5, want an integer",
+		"samplers: [random]\nsteps: [4]\nn: 8\nseeds: [~]":    "line 4: seeds has null, want a list of integers",
+		"samplers: [random]\nsteps: [4]\nn: 8\nalpha: [true]": "line 4: alpha has true, want a list of numbers",
+		"samplers: [random]\nsteps: [4]\nn: 8\nmodel: [a]":    "line 4: model is a list, want one value",
+		"samplers: [random, {}]\nsteps: [4]\nn: 8":            "line 1: samplers has names with values, want a list",
+		"- samplers":                                          "line 1: plan is a list, want names with values",
+		"samplers":                                            `line 1: plan is "samplers", want names with values`,
 		"steps: [4]\nn: 8":                                    "samplers is empty",
 		"samplers: [random]\nn: 8":                            "steps is empty",
 		"samplers: [best]\nsteps: [4]\nn: 8":                  `unknown sampler "best"`,
@@ -60,7 +72,7 @@ func TestPlanRefused(t *testing.T) {
 		"samplers: [random]\nsteps: [4]\nn: 8\nbatch: -1":     "batch is -1",
 		"samplers: [random]\nsteps: [4]\nn: 8\nlength: -1":    "length is -1",
 		"samplers: [random]\nsteps: [4]\nn: 8\nkind: sound":   `kind is "sound"`,
-		"samplers: [random]\nsteps: [4]\nn: 8\nseeds: [-1]":   "cannot unmarshal",
+		"samplers: [random]\nsteps: [4]\nn: 8\nseeds: [-1]":   "line 4: seeds has -1, want a list of integers from 0",
 		"samplers: [random]\nsteps: [4]\nn: 8\n---\na: 1":     "more than one document",
 		"samplers: [random]\nsteps: [" + strings.Repeat("4,",
 			99999) + "4]\nseeds: [1,2]\nn: 8": "more than 100000 points",
@@ -70,7 +82,7 @@ func TestPlanRefused(t *testing.T) {
 		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]": `line 4: unknown key "temperatur" (did you mean temperature?), want one of `,
 		"samplers: [random]\nsteps: [4]\nn: 8\ntemperature: [1e-9]": "temperature is 1e-09, want 0.001 " +
 			"to 1000",
-		"samplers: [random]\nsteps: [4]\nn: 8\ntop-p: 0.5": "cannot unmarshal",
+		"samplers: [random]\nsteps: [4]\nn: 8\ntop-p: 0.5": "line 4: top-p is 0.5, want a list",
 	} {
 		_, err := ParsePlan([]byte(text))
 		require.ErrorContains(t, err, want, "%.80q", text)
