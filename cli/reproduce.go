@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -99,6 +98,9 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	if f.model == "demo" {
 		kinds = []string{"image", "text"}
 	}
+	if err := experiments.CheckJournals(f.out, kinds...); err != nil {
+		return err
+	}
 	var results []experiments.Result
 	settings := experiments.Settings{}
 	for i, kind := range kinds {
@@ -131,7 +133,7 @@ func (f *reproduceFlags) measure(ctx context.Context, kind string,
 		return nil, nil, err
 	}
 	points := size.Points(task.Kind())
-	name := filepath.Join(f.out, "results-"+task.Kind()+".jsonl")
+	name := experiments.JournalName(f.out, task.Kind())
 	if err := os.MkdirAll(f.out, 0o777); err != nil {
 		return nil, nil, err
 	}

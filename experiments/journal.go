@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -117,6 +118,36 @@ func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
 		return nil, nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
 	return h.Settings, results, len(data) - size, nil
+}
+
+// JournalName returns the name of the file of a kind's results in a report's folder.
+func JournalName(dir, kind string) string { return filepath.Join(dir, "results-"+kind+".jsonl") }
+
+// CheckJournals is CheckJournal for the kinds of a report: what damages the second is found before
+// the long work of the first.
+func CheckJournals(dir string, kinds ...string) error {
+	for _, kind := range kinds {
+		if err := CheckJournal(JournalName(dir, kind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckJournal returns an error for a file that is no journal or is damaged. One that is not there,
+// or has no whole line yet, is right.
+func CheckJournal(name string) error {
+	data, err := whole.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(data, []byte("\n")) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, _, _, err = parse(data); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // parse returns the contents of the whole lines and their size in bytes. Blank lines at the end do

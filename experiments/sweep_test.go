@@ -114,6 +114,11 @@ func TestJournalRefuses(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 		_, _, _, err := ReadJournal(name)
 		require.ErrorContains(t, err, want, text)
+		if strings.Contains(text, "\n") {
+			require.ErrorContains(t, CheckJournal(name), want, text)
+		} else {
+			require.NoError(t, CheckJournal(name), text)
+		}
 		if text == "" {
 			continue // a new file
 		}
