@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"unmask/generate"
+	"unmask/internal/jsonline"
 	"unmask/param"
 )
 
@@ -80,16 +81,8 @@ func parseInput(line []byte) (in Input, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		why := strings.TrimPrefix(err.Error(), "json: ")
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			want := "a string"
-			if wrong.Field == "seed" {
-				want = "0 to 2^64-1"
-			}
-			why = fmt.Sprintf("%s is a %s, want %s", wrong.Field, wrong.Value, want)
-		}
 		return in, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %s",
-			param.Quote(string(line)), why)
+			param.Quote(string(line)), jsonline.Plain(err))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return in, fmt.Errorf("is %s, want one object", param.Quote(string(line)))

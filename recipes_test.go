@@ -68,7 +68,7 @@ func TestRecipeOfConfig(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "sampler=halton schedule=uniform steps=7", r.String())
 	_, err = with(`7`)
-	require.EqualError(t, err, "m: config.json: unmask_recipe is number, want string")
+	require.EqualError(t, err, "m: config.json: unmask_recipe is a number, want a string")
 	m, err = with(`"nonsense"`)
 	require.NoError(t, err)
 	_, err = m.Defaults()

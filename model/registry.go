@@ -2,9 +2,7 @@ package model
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +11,7 @@ import (
 	"strings"
 
 	"unmask/backend"
+	"unmask/internal/jsonline"
 	"unmask/internal/whole"
 	"unmask/weights"
 	"unmask/weights/gguf"
@@ -150,18 +149,7 @@ func DecodeConfig(src *Source, v any) error {
 	if bytes.HasPrefix(src.Config, []byte("\ufeff")) {
 		return fmt.Errorf("config.json: begins with a byte order mark, want '{'")
 	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		want := wrong.Type.Kind().String()
-		switch want {
-		case "struct", "map":
-			want = "object"
-		case "slice":
-			want = "array"
-		}
-		return fmt.Errorf("config.json: %s is %s, want %s", cmp.Or(wrong.Field, "the whole"), wrong.Value,
-			want)
-	}
-	return fmt.Errorf("config.json: %w", err)
+	return fmt.Errorf("config.json: %w", jsonline.Plain(err))
 }
 
 // Has reports whether the name of any tensor ends in suffix.
