@@ -12,7 +12,7 @@ import (
 
 	"unmask"
 	"unmask/images"
-	"unmask/outputs"
+	"unmask/runs/outputs"
 )
 
 // Every family draws into a folder that can be continued, onto a contact sheet and into a film; its

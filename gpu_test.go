@@ -14,11 +14,11 @@ import (
 
 	"unmask"
 	"unmask/backend/cuda"
+	"unmask/codecs/vqgan"
 	"unmask/demo"
 	"unmask/internal/fakecuda"
 	"unmask/model"
 	"unmask/samplers"
-	"unmask/vqgan"
 )
 
 // emulateGPU makes an emulated GPU the only visible one.

@@ -13,7 +13,7 @@ import (
 
 	"unmask/backend/plain"
 	"unmask/model"
-	"unmask/theory/oracle"
+	"unmask/research/theory/oracle"
 	"unmask/weights/gguf"
 	"unmask/weights/hub"
 )

@@ -3,7 +3,7 @@ package unmask
 import (
 	"context"
 
-	"unmask/clip"
+	"unmask/codecs/clip"
 	"unmask/model"
 )
 

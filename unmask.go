@@ -21,15 +21,15 @@ import (
 	"unmask/weights/hub"
 
 	_ "unmask/amused" // networks and codecs register themselves
+	_ "unmask/codecs/latents"
+	_ "unmask/codecs/vq"
+	_ "unmask/codecs/vqgan"
 	_ "unmask/dit"
 	_ "unmask/halton"
-	_ "unmask/latents"
 	_ "unmask/llama"
 	_ "unmask/maskgen"
 	_ "unmask/titok"
 	_ "unmask/vit"
-	_ "unmask/vq"
-	_ "unmask/vqgan"
 )
 
 // Options say how a model is loaded. The zero value is float32 on all cores.

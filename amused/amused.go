@@ -15,7 +15,7 @@ import (
 
 	"unmask/attention"
 	"unmask/backend"
-	"unmask/clip"
+	"unmask/codecs/clip"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/nn"

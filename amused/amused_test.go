@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend"
+	"unmask/codecs/vq"
 	"unmask/guide"
 	"unmask/internal/parity"
 	"unmask/model"
-	"unmask/vq"
 
 	_ "unmask/amused"
 )

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"unmask/backend"
-	"unmask/clip"
+	"unmask/codecs/clip"
+	"unmask/codecs/vq"
 	"unmask/model"
-	"unmask/vq"
 	"unmask/weights"
 )
 

@@ -3,8 +3,8 @@ package bench
 import (
 	"fmt"
 
+	"unmask/codecs/vqgan"
 	"unmask/model"
-	"unmask/vqgan"
 )
 
 // images returns ViT20, with one sequence and with eight, and the decoder for one image's codes.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 	"unmask/weights"
 )
 
@@ -47,7 +47,7 @@ func WritePublished(dir, name string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	err = whole.WriteFile(filepath.Join(dir, "config.json"), func(w io.Writer) error {
+	err = atomicfile.WriteFile(filepath.Join(dir, "config.json"), func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})

@@ -9,8 +9,8 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
+	"unmask/research/theory/oracle"
 	"unmask/samplers"
-	"unmask/theory/oracle"
 )
 
 // A sampler's own work takes some of the time; the head's rows are counted, and so are passes, also

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask/bench"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
 	"unmask/param"
-	"unmask/param/flags"
-	"unmask/terminal"
 )
 
 func newBench() *cobra.Command {

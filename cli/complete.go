@@ -5,8 +5,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
+	"unmask/cli/flags"
 	"unmask/images"
-	"unmask/param/flags"
 	"unmask/samplers"
 	"unmask/weights/hub"
 )

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
 	"unmask/param"
-	"unmask/param/flags"
-	"unmask/terminal"
 	"unmask/weights/gguf"
 	"unmask/weights/pytorch"
 )

@@ -9,10 +9,10 @@ import (
 
 	"unmask"
 	"unmask/backend"
+	"unmask/cli/terminal"
 	"unmask/demo"
-	"unmask/judges"
 	"unmask/model"
-	"unmask/terminal"
+	"unmask/research/judges"
 )
 
 // deviceFlags choose a model and the device it runs on.

@@ -6,10 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
-	"unmask/asking"
-	"unmask/export"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
 	"unmask/images"
-	"unmask/terminal"
+	"unmask/research/export"
 )
 
 func newEncode() *cobra.Command {
@@ -69,7 +69,7 @@ or text_ids, null_before_last and so on of null_ids, and prompt_ids of the promp
 		"safetensors `FILE` with pixels F32 [B,3,H,W]")
 	cmd.Flags().StringVar(&texts, "texts", "",
 		"safetensors `FILE` with ids, text_ids or null_ids I64 [B,T]")
-	asking.Fit(cmd.Flags(), &fit)
+	flags.Fit(cmd.Flags(), &fit)
 	cmd.MarkFlagRequired("out")
 	return cmd
 }

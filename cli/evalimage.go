@@ -5,16 +5,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/asking/crew"
-	"unmask/experiments"
-	"unmask/judges"
-	"unmask/terminal"
+	"unmask/cli/share"
+	"unmask/cli/terminal"
+	"unmask/research/experiments"
+	"unmask/research/judges"
 )
 
 // evalImageFlags are the flags of unmask eval image.
 type evalImageFlags struct {
 	deviceFlags
-	crew.Hub
+	share.Hub
 	by        judges.Measure
 	saveStats string
 	perClass  bool

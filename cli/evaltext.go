@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
-	"unmask/asking"
-	"unmask/judges"
-	"unmask/metrics"
-	"unmask/terminal"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
+	"unmask/research/judges"
+	"unmask/research/metrics"
 )
 
 // evalTextFlags are the flags of unmask eval text.
@@ -53,7 +53,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	in, err := asking.Open(name)
+	in, err := flags.Open(name)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"unmask/cli/flags"
 	"unmask/param"
-	"unmask/param/flags"
 )
 
 // threadsFlag adds --threads.

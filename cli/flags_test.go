@@ -13,8 +13,8 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
+	"unmask/research/theory/oracle"
 	"unmask/samplers"
-	"unmask/theory/oracle"
 )
 
 // Flags and library refuse the same values with the same errors, except 0, which means the default

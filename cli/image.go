@@ -11,25 +11,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
-	"unmask/asking"
-	"unmask/asking/crew"
+	"unmask/cli/flags"
+	"unmask/cli/share"
+	"unmask/cli/terminal"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/outputs"
 	"unmask/param"
-	"unmask/param/flags"
-	"unmask/terminal"
+	"unmask/runs/outputs"
 )
 
 // imageFlags are the flags of unmask image.
 type imageFlags struct {
 	deviceFlags
 	samplingFlags
-	asking.Tokens
-	asking.Picture
-	of asking.Conditions
-	crew.Shard
-	crew.Hub
+	flags.Tokens
+	flags.Picture
+	of flags.Conditions
+	share.Shard
+	share.Hub
 	followFlags
 	out, sheet, gif string
 	scale           int

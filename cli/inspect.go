@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/judges"
-	"unmask/terminal"
+	"unmask/cli/terminal"
+	"unmask/research/judges"
 )
 
 func newInspect() *cobra.Command {

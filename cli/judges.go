@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
-	"unmask/experiments"
-	"unmask/judges"
-	"unmask/terminal"
+	"unmask/cli/terminal"
+	"unmask/research/experiments"
+	"unmask/research/judges"
 )
 
 // taskFlags choose the judge of samples.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/export"
-	"unmask/terminal"
+	"unmask/cli/terminal"
+	"unmask/research/export"
 )
 
 func newLogits() *cobra.Command {

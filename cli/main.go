@@ -19,12 +19,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/asking"
-	"unmask/asking/crew"
-	"unmask/internal/built"
-	"unmask/internal/whole"
-	"unmask/outputs"
-	"unmask/terminal"
+	"unmask/cli/flags"
+	"unmask/cli/share"
+	"unmask/cli/terminal"
+	"unmask/internal/atomicfile"
+	"unmask/internal/buildinfo"
+	"unmask/runs/outputs"
 )
 
 // errInterrupted ends a stopped run, after its finished outputs were written.
@@ -56,7 +56,7 @@ func Main(args []string) int {
 		err = usage("--%s is missing, want it set", flag[1])
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
-	if errors.Is(err, asking.ErrUsage) {
+	if errors.Is(err, flags.ErrUsage) {
 		return 2
 	}
 	return 1
@@ -76,15 +76,15 @@ func newRoot() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.Version = built.Version()
+	root.Version = buildinfo.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newMan(root), newText(), newImage(), newEncode(), newDecode(), newConvert(),
-		newVerify(), crew.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(),
+		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(),
 		newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
 		newBench(), newServe(), newVersion())
-	root.AddCommand(crew.Commands(build)...)
+	root.AddCommand(share.Commands(build)...)
 	complete(root)
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
@@ -147,7 +147,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-func usage(format string, args ...any) error { return asking.Usage(format, args...) }
+func usage(format string, args ...any) error { return flags.Usage(format, args...) }
 
 // joinCounts joins a flag with its optional count: --cache 3 becomes --cache=3.
 func joinCounts(args []string) []string {
@@ -165,4 +165,4 @@ func joinCounts(args []string) []string {
 
 var digits = regexp.MustCompile(`^-?[0-9]+$`)
 
-func oneLine(err error) string { return strings.Join(strings.Fields(whole.Words(err)), " ") }
+func oneLine(err error) string { return strings.Join(strings.Fields(atomicfile.Words(err)), " ") }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"unmask/asking/crew"
+	"unmask/cli/share"
 	"unmask/demo"
 	"unmask/model"
 	"unmask/weights"
@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 				return !signal.Ignored(syscall.SIGHUP), nil
 			}
 			if name == "fleet" { // there is none in a build without NATS
-				return len(crew.Commands(build)) > 0, nil
+				return len(share.Commands(build)) > 0, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},

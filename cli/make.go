@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
-	"unmask/outputs"
-	"unmask/terminal"
+	"unmask/cli/terminal"
+	"unmask/runs/outputs"
 )
 
 // followFlags choose how a run is shown and traced.

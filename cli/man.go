@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"unmask/internal/built"
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
+	"unmask/internal/buildinfo"
 )
 
 // newMan returns the command that writes manual pages, for packagers.
@@ -38,11 +38,11 @@ func writeManual(cmd *cobra.Command, dir string) error {
 		}
 	}
 	var page bytes.Buffer
-	date := built.Date()
+	date := buildinfo.Date()
 	if err := doc.GenMan(cmd, &doc.GenManHeader{Section: "1", Source: "unmask", Manual: "unmask",
 		Date: &date}, &page); err != nil {
 		return err
 	}
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
-	return whole.Put(filepath.Join(dir, name), page.Bytes())
+	return atomicfile.Put(filepath.Join(dir, name), page.Bytes())
 }

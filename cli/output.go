@@ -5,8 +5,8 @@ import (
 	"io"
 	"os"
 
-	"unmask/asking"
-	"unmask/internal/whole"
+	"unmask/cli/flags"
+	"unmask/internal/atomicfile"
 )
 
 // checkFile returns an error for an output of a flag that must not be replaced or has no directory.
@@ -14,10 +14,10 @@ func checkFile(flag, name string) error {
 	if name == "" {
 		return nil
 	}
-	return wrap(flag, whole.CheckPlace(name))
+	return wrap(flag, atomicfile.CheckPlace(name))
 }
 
-func wrap(what string, err error) error { return asking.Wrap(what, err) }
+func wrap(what string, err error) error { return flags.Wrap(what, err) }
 
 // stdout is standard output. It keeps the first error, which Main returns if the command did not.
 var stdout = &standard{}
@@ -27,7 +27,7 @@ type standard struct{ err error }
 // Write implements io.Writer.
 func (s *standard) Write(p []byte) (int, error) {
 	n, err := os.Stdout.Write(p)
-	if err = wrap("standard output", whole.Cause(err)); s.err == nil {
+	if err = wrap("standard output", atomicfile.Cause(err)); s.err == nil {
 		s.err = err
 	}
 	return n, err

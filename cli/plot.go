@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/experiments"
+	"unmask/research/experiments"
 )
 
 func newPlot() *cobra.Command {

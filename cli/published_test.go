@@ -9,7 +9,7 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/theory/oracle"
+	"unmask/research/theory/oracle"
 )
 
 // A model published with a recipe is run with it, except for parameters set by flags.

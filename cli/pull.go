@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
-	"unmask/terminal"
+	"unmask/cli/terminal"
 	"unmask/weights/hub"
 )
 

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/internal/whole"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
+	"unmask/generate/traces"
+	"unmask/internal/atomicfile"
 	"unmask/param"
-	"unmask/param/flags"
-	"unmask/terminal"
-	"unmask/traces"
 )
 
 const mostFrames = 1000 // a second
@@ -40,7 +40,7 @@ step: what opened, with its probability, position and, with partial caching, its
 }
 
 func replayFile(ctx context.Context, name string, fps float64) error {
-	in, err := whole.Open(name)
+	in, err := atomicfile.Open(name)
 	if err != nil {
 		return err
 	}

@@ -12,17 +12,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
-	"unmask/asking/crew"
-	"unmask/experiments"
-	"unmask/param/flags"
-	"unmask/terminal"
+	"unmask/cli/flags"
+	"unmask/cli/share"
+	"unmask/cli/terminal"
+	"unmask/research/experiments"
 )
 
 // reproduceFlags are those of unmask reproduce.
 type reproduceFlags struct {
 	deviceFlags
 	taskFlags
-	crew.Hub
+	share.Hub
 	full, quick   bool
 	samples       int
 	out, markdown string
@@ -116,7 +116,7 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	report.Settings, report.Demo = settings, f.model == "demo"
 	report.Machine = fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
 	report.Command = flags.Line("unmask reproduce", given,
-		append(crew.Sharing(), "out", "markdown")...)
+		append(share.Sharing(), "out", "markdown")...)
 	names, err := report.Write(f.out, f.markdown)
 	if err != nil {
 		return err

@@ -7,11 +7,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
+	"unmask/cli/flags"
 	"unmask/generate"
-	recipe "unmask/generate/flags"
 	"unmask/model"
 	"unmask/param"
-	"unmask/param/flags"
 )
 
 // samplingFlags are the flags of a recipe.
@@ -26,7 +25,7 @@ const mostSamples = 1 << 30
 // register adds the flags, with the defaults of models of a kind.
 func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	s.kind = kind
-	recipe.Register(f, generate.Defaults(kind))
+	flags.RegisterRecipe(f, generate.Defaults(kind))
 	flags.Count(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: mostSamples, Default: "1",
 		Help: "how many samples"})
 	flags.Int(f, &s.batch, param.Param{Name: "batch", Min: 1, Max: mostSamples,
@@ -39,7 +38,7 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 // generation begins a run; it returns an error for values that are wrong for every model.
 func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
 	o := generate.Options{N: s.n, Batch: s.batch, Seed: s.seed}
-	asked, err := recipe.Asked(f)
+	asked, err := flags.Recipe(f)
 	if err == nil {
 		err = asked.Check()
 	}
@@ -51,7 +50,7 @@ func mistake(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, recipe.ErrFile):
+	case errors.Is(err, flags.ErrFile):
 		return fmt.Errorf("--%w", err)
 	}
 	return usage("--%v", err)
@@ -67,7 +66,7 @@ func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model,
 			return o, err
 		}
 	}
-	asked, err := recipe.Asked(f)
+	asked, err := flags.Recipe(f)
 	if err != nil {
 		return o, mistake(err)
 	}

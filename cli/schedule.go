@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/internal/whole"
-	"unmask/judges"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
+	"unmask/internal/atomicfile"
 	"unmask/param"
-	"unmask/param/flags"
+	"unmask/research/judges"
 	"unmask/samplers"
-	"unmask/terminal"
 )
 
 const scheduleSuffix = ".json"
@@ -38,7 +38,7 @@ at each level of masking, and puts the steps where they gain most ("jump your st
 			if !strings.HasSuffix(out, scheduleSuffix) {
 				return usage("--out is %q, want a name that ends in %s", out, scheduleSuffix)
 			}
-			if err := wrap("--out", whole.Check(out)); err != nil {
+			if err := wrap("--out", atomicfile.Check(out)); err != nil {
 				return err
 			}
 			return d.findSchedule(cmd.Context(), args[0], out, steps, seed)
@@ -61,7 +61,7 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 	if steps < 1 || steps > m.Spec().Length() {
 		return usage("--steps is %d, want 1 to %d", steps, m.Spec().Length())
 	}
-	in, err := whole.Open(name)
+	in, err := atomicfile.Open(name)
 	if err != nil {
 		return err
 	}
@@ -70,14 +70,14 @@ func (d *deviceFlags) findSchedule(ctx context.Context, name, out string, steps 
 	defer cancel()
 	times, err := judges.FindSchedule(ctx, m, in, steps, seed)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, whole.Cause(err))
+		return fmt.Errorf("%s: %w", name, atomicfile.Cause(err))
 	}
 	file, err := samplers.MarshalTimes(times)
 	if err != nil {
 		return err
 	}
-	if err := whole.Put(out, file); err != nil {
-		return fmt.Errorf("--out %s: %w", out, whole.Cause(err))
+	if err := atomicfile.Put(out, file); err != nil {
+		return fmt.Errorf("--out %s: %w", out, atomicfile.Cause(err))
 	}
 	return wrote(nil, out)
 }

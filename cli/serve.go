@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
-	"unmask/internal/built"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
+	"unmask/internal/buildinfo"
 	"unmask/param"
-	"unmask/param/flags"
 	"unmask/server"
 	"unmask/server/page"
-	"unmask/terminal"
 )
 
 // serveFlags are those of unmask serve.
@@ -96,7 +96,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)
-	f.options.Version = built.Version()
+	f.options.Version = buildinfo.Version()
 	f.options.Expect, f.options.Listen = len(f.models), f.listen.Address
 	if !f.noPage {
 		f.options.Page = page.Handler()

@@ -9,18 +9,18 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"unmask/asking"
-	"unmask/asking/crew"
-	"unmask/experiments"
-	"unmask/judges"
-	"unmask/terminal"
+	"unmask/cli/flags"
+	"unmask/cli/share"
+	"unmask/cli/terminal"
+	"unmask/research/experiments"
+	"unmask/research/judges"
 )
 
 // sweepFlags are those of unmask sweep.
 type sweepFlags struct {
 	deviceFlags
-	crew.Shard
-	crew.Hub
+	share.Shard
+	share.Hub
 	out string
 }
 
@@ -57,8 +57,8 @@ After an interruption the same command continues.`,
 	return cmd
 }
 
-func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string) error {
-	if err := cmp.Or(f.Shard.Check(true, ""), f.Hub.Check(flags, &f.Shard, true, ""),
+func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string) error {
+	if err := cmp.Or(f.Shard.Check(true, ""), f.Hub.Check(given, &f.Shard, true, ""),
 		checkFile("--out", f.out)); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (f *sweepFlags) run(ctx context.Context, flags *pflag.FlagSet, name string)
 	by := taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception,
 		Reference: plan.Reference}}
 	task, settings, err := f.task(ctx, plan.Kind, by)
-	if errors.Is(err, asking.ErrUsage) { // a mistake in the plan, not on the command line
+	if errors.Is(err, flags.ErrUsage) { // a mistake in the plan, not on the command line
 		err = fmt.Errorf("%s: %v", name, err)
 	}
 	if err != nil {
@@ -118,8 +118,9 @@ func sayDropped(name string, bytes int) {
 
 // measure measures points into the journal at name, alone or with workers. The task was made from
 // by.
-func (d *deviceFlags) measure(ctx context.Context, h *crew.Hub, name string, j *experiments.Journal,
-	task experiments.Task, s experiments.Settings, by taskFlags, points []experiments.Point) error {
+func (d *deviceFlags) measure(ctx context.Context, h *share.Hub, name string,
+	j *experiments.Journal, task experiments.Task, s experiments.Settings, by taskFlags,
+	points []experiments.Point) error {
 	if !h.Asked() {
 		return sweep(ctx, j, task, points)
 	}

@@ -9,22 +9,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
-	"unmask/asking"
-	"unmask/asking/crew"
+	"unmask/cli/flags"
+	"unmask/cli/share"
+	"unmask/cli/terminal"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/outputs"
 	"unmask/runs"
-	"unmask/terminal"
+	"unmask/runs/outputs"
 )
 
 // textFlags are those of unmask text.
 type textFlags struct {
 	deviceFlags
 	samplingFlags
-	asking.Text
-	crew.Shard
-	crew.Hub
+	flags.Text
+	share.Shard
+	share.Hub
 	followFlags
 	each *unmask.Requests // of --prompts, after prepare
 	json bool

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
 	"unmask/demo"
-	"unmask/experiments"
 	"unmask/param"
-	"unmask/param/flags"
-	"unmask/terminal"
-	"unmask/theory"
+	"unmask/research/experiments"
+	"unmask/research/theory"
 )
 
 func newTheory() *cobra.Command {

@@ -8,11 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/asking"
-	"unmask/experiments"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
 	"unmask/param"
-	"unmask/param/flags"
-	"unmask/terminal"
+	"unmask/research/experiments"
 )
 
 // tuneFlags are those of unmask tune.
@@ -49,7 +48,7 @@ func newTune() *cobra.Command {
 			Help: "samples per setting in the last round"})
 	flags.Int(cmd.Flags(), &f.batch,
 		param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
-	asking.Length(cmd.Flags(), &f.size)
+	flags.Length(cmd.Flags(), &f.size)
 	seedFlag(cmd.Flags(), &f.seed, "same seed, same samples")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: frontier, command")
 	return cmd

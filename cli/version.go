@@ -7,7 +7,7 @@ import (
 
 	"unmask/backend/cpu"
 	"unmask/backend/cuda"
-	"unmask/internal/built"
+	"unmask/internal/buildinfo"
 	"unmask/internal/simd"
 )
 
@@ -20,7 +20,7 @@ func newVersion() *cobra.Command {
 			if err := cpu.Check(""); err != nil {
 				return err
 			}
-			fmt.Fprintln(stdout, built.Version())
+			fmt.Fprintln(stdout, buildinfo.Version())
 			fmt.Fprintf(stdout, "device: %s\n", cpu.New(cpu.Options{}).Name())
 			showGPUs()
 			fmt.Fprintf(stdout, "instruction sets:")

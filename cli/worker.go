@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"unmask"
-	"unmask/asking"
-	"unmask/asking/crew"
+	"unmask/cli/flags"
+	"unmask/cli/share"
 	"unmask/fleet"
-	"unmask/outputs"
+	"unmask/runs/outputs"
 )
 
 // built returns what makes the images of a run that prepare returned.
@@ -16,7 +16,7 @@ func (f *imageFlags) built(m *unmask.Model, o unmask.Run, err error) (fleet.Buil
 	if err != nil {
 		return fleet.Built{}, err
 	}
-	return crew.Pictures(m, f.precision, o, outputs.PictureOptions{Conditions: f.of.Of,
+	return share.Pictures(m, f.precision, o, outputs.PictureOptions{Conditions: f.of.Of,
 		Paste: f.Paste, Grow: f.Grown})
 }
 
@@ -26,22 +26,22 @@ func (f *textFlags) built(m *unmask.Model, o unmask.Run, err error) (fleet.Built
 		return fleet.Built{}, err
 	}
 	s, err := f.settings(m, o)
-	return crew.Texts(m, s, o, outputs.TextOptions{Shown: f.Shown, Of: f.each}), err
+	return share.Texts(m, s, o, outputs.TextOptions{Shown: f.Shown, Of: f.each}), err
 }
 
-// build prepares a worker for an errand.
-func build(ctx context.Context, e crew.Errand) (b fleet.Built, err error) {
+// build prepares a worker for an spec.
+func build(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
 	d := deviceFlags{model: e.Model, device: e.Device, threads: e.Threads, precision: e.Precision}
 	switch e.Kind {
 	case "image":
-		f := imageFlags{of: asking.Conditions{Inputs: e.Inputs}}
+		f := imageFlags{of: flags.Conditions{Inputs: e.Inputs}}
 		flags := f.command().Flags()
 		if err = e.Parse(flags, f.Picture.Check); err == nil {
 			b, err = f.built(f.prepare(ctx, flags))
 		}
 		return b, err
 	case "text":
-		f := textFlags{Text: asking.Text{Inputs: e.Inputs}}
+		f := textFlags{Text: flags.Text{Inputs: e.Inputs}}
 		flags := f.command().Flags()
 		if err = e.Parse(flags, f.Text.Check); err == nil {
 			b, err = f.built(f.prepare(ctx, flags))
@@ -52,14 +52,14 @@ func build(ctx context.Context, e crew.Errand) (b fleet.Built, err error) {
 		if err != nil {
 			return b, err
 		}
-		return crew.Points(task, settings, e.Points), nil
+		return share.Points(task, settings, e.Points), nil
 	case "features":
 		f := evalImageFlags{deviceFlags: d, by: e.Measure}
 		network, err := f.network(ctx)
 		if err != nil {
 			return b, err
 		}
-		return crew.Features(network, d.precision, e.Input), nil
+		return share.Features(network, d.precision, e.Input), nil
 	}
-	return b, fmt.Errorf("the hub's errand is %q, want image, text, points or features", e.Kind)
+	return b, fmt.Errorf("the hub's spec is %q, want image, text, points or features", e.Kind)
 }

@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // secrets are the keys with which workers join and recognise the hub. They are in a file beside the
@@ -109,7 +109,7 @@ func (s *secrets) write(name, line string) error {
 	if name == "" {
 		return nil
 	}
-	return whole.WritePrivate(name, func(w io.Writer) error {
+	return atomicfile.WritePrivate(name, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s\n%s %s\n%s", line, s.id, s.token, s.cert)
 		return err
 	})

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // Tree is a file or a directory that a run needs, such as a model.
@@ -196,7 +196,7 @@ func (c cache) place(t *Tree, own []string, fetch func(f File, to string) error)
 			return "", err
 		}
 	}
-	return place, whole.Put(complete, nil)
+	return place, atomicfile.Put(complete, nil)
 }
 
 // mark is a file in a tree's root that appears once every file of the tree is there.
@@ -208,7 +208,7 @@ func link(from, to string) error {
 		return err
 	}
 	if os.Link(from, to) == nil {
-		return whole.SyncDir(filepath.Dir(to))
+		return atomicfile.SyncDir(filepath.Dir(to))
 	}
 	return copied(from, to)
 }
@@ -221,7 +221,7 @@ func copied(from, to string) error {
 		return err
 	}
 	defer in.Close()
-	return whole.WriteFile(to, func(w io.Writer) error {
+	return atomicfile.WriteFile(to, func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
 	})
@@ -272,7 +272,7 @@ func fetched(f File, to string, get func(offset int64) ([]byte, error)) error {
 	if err := os.Rename(part, to); err != nil {
 		return err
 	}
-	return whole.SyncDir(filepath.Dir(to))
+	return atomicfile.SyncDir(filepath.Dir(to))
 }
 
 // where lists the places of all files by hash, for the hub to read.

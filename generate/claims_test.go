@@ -9,9 +9,9 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
+	"unmask/research/theory"
+	"unmask/research/theory/oracle"
 	"unmask/samplers"
-	"unmask/theory"
-	"unmask/theory/oracle"
 )
 
 // counts generates n sequences and counts them by index.

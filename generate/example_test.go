@@ -6,8 +6,8 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
+	"unmask/research/theory/oracle"
 	"unmask/samplers"
-	"unmask/theory/oracle"
 )
 
 // Surprise opens the positions whose entropy is nearest to a given one first. An order needs no

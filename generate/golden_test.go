@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/generate"
+	"unmask/research/theory/oracle"
 	"unmask/samplers"
-	"unmask/theory/oracle"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden outputs")

@@ -20,8 +20,8 @@ import (
 	"unmask/internal/parity"
 	_ "unmask/llama"
 	"unmask/model"
+	"unmask/research/theory/oracle"
 	"unmask/samplers"
-	"unmask/theory/oracle"
 	_ "unmask/titok"
 	_ "unmask/vit"
 )

@@ -14,8 +14,8 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
+	"unmask/research/theory/oracle"
 	"unmask/samplers"
-	"unmask/theory/oracle"
 )
 
 // drawRecipe draws the text of a random recipe with any parameters.

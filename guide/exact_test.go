@@ -18,9 +18,9 @@ import (
 	"unmask/kvcache"
 	_ "unmask/llama"
 	"unmask/model"
+	"unmask/research/theory"
+	"unmask/research/theory/oracle"
 	"unmask/samplers"
-	"unmask/theory"
-	"unmask/theory/oracle"
 )
 
 func exact(t testing.TB, text string) *oracle.Model {

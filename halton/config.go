@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 
+	"unmask/codecs/vq"
 	"unmask/internal/imagenet"
 	"unmask/model"
-	"unmask/vq"
 	"unmask/weights"
 )
 

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // Image is RGB, eight bits a channel: Pix is [Height, Width, 3].
@@ -152,7 +152,7 @@ func ReadPicture(name string) (image.Image, error) {
 }
 
 func readFile(name string) ([]byte, error) {
-	f, err := whole.Open(name)
+	f, err := atomicfile.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,8 @@ package maskgen
 import (
 	"fmt"
 
-	"unmask/clip"
-	"unmask/latents"
+	"unmask/codecs/clip"
+	"unmask/codecs/latents"
 	"unmask/model"
 	"unmask/weights"
 )

@@ -16,7 +16,7 @@ import (
 
 	"unmask/attention"
 	"unmask/backend"
-	"unmask/clip"
+	"unmask/codecs/clip"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/nn"

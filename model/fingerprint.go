@@ -10,7 +10,7 @@ import (
 	"path"
 	"slices"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights; it does not
@@ -21,7 +21,7 @@ func (s *Source) Fingerprint() (string, error) {
 	}
 	entries, err := fs.ReadDir(s.Files, ".")
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name, whole.Cause(err))
+		return "", fmt.Errorf("%s: %w", s.Name, atomicfile.Cause(err))
 	}
 	hash := sha256.New()
 	for _, e := range entries { // in the order of their names
@@ -47,12 +47,12 @@ func (s *Source) Fingerprint() (string, error) {
 func (s *Source) fingerprintGGUF() (string, error) {
 	in, err := os.Open(s.gguf)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name, whole.Cause(err))
+		return "", fmt.Errorf("%s: %w", s.Name, atomicfile.Cause(err))
 	}
 	defer in.Close()
 	hash := sha256.New()
 	if _, err := io.Copy(hash, in); err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name, whole.Cause(err))
+		return "", fmt.Errorf("%s: %w", s.Name, atomicfile.Cause(err))
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
 }

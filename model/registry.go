@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"unmask/backend"
+	"unmask/internal/atomicfile"
 	"unmask/internal/jsonline"
-	"unmask/internal/whole"
 	"unmask/weights"
 	"unmask/weights/gguf"
 )
@@ -103,14 +103,14 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	info, err := fs.Stat(files, name) // before opening: opening a pipe would wait for a writer
 	switch {
 	case err != nil:
-		return nil, whole.Cause(err)
+		return nil, atomicfile.Cause(err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("not a regular file but %s", info.Mode())
 	case info.Size() > most:
 		return nil, fmt.Errorf("%d bytes, want at most %d", info.Size(), most)
 	}
 	data, err := fs.ReadFile(files, name)
-	return data, whole.Cause(err)
+	return data, atomicfile.Cause(err)
 }
 
 // Load finds the source's format and loads the model. It releases the weights afterwards, because

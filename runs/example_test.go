@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"unmask/generate"
+	"unmask/research/theory/oracle"
 	"unmask/runs"
-	"unmask/theory/oracle"
 )
 
 // Make 3 of 6 samples, stop, and continue: the file has each once, and Verify confirms it.

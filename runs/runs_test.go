@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"unmask/generate"
+	"unmask/research/theory/oracle"
 	"unmask/runs"
-	"unmask/theory/oracle"
 )
 
 // A run interrupted anywhere, with lines finished in any order, continues to the same bytes.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // timesFile is the JSON of a schedule's file.
@@ -25,7 +25,7 @@ func MarshalTimes(times []float64) ([]byte, error) {
 
 // OpenTimes reads the schedule in a file.
 func OpenTimes(name string) (Schedule, error) {
-	in, err := whole.Open(name)
+	in, err := atomicfile.Open(name)
 	if err != nil {
 		return nil, err
 	}

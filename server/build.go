@@ -9,9 +9,9 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/generate/traces"
 	"unmask/model"
 	"unmask/tokenizers"
-	"unmask/traces"
 )
 
 // sequence is one that a request asks for.

@@ -3,7 +3,7 @@ package server
 import (
 	"strconv"
 
-	"unmask/traces"
+	"unmask/generate/traces"
 )
 
 // startEvent is the header of a trace, and where the work stands.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"unmask/traces"
+	"unmask/generate/traces"
 )
 
 // stepInfo describes a step in a chunk, if include_steps asks for it.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"unmask/generate"
-	"unmask/traces"
+	"unmask/generate/traces"
 )
 
 // tick makes one step of each member.

@@ -7,8 +7,8 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/generate/traces"
 	"unmask/model"
-	"unmask/traces"
 )
 
 // work is the computation of a request. Equal requests at the same time share one work, and each

@@ -14,9 +14,9 @@ import (
 
 	"unmask/attention"
 	"unmask/backend"
+	"unmask/codecs/latents"
 	"unmask/internal/imagenet"
 	"unmask/kvcache"
-	"unmask/latents"
 	"unmask/model"
 	"unmask/nn"
 	"unmask/weights"

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // source is an open file whose bytes are mapped, or read where the system
@@ -25,7 +25,7 @@ type source struct {
 
 // openSource maps the regular file at path.
 func openSource(path string) (*source, error) {
-	f, err := whole.Open(path)
+	f, err := atomicfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // Stream is a tensor to be written whose bytes come from a reader.
@@ -65,7 +65,9 @@ func WriteStreams(w io.Writer, tensors []Stream, metadata map[string]string) err
 
 // WriteFileStreams is WriteFile for tensors that do not fit memory at once.
 func WriteFileStreams(name string, tensors []Stream, metadata map[string]string) error {
-	err := whole.WriteFile(name, func(w io.Writer) error { return WriteStreams(w, tensors, metadata) })
+	err := atomicfile.WriteFile(name, func(w io.Writer) error {
+		return WriteStreams(w, tensors, metadata)
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -90,7 +90,7 @@ kernels() { # the suite, tiles, copies, graphs, choosing, published sizes
 
 networks() { # the packs, the demo models' frozen tokens, logits of the published sizes
     local package
-    for package in dit vit vqgan llama metrics/gpt2 metrics/inception; do
+    for package in dit vit codecs/vqgan llama research/metrics/gpt2 research/metrics/inception; do
         if [ "$card" = 1 ]; then tests "$package" 300; else tests "$package" 300 -test.run '//cuda/'; fi
     done
     [ "$card" = 1 ] || return 0

@@ -12,7 +12,7 @@ import (
 	"os"
 
 	"unmask/bench"
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 	"unmask/weights"
 )
 
@@ -37,7 +37,7 @@ func main() {
 	case as == weights.Q4_K:
 		head = weights.Q6_K
 	}
-	err := whole.WriteFile(args[0],
+	err := atomicfile.WriteFile(args[0],
 		func(w io.Writer) error { return bench.WriteLLaDA(w, as, head, *layers, vocab, length) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "make8b:", err)

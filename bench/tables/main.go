@@ -16,8 +16,8 @@ import (
 	"regexp"
 
 	"unmask/cli"
-	"unmask/experiments"
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
+	"unmask/research/experiments"
 )
 
 // plans is the folder of the tables' plans and results.
@@ -63,7 +63,7 @@ func run(again bool, n int, to, results string) error {
 			return fmt.Errorf("%s: %w", to, err)
 		}
 	}
-	return whole.Put(to, text)
+	return atomicfile.Put(to, text)
 }
 
 var count = regexp.MustCompile(`(?m)^n: .*$`)
@@ -79,7 +79,7 @@ func measure(plan, out, folder string, n int) error {
 		}
 		name = filepath.Join(folder, fmt.Sprintf("%s-%d.yaml", plan, n))
 		text = count.ReplaceAll(text, fmt.Appendf(nil, "n: %d", n))
-		if err := whole.Put(name, text); err != nil {
+		if err := atomicfile.Put(name, text); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/experiments"
+	"unmask/research/experiments"
 	"unmask/samplers"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/experiments"
+	"unmask/research/experiments"
 )
 
 // root is the repository, from here.

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // together is the number of outputs listed with one sync of the manifest. A crash in between leaves
@@ -43,7 +43,7 @@ func openAhead(fsys FS, parent, base, ext string, next int) (*ahead, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is a %s, want a directory", a.dir, whole.Kind(info))
+		return nil, fmt.Errorf("%s is a %s, want a directory", a.dir, atomicfile.Kind(info))
 	}
 	a.made = true
 	names, err := fsys.ReadDir(a.dir)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // Names in a run's folder.
@@ -65,7 +65,7 @@ func OpenFolderPart(fsys FS, dir, ext string, s Settings, p *Part) (_ *Folder, e
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is a %s, want a directory", dir, whole.Kind(info))
+		return nil, fmt.Errorf("%s is a %s, want a directory", dir, atomicfile.Kind(info))
 	}
 	f := &Folder{fsys: fsys, dir: dir, ext: ext}
 	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {

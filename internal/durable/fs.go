@@ -20,7 +20,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // FS is the filesystem as used by a run. Tests inject faults here.
@@ -99,7 +99,7 @@ func (OS) ReadDir(name string) ([]string, error) {
 }
 
 // SyncDir makes the names in a directory durable.
-func (OS) SyncDir(name string) error { return whole.SyncDir(name) }
+func (OS) SyncDir(name string) error { return atomicfile.SyncDir(name) }
 
 // Lock takes an flock. Unlocking removes the file; a process that is killed leaves it, unlocked.
 func (OS) Lock(name string) (func() error, error) {
@@ -125,7 +125,7 @@ var errLocked = errors.New("another process is writing it")
 // file, if the filesystem allows to remove it, and the error names name.
 func writeFile(fsys FS, dir, name string, data []byte) (err error) {
 	tmp := filepath.Join(dir, temporary(name))
-	defer func() { err = whole.Shown(filepath.Join(dir, name), err) }()
+	defer func() { err = atomicfile.Shown(filepath.Join(dir, name), err) }()
 	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func regular(fsys FS, name string) (info fs.FileInfo, exists bool, err error) {
 	case err != nil:
 		return nil, false, err
 	case !info.Mode().IsRegular():
-		return nil, true, fmt.Errorf("%s is a %s, want a regular file", name, whole.Kind(info))
+		return nil, true, fmt.Errorf("%s is a %s, want a regular file", name, atomicfile.Kind(info))
 	}
 	return info, true, nil
 }

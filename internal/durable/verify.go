@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // Report is the result of Verify.
@@ -35,7 +35,7 @@ func Verify(fsys FS, name, ext string) (*Report, error) {
 	case info.Mode().IsRegular():
 		return verifyLines(fsys, name)
 	}
-	return nil, fmt.Errorf("%s is a %s, want a run's directory or file", name, whole.Kind(info))
+	return nil, fmt.Errorf("%s is a %s, want a run's directory or file", name, atomicfile.Kind(info))
 }
 
 // readManifest reads a manifest and reports an incomplete last line as a fault.
@@ -102,7 +102,7 @@ func compare(fsys FS, name string, e Entry) (problem string, err error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "is a " + whole.Kind(info), nil
+		return "is a " + atomicfile.Kind(info), nil
 	case info.Size() == 0:
 		return "is empty", nil
 	}

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	"unmask/internal/atomicfile"
 	"unmask/internal/parallel"
 	"unmask/internal/quant"
-	"unmask/internal/whole"
 	"unmask/weights"
 )
 
@@ -31,7 +31,7 @@ func Convert(ctx context.Context, dir, file, recipe string) error {
 	if !slices.Contains(Recipes(), recipe) {
 		return fmt.Errorf("quantize is %.40q, want %s", recipe, strings.Join(Recipes(), " or "))
 	}
-	if err := whole.CheckPlace(file); err != nil {
+	if err := atomicfile.CheckPlace(file); err != nil {
 		return err
 	}
 	set, err := weights.Open(dir)
@@ -48,7 +48,7 @@ func Convert(ctx context.Context, dir, file, recipe string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := whole.WriteFile(file,
+	if err := atomicfile.WriteFile(file,
 		func(w io.Writer) error { return Write(w, keys, tensors) }); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

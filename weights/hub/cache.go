@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // ErrNotCached is wrapped by errors about what only the network could provide.
@@ -96,7 +96,7 @@ func (c *Client) writeRef(repo, revision, commit string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	return whole.WriteFile(name, func(w io.Writer) error {
+	return atomicfile.WriteFile(name, func(w io.Writer) error {
 		_, err := io.WriteString(w, commit)
 		return err
 	})

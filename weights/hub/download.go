@@ -18,7 +18,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 const (
@@ -101,7 +101,7 @@ func (d *download) run(ctx context.Context) error {
 	if err := os.Rename(incomplete, d.blob); err != nil {
 		return err
 	}
-	return whole.SyncDir(filepath.Dir(d.blob))
+	return atomicfile.SyncDir(filepath.Dir(d.blob))
 }
 
 // attempt requests the missing bytes and appends them.

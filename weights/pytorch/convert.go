@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 	"unmask/weights"
 )
 
@@ -88,7 +88,7 @@ func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
 		map[string]string{"format": "pt"}); err != nil {
 		return err
 	}
-	return whole.WriteFile(configName, func(w io.Writer) error {
+	return atomicfile.WriteFile(configName, func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})

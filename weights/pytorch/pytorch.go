@@ -15,7 +15,7 @@ import (
 	"io"
 	"os"
 
-	"unmask/internal/whole"
+	"unmask/internal/atomicfile"
 )
 
 // Limits of a checkpoint.
@@ -41,7 +41,7 @@ type Checkpoint struct {
 // Open reads the pickle of the checkpoint at path and checks every tensor's view against its
 // record.
 func Open(path string) (*Checkpoint, error) {
-	f, err := whole.Open(path)
+	f, err := atomicfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

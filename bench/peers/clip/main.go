@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"unmask/clip"
+	"unmask/codecs/clip"
 )
 
 func main() {

@@ -1,0 +1,34 @@
+package flags_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/cli/flags"
+)
+
+// A user's own command has the flags of unmask text for what is known.
+func Example() {
+	m, err := unmask.Load(context.Background(), "oracle:markov:length=8,tokens=3", unmask.Options{})
+	if err != nil {
+		panic(err)
+	}
+	var text flags.Text
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	text.Register(set)
+	if err := set.Parse([]string{"--infill", "ab[4]c", "--ban", "2"}); err != nil {
+		panic(err)
+	}
+	if err := text.Check(set); err != nil {
+		panic(err)
+	}
+	var run unmask.Run
+	if err := text.Begin(m, &run); err != nil {
+		panic(err)
+	}
+	fmt.Println(m.Text.Decode(run.Tokens), run.Filter.Ban)
+	// Output: ab▯▯▯▯c [2]
+}

@@ -1,0 +1,83 @@
+// Package flags has groups of command-line flags besides those of a recipe: what a text begins
+// with, the classes, prompts or picture that images start from, and the tokens that may be drawn. A
+// command of another program registers the groups that it needs.
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"unmask"
+	"unmask/internal/atomicfile"
+	"unmask/tokenizers"
+)
+
+// ErrUsage marks errors that are mistakes on the command line; see Usage.
+var ErrUsage = errors.New("usage")
+
+type mistake struct {
+	text   string
+	causes []error // those in its text
+}
+
+// Error implements error.
+func (e *mistake) Error() string { return e.text }
+
+// Unwrap returns the errors in the text.
+func (e *mistake) Unwrap() []error { return e.causes }
+
+// Is reports whether target is ErrUsage.
+func (e *mistake) Is(target error) bool { return target == ErrUsage }
+
+// Usage returns an error that is ErrUsage and wraps the errors among args.
+func Usage(format string, args ...any) error {
+	e := &mistake{text: fmt.Sprintf(format, args...)}
+	for _, arg := range args {
+		if err, ok := arg.(error); ok {
+			e.causes = append(e.causes, err)
+		}
+	}
+	return e
+}
+
+// Wrap prefixes an error with the name of a flag or stream. It returns nil for nil.
+func Wrap(what string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
+}
+
+// Open opens a file for reading as a stream; - is standard input.
+func Open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	return atomicfile.Open(name)
+}
+
+// readInputs reads a file of inputs.
+func readInputs(name string) ([]unmask.Input, error) {
+	in, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	list, err := unmask.ReadInputs(in)
+	return list, Wrap(name, atomicfile.Cause(err))
+}
+
+// readText reads the text on standard input, without the newline at its end.
+func readText() (string, error) {
+	data, err := io.ReadAll(io.LimitReader(os.Stdin, tokenizers.MaxText+2))
+	if err != nil {
+		return "", Wrap("standard input", atomicfile.Cause(err))
+	}
+	if len(data) > tokenizers.MaxText+1 {
+		return "", Usage("standard input has more than %d bytes", tokenizers.MaxText)
+	}
+	return strings.TrimSuffix(string(data), "\n"), nil
+}

@@ -1,0 +1,150 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"unmask/param"
+)
+
+// Int adds a flag of a whole number. *to gets the default, p.Default, at once.
+func Int(f *pflag.FlagSet, to *int, p param.Param) { Count(f, to, "", p) }
+
+// Count is Int with a one-letter name, such as n for -n; "" for none.
+func Count(f *pflag.FlagSet, to *int, letter string, p param.Param) {
+	p.Kind = param.Whole
+	set := func(text string) (err error) {
+		*to, err = p.Int(text)
+		return err
+	}
+	if err := set(p.Default); err != nil {
+		panic(err)
+	}
+	f.VarP(&value{p, p.Default, set}, p.Name, letter, p.Help)
+}
+
+// Float adds a flag of a number. *to gets the default, p.Default, at once.
+func Float(f *pflag.FlagSet, to *float64, p param.Param) {
+	set := func(text string) (err error) {
+		*to, err = p.Float(text)
+		return err
+	}
+	if err := set(p.Default); err != nil {
+		panic(err)
+	}
+	Value(f, p, set)
+}
+
+// Seed adds a flag of a 64-bit number, 0 by default.
+func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
+	p := param.Param{Name: name, Kind: param.Whole, Default: "0", Help: help}
+	Value(f, p, func(text string) (err error) {
+		if *to, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return &param.Error{Name: name, Found: param.Quote(text),
+				Want: "a whole number, 0 to 18446744073709551615"}
+		}
+		return nil
+	})
+}
+
+// Value adds a flag for any parameter and returns it. set reads its values; p.Default is shown in
+// help and not read.
+func Value(f *pflag.FlagSet, p param.Param, set func(text string) error) *pflag.Flag {
+	return f.VarPF(&value{p, p.Default, set}, p.Name, "", p.Help)
+}
+
+// value is a pflag.Value of a parameter.
+type value struct {
+	param.Param
+	text string // the latest value, as given
+	set  func(text string) error
+}
+
+// String returns the text.
+func (v *value) String() string { return v.text }
+
+// Set reads a text.
+func (v *value) Set(text string) error {
+	err := v.set(text)
+	if err == nil {
+		v.text = text
+	}
+	return err
+}
+
+// Type returns the kind that help shows.
+func (v *value) Type() string {
+	switch v.Kind {
+	case param.Number:
+		return "float"
+	case param.Whole:
+		return "int"
+	}
+	return "string"
+}
+
+// Explain returns pflag's error in the words of package param, with the flag's name.
+func Explain(err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	flag := invalid.GetFlag()
+	name := "--" + flag.Name
+	if len(flag.Name) == 1 {
+		name = "-" + flag.Name
+	}
+	if refused, ok := errors.AsType[*param.Error](err); ok {
+		return &param.Error{Name: name, Found: refused.Found, Want: refused.Want}
+	}
+	e := &param.Error{Name: name, Found: param.Quote(invalid.GetValue())}
+	switch flag.Value.Type() {
+	case "bool":
+		e.Want = "true or false"
+	case "duration":
+		e.Want = "a time such as 200ms, 20s or 5m"
+	default:
+		return fmt.Errorf("%s: %w", name, errors.Unwrap(invalid))
+	}
+	return e
+}
+
+// Words returns the values of a flag added by this package, nil if they are not words.
+func Words(f *pflag.Flag) []string {
+	if v, ok := f.Value.(*value); ok {
+		return v.Words
+	}
+	return nil
+}
+
+// Near returns the flags in a set whose names are like the unknown one in err, an error of pflag.
+func Near(f *pflag.FlagSet, err error) (names []string) {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return nil
+	}
+	f.VisitAll(func(g *pflag.Flag) { names = append(names, g.Name) })
+	return param.Nearest(unknown.GetSpecifiedName(), names)
+}
+
+// Given returns the values of the flags that were given, by name.
+func Given(f *pflag.FlagSet) map[string]string {
+	list := map[string]string{}
+	f.Visit(func(g *pflag.Flag) { list[g.Name] = g.Value.String() })
+	return list
+}
+
+// Line returns a command line with the flags that were given, except for those in leftOut.
+func Line(command string, f *pflag.FlagSet, leftOut ...string) string {
+	f.Visit(func(g *pflag.Flag) {
+		if !slices.Contains(leftOut, g.Name) {
+			command += " --" + strings.TrimSuffix(g.Name+"="+g.Value.String(), "=true")
+		}
+	})
+	return command
+}

@@ -1,0 +1,30 @@
+package flags_test
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"unmask/cli/flags"
+	"unmask/param"
+)
+
+// A flag refuses what its parameter refuses, with the same words.
+func ExampleInt() {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	var steps int
+	var heat float64
+	flags.Int(set, &steps, param.Param{Name: "steps", Min: 1, Max: 4096, Default: "32",
+		Help: "denoising steps N"})
+	flags.Float(set, &heat, param.Param{Name: "heat", Min: 0.001, Max: 1e6, Default: "1",
+		Help: "temperature of tokens"})
+	fmt.Println(set.Parse([]string{"--heat", "0.5"}), steps, heat, flags.Given(set))
+	fmt.Println(flags.Line("command", set))
+	fmt.Println(flags.Explain(set.Parse([]string{"--steps", "0"})))
+	fmt.Println(flags.Explain(set.Parse([]string{"--steps", "many"})))
+	// Output:
+	// <nil> 32 0.5 map[heat:0.5]
+	// command --heat=0.5
+	// --steps is 0, want 1 to 4096
+	// --steps is "many", want a whole number, 1 to 4096
+}

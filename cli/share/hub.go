@@ -1,0 +1,178 @@
+//go:build !nofleet
+
+package share
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"unmask/backend/cpu"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
+	"unmask/fleet"
+	"unmask/param"
+	"unmask/runs/outputs"
+)
+
+// Hub lets other machines join a run.
+type Hub struct {
+	hub, nats, metrics, log string
+	audit                   float64
+
+	more  bool // another run follows this one
+	kept  *fleet.Hub
+	watch func(fleet.Status)
+}
+
+// Register adds the flags.
+func (h *Hub) Register(f *pflag.FlagSet) {
+	f.StringVar(&h.hub, "hub", "",
+		"let workers join at this `ADDRESS`, such as 10.0.0.5:4333, and share the run with them")
+	f.StringVar(&h.nats, "nats", "", "as --hub, through your own NATS server with JetStream at this `URL`")
+	flags.Float(f, &h.audit, param.Param{Name: "audit", Min: 0, Max: 1, Default: "0",
+		Help: "share of a hub's jobs that another machine repeats as a check"})
+	f.StringVar(&h.metrics, "metrics", "", "serve a hub's progress for Prometheus at this `ADDRESS`")
+	f.StringVar(&h.log, "log", "text", "a hub's progress as text or json")
+}
+
+// Asked reports whether the flags ask for a hub.
+func (h *Hub) Asked() bool { return h.hub != "" || h.nats != "" }
+
+// Follow sets whether another run follows the next one.
+func (h *Hub) Follow(more bool) { h.more = more }
+
+// Check reads the flags. out reports whether the run has an output, which want describes in errors.
+func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
+	flag := "--hub"
+	if h.hub == "" {
+		flag = "--nats"
+	}
+	switch {
+	case h.hub != "" && h.nats != "":
+		return flags.Usage("--hub and --nats together, want one of them")
+	case h.log != "text" && h.log != "json":
+		return flags.Usage("--log is %s, want text or json", param.Quote(h.log))
+	case !h.Asked():
+		for _, name := range []string{"audit", "metrics", "log"} {
+			if f.Changed(name) {
+				return flags.Usage("--%s without --hub, want it with one", name)
+			}
+		}
+		return nil
+	case s != nil && !s.Whole():
+		return flags.Usage("--shard with %s, want one of them", flag)
+	case !out:
+		return flags.Usage("%s, want %s with it", flag, want)
+	}
+	alone := []string{"gif", "watch", "trace"} // which show the steps of this machine
+	if f.Lookup("sheet") != nil {
+		alone = append(alone, "json") // an image that another machine made has no line here
+	}
+	for _, name := range alone {
+		if g := f.Lookup(name); g != nil && g.Changed {
+			return flags.Usage("--%s with %s, want it without", name, flag)
+		}
+	}
+	return nil
+}
+
+// program returns a name of this build.
+func program() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unmask"
+	}
+	name := info.Main.Path + " " + info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			name += " " + s.Value
+		}
+	}
+	return name
+}
+
+// machine describes this machine.
+func machine(device string) fleet.Info {
+	return fleet.Info{Build: program(), Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, Device: device}
+}
+
+// processor returns the name of this machine's processor as a device.
+func processor(threads int) string { return cpu.New(cpu.Options{Threads: threads}).Name() }
+
+// share makes a run with all workers that join. what names its outputs, in the plural; secrets is
+// the file in which the hub keeps its identity.
+func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.Run,
+	b fleet.Built) error {
+	var err error
+	if r.Spec, err = json.Marshal(e); err != nil {
+		return err
+	}
+	r.Maker, r.Settings = b.Maker, b.Settings
+	ctx, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	p := terminal.NewProgress(what, int64(r.N))
+	defer p.Close()
+	h.watch = h.show(p)
+	if h.kept == nil {
+		h.kept, err = fleet.OpenHub(fleet.HubOptions{Listen: h.hub, URL: h.nats, Secrets: secrets,
+			Audit: h.audit, Info: machine(cmp.Or(b.Device, processor(0))), Say: terminal.Line,
+			Watch: func(s fleet.Status) { h.watch(s) }})
+		if err != nil {
+			return err
+		}
+		terminal.Say("workers join by: unmask worker --join %q", h.kept.Line())
+	}
+	hub := h.kept
+	if h.metrics != "" {
+		l, err := net.Listen("tcp", h.metrics)
+		if err != nil {
+			return errors.Join(flags.Wrap("--metrics", err), hub.Close(false))
+		}
+		defer l.Close()
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+			hub.Status().Metrics(w)
+		})
+		go (&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}).Serve(l)
+	}
+	if err = hub.Run(ctx, r); err != nil || !h.more {
+		if closed := hub.Close(err == nil); err == nil {
+			err = closed
+		}
+		h.kept = nil
+	}
+	if errors.Is(err, context.Canceled) {
+		terminal.Say("interrupted: the same command goes on")
+		return outputs.ErrStopped
+	}
+	return err
+}
+
+// show returns a function that displays a hub's state, called each second.
+func (h *Hub) show(p *terminal.Progress) func(fleet.Status) {
+	shown := time.Now()
+	return func(s fleet.Status) {
+		switch {
+		case h.log == "json":
+			if line, err := json.Marshal(s); err == nil {
+				terminal.Line(string(line))
+			}
+		case !p.Bar() && time.Since(shown) > 10*time.Second:
+			shown = time.Now()
+			terminal.Line(s.String())
+		default:
+			p.Set(int64(s.Done))
+		}
+	}
+}

@@ -1,0 +1,196 @@
+// Package share has the flags and calls for sharing a run among machines: in shards that do not
+// know of each other, or with workers that join a hub.
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"unmask"
+	"unmask/cli/flags"
+	"unmask/fleet"
+	"unmask/research/experiments"
+	"unmask/research/judges"
+	"unmask/runs"
+	"unmask/runs/outputs"
+)
+
+// put adapts the function that takes outputs.
+func put(to func(fleet.Output) error) func(int, uint64, []byte) error {
+	return func(i int, seed uint64, data []byte) error {
+		return to(fleet.Output{Index: i, Seed: seed, Data: data})
+	}
+}
+
+// Pictures returns the maker of a run's images; the run was completed by Model.Check. o says what
+// they are drawn of.
+func Pictures(m *unmask.Model, precision string, r unmask.Run,
+	o outputs.PictureOptions) (b fleet.Built, err error) {
+	if o.Settings, err = outputs.Settings(m, precision, r); err != nil {
+		return b, flags.Wrap("model "+m.Name, err)
+	}
+	return fleet.Built{Settings: o.RunSettings(), Device: m.Backend.Name(), DigestOf: runs.DigestOf,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return outputs.MakePictures(ctx, m, r, o, first, count, put(to))
+		})}, nil
+}
+
+// Texts returns the maker of a run's texts; the run was completed by Model.Check and has the
+// settings s.
+func Texts(m *unmask.Model, s runs.Settings, r unmask.Run, o outputs.TextOptions) fleet.Built {
+	return fleet.Built{Settings: s, Device: m.Backend.Name(), DigestOf: runs.DigestOfLine,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return outputs.MakeTexts(ctx, m, r, o, first, count, put(to))
+		})}
+}
+
+// Pictures makes n images of a run in the folder dir with all workers that join. inputs are those
+// of --prompts.
+func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precision string, n int,
+	inputs []unmask.Input, b fleet.Built) error {
+	e, trees, err := errandOf("image", f, model, precision, inputs)
+	if err != nil {
+		return err
+	}
+	folder, err := runs.OpenFolder(filepath.Clean(dir), ".png", b.Settings)
+	if err != nil {
+		return flags.Wrap("--out", err)
+	}
+	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{N: n, Trees: trees, Store: folder}, b)
+	return ended(err, folder.Close())
+}
+
+// Texts makes n texts of a run in the file name with all workers that join. inputs are those of
+// --prompts.
+func (h *Hub) Texts(ctx context.Context, f *pflag.FlagSet, name, model, precision string, n int,
+	inputs []unmask.Input, b fleet.Built) error {
+	e, trees, err := errandOf("text", f, model, precision, inputs)
+	if err != nil {
+		return err
+	}
+	lines, err := runs.OpenLines(name, b.Settings)
+	if err != nil {
+		return flags.Wrap("--out", err)
+	}
+	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{N: n, Trees: trees, Store: lines}, b)
+	return ended(err, lines.Close())
+}
+
+// Points measures points into the journal at name with all workers that join. The task was made of
+// a model and by.
+func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
+	task experiments.Task, s experiments.Settings, model string, by judges.Measure,
+	list []experiments.Point) error {
+	if err := experiments.Possible(task, list); err != nil {
+		return err
+	}
+	if by.Progress = nil; task.Kind() != "text" {
+		by.Judge = ""
+	}
+	e := Spec{Kind: "points", Model: model, Precision: s["precision"], Task: task.Kind(),
+		Measure: by, Points: list}
+	var trees []fleet.Tree
+	for _, place := range [][2]string{{"model", model}, {"judge", by.Judge},
+		{"inception", by.Inception}, {"reference", by.Reference}} {
+		var err error
+		if trees, err = addTree(trees, place[0], place[1]); err != nil {
+			return err
+		}
+	}
+	c := experiments.Collect(j, task.Kind(), list)
+	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{N: len(list), Trees: trees, Store: c},
+		Points(task, s, list))
+	return ended(err, c.Sort())
+}
+
+// Features returns the source of a folder's features for judges.EvalFolder. Workers that join
+// compute them. They are kept in DIR.features until all are there, and are passed on in the
+// pictures' order.
+func (h *Hub) Features(ctx context.Context, dir, model, inception, precision string,
+	network experiments.Network) func([]string, judges.Visit) error {
+	return func(files []string, visit judges.Visit) error {
+		ask := Spec{Kind: "features", Model: model, Precision: precision,
+			Measure: judges.Measure{Inception: inception}}
+		name, place := "model", model
+		if inception != "" {
+			ask.Model, name, place = "", "inception", inception
+		}
+		trees, err := addTree(nil, name, place)
+		if err != nil {
+			return err
+		}
+		read := func(i int) ([]byte, error) { return os.ReadFile(files[i]) }
+		b := Features(network, precision, func(_ context.Context, i int) ([]byte, error) {
+			return read(i)
+		})
+		s := maps.Clone(b.Settings)
+		s["pictures"] = judges.Names(files)
+		folder := filepath.Clean(dir) + ".features"
+		store, err := runs.OpenFolder(folder, ".f32", s)
+		if err != nil {
+			return err
+		}
+		err = h.share(ctx, hubFile(folder), "images", ask, fleet.Run{N: len(files), Trees: trees,
+			Store: store, Input: read}, b)
+		if err == nil {
+			err = judges.ReadFeatures(len(files), func(i int) ([]byte, error) {
+				return os.ReadFile(filepath.Join(folder, store.Name(i)))
+			}, visit)
+		}
+		if err = ended(err, store.Close()); err != nil {
+			return err
+		}
+		return runs.Remove(folder)
+	}
+}
+
+// ended returns the error of a run whose outputs were closed: the run's, if it failed, and
+// otherwise that of closing them.
+func ended(ran, closed error) error {
+	if closed != nil && (ran == nil || errors.Is(ran, outputs.ErrStopped)) {
+		return closed
+	}
+	return ran
+}
+
+// Points returns the maker that measures points of a task.
+func Points(task experiments.Task, s experiments.Settings, list []experiments.Point) fleet.Built {
+	same := map[string]string{"kind": task.Kind(), "precision": s["precision"]}
+	for _, name := range []string{"model", "judge"} { // hashes without names: workers have other paths
+		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
+	}
+	return fleet.Built{Settings: same, Device: s["device"], DigestOf: experiments.DigestOf,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return experiments.MakePoints(ctx, task, list, first, count, put(to))
+		})}
+}
+
+// Features returns the maker of the features of pictures.
+func Features(network experiments.Network, precision string,
+	read func(ctx context.Context, i int) ([]byte, error)) fleet.Built {
+	return fleet.Built{Settings: featureSettings(network, precision), DigestOf: runs.DigestOf,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return judges.MakeFeatures(ctx, network, read, first, count, func(i int, row []byte) error {
+				return to(fleet.Output{Index: i, Data: row})
+			})
+		})}
+}
+
+func featureSettings(network experiments.Network, precision string) map[string]string {
+	return map[string]string{"features": fmt.Sprintf("%T of %d", network, network.Width()),
+		"precision": precision}
+}
+
+// hubFile returns the file beside the output in which a hub keeps its identity.
+func hubFile(out string) string { return filepath.Clean(out) + ".hub" }

@@ -1,0 +1,106 @@
+//go:build !nofleet
+
+package share
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"unmask"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
+	"unmask/fleet"
+	"unmask/param"
+)
+
+// workerFlags are the flags of unmask worker.
+type workerFlags struct {
+	join, name, cache string
+	own               []string
+	patience          time.Duration
+	device            string
+	threads           int
+	build             Build
+}
+
+// Commands returns the commands that only builds with NATS have. build prepares a worker for an
+// errand.
+func Commands(build Build) []*cobra.Command {
+	f := workerFlags{build: build}
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Make outputs for the hub of a run on another machine",
+		Long: `Make outputs for the hub of a run on another machine, until all outputs are there.
+
+--join takes the line that unmask image, text, sweep, reproduce or eval image printed with --hub or,
+after @, a file that begins with that line, such as the hub's OUT.hub on a shared disk. Weights come
+from the hub, unless --model names a place that has them, and are kept. A worker whose first output
+differs from the hub's in any byte is refused.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return flags.Usage("argument is %q, want flags only", args[0])
+			}
+			return nil
+		},
+		Example: `  unmask worker --join "unmask://TOKEN@10.0.0.5:4333?id=...&cert=sha256:..."
+  unmask worker --join @samples.hub --model MAGE_DIR`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+	}
+	s := cmd.Flags()
+	s.StringVar(&f.join, "join", "", "`LINE` that a hub printed, or @FILE that begins with it")
+	s.StringVar(&f.name, "name", "", "`NAME` that the hub shows; default the machine's and a number")
+	s.StringVar(&f.cache, "cache", "",
+		"`DIR` that keeps weights by their hash (default unmask/fleet in the user's cache)")
+	s.StringArrayVar(&f.own, "model", nil, "`PLACE` that may already have the weights; may be repeated")
+	s.DurationVar(&f.patience, "patience", 10*time.Minute, "`TIME` without contact to the hub after which the worker ends")
+	s.StringVar(&f.device, "device", "auto",
+		"`DEVICE` to compute on: cpu, cuda or cuda:N, or auto for a GPU where there is one")
+	flags.Int(s, &f.threads, param.Param{Name: "threads", Min: 1, Max: 1024,
+		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), 1024)), Help: "processor cores to use"})
+	return []*cobra.Command{cmd}
+}
+
+func (f *workerFlags) run(ctx context.Context) error {
+	if f.join == "" {
+		return flags.Usage("--join is missing, want the line that a hub printed")
+	}
+	j, err := fleet.ParseJoin(f.join)
+	if _, file := errors.AsType[*fs.PathError](err); file {
+		return flags.Wrap("--join", err)
+	} else if err != nil {
+		return flags.Usage("--join: %v", err)
+	}
+	if f.patience <= 0 {
+		return flags.Usage("--patience is %s, want a time above 0", f.patience)
+	}
+	if f.cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return flags.Wrap("--cache", err)
+		}
+		f.cache = filepath.Join(dir, "unmask", "fleet")
+	}
+	if unmask.CheckDevice(f.device) != nil {
+		return flags.Usage("--device is %q, want auto, cpu, cuda or cuda:N", f.device)
+	}
+	ctx, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	return fleet.Work(ctx, j, fleet.WorkerOptions{Name: f.name, Cache: f.cache, Own: f.own,
+		Patience: f.patience, Info: machine(processor(f.threads)),
+		Say: terminal.Line, Build: func(ctx context.Context, s fleet.Source) (fleet.Built, error) {
+			e, err := open(s)
+			if err != nil {
+				return fleet.Built{}, err
+			}
+			e.Device, e.Threads = f.device, f.threads
+			return f.build(ctx, e)
+		}})
+}

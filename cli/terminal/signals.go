@@ -1,0 +1,174 @@
+package terminal
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"unmask/internal/atomicfile"
+)
+
+type stopKey struct{}
+
+// Stop is the first signal that asked a run to end.
+type Stop struct {
+	came    chan struct{} // closed when the signal came
+	signal  atomic.Int32
+	patient atomic.Bool
+	// receives SIGHUP, which then does not stop the run; nil: it stops
+	hangups atomic.Pointer[chan struct{}]
+}
+
+// Status returns the exit status of a process that the signal ended: 128 plus its number.
+func (s *Stop) Status() int {
+	if n := s.signal.Load(); n != 0 {
+		return 128 + int(n)
+	}
+	return 128 + int(syscall.SIGINT)
+}
+
+// patience is the time that a run has to end after a signal.
+type patience struct {
+	step    time.Duration // to finish its step after SIGTERM, because nobody may send a second one
+	clearUp time.Duration // for a cancelled run to remove unfinished files
+}
+
+// Together less than 10 seconds, after which docker kills a container that it stops.
+var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
+
+// WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped
+// reports so, and a run ends after its step, with what it has written. The second signal, or
+// 8 seconds after SIGTERM and SIGHUP, cancels the context, and half a second later, or with the
+// third signal, the process removes its unfinished files and ends whatever it does. SIGHUP is left
+// alone where it was ignored when the process began, as nohup does. A closed pipe becomes an error
+// of the write.
+func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
+	return usual.withSignals(ctx)
+}
+
+func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := &Stop{came: make(chan struct{})}
+	c := make(chan os.Signal, 3)
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(c, syscall.SIGHUP)
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	go p.watch(c, stop, cancel)
+	return context.WithValue(ctx, stopKey{}, stop), stop, func() {
+		signal.Stop(c)
+		close(c)
+		cancel()
+	}
+}
+
+// watch waits for the first signal, then for the second or the end of the step's time, which cancel
+// the run, and then ends the process. It returns when c is closed.
+func (p patience) watch(c <-chan os.Signal, stop *Stop, cancel func()) {
+	first, ok := stop.next(c)
+	if !ok {
+		return
+	}
+	if n, ok := first.(syscall.Signal); ok {
+		stop.signal.Store(int32(n))
+	}
+	close(stop.came)
+	var late <-chan time.Time // nil, so never, for SIGINT: the user may press the key again
+	if first != os.Interrupt {
+		late = time.After(p.step)
+	}
+	select {
+	case _, ok := <-c:
+		if !ok {
+			return
+		}
+	case <-late:
+		if stop.patient.Load() {
+			if _, ok := <-c; !ok {
+				return
+			}
+			break
+		}
+		Say("the step takes longer than %v: it is given up", p.step)
+	}
+	cancel()
+	select {
+	case _, ok := <-c:
+		if !ok {
+			return
+		}
+	case <-time.After(p.clearUp):
+	}
+	atomicfile.DiscardAll()
+	os.Exit(stop.Status())
+}
+
+// next returns the next signal that stops a run; it is false when c is closed. A SIGHUP goes to
+// hangups if that is set.
+func (s *Stop) next(c <-chan os.Signal) (os.Signal, bool) {
+	for got := range c {
+		hangups := s.hangups.Load()
+		if got != syscall.SIGHUP || hangups == nil {
+			return got, true
+		}
+		select {
+		case *hangups <- struct{}{}:
+		default:
+		}
+	}
+	return nil, false
+}
+
+// Patient lets a command take its own time to end after the first signal, for example a server that
+// finishes its answers: only a second signal cancels its context.
+func Patient(ctx context.Context) {
+	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+		stop.patient.Store(true)
+	}
+}
+
+// Hangups returns a channel that receives after each SIGHUP, which from now on does not stop the
+// program: servers then read their files again.
+func Hangups(ctx context.Context) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+		stop.hangups.Store(&c)
+	}
+	return c
+}
+
+// stopChannel returns a channel that is closed after the first signal.
+func stopChannel(ctx context.Context) <-chan struct{} {
+	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+		return stop.came
+	}
+	return nil
+}
+
+// Stopped reports whether the first signal has come.
+func Stopped(ctx context.Context) bool {
+	select {
+	case <-stopChannel(ctx):
+		return true
+	default:
+		return false
+	}
+}
+
+// UntilStopped returns a context for work without steps, such as a download: the first signal
+// cancels it.
+func UntilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-stopChannel(ctx):
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

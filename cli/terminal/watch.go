@@ -1,0 +1,170 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"golang.org/x/term"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/generate/traces"
+)
+
+// Watcher redraws a batch's first sequence on the terminal and highlights what has just opened. One
+// goroutine at a time may use one.
+type Watcher struct {
+	m     *unmask.Model
+	out   io.Writer
+	size  func() (width, height int)
+	lines int // lines of the last drawing
+
+	// Of pictures.
+	colours colours
+	drawn   time.Time     // of the last drawing
+	took    time.Duration // to draw it
+}
+
+// NewWatcher returns a watcher that draws on a terminal; m may be nil if pictures come from
+// elsewhere.
+func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
+	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), size: func() (int, int) {
+		width, height, err := term.GetSize(int(terminal.Fd()))
+		if err != nil || width < 10 || height < 3 {
+			return 80, 24
+		}
+		return width, height
+	}}
+}
+
+// picture is a sequence after a step.
+type picture struct {
+	sample, step, steps int
+	pieces              []string // text of each position
+	masked, fresh       func(position int) bool
+}
+
+const (
+	bold  = "\x1b[1;32m"
+	dim   = "\x1b[2m"
+	reset = "\x1b[0m"
+	// clears one: terminals that clear all at once keep a copy of it to scroll back to
+	line  = "\x1b[2K"
+	below = "\x1b[J"
+)
+
+// Draw shows the first sequence after a step.
+func (w *Watcher) Draw(step *generate.Step) {
+	if w.drawImage(step) {
+		return
+	}
+	s := &step.Sequences[0]
+	fresh := map[int]bool{}
+	for _, o := range s.Opened {
+		fresh[o.Position] = true
+	}
+	mask := w.m.Spec().Mask
+	w.show(picture{s.Index, step.N, step.Steps, w.pieces(s.Tokens),
+		func(p int) bool { return s.Tokens[p] == mask }, func(p int) bool { return fresh[p] }})
+}
+
+// pieces returns the text of each position, or the cells of a grid.
+func (w *Watcher) pieces(tokens []int32) []string {
+	if w.m.Text != nil {
+		return w.m.Text.Pieces(tokens)
+	}
+	spec := w.m.Spec()
+	out := make([]string, len(tokens))
+	for i, t := range tokens {
+		if out[i] = traces.Cell; t == spec.Mask {
+			out[i] = unmask.Hole
+		}
+		if width := spec.Shape[len(spec.Shape)-1]; (i+1)%width == 0 && i+1 < len(tokens) {
+			out[i] += "\n"
+		}
+	}
+	return out
+}
+
+// show draws a picture over the last one.
+func (w *Watcher) show(s picture) {
+	width, height := w.size()
+	var b strings.Builder
+	w.up(&b)
+	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset,
+		line)
+	column, lines := 0, 2 // after the headline, at the start of the text
+	for i, piece := range s.pieces {
+		style := ""
+		switch {
+		case s.masked(i):
+			style = dim
+		case s.fresh(i):
+			style = bold
+		}
+		for _, r := range piece {
+			n := runewidth.RuneWidth(r)
+			if r == '\n' || column+n > width {
+				if lines++; lines >= height {
+					break
+				}
+				b.WriteString("\n" + line)
+				column = 0
+			}
+			if r >= ' ' {
+				b.WriteString(style)
+				b.WriteRune(r)
+				if style != "" {
+					b.WriteString(reset)
+				}
+				column += n
+			}
+		}
+		if lines >= height {
+			break
+		}
+	}
+	w.lines = min(lines, height-1)
+	b.WriteString("\n" + below)
+	io.WriteString(w.out, b.String())
+}
+
+// Clear removes the drawing, so that the result follows the command line.
+func (w *Watcher) Clear() {
+	if w.lines == 0 {
+		return
+	}
+	var b strings.Builder
+	w.up(&b)
+	b.WriteString(strings.Repeat(line+"\n", w.lines) + line)
+	w.up(&b)
+	io.WriteString(w.out, b.String())
+	w.lines = 0
+}
+
+// up moves to the start of the last drawing. The terminal may have printed ^C after it.
+func (w *Watcher) up(b *strings.Builder) {
+	if w.lines > 0 {
+		fmt.Fprintf(b, "\r\x1b[%dA", w.lines)
+	}
+}
+
+// Redraw draws a step over the one before; the next sample is drawn below.
+func (w *Watcher) Redraw(r *traces.State, s *traces.Step) {
+	w.show(pictureOf(r, s))
+	if s.Done {
+		w.lines = 0
+	}
+}
+
+func pictureOf(r *traces.State, s *traces.Step) picture {
+	fresh := func(p int) bool {
+		return slices.ContainsFunc(s.Opened, func(o traces.Piece) bool { return o.Position == p })
+	}
+	return picture{s.Sample, s.Step, s.Steps, r.Texts(), r.Masked, fresh}
+}

@@ -1,0 +1,151 @@
+// Package traces writes a trace of a run, which tells what opened at each step, and replays it
+// without the model.
+//
+// A trace is JSON lines: a header, then a line for each step of each sample. It includes the pieces
+// of text.
+package traces
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"unmask/generate"
+	"unmask/internal/atomicfile"
+	"unmask/model"
+	"unmask/tokenizers"
+)
+
+// Header is the first line of a trace.
+type Header struct {
+	Version int     `json:"trace"`
+	Model   string  `json:"model"`
+	Sampler string  `json:"sampler"`
+	Seed    uint64  `json:"seed"`
+	Shape   []int   `json:"shape"` // length, or rows and columns
+	Hole    string  `json:"hole"`  // shows a masked position
+	Known   []Piece `json:"known"` // positions known before the first step
+	Recipe  string  `json:"recipe,omitempty"`
+}
+
+// Step is one step of one sample, a line.
+type Step struct {
+	Sample int     `json:"sample"`
+	Step   int     `json:"step"`
+	Steps  int     `json:"steps"` // the most it can take
+	Opened []Piece `json:"opened"`
+	Closed []int   `json:"closed,omitempty"` // positions masked again, after Opened
+	Done   bool    `json:"done,omitempty"`
+}
+
+// Piece is an open position.
+type Piece struct {
+	Position int    `json:"position"`
+	Token    int32  `json:"token"`
+	Piece    string `json:"piece,omitempty"` // "" for a token of an image
+	Bytes    []byte `json:"bytes,omitempty"` // in place of Piece, if the token is part of a rune
+	// its probability when it opened, if the sampler reports it
+	P     *float64 `json:"p,omitempty"`
+	Stage int      `json:"stage,omitempty"` // stage of partial caching
+}
+
+const version = 1
+
+// NewHeader returns the header of a run that generate.Options.Check has completed. name is the
+// model's; hole stands for a masked position; t is nil if tokens are not text.
+func NewHeader(s model.Spec, o generate.Options, t tokenizers.Tokenizer, name, hole string) Header {
+	r := o.Recipe()
+	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: o.Seed, Shape: s.Shape,
+		Hole: hole, Known: []Piece{}, Recipe: r.String()}
+	if o.Length != s.Length() {
+		h.Shape = []int{o.Length}
+	}
+	for position, token := range o.Tokens {
+		if token != s.Mask {
+			h.Known = append(h.Known, newPiece(t, position, token))
+		}
+	}
+	return h
+}
+
+// newPiece returns a position with its token's text.
+func newPiece(t tokenizers.Tokenizer, position int, token int32) Piece {
+	piece := Piece{Position: position, Token: token}
+	if t != nil {
+		if text, ok := t.Token(token); ok && utf8.ValidString(text) {
+			piece.Piece = text
+		} else {
+			piece.Bytes = []byte(text)
+		}
+	}
+	return piece
+}
+
+// Writer writes the trace of a run to a file, which appears when the Writer is closed. One
+// goroutine at a time may use one.
+type Writer struct {
+	file      *atomicfile.File
+	line      *json.Encoder
+	tokenizer tokenizers.Tokenizer
+	done      map[int]bool // samples of the batch that are finished
+}
+
+// Create begins a trace in file name; t is as for NewHeader.
+func Create(name string, h Header, t tokenizers.Tokenizer) (*Writer, error) {
+	file, err := atomicfile.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{file: file, line: json.NewEncoder(file), tokenizer: t, done: map[int]bool{}}
+	w.line.SetEscapeHTML(false)
+	if err := w.line.Encode(h); err != nil {
+		file.Discard()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Write appends a step.
+func (w *Writer) Write(step *generate.Step) error {
+	for i := range step.Sequences {
+		s := &step.Sequences[i]
+		if w.done[s.Index] {
+			continue
+		}
+		w.done[s.Index] = s.Done
+		l := NewStep(s, w.tokenizer)
+		l.Step, l.Steps = step.N, step.Steps
+		if err := w.line.Encode(l); err != nil {
+			return err
+		}
+	}
+	if step.Done {
+		clear(w.done)
+	}
+	return nil
+}
+
+// NewStep returns the line of a sequence after a step; t is as for NewHeader.
+func NewStep(s *generate.Sequence, t tokenizers.Tokenizer) Step {
+	l := Step{Sample: s.Index, Step: s.N, Steps: s.Steps, Opened: []Piece{}, Closed: s.Closed,
+		Done: s.Done}
+	for _, o := range slices.Concat(s.Opened, s.Replaced) {
+		piece := newPiece(t, o.Position, o.Token)
+		if p := math.Exp(o.LogP); !math.IsNaN(p) {
+			piece.P = &p
+		}
+		piece.Stage = o.Stage
+		l.Opened = append(l.Opened, piece)
+	}
+	return l
+}
+
+// Close makes the file appear under its name.
+func (w *Writer) Close() error { return w.file.Commit() }
+
+// CloseAs makes the file appear under another name, for example one for an incomplete trace.
+func (w *Writer) CloseAs(name string) error { return w.file.CommitAs(name) }
+
+// Discard removes the file unless it was closed.
+func (w *Writer) Discard() { w.file.Discard() }

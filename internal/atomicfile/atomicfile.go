@@ -1,0 +1,350 @@
+// Package atomicfile writes files that are complete after a crash, or absent.
+package atomicfile
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/gofrs/flock"
+)
+
+// WriteFile replaces name by the output of write, whole or not at all; see File.
+func WriteFile(name string, write func(io.Writer) error) error {
+	return writeMode(name, 0o666, write)
+}
+
+// WritePrivate is WriteFile of a file that its owner alone can read, from the first byte on.
+func WritePrivate(name string, write func(io.Writer) error) error {
+	return writeMode(name, 0o600, write)
+}
+
+func writeMode(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := createMode(name, mode)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+// Put replaces name by data, whole or not at all, and makes its directory.
+func Put(name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	return WriteFile(name, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// File is a file being written. It is written to a hidden file beside its name, and appears under
+// its name when Commit returns; until then, and after an error, the old file stays. A process that
+// is killed leaves the hidden file; the next Create of the same name removes it. One goroutine at a
+// time.
+type File struct {
+	name string
+	tmp  string // "" after Commit or Discard
+	file *os.File
+	lock *flock.Flock // distinguishes the hidden file of a running process from a leftover
+	w    *bufio.Writer
+}
+
+// Create begins a file at name, in an existing directory. It returns an error if something other
+// than a regular file has that name.
+func Create(name string) (*File, error) { return createMode(name, 0o666) }
+
+func createMode(name string, mode fs.FileMode) (*File, error) {
+	if err := Check(name); err != nil {
+		return nil, err
+	}
+	dir, base := filepath.Split(name)
+	removeLeftovers(filepath.Clean(dir), base)
+	for range 10 {
+		f, err := create(name, filepath.Join(dir, "."+base+"."+rand.Text()[:8]+tmpSuffix), mode)
+		if f != nil || err != nil {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("%s: another process removes files that are being written", name)
+}
+
+const tmpSuffix = ".tmp"
+
+// create returns nil if another process removed the new file as a leftover before it was locked.
+func create(name, tmp string, mode fs.FileMode) (*File, error) {
+	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return nil, Shown(name, err)
+	}
+	f := &File{name: name, tmp: tmp, file: file, lock: flock.New(tmp),
+		w: bufio.NewWriterSize(file, 1<<16)}
+	hidden.set(tmp, true)
+	if locked, err := f.lock.TryLock(); err == nil && locked {
+		here, err := file.Stat()
+		there, missing := os.Lstat(tmp)
+		if err == nil && missing == nil && os.SameFile(here, there) {
+			return f, nil
+		}
+	} else if err != nil { // the filesystem has no locks
+		return f, nil
+	}
+	f.Discard()
+	return nil, nil
+}
+
+// Check returns an error if something other than a regular file is at name.
+func Check(name string) error {
+	info, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().IsRegular():
+		return nil
+	}
+	return fmt.Errorf("%s is a %s, want a file", name, Kind(info))
+}
+
+// CheckPlace is Check of a file whose directory must be there already. Create needs it; a command
+// calls CheckPlace before its work.
+func CheckPlace(name string) error {
+	if err := Check(name); err != nil {
+		return err
+	}
+	return checkParent(name)
+}
+
+// CheckFolder returns an error if name cannot become a directory: something else has that name, or
+// the directory around it is missing.
+func CheckFolder(name string) error {
+	switch info, err := os.Lstat(filepath.Clean(name)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return checkParent(name)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is a %s, want a directory", name, Kind(info))
+	}
+	return nil
+}
+
+// checkParent returns an error if the directory around name is missing.
+func checkParent(name string) error {
+	dir := filepath.Dir(filepath.Clean(name))
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("directory %s is missing, want one for %s", dir, name)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is a %s, want a directory for %s", dir, Kind(info), name)
+	}
+	return nil
+}
+
+// Open opens a regular file for reading, and returns an error for anything else: opening a pipe
+// would wait for a writer, and some special files never end.
+func Open(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: Cause(err)}
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is a %s, want a file", name, Kind(info))
+	}
+	return os.Open(name)
+}
+
+// ReadFile reads a regular file whole, and refuses anything else.
+func ReadFile(name string) ([]byte, error) {
+	f, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// Kind returns what is at a path: file, directory, link or special file.
+func Kind(info fs.FileInfo) string {
+	switch {
+	case info.IsDir():
+		return "directory"
+	case info.Mode()&fs.ModeSymlink != 0:
+		return "link"
+	case info.Mode().IsRegular():
+		return "file"
+	}
+	return "special file"
+}
+
+// removeLeftovers removes hidden files of base that killed processes left: nobody locks them.
+func removeLeftovers(dir, base string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // Create reports the error
+	}
+	for _, e := range entries {
+		middle, ok := strings.CutPrefix(e.Name(), "."+base+".")
+		random, tmp := strings.CutSuffix(middle, tmpSuffix)
+		if !ok || !tmp || len(random) != 8 || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		l := flock.New(name)
+		if locked, err := l.TryLock(); err == nil && locked {
+			if runtime.GOOS == "windows" { // an open file cannot be removed there
+				l.Close()
+			}
+			os.Remove(name)
+		}
+		l.Close()
+	}
+}
+
+// Write implements io.Writer.
+func (f *File) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	return n, Shown(f.name, err)
+}
+
+// Name returns the name that Commit gives the file.
+func (f *File) Name() string { return f.name }
+
+// Commit syncs the file, renames it, and syncs the directory.
+func (f *File) Commit() error { return f.CommitAs(f.name) }
+
+// CommitAs is Commit under another name in the same directory.
+func (f *File) CommitAs(name string) error { return Shown(name, f.commit(name)) }
+
+func (f *File) commit(name string) error {
+	if f.tmp == "" {
+		return fs.ErrClosed
+	}
+	defer f.Discard()
+	if err := cmp.Or(f.w.Flush(), f.file.Sync()); err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" { // an open file cannot be renamed there
+		if err := errors.Join(f.file.Close(), f.lock.Close()); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(f.tmp, name); err != nil {
+		return err
+	}
+	hidden.set(f.tmp, false)
+	f.tmp = ""
+	if err := errors.Join(f.close(), f.lock.Close()); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(name))
+}
+
+func (f *File) close() error {
+	if err := f.file.Close(); !errors.Is(err, fs.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Discard removes a file that was not committed; otherwise it does nothing.
+func (f *File) Discard() {
+	if f == nil || f.tmp == "" {
+		return
+	}
+	f.close()
+	os.Remove(f.tmp)
+	f.lock.Close()
+	hidden.set(f.tmp, false)
+	f.tmp = ""
+}
+
+// hiddenFiles are the hidden files that this process writes.
+type hiddenFiles struct {
+	sync.Mutex
+	names map[string]bool
+}
+
+var hidden = hiddenFiles{names: map[string]bool{}}
+
+func (h *hiddenFiles) set(name string, there bool) {
+	h.Lock()
+	defer h.Unlock()
+	if there {
+		h.names[name] = true
+	} else {
+		delete(h.names, name)
+	}
+}
+
+// DiscardAll removes every file that was not committed. A process calls it right before it exits
+// without waiting for who writes them: from then on Create, Commit and Discard wait for that end.
+func DiscardAll() {
+	hidden.Lock()
+	for name := range hidden.names {
+		os.Remove(name)
+	}
+}
+
+// SyncDir makes the names in a directory durable. Windows keeps no such promise
+// and needs no call.
+func SyncDir(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(d.Sync(), d.Close())
+}
+
+// Part returns the name for the finished part of a file whose run was stopped.
+func Part(name string) string {
+	ext := filepath.Ext(name)
+	return strings.TrimSuffix(name, ext) + ".part" + ext
+}
+
+// Shown replaces the path of a hidden file in an error by the name that the file gets; other errors
+// and nil stay.
+func Shown(name string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: p.Op, Path: name, Err: p.Err}
+	}
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
+		return &fs.PathError{Op: l.Op, Path: name, Err: l.Err}
+	}
+	return err
+}
+
+// Named replaces the path in an error by name.
+func Named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, Cause(err))
+}
+
+// Cause returns an error of a file without its path.
+func Cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}

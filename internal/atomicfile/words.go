@@ -1,0 +1,50 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Words returns an error's text for people. Where the error is about a file, "x: no such file"
+// stands in place of Go's "open x: no such file or directory", and the name is there once. Commands
+// print errors with it; errors themselves keep Go's form, so that errors.Is and errors.As find what
+// they wrap.
+func Words(err error) string {
+	text := err.Error()
+	var each func(error)
+	each = func(err error) {
+		switch e := err.(type) {
+		case *fs.PathError:
+			text = reword(text, e.Error(), e.Path, e.Err)
+		case *os.LinkError:
+			text = reword(text, e.Error(), e.New, e.Err)
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			if inner := e.Unwrap(); inner != nil {
+				each(inner)
+			}
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				each(inner)
+			}
+		}
+	}
+	each(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		text = strings.ReplaceAll(text, syscall.ENOENT.Error(), noFile)
+	}
+	return text
+}
+
+const noFile = "no such file"
+
+// reword replaces Go's words for a file's error in text.
+func reword(text, old, name string, cause error) string {
+	named := name + ": "
+	text = strings.ReplaceAll(text, old, named+cause.Error())
+	return strings.ReplaceAll(text, named+named, named)
+}

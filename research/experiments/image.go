@@ -1,0 +1,220 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"image"
+
+	"unmask/images"
+	"unmask/model"
+	"unmask/research/metrics"
+)
+
+// Network turns images into features of a fixed width, such as inception.Model and vqgan.Model.
+type Network interface {
+	metrics.Extractor
+	Width() int
+}
+
+// Pictures turns codes into an image, such as vqgan.Model.
+type Pictures interface {
+	Image(codes []int32) (*image.NRGBA, error)
+}
+
+// Image is a model of images and the reference for its samples.
+type Image struct {
+	Denoiser  model.Denoiser
+	Pictures  Pictures
+	Network   Network
+	Reference *Reference
+}
+
+// Kind returns image.
+func (Image) Kind() string { return "image" }
+
+// Model returns the denoiser.
+func (t Image) Model() model.Denoiser { return t.Denoiser }
+
+// Scorer decodes samples and compares them with the reference.
+func (t Image) Scorer(n int) Scorer {
+	return &codeScorer{t, NewImageScorer(t.Network, t.Reference, n)}
+}
+
+// Reference describes the pictures that samples are compared with.
+type Reference struct {
+	Gaussian metrics.Gaussian
+	Features [][]float32 // a sample of them, for precision and recall; may be empty
+}
+
+// remembered is the most feature values kept for precision, recall and the error of the Frechet
+// distance: 10,000 pictures with Inception's width.
+const remembered = 10_000 * 2048
+
+// narrow is the largest width for which the error of a Frechet distance is computed, because that
+// takes Groups more distances.
+const narrow = 512
+
+// NewReference builds a reference from a stream of features: each passes every picture's to add.
+func NewReference(width int, each func(add func(features []float32) error) error) (*Reference,
+	error) {
+	m := metrics.NewMoments(width)
+	r := &Reference{}
+	err := each(func(f []float32) error {
+		if (len(r.Features)+1)*width <= remembered {
+			r.Features = append(r.Features, append([]float32(nil), f...))
+		}
+		return m.Add(f)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.Gaussian, err = m.Gaussian()
+	return r, err
+}
+
+// SceneReference returns the reference of n drawn landscapes.
+func SceneReference(ctx context.Context, x Network, n int) (*Reference, error) {
+	return NewReference(x.Width(), func(add func([]float32) error) error {
+		return x.Features(ctx, Scenes(n, 1), func(_ int, f, _ []float32) error { return add(f) })
+	})
+}
+
+// ImageScorer judges images by: frechet, the Frechet distance to the reference; precision and
+// recall of the first 10,000; and, if the network has logits, score, the Inception Score. One
+// goroutine at a time may use one.
+type ImageScorer struct {
+	network   Network
+	reference *Reference
+
+	n        int
+	moments  *metrics.Moments
+	features [][]float32
+	score    *metrics.InceptionScore
+}
+
+// NewImageScorer returns an empty scorer for n images.
+func NewImageScorer(x Network, r *Reference, n int) *ImageScorer {
+	return &ImageScorer{network: x, reference: r, n: n, moments: metrics.NewMoments(x.Width())}
+}
+
+// splits is the number of splits of the Inception Score, as in torch-fidelity.
+const splits = 10
+
+// AddFeatures counts one image; logits are nil where the network has none.
+func (s *ImageScorer) AddFeatures(features, logits []float32) (err error) {
+	if logits != nil && s.n >= splits {
+		if s.score == nil {
+			if s.score, err = metrics.NewInceptionScore(s.n, len(logits),
+				metrics.ScoreOptions{Splits: splits}); err != nil {
+				return err
+			}
+		}
+		if err := s.score.Add(logits); err != nil {
+			return err
+		}
+	}
+	if (len(s.features)+1)*len(features) <= remembered {
+		s.features = append(s.features, append([]float32(nil), features...))
+	}
+	return s.moments.Add(features)
+}
+
+// Gaussian returns the moments of the images so far.
+func (s *ImageScorer) Gaussian() (metrics.Gaussian, error) { return s.moments.Gaussian() }
+
+// neighbours is k of precision and recall, as in their paper.
+const neighbours = 3
+
+// Metrics returns the metrics of all images so far.
+func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
+	g, err := s.moments.Gaussian()
+	if err != nil {
+		return nil, err
+	}
+	m := Metrics{}
+	d, err := metrics.Frechet(g, s.reference.Gaussian)
+	if err != nil {
+		return nil, err
+	}
+	frechet := Measure{Value: d}
+	all := len(s.features) == s.moments.Count()
+	if all && s.network.Width() <= narrow && len(s.features) >= 2*Groups {
+		if frechet.Without, err = s.without(ctx); err != nil {
+			return nil, err
+		}
+	}
+	m["frechet"] = frechet
+	if real := s.reference.Features; len(real) > neighbours && len(s.features) > neighbours {
+		n := min(len(real), len(s.features))
+		pr, err := metrics.NewPrecisionRecall(ctx, real[:n], s.features[:n], neighbours)
+		if err != nil {
+			return nil, err
+		}
+		m["precision"], m["recall"] = Measure{Value: pr.Precision}, Measure{Value: pr.Recall}
+	}
+	return m, s.addScore(m)
+}
+
+// addScore adds the Inception Score, if the network has logits.
+func (s *ImageScorer) addScore(m Metrics) error {
+	if s.score == nil {
+		return nil
+	}
+	v, deviation, err := s.score.Value()
+	m["score"] = Measure{Value: v, Deviation: deviation}
+	return err
+}
+
+// without returns the Frechet distance without each of the Groups parts of the images.
+func (s *ImageScorer) without(ctx context.Context) ([]float64, error) {
+	out := make([]float64, Groups)
+	for g := range out {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m := metrics.NewMoments(s.network.Width())
+		for i, f := range s.features {
+			if i%Groups == g {
+				continue
+			}
+			if err := m.Add(f); err != nil {
+				return nil, err
+			}
+		}
+		part, err := m.Gaussian()
+		if err != nil {
+			return nil, err
+		}
+		if out[g], err = metrics.Frechet(part, s.reference.Gaussian); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// codeScorer decodes a model's codes for an ImageScorer.
+type codeScorer struct {
+	task Image
+	*ImageScorer
+}
+
+// Add counts samples by their codes.
+func (s *codeScorer) Add(ctx context.Context, tokens [][]int32) error {
+	for _, codes := range tokens {
+		p, err := s.task.Pictures.Image(codes)
+		if err != nil {
+			return err
+		}
+		m := &images.Image{Width: p.Rect.Dx(), Height: p.Rect.Dy()}
+		for i := 0; i < len(p.Pix); i += 4 {
+			m.Pix = append(m.Pix, p.Pix[i:i+3]...)
+		}
+		err = s.network.Features(ctx, []*images.Image{m}, func(_ int, f, logits []float32) error {
+			return s.AddFeatures(f, logits)
+		})
+		if err != nil {
+			return fmt.Errorf("features: %w", err)
+		}
+	}
+	return nil
+}

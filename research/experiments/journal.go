@@ -1,0 +1,268 @@
+package experiments
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"unmask/internal/atomicfile"
+	"unmask/internal/durable"
+	"unmask/internal/jsonline"
+)
+
+// ErrStopped is the error of a run that its progress function stopped; measured results are in the
+// journal.
+var ErrStopped = errors.New("stopped")
+
+// Settings are what all results of a journal share, by name: the model and its weights, the judge,
+// and what affects the times.
+type Settings map[string]string
+
+// Journal is a file of results, one JSON object a line under a first line of settings. A line is
+// appended whole and synced. One goroutine at a time may use one.
+type Journal struct {
+	Results []Result
+	Dropped int // bytes after the last whole line, which OpenJournal removed
+
+	name     string
+	settings Settings
+	log      *durable.Log
+	unlock   func() error
+}
+
+type header struct {
+	Settings Settings `json:"settings"`
+	Part     *Part    `json:"part,omitempty"` // nil: a whole plan
+}
+
+// OpenJournal opens or creates a journal for appending. It refuses a file that is not a journal,
+// one damaged anywhere but in a cut last line, and one with other settings; that error names the
+// first difference.
+func OpenJournal(name string, s Settings) (*Journal, error) { return OpenPart(name, s, nil) }
+
+// OpenPart is OpenJournal for a part of a plan, nil for all of it.
+func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is a %s, want a file", name, atomicfile.Kind(info))
+	}
+	lock := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock")
+	unlock, err := (durable.OS{}).Lock(lock)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	j := &Journal{name: name, settings: s, unlock: unlock}
+	defer func() {
+		if err != nil {
+			j.Close()
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	}()
+	first, err := json.Marshal(header{s, p})
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	if j.log, data, err = durable.OpenLog(durable.OS{}, name, first); err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(first, data) { // cut within its first line, or empty
+		j.Dropped = len(data)
+		return j, errors.Join(j.log.Cut(0), j.log.Append(first))
+	}
+	have, results, size, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := have.Settings.same(s); err != nil {
+		return nil, err
+	}
+	if have.Part.String() != p.String() {
+		return nil, fmt.Errorf("was begun with %s, found %s: want the same, or another file", have.Part,
+			p)
+	}
+	j.Results, j.Dropped = results, len(data)-size
+	return j, j.log.Cut(int64(size))
+}
+
+// same returns an error if settings differ.
+func (s Settings) same(now Settings) error {
+	both := Settings{}
+	maps.Copy(both, s)
+	maps.Copy(both, now)
+	for _, name := range sortedNames(both) {
+		if s[name] != now[name] {
+			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another file", name,
+				s[name], now[name])
+		}
+	}
+	return nil
+}
+
+func sortedNames(s Settings) []string { return slices.Sorted(maps.Keys(s)) }
+
+// ReadJournal reads the results of a file. It ignores what follows the last whole line; dropped is
+// the number of these bytes.
+func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
+	data, err := atomicfile.ReadFile(name)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	h, results, size, err := parse(data)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return h.Settings, results, len(data) - size, nil
+}
+
+// JournalName returns the name of the file of a kind's results in a report's folder.
+func JournalName(dir, kind string) string { return filepath.Join(dir, "results-"+kind+".jsonl") }
+
+// CheckJournals is CheckJournal for the kinds of a report: what damages the second is found before
+// the long work of the first.
+func CheckJournals(dir string, kinds ...string) error {
+	for _, kind := range kinds {
+		if err := CheckJournal(JournalName(dir, kind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckJournal returns an error for a file that is no journal or is damaged. One that is not there,
+// or has no whole line yet, is right.
+func CheckJournal(name string) error {
+	data, err := atomicfile.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(data, []byte("\n")) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, _, _, err = parse(data); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// parse returns the contents of the whole lines and their size in bytes. Blank lines at the end do
+// not count.
+func parse(data []byte) (h header, results []Result, size int, err error) {
+	end := bytes.LastIndexByte(data, '\n') + 1
+	whole := bytes.TrimRight(data[:end], " \t\r\n")
+	if len(whole) > 0 {
+		size = len(whole) + 1 + bytes.IndexByte(data[len(whole):], '\n')
+	}
+	for n, line := range bytes.Split(whole, []byte("\n")) {
+		if n == 0 {
+			if err := strict(line, &h); err != nil || h.Settings == nil {
+				return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
+			}
+			continue
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			return h, nil, 0, fmt.Errorf("line %d is blank, want a result", n+1)
+		}
+		var r Result
+		if err := strict(line, &r); err != nil {
+			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
+		}
+		if key := jsonline.Missing(line, "sampler", "seed", "metrics"); key != "" {
+			return h, nil, 0, fmt.Errorf("line %d: %s is missing, want a line of unmask sweep", n+1, key)
+		}
+		if err := r.check(); err != nil {
+			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
+		}
+		results = append(results, r)
+	}
+	return h, results, size, nil
+}
+
+// check returns an error for a result that no run can have.
+func (r *Result) check() error {
+	switch {
+	case r.Kind != "text" && r.Kind != "image":
+		return fmt.Errorf("kind is %q, want text or image", r.Kind)
+	case r.Steps < 1:
+		return fmt.Errorf("steps is %d, want at least 1", r.Steps)
+	case r.N < 1:
+		return fmt.Errorf("n is %d, want at least 1", r.N)
+	case r.Batch < 1:
+		return fmt.Errorf("batch is %d, want at least 1", r.Batch)
+	case r.Sampler == "":
+		return errors.New("sampler is \"\", want a name")
+	case r.Passes < 0:
+		return fmt.Errorf("full_passes is %v, want at least 0", r.Passes)
+	case r.HeadRows < 0:
+		return fmt.Errorf("head_rows is %v, want at least 0", r.HeadRows)
+	}
+	for _, v := range r.Seconds {
+		if !(v >= 0) {
+			return fmt.Errorf("batch_seconds has %v, want at least 0", v)
+		}
+	}
+	return nil
+}
+
+func strict(line []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return jsonline.Plain(err)
+	}
+	if d.More() {
+		return errors.New("more than one value")
+	}
+	return nil
+}
+
+// Find returns the result of a point.
+func (j *Journal) Find(kind string, p Point) (Result, bool) {
+	for _, r := range j.Results {
+		if r.Kind == kind && r.Point == p {
+			return r, true
+		}
+	}
+	return Result{}, false
+}
+
+// Of returns the results of those points that have one.
+func (j *Journal) Of(kind string, points []Point) (list []Result) {
+	for _, p := range points {
+		if r, ok := j.Find(kind, p); ok {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Append adds a result; it is on the disk when Append returns.
+func (j *Journal) Append(r Result) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := j.log.Append(line); err != nil {
+		return err
+	}
+	j.Results = append(j.Results, r)
+	return nil
+}
+
+// Close closes the file; a second call does nothing.
+func (j *Journal) Close() error {
+	var err error
+	if j.log != nil {
+		err = j.log.Close()
+	}
+	if j.unlock != nil {
+		err = errors.Join(err, j.unlock())
+	}
+	j.log, j.unlock = nil, nil
+	return err
+}

@@ -1,0 +1,125 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"unmask/demo/stories"
+	"unmask/model"
+	"unmask/research/metrics"
+)
+
+// Text is a model of text and the judge of its samples. With Decode, which returns a sample's text,
+// contradictions are counted too: the model writes the stories of package stories.
+type Text struct {
+	Denoiser model.Denoiser
+	Judge    metrics.Judge
+	Decode   func(ids []int32) string
+}
+
+// Kind returns text.
+func (Text) Kind() string { return "text" }
+
+// Model returns the denoiser.
+func (t Text) Model() model.Denoiser { return t.Denoiser }
+
+// Scorer judges raw ids, as SDTT's code does.
+func (t Text) Scorer(int) Scorer { return &storyScorer{TextScorer{Judge: t.Judge}, t.Decode} }
+
+// diverse is the most samples that distinct2 and self_bleu use, because their memory grows with the
+// samples.
+const diverse = 1000
+
+// TextScorer judges text: generative perplexity by raw ids (SDTT, the paper) or, where Retokenize
+// is set, as MDLM's code has it; the mean entropy of a sample's own tokens; of the first 1000
+// samples, distinct2 and self_bleu; and the share of their chances that stories take to contradict
+// themselves. One goroutine at a time may use one.
+type TextScorer struct {
+	Judge      metrics.Judge
+	Retokenize *metrics.Retokenize
+
+	nll, entropy, contradictions tally
+	first                        [][]int32
+}
+
+// storyScorer is a TextScorer that counts contradictions too, where it can decode.
+type storyScorer struct {
+	TextScorer
+	decode func(ids []int32) string
+}
+
+// Add counts samples by their ids.
+func (s *storyScorer) Add(ctx context.Context, ids [][]int32) error {
+	if s.decode != nil {
+		for _, t := range ids {
+			s.AddStory(s.decode(t))
+		}
+	}
+	return s.TextScorer.Add(ctx, ids)
+}
+
+// Add counts samples by their ids.
+func (s *TextScorer) Add(ctx context.Context, ids [][]int32) error {
+	if s.Retokenize != nil {
+		return errors.New("a scorer of text was given ids")
+	}
+	var p metrics.Perplexity
+	if err := p.AddIDs(ctx, s.Judge, ids); err != nil {
+		return fmt.Errorf("judge: %w", err)
+	}
+	for _, v := range p.Samples {
+		s.nll.add(v, 1)
+	}
+	s.count(ids)
+	return nil
+}
+
+// AddTexts counts samples by their text; ids are for entropy and diversity.
+func (s *TextScorer) AddTexts(ctx context.Context, ids [][]int32, texts []string) error {
+	var p metrics.Perplexity
+	if err := p.AddTexts(ctx, s.Judge, texts, *s.Retokenize); err != nil {
+		return fmt.Errorf("judge: %w", err)
+	}
+	for i, v := range p.Samples {
+		s.nll.add(v, float64(p.Tokens[i])) // MDLM averages over tokens
+	}
+	s.count(ids)
+	return nil
+}
+
+// AddStory counts the contradictions of a sample's text.
+func (s *TextScorer) AddStory(text string) {
+	found, chances := stories.Contradictions(text)
+	s.contradictions.add(float64(found)/float64(max(chances, 1)), float64(chances))
+}
+
+func (s *TextScorer) count(ids [][]int32) {
+	for _, t := range ids {
+		s.entropy.add(metrics.Entropy(t), 1)
+		if len(s.first) < diverse {
+			s.first = append(s.first, append([]int32(nil), t...))
+		}
+	}
+}
+
+// Metrics returns the metrics of all samples so far.
+func (s *TextScorer) Metrics(context.Context) (Metrics, error) {
+	m := Metrics{}
+	if s.entropy.n == 0 {
+		return nil, errors.New("no samples")
+	}
+	if v, ok := s.nll.measure(math.Exp); ok {
+		m["perplexity"] = v
+	}
+	m["entropy"], _ = s.entropy.measure(func(h float64) float64 { return h })
+	m["distinct2"] = Measure{Value: metrics.DistinctN(s.first, 2)}
+	if v, ok := s.contradictions.measure(func(share float64) float64 { return share }); ok {
+		m["contradictions"] = v
+	}
+	if bleu := metrics.SelfBLEU(s.first, 4); bleu == bleu {
+		m["self_bleu"] = Measure{Value: bleu}
+	}
+	return m, nil
+}

@@ -1,0 +1,84 @@
+package experiments
+
+import (
+	"maps"
+	"slices"
+	"sort"
+
+	"unmask/research/theory"
+)
+
+// drawnClaims are the charts of those claims of package theory that have curves.
+var drawnClaims = map[string]Chart{
+	"proposition 1": {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order",
+		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true},
+	"theorem 1": {Name: "theorem1",
+		Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation",
+		LogX: true, LogY: true},
+	"implicit temperature": {Name: "temperature", Title: "Tokens that maskgit commits",
+		X: "p of the model", Y: "frequency"},
+	"equation 5": {Name: "equation5",
+		Title: "D(q||p) of two rounds, and its bound a-b+c (Markov chain of 6)",
+		X:     "positions of the first round", Y: "nats"},
+	"partial caching": {Name: "caching",
+		Title: "Second half of a step, from the exact conditional", X: "step", Y: "total variation"},
+}
+
+// DrawnClaims returns the claims of package theory that have a chart, sorted.
+func DrawnClaims() []string { return slices.Sorted(maps.Keys(drawnClaims)) }
+
+// Drawn reports whether one of claims has a chart; none are all.
+func Drawn(claims []string) bool {
+	return len(claims) == 0 ||
+		slices.ContainsFunc(claims, func(c string) bool { return drawnClaims[c].Name != "" })
+}
+
+// TheoryCharts draws results of theory.Run, one chart for each claim that has curves.
+func TheoryCharts(results []theory.Result) []Chart {
+	var charts []Chart
+	for _, claim := range theory.Claims() {
+		chart, ok := drawnClaims[claim]
+		for _, r := range results {
+			if ok && r.Claim == claim {
+				chart.addPoints(r.Points)
+			}
+		}
+		for _, c := range chart.Curves {
+			sort.Stable(byX(c))
+		}
+		if len(chart.Curves) > 0 {
+			charts = append(charts, chart)
+		}
+	}
+	return charts
+}
+
+// addPoints appends points to the chart's curves of the same names.
+func (c *Chart) addPoints(points []theory.Point) {
+	for _, p := range points {
+		at := slices.IndexFunc(c.Curves, func(c Curve) bool { return c.Name == p.Curve })
+		if at < 0 {
+			at = len(c.Curves)
+			c.Curves = append(c.Curves, Curve{Name: p.Curve})
+		}
+		curve := &c.Curves[at]
+		curve.X, curve.Y = append(curve.X, p.X), append(curve.Y, p.Y)
+		curve.Error = append(curve.Error, p.Error)
+	}
+}
+
+// byX sorts a curve's points.
+type byX Curve
+
+// Len implements sort.Interface.
+func (c byX) Len() int { return len(c.X) }
+
+// Less implements sort.Interface.
+func (c byX) Less(i, j int) bool { return c.X[i] < c.X[j] }
+
+// Swap implements sort.Interface.
+func (c byX) Swap(i, j int) {
+	c.X[i], c.X[j] = c.X[j], c.X[i]
+	c.Y[i], c.Y[j] = c.Y[j], c.Y[i]
+	c.Error[i], c.Error[j] = c.Error[j], c.Error[i]
+}

@@ -1,0 +1,145 @@
+package judges
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"unmask/images"
+	"unmask/research/experiments"
+	"unmask/research/metrics"
+)
+
+// EvalText measures the lines of unmask text --json by a judge. With as, such as Judge.Retokenize
+// returns, perplexity is as MDLM's code has it: of text in those tokens, the mean over tokens. With
+// stories, contradictions are counted too, and it is an error if there can be none. each is that of
+// ScoreLines.
+func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, stories bool,
+	lines io.Reader, each func(judged int)) (experiments.Evaluation, error) {
+	var e experiments.Evaluation
+	scorer := &experiments.TextScorer{Judge: judge.Judge, Retokenize: as}
+	n, short, err := ScoreLines(ctx, scorer, lines, func(text string, judged int) {
+		if stories {
+			scorer.AddStory(text)
+		}
+		if each != nil {
+			each(judged)
+		}
+	})
+	if err != nil {
+		return e, err
+	}
+	if n == short && n > 0 {
+		return e, errors.New("no sample has 2 tokens or more")
+	}
+	e.Samples, e.LeftOut = n-short, short
+	e.Metrics, err = scorer.Metrics(ctx)
+	if _, ok := e.Metrics["contradictions"]; err == nil && stories && !ok {
+		err = errors.New("no story in which anything could contradict itself")
+	}
+	return e, err
+}
+
+// Visit receives the features and logits of picture i; logits are nil if the network has none.
+type Visit = func(i int, features, logits []float32) error
+
+// EvalFeatures measures n pictures, whose features source passes to visit in order, against a
+// reference; with r nil it only computes the statistics of their features, which it also returns.
+// each, which may be nil, is called with the features of each picture.
+func EvalFeatures(ctx context.Context, x experiments.Network, r *experiments.Reference, n int,
+	each func(i int, features []float32) error, source func(visit Visit) error) (
+	e experiments.Evaluation, stats metrics.Gaussian, err error) {
+	e.Samples = n
+	scorer := experiments.NewImageScorer(x, r, n)
+	err = source(func(i int, features, logits []float32) error {
+		if each != nil {
+			if err := each(i, features); err != nil {
+				return err
+			}
+		}
+		return scorer.AddFeatures(features, logits)
+	})
+	if err != nil {
+		return e, stats, err
+	}
+	if stats, err = scorer.Gaussian(); err == nil && r != nil {
+		e.Metrics, err = scorer.Metrics(ctx)
+	}
+	return e, stats, err
+}
+
+// FolderOptions are the options of EvalFolder.
+type FolderOptions struct {
+	Reference bool   // compare with the reference; otherwise only Stats is written
+	PerClass  bool   // also measure each class, see ByClass
+	Stats     string // .npz file for mean and covariance of the features, "" for none
+
+	// is called with the number of pictures after the reference was read; may be nil
+	Begin func(pictures int)
+	Each  func() // is called for each picture; may be nil
+
+	// Source, if not nil, replaces the network: it passes the files' features to visit in order.
+	Source func(files []string, visit Visit) error
+}
+
+// EvalFolder measures the pictures of a folder with a network, against the reference of by. Without
+// a reference it returns no metrics.
+func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measure,
+	o FolderOptions) (e experiments.Evaluation, err error) {
+	files, err := images.List(dir)
+	if err != nil {
+		return e, err
+	}
+	var r *experiments.Reference
+	var classes []string
+	var each *ByClass
+	if o.PerClass {
+		if classes, err = Classes(dir, files); err != nil {
+			return e, err
+		}
+	}
+	if err := checkPictures(ctx, x, dir, files); err != nil {
+		return e, err
+	}
+	switch {
+	case !o.Reference:
+	case !o.PerClass:
+		r, err = LoadReference(ctx, by, x)
+	default:
+		if each, err = LoadByClass(ctx, by, x, classes); err == nil {
+			r = each.All()
+		}
+	}
+	if err != nil {
+		return e, err
+	}
+	if o.Begin != nil {
+		o.Begin(len(files))
+	}
+	source := o.Source
+	if source == nil {
+		source = func(files []string, visit Visit) error {
+			return metrics.EachFeature(ctx, x, files, visit)
+		}
+	}
+	e, stats, err := EvalFeatures(ctx, x, r, len(files), func(i int, features []float32) error {
+		if o.Each != nil {
+			o.Each()
+		}
+		if each == nil {
+			return nil
+		}
+		return each.AddFeatures(classes[i], features)
+	}, func(visit Visit) error { return source(files, visit) })
+	if err == nil && each != nil {
+		e.Classes, err = each.Metrics(ctx)
+	}
+	if err != nil {
+		return e, fmt.Errorf("%s: %w", dir, err)
+	}
+	if o.Stats != "" {
+		err = metrics.SaveStats(o.Stats, stats)
+	}
+	return e, err
+}

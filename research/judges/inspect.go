@@ -1,0 +1,144 @@
+package judges
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"unmask"
+	"unmask/codecs/clip"
+	"unmask/model"
+	"unmask/research/metrics/inception"
+	"unmask/research/theory/oracle"
+	"unmask/weights"
+	"unmask/weights/hub"
+)
+
+// Report describes a model or a judge.
+type Report struct {
+	Model string `json:"model"`
+	model.Info
+	DTypes map[string]int `json:"dtypes"` // number of tensors of each type
+	Bytes  int            `json:"bytes"`
+
+	// Of an exact model, the entropy of a sequence and its standard error, nats.
+	Entropy      *float64 `json:"entropy,omitempty"`
+	EntropyError float64  `json:"entropy_error,omitempty"`
+}
+
+// Inspect describes what is at name: a model, a judge of text or of pictures, a codec of pictures
+// or a text encoder. It reads and checks every weight and keeps none.
+func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Report, error) {
+	if unmask.IsExact(name) {
+		return inspectExact(ctx, name)
+	}
+	o := unmask.Options{Backend: newReading(), Progress: progress}
+	info, set, err := inspectFiles(ctx, name, o)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Close()
+	r := &Report{Model: name, Info: info, DTypes: map[string]int{}}
+	for _, n := range set.Names() {
+		t, _ := set.Get(n)
+		r.DTypes[string(t.DType)]++
+		r.Bytes += len(t.Data)
+	}
+	return r, nil
+}
+
+// inspectFiles loads what is at name as whatever it may be. The error is that of a model.
+func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set,
+	error) {
+	m, err := unmask.Load(ctx, name, o)
+	if err == nil {
+		return m.Info, m.Source.Set, nil
+	}
+	judge, none := LoadText(ctx, name, Options{Backend: o.Backend})
+	if none == nil {
+		return judge.Info(), judge.Source().Set, nil
+	}
+	if x, set, none := openInception(name, Options{Backend: o.Backend}); none == nil {
+		return model.Info{Architecture: "inception-v3, a judge of pictures",
+			Parameters: model.Parameters(set.Names(), set),
+			Sizes:      map[string]int{"features": x.Width(), "classes": inception.Classes}}, set, nil
+	}
+	src, none := unmask.Open(ctx, name, o.Progress)
+	if none != nil {
+		return model.Info{}, nil, err
+	}
+	if info, none := model.InspectCodec(src, model.Options{Backend: o.Backend}); none == nil {
+		return info, src.Set, nil
+	}
+	if text, tokenizer, none := clip.Open(src, model.Options{Backend: o.Backend}); none == nil {
+		return encoderInfo(src, text, tokenizer), src.Set, nil
+	}
+	src.Set.Close()
+	return model.Info{}, nil, err
+}
+
+// encoderInfo describes a text encoder.
+func encoderInfo(src *model.Source, text *clip.Text,
+	tokenizer func() (*clip.Tokenizer, error)) model.Info {
+	c := text.Config()
+	info := model.Info{Architecture: "clip, a text encoder",
+		Parameters: model.Parameters(src.Set.Names(), src.Set),
+		Sizes: map[string]int{"hidden": c.Hidden, "depth": c.Depth, "heads": c.Heads, "length": c.Rows,
+			"vocabulary": c.IDs, "pooled": c.Pooled}}
+	if t, err := tokenizer(); err != nil {
+		info.Notes = append(info.Notes, err.Error())
+	} else {
+		info.Tokenizer = fmt.Sprintf("CLIP's, %d ids", t.Size())
+	}
+	return info
+}
+
+// inspectExact describes an exact model.
+func inspectExact(ctx context.Context, name string) (*Report, error) {
+	m, err := unmask.Load(ctx, name, unmask.Options{})
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Model: name, Info: m.Info, DTypes: map[string]int{}}
+	nats, deviation := m.Denoiser.(*oracle.Denoiser).Model.Entropy()
+	r.Entropy, r.EntropyError = &nats, deviation
+	return r, nil
+}
+
+// String returns a line for each field.
+func (r *Report) String() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-13s "+format+"\n", append([]any{name}, args...)...)
+	}
+	line("model", "%s", r.Model)
+	line("architecture", "%s", r.Architecture)
+	switch {
+	case r.Entropy != nil && r.EntropyError > 0:
+		line("entropy", "%.4g ± %.2g nats a sequence", *r.Entropy, r.EntropyError)
+	case r.Entropy != nil:
+		line("entropy", "%.6g nats a sequence", *r.Entropy)
+	default:
+		line("parameters", "%d", r.Parameters)
+		line("bytes", "%d", r.Bytes)
+	}
+	for _, size := range slices.Sorted(maps.Keys(r.Sizes)) {
+		line(size, "%d", r.Sizes[size])
+	}
+	for _, dtype := range slices.Sorted(maps.Keys(r.DTypes)) {
+		line(dtype, "%d tensors", r.DTypes[dtype])
+	}
+	if r.Tokenizer != "" {
+		line("tokenizer", "%s", r.Tokenizer)
+	}
+	if r.Entropy == nil {
+		line("unused", "%s", cmp.Or(strings.Join(r.Unused, " "), "none"))
+	}
+	for _, note := range r.Notes {
+		line("note", "%s", note)
+	}
+	return b.String()
+}

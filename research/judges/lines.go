@@ -1,0 +1,172 @@
+package judges
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"unmask/internal/jsonline"
+	"unmask/research/experiments"
+)
+
+// textLine has the fields that are read; unmask text writes more.
+type textLine struct {
+	ID         *int   `json:"id"`
+	Seed       uint64 `json:"seed"`
+	IDs        idList `json:"ids"`
+	Text       string `json:"text"`
+	Unfinished bool   `json:"unfinished"`
+}
+
+// idList is a list of ids; json reads null in one as 0, which would be a token.
+type idList []int32
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *idList) UnmarshalJSON(data []byte) error {
+	var list []*int32
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("ids: %w", jsonline.Plain(err))
+	}
+	if list == nil {
+		return nil
+	}
+	*l = make(idList, len(list))
+	for i, id := range list {
+		if id == nil {
+			return fmt.Errorf("ids: the id of token %d is null, want an integer", i)
+		}
+		(*l)[i] = *id
+	}
+	return nil
+}
+
+// textBatch is the number of samples judged at once.
+const textBatch = 32
+
+// maxTextLine is the longest line in bytes.
+const maxTextLine = 16 << 20
+
+// ScoreLines judges the lines of unmask text --json, a few at a time. It returns their number and
+// how many of them are too short to judge, because a first token has no score. With s.Retokenize it
+// scores text, otherwise ids. each, which may be nil, is called with the text of every sample and
+// the number judged before.
+func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
+	each func(text string, judged int)) (n, short int, err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTextLine)
+	type sample struct {
+		seed uint64
+		id   int
+	}
+	seen := map[sample]int{} // line number of each sample
+	waiting := textJudge{scorer: s}
+	for lines.Scan() {
+		n++
+		l, err := parseTextLine(lines.Bytes())
+		if err != nil {
+			return n, short, fmt.Errorf("line %d: %w", n, err)
+		}
+		if line := seen[sample{l.Seed, *l.ID}]; line > 0 {
+			return n, short, fmt.Errorf("line %d: sample %d of seed %d is on line %d already, want each once",
+				n, *l.ID, l.Seed, line)
+		}
+		seen[sample{l.Seed, *l.ID}] = n
+		if each != nil {
+			each(l.Text, waiting.judged)
+		}
+		if len(l.IDs) < 2 {
+			short++
+			continue
+		}
+		if err := waiting.add(ctx, l); err != nil {
+			return n, short, fmt.Errorf("lines up to %d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return n, short, fmt.Errorf("line %d: more than %d bytes", n+1, maxTextLine)
+	} else if err != nil {
+		return n, short, err
+	}
+	return n, short, waiting.flush(ctx)
+}
+
+// textJudge collects samples and judges textBatch of them at a time.
+type textJudge struct {
+	scorer *experiments.TextScorer
+	ids    [][]int32
+	texts  []string
+	judged int
+}
+
+// add takes a sample, and judges all that wait once they are textBatch.
+func (j *textJudge) add(ctx context.Context, l textLine) error {
+	j.ids, j.texts = append(j.ids, l.IDs), append(j.texts, l.Text)
+	if len(j.ids) < textBatch {
+		return nil
+	}
+	return j.flush(ctx)
+}
+
+// flush judges the samples that wait.
+func (j *textJudge) flush(ctx context.Context) (err error) {
+	if len(j.ids) == 0 {
+		return nil
+	}
+	if j.scorer.Retokenize != nil {
+		err = j.scorer.AddTexts(ctx, j.ids, j.texts)
+	} else {
+		err = j.scorer.Add(ctx, j.ids)
+	}
+	j.judged += len(j.ids)
+	j.ids, j.texts = j.ids[:0], j.texts[:0]
+	return err
+}
+
+// ReadSamples returns the ids in the lines of unmask text --json, of at most `most` samples with 2
+// tokens or more.
+func ReadSamples(in io.Reader, most int) (data [][]int32, err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTextLine)
+	for lines.Scan() {
+		if len(data) == most {
+			return nil, fmt.Errorf("more than %d samples", most)
+		}
+		l, err := parseTextLine(lines.Bytes())
+		if err == nil && len(l.IDs) < 2 {
+			err = fmt.Errorf("ids has %d tokens, want at least 2", len(l.IDs))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(data)+1, err)
+		}
+		data = append(data, l.IDs)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", len(data)+1, err)
+	}
+	return data, nil
+}
+
+func parseTextLine(line []byte) (l textLine, err error) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return l, errors.New("is empty, want a JSON object with id, ids and text")
+	}
+	if err := json.Unmarshal(line, &l); err != nil {
+		if _, ok := errors.AsType[*json.SyntaxError](err); !ok {
+			return l, jsonline.Plain(err)
+		}
+		return l, fmt.Errorf("%w, want a JSON object with id, ids and text", err)
+	}
+	switch {
+	case l.ID == nil:
+		return l, errors.New("id is missing: not a line of unmask text --json")
+	case l.Unfinished:
+		return l, errors.New("an unfinished sample, want finished ones")
+	case l.IDs == nil:
+		return l, errors.New("ids is missing: not a line of unmask text --json")
+	}
+	return l, nil
+}

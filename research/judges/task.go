@@ -1,0 +1,133 @@
+package judges
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"unmask"
+	"unmask/images"
+	"unmask/model"
+	"unmask/research/experiments"
+	"unmask/research/metrics"
+)
+
+// Measure names what a Task measures with.
+type Measure struct {
+	Judge     string // of text; LoadText takes it
+	Stories   bool   // of text: count contradictions, as the model writes what package stories knows
+	Inception string // of images: weights of Inception-v3; "" for features of the model's own codec
+	Reference string // of images: a directory of PNG files or an .npz; "" for drawn landscapes
+	Scenes    int    // how many landscapes, 0 for 1000
+
+	Progress func(done, total int) `json:"-"` // called for the reference's pictures; may be nil
+}
+
+// NewTask returns the task of measuring m's samples, and the settings of its results, except the
+// device and the threads.
+func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (experiments.Task,
+	experiments.Settings, error) {
+	s := experiments.Settings{}
+	var err error
+	if s["model"], err = identity(m.Name, m.Source); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case m.Text != nil:
+		judge, err := LoadText(ctx, by.Judge, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		s["judge"], err = identity(by.Judge, judge.src)
+		task := experiments.Text{Denoiser: m.Denoiser, Judge: judge}
+		if by.Stories {
+			task.Decode = m.Text.Decode
+		}
+		return task, s, err
+	case m.Pictures != nil:
+		task, err := pictureTask(ctx, m, by, o, s)
+		return task, s, err
+	}
+	return nil, nil, fmt.Errorf("model %s makes neither text nor pictures", m.Name)
+}
+
+func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
+	s experiments.Settings) (experiments.Task, error) {
+	codec, err := m.Pictures.Codec()
+	if err != nil {
+		return nil, err
+	}
+	var network experiments.Network
+	if by.Inception != "" {
+		s["features"] = by.Inception
+		network, err = LoadInception(by.Inception, o)
+	} else {
+		s["features"] = "the model's VQGAN"
+		network, err = Features(codec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if by.Scenes == 0 {
+		by.Scenes = scenes
+	}
+	if s["reference"] = by.Reference; by.Reference == "" {
+		s["reference"] = fmt.Sprintf("%d drawn landscapes", by.Scenes)
+	}
+	r, err := LoadReference(ctx, by, network)
+	return experiments.Image{Denoiser: m.Denoiser, Pictures: codec, Network: network, Reference: r},
+		err
+}
+
+// scenes is the default number of landscapes in a reference.
+const scenes = 1000
+
+// Features returns a model's codec as a network of features.
+func Features(c model.Codec) (experiments.Network, error) {
+	n, ok := c.(experiments.Network)
+	if !ok {
+		return nil, fmt.Errorf("the model's codec has no features of pictures, want an Inception-v3")
+	}
+	return n, nil
+}
+
+// LoadReference returns the statistics of x's features over an .npz file, a directory's PNG files,
+// or drawn landscapes.
+func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*experiments.Reference,
+	error) {
+	name := by.Reference
+	if name == "" {
+		n := by.Scenes
+		if n == 0 {
+			n = scenes
+		}
+		return experiments.SceneReference(ctx, x, n)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		g, err := metrics.LoadStats(name)
+		if err == nil && len(g.Mean) != x.Width() {
+			return nil, fmt.Errorf("%s: statistics of %d features, want %d as the network has", name,
+				len(g.Mean), x.Width())
+		}
+		return &experiments.Reference{Gaussian: g}, err
+	}
+	files, err := images.List(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPictures(ctx, x, name, files); err != nil {
+		return nil, err
+	}
+	return experiments.NewReference(x.Width(), func(add func([]float32) error) error {
+		return metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
+			if by.Progress != nil {
+				by.Progress(i+1, len(files))
+			}
+			return add(f)
+		})
+	})
+}

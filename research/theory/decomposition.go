@@ -1,0 +1,178 @@
+package theory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"unmask/research/theory/oracle"
+	"unmask/samplers"
+)
+
+// Terms are both sides of equation 5 for a first round that opens the set I, in nats.
+type Terms struct {
+	KL            float64 // D(q || p), p the distribution of the two rounds
+	First, Second float64 // its two parts: within I, and within the rest given I
+	Exploitation  float64 // (a): the entropies of I
+	Dispersion    float64 // (b): the entropies of I given others of I
+	Exploration   float64 // (c): the entropies of the rest
+}
+
+// Bound returns the right side.
+func (t Terms) Bound() float64 { return t.Exploitation - t.Dispersion + t.Exploration }
+
+// rounding is the tolerance for sums over all sequences, in nats.
+const rounding = 1e-9
+
+// Decomposition checks equation 5 on small models: the loss of two rounds is the sum of the losses
+// of each, and at most the bound, for a first round that exploits (lowest entropies), explores
+// (Halton's order) or does half of each.
+func Decomposition(context.Context, Options) ([]Result, error) {
+	models := []*oracle.Model{oracle.Markov(6, 3, 0.5, 3, 2), oracle.HMM(6, 3, 3, 0.7, 2, 1),
+		oracle.Ising(2, 4, 0.6, 0.2)}
+	orders := []struct {
+		name  string
+		order samplers.Order
+	}{{"exploitation", samplers.Entropy{}}, {"exploration", samplers.Halton{}},
+		{"hybrid", samplers.Hybrid{Exploit: samplers.Entropy{}}}}
+	var out []Result
+	for i, m := range models {
+		for _, c := range orders {
+			chosen := firstRound(m, c.order, m.Length()/2)
+			t := Decompose(m, chosen)
+			name := fmt.Sprintf("%s of %s", c.name, []string{"markov", "hmm", "ising"}[i])
+			parts := Result{Claim: "equation 5", Case: name,
+				Measure:   "nats by which the two parts miss D(q||p)",
+				Statistic: math.Abs(t.KL - t.First - t.Second), Bound: rounding}
+			whole := Result{Claim: "equation 5",
+				Case: fmt.Sprintf("%s: a=%.3f b=%.3f c=%.3f", name, t.Exploitation, t.Dispersion,
+					t.Exploration), Measure: "D(q||p), nats, against a-b+c", Statistic: t.KL,
+				Bound: t.Bound() + rounding}
+			if i == 0 {
+				whole.Points = sizes(c.name, m, c.order)
+			}
+			out = append(out, parts.below(), whole.below())
+		}
+	}
+	return out, nil
+}
+
+// sizes returns both sides against the number of positions that the first round opens.
+func sizes(name string, m *oracle.Model, order samplers.Order) (points []Point) {
+	for k := range m.Length() + 1 {
+		t := Decompose(m, firstRound(m, order, k))
+		points = append(points, Point{Curve: name, X: float64(k), Y: t.KL},
+			Point{Curve: name + ", a-b+c", X: float64(k), Y: t.Bound()})
+	}
+	return points
+}
+
+// firstRound returns the positions that an order opens first, ascending.
+func firstRound(m *oracle.Model, order samplers.Order, k int) []int {
+	n := m.Length()
+	x, p := make([]int32, n), make([]float64, n*m.Tokens())
+	v := &samplers.View{Mask: int32(m.Tokens()), Outcomes: m.Tokens(), Shape: m.Shape(), Step: 1,
+		Steps: 2, Quota: k, Free: n, Tokens: x}
+	for i := range x {
+		x[i] = v.Mask
+		v.Masked = append(v.Masked, i)
+	}
+	m.Conditionals(p, x)
+	for i := range x {
+		v.Entropy = append(v.Entropy, entropy(p[i*m.Tokens():(i+1)*m.Tokens()]))
+	}
+	chosen := slices.Clone(order.Rank(v, k))
+	slices.Sort(chosen)
+	return chosen
+}
+
+// Decompose computes equation 5 by sums over all sequences, for any first round.
+func Decompose(m *oracle.Model, chosen []int) Terms {
+	n, s := m.Length(), m.Tokens()
+	mask := int32(s)
+	empty := slices.Repeat([]int32{mask}, n)
+	marginals, given := make([]float64, n*s), make([]float64, n*s)
+	m.Conditionals(marginals, empty)
+	var t Terms
+	x, known := make([]int32, n), slices.Clone(empty)
+	for i := range sequences(m) {
+		for at, rest := n-1, i; at >= 0; at, rest = at-1, rest/s {
+			x[at] = int32(rest % s)
+		}
+		logQ := m.LogProb(x)
+		q := math.Exp(logQ)
+		if q == 0 {
+			continue
+		}
+		copy(known, empty)
+		for _, p := range chosen {
+			known[p] = x[p]
+		}
+		logFirst := m.Conditionals(given, known) // log q(x_I)
+		first, second := 0.0, 0.0                // log of p's two rounds
+		for p, token := range x {
+			if known[p] == mask {
+				row := given[p*s : (p+1)*s]
+				second += math.Log(row[token])
+				t.Exploration += q * entropy(row)
+			} else {
+				first += math.Log(marginals[p*s+int(token)])
+			}
+		}
+		t.KL += q * (logQ - first - second)
+		t.First += q * (logFirst - first)
+		t.Second += q * (logQ - logFirst - second)
+	}
+	for _, i := range chosen {
+		t.Exploitation += entropy(marginals[i*s : (i+1)*s])
+		t.Dispersion += dispersion(m, i, chosen)
+	}
+	return t
+}
+
+// dispersion returns the mean of H(q_i|J) over subsets J of the rest of I: a uniform size, then a
+// uniform subset of that size, then tokens from the truth.
+func dispersion(m *oracle.Model, i int, chosen []int) (nats float64) {
+	var others []int
+	for _, p := range chosen {
+		if p != i {
+			others = append(others, p)
+		}
+	}
+	n, s := m.Length(), m.Tokens()
+	p := make([]float64, n*s)
+	for subset := range 1 << len(others) {
+		var known []int
+		for j, at := range others {
+			if subset>>j&1 == 1 {
+				known = append(known, at)
+			}
+		}
+		weight := 1 / (float64(len(others)+1) * binomial(len(others), len(known)))
+		x := slices.Repeat([]int32{int32(s)}, n)
+		values := 1
+		for range known {
+			values *= s
+		}
+		for value := range values {
+			rest := value
+			for _, at := range known {
+				x[at] = int32(rest % s)
+				rest /= s
+			}
+			if logP := m.Conditionals(p, x); !math.IsInf(logP, -1) {
+				nats += weight * math.Exp(logP) * entropy(p[i*s:(i+1)*s])
+			}
+		}
+	}
+	return nats
+}
+
+func binomial(n, k int) float64 {
+	b := 1.0
+	for j := range k {
+		b = b * float64(n-j) / float64(j+1)
+	}
+	return b
+}

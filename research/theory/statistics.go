@@ -1,0 +1,105 @@
+package theory
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"unmask/internal/philox"
+	"unmask/research/theory/oracle"
+)
+
+// ChiSquare returns the statistic of counts against expected ones, and the bound that counts of
+// that distribution exceed once in 100,000 times. Cells expecting fewer than 5 are merged.
+func ChiSquare(count, expected []float64) (chi, bound float64) {
+	cells := -1.0
+	restCount, restExpected := 0.0, 0.0
+	for i, e := range expected {
+		if e < 5 {
+			restCount, restExpected = restCount+count[i], restExpected+e
+			continue
+		}
+		chi += (count[i] - e) * (count[i] - e) / e
+		cells++
+	}
+	if restExpected >= 5 || restCount > 0 && restExpected > 0 {
+		chi += (restCount - restExpected) * (restCount - restExpected) / restExpected
+		cells++
+	} else if restCount > 0 { // an impossible outcome occurred
+		return math.Inf(1), distuv.ChiSquared{K: max(cells, 1)}.Quantile(chiConfidence)
+	}
+	return chi, distuv.ChiSquared{K: max(cells, 1)}.Quantile(chiConfidence)
+}
+
+const chiConfidence = 1 - 1e-5
+
+// Scaled returns p times n.
+func Scaled(p []float64, n float64) []float64 {
+	out := make([]float64, len(p))
+	for i, v := range p {
+		out[i] = v * n
+	}
+	return out
+}
+
+// Variation returns the total variation distance of two distributions.
+func Variation(p, q []float64) (tv float64) {
+	for i := range p {
+		tv += math.Abs(p[i]-q[i]) / 2
+	}
+	return tv
+}
+
+// interval returns the mean of independent estimates and half of its 95 % confidence interval.
+func interval(x []float64) (mean, half float64) {
+	n := float64(len(x))
+	for _, v := range x {
+		mean += v / n
+	}
+	if len(x) < 2 {
+		return mean, 0
+	}
+	squares := 0.0
+	for _, v := range x {
+		squares += (v - mean) * (v - mean)
+	}
+	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975)
+	return mean, t * math.Sqrt(squares/(n-1)/n)
+}
+
+// Distributions returns n distributions over s outcomes, uniform on the simplex.
+func Distributions(n, s int, seed uint64) [][]float64 {
+	p := make([][]float64, n)
+	r := philox.Stream{Seed: seed}
+	for i := range p {
+		p[i] = make([]float64, s)
+		sum := 0.0
+		for x := range p[i] {
+			p[i][x] = -math.Log(r.Uniform(i*s+x, philox.Setup))
+			sum += p[i][x]
+		}
+		for x := range p[i] {
+			p[i][x] /= sum
+		}
+	}
+	return p
+}
+
+// probability returns the probability of a sequence by its index.
+func probability(m *oracle.Model, i int) float64 {
+	x := make([]int32, m.Length())
+	for at := len(x) - 1; at >= 0; at-- {
+		x[at] = int32(i % m.Tokens())
+		i /= m.Tokens()
+	}
+	return math.Exp(m.LogProb(x))
+}
+
+func entropy(p []float64) (nats float64) {
+	for _, v := range p {
+		if v > 0 {
+			nats -= v * math.Log(v)
+		}
+	}
+	return nats
+}

@@ -1,0 +1,177 @@
+// Package theory checks the statements of Hayakawa et al., 2025 ("Demystifying MaskGIT Sampler
+// and Beyond") about samplers on models whose distributions are known exactly, by
+// enumeration where that is possible and by counting elsewhere. Partial caching, an
+// approximation, is measured on networks.
+//
+// Every number follows from the seed.
+package theory
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"unmask/generate"
+	"unmask/model"
+	"unmask/research/theory/oracle"
+	"unmask/samplers"
+)
+
+// Result is one check of a claim: Statistic is at most Bound or, with Above, at least.
+type Result struct {
+	Claim     string  // "proposition 1"
+	Case      string  // description of the run
+	Measure   string  // description of Statistic
+	Statistic float64 //
+	Error     float64 // half of the 95 % confidence interval of a Monte Carlo estimate, 0 if exact
+	Bound     float64
+	Above     bool
+	Holds     bool
+	Points    []Point
+}
+
+// Point is a point of a curve that illustrates a claim. Proposition 1: measured frequency against
+// the formula's. Theorem 1: total variation distance against N/k^2. Implicit temperature: frequency
+// of kept tokens against p. Equation 5: nats against the size of the first round. Partial caching:
+// total variation distance against the step.
+type Point struct {
+	Curve string
+	X, Y  float64
+	Error float64 // half of the 95 % confidence interval, 0 if exact
+}
+
+// below decides a result whose statistic must not exceed its bound, by the upper end of its
+// interval.
+func (r Result) below() Result {
+	r.Holds = r.Statistic+r.Error <= r.Bound
+	return r
+}
+
+// above decides a result whose statistic must reach its bound.
+func (r Result) above() Result {
+	r.Above, r.Holds = true, r.Statistic-r.Error >= r.Bound
+	return r
+}
+
+// Options say what is checked. The zero value takes about ten seconds on two cores, not counting
+// the networks.
+type Options struct {
+	Seed  uint64
+	Draws int // sequences counted for each distribution; 0 means 4000
+	Most  int // positions in the largest case of theorem 1; 0 means 16384
+
+	Only []string // claims to check; nil for all
+
+	// Networks are the models on which partial caching is measured.
+	Networks []Network
+}
+
+// Network is a model with partial passes.
+type Network struct {
+	Name string
+	model.Denoiser
+	Sequences int // number of sequences, at least 2
+}
+
+const (
+	defaultDraws = 4000
+	defaultMost  = 16384
+)
+
+var checks = []struct {
+	claim string
+	check func(context.Context, Options) ([]Result, error)
+}{
+	{"proposition 1", GumbelTopK}, {"theorem 1", Enumerated}, {"theorem 1", MonteCarlo},
+	{"theorem 1", OneRound},
+	{"implicit temperature", Temperature}, {"proposition 2", OneByOne}, {"equation 5", Decomposition},
+	{"partial caching", Caching},
+}
+
+// Claims returns the names of all checks in the order of Run.
+func Claims() []string {
+	var out []string
+	for _, c := range checks {
+		if !slices.Contains(out, c.claim) {
+			out = append(out, c.claim)
+		}
+	}
+	return out
+}
+
+// Run makes all checks in the paper's order. It ends after an error, which has no result with it.
+func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
+	if o.Draws == 0 {
+		o.Draws = defaultDraws
+	}
+	if o.Most == 0 {
+		o.Most = defaultMost
+	}
+	return func(yield func(Result, error) bool) {
+		for _, c := range checks {
+			if len(o.Only) > 0 && !slices.Contains(o.Only, c.claim) {
+				continue
+			}
+			results, err := c.check(ctx, o)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(Result{}, err)
+				return
+			}
+			for _, r := range results {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// parse returns the sampler of a text.
+func parse(name string) (samplers.Sampler, error) { return samplers.Parse(name) }
+
+// Count generates n sequences of a small model and returns counts by index; in an index the first
+// token is the most significant digit.
+func Count(ctx context.Context, m *oracle.Model, o generate.Options, n int) ([]float64, error) {
+	o.N, o.Batch = n, 500
+	out := make([]float64, sequences(m))
+	for q, err := range generate.Samples(ctx, oracle.NewDenoiser(m), o) {
+		if err != nil {
+			return nil, err
+		}
+		out[index(q.Tokens, m.Tokens())]++
+	}
+	return out, nil
+}
+
+// Joint returns the distribution of a small model over all sequences, by index.
+func Joint(m *oracle.Model) []float64 {
+	p := make([]float64, sequences(m))
+	for i := range p {
+		p[i] = probability(m, i)
+	}
+	return p
+}
+
+func index(x []int32, tokens int) (i int) {
+	for _, t := range x {
+		i = i*tokens + int(t)
+	}
+	return i
+}
+
+// mostSequences is the largest number of sequences that is enumerated.
+const mostSequences = 1 << 20
+
+func sequences(m *oracle.Model) int {
+	n := 1
+	for range m.Length() {
+		if n *= m.Tokens(); n > mostSequences {
+			panic(fmt.Sprintf("theory: %s has more than %d sequences", m, mostSequences))
+		}
+	}
+	return n
+}

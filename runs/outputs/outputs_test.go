@@ -1,0 +1,175 @@
+package outputs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/generate"
+	"unmask/generate/traces"
+	"unmask/runs/outputs"
+)
+
+// collected records its samples, and can be told to fail.
+type collected struct {
+	samples []outputs.Sample
+	fail    error
+}
+
+func (c *collected) Put(samples []outputs.Sample) error {
+	c.samples = append(c.samples, samples...)
+	return c.fail
+}
+
+func exact(t *testing.T, r unmask.Run) (*unmask.Model, unmask.Run) {
+	m, err := unmask.Load(t.Context(), "oracle:markov:length=8,tokens=3", unmask.Options{})
+	require.NoError(t, err)
+	r, err = m.Check(r)
+	require.NoError(t, err)
+	return m, r
+}
+
+// A stopped run puts its finished samples, then its unfinished ones.
+func TestStopped(t *testing.T) {
+	m, r := exact(t, unmask.Run{N: 5, Batch: 2, Steps: 4})
+	for _, behind := range []bool{false, true} {
+		steps := 0
+		var c collected
+		err := outputs.Make(t.Context(), m, []unmask.Run{r}, &c, outputs.Hooks{
+			Behind: behind, Step: func(*unmask.Step) error { steps++; return nil },
+			Stop: func() bool { return steps == 6 }})
+		require.ErrorIs(t, err, outputs.ErrStopped)
+		require.EqualError(t, err, "interrupted after step 6 of 12")
+		require.Len(t, c.samples, 4)
+		for i, s := range c.samples {
+			require.Equal(t, i, s.Index)
+			require.Equal(t, i >= 2, s.Unfinished)
+		}
+	}
+}
+
+// An output's error ends the run and is returned, also from another goroutine.
+func TestOutputFails(t *testing.T) {
+	m, r := exact(t, unmask.Run{N: 50, Batch: 1, Steps: 8})
+	full := errors.New("the disk is full")
+	for _, behind := range []bool{false, true} {
+		c := collected{fail: full}
+		err := outputs.Make(context.Background(), m, []unmask.Run{r}, &c, outputs.Hooks{Behind: behind})
+		require.ErrorIs(t, err, full)
+		require.Len(t, c.samples, 1)
+	}
+}
+
+// With nothing masked at the start the sample is finished without a step.
+func TestNothingToDo(t *testing.T) {
+	m, r := exact(t, unmask.Run{Tokens: []int32{0, 1, 2, 0, 1, 2, 0, 1}})
+	var c collected
+	require.NoError(t, outputs.Make(t.Context(), m, []unmask.Run{r}, &c, outputs.Hooks{}))
+	require.Len(t, c.samples, 1)
+	require.Equal(t, r.Tokens, c.samples[0].Tokens)
+	require.Zero(t, c.samples[0].Steps)
+}
+
+// A stopped file of lines continues to the bytes of an uninterrupted one.
+func TestLinesGoOn(t *testing.T) {
+	m, r := exact(t, unmask.Run{N: 7, Batch: 3, Steps: 4, Seed: 2})
+	name := filepath.Join(t.TempDir(), "out.jsonl")
+	run := func(name string, stop int) error {
+		texts, err := outputs.NewTexts(outputs.TextOptions{Name: name})
+		require.NoError(t, err)
+		s, err := outputs.Settings(m, "f32", r)
+		require.NoError(t, err)
+		rest, err := texts.Begin(m, r, s)
+		require.NoError(t, err)
+		steps := 0
+		err = outputs.Make(t.Context(), m, []unmask.Run{rest}, texts, outputs.Hooks{
+			Step: func(*unmask.Step) error { steps++; return nil },
+			Stop: func() bool { return steps == stop }})
+		require.NoError(t, texts.Close(err))
+		return err
+	}
+	require.ErrorIs(t, run(name, 6), outputs.ErrStopped)
+	require.Equal(t, 3, strings.Count(read(t, name), "\n"))
+	require.NoError(t, run(name, 0))
+	whole := filepath.Join(t.TempDir(), "whole.jsonl")
+	require.NoError(t, run(whole, 0))
+	require.Equal(t, read(t, whole), read(t, name))
+	require.NotContains(t, read(t, name), "seconds")
+}
+
+func read(t *testing.T, name string) string {
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// Pictures are written in order, whatever the order in which they finish.
+func TestPicturesInAnyOrder(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	const n = 5
+	r, err := m.Check(unmask.Run{N: n, Steps: 2, Seed: 3})
+	require.NoError(t, err)
+	var made []outputs.Sample
+	for s, err := range generate.Samples(t.Context(), m.Denoiser, r) {
+		require.NoError(t, err)
+		made = append(made, outputs.Sample{Index: s.Index, Tokens: slices.Clone(s.Tokens),
+			Opening: &traces.Opening{}})
+	}
+	var manifests, lines []string
+	for range 2 {
+		rand.Shuffle(n, func(i, j int) { made[i], made[j] = made[j], made[i] })
+		dir := filepath.Join(t.TempDir(), "out")
+		s, err := outputs.Settings(m, "f32", r)
+		require.NoError(t, err)
+		var b bytes.Buffer
+		p, err := outputs.OpenPictures(m, r, outputs.PictureOptions{Dir: dir, Settings: s, Lines: &b})
+		require.NoError(t, err)
+		require.Len(t, p.Runs(), 1)
+		for _, s := range made {
+			require.NoError(t, p.Put([]outputs.Sample{s}))
+		}
+		written, err := p.Close(nil)
+		require.NoError(t, err)
+		require.Equal(t, []string{dir}, written)
+		require.Equal(t, n, p.Made())
+		manifests = append(manifests, read(t, filepath.Join(dir, "manifest.jsonl")))
+		lines = append(lines, strings.ReplaceAll(b.String(), dir, ""))
+	}
+	require.Equal(t, manifests[0], manifests[1])
+	require.Equal(t, lines[0], lines[1])
+	require.Equal(t, n, strings.Count(lines[0], "\n"))
+}
+
+// A stopped run that is cancelled during an endless step puts the same samples.
+func TestStoppedInAStep(t *testing.T) {
+	m, r := exact(t, unmask.Run{N: 3, Batch: 3, Steps: 4})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	steps, asked := 0, false
+	var c collected
+	err := outputs.Make(ctx, m, []unmask.Run{r}, &c, outputs.Hooks{
+		Step: func(*unmask.Step) error {
+			if steps++; steps == 2 {
+				cancel()
+			}
+			return nil
+		},
+		Stop: func() bool { before := asked; asked = steps == 2; return before }})
+	require.EqualError(t, err, "interrupted after step 2 of 4")
+	require.Len(t, c.samples, 3)
+	for _, s := range c.samples {
+		require.True(t, s.Unfinished)
+		require.Len(t, s.Opening.Steps, 8)
+	}
+}

@@ -1,0 +1,75 @@
+package outputs
+
+import (
+	"bytes"
+	"errors"
+	"image/png"
+	"io"
+	"path/filepath"
+
+	"unmask/images"
+	"unmask/internal/atomicfile"
+)
+
+// Close ends the output of a run that returned ran, and returns the names of what was written:
+// folder, contact sheet, film. After ErrStopped the latter two appear under other names, see
+// atomicfile.Part; after other errors they are not written.
+func (p *Pictures) Close(ran error) (written []string, err error) {
+	if p.folder != nil {
+		err = p.folder.Close()
+	}
+	stopped := errors.Is(ran, ErrStopped)
+	if err != nil || ran != nil && !stopped {
+		return nil, err
+	}
+	if p.o.Dir != "" {
+		written = append(written, p.o.Dir)
+	}
+	for _, file := range []struct {
+		name   string
+		encode func() ([]byte, error)
+	}{{p.o.Sheet, p.drawSheet}, {p.o.Film, p.drawFilm}} {
+		if file.name == "" {
+			continue
+		}
+		if stopped {
+			file.name = atomicfile.Part(file.name)
+		}
+		data, err := file.encode()
+		if err == nil {
+			err = atomicfile.WriteFile(file.name, func(w io.Writer) error {
+				_, err := w.Write(data)
+				return err
+			})
+		}
+		if err != nil {
+			return written, atomicfile.Named(file.name, err)
+		}
+		written = append(written, file.name)
+	}
+	return written, nil
+}
+
+// drawSheet draws the contact sheet; for a folder, its first pictures that exist.
+func (p *Pictures) drawSheet() ([]byte, error) {
+	sheet := p.sheet
+	if p.folder != nil {
+		n := min(p.r.N, Most, p.folder.Done())
+		sheet = images.NewSheet(n, p.size)
+		for i := range n {
+			picture, err := images.Read(filepath.Join(p.o.Dir, p.folder.Name(p.folder.First()+i)))
+			if err != nil {
+				return nil, err
+			}
+			sheet.Put(i, picture.NRGBA())
+		}
+	}
+	var data bytes.Buffer
+	err := png.Encode(&data, images.Enlarge(sheet.Canvas, p.scale()))
+	return data.Bytes(), err
+}
+
+func (p *Pictures) drawFilm() ([]byte, error) {
+	p.film.Scale = p.scale()
+	return p.film.Encode(p.m.Pictures, p.o.Conditions.Of)
+}

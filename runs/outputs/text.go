@@ -1,0 +1,207 @@
+package outputs
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/generate/traces"
+	"unmask/internal/atomicfile"
+	"unmask/runs"
+)
+
+// TextRecord is a text as a line of JSON.
+type TextRecord struct {
+	ID       int             `json:"id"`
+	Input    *int            `json:"input,omitempty"`
+	Seed     uint64          `json:"seed"`
+	IDs      []int32         `json:"ids"`
+	Text     string          `json:"text"`
+	OpenedAt []int           `json:"opened_at"`
+	LogProbs traces.LogProbs `json:"logprobs"`
+	Steps    int             `json:"steps"`
+	// from the start of its batch; left out of files of lines, whose bytes must not vary
+	Seconds    float64   `json:"seconds,omitempty"`
+	Evaluated  Evaluated `json:"evaluated"`
+	Unfinished bool      `json:"unfinished,omitempty"`
+}
+
+// Evaluated is the work for a sample, as JSON.
+type Evaluated struct {
+	FullPasses  int `json:"full_passes"`
+	PartialRows int `json:"partial_rows"`
+	HeadRows    int `json:"head_rows"`
+}
+
+func evaluated(e generate.Evaluated) Evaluated {
+	return Evaluated{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head}
+}
+
+// TextOptions say where texts go and in which form.
+type TextOptions struct {
+	// To receives each text when it is finished, if Name is "".
+	To io.Writer
+
+	// Name is a file that appears when the run has ended. A name that ends in .jsonl is a file of
+	// lines: JSON in the order of indexes, each line on the disk once written; it can be continued.
+	Name string
+
+	Shard runs.Shard // the part of the run in a file of lines
+	// Each, if not nil, receives each line of a file of lines, without its newline, in place of To
+	// and Name.
+	Each func(i int, seed uint64, line []byte) error
+
+	Of *unmask.Requests // what MakeTexts makes a text of each of; nil: of the run
+
+	JSON    bool                   // lines of TextRecord
+	Numbers bool                   // a line with each text's number and seed before it
+	Shown   func(s Sample) []int32 // the tokens that are text; nil: all
+	Say     func(line string)      // gets messages; nil: nobody
+}
+
+// Texts is an Output of texts. One goroutine at a time may use one.
+type Texts struct {
+	o       TextOptions
+	m       *unmask.Model
+	w       *bufio.Writer // nil for a file of lines
+	file    *atomicfile.File
+	lines   *runs.Lines
+	written int // samples written to w
+}
+
+// isLines reports whether name is that of a file of lines.
+func isLines(name string) bool { return strings.HasSuffix(name, ".jsonl") }
+
+// NewTexts returns an output. It refuses a file that cannot be written, so that this happens before
+// a model is loaded. The caller closes the output.
+func NewTexts(o TextOptions) (*Texts, error) {
+	t := &Texts{o: o}
+	if t.o.Say == nil {
+		t.o.Say = func(string) {}
+	}
+	switch {
+	case o.Each != nil:
+		return t, nil
+	case o.Name == "":
+		t.w = bufio.NewWriter(o.To)
+	case isLines(o.Name) && !o.Shard.Whole():
+		return t, atomicfile.Check(o.Name) // Begin makes its directory and opens it
+	case isLines(o.Name):
+		return t, atomicfile.CheckPlace(o.Name) // Begin opens it
+	default:
+		err := atomicfile.CheckPlace(o.Name)
+		if err != nil {
+			return nil, err
+		}
+		if t.file, err = atomicfile.Create(o.Name); err != nil {
+			return nil, err
+		}
+		t.w = bufio.NewWriter(t.file)
+	}
+	return t, nil
+}
+
+// Begin sets the model and the run, completed by Model.Check. It returns the part of the run still
+// to be made, which is all of it unless a file of lines is continued; N is 0 if nothing is left. s
+// are the settings of a file of lines and must be those that it was begun with.
+func (t *Texts) Begin(m *unmask.Model, r unmask.Run, s runs.Settings) (unmask.Run, error) {
+	t.m = m
+	if !isLines(t.o.Name) {
+		return r, nil
+	}
+	var err error
+	if t.lines, err = runs.OpenLinesShard(t.o.Name, s, t.o.Shard, r.N); err != nil {
+		return r, err
+	}
+	first, end := t.o.Shard.Range(r.N)
+	if done := min(t.lines.Done(), end) - first; done > 0 {
+		t.o.Say(fmt.Sprintf("%d of %d samples are there", done, end-first))
+	}
+	return t.lines.Rest(r), nil
+}
+
+// Put implements Output. A stream receives unfinished texts too; a file does not.
+func (t *Texts) Put(samples []Sample) error {
+	for _, s := range samples {
+		if s.Unfinished && t.o.Name != "" {
+			continue
+		}
+		if err := t.put(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Texts) put(s Sample) error {
+	r := t.record(s)
+	if t.lines != nil || t.o.Each != nil {
+		r.Seconds = 0
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if t.o.Each != nil {
+		return t.o.Each(r.ID, r.Seed, line)
+	}
+	if t.lines != nil {
+		return t.lines.Put(r.ID, r.Seed, line)
+	}
+	if t.o.JSON {
+		t.w.Write(append(line, '\n'))
+	} else {
+		if t.o.Numbers {
+			fmt.Fprintf(t.w, "--- sample %d, seed %d\n", r.ID, r.Seed)
+		}
+		fmt.Fprintln(t.w, r.Text)
+	}
+	if t.written++; t.file != nil {
+		return nil
+	}
+	return t.w.Flush()
+}
+
+func (t *Texts) record(s Sample) TextRecord {
+	shown := s.Tokens
+	if t.o.Shown != nil {
+		shown = t.o.Shown(s)
+	}
+	return TextRecord{ID: s.Index, Input: s.Input, Seed: s.Seed, IDs: s.Tokens,
+		Text: t.m.Text.Decode(shown), OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP,
+		Steps: s.Steps, Seconds: s.Seconds,
+		Evaluated: evaluated(s.Evaluated), Unfinished: s.Unfinished}
+}
+
+// Close ends the output of a run that returned ran. If ran is nil the file appears under its name.
+// The finished part of a stopped run appears under another name, see atomicfile.Part; after
+// other errors there is no file.
+func (t *Texts) Close(ran error) error {
+	defer t.file.Discard()
+	stopped := errors.Is(ran, ErrStopped)
+	switch {
+	case t.lines != nil:
+		return t.lines.Close()
+	case t.w == nil || ran != nil && !stopped:
+		return nil
+	case t.file == nil:
+		return t.w.Flush()
+	case stopped && t.written == 0:
+		return nil
+	}
+	name := t.file.Name()
+	if stopped {
+		name = atomicfile.Part(name)
+		t.o.Say(fmt.Sprintf("%s has the finished ones, %d", name, t.written))
+	}
+	err := t.w.Flush()
+	if err == nil {
+		err = t.file.CommitAs(name)
+	}
+	return atomicfile.Named(name, err)
+}

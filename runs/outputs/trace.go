@@ -1,0 +1,66 @@
+package outputs
+
+import (
+	"errors"
+	"fmt"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/generate/traces"
+	"unmask/internal/atomicfile"
+	"unmask/tokenizers"
+)
+
+// Trace writes a run's trace to a file. A nil Trace does nothing. One goroutine at a time may use
+// one.
+type Trace struct {
+	w    *traces.Writer
+	name string
+	say  func(line string)
+}
+
+// OpenTrace begins the trace of a run, completed by Model.Check, in file name, "" for none. model
+// is the model's name in the trace. say, which may be nil, receives messages.
+func OpenTrace(name, model string, m *unmask.Model, r unmask.Run, say func(line string)) (*Trace,
+	error) {
+	if name == "" {
+		return nil, nil
+	}
+	var t tokenizers.Tokenizer // nil if the model makes no text
+	if m.Text != nil {
+		t = m.Text
+	}
+	w, err := traces.Create(name, traces.NewHeader(m.Spec(), r, t, model, unmask.Hole), t)
+	if err != nil {
+		return nil, err
+	}
+	return &Trace{w, name, say}, nil
+}
+
+// Step writes a step.
+func (t *Trace) Step(step *generate.Step) error {
+	if t == nil {
+		return nil
+	}
+	return atomicfile.Named(t.name, t.w.Write(step))
+}
+
+// Close ends the trace of a run that returned ran. If ran is nil the file appears under its name.
+// The trace of a stopped run appears under another name, see atomicfile.Part; after
+// other errors there is no file.
+func (t *Trace) Close(ran error) error {
+	switch {
+	case t == nil:
+		return nil
+	case ran == nil:
+		return atomicfile.Named(t.name, t.w.Close())
+	case !errors.Is(ran, ErrStopped):
+		t.w.Discard()
+		return nil
+	}
+	part := atomicfile.Part(t.name)
+	if t.say != nil {
+		t.say(fmt.Sprintf("%s has the steps so far", part))
+	}
+	return atomicfile.Named(part, t.w.CloseAs(part))
+}
