@@ -15,10 +15,10 @@ import (
 
 // workspace is the memory of a pass. Rows are cells.
 type workspace struct {
-	x, h, t     *tensor.Dense // [cells, width], for the stages
-	inner       *tensor.Dense // [cells, 4*width]
-	around      *tensor.Dense // [cells+1, width]: inputs of a convolution; the last row is zero
-	codes, wide *tensor.Dense // [codes, in], [codes, width]
+	x, h, t *tensor.Dense // [cells, width], for the stages
+	inner   *tensor.Dense // [cells, 4*width]
+	around  *tensor.Dense // [cells+1, width]: inputs of a convolution; the last row is zero
+	codes   *tensor.Dense // [codes, in]
 	// [cells, 4*width]: wide with four codes per row, or the doubling's output
 	fours        *tensor.Dense
 	hx, hh, hq   *tensor.Dense // [cells, hidden], for the transformer

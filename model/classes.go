@@ -57,10 +57,7 @@ func nearest(names []string, text string) []string {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
-	var out []string
-	for _, name := range param.Nearest(text, names) {
-		out = append(out, name)
-	}
+	out := slices.Clone(param.Nearest(text, names))
 	for _, s := range list {
 		if !slices.Contains(out, s.name) {
 			out = append(out, s.name)

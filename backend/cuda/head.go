@@ -48,9 +48,9 @@ const (
 
 // heads is the working memory of output heads.
 type heads struct {
-	parts, picks, stats, draws, uniform, logits memory
-	visited                                     []float32
-	visit                                       visit
+	parts, picks, stats, draws, logits memory
+	visited                            []float32
+	visit                              visit
 }
 
 // head is an output head in its kernels' form.

@@ -231,7 +231,7 @@ func TestRetract(t *testing.T) {
 		begin := func() *memory { // 13 waits for 12
 			m := newMemory()
 			require.NoError(t, runs[kind](m, "out", 12))
-			take := func(i int) error { return nil }
+			var take func(i int) error
 			if kind == "folder" {
 				f, err := OpenFolder(m, "out", ".png", settings)
 				require.NoError(t, err)

@@ -95,7 +95,7 @@ func (p permanent) Unwrap() error { return p.error }
 // cached must not stand for it.
 type answered struct{ error }
 
-func (a answered) Unwrap() error { return permanent{a.error} }
+func (a answered) Unwrap() error { return permanent(a) }
 
 // transient is an answer that asks to try again.
 type transient struct {

@@ -1,13 +1,10 @@
-package unmask_test
+package lint
 
 import (
 	"bytes"
-	"cmp"
 	"go/scanner"
 	"go/token"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -20,27 +17,17 @@ const columns, long = 100, 40
 
 func TestLinesAreShort(t *testing.T) {
 	read := 0
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && path != "." && strings.HasPrefix(d.Name(), ".") {
-			return cmp.Or(err, filepath.SkipDir)
-		}
-		if d.IsDir() || filepath.Ext(path) != ".go" {
-			return nil
-		}
-		src, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+	for _, name := range files(t, ".go") {
+		src, err := os.ReadFile(name)
+		require.NoError(t, err)
 		if bytes.Contains(src[:min(len(src), 200)], []byte("// Code generated")) {
-			return nil
+			continue
 		}
 		read++
 		for _, line := range longLines(src) {
-			t.Errorf("%s:%d has more than %d columns", path, line, columns)
+			t.Errorf("%s:%d has more than %d columns", name, line, columns)
 		}
-		return nil
-	})
-	require.NoError(t, err)
+	}
 	require.Greater(t, read, 400)
 }
 
@@ -76,24 +63,4 @@ func TestLongLinesAreSeen(t *testing.T) {
 	src := "package p\n\n// " + name + "\nvar a = \"" + name + "\"\n\nvar " + name + " = 1\n\n" +
 		"var b = `\n" + name + "x\n`\n"
 	require.Equal(t, []int{3, 6}, longLines([]byte(src)))
-}
-
-// The command holds flags, calls and printing only; the logic is in libraries.
-func TestLinesOfTheCommandLine(t *testing.T) {
-	const most = 3000
-	lines := 0
-	for _, pattern := range []string{"cli/*.go", "cmd/unmask/*.go"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			src, err := os.ReadFile(file)
-			require.NoError(t, err)
-			lines += bytes.Count(src, []byte("\n"))
-		}
-	}
-	require.LessOrEqual(t, lines, most)
 }

@@ -1,4 +1,4 @@
-package unmask_test
+package lint
 
 import (
 	"errors"

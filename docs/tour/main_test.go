@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/samplers"
+)
+
+// The tour writes what the engine writes.
+func TestTourEqualsTheEngine(t *testing.T) {
+	ctx := context.Background()
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	for seed, steps := range []int{32, 7, 1, 100} {
+		run := unmask.Run{Sampler: samplers.Moment{}, Schedule: samplers.Uniform, Steps: steps,
+			Seed: uint64(seed)}
+		var want []int32
+		for step, err := range unmask.Generate(ctx, m, run) {
+			require.NoError(t, err)
+			want = step.Sequences[0].Tokens
+		}
+		got, err := generate(ctx, m.Denoiser, steps, uint64(seed))
+		require.NoError(t, err)
+		require.Equalf(t, want, got, "seed %d, %d steps", seed, steps)
+	}
+}
