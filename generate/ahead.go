@@ -23,7 +23,7 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 			tokens[at] = c.Tokens[j]
 		}
 		for at, t := range tokens {
-			if t == p.spec.Mask && (m.Reuse != Blocks || at < m.block.to) {
+			if t == p.spec.Mask && at < m.step.seen {
 				rows = append(rows, int32(i*length+at))
 				masked[i]++
 			}
@@ -34,14 +34,14 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 			b.Conditions = append(b.Conditions, m.condition)
 		}
 	}
-	m.work.Full += len(candidates)
-	m.work.Head += len(rows)
+	m.step.work.Full += len(candidates)
+	m.step.work.Head += len(rows)
 	b.Read = rows
-	marginals, err := m.network.d.Forward(p.ctx, b)
+	marginals, err := m.step.network.d.Forward(p.ctx, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	p.use(b, marginals)
+	p.setMarginals(b, marginals)
 	each := make([]float64, len(rows))
 	if err := p.marginals(m).Stats(rows, &model.Stats{Entropy: each}); err != nil {
 		return nil, nil, err

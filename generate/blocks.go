@@ -20,24 +20,21 @@ import (
 
 // blockwork holds what a task with Reuse Blocks needs.
 type blockwork struct {
-	size  int // positions of a block
-	steps int // of a block
+	blockSize  int // positions
+	blockSteps int
 	// for editing samplers, steps of a block after its last mask; -1: the sampler replaces
 	// nothing
-	post   int
-	parted samplers.Parted // nil: the sampler opens positions of the whole block
-	closes []int32
+	post      int
+	parted    samplers.Parted // nil: the sampler opens positions of the whole block
+	blockEnds []int32         // tokens that end the sequence with their block
 }
 
-// newBlockwork returns the blockwork of a recipe on a model, the zero value without blocks.
-func newBlockwork(spec model.Spec, r Recipe, ends []int32) blockwork {
-	k := blockwork{post: -1}
-	if r.Reuse != Blocks {
-		return k
-	}
-	k.size, k.closes = spec.Block, append(slices.Clone(spec.Ends), ends...)
-	if k.steps = min(r.Steps, k.size); r.plansItself() {
-		k.steps = k.size
+// newBlockwork returns the blockwork of a recipe with Reuse Blocks.
+func newBlockwork(spec model.Spec, r Recipe, ends []int32) *blockwork {
+	k := &blockwork{post: -1, blockSize: spec.Block,
+		blockEnds: append(slices.Clone(spec.Ends), ends...)}
+	if k.blockSteps = min(r.Steps, k.blockSize); r.plansItself() {
+		k.blockSteps = k.blockSize
 	}
 	if e, ok := samplers.As[samplers.Editor](r.Sampler); ok {
 		k.post = e.Edits()
@@ -52,119 +49,131 @@ func (r Recipe) plansItself() bool {
 	return ok
 }
 
-// most returns the most steps that a sequence can take.
-func (k *blockwork) most(length int) int {
-	return (length + k.size - 1) / k.size * (k.steps + max(k.post, 0))
+// maxSteps returns the most steps that a sequence can take.
+func (k *blockwork) maxSteps(length int) int {
+	return (length + k.blockSize - 1) / k.blockSize * (k.blockSteps + max(k.post, 0))
 }
 
-// block is the state of a member with Reuse Blocks.
-type block struct {
-	from, to int  // positions; to is 0 before the first block
+// blockLoop opens block after block. It never computes a position behind the current block.
+type blockLoop struct {
+	*member
+	*blockwork
+	from, to int  // positions of the current block; to is 0 before the first
 	n, after int  // steps made in the block, and those of them that began without a mask
-	again    bool // no position is masked, and an editor takes one more step
 	whole    bool // there was a pass over all of it after its first position opened
 	alone    bool // the step's pass is over a part of it
 }
 
-// nextBlock returns the window of the next step: the current block or, if that is finished, the
-// first block with a mask.
-func (m *member) nextBlock(mask int32) window {
-	k := &m.block
-	if !k.again {
-		first := slices.IndexFunc(m.free, func(p int) bool { return m.Tokens[p] == mask })
-		if from := m.free[first] / m.size * m.size; k.to == 0 || from != k.from {
-			*k = block{from: from, to: min(from+m.size, len(m.Tokens))}
+// next returns the span of the current block or, if that is finished, of the first block with a
+// mask.
+func (b *blockLoop) next() span {
+	first := b.from
+	if !b.again {
+		first = b.free[slices.IndexFunc(b.free, func(p int) bool { return b.Tokens[p] == b.mask })]
+		if from := first / b.blockSize * b.blockSize; b.to == 0 || from != b.from {
+			*b = blockLoop{member: b.member, blockwork: b.blockwork, from: from,
+				to: min(from+b.blockSize, len(b.Tokens))}
 		}
 	}
-	from, _ := slices.BinarySearch(m.free, k.from)
-	to, _ := slices.BinarySearch(m.free, k.to)
-	return window{step: min(k.n+1, m.blockwork.steps), of: m.blockwork.steps, from: from, to: to}
+	s := span{network: b.task.network, partial: true, n: min(b.n+1, b.blockSteps), of: b.blockSteps,
+		size: b.blockSize, seen: b.to}
+	s.from, _ = slices.BinarySearch(b.free, b.from)
+	s.to, _ = slices.BinarySearch(b.free, b.to)
+	_, s.end, _ = b.part(first)
+	return s
 }
 
-// blockQuota returns the number of positions that the schedule opens, counted over a whole block
-// even if some of it was known from the start.
-func (m *member) blockQuota() int {
-	if m.step >= m.of {
-		return len(m.masked)
+// quota counts over a whole block even if some of it was known from the start.
+func (b *blockLoop) quota() int {
+	s, masked := &b.step, len(b.step.masked)
+	if s.n >= s.of {
+		return masked
 	}
-	open := func(n int) int { return samplers.Open(m.Schedule, float64(n), m.of, m.size) }
-	return min(open(m.step)-open(m.step-1), len(m.masked))
+	open := func(n int) int { return samplers.Open(b.Schedule, float64(n), s.of, s.size) }
+	return min(open(s.n)-open(s.n-1), masked)
 }
 
 // part returns the part of the current block whose positions the sampler opens, and whether a pass
 // may compute it alone.
-func (m *member) part(first int) (from, to int, alone bool) {
-	from, to = m.block.from, m.block.to
-	if m.parted != nil {
-		a, b, ok := m.parted.Part(first)
-		from, to, alone = max(from, a), min(to, b), ok
+func (b *blockLoop) part(first int) (from, to int, alone bool) {
+	from, to = b.from, b.to
+	if b.parted != nil {
+		start, end, ok := b.parted.Part(first)
+		from, to, alone = max(from, start), min(to, end), ok
 	}
 	return from, to, alone
 }
 
-// feedBlocks adds the rows of the current block and all rows before it from the first whose token
+// feed appends the rows of the current block and all rows before it from the first whose token
 // differs from the one its keys and values were computed from; or those of a part of the block.
-func (m *member) feedBlocks(rows []int32, base int, mask int32) []int32 {
-	first, k := 0, &m.block
-	for ; first < k.from; first += m.size {
-		end := min(first+m.size, len(m.cache.tokens))
-		if first+m.size > end || !slices.Equal(m.cache.tokens[first:end], m.Tokens[first:end]) {
+func (b *blockLoop) feed(rows []int32, base int) []int32 {
+	first, to, masked := 0, b.to, b.step.masked
+	for ; first < b.from; first += b.blockSize {
+		end := min(first+b.blockSize, len(b.cached))
+		if first+b.blockSize > end || !slices.Equal(b.cached[first:end], b.Tokens[first:end]) {
 			break
 		}
 	}
-	to := k.to
-	if k.alone = false; len(m.masked) > 0 && first == k.from && k.whole {
-		if a, b, alone := m.part(m.masked[0]); alone && m.Tokens[a] != mask {
-			k.alone, first, to = true, a, b
-			if m.network.spec.Shifted { // the row before each position is computed with it
+	if b.alone = false; len(masked) > 0 && first == b.from && b.whole {
+		if start, end, alone := b.part(masked[0]); alone && b.Tokens[start] != b.mask {
+			b.alone, first, to = true, start, end
+			if b.step.network.spec.Shifted { // the row before each position is computed with it
 				first++
 			}
 		}
 	}
-	k.whole = k.alone || m.Tokens[k.from] != mask
+	b.whole = b.alone || b.Tokens[b.from] != b.mask
 	for p := first; p < to; p++ {
 		rows = append(rows, int32(base+p))
 	}
 	return rows
 }
 
-// blockDone updates the state of a member with Reuse Blocks after a step.
-func (m *member) blockDone(mask int32) {
-	k := &m.block
-	full := len(m.masked) == 0
-	k.n, k.again = k.n+1, false
-	of := m.free[m.from:m.to]
-	if slices.ContainsFunc(of, func(p int) bool { return m.Tokens[p] == mask }) {
+func (b *blockLoop) kept() {
+	b.step.work.Partial += b.step.fed
+	if !b.alone { // after a part alone the block's keys and values are not these tokens'
+		b.cached = append(b.cached[:0], b.Tokens[:b.to]...)
+	}
+}
+
+// advance decides whether an editor continues with the finished block, and ends the sequence after
+// a block with one of blockEnds.
+func (b *blockLoop) advance() {
+	full := len(b.step.masked) == 0
+	b.n, b.again = b.n+1, false
+	block := b.free[b.step.from:b.step.to]
+	if slices.ContainsFunc(block, func(p int) bool { return b.Tokens[p] == b.mask }) {
 		return
 	}
 	if full {
-		k.after++
+		b.after++
 	}
-	if k.again = m.post >= 0 && (!full || len(m.opening.Replace) > 0 && k.after < m.post); k.again {
+	b.again = b.post >= 0 && (!full || len(b.step.opening.Replace) > 0 && b.after < b.post)
+	if b.again {
 		return
 	}
-	for _, p := range of {
-		if slices.Contains(m.closes, m.Tokens[p]) {
-			m.fill(m.to, mask, m.Tokens[p])
+	for _, p := range block {
+		if slices.Contains(b.blockEnds, b.Tokens[p]) {
+			b.fill(b.step.to, b.Tokens[p])
 			return
 		}
 	}
 }
 
-// checkBlock returns an error for an opening outside the current block.
-func (m *member) checkBlock() error {
-	o := &m.opening
+// check returns an error for a choice outside the current block.
+func (b *blockLoop) check() error {
+	s, o := &b.step, &b.step.opening
 	for _, at := range o.Replace {
-		if !slices.Contains(m.open, at) {
+		if !slices.Contains(s.open, at) {
 			return fmt.Errorf("the sampler replaces position %d, want one of %d to %d, the block", at,
-				m.block.from, m.block.to-1)
+				b.from, b.to-1)
 		}
 	}
 	if len(o.Close) > 0 {
 		return fmt.Errorf("the sampler closes positions, want one that does not: keys and values of " +
 			"blocks stay")
 	}
-	if len(o.Positions) == 0 && len(m.masked) > 0 && m.step >= m.of {
+	if len(o.Positions) == 0 && len(s.masked) > 0 && s.n >= s.of {
 		return fmt.Errorf("the sampler opens nothing in the block's last step")
 	}
 	return nil

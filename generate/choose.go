@@ -12,19 +12,19 @@ import (
 // for each distinct Need. It returns the members without a fault.
 func (p *Pool) decide(group []*member) []*member {
 	for _, m := range group {
-		if m.need != (samplers.Need{}) {
+		if m.step.need != (samplers.Need{}) {
 			p.rank(m)
 		}
 	}
 	for _, m := range group {
 		switch {
-		case m.decided || m.fault != nil:
-		case m.device:
-			p.alike(group, m, func(o *member) bool { return o.device && o.sameRanking(m) })
+		case m.step.decided || m.step.fault != nil:
+		case m.step.device:
+			p.alike(group, m, func(o *member) bool { return o.step.device && o.sameRanking(m) })
 			p.isolate(p.same, p.chooseOnDevice)
-		case m.need != (samplers.Need{}):
+		case m.step.need != (samplers.Need{}):
 			p.alike(group, m, func(o *member) bool {
-				return !o.device && o.need == m.need &&
+				return !o.step.device && o.step.need == m.step.need &&
 					o.filtered() == m.filtered()
 			})
 			for _, o := range p.isolate(p.same, p.stats) {
@@ -32,15 +32,15 @@ func (p *Pool) decide(group []*member) []*member {
 			}
 		}
 	}
-	return well(group)
+	return healthy(group)
 }
 
 // alike sets same to the members of a group for which like is true, and marks them decided.
 func (p *Pool) alike(group []*member, m *member, like func(*member) bool) {
 	p.same = p.same[:0]
 	for _, o := range group {
-		if !o.decided && o.fault == nil && like(o) {
-			o.decided = true
+		if !o.step.decided && o.step.fault == nil && like(o) {
+			o.step.decided = true
 			p.same = append(p.same, o)
 		}
 	}
@@ -60,18 +60,18 @@ func (p *Pool) isolate(list []*member, call func([]*member) error) []*member {
 				p.blame(m, err)
 			}
 		}
-		list = well(list)
+		list = healthy(list)
 	}
 	return list
 }
 
 // choose calls a member's sampler. An error is the member's fault.
 func (p *Pool) choose(m *member) {
-	p.look(m)
+	p.setView(m)
 	p.head.show(&p.view, m)
 	o, err := m.Sampler.Choose(&p.view)
 	if err == nil {
-		m.opening = o
+		m.step.opening = o
 		err = p.check(m)
 	}
 	if err != nil {
@@ -79,12 +79,13 @@ func (p *Pool) choose(m *member) {
 	}
 }
 
-// look makes the view that of a member.
-func (p *Pool) look(m *member) {
+// setView makes the view that of a member.
+func (p *Pool) setView(m *member) {
 	v := &p.view
-	v.Tokens, v.Masked, v.Open, v.Past, v.State, v.Shape = m.Tokens, m.masked, m.open, m.past, m.state,
-		m.shape
-	v.Step, v.Steps, v.Quota, v.Free = m.step, m.of, m.quota(), m.span()
+	s := &m.step
+	v.Tokens, v.Masked, v.Open = m.Tokens, s.masked, s.open
+	v.Past, v.State, v.Shape = m.past, m.state, m.shape
+	v.Step, v.Steps, v.Quota, v.Free = s.n, s.of, s.quota, s.size
 	v.Rand, v.Noise = samplers.Rand(m.stream()), samplers.ForOrder
 	if v.Ahead = nil; m.ahead {
 		v.Ahead = p.lookAhead
@@ -94,7 +95,7 @@ func (p *Pool) look(m *member) {
 
 // check returns an error for an opening that breaks the rules, before anything is drawn.
 func (p *Pool) check(m *member) error {
-	o, seen, stamp := &m.opening, p.head.seen, p.head.mark(m.masked)
+	o, seen, stamp := &m.step.opening, p.head.seen, p.head.mark(m.step.masked)
 	for j, at := range o.Positions {
 		switch {
 		case at < 0 || at >= len(m.Tokens):
@@ -132,26 +133,20 @@ func (p *Pool) check(m *member) error {
 				"opened", token, at, p.spec.Outcomes-1)
 		}
 	}
-	if m.Reuse == Blocks {
-		return m.checkBlock()
-	}
-	if left := len(m.masked) - len(o.Positions) + len(o.Close); m.step >= m.of && left > 0 {
-		return fmt.Errorf("the sampler leaves %d positions masked in its last step", left)
-	}
-	return nil
+	return m.loop.check()
 }
 
 // visit implements View.Visit for the visited member.
 func (p *Pool) visit(positions []int, f func(i int, logits []float32)) error {
 	m, h := p.visited, &p.head
 	h.rows = h.rows[:0]
-	stamp := h.mark(m.masked, m.open)
+	stamp := h.mark(m.step.masked, m.step.open)
 	for _, at := range positions {
 		if at < 0 || at >= len(m.Tokens) || h.seen[at] != stamp {
 			return fmt.Errorf("the sampler reads logits of position %d, want one of View.Masked or Open", at)
 		}
-		h.rows = append(h.rows, int32(m.row*p.pass.of.Length+at))
+		h.rows = append(h.rows, int32(m.step.row*p.pass.of.Length+at))
 	}
-	m.work.Head += len(positions)
+	m.step.work.Head += len(positions)
 	return p.marginals(m).Visit(h.rows, f)
 }

@@ -48,7 +48,7 @@ func (h *headWork) mark(lists ...[]int) int {
 // stats computes what the members' samplers need; all members have the same Need.
 func (p *Pool) stats(list []*member) error {
 	p.atMasked(list)
-	need, marginals := list[0].need, p.marginals(list[0])
+	need, marginals := list[0].step.need, p.marginals(list[0])
 	if reduces(need) {
 		if err := p.reduce(need, marginals); err != nil {
 			return err
@@ -68,7 +68,7 @@ func (p *Pool) stats(list []*member) error {
 		return err
 	}
 	for _, m := range list {
-		m.work.Head += headRows(need, len(m.masked), len(m.open))
+		m.step.work.Head += headRows(need, len(m.step.masked), len(m.step.open))
 	}
 	return nil
 }
@@ -103,9 +103,9 @@ func (p *Pool) atMasked(list []*member) {
 	h, length := &p.head, p.pass.of.Length
 	h.rows = h.rows[:0]
 	for _, m := range list {
-		m.at = len(h.rows)
-		for _, at := range m.masked {
-			h.rows = append(h.rows, int32(m.row*length+at))
+		m.step.maskedAt = len(h.rows)
+		for _, at := range m.step.masked {
+			h.rows = append(h.rows, int32(m.step.row*length+at))
 		}
 	}
 }
@@ -134,12 +134,12 @@ func (p *Pool) reduce(need samplers.Need, marginals model.Marginals) error {
 func (p *Pool) drawAll(list []*member, marginals model.Marginals) error {
 	h := &p.head
 	n := len(h.rows)
-	h.draw = model.Draw{Power: orOne(list[0].need.Power), Uniform: grow(&h.uniform, n),
+	h.draw = model.Draw{Power: orOne(list[0].step.need.Power), Uniform: grow(&h.uniform, n),
 		Token: grow(&h.token, n), LogP: grow(&h.logP, n)}
 	for _, m := range list {
 		stream := m.stream()
-		for j, at := range m.masked {
-			h.draw.Uniform[m.at+j] = stream.Uniform(at, philox.Token)
+		for j, at := range m.step.masked {
+			h.draw.Uniform[m.step.maskedAt+j] = stream.Uniform(at, philox.Token)
 		}
 	}
 	return marginals.Sample(h.rows, &h.draw)
@@ -150,9 +150,9 @@ func (p *Pool) atOpen(list []*member) {
 	h, length := &p.head, p.pass.of.Length
 	h.rows, h.owner = h.rows[:0], h.owner[:0]
 	for _, m := range list {
-		m.openAt = len(h.rows)
-		for _, at := range m.open {
-			h.rows = append(h.rows, int32(m.row*length+at))
+		m.step.openAt = len(h.rows)
+		for _, at := range m.step.open {
+			h.rows = append(h.rows, int32(m.step.row*length+at))
 			h.owner = append(h.owner, drawn{m, at})
 		}
 	}
@@ -161,7 +161,7 @@ func (p *Pool) atOpen(list []*member) {
 // reconsider computes the most probable tokens at open positions, and draws other tokens there, if
 // the samplers need either.
 func (p *Pool) reconsider(list []*member, marginals model.Marginals) error {
-	h, need := &p.head, list[0].need
+	h, need := &p.head, list[0].step.need
 	if !need.OpenTop && !need.OpenDraw {
 		return nil
 	}
@@ -201,9 +201,9 @@ func (p *Pool) present(list []*member, marginals model.Marginals) error {
 
 // show sets the view's measures to the member's part of what was computed.
 func (h *headWork) show(v *samplers.View, m *member) {
-	need := m.need
-	at, end := m.at, m.at+len(m.masked)
-	open, openEnd := m.openAt, m.openAt+len(m.open)
+	need := m.step.need
+	at, end := m.step.maskedAt, m.step.maskedAt+len(m.step.masked)
+	open, openEnd := m.step.openAt, m.step.openAt+len(m.step.open)
 	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum = nil, nil, nil, nil, nil,
 		nil, nil, nil
 	v.OpenLogP, v.OpenP1, v.OpenArg, v.OpenToken = nil, nil, nil, nil

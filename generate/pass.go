@@ -19,37 +19,39 @@ type pass struct {
 // reused, a partial one.
 func (p *Pool) forward(group []*member) error {
 	b := &p.pass.batch
-	p.lay(b, group)
-	partial := group[0].partial()
+	p.fillBatch(b, group)
+	network, partial := group[0].step.network, group[0].step.partial
 	p.pass.rows = p.pass.rows[:0]
 	for i, m := range group {
-		m.row, m.fed = i, len(m.Tokens)
+		m.step.row, m.step.fed = i, len(m.Tokens)
 		p.reads(b, m)
 		if partial {
-			p.pass.rows = m.feed(p.pass.rows, i*b.Length, p.spec.Mask)
+			before := len(p.pass.rows)
+			p.pass.rows = m.loop.feed(p.pass.rows, i*b.Length)
+			m.step.fed = len(p.pass.rows) - before
 		}
 	}
 	var marginals model.Marginals
 	var err error
 	if partial {
-		marginals, err = group[0].network.refiner.Refine(p.ctx, b, p.pass.rows)
+		marginals, err = network.refiner.Refine(p.ctx, b, p.pass.rows)
 	} else {
-		marginals, err = group[0].network.d.Forward(p.ctx, b)
+		marginals, err = network.d.Forward(p.ctx, b)
 	}
 	if err != nil {
 		return err
 	}
-	p.use(b, marginals)
+	p.setMarginals(b, marginals)
 	for _, m := range group {
-		m.passed()
+		m.loop.kept()
 	}
 	return nil
 }
 
-// lay fills b with the group's sequences.
-func (p *Pool) lay(b *model.Batch, group []*member) {
+// fillBatch fills b with the group's sequences.
+func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 	b.Size, b.Length, b.Cache, b.Lasts = len(group), 0, nil, group[0].Reuse != NoReuse
-	if group[0].cached() {
+	if group[0].caches() {
 		b.Cache = p.cache
 	}
 	ragged, conditions := false, false
@@ -89,12 +91,12 @@ func (p *Pool) lay(b *model.Batch, group []*member) {
 // reads adds the rows that the step reads for a member: the positions that its sampler has already
 // chosen, or all that it may open, close or replace.
 func (p *Pool) reads(b *model.Batch, m *member) {
-	base := m.row * b.Length
-	for _, list := range [][]int{m.opening.Positions, m.masked, m.open} {
+	base := m.step.row * b.Length
+	for _, list := range [][]int{m.step.opening.Positions, m.step.masked, m.step.open} {
 		for _, at := range list {
 			b.Read = append(b.Read, int32(base+at))
 		}
-		if len(m.opening.Positions) > 0 {
+		if len(m.step.opening.Positions) > 0 {
 			return
 		}
 	}
@@ -103,14 +105,14 @@ func (p *Pool) reads(b *model.Batch, m *member) {
 // time returns the sampler's time or, by default, the masked fraction.
 func (p *Pool) time(m *member) float64 {
 	if m.clock != nil {
-		p.look(m)
+		p.setView(m)
 		return m.clock.Time(&p.view)
 	}
 	return float64(m.left) / float64(len(m.Tokens))
 }
 
-// use sets the marginals of the latest pass.
-func (p *Pool) use(b *model.Batch, marginals model.Marginals) {
+// setMarginals sets the marginals of the latest pass.
+func (p *Pool) setMarginals(b *model.Batch, marginals model.Marginals) {
 	p.pass.of, p.pass.marginals, p.filtered.Of = b, marginals, marginals
 	if p.pass.chooser, _ = marginals.(model.Chooser); p.pass.chooser != nil &&
 		!p.pass.chooser.Chooses() {

@@ -147,7 +147,7 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if err := checkEnds(r.Ends, p.spec); err != nil {
 		return nil, err
 	}
-	t, err := p.task(recipe, r.Seed, o.Length, r.Known, r.Ends)
+	t, err := p.newTask(recipe, r.Seed, o.Length, r.Known, r.Ends)
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
@@ -173,7 +173,7 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	if len(p.members) >= p.o.Most {
 		return nil, ErrFull
 	}
-	if t.cached() && p.cache == nil {
+	if t.caches() && p.cache == nil {
 		p.cache = p.networks[0].refiner.NewCache(p.o.Size, p.o.Length)
 	}
 	var m *member
@@ -182,17 +182,19 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	} else {
 		m = new(member)
 	}
+	l := t.initial
 	*m = member{
-		task: t, condition: c, place: nowhere, left: len(t.free), past: grow(&m.past, len(t.start)),
-		Sequence: Sequence{Index: index, Tokens: append(m.Tokens[:0], t.start...), Opened: m.Opened[:0],
+		task: t, layout: l, condition: c, place: nowhere,
+		left: len(l.free), past: grow(&m.past, len(l.start)), again: t.remasks,
+		cached: m.cached[:0], loop: m.loop, step: m.step.empty(),
+		Sequence: Sequence{Index: index, Tokens: append(m.Tokens[:0], l.start...), Opened: m.Opened[:0],
 			Closed: m.Closed[:0], Replaced: m.Replaced[:0],
 			Steps: t.steps, member: m},
-		now: now{masked: m.masked[:0], open: m.open[:0], ends: m.ends[:0], pending: m.pending[:0]},
 	}
-	m.cache.tokens = m.cache.tokens[:0]
 	clear(m.past)
+	m.loop = t.newLoop(m)
 	if t.stateful != nil {
-		m.state = t.stateful.NewState(len(t.start))
+		m.state = t.stateful.NewState(len(l.start))
 	}
 	p.members = append(p.members, m)
 	return &m.Sequence, nil
@@ -251,7 +253,7 @@ func (p *Pool) commit() []*Sequence {
 			m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
 			continue
 		}
-		m.commit(p.spec.Mask)
+		m.commit()
 		p.out = append(p.out, &m.Sequence)
 	}
 	return p.out
@@ -270,15 +272,15 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		if m.Done || m.waits || len(m.free) == 0 {
 			continue
 		}
-		if m.begin(p.spec.Mask); len(m.masked) == 0 && !m.remasks && !m.block.again {
+		if m.begin(); len(m.step.masked) == 0 && !m.again {
 			continue
 		}
 		// If the positions can be chosen without logits they are chosen first: a sequence that
 		// opens none needs no pass.
-		if m.need == (samplers.Need{}) {
+		if m.step.need == (samplers.Need{}) {
 			if !p.rank(m) {
 				p.choose(m)
-				if m.fault != nil || len(m.opening.Positions) == 0 {
+				if m.step.fault != nil || len(m.step.opening.Positions) == 0 {
 					continue
 				}
 			}
@@ -287,7 +289,7 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 	}
 	p.seat()
 	for len(p.busy) > 0 {
-		p.group = p.like(p.group[:0])
+		p.group = p.takeCompatible(p.group[:0])
 		if err := p.computeGroup(p.group); err != nil {
 			return err
 		}
@@ -295,8 +297,9 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 	return nil
 }
 
-// like moves the first busy member, and all members that fit into one pass with it, to group.
-func (p *Pool) like(group []*member) []*member {
+// takeCompatible moves the first busy member, and all members that fit into one pass with it, to
+// group.
+func (p *Pool) takeCompatible(group []*member) []*member {
 	first, rest := p.busy[0], p.busy[:0]
 	for _, m := range p.busy {
 		if p.together(first, m) {
@@ -311,18 +314,18 @@ func (p *Pool) like(group []*member) []*member {
 
 // together reports whether two members fit into one pass.
 func (p *Pool) together(a, b *member) bool {
-	return a.network == b.network && a.cached() == b.cached() &&
+	return a.step.network == b.step.network && a.caches() == b.caches() &&
 		(a.Reuse == NoReuse) == (b.Reuse == NoReuse) &&
-		a.partial() == b.partial() &&
+		a.step.partial == b.step.partial &&
 		(p.spec.Ragged || len(a.Tokens) == len(b.Tokens)) &&
 		// looking ahead replaces the marginals
-		a.ahead == b.ahead && (!a.ahead || a.need == b.need && a.filtered() == b.filtered())
+		a.ahead == b.ahead && (!a.ahead || a.step.need == b.step.need && a.filtered() == b.filtered())
 }
 
 // computeGroup makes the pass of a group and draws its tokens. If the pass fails it is repeated for
 // each member alone, so that one request cannot spoil the others.
 func (p *Pool) computeGroup(group []*member) error {
-	turn := model.Turn(group[0].network.d)
+	turn := model.Turn(group[0].step.network.d)
 	turn.Lock()
 	defer turn.Unlock()
 	return p.try(group, func(group []*member) error {
@@ -361,15 +364,15 @@ func (p *Pool) blame(m *member, err error) {
 	if row, ok := errors.AsType[*model.RowError](err); ok {
 		where, err = fmt.Sprintf(", position %d", int(row.Row)%p.pass.of.Length), row.Err
 	}
-	m.fault = fmt.Errorf("generate: step %d of %d: sequence %d%s: %w", m.N+1, m.steps, m.Index, where,
-		err)
+	m.step.fault = fmt.Errorf("generate: step %d of %d: sequence %d%s: %w", m.N+1, m.steps,
+		m.Index, where, err)
 }
 
-// well returns the members without a fault.
-func well(group []*member) []*member {
+// healthy returns the members without a fault.
+func healthy(group []*member) []*member {
 	n := 0
 	for _, m := range group {
-		if m.fault == nil {
+		if m.step.fault == nil {
 			group[n] = m
 			n++
 		}

@@ -48,7 +48,7 @@ func newRun(d model.Denoiser, o Options) (*run, error) {
 		PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0}); err != nil {
 		return nil, err
 	}
-	if r.task, err = r.pool.task(o.Recipe(), o.Seed, o.Length, o.Tokens, o.Ends); err != nil {
+	if r.task, err = r.pool.newTask(o.Recipe(), o.Seed, o.Length, o.Tokens, o.Ends); err != nil {
 		return nil, err
 	}
 	r.task.adjust = o.Adjust
@@ -67,7 +67,7 @@ func (r *run) batch(ctx context.Context, first, count int, yield func(*Step, err
 		}
 	}
 	r.step = Step{Steps: r.task.steps, Sequences: slices.Grow(r.step.Sequences[:0], count)[:count]}
-	if len(r.task.free) == 0 {
+	if len(r.task.initial.free) == 0 {
 		r.pool.commit()
 		r.show()
 		return yield(&r.step, nil)
@@ -98,8 +98,8 @@ func (r *run) do(ctx context.Context, n int) error {
 		return fmt.Errorf("generate: step %d of %d: %w", n, r.step.Steps, err)
 	}
 	for _, m := range r.pool.members {
-		if m.fault != nil {
-			return m.fault
+		if m.step.fault != nil {
+			return m.step.fault
 		}
 	}
 	r.pool.commit()

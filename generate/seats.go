@@ -32,14 +32,14 @@ func (p *Pool) pause(only []*Sequence) error {
 }
 
 // keeps reports whether a later step of the member reads keys and values of an earlier step.
-func (m *member) keeps() bool { return m.Reuse != NoReuse && len(m.cache.tokens) > 0 }
+func (m *member) keeps() bool { return m.Reuse != NoReuse && len(m.cached) > 0 }
 
 // seat gives every member of the step that uses the cache a place in it. It takes places from
 // waiting members that will not read theirs again.
 func (p *Pool) seat() {
 	at := 0
 	for _, m := range p.busy {
-		if !m.cached() || m.place != nowhere {
+		if !m.caches() || m.place != nowhere {
 			continue
 		}
 		for p.places[at] != nil && !p.places[at].moves() {

@@ -15,17 +15,17 @@ import (
 func (p *Pool) draw(group []*member) error {
 	stages := 0
 	for _, m := range group {
-		if !m.device {
+		if !m.step.device {
 			m.split()
 			m.ready()
-			if m.opening.Tokens != nil {
+			if m.step.opening.Tokens != nil {
 				m.take()
 			}
 		}
-		stages = max(stages, len(m.ends))
+		stages = max(stages, len(m.step.stages))
 	}
 	for p.stage = range stages {
-		group = well(group)
+		group = healthy(group)
 		if p.stage == 0 {
 			p.sample(group)
 		} else if err := p.try(group, p.refine); err != nil {
@@ -37,19 +37,21 @@ func (p *Pool) draw(group []*member) error {
 
 // ready makes room for the tokens of the step's positions.
 func (m *member) ready() {
-	for len(m.pending) < len(m.opening.Positions) {
-		m.pending = append(m.pending, Opened{})
+	s := &m.step
+	for len(s.pending) < len(s.opening.Positions) {
+		s.pending = append(s.pending, Opened{})
 	}
 }
 
 // take accepts tokens that the sampler itself drew.
 func (m *member) take() {
-	for j, at := range m.opening.Positions {
+	s := &m.step
+	for j, at := range s.opening.Positions {
 		logP := math.NaN()
-		if m.opening.LogP != nil {
-			logP = m.opening.LogP[j]
+		if s.opening.LogP != nil {
+			logP = s.opening.LogP[j]
 		}
-		m.pending[j] = Opened{Position: at, Token: m.opening.Tokens[j], LogP: logP}
+		s.pending[j] = Opened{Position: at, Token: s.opening.Tokens[j], LogP: logP}
 	}
 }
 
@@ -57,24 +59,25 @@ func (m *member) take() {
 // |J_(n-1+j/(c+1))|, the schedule's value between the steps, or at equal parts if the sampler
 // opened another number than the schedule's.
 func (m *member) split() {
-	k := len(m.opening.Positions)
-	m.ends, m.drawn = m.ends[:0], 0
-	if k == 0 || m.opening.Tokens != nil {
+	s := &m.step
+	k := len(s.opening.Positions)
+	s.stages, s.drawn = s.stages[:0], 0
+	if k == 0 || s.opening.Tokens != nil {
 		return
 	}
-	open, parts, done := m.span()-len(m.masked), m.Cache+1, 0
-	scheduled := !m.adapts && k == m.quota()
+	open, parts, done := s.size-len(s.masked), m.Cache+1, 0
+	scheduled := !m.adapts && k == s.quota
 	for j := 1; j < parts; j++ {
 		end := k * j / parts
 		if scheduled {
-			end = m.Schedule.At(float64(m.step-1)+float64(j)/float64(parts), m.of, m.span()) - open
+			end = m.Schedule.At(float64(s.n-1)+float64(j)/float64(parts), s.of, s.size) - open
 		}
 		if end > done && end < k {
-			m.ends = append(m.ends, end)
+			s.stages = append(s.stages, end)
 			done = end
 		}
 	}
-	m.ends = append(m.ends, k)
+	s.stages = append(s.stages, k)
 }
 
 // first returns the index in opening.Positions at which a stage begins.
@@ -82,7 +85,7 @@ func (m *member) first(stage int) int {
 	if stage == 0 {
 		return 0
 	}
-	return m.ends[stage-1]
+	return m.step.stages[stage-1]
 }
 
 // refine makes a partial pass over the step's positions of every member with another stage, with
@@ -91,18 +94,18 @@ func (p *Pool) refine(group []*member) error {
 	b := &p.pass.batch
 	p.pass.rows, b.Read = p.pass.rows[:0], b.Read[:0]
 	for _, m := range group {
-		if p.stage >= len(m.ends) {
+		if p.stage >= len(m.step.stages) {
 			continue
 		}
-		base := m.row * b.Length
-		for j, at := range m.opening.Positions {
+		base := m.step.row * b.Length
+		for j, at := range m.step.opening.Positions {
 			p.pass.rows = append(p.pass.rows, int32(base+at))
 			if j < m.first(p.stage) {
-				b.Tokens[base+at] = m.pending[j].Token
+				b.Tokens[base+at] = m.step.pending[j].Token
 				if m.Reuse != NoReuse {
-					m.cache.tokens[at] = m.pending[j].Token
+					m.cached[at] = m.step.pending[j].Token
 				}
-			} else if j < m.ends[p.stage] {
+			} else if j < m.step.stages[p.stage] {
 				b.Read = append(b.Read, int32(base+at))
 			}
 		}
@@ -110,14 +113,14 @@ func (p *Pool) refine(group []*member) error {
 	if len(p.pass.rows) == 0 {
 		return nil
 	}
-	marginals, err := group[0].network.refiner.Refine(p.ctx, b, p.pass.rows)
+	marginals, err := group[0].step.network.refiner.Refine(p.ctx, b, p.pass.rows)
 	if err != nil {
 		return err
 	}
-	p.use(b, marginals)
+	p.setMarginals(b, marginals)
 	for _, m := range group {
-		if p.stage < len(m.ends) {
-			m.work.Partial += len(m.opening.Positions)
+		if p.stage < len(m.step.stages) {
+			m.step.work.Partial += len(m.step.opening.Positions)
 		}
 	}
 	p.sample(group)
@@ -142,7 +145,7 @@ func (p *Pool) sample(group []*member) {
 
 // draws reports whether the member's current stage must still be drawn.
 func (p *Pool) draws(m *member) bool {
-	return m.fault == nil && p.stage < len(m.ends) && m.drawn <= p.stage
+	return m.step.fault == nil && p.stage < len(m.step.stages) && m.step.drawn <= p.stage
 }
 
 // drawStage draws the stage of members that share one exponent.
@@ -150,8 +153,8 @@ func (p *Pool) drawStage(list []*member) error {
 	h, length := &p.head, p.pass.of.Length
 	h.rows, h.owner = h.rows[:0], h.owner[:0]
 	for _, m := range list {
-		for j := m.first(p.stage); j < m.ends[p.stage]; j++ {
-			h.rows = append(h.rows, int32(m.row*length+m.opening.Positions[j]))
+		for j := m.first(p.stage); j < m.step.stages[p.stage]; j++ {
+			h.rows = append(h.rows, int32(m.step.row*length+m.step.opening.Positions[j]))
 			h.owner = append(h.owner, drawn{m, j})
 		}
 	}
@@ -160,18 +163,19 @@ func (p *Pool) drawStage(list []*member) error {
 	h.draw.Uniform, h.draw.Token, h.draw.LogP = grow(&h.uniform, n), grow(&h.token, n),
 		grow(&h.logP, n)
 	for i, d := range h.owner {
-		h.draw.Uniform[i] = d.m.stream().Uniform(d.m.opening.Positions[d.index], philox.Token)
+		h.draw.Uniform[i] = d.m.stream().Uniform(d.m.step.opening.Positions[d.index], philox.Token)
 	}
 	if err := p.marginals(list[0]).Sample(h.rows, &h.draw); err != nil {
 		return err
 	}
 	for i, d := range h.owner {
-		d.m.work.Head++
-		d.m.pending[d.index] = Opened{Position: d.m.opening.Positions[d.index], Token: h.draw.Token[i],
+		s := &d.m.step
+		s.work.Head++
+		s.pending[d.index] = Opened{Position: s.opening.Positions[d.index], Token: h.draw.Token[i],
 			LogP: h.draw.LogP[i], Stage: p.stage}
 	}
 	for _, m := range list {
-		m.drawn = p.stage + 1
+		m.step.drawn = p.stage + 1
 	}
 	return nil
 }

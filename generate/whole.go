@@ -1,0 +1,110 @@
+package generate
+
+import (
+	"fmt"
+
+	"unmask/samplers"
+)
+
+// wholeLoop computes the whole sequence in every step or, with Reuse, what is not taken from
+// earlier steps. Any free position may open, or any in the current block of a samplers.Blocker.
+type wholeLoop struct {
+	*member
+	fullAt, fullFrom int // step and block of the last full pass; 0: none
+}
+
+func (w *wholeLoop) next() span {
+	n, free, b := w.N+1, len(w.free), 0
+	if w.blocks > 1 && w.adapts { // the first block with a masked position
+		for i, p := range w.free {
+			if w.Tokens[p] == w.mask {
+				b = ((i+1)*w.blocks - 1) / free
+				break
+			}
+		}
+	} else if w.blocks > 1 {
+		b = (n*w.blocks - 1) / w.steps
+	}
+	s := span{network: w.task.network, partial: w.Reuse != NoReuse && len(w.cached) > 0,
+		n: n, of: w.steps, from: b * free / w.blocks, to: (b + 1) * free / w.blocks,
+		end: len(w.Tokens), seen: len(w.Tokens)}
+	s.size = s.to - s.from
+	if !w.adapts {
+		begin := b * w.steps / w.blocks
+		s.n, s.of = n-begin, (b+1)*w.steps/w.blocks-begin
+	}
+	return s
+}
+
+func (w *wholeLoop) quota() int {
+	s, masked := &w.step, len(w.step.masked)
+	if s.n >= s.of {
+		return masked
+	}
+	least := min(1, masked)
+	if _, ok := w.Schedule.(samplers.Idler); ok {
+		least = 0
+	}
+	open := samplers.Open(w.Schedule, float64(s.n), s.of, s.size)
+	return max(least, min(open-(s.size-masked), masked))
+}
+
+// stale reports whether the step needs a full pass.
+func (w *wholeLoop) stale() bool {
+	switch {
+	case w.fullAt == 0:
+		return true
+	case w.Reuse == Delayed:
+		return w.N+1-w.fullAt >= w.Refresh
+	}
+	return w.step.from != w.fullFrom
+}
+
+// feed appends all rows, or those that the kind of reuse always computes and every position whose
+// token differs from the cache's.
+func (w *wholeLoop) feed(rows []int32, base int) []int32 {
+	full := w.stale()
+	for p, t := range w.Tokens {
+		if full || w.cached[p] != t || w.feeds(p) {
+			rows = append(rows, int32(base+p))
+		}
+	}
+	return rows
+}
+
+// feeds reports whether a position is in every partial pass.
+func (w *wholeLoop) feeds(p int) bool {
+	switch first, last := w.free[w.step.from], w.free[w.step.to-1]; w.Reuse {
+	case Prefix:
+		return p >= first
+	case Dual:
+		return p >= first && p <= last
+	}
+	return w.Tokens[p] == w.mask
+}
+
+func (w *wholeLoop) kept() {
+	if w.step.fed == len(w.Tokens) {
+		w.step.work.Full++
+	} else {
+		w.step.work.Partial += w.step.fed
+	}
+	if w.Reuse == NoReuse {
+		return
+	}
+	if w.stale() {
+		w.fullAt, w.fullFrom = w.N+1, w.step.from
+	}
+	w.cached = append(w.cached[:0], w.Tokens...)
+}
+
+// check returns an error if positions stay masked after the last step.
+func (w *wholeLoop) check() error {
+	s, o := &w.step, &w.step.opening
+	if left := len(s.masked) - len(o.Positions) + len(o.Close); s.n >= s.of && left > 0 {
+		return fmt.Errorf("the sampler leaves %d positions masked in its last step", left)
+	}
+	return nil
+}
+
+func (w *wholeLoop) advance() {}
