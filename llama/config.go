@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -20,6 +21,7 @@ type Config struct {
 
 	Theta  float64 // base of the rotary frequencies
 	Rotary int     // numbers of a head that are rotated, the first ones
+	Rope   Rope
 	Eps    float32
 
 	Biased bool // queries, keys and values have biases (Qwen2)
@@ -27,7 +29,9 @@ type Config struct {
 	Tied   bool // the head's weight is the embedding
 	Shift  bool // row i predicts position i+1
 	// positions of a block; rows see their own block and those before it; 0: rows see all
-	Block int
+	Block  int
+	Causal model.Causal  // how final tokens go through the network
+	Growth *model.Growth // DreamOn's
 
 	Mask int32
 	EOS  []int32
@@ -46,13 +50,14 @@ const (
 // file is a config.json whose values are read by key. It keeps the first error.
 type file struct {
 	name   string // name of the model
+	path   string // of the file, for errors; "": config.json
 	values map[string]json.RawMessage
 	err    error
 }
 
 func (f *file) fail(format string, args ...any) {
 	if f.err == nil {
-		f.err = fmt.Errorf("config.json: "+format, args...)
+		f.err = fmt.Errorf(cmp.Or(f.path, "config.json")+": "+format, args...)
 	}
 }
 
@@ -165,7 +170,13 @@ func open(src *model.Source) *file {
 			}
 		}
 	}
-	// later versions of transformers put these keys into one object
+	f.spread()
+	return f
+}
+
+// spread adds the keys of rope_parameters, the object in which later versions of transformers have
+// rope_theta and others.
+func (f *file) spread() {
 	var rope map[string]json.RawMessage
 	if f.read("rope_parameters", &rope, "an object") {
 		for key, v := range rope {
@@ -174,7 +185,6 @@ func open(src *model.Source) *file {
 			}
 		}
 	}
-	return f
 }
 
 // rows returns the first dimension of a tensor, which shows the embedding's padding.
@@ -196,12 +206,19 @@ func readConfig(src *model.Source) (c Config, err error) {
 		c = f.llada(src.Set)
 	case "llada2_moe":
 		c = f.llada2(src.Set)
+	case nemotronKind:
+		c = f.nemotron(src.Set)
+	case "nemotron_labs_diffusion_vlm":
+		f.fail("model_type is %q, want %q: pictures are not read", kind, nemotronKind)
+	case "wedlm":
+		c = f.wedlm(src.Set)
 	default:
 		c = f.qwen(src.Set, kind)
 	}
-	c.Recipe = c.published(f.name, f.text("model_type"))
 	c.Mask = f.mask(src, c)
 	c.EOS = f.ids("eos_token_id", c.Vocab)
+	c.Growth = f.growth(src, c)
+	c.Recipe = c.published(f.name, f.text("model_type"))
 	f.consistent(c)
 	return c, f.err
 }

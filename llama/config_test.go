@@ -36,6 +36,9 @@ func loadWith(t *testing.T, pack string, set map[string]any) (*model.Loaded, err
 	return model.Load(&src, model.Options{Backend: plain.New()})
 }
 
+// nemotron is the kind of nemotron-labs-tiny.
+const nemotron = "nemotron_labs_diffusion"
+
 // Unsupported settings are refused with the name of their key.
 func TestUnknownConfigurations(t *testing.T) {
 	for _, c := range []struct {
@@ -61,8 +64,32 @@ func TestUnknownConfigurations(t *testing.T) {
 		{"llada-tiny", "d_model", 32, "misshaped"},
 		{"dream-tiny", "hidden_act", "gelu", `hidden_act is "gelu", want "silu"`},
 		{"dream-tiny", "use_sliding_window", true, "use_sliding_window is true, want false"},
-		{"dream-tiny", "rope_scaling", map[string]any{"type": "yarn", "factor": 4},
-			`rope_scaling is of type "yarn", want null`},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "dynamic", "factor": 4},
+			`rope_type is "dynamic", want default or linear, llama3, yarn`},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "longrope"}, `rope_type is "longrope"`},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "yarn"},
+			"factor is 0, want a finite number above 0"},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "yarn", "factor": 4, "beta_fast": -1},
+			"beta_fast is -1, want a finite number above 0"},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "llama3", "factor": 8,
+			"low_freq_factor": 4}, "high_freq_factor is 4, want more than low_freq_factor, 4"},
+		{nemotron, "attention_bias", true, "attention_bias is true, want false"},
+		{nemotron, "mlp_bias", true, "mlp_bias is true, want false"},
+		{nemotron, "sliding_window", 4096, "sliding_window is 4096, want null"},
+		{nemotron, "hidden_act", "relu2", `hidden_act is "relu2", want "silu"`},
+		{nemotron, "dlm_paradigm", "block", `dlm_paradigm is "block", want bidirectional or autoregressive`},
+		{nemotron, "rope_parameters", map[string]any{"rope_type": "llama3", "rope_theta": 1e4},
+			`rope_type is "llama3", want default or yarn`},
+		{nemotron, "model_type", nemotron + "_vlm", "pictures are not read"},
+		{"wedlm-7b-tiny", "qk_norm", true, "qk_norm is true, want false, as the tensors have it"},
+		{"wedlm-7b-tiny", "attention_bias", false, "attention_bias is false, want true"},
+		{"wedlm-8b-tiny", "attention_bias", nil, "attention_bias is true, want false"},
+		{"wedlm-8b-tiny", "qk_norm", nil, "qk_norm is false, want true, as the tensors have it"},
+		{"wedlm-8b-tiny", "use_sliding_window", true, "use_sliding_window is true, want false"},
+		{"wedlm-8b-tiny", "rope_scaling", map[string]any{"type": "yarn", "factor": 4},
+			"rope_scaling is {\"factor\":4,\"type\":\"yarn\"}, want null"},
+		{"wedlm-8b-tiny", "mask_token_id", nil, "mask_token_id is 151665, want 0 to 159"},
+		{"dreamon-tiny", "expand_token_id", 160, "expand_token_id is 160, want 0 to 159"},
 		{"dream-tiny", "eos_token_id", []int{1, 1000}, "eos_token_id is 1000, want 0 to 159"},
 		{"sdar-tiny", "block_size", 3, "blocks have 3 positions, want a power of two"},
 		{"sdar-tiny", "head_dim", 15, "heads have 15 numbers, want an even number"},
@@ -74,6 +101,9 @@ func TestUnknownConfigurations(t *testing.T) {
 		{"llada2-moe-tiny", "partial_rotary_factor", 0.01, "0 of the 16 numbers of a head turn"},
 		{"llada2-moe-tiny", "first_k_dense_replace", 4, "first_k_dense_replace is 4, want 0 to 3"},
 	} {
+		if c.pack == nemotron {
+			c.pack = "nemotron-labs-tiny"
+		}
 		_, err := loadWith(t, c.pack, map[string]any{c.key: c.value})
 		require.ErrorContains(t, err, c.want, "%s of %s", c.key, c.pack)
 		require.NotContains(t, err.Error(), "\n")
@@ -89,8 +119,8 @@ func TestRopeParameters(t *testing.T) {
 	p := parity.Open(t, "dream-tiny")
 	parity.FullPass(t, p, l.Denoiser.(model.Refiner), "", 1e-4)
 	_, err = loadWith(t, "dream-tiny",
-		map[string]any{"rope_parameters": map[string]any{"rope_type": "llama3"}})
-	require.ErrorContains(t, err, `rope_type is "llama3", want "default"`)
+		map[string]any{"rope_parameters": map[string]any{"rope_type": "su"}})
+	require.ErrorContains(t, err, `rope_type is "su", want default`)
 }
 
 // Families that share a kind or a table of names are told apart.

@@ -30,7 +30,6 @@ func (f *file) llada2(set *weights.Set) Config {
 		"use_qkv_bias":      false,
 		"attention_dropout": 0.0, "norm_head": false, "norm_topk_prob": true, "score_function": "sigmoid",
 		"moe_router_enable_expert_bias": true})
-	f.plainRope()
 	c := Config{
 		Hidden: f.whole("hidden_size", 0, maxSize), Layers: f.whole("num_hidden_layers", 0, maxLayers),
 		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),

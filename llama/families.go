@@ -45,7 +45,6 @@ var shifted = map[string]bool{"Dream": true, "Fast_dLLM_Qwen": true}
 func (f *file) qwen(set *weights.Set, kind string) Config {
 	f.only(map[string]any{"hidden_act": "silu", "use_sliding_window": false, "attention_dropout": 0.0,
 		"mlp_bias": false})
-	f.plainRope()
 	const first = "model.layers.0.self_attn."
 	_, biased := set.Get(first + "q_proj.bias")
 	_, normed := set.Get(first + "q_norm.weight")
@@ -66,10 +65,19 @@ func (f *file) qwen(set *weights.Set, kind string) Config {
 	case f.has("block_size"):
 		c.Block, c.Shift = f.whole("block_size", 0, maxLength), false
 	}
+	f.scaled(&c)
 	c.Rows = rows(set, "model.embed_tokens.weight", f.whole("vocab_size", 0, 1<<24))
 	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
 	f.heads(&c, "num_key_value_heads")
 	return c
+}
+
+// scaled reads the scaling of rotary frequencies, which may add positions.
+func (f *file) scaled(c *Config) {
+	if f.err == nil {
+		c.Rope = f.rope(c.Length, ropeTypes...)
+		c.Length = max(c.Length, min(int(c.Rope.Factor*float64(c.Rope.Length)), maxLength))
+	}
 }
 
 // bd3lm reports whether a model of kind a2d-* was trained with blocks, which shows in its published
@@ -88,20 +96,4 @@ func (f *file) heads(c *Config, kv string) {
 	}
 	c.HeadDim = f.whole("head_dim", c.Hidden/c.Heads, maxSize)
 	c.Rotary = c.HeadDim
-}
-
-// plainRope returns an error for scaled rotary embeddings.
-func (f *file) plainRope() {
-	var scaling map[string]any
-	if !f.read("rope_scaling", &scaling, "null") {
-		f.only(map[string]any{"rope_type": "default"})
-		return
-	}
-	kind, _ := scaling["rope_type"].(string)
-	if kind == "" {
-		kind, _ = scaling["type"].(string)
-	}
-	if kind != "default" {
-		f.fail("rope_scaling is of type %q, want null: this network computes no other", kind)
-	}
 }

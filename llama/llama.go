@@ -1,12 +1,14 @@
 // Package llama is the transformer of masked diffusion language models that descend from Llama: RMS
 // norms, rotary positions, grouped-query attention, gated MLPs and no causal mask. In LLaDA (Nie et
 // al. 2025), Dream (Ye et al. 2025), DiffuCoder, iLLaDA and dLLM's small Qwens rows attend to all
-// positions; in SDAR, Fast-dLLM v2 and LLaDA2 to their own block of positions and those before it.
+// positions; in SDAR, Fast-dLLM v2 and LLaDA2 to their own block of positions and those before it;
+// in Nemotron-Labs-Diffusion and WeDLM final tokens see only those before them.
 //
 // This file has the network: loading, passes and the transformer block. Checkpoints and their
 // config.json are in families.go, tensor names in names.go, the published runs in recipe.go, the
 // logits (also those that predict one position ahead) in marginals.go, LLaDA2's experts in
-// experts.go.
+// experts.go. causal.go reads the configurations of the causal ones and feed.go has their passes,
+// rope.go the rotary embedding and its scalings, lora.go the adapter for drafts.
 package llama
 
 import (
@@ -30,14 +32,14 @@ func init() {
 		Match: func(src *model.Source) bool {
 			return src.Has("transformer.wte.weight") && src.Has("ff_proj.weight") ||
 				src.Has("model.embed_tokens.weight") && src.Has("self_attn.q_proj.weight") ||
-				src.Has("model.word_embeddings.weight")
+				src.Has("model.word_embeddings.weight") || src.Has("diffusion_head.weight")
 		},
 		Load: load,
 	})
 }
 
 // unused are tensors of published files that inference does not need.
-var unused = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*"}
+var unused = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*", "*.k_scale", "*.v_scale"}
 
 // block is one transformer block. Parameters without a shape do not exist in the model's family.
 type block struct {
@@ -48,6 +50,7 @@ type block struct {
 	Norm2        nn.RMSNorm
 	MLP          nn.GatedMLP // in blocks without experts
 	Experts      *experts    // nil if the block has an MLP
+	Draft        *adapter    // of Out in passes that draft; nil: none
 
 	qkv nn.Joined
 }
@@ -67,7 +70,9 @@ type Model struct {
 	layer  attention.Layer
 	passes model.Passes
 	work   *workspace
-	of     *Model // for WithBlock: the model whose lock and working memory are used; nil: its own
+	of     *Model   // for WithBlock: the model whose lock and working memory are used; nil: its own
+	feeds  []*Model // by model.Feeding, networks for Feed; nil: the model has none
+	drafts bool     // blocks use their Draft
 
 	marginals marginals
 }
@@ -118,6 +123,8 @@ func (m *Model) names(set *weights.Set) any {
 		return m.llada2Names()
 	case hasLLaDA(set):
 		return m.lladaNames()
+	case m.cfg.Causal == model.NextToken:
+		return m.nemotronNames()
 	}
 	return m.qwenNames()
 }
@@ -143,15 +150,19 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	wait := src.Tokenizer("")
+	if err := m.bindDraft(src); err != nil {
+		return nil, err
+	}
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Recipe: c.Recipe, Info: model.Info{
-		Architecture: "llama",
-		Sizes:        c.sizes(),
-		Parameters:   model.Parameters(report.Bound, src.Set),
-		Unused:       report.Unused,
-	}}
+	loaded := &model.Loaded{Denoiser: m.denoiser(), Kind: model.KindText, Recipe: c.Recipe,
+		Info: model.Info{
+			Architecture: "llama",
+			Sizes:        c.sizes(),
+			Parameters:   model.Parameters(report.Bound, src.Set),
+			Unused:       report.Unused,
+		}}
 	if t, from, err := wait(); err == nil {
 		loaded.Tokenizer, loaded.Info.Tokenizer = t, from
 	} else {
@@ -196,6 +207,9 @@ func (m *Model) load(o model.Options) error {
 		blk.QNorm.Load(l)
 		blk.KNorm.Load(l)
 		blk.Out.Load(l)
+		if blk.Draft != nil {
+			blk.Draft.load(l)
+		}
 		blk.Norm2.Load(l)
 		if blk.Experts != nil {
 			blk.Experts.load(l)
@@ -209,16 +223,20 @@ func (m *Model) load(o model.Options) error {
 		head = &m.Embedding.Weight
 	}
 	m.prepare(l.Matrix(head, c.Rows), o.Precision)
+	m.prepareFeeds()
 	return l.Err()
 }
 
 // prepare sets up what passes need besides the weights.
 func (m *Model) prepare(head backend.Matrix, as backend.Precision) {
 	c := &m.cfg
-	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KV, Causal: c.Block > 0,
+	ordered := c.Causal == model.MasksLast
+	causal := c.Block > 0 || ordered
+	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KV, Causal: causal,
 		Block: c.Block,
 		BF16:  as != backend.F32}
-	m.passes = model.Passes{Backend: m.b, Causal: c.Block > 0, Block: c.Block}
+	m.passes = model.Passes{Backend: m.b, Causal: causal, Block: c.Block, MasksLast: ordered,
+		Mask: c.Mask}
 	for range m.Blocks {
 		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: c.KV, HeadDim: c.HeadDim})
 	}
@@ -241,21 +259,29 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 	if block == m.cfg.Block {
 		return m, nil
 	}
-	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: m.cfg,
+	c := m.cfg
+	c.Block = block
+	other := m.with(c)
+	other.feeds = m.feeds
+	return other, nil
+}
+
+// with returns a network with the same weights, lock and working memory, and another configuration.
+func (m *Model) with(c Config) *Model {
+	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: c,
 		b: m.b, work: m.work, of: m}
-	other.cfg.Block = block
 	as := backend.F32
 	if m.layer.BF16 {
 		as = backend.BF16
 	}
 	other.prepare(m.marginals.raw.Head.W, as)
-	return other, nil
+	return other
 }
 
 // Spec implements model.Denoiser. The mask is among the outcomes but forbidden.
 func (m *Model) Spec() model.Spec {
 	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask,
-		Ragged: true, Block: m.cfg.Block,
+		Ragged: true, Block: m.cfg.Block, Causal: m.cfg.Causal, Growth: m.cfg.Growth,
 		Shifted: m.cfg.Shift, Ends: m.cfg.EOS}
 }
 
@@ -296,9 +322,10 @@ func (m *Model) compute(ctx context.Context, b *model.Batch,
 	if err := cut(b); err != nil {
 		return nil, err
 	}
-	if r := m.layer.Rotary; r == nil || backend.Rows(r.Cos) < b.Length {
-		m.layer.Rotary = m.cfg.rotary(m.b, min(max(b.Length, 1024), m.cfg.Length))
+	if r := m.work.rotary; r == nil || backend.Rows(r.Cos) < b.Length {
+		m.work.rotary = m.cfg.rotary(m.b, min(max(b.Length, 1024), m.cfg.Length))
 	}
+	m.layer.Rotary = m.work.rotary
 	m.work.hidden = nn.Grow(m.b, m.work.hidden, b.Size*b.Length, m.cfg.Hidden)
 	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
 		if err := m.pass(ctx, p); err != nil {
@@ -317,6 +344,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) error {
 	if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil {
 		return err
 	}
+	m.turn(p)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -341,7 +369,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	if m.cfg.Normed {
 		b.NormHeads(w.qkv, p.Len(), m.layer.Shape(p.Keys), blk.QNorm.Norm(), blk.KNorm.Norm())
 	}
-	m.layer.Split(b, w.q, k, v, w.qkv, &p.Rows, p.Keys) // rotates; keys and values go to the cache
+	m.split(p, k, v) // rotates; keys and values go to the cache
 	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
 		if p = p.Pick(read); p.Len() == 0 {
 			return p
@@ -351,6 +379,9 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	m.layer.Attend(b, w.attended, w.q, k, v, &p.Rows, p.Keys)
 	p.Attended(i, w.q, &m.layer)
 	blk.Out.Add(b, w.x, w.attended, p.Len())
+	if m.drafts && blk.Draft != nil {
+		blk.Draft.add(b, w.x, &w.low, w.attended, p.Len())
+	}
 
 	blk.Norm2.Apply(b, w.h, w.x, p.Len())
 	if blk.Experts != nil {

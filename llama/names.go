@@ -64,11 +64,28 @@ type qwenBlock struct {
 	Down  *weights.Param `weight:"mlp.down_proj.weight"`            // [hidden, mlp]
 }
 
+// nemotronNames are those of Nemotron-Labs-Diffusion.
+type nemotronNames struct {
+	Embedding *weights.Param `weight:"encoder.embed_tokens.weight"` // [rows, hidden]
+	Blocks    []qwenBlock    `weight:"encoder.layers"`
+	Final     *weights.Param `weight:"encoder.norm.weight"`   // [hidden]
+	Head      *weights.Param `weight:"diffusion_head.weight"` // [rows, hidden]
+}
+
+func (m *Model) nemotronNames() any {
+	return &nemotronNames{Embedding: &m.Embedding.Weight, Final: &m.Final.Weight, Head: &m.Head,
+		Blocks: m.qwenBlocks()}
+}
+
 func (m *Model) qwenNames() any {
-	n := &qwenNames{Embedding: &m.Embedding.Weight, Final: &m.Final.Weight, Head: &m.Head}
+	return &qwenNames{Embedding: &m.Embedding.Weight, Final: &m.Final.Weight, Head: &m.Head,
+		Blocks: m.qwenBlocks()}
+}
+
+func (m *Model) qwenBlocks() (blocks []qwenBlock) {
 	for i := range m.Blocks {
 		b := &m.Blocks[i]
-		n.Blocks = append(n.Blocks, qwenBlock{
+		blocks = append(blocks, qwenBlock{
 			Norm1: &b.Norm1.Weight, Q: &b.Q.Weight, K: &b.K.Weight, V: &b.V.Weight,
 			QBias: &b.Q.Bias, KBias: &b.K.Bias, VBias: &b.V.Bias, QNorm: &b.QNorm.Weight,
 			KNorm: &b.KNorm.Weight,
@@ -76,7 +93,7 @@ func (m *Model) qwenNames() any {
 			Gate: &b.MLP.Gate.Weight, Up: &b.MLP.Up.Weight, Down: &b.MLP.Down.Weight,
 		})
 	}
-	return n
+	return blocks
 }
 
 // llada2Names are those of LLaDA2.

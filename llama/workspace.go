@@ -12,7 +12,14 @@ type workspace struct {
 	qkv         *tensor.Dense // [rows, (heads+2*kv)*headDim]
 	q, attended *tensor.Dense // [rows, heads*headDim]
 	inner       *tensor.Dense // [rows, mlp]
+	low         *tensor.Dense // [rows, rank of the adapter]
 	experts     expertWork
+
+	rotary *backend.Rotary   // of all positions
+	turned []*backend.Rotary // of one sequence each, by place; see Model.turn
+	scales []float32         // [rows], of queries; empty: all are 1
+	same   []int32           // 0, 1, 2 ...
+	places []int32
 
 	hidden *tensor.Dense // [batch*length, hidden]: the result of the latest passes
 	head   *tensor.Dense // [rows of one call to the head, hidden]

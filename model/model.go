@@ -19,6 +19,8 @@ type Spec struct {
 	Ragged   bool  // sequences of one batch may have different lengths
 	// size of a block; positions see their own block and those before it; 0: they see all
 	Block   int
+	Causal  Causal  // how final tokens go through a Feeder
+	Growth  *Growth // nil: the length of a sequence is fixed
 	Shifted bool    // the network's own output at a position predicts the next one, see Raw
 	Ends    []int32 // tokens that end a text
 	Classes int     // classes are 0..Classes-1; 0: the model is not class-conditional

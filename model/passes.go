@@ -29,6 +29,10 @@ type Passes struct {
 	Causal bool // rows attend only to positions up to their own
 	// with Causal, rows attend to the end of their own block; positions of a block, 0 means 1
 	Block int
+	// with Causal, rows are computed in the order of MasksLast; their keys and values have places in
+	// the cache by this order, so that Pos counts places. Mask is the masked token.
+	MasksLast bool
+	Mask      int32
 
 	batch   *Batch
 	rows    []int32 // rows of Some that are not yet in a pass
@@ -38,6 +42,7 @@ type Passes struct {
 	pass    Pass
 	scratch *kvcache.Cache // one layer of each shape, for passes whose keys and values are not kept
 	shapes  []int          // index in scratch of each layer's shape
+	order   []int32        // rows of one sequence, known tokens first
 }
 
 // Pass is one group of rows, in the order of all activations. It is valid until the next call of
@@ -146,6 +151,15 @@ func (p *Passes) wholes(q *Pass) {
 		if b.Cache != nil {
 			place = b.Place(p.next)
 		}
+		if p.MasksLast {
+			p.order = p.order[:0]
+			for pos := range used {
+				p.order = append(p.order, int32(p.next*b.Length+pos))
+			}
+			p.ordered(q, p.next, place, p.order)
+			q.Keys = max(q.Keys, used)
+			continue
+		}
 		for pos := -p.Extra; pos < used; pos++ {
 			q.add(b, p.next, place, pos)
 		}
@@ -167,8 +181,17 @@ func (p *Passes) parts(q *Pass) {
 			return
 		}
 		last = seq
-		q.add(b, seq, b.Place(seq), int(p.rows[0])%b.Length)
 		q.Keys = max(q.Keys, p.Extra+b.Used(seq))
+		if p.MasksLast {
+			n := 1
+			for n < len(p.rows) && int(p.rows[n])/b.Length == seq {
+				n++
+			}
+			p.ordered(q, seq, b.Place(seq), p.rows[:n])
+			p.rows = p.rows[n:]
+			continue
+		}
+		q.add(b, seq, b.Place(seq), int(p.rows[0])%b.Length)
 		p.rows = p.rows[1:]
 	}
 }
@@ -179,10 +202,33 @@ func (p *Passes) apart(q *Pass, used int) bool {
 	return p.batch.Observer != nil && p.Extra+used != q.Keys
 }
 
-func (q *Pass) add(b *Batch, sequence, place, pos int) {
+// ordered adds rows of one sequence, ascending and without gaps: known tokens first, then masks.
+func (p *Passes) ordered(q *Pass, sequence, place int, rows []int32) {
+	b, slot := p.batch, int(rows[0])%p.batch.Length
+	for _, masked := range []bool{false, true} {
+		for _, row := range rows {
+			if (b.Tokens[row] == p.Mask) == masked {
+				q.put(b, sequence, place, int(row)%b.Length, slot)
+				slot++
+			}
+		}
+	}
+}
+
+// Position returns the position of row i in its sequence, -1 for the last extra row. It differs
+// from Pos with MasksLast.
+func (q *Pass) Position(i int) int {
+	width := q.of.batch.Length + q.of.Extra
+	return int(q.At[i])%width - q.of.Extra
+}
+
+func (q *Pass) add(b *Batch, sequence, place, pos int) { q.put(b, sequence, place, pos, pos) }
+
+// put adds the row of a position; slot is its place among the keys and values, without extra rows.
+func (q *Pass) put(b *Batch, sequence, place, pos, slot int) {
 	extra := q.of.Extra
 	index := int32(q.Len())
-	q.Add(place, int32(pos+extra))
+	q.Add(place, int32(slot+extra))
 	if p := q.of; b.Lengths != nil && (!p.Causal || p.Block > 1) && len(q.Seen) < len(q.Segs) {
 		q.Seen = append(q.Seen, extra+b.Used(sequence))
 	}

@@ -1,0 +1,106 @@
+package llama
+
+import (
+	"bytes"
+	"io/fs"
+	"slices"
+
+	"unmask/model"
+	"unmask/weights"
+)
+
+// The config.json files of models whose final tokens are computed causally, and of the one whose
+// holes grow. The networks' passes are in feed.go.
+
+const nemotronKind = "nemotron_labs_diffusion"
+
+// nemotron reads nvidia/Nemotron-Labs-Diffusion-3B, -8B and -14B and their -Base: a Llama with YaRN
+// and queries that grow with the position, as Ministral 3 has them.
+func (f *file) nemotron(set *weights.Set) Config {
+	f.only(map[string]any{"hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
+		"attention_dropout": 0.0})
+	if f.has("sliding_window") {
+		f.fail("sliding_window is %s, want null: this network sees all positions",
+			short(f.values["sliding_window"]))
+	}
+	paradigm := f.text("dlm_paradigm")
+	if !slices.Contains([]string{"", "bidirectional", "autoregressive"}, paradigm) {
+		f.fail("dlm_paradigm is %q, want bidirectional or autoregressive", paradigm)
+	}
+	c := Config{
+		Hidden: f.whole("hidden_size", 0, maxSize), Layers: f.whole("num_hidden_layers", 0, maxLayers),
+		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),
+		Length: f.whole("max_position_embeddings", 4096, maxLength), Theta: f.number("rope_theta", 10000),
+		Eps: float32(f.number("rms_norm_eps", 1e-5)), Tied: f.flag("tie_word_embeddings"),
+		Block: f.whole("block_size", 32, maxLength), Causal: model.NextToken,
+	}
+	if paradigm == "autoregressive" {
+		c.Block = 1
+	}
+	if f.err == nil {
+		c.Rope = f.rope(c.Length, "yarn")
+	}
+	c.Rows = rows(set, "encoder.embed_tokens.weight", f.whole("vocab_size", 0, 1<<24))
+	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
+	f.heads(&c, "num_key_value_heads")
+	return c
+}
+
+// wedlmMask is the mask of WeDLM where config.json has none (its configuration class).
+const wedlmMask = "151665"
+
+// wedlm reads tencent/WeDLM-7B-* (Qwen2.5) and -8B-* (Qwen3).
+func (f *file) wedlm(set *weights.Set) Config {
+	if f.has("rope_scaling") {
+		f.fail("rope_scaling is %s, want null: this network computes no other",
+			short(f.values["rope_scaling"]))
+	}
+	if !f.has("mask_token_id") {
+		f.values["mask_token_id"] = []byte(wedlmMask)
+	}
+	c := f.qwen(set, "wedlm")
+	biased, normed := true, false
+	f.read("attention_bias", &biased, "true or false")
+	f.read("qk_norm", &normed, "true or false")
+	if c.Biased != biased {
+		f.fail("attention_bias is %v, want %v, as the tensors have it", biased, c.Biased)
+	}
+	if c.Normed != normed {
+		f.fail("qk_norm is %v, want %v, as the tensors have it", normed, c.Normed)
+	}
+	c.Block, c.Causal = 0, model.MasksLast
+	return c
+}
+
+// growth returns the tokens of DreamOn (Dream-org/DreamOn-v0-7B), which is Dream with two more
+// outcomes at a mask, or nil. The end token deletes.
+func (f *file) growth(src *model.Source, c Config) *model.Growth {
+	if f.err != nil || f.text("model_type") != "Dream" || c.Block != 0 || len(c.EOS) == 0 {
+		return nil
+	}
+	if list := f.ids("expand_token_id", c.Vocab); len(list) > 0 {
+		return &model.Growth{Expand: list[0], Delete: c.EOS[0]}
+	}
+	if src.Files == nil || !mentions(src.Files, expandToken) {
+		return nil
+	}
+	if t, _, err := src.Tokenizer("")(); err == nil {
+		if id, ok := t.Special(expandToken); ok && int(id) < c.Vocab {
+			return &model.Growth{Expand: id, Delete: c.EOS[0]}
+		}
+	}
+	return nil
+}
+
+const expandToken = "<|expand|>"
+
+// mentions reports whether a tokenizer's files have a token, without the time to parse them.
+func mentions(files fs.FS, token string) bool {
+	for _, name := range []string{"added_tokens.json", "tokenizer.json"} {
+		data, err := model.ReadFile(files, name, 1<<28)
+		if err == nil && bytes.Contains(data, []byte(token)) {
+			return true
+		}
+	}
+	return false
+}

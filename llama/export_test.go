@@ -1,0 +1,34 @@
+package llama
+
+import "encoding/json"
+
+// Scaled are the rotary tables that a config.json describes.
+type Scaled struct {
+	Freq  []float32
+	Scale float32
+	c     Config
+}
+
+// ScaledOf reads the keys of rotary embeddings in a config.json.
+func ScaledOf(config []byte) (Scaled, error) {
+	f := &file{}
+	if err := json.Unmarshal(config, &f.values); err != nil {
+		return Scaled{}, err
+	}
+	f.spread()
+	c := Config{Rotary: f.whole("head_dim", 0, maxSize), Theta: f.number("rope_theta", 0),
+		Length: f.whole("max_position_embeddings", 0, maxLength)}
+	f.scaled(&c)
+	freq, scale := c.frequencies()
+	return Scaled{freq, scale, c}, f.err
+}
+
+// Turn returns the cosines and sines at a position, [pairs].
+func (s Scaled) Turn(pos int) (cos, sin []float32) {
+	cos, sin = make([]float32, len(s.Freq)), make([]float32, len(s.Freq))
+	turn(cos, sin, s.Freq, s.Scale, pos)
+	return cos, sin
+}
+
+// Query returns the factor on queries at a position.
+func (s Scaled) Query(pos int) float32 { return s.c.Rope.queryScale(pos) }

@@ -1,0 +1,128 @@
+package llama
+
+import (
+	"context"
+	"sync"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/nn"
+)
+
+// Passes of models whose final tokens go through causally (model.Feeder), and what depends on
+// positions in them: the order of WeDLM's rows and the scale of Nemotron-Labs-Diffusion's queries.
+
+// prepareFeeds makes the networks of Feed: the same weights with other masks of attention.
+func (m *Model) prepareFeeds() {
+	switch m.cfg.Causal {
+	case model.NextToken:
+		causal, whole := m.cfg, m.cfg
+		causal.Block, causal.Shift = 1, true
+		whole.Block = 0
+		m.feeds = []*Model{model.Commit: m.with(causal), model.Fill: m.with(whole),
+			model.Draft: m.with(whole)}
+		m.feeds[model.Draft].drafts = true
+	case model.MasksLast:
+		m.feeds = []*Model{model.Commit: m, model.Fill: m, model.Draft: m}
+	}
+}
+
+// Feed implements model.Feeder.
+func (m *Model) Feed(ctx context.Context, b *model.Batch, rows []int32,
+	how model.Feeding) (model.Marginals, error) {
+	n := m.feeds[how]
+	return n.compute(ctx, b, func(b *model.Batch) error { return n.passes.Some(b, rows) })
+}
+
+// denoiser returns what a loaded model shows: a network that feeds masks last has no other partial
+// passes, because a row's keys and values are those of an order.
+func (m *Model) denoiser() model.Denoiser {
+	if m.cfg.Causal == model.MasksLast {
+		return &ordered{m}
+	}
+	return m
+}
+
+// ordered is a Model without Refine and WithBlock.
+type ordered struct{ m *Model }
+
+func (o *ordered) Spec() model.Spec                      { return o.m.Spec() }
+func (o *ordered) Turn() sync.Locker                     { return o.m.Turn() }
+func (o *ordered) Fit(length int, cached bool) int       { return o.m.Fit(length, cached) }
+func (o *ordered) NewCache(n, length int) *kvcache.Cache { return o.m.NewCache(n, length) }
+
+func (o *ordered) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	return o.m.Forward(ctx, b)
+}
+
+func (o *ordered) Feed(ctx context.Context, b *model.Batch, rows []int32,
+	how model.Feeding) (model.Marginals, error) {
+	return o.m.Feed(ctx, b, rows, how)
+}
+
+// turn prepares what the positions of a pass decide.
+func (m *Model) turn(p *model.Pass) {
+	if m.cfg.Causal == model.MasksLast {
+		m.turnInOrder(p)
+	}
+	w := m.work
+	w.scales = w.scales[:0]
+	if r := &m.cfg.Rope; r.QueryBeta != 0 {
+		far := false
+		for i := range p.Len() {
+			scale := r.queryScale(p.Position(i))
+			w.scales, far = append(w.scales, scale-1), far || scale != 1
+		}
+		if !far {
+			w.scales = w.scales[:0]
+		}
+	}
+}
+
+// turnInOrder makes a table of cosines and sines for each sequence, by place: rows are rotated by
+// their positions, and stored by the order in which they are fed.
+func (m *Model) turnInOrder(p *model.Pass) {
+	w := m.work
+	for i, s := range p.Segs {
+		n := s.Pos + s.Rows
+		w.places = append(w.places[:0], make([]int32, n)...)
+		for r := range s.Rows {
+			w.places[s.Pos+r] = int32(p.Position(s.Row + r))
+		}
+		if i == len(w.turned) {
+			w.turned = append(w.turned, new(backend.Rotary))
+		}
+		half := backend.Width(w.rotary.Cos)
+		t := w.turned[i]
+		t.Cos, t.Sin = nn.Grow(m.b, t.Cos, n, half), nn.Grow(m.b, t.Sin, n, half)
+		m.b.Gather(t.Cos, w.rotary.Cos, w.places)
+		m.b.Gather(t.Sin, w.rotary.Sin, w.places)
+	}
+}
+
+// split is attention.Layer.Split for the rows of a pass.
+func (m *Model) split(p *model.Pass, k, v *tensor.Dense) {
+	w, b := m.work, m.b
+	if m.cfg.Causal != model.MasksLast {
+		m.layer.Split(b, w.q, k, v, w.qkv, &p.Rows, p.Keys)
+	} else {
+		for i := range p.Segs {
+			layer := m.layer
+			layer.Rotary = w.turned[i]
+			one := attention.Rows{Segs: p.Segs[i : i+1], Pos: p.Pos}
+			layer.Split(b, w.q, k, v, w.qkv, &one, p.Keys)
+		}
+	}
+	if len(w.scales) > 0 {
+		for len(w.same) < p.Len() {
+			w.same = append(w.same, int32(len(w.same)))
+		}
+		same := w.same[:p.Len()]
+		b.Gather(w.attended, w.q, same)
+		b.AddScaled(w.q, w.attended, same, w.scales)
+	}
+}

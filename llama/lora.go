@@ -1,0 +1,117 @@
+package llama
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// draftFolder has Nemotron-Labs-Diffusion's low-rank adapter for drafts, in the form of the library
+// peft (Hu et al. 2021, "LoRA: low-rank adaptation of large language models").
+const draftFolder = "linear_spec_lora"
+
+// maxAdapter is the largest file of an adapter in bytes.
+const maxAdapter = 1 << 32
+
+// adapter adds factor * B(A x) to the output of a linear layer.
+type adapter struct {
+	A, B   nn.Linear // [rank, in], [out, rank]
+	factor float32   // alpha/rank
+}
+
+func (a *adapter) load(l *nn.Loader) {
+	gate := make([]float32, a.B.Weight.Shape[0])
+	for i := range gate {
+		gate[i] = a.factor
+	}
+	a.A.Load(l)
+	a.B.LoadGated(l, gate)
+}
+
+// add computes dst[:rows] += factor * B(A x[:rows]); low is scratch memory.
+func (a *adapter) add(b backend.Backend, dst *tensor.Dense, low **tensor.Dense, x *tensor.Dense,
+	rows int) {
+	*low = nn.Grow(b, *low, rows, a.A.Weight.Shape[0])
+	a.A.Apply(b, *low, x, rows, backend.Identity)
+	a.B.Add(b, dst, *low, rows)
+}
+
+// The adapter's tensors.
+type (
+	adapterNames struct {
+		Blocks []adapterBlock `weight:"base_model.model.encoder.layers"`
+	}
+	adapterBlock struct {
+		A *weights.Param `weight:"self_attn.o_proj.lora_A.weight"` // [rank, heads*headDim]
+		B *weights.Param `weight:"self_attn.o_proj.lora_B.weight"` // [hidden, rank]
+	}
+)
+
+// bindDraft reads the adapter beside the weights, if there is one.
+func (m *Model) bindDraft(src *model.Source) error {
+	if m.cfg.Causal != model.NextToken || src.Files == nil {
+		return nil
+	}
+	files, err := fs.Sub(src.Files, draftFolder)
+	if err != nil {
+		return err
+	}
+	rank, factor, err := adapterConfig(files)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	const file = "adapter_model.safetensors"
+	data, err := model.ReadFile(files, file, maxAdapter)
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", draftFolder, file, err)
+	}
+	set, err := weights.Parse(data, draftFolder+"/"+file)
+	if err != nil {
+		return err
+	}
+	var names adapterNames
+	for i := range m.Blocks {
+		a := &adapter{A: nn.NewLinearNoBias(m.cfg.Heads*m.cfg.HeadDim, rank),
+			B: nn.NewLinearNoBias(rank, m.cfg.Hidden), factor: factor}
+		m.Blocks[i].Draft = a
+		names.Blocks = append(names.Blocks, adapterBlock{&a.A.Weight, &a.B.Weight})
+	}
+	if err := weights.Bind(&names, set, weights.BindOptions{}); err != nil {
+		return fmt.Errorf("%s: %w", draftFolder, err)
+	}
+	return nil
+}
+
+// adapterConfig reads the rank of an adapter and its factor. The error of a missing file wraps
+// fs.ErrNotExist.
+func adapterConfig(files fs.FS) (rank int, factor float32, err error) {
+	data, err := model.ReadFile(files, "adapter_config.json", 1<<20)
+	if err != nil {
+		return 0, 0, err
+	}
+	f := &file{path: draftFolder + "/adapter_config.json"}
+	if err := json.Unmarshal(data, &f.values); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", f.path, err)
+	}
+	f.only(map[string]any{"use_rslora": false, "use_dora": false, "bias": "none",
+		"fan_in_fan_out": false, "peft_type": "LORA"})
+	var targets []string
+	f.read("target_modules", &targets, "a list")
+	if f.err == nil && (len(targets) != 1 || targets[0] != "o_proj") {
+		f.fail("target_modules is %s, want [\"o_proj\"]", short(f.values["target_modules"]))
+	}
+	rank = f.whole("r", 0, maxSize)
+	factor = float32(f.number("lora_alpha", 0) / float64(max(rank, 1)))
+	return rank, factor, f.err
+}

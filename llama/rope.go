@@ -1,0 +1,191 @@
+package llama
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+
+	"unmask/backend"
+)
+
+// Rope says how rotary frequencies are scaled, as transformers' modeling_rope_utils.py reads it
+// from config.json. The zero value scales nothing.
+type Rope struct {
+	Type   string // "", linear, llama3 or yarn
+	Factor float64
+	Length int // positions before the scaling: original_max_position_embeddings
+
+	Attention          float64 // yarn: factor on cosines and sines
+	BetaFast, BetaSlow float64 // yarn: turns within Length at the ends of the ramp
+	Exact              bool    // yarn: the ends of the ramp are not rounded
+	LowFreq, HighFreq  float64 // llama3: low_freq_factor, high_freq_factor
+	QueryBeta          float64 // of queryScale; 0: queries are not scaled
+}
+
+// ropeTypes are the scalings that Rope has, beside default.
+var ropeTypes = []string{"linear", "llama3", "yarn"}
+
+// rope reads rope_parameters or, in older files, rope_scaling. length is max_position_embeddings.
+func (f *file) rope(length int, types ...string) (r Rope) {
+	values := map[string]json.RawMessage{}
+	if !f.read("rope_parameters", &values, "an object") {
+		f.read("rope_scaling", &values, "an object")
+	}
+	s := &file{name: f.name, values: values}
+	r.Type = s.text("rope_type")
+	if r.Type == "" {
+		r.Type = s.text("type")
+	}
+	if r.Type == "" || r.Type == "default" {
+		f.join(s)
+		return Rope{}
+	}
+	if !slices.Contains(types, r.Type) {
+		f.fail("rope_type is %q, want default or %s: this network computes no other", r.Type,
+			strings.Join(types, ", "))
+		return Rope{}
+	}
+	r.Length = s.whole("original_max_position_embeddings", length, maxLength)
+	switch r.Factor = s.number("factor", 0); r.Type {
+	case "llama3":
+		r.LowFreq, r.HighFreq = s.number("low_freq_factor", 1), s.number("high_freq_factor", 4)
+		if s.err == nil && r.HighFreq <= r.LowFreq {
+			s.fail("high_freq_factor is %v, want more than low_freq_factor, %v", r.HighFreq, r.LowFreq)
+		}
+	case "yarn":
+		s.yarn(&r)
+	}
+	f.join(s)
+	return r
+}
+
+// yarn reads the keys of YaRN (Peng et al. 2023, "YaRN: efficient context window extension of large
+// language models").
+func (f *file) yarn(r *Rope) {
+	r.BetaFast, r.BetaSlow = f.number("beta_fast", 32), f.number("beta_slow", 1)
+	truncate := true
+	f.read("truncate", &truncate, "true or false")
+	r.Exact = !truncate
+	spread := func(m float64) float64 {
+		if r.Factor <= 1 {
+			return 1
+		}
+		return 0.1*m*math.Log(r.Factor) + 1
+	}
+	r.Attention = spread(1)
+	var some, all float64
+	f.read("mscale", &some, "a number")
+	f.read("mscale_all_dim", &all, "a number")
+	if some != 0 && all != 0 {
+		r.Attention = spread(some) / spread(all)
+	}
+	if f.has("attention_factor") {
+		r.Attention = f.number("attention_factor", 0)
+	}
+	if f.has("llama_4_scaling_beta") {
+		r.QueryBeta = f.number("llama_4_scaling_beta", 0)
+	}
+}
+
+// join keeps the first error of an object within config.json.
+func (f *file) join(s *file) {
+	if f.err == nil {
+		f.err = s.err
+	}
+}
+
+// frequencies returns the angle per position of each pair of numbers, float32 as the published
+// models compute them, and the factor on cosines and sines.
+func (c *Config) frequencies() (freq []float32, scale float32) {
+	half := c.Rotary / 2
+	for j := range half {
+		power := float32(math.Pow(c.Theta, float64(float32(2*j)/float32(2*half))))
+		freq = append(freq, c.Rope.frequency(power, j, c))
+	}
+	if c.Rope.Type == "yarn" {
+		return freq, float32(c.Rope.Attention)
+	}
+	return freq, 1
+}
+
+// frequency returns 1/power, scaled; power is Theta^(2j/dims) for pair j.
+func (r *Rope) frequency(power float32, j int, c *Config) float32 {
+	plain, factor := 1/power, float32(r.Factor)
+	switch r.Type {
+	case "linear":
+		return plain / factor
+	case "llama3":
+		return r.llama3(plain)
+	case "yarn":
+		keep := 1 - r.ramp(j, c)
+		return 1/(factor*power)*(1-keep) + plain*keep
+	}
+	return plain
+}
+
+// ramp returns how much of the division by Factor pair j takes: 0 if it turns more than BetaFast
+// times within Length, 1 if less than BetaSlow times, and in between for those between.
+func (r *Rope) ramp(j int, c *Config) float32 {
+	dims := float64(c.Rotary)
+	pair := func(turns float64) float64 {
+		return dims * math.Log(float64(r.Length)/(turns*2*math.Pi)) / (2 * math.Log(c.Theta))
+	}
+	low, high := pair(r.BetaFast), pair(r.BetaSlow)
+	if !r.Exact {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, dims-1)
+	if low == high {
+		high += 0.001
+	}
+	at := (float32(j) - float32(low)) / float32(high-low)
+	return min(max(at, 0), 1)
+}
+
+// llama3 divides low frequencies by Factor, keeps high ones, and mixes those between (Llama 3.1,
+// transformers' _compute_llama3_parameters).
+func (r *Rope) llama3(plain float32) float32 {
+	length := float32(r.Length)
+	wave := float32(2*math.Pi) / plain
+	switch {
+	case wave > length/float32(r.LowFreq):
+		return plain / float32(r.Factor)
+	case wave < length/float32(r.HighFreq):
+		return plain
+	}
+	smooth := (length/wave - float32(r.LowFreq)) / float32(r.HighFreq-r.LowFreq)
+	return (1-smooth)*(plain/float32(r.Factor)) + smooth*plain
+}
+
+// queryScale returns what rotated queries at a position are multiplied by, 1 below Length
+// (Ministral 3, llama_4_scaling_beta).
+func (r *Rope) queryScale(pos int) float32 {
+	if r.QueryBeta == 0 || pos < r.Length {
+		return 1
+	}
+	return 1 + float32(r.QueryBeta)*float32(math.Log(float64(1+pos/r.Length)))
+}
+
+// rotary returns cosines and sines for positions 0..length-1. Angles, cosines and sines are
+// computed in float32, as in the published models.
+func (c *Config) rotary(b backend.Backend, length int) *backend.Rotary {
+	freq, scale := c.frequencies()
+	half := len(freq)
+	cos, sin := make([]float32, length*half), make([]float32, length*half)
+	for p := range length {
+		turn(cos[p*half:][:half], sin[p*half:][:half], freq, scale, p)
+	}
+	r := &backend.Rotary{Cos: b.New(length, half), Sin: b.New(length, half)}
+	b.Write(r.Cos, 0, cos)
+	b.Write(r.Sin, 0, sin)
+	return r
+}
+
+// turn computes the cosines and sines of a position, [pairs] each.
+func turn(cos, sin, freq []float32, scale float32, pos int) {
+	for j, f := range freq {
+		angle := float64(float32(pos) * f)
+		cos[j], sin[j] = float32(math.Cos(angle))*scale, float32(math.Sin(angle))*scale
+	}
+}
