@@ -25,6 +25,7 @@ import (
 	_ "unmask/codecs/vq"
 	_ "unmask/codecs/vqgan"
 	_ "unmask/dit"
+	_ "unmask/encoders"
 	_ "unmask/halton"
 	_ "unmask/llama"
 	_ "unmask/maskgen"

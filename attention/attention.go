@@ -20,8 +20,8 @@ type Rows struct {
 	// differ; empty: the number given to the call.
 	Seen []int
 
-	// Causal makes Add begin a new segment after a gap in the positions, because causal attention
-	// only knows the position of a segment's first row.
+	// Causal makes Add begin a new segment after a gap in the positions, because causal and local
+	// attention only know the position of a segment's first row.
 	Causal bool
 }
 
@@ -64,6 +64,7 @@ type Layer struct {
 	KV             int // number of key and value heads; 0 means Heads
 	Causal         bool
 	Block          int  // with Causal, see backend.Heads
+	Window         int  // see backend.Heads; needs Rows.Causal
 	BF16           bool // see backend.Heads
 	Rotary         *backend.Rotary
 }
@@ -101,5 +102,5 @@ func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows,
 // Shape returns the backend's form of the layer, for attention over keys 0..keys-1.
 func (a Layer) Shape(keys int) backend.Heads {
 	return backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, KV: a.KV, Keys: keys, Causal: a.Causal,
-		Block: a.Block, BF16: a.BF16}
+		Block: a.Block, Window: a.Window, BF16: a.BF16}
 }

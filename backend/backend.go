@@ -72,7 +72,7 @@ type Norm struct {
 }
 
 // Segment assigns rows of an activation to a sequence of the batch: rows Row..Row+Rows-1 belong to
-// sequence Seq. With causal attention the first of them is at position Pos.
+// sequence Seq. With causal or local attention the first of them is at position Pos.
 type Segment struct {
 	Seq, Row, Rows, Pos int
 }
@@ -87,6 +87,9 @@ type Heads struct {
 	// with Causal, a row attends to keys up to the end of its own block of Block positions, a power
 	// of two; 0 means 1
 	Block int
+	// without Causal, rows attend only to keys at most Window positions away; 0: to all. Only a
+	// LocalAttention computes it.
+	Window int
 	// the factors of both products may be rounded, to 8 bits or more each; softmax and sums stay
 	// float32
 	BF16 bool
@@ -100,9 +103,20 @@ func (h Heads) KVHeads() int {
 	return h.KV
 }
 
-// Sees returns the number of keys that the row at a position attends to.
+// From returns the first key that the row at a position attends to.
+func (h Heads) From(pos int) int {
+	if h.Window == 0 {
+		return 0
+	}
+	return max(0, pos-h.Window)
+}
+
+// Sees returns the end of the keys that the row at a position attends to.
 func (h Heads) Sees(pos int) int {
-	if !h.Causal {
+	switch {
+	case h.Window > 0:
+		return min(h.Keys, pos+h.Window+1)
+	case !h.Causal:
 		return h.Keys
 	}
 	return min(h.Keys, (pos|(max(h.Block, 1)-1))+1)
@@ -142,6 +156,12 @@ type HeadDraw struct {
 	Uniform []float64
 	Token   []int32
 	LogP    []float64 // log p(token), of p itself at any Power
+}
+
+// LocalAttention is a Backend whose Attention supports Heads.Window.
+type LocalAttention interface {
+	Backend
+	AttendsLocally()
 }
 
 // Backend is one device.

@@ -216,6 +216,9 @@ func CheckAttention(dst, q, k, v *tensor.Dense, segs []Segment, h Heads) {
 	if h.Keys < 1 || h.Keys > length {
 		misuse(kernel, "%d keys of k %v", h.Keys, k.Shape())
 	}
+	if h.Window < 0 || h.Window > 0 && h.Causal {
+		misuse(kernel, "a window of %d positions, causal %v", h.Window, h.Causal)
+	}
 }
 
 // CheckHead checks x, rows and the head.

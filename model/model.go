@@ -23,8 +23,10 @@ type Spec struct {
 	Growth  *Growth // nil: the length of a sequence is fixed
 	Shifted bool    // the network's own output at a position predicts the next one, see Raw
 	Ends    []int32 // tokens that end a text
-	Classes int     // classes are 0..Classes-1; 0: the model is not class-conditional
-	Prompt  bool    // sequences are conditioned on a prompt
+	// tokens around every text, which is not shown with them: an encoder's first and last
+	Before, After []int32
+	Classes       int  // classes are 0..Classes-1; 0: the model is not class-conditional
+	Prompt        bool // sequences are conditioned on a prompt
 }
 
 // Conditional reports whether sequences are conditioned on a class or a prompt.

@@ -27,6 +27,7 @@ type Passes struct {
 	// rows before each sequence's first position, for a class or a text
 	Extra  int
 	Causal bool // rows attend only to positions up to their own
+	Local  bool // some layer's attention has a window, see backend.Heads
 	// with Causal, rows attend to the end of their own block; positions of a block, 0 means 1
 	Block int
 	// with Causal, rows are computed in the order of MasksLast; their keys and values have places in
@@ -120,7 +121,7 @@ func (p *Passes) begin(b *Batch) error {
 // Next returns the next pass, or nil after the last.
 func (p *Passes) Next() *Pass {
 	q := &p.pass
-	q.of, q.Full, q.Rows.Causal, q.Keys = p, p.full, p.Causal, 0
+	q.of, q.Full, q.Rows.Causal, q.Keys = p, p.full, p.Causal || p.Local, 0
 	q.Reset()
 	q.Sequences, q.At, q.Tokens = q.Sequences[:0], q.At[:0], q.Tokens[:0]
 	q.keep = append(q.keep[:0], 0)[:0] // an empty list, which is not nil

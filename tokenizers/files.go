@@ -14,14 +14,21 @@ import (
 	"unicode/utf8"
 )
 
-// Files are the names that [ParseFS] reads: tokenizer.json alone or, without it, the other four.
+// Files are the names that [ParseFS] reads: vocab.txt of an encoder, tokenizer.json or, without
+// both, the other four.
 var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
-	"added_tokens.json"}
+	"added_tokens.json", "vocab.txt"}
 
-// ParseFS reads the tokenizer in a model's folder and returns the name of its file: tokenizer.json
-// or, for Dream and other models with older files only, vocab.json. The error is fs.ErrNotExist if
-// neither exists.
+// ParseFS reads the tokenizer in a model's folder and returns the name of its file: vocab.txt,
+// tokenizer.json or, for Dream and other models with older files only, vocab.json. The error is
+// fs.ErrNotExist if none exists.
 func ParseFS(files fs.FS) (Tokenizer, string, error) {
+	if w, err := parseWordsFS(files); !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
+			return nil, "", err
+		}
+		return w, "vocab.txt", nil
+	}
 	data, err := readFile(files, "tokenizer.json")
 	if err == nil {
 		t, err := Parse(data)
@@ -160,7 +167,7 @@ func olderStages(config object) (object, error) {
 	}
 	file := object{"decoder": encode(level(true))}
 	switch strings.TrimSuffix(class, "Fast") {
-	case "GPT2Tokenizer":
+	case "GPT2Tokenizer", "RobertaTokenizer":
 		file["pre_tokenizer"] = encode(level(true))
 	case "Qwen2Tokenizer", "DreamTokenizer":
 		file["normalizer"] = encode(map[string]any{"type": "NFC"})

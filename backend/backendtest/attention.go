@@ -73,6 +73,26 @@ var attentionShapes = []struct {
 		[]backend.Segment{{Seq: 1, Rows: 130, Pos: 61}}},
 }
 
+// localShapes are those of a backend.LocalAttention.
+var localShapes = []backend.Heads{
+	{Heads: 2, HeadDim: 64, Keys: 200, Window: 8}, {Heads: 3, HeadDim: 20, Keys: 199, Window: 64},
+	{Heads: 1, HeadDim: 32, Keys: 199, Window: 1},
+}
+
+// local checks attention within windows, of all rows, of some, and of one row alone.
+func local(s *suite) {
+	if _, ok := s.dev.(backend.LocalAttention); !ok {
+		return
+	}
+	for _, h := range localShapes {
+		segs := []backend.Segment{{Seq: 1, Rows: h.Keys}, {Row: h.Keys, Rows: 5, Pos: 100},
+			{Seq: 2, Row: h.Keys + 5, Rows: 1, Pos: h.Keys - 1}}
+		s.attention(h, h.Keys, segs, s.normal, 1)
+		h.BF16 = true
+		s.attention(h, h.Keys, segs, func(i int) float32 { return coarse(s.normal(i)) }, 1)
+	}
+}
+
 func attention(s *suite) {
 	for _, c := range attentionShapes {
 		for _, sharp := range []float32{1, 8} { // with 8 the softmax is nearly a maximum
@@ -127,7 +147,12 @@ func attentionAlone(s *suite) {
 		{Heads: 4, KV: 2, HeadDim: 32, Keys: 77, Causal: true, Block: 8},
 		{Heads: 4, KV: 2, HeadDim: 32, Keys: 77, Causal: true, Block: 8, BF16: true},
 		{Heads: 2, HeadDim: 64, Keys: 100, BF16: true},
-		{Heads: 1, HeadDim: 20, Keys: 77, Causal: true, BF16: true}} {
+		{Heads: 1, HeadDim: 20, Keys: 77, Causal: true, BF16: true},
+		{Heads: 2, HeadDim: 64, Keys: 200, Window: 5}, {Heads: 2, HeadDim: 64, Keys: 200, Window: 40,
+			BF16: true}} {
+		if _, ok := s.dev.(backend.LocalAttention); h.Window > 0 && !ok {
+			continue
+		}
 		const batch, rows = 2, 75
 		width := h.Heads * h.HeadDim
 		q, all := s.random(batch*rows, width), s.blank(batch*rows, width)

@@ -37,6 +37,7 @@ func Run(t *testing.T, open func() backend.Backend) {
 		{"Rows", rowCopies}, {"AddScaled", addScaled},
 		{"SplitHeads", splitHeads}, {"SplitGrouped", splitGrouped}, {"Attention", attention},
 		{"AttentionAlone", attentionAlone},
+		{"AttentionLocal", local},
 		{"HeadStats", headStats}, {"HeadSample", headSample}, {"HeadVisit", headVisit},
 		{"HeadAlone", headAlone}, {"HeadExtremes", headExtremes}, {"HeadUndefined", headUndefined},
 		{"Conv", conv}, {"ConvAlone", convAlone},

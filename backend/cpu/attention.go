@@ -46,6 +46,9 @@ type attentionScratch struct {
 	unit, scale           []float32 // [lanes] of each panel, [mostKeys]
 }
 
+// AttendsLocally implements backend.LocalAttention.
+func (v *vectors) AttendsLocally() {}
+
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v, an online softmax over blocks of keys.
 func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment, h backend.Heads) {
 	backend.CheckAttention(dst, q, k, val, segs, h)
@@ -112,7 +115,7 @@ func (j *attentionJob) block(worker, i int) {
 			first, last := s.Pos+from+at, s.Pos+min(from+at+p.Lanes(), to)-1 // positions of the panel
 			n := min(n, j.h.Sees(last)-key)
 			switch {
-			case n <= 0:
+			case n <= 0 || key+n <= j.h.From(first):
 			case j.rounded:
 				j.stepRounded(w, p, at, n, key, first, b)
 			default:
@@ -146,7 +149,7 @@ func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key,
 	even := n
 	if n%2 == 1 { // half of the last pair, which no lane uses
 		even++
-		hide(w.scores[n*p.Lanes():][:p.Lanes()])
+		hide(w.scores[n*p.Lanes():][:p.Lanes()], float32(math.Inf(-1)))
 	}
 	p.SoftmaxFixed(w.scores, w.unit[at:], w.top[at:], w.sum[at:], w.alpha[at:], even)
 	p.ValuesBF16(w.o[at*dim:], w.values, w.scores, w.alpha[at:], even/2, dim, b.nextK)
@@ -171,26 +174,40 @@ func (j *attentionJob) panel(n int) vec.Panel {
 }
 
 // mask hides, among n keys from `key` on, those that the lanes' rows, from position pos on, do not
-// attend to. Later lanes attend to at least as many.
+// attend to. Later lanes attend to at least as many, or from a later key on.
 func (j *attentionJob) mask(scores []float32, lanes, n, key, pos int) {
-	if !j.h.Causal {
+	if !j.h.Causal && j.h.Window == 0 {
 		return
 	}
-	blind := lanes // number of lanes that do not attend to the key
+	hidden := float32(math.Inf(-1))
+	if j.h.Window > 0 {
+		hidden = unseen
+	}
+	// lanes before blind are too early for a key, those from seeing on too late
+	blind, seeing := lanes, lanes
 	for i := n - 1; i >= 0; i-- {
 		for blind > 0 && j.h.Sees(pos+blind-1) > key+i {
 			blind--
 		}
-		if blind == 0 {
+		for seeing > 0 && j.h.From(pos+seeing-1) > key+i {
+			seeing--
+		}
+		if blind == 0 && j.h.Window == 0 {
 			return
 		}
-		hide(scores[i*lanes:][:blind])
+		row := scores[i*lanes:][:lanes]
+		hide(row[:blind], hidden)
+		hide(row[seeing:], hidden)
 	}
 }
 
-func hide(scores []float32) {
+// unseen is the score of keys outside a row's window. It is finite because all of a row's first
+// keys may be outside: their weights, 2^(unseen-unseen), are then multiplied by 2^(unseen-top) = 0.
+const unseen = -1e30
+
+func hide(scores []float32, value float32) {
 	for i := range scores {
-		scores[i] = float32(math.Inf(-1))
+		scores[i] = value
 	}
 }
 

@@ -50,8 +50,11 @@ func vector(t *tensor.Dense, seq, head, pos int) []float32 {
 	return row(t, (seq*s[1]+head)*s[2]+pos)
 }
 
+// AttendsLocally implements backend.LocalAttention.
+func (d *Device) AttendsLocally() {}
+
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1 or, if it is causal,
-// over those up to the end of the row's own block.
+// over those up to the end of the row's own block or, if it is local, over those near the row.
 func (d *Device) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) {
 	backend.CheckAttention(dst, q, k, v, segs, h)
 	scale, group := 1/math.Sqrt(float64(h.HeadDim)), h.Heads/h.KVHeads()
@@ -59,14 +62,15 @@ func (d *Device) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h
 		for i := range s.Rows {
 			for j := range h.Heads {
 				q := row(q, s.Row+i)[j*h.HeadDim:][:h.HeadDim]
-				p := make([]float64, h.Sees(s.Pos+i))
+				first := h.From(s.Pos + i)
+				p := make([]float64, h.Sees(s.Pos+i)-first)
 				for t := range p {
-					p[t] = dot(q, vector(k, s.Seq, j/group, t)) * scale
+					p[t] = dot(q, vector(k, s.Seq, j/group, first+t)) * scale
 				}
 				normalise(p)
 				y := make([]float64, h.HeadDim)
 				for t, w := range p {
-					for c, x := range vector(v, s.Seq, j/group, t) {
+					for c, x := range vector(v, s.Seq, j/group, first+t) {
 						y[c] += w * float64(x)
 					}
 				}

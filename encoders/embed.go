@@ -1,0 +1,114 @@
+package encoders
+
+import (
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/model"
+	"unmask/nn"
+)
+
+// embedding is the tables on the device.
+type embedding struct {
+	words    *tensor.Dense // [rows, width]
+	position *tensor.Dense // [length, width], with the first token type; nil with rotary positions
+
+	scale []float32 // [rows] memory of excess
+}
+
+func (e *embedding) load(m *Model, l *nn.Loader) {
+	c := &m.cfg
+	e.words = l.Table(&m.Words)
+	if c.Dropout {
+		l.Backend.Write(e.words, int(c.Mask), make([]float32, c.Embed))
+	}
+	if c.Positions > 0 {
+		position, kind := l.Floats(&m.Positions), l.Floats(&m.Types)
+		position = position[c.Offset*c.Embed:]
+		if kind != nil {
+			for i := range position {
+				position[i] += kind[i%c.Embed]
+			}
+		}
+		e.position = l.Backend.New(c.Positions-c.Offset, c.Embed)
+		l.Backend.Write(e.position, 0, position)
+	}
+	if c.EmbedNorm {
+		m.EmbedNorm.Load(l)
+	}
+	if c.Widened {
+		m.Widen.Load(l)
+	}
+}
+
+// embed writes the embeddings of p's rows to w.X.
+func (m *Model) embed(b *model.Batch, p *model.Pass) {
+	e, c, d, n := &m.embedding, &m.cfg, m.b, p.Len()
+	x := m.work.X
+	if c.Widened {
+		m.narrow = nn.Grow(d, m.narrow, n, c.Embed)
+		x = m.narrow
+	}
+	d.Gather(x, e.words, p.Tokens)
+	if c.Dropout {
+		d.AddScaled(x, e.words, p.Tokens, e.excess(b, p, c.Mask))
+	}
+	if e.position != nil {
+		d.AddRows(x, e.position, p.Pos)
+	}
+	if c.EmbedNorm {
+		m.EmbedNorm.Apply(d, x, x, n)
+	}
+	if c.Widened {
+		m.Widen.Apply(d, m.work.X, x, n, backend.Identity)
+	}
+}
+
+// trainedShare is the share of masks in ESM-2's training: 15 % of tokens, 80 % of these as <mask>.
+const trainedShare = 0.15 * 0.8
+
+// excess returns for each row of a full pass what its embedding's scale has above 1: embeddings of
+// unmasked tokens are multiplied by (1-trainedShare)/(1-share), where share is that of masks in the
+// row's sequence, with <cls> and <eos> (modeling_esm.py, EsmEmbeddings, token_dropout).
+func (e *embedding) excess(b *model.Batch, p *model.Pass, mask int32) []float32 {
+	e.scale = e.scale[:0]
+	for _, s := range p.Sequences {
+		used, masked := b.Used(s.Seq), 0
+		for _, t := range b.Tokens[s.Seq*b.Length:][:used] {
+			if t == mask {
+				masked++
+			}
+		}
+		excess := float32(0)
+		if masked < used {
+			excess = (1-trainedShare)/(1-float32(masked)/float32(used)) - 1
+		}
+		for range s.Rows {
+			e.scale = append(e.scale, excess)
+		}
+	}
+	return e.scale
+}
+
+// rotary returns cosines and sines of the angles with a base, in float32 as the published models
+// compute them, or nil for a network with learned positions.
+func (c *Config) rotary(b backend.Backend, theta float64) *backend.Rotary {
+	if c.Positions > 0 {
+		return nil
+	}
+	half := c.Hidden / c.Heads / 2
+	cos, sin := make([]float32, c.Length*half), make([]float32, c.Length*half)
+	for j := range half {
+		freq := 1 / float32(math.Pow(theta, float64(float32(2*j)/float32(2*half))))
+		for p := range c.Length {
+			angle := float64(float32(p) * freq)
+			cos[p*half+j], sin[p*half+j] = float32(math.Cos(angle)), float32(math.Sin(angle))
+		}
+	}
+	r := &backend.Rotary{Cos: b.New(c.Length, half), Sin: b.New(c.Length, half)}
+	b.Write(r.Cos, 0, cos)
+	b.Write(r.Sin, 0, sin)
+	return r
+}

@@ -1,0 +1,330 @@
+// Package encoders is the transformer encoders that were trained to fill masks: BERT (Devlin et
+// al. 2019), RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ESM-2 (Lin et al. 2023) and DPLM
+// (Wang et al. 2024) for proteins, and ModernBERT (Warner et al. 2024). Such a network is a masked
+// diffusion model without the schedule, so every sampler runs on it.
+//
+// This file has the network: loading, passes and the transformer block. config.json and the
+// families are in config.go, the tensors' names in names.go, embeddings in embed.go, the tokenizer
+// and the special tokens in tokens.go, the logits in marginals.go.
+package encoders
+
+import (
+	"context"
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+func init() {
+	model.Register(model.Format{
+		Name: "encoder",
+		Match: func(src *model.Source) bool {
+			_, ok := familyOf(src.Set)
+			return ok
+		},
+		Load: load,
+	})
+}
+
+// block is one transformer block. Its norms are before attention and MLP (ESM-2, ModernBERT) or
+// after the residual sums (the others). Parameters without a shape do not exist in the family.
+type block struct {
+	Norm1, Norm2 nn.LayerNorm
+	Q, K, V      nn.Linear // in ModernBERT Q holds all three
+	Out          nn.Linear
+	Up, Down     nn.Linear
+	Gated        weights.Param // [2*mlp, hidden]: ModernBERT's gate and up projection
+
+	qkv nn.Joined
+	mlp nn.GatedMLP
+}
+
+// Model is the network on a backend. It owns its working memory: one pass at a time, see
+// model.Turns.
+type Model struct {
+	model.Turns
+
+	Words     weights.Param // [rows, embedding]
+	Positions weights.Param // [positions, embedding]
+	Types     weights.Param // [types, embedding]
+	EmbedNorm nn.LayerNorm
+	Widen     nn.Linear // ALBERT: from the embedding's width to the network's
+	Blocks    []block
+	Final     nn.LayerNorm
+	Dense     nn.Linear // the head: dense, activation, norm, decoder
+	HeadNorm  nn.LayerNorm
+	Decoder   weights.Param // [rows, embedding]; no shape if it is Words
+	Bias      weights.Param // [rows]
+
+	cfg       Config
+	b         backend.Backend
+	embedding embedding
+	layers    []attention.Layer // of each block in the order of computation
+	passes    model.Passes
+	work      nn.Work
+	narrow    *tensor.Dense // [rows, embedding]
+	hidden    *tensor.Dense // [batch*length, hidden]: the result of the latest passes
+	head      [2]*tensor.Dense
+	marginals marginals
+}
+
+// Cached is a Model with partial passes. ESM-2 and DPLM with token dropout have none: each of
+// their embeddings is scaled by the share of masks in its sequence, so once a position opens, the
+// kept keys and values of all other positions are those of another input.
+type Cached struct{ *Model }
+
+// New returns the network without weights.
+func New(c Config) *Model {
+	m := &Model{Words: matrix(c.Rows, c.Embed), Blocks: make([]block, c.Groups*c.Inner), cfg: c,
+		Dense: nn.NewLinear(c.Hidden, c.Embed), HeadNorm: c.norm(c.Embed)}
+	if c.Positions > 0 {
+		m.Positions = matrix(c.Positions, c.Embed)
+	}
+	if c.Types > 0 {
+		m.Types = matrix(c.Types, c.Embed)
+	}
+	if c.EmbedNorm {
+		m.EmbedNorm = c.norm(c.Embed)
+	}
+	if c.Widened {
+		m.Widen = nn.NewLinear(c.Embed, c.Hidden)
+	}
+	if c.Pre {
+		m.Final = c.norm(c.Hidden)
+	}
+	if !c.HeadBiased {
+		m.Dense = nn.NewLinearNoBias(c.Hidden, c.Embed)
+	}
+	if !c.Tied {
+		m.Decoder = matrix(c.Rows, c.Embed)
+	}
+	if c.DecoderBiased {
+		m.Bias = weights.Param{Shape: []int{c.Rows}}
+	}
+	for i := range m.Blocks {
+		m.Blocks[i] = newBlock(c, i)
+	}
+	return m
+}
+
+func matrix(rows, width int) weights.Param { return weights.Param{Shape: []int{rows, width}} }
+
+func newBlock(c Config, i int) block {
+	b := block{Norm1: c.norm(c.Hidden), Norm2: c.norm(c.Hidden)}
+	if c.Gated {
+		if i == 0 { // the norm of the embeddings takes its place
+			b.Norm1 = nn.LayerNorm{}
+		}
+		b.Q, b.Out = nn.NewLinearNoBias(c.Hidden, 3*c.Hidden), nn.NewLinearNoBias(c.Hidden, c.Hidden)
+		b.Gated, b.mlp.Down = matrix(2*c.MLP, c.Hidden), nn.NewLinearNoBias(c.MLP, c.Hidden)
+		return b
+	}
+	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
+	b.Q, b.K, b.V, b.Out = square(), square(), square(), square()
+	b.Up, b.Down = nn.NewLinear(c.Hidden, c.MLP), nn.NewLinear(c.MLP, c.Hidden)
+	return b
+}
+
+func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+	c, set, err := readConfig(src)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := o.Backend.(backend.LocalAttention); c.Window > 0 && !ok {
+		return nil, fmt.Errorf("device is %s, want cpu: local attention is not computed there",
+			o.Backend.Name())
+	}
+	m := New(c)
+	var report weights.Report
+	if err := weights.Bind(c.family.names(m), set, weights.BindOptions{Ignore: c.family.unused,
+		Report: &report}); err != nil {
+		return nil, err
+	}
+	if err := m.load(o); err != nil {
+		return nil, err
+	}
+	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.t, Recipe: c.recipe(),
+		Info: model.Info{Architecture: c.family.name, Sizes: c.sizes(), Unused: report.Unused,
+			Parameters: model.Parameters(report.Bound, src.Set), Tokenizer: c.tokens.from, Notes: c.Notes}}
+	loaded.Denoiser = m
+	if !c.Dropout {
+		loaded.Denoiser = Cached{m}
+	}
+	return loaded, nil
+}
+
+// load packs the bound weights.
+func (m *Model) load(o model.Options) error {
+	c := &m.cfg
+	m.b = o.Backend
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	m.embedding.load(m, l)
+	for i := range m.Blocks {
+		blk := &m.Blocks[i]
+		blk.Norm1.Load(l)
+		blk.Norm2.Load(l)
+		blk.Out.Load(l)
+		if c.Gated {
+			blk.qkv.Load(l, &blk.Q)
+			blk.mlp.LoadJoined(l, &blk.Gated)
+			continue
+		}
+		blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)
+		blk.Up.Load(l)
+		blk.Down.Load(l)
+	}
+	m.Final.Load(l)
+	m.Dense.Load(l)
+	m.HeadNorm.Load(l)
+	decoder := &m.Decoder
+	if c.Tied {
+		decoder = &m.Words
+	}
+	m.marginals.load(m, l.Matrix(decoder, c.Rows), l.Floats(&m.Bias))
+	m.passes = model.Passes{Backend: m.b, Local: c.Window > 0}
+	global, local := c.rotary(m.b, c.Theta), (*backend.Rotary)(nil)
+	if c.Window > 0 {
+		local = c.rotary(m.b, c.LocalTheta)
+	}
+	for i := range c.Layers {
+		layer := attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads, Rotary: global,
+			BF16: o.Precision != backend.F32}
+		if c.Window > 0 && i%c.Every != 0 {
+			layer.Window, layer.Rotary = c.Window, local
+		}
+		m.layers = append(m.layers, layer)
+		m.passes.Layers = append(m.passes.Layers,
+			kvcache.Layer{Heads: c.Heads, HeadDim: layer.HeadDim})
+	}
+	return l.Err()
+}
+
+// at returns the block that is computed in place i; ALBERT uses each of its groups several times.
+func (m *Model) at(i int) *block {
+	c := &m.cfg
+	layers := c.Layers / c.Inner // as config.json counts them, each of Inner blocks
+	group := i / c.Inner * c.Groups / layers
+	return &m.Blocks[group*c.Inner+i%c.Inner]
+}
+
+// Spec implements model.Denoiser. The mask and other special tokens are among the outcomes but
+// forbidden.
+func (m *Model) Spec() model.Spec {
+	c := &m.cfg
+	return model.Spec{Shape: []int{c.Length}, Outcomes: c.Rows, Mask: c.Mask, Ragged: true,
+		Before: c.tokens.before, After: c.tokens.after}
+}
+
+// Fit implements model.Sized.
+func (m *Model) Fit(length int, cached bool) int {
+	sequence := 4 * length * m.cfg.Hidden
+	if cached {
+		sequence += m.passes.Bytes(length)
+	}
+	return model.Fit(m.b, length, sequence, 4*(8*m.cfg.Hidden+m.cfg.MLP))
+}
+
+// Forward implements model.Denoiser.
+func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	return m.compute(ctx, b, m.passes.Full)
+}
+
+// NewCache implements model.Refiner.
+func (m Cached) NewCache(batch, length int) *kvcache.Cache {
+	return m.passes.NewCache(batch, length)
+}
+
+// Refine implements model.Refiner.
+func (m Cached) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
+	return m.compute(ctx, b, func(b *model.Batch) error { return m.passes.Some(b, rows) })
+}
+
+// compute cuts a batch into passes, which collect their hidden states in m.hidden.
+func (m *Model) compute(ctx context.Context, b *model.Batch,
+	cut func(*model.Batch) error) (_ model.Marginals, err error) {
+	defer backend.Recover(&err)
+	if err := b.Check(m.Spec()); err != nil {
+		return nil, err
+	}
+	if err := cut(b); err != nil {
+		return nil, err
+	}
+	m.hidden = nn.Grow(m.b, m.hidden, b.Size*b.Length, m.cfg.Hidden)
+	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
+		if err := m.pass(ctx, b, p); err != nil {
+			return nil, err
+		}
+	}
+	return m.marginals.of(b.Length), nil
+}
+
+// pass runs the blocks over the rows of p and writes their hidden states to p.At. The last block
+// drops the rows that nobody reads. p.Hidden and p.Attended hand values to an observer, if there is
+// one (model.Batch.Observer).
+func (m *Model) pass(ctx context.Context, b *model.Batch, p *model.Pass) error {
+	w := &m.work
+	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
+	m.embed(b, p)
+	for i := range m.layers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p.Hidden(i, w.X)
+		if p = m.block(i, p); p.Len() == 0 {
+			return nil
+		}
+	}
+	p.Hidden(len(m.layers), w.X)
+	m.b.Scatter(m.hidden, w.X, p.At)
+	return nil
+}
+
+// block computes one transformer block over the rows of w.X and returns the rows that are left.
+func (m *Model) block(i int, p *model.Pass) *model.Pass {
+	w, b, blk, pre := &m.work, m.b, m.at(i), m.cfg.Pre
+	k, v := p.KV(i)
+	layer := &m.layers[i]
+
+	in := w.X
+	if pre && blk.Norm1.Weight.Shape != nil {
+		blk.Norm1.Apply(b, w.H, w.X, p.Len())
+		in = w.H
+	}
+	blk.qkv.Apply(b, w.QKV, in, p.Len())
+	layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys) // rotates; keys and values go to the cache
+	if read := p.Read; i == len(m.layers)-1 && read != nil {
+		if p = p.Pick(read); p.Len() == 0 {
+			return p
+		}
+		w.Keep(b, read)
+	}
+	layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
+	p.Attended(i, w.Q, layer)
+	blk.Out.Add(b, w.X, w.H, p.Len())
+
+	in = w.X
+	if pre {
+		blk.Norm2.Apply(b, w.H, w.X, p.Len())
+		in = w.H
+	} else {
+		blk.Norm1.Apply(b, w.X, w.X, p.Len())
+	}
+	if m.cfg.Gated {
+		blk.mlp.Inner(b, w.Inner, in, p.Len(), m.cfg.Act)
+		blk.mlp.Down.Add(b, w.X, w.Inner, p.Len())
+	} else {
+		blk.Up.Apply(b, w.Inner, in, p.Len(), m.cfg.Act)
+		blk.Down.Add(b, w.X, w.Inner, p.Len())
+	}
+	if !pre {
+		blk.Norm2.Apply(b, w.X, w.X, p.Len())
+	}
+	return p
+}

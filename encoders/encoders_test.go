@@ -1,0 +1,69 @@
+package encoders_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend"
+	_ "unmask/encoders"
+	"unmask/internal/parity"
+	"unmask/model"
+)
+
+var cached = []string{"bert-tiny", "roberta-tiny", "roberta-fairseq-tiny", "albert-tiny",
+	"modernbert-tiny", "bert-small", "modernbert-150m", "roberta-150m", "albert-small"}
+
+var all = append([]string{"esm-tiny", "esm-small", "esm-150m"}, cached...)
+
+// each loads every pack on every device that computes it.
+func each(t *testing.T, packs []string,
+	f func(t *testing.T, p *parity.Pack, m model.Denoiser, tolerance float64)) {
+	for _, name := range packs {
+		for _, d := range parity.Devices {
+			t.Run(name+"/"+d.Name+"/"+d.Precision.String(), func(t *testing.T) {
+				p, b := parity.Open(t, name), d.New(t)
+				if _, ok := b.(backend.LocalAttention); !ok && p.Has("window") {
+					t.Skip("local attention is for the cpu")
+				}
+				if d.Slow() && p.Full() {
+					t.Skip("minutes a pass")
+				}
+				m, err := model.Load(p.Source, model.Options{Backend: b, Precision: d.Precision})
+				require.NoError(t, err)
+				tolerance := d.Tolerance
+				if d.Precision == backend.F32 && d.Name != "cuda" {
+					tolerance = 1e-5
+				}
+				f(t, p, m.Denoiser, tolerance)
+			})
+		}
+	}
+}
+
+// Logits are those of transformers' own classes.
+func TestFullPass(t *testing.T) {
+	each(t, all, func(t *testing.T, p *parity.Pack, m model.Denoiser, tolerance float64) {
+		for _, prefix := range []string{"", "short_"} {
+			tokens, shape := p.Ints(prefix + "tokens")
+			want, wantShape := p.Floats(prefix + "logits")
+			got, err := m.Forward(context.Background(), parity.Batch(tokens, shape))
+			require.NoError(t, err)
+			parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]),
+				tolerance)
+		}
+	})
+}
+
+func TestPartialPass(t *testing.T) {
+	each(t, cached, func(t *testing.T, p *parity.Pack, m model.Denoiser, tolerance float64) {
+		parity.PartialPass(t, p, m.(model.Refiner), tolerance)
+	})
+}
+
+func TestAnyBatchAndThreads(t *testing.T) {
+	for _, pack := range []string{"bert-tiny", "albert-tiny", "modernbert-tiny"} {
+		t.Run(pack, func(t *testing.T) { parity.Threads(t, pack, []int{5, 3, 11}) })
+	}
+}

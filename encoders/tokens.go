@@ -1,0 +1,99 @@
+package encoders
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/model"
+	"unmask/tokenizers"
+)
+
+// tokens is a model's tokenizer and what it says about ids.
+type tokens struct {
+	t             tokenizers.Tokenizer
+	from          string  // in words
+	before, after []int32 // around every sequence
+	forbidden     []int32 // never drawn: special tokens, and rows without a token
+}
+
+// frames are the spellings of the first and last token of a sequence.
+var frames = [][2]string{{"[CLS]", "[SEP]"}, {"<cls>", "<eos>"}, {"<s>", "</s>"}}
+
+// notResidues are ESM-2's letters that stand for no residue in particular: any residue, which
+// DPLM's sampler forbids too, and the gaps of alignments.
+var notResidues = []string{"X", ".", "-"}
+
+// readTokens reads the tokenizer, finds the mask's id and the special tokens.
+func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
+	t, from, err := src.Tokenizer("")()
+	if err != nil {
+		k.t = tokenizers.Numbers(c.Rows)
+		c.Notes = append(c.Notes, err.Error()+": tokens are shown as numbers")
+		return k, k.numbered(f, c)
+	}
+	k.t, k.from = t, from
+	if n := t.VocabSize(); n > c.Rows {
+		return k, fmt.Errorf("%s has %d tokens, want at most the %d rows of the head", from, n, c.Rows)
+	}
+	for _, frame := range frames {
+		first, ok := t.Special(frame[0])
+		last, ok2 := t.Special(frame[1])
+		if ok && ok2 {
+			k.before, k.after = []int32{first}, []int32{last}
+			break
+		}
+	}
+	if err := k.mask(f, c); err != nil {
+		return k, err
+	}
+	for id := range int32(c.Rows) {
+		text, ok := t.Token(id)
+		if _, special := t.Special(text); !ok || special || id == c.Mask ||
+			c.family.name == "esm" && slices.Contains(notResidues, text) {
+			k.forbidden = append(k.forbidden, id)
+		}
+	}
+	for _, id := range slices.Concat(k.before, k.after) { // decoded text does not show them
+		k.t = tokenizers.WithMask(k.t, id, "")
+	}
+	if len(k.forbidden) == c.Rows {
+		return k, fmt.Errorf("%s has special tokens only, want others", from)
+	}
+	return k, nil
+}
+
+// mask sets the mask's id: config.json's or else the vocabulary's.
+func (k *tokens) mask(f *file, c *Config) error {
+	for _, name := range []string{"[MASK]", "<mask>"} {
+		if id, ok := k.t.Special(name); ok && f.Mask == nil {
+			f.Mask = &id
+		}
+	}
+	switch {
+	case f.Mask == nil:
+		return fmt.Errorf("mask_token_id is missing, and the vocabulary has neither [MASK] nor <mask>")
+	case *f.Mask < 0 || int(*f.Mask) >= c.Rows:
+		return fmt.Errorf("config.json: mask_token_id is %d, want 0 to %d", *f.Mask, c.Rows-1)
+	}
+	c.Mask = *f.Mask
+	return nil
+}
+
+// numbered is for models without a tokenizer: config.json has the ids.
+func (k *tokens) numbered(f *file, c *Config) error {
+	if err := k.mask(f, c); err != nil {
+		return err
+	}
+	k.forbidden = []int32{c.Mask}
+	if f.First == nil || f.Last == nil {
+		return nil
+	}
+	for _, id := range []int32{*f.First, *f.Last} {
+		if id < 0 || int(id) >= c.Rows {
+			return fmt.Errorf("config.json: special token is %d, want 0 to %d", id, c.Rows-1)
+		}
+		k.forbidden = append(k.forbidden, id)
+	}
+	k.before, k.after = []int32{*f.First}, []int32{*f.Last}
+	return nil
+}
