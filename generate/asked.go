@@ -38,9 +38,45 @@ func (a Asked) Over(base Recipe) (r Recipe, err error) {
 		err = a.sampler(&r, base)
 	}
 	if err == nil {
+		err = a.temperature(&r)
+	}
+	if err == nil {
 		err = a.dependent(&r)
 	}
 	return r, err
+}
+
+// temperature gives a sampler the temperature that was asked for. Where a sampler takes the most
+// probable tokens, top-p and top-k could only spoil its confidences: they are refused or, with a
+// temperature of 0, left out.
+func (a Asked) temperature(r *Recipe) (err error) {
+	_, asked := a["temperature"]
+	if asked {
+		t, marginals := r.Filter.Temperature, 0.0
+		if t == 0 && !r.Greedy {
+			t = 1
+		}
+		if r.Sampler, marginals, err = samplers.AtTemperature(r.Sampler, t); err != nil {
+			return err
+		}
+		if r.Filter.Temperature = marginals; marginals == 1 {
+			r.Filter.Temperature = 0
+		}
+	}
+	switch {
+	case !samplers.MostProbable(r.Sampler):
+		return nil
+	case asked: // confidence is the model's own p
+		r.Filter.TopP, r.Filter.TopK = 0, 0
+		return nil
+	}
+	for _, name := range []string{"top-p", "top-k"} {
+		if value := r.Get(name); value != "" && a[name] != "" {
+			return &param.Error{Name: name, Found: value, Want: "none without a temperature: sampler " +
+				r.Get("sampler") + " takes the most probable tokens"}
+		}
+	}
+	return nil
 }
 
 // read sets all parameters except the sampler.

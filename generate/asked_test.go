@@ -50,6 +50,14 @@ func TestAskedRefuses(t *testing.T) {
 			"steps": "8"},
 		"schedule is mage, want none: sampler first-hitting decides how many open": {
 			"sampler": "first-hitting", "schedule": "mage"},
+		"temperature is 0.5, want 0: sampler greedy takes the most probable tokens": {
+			"sampler": "semi-ar(greedy(entropy))", "temperature": "0.5"},
+		"temperature is 0, want more than 0: sampler theta-trapezoidal draws tokens itself": {
+			"sampler": "theta-trapezoidal", "temperature": "0"},
+		"temperature is 0.5, want none: sampler low-confidence has its own": {
+			"sampler": "low-confidence(temperature=2)", "temperature": "0.5"},
+		"top-p is 0.5, want none without a temperature: sampler semi-ar(low-confidence) takes the " +
+			"most probable tokens": {"sampler": "semi-ar(low-confidence)", "top-p": "0.5"},
 	} {
 		_, err := asked.Over(base)
 		require.EqualError(t, err, want)
@@ -77,4 +85,34 @@ func TestAskedInFull(t *testing.T) {
 		}
 		require.Equal(t, r.String(), got.String())
 	})
+}
+
+// A temperature reaches the tokens of every published run as its authors' program has it.
+func TestTemperatureOfPublishedRuns(t *testing.T) {
+	for _, c := range []struct{ base, temperature, want string }{
+		{"semi-ar(low-confidence) steps=128", "0.7",
+			"sampler=semi-ar(low-confidence(temperature=0.7)) steps=128"},
+		{"semi-ar(low-confidence) steps=128 top-p=0.9", "0",
+			"sampler=semi-ar(low-confidence) steps=128 temperature=0"},
+		{"entropy steps=128 temperature=0.2 top-p=0.95", "0.7",
+			"sampler=entropy steps=128 temperature=0.7 top-p=0.95"},
+		{"entropy steps=128 temperature=0.2 top-p=0.95", "0",
+			"sampler=entropy steps=128 temperature=0 top-p=0.95"},
+		{"dynamic(theta=0.85) steps=4 reuse=blocks", "0.7", "sampler=dynamic(theta=0.85,temperature=1) " +
+			"steps=4 reuse=blocks temperature=0.7"},
+		{"fast-dllm-v2 reuse=blocks", "1", "sampler=fast-dllm-v2(temperature=1) reuse=blocks"},
+		{"hybrid steps=32 cache=1", "0", "sampler=hybrid steps=32 cache=1 temperature=0"},
+	} {
+		base, err := generate.ParseRecipe(c.base)
+		require.NoError(t, err)
+		r, err := generate.Asked{"temperature": c.temperature}.Over(base)
+		require.NoError(t, err)
+		require.Equal(t, c.want, r.String())
+		again, err := generate.ParseRecipe(r.String())
+		require.NoError(t, err)
+		require.Equal(t, r.String(), again.String())
+		again, err = generate.Asked{"temperature": c.temperature}.Over(again)
+		require.NoError(t, err)
+		require.Equal(t, r.String(), again.String())
+	}
 }

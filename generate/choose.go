@@ -24,7 +24,7 @@ func (p *Pool) decide(group []*member) []*member {
 			p.isolate(p.same, p.chooseOnDevice)
 		case m.step.need != (samplers.Need{}):
 			p.alike(group, m, func(o *member) bool {
-				return !o.step.device && o.step.need == m.step.need &&
+				return !o.step.device && o.step.need == m.step.need && o.Greedy == m.Greedy &&
 					o.filtered() == m.filtered()
 			})
 			for _, o := range p.isolate(p.same, p.stats) {

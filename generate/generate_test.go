@@ -336,7 +336,7 @@ func TestBadOptions(t *testing.T) {
 		{"generate: token is 7 at position 1, want 0 to 6 or the mask 9", newTable(16),
 			generate.Options{Tokens: []int32{1, 7}}},
 		{"generate: n is -1, want 1 or more", newTable(16), generate.Options{N: -1}},
-		{"generate: temperature is -1, want 0.001 to 1000", newTable(16),
+		{"generate: temperature is -1, want 0.001 to 1000, or 0 for the most probable tokens", newTable(16),
 			generate.Options{Filter: model.Filter{Temperature: -1}}},
 		{"generate: top-p is 2, want 1e-09 to 1", newTable(16),
 			generate.Options{Filter: model.Filter{TopP: 2}}},

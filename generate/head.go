@@ -1,6 +1,8 @@
 package generate
 
 import (
+	"math"
+
 	"unmask/internal/philox"
 	"unmask/model"
 	"unmask/samplers"
@@ -17,6 +19,7 @@ type headWork struct {
 	draw          model.Draw // of uniform, token and logP
 	uniform, logP []float64
 	token         []int32
+	greedy        []float64 // p of the most probable tokens, for draws at temperature 0
 
 	// At open positions.
 	openSum, openLogP []float64
@@ -55,7 +58,7 @@ func (p *Pool) stats(list []*member) error {
 		}
 	}
 	if need.Draw {
-		if err := p.drawAll(list, marginals); err != nil {
+		if err := p.drawAll(list); err != nil {
 			return err
 		}
 	}
@@ -131,7 +134,7 @@ func (p *Pool) reduce(need samplers.Need, marginals model.Marginals) error {
 }
 
 // drawAll draws a token at every masked position; rows are those positions.
-func (p *Pool) drawAll(list []*member, marginals model.Marginals) error {
+func (p *Pool) drawAll(list []*member) error {
 	h := &p.head
 	n := len(h.rows)
 	h.draw = model.Draw{Power: orOne(list[0].step.need.Power), Uniform: grow(&h.uniform, n),
@@ -142,7 +145,22 @@ func (p *Pool) drawAll(list []*member, marginals model.Marginals) error {
 			h.draw.Uniform[m.step.maskedAt+j] = stream.Uniform(at, philox.Token)
 		}
 	}
-	return marginals.Sample(h.rows, &h.draw)
+	return p.sampleRows(list[0], &h.draw)
+}
+
+// sampleRows draws a token at each of the head's rows, which belong to members with m's filter. At
+// temperature 0 it takes the most probable ones.
+func (p *Pool) sampleRows(m *member, d *model.Draw) error {
+	h := &p.head
+	if !m.Greedy {
+		return p.marginals(m).Sample(h.rows, d)
+	}
+	h.greedy = grow(&h.greedy, len(h.rows))
+	err := p.marginals(m).Stats(h.rows, &model.Stats{P1: h.greedy, Arg: d.Token})
+	for i, p1 := range h.greedy {
+		d.LogP[i] = math.Log(p1)
+	}
+	return err
 }
 
 // atOpen sets rows and owner to the open positions of all members.
@@ -181,7 +199,7 @@ func (p *Pool) reconsider(list []*member, marginals model.Marginals) error {
 	for i, d := range h.owner {
 		h.openDraw.Uniform[i] = d.m.stream().Uniform(d.index, philox.Token)
 	}
-	return marginals.Sample(h.rows, &h.openDraw)
+	return p.sampleRows(list[0], &h.openDraw)
 }
 
 // present computes log p(token) of the present tokens at open positions.

@@ -24,6 +24,7 @@ type Options struct {
 	BlockSize int          // for Blocks, positions of a block; 0: the model's own
 	Refresh   int          // for Delayed: a full pass every Refresh steps; 0 means 8
 	Filter    model.Filter // changes the model's marginals before any sampler sees them
+	Greedy    bool         // temperature 0; see Recipe
 	Guidance  Guidance     // for models that take a condition
 
 	N, First int // generates sequences First..First+N-1 of the seed; N 0 means 1

@@ -319,7 +319,8 @@ func (p *Pool) together(a, b *member) bool {
 		a.step.partial == b.step.partial &&
 		(p.spec.Ragged || len(a.Tokens) == len(b.Tokens)) &&
 		// looking ahead replaces the marginals
-		a.ahead == b.ahead && (!a.ahead || a.step.need == b.step.need && a.filtered() == b.filtered())
+		a.ahead == b.ahead && (!a.ahead || a.step.need == b.step.need && a.Greedy == b.Greedy &&
+		a.filtered() == b.filtered())
 }
 
 // computeGroup makes the pass of a group and draws its tokens. If the pass fails it is repeated for

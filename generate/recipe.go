@@ -21,7 +21,10 @@ type Recipe struct {
 	BlockSize int   // for Blocks, positions per block, a power of two; 0: the model's own
 	Refresh   int   // for Delayed: a full pass every Refresh steps
 	// applied to the marginals before a sampler reads them; String leaves out its Adjust
-	Filter   model.Filter
+	Filter model.Filter
+	// temperature 0: every draw takes the most probable token instead; marginals, and what samplers
+	// measure of them, stay as they are
+	Greedy   bool
 	Guidance Guidance
 }
 

@@ -170,13 +170,14 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 func (o Options) Recipe() Recipe {
 	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache,
 		Reuse: o.Reuse, BlockSize: o.BlockSize,
-		Refresh: o.Refresh, Filter: o.Filter, Guidance: o.Guidance}
+		Refresh: o.Refresh, Filter: o.Filter, Greedy: o.Greedy, Guidance: o.Guidance}
 }
 
 // With returns the options with another recipe.
 func (o Options) With(r Recipe) Options {
 	o.Sampler, o.Schedule, o.Steps, o.Cache, o.Reuse = r.Sampler, r.Schedule, r.Steps, r.Cache, r.Reuse
-	o.BlockSize, o.Refresh, o.Filter, o.Guidance = r.BlockSize, r.Refresh, r.Filter, r.Guidance
+	o.BlockSize, o.Refresh, o.Filter, o.Greedy = r.BlockSize, r.Refresh, r.Filter, r.Greedy
+	o.Guidance = r.Guidance
 	return o
 }
 

@@ -81,7 +81,7 @@ var table = []row{
 		Default: "0",
 		Help:    "with --reuse dkv, steps from one full pass to the next, 0 for 8"},
 		func(r *Recipe) *int { return &r.Refresh }),
-	number(model.TemperatureParam, func(r *Recipe) *float64 { return &r.Filter.Temperature }),
+	temperature(),
 	number(model.TopPParam, func(r *Recipe) *float64 { return &r.Filter.TopP }),
 	whole(model.TopKParam, func(r *Recipe) *int { return &r.Filter.TopK }),
 	{param.Param{Name: "ban", Kind: param.Text, Help: "token ids that never are drawn: 3,17"}, banText,
@@ -186,6 +186,30 @@ func number(p param.Param, field func(*Recipe) *float64) row {
 		}
 		return err
 	}}
+}
+
+// temperature returns the row of the temperature, in which 0 is Greedy.
+func temperature() row {
+	t := number(model.TemperatureParam, func(r *Recipe) *float64 { return &r.Filter.Temperature })
+	of := t
+	t.get = func(r *Recipe) string {
+		if r.Greedy {
+			return "0"
+		}
+		return of.get(r)
+	}
+	t.set = func(r *Recipe, p param.Param, text string) error {
+		err := of.set(r, p, text)
+		r.Greedy = err == nil && r.Filter.Temperature == 0 && !isDefault(p, text)
+		return err
+	}
+	return t
+}
+
+// isDefault reports whether a text is a number's default.
+func isDefault(p param.Param, text string) bool {
+	x, err := p.Float(text)
+	return err == nil && param.Format(x) == p.Default
 }
 
 // cached is the suffix of a sampler's text that means one intermediate stage.

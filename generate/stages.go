@@ -135,7 +135,8 @@ func (p *Pool) sample(group []*member) {
 		}
 		p.same = p.same[:0]
 		for _, o := range group {
-			if p.draws(o) && o.power() == m.power() && o.filtered() == m.filtered() {
+			if p.draws(o) && o.power() == m.power() && o.Greedy == m.Greedy &&
+				o.filtered() == m.filtered() {
 				p.same = append(p.same, o)
 			}
 		}
@@ -165,7 +166,7 @@ func (p *Pool) drawStage(list []*member) error {
 	for i, d := range h.owner {
 		h.draw.Uniform[i] = d.m.stream().Uniform(d.m.step.opening.Positions[d.index], philox.Token)
 	}
-	if err := p.marginals(list[0]).Sample(h.rows, &h.draw); err != nil {
+	if err := p.sampleRows(list[0], &h.draw); err != nil {
 		return err
 	}
 	for i, d := range h.owner {

@@ -32,7 +32,8 @@ func (f *Filter) None() bool {
 // The parameters of a Filter that are numbers.
 var (
 	TemperatureParam = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Default: "1",
-		Help: "draw from p^(1/temperature), normalised"}
+		Zero: "the most probable tokens",
+		Help: "draw from p^(1/temperature), normalised; 0 takes the most probable tokens"}
 	TopPParam = param.Param{Name: "top-p", Min: 1e-9, Max: 1, Default: "1",
 		Help: "keep the most probable tokens that hold this much probability"}
 	TopKParam = param.Param{Name: "top-k", Kind: param.Whole, Min: 1, Max: 1 << 30, Zero: "all",

@@ -57,6 +57,11 @@ func (e Edit) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
+// Tempered refuses every temperature but 0.
+func (e Edit) Tempered(temperature float64) (any, float64, error) {
+	return onlyAt0(e, "edit", temperature)
+}
+
 // Uncached returns why there can be no second stage.
 func (Edit) Uncached() string { return "edit has the tokens before a second stage could" }
 

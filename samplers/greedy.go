@@ -55,6 +55,11 @@ func (g Greedy) Check() error {
 	return nil
 }
 
+// Tempered refuses every temperature but 0.
+func (g Greedy) Tempered(temperature float64) (any, float64, error) {
+	return onlyAt0(g, "greedy", temperature)
+}
+
 // Uncached returns why there can be no second stage.
 func (Greedy) Uncached() string { return "greedy has the tokens before a second stage could" }
 

@@ -33,6 +33,13 @@ func (d Dynamic) Choose(v *View) (Opening, error) {
 	return c.open(c.above(orDefault(d.Theta, 0.9), v.Quota)), nil
 }
 
+// Tempered draws from the tempered marginals and ranks by them too, as the authors' programs do:
+// there the logits are divided by the temperature before anything else.
+func (d Dynamic) Tempered(temperature float64) (any, float64, error) {
+	marginals, err := drawTempered(&d.Temperature, temperature, "dynamic")
+	return d, marginals, err
+}
+
 // Uncached returns why there can be no second stage.
 func (Dynamic) Uncached() string { return "dynamic draws tokens before it chooses positions" }
 

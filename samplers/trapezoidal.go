@@ -151,3 +151,8 @@ func (ThetaTrapezoidal) Uncached() string {
 
 // String returns the text that Parse reads.
 func (s ThetaTrapezoidal) String() string { return Text(s) }
+
+// Tempered refuses temperature 0: both leaps draw tokens from rates.
+func (s ThetaTrapezoidal) Tempered(temperature float64) (any, float64, error) {
+	return never0(s, "theta-trapezoidal", temperature)
+}

@@ -77,6 +77,17 @@ func (a Vanilla) Choose(v *View) (Opening, error) {
 	return Opening{Positions: open}, nil
 }
 
+// Tempered refuses temperature 0 with Bits 32, whose race draws the tokens itself.
+func (a Vanilla) Tempered(temperature float64) (any, float64, error) {
+	if a.Bits == 32 {
+		return never0(a, "vanilla(bits=32)", temperature)
+	}
+	if temperature == 0 {
+		temperature = 1
+	}
+	return a, temperature, nil
+}
+
 // Uncached returns why there can be no second stage.
 func (Vanilla) Uncached() string {
 	return "vanilla decides at each position alone, so a step's positions have no order"

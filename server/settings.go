@@ -23,6 +23,7 @@ const (
 	mostSteps   = 4096
 	mostBiases  = 1024
 	mostFirst   = 1<<31 - 1
+	mostDrawn   = 1 << 53 // a seed that the server draws is below: JavaScript's numbers have it
 )
 
 // settings are the fields that say how a sequence is made.
@@ -41,14 +42,14 @@ func readSettings(f *fields, m *served) settings { return readSettingsOr(f, m, m
 
 // readSettingsOr is readSettings with base for parameters that the request leaves out.
 func readSettingsOr(f *fields, m *served, base generate.Recipe) (s settings) {
-	var given bool
-	if s.seed, given = f.seed("seed"); !given {
-		s.seed = rand.Uint64() >> 1 // below 2^63: a client's int64 has room for it
-	}
+	seed, given := f.seed("seed")
 	s.n = f.whole("n", 1, mostChoices, 1)
 	s.first = f.maybe("first", 0, mostFirst, 0)
 	s.batch = f.word("priority", "interactive", "batch") == "batch"
 	s.readRecipe(f, base)
+	if s.seed = seed; !given && !s.recipe.Greedy { // temperature 0 means the same answer each time
+		s.seed = rand.Uint64N(mostDrawn)
+	}
 	s.constraints = unmask.Constraints{Ban: f.texts("ban"), Bias: f.texts("bias")}
 	return s
 }
@@ -73,14 +74,6 @@ func (s *settings) readRecipe(f *fields, base generate.Recipe) {
 			return
 		}
 		asked[p.Name] = text
-	}
-	if asked["temperature"] == "0" { // the most probable token
-		delete(asked, "temperature")
-		if k, ok := asked["top-k"]; ok && k != "1" {
-			f.fail(outOfRange("top_k", k, "1 with temperature 0"))
-			return
-		}
-		asked["top-k"] = "1"
 	}
 	// A client may give these with every sampler, though some decide them themselves.
 	anyway := map[string]string{}
@@ -127,9 +120,6 @@ func (f *fields) settingOf(name string, p param.Param, raw json.RawMessage) (tex
 		return "", false
 	}
 	x, _ := strconv.ParseFloat(string(raw), 64)
-	if name == "temperature" && x == 0 {
-		return "0", true
-	}
 	if _, err := p.Float(param.Format(x)); err != nil {
 		f.fail(refused(name, err))
 		return "", false
