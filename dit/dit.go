@@ -52,7 +52,7 @@ type block struct {
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
 // model.Turns.
 type Model struct {
-	model.Turns
+	model.Network
 
 	Embedding weights.Param `weight:"vocab_embed.embedding"` // [vocab, hidden]
 	Sigma     timestep      `weight:"sigma_map.mlp"`
@@ -68,10 +68,8 @@ type Model struct {
 	b     backend.Backend
 	table *tensor.Dense // [vocab, hidden]
 	layer attention.Layer
-
-	passes    model.Passes
-	work      workspace
-	marginals model.HeadMarginals
+	work  nn.Work
+	mods  *modulations // of the latest batch; nil without time conditioning
 }
 
 // New returns the network without weights.
@@ -157,17 +155,21 @@ func (m *Model) load(o model.Options) error {
 	}
 	mod := m.FinalMod.load(l, c)
 	m.Final.LoadModulated(l, mod[1], mod[0])
-	m.passes = model.Passes{Backend: o.Backend,
-		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads}},
-			m.cfg.Blocks)}
 	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads,
 		Rotary: m.rotary(), BF16: o.Precision != backend.F32}
-	m.marginals = model.HeadMarginals{
-		Backend: o.Backend,
+	m.Network = model.Network{
+		Passes: model.Passes{Backend: o.Backend,
+			Layers: slices.Repeat(
+				[]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}}, m.cfg.Blocks)},
+		Of: model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1,
+			Mask: int32(m.cfg.Vocab - 1), Ragged: true},
 		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab),
 			Bias:     l.Vector(l.Floats(&m.Head.Bias)),
 			Outcomes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last one, is not an outcome
-		Project: m.project,
+		Width: m.cfg.Hidden,
+		// nn.Work, and keys and values of a layer
+		RowSize: 8*m.cfg.Hidden + m.cfg.MLP,
+		Begin:   m.begin, Pass: m.pass, Finish: m.finish,
 	}
 	return l.Err()
 }
@@ -189,84 +191,27 @@ func (m *Model) rotary() *backend.Rotary {
 	return r
 }
 
-// Spec implements model.Denoiser.
-func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1,
-		Mask: int32(m.cfg.Vocab - 1), Ragged: true}
-}
-
-// NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache {
-	return m.passes.NewCache(batch, length)
-}
-
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
-	sequence := 4 * length * m.cfg.Hidden
-	if cached {
-		sequence += m.passes.Bytes(length)
-	}
-	// nn.Work, and keys and values of a layer
-	return model.Fit(m.b, length, sequence, 4*(8*m.cfg.Hidden+m.cfg.MLP))
-}
-
-// Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return m.compute(ctx, b, m.passes.Full)
-}
-
-// Refine implements model.Refiner; rows are grouped by ascending sequence.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
-	return m.compute(ctx, b, func(b *model.Batch) error { return m.passes.Some(b, rows) })
-}
-
-// compute cuts a batch into passes, which collect their hidden states in m.work.hidden.
-func (m *Model) compute(ctx context.Context, b *model.Batch,
-	cut func(*model.Batch) error) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := m.check(b); err != nil {
-		return nil, err
-	}
-	if err := cut(b); err != nil {
-		return nil, err
-	}
-	m.work.hidden = nn.Grow(m.b, m.work.hidden, b.Size*b.Length, m.cfg.Hidden)
-	var mods *modulations
-	if m.cfg.TimeConditioned {
-		mods = m.modulate(b)
-	}
-	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
-		if err := m.pass(ctx, p, mods); err != nil {
-			return nil, err
-		}
-	}
-	m.marginals.Length = b.Length
-	return &m.marginals, nil
-}
-
-// pass runs the blocks over the rows of p and writes their hidden states to p.At. The last block
-// drops the rows that nobody reads. p.Hidden and p.Attended hand values to an observer, if there is
-// one (model.Batch.Observer).
-func (m *Model) pass(ctx context.Context, p *model.Pass, mods *modulations) error {
+// pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
+// p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
 	m.b.Gather(w.X, m.table, p.Tokens)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, nil, err
 		}
 		p.Hidden(i, w.X)
-		if p = m.block(i, p, mods); p.Len() == 0 {
-			return nil
+		if p = m.block(i, p, m.mods); p.Len() == 0 {
+			return w.X, p, nil
 		}
 	}
 	p.Hidden(len(m.Blocks), w.X)
-	if mods != nil { // the final modulation depends on the sequence, which the head does not know
+	if m.mods != nil { // the final modulation depends on the sequence, which the head does not know
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
-		m.b.Modulate(w.X, mods.of(m.cfg.Blocks, 1), mods.of(m.cfg.Blocks, 0), p.Sequences)
+		m.b.Modulate(w.X, m.mods.of(m.cfg.Blocks, 1), m.mods.of(m.cfg.Blocks, 0), p.Sequences)
 	}
-	m.b.Scatter(w.hidden, w.X, p.At)
-	return nil
+	return w.X, p, nil
 }
 
 // block computes one transformer block over the rows of w.X and returns the rows that are left.
@@ -311,23 +256,22 @@ func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mods *mod
 	m.b.GateAdd(m.work.X, m.work.Q, mods.of(i, gate), p.Sequences)
 }
 
-// project returns the head's input [rows, hidden]: the final norm of the rows asked for.
-func (m *Model) project(rows []int32) *tensor.Dense {
-	w := &m.work
-	w.head = nn.Grow(m.b, w.head, len(rows), m.cfg.Hidden)
-	m.b.Gather(w.head, w.hidden, rows)
+// finish applies the final norm, unless the passes did.
+func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
 	if !m.cfg.TimeConditioned {
-		m.Final.Apply(m.b, w.head, w.head, len(rows))
+		m.Final.Apply(m.b, x, x, n)
 	}
-	return w.head
+	return x
 }
 
-func (m *Model) check(b *model.Batch) error {
-	if err := b.Check(m.Spec()); err != nil {
-		return err
+// begin computes the modulations of a batch.
+func (m *Model) begin(b *model.Batch) error {
+	if !m.cfg.TimeConditioned {
+		return nil
 	}
-	if m.cfg.TimeConditioned && len(b.Time) != b.Size {
+	if len(b.Time) != b.Size {
 		return fmt.Errorf("the model is time-conditioned: %d times for %d sequences", len(b.Time), b.Size)
 	}
+	m.modulate(b)
 	return nil
 }

@@ -115,9 +115,9 @@ type modulations struct {
 
 func (m *modulations) of(block, chunk int) *tensor.Dense { return m.blocks[block][chunk] }
 
-// modulate computes the modulations for a batch's times, unless they are the previous ones.
-func (m *Model) modulate(b *model.Batch) *modulations {
-	s := m.work.mods
+// modulate sets m.mods to the modulations of a batch's times. It computes those that changed.
+func (m *Model) modulate(b *model.Batch) {
+	s := m.mods
 	if s == nil || len(s.time) < b.Size {
 		s = &modulations{time: make([]float64, b.Size)}
 		for i := range s.time {
@@ -127,7 +127,7 @@ func (m *Model) modulate(b *model.Batch) *modulations {
 			s.blocks = append(s.blocks, m.newChunks(&m.Blocks[i].Mod, b.Size))
 		}
 		s.blocks = append(s.blocks, m.newChunks(&m.FinalMod, b.Size))
-		m.work.mods = s
+		m.mods = s
 	}
 	for seq, t := range b.Time {
 		if s.time[seq] == t {
@@ -140,7 +140,6 @@ func (m *Model) modulate(b *model.Batch) *modulations {
 		}
 		m.write(s.blocks[len(m.Blocks)], &m.FinalMod, seq, c)
 	}
-	return s
 }
 
 func (m *Model) newChunks(mod *modulation, batch int) []*tensor.Dense {

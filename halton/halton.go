@@ -8,6 +8,7 @@ package halton
 
 import (
 	"context"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -53,7 +54,7 @@ const (
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
 // model.Turns.
 type Model struct {
-	model.Turns
+	model.Network
 
 	// [classes+1, hidden], the last row is for no class
 	Classes weights.Param `weight:"cls_emb.weight"`
@@ -67,18 +68,16 @@ type Model struct {
 	FinalMod adaln.Layer   `weight:"last_norm.mlp.1"` // shift, scale
 	HeadBias weights.Param `weight:"head.bias"`       // [codes+1]; its weight is tok_emb's
 
-	cfg       Config
-	b         backend.Backend
-	passes    model.Passes
-	layer     attention.Layer
-	classes   []float32     // [classes+1, hidden]
-	tokens    *tensor.Dense // [codes+1, hidden]
-	position  *tensor.Dense // [registers+positions, hidden]: here registers come first
-	final     backend.Norm
-	finalB    *tensor.Dense // [1, hidden]
-	table     adaln.Table
-	w         workspace
-	marginals model.HeadMarginals
+	cfg      Config
+	b        backend.Backend
+	layer    attention.Layer
+	classes  []float32     // [classes+1, hidden]
+	tokens   *tensor.Dense // [codes+1, hidden]
+	position *tensor.Dense // [registers+positions, hidden]: here registers come first
+	final    backend.Norm
+	finalB   *tensor.Dense // [1, hidden]
+	table    adaln.Table
+	w        workspace
 }
 
 // workspace is the memory of a pass.
@@ -86,8 +85,7 @@ type workspace struct {
 	x, h, t    *tensor.Dense    // [rows, hidden]: stream, branch, its projection
 	q, k, v, o attention.Buffer // [rows, heads*headDim]
 	gate, up   *tensor.Dense    // [rows, inner]
-	// [batch*(positions+1), hidden], [rows of one call to the head, hidden]
-	hidden, last         *tensor.Dense
+
 	ids, registers, from []int32
 	keys                 []any
 	slots                []int32
@@ -108,13 +106,11 @@ func New(c Config) *Model {
 		HeadBias: weights.Param{Shape: []int{c.Codes + 1}},
 		cfg:      c,
 		layer:    attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim},
-		passes:   model.Passes{Extra: c.Registers},
 	}
 	if c.Registers > 0 {
 		m.Register = weights.Param{Shape: []int{c.Registers, c.Hidden}}
 	}
 	for i := range m.Blocks {
-		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: c.Heads, HeadDim: c.HeadDim})
 		m.Blocks[i] = block{Mod: adaln.New(c.Hidden, c.Hidden, parts), Norm1: vector(), Norm2: vector(),
 			Query: nn.NewLinearNoBias(c.Hidden, width), Key: nn.NewLinearNoBias(c.Hidden, width),
 			Value: nn.NewLinearNoBias(c.Hidden, width), Out: nn.NewLinearNoBias(width, c.Hidden),
@@ -126,7 +122,7 @@ func New(c Config) *Model {
 
 func (m *Model) load(o model.Options) error {
 	c, b := &m.cfg, o.Backend
-	m.b, m.passes.Backend = b, b
+	m.b = b
 	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
 	m.classes, m.tokens = l.Floats(&m.Classes), l.Table(&m.Tokens)
@@ -151,74 +147,22 @@ func (m *Model) load(o model.Options) error {
 	m.finalB = b.New(1, c.Hidden)
 	b.Write(m.finalB, 0, l.Floats(&m.FinalB))
 	m.FinalMod.Load(l)
-	m.marginals = model.HeadMarginals{
-		Backend: b,
+	m.Network = model.Network{
+		Passes: model.Passes{Backend: b, Extra: c.Registers,
+			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.HeadDim}}, c.Depth)},
+		Of: model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Codes),
+			Fixed: true, Classes: c.Classes},
 		Head: backend.Head{W: l.Matrix(&m.Tokens, c.Codes+1), Bias: l.Vector(l.Floats(&m.HeadBias)),
 			Outcomes: c.Codes}, // the mask has a column too but is not an outcome
-		Length:  n,
-		Project: m.project,
+		Width: c.Hidden, RowSize: 9*c.Hidden + 2*c.Inner,
+		Begin: m.begin, Pass: m.pass,
 	}
 	return l.Err()
 }
 
-// Spec implements model.Denoiser.
-func (m *Model) Spec() model.Spec {
-	c := &m.cfg
-	return model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Codes),
-		Fixed: true, Classes: c.Classes}
-}
-
-// NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache {
-	return m.passes.NewCache(batch, length)
-}
-
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
-	c, n := &m.cfg, length+m.cfg.Registers
-	sequence := 4 * n * c.Hidden
-	if cached {
-		sequence += m.passes.Bytes(length)
-	}
-	return model.Fit(m.b, n, sequence, 4*(9*c.Hidden+2*c.Inner))
-}
-
-// Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return m.compute(ctx, b, m.passes.Full)
-}
-
-// Refine implements model.Refiner. The register keeps the full pass's keys and values.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
-	return m.compute(ctx, b, func(b *model.Batch) error { return m.passes.Some(b, rows) })
-}
-
-// compute cuts a batch into passes and runs the network over them.
-func (m *Model) compute(ctx context.Context, b *model.Batch,
-	cut func(*model.Batch) error) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := m.begin(b); err != nil {
-		return nil, err
-	}
-	if err := cut(b); err != nil {
-		return nil, err
-	}
-	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
-		m.prepare(p.Len())
-		if err := m.pass(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	return &m.marginals, nil
-}
-
-// begin checks the batch and finds the modulations of its classes.
+// begin finds the modulations of a batch's classes.
 func (m *Model) begin(b *model.Batch) (err error) {
-	if err := b.Check(m.Spec()); err != nil {
-		return err
-	}
 	w, c := &m.w, &m.cfg
-	w.hidden = nn.Grow(m.b, w.hidden, b.Size*(b.Length+c.Registers), c.Hidden)
 	w.keys = w.keys[:0]
 	for i := range b.Size {
 		class := c.Classes
@@ -243,25 +187,25 @@ func (m *Model) prepare(rows int) {
 	}
 }
 
-// pass runs the network over a pass's rows and writes the head's input to w.hidden.
-func (m *Model) pass(ctx context.Context, p *model.Pass) error {
+// pass runs the network over a pass's rows and returns the head's input.
+func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w, b := &m.w, m.b
+	m.prepare(p.Len())
 	m.embed(p)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, nil, err
 		}
 		p.Hidden(i, w.x)
 		if p = m.block(i, p); p.Len() == 0 {
-			return nil
+			return w.x, p, nil
 		}
 	}
 	p.Hidden(len(m.Blocks), w.x)
 	b.RMSNorm(w.x, w.x, p.Len(), m.final)
 	b.AddRows(w.x, m.finalB, make([]int32, p.Len()))
 	b.Modulate(w.x, m.FinalMod.Of(1), m.FinalMod.Of(0), w.mods)
-	b.Scatter(w.hidden, w.x, p.At)
-	return nil
+	return w.x, p, nil
 }
 
 // embed sets w.x to the embedded rows of a pass; a register has only its own vector.
@@ -326,17 +270,4 @@ func (w *workspace) keep(b backend.Backend, rows []int32) {
 	w.x, w.h = w.h, w.x
 	b.Gather(w.o.T, w.q.T, rows)
 	w.q, w.o = w.o, w.q
-}
-
-// project returns the head's input for the rows asked for.
-func (m *Model) project(rows []int32) *tensor.Dense {
-	w := &m.w
-	w.last = nn.Grow(m.b, w.last, len(rows), m.cfg.Hidden)
-	w.ids = w.ids[:0]
-	for _, row := range rows {
-		n, extra := int32(m.cfg.Side*m.cfg.Side), int32(m.cfg.Registers)
-		w.ids = append(w.ids, row/n*(n+extra)+row%n+extra)
-	}
-	m.b.Gather(w.last, w.hidden, w.ids)
-	return w.last
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -64,7 +65,7 @@ const (
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
 // model.Turns.
 type Model struct {
-	model.Turns
+	model.Network
 	// [codes+1002, hidden]; under the head's name if they are tied
 	Words    weights.Param `weight:"embeddings.weight"`
 	Position weights.Param `weight:"pos_embed"`        // [1, tokens, hidden]
@@ -73,26 +74,23 @@ type Model struct {
 	Blocks   []block       `weight:"blocks"`
 	FinalMod adaln.Layer   `weight:"norm.linear"` // scale, shift
 	// [codes, hidden]; the first rows of Words if they are tied
-	HeadW     weights.Param `weight:"lm_head.weight"`
-	HeadBias  weights.Param `weight:"lm_head.bias"` // [codes]
-	cfg       Config
-	b         backend.Backend
-	passes    model.Passes
-	layer     attention.Layer
-	words     *tensor.Dense // [ids, hidden]
-	position  *tensor.Dense // [tokens, hidden]
-	condW     []float32     // [hidden, pooled+sinusoids]
-	condB     []float32
-	table     adaln.Table
-	w         workspace
-	marginals model.HeadMarginals
-	prompter  clip.Prompter
+	HeadW    weights.Param `weight:"lm_head.weight"`
+	HeadBias weights.Param `weight:"lm_head.bias"` // [codes]
+	cfg      Config
+	b        backend.Backend
+	layer    attention.Layer
+	words    *tensor.Dense // [ids, hidden]
+	position *tensor.Dense // [tokens, hidden]
+	condW    []float32     // [hidden, pooled+sinusoids]
+	condB    []float32
+	table    adaln.Table
+	w        workspace
+	prompter clip.Prompter
 }
 
 // workspace is the memory of a pass.
 type workspace struct {
 	image, text  nn.Work
-	hidden, last *tensor.Dense // [batch*tokens, hidden], [rows of one call to the head, hidden]
 	textRows     attention.Rows
 	ids, pos     []int32
 	imageAt      []int32 // rows of the image in a full pass
@@ -114,7 +112,6 @@ func New(c Config) *Model {
 		FinalMod: adaln.New(c.Hidden, c.Hidden, 2),
 		cfg:      c,
 		layer:    attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads},
-		passes:   model.Passes{Extra: c.TextRows},
 	}
 	if c.TiedName != headName {
 		m.Words = weights.Param{Shape: []int{c.IDs, c.Hidden}}
@@ -126,8 +123,6 @@ func New(c Config) *Model {
 			weights.Param{Shape: []int{c.Codes}}
 	}
 	for i := range m.Blocks {
-		m.passes.Layers = append(m.passes.Layers,
-			kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim})
 		k := block{Mod: adaln.New(c.Hidden, c.Hidden, parts),
 			TextMod: adaln.New(c.Hidden, c.Hidden, parts),
 			Query:   square(), Key: square(), Value: square(), Out: square(),
@@ -146,7 +141,7 @@ func New(c Config) *Model {
 
 func (m *Model) load(o model.Options) error {
 	c, b := &m.cfg, o.Backend
-	m.b, m.passes.Backend = b, b
+	m.b = b
 	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
 	words := &m.Words
@@ -178,15 +173,16 @@ func (m *Model) load(o model.Options) error {
 			}
 		}
 	}
-	m.marginals = model.HeadMarginals{Backend: b, Head: head, Length: c.Tokens, Project: m.project}
+	m.Network = model.Network{
+		Passes: model.Passes{Backend: b, Extra: c.TextRows, // the text's rows stand before the image's
+			Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
+				c.Depth)},
+		Of: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true,
+			Prompt: true},
+		Head: head, Width: c.Hidden, RowSize: 8*c.Hidden + c.Inner,
+		Begin: m.begin, Pass: m.pass,
+	}
 	return l.Err()
-}
-
-// Spec implements model.Denoiser.
-func (m *Model) Spec() model.Spec {
-	c := &m.cfg
-	return model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true,
-		Prompt: true}
 }
 
 // Prompts implements model.Prompter. Texts are filled up with id 0, as the authors' library does.
@@ -194,56 +190,9 @@ func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, e
 	return m.prompter.Prompts(ctx, texts)
 }
 
-// NewCache implements model.Refiner. The text's keys and values stand before the image's.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache {
-	return m.passes.NewCache(batch, length)
-}
-
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
-	c, n := &m.cfg, length+m.cfg.TextRows
-	sequence := 4 * length * c.Hidden
-	if cached {
-		sequence += m.passes.Bytes(length)
-	}
-	return model.Fit(m.b, n, sequence, 4*(8*c.Hidden+c.Inner))
-}
-
-// Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return m.compute(ctx, b, m.passes.Full)
-}
-
-// Refine implements model.Refiner. The text's rows keep the full pass's keys and values.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
-	return m.compute(ctx, b, func(b *model.Batch) error { return m.passes.Some(b, rows) })
-}
-
-// compute cuts a batch into passes and runs the network over them.
-func (m *Model) compute(ctx context.Context, b *model.Batch,
-	cut func(*model.Batch) error) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := m.begin(b); err != nil {
-		return nil, err
-	}
-	if err := cut(b); err != nil {
-		return nil, err
-	}
-	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
-		if err := m.pass(ctx, b, p); err != nil {
-			return nil, err
-		}
-	}
-	return &m.marginals, nil
-}
-
-// begin checks the batch and finds the modulations of its prompts.
+// begin finds the modulations of a batch's prompts.
 func (m *Model) begin(b *model.Batch) (err error) {
-	if err := b.Check(m.Spec()); err != nil {
-		return err
-	}
 	w, c := &m.w, &m.cfg
-	w.hidden = nn.Grow(m.b, w.hidden, b.Size*b.Length, c.Hidden)
 	w.keys = w.keys[:0]
 	for i := range b.Size {
 		p := b.Condition(i).Prompt
@@ -302,12 +251,12 @@ func (m *Model) rowsOf(p *model.Prompt) (*tensor.Dense, error) {
 	return made.(*tensor.Dense), nil
 }
 
-// pass runs the network over a pass's rows and writes the head's input to w.hidden.
-func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) error {
+// pass runs the network over a pass's rows and returns the head's input.
+func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w, b, c := &m.w, m.b, &m.cfg
-	image, read, err := m.split(batch, p)
+	image, read, err := m.split(p)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	w.image.Prepare(b, image.Len(), c.Hidden, c.Inner)
 	w.pos = w.pos[:0]
@@ -319,29 +268,23 @@ func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) err
 	w.mods = adaln.Segments(w.mods, image.Sequences, w.slots)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, nil, err
 		}
 		if i < len(m.Blocks)-1 {
 			m.block(i, p, image, nil)
 		} else if image = m.block(i, p, image, read); image.Len() == 0 {
-			return nil
+			return w.image.X, image, nil
 		}
 	}
 	x := w.image.X
 	b.LayerNorm(x, x, image.Len(), backend.Norm{Eps: eps})
 	b.Modulate(x, m.FinalMod.Of(0), m.FinalMod.Of(1), w.mods)
-	w.ids = w.ids[:0]
-	n, extra := int32(batch.Length), int32(c.TextRows)
-	for _, at := range image.At {
-		w.ids = append(w.ids, at/(n+extra)*n+at%(n+extra)-extra)
-	}
-	b.Scatter(w.hidden, x, w.ids)
-	return nil
+	return x, image, nil
 }
 
 // split separates the rows of a full pass, in which each sequence's text comes first, and fills the
 // text stream. read are the image's rows that are read, nil for all.
-func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, read []int32,
+func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32,
 	err error) {
 	w, rows := &m.w, m.cfg.TextRows
 	w.textRows.Reset()
@@ -364,7 +307,7 @@ func (m *Model) split(batch *model.Batch, p *model.Pass) (image *model.Pass, rea
 	w.text.Prepare(m.b, len(w.textAt), m.cfg.Hidden, m.cfg.Inner)
 	w.textMods = w.textMods[:0]
 	for i, s := range p.Sequences {
-		text, err := m.rowsOf(batch.Condition(s.Seq).Prompt)
+		text, err := m.rowsOf(p.Condition(i).Prompt)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -428,11 +371,4 @@ func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n
 	up.Apply(b, x.Inner, x.H, n, backend.GELUTanh)
 	down.Apply(b, x.Q, x.Inner, n, backend.Identity)
 	b.GateAdd(x.X, x.Q, mod.Of(gate2), mods)
-}
-
-// project returns the head's input for the rows asked for.
-func (m *Model) project(rows []int32) *tensor.Dense {
-	m.w.last = nn.Grow(m.b, m.w.last, len(rows), m.cfg.Hidden)
-	m.b.Gather(m.w.last, m.w.hidden, rows)
-	return m.w.last
 }

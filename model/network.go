@@ -2,6 +2,8 @@ package model
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"gorgonia.org/tensor"
 
@@ -10,64 +12,181 @@ import (
 )
 
 // Network is a Refiner built from a function that computes one pass: it cuts batches into passes,
-// keeps their results and runs the output head. It is the shortest way to write a transformer in
-// another module: set the fields and use it as Loaded.Denoiser.
+// keeps their results and runs the output head. A transformer embeds it, or uses it as
+// Loaded.Denoiser. Its exported fields are set once.
 type Network struct {
+	Turns
 	Passes
-	Of    Spec
-	Head  backend.Head
-	Width int // of the head's input
+	Of   Spec
+	Head backend.Head
+	// the head of the marginals' Raw, where it differs: without a bias that forbids the mask
+	RawHead *backend.Head
+	Width   int // of the hidden states
+	// floats of working memory for each row of a pass, for Sized
+	RowSize int
 
-	// Pass computes the rows of p and returns the head's input [rows of p, Width]. It takes the
-	// tensors for keys and values from p.KV. If p.Read is not nil, only the rows in it must be
-	// right.
-	Pass func(ctx context.Context, p *Pass) (*tensor.Dense, error)
+	// Begin, when not nil, is called with each batch before its passes.
+	Begin func(b *Batch) error
+	// Pass computes the rows of p. It returns their hidden states [rows of left, Width] and the rows
+	// that it computed to the end: p or, if p.Read is not nil, p.Pick(p.Read). Keys and values go
+	// to the tensors of p.KV.
+	Pass func(ctx context.Context, p *Pass) (hidden *tensor.Dense, left *Pass, err error)
+	// Finish, when not nil, returns the head's input for n hidden states [n, Width], a copy that it
+	// may change.
+	Finish func(hidden *tensor.Dense, n int) *tensor.Dense
 
-	marginals HeadMarginals
-	hidden    *tensor.Dense // [sequences*length, Width]
-	read      *tensor.Dense // [rows, Width] the rows of hidden that the head reads
+	// SharesWith, when not nil, is a network whose lock and working memory are used instead of this
+	// one's: a pass of either makes the Marginals of both invalid.
+	SharesWith *Network
+
+	memory    networkMemory
+	marginals networkMarginals
+	shifted   Batch // with Spec.Shifted, the batch with other rows to read
 }
+
+// networkMemory is the memory of the latest passes' results.
+type networkMemory struct {
+	hidden   *tensor.Dense // [sequences*(Extra+length), Width]
+	finished *tensor.Dense // [rows, Width] the hidden states that the head reads
+	rows     []int32       // their indexes in hidden
+	read     []int32
+}
+
+// networkMarginals are the Marginals of a Network.
+type networkMarginals struct {
+	HeadMarginals
+	raw HeadMarginals
+}
+
+// Raw implements model.Raw: outputs that are not shifted, through Network.RawHead.
+func (m *networkMarginals) Raw() Marginals { return &m.raw }
 
 // Spec implements Denoiser.
 func (n *Network) Spec() Spec { return n.Of }
 
+// Turn implements Turner.
+func (n *Network) Turn() sync.Locker { return n.owner().Turns.Turn() }
+
+// owner returns the network whose lock and memory n uses.
+func (n *Network) owner() *Network {
+	for n.SharesWith != nil {
+		n = n.SharesWith
+	}
+	return n
+}
+
+// Fit implements Sized.
+func (n *Network) Fit(length int, cached bool) int {
+	sequence := 4 * (n.Extra + length) * n.Width
+	if cached {
+		sequence += n.Bytes(length)
+	}
+	return Fit(n.Backend, n.Extra+length, sequence, 4*n.RowSize)
+}
+
 // Forward implements Denoiser.
 func (n *Network) Forward(ctx context.Context, b *Batch) (Marginals, error) {
-	return n.compute(ctx, b, n.Passes.Full)
+	return n.compute(ctx, b, n.Full)
 }
 
-// Refine implements Refiner.
+// Refine implements Refiner. Extra rows keep the keys and values of the full pass. With
+// Spec.Shifted it also computes the rows that predict the given ones.
 func (n *Network) Refine(ctx context.Context, b *Batch, rows []int32) (Marginals, error) {
-	return n.compute(ctx, b, func(b *Batch) error { return n.Passes.Some(b, rows) })
+	return n.compute(ctx, b, func(b *Batch) error {
+		if n.Of.Shifted {
+			all := appendSources(slices.Clone(rows), rows, b.Length)
+			slices.Sort(all)
+			rows = slices.Compact(all)
+		}
+		return n.Some(b, rows)
+	})
 }
 
-func (n *Network) compute(ctx context.Context, b *Batch, begin func(*Batch) error) (_ Marginals,
+// compute cuts a batch into passes, which leave their results in n.memory.hidden.
+func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error) (_ Marginals,
 	err error) {
 	defer backend.Recover(&err)
 	if err := b.Check(n.Of); err != nil {
 		return nil, err
 	}
-	if err := begin(b); err != nil {
+	if n.Begin != nil {
+		if err := n.Begin(b); err != nil {
+			return nil, err
+		}
+	}
+	w := &n.owner().memory
+	if n.Of.Shifted && b.Read != nil {
+		w.read = appendSources(slices.Grow(w.read, 1)[:0], b.Read, b.Length)
+		n.shifted = *b
+		n.shifted.Read = w.read
+		b = &n.shifted
+	}
+	if err := cut(b); err != nil {
 		return nil, err
 	}
-	n.hidden = nn.Grow(n.Backend, n.hidden, b.Size*b.Length, n.Width)
+	w.hidden = nn.Grow(n.Backend, w.hidden, b.Size*(n.Extra+b.Length), n.Width)
 	for p := n.Next(); p != nil; p = n.Next() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		x, err := n.Pass(ctx, p)
+		hidden, left, err := n.Pass(ctx, p)
 		if err != nil {
 			return nil, err
 		}
-		n.Backend.Scatter(n.hidden, x, p.At)
+		if left.Len() > 0 {
+			n.Backend.Scatter(w.hidden, hidden, left.At)
+		}
 	}
-	n.marginals.Backend, n.marginals.Head, n.marginals.Length = n.Backend, n.Head, b.Length
-	n.marginals.Project = n.project
-	return &n.marginals, nil
+	return n.results(b.Length), nil
 }
 
-func (n *Network) project(rows []int32) *tensor.Dense {
-	n.read = nn.Grow(n.Backend, n.read, len(rows), n.Width)
-	n.Backend.Gather(n.read, n.hidden, rows)
-	return n.read
+// results returns the marginals of the latest passes, over sequences of a length.
+func (n *Network) results(length int) *networkMarginals {
+	m := &n.marginals
+	if m.Project == nil {
+		raw := n.Head
+		if n.RawHead != nil {
+			raw = *n.RawHead
+		}
+		m.HeadMarginals = HeadMarginals{Backend: n.Backend, Head: n.Head,
+			Project: func(rows []int32) *tensor.Dense { return n.project(rows, n.Of.Shifted) }}
+		m.raw = HeadMarginals{Backend: n.Backend, Head: raw,
+			Project: func(rows []int32) *tensor.Dense { return n.project(rows, false) }}
+	}
+	m.Length, m.raw.Length = length, length
+	return m
+}
+
+// project returns the head's input [rows, width of the head] for rows of the latest batch.
+func (n *Network) project(rows []int32, shifted bool) *tensor.Dense {
+	w, length := &n.owner().memory, n.marginals.Length
+	if shifted {
+		w.rows = appendSources(w.rows[:0], rows, length)
+		rows = w.rows
+	}
+	if n.Extra > 0 {
+		w.rows = append(w.rows[:0], rows...)
+		for i, row := range w.rows {
+			w.rows[i] = row + (row/int32(length)+1)*int32(n.Extra)
+		}
+		rows = w.rows
+	}
+	w.finished = nn.Grow(n.Backend, w.finished, len(rows), n.Width)
+	n.Backend.Gather(w.finished, w.hidden, rows)
+	if n.Finish == nil {
+		return w.finished
+	}
+	return n.Finish(w.finished, len(rows))
+}
+
+// appendSources appends the rows whose outputs predict the given rows where predictions are
+// shifted: the rows before, except that position 0 keeps its own.
+func appendSources(to, rows []int32, length int) []int32 {
+	for _, r := range rows {
+		if int(r)%length > 0 {
+			r--
+		}
+		to = append(to, r)
+	}
+	return to
 }

@@ -272,6 +272,11 @@ func (q *Pass) Pick(rows []int32) *Pass {
 	return k
 }
 
+// Condition returns the condition of a segment's sequence, nil for none.
+func (q *Pass) Condition(segment int) *Condition {
+	return q.of.batch.Condition(q.Sequences[segment].Seq)
+}
+
 // KV returns the tensors [places, heads, length, headDim] for a layer's keys and values.
 func (q *Pass) KV(layer int) (k, v *tensor.Dense) {
 	p := q.of

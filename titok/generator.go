@@ -9,6 +9,7 @@ package titok
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -58,34 +59,25 @@ type network interface {
 	// returns the pass of these rows.
 	run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error)
 	// finish turns hidden states into the head's input.
-	finish(b backend.Backend, x *tensor.Dense, rows int)
+	finish(x *tensor.Dense, n int) *tensor.Dense
 }
 
 // Model is a generator on a backend. It owns its working memory: one pass at a time, see
 // model.Turns.
 type Model struct {
-	model.Turns
+	model.Network
 
 	cfg       Config
 	net       network
 	b         backend.Backend
-	passes    model.Passes
 	layer     attention.Layer
 	work      nn.Work
-	hidden    *tensor.Dense // [batch*(1+tokens), hidden]: the result of the latest passes
-	last      *tensor.Dense // [rows of one call to the head, hidden]
 	ids, rows []int32
-	marginals model.HeadMarginals
 }
 
 // New returns the network without weights, and the struct to bind them to.
 func New(c Config) (m *Model, root any) {
-	m = &Model{cfg: c, layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads},
-		passes: model.Passes{Extra: 1}}
-	for range c.layers() {
-		m.passes.Layers = append(m.passes.Layers,
-			kvcache.Layer{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim})
-	}
+	m = &Model{cfg: c, layer: attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}}
 	if c.Kind == "UViT" {
 		n := newUvit(c)
 		m.net = n
@@ -99,79 +91,41 @@ func New(c Config) (m *Model, root any) {
 }
 
 func (m *Model) load(o model.Options) error {
-	m.b, m.passes.Backend = o.Backend, o.Backend
+	c := &m.cfg
+	m.b = o.Backend
 	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	head := m.net.load(l)
-	m.marginals = model.HeadMarginals{
-		Backend: o.Backend,
-		Head: backend.Head{W: l.Matrix(&head.Weight, m.cfg.Codes),
-			Bias: l.Vector(l.Floats(&head.Bias)), Outcomes: m.cfg.Codes},
-		Length:  m.cfg.Tokens,
-		Project: m.project,
+	m.Network = model.Network{
+		Passes: model.Passes{Backend: o.Backend, Extra: 1,
+			Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
+				c.layers())},
+		Of: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true,
+			Classes: c.Classes},
+		Head: backend.Head{W: l.Matrix(&head.Weight, c.Codes), Bias: l.Vector(l.Floats(&head.Bias)),
+			Outcomes: c.Codes},
+		Width: c.Hidden, RowSize: (8+c.Depth/2)*c.Hidden + c.Inner,
+		Pass: m.pass, Finish: m.net.finish,
 	}
 	return l.Err()
 }
 
-// Spec implements model.Denoiser.
-func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Tokens}, Outcomes: m.cfg.Codes, Mask: int32(m.cfg.Codes),
-		Fixed: true, Classes: m.cfg.Classes}
-}
-
-// NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache {
-	return m.passes.NewCache(batch, length)
-}
-
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
-	c := &m.cfg
-	sequence := 4 * (length + 1) * c.Hidden
-	if cached {
-		sequence += m.passes.Bytes(length)
-	}
-	return model.Fit(m.b, length+1, sequence, 4*((8+c.Depth/2)*c.Hidden+c.Inner))
-}
-
-// Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return m.compute(ctx, b, m.passes.Full)
-}
-
-// Refine implements model.Refiner. The class token keeps the full pass's keys and values.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
-	return m.compute(ctx, b, func(b *model.Batch) error { return m.passes.Some(b, rows) })
-}
-
-// compute cuts a batch into passes, which collect their hidden states in m.hidden.
-func (m *Model) compute(ctx context.Context, b *model.Batch,
-	cut func(*model.Batch) error) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := b.Check(m.Spec()); err != nil {
-		return nil, err
-	}
-	if err := cut(b); err != nil {
-		return nil, err
-	}
-	m.hidden = nn.Grow(m.b, m.hidden, b.Size*(b.Length+1), m.cfg.Hidden)
-	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
-		m.work.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.Inner)
-		m.net.prepare(m.b, p.Len())
-		m.ids = append(m.ids[:0], p.Tokens...)
-		for _, s := range p.Sequences {
-			if p.Full { // position 0 is the class token
-				m.ids[s.Row] = m.classToken(b.Condition(s.Seq))
-			}
+// pass runs the network over the rows of p.
+func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+	m.work.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.Inner)
+	m.net.prepare(m.b, p.Len())
+	m.ids = append(m.ids[:0], p.Tokens...)
+	for i, s := range p.Sequences {
+		if p.Full { // position 0 is the class token
+			m.ids[s.Row] = m.classToken(p.Condition(i))
 		}
-		p, err := m.net.run(ctx, m, p, m.ids)
-		if err != nil {
-			return nil, err
-		}
-		p.Hidden(m.cfg.layers(), m.work.X)
-		m.b.Scatter(m.hidden, m.work.X, p.At)
 	}
-	return &m.marginals, nil
+	p, err := m.net.run(ctx, m, p, m.ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Hidden(m.cfg.layers(), m.work.X)
+	return m.work.X, p, nil
 }
 
 // attend computes a block's attention, with queries, keys and values in m.work.QKV and the result
@@ -205,19 +159,6 @@ func (m *Model) all(n int) []int32 {
 		m.rows = append(m.rows, int32(i))
 	}
 	return m.rows[:n]
-}
-
-// project returns the head's input for the rows asked for.
-func (m *Model) project(rows []int32) *tensor.Dense {
-	m.last = nn.Grow(m.b, m.last, len(rows), m.cfg.Hidden)
-	m.ids = m.ids[:0]
-	for _, row := range rows {
-		n := int32(m.cfg.Tokens)
-		m.ids = append(m.ids, row/n*(n+1)+row%n+1)
-	}
-	m.b.Gather(m.last, m.hidden, m.ids)
-	m.net.finish(m.b, m.last, len(rows))
-	return m.last
 }
 
 // readConfig reads a generator's sizes off its tensors; config.json has the heads.

@@ -23,6 +23,7 @@ type uvit struct {
 	Norm     nn.LayerNorm  `weight:"norm"`
 	Head     nn.Linear     `weight:"lm_head"`
 
+	b               backend.Backend
 	words, position *tensor.Dense
 	skips           []*tensor.Dense // outputs of In, [rows, hidden]
 }
@@ -68,6 +69,7 @@ func newUvit(c Config) *uvit {
 }
 
 func (n *uvit) load(l *nn.Loader) *nn.Linear {
+	n.b = l.Backend
 	n.words, n.position = l.Table(&n.Words), l.Table(&n.Position)
 	n.Norm.Load(l)
 	n.Mid.load(l)
@@ -143,4 +145,7 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 	return p, nil
 }
 
-func (n *uvit) finish(b backend.Backend, x *tensor.Dense, rows int) { n.Norm.Apply(b, x, x, rows) }
+func (n *uvit) finish(x *tensor.Dense, rows int) *tensor.Dense {
+	n.Norm.Apply(n.b, x, x, rows)
+	return x
+}

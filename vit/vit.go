@@ -67,7 +67,7 @@ func newBlocks(n, width int) []block {
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
 // model.Turns.
 type Model struct {
-	model.Turns
+	model.Network
 
 	Word      weights.Param `weight:"token_emb.word_embeddings.weight"`     // [vocab, hidden]
 	Position  weights.Param `weight:"token_emb.position_embeddings.weight"` // [1+codes, hidden]
@@ -88,10 +88,7 @@ type Model struct {
 	b                      backend.Backend
 	word, position, decPos *tensor.Dense
 	enc, dec               attention.Layer
-
-	passes    model.Passes
-	work      workspace
-	marginals model.HeadMarginals
+	work                   workspace
 }
 
 const eps = 1e-6
@@ -165,88 +162,41 @@ func (m *Model) load(o model.Options) error {
 			blk.FC2.Load(l)
 		}
 	}
-	m.passes = model.Passes{Backend: m.b, Extra: 1, States: []int{m.cfg.DecHidden},
-		Layers: slices.Concat(
-			slices.Repeat([]kvcache.Layer{{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim}}, m.cfg.Depth),
-			slices.Repeat([]kvcache.Layer{{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim}}, m.cfg.DecDepth))}
 	bias := l.Floats(&m.HeadBias)
-	m.marginals = model.HeadMarginals{
-		Backend: o.Backend,
-		Head: backend.Head{W: l.Matrix(&m.Word, m.cfg.Codebook), Bias: l.Vector(bias[:m.cfg.Codebook]),
-			Outcomes: m.cfg.Codebook}, // the head's weight is the codes' embedding
-		Length:  m.cfg.Grid * m.cfg.Grid,
-		Project: m.project,
+	c := &m.cfg
+	m.Network = model.Network{
+		// States keep the decoder's input at masked positions from the full pass, because a partial
+		// pass does not recompute the class token.
+		Passes: model.Passes{Backend: m.b, Extra: 1, States: []int{c.DecHidden},
+			Layers: slices.Concat(
+				slices.Repeat([]kvcache.Layer{{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim}}, c.Depth),
+				slices.Repeat([]kvcache.Layer{{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim}}, c.DecDepth))},
+		Of: model.Spec{Shape: []int{c.Grid, c.Grid}, Outcomes: c.Codebook, Mask: int32(c.Vocab - 1),
+			Fixed: true, Classes: len(c.ClassNames)},
+		Head: backend.Head{W: l.Matrix(&m.Word, c.Codebook), Bias: l.Vector(bias[:c.Codebook]),
+			Outcomes: c.Codebook}, // the head's weight is the codes' embedding
+		Width: c.DecHidden,
+		// two of nn.Work, and keys and values of two layers
+		RowSize: 14 * (c.Hidden + c.DecHidden),
+		Pass:    m.pass, Finish: m.finish,
 	}
 	return l.Err()
 }
 
-// Spec implements model.Denoiser.
-func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Grid, m.cfg.Grid}, Outcomes: m.cfg.Codebook,
-		Mask: int32(m.cfg.Vocab - 1), Fixed: true,
-		Classes: len(m.cfg.ClassNames)}
-}
-
-// NewCache implements model.Refiner. Beside keys and values it keeps the decoder's input at masked
-// positions from the full pass, because a partial pass does not recompute the class token.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache {
-	return m.passes.NewCache(batch, length)
-}
-
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
-	c, n := &m.cfg, length+1
-	sequence := 4 * n * c.DecHidden
-	if cached {
-		sequence += m.passes.Bytes(length)
-	}
-	// two of nn.Work, and keys and values of two layers
-	return model.Fit(m.b, n, sequence, 4*14*(c.Hidden+c.DecHidden))
-}
-
-// Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return m.compute(ctx, b, m.passes.Full)
-}
-
-// Refine implements model.Refiner.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
-	return m.compute(ctx, b, func(b *model.Batch) error { return m.passes.Some(b, rows) })
-}
-
-// compute cuts a batch into passes, which collect their hidden states in m.work.hidden.
-func (m *Model) compute(ctx context.Context, b *model.Batch,
-	cut func(*model.Batch) error) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := b.Check(m.Spec()); err != nil {
-		return nil, err
-	}
-	if err := cut(b); err != nil {
-		return nil, err
-	}
-	m.work.hidden = nn.Grow(m.b, m.work.hidden, b.Size*(b.Length+1), m.cfg.DecHidden)
-	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
-		if err := m.pass(ctx, b, p); err != nil {
-			return nil, err
-		}
-	}
-	return &m.marginals, nil
-}
-
-// pass runs the network over the rows of p and writes the hidden states of those that are read to
-// p.At. p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
-func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) error {
+// pass runs the network over the rows of p and returns the hidden states of those that are read.
+// p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w, b := &m.work, m.b
 	w.prepare(b, m.cfg, p.Len())
-	w.sort(m.cfg, batch, p)
+	w.sort(m.cfg, p)
 	if err := m.encode(ctx, p); err != nil {
-		return err
+		return nil, nil, err
 	}
 	b.AddRows(w.dec.X, m.decPos, p.Pos)
 	last := len(m.Decoder) - 1
 	for i := range m.Decoder {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, nil, err
 		}
 		var keep []int32
 		if i == last {
@@ -256,10 +206,7 @@ func (m *Model) pass(ctx context.Context, batch *model.Batch, p *model.Pass) err
 		p = m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p, keep)
 	}
 	p.Hidden(m.cfg.Depth+len(m.Decoder), w.dec.X)
-	if p.Len() > 0 {
-		b.Scatter(w.hidden, w.dec.X, p.At)
-	}
-	return nil
+	return w.dec.X, p, nil
 }
 
 // encode runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see the
@@ -322,20 +269,12 @@ func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *
 	return p
 }
 
-// project returns the head's input [rows, hidden] for rows of the batch, in which sequences have no
-// class token; hidden states have one at the front of each sequence.
-func (m *Model) project(rows []int32) *tensor.Dense {
-	w, n := &m.work, len(rows)
-	w.asked = w.asked[:0]
-	length := int32(m.cfg.Grid * m.cfg.Grid)
-	for _, row := range rows {
-		w.asked = append(w.asked, row/length*(length+1)+row%length+1)
-	}
-	w.last = nn.Grow(m.b, w.last, n, m.cfg.DecHidden)
+// finish returns the head's input [n, hidden] for n rows of the decoder's output.
+func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
+	w := &m.work
 	w.head = nn.Grow(m.b, w.head, n, m.cfg.Hidden)
-	m.b.Gather(w.last, w.hidden, w.asked)
-	m.DecoderNorm.Apply(m.b, w.last, w.last, n)
-	m.FC.Apply(m.b, w.head, w.last, n, backend.GELUErf)
+	m.DecoderNorm.Apply(m.b, x, x, n)
+	m.FC.Apply(m.b, w.head, x, n, backend.GELUErf)
 	m.HeadNorm.Apply(m.b, w.head, w.head, n)
 	return w.head
 }

@@ -11,10 +11,7 @@ import (
 // workspace is the memory of a pass.
 type workspace struct {
 	enc, dec nn.Work
-	hidden   *tensor.Dense // [batch*(1+codes), decoder hidden]: the result of the latest passes
-	last     *tensor.Dense // [rows of one call to the head, decoder hidden]
 	head     *tensor.Dense // [rows of one call to the head, hidden]
-	asked    []int32       // rows of one call to the head, as indexes in hidden
 
 	ids                      []int32 // ids of the pass's rows; at position 0 the class token's
 	openRows                 []int32 // rows whose encoder output the decoder sees
@@ -35,13 +32,13 @@ func (w *workspace) prepare(b backend.Backend, c Config, rows int) {
 }
 
 // sort sets the ids of the pass's rows and finds which are masked.
-func (w *workspace) sort(c Config, batch *model.Batch, p *model.Pass) {
+func (w *workspace) sort(c Config, p *model.Pass) {
 	mask := int32(c.Vocab - 1)
 	w.ids, w.openRows, w.classRows, w.places = w.ids[:0], append(w.openRows[:0], 0)[:0],
 		w.classRows[:0], w.places[:0]
 	w.maskedRows, w.maskedPlaces = w.maskedRows[:0], w.maskedPlaces[:0]
 	for i, seg := range p.Segs {
-		class := c.class(batch.Condition(p.Sequences[i].Seq))
+		class := c.class(p.Condition(i))
 		for r := seg.Row; r < seg.Row+seg.Rows; r++ {
 			id := p.Tokens[r]
 			if id < 0 {

@@ -49,12 +49,13 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	return &model.Loaded{Denoiser: net, Kind: model.KindText, Tokenizer: text, Info: info}, err
 }
 
-func (m *Glance) pass(_ context.Context, p *model.Pass) (*tensor.Dense, error) {
+func (m *Glance) pass(_ context.Context, p *model.Pass) (*tensor.Dense, *model.Pass,
+	error) {
 	w, width := &m.work, m.Table.Shape[1]
 	w.Prepare(m.b, p.Len(), width, 1)
 	m.b.Gather(w.X, m.table, p.Tokens)
 	m.QKV.Apply(m.b, w.QKV, w.X, p.Len(), backend.Identity)
 	k, v := p.KV(0)
 	attention.Layer{Heads: 1, HeadDim: width}.Apply(m.b, w.H, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
-	return w.H, nil
+	return w.H, p, nil
 }
