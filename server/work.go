@@ -220,7 +220,7 @@ func (w *work) size() int64 {
 		}
 	}
 	for _, m := range w.members {
-		n += int64(len(m.tokens))*12 + 256
+		n += int64(len(m.logP))*12 + 256 // tokens, which the engine may be setting, are as many
 	}
 	return n
 }
