@@ -72,6 +72,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
+		PersistentPreRunE: refuseEmpty,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},

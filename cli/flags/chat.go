@@ -37,10 +37,6 @@ func (c *chat) check(f *pflag.FlagSet) error {
 		return Usage("--chat and --messages together, want one of them")
 	case f.Changed("system") && !f.Changed("chat"):
 		return Usage("--system is given, want it with --chat")
-	case f.Changed("chat") && c.question == "":
-		return Usage("--chat is empty, want a text")
-	case f.Changed("messages") && c.messages == "":
-		return Usage("--messages is empty, want a file's name")
 	}
 	return nil
 }

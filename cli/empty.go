@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// mayBeEmpty are the flags whose empty text means something: a prompt of nothing.
+var mayBeEmpty = []string{"prompt", "negative", "system", "infill"}
+
+// refuseEmpty returns an error for flags and arguments that are there but empty, as "$UNSET" in a
+// script makes them: they do not count as left out.
+func refuseEmpty(cmd *cobra.Command, args []string) error {
+	if cmd.DisableFlagParsing { // it completes a line that is being typed
+		return nil
+	}
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.String() == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			empty = len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")
+		}
+		if err == nil && empty && !slices.Contains(mayBeEmpty, f.Name) {
+			err = usage("--%s is empty, want a value, or no --%s", f.Name, f.Name)
+		}
+	})
+	if i := slices.Index(args, ""); err == nil && i >= 0 {
+		err = usage("argument %d is empty, want a value", i+1)
+	}
+	return err
+}
