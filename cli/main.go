@@ -67,11 +67,11 @@ var missing = regexp.MustCompile(`^required flag[^"]*"([^"]+)"`)
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "unmask",
-		Short:         "Run masked diffusion models of text and images",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          noArgs,
+		Use:               "unmask",
+		Short:             "Run masked diffusion models of text and images",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              noArgs,
 		PersistentPreRunE: refuseEmpty,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
