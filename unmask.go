@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
+	"slices"
 	"iter"
 
 	"unmask/backend"
@@ -72,6 +73,7 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 		Presets: l.Presets, Classes: l.Classes,
 		kind: cmp.Or(l.Kind, model.KindTokens)}
 	if t := l.Tokenizer; t != nil {
+		t = tokenizers.Guard(t, append(slices.Clone(l.Spec().Ends), l.Spec().Mask)...)
 		if shown, _ := t.Token(l.Spec().Mask); shown != Hole {
 			t = tokenizers.WithMask(t, l.Spec().Mask, Hole)
 		}

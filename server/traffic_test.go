@@ -29,18 +29,21 @@ type traffic struct {
 
 // generating draws a route that generates and its body. Prompts repeat, so works are shared.
 func (c *traffic) generating() (kind, body string) {
-	fields := fmt.Sprintf(`"steps":%d,"seed":%d,"n":%d`, 1+c.draw.IntN(6), c.draw.IntN(4), 1+c.draw.IntN(3))
-	for _, more := range []string{`"priority":"batch"`, `"cache":1`, `"sampler":"remdm"`, `"steps":0`} {
-		if c.draw.IntN(8) == 0 && !strings.Contains(more, "steps") {
+	steps := 1 + c.draw.IntN(6)
+	if c.draw.IntN(40) == 0 {
+		steps = -1 // is refused
+	}
+	fields := fmt.Sprintf(`"steps":%d,"seed":%d,"n":%d`, steps, c.draw.IntN(4), 1+c.draw.IntN(3))
+	for _, more := range []string{`"priority":"batch"`, `"cache":1`, `"sampler":"remdm"`} {
+		if c.draw.IntN(8) == 0 {
 			fields += "," + more
-		} else if c.draw.IntN(40) == 0 && strings.Contains(more, "steps") {
-			fields = strings.Replace(fields, `"steps":`, `"steps":-`, 1)
 		}
 	}
 	text := []string{"Lily had", "Once upon a time", "A dog", ""}[c.draw.IntN(4)]
 	switch c.draw.IntN(3) {
 	case 0:
-		return "completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,%s`, text, 1+c.draw.IntN(40), fields)
+		return "completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,%s`, text,
+			1+c.draw.IntN(40), fields)
 	case 1:
 		return "infill", fmt.Sprintf(`{"text":"%s [%d] home",%s`, text, 1+c.draw.IntN(20), fields)
 	}

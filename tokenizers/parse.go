@@ -95,7 +95,11 @@ func build(file object) (*vocabulary, error) {
 	if err := v.bpe.readMerges(model["merges"], vocab); err != nil {
 		return nil, err
 	}
-	return v, v.setAdded(extra)
+	if err := v.setAdded(extra); err != nil {
+		return nil, err
+	}
+	v.bpe.bar(v.marked) // the library finds special tokens in any text, also by merges
+	return v, nil
 }
 
 // readStages reads the stages around the model.

@@ -22,8 +22,9 @@ import (
 // Tokenizer is a vocabulary with its rules. Implementations are safe for concurrent use.
 type Tokenizer interface {
 	// Encode returns the ids of text. Spellings of special tokens such as <|endoftext|> are plain
-	// text. It returns an error for invalid UTF-8, for text longer than [MaxText] bytes and for
-	// text without tokens in the vocabulary; it never drops or replaces anything.
+	// text, also where the file's vocabulary and merges have them: no special token but the unknown
+	// one comes from text. It returns an error for invalid UTF-8, for text longer than [MaxText]
+	// bytes and for text without tokens in the vocabulary; it never drops or replaces anything.
 	Encode(text string) ([]int32, error)
 
 	// EncodeSpecial is Encode, but spellings of special tokens become their ids.
@@ -52,9 +53,9 @@ type Tokenizer interface {
 // WithMask returns a tokenizer that decodes id, the mask of a diffusion model, as `shown`, so that
 // masked positions are visible. The id may be beyond t's vocabulary (GPT-2 with the mask at 50257);
 // the result then includes it. EncodeSpecial reads `shown` back as id, so that a prompt can have
-// holes. With an empty `shown` masks are not shown.
+// holes, and plain text never becomes it. With an empty `shown` masks are not shown.
 func WithMask(t Tokenizer, id int32, shown string) Tokenizer {
-	return &masked{Tokenizer: t, id: id, shown: shown}
+	return &masked{Tokenizer: Guard(t, id), id: id, shown: shown}
 }
 
 type masked struct {

@@ -23,6 +23,7 @@ type vocabulary struct {
 
 	tokens []string // by id: bytes if the decoder is ByteLevel (bytes), otherwise spellings
 	bytes  bool
+	listed []added
 	added  map[string]added
 	marked map[int32]bool // ids of special tokens
 }
@@ -52,7 +53,7 @@ func (v *vocabulary) spelling(a added) string {
 // setAdded stores the added tokens. The spelling of one that is found in normalised text is
 // normalised.
 func (v *vocabulary) setAdded(list []added) error {
-	v.added = make(map[string]added, len(list))
+	v.listed, v.added = list, make(map[string]added, len(list))
 	v.marked = map[int32]bool{}
 	var raw, normalized []added
 	for i, a := range list {
