@@ -12,8 +12,8 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
-	"slices"
 	"iter"
+	"slices"
 
 	"unmask/backend"
 	"unmask/generate"

@@ -14,14 +14,15 @@ import (
 
 // guardedFile draws a tokenizer.json over a few letters whose special tokens, and two tokens that it
 // does not call special, are listed in the vocabulary and may be reached by merges. It returns the
-// ids of both kinds, and whether words are bytes.
-func guardedFile(t *rapid.T) (file map[string]any, specials, more []int32, spellings []string) {
+// ids of both kinds, and their spellings.
+func guardedFile(t *rapid.T) (file map[string]any, specials, more []int32, picked []string) {
 	letters := strings.Split("<|mask>", "")
 	vocab, merges := map[string]int{}, []string{}
 	for i, l := range letters {
 		vocab[l] = i
 	}
-	for _, c := range []string{"<|", "ma", "sk", "<|ma", "sk|", "sk|>", "<|mask|>", "mas", "<|>", "|>"} {
+	for _, c := range []string{"<|", "ma", "sk", "<|ma", "sk|", "sk|>", "<|mask|>", "mas", "<|>",
+		"|>"} {
 		for cut := range len(c) - 1 {
 			left, right := c[:cut+1], c[cut+1:]
 			_, l := vocab[left]
@@ -42,7 +43,7 @@ func guardedFile(t *rapid.T) (file map[string]any, specials, more []int32, spell
 		names = append(names, text)
 	}
 	slices.Sort(names)
-	picked := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 5, rapid.ID).Draw(t, "picked")
+	picked = rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 5, rapid.ID).Draw(t, "picked")
 	var list []any
 	for i, text := range picked {
 		special := i%2 == 0
