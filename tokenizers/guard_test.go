@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// guardedFile draws a tokenizer.json over a few letters whose special tokens, and two tokens that it
-// does not call special, are listed in the vocabulary and may be reached by merges. It returns the
-// ids of both kinds, and their spellings.
+// guardedFile draws a tokenizer.json over a few letters. Its special tokens, and tokens that it
+// does not call special, are in the vocabulary and may be reached by merges. It returns the ids of
+// both kinds, and their spellings.
 func guardedFile(t *rapid.T) (file map[string]any, specials, more []int32, picked []string) {
 	letters := strings.Split("<|mask>", "")
 	vocab, merges := map[string]int{}, []string{}
