@@ -28,10 +28,12 @@ func newConvert() *cobra.Command {
 		Use: "convert FILE DIR | convert DIR OUT.gguf --quantize TYPE",
 		Short: "Turn a PyTorch checkpoint into config.json and model.safetensors, or a folder into a " +
 			"GGUF file",
-		Long: `Turn a PyTorch checkpoint, the zip file of torch.save, into config.json and model.safetensors.
+		Long: `Turn a PyTorch checkpoint, a file of torch.save, into config.json and model.safetensors.
 
-FILE is MAGE's .pth, Lightning's .ckpt of SDTT or MDLM, or a plain state dict of these. Element
-types are kept. Nothing that the file names is called, and memory does not grow with its size.
+FILE is MAGE's .pth, Lightning's .ckpt of SDTT or MDLM, fairseq's RoBERTa with its dict.txt beside it,
+or a plain state dict of these. It may be a folder with config.json and pytorch_model.bin, or its
+shards, of any network: then the vocabulary is copied too. Element types are kept. Nothing that the
+file names is called, and memory does not grow with its size.
 
 With --quantize, DIR is a LLaDA or Dream as their authors publish it, and OUT.gguf is written as
 llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m about 4.9 (the head and half of two

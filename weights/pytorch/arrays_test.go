@@ -22,7 +22,7 @@ func TestArraysAreNamed(t *testing.T) {
 		str("scale")+array+"s."))
 	require.Len(t, c.Tensors(), 1)
 	require.Equal(t, []string{"mean", "scale"}, c.arrays)
-	require.ErrorContains(t, c.convert(t.Context(), t.TempDir(), Options{}),
+	require.ErrorContains(t, c.convert(t.Context(), "x", t.TempDir(), Options{}),
 		`; "mean", "scale" are NumPy arrays, want tensors`)
 
 	c, err := Open("testdata/lightning.ckpt")
@@ -31,7 +31,7 @@ func TestArraysAreNamed(t *testing.T) {
 	require.Empty(t, c.arrays)
 	c.arrays = []string{"mean"}
 	var said []string
-	require.NoError(t, c.convert(t.Context(), t.TempDir(), Options{Say: func(format string,
+	require.NoError(t, c.convert(t.Context(), "x", t.TempDir(), Options{Say: func(format string,
 		args ...any) {
 		said = append(said, fmt.Sprintf(format, args...))
 	}}))

@@ -47,7 +47,10 @@ const (
 	llamagenAnchor = "encoder.conv_blocks.0.res.0.conv1.weight"
 )
 
-var anchors = []string{mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor}
+var anchors = []string{mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor, fairseqAnchor}
+
+// errUnknown is the error of a checkpoint of no known network.
+var errUnknown = errors.New("the tensors are of no known network")
 
 // config derives config.json from the tensors and settings.
 func (c *Checkpoint) config(o Options) (any, error) {
@@ -80,10 +83,12 @@ func (c *Checkpoint) config(o Options) (any, error) {
 		config, err = haltonConfig(s, o)
 	case llamagenAnchor:
 		config, err = llamagenConfig(s, o), nil
+	case fairseqAnchor:
+		config, err = fairseqConfig(s, c.Args(), o)
 	default:
-		return nil, fmt.Errorf("the tensors are of no known network, want one named %q (MAGE), "+
-			"%q (SDTT, MDLM), %q (Halton-MaskGIT) or %q (LlamaGen's tokenizer)",
-			mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor)
+		return nil, fmt.Errorf("%w, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT), "+
+			"%q (LlamaGen's tokenizer) or %q (fairseq's RoBERTa), or a config.json beside it", errUnknown,
+			mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor, fairseqAnchor)
 	}
 	if err = cmp.Or(s.err, err); err != nil {
 		return nil, err

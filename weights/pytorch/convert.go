@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
-	"unmask/internal/atomicfile"
 	"unmask/weights"
 )
 
@@ -35,63 +33,62 @@ const (
 	maxExpanded = 256 << 20 // further bytes
 )
 
-// Convert writes the model in the PyTorch checkpoint src to dir as model.safetensors and
-// config.json; element types are kept. Tensors are streamed, so memory does not grow with the
-// model. Each file appears whole or not at all, config.json last.
+// Convert writes the model in src to dir as model.safetensors and config.json; element types are
+// kept. Tensors are streamed, so memory does not grow with the model. Each file appears whole or not
+// at all, config.json last.
 //
-// MAGE, SDTT or MDLM, Halton-MaskGIT and LlamaGen's tokenizer are recognised by their tensors,
-// which also give the sizes. The state of an optimiser is left out.
+// src is a PyTorch checkpoint, or a folder of transformers with config.json and pytorch_model.bin or
+// its shards, whose vocabulary is copied. MAGE, SDTT or MDLM, Halton-MaskGIT, LlamaGen's tokenizer
+// and fairseq's RoBERTa are recognised by their tensors, which also give the sizes; any other
+// checkpoint needs a config.json beside it. The state of an optimiser is left out.
 func Convert(ctx context.Context, src, dir string, o Options) error {
+	if info, err := os.Stat(src); err == nil && info.IsDir() {
+		return convertFolder(ctx, src, dir, o)
+	}
 	c, err := Open(src)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := c.convert(ctx, dir, o); err != nil {
+	if err := c.convert(ctx, src, dir, o); err != nil {
 		return fmt.Errorf("%s: %w", src, err)
 	}
 	return nil
 }
 
-func (c *Checkpoint) convert(ctx context.Context, dir string, o Options) error {
-	config, err := c.config(o)
+func (c *Checkpoint) convert(ctx context.Context, src, dir string, o Options) error {
+	config, beside, err := c.described(src, o)
 	if err != nil && len(c.arrays) > 0 {
 		return fmt.Errorf("%w; %s", err, notTensors(c.arrays))
 	}
 	if err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(config, "", " ")
-	if err != nil {
-		return err
-	}
-	var streams []weights.Stream
-	if err := c.streams(ctx, func(s weights.Stream) { streams = append(streams, s) }); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	configName, modelName := filepath.Join(dir, "config.json"), filepath.Join(dir,
-		"model.safetensors")
-	for _, name := range []string{configName, modelName} {
-		if _, err := os.Lstat(name); err == nil && !o.Overwrite {
-			return fmt.Errorf("%s is there already, want a directory without a model", name)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+	return c.write(ctx, dir, o, config, beside)
+}
+
+// described returns config.json and the files to write with it: derived from the checkpoint, or those
+// that are beside it.
+func (c *Checkpoint) described(src string, o Options) (config []byte, beside map[string][]byte,
+	err error) {
+	v, err := c.config(o)
+	if errors.Is(err, errUnknown) {
+		folder := filepath.Dir(src)
+		if config, missing := readJSON(filepath.Join(folder, configFile)); missing == nil {
+			beside, err = readCompanions(folder)
+			return config, beside, err
 		}
 	}
-	if len(c.arrays) > 0 && o.Say != nil {
-		o.Say("left out: %s", notTensors(c.arrays))
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := weights.WriteFileStreams(modelName, streams,
-		map[string]string{"format": "pt"}); err != nil {
-		return err
+	if f, ok := v.(fairseqFile); ok {
+		if beside, err = fairseqVocabulary(src, f.Vocab); err != nil {
+			return nil, nil, err
+		}
 	}
-	return atomicfile.WriteFile(configName, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
+	config, err = json.MarshalIndent(v, "", " ")
+	return append(config, '\n'), beside, err
 }
 
 // streams passes every tensor to be written to put, within the limits.

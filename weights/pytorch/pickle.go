@@ -39,23 +39,24 @@ type machine struct {
 	find   func(id any) (any, error) // resolves persistent ids: storages
 }
 
-// unpickle returns the value of a pickle, whose storages are records of a.
-func unpickle(program []byte, a *archive) (any, error) {
-	m := &machine{in: program, memo: map[uint32]any{}, find: a.storage}
+// unpickle returns the value of the pickle that program begins with, and its length. find resolves
+// persistent ids.
+func unpickle(program []byte, find func(id any) (any, error)) (v any, n int, err error) {
+	m := &machine{in: program, memo: map[uint32]any{}, find: find}
 	for {
 		at := m.pos
 		op, err := m.byte()
 		if err == nil && op == opStop {
 			var v any
 			if v, err = m.pop(); err == nil {
-				return v, nil
+				return v, m.pos, nil
 			}
 		}
 		if err == nil {
 			err = m.step(op)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("byte %d: %w", at, err)
+			return nil, 0, fmt.Errorf("byte %d: %w", at, err)
 		}
 	}
 }

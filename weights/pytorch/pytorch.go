@@ -1,8 +1,7 @@
-// Package pytorch reads PyTorch checkpoints, the zip files written by torch.save since PyTorch 1.6,
-// without Python.
+// Package pytorch reads PyTorch checkpoints, the files of torch.save, without Python.
 //
-// Such a file is a zip of stored records: a pickle, data.pkl, and the bytes of every storage. The
-// pickle is a program for a stack machine that may name any function and call it. This reader calls
+// Since PyTorch 1.6 such a file is a zip of stored records: a pickle, data.pkl, and the bytes of every
+// storage. Before, it was a sequence of pickles, then the bytes (legacy.go). The pickle is a program for a stack machine that may name any function and call it. This reader calls
 // nothing: a name is either on a fixed list, and its result is built here, or it is the class of an
 // [Object] that is kept as data. No allocation exceeds the file's content, and tensors are views
 // that stay on disk until they are streamed.
@@ -20,7 +19,7 @@ import (
 
 // Limits of a checkpoint.
 const (
-	MaxPickle  = 16 << 20 // bytes of data.pkl
+	MaxPickle  = 16 << 20 // bytes of the pickle
 	MaxRecords = 200_000  // records of the zip
 	MaxTensors = 100_000  // tensors of the state dict
 	MaxRank    = 64       // dimensions of a tensor
@@ -68,9 +67,30 @@ func (c *Checkpoint) Tensors() []*Tensor { return c.tensors }
 
 // read parses a checkpoint of `size` bytes.
 func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
-	if err := recognise(r, size); err != nil {
+	legacy, err := recognise(r, size)
+	if err != nil {
 		return nil, err
 	}
+	parse, name := readArchive, "data.pkl"
+	if legacy {
+		parse, name = readLegacy, "pickle"
+	}
+	root, err := parse(r, size)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNesting(root); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	tensors, arrays, err := flatten(root)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Checkpoint{root: root, tensors: tensors, arrays: arrays, size: size}, nil
+}
+
+// readArchive returns what the pickle of a zip describes.
+func readArchive(r io.ReaderAt, size int64) (any, error) {
 	a, err := openArchive(r, size)
 	if err != nil {
 		return nil, err
@@ -95,42 +115,36 @@ func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := unpickle(program, a)
+	root, _, err := unpickle(program, a.storage)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pickle.name, err)
 	}
-	if err := checkNesting(root); err != nil {
-		return nil, fmt.Errorf("%s: %w", pickle.name, err)
-	}
-	tensors, arrays, err := flatten(root)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", pickle.name, err)
-	}
-	return &Checkpoint{root: root, tensors: tensors, arrays: arrays, size: size}, nil
+	return root, nil
 }
 
 // legacyMagic is the beginning of files written by torch.save before 1.6: a pickle of the number
 // 0x1950a86a20f9469cfc6c (torch/serialization.py, MAGIC_NUMBER).
 var legacyMagic = []byte{0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19}
 
-// recognise returns an error that names the format of a file that is not a zip.
-func recognise(r io.ReaderAt, size int64) error {
+// recognise reports whether a file has the format before zips. It returns an error that names any
+// other format.
+func recognise(r io.ReaderAt, size int64) (legacy bool, err error) {
 	head := make([]byte, min(size, 512))
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return false, err
 	}
-	const advice = "want the zip format of torch.save since PyTorch 1.6; load and save it again there"
+	const advice = "want a file of torch.save; load and save it again there"
 	switch {
 	case size == 0:
-		return errors.New("the file is empty, want a PyTorch zip checkpoint")
+		return false, errors.New("the file is empty, want a PyTorch checkpoint")
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return nil
+		return false, nil
 	case len(head) > 262 && string(head[257:262]) == "ustar":
-		return errors.New("a legacy PyTorch tar file, " + advice)
+		return false, errors.New("a legacy PyTorch tar file, " + advice)
 	case len(head) > 14 && head[0] == 0x80 && bytes.Equal(head[2:14], legacyMagic):
-		return errors.New("a legacy PyTorch pickle file, " + advice)
+		return true, nil
 	case head[0] == 0x80:
-		return errors.New("a bare pickle file, " + advice)
+		return false, errors.New("a bare pickle file, " + advice)
 	}
-	return fmt.Errorf("not a PyTorch zip checkpoint: it begins with %q", head[:min(8, len(head))])
+	return false, fmt.Errorf("not a PyTorch checkpoint: it begins with %q", head[:min(8, len(head))])
 }

@@ -105,6 +105,8 @@ sdtt = sdtt_weights("backbone.")
 save("lightning.ckpt", lightning(sdtt), sdtt)
 plain = {"encoder": {"weight": torch.ones(2)}, "decoder": {"0": {"bias": torch.zeros(1)}}, "note": "x"}
 save("nested.pth", plain, {"encoder.weight": torch.ones(2), "decoder.0.bias": torch.zeros(1)})
-torch.save({"a": torch.ones(2)}, os.path.join(HERE, "legacy.pth"), _use_new_zipfile_serialization=False)
+# the format before PyTorch 1.6: a settings object beside views that share storages
+torch.save({"model": torch.load(os.path.join(HERE, "views2.pth")), "args": argparse.Namespace(arch="small")},
+           os.path.join(HERE, "legacy.pth"), _use_new_zipfile_serialization=False)
 with open(os.path.join(HERE, "expected.json"), "w") as f:
     json.dump(EXPECTED, f)

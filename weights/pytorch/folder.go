@@ -1,0 +1,184 @@
+package pytorch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"unmask/internal/atomicfile"
+	"unmask/weights"
+)
+
+// Names in a folder of transformers' models with PyTorch weights.
+const (
+	folderFile  = "pytorch_model.bin"
+	folderIndex = "pytorch_model.bin.index.json"
+	configFile  = "config.json"
+)
+
+// companions are the other files of such a folder that a model needs, copied as they are.
+var companions = []string{"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json",
+	"merges.txt", "added_tokens.json", "special_tokens_map.json", "generation_config.json",
+	"chat_template.jinja", "chat_template.json"}
+
+// maxCompanion is the largest companion, config.json and index in bytes.
+const maxCompanion = 100 << 20
+
+// convertFolder converts a folder with config.json and pytorch_model.bin or its shards.
+func convertFolder(ctx context.Context, src, dir string, o Options) error {
+	files, err := shardsOf(src)
+	if err != nil {
+		return err
+	}
+	config, err := readJSON(filepath.Join(src, configFile))
+	if err != nil {
+		return err
+	}
+	c := &Checkpoint{}
+	from := map[string]string{} // the shard of each tensor
+	for _, name := range files {
+		part, err := Open(filepath.Join(src, name))
+		if err != nil {
+			return err
+		}
+		defer part.Close()
+		c.size += part.size
+		c.arrays = append(c.arrays, part.arrays...)
+		for _, t := range part.tensors {
+			if first, ok := from[t.Name]; ok {
+				return fmt.Errorf("%s: tensor %q is in %s too", filepath.Join(src, name), t.Name, first)
+			}
+			from[t.Name] = name
+		}
+		c.tensors = append(c.tensors, part.tensors...)
+	}
+	beside, err := readCompanions(src)
+	if err != nil {
+		return err
+	}
+	return c.write(ctx, dir, o, config, beside)
+}
+
+// shardsOf returns the names of a folder's files of weights.
+func shardsOf(dir string) ([]string, error) {
+	_, err := os.Stat(filepath.Join(dir, folderFile))
+	if err == nil {
+		return []string{folderFile}, nil
+	}
+	data, err := readJSON(filepath.Join(dir, folderIndex))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: neither %s nor %s is there", dir, folderFile, folderIndex)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var index struct {
+		Map map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(data, &index); err != nil || len(index.Map) == 0 {
+		return nil, fmt.Errorf("%s: weight_map is missing, want the file of each tensor",
+			filepath.Join(dir, folderIndex))
+	}
+	var files []string
+	for _, file := range index.Map {
+		if file != filepath.Base(file) || file == "." || file == ".." {
+			return nil, fmt.Errorf("%s: file is %.100q, want one in the folder",
+				filepath.Join(dir, folderIndex), file)
+		}
+		files = append(files, file)
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// readJSON reads a small file that must be a JSON object.
+func readJSON(name string) ([]byte, error) {
+	data, err := readSmall(name)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil, fmt.Errorf("%s: is not a JSON object: %v", name, err)
+	}
+	return data, nil
+}
+
+func readSmall(name string) ([]byte, error) {
+	f, err := atomicfile.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxCompanion+1))
+	if err == nil && len(data) > maxCompanion {
+		err = fmt.Errorf("%s: has more than %d bytes", name, maxCompanion)
+	}
+	return data, err
+}
+
+// readCompanions reads the other files of a folder. Packages keep a vocab.txt that several models
+// share one folder up.
+func readCompanions(dir string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, name := range companions {
+		data, err := readSmall(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) && name == "vocab.txt" {
+			data, err = readSmall(filepath.Join(dir, "..", name))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		files[name] = data
+	}
+	return files, nil
+}
+
+// write writes the model to dir: the tensors, the files beside them, and config.json last.
+func (c *Checkpoint) write(ctx context.Context, dir string, o Options, config []byte,
+	beside map[string][]byte) error {
+	var streams []weights.Stream
+	if err := c.streams(ctx, func(s weights.Stream) { streams = append(streams, s) }); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	modelName := filepath.Join(dir, "model.safetensors")
+	for _, name := range []string{filepath.Join(dir, configFile), modelName} {
+		if _, err := os.Lstat(name); err == nil && !o.Overwrite {
+			return fmt.Errorf("%s is there already, want a directory without a model", name)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if len(c.arrays) > 0 && o.Say != nil {
+		o.Say("left out: %s", notTensors(c.arrays))
+	}
+	if err := weights.WriteFileStreams(modelName, streams,
+		map[string]string{"format": "pt"}); err != nil {
+		return err
+	}
+	for name, data := range beside {
+		if err := writeWhole(filepath.Join(dir, name), data); err != nil {
+			return err
+		}
+	}
+	return writeWhole(filepath.Join(dir, configFile), config)
+}
+
+func writeWhole(name string, data []byte) error {
+	return atomicfile.WriteFile(name, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
