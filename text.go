@@ -74,9 +74,11 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 	return t.fit(known, length)
 }
 
-// fit appends masks to known, up to length tokens.
+// fit appends masks to known, up to length tokens, and puts the tokens around it that the model has
+// around every text. These do not count in length.
 func (t *Text) fit(known []int32, length int) ([]int32, error) {
-	most := t.spec.Length()
+	before, after := t.spec.Before, t.spec.After
+	most := t.spec.Length() - len(before) - len(after)
 	if length < 0 || length > most {
 		return nil, fmt.Errorf("length is %d, want 1 to %d, or 0 for %d", length, most, most)
 	}
@@ -86,7 +88,8 @@ func (t *Text) fit(known []int32, length int) ([]int32, error) {
 	if len(known) > most {
 		return nil, fmt.Errorf("the given text is %d tokens, want at most %d", len(known), most)
 	}
-	return append(known, slices.Repeat([]int32{t.spec.Mask}, most-len(known))...), nil
+	return slices.Concat(before, known, slices.Repeat([]int32{t.spec.Mask}, most-len(known)),
+		after), nil
 }
 
 // End returns the token that ends a text. text is an id such as 198, the spelling of a special

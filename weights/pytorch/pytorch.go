@@ -1,7 +1,8 @@
 // Package pytorch reads PyTorch checkpoints, the files of torch.save, without Python.
 //
-// Since PyTorch 1.6 such a file is a zip of stored records: a pickle, data.pkl, and the bytes of every
-// storage. Before, it was a sequence of pickles, then the bytes (legacy.go). The pickle is a program for a stack machine that may name any function and call it. This reader calls
+// Since PyTorch 1.6 such a file is a zip of stored records: a pickle, data.pkl, and the bytes of
+// every storage. Before, it was a sequence of pickles, then the bytes (legacy.go). The pickle is a
+// program for a stack machine that may name any function and call it. This reader calls
 // nothing: a name is either on a fixed list, and its result is built here, or it is the class of an
 // [Object] that is kept as data. No allocation exceeds the file's content, and tensors are views
 // that stay on disk until they are streamed.

@@ -1,0 +1,80 @@
+package encoders_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+)
+
+func pack(t *testing.T, name string) *unmask.Model {
+	t.Helper()
+	m, err := unmask.Load(context.Background(), filepath.Join("..", "testdata", "packs", name),
+		unmask.Options{})
+	require.NoError(t, err)
+	return m
+}
+
+// The first and last token are put around every text, are not counted and are not shown.
+func TestTokensAroundATextOfResidues(t *testing.T) {
+	m := pack(t, "bert-tiny")
+	tokens, err := m.Text.Infill("EV[3]Q", 8)
+	require.NoError(t, err)
+	require.Equal(t, []int32{2, 8, 22, 4, 4, 4, 18, 4, 4, 3}, tokens)
+	require.Equal(t, "EV▯▯▯Q▯▯", m.Text.Decode(tokens))
+	tokens, err = m.Text.Masks(0)
+	require.NoError(t, err)
+	require.Len(t, tokens, 64)
+	_, err = m.Text.Masks(63)
+	require.EqualError(t, err, "length is 63, want 1 to 62, or 0 for 62")
+	_, err = m.Text.Prompt("EVB", 0)
+	require.EqualError(t, err, "text: character 3 is 'B', want one of ACDEFGHIKLMNPQRSTVWY")
+}
+
+// Special tokens are never drawn, and known residues stay.
+func TestGenerateDrawsResiduesOnly(t *testing.T) {
+	for _, name := range []string{"bert-tiny", "roberta-fairseq-tiny", "esm-tiny", "albert-tiny"} {
+		m := pack(t, name)
+		tokens, err := m.Text.Infill("EVQ[40]SSV", 0)
+		require.NoError(t, err)
+		for step, err := range unmask.Generate(context.Background(), m,
+			unmask.Run{Steps: 4, Tokens: tokens, N: 3}) {
+			require.NoError(t, err)
+			for _, s := range step.Sequences {
+				if step.N < step.Of {
+					continue
+				}
+				require.Regexp(t, "^EVQ[ACDEFGHIKLMNPQRSTVWYBUZO]{40}SSV$", m.Text.Decode(s.Tokens), name)
+			}
+		}
+	}
+}
+
+func TestVocabulariesThatDoNotFit(t *testing.T) {
+	for _, c := range []struct{ vocabulary, want string }{
+		{"A\nC\nA\n", `vocab.txt: line 3 is "A", as line 1 is already`},
+		{"A\n\nC\n", "vocab.txt: line 2 is empty"},
+		{"[PAD]\n[MASK]\n", "vocab.txt: there are no tokens besides special ones"},
+		{"\xff\n", "vocab.txt: byte 0 is 0xff, want UTF-8"},
+		{"A\nC\n", "mask_token_id is missing, and the vocabulary has neither [MASK] nor <mask>"},
+		{string(manyLines(26)), "vocab.txt has 26 tokens, want at most the 25 rows of the head"},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "testdata", "packs", "bert-tiny"))))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "vocab.txt"), []byte(c.vocabulary), 0o666))
+		_, err := unmask.Load(context.Background(), dir, unmask.Options{})
+		require.ErrorContains(t, err, c.want)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+func manyLines(n int) (lines []byte) {
+	for i := range n {
+		lines = append(lines, byte('!'+i), '\n')
+	}
+	return lines
+}
