@@ -1,7 +1,9 @@
 package encoders
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"unmask/model"
@@ -25,11 +27,15 @@ var notResidues = []string{"X", ".", "-"}
 
 // readTokens reads the tokenizer, finds the mask's id and the special tokens.
 func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
-	t, from, err := src.Tokenizer("")()
-	if err != nil {
+	t, from, err := parse(src)
+	if errors.Is(err, fs.ErrNotExist) {
 		k.t = tokenizers.Numbers(c.Rows)
-		c.Notes = append(c.Notes, err.Error()+": tokens are shown as numbers")
+		c.Notes = append(c.Notes,
+			"there is neither vocab.txt nor tokenizer.json: tokens are shown as numbers")
 		return k, k.numbered(f, c)
+	}
+	if err != nil {
+		return k, err
 	}
 	k.t, k.from = t, from
 	if n := t.VocabSize(); n > c.Rows {
@@ -60,6 +66,14 @@ func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
 		return k, fmt.Errorf("%s has special tokens only, want others", from)
 	}
 	return k, nil
+}
+
+// parse reads the tokenizer beside the weights.
+func parse(src *model.Source) (tokenizers.Tokenizer, string, error) {
+	if src.Files == nil { // tensors made in memory
+		return nil, "", fs.ErrNotExist
+	}
+	return tokenizers.ParseFS(src.Files)
 }
 
 // mask sets the mask's id: config.json's or else the vocabulary's.
