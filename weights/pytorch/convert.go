@@ -34,13 +34,13 @@ const (
 )
 
 // Convert writes the model in src to dir as model.safetensors and config.json; element types are
-// kept. Tensors are streamed, so memory does not grow with the model. Each file appears whole or not
-// at all, config.json last.
+// kept. Tensors are streamed, so memory does not grow with the model. Each file appears whole or
+// not at all, config.json last.
 //
-// src is a PyTorch checkpoint, or a folder of transformers with config.json and pytorch_model.bin or
-// its shards, whose vocabulary is copied. MAGE, SDTT or MDLM, Halton-MaskGIT, LlamaGen's tokenizer
-// and fairseq's RoBERTa are recognised by their tensors, which also give the sizes; any other
-// checkpoint needs a config.json beside it. The state of an optimiser is left out.
+// src is a PyTorch checkpoint, or a folder of transformers with config.json and pytorch_model.bin
+// or its shards, whose vocabulary is copied. MAGE, SDTT or MDLM, Halton-MaskGIT, LlamaGen's
+// tokenizer and fairseq's RoBERTa are recognised by their tensors, which also give the sizes; any
+// other checkpoint needs a config.json beside it. The state of an optimiser is left out.
 func Convert(ctx context.Context, src, dir string, o Options) error {
 	if info, err := os.Stat(src); err == nil && info.IsDir() {
 		return convertFolder(ctx, src, dir, o)
@@ -67,8 +67,8 @@ func (c *Checkpoint) convert(ctx context.Context, src, dir string, o Options) er
 	return c.write(ctx, dir, o, config, beside)
 }
 
-// described returns config.json and the files to write with it: derived from the checkpoint, or those
-// that are beside it.
+// described returns config.json and the files to write with it: derived from the checkpoint, or
+// those that are beside it.
 func (c *Checkpoint) described(src string, o Options) (config []byte, beside map[string][]byte,
 	err error) {
 	v, err := c.config(o)

@@ -9,8 +9,8 @@ import (
 // fairseqAnchor is a tensor of fairseq's RoBERTa.
 const fairseqAnchor = "sentence_encoder.embed_tokens.weight"
 
-// fairseqFile is the config.json of a RoBERTa of fairseq, in transformers' words. Its sizes are those
-// of the tensors.
+// fairseqFile is the config.json of a RoBERTa of fairseq, in transformers' words. Its sizes are
+// those of the tensors.
 type fairseqFile struct {
 	ModelType string  `json:"model_type"`
 	Hidden    int     `json:"hidden_size"`
