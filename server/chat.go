@@ -34,8 +34,7 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 	logs := f.flag("logprobs")
 	f.neutral("top_logprobs", "0")
 	textOnly(f, &set, m)
-	most := f.maybe("max_tokens", 1, m.spec.Length(), 0)
-	most = f.maybe("max_completion_tokens", 1, m.spec.Length(), most)
+	most := readMost(f)
 	messages := readMessages(f)
 	if f.fault != nil {
 		return a, st
@@ -56,8 +55,7 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 	for range set.n {
 		a.sequences = append(a.sequences, sequence{tokens: tokens})
 	}
-	used := usage{Prompt: from, Completion: set.n * (len(tokens) - from)}
-	used.Total = used.Prompt + used.Completion
+	used := usage{Prompt: from}
 	a.kind, a.prefix, a.model, a.set, a.form = "chat", "chatcmpl-", m, set, forms
 	a.answers = func(w *work) (*answer, *Fault) { return chatAnswer(w, forms, used) }
 	return a, st
@@ -71,7 +69,7 @@ func (m *served) answering(messages []chat.Message, most int) (tokens []int32, f
 		return nil, 0, bad("out_of_range", "messages", "messages: %s", oneLine(err))
 	}
 	from = len(known)
-	most, f = m.room("messages", "the messages take", from, most, unmask.ReplyLength)
+	most, f = m.room("messages", from, most, unmask.ReplyLength)
 	if f != nil {
 		return nil, 0, f
 	}
@@ -108,11 +106,14 @@ func readMessage(f *fields, i int, raw json.RawMessage) (message chat.Message) {
 		return message
 	}
 	role := o.text("role")
+	if role == "developer" { // OpenAI's newer name
+		role = "system"
+	}
 	if o.fault == nil && !slices.Contains(roles, role) {
 		o.fail(outOfRange("role", param.Quote(role), param.Either(roles)))
 	}
 	message = chat.Message{Role: role, Content: readContent(o)}
-	o.text("name")
+	o.neutral("name") // no template has a place for it
 	o.neutral("refusal")
 	o.neutral("tool_calls", "[]")
 	o.neutral("audio")
@@ -210,6 +211,7 @@ func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 	c := w.chatCompletion("chat.completion")
 	for i, m := range w.members {
 		t := forms[i].choice(m.tokens, m.logP)
+		used.Completion += forms[i].count(&t)
 		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.text},
 			Finish: &t.finish}
 		if forms[i].LogProbs {
@@ -217,6 +219,7 @@ func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 		}
 		c.Choices = append(c.Choices, choice)
 	}
+	used.Total = used.Prompt + used.Completion
 	c.Usage, c.Unmask = &used, w.info()
 	return &answer{body: encode(c), parts: used}, nil
 }
@@ -242,8 +245,11 @@ func (c *chatChunks) chunk(w *work, p part) []byte {
 		choice.LogProbs = p.logs.chatLogs()
 	}
 	out.Choices, out.Unmask = []chatChoice{choice}, p.info()
-	if p.last != nil {
-		out.Usage = p.last.usage
-	}
+	return encode(out)
+}
+
+func (c *chatChunks) counted(w *work, used *usage) []byte {
+	out := w.chatCompletion("chat.completion.chunk")
+	out.Choices, out.Usage = []chatChoice{}, used
 	return encode(out)
 }

@@ -196,7 +196,7 @@ func textOnly(f *fields, s *settings, m *served) {
 			f.neutral(name)
 		}
 	}
-	f.neutral("parallel_tool_calls", "true", "false")
+	f.neutral("parallel_tool_calls")
 }
 
 // completions reads POST /v1/completions.
@@ -214,7 +214,7 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 	textOnly(f, &set, m)
 	cuts := f.flag("cut")
 	suffix := f.text("suffix")
-	most := f.maybe("max_tokens", 1, m.spec.Length(), 0)
+	most := readMost(f)
 	prompts := readPrompts(f, m)
 	if f.fault == nil && len(prompts)*set.n > mostChoices {
 		f.fail(outOfRange("n", set.n, fmt.Sprintf("1 to %d with %d prompts", mostChoices/len(prompts),
@@ -250,13 +250,18 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 		for range set.n {
 			a.sequences = append(a.sequences, sequence{tokens: tokens})
 			forms = append(forms, form)
-			used.Completion += form.To - form.From
 		}
 	}
-	used.Total = used.Prompt + used.Completion
 	a.kind, a.prefix, a.model, a.set, a.form = "completions", "cmpl-", m, set, forms
 	a.answers = func(w *work) (*answer, *Fault) { return completionAnswer(w, forms, used) }
 	return a, st
+}
+
+// readMost reads max_tokens, or its newer name. Clients have defaults beyond a model's length, so
+// more than there is room for means all that there is.
+func readMost(f *fields) int {
+	most := f.maybe("max_tokens", 1, mostFirst, 0)
+	return f.maybe("max_completion_tokens", 1, mostFirst, most)
 }
 
 // readEnds returns the tokens that end a completion: with cut, the one that "end" names or the
@@ -297,7 +302,7 @@ func (m *served) continued(p prompt, suffix string, most int) (tokens []int32, f
 	} else if end, ok := m.Text.Special(tokenizers.EndOfText); ok && !p.raw && p.text != "" {
 		before, start = append([]int32{end}, before...), 1
 	}
-	most, fault = m.room("prompt", "the given text takes", len(before)+len(after), most, length)
+	most, fault = m.room("prompt", len(before)+len(after), most, length)
 	if fault != nil {
 		return nil, f, fault
 	}
@@ -307,26 +312,21 @@ func (m *served) continued(p prompt, suffix string, most int) (tokens []int32, f
 }
 
 // room returns the number of positions to fill beside the known ones: most, or if that is 0, usual
-// ones or all that are left. name is the field with the known text; takes says in errors
-// what takes the known positions.
-func (m *served) room(name, takes string, known, most, usual int) (int, *Fault) {
+// ones, but never more than are left. name is the field with the known text.
+func (m *served) room(name string, known, most, usual int) (int, *Fault) {
 	length := m.spec.Length()
 	left := length - known
-	if most == 0 && (left < usual || m.spec.Fixed) {
-		most = left
-	} else if most == 0 {
-		most = usual
-	}
 	switch {
 	case left < 1:
 		return 0, tooLong(name, known, length-1)
-	case most > left:
-		return 0, outOfRange("max_tokens", most, fmt.Sprintf("1 to %d: the model has %d positions and "+
-			"%s %d", left, length, takes, known))
-	case m.spec.Fixed && most != left:
+	case most == 0 && m.spec.Fixed:
+		most = left
+	case most == 0:
+		most = usual
+	case m.spec.Fixed && most < left:
 		return 0, outOfRange("max_tokens", most, fmt.Sprintf("%d: this model has no other length", left))
 	}
-	return most, nil
+	return min(most, left), nil
 }
 
 // choices is an answer that OpenAI's clients read, or a chunk of its stream.
@@ -359,14 +359,17 @@ func (w *work) completion() completion {
 // completionAnswer makes the answer of finished sequences.
 func completionAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 	c := w.completion()
+	used.Completion = 0
 	for i, m := range w.members {
 		t := forms[i].choice(m.tokens, m.logP)
+		used.Completion += forms[i].count(&t)
 		choice := completionChoice{Index: i, Text: t.text, Finish: &t.finish}
 		if forms[i].LogProbs {
 			choice.LogProbs = t.logProbs()
 		}
 		c.Choices = append(c.Choices, choice)
 	}
+	used.Total = used.Prompt + used.Completion
 	c.Usage, c.Unmask = &used, w.info()
 	return &answer{body: encode(c), parts: used}, nil
 }

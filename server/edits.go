@@ -85,7 +85,7 @@ func (s *Server) edits(r *http.Request, f *form) (a asked, st streaming) {
 		}
 	}
 	set := readSettingsOr(f.fields, m, base)
-	form, st := readPicture(f.fields, m)
+	form, st := readPicture(r, f.fields, m)
 	condition, texts := readCondition(r.Context(), f.fields, m, &set)
 	fit := f.text("fit")
 	if fit != "" && !slices.Contains(images.Fits, fit) {

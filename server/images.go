@@ -23,17 +23,20 @@ type pictureForm struct {
 	Texts    string // what they are drawn of
 	Given    string // SHA-256 of an edited picture and its mask
 	Fit      string
+	Base     string // of URLs: how the client reaches the server
 	event    string // of streams: image_generation or image_edit
 	cells    []int  // that an edit makes new
 }
 
 // readPicture reads the fields that all ways to make pictures have in common.
-func readPicture(f *fields, m *served) (form pictureForm, st streaming) {
+func readPicture(r *http.Request, f *fields, m *served) (form pictureForm, st streaming) {
 	st = readStream(f)
 	if st.form == "diffusing" {
 		st.form = "openai"
 	}
-	form.Format = f.word("response_format", "b64_json", "url")
+	if form.Format = f.word("response_format", "b64_json", "url"); form.Format == "url" {
+		form.Base = baseURL(r)
+	}
 	f.word("output_format", "png")
 	form.Codes = f.flag("codes")
 	if raw := f.value("partial_images"); string(raw) == `"all"` {
@@ -111,7 +114,7 @@ func (s *Server) generations(r *http.Request, f *fields) (a asked, st streaming)
 		return a, st
 	}
 	set := readSettings(f, m)
-	form, st := readPicture(f, m)
+	form, st := readPicture(r, f, m)
 	condition, texts := readCondition(r.Context(), f, m, &set)
 	if f.fault != nil {
 		return a, st
@@ -160,7 +163,7 @@ func pictureAnswer(w *work, form pictureForm) (*answer, *Fault) {
 				oneLine(err))
 		}
 		a.images = append(a.images, data)
-		p := picture{URL: fmt.Sprintf("/v1/results/%s/%d.png", w.key, i)}
+		p := picture{URL: fmt.Sprintf("%s/v1/results/%s/%d.png", form.Base, w.key, i)}
 		if form.Format == "b64_json" {
 			p = picture{Base64: base64.StdEncoding.EncodeToString(data)}
 		}

@@ -266,7 +266,10 @@ func TestBadChats(t *testing.T) {
 		{`{"messages":[7]}`, 400, "wrong_type", "messages[0]", "messages[0] is 7"},
 		{`{` + user + `,"top_logprobs":3}`, 400, "unsupported_parameter", "top_logprobs", "want 0"},
 		{`{` + user + `,"prompt":"A"}`, 400, "unknown_parameter", "prompt", "unknown field"},
-		{`{` + user + `,"max_tokens":250}`, 400, "out_of_range", "max_tokens", "the messages take"},
+		{`{` + user + `,"parallel_tool_calls":true}`, 400, "unsupported_parameter",
+			"parallel_tool_calls", "want it left out"},
+		{`{"messages":[{"role":"user","content":"Hi","name":"Ann"}]}`, 400, "unsupported_parameter",
+			"messages[0].name", "want it left out"},
 		{`{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 400) + `"}]}`, 400,
 			"context_length_exceeded", "messages", "want at most 255"},
 	} {

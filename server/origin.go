@@ -98,3 +98,12 @@ func (g *origins) share(w http.ResponseWriter, r *http.Request) bool {
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }
+
+// baseURL returns the address at which a request reached the server, such as https://example.org. A
+// proxy that ends TLS says so in X-Forwarded-Proto.
+func baseURL(r *http.Request) string {
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}

@@ -284,7 +284,7 @@ func TestURLs(t *testing.T) {
 	a := ask(t, h.URL+"/v1/images/generations",
 		`{"prompt":"a house","ignore_prompt":true,"response_format":"url","seed":1,"steps":3,"n":2,"size":"64x64"}`)
 	require.Len(t, a.Data, 2)
-	status, header, data := get(t, h.URL+a.Data[1].URL)
+	status, header, data := get(t, a.Data[1].URL)
 	require.Equal(t, 200, status)
 	require.Equal(t, "image/png", header.Get("Content-Type"))
 	_, err := png.Decode(bytes.NewReader(data))

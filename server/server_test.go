@@ -207,16 +207,17 @@ func TestStreamsJoinToTheAnswer(t *testing.T) {
 			`,"stop":["e"],"stream":true,"stream_options":{"include_usage":true}}`)
 		require.Equal(t, "[DONE]", events[len(events)-1].data)
 		text := [2]string{}
-		for _, e := range events[:len(events)-1] {
+		for _, e := range events[:len(events)-2] {
 			c := read(t, []byte(e.data))
 			require.Len(t, c.Choices, 1)
 			text[c.Choices[0].Index] += c.Choices[0].Text
 		}
 		require.Equal(t, whole.Choices[0].Text, text[0], sampler)
 		require.Equal(t, whole.Choices[1].Text, text[1], sampler)
-		last := read(t, []byte(events[len(events)-2].data))
-		require.Equal(t, whole.Unmask.Seed, last.Unmask.Seed)
-		require.NotNil(t, last.Usage)
+		require.Equal(t, whole.Unmask.Seed, read(t, []byte(events[len(events)-3].data)).Unmask.Seed)
+		counted := read(t, []byte(events[len(events)-2].data))
+		require.Empty(t, counted.Choices)
+		require.Equal(t, whole.Usage, counted.Usage)
 	}
 }
 

@@ -91,6 +91,7 @@ func (s *settling) delta(done bool) string {
 // chunker makes the chunks of one of OpenAI's streams.
 type chunker interface {
 	chunk(w *work, p part) []byte
+	counted(w *work, used *usage) []byte // the chunk after all choices, with nothing but usage
 	forms() []textForm
 }
 
@@ -104,11 +105,8 @@ type part struct {
 	last   *lastChunk // nil but for the last chunk of all
 }
 
-// lastChunk has the fields that only a stream's last chunk has.
-type lastChunk struct {
-	usage *usage
-	info  unmaskInfo
-}
+// lastChunk has the fields that only the last chunk of all choices has.
+type lastChunk struct{ info unmaskInfo }
 
 // openAIText is a stream of one work's texts in OpenAI's chunks.
 type openAIText struct {
@@ -135,6 +133,12 @@ func (s *stream) openAI(w *work, c chunker, st streaming) error {
 	if f != nil {
 		s.fail("", f)
 		return nil
+	}
+	a, _ := w.result()
+	if used, ok := a.parts.(usage); ok && st.usage {
+		if err := s.send("", "", c.counted(w, &used)); err != nil {
+			return err
+		}
 	}
 	if err := s.send("", "", []byte("[DONE]")); err != nil {
 		return err
@@ -184,14 +188,10 @@ func (t *openAIText) last(p part) error {
 		if err := t.w.wait(t.ctx); err != nil {
 			return err
 		}
-		a, f := t.w.result()
-		if f != nil {
+		if _, f := t.w.result(); f != nil {
 			return f
 		}
 		p.last = &lastChunk{info: t.w.info()}
-		if used, ok := a.parts.(usage); ok && t.asked.usage {
-			p.last.usage = &used
-		}
 	}
 	return t.send("", "", t.chunker.chunk(t.w, p))
 }
@@ -211,9 +211,12 @@ func (c completionChunks) chunk(w *work, p part) []byte {
 		choice.LogProbs = p.logs.logProbs()
 	}
 	out.Choices, out.Unmask = []completionChoice{choice}, p.info()
-	if p.last != nil {
-		out.Usage = p.last.usage
-	}
+	return encode(out)
+}
+
+func (c completionChunks) counted(w *work, used *usage) []byte {
+	out := w.completion()
+	out.Choices, out.Usage = []completionChoice{}, used
 	return encode(out)
 }
 

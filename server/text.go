@@ -55,6 +55,21 @@ func (f *textForm) choice(tokens []int32, logP []float64) textChoice {
 		pieces: pieces[from-f.Base : to-f.Base], from: from, logP: logP}
 }
 
+// count returns how many tokens of an answer are shown: up to its end or its stop, and nothing of what
+// is echoed.
+func (f *textForm) count(t *textChoice) (n int) {
+	at := 0
+	for i, piece := range t.pieces {
+		if at >= len(t.text) && piece != "" {
+			break
+		}
+		if at += len(piece); t.from+i >= f.From {
+			n++
+		}
+	}
+	return n
+}
+
 // ending returns the first position before to of a token that ends the text, -1 for none.
 func (f *textForm) ending(tokens []int32, to int) int {
 	for at := f.From; at < to; at++ {
