@@ -16,6 +16,7 @@ type Description struct {
 	Inside     string        `json:"inside,omitempty"` // what may stand in parentheses
 	Cache      bool          `json:"cache"`            // whether it may have intermediate stages
 	Uncached   string        `json:"uncached,omitempty"`
+	SelfPaced  bool          `json:"self_paced"` // it takes no steps and no schedule
 }
 
 // Describe describes all registered rules, the paper's first.
@@ -31,6 +32,7 @@ func Describe() ([]Description, error) {
 		if d.Parameters == nil {
 			d.Parameters = []param.Param{}
 		}
+		_, d.SelfPaced = As[SelfPaced](s)
 		if u, ok := As[Uncached](s); ok {
 			d.Cache, d.Uncached = false, u.Uncached()
 		}

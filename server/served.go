@@ -114,7 +114,8 @@ type modelShape struct {
 	Device      string      `json:"device"`
 	Fingerprint string      `json:"fingerprint"`
 	Chat        bool        `json:"chat"`
-	Prompt      bool        `json:"prompt"` // pictures are drawn from a text
+	Ends        []int32     `json:"ends,omitempty"` // tokens that end an answer
+	Prompt      bool        `json:"prompt"`         // pictures are drawn from a text
 	Classes     []string    `json:"classes,omitempty"`
 	ClassCount  int         `json:"class_count,omitempty"`
 	Size        []int       `json:"size,omitempty"` // of a picture: width and height
@@ -135,6 +136,9 @@ func (m *served) info() modelInfo {
 		Fingerprint: m.fingerprint(), Chat: m.chat != nil, Prompt: m.spec.Prompt, Classes: m.Classes,
 		ClassCount: m.spec.Classes, Recipe: m.defaults.String(),
 		Limits: modelLimits{N: mostChoices, Steps: mostSteps}, RowsASecond: m.engine.rowsASecond()}
+	if m.chat != nil {
+		s.Ends = m.chat.Stops()
+	}
 	if m.Pictures != nil {
 		if width, height, err := m.Pictures.Size(); err == nil {
 			s.Size = []int{width, height}

@@ -55,8 +55,8 @@ func (f *textForm) choice(tokens []int32, logP []float64) textChoice {
 		pieces: pieces[from-f.Base : to-f.Base], from: from, logP: logP}
 }
 
-// count returns how many tokens of an answer are shown: up to its end or its stop, and nothing of what
-// is echoed.
+// count returns how many tokens of an answer are shown: up to its end or its stop, and nothing of
+// what is echoed.
 func (f *textForm) count(t *textChoice) (n int) {
 	at := 0
 	for i, piece := range t.pieces {

@@ -3,9 +3,9 @@ import { $ } from "./dom.js";
 
 /** Failure is an error of the server or, with status 0, a connection that broke. */
 export class Failure extends Error {
-	constructor(status, message, code, retry) {
+	constructor(status, message, code, retry, param) {
 		super(message);
-		Object.assign(this, { status, code, retry }); // retry: seconds
+		Object.assign(this, { status, code, retry, param }); // retry: seconds; param: the field that is wrong
 	}
 }
 
@@ -40,7 +40,7 @@ export async function send(path, body, signal, method = body ? "POST" : "GET") {
 		}
 		if (answer.ok) return answer;
 		const { error: e = {} } = await answer.json().catch(() => ({}));
-		const failure = new Failure(answer.status, e.message || `The server answers ${answer.status}.`, e.code, +answer.headers.get("Retry-After"));
+		const failure = new Failure(answer.status, e.message || `The server answers ${answer.status}.`, e.code, +answer.headers.get("Retry-After"), e.param);
 		if (answer.status !== 401) throw failure;
 		asking ||= askKey(key).finally(() => { asking = null; });
 		if (!(await asking)) throw failure;
@@ -67,11 +67,28 @@ async function patient(path, body, signal, wait) {
 	}
 }
 
+/** silence is how long a stream may say nothing, in milliseconds: the server sends a comment every 10 seconds. */
+export const silence = { most: 30000 };
+
+/** heardOf reads on, and fails where the server has gone silent. */
+async function heardOf(reader) {
+	let timer;
+	const silent = new Promise((_, reject) => { timer = setTimeout(() => reject(new Failure(0, "The server has stopped answering.")), silence.most); });
+	try {
+		return await Promise.race([reader.read(), silent]);
+	} catch (e) {
+		if (e instanceof Failure) reader.cancel().catch(() => {});
+		throw e.name === "AbortError" || e instanceof Failure ? e : lost();
+	} finally {
+		clearTimeout(timer);
+	}
+}
+
 /** events yields [event, data, data as text] of a stream, and throws a Failure where one comes or it breaks off. */
 async function* events(answer) {
 	const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
 	for (let rest = ""; ;) {
-		const part = await reader.read().catch((e) => { throw e.name === "AbortError" ? e : lost(); });
+		const part = await heardOf(reader);
 		if (part.done) throw lost();
 		const blocks = (rest + part.value).split("\n\n");
 		rest = blocks.pop();

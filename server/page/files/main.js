@@ -1,9 +1,10 @@
 // The page: its modes, what runs, and the link that has all settings.
 import { Failure, send, sleep } from "./api.js";
-import { $, button, tip } from "./dom.js";
+import { $, button, el, tip } from "./dom.js";
+import { Chat } from "./chat.js";
 import { Image } from "./image.js";
 import { Settings } from "./settings.js";
-import { Chat, Compare, Text } from "./text.js";
+import { Compare, Text } from "./text.js";
 
 const modes = { // button, help, and the first prompt
 	text: ["Generate", "May be empty. [20] is a hole of 20 tokens, anywhere in the text.", "Once upon a time"],
@@ -11,13 +12,16 @@ const modes = { // button, help, and the first prompt
 	image: ["Generate", "", ""],
 	chat: ["Send", "Enter sends, Shift and Enter begins a line.", ""],
 };
+const examples = ["Once upon a time", "Lily was a brave girl.", "Ben found a [3] in the garden.[30] They were happy."];
 
 class Page {
 	constructor(models, samplers) {
 		this.models = models;
 		this.prompts = {};
 		this.said = "";
+		this.fresh = location.hash.length < 2;
 		this.settings = new Settings(models, samplers, () => this.remember());
+		$("examples").append(...examples.map((text) => button(text, () => { $("prompt").value = text; $("compose").requestSubmit(); })));
 		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this) };
 		$("modes").append(...Object.keys(modes).filter((m) => this.able(m).length)
 			.map((m) => button(m[0].toUpperCase() + m.slice(1), () => this.show(m), { value: m })));
@@ -27,7 +31,8 @@ class Page {
 			e.preventDefault();
 			$("compose").requestSubmit();
 		};
-		$("prompt").oninput = () => this.remember();
+		$("prompt").oninput = () => { clear($("prompt")); this.remember(); };
+		$("settings").addEventListener("input", (e) => clear(e.target));
 		$("cancel").onclick = () => this.abort.abort();
 		$("retry").onclick = () => this.start(this.again, true);
 		addEventListener("keydown", (e) => this.key(e));
@@ -36,6 +41,9 @@ class Page {
 		addEventListener("pagehide", () => this.abort?.abort());
 		this.open();
 		this.announce();
+		if (!this.fresh || localStorage.unmaskSeen || this.mode !== "text") return;
+		localStorage.unmaskSeen = 1; // a first visit shows something at once
+		this.start(() => this.panels.text.make($("prompt").value));
 	}
 
 	/** able returns the models that can do a mode. */
@@ -51,7 +59,10 @@ class Page {
 
 	show(mode) {
 		if (this.mode) this.prompts[this.mode] = $("prompt").value;
-		this.mode = mode;
+		this.mode = document.body.dataset.mode = mode;
+		$("intro").hidden = !this.fresh || mode !== "text";
+		$("cancel").textContent = mode === "chat" ? "Stop" : "Cancel";
+		$("about-chat").hidden = mode !== "chat" || !this.panels?.chat.current?.answer;
 		const [run, help, first] = modes[mode];
 		for (const b of $("modes").children) b.ariaPressed = b.value === mode;
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
@@ -66,14 +77,19 @@ class Page {
 
 	/** open takes mode and settings from the address. */
 	open() {
-		const hash = location.hash.slice(1), { mode, prompt, ...given } = Object.fromEntries(new URLSearchParams(hash));
+		const hash = location.hash.slice(1), { mode, prompt, run, tokens, ...given } = Object.fromEntries(new URLSearchParams(hash));
 		if (this.mode && hash === this.written) return;
 		const able = [...$("modes").children].map((b) => b.value), wanted = able.includes(mode) ? mode : able[0];
 		this.mode = null;
 		if (mode) this.prompts[wanted] = prompt || "";
 		this.show(wanted);
-		this.settings.restore(given);
+		const missing = this.settings.restore(given);
+		if (mode && wanted !== mode) missing.unshift(`mode ${mode}`);
 		this.remember();
+		notice(missing.length ? `This link has ${missing.join(" and ")}, which this server has not. The model's own is used instead.` : "", true);
+		if (missing.length || !run) return;
+		const panel = this.panels[this.mode], known = tokens?.split(".").map((t) => t === "_" ? null : +t);
+		this.start(() => known && panel.refill ? panel.refill(known) : panel.make($("prompt").value));
 	}
 
 	/** remember writes all settings behind the # of the address, which is never sent. */
@@ -93,20 +109,49 @@ class Page {
 		const busy = (on) => { $("cancel").hidden = !document.body.classList.toggle("busy", on); };
 		busy(true);
 		notice();
+		for (const e of document.querySelectorAll("[aria-invalid]")) clear(e);
 		this.status("sent");
 		let failure, word = "done";
-		await make().catch((e) => { if (e.name === "AbortError") word = "cancelled"; else failure = e; });
+		const { timeline } = this.panels[this.mode];
+		await make().catch((e) => { if (e.name === "AbortError") word = this.mode === "chat" ? "stopped" : "cancelled"; else failure = e; });
 		if (abort !== this.abort) return;
 		busy(false);
+		if (failure || word !== "done") timeline.pause();
 		this.status(failure ? "" : word);
+		if (word === "done" && !failure) { // it is done when it is shown
+			this.status("showing");
+			await timeline.settled();
+			if (abort === this.abort) this.status(word);
+		}
 		if (failure) this.fail(failure);
+	}
+
+	/** wrong makes an error of a field. */
+	wrong(param, message) { return new Failure(400, message, "", 0, param); }
+
+	/** fieldOf is the input of a request's field, null where none is shown. */
+	fieldOf(param = "") {
+		const name = /^(prompt|text|parts|messages)/.test(param) ? "prompt" : param === "max_tokens" ? "set-length" : param === "sampler" || param === "model" ? { sampler: "sampler", model: "set-model" }[param] : "set-" + param.replaceAll("_", "-");
+		const input = param && $(name);
+		return input && !input.closest("[hidden]") ? input : null;
 	}
 
 	fail(e) {
 		if (!(e instanceof Failure)) console.error(e);
+		const input = this.fieldOf(e.param);
+		if (input) {
+			const details = input.closest("details");
+			if (details) details.open = true;
+			input.ariaInvalid = true;
+			input.after(el("p", { className: "error", id: input.id + "-error", textContent: this.said = e.message }));
+			input.focus();
+			return;
+		}
 		notice(e.status ? e.message : e.message + " The same seed gives the same result again.");
 		this.said = $("notice-text").textContent;
 	}
+
+	say(words) { this.said = words; }
 
 	status(words) {
 		$("status").textContent = this.said = words;
@@ -130,9 +175,17 @@ class Page {
 	}
 }
 
-function notice(words = "") {
+function notice(words = "", final) {
 	$("notice-text").textContent = words;
 	$("notice").hidden = !words;
+	$("retry").hidden = !!final;
+}
+
+/** clear takes an error from a field. */
+function clear(input) {
+	if (!input.ariaInvalid) return;
+	input.ariaInvalid = null;
+	$(input.id + "-error")?.remove();
 }
 
 const root = document.documentElement.dataset, systemDark = matchMedia("(prefers-color-scheme: dark)");
@@ -140,6 +193,10 @@ if (localStorage.theme) root.theme = localStorage.theme;
 $("theme").onclick = () => {
 	root.theme = localStorage.theme = (root.theme || (systemDark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
 };
+
+const coloured = (on) => { $("colours").ariaPressed = document.body.classList.toggle("coloured", on); };
+coloured(localStorage.unmaskColours === "1");
+$("colours").onclick = () => { localStorage.unmaskColours = document.body.classList.contains("coloured") ? 0 : 1; coloured(localStorage.unmaskColours === "1"); };
 
 for (const load = async (path) => (await send(path)).json(); !window.page;) {
 	try {

@@ -3,9 +3,11 @@ import { follow, hasKey } from "./api.js";
 import { $, button, el, save } from "./dom.js";
 import { Trace } from "./trace.js";
 
+const waits = { loading: "The model is loading", shutting_down: "The server is shutting down", draining: "The server is shutting down" };
+
 /** heard takes in the events of a run, and shows them by a timeline or by on.step; on has start and done. */
 export const heard = (page, run, timeline, on) => ({
-	wait: (seconds, code) => page.status(`${code === "loading" ? "The model is loading" : "The server is busy"}. Trying again in ${seconds} s`),
+	wait: (seconds, code) => page.status(`${waits[code] || "The server is busy"}. Trying again in ${seconds} s`),
 	start: (header, text) => {
 		run.trace = new Trace(header);
 		run.lines = [text];
@@ -18,7 +20,7 @@ export const heard = (page, run, timeline, on) => ({
 		run.lines.push(text);
 		if (on.step) return on.step();
 		timeline.extend(t.last, t.steps);
-		page.status(`step ${t.last} of ${t.steps}, ${t.open[t.last]} of ${t.length} open`);
+		page.status("opening");
 	},
 	done: (answer) => {
 		run.answer = answer;
@@ -56,14 +58,47 @@ export function command(run) {
 const curl = (run) => `curl -s ${location.origin}${run.path} -H 'Content-Type: application/json'${hasKey() ? ' -H "Authorization: Bearer $UNMASK_KEY"' : ""} -d ${
 	quote(json(run.body.prompt && run.kind === "text" ? { ...run.body, echo: true } : run.body))}`;
 
-const python = (run) => `import os
+/** py writes a value as Python does. */
+const py = (v) => v === null ? "None" : v === true ? "True" : v === false ? "False"
+	: Array.isArray(v) ? `[${v.map(py).join(", ")}]`
+	: typeof v === "object" ? `{${Object.entries(v).map(([k, v]) => `${py(k)}: ${py(v)}`).join(", ")}}`
+	: JSON.stringify(v);
+
+const calls = { "/v1/completions": ["completions.create", "choices[0].text"], "/v1/chat/completions": ["chat.completions.create", "choices[0].message.content"],
+	"/v1/images/generations": ["images.generate", "data[0].b64_json"] };
+const openAIs = ["model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n"];
+
+/** python writes a run with the calls of OpenAI's package; what is not OpenAI's goes into extra_body. */
+export function python(run) {
+	const [call, result] = calls[run.path] || [], { seed, ...body } = run.body, own = {}, extra = { seed: Symbol.for(seed) };
+	const write = (o) => Object.entries(o).map(([k, v]) => `${py(k)}: ${typeof v === "symbol" ? v.description : py(v)}`).join(", ");
+	for (const [k, v] of Object.entries(body)) (call && openAIs.includes(k) && (k !== "temperature" && k !== "top_p" && k !== "max_tokens" || run.kind === "text") ? own : extra)[k] = v;
+	const lines = call ? [...Object.entries(own).map(([k, v]) => `${k}=${py(v)}`), `extra_body={${write(extra)}}`] : [`"${run.path.slice(3)}"`, `body={${write(extra)}}`, "cast_to=object"];
+	return `import os
 from openai import OpenAI
 
 client = OpenAI(base_url="${location.origin}/v1", api_key=os.environ.get("UNMASK_KEY", "none"))
-print(client.post("${run.path.slice(3)}", body=${json(run.body).replace(/\bnull\b/g, "None")}, cast_to=object))
+answer = client.${call || "post"}(
+    ${lines.join(",\n    ")},
+)
+print(${result ? "answer." + result : 'answer["choices"][0]["text"]'})
 `;
+}
 
-async function copy(text) {
+/** linkOf is the address of a run, with its seed, "" where an address cannot carry it. */
+function linkOf(page, run) {
+	const { model, messages, text, tokens, prompt, max_tokens, ...rest } = run.body;
+	if (run.form || messages?.length > 1) return "";
+	const given = Object.fromEntries(Object.entries(rest).map(([k, v]) => [k.replaceAll("_", "-"), v]));
+	const out = { mode: page.mode, run: 1, model, ...given, other: page.mode === "compare" && page.samplers[1], prompt: prompt ?? text ?? messages?.[0].content };
+	if (page.mode === "compare") out.sampler = page.samplers[0];
+	if (max_tokens) out.length = max_tokens;
+	if (tokens) out.tokens = tokens.map((t) => t ?? "_").join(".");
+	return location.href.split("#")[0] + "#" + new URLSearchParams(Object.entries(out).filter(([, v]) => v !== undefined && v !== false && v !== ""));
+}
+
+/** copy puts a text onto the clipboard. */
+export async function copy(text) {
 	try {
 		await navigator.clipboard.writeText(text);
 	} catch { // plain http from elsewhere has no clipboard
@@ -76,29 +111,39 @@ async function copy(text) {
 
 /** actions fills a row of buttons; files are pairs of a name and what is saved. */
 export function actions(root, page, run, text, files = []) {
-	const row = (label, list, act) => el("div", { className: "group" }, label, ...list.map(([what, get]) => button(what, async () => {
-		try {
-			await act(what, await get());
-			page.status(`${label}: ${what}`);
-		} catch (e) {
-			page.fail(e);
-		}
-	}, { ariaLabel: `${label} ${what}` })));
-	const copies = [["link", () => location.href]], line = command(run);
-	if (!run.form) copies.unshift(["curl", () => curl(run)], ["Python", () => python(run)]);
-	if (line) copies.unshift(["command", () => line]);
-	if (text) copies.unshift(["text", text]);
-	root.replaceChildren(row("Copy", copies, (_, it) => copy(it)), row("Save", [...files,
+	const row = (label, past, list, act) => el("div", { className: "group" }, label, ...list.map(([what, get]) => {
+		const b = button(what, async () => {
+			try {
+				await act(what, await get());
+				b.textContent = past;
+				page.say(`${what} ${past}`);
+				setTimeout(() => { b.textContent = what; }, 1500);
+			} catch (e) {
+				page.fail(e);
+			}
+		}, { ariaLabel: `${label} ${what}` });
+		return b;
+	}));
+	const copies = [], line = command(run), link = linkOf(page, run);
+	if (text) copies.push(["text", text]);
+	if (line) copies.push(["command", () => line]);
+	if (!run.form) copies.push(["curl", () => curl(run)], ["Python", () => python(run)]);
+	if (link) copies.push(["link", () => link]);
+	root.replaceChildren(row("Copy", "copied", copies, (_, it) => copy(it)), row("Save", "saved", [...files,
 		["trace", () => run.lines.join("\n") + "\n"], ["JSON", () => JSON.stringify(run.answer, null, 1)],
 	], (what, it) => save(`unmask-${run.body.seed}.${what === "trace" ? "jsonl" : what.toLowerCase()}`, it)));
+	if (!link) root.append(el("p", { className: "help", textContent: run.form ? "A link cannot carry a picture of yours or what is painted on it." : "A link cannot carry a conversation; save it instead." }));
 }
 
 export function facts(root, run) {
-	const u = run.answer?.unmask || {}, e = u.evaluated || {}, t = run.trace;
-	const list = { seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.last || "…", "full passes": e.full_passes, "partial rows": e.partial_rows,
-		"head rows": e.head_rows, seconds: u.seconds?.toFixed(2) };
-	root.replaceChildren(...Object.entries(list).filter(([, v]) => v !== undefined)
-		.map(([k, v]) => el("div", {}, el("dt", { textContent: k }), el("dd", { textContent: v }))));
+	const u = run.answer?.unmask || {}, e = u.evaluated || {}, t = run.trace, list = (of) => el("dl", { className: "facts" },
+		...Object.entries(of).filter(([, v]) => v !== undefined).map(([k, v]) => el("div", {}, el("dt", { textContent: k }), el("dd", { textContent: v }))));
+	const open = root.querySelector("details")?.open;
+	root.replaceChildren(list({ seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.done ? t.last : undefined, seconds: u.seconds?.toFixed(2) }));
+	if (!run.answer) return;
+	const more = el("details", { open }, el("summary", { textContent: "Details" }), list({ "passes over all positions": e.full_passes, "positions in partial passes": e.partial_rows,
+		"rows of the output head": e.head_rows, "seconds in the queue": u.queue_seconds?.toFixed(2), settings: u.recipe }));
+	root.append(more);
 }
 
 export function finish(name, page, run, text, files) {

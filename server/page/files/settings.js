@@ -1,6 +1,18 @@
 // The form of settings, made of what the server has.
 import { $, el } from "./dom.js";
 
+// What the parameters mean to a reader; the others have the command's help.
+const plain = {
+	steps: "passes of the model; more are slower and better",
+	temperature: "below 1 safer, above 1 more varied, 0 the most probable tokens",
+	"top-p": "keeps only the most probable tokens that hold this share of probability",
+	"top-k": "keeps only this many of the most probable tokens",
+	cache: "a second look at a step's positions, which costs less than a step; 0 for none",
+	reuse: "keeps what earlier steps computed: faster, and approximate",
+	schedule: "how many positions open early and how many late",
+	guidance: "how strongly class or prompt count",
+};
+
 const own = [
 	{ name: "length", label: "New tokens", kind: "whole", help: "at most; empty for all that there is room for", mode: "text" },
 	{ name: "class", help: "what the picture is of, by name or number", mode: "image" },
@@ -56,7 +68,9 @@ class Picker {
 export class Settings {
 	constructor(models, { data, schedules, parameters }, changed) {
 		const form = $("settings"), seen = ["sampler", "steps", "ban", "bias"];
-		this.fields = [parameters.find((p) => p.name === "steps"), ...own, ...parameters.filter((p) => !seen.includes(p.name)).map((p) => p.name === "schedule" ? { ...p, words: schedules } : p)];
+		const known = parameters.map((p) => ({ ...p, help: plain[p.name] || p.help, words: p.name === "schedule" ? schedules : p.words }));
+		this.fields = [known.find((p) => p.name === "steps"), ...own, ...known.filter((p) => !seen.includes(p.name))];
+		this.samplers = data;
 		this.models = models;
 		this.a = new Picker("sampler", data, "Sampler");
 		this.b = new Picker("other", data, "Second sampler");
@@ -90,8 +104,37 @@ export class Settings {
 			if (input?.options) input.options[0].text = `default (${v})`;
 			else if (input) input.placeholder = v;
 		}
-		for (const f of own) $("set-" + f.name).parentNode.hidden = f.mode && (f.mode === "image") !== (kind === "image") || f.name === "class" && !classes;
-		$("set-class").placeholder = names?.slice(0, 4).join(", ") || "";
+		this.classes(names, classes);
+		for (const f of this.fields) $("set-" + f.name).parentNode.hidden = !this.applies(f);
+	}
+
+	/** applies reports whether a setting can have an effect on the model's runs with what else is set. */
+	applies(f) {
+		const { kind, chat, recipe = "", class_count: classes, prompt } = this.model?.unmask || {}, image = kind === "image";
+		const of = (name) => $("set-" + name).value || new RegExp(`(?:^| )${name}=(\\S+)`).exec(recipe)?.[1];
+		const name = (/^[\w-]+/.exec(this.a.text || /sampler=(\S+)/.exec(recipe)?.[1] || "") || [])[0], s = this.mode === "compare" ? null : this.samplers.find((s) => s.name === name);
+		if (f.mode && (f.mode === "image") !== image) return false;
+		switch (f.name) {
+		case "class": return !!classes;
+		case "guidance": return !!(classes || prompt || chat);
+		case "guidance-schedule": return !!(classes || prompt || chat) && !!+of("guidance");
+		case "steps": return !s?.self_paced || of("reuse") === "blocks";
+		case "schedule": return !s?.self_paced;
+		case "cache": return !s || s.cache;
+		case "block-size": return of("reuse") === "blocks";
+		case "refresh": return of("reuse") === "dkv";
+		}
+		return true;
+	}
+
+	/** classes makes the field of the class a list where the model has names for all of few. */
+	classes(names = [], count) {
+		const old = $("set-class"), list = names.length === count && count <= 60 && count > 0;
+		if (list && old.options?.length !== count + 1 || !list && old.options) {
+			const about = { id: "set-class", "aria-describedby": "set-class-help" };
+			old.replaceWith(list ? el("select", about, new Option("any", ""), ...names.map((n) => new Option(n))) : el("input", about));
+		}
+		if (!list) $("set-class").placeholder = names.slice(0, 4).join(", ");
 	}
 
 	/** values are the fields that are set, as the server takes them. */
@@ -104,22 +147,31 @@ export class Settings {
 		return out;
 	}
 
-	/** link is all that is set, for an address; restore takes it. */
+	/** link is all that is set, for an address; restore takes it, and returns what it cannot take. */
 	link() {
 		const out = { model: this.select.value, sampler: this.a.text, other: this.mode === "compare" && this.b.text };
-		for (const f of this.fields) out[f.name] = $("set-" + f.name).value;
+		for (const f of this.fields) if (!$("set-" + f.name).parentNode.hidden) out[f.name] = $("set-" + f.name).value;
 		return out;
 	}
 
 	restore({ model, sampler, other, ...given }) {
-		if (this.models.some((m) => m.id === model)) this.select.value = model;
-		if (sampler) this.a.text = sampler;
-		if (other) this.b.text = other;
+		const missing = [], able = [...this.select.options].map((o) => o.value);
+		if (able.includes(model)) this.select.value = model;
+		else if (model) missing.push(`model ${model}`);
+		for (const [picker, text] of [[this.a, sampler], [this.b, other]]) {
+			if (!text) continue;
+			picker.text = text;
+			if (!picker.select.value) missing.push(`sampler ${text}`);
+		}
+		this.describe();
 		this.fields.forEach((f, i) => {
-			if (!given[f.name]) return;
-			$("set-" + f.name).value = given[f.name];
+			const v = given[f.name], input = $("set-" + f.name);
+			if (!v) return;
+			input.value = v;
+			if (input.value !== v) missing.push(`${f.name} ${v}`);
 			if (i > 3) $("settings").querySelector("details").open = true;
 		});
 		this.describe();
+		return missing;
 	}
 }

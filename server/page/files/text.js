@@ -1,9 +1,10 @@
-// Text, two samplers side by side, and conversations.
+// Text, and two samplers side by side.
 import { followJobs } from "./api.js";
-import { $, el } from "./dom.js";
+import { $, button, el } from "./dom.js";
 import { actions, facts, finish, heard, play, stepLabel } from "./run.js";
 import { TextView } from "./textview.js";
 import { Timeline } from "./timeline.js";
+import { differences } from "./words.js";
 
 /** request returns a run of a prompt, in which [20] is a hole of 20 tokens. */
 function request(page, prompt, sampler) {
@@ -18,6 +19,7 @@ function request(page, prompt, sampler) {
 export class Text {
 	constructor(page) {
 		this.page = page;
+		this.versions = []; // finished runs, the oldest first
 		this.view = new TextView($("text"), (n) => {
 			$("fill").hidden = !n;
 			$("fill-count").textContent = `${n} ${n === 1 ? "piece becomes a hole" : "pieces become holes"}, the rest stays`;
@@ -25,6 +27,7 @@ export class Text {
 		this.timeline = new Timeline($("text-time"), (k, playing) => this.view.show(k, playing), stepLabel(() => this.current));
 		$("fill-clear").onclick = () => this.view.clear();
 		$("fill-run").onclick = () => page.start(() => this.fill());
+		$("text-undo").onclick = () => this.choose(this.versions.indexOf(this.current) - 1);
 	}
 
 	make(prompt) { return this.run(request(this.page, prompt)); }
@@ -33,9 +36,14 @@ export class Text {
 	fill() {
 		const tokens = this.current.trace.tokens();
 		for (const i of this.view.marked) tokens[i] = null;
-		const { length, ...values } = this.page.values();
-		if (values.steps) values.steps = Math.min(values.steps, this.view.marked.size);
-		return this.run({ kind: "text", path: "/v1/infill", body: { model: this.page.model, ...values, tokens } });
+		return this.refill(tokens);
+	}
+
+	/** refill fills the nulls of tokens. */
+	refill(tokens) {
+		const { length, ...values } = this.page.values(), holes = tokens.filter((t) => t === null).length;
+		if (values.steps) values.steps = Math.min(values.steps, holes);
+		return this.run({ kind: "text", path: "/v1/infill", body: { model: this.page.model, ...values, tokens }, name: `${holes} ${holes === 1 ? "piece" : "pieces"} anew` });
 	}
 
 	run(run) {
@@ -43,9 +51,39 @@ export class Text {
 		this.timeline.reset();
 		$("fill").hidden = true;
 		return play(this.page, run, this.timeline, {
-			start: () => { this.view.load(run.trace); facts($("text-facts"), run); },
-			done: () => finish("text", this.page, run, () => this.view.text),
+			start: () => { this.load(run); facts($("text-facts"), run); },
+			done: () => {
+				this.versions = [...this.versions.slice(-19), run];
+				this.list();
+				finish("text", this.page, run, () => this.view.text);
+			},
 		});
+	}
+
+	load(run) {
+		$("text").classList.toggle("refill", !!run.body.tokens);
+		this.view.load(run.trace);
+	}
+
+	/** choose shows an earlier version; marks and refills then are of it. */
+	choose(i) {
+		const run = this.versions[i];
+		if (!run) return;
+		this.page.abort?.abort();
+		this.current = run;
+		this.timeline.reset();
+		$("fill").hidden = true;
+		this.load(run);
+		this.timeline.finish(run.trace.last, true);
+		finish("text", this.page, run, () => this.view.text);
+		this.list();
+	}
+
+	list() {
+		const at = this.versions.indexOf(this.current);
+		$("versions").hidden = this.versions.length < 2;
+		$("text-undo").disabled = at < 1;
+		$("version-list").replaceChildren(...this.versions.map((run, i) => button(`${i + 1}: ${run.name || "seed " + run.body.seed}`, () => this.choose(i), { ariaPressed: i === at })));
 	}
 }
 
@@ -55,7 +93,7 @@ export class Compare {
 		this.page = page;
 		this.sides = ["first", "second"].map((name) => {
 			const text = el("div", { className: "text", role: "listbox", ariaLabel: `Text of the ${name} sampler` });
-			const s = { title: el("h2"), at: el("p", { className: "help" }), list: el("dl", { className: "facts" }), row: el("div", { className: "facts" }) };
+			const s = { title: el("h2"), at: el("p", { className: "help" }), list: el("div"), row: el("div", { className: "facts" }) };
 			$("pair").append(el("div", { className: "card" }, s.title, text, s.at, s.list, s.row));
 			return Object.assign(s, { view: new TextView(text) });
 		});
@@ -83,7 +121,7 @@ export class Compare {
 			const traces = sides.map((s) => s.run.trace);
 			if (!traces.every(Boolean)) return;
 			timeline.extend(Math.floor(100 * Math.min(...traces.map((t) => t.done ? 1 : t.share(t.last)))), 100);
-			page.status(traces.map((t) => `step ${t.last} of ${t.steps || "…"}`).join(" and "));
+			page.status("opening");
 		};
 		const jobs = sides.map(({ run }) => ({ kind: run.path.slice(4), request: run.body }));
 		await followJobs(jobs, page.signal, sides.map((s) => heard(page, s.run, timeline, {
@@ -91,49 +129,10 @@ export class Compare {
 			step: both,
 			done: () => { facts(s.list, s.run); actions(s.row, page, s.run, () => s.view.text); both(); },
 		})));
-		const [a, b] = sides.map((s) => s.run.trace.tokens()), n = sides[0].view.differ(b);
-		sides[1].view.differ(a);
-		$("compare-note").textContent = n ? `${n} of ${a.length} positions differ; they have dots above.` : "Both texts are the same.";
+		const { ranges, words } = differences(...sides.map((s) => s.view.text));
+		sides.forEach((s, i) => s.view.differ(ranges[i]));
+		const n = ranges.map((r) => r.length);
+		$("compare-note").textContent = n[0] + n[1] ? `${n[0]} of ${words[0]} words and ${n[1]} of ${words[1]} differ; they are underlined with dots.` : "Both texts are the same.";
 		timeline.finish(100);
-	}
-}
-
-export class Chat {
-	constructor(page) {
-		this.page = page;
-		this.messages = [];
-		this.timeline = new Timeline($("chat-time"), (k, playing) => this.view?.show(k, playing), stepLabel(() => this.current));
-	}
-
-	async make(prompt) {
-		const { length, ...values } = this.page.values(), { page } = this;
-		const messages = [...this.messages, { role: "user", content: prompt }];
-		const run = this.current = { kind: "text", path: "/v1/chat/completions", body: { model: page.model, messages, ...values } };
-		if (length) run.body.max_tokens = length;
-		const mine = el("p", { className: "bubble mine", textContent: prompt });
-		const text = el("div", { className: "bubble text", role: "listbox", ariaLabel: "Answer" });
-		$("talk").append(mine, text);
-		this.view = null;
-		this.timeline.reset();
-		$("chat-bar").hidden = false;
-		try {
-			await play(page, run, this.timeline, {
-				start: () => {
-					const t = run.trace, from = t.entries(0).findIndex((e) => !e);
-					this.view = new TextView(text);
-					this.view.load(t, from);
-				},
-				done: () => {
-					const { content } = run.answer.choices[0].message;
-					this.messages = [...messages, { role: "assistant", content }];
-					finish("chat", page, run, () => content);
-					$("prompt").value = "";
-				},
-			});
-		} catch (e) {
-			mine.remove();
-			text.remove();
-			throw e;
-		}
 	}
 }

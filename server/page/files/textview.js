@@ -1,22 +1,25 @@
 // A text whose pieces appear where they open.
-import { el, on, rove, tips, used } from "./dom.js";
+import { button, el, on, rove, tips, used } from "./dom.js";
 import { calm, look, texts, words } from "./trace.js";
 
 /** TextView shows a trace. marked are positions that the reader has made holes. */
 export class TextView {
 	constructor(root, onMark) {
-		Object.assign(this, { root, onMark, marked: new Set(), from: 0 });
+		Object.assign(this, { root, onMark, marked: new Set(), from: 0, ends: [] });
 		tips(root, (s) => words(this.shown[s.at], this.trace.steps));
 		on(root, "keydown", (e) => this.key(e));
 		if (onMark) this.drag();
 	}
 
-	/** load begins a trace; positions before from, of a chat, are not shown. */
-	load(trace, from = 0) {
-		Object.assign(this, { trace, from, shown: [], now: [], focus: from });
+	/** load begins a trace; positions before from, of a chat, are not shown, and what follows one of ends is folded away. */
+	load(trace, from = 0, ends = []) {
+		Object.assign(this, { trace, from, ends, shown: [], now: [], focus: from, whole: false });
 		this.marked.clear();
 		this.pieces = trace.history.map((_, at) => Object.assign(el("span", { role: "option", ariaSelected: false, tabIndex: at === from ? 0 : -1 }), { at }));
 		this.root.replaceChildren(...this.pieces.slice(from));
+		this.fold?.remove();
+		this.fold = button("", () => { this.whole = !this.whole; this.cut(); }, { className: "fold", hidden: true });
+		if (ends.length) this.root.after(this.fold);
 		this.show(0);
 	}
 
@@ -25,10 +28,11 @@ export class TextView {
 		const t = this.trace;
 		if (!t) return;
 		const entries = t.entries(k), now = texts(entries), soft = playing && !calm.matches && t.open[k] - t.open[k - 1] < 65;
+		this.root.classList.toggle("lively", !(t.done && k === t.last)); // colours while it opens
 		for (let i = this.from; i < t.length; i++) {
 			const e = entries[i], s = this.pieces[i];
 			if (e === this.shown[i] && now[i] === this.now[i]) continue;
-			s.textContent = now[i];
+			write(s, now[i]);
 			s.className = `p ${!e ? "hole" : e.known ? "known" : "open"}${this.marked.has(i) ? " marked" : ""}${s.differs ? " differs" : ""}${
 				/^\n+$/.test(now[i]) ? " break" : ""}`;
 			if (soft && e?.step === k) s.animate([{ opacity: 0.15 }, {}], 450);
@@ -38,17 +42,30 @@ export class TextView {
 		}
 		this.shown = entries;
 		this.now = now;
+		this.cut();
+	}
+
+	/** cut hides what follows the text's end. */
+	cut() {
+		if (!this.ends.length) return;
+		const end = this.shown.findIndex((e, i) => i >= this.from && e && this.ends.includes(e.token)), all = this.trace.length - this.from;
+		for (let i = this.from; i < this.trace.length; i++) this.pieces[i].hidden = end >= 0 && i >= end && !this.whole;
+		this.fold.hidden = end < 0;
+		this.fold.textContent = `ended after ${end - this.from} of ${all} tokens${this.whole ? ", fold the rest" : ""}`;
 	}
 
 	get text() { return texts(this.trace.entries()).slice(this.from).join(""); }
 
-	/** differ marks where the finished text is not another's. */
-	differ(tokens) {
-		const mine = this.trace.tokens();
-		return this.pieces.filter((s, i) => {
-			s.differs = mine[i] !== tokens[i];
-			return s.classList.toggle("differs", s.differs);
-		}).length;
+	/** differ marks the pieces that have a word in ranges, of characters of the finished text. */
+	differ(ranges) {
+		let at = 0, r = 0;
+		const now = texts(this.trace.entries());
+		this.pieces.forEach((s, i) => {
+			const from = at + now[i].length - now[i].trimStart().length, to = at += now[i].length;
+			while (r < ranges.length && ranges[r][1] <= from) r++;
+			s.differs = r < ranges.length && ranges[r][0] < to && from < to;
+			s.classList.toggle("differs", s.differs);
+		});
 	}
 
 	mark(i, on) {
@@ -62,7 +79,7 @@ export class TextView {
 	clear() { for (const i of [...this.marked]) this.mark(i, false); }
 
 	key(e) {
-		const at = e.target.at, last = this.pieces.length - 1;
+		const at = e.target.at, last = this.pieces.findLastIndex((s) => !s.hidden);
 		const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: last }[e.key];
 		if (e.key === " " && this.onMark) this.mark(at, !this.marked.has(at));
 		else if (to === undefined) return;
@@ -79,4 +96,10 @@ export class TextView {
 		on(this.root, "click", (e) => { if (e.pointerType !== "mouse") turn(e.target); set = null; });
 		on(window, "pointerup", () => { set = null; });
 	}
+}
+
+/** write puts a text into a piece; colours are those of its letters alone, so that no blank at the end of a line has one. */
+function write(piece, text) {
+	const [, before, word, after] = /^(\s*)(.*?)(\s*)$/s.exec(text);
+	piece.replaceChildren(before, ...word ? [el("span", { className: "w", textContent: word })] : [], after);
 }

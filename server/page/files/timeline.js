@@ -14,6 +14,9 @@ export class Timeline {
 		this.pause();
 	}
 
+	/** settled resolves when all that has come was shown, or the reader has taken over. */
+	settled() { return this.value >= this.goal || !this.following ? Promise.resolve() : new Promise((r) => { this.waiting = r; }); }
+
 	/** reset begins a new run. */
 	reset() {
 		this.pause();
@@ -50,6 +53,7 @@ export class Timeline {
 		clearTimeout(this.timer);
 		this.timer = 0;
 		this.face(false);
+		this.waiting?.();
 	}
 
 	face(playing) {
