@@ -1,0 +1,411 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// DFA is a deterministic automaton over bytes. Every state lies on a way from the start to an
+// accepting state; a byte without an edge is refused. The empty language has no states.
+type DFA struct {
+	start  int32
+	first  []int32 // [states+1] where a state's edges begin
+	edges  []Edge  // of a state by rising bytes
+	accept []bool
+}
+
+// States returns the number of states.
+func (d *DFA) States() int { return len(d.accept) }
+
+// Start returns the first state.
+func (d *DFA) Start() int32 { return d.start }
+
+// Out returns the edges of a state, by rising bytes.
+func (d *DFA) Out(s int32) []Edge { return d.edges[d.first[s]:d.first[s+1]] }
+
+// Accepts reports whether a text may end in a state.
+func (d *DFA) Accepts(s int32) bool { return d.accept[s] }
+
+// Empty reports whether the language has no text.
+func (d *DFA) Empty() bool { return len(d.accept) == 0 }
+
+// Next returns the state after a byte, or -1.
+func (d *DFA) Next(s int32, c byte) int32 {
+	for _, e := range d.Out(s) {
+		if c <= e.Hi {
+			if c >= e.Lo {
+				return e.To
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+// Match reports whether a text belongs to the language.
+func (d *DFA) Match(text string) bool {
+	if d.Empty() {
+		return false
+	}
+	s := d.start
+	for i := range len(text) {
+		if s = d.Next(s, text[i]); s < 0 {
+			return false
+		}
+	}
+	return d.accept[s]
+}
+
+// Minimal returns the smallest automaton of the same language: Hopcroft's idea (1971, "An n log n
+// algorithm for minimizing states in a finite automaton") with states in the place of letters. A
+// class splits where its states' edges lead to different classes, its largest part keeps its name,
+// and only the predecessors of states with new names are looked at again.
+func (d *DFA) Minimal() *DFA {
+	d = d.trim()
+	if d.Empty() {
+		return d
+	}
+	m := newMinimizer(d)
+	m.refine()
+	return m.result()
+}
+
+// trim removes states that no way from the start to the end visits.
+func (d *DFA) trim() *DFA {
+	n := len(d.accept)
+	if n == 0 {
+		return &DFA{first: []int32{0}}
+	}
+	begin, from := d.predecessors()
+	useful := make([]bool, n)
+	var queue []int32
+	for s, a := range d.accept {
+		if a {
+			useful[s] = true
+			queue = append(queue, int32(s))
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		t := queue[0]
+		for _, s := range from[begin[t]:begin[t+1]] {
+			if !useful[s] {
+				useful[s] = true
+				queue = append(queue, s)
+			}
+		}
+	}
+	if !useful[d.start] {
+		return &DFA{first: []int32{0}}
+	}
+	name := slices.Repeat([]int32{-1}, n)
+	order := []int32{d.start}
+	name[d.start] = 0
+	out := &DFA{first: []int32{0}}
+	for i := 0; i < len(order); i++ {
+		s := order[i]
+		for _, e := range d.Out(s) {
+			if !useful[e.To] {
+				continue
+			}
+			if name[e.To] < 0 {
+				name[e.To] = int32(len(order))
+				order = append(order, e.To)
+			}
+			out.edges = append(out.edges, Edge{e.Lo, e.Hi, name[e.To]})
+		}
+		out.first = append(out.first, int32(len(out.edges)))
+		out.accept = append(out.accept, d.accept[s])
+	}
+	return out
+}
+
+// predecessors returns, for each state t, the states with an edge to it: from[begin[t]:begin[t+1]].
+func (d *DFA) predecessors() (begin, from []int32) {
+	n := len(d.accept)
+	begin = make([]int32, n+2)
+	for _, e := range d.edges {
+		begin[e.To+2]++
+	}
+	for t := range n {
+		begin[t+2] += begin[t+1]
+	}
+	from = make([]int32, len(d.edges))
+	for s := range n {
+		for _, e := range d.Out(int32(s)) {
+			from[begin[e.To+1]] = int32(s)
+			begin[e.To+1]++
+		}
+	}
+	return begin[:n+1], from
+}
+
+// minimizer is a partition of a DFA's states that is refined until it is stable.
+type minimizer struct {
+	d           *DFA
+	begin, from []int32
+	class       []int32
+	members     [][]int32 // of each class
+	at          []int32   // index of a state in its class
+	dirty       [][]int32 // of each class, states to look at again
+	marked      []bool
+	queue       []int32 // classes with dirty states
+	key         []byte
+}
+
+func newMinimizer(d *DFA) *minimizer {
+	n := d.States()
+	m := &minimizer{d: d, class: make([]int32, n), at: make([]int32, n), marked: make([]bool, n)}
+	m.begin, m.from = d.predecessors()
+	m.members, m.dirty = make([][]int32, 1), make([][]int32, 1)
+	for s := range int32(n) {
+		m.at[s] = s
+		m.members[0] = append(m.members[0], s)
+		m.dirty[0] = append(m.dirty[0], s)
+		m.marked[s] = true
+	}
+	m.queue = []int32{0}
+	return m
+}
+
+func (m *minimizer) refine() {
+	for len(m.queue) > 0 {
+		c := m.queue[len(m.queue)-1]
+		m.queue = m.queue[:len(m.queue)-1]
+		m.split(c)
+	}
+}
+
+// signature returns what distinguishes a state, as a string of bytes.
+func (m *minimizer) signature(s int32) []byte {
+	key := append(m.key[:0], 0)
+	if m.d.accept[s] {
+		key[0] = 1
+	}
+	lo, hi, to := -1, -2, int32(-1)
+	flush := func() {
+		if to >= 0 {
+			key = append(key, byte(lo), byte(hi))
+			key = binary.LittleEndian.AppendUint32(key, uint32(to))
+		}
+	}
+	for _, e := range m.d.Out(s) {
+		if t := m.class[e.To]; t == to && int(e.Lo) == hi+1 {
+			hi = int(e.Hi)
+		} else {
+			flush()
+			lo, hi, to = int(e.Lo), int(e.Hi), t
+		}
+	}
+	flush()
+	m.key = key
+	return key
+}
+
+// split divides a class by the signatures of its states. Those that are not dirty have one.
+func (m *minimizer) split(c int32) {
+	dirty := m.dirty[c]
+	m.dirty[c] = nil
+	groups := map[string]int{}
+	var lists [][]int32
+	for _, s := range dirty {
+		m.marked[s] = false
+		g, ok := groups[string(m.signature(s))]
+		if !ok {
+			g = len(lists)
+			groups[string(m.key)] = g
+			lists = append(lists, nil)
+		}
+		lists[g] = append(lists[g], s)
+	}
+	// The part that stays: the states that are not dirty, with those of the same signature, or the
+	// largest part.
+	rest := len(m.members[c]) - len(dirty)
+	stay, size := -1, rest
+	if rest > 0 {
+		seen := m.marked
+		for _, s := range dirty {
+			seen[s] = true
+		}
+		for _, s := range m.members[c] {
+			if !seen[s] {
+				if g, ok := groups[string(m.signature(s))]; ok {
+					lists[g] = nil // they stay
+				}
+				break
+			}
+		}
+		for _, s := range dirty {
+			seen[s] = false
+		}
+	} else {
+		for g, list := range lists {
+			if len(list) > size {
+				stay, size = g, len(list)
+			}
+		}
+	}
+	var moved []int32
+	for g, list := range lists {
+		if g == stay || len(list) == 0 {
+			continue
+		}
+		name := int32(len(m.members))
+		m.members, m.dirty = append(m.members, list), append(m.dirty, nil)
+		for _, s := range list {
+			m.leave(c, s)
+		}
+		for i, s := range list {
+			m.class[s], m.at[s] = name, int32(i)
+		}
+		moved = append(moved, list...)
+	}
+	for _, t := range moved {
+		for _, s := range m.from[m.begin[t]:m.begin[t+1]] {
+			if !m.marked[s] {
+				m.marked[s] = true
+				k := m.class[s]
+				if len(m.dirty[k]) == 0 {
+					m.queue = append(m.queue, k)
+				}
+				m.dirty[k] = append(m.dirty[k], s)
+			}
+		}
+	}
+}
+
+// leave removes a state from the list of a class.
+func (m *minimizer) leave(c, s int32) {
+	list := m.members[c]
+	last := list[len(list)-1]
+	list[m.at[s]], m.at[last] = last, m.at[s]
+	m.members[c] = list[:len(list)-1]
+}
+
+// result returns the automaton of the classes, its states in the order of a walk from the start.
+func (m *minimizer) result() *DFA {
+	d := m.d
+	out := &DFA{first: []int32{0}}
+	name := slices.Repeat([]int32{-1}, len(m.members))
+	order := []int32{d.start}
+	name[m.class[d.start]] = 0
+	for i := 0; i < len(order); i++ {
+		begin := len(out.edges)
+		for _, e := range d.Out(order[i]) {
+			c := m.class[e.To]
+			if name[c] < 0 {
+				name[c] = int32(len(order))
+				order = append(order, e.To)
+			}
+			last := len(out.edges) - 1
+			if last >= begin && out.edges[last].To == name[c] && out.edges[last].Hi+1 == e.Lo {
+				out.edges[last].Hi = e.Hi
+			} else {
+				out.edges = append(out.edges, Edge{e.Lo, e.Hi, name[c]})
+			}
+		}
+		out.first = append(out.first, int32(len(out.edges)))
+		out.accept = append(out.accept, d.accept[order[i]])
+	}
+	return out
+}
+
+// Intersect returns the texts of both languages, Subtract those of a that are not in b. The result
+// has at most limit states.
+func Intersect(a, b *DFA, limit int) (*DFA, error) { return product(a, b, limit, false) }
+
+// Subtract returns the texts of a that are not in b.
+func Subtract(a, b *DFA, limit int) (*DFA, error) { return product(a, b, limit, true) }
+
+func product(a, b *DFA, limit int, minus bool) (*DFA, error) {
+	if a.Empty() || b.Empty() {
+		if minus {
+			return a, nil
+		}
+		return &DFA{first: []int32{0}}, nil
+	}
+	type pair struct{ s, t int32 } // t is -1 after b refused a byte
+	ids := map[pair]int32{{a.start, b.start}: 0}
+	list := []pair{{a.start, b.start}}
+	out := &DFA{first: []int32{0}}
+	edge := func(lo, hi byte, p pair) {
+		if p.t < 0 && !minus {
+			return
+		}
+		id, ok := ids[p]
+		if !ok {
+			id = int32(len(list))
+			ids[p] = id
+			list = append(list, p)
+		}
+		out.edges = append(out.edges, Edge{lo, hi, id})
+	}
+	for i := 0; i < len(list); i++ {
+		if i > 2*limit {
+			return nil, tooLarge(limit)
+		}
+		p := list[i]
+		accept := a.accept[p.s]
+		if minus {
+			accept = accept && (p.t < 0 || !b.accept[p.t])
+		} else {
+			accept = accept && b.accept[p.t]
+		}
+		out.accept = append(out.accept, accept)
+		var other []Edge
+		if p.t >= 0 {
+			other = b.Out(p.t)
+		}
+		for _, e := range a.Out(p.s) {
+			lo := int(e.Lo)
+			for _, f := range other {
+				if int(f.Hi) < lo || f.Lo > e.Hi {
+					continue
+				}
+				if int(f.Lo) > lo {
+					edge(byte(lo), f.Lo-1, pair{e.To, -1})
+					lo = int(f.Lo)
+				}
+				hi := min(f.Hi, e.Hi)
+				edge(byte(lo), hi, pair{e.To, f.To})
+				lo = int(hi) + 1
+			}
+			if lo <= int(e.Hi) {
+				edge(byte(lo), e.Hi, pair{e.To, -1})
+			}
+		}
+		out.first = append(out.first, int32(len(out.edges)))
+	}
+	return out.Minimal(), nil
+}
+
+// Shortest returns one of the shortest texts of the language and whether there is one.
+func (d *DFA) Shortest() (string, bool) {
+	if d.Empty() {
+		return "", false
+	}
+	type step struct {
+		from int32
+		c    byte
+	}
+	how := make([]step, d.States())
+	seen := make([]bool, d.States())
+	seen[d.start] = true
+	queue := []int32{d.start}
+	for ; ; queue = queue[1:] {
+		s := queue[0]
+		if d.accept[s] {
+			var text []byte
+			for ; s != d.start; s = how[s].from {
+				text = append(text, how[s].c)
+			}
+			slices.Reverse(text)
+			return string(text), true
+		}
+		for _, e := range d.Out(s) {
+			if !seen[e.To] {
+				seen[e.To], how[e.To] = true, step{s, e.Lo}
+				queue = append(queue, e.To)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+)
+
+// combined returns the schemas of the same value that a schema holds, all of which apply.
+func (d *document) combined(e *expr, o *object) ([]*expr, error) {
+	list := d.list(e, o, "allOf")
+	if any := d.list(e, o, "anyOf"); any != nil {
+		list = append(list, anyOf(any...))
+	}
+	if one := d.list(e, o, "oneOf"); one != nil {
+		x, err := oneOf(one)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	if v, ok := o.get("not"); ok {
+		list = append(list, other(d.sub(step(e.at, "not"), v)))
+	}
+	if v, ok := o.get("if"); ok {
+		then, otherwise := anything, anything
+		if w, ok := o.get("then"); ok {
+			then = d.sub(step(e.at, "then"), w)
+		}
+		if w, ok := o.get("else"); ok {
+			otherwise = d.sub(step(e.at, "else"), w)
+		}
+		if then != anything || otherwise != anything {
+			x := d.sub(step(e.at, "if"), v)
+			list = append(list, anyOf(both(x, then), both(other(x), otherwise)))
+		}
+	}
+	for _, keyword := range []string{"dependencies", "dependentRequired", "dependentSchemas"} {
+		deps, ok := o.values[keyword].(*object)
+		if !ok {
+			continue
+		}
+		for _, k := range deps.keys {
+			list = append(list, d.dependency(e, keyword, k, deps.values[k]))
+		}
+	}
+	return list, nil
+}
+
+func (d *document) list(e *expr, o *object, keyword string) (out []*expr) {
+	values, ok := o.values[keyword].([]any)
+	if !ok {
+		return nil
+	}
+	out = []*expr{}
+	for i, v := range values {
+		out = append(out, d.sub(step(step(e.at, keyword), strconv.Itoa(i)), v))
+	}
+	return out
+}
+
+// dependency returns the schema of what a key asks of its object.
+func (d *document) dependency(e *expr, keyword, key string, v any) *expr {
+	var then *expr
+	switch v := v.(type) {
+	case []any:
+		s := every(dict)
+		s.props, s.required = map[string]*expr{}, map[string]bool{key: true}
+		for _, k := range v {
+			if name, ok := k.(string); ok {
+				s.required[name] = true
+			}
+		}
+		then = &expr{listed: []*shape{s}}
+	case string: // draft 3
+		s := every(dict)
+		s.required = map[string]bool{key: true, v: true}
+		then = &expr{listed: []*shape{s}}
+	default:
+		has := every(dict)
+		has.required = map[string]bool{key: true}
+		then = both(&expr{listed: []*shape{has}}, d.sub(step(step(e.at, keyword), key), v))
+	}
+	without := every(dict)
+	without.keys, without.props = []string{key}, map[string]*expr{key: nothing}
+	list := []*shape{without}
+	for k := range kinds {
+		if k != dict {
+			list = append(list, every(k))
+		}
+	}
+	return anyOf(&expr{listed: list}, then)
+}
+
+// anyOf returns the schema of what any of several schemas allows.
+func anyOf(list ...*expr) *expr {
+	return &expr{any: slices.Clone(list)}
+}
+
+// oneOf returns the schema of what exactly one of several schemas allows.
+func oneOf(list []*expr) (*expr, error) {
+	var out []*expr
+	for i, e := range list {
+		only := e
+		for j, f := range list {
+			if i == j {
+				continue
+			}
+			common := both(e, f)
+			if e == f {
+				common = e
+			}
+			shapes, err := common.union()
+			if err != nil {
+				return nil, err
+			}
+			if len(shapes) == 0 || common.empty(3) {
+				continue
+			}
+			only = both(only, other(f))
+		}
+		out = append(out, only)
+	}
+	return anyOf(out...), nil
+}

@@ -1,0 +1,335 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/grammar"
+)
+
+// compiler makes automata of schemas within bounds.
+type compiler struct {
+	Bounds
+	limit        int
+	comma, colon string
+	free         map[int]*grammar.DFA // any value, by depth
+	memo         map[*expr]map[string]*grammar.DFA
+	strings      map[string]*grammar.DFA
+	depth        []*expr // recursive definitions around the current one
+	nested       int
+	used         map[use]bool
+}
+
+func newCompiler(b Bounds, limit int, compact bool) *compiler {
+	c := &compiler{Bounds: b, limit: limit, comma: ", ", colon: ": ", free: map[int]*grammar.DFA{},
+		memo: map[*expr]map[string]*grammar.DFA{}, used: map[use]bool{}, strings: map[string]*grammar.DFA{}}
+	if compact {
+		c.comma, c.colon = ",", ":"
+	}
+	return c
+}
+
+// maxNested bounds the schemas inside each other.
+const maxNested = 100
+
+// schema returns the automaton of a schema's values.
+func (c *compiler) schema(e *expr) (*grammar.DFA, error) {
+	if e == anything {
+		return c.any(c.Free)
+	}
+	key := c.key()
+	if d := c.memo[e][key]; d != nil {
+		return d, nil
+	}
+	b := grammar.NewBuilder(c.limit)
+	from, to := b.State(), b.State()
+	if _, err := c.inline(b, from, to, e); err != nil {
+		return nil, err
+	}
+	d, err := b.DFA(from, to)
+	if err != nil {
+		return nil, err
+	}
+	if c.memo[e] == nil {
+		c.memo[e] = map[string]*grammar.DFA{}
+	}
+	c.memo[e][key] = d
+	return d, nil
+}
+
+// key tells apart the automata that one schema has inside of recursive definitions.
+func (c *compiler) key() string {
+	key := ""
+	for _, r := range c.depth {
+		key += fmt.Sprintf("%p", r)
+	}
+	return key
+}
+
+// add adds the values of a schema between two states, and reports whether there are any. Where a
+// schema is used for the first time its states become part of b; for further uses it has an
+// automaton of its own that is copied.
+func (c *compiler) add(b *grammar.Builder, from, to int32, e *expr) (bool, error) {
+	use := use{e, c.key()}
+	if e != anything && !c.used[use] {
+		c.used[use] = true
+		return c.inline(b, from, to, e)
+	}
+	d, err := c.schema(e)
+	if err != nil {
+		return false, err
+	}
+	b.Embed(from, to, d)
+	return !d.Empty(), nil
+}
+
+// use is a schema inside of recursive definitions.
+type use struct {
+	e   *expr
+	key string
+}
+
+func (c *compiler) inline(b *grammar.Builder, from, to int32, e *expr) (possible bool, err error) {
+	if b.Full() {
+		return false, &grammar.TooLarge{Limit: c.limit}
+	}
+	if c.nested >= maxNested {
+		return false, e.refuse(fmt.Sprintf("more than %d schemas inside each other", maxNested))
+	}
+	c.nested++
+	defer func() { c.nested-- }()
+	list, err := e.union()
+	if err != nil {
+		return false, err
+	}
+	for _, s := range list {
+		ok, err := c.shape(b, from, to, s)
+		if err != nil {
+			return false, err
+		}
+		possible = possible || ok
+	}
+	return possible, nil
+}
+
+// shape adds the values of a shape between two states, and reports whether there are any.
+func (c *compiler) shape(b *grammar.Builder, from, to int32, s *shape) (bool, error) {
+	switch s.kind {
+	case null:
+		b.Empty(b.Text(from, "null"), to)
+	case boolean:
+		if s.only == nil || *s.only {
+			b.Empty(b.Text(from, "true"), to)
+		}
+		if s.only == nil || !*s.only {
+			b.Empty(b.Text(from, "false"), to)
+		}
+	case number, text:
+		d, err := c.scalar(s)
+		if err != nil {
+			return false, err
+		}
+		b.Embed(from, to, d)
+		return !d.Empty(), nil
+	default:
+		before := c.depth
+		defer func() { c.depth = before }()
+		for _, e := range s.via {
+			if c.inside(e) > c.Recursion {
+				return false, nil
+			}
+			c.depth = append(slices.Clip(c.depth), e)
+		}
+		// What turns out to have no values is left behind, with no way from or to it.
+		in, out := b.State(), b.State()
+		ok, err := false, error(nil)
+		if s.kind == array {
+			ok, err = c.array(b, in, out, &s.arrays)
+		} else {
+			ok, err = c.dict(b, in, out, &s.dicts)
+		}
+		if ok && err == nil {
+			b.Empty(from, in)
+			b.Empty(out, to)
+		}
+		return ok, err
+	}
+	return true, nil
+}
+
+func (c *compiler) scalar(s *shape) (*grammar.DFA, error) {
+	if s.kind == number {
+		return c.number(&s.numbers)
+	}
+	return c.texts(&s.texts)
+}
+
+// inside returns how often a recursive definition is around the current schema.
+func (c *compiler) inside(e *expr) (n int) {
+	for _, f := range c.depth {
+		if e == f {
+			n++
+		}
+	}
+	return n
+}
+
+// any returns the automaton of all values in which arrays and objects are nested to a depth.
+func (c *compiler) any(depth int) (*grammar.DFA, error) {
+	if d := c.free[depth]; d != nil {
+		return d, nil
+	}
+	b := grammar.NewBuilder(c.limit)
+	from, to := b.State(), b.State()
+	for _, k := range []kind{null, boolean, number, text} {
+		if _, err := c.shape(b, from, to, every(k)); err != nil {
+			return nil, err
+		}
+	}
+	b.Empty(b.Text(from, "[]"), to)
+	b.Empty(b.Text(from, "{}"), to)
+	if depth > 0 {
+		inner, err := c.any(depth - 1)
+		if err != nil {
+			return nil, err
+		}
+		key, err := c.texts(&texts{most: -1})
+		if err != nil {
+			return nil, err
+		}
+		in, out := b.Text(from, "["), b.State()
+		b.Embed(in, out, inner)
+		b.Empty(b.Text(out, c.comma), in)
+		b.Empty(b.Text(out, "]"), to)
+		in, out = b.Text(from, "{"), b.State()
+		colon := b.State()
+		b.Embed(in, colon, key)
+		b.Embed(b.Text(colon, c.colon), out, inner)
+		b.Empty(b.Text(out, c.comma), in)
+		b.Empty(b.Text(out, "}"), to)
+	}
+	d, err := b.DFA(from, to)
+	if err == nil {
+		c.free[depth] = d
+	}
+	return d, err
+}
+
+// array adds arrays. A state is known by the number of items and whether some item is as s.some
+// wants it.
+func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, error) {
+	most := s.mostItems
+	if s.distinct && (most < 0 || most > 1) {
+		return c.distinct(b, from, to, s)
+	}
+	if len(s.some) > 1 {
+		return false, &Refused{What: "contains more than once"}
+	}
+	chain := max(s.leastItems, len(s.prefix), 1)
+	if most > max(chain, c.Items) {
+		most = max(chain, c.Items)
+	}
+	if most >= 0 {
+		chain = most
+	}
+	if s.leastItems > c.limit {
+		return false, &grammar.TooLarge{Limit: c.limit}
+	}
+	at := [2]int32{b.Text(from, "["), b.State()}
+	end := b.State()
+	b.Empty(b.Text(end, "]"), to)
+	last := 0 // what s.some asks for
+	if len(s.some) > 0 {
+		last = 1
+	}
+	if s.leastItems == 0 && last == 0 {
+		b.Empty(at[0], end)
+	}
+	some := [2]bool{true, false} // whether a state can be reached
+	valid := s.leastItems == 0 && last == 0
+	for i := 0; i < chain || most < 0 && i == chain; i++ {
+		next, can := [2]int32{b.State(), b.State()}, [2]bool{}
+		if i == chain {
+			next = at // a loop
+		}
+		e := s.at(i)
+		for seen := 0; seen <= last; seen++ {
+			if !some[seen] {
+				continue
+			}
+			in := at[seen]
+			if i > 0 {
+				in = b.Text(in, c.comma)
+			}
+			ok, err := c.add(b, in, next[seen], e)
+			if err != nil {
+				return false, err
+			}
+			can[seen] = can[seen] || ok
+			if last == 1 && seen == 0 {
+				if ok, err = c.add(b, in, next[1], both(e, s.some[0])); err != nil {
+					return false, err
+				}
+				can[1] = ok
+			}
+		}
+		if !can[0] && !can[1] {
+			break
+		}
+		at, some = next, can
+		if i+1 >= s.leastItems {
+			b.Empty(at[last], end)
+			valid = valid || can[last]
+		}
+	}
+	return valid, nil
+}
+
+// maxDistinct bounds the values of items that may not repeat; there is a state for each set of them.
+const maxDistinct = 8
+
+// distinct adds arrays of different values from a short list.
+func (c *compiler) distinct(b *grammar.Builder, from, to int32, s *arrays) (bool, error) {
+	refused := &Refused{At: s.distinctReadsFrom, What: "uniqueItems of items that are no short list"}
+	list, err := s.items.union()
+	if err != nil {
+		return false, err
+	}
+	var values []string
+	for _, t := range list {
+		if t.kind != text || t.in == nil {
+			return false, refused
+		}
+		for _, v := range t.in {
+			if !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+	}
+	if len(values) > maxDistinct || len(s.prefix) > 0 || len(s.some) > 0 {
+		return false, refused
+	}
+	states := make([]int32, 1<<len(values))
+	for set := range states {
+		states[set] = b.State()
+	}
+	b.Empty(b.Text(from, "["), states[0])
+	for set, state := range states {
+		n := 0
+		for i := range values {
+			n += set >> i & 1
+		}
+		if n >= s.leastItems && (s.mostItems < 0 || n <= s.mostItems) {
+			b.Empty(b.Text(state, "]"), to)
+		}
+		if set > 0 {
+			state = b.Text(state, c.comma)
+		}
+		for i, v := range values {
+			if set>>i&1 == 0 {
+				b.Empty(b.Text(state, quote(v)), states[set|1<<i])
+			}
+		}
+	}
+	return s.leastItems <= len(values), nil
+}

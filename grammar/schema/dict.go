@@ -1,0 +1,257 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+
+	"unmask/grammar"
+)
+
+// dict adds objects. Of lists of keys beyond which some key must be, one alternative is made for
+// each key that may be it.
+func (c *compiler) dict(b *grammar.Builder, from, to int32, s *dicts) (possible bool, err error) {
+	if len(s.beyond) == 0 {
+		return c.keys(b, from, to, s, false)
+	}
+	if len(s.beyond) > 1 {
+		return false, &Refused{What: "not of additionalProperties more than once"}
+	}
+	alternative := func(one *dicts, more bool) error {
+		in, out := b.State(), b.State()
+		ok, err := c.keys(b, in, out, one, more)
+		if ok && err == nil {
+			b.Empty(from, in)
+			b.Empty(out, to)
+			possible = true
+		}
+		return err
+	}
+	for _, k := range s.keys {
+		if !slices.Contains(s.beyond[0], k) {
+			one := *s
+			one.beyond, one.required = nil, maps.Clone(s.required)
+			one.required[k] = true
+			if err := alternative(&one, false); err != nil {
+				return false, err
+			}
+		}
+	}
+	if !s.closed() {
+		err = alternative(s, true)
+	}
+	return possible, err
+}
+
+// named reports whether propertyNames allows a key.
+func (c *compiler) named(s *dicts, key string) (bool, error) {
+	for _, e := range s.names {
+		list, err := both(e, constant(key)).union()
+		if err != nil || len(list) == 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// keys adds objects. A state is known by the keys that may follow and the number of those before, up
+// to the last number that matters. With more, there must be keys that are not named.
+func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool) (bool, error) {
+	order := s.order()
+	others, err := c.others(s)
+	if err != nil {
+		return false, err
+	}
+	least, most := s.leastKeys, s.mostKeys
+	if least <= len(s.required) {
+		least = 0
+	}
+	if most >= len(order) && len(others) == 0 {
+		most = -1
+	}
+	if least > 1 && len(others) > 0 {
+		return false, &Refused{What: "minProperties above 1 with keys that are not named"}
+	}
+	counts := max(1, least, most)
+	row := func() []int32 {
+		states := make([]int32, counts+1)
+		for n := range states {
+			states[n] = b.State()
+		}
+		return states
+	}
+	at := row()
+	b.Empty(b.Text(from, "{"), at[0])
+	for _, k := range order {
+		ok, err := c.named(s, k)
+		if err != nil {
+			return false, err
+		}
+		next := row()
+		if ok {
+			ok, err = c.enter(b, at, next, most, func(in, out int32) (bool, error) {
+				return c.add(b, b.Text(in, quote(k)+c.colon), out, s.of(k))
+			})
+		}
+		switch {
+		case err != nil:
+			return false, err
+		case !ok && s.required[k]:
+			return false, nil
+		case !ok:
+			continue
+		}
+		if !s.required[k] {
+			for n, state := range at {
+				b.Empty(state, next[n])
+			}
+		}
+		at = next
+	}
+	end := b.State()
+	b.Empty(b.Text(end, "}"), to)
+	finish := func(at []int32) {
+		for n, state := range at {
+			if n >= least && (most < 0 || n <= most) {
+				b.Empty(state, end)
+			}
+		}
+	}
+	if !more {
+		finish(at)
+	}
+	if len(others) > 0 {
+		after := row()
+		finish(after)
+		for n := range after {
+			b.Empty(after[n], at[n])
+		}
+		for _, o := range others {
+			_, err := c.enter(b, at, after, most, func(in, out int32) (bool, error) {
+				colon := b.State()
+				b.Embed(in, colon, o.key)
+				b.Embed(b.Text(colon, c.colon), out, o.value)
+				return true, nil
+			})
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	return len(others) > 0 || !more, nil
+}
+
+// enter adds one more key with its value after each number of keys. The value is shared by numbers
+// that are not told apart afterwards.
+func (c *compiler) enter(b *grammar.Builder, at, next []int32, most int,
+	add func(in, out int32) (bool, error)) (possible bool, err error) {
+	last := len(at) - 1
+	for n := range last {
+		if most >= 0 && n >= most {
+			continue
+		}
+		in := b.State()
+		if n == 0 {
+			b.Empty(at[0], in)
+		} else {
+			b.Empty(b.Text(at[n], c.comma), in)
+		}
+		if n == last-1 && most < 0 { // as after more of them
+			b.Empty(b.Text(at[last], c.comma), in)
+		}
+		ok, err := add(in, next[n+1])
+		if err != nil {
+			return false, err
+		}
+		possible = possible || ok
+	}
+	return possible, nil
+}
+
+// further is a set of keys that are not named, with what their values may be.
+type further struct{ key, value *grammar.DFA }
+
+// maxPatterns bounds the patterns of an object's keys: any set of them may match.
+const maxPatterns = 6
+
+// others returns the keys that are not named.
+func (c *compiler) others(s *dicts) (list []further, err error) {
+	var patterns []pattern
+	from := []int{}
+	for i, r := range s.rules {
+		for _, p := range r.patterns {
+			patterns, from = append(patterns, p), append(from, i)
+		}
+	}
+	if len(patterns) > maxPatterns {
+		return nil, &Refused{What: "patternProperties of more than 6 patterns"}
+	}
+	base := texts{most: -1, out: s.keys}
+	for k := range s.required {
+		if _, ok := s.props[k]; !ok {
+			base.out = append(slices.Clip(base.out), k)
+		}
+	}
+	for set := range 1 << len(patterns) {
+		value, matched := anything, make([]bool, len(s.rules))
+		key := base
+		for i, p := range patterns {
+			if set>>i&1 == 1 {
+				value, matched[from[i]] = both(value, p.value), true
+				key.match = append(slices.Clip(key.match), p.match)
+			} else {
+				key.not = append(slices.Clip(key.not), p.match)
+			}
+		}
+		for i, r := range s.rules {
+			if !matched[i] {
+				value = both(value, r.rest)
+			}
+		}
+		if value == nothing {
+			continue
+		}
+		keys, err := c.furtherKeys(s, &key)
+		if err != nil {
+			return nil, err
+		}
+		if keys.Empty() {
+			continue
+		}
+		d, err := c.schema(value)
+		if value == anything {
+			d, err = c.any(max(c.Free-1, 0))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !d.Empty() {
+			list = append(list, further{keys, d})
+		}
+	}
+	return list, nil
+}
+
+// furtherKeys returns the keys that t and propertyNames allow, as JSON.
+func (c *compiler) furtherKeys(s *dicts, t *texts) (*grammar.DFA, error) {
+	if len(s.names) == 0 {
+		return c.texts(t)
+	}
+	one := every(text)
+	one.texts = *t
+	e := &expr{listed: []*shape{one}}
+	for _, n := range s.names {
+		e = both(e, n)
+	}
+	return c.schema(e)
+}
+
+// order returns the keys that come first, in their order.
+func (s *dicts) order() []string {
+	keys := slices.Clone(s.keys)
+	for _, k := range slices.Sorted(maps.Keys(s.required)) {
+		if _, ok := s.props[k]; !ok {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}

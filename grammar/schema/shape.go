@@ -1,0 +1,324 @@
+package schema
+
+import (
+	"encoding/json"
+	"math/big"
+	"slices"
+
+	"unmask/grammar"
+)
+
+// kind is a type of JSON values; integers are numbers.
+type kind uint8
+
+const (
+	null kind = iota
+	boolean
+	number
+	text
+	array
+	dict // an object
+	kinds
+)
+
+// shape is a set of values of one kind. A schema is a union of shapes, so that schemas can be
+// intersected, and subtracted from each other, before anything becomes an automaton.
+type shape struct {
+	kind kind
+	bools
+	numbers
+	texts
+	arrays
+	dicts
+	via []*expr // the recursive definitions that it was made from
+}
+
+type bools struct{ only *bool }
+
+// numbers is an interval. In whole, all numbers are integers; in broken, none is.
+type numbers struct {
+	low, high         *big.Rat // nil: none
+	lowOpen, highOpen bool     // the bound itself is outside
+	whole, broken     bool
+	multiples         []*big.Rat
+}
+
+type texts struct {
+	in         []string // nil: any
+	out        []string
+	least      int // characters
+	most       int // -1: any number
+	match, not []*grammar.DFA
+}
+
+type arrays struct {
+	prefix            []*expr
+	items             *expr
+	leastItems        int
+	mostItems         int // -1: any number
+	some              []*expr
+	distinct          bool
+	distinctReadsFrom string
+}
+
+type dicts struct {
+	keys      []string // in the order of the schema
+	props     map[string]*expr
+	required  map[string]bool
+	rules     []rule  // for other keys; all apply
+	names     []*expr // which strings may be keys
+	leastKeys int
+	mostKeys  int        // -1: any number
+	beyond    [][]string // of each list, some key is not in it
+}
+
+// rule says what other keys may hold: what the patterns that match say or, where none does, rest.
+type rule struct {
+	patterns []pattern
+	rest     *expr
+}
+
+type pattern struct {
+	match *grammar.DFA
+	value *expr
+}
+
+// every returns the shape of all values of a kind.
+func every(k kind) *shape {
+	s := &shape{kind: k}
+	s.most, s.mostItems, s.mostKeys = -1, -1, -1
+	s.items = anything
+	return s
+}
+
+// all returns the shapes of all values.
+func all() (list []*shape) {
+	for k := range kinds {
+		list = append(list, every(k))
+	}
+	return list
+}
+
+// exactly returns the shape of one value.
+func exactly(v any) *shape {
+	switch v := v.(type) {
+	case bool:
+		s := every(boolean)
+		s.only = &v
+		return s
+	case json.Number:
+		s := every(number)
+		r, ok := rational(v)
+		if !ok {
+			return nil
+		}
+		s.low, s.high = r, r
+		return s
+	case string:
+		s := every(text)
+		s.in = []string{v}
+		return s
+	case []any:
+		s := every(array)
+		for _, item := range v {
+			s.prefix = append(s.prefix, constant(item))
+		}
+		s.items, s.leastItems, s.mostItems = nothing, len(v), len(v)
+		return s
+	case *object:
+		s := every(dict)
+		s.props, s.required = map[string]*expr{}, map[string]bool{}
+		s.rules = []rule{{rest: nothing}}
+		for _, k := range v.keys {
+			s.keys = append(s.keys, k)
+			s.props[k], s.required[k] = constant(v.values[k]), true
+		}
+		return s
+	}
+	return every(null)
+}
+
+// and returns the values of both shapes, nil if there are none.
+func and(a, b *shape) *shape {
+	if a.kind != b.kind {
+		return nil
+	}
+	s := every(a.kind)
+	s.via = slices.Clone(a.via)
+	for _, e := range b.via {
+		if !slices.Contains(s.via, e) {
+			s.via = append(s.via, e)
+		}
+	}
+	possible := true
+	switch a.kind {
+	case boolean:
+		s.only = a.only
+		if b.only != nil {
+			possible = a.only == nil || *a.only == *b.only
+			s.only = b.only
+		}
+	case number:
+		s.numbers, possible = a.numbers.and(b.numbers)
+	case text:
+		s.texts, possible = a.texts.and(b.texts)
+	case array:
+		s.arrays, possible = a.arrays.and(b.arrays)
+	case dict:
+		s.dicts, possible = a.dicts.and(b.dicts)
+	}
+	if !possible {
+		return nil
+	}
+	return s
+}
+
+func (a numbers) and(b numbers) (numbers, bool) {
+	s := a
+	if b.low != nil {
+		c := 1
+		if a.low != nil {
+			c = b.low.Cmp(a.low)
+		}
+		if c > 0 || c == 0 && b.lowOpen {
+			s.low, s.lowOpen = b.low, b.lowOpen
+		}
+	}
+	if b.high != nil {
+		c := -1
+		if a.high != nil {
+			c = b.high.Cmp(a.high)
+		}
+		if c < 0 || c == 0 && b.highOpen {
+			s.high, s.highOpen = b.high, b.highOpen
+		}
+	}
+	s.whole, s.broken = a.whole || b.whole, a.broken || b.broken
+	s.multiples = slices.Concat(a.multiples, b.multiples)
+	if s.whole && s.broken {
+		return s, false
+	}
+	if s.low != nil && s.high != nil {
+		c := s.low.Cmp(s.high)
+		if c > 0 || c == 0 && (s.lowOpen || s.highOpen || s.whole && !s.low.IsInt() ||
+			s.broken && s.low.IsInt()) {
+			return s, false
+		}
+	}
+	return s, true
+}
+
+func (a texts) and(b texts) (texts, bool) {
+	s := texts{in: a.in, out: slices.Concat(a.out, b.out), least: max(a.least, b.least),
+		most: fewer(a.most, b.most), match: slices.Concat(a.match, b.match),
+		not: slices.Concat(a.not, b.not)}
+	if a.in == nil {
+		s.in = b.in
+	} else if b.in != nil {
+		s.in = []string{}
+		for _, x := range a.in {
+			if slices.Contains(b.in, x) {
+				s.in = append(s.in, x)
+			}
+		}
+	}
+	if s.in != nil {
+		s = s.listed()
+	}
+	return s, (s.in == nil || len(s.in) > 0) && (s.most < 0 || s.least <= s.most)
+}
+
+// listed returns texts with a list reduced to those that the other rules allow.
+func (a texts) listed() texts {
+	rest := a
+	rest.in = nil
+	s := texts{in: []string{}, most: -1}
+	for _, x := range a.in {
+		if rest.has(x) {
+			s.in = append(s.in, x)
+		}
+	}
+	return s
+}
+
+// fewer returns the lower of two bounds, of which -1 is none.
+func fewer(a, b int) int {
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func (a arrays) and(b arrays) (arrays, bool) {
+	s := arrays{items: both(a.items, b.items), leastItems: max(a.leastItems, b.leastItems),
+		mostItems: fewer(a.mostItems, b.mostItems), some: slices.Concat(a.some, b.some),
+		distinct: a.distinct || b.distinct, distinctReadsFrom: a.distinctReadsFrom + b.distinctReadsFrom}
+	for i := range max(len(a.prefix), len(b.prefix)) {
+		s.prefix = append(s.prefix, both(a.at(i), b.at(i)))
+	}
+	return s, s.mostItems < 0 || s.leastItems <= s.mostItems
+}
+
+// at returns the schema of item i.
+func (a arrays) at(i int) *expr {
+	if i < len(a.prefix) {
+		return a.prefix[i]
+	}
+	return a.items
+}
+
+func (a dicts) and(b dicts) (dicts, bool) {
+	s := dicts{props: map[string]*expr{}, required: map[string]bool{},
+		rules: slices.Concat(a.rules, b.rules), names: slices.Concat(a.names, b.names),
+		leastKeys: max(a.leastKeys, b.leastKeys), mostKeys: fewer(a.mostKeys, b.mostKeys),
+		beyond: slices.Concat(a.beyond, b.beyond)}
+	for _, k := range slices.Concat(a.keys, b.keys) {
+		if _, ok := s.props[k]; !ok {
+			s.keys = append(s.keys, k)
+			s.props[k] = both(a.of(k), b.of(k))
+		}
+	}
+	for k := range a.required {
+		s.required[k] = true
+	}
+	for k := range b.required {
+		s.required[k] = true
+	}
+	return s, s.mostKeys < 0 || s.leastKeys <= s.mostKeys && len(s.required) <= s.mostKeys
+}
+
+// of returns the schema of a key's value.
+func (a dicts) of(key string) *expr {
+	e, ok := a.props[key]
+	if ok {
+		return e
+	}
+	e = anything
+	for _, r := range a.rules {
+		e = both(e, r.of(key))
+	}
+	return e
+}
+
+func (r rule) of(key string) *expr {
+	e, matched := anything, false
+	for _, p := range r.patterns {
+		if p.match.Match(key) {
+			e, matched = both(e, p.value), true
+		}
+	}
+	if !matched {
+		return r.rest
+	}
+	return e
+}
+
+// closed reports whether no keys but those named are allowed.
+func (a dicts) closed() bool {
+	for _, r := range a.rules {
+		if r.rest == nothing && len(r.patterns) == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,232 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"unmask/grammar"
+)
+
+// texts returns the automaton of texts as JSON strings.
+func (c *compiler) texts(s *texts) (*grammar.DFA, error) {
+	key := fmt.Sprint(s.least, s.most, s.match, s.not)
+	key = fmt.Sprintf("%s%q%v%q", key, s.in, s.in == nil, s.out)
+	if d := c.strings[key]; d != nil {
+		return d, nil
+	}
+	d, err := c.content0(s)
+	if err != nil {
+		return nil, err
+	}
+	if s.in != nil {
+		list := slices.Clone(s.in)
+		for i, t := range list {
+			list[i] = quote(t)
+		}
+		if d, err = grammar.Choices(list, c.limit); err != nil {
+			return nil, err
+		}
+	} else if d, err = escaped(d, c.limit); err != nil {
+		return nil, err
+	}
+	c.strings[key] = d
+	return d, nil
+}
+
+// content0 returns the automaton of texts in characters, nil for a list.
+func (c *compiler) content0(s *texts) (*grammar.DFA, error) {
+	if s.in != nil {
+		return nil, nil
+	}
+	most := s.most
+	if most > max(c.Text, s.least) {
+		most = max(c.Text, s.least)
+	}
+	d, err := length(s.least, most, c.limit)
+	for _, m := range s.match {
+		if err == nil {
+			d, err = grammar.Intersect(d, m, c.limit)
+		}
+	}
+	for _, m := range s.not {
+		if err == nil {
+			d, err = grammar.Subtract(d, m, c.limit)
+		}
+	}
+	if len(s.out) > 0 && err == nil {
+		var list *grammar.DFA
+		if list, err = grammar.Choices(s.out, c.limit); err == nil {
+			d, err = grammar.Subtract(d, list, c.limit)
+		}
+	}
+	return d, err
+}
+
+// length returns the automaton of texts of least to most characters, -1 for any number.
+func length(least, most, limit int) (*grammar.DFA, error) {
+	b := grammar.NewBuilder(limit)
+	to := b.State()
+	from := b.State()
+	start := from
+	for n := 0; ; n++ {
+		if n >= least {
+			b.Empty(from, to)
+		}
+		if n == most || b.Full() {
+			break
+		}
+		if most < 0 && n >= least {
+			b.AnyRune(from, from)
+			break
+		}
+		next := b.State()
+		b.AnyRune(from, next)
+		from = next
+	}
+	return b.DFA(start, to)
+}
+
+// escaped returns the automaton of the JSON strings of d's texts. Control characters without a short
+// escape are left out.
+func escaped(d *grammar.DFA, limit int) (*grammar.DFA, error) {
+	b := grammar.NewBuilder(limit)
+	for range d.States() {
+		b.State()
+	}
+	from, to := b.State(), b.State()
+	if d.Empty() {
+		return b.DFA(from, to)
+	}
+	b.Range(from, d.Start(), '"', '"')
+	for s := range int32(d.States()) {
+		if d.Accepts(s) {
+			b.Range(s, to, '"', '"')
+		}
+		escape := int32(-1)
+		for _, e := range d.Out(s) {
+			for _, c := range "\"\\\b\f\n\r\t" {
+				if byte(c) < e.Lo || byte(c) > e.Hi {
+					continue
+				}
+				if escape < 0 {
+					escape = b.State()
+					b.Range(s, escape, '\\', '\\')
+				}
+				short := escapes[c][1]
+				b.Range(escape, e.To, short, short)
+			}
+			lo := max(e.Lo, ' ')
+			for _, skip := range []byte("\"\\") {
+				if lo <= skip && skip <= e.Hi {
+					if lo < skip {
+						b.Range(s, e.To, lo, skip-1)
+					}
+					lo = skip + 1
+				}
+			}
+			if lo <= e.Hi {
+				b.Range(s, e.To, lo, e.Hi)
+			}
+		}
+	}
+	return b.DFA(from, to)
+}
+
+// has reports whether a text is one of those described.
+func (a *texts) has(t string) bool {
+	n := len([]rune(t))
+	if n < a.least || a.most >= 0 && n > a.most || a.in != nil && !slices.Contains(a.in, t) ||
+		slices.Contains(a.out, t) {
+		return false
+	}
+	for _, m := range a.match {
+		if !m.Match(t) {
+			return false
+		}
+	}
+	for _, m := range a.not {
+		if m.Match(t) {
+			return false
+		}
+	}
+	return true
+}
+
+// formats are the formats that are checked, as regular expressions of whole texts; others say
+// nothing about what is valid.
+var formats = map[string]string{
+	"date":          date,
+	"time":          clock,
+	"date-time":     date + "[Tt]" + clock,
+	"duration":      `P(\d+W|(\d+Y(\d+M(\d+D)?)?|\d+M(\d+D)?|\d+D)(T(\d+H(\d+M(\d+S)?)?|\d+M(\d+S)?|\d+S))?|T(\d+H(\d+M(\d+S)?)?|\d+M(\d+S)?|\d+S))`,
+	"email":         `[A-Za-z0-9!#$%&'*+/=?^_{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_{|}~-]+)*@` + host,
+	"hostname":      host,
+	"host-name":     host,
+	"ipv4":          ipv4,
+	"ip-address":    ipv4,
+	"ipv6":          ipv6(),
+	"uuid":          `[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`,
+	"uri":           `[A-Za-z][A-Za-z0-9+.-]*:` + reference,
+	"uri-reference": `([A-Za-z][A-Za-z0-9+.-]*:)?` + reference,
+	"json-pointer":  `(/([^~/]|~[01])*)*`,
+}
+
+const (
+	date = `(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|` +
+		`(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)`
+	clock = `([01]\d|2[0-3]):[0-5]\d:([0-5]\d)(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)`
+	label = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?`
+	host  = label + `(\.` + label + `)*`
+	octet = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
+	ipv4  = octet + `(\.` + octet + `){3}`
+	// What follows a URI's scheme (RFC 3986, with an authority that is not looked into).
+	char      = `([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})`
+	reference = `(//([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\[[0-9A-Fa-f:.]+\])*)?(/|` + char +
+		`)*(\?(/|\?|` + char + `)*)?(#(/|\?|` + char + `)*)?`
+)
+
+// ipv6 returns the expression of the addresses of RFC 4291.
+func ipv6() string {
+	const group = `[0-9A-Fa-f]{1,4}`
+	list := []string{`(` + group + `:){7}` + group, `(` + group + `:){6}` + ipv4}
+	for before := range 8 {
+		head := ""
+		if before > 0 {
+			head = fmt.Sprintf(`%s(:%s){0,%d}`, group, group, before-1)
+			head = fmt.Sprintf(`(%s)`, head)
+		}
+		if after := 7 - before; after > 0 {
+			list = append(list, fmt.Sprintf(`%s::(%s(:%s){0,%d})?`, head, group, group, after-1))
+		} else {
+			list = append(list, head+"::")
+		}
+		if after := 5 - before; after >= 0 {
+			list = append(list, fmt.Sprintf(`%s::(%s:){0,%d}%s`, head, group, after, ipv4))
+		}
+	}
+	return strings.Join(list, "|")
+}
+
+var compiledFormats = map[string]func() (*grammar.DFA, error){}
+
+func init() {
+	for name, expression := range formats {
+		compiledFormats[name] = once(expression)
+	}
+}
+
+// format returns the automaton of a format, nil if it says nothing.
+func format(name string) (*grammar.DFA, error) {
+	if f := compiledFormats[name]; f != nil {
+		return f()
+	}
+	return nil, nil
+}
+
+func once(expression string) func() (*grammar.DFA, error) {
+	return sync.OnceValues(func() (*grammar.DFA, error) {
+		return grammar.Regexp("(?:"+expression+")", DefaultLimit)
+	})
+}

@@ -1,0 +1,151 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Write returns a JSON value as the engine would write it: the keys of an object in the order of the
+// alternative that it satisfies or, if it satisfies none, of the first.
+func (s *Schema) Write(data []byte) (string, error) {
+	v, err := parse(data)
+	if err != nil {
+		return "", fmt.Errorf("instance is not JSON: %w", err)
+	}
+	w := &writer{comma: ", ", colon: ": "}
+	if s.compact {
+		w.comma, w.colon = ",", ":"
+	}
+	w.value(s.root, v)
+	return w.out.String(), nil
+}
+
+type writer struct {
+	out          strings.Builder
+	comma, colon string
+}
+
+func (w *writer) value(e *expr, v any) {
+	switch v := v.(type) {
+	case nil:
+		w.out.WriteString("null")
+	case bool:
+		fmt.Fprint(&w.out, v)
+	case string:
+		w.out.WriteString(quote(v))
+	case json.Number:
+		if r, ok := rational(v); ok {
+			w.out.WriteString(digits(r))
+		} else {
+			w.out.WriteString(string(v))
+		}
+	case []any:
+		s := choose(e, array, v)
+		w.out.WriteByte('[')
+		for i, item := range v {
+			if i > 0 {
+				w.out.WriteString(w.comma)
+			}
+			w.value(s.at(i), item)
+		}
+		w.out.WriteByte(']')
+	case *object:
+		s := choose(e, dict, v)
+		w.out.WriteByte('{')
+		first := true
+		put := func(k string) {
+			if !first {
+				w.out.WriteString(w.comma)
+			}
+			first = false
+			w.out.WriteString(quote(k) + w.colon)
+			w.value(s.of(k), v.values[k])
+		}
+		done := map[string]bool{}
+		for _, k := range s.order() {
+			if _, ok := v.get(k); ok && !done[k] {
+				done[k] = true
+				put(k)
+			}
+		}
+		for _, k := range v.keys {
+			if !done[k] {
+				put(k)
+			}
+		}
+		w.out.WriteByte('}')
+	}
+}
+
+// choose returns the shape of a schema that a value satisfies, or the first of its kind.
+func choose(e *expr, k kind, v any) *shape {
+	list, _ := e.union()
+	var first *shape
+	for _, s := range list {
+		if s.kind != k {
+			continue
+		}
+		if s.valid(v) {
+			return s
+		}
+		if first == nil {
+			first = s
+		}
+	}
+	if first == nil {
+		return every(k)
+	}
+	return first
+}
+
+func (e *expr) valid(v any) bool {
+	list, _ := e.union()
+	for _, s := range list {
+		if s.valid(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// valid reports whether a value belongs to a shape.
+func (s *shape) valid(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return s.kind == null
+	case bool:
+		return s.kind == boolean && (s.only == nil || *s.only == v)
+	case json.Number:
+		one := exactly(v)
+		return s.kind == number && (one == nil || and(s, one) != nil)
+	case string:
+		return s.kind == text && s.has(v)
+	case []any:
+		if s.kind != array || len(v) < s.leastItems || s.mostItems >= 0 && len(v) > s.mostItems {
+			return false
+		}
+		for i, item := range v {
+			if !s.at(i).valid(item) {
+				return false
+			}
+		}
+		return true
+	case *object:
+		if s.kind != dict || len(v.keys) < s.leastKeys || s.mostKeys >= 0 && len(v.keys) > s.mostKeys {
+			return false
+		}
+		for k := range s.required {
+			if _, ok := v.get(k); !ok {
+				return false
+			}
+		}
+		for _, k := range v.keys {
+			if !s.of(k).valid(v.values[k]) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
