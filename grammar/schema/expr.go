@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -104,7 +105,7 @@ func tooMany() error { return fmt.Errorf("has more than %d alternatives", maxSha
 func (e *expr) union() ([]*shape, error) {
 	switch e.state {
 	case busy:
-		return nil, e.refuse("a definition that is itself")
+		return nil, &Refused{At: e.at, What: "a definition that is itself", open: true}
 	case done:
 		return e.shapes, e.err
 	}
@@ -121,6 +122,9 @@ func (e *expr) union() ([]*shape, error) {
 		}
 	}
 	e.state = done
+	if r, ok := errors.AsType[*Refused](e.err); ok && r.open {
+		e.state = fresh // another way to it may be possible
+	}
 	return e.shapes, e.err
 }
 

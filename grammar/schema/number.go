@@ -127,7 +127,7 @@ func (m *comparison) compare(from int32) {
 		shorter := from
 		for i := 1; i < n; i++ {
 			next := b.State()
-			m.digit(shorter, next, m.least(i == 1 && n == 1), '9')
+			m.digit(shorter, next, m.least(i > 1), '9')
 			b.Empty(next, m.to)
 			b.Range(next, fraction, '.', '.')
 			if i == 1 {

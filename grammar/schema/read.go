@@ -16,6 +16,8 @@ import (
 type Refused struct {
 	At   string // JSON pointer
 	What string
+
+	open bool // a definition was needed while it was being read
 }
 
 func (r *Refused) Error() string {

@@ -16,30 +16,40 @@ func (c *compiler) texts(s *texts) (*grammar.DFA, error) {
 	if d := c.strings[key]; d != nil {
 		return d, nil
 	}
-	d, err := c.content0(s)
-	if err != nil {
-		return nil, err
-	}
 	if s.in != nil {
-		list := slices.Clone(s.in)
-		for i, t := range list {
-			list[i] = quote(t)
-		}
-		if d, err = grammar.Choices(list, c.limit); err != nil {
-			return nil, err
-		}
-	} else if d, err = escaped(d, c.limit); err != nil {
-		return nil, err
+		err := c.list(key, s.in)
+		return c.strings[key], err
 	}
-	c.strings[key] = d
-	return d, nil
+	d, err := c.content(s)
+	if err == nil {
+		d, err = escaped(d, c.limit)
+	}
+	if len(s.out) > 0 && err == nil {
+		if err = c.list(key, s.out); err == nil {
+			d, err = grammar.Subtract(d, c.strings[key], c.limit)
+		}
+	}
+	if err == nil {
+		c.strings[key] = d
+	}
+	return d, err
 }
 
-// content0 returns the automaton of texts in characters, nil for a list.
-func (c *compiler) content0(s *texts) (*grammar.DFA, error) {
-	if s.in != nil {
-		return nil, nil
+// list sets the automaton of a key to that of a list of texts as JSON strings.
+func (c *compiler) list(key string, list []string) error {
+	list = slices.Clone(list)
+	for i, t := range list {
+		list[i] = quote(t)
 	}
+	d, err := grammar.Choices(list, c.limit)
+	if err == nil {
+		c.strings[key] = d
+	}
+	return err
+}
+
+// content returns the automaton of texts in characters, without what is left out.
+func (c *compiler) content(s *texts) (*grammar.DFA, error) {
 	most := s.most
 	if most > max(c.Text, s.least) {
 		most = max(c.Text, s.least)
@@ -53,12 +63,6 @@ func (c *compiler) content0(s *texts) (*grammar.DFA, error) {
 	for _, m := range s.not {
 		if err == nil {
 			d, err = grammar.Subtract(d, m, c.limit)
-		}
-	}
-	if len(s.out) > 0 && err == nil {
-		var list *grammar.DFA
-		if list, err = grammar.Choices(s.out, c.limit); err == nil {
-			d, err = grammar.Subtract(d, list, c.limit)
 		}
 	}
 	return d, err
