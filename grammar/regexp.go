@@ -70,7 +70,7 @@ func ecma(expression string) string {
 		case next == 'c' && i+1 < len(expression):
 			i++
 			fmt.Fprintf(&out, `\x%02x`, expression[i]&31)
-		case next == 'd' || next == 'w' || next < utf8.RuneSelf && strings.ContainsRune("DSWsbBnrtfvxpP0123456789", rune(next)):
+		case strings.IndexByte("dwDSWsbBnrtfvxpP0123456789", next) >= 0:
 			out.WriteByte('\\')
 			out.WriteByte(next)
 		case next >= 'a' && next <= 'z' || next >= 'A' && next <= 'Z':

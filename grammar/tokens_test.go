@@ -10,8 +10,8 @@ import (
 )
 
 // spelled is a vocabulary of the letters and of some longer texts.
-var spelled = []string{"a", "b", "c", "x", "ab", "abc", "bc", "aa", "-", "0", "1", "2", "12", "-01", "",
-	"é", "\xc3", "\xa9", "€", "\n", " ", "\"", "e", "y", "s", "es", "012", "Y", "E", "S"}
+var spelled = []string{"a", "b", "c", "x", "ab", "abc", "bc", "aa", "-", "0", "1", "2", "12",
+	"-01", "", "é", "\xc3", "\xa9", "€", "\n", " ", "\"", "e", "y", "s", "es", "012", "Y", "E", "S"}
 
 func vocabulary() *grammar.Vocabulary {
 	return grammar.NewVocabulary(len(spelled)+1, func(id int32) (string, bool) {

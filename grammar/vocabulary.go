@@ -24,8 +24,8 @@ type node struct {
 // maxToken bounds the bytes of a token; longer ones are never drawn under a grammar.
 const maxToken = 1 << 12
 
-// NewVocabulary returns the trie of tokens 0 to size-1. text returns a token's bytes; a token without
-// any, or for which it returns false, is never drawn under a grammar.
+// NewVocabulary returns the trie of tokens 0 to size-1. text returns a token's bytes; a token
+// without any, or for which it returns false, is never drawn under a grammar.
 func NewVocabulary(size int, text func(id int32) (string, bool)) *Vocabulary {
 	type token struct {
 		text string

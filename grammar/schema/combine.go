@@ -6,13 +6,13 @@ import (
 )
 
 // combined returns the schemas of the same value that a schema holds, all of which apply.
-func (d *document) combined(e *expr, o *object) ([]*expr, error) {
+func (d *document) combined(e *expr, o *object, depth int) ([]*expr, error) {
 	list := d.list(e, o, "allOf")
 	if any := d.list(e, o, "anyOf"); any != nil {
 		list = append(list, anyOf(any...))
 	}
 	if one := d.list(e, o, "oneOf"); one != nil {
-		x, err := oneOf(one)
+		x, err := oneOf(one, depth)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,11 @@ func anyOf(list ...*expr) *expr {
 }
 
 // oneOf returns the schema of what exactly one of several schemas allows.
-func oneOf(list []*expr) (*expr, error) {
+// To no depth, it is that of any.
+func oneOf(list []*expr, depth int) (*expr, error) {
+	if depth == 0 {
+		return anyOf(list...), nil
+	}
 	var out []*expr
 	for i, e := range list {
 		only := e
@@ -106,14 +110,11 @@ func oneOf(list []*expr) (*expr, error) {
 				continue
 			}
 			common := both(e, f)
-			if e == f {
-				common = e
-			}
-			shapes, err := common.union()
+			shapes, err := common.to(depth)
 			if err != nil {
 				return nil, err
 			}
-			if len(shapes) == 0 || common.empty(3) {
+			if len(shapes) == 0 || common.empty(depth) {
 				continue
 			}
 			only = both(only, other(f))

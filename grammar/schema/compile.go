@@ -12,7 +12,7 @@ type compiler struct {
 	Bounds
 	limit        int
 	comma, colon string
-	free         map[int]*grammar.DFA // any value, by depth
+	free         map[free]*grammar.DFA // values that are left free
 	memo         map[*expr]map[string]*grammar.DFA
 	strings      map[string]*grammar.DFA
 	depth        []*expr // recursive definitions around the current one
@@ -21,8 +21,9 @@ type compiler struct {
 }
 
 func newCompiler(b Bounds, limit int, compact bool) *compiler {
-	c := &compiler{Bounds: b, limit: limit, comma: ", ", colon: ": ", free: map[int]*grammar.DFA{},
-		memo: map[*expr]map[string]*grammar.DFA{}, used: map[use]bool{}, strings: map[string]*grammar.DFA{}}
+	c := &compiler{Bounds: b, limit: limit, comma: ", ", colon: ": ",
+		free: map[free]*grammar.DFA{}, memo: map[*expr]map[string]*grammar.DFA{},
+		used: map[use]bool{}, strings: map[string]*grammar.DFA{}}
 	if compact {
 		c.comma, c.colon = ",", ":"
 	}
@@ -174,9 +175,17 @@ func (c *compiler) inside(e *expr) (n int) {
 	return n
 }
 
+// free is the depth of a value that the schema leaves free: of objects and arrays, and of arrays
+// alone. There is a state for each way in which they can be inside each other.
+type free struct{ depth, arrays int }
+
 // any returns the automaton of all values in which arrays and objects are nested to a depth.
 func (c *compiler) any(depth int) (*grammar.DFA, error) {
-	if d := c.free[depth]; d != nil {
+	return c.nestedValues(free{depth, min(depth, c.Arrays)})
+}
+
+func (c *compiler) nestedValues(f free) (*grammar.DFA, error) {
+	if d := c.free[f]; d != nil {
 		return d, nil
 	}
 	b := grammar.NewBuilder(c.limit)
@@ -188,12 +197,8 @@ func (c *compiler) any(depth int) (*grammar.DFA, error) {
 	}
 	b.Empty(b.Text(from, "[]"), to)
 	b.Empty(b.Text(from, "{}"), to)
-	if depth > 0 {
-		inner, err := c.any(depth - 1)
-		if err != nil {
-			return nil, err
-		}
-		key, err := c.texts(&texts{most: -1})
+	if f.depth > 0 && f.arrays > 0 {
+		inner, err := c.nestedValues(free{f.depth - 1, f.arrays - 1})
 		if err != nil {
 			return nil, err
 		}
@@ -201,8 +206,17 @@ func (c *compiler) any(depth int) (*grammar.DFA, error) {
 		b.Embed(in, out, inner)
 		b.Empty(b.Text(out, c.comma), in)
 		b.Empty(b.Text(out, "]"), to)
-		in, out = b.Text(from, "{"), b.State()
-		colon := b.State()
+	}
+	if f.depth > 0 {
+		inner, err := c.nestedValues(free{f.depth - 1, min(f.arrays, f.depth-1)})
+		if err != nil {
+			return nil, err
+		}
+		key, err := c.texts(&texts{most: -1})
+		if err != nil {
+			return nil, err
+		}
+		in, out, colon := b.Text(from, "{"), b.State(), b.State()
 		b.Embed(in, colon, key)
 		b.Embed(b.Text(colon, c.colon), out, inner)
 		b.Empty(b.Text(out, c.comma), in)
@@ -210,7 +224,7 @@ func (c *compiler) any(depth int) (*grammar.DFA, error) {
 	}
 	d, err := b.DFA(from, to)
 	if err == nil {
-		c.free[depth] = d
+		c.free[f] = d
 	}
 	return d, err
 }
@@ -285,7 +299,8 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 	return valid, nil
 }
 
-// maxDistinct bounds the values of items that may not repeat; there is a state for each set of them.
+// maxDistinct bounds the values of items that may not repeat; there is a state for each set of
+// them.
 const maxDistinct = 8
 
 // distinct adds arrays of different values from a short list.

@@ -53,8 +53,8 @@ func (c *compiler) named(s *dicts, key string) (bool, error) {
 	return true, nil
 }
 
-// keys adds objects. A state is known by the keys that may follow and the number of those before, up
-// to the last number that matters. With more, there must be keys that are not named.
+// keys adds objects. A state is known by the keys that may follow and the number of those before,
+// up to the last number that matters. With more, there must be keys that are not named.
 func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool) (bool, error) {
 	order := s.order()
 	others, err := c.others(s)

@@ -20,9 +20,7 @@ type expr struct {
 	schema    any
 	recursive bool // the definition refers to itself
 
-	state  state
-	shapes []*shape
-	err    error
+	known  [pruned + 1]result // by how far what is empty was left out
 	hollow verdict
 }
 
@@ -44,11 +42,26 @@ const (
 )
 
 var (
-	anything = &expr{state: done, hollow: solid}
-	nothing  = &expr{state: done, hollow: hollow}
+	anything = &expr{hollow: solid}
+	nothing  = &expr{hollow: hollow}
 )
 
-func init() { anything.shapes = all() }
+func init() {
+	for depth := range anything.known {
+		anything.known[depth] = result{state: done, shapes: all()}
+		nothing.known[depth] = result{state: done}
+	}
+}
+
+// result is the union of shapes that a schema is.
+type result struct {
+	state  state
+	shapes []*shape
+	err    error
+}
+
+// pruned is the depth to which shapes are looked into to see whether they are empty.
+const pruned = 3
 
 func constant(v any) *expr {
 	if s := exactly(v); s != nil {
@@ -102,38 +115,43 @@ const maxShapes = 400
 func tooMany() error { return fmt.Errorf("has more than %d alternatives", maxShapes) }
 
 // union returns the shapes of a schema.
-func (e *expr) union() ([]*shape, error) {
-	switch e.state {
+func (e *expr) union() ([]*shape, error) { return e.to(pruned) }
+
+// to is union, with shapes looked into to a depth. Looking into them needs the shapes of what they
+// hold to less depth, so that it ends for definitions that contain themselves.
+func (e *expr) to(depth int) ([]*shape, error) {
+	r := &e.known[depth]
+	switch r.state {
 	case busy:
 		return nil, &Refused{At: e.at, What: "a definition that is itself", open: true}
 	case done:
-		return e.shapes, e.err
+		return r.shapes, r.err
 	}
-	e.state = busy
-	e.shapes, e.err = e.compute()
+	r.state = busy
+	r.shapes, r.err = e.compute(depth)
 	if e.recursive {
-		e.shapes = slices.Clone(e.shapes)
-		for i, s := range e.shapes {
+		r.shapes = slices.Clone(r.shapes)
+		for i, s := range r.shapes {
 			if s.kind == array || s.kind == dict {
 				c := *s
 				c.via = append(slices.Clone(s.via), e)
-				e.shapes[i] = &c
+				r.shapes[i] = &c
 			}
 		}
 	}
-	e.state = done
-	if r, ok := errors.AsType[*Refused](e.err); ok && r.open {
-		e.state = fresh // another way to it may be possible
+	r.state = done
+	if refused, ok := errors.AsType[*Refused](r.err); ok && refused.open {
+		r.state = fresh // another way to it may be possible
 	}
-	return e.shapes, e.err
+	return r.shapes, r.err
 }
 
-func (e *expr) compute() ([]*shape, error) {
+func (e *expr) compute(depth int) ([]*shape, error) {
 	switch {
 	case e.listed != nil:
 		return e.listed, nil
 	case e.not != nil:
-		list, err := e.not.union()
+		list, err := e.not.to(depth)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +161,7 @@ func (e *expr) compute() ([]*shape, error) {
 			if err != nil {
 				return nil, e.not.refuse(err.Error())
 			}
-			if out, err = meet(out, c); err != nil {
+			if out, err = meet(out, c, depth); err != nil {
 				return nil, e.not.refuse(err.Error())
 			}
 		}
@@ -151,7 +169,7 @@ func (e *expr) compute() ([]*shape, error) {
 	case e.any != nil:
 		var out []*shape
 		for _, part := range e.any {
-			list, err := part.union()
+			list, err := part.to(depth)
 			if err != nil {
 				return nil, err
 			}
@@ -163,26 +181,26 @@ func (e *expr) compute() ([]*shape, error) {
 	case e.all != nil:
 		out := all()
 		for _, part := range e.all {
-			list, err := part.union()
+			list, err := part.to(depth)
 			if err != nil {
 				return nil, err
 			}
-			if out, err = meet(out, list); err != nil {
+			if out, err = meet(out, list, depth); err != nil {
 				return nil, part.refuse(err.Error())
 			}
 		}
 		return out, nil
 	}
-	return e.doc.read(e)
+	return e.doc.read(e, depth)
 }
 
-// meet returns the intersection of two unions.
-func meet(a, b []*shape) ([]*shape, error) {
+// meet returns the intersection of two unions, looked into to a depth.
+func meet(a, b []*shape, depth int) ([]*shape, error) {
 	var out []*shape
 	for _, s := range a {
 		for _, t := range b {
 			u := and(s, t)
-			if u == nil || u.empty(2) {
+			if u == nil || u.empty(depth) {
 				continue
 			}
 			if len(out) == maxShapes {
@@ -196,16 +214,12 @@ func meet(a, b []*shape) ([]*shape, error) {
 
 // empty reports whether it is easy to see, to some depth, that no value is valid.
 func (e *expr) empty(depth int) bool {
-	if e.hollow != unknown || e.state == busy || depth == 0 {
+	if e.hollow != unknown || depth == 0 {
 		return e.hollow == hollow
 	}
-	list, err := e.union()
+	list, err := e.to(depth - 1)
 	if err != nil {
 		return false // the error appears where the schema is used
-	}
-	if len(list) == 0 {
-		e.hollow = hollow
-		return true
 	}
 	for _, s := range list {
 		if !s.empty(depth - 1) {

@@ -63,8 +63,8 @@ func (c *compiler) beyond(d *grammar.DFA, bound *big.Rat, open, below bool) (*gr
 	from, to := b.State(), b.State()
 	m := &comparison{b: b, to: to}
 	minus := b.Text(from, "-")
-	// Numbers of the sign that is on the bound's side of zero are compared; the others are all in or
-	// all out. Zero is written without a sign.
+	// Numbers of the sign that is on the bound's side of zero are compared; the others are all in
+	// or all out. Zero is written without a sign.
 	negative := bound.Sign() < 0
 	if below == negative { // the magnitude must be at least the bound's
 		m.open = open

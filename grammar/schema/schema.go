@@ -1,6 +1,6 @@
 // Package schema turns JSON Schemas, of the drafts 4 to 2020-12, into automata. A schema becomes a
-// union of shapes, sets of values of one type, which can be intersected and subtracted (allOf, oneOf,
-// not); what remains becomes one automaton of the texts that the engine may write.
+// union of shapes, sets of values of one type, which can be intersected and subtracted (allOf,
+// oneOf, not); what remains becomes one automaton of the texts that the engine may write.
 //
 // Every value has one text: keys in the order of the schema and further keys after them, one space
 // after commas and colons or none, characters as they are but for those that JSON must escape, and
@@ -29,14 +29,16 @@ const DefaultLimit = 20000
 // valid; some valid values are not written.
 type Bounds struct {
 	Free      int // depth of arrays and objects in values that the schema leaves free
+	Arrays    int // depth of arrays alone there
 	Recursion int // how often a definition contains itself
 	Text      int // characters of texts with a maxLength
 	Items     int // items of arrays with a maxItems
 }
 
+// bounds are tried in turn until the automaton is small enough.
 var bounds = []Bounds{
-	{4, 4, 2000, 300}, {3, 3, 1000, 100}, {2, 3, 600, 40}, {1, 2, 400, 20}, {1, 1, 200, 10}, {0, 1, 60, 6},
-	{0, 0, 16, 3},
+	{6, 2, 4, 2000, 300}, {4, 2, 4, 1000, 100}, {3, 2, 3, 600, 40}, {2, 1, 3, 400, 20},
+	{1, 1, 2, 200, 10}, {1, 1, 1, 100, 6}, {0, 0, 1, 60, 6}, {0, 0, 0, 16, 3},
 }
 
 // Schema is a JSON Schema and its automaton.

@@ -92,8 +92,8 @@ func length(least, most, limit int) (*grammar.DFA, error) {
 	return b.DFA(start, to)
 }
 
-// escaped returns the automaton of the JSON strings of d's texts. Control characters without a short
-// escape are left out.
+// escaped returns the automaton of the JSON strings of d's texts. Control characters without a
+// short escape are left out.
 func escaped(d *grammar.DFA, limit int) (*grammar.DFA, error) {
 	b := grammar.NewBuilder(limit)
 	for range d.States() {
@@ -164,7 +164,7 @@ var formats = map[string]string{
 	"date":          date,
 	"time":          clock,
 	"date-time":     date + "[Tt]" + clock,
-	"duration":      `P(\d+W|(\d+Y(\d+M(\d+D)?)?|\d+M(\d+D)?|\d+D)(T(\d+H(\d+M(\d+S)?)?|\d+M(\d+S)?|\d+S))?|T(\d+H(\d+M(\d+S)?)?|\d+M(\d+S)?|\d+S))`,
+	"duration":      `P(\d+W|` + days + `(T` + hours + `)?|T` + hours + `)`,
 	"email":         `[A-Za-z0-9!#$%&'*+/=?^_{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_{|}~-]+)*@` + host,
 	"hostname":      host,
 	"host-name":     host,
@@ -178,9 +178,12 @@ var formats = map[string]string{
 }
 
 const (
-	date = `(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|` +
+	date = `(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|` +
+		`02-(0[1-9]|1\d|2[0-8]))|` +
 		`(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)`
 	clock = `([01]\d|2[0-3]):[0-5]\d:([0-5]\d)(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)`
+	days  = `(\d+Y(\d+M(\d+D)?)?|\d+M(\d+D)?|\d+D)`
+	hours = `(\d+H(\d+M(\d+S)?)?|\d+M(\d+S)?|\d+S)`
 	label = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?`
 	host  = label + `(\.` + label + `)*`
 	octet = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Write returns a JSON value as the engine would write it: the keys of an object in the order of the
-// alternative that it satisfies or, if it satisfies none, of the first.
+// Write returns a JSON value as the engine would write it: the keys of an object in the order of
+// the alternative that it satisfies or, if it satisfies none, of the first.
 func (s *Schema) Write(data []byte) (string, error) {
 	v, err := parse(data)
 	if err != nil {

@@ -1,0 +1,357 @@
+// Package constrain draws sequences that belong to a language. With p_i the marginals at the
+// masked positions, the law is the product of the p_i given that the sequence belongs to the
+// language. What a sampler sees at a position is that law's marginal, and what it draws at several
+// positions comes from that law together, so that a sequence can always be completed.
+//
+// Forward and backward sums over the states of an automaton give both (Rabiner 1989, "A tutorial
+// on hidden Markov models"): F_i(s) is the probability of the positions before i with an end in
+// state s, B_i(s) that of the positions from i on. The marginal at i is p_i(v) times the sum over
+// edges s -v-> t of F_i(s) B_(i+1)(t).
+package constrain
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/grammar"
+	"unmask/param"
+)
+
+// Language is what the positions From to To-1 of a sequence spell.
+type Language struct {
+	*grammar.Tokens
+	From, To int
+}
+
+// Check returns an error if tokens, with mask where they are not known, cannot be completed.
+func (l *Language) Check(tokens []int32, mask int32) error {
+	room := l.To - l.From
+	if least := int(l.Shortest[l.Start]); least > room {
+		return &param.Error{Name: "room", Found: fmt.Sprintf("%d tokens", room),
+			Want: fmt.Sprintf("%d or more, the shortest text of the grammar", least)}
+	}
+	var c Chain
+	if c.set(l, tokens[l.From:l.To], mask, nil) {
+		return nil
+	}
+	if c.set(l, slices.Repeat([]int32{mask}, room), mask, nil) {
+		return &param.Error{Name: "known text", Found: "against the grammar",
+			Want: "one that the grammar allows"}
+	}
+	return &param.Error{Name: "room", Found: fmt.Sprintf("%d tokens", room),
+		Want: "another number: no text of the grammar has just as many"}
+}
+
+// Evidence is what is known of a position's marginal: of each class of tokens, the sum and the
+// largest of the probabilities.
+type Evidence struct {
+	Sum, Top []float64
+}
+
+// floor stands for a probability of 0, so that a filter cannot empty a language. least does for
+// sums over positions.
+const floor, least = 1e-60, 1e-250
+
+// Chain holds the sums over states for one sequence.
+type Chain struct {
+	l      *Language
+	tokens []int32 // [positions], mask where not known
+	mask   int32
+	sets   [][]float64 // [positions][sets] probabilities; nil: not known
+	tops   [][]float64
+	states [][]int32 // [positions+1] from which the end can be reached
+	f, b   [][]float64
+	at     []int32 // [states of the automaton] index in states of the position at hand, or -1
+}
+
+// set computes the sums, given the evidence at masked positions, nil where there is none: there,
+// all states from which a sequence can be completed count alike. It reports whether there is a
+// sequence.
+func (c *Chain) set(l *Language, tokens []int32, mask int32, evidence []*Evidence) bool {
+	n := len(tokens)
+	c.l, c.mask, c.tokens = l, mask, append(c.tokens[:0], tokens...)
+	c.sets, c.tops = resize(c.sets, n), resize(c.tops, n)
+	c.states, c.f, c.b = resize(c.states, n+1), resize(c.f, n+1), resize(c.b, n+1)
+	if len(c.at) != l.States() {
+		c.at = make([]int32, l.States())
+	}
+	for i := range c.at {
+		c.at[i] = -1
+	}
+	for i := range n {
+		c.sets[i], c.tops[i] = c.sets[i][:0], c.tops[i][:0]
+		if evidence != nil && evidence[i] != nil && tokens[i] == mask {
+			c.weigh(i, evidence[i])
+		}
+	}
+	if !c.reach() {
+		return false
+	}
+	c.backward()
+	if len(c.states[0]) == 0 {
+		return false
+	}
+	c.forward()
+	return true
+}
+
+func resize[T any](s [][]T, n int) [][]T {
+	for len(s) < n {
+		s = append(s, nil)
+	}
+	return s[:n]
+}
+
+// weigh sets the probabilities of sets at a position.
+func (c *Chain) weigh(i int, e *Evidence) {
+	for _, set := range c.l.Sets {
+		sum, top := floor, floor
+		for _, k := range set {
+			sum += e.Sum[k]
+			top = max(top, e.Top[k])
+		}
+		c.sets[i], c.tops[i] = append(c.sets[i], sum), append(c.tops[i], top)
+	}
+}
+
+// weight returns the probability of a set at a position.
+func (c *Chain) weight(i int, set int32) float64 {
+	if len(c.sets[i]) == 0 {
+		return 1
+	}
+	return c.sets[i][set]
+}
+
+// next calls f for each edge that the position's token, or any, may take from a state.
+func (c *Chain) next(i int, s int32, f func(e grammar.TokenEdge)) {
+	if c.tokens[i] == c.mask {
+		for _, e := range c.l.Out(s) {
+			f(e)
+		}
+	} else if t := c.l.Next(s, c.tokens[i]); t >= 0 {
+		f(grammar.TokenEdge{Set: -1, To: t})
+	}
+}
+
+// reach sets states to those that can be reached and are not too far from the end.
+func (c *Chain) reach() bool {
+	n := len(c.tokens)
+	c.states[0] = append(c.states[0][:0], c.l.Start)
+	for i := range n {
+		to := c.states[i+1][:0]
+		for _, s := range c.states[i] {
+			c.next(i, s, func(e grammar.TokenEdge) {
+				if c.at[e.To] != int32(i) && int(c.l.Shortest[e.To]) <= n-i-1 {
+					c.at[e.To] = int32(i)
+					to = append(to, e.To)
+				}
+			})
+		}
+		if c.states[i+1] = to; len(to) == 0 {
+			return false
+		}
+	}
+	for i := range c.at {
+		c.at[i] = -1
+	}
+	return true
+}
+
+// index sets at to the indices of a position's states; clear undoes it.
+func (c *Chain) index(i int) {
+	for j, s := range c.states[i] {
+		c.at[s] = int32(j)
+	}
+}
+
+func (c *Chain) clear(i int) {
+	for _, s := range c.states[i] {
+		c.at[s] = -1
+	}
+}
+
+// backward computes B and removes states without an end.
+func (c *Chain) backward() {
+	n := len(c.tokens)
+	c.b[n] = c.b[n][:0]
+	end := c.states[n][:0]
+	for _, s := range c.states[n] {
+		if c.l.Accepts(s) {
+			end = append(end, s)
+			c.b[n] = append(c.b[n], 1)
+		}
+	}
+	c.states[n] = end
+	for i := n - 1; i >= 0; i-- {
+		c.index(i + 1)
+		free := c.tokens[i] == c.mask && len(c.sets[i]) == 0
+		from, b, largest := c.states[i][:0], c.b[i][:0], 0.0
+		for _, s := range c.states[i] {
+			sum, some := 0.0, false
+			c.next(i, s, func(e grammar.TokenEdge) {
+				j := c.at[e.To]
+				if j < 0 {
+					return
+				}
+				some = true
+				switch {
+				case free:
+					sum = max(sum, c.b[i+1][j])
+				case e.Set < 0:
+					sum = c.b[i+1][j]
+				default:
+					sum += c.sets[i][e.Set] * c.b[i+1][j]
+				}
+			})
+			if some {
+				from, b = append(from, s), append(b, sum)
+				largest = max(largest, sum)
+			}
+		}
+		c.clear(i + 1)
+		c.states[i], c.b[i] = from, scaled(b, largest)
+	}
+}
+
+// scaled divides sums by the largest.
+func scaled(x []float64, largest float64) []float64 {
+	for i := range x {
+		x[i] = max(x[i]/max(largest, least), least)
+	}
+	return x
+}
+
+// forward computes F.
+func (c *Chain) forward() {
+	c.f[0] = append(c.f[0][:0], 1)
+	for i := range c.tokens {
+		c.index(i + 1)
+		f := append(c.f[i+1][:0], make([]float64, len(c.states[i+1]))...)
+		largest := 0.0
+		for k, s := range c.states[i] {
+			from := c.f[i][k]
+			c.next(i, s, func(e grammar.TokenEdge) {
+				j := c.at[e.To]
+				if j < 0 {
+					return
+				}
+				if e.Set >= 0 {
+					f[j] += from * c.weight(i, e.Set)
+				} else {
+					f[j] += from
+				}
+				largest = max(largest, f[j])
+			})
+		}
+		c.clear(i + 1)
+		c.f[i+1] = scaled(f, largest)
+	}
+}
+
+// Coefficients sets out [classes] to what p_i(v) is multiplied by in the marginal at position i, up
+// to a common factor: the sums of F_i(s) B_(i+1)(t) over edges that read the class. At a position
+// whose token is known it is what any token in its place would have, with the others as they are.
+func (c *Chain) Coefficients(i int, out []float64) []float64 {
+	out = append(out[:0], make([]float64, c.l.Classes)...)
+	sets := make([]float64, len(c.l.Sets))
+	c.index(i + 1)
+	largest := 0.0
+	for k, s := range c.states[i] {
+		for _, e := range c.l.Out(s) {
+			if j := c.at[e.To]; j >= 0 {
+				sets[e.Set] += max(c.f[i][k]*c.b[i+1][j], least)
+				largest = max(largest, sets[e.Set])
+			}
+		}
+	}
+	c.clear(i + 1)
+	for set, x := range sets {
+		if x > 0 {
+			for _, k := range c.l.Sets[set] {
+				out[k] += x / largest
+			}
+		}
+	}
+	return out
+}
+
+// step is an edge that a path takes, with a uniform number that is still free.
+type step struct {
+	set     int32 // -1: the token is known
+	uniform float64
+}
+
+// draw appends a path drawn from the law; uniform returns a position's number in (0, 1).
+func (c *Chain) draw(path []step, uniform func(i int) float64) []step {
+	s := c.states[0][0]
+	var weights []float64
+	var edges []grammar.TokenEdge
+	for i := range c.tokens {
+		c.index(i + 1)
+		weights, edges = weights[:0], edges[:0]
+		whole := 0.0
+		c.next(i, s, func(e grammar.TokenEdge) {
+			if j := c.at[e.To]; j >= 0 {
+				w := c.b[i+1][j]
+				if e.Set >= 0 {
+					w *= c.weight(i, e.Set)
+				}
+				w = max(w, least*least)
+				weights, edges = append(weights, w), append(edges, e)
+				whole += w
+			}
+		})
+		c.clear(i + 1)
+		u, k := 0.0, 0
+		if edges[0].Set >= 0 {
+			u = uniform(i) * whole
+			for ; k < len(edges)-1 && u >= weights[k]; k++ {
+				u -= weights[k]
+			}
+			u = min(max(u/weights[k], 0x1p-60), 1-0x1p-53)
+		}
+		s = edges[k].To
+		path = append(path, step{edges[k].Set, u})
+	}
+	return path
+}
+
+// best appends the path of the most probable sequence.
+func (c *Chain) best(path []step) []step {
+	n := len(c.tokens)
+	values := make([][]float64, n+1)
+	values[n] = make([]float64, len(c.states[n]))
+	through := make([][]grammar.TokenEdge, n)
+	for i := n - 1; i >= 0; i-- {
+		c.index(i + 1)
+		logs := c.logTops(i)
+		values[i] = make([]float64, len(c.states[i]))
+		through[i] = make([]grammar.TokenEdge, len(c.states[i]))
+		for k, s := range c.states[i] {
+			first := true
+			c.next(i, s, func(e grammar.TokenEdge) {
+				j := c.at[e.To]
+				if j < 0 {
+					return
+				}
+				v := values[i+1][j]
+				if e.Set >= 0 && logs != nil {
+					v += logs[e.Set]
+				}
+				if first || v > values[i][k] {
+					values[i][k], through[i][k], first = v, e, false
+				}
+			})
+		}
+		c.clear(i + 1)
+	}
+	k := int32(0)
+	for i := range n {
+		e := through[i][k]
+		path = append(path, step{set: e.Set})
+		c.index(i + 1)
+		k = c.at[e.To]
+		c.clear(i + 1)
+	}
+	return path
+}

@@ -1,0 +1,335 @@
+package constrain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+
+	"unmask/model"
+)
+
+// Sequence is what is kept of one constrained sequence between passes.
+type Sequence struct {
+	Language *Language
+	Mask     int32
+	// Uniform returns a number in (0, 1) for a position that is not drawn, by the number of the
+	// draw.
+	Uniform func(position, draw int) float64
+
+	tokens   []int32    // of the sequence in the latest pass
+	fresh    []int32    // positions whose marginals the latest pass has
+	powers   []*powered // by power
+	draws    int        // in the current step
+	GivenWay int        // tokens drawn although the filters had left them no probability
+}
+
+// powered is the chain for marginals p^power.
+type powered struct {
+	power    float64
+	evidence []*Evidence // [positions]; from earlier passes where the latest has none
+	chain    Chain
+	ready    bool
+	best     []step
+}
+
+// Step begins a step: draws are counted from it.
+func (q *Sequence) Step() { q.draws = 0 }
+
+// Pass sets the tokens of the sequence in a new pass, and the positions whose marginals it has.
+func (q *Sequence) Pass(tokens []int32, fresh []int32) {
+	q.tokens = append(q.tokens[:0], tokens[q.Language.From:q.Language.To]...)
+	q.fresh = q.fresh[:0]
+	for _, p := range fresh {
+		if int(p) >= q.Language.From && int(p) < q.Language.To && tokens[p] == q.Mask {
+			q.fresh = append(q.fresh, p)
+		}
+	}
+	slices.Sort(q.fresh)
+	q.fresh = slices.Compact(q.fresh)
+	for _, w := range q.powers {
+		w.ready = false
+	}
+}
+
+// Fits reports whether the language has a sequence with these tokens.
+func (q *Sequence) Fits(tokens []int32) bool {
+	var c Chain
+	return c.set(q.Language, tokens[q.Language.From:q.Language.To], q.Mask, nil)
+}
+
+// Marginals are those of another Marginals given the languages of the sequences. All rows asked for
+// are of sequences with a language; rows outside of the language's positions are as they were.
+type Marginals struct {
+	Of       model.Marginals // with the filters
+	Raw      model.Marginals // without
+	Outcomes int
+	Length   int                       // rows of a sequence
+	Sequence func(index int) *Sequence // of the batch
+
+}
+
+// chain returns the chain of a sequence for a power.
+func (m *Marginals) chain(index int, power float64) (*powered, error) {
+	q := m.Sequence(index)
+	var w *powered
+	for _, other := range q.powers {
+		if other.power == power {
+			w = other
+		}
+	}
+	if w == nil {
+		w = &powered{power: power, evidence: make([]*Evidence, len(q.tokens))}
+		q.powers = append(q.powers, w)
+	}
+	if w.ready {
+		return w, nil
+	}
+	l := q.Language
+	rows := make([]int32, len(q.fresh))
+	for i, p := range q.fresh {
+		rows[i] = int32(index*m.Length) + p
+		e := &w.evidence[int(p)-l.From]
+		if *e == nil {
+			*e = &Evidence{make([]float64, l.Classes), make([]float64, l.Classes)}
+		}
+	}
+	var fault rowFault
+	err := m.Of.Visit(rows, func(i int, logits []float32) {
+		e := w.evidence[int(q.fresh[i])-l.From]
+		if err := e.read(l, logits[:m.Outcomes], power); err != nil {
+			fault.set(rows[i], err)
+		}
+	})
+	if err == nil {
+		err = fault.err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !w.chain.set(l, q.tokens, q.Mask, w.evidence) {
+		return nil, &model.RowError{Row: int32(index * m.Length), Err: errNone}
+	}
+	w.ready, w.best = true, w.best[:0]
+	return w, nil
+}
+
+// read sums the probabilities p^power of classes.
+func (e *Evidence) read(l *Language, logits []float32, power float64) error {
+	clear(e.Sum)
+	clear(e.Top)
+	top := float32(math.Inf(-1))
+	for _, x := range logits {
+		if x != x {
+			return errNaN
+		}
+		top = max(top, x)
+	}
+	if math.IsInf(float64(top), 1) {
+		return errInf
+	}
+	if math.IsInf(float64(top), -1) { // the filters left nothing
+		return nil
+	}
+	whole := 0.0
+	for v, x := range logits {
+		p := math.Exp(power * float64(x-top))
+		whole += p
+		if k := l.Class[v]; k >= 0 {
+			e.Sum[k] += p
+			e.Top[k] = max(e.Top[k], p)
+		}
+	}
+	for k := range e.Sum {
+		e.Sum[k] /= whole
+		e.Top[k] /= whole
+	}
+	return nil
+}
+
+// place returns the sequence and the position, in its language, of a row; inside is false beyond
+// it.
+func (m *Marginals) place(row int32) (index, at int, inside bool) {
+	index = int(row) / m.Length
+	l := m.Sequence(index).Language
+	at = int(row)%m.Length - l.From
+	return index, at, at >= 0 && at < l.To-l.From
+}
+
+// Visit passes the marginals given the languages, as logits.
+func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) error {
+	for _, r := range rows {
+		if index, _, inside := m.place(r); inside {
+			if _, err := m.chain(index, 1); err != nil {
+				return err
+			}
+		}
+	}
+	var again []int
+	var mutex sync.Mutex
+	coefficients := m.coefficients(rows)
+	err := m.Of.Visit(rows, func(i int, logits []float32) {
+		logits = logits[:m.Outcomes]
+		if coefficients[i] != nil && !m.scale(rows[i], coefficients[i], logits) {
+			mutex.Lock()
+			again = append(again, i)
+			mutex.Unlock()
+			return
+		}
+		visit(i, logits)
+	})
+	if err != nil || len(again) == 0 {
+		return err
+	}
+	// The filters left nothing that the language allows: they give way.
+	slices.Sort(again)
+	raw := make([]int32, len(again))
+	for k, i := range again {
+		raw[k] = rows[i]
+	}
+	return m.Raw.Visit(raw, func(k int, logits []float32) {
+		logits = logits[:m.Outcomes]
+		i := again[k]
+		if !m.scale(rows[i], coefficients[i], logits) {
+			for v := range logits {
+				logits[v] = 0
+			}
+			m.scale(rows[i], coefficients[i], logits)
+		}
+		visit(i, logits)
+	})
+}
+
+// coefficients returns the coefficients of rows' classes, nil for a row outside of its language.
+func (m *Marginals) coefficients(rows []int32) [][]float64 {
+	out := make([][]float64, len(rows))
+	for i, r := range rows {
+		if index, at, inside := m.place(r); inside {
+			w, _ := m.chain(index, 1)
+			out[i] = w.chain.Coefficients(at, nil)
+			for k, x := range out[i] {
+				out[i][k] = math.Log(x)
+			}
+		}
+	}
+	return out
+}
+
+// scale adds the logarithms of coefficients to logits, and reports whether any is finite.
+func (m *Marginals) scale(row int32, logs []float64, logits []float32) (some bool) {
+	class := m.Sequence(int(row) / m.Length).Language.Class
+	for v, k := range class[:len(logits)] {
+		if k < 0 {
+			logits[v] = float32(math.Inf(-1))
+			continue
+		}
+		x := float64(logits[v]) + logs[k]
+		logits[v] = float32(x)
+		some = some || !math.IsInf(x, -1)
+	}
+	return some
+}
+
+// Stats reduces the marginals given the languages. Arg is the token of the most probable sequence,
+// P1 its probability at the position, and P2 that of the most probable other token, at most P1.
+func (m *Marginals) Stats(rows []int32, s *model.Stats) error {
+	best := make([]int32, len(rows))
+	if s.Arg != nil {
+		if err := m.best(rows, best); err != nil {
+			return err
+		}
+	}
+	var fault rowFault
+	err := m.Visit(rows, func(i int, logits []float32) {
+		if err := model.ReduceRow(logits, s, i); err != nil {
+			fault.set(rows[i], err)
+			return
+		}
+		if s.Arg == nil || s.Arg[i] == best[i] || best[i] < 0 {
+			return
+		}
+		s.Arg[i] = best[i]
+		if s.P1 != nil {
+			one := model.Stats{LogSum: make([]float64, 1)}
+			_ = model.ReduceRow(logits, &one, 0) // the same row as above
+			p := math.Exp(float64(logits[best[i]]) - one.LogSum[0])
+			if s.P2 != nil {
+				s.P2[i] = min(s.P1[i], p)
+			}
+			s.P1[i] = p
+		}
+	})
+	return cmp.Or(err, fault.err())
+}
+
+// best sets out to the tokens of the most probable sequences at rows, -1 where the token is known.
+func (m *Marginals) best(rows, out []int32) error {
+	sets := make([]int32, len(rows))
+	for i, r := range rows {
+		index, at, inside := m.place(r)
+		if sets[i] = -1; !inside {
+			continue
+		}
+		w, err := m.chain(index, 1)
+		if err != nil {
+			return err
+		}
+		if len(w.best) == 0 {
+			w.best = w.chain.best(w.best)
+		}
+		sets[i] = w.best[at].set
+	}
+	return m.choose(rows, sets, out, func(i int, logits []float32, in func(v int) bool) int32 {
+		token, top := int32(-1), math.Inf(-1)
+		for v, x := range logits {
+			if float64(x) > top && in(v) {
+				token, top = int32(v), float64(x)
+			}
+		}
+		return token
+	})
+}
+
+// choose calls pick for the rows whose set is not -1, with the filtered logits or, if it returns
+// -1, with those before the filters and then with equal ones.
+func (m *Marginals) choose(rows, sets, out []int32, pick func(i int, logits []float32,
+	in func(v int) bool) int32) error {
+	var of []int
+	for i := range rows {
+		if out[i] = -1; sets[i] >= 0 {
+			of = append(of, i)
+		}
+	}
+	attempt := func(marginals model.Marginals, equal bool) error {
+		list := make([]int32, len(of))
+		for k, i := range of {
+			list[k] = rows[i]
+		}
+		err := marginals.Visit(list, func(k int, logits []float32) {
+			i := of[k]
+			l := m.Sequence(int(rows[i]) / m.Length).Language
+			logits = logits[:m.Outcomes]
+			if equal {
+				clear(logits)
+			}
+			member := make([]bool, l.Classes)
+			for _, c := range l.Sets[sets[i]] {
+				member[c] = true
+			}
+			out[i] = pick(i, logits, func(v int) bool { return l.Class[v] >= 0 && member[l.Class[v]] })
+		})
+		of = slices.DeleteFunc(of, func(i int) bool { return out[i] >= 0 })
+		return err
+	}
+	err := attempt(m.Of, false)
+	for _, i := range of {
+		m.Sequence(int(rows[i])/m.Length).GivenWay++
+	}
+	if err == nil && len(of) > 0 {
+		err = attempt(m.Raw, false)
+	}
+	if err == nil && len(of) > 0 {
+		err = attempt(m.Raw, true)
+	}
+	return err
+}

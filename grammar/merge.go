@@ -1,0 +1,431 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"unmask/param"
+)
+
+// Tokens returns the automaton of the spellings of d's texts in a vocabulary, in all their ways.
+func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
+	if o.Bytes == 0 {
+		o.Bytes = defaultBytes
+	}
+	if d.Empty() {
+		return nil, &param.Error{Name: "grammar", Found: "empty", Want: "one with a text at least"}
+	}
+	m := newMerger(d, v, o)
+	for _, g := range m.groups {
+		if err := m.walk(g); err != nil {
+			return nil, err
+		}
+	}
+	m.number()
+	for _, g := range m.groups {
+		if err := m.connect(g); err != nil {
+			return nil, err
+		}
+	}
+	return m.result()
+}
+
+// merger makes a Tokens. States with edges for the same bytes form a group. What a token does to
+// all states of a group is a vector of states; equal vectors are kept once, and from one of them
+// the same byte leads to the same other one, whatever the tokens were, so that a walk over the
+// trie looks nearly everything up.
+type merger struct {
+	d       *DFA
+	v       *Vocabulary
+	o       TokenOptions
+	letter  [256]int32 // classes of bytes
+	letters int
+	next    []int32 // [states, letters]
+	groups  []*group
+
+	class    []int32 // [vocabulary]
+	classes  int32
+	sample   []int32 // [classes] a token of each
+	sets     [][]int32
+	setIDs   map[string]int32
+	key      []byte
+	out      [][]TokenEdge
+	bytes    int
+	targets  []int32 // of a state's edges, while they are made
+	lists    [][]int32
+	position []int32 // [states] index in targets, while they are made
+}
+
+type group struct {
+	states  []int32
+	vectors [][]int32 // [vectors][len(states)]
+	ids     map[string]int32
+	memo    []int32 // [vectors, letters] the vector after a byte; 0 unknown, 1 none, otherwise +2
+}
+
+func newMerger(d *DFA, v *Vocabulary, o TokenOptions) *merger {
+	n := d.States()
+	m := &merger{d: d, v: v, o: o, class: make([]int32, v.Size), setIDs: map[string]int32{},
+		out: make([][]TokenEdge, n), position: slices.Repeat([]int32{-1}, n)}
+	for i := range m.class {
+		m.class[i] = -1
+	}
+	var cut [257]bool
+	for _, e := range d.edges {
+		cut[e.Lo], cut[int(e.Hi)+1] = true, true
+	}
+	for c := range 256 {
+		if cut[c] && c > 0 {
+			m.letters++
+		}
+		m.letter[c] = int32(m.letters)
+	}
+	m.letters++
+	m.next = slices.Repeat([]int32{-1}, n*m.letters)
+	byBytes := map[[8]uint64]*group{}
+	for s := range int32(n) {
+		var bits [8]uint64 // bytes with an edge, and those of edges to the state itself
+		for _, e := range d.Out(s) {
+			for c := int(e.Lo); c <= int(e.Hi); c++ {
+				m.next[int(s)*m.letters+int(m.letter[c])] = e.To
+				bits[c/64] |= 1 << (c % 64)
+				if e.To == s {
+					bits[4+c/64] |= 1 << (c % 64)
+				}
+			}
+		}
+		g := byBytes[bits]
+		if g == nil {
+			g = &group{ids: map[string]int32{}}
+			byBytes[bits] = g
+			m.groups = append(m.groups, g)
+		}
+		g.states = append(g.states, s)
+	}
+	return m
+}
+
+// vector returns the id of a vector.
+func (m *merger) vector(g *group, states []int32) int32 {
+	m.key = m.key[:0]
+	for _, s := range states {
+		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(s))
+	}
+	if id, ok := g.ids[string(m.key)]; ok {
+		return id
+	}
+	id := int32(len(g.vectors))
+	g.ids[string(m.key)] = id
+	g.vectors = append(g.vectors, slices.Clone(states))
+	g.memo = append(g.memo, make([]int32, m.letters)...)
+	m.bytes += 12*len(states) + 4*m.letters + 64
+	return id
+}
+
+// after returns the vector after a byte, or -1 if no state reads it.
+func (m *merger) after(g *group, vector int32, c byte) int32 {
+	letter := m.letter[c]
+	at := int(vector)*m.letters + int(letter)
+	if to := g.memo[at]; to != 0 {
+		return to - 2
+	}
+	from := g.vectors[vector]
+	to := make([]int32, len(from))
+	some := false
+	for i, s := range from {
+		if to[i] = -1; s >= 0 {
+			to[i] = m.next[int(s)*m.letters+int(letter)]
+			some = some || to[i] >= 0
+		}
+	}
+	id := int32(-1)
+	if some {
+		id = m.vector(g, to)
+	}
+	g.memo[at] = id + 2
+	return id
+}
+
+// check returns an error once the automaton, or the work on it, needs too much memory.
+func (m *merger) check() error {
+	if m.bytes > 4*m.o.Bytes {
+		return m.tooLarge()
+	}
+	return nil
+}
+
+func (m *merger) tooLarge() error {
+	return &param.Error{Name: "token automaton", Found: fmt.Sprintf("more than %d MiB (%d states)",
+		m.o.Bytes>>20, m.d.States()), Want: fmt.Sprintf("at most %d MiB", m.o.Bytes>>20)}
+}
+
+// walk refines the classes of tokens by what they do to the states of a group.
+func (m *merger) walk(g *group) error {
+	type effect struct{ class, vector int32 }
+	classes := map[effect]int32{}
+	refined := func(token, vector int32) {
+		k := effect{m.class[token], vector}
+		id, ok := classes[k]
+		if !ok {
+			id = m.classes
+			m.classes++
+			classes[k] = id
+		}
+		m.class[token] = id
+	}
+	stack := []int32{m.vector(g, g.states)}
+	nodes := m.v.nodes
+	for i := int32(0); int(i) < len(nodes); {
+		n := &nodes[i]
+		to := m.after(g, stack[n.depth], n.c)
+		if to < 0 {
+			i = n.next
+			continue
+		}
+		stack = append(stack[:n.depth+1], to)
+		for _, token := range m.v.ids[n.first:n.last] {
+			refined(token, to)
+		}
+		i++
+		if m.bytes > 4*m.o.Bytes {
+			return m.tooLarge()
+		}
+	}
+	return nil
+}
+
+// number gives the classes that remain, and those of the ends, consecutive numbers in the order of
+// their tokens.
+func (m *merger) number() {
+	for _, t := range slices.Concat(m.o.Fill, m.o.Ends) {
+		if int(t) < len(m.class) { // read at the end alone, whatever it spells
+			m.class[t] = -1
+		}
+	}
+	names := map[int32]int32{}
+	for t, c := range m.class {
+		if c < 0 {
+			continue
+		}
+		name, ok := names[c]
+		if !ok {
+			name = int32(len(names))
+			names[c] = name
+			m.sample = append(m.sample, int32(t))
+		}
+		m.class[t] = name
+	}
+	m.classes = int32(len(names))
+}
+
+// connect makes the edges of a group's states. The vector of a class is that of its sample.
+func (m *merger) connect(g *group) error {
+	classesOf := map[int32][]int32{} // of each vector
+	var used []int32
+	m.eachSample(g, func(class, vector int32) {
+		if classesOf[vector] == nil {
+			used = append(used, vector)
+		}
+		classesOf[vector] = append(classesOf[vector], class)
+	})
+	slices.Sort(used)
+	local := map[string]int32{} // sets by their vectors
+	for j, s := range g.states {
+		m.targets = m.targets[:0]
+		for _, v := range used {
+			t := g.vectors[v][j]
+			if t < 0 {
+				continue
+			}
+			at := m.position[t]
+			if at < 0 {
+				at = int32(len(m.targets))
+				m.position[t] = at
+				m.targets = append(m.targets, t)
+				if len(m.lists) < len(m.targets) {
+					m.lists = append(m.lists, nil)
+				}
+				m.lists[at] = m.lists[at][:0]
+			}
+			m.lists[at] = append(m.lists[at], v)
+		}
+		for i, t := range m.targets {
+			m.position[t] = -1
+			m.key = m.key[:0]
+			for _, v := range m.lists[i] {
+				m.key = binary.LittleEndian.AppendUint32(m.key, uint32(v))
+			}
+			set, ok := local[string(m.key)]
+			if !ok {
+				var classes []int32
+				for _, v := range m.lists[i] {
+					classes = append(classes, classesOf[v]...)
+				}
+				slices.Sort(classes)
+				k := string(m.key)
+				set = m.set(classes)
+				local[k] = set
+				m.bytes += len(k) + 48
+			}
+			m.out[s] = append(m.out[s], TokenEdge{set, t})
+			m.bytes += 8
+		}
+		if err := m.check(); err != nil {
+			return err
+		}
+	}
+	g.memo, g.vectors, g.ids = nil, nil, nil
+	return nil
+}
+
+// eachSample calls f for each class that a group reads, with its vector: that of its sample, found
+// on one walk over the trie.
+func (m *merger) eachSample(g *group, f func(class, vector int32)) {
+	stack := []int32{0}
+	nodes := m.v.nodes
+	for i := int32(0); int(i) < len(nodes); {
+		n := &nodes[i]
+		to := m.after(g, stack[n.depth], n.c)
+		if to < 0 {
+			i = n.next
+			continue
+		}
+		stack = append(stack[:n.depth+1], to)
+		for _, token := range m.v.ids[n.first:n.last] {
+			if c := m.class[token]; c >= 0 && m.sample[c] == token {
+				f(c, to)
+			}
+		}
+		i++
+	}
+}
+
+// set returns the number of a set of classes.
+func (m *merger) set(classes []int32) int32 {
+	m.key = m.key[:0]
+	for _, c := range classes {
+		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(c))
+	}
+	if id, ok := m.setIDs[string(m.key)]; ok {
+		return id
+	}
+	id := int32(len(m.sets))
+	m.setIDs[string(m.key)] = id
+	m.sets = append(m.sets, classes)
+	m.bytes += 8*len(classes) + 72
+	return id
+}
+
+// result returns the automaton of the states that tokens reach and from which tokens lead to the
+// end.
+func (m *merger) result() (*Tokens, error) {
+	n := int32(m.d.States())
+	accept, end := slices.Clone(m.d.accept), int32(-1)
+	if len(m.o.Ends) > 0 {
+		end = n
+		for s := range accept {
+			if accept[s] {
+				m.out[s] = append(m.out[s], TokenEdge{m.set(m.special(m.o.Ends)), end})
+			}
+			accept[s] = false
+		}
+		accept = append(accept, true)
+		m.out = append(m.out, []TokenEdge{{m.set(m.special(m.o.Fill)), end}})
+		if len(m.o.Fill) == 0 {
+			m.out[end] = nil
+		}
+	}
+	t := &Tokens{Class: m.class, Classes: int(m.classes), Sets: m.sets, end: -1, first: []int32{0}}
+	back := make([][]int32, len(accept))
+	for s, out := range m.out {
+		for _, e := range out {
+			back[e.To] = append(back[e.To], int32(s))
+		}
+	}
+	far := distances(accept, back)
+	if far[m.d.start] < 0 {
+		return nil, &param.Error{Name: "grammar", Found: "one whose texts this vocabulary cannot spell",
+			Want: "another grammar or model"}
+	}
+	name := slices.Repeat([]int32{-1}, len(accept))
+	name[m.d.start] = 0
+	order := []int32{m.d.start}
+	for i := 0; i < len(order); i++ {
+		s := order[i]
+		for _, e := range m.out[s] {
+			if far[e.To] < 0 {
+				continue
+			}
+			if name[e.To] < 0 {
+				name[e.To] = int32(len(order))
+				order = append(order, e.To)
+			}
+			t.edges = append(t.edges, TokenEdge{e.Set, name[e.To]})
+		}
+		t.first = append(t.first, int32(len(t.edges)))
+		t.accept = append(t.accept, accept[s])
+		t.Shortest = append(t.Shortest, far[s])
+	}
+	if end >= 0 {
+		t.end = name[end]
+	}
+	t.prune()
+	if t.Bytes() > m.o.Bytes {
+		return nil, m.tooLarge()
+	}
+	return t, nil
+}
+
+// prune keeps the sets that an edge has.
+func (t *Tokens) prune() {
+	name := slices.Repeat([]int32{-1}, len(t.Sets))
+	var sets [][]int32
+	for i, e := range t.edges {
+		if name[e.Set] < 0 {
+			name[e.Set] = int32(len(sets))
+			sets = append(sets, t.Sets[e.Set])
+		}
+		t.edges[i].Set = name[e.Set]
+	}
+	t.Sets = sets
+}
+
+// special returns the classes of tokens that end a text, which are alone in theirs.
+func (m *merger) special(tokens []int32) (classes []int32) {
+	for _, t := range tokens {
+		if t < 0 || int(t) >= len(m.class) {
+			continue
+		}
+		if m.class[t] < 0 {
+			m.class[t] = m.classes
+			m.classes++
+		}
+		if !slices.Contains(classes, m.class[t]) {
+			classes = append(classes, m.class[t])
+		}
+	}
+	slices.Sort(classes)
+	return classes
+}
+
+// distances returns the number of edges from each state to an accepting one, -1 for none.
+func distances(accept []bool, back [][]int32) []int32 {
+	far := slices.Repeat([]int32{-1}, len(accept))
+	var queue []int32
+	for s, a := range accept {
+		if a {
+			far[s] = 0
+			queue = append(queue, int32(s))
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, s := range back[queue[0]] {
+			if far[s] < 0 {
+				far[s] = far[queue[0]] + 1
+				queue = append(queue, s)
+			}
+		}
+	}
+	return far
+}

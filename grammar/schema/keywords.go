@@ -1,0 +1,216 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strconv"
+
+	"unmask/grammar"
+)
+
+// reader reads the keywords of one kind of values into a shape.
+type reader struct {
+	d   *document
+	e   *expr
+	o   *object
+	err error
+}
+
+func (r *reader) fail(what string) {
+	if r.err == nil {
+		r.err = r.e.refuse(what)
+	}
+}
+
+// shape adds the keywords to a shape, and reports whether any value remains.
+func (r *reader) shape(s *shape) bool {
+	switch s.kind {
+	case number:
+		return r.numbers(s)
+	case text:
+		r.texts(s)
+		return s.most < 0 || s.least <= s.most
+	case array:
+		r.arrays(s)
+		return s.mostItems < 0 || s.leastItems <= s.mostItems
+	case dict:
+		r.dicts(s)
+		return s.mostKeys < 0 || s.leastKeys <= s.mostKeys
+	}
+	return true
+}
+
+// count reads a whole number, or returns otherwise.
+func (r *reader) count(key string, otherwise int) int {
+	v, ok := r.o.get(key)
+	if !ok {
+		return otherwise
+	}
+	n, ok := v.(json.Number)
+	x, valid := new(big.Rat), false
+	if ok {
+		x, valid = rational(n)
+	}
+	if !valid || !x.IsInt() || x.Sign() < 0 {
+		r.fail(key + ", which is no count,")
+		return otherwise
+	}
+	if !x.Num().IsInt64() || x.Num().Int64() > 1<<30 {
+		return 1 << 30
+	}
+	return int(x.Num().Int64())
+}
+
+func (r *reader) rational(key string) *big.Rat {
+	v, ok := r.o.get(key)
+	if !ok {
+		return nil
+	}
+	n, ok := v.(json.Number)
+	if ok {
+		if x, ok := rational(n); ok {
+			return x
+		}
+	}
+	r.fail(key + ", which is no number that can be written out,")
+	return nil
+}
+
+func (r *reader) numbers(s *shape) bool {
+	one := func(n numbers) bool {
+		var ok bool
+		s.numbers, ok = s.numbers.and(n)
+		return ok
+	}
+	ok := true
+	bound := func(inclusive, exclusive string, set func(x *big.Rat, open bool) numbers) {
+		open, flag := r.o.values[exclusive].(bool)
+		if _, there := r.o.get(inclusive); there {
+			if x := r.rational(inclusive); x != nil {
+				ok = one(set(x, open)) && ok
+			}
+		}
+		if _, there := r.o.get(exclusive); there && !flag {
+			if x := r.rational(exclusive); x != nil {
+				ok = one(set(x, true)) && ok
+			}
+		}
+	}
+	bound("minimum", "exclusiveMinimum", func(x *big.Rat, open bool) numbers {
+		return numbers{low: x, lowOpen: open}
+	})
+	bound("maximum", "exclusiveMaximum", func(x *big.Rat, open bool) numbers {
+		return numbers{high: x, highOpen: open}
+	})
+	if x := r.rational("multipleOf"); x != nil {
+		if x.Sign() <= 0 {
+			r.fail("multipleOf, which is not positive,")
+			return false
+		}
+		ok = one(numbers{multiples: []*big.Rat{x}}) && ok
+	}
+	return ok
+}
+
+func (r *reader) texts(s *shape) {
+	s.least, s.most = r.count("minLength", 0), r.count("maxLength", -1)
+	if v, ok := r.o.get("pattern"); ok {
+		if p, ok := v.(string); ok {
+			if m := r.search(p); m != nil {
+				s.match = append(s.match, m)
+			}
+		} else {
+			r.fail("pattern, which is no text,")
+		}
+	}
+	if name, ok := r.o.values["format"].(string); ok {
+		m, err := format(name)
+		if err != nil {
+			r.fail("format " + name)
+		} else if m != nil {
+			s.match = append(s.match, m)
+		}
+	}
+}
+
+// search returns the automaton of a pattern.
+func (r *reader) search(p string) *grammar.DFA {
+	if m := r.d.search[p]; m != nil {
+		return m
+	}
+	m, err := grammar.Search(p, r.d.limit)
+	if err != nil {
+		r.fail(fmt.Sprintf("pattern %.60q (%v)", p, err))
+		return nil
+	}
+	r.d.search[p] = m
+	return m
+}
+
+func (r *reader) arrays(s *shape) {
+	s.leastItems, s.mostItems = r.count("minItems", 0), r.count("maxItems", -1)
+	rest := "items"
+	for _, k := range []string{"prefixItems", "items"} {
+		if list, ok := r.o.values[k].([]any); ok {
+			for i, v := range list {
+				s.prefix = append(s.prefix, r.d.sub(step(step(r.e.at, k), strconv.Itoa(i)), v))
+			}
+			if k == "items" {
+				rest = "additionalItems"
+			}
+		}
+	}
+	if v, ok := r.o.get(rest); ok {
+		s.items = r.d.sub(step(r.e.at, rest), v)
+	}
+	if v, ok := r.o.get("contains"); ok {
+		s.some = append(s.some, r.d.sub(step(r.e.at, "contains"), v))
+	}
+	if r.o.values["uniqueItems"] == true {
+		s.distinct, s.distinctReadsFrom = true, r.e.at
+	}
+}
+
+func (r *reader) dicts(s *shape) {
+	s.leastKeys, s.mostKeys = r.count("minProperties", 0), r.count("maxProperties", -1)
+	s.props, s.required = map[string]*expr{}, map[string]bool{}
+	if props, ok := r.o.values["properties"].(*object); ok {
+		for _, k := range props.keys {
+			s.keys = append(s.keys, k)
+			s.props[k] = r.d.sub(step(step(r.e.at, "properties"), k), props.values[k])
+		}
+	}
+	if list, ok := r.o.values["required"].([]any); ok {
+		for _, k := range list {
+			if name, ok := k.(string); ok {
+				s.required[name] = true
+			}
+		}
+	}
+	one := rule{rest: anything}
+	if v, ok := r.o.get("additionalProperties"); ok {
+		one.rest = r.d.sub(step(r.e.at, "additionalProperties"), v)
+	}
+	if patterns, ok := r.o.values["patternProperties"].(*object); ok {
+		for _, p := range patterns.keys {
+			m := r.search(p)
+			if m == nil {
+				return
+			}
+			value := r.d.sub(step(step(r.e.at, "patternProperties"), p), patterns.values[p])
+			one.patterns = append(one.patterns, pattern{m, value})
+			for _, k := range s.keys {
+				if m.Match(k) {
+					s.props[k] = both(s.props[k], value)
+				}
+			}
+		}
+	}
+	if one.rest != anything || len(one.patterns) > 0 {
+		s.rules = []rule{one}
+	}
+	if v, ok := r.o.get("propertyNames"); ok {
+		s.names = []*expr{r.d.sub(step(r.e.at, "propertyNames"), v)}
+	}
+}
