@@ -22,7 +22,9 @@ type Chat struct {
 
 // Chat reads the chat template beside the model's weights. It returns an error if the model makes
 // no text, has no tokenizer, or has no template because it was not trained to chat.
-func (m *Model) Chat() (*Chat, error) {
+func (m *Model) Chat() (*Chat, error) { return m.chat() }
+
+func (m *Model) readChat() (*Chat, error) {
 	switch {
 	case m.Text == nil:
 		return nil, fmt.Errorf("the model makes no text")
@@ -62,17 +64,11 @@ func (c *Chat) TokensJSON(messages []byte, length int, o chat.Options) (tokens [
 		return nil, 0, err
 	}
 	from = len(known)
-	if length == 0 {
-		length = min(from+ReplyLength, c.text.spec.Length())
-	}
-	if tokens, err = c.text.fit(known, length); err != nil {
+	n, err := c.text.room("messages", from, length, 0, ReplyLength)
+	if err != nil {
 		return nil, 0, err
 	}
-	if len(tokens) == from {
-		return nil, 0, fmt.Errorf("the messages are %d tokens, want at most %d, to leave some for an "+
-			"answer", from, length-1)
-	}
-	return tokens, from, nil
+	return c.text.around(known, n, nil), from + len(c.text.spec.Before), nil
 }
 
 // Reply returns the text of an answer that begins at position from. It ends before the first token

@@ -49,7 +49,7 @@ func TestChat(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, tokens, 40)
 	_, _, err = c.Tokens(messages, from)
-	require.ErrorContains(t, err, "to leave some for an answer")
+	require.ErrorContains(t, err, "messages is 9 tokens, want at most 8")
 	answer, err := m.Text.Encode("the answer")
 	require.NoError(t, err)
 	require.Equal(t, "the answer", c.Reply(append(known, answer...), from))

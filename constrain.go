@@ -2,43 +2,32 @@ package unmask
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"unmask/model"
+	"unmask/param"
 )
 
 // Constraints restrict the tokens that a run may draw, in text. TOKENS are ids such as "3,17" or,
 // where the model makes text, a special token's spelling or a text, meaning each of its tokens.
 type Constraints struct {
-	Ban  []string // TOKENS that are never drawn
-	Bias []string // TOKENS=VALUE adds VALUE to their logits
+	Ban  []string `json:"ban,omitempty"`  // TOKENS that are never drawn
+	Bias []string `json:"bias,omitempty"` // TOKENS=VALUE adds VALUE to their logits
 
-	// MinLength is the least length of a text: End, as Text.End reads it, is not drawn at the first
-	// MinLength positions.
-	MinLength int
-	End       string
+	// MinLength is the least length of a text: End is not drawn at the first MinLength positions.
+	MinLength int `json:"min_length,omitempty"`
+	// Cut shows a text only up to its first End after what was given.
+	Cut bool   `json:"cut,omitempty"`
+	End string `json:"end,omitempty"` // the token for MinLength and Cut, as Text.End reads it
 }
 
 // Constrain adds c to a run.
 func (m *Model) Constrain(r *Run, c Constraints) error {
-	for _, text := range c.Ban {
-		tokens, err := tokenIDs(m.Text, m.Spec(), text)
-		if err != nil {
-			return fmt.Errorf("ban: %w", err)
-		}
-		r.Filter.Ban = append(r.Filter.Ban, tokens...)
-	}
-	for _, text := range c.Bias {
-		if err := m.bias(r, text); err != nil {
-			return fmt.Errorf("bias: %w", err)
-		}
-	}
-	if c.MinLength == 0 {
-		return nil
-	}
 	length := r.Length
 	if length == 0 {
 		length = m.Spec().Length()
@@ -46,30 +35,61 @@ func (m *Model) Constrain(r *Run, c Constraints) error {
 			length = len(r.Tokens)
 		}
 	}
+	adjust, err := m.constrain(&r.Filter, c, length)
+	if before := r.Adjust; err == nil && adjust != nil {
+		r.Adjust = func(sequence, position int, logits []float32) {
+			if before != nil {
+				before(sequence, position, logits)
+			}
+			adjust(position, logits)
+		}
+	}
+	return err
+}
+
+// constrain adds the bans and biases of c to a filter, and returns the rest as an Adjust, nil for
+// none. length is the number of the sequence's positions.
+func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
+	adjust func(position int, logits []float32), err error) {
+	for _, text := range c.Ban {
+		tokens, err := tokenIDs(m.Text, m.Spec(), text)
+		if err != nil {
+			return nil, param.About("ban", err)
+		}
+		f.Ban = append(slices.Clip(f.Ban), tokens...)
+	}
+	if len(c.Bias) > 0 {
+		f.Bias = maps.Clone(f.Bias)
+	}
+	for _, text := range c.Bias {
+		if err := m.bias(f, text); err != nil {
+			return nil, param.About("bias", err)
+		}
+	}
+	if c.MinLength == 0 && !c.Cut {
+		return nil, nil
+	}
 	if c.MinLength < 0 || c.MinLength > length {
-		return fmt.Errorf("min-length is %d, want 0 to %d, the length", c.MinLength, length)
+		return nil, &param.Error{Name: "min-length", Found: fmt.Sprint(c.MinLength),
+			Want: fmt.Sprintf("0 to %d, the length", length)}
 	}
 	if m.Text == nil {
-		return fmt.Errorf("min-length is %d, want 0: the model makes no text", c.MinLength)
+		return nil, &param.Error{Name: "min-length", Found: fmt.Sprint(c.MinLength),
+			Want: "0: the model makes no text", Reason: param.Unsupported}
 	}
 	end, err := m.Text.End(c.End)
-	if err != nil {
-		return fmt.Errorf("end: %w", err)
+	if err != nil || c.MinLength == 0 {
+		return nil, err
 	}
-	before := r.Adjust
-	r.Adjust = func(sequence, position int, logits []float32) {
-		if before != nil {
-			before(sequence, position, logits)
-		}
+	return func(position int, logits []float32) {
 		if position < c.MinLength {
 			logits[end] = float32(math.Inf(-1))
 		}
-	}
-	return nil
+	}, nil
 }
 
-// bias adds one "TOKENS=VALUE" of Constraints.Bias to a run.
-func (m *Model) bias(r *Run, text string) error {
+// bias adds one "TOKENS=VALUE" of Constraints.Bias to a filter.
+func (m *Model) bias(f *model.Filter, text string) error {
 	at := strings.LastIndexByte(text, '=')
 	if at < 0 {
 		return fmt.Errorf("%q has no value, want TOKENS=VALUE", text)
@@ -82,11 +102,11 @@ func (m *Model) bias(r *Run, text string) error {
 	if err != nil {
 		return err
 	}
-	if r.Filter.Bias == nil {
-		r.Filter.Bias = map[int32]float32{}
+	if f.Bias == nil {
+		f.Bias = map[int32]float32{}
 	}
 	for _, t := range tokens {
-		r.Filter.Bias[t] += float32(value)
+		f.Bias[t] += float32(value)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package unmask_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"unmask/backend/cuda"
 	"unmask/codecs/vqgan"
 	"unmask/demo"
+	"unmask/generate"
 	"unmask/internal/fakecuda"
 	"unmask/model"
 	"unmask/samplers"
@@ -48,7 +50,8 @@ func TestGoldenTextOnGPU(t *testing.T) {
 		s, err := samplers.Parse(name)
 		require.NoError(t, err)
 		batch = batch%goldenCount + 1
-		got := tokens(t, m, unmask.Run{Sampler: s, Cache: goldenCaches[name], Length: goldenLength,
+		got := tokens(t, m, unmask.Run{Sampler: s, Length: goldenLength,
+			Cache: cmp.Or(goldenCaches[name], generate.NoCache),
 			Steps: goldenSteps, N: goldenCount, Seed: 20, Batch: batch})
 		require.Equal(t, golden[name], got, "%s, batch %d", name, batch)
 	}
@@ -110,7 +113,8 @@ func TestStepsAreGraphs(t *testing.T) {
 	const steps = 3
 	for cache, waits := range []int{steps, 2 * steps} {
 		var live map[string]int
-		run := unmask.Run{Cache: cache, Length: 12, Steps: steps, N: 4, Batch: 1}
+		run := unmask.Run{Cache: cmp.Or(cache, generate.NoCache), Length: 12,
+			Steps: steps, N: 4, Batch: 1}
 		for step, err := range unmask.Generate(t.Context(), m, run) {
 			require.NoError(t, err)
 			if step.Done && step.Sequences[0].Index == 2 {

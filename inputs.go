@@ -157,7 +157,7 @@ func (m *Model) Requests(r Run, list []Input, fewer bool) (*Requests, error) {
 	for i := range list {
 		request, err := q.of(i)
 		if err == nil {
-			_, err = request.Fit(m.Denoiser, m.free(request.Known))
+			_, err = request.Fit(m.Denoiser, m.Spec().Masked(request.Known))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("input %d: %w", i, err)
@@ -178,7 +178,7 @@ func (q *Requests) of(i int) (r generate.Request, err error) {
 		r.Seed, r.Index = *in.Seed, uint32(i/len(q.list))
 	}
 	if q.fewer {
-		r.Steps = min(r.Steps, max(1, q.m.free(r.Known)))
+		r.Steps = min(r.Steps, max(1, q.m.Spec().Masked(r.Known)))
 	}
 	if adjust := q.run.Adjust; adjust != nil {
 		r.Adjust = func(position int, logits []float32) { adjust(i, position, logits) }
@@ -215,14 +215,4 @@ func (q *Requests) All(first, n int) iter.Seq[generate.Request] {
 			}
 		}
 	}
-}
-
-// free returns the number of masked positions.
-func (m *Model) free(tokens []int32) (n int) {
-	for _, t := range tokens {
-		if t == m.Spec().Mask {
-			n++
-		}
-	}
-	return n
 }

@@ -53,7 +53,7 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	seed := uint64(9)
 	list := []unmask.Input{{Prompt: "Lily"}, {Infill: "Once [6] boy", Seed: &seed}, {}}
-	run := unmask.Run{Seed: 3, Steps: 8, Length: 20}
+	run := unmask.Run{Seed: 3, Steps: 8, Length: 20, Cache: generate.NoCache}
 	requests, err := m.Requests(run, list, true)
 	require.NoError(t, err)
 	require.Equal(t, 20, requests.Longest)

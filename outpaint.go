@@ -250,7 +250,7 @@ func (p *Outpainting) window(ctx context.Context, r Run, first, k int, made []*i
 		if r.Adjust != nil {
 			q.Adjust = func(position int, logits []float32) { r.Adjust(first+i, position, logits) }
 		}
-		q.Steps = min(q.Steps, max(masked(tokens, p.m.Spec().Mask), 1))
+		q.Steps = min(q.Steps, max(p.m.Spec().Masked(tokens), 1))
 		if list[i], err = pool.Add(q); err != nil {
 			return err
 		}
@@ -286,15 +286,6 @@ func untilDone(ctx context.Context, pool *generate.Pool, list []*generate.Sequen
 		}
 	}
 	return nil
-}
-
-func masked(tokens []int32, mask int32) (n int) {
-	for _, t := range tokens {
-		if t == mask {
-			n++
-		}
-	}
-	return n
 }
 
 // extend fills the hole with the colour of the nearest kept pixel in the row, or in the nearest row

@@ -6,16 +6,31 @@ import (
 	"slices"
 
 	"unmask/generate"
+	"unmask/model"
 	"unmask/param"
+	"unmask/samplers"
 )
 
 // Defaults returns the recipe that the model was published with or, if it has none, the default of
 // its kind. It has no guidance if the model takes no condition.
 func (m *Model) Defaults() (generate.Recipe, error) {
-	if m.Recipe == "" {
-		return generate.Defaults(m.Spec()), nil
+	if m.Recipe != "" {
+		return m.published(m.Recipe)
 	}
-	r, err := generate.ParseRecipe(m.Recipe)
+	spec := m.Spec()
+	if m.kind == model.KindText {
+		spec.Shape = []int{spec.Length()}
+	}
+	r := generate.Defaults(spec)
+	if _, ok := m.Denoiser.(model.Refiner); !ok {
+		r.Cache = 0
+	}
+	return r, nil
+}
+
+// published reads a recipe that comes with the model.
+func (m *Model) published(text string) (generate.Recipe, error) {
+	r, err := generate.ParseRecipe(text)
 	if err != nil {
 		return r, fmt.Errorf("%s: published recipe: %w", m.Name, err)
 	}
@@ -27,9 +42,6 @@ func (m *Model) Defaults() (generate.Recipe, error) {
 
 // complete fills unset fields of a run from the model's published recipe.
 func (m *Model) complete(r Run) (Run, error) {
-	if m.Recipe == "" {
-		return r, nil
-	}
 	base, err := m.Defaults()
 	if err != nil {
 		return r, err
@@ -37,28 +49,18 @@ func (m *Model) complete(r Run) (Run, error) {
 	if r.Condition == nil && r.Conditions == nil { // nothing to be guided by
 		base.Guidance = generate.Guidance{}
 	}
-	full := r.Recipe().Or(base)
-	if r.Steps == 0 {
-		full.Steps = min(full.Steps, max(1, m.masked(r)))
+	free := m.Spec().Masked(r.Tokens)
+	if r.Tokens == nil && r.Length != 0 {
+		free = r.Length
+	}
+	full := r.Recipe().Fill(base, free)
+	switch _, uncached := samplers.As[samplers.Uncached](full.Sampler); {
+	case r.Cache == generate.NoCache || full.Reuse == generate.Blocks:
+		full.Cache = 0
+	case r.Cache == 0 && !uncached:
+		full.Cache = base.Cache
 	}
 	return r.With(full), nil
-}
-
-// masked returns the number of masked positions at the start of a run.
-func (m *Model) masked(r Run) int {
-	if r.Tokens == nil {
-		if r.Length != 0 {
-			return r.Length
-		}
-		return m.Spec().Length()
-	}
-	n := 0
-	for _, t := range r.Tokens {
-		if t == m.Spec().Mask {
-			n++
-		}
-	}
-	return n
 }
 
 // Choose makes a named preset the model's published recipe. "" changes nothing, unless the run

@@ -7,6 +7,7 @@ import (
 	"image"
 	"slices"
 
+	"unmask/generate"
 	"unmask/param"
 	"unmask/samplers"
 )
@@ -23,18 +24,27 @@ var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3,
 // code is masked with a probability, and at strength 1, where aMUSEd's program masks nothing, all
 // codes are masked here.
 func (m *Model) Redraw(r Run, picture image.Image, strength float64) (Run, error) {
-	if err := StrengthParam.Check(strength); err != nil || strength == 0 {
-		return r, cmp.Or(err, errors.New("strength is 0, want more"))
-	}
 	if m.Pictures == nil {
 		return r, errors.New("the model makes no pictures")
-	}
-	if r.Tokens != nil {
-		return r, errors.New("tokens are known already, want none beside a picture to draw again")
 	}
 	codes, err := m.Pictures.Encode(picture)
 	if err != nil {
 		return r, err
+	}
+	q, err := m.redraw(generate.Request{Recipe: r.Recipe(), Seed: r.Seed, Known: r.Tokens}, codes,
+		strength)
+	r.Tokens = q.Known
+	return r.With(q.Recipe), err
+}
+
+// redraw is Redraw for a checked request and the codes of a picture.
+func (m *Model) redraw(r generate.Request, codes []int32, strength float64) (generate.Request,
+	error) {
+	if err := StrengthParam.Check(strength); err != nil || strength == 0 {
+		return r, cmp.Or(err, errors.New("strength is 0, want more"))
+	}
+	if r.Known != nil {
+		return r, errors.New("tokens are known already, want none beside a picture to draw again")
 	}
 	length := len(codes)
 	if n := m.Spec().Length(); length != n || r.Schedule == nil || r.Steps < 1 {
@@ -62,7 +72,8 @@ func (m *Model) Redraw(r Run, picture image.Image, strength float64) (Run, error
 		masked := length - samplers.Open(r.Schedule, float64(n), r.Steps, length)
 		times = append(times, float64(masked)/float64(length-kept))
 	}
-	r.Tokens, r.Steps = codes, r.Steps-first
+	var err error
+	r.Known, r.Steps = codes, r.Steps-first
 	r.Schedule, err = samplers.Times(times)
 	return r, err
 }

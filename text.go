@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"unmask/model"
+	"unmask/param"
 	"unmask/tokenizers"
 )
 
@@ -18,20 +19,17 @@ type Text struct {
 }
 
 // Masks returns the tokens [length] of a run without known tokens. A length of 0 means the model's.
-func (t *Text) Masks(length int) ([]int32, error) { return t.fit(nil, length) }
+func (t *Text) Masks(length int) ([]int32, error) { return t.fit("length", nil, length) }
 
 // Prompt returns the tokens [length] of a run that continues text: its tokens, then masks. The
 // first is the end-of-text token if the vocabulary has one, because the models were trained on
 // packed documents. A length of 0 means the model's.
 func (t *Text) Prompt(text string, length int) ([]int32, error) {
-	known, err := t.Encode(text)
+	known, err := t.begin(text, false)
 	if err != nil {
 		return nil, err
 	}
-	if end, ok := t.Special(tokenizers.EndOfText); ok {
-		known = append([]int32{end}, known...)
-	}
-	return t.fit(known, length)
+	return t.fit("prompt", known, length)
 }
 
 // hole matches a number of tokens in brackets: "[20]".
@@ -58,12 +56,14 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 		at = h[1]
 		n, err := strconv.Atoi(text[h[2]:h[3]])
 		if err != nil || n < 1 || n > t.spec.Length() {
-			return nil, fmt.Errorf("hole is %s, want 1 to %d tokens", text[h[0]:h[1]], t.spec.Length())
+			return nil, param.Refuse("infill", param.OutOfRange, "hole is %s, want 1 to %d tokens",
+				text[h[0]:h[1]], t.spec.Length())
 		}
 		known = append(known, slices.Repeat([]int32{t.spec.Mask}, n)...)
 	}
 	if at == 0 {
-		return nil, fmt.Errorf("no hole, want one such as [20], which is 20 tokens")
+		return nil, param.Refuse("infill", param.NoHole,
+			"no hole, want one such as [20], which is 20 tokens")
 	}
 	if err := add(text[at:]); err != nil {
 		return nil, err
@@ -71,25 +71,23 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 	if length == 0 && len(known) <= t.spec.Length() {
 		length = len(known)
 	}
-	return t.fit(known, length)
+	return t.fit("infill", known, length)
 }
 
-// fit appends masks to known, up to length tokens, and puts the tokens around it that the model has
-// around every text. These do not count in length.
-func (t *Text) fit(known []int32, length int) ([]int32, error) {
-	before, after := t.spec.Before, t.spec.After
-	most := t.spec.Length() - len(before) - len(after)
-	if length < 0 || length > most {
-		return nil, fmt.Errorf("length is %d, want 1 to %d, or 0 for %d", length, most, most)
+// fit appends masks to the tokens of a field, up to length tokens; see room.
+func (t *Text) fit(name string, known []int32, length int) ([]int32, error) {
+	n, err := t.room(name, len(known), length, 0, 0)
+	if err != nil {
+		return nil, err
 	}
-	if length > 0 {
-		most = length
-	}
-	if len(known) > most {
-		return nil, fmt.Errorf("the given text is %d tokens, want at most %d", len(known), most)
-	}
-	return slices.Concat(before, known, slices.Repeat([]int32{t.spec.Mask}, most-len(known)),
-		after), nil
+	return t.around(known, n, nil), nil
+}
+
+// around returns the tokens of a text with n masks, and the tokens that the model has around every
+// text, which do not count in its length.
+func (t *Text) around(known []int32, n int, after []int32) []int32 {
+	return slices.Concat(t.spec.Before, known, slices.Repeat([]int32{t.spec.Mask}, n), after,
+		t.spec.After)
 }
 
 // End returns the token that ends a text. text is an id such as 198, the spelling of a special
@@ -99,14 +97,15 @@ func (t *Text) End(text string) (int32, error) {
 		text = tokenizers.EndOfText
 	}
 	if _, ok := t.Special(text); !ok && text == tokenizers.EndOfText {
-		return 0, fmt.Errorf("the vocabulary has no %s, want another token that ends a text", text)
+		return 0, param.Refuse("end", param.NoSuchToken,
+			"the vocabulary has no %s, want another token that ends a text", text)
 	}
 	ids, err := tokenIDs(t, t.spec, text)
 	if err == nil && len(ids) != 1 {
 		err = fmt.Errorf("%q is %d tokens, want one", text, len(ids))
 	}
 	if err != nil {
-		return 0, err
+		return 0, param.About("end", err)
 	}
 	return ids[0], nil
 }

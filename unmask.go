@@ -5,7 +5,9 @@
 //	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 //	for step, err := range unmask.Generate(ctx, m, unmask.Run{Steps: 32}) { ... }
 //
-// Networks of SDTT, MDLM (text) and MAGE (images) load from their published weights.
+// Published weights of text and image models load by name; see docs/models.md. A [Request] says in
+// words and numbers what is wanted, as the command's flags do, and [Model.Prepare] turns it into
+// what the loop runs.
 package unmask
 
 import (
@@ -14,6 +16,7 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
+	"sync"
 
 	"unmask/backend"
 	"unmask/generate"
@@ -61,6 +64,7 @@ type Model struct {
 	Classes  []string          // names of its classes, where they have names
 
 	kind model.Kind
+	chat func() (*Chat, error) // once
 }
 
 // Kind returns what the model's sequences stand for.
@@ -85,6 +89,7 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	if src != nil {
 		m.Name = src.Name
 	}
+	m.chat = sync.OnceValues(m.readChat)
 	return m
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"unmask/guide"
 	"unmask/model"
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -182,27 +183,32 @@ func (b *blockLoop) check() error {
 // checkBlocks returns an error for a recipe that cannot run block by block.
 func (r Recipe) checkBlocks(d model.Denoiser) error {
 	if r.Cache > 0 {
-		return fmt.Errorf("cache is %d with reuse blocks, want 0", r.Cache)
+		return param.Refuse("cache", param.NoEffect,
+			"cache is %d with reuse blocks, want 0", r.Cache)
 	}
 	if _, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
-		return fmt.Errorf("no blocks reuse with this sampler: it has blocks of its own")
+		return param.Refuse("reuse", param.NoEffect,
+			"no blocks reuse with this sampler: it has blocks of its own")
 	}
 	if _, ok := samplers.As[samplers.Clock](r.Sampler); ok {
-		return fmt.Errorf("no blocks reuse with this sampler: it has a clock of its own")
+		return param.Refuse("reuse", param.NoEffect,
+			"no blocks reuse with this sampler: it has a clock of its own")
 	}
 	size := d.Spec().Block
 	if r.BlockSize != 0 && r.BlockSize != size {
 		if _, ok := d.(model.Blockwise); !ok {
-			return fmt.Errorf("block-size is %d, want 0: this model has no blocks of another size",
-				r.BlockSize)
+			return param.Refuse("block-size", param.Unsupported,
+				"block-size is %d, want 0: this model has no blocks of another size", r.BlockSize)
 		}
 		if r.BlockSize&(r.BlockSize-1) != 0 {
-			return fmt.Errorf("block-size is %d, want a power of two", r.BlockSize)
+			return param.Refuse("block-size", param.OutOfRange,
+				"block-size is %d, want a power of two", r.BlockSize)
 		}
 		size = r.BlockSize
 	}
 	if size == 0 {
-		return fmt.Errorf("no blocks reuse with this model: its positions see all others")
+		return param.Refuse("reuse", param.Unsupported,
+			"no blocks reuse with this model: its positions see all others")
 	}
 	return nil
 }

@@ -342,7 +342,7 @@ func TestBadOptions(t *testing.T) {
 			generate.Options{Filter: model.Filter{TopP: 2}}},
 		{"generate: ban is 7, want tokens 0 to 6", newTable(16),
 			generate.Options{Filter: model.Filter{Ban: []int32{7}}}},
-		{"generate: cache is -1, want 0 to 64", newTable(16), generate.Options{Cache: -1}},
+		{"generate: cache is 65, want 0 to 64", newTable(16), generate.Options{Cache: 65}},
 	} {
 		for step, err := range generate.Run(context.Background(), c.d, c.o) {
 			require.Nil(t, step)

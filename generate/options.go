@@ -3,10 +3,12 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
 	"unmask/model"
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -18,7 +20,8 @@ type Options struct {
 	Schedule samplers.Schedule // nil means uniform for text, cosine for images
 	// N; 0 means 32 for text, 16 for images, or the number of positions if that is less
 	Steps int
-	// intermediate stages of a step, by partial passes; the paper uses 1; 0 means none
+	// intermediate stages of a step, by partial passes; the paper uses 1; 0 and NoCache mean none,
+	// except that unmask.Generate takes the model's own for 0
 	Cache     int
 	Reuse     Reuse        // keys and values of earlier steps
 	BlockSize int          // for Blocks, positions of a block; 0: the model's own
@@ -53,6 +56,9 @@ type Options struct {
 	Adjust func(sequence, position int, logits []float32)
 }
 
+// NoCache in Options.Cache means none, also where 0 means a model's own.
+const NoCache = -1
+
 // batchRows is the approximate number of positions in a batch of default size.
 const batchRows = 4096
 
@@ -66,9 +72,7 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	if err := checkEnds(o.Ends, spec); err != nil {
 		return o, err
 	}
-	if o.N == 0 {
-		o.N = 1
-	}
+	o.N, o.Cache = cmp.Or(o.N, 1), max(o.Cache, 0)
 	if o.Batch == 0 {
 		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
 		if o.Guidance.Scale != 0 { // every sequence is computed twice
@@ -77,15 +81,15 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	}
 	switch {
 	case o.N < 0:
-		return o, fmt.Errorf("generate: n is %d, want 1 or more", o.N)
+		return o, refuse("n", param.OutOfRange, "n is %d, want 1 or more", o.N)
 	case o.Batch < 0:
-		return o, fmt.Errorf("generate: batch is %d, want 1 or more", o.Batch)
+		return o, refuse("batch", param.OutOfRange, "batch is %d, want 1 or more", o.Batch)
 	case o.First < 0 || uint64(o.First)+uint64(o.N) > math.MaxUint32:
-		return o, fmt.Errorf("generate: sequences are %d to %d, want 0 to %d", o.First, o.First+o.N-1,
-			uint32(math.MaxUint32))
+		return o, refuse("n", param.OutOfRange, "sequences are %d to %d, want 0 to %d", o.First,
+			o.First+o.N-1, uint32(math.MaxUint32))
 	}
 	o.Batch = min(o.Batch, o.N)
-	r, err := o.Recipe().Fit(d, free(o.Tokens, spec.Mask, o.Length))
+	r, err := o.Recipe().Fit(d, o.free(spec))
 	if err == nil {
 		if err = r.guides(spec, o.Tokens); err != nil {
 			err = fmt.Errorf("generate: %w", err)
@@ -104,6 +108,14 @@ func (o *Options) defaultLength(spec model.Spec) {
 	}
 }
 
+// free returns the number of masked positions at the start.
+func (o *Options) free(spec model.Spec) int {
+	if o.Tokens == nil {
+		return o.Length
+	}
+	return spec.Masked(o.Tokens)
+}
+
 // condition returns the condition of a sequence.
 func (o *Options) condition(sequence int) *model.Condition {
 	if o.Conditions != nil {
@@ -115,13 +127,16 @@ func (o *Options) condition(sequence int) *model.Condition {
 func (o *Options) checkTokens(spec model.Spec) error {
 	switch longest := spec.Length(); {
 	case o.Tokens != nil && len(o.Tokens) == 0:
-		return fmt.Errorf("generate: tokens are 0, want 1 to %d, or nil for none known", longest)
+		return refuse("tokens", param.OutOfRange, "tokens are 0, want 1 to %d, or nil for none known",
+			longest)
 	case o.Length < 0 || o.Length > longest:
-		return fmt.Errorf("generate: length is %d, want 1 to %d", o.Length, longest)
+		return refuse("length", param.OutOfRange, "length is %d, want 1 to %d", o.Length, longest)
 	case spec.Fixed && o.Length != longest:
-		return fmt.Errorf("generate: length is %d, want %d: this model has no other", o.Length, longest)
+		return refuse("length", param.Unsupported, "length is %d, want %d: this model has no other",
+			o.Length, longest)
 	case o.Tokens != nil && len(o.Tokens) != o.Length:
-		return fmt.Errorf("generate: tokens are %d, want %d, the length", len(o.Tokens), o.Length)
+		return refuse("tokens", param.OutOfRange, "tokens are %d, want %d, the length", len(o.Tokens),
+			o.Length)
 	}
 	return checkRange(o.Tokens, spec)
 }
@@ -129,7 +144,7 @@ func (o *Options) checkTokens(spec model.Spec) error {
 func checkEnds(ends []int32, spec model.Spec) error {
 	for _, t := range ends {
 		if t < 0 || int(t) >= spec.Outcomes {
-			return fmt.Errorf("generate: end is %d, want 0 to %d", t, spec.Outcomes-1)
+			return refuse("end", param.NoSuchToken, "end is %d, want 0 to %d", t, spec.Outcomes-1)
 		}
 	}
 	return nil
@@ -138,9 +153,14 @@ func checkEnds(ends []int32, spec model.Spec) error {
 func checkRange(tokens []int32, spec model.Spec) error {
 	for i, t := range tokens {
 		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
-			return fmt.Errorf("generate: token is %d at position %d, want 0 to %d or the mask %d", t, i,
-				spec.Outcomes-1, spec.Mask)
+			return refuse("tokens", param.NoSuchToken,
+				"token is %d at position %d, want 0 to %d or the mask %d", t, i, spec.Outcomes-1, spec.Mask)
 		}
 	}
 	return nil
+}
+
+// refuse returns a refusal in the words of this package.
+func refuse(name string, reason param.Reason, format string, args ...any) error {
+	return fmt.Errorf("generate: %w", param.Refuse(name, reason, format, args...))
 }

@@ -126,28 +126,36 @@ func roomFor(d model.Denoiser, length int, cached bool) int {
 	return n
 }
 
+// Check fills in defaults and returns a one-line error for a request that no pool takes.
+func (r Request) Check(d model.Denoiser) (Request, error) {
+	spec := d.Spec()
+	o := Options{Length: r.Length, Tokens: r.Known}
+	o.defaultLength(spec)
+	if err := o.checkTokens(spec); err != nil {
+		return r, err
+	}
+	var err error
+	if r.Recipe, err = r.Recipe.Fit(d, o.free(spec)); err != nil {
+		return r, err
+	}
+	if err := r.guides(spec, r.Known); err != nil {
+		return r, fmt.Errorf("generate: %w", err)
+	}
+	r.Length = o.Length
+	return r, checkEnds(r.Ends, spec)
+}
+
 // Add adds a sequence, which takes part from the next step on until it is removed. It returns an
 // error if the request cannot run, or ErrFull.
 func (p *Pool) Add(r Request) (*Sequence, error) {
-	o := Options{Length: r.Length, Tokens: r.Known}
-	o.defaultLength(p.spec)
-	if err := o.checkTokens(p.spec); err != nil {
-		return nil, err
-	}
-	if o.Length > p.o.Length {
-		return nil, fmt.Errorf("generate: length is %d, want 1 to %d in this pool", o.Length, p.o.Length)
-	}
-	recipe, err := r.Recipe.Fit(p.d, free(r.Known, p.spec.Mask, o.Length))
+	r, err := r.Check(p.d)
 	if err != nil {
 		return nil, err
 	}
-	if err := recipe.guides(p.spec, r.Known); err != nil {
-		return nil, fmt.Errorf("generate: %w", err)
+	if r.Length > p.o.Length {
+		return nil, fmt.Errorf("generate: length is %d, want 1 to %d in this pool", r.Length, p.o.Length)
 	}
-	if err := checkEnds(r.Ends, p.spec); err != nil {
-		return nil, err
-	}
-	t, err := p.newTask(recipe, r.Seed, o.Length, r.Known, r.Ends)
+	t, err := p.newTask(r.Recipe, r.Seed, r.Length, r.Known, r.Ends)
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}

@@ -1,7 +1,7 @@
 package generate
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 
 	"unmask/model"
@@ -15,7 +15,7 @@ func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
 	asked := r.Steps
 	r = r.For(d.Spec())
 	if err := samplers.Check(r.Sampler); err != nil {
-		return r, err
+		return r, &param.Error{Name: "sampler", Err: err}
 	}
 	err := r.check(d)
 	if err == nil && asked == 0 {
@@ -64,10 +64,11 @@ func (r Recipe) checkCache(d model.Denoiser) error {
 		return nil
 	}
 	if u, ok := samplers.As[samplers.Uncached](r.Sampler); ok {
-		return fmt.Errorf("no cache with this sampler: %s", u.Uncached())
+		return param.Refuse("cache", param.NoEffect, "no cache with this sampler: %s", u.Uncached())
 	}
 	if _, ok := d.(model.Refiner); !ok {
-		return errors.New("no cache with this model: it has no partial passes")
+		return param.Refuse("cache", param.Unsupported,
+			"no cache with this model: it has no partial passes")
 	}
 	return nil
 }
@@ -78,35 +79,38 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 			Want: fmt.Sprintf("0 to %d", len(reuses)-1)}
 	}
 	if r.Refresh != 0 && r.Reuse != Delayed {
-		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh), Want: "0 without reuse dkv"}
+		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh), Want: "0 without reuse dkv",
+			Reason: param.NoEffect}
 	}
 	if r.BlockSize != 0 && r.Reuse != Blocks {
 		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize),
-			Want: "0 without reuse blocks"}
+			Want: "0 without reuse blocks", Reason: param.NoEffect}
 	}
 	if r.Reuse == NoReuse {
 		return nil
 	}
 	if _, ok := d.(model.Refiner); !ok {
-		return fmt.Errorf("no %s reuse with this model: it has no partial passes", r.Reuse)
+		return param.Refuse("reuse", param.Unsupported,
+			"no %s reuse with this model: it has no partial passes", r.Reuse)
 	}
 	if _, ok := samplers.As[samplers.Remasker](r.Sampler); ok {
-		return fmt.Errorf("no %s reuse with this sampler: it masks positions again, so no key or "+
-			"value stays", r.Reuse)
+		return param.Refuse("reuse", param.NoEffect, "no %s reuse with this sampler: it masks "+
+			"positions again, so no key or value stays", r.Reuse)
 	}
 	if r.Reuse == Blocks {
 		return r.checkBlocks(d)
 	}
 	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok && r.Reuse != Delayed {
-		return fmt.Errorf("no %s reuse with this sampler: it has no blocks, such as those of semi-ar",
-			r.Reuse)
+		return param.Refuse("reuse", param.NoEffect, "no %s reuse with this sampler: it has no "+
+			"blocks, such as those of semi-ar", r.Reuse)
 	}
 	return nil
 }
 
 func (r Recipe) checkGuidance() error {
 	if g := r.Guidance; g.Scale == 0 && g.Schedule != "" {
-		return &param.Error{Name: "guidance-schedule", Found: g.Schedule, Want: "none without guidance"}
+		return &param.Error{Name: "guidance-schedule", Found: g.Schedule, Want: "none without guidance",
+			Reason: param.NoEffect}
 	}
 	return nil
 }
@@ -118,7 +122,7 @@ func (r Recipe) guides(spec model.Spec, tokens []int32) error {
 		return nil
 	}
 	return &param.Error{Name: "guidance", Found: param.Format(r.Guidance.Scale),
-		Want: "0: this model takes no condition, and no token is known"}
+		Want: "0: this model takes no condition, and no token is known", Reason: param.Unsupported}
 }
 
 // blocks returns the number of blocks in which the sampler opens `free` positions.
@@ -127,6 +131,16 @@ func (r Recipe) blocks(free int) int {
 		return max(1, min(b.Blocks(free), free))
 	}
 	return 1
+}
+
+// Fill returns the recipe with base's values in its zero fields, as Or does, for a number of masked
+// positions: steps that come from base are at most one for each position.
+func (r Recipe) Fill(base Recipe, free int) Recipe {
+	full := r.Or(base)
+	if r.Steps == 0 {
+		full.Steps = full.fewer(free)
+	}
+	return full
 }
 
 // fewer returns the default steps for `free` masked positions: at most one for each position, at
@@ -151,46 +165,37 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 	}
 	blocks = r.blocks(free)
 	if planner, ok := samplers.As[samplers.Planner](r.Sampler); ok {
-		steps, err = planner.Plan(r.Steps, free)
+		if steps, err = planner.Plan(r.Steps, free); err != nil {
+			err = &param.Error{Name: "steps", Err: err}
+		}
 		return steps, blocks, err
 	}
 	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
 	_, idles := r.Schedule.(samplers.Idler)
 	switch {
 	case r.Steps > free && !remasks && !idles:
-		return 0, 0, fmt.Errorf("steps is %d, want 1 to %d: each opens one position at least", r.Steps,
-			free)
+		return 0, 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
+			Want: fmt.Sprintf("1 to %d: each opens one position at least", free)}
 	case r.Steps < blocks:
-		return 0, 0, fmt.Errorf("steps is %d, want %d or more: one a block at least", r.Steps, blocks)
+		return 0, 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
+			Want: fmt.Sprintf("%d or more: one a block at least", blocks)}
 	}
 	return r.Steps, blocks, nil
 }
 
 // Recipe returns the recipe in the options.
 func (o Options) Recipe() Recipe {
-	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache,
+	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps,
+		Cache: max(o.Cache, 0),
 		Reuse: o.Reuse, BlockSize: o.BlockSize,
 		Refresh: o.Refresh, Filter: o.Filter, Greedy: o.Greedy, Guidance: o.Guidance}
 }
 
-// With returns the options with another recipe.
+// With returns the options with another recipe, which is complete: a Cache of 0 becomes NoCache.
 func (o Options) With(r Recipe) Options {
-	o.Sampler, o.Schedule, o.Steps, o.Cache, o.Reuse = r.Sampler, r.Schedule, r.Steps, r.Cache, r.Reuse
+	o.Sampler, o.Schedule, o.Steps, o.Reuse = r.Sampler, r.Schedule, r.Steps, r.Reuse
+	o.Cache = cmp.Or(r.Cache, NoCache)
 	o.BlockSize, o.Refresh, o.Filter, o.Greedy = r.BlockSize, r.Refresh, r.Filter, r.Greedy
 	o.Guidance = r.Guidance
 	return o
-}
-
-// free returns the number of masked positions.
-func free(tokens []int32, mask int32, length int) int {
-	if tokens == nil {
-		return length
-	}
-	n := 0
-	for _, t := range tokens {
-		if t == mask {
-			n++
-		}
-	}
-	return n
 }

@@ -54,7 +54,7 @@ func (f *Filter) Check(tokens int) error {
 	}
 	for _, t := range f.Ban {
 		if t < 0 || int(t) >= tokens {
-			return fmt.Errorf("ban is %d, want tokens 0 to %d", t, tokens-1)
+			return param.Refuse("ban", param.NoSuchToken, "ban is %d, want tokens 0 to %d", t, tokens-1)
 		}
 	}
 	worst := int32(-1) // the error must not depend on map order
@@ -65,8 +65,8 @@ func (f *Filter) Check(tokens int) error {
 		}
 	}
 	if worst != -1 {
-		return fmt.Errorf("bias is %v of token %d, want a number, of tokens 0 to %d", f.Bias[worst],
-			worst, tokens-1)
+		return param.Refuse("bias", param.OutOfRange,
+			"bias is %v of token %d, want a number, of tokens 0 to %d", f.Bias[worst], worst, tokens-1)
 	}
 	return nil
 }

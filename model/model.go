@@ -41,6 +41,19 @@ func (s Spec) Length() int {
 	return n
 }
 
+// Masked returns the number of masked positions in tokens; nil is a sequence of masks alone.
+func (s Spec) Masked(tokens []int32) (n int) {
+	if tokens == nil {
+		return s.Length()
+	}
+	for _, t := range tokens {
+		if t == s.Mask {
+			n++
+		}
+	}
+	return n
+}
+
 // Stats and Draw hold what one pass over the output head can compute; their slices have one value
 // for each row that was asked for.
 type (

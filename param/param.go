@@ -142,14 +142,6 @@ func (p Param) refuse(found, kind string) error {
 	return &Error{Name: p.Name, Found: found, Want: kind + p.Want()}
 }
 
-// Error is the error for a refused value: "steps is 0, want 1 to 4096".
-type Error struct {
-	Name, Found, Want string
-}
-
-// Error returns the sentence.
-func (e *Error) Error() string { return e.Name + " is " + e.Found + ", want " + e.Want }
-
 // Format writes a number in the form that Float reads: 3, 0.5, 1e-09.
 func Format(x float64) string {
 	if x == math.Trunc(x) && math.Abs(x) < 1e15 {
@@ -178,8 +170,9 @@ func Unknown(kind, name string, known []string) error {
 	if names := Nearest(name, known); len(names) > 0 {
 		near = " (did you mean " + Either(names) + "?)"
 	}
-	return fmt.Errorf("unknown %s %s%s, want one of %s", kind, Quote(name), near,
-		strings.Join(known, ", "))
+	return &Error{Name: kind, Found: Quote(name), Want: strings.Join(known, ", "), Reason: NoSuch,
+		Err: fmt.Errorf("unknown %s %s%s, want one of %s", kind, Quote(name), near,
+			strings.Join(known, ", "))}
 }
 
 // Nearest returns the names in known that differ from name in the fewest letters, if that is at

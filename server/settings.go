@@ -56,7 +56,7 @@ func readSettingsOr(f *fields, m *served, base generate.Recipe) (s settings) {
 
 // readRecipe fills the recipe as the command's flags do: base has what the request leaves out.
 func (s *settings) readRecipe(f *fields, base generate.Recipe) {
-	asked := generate.Asked{}
+	asked := generate.Overrides{}
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		name := strings.ReplaceAll(p.Name, "-", "_")
 		switch p.Name {
@@ -127,7 +127,7 @@ func (f *fields) settingOf(name string, p param.Param, raw json.RawMessage) (tex
 	return param.Format(x), true
 }
 
-// refusedRecipe returns the fault for an error of generate.Asked or Recipe.Set, which names a
+// refusedRecipe returns the fault for an error of generate.Overrides or Recipe.Set, which names a
 // parameter.
 func refusedRecipe(err error) *Fault {
 	if _, ok := errors.AsType[*param.Error](err); ok {

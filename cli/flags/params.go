@@ -99,7 +99,7 @@ func Explain(err error) error {
 	if len(flag.Name) == 1 {
 		name = "-" + flag.Name
 	}
-	if refused, ok := errors.AsType[*param.Error](err); ok {
+	if refused, ok := errors.AsType[*param.Error](err); ok && refused.Err == nil {
 		return &param.Error{Name: name, Found: refused.Found, Want: refused.Want}
 	}
 	e := &param.Error{Name: name, Found: param.Quote(invalid.GetValue())}

@@ -53,8 +53,8 @@ func RegisterRecipe(f *pflag.FlagSet, defaults generate.Recipe) {
 }
 
 // Recipe returns the values of the flags that Register added and the user set.
-func Recipe(f *pflag.FlagSet) (generate.Asked, error) {
-	asked, given := generate.Asked{}, Given(f)
+func Recipe(f *pflag.FlagSet) (generate.Overrides, error) {
+	asked, given := generate.Overrides{}, Given(f)
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		if text, ok := given[p.Name]; ok && p.Name != "ban" && p.Name != "bias" {
 			asked[p.Name] = text

@@ -11,22 +11,22 @@ import (
 )
 
 // Set parameters are in the recipe; the others are base's, except those without effect.
-func TestAskedOver(t *testing.T) {
+func TestOverridesOver(t *testing.T) {
 	base, err := generate.ParseRecipe("moment(alpha=4.5) schedule=cosine steps=12 cache=1 top-p=0.9 " +
 		"guidance=3 guidance-schedule=linear")
 	require.NoError(t, err)
 	for _, c := range []struct {
-		asked generate.Asked
+		asked generate.Overrides
 		want  string
 	}{
 		{nil, base.String()},
-		{generate.Asked{"alpha": "3"}, "sampler=moment(alpha=3) schedule=cosine steps=12 cache=1 " +
+		{generate.Overrides{"alpha": "3"}, "sampler=moment(alpha=3) schedule=cosine steps=12 cache=1 " +
 			"top-p=0.9 guidance=3 guidance-schedule=linear"},
-		{generate.Asked{"guidance": "0", "steps": "4"},
+		{generate.Overrides{"guidance": "0", "steps": "4"},
 			"sampler=moment(alpha=4.5) schedule=cosine steps=4 cache=1 top-p=0.9"},
-		{generate.Asked{"sampler": "maskgit", "top-p": "1"}, // maskgit has no cache
+		{generate.Overrides{"sampler": "maskgit", "top-p": "1"}, // maskgit has no cache
 			"sampler=maskgit schedule=cosine steps=12 guidance=3 guidance-schedule=linear"},
-		{generate.Asked{"sampler": "halton+cache", "cache": "2", "gamma": "2"},
+		{generate.Overrides{"sampler": "halton+cache", "cache": "2", "gamma": "2"},
 			"sampler=halton(gamma=2) schedule=cosine steps=12 cache=2 top-p=0.9 guidance=3 " +
 				"guidance-schedule=linear"},
 	} {
@@ -36,9 +36,9 @@ func TestAskedOver(t *testing.T) {
 	}
 }
 
-func TestAskedRefuses(t *testing.T) {
+func TestOverridesRefuses(t *testing.T) {
 	base := generate.Defaults(model.Spec{Shape: []int{16}})
-	for want, asked := range map[string]generate.Asked{
+	for want, asked := range map[string]generate.Overrides{
 		"steps is 0, want 1 to 1048576":                        {"steps": "0"},
 		"refresh is 4, want 0 without reuse dkv":               {"refresh": "4"},
 		"block-size is 8, want 0 without reuse blocks":         {"block-size": "8"},
@@ -62,18 +62,18 @@ func TestAskedRefuses(t *testing.T) {
 		_, err := asked.Over(base)
 		require.EqualError(t, err, want)
 	}
-	_, err := generate.Asked{"step": "8"}.Over(base)
+	_, err := generate.Overrides{"step": "8"}.Over(base)
 	require.ErrorContains(t, err, `unknown parameter "step" (did you mean steps?)`)
 }
 
 // A complete recipe stays itself over any base.
-func TestAskedInFull(t *testing.T) {
+func TestOverridesInFull(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, err := generate.ParseRecipe(drawRecipe(t))
 		if err != nil || r.Sampler == nil {
 			return
 		}
-		asked := generate.Asked{}
+		asked := generate.Overrides{}
 		for _, p := range generate.Params() {
 			if text := r.Get(p.Name); text != "" {
 				asked[p.Name] = text
@@ -105,13 +105,13 @@ func TestTemperatureOfPublishedRuns(t *testing.T) {
 	} {
 		base, err := generate.ParseRecipe(c.base)
 		require.NoError(t, err)
-		r, err := generate.Asked{"temperature": c.temperature}.Over(base)
+		r, err := generate.Overrides{"temperature": c.temperature}.Over(base)
 		require.NoError(t, err)
 		require.Equal(t, c.want, r.String())
 		again, err := generate.ParseRecipe(r.String())
 		require.NoError(t, err)
 		require.Equal(t, r.String(), again.String())
-		again, err = generate.Asked{"temperature": c.temperature}.Over(again)
+		again, err = generate.Overrides{"temperature": c.temperature}.Over(again)
 		require.NoError(t, err)
 		require.Equal(t, r.String(), again.String())
 	}

@@ -1,24 +1,24 @@
 package generate
 
 import (
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
 )
 
-// Asked holds the parameters that a user set, as text by name: those of Recipe.Set, and alpha and
-// gamma, which belong to the sampler. Command-line flags and HTTP requests are read into it.
-type Asked map[string]string
+// Overrides are the parameters that replace those of a model's recipe, as text by name: those of
+// Recipe.Set, and alpha and gamma, which belong to the sampler.
+type Overrides map[string]string
 
 // given are parameters of samplers that can be set beside those of a recipe.
 var given = []param.Param{samplers.AlphaParam, samplers.GammaParam}
 
 // Check returns an error for values that are wrong for every model.
-func (a Asked) Check() error {
+func (a Overrides) Check() error {
 	var r Recipe
 	if err := a.read(&r, Recipe{}); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (a Asked) Check() error {
 // complete defaults, as Defaults returns them. A parameter of base that has no effect together with
 // those in a is left out. A parameter in a that has no effect is an error, which begins with its
 // name.
-func (a Asked) Over(base Recipe) (r Recipe, err error) {
+func (a Overrides) Over(base Recipe) (r Recipe, err error) {
 	if err = a.read(&r, base); err == nil {
 		err = a.sampler(&r, base)
 	}
@@ -49,7 +49,7 @@ func (a Asked) Over(base Recipe) (r Recipe, err error) {
 // temperature gives a sampler the temperature that was asked for. Where a sampler takes the most
 // probable tokens, top-p and top-k could only spoil its confidences: they are refused or, with a
 // temperature of 0, left out.
-func (a Asked) temperature(r *Recipe) (err error) {
+func (a Overrides) temperature(r *Recipe) (err error) {
 	_, asked := a["temperature"]
 	if asked {
 		t, marginals := r.Filter.Temperature, 0.0
@@ -73,15 +73,29 @@ func (a Asked) temperature(r *Recipe) (err error) {
 	for _, name := range []string{"top-p", "top-k"} {
 		if value := r.Get(name); value != "" && a[name] != "" {
 			return &param.Error{Name: name, Found: value, Want: "none without a temperature: sampler " +
-				r.Get("sampler") + " takes the most probable tokens"}
+				r.Get("sampler") + " takes the most probable tokens", Reason: param.NoEffect}
 		}
 	}
 	return nil
 }
 
+// Fit returns the recipe with the parameters in a and base's for the rest, complete for a model and
+// a number of masked positions. Steps that are not in a are as many as there are positions at most,
+// see Recipe.Or. The error is a *param.Error.
+func (a Overrides) Fit(base Recipe, d model.Denoiser, free int) (Recipe, error) {
+	r, err := a.Over(base)
+	if err != nil {
+		return r, err
+	}
+	if _, given := a["steps"]; !given {
+		r.Steps = r.fewer(free)
+	}
+	return r.Fit(d, free)
+}
+
 // read sets all parameters except the sampler.
-func (a Asked) read(r *Recipe, base Recipe) error {
-	for name := range a {
+func (a Overrides) read(r *Recipe, base Recipe) error {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if !slices.ContainsFunc(given, func(p param.Param) bool { return p.Name == name }) &&
 			!slices.ContainsFunc(table, func(t row) bool { return t.Name == name }) {
 			return new(Recipe).Set(name, "") // its error lists similar names
@@ -96,22 +110,14 @@ func (a Asked) read(r *Recipe, base Recipe) error {
 			continue
 		}
 		if err := t.set(r, t.Param, text); err != nil {
-			return named(t.Name, err)
+			return param.About(t.Name, err)
 		}
 	}
 	return nil
 }
 
-// named returns err with a parameter's name in front.
-func named(name string, err error) error {
-	if _, ok := errors.AsType[*param.Error](err); ok {
-		return err
-	}
-	return fmt.Errorf("%s: %w", name, err)
-}
-
 // sampler sets the sampler, with alpha and gamma, and the cache if the sampler allows one.
-func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
+func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 	text, asked := a["sampler"]
 	_, cacheAsked := a["cache"]
 	if !asked {
@@ -122,7 +128,8 @@ func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
 		r.Cache = max(1, r.Cache)
 	}
 	if once && r.Cache == 0 {
-		return &param.Error{Name: "cache", Found: "0", Want: "1 or more with sampler " + text}
+		return &param.Error{Name: "cache", Found: "0", Want: "1 or more with sampler " + text,
+			Reason: param.NoEffect}
 	}
 	var with []samplers.Given
 	for _, p := range given {
@@ -142,7 +149,7 @@ func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
 		}
 	}
 	if r.Sampler, err = samplers.Parse(name, with...); err != nil {
-		return fmt.Errorf("sampler: %w", err)
+		return param.About("sampler", err)
 	}
 	for _, p := range given {
 		if value, ok := a[p.Name]; ok && !samplers.Takes(name, p.Name) {
@@ -153,13 +160,14 @@ func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
 				}
 				why = " has its own"
 			}
-			return &param.Error{Name: p.Name, Found: value, Want: "none: sampler " + text + why}
+			return &param.Error{Name: p.Name, Found: value, Want: "none: sampler " + text + why,
+				Reason: param.NoEffect}
 		}
 	}
 	if u, ok := samplers.As[samplers.Uncached](r.Sampler); ok && r.Cache > 0 {
 		if once || cacheAsked {
 			return &param.Error{Name: "cache", Found: r.Get("cache"),
-				Want: "0 with sampler " + name + ": " + u.Uncached()}
+				Want: "0 with sampler " + name + ": " + u.Uncached(), Reason: param.NoEffect}
 		}
 		r.Cache = 0
 	}
@@ -168,7 +176,7 @@ func (a Asked) sampler(r *Recipe, base Recipe) (err error) {
 
 // dependent removes parameters of base that act only together with another one, and refuses such
 // parameters in a.
-func (a Asked) dependent(r *Recipe) error {
+func (a Overrides) dependent(r *Recipe) error {
 	_, paced := samplers.As[samplers.SelfPaced](r.Sampler)
 	for _, d := range []struct {
 		name string
@@ -190,7 +198,8 @@ func (a Asked) dependent(r *Recipe) error {
 		}
 		text, asked := a[d.name]
 		if value := r.Get(d.name); asked && value != "" {
-			return &param.Error{Name: d.name, Found: text, Want: d.want}
+			return &param.Error{Name: d.name, Found: text, Want: d.want,
+				Reason: param.NoEffect}
 		}
 		d.drop()
 	}

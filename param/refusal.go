@@ -1,0 +1,92 @@
+package param
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Reason says why a value was refused. Programs decide by it; sentences are for people.
+type Reason uint8
+
+// The reasons.
+const (
+	OutOfRange  Reason = iota // not one of the allowed values
+	WrongType                 // not the kind of value that the parameter has
+	Missing                   // there is no value, and one is needed
+	NoSuch                    // the name of nothing that is known
+	TooLong                   // more tokens than there are positions
+	NoHole                    // nothing is left to be filled
+	NoEffect                  // has no effect beside the other parameters
+	Unsupported               // the model cannot do it
+	NoSuchToken               // not a token of the vocabulary
+)
+
+var reasons = []string{OutOfRange: "out of range", WrongType: "wrong type", Missing: "missing",
+	NoSuch: "no such name", TooLong: "too long", NoHole: "no hole", NoEffect: "no effect",
+	Unsupported: "unsupported", NoSuchToken: "no such token"}
+
+// String returns the reason in words.
+func (r Reason) String() string { return reasons[r] }
+
+// Error is the error for a refused value: "steps is 0, want 1 to 4096".
+type Error struct {
+	Name, Found, Want string // Name is the parameter's, as in flags
+	Reason            Reason
+	// a cause or a whole sentence that replaces Found and Want in the text; may be nil
+	Err error
+}
+
+// Words, if not nil, replaces the text of every Error. Tests set it to see that no program depends
+// on the words.
+var Words func(e *Error) string
+
+// Error returns the sentence.
+func (e *Error) Error() string {
+	switch {
+	case Words != nil:
+		return Words(e)
+	case e.Err != nil:
+		return e.Err.Error()
+	}
+	return e.Name + " is " + e.Found + ", want " + e.Want
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// About returns err as an Error about a parameter, with the parameter's name in front of its text.
+// An Error without a cause, and a cause that is about another parameter, keep what they are about.
+// It returns nil for nil.
+func About(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := err.(*Error); ok && e.Err == nil {
+		return err
+	}
+	e := &Error{Name: name, Err: named{name, err}}
+	if cause, ok := errors.AsType[*Error](err); ok {
+		if cause.Name != name {
+			return e.Err
+		}
+		e.Reason = cause.Reason
+	}
+	return e
+}
+
+// named is an error with a parameter's name in front.
+type named struct {
+	name string
+	err  error
+}
+
+// Error returns the sentence.
+func (n named) Error() string { return n.name + ": " + n.err.Error() }
+
+// Unwrap returns the cause.
+func (n named) Unwrap() error { return n.err }
+
+// Refuse returns an Error with a sentence of its own.
+func Refuse(name string, reason Reason, format string, args ...any) error {
+	return &Error{Name: name, Reason: reason, Err: fmt.Errorf(format, args...)}
+}

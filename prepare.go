@@ -1,0 +1,381 @@
+package unmask
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"maps"
+	"slices"
+	"strings"
+
+	"unmask/generate"
+	"unmask/images"
+	"unmask/param"
+	"unmask/tokenizers"
+	"unmask/tokenizers/chat"
+)
+
+// Prepare returns what r means for this model: its recipe complete, its text or picture as tokens,
+// its constraints and conditions looked up. It is the only place that knows
+//
+//   - defaults: parameters that r does not override are those of the model's published run or, if
+//     it has none, of its kind; steps are then at most one for each masked position;
+//   - lengths: without Length or MaxTokens, a text with holes has its own length, an answer to
+//     messages has [ReplyLength] tokens, or as many as the model has positions left, and every
+//     other sequence has the model's length.
+//
+// An error is a *param.Error that names the field, as a flag is named, or has such a cause; others
+// are about the model or about files. ctx is for encoding prompts.
+func (m *Model) Prepare(ctx context.Context, r Request) (generate.Request, error) {
+	list, err := m.PrepareAll(ctx, []Request{r})
+	if err != nil {
+		return generate.Request{}, err
+	}
+	return list[0], nil
+}
+
+// PrepareAll is Prepare for a list of requests. Prompts of pictures are encoded together, and a
+// picture that several requests share is encoded once.
+func (m *Model) PrepareAll(ctx context.Context, list []Request) ([]generate.Request, error) {
+	out := make([]generate.Request, len(list))
+	pictures := map[*ImageInput][]int32{}
+	for i := range list {
+		var err error
+		if out[i], err = m.prepare(&list[i], pictures); err != nil {
+			return nil, inList(i, len(list), err)
+		}
+	}
+	if err := m.setConditions(ctx, list, out); err != nil {
+		return nil, err
+	}
+	for i := range list {
+		var err error
+		if out[i], err = out[i].Check(m.Denoiser); err == nil {
+			out[i], err = m.redrawn(out[i], &list[i], pictures)
+		}
+		if err != nil {
+			return nil, inList(i, len(list), err)
+		}
+	}
+	return out, nil
+}
+
+// inList says which request of several an error is about.
+func inList(i, n int, err error) error {
+	if n == 1 {
+		return err
+	}
+	return fmt.Errorf("input %d: %w", i, err)
+}
+
+// prepare returns a request without its condition.
+func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generate.Request,
+	err error) {
+	if err := r.check(m); err != nil {
+		return q, err
+	}
+	q.Seed, q.Index, q.Length = r.Seed, r.Index, r.Length
+	if r.Image != nil {
+		q.Known, err = m.imageTokens(r.Image, pictures)
+	} else if m.Text != nil {
+		q.Known, q.Ends, err = m.textTokens(r)
+	} else if q.Known = r.Tokens; r.MaxTokens != 0 {
+		err = &param.Error{Name: "max-tokens", Found: fmt.Sprint(r.MaxTokens),
+			Want: "none: the model makes no text", Reason: param.Unsupported}
+	}
+	if err != nil {
+		return q, err
+	}
+	spec := m.Spec()
+	length, free := q.Length, spec.Masked(q.Known)
+	if q.Known != nil {
+		length = len(q.Known)
+	} else if length == 0 {
+		length = spec.Length()
+	} else {
+		free = length
+	}
+	base, err := m.recipe(r)
+	if err != nil {
+		return q, err
+	}
+	if q.Recipe, err = r.Overrides.Fit(base, m.Denoiser, free); err != nil {
+		return q, err
+	}
+	q.Adjust, err = m.constrain(&q.Filter, r.Constraints, length)
+	return q, err
+}
+
+// check returns an error for fields that exclude each other, and for those that the model has no
+// use for.
+func (r *Request) check(m *Model) error {
+	if names := r.given(m.Text != nil); len(names) > 1 {
+		return param.Refuse(names[1], param.NoEffect, "%s together, want one of them",
+			strings.Join(names, " and "))
+	}
+	if m.Text == nil {
+		for _, c := range []struct{ name, found string }{{"infill", r.Infill}, {"suffix", r.Suffix},
+			{"messages", string(r.Messages)}} {
+			if c.found != "" {
+				return &param.Error{Name: c.name, Found: param.Quote(c.found),
+					Want: "none: the model makes no text", Reason: param.Unsupported}
+			}
+		}
+	}
+	if r.End != "" && r.MinLength == 0 && !r.Cut {
+		return &param.Error{Name: "end", Found: param.Quote(r.End), Want: "it with min-length or cut",
+			Reason: param.NoEffect}
+	}
+	return nil
+}
+
+// recipe returns the recipe that r overrides: its preset or, for a picture to inpaint, the model's
+// preset for that.
+func (m *Model) recipe(r *Request) (generate.Recipe, error) {
+	name := r.Preset
+	if _, ok := m.Presets["inpaint"]; ok && name == "" && r.Image != nil && r.Image.Strength == 0 {
+		name = "inpaint"
+	}
+	if name == "" {
+		return m.Defaults()
+	}
+	text, ok := m.Presets[name]
+	if !ok {
+		want := param.Either(slices.Sorted(maps.Keys(m.Presets)))
+		if want == "" {
+			want = "none: the model has no presets"
+		}
+		return generate.Recipe{}, &param.Error{Name: "preset", Found: param.Quote(name), Want: want,
+			Reason: param.NoSuch}
+	}
+	return m.published(text)
+}
+
+// textTokens returns the tokens that a text begins with, and those that end it.
+func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
+	t := m.Text
+	name, reply := "length", 0
+	var known, after []int32
+	switch {
+	case r.Infill != "":
+		tokens, err = t.Infill(r.Infill, r.Length)
+		return tokens, nil, err
+	case r.Messages != nil:
+		if known, ends, err = m.messageTokens(r.Messages); err != nil {
+			return nil, nil, param.About("messages", err)
+		}
+		name, reply = "messages", ReplyLength
+	case r.Tokens != nil:
+		if r.Length == 0 && r.MaxTokens == 0 && slices.Contains(r.Tokens, m.Spec().Mask) {
+			return r.Tokens, nil, nil
+		}
+		name, known = "tokens", r.Tokens
+	case r.Prompt != "" || r.Suffix != "":
+		name = "prompt"
+		if known, err = t.begin(r.Prompt, r.Suffix != ""); err != nil {
+			return nil, nil, param.About(name, err)
+		}
+		if after, err = t.Encode(r.Suffix); err != nil {
+			return nil, nil, param.About("suffix", err)
+		}
+	}
+	room, err := t.room(name, len(known)+len(after), r.Length, r.MaxTokens, reply)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.around(known, room, after), ends, nil
+}
+
+// messageTokens returns the tokens of a conversation, and those that end an answer.
+func (m *Model) messageTokens(messages []byte) (tokens, ends []int32, err error) {
+	c, err := m.Chat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if tokens, err = c.EncodeJSON(messages, chat.Options{}); err == nil {
+		err = c.Template.Check(messages)
+	}
+	return tokens, c.Stops(), err
+}
+
+// begin returns the tokens of a prompt. The first is the end-of-text token if the vocabulary has
+// one, because the models were trained on packed documents; not so if the text goes on elsewhere.
+func (t *Text) begin(prompt string, goesOn bool) ([]int32, error) {
+	known, err := t.Encode(prompt)
+	if err != nil {
+		return nil, err
+	}
+	if end, ok := t.Special(tokenizers.EndOfText); ok && !goesOn {
+		known = append([]int32{end}, known...)
+	}
+	return known, nil
+}
+
+// room returns the number of positions to fill beside `known` ones, which the field `name` gives:
+// fill if it is set; otherwise the rest of a length; otherwise `usual` ones, 0 for all; but never
+// more than are left.
+func (t *Text) room(name string, known, length, fill, usual int) (int, error) {
+	most := t.spec.Length() - len(t.spec.Before) - len(t.spec.After)
+	if length < 0 || length > most {
+		return 0, param.Refuse("length", param.OutOfRange,
+			"length is %d, want 1 to %d, or 0 for %d", length, most, most)
+	}
+	if length > 0 {
+		most = length
+	}
+	left := most - known
+	if least := min(usual+fill, 1); left < least {
+		return 0, &param.Error{Name: name, Found: fmt.Sprintf("%d tokens", known),
+			Want: fmt.Sprintf("at most %d", most-least), Reason: param.TooLong}
+	}
+	refused := &param.Error{Name: "max-tokens", Found: fmt.Sprint(fill)}
+	switch {
+	case fill == 0 && (length > 0 || usual == 0 || usual > left || t.spec.Fixed):
+		return left, nil
+	case fill == 0:
+		return usual, nil
+	case length > 0:
+		refused.Want, refused.Reason = "none beside a length", param.NoEffect
+	case fill < 0:
+		refused.Want = fmt.Sprintf("1 to %d", left)
+	case fill < left && t.spec.Fixed:
+		refused.Want = fmt.Sprintf("%d: this model has no other length", left)
+		refused.Reason = param.Unsupported
+	default:
+		return min(fill, left), nil
+	}
+	return 0, refused
+}
+
+// imageTokens returns the codes that a picture begins with, nil for one that is drawn again.
+func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) (tokens []int32,
+	err error) {
+	if tokens = done[in]; tokens != nil || in.Strength != 0 {
+		return tokens, nil
+	}
+	p, err := m.Inpainting(in)
+	if err != nil {
+		return nil, err
+	}
+	done[in] = p.Tokens
+	return p.Tokens, nil
+}
+
+// Inpainting returns the picture of in with the part of it that is made new.
+func (m *Model) Inpainting(in *ImageInput) (*Inpainting, error) {
+	picture, mask, err := in.read()
+	if err != nil {
+		return nil, err
+	}
+	var box image.Rectangle
+	if in.Box != "" {
+		if box, err = images.ParseBox(in.Box); err != nil {
+			return nil, param.About("box", err)
+		}
+	}
+	p, err := m.NewInpainting(picture, mask, box, in.Fit)
+	return p, param.About("image", err)
+}
+
+var errNoPictures = param.Refuse("image", param.Unsupported, "the model makes no pictures")
+
+// redrawn returns the last steps of a request that begins with a picture to be drawn again.
+func (m *Model) redrawn(q generate.Request, r *Request,
+	done map[*ImageInput][]int32) (generate.Request, error) {
+	in := r.Image
+	if in == nil || in.Strength == 0 {
+		return q, nil
+	}
+	if done[in] == nil {
+		picture, _, err := in.read()
+		if err != nil {
+			return q, err
+		}
+		if m.Pictures == nil {
+			return q, errNoPictures
+		}
+		fitted, err := m.Pictures.Fit(picture, in.Fit)
+		if err == nil {
+			done[in], err = m.Pictures.Encode(fitted)
+		}
+		if err != nil {
+			return q, param.About("image", err)
+		}
+	}
+	q, err := m.redraw(q, slices.Clone(done[in]), in.Strength)
+	return q, param.About("strength", err)
+}
+
+// setConditions sets the classes and encoded prompts of prepared requests.
+func (m *Model) setConditions(ctx context.Context, list []Request, out []generate.Request) error {
+	spec := m.Spec()
+	var prompts []string
+	for i := range list {
+		r := &list[i]
+		if err := r.checkSubject(m, out[i].Guidance.Scale != 0); err != nil {
+			return inList(i, len(list), err)
+		}
+		switch {
+		case m.Text == nil && spec.Prompt:
+			prompts = append(prompts, r.Prompt)
+		case r.Class != "":
+			c, err := m.ClassCondition(r.Class)
+			if err != nil {
+				return inList(i, len(list), param.About("class", err))
+			}
+			out[i].Condition = c
+		}
+		if len(prompts) > 0 && (i+1 == len(list) || list[i+1].Negative != r.Negative) {
+			made, err := m.PromptConditions(ctx, prompts, r.Negative)
+			if err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				return param.About("prompt", err)
+			}
+			for j, c := range made {
+				out[i+1-len(made)+j].Condition = c
+			}
+			prompts = nil
+		}
+	}
+	return nil
+}
+
+// checkSubject returns an error for a class or a prompt that the model does not take, and for one
+// that it needs.
+func (r *Request) checkSubject(m *Model, guided bool) error {
+	spec := m.Spec()
+	for _, c := range []struct {
+		name, found string
+		refused     bool
+		want        string
+	}{
+		{"class", r.Class, spec.Classes == 0, "none: the model has no classes"},
+		{"prompt", r.Prompt, m.Text == nil && !spec.Prompt, "none: the model reads no prompts"},
+		{"negative", r.Negative, !spec.Prompt, "none: the model reads no prompts"},
+		{"negative", r.Negative, !guided, "none without guidance"},
+	} {
+		if c.found != "" && c.refused {
+			return &param.Error{Name: c.name, Found: param.Quote(c.found), Want: c.want,
+				Reason: param.Unsupported}
+		}
+	}
+	return nil
+}
+
+// read returns the picture and its mask.
+func (in *ImageInput) read() (picture, mask image.Image, err error) {
+	picture, mask = in.Picture, in.Mask
+	if picture == nil {
+		if picture, err = images.ReadPicture(in.File); err != nil {
+			return nil, nil, param.About("image", err)
+		}
+	}
+	if mask == nil && in.MaskFile != "" {
+		if mask, err = images.ReadPicture(in.MaskFile); err != nil {
+			return nil, nil, param.About("mask", err)
+		}
+	}
+	return picture, mask, nil
+}

@@ -1,0 +1,233 @@
+package unmask
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"unmask/generate"
+	"unmask/internal/jsonline"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// Request is one sequence that somebody wants. The command line, HTTP bodies, lines of --prompts
+// and the jobs of workers are read into it, and [Model.Prepare] alone knows what it means for a
+// model. The zero Request is an unconditional sequence of the model's own length, made by its
+// published recipe.
+//
+// Its JSON names are the names of flags with underscores, min_length for --min-length. A zero field
+// is left out. The Overrides are fields beside the others: {"prompt": "Once", "top_p": 0.9}.
+//
+// To add a field to a request:
+//
+//  1. Add it here (or to Constraints) with a json tag, and say what it means when it is zero.
+//  2. Give it its meaning in Prepare (prepare.go), which refuses it by its flag's name with a
+//     *param.Error. What it changes must be part of the generate.Request, as data or as an Adjust.
+//  3. Set it from its flag (cli/flags) and from its field in HTTP bodies (server/settings.go).
+//     Lines of --prompts and workers have it already.
+//  4. Add it to the property test in server (request_test.go), which makes random requests and
+//     sees that all four ways prepare the same.
+//
+// A number or a word that belongs to sampling is no field here: it is a row in generate's table of
+// parameters, and is then an override in every one of these places by itself.
+type Request struct {
+	// What is known at the start; at most one is set. Prompt is continued, or it is what a picture
+	// is drawn from if the model reads prompts. With a Suffix the text between the two is filled.
+	Prompt string `json:"prompt,omitempty"`
+	Suffix string `json:"suffix,omitempty"`
+	Infill string `json:"infill,omitempty"` // holes are numbers of tokens in brackets, [20]
+	// a conversation in JSON, as the model's chat template takes it
+	Messages json.RawMessage `json:"messages,omitempty"`
+	// ids with Spec.Mask in holes; without a hole they are continued
+	Tokens []int32     `json:"tokens,omitempty"`
+	Image  *ImageInput `json:"image,omitempty"`
+
+	Class    string `json:"class,omitempty"`    // a number or a name
+	Negative string `json:"negative,omitempty"` // the prompt that guidance leads away from
+
+	Preset string `json:"preset,omitempty"` // a published run of the model; "" for its usual one
+
+	generate.Overrides `json:"-"`
+	Constraints
+
+	Length    int `json:"length,omitempty"`     // positions; 0: see Prepare
+	MaxTokens int `json:"max_tokens,omitempty"` // positions to fill, at most; 0: those of Length
+
+	Seed  uint64 `json:"seed,omitempty"`
+	Index uint32 `json:"index,omitempty"` // of the sequence among those of its seed
+}
+
+// ImageInput is the picture that a request starts from, and what of it is kept.
+type ImageInput struct {
+	File    string      `json:"file,omitempty"` // a PNG or a JPEG, read if Picture is nil
+	Picture image.Image `json:"-"`
+
+	// MaskFile is a picture of the same size, white or transparent where the picture is made new,
+	// read if Mask is nil; "": see Model.NewInpainting.
+	MaskFile string      `json:"mask,omitempty"`
+	Mask     image.Image `json:"-"`
+	Box      string      `json:"box,omitempty"` // X,Y,W,H in pixels, made new
+
+	Fit string `json:"fit,omitempty"` // how it is brought to the model's size, see images.Place
+
+	// Strength is the share of the steps that run on the whole picture, see Model.Redraw; 0 keeps
+	// what is not masked.
+	Strength float64 `json:"strength,omitempty"`
+}
+
+// given are the names of the fields of r that say what is known at the start. The prompt is one of
+// them for a text, but not for a picture.
+func (r *Request) given(text bool) (names []string) {
+	for _, g := range []struct {
+		name string
+		is   bool
+	}{{"prompt", text && r.Prompt != "" || r.Suffix != ""}, {"infill", r.Infill != ""},
+		{"messages", r.Messages != nil}, {"tokens", r.Tokens != nil}, {"image", r.Image != nil}} {
+		if g.is {
+			names = append(names, g.name)
+		}
+	}
+	return names
+}
+
+// overridable are the parameters that a request's Overrides may have. Bans and biases are
+// Constraints, in text.
+func overridable() (list []param.Param) {
+	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
+		if p.Name != "ban" && p.Name != "bias" {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Override returns the parameter that a JSON field of a request sets in its Overrides.
+func Override(field string) (p param.Param, ok bool) {
+	list := overridable()
+	at := slices.IndexFunc(list, func(p param.Param) bool { return FieldName(p.Name) == field })
+	if at < 0 {
+		return p, false
+	}
+	return list[at], true
+}
+
+// FieldName returns the JSON name of a parameter: underscores for dashes.
+func FieldName(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+// plainRequest is a Request without methods of JSON.
+type plainRequest Request
+
+// MarshalJSON implements json.Marshaler.
+func (r Request) MarshalJSON() ([]byte, error) {
+	data, err := json.Marshal(plainRequest(r))
+	if err != nil || len(r.Overrides) == 0 {
+		return data, err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	for name, text := range r.Overrides {
+		value, err := json.Marshal(text)
+		p, _ := Override(FieldName(name))
+		if number := json.RawMessage(text); (p.Kind == param.Number || p.Kind == param.Whole) &&
+			json.Valid(number) {
+			value = number
+		}
+		if err != nil {
+			return nil, err
+		}
+		fields[FieldName(name)] = value
+	}
+	return json.Marshal(fields)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. Fields that data leaves out keep their values. Unknown
+// fields are an error.
+func (r *Request) UnmarshalJSON(data []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	over := maps.Clone(r.Overrides)
+	for name, raw := range fields {
+		p, ok := Override(name)
+		if !ok {
+			fields[name] = lenient(name, raw)
+			continue
+		}
+		delete(fields, name)
+		text, err := OverrideText(p, raw)
+		if err != nil {
+			return err
+		}
+		if over == nil {
+			over = generate.Overrides{}
+		}
+		if over[p.Name] = text; text == "" {
+			delete(over, p.Name)
+		}
+	}
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(rest))
+	d.DisallowUnknownFields()
+	plain := plainRequest(*r)
+	plain.Overrides = over
+	if err := d.Decode(&plain); err != nil {
+		return jsonline.Plain(err)
+	}
+	*r = Request(plain)
+	return nil
+}
+
+// lenient returns a field in the form that plainRequest has: a class may be a number, and the text
+// of one ban or bias stands for a list of one.
+func lenient(name string, raw json.RawMessage) json.RawMessage {
+	switch {
+	case len(raw) == 0:
+	case name == "class" && raw[0] != '"' && json.Valid(raw) && raw[0] != 'n':
+		return json.RawMessage(strconv.Quote(string(raw)))
+	case (name == "ban" || name == "bias") && raw[0] == '"':
+		return slices.Concat([]byte("["), raw, []byte("]"))
+	}
+	return raw
+}
+
+// OverrideText returns the text of a JSON value for a parameter's override: a number's own, and "",
+// which sets nothing, for null. The error is a *param.Error.
+func OverrideText(p param.Param, raw json.RawMessage) (text string, err error) {
+	wrong := func(kind string) (string, error) {
+		return "", &param.Error{Name: p.Name, Found: fmt.Sprintf("%.40s", raw), Want: kind,
+			Reason: param.WrongType}
+	}
+	switch {
+	case string(raw) == "null":
+		return "", nil
+	case p.Kind == param.Text || p.Kind == param.Word:
+		if json.Unmarshal(raw, &text) != nil {
+			return wrong("a text")
+		}
+		return text, nil
+	case p.Kind == param.Whole:
+		if strings.Trim(strings.TrimPrefix(string(raw), "-"), "0123456789") != "" {
+			return wrong("a whole number, " + p.Want())
+		}
+		_, err = p.Int(string(raw))
+		return string(raw), err
+	}
+	x, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil && x == 0 {
+		return wrong("a number, " + p.Want())
+	}
+	_, err = p.Float(param.Format(x))
+	return param.Format(x), err
+}

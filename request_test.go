@@ -1,0 +1,134 @@
+package unmask_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/generate"
+	"unmask/param"
+)
+
+// made returns the tokens that a prepared request becomes.
+func made(t *testing.T, m *unmask.Model, r unmask.Request) []int32 {
+	q, err := m.Prepare(t.Context(), r)
+	require.NoError(t, err)
+	var tokens []int32
+	for parts, err := range generate.Each(t.Context(), m.Denoiser,
+		generate.PoolOptions{Size: 1, Guided: true}, slices.Values([]generate.Request{q})) {
+		require.NoError(t, err)
+		tokens = slices.Clone(parts[0].Tokens)
+	}
+	return tokens
+}
+
+// The library's example in the README gives the text of the same flags. Unset and none differ.
+func TestUnsetIsTheModelsOwn(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	own := made(t, m, unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "32"}})
+	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Steps: 32, Seed: 1}))
+	none := made(t, m,
+		unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "32", "cache": "0"}})
+	require.NotEqual(t, own, none)
+	require.Equal(t, [][]int32{none},
+		tokens(t, m, unmask.Run{Steps: 32, Seed: 1, Cache: generate.NoCache}))
+}
+
+// Default steps are at most one for each masked position, and at least one for each block.
+func TestDefaultSteps(t *testing.T) {
+	m, _ := loadDemos(t)
+	for _, c := range []struct {
+		steps int
+		r     unmask.Request
+	}{
+		{32, unmask.Request{}},
+		{5, unmask.Request{Length: 5}},
+		{3, unmask.Request{Infill: "To be[3]."}},
+		{4, unmask.Request{Prompt: "To be", MaxTokens: 4}},
+		{64, unmask.Request{Length: 64, Overrides: generate.Overrides{"sampler": "semi-ar(block=1)"}}},
+		{32, unmask.Request{Length: 64, Overrides: generate.Overrides{"sampler": "semi-ar(block=2)"}}},
+	} {
+		q, err := m.Prepare(t.Context(), c.r)
+		require.NoError(t, err)
+		require.Equal(t, c.steps, q.Steps)
+	}
+}
+
+// What a request becomes does not depend on whether it was JSON on the way.
+func TestRequestJSON(t *testing.T) {
+	r := unmask.Request{Prompt: "To be", Length: 20, Seed: 1<<64 - 1, Index: 3,
+		Overrides: generate.Overrides{"sampler": "moment", "alpha": "3", "top-p": "0.5", "steps": "4"},
+		Constraints: unmask.Constraints{Ban: []string{"3"}, Bias: []string{"4=1"}, MinLength: 2,
+			End: "3"}}
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"prompt":"To be","length":20,"seed":18446744073709551615,"index":3,
+		"sampler":"moment","alpha":3,"top_p":0.5,"steps":4,"ban":["3"],"bias":["4=1"],"min_length":2,
+		"end":"3"}`, string(data))
+	var back unmask.Request
+	require.NoError(t, json.Unmarshal(data, &back))
+	require.Equal(t, r, back)
+
+	// A second object changes what it has.
+	require.NoError(t, json.Unmarshal([]byte(`{"steps":8,"top_p":null,"class":7,"ban":"x"}`), &back))
+	require.Equal(t, generate.Overrides{"sampler": "moment", "alpha": "3", "steps": "8"},
+		back.Overrides)
+	require.Equal(t, "4", r.Overrides["steps"], "the first is not changed")
+	require.Equal(t, "7", back.Class)
+	require.Equal(t, []string{"x"}, back.Ban)
+	for text, want := range map[string]string{
+		`{"promt":"x"}`: `unknown field "promt"`, `{"steps":"x"}`: `steps is "x", want a whole number`,
+		`{"steps":0}`: "steps is 0, want 1 to", `{"top_p":true}`: "top-p is true, want a number",
+		`{"sampler":3}`: "sampler is 3, want a text", `{"seed":-1}`: "seed is -1, want 0 to 2^64-1",
+		`{"prompt":1}`: "prompt is a number, want a string",
+	} {
+		require.ErrorContains(t, json.Unmarshal([]byte(text), &back), want)
+	}
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	text, picture := loadDemos(t)
+	for _, c := range []struct {
+		m      *unmask.Model
+		name   string
+		reason param.Reason
+		r      unmask.Request
+	}{
+		{text, "infill", param.NoEffect, unmask.Request{Prompt: "a", Infill: "b[1]"}},
+		{text, "infill", param.NoHole, unmask.Request{Infill: "b"}},
+		{text, "infill", param.TooLong, unmask.Request{Infill: "b[200][200]"}},
+		{text, "prompt", param.TooLong, unmask.Request{Prompt: "To be, or not", Length: 2}},
+		{text, "length", param.OutOfRange, unmask.Request{Length: 1000}},
+		{text, "max-tokens", param.OutOfRange, unmask.Request{MaxTokens: -1}},
+		{text, "max-tokens", param.NoEffect, unmask.Request{MaxTokens: 10, Length: 10}},
+		{text, "class", param.Unsupported, unmask.Request{Class: "x"}},
+		{text, "negative", param.Unsupported, unmask.Request{Negative: "x"}},
+		{text, "end", param.NoEffect, unmask.Request{Constraints: unmask.Constraints{End: "3"}}},
+		{text, "min-length", param.OutOfRange,
+			unmask.Request{Length: 3, Constraints: unmask.Constraints{End: "3", MinLength: 4}}},
+		{text, "ban", param.OutOfRange,
+			unmask.Request{Constraints: unmask.Constraints{Ban: []string{""}}}},
+		{text, "sampler", param.NoSuch, unmask.Request{Overrides: generate.Overrides{"sampler": "x"}}},
+		{text, "steps", param.OutOfRange,
+			unmask.Request{Length: 3, Overrides: generate.Overrides{"steps": "4"}}},
+		{text, "refresh", param.NoEffect, unmask.Request{Overrides: generate.Overrides{"refresh": "4"}}},
+		{text, "preset", param.NoSuch, unmask.Request{Preset: "x"}},
+		{text, "messages", param.OutOfRange, unmask.Request{Messages: json.RawMessage("[]")}},
+		{picture, "prompt", param.Unsupported, unmask.Request{Prompt: "x"}},
+		{picture, "infill", param.Unsupported, unmask.Request{Infill: "x[1]"}},
+		{picture, "length", param.Unsupported, unmask.Request{Length: 3}},
+		{picture, "image", param.OutOfRange, unmask.Request{Image: &unmask.ImageInput{File: "none.png"}}},
+	} {
+		_, err := c.m.Prepare(t.Context(), c.r)
+		var refused *param.Error
+		require.ErrorAs(t, err, &refused, "%+v", c.r)
+		require.Equal(t, c.name, refused.Name, "%v", err)
+		require.Equal(t, c.reason, refused.Reason, "%v", err)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
