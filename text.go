@@ -97,8 +97,8 @@ func (t *Text) End(text string) (int32, error) {
 		text = tokenizers.EndOfText
 	}
 	if _, ok := t.Special(text); !ok && text == tokenizers.EndOfText {
-		return 0, param.Refuse("end", param.NoSuchToken,
-			"the vocabulary has no %s, want another token that ends a text", text)
+		return 0, param.About("end",
+			fmt.Errorf("the vocabulary has no %s, want another token that ends a text", text))
 	}
 	ids, err := tokenIDs(t, t.spec, text)
 	if err == nil && len(ids) != 1 {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"unmask"
 	"unmask/param"
 )
 
@@ -94,29 +96,29 @@ func outOfRange(name string, found any, want string) *Fault {
 	return bad("out_of_range", name, "%s is %v, want %s", name, found, want)
 }
 
-// refused returns the fault for an error of the library, in the words of the error. name is the
-// field to report where the error names none.
+// codes are the codes of refusals by their reason; out_of_range where there is none.
+var codes = map[param.Reason]string{param.WrongType: "wrong_type", param.Missing: "missing",
+	param.TooLong: "context_length_exceeded", param.NoHole: "no_hole"}
+
+// codesOf are the codes of fields that have one of their own.
+var codesOf = map[string]string{"sampler": "unknown_sampler", "schedule": "unknown_schedule"}
+
+// refused returns the fault for an error of the library: the code and the field of a refused value,
+// in the words of the error. name is the field to report for any other error.
 func refused(name string, err error) *Fault {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
+	code, text := "out_of_range", strings.TrimPrefix(oneLine(err), "generate: ")
 	if e, ok := errors.AsType[*param.Error](err); ok {
-		field := strings.ReplaceAll(e.Name, "-", "_")
-		return outOfRange(field, e.Found, e.Want)
-	}
-	text := strings.TrimPrefix(oneLine(err), "generate: ")
-	for _, at := range nameable {
-		if strings.HasPrefix(text, at+" is ") || strings.HasPrefix(text, at+": ") {
-			name = strings.ReplaceAll(at, "-", "_")
-			text = name + strings.TrimPrefix(text, at)
+		name = unmask.FieldName(e.Name)
+		code = cmp.Or(codesOf[name], codes[e.Reason], code)
+		if rest, found := strings.CutPrefix(text, e.Name); found {
+			text = name + rest
 		}
 	}
-	return bad("out_of_range", name, "%s", text)
+	return bad(code, name, "%s", text)
 }
-
-// nameable are the names of fields with which errors of the library may begin.
-var nameable = []string{"steps", "length", "cache", "reuse", "refresh", "block-size", "guidance",
-	"min-length", "ban", "bias", "end", "class"}
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 

@@ -69,7 +69,9 @@ func readHoles(f *fields, m *served) (tokens []int32) {
 			return nil
 		}
 		if tokens, err = m.Text.Infill(content, 0); err != nil {
-			f.fail(infillFault(err))
+			fault := refused("text", err)
+			fault.Param = "text"
+			f.fail(fault)
 			return nil
 		}
 	default:
@@ -86,18 +88,6 @@ func readHoles(f *fields, m *served) (tokens []int32) {
 			length)))
 	}
 	return tokens
-}
-
-// infillFault returns the fault for an error of unmask.Text.Infill.
-func infillFault(err error) *Fault {
-	text := oneLine(err)
-	switch {
-	case strings.HasPrefix(text, "no hole"):
-		return bad("no_hole", "text", "%s", text)
-	case strings.HasPrefix(text, "the given text is"):
-		return bad("context_length_exceeded", "text", "%s", text)
-	}
-	return bad("out_of_range", "text", "%s", text)
 }
 
 // readParts reads texts and numbers of masked positions.

@@ -2,8 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -91,11 +89,11 @@ func (s *settings) readRecipe(f *fields, base generate.Recipe) {
 			break
 		}
 		if err = s.recipe.Set(name, anyway[name]); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
+			err = param.About(name, err)
 		}
 	}
 	if err != nil {
-		f.fail(refusedRecipe(err))
+		f.fail(refused("", err))
 	}
 }
 
@@ -125,24 +123,6 @@ func (f *fields) settingOf(name string, p param.Param, raw json.RawMessage) (tex
 		return "", false
 	}
 	return param.Format(x), true
-}
-
-// refusedRecipe returns the fault for an error of generate.Overrides or Recipe.Set, which names a
-// parameter.
-func refusedRecipe(err error) *Fault {
-	if _, ok := errors.AsType[*param.Error](err); ok {
-		return refused("", err)
-	}
-	name, text, _ := strings.Cut(oneLine(err), ": ")
-	name = strings.ReplaceAll(name, "-", "_")
-	text = strings.TrimPrefix(text, "samplers: ")
-	switch name {
-	case "sampler":
-		return bad("unknown_sampler", name, "sampler: %s", text)
-	case "schedule":
-		return bad("unknown_schedule", name, "schedule: %s", text)
-	}
-	return refused(name, err)
 }
 
 // constrain reads the fields that only models of text have: logit_bias, min_length and end.
@@ -185,7 +165,7 @@ func (s *settings) constrain(f *fields, m *served) {
 func (s *settings) run(m *served, tokens []int32) (unmask.Run, *Fault) {
 	o := unmask.Run{Seed: s.seed, N: 1, First: s.first, Tokens: tokens, Ends: s.ends}.With(s.recipe)
 	if err := m.Constrain(&o, s.constraints); err != nil {
-		return o, refusedConstraint(err)
+		return o, refused("", err)
 	}
 	free := m.spec.Length()
 	if tokens != nil {
@@ -199,18 +179,6 @@ func (s *settings) run(m *served, tokens []int32) (unmask.Run, *Fault) {
 		return o, refused("", err)
 	}
 	return o, nil
-}
-
-// refusedConstraint returns the fault for an error of unmask.Model.Constrain.
-func refusedConstraint(err error) *Fault {
-	name, _, _ := strings.Cut(oneLine(err), ":")
-	switch name {
-	case "ban", "bias", "end":
-	default:
-		name = "min_length"
-	}
-	return bad("out_of_range", name, "%s", strings.ReplaceAll(oneLine(err), "min-length",
-		"min_length"))
 }
 
 func masked(tokens []int32, mask int32) (n int) {
