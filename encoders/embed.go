@@ -15,7 +15,8 @@ type embedding struct {
 	words    *tensor.Dense // [rows, width]
 	position *tensor.Dense // [length, width], with the first token type; nil with rotary positions
 
-	scale []float32 // [rows] memory of excess
+	excesses []float32 // [sequences] of the batch
+	scale    []float32 // [rows] of the pass
 }
 
 func (e *embedding) load(m *Model, l *nn.Loader) {
@@ -43,8 +44,8 @@ func (e *embedding) load(m *Model, l *nn.Loader) {
 	}
 }
 
-// embed writes the embeddings of p's rows to w.X.
-func (m *Model) embed(b *model.Batch, p *model.Pass) {
+// embed writes the embeddings of p's rows to work.X.
+func (m *Model) embed(p *model.Pass) {
 	e, c, d, n := &m.embedding, &m.cfg, m.b, p.Len()
 	x := m.work.X
 	if c.Widened {
@@ -53,7 +54,7 @@ func (m *Model) embed(b *model.Batch, p *model.Pass) {
 	}
 	d.Gather(x, e.words, p.Tokens)
 	if c.Dropout {
-		d.AddScaled(x, e.words, p.Tokens, e.excess(b, p, c.Mask))
+		d.AddScaled(x, e.words, p.Tokens, e.scales(p))
 	}
 	if e.position != nil {
 		d.AddRows(x, e.position, p.Pos)
@@ -69,14 +70,14 @@ func (m *Model) embed(b *model.Batch, p *model.Pass) {
 // trainedShare is the share of masks in ESM-2's training: 15 % of tokens, 80 % of these as <mask>.
 const trainedShare = 0.15 * 0.8
 
-// excess returns for each row of a full pass what its embedding's scale has above 1: embeddings of
-// unmasked tokens are multiplied by (1-trainedShare)/(1-share), where share is that of masks in the
-// row's sequence, with <cls> and <eos> (modeling_esm.py, EsmEmbeddings, token_dropout).
-func (e *embedding) excess(b *model.Batch, p *model.Pass, mask int32) []float32 {
-	e.scale = e.scale[:0]
-	for _, s := range p.Sequences {
-		used, masked := b.Used(s.Seq), 0
-		for _, t := range b.Tokens[s.Seq*b.Length:][:used] {
+// excess finds what the scale of each sequence's embeddings has above 1: embeddings of unmasked
+// tokens are multiplied by (1-trainedShare)/(1-share), where share is that of masks in the
+// sequence, with <cls> and <eos> (modeling_esm.py, EsmEmbeddings, token_dropout).
+func (e *embedding) excess(b *model.Batch, mask int32) {
+	e.excesses = e.excesses[:0]
+	for i := range b.Size {
+		used, masked := b.Used(i), 0
+		for _, t := range b.Tokens[i*b.Length:][:used] {
 			if t == mask {
 				masked++
 			}
@@ -85,8 +86,16 @@ func (e *embedding) excess(b *model.Batch, p *model.Pass, mask int32) []float32 
 		if masked < used {
 			excess = (1-trainedShare)/(1-float32(masked)/float32(used)) - 1
 		}
+		e.excesses = append(e.excesses, excess)
+	}
+}
+
+// scales returns the excess of each row of a pass.
+func (e *embedding) scales(p *model.Pass) []float32 {
+	e.scale = e.scale[:0]
+	for _, s := range p.Sequences {
 		for range s.Rows {
-			e.scale = append(e.scale, excess)
+			e.scale = append(e.scale, e.excesses[s.Seq])
 		}
 	}
 	return e.scale

@@ -5,12 +5,14 @@
 //
 // This file has the network: loading, passes and the transformer block. config.json and the
 // families are in config.go, the tensors' names in names.go, embeddings in embed.go, the tokenizer
-// and the special tokens in tokens.go, the logits in marginals.go.
+// and the special tokens in tokens.go.
 package encoders
 
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -49,7 +51,7 @@ type block struct {
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
 // model.Turns.
 type Model struct {
-	model.Turns
+	model.Network
 
 	Words     weights.Param // [rows, embedding]
 	Positions weights.Param // [positions, embedding]
@@ -67,18 +69,20 @@ type Model struct {
 	b         backend.Backend
 	embedding embedding
 	layers    []attention.Layer // of each block in the order of computation
-	passes    model.Passes
 	work      nn.Work
 	narrow    *tensor.Dense // [rows, embedding]
-	hidden    *tensor.Dense // [batch*length, hidden]: the result of the latest passes
-	head      [2]*tensor.Dense
-	marginals marginals
+	head      *tensor.Dense // [rows of one call to the head, embedding]
 }
 
-// Cached is a Model with partial passes. ESM-2 and DPLM with token dropout have none: each of
-// their embeddings is scaled by the share of masks in its sequence, so once a position opens, the
-// kept keys and values of all other positions are those of another input.
-type Cached struct{ *Model }
+// uncached is a Model without partial passes, for ESM-2 and DPLM with token dropout: each of their
+// embeddings is scaled by the share of masks in its sequence, so once a position opens, the kept
+// keys and values of all other positions are those of another input.
+type uncached struct{ fullPasses }
+
+type fullPasses interface {
+	model.Turner
+	model.Sized
+}
 
 // New returns the network without weights.
 func New(c Config) *Model {
@@ -154,8 +158,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Info: model.Info{Architecture: c.family.name, Sizes: c.sizes(), Unused: report.Unused,
 			Parameters: model.Parameters(report.Bound, src.Set), Tokenizer: c.tokens.from, Notes: c.Notes}}
 	loaded.Denoiser = m
-	if !c.Dropout {
-		loaded.Denoiser = Cached{m}
+	if c.Dropout {
+		loaded.Denoiser = uncached{m}
 	}
 	return loaded, nil
 }
@@ -187,8 +191,10 @@ func (m *Model) load(o model.Options) error {
 	if c.Tied {
 		decoder = &m.Words
 	}
-	m.marginals.load(m, l.Matrix(decoder, c.Rows), l.Floats(&m.Bias))
-	m.passes = model.Passes{Backend: m.b, Local: c.Window > 0}
+	bias := l.Floats(&m.Bias)
+	raw := backend.Head{W: l.Matrix(decoder, c.Rows), Bias: l.Vector(bias), Outcomes: c.Rows}
+	head := raw
+	head.Bias = l.Vector(c.forbid(bias))
 	global, local := c.rotary(m.b, c.Theta), (*backend.Rotary)(nil)
 	if c.Window > 0 {
 		local = c.rotary(m.b, c.LocalTheta)
@@ -200,10 +206,27 @@ func (m *Model) load(o model.Options) error {
 			layer.Window, layer.Rotary = c.Window, local
 		}
 		m.layers = append(m.layers, layer)
-		m.passes.Layers = append(m.passes.Layers,
-			kvcache.Layer{Heads: c.Heads, HeadDim: layer.HeadDim})
+	}
+	m.Network = model.Network{
+		Passes: model.Passes{Backend: m.b, Local: c.Window > 0,
+			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}},
+				c.Layers)},
+		Of: model.Spec{Shape: []int{c.Length}, Outcomes: c.Rows, Mask: c.Mask, Ragged: true,
+			Before: c.tokens.before, After: c.tokens.after},
+		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: 8*c.Hidden + c.MLP,
+		Begin: m.begin, Pass: m.pass, Finish: m.finish,
 	}
 	return l.Err()
+}
+
+// forbid returns a copy of the head's bias that forbids special tokens; bias [rows] may be nil.
+func (c *Config) forbid(bias []float32) []float32 {
+	allowed := make([]float32, c.Rows)
+	copy(allowed, bias)
+	for _, id := range c.tokens.forbidden {
+		allowed[id] = float32(math.Inf(-1))
+	}
+	return allowed
 }
 
 // at returns the block that is computed in place i; ALBERT uses each of its groups several times.
@@ -214,76 +237,42 @@ func (m *Model) at(i int) *block {
 	return &m.Blocks[group*c.Inner+i%c.Inner]
 }
 
-// Spec implements model.Denoiser. The mask and other special tokens are among the outcomes but
-// forbidden.
-func (m *Model) Spec() model.Spec {
-	c := &m.cfg
-	return model.Spec{Shape: []int{c.Length}, Outcomes: c.Rows, Mask: c.Mask, Ragged: true,
-		Before: c.tokens.before, After: c.tokens.after}
-}
-
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
-	sequence := 4 * length * m.cfg.Hidden
-	if cached {
-		sequence += m.passes.Bytes(length)
+// begin finds what a batch's embeddings are scaled by.
+func (m *Model) begin(b *model.Batch) error {
+	if m.cfg.Dropout {
+		m.embedding.excess(b, m.cfg.Mask)
 	}
-	return model.Fit(m.b, length, sequence, 4*(8*m.cfg.Hidden+m.cfg.MLP))
+	return nil
 }
 
-// Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return m.compute(ctx, b, m.passes.Full)
-}
-
-// NewCache implements model.Refiner.
-func (m Cached) NewCache(batch, length int) *kvcache.Cache {
-	return m.passes.NewCache(batch, length)
-}
-
-// Refine implements model.Refiner.
-func (m Cached) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
-	return m.compute(ctx, b, func(b *model.Batch) error { return m.passes.Some(b, rows) })
-}
-
-// compute cuts a batch into passes, which collect their hidden states in m.hidden.
-func (m *Model) compute(ctx context.Context, b *model.Batch,
-	cut func(*model.Batch) error) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := b.Check(m.Spec()); err != nil {
-		return nil, err
-	}
-	if err := cut(b); err != nil {
-		return nil, err
-	}
-	m.hidden = nn.Grow(m.b, m.hidden, b.Size*b.Length, m.cfg.Hidden)
-	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
-		if err := m.pass(ctx, b, p); err != nil {
-			return nil, err
-		}
-	}
-	return m.marginals.of(b.Length), nil
-}
-
-// pass runs the blocks over the rows of p and writes their hidden states to p.At. The last block
-// drops the rows that nobody reads. p.Hidden and p.Attended hand values to an observer, if there is
-// one (model.Batch.Observer).
-func (m *Model) pass(ctx context.Context, b *model.Batch, p *model.Pass) error {
+// pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
+// p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
-	m.embed(b, p)
+	m.embed(p)
 	for i := range m.layers {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, nil, err
 		}
 		p.Hidden(i, w.X)
 		if p = m.block(i, p); p.Len() == 0 {
-			return nil
+			return w.X, p, nil
 		}
 	}
 	p.Hidden(len(m.layers), w.X)
-	m.b.Scatter(m.hidden, w.X, p.At)
-	return nil
+	return w.X, p, nil
+}
+
+// finish returns the decoder's input [n, embedding] for n hidden states.
+func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
+	m.head = nn.Grow(m.b, m.head, n, m.cfg.Embed)
+	if m.cfg.Pre {
+		m.Final.Apply(m.b, x, x, n)
+	}
+	m.Dense.Apply(m.b, m.head, x, n, m.cfg.HeadAct)
+	m.HeadNorm.Apply(m.b, m.head, m.head, n)
+	return m.head
 }
 
 // block computes one transformer block over the rows of w.X and returns the rows that are left.

@@ -2,13 +2,11 @@ package llama
 
 import (
 	"context"
-	"sync"
 
 	"gorgonia.org/tensor"
 
 	"unmask/attention"
 	"unmask/backend"
-	"unmask/kvcache"
 	"unmask/model"
 	"unmask/nn"
 )
@@ -34,34 +32,25 @@ func (m *Model) prepareFeeds() {
 // Feed implements model.Feeder.
 func (m *Model) Feed(ctx context.Context, b *model.Batch, rows []int32,
 	how model.Feeding) (model.Marginals, error) {
-	n := m.feeds[how]
-	return n.compute(ctx, b, func(b *model.Batch) error { return n.passes.Some(b, rows) })
+	return m.feeds[how].ComputeRows(ctx, b, rows)
 }
 
 // denoiser returns what a loaded model shows: a network that feeds masks last has no other partial
 // passes, because a row's keys and values are those of an order.
 func (m *Model) denoiser() model.Denoiser {
 	if m.cfg.Causal == model.MasksLast {
-		return &ordered{m}
+		return ordered{m}
 	}
 	return m
 }
 
 // ordered is a Model without Refine and WithBlock.
-type ordered struct{ m *Model }
+type ordered struct{ feeder }
 
-func (o *ordered) Spec() model.Spec                      { return o.m.Spec() }
-func (o *ordered) Turn() sync.Locker                     { return o.m.Turn() }
-func (o *ordered) Fit(length int, cached bool) int       { return o.m.Fit(length, cached) }
-func (o *ordered) NewCache(n, length int) *kvcache.Cache { return o.m.NewCache(n, length) }
-
-func (o *ordered) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return o.m.Forward(ctx, b)
-}
-
-func (o *ordered) Feed(ctx context.Context, b *model.Batch, rows []int32,
-	how model.Feeding) (model.Marginals, error) {
-	return o.m.Feed(ctx, b, rows, how)
+type feeder interface {
+	model.Feeder
+	model.Turner
+	model.Sized
 }
 
 // turn prepares what the positions of a pass decide.

@@ -5,17 +5,19 @@
 // in Nemotron-Labs-Diffusion and WeDLM final tokens see only those before them.
 //
 // This file has the network: loading, passes and the transformer block. Checkpoints and their
-// config.json are in families.go, tensor names in names.go, the published runs in recipe.go, the
-// logits (also those that predict one position ahead) in marginals.go, LLaDA2's experts in
-// experts.go. causal.go reads the configurations of the causal ones and feed.go has their passes,
-// rope.go the rotary embedding and its scalings, lora.go the adapter for drafts.
+// config.json are in families.go, tensor names in names.go, the published runs in recipe.go,
+// LLaDA2's experts in experts.go. causal.go reads the configurations of the causal ones and feed.go
+// has their passes, rope.go the rotary embedding and its scalings, lora.go the adapter for drafts.
 package llama
 
 import (
 	"context"
 	"fmt"
 	"io/fs"
-	"sync"
+	"math"
+	"slices"
+
+	"gorgonia.org/tensor"
 
 	"unmask/attention"
 	"unmask/backend"
@@ -58,7 +60,7 @@ type block struct {
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
 // model.Turns.
 type Model struct {
-	model.Turns
+	model.Network
 
 	Embedding *nn.Embedding
 	Blocks    []block
@@ -68,13 +70,9 @@ type Model struct {
 	cfg    Config
 	b      backend.Backend
 	layer  attention.Layer
-	passes model.Passes
 	work   *workspace
-	of     *Model   // for WithBlock: the model whose lock and working memory are used; nil: its own
 	feeds  []*Model // by model.Feeding, networks for Feed; nil: the model has none
 	drafts bool     // blocks use their Draft
-
-	marginals marginals
 }
 
 // New returns the network without weights.
@@ -222,33 +220,39 @@ func (m *Model) load(o model.Options) error {
 	if c.Tied {
 		head = &m.Embedding.Weight
 	}
-	m.prepare(l.Matrix(head, c.Rows), o.Precision)
+	raw := backend.Head{W: l.Matrix(head, c.Rows), Outcomes: c.Vocab}
+	m.prepare(raw, m.withoutMask(raw), o.Precision)
 	m.prepareFeeds()
 	return l.Err()
 }
 
+// withoutMask returns the head with a bias that forbids the mask.
+func (m *Model) withoutMask(head backend.Head) backend.Head {
+	forbidden := make([]float32, m.cfg.Rows)
+	forbidden[m.cfg.Mask] = float32(math.Inf(-1))
+	head.Bias = m.b.New(m.cfg.Rows)
+	m.b.Write(head.Bias, 0, forbidden)
+	return head
+}
+
 // prepare sets up what passes need besides the weights.
-func (m *Model) prepare(head backend.Matrix, as backend.Precision) {
+func (m *Model) prepare(raw, head backend.Head, as backend.Precision) {
 	c := &m.cfg
 	ordered := c.Causal == model.MasksLast
 	causal := c.Block > 0 || ordered
 	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KV, Causal: causal,
 		Block: c.Block,
 		BF16:  as != backend.F32}
-	m.passes = model.Passes{Backend: m.b, Causal: causal, Block: c.Block, MasksLast: ordered,
-		Mask: c.Mask}
-	for range m.Blocks {
-		m.passes.Layers = append(m.passes.Layers, kvcache.Layer{Heads: c.KV, HeadDim: c.HeadDim})
+	m.Network = model.Network{
+		Passes: model.Passes{Backend: m.b, Causal: causal, Block: c.Block, MasksLast: ordered,
+			Mask:   c.Mask,
+			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.KV, HeadDim: c.HeadDim}}, c.Layers)},
+		// the mask is among the outcomes but forbidden
+		Of: model.Spec{Shape: []int{c.Length}, Outcomes: c.Vocab, Mask: c.Mask, Ragged: true,
+			Block: c.Block, Causal: c.Causal, Growth: c.Growth, Shifted: c.Shift, Ends: c.EOS},
+		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: c.rowSize(),
+		Begin: m.begin, Pass: m.pass, Finish: m.finish,
 	}
-	m.marginals.load(m, head)
-}
-
-// Turn implements model.Turner: networks that share working memory share a lock.
-func (m *Model) Turn() sync.Locker {
-	if m.of != nil {
-		return m.of.Turn()
-	}
-	return m.Turns.Turn()
 }
 
 // WithBlock implements model.Blockwise.
@@ -269,94 +273,51 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 // with returns a network with the same weights, lock and working memory, and another configuration.
 func (m *Model) with(c Config) *Model {
 	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: c,
-		b: m.b, work: m.work, of: m}
+		b: m.b, work: m.work}
 	as := backend.F32
 	if m.layer.BF16 {
 		as = backend.BF16
 	}
-	other.prepare(m.marginals.raw.Head.W, as)
+	other.prepare(*m.RawHead, m.Network.Head, as)
+	other.SharesWith = &m.Network
 	return other
 }
 
-// Spec implements model.Denoiser. The mask is among the outcomes but forbidden.
-func (m *Model) Spec() model.Spec {
-	return model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab, Mask: m.cfg.Mask,
-		Ragged: true, Block: m.cfg.Block, Causal: m.cfg.Causal, Growth: m.cfg.Growth,
-		Shifted: m.cfg.Shift, Ends: m.cfg.EOS}
-}
-
-// NewCache implements model.Refiner.
-func (m *Model) NewCache(batch, length int) *kvcache.Cache {
-	return m.passes.NewCache(batch, length)
-}
-
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
-	sequence := 4 * length * m.cfg.Hidden
-	if cached {
-		sequence += m.passes.Bytes(length)
-	}
-	return model.Fit(m.b, length, sequence, 4*m.cfg.rowSize())
-}
-
-// Forward implements model.Denoiser.
-func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return m.compute(ctx, b, m.passes.Full)
-}
-
-// Refine implements model.Refiner. If predictions are shifted it also computes the rows before.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
-	return m.compute(ctx, b, func(b *model.Batch) error {
-		return m.passes.Some(b, m.before(rows, b.Length))
-	})
-}
-
-// compute cuts a batch into passes, which collect their hidden states in m.work.hidden.
-func (m *Model) compute(ctx context.Context, b *model.Batch,
-	cut func(*model.Batch) error) (_ model.Marginals, err error) {
-	defer backend.Recover(&err)
-	if err := b.Check(m.Spec()); err != nil {
-		return nil, err
-	}
-	b = m.shifted(b)
-	if err := cut(b); err != nil {
-		return nil, err
-	}
+// begin makes the table of rotations long enough for a batch.
+func (m *Model) begin(b *model.Batch) error {
 	if r := m.work.rotary; r == nil || backend.Rows(r.Cos) < b.Length {
 		m.work.rotary = m.cfg.rotary(m.b, min(max(b.Length, 1024), m.cfg.Length))
 	}
 	m.layer.Rotary = m.work.rotary
-	m.work.hidden = nn.Grow(m.b, m.work.hidden, b.Size*b.Length, m.cfg.Hidden)
-	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
-		if err := m.pass(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	return m.marginals.of(b.Length), nil
+	return nil
 }
 
-// pass runs the blocks over the rows of p and writes their hidden states to p.At. The last block
-// drops the rows that nobody reads. p.Hidden and p.Attended hand values to an observer, if there is
-// one (model.Batch.Observer).
-func (m *Model) pass(ctx context.Context, p *model.Pass) error {
+// finish applies the final norm.
+func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
+	m.Final.Apply(m.b, x, x, n)
+	return x
+}
+
+// pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
+// p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := m.work
 	w.prepare(m.b, &m.cfg, p.Len())
 	if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil {
-		return err
+		return nil, nil, err
 	}
 	m.turn(p)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, nil, err
 		}
 		p.Hidden(i, w.x)
 		if p = m.block(i, p); p.Len() == 0 {
-			return nil
+			return w.x, p, nil
 		}
 	}
 	p.Hidden(len(m.Blocks), w.x)
-	m.b.Scatter(w.hidden, w.x, p.At)
-	return nil
+	return w.x, p, nil
 }
 
 // block computes one transformer block over the rows of w.x and returns the rows that are left.

@@ -20,9 +20,6 @@ type workspace struct {
 	scales []float32         // [rows], of queries; empty: all are 1
 	same   []int32           // 0, 1, 2 ...
 	places []int32
-
-	hidden *tensor.Dense // [batch*length, hidden]: the result of the latest passes
-	head   *tensor.Dense // [rows of one call to the head, hidden]
 }
 
 // prepare makes room for a pass of `rows` rows.

@@ -92,14 +92,17 @@ func (n *Network) Forward(ctx context.Context, b *Batch) (Marginals, error) {
 // Refine implements Refiner. Extra rows keep the keys and values of the full pass. With
 // Spec.Shifted it also computes the rows that predict the given ones.
 func (n *Network) Refine(ctx context.Context, b *Batch, rows []int32) (Marginals, error) {
-	return n.compute(ctx, b, func(b *Batch) error {
-		if n.Of.Shifted {
-			all := appendSources(slices.Clone(rows), rows, b.Length)
-			slices.Sort(all)
-			rows = slices.Compact(all)
-		}
-		return n.Some(b, rows)
-	})
+	if n.Of.Shifted {
+		rows = appendSources(slices.Clone(rows), rows, b.Length)
+		slices.Sort(rows)
+		rows = slices.Compact(rows)
+	}
+	return n.ComputeRows(ctx, b, rows)
+}
+
+// ComputeRows is Refine without the rows that it adds where predictions are shifted.
+func (n *Network) ComputeRows(ctx context.Context, b *Batch, rows []int32) (Marginals, error) {
+	return n.compute(ctx, b, func(b *Batch) error { return n.Some(b, rows) })
 }
 
 // compute cuts a batch into passes, which leave their results in n.memory.hidden.
