@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 )
@@ -19,9 +20,11 @@ type bucket struct {
 	last time.Time
 }
 
+// A connection has these; the server bounds how many connections there are.
 const (
-	hellosPerSecond = 200
-	hellosAtOnce    = 1000
+	hellosPerSecond = 2
+	hellosAtOnce    = 20
+	mostBuckets     = 4 * mostConnections
 )
 
 func (b *bucket) take(now time.Time) bool {
@@ -41,10 +44,18 @@ func (b *bucket) take(now time.Time) bool {
 func (s *session) hello(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dead {
+	key, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
+	if s.dead || !ok {
+		s.count.Dropped++
 		return
 	}
-	if !s.hellos.take(s.h.o.now()) {
+	if s.hellos[key] == nil {
+		if len(s.hellos) > mostBuckets {
+			clear(s.hellos)
+		}
+		s.hellos[key] = &bucket{}
+	}
+	if !s.hellos[key].take(s.h.o.now()) {
 		s.count.Refused++
 		m.Respond(pack(welcome{refusal: refusal{Busy: true}}))
 		return
@@ -58,7 +69,8 @@ func (s *session) hello(m *nats.Msg) {
 		m.Respond(pack(welcome{refusal: refusal{Error: err.Error()}}))
 		return
 	}
-	if why := s.refuse(&w); why != "" {
+	w.plain()
+	if why := s.refuse(key, &w); why != "" {
 		s.count.Refused++
 		s.h.o.Say("refused: " + why)
 		m.Respond(pack(welcome{refusal: refusal{Error: why}}))
@@ -67,29 +79,56 @@ func (s *session) hello(m *nats.Msg) {
 	answer := welcome{Run: s.key, Spec: s.planHash, Size: int64(len(s.plan)), N: s.r.N,
 		Lease: int64(s.h.o.Lease), Jobs: 1}
 	if w.Run == s.key {
-		p := s.peers[w.Worker]
+		p := s.keys[key]
 		if p == nil {
-			p = &peer{name: w.Worker, rate: 1 / max(w.Seconds, 1e-3)}
-			s.peers[w.Worker] = p
-			if w.Worker != ownName {
-				s.h.o.Say(fmt.Sprintf("worker %s joined: %s, %s", w.Worker, w.Device, w.Platform))
+			p = &peer{name: s.unused(w.Worker), rate: 1 / max(w.Seconds, 1e-3)}
+			s.peers[p.name], s.keys[key] = p, p
+			s.working++
+			if p.name != ownName {
+				s.h.o.Say(fmt.Sprintf("worker %s joined: %s, %s", p.name, w.Device, w.Platform))
 			}
 		}
 		p.seen, p.device = s.h.o.now(), w.Device
+		s.adopt(p, w.Held)
 		answer.Jobs = s.share(p)
 	}
 	m.Respond(pack(answer))
 	s.poke()
 }
 
+// plain leaves of a worker's words what a terminal shows as text.
+func (h *hello) plain() {
+	for _, word := range []*string{&h.Build, &h.Go, &h.Platform, &h.Device} {
+		*word = strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return '?'
+			}
+			return r
+		}, (*word)[:min(len(*word), 200)])
+	}
+	h.Digest = h.Digest[:min(len(h.Digest), 64)]
+}
+
+// unused returns the name, with a number after it where another connection has it.
+func (s *session) unused(name string) string {
+	for n, one := 2, name; ; n++ {
+		if s.peers[one] == nil {
+			return one
+		}
+		one = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
 // refuse returns why a worker cannot join, in one line that names both sides, or "".
-func (s *session) refuse(w *hello) string {
+func (s *session) refuse(key string, w *hello) string {
 	here := s.h.o.Info
 	if !name.MatchString(w.Worker) {
 		return "worker's name is not 1 to 64 of A-Z a-z 0-9 . _ -"
 	}
 	who := "worker " + w.Worker
-	switch p := s.peers[w.Worker]; {
+	switch p := s.keys[key]; {
+	case w.Worker == ownName && key != s.h.e.own:
+		return fmt.Sprintf("worker's name is %s, want another: it is that of the hub's own", ownName)
 	case p != nil && p.expelled != "":
 		return fmt.Sprintf("%s was expelled: it %s", who, p.expelled)
 	case w.Protocol != protocol:
@@ -146,12 +185,13 @@ func (s *session) result(m *nats.Msg) {
 		return
 	}
 	var d done
+	key, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
 	data, err := unpack(m.Data, &d)
-	if err != nil || !strings.HasSuffix(m.Subject, ".done."+d.Worker) {
+	if err != nil || !ok {
 		s.count.Dropped++
 		return
 	}
-	p := s.peers[d.Worker]
+	p := s.keys[key]
 	switch {
 	case p != nil && p.expelled != "":
 		m.Respond(pack(thanks{refusal: refusal{Error: "expelled: it " + p.expelled}}))
@@ -164,7 +204,15 @@ func (s *session) result(m *nats.Msg) {
 		return
 	}
 	p.seen = s.h.o.now()
-	if len(d.Outputs) == 0 { // a sign of life
+	switch {
+	case d.Leave:
+		s.release(p, nil)
+		s.poke()
+		return
+	case d.Want > 0:
+		s.serve(p, m, &d)
+		return
+	case len(d.Outputs) == 0: // a sign of life
 		m.Respond(pack(thanks{Jobs: s.share(p), Check: s.checkFor(p)}))
 		return
 	}
@@ -180,7 +228,7 @@ func (s *session) result(m *nats.Msg) {
 	switch {
 	case err != nil:
 		s.count.Dropped++
-		s.expel(d.Worker, "sent what it was not asked for: "+err.Error())
+		s.expel(p.name, "sent what it was not asked for: "+err.Error())
 		m.Respond(pack(thanks{refusal: refusal{Error: p.expelled}}))
 		return
 	case damaged:
@@ -189,7 +237,12 @@ func (s *session) result(m *nats.Msg) {
 		return
 	}
 	for _, o := range list {
-		if !s.take(p, o, d.Job.Check) {
+		asked, check := s.expect(p, o.Index)
+		if !asked { // from an earlier hub, or by a worker that is no longer needed for it
+			s.count.Dropped++
+			continue
+		}
+		if !s.take(p, o, check) {
 			return
 		}
 		if s.failed != nil {
@@ -199,7 +252,7 @@ func (s *session) result(m *nats.Msg) {
 		}
 	}
 	if d.Seconds > 0 {
-		rate := float64(d.Job.Count) / d.Seconds
+		rate := float64(d.Job.Count) / max(d.Seconds, 1e-3)
 		p.rate += 0.3 * (rate - p.rate)
 	}
 	if s.fault("answer") {
@@ -244,7 +297,7 @@ func (s *session) take(p *peer, o Output, check bool) bool {
 		return true
 	}
 	for first, a := range s.audits {
-		if a.check.has(o.Index) && !slices.Contains(a.check.not, p.name) {
+		if a.check.to == p.name && a.check.has(o.Index) {
 			if delete(a.left, o.Index); len(a.left) == 0 {
 				delete(s.audits, first)
 				s.count.Audited++
@@ -258,7 +311,8 @@ func (s *session) take(p *peer, o Output, check bool) bool {
 // blob answers requests for pieces of files and inputs.
 func (s *session) blob(m *nats.Msg) {
 	var a asked
-	if _, err := unpack(m.Data, &a); err != nil {
+	_, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
+	if _, err := unpack(m.Data, &a); err != nil || !ok {
 		return
 	}
 	if s.isDead() {

@@ -56,6 +56,9 @@ func (s *session) checkFor(p *peer) *job {
 		}
 	}
 	for c := range s.checks() {
+		if s.disputes[c.job.First] != nil && s.disputes[c.job.First].check == c && s.forOwn(p, c) {
+			continue
+		}
 		if c.tries < mostTries && !slices.Contains(c.not, p.name) && !s.busyWith(c) {
 			c.to, c.given = p.name, s.h.o.now()
 			c.tries++
@@ -63,6 +66,13 @@ func (s *session) checkFor(p *peer) *job {
 		}
 	}
 	return nil
+}
+
+// forOwn reports whether a dispute waits for this machine's own worker rather than p: it decides
+// where it can, because a holder of the token may have several connections that agree.
+func (s *session) forOwn(p *peer, c *check) bool {
+	own := s.peers[ownName]
+	return own != nil && p != own && s.here(own) && !slices.Contains(c.not, ownName)
 }
 
 // busyWith reports whether the worker that has a check may still make it: it is there, and has had

@@ -145,6 +145,9 @@ func (s *session) expel(name, why string) {
 	if p.expelled == "" {
 		p.expelled = why
 		s.count.Expelled++
+		if name == ownName && s.failed == nil {
+			s.failed = fmt.Errorf("this machine's own worker is expelled: it %s", why)
+		}
 		s.h.o.Say(fmt.Sprintf("worker %s is expelled: it %s", name, why))
 	}
 }

@@ -346,6 +346,7 @@ func TestLiar(t *testing.T) {
 	b.o.Audit = 1
 	b.o.Lease = 5 * time.Second
 	b.maker = exact(4 * time.Millisecond)
+	b.together(2)
 	var said []string
 	var mu sync.Mutex
 	b.o.Say = func(s string) { mu.Lock(); said = append(said, s); mu.Unlock() }
@@ -371,8 +372,10 @@ func TestLyingHub(t *testing.T) {
 			return put(o)
 		})
 	})
+	b.together(2)
 	errs := b.with(b.worker("a", 2*time.Millisecond), b.worker("b", 2*time.Millisecond))
 	require.ErrorContains(t, errs[0], "this machine made output")
+	b.opened = func(*Hub) {}
 	b.maker = exact(time.Millisecond)
 	b.same(b.with(b.worker("a", time.Millisecond)))
 }
@@ -384,6 +387,7 @@ func TestNobodyDecides(t *testing.T) {
 	b.o.Audit = 1
 	b.o.Lease = 300 * time.Millisecond
 	b.maker = exact(5 * time.Millisecond)
+	b.together(1)
 	errs := b.with(liar(b.worker("liar", 0), func(i int) bool { return i == 6 }))
 	require.ErrorContains(t, errs[0], "no third machine was there to tell who is wrong")
 	require.ErrorContains(t, errs[0], "liar (")

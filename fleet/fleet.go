@@ -1,14 +1,17 @@
 // Package fleet makes the outputs of one run on many machines. A hub has the run's folder and sends
-// out jobs over NATS JetStream, and workers do them. The finished folder is byte for byte the one
+// out jobs over NATS, and workers do them. The finished folder is byte for byte the one
 // that a single machine makes.
 //
 // The folder alone records what is done; NATS only transports. At every start a hub lists the
-// folder and computes what is missing, and its queue is in memory. An output depends only on the
-// run's settings and its index, so any worker may repeat any job, and results can be checked by
-// making them again.
+// folder and computes what is missing; which jobs are out is known in memory only. An output
+// depends only on the run's settings and its index, so any worker may repeat any job, and results
+// can be checked by making them again.
 //
 // A worker joins by making the run's first output: its bytes must be those of the hub. That tries
 // its weights, kernels, tokenizer and encoders at once.
+//
+// Every connection has a key that only it and the hub know. It speaks and hears answers under this
+// key alone, and results count only from the connection that was asked for them.
 package fleet
 
 import (

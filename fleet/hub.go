@@ -13,18 +13,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // HubOptions say where workers find a hub, and how it treats them. One of Listen and URL is set.
 type HubOptions struct {
 	Listen  string // HOST:PORT of the server in this process; workers beyond loopback use TLS
-	URL     string // of an outside NATS with JetStream
+	URL     string // of an outside NATS
 	Secrets string // file that keeps who the hub is, so that it can begin again; "" for none
 
 	Lease time.Duration // after which a silent worker's jobs go to others; 0 is a minute
 	Audit float64       // share of jobs that another machine repeats, 0 to 1
-	Queue int           // jobs that the queue holds at most; 0 is 4096
+	Queue int           // jobs that are out at most; 0 is 4096
 	Unit  int           // outputs of the smallest job; 0 chooses by their time
 
 	Info  Info
@@ -52,7 +51,6 @@ const (
 type Hub struct {
 	o    HubOptions
 	e    *engine
-	js   jetstream.JetStream
 	keys *secrets
 
 	mu   sync.Mutex
@@ -88,10 +86,7 @@ func OpenHub(o HubOptions) (*Hub, error) {
 		return nil, err
 	}
 	h := &Hub{o: o, e: e, keys: keys}
-	if h.js, err = jetstream.New(e.conn); err == nil {
-		err = keys.write(o.Secrets, h.Line())
-	}
-	if err != nil {
+	if err := keys.write(o.Secrets, h.Line()); err != nil {
 		e.close()
 		return nil, err
 	}
@@ -170,14 +165,14 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 	h.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := s.openQueue(ctx); err != nil {
-		return err
-	}
 	if err := s.listen(); err != nil {
 		return err
 	}
 	own := make(chan error, 1)
-	go func() { own <- s.work(ctx) }()
+	go func() {
+		defer close(own) // its end may have been seen already
+		own <- s.work(ctx)
+	}()
 	err = s.loop(ctx, own)
 	if s.isDead() {
 		return errKilled
@@ -191,6 +186,7 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 // newSession makes the plan that workers get.
 func newSession(h *Hub, r Run) (*session, error) {
 	s := &session{h: h, r: r, units: map[int]*unit{}, by: map[int]string{}, peers: map[string]*peer{},
+		keys: map[string]*peer{}, hellos: map[string]*bucket{}, waiting: map[*peer]*waiter{},
 		disputes: map[int]*dispute{}, audits: map[int]*audit{}, files: where(r.Trees),
 		wake: make(chan struct{}, 1), began: h.o.now()}
 	var err error
@@ -250,37 +246,13 @@ func (s *session) begin(ctx context.Context, pending []int) error {
 	return nil
 }
 
-// openQueue makes an empty queue.
-func (s *session) openQueue(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	name := streamName(s.h.e.join.ID)
-	if err := s.h.js.DeleteStream(ctx, name); err != nil &&
-		!errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("queue: %w", err)
-	}
-	stream, err := s.h.js.CreateStream(ctx, jetstream.StreamConfig{Name: name,
-		Subjects: []string{subject(s.h.e.join.ID, "job")}, Storage: jetstream.MemoryStorage,
-		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(s.h.o.Queue)})
-	if err != nil {
-		return fmt.Errorf("queue: %w", err)
-	}
-	s.queue, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: consumerName,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.h.o.Lease, MaxAckPending: -1,
-		MaxDeliver: -1, MaxWaiting: mostConnections})
-	if err != nil {
-		return fmt.Errorf("queue: %w", err)
-	}
-	return nil
-}
-
 // listen begins to answer workers.
 func (s *session) listen() error {
 	id, conn := s.h.e.join.ID, s.h.e.conn
 	for _, l := range []struct {
 		name   string
 		handle func(m *nats.Msg)
-	}{{"hello", s.hello}, {"done.*", s.result}, {"blob", s.blob}} {
+	}{{"hello.*", s.hello}, {"done.*", s.result}, {"blob.*", s.blob}} {
 		sub, err := conn.Subscribe(subject(id, l.name), l.handle)
 		if err != nil {
 			return err
@@ -305,8 +277,5 @@ func (s *session) end(finished bool) {
 	if finished {
 		s.h.e.conn.Publish(subject(s.h.e.join.ID, "over"), pack(over{Run: s.key}))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	s.h.js.DeleteStream(ctx, streamName(s.h.e.join.ID))
-	s.h.e.conn.FlushWithContext(ctx)
+	s.h.e.conn.FlushTimeout(5 * time.Second)
 }

@@ -5,17 +5,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // protocol is the number of the messages' form. Hub and workers must have the same.
-const protocol = 2
+const protocol = 3
 
 // Subjects are under the fleet's id, so that several can share an outside NATS.
 func subject(id, name string) string { return "unmask." + id + "." + name }
 
-func streamName(id string) string { return "unmask-" + id }
+// keyBytes is the size of a connection's key. The worker draws it, and only the hub learns it.
+const keyBytes = 16
 
-const consumerName = "workers"
+// inbox is where a connection gets its answers, and nobody else.
+func inbox(id, key string) string { return subject(id, "to."+key) }
+
+// sender returns the key of the connection that sent a message; ok is false where it asks for an
+// answer elsewhere than at its own inbox, such as on a subject that all workers hear.
+func sender(id, at, reply string) (key string, ok bool) {
+	key = at[strings.LastIndexByte(at, '.')+1:]
+	return key, isHex(key, keyBytes) && (reply == "" || strings.HasPrefix(reply, inbox(id, key)+"."))
+}
 
 // hello asks to join. Without Run it asks what the run is, with Run it shows the first output.
 type hello struct {
@@ -30,6 +40,7 @@ type hello struct {
 	Device   string            `json:"device,omitempty"`
 	Digest   string            `json:"digest,omitempty"` // of the first output
 	Seconds  float64           `json:"seconds,omitempty"`
+	Held     []job             `json:"held,omitempty"` // from the hub before it began again
 }
 
 // welcome answers a hello.
@@ -65,12 +76,15 @@ type job struct {
 	Check bool   `json:"check,omitempty"` // they are there, and are compared
 }
 
-// done is the header of a result; the outputs' bytes follow it.
+// done is the header of a result; the outputs' bytes follow it. Without outputs it is a sign of
+// life, a wish for jobs or, with Leave, the last word.
 type done struct {
-	Worker  string  `json:"worker"`
 	Job     job     `json:"job"`
 	Seconds float64 `json:"seconds"` // that the job took
 	Outputs []sent  `json:"outputs"`
+	Want    int     `json:"want,omitempty"` // jobs
+	Held    []int   `json:"held,omitempty"` // the first outputs of jobs at hand, of who wants more
+	Leave   bool    `json:"leave,omitempty"`
 }
 
 type sent struct {
@@ -83,14 +97,14 @@ type sent struct {
 // thanks answers a result.
 type thanks struct {
 	refusal
-	Again bool `json:"again,omitempty"` // it arrived damaged
-	Jobs  int  `json:"jobs"`            // to take at once
-	Check *job `json:"check,omitempty"` // to make before others
+	Again bool  `json:"again,omitempty"` // it arrived damaged
+	Jobs  int   `json:"jobs"`            // to take at once
+	Check *job  `json:"check,omitempty"` // to make before others
+	Give  []job `json:"give,omitempty"`  // what was wished for
 }
 
 // asked is a request for a piece of a file by its SHA-256, or of an input by its index.
 type asked struct {
-	Worker string `json:"worker"`
 	SHA256 string `json:"sha256,omitempty"`
 	Input  int    `json:"input"`
 	Offset int64  `json:"offset"`

@@ -20,19 +20,12 @@ type stranger struct {
 	j    Join
 	conn *nats.Conn
 	name string
+	key  string
 	run  string
 }
 
 func newStranger(t testing.TB, j Join, name string) *stranger {
-	quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
-	url, options := j.URL, []nats.Option{quiet}
-	if url == "" {
-		url, options = "nats://"+j.Host, append(options, nats.UserInfo(workerUser, j.Token))
-	}
-	conn, err := nats.Connect(url, options...)
-	require.NoError(t, err)
-	t.Cleanup(conn.Close)
-	s := &stranger{t: t, j: j, conn: conn, name: name}
+	s := connected(t, j, name)
 	h := hello{Protocol: protocol, Worker: name, Go: here().Go}
 	var w welcome
 	for w.Run == "" { // the hub may not listen yet
@@ -48,8 +41,44 @@ func newStranger(t testing.TB, j Join, name string) *stranger {
 	return s
 }
 
+// connected connects, and does not join.
+func connected(t testing.TB, j Join, name string) *stranger {
+	s := &stranger{t: t, j: j, name: name, key: random(keyBytes)}
+	url, options := j.URL, []nats.Option{nats.CustomInboxPrefix(inbox(j.ID, s.key)),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
+	if url == "" {
+		url, options = "nats://"+j.Host, append(options, nats.UserInfo(s.key, j.Token))
+	}
+	var err error
+	s.conn, err = nats.Connect(url, options...)
+	require.NoError(t, err)
+	t.Cleanup(s.conn.Close)
+	return s
+}
+
+// take asks for a job until there is one.
+func (s *stranger) take() job {
+	for range 100 {
+		var a thanks
+		s.ask("done", pack(done{Job: job{Run: s.run}, Want: 1}), &a)
+		if len(a.Give) > 0 {
+			return a.Give[0]
+		}
+	}
+	require.Fail(s.t, "no job")
+	return job{}
+}
+
+// outputs are those of a job as they should be.
+func outputs(j job) (list []Output) {
+	for i := range j.Count {
+		list = append(list, Output{j.First + i, seed, madeOf(j.First + i)})
+	}
+	return list
+}
+
 func (s *stranger) ask(name string, message []byte, answer any) {
-	m, err := s.conn.Request(subject(s.j.ID, name), message, 5*time.Second)
+	m, err := s.conn.Request(subject(s.j.ID, name+"."+s.key), message, 5*time.Second)
 	if err == nil {
 		_, err = unpack(m.Data, answer)
 		require.NoError(s.t, err)
@@ -58,7 +87,7 @@ func (s *stranger) ask(name string, message []byte, answer any) {
 
 // result returns the message of outputs.
 func (s *stranger) result(first, count int, list ...Output) []byte {
-	d := done{Worker: s.name, Job: job{Run: s.run, First: first, Count: count}, Seconds: 1}
+	d := done{Job: job{Run: s.run, First: first, Count: count}, Seconds: 1}
 	var data [][]byte
 	for _, o := range list {
 		d.Outputs = append(d.Outputs, sent{o.Index, o.Seed, len(o.Data), digest(o.Data)})
@@ -68,7 +97,7 @@ func (s *stranger) result(first, count int, list ...Output) []byte {
 }
 
 // during runs a slow hub, and a stranger meanwhile; at the end the folder is that of a single run.
-func during(t *testing.T, n int, do func(b *trial, j Join)) Status {
+func during(t *testing.T, n int, do func(t *testing.T, b *trial, j Join)) Status {
 	t.Helper()
 	b := newTrial(t, n)
 	turn := make(chan bool) // the hub's own worker waits for the stranger
@@ -89,22 +118,24 @@ func during(t *testing.T, n int, do func(b *trial, j Join)) Status {
 	defer cancel()
 	joins, ended := make(chan Join, 1), make(chan error, 1)
 	go func() { ended <- b.hub(ctx, func(j Join) { joins <- j }) }()
-	do(b, <-joins)
+	t.Run("strangers", func(t *testing.T) { do(t, b, <-joins) }) // their connections end with it
 	close(turn)
 	require.NoError(t, <-ended)
 	b.check()
 	return last
 }
 
-// Results that come twice, in another order, and before they were asked for, change nothing.
+// Results that come twice and in another order change nothing.
 func TestDuplicatesAndReordered(t *testing.T) {
-	last := during(t, 40, func(b *trial, j Join) {
+	last := during(t, 40, func(t *testing.T, b *trial, j Join) {
 		s := newStranger(t, j, "stranger")
 		defer s.conn.Close()
-		for range 2 {
-			for _, i := range rand.Perm(30) {
+		for range 3 {
+			j := s.take()
+			for _, i := range append(rand.Perm(j.Count), rand.Perm(j.Count)...) {
 				var a thanks
-				s.ask("done.stranger", s.result(i, 1, Output{i, seed, madeOf(i)}), &a)
+				i += j.First
+				s.ask("done", s.result(i, 1, Output{i, seed, madeOf(i)}), &a)
 				require.Empty(t, a.Error)
 			}
 		}
@@ -129,35 +160,33 @@ func TestBadResults(t *testing.T) {
 				Output{11, seed, make([]byte, MaxResult/2+1)})
 		},
 	} {
-		last := during(t, 24, func(b *trial, j Join) {
+		last := during(t, 24, func(t *testing.T, b *trial, j Join) {
 			s := newStranger(t, j, "stranger")
 			defer s.conn.Close()
-			s.conn.Publish(subject(j.ID, "done.stranger"), []byte("x"))
-			s.conn.Publish(subject(j.ID, "done.stranger"), []byte{0xff, 0xff, 0xff, 0xff, 1})
+			own := subject(j.ID, "done."+s.key)
+			s.conn.Publish(own, []byte("x"))
+			s.conn.Publish(own, []byte{0xff, 0xff, 0xff, 0xff, 1})
 			var a thanks
-			s.ask("done.stranger", message(s), &a)
+			s.ask("done", message(s), &a)
 			require.Equal(t, "sent what it was not asked for: "+name, a.Error)
-			s.ask("done.stranger", s.result(12, 1, Output{12, seed, madeOf(12)}), &a)
+			s.ask("done", s.result(12, 1, Output{12, seed, madeOf(12)}), &a)
 			require.Contains(t, a.Error, "expelled")
 			var w welcome
 			s.ask("hello", pack(hello{Protocol: protocol, Worker: "stranger", Go: here().Go}), &w)
 			require.Contains(t, w.Error, "worker stranger was expelled: it sent what it was not asked for")
-			// In another's name nothing is taken.
-			s.name = "hub"
-			s.conn.Publish(subject(j.ID, "done.stranger"), s.result(12, 1, Output{12, seed, []byte("bad")}))
 		})
-		require.Equal(t, 4, last.Dropped)
+		require.Equal(t, 3, last.Dropped)
 		require.Equal(t, 1, last.Expelled)
 	}
 }
 
 // A flood of hellos is mostly turned away, and the run goes on meanwhile.
 func TestHelloFlood(t *testing.T) {
-	last := during(t, 30, func(b *trial, j Join) {
+	last := during(t, 30, func(t *testing.T, b *trial, j Join) {
 		s := newStranger(t, j, "stranger")
 		defer s.conn.Close()
 		for i := range 10_000 {
-			s.conn.Publish(subject(j.ID, "hello"), pack(hello{Protocol: protocol,
+			s.conn.Publish(subject(j.ID, "hello."+s.key), pack(hello{Protocol: protocol,
 				Worker: fmt.Sprint("w", i), Go: "go1.1"}))
 		}
 		require.NoError(t, s.conn.Flush())
@@ -165,28 +194,11 @@ func TestHelloFlood(t *testing.T) {
 	require.Positive(t, last.Refused)
 }
 
-// A worker may say no more than it has to.
-func TestPermissions(t *testing.T) {
-	if outside != "" {
-		t.Skip("the outside server has its own")
-	}
-	during(t, 30, func(b *trial, j Join) {
-		s := newStranger(t, j, "stranger")
-		defer s.conn.Close()
-		for _, name := range []string{subject(j.ID, "job"), subject(j.ID, "over"),
-			"$JS.API.STREAM.DELETE." + streamName(j.ID), "$JS.API.STREAM.PURGE." + streamName(j.ID),
-			"$SYS.REQ.SERVER.PING"} {
-			_, err := s.conn.Request(name, []byte("{}"), 50*time.Millisecond)
-			require.Error(t, err, name)
-		}
-	})
-}
-
 // What is packed is unpacked; what is not a message is an error.
 func TestPack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.SliceOf(rapid.Byte()).Draw(t, "data")
-		in := done{Worker: rapid.String().Draw(t, "worker"), Seconds: 1}
+		in := done{Job: job{Run: rapid.String().Draw(t, "run")}, Seconds: 1}
 		var out done
 		rest, err := unpack(pack(in, data), &out)
 		if err != nil || string(rest) != string(data) {

@@ -28,7 +28,7 @@ func TestOutsideServer(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(config, []byte("max_payload: 9MB\n"), 0o666))
 	server := exec.Command(binary, "--config", config, "--addr", "127.0.0.1", "--port", port,
-		"--jetstream", "--store_dir", t.TempDir(), "--user", "lab", "--pass", "word")
+		"--user", "lab", "--pass", "word")
 	require.NoError(t, server.Start())
 	defer func() {
 		server.Process.Kill()

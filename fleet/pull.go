@@ -9,14 +9,11 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // taken is a job that a worker has taken, and what it made of it.
 type taken struct {
 	job
-	m     jetstream.Msg // of the queue; nil for a check, which the hub gave
 	left  int
 	made  []Output
 	size  int
@@ -28,17 +25,15 @@ type taken struct {
 func (w *worker) pull(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	h := &held{list: map[jetstream.Msg]bool{}}
-	defer func() { // others have them at once
+	defer func() { // others have its jobs at once
+		w.held.clear()
 		if !w.conn.IsClosed() {
-			for _, m := range h.all() {
-				m.Nak()
-			}
+			w.conn.Publish(subject(w.id, "done."+w.key), pack(done{Job: job{Run: w.run}, Leave: true}))
 			w.conn.FlushTimeout(time.Second)
 		}
 	}()
 	var renewing sync.WaitGroup
-	renewing.Go(func() { w.renew(ctx, h) })
+	renewing.Go(func() { w.renew(ctx) })
 	defer func() { // it reads what the next run writes
 		cancel(nil)
 		renewing.Wait()
@@ -48,14 +43,14 @@ func (w *worker) pull(ctx context.Context) error {
 		var err error
 		for t := range results {
 			if err == nil {
-				if err = w.send(ctx, t, h); err != nil {
+				if err = w.send(ctx, t); err != nil {
 					cancel(err)
 				}
 			}
 		}
 		sent <- err
 	}()
-	err := w.jobsUntilOver(ctx, h, results)
+	err := w.jobsUntilOver(ctx, results)
 	close(results)
 	if failed := <-sent; failed != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = failed
@@ -64,9 +59,9 @@ func (w *worker) pull(ctx context.Context) error {
 }
 
 // jobsUntilOver takes jobs and makes them.
-func (w *worker) jobsUntilOver(ctx context.Context, h *held, results chan<- *taken) error {
+func (w *worker) jobsUntilOver(ctx context.Context, results chan<- *taken) error {
 	for {
-		list, err := w.next(ctx, h)
+		list, err := w.next(ctx)
 		if err != nil {
 			return err
 		}
@@ -75,7 +70,7 @@ func (w *worker) jobsUntilOver(ctx context.Context, h *held, results chan<- *tak
 			for n < len(list) && list[n].First == list[n-1].First+list[n-1].Count {
 				n++
 			}
-			if err := w.make(ctx, list[:n], h, results); err != nil {
+			if err := w.make(ctx, list[:n], results); err != nil {
 				return err
 			}
 			list = list[n:]
@@ -83,9 +78,8 @@ func (w *worker) jobsUntilOver(ctx context.Context, h *held, results chan<- *tak
 	}
 }
 
-// next returns jobs that are waiting, in the order of their outputs, one at least.
-func (w *worker) next(ctx context.Context, h *held) (list []*taken, err error) {
-	var queue jetstream.Consumer
+// next returns jobs, in the order of their outputs, one at least.
+func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -97,80 +91,34 @@ func (w *worker) next(ctx context.Context, h *held) (list []*taken, err error) {
 		if check != nil {
 			return []*taken{{job: *check, left: check.Count}}, nil
 		}
-		if queue == nil {
-			once, cancel := context.WithTimeout(ctx, 5*time.Second)
-			queue, err = w.js.Consumer(once, streamName(w.id), consumerName)
-			cancel()
+		_, held := w.held.all()
+		var t thanks
+		if _, err := w.ask(ctx, "done", pack(done{Job: job{Run: w.run}, Want: n, Held: held}), &t,
+			&t.refusal); err != nil {
+			return nil, err
 		}
-		if err == nil {
-			list, err = w.fetch(ctx, queue, n, h)
-		}
-		if err != nil { // the hub is away, or has just begun
-			queue = nil
-			if err := w.wait(ctx, 100*time.Millisecond, err); err != nil {
+		if t.Rejoin { // the hub began again
+			if err := w.join(ctx, false); err != nil {
 				return nil, err
 			}
-			err = nil
 			continue
+		}
+		w.note(t)
+		for _, j := range t.Give {
+			if j.Run == w.run && j.Count > 0 {
+				w.held.add(j)
+				list = append(list, &taken{job: j, left: j.Count})
+			}
 		}
 		if len(list) > 0 {
 			slices.SortFunc(list, func(a, b *taken) int { return a.First - b.First })
 			return list, nil
 		}
-		w.sign(ctx, 2*time.Second) // the hub may have a check for who is idle
 	}
-}
-
-// fetch takes up to n jobs: what is there or, where nothing is, the next one. It returns none after
-// a while, or where a check has come.
-func (w *worker) fetch(ctx context.Context, queue jetstream.Consumer, n int,
-	h *held) (list []*taken, err error) {
-	batch, err := queue.FetchNoWait(n)
-	if err != nil {
-		return nil, err
-	}
-	if list, err = w.accept(batch, h); len(list) > 0 || err != nil {
-		return list, err
-	}
-	once, cancel := context.WithTimeout(ctx, min(2*time.Second, w.lease/4))
-	defer cancel()
-	go func() {
-		select {
-		case <-w.checked:
-			cancel()
-		case <-once.Done():
-		}
-	}()
-	if batch, err = queue.Fetch(1, jetstream.FetchContext(once)); err == nil {
-		list, err = w.accept(batch, h)
-	}
-	if once.Err() != nil && ctx.Err() == nil && len(list) == 0 {
-		err = nil
-	}
-	return list, err
-}
-
-// accept reads jobs.
-func (w *worker) accept(batch jetstream.MessageBatch, h *held) (list []*taken, err error) {
-	for m := range batch.Messages() {
-		t := &taken{m: m}
-		if _, err := unpack(m.Data(), &t.job); err != nil || t.Count < 1 || t.Run != w.run {
-			m.Term()
-			continue
-		}
-		t.left = t.Count
-		h.add(m)
-		list = append(list, t)
-	}
-	if err := batch.Error(); err != nil && len(list) == 0 &&
-		!errors.Is(err, jetstream.ErrNoMessages) && !errors.Is(err, context.DeadlineExceeded) {
-		return nil, err
-	}
-	return list, nil
 }
 
 // make makes jobs that follow one another.
-func (w *worker) make(ctx context.Context, list []*taken, h *held, results chan<- *taken) error {
+func (w *worker) make(ctx context.Context, list []*taken, results chan<- *taken) error {
 	if err := w.killed("make"); err != nil {
 		return err
 	}
@@ -209,11 +157,11 @@ func (w *worker) make(ctx context.Context, list []*taken, h *held, results chan<
 
 // send hands in what was made of a job, in messages of 8 MiB at most, and gives the job back when
 // the hub has it.
-func (w *worker) send(ctx context.Context, t *taken, h *held) error {
+func (w *worker) send(ctx context.Context, t *taken) error {
 	most := min(MaxResult, int(w.conn.MaxPayload())-1<<16)
 	seconds := w.o.now.since(t.began).Seconds()
 	for len(t.made) > 0 {
-		d := done{Worker: w.o.Name, Job: t.job, Seconds: seconds}
+		d := done{Job: t.job, Seconds: seconds}
 		var data [][]byte
 		size := 0
 		for _, o := range t.made {
@@ -232,9 +180,8 @@ func (w *worker) send(ctx context.Context, t *taken, h *held) error {
 	if err := w.killed("ack"); err != nil {
 		return err
 	}
-	if t.m != nil {
-		h.drop(t.m)
-		t.m.Ack() // where that is lost the job comes again, and is known
+	if !t.Check {
+		w.held.drop(t.job)
 	}
 	return nil
 }
@@ -246,7 +193,7 @@ func (w *worker) deliver(ctx context.Context, message []byte) error {
 			return err
 		}
 		var t thanks
-		if _, err := w.ask(ctx, "done."+w.o.Name, message, &t, &t.refusal); err != nil {
+		if _, err := w.ask(ctx, "done", message, &t, &t.refusal); err != nil {
 			return err
 		}
 		if err := w.killed("sent"); err != nil {
@@ -267,7 +214,8 @@ func (w *worker) deliver(ctx context.Context, message []byte) error {
 
 // work is this machine's own worker.
 func (s *session) work(ctx context.Context) error {
-	o := WorkerOptions{Name: ownName, Info: s.h.o.Info, options: s.h.e.options(), now: s.h.o.now,
+	o := WorkerOptions{Name: ownName, Info: s.h.o.Info, options: s.h.e.options(), key: s.h.e.own,
+		now: s.h.o.now,
 		Build: func(context.Context, Source) (Built, error) {
 			return Built{s.r.Maker, s.r.Settings, s.h.o.Info.Device, s.r.Store.DigestOf}, nil
 		}}

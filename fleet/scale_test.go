@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"unmask/runs"
@@ -83,14 +82,8 @@ func BenchmarkHub(b *testing.B) {
 					ready.Add(1)
 					done.Go(func() {
 						name := fmt.Sprint("w", w)
-						conn, err := nats.Connect("nats://"+j.Host, nats.UserInfo(workerUser, j.Token))
-						if err != nil {
-							failed.Add(1)
-							ready.Done()
-							return
-						}
-						defer conn.Close()
-						s := &stranger{t: b, j: j, conn: conn, name: name}
+						s := connected(b, j, name)
+						defer s.conn.Close()
 						hi := hello{Protocol: protocol, Worker: name, Go: here().Go}
 						var a welcome
 						for a.Run == "" || a.Busy {
@@ -106,9 +99,10 @@ func BenchmarkHub(b *testing.B) {
 						s.run = a.Run
 						ready.Done()
 						<-begin
-						for i := next.Add(1) - 1; i <= int64(b.N); i = next.Add(1) - 1 {
+						for next.Add(1)-1 <= int64(b.N) {
+							i := s.take().First
 							var t thanks
-							s.ask("done."+name, s.result(int(i), 1, Output{int(i), seed, data}), &t)
+							s.ask("done", s.result(i, 1, Output{i, seed, data}), &t)
 							if t.Error != "" {
 								failed.Add(1)
 							}

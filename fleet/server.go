@@ -3,11 +3,11 @@
 package fleet
 
 import (
+	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"time"
 
@@ -15,14 +15,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Users of the embedded server. The hub's password is never sent: it connects within the process.
-const (
-	workerUser = "worker"
-	hubUser    = "hub"
-)
+// hubUser is the hub's user of the embedded server; a worker's is the key of its connection. The
+// hub's password is never sent: it connects within the process.
+const hubUser = "hub"
 
 // mostConnections bounds the workers of a hub.
 const mostConnections = 4096
+
+// mostSubscriptions bounds what one connection listens to: a worker has two subscriptions.
+const mostSubscriptions = 8
 
 // overhead is the largest size of a message besides the bytes of a result or a piece.
 const overhead = 1 << 20
@@ -31,14 +32,14 @@ const overhead = 1 << 20
 type engine struct {
 	server *server.Server // nil outside
 	conn   *nats.Conn
-	dir    string // of the server's own files
 	join   Join
-	secret string
+	secret string // the hub's password
+	own    string // the key of the hub's own worker
 }
 
 // openEngine starts a server at listen, or connects to url.
 func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
-	e := &engine{join: Join{ID: s.id}, secret: random(tokenBytes)}
+	e := &engine{join: Join{ID: s.id}, secret: random(tokenBytes), own: random(keyBytes)}
 	defer func() {
 		if err != nil {
 			e.close()
@@ -76,15 +77,10 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 	if host == "" {
 		host = "0.0.0.0"
 	}
-	if e.dir, err = os.MkdirTemp("", "unmask-hub-"); err != nil {
-		return err
-	}
 	o := &server.Options{ServerName: "unmask-" + s.id, Host: host, Port: port, NoLog: true,
-		NoSigs: true, JetStream: true, StoreDir: e.dir, MaxConn: mostConnections,
+		NoSigs: true, MaxConn: mostConnections, MaxSubs: mostSubscriptions,
 		MaxPayload: MaxResult + overhead, MaxPending: 256 << 20, AuthTimeout: 5, TLSTimeout: 5,
-		WriteDeadline: 30 * time.Second, DisableJetStreamBanner: true,
-		Users: []*server.User{{Username: hubUser, Password: e.secret},
-			{Username: workerUser, Password: s.token, Permissions: permissions(s.id)}}}
+		WriteDeadline: 30 * time.Second, CustomClientAuthentication: e}
 	e.join.Token = s.token
 	if !loopback(host) {
 		pair, hash, err := s.certificate()
@@ -113,16 +109,33 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 	return nil
 }
 
-// permissions allow a worker to ask to join, take jobs, hand in results and ask for files.
-func permissions(id string) *server.Permissions {
-	stream := streamName(id)
+// Check admits a connection that knows the token, or the hub's own password. The user name of a
+// worker is a key that it drew: it may speak in that key's name alone, and hears nothing else.
+func (e *engine) Check(c server.ClientAuthentication) bool {
+	o := c.GetOpts()
+	same := func(secret string) bool {
+		return subtle.ConstantTimeCompare([]byte(o.Password), []byte(secret)) == 1
+	}
+	switch {
+	case o.Username == hubUser && same(e.secret):
+		c.RegisterUser(&server.User{Username: hubUser})
+		return true
+	case isHex(o.Username, keyBytes) && same(e.join.Token):
+		c.RegisterUser(&server.User{Username: o.Username,
+			Permissions: permissions(e.join.ID, o.Username)})
+		return true
+	}
+	return false
+}
+
+// permissions allow a worker to ask to join, for jobs and files, and to hand in results, each under
+// its own key, and to hear answers to itself and the end of the run.
+func permissions(id, key string) *server.Permissions {
 	return &server.Permissions{
-		Publish: &server.SubjectPermission{Allow: []string{subject(id, "hello"),
-			subject(id, "done.*"), subject(id, "blob"),
-			"$JS.API.CONSUMER.INFO." + stream + "." + consumerName,
-			"$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumerName,
-			"$JS.ACK." + stream + ".>"}},
-		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", subject(id, "over")}},
+		Publish: &server.SubjectPermission{Allow: []string{subject(id, "hello."+key),
+			subject(id, "done."+key), subject(id, "blob."+key)}},
+		Subscribe: &server.SubjectPermission{Allow: []string{inbox(id, key) + ".>",
+			subject(id, "over")}},
 	}
 }
 
@@ -145,9 +158,6 @@ func (e *engine) close() {
 	if e.server != nil {
 		e.server.Shutdown()
 		e.server.WaitForShutdown()
-	}
-	if e.dir != "" {
-		os.RemoveAll(e.dir)
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // ownName is the name of the hub's own worker.
@@ -28,7 +28,6 @@ type session struct {
 	planHash string
 	first    string // digest of output 0
 	files    map[string]string
-	queue    jetstream.Consumer
 	subs     []*nats.Subscription
 	wake     chan struct{}
 	began    time.Time
@@ -39,29 +38,24 @@ type session struct {
 	done    int // outputs in the store
 	already int // of them before this hub began
 	missing int
-	todo    []*unit       // not in the queue yet
-	sent    []*unit       // in the queue or at workers, oldest first
-	units   map[int]*unit // of each missing output
+	todo    []*unit       // that nobody makes
+	sent    []*unit       // at workers, oldest first
+	units   map[int]*unit // of each output that was missing
 	by      map[int]string
-	peers   map[string]*peer
-	hellos  bucket
+	peers   map[string]*peer   // by name
+	keys    map[string]*peer   // by the key of its connection
+	hellos  map[string]*bucket // by that key
+	waiting map[*peer]*waiter
+	working int // peers that are there
 
 	disputes map[int]*dispute
 	audits   map[int]*audit
 	count    Counts
 }
 
-// unit is the smallest job: outputs that follow one another.
-type unit struct {
-	first, count int
-	left         int // that are missing
-	sent         time.Time
-	copied       time.Time // when a copy went out last
-}
-
 // peer is a worker that joined.
 type peer struct {
-	name     string
+	name     string // that no other has
 	device   string
 	made     int
 	rate     float64 // outputs a second
@@ -69,28 +63,13 @@ type peer struct {
 	expelled string // why
 }
 
-// cut makes units of at most size outputs.
-func (s *session) cut(pending []int, size int) {
-	slices.Sort(pending)
-	var u *unit
-	for _, i := range pending {
-		if u == nil || i != u.first+u.count || u.count == size {
-			u = &unit{first: i}
-			s.todo = append(s.todo, u)
-		}
-		u.count++
-		u.left++
-		s.units[i] = u
-	}
-}
-
-// loop fills the queue until all is done. own reports the end of this machine's worker.
+// loop serves workers until all is done. own reports the end of this machine's worker.
 func (s *session) loop(ctx context.Context, own <-chan error) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	shown := s.h.o.now()
 	for {
-		finished, err := s.step(ctx)
+		finished, err := s.step()
 		if s.isDead() {
 			return errKilled
 		}
@@ -151,31 +130,21 @@ func (s *session) poke() {
 	}
 }
 
-// step puts into the queue what may go there, and reports whether all is done.
-func (s *session) step(ctx context.Context) (finished bool, err error) {
+// step puts back what is overdue, answers workers that wait, and reports whether all is done.
+func (s *session) step() (finished bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != nil || s.dead {
 		return false, s.failed
 	}
-	s.sent = slices.DeleteFunc(s.sent, func(u *unit) bool { return u.left == 0 })
-	for window := s.window(); len(s.todo) > 0 && len(s.sent) < window; {
-		u := s.todo[0]
-		if u.left == 0 { // made meanwhile, by a worker of an earlier hub
-			s.todo = s.todo[1:]
-			continue
-		}
-		if s.fault("publish") {
+	s.overdue()
+	s.forget()
+	for _, p := range slices.SortedFunc(maps.Keys(s.waiting), func(a, b *peer) int {
+		return s.waiting[a].since.Compare(s.waiting[b].since)
+	}) {
+		if s.answer(p); s.dead {
 			return false, nil
 		}
-		if err := s.publish(ctx, job{Run: s.key, First: u.first, Count: u.count}); err != nil {
-			break // the queue is full, or NATS is away: later
-		}
-		u.sent = s.h.o.now()
-		s.todo, s.sent = s.todo[1:], append(s.sent, u)
-	}
-	if len(s.sent) > 0 {
-		s.copies(ctx)
 	}
 	if s.missing > 0 {
 		return false, nil
@@ -183,12 +152,26 @@ func (s *session) step(ctx context.Context) (finished bool, err error) {
 	return s.settled()
 }
 
-// window is the largest number of units in the queue or at workers: 4 jobs a worker, which limits
-// what waits in .ahead.
+// forget counts the workers that are there, and drops those that made nothing and are long gone.
+func (s *session) forget() {
+	s.working = 0
+	for key, p := range s.keys {
+		if s.here(p) {
+			s.working++
+		} else if p.made == 0 && p.expelled == "" && s.h.o.now.since(p.seen) > 100*s.h.o.Lease {
+			delete(s.keys, key)
+			delete(s.peers, p.name)
+			delete(s.waiting, p)
+		}
+	}
+}
+
+// window is the largest number of units at workers: 4 jobs a worker, which limits what waits in
+// .ahead.
 func (s *session) window() int {
 	n := 4
 	for _, p := range s.peers {
-		if p.expelled == "" {
+		if s.here(p) {
 			n += 4 * s.share(p)
 		}
 	}
@@ -205,45 +188,10 @@ func (s *session) share(p *peer) int {
 	if u := slices.Concat(s.sent[:min(1, len(s.sent))], s.todo[:min(1, len(s.todo))]); len(u) > 0 {
 		size = u[len(u)-1].count
 	}
-	workers := max(1, len(s.peers))
+	workers := max(1, s.working)
 	n := int(p.rate * jobTime.Seconds() / float64(size))
 	n = min(n, s.r.N/size/(20*workers), (len(s.todo)+len(s.sent))/(2*workers))
 	return max(1, n)
-}
-
-// publish puts a job into the queue.
-func (s *session) publish(ctx context.Context, j job) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	_, err := s.h.js.Publish(ctx, subject(s.h.e.join.ID, "job"), pack(j))
-	return err
-}
-
-// copies gives idle workers the oldest jobs that others have not finished.
-func (s *session) copies(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	info, err := s.queue.Info(ctx)
-	if err != nil || info.NumPending > 0 {
-		return
-	}
-	idle := info.NumWaiting
-	for _, u := range s.sent {
-		now := s.h.o.now()
-		if idle <= 0 || u.left == 0 || now.Sub(u.sent) < s.patience() ||
-			now.Sub(u.copied) < s.h.o.Lease {
-			continue
-		}
-		if s.fault("copy") {
-			return
-		}
-		if s.publish(ctx, job{Run: s.key, First: u.first, Count: u.count}) != nil {
-			return
-		}
-		u.copied = now
-		s.count.Copies++
-		idle--
-	}
 }
 
 // patience is the time after which an idle worker gets a copy of a job that another worker has.
@@ -295,7 +243,6 @@ type audit struct {
 func (s *session) finished(i int, by string) {
 	s.by[i] = by
 	u := s.units[i]
-	delete(s.units, i)
 	s.done++
 	s.missing--
 	if u == nil {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // WorkerOptions say how a worker works.
@@ -34,6 +32,7 @@ type WorkerOptions struct {
 
 	fault   func(op string) bool // is asked at each operation; true is the process's end
 	options []nats.Option        // of the hub's own worker
+	key     string               // of its connection
 	spoil   func(o *Output)      // what a broken machine makes of an output
 	now     clock                // nil: time.Now
 }
@@ -57,7 +56,7 @@ type worker struct {
 	o    WorkerOptions
 	id   string
 	conn *nats.Conn
-	js   jetstream.JetStream
+	key  string // of the connection
 
 	mu     sync.Mutex // of joining
 	run    string     // key of the run that built is of
@@ -70,11 +69,12 @@ type worker struct {
 	jobs   int  // to take at once
 	check  *job // to make before others
 
-	checked chan struct{} // gets a value with a check
+	held held
 
 	dead  atomic.Bool                             // killed by a test
 	stop  atomic.Pointer[context.CancelCauseFunc] // ends the work for a run
 	heard atomic.Pointer[time.Time]               // when the hub answered last
+	at    atomic.Pointer[string]                  // run, for who does not join
 }
 
 // Work joins the hub of a join line and makes outputs until the hub reports that all are done.
@@ -97,7 +97,10 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 	if !name.MatchString(o.Name) {
 		return fmt.Errorf("worker's name is %q, want 1 to 64 of A-Z a-z 0-9 . _ -", o.Name)
 	}
-	w := &worker{o: o, id: j.ID, jobs: 1, checked: make(chan struct{}, 1)}
+	if o.Name == ownName && o.key == "" {
+		return fmt.Errorf("worker's name is %s, want another: it is that of the hub's own", ownName)
+	}
+	w := &worker{o: o, id: j.ID, jobs: 1, key: cmp.Or(o.key, random(keyBytes))}
 	w.hear()
 	if err := w.connect(ctx, j); err != nil {
 		return err
@@ -113,8 +116,10 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 		w.hear()
 		if o.Last {
 			cancel(errLast)
-		} else if stop := w.stop.Load(); stop != nil {
-			(*stop)(ErrOver)
+		} else if at := w.at.Load(); at != nil && *at == o.Run {
+			if stop := w.stop.Load(); stop != nil {
+				(*stop)(ErrOver)
+			}
 		}
 	}); err != nil {
 		return err
@@ -148,14 +153,15 @@ func machineName() string {
 
 // connect connects, and waits for the hub as long as it takes.
 func (w *worker) connect(ctx context.Context, j Join) error {
-	options := append(connection(), nats.Name(w.o.Name), nats.IgnoreAuthErrorAbort())
+	options := append(connection(), nats.Name(w.o.Name), nats.IgnoreAuthErrorAbort(),
+		nats.CustomInboxPrefix(inbox(j.ID, w.key)))
 	address := j.URL
 	switch {
 	case w.o.options != nil:
 		address, options = "", append(options, w.o.options...)
 	case j.URL == "":
 		address = "nats://" + j.Host
-		options = append(options, nats.UserInfo(workerUser, j.Token))
+		options = append(options, nats.UserInfo(w.key, j.Token))
 		if j.Cert != "" {
 			options = append(options, nats.Secure(pinned(j.Cert, w.o.now)))
 		}
@@ -163,8 +169,7 @@ func (w *worker) connect(ctx context.Context, j Join) error {
 	for {
 		var err error
 		if w.conn, err = nats.Connect(address, options...); err == nil {
-			w.js, err = jetstream.New(w.conn)
-			return err
+			return nil
 		}
 		switch {
 		case errors.Is(err, nats.ErrAuthorization):
@@ -209,12 +214,12 @@ func (w *worker) ask(ctx context.Context, name string, message []byte, answer an
 	pause := 50 * time.Millisecond
 	for {
 		once, cancel := context.WithTimeout(ctx, max(2*time.Second, w.lease/4))
-		m, err := w.conn.RequestWithContext(once, subject(w.id, name), message)
+		m, err := w.conn.RequestWithContext(once, subject(w.id, name+"."+w.key), message)
 		cancel()
 		if err == nil {
 			w.hear()
-			data, err := unpack(m.Data, answer)
-			if err != nil {
+			var data []byte
+			if data, err = unpack(m.Data, answer); err != nil {
 				return nil, err
 			}
 			if no.Error != "" {
@@ -260,6 +265,7 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 	}
 	h.Run, h.Settings, h.Device = a.Run, w.built.Settings, cmp.Or(w.built.Device, w.o.Info.Device)
 	h.Digest, h.Seconds = w.digest, w.took
+	h.Held, _ = w.held.all()
 	a = welcome{}
 	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
 		return err
@@ -284,10 +290,6 @@ func (w *worker) note(t thanks) {
 		w.jobsMu.Lock()
 		w.check = c
 		w.jobsMu.Unlock()
-		select {
-		case w.checked <- struct{}{}:
-		default:
-		}
 	}
 }
 
@@ -338,6 +340,7 @@ func (w *worker) build(ctx context.Context, a welcome) error {
 	}
 	w.built, w.took, w.lease = built, w.o.now.since(start).Seconds(), time.Duration(a.Lease)
 	w.digest, w.run = built.DigestOf(first.Data), a.Run
+	w.at.Store(&a.Run)
 	return nil
 }
 
@@ -363,7 +366,7 @@ func (w *worker) bytes(ctx context.Context, a asked) (all []byte, err error) {
 
 // piece gets a part of a file or an input.
 func (w *worker) piece(ctx context.Context, a asked) (data []byte, size int64, err error) {
-	a.Worker, a.Length = w.o.Name, Piece
+	a.Length = Piece
 	if err := w.killed("piece"); err != nil {
 		return nil, 0, err
 	}
@@ -428,37 +431,45 @@ func (w *worker) one(ctx context.Context) error {
 	return err
 }
 
-// held are the jobs that a worker has taken, whose leases it renews.
+// held are the jobs that a worker has taken and not handed in, by their first output.
 type held struct {
 	mu   sync.Mutex
-	list map[jetstream.Msg]bool
+	list map[int]job
 }
 
-func (h *held) add(m jetstream.Msg) {
-	h.mu.Lock()
-	h.list[m] = true
-	h.mu.Unlock()
-}
-
-func (h *held) drop(m jetstream.Msg) {
-	h.mu.Lock()
-	delete(h.list, m)
-	h.mu.Unlock()
-}
-
-// all returns the jobs that are held.
-func (h *held) all() []jetstream.Msg {
+func (h *held) add(j job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var list []jetstream.Msg
-	for m := range maps.Keys(h.list) {
-		list = append(list, m)
+	if h.list == nil {
+		h.list = map[int]job{}
 	}
-	return list
+	h.list[j.First] = j
 }
 
-// renew keeps the leases of jobs and shows the hub that this worker lives.
-func (w *worker) renew(ctx context.Context, h *held) {
+func (h *held) drop(j job) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.list, j.First)
+}
+
+func (h *held) clear() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.list)
+}
+
+// all returns the jobs that are held, and their first outputs.
+func (h *held) all() (jobs []job, firsts []int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for first, j := range h.list {
+		jobs, firsts = append(jobs, j), append(firsts, first)
+	}
+	return jobs, firsts
+}
+
+// renew shows the hub that this worker lives, which keeps its jobs.
+func (w *worker) renew(ctx context.Context) {
 	every := max(w.lease/6, 20*time.Millisecond)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -467,9 +478,6 @@ func (w *worker) renew(ctx context.Context, h *held) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		}
-		for _, m := range h.all() {
-			m.InProgress()
 		}
 		if t, ok := w.sign(ctx, every); ok && t.Rejoin {
 			_ = w.join(ctx, false) // the hub began again; a result will report what is wrong
@@ -481,8 +489,8 @@ func (w *worker) renew(ctx context.Context, h *held) {
 func (w *worker) sign(ctx context.Context, patience time.Duration) (t thanks, ok bool) {
 	once, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	m, err := w.conn.RequestWithContext(once, subject(w.id, "done."+w.o.Name),
-		pack(done{Worker: w.o.Name, Job: job{Run: w.run}}))
+	m, err := w.conn.RequestWithContext(once, subject(w.id, "done."+w.key),
+		pack(done{Job: job{Run: w.run}}))
 	if err == nil {
 		_, err = unpack(m.Data, &t)
 	}

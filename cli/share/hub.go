@@ -37,7 +37,7 @@ type Hub struct {
 func (h *Hub) Register(f *pflag.FlagSet) {
 	f.StringVar(&h.hub, "hub", "",
 		"let workers join at this `ADDRESS`, such as 10.0.0.5:4333, and share the run with them")
-	f.StringVar(&h.nats, "nats", "", "as --hub, through your own NATS server with JetStream at this `URL`")
+	f.StringVar(&h.nats, "nats", "", "as --hub, through your own NATS server at this `URL`")
 	flags.Float(f, &h.audit, param.Param{Name: "audit", Min: 0, Max: 1, Default: "0",
 		Help: "share of a hub's jobs that another machine repeats as a check"})
 	f.StringVar(&h.metrics, "metrics", "", "serve a hub's progress for Prometheus at this `ADDRESS`")

@@ -101,6 +101,8 @@ func join(parts ...any) (b []byte) {
 			b = binary.LittleEndian.AppendUint64(b, p)
 		case string:
 			b = append(b, p...)
+		case []byte:
+			b = append(b, p...)
 		}
 	}
 	return b

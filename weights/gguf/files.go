@@ -97,6 +97,10 @@ func (f *File) entries(tokens []string) (vocabulary map[string]int, added []obje
 			return nil, nil, fmt.Errorf("key %s: token %d is %.40q, want UTF-8", tokensKey, id, text)
 		}
 		if types[id] == controlToken || types[id] == userToken {
+			if len(added) == MaxAdded {
+				return nil, nil, fmt.Errorf("key tokenizer.ggml.token_type has over %d special and added "+
+					"tokens, want at most that", MaxAdded)
+			}
 			added = append(added, object{"id": id, "content": text, "special": types[id] == controlToken,
 				"single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
 			continue
@@ -133,6 +137,10 @@ func (f *File) tokenizerConfig(tokens []string) ([]byte, error) {
 		template, err := f.Text("tokenizer.chat_template")
 		if err != nil {
 			return nil, err
+		}
+		if len(template) > MaxTemplate {
+			return nil, fmt.Errorf("key tokenizer.chat_template has %d bytes, want at most %d",
+				len(template), MaxTemplate)
 		}
 		config["chat_template"] = template
 	}

@@ -1,8 +1,12 @@
 package gguf
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,4 +98,46 @@ func TestFilesRefuse(t *testing.T) {
 	require.NoError(t, err)
 	_, err = fs.ReadFile(f.Files(), "tokenizer_config.json")
 	require.ErrorContains(t, err, "key tokenizer.ggml.mask_token_id is 9, want 0 to 4")
+}
+
+// A header that would take much memory once it is read is refused by its counts, at once.
+func TestLargeVocabularies(t *testing.T) {
+	repeated := func(kind uint32, n int, each ...byte) []byte {
+		return join(uint32(9), kind, uint64(n), bytes.Repeat(each, n))
+	}
+	tokens := func(n int) []byte {
+		b := join(uint32(9), uint32(8), uint64(n))
+		for i := range n {
+			b = join(b, uint64(4), fmt.Sprintf("%04x", i))
+		}
+		return b
+	}
+	empty := make([]byte, 8)
+	control := []byte{controlToken, 0, 0, 0}
+	for want, keys := range map[string]map[string]any{
+		"tokenizer.ggml.token_type has over 4096": {tokensKey: tokens(5000),
+			"tokenizer.ggml.token_type": repeated(5, 5000, control...)},
+		"tokenizer.ggml.tokens is an array of 2000000": {tokensKey: repeated(8, 2_000_000, empty...)},
+		"tokenizer.ggml.merges is an array of 2000000": {
+			"tokenizer.ggml.merges": repeated(8, 2_000_000, empty...)},
+		"tokenizer.ggml.token_type is an array of 3000000": {
+			"tokenizer.ggml.token_type": repeated(0, 3_000_000, 1)},
+		"tokenizer.ggml.tokens has 80000008 bytes": {tokensKey: join(uint32(9), uint32(8), uint64(1),
+			uint64(80_000_000), bytes.Repeat([]byte("x"), 80_000_000))},
+		"tokenizer.chat_template has 20000000 bytes": {
+			"tokenizer.chat_template": strings.Repeat("x", 20_000_000)},
+	} {
+		f, err := Parse(build(words(keys)), "m.gguf")
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
+			if _, err = fs.ReadFile(f.Files(), name); err != nil {
+				break
+			}
+		}
+		runtime.ReadMemStats(&after)
+		require.ErrorContains(t, err, want)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), want)
+	}
 }

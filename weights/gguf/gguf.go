@@ -26,6 +26,10 @@ const (
 	MaxTensors   = 100_000
 	MaxKeys      = 100_000
 	MaxName      = 1024 // bytes of a key or of a tensor's name
+	MaxItems     = 1 << 20
+	MaxItemBytes = 64 << 20 // of an array of tokens or numbers; vocabularies have up to 20 MB
+	MaxAdded     = 4096     // special and other added tokens
+	MaxTemplate  = 16 << 20 // bytes of a chat template
 	maxDims      = 4
 	minAlignment = 8
 	maxAlignment = 65536

@@ -83,6 +83,17 @@ func integer(k kind, raw []byte) (int, bool) {
 	return int(n), int64(int(n)) == n
 }
 
+// small returns an error for an array that would take much memory once it is read.
+func (v value) small(key string) error {
+	switch {
+	case v.n > MaxItems:
+		return fmt.Errorf("key %s is an array of %d, want at most %d", key, v.n, MaxItems)
+	case len(v.raw) > MaxItemBytes:
+		return fmt.Errorf("key %s has %d bytes, want at most %d", key, len(v.raw), MaxItemBytes)
+	}
+	return nil
+}
+
 // Has reports whether the file has a key.
 func (f *File) Has(key string) bool {
 	_, ok := f.meta[key]
@@ -162,6 +173,9 @@ func (f *File) Texts(key string) ([]string, error) {
 	if v.kind != array || v.of != text {
 		return nil, fmt.Errorf("key %s is %s, want an array of texts", key, v.what())
 	}
+	if err := v.small(key); err != nil {
+		return nil, err
+	}
 	all := make([]string, v.n)
 	for i, rest := 0, v.raw; i < v.n; i++ {
 		n := binary.LittleEndian.Uint64(rest)
@@ -179,6 +193,9 @@ func (f *File) Ints(key string) ([]int, error) {
 	wrong := fmt.Errorf("key %s is %s, want an array of integers", key, v.what())
 	if v.kind != array {
 		return nil, wrong
+	}
+	if err := v.small(key); err != nil {
+		return nil, err
 	}
 	size := kinds[v.of].size
 	all := make([]int, v.n)

@@ -1,0 +1,225 @@
+//go:build !nofleet
+
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+)
+
+// A worker's name may be any name of a host, also as the default makes it.
+func TestNamesOfHosts(t *testing.T) {
+	for _, name := range []string{"host.example.org", "a", strings.Repeat("x.", 31) + "y", "",
+		"_1-.", "HOST.local."} {
+		b := newTrial(t, 12)
+		made := 0
+		b.opened = func(h *Hub) {
+			b.o.Watch = nil
+			t.Cleanup(func() {
+				for _, w := range h.Status().Workers {
+					if w.Name != ownName {
+						made += w.Made
+					}
+				}
+				require.Positive(t, made, name)
+			})
+		}
+		b.maker = exact(50 * time.Millisecond) // leaves some to the worker
+		b.same(b.with(b.worker(name, time.Millisecond)))
+	}
+}
+
+// Two workers of one name are two workers.
+func TestSameName(t *testing.T) {
+	b := newTrial(t, 30)
+	var last Status
+	b.o.Watch = func(s Status) { last = s }
+	one, two := b.worker("twin", time.Millisecond), b.worker("twin", time.Millisecond)
+	two.Cache += "-two"
+	b.maker = exact(20 * time.Millisecond)
+	b.same(b.with(one, two))
+	var names []string
+	for _, w := range last.Workers {
+		names = append(names, w.Name)
+	}
+	require.Contains(t, names, "twin")
+	require.Contains(t, names, "twin-2")
+}
+
+// The name of the hub's own worker is refused, before and after connecting.
+func TestReservedName(t *testing.T) {
+	during(t, 12, func(t *testing.T, b *trial, j Join) {
+		require.ErrorContains(t, Work(t.Context(), j, b.worker("hub", 0)), "worker's name is hub")
+		s := newStranger(t, j, "stranger")
+		var w welcome
+		s.ask("hello", pack(hello{Protocol: protocol, Worker: "hub", Go: here().Go}), &w)
+		require.Contains(t, w.Error, "worker's name is hub")
+	})
+}
+
+// Results belong to the connection that was asked for them: nobody is expelled, and nothing is
+// taken, by what another sends in its name or about outputs that it was not asked for.
+func TestOthersResults(t *testing.T) {
+	last := during(t, 40, func(t *testing.T, b *trial, j Join) {
+		honest := newStranger(t, j, "honest")
+		job := honest.take()
+		evil := newStranger(t, j, "evil")
+		bad := []Output{{job.First, seed, []byte("bad")}}
+		for _, name := range []string{"done.hub", "done.honest", "done." + honest.key, "done.*"} {
+			evil.conn.Publish(subject(j.ID, name), evil.result(30, 9, Output{30, seed, []byte("x")}))
+			evil.conn.Publish(subject(j.ID, name), evil.result(job.First, job.Count, bad...))
+		}
+		var a thanks
+		evil.ask("done", evil.result(job.First, job.Count, bad...), &a)
+		for i := range 40 { // all of the run at once
+			evil.ask("done", evil.result(i, 1, Output{i, seed, []byte("bad")}), &a)
+		}
+		honest.ask("done", honest.result(job.First, job.Count, outputs(job)...), &a)
+		require.Empty(t, a.Error)
+	})
+	require.Zero(t, last.Expelled)
+	require.Zero(t, last.Retracted)
+	require.Greater(t, last.Dropped, 39)
+}
+
+// A holder of the token cannot make the hub speak where others listen.
+func TestRepliesElsewhere(t *testing.T) {
+	var others []string
+	last := during(t, 40, func(t *testing.T, b *trial, j Join) {
+		honest := newStranger(t, j, "honest")
+		heard := make(chan string, 100)
+		for _, at := range []string{"over", "to." + honest.key + ".x"} {
+			_, err := honest.conn.Subscribe(subject(j.ID, at), func(m *nats.Msg) {
+				heard <- m.Subject
+			})
+			require.NoError(t, err)
+		}
+		require.NoError(t, honest.conn.Flush())
+		evil := newStranger(t, j, "evil")
+		for _, at := range []string{"over", "to." + honest.key + ".x", "hello." + honest.key} {
+			for _, name := range []string{"hello.", "done.", "blob."} {
+				message := pack(hello{Protocol: protocol, Worker: "evil", Go: here().Go})
+				evil.conn.PublishRequest(subject(j.ID, name+evil.key), subject(j.ID, at), message)
+			}
+		}
+		require.NoError(t, evil.conn.Flush())
+		var a thanks
+		evil.ask("done", evil.result(0, 0), &a) // was handled after those
+		time.Sleep(50 * time.Millisecond)
+		for len(heard) > 0 {
+			others = append(others, <-heard)
+		}
+	})
+	require.Empty(t, others)
+	require.GreaterOrEqual(t, last.Dropped, 6)
+}
+
+// The end of another run does not stop a worker.
+func TestOverOfAnotherRun(t *testing.T) {
+	b := newTrial(t, 30)
+	b.maker = exact(20 * time.Millisecond)
+	b.opened = func(h *Hub) {
+		go func() {
+			for range 20 {
+				time.Sleep(10 * time.Millisecond)
+				h.e.conn.Publish(subject(h.e.join.ID, "over"), pack(over{Run: "another"}))
+				h.e.conn.Publish(subject(h.e.join.ID, "over"), pack(over{}))
+			}
+		}()
+	}
+	joins := 0
+	o := b.worker("a", 10*time.Millisecond)
+	o.fault = func(op string) bool {
+		if op == "hello" {
+			joins++
+		}
+		return false
+	}
+	b.same(b.with(o))
+	require.LessOrEqual(t, joins, 2) // and once for the end
+}
+
+// A connection hears answers to itself and the end of the run, and speaks under its own key.
+func TestPermissions(t *testing.T) {
+	if outside != "" {
+		t.Skip("the outside server has its own")
+	}
+	during(t, 30, func(t *testing.T, b *trial, j Join) {
+		honest, evil := newStranger(t, j, "honest"), newStranger(t, j, "evil")
+		refused := make(chan error, 100)
+		evil.conn.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
+		want := 0
+		for _, at := range []string{"_INBOX.>", ">", subject(j.ID, "done.*"), subject(j.ID, "to.*.>"),
+			inbox(j.ID, honest.key) + ".>", subject(j.ID, ">"), "$JS.>"} {
+			_, err := evil.conn.SubscribeSync(at)
+			require.NoError(t, err)
+			want++
+		}
+		for _, at := range []string{subject(j.ID, "over"), subject(j.ID, "done."+honest.key),
+			subject(j.ID, "hello."+honest.key), inbox(j.ID, honest.key) + ".x", "$JS.ACK.a.b",
+			"$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING"} {
+			require.NoError(t, evil.conn.Publish(at, []byte("{}")))
+			want++
+		}
+		require.NoError(t, evil.conn.Flush())
+		for range want {
+			select {
+			case err := <-refused:
+				require.ErrorIs(t, err, nats.ErrPermissionViolation)
+			case <-time.After(time.Minute):
+				require.Fail(t, "something was allowed")
+			}
+		}
+		for _, user := range []string{"hub", "worker", strings.ToUpper(honest.key), ""} {
+			_, err := nats.Connect("nats://"+j.Host, nats.UserInfo(user, j.Token))
+			require.ErrorIs(t, err, nats.ErrAuthorization, user)
+		}
+	})
+}
+
+// A worker that takes jobs and makes none of them, and one that says that it is endlessly fast, cost
+// the run those jobs, which others make again.
+func TestHoarder(t *testing.T) {
+	last := during(t, 60, func(t *testing.T, b *trial, j Join) {
+		s := newStranger(t, j, "evil")
+		var a thanks
+		got := map[int]bool{}
+		var held []int
+		for range 20 {
+			s.ask("done", pack(done{Job: job{Run: s.run}, Want: 1 << 30, Held: held,
+				Seconds: 1e-300}), &a)
+			for _, g := range a.Give {
+				if !got[g.First] {
+					held = append(held, g.First)
+				}
+				got[g.First] = true
+			}
+			a = thanks{}
+		}
+		require.Less(t, len(got), 5, fmt.Sprint(got))
+		require.NotEmpty(t, got)
+	})
+	require.Zero(t, last.Expelled)
+}
+
+// A hub whose own worker is expelled ends with an error that says so.
+func TestOwnWorkerExpelled(t *testing.T) {
+	b := newTrial(t, 40)
+	b.maker = exact(20 * time.Millisecond)
+	b.opened = func(h *Hub) {
+		go func() {
+			for h.Status().Done < 5 {
+				time.Sleep(5 * time.Millisecond)
+			}
+			h.last.mu.Lock()
+			h.last.expel(ownName, "is out")
+			h.last.mu.Unlock()
+		}()
+	}
+	require.ErrorContains(t, b.with()[0], "this machine's own worker is expelled: it is out")
+}
