@@ -152,7 +152,9 @@ func TestPermissions(t *testing.T) {
 	during(t, 30, func(t *testing.T, b *trial, j Join) {
 		honest, evil := newStranger(t, j, "honest"), newStranger(t, j, "evil")
 		refused := make(chan error, 100)
-		evil.conn.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
+		evil.conn.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			refused <- err
+		})
 		want := 0
 		for _, at := range []string{"_INBOX.>", ">", subject(j.ID, "done.*"), subject(j.ID, "to.*.>"),
 			inbox(j.ID, honest.key) + ".>", subject(j.ID, ">"), "$JS.>"} {
