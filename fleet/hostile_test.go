@@ -184,8 +184,8 @@ func TestPermissions(t *testing.T) {
 	})
 }
 
-// A worker that takes jobs and makes none of them, and one that says that it is endlessly fast, cost
-// the run those jobs, which others make again.
+// A worker that takes jobs, makes none of them and says that it is endlessly fast costs the run
+// those jobs, which others make again.
 func TestHoarder(t *testing.T) {
 	last := during(t, 60, func(t *testing.T, b *trial, j Join) {
 		s := newStranger(t, j, "evil")
