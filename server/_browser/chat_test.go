@@ -39,7 +39,7 @@ func TestChat(t *testing.T) {
 	if got := x.text("#talk .text"); got+"\n" != want {
 		t.Errorf("the answer is %q, the command's %q", got, want)
 	}
-	if got := x.text("#talk .mine"); got != "What news?" {
+	if got := x.text("#talk .mine p"); got != "What news?" {
 		t.Errorf("the question is %q", got)
 	}
 	x.do(chromedp.SendKeys("#prompt", "And then?\r"))

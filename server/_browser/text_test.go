@@ -237,7 +237,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	differ := eval[int](x, `return document.querySelectorAll("#pair .text:first-of-type .differs").length`)
-	if !strings.Contains(x.text("#compare-note"), "positions differ") || differ == 0 {
+	if !strings.Contains(x.text("#compare-note"), "words and") || differ == 0 {
 		t.Errorf("%d pieces are marked, it says %q", differ, x.text("#compare-note"))
 	}
 }

@@ -85,7 +85,7 @@ func TestCancel(t *testing.T) {
 	x := open(t, s.url, longer+"&other=info-gain(sets=7)")
 	cancelled := func(want float64) {
 		x.click("#run")
-		x.until(`document.getElementById("status").textContent.startsWith("step ")`)
+		x.until(`document.getElementById("status").textContent === "opening"`)
 		x.click("#cancel")
 		x.until(`document.getElementById("status").textContent === "cancelled"`)
 		for deadline := time.Now().Add(patience); metric(t, metrics, "unmask_cancelled_total") != want; {
@@ -113,7 +113,7 @@ func TestRestart(t *testing.T) {
 	}
 	x := open(t, s.url, long)
 	x.click("#run")
-	x.until(`document.getElementById("status").textContent.startsWith("step ")`)
+	x.until(`document.getElementById("status").textContent === "opening"`)
 	s.stop()
 	x.until(`!document.getElementById("notice").hidden`)
 	if got := x.text("#notice-text"); !strings.Contains(got, "The connection was lost") {

@@ -43,7 +43,9 @@ export class Chat {
 	keep() {
 		this.all.length = Math.min(this.all.length, mostKept);
 		try {
-			localStorage[store] = JSON.stringify(this.all.filter((c) => c.messages.length || c.system));
+			const kept = this.all.filter((c) => c.messages.length || c.system);
+			if (kept.length) localStorage[store] = JSON.stringify(kept);
+			else localStorage.removeItem(store);
 		} catch { /* a browser without room keeps what it has */ }
 		const title = (c) => c.messages[0]?.content.slice(0, 40) || "New chat";
 		$("chats").replaceChildren(...this.all.map((c) => new Option(title(c), "", false, c === this.chat)));
@@ -94,7 +96,8 @@ export class Chat {
 	}
 
 	async make(prompt) {
-		if (!prompt.trim()) throw this.page.wrong("prompt", "prompt is empty, want a message");
+		prompt = prompt.trim();
+		if (!prompt) throw this.page.wrong("prompt", "The message is empty.");
 		const { length, ...values } = this.page.values(), { page, chat } = this, asked = [...this.messages, { role: "user", content: prompt }];
 		const messages = asked.map(({ role, content }) => ({ role, content }));
 		if (chat.system.trim()) messages.unshift({ role: "system", content: chat.system });

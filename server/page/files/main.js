@@ -67,6 +67,7 @@ class Page {
 		for (const b of $("modes").children) b.ariaPressed = b.value === mode;
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
 		$("run").textContent = run;
+		document.querySelector("[for=prompt]").textContent = mode === "chat" ? "Message" : "Prompt";
 		$("prompt-help").textContent = help;
 		this.settings.show(mode, this.able(mode));
 		const field = $("prompt").parentNode;
