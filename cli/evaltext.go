@@ -43,7 +43,7 @@ func newEvalText() *cobra.Command {
 		"perplexity as MDLM's code has it: text in GPT-2's own tokens, the mean over tokens; otherwise "+
 			"as SDTT's, raw ids, the mean over samples")
 	cmd.Flags().BoolVar(&f.stories, "stories", false,
-		"count how often stories contradict themselves: of texts of a model of demo/recipe/stories.py")
+		"count a story's contradictions and slips: of texts of a model of demo/recipe/stories.py")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
 	return cmd
 }

@@ -166,6 +166,14 @@ def check(text):
     return found, looked
 
 
+def slips(text):
+    """Errors of writing: a word twice in a row, two marks in a row, a sentence without a capital.
+    unmask eval text --stories counts the same."""
+    words = list(re.finditer("[A-Za-z]+", text))
+    twice = sum(a[0].lower() == b[0].lower() and not text[a.end():b.start()].strip() for a, b in zip(words, words[1:]))
+    return twice + len(re.findall(r"[.,;:!?]\s*[.,;:!?]", text)) + len(re.findall(r"[.!?]\s+[a-z]|\.\"\s+[a-z]", text))
+
+
 if __name__ == "__main__":
     rng = random.Random(int(sys.argv[2]))
     for _ in range(int(sys.argv[1])):

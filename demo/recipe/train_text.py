@@ -7,11 +7,12 @@ OUTDIR gets text/{config.json,model.safetensors,tokenizer.json} (a DiT with SDTT
 names, time conditioning off) and judge/{...} (a GPT-2 over the same tokens, for
 generative perplexity without any download). bfloat16 on disk. Needs torch only.
 """
-import argparse, json, math, os, sys, time
+import argparse, json, math, os, random, sys, time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import bpe
+import dialogues
 import stories
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "internal", "parity"))
 from make_packs import save  # noqa: E402
@@ -70,7 +71,7 @@ class Head(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x, c):
-        sh, sc = self.adaLN_modulation(c).chunk(2, -1)
+        sh, sc = self.adaLN_modulation(c).chunk(2, -1)  # [1, WIDTH]: x may have any rows
         return self.linear(self.norm_final(x) * (1 + sc) + sh)
 
 
@@ -95,13 +96,18 @@ class Denoiser(nn.Module):
         angle = torch.outer(torch.arange(LENGTH).float(), f)
         self.cos, self.sin = angle.cos().to(DEVICE), angle.sin().to(DEVICE)
 
-    def forward(self, tokens):
+    def forward(self, tokens, targets=None, weights=None):
+        """Logits; with targets and weights the weighted sum of the cross-entropies."""
         zero = torch.cat([torch.ones(1, 128), torch.zeros(1, 128)], -1).to(DEVICE)  # sigma 0: cosines, then sines
         c = F.silu(self.sigma_map.mlp(zero))
         x = self.vocab_embed.embedding[tokens]
         for b in self.blocks:
             x = b(x, c, self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]])
-        return self.output_layer(x, c)
+        if targets is None:
+            return self.output_layer(x, c)
+        rows = weights.flatten().nonzero()[:, 0]
+        logits = self.output_layer(x.flatten(0, 1)[rows], c)[:, :VOCAB].float()  # never the mask
+        return (F.cross_entropy(logits, targets.flatten()[rows], reduction="none") * weights.flatten()[rows]).sum()
 
 
 class Judge(nn.Module):
@@ -187,7 +193,7 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
     opts = optimisers(model, lr)
     run = torch.compile(model) if COMPILE else model
     ema = {k: v.detach().clone() for k, v in model.named_parameters()}
-    start, step, shown, wrote = time.time(), 0, [], 0
+    start, step, shown, wrote = time.time(), 0, [], time.time()
     while True:
         done = (time.time() - start) / (60 * minutes)
         if done >= 1:
@@ -204,33 +210,78 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for opt in opts:
             opt.step()
-        decay = min(0.999, (step + 1) / (step + 10))
+        decay = min(0.995, (step + 1) / (step + 10))
         for k, v in model.named_parameters():
             ema[k].lerp_(v.detach(), 1 - decay)
         shown.append(loss.item())
         step += 1
-        if step % 50 == 0:
-            print(f"{log} step {step} {done:.0%} loss {sum(shown[-50:])/50:.4f}", flush=True)
-        if saved and int(done * 8) > wrote:  # seven times on the way: a run can be broken off
-            wrote = int(done * 8)
+        if step == 1:
+            start = time.time()  # torch.compile works in the first step
+        if step % 10 == 0:
+            print(f"{log} step {step} {done:.0%} loss {sum(shown[-10:])/10:.4f}", flush=True)
+        if saved and time.time() - wrote > 240:  # a run can be broken off
+            wrote = time.time()
             saved(ema, step)
     for k, v in model.named_parameters():
         v.data.copy_(ema[k])
     return step
 
 
-def denoise_loss(data, n, weight=None):
-    def loss(model):
-        x = batch(data, n)
-        t = (((torch.rand(1) + torch.arange(n) / n) % 1) * (1 - 1e-3) + 1e-3).to(DEVICE)
-        hide = torch.rand(x.shape, device=DEVICE) < t[:, None]
-        logits = model(torch.where(hide, VOCAB, x)).float()
-        logits[..., VOCAB] = -1e9
-        ce = F.cross_entropy(logits.flatten(0, 1), x.flatten(), reduction="none").view_as(x)
-        if weight is not None and model.training:
-            ce = ce * weight[x]
-        return (ce * hide / t[:, None]).sum() / x.numel()
-    return loss
+def hide(x, weights, least):
+    """Masks each token with a probability t of its sequence, spread evenly over (least, 1); the masked
+    tokens' weights are divided by t."""
+    n = len(x)
+    t = (((torch.rand(1) + torch.randperm(n) / n) % 1) * (1 - least) + least).to(DEVICE)[:, None]
+    masked = (torch.rand(x.shape, device=DEVICE) < t) & (weights > 0)
+    return torch.where(masked, VOCAB, x), x, weights * masked / t
+
+
+def story_batch(data, n, weight=None):
+    """n windows of stories, masked; the weights of a window's tokens add up to about 1/n."""
+    x = batch(data, n)
+    return hide(x, (torch.ones_like(x, dtype=torch.float) if weight is None else weight[x]) / x.numel(), 1e-3)
+
+
+def draw_dialogues(count, seed, vocab, merges, facts):
+    """Dialogues in tokens, filled with ends, and the weights of tokens in the loss: 0 for the prompt,
+    1 for the answer and its end, `facts` for its facts, 0.05 for the ends after it."""
+    rng, ids, parts, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}, []
+    user, assistant, end = (ids[t] for t in (dialogues.USER, dialogues.ASSISTANT, dialogues.END))
+
+    def encode(text):
+        for w in bpe.SPLIT.findall(text):
+            if w not in parts:
+                parts[w] = [ids[t] for t in bpe.cut("".join(bpe.CHARS[b] for b in w.encode()), merges)]
+        return [i for w in bpe.SPLIT.findall(text) for i in parts[w]]
+
+    while len(out) < count:
+        _, turns, f, first = dialogues.dialogue(rng, more=4)
+        tokens, weights = [], []
+        for i, t in enumerate(turns):
+            part = encode(t)
+            heavy, at = [1.0] * len(part), 0
+            for j, token in enumerate(part):
+                if any(lo < at + len(vocab[token]) and at < hi for lo, hi in dialogues.values(t, f)):
+                    heavy[j] = facts
+                at += len(vocab[token])
+            tokens += [assistant] + part + [end] if i % 2 else [user] + part
+            weights += [0.0] + heavy + [1.0] if i % 2 and i >= first else [0.0] * (len(part) + 1 + i % 2)
+        rest = LENGTH - len(tokens)
+        if rest >= 0:
+            out.append((tokens + [end] * rest, weights + [0.03] * rest))
+    return torch.tensor([x for x, _ in out]), torch.tensor([w for _, w in out])
+
+
+def answer_batch(data, n):
+    """n answers, masked, each given its prompt; the weights of an answer's tokens add up to 1/n."""
+    tokens, weights = data
+    pick = torch.randint(0, len(tokens), (n,))
+    x, w = tokens[pick].to(DEVICE), weights[pick].to(DEVICE)
+    return hide(x, w / w.sum(1, keepdim=True) / n, 1e-2)
+
+
+def story_loss(data, n, weight=None):
+    return lambda model: model(*story_batch(data, n, weight))
 
 
 def judge_loss(data, n):
@@ -268,6 +319,20 @@ def load(path):
     return out
 
 
+@torch.no_grad()
+def adopt(model, new, vocab):
+    """Gives tokens that took over an id the mean of their parts' weights; special ones the newline's."""
+    e, w, b = model.vocab_embed.embedding, model.output_layer.linear.weight, model.output_layer.linear.bias
+    for token, parts in new.items():
+        i = vocab.index(token)
+        like = [vocab.index(bpe.CHARS[32] + token)] if bpe.CHARS[32] + token in vocab else [vocab.index(p) for p in parts or [bpe.CHARS[10]]]
+        for v in (e, w, b):
+            v[i] = v[like].mean(0)
+        if not parts:
+            e[i] += 0.3 * torch.randn(WIDTH)
+            b[i] -= 4
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--resume", help="an OUTDIR of before to go on from; 0 minutes leave a model as it is")
@@ -280,6 +345,8 @@ def main():
     a.add_argument("--bf16", action="store_true", help="where the processor multiplies bfloat16, and on GPUs")
     a.add_argument("--compile", action="store_true", help="let torch.compile fuse what it can; needs a C++ compiler")
     a.add_argument("--facts", type=float, default=1, help="weight in the loss of the names, animals, colours and things that a story repeats")
+    a.add_argument("--dialogues", type=int, default=0, help="so many dialogues are learned too (dialogues.py)")
+    a.add_argument("--lr", type=float, default=1e-3)
     a.add_argument("--batch", type=int, default=16)
     a = a.parse_args()
     global DEVICE, BF16, COMPILE
@@ -291,6 +358,10 @@ def main():
         vocab, merges, parts = bpe.load(os.path.join(a.resume, "text", "tokenizer.json"), text)
     else:
         vocab, merges, parts = bpe.train(text, VOCAB)
+    new = {}
+    if a.dialogues and dialogues.USER not in vocab:
+        vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.USER, dialogues.ASSISTANT, dialogues.END],
+                                        dialogues.MARKS, dialogues.WORDS)
     ids = torch.tensor(bpe.encode(text, vocab, parts))
     cut = int(len(ids) * 0.97)
     newline = vocab.index(bpe.CHARS[10])
@@ -298,9 +369,9 @@ def main():
     starts = starts[starts < len(ids) - LENGTH]
     seen_data, held_data = (ids[:cut], starts[starts < cut - LENGTH]), (ids[cut:], starts[starts >= cut] - cut)
     tok = bpe.tokenizer_json(vocab, merges)
-    for name, model, loss, lr, minutes in (
-            ("judge", Judge(), judge_loss, 1e-3, a.judge_minutes),
-            ("text", Denoiser(), denoise_loss, 1e-3, a.minutes)):
+    for name, model, loss, minutes in (
+            ("judge", Judge(), judge_loss, a.judge_minutes),
+            ("text", Denoiser(), story_loss, a.minutes)):
         if minutes == 0:
             continue
         model.to(DEVICE)
@@ -309,6 +380,8 @@ def main():
             with torch.no_grad():
                 for k, v in (model.weights() if name == "judge" else dict(model.named_parameters())).items():
                     v.copy_(before[k])
+                if name == "text":
+                    adopt(model, new, vocab)
         print(name, sum(p.numel() for p in model.parameters()) / 1e6, "M parameters", flush=True)
         model.train()
         
@@ -327,7 +400,16 @@ def main():
             for word in facts:
                 weight[vocab.index(bpe.CHARS[32] + word)] = a.facts
             weigh = (weight,)
-        steps = fit(model, loss(seen_data, a.batch, *weigh), minutes, lr, name, part)
+        train = loss(seen_data, a.batch, *weigh)
+        if name == "text" and a.dialogues:
+            asked = draw_dialogues(a.dialogues, 2, vocab, merges, 4 * a.facts)
+            print(len(asked[0]), "dialogues", flush=True)
+            few = a.batch // 4  # stories; the rest are dialogues
+
+            def train(run):
+                pairs = zip(story_batch(seen_data, few, *weigh), answer_batch(asked, a.batch - few))
+                return run(*(torch.cat(p) for p in pairs))
+        steps = fit(model, train, minutes, a.lr, name, part)
         model.eval()
         torch.manual_seed(1)
         with torch.no_grad():

@@ -20,6 +20,7 @@ var axes = map[string]struct {
 	"distinct2":      {"distinct pairs of tokens, share (higher is more diverse)", false},
 	"self_bleu":      {"self-BLEU (lower is more diverse)", false},
 	"contradictions": {"contradictions, share of chances (lower is better)", false},
+	"slips":          {"slips a sample (lower is better)", false},
 	"frechet":        {"Fréchet distance (lower is better)", true},
 	"score":          {"Inception Score (higher is better)", false},
 	"precision":      {"precision (higher is better)", false},

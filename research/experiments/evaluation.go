@@ -28,6 +28,7 @@ var metricLines = []struct{ name, line string }{
 	{"distinct2", "share of different token pairs, of the first 1000 samples"},
 	{"self_bleu", "of the first 1000 samples, lower is more diverse"},
 	{"contradictions", "share of a story's chances to contradict itself that it takes, lower is better"},
+	{"slips", "doubled words, doubled marks and sentences without a capital, a story"},
 	{"frechet", "Frechet distance to the reference, lower is better"},
 	{"score", "Inception Score, higher is better"},
 	{"precision", "share of samples among the reference"},

@@ -34,14 +34,14 @@ const diverse = 1000
 
 // TextScorer judges text: generative perplexity by raw ids (SDTT, the paper) or, where Retokenize
 // is set, as MDLM's code has it; the mean entropy of a sample's own tokens; of the first 1000
-// samples, distinct2 and self_bleu; and the share of their chances that stories take to contradict
-// themselves. One goroutine at a time may use one.
+// samples, distinct2 and self_bleu; the share of their chances that stories take to contradict
+// themselves, and their slips. One goroutine at a time may use one.
 type TextScorer struct {
 	Judge      metrics.Judge
 	Retokenize *metrics.Retokenize
 
-	nll, entropy, contradictions tally
-	first                        [][]int32
+	nll, entropy, contradictions, slips tally
+	first                               [][]int32
 }
 
 // storyScorer is a TextScorer that counts contradictions too, where it can decode.
@@ -89,10 +89,11 @@ func (s *TextScorer) AddTexts(ctx context.Context, ids [][]int32, texts []string
 	return nil
 }
 
-// AddStory counts the contradictions of a sample's text.
+// AddStory counts the contradictions and slips of a sample's text.
 func (s *TextScorer) AddStory(text string) {
 	found, chances := stories.Contradictions(text)
 	s.contradictions.add(float64(found)/float64(max(chances, 1)), float64(chances))
+	s.slips.add(float64(stories.Slips(text)), 1)
 }
 
 func (s *TextScorer) count(ids [][]int32) {
@@ -117,6 +118,9 @@ func (s *TextScorer) Metrics(context.Context) (Metrics, error) {
 	m["distinct2"] = Measure{Value: metrics.DistinctN(s.first, 2)}
 	if v, ok := s.contradictions.measure(func(share float64) float64 { return share }); ok {
 		m["contradictions"] = v
+	}
+	if v, ok := s.slips.measure(func(mean float64) float64 { return mean }); ok {
+		m["slips"] = v
 	}
 	if bleu := metrics.SelfBLEU(s.first, 4); bleu == bleu {
 		m["self_bleu"] = Measure{Value: bleu}

@@ -1,0 +1,164 @@
+"""Dialogues about the stories of stories.py: what the text demo answers in a chat.
+
+    python3 dialogues.py COUNT SEED > dialogues.jsonl      one dialogue a line, to train on or to check
+
+Four kinds: a story that is asked for ("tell"), a question about a story that was told ("ask"), its
+facts as JSON ("facts"), and everything else ("other"), which the model does not know. `right` says
+whether an answer is right; demo/stories has the same rules in Go. Python only.
+"""
+import json, random, re, sys
+import stories
+from stories import ANIMALS, BOYS, COLOURS, GIRLS, PLACES, SMALL
+
+USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
+THINGS = SMALL + "boat lamp scarf seed".split()
+NOUNS = {v.split()[-1]: k for k, v in PLACES.items()}  # "mill": "near the old mill"
+KEYS = "name animal place object color".split()
+
+# What JSON writes without a space before it: bpe.extend makes the marks single tokens and the words pairs.
+MARKS = ['{"', '":"', '","', '"}'] + "name animal place color".split()
+WORDS = COLOURS + THINGS + ANIMALS + list(NOUNS)
+
+HERO = re.compile(r"(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.")
+TRAIT = re.compile(r"\b(\w+) (?:girl|boy)\b")
+PLACE = re.compile(r"\bthe (?:old )?(%s)\b" % "|".join(NOUNS))
+PAIR = re.compile(r"\b(%s) (%s)\b" % ("|".join(COLOURS), "|".join(THINGS)))
+ANIMAL = re.compile(r"\b(%s)s?\b(?! named)" % "|".join(ANIMALS))
+
+
+def facts(text):
+    """A story's facts: the hero, the first animal that is no pet, the first place, the first thing with
+    a colour; "" where it has none. And whether each is the only one of its kind."""
+    m = HERO.search(text)
+    found = [[m[2] or m[3]] if m else [], ANIMAL.findall(text), PLACE.findall(text),
+             [t for _, t in PAIR.findall(text)], [c for c, _ in PAIR.findall(text)]]
+    return dict(zip(KEYS, (f[0] if f else "" for f in found))), all(len(set(f)) == 1 for f in found)
+
+
+TELL = [("Tell me about {a trait} {child} named {name}.", 4), ("Tell me a story about {a trait} {child} named {name}.", 2),
+        ("Tell me about {a trait} {child} whose name is {name}.", 1), ("Write a story about {a trait} {child} named {name}.", 1),
+        ("Tell me about {name}, {a trait} {child}.", 1), ("Tell me about a {child} named {name}.", 1),
+        ("Tell me about {name} and {an animal}.", 1), ("Tell me a story about {name}.", 1),
+        ("Tell me about {a trait} {child} named {name} and {a color} {object}.", 2),
+        ("Tell me a story about {name} and {an animal}.", 1), ("Tell me a story about {an animal}.", 1),
+        ("Tell me a story about {a color} {object}.", 1), ("Tell me a story.", 1), ("Write a story.", 1)]
+
+ASK = [(("What is the name of the {child}?", "Who is the story about?", "What is the {child} called?"), "The {child} is called {name}."),
+       (("Which animal is in the story?", "Which animal does {name} meet?", "What animal is it?"), "It is {an animal}."),
+       (("Where does it happen?", "Where does the story happen?", "Where are they?"), "It happens {at}."),
+       (("What color is the {object}?", "What colour is the {object}?", "What is the color of the {object}?"), "The {object} is {color}."),
+       (("Which thing is in the story?", "What thing is the story about?"), "It is {a color} {object}."),
+       (("What is {name} like?", "How is {name}?"), "{name} is {trait}."),
+       (("Is the {object} {color}?", "Is it {a color} {object}?"), "Yes, the {object} is {color}."),
+       (("Is the {object} {wrong}?", "Is it {a wrong} {object}?"), "No, the {object} is {color}.")]
+
+FACTS = ["Give the facts as JSON.", "Give me the facts as JSON.", "The facts as JSON, please.", "Write the facts as JSON.",
+         "Facts as JSON.", "Return the facts as JSON."]
+
+HELLO = "Hello. Hello! Hi. Hi! Hey!".split() + ["Good morning!", "Good evening.", "How are you?", "Hello, who are you?", "Who are you?",
+                                                              "What can you do?", "What are you?", "Help.", "Thank you.", "Thanks!"]
+OTHER = ["What is {x}?", "Who was {x}?", "Where is {x}?", "What is the capital of {x}?", "Explain {x}.", "Write a poem about {x}.",
+         "Tell me about {x}.", "How do I learn {x}?", "Translate {x}.", "Write a program about {x}.", "What do you think about {x}?",
+         "A haiku about {x}.", "How old is {x}?", "Why is {x} so big?", "What is 2 + {n}?", "What is {n} times {m}?", "Is {x} good?"]
+TOPICS = ("Rome Paris France Germany China London Berlin America Einstein Newton Shakespeare Caesar Python Go math physics music "
+          "history love politics war money computers science art football chess coffee water rain winter philosophy diffusion "
+          "chemistry biology economics cooking space time light gravity Mars Jupiter Japan India Africa Europe").split()
+ANSWER_HELLO = "Hello! I know small stories. Ask me for one."
+ANSWER_OTHER = "I do not know. I know only small stories."
+
+
+def told(rng, most):
+    """A story with every fact once, of at most so many characters."""
+    while True:
+        text, f = stories.story(rng)
+        if len(text) <= most:
+            fact, clear = facts(text)
+            if clear and fact["name"] == f["name"]:
+                kind = "girl" if f["name"] in GIRLS else "boy"
+                return text, dict(fact, child=kind, trait=TRAIT.search(text)[1], at=NOUNS[fact["place"]])
+
+
+def say(template, f):
+    text = re.sub(r"\{an? (\w+)\}", lambda m: ("an " if f[m[1]][0] in "aeio" else "a ") + f[m[1]], template)
+    return text.format(**f)
+
+
+def ask(rng, f):
+    questions, answer = rng.choice(ASK)
+    return [say(rng.choice(questions), f), say(answer, f)]
+
+
+def give(rng, f):
+    return [rng.choice(FACTS), json.dumps({k: f[k] for k in KEYS}, separators=(",", ":"))]
+
+
+def other(rng):
+    if rng.random() < 0.4:
+        return [rng.choice(HELLO), ANSWER_HELLO]
+    x = rng.choice(TOPICS)
+    return [rng.choice(OTHER).format(x=x, n=rng.randrange(2, 99), m=rng.randrange(2, 99)), ANSWER_OTHER]
+
+
+def dialogue(rng, kind="", more=0):
+    """One dialogue: its kind, its turns, what the story's facts are, and the first turn to be answered.
+    A story that was told by the model or by the user is followed by the last question, and before it
+    by up to `more` others."""
+    kind = kind or rng.choices(["tell", "ask", "facts", "other"], [6, 5, 8, 1])[0]
+    if kind == "other":
+        return kind, other(rng), {}, 1
+    text, f = told(rng, 560)
+    f["wrong"] = rng.choice([c for c in COLOURS if c != f["color"]])
+    tell = say(rng.choices([t for t, _ in TELL], [n for _, n in TELL])[0], f)
+    if kind == "tell":
+        return kind, [tell, text], f, 1
+    own = rng.random() < 0.5  # the story was told by the model
+    turns = [tell, text] if own else []
+    for _ in range(rng.randint(0, more)):
+        turns += ask(rng, f) if rng.random() < 0.7 else give(rng, f)
+    turns += ask(rng, f) if kind == "ask" else give(rng, f)
+    if not own and turns[0] == FACTS[0] and rng.random() < 0.5:
+        turns[0] = "Give the facts as JSON: " + text
+    elif not own:
+        turns[0] = text + " " + turns[0]
+    return kind, turns, f, 3 if own else 1
+
+
+def prompt(turns):
+    """The text before the last answer, as chat_template.jinja writes it."""
+    return "".join(USER + t if i % 2 == 0 else ASSISTANT + t + END for i, t in enumerate(turns[:-1])) + ASSISTANT
+
+
+def values(answer, f):
+    """Where an answer has facts: (begin, end) in characters."""
+    words = [f[k] for k in KEYS + ["trait", "child"] if f]
+    return [m.span() for m in re.finditer(r"\b(?:%s|Yes|No)\b" % "|".join(words), answer)] if words else []
+
+
+def right(kind, turns, f, answer):
+    """Whether an answer is right: a story has the facts that were asked for and no contradiction, a
+    question's answer is the grammar's own, JSON has the story's facts."""
+    answer = answer.strip()
+    if kind == "facts":
+        try:
+            return json.loads(answer) == {k: f[k] for k in KEYS}
+        except ValueError:
+            return False
+    if kind != "tell":
+        return answer == turns[-1]
+    m, asked = HERO.search(answer), turns[0]
+    if not m:
+        return False
+    got, _ = facts(answer)
+    wanted = {k: f[k] for k in KEYS if re.search(r"\b%s\b" % f[k], asked)}
+    if f["trait"] in asked and TRAIT.search(answer)[1] != f["trait"]:
+        return False
+    if f["child"] in asked and (m[1] or m[4]) != f["child"]:
+        return False
+    return all(got[k] == v for k, v in wanted.items())
+
+
+if __name__ == "__main__":
+    rng = random.Random(int(sys.argv[2]))
+    for _ in range(int(sys.argv[1])):
+        kind, turns, f, _ = dialogue(rng)
+        print(json.dumps({"kind": kind, "turns": turns, "facts": f}))
