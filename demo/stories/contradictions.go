@@ -1,6 +1,6 @@
-// Package stories counts how often a small story of demo/recipe/stories.py contradicts itself, and
-// its slips, and checks answers about one, which measures a model's texts without a judge that could
-// be misled.
+// Package stories counts how often a small story of demo/recipe/stories.py contradicts itself and
+// its slips, and checks answers about one. That measures a model without a judge that could be
+// misled.
 package stories
 
 import (

@@ -67,7 +67,7 @@ func TestFactsOfOtherText(t *testing.T) {
 			require.Empty(t, value, key)
 		}
 	}
-	require.Equal(t, map[string]string{"name": "Tom", "animal": "owl", "place": "mill", "object": "lamp",
-		"color": "red"}, stories.Facts("Tom was a shy boy. He had a dog named Spot. An owl near the old "+
+	require.Equal(t, map[string]string{"name": "Tom", "animal": "owl", "place": "mill",
+		"object": "lamp", "color": "red"}, stories.Facts("Tom was a shy boy. He had a dog named Spot. An owl near the old "+
 		"mill had a red lamp, a fox at the lake a blue hat."))
 }
