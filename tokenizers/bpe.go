@@ -14,6 +14,7 @@ type merge struct{ rank, id int32 }
 // bpe holds the merges, over bytes or over runes.
 type bpe struct {
 	bytes  [256]int32     // id of each byte's token, -1 if the vocabulary has none
+	last   *[256]int32    // the same for the last byte of a word; nil: bytes
 	runes  map[rune]int32 // id of each rune's token; nil where words are bytes
 	merges map[pair]merge
 
@@ -182,6 +183,9 @@ func (b *bpe) start(word string, s *scratch) error {
 		r := rune(0)
 		if b.runes == nil {
 			id = b.bytes[word[at]]
+			if b.last != nil && at == len(word)-1 {
+				id = b.last[word[at]]
+			}
 		} else {
 			var ok bool
 			r, size = decode(word[at:])

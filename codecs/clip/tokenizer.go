@@ -19,7 +19,8 @@ import (
 // `</w>` after the last piece of a word. It is safe for concurrent use.
 type Tokenizer struct {
 	ids        map[string]int32
-	ranks      map[[2]string]int
+	merges     [][2]string
+	bpe        *tokenizers.WordBPE
 	start, end int32
 	pad        int32
 }
@@ -39,7 +40,7 @@ const (
 // padding token is that of special_tokens_map.json or tokenizer_config.json, and otherwise the end
 // token.
 func OpenTokenizer(files fs.FS) (*Tokenizer, error) {
-	t := &Tokenizer{ids: map[string]int32{}, ranks: map[[2]string]int{}}
+	t := &Tokenizer{ids: map[string]int32{}}
 	vocab, err := model.ReadFile(files, "vocab.json", maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -65,13 +66,10 @@ func OpenTokenizer(files fs.FS) (*Tokenizer, error) {
 		}
 		*special.id = id
 	}
-	for _, letter := range letters() {
-		for _, token := range []string{letter, letter + endOfWord} {
-			if _, ok := t.ids[token]; !ok {
-				return nil, fmt.Errorf("the vocabulary lacks the byte %q: not CLIP's", token)
-			}
-		}
+	if t.bpe, err = tokenizers.NewWordBPE(t.ids, t.merges, endOfWord); err != nil {
+		return nil, fmt.Errorf("%w: not CLIP's", err)
 	}
+	t.merges = nil
 	return t, t.readPad(files)
 }
 
@@ -99,7 +97,7 @@ func (t *Tokenizer) readJSON(files fs.FS) error {
 		} else if err := json.Unmarshal(raw, &pair); err != nil {
 			return fmt.Errorf("tokenizer.json: merge %d: %w", i, err)
 		}
-		if err := t.addMerge(i, pair); err != nil {
+		if err := t.addMerge(pair); err != nil {
 			return fmt.Errorf("tokenizer.json: %w", err)
 		}
 	}
@@ -113,16 +111,14 @@ func (t *Tokenizer) readMerges(files fs.FS) error {
 		return fmt.Errorf("merges.txt: %w", err)
 	}
 	lines := bufio.NewScanner(bytes.NewReader(data))
-	n := 0
 	for i := 0; lines.Scan(); i++ {
 		line := lines.Text()
 		if i == 0 && strings.HasPrefix(line, "#version") || strings.TrimSpace(line) == "" {
 			continue
 		}
-		if err := t.addMerge(n, strings.Split(line, " ")); err != nil {
+		if err := t.addMerge(strings.Split(line, " ")); err != nil {
 			return fmt.Errorf("merges.txt: line %d: %w", i+1, err)
 		}
-		n++
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("merges.txt: %w", err)
@@ -130,17 +126,15 @@ func (t *Tokenizer) readMerges(files fs.FS) error {
 	return nil
 }
 
-func (t *Tokenizer) addMerge(rank int, pair []string) error {
+func (t *Tokenizer) addMerge(pair []string) error {
 	if len(pair) != 2 {
-		return fmt.Errorf("merge %d has %d parts, want 2", rank, len(pair))
+		return fmt.Errorf("merge %d has %d parts, want 2", len(t.merges), len(pair))
 	}
 	if _, ok := t.ids[pair[0]+pair[1]]; !ok {
-		return fmt.Errorf("merge %d gives %.40q, which is not in the vocabulary", rank, pair[0]+pair[1])
+		return fmt.Errorf("merge %d gives %.40q, which is not in the vocabulary", len(t.merges),
+			pair[0]+pair[1])
 	}
-	key := [2]string{pair[0], pair[1]}
-	if _, ok := t.ranks[key]; !ok {
-		t.ranks[key] = rank
-	}
+	t.merges = append(t.merges, [2]string(pair))
 	return nil
 }
 
@@ -202,15 +196,9 @@ func (t *Tokenizer) Encode(text string, length int, pad int32) (ids []int32, cut
 	}
 	ids = append(make([]int32, 0, length), t.start)
 	for word := range words(normal(text)) {
-		if cut {
+		if ids = t.bpe.Append(ids, word); len(ids) > length-1 {
+			ids, cut = ids[:length-1], true
 			break
-		}
-		for _, part := range t.pieces(word) {
-			if len(ids) == length-1 {
-				cut = true
-				break
-			}
-			ids = append(ids, t.ids[part])
 		}
 	}
 	ids = append(ids, t.end)
@@ -289,53 +277,3 @@ func kindOf(r rune) int {
 	}
 	return other
 }
-
-// pieces merges a word's bytes, always the pair of lowest rank first.
-func (t *Tokenizer) pieces(word string) []string {
-	alphabet := letters()
-	parts := make([]string, len(word))
-	for i := range len(word) {
-		parts[i] = alphabet[word[i]]
-	}
-	parts[len(parts)-1] += endOfWord
-	for len(parts) > 1 {
-		best, at := -1, [2]string{}
-		for i := range len(parts) - 1 {
-			pair := [2]string{parts[i], parts[i+1]}
-			if rank, ok := t.ranks[pair]; ok && (best < 0 || rank < best) {
-				best, at = rank, pair
-			}
-		}
-		if best < 0 {
-			break
-		}
-		merged := parts[:0]
-		for i := 0; i < len(parts); i++ {
-			if i+1 < len(parts) && parts[i] == at[0] && parts[i+1] == at[1] {
-				merged = append(merged, at[0]+at[1])
-				i++
-			} else {
-				merged = append(merged, parts[i])
-			}
-		}
-		parts = merged
-	}
-	return parts
-}
-
-// letters returns GPT-2's characters for the 256 bytes: printable bytes of Latin-1 stand for
-// themselves, the others for U+0100 and up.
-func letters() *[256]string { return &alphabet }
-
-var alphabet = func() (list [256]string) {
-	extra := rune(256)
-	for b := range list {
-		if r := rune(b); r >= '!' && r <= '~' || r >= '¡' && r <= '¬' || r >= '®' {
-			list[b] = string(r)
-			continue
-		}
-		list[b] = string(extra)
-		extra++
-	}
-	return list
-}()

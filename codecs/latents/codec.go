@@ -105,12 +105,6 @@ func (m *Tokenizer) ImageOf(codes []int32, p *model.Prompt) (_ *image.NRGBA, err
 	return picture.Image(m.pixels, m.sizes.Side, m.sizes.Side, 0), nil
 }
 
-// LoadEncoder implements model.LateCodec.
-func (m *Tokenizer) LoadEncoder() error { return m.withEncoder() }
-
-// LoadDecoder implements model.LateCodec.
-func (m *Tokenizer) LoadDecoder() error { return m.withDecoder() }
-
 // EncodeImage implements model.Encoder.
 func (m *Tokenizer) EncodeImage(img image.Image) (_ []int32, err error) {
 	defer backend.Recover(&err)

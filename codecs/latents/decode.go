@@ -72,7 +72,7 @@ func (m *Tokenizer) decode(ctx context.Context, codes []int32, text []float32) e
 	if len(text) != z.TextRows*z.TextWidth {
 		return fmt.Errorf("the text has %d values, want %d x %d", len(text), z.TextRows, z.TextWidth)
 	}
-	if err := m.withDecoder(); err != nil {
+	if err := m.LoadDecoder(); err != nil {
 		return err
 	}
 	m.prepareDecoder()

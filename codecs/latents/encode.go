@@ -26,7 +26,7 @@ func (m *Tokenizer) loadEncoder(l *nn.Loader) {
 
 // encode writes the codes of the image in m.pixels.
 func (m *Tokenizer) encode(ctx context.Context, codes []int32) error {
-	if err := m.withEncoder(); err != nil {
+	if err := m.LoadEncoder(); err != nil {
 		return err
 	}
 	e, z, b := &m.Encoder, &m.sizes, m.b

@@ -39,6 +39,8 @@ type Sizes struct {
 // Tokenizer turns images into latent tokens and back. The decoder of TA-TiTok also reads the text.
 // It works on one image at a time; one call at a time.
 type Tokenizer struct {
+	nn.Halves
+
 	Latents  weights.Param    `weight:"latent_tokens"` // [tokens, encoder width]
 	Encoder  encoder          `weight:"encoder"`
 	Decoder  decoder          `weight:"decoder"`
@@ -46,10 +48,9 @@ type Tokenizer struct {
 	Mixture  weights.Param    `weight:"pixel_quantize.embedding.weight"` // [pixel codes, channels]
 	Drawer   *vqgan.Decoder   `weight:"pixel_decoder"`
 
-	sizes                    Sizes
-	b                        backend.Backend
-	withEncoder, withDecoder func() error // packs that half once
-	pixels                   []float32    // [Side, Side, 3]
+	sizes  Sizes
+	b      backend.Backend
+	pixels []float32 // [Side, Side, 3]
 }
 
 type encoder struct {
@@ -245,8 +246,7 @@ func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.withEncoder = l.Later(src.Name, src.Set, m.loadEncoder)
-	m.withDecoder = l.Later(src.Name, src.Set, m.loadDecoder)
+	m.Halves = l.LaterHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder)
 	m.pixels = make([]float32, 3*z.Side*z.Side)
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)

@@ -23,19 +23,20 @@ import (
 // Model turns images into codes and back, one image at a time, in buffers that have the size of
 // their largest activation. One call at a time.
 type Model struct {
+	nn.Halves
+
 	Codebook  picture.Codebook `weight:"quantize.embedding"`
 	QuantConv picture.Conv     `weight:"quant_conv"`
 	PostConv  picture.Conv     `weight:"post_quant_conv"`
 
-	encoder, decoder         *side
-	signed                   bool // colours are -1 to 1 inside the network
-	width, height            int  // codes of an image
-	scale                    int  // pixels of a code along a side
-	b                        backend.Backend
-	withEncoder, withDecoder func() error // packs that half once
-	canvas                   *picture.Canvas
-	latent, projected        *tensor.Dense // [codes, code width], [codes, latent channels]
-	pixels                   []float32     // [height, width, 3]
+	encoder, decoder  *side
+	signed            bool // colours are -1 to 1 inside the network
+	width, height     int  // codes of an image
+	scale             int  // pixels of a code along a side
+	b                 backend.Backend
+	canvas            *picture.Canvas
+	latent, projected *tensor.Dense // [codes, code width], [codes, latent channels]
+	pixels            []float32     // [height, width, 3]
 }
 
 // stage is one level of a side: residual blocks, each followed by an attention if the level has
@@ -184,11 +185,10 @@ func load(src *model.Source, width, height int, o model.Options) (*Model, error)
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.withEncoder = l.Later(src.Name, src.Set, func(l *nn.Loader) {
+	m.Halves = l.LaterHalves(src.Name, src.Set, func(l *nn.Loader) {
 		m.QuantConv.Load(l)
 		m.encoder.load(l)
-	})
-	m.withDecoder = l.Later(src.Name, src.Set, func(l *nn.Loader) {
+	}, func(l *nn.Loader) {
 		m.PostConv.Load(l)
 		m.decoder.load(l)
 	})
@@ -269,7 +269,7 @@ func (m *Model) decode(ctx context.Context, codes []int32) error {
 	if err := m.Codebook.Check(codes); err != nil {
 		return err
 	}
-	if err := m.withDecoder(); err != nil {
+	if err := m.LoadDecoder(); err != nil {
 		return err
 	}
 	m.prepare()
@@ -288,15 +288,9 @@ func (m *Model) decode(ctx context.Context, codes []int32) error {
 	return nil
 }
 
-// LoadEncoder implements model.LateCodec.
-func (m *Model) LoadEncoder() error { return m.withEncoder() }
-
-// LoadDecoder implements model.LateCodec.
-func (m *Model) LoadDecoder() error { return m.withDecoder() }
-
 // encode computes the codes of the image in m.pixels, which it overwrites.
 func (m *Model) encode(ctx context.Context, codes []int32) error {
-	if err := m.withEncoder(); err != nil {
+	if err := m.LoadEncoder(); err != nil {
 		return err
 	}
 	m.prepare()

@@ -38,16 +38,17 @@ func init() {
 // allocates them. So memory does not grow with the batch, and an image's bytes do not depend on it.
 // One call at a time.
 type Model struct {
+	nn.Halves
+
 	Encoder  encoder          `weight:"encoder"`
 	Decoder  decoder          `weight:"decoder"`
 	Codebook picture.Codebook `weight:"quantize.embedding"`
 
-	cfg                      Config
-	b                        backend.Backend
-	withEncoder, withDecoder func() error // packs that half once
-	canvas                   *picture.Canvas
-	latent                   *tensor.Dense // [Grid*Grid, ZChannels]
-	pixels                   []float32     // [Side, Side, 3]
+	cfg    Config
+	b      backend.Backend
+	canvas *picture.Canvas
+	latent *tensor.Dense // [Grid*Grid, ZChannels]
+	pixels []float32     // [Side, Side, 3]
 }
 
 type level struct {
@@ -117,8 +118,7 @@ func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.b = o.Backend
 	m.Codebook.Load(l)
-	m.withEncoder = l.Later(src.Name, src.Set, m.Encoder.load)
-	m.withDecoder = l.Later(src.Name, src.Set, m.Decoder.load)
+	m.Halves = l.LaterHalves(src.Name, src.Set, m.Encoder.load, m.Decoder.load)
 	if err := l.Err(); err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (m *Model) decode(codes []int32) error {
 	if err := m.Codebook.Check(codes); err != nil {
 		return err
 	}
-	if err := m.withDecoder(); err != nil {
+	if err := m.LoadDecoder(); err != nil {
 		return err
 	}
 	v := m.prepare(m.cfg.Grid)
@@ -176,12 +176,6 @@ func (m *Model) decode(codes []int32) error {
 	m.Decoder.apply(v, m.latent)
 	return v.Read(m.pixels)
 }
-
-// LoadEncoder implements model.LateCodec.
-func (m *Model) LoadEncoder() error { return m.withEncoder() }
-
-// LoadDecoder implements model.LateCodec.
-func (m *Model) LoadDecoder() error { return m.withDecoder() }
 
 // encode computes the codes of the image in m.pixels, NHWC.
 func (m *Model) encode(codes []int32) error {
@@ -194,7 +188,7 @@ func (m *Model) encode(codes []int32) error {
 
 // latents returns the encoder's output [Grid*Grid, ZChannels] for the image in m.pixels.
 func (m *Model) latents() ([]float32, error) {
-	if err := m.withEncoder(); err != nil {
+	if err := m.LoadEncoder(); err != nil {
 		return nil, err
 	}
 	v, e := m.prepare(m.cfg.Side()), &m.Encoder
