@@ -34,7 +34,7 @@ func TestPublishedRecipes(t *testing.T) {
 // Every language model's published run does too.
 func TestPublishedRecipesOfText(t *testing.T) {
 	for _, name := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "fast-dllm-v2-tiny",
-		"llada2-moe-tiny"} {
+		"llada2-moe-tiny", "nemotron-labs-tiny", "wedlm-7b-tiny", "dreamon-tiny"} {
 		src, err := model.Open("testdata/packs/" + name)
 		require.NoError(t, err)
 		defer src.Set.Close()
@@ -45,6 +45,12 @@ func TestPublishedRecipesOfText(t *testing.T) {
 		require.Equal(t, "sampler="+m.Recipe, r.String())
 		_, err = generate.Options{Length: 140}.With(r).Check(m.Denoiser)
 		require.NoError(t, err)
+		for preset, recipe := range m.Presets {
+			r, err := generate.ParseRecipe(recipe)
+			require.NoError(t, err, preset)
+			_, err = generate.Options{Length: 140}.With(r).Check(m.Denoiser)
+			require.NoError(t, err, preset)
+		}
 	}
 }
 

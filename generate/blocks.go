@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"unmask/guide"
+	"unmask/kvcache"
 	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
@@ -217,7 +218,13 @@ func (r Recipe) checkBlocks(d model.Denoiser) error {
 type network struct {
 	d       model.Denoiser // wrapped in guidance if the pool has it
 	refiner model.Refiner  // d, or nil if it has no partial passes
+	keeper  keeper         // d, or nil if it keeps no keys and values
 	spec    model.Spec
+}
+
+// keeper is a model.Refiner or a model.Feeder.
+type keeper interface {
+	NewCache(batch, length int) *kvcache.Cache
 }
 
 // network returns the model with blocks of a size, 0 for the model's own.
@@ -240,6 +247,7 @@ func (p *Pool) network(size int) (*network, error) {
 		n.d = guide.Each(d, p.guidance)
 	}
 	n.refiner, _ = n.d.(model.Refiner)
+	n.keeper, _ = n.d.(keeper)
 	p.networks[size] = n
 	return n, nil
 }

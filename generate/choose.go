@@ -12,7 +12,7 @@ import (
 // for each distinct Need. It returns the members without a fault.
 func (p *Pool) decide(group []*member) []*member {
 	for _, m := range group {
-		if m.step.need != (samplers.Need{}) {
+		if m.step.need != (samplers.Need{}) && !m.step.quiet {
 			p.rank(m)
 		}
 	}

@@ -98,7 +98,7 @@ func TestOutputDependsOnSeedAndSequenceAlone(t *testing.T) {
 		t.Run(info.Name, func(t *testing.T) {
 			name := info.Name
 			switch name { // they take the most probable tokens by default
-			case "low-confidence", "dynamic", "fast-dllm-v2":
+			case "low-confidence", "dynamic", "fast-dllm-v2", "wedlm", "self-speculation":
 				name += "(temperature=1)"
 			case "greedy":
 				name += "(random)"

@@ -1,7 +1,10 @@
 package generate
 
-// loop decides what each step of one sequence works on. Two kinds exist: whole.go, in which any
-// position may open (or any of a block of the sampler's), and blocks.go, block diffusion. The pool
+import "unmask/model"
+
+// loop decides what each step of one sequence works on. Kinds are whole.go, in which any position
+// may open (or any of a block of the sampler's), blocks.go, block diffusion, causal.go and
+// speculate.go, where final tokens are computed causally, and grow.go, where holes grow. The pool
 // does the rest in the same way for all kinds: it puts sequences into passes, calls samplers,
 // draws tokens and keeps count. Sequences share a pass whatever their loops, if their networks are
 // the same.
@@ -19,10 +22,9 @@ package generate
 //
 // What a loop may do beyond these two:
 //
-//   - Use different networks in different steps, for example with causal attention or an adapter:
-//     next sets span.network. Drafting a block and verifying it are then two steps; in the second
-//     the sampler replaces or closes what was drafted wrong (samplers.Opening), and kept cuts
-//     member.cached back to the tokens whose keys and values stay right.
+//   - Use different networks in different steps: next sets span.network, or for a model.Feeder
+//     span.causal and how.
+//   - Draft tokens that nobody sees: a span that is quiet, and the methods of drafter.
 //   - Compute a window of the sequence: feed appends its rows, and kept records only the tokens
 //     whose keys and values are final.
 //   - Change the sequence's length: advance replaces Tokens, past and the member's layout (a copy
@@ -43,6 +45,17 @@ type loop interface {
 	check() error
 	// advance prepares the loop for the next step, and may open further positions with fill.
 	advance()
+}
+
+// drafter is a loop whose passes see tokens that are not in the sequence.
+type drafter interface {
+	// overlay puts such tokens into those of the step's pass.
+	overlay(tokens []int32)
+	// reads returns the positions whose marginals drafted reads in a quiet step.
+	reads() []int
+	drafted(p *Pool) error
+	// accept may drop tokens from step.pending before they are put into the sequence.
+	accept()
 }
 
 // remake returns a pointer to a value, the start of a loop, in the memory of old if that is a loop
@@ -66,4 +79,10 @@ type span struct {
 	from, to int // free[from:to] may open or, if the sampler revises tokens, change
 	end      int // positions from here on do not open in this step
 	seen     int // number of positions that the network sees
+
+	causal bool          // the pass is model.Feeder's Feed
+	how    model.Feeding // of that pass
+	fixed  bool          // draws depend on the position alone, not on the number of the step
+	forbid []int32       // tokens that are as good as impossible
+	quiet  bool          // the sampler is not called: the loop works on something of its own
 }

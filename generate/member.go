@@ -13,6 +13,8 @@ import (
 type member struct {
 	*task
 	Sequence
+	// the tokens that passes work on: Sequence.Tokens and, for some loops, positions after its end
+	Tokens    []int32
 	layout    // the task's, unless the loop changes the sequence's length
 	loop      loop
 	condition *model.Condition
@@ -73,11 +75,17 @@ func (m *member) begin() {
 	if s.quota = m.loop.quota(); s.quota == 0 && m.idles {
 		s.masked = s.masked[:0] // the step opens nothing, so it needs no pass
 	}
-	s.need = samplers.NeedsFor(m.Sampler, s.n, s.of, s.quota)
+	if !s.quiet {
+		s.need = samplers.NeedsFor(m.Sampler, s.n, s.of, s.quota)
+	}
 }
 
 func (m *member) stream() philox.Stream {
-	return philox.Stream{Seed: m.seed, Sequence: uint32(m.Index), Step: uint32(m.N + 1)}
+	step := uint32(m.N + 1)
+	if m.step.fixed {
+		step = 0
+	}
+	return philox.Stream{Seed: m.seed, Sequence: uint32(m.Index), Step: step}
 }
 
 // power returns the exponent of the step's draws.
@@ -86,13 +94,21 @@ func (m *member) power() float64 { return orOne(m.step.opening.Power) }
 // commit applies a computed step to the sequence, or ends the sequence if the step has a fault.
 func (m *member) commit() {
 	m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
+	m.Resized = m.Resized[:0]
 	m.Finished = false
 	s := &m.step
 	if s.fault != nil {
 		m.fail(s.fault)
 		return
 	}
-	m.Opened = append(m.Opened, s.pending...)
+	if d, ok := m.loop.(drafter); ok {
+		d.accept()
+	}
+	for _, o := range s.pending {
+		if o.Position < len(m.Sequence.Tokens) {
+			m.Opened = append(m.Opened, o)
+		}
+	}
 	m.Closed = append(m.Closed, s.opening.Close...)
 	for _, o := range s.pending {
 		m.Tokens[o.Position] = o.Token
@@ -111,6 +127,8 @@ func (m *member) commit() {
 	m.Evaluated.Full += s.work.Full
 	m.Evaluated.Partial += s.work.Partial
 	m.Evaluated.Head += s.work.Head
+	m.Evaluated.Drafted += s.work.Drafted
+	m.Evaluated.Accepted += s.work.Accepted
 	if len(m.free) > 0 {
 		m.N++
 		m.loop.advance()
@@ -139,7 +157,9 @@ func (m *member) settle() {
 func (m *member) fill(first int, token int32) {
 	for _, p := range m.free[first:] {
 		if m.Tokens[p] == m.mask {
-			m.Tokens[p], m.past[p] = token, 0
+			if m.Tokens[p], m.past[p] = token, 0; p >= len(m.Sequence.Tokens) {
+				continue
+			}
 			m.Opened = append(m.Opened, Opened{Position: p, Token: token, LogP: math.NaN()})
 			m.left--
 		}
@@ -151,20 +171,28 @@ func (m *member) finish() {
 	m.Finished = m.Done
 }
 
+// masked returns the number of masked positions of the sequence that may open.
+func (m *member) masked() (n int) {
+	for _, p := range m.free {
+		if p < len(m.Sequence.Tokens) && m.Tokens[p] == m.mask {
+			n++
+		}
+	}
+	return n
+}
+
+// filtered reports whether the logits of the member's rows differ from the model's.
+func (m *member) filtered() bool { return m.task.filtered() || len(m.step.forbid) > 0 }
+
 // fail ends the sequence with an error.
 func (m *member) fail(err error) { m.Err, m.Done, m.Finished = err, true, true }
 
 // edited updates the state after a caller changed tokens.
 func (m *member) edited(spec model.Spec) error {
-	if err := checkRange(m.Tokens, spec); err != nil {
+	if err := checkRange(m.Sequence.Tokens, spec); err != nil {
 		return err
 	}
-	m.left = 0
-	for _, p := range m.free {
-		if m.Tokens[p] == spec.Mask {
-			m.left++
-		}
-	}
+	m.left = m.masked()
 	m.finish()
 	return nil
 }

@@ -25,6 +25,13 @@ func (p *Pool) forward(group []*member) error {
 	for i, m := range group {
 		m.step.row, m.step.fed = i, len(m.Tokens)
 		p.reads(b, m)
+		if d, ok := m.loop.(drafter); ok {
+			base := i * b.Length
+			d.overlay(b.Tokens[base : base+len(m.Tokens)])
+			for _, at := range d.reads() {
+				b.Read = append(b.Read, int32(base+at))
+			}
+		}
 		if partial {
 			before := len(p.pass.rows)
 			p.pass.rows = m.loop.feed(p.pass.rows, i*b.Length)
@@ -33,7 +40,9 @@ func (p *Pool) forward(group []*member) error {
 	}
 	var marginals model.Marginals
 	var err error
-	if partial {
+	if group[0].step.causal {
+		marginals, err = p.feeder.Feed(p.ctx, b, p.pass.rows, group[0].step.how)
+	} else if partial {
 		marginals, err = network.refiner.Refine(p.ctx, b, p.pass.rows)
 	} else {
 		marginals, err = network.d.Forward(p.ctx, b)
@@ -44,6 +53,11 @@ func (p *Pool) forward(group []*member) error {
 	p.setMarginals(b, marginals)
 	for _, m := range group {
 		m.loop.kept()
+		if d, ok := m.loop.(drafter); ok && m.step.quiet {
+			if err := d.drafted(p); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -72,7 +86,11 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 		}
 		b.Time = append(b.Time, p.time(m))
 		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Of: m.steps})
-		b.Lengths = append(b.Lengths, len(m.Tokens))
+		used := len(m.Tokens)
+		if m.step.causal {
+			ragged, used = true, m.step.seen
+		}
+		b.Lengths = append(b.Lengths, used)
 		b.Conditions = append(b.Conditions, m.condition)
 		b.Places = append(b.Places, m.place)
 	}
@@ -135,7 +153,11 @@ func (p *Pool) filterOf(row int32) *model.Filter {
 
 func (p *Pool) adjust(row int32, logits []float32) {
 	length := p.pass.of.Length
-	if m := p.pass.owners[int(row)/length]; m.task.adjust != nil {
+	m := p.pass.owners[int(row)/length]
+	for _, t := range m.step.forbid {
+		logits[t] -= 1e9
+	}
+	if m.task.adjust != nil {
 		m.task.adjust(m.Index, int(row)%length, logits)
 	}
 }

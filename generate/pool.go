@@ -61,7 +61,8 @@ type Pool struct {
 	spare    []*member // removed members, whose memory is reused
 	places   []*member // [Size] the member whose keys and values are at each place; nil: none
 	out      []*Sequence
-	chooses  bool // the device of the latest pass can choose
+	feeder   model.Feeder // d, or nil if it is none
+	chooses  bool         // the device of the latest pass can choose
 	view     samplers.View
 	visited  *member // the member that the view shows
 	busy     []*member
@@ -79,6 +80,7 @@ type Pool struct {
 // NewPool returns an empty pool.
 func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	p := &Pool{d: d, networks: map[int]*network{}, spec: d.Spec()}
+	p.feeder, _ = d.(model.Feeder)
 	p.o.Guided = o.Guided
 	own, err := p.network(0)
 	if err != nil {
@@ -94,7 +96,7 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	case o.Size < 0:
 		return nil, fmt.Errorf("generate: size is %d, want 1 or more", o.Size)
 	case o.Size == 0:
-		o.Size = roomFor(own.d, o.Length, own.refiner != nil)
+		o.Size = roomFor(own.d, o.Length, own.keeper != nil)
 	}
 	if o.Most == 0 {
 		o.Most = o.Size
@@ -105,8 +107,20 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	p.o, p.places = o, make([]*member, o.Size)
 	p.view = samplers.View{Mask: p.spec.Mask, Outcomes: p.spec.Outcomes, Visit: p.visit}
 	p.filtered = model.Filtered{Outcomes: p.spec.Outcomes, Filters: p.filterOf, Adjust: p.adjust}
-	p.head.seen = make([]int, o.Length)
+	p.head.seen = make([]int, p.room())
 	return p, nil
+}
+
+// room returns the most positions of a sequence in a pass: loops may work beyond its end.
+func (p *Pool) room() int {
+	n := p.o.Length
+	if p.spec.Causal != model.NotCausal {
+		n += samplers.MaxDraft
+	}
+	if p.spec.Growth != nil {
+		n = p.spec.Length()
+	}
+	return min(n, p.spec.Length())
 }
 
 // guidance returns the guidance scale of a sequence of the latest pass.
@@ -182,7 +196,7 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 		return nil, ErrFull
 	}
 	if t.caches() && p.cache == nil {
-		p.cache = p.networks[0].refiner.NewCache(p.o.Size, p.o.Length)
+		p.cache = p.networks[0].keeper.NewCache(p.o.Size, p.room())
 	}
 	var m *member
 	if n := len(p.spare); n > 0 {
@@ -193,12 +207,15 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	l := t.initial
 	*m = member{
 		task: t, layout: l, condition: c, place: nowhere,
-		left: len(l.free), past: grow(&m.past, len(l.start)), again: t.remasks,
+		past: grow(&m.past, len(l.start)), again: t.remasks,
 		cached: m.cached[:0], loop: m.loop, step: m.step.empty(),
-		Sequence: Sequence{Index: index, Tokens: append(m.Tokens[:0], l.start...), Opened: m.Opened[:0],
-			Closed: m.Closed[:0], Replaced: m.Replaced[:0],
+		Tokens: append(m.Tokens[:0], l.start...),
+		Sequence: Sequence{Index: index, Opened: m.Opened[:0],
+			Closed: m.Closed[:0], Replaced: m.Replaced[:0], Resized: m.Resized[:0],
 			Steps: t.steps, member: m},
 	}
+	m.Sequence.Tokens = m.Tokens[:t.shown:t.shown]
+	m.left = m.masked()
 	clear(m.past)
 	m.loop = t.newLoop(m)
 	if t.stateful != nil {
@@ -259,6 +276,7 @@ func (p *Pool) commit() []*Sequence {
 		}
 		if m.Done {
 			m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
+			m.Resized = m.Resized[:0]
 			continue
 		}
 		m.commit()
@@ -285,7 +303,9 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		}
 		// If the positions can be chosen without logits they are chosen first: a sequence that
 		// opens none needs no pass.
-		if m.step.need == (samplers.Need{}) {
+		if m.step.quiet {
+			m.step.decided = true
+		} else if m.step.need == (samplers.Need{}) {
 			if !p.rank(m) {
 				p.choose(m)
 				if m.step.fault != nil || len(m.step.opening.Positions) == 0 {
@@ -325,6 +345,7 @@ func (p *Pool) together(a, b *member) bool {
 	return a.step.network == b.step.network && a.caches() == b.caches() &&
 		(a.Reuse == NoReuse) == (b.Reuse == NoReuse) &&
 		a.step.partial == b.step.partial &&
+		a.step.causal == b.step.causal && a.step.how == b.step.how &&
 		(p.spec.Ragged || len(a.Tokens) == len(b.Tokens)) &&
 		// looking ahead replaces the marginals
 		a.ahead == b.ahead && (!a.ahead || a.step.need == b.step.need && a.Greedy == b.Greedy &&

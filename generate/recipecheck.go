@@ -53,6 +53,9 @@ func (r Recipe) check(d model.Denoiser) error {
 	if err := r.checkReuse(d); err != nil {
 		return err
 	}
+	if err := r.checkGrowth(d); err != nil {
+		return err
+	}
 	if err := r.checkGuidance(); err != nil {
 		return err
 	}
@@ -82,14 +85,14 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh), Want: "0 without reuse dkv",
 			Reason: param.NoEffect}
 	}
-	if r.BlockSize != 0 && r.Reuse != Blocks {
+	if r.BlockSize != 0 && r.Reuse != Blocks && r.Reuse != Causal {
 		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize),
-			Want: "0 without reuse blocks", Reason: param.NoEffect}
+			Want: "0 without reuse blocks or causal", Reason: param.NoEffect}
 	}
 	if r.Reuse == NoReuse {
 		return nil
 	}
-	if _, ok := d.(model.Refiner); !ok {
+	if _, ok := d.(model.Refiner); !ok && r.Reuse != Causal {
 		return param.Refuse("reuse", param.Unsupported,
 			"no %s reuse with this model: it has no partial passes", r.Reuse)
 	}
@@ -99,6 +102,9 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 	}
 	if r.Reuse == Blocks {
 		return r.checkBlocks(d)
+	}
+	if r.Reuse == Causal {
+		return r.checkCausal(d)
 	}
 	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok && r.Reuse != Delayed {
 		return param.Refuse("reuse", param.NoEffect, "no %s reuse with this sampler: it has no "+
@@ -160,7 +166,7 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 	if free == 0 {
 		return 0, 1, nil
 	}
-	if r.Reuse == Blocks { // steps are for each block
+	if r.Reuse == Blocks || r.Reuse == Causal { // steps are for each block
 		return r.Steps, 1, nil
 	}
 	blocks = r.blocks(free)

@@ -63,7 +63,7 @@ var table = []row{
 	{param.Param{Name: "reuse", Kind: param.Word, Words: reuses, Default: "none",
 		Paper: "Wu et al. 2025, Fast-dLLM; Ma et al. 2025, dKV-Cache",
 		Help: "keys and values of earlier steps to use again: none, prefix or dual (with semi-ar), " +
-			"dkv, or blocks for models of block diffusion"},
+			"dkv, blocks for models of block diffusion, or causal for Nemotron-Labs-Diffusion and WeDLM"},
 		func(r *Recipe) string {
 			if r.Reuse == NoReuse {
 				return ""
@@ -75,7 +75,7 @@ var table = []row{
 			return err
 		}},
 	whole(param.Param{Name: "block-size", Min: 1, Max: 1 << 20, Zero: "the model's own", Default: "0",
-		Help: "with --reuse blocks, positions per block, a power of two"},
+		Help: "with --reuse blocks or causal, positions per block; with blocks a power of two"},
 		func(r *Recipe) *int { return &r.BlockSize }),
 	whole(param.Param{Name: "refresh", Min: 1, Max: maxSteps, Zero: strconv.Itoa(defaultRefresh),
 		Default: "0",

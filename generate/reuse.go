@@ -6,9 +6,9 @@ import (
 	"unmask/param"
 )
 
-// Reuse says which keys and values a step takes from earlier steps. All kinds but Blocks are
-// approximations. The first pass over a sequence is full; later ones compute some positions, always
-// including those whose token changed since.
+// Reuse says which keys and values a step takes from earlier steps. All kinds but Blocks and
+// Causal are approximations. The first pass over a sequence is full; later ones compute some
+// positions, always including those whose token changed since.
 type Reuse uint8
 
 // The kinds of reuse.
@@ -27,10 +27,13 @@ const (
 	// Blocks computes the current block and is exact. It is for models whose positions see no later
 	// block (model.Spec.Block), which open block after block.
 	Blocks
+	// Causal computes what is not final yet and is exact. It is for models whose final tokens go
+	// through causally (model.Spec.Causal).
+	Causal
 )
 
 var reuses = []string{NoReuse: "none", Prefix: "prefix", Dual: "dual", Delayed: "dkv",
-	Blocks: "blocks"}
+	Blocks: "blocks", Causal: "causal"}
 
 // String returns the name that ParseReuse reads.
 func (u Reuse) String() string {
@@ -40,7 +43,7 @@ func (u Reuse) String() string {
 	return reuses[u]
 }
 
-// ParseReuse reads none, prefix, dual, dkv or blocks.
+// ParseReuse reads none, prefix, dual, dkv, blocks or causal.
 func ParseReuse(name string) (Reuse, error) {
 	for u, s := range reuses {
 		if s == name {

@@ -10,11 +10,13 @@ type Step struct {
 
 // Sequence is one sequence after a step. Its slices are valid until the next one.
 type Sequence struct {
-	Index     int     // with the seed and the request, it determines the sequence
-	Tokens    []int32 // [length], Spec.Mask where masked
-	Opened    []Opened
-	Closed    []int     // positions masked again
-	Replaced  []Opened  // open positions whose tokens were drawn again; LogP is NaN
+	Index    int     // with the seed and the request, it determines the sequence
+	Tokens   []int32 // [length], Spec.Mask where masked
+	Opened   []Opened
+	Closed   []int    // positions masked again
+	Replaced []Opened // open positions whose tokens were drawn again; LogP is NaN
+	// changes of its length, made before Opened, whose positions are the new ones
+	Resized   []Resize
 	N, Steps  int       // its latest step, and the most it can take
 	Done      bool      // it takes no more steps
 	Finished  bool      // this step made it Done
@@ -41,4 +43,6 @@ type Evaluated struct {
 	Full    int // full passes
 	Partial int // rows of partial passes
 	Head    int // rows of the output head
+	// of self-speculation: tokens that were drafted, and those that the check found right
+	Drafted, Accepted int
 }

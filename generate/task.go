@@ -14,6 +14,7 @@ type task struct {
 	seed    uint64
 	mask    int32
 	initial layout
+	shown   int // length of the sequence
 	network *network
 	// returns the loop of a member, perhaps in the memory of its last one
 	newLoop func(*member) loop
@@ -46,13 +47,17 @@ type layout struct {
 
 // newTask builds the task of a recipe that Fit returned.
 func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) (*task, error) {
-	of, err := p.network(r.BlockSize)
+	size := r.BlockSize
+	if r.Reuse == Causal {
+		size = 0
+	}
+	of, err := p.network(size)
 	if err != nil {
 		return nil, err
 	}
 	spec := of.spec
-	t := &task{Recipe: r, seed: seed, mask: spec.Mask, network: of,
-		initial: newLayout(spec, length, tokens)}
+	t := &task{Recipe: r, seed: seed, mask: spec.Mask, network: of, shown: length,
+		initial: newLayout(spec, length, tokens, r.beyond(spec, length))}
 	if t.steps, t.blocks, err = r.plan(len(t.initial.free)); err != nil {
 		return nil, err
 	}
@@ -62,25 +67,51 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
 	t.revises = t.remasks
-	if r.Reuse == Blocks {
-		k := newBlockwork(spec, r, ends)
-		t.newLoop = func(m *member) loop { return remake(m.loop, blockLoop{member: m, blockwork: k}) }
-		t.revises = k.post >= 0
-		if t.steps > 0 {
-			t.steps = k.maxSteps(length)
-		}
-	} else {
-		t.newLoop = func(m *member) loop { return remake(m.loop, wholeLoop{member: m}) }
-		_, idles := r.Schedule.(samplers.Idler)
-		t.idles = idles && !t.adapts
-	}
+	t.choose(spec, length, ends)
 	if !t.revises {
 		t.ends = slices.Clone(ends)
 	}
 	return t, t.guide(spec)
 }
 
-func newLayout(spec model.Spec, length int, tokens []int32) layout {
+// choose sets the kind of loop and the steps that it takes at most.
+func (t *task) choose(spec model.Spec, length int, ends []int32) {
+	free := len(t.initial.free)
+	grower, grows := samplers.As[samplers.Grower](t.Sampler)
+	speculator, speculates := samplers.As[samplers.Speculator](t.Sampler)
+	switch {
+	case t.Reuse == Blocks:
+		k := newBlockwork(spec, t.Recipe, ends)
+		t.newLoop = func(m *member) loop { return remake(m.loop, blockLoop{member: m, blockwork: k}) }
+		t.revises = k.post >= 0
+		if t.steps > 0 {
+			t.steps = k.maxSteps(length)
+		}
+	case t.Reuse == Causal && speculates:
+		k := newSpecwork(speculator)
+		t.newLoop = func(m *member) loop {
+			return remake(m.loop, specLoop{member: m, specwork: k, window: k.from})
+		}
+		t.steps = min(t.steps, 1) * k.maxSteps(free)
+	case t.Reuse == Causal:
+		k := newCausalwork(spec, t.Recipe, t.initial)
+		t.newLoop = func(m *member) loop { return remake(m.loop, causalLoop{member: m, causalwork: k}) }
+		t.steps = min(t.steps, 1) * (1 + 2*free)
+	case grows && spec.Growth != nil:
+		k := newGrowwork(spec, grower.Growth(), t.initial)
+		t.newLoop = func(m *member) loop {
+			return remake(m.loop, growLoop{member: m, growwork: k, left: k.budget})
+		}
+		t.steps = k.maxSteps(t.initial)
+	default:
+		t.newLoop = func(m *member) loop { return remake(m.loop, wholeLoop{member: m}) }
+		_, idles := t.Schedule.(samplers.Idler)
+		t.idles = idles && !t.adapts
+	}
+}
+
+// newLayout returns the layout of a sequence, with some masked positions beyond its end.
+func newLayout(spec model.Spec, length int, tokens []int32, beyond int) layout {
 	l := layout{shape: spec.Shape, start: slices.Clone(tokens)}
 	if length != spec.Length() {
 		l.shape = []int{length}
@@ -88,6 +119,7 @@ func newLayout(spec model.Spec, length int, tokens []int32) layout {
 	if tokens == nil {
 		l.start = slices.Repeat([]int32{spec.Mask}, length)
 	}
+	l.start = append(l.start, slices.Repeat([]int32{spec.Mask}, beyond)...)
 	for p, token := range l.start {
 		if token == spec.Mask {
 			l.free = append(l.free, p)

@@ -145,6 +145,13 @@ func TestFamilies(t *testing.T) {
 		{"llada2-moe-tiny", nil, "inclusionAI/LLaDA2.0-mini", 32, false, "dynamic(theta=0.95) "},
 		{"sdar-tiny", nil, "", 4, false, "dynamic(theta=0.85) schedule=llada steps=4 reuse=blocks"},
 		{"fast-dllm-v2-tiny", nil, "", 8, true, "fast-dllm-v2(block=8) reuse=blocks"},
+		{"nemotron-labs-tiny", map[string]any{"eos_token_id": 140}, "", 8, false,
+			"self-speculation reuse=causal"},
+		{"nemotron-labs-tiny", map[string]any{"eos_token_id": 140, "dlm_paradigm": "autoregressive"}, "",
+			1, false, "low-confidence reuse=causal block-size=1"},
+		{"wedlm-7b-tiny", nil, "", 0, false, "wedlm(temperature=0.2) reuse=causal"},
+		{"dreamon-tiny", nil, "", 0, true, "dreamon temperature=0.2 top-p=0.9"},
+		{"dreamon-tiny", map[string]any{"expand_token_id": nil}, "", 0, true, "entropy "},
 	} {
 		p := parity.Open(t, c.pack)
 		var config map[string]any

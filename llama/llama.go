@@ -155,7 +155,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	loaded := &model.Loaded{Denoiser: m.denoiser(), Kind: model.KindText, Recipe: c.Recipe,
-		Info: model.Info{
+		Presets: c.named(), Info: model.Info{
 			Architecture: "llama",
 			Sizes:        c.sizes(),
 			Parameters:   model.Parameters(report.Bound, src.Set),

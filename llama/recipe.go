@@ -1,15 +1,21 @@
 package llama
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"unmask/model"
 )
 
 // published returns the run that a model was published with, in the shortest text for
 // generate.ParseRecipe.
 func (c *Config) published(name, kind string) string {
 	switch {
+	case c.Causal != model.NotCausal || c.Growth != nil:
+		all := c.presets()
+		return cmp.Or(all[""], all["ar"])
 	case kind == "Dream" && c.Block == 0:
 		// README of Dream-org/Dream-v0-Instruct-7B, but with one step per token, as in its chat
 		// demo, instead of 512.
@@ -30,4 +36,40 @@ func (c *Config) published(name, kind string) string {
 		return fmt.Sprintf("dynamic schedule=llada steps=%d reuse=blocks", c.Block)
 	}
 	return "semi-ar(low-confidence) schedule=llada steps=128" // generate.py of LLaDA: blocks of 32
+}
+
+// leftToRight reports whether the model has only left-to-right decoding.
+func (c *Config) leftToRight() bool { return c.Causal == model.NextToken && c.Block == 1 }
+
+// presets returns the runs of models with several, by name; "" is the default.
+func (c *Config) presets() map[string]string {
+	const leftToRight = "low-confidence reuse=causal block-size=1"
+	switch {
+	case c.leftToRight():
+		return map[string]string{"ar": leftToRight}
+	case c.Causal == model.NextToken:
+		// chat.py of the repository. Its drafts are blocks of 32; on a CPU a pass over 8 rows costs
+		// little more than one over a single row, and one over 32 much more.
+		return map[string]string{"": "self-speculation reuse=causal", "ar": leftToRight,
+			"self-speculation": "self-speculation reuse=causal",
+			"diffusion":        "greedy(threshold) reuse=causal"}
+	case c.Causal == model.MasksLast:
+		// The decoder of Tencent's engine, and generate of the program on the hub.
+		return map[string]string{"": "wedlm(temperature=0.2) reuse=causal",
+			"engine": "wedlm(temperature=0.2) reuse=causal",
+			"hub":    "greedy(confidence) reuse=causal block-size=16"}
+	case c.Growth != nil:
+		// generation_utils.py of the repository, and its evaluation of infilling.
+		return map[string]string{"": "dreamon temperature=0.2 top-p=0.9",
+			"hub":        "dreamon temperature=0.2 top-p=0.9",
+			"evaluation": "dreamon(budget=64, spill=1) temperature=0.2 top-p=0.9"}
+	}
+	return nil
+}
+
+// named returns the presets that have a name.
+func (c *Config) named() map[string]string {
+	all := c.presets()
+	delete(all, "")
+	return all
 }

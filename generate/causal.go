@@ -1,0 +1,247 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// Causal reuse is for models whose final tokens go through causally (model.Feeder): their keys and
+// values are computed once and stay exact. The sequence opens block after block, counted from its
+// first mask. What a block is made of depends on the model:
+//
+//   - NextToken (Nemotron-Labs-Diffusion): a causal pass over the tokens that became final draws
+//     the block's first token, as in left-to-right decoding; passes over the block, in which its
+//     positions see each other, open the rest. With blocks of one token there is nothing else:
+//     that is left-to-right decoding.
+//   - MasksLast (WeDLM): each pass computes everything from the first token that was not final,
+//     known tokens first. With a samplers.Windowed the block is a window that begins at the first
+//     mask.
+//
+// The first pass of a window is over the prompt alone, as in the original. Tokens that a causal
+// pass of a NextToken model draws depend on their position and not on the number of the step, so
+// that speculation gives the same text at any temperature.
+
+// causalwork holds what a task with Reuse Causal needs.
+type causalwork struct {
+	kind   model.Causal
+	block  int // positions of a block or of a window
+	window bool
+	origin int // the first mask of the sequence
+}
+
+// newCausalwork returns the causalwork of a recipe with Reuse Causal.
+func newCausalwork(spec model.Spec, r Recipe, l layout) *causalwork {
+	k := &causalwork{kind: spec.Causal, block: r.BlockSize, origin: len(l.start)}
+	if len(l.free) > 0 {
+		k.origin = l.free[0]
+	}
+	if w, ok := samplers.As[samplers.Windowed](r.Sampler); ok {
+		k.window, k.block = true, w.Positions()
+	}
+	if k.block == 0 {
+		k.block = max(spec.Block, 1)
+	}
+	if k.block == 1 && k.kind == model.MasksLast {
+		k.block = defaultWindow
+	}
+	return k
+}
+
+// defaultWindow is the number of masks that WeDLM's own program appends.
+const defaultWindow = 16
+
+// beyond returns the number of masked positions that the loop keeps after the end of a sequence:
+// drafts and windows reach over it, and what opens there is dropped.
+func (r Recipe) beyond(spec model.Spec, length int) int {
+	n := 0
+	if s, ok := samplers.As[samplers.Speculator](r.Sampler); ok {
+		_, n, _, _ = s.Drafts()
+	} else if w, ok := samplers.As[samplers.Windowed](r.Sampler); ok {
+		n = w.Positions()
+	}
+	if r.Reuse != Causal || n == 0 {
+		return 0
+	}
+	return min(n-1, samplers.MaxDraft, spec.Length()-length)
+}
+
+// causalLoop opens block after block.
+type causalLoop struct {
+	*member
+	*causalwork
+	from, to int // positions of the current block; to is 0 before the first
+	masks    int // of the block when its passes began
+	n        int // passes made over the block since then
+}
+
+// firstMask returns the first masked position, or the end of the sequence.
+func (m *member) firstMask() int {
+	for _, p := range m.free {
+		if m.Tokens[p] == m.mask {
+			return p
+		}
+	}
+	return len(m.Tokens)
+}
+
+// recheck cuts cached before the first token that changed since.
+func (m *member) recheck() {
+	for i, t := range m.cached {
+		if m.Tokens[i] != t {
+			m.cached = m.cached[:i]
+			return
+		}
+	}
+}
+
+// over returns a span in which the positions from..to-1 may open, and of which the network sees
+// those before `seen`.
+func (m *member) over(from, to, seen int) span {
+	s := span{network: m.task.network, partial: true, causal: true, n: 1, of: 1, size: to - from,
+		end: to, seen: seen}
+	s.from, _ = slices.BinarySearch(m.free, from)
+	s.to, _ = slices.BinarySearch(m.free, to)
+	return s
+}
+
+// commitTo returns the span of a causal pass up to position at, which opens there.
+func (m *member) commitTo(at int) span {
+	s := m.over(at, at+1, at)
+	s.fixed = true
+	return s
+}
+
+func (c *causalLoop) next() span {
+	c.recheck()
+	first, shown := c.firstMask(), len(c.Sequence.Tokens)
+	c.again = false
+	switch {
+	case c.kind == model.MasksLast && c.window:
+		if len(c.cached) < c.origin { // the prompt, which opens nothing
+			c.again = true
+			s := c.over(c.origin, c.origin, c.origin)
+			s.quiet = true
+			return s
+		}
+		end := min(first+c.block, len(c.Tokens))
+		return c.over(first, end, end)
+	case first >= c.to || first < c.from:
+		c.from, c.to, c.n, c.masks = first, min(first+c.block, shown), 0, 0
+		if c.kind == model.NextToken && first > 0 {
+			return c.commitTo(first)
+		}
+	}
+	s := c.over(c.from, c.to, c.to)
+	if c.kind == model.NextToken {
+		s.how = model.Fill
+	}
+	if c.n == 0 {
+		for p := c.from; p < c.to; p++ {
+			if c.Tokens[p] == c.mask {
+				c.masks++
+			}
+		}
+	}
+	s.size, s.of = c.masks, max(1, min(c.Recipe.Steps, c.masks))
+	s.n = min(c.n+1, s.of)
+	return s
+}
+
+func (c *causalLoop) quota() int {
+	s, masked := &c.step, len(c.step.masked)
+	if s.n >= s.of {
+		return masked
+	}
+	open := func(n int) int { return samplers.Open(c.Schedule, float64(n), s.of, s.size) }
+	return min(max(open(s.n)-open(s.n-1), 1), masked)
+}
+
+func (c *causalLoop) feed(rows []int32, base int) []int32 {
+	return c.appendRows(rows, base, len(c.cached), c.step.seen)
+}
+
+func (m *member) appendRows(rows []int32, base, from, to int) []int32 {
+	for p := from; p < to; p++ {
+		rows = append(rows, int32(base+p))
+	}
+	return rows
+}
+
+// kept records the tokens before the first mask: in a causal pass their keys and values became
+// final.
+func (c *causalLoop) kept() {
+	c.step.work.Partial += c.step.fed
+	if c.step.how == model.Commit {
+		c.cached = append(c.cached[:0], c.Tokens[:c.firstMask()]...)
+	}
+}
+
+func (c *causalLoop) check() error { return c.checkCausal() }
+
+// checkCausal returns an error for a choice that takes back what is final.
+func (m *member) checkCausal() error {
+	if o := &m.step.opening; len(o.Close) > 0 || len(o.Replace) > 0 {
+		return fmt.Errorf("the sampler takes tokens back, want one that does not: their keys and " +
+			"values stay")
+	}
+	if len(m.step.opening.Positions) == 0 && len(m.step.masked) > 0 {
+		return fmt.Errorf("the sampler opens nothing")
+	}
+	return nil
+}
+
+func (c *causalLoop) advance() {
+	if c.again = false; c.step.how == model.Fill || c.kind == model.MasksLast {
+		c.n++
+	}
+}
+
+// checkCausal returns an error for a recipe that cannot run causally.
+func (r Recipe) checkCausal(d model.Denoiser) error {
+	kind := d.Spec().Causal
+	if _, ok := d.(model.Feeder); !ok || kind == model.NotCausal {
+		return &param.Error{Name: "reuse", Found: Causal.String(),
+			Want:   "another one: this model's positions see those after them",
+			Reason: param.Unsupported}
+	}
+	_, speculates := samplers.As[samplers.Speculator](r.Sampler)
+	_, windowed := samplers.As[samplers.Windowed](r.Sampler)
+	refused := func(want string) error {
+		return &param.Error{Name: "sampler", Found: samplers.Text(r.Sampler),
+			Want: want + " with reuse causal", Reason: param.NoEffect}
+	}
+	switch {
+	case kind == model.NextToken && d.Spec().Block == 1 && (speculates || r.BlockSize != 1):
+		return refused("one for left-to-right decoding, with block-size 1, as the model was trained,")
+	case r.Cache > 0:
+		return &param.Error{Name: "cache", Found: fmt.Sprint(r.Cache), Want: "0 with reuse causal",
+			Reason: param.NoEffect}
+	case r.Guidance.Scale != 0:
+		return &param.Error{Name: "guidance", Found: param.Format(r.Guidance.Scale),
+			Want: "0 with reuse causal", Reason: param.NoEffect}
+	case speculates && kind != model.NextToken:
+		return refused("one that does not draft: this model predicts no next token,")
+	case windowed && kind != model.MasksLast:
+		return refused("one without a window: this model does not feed masks last,")
+	case (speculates || windowed) && r.BlockSize != 0:
+		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize),
+			Want: "0: the sampler has its own block", Reason: param.NoEffect}
+	}
+	if _, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
+		return refused("one without blocks")
+	}
+	if _, ok := samplers.As[samplers.Clock](r.Sampler); ok {
+		return refused("one without a clock")
+	}
+	if _, ok := samplers.As[samplers.Editor](r.Sampler); ok {
+		return refused("one that does not edit")
+	}
+	if _, ok := samplers.As[samplers.Lookahead](r.Sampler); ok {
+		return refused("one that does not look ahead")
+	}
+	return nil
+}
