@@ -73,8 +73,8 @@ func (w WeDLM) Choose(v *View) (Opening, error) {
 	return v.candidates(w.Temperature).open(ranked[:n]), nil
 }
 
-// Tempered implements Tempered: the temperature shapes the tokens, entropies are those of the model.
-// It replaces the published run's own.
+// Tempered implements Tempered: the temperature shapes the tokens, entropies are those of the
+// model. It replaces the published run's own.
 func (w WeDLM) Tempered(temperature float64) (any, float64, error) {
 	w.Temperature = temperature
 	return w, 1, nil

@@ -67,9 +67,8 @@ func readPattern(raw json.RawMessage) (none pattern, err error) {
 	if found := compile(expression); found != nil {
 		return *found, nil
 	}
-	return none, fmt.Errorf("pattern.Regex is %.100q, want the pattern of GPT-2, Llama 3, Qwen "+
-		"or Ling, "+
-		"or one class alone", expression)
+	return none, fmt.Errorf("pattern.Regex is %.100q, want the pattern of GPT-2, Llama 3, Qwen, "+
+		"Ling or Tekken, or one class alone", expression)
 }
 
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
@@ -92,6 +91,13 @@ func compile(expression string) *pattern {
 	}
 	if n, ok := digitRun(expression); ok {
 		return new(runs(ofClass(number), n))
+	}
+	if rest, ok := strings.CutPrefix(expression, tekkenWords); ok {
+		run, ok := strings.CutSuffix(rest, tekkenRest)
+		if n, known := digitRun(run); ok && known && n > 0 {
+			return covers(tekken(n))
+		}
+		return nil
 	}
 	text := strings.NewReplacer("?+", "?", "++", "+").Replace(expression)
 	after, ok := "", false
