@@ -159,6 +159,7 @@ func init() { // the paper's first
 	Register(klassRule)
 	Register(infoGainRule)
 	Register(p2Rule)
+	Register(dplmRule)
 	Register(remdmRule)
 	Register(trapezoidalRule)
 	Register(titokRule)
