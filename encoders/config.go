@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -399,5 +400,11 @@ func (c *Config) sizes() map[string]int {
 		"heads": c.Heads, "mlp": c.MLP, "vocabulary": c.Rows, "length": c.Length, "mask": int(c.Mask)}
 }
 
-// recipe returns the run for generate.ParseRecipe.
-func (c *Config) recipe() string { return "" }
+// recipe returns the published run of a model: DPLM's sampler has 500 steps (generate.py of the
+// authors). The other encoders were published without one.
+func (c *Config) recipe(name string) string {
+	if c.family.name == "esm" && strings.Contains(strings.ToLower(filepath.Base(name)), "dplm") {
+		return "dplm steps=500"
+	}
+	return ""
+}

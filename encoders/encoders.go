@@ -154,7 +154,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.t, Recipe: c.recipe(),
+	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.t, Recipe: c.recipe(src.Name),
 		Info: model.Info{Architecture: c.family.name, Sizes: c.sizes(), Unused: report.Unused,
 			Parameters: model.Parameters(report.Bound, src.Set), Tokenizer: c.tokens.from, Notes: c.Notes}}
 	loaded.Denoiser = m
