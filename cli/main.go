@@ -82,7 +82,8 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newMan(root), newText(), newImage(), newEncode(), newDecode(), newConvert(),
-		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(), newLogits(),
+		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(),
+		newLogits(), newScore(),
 		newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
 		newBench(), newServe(), newVersion())
 	root.AddCommand(share.Commands(build)...)
