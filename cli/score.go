@@ -117,7 +117,7 @@ func (f *scoreFlags) print(m *unmask.Model, r fasta.Record, s *scores.Score,
 	switch {
 	case mutations != nil:
 		return nil
-	case scored == 0:
+	case scored == 0 && !f.json:
 		return printLine(r.Name + "\tno position was masked")
 	case !f.json:
 		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", r.Name, s.Perplexity(), right, scored))
@@ -128,15 +128,19 @@ func (f *scoreFlags) print(m *unmask.Model, r fasta.Record, s *scores.Score,
 			logp[i] = &s.LogP[i]
 		}
 	}
+	perplexity := new(float64)
+	if *perplexity = s.Perplexity(); scored == 0 {
+		perplexity = nil
+	}
 	return json.NewEncoder(stdout).Encode(struct {
 		Name       string     `json:"name"`
 		Text       string     `json:"text"`
 		Tokens     int        `json:"tokens"`
 		Scored     int        `json:"scored"`
 		Right      int        `json:"right"`
-		Perplexity float64    `json:"perplexity"`
+		Perplexity *float64   `json:"perplexity"`
 		LogP       []*float64 `json:"logp"`
-	}{r.Name, r.Sequence, len(s.Tokens), scored, right, s.Perplexity(), logp})
+	}{r.Name, r.Sequence, len(s.Tokens), scored, right, perplexity, logp})
 }
 
 // readRecords reads FASTA, or lines as texts whose names are their numbers.

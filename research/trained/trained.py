@@ -72,7 +72,7 @@ def right(o):
         for share in SHARES:
             scored = lines(run(o.unmask, "score", "--model", o.model(name), os.path.join(HERE, file),
                                "--share", str(share), "--seed", "1", "--json"))
-            hits = [(s["right"], s["scored"]) for s in scored if "right" in s]
+            hits = [(s["right"], s["scored"]) for s in scored if s["scored"]]
             table[f"{name} {share}"] = [sum(r for r, _ in hits) / sum(n for _, n in hits),
                                         *interval([r / n for r, n in hits])[1:]]
             print(name, share, "%.3f (%.3f to %.3f)" % tuple(table[f"{name} {share}"]), flush=True)
