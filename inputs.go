@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"unmask/generate"
+	"unmask/internal/fasta"
 	"unmask/internal/jsonline"
 	"unmask/param"
 )
@@ -21,10 +22,25 @@ import (
 // Input is one line of a list of prompts. At most one of Prompt and Infill is set; without either
 // the sample is unconditional.
 type Input struct {
+	Name   string  `json:"name"`   // of the sample in FASTA
 	Prompt string  `json:"prompt"` // as Text.Prompt reads it
 	Infill string  `json:"infill"` // as Text.Infill reads it
 	Class  string  `json:"class"`  // of an image, as Model.ClassCondition reads it
 	Seed   *uint64 `json:"seed"`   // nil: the run's seed
+}
+
+// ReadFASTA reads a sequence of residues for each record of a FASTA file. One with holes, such as
+// [10], is an Infill, any other a Prompt.
+func ReadFASTA(r io.Reader) (list []Input, err error) {
+	records, err := fasta.Read(r)
+	for _, one := range records {
+		in := Input{Name: one.Name, Prompt: one.Sequence}
+		if hole.MatchString(one.Sequence) {
+			in.Prompt, in.Infill = "", one.Sequence
+		}
+		list = append(list, in)
+	}
+	return list, err
 }
 
 const (

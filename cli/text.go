@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,8 +61,9 @@ func (f *textFlags) command() *cobra.Command {
 		"one JSON object per sample and line: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
 			"evaluated")
 	cmd.Flags().StringVar(&f.out, "out", "",
-		"write to this `FILE`, which appears when it is complete; a .jsonl has the lines of --json "+
-			"without their seconds, grows line by line, and the same command continues it after an interruption")
+		"write to this `FILE`, which appears when it is complete; a .fasta, .fa or .faa is FASTA; a "+
+			".jsonl has the lines of --json without their seconds, grows line by line, and the same "+
+			"command continues it after an interruption")
 	return cmd
 }
 
@@ -81,7 +83,8 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
-		Numbers: f.n > 1 || f.Inputs != nil, Shown: f.Shown, Shard: f.Shard.Shard, Say: terminal.Line})
+		Called: f.called, Numbers: f.n > 1 || f.Inputs != nil, Shown: f.Shown, Shard: f.Shard.Shard,
+		Say: terminal.Line})
 	if err != nil {
 		return wrap("--out", err)
 	}
@@ -90,6 +93,20 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	return wrote(err, f.out)
+}
+
+// called returns a sample's name in FASTA: that of its record, whose first word gets a number from
+// the second round on.
+func (f *textFlags) called(s outputs.Sample) string {
+	if s.Input == nil || f.Inputs[*s.Input].Name == "" {
+		return fmt.Sprintf("sample_%d seed=%d", s.Index, s.Seed)
+	}
+	name := f.Inputs[*s.Input].Name
+	if round := s.Index / len(f.Inputs); round > 0 {
+		id, rest, _ := strings.Cut(name, " ")
+		name = strings.TrimSpace(fmt.Sprintf("%s_%d %s", id, round+1, rest))
+	}
+	return name
 }
 
 // runTo makes the samples.

@@ -12,6 +12,7 @@ import (
 
 	"unmask"
 	"unmask/internal/atomicfile"
+	"unmask/internal/fasta"
 	"unmask/tokenizers"
 )
 
@@ -66,7 +67,11 @@ func readInputs(name string) ([]unmask.Input, error) {
 		return nil, err
 	}
 	defer in.Close()
-	list, err := unmask.ReadInputs(in)
+	read := unmask.ReadInputs
+	if fasta.IsFile(name) {
+		read = unmask.ReadFASTA
+	}
+	list, err := read(in)
 	return list, Wrap(name, atomicfile.Cause(err))
 }
 

@@ -31,7 +31,8 @@ func (t *Text) Register(f *pflag.FlagSet) {
 	f.StringVar(&t.infill, "infill", "",
 		`text with holes, [N] for N tokens, such as "Once upon a time there[3] girl named Lily."`)
 	f.StringVar(&t.prompts, "prompts", "",
-		"`FILE` of prompts, one a line, or JSONL of objects with prompt or infill, and seed; - reads "+
+		"`FILE` of prompts, one a line, or JSONL of objects with prompt or infill, and seed, or FASTA "+
+			"(.fasta, .fa, .faa) of sequences with or without holes; - reads "+
 			"standard input; sample i uses line i, starting over after the last")
 	f.StringVar(&t.tokensIn, "tokens-in", "",
 		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")

@@ -7,11 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 )
 
 // Record is one sequence. Name is the whole line after >.
 type Record struct{ Name, Sequence string }
+
+// IsFile reports whether a file's name says that it is FASTA.
+func IsFile(name string) bool {
+	switch filepath.Ext(name) {
+	case ".fasta", ".fa", ".faa":
+		return true
+	}
+	return false
+}
 
 // Limits of Read.
 const (

@@ -12,6 +12,7 @@ import (
 	"unmask/generate"
 	"unmask/generate/traces"
 	"unmask/internal/atomicfile"
+	"unmask/internal/fasta"
 	"unmask/runs"
 )
 
@@ -49,7 +50,10 @@ type TextOptions struct {
 
 	// Name is a file that appears when the run has ended. A name that ends in .jsonl is a file of
 	// lines: JSON in the order of indexes, each line on the disk once written; it can be continued.
+	// One that fasta.IsFile knows is FASTA.
 	Name string
+	// Called returns the name of a sample in FASTA; nil: its number and seed.
+	Called func(s Sample) string
 
 	Shard runs.Shard // the part of the run in a file of lines
 	// Each, if not nil, receives each line of a file of lines, without its newline, in place of To
@@ -153,7 +157,13 @@ func (t *Texts) put(s Sample) error {
 	if t.lines != nil {
 		return t.lines.Put(r.ID, r.Seed, line)
 	}
-	if t.o.JSON {
+	if fasta.IsFile(t.o.Name) {
+		name := fmt.Sprintf("sample_%d seed=%d", r.ID, r.Seed)
+		if t.o.Called != nil {
+			name = t.o.Called(s)
+		}
+		t.w.Write(fasta.Append(nil, fasta.Record{Name: name, Sequence: r.Text}))
+	} else if t.o.JSON {
 		t.w.Write(append(line, '\n'))
 	} else {
 		if t.o.Numbers {
