@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,14 +93,9 @@ var objectStart = regexp.MustCompile(`^\{\s*["}]`)
 
 // parseInput reads one JSON object.
 func parseInput(line []byte) (in Input, err error) {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return in, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %s",
-			param.Quote(string(line)), jsonline.Plain(err))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return in, fmt.Errorf("is %s, want one object", param.Quote(string(line)))
+	if err := jsonline.Strict(line, &in); err != nil {
+		return in, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %w",
+			param.Quote(string(line)), err)
 	}
 	if in.Prompt != "" && in.Infill != "" {
 		return in, errors.New("prompt and infill together, want one of them")

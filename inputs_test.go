@@ -30,7 +30,7 @@ func TestReadInputs(t *testing.T) {
 		" \n\n":                             "there are 0 lines, want at least 1",
 		"{}\n{\"promt\": \"x\"}":            `line 2: is "{\"promt\": \"x\"}", want an object with prompt`,
 		"{}\nx":                             `line 2: is "x", want an object`,
-		"{}\n{} {}":                         `line 2: is "{} {}", want one object`,
+		"{}\n{} {}":                         `line 2: is "{} {}", want an object`,
 		"{}\n{\"seed\": -1}":                "seed is -1, want 0 to 2^64-1",
 		"{}\n{\"seed\": \"7\"}":             "seed is a string, want 0 to 2^64-1",
 		"{\"prompt\": 1}":                   "prompt is a number, want a string",

@@ -1,7 +1,6 @@
 package unmask
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -178,12 +177,10 @@ func (r *Request) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(rest))
-	d.DisallowUnknownFields()
 	plain := plainRequest(*r)
 	plain.Overrides = over
-	if err := d.Decode(&plain); err != nil {
-		return jsonline.Plain(err)
+	if err := jsonline.Strict(rest, &plain); err != nil {
+		return err
 	}
 	*r = Request(plain)
 	return nil

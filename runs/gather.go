@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"unmask/internal/durable"
@@ -57,34 +56,9 @@ func readShards(names []string) ([]source, error) {
 		}
 		list = append(list, s)
 	}
-	slices.SortStableFunc(list, func(a, b source) int {
-		if a.Part.First != b.Part.First {
-			return a.Part.First - b.Part.First
-		}
-		return a.Part.Count - b.Part.Count // empty ones first
+	return list, durable.InOrder(list, "output", func(s source) (string, *durable.Part) {
+		return s.name, s.Part
 	})
-	next := 0
-	for _, s := range list {
-		switch p := s.Part; {
-		case p.First > next:
-			return nil, missing(next, p.First, p.Of)
-		case p.First < next:
-			return nil, fmt.Errorf("%s has %s, want each once: output %d is in another shard too",
-				s.name, p, p.First)
-		}
-		next += s.Part.Count
-	}
-	if of := list[0].Part.Of; next != of {
-		return nil, missing(next, of, of)
-	}
-	return list, nil
-}
-
-func missing(first, end, of int) error {
-	if end-first == 1 {
-		return fmt.Errorf("output %d of %d is in no shard, want each in one", first, of)
-	}
-	return fmt.Errorf("outputs %d to %d of %d are in no shard, want each in one", first, end-1, of)
 }
 
 // fits returns an error for a shard of another run.

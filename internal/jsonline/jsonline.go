@@ -2,9 +2,11 @@
 package jsonline
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 )
@@ -26,6 +28,19 @@ func Plain(err error) error {
 		field = "the value"
 	}
 	return fmt.Errorf("%s is %s, want %s", field, found(wrong.Value), want(wrong.Type))
+}
+
+// Strict decodes a line with one value. An unknown name is an error, in the words of Plain.
+func Strict(line []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return Plain(err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("more than one value")
+	}
+	return nil
 }
 
 // found returns how a value of encoding/json's description is called.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"unmask/internal/durable"
+	"unmask/internal/jsonline"
 )
 
 // Collected keeps the results of a plan's points in a journal, in any order of arrival: output i is
@@ -37,7 +38,7 @@ func (c *Collected) Pending(n int) (list []int) {
 // Take appends the result of point i, as JSON.
 func (c *Collected) Take(i int, _ uint64, data []byte) error {
 	var r Result
-	err := strict(data, &r)
+	err := jsonline.Strict(data, &r)
 	if err == nil {
 		err = r.check()
 	}
@@ -90,7 +91,7 @@ func (c *Collected) DigestOf(data []byte) string { return DigestOf(data) }
 // DigestOf returns a hash of a JSON result without its times.
 func DigestOf(data []byte) string {
 	var r Result
-	if strict(data, &r) != nil {
+	if jsonline.Strict(data, &r) != nil {
 		return "none"
 	}
 	return digestOf(r)

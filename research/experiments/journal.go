@@ -160,7 +160,7 @@ func parse(data []byte) (h header, results []Result, size int, err error) {
 	}
 	for n, line := range bytes.Split(whole, []byte("\n")) {
 		if n == 0 {
-			if err := strict(line, &h); err != nil || h.Settings == nil {
+			if err := jsonline.Strict(line, &h); err != nil || h.Settings == nil {
 				return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
 			}
 			continue
@@ -169,7 +169,7 @@ func parse(data []byte) (h header, results []Result, size int, err error) {
 			return h, nil, 0, fmt.Errorf("line %d is blank, want a result", n+1)
 		}
 		var r Result
-		if err := strict(line, &r); err != nil {
+		if err := jsonline.Strict(line, &r); err != nil {
 			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
 		}
 		if key := jsonline.Missing(line, "sampler", "seed", "metrics"); key != "" {
@@ -205,18 +205,6 @@ func (r *Result) check() error {
 		if !(v >= 0) {
 			return fmt.Errorf("batch_seconds has %v, want at least 0", v)
 		}
-	}
-	return nil
-}
-
-func strict(line []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return jsonline.Plain(err)
-	}
-	if d.More() {
-		return errors.New("more than one value")
 	}
 	return nil
 }

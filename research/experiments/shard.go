@@ -6,17 +6,16 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"unmask/internal/atomicfile"
+	"unmask/internal/durable"
+	"unmask/internal/jsonline"
 )
 
 // Part is the range of a plan's points that a journal covers: First to First+Count-1 of 0 to Of-1.
 type Part struct {
-	First int    `json:"first"`
-	Count int    `json:"count"`
-	Of    int    `json:"of"`
-	Plan  string `json:"plan"` // a hash of all points
+	durable.Part
+	Plan string `json:"plan"` // a hash of all points
 }
 
 // NewPart returns the part from first to end-1 of a plan's points.
@@ -29,7 +28,8 @@ func NewPart(points []Point, first, end int) *Part {
 		}
 		hash.Write(append(line, '\n'))
 	}
-	return &Part{first, end - first, len(points), hex.EncodeToString(hash.Sum(nil)[:8])}
+	return &Part{durable.Part{First: first, Count: end - first, Of: len(points)},
+		hex.EncodeToString(hash.Sum(nil)[:8])}
 }
 
 // String describes the part.
@@ -49,7 +49,7 @@ func IsJournal(name string) bool {
 	}
 	line, _, _ := bytes.Cut(data, []byte("\n"))
 	var h header
-	return strict(line, &h) == nil && h.Settings != nil
+	return jsonline.Strict(line, &h) == nil && h.Settings != nil
 }
 
 // shard is one part to be gathered.
@@ -82,27 +82,13 @@ func Gather(out string, names []string) (int, error) {
 		}
 		list = append(list, s)
 	}
-	slices.SortStableFunc(list, func(a, b shard) int {
-		if a.Part.First != b.Part.First {
-			return a.Part.First - b.Part.First
-		}
-		return a.Part.Count - b.Part.Count // empty ones first
+	err := durable.InOrder(list, "point", func(s shard) (string, *durable.Part) {
+		return s.name, &s.Part.Part
 	})
-	next, of := 0, list[0].Part.Of
-	for _, s := range list {
-		switch {
-		case s.Part.First > next:
-			return 0, fmt.Errorf("points %d to %d of %d are in no shard, want each in one", next,
-				s.Part.First-1, of)
-		case s.Part.First < next:
-			return 0, fmt.Errorf("%s: point %d is in another shard too, want each once", s.name,
-				s.Part.First)
-		}
-		next += s.Part.Count
+	if err != nil {
+		return 0, err
 	}
-	if next != of {
-		return 0, fmt.Errorf("points %d to %d of %d are in no shard, want each in one", next, of-1, of)
-	}
+	of := list[0].Part.Of
 	return of, writeJournal(out, list[0].Settings, func(add func(Result) error) error {
 		for _, s := range list {
 			for _, r := range s.results {

@@ -1,0 +1,41 @@
+package durable
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// InOrder sorts the parts of a run by their first output, and returns an error unless each output
+// is in one of them. part returns the name and the range of a part; noun is what an output is
+// called in errors.
+func InOrder[T any](list []T, noun string, part func(T) (name string, p *Part)) error {
+	slices.SortStableFunc(list, func(a, b T) int {
+		_, p := part(a)
+		_, q := part(b)
+		return cmp.Or(p.First-q.First, p.Count-q.Count) // empty ones first
+	})
+	next, of := 0, 0
+	for _, t := range list {
+		name, p := part(t)
+		of = p.Of
+		if p.First < next {
+			return fmt.Errorf("%s: %s %d is in another shard too, want each once", name, noun, p.First)
+		}
+		if p.First > next {
+			return missing(noun, next, p.First, of)
+		}
+		next += p.Count
+	}
+	if next != of {
+		return missing(noun, next, of, of)
+	}
+	return nil
+}
+
+func missing(noun string, first, end, of int) error {
+	if end-first == 1 {
+		return fmt.Errorf("%s %d of %d is in no shard, want each in one", noun, first, of)
+	}
+	return fmt.Errorf("%ss %d to %d of %d are in no shard, want each in one", noun, first, end-1, of)
+}
