@@ -43,7 +43,7 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 	}
 	p.setMarginals(b, marginals)
 	each := make([]float64, len(rows))
-	if err := p.marginals(m).Stats(rows, &model.Stats{Entropy: each}); err != nil {
+	if err := p.plain(m).Stats(rows, &model.Stats{Entropy: each}); err != nil {
 		return nil, nil, err
 	}
 	entropy = make([]float64, len(candidates))

@@ -155,7 +155,7 @@ func (b *blockLoop) advance() {
 		return
 	}
 	for _, p := range block {
-		if slices.Contains(b.blockEnds, b.Tokens[p]) {
+		if b.endsAt(p, b.blockEnds) {
 			b.fill(b.step.to, b.Tokens[p])
 			return
 		}

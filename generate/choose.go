@@ -24,8 +24,7 @@ func (p *Pool) decide(group []*member) []*member {
 			p.isolate(p.same, p.chooseOnDevice)
 		case m.step.need != (samplers.Need{}):
 			p.alike(group, m, func(o *member) bool {
-				return !o.step.device && o.step.need == m.step.need && o.Greedy == m.Greedy &&
-					o.filtered() == m.filtered()
+				return !o.step.device && o.step.need == m.step.need && o.sameMarginals(m)
 			})
 			for _, o := range p.isolate(p.same, p.stats) {
 				p.choose(o)
@@ -73,6 +72,9 @@ func (p *Pool) choose(m *member) {
 	if err == nil {
 		m.step.opening = o
 		err = p.check(m)
+	}
+	if err == nil && m.speech != nil {
+		err = p.reconcile(m)
 	}
 	if err != nil {
 		p.blame(m, err)

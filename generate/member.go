@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"unmask/constrain"
 	"unmask/internal/philox"
 	"unmask/model"
 	"unmask/samplers"
@@ -21,11 +22,12 @@ type member struct {
 	place     int  // index of its keys and values in the cache, or nowhere
 	waits     bool // it does not take part in the step
 
-	left   int       // number of masked free positions
-	past   []float64 // [length] what the sampler remembers of each position
-	state  any       // the sampler's state
-	again  bool      // it takes a step even if nothing is masked
-	cached []int32   // tokens that the kept keys and values were computed from; empty: none kept
+	left   int                 // number of masked free positions
+	past   []float64           // [length] what the sampler remembers of each position
+	state  any                 // the sampler's state
+	again  bool                // it takes a step even if nothing is masked
+	cached []int32             // tokens that the kept keys and values were computed from; empty: none kept
+	speech *constrain.Sequence // with a language
 	step   stepState
 }
 
@@ -60,6 +62,9 @@ func (s *stepState) empty() stepState {
 // begin prepares the member's next step.
 func (m *member) begin() {
 	m.step = m.step.empty()
+	if m.speech != nil {
+		m.speech.Step()
+	}
 	s := &m.step
 	s.span = m.loop.next()
 	for _, p := range m.free[s.from:s.to] {
@@ -146,7 +151,7 @@ func (m *member) settle() {
 		switch t := m.Tokens[p]; {
 		case t == m.mask:
 			return
-		case slices.Contains(m.ends, t):
+		case m.endsAt(p, m.ends):
 			m.fill(i+1, t)
 			return
 		}

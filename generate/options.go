@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"unmask/constrain"
 	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
@@ -41,6 +42,10 @@ type Options struct {
 	// done: positions that are still masked are filled with that token without a pass. Samplers
 	// that mask or replace open tokens take all their steps.
 	Ends []int32
+
+	// Language, when not nil, is what a part of each sequence spells; see package constrain. Its end
+	// tokens must be Ends.
+	Language *constrain.Language
 
 	Condition *model.Condition // of all sequences; nil means none
 	// of each sequence, replaces Condition; nil means all have Condition

@@ -37,6 +37,9 @@ func (p *Pool) forward(group []*member) error {
 			p.pass.rows = m.loop.feed(p.pass.rows, i*b.Length)
 			m.step.fed = len(p.pass.rows) - before
 		}
+		if m.speech != nil {
+			p.readsLanguage(b, m)
+		}
 	}
 	var marginals model.Marginals
 	var err error
@@ -51,6 +54,7 @@ func (p *Pool) forward(group []*member) error {
 		return err
 	}
 	p.setMarginals(b, marginals)
+	p.listen()
 	for _, m := range group {
 		m.loop.kept()
 		if d, ok := m.loop.(drafter); ok && m.step.quiet {
@@ -114,7 +118,7 @@ func (p *Pool) reads(b *model.Batch, m *member) {
 		for _, at := range list {
 			b.Read = append(b.Read, int32(base+at))
 		}
-		if len(m.step.opening.Positions) > 0 {
+		if len(m.step.opening.Positions) > 0 && m.speech == nil {
 			return
 		}
 	}
@@ -141,6 +145,15 @@ func (p *Pool) setMarginals(b *model.Batch, marginals model.Marginals) {
 
 // marginals returns the marginals of the latest pass with the member's filters.
 func (p *Pool) marginals(m *member) model.Marginals {
+	if m.speech == nil {
+		return p.plain(m)
+	}
+	p.language.Of, p.language.Raw, p.language.Length = p.plain(m), p.pass.marginals, p.pass.of.Length
+	return &p.language
+}
+
+// plain returns the marginals of the latest pass with the member's filters, without its language.
+func (p *Pool) plain(m *member) model.Marginals {
 	if m.filtered() {
 		return &p.filtered
 	}

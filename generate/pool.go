@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"unmask/backend"
+	"unmask/constrain"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/param"
@@ -23,6 +24,8 @@ type Request struct {
 	Known     []int32
 	Condition *model.Condition // nil: none
 	Ends      []int32          // tokens that end the sequence, see Options
+
+	Language *constrain.Language // what a part of the sequence spells; nil: anything
 
 	// Edit, when not nil, is called after each step and may change Tokens, also back to Spec.Mask.
 	// Positions masked after the last step stay masked. An error of Edit ends the sequence.
@@ -73,6 +76,7 @@ type Pool struct {
 	ahead    model.Batch // candidates of a sampler that looks ahead
 	cache    *kvcache.Cache
 	filtered model.Filtered
+	language constrain.Marginals
 	head     headWork
 	choice   choice
 }
@@ -107,6 +111,7 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	p.o, p.places = o, make([]*member, o.Size)
 	p.view = samplers.View{Mask: p.spec.Mask, Outcomes: p.spec.Outcomes, Visit: p.visit}
 	p.filtered = model.Filtered{Outcomes: p.spec.Outcomes, Filters: p.filterOf, Adjust: p.adjust}
+	p.language = constrain.Marginals{Outcomes: p.spec.Outcomes, Sequence: p.constrained}
 	p.head.seen = make([]int, p.room())
 	return p, nil
 }
@@ -176,6 +181,9 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if t.edit = r.Edit; r.Adjust != nil {
 		t.adjust = func(_, position int, logits []float32) { r.Adjust(position, logits) }
 	}
+	if err := t.speak(r.Language, p.spec); err != nil {
+		return nil, fmt.Errorf("generate: %w", err)
+	}
 	return p.join(t, int(r.Index), r.Condition)
 }
 
@@ -217,6 +225,7 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	m.Sequence.Tokens = m.Tokens[:t.shown:t.shown]
 	m.left = m.masked()
 	clear(m.past)
+	m.speech = m.newSpeech()
 	m.loop = t.newLoop(m)
 	if t.stateful != nil {
 		m.state = t.stateful.NewState(len(l.start))

@@ -52,7 +52,7 @@ func newRun(d model.Denoiser, o Options) (*run, error) {
 		return nil, err
 	}
 	r.task.adjust = o.Adjust
-	return r, nil
+	return r, r.task.speak(o.Language, r.pool.spec)
 }
 
 // batch runs sequences first..first+count-1 to their end; it returns false if the run must stop.

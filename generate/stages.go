@@ -118,6 +118,7 @@ func (p *Pool) refine(group []*member) error {
 		return err
 	}
 	p.setMarginals(b, marginals)
+	p.listen()
 	for _, m := range group {
 		if p.stage < len(m.step.stages) {
 			m.step.work.Partial += len(m.step.opening.Positions)
@@ -135,8 +136,7 @@ func (p *Pool) sample(group []*member) {
 		}
 		p.same = p.same[:0]
 		for _, o := range group {
-			if p.draws(o) && o.power() == m.power() && o.Greedy == m.Greedy &&
-				o.filtered() == m.filtered() {
+			if p.draws(o) && o.power() == m.power() && o.sameMarginals(m) {
 				p.same = append(p.same, o)
 			}
 		}

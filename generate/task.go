@@ -3,6 +3,7 @@ package generate
 import (
 	"slices"
 
+	"unmask/constrain"
 	"unmask/guide"
 	"unmask/model"
 	"unmask/samplers"
@@ -25,8 +26,10 @@ type task struct {
 	// nil: no more than the filter's
 	adjust func(sequence, position int, logits []float32)
 	edit   func(*Sequence) error
-	scale  guide.Scale      // nil without guidance
-	given  *model.Condition // the known positions, as condition of a model that takes no other
+	// nil: any tokens
+	language *constrain.Language
+	scale    guide.Scale      // nil without guidance
+	given    *model.Condition // the known positions, as condition of a model that takes no other
 
 	// What the sampler can do.
 	adapts   bool // it decides how many positions a step opens

@@ -1,0 +1,326 @@
+package constrain_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask/constrain"
+	"unmask/generate"
+	"unmask/grammar"
+	"unmask/model"
+	"unmask/research/theory/oracle"
+	"unmask/samplers"
+)
+
+const letters = "abcd"
+
+// language returns the language of an expression over letters, one a token, of all positions.
+func language(t require.TestingT, expression string, tokens, length int) *constrain.Language {
+	d, err := grammar.Regexp(expression, 0)
+	require.NoError(t, err)
+	v := grammar.NewVocabulary(tokens, func(id int32) (string, bool) {
+		return letters[id : id+1], true
+	})
+	a, err := d.Tokens(v, grammar.TokenOptions{})
+	require.NoError(t, err)
+	return &constrain.Language{Tokens: a, To: length}
+}
+
+var expressions = []string{"(ab|c)*", "[ab]*c[ab]*", "(a|b|c)*", "((aa|b)c?)*", "a*b*c*",
+	"(abc|cba|bb)*a{0,3}"}
+
+// each calls f for all texts of a length.
+func each(tokens, length int, f func(text []int32)) {
+	text := make([]int32, length)
+	for {
+		f(text)
+		i := 0
+		for ; i < length; i++ {
+			if text[i]++; int(text[i]) < tokens {
+				break
+			}
+			text[i] = 0
+		}
+		if i == length {
+			return
+		}
+	}
+}
+
+// accepts walks a text through the automaton.
+func accepts(l *constrain.Language, text []int32) bool {
+	s := l.Start
+	for _, t := range text {
+		if s = l.Next(s, t); s < 0 {
+			return false
+		}
+	}
+	return l.Accepts(s)
+}
+
+func TestMarginalsAreTheConditionalLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const tokens, length = 3, 6
+		l := language(t, rapid.SampledFrom(expressions).Draw(t, "expression"), tokens, length)
+		known := slices.Repeat([]int32{tokens}, length)
+		p := make([][]float64, length)
+		evidence := make([]*constrain.Evidence, length)
+		for i := range p {
+			p[i] = make([]float64, tokens)
+			e := &constrain.Evidence{Sum: make([]float64, l.Classes), Top: make([]float64, l.Classes)}
+			for v := range p[i] {
+				p[i][v] = rapid.Float64Range(1e-3, 1).Draw(t, "p")
+				if k := l.Class[v]; k >= 0 {
+					e.Sum[k] += p[i][v]
+					e.Top[k] = max(e.Top[k], p[i][v])
+				}
+			}
+			evidence[i] = e
+			if rapid.IntRange(0, 3).Draw(t, "known") == 0 {
+				known[i] = int32(rapid.IntRange(0, tokens-1).Draw(t, "token"))
+			}
+		}
+		// By enumeration: the law, and the most probable text.
+		want := make([][tokens]float64, length)
+		whole, top := 0.0, 0.0
+		var best []int32
+		each(tokens, length, func(text []int32) {
+			weight := 1.0
+			for i, v := range text {
+				if known[i] == tokens {
+					weight *= p[i][v]
+				} else if known[i] != v {
+					return
+				}
+			}
+			if !accepts(l, text) {
+				return
+			}
+			whole += weight
+			if weight > top {
+				top, best = weight, slices.Clone(text)
+			}
+			for i, v := range text {
+				want[i][v] += weight
+			}
+		})
+		c, err := constrain.NewChain(l, known, tokens, evidence)
+		if whole == 0 {
+			require.Error(t, err)
+			require.Error(t, l.Check(known, tokens))
+			return
+		}
+		require.NoError(t, err)
+		require.NoError(t, l.Check(known, tokens))
+		for i := range length {
+			if known[i] != tokens {
+				continue
+			}
+			q, sum := c.Coefficients(i, nil), 0.0
+			for v := range tokens {
+				if k := l.Class[v]; k >= 0 {
+					sum += p[i][v] * q[k]
+				}
+			}
+			for v := range tokens {
+				got := 0.0
+				if k := l.Class[v]; k >= 0 {
+					got = p[i][v] * q[k] / sum
+				}
+				require.InDelta(t, want[i][v]/whole, got, 1e-12)
+			}
+		}
+		for i, set := range c.Best() {
+			if known[i] == tokens {
+				require.Contains(t, l.Sets[set], l.Class[best[i]])
+			}
+		}
+	})
+}
+
+// chi2 returns the statistic of counts against probabilities, and its degrees of freedom.
+func chi2(counts map[string]int, p map[string]float64, n int) (x float64, degrees int) {
+	rest, restP := 0, 0.0
+	for k, q := range p {
+		if e := q * float64(n); e >= 5 {
+			d := float64(counts[k]) - e
+			x += d * d / e
+			degrees++
+		} else {
+			rest, restP = rest+counts[k], restP+q
+		}
+	}
+	if e := restP * float64(n); e >= 5 {
+		d := float64(rest) - e
+		return x + d*d/e, degrees
+	}
+	return x, degrees - 1
+}
+
+// run returns the texts of n sequences.
+func run(t *testing.T, d model.Denoiser, o generate.Options) map[string]int {
+	counts := map[string]int{}
+	for step, err := range generate.Run(context.Background(), d, o) {
+		require.NoError(t, err)
+		if step.Done {
+			for _, q := range step.Sequences {
+				require.True(t, accepts(o.Language, q.Tokens), q.Tokens)
+				counts[fmt.Sprint(q.Tokens)]++
+			}
+		}
+	}
+	return counts
+}
+
+// law returns the law of texts of a language, given the weight of each text.
+func law(l *constrain.Language, tokens, length int, weight func(text []int32) float64) map[string]float64 {
+	p, whole := map[string]float64{}, 0.0
+	each(tokens, length, func(text []int32) {
+		if accepts(l, text) {
+			w := weight(text)
+			p[fmt.Sprint(text)] = w
+			whole += w
+		}
+	})
+	for k := range p {
+		p[k] /= whole
+	}
+	return p
+}
+
+func requireLaw(t *testing.T, counts map[string]int, p map[string]float64, n int) {
+	x, degrees := chi2(counts, p, n)
+	k := float64(degrees)
+	// Wilson and Hilferty's approximation of 5 standard deviations.
+	z := (math.Cbrt(x/k) - (1 - 2/(9*k))) / math.Sqrt(2/(9*k))
+	require.Less(t, z, 5.0, "chi2 is %.1f of %d degrees", x, degrees)
+}
+
+func TestOneStepDrawsFollowTheLaw(t *testing.T) {
+	const tokens, length, n = 3, 6, 4000
+	m, err := oracle.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=3", length, tokens))
+	require.NoError(t, err)
+	d := oracle.NewDenoiser(m)
+	blank := slices.Repeat([]int32{tokens}, length)
+	logits := marginals(t, d, blank)
+	for _, e := range expressions {
+		l := language(t, e, tokens, length)
+		p := law(l, tokens, length, func(text []int32) float64 {
+			w := 1.0
+			for i, v := range text {
+				w *= math.Exp(float64(logits[i][v]))
+			}
+			return w
+		})
+		for _, sampler := range []string{"random", "maskgit", "halton"} {
+			counts := run(t, d, generate.Options{Sampler: rule(t, sampler), Steps: 1, N: n,
+				Language: l})
+			requireLaw(t, counts, p, n)
+		}
+	}
+}
+
+// marginals returns the logits of all positions.
+func marginals(t *testing.T, d model.Denoiser, tokens []int32) [][]float32 {
+	m, err := d.Forward(context.Background(), &model.Batch{Size: 1, Length: len(tokens),
+		Tokens: tokens})
+	require.NoError(t, err)
+	var rows []int32
+	for i := range tokens {
+		rows = append(rows, int32(i))
+	}
+	out := make([][]float32, len(tokens))
+	require.NoError(t, m.Visit(rows, func(i int, logits []float32) {
+		out[i] = slices.Clone(logits)
+	}))
+	return out
+}
+
+// Two stages of a step, with an exact model in between, are drawn as the law has them: first half of
+// the positions from the first pass, the others given those.
+func TestStagesFollowTheLaw(t *testing.T) {
+	const tokens, length, n = 3, 4, 4000
+	m, err := oracle.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=5", length, tokens))
+	require.NoError(t, err)
+	d := oracle.NewDenoiser(m)
+	logits := marginals(t, d, slices.Repeat([]int32{tokens}, length))
+	l := language(t, "((aa|b)c?)*", tokens, length)
+	p := law(l, tokens, length, func(text []int32) float64 {
+		w := 1.0
+		for i, v := range text {
+			w *= math.Exp(float64(logits[i][v]))
+		}
+		return w
+	})
+	for _, steps := range []int{1, 2} { // of independent positions, steps do not change the law
+		counts := run(t, d, generate.Options{Sampler: rule(t, "random"), Steps: steps, Cache: 1, N: n,
+			Language: l})
+		requireLaw(t, counts, p, n)
+	}
+}
+
+func rule(t require.TestingT, text string) samplers.Sampler {
+	s, err := samplers.Parse(text)
+	require.NoError(t, err)
+	return s
+}
+
+// One position a step, in a fixed order: each is drawn from the law of that step, whose marginals
+// are the exact conditionals of a model that is no product.
+func TestOnePositionAStepFollowsTheLaws(t *testing.T) {
+	const tokens, length, n = 3, 4, 4000
+	m, err := oracle.Parse(fmt.Sprintf("markov:length=%d,tokens=%d,stay=0.6,sharp=1,seed=2", length,
+		tokens))
+	require.NoError(t, err)
+	d := oracle.NewDenoiser(m)
+	l := language(t, "((aa|b)c?)*", tokens, length)
+	order := []int{}
+	o := generate.Options{Sampler: rule(t, "halton"), Steps: length, Language: l}
+	for step, err := range generate.Run(context.Background(), d, o) {
+		require.NoError(t, err)
+		for _, opened := range step.Sequences[0].Opened {
+			order = append(order, opened.Position)
+		}
+	}
+	require.Len(t, order, length)
+	p := map[string]float64{}
+	var open func(text []int32, k int, probability float64)
+	open = func(text []int32, k int, probability float64) {
+		if k == length {
+			p[fmt.Sprint(text)] += probability
+			return
+		}
+		logits := marginals(t, d, text)
+		weights, whole := [tokens]float64{}, 0.0
+		each(tokens, length, func(full []int32) {
+			w := 1.0
+			for i, v := range full {
+				if text[i] == tokens {
+					w *= math.Exp(float64(logits[i][v]))
+				} else if text[i] != v {
+					return
+				}
+			}
+			if accepts(l, full) {
+				weights[full[order[k]]] += w
+				whole += w
+			}
+		})
+		for v, w := range weights {
+			if w > 0 {
+				next := slices.Clone(text)
+				next[order[k]] = int32(v)
+				open(next, k+1, probability*w/whole)
+			}
+		}
+	}
+	open(slices.Repeat([]int32{tokens}, length), 0, 1)
+	o.N = n
+	requireLaw(t, run(t, d, o), p, n)
+}

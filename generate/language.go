@@ -1,0 +1,166 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/constrain"
+	"unmask/internal/philox"
+	"unmask/model"
+)
+
+// speak gives a task a language. It returns an error if no sequence can belong to it.
+func (t *task) speak(l *constrain.Language, spec model.Spec) error {
+	if l == nil {
+		return nil
+	}
+	if length := len(t.initial.start); l.From < 0 || l.From > l.To || l.To > length {
+		return fmt.Errorf("the grammar's positions are %d to %d, want some of 0 to %d", l.From, l.To-1,
+			length-1)
+	}
+	if len(l.Class) != spec.Outcomes {
+		return fmt.Errorf("the grammar's vocabulary is %d tokens, want %d", len(l.Class),
+			spec.Outcomes)
+	}
+	t.language = l
+	return l.Check(t.initial.start, spec.Mask)
+}
+
+// constrained returns a sequence of the latest pass, whose member has a language.
+func (p *Pool) constrained(index int) *constrain.Sequence { return p.pass.owners[index].speech }
+
+// sameMarginals reports whether one call can compute for both members.
+func (m *member) sameMarginals(o *member) bool {
+	return m.Greedy == o.Greedy && m.filtered() == o.filtered() &&
+		(m.speech == nil) == (o.speech == nil)
+}
+
+// newSpeech returns what a member keeps of its language, nil without one.
+func (m *member) newSpeech() *constrain.Sequence {
+	if m.language == nil {
+		return nil
+	}
+	return &constrain.Sequence{Language: m.language, Mask: m.mask,
+		Uniform: func(position, draw int) float64 {
+			words := m.stream().Words(position, philox.Unseen, draw)
+			return (float64(words[0]) + 0.5) / (1 << 32)
+		}}
+}
+
+// readsLanguage adds the masked positions of a member's language that the pass computes.
+func (p *Pool) readsLanguage(b *model.Batch, m *member) {
+	base := int32(m.step.row * b.Length)
+	add := func(row int32) {
+		at := int(row - base)
+		if at >= m.language.From && at < m.language.To && m.Tokens[at] == m.mask {
+			b.Read = append(b.Read, row)
+		}
+	}
+	if m.step.partial {
+		for _, row := range p.pass.rows[len(p.pass.rows)-m.step.fed:] {
+			add(row)
+		}
+		return
+	}
+	for at := range m.Tokens {
+		add(base + int32(at))
+	}
+}
+
+// listen shows the latest pass to the languages of its sequences.
+func (p *Pool) listen() {
+	b := p.pass.of
+	for i, m := range p.pass.owners {
+		if m.speech == nil {
+			continue
+		}
+		var fresh []int32
+		for _, row := range b.Read {
+			if int(row)/b.Length == i {
+				fresh = append(fresh, row%int32(b.Length))
+			}
+		}
+		m.speech.Pass(b.Tokens[i*b.Length:i*b.Length+len(m.Tokens)], fresh)
+	}
+}
+
+// reconcile makes tokens that a sampler chose by itself belong to the member's language: what does not
+// fit with the rest is drawn from it, and a replacement that does not fit is left out.
+func (p *Pool) reconcile(m *member) error {
+	o := &m.step.opening
+	tokens := slices.Clone(m.Tokens)
+	for _, at := range o.Close {
+		tokens[at] = m.mask
+	}
+	put := func(at int, token int32) bool {
+		before := tokens[at]
+		tokens[at] = token
+		if m.speech.Fits(tokens) {
+			return true
+		}
+		tokens[at] = before
+		return false
+	}
+	for j := 0; j < len(o.Replace); {
+		if put(o.Replace[j], o.Replacement[j]) {
+			j++
+			continue
+		}
+		o.Replace = slices.Delete(slices.Clone(o.Replace), j, j+1)
+		o.Replacement = slices.Delete(slices.Clone(o.Replacement), j, j+1)
+	}
+	if o.Tokens == nil {
+		return nil
+	}
+	together := slices.Clone(tokens)
+	for j, at := range o.Positions {
+		together[at] = o.Tokens[j]
+	}
+	if m.speech.Fits(together) {
+		return nil
+	}
+	var again []int
+	for j, at := range o.Positions {
+		if !put(at, o.Tokens[j]) {
+			again = append(again, j)
+		}
+	}
+	return p.drawAgain(m, tokens, again)
+}
+
+// drawAgain draws the tokens of a sampler's positions, by index in its opening, given the others.
+func (p *Pool) drawAgain(m *member, tokens []int32, again []int) error {
+	b, o := p.pass.of, &m.step.opening
+	var fresh []int32
+	for _, row := range b.Read {
+		if int(row)/b.Length == m.step.row {
+			fresh = append(fresh, row%int32(b.Length))
+		}
+	}
+	m.speech.Pass(tokens, fresh)
+	n := len(again)
+	d := model.Draw{Power: 1, Uniform: make([]float64, n), Token: make([]int32, n),
+		LogP: make([]float64, n)}
+	rows := make([]int32, n)
+	for k, j := range again {
+		rows[k] = int32(m.step.row*b.Length + o.Positions[j])
+		d.Uniform[k] = m.stream().Uniform(o.Positions[j], philox.Token)
+	}
+	if err := p.marginals(m).Sample(rows, &d); err != nil {
+		return err
+	}
+	m.step.work.Head += n
+	for k, j := range again {
+		if o.Tokens[j] = d.Token[k]; o.LogP != nil {
+			o.LogP[j] = d.LogP[k]
+		}
+	}
+	return nil
+}
+
+// endsAt reports whether the token at a position is one that ends a text. Before a language's
+// positions it is not.
+func (m *member) endsAt(position int, ends []int32) bool {
+	return slices.Contains(ends, m.Tokens[position]) &&
+		(m.language == nil || position >= m.language.From)
+}
