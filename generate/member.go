@@ -2,7 +2,6 @@ package generate
 
 import (
 	"math"
-	"slices"
 
 	"unmask/constrain"
 	"unmask/internal/philox"
