@@ -179,7 +179,8 @@ func run(t *testing.T, d model.Denoiser, o generate.Options) map[string]int {
 }
 
 // law returns the law of texts of a language, given the weight of each text.
-func law(l *constrain.Language, tokens, length int, weight func(text []int32) float64) map[string]float64 {
+func law(l *constrain.Language, tokens, length int,
+	weight func(text []int32) float64) map[string]float64 {
 	p, whole := map[string]float64{}, 0.0
 	each(tokens, length, func(text []int32) {
 		if accepts(l, text) {
@@ -242,8 +243,8 @@ func marginals(t *testing.T, d model.Denoiser, tokens []int32) [][]float32 {
 	return out
 }
 
-// Two stages of a step, with an exact model in between, are drawn as the law has them: first half of
-// the positions from the first pass, the others given those.
+// Two stages of a step, with an exact model in between, are drawn as the law has them: first half
+// of the positions from the first pass, the others given those.
 func TestStagesFollowTheLaw(t *testing.T) {
 	const tokens, length, n = 3, 4, 4000
 	m, err := oracle.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=5", length, tokens))

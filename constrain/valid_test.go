@@ -29,8 +29,8 @@ var pieces = []string{`{"`, `": `, `", "`, `"}`, `": "`, `, "`, `true`, `1`, `12
 const bytesEnd, uniformMask = 256 + 12, 256 + 13
 
 func (u *uniform) Spec() model.Spec {
-	return model.Spec{Shape: []int{u.length}, Outcomes: uniformMask + 1, Mask: uniformMask, Block: u.block,
-		Ragged: true}
+	return model.Spec{Shape: []int{u.length}, Outcomes: uniformMask + 1, Mask: uniformMask,
+		Block: u.block, Ragged: true}
 }
 
 func (u *uniform) Forward(_ context.Context, b *model.Batch) (model.Marginals, error) {
@@ -76,9 +76,12 @@ func textOf(tokens []int32) string {
 
 var recipes = []string{
 	"random", "maskgit", "moment", "hybrid", "hybrid cache=1", "halton cache=2", "temp", "vanilla",
-	"confidence", "margin", "entropy", "eb", "klass", "p2", "remdm", "remdm(strategy=conf)", "info-gain",
-	"low-confidence", "low-confidence(temperature=1)", "semi-ar(random)", "semi-ar(low-confidence) reuse=dual",
-	"semi-ar(confidence) reuse=prefix", "random reuse=dkv", "theta-trapezoidal", "maskgit-redraw", "u-moment",
+	"confidence", "margin", "entropy", "eb", "klass", "p2", "remdm", "remdm(strategy=conf)",
+	"info-gain",
+	"low-confidence", "low-confidence(temperature=1)", "semi-ar(random)",
+	"semi-ar(low-confidence) reuse=dual",
+	"semi-ar(confidence) reuse=prefix", "random reuse=dkv", "theta-trapezoidal", "maskgit-redraw",
+	"u-moment",
 	"threshold", "first-hitting", "confidence reuse=blocks", "threshold reuse=blocks",
 	"edit(theta=0.5) reuse=blocks", "random temperature=0", "random temperature=2",
 	"moment top-k=3", "hybrid top-p=0.5", "amused", "titok", "halton-maskgit", "greedy", "factor",

@@ -84,8 +84,8 @@ func (p *Pool) listen() {
 	}
 }
 
-// reconcile makes tokens that a sampler chose by itself belong to the member's language: what does not
-// fit with the rest is drawn from it, and a replacement that does not fit is left out.
+// reconcile makes tokens that a sampler chose by itself belong to the member's language: what does
+// not fit with the rest is drawn from it, and a replacement that does not fit is left out.
 func (p *Pool) reconcile(m *member) error {
 	o := &m.step.opening
 	tokens := slices.Clone(m.Tokens)

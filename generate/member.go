@@ -25,7 +25,7 @@ type member struct {
 	past   []float64           // [length] what the sampler remembers of each position
 	state  any                 // the sampler's state
 	again  bool                // it takes a step even if nothing is masked
-	cached []int32             // tokens that the kept keys and values were computed from; empty: none kept
+	cached []int32             // tokens that the kept keys and values were computed from
 	speech *constrain.Sequence // with a language
 	step   stepState
 }
