@@ -24,6 +24,8 @@ type Constraints struct {
 	// Cut shows a text only up to its first End after what was given.
 	Cut bool   `json:"cut,omitempty"`
 	End string `json:"end,omitempty"` // the token for MinLength and Cut, as Text.End reads it
+
+	Grammar
 }
 
 // Constrain adds c to a run.
@@ -36,6 +38,13 @@ func (m *Model) Constrain(r *Run, c Constraints) error {
 		}
 	}
 	adjust, err := m.constrain(&r.Filter, c, length)
+	if err == nil && !c.Grammar.IsZero() {
+		tokens := r.Tokens
+		if tokens == nil {
+			tokens = slices.Repeat([]int32{m.Spec().Mask}, length)
+		}
+		r.Language, r.Ends, err = m.language(&c.Grammar, tokens, r.Ends)
+	}
 	if before := r.Adjust; err == nil && adjust != nil {
 		r.Adjust = func(sequence, position int, logits []float32) {
 			if before != nil {

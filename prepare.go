@@ -102,7 +102,16 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 	if q.Recipe, err = r.Overrides.Fit(base, m.Denoiser, free); err != nil {
 		return q, err
 	}
-	q.Adjust, err = m.constrain(&q.Filter, r.Constraints, length)
+	if q.Adjust, err = m.constrain(&q.Filter, r.Constraints, length); err != nil {
+		return q, err
+	}
+	if !r.Grammar.IsZero() {
+		tokens := q.Known
+		if tokens == nil {
+			tokens = slices.Repeat([]int32{spec.Mask}, length)
+		}
+		q.Language, q.Ends, err = m.language(&r.Grammar, tokens, q.Ends)
+	}
 	return q, err
 }
 

@@ -63,8 +63,9 @@ type Model struct {
 	Presets  map[string]string // other published runs, by name
 	Classes  []string          // names of its classes, where they have names
 
-	kind model.Kind
-	chat func() (*Chat, error) // once
+	kind     model.Kind
+	chat     func() (*Chat, error) // once
+	grammars *grammars
 }
 
 // Kind returns what the model's sequences stand for.
@@ -89,7 +90,7 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	if src != nil {
 		m.Name = src.Name
 	}
-	m.chat = sync.OnceValues(m.readChat)
+	m.chat, m.grammars = sync.OnceValues(m.readChat), newGrammars(m)
 	return m
 }
 

@@ -84,7 +84,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newMan(root), newText(), newImage(), newEncode(), newDecode(), newConvert(),
 		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(),
 		newLogits(), newScore(),
-		newInspect(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
+		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
 		newBench(), newServe(), newVersion())
 	root.AddCommand(share.Commands(build)...)
 	complete(root)

@@ -27,7 +27,7 @@ type Language struct {
 func (l *Language) Check(tokens []int32, mask int32) error {
 	room := l.To - l.From
 	if least := int(l.Shortest[l.Start]); least > room {
-		return &param.Error{Name: "room", Found: fmt.Sprintf("%d tokens", room),
+		return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", room),
 			Want: fmt.Sprintf("%d or more, the shortest text of the grammar", least)}
 	}
 	var c Chain
@@ -38,7 +38,7 @@ func (l *Language) Check(tokens []int32, mask int32) error {
 		return &param.Error{Name: "known text", Found: "against the grammar",
 			Want: "one that the grammar allows"}
 	}
-	return &param.Error{Name: "room", Found: fmt.Sprintf("%d tokens", room),
+	return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", room),
 		Want: "another number: no text of the grammar has just as many"}
 }
 

@@ -243,3 +243,14 @@ func (d *DFA) Shortest() (string, bool) {
 func (d *DFA) From(s int32) *DFA {
 	return &DFA{start: s, first: d.first, edges: d.edges, accept: d.accept}
 }
+
+// Spaced returns the automaton of d's texts with any number of spaces and newlines after them.
+func (d *DFA) Spaced() *DFA {
+	b := NewBuilder(0)
+	from, to := b.State(), b.State()
+	b.Embed(from, to, d)
+	b.Range(to, to, ' ', ' ')
+	b.Range(to, to, '\n', '\n')
+	out, _ := b.DFA(from, to) // it has no limit
+	return out
+}

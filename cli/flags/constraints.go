@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"os"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -38,7 +39,11 @@ type Constraints struct {
 	MinLength int
 	Cut       bool
 
-	end int32 // the token for Cut
+	schema, regex string
+	choice        []string
+
+	end  int32   // the token for Cut
+	ends []int32 // those after which a grammar's text is not shown
 }
 
 // Register adds the
@@ -50,6 +55,9 @@ func (c *Constraints) Register(f *pflag.FlagSet) {
 		Help: "positions at the start that draw no end of text"})
 	f.BoolVar(&c.Cut, "cut", false,
 		"show the text only up to its first end after the prompt; the ids of --json stay whole")
+	f.StringVar(&c.schema, "schema", "", "make JSON by the JSON Schema in this `FILE`")
+	f.StringVar(&c.regex, "regex", "", "make text that this `EXPRESSION` matches, in RE2's syntax")
+	f.StringSliceVar(&c.choice, "choice", nil, "make one of these `TEXTS`, separated by commas")
 }
 
 func (c *Constraints) check(f *pflag.FlagSet) error {
@@ -61,9 +69,18 @@ func (c *Constraints) check(f *pflag.FlagSet) error {
 
 // Constrain applies the flags to a run.
 func (c *Constraints) Constrain(m *unmask.Model, r *unmask.Run) (err error) {
-	constraints := unmask.Constraints{Ban: c.Ban, Bias: c.Bias, MinLength: c.MinLength, End: c.End}
+	constraints := unmask.Constraints{Ban: c.Ban, Bias: c.Bias, MinLength: c.MinLength, End: c.End,
+		Grammar: unmask.Grammar{Regex: c.regex, Choice: c.choice}}
+	if c.schema != "" {
+		if constraints.Schema, err = os.ReadFile(c.schema); err != nil {
+			return Wrap("--schema", err)
+		}
+	}
 	if err := m.Constrain(r, constraints); err != nil {
 		return Usage("--%v", err)
+	}
+	if !constraints.Grammar.IsZero() {
+		c.ends = r.Ends
 	}
 	if c.Cut {
 		if c.end, err = m.Text.End(c.End); err != nil {
@@ -75,9 +92,16 @@ func (c *Constraints) Constrain(m *unmask.Model, r *unmask.Run) (err error) {
 
 // shown returns the part of a finished sample that is shown as text.
 func (c *Constraints) shown(s outputs.Sample) []int32 {
-	if !c.Cut {
+	if !c.Cut && c.ends == nil {
 		return s.Tokens
 	}
 	made := slices.IndexFunc(s.Opening.Steps, func(step int) bool { return step > 0 })
-	return unmask.Cut(s.Tokens, max(0, made), c.end)
+	tokens := s.Tokens
+	for _, end := range c.ends {
+		tokens = unmask.Cut(tokens, max(0, made), end)
+	}
+	if c.Cut {
+		tokens = unmask.Cut(tokens, max(0, made), c.end)
+	}
+	return tokens
 }

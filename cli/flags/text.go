@@ -2,6 +2,7 @@ package flags
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -126,6 +127,9 @@ func (t *Text) Shown(s outputs.Sample) []int32 {
 func (t *Text) Settings(s runs.Settings) {
 	if t.chat.asked() {
 		s["text"] = "answer"
+	}
+	if t.schema != "" || t.regex != "" || t.choice != nil {
+		s["schema"], s["regex"], s["choice"] = t.schema, t.regex, strings.Join(t.choice, ",")
 	}
 	if t.MinLength > 0 || t.Cut {
 		s["end"], s["min-length"], s["cut"] = t.End, strconv.Itoa(t.MinLength),

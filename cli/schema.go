@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"unmask"
+	"unmask/cli/terminal"
+	"unmask/grammar"
+	"unmask/grammar/schema"
+)
+
+// maxInstance bounds a line of --instances.
+const maxInstance = 64 << 20
+
+// schemaReport is what the schema command prints.
+type schemaReport struct {
+	States   int           `json:"states"`        // over bytes
+	Tokens   int           `json:"token_states"`  // over tokens
+	Classes  int           `json:"token_classes"` // tokens that no state tells apart
+	Bytes    int           `json:"bytes"`         // of memory
+	Shortest int           `json:"shortest"`      // tokens of the shortest text, without its end
+	Bounds   schema.Bounds `json:"bounds"`
+}
+
+func newSchema() *cobra.Command {
+	var d deviceFlags
+	var instances string
+	var compact, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "schema FILE",
+		Short: "Compile a JSON Schema as text --schema does, and try instances",
+		Long: `Compile a JSON Schema as "unmask text --schema" does, for a model's vocabulary.
+
+The numbers are the states of the automaton over bytes and over tokens, the classes of tokens that no
+state tells apart, and the tokens of the shortest text. The bounds say how far the automaton goes
+where a schema has no end; docs/structured.md explains them.
+
+With --instances, each line of a file is written as the engine would write it, with keys in the
+schema's order, and a line {"accepted": true} says whether the automaton accepts it.`,
+		Args:    exactly(1, "the FILE of a JSON Schema"),
+		Example: `  unmask schema order.json --instances orders.jsonl`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := terminal.UntilStopped(cmd.Context())
+			defer cancel()
+			data, err := os.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := schema.Compile(data, schema.Options{Compact: compact})
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			m, err := d.load(ctx)
+			if err != nil {
+				return err
+			}
+			r, err := reportSchema(s, m)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if err := r.print(asJSON); err != nil || instances == "" {
+				return err
+			}
+			return tryInstances(ctx, s, instances)
+		},
+	}
+	d.register(cmd.Flags(), "demo")
+	cmd.Flags().StringVar(&instances, "instances", "", "JSON values to try, one a line of this `FILE`")
+	cmd.Flags().BoolVar(&compact, "compact", false, "JSON without spaces after commas and colons")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
+	return cmd
+}
+
+func reportSchema(s *schema.Schema, m *unmask.Model) (r schemaReport, err error) {
+	if m.Text == nil {
+		return r, usage("--model %s, want one that makes text", m.Name)
+	}
+	t, err := s.Tokens(unmask.Vocabulary(m.Text, m.Spec()), grammar.TokenOptions{})
+	if err != nil {
+		return r, err
+	}
+	return schemaReport{States: s.States(), Tokens: t.States(), Classes: t.Classes, Bytes: t.Bytes(),
+		Shortest: int(t.Shortest[t.Start]), Bounds: s.Bounds}, nil
+}
+
+func (r *schemaReport) print(asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(stdout).Encode(r)
+	}
+	return standardOutput(fmt.Sprintf(`states: %d over bytes, %d over tokens
+classes of tokens: %d
+memory: %.1f MiB
+shortest text: %d tokens
+free values nest %d deep, lists in them %d; definitions %d in themselves
+a text with a maxLength has at most %d characters, a list with a maxItems %d items
+`, r.States, r.Tokens, r.Classes, float64(r.Bytes)/(1<<20), r.Shortest, r.Bounds.Free,
+		r.Bounds.Arrays, r.Bounds.Recursion, r.Bounds.Text, r.Bounds.Items))
+}
+
+// tryInstances prints for each line of a file whether the schema's automaton accepts it.
+func tryInstances(ctx context.Context, s *schema.Schema, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		line, err := lines.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if len(line) > maxInstance {
+				return fmt.Errorf("%s:%d has %d bytes, want at most %d", file, n, len(line), maxInstance)
+			}
+			text, err := s.Write(line)
+			if err != nil {
+				return fmt.Errorf("%s:%d: %w", file, n, err)
+			}
+			if err := standardOutput(fmt.Sprintf("{\"accepted\": %v}\n", s.Match(text))); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

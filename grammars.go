@@ -1,0 +1,185 @@
+package unmask
+
+import (
+	"container/list"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"unmask/constrain"
+	"unmask/grammar"
+	"unmask/grammar/schema"
+	"unmask/model"
+	"unmask/param"
+	"unmask/tokenizers"
+)
+
+// Grammar says what the made part of a text spells: from the first masked position to the last. At
+// most one field is set. A text that goes on to the end of the sequence may be shorter than its
+// room; then the token that ends a text follows or, if the model has none, spaces.
+type Grammar struct {
+	// Schema is a JSON Schema; see docs/structured.md for what it may hold.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	Regex  string          `json:"regex,omitempty"`  // in RE2's syntax, matching all of it
+	Choice []string        `json:"choice,omitempty"` // one of these texts
+}
+
+// IsZero reports whether any text is allowed.
+func (g *Grammar) IsZero() bool {
+	return g.Schema == nil && g.Regex == "" && g.Choice == nil
+}
+
+// compile returns the automaton over bytes and the name of the field that it is from.
+func (g *Grammar) compile() (d *grammar.DFA, name string, err error) {
+	set := 0
+	for _, is := range []bool{g.Schema != nil, g.Regex != "", g.Choice != nil} {
+		if is {
+			set++
+		}
+	}
+	switch {
+	case set > 1:
+		return nil, "", param.Refuse("schema", param.NoEffect,
+			"schema, regex and choice together, want one of them")
+	case g.Schema != nil:
+		s, err := schema.Compile(g.Schema, schema.Options{})
+		if err != nil {
+			return nil, "schema", err
+		}
+		return s.DFA, "schema", nil
+	case g.Regex != "":
+		d, err = grammar.Regexp(g.Regex, schema.DefaultLimit)
+		return d, "regex", err
+	}
+	if len(g.Choice) == 0 || slices.Contains(g.Choice, "") {
+		return nil, "choice", &param.Error{Name: "choice", Found: fmt.Sprintf("%q", g.Choice),
+			Want: "texts that are not empty"}
+	}
+	d, err = grammar.Choices(g.Choice, schema.DefaultLimit)
+	return d, "choice", err
+}
+
+// refusal returns an error of a grammar as one about a field.
+func refusal(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if r, ok := errors.AsType[*schema.Refused](err); ok {
+		return &param.Error{Name: name, Found: r.What + " at #" + r.At,
+			Want: "what docs/structured.md lists", Reason: param.Unsupported}
+	}
+	return param.About(name, err)
+}
+
+// language returns the language of a sequence whose tokens are known but for masks, and the tokens
+// that end it: ends, or those that end the model's texts.
+func (m *Model) language(g *Grammar, tokens, ends []int32) (*constrain.Language, []int32, error) {
+	spec := m.Spec()
+	if m.Text == nil {
+		return nil, nil, param.Refuse("schema", param.Unsupported,
+			"schema, regex or choice, want none: the model makes no text")
+	}
+	l := &constrain.Language{From: slices.Index(tokens, spec.Mask)}
+	if l.From < 0 {
+		return nil, ends, nil // nothing is made
+	}
+	for l.To = len(tokens); tokens[l.To-1] != spec.Mask; {
+		l.To--
+	}
+	last := l.To == len(tokens)
+	if !last {
+		ends = nil // the text goes on
+	} else if len(ends) == 0 {
+		ends = m.ends()
+	}
+	var err error
+	name := ""
+	if l.Tokens, name, err = m.grammars.get(g, ends, last && len(ends) == 0); err == nil {
+		err = l.Check(tokens, spec.Mask)
+	}
+	return l, ends, refusal(name, err)
+}
+
+// ends returns the tokens that end the model's texts.
+func (m *Model) ends() []int32 {
+	if list := m.Spec().Ends; len(list) > 0 {
+		return list
+	}
+	if end, ok := m.Text.Special(tokenizers.EndOfText); ok {
+		return []int32{end}
+	}
+	return nil
+}
+
+// Vocabulary returns the trie of a tokenizer's tokens for a model of some outcomes. Special tokens
+// are not in it: what they spell is not text.
+func Vocabulary(t tokenizers.Tokenizer, spec model.Spec) *grammar.Vocabulary {
+	return grammar.NewVocabulary(spec.Outcomes, func(id int32) (string, bool) {
+		if id == spec.Mask || tokenizers.IsSpecial(t, id) || slices.Contains(spec.Ends, id) {
+			return "", false
+		}
+		return t.Token(id)
+	})
+}
+
+// maxGrammars is how much memory the automata take that a model keeps.
+const maxGrammars = 256 << 20
+
+// grammars keeps a model's automata, those used last.
+type grammars struct {
+	vocabulary func() *grammar.Vocabulary // once
+
+	mutex sync.Mutex
+	bytes int
+	used  list.List // of *compiledGrammar, the latest first
+	byKey map[string]*list.Element
+}
+
+type compiledGrammar struct {
+	key, name string
+	tokens    *grammar.Tokens
+}
+
+func newGrammars(m *Model) *grammars {
+	return &grammars{byKey: map[string]*list.Element{}, vocabulary: sync.OnceValue(
+		func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
+}
+
+// get returns the automaton of a grammar, and the name of its field. With open, spaces and newlines
+// may follow.
+func (k *grammars) get(g *Grammar, ends []int32, open bool) (*grammar.Tokens, string, error) {
+	key := fmt.Sprintf("%q %q %q %v %v", g.Schema, g.Regex, g.Choice, ends, open)
+	k.mutex.Lock()
+	if e := k.byKey[key]; e != nil {
+		k.used.MoveToFront(e)
+		k.mutex.Unlock()
+		c := e.Value.(*compiledGrammar)
+		return c.tokens, c.name, nil
+	}
+	k.mutex.Unlock()
+	d, name, err := g.compile()
+	if err != nil {
+		return nil, name, err
+	}
+	if open {
+		d = d.Spaced()
+	}
+	tokens, err := d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: ends, Fill: ends})
+	if err != nil {
+		return nil, name, err
+	}
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if k.byKey[key] == nil { // another goroutine may have made it
+		k.byKey[key] = k.used.PushFront(&compiledGrammar{key, name, tokens})
+		k.bytes += tokens.Bytes()
+	}
+	for k.bytes > maxGrammars && k.used.Len() > 1 {
+		old := k.used.Remove(k.used.Back()).(*compiledGrammar)
+		delete(k.byKey, old.key)
+		k.bytes -= old.tokens.Bytes()
+	}
+	return tokens, name, nil
+}
