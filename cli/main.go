@@ -83,9 +83,8 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newMan(root), newText(), newImage(), newEncode(), newDecode(), newConvert(),
 		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(),
-		newLogits(), newScore(),
-		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(), newPlot(), newReproduce(), newTune(),
-		newBench(), newServe(), newVersion())
+		newLogits(), newScore(), newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
+		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
 	root.AddCommand(share.Commands(build)...)
 	complete(root)
 	root.InitDefaultCompletionCmd()

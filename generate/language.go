@@ -7,6 +7,8 @@ import (
 	"unmask/constrain"
 	"unmask/internal/philox"
 	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
 )
 
 // speak gives a task a language. It returns an error if no sequence can belong to it.
@@ -21,6 +23,11 @@ func (t *task) speak(l *constrain.Language, spec model.Spec) error {
 	if len(l.Class) != spec.Outcomes {
 		return fmt.Errorf("the grammar's vocabulary is %d tokens, want %d", len(l.Class),
 			spec.Outcomes)
+	}
+	_, grows := samplers.As[samplers.Grower](t.Sampler)
+	if t.Reuse == Causal || grows && spec.Growth != nil {
+		return &param.Error{Name: "grammar", Found: "given", Want: "none with reuse causal or a sampler " +
+			"that changes the length", Reason: param.Unsupported}
 	}
 	t.language = l
 	return l.Check(t.initial.start, spec.Mask)
