@@ -26,8 +26,8 @@ func (t *task) speak(l *constrain.Language, spec model.Spec) error {
 	}
 	_, grows := samplers.As[samplers.Grower](t.Sampler)
 	if t.Reuse == Causal || grows && spec.Growth != nil {
-		return &param.Error{Name: "grammar", Found: "given", Want: "none with reuse causal or a sampler " +
-			"that changes the length", Reason: param.Unsupported}
+		return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
+			Want: "none with reuse causal or a sampler that changes the length"}
 	}
 	t.language = l
 	return l.Check(t.initial.start, spec.Mask)
