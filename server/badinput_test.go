@@ -206,7 +206,7 @@ func TestBadFields(t *testing.T) {
 		{with(`"n":null`), 400, "wrong_type", "n", "n is null, want a whole number, 1 to 64"},
 		{with(`"steps":0`), 400, "out_of_range", "steps", "steps is 0, want 1 to 4096"},
 		{with(`"steps":4097`), 400, "out_of_range", "steps", "steps is 4097, want 1 to 4096"},
-		{with(`"steps":5`), 400, "out_of_range", "steps",
+		{with(`"sampler":"hybrid","steps":5`), 400, "out_of_range", "steps",
 			"steps is 5, want 1 to 4: each opens one position at least"},
 		{with(`"steps":"5"`), 400, "wrong_type", "steps", "steps is a text"},
 		{with(`"seed":-1`), 400, "out_of_range", "seed", "seed is -1, want a whole number, 0 to"},
@@ -300,7 +300,7 @@ func TestBadFields(t *testing.T) {
 	for _, fields := range []string{`"n":64,"steps":1`, `"seed":18446744073709551615,"steps":2`,
 		`"temperature":0`, `"top_p":1`, `"top_k":0`, `"logprobs":1`,
 		`"stop":["a","b","c","` + strings.Repeat("x", 64) + `"]`, `"logit_bias":` + biases(1024),
-		`"logit_bias":{"1023":-100,"0":100}`, `"reuse":"dkv","refresh":2`,
+		`"logit_bias":{"1023":-100,"0":100}`, `"sampler":"hybrid","reuse":"dkv","refresh":2`,
 		`"sampler":"remdm","steps":300`,
 	} {
 		ask(t, h.URL+"/v1/completions", with(fields))

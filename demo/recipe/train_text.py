@@ -198,7 +198,7 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
         done = (time.time() - start) / (60 * minutes)
         if done >= 1:
             break
-        scale = min(1, (step + 1) / 100) * min(1, (1 - done) / 0.4 + 0.02)  # flat, then linear to 0
+        scale = min(1, (step + 1) / 30) * min(1, (1 - done) / 0.4 + 0.02)  # flat, then linear to 0
         for opt, base in zip(opts, (2 * lr, lr)):
             for g in opt.param_groups:
                 g["lr"] = base * scale
@@ -236,16 +236,17 @@ def hide(x, weights, least):
     return torch.where(masked, VOCAB, x), x, weights * masked / t
 
 
-def story_batch(data, n, weight=None):
+def story_batch(data, n, weight=None, length=LENGTH):
     """n windows of stories, masked; the weights of a window's tokens add up to about 1/n."""
-    x = batch(data, n)
+    x = batch(data, n)[:, :length]
     return hide(x, (torch.ones_like(x, dtype=torch.float) if weight is None else weight[x]) / x.numel(), 1e-3)
 
 
 def draw_dialogues(count, seed, vocab, merges, facts):
-    """Dialogues in tokens, filled with ends, and the weights of tokens in the loss: 0 for the prompt,
-    1 for the answer and its end, `facts` for its facts, 0.05 for the ends after it."""
-    rng, ids, parts, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}, []
+    """Dialogues in tokens, filled with ends to a length in steps of 32, and the weights of tokens in
+    the loss: 0 for what was said before, 1 for answers and their ends, `facts` for their facts, 0.03
+    for the ends that fill. A list of such pairs, one for each length."""
+    rng, ids, parts, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}, {}
     user, assistant, end = (ids[t] for t in (dialogues.USER, dialogues.ASSISTANT, dialogues.END))
 
     def encode(text):
@@ -254,7 +255,7 @@ def draw_dialogues(count, seed, vocab, merges, facts):
                 parts[w] = [ids[t] for t in bpe.cut("".join(bpe.CHARS[b] for b in w.encode()), merges)]
         return [i for w in bpe.SPLIT.findall(text) for i in parts[w]]
 
-    while len(out) < count:
+    for _ in range(count):
         _, turns, f, first = dialogues.dialogue(rng, more=4)
         tokens, weights = [], []
         for i, t in enumerate(turns):
@@ -266,15 +267,15 @@ def draw_dialogues(count, seed, vocab, merges, facts):
                 at += len(vocab[token])
             tokens += [assistant] + part + [end] if i % 2 else [user] + part
             weights += [0.0] + heavy + [1.0] if i % 2 and i >= first else [0.0] * (len(part) + 1 + i % 2)
-        rest = LENGTH - len(tokens)
-        if rest >= 0:
-            out.append((tokens + [end] * rest, weights + [0.03] * rest))
-    return torch.tensor([x for x, _ in out]), torch.tensor([w for _, w in out])
+        rest = -len(tokens) % 32
+        if len(tokens) <= LENGTH:
+            out.setdefault(len(tokens) + rest, []).append((tokens + [end] * rest, weights + [0.03] * rest))
+    return [(torch.tensor([x for x, _ in d]), torch.tensor([w for _, w in d])) for d in out.values()]
 
 
 def answer_batch(data, n):
-    """n answers, masked, each given its prompt; the weights of an answer's tokens add up to 1/n."""
-    tokens, weights = data
+    """n dialogues of one length, masked; the weights of a dialogue's tokens add up to 1/n."""
+    tokens, weights = random.choices(data, [len(x) for x, _ in data])[0]
     pick = torch.randint(0, len(tokens), (n,))
     x, w = tokens[pick].to(DEVICE), weights[pick].to(DEVICE)
     return hide(x, w / w.sum(1, keepdim=True) / n, 1e-2)
@@ -403,12 +404,13 @@ def main():
         train = loss(seen_data, a.batch, *weigh)
         if name == "text" and a.dialogues:
             asked = draw_dialogues(a.dialogues, 2, vocab, merges, 4 * a.facts)
-            print(len(asked[0]), "dialogues", flush=True)
+            print("dialogues", {len(x[0]): len(x) for x, _ in asked}, flush=True)
             few = a.batch // 4  # stories; the rest are dialogues
 
             def train(run):
-                pairs = zip(story_batch(seen_data, few, *weigh), answer_batch(asked, a.batch - few))
-                return run(*(torch.cat(p) for p in pairs))
+                answers = answer_batch(asked, a.batch - few)
+                told = story_batch(seen_data, few, *weigh, length=answers[0].shape[1])
+                return run(*(torch.cat(p) for p in zip(told, answers)))
         steps = fit(model, train, minutes, a.lr, name, part)
         model.eval()
         torch.manual_seed(1)
