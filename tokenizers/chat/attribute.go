@@ -11,6 +11,7 @@ func (r *run) attribute(v any, name text) any {
 	if u, ok := v.(undefined); ok {
 		u.fail()
 	}
+	r.key(name)
 	if f := method(v, name.s); f != nil {
 		return f
 	}
@@ -40,6 +41,7 @@ func objectName(v any) string {
 
 // item returns v[key] as Python does or, if key is a text, the attribute of that name.
 func (r *run) item(v, key any) any {
+	r.key(key)
 	switch v := v.(type) {
 	case undefined:
 		v.fail()
@@ -54,7 +56,7 @@ func (r *run) item(v, key any) any {
 	case *list, text:
 		n, _, whole, ok := number(key)
 		if l, is := v.(*list); ok && whole && (!is || !l.once) {
-			length := length(v)
+			length := r.length(v)
 			if n < 0 {
 				n += length
 			}
@@ -148,12 +150,12 @@ func method(v any, name string) any {
 	var missing string
 	switch v.(type) {
 	case text:
-		of, missing = textMethods, " capitalize casefold center count encode endswith "+
+		of, missing = textMethods, " casefold center count encode endswith "+
 			"expandtabs find format format_map index "+
 			"isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric "+
 			"isprintable isspace istitle isupper join "+
 			"ljust maketrans partition removeprefix removesuffix rfind rindex rjust rpartition "+
-			"rsplit splitlines swapcase title "+
+			"rsplit splitlines swapcase "+
 			"translate upper zfill "
 	case *dict:
 		of, missing = dictMethods, " clear copy fromkeys pop popitem setdefault update "
@@ -161,8 +163,12 @@ func method(v any, name string) any {
 		of, missing = listMethods, " append clear copy extend insert pop remove reverse sort "
 	}
 	if f := of[name]; f != nil {
-		return &function{name, func(r *run, args []any,
-			named *dict) any {
+		return &function{name, func(r *run, args []any, named *dict) any {
+			for _, k := range named.keys {
+				if name != "split" || k.(text).s != "sep" && k.(text).s != "maxsplit" {
+					fail("%s takes no keyword argument %q", name, k.(text).s)
+				}
+			}
 			return f(r, v, args, named)
 		}}
 	}
@@ -198,7 +204,7 @@ var listMethods = map[string]func(*run, any, []any, *dict) any{
 var dictMethods = map[string]func(*run, any, []any, *dict) any{
 	"get": func(r *run, v any, args []any, named *dict) any {
 		want(args, 1, 2, "get")
-		if field, ok := v.(*dict).get(args[0]); ok {
+		if field, ok := v.(*dict).get(r.key(args[0])); ok {
 			return field
 		}
 		if len(args) == 2 {
@@ -208,16 +214,22 @@ var dictMethods = map[string]func(*run, any, []any, *dict) any{
 	},
 	"items": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 0, 0, "items")
-		return r.pairs(v.(*dict))
+		return viewed(r.pairs(v.(*dict)), "dict_items")
 	},
 	"keys": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 0, 0, "keys")
-		return r.newList(v.(*dict).keys)
+		return viewed(r.newList(v.(*dict).keys), "dict_keys")
 	},
 	"values": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 0, 0, "values")
-		return r.newList(v.(*dict).values)
+		return viewed(r.newList(v.(*dict).values), "dict_values")
 	},
+}
+
+// viewed returns l as a view of a dict, or a range, by which name it is written.
+func viewed(l *list, name string) *list {
+	l.view = name
+	return l
 }
 
 // pairs returns a list of the key and the value of each entry.
@@ -252,13 +264,20 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 	"lstrip": stripper("lstrip", true, false),
 	"rstrip": stripper("rstrip", false, true),
 	"startswith": func(r *run, v any, args []any, _ *dict) any {
-		return affix(args, "startswith", v.(text).s, strings.HasPrefix)
+		return r.affix(args, "startswith", v.(text).s, strings.HasPrefix)
 	},
 	"endswith": func(r *run, v any, args []any, _ *dict) any {
-		return affix(args, "endswith", v.(text).s, strings.HasSuffix)
+		return r.affix(args, "endswith", v.(text).s, strings.HasSuffix)
 	},
 	"split": func(r *run, v any, args []any, named *dict) any {
 		want(args, 0, 2, "split")
+		r.made(len(v.(text).s))
+		if sep, ok := named.get(text{s: "sep"}); ok {
+			if len(args) > 0 {
+				fail("split is given two separators")
+			}
+			args = []any{sep}
+		}
 		most := int64(-1)
 		if len(args) == 2 {
 			most = r.index(args[1])
@@ -278,7 +297,6 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 			}
 			parts = v.(text).split(sep.s, int(most))
 		}
-		r.made(len(v.(text).s))
 		items := make([]any, len(parts))
 		for i, p := range parts {
 			items[i] = p
@@ -294,12 +312,20 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 		return r.replace(v.(text), wantText(args, 0, "replace"), wantText(args, 1, "replace"), most)
 	},
 	"lower": func(r *run, v any, args []any, _ *dict) any {
-		return r.mapped(v.(text),
-			strings.ToLower)
+		want(args, 0, 0, "lower")
+		return r.lower(v.(text))
 	},
 	"upper": func(r *run, v any, args []any, _ *dict) any {
-		return r.mapped(v.(text),
-			strings.ToUpper)
+		want(args, 0, 0, "upper")
+		return r.upper(v.(text))
+	},
+	"capitalize": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 0, 0, "capitalize")
+		return r.capitalize(v.(text))
+	},
+	"title": func(r *run, v any, args []any, _ *dict) any {
+		want(args, 0, 0, "title")
+		return r.title(v.(text))
 	},
 	"join": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 1, 1, "join")
@@ -312,6 +338,7 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 	"find": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 1, 1, "find")
 		s := v.(text).s
+		r.touch(2 * len(s))
 		at := strings.Index(s, wantText(args, 0, "find").s)
 		if at > 0 {
 			at = utf8.RuneCountInString(s[:at])
@@ -320,13 +347,14 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 	},
 }
 
-// mapped changes the case of each rune separately.
-func (r *run) mapped(t text, change func(string) string) text {
-	b := builder{run: r}
-	for _, one := range r.runes(t) {
-		b.put(change(one.s), len(one.user) > 0)
+// set returns whether a rune is one of chars.
+func (r *run) set(chars string) func(rune) bool {
+	r.made(8 * len(chars))
+	in := make(map[rune]bool, min(len(chars), 1<<16))
+	for _, c := range chars {
+		in[c] = true
 	}
-	return b.text()
+	return func(c rune) bool { return in[c] }
 }
 
 func stripper(name string, left, right bool) func(*run, any, []any, *dict) any {
@@ -334,9 +362,7 @@ func stripper(name string, left, right bool) func(*run, any, []any, *dict) any {
 		want(args, 0, 1, name)
 		in := isSpace
 		if len(args) == 1 && args[0] != nil {
-			set := wantText(args, 0, name).s
-			in = func(c rune) bool { return strings.ContainsRune(set, c) }
-			r.step(1 + len(set)/16)
+			in = r.set(wantText(args, 0, name).s)
 		}
 		r.made(len(v.(text).s))
 		return v.(text).strip(in, left, right)
@@ -344,11 +370,12 @@ func stripper(name string, left, right bool) func(*run, any, []any, *dict) any {
 }
 
 // affix reports whether s has a prefix or suffix, or any of a tuple of them.
-func affix(args []any, name, s string, has func(string, string) bool) any {
+func (r *run) affix(args []any, name, s string, has func(string, string) bool) any {
 	want(args, 1, 1, name)
+	r.touch(len(s))
 	if l, ok := args[0].(*list); ok && l.tuple {
 		for i := range l.items {
-			if has(s, wantText(l.items, i, name).s) {
+			if r.touch(len(s)); has(s, wantText(l.items, i, name).s) {
 				return true
 			}
 		}

@@ -23,7 +23,7 @@ func (r *run) eval(x expr, s *scope) any {
 	case mapping:
 		d := newDict()
 		for i := range x.keys {
-			d.set(r.eval(x.keys[i], s), r.eval(x.values[i], s))
+			d.set(r.key(r.eval(x.keys[i], s)), r.eval(x.values[i], s))
 		}
 		r.made(32 * len(d.keys))
 		return d
@@ -187,8 +187,10 @@ func (r *run) binary(op string, a, b any) any {
 		if op == "*" && ok2 && wy && !left.once {
 			r.made(16 * bounded(int64(len(left.items)), y))
 			l := &list{tuple: left.tuple}
-			for range y {
-				l.items = append(l.items, left.items...)
+			if len(left.items) > 0 {
+				for range y {
+					l.items = append(l.items, left.items...)
+				}
 			}
 			return l
 		}
@@ -252,7 +254,7 @@ func wholes(op string, a, b int64) any {
 		}
 	case "**":
 		if b < 0 {
-			return math.Pow(float64(a), float64(b))
+			return reals(op, float64(a), float64(b))
 		}
 		if b > 63 && (a > 1 || a < -1) {
 			fail("%d ** %d is too large", a, b)
@@ -279,7 +281,19 @@ func reals(op string, a, b float64) any {
 	case "/":
 		return a / b
 	case "//":
-		return math.Floor(a / b)
+		m := math.Mod(a, b) // as CPython's float_divmod: 1 // 0.1 is 9
+		q := (a - m) / b
+		if m != 0 && (m < 0) != (b < 0) {
+			q--
+		}
+		if q == 0 {
+			return math.Copysign(0, a/b)
+		}
+		floor := math.Floor(q)
+		if q-floor > 0.5 {
+			floor++
+		}
+		return floor
 	case "%":
 		m := math.Mod(a, b)
 		if m != 0 && (m < 0) != (b < 0) {
@@ -287,7 +301,16 @@ func reals(op string, a, b float64) any {
 		}
 		return m
 	}
-	return math.Pow(a, b)
+	p := math.Pow(a, b)
+	switch {
+	case a == 0 && b < 0:
+		fail("zero to a negative power")
+	case math.IsInf(p, 0) && !math.IsInf(a, 0) && !math.IsInf(b, 0):
+		fail("%v ** %v is too large", a, b)
+	case math.IsNaN(p) && !math.IsNaN(a) && !math.IsNaN(b):
+		fail("%v ** %v is a complex number", a, b)
+	}
+	return p
 }
 
 func (r *run) compare(op string, a, b any) bool {

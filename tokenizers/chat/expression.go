@@ -3,6 +3,7 @@ package chat
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // tuple reads an expression, or several separated by commas as a tuple.
@@ -138,13 +139,14 @@ func (p *parser) primary() expr {
 		}
 		return variable{t.text}
 	case quoted:
-		s := t.text
+		var s strings.Builder
+		s.WriteString(t.text)
 		for p.peek().kind == quoted {
-			s += p.next().text
+			s.WriteString(p.next().text)
 		}
-		return constant{text{s: s}}
+		return constant{text{s: s.String()}}
 	case integer:
-		v, err := strconv.ParseInt(t.text, 10, 64)
+		v, err := strconv.ParseInt(t.text, 0, 64) // with 0x, 0o and 0b
 		if err != nil {
 			fail("line %d: %.40s is too large", t.line, t.text)
 		}

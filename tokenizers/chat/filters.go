@@ -23,24 +23,14 @@ func init() { // after tests and filters, which some look up
 		"int": filterInt, "abs": filterAbs, "reverse": filterReverse, "sum": filterSum,
 		"lower": func(r *run, v any, args []any,
 			_ *dict) any {
-			return r.mapped(r.str(v), strings.ToLower)
+			return r.lower(r.str(v))
 		},
 		"upper": func(r *run, v any, args []any,
 			_ *dict) any {
-			return r.mapped(r.str(v), strings.ToUpper)
+			return r.upper(r.str(v))
 		},
-		"capitalize": func(r *run, v any, args []any, _ *dict) any {
-			runes := r.runes(r.str(v))
-			b := builder{run: r}
-			for i, one := range runes {
-				change := strings.ToLower
-				if i == 0 {
-					change = strings.ToTitle
-				}
-				b.put(change(one.s), len(one.user) > 0)
-			}
-			return b.text()
-		},
+		"capitalize": func(r *run, v any, args []any, _ *dict) any { return r.capitalize(r.str(v)) },
+		"title":      filterTitle,
 	}
 	for _, name := range []string{"select", "reject", "selectattr", "rejectattr"} {
 		filters[name] = func(r *run, v any, args []any,
@@ -67,7 +57,7 @@ func known(named *dict, filter string, names ...string) {
 	}
 }
 
-func filterLength(r *run, v any, args []any, named *dict) any { return length(v) }
+func filterLength(r *run, v any, args []any, named *dict) any { return r.length(v) }
 
 func filterJSON(r *run, v any, args []any, named *dict) any {
 	known(named, "tojson", "ensure_ascii", "indent", "separators", "sort_keys")
@@ -75,36 +65,49 @@ func filterJSON(r *run, v any, args []any, named *dict) any {
 	if a, ok := option(args, 0, named, "ensure_ascii"); ok {
 		ascii = truth(a)
 	}
-	var indent *string
+	w := jsonWriter{run: r, b: builder{run: r}, ascii: ascii, item: text{s: ", "}, key: text{s: ": "}}
 	if a, ok := option(args, 1, named, "indent"); ok && a != nil {
-		var s string
-		if t, is := a.(text); is {
-			s = t.s
-		} else {
-			s = strings.Repeat(" ", int(min(max(r.index(a), 0), 64)))
+		t, is := a.(text)
+		if !is {
+			t = text{s: strings.Repeat(" ", int(min(max(r.index(a), 0), 64)))}
 		}
-		indent = &s
+		w.indent, w.item = &t, text{s: ","}
 	}
-	for i, name := range []string{"separators", "sort_keys"} {
-		if a, ok := option(args, 2+i, named, name); ok && truth(a) {
-			fail("tojson: %s is not read here", name)
+	if a, ok := option(args, 2, named, "separators"); ok && a != nil {
+		pair, is := a.(*list)
+		if !is || len(pair.items) != 2 {
+			fail("tojson: separators is %s, want two texts", typeName(a))
 		}
+		w.item, w.key = wantText(pair.items, 0, "tojson"), wantText(pair.items, 1, "tojson")
 	}
-	b := builder{run: r}
-	r.writeJSON(&b, v, ascii, indent, 0)
-	return b.text()
+	if a, ok := option(args, 3, named, "sort_keys"); ok {
+		w.sort = truth(a)
+	}
+	w.write(v, 0)
+	return w.b.text()
 }
 
 func filterTrim(r *run, v any, args []any, named *dict) any {
 	known(named, "trim", "chars")
 	in := isSpace
 	if a, ok := option(args, 0, named, "chars"); ok && a != nil {
-		set := wantText([]any{a}, 0, "trim").s
-		in = func(c rune) bool { return strings.ContainsRune(set, c) }
+		in = r.set(wantText([]any{a}, 0, "trim").s)
 	}
 	t := r.str(v)
 	r.made(len(t.s))
 	return t.strip(in, true, true)
+}
+
+// filterTitle is Jinja's title, whose words begin after other characters than those of Python's
+// method.
+func filterTitle(r *run, v any, args []any, _ *dict) any {
+	return r.recased(r.str(v), func(i int, runes []text) string {
+		border := func(s string) bool { return isSpace(first(s)) || strings.Contains("-({[<", s) }
+		if i == 0 || border(runes[i-1].s) {
+			return upper(runes[i].s)
+		}
+		return lowered(i, runes)
+	})
 }
 
 func filterItems(r *run, v any, args []any, named *dict) any {
@@ -163,8 +166,11 @@ func (r *run) getter(attribute any) func(any) any {
 		return func(v any) any { return r.item(v, n) }
 	}
 	path := wantText([]any{attribute}, 0, "attribute")
+	r.made(8 * len(path.s))
+	parts := path.split(".", -1)
 	return func(v any) any {
-		for _, part := range path.split(".", -1) {
+		for _, part := range parts {
+			r.step(1)
 			if n, err := strconv.ParseInt(part.s, 10, 64); err == nil && n >= 0 {
 				v = r.item(v, n)
 			} else {
@@ -178,7 +184,7 @@ func (r *run) getter(attribute any) func(any) any {
 // folded is the key by which sorting and unique compare values: texts in lower case.
 func (r *run) folded(v any) any {
 	if t, ok := v.(text); ok {
-		return text{s: strings.ToLower(t.s)}
+		return text{s: r.lower(t).s}
 	}
 	return v
 }
@@ -196,7 +202,7 @@ func filterUnique(r *run, v any, args []any, named *dict) any {
 	seen := newDict()
 	out := &list{once: true}
 	for _, item := range r.items(v) {
-		k := fold(get(item))
+		k := r.key(fold(get(item)))
 		if _, ok := seen.get(k); !ok {
 			seen.set(k, nil)
 			out.items = append(out.items, item)
@@ -299,8 +305,13 @@ func (r *run) sorted(items []any, args []any, sensitive int, named *dict, revers
 	if a, ok := option(args, reverse, named, "reverse"); ok {
 		backwards = truth(a)
 	}
-	slices.SortStableFunc(items, func(a, b any) int {
-		x, y := fold(get(a)), fold(get(b))
+	type keyed struct{ item, key any }
+	all := make([]keyed, len(items))
+	for i, item := range items {
+		all[i] = keyed{item, fold(get(item))}
+	}
+	slices.SortStableFunc(all, func(a, b keyed) int {
+		x, y := a.key, b.key
 		if backwards {
 			x, y = y, x
 		}
@@ -312,6 +323,9 @@ func (r *run) sorted(items []any, args []any, sensitive int, named *dict, revers
 		}
 		return 0
 	})
+	for i, one := range all {
+		items[i] = one.item
+	}
 	return r.newList(items)
 }
 
@@ -331,6 +345,11 @@ func filterDefault(r *run, v any, args []any, named *dict) any {
 }
 
 func filterFirst(r *run, v any, args []any, named *dict) any {
+	if l, ok := v.(*list); ok && l.once && len(l.items) > 0 { // the rest can still be read
+		item := l.items[0]
+		l.items = l.items[1:]
+		return item
+	}
 	if items := r.items(v); len(items) > 0 {
 		return items[0]
 	}
@@ -342,29 +361,6 @@ func filterLast(r *run, v any, args []any, named *dict) any {
 		return items[len(items)-1]
 	}
 	return undefined{"the last item of an empty sequence"}
-}
-
-func filterInt(r *run, v any, args []any, named *dict) any {
-	known(named, "int", "default", "base")
-	if n, f, whole, ok := number(v); ok && (whole || math.Abs(f) < 1<<62) {
-		if whole {
-			return n
-		}
-		return int64(f)
-	}
-	if t, ok := v.(text); ok {
-		s := strings.TrimFunc(t.s, isSpace)
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-			return n
-		}
-		if f, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(f) < 1<<62 {
-			return int64(f)
-		}
-	}
-	if a, ok := option(args, 0, named, "default"); ok {
-		return a
-	}
-	return int64(0)
 }
 
 func filterAbs(r *run, v any, args []any, named *dict) any {

@@ -1,8 +1,10 @@
 package chat
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -152,7 +154,7 @@ func (l *lexer) tag(end string) {
 		}
 		if open == 0 {
 			sign := byte(0)
-			if (rest[0] == '-' || rest[0] == '+') && strings.HasPrefix(rest[1:], end) {
+			if (rest[0] == '-' || rest[0] == '+' && end == "%}") && strings.HasPrefix(rest[1:], end) {
 				sign, rest = rest[0], rest[1:]
 			}
 			if strings.HasPrefix(rest, end) {
@@ -165,9 +167,12 @@ func (l *lexer) tag(end string) {
 		switch c := rest[0]; {
 		case c >= utf8.RuneSelf || c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z':
 			n := strings.IndexFunc(rest, func(r rune) bool {
-				return r != '_' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') &&
-					r < utf8.RuneSelf
+				return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
 			})
+			if n == 0 {
+				c, _ := utf8.DecodeRuneInString(rest)
+				fail("line %d: %q is not known here", l.line(), c)
+			}
 			l.word(name, rest, n)
 		case '0' <= c && c <= '9':
 			l.number(rest)
@@ -201,29 +206,21 @@ func (l *lexer) word(k kind, rest string, n int) {
 	l.at += n
 }
 
+// The numbers of Jinja's lexer: 007 and 1__0 are two numbers, which no rule puts together.
+var (
+	wholeLiteral = regexp.MustCompile(`^(0[bB](_?[01])+|0[oO](_?[0-7])+|0[xX](_?[0-9a-fA-F])+|` +
+		`[1-9](_?[0-9])*|0(_?0)*)`)
+	realLiteral = regexp.MustCompile(
+		`^([0-9]+_)*[0-9]+((\.([0-9]+_)*[0-9]+)?[eE][+-]?([0-9]+_)*[0-9]+|\.([0-9]+_)*[0-9]+)`)
+)
+
 func (l *lexer) number(rest string) {
-	digits := func(from int) int {
-		for from < len(rest) && ('0' <= rest[from] && rest[from] <= '9' || rest[from] == '_') {
-			from++
-		}
-		return from
+	k, found := float, realLiteral.FindString(rest)
+	if found == "" {
+		k, found = integer, wholeLiteral.FindString(rest)
 	}
-	n, k := digits(0), integer
-	if n+1 < len(rest) && rest[n] == '.' && rest[n+1] >= '0' && rest[n+1] <= '9' {
-		n, k = digits(n+1), float
-	}
-	if n < len(rest) && rest[n]|0x20 == 'e' {
-		m := n + 1
-		if m < len(rest) && (rest[m] == '+' || rest[m] == '-') {
-			m++
-		}
-		if end := digits(m); end > m {
-			n, k = end, float
-		}
-	}
-	text := strings.ReplaceAll(rest[:n], "_", "")
-	l.put(k, text)
-	l.at += n
+	l.put(k, strings.ReplaceAll(found, "_", ""))
+	l.at += len(found)
 }
 
 // quoted reads a string with Python's escapes.
@@ -271,7 +268,13 @@ func (l *lexer) unescape(s string) string {
 				fail("line %d: escape \\%c is not read here", l.line(), c)
 			}
 			out.WriteByte('\\')
-			out.WriteByte(c)
+			if c < utf8.RuneSelf {
+				out.WriteByte(c)
+				break
+			}
+			r, size := utf8.DecodeRuneInString(s[i:]) // as in Jinja, which escapes it before
+			out.WriteString(quoteHex(r)[1:])
+			i += size - 1
 		}
 		if digits > 0 {
 			if i+digits >= len(s) {

@@ -77,6 +77,8 @@ type (
 		name     string
 		params   []string
 		defaults []expr // for the last parameters
+		varargs  bool   // the body reads further arguments
+		kwargs   bool   // and further named ones
 		body     []stmt
 	}
 	jump struct{ name string } // break or continue

@@ -219,7 +219,12 @@ func (p *parser) macro() stmt {
 	p.want(finish, "%}")
 	loops := p.loops
 	p.loops = 0
+	tokens := p.tokens
 	m.body, _ = p.body("endmacro")
+	for _, t := range tokens[:len(tokens)-len(p.tokens)] {
+		m.varargs = m.varargs || t.kind == name && t.text == "varargs"
+		m.kwargs = m.kwargs || t.kind == name && t.text == "kwargs"
+	}
 	p.loops = loops
 	p.want(finish, "%}")
 	return m

@@ -2,8 +2,10 @@ package chat
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -47,6 +49,11 @@ func (r *run) writeRepr(b *builder, v any) {
 		switch {
 		case v.once:
 			fail("a generator is not written here")
+		case strings.HasPrefix(v.view, "range"):
+			b.put(v.view, false)
+			return
+		case v.view != "":
+			open, end = v.view+"([", "])"
 		case v.tuple && len(v.items) == 1:
 			open, end = "(", ",)"
 		case v.tuple:
@@ -97,14 +104,6 @@ func (r *run) writeQuoted(b *builder, t text) {
 }
 
 func quoteRune(c rune, quote string) string {
-	const digits = "0123456789abcdef"
-	hex := func(prefix string, n int) string {
-		out := prefix
-		for i := n - 1; i >= 0; i-- {
-			out += string(digits[c>>(4*i)&15])
-		}
-		return out
-	}
 	switch {
 	case string(c) == quote, c == '\\':
 		return `\` + string(c)
@@ -116,12 +115,19 @@ func quoteRune(c rune, quote string) string {
 		return `\t`
 	case unicode.IsPrint(c):
 		return string(c)
-	case c < 0x100:
-		return hex(`\x`, 2)
-	case c < 0x10000:
-		return hex(`\u`, 4)
 	}
-	return hex(`\U`, 8)
+	return quoteHex(c)
+}
+
+// quoteHex returns Python's escape of a character by its number.
+func quoteHex(c rune) string {
+	switch {
+	case c < 0x100:
+		return fmt.Sprintf(`\x%02x`, c)
+	case c < 0x10000:
+		return fmt.Sprintf(`\u%04x`, c)
+	}
+	return fmt.Sprintf(`\U%08x`, c)
 }
 
 // pythonFloat returns v as Python's repr does: the fewest digits that read back the same.
@@ -144,60 +150,89 @@ func pythonFloat(v float64) string {
 	return s
 }
 
-// writeJSON writes v as Python's json.dumps(v, ensure_ascii=ascii, indent=indent); indent is nil
-// for one line.
-func (r *run) writeJSON(b *builder, v any, ascii bool, indent *string, level int) {
-	defer r.deeper()()
-	separate := func(first bool, level int) {
-		switch {
-		case indent != nil:
-			if !first {
-				b.put(",", false)
-			}
-			b.put("\n"+strings.Repeat(*indent, level), false)
-		case !first:
-			b.put(", ", false)
+// jsonWriter writes values as Python's json.dumps.
+type jsonWriter struct {
+	run       *run
+	b         builder
+	ascii     bool
+	sort      bool
+	indent    *text // of each level; nil for one line
+	item, key text  // separators
+}
+
+// separate begins an item, or ends the last one.
+func (w *jsonWriter) separate(first bool, level int) {
+	if !first {
+		w.b.add(w.item)
+	}
+	if w.indent != nil {
+		w.b.put("\n", false)
+		for range level {
+			w.b.add(*w.indent)
 		}
 	}
+}
+
+func (w *jsonWriter) write(v any, level int) {
+	defer w.run.deeper()()
 	switch v := v.(type) {
 	case nil:
-		b.put("null", false)
+		w.b.put("null", false)
 	case bool:
-		b.put(strconv.FormatBool(v), false)
+		w.b.put(strconv.FormatBool(v), false)
 	case int64, bigInt:
-		r.writeRepr(b, v)
+		w.run.writeRepr(&w.b, v)
 	case float64:
-		b.put(jsonFloat(v), false)
+		w.b.put(jsonFloat(v), false)
 	case text:
-		r.writeJSONText(b, v, ascii)
+		w.run.writeJSONText(&w.b, v, w.ascii)
 	case *list:
-		if v.once {
-			fail("Object of type generator is not JSON serializable")
+		if v.once || v.view != "" {
+			fail("Object of type %s is not JSON serializable", typeName(v))
 		}
-		b.put("[", false)
+		w.b.put("[", false)
 		for i, item := range v.items {
-			separate(i == 0, level+1)
-			r.writeJSON(b, item, ascii, indent, level+1)
+			w.separate(i == 0, level+1)
+			w.write(item, level+1)
 		}
-		if len(v.items) > 0 && indent != nil {
-			separate(true, level)
+		if len(v.items) > 0 && w.indent != nil {
+			w.separate(true, level)
 		}
-		b.put("]", false)
+		w.b.put("]", false)
 	case *dict:
-		b.put("{", false)
-		for i, k := range v.keys {
-			separate(i == 0, level+1)
-			r.writeJSONText(b, r.jsonKey(k), ascii)
-			b.put(": ", false)
-			r.writeJSON(b, v.values[i], ascii, indent, level+1)
-		}
-		if len(v.keys) > 0 && indent != nil {
-			separate(true, level)
-		}
-		b.put("}", false)
+		w.dict(v, level)
 	default:
 		fail("Object of type %s is not JSON serializable", typeName(v))
 	}
+}
+
+func (w *jsonWriter) dict(d *dict, level int) {
+	order := make([]int, len(d.keys))
+	for i := range order {
+		order[i] = i
+	}
+	if w.sort {
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case w.run.less(d.keys[a], d.keys[b]):
+				return -1
+			case w.run.less(d.keys[b], d.keys[a]):
+				return 1
+			}
+			return 0
+		})
+	}
+	w.b.put("{", false)
+	for n, i := range order {
+		w.separate(n == 0, level+1)
+		w.run.writeJSONText(&w.b, w.run.jsonKey(d.keys[i]), w.ascii)
+		w.b.add(w.key)
+		w.write(d.values[i], level+1)
+	}
+	if len(d.keys) > 0 && w.indent != nil {
+		w.separate(true, level)
+	}
+	w.b.put("}", false)
 }
 
 func (r *run) jsonKey(k any) text {

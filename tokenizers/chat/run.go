@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,6 +20,9 @@ func (r *run) step(n int) {
 		fail("takes more than %d steps", maxSteps)
 	}
 }
+
+// touch counts the work of reading n bytes.
+func (r *run) touch(n int) { r.step(1 + n/64) }
 
 // made counts n bytes that were made, and the work for them.
 func (r *run) made(n int) {
@@ -223,7 +228,7 @@ func (t *turn) field(name string) any {
 // macro returns the function that runs m in the scope of its definition.
 func (r *run) macro(m define, s *scope) *function {
 	return &function{m.name, func(r *run, args []any, named *dict) any {
-		if len(args) > len(m.params) {
+		if len(args) > len(m.params) && !m.varargs {
 			fail("macro %q takes not more than %d argument(s)", m.name, len(m.params))
 		}
 		inner := s.inner()
@@ -243,10 +248,22 @@ func (r *run) macro(m define, s *scope) *function {
 			}
 			inner.names[param] = v
 		}
-		for _, k := range named.keys {
-			if _, ok := inner.names[k.(text).s]; !ok {
+		if m.varargs {
+			extra := r.newList(args[min(len(args), len(m.params)):])
+			extra.tuple = true
+			inner.names["varargs"] = extra
+		}
+		more := newDict()
+		for i, k := range named.keys {
+			if slices.Contains(m.params, k.(text).s) {
+				continue
+			}
+			if more.set(k, named.values[i]); !m.kwargs {
 				fail("macro %q takes no keyword argument %q", m.name, k.(text).s)
 			}
+		}
+		if m.kwargs {
+			inner.names["kwargs"] = more
 		}
 		b := builder{run: r}
 		r.exec(m.body, inner, &b)
@@ -281,7 +298,7 @@ func globals() map[string]any {
 			if !ok {
 				fail("strftime_now takes a text, found %s", typeName(args[0]))
 			}
-			return text{s: strftime(r.now(), format.s)}
+			return r.strftime(format)
 		}},
 	}
 }
@@ -343,39 +360,46 @@ func callRange(r *run, args []any, named *dict) any {
 	for i := 0; i < int(span); i++ {
 		items = append(items, start+int64(i)*step)
 	}
-	return r.newList(items)
+	shown := fmt.Sprintf("range(%d, %d", start, stop)
+	if step != 1 {
+		shown += fmt.Sprintf(", %d", step)
+	}
+	return viewed(r.newList(items), shown+")")
 }
 
-// strftime formats now as C does, for the letters that templates use.
-func strftime(now time.Time, format string) string {
+// strftime formats the time of the call as C does, for the letters that templates use. What a
+// format of the conversation gives is the conversation's.
+func (r *run) strftime(format text) text {
 	layouts := map[byte]string{
 		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06",
-		'Y': "2006",
-		'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'Z': "MST", 'z': "-0700",
+		'Y': "2006", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002",
 		'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06", 'R': "15:04", 'e': "_2",
+		'Z': "", 'z': "", // the time has no zone, as that of transformers
 	}
-	var out strings.Builder
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' || i+1 == len(format) {
-			out.WriteByte(format[i])
+	now, b := r.now(), builder{run: r}
+	for i := 0; i < len(format.s); i++ {
+		from := i
+		if format.s[i] != '%' || i+1 == len(format.s) {
+			b.add(format.slice(i, i+1))
 			continue
 		}
 		i++
-		pad := format[i] == '-' && i+1 < len(format) // as in glibc: no leading zero
-		if pad {
+		bare := format.s[i] == '-' && i+1 < len(format.s) // as in glibc: no leading zero
+		if bare {
 			i++
 		}
-		layout, ok := layouts[format[i]]
-		switch {
-		case format[i] == '%':
-			out.WriteByte('%')
-		case !ok:
-			fail("strftime_now: %%%c is not known here", format[i])
-		case pad:
-			out.WriteString(strings.TrimLeft(now.Format(layout)+"", "0 "))
-		default:
-			out.WriteString(now.Format(layout))
+		shown := "%"
+		if c := format.s[i]; c != '%' {
+			layout, ok := layouts[c]
+			if !ok {
+				fail("strftime_now: %%%c is not known here", c)
+			}
+			if shown = now.Format(layout); bare && shown != "" {
+				last := len(shown) - 1
+				shown = strings.TrimLeft(shown[:last], "0 ") + shown[last:]
+			}
 		}
+		b.put(shown, len(format.slice(from, i+1).user) > 0)
 	}
-	return out.String()
+	return b.text()
 }

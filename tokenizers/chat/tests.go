@@ -16,7 +16,13 @@ var tests = map[string]test{
 	"false":     func(r *run, v any, _ []any) bool { return v == false },
 	"integer":   func(r *run, v any, _ []any) bool { return typeName(v) == "int" },
 	"float":     func(r *run, v any, _ []any) bool { _, ok := v.(float64); return ok },
-	"callable":  func(r *run, v any, _ []any) bool { _, ok := v.(*function); return ok },
+	"callable": func(r *run, v any, _ []any) bool {
+		switch v.(type) {
+		case *function, *turn, undefined: // the last two have __call__ in Jinja
+			return true
+		}
+		return false
+	},
 	"number": func(r *run, v any, _ []any) bool {
 		_, _, _, ok := number(v)
 		return ok || typeName(v) == "int"
@@ -55,17 +61,19 @@ var tests = map[string]test{
 	},
 	"lower": func(r *run, v any, _ []any) bool {
 		s := r.str(v).s
+		r.touch(4 * len(s))
 		return s == strings.ToLower(s) && s != strings.ToUpper(s)
 	},
 	"upper": func(r *run, v any, _ []any) bool {
 		s := r.str(v).s
+		r.touch(4 * len(s))
 		return s == strings.ToUpper(s) && s != strings.ToLower(s)
 	},
 	"sameas": func(r *run, v any, args []any) bool {
 		want(args, 1, 1, "sameas")
 		if t, ok := v.(text); ok {
 			other, is := args[0].(text)
-			return is && t.s == other.s
+			return is && r.equal(t, other)
 		}
 		return v == args[0]
 	},

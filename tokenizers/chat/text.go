@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -27,10 +28,9 @@ func said(s string) text {
 // slice returns t.s[i:j].
 func (t text) slice(i, j int) text {
 	out := text{s: t.s[i:j]}
-	for _, u := range t.user {
-		if start, end := max(u.start, i), min(u.end, j); start < end {
-			out.user = append(out.user, span{start - i, end - i})
-		}
+	at := sort.Search(len(t.user), func(k int) bool { return t.user[k].end > i })
+	for ; at < len(t.user) && t.user[at].start < j; at++ {
+		out.user = append(out.user, span{max(t.user[at].start, i) - i, min(t.user[at].end, j) - i})
 	}
 	return out
 }
@@ -141,15 +141,16 @@ func (t text) split(sep string, most int) []text {
 // fields divides t at runs of white space, at most `most` times (below 0: any number).
 func (t text) fields(most int) []text {
 	var out []text
-	t = t.strip(isSpace, true, false)
-	for t.s != "" {
-		i := strings.IndexFunc(t.s, isSpace)
-		if i < 0 || most == 0 {
-			return append(out, t)
+	skip := func(at int) int {
+		return len(t.s) - len(strings.TrimLeftFunc(t.s[at:], isSpace))
+	}
+	for at := skip(0); at < len(t.s); most-- {
+		n := strings.IndexFunc(t.s[at:], isSpace)
+		if n < 0 || most == 0 {
+			return append(out, t.slice(at, len(t.s)))
 		}
-		out = append(out, t.slice(0, i))
-		t = t.slice(i, len(t.s)).strip(isSpace, true, false)
-		most--
+		out = append(out, t.slice(at, at+n))
+		at = skip(at + n)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package chat
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Values of a template are nil (None), bool, int64, float64, bigInt, text, *list, *dict,
@@ -20,6 +21,7 @@ type list struct {
 	items []any
 	tuple bool
 	once  bool
+	view  string // "range(0, 3)", or the name of a dict's view such as dict_keys
 }
 
 // dict keeps its keys in order.
@@ -119,6 +121,10 @@ func typeName(v any) string {
 			return "tuple"
 		case v.once:
 			return "generator"
+		case strings.HasPrefix(v.view, "range"):
+			return "range"
+		case v.view != "":
+			return v.view
 		}
 		return "list"
 	case *dict:
@@ -188,12 +194,13 @@ func (r *run) newList(items []any) *list {
 }
 
 // length returns Python's len(v).
-func length(v any) int64 {
+func (r *run) length(v any) int64 {
 	switch v := v.(type) {
 	case undefined:
 		return 0
 	case text:
-		return int64(len([]rune(v.s)))
+		r.touch(len(v.s))
+		return int64(utf8.RuneCountInString(v.s))
 	case *list:
 		if !v.once {
 			return int64(len(v.items))
@@ -238,7 +245,11 @@ func (r *run) equal(a, b any) bool {
 		return a == b
 	case text:
 		b, ok := b.(text)
-		return ok && a.s == b.s
+		if !ok || len(a.s) != len(b.s) {
+			return false
+		}
+		r.touch(len(a.s))
+		return a.s == b.s
 	case *list:
 		b, ok := b.(*list)
 		if !ok || a.once || b.once {
@@ -282,6 +293,7 @@ func (r *run) less(a, b any) bool {
 	switch a := a.(type) {
 	case text:
 		if b, ok := b.(text); ok {
+			r.touch(min(len(a.s), len(b.s)))
 			return a.s < b.s // UTF-8 sorts as code points do
 		}
 	case *list:
@@ -309,10 +321,19 @@ func (r *run) contains(v, item any) bool {
 		r.step(1 + len(v.s)/64)
 		return strings.Contains(v.s, t.s)
 	case *dict:
-		_, ok := v.get(item)
+		_, ok := v.get(r.key(item))
 		return ok
 	case nil, bool, int64, float64, bigInt, *function, *namespace, *turn:
 		fail("argument of type %q is not iterable", typeName(v))
+	}
+	if l, ok := v.(*list); ok && l.once { // what comes after it can still be read
+		for len(l.items) > 0 {
+			one := l.items[0]
+			if l.items = l.items[1:]; r.equal(one, item) {
+				return true
+			}
+		}
+		return false
 	}
 	for _, one := range r.items(v) {
 		if r.equal(one, item) {
@@ -320,4 +341,12 @@ func (r *run) contains(v, item any) bool {
 		}
 	}
 	return false
+}
+
+// key counts the work of looking up a key.
+func (r *run) key(k any) any {
+	if t, ok := k.(text); ok {
+		r.touch(len(t.s))
+	}
+	return k
 }

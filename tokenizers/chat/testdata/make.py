@@ -62,6 +62,53 @@ a {%- if true %} b {% endif -%} c {#- note -#} d {# note #}
 {{ messages[1].content | replace("{{", "[") | trim | tojson }}{{ ' x ' | trim | length }}{{ 12 | string | length }}
 {{ ['a', ['b', {}]] | tojson(indent=1) }}{{ [] | tojson(indent=2) }}{{ {} | tojson }}{{ 1.0 | tojson }}{{ none | tojson }}
 {% generation %}x{% endgeneration %}
+{{ 'straße ŉ ﬁ ǆ İ ΑΣ Σ ΣΑΣ. ΌΣΟΣ aΣ̈' | upper }}|{{ 'straße ŉ ﬁ ǆ İ ΑΣ Σ ΣΑΣ. ΌΣΟΣ aΣ̈' | lower }}|{{ 'ßTRASSE ΑΣ' | capitalize }}|{{ 'ǆO' | capitalize }}
+{{ 'ßa İI'.upper() }}{{ 'ΑΣ'.lower() }}{{ 'ŉX'.capitalize() }}{{ "they're ßo b-c (d) 3e ΑΣ".title() }}
+{{ "they're a-b (c) [d] {e} <f> g_h ßo 3e" | title }}{{ messages[1].content | title }}
+{{ '0x1F' | int(base=16) }}{{ '1F' | int(0, 16) }}{{ '0b11' | int(base=2) }}{{ '0o17' | int(base=0) }}{{ 'zz' | int(base=36) }}{{ '0x1F' | int }}{{ '12' | int(base=2) }}{{ '8' | int(7, 8) }}
+{{ '１２３' | int }} {{ '٣٤' | int }} {{ ' 1_000 ' | int }} {{ '1__0' | int }} {{ '_1' | int(5) }} {{ '1e3' | int }} {{ '1_0.5' | int }} {{ '-3.99' | int }} {{ '+7' | int }} {{ 'inf' | int }} {{ '.' | int }} {{ '0x1p3' | int }} {{ '007' | int }}
+{{ '123456789012345678901234567890' | int }} {{ '-99999999999999999999' | int }} {{ 1e20 | int }} {{ '1e25' | int }} {{ none | int }} {{ [] | int(4) }} {{ true | int }} {{ 2.9 | int }}
+{{ x | int }}
+{{ x[1:] }}
+{{ none[1:] }}
+{{ 5[1:] }}
+{{ {'a': 1}[:2] }}
+{{ 'a,b,c'.split(sep=',') }}{{ 'a,b,c'.split(',', maxsplit=1) }}{{ 'a b  c '.split(maxsplit=1) }}{{ ' a  b c'.split(None, 1) }}
+{{ 'aXbXc'.split(sep='X', maxsplit=1) }}
+{{ 'a'.split(limit=1) }}
+{{ strftime_now('%-H %-M %-d %Z|%z|%e %j %-j %y %%-d %I %p %-I') }}
+{{ x }}|{{ bos_token }}
+{{ 'a' if true }}
+{{ 1 // 0.1 }} {{ -1 // 0.1 }} {{ 7.5 // 2 }} {{ -7.5 // 2 }} {{ 1e300 // 1e-10 }} {{ 0.3 // 0.1 }} {{ -0.0 // 1 }} {{ 5 // -2.5 }}
+{% macro f(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, 2, 3, b=4) }}{{ f() }}{{ f(a=1, c=2) }}
+{% macro f() %}{{ varargs | length }}{% endmacro %}{{ f(1, 2) }}{{ f() }}
+{% macro f() %}{{ kwargs.x }}{% endmacro %}{{ f(x=2) }}{{ f(y=1) }}
+{% macro f() %}{{ kwargs.x }}{% endmacro %}{{ f(1) }}
+{% set g = [1, 2, 3] | map('string') %}{{ g | first }}{{ g | join }}{{ g | join }}|{% set h = [1, 2, 3] | map('abs') %}{{ 2 in h }}{{ h | list }}{{ h | list }}
+{% set g = [1, 2] | select %}{% for i in g %}{{ i }}{% endfor %}{% for i in g %}{{ i }}{% else %}none{% endfor %}
+{{ '\é' }}{{ '\€' }}{{ '\😀' }}{{ '\q' }}{{ '\x41\u00e9\U0001f600' }}
+{{ range(3) }}{{ range(1, 3) }}{{ range(5, 0, -2) }}{{ {'a': 1}.items() }}{{ {'a': 1}.keys() }}{{ {'a': 'b'}.values() }}{{ {}.items() }}{{ [range(2)] }}
+{{ range(3) | tojson }}
+{{ {'a': 1}.keys() | tojson }}
+{{ namespace is callable }}{{ range is callable }}{{ 'a' is callable }}{{ x is callable }}{{ 'a'.upper is callable }}{% for i in [1] %}{{ loop is callable }}{% endfor %}
+{{ 007 }}
+{{ 1__0 }}
+{{ 1_0 }} {{ 0x1F }} {{ 0b11 }} {{ 0o17 }} {{ 1_0.5 }} {{ 00 }} {{ 1e3 }} {{ 1_0e1_0 }}
+{{ 1_ }}
+{{ x +}}
+{{ 1 +}}
+{{ 0 ** -1 }}
+{{ 0.0 ** -1 }}
+{{ 10.0 ** 400 }}
+{{ 2 ** -1 }} {{ 2 ** 0.5 }} {{ 2.0 ** 3 }} {{ 0 ** 0 }}
+{{ 'aaa'.replace('a', 'b', count=1) }}
+{{ 'aaa' | replace('a', 'b', 1) }}{{ 'aaa' | replace('a', 'b', count=2) }}{{ 'aaa'.replace('a', 'b', 1) }}
+{{ {'a': 1}.get('b', default=2) }}
+{{ {'b': [1, {'c': 2}], 'a': 1} | tojson(separators=(',', ':')) }}{{ {'b': 1, 'a': {'d': 1, 'c': 2}} | tojson(sort_keys=true) }}{{ [1, {'a': 2}] | tojson(indent=1, separators=(' ,', ' : ')) }}{{ [1, 2] | tojson(indent='--') }}
+{{ [] * 1000000000000000000 }}{{ [1] * -1 }}{{ 'a' * -1 }}
+{{ ['b', 'A', 'c'] | sort(reverse=true) }}{{ ['b', 'A'] | sort(case_sensitive=true) }}{{ messages | sort(attribute='role') | map(attribute='role') | list }}{{ ['Straße', 'STRASSE', 'straße'] | unique | list }}
+{{ 'xyxaxyx'.strip('xy') }}{{ 'ab' | trim('b') }}{{ ''.strip('x') }}
+{{ x }}|{{ bos_token }}
 {{ messages[0].content + 1 }}
 {{ 1 + 'a' }}
 {{ none.x }}
