@@ -130,7 +130,8 @@ func Read(name string) (*Image, error) {
 	return m, nil
 }
 
-// ReadPicture reads the PNG or JPEG file at name with everything in it, such as alpha.
+// ReadPicture reads the PNG or JPEG file at name with everything in it, such as alpha, and turned
+// as the file's EXIF data has it.
 func ReadPicture(name string) (image.Image, error) {
 	data, err := readFile(name)
 	if err != nil {
@@ -140,7 +141,7 @@ func ReadPicture(name string) (image.Image, error) {
 	if bytes.HasPrefix(data, []byte(jpegMagic)) {
 		var m *Image
 		if m, err = decodeJPEG(data); err == nil {
-			picture = m.NRGBA()
+			picture = upright(m.NRGBA(), orientation(data))
 		}
 	} else {
 		picture, err = decodePNG(data)

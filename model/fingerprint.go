@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 
@@ -45,7 +44,7 @@ func (s *Source) Fingerprint() (string, error) {
 
 // fingerprintGGUF is Fingerprint for a GGUF file, which has configuration, weights and tokenizer.
 func (s *Source) fingerprintGGUF() (string, error) {
-	in, err := os.Open(s.gguf)
+	in, err := atomicfile.Open(s.gguf)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", s.Name, atomicfile.Cause(err))
 	}

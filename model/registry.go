@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -48,7 +47,7 @@ func Open(dir string) (*Source, error) {
 	if src, ok, err := openPipeline(dir); ok {
 		return src, err
 	}
-	config, err := readConfig(os.DirFS(dir), dir)
+	config, err := readConfig(atomicfile.DirFS(dir), dir)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +55,7 @@ func Open(dir string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{Name: dir, Config: config, Set: set, Files: os.DirFS(dir), dir: dir}, nil
+	return &Source{Name: dir, Config: config, Set: set, Files: atomicfile.DirFS(dir), dir: dir}, nil
 }
 
 func openGGUF(name string) (*Source, error) {

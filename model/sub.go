@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"unmask/weights"
+
+	"unmask/internal/atomicfile"
 )
 
 // pipelineFile stands in place of config.json in a folder of several networks, in the layout of
@@ -19,7 +20,7 @@ const (
 
 // openPipeline opens the folder of a pipeline; ok is false if dir is not one.
 func openPipeline(dir string) (src *Source, ok bool, err error) {
-	files := os.DirFS(dir)
+	files := atomicfile.DirFS(dir)
 	if _, err := fs.Stat(files, "config.json"); err == nil {
 		return nil, false, nil
 	}

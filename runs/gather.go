@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"unmask/internal/atomicfile"
 	"unmask/internal/durable"
 )
 
@@ -22,6 +23,9 @@ type source struct {
 // those of the shards if the file system supports it, so do not change them there. out may exist
 // from an interrupted Gather. It returns the number of outputs.
 func Gather(out string, shards []string) (int, error) {
+	if err := checkPlace(out, shards); err != nil {
+		return 0, err
+	}
 	list, err := readShards(shards)
 	if err != nil {
 		return 0, err
@@ -31,6 +35,32 @@ func Gather(out string, shards []string) (int, error) {
 		return n, gatherFolder(out, list)
 	}
 	return n, gatherLines(out, list)
+}
+
+// checkPlace returns an error where out would be a shard or in one: it would no longer be what its
+// manifest lists.
+func checkPlace(out string, shards []string) error {
+	for _, name := range shards {
+		shard, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		at, err := filepath.Abs(out)
+		if err != nil {
+			return err
+		}
+		for { // links are followed: a folder has one identity
+			if info, err := os.Stat(at); err == nil && os.SameFile(info, shard) {
+				return fmt.Errorf("%s is in shard %s, want another place", out, name)
+			}
+			above := filepath.Dir(at)
+			if above == at {
+				break
+			}
+			at = above
+		}
+	}
+	return nil
 }
 
 // readShards reads the manifests, checks that they belong together, and sorts them.
@@ -130,7 +160,7 @@ func gatherLines(out string, list []source) (err error) {
 	return l.Adopt(all[done:], func(e durable.Entry) ([]byte, string, error) {
 		name := in[e.Index]
 		if name != file {
-			data, err := os.ReadFile(name)
+			data, err := atomicfile.ReadFile(name)
 			if err != nil {
 				return nil, name, err
 			}

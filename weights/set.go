@@ -11,6 +11,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"unmask/internal/atomicfile"
 )
 
 // Set is the tensors of one model by name. Concurrent reads are safe, but Close does not wait for
@@ -49,7 +51,7 @@ func Open(name string) (*Set, error) {
 		dir = filepath.Clean(dir)
 	}
 	s := newSet()
-	err = s.load(os.DirFS(dir), file, dir, func(file string) ([]*Tensor, error) {
+	err = s.load(atomicfile.DirFS(dir), file, dir, func(file string) ([]*Tensor, error) {
 		return s.addFile(filepath.Join(dir, file))
 	})
 	if err != nil {

@@ -170,6 +170,28 @@ func Open(name string) (*os.File, error) {
 	return os.Open(name)
 }
 
+// folder is a directory whose regular files alone can be opened.
+type folder struct{ fs.FS }
+
+// DirFS is os.DirFS, but opening a pipe or a device is an error at once: it could wait for ever.
+func DirFS(dir string) fs.FS { return folder{os.DirFS(dir)} }
+
+// Open implements fs.FS.
+func (f folder) Open(name string) (fs.File, error) {
+	info, err := fs.Stat(f.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("it is a %s, want a file", Kind(info))}
+	}
+	return f.FS.Open(name)
+}
+
+// Stat implements fs.StatFS.
+func (f folder) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.FS, name) }
+
 // ReadFile reads a regular file whole, and refuses anything else.
 func ReadFile(name string) ([]byte, error) {
 	f, err := Open(name)

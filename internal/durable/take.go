@@ -94,6 +94,9 @@ func (f *Folder) adopt(list []Entry, from func(e Entry) string) error {
 				f.m.done()+k-1)
 		}
 		source := from(e)
+		if _, _, err := regular(f.fsys, source); err != nil {
+			return err
+		}
 		data, err := readFile(f.fsys, source)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -15,6 +14,8 @@ import (
 	"unmask/guide"
 	"unmask/model"
 	"unmask/weights"
+
+	"unmask/internal/atomicfile"
 )
 
 // conditionsOf reads the conditions in a tokens file: labels I64 [B] for a model of classes; for
@@ -133,7 +134,7 @@ type caseFile struct {
 // empty.
 func casesOf(file string) (f caseFile) {
 	at := filepath.Dir(file)
-	data, err := model.ReadFile(os.DirFS(at), "cases.json", maxCases)
+	data, err := model.ReadFile(atomicfile.DirFS(at), "cases.json", maxCases)
 	if err != nil || json.Unmarshal(data, &f) != nil {
 		return caseFile{}
 	}

@@ -65,8 +65,8 @@ func parseInt(s string, base int) (n *big.Int, ok bool) {
 	return new(big.Int).SetString(sign+body, base)
 }
 
-// parseReal returns Python's float(s), or ok false. Infinities and NaN are no whole numbers, and not
-// read.
+// parseReal returns Python's float(s), or ok false. Infinities and NaN are not read: they are no
+// whole numbers.
 func parseReal(s string) (f float64, ok bool) {
 	s = plainDigits(s)
 	if !pythonReal.MatchString(s) || !anyDigit.MatchString(s) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -87,7 +86,7 @@ func (c *converter) size(name string) int {
 
 // keys returns the file's keys.
 func (c *converter) keys() ([]Key, error) {
-	data, err := os.ReadFile(filepath.Join(c.dir, "config.json"))
+	data, err := atomicfile.ReadFile(filepath.Join(c.dir, "config.json"))
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"unmask/internal/atomicfile"
 )
 
 const maxTokenizer = 256 << 20 // largest tokenizer.json in bytes
@@ -64,7 +66,7 @@ func readTokenizer(name string) (*tokenizerFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(name)
+	data, err := atomicfile.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func (f *tokenizerFile) merges() ([]string, error) {
 
 // chatTemplate reads the template of tokenizer_config.json, "" if there is none.
 func chatTemplate(dir string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
+	data, err := atomicfile.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
