@@ -16,11 +16,11 @@ type BlockRows struct {
 	Row  func(i int, dst []byte) // writes row i's blocks; concurrency as for RowFunc
 }
 
-// Blocker is a Backend that multiplies weights in block formats directly: activations are rounded
-// to 255 levels per 256 values, or per 32 in rows of fewer than 256, products of levels are summed
-// as integers, and only these sums become float32. Other devices get the weights' values through
-// Pack.
-type Blocker interface {
+// BlockPacker is a Backend that multiplies weights in block formats directly: activations are
+// rounded to 255 levels per 256 values, or per 32 in rows of fewer than 256, products of levels are
+// summed as integers, and only these sums become float32. Other devices get the weights' values
+// through Pack.
+type BlockPacker interface {
 	// PackBlocks packs matrices [Out, in] with the same input as one matrix with their outputs in
 	// order. in must be whole blocks of each format.
 	PackBlocks(in int, parts ...BlockRows) Matrix

@@ -30,7 +30,7 @@ func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
 		}
 	}
 	var m backend.Matrix
-	if b, ok := l.Backend.(backend.Blocker); ok && len(parts) == len(params) {
+	if b, ok := l.Backend.(backend.BlockPacker); ok && len(parts) == len(params) {
 		m = b.PackBlocks(in, parts...)
 	} else {
 		as := l.Precision

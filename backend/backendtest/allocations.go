@@ -60,7 +60,7 @@ func Allocations(t *testing.T, open func() backend.Backend) {
 		calls["HeadSample "+as.String()] = func() { b.HeadSample(x, rows, head, draw) }
 		calls["HeadVisit "+as.String()] = func() { b.HeadVisit(x, rows, head, visit) }
 	}
-	if p, ok := b.(backend.Blocker); ok {
+	if p, ok := b.(backend.BlockPacker); ok {
 		w := p.PackBlocks(256, s.blockRows(width, 256, quant.Q4_K), s.blockRows(width, 256, quant.Q6_K))
 		x, y := s.random(rows, 256).dev, s.random(rows, 2*width).dev
 		calls["Linear blocks"] = func() { b.Linear(y, x, rows, w, backend.Epilogue{}) }

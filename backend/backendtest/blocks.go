@@ -32,8 +32,8 @@ func (s *suite) blockRows(out, in int, t backend.BlockType) backend.BlockRows {
 
 // blockWeights packs matrices of one input on both devices.
 func (s *suite) blockWeights(in int, parts ...backend.BlockRows) weights {
-	m := weights{dev: s.dev.(backend.Blocker).PackBlocks(in, parts...),
-		ref: s.ref.(backend.Blocker).PackBlocks(in, parts...)}
+	m := weights{dev: s.dev.(backend.BlockPacker).PackBlocks(in, parts...),
+		ref: s.ref.(backend.BlockPacker).PackBlocks(in, parts...)}
 	require.Equal(s, []any{m.ref.Out(), in, backend.Blocks},
 		[]any{m.dev.Out(), m.dev.In(), m.dev.Precision()})
 	require.Positive(s, m.dev.Bytes())
@@ -50,7 +50,7 @@ func (s *suite) blockWeights(in int, parts ...backend.BlockRows) weights {
 
 // blocks tests products of weights in block formats, where the device has them.
 func blocks(s *suite) {
-	if _, ok := s.dev.(backend.Blocker); !ok {
+	if _, ok := s.dev.(backend.BlockPacker); !ok {
 		s.Skip("the device takes the weights' values")
 	}
 	for _, t := range quant.Types() {
@@ -78,10 +78,10 @@ func blocks(s *suite) {
 	require.Equal(s, want.Arg, got.Arg)
 	require.InDeltaSlice(s, want.LogSum, got.LogSum, 1e-3)
 	require.Panics(s, func() {
-		s.dev.(backend.Blocker).PackBlocks(100,
+		s.dev.(backend.BlockPacker).PackBlocks(100,
 			s.blockRows(1, 256, quant.Q4_K))
 	})
-	require.Panics(s, func() { s.dev.(backend.Blocker).PackBlocks(256) })
+	require.Panics(s, func() { s.dev.(backend.BlockPacker).PackBlocks(256) })
 }
 
 func (s *suite) blockLinear(rows int, w weights, act backend.Activation, bias, add bool) {

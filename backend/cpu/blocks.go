@@ -42,7 +42,7 @@ func joined(parts []backend.BlockRows) (all []backend.BlockRows) {
 
 func (b *Backend) packBlocks(in int, p backend.BlockRows) *matrix {
 	k := gemm.BlocksFor(b.level, p.Type)
-	m := &matrix{out: p.Out, in: in, as: backend.Blocks, k: k.Tile, blocks: k,
+	m := &matrix{out: p.Out, in: in, as: backend.Blocks, k: k.Tile, by: blockwise{k},
 		lines: (k.SizeA(1, in) + 3) / 4}
 	m.memory = b.slabs.storage(m.panels() * m.sizePanel())
 	bytes := p.Type.RowBytes(in)

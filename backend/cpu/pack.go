@@ -14,11 +14,11 @@ import (
 type matrix struct {
 	out, in int
 	as      backend.Precision
-	k       *gemm.Kernel
+	k       *gemm.Kernel // of its panels' columns; it stores tiles of all formats
+	by      multiplier
 	lines   int // words along the depth
 	memory  storage
-	blocks  *gemm.Blocks // for block formats, otherwise nil
-	parts   []*matrix    // matrices with the same input, whose outputs are in order
+	parts   []*matrix // matrices with the same input, whose outputs are in order
 }
 
 func (m *matrix) Out() int                     { return m.out }
@@ -38,28 +38,12 @@ func (m *matrix) Bytes() int {
 func (m *matrix) panels() int { return (m.out + m.k.Columns - 1) / m.k.Columns }
 
 // sizePanel returns the words of a panel and of what follows it.
-func (m *matrix) sizePanel() int {
-	if m.blocks != nil {
-		return m.blocks.SizeB(m.in)
-	}
-	n := m.k.SizeB(m.in)
-	if m.k.Quantised() {
-		n += 2 * m.k.Columns
-	}
-	return n
-}
+func (m *matrix) sizePanel() int { return m.by.sizePanel(m.in) }
 
 // panel returns packed panel j, followed by scales and offsets.
 func (m *matrix) panel(j int) []float32 {
 	n := m.sizePanel()
 	return m.memory.data[j*n : (j+1)*n]
-}
-
-// scales returns the scales of a panel's columns, and their offsets.
-func (m *matrix) scales(panel []float32) (scale, offset []float32) {
-	n := m.k.Columns
-	at := len(panel) - 2*n
-	return panel[at : at+n], panel[at+n:]
 }
 
 var formats = [...]gemm.Format{backend.F32: gemm.F32, backend.BF16: gemm.BF16,
@@ -74,6 +58,7 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 		panic(fmt.Sprintf("Pack: [%d, %d] weights as %d", out, in, as))
 	}
 	m := &matrix{out: out, in: in, as: as, k: gemm.For(b.level, formats[as], out)}
+	m.by = dense{m.k}
 	m.lines = m.k.Lines(in)
 	wide := m.panels() * m.k.Columns
 	m.memory = b.slabs.storage(m.panels() * m.sizePanel())
@@ -104,7 +89,7 @@ func (m *matrix) packColumns(first int, row backend.RowFunc, x []float32) {
 	panel, at := m.panel(first/m.k.Columns), first%m.k.Columns
 	scale, sum := m.k.PackColumns(panel, at, x, stride, m.in)
 	if m.k.Quantised() {
-		scales, offsets := m.scales(panel)
+		scales, offsets := dense{m.k}.scales(panel)
 		copy(scales[at:], scale[:n])
 		for i, s := range sum[:n] {
 			offsets[at+i] = math.Float32frombits(uint32(s * m.k.Offset()))
@@ -123,42 +108,24 @@ type operand struct {
 
 // operand takes memory for rows from buffers.
 func (m *matrix) operand(rows int, data *buffer) operand {
-	n, scales := m.k.SizeA(rows, m.in), rows
-	if m.blocks != nil {
-		n, scales = m.blocks.SizeA(rows, m.in), 0
-	}
+	n, scales := m.by.sizeRows(rows, m.in)
 	d := data.get(n + scales)
 	return operand{d[:n], d[n:]}
 }
 
 // pack packs rows of x, ldx values apart, as the first rows of an operand.
 func (m *matrix) pack(a operand, x []float32, ldx, rows int, w *worker) {
-	if m.blocks != nil {
-		m.blocks.PackA(a.data, x, ldx, rows, m.in, w.scratch.get(gemm.PackScratch))
-		return
-	}
-	m.k.PackA(a.data, a.scale, x, ldx, rows, m.in)
+	m.by.pack(a, x, ldx, rows, m.in, w)
 }
 
 // from returns the operand without its first rows, which must be whole panels.
 func (a operand) from(m *matrix, row int) operand {
-	if m.blocks != nil {
-		return operand{data: a.data[m.blocks.SizeA(row, m.in):]}
-	}
-	return operand{a.data[4*row*m.lines:], a.scale[row:]}
+	n, scales := m.by.sizeRows(row, m.in)
+	return operand{a.data[n:], a.scale[scales:]}
 }
 
 // tile computes a [rows, k.Columns] tile of the product, with rows ldt apart: all rows times panel
 // j. The rows are the first of the operand.
 func (m *matrix) tile(tile []float32, ldt int, a operand, rows, j int, w *worker) {
-	panel := m.panel(j)
-	if m.blocks != nil {
-		m.blocks.Mul(tile, ldt, a.data, panel, rows, m.in, w.scratch.get(m.blocks.Scratch()))
-		return
-	}
-	m.k.Mul(tile, ldt, a.data, panel, rows, m.lines, false)
-	if m.k.Quantised() {
-		scale, offset := m.scales(panel)
-		m.k.Scale(tile, ldt, a.scale, scale, offset, rows)
-	}
+	m.by.multiply(tile, ldt, a, m.panel(j), rows, m.in, w)
 }

@@ -93,7 +93,7 @@ func (p *product) prepare(from source, w *matrix) {
 	p.from, p.w = from, w
 	p.block = min(maxBlock, w.k.Cache/(4*w.lines))
 	// take a part of the depth at a time, unpacked once for all rows of a block
-	if w.blocks != nil {
+	if w.as == backend.Blocks {
 		p.block = blocksBlock
 	}
 	p.block = max(1, p.block/w.k.Rows) * w.k.Rows
