@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,7 @@ func newInspect() *cobra.Command {
 func inspect(ctx context.Context, name string, asJSON bool) error {
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()
+	debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take
 	r, err := judges.Inspect(ctx, named(name), terminal.Download())
 	if err != nil {
 		return modelError(err)

@@ -236,9 +236,16 @@ func (f *file) mask(src *model.Source, c Config) int32 {
 			}
 		}
 	}
+	if f.text("model_type") == "llada2_moe" && c.Vocab > llada2Mask {
+		return llada2Mask
+	}
 	f.fail("mask_token_id is missing, want 0 to %d", c.Vocab-1)
 	return 0
 }
+
+// llada2Mask is the mask of the published LLaDA2, whose config.json does not have it
+// (modeling_llada2_moe.py, generate).
+const llada2Mask = 156895
 
 func (f *file) consistent(c Config) {
 	switch {

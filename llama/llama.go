@@ -168,12 +168,22 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		note := "there is no tokenizer.json beside config.json"
 		if src.Files == nil {
 			note = "the weights were made in memory"
-		} else if _, missing := fs.Stat(src.Files, "tokenizer.json"); missing == nil {
+		} else if !absent(src.Files) {
 			note = err.Error()
 		}
 		loaded.Info.Notes = append(loaded.Info.Notes, note+": tokens are shown as numbers")
 	}
 	return loaded, nil
+}
+
+// absent reports whether a folder has no tokenizer; an error of one that is there has its own words.
+func absent(files fs.FS) bool {
+	for _, name := range []string{"tokenizer.json", "vocab.json"} {
+		if _, err := fs.Stat(files, name); err == nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Config) sizes() map[string]int {

@@ -187,8 +187,10 @@ func olderStages(config object) (object, error) {
 const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` +
 	`| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
-// olderAdded returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id) and of
-// added_tokens.json (ids by text), and the tokens of the vocabulary that the config calls special.
+// olderAdded returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id) or, if
+// it has none, of added_tokens.json (ids by text), and the tokens of the vocabulary that the config
+// calls special. Transformers ignores added_tokens.json where there is an added_tokens_decoder: the
+// two of SDAR give one id to two texts.
 func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) {
 	var byID map[string]addedToken
 	if err := config.get("added_tokens_decoder", &byID); err != nil {
@@ -206,7 +208,7 @@ func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) 
 			return nil, fmt.Errorf("tokenizer_config.json: added_tokens_decoder: id is %.40q, "+
 				"want a number", key)
 		}
-		a.ID = &id
+		a.ID, a.Special = &id, a.Special || slices.Contains(special, a.Content)
 		list = append(list, a)
 		known[a.Content] = true
 	}
@@ -230,7 +232,9 @@ func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) 
 		if err := more.get(text, &id); err != nil {
 			return nil, fmt.Errorf("added_tokens.json: %w", err)
 		}
-		place(text, id)
+		if len(byID) == 0 {
+			place(text, id)
+		}
 	}
 	for _, text := range special {
 		if id, ok := ids[text]; ok {

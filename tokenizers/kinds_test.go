@@ -248,3 +248,23 @@ func TestOlderFiles(t *testing.T) {
 	_, _, err = ParseFS(fstest.MapFS{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// SDAR's older files give one id to two texts; transformers reads added_tokens_decoder alone. Its
+// mask is not called special there, but mask_token is special all the same.
+func TestAddedTokensDecoderWins(t *testing.T) {
+	files := fstest.MapFS{
+		"vocab.json": {Data: []byte(`{"a": 0, "b": 1, "<": 2, "|": 3, "M": 4, ">": 5, "ab": 6}`)},
+		"merges.txt": {Data: []byte("#version: 0.2\na b\n")},
+		"tokenizer_config.json": {Data: []byte(`{"tokenizer_class": "Qwen2Tokenizer",
+			"mask_token": "<|M|>", "added_tokens_decoder": {"7": {"content": "<|M|>", "special": false}}}`)},
+		"added_tokens.json": {Data: []byte(`{"<M>": 7}`)},
+	}
+	v, _, err := ParseFS(files)
+	require.NoError(t, err)
+	ids, err := v.EncodeSpecial("b<|M|>a")
+	require.NoError(t, err)
+	require.Equal(t, []int32{1, 7, 0}, ids)
+	ids, err = v.Encode("a<|M|>b")
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 2, 3, 4, 3, 5, 1}, ids)
+}

@@ -1,21 +1,40 @@
 package judges
 
 import (
+	"sync/atomic"
+
 	"unmask/backend"
 	"unmask/backend/plain"
 )
 
-// reading is a device for models that are inspected, not run: it reads all weights, which checks
-// them, but does not keep large matrices. It keeps small ones, because some networks compute with
-// them while loading.
-type reading struct{ *plain.Device }
+// reading is a device for models that are inspected, not run: it reads headers and small matrices,
+// because some networks compute with those while loading, but not the values of large ones.
+type reading struct {
+	*plain.Device
+	left *atomic.Int64 // weights of matrices that may still be kept
+}
 
-func newReading() backend.Backend { return reading{plain.New().(*plain.Device)} }
+// Limits of what reading keeps, in weights: of one matrix, and of all.
+const (
+	large     = 1 << 20
+	mostSmall = 4 << 20
+)
 
-// large is the size, in weights, from which matrices are not kept.
-const large = 1 << 22
+func newReading() backend.Backend {
+	d := reading{plain.New().(*plain.Device), new(atomic.Int64)}
+	d.left.Store(mostSmall)
+	return d
+}
 
-// seen is a matrix that was read and not kept.
+// AttendsLocally implements backend.LocalAttention: nothing is computed.
+func (d reading) AttendsLocally() {}
+
+// keeps reports whether a matrix is kept.
+func (d reading) keeps(weights int) bool {
+	return weights < large && d.left.Add(-int64(weights)) >= 0
+}
+
+// seen is a matrix that was not read.
 type seen struct {
 	out, in int
 	as      backend.Precision
@@ -26,29 +45,18 @@ func (m seen) In() int                      { return m.in }
 func (m seen) Precision() backend.Precision { return m.as }
 func (m seen) Bytes() int                   { return 0 }
 
-// Pack reads all rows.
+// Pack reads a small matrix.
 func (d reading) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {
-	if out*in < large {
+	if d.keeps(out * in) {
 		return d.Device.Pack(out, in, as, row)
-	}
-	x := make([]float32, in)
-	for i := range out {
-		row(i, x)
 	}
 	return seen{out, in, as}
 }
 
-// PackBlocks reads all rows.
+// PackBlocks reads a small matrix.
 func (d reading) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
-	m := seen{backend.CheckBlocks(in, parts), in, backend.Blocks}
-	if m.out*in < large {
-		return d.Device.PackBlocks(in, parts...)
+	if m := (seen{backend.CheckBlocks(in, parts), in, backend.Blocks}); !d.keeps(m.out * in) {
+		return m
 	}
-	for _, p := range parts {
-		row := make([]byte, p.Type.RowBytes(in))
-		for i := range p.Out {
-			p.Row(i, row)
-		}
-	}
-	return m
+	return d.Device.PackBlocks(in, parts...)
 }
