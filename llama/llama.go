@@ -176,7 +176,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	return loaded, nil
 }
 
-// absent reports whether a folder has no tokenizer; an error of one that is there has its own words.
+// absent reports whether a folder has no tokenizer. An error of one that is there has its own
+// words.
 func absent(files fs.FS) bool {
 	for _, name := range []string{"tokenizer.json", "vocab.json"} {
 		if _, err := fs.Stat(files, name); err == nil {
