@@ -92,7 +92,7 @@ func (m *Model) language(g *Grammar, tokens, ends []int32) (*constrain.Language,
 	if !last {
 		ends = nil // the text goes on
 	} else if len(ends) == 0 {
-		ends = m.ends()
+		ends = m.TextEnds()
 	}
 	var err error
 	name := ""
@@ -102,8 +102,8 @@ func (m *Model) language(g *Grammar, tokens, ends []int32) (*constrain.Language,
 	return l, ends, refusal(name, err)
 }
 
-// ends returns the tokens that end the model's texts.
-func (m *Model) ends() []int32 {
+// TextEnds returns the tokens that end the model's texts, nil if its vocabulary has none.
+func (m *Model) TextEnds() []int32 {
 	if list := m.Spec().Ends; len(list) > 0 {
 		return list
 	}

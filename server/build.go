@@ -78,7 +78,7 @@ func newMember(w *work, choice int, run unmask.Run, length int) (*member, *Fault
 	m := &member{work: w, choice: choice, run: run, condition: run.Condition, rows: length,
 		guided: run.Guidance.Scale != 0, kept: run.Reuse != generate.NoReuse,
 		request: generate.Request{Recipe: run.Recipe(), Seed: run.Seed, Index: uint32(run.First),
-			Known: run.Tokens, Condition: run.Condition, Ends: run.Ends}}
+			Known: run.Tokens, Condition: run.Condition, Ends: run.Ends, Language: run.Language}}
 	if adjust := run.Adjust; adjust != nil {
 		m.request.Adjust = func(position int, logits []float32) { adjust(run.First, position, logits) }
 	}

@@ -177,15 +177,13 @@ func tooLong(name string, tokens, most int) *Fault {
 // OpenAI's that cannot be had.
 func textOnly(f *fields, s *settings, m *served) {
 	s.constrain(f, m)
+	s.grammar(f)
 	f.neutral("best_of", "1")
 	f.neutral("presence_penalty", "0")
 	f.neutral("frequency_penalty", "0")
-	for _, name := range []string{"tools", "tool_choice", "response_format", "functions",
-		"function_call",
+	for _, name := range []string{"tools", "tool_choice", "functions", "function_call",
 		"audio", "modalities", "prediction", "reasoning_effort", "web_search_options", "verbosity"} {
 		switch name {
-		case "response_format":
-			f.neutral(name, `{"type":"text"}`)
 		case "tools", "functions":
 			f.neutral(name, "[]")
 		case "tool_choice":
@@ -230,6 +228,9 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 	ends := readEnds(f, m, &set, cuts)
 	if f.fault != nil {
 		return a, st
+	}
+	if !set.constraints.Grammar.IsZero() && ends == nil {
+		ends = m.TextEnds()
 	}
 	forms := make([]textForm, 0, len(prompts)*set.n)
 	used := usage{}
