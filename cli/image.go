@@ -33,6 +33,7 @@ type imageFlags struct {
 	out, sheet, gif string
 	scale           int
 	json            bool
+	single          bool // --out is a file for one picture
 }
 
 const defaultSheet = "unmask.png"
@@ -72,6 +73,7 @@ Flags that are not given have the values of the model's published run; --preset 
 authors' evaluation.`,
 		Args: noArgs,
 		Example: `  unmask image                                 landscapes of the embedded model, to unmask.png
+  unmask image --class night --out night.png   one picture
   unmask image -n 4 --sheet four.png --gif four.gif
   unmask image --model MAGE_DIR -n 50000 --out samples
   unmask image --sampler maskgit --schedule mage --steps 20
@@ -90,7 +92,8 @@ authors' evaluation.`,
 	n := cmd.Flags().Lookup("n")
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
-	cmd.Flags().StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it")
+	cmd.Flags().StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it; "+
+		"a FILE.png has one image")
 	cmd.Flags().StringVar(&f.sheet, "sheet", "",
 		"contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
 	flags.Int(cmd.Flags(), &f.scale, param.Param{Name: "scale", Min: 0, Max: 16, Default: "0",
@@ -107,6 +110,9 @@ authors' evaluation.`,
 }
 
 func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
+	if err := f.one(flags); err != nil {
+		return err
+	}
 	if _, err := f.generation(flags); err != nil {
 		return err
 	}
@@ -127,6 +133,27 @@ func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
 		}
 	}
 	return f.pictures(ctx, m, o)
+}
+
+// one makes --out FILE.png mean one picture in that file.
+func (f *imageFlags) one(flags *pflag.FlagSet) error {
+	if !strings.EqualFold(filepath.Ext(f.out), ".png") {
+		return nil
+	}
+	switch {
+	case !flags.Changed("n"):
+		f.n = 1
+	case f.n != 1:
+		return usage("--out is %s with -n %d, want -n 1, or a DIR", param.Quote(f.out), f.n)
+	}
+	if f.sheet != "" || f.Asked() || !f.Shard.Whole() {
+		return usage("--out is %s with --sheet, --shard or --hub, want a DIR", param.Quote(f.out))
+	}
+	if err := checkFile("--out", f.out); err != nil {
+		return err
+	}
+	f.single, f.sheet, f.out = true, f.out, ""
+	return nil
 }
 
 // prepare loads the model and completes the run.
@@ -172,7 +199,7 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	if err != nil {
 		return wrap("model "+f.model, err)
 	}
-	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet,
+	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet, Bare: f.single,
 		Scale: f.scale, Film: f.gif, Grow: f.Grown, Paste: f.Paste, Conditions: f.of.Of,
 		Say: terminal.Line}
 	if f.json {

@@ -81,7 +81,8 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newMan(root), newText(), newImage(), newEncode(), newDecode(), newConvert(),
+	root.AddCommand(newMan(root), newText(), newChat(), newImage(), newEncode(), newDecode(),
+		newConvert(),
 		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(),
 		newLogits(), newScore(), newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
 		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
@@ -111,6 +112,9 @@ func newHelp(root *cobra.Command) *cobra.Command {
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
+	if other := others[name]; other != "" {
+		return usage("unknown command %q, did you mean %s?", name, other)
+	}
 	cmd.SuggestionsMinimumDistance = 2
 	if near := slices.Sorted(slices.Values(cmd.SuggestionsFor(name))); len(near) > 0 {
 		return usage("unknown command %q, did you mean %s?", name, strings.Join(near, " or "))
@@ -137,6 +141,35 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	}
 	return usage("argument is %q, want flags only", args[0])
 }
+
+// oneText allows one argument, which stands for a flag: the rest is a text without its quotes.
+func oneText(flag string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage("%s, want one, the %s in quotes: %q", terminal.Count(len(args), "argument"), flag,
+				strings.Join(args, " "))
+		}
+		return nil
+	}
+}
+
+// setText sets a flag from the argument of oneText.
+func setText(cmd *cobra.Command, flag string, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.Flags().Changed(flag):
+		return usage("argument %q and --%s together, want one of them", args[0], flag)
+	case args[0] == "":
+		return usage("--%s is empty, want a value, or no --%s", flag, flag)
+	}
+	return cmd.Flags().Set(flag, args[0])
+}
+
+// others are words that people try, with the commands that do it.
+var others = map[string]string{"run": "text, image or chat", "generate": "text or image",
+	"complete": "text", "completion": "text", "server": "serve", "download": "pull",
+	"ls": "list", "repl": "chat", "talk": "chat", "infill": "text --infill", "inpaint": "image --inpaint"}
 
 // exactly requires n arguments.
 func exactly(n int, what string) cobra.PositionalArgs {

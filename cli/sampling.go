@@ -20,12 +20,20 @@ type samplingFlags struct {
 	seed     uint64
 }
 
+// recipe adds the flags of a recipe alone, of texts if no kind is set.
+func (s *samplingFlags) recipe(f *pflag.FlagSet) {
+	if s.kind.Shape == nil {
+		s.kind = model.Spec{Shape: []int{1}}
+	}
+	flags.RegisterRecipe(f, generate.Defaults(s.kind))
+}
+
 const mostSamples = 1 << 30
 
 // register adds the flags, with the defaults of models of a kind.
 func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	s.kind = kind
-	flags.RegisterRecipe(f, generate.Defaults(kind))
+	s.recipe(f)
 	flags.Count(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: mostSamples, Default: "1",
 		Help: "how many samples"})
 	flags.Int(f, &s.batch, param.Param{Name: "batch", Min: 1, Max: mostSamples,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,9 +113,12 @@ func (f *serveFlags) run(ctx context.Context) error {
 	go f.reload(stopped, terminal.Hangups(ctx))
 	loaded := make(chan error, 1)
 	err = s.Run(stopped, ctx, f.listen, func(url string) {
-		terminal.Say("%s", url)
+		terminal.Say("%s", f.greeting(url, models))
 		go func() {
 			err := f.load(stopped, s, models, o)
+			if err == nil {
+				terminal.Say("ready")
+			}
 			if loaded <- err; err != nil {
 				cancel()
 			}
@@ -128,6 +132,20 @@ func (f *serveFlags) run(ctx context.Context) error {
 	default:
 	}
 	return err
+}
+
+// greeting says what is served where, and how to stop it.
+func (f *serveFlags) greeting(url string, models []server.Named) string {
+	names := make([]string, len(models))
+	for i, m := range models {
+		names[i] = m.Name
+	}
+	what := "API and page"
+	if f.noPage {
+		what = "API"
+	}
+	return fmt.Sprintf("%s at %s with %s: loading; Ctrl-C stops", what, url,
+		strings.Join(names, ", "))
 }
 
 // guard returns an error for flags that would let everybody use the server.

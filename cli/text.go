@@ -37,17 +37,21 @@ func newText() *cobra.Command { return new(textFlags).command() }
 // command returns the command with these flags.
 func (f *textFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "text",
+		Use:   "text [PROMPT]",
 		Short: "Generate text",
-		Args:  noArgs,
+		Args:  oneText("prompt"),
 		Example: `  unmask text                                  a sample of the embedded model
+  unmask text "Once upon a time"               the same as --prompt
   unmask text --infill "Once upon a time there[3] girl named Lily."
   unmask text --prompts prompts.jsonl --json --out samples.jsonl
   unmask text --model org/name --chat "What is the capital of France?"
   unmask text --sampler moment --alpha 3 --steps 16 -n 4 --json
   unmask text --model jdeschena/sdtt@baselines_kld_step_70000
   unmask text --model oracle:markov:length=32,tokens=4 --sampler "eb(margin)"`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := setText(cmd, "prompt", args); err != nil {
+				return err
+			}
 			return f.run(cmd.Context(), cmd)
 		},
 	}

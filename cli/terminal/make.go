@@ -30,8 +30,7 @@ func (s Show) Make(ctx context.Context, m *unmask.Model, r unmask.Run, list []un
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
-	p := NewProgress("steps", outputs.Steps(list))
-	draw := func(*generate.Step) { p.Add(1) }
+	p, draw := countSamples(m, list)
 	if s.Watch {
 		w := NewWatcher(m, os.Stderr)
 		defer w.Clear()
@@ -53,6 +52,32 @@ func (s Show) Make(ctx context.Context, m *unmask.Model, r unmask.Run, list []un
 		return fmt.Errorf("trace: %w", err)
 	}
 	return ran
+}
+
+// countSamples returns a Progress of a run's samples, or of the steps of its only one, and what
+// counts a step.
+func countSamples(m *unmask.Model, list []unmask.Run) (*Progress, func(*generate.Step)) {
+	n := 0
+	for _, r := range list {
+		n += r.N
+	}
+	if n <= 1 {
+		p := NewProgress("steps", outputs.Steps(list))
+		return p, func(*generate.Step) { p.Add(1) }
+	}
+	label, finished := "samples", 0
+	if m.Pictures != nil {
+		label = "images"
+	}
+	p := NewProgress(label, int64(n))
+	return p, func(step *generate.Step) {
+		batch := len(step.Sequences)
+		p.Set(int64(finished + batch*step.N/max(1, step.Steps)))
+		if step.Done {
+			finished += batch
+			p.Set(int64(finished))
+		}
+	}
 }
 
 // MakeEach makes the samples of a list of inputs and shows a Progress. The first signal ends it;

@@ -19,7 +19,8 @@ type Stop struct {
 	signal  atomic.Int32
 	patient atomic.Bool
 	// receives SIGHUP, which then does not stop the run; nil: it stops
-	hangups atomic.Pointer[chan struct{}]
+	hangups    atomic.Pointer[chan struct{}]
+	interrupts atomic.Pointer[chan struct{}] // the same for SIGINT
 }
 
 // Status returns the exit status of a process that the signal ended: 128 plus its number.
@@ -108,15 +109,21 @@ func (p patience) watch(c <-chan os.Signal, stop *Stop, cancel func()) {
 }
 
 // next returns the next signal that stops a run; it is false when c is closed. A SIGHUP goes to
-// hangups if that is set.
+// hangups and a SIGINT to interrupts if those are set.
 func (s *Stop) next(c <-chan os.Signal) (os.Signal, bool) {
 	for got := range c {
-		hangups := s.hangups.Load()
-		if got != syscall.SIGHUP || hangups == nil {
+		var to *chan struct{}
+		switch got {
+		case syscall.SIGHUP:
+			to = s.hangups.Load()
+		case os.Interrupt:
+			to = s.interrupts.Load()
+		}
+		if to == nil {
 			return got, true
 		}
 		select {
-		case *hangups <- struct{}{}:
+		case *to <- struct{}{}:
 		default:
 		}
 	}

@@ -24,6 +24,8 @@ type Watcher struct {
 	size  func() (width, height int)
 	lines int // lines of the last drawing
 
+	fresh string // how what has just opened looks
+
 	// Of pictures.
 	colours colours
 	drawn   time.Time     // of the last drawing
@@ -33,13 +35,21 @@ type Watcher struct {
 // NewWatcher returns a watcher that draws on a terminal; m may be nil if pictures come from
 // elsewhere.
 func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
-	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), size: func() (int, int) {
+	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), fresh: fresh(os.Getenv), size: func() (int, int) {
 		width, height, err := term.GetSize(int(terminal.Fd()))
 		if err != nil || width < 10 || height < 3 {
 			return 80, 24
 		}
 		return width, height
 	}}
+}
+
+// fresh returns the style of what has just opened: bold and, unless NO_COLOR is set, green.
+func fresh(env func(string) string) string {
+	if env("NO_COLOR") != "" {
+		return bold
+	}
+	return green
 }
 
 // picture is a sequence after a step.
@@ -50,7 +60,8 @@ type picture struct {
 }
 
 const (
-	bold  = "\x1b[1;32m"
+	bold  = "\x1b[1m"
+	green = "\x1b[1;32m"
 	dim   = "\x1b[2m"
 	reset = "\x1b[0m"
 	// clears one: terminals that clear all at once keep a copy of it to scroll back to
@@ -105,7 +116,7 @@ func (w *Watcher) show(s picture) {
 		case s.masked(i):
 			style = dim
 		case s.fresh(i):
-			style = bold
+			style = w.fresh
 		}
 		for _, r := range piece {
 			n := runewidth.RuneWidth(r)

@@ -47,6 +47,7 @@ type PictureOptions struct {
 	Each func(i int, seed uint64, file []byte) error
 
 	Sheet string // PNG file, a contact sheet of the first pictures; "" for none
+	Bare  bool   // Sheet is the run's only picture itself: no margin, its own size
 	Scale int    // enlargement of sheet and film; 0: until a picture has about 192 pixels
 	Film  string // GIF file of the first pictures as their tokens open; "" for none
 

@@ -3,6 +3,7 @@ package outputs
 import (
 	"bytes"
 	"errors"
+	"image"
 	"image/png"
 	"io"
 	"path/filepath"
@@ -65,6 +66,11 @@ func (p *Pictures) drawSheet() ([]byte, error) {
 		}
 	}
 	var data bytes.Buffer
+	if p.o.Bare {
+		at := sheet.At(0)
+		err := png.Encode(&data, sheet.Canvas.SubImage(image.Rectangle{Min: at, Max: at.Add(sheet.Size)}))
+		return data.Bytes(), err
+	}
 	err := png.Encode(&data, images.Enlarge(sheet.Canvas, p.scale()))
 	return data.Bytes(), err
 }

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"unmask"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
+	"unmask/generate"
+	"unmask/param"
+	"unmask/tokenizers"
+	"unmask/tokenizers/chat"
+)
+
+// chatFlags are those of unmask chat.
+type chatFlags struct {
+	deviceFlags
+	samplingFlags
+	maxTokens int
+	system    string
+}
+
+func newChat() *cobra.Command {
+	f := &chatFlags{}
+	cmd := &cobra.Command{
+		Use:   "chat [MODEL]",
+		Short: "Talk with a model in the terminal",
+		Long: `Talk with a model that has a chat template. A line is a message; a line that ends with \ goes on
+with the next one. Ctrl-C stops an answer, and what has settled of it stays in the conversation. At the
+prompt, Ctrl-C or Ctrl-D ends the conversation, and the arrow keys go through earlier lines.
+
+` + chatHelp,
+		Args: cobra.MaximumNArgs(1),
+		Example: `  unmask chat GSAI-ML/LLaDA-8B-Instruct --precision int8
+  unmask chat DIR --system "Answer in one sentence." --max-tokens 64
+  echo "What is Rome?" | unmask chat DIR          one answer for each line`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				f.model = args[0]
+			}
+			return f.run(cmd.Context(), cmd)
+		},
+	}
+	f.deviceFlags.register(cmd.Flags(), "demo")
+	f.samplingFlags.recipe(cmd.Flags())
+	seedFlag(cmd.Flags(), &f.seed, "seed of the first answer; each later one has the next")
+	flags.Int(cmd.Flags(), &f.maxTokens, param.Param{Name: "max-tokens", Min: 1, Max: 1 << 30,
+		Zero: "the usual 128", Default: "0", Help: "tokens of an answer, 0 for the usual 128"})
+	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
+	return cmd
+}
+
+const chatHelp = `  /system TEXT   another system message, none without TEXT
+  /seed N        the seed of the next answer
+  /sampler RULE  another sampler, such as semi-ar(hybrid); the model's own without RULE
+  /again         the last answer anew, with the next seed
+  /new           a new conversation
+  /quit          the end`
+
+// conversation is a chat in a terminal.
+type conversation struct {
+	of         *unmask.Model
+	chat       *unmask.Chat
+	overrides  generate.Overrides
+	maxTokens  int
+	seed       uint64
+	system     string
+	messages   []chat.Message
+	out        io.Writer
+	interrupts <-chan struct{}
+}
+
+func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	overrides, err := flags.Recipe(cmd.Flags())
+	if err == nil {
+		err = overrides.Check()
+	}
+	if err != nil {
+		return mistake(err)
+	}
+	m, err := f.loadText(ctx)
+	if err != nil {
+		return err
+	}
+	c := &conversation{of: m, overrides: overrides, maxTokens: f.maxTokens, seed: f.seed, system: f.system,
+		out: stdout}
+	if c.chat, err = m.Chat(); err != nil {
+		return wrap("--model "+f.model, err)
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.Draws(os.Stderr) {
+		ctx, cancel := terminal.UntilStopped(ctx)
+		defer cancel()
+		lines := bufio.NewScanner(os.Stdin)
+		lines.Buffer(nil, tokenizers.MaxText)
+		return c.talk(ctx, func() (string, error) {
+			if !lines.Scan() {
+				return "", orEOF(lines.Err())
+			}
+			return lines.Text(), nil
+		})
+	}
+	c.interrupts = terminal.Interrupts(ctx)
+	terminal.Say("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
+	editor := terminal.NewLineEditor("> ")
+	return c.talk(ctx, editor.Line)
+}
+
+func orEOF(err error) error {
+	if err == nil {
+		return io.EOF
+	}
+	return err
+}
+
+// talk answers lines until there are no more.
+func (c *conversation) talk(ctx context.Context, read func() (string, error)) error {
+	for {
+		message, err := readMessage(read)
+		if err == io.EOF || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return wrap("standard input", err)
+		}
+		command, rest, _ := strings.Cut(strings.TrimSpace(message), " ")
+		switch {
+		case command == "":
+			continue
+		case command == "/quit":
+			return nil
+		case strings.HasPrefix(command, "/"):
+			err = c.command(ctx, command, strings.TrimSpace(rest))
+		default:
+			err = c.say(ctx, message)
+		}
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		if err != nil { // the conversation goes on
+			terminal.Say("%s", oneLine(err))
+		}
+	}
+}
+
+// readMessage reads lines as long as they end with a backslash.
+func readMessage(read func() (string, error)) (string, error) {
+	var message strings.Builder
+	for {
+		line, err := read()
+		if err != nil {
+			return "", err
+		}
+		before, more := strings.CutSuffix(line, `\`)
+		message.WriteString(before)
+		if !more {
+			return message.String(), nil
+		}
+		message.WriteByte('\n')
+	}
+}
+
+// command does what a line that begins with / asks for.
+func (c *conversation) command(ctx context.Context, name, rest string) error {
+	switch name {
+	case "/help":
+		terminal.Say("%s", chatHelp)
+	case "/new":
+		c.messages = nil
+	case "/system":
+		c.system = rest
+	case "/seed":
+		seed, err := strconv.ParseUint(rest, 10, 64)
+		if err != nil {
+			return &param.Error{Name: "/seed", Found: param.Quote(rest),
+				Want: "a whole number, 0 to 18446744073709551615"}
+		}
+		c.seed = seed
+	case "/sampler":
+		next := generate.Overrides{}
+		for name, text := range c.overrides {
+			if name != "sampler" && name != "alpha" && name != "gamma" {
+				next[name] = text
+			}
+		}
+		if rest != "" {
+			next["sampler"] = rest
+		}
+		if err := next.Check(); err != nil {
+			return err
+		}
+		c.overrides = next
+	case "/again":
+		at := len(c.messages) - 2 // a message and its answer
+		if at < 0 {
+			return errors.New("there is no answer yet")
+		}
+		message := c.messages[at].Content
+		c.messages = c.messages[:at]
+		return c.say(ctx, message)
+	default:
+		return fmt.Errorf("unknown command %s, /help lists them", param.Quote(name))
+	}
+	return nil
+}
+
+// say answers a message. Without an answer it does not become part of the conversation.
+func (c *conversation) say(ctx context.Context, message string) error {
+	messages := append(slices.Clone(c.messages), chat.Message{Role: "user", Content: message})
+	all := messages
+	if c.system != "" {
+		all = append([]chat.Message{{Role: "system", Content: c.system}}, messages...)
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	known, err := c.chat.EncodeJSON(data, chat.Options{})
+	if err != nil {
+		return err
+	}
+	request, err := c.of.Prepare(ctx, unmask.Request{Messages: data, Overrides: c.overrides,
+		MaxTokens: c.maxTokens, Seed: c.seed})
+	if err != nil {
+		return err
+	}
+	c.seed++
+	from := len(known) + len(c.of.Spec().Before)
+	answer, err := c.answer(ctx, request, from)
+	if err == nil && answer != "" {
+		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
+	}
+	return err
+}
+
+// answer generates and prints an answer, after an interrupt what has settled of it.
+func (c *conversation) answer(parent context.Context, r generate.Request, from int) (_ string,
+	err error) {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	select {
+	case <-c.interrupts: // of the time between two answers
+	default:
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-c.interrupts:
+			cancel()
+		case <-done:
+		}
+	}()
+	progress := terminal.Later{Label: "steps"}
+	text := ""
+	for parts, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1},
+		slices.Values([]generate.Request{r})) {
+		if failed != nil {
+			err = failed
+			break
+		}
+		progress.Set(parts[0].N, parts[0].Steps)
+		text = c.settled(parts[0].Tokens, from)
+	}
+	progress.Close()
+	if parent.Err() == nil && errors.Is(err, context.Canceled) {
+		terminal.Say("stopped")
+		err = nil
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = fmt.Fprintln(c.out, text)
+	return text, err
+}
+
+// settled returns an answer's text up to its first mask or end.
+func (c *conversation) settled(tokens []int32, from int) string {
+	to, mask := from, c.of.Spec().Mask
+	for to < len(tokens) && tokens[to] != mask {
+		to++
+	}
+	answer, _ := c.chat.Answer(tokens[from:to])
+	return strings.TrimSpace(c.of.Text.Decode(answer))
+}
