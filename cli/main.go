@@ -87,6 +87,8 @@ func newRoot() *cobra.Command {
 		newLogits(), newScore(), newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
 		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
 	root.AddCommand(share.Commands(build)...)
+	groupCommands(root)
+	setHelp(root)
 	complete(root)
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"unmask/generate"
+	"unmask/samplers"
+)
+
+// commandGroups order the commands by what they are for.
+var commandGroups = []struct{ id, title, names string }{
+	{"make", "Generate:", "text chat image serve"},
+	{"models", "Models and files:", "pull list inspect convert encode decode logits verify"},
+	{"many", "Many machines:", "worker gather hub"},
+	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
+		"replay bench"},
+}
+
+// groupCommands puts the commands into groups for the help of the root.
+func groupCommands(root *cobra.Command) {
+	for _, g := range commandGroups {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range root.Commands() {
+			if slices.Contains(strings.Fields(g.names), c.Name()) {
+				c.GroupID = g.id
+			}
+		}
+	}
+}
+
+// flagGroups order the flags of commands that have many. Flags of no group come under Other.
+var flagGroups = []struct{ title, names string }{
+	{"What is made", "n prompt infill prompts tokens-in chat system messages length max-tokens class " +
+		"negative preset inpaint mask box fit paste outpaint init strength model"},
+	{"How", "seed " + strings.Join(recipeNames(), " ")},
+	{"Constraints", "ban bias min-length end cut"},
+	{"Output", "out json sheet gif scale trace watch"},
+	{"Device", "device threads precision batch"},
+	{"Many machines", "shard hub hub-file audit log metrics lease tls-cert tls-key"},
+}
+
+func recipeNames() (names []string) {
+	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
+		if p.Name != "ban" && p.Name != "bias" {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// manyFlags is the number of flags from which a command's help has groups.
+const manyFlags = 16
+
+// flagUsages describes a command's flags, in groups if there are many, in lines of a width.
+func flagUsages(cmd *cobra.Command, width int) string {
+	all := cmd.LocalFlags()
+	count := 0
+	all.VisitAll(func(*pflag.Flag) { count++ })
+	if count < manyFlags {
+		return "Flags:\n" + strings.TrimRight(all.FlagUsagesWrapped(width), "\n")
+	}
+	var b strings.Builder
+	taken := map[string]bool{}
+	show := func(title string, has func(name string) bool) {
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		all.VisitAll(func(f *pflag.Flag) {
+			if !taken[f.Name] && has(f.Name) {
+				taken[f.Name] = true
+				set.AddFlag(ownDefault(f, title == "How"))
+			}
+		})
+		if text := set.FlagUsagesWrapped(width); text != "" {
+			fmt.Fprintf(&b, "%s:\n%s\n", title, text)
+		}
+	}
+	for _, g := range flagGroups {
+		names := strings.Fields(g.names)
+		show(g.title, func(name string) bool { return slices.Contains(names, name) })
+	}
+	show("Other", func(string) bool { return true })
+	b.WriteString("Flags of How that are not given have the values of the model's published run,\n" +
+		"which unmask inspect MODEL shows.")
+	return b.String()
+}
+
+// ownDefault returns a flag without its default if that is the model's, except for the seed.
+func ownDefault(f *pflag.Flag, models bool) *pflag.Flag {
+	if !models || f.Name == "seed" {
+		return f
+	}
+	own := *f
+	if own.DefValue = ""; f.Value.Type() == "int" {
+		own.DefValue = "0"
+	}
+	return &own
+}
+
+// helpWidth returns the columns of the terminal that shows help, 100 where it is none.
+func helpWidth() int {
+	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width >= 40 {
+		return width
+	}
+	return 100
+}
+
+// setHelp makes every command's help use flagUsages.
+func setHelp(root *cobra.Command) {
+	cobra.AddTemplateFunc("flagUsages", func(cmd *cobra.Command) string {
+		return flagUsages(cmd, helpWidth())
+	})
+	const flags = `Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}`
+	usage := root.UsageTemplate()
+	if !strings.Contains(usage, flags) {
+		panic("cli: cobra's template of a usage has another form")
+	}
+	root.SetUsageTemplate(strings.Replace(usage, flags, "{{flagUsages .}}", 1))
+}
