@@ -94,8 +94,8 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	c := &conversation{of: m, overrides: overrides, maxTokens: f.maxTokens, seed: f.seed, system: f.system,
-		out: stdout}
+	c := &conversation{of: m, overrides: overrides, maxTokens: f.maxTokens, seed: f.seed,
+		system: f.system, out: stdout}
 	if c.chat, err = m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
 	}

@@ -17,7 +17,7 @@ import (
 // commandGroups order the commands by what they are for.
 var commandGroups = []struct{ id, title, names string }{
 	{"make", "Generate:", "text chat image serve"},
-	{"models", "Models and files:", "pull list inspect convert encode decode logits verify"},
+	{"models", "Models and files:", "pull list inspect convert encode decode logits score verify"},
 	{"many", "Many machines:", "worker gather hub"},
 	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
 		"replay bench"},

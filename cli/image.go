@@ -199,7 +199,8 @@ func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.O
 	if err != nil {
 		return wrap("model "+f.model, err)
 	}
-	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet, Bare: f.single,
+	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet,
+		Bare:  f.single,
 		Scale: f.scale, Film: f.gif, Grow: f.Grown, Paste: f.Paste, Conditions: f.of.Of,
 		Say: terminal.Line}
 	if f.json {

@@ -171,7 +171,8 @@ func setText(cmd *cobra.Command, flag string, args []string) error {
 // others are words that people try, with the commands that do it.
 var others = map[string]string{"run": "text, image or chat", "generate": "text or image",
 	"complete": "text", "completion": "text", "server": "serve", "download": "pull",
-	"ls": "list", "repl": "chat", "talk": "chat", "infill": "text --infill", "inpaint": "image --inpaint"}
+	"ls": "list", "repl": "chat", "talk": "chat", "infill": "text --infill",
+	"inpaint": "image --inpaint"}
 
 // exactly requires n arguments.
 func exactly(n int, what string) cobra.PositionalArgs {

@@ -35,13 +35,14 @@ type Watcher struct {
 // NewWatcher returns a watcher that draws on a terminal; m may be nil if pictures come from
 // elsewhere.
 func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
-	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), fresh: fresh(os.Getenv), size: func() (int, int) {
-		width, height, err := term.GetSize(int(terminal.Fd()))
-		if err != nil || width < 10 || height < 3 {
-			return 80, 24
-		}
-		return width, height
-	}}
+	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), fresh: fresh(os.Getenv),
+		size: func() (int, int) {
+			width, height, err := term.GetSize(int(terminal.Fd()))
+			if err != nil || width < 10 || height < 3 {
+				return 80, 24
+			}
+			return width, height
+		}}
 }
 
 // fresh returns the style of what has just opened: bold and, unless NO_COLOR is set, green.
