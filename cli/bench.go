@@ -16,7 +16,9 @@ func newBench() *cobra.Command {
 	var o bench.Options
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "bench",
+		Use: "bench",
+		Example: `  unmask bench                       everything, a few minutes
+  unmask bench --only step64         one measurement`,
 		Short: "Measure kernels and whole passes as shares of what this processor can do",
 		Long: `Measure kernels and whole passes as shares of what this processor can do.
 

@@ -14,7 +14,9 @@ import (
 func newInspect() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "inspect MODEL",
+		Use: "inspect MODEL",
+		Example: `  unmask inspect demo
+  unmask inspect ./llada.gguf`,
 		Short: "Show a model's architecture, sizes, parameters, dtypes, tokenizer and unused tensors",
 		Args: exactly(1, "a MODEL: demo, a directory, org/name[@revision], or an exact one such as "+
 			"oracle:markov:length=16,tokens=4"),

@@ -11,9 +11,10 @@ import (
 func newPlot() *cobra.Command {
 	var out, metric string
 	cmd := &cobra.Command{
-		Use:   "plot results.jsonl",
-		Short: "Draw a sweep: quality against steps and time, perplexity against entropy (SVG, PNG)",
-		Args:  exactly(1, "a results.jsonl of unmask sweep"),
+		Use:     "plot results.jsonl",
+		Example: `  unmask sweep plan.yaml && unmask plot results.jsonl`,
+		Short:   "Draw a sweep: quality against steps and time, perplexity against entropy (SVG, PNG)",
+		Args:    exactly(1, "a results.jsonl of unmask sweep"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, results, dropped, err := experiments.ReadJournal(args[0])
 			if err != nil {

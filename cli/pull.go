@@ -13,8 +13,9 @@ import (
 
 func newPull() *cobra.Command {
 	return &cobra.Command{
-		Use:   "pull org/name[@revision][:file.gguf]",
-		Short: "Download a model to the Hugging Face cache, and print its directory",
+		Use:     "pull org/name[@revision][:file.gguf]",
+		Example: `  unmask pull jdeschena/sdtt@baselines_kld_step_70000`,
+		Short:   "Download a model to the Hugging Face cache, and print its directory",
 		Long: `Download a model to the Hugging Face cache, and print its directory.
 
 The files are its configuration, safetensors (one file or several), tokenizer and chat template, or
@@ -45,9 +46,10 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 func newList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List local models: the embedded ones and those in the Hugging Face cache",
-		Args:  noArgs,
+		Use:     "list",
+		Example: `  unmask list`,
+		Short:   "List local models: the embedded ones and those in the Hugging Face cache",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cached, err := hub.List()
 			if err != nil {

@@ -23,8 +23,9 @@ const mostFrames = 1000 // a second
 func newReplay() *cobra.Command {
 	var fps float64
 	cmd := &cobra.Command{
-		Use:   "replay FILE",
-		Short: "Show a run again from a file of --trace, without the model",
+		Use:     "replay FILE",
+		Example: `  unmask text --trace t.jsonl && unmask replay t.jsonl`,
+		Short:   "Show a run again from a file of --trace, without the model",
 		Long: `Show a run again from a file of --trace, without the model.
 
 On a terminal it redraws one sample after another, step by step. Elsewhere it prints one line per

@@ -22,7 +22,9 @@ func newTheory() *cobra.Command {
 	var asJSON bool
 	var plots string
 	cmd := &cobra.Command{
-		Use:   "theory",
+		Use: "theory",
+		Example: `  unmask theory                      all claims
+  unmask theory --only "theorem 1" --json`,
 		Short: "Check the paper's claims on models with exactly known distributions",
 		Long: `Check the paper's claims on models with exactly known distributions (Hayakawa et al. 2025,
 "Demystifying MaskGIT Sampler and Beyond"); partial caching on the embedded networks.

@@ -10,8 +10,9 @@ import (
 
 func newVerify() *cobra.Command {
 	return &cobra.Command{
-		Use:   "verify RUN",
-		Short: "Check a run's folder of images, or its file of text, against its manifest",
+		Use:     "verify RUN",
+		Example: `  unmask image -n 100 --out samples && unmask verify samples`,
+		Short:   "Check a run's folder of images, or its file of text, against its manifest",
 		Long: `Check a run's folder of images, or its file of text, against its manifest.
 
 Every output is read and compared with the SHA-256 in the manifest. Nothing is changed. The command

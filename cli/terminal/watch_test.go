@@ -17,7 +17,7 @@ import (
 
 // on returns a watcher that draws on a screen.
 func on(s *screen.Screen) *Watcher {
-	return &Watcher{out: s, size: func() (int, int) { return s.Width, s.Height }}
+	return &Watcher{out: s, fresh: green, size: func() (int, int) { return s.Width, s.Height }}
 }
 
 // frame returns a picture of pieces; those with an index in opened are new.
