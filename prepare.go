@@ -102,6 +102,9 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 	if q.Recipe, err = r.Overrides.Fit(base, m.Denoiser, free); err != nil {
 		return q, err
 	}
+	if g := spec.Growth; g != nil && r.Infill != "" && !strings.Contains(r.Infill, "[?]") {
+		q.Filter.Ban = append(slices.Clone(q.Filter.Ban), g.Expand, g.Delete) // holes keep their lengths
+	}
 	if q.Adjust, err = m.constrain(&q.Filter, r.Constraints, length); err != nil {
 		return q, err
 	}
@@ -214,7 +217,7 @@ func (t *Text) begin(prompt string, goesOn bool) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if end, ok := t.Special(tokenizers.EndOfText); ok && !goesOn {
+	if end, ok := t.Special(tokenizers.EndOfText); ok && !goesOn && len(t.spec.Before) == 0 {
 		known = append([]int32{end}, known...)
 	}
 	return known, nil

@@ -32,11 +32,19 @@ func (t *Text) Prompt(text string, length int) ([]int32, error) {
 	return t.fit("prompt", known, length)
 }
 
-// hole matches a number of tokens in brackets: "[20]".
-var hole = regexp.MustCompile(`\[([0-9]+)\]`)
+// hole matches a number of tokens in brackets, "[20]", or a hole of unknown length, "[?]".
+var hole = regexp.MustCompile(`\[([0-9]+|\?)\]`)
+
+// anyLength stands for the number of a hole of unknown length, which begins with growingHole masks
+// (Dream-org/DreamOn-v0-7B, README).
+const (
+	anyLength   = "?"
+	growingHole = 4
+)
 
 // Infill returns the tokens [length] of a run that fills the holes of text, each written as a
-// number of tokens in brackets: "Once upon a time there[3] girl named Lily.". Positions after the
+// number of tokens in brackets: "Once upon a time there[3] girl named Lily.". A hole [?] has the
+// length that the model finds, if model.Spec.Growth says that it can. Positions after the
 // text are masked too; a length of 0 means that of the text.
 func (t *Text) Infill(text string, length int) ([]int32, error) {
 	var known []int32
@@ -54,6 +62,14 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 			return nil, err
 		}
 		at = h[1]
+		if text[h[2]:h[3]] == anyLength {
+			if t.spec.Growth == nil {
+				return nil, param.Refuse("infill", param.Unsupported,
+					"hole is [?], want a number of tokens: this model cannot change a hole's length")
+			}
+			known = append(known, slices.Repeat([]int32{t.spec.Mask}, growingHole)...)
+			continue
+		}
 		n, err := strconv.Atoi(text[h[2]:h[3]])
 		if err != nil || n < 1 || n > t.spec.Length() {
 			return nil, param.Refuse("infill", param.OutOfRange, "hole is %s, want 1 to %d tokens",

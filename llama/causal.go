@@ -94,6 +94,23 @@ func (f *file) growth(src *model.Source, c Config) *model.Growth {
 
 const expandToken = "<|expand|>"
 
+// begin returns the token that DreamOn's texts begin with: <|beginoftext|> if the tokenizer has it,
+// otherwise bos_token_id.
+func (f *file) begin(src *model.Source, c Config) []int32 {
+	const token = "<|beginoftext|>"
+	if src.Files != nil && mentions(src.Files, token) {
+		if t, _, err := src.Tokenizer("")(); err == nil {
+			if id, ok := t.Special(token); ok && int(id) < c.Vocab {
+				return []int32{id}
+			}
+		}
+	}
+	if list := f.ids("bos_token_id", c.Vocab); len(list) > 0 {
+		return list[:1]
+	}
+	return nil
+}
+
 // mentions reports whether a tokenizer's files have a token, without the time to parse them.
 func mentions(files fs.FS, token string) bool {
 	for _, name := range []string{"added_tokens.json", "tokenizer.json"} {

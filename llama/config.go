@@ -32,6 +32,8 @@ type Config struct {
 	Block  int
 	Causal model.Causal  // how final tokens go through the network
 	Growth *model.Growth // DreamOn's
+	// tokens around every text, see model.Spec
+	Before, After []int32
 
 	Mask int32
 	EOS  []int32
@@ -217,7 +219,9 @@ func readConfig(src *model.Source) (c Config, err error) {
 	}
 	c.Mask = f.mask(src, c)
 	c.EOS = f.ids("eos_token_id", c.Vocab)
-	c.Growth = f.growth(src, c)
+	if c.Growth = f.growth(src, c); c.Growth != nil {
+		c.Before, c.After = f.begin(src, c), []int32{c.Growth.Delete}
+	}
 	c.Recipe = c.published(f.name, f.text("model_type"))
 	f.consistent(c)
 	return c, f.err

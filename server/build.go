@@ -91,6 +91,10 @@ func newMember(w *work, choice int, run unmask.Run, length int) (*member, *Fault
 		m.rows = size
 	}
 	m.logP = slices.Repeat([]float64{math.NaN()}, length)
+	m.free = make([]bool, length)
+	for i := range m.free {
+		m.free[i] = run.Tokens == nil || run.Tokens[i] == w.model.spec.Mask
+	}
 	return m, nil
 }
 
@@ -125,6 +129,8 @@ type evaluatedInfo struct {
 	FullPasses  int `json:"full_passes"`
 	PartialRows int `json:"partial_rows"`
 	HeadRows    int `json:"head_rows"`
+	Drafted     int `json:"drafted,omitempty"`
+	Accepted    int `json:"accepted,omitempty"`
 }
 
 func (w *work) info() unmaskInfo {
@@ -133,9 +139,10 @@ func (w *work) info() unmaskInfo {
 	defer w.mu.Unlock()
 	return unmaskInfo{Seed: w.seed, First: w.first, Key: w.key, Sampler: w.recipe.Get("sampler"),
 		Schedule: w.recipe.Get("schedule"), Steps: w.recipe.Steps, Cache: w.recipe.Cache,
-		Recipe:    w.recipe.String(),
-		Evaluated: evaluatedInfo{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head},
-		Queue:     seconds(w.waited), Seconds: seconds(w.ran)}
+		Recipe: w.recipe.String(),
+		Evaluated: evaluatedInfo{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head,
+			Drafted: e.Drafted, Accepted: e.Accepted},
+		Queue: seconds(w.waited), Seconds: seconds(w.ran)}
 }
 
 // seconds returns a time in seconds to the microsecond.

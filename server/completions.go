@@ -247,6 +247,10 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 		} else {
 			form.Echo, form.Base = -1, 0
 		}
+		if d, ok := set.recipe.Sampler.(samplers.DreamOn); ok && suffix != "" && most > 0 {
+			d.New = most
+			a.set.recipe.Sampler, set.recipe.Sampler = d, d
+		}
 		used.Prompt += len(tokens) - masked(tokens, m.spec.Mask)
 		for range set.n {
 			a.sequences = append(a.sequences, sequence{tokens: tokens})
@@ -307,9 +311,16 @@ func (m *served) continued(p prompt, suffix string, most int) (tokens []int32, f
 	if fault != nil {
 		return nil, f, fault
 	}
+	if m.spec.Growth != nil && suffix != "" { // the model finds the length
+		most = min(most, 4)
+	}
+	if len(m.spec.Before) > 0 && suffix != "" {
+		before, start = slices.Concat(m.spec.Before, before), len(m.spec.Before)
+		after = slices.Concat(after, m.spec.After)
+	}
 	tokens = slices.Concat(before, slices.Repeat([]int32{m.spec.Mask}, most), after)
 	return tokens, textForm{Base: start, From: len(before), To: len(before) + most, tokens: m.Text,
-		mask: m.spec.Mask}, nil
+		mask: m.spec.Mask, length: len(tokens)}, nil
 }
 
 // room returns the number of positions to fill beside the known ones: most, or if that is 0, usual

@@ -39,7 +39,7 @@ func (s *Server) infill(r *http.Request, f *fields) (a asked, st streaming) {
 	used := usage{Prompt: len(tokens) - free, Completion: set.n * free,
 		Total: len(tokens) - free + set.n*free}
 	a.kind, a.prefix, a.model, a.set, a.form = "infill", "infill-", m, set, logs
-	a.answers = func(w *work) (*answer, *Fault) { return infillAnswer(w, tokens, logs, used) }
+	a.answers = func(w *work) (*answer, *Fault) { return infillAnswer(w, logs, used) }
 	return a, st
 }
 
@@ -150,20 +150,19 @@ type hole struct {
 	LogProbs *logProbs `json:"logprobs"`
 }
 
-// infillAnswer makes the answer of finished sequences that began as tokens.
-func infillAnswer(w *work, start []int32, logs bool, used usage) (*answer, *Fault) {
-	mask := w.model.spec.Mask
+// infillAnswer makes the answer of finished sequences.
+func infillAnswer(w *work, logs bool, used usage) (*answer, *Fault) {
 	a := infilling{ID: w.id, Object: "infill", Created: w.created.Unix(), Model: w.model.name,
 		Fingerprint: w.model.fingerprint(), Usage: used, Unmask: w.info()}
 	for i, m := range w.members {
 		pieces := w.model.Text.Pieces(m.tokens)
 		c := infillChoice{Index: i, Text: strings.Join(pieces, ""), Tokens: m.tokens, Holes: []hole{}}
-		for at := 0; at < len(start); at++ {
-			if start[at] != mask {
+		for at := 0; at < len(m.free); at++ {
+			if !m.free[at] {
 				continue
 			}
 			from := at
-			for at < len(start) && start[at] == mask {
+			for at < len(m.free) && m.free[at] {
 				at++
 			}
 			h := hole{Start: from, Length: at - from, Text: strings.Join(pieces[from:at], "")}

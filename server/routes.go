@@ -41,6 +41,7 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
 		{pattern: "/v1/completions", methods: post(s.generating(s.completions))},
 		{pattern: "/v1/chat/completions", methods: post(s.generating(s.chats))},
+		{pattern: "/infill", methods: post(s.generating(s.editor))},
 		{pattern: "/v1/infill", methods: post(s.generating(s.infill))},
 		{pattern: "/v1/images/generations", methods: post(s.generating(s.generations))},
 		{pattern: "/v1/images/edits", methods: post(s.editing)},

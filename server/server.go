@@ -261,6 +261,8 @@ func (w *work) total() (e generate.Evaluated, steps int) {
 		e.Full += m.evaluated.Full
 		e.Partial += m.evaluated.Partial
 		e.Head += m.evaluated.Head
+		e.Drafted += m.evaluated.Drafted
+		e.Accepted += m.evaluated.Accepted
 		steps = max(steps, m.n)
 	}
 	return e, steps

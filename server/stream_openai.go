@@ -1,10 +1,12 @@
 package server
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"unmask/generate"
 	"unmask/generate/traces"
 )
 
@@ -14,6 +16,8 @@ type stepInfo struct {
 	Steps  int            `json:"steps"`
 	Opened []traces.Piece `json:"opened"`
 	Closed []int          `json:"closed"`
+
+	Resized []generate.Resize `json:"resized,omitempty"`
 }
 
 // settling follows one sequence and returns the text that can no longer change.
@@ -36,6 +40,10 @@ func newSettling(m *member, form *textForm, remasks bool) *settling {
 
 // take applies a step.
 func (s *settling) take(e *event) {
+	if len(e.Resized) > 0 {
+		s.tokens = generate.Follow(s.tokens, e.Resized, s.form.mask)
+		s.logP = generate.Follow(slices.Clone(s.logP), e.Resized, math.NaN())
+	}
 	for _, o := range e.Opened {
 		s.tokens[o.Position] = o.Token
 	}
@@ -59,8 +67,8 @@ func (s *settling) delta(done bool) string {
 		return text[min(s.sent, len(text)):]
 	}
 	f := s.form
-	settled := f.From
-	for settled < f.To && s.tokens[settled] != f.mask && !slices.Contains(f.Ends, s.tokens[settled]) {
+	settled, to := f.From, f.end(s.tokens)
+	for settled < to && s.tokens[settled] != f.mask && !slices.Contains(f.Ends, s.tokens[settled]) {
 		settled++
 	}
 	settled = f.wholeRunes(s.tokens, f.From, settled)
@@ -152,13 +160,14 @@ func (t *openAIText) step(e *event) error {
 	q.take(e)
 	p := part{choice: e.choice}
 	if t.asked.steps {
-		p.step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened, Closed: e.Closed}
+		p.step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened, Closed: e.Closed,
+			Resized: e.Resized}
 		if p.step.Closed == nil {
 			p.step.Closed = []int{}
 		}
 	}
 	if e.Done { // positions after the text's end have no event
-		q.tokens = t.w.members[e.choice].tokens
+		q.tokens, q.logP = t.w.members[e.choice].tokens, t.w.members[e.choice].logP
 		return t.last(p)
 	}
 	if t.asked.form == "diffusing" {

@@ -19,6 +19,7 @@ type textForm struct {
 	LogProbs bool
 	tokens   tokenizers.Tokenizer
 	mask     int32
+	length   int // of the tokens at the start; 0: it does not change
 }
 
 // textChoice is one finished answer.
@@ -31,11 +32,19 @@ type textChoice struct {
 	logP   []float64
 }
 
+// end returns the end of the answer's positions in tokens, which may have become longer or shorter.
+func (f *textForm) end(tokens []int32) int {
+	if f.length == 0 {
+		return f.To
+	}
+	return f.To + len(tokens) - f.length
+}
+
 // choice returns the answer of a sequence, masked positions shown as holes.
 func (f *textForm) choice(tokens []int32, logP []float64) textChoice {
-	to, finish := f.To, "length"
+	to, finish := f.end(tokens), "length"
 	limit := len(tokens)
-	if at := f.ending(tokens, f.To); at >= 0 {
+	if at := f.ending(tokens, to); at >= 0 {
 		to, limit, finish = at, at, "stop"
 	}
 	from := f.From

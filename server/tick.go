@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -151,6 +152,8 @@ func (e *engine) moved(m *member, q *generate.Sequence) {
 		return
 	}
 	w := m.work
+	m.logP = generate.Follow(m.logP, q.Resized, math.NaN())
+	m.free = generate.Follow(m.free, q.Resized, true)
 	for _, o := range q.Opened {
 		m.logP[o.Position] = o.LogP
 	}

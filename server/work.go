@@ -85,6 +85,7 @@ type member struct {
 	// The result.
 	tokens    []int32
 	logP      []float64 // of each position that opened; NaN where it is not known
+	free      []bool    // positions that were to be filled
 	n         int       // steps taken
 	evaluated generate.Evaluated
 }

@@ -45,7 +45,11 @@ func (o *Openings) add(number int, q *generate.Sequence, n int) {
 	}
 	a := o.of[number]
 	if a == nil || n <= 1 {
-		a = &Opening{Steps: make([]int, len(q.Tokens)), LogP: make(LogProbs, len(q.Tokens))}
+		length := len(q.Tokens)
+		for _, r := range q.Resized {
+			length += 1 - r.Into
+		}
+		a = &Opening{Steps: make([]int, length), LogP: make(LogProbs, length)}
 		for p := range a.LogP {
 			a.LogP[p] = math.NaN()
 		}
@@ -54,6 +58,8 @@ func (o *Openings) add(number int, q *generate.Sequence, n int) {
 	if q.Done && !q.Finished { // it took no part in the step
 		return
 	}
+	a.Steps = generate.Follow(a.Steps, q.Resized, 0)
+	a.LogP = generate.Follow(a.LogP, q.Resized, math.NaN())
 	for _, opened := range slices.Concat(q.Opened, q.Replaced) {
 		a.Steps[opened.Position], a.LogP[opened.Position] = n, opened.LogP
 	}

@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"unmask/generate"
 )
 
 // State is a sample during replay. One goroutine at a time may use one.
@@ -18,6 +20,7 @@ type State struct {
 	length int
 	open   map[int]*sample // unfinished samples by number
 	done   map[int]bool    // numbers of the finished ones
+	grows  bool            // positions of some sample moved
 	now    []Piece         // pieces of the shown sample; Position is -1 where masked
 }
 
@@ -184,13 +187,14 @@ func readHeader(line []byte) (*State, error) {
 	if h.Hole == "" {
 		h.Hole = " "
 	}
-	return r, r.check(h.Known)
+	return r, check(h.Known, r.length)
 }
 
-func (r *State) check(pieces []Piece) error {
+// check checks the positions of a sequence.
+func check(pieces []Piece, length int) error {
 	for _, p := range pieces {
-		if p.Position < 0 || p.Position >= r.length {
-			return fmt.Errorf("position is %d, want 0 to %d", p.Position, r.length-1)
+		if p.Position < 0 || p.Position >= length {
+			return fmt.Errorf("position is %d, want 0 to %d", p.Position, length-1)
 		}
 		if p.Token < 0 {
 			return fmt.Errorf("token at position %d is %d, want at least 0", p.Position, p.Token)
@@ -221,15 +225,41 @@ func (r *State) read(line []byte) (*Step, error) {
 		return nil, fmt.Errorf("step is %d of %d, want at most %d", s.Step, s.Steps,
 			min(max(s.Steps, 0), mostSteps))
 	}
-	if err := r.check(s.Opened); err != nil {
-		return nil, err
+	if r.grows = r.grows || len(s.Resized) > 0; r.grows {
+		return s, nil // take knows how long the sample is
+	}
+	return s, s.check(r.length)
+}
+
+// check checks a step's positions.
+func (s *Step) check(length int) error {
+	if err := check(s.Opened, length); err != nil {
+		return err
 	}
 	for _, p := range s.Closed {
-		if p < 0 || p >= r.length {
-			return nil, fmt.Errorf("closed position is %d, want 0 to %d", p, r.length-1)
+		if p < 0 || p >= length {
+			return fmt.Errorf("closed position is %d, want 0 to %d", p, length-1)
 		}
 	}
-	return s, nil
+	return nil
+}
+
+// resize applies a step's changes of the length.
+func (now *sample) resize(list []generate.Resize) error {
+	for _, z := range list {
+		if n := len(now.pieces); z.Position < 0 || z.Position >= n || z.Into < 0 || z.Into > 2 ||
+			n >= longestTrace {
+			return fmt.Errorf("position %d turns into %d, want one of 0 to %d, into 0 to 2", z.Position,
+				z.Into, n-1)
+		}
+		now.pieces = generate.Follow(now.pieces, []generate.Resize{z}, Piece{Position: -1})
+	}
+	for i := range now.pieces {
+		if now.pieces[i].Position >= 0 {
+			now.pieces[i].Position = i
+		}
+	}
+	return nil
 }
 
 // take applies a step to its sample, which becomes the shown one.
@@ -256,6 +286,14 @@ func (r *State) take(s *Step) error {
 			now.step+1)
 	}
 	now.step, now.steps = s.Step, s.Steps
+	if r.grows {
+		if err := now.resize(s.Resized); err != nil {
+			return fmt.Errorf("sample %d, step %d: %w", s.Sample, s.Step, err)
+		}
+		if err := s.check(len(now.pieces)); err != nil {
+			return fmt.Errorf("sample %d, step %d: %w", s.Sample, s.Step, err)
+		}
+	}
 	for _, p := range s.Opened {
 		now.pieces[p.Position] = p
 	}
@@ -283,8 +321,8 @@ func (p *Piece) text() string {
 // Texts returns the text of each position, with line breaks after the rows of a grid. A rune spread
 // over several positions belongs to the first.
 func (r *State) Texts() []string {
-	out := make([]string, r.length)
-	for i := 0; i < r.length; i++ {
+	out := make([]string, len(r.now))
+	for i := 0; i < len(out); i++ {
 		p := &r.now[i]
 		switch {
 		case p.Position < 0:
@@ -293,7 +331,7 @@ func (r *State) Texts() []string {
 			out[i] = p.text()
 		default:
 			run, first := bytes.Clone(p.Bytes), i
-			for i+1 < r.length && r.now[i+1].Position >= 0 && r.now[i+1].Bytes != nil {
+			for i+1 < len(out) && r.now[i+1].Position >= 0 && r.now[i+1].Bytes != nil {
 				i++
 				run = append(run, r.now[i].Bytes...)
 			}
@@ -301,7 +339,7 @@ func (r *State) Texts() []string {
 		}
 	}
 	if len(r.header.Shape) == 2 {
-		for i := r.header.Shape[1] - 1; i < r.length-1; i += r.header.Shape[1] {
+		for i := r.header.Shape[1] - 1; i < len(out)-1; i += r.header.Shape[1] {
 			out[i] += "\n"
 		}
 	}
@@ -333,6 +371,13 @@ func (r *State) Print(out io.Writer, s *Step) {
 	}
 	if len(s.Opened) == 0 {
 		fmt.Fprint(out, " nothing opened")
+	}
+	for _, z := range s.Resized {
+		if z.Into == 0 {
+			fmt.Fprintf(out, "; %d removed", z.Position)
+		} else {
+			fmt.Fprintf(out, "; %d becomes %d masks", z.Position, z.Into)
+		}
 	}
 	if len(s.Closed) > 0 {
 		fmt.Fprintf(out, "; masked again: %s", strings.Trim(fmt.Sprint(s.Closed), "[]"))

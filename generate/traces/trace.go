@@ -36,7 +36,9 @@ type Step struct {
 	Steps  int     `json:"steps"` // the most it can take
 	Opened []Piece `json:"opened"`
 	Closed []int   `json:"closed,omitempty"` // positions masked again, after Opened
-	Done   bool    `json:"done,omitempty"`
+	// positions that became two masks or were removed, before Opened, whose positions are new
+	Resized []generate.Resize `json:"resized,omitempty"`
+	Done    bool              `json:"done,omitempty"`
 }
 
 // Piece is an open position.
@@ -129,7 +131,7 @@ func (w *Writer) Write(step *generate.Step) error {
 // NewStep returns the line of a sequence after a step; t is as for NewHeader.
 func NewStep(s *generate.Sequence, t tokenizers.Tokenizer) Step {
 	l := Step{Sample: s.Index, Step: s.N, Steps: s.Steps, Opened: []Piece{}, Closed: s.Closed,
-		Done: s.Done}
+		Resized: slices.Clone(s.Resized), Done: s.Done}
 	for _, o := range slices.Concat(s.Opened, s.Replaced) {
 		piece := newPiece(t, o.Position, o.Token)
 		if p := math.Exp(o.LogP); !math.IsNaN(p) {

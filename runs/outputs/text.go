@@ -37,10 +37,14 @@ type Evaluated struct {
 	FullPasses  int `json:"full_passes"`
 	PartialRows int `json:"partial_rows"`
 	HeadRows    int `json:"head_rows"`
+	// of self-speculation: tokens drafted, and those that the check found right
+	Drafted  int `json:"drafted,omitempty"`
+	Accepted int `json:"accepted,omitempty"`
 }
 
 func evaluated(e generate.Evaluated) Evaluated {
-	return Evaluated{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head}
+	return Evaluated{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head,
+		Drafted: e.Drafted, Accepted: e.Accepted}
 }
 
 // TextOptions say where texts go and in which form.

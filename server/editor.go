@@ -1,0 +1,160 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"unmask/samplers"
+)
+
+// editorIgnored are fields of llama.cpp's POST /infill that the plugins llama.vim and llama.vscode
+// send and that have no meaning here: slots and caches of that server, its limits of time, and its
+// samplers, in whose place the model's published run decides.
+var editorIgnored = []string{"id_slot", "cache_prompt", "n_indent", "t_max_prompt_ms",
+	"t_max_predict_ms", "samplers", "top_k", "top_p", "n_probs", "n_keep", "stop", "min_p",
+	"penalty_last_n"}
+
+// editorLength is the longest hole without n_predict.
+const editorLength = 64
+
+// editor reads llama.cpp's POST /infill, which editors send: the text before and after the cursor,
+// other text for context, and how much may be inserted. A model whose holes grow finds the length
+// itself; others fill n_predict positions.
+func (s *Server) editor(r *http.Request, f *fields) (a asked, st streaming) {
+	m := s.model(f, wantsText)
+	if m == nil {
+		return a, st
+	}
+	for _, name := range editorIgnored {
+		f.raw(name)
+		delete(f.object, name)
+	}
+	set := readSettings(f, m)
+	if f.flag("stream") {
+		f.fail(bad("unsupported_parameter", "stream", "stream is true, want false"))
+	}
+	textOnly(f, &set, m)
+	before := f.text("input_prefix") + f.text("prompt")
+	after, most := f.text("input_suffix"), f.whole("n_predict", 1, mostSteps, editorLength)
+	only := f.texts("response_fields")
+	extra := readExtra(f)
+	if f.fault != nil {
+		return a, st
+	}
+	tokens, form, cut, fault := m.hole(extra, before, after, min(most, m.spec.Length()))
+	if fault != nil {
+		f.fail(fault)
+		return a, st
+	}
+	if d, ok := set.recipe.Sampler.(samplers.DreamOn); ok && m.spec.Growth != nil {
+		d.New = most
+		set.recipe.Sampler = d
+	}
+	a.kind, a.prefix, a.model, a.set, a.form = "editor", "fim-", m, set, []any{form, only}
+	a.sequences = []sequence{{tokens: tokens}}
+	known := len(tokens) - masked(tokens, m.spec.Mask)
+	a.answers = func(w *work) (*answer, *Fault) { return editorAnswer(w, form, known, cut, only) }
+	return a, st
+}
+
+// readExtra returns the texts of input_extra, a list of {"filename", "text"}, each on lines of its
+// own.
+func readExtra(f *fields) (texts []string) {
+	raw := f.value("input_extra")
+	if raw == nil {
+		return nil
+	}
+	for _, one := range f.list("input_extra", raw) {
+		var chunk struct{ Filename, Text string }
+		if json.Unmarshal(one, &chunk) != nil {
+			f.fail(bad("wrong_type", "input_extra", `input_extra has %s, want {"filename", "text"}`,
+				kindOf(one)))
+			return nil
+		}
+		if text := strings.TrimRight(chunk.Text, "\n"); text != "" {
+			texts = append(texts, text+"\n")
+		}
+	}
+	return texts
+}
+
+// hole returns the tokens of a text with a hole of at most `most` positions. If all of it is too
+// long, the texts of extra go first, the earliest before the others; then half of the room is for
+// what is nearest before the hole, the rest for what is nearest after it, and cut is true.
+func (m *served) hole(extra []string, before, after string, most int) (tokens []int32,
+	form *textForm, cut bool, fault *Fault) {
+	encode := func(name, text string) []int32 {
+		if text == "" || fault != nil {
+			return nil
+		}
+		ids, err := m.Text.Encode(text)
+		if err != nil {
+			fault = bad("out_of_range", name, "%s: %s", name, oneLine(err))
+		}
+		return ids
+	}
+	prefix, suffix := encode("input_prefix", before), encode("input_suffix", after)
+	first := most // masks at the start
+	if m.spec.Growth != nil {
+		first = min(most, 4)
+	}
+	room := m.spec.Length() - max(most, first) - len(m.spec.Before) - len(m.spec.After)
+	if room < 1 {
+		return nil, nil, false, outOfRange("n_predict", most, "less than the model's positions")
+	}
+	if over := len(prefix) + len(suffix) - room; over > 0 {
+		cut = true
+		kept := max(room/2, room-len(suffix))
+		prefix = prefix[max(0, len(prefix)-kept):]
+		suffix = suffix[:min(len(suffix), room-len(prefix))]
+	}
+	for _, text := range slices.Backward(extra) {
+		ids := encode("input_extra", text)
+		if len(ids)+len(prefix)+len(suffix) > room {
+			cut = true
+			break
+		}
+		prefix = append(ids, prefix...)
+	}
+	if m.spec.Fixed {
+		first = m.spec.Length() - len(m.spec.Before) - len(prefix) - len(suffix) - len(m.spec.After)
+	}
+	head := slices.Concat(m.spec.Before, prefix)
+	tokens = slices.Concat(head, slices.Repeat([]int32{m.spec.Mask}, first), suffix, m.spec.After)
+	return tokens, &textForm{From: len(head), To: len(head) + first, Echo: -1, tokens: m.Text,
+		mask: m.spec.Mask, length: len(tokens)}, cut, fault
+}
+
+// editorAnswer makes the answer that llama.cpp's server gives, or only some of its fields, whose
+// names may be paths such as timings/prompt_n.
+func editorAnswer(w *work, form *textForm, known int, cut bool, only []string) (*answer, *Fault) {
+	m := w.members[0]
+	t := form.choice(m.tokens, m.logP)
+	info := w.info()
+	ms, n := info.Seconds*1000, len(t.tokens)
+	full := map[string]any{"index": 0, "content": t.text, "model": w.model.name, "stop": true,
+		"stop_type": "eos", "stopping_word": "", "truncated": cut, "tokens_predicted": n,
+		"tokens_evaluated": known, "tokens_cached": 0, "id_slot": 0, "has_new_line": strings.Contains(
+			t.text, "\n"),
+		"generation_settings": map[string]any{"n_ctx": w.model.spec.Length()},
+		"timings": map[string]any{"prompt_n": known, "prompt_ms": 0, "predicted_n": n,
+			"predicted_ms": ms, "predicted_per_second": float64(n) / max(info.Seconds, 1e-9)},
+		"unmask": info}
+	if len(only) == 0 {
+		return &answer{body: encode(full)}, nil
+	}
+	some := map[string]any{}
+	for _, path := range only {
+		var at any = full
+		for _, name := range strings.Split(path, "/") {
+			inner, _ := at.(map[string]any)
+			at = inner[name]
+		}
+		if at != nil {
+			some[path] = at
+		}
+	}
+	return &answer{body: encode(some)}, nil
+}
