@@ -111,7 +111,9 @@ func TestNemotronPasses(t *testing.T) {
 			far, shape := f.p.Ints("far_tokens")
 			more, _ := f.p.Ints("far_block_tokens")
 			b := f.batch(1, shape[1]+len(more))
-			f.tolerance *= 1.5 // bfloat16's errors add up over 150 keys
+			if f.tolerance > 1e-4 {
+				f.tolerance *= 2 // bfloat16's errors add up over 150 keys
+			}
 			f.feed(b, far, 0, model.Commit, "far_logits", 24)
 			f.feed(b, more, shape[1], model.Fill, "far_block_logits", 0)
 		}

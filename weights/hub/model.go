@@ -13,11 +13,13 @@ import (
 )
 
 // small are the files of a model beside its weights, those that are there: configurations, the
-// tokenizer in any of its forms, and how to chat.
+// tokenizer in any of its forms, how to chat, and an adapter.
 var small = []string{
 	"config.json", "generation_config.json", "preprocessor_config.json", "scheduler_config.json",
 	"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "added_tokens.json",
 	"special_tokens_map.json", "chat_template.jinja",
+	// the adapter with which Nemotron-Labs-Diffusion drafts
+	"linear_spec_lora/adapter_config.json", "linear_spec_lora/adapter_model.safetensors",
 }
 
 // single are the files that have a model's weights, or name their parts, in the order in which
