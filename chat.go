@@ -3,9 +3,9 @@ package unmask
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 
+	"unmask/param"
 	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
 )
@@ -27,16 +27,16 @@ func (m *Model) Chat() (*Chat, error) { return m.chat() }
 func (m *Model) readChat() (*Chat, error) {
 	switch {
 	case m.Text == nil:
-		return nil, fmt.Errorf("the model makes no text")
+		return nil, noChat("the model makes no text")
 	case m.Source == nil:
-		return nil, fmt.Errorf("the model has no chat template")
+		return nil, noChat("the model has no chat template")
 	case tokenizers.AreNumbers(m.Text.Tokenizer):
-		return nil, fmt.Errorf("the model has no tokenizer, want one beside its weights or in its " +
+		return nil, noChat("the model has no tokenizer, want one beside its weights or in its " +
 			"GGUF file")
 	}
 	c, err := chat.ForModel(m.Source.Files, m.Text.Tokenizer)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the model has no chat template, want chat_template.jinja or " +
+		return nil, noChat("the model has no chat template, want chat_template.jinja or " +
 			"tokenizer_config.json beside its weights")
 	}
 	if err != nil {
@@ -44,6 +44,9 @@ func (m *Model) readChat() (*Chat, error) {
 	}
 	return &Chat{c, m.Text}, nil
 }
+
+// noChat refuses messages.
+func noChat(why string) error { return param.Refuse("messages", param.Unsupported, "%s", why) }
 
 // Tokens returns the tokens [length] of a run that answers messages, and the position where the
 // answer begins. With a length of 0 the answer has [ReplyLength] tokens, or as many as the model

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"unmask/model"
 	"unmask/param"
@@ -40,7 +41,7 @@ func (m *Model) Conditions(ctx context.Context, s Subjects, guided bool) (*Condi
 	c := &Conditions{Asked: slices.Concat(s.Classes, s.Prompts), Negative: s.Negative,
 		classes: spec.Classes > 0}
 	for i, in := range s.Inputs {
-		text, err := in.Drawn(c.classes)
+		text, err := in.subject(c.classes)
 		if err != nil {
 			return nil, fmt.Errorf("prompts: input %d: %w", i, err)
 		}
@@ -116,6 +117,29 @@ func first(list []string) string {
 		}
 	}
 	return ""
+}
+
+// subject returns the class or prompt of a picture: the class if it is set or the model has
+// classes, and the prompt otherwise.
+func (in Input) subject(classes bool) (string, error) {
+	r, seeded, err := in.Over(Request{})
+	prompt := strings.TrimSpace(r.Prompt)
+	switch {
+	case err != nil:
+		return "", err
+	case r.Infill != "":
+		return "", fmt.Errorf("infill is %s, want none for a picture", param.Quote(r.Infill))
+	case seeded:
+		return "", fmt.Errorf("seed is %d, want none for a picture: its number and the run's decide it",
+			r.Seed)
+	case classes && r.Class != "" && r.Prompt == "":
+		return r.Class, nil
+	case r.Class != "":
+		return "", fmt.Errorf("class is %s, want a prompt alone", param.Quote(r.Class))
+	case prompt == "" && classes:
+		return "", errors.New("class is missing")
+	}
+	return prompt, nil
 }
 
 // Of returns the condition of picture i, nil for none.

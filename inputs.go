@@ -3,13 +3,16 @@ package unmask
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
 	"unmask/generate"
@@ -18,14 +21,41 @@ import (
 	"unmask/param"
 )
 
-// Input is one line of a list of prompts. At most one of Prompt and Infill is set; without either
-// the sample is unconditional.
-type Input struct {
-	Name   string  `json:"name"`   // of the sample in FASTA
-	Prompt string  `json:"prompt"` // as Text.Prompt reads it
-	Infill string  `json:"infill"` // as Text.Infill reads it
-	Class  string  `json:"class"`  // of an image, as Model.ClassCondition reads it
-	Seed   *uint64 `json:"seed"`   // nil: the run's seed
+// Input is one line of a list of prompts: a Request in JSON. What it leaves out is the run's.
+type Input json.RawMessage
+
+// InputOf returns the input that a request is; what is zero in it is left out.
+func InputOf(r Request) Input {
+	data, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // nothing in it can fail
+	}
+	return data
+}
+
+// MarshalJSON returns the line.
+func (in Input) MarshalJSON() ([]byte, error) { return in, nil }
+
+// UnmarshalJSON keeps the line.
+func (in *Input) UnmarshalJSON(data []byte) error {
+	*in = slices.Clone(data)
+	return nil
+}
+
+// Over returns the request of an input over the run's, and whether it has a seed of its own. What
+// the run begins with is replaced by what the line does.
+func (in Input) Over(base Request) (r Request, seeded bool, err error) {
+	var own struct{ Seed *json.RawMessage }
+	if err = json.Unmarshal(in, &base); err != nil {
+		return r, false, err
+	}
+	return base, json.Unmarshal(in, &own) == nil && own.Seed != nil, nil
+}
+
+// Name returns the name of an input's samples in FASTA.
+func (in Input) Name() string {
+	r, _, _ := in.Over(Request{})
+	return r.Name
 }
 
 // ReadFASTA reads a sequence of residues for each record of a FASTA file. One with holes, such as
@@ -33,11 +63,11 @@ type Input struct {
 func ReadFASTA(r io.Reader) (list []Input, err error) {
 	records, err := fasta.Read(r)
 	for _, one := range records {
-		in := Input{Name: one.Name, Prompt: one.Sequence}
+		r := Request{Name: one.Name, Prompt: one.Sequence}
 		if hole.MatchString(one.Sequence) {
-			in.Prompt, in.Infill = "", one.Sequence
+			r.Prompt, r.Infill = "", one.Sequence
 		}
-		list = append(list, in)
+		list = append(list, InputOf(r))
 	}
 	return list, err
 }
@@ -65,7 +95,7 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 		if len(list) == 0 {
 			objects = objectStart.Match(line)
 		}
-		in := Input{Prompt: strings.TrimSuffix(lines.Text(), "\r")}
+		in := InputOf(Request{Prompt: strings.TrimSuffix(lines.Text(), "\r")})
 		if objects {
 			if in, err = parseInput(line); err != nil {
 				return nil, fmt.Errorf("line %d: %w", n, err)
@@ -92,108 +122,61 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 var objectStart = regexp.MustCompile(`^\{\s*["}]`)
 
 // parseInput reads one JSON object.
-func parseInput(line []byte) (in Input, err error) {
-	if err := jsonline.Strict(line, &in); err != nil {
-		return in, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %w",
+func parseInput(line []byte) (Input, error) {
+	var r Request
+	if err := jsonline.Strict(line, &r); err != nil {
+		return nil, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %w",
 			param.Quote(string(line)), err)
 	}
-	if in.Prompt != "" && in.Infill != "" {
-		return in, errors.New("prompt and infill together, want one of them")
-	}
-	return in, nil
+	return Input(slices.Clone(line)), r.checkGiven(true)
 }
 
-// Known returns the tokens [length] at the start of an input's run; see Prompt and Infill for a
-// length of 0.
-func (t *Text) Known(in Input, length int) ([]int32, error) {
-	switch {
-	case in.Class != "":
-		return nil, fmt.Errorf("class is %s, want none: the model makes text", param.Quote(in.Class))
-	case in.Prompt != "" && in.Infill != "":
-		return nil, errors.New("prompt and infill together, want one of them")
-	case in.Prompt != "":
-		return t.Prompt(in.Prompt, length)
-	case in.Infill != "":
-		return t.Infill(in.Infill, length)
-	}
-	return t.Masks(length)
-}
-
-// Drawn returns the class or prompt of a picture: the class if it is set or the model has classes,
-// and the prompt otherwise.
-func (in Input) Drawn(classes bool) (string, error) {
-	switch {
-	case in.Infill != "":
-		return "", fmt.Errorf("infill is %s, want none for a picture", param.Quote(in.Infill))
-	case in.Seed != nil:
-		return "", fmt.Errorf("seed is %d, want none for a picture: its number and the run's decide it",
-			*in.Seed)
-	case classes && in.Class != "" && in.Prompt == "":
-		return in.Class, nil
-	case in.Class != "":
-		return "", fmt.Errorf("class is %s, want a prompt alone", param.Quote(in.Class))
-	case strings.TrimSpace(in.Prompt) == "" && classes:
-		return "", errors.New("class is missing")
-	}
-	return strings.TrimSpace(in.Prompt), nil
-}
-
-// Requests are the samples of a list of inputs. Sample i uses input i modulo their number. It
-// depends on the run's seed and on i or, if its input has a seed of its own, on that seed and on
-// the number of earlier rounds through the list.
+// Requests are the samples of a run. Sample i is of input i modulo their number. It depends on the
+// run's seed and on i or, if its input has a seed of its own, on that seed and on the number of
+// earlier rounds through the list.
 type Requests struct {
 	Longest int // positions of the longest request
 
-	m     *Model
-	run   Run
-	list  []Input
-	fewer bool
+	inputs []Input
+	list   []generate.Request
+	seeded []bool
 }
 
-// Requests returns the requests to add to a pool. Unset fields of r are those of the model's
-// published run, see Model.Defaults. r.Length is the length of each, 0 means the input's. With
-// fewer set, or r.Steps unset, an input with fewer masked positions than steps has one step per
-// masked position. The error names the first input that cannot run.
-func (m *Model) Requests(r Run, list []Input, fewer bool) (*Requests, error) {
-	if m.Text == nil {
-		return nil, errors.New("the model makes no text")
+// Requests prepares a run's request or, if there are inputs, each of them over it. The error names
+// the first input that is refused.
+func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Requests, error) {
+	list, seeded := []Request{base}, []bool{false}
+	if inputs != nil {
+		list, seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
 	}
-	full, err := m.Defaults()
-	if err != nil {
-		return nil, err
-	}
-	q := &Requests{m: m, run: r.With(r.Recipe().Or(full)), list: list,
-		fewer: fewer || r.Steps == 0}
-	for i := range list {
-		request, err := q.of(i)
-		if err == nil {
-			_, err = request.Fit(m.Denoiser, m.Spec().Masked(request.Known))
-		}
-		if err != nil {
+	for i, in := range inputs {
+		var err error
+		if list[i], seeded[i], err = in.Over(base); err != nil {
 			return nil, fmt.Errorf("input %d: %w", i, err)
 		}
-		q.Longest = max(q.Longest, len(request.Known))
 	}
-	return q, nil
+	made, err := m.PrepareAll(ctx, list)
+	if err != nil && len(inputs) == 1 {
+		err = fmt.Errorf("input 0: %w", err)
+	}
+	q := &Requests{inputs: inputs, list: made, seeded: seeded}
+	for _, r := range made {
+		q.Longest = max(q.Longest, r.Length)
+	}
+	return q, err
 }
 
-// of returns the request of sample i.
-func (q *Requests) of(i int) (r generate.Request, err error) {
-	in := q.list[q.Input(i)]
-	r = generate.Request{Recipe: q.run.Recipe(), Seed: q.run.Seed, Index: uint32(i)}
-	if r.Known, err = q.m.Text.Known(in, q.run.Length); err != nil {
-		return r, err
+// Listed reports whether the samples are of a list of inputs.
+func (q *Requests) Listed() bool { return q.inputs != nil }
+
+// At returns the request of sample i.
+func (q *Requests) At(i int) generate.Request {
+	r, n := q.list[q.Input(i)], i
+	if q.seeded[q.Input(i)] {
+		n = i / len(q.list)
 	}
-	if in.Seed != nil {
-		r.Seed, r.Index = *in.Seed, uint32(i/len(q.list))
-	}
-	if q.fewer {
-		r.Steps = min(r.Steps, max(1, q.m.Spec().Masked(r.Known)))
-	}
-	if adjust := q.run.Adjust; adjust != nil {
-		r.Adjust = func(position int, logits []float32) { adjust(i, position, logits) }
-	}
-	return r, nil
+	r.Index += uint32(n)
+	return r
 }
 
 // Input returns the index of sample i's input in the list.
@@ -202,10 +185,18 @@ func (q *Requests) Input(i int) int { return i % len(q.list) }
 // Hash returns a hash of the inputs, 16 hexadecimal digits.
 func (q *Requests) Hash() string {
 	hash := sha256.New()
-	for _, in := range q.list {
-		fmt.Fprintf(hash, "%q %q", in.Prompt, in.Infill)
-		if in.Seed != nil {
-			fmt.Fprintf(hash, " %d", *in.Seed)
+	for _, in := range q.inputs {
+		r, seeded, err := in.Over(Request{})
+		if err != nil { // it was read before
+			panic(err)
+		}
+		fmt.Fprintf(hash, "%q %q", r.Prompt, r.Infill)
+		if seeded {
+			fmt.Fprintf(hash, " %d", r.Seed)
+		}
+		r.Name, r.Prompt, r.Infill, r.Seed = "", "", "", 0
+		if rest := InputOf(r); string(rest) != "{}" {
+			fmt.Fprintf(hash, " %s", rest)
 		}
 		fmt.Fprintln(hash)
 	}
@@ -215,14 +206,18 @@ func (q *Requests) Hash() string {
 // All returns the requests of n samples from sample first on.
 func (q *Requests) All(first, n int) iter.Seq[generate.Request] {
 	return func(yield func(generate.Request) bool) {
-		for i := first; i < first+n; i++ {
-			r, err := q.of(i)
-			if err != nil { // there was none before
-				panic(err)
-			}
-			if !yield(r) {
-				return
-			}
+		for i := first; i < first+n && yield(q.At(i)); i++ {
 		}
 	}
+}
+
+// Run returns the run of n samples of a request that is not of a list.
+func (q *Requests) Run(n int) Run {
+	r := q.list[0]
+	run := Run{N: n, First: int(r.Index), Seed: r.Seed, Length: r.Length, Tokens: r.Known,
+		Ends: r.Ends, Language: r.Language, Condition: r.Condition}.With(r.Recipe)
+	if r.Adjust != nil {
+		run.Adjust = func(_, position int, logits []float32) { r.Adjust(position, logits) }
+	}
+	return run
 }

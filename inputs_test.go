@@ -15,13 +15,20 @@ import (
 func TestReadInputs(t *testing.T) {
 	list, err := unmask.ReadInputs(strings.NewReader("Once upon\n\n  Lily\r\n[5] {x}"))
 	require.NoError(t, err)
-	require.Equal(t, []unmask.Input{{Prompt: "Once upon"}, {Prompt: "  Lily"}, {Prompt: "[5] {x}"}},
-		list)
-	seed := uint64(1<<64 - 1)
+	require.Equal(t, inputs(unmask.Request{Prompt: "Once upon"}, unmask.Request{Prompt: "  Lily"},
+		unmask.Request{Prompt: "[5] {x}"}), list)
 	list, err = unmask.ReadInputs(strings.NewReader(
 		`{"prompt": "a", "seed": 18446744073709551615}` + "\n\n" + `{"infill": "b [3]"}` + "\n{}\n"))
 	require.NoError(t, err)
-	require.Equal(t, []unmask.Input{{Prompt: "a", Seed: &seed}, {Infill: "b [3]"}, {}}, list)
+	require.Len(t, list, 3)
+	r, seeded, err := list[0].Over(unmask.Request{Seed: 3, Length: 7})
+	require.NoError(t, err)
+	require.True(t, seeded)
+	require.Equal(t, unmask.Request{Prompt: "a", Seed: 1<<64 - 1, Length: 7}, r)
+	r, seeded, err = list[1].Over(unmask.Request{Seed: 3})
+	require.NoError(t, err)
+	require.False(t, seeded)
+	require.Equal(t, unmask.Request{Infill: "b [3]", Seed: 3}, r)
 	list, err = unmask.ReadInputs(strings.NewReader("{x\n{\"prompt\": 1}"))
 	require.NoError(t, err, "the first line is no object: all are prompts")
 	require.Len(t, list, 2)
@@ -51,10 +58,9 @@ func TestReadInputs(t *testing.T) {
 func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: 1})
 	require.NoError(t, err)
-	seed := uint64(9)
-	list := []unmask.Input{{Prompt: "Lily"}, {Infill: "Once [6] boy", Seed: &seed}, {}}
-	run := unmask.Run{Seed: 3, Steps: 8, Length: 20, Cache: generate.NoCache}
-	requests, err := m.Requests(run, list, true)
+	list := []unmask.Request{{Prompt: "Lily"}, {Infill: "Once [6] boy", Seed: 9}, {}}
+	base := unmask.Request{Seed: 3, Length: 20}
+	requests, err := m.Requests(t.Context(), base, inputs(list...))
 	require.NoError(t, err)
 	require.Equal(t, 20, requests.Longest)
 	got := map[int][]int32{}
@@ -69,25 +75,30 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	}
 	require.Len(t, got, 5)
 	for i, tokens := range got {
-		alone := run
-		alone.First = i
-		if in := list[i%3]; in.Seed != nil {
-			alone.Seed, alone.First = *in.Seed, i/3
+		alone := list[i%3]
+		alone.Index, alone.Length = uint32(i), 20
+		if alone.Seed != 0 {
+			alone.Index = uint32(i / 3)
+		} else {
+			alone.Seed = 3
 		}
-		alone.Tokens, err = m.Text.Known(list[i%3], 20)
-		require.NoError(t, err)
-		for step, err := range unmask.Generate(t.Context(), m, alone) {
-			require.NoError(t, err)
-			if step.Done {
-				require.Equal(t, step.Sequences[0].Tokens, tokens, "sample %d", i)
-			}
-		}
+		require.Equal(t, made(t, m, alone), tokens, "sample %d", i)
 	}
-	_, err = m.Requests(run, []unmask.Input{{}, {Infill: "To be"}}, true)
-	require.EqualError(t, err, "input 1: no hole, want one such as [20], which is 20 tokens")
-	_, err = m.Requests(unmask.Run{Steps: 8}, []unmask.Input{{Infill: "a [4]"}}, false)
-	require.EqualError(t, err, "input 0: generate: steps is 8, want 1 to 4: each opens one position at least")
-	requests, err = m.Requests(unmask.Run{Steps: 8}, []unmask.Input{{Infill: "a [4]"}}, true)
+	_, err = m.Requests(t.Context(), base, inputs(unmask.Request{}, unmask.Request{Infill: "To be"}))
+	require.EqualError(t, err, "input 1: infill: no hole, want one such as [20], which is 20 tokens")
+	steps := unmask.Request{Overrides: generate.Overrides{"steps": "8"}}
+	_, err = m.Requests(t.Context(), steps, inputs(unmask.Request{Infill: "a [4]"}))
+	require.EqualError(t, err,
+		"input 0: generate: steps is 8, want 1 to 4: each opens one position at least")
+	requests, err = m.Requests(t.Context(), unmask.Request{}, inputs(unmask.Request{Infill: "a [4]"}))
 	require.NoError(t, err)
 	require.Equal(t, 6, requests.Longest)
+	require.Equal(t, 4, requests.At(0).Steps)
+}
+
+func inputs(list ...unmask.Request) (out []unmask.Input) {
+	for _, r := range list {
+		out = append(out, unmask.InputOf(r))
+	}
+	return out
 }

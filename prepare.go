@@ -118,12 +118,21 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 	return q, err
 }
 
+// checkGiven returns an error for a request that begins with several things.
+func (r *Request) checkGiven(text bool) error {
+	names := r.given(text)
+	if len(names) < 2 {
+		return nil
+	}
+	return param.Refuse(names[1], param.NoEffect, "%s together, want one of them",
+		strings.Join(names, " and "))
+}
+
 // check returns an error for fields that exclude each other, and for those that the model has no
 // use for.
 func (r *Request) check(m *Model) error {
-	if names := r.given(m.Text != nil); len(names) > 1 {
-		return param.Refuse(names[1], param.NoEffect, "%s together, want one of them",
-			strings.Join(names, " and "))
+	if err := r.checkGiven(m.Text != nil); err != nil {
+		return err
 	}
 	if m.Text == nil {
 		for _, c := range []struct{ name, found string }{{"infill", r.Infill}, {"suffix", r.Suffix},
@@ -171,10 +180,10 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	switch {
 	case r.Infill != "":
 		tokens, err = t.Infill(r.Infill, r.Length)
-		return tokens, nil, err
+		return tokens, nil, param.About("infill", err)
 	case r.Messages != nil:
 		if known, ends, err = m.messageTokens(r.Messages); err != nil {
-			return nil, nil, param.About("messages", err)
+			return nil, nil, err
 		}
 		name, reply = "messages", ReplyLength
 	case r.Tokens != nil:
@@ -206,6 +215,9 @@ func (m *Model) messageTokens(messages []byte) (tokens, ends []int32, err error)
 	}
 	if tokens, err = c.EncodeJSON(messages, chat.Options{}); err == nil {
 		err = c.Template.Check(messages)
+	}
+	if err != nil {
+		err = &param.Error{Name: "messages", Err: err}
 	}
 	return tokens, c.Stops(), err
 }

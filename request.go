@@ -55,6 +55,8 @@ type Request struct {
 	generate.Overrides `json:"-"`
 	Constraints
 
+	Name string `json:"name,omitempty"` // of the sample in FASTA; it changes nothing else
+
 	Length    int `json:"length,omitempty"`     // positions; 0: see Prepare
 	MaxTokens int `json:"max_tokens,omitempty"` // positions to fill, at most; 0: those of Length
 

@@ -118,7 +118,7 @@ func TestPrepareRefuses(t *testing.T) {
 			unmask.Request{Length: 3, Overrides: generate.Overrides{"steps": "4"}}},
 		{text, "refresh", param.NoEffect, unmask.Request{Overrides: generate.Overrides{"refresh": "4"}}},
 		{text, "preset", param.NoSuch, unmask.Request{Preset: "x"}},
-		{text, "messages", param.OutOfRange, unmask.Request{Messages: json.RawMessage("[]")}},
+		{text, "messages", param.Unsupported, unmask.Request{Messages: json.RawMessage("[]")}},
 		{picture, "prompt", param.Unsupported, unmask.Request{Prompt: "x"}},
 		{picture, "infill", param.Unsupported, unmask.Request{Infill: "x[1]"}},
 		{picture, "length", param.Unsupported, unmask.Request{Length: 3}},

@@ -182,7 +182,7 @@ func (f *imageFlags) prepare(ctx context.Context, flags *pflag.FlagSet) (m *unma
 	}
 	free := m.Spec().Length()
 	if o.Tokens != nil {
-		free = holes(o.Tokens, m.Spec().Mask)
+		free = m.Spec().Masked(o.Tokens)
 	}
 	f.fitSteps(flags, &o, free)
 	if o, err = m.Check(o); err != nil {

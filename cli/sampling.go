@@ -43,14 +43,20 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	seedFlag(f, &s.seed, "same seed, same output")
 }
 
+// overrides returns the parameters that flags override; it returns an error for values that are
+// wrong for every model.
+func (s *samplingFlags) overrides(f *pflag.FlagSet) (generate.Overrides, error) {
+	over, err := flags.Recipe(f)
+	if err == nil {
+		err = over.Check()
+	}
+	return over, mistake(err)
+}
+
 // generation begins a run; it returns an error for values that are wrong for every model.
 func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
-	o := generate.Options{N: s.n, Batch: s.batch, Seed: s.seed}
-	asked, err := flags.Recipe(f)
-	if err == nil {
-		err = asked.Check()
-	}
-	return o, mistake(err)
+	_, err := s.overrides(f)
+	return generate.Options{N: s.n, Batch: s.batch, Seed: s.seed}, err
 }
 
 // mistake returns an error of flags as a usage error, unless it is in a file that a flag names.

@@ -13,7 +13,6 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/share"
 	"unmask/cli/terminal"
-	"unmask/generate"
 	"unmask/model"
 	"unmask/runs"
 	"unmask/runs/outputs"
@@ -27,7 +26,6 @@ type textFlags struct {
 	share.Shard
 	share.Hub
 	followFlags
-	each *unmask.Requests // of --prompts, after prepare
 	json bool
 	out  string
 }
@@ -72,7 +70,7 @@ func (f *textFlags) command() *cobra.Command {
 }
 
 func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
-	if _, err := f.generation(cmd.Flags()); err != nil {
+	if _, err := f.overrides(cmd.Flags()); err != nil {
 		return err
 	}
 	if err := f.Text.Check(cmd.Flags()); err != nil {
@@ -86,13 +84,14 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		f.Hub.Check(cmd.Flags(), &f.Shard, lines, want)); err != nil {
 		return err
 	}
+	var job *outputs.TextJob
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
-		Called: f.called, Numbers: f.n > 1 || f.Inputs != nil, Shown: f.Shown, Shard: f.Shard.Shard,
-		Say: terminal.Line})
+		Called: f.called, Numbers: f.n > 1 || f.Inputs != nil, Shard: f.Shard.Shard,
+		Shown: func(s outputs.Sample) []int32 { return job.Shown(s) }, Say: terminal.Line})
 	if err != nil {
 		return wrap("--out", err)
 	}
-	err = f.runTo(ctx, cmd, out)
+	err = f.runTo(ctx, cmd, out, &job)
 	if err = ended(err, wrap("--out", out.Close(err))); f.out == "" {
 		return err
 	}
@@ -102,10 +101,10 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 // called returns a sample's name in FASTA: that of its record, whose first word gets a number from
 // the second round on.
 func (f *textFlags) called(s outputs.Sample) string {
-	if s.Input == nil || f.Inputs[*s.Input].Name == "" {
+	if s.Input == nil || f.Inputs[*s.Input].Name() == "" {
 		return fmt.Sprintf("sample_%d seed=%d", s.Index, s.Seed)
 	}
-	name := f.Inputs[*s.Input].Name
+	name := f.Inputs[*s.Input].Name()
 	if round := s.Index / len(f.Inputs); round > 0 {
 		id, rest, _ := strings.Cut(name, " ")
 		name = strings.TrimSpace(fmt.Sprintf("%s_%d %s", id, round+1, rest))
@@ -113,96 +112,52 @@ func (f *textFlags) called(s outputs.Sample) string {
 	return name
 }
 
-// runTo makes the samples.
-func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts) error {
-	m, o, err := f.prepare(ctx, cmd.Flags())
+// runTo makes the samples and sets their job.
+func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts,
+	job **outputs.TextJob) error {
+	m, r, err := f.request(ctx, cmd.Flags())
 	if err != nil {
 		return err
 	}
-	if f.Asked() {
-		b, err := f.built(m, o, nil)
-		if err != nil {
-			return err
-		}
-		return f.Hub.Texts(ctx, cmd.Flags(), f.out, f.model, f.precision, f.n, f.Inputs, b)
+	j, err := outputs.PrepareTexts(ctx, m, r, f.Inputs, f.n, f.batch)
+	if err != nil {
+		return f.Refusal(err)
 	}
+	*job = j
 	var s runs.Settings
 	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
-		if s, err = f.settings(m, o); err != nil {
-			return err
+		if s, err = j.Settings(f.precision); err != nil {
+			return wrap("model "+f.model, err)
 		}
 	}
-	if o, err = out.Begin(m, o, s); err != nil {
+	if f.Asked() {
+		return f.Hub.Texts(ctx, share.Spec{Model: f.model, Precision: f.precision, Request: &r,
+			Inputs: f.Inputs}, f.out, f.n, share.Texts(m, s, j))
+	}
+	o, err := out.Begin(m, j.Run, s)
+	if err != nil {
 		return wrap("--out", err)
 	}
 	switch {
 	case o.N == 0: // all are there
 		return nil
-	case f.each != nil:
-		return terminal.MakeEach(ctx, m, o, f.each, out)
+	case j.Each != nil:
+		return terminal.MakeEach(ctx, m, o, j.Each, out)
 	}
 	return f.make(ctx, &f.deviceFlags, m, o, []unmask.Run{o}, out, outputs.Hooks{})
 }
 
-// prepare loads the model and completes the run.
-func (f *textFlags) prepare(ctx context.Context, flags *pflag.FlagSet) (m *unmask.Model,
-	o unmask.Run, err error) {
-	if o, err = f.generation(flags); err != nil {
-		return m, o, err
+// request loads the model and returns the request of the flags.
+func (f *textFlags) request(ctx context.Context, set *pflag.FlagSet) (m *unmask.Model,
+	r unmask.Request, err error) {
+	over, err := f.overrides(set)
+	if err != nil {
+		return m, r, err
 	}
 	if m, err = f.loadText(ctx); err != nil {
-		return m, o, err
+		return m, r, err
 	}
-	if o, err = f.published(flags, m, o); err != nil {
-		return m, o, err
-	}
-	if f.Inputs != nil {
-		err = f.beginEach(flags, m, &o)
-	} else if err = f.Begin(m, &o); err == nil {
-		f.fitSteps(flags, &o, holes(o.Tokens, m.Spec().Mask))
-	}
-	if err != nil {
-		return m, o, err
-	}
-	if o, err = m.Check(o); err != nil {
-		return m, o, usage("%v", err)
-	}
-	return m, o, nil
-}
-
-// settings returns what the bytes of --out depend on.
-func (f *textFlags) settings(m *unmask.Model, o generate.Options) (runs.Settings, error) {
-	s, err := outputs.Settings(m, f.precision, o)
-	if err != nil {
-		return nil, wrap("model "+f.model, err)
-	}
-	f.Settings(s)
-	if f.each != nil {
-		s["known"] = f.each.Hash()
-	}
-	return s, nil
-}
-
-func holes(tokens []int32, mask int32) int {
-	n := 0
-	for _, t := range tokens {
-		if t == mask {
-			n++
-		}
-	}
-	return n
-}
-
-// beginEach reads what each sample of --prompts begins with.
-func (f *textFlags) beginEach(flags *pflag.FlagSet, m *unmask.Model, o *unmask.Run) (err error) {
-	o.N, o.Length = f.n, f.Length
-	if err := f.Constrain(m, o); err != nil {
-		return err
-	}
-	if f.each, err = m.Requests(*o, f.Inputs, !flags.Changed("steps")); err != nil {
-		return wrap("--prompts", err)
-	}
-	o.Length = f.each.Longest
-	f.fitSteps(flags, o, o.Length)
-	return nil
+	r, err = f.Request(m, over)
+	r.Seed = f.seed
+	return m, r, err
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"unmask"
@@ -20,15 +21,6 @@ func (f *imageFlags) built(m *unmask.Model, o unmask.Run, err error) (fleet.Buil
 		Paste: f.Paste, Grow: f.Grown})
 }
 
-// built returns what makes the texts of a run that prepare returned.
-func (f *textFlags) built(m *unmask.Model, o unmask.Run, err error) (fleet.Built, error) {
-	if err != nil {
-		return fleet.Built{}, err
-	}
-	s, err := f.settings(m, o)
-	return share.Texts(m, s, o, outputs.TextOptions{Shown: f.Shown, Of: f.each}), err
-}
-
 // build prepares a worker for an spec.
 func build(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
 	d := deviceFlags{model: e.Model, device: e.Device, threads: e.Threads, precision: e.Precision}
@@ -41,12 +33,19 @@ func build(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
 		}
 		return b, err
 	case "text":
-		f := textFlags{Text: flags.Text{Inputs: e.Inputs}}
-		flags := f.command().Flags()
-		if err = e.Parse(flags, f.Text.Check); err == nil {
-			b, err = f.built(f.prepare(ctx, flags))
+		if e.Request == nil {
+			return b, errors.New("the hub's spec has no request, want one")
 		}
-		return b, err
+		m, err := d.loadText(ctx)
+		if err != nil {
+			return b, err
+		}
+		j, err := outputs.PrepareTexts(ctx, m, *e.Request, e.Inputs, mostSamples, 0)
+		if err != nil {
+			return b, err
+		}
+		s, err := j.Settings(d.precision)
+		return share.Texts(m, s, j), err
 	case "points":
 		task, settings, err := d.task(ctx, e.Task, taskFlags{e.Measure})
 		if err != nil {

@@ -1,13 +1,14 @@
 package flags
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/pflag"
 
-	"unmask"
 	"unmask/internal/atomicfile"
+	"unmask/param"
 	"unmask/tokenizers"
 	chats "unmask/tokenizers/chat"
 )
@@ -15,9 +16,6 @@ import (
 // chat holds the flags of a conversation.
 type chat struct {
 	question, system, messages string
-
-	model *unmask.Chat // nil without messages
-	from  int          // the position at which the answer begins
 }
 
 func (c *chat) register(f *pflag.FlagSet) {
@@ -55,29 +53,36 @@ func readMessages(name string) ([]byte, error) {
 	return data, err
 }
 
-// tokens returns the known tokens [length] of an answer's run.
-func (c *chat) tokens(m *unmask.Model, length int) (tokens []int32, err error) {
-	flag := "--chat"
-	var messages []byte
-	if c.messages != "" {
-		flag = "--messages " + c.messages
-		if messages, err = readMessages(c.messages); err != nil {
-			return nil, Wrap(flag, atomicfile.Cause(err))
-		}
-	} else if messages, err = chats.Ask(c.system, c.question); err != nil {
-		return nil, err
+// read returns the messages as JSON, nil without any.
+func (c *chat) read() (messages []byte, err error) {
+	switch {
+	case c.messages != "":
+		messages, err = readMessages(c.messages)
+		return messages, Wrap(c.flag(), atomicfile.Cause(err))
+	case c.question != "":
+		return chats.Ask(c.system, c.question)
 	}
-	if c.model, err = m.Chat(); err != nil {
-		return nil, Wrap(flag, err)
-	}
-	if tokens, c.from, err = c.model.TokensJSON(messages, length, chats.Options{}); err == nil {
-		err = c.model.Template.Check(messages)
-	}
-	return tokens, Wrap(flag, err)
+	return nil, nil
 }
 
-// shown returns the answer without the conversation before it.
-func (c *chat) shown(tokens []int32) []int32 {
-	answer, _ := c.model.Answer(tokens[c.from:])
-	return answer
+// flag returns the flag of the messages.
+func (c *chat) flag() string {
+	if c.messages != "" {
+		return "--messages " + c.messages
+	}
+	return "--chat"
+}
+
+// refusal returns the error of a request with messages, with their flag's name.
+func (c *chat) refusal(err error) error {
+	e, ok := errors.AsType[*param.Error](err)
+	switch {
+	case !c.asked() || ok && e.Name != "messages":
+		return err
+	case ok && e.Err != nil: // without the field's name
+		err = e.Err
+	case ok:
+		err = e
+	}
+	return Wrap(c.flag(), err)
 }

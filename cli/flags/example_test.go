@@ -19,16 +19,20 @@ func Example() {
 	var text flags.Text
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	text.Register(set)
-	if err := set.Parse([]string{"--infill", "ab[4]c", "--ban", "2"}); err != nil {
+	if err := set.Parse([]string{"--infill", "ab[5]c", "--ban", "2"}); err != nil {
 		panic(err)
 	}
 	if err := text.Check(set); err != nil {
 		panic(err)
 	}
-	var run unmask.Run
-	if err := text.Begin(m, &run); err != nil {
+	request, err := text.Request(m, nil)
+	if err != nil {
 		panic(err)
 	}
-	fmt.Println(m.Text.Decode(run.Tokens), run.Filter.Ban)
-	// Output: ab▯▯▯▯c [2]
+	prepared, err := m.Prepare(context.Background(), request)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(m.Text.Decode(prepared.Known), prepared.Filter.Ban)
+	// Output: ab▯▯▯▯▯c [2]
 }

@@ -13,6 +13,7 @@ import (
 	"unmask"
 	"unmask/internal/atomicfile"
 	"unmask/internal/fasta"
+	"unmask/param"
 	"unmask/tokenizers"
 )
 
@@ -42,6 +43,19 @@ func Usage(format string, args ...any) error {
 		}
 	}
 	return e
+}
+
+// Refusal returns a refused value of a request as a mistake on the command line; other errors are
+// returned as they are.
+func Refusal(err error) error {
+	e, ok := errors.AsType[*param.Error](err)
+	switch {
+	case !ok:
+		return err
+	case strings.HasPrefix(err.Error(), e.Name): // the flag's name is the first word
+		return Usage("--%v", err)
+	}
+	return Usage("%v", err)
 }
 
 // Wrap prefixes an error with the name of a flag or stream. It returns nil for nil.

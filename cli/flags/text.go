@@ -1,16 +1,14 @@
 package flags
 
 import (
-	"strconv"
-	"strings"
+	"os"
 
 	"github.com/spf13/pflag"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/param"
 	"unmask/research/export"
-	"unmask/runs"
-	"unmask/runs/outputs"
 )
 
 // Text holds the flags for what texts begin with, and for the tokens that they may have.
@@ -49,9 +47,6 @@ func Length(f *pflag.FlagSet, to *int) {
 // Check returns an error for flags that exclude each other, and reads standard input and --prompts
 // if needed.
 func (t *Text) Check(f *pflag.FlagSet) (err error) {
-	if err := t.Constraints.check(f); err != nil {
-		return err
-	}
 	for _, text := range []*string{&t.prompt, &t.infill} {
 		if *text == "-" {
 			if *text, err = readText(); err != nil {
@@ -84,55 +79,28 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// Begin sets a run's known tokens (none, or those of a prompt, a text with holes, or messages) and
-// the tokens that it may draw.
-func (t *Text) Begin(m *unmask.Model, r *unmask.Run) (err error) {
-	switch in := (unmask.Input{Prompt: t.prompt, Infill: t.infill}); {
-	case t.chat.asked():
-		if r.Tokens, err = t.chat.tokens(m, t.Length); err != nil {
-			return err
+// Request returns the request of the flags, with parameters that they override.
+func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
+	r = unmask.Request{Prompt: t.prompt, Infill: t.infill, Length: t.Length, Overrides: over,
+		Constraints: t.Constraints.Constraints}
+	if t.schema != "" {
+		if r.Schema, err = os.ReadFile(t.schema); err != nil {
+			return r, Wrap("--schema", err)
 		}
-		r.Ends = t.chat.model.Stops()
-	case t.tokensIn != "":
-		if r.Tokens, err = export.Prompt(m, t.tokensIn, t.Length); err != nil {
-			return Wrap("--tokens-in", err)
-		}
-	default:
-		if r.Tokens, err = m.Text.Known(in, t.Length); err == nil {
-			break
-		}
-		flag := "length"
-		if t.prompt != "" {
-			flag = "prompt"
-		} else if t.infill != "" {
-			flag = "infill"
-		}
-		return Usage("--%s: %v", flag, err)
 	}
-	return t.Constrain(m, r)
+	if t.tokensIn != "" {
+		r.Tokens, err = export.Prompt(m, t.tokensIn, t.Length)
+		return r, Wrap("--tokens-in", err)
+	}
+	r.Messages, err = t.chat.read()
+	return r, err
 }
 
-// Shown returns the shown tokens of a sample.
-func (t *Text) Shown(s outputs.Sample) []int32 {
-	switch {
-	case s.Unfinished:
-		return s.Tokens[t.chat.from:]
-	case t.chat.model != nil:
-		return t.chat.shown(s.Tokens)
+// Refusal returns the error of preparing the request of the flags, with the name of the flag that
+// is wrong.
+func (t *Text) Refusal(err error) error {
+	if t.Inputs != nil {
+		return Wrap("--prompts", err)
 	}
-	return t.Constraints.shown(s)
-}
-
-// Settings adds everything that decides the bytes of a file of texts.
-func (t *Text) Settings(s runs.Settings) {
-	if t.chat.asked() {
-		s["text"] = "answer"
-	}
-	if t.schema != "" || t.regex != "" || t.choice != nil {
-		s["schema"], s["regex"], s["choice"] = t.schema, t.regex, strings.Join(t.choice, ",")
-	}
-	if t.MinLength > 0 || t.Cut {
-		s["end"], s["min-length"], s["cut"] = t.End, strconv.Itoa(t.MinLength),
-			strconv.FormatBool(t.Cut)
-	}
+	return t.chat.refusal(Refusal(err))
 }

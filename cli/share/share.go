@@ -43,13 +43,12 @@ func Pictures(m *unmask.Model, precision string, r unmask.Run,
 		})}, nil
 }
 
-// Texts returns the maker of a run's texts; the run was completed by Model.Check and has the
-// settings s.
-func Texts(m *unmask.Model, s runs.Settings, r unmask.Run, o outputs.TextOptions) fleet.Built {
+// Texts returns the maker of a job's texts, which has the settings s.
+func Texts(m *unmask.Model, s runs.Settings, j *outputs.TextJob) fleet.Built {
 	return fleet.Built{Settings: s, Device: m.Backend.Name(), DigestOf: runs.DigestOfLine,
 		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
 			to func(fleet.Output) error) error {
-			return outputs.MakeTexts(ctx, m, r, o, first, count, put(to))
+			return j.Make(ctx, first, count, put(to))
 		})}
 }
 
@@ -69,11 +68,10 @@ func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precis
 	return ended(err, folder.Close())
 }
 
-// Texts makes n texts of a run in the file name with all workers that join. inputs are those of
-// --prompts.
-func (h *Hub) Texts(ctx context.Context, f *pflag.FlagSet, name, model, precision string, n int,
-	inputs []unmask.Input, b fleet.Built) error {
-	e, trees, err := errandOf("text", f, model, precision, inputs)
+// Texts makes n texts in the file name with all workers that join. e has what they are made of.
+func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Built) error {
+	e.Kind = "text"
+	trees, err := addTree(nil, "model", e.Model)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ import (
 type Spec struct {
 	Kind      string // image, text, points or features
 	Args      []string
-	Inputs    []unmask.Input // of --prompts - only: a file is sent whole
+	Request   *unmask.Request // of texts
+	Inputs    []unmask.Input  // of --prompts
 	Model     string
 	Precision string
 	Task      string // text or image

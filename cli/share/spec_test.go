@@ -38,7 +38,8 @@ func TestErrand(t *testing.T) {
 	f := textFlags()
 	require.NoError(t, f.Parse([]string{"--tokens-in", here + ":tokens", "--ban", "1", "--ban=-x",
 		"--prompts", "-", "--out", "o", "--schedule", schedule, "--length=8"}))
-	list := []unmask.Input{{Prompt: "a"}, {Infill: "b[2]"}}
+	list := []unmask.Input{unmask.InputOf(unmask.Request{Prompt: "a"}),
+		unmask.InputOf(unmask.Request{Infill: "b[2]"})}
 	e, trees, err := errandOf("text", f, "oracle:markov:length=8", "bf16", list)
 	require.NoError(t, err)
 	require.Len(t, trees, 2)
