@@ -86,11 +86,12 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	}
 	_, err = m.Requests(t.Context(), base, inputs(unmask.Request{}, unmask.Request{Infill: "To be"}))
 	require.EqualError(t, err, "input 1: infill: no hole, want one such as [20], which is 20 tokens")
-	steps := unmask.Request{Overrides: generate.Overrides{"steps": "8"}}
+	steps := unmask.Request{Overrides: generate.Overrides{"steps": "8", "sampler": "moment"}}
 	_, err = m.Requests(t.Context(), steps, inputs(unmask.Request{Infill: "a [4]"}))
 	require.EqualError(t, err,
 		"input 0: generate: steps is 8, want 1 to 4: each opens one position at least")
-	requests, err = m.Requests(t.Context(), unmask.Request{}, inputs(unmask.Request{Infill: "a [4]"}))
+	requests, err = m.Requests(t.Context(),
+		unmask.Request{Overrides: generate.Overrides{"sampler": "moment"}}, inputs(unmask.Request{Infill: "a [4]"}))
 	require.NoError(t, err)
 	require.Equal(t, 6, requests.Longest)
 	require.Equal(t, 4, requests.At(0).Steps)

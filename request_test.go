@@ -32,6 +32,10 @@ func TestUnsetIsTheModelsOwn(t *testing.T) {
 	require.NoError(t, err)
 	own := made(t, m, unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "32"}})
 	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Steps: 32, Seed: 1}))
+
+	m.Recipe = "moment cache=1"
+	own = made(t, m, unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "32"}})
+	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Steps: 32, Seed: 1}))
 	none := made(t, m,
 		unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "32", "cache": "0"}})
 	require.NotEqual(t, own, none)
@@ -42,6 +46,7 @@ func TestUnsetIsTheModelsOwn(t *testing.T) {
 // Default steps are at most one for each masked position, and at least one for each block.
 func TestDefaultSteps(t *testing.T) {
 	m, _ := loadDemos(t)
+	m.Recipe = ""
 	for _, c := range []struct {
 		steps int
 		r     unmask.Request
@@ -115,7 +120,7 @@ func TestPrepareRefuses(t *testing.T) {
 			unmask.Request{Constraints: unmask.Constraints{Ban: []string{""}}}},
 		{text, "sampler", param.NoSuch, unmask.Request{Overrides: generate.Overrides{"sampler": "x"}}},
 		{text, "steps", param.OutOfRange,
-			unmask.Request{Length: 3, Overrides: generate.Overrides{"steps": "4"}}},
+			unmask.Request{Length: 3, Overrides: generate.Overrides{"steps": "4", "sampler": "moment"}}},
 		{text, "refresh", param.NoEffect, unmask.Request{Overrides: generate.Overrides{"refresh": "4"}}},
 		{text, "preset", param.NoSuch, unmask.Request{Preset: "x"}},
 		{text, "messages", param.Unsupported, unmask.Request{Messages: json.RawMessage("[]")}},

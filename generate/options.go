@@ -77,7 +77,7 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	if err := checkEnds(o.Ends, spec); err != nil {
 		return o, err
 	}
-	o.N, o.Cache = cmp.Or(o.N, 1), max(o.Cache, 0)
+	o.N = cmp.Or(o.N, 1)
 	if o.Batch == 0 {
 		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
 		if o.Guidance.Scale != 0 { // every sequence is computed twice

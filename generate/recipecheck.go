@@ -191,10 +191,12 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 
 // Recipe returns the recipe in the options.
 func (o Options) Recipe() Recipe {
-	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps,
-		Cache: max(o.Cache, 0),
-		Reuse: o.Reuse, BlockSize: o.BlockSize,
-		Refresh: o.Refresh, Filter: o.Filter, Greedy: o.Greedy, Guidance: o.Guidance}
+	if o.Cache == NoCache {
+		o.Cache = 0
+	}
+	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache,
+		Reuse: o.Reuse, BlockSize: o.BlockSize, Refresh: o.Refresh, Filter: o.Filter,
+		Greedy: o.Greedy, Guidance: o.Guidance}
 }
 
 // With returns the options with another recipe, which is complete: a Cache of 0 becomes NoCache.
