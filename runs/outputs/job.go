@@ -19,7 +19,7 @@ type TextJob struct {
 
 	m       *unmask.Model
 	request unmask.Request
-	from    int   // where the answer to messages begins
+	from    int     // where the answer to messages begins
 	ends    []int32 // tokens before the first of which the shown text ends
 }
 
