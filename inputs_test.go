@@ -91,7 +91,8 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	require.EqualError(t, err,
 		"input 0: generate: steps is 8, want 1 to 4: each opens one position at least")
 	requests, err = m.Requests(t.Context(),
-		unmask.Request{Overrides: generate.Overrides{"sampler": "moment"}}, inputs(unmask.Request{Infill: "a [4]"}))
+		unmask.Request{Overrides: generate.Overrides{"sampler": "moment"}},
+		inputs(unmask.Request{Infill: "a [4]"}))
 	require.NoError(t, err)
 	require.Equal(t, 6, requests.Longest)
 	require.Equal(t, 4, requests.At(0).Steps)
