@@ -268,3 +268,30 @@ func TestAddedTokensDecoderWins(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 2, 3, 4, 3, 5, 1}, ids)
 }
+
+// Where added tokens touch, lie in one another or take the same white space, ids are the library's
+// (testdata/added.py), for text with special tokens and without.
+func TestAddedTokensThatTouch(t *testing.T) {
+	data, err := os.ReadFile("testdata/added.json")
+	require.NoError(t, err)
+	var files []struct {
+		File  json.RawMessage
+		Cases []struct {
+			Text string
+			IDs  [2][]int32
+		}
+	}
+	require.NoError(t, json.Unmarshal(data, &files))
+	require.Len(t, files, 64)
+	for n, f := range files {
+		tok, err := Parse(f.File)
+		require.NoError(t, err)
+		for _, c := range f.Cases {
+			special, err := tok.EncodeSpecial(c.Text)
+			require.NoError(t, err)
+			plain, err := tok.Encode(c.Text)
+			require.NoError(t, err)
+			require.Equal(t, c.IDs, [2][]int32{special, plain}, "file %d: %q", n, c.Text)
+		}
+	}
+}
