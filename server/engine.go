@@ -117,6 +117,9 @@ func (e *engine) admit(w *work) *Fault {
 	}
 	waiting, total := 0, int64(0)
 	for _, o := range e.works {
+		if o.owner != w.owner { // each key has a queue of its own
+			continue
+		}
 		if total += o.left; o.begun.IsZero() {
 			waiting++
 		}
@@ -160,15 +163,25 @@ func (e *engine) seconds(rows int64) float64 {
 	return float64(rows) / e.rate
 }
 
-// before returns how many works take their steps before w does, and the rows they have left.
+// before returns how many works take their steps before w does, and the rows they take meanwhile.
+// Keys take turns, so that while those of w's key are made each other key has as many rows at most.
 func (e *engine) before(w *work) (works int, rows int64) {
+	others := map[string]int64{}
 	for _, o := range e.works {
 		if o == w || o.batch && !w.batch {
 			continue
 		}
 		if !o.batch && w.batch || o.left <= w.rows || o.keeping {
-			works, rows = works+1, rows+o.left
+			if works++; o.owner == w.owner || o.keeping || o.batch != w.batch {
+				rows += o.left
+			} else {
+				others[o.owner] += o.left
+			}
 		}
+	}
+	own := rows + w.rows
+	for _, theirs := range others {
+		rows += min(theirs, own)
 	}
 	return works, rows
 }
