@@ -16,7 +16,6 @@ type taken struct {
 	job
 	left  int
 	made  []Output
-	size  int
 	began time.Time
 }
 
@@ -52,7 +51,7 @@ func (w *worker) pull(ctx context.Context) error {
 	}()
 	err := w.jobsUntilOver(ctx, results)
 	close(results)
-	if failed := <-sent; failed != nil && (err == nil || errors.Is(err, context.Canceled)) {
+	if failed := <-sent; failed != nil && errors.Is(err, context.Canceled) {
 		err = failed
 	}
 	return err

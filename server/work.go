@@ -48,7 +48,6 @@ type work struct {
 	fault    *Fault
 	done     bool
 	watchers int
-	kept     bool // by a job: it goes on without watchers
 	waited   time.Duration
 	ran      time.Duration
 }

@@ -213,7 +213,7 @@ func filterUnique(r *run, v any, args []any, named *dict) any {
 
 func filterMap(r *run, v any, args []any, named *dict) any {
 	out := &list{once: true}
-	change := func(v any) any { return v }
+	var change func(any) any
 	switch attribute, ok := named.get(text{s: "attribute"}); {
 	case ok:
 		known(named, "map", "attribute", "default")
