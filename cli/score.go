@@ -56,9 +56,9 @@ log-odds log p(new) - log p(old), in nats, tab-separated by sequence: wild-type 
 	f.register(cmd.Flags(), "demo")
 	flags.Int(cmd.Flags(), &f.Parts, param.Param{Name: "parts", Min: 1, Max: 1 << 20, Default: "0",
 		Zero: "one a token", Help: "passes of a sequence, 0 for one for each token"})
-	cmd.Flags().Float64Var(&f.Share, "share", 0,
-		"mask this share of the positions at random, from above 0 to 1, and score these only")
-	cmd.Flags().Uint64Var(&f.Seed, "seed", 0, "seed of --share")
+	flags.Float(cmd.Flags(), &f.Share, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
+		Zero: "none", Help: "mask this share of the positions at random and score these only"})
+	seedFlag(cmd.Flags(), &f.Seed, "seed of --share")
 	cmd.Flags().BoolVar(&f.visible, "visible", false, "mask nothing: wild-type marginals")
 	cmd.Flags().StringVar(&f.mutations, "mutations", "", "`FILE` of mutations, one a line")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a sequence: name, text, tokens, "+
@@ -67,9 +67,6 @@ log-odds log p(new) - log p(old), in nats, tab-separated by sequence: wild-type 
 }
 
 func (f *scoreFlags) run(ctx context.Context, file string) error {
-	if f.Share < 0 || f.Share > 1 || math.IsNaN(f.Share) {
-		return usage("--share is %v, want 0 to 1", f.Share)
-	}
 	if f.visible {
 		if f.Parts != 0 || f.Share != 0 {
 			return usage("--visible with --parts or --share, want one of them")
