@@ -204,7 +204,7 @@ func requireLaw(t *testing.T, counts map[string]int, p map[string]float64, n int
 }
 
 func TestOneStepDrawsFollowTheLaw(t *testing.T) {
-	const tokens, length, n = 3, 6, 4000
+	const tokens, length, n = 3, 6, 1500
 	m, err := oracle.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=3", length, tokens))
 	require.NoError(t, err)
 	d := oracle.NewDenoiser(m)
@@ -246,7 +246,7 @@ func marginals(t *testing.T, d model.Denoiser, tokens []int32) [][]float32 {
 // Two stages of a step, with an exact model in between, are drawn as the law has them: first half
 // of the positions from the first pass, the others given those.
 func TestStagesFollowTheLaw(t *testing.T) {
-	const tokens, length, n = 3, 4, 4000
+	const tokens, length, n = 3, 4, 2000
 	m, err := oracle.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=5", length, tokens))
 	require.NoError(t, err)
 	d := oracle.NewDenoiser(m)
@@ -275,7 +275,7 @@ func rule(t require.TestingT, text string) samplers.Sampler {
 // One position a step, in a fixed order: each is drawn from the law of that step, whose marginals
 // are the exact conditionals of a model that is no product.
 func TestOnePositionAStepFollowsTheLaws(t *testing.T) {
-	const tokens, length, n = 3, 4, 4000
+	const tokens, length, n = 3, 4, 2000
 	m, err := oracle.Parse(fmt.Sprintf("markov:length=%d,tokens=%d,stay=0.6,sharp=1,seed=2", length,
 		tokens))
 	require.NoError(t, err)
