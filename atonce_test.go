@@ -9,6 +9,7 @@ import (
 
 	"unmask"
 	"unmask/demo"
+	"unmask/samplers"
 )
 
 // Six calls at once on one model give what each gives alone, with and without partial caching.
@@ -21,7 +22,7 @@ func TestGenerateAtOnce(t *testing.T) {
 		m *unmask.Model
 		r unmask.Run
 	}{
-		"text":  {text, unmask.Run{Length: 24, Steps: 4, N: 2}},
+		"text":  {text, unmask.Run{Sampler: samplers.Moment{}, Length: 24, Steps: 4, N: 2}},
 		"image": {picture, unmask.Run{Steps: 3, N: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func Example() {
 	}
 	var text string
 	for step, err := range unmask.Generate(ctx, m,
-		unmask.Run{Tokens: prompt, Steps: 24, Seed: 1, Cache: 1}) {
+		unmask.Run{Tokens: prompt, Steps: 24, Seed: 1}) {
 		if err != nil {
 			panic(err)
 		}

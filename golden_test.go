@@ -63,7 +63,8 @@ func TestGoldenText(t *testing.T) {
 func TestSequencesDependOnSeedAndIndexAlone(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
-	run := unmask.Run{Cache: 1, Length: 24, Steps: 6, N: 5, Seed: 9, Batch: 2}
+	run := unmask.Run{Sampler: samplers.Moment{}, Cache: 1, Length: 24, Steps: 6, N: 5, Seed: 9,
+		Batch: 2}
 	all := tokens(t, m, run)
 	run.First, run.N = 3, 2
 	require.Equal(t, all[3:], tokens(t, m, run))

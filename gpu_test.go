@@ -94,7 +94,8 @@ func TestBatchOnGPU(t *testing.T) {
 	require.Less(t, some, 256)
 
 	for _, err = range unmask.Generate(t.Context(), m,
-		unmask.Run{N: 5000, Batch: 5000, Length: 256, Steps: 2, Cache: 1}) {
+		unmask.Run{Sampler: samplers.Moment{}, N: 5000, Batch: 5000, Length: 256, Steps: 2,
+			Cache: 1}) {
 		require.Regexp(t, `^batch is 5000, want 1 to [0-9]+: a sequence takes [0-9.]+ MB, and [0-9.]+ GB are free$`, err.Error())
 	}
 	require.Error(t, err)
@@ -113,8 +114,8 @@ func TestStepsAreGraphs(t *testing.T) {
 	const steps = 3
 	for cache, waits := range []int{steps, 2 * steps} {
 		var live map[string]int
-		run := unmask.Run{Cache: cmp.Or(cache, generate.NoCache), Length: 12,
-			Steps: steps, N: 4, Batch: 1}
+		run := unmask.Run{Sampler: samplers.Moment{}, Cache: cmp.Or(cache, generate.NoCache),
+			Length: 12, Steps: steps, N: 4, Batch: 1}
 		for step, err := range unmask.Generate(t.Context(), m, run) {
 			require.NoError(t, err)
 			if step.Done && step.Sequences[0].Index == 2 {
