@@ -24,9 +24,9 @@ import (
 )
 
 // Model is the transformer on a backend. It owns its working memory: one pass at a time, see
-// model.Turns.
+// model.Shared.
 type Model struct {
-	model.Turns
+	model.Shared
 	TextProj  nn.Linear     `weight:"encoder_proj"` // [hidden, text width]
 	TextNorm  rms           `weight:"encoder_proj_layer_norm"`
 	Words     weights.Param `weight:"embed.embeddings.weight"` // [vocab, in]

@@ -19,7 +19,7 @@ import (
 // uniform is a network that knows nothing: the hardest one for a language. Its vocabulary is bytes,
 // some pieces of JSON, the end and the mask.
 type uniform struct {
-	model.Turns
+	model.Shared
 	length, block int
 	dense         model.Dense
 }

@@ -49,7 +49,7 @@ type block struct {
 }
 
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
-// model.Turns.
+// model.Shared.
 type Model struct {
 	model.Network
 
@@ -80,7 +80,7 @@ type Model struct {
 type uncached struct{ fullPasses }
 
 type fullPasses interface {
-	model.Turner
+	model.Locker
 	model.Sized
 }
 

@@ -53,7 +53,7 @@ var ErrFull = errors.New("the pool is full")
 // step. Step makes one step of each, in as few passes and calls of the output head as they allow. A
 // sequence's tokens depend on its request alone: they equal, byte for byte, those of Run.
 //
-// One goroutine at a time may use a pool. Several pools may share a model that is a model.Turner.
+// One goroutine at a time may use a pool. Several pools may share a model that is a model.Locker.
 type Pool struct {
 	d        model.Denoiser
 	networks map[int]*network // by block size, 0 the model's own
@@ -364,9 +364,9 @@ func (p *Pool) together(a, b *member) bool {
 // computeGroup makes the pass of a group and draws its tokens. If the pass fails it is repeated for
 // each member alone, so that one request cannot spoil the others.
 func (p *Pool) computeGroup(group []*member) error {
-	turn := model.Turn(group[0].step.network.d)
-	turn.Lock()
-	defer turn.Unlock()
+	lock := model.LockOf(group[0].step.network.d)
+	lock.Lock()
+	defer lock.Unlock()
 	return p.try(group, func(group []*member) error {
 		if err := p.forward(group); err != nil {
 			return err

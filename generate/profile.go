@@ -76,9 +76,9 @@ func truth(ctx context.Context, d model.Denoiser, x []int32, masked []int) (floa
 	for j, p := range masked {
 		b.Tokens[p], rows[j] = spec.Mask, int32(p)
 	}
-	turn := model.Turn(d)
-	turn.Lock()
-	defer turn.Unlock()
+	lock := model.LockOf(d)
+	lock.Lock()
+	defer lock.Unlock()
 	m, err := d.Forward(ctx, b)
 	if err != nil {
 		return 0, err

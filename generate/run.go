@@ -14,7 +14,7 @@ import (
 // the seed and on i.
 //
 // An error ends the run; it comes with the last finished step of the batch, or with nil. After ctx
-// is cancelled the error wraps ctx.Err(). Several runs may share a model that is a model.Turner.
+// is cancelled the error wraps ctx.Err(). Several runs may share a model that is a model.Locker.
 func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		r, err := newRun(d, o)

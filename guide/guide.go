@@ -96,8 +96,8 @@ func Each(of model.Denoiser,
 // Spec implements model.Denoiser.
 func (g *Guided) Spec() model.Spec { return g.spec }
 
-// Turn implements model.Turner; it returns the network's lock.
-func (g *Guided) Turn() sync.Locker { return model.Turn(g.of) }
+// Locker implements model.Locker; it returns the network's lock.
+func (g *Guided) Locker() sync.Locker { return model.LockOf(g.of) }
 
 // Fit implements model.Sized.
 func (g *Guided) Fit(length int, cached bool) int {

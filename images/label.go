@@ -26,8 +26,8 @@ func Label(data []byte, texts [][2]string) []byte {
 	return out.Bytes()
 }
 
-// mostLabels is the most bytes of texts that Labels returns.
-const mostLabels = 1 << 20
+// maxLabels is the most bytes of texts that Labels returns.
+const maxLabels = 1 << 20
 
 // Labels returns the texts of a PNG by keyword: those that Label wrote, and tEXt chunks before the
 // image data. It is empty for other files, and stops at a damaged chunk.
@@ -55,7 +55,7 @@ func Labels(data []byte) map[string]string {
 			_, text, _ = bytes.Cut(text[2:], []byte{0})
 			_, text, ok = bytes.Cut(text, []byte{0})
 		}
-		if total += len(body); total > mostLabels {
+		if total += len(body); total > maxLabels {
 			break
 		}
 		if ok && utf8.Valid(text) {

@@ -49,7 +49,7 @@ type ordered struct{ feeder }
 
 type feeder interface {
 	model.Feeder
-	model.Turner
+	model.Locker
 	model.Sized
 }
 

@@ -58,7 +58,7 @@ type block struct {
 }
 
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
-// model.Turns.
+// model.Shared.
 type Model struct {
 	model.Network
 

@@ -94,7 +94,7 @@ type Chooser interface {
 
 // Denoiser is a network, or anything else that computes marginals. It owns its working memory: one
 // pass at a time, whose Marginals are valid until the next pass. Goroutines may share a Denoiser
-// that is a Turner, as all networks of this module are. Spec may be called at any time.
+// that is a Locker, as all networks of this module are. Spec may be called at any time.
 type Denoiser interface {
 	Spec() Spec
 	Forward(ctx context.Context, b *Batch) (Marginals, error)

@@ -15,7 +15,7 @@ import (
 // keeps their results and runs the output head. A transformer embeds it, or uses it as
 // Loaded.Denoiser. Its exported fields are set once.
 type Network struct {
-	Turns
+	Shared
 	Passes
 	Of   Spec
 	Head backend.Head
@@ -64,8 +64,8 @@ func (m *networkMarginals) Raw() Marginals { return &m.raw }
 // Spec implements Denoiser.
 func (n *Network) Spec() Spec { return n.Of }
 
-// Turn implements Turner.
-func (n *Network) Turn() sync.Locker { return n.owner().Turns.Turn() }
+// Locker implements Locker.
+func (n *Network) Locker() sync.Locker { return n.owner().Shared.Locker() }
 
 // owner returns the network whose lock and memory n uses.
 func (n *Network) owner() *Network {

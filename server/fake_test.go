@@ -43,8 +43,8 @@ func newGate() *gate {
 	return g
 }
 
-// Turn implements model.Turner: the network is shared with other tests' servers.
-func (g *gate) Turn() sync.Locker { return model.Turn(g.Refiner) }
+// Locker implements model.Locker: the network is shared with other tests' servers.
+func (g *gate) Locker() sync.Locker { return model.LockOf(g.Refiner) }
 
 func (g *gate) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
 	g.mu.Lock()

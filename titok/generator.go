@@ -63,7 +63,7 @@ type network interface {
 }
 
 // Model is a generator on a backend. It owns its working memory: one pass at a time, see
-// model.Turns.
+// model.Shared.
 type Model struct {
 	model.Network
 

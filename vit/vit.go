@@ -65,7 +65,7 @@ func newBlocks(n, width int) []block {
 }
 
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
-// model.Turns.
+// model.Shared.
 type Model struct {
 	model.Network
 

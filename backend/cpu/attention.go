@@ -11,7 +11,7 @@ import (
 
 const (
 	queryBlock = 192 // most rows of an item, a multiple of every panel's lanes
-	mostKeys   = 96  // most keys whose scores are held at a time
+	maxKeys    = 96  // most keys whose scores are held at a time
 )
 
 // attentionJob is an Attention; an item is a block of rows of one head. Queries lie along the
@@ -36,14 +36,14 @@ type attentionJob struct {
 type attentionScratch struct {
 	q, o            []float32 // [dim, lanes] of each panel
 	top, sum, alpha []float32 // [lanes] of each panel
-	scores          []float32 // [mostKeys, lanes] of a panel
+	scores          []float32 // [maxKeys, lanes] of a panel
 
 	// Rounded factors, two to a word: queries and a block of keys as integers with a scale each,
 	// Rounded factors, two in each word: queries and a block of keys as integers with a scale each,
 	// values as bfloat16.
-	// [dim/2, lanes] of each panel, [mostKeys, dim/2], [mostKeys/2, dim]
+	// [dim/2, lanes] of each panel, [maxKeys, dim/2], [maxKeys/2, dim]
 	queries, keys, values []float32
-	unit, scale           []float32 // [lanes] of each panel, [mostKeys]
+	unit, scale           []float32 // [lanes] of each panel, [maxKeys]
 }
 
 // AttendsLocally implements backend.LocalAttention.
@@ -78,14 +78,14 @@ func (s *attentionScratch) grow(dim, lanes int) {
 	if len(s.q) >= queryBlock*dim {
 		return
 	}
-	memory := allocate((5*queryBlock/2+mostKeys)*dim + mostKeys*lanes + 4*queryBlock + mostKeys)
+	memory := allocate((5*queryBlock/2+maxKeys)*dim + maxKeys*lanes + 4*queryBlock + maxKeys)
 	s.q, s.o = take(&memory, queryBlock*dim), take(&memory, queryBlock*dim)
-	s.scores = take(&memory, mostKeys*lanes)
-	s.queries, s.keys, s.values = take(&memory, queryBlock*dim/2), take(&memory, mostKeys*dim/2),
-		take(&memory, mostKeys/2*dim)
+	s.scores = take(&memory, maxKeys*lanes)
+	s.queries, s.keys, s.values = take(&memory, queryBlock*dim/2), take(&memory, maxKeys*dim/2),
+		take(&memory, maxKeys/2*dim)
 	s.top, s.sum, s.alpha = take(&memory, queryBlock), take(&memory, queryBlock),
 		take(&memory, queryBlock)
-	s.unit, s.scale = take(&memory, queryBlock), take(&memory, mostKeys)
+	s.unit, s.scale = take(&memory, queryBlock), take(&memory, maxKeys)
 }
 
 // block computes item i: a block of rows, one head.

@@ -49,7 +49,7 @@ func (u *Unfinished) Error() string {
 
 const (
 	longestTrace = 1 << 20 // positions
-	mostSteps    = 1 << 20 // of a sample
+	maxSteps     = 1 << 20 // of a sample
 	traceLine    = 64 << 20
 )
 
@@ -206,8 +206,8 @@ func check(pieces []Piece, length int) error {
 	return nil
 }
 
-// mostOpen is the most unfinished samples at once.
-const mostOpen = 1 << 16
+// maxOpen is the most unfinished samples at once.
+const maxOpen = 1 << 16
 
 // read parses a step's line.
 func (r *State) read(line []byte) (*Step, error) {
@@ -221,9 +221,9 @@ func (r *State) read(line []byte) (*Step, error) {
 	if s.Sample < 0 {
 		return nil, fmt.Errorf("sample is %d, want at least 0", s.Sample)
 	}
-	if s.Steps < s.Step || s.Steps > mostSteps {
+	if s.Steps < s.Step || s.Steps > maxSteps {
 		return nil, fmt.Errorf("step is %d of %d, want at most %d", s.Step, s.Steps,
-			min(max(s.Steps, 0), mostSteps))
+			min(max(s.Steps, 0), maxSteps))
 	}
 	if r.grows = r.grows || len(s.Resized) > 0; r.grows {
 		return s, nil // take knows how long the sample is
@@ -269,7 +269,7 @@ func (r *State) take(s *Step) error {
 		return fmt.Errorf("sample %d goes on after its end", s.Sample)
 	}
 	if !ok {
-		if len(r.open) >= max(1, min(mostOpen, longestTrace/r.length)) {
+		if len(r.open) >= max(1, min(maxOpen, longestTrace/r.length)) {
 			return fmt.Errorf("sample %d: too many unfinished samples", s.Sample)
 		}
 		now = &sample{step: min(s.Step, 1) - 1, pieces: make([]Piece, r.length)}

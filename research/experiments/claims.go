@@ -43,14 +43,14 @@ func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 	return v
 }
 
-// mostTimes is the largest factor on the number of samples that the search for Decides tries.
-const mostTimes = 1 << 14
+// maxTimes is the largest factor on the number of samples that the search for Decides tries.
+const maxTimes = 1 << 14
 
 // Verdicts judges the paper's claims by the results at the size's points.
 func Verdicts(results []Result, s Size) []Verdict {
 	out, samples := verdicts(results, s, 1)
 	// Steps of a quarter: errors are not known more precisely.
-	for more := 1.25; more <= mostTimes; more *= 1.25 {
+	for more := 1.25; more <= maxTimes; more *= 1.25 {
 		again, _ := verdicts(results, s, more)
 		for i := range out {
 			if v := &out[i]; !v.Decided && v.Decides == 0 && again[i].Decided {

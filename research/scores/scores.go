@@ -123,7 +123,7 @@ func (s *Score) pass(ctx context.Context, m *unmask.Model, positions []int, visi
 			tokens[first+p] = spec.Mask
 		}
 	}
-	lock := model.Turn(m.Denoiser)
+	lock := model.LockOf(m.Denoiser)
 	lock.Lock()
 	defer lock.Unlock()
 	b := &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens, Read: rows}

@@ -163,14 +163,14 @@ func index(x []int32, tokens int) (i int) {
 	return i
 }
 
-// mostSequences is the largest number of sequences that is enumerated.
-const mostSequences = 1 << 20
+// maxSequences is the largest number of sequences that is enumerated.
+const maxSequences = 1 << 20
 
 func sequences(m *oracle.Model) int {
 	n := 1
 	for range m.Length() {
-		if n *= m.Tokens(); n > mostSequences {
-			panic(fmt.Sprintf("theory: %s has more than %d sequences", m, mostSequences))
+		if n *= m.Tokens(); n > maxSequences {
+			panic(fmt.Sprintf("theory: %s has more than %d sequences", m, maxSequences))
 		}
 	}
 	return n

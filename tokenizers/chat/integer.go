@@ -14,7 +14,7 @@ var (
 	pythonInt   = regexp.MustCompile(`^[+-]?[0-9A-Za-z]+(_[0-9A-Za-z]+)*$`)
 	pythonReal  = regexp.MustCompile(`^[+-]?([0-9](_?[0-9])*)?\.?([0-9](_?[0-9])*)?([eE][+-]?[0-9](_?[0-9])*)?$`)
 	anyDigit    = regexp.MustCompile(`[0-9]`)
-	mostDigits  = 4300 // as in Python
+	maxDigits   = 4300 // as in Python
 	wholeNumber = func(n *big.Int) any {
 		if n.IsInt64() {
 			return n.Int64()
@@ -41,7 +41,7 @@ func plainDigits(s string) string {
 // parseInt returns Python's int(s, base), or ok false.
 func parseInt(s string, base int) (n *big.Int, ok bool) {
 	s = plainDigits(s)
-	if !pythonInt.MatchString(s) || len(s) > mostDigits {
+	if !pythonInt.MatchString(s) || len(s) > maxDigits {
 		return nil, false
 	}
 	sign, body := "", strings.ReplaceAll(s, "_", "")

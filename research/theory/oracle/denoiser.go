@@ -12,7 +12,7 @@ import (
 
 // Denoiser gives a Model's exact conditionals as marginals. Partial passes are exact too.
 type Denoiser struct {
-	model.Turns
+	model.Shared
 	*Model // for sequences without a class
 
 	classes []*Model
