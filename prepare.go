@@ -16,7 +16,7 @@ import (
 )
 
 // Prepare returns what r means for this model: its recipe complete, its text or picture as tokens,
-// its constraints and conditions looked up. It is the only place that knows
+// its constraints and conditions looked up. It knows
 //
 //   - defaults: parameters that r does not override are those of the model's published run or, if
 //     it has none, of its kind; steps are then at most one for each masked position;

@@ -15,8 +15,8 @@ import (
 	"unmask/samplers"
 )
 
-// Request is one sequence that somebody wants. The command line, HTTP bodies, lines of --prompts
-// and the jobs of workers are read into it, and [Model.Prepare] alone knows what it means for a
+// Request is one sequence that somebody wants. The flags of unmask text, lines of --prompts and the
+// jobs of workers that make texts are read into it, and [Model.Prepare] knows what it means for a
 // model. The zero Request is an unconditional sequence of the model's own length, made by its
 // published recipe.
 //
@@ -28,10 +28,9 @@ import (
 //  1. Add it here (or to Constraints) with a json tag, and say what it means when it is zero.
 //  2. Give it its meaning in Prepare (prepare.go), which refuses it by its flag's name with a
 //     *param.Error. What it changes must be part of the generate.Request, as data or as an Adjust.
-//  3. Set it from its flag (cli/flags) and from its field in HTTP bodies (server/settings.go).
-//     Lines of --prompts and workers have it already.
-//  4. Add it to the property test in server (request_test.go), which makes random requests and
-//     sees that all four ways prepare the same.
+//  3. Set it from its flag (cli/flags). Lines of --prompts and workers of texts have it already.
+//     The server still fills a Run: read its field there too (server/settings.go).
+//  4. Add it to TestAllWaysPrepareTheSame (request_test.go), which makes random requests.
 //
 // A number or a word that belongs to sampling is no field here: it is a row in generate's table of
 // parameters, and is then an override in every one of these places by itself.

@@ -3,6 +3,7 @@ package param
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Reason says why a value was refused. Programs decide by it; sentences are for people.
@@ -36,15 +37,16 @@ type Error struct {
 	Err error
 }
 
-// Words, if not nil, replaces the text of every Error. Tests set it to see that no program depends
-// on the words.
-var Words func(e *Error) string
+// Words, if it holds a function, replaces the text of every Error. Tests store one to see that no
+// program depends on the words.
+var Words atomic.Pointer[func(e *Error) string]
 
 // Error returns the sentence.
 func (e *Error) Error() string {
+	words := Words.Load()
 	switch {
-	case Words != nil:
-		return Words(e)
+	case words != nil:
+		return (*words)(e)
 	case e.Err != nil:
 		return e.Err.Error()
 	}

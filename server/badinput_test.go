@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/param"
 	"unmask/server"
 )
 
@@ -25,9 +26,16 @@ type refusal struct {
 	message string // a part of it
 }
 
-// check posts a body to a route and compares the error.
+// check posts a body to a route and compares the error. Its code and its field stay the same when
+// the library refuses values in other words.
 func (c refusal) check(t *testing.T, url string) {
 	status, header, data := post(t, url, c.body)
+	c.compare(t, status, header, data)
+	other := func(*param.Error) string { return "other words" }
+	param.Words.Store(&other)
+	defer param.Words.Store(nil)
+	c.message = ""
+	status, header, data = post(t, url, c.body)
 	c.compare(t, status, header, data)
 }
 
