@@ -1,0 +1,81 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// A first visit says what this is, and runs something at once; later ones wait.
+func TestFirstVisit(t *testing.T) {
+	x := open(t, shared, "")
+	x.until(`document.getElementById("status").textContent === "done"`)
+	if !strings.Contains(x.text("#intro"), "masked diffusion") || !strings.HasPrefix(x.text("#text"), "Once upon") {
+		t.Errorf("the first visit shows %q and %q", x.text("#intro"), x.text("#text"))
+	}
+	if n := eval[int](x, `return document.querySelectorAll("#text.lively").length`); n != 0 {
+		t.Error("a complete text has its colours, want it plain")
+	}
+}
+
+// A copied link has the drawn seed and the holes of a refill, and runs again.
+func TestLinkIsARun(t *testing.T) {
+	x := open(t, shared, "mode=text&steps=6&length=20&prompt=Once upon")
+	x.generate()
+	x.click("#text .p:nth-child(12)")
+	x.click("#fill-run")
+	x.until(`document.getElementById("status").textContent === "done" && page.panels.text.versions.length === 2`)
+	link := copied(x, "text", "link")
+	y := newTab(t)
+	y.do(chromedp.Navigate(link), chromedp.WaitReady("body.ready"))
+	y.until(`document.getElementById("status").textContent === "done"`)
+	if got, want := y.text("#text"), x.text("#text"); got != want {
+		t.Errorf("%s shows %q, want %q", link, got, want)
+	}
+	before := eval[string](x, `return page.panels.text.versions[0].answer.choices[0].text`)
+	x.click("#text-undo")
+	if got := x.text("#text"); !strings.HasSuffix(got, before) {
+		t.Errorf("undo shows %q, want %q", got, before)
+	}
+	z := open(t, shared, "mode=text&model=none&sampler=nix&run=1")
+	if got := z.text("#notice-text"); !strings.Contains(got, "model none and sampler nix") {
+		t.Errorf("a link with an unknown model says %q", got)
+	}
+}
+
+// Copied Python has the calls of OpenAI's package, and words such as null in a prompt stay.
+func TestCopiedPython(t *testing.T) {
+	x := open(t, shared, "mode=text&seed=18446744073709551615&steps=4&length=8&prompt=null and true")
+	x.generate()
+	got := copied(x, "text", "Python")
+	for _, want := range []string{"client.completions.create(", `prompt="null and true"`, "max_tokens=8",
+		`extra_body={"seed": 18446744073709551615, "steps": 4}`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+}
+
+// An error stands at the field that it is about, until that is changed.
+func TestErrorAtItsField(t *testing.T) {
+	x := open(t, shared, "mode=text&top-p=5&prompt=Once")
+	x.click("#run")
+	x.until(`document.activeElement.id === "set-top-p"`)
+	if got := x.text("#set-top-p-error"); !strings.Contains(got, "top_p is 5, want") {
+		t.Errorf("the field says %q", got)
+	}
+	x.do(chromedp.SendKeys("#set-top-p", "x"))
+	x.until(`!document.querySelector("[aria-invalid]")`)
+}
+
+// A server that says nothing any more is noticed.
+func TestSilence(t *testing.T) {
+	x := open(t, shared, settings)
+	eval[bool](x, `
+		(await import("/page/api.js")).silence.most = 200;
+		window.fetch = async () => new Response(new ReadableStream({ start() {} }));
+		return true`)
+	x.click("#run")
+	x.until(`/stopped answering/.test(document.getElementById("notice-text").textContent)`)
+}
