@@ -4,6 +4,7 @@
 //
 //	go run ./bench/serve               ratios of one run
 //	go run ./bench/serve --minutes 10  mixed load
+//	go run ./bench/serve --clients 1,8,64,500,1000
 package main
 
 import (
@@ -30,12 +31,25 @@ func main() {
 	minutes := flag.Float64("minutes", 0, "minutes of mixed load; 0 measures ratios")
 	seconds := flag.Float64("seconds", 20, "seconds of each measurement under load")
 	threads := flag.Int("threads", 0, "processor cores of the models; 0 for all")
+	clients := flag.String("clients", "", "numbers of clients at once, such as 1,8,64: what they get")
 	flag.Parse()
 	if *threads == 0 {
 		*threads = runtime.GOMAXPROCS(0)
 	}
 	server.TuneProcess() // as unmask serve does
-	err := run(*minutes, time.Duration(*seconds*float64(time.Second)), *threads)
+	each := time.Duration(*seconds * float64(time.Second))
+	var list []int
+	var err error
+	if *clients != "" {
+		list, err = parseClients(*clients)
+	}
+	switch {
+	case err != nil:
+	case list != nil:
+		err = load(list, each, *threads)
+	default:
+		err = run(*minutes, each, *threads)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)
 		os.Exit(1)

@@ -11,7 +11,8 @@ import (
 func TestFirstVisit(t *testing.T) {
 	x := open(t, shared, "")
 	x.until(`document.getElementById("status").textContent === "done"`)
-	if !strings.Contains(x.text("#intro"), "masked diffusion") || !strings.HasPrefix(x.text("#text"), "Once upon") {
+	if !strings.Contains(x.text("#intro"), "masked diffusion") ||
+		!strings.HasPrefix(x.text("#text"), "Once upon") {
 		t.Errorf("the first visit shows %q and %q", x.text("#intro"), x.text("#text"))
 	}
 	if n := eval[int](x, `return document.querySelectorAll("#text.lively").length`); n != 0 {
@@ -46,7 +47,8 @@ func TestLinkIsARun(t *testing.T) {
 
 // Copied Python has the calls of OpenAI's package, and words such as null in a prompt stay.
 func TestCopiedPython(t *testing.T) {
-	x := open(t, shared, "mode=text&seed=18446744073709551615&steps=4&length=8&prompt=null and true")
+	x := open(t, shared,
+		"mode=text&seed=18446744073709551615&steps=4&length=8&prompt=null and true")
 	x.generate()
 	got := copied(x, "text", "Python")
 	for _, want := range []string{"client.completions.create(", `prompt="null and true"`, "max_tokens=8",
