@@ -51,8 +51,8 @@ func TestCopiedPython(t *testing.T) {
 		"mode=text&seed=18446744073709551615&steps=4&length=8&prompt=null and true")
 	x.generate()
 	got := copied(x, "text", "Python")
-	for _, want := range []string{"client.completions.create(", `prompt="null and true"`, "max_tokens=8",
-		`extra_body={"seed": 18446744073709551615, "steps": 4}`} {
+	for _, want := range []string{"client.completions.create(", `prompt="null and true"`,
+		"max_tokens=8", `extra_body={"seed": 18446744073709551615, "steps": 4}`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %s", want, got)
 		}
