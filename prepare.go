@@ -102,9 +102,6 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 	if q.Recipe, err = r.Overrides.Fit(base, m.Denoiser, free); err != nil {
 		return q, err
 	}
-	if g := spec.Growth; g != nil && r.Infill != "" && !strings.Contains(r.Infill, "[?]") {
-		q.Filter.Ban = append(slices.Clone(q.Filter.Ban), g.Expand, g.Delete) // holes keep their lengths
-	}
 	if q.Adjust, err = m.constrain(&q.Filter, r.Constraints, length); err != nil {
 		return q, err
 	}

@@ -26,8 +26,9 @@ type textFlags struct {
 	share.Shard
 	share.Hub
 	followFlags
-	json bool
-	out  string
+	json   bool
+	out    string
+	preset string
 }
 
 func newText() *cobra.Command { return new(textFlags).command() }
@@ -59,6 +60,8 @@ func (f *textFlags) command() *cobra.Command {
 	f.Shard.Register(cmd.Flags())
 	f.Hub.Register(cmd.Flags())
 	f.followFlags.register(cmd.Flags(), "the text's positions")
+	cmd.Flags().StringVar(&f.preset, "preset", "",
+		"`NAME` of a published run of the model, such as ar or diffusion; see docs/models.md")
 	cmd.Flags().BoolVar(&f.json, "json", false,
 		"one JSON object per sample and line: id, seed, ids, text, opened_at, logprobs, steps, seconds, "+
 			"evaluated")
@@ -158,6 +161,6 @@ func (f *textFlags) request(ctx context.Context, set *pflag.FlagSet) (m *unmask.
 		return m, r, err
 	}
 	r, err = f.Request(m, over)
-	r.Seed = f.seed
+	r.Seed, r.Preset = f.seed, f.preset
 	return m, r, err
 }

@@ -316,3 +316,13 @@ func TestCausalRefusals(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 	}
 }
+
+// A preset with blocks of one token stays left-to-right decoding under a user's settings.
+func TestBlockSizeOfPreset(t *testing.T) {
+	base, err := generate.ParseRecipe("low-confidence reuse=causal block-size=1")
+	require.NoError(t, err)
+	got, err := generate.Overrides{"temperature": "0"}.Over(base)
+	require.NoError(t, err)
+	require.Equal(t, 1, got.BlockSize)
+	require.Equal(t, generate.Causal, got.Reuse)
+}

@@ -184,7 +184,8 @@ func (a Overrides) dependent(r *Recipe) error {
 		drop func()
 		want string
 	}{
-		{"block-size", r.Reuse == Blocks, func() { r.BlockSize = 0 }, "0 without reuse blocks"},
+		{"block-size", r.Reuse == Blocks || r.Reuse == Causal, func() { r.BlockSize = 0 },
+			"0 without reuse blocks or causal"},
 		{"refresh", r.Reuse == Delayed, func() { r.Refresh = 0 }, "0 without reuse dkv"},
 		{"guidance-schedule", r.Guidance.Scale != 0, func() { r.Guidance.Schedule = "" },
 			"none without guidance"},
