@@ -271,6 +271,9 @@ func (t *Text) room(name string, known, length, fill, usual int) (int, error) {
 // imageTokens returns the codes that a picture begins with, nil for one that is drawn again.
 func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) (tokens []int32,
 	err error) {
+	if m.Pictures == nil { // its file is not even opened
+		return nil, errNoPictures
+	}
 	if tokens = done[in]; tokens != nil || in.Strength != 0 {
 		return tokens, nil
 	}
