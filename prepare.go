@@ -90,6 +90,9 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 	length, free := q.Length, spec.Masked(q.Known)
 	if q.Known != nil {
 		length = len(q.Known)
+		if q.Length != 0 { // of the text, without the tokens that the model puts around it
+			q.Length = length
+		}
 	} else if length == 0 {
 		length = spec.Length()
 	} else {

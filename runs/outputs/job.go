@@ -46,7 +46,8 @@ func PrepareTexts(ctx context.Context, m *unmask.Model, r unmask.Request, inputs
 		j.ends = append(slices.Clip(j.ends), end)
 	}
 	if q.Listed() { // how many fit at once is by the longest
-		j.Each, r.Length = q, q.Longest
+		spec := m.Spec()
+		j.Each, r.Length = q, q.Longest-len(spec.Before)-len(spec.After)
 		r.MinLength, r.End, r.Cut, r.Grammar = 0, "", false, unmask.Grammar{}
 		if q, err = m.Requests(ctx, r, nil); err != nil {
 			return nil, err

@@ -49,8 +49,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	return &model.Loaded{Denoiser: net, Kind: model.KindText, Tokenizer: text, Info: info}, err
 }
 
-func (m *Glance) pass(_ context.Context, p *model.Pass) (*tensor.Dense, *model.Pass,
-	error) {
+func (m *Glance) pass(_ context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w, width := &m.work, m.Table.Shape[1]
 	w.Prepare(m.b, p.Len(), width, 1)
 	m.b.Gather(w.X, m.table, p.Tokens)
