@@ -41,7 +41,7 @@ func (g *Grammar) compile() (d *grammar.DFA, name string, err error) {
 	}
 	switch {
 	case set > 1:
-		return nil, "", param.Refuse("schema", param.NoEffect,
+		return nil, "schema", param.Refuse("schema", param.NoEffect,
 			"schema, regex and choice together, want one of them")
 	case g.Schema != nil:
 		s, err := schema.Compile(g.Schema, schema.Options{})

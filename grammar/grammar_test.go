@@ -62,7 +62,7 @@ func TestMinimalIsSmallest(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, e := range []string{"(", `a\b`, "(?=a)", `(a)\1`} {
 		_, err := grammar.Regexp(e, 0)
-		require.ErrorContains(t, err, "regular expression is", e)
+		require.ErrorContains(t, err, "regex is", e)
 	}
 	_, err := grammar.Regexp("(a|b)*a(a|b){12}", 100)
 	require.EqualError(t, err, "states is more than 100, want at most 100 for one language")

@@ -49,7 +49,7 @@ func parse(expression string) (*syntax.Regexp, error) {
 
 // refuse returns the error of a regular expression.
 func refuse(expression, what string) error {
-	return &param.Error{Name: "regular expression", Found: fmt.Sprintf("%.80q: %s", expression, what),
+	return &param.Error{Name: "regex", Found: fmt.Sprintf("%.80q: %s", expression, what),
 		Want: "RE2's syntax without \\b"}
 }
 

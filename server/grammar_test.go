@@ -54,7 +54,7 @@ func TestStructuredCompletions(t *testing.T) {
 	for field, want := range map[string]string{
 		`"guided_json": {"unevaluatedItems": false}`:       "unevaluatedItems at #",
 		`"guided_json": {"type": "integer", "enum": [""]}`: "no value satisfies",
-		`"guided_regex": "("`:                              "regular expression",
+		`"guided_regex": "("`:                              "regex",
 		`"guided_regex": "[a-z]{90}"`:                      "tokens to fill, want",
 	} {
 		status, body := postText(t, h.URL+"/v1/completions",

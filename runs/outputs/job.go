@@ -75,6 +75,12 @@ func (j *TextJob) Shown(s Sample) []int32 {
 	for _, end := range j.ends {
 		tokens = unmask.Cut(tokens, max(0, made), end)
 	}
+	if !j.request.Grammar.IsZero() && len(j.ends) == 0 { // spaces stand for the missing end
+		for n := len(tokens) - 1; n > made && made >= 0 && s.Opening.Steps[n] > 0 &&
+			strings.TrimSpace(j.m.Text.Decode(tokens[n:])) == ""; n-- {
+			tokens = tokens[:n]
+		}
+	}
 	return tokens
 }
 
