@@ -53,7 +53,8 @@ const (
 )
 
 // look is the colour and marker of a sampler. Colours differ in lightness, so that they differ in
-// grey too. Curves with the same marker have different dashes.
+// grey too. Curves with the same glyph have different dashes, and those with the cache a ring
+// around each marker, which tells single points apart.
 type look struct {
 	color color.NRGBA
 	glyph draw.GlyphDrawer
@@ -97,7 +98,7 @@ func (c *Chart) look(i int) look {
 }
 
 // style returns the styles of curve i: its dashes depend on the number of earlier curves with the
-// same marker.
+// same glyph, and its marker has a ring with the cache.
 func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
 	l, dash := c.look(i), 0
 	for before := range i {
@@ -106,7 +107,21 @@ func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
 		}
 	}
 	line := draw.LineStyle{Color: l.color, Width: vg.Points(1.2), Dashes: dashes[dash%len(dashes)]}
-	return line, draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: l.glyph}
+	marker := l.glyph
+	if c.Curves[i].Method.Cache > 0 {
+		marker = ringed{marker}
+	}
+	return line, draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: marker}
+}
+
+// ringed is the marker of a sampler with the cache: its marker without, in a ring.
+type ringed struct{ draw.GlyphDrawer }
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (r ringed) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+	r.GlyphDrawer.DrawGlyph(c, style, at)
+	style.Radius *= 1.5
+	draw.RingGlyph{}.DrawGlyph(c, style, at)
 }
 
 // draw draws the chart on a canvas.

@@ -89,6 +89,26 @@ func TestLegendFits(t *testing.T) {
 	}
 }
 
+// Single points of a sampler differ with and without the cache, also in the legend, and for every
+// marker.
+func TestCachedMarkers(t *testing.T) {
+	drawn := func(name string, cache int) []byte {
+		c := Chart{Name: "x", Curves: []Curve{{Name: "one name",
+			Method: Point{Sampler: name, Cache: cache}, X: []float64{1}, Y: []float64{1},
+			Error: []float64{0}}}}
+		data, err := c.SVG()
+		require.NoError(t, err)
+		return data
+	}
+	for name := range looks {
+		plain, cached := drawn(name, 0), drawn(name, 1)
+		rings := bytes.Count(cached, []byte("A")) - bytes.Count(plain, []byte("A"))
+		require.Positive(t, rings, name)
+		require.Zero(t, rings%2, "%s: at the point and in the legend", name)
+		require.Equal(t, cached, drawn(name, 3), name)
+	}
+}
+
 // The samplers of one of the paper's figures have different greys.
 func TestLooksInGrey(t *testing.T) {
 	for _, together := range [][]string{
