@@ -34,6 +34,11 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 	logs := f.flag("logprobs")
 	f.neutral("top_logprobs", "0")
 	textOnly(f, &set, m)
+	tools := set.tools(f)
+	if st.form == "diffusing" && tools != nil {
+		f.fail(bad("unsupported_parameter", "diffusing",
+			"diffusing is true with tools, want it left out"))
+	}
 	most := readMost(f)
 	messages := readMessages(f)
 	if f.fault != nil {
@@ -43,14 +48,14 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 		f.fail(bad("out_of_range", "end", "end is given, want it with min_length"))
 		return a, st
 	}
-	tokens, from, fault := m.answering(messages, most)
+	tokens, from, fault := m.answering(messages, chat.Options{Tools: tools}, most)
 	if fault != nil {
 		f.fail(fault)
 		return a, st
 	}
 	set.ends = m.chat.Stops()
 	form := textForm{Base: from, From: from, To: len(tokens), Stops: stops, Ends: set.ends, Echo: -1,
-		LogProbs: logs, tokens: m.Text, mask: m.spec.Mask}
+		LogProbs: logs, Calls: tools != nil, tokens: m.Text, mask: m.spec.Mask}
 	forms := slices.Repeat([]textForm{form}, set.n)
 	for range set.n {
 		a.sequences = append(a.sequences, sequence{tokens: tokens})
@@ -63,8 +68,9 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 
 // answering returns the tokens of an answer to messages, and where it begins, as unmask text --chat
 // has them.
-func (m *served) answering(messages []chat.Message, most int) (tokens []int32, from int, f *Fault) {
-	known, err := m.chat.Encode(messages, chat.Options{})
+func (m *served) answering(messages []chat.Message, o chat.Options, most int) (tokens []int32,
+	from int, f *Fault) {
+	known, err := m.chat.Encode(messages, o)
 	if err != nil {
 		return nil, 0, bad("out_of_range", "messages", "messages: %s", oneLine(err))
 	}
@@ -171,9 +177,10 @@ type chatChoice struct {
 }
 
 type chatMessage struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
-	Refusal *string `json:"refusal,omitempty"`
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content"`
+	Refusal   *string    `json:"refusal,omitempty"`
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
 // chatLogs are the log-probabilities of an answer's tokens when they opened.
@@ -214,6 +221,9 @@ func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 		used.Completion += forms[i].count(&t)
 		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.text},
 			Finish: &t.finish}
+		if forms[i].Calls {
+			choice.call(w, choice.Message, t.text)
+		}
 		if forms[i].LogProbs {
 			choice.LogProbs = t.chatLogs()
 		}
@@ -224,10 +234,12 @@ func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 	return &answer{body: encode(c), parts: used}, nil
 }
 
-// chatChunks makes the chunks of /v1/chat/completions. The first of each choice has the role.
+// chatChunks makes the chunks of /v1/chat/completions. The first of each choice has the role, and
+// the last has its call.
 type chatChunks struct {
 	of    []textForm
 	begun map[int]bool
+	calls map[int]string // the text of a call so far
 }
 
 func (c *chatChunks) forms() []textForm { return c.of }
@@ -240,6 +252,12 @@ func (c *chatChunks) chunk(w *work, p part) []byte {
 	}
 	if p.finish != "" {
 		choice.Finish = &p.finish
+	}
+	if c.of[p.choice].Calls {
+		c.calls[p.choice] += p.text
+		if choice.Delta.Content = nil; p.finish != "" {
+			choice.callDelta(w, c.calls[p.choice])
+		}
 	}
 	if p.logs != nil {
 		choice.LogProbs = p.logs.chatLogs()

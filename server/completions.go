@@ -181,19 +181,23 @@ func textOnly(f *fields, s *settings, m *served) {
 	f.neutral("best_of", "1")
 	f.neutral("presence_penalty", "0")
 	f.neutral("frequency_penalty", "0")
-	for _, name := range []string{"tools", "tool_choice", "functions", "function_call",
+	for _, name := range []string{"functions", "function_call",
 		"audio", "modalities", "prediction", "reasoning_effort", "web_search_options", "verbosity"} {
 		switch name {
-		case "tools", "functions":
+		case "functions":
 			f.neutral(name, "[]")
-		case "tool_choice":
-			f.neutral(name, `"none"`, `"auto"`)
 		case "modalities":
 			f.neutral(name, `["text"]`)
 		default:
 			f.neutral(name)
 		}
 	}
+}
+
+// noTools refuses tools where an answer cannot be a call.
+func noTools(f *fields) {
+	f.neutral("tools", "[]")
+	f.neutral("tool_choice", `"none"`, `"auto"`)
 	f.neutral("parallel_tool_calls")
 }
 
@@ -210,6 +214,7 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 	logs := f.has("logprobs")
 	f.maybe("logprobs", 0, 1, 0)
 	textOnly(f, &set, m)
+	noTools(f)
 	cuts := f.flag("cut")
 	suffix := f.text("suffix")
 	most := readMost(f)

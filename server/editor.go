@@ -36,6 +36,7 @@ func (s *Server) editor(r *http.Request, f *fields) (a asked, st streaming) {
 		f.fail(bad("unsupported_parameter", "stream", "stream is true, want false"))
 	}
 	textOnly(f, &set, m)
+	noTools(f)
 	before := f.text("input_prefix") + f.text("prompt")
 	after, most := f.text("input_suffix"), f.whole("n_predict", 1, mostSteps, editorLength)
 	only := f.texts("response_fields")

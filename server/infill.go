@@ -17,6 +17,7 @@ func (s *Server) infill(r *http.Request, f *fields) (a asked, st streaming) {
 	set := readSettings(f, m)
 	st = readStream(f)
 	textOnly(f, &set, m)
+	noTools(f)
 	logs := f.has("logprobs")
 	f.maybe("logprobs", 0, 1, 0)
 	tokens := readHoles(f, m)

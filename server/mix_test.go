@@ -192,9 +192,13 @@ func checkMix(t testing.TB, url string, requests int, seed uint64) {
 }
 
 // chatting returns a server of the demo with a chat template.
-func chatting(t testing.TB) (*unmask.Model, string) {
-	files := fstest.MapFS{"chat_template.jinja": {Data: []byte(
-		"{% for m in messages %}The {{ m.role }}. {{ m.content }}\n{% endfor %}The answer. ")}}
+func chatting(t testing.TB) (*unmask.Model, string) { return chattingBy(t, plainTemplate) }
+
+const plainTemplate = "{% for m in messages %}The {{ m.role }}. {{ m.content }}\n{% endfor %}The answer. "
+
+// chattingBy serves the demo's model with a chat template.
+func chattingBy(t testing.TB, template string) (*unmask.Model, string) {
+	files := fstest.MapFS{"chat_template.jinja": {Data: []byte(template)}}
 	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
 		data, err := fs.ReadFile(demo.Text(), name)
 		require.NoError(t, err)
@@ -267,7 +271,7 @@ func TestBadChats(t *testing.T) {
 		{`{` + user + `,"top_logprobs":3}`, 400, "unsupported_parameter", "top_logprobs", "want 0"},
 		{`{` + user + `,"prompt":"A"}`, 400, "unknown_parameter", "prompt", "unknown field"},
 		{`{` + user + `,"parallel_tool_calls":true}`, 400, "unsupported_parameter",
-			"parallel_tool_calls", "want it left out"},
+			"parallel_tool_calls", "want false"},
 		{`{"messages":[{"role":"user","content":"Hi","name":"Ann"}]}`, 400, "unsupported_parameter",
 			"messages[0].name", "want it left out"},
 		{`{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 400) + `"}]}`, 400,

@@ -274,7 +274,7 @@ func (a *asked) chunks() chunker {
 	case !ok:
 		return nil
 	case a.kind == "chat":
-		return &chatChunks{of: forms, begun: map[int]bool{}}
+		return &chatChunks{of: forms, begun: map[int]bool{}, calls: map[int]string{}}
 	}
 	return completionChunks(forms)
 }

@@ -17,6 +17,7 @@ type textForm struct {
 	Ends     []int32  // tokens that end the text
 	Echo     int      // the answer's text begins here, with what was given; -1: at From
 	LogProbs bool
+	Calls    bool // the text is a call of a function
 	tokens   tokenizers.Tokenizer
 	mask     int32
 	length   int // of the tokens at the start; 0: it does not change
