@@ -109,8 +109,8 @@ func python(t *testing.T) string {
 	return ""
 }
 
-// OpenAI's own package speaks with the server: texts, conversations, pictures, streams, errors,
-// retries and cancelling.
+// OpenAI's own package speaks with the server: texts, conversations, models of pydantic, calls of
+// functions, pictures, streams, errors, retries and cancelling.
 func TestOpenAIPython(t *testing.T) {
 	interpreter := python(t)
 	const key = "a-key-of-some-length-for-tests"
@@ -133,8 +133,8 @@ func TestOpenAIPython(t *testing.T) {
 	cmd.Env = append(cmd.Environ(), "UNMASK_KEY="+key)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for _, name := range []string{"models", "completions", "chat", "images", "errors", "cancel",
-		"retries"} {
+	for _, name := range []string{"models", "completions", "chat", "structured", "images", "errors",
+		"cancel", "retries"} {
 		require.Contains(t, string(out), "ok "+name)
 	}
 }

@@ -8,8 +8,10 @@ import sys
 import threading
 import time
 import zlib
+from typing import Annotated, Literal
 
 import openai
+import pydantic
 
 url = sys.argv[1]
 client = openai.OpenAI(base_url=url + "/v1", api_key=os.environ["UNMASK_KEY"], max_retries=0)
@@ -81,6 +83,48 @@ def chat():
         raise AssertionError("a model without a template answers")
     except openai.BadRequestError as e:
         assert e.code == "no_chat_template", e
+
+
+class Toy(pydantic.BaseModel):
+    kind: Literal["ball", "doll", "car"]
+    colour: Literal["red", "blue"]
+
+
+class Child(pydantic.BaseModel):
+    """A child of a story, with toys."""
+
+    age: Annotated[int, pydantic.Field(ge=2, le=9)]
+    toys: Annotated[list[Toy], pydantic.Field(min_length=1, max_length=2)]
+
+
+def structured():
+    for model in ("llada", "dream"):
+        args = dict(model=model, seed=3, max_tokens=160, messages=[{"role": "user", "content": "hello world"}])
+        a = client.chat.completions.parse(response_format=Child, **args)
+        child = a.choices[0].message.parsed
+        assert isinstance(child, Child) and 1 <= len(child.toys) <= 2, a
+        with client.chat.completions.stream(response_format=Child, **args) as stream:
+            for _ in stream:
+                pass
+            assert stream.get_final_completion().choices[0].message.parsed == child, child
+
+        tools = [openai.pydantic_function_tool(Child), openai.pydantic_function_tool(Toy)]
+        for choice, kinds in (("required", (Child, Toy)), ({"type": "function", "function": {"name": "Toy"}}, (Toy,))):
+            a = client.chat.completions.parse(tools=tools, tool_choice=choice, **args)
+            message = a.choices[0].message
+            assert a.choices[0].finish_reason == "tool_calls" and message.content is None, a
+            call = message.tool_calls[0].function
+            assert isinstance(call.parsed_arguments, kinds) and type(call.parsed_arguments).__name__ == call.name, a
+            with client.chat.completions.stream(tools=tools, tool_choice=choice, **args) as stream:
+                for _ in stream:
+                    pass
+                streamed = stream.get_final_completion().choices[0].message.tool_calls[0].function
+            assert streamed.parsed_arguments == call.parsed_arguments, (streamed, call)
+        try:
+            client.chat.completions.create(tools=tools, **args)
+            raise AssertionError("tools are taken without tool_choice")
+        except openai.BadRequestError as e:
+            assert e.code == "unsupported_parameter" and e.param == "tool_choice", e
 
 
 def png(side, white):
@@ -180,6 +224,6 @@ def retries():
     busy.close()
 
 
-for case in (models, completions, chat, images, errors, cancel, retries):
+for case in (models, completions, chat, structured, images, errors, cancel, retries):
     case()
     print("ok", case.__name__)
