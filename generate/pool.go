@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"unmask/backend"
 	"unmask/constrain"
@@ -26,6 +27,10 @@ type Request struct {
 	Ends      []int32          // tokens that end the sequence, see Options
 
 	Language *constrain.Language // what a part of the sequence spells; nil: anything
+
+	// Top is the number of tokens in each Opened.Top, 0 to MostTop. Each opened position then costs
+	// one more row of the output head. The tokens of the sequence do not depend on it.
+	Top int
 
 	// Edit, when not nil, is called after each step and may change Tokens, also back to Spec.Mask.
 	// Positions masked after the last step stay masked. An error of Edit ends the sequence.
@@ -160,6 +165,9 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 	if err := r.guides(spec, r.Known); err != nil {
 		return r, fmt.Errorf("generate: %w", err)
 	}
+	if r.Top < 0 || r.Top > MostTop {
+		return r, &param.Error{Name: "top", Found: strconv.Itoa(r.Top), Want: fmt.Sprint("0 to ", MostTop)}
+	}
 	r.Length = o.Length
 	return r, checkEnds(r.Ends, spec)
 }
@@ -178,6 +186,7 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
+	t.top = r.Top
 	if t.edit = r.Edit; r.Adjust != nil {
 		t.adjust = func(_, position int, logits []float32) { r.Adjust(position, logits) }
 	}

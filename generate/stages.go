@@ -20,7 +20,12 @@ func (p *Pool) draw(group []*member) error {
 			m.ready()
 			if m.step.opening.Tokens != nil {
 				m.take()
+				p.top(m, 0, len(m.step.pending))
 			}
+		} else if len(m.step.stages) > 0 {
+			p.top(m, 0, m.step.stages[0])
+		} else {
+			p.top(m, 0, len(m.step.pending))
 		}
 		stages = max(stages, len(m.step.stages))
 	}
@@ -140,7 +145,9 @@ func (p *Pool) sample(group []*member) {
 				p.same = append(p.same, o)
 			}
 		}
-		p.isolate(p.same, p.drawStage)
+		for _, o := range p.isolate(p.same, p.drawStage) {
+			p.top(o, o.first(p.stage), o.step.stages[p.stage])
+		}
 	}
 }
 

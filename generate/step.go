@@ -36,6 +36,10 @@ type Opened struct {
 	// after the text's end
 	LogP  float64
 	Stage int // 0: drawn from the full pass; then the number of the partial pass
+	// the most probable tokens at the position, under the same pass and filters as LogP, the first
+	// first; stays valid after the step. nil if Request.Top is 0, or where LogP has no pass: after
+	// the text's end, and with samplers that look ahead.
+	Top []Likely
 }
 
 // Evaluated counts the work for one sequence.

@@ -26,6 +26,7 @@ type task struct {
 	// nil: no more than the filter's
 	adjust func(sequence, position int, logits []float32)
 	edit   func(*Sequence) error
+	top    int // tokens in each Opened.Top
 	// nil: any tokens
 	language *constrain.Language
 	scale    guide.Scale      // nil without guidance

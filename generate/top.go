@@ -1,0 +1,63 @@
+package generate
+
+import (
+	"math"
+	"slices"
+)
+
+// MostTop is the largest Request.Top.
+const MostTop = 20
+
+// Likely is a token and its log-probability, a natural logarithm.
+type Likely struct {
+	Token int32
+	LogP  float64
+}
+
+// top sets Opened.Top of the drawn positions from..to of a member's opening, if its request asks
+// for it. The latest pass is the one that they were drawn from.
+func (p *Pool) top(m *member, from, to int) {
+	if m.task.top == 0 || from >= to || m.step.fault != nil || p.pass.of != &p.pass.batch {
+		return
+	}
+	rows := make([]int32, 0, to-from)
+	for _, at := range m.step.opening.Positions[from:to] {
+		rows = append(rows, int32(m.step.row*p.pass.of.Length+at))
+	}
+	m.step.work.Head += len(rows)
+	err := p.marginals(m).Visit(rows, func(i int, logits []float32) {
+		m.step.pending[from+i].Top = mostLikely(logits[:p.spec.Outcomes], m.task.top)
+	})
+	if err != nil {
+		p.blame(m, err)
+	}
+}
+
+// mostLikely returns the n most probable tokens under softmax(logits), the first of them first, of
+// equal ones the one with the lower id. Tokens of probability 0 are left out.
+func mostLikely(logits []float32, n int) []Likely {
+	out := make([]Likely, 0, n+1)
+	for v, x := range logits {
+		if len(out) == n && float64(x) <= out[n-1].LogP {
+			continue
+		}
+		at := len(out)
+		for at > 0 && out[at-1].LogP < float64(x) {
+			at--
+		}
+		if out = slices.Insert(out, at, Likely{int32(v), float64(x)}); len(out) > n {
+			out = out[:n]
+		}
+	}
+	sum, most := 0.0, out[0].LogP
+	for _, x := range logits {
+		sum += math.Exp(float64(x) - most)
+	}
+	for i := range out {
+		out[i].LogP -= most + math.Log(sum)
+		if math.Exp(out[i].LogP) == 0 {
+			return out[:i]
+		}
+	}
+	return out
+}
