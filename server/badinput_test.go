@@ -283,7 +283,9 @@ func TestBadFields(t *testing.T) {
 			"token 5 is 101, want -100 to 100"},
 		{with(`"logit_bias":` + biases(1025)), 400, "out_of_range", "logit_bias",
 			"has 1025 tokens, want at most 1024"},
-		{with(`"logprobs":5`), 400, "out_of_range", "logprobs", "logprobs is 5, want 0 to 1"},
+		{with(`"logprobs":21`), 400, "out_of_range", "logprobs", "logprobs is 21, want 0 to 20"},
+		{`{"prompt":"A","n":64,"max_tokens":255,"logprobs":20}`, 400, "out_of_range", "logprobs",
+			"logprobs is 20, want 0 to 16 with"},
 		{with(`"best_of":2`), 400, "unsupported_parameter", "best_of", "best_of is 2, want 1"},
 		{with(`"presence_penalty":0.5`), 400, "unsupported_parameter", "presence_penalty", "want 0"},
 		{with(`"tools":[{"type":"function"}]`), 400, "unsupported_parameter", "tools", "tools is a list"},
@@ -311,7 +313,7 @@ func TestBadFields(t *testing.T) {
 	}
 	// What is just allowed.
 	for _, fields := range []string{`"n":64,"steps":1`, `"seed":18446744073709551615,"steps":2`,
-		`"temperature":0`, `"top_p":1`, `"top_k":0`, `"logprobs":1`,
+		`"temperature":0`, `"top_p":1`, `"top_k":0`, `"logprobs":20`,
 		`"stop":["a","b","c","` + strings.Repeat("x", 64) + `"]`, `"logit_bias":` + biases(1024),
 		`"logit_bias":{"1023":-100,"0":100}`, `"sampler":"hybrid","reuse":"dkv","refresh":2`,
 		`"sampler":"remdm","steps":300`,

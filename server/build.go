@@ -39,6 +39,9 @@ func (s *Server) work(a asked, owner string) (*work, *Fault) {
 		changed: make(chan struct{}), finished: make(chan struct{})}
 	length := a.model.spec.Length()
 	key := []any{a.model.identity, a.kind, a.set.seed, a.set.first, a.set.constraints, a.form}
+	if a.set.top > 0 {
+		key = append(key, a.set.top)
+	}
 	for i, q := range a.sequences {
 		run, f := a.set.run(a.model, q.tokens)
 		if f != nil {
@@ -50,7 +53,7 @@ func (s *Server) work(a asked, owner string) (*work, *Fault) {
 			w.header = traces.NewHeader(a.model.spec, run, a.model.tokenizer(), a.model.name, unmask.Hole)
 		}
 		key = append(key, q.tokens, run.Recipe().String())
-		m, f := newMember(w, i, run, length)
+		m, f := newMember(w, i, run, length, a.set.top)
 		if f != nil {
 			return nil, f
 		}
@@ -65,7 +68,7 @@ func (s *Server) work(a asked, owner string) (*work, *Fault) {
 }
 
 // newMember returns the member for one sequence. Its run was checked.
-func newMember(w *work, choice int, run unmask.Run, length int) (*member, *Fault) {
+func newMember(w *work, choice int, run unmask.Run, length, top int) (*member, *Fault) {
 	free := length
 	if run.Tokens != nil {
 		length = len(run.Tokens)
@@ -78,7 +81,8 @@ func newMember(w *work, choice int, run unmask.Run, length int) (*member, *Fault
 	m := &member{work: w, choice: choice, run: run, condition: run.Condition, rows: length,
 		guided: run.Guidance.Scale != 0, kept: run.Reuse != generate.NoReuse,
 		request: generate.Request{Recipe: run.Recipe(), Seed: run.Seed, Index: uint32(run.First),
-			Known: run.Tokens, Condition: run.Condition, Ends: run.Ends, Language: run.Language}}
+			Known: run.Tokens, Condition: run.Condition, Ends: run.Ends, Language: run.Language,
+			Top: top}}
 	if adjust := run.Adjust; adjust != nil {
 		m.request.Adjust = func(position int, logits []float32) { adjust(run.First, position, logits) }
 	}
@@ -91,6 +95,9 @@ func newMember(w *work, choice int, run unmask.Run, length int) (*member, *Fault
 		m.rows = size
 	}
 	m.logP = slices.Repeat([]float64{math.NaN()}, length)
+	if top > 0 {
+		m.top = make([][]generate.Likely, length)
+	}
 	m.free = make([]bool, length)
 	for i := range m.free {
 		m.free[i] = run.Tokens == nil || run.Tokens[i] == w.model.spec.Mask

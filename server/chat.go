@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/param"
 	"unmask/tokenizers/chat"
 )
@@ -32,7 +33,9 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 	st = readStream(f)
 	stops := readStops(f)
 	logs := f.flag("logprobs")
-	f.neutral("top_logprobs", "0")
+	if set.top = f.maybe("top_logprobs", 0, generate.MostTop, 0); set.top > 0 && !logs {
+		f.fail(outOfRange("top_logprobs", set.top, "0, or logprobs true"))
+	}
 	textOnly(f, &set, m)
 	tools := set.tools(f)
 	if st.form == "diffusing" && tools != nil {
@@ -60,6 +63,7 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 	for range set.n {
 		a.sequences = append(a.sequences, sequence{tokens: tokens})
 	}
+	set.listed(f, "top_logprobs", a.sequences, m.spec.Mask)
 	used := usage{Prompt: from}
 	a.kind, a.prefix, a.model, a.set, a.form = "chat", "chatcmpl-", m, set, forms
 	a.answers = func(w *work) (*answer, *Fault) { return chatAnswer(w, forms, used) }
@@ -189,10 +193,22 @@ type chatLogs struct {
 }
 
 type chatLog struct {
+	chatToken
+	Top []chatToken `json:"top_logprobs"`
+}
+
+type chatToken struct {
 	Token   string   `json:"token"`
 	LogProb *float64 `json:"logprob"` // null where it is not known
 	Bytes   []int    `json:"bytes"`
-	Top     []any    `json:"top_logprobs"`
+}
+
+func newChatToken(text string, logP *float64) chatToken {
+	t := chatToken{Token: text, LogProb: logP, Bytes: []int{}}
+	for _, b := range []byte(text) {
+		t.Bytes = append(t.Bytes, int(b))
+	}
+	return t
 }
 
 func (w *work) chatCompletion(object string) chatCompletion {
@@ -204,9 +220,13 @@ func (c *textChoice) chatLogs() *chatLogs {
 	list := c.logProbs()
 	out := &chatLogs{Content: []chatLog{}}
 	for i, piece := range list.Tokens {
-		one := chatLog{Token: piece, LogProb: list.LogP[i], Bytes: []int{}, Top: []any{}}
-		for _, b := range []byte(piece) {
-			one.Bytes = append(one.Bytes, int(b))
+		one := chatLog{newChatToken(piece, list.LogP[i]), []chatToken{}}
+		if c.top != nil {
+			for _, l := range c.top[c.from+i] {
+				if text, ok := c.form.tokens.Token(l.Token); ok {
+					one.Top = append(one.Top, newChatToken(text, &l.LogP))
+				}
+			}
 		}
 		out.Content = append(out.Content, one)
 	}
@@ -217,7 +237,7 @@ func (c *textChoice) chatLogs() *chatLogs {
 func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 	c := w.chatCompletion("chat.completion")
 	for i, m := range w.members {
-		t := forms[i].choice(m.tokens, m.logP)
+		t := forms[i].choice(m.tokens, m.logP, m.top)
 		used.Completion += forms[i].count(&t)
 		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.text},
 			Finish: &t.finish}

@@ -212,7 +212,7 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 	stops := readStops(f)
 	echo := f.flag("echo")
 	logs := f.has("logprobs")
-	f.maybe("logprobs", 0, 1, 0)
+	set.top = f.maybe("logprobs", 0, generate.MostTop, 0)
 	textOnly(f, &set, m)
 	noTools(f)
 	cuts := f.flag("cut")
@@ -262,6 +262,7 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 			forms = append(forms, form)
 		}
 	}
+	set.listed(f, "logprobs", a.sequences, m.spec.Mask)
 	a.kind, a.prefix, a.model, a.set, a.form = "completions", "cmpl-", m, set, forms
 	a.answers = func(w *work) (*answer, *Fault) { return completionAnswer(w, forms, used) }
 	return a, st
@@ -378,7 +379,7 @@ func completionAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 	c := w.completion()
 	used.Completion = 0
 	for i, m := range w.members {
-		t := forms[i].choice(m.tokens, m.logP)
+		t := forms[i].choice(m.tokens, m.logP, m.top)
 		used.Completion += forms[i].count(&t)
 		choice := completionChoice{Index: i, Text: t.text, Finish: &t.finish}
 		if forms[i].LogProbs {

@@ -132,7 +132,7 @@ func (m *served) hole(extra []string, before, after string, most int) (tokens []
 // names may be paths such as timings/prompt_n.
 func editorAnswer(w *work, form *textForm, known int, cut bool, only []string) (*answer, *Fault) {
 	m := w.members[0]
-	t := form.choice(m.tokens, m.logP)
+	t := form.choice(m.tokens, m.logP, nil)
 	info := w.info()
 	ms, n := info.Seconds*1000, len(t.tokens)
 	full := map[string]any{"index": 0, "content": t.text, "model": w.model.name, "stop": true,

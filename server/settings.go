@@ -33,6 +33,7 @@ type settings struct {
 	stepped     bool // steps were asked for
 	constraints unmask.Constraints
 	ends        []int32 // tokens that end a text
+	top         int     // most probable tokens of each position that the answer has
 }
 
 // readSettings reads the fields that all ways to make sequences have in common.

@@ -25,6 +25,7 @@ type settling struct {
 	form    *textForm
 	tokens  []int32
 	logP    []float64
+	top     [][]generate.Likely // set when all is open
 	remasks bool
 	sent    int  // bytes
 	ended   bool // all was sent
@@ -53,7 +54,7 @@ func (s *settling) take(e *event) {
 }
 
 // choice returns the answer so far, with holes.
-func (s *settling) choice() textChoice { return s.form.choice(s.tokens, s.logP) }
+func (s *settling) choice() textChoice { return s.form.choice(s.tokens, s.logP, s.top) }
 
 // delta returns the text that has settled since the last call, "" for none. It ends where the text
 // ends, whatever comes after.
@@ -167,7 +168,8 @@ func (t *openAIText) step(e *event) error {
 		}
 	}
 	if e.Done { // positions after the text's end have no event
-		q.tokens, q.logP = t.w.members[e.choice].tokens, t.w.members[e.choice].logP
+		m := t.w.members[e.choice]
+		q.tokens, q.logP, q.top = m.tokens, m.logP, m.top
 		return t.last(p)
 	}
 	if t.asked.form == "diffusing" {

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"unmask/generate"
 	"unmask/tokenizers"
 )
 
@@ -31,6 +33,8 @@ type textChoice struct {
 	pieces []string // of positions from..
 	from   int
 	logP   []float64
+	top    [][]generate.Likely // nil: not asked for
+	form   *textForm
 }
 
 // end returns the end of the answer's positions in tokens, which may have become longer or shorter.
@@ -42,7 +46,7 @@ func (f *textForm) end(tokens []int32) int {
 }
 
 // choice returns the answer of a sequence, masked positions shown as holes.
-func (f *textForm) choice(tokens []int32, logP []float64) textChoice {
+func (f *textForm) choice(tokens []int32, logP []float64, top [][]generate.Likely) textChoice {
 	to, finish := f.end(tokens), "length"
 	limit := len(tokens)
 	if at := f.ending(tokens, to); at >= 0 {
@@ -62,7 +66,8 @@ func (f *textForm) choice(tokens []int32, logP []float64) textChoice {
 		text += strings.Join(pieces[to-f.Base:], "")
 	}
 	return textChoice{text: given + text, finish: finish, tokens: tokens[from:to],
-		pieces: pieces[from-f.Base : to-f.Base], from: from, logP: logP}
+		pieces: pieces[from-f.Base : to-f.Base], from: from, logP: logP, top: top,
+		form: f}
 }
 
 // count returns how many tokens of an answer are shown: up to its end or its stop, and nothing of
@@ -142,10 +147,11 @@ func (f *textForm) wholeRunes(tokens []int32, from, to int) int {
 
 // logProbs is OpenAI's list of the log-probabilities of tokens when they opened.
 type logProbs struct {
-	Tokens  []string   `json:"tokens"`
-	LogP    []*float64 `json:"token_logprobs"` // null where it is not known, as of what was given
-	Top     []any      `json:"top_logprobs"`
-	Offsets []int      `json:"text_offset"`
+	Tokens []string   `json:"tokens"`
+	LogP   []*float64 `json:"token_logprobs"` // null where it is not known, as of what was given
+	// null if not asked for; else by text, null where it is not known
+	Top     []map[string]float64 `json:"top_logprobs"`
+	Offsets []int                `json:"text_offset"`
 }
 
 func (c *textChoice) logProbs() *logProbs {
@@ -158,9 +164,47 @@ func (c *textChoice) logProbs() *logProbs {
 		out.Tokens = append(out.Tokens, piece)
 		out.LogP = append(out.LogP, known(c.logP[c.from+i]))
 		out.Offsets = append(out.Offsets, at)
+		if c.top != nil {
+			out.Top = append(out.Top, c.topOf(i))
+		}
 		at += len(piece)
 	}
 	return out
+}
+
+// topOf returns the most probable tokens of a position by text, and its own token, nil where they
+// are not known. Of tokens with one text it has the most probable one.
+func (c *textChoice) topOf(i int) map[string]float64 {
+	list := c.top[c.from+i]
+	if list == nil {
+		return nil
+	}
+	if own := known(c.logP[c.from+i]); own != nil {
+		list = append(slices.Clip(list), generate.Likely{Token: c.tokens[i], LogP: *own})
+	}
+	out := map[string]float64{}
+	for _, l := range list {
+		text, ok := c.form.tokens.Token(l.Token)
+		text = strings.ToValidUTF8(text, "\ufffd")
+		if _, has := out[text]; ok && !has {
+			out[text] = l.LogP
+		}
+	}
+	return out
+}
+
+// mostTop bounds the tokens that an answer lists beside its own, of all choices together.
+const mostTop = 1 << 18
+
+// listed refuses more most probable tokens than an answer may have, in a field with that name.
+func (s *settings) listed(f *fields, name string, sequences []sequence, mask int32) {
+	free := 0
+	for _, q := range sequences {
+		free += masked(q.tokens, mask)
+	}
+	if most := mostTop / max(free, 1); s.top > most {
+		f.fail(outOfRange(name, s.top, fmt.Sprintf("0 to %d with %d positions", most, free)))
+	}
 }
 
 // known returns a log-probability, nil where it is not known.

@@ -157,6 +157,12 @@ func (e *engine) moved(m *member, q *generate.Sequence) {
 	for _, o := range q.Opened {
 		m.logP[o.Position] = o.LogP
 	}
+	if m.request.Top > 0 {
+		m.top = generate.Follow(m.top, q.Resized, nil)
+		for _, o := range q.Opened {
+			m.top[o.Position] = o.Top
+		}
+	}
 	did := event{choice: m.choice, Step: traces.NewStep(q, w.model.tokenizer())}
 	did.Closed = slices.Clone(did.Closed)
 	m.n, m.evaluated = q.N, q.Evaluated

@@ -83,9 +83,10 @@ type member struct {
 
 	// The result.
 	tokens    []int32
-	logP      []float64 // of each position that opened; NaN where it is not known
-	free      []bool    // positions that were to be filled
-	n         int       // steps taken
+	logP      []float64           // of each position that opened; NaN where it is not known
+	top       [][]generate.Likely // of each position that opened; nil if not asked for
+	free      []bool              // positions that were to be filled
+	n         int                 // steps taken
 	evaluated generate.Evaluated
 }
 
@@ -221,6 +222,7 @@ func (w *work) size() int64 {
 	}
 	for _, m := range w.members {
 		n += int64(len(m.logP))*12 + 256 // tokens, which the engine may be setting, are as many
+		n += int64(len(m.logP)) * int64(m.request.Top) * 16
 	}
 	return n
 }
