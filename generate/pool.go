@@ -166,7 +166,8 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 		return r, fmt.Errorf("generate: %w", err)
 	}
 	if r.Top < 0 || r.Top > MostTop {
-		return r, &param.Error{Name: "top", Found: strconv.Itoa(r.Top), Want: fmt.Sprint("0 to ", MostTop)}
+		return r, &param.Error{Name: "top", Found: strconv.Itoa(r.Top),
+			Want: fmt.Sprint("0 to ", MostTop)}
 	}
 	r.Length = o.Length
 	return r, checkEnds(r.Ends, spec)
