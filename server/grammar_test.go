@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"unmask/server"
@@ -61,5 +62,49 @@ func TestStructuredCompletions(t *testing.T) {
 			`{"prompt": "Lily", "max_tokens": 8, `+field+`}`)
 		require.Equal(t, 400, status, body)
 		require.Contains(t, body, want)
+	}
+}
+
+// What a stream under a schema shows never changes: its parts together are the answer, and a
+// validator finds the whole valid.
+func TestStructuredStreams(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	url := h.URL + "/v1/completions"
+	const text = `{"type": "object", "properties": {"name": {"enum": ["Lily", "Ben"]}, "toys":
+		{"type": "array", "items": {"enum": ["ball", "doll"]}, "minItems": 1, "maxItems": 3}, "age":
+		{"type": "integer", "minimum": 2, "maximum": 9}}, "required": ["name", "toys", "age"],
+		"additionalProperties": false}`
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("child.json", document))
+	valid, err := c.Compile("child.json")
+	require.NoError(t, err)
+	for fields, least := range map[string]int{ // parts with text that a stream has at least
+		`"sampler": "random", "steps": 24`:                       3,
+		`"sampler": "moment", "steps": 16, "cache": 1`:           3,
+		`"sampler": "semi-ar(block=8, confidence)", "steps": 16`: 3,
+		`"sampler": "confidence", "steps": 8, "temperature": 0`:  2,
+		`"sampler": "remdm", "steps": 16`:                        1, // may close what it opened
+	} {
+		body := `{"prompt": "Lily had a", "max_tokens": 64, "seed": 8, "guided_json": ` + text + `, ` +
+			fields
+		want := ask(t, url, body+`}`).Choices[0].Text
+		got, parts := "", 0
+		for _, e := range stream(t, url, body+`, "stream": true}`) {
+			if e.data == "[DONE]" {
+				break
+			}
+			part := read(t, []byte(e.data)).Choices[0].Text
+			if got += part; part != "" {
+				parts++
+			}
+			require.True(t, strings.HasPrefix(want, got), "%s: %q, then %q", fields, got, want)
+		}
+		require.Equal(t, want, got, fields)
+		require.GreaterOrEqual(t, parts, least, fields)
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(got))
+		require.NoError(t, err, "%s: %q", fields, got)
+		require.NoError(t, valid.Validate(value), "%s: %q", fields, got)
 	}
 }
