@@ -191,7 +191,7 @@ func TestReadableInGrey(t *testing.T) {
 		seen := map[string]string{}
 		for i, k := range c.Curves {
 			line, glyph := c.style(i)
-			look := fmt.Sprintf("%T %v", glyph.Shape, line.Dashes)
+			look := fmt.Sprintf("%#v %v", glyph.Shape, line.Dashes)
 			require.Emptyf(t, seen[look], "%s: %s looks like it", c.Name, k.Name)
 			seen[look] = k.Name
 		}
