@@ -75,7 +75,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	var p *terminal.Progress
 	all, err := experiments.Tune(ctx, task,
 		experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: min(f.batch, f.n), Length: f.size,
-			Seed: f.seed, Limit: f.limit},
+			Seed: f.seed, Limit: f.limit, Begin: f.sayPlan},
 		func(done, total int, _ experiments.Point) bool {
 			if done == 0 {
 				p = terminal.NewProgress("settings", int64(total))
@@ -99,6 +99,17 @@ func (f *tuneFlags) run(ctx context.Context) error {
 		return errInterrupted
 	}
 	return nil
+}
+
+// sayPlan says, before the search begins, how long it will take.
+func (f *tuneFlags) sayPlan(settings int, about time.Duration) {
+	about = max(about.Round(time.Second), time.Second)
+	if about >= f.limit {
+		terminal.Say("%s to try within --limit %v; all of them would take about %v",
+			terminal.Count(settings, "setting"), f.limit, about)
+		return
+	}
+	terminal.Say("%s to try, in about %v", terminal.Count(settings, "setting"), about)
 }
 
 // print shows the frontier, the best last, and the command of the best.

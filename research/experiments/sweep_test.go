@@ -2,12 +2,14 @@ package experiments
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -220,6 +222,55 @@ func TestTune(t *testing.T) {
 	require.Contains(t, command, "unmask text --model demo --sampler ")
 	_, err = Tune(t.Context(), chain(), Tuning{Budget: 1e-12, N: 16, Batch: 4}, nil)
 	require.ErrorContains(t, err, "on this machine")
+}
+
+// counted counts the samples that are judged.
+type counted struct {
+	Task
+	samples *int
+}
+
+func (c counted) Scorer(n int) Scorer { return countedScorer{c.Task.Scorer(n), c.samples} }
+
+type countedScorer struct {
+	Scorer
+	samples *int
+}
+
+func (c countedScorer) Add(ctx context.Context, tokens [][]int32) error {
+	*c.samples += len(tokens)
+	return c.Scorer.Add(ctx, tokens)
+}
+
+// Settings that are clearly worse are stopped early; the winner stays, and Begin announces how many
+// there are and how long they take.
+func TestTuneStopsEarly(t *testing.T) {
+	search := func(seed uint64, whole bool) (best Setting, samples int) {
+		settings, about, tried := 0, time.Duration(0), 0
+		o := Tuning{Budget: 1, N: 64, Batch: 4, Seed: seed, whole: whole,
+			Begin: func(n int, d time.Duration) { settings, about = n, d }}
+		all, err := Tune(t.Context(), counted{chain(), &samples}, o,
+			func(done, total int, _ Point) bool {
+				if tried == 0 {
+					require.Equal(t, settings, total)
+					require.Positive(t, about)
+					samples = 0 // without those that were timed
+				}
+				tried++
+				return true
+			})
+		require.NoError(t, err)
+		return all[0], samples
+	}
+	for _, seed := range []uint64{0, 9} {
+		want, all := search(seed, true)
+		got, fewer := search(seed, false)
+		require.Equal(t, want.Point, got.Point)
+		require.Equal(t, want.Quality, got.Quality)
+		require.Less(t, fewer, all)
+	}
+	require.Equal(t, 32.0, rounds(8, 64, 66)) // 8 samples in each of four rounds
+	require.Equal(t, 8.0, rounds(8, 64, 1))
 }
 
 // A setting's command line has its whole recipe, quoted for a shell.

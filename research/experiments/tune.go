@@ -23,6 +23,12 @@ type Tuning struct {
 	Length int     // positions, 0 for the model's
 	Seed   uint64
 	Limit  time.Duration // for the whole search, 0 for none; settings found by then are returned
+
+	// Begin, if not nil, is called before the first setting is measured, with the number of settings
+	// to try and about the time that all rounds take, without Limit and without stopping early.
+	Begin func(settings int, about time.Duration)
+
+	whole bool // measures every setting to its end; for tests
 }
 
 // Setting is a point that was tried.
@@ -83,28 +89,42 @@ func candidates(kind string, cached bool) []Point {
 
 // Tune searches sampler, steps, α and cache by successive halving (Jamieson & Talwalkar 2016). It
 // times each candidate's steps and tries it, with few samples, at the most steps within the budget
-// and at half and a quarter of them; it keeps the better half with twice the samples, and so on. It
+// and at half and a quarter of them; it keeps the better half with twice the samples, and so on. A
+// setting that is clearly worse after half of its samples is stopped there (see halfway). Tune
 // returns the settings of the last round, best first, and those of earlier rounds too if the search
 // was cut short. progress, which may be nil, is called before each setting; if it returns false the
 // search ends with what was found.
 func Tune(ctx context.Context, t Task, o Tuning,
 	progress func(done, total int, p Point) bool) ([]Setting, error) {
 	deadline := time.Now().Add(o.Limit)
-	tries, err := firstTries(ctx, t, o)
+	tries, seconds, err := firstTries(ctx, t, o)
 	if err != nil {
 		return nil, err
 	}
-	var found []Setting
 	n := min(max(o.N/8, 4), o.N)
+	if o.Begin != nil {
+		o.Begin(len(tries), time.Duration(seconds*rounds(n, o.N, len(tries))*float64(time.Second)))
+	}
+	var found []Setting
 	for {
 		var round []Setting
+		last := n >= o.N
+		half, stopped := halfway{Task: t, n: n}, 0
 		for i, p := range tries {
 			late := o.Limit > 0 && time.Now().After(deadline) && len(round) > 0
 			if late || progress != nil && !progress(i, len(tries), p) {
 				return frontierFirst(append(round, found...)), nil
 			}
 			p.N, p.Batch = n, min(o.Batch, n)
-			r, err := Run(ctx, t, p, nil)
+			task := t
+			if !last && !o.whole {
+				task = &half
+			}
+			r, err := Run(ctx, task, p, nil)
+			if errors.Is(err, errWorse) {
+				stopped++
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -112,59 +132,71 @@ func Tune(ctx context.Context, t Task, o Tuning,
 				Seconds: slices.Min(r.Seconds) / float64(p.Batch)}
 			if s.Seconds <= o.Budget || p.Steps == 1 {
 				round = append(round, s)
+				half.finished(s.Quality)
 			}
 		}
 		if len(round) == 0 {
 			return nil, fmt.Errorf("nothing keeps within %v seconds a sample on this machine", o.Budget)
 		}
 		slices.SortStableFunc(round, func(a, b Setting) int { return cmp.Compare(a.Quality, b.Quality) })
-		if n >= o.N || len(round) == 1 {
+		if last || len(round) == 1 {
 			return frontierFirst(round), nil
 		}
 		found = round
 		tries = tries[:0]
-		for _, s := range round[:max(1, len(round)/2)] {
+		for _, s := range round[:min(max(1, (len(round)+stopped)/2), len(round))] {
 			tries = append(tries, s.Point)
 		}
 		n = min(2*n, o.N)
 	}
 }
 
+// rounds returns the samples that all rounds together make for each setting of the first one, which
+// has n: every round has half of the settings and twice the samples, so it makes as many.
+func rounds(n, most, settings int) float64 {
+	count := 1
+	for k := n; k < most && settings > 1; k *= 2 {
+		settings /= 2
+		count++
+	}
+	return float64(count * n)
+}
+
 // firstTries returns the settings of the first round. Fast ones are first, so that every sampler
-// has been tried when Limit ends the search.
-func firstTries(ctx context.Context, t Task, o Tuning) ([]Point, error) {
+// has been tried when Limit ends the search. seconds is about the time of one sample of each.
+func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds float64, err error) {
 	length := cmp.Or(o.Length, t.Model().Spec().Length())
 	_, cached := t.Model().(model.Refiner)
-	var tries []Point
 	for _, c := range candidates(t.Kind(), cached) {
 		c.N, c.Batch, c.Length, c.Seed = o.Batch, o.Batch, o.Length, o.Seed
-		most, err := affordable(ctx, t, c, o.Budget, length)
+		most, step, err := affordable(ctx, t, c, o.Budget, length)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for _, steps := range []int{most, most / 2, most / 4} {
 			if steps >= 1 {
 				c.Steps = steps
 				tries = append(tries, c)
+				seconds += step * float64(steps)
 			}
 		}
 	}
 	if len(tries) == 0 {
-		return nil, fmt.Errorf("budget is %v seconds a sample, want more: one step of any sampler "+
+		return nil, 0, fmt.Errorf("budget is %v seconds a sample, want more: one step of any sampler "+
 			"takes longer on this machine", o.Budget)
 	}
 	slices.SortStableFunc(tries, func(a, b Point) int { return cmp.Compare(a.Steps, b.Steps) })
-	return tries, nil
+	return tries, seconds, nil
 }
 
-// affordable returns the most steps of a sampler within the budget, estimated from its first steps;
-// 0 if not even one fits.
-func affordable(ctx context.Context, t Task, p Point, budget float64, length int) (int, error) {
-	var seconds float64
+// affordable returns the most steps of a sampler within the budget, 0 if not even one fits, and the
+// seconds of a step for each sample of a batch. Both are estimated from its first steps.
+func affordable(ctx context.Context, t Task, p Point, budget float64, length int) (most int,
+	seconds float64, err error) {
 	p.Steps = min(8, length)
 	stop := time.Now()
 	steps := 0
-	_, err := Run(ctx, t, p, func(float64) bool {
+	_, err = Run(ctx, t, p, func(float64) bool {
 		steps++
 		if steps == 1 { // the first call allocates
 			stop = time.Now()
@@ -174,12 +206,13 @@ func affordable(ctx context.Context, t Task, p Point, budget float64, length int
 		return steps < 3
 	})
 	if err != nil && !errors.Is(err, ErrStopped) {
-		return 0, err
+		return 0, 0, err
 	}
 	if seconds == 0 {
-		return 1, nil
+		return 1, budget, nil
 	}
-	return min(length, int(budget*float64(p.Batch)/seconds)), nil
+	seconds /= float64(p.Batch)
+	return min(length, int(budget/seconds)), seconds, nil
 }
 
 // frontierFirst sorts the best result of each setting first: those with the most samples, by
