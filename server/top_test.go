@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,4 +120,28 @@ func TestTopOfChats(t *testing.T) {
 	sent := stream(t, url, body+`,"top_logprobs":20,"stream":true}`)
 	last := readTop(t, []byte(sent[len(sent)-2].data)).Choices[0]
 	require.Equal(t, c.Logs, last.Logs)
+}
+
+// Under a list of choices only tokens that some choice has are listed, and their probabilities sum
+// to 1 at most.
+func TestTopOfChoices(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	status, _, data := post(t, h.URL+"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,`+
+		`"seed":3,"steps":4,"logprobs":5,"guided_choice":[" a cat"," a dog"]}`)
+	require.Equal(t, 200, status, "%s", data)
+	c := readTop(t, data).Choices[0]
+	require.Contains(t, []string{" a cat", " a dog"}, strings.TrimRight(c.Text, " \n"))
+	require.NotEmpty(t, strings.TrimSpace(c.Logs.Tokens[0]))
+	for i, top := range c.Logs.Top {
+		if strings.TrimSpace(c.Logs.Tokens[i]) == "" { // after the choice
+			break
+		}
+		require.NotEmpty(t, top)
+		sum := 0.0
+		for text, logP := range top {
+			require.True(t, strings.Contains(" a cat", text) || strings.Contains(" a dog", text), text)
+			sum += math.Exp(logP)
+		}
+		require.LessOrEqual(t, sum, 1+1e-6, c.Logs.Tokens[i])
+	}
 }
