@@ -3,7 +3,6 @@ package runs
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -23,7 +22,7 @@ type source struct {
 // those of the shards if the file system supports it, so do not change them there. out may exist
 // from an interrupted Gather. It returns the number of outputs.
 func Gather(out string, shards []string) (int, error) {
-	if err := checkPlace(out, shards); err != nil {
+	if err := durable.CheckOutside(out, shards); err != nil {
 		return 0, err
 	}
 	list, err := readShards(shards)
@@ -35,32 +34,6 @@ func Gather(out string, shards []string) (int, error) {
 		return n, gatherFolder(out, list)
 	}
 	return n, gatherLines(out, list)
-}
-
-// checkPlace returns an error where out would be a shard or in one: it would no longer be what its
-// manifest lists.
-func checkPlace(out string, shards []string) error {
-	for _, name := range shards {
-		shard, err := os.Stat(name)
-		if err != nil {
-			return err
-		}
-		at, err := filepath.Abs(out)
-		if err != nil {
-			return err
-		}
-		for { // links are followed: a folder has one identity
-			if info, err := os.Stat(at); err == nil && os.SameFile(info, shard) {
-				return fmt.Errorf("%s is in shard %s, want another place", out, name)
-			}
-			above := filepath.Dir(at)
-			if above == at {
-				break
-			}
-			at = above
-		}
-	}
-	return nil
 }
 
 // readShards reads the manifests, checks that they belong together, and sorts them.

@@ -3,6 +3,8 @@ package durable
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -38,4 +40,30 @@ func missing(noun string, first, end, of int) error {
 		return fmt.Errorf("%s %d of %d is in no shard, want each in one", noun, first, of)
 	}
 	return fmt.Errorf("%ss %d to %d of %d are in no shard, want each in one", noun, first, end-1, of)
+}
+
+// CheckOutside returns an error where out would be a shard or in one: it would no longer be what
+// its manifest lists.
+func CheckOutside(out string, shards []string) error {
+	for _, name := range shards {
+		shard, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		at, err := filepath.Abs(out)
+		if err != nil {
+			return err
+		}
+		for { // links are followed: a folder has one identity
+			if info, err := os.Stat(at); err == nil && os.SameFile(info, shard) {
+				return fmt.Errorf("%s is in shard %s, want another place", out, name)
+			}
+			above := filepath.Dir(at)
+			if above == at {
+				break
+			}
+			at = above
+		}
+	}
+	return nil
 }

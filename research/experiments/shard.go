@@ -61,9 +61,12 @@ type shard struct {
 
 // Gather combines the journals of a plan's parts: file out then has the results of a single sweep,
 // in the plan's order. It checks that they have one plan and one model and that each point is there
-// once. It returns the number of points.
+// once, and that out is none of them. It returns the number of points.
 func Gather(out string, names []string) (int, error) {
 	if err := atomicfile.CheckPlace(out); err != nil {
+		return 0, err
+	}
+	if err := durable.CheckOutside(out, names); err != nil {
 		return 0, err
 	}
 	var list []shard
