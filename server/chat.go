@@ -14,7 +14,7 @@ import (
 )
 
 // roles are the roles that a message can have.
-var roles = []string{"system", "user", "assistant"}
+var roles = []string{"system", "user", "assistant", "tool"}
 
 // mostMessages bounds a conversation.
 const mostMessages = 1024
@@ -72,11 +72,17 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 
 // answering returns the tokens of an answer to messages, and where it begins, as unmask text --chat
 // has them.
-func (m *served) answering(messages []chat.Message, o chat.Options, most int) (tokens []int32,
+func (m *served) answering(messages []message, o chat.Options, most int) (tokens []int32,
 	from int, f *Fault) {
-	known, err := m.chat.Encode(messages, o)
+	known, err := m.chat.EncodeJSON(encode(messages), o)
 	if err != nil {
 		return nil, 0, bad("out_of_range", "messages", "messages: %s", oneLine(err))
+	}
+	if mute, calls := withoutCalls(messages); calls {
+		if rest, err := m.chat.EncodeJSON(encode(mute), o); err == nil && slices.Equal(known, rest) {
+			return nil, 0, bad("unsupported_parameter", "messages",
+				"messages have tool_calls, want none: the model's chat template leaves them out")
+		}
 	}
 	from = len(known)
 	most, f = m.room("messages", from, most, unmask.ReplyLength)
@@ -87,7 +93,7 @@ func (m *served) answering(messages []chat.Message, o chat.Options, most int) (t
 }
 
 // readMessages reads a conversation of texts.
-func readMessages(f *fields) (messages []chat.Message) {
+func readMessages(f *fields) (messages []message) {
 	raw := f.value("messages")
 	if raw == nil {
 		if f.fault == nil {
@@ -108,12 +114,19 @@ func readMessages(f *fields) (messages []chat.Message) {
 	return messages
 }
 
-func readMessage(f *fields, i int, raw json.RawMessage) (message chat.Message) {
+// message is one of a conversation, as chat templates have it.
+type message struct {
+	chat.Message
+	Calls  []messageCall `json:"tool_calls,omitempty"`
+	CallID string        `json:"tool_call_id,omitempty"` // of the call that a tool answers
+}
+
+func readMessage(f *fields, i int, raw json.RawMessage) (m message) {
 	at := fmt.Sprintf("messages[%d]", i)
 	o := &fields{}
 	if json.Unmarshal(raw, &o.object) != nil {
 		f.wrongType(at, raw, "an object")
-		return message
+		return m
 	}
 	role := o.text("role")
 	if role == "developer" { // OpenAI's newer name
@@ -122,17 +135,28 @@ func readMessage(f *fields, i int, raw json.RawMessage) (message chat.Message) {
 	if o.fault == nil && !slices.Contains(roles, role) {
 		o.fail(outOfRange("role", param.Quote(role), param.Either(roles)))
 	}
-	message = chat.Message{Role: role, Content: readContent(o)}
+	m.Role = role
+	if role == "assistant" {
+		m.Calls = readCalls(o)
+	} else {
+		o.neutral("tool_calls", "[]")
+	}
+	if role == "tool" {
+		m.CallID = o.text("tool_call_id")
+	}
+	if len(m.Calls) == 0 || o.value("content") != nil {
+		m.Content = readContent(o)
+	}
 	o.neutral("name") // no template has a place for it
 	o.neutral("refusal")
-	o.neutral("tool_calls", "[]")
+	o.neutral("function_call")
 	o.neutral("audio")
 	o.neutral("annotations", "[]")
 	if fault := o.end(); fault != nil {
 		fault.Param, fault.Message = at+"."+fault.Param, at+": "+fault.Message
 		f.fail(fault)
 	}
-	return message
+	return m
 }
 
 // readContent reads a text, or a list of parts that are texts.

@@ -263,7 +263,7 @@ func TestBadChats(t *testing.T) {
 		{`{"messages":[]}`, 400, "out_of_range", "messages", "messages is a list of 0, want 1 to 1024"},
 		{`{"messages":"Hi"}`, 400, "wrong_type", "messages", "messages is a text"},
 		{`{"messages":[{"role":"robot","content":"Hi"}]}`, 400, "out_of_range", "messages[0].role",
-			`role is "robot", want system, user or assistant`},
+			`role is "robot", want system, user, assistant or tool`},
 		{`{"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]}`, 400,
 			"unsupported_parameter", "messages[0].content", `part of type "input_audio", want text`},
 		{`{"messages":[{"role":"user"}]}`, 400, "missing", "messages[0].content", "content is missing"},

@@ -210,3 +210,50 @@ func (c *chatChoice) callDelta(w *work, text string) {
 		c.Delta.ToolCalls[i].Index = &i
 	}
 }
+
+// messageCall is a call that an assistant made. Templates write its arguments as JSON, so that they
+// are no text here.
+type messageCall struct {
+	ID       string `json:"id,omitempty"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"function"`
+}
+
+// readCalls reads the tool_calls of a message.
+func readCalls(o *fields) (calls []messageCall) {
+	raw := o.value("tool_calls")
+	if raw == nil {
+		return nil
+	}
+	var given []toolCall
+	if json.Unmarshal(raw, &given) != nil {
+		o.wrongType("tool_calls", raw, "a list of calls of functions")
+		return nil
+	}
+	for _, one := range given {
+		call := messageCall{ID: one.ID, Type: "function"}
+		call.Function.Name = one.Function.Name
+		call.Function.Arguments = json.RawMessage(one.Function.Arguments)
+		if one.Type != call.Type || !toolName.MatchString(one.Function.Name) ||
+			!json.Valid(call.Function.Arguments) {
+			o.fail(bad("out_of_range", "tool_calls", "tool_calls has %s, want a function's name and "+
+				"arguments in JSON", param.Quote(one.Function.Name)))
+			return nil
+		}
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// withoutCalls returns messages without their calls, and whether there were any.
+func withoutCalls(messages []message) (mute []message, calls bool) {
+	mute = slices.Clone(messages)
+	for i := range mute {
+		calls = calls || len(mute[i].Calls) > 0
+		mute[i].Calls = nil
+	}
+	return mute, calls
+}

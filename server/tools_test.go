@@ -136,3 +136,29 @@ func TestBadTools(t *testing.T) {
 			c.message}.check(t, url)
 	}
 }
+
+// The result of a call goes on with the conversation, where the template has a place for calls.
+func TestToolResults(t *testing.T) {
+	const template = "{% for m in messages %}The {{ m.role }}. {{ m.content }}" +
+		"{% for c in m.tool_calls %}{{ c.function.name }} {{ c.function.arguments.toy }}{% endfor %}\n" +
+		"{% endfor %}The answer. "
+	_, url := chattingBy(t, template)
+	_, plain := chatting(t)
+	const call = `{"id": "call_1", "type": "function", "function": {"name": "find", "arguments":
+		"{\"toy\": \"ball\"}"}}`
+	body := func(calls, content string) string {
+		return `{"messages": [{"role": "user", "content": "Where is it?"}, {"role": "assistant",
+			"content": ` + content + `, "tool_calls": ` + calls + `, "refusal": null}, {"role": "tool",
+			"tool_call_id": "call_1", "content": "Under the bed."}], "max_tokens": 16, "seed": 2}`
+	}
+	with := ask(t, url, body(`[`+call+`]`, `null`))
+	spelt := ask(t, url, body(`[]`, `"find ball"`))
+	require.Equal(t, spelt.Usage.Prompt, with.Usage.Prompt)
+	require.Equal(t, spelt.Choices[0].Message.Content, with.Choices[0].Message.Content)
+	refusal{body(`[`+call+`]`, `null`), 400, "unsupported_parameter", "messages",
+		"the model's chat template leaves them out"}.check(t, plain)
+	refusal{body(`[]`, `null`), 400, "missing", "messages[1].content",
+		"content is missing"}.check(t, url)
+	refusal{body(`[{"type": "function", "function": {"name": "find", "arguments": "{"}}]`, `null`), 400,
+		"out_of_range", "messages[1].tool_calls", "arguments in JSON"}.check(t, url)
+}

@@ -120,6 +120,13 @@ def structured():
                     pass
                 streamed = stream.get_final_completion().choices[0].message.tool_calls[0].function
             assert streamed.parsed_arguments == call.parsed_arguments, (streamed, call)
+        made = client.chat.completions.create(tools=tools, tool_choice="required", **args).choices[0].message
+        result = {"role": "tool", "tool_call_id": made.tool_calls[0].id, "content": "done"}
+        try:
+            client.chat.completions.create(**{**args, "messages": args["messages"] + [made, result]})
+            raise AssertionError("calls are taken that the template leaves out")
+        except openai.BadRequestError as e:
+            assert "chat template leaves them out" in e.message, e
         try:
             client.chat.completions.create(tools=tools, **args)
             raise AssertionError("tools are taken without tool_choice")
