@@ -52,18 +52,12 @@ func Main(args []string) int {
 	case errors.Is(err, syscall.EPIPE): // the reader needs no more
 		return 0
 	}
-	if flag := missing.FindStringSubmatch(err.Error()); flag != nil {
-		err = usage("--%s is missing, want it set", flag[1])
-	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
 	if errors.Is(err, flags.ErrUsage) {
 		return 2
 	}
 	return 1
 }
-
-// missing matches cobra's error for flags that are missing, up to the first one's name.
-var missing = regexp.MustCompile(`^required flag[^"]*"([^"]+)"`)
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -72,7 +66,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              noArgs,
-		PersistentPreRunE: refuseEmpty,
+		PersistentPreRunE: checkGiven,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
