@@ -94,6 +94,9 @@ func newMember(w *work, choice int, run unmask.Run, length, top int) (*member, *
 		m.steps = steps * ((length + size - 1) / size)
 		m.rows = size
 	}
+	if m.longest = length; w.model.spec.Growth != nil {
+		m.longest = w.model.spec.Length()
+	}
 	m.logP = slices.Repeat([]float64{math.NaN()}, length)
 	if top > 0 {
 		m.top = make([][]generate.Likely, length)

@@ -76,6 +76,7 @@ type member struct {
 	steps     int // at most
 	guided    bool
 	kept      bool // keys and values stay between its steps
+	longest   int  // positions, when its holes have grown
 
 	// Of the engine.
 	sequence *generate.Sequence
@@ -221,8 +222,7 @@ func (w *work) size() int64 {
 		}
 	}
 	for _, m := range w.members {
-		n += int64(len(m.logP))*12 + 256 // tokens, which the engine may be setting, are as many
-		n += int64(len(m.logP)) * int64(m.request.Top) * 16
+		n += int64(m.longest)*(12+16*int64(m.request.Top)) + 256 // the engine may be setting its slices
 	}
 	return n
 }
