@@ -98,6 +98,7 @@ func newMember(w *work, choice int, run unmask.Run, length, top int) (*member, *
 		m.longest = w.model.spec.Length()
 	}
 	m.logP = slices.Repeat([]float64{math.NaN()}, length)
+	m.followed = m.logP
 	if top > 0 {
 		m.top = make([][]generate.Likely, length)
 	}

@@ -152,8 +152,10 @@ func (e *engine) moved(m *member, q *generate.Sequence) {
 		return
 	}
 	w := m.work
-	m.logP = generate.Follow(m.logP, q.Resized, math.NaN())
-	m.free = generate.Follow(m.free, q.Resized, true)
+	if len(q.Resized) > 0 { // streams read the slice meanwhile
+		m.logP = generate.Follow(slices.Clone(m.logP), q.Resized, math.NaN())
+		m.free = generate.Follow(m.free, q.Resized, true)
+	}
 	for _, o := range q.Opened {
 		m.logP[o.Position] = o.LogP
 	}

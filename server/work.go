@@ -85,6 +85,7 @@ type member struct {
 	// The result.
 	tokens    []int32
 	logP      []float64           // of each position that opened; NaN where it is not known
+	followed  []float64           // logP until holes grow, which streams follow
 	top       [][]generate.Likely // of each position that opened; nil if not asked for
 	free      []bool              // positions that were to be filled
 	n         int                 // steps taken
