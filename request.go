@@ -30,7 +30,8 @@ import (
 //     *param.Error. What it changes must be part of the generate.Request, as data or as an Adjust.
 //  3. Set it from its flag (cli/flags). Lines of --prompts and workers of texts have it already.
 //     The server still fills a Run: read its field there too (server/settings.go).
-//  4. Add it to TestAllWaysPrepareTheSame (request_test.go), which makes random requests.
+//  4. Add it to the random requests of internal/requesttest, with which tests hold that all ways
+//     prepare the same.
 //
 // A number or a word that belongs to sampling is no field here: it is a row in generate's table of
 // parameters, and is then an override in every one of these places by itself.

@@ -3,7 +3,6 @@ package unmask_test
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/generate"
+	"unmask/internal/requesttest"
 	"unmask/param"
 )
 
@@ -143,54 +143,29 @@ func TestPrepareRefuses(t *testing.T) {
 
 // A request, its JSON, and its line of --prompts over another request prepare the same.
 func TestAllWaysPrepareTheSame(t *testing.T) {
-	m, _ := loadDemos(t)
-	rapid.Check(t, func(t *rapid.T) {
-		text := func(name string, texts ...string) string {
-			return rapid.SampledFrom(append(texts, "")).Draw(t, name)
-		}
-		r := unmask.Request{Length: rapid.SampledFrom([]int{0, 20, 300}).Draw(t, "length"),
-			MaxTokens: rapid.SampledFrom([]int{0, 0, 9}).Draw(t, "max tokens"),
-			Seed:      rapid.Uint64Min(1).Draw(t, "seed"), Overrides: generate.Overrides{},
-			Constraints: unmask.Constraints{End: text("end", "13"), Cut: rapid.Bool().Draw(t, "cut"),
-				MinLength: rapid.IntRange(0, 9).Draw(t, "min length")}}
-		switch rapid.IntRange(0, 3).Draw(t, "given") {
-		case 0:
-			r.Prompt, r.Suffix = text("prompt", "Once upon"), text("suffix", " the end.")
-		case 1:
-			r.Infill = text("infill", "Lily[3].", "no hole")
-		case 2:
-			r.Tokens = []int32{7, 8, m.Spec().Mask}
-		}
-		if ban := text("ban", "3,17", "the"); ban != "" {
-			r.Ban, r.Bias = []string{ban}, []string{ban + "=-2"}
-		}
-		values := map[string][]string{"sampler": {"moment", "semi-ar(hybrid)", "x"},
-			"steps": {"3", "64"}, "top-p": {"0.5"}, "temperature": {"0", "0.7"}, "alpha": {"3"},
-			"reuse": {"dual", "dkv"}, "cache": {"0", "2"}, "schedule": {"cosine"}}
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if value := text(name, append(values[name], "", "")...); value != "" {
-				r.Overrides[name] = value
+	text, picture := loadDemos(t)
+	for _, m := range []*unmask.Model{text, picture} {
+		rapid.Check(t, func(t *rapid.T) {
+			r := requesttest.Picture
+			if m == text {
+				r = func(t *rapid.T) unmask.Request { return requesttest.Text(t, m.Spec().Mask) }
 			}
-		}
-		data, err := json.Marshal(r)
-		require.NoError(t, err)
-		var far unmask.Request
-		require.NoError(t, json.Unmarshal(data, &far))
-		line, seeded, err := unmask.InputOf(r).Over(unmask.Request{Seed: 5})
-		require.NoError(t, err)
-		require.True(t, seeded)
-		want, wrong := m.Prepare(context.Background(), r)
-		for _, other := range []unmask.Request{far, line} {
-			got, err := m.Prepare(context.Background(), other)
-			require.Equal(t, wrong, err)
-			if wrong != nil {
-				continue
-			}
-			require.Equal(t, want.String(), got.String())
-			require.Equal(t, want.Adjust == nil, got.Adjust == nil)
-			a, b := want, got
-			a.Adjust, b.Adjust, a.Recipe, b.Recipe = nil, nil, generate.Recipe{}, generate.Recipe{}
-			require.Equal(t, a, b)
-		}
-	})
+			sameWays(t, m, r(t))
+		})
+	}
+}
+
+func sameWays(t *rapid.T, m *unmask.Model, r unmask.Request) {
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	var far unmask.Request
+	require.NoError(t, json.Unmarshal(data, &far))
+	line, seeded, err := unmask.InputOf(r).Over(unmask.Request{Seed: 5})
+	require.NoError(t, err)
+	require.True(t, seeded)
+	want, wrong := m.Prepare(context.Background(), r)
+	for _, other := range []unmask.Request{far, line} {
+		got, err := m.Prepare(context.Background(), other)
+		requesttest.RequireSame(t, want, wrong, got, err)
+	}
 }

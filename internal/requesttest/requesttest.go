@@ -1,0 +1,90 @@
+// Package requesttest makes random requests for the demo models. Tests of every way to ask for a
+// sequence (JSON, a line of --prompts, flags, an HTTP body) use it to show that the way prepares
+// the generate.Request that the unmask.Request itself prepares.
+package requesttest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask"
+	"unmask/generate"
+)
+
+// Text draws a request for the demo text model, whose mask is given. Some are refused.
+func Text(t *rapid.T, mask int32) unmask.Request {
+	r := common(t)
+	r.Length = oneOf(t, "length", 0, 20, 300)
+	r.MaxTokens = oneOf(t, "max tokens", 0, 0, 9)
+	r.End, r.Cut = oneOf(t, "end", "", "13"), rapid.Bool().Draw(t, "cut")
+	r.MinLength = rapid.IntRange(0, 9).Draw(t, "min length")
+	switch rapid.IntRange(0, 3).Draw(t, "given") {
+	case 0:
+		r.Prompt = oneOf(t, "prompt", "", "Once upon")
+		r.Suffix = oneOf(t, "suffix", "", " the end.")
+	case 1:
+		r.Infill = oneOf(t, "infill", "", "Lily[3].", "no hole")
+	case 2:
+		r.Tokens = []int32{7, 8, mask}
+	}
+	if ban := oneOf(t, "ban", "", "3,17", "the"); ban != "" {
+		r.Ban, r.Bias = []string{ban}, []string{ban + "=-2"}
+	}
+	return r
+}
+
+// Picture draws a request for the demo model of pictures. Some are refused.
+func Picture(t *rapid.T) unmask.Request {
+	r := common(t)
+	r.Class = oneOf(t, "class", "", "dusk", "2", "9")
+	override(t, &r, "guidance", "0", "2.5")
+	override(t, &r, "guidance-schedule", "linear")
+	if ban := oneOf(t, "ban", "", "3,17"); ban != "" {
+		r.Ban, r.Bias = []string{ban}, []string{ban + "=-2"}
+	}
+	return r
+}
+
+// common draws what requests of all models have.
+func common(t *rapid.T) unmask.Request {
+	r := unmask.Request{Seed: rapid.Uint64Min(1).Draw(t, "seed"),
+		Index: rapid.Uint32Max(1000).Draw(t, "index"), Overrides: generate.Overrides{}}
+	values := map[string][]string{"sampler": {"moment", "semi-ar(hybrid)", "x"},
+		"steps": {"3", "64"}, "top-p": {"0.5"}, "temperature": {"0", "0.7"}, "alpha": {"3"},
+		"reuse": {"dual", "dkv"}, "cache": {"0", "2"}, "schedule": {"cosine"}}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		override(t, &r, name, values[name]...)
+	}
+	return r
+}
+
+// override may set a parameter to one of some values. Mostly it does not, so that most requests are
+// not refused.
+func override(t *rapid.T, r *unmask.Request, name string, values ...string) {
+	if value := oneOf(t, name, append(values, "", "", "")...); value != "" {
+		r.Overrides[name] = value
+	}
+}
+
+func oneOf[T any](t *rapid.T, name string, values ...T) T {
+	return rapid.SampledFrom(values).Draw(t, name)
+}
+
+// RequireSame requires that two requests are the same or were refused in the same words. Functions
+// of a request cannot be compared; both must have them or neither.
+func RequireSame(t require.TestingT, want generate.Request, wantErr error, got generate.Request,
+	gotErr error) {
+	if wantErr != nil || gotErr != nil {
+		require.Equal(t, wantErr, gotErr)
+		return
+	}
+	require.Equal(t, want.String(), got.String())
+	require.Equal(t, want.Adjust == nil, got.Adjust == nil)
+	for _, q := range []*generate.Request{&want, &got} {
+		q.Adjust, q.Recipe = nil, generate.Recipe{}
+	}
+	require.Equal(t, want, got)
+}
