@@ -1,0 +1,249 @@
+// Package likelihood measures log p(answer | rest) of a masked diffusion model: how probable it
+// finds tokens, given all others of a sequence.
+//
+// Such a model has a probability for each order in which the answer's L tokens may open: the
+// product of the tokens' marginals, each given the tokens opened before it (the chain rule). An
+// exact model has the same in every order. A network does not quite, and what is usually reported
+// is the mean over all orders of the logarithm. It is a lower bound of the log-probability of
+// opening the tokens in a random order one by one, by Jensen's inequality.
+//
+// The mean over orders has L! terms, but it is also the mean over k, uniform from 1 to L, and over
+// masks of k positions, of
+//
+//	L/k * sum over the masked i of log p(x_i | all that is not masked)
+//
+// (Nie et al. 2025, "Large language diffusion models", equation 6; Ou et al. 2024, "Your absorbing
+// discrete diffusion secretly models the conditional distributions of clean data"). The methods
+// MonteCarlo and Stratified draw k and masks, Random draws orders; all three have this mean.
+// LeftToRight and the orders of samplers are exact for one order.
+//
+// Models with blocks (model.Spec.Block) are measured block by block, each given the clean tokens
+// before it, and the sum is reported. Models that run left to right (model.NextToken) have the
+// chain rule in one pass and nothing else.
+package likelihood
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// The methods that are not an order of package samplers.
+const (
+	// MonteCarlo draws k and then k positions, independently for each pass (LLaDA's estimate).
+	MonteCarlo = "monte-carlo"
+	// Stratified draws two values of k from each of Passes/2 equal parts of 1..L. If there are no
+	// more masks than passes, each mask is taken once, and the mean over orders is exact.
+	Stratified = "stratified"
+	// Random is the chain rule in random orders, at least two of them: a pass for each token.
+	Random = "random"
+	// LeftToRight is the chain rule in the order of the text.
+	LeftToRight = "left-to-right"
+)
+
+// Options say how an answer is measured.
+type Options struct {
+	// Method is one of the constants above, or an order of package samplers, such as "confidence":
+	// the chain rule in the order in which that sampler would open the answer's own tokens, one a
+	// step. "" is LeftToRight for models that run left to right, otherwise Stratified.
+	Method string
+	// Passes is the number of masks, of each block if the model has blocks; 0 means 128, LLaDA's
+	// number. Stratified rounds it up to an even number, Random to whole orders.
+	Passes int
+	Seed   uint64
+	Index  uint32 // of the answer among those of its seed
+
+	Batch    int                   // sequences in a call of the model; 0: about 2048 rows
+	Progress func(done, total int) // called after each call of the model; nil: not called
+}
+
+// PassesParam describes Options.Passes.
+var PassesParam = param.Param{Name: "passes", Kind: param.Whole, Min: 2, Max: 1 << 16,
+	Default: "128", Help: "masks for each answer, or for each of its blocks"}
+
+const defaultPasses = 128
+
+// Estimate is what a model says of one answer. Its slices have one value for each of its tokens.
+type Estimate struct {
+	LogProb float64 // nats; the sum of LogP
+	Error   float64 // its standard error, nats; 0 if nothing was drawn
+	// LogP is the share of each token. In the chain rule it is log p of the token given those before
+	// it in the order; otherwise it is a mean over draws of what is masked beside the token, so a
+	// share has no meaning without the others.
+	LogP []float64
+	// Best is the token that was most often the most probable one.
+	Best   []int32
+	Passes int // sequences that went through the model
+}
+
+// Greedy reports whether every token of the answer is its Best.
+func (e *Estimate) Greedy(answer []int32) bool {
+	for i, t := range answer {
+		if e.Best[i] != t {
+			return false
+		}
+	}
+	return true
+}
+
+// Of measures the answer tokens[from:to], given all other tokens. These may be masked: they are
+// then unknown, not absent. It takes the model's lock for one call of the model at a time.
+func Of(ctx context.Context, d model.Denoiser, tokens []int32, from, to int,
+	o Options) (*Estimate, error) {
+	m := &measure{d: d, spec: d.Spec(), tokens: tokens, from: from, Options: o}
+	if err := m.check(to); err != nil {
+		return nil, err
+	}
+	m.out = &Estimate{LogP: make([]float64, to-from), Best: make([]int32, to-from)}
+	m.votes = make([]map[int32]float64, to-from)
+	for i := range m.votes {
+		m.votes[i] = map[int32]float64{}
+	}
+	if err := m.run(ctx, to); err != nil {
+		return nil, err
+	}
+	for i, votes := range m.votes {
+		most := math.Inf(-1)
+		for t, n := range votes {
+			if n > most || n == most && t < m.out.Best[i] {
+				most, m.out.Best[i] = n, t
+			}
+		}
+	}
+	for _, l := range m.out.LogP {
+		m.out.LogProb += l
+	}
+	return m.out, nil
+}
+
+// measure is the work on one answer.
+type measure struct {
+	Options
+	d      model.Denoiser
+	spec   model.Spec
+	tokens []int32
+	from   int
+	order  samplers.Order // if Method is one
+	out    *Estimate
+	votes  []map[int32]float64 // for each token of the answer, weights by the most probable token
+
+	done, total int // sequences
+}
+
+// check completes the options, or returns an error for what cannot be measured.
+func (m *measure) check(to int) error {
+	if n := len(m.tokens); m.from < 0 || m.from >= to || to > n {
+		return fmt.Errorf("the answer is tokens %d to %d of %d, want at least one", m.from, to-1, n)
+	}
+	for i, t := range m.tokens[m.from:to] {
+		if t < 0 || int(t) >= m.spec.Outcomes || t == m.spec.Mask {
+			return fmt.Errorf("token %d of the answer is %d, want one of 0 to %d that is not the mask", i, t,
+				m.spec.Outcomes-1)
+		}
+	}
+	if m.Passes == 0 {
+		m.Passes = defaultPasses
+	}
+	if err := PassesParam.CheckInt(m.Passes); err != nil {
+		return err
+	}
+	switch causal := m.spec.Causal == model.NextToken; {
+	case m.Method == "" && causal:
+		m.Method = LeftToRight
+	case m.Method == "":
+		m.Method = Stratified
+	case causal && m.Method != LeftToRight:
+		return &param.Error{Name: "method", Found: m.Method, Reason: param.Unsupported,
+			Want: LeftToRight + ": this model's known tokens see only those before them"}
+	}
+	var err error
+	m.order, err = parseMethod(m.Method)
+	return err
+}
+
+// Check returns an error for options that no model can have.
+func (o Options) Check() error {
+	if _, err := parseMethod(o.Method); err != nil {
+		return err
+	}
+	if o.Passes == 0 {
+		return nil
+	}
+	return PassesParam.CheckInt(o.Passes)
+}
+
+// parseMethod returns the order that a method is, nil for the others.
+func parseMethod(name string) (samplers.Order, error) {
+	switch name {
+	case "", MonteCarlo, Stratified, Random, LeftToRight:
+		return nil, nil
+	}
+	refused := &param.Error{Name: "method", Found: param.Quote(name),
+		Want: "monte-carlo, stratified, random, left-to-right or an order of samplers, such as confidence"}
+	s, err := samplers.Parse(name)
+	if err != nil {
+		refused.Reason = param.NoSuch
+		return nil, refused
+	}
+	c, ok := s.(samplers.ChooseThenSample)
+	if need := s.Needs(1, 1); !ok || need.Draw || need.Logits || c.Gamma != 0 {
+		return nil, refused
+	}
+	return c.Order, nil
+}
+
+// part is a piece of the answer that is measured by itself: its positions are from..to-1, and the
+// model sees those before `end`.
+type part struct{ from, to, end int }
+
+// parts returns the answer's blocks, or all of it if the model has no blocks.
+func (m *measure) parts(to int) (list []part) {
+	size := m.spec.Block
+	if size == 0 {
+		return []part{{m.from, to, len(m.tokens)}}
+	}
+	for from := m.from; from < to; {
+		end := min(from/size*size+size, len(m.tokens))
+		p := part{from, min(end, to), end}
+		if from = p.to; m.spec.Fixed {
+			p.end = len(m.tokens)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func (m *measure) run(ctx context.Context, to int) error {
+	if m.spec.Causal == model.NextToken {
+		return m.causal(ctx, to)
+	}
+	parts := m.parts(to)
+	if m.order != nil {
+		m.total = to - m.from
+		for _, p := range parts {
+			if err := m.inOrder(ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	plans := make([]plan, len(parts))
+	for i, p := range parts {
+		plans[i] = m.plan(i, p)
+		m.total += len(plans[i].masks)
+	}
+	squares := 0.0
+	for i, p := range parts {
+		square, err := m.average(ctx, p, plans[i])
+		if err != nil {
+			return err
+		}
+		squares += square
+	}
+	m.out.Error = math.Sqrt(squares)
+	return nil
+}

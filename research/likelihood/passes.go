@@ -1,0 +1,221 @@
+package likelihood
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// seen is what a pass says of one masked position of the answer.
+type seen struct {
+	logP float64 // of the answer's token, nats
+	best int32   // the most probable token
+}
+
+// rows is the usual number of rows of a call of the model, see ARCHITECTURE.md.
+const rows = 2048
+
+// average computes a plan, adds its draws to the estimate, and returns the square of their error.
+func (m *measure) average(ctx context.Context, at part, p plan) (square float64, err error) {
+	found := make([][]seen, len(p.masks)) // of the masked positions
+	most := m.Batch
+	if most == 0 {
+		most = max(1, rows/at.end)
+	}
+	for first := 0; first < len(found); first += most {
+		last := min(first+most, len(found))
+		if err := m.pass(ctx, at.end, p.masks[first:last], found[first:last]); err != nil {
+			return 0, err
+		}
+		m.passed(last - first)
+	}
+	units := make([]float64, (len(p.draws)+p.unit-1)/p.unit)
+	for i, d := range p.draws {
+		for _, position := range d.scored {
+			at, _ := slices.BinarySearch(p.masks[d.mask], position)
+			s := found[d.mask][at]
+			units[i/p.unit] += m.add(position, s, d.weight)
+		}
+	}
+	return p.square(units), nil
+}
+
+// passed counts sequences that went through the model.
+func (m *measure) passed(n int) {
+	m.done += n
+	if m.out.Passes = m.done; m.Progress != nil {
+		m.Progress(m.done, m.total)
+	}
+}
+
+// add adds weight * log p of a position to the estimate, and returns it.
+func (m *measure) add(position int, s seen, weight float64) float64 {
+	i := position - m.from
+	m.out.LogP[i] += weight * s.logP
+	m.votes[i][s.best] += weight
+	return weight * s.logP
+}
+
+// pass computes sequences whose first `end` tokens are the model's, with some masked.
+func (m *measure) pass(ctx context.Context, end int, masks [][]int, found [][]seen) error {
+	b := &model.Batch{Size: len(masks), Length: end}
+	for i, masked := range masks {
+		tokens := slices.Clone(m.tokens[:end])
+		for _, p := range masked {
+			tokens[p] = m.spec.Mask
+			b.Read = append(b.Read, int32(i*end+p))
+		}
+		b.Tokens = append(b.Tokens, tokens...)
+		b.Time = append(b.Time, float64(m.spec.Masked(tokens))/float64(end))
+		found[i] = make([]seen, len(masked))
+	}
+	lock := model.LockOf(m.d)
+	lock.Lock()
+	defer lock.Unlock()
+	marginals, err := m.d.Forward(ctx, b)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(found...)
+	if err := m.visit(marginals, b.Read, end, all); err != nil {
+		return err
+	}
+	for i := range found {
+		found[i], all = all[:len(found[i])], all[len(found[i]):]
+	}
+	return nil
+}
+
+// visit computes what the marginals say of the tokens at rows.
+func (m *measure) visit(marginals model.Marginals, rows []int32, length int, out []seen) error {
+	err := marginals.Visit(rows, func(i int, logits []float32) {
+		logits = logits[:m.spec.Outcomes]
+		top, sum, s := float32(math.Inf(-1)), 0.0, seen{}
+		for t, l := range logits {
+			if l > top {
+				top, s.best = l, int32(t)
+			}
+		}
+		for _, l := range logits {
+			sum += math.Exp(float64(l) - float64(top))
+		}
+		token := m.tokens[int(rows[i])%length]
+		s.logP = float64(logits[token]) - float64(top) - math.Log(sum)
+		out[i] = s
+	})
+	for i, s := range out {
+		if err == nil && math.IsNaN(s.logP) {
+			err = fmt.Errorf("the logits of position %d are no distribution", int(rows[i])%length)
+		}
+	}
+	return err
+}
+
+// inOrder adds the chain rule over a part, in the order of a sampler that opens one position a
+// step.
+func (m *measure) inOrder(ctx context.Context, at part) error {
+	tokens, masked := m.tokens, positions(at.from, at.to)
+	v := &samplers.View{Mask: m.spec.Mask, Outcomes: m.spec.Outcomes, Shape: []int{at.end},
+		Steps: len(masked), Free: len(masked), Quota: 1, Noise: samplers.ForOrder,
+		Past: make([]float64, at.end)}
+	if s, ok := m.order.(samplers.Stateful); ok {
+		v.State = s.NewState(at.end)
+	}
+	for step := 1; len(masked) > 0; step++ {
+		v.Step, v.Masked, v.Tokens = step, masked, slices.Clone(tokens[:at.end])
+		v.Rand = samplers.Rand{Seed: m.Seed, Sequence: m.Index, Step: uint32(at.from + step)}
+		for _, p := range masked {
+			v.Tokens[p] = m.spec.Mask
+		}
+		v.Reset()
+		chosen, s, err := m.step(ctx, v)
+		if err != nil {
+			return err
+		}
+		m.add(chosen, s, 1)
+		m.passed(1)
+		v.Past[chosen] = s.logP
+		masked = slices.DeleteFunc(masked, func(p int) bool { return p == chosen })
+	}
+	return nil
+}
+
+// step makes a pass and returns the position that the order opens, and what the pass says of it.
+func (m *measure) step(ctx context.Context, v *samplers.View) (chosen int, s seen, err error) {
+	lock := model.LockOf(m.d)
+	lock.Lock()
+	defer lock.Unlock()
+	length, n := len(v.Tokens), len(v.Masked)
+	b := &model.Batch{Size: 1, Length: length, Tokens: v.Tokens,
+		Time: []float64{float64(m.spec.Masked(v.Tokens)) / float64(length)}}
+	for _, p := range v.Masked {
+		b.Read = append(b.Read, int32(p))
+	}
+	marginals, err := m.d.Forward(ctx, b)
+	if err != nil {
+		return 0, s, err
+	}
+	need := samplers.NeedsFor(m.order, v.Step, v.Steps, 1)
+	stats := model.Stats{Beta: need.Beta}
+	for _, one := range []struct {
+		wanted bool
+		to     *[]float64
+	}{{need.Beta != 0, &stats.LogMoment}, {need.Entropy, &stats.Entropy}, {need.Top, &stats.P1},
+		{need.Top, &stats.P2}, {need.LogSum, &stats.LogSum}} {
+		if *one.to = nil; one.wanted {
+			*one.to = make([]float64, n)
+		}
+	}
+	if need.Top {
+		stats.Arg = make([]int32, n)
+	}
+	if err := marginals.Stats(b.Read, &stats); err != nil {
+		return 0, s, err
+	}
+	v.LogMoment, v.Entropy, v.LogSum = stats.LogMoment, stats.Entropy, stats.LogSum
+	v.P1, v.P2, v.Arg = stats.P1, stats.P2, stats.Arg
+	chosen = m.order.Rank(v, 1)[0]
+	out := make([]seen, 1)
+	err = m.visit(marginals, []int32{int32(chosen)}, length, out)
+	return chosen, out[0], err
+}
+
+// causal adds the chain rule from left to right, in one pass of a model that runs so.
+func (m *measure) causal(ctx context.Context, to int) error {
+	feeder, ok := m.d.(model.Feeder)
+	if !ok || m.from == 0 {
+		return &param.Error{Name: "prompt", Found: "empty", Reason: param.OutOfRange,
+			Want: "at least one token: this model predicts the next one"}
+	}
+	b := &model.Batch{Size: 1, Length: to, Lengths: []int{to - 1}, Tokens: m.tokens[:to]}
+	var fed []int32
+	for p := range to - 1 {
+		fed = append(fed, int32(p))
+	}
+	for p := m.from; p < to; p++ {
+		b.Read = append(b.Read, int32(p))
+	}
+	lock := model.LockOf(m.d)
+	lock.Lock()
+	defer lock.Unlock()
+	b.Cache = feeder.NewCache(1, to)
+	marginals, err := feeder.Feed(ctx, b, fed, model.Commit)
+	if err != nil {
+		return err
+	}
+	out := make([]seen, to-m.from)
+	if err := m.visit(marginals, b.Read, to, out); err != nil {
+		return err
+	}
+	for i, s := range out {
+		m.add(m.from+i, s, 1)
+	}
+	m.total = 1
+	m.passed(1)
+	return nil
+}
