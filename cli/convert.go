@@ -35,9 +35,10 @@ or a plain state dict of these. It may be a folder with config.json and pytorch_
 shards, of any network: then the vocabulary is copied too. Element types are kept. Nothing that the
 file names is called, and memory does not grow with its size.
 
-With --quantize, DIR is a LLaDA or Dream as their authors publish it, and OUT.gguf is written as
-llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m about 4.9 (the head and half of two
-projections have 6.6). The tokenizer and the chat template go into the file.`,
+With --quantize, DIR is a LLaDA, Dream, DreamOn, WeDLM or Nemotron-Labs-Diffusion as their authors
+publish it, and OUT.gguf is written as llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m
+about 4.9 (the head and half of two projections have 6.6). The tokenizer and the chat template go into
+the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer drafts are right.`,
 		Args: exactly(2, "a FILE to read and a DIR to write"),
 		Example: `  unmask convert mage-vitb-1600.pth mage-b
   unmask convert LLaDA-8B-Instruct llada.gguf --quantize q4_k_m`,

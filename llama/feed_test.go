@@ -25,6 +25,7 @@ type feeding struct {
 	p         *parity.Pack
 	m         model.Feeder
 	tolerance float64
+	plain     bool // without the adapter for drafts
 }
 
 // eachFeeder loads every pack on every device. In float32 the bound is 1e-5.
@@ -38,7 +39,7 @@ func eachFeeder(t *testing.T, packs []string, test func(f *feeding)) {
 				}
 				l, err := model.Load(p.Source, model.Options{Backend: d.New(t), Precision: d.Precision})
 				require.NoError(t, err)
-				f := &feeding{t, p, l.Denoiser.(model.Feeder), d.Tolerance}
+				f := &feeding{t: t, p: p, m: l.Denoiser.(model.Feeder), tolerance: d.Tolerance}
 				if d.Precision == backend.F32 {
 					f.tolerance = 1e-5
 				}
@@ -83,41 +84,45 @@ func (f *feeding) batch(size, length int) *model.Batch {
 
 // Nemotron-Labs-Diffusion: causal passes, blocks on top of them, drafts with the adapter.
 func TestNemotronPasses(t *testing.T) {
-	eachFeeder(t, nemotrons, func(f *feeding) {
-		tokens, shape := f.p.Ints("tokens")
-		size, length := shape[0], shape[1]
-		f.feed(f.batch(size, length), tokens, 0, model.Commit, "logits", 0)
-		f.feed(f.batch(size, length), tokens, 0, model.Fill, "bidirectional_logits", 0)
+	eachFeeder(t, nemotrons, (*feeding).nemotron)
+}
 
-		prefix, _ := f.p.Ints("prefix")
-		block, _ := f.p.Ints("block")
-		at, n := int(prefix[0]), int(block[0])
-		part := func(from, to int) (list []int32) {
-			for s := range size {
-				list = append(list, tokens[s*length+from:s*length+to]...)
-			}
-			return list
+func (f *feeding) nemotron() {
+	tokens, shape := f.p.Ints("tokens")
+	size, length := shape[0], shape[1]
+	f.feed(f.batch(size, length), tokens, 0, model.Commit, "logits", 0)
+	f.feed(f.batch(size, length), tokens, 0, model.Fill, "bidirectional_logits", 0)
+
+	prefix, _ := f.p.Ints("prefix")
+	block, _ := f.p.Ints("block")
+	at, n := int(prefix[0]), int(block[0])
+	part := func(from, to int) (list []int32) {
+		for s := range size {
+			list = append(list, tokens[s*length+from:s*length+to]...)
 		}
-		b := f.batch(size, length)
-		f.only(b, part(0, at))
-		first, _ := f.p.Ints("block_tokens")
-		f.feed(b, first, at, model.Fill, "block_logits", 0)
+		return list
+	}
+	b := f.batch(size, length)
+	f.only(b, part(0, at))
+	first, _ := f.p.Ints("block_tokens")
+	f.feed(b, first, at, model.Fill, "block_logits", 0)
+	if !f.plain {
 		f.feed(b, first, at, model.Draft, "draft_logits", 0)
-		f.feed(b, part(at, at+n), at, model.Commit, "commit_logits", 0)
-		second, _ := f.p.Ints("second_block_tokens")
-		f.feed(b, second, at+n, model.Fill, "second_block_logits", 0)
+	}
+	f.feed(b, part(at, at+n), at, model.Commit, "commit_logits", 0)
+	second, _ := f.p.Ints("second_block_tokens")
+	f.feed(b, second, at+n, model.Fill, "second_block_logits", 0)
 
-		if f.p.Has("far_tokens") { // beyond the length before YaRN
-			far, shape := f.p.Ints("far_tokens")
-			more, _ := f.p.Ints("far_block_tokens")
-			b := f.batch(1, shape[1]+len(more))
-			if f.tolerance > 1e-4 {
-				f.tolerance *= 2 // bfloat16's errors add up over 150 keys
-			}
-			f.feed(b, far, 0, model.Commit, "far_logits", 24)
-			f.feed(b, more, shape[1], model.Fill, "far_block_logits", 0)
+	if f.p.Has("far_tokens") { // beyond the length before YaRN
+		far, shape := f.p.Ints("far_tokens")
+		more, _ := f.p.Ints("far_block_tokens")
+		b := f.batch(1, shape[1]+len(more))
+		if f.tolerance > 1e-4 {
+			f.tolerance *= 2 // bfloat16's errors add up over 150 keys
 		}
-	})
+		f.feed(b, far, 0, model.Commit, "far_logits", 24)
+		f.feed(b, more, shape[1], model.Fill, "far_block_logits", 0)
+	}
 }
 
 // only commits the first tokens of each sequence.
@@ -161,37 +166,39 @@ func TestNemotronPredictsNext(t *testing.T) {
 
 // WeDLM: known tokens first, then masks, each with the rotation of its own position.
 func TestWeDLMPasses(t *testing.T) {
-	eachFeeder(t, wedlms, func(f *feeding) {
-		tokens, shape := f.p.Ints("tokens")
-		order, _ := f.p.Ints("order")
-		want, wantShape := f.p.Floats("reordered_logits")
-		size, n, columns := shape[0], shape[1], wantShape[2]
-		var read []int32 // the cases' rows are in the order in which they are fed
-		for s := range size {
-			for i := range n {
-				read = append(read, int32(s*n)+order[s*n+i])
-			}
-		}
-		got, err := f.m.Forward(context.Background(), parity.Batch(tokens, shape))
-		require.NoError(t, err)
-		parity.Close(f.t, want, parity.Logits(f.t, got, read, columns), f.tolerance)
+	eachFeeder(t, wedlms, (*feeding).wedlm)
+}
 
-		prefix, _ := f.p.Ints("prefix")
-		at := int(prefix[0])
-		b := f.batch(1, n)
-		f.only(b, tokens[:at])
-		for _, c := range []struct{ tokens, rows, logits string }{
-			{"tokens", "rest", "rest_logits"}, {"opened_tokens", "opened_rest", "opened_logits"}} {
-			tokens, _ := f.p.Ints(c.tokens)
-			rest, _ := f.p.Ints(c.rows)
-			want, _ := f.p.Floats(c.logits)
-			copy(b.Tokens, tokens[:n])
-			b.Lengths = []int{n}
-			got, err := f.m.Feed(context.Background(), b, parity.Count(n)[at:], model.Commit)
-			require.NoError(t, err)
-			parity.Close(f.t, want, parity.Logits(f.t, got, rest, columns), f.tolerance)
+func (f *feeding) wedlm() {
+	tokens, shape := f.p.Ints("tokens")
+	order, _ := f.p.Ints("order")
+	want, wantShape := f.p.Floats("reordered_logits")
+	size, n, columns := shape[0], shape[1], wantShape[2]
+	var read []int32 // the cases' rows are in the order in which they are fed
+	for s := range size {
+		for i := range n {
+			read = append(read, int32(s*n)+order[s*n+i])
 		}
-	})
+	}
+	got, err := f.m.Forward(context.Background(), parity.Batch(tokens, shape))
+	require.NoError(f.t, err)
+	parity.Close(f.t, want, parity.Logits(f.t, got, read, columns), f.tolerance)
+
+	prefix, _ := f.p.Ints("prefix")
+	at := int(prefix[0])
+	b := f.batch(1, n)
+	f.only(b, tokens[:at])
+	for _, c := range []struct{ tokens, rows, logits string }{
+		{"tokens", "rest", "rest_logits"}, {"opened_tokens", "opened_rest", "opened_logits"}} {
+		tokens, _ := f.p.Ints(c.tokens)
+		rest, _ := f.p.Ints(c.rows)
+		want, _ := f.p.Floats(c.logits)
+		copy(b.Tokens, tokens[:n])
+		b.Lengths = []int{n}
+		got, err := f.m.Feed(context.Background(), b, parity.Count(n)[at:], model.Commit)
+		require.NoError(f.t, err)
+		parity.Close(f.t, want, parity.Logits(f.t, got, rest, columns), f.tolerance)
+	}
 }
 
 // Sequences of one pass have the bytes that they have alone, whatever their lengths and prefixes.

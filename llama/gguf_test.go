@@ -2,6 +2,7 @@ package llama_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"unmask/internal/simd"
 	"unmask/model"
 	"unmask/weights"
+	"unmask/weights/gguf"
 )
 
 // valued hides that a device multiplies block formats: it gets the values of the weights.
@@ -68,5 +70,38 @@ func TestGGUF(t *testing.T) {
 		default:
 			require.Equal(t, first, got, level)
 		}
+	}
+}
+
+// A folder and the GGUF file made from it, in the names of llama.cpp, are the same model: what it
+// says of itself, its runs, and its logits, up to the rounding to float16 and 8 bits.
+func TestGGUFOfFolders(t *testing.T) {
+	for _, pack := range []string{"nemotron-labs-tiny", "wedlm-7b-tiny", "wedlm-8b-tiny",
+		"dreamon-tiny", "dream-tiny"} {
+		t.Run(pack, func(t *testing.T) {
+			p := parity.Open(t, pack)
+			want, err := model.Load(p.Source, model.Options{Backend: valued{cpu.New(cpu.Options{})}})
+			require.NoError(t, err)
+			file := filepath.Join(t.TempDir(), "m.gguf")
+			require.NoError(t, gguf.Convert(context.Background(), "../testdata/packs/"+pack, file, "q8_0"))
+			src, err := model.Open(file)
+			require.NoError(t, err)
+			defer src.Set.Close()
+			got, err := model.Load(src, model.Options{Backend: valued{cpu.New(cpu.Options{})}})
+			require.NoError(t, err)
+			require.Equal(t, want.Denoiser.Spec(), got.Denoiser.Spec())
+			require.Equal(t, []any{want.Recipe, want.Presets, want.Info.Sizes, want.Info.Parameters},
+				[]any{got.Recipe, got.Presets, got.Info.Sizes, got.Info.Parameters})
+			const tolerance = 5e-2 // as for bfloat16
+			f := &feeding{t: t, p: p, tolerance: tolerance, plain: true}
+			switch f.m, _ = got.Denoiser.(model.Feeder); got.Denoiser.Spec().Causal {
+			case model.NextToken:
+				f.nemotron()
+			case model.MasksLast:
+				f.wedlm()
+			default:
+				parity.FullPass(t, p, got.Denoiser.(model.Refiner), "", tolerance)
+			}
+		})
 	}
 }

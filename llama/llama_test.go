@@ -12,8 +12,8 @@ import (
 )
 
 var packs = []string{"llada-tiny", "llada-tiny-bf16", "dream-tiny", "dream-tiny-bf16",
-	"sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny-bf16",
-	"llada-small", "dream-small", "sdar-small"}
+	"dreamon-tiny", "sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny-bf16",
+	"llada-small", "dream-small", "sdar-small", "dreamon"}
 
 var blockPacks = []string{"sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny"}
 

@@ -1,10 +1,12 @@
 package gguf
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,10 +24,10 @@ import (
 // either, F16.
 func Recipes() []string { return []string{"q8_0", "q4_k_m"} }
 
-// Convert writes the model in folder dir, LLaDA or Dream in their authors' layout, as a GGUF file
-// of llama.cpp's dialect: with its names and keys, LLaDA's Q and K ordered for interleaved rotary
-// embedding, and the vocabulary of tokenizer.json. The file appears whole or not at all; memory
-// does not grow with the model.
+// Convert writes the model in folder dir, in its authors' layout, as a GGUF file of llama.cpp's
+// dialect: with its names and keys, the rows of Q and K in its order, and the vocabulary of
+// tokenizer.json. See Model for the kinds. The adapter for drafts of Nemotron-Labs-Diffusion has no
+// place in the file. The file appears whole or not at all; memory does not grow with the model.
 func Convert(ctx context.Context, dir, file, recipe string) error {
 	if !slices.Contains(Recipes(), recipe) {
 		return fmt.Errorf("quantize is %.40q, want %s", recipe, strings.Join(Recipes(), " or "))
@@ -93,29 +95,16 @@ func (c *converter) keys() ([]Key, error) {
 	if err := json.Unmarshal(data, &c.config); err != nil {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
-	kind, arch := "", "llada"
-	names := map[string]string{"embedding_length": "d_model", "block_count": "n_layers",
-		"attention.head_count":    "n_heads",
-		"attention.head_count_kv": "n_kv_heads", "feed_forward_length": "mlp_hidden_size",
-		"context_length": "max_sequence_length"}
-	if err := json.Unmarshal(c.config["model_type"], &kind); err != nil {
-		return nil, fmt.Errorf("config.json: model_type is %.40s, want a text", c.config["model_type"])
+	if err := c.spread(); err != nil {
+		return nil, err
 	}
-	switch kind {
-	case "llada":
-		c.family = llada
-	case "Dream":
-		c.family, arch = dream, "dream"
-		names = map[string]string{"embedding_length": "hidden_size", "block_count": "num_hidden_layers",
-			"attention.head_count":    "num_attention_heads",
-			"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size",
-			"context_length": "max_position_embeddings"}
-	default:
-		return nil, fmt.Errorf("config.json: model_type is %.40q, want llada or Dream", kind)
+	arch, err := c.kind()
+	if err != nil {
+		return nil, err
 	}
 	keys := []Key{{architectureKey, arch}, {"general.name", filepath.Base(c.dir)}}
-	for _, name := range []string{"block_count", "context_length", "embedding_length",
-		"feed_forward_length", "attention.head_count", "attention.head_count_kv"} {
+	names := c.family.sizes
+	for _, name := range sizeKeys {
 		keys = append(keys, Key{arch + "." + name, uint32(c.size(names[name]))})
 	}
 	c.blocks = c.size(names["block_count"])
@@ -128,25 +117,161 @@ func (c *converter) keys() ([]Key, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
+	head := width / heads
+	if c.has("head_dim") {
+		head = c.size("head_dim")
+		keys = append(keys, Key{arch + ".attention.key_length", uint32(head)},
+			Key{arch + ".attention.value_length", uint32(head)})
+	}
 	keys = append(keys, Key{arch + ".attention.layer_norm_rms_epsilon", float32(eps)},
 		Key{arch + ".rope.freq_base", float32(theta)},
-		Key{arch + ".rope.dimension_count", uint32(width / heads)},
-		Key{arch + ".attention.causal", false})
-	if kind == "llada" {
-		keys = append(keys, Key{"diffusion.shift_logits", false})
-	}
+		Key{arch + ".rope.dimension_count", uint32(head)})
+	keys = append(append(keys, c.scaling(arch)...), c.diffusion(arch)...)
 	for _, id := range [][2]string{{"mask", "mask_token_id"}, {"bos", "bos_token_id"},
 		{"eos", "eos_token_id"}, {"padding", "pad_token_id"}} {
-		if _, ok := c.config[id[1]]; ok {
-			keys = append(keys, Key{"tokenizer.ggml." + id[0] + "_token_id", uint32(c.number(id[1]))})
+		if c.has(id[1]) {
+			keys = append(keys, Key{"tokenizer.ggml." + id[0] + "_token_id", c.id(id[1])})
 		}
 	}
-	words, err := vocabulary(c.dir, kind)
+	words, err := vocabulary(c.dir)
 	if err != nil {
 		return nil, err
 	}
 	return append(keys, words...), c.err
 }
+
+// has reports whether config.json has a key with a value other than null.
+func (c *converter) has(name string) bool {
+	raw, ok := c.config[name]
+	return ok && string(raw) != "null"
+}
+
+// id returns a token's id, the first of a list.
+func (c *converter) id(name string) uint32 {
+	var list []json.RawMessage
+	if json.Unmarshal(c.config[name], &list) == nil && len(list) > 0 {
+		c.config[name] = list[0]
+	}
+	v := c.number(name)
+	if c.err == nil && !(v >= 0 && v <= 1<<30 && v == float64(int(v))) {
+		c.err = fmt.Errorf("config.json: %s is %v, want an integer from 0 to %d", name, v, 1<<30)
+	}
+	return uint32(v)
+}
+
+// spread adds the keys of rope_parameters or rope_scaling to those of config.json.
+func (c *converter) spread() error {
+	for _, name := range []string{"rope_parameters", "rope_scaling"} {
+		var inner map[string]json.RawMessage
+		if err := json.Unmarshal(c.config[name], &inner); c.has(name) && err != nil {
+			return fmt.Errorf("config.json: %s is %.40s, want an object", name, c.config[name])
+		}
+		for key, v := range inner {
+			if !c.has(key) {
+				c.config[key] = v
+			}
+		}
+	}
+	return nil
+}
+
+// text returns a text of config.json, "" if it is missing.
+func (c *converter) text(name string) (s string) {
+	if err := json.Unmarshal(c.config[name], &s); c.has(name) && err != nil && c.err == nil {
+		c.err = fmt.Errorf("config.json: %s is %.40s, want a text", name, c.config[name])
+	}
+	return s
+}
+
+// kind finds the model's family and returns its architecture in llama.cpp.
+func (c *converter) kind() (arch string, err error) {
+	kind := c.text("model_type")
+	if c.err != nil {
+		return "", c.err
+	}
+	for arch, family := range architectures {
+		if family.kind == kind && arch != "qwen2" { // WeDLM has both
+			c.family = family
+			if _, biased := c.set.Get(family.name("blk.0.attn_q.bias")); kind == wedlm.kind && biased {
+				arch = "qwen2"
+			}
+			return arch, nil
+		}
+	}
+	return "", fmt.Errorf("config.json: model_type is %.40q, want llada, Dream, %s or %s", kind,
+		nemotron.kind, wedlm.kind)
+}
+
+// scaling returns the keys of the scaling of rotary frequencies. What a file of llama.cpp cannot
+// say is an error.
+func (c *converter) scaling(arch string) []Key {
+	kind := cmp.Or(c.text("rope_type"), c.text("type"))
+	if kind == "" || kind == "default" {
+		return nil
+	}
+	refuse := func(name, want string) {
+		if c.err == nil {
+			c.err = fmt.Errorf("config.json: %s is %.40s, want %s in a GGUF file", name, c.config[name], want)
+		}
+	}
+	if kind != "linear" && kind != "yarn" {
+		if c.err == nil {
+			c.err = fmt.Errorf("config.json: rope_type is %.40q, want default, linear or yarn in a GGUF file",
+				kind)
+		}
+		return nil
+	}
+	keys := []Key{{arch + "." + ropeScaling + "type", kind},
+		{arch + "." + ropeScaling + "factor", float32(c.number("factor"))}}
+	if kind == "linear" {
+		return keys
+	}
+	if c.has("attention_factor") {
+		refuse("attention_factor", "null")
+	}
+	if c.has("truncate") && string(c.config["truncate"]) != "true" {
+		refuse("truncate", "true")
+	}
+	if c.number("mscale") != 1 && c.number("mscale_all_dim") != 0 {
+		refuse("mscale", "1")
+	}
+	if c.has("original_max_position_embeddings") {
+		keys = append(keys, Key{arch + "." + ropeScaling + "original_context_length",
+			uint32(c.size("original_max_position_embeddings"))})
+	}
+	for _, name := range slices.Sorted(maps.Keys(scalingNames)) {
+		if theirs := scalingNames[name]; c.number(theirs) != 0 {
+			keys = append(keys, Key{arch + "." + name, float32(c.number(theirs))})
+		}
+	}
+	return keys
+}
+
+// diffusion returns the keys that say how the network writes.
+func (c *converter) diffusion(arch string) (keys []Key) {
+	switch c.family.kind {
+	case llada.kind:
+		return []Key{{arch + ".attention.causal", false}, {shiftKey, false}}
+	case dream.kind:
+		keys = []Key{{arch + ".attention.causal", false}}
+		if c.has("expand_token_id") {
+			keys = append(keys, Key{expandKey, c.id("expand_token_id")})
+		}
+		return keys
+	}
+	keys = []Key{{kindKey, c.family.kind}}
+	if c.family.kind == nemotron.kind {
+		block := 1
+		if c.text("dlm_paradigm") != "autoregressive" && c.has("block_size") {
+			block = c.size("block_size")
+		}
+		keys = append(keys, Key{blockKey, uint32(block)})
+	}
+	return keys
+}
+
+// unused are the ends of tensors that no network needs.
+var unused = []string{".rotary_emb.inv_freq", ".k_scale", ".v_scale"}
 
 // tensors returns the file's tensors: those outside blocks first, then block by block.
 func (c *converter) tensors() ([]Tensor, error) {
@@ -170,7 +295,8 @@ func (c *converter) tensors() ([]Tensor, error) {
 		}
 	}
 	for _, name := range c.set.Names() {
-		if theirs[name] == "" {
+		if theirs[name] == "" && !slices.ContainsFunc(unused,
+			func(end string) bool { return strings.HasSuffix(name, end) }) {
 			return nil, fmt.Errorf("tensor %q has no place in a GGUF file of this kind", name)
 		}
 	}
@@ -214,13 +340,13 @@ func (c *converter) typeOf(name string, shape []int, headed bool) weights.DType 
 	return weights.F16
 }
 
-// order returns, for row i of the file, the row of t: LLaDA's Q and K are interleaved.
+// order returns, for row i of the file, the row of t: Q and K may be interleaved.
 func (c *converter) order(name string, t *weights.Tensor) func(i int) int {
 	heads := 0
-	if _, ok := c.config["n_heads"]; ok && strings.HasSuffix(name, ".attn_q.weight") {
-		heads = c.size("n_heads")
-	} else if ok && strings.HasSuffix(name, ".attn_k.weight") {
-		heads = c.size("n_kv_heads")
+	if c.family.interleaved && strings.HasSuffix(name, ".attn_q.weight") {
+		heads = c.size(c.family.sizes["attention.head_count"])
+	} else if c.family.interleaved && strings.HasSuffix(name, ".attn_k.weight") {
+		heads = c.size(c.family.sizes["attention.head_count_kv"])
 	}
 	if heads == 0 {
 		return func(i int) int { return i }

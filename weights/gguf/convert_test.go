@@ -1,8 +1,10 @@
 package gguf
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -135,11 +137,24 @@ func TestConvertRefuses(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, Convert(stopped, dir, out, "q8_0"), context.Canceled)
 	for config, want := range map[string]string{
-		`{`:                                     "config.json: unexpected end",
-		`{"model_type":3}`:                      "config.json: model_type is 3, want a text",
-		`{"model_type":"gpt"}`:                  `config.json: model_type is "gpt", want llada or Dream`,
-		`{"model_type":"llada","n_layers":"x"}`: `config.json: n_layers is "x", want a number`,
-		`{"model_type":"llada","n_layers":0.5}`: "want an integer from 1 to",
+		`{`:                    "config.json: unexpected end",
+		`{"model_type":3}`:     "config.json: model_type is 3, want a text",
+		`{"model_type":"gpt"}`: `config.json: model_type is "gpt", want llada, Dream,`,
+		`{"model_type":"Dream","rope_scaling":3}`: "config.json: rope_scaling is 3, want an object",
+		nemotronWith(`{"rope_type":"llama3","factor":8}`): `rope_type is "llama3", want default, linear ` +
+			"or yarn in a GGUF file",
+		nemotronWith(`{"rope_type":"yarn","attention_factor":1}`): "attention_factor is 1, want null",
+		nemotronWith(`{"rope_type":"yarn","truncate":false}`):     "truncate is false, want true",
+		nemotronWith(`{"rope_type":"yarn","mscale":2,"mscale_all_dim":1}`): "mscale is 2, want 1 in a " +
+			"GGUF file",
+		nemotronWith(`{"rope_type":"yarn","beta_fast":"x"}`): `beta_fast is "x", want a number`,
+		nemotronWith(`{"rope_type":3}`):                      "rope_type is 3, want a text",
+		nemotronWith(`null,"block_size":0.5`):                "block_size is 0.5, want an integer",
+		nemotronWith(`null,"dlm_paradigm":3`):                "dlm_paradigm is 3, want a text",
+		nemotronWith(`null,"eos_token_id":[-1]`):             "eos_token_id is -1, want an integer from 0",
+		nemotronWith(`null`):                                 "has no place in a GGUF file of this kind", // LLaDA's tensors
+		`{"model_type":"llada","n_layers":"x"}`:              `config.json: n_layers is "x", want a number`,
+		`{"model_type":"llada","n_layers":0.5}`:              "want an integer from 1 to",
 		`{"model_type":"Dream","num_hidden_layers":2}`: "config.json: max_position_embeddings is 0, " +
 			"want an integer",
 	} {
@@ -148,6 +163,80 @@ func TestConvertRefuses(t *testing.T) {
 	}
 	_, err := os.Stat(out)
 	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	dir, _ = lladaFolder(t)
+	words := bytes.ReplaceAll(tokenizer(t), []byte(`[sdmt]`), []byte(`[sdm]`))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), words, 0o600))
+	require.ErrorContains(t, Convert(context.Background(), dir, out, "q8_0"),
+		"want that of LLaDA, Qwen2 or Tekken")
+}
+
+// nemotronWith returns a config.json of Nemotron-Labs-Diffusion with these rope_parameters.
+func nemotronWith(rope string) string {
+	return `{"model_type":"nemotron_labs_diffusion","num_hidden_layers":1,"hidden_size":8,
+		"num_attention_heads":2,"num_key_value_heads":1,"head_dim":4,"intermediate_size":8,
+		"max_position_embeddings":64,"rms_norm_eps":1e-5,"rope_theta":1e6,"rope_parameters":` + rope + `}`
+}
+
+// What a Nemotron-Labs-Diffusion's config.json says of its positions is in the keys that llama.cpp
+// has for Ministral 3, and comes back from them.
+func TestConvertYaRN(t *testing.T) {
+	for given, want := range map[string]string{
+		`{"rope_type":"yarn","factor":16,"original_max_position_embeddings":16,"beta_fast":32,
+			"beta_slow":1,"mscale":1,"mscale_all_dim":1,"llama_4_scaling_beta":0.25}`: `{"beta_fast":32,
+			"beta_slow":1,"factor":16,"llama_4_scaling_beta":0.25,"mscale":1,"mscale_all_dim":1,
+			"original_max_position_embeddings":16,"rope_type":"yarn"}`,
+		`{"type":"linear","factor":2}`: `{"rope_type":"linear","factor":2}`,
+		`{"rope_type":"default"}`:      `null`,
+	} {
+		c := &converter{set: new(weights.Set)}
+		require.NoError(t, json.Unmarshal([]byte(nemotronWith(given)), &c.config))
+		require.NoError(t, c.spread())
+		arch, err := c.kind()
+		require.NoError(t, err)
+		require.Equal(t, "mistral3", arch)
+		values := map[string]any{}
+		for _, k := range append(c.scaling(arch), c.diffusion(arch)...) {
+			values[k.Name] = k.Value
+		}
+		require.NoError(t, c.err)
+		config, _, err := model(arch, values).Model()
+		require.NoError(t, err)
+		var got struct {
+			Kind string          `json:"model_type"`
+			Rope json.RawMessage `json:"rope_scaling"`
+		}
+		require.NoError(t, json.Unmarshal(config, &got))
+		require.Equal(t, nemotron.kind, got.Kind)
+		require.JSONEq(t, want, string(got.Rope))
+	}
+}
+
+// The tokenizer of Nemotron-Labs-Diffusion's pack comes back from a file.
+func TestConvertTekken(t *testing.T) {
+	dir, _ := lladaFolder(t)
+	data, err := os.ReadFile("../../testdata/packs/tokenizer-nemotron-labs-tiny/tokenizer.json")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), data, 0o600))
+	name := filepath.Join(t.TempDir(), "m.gguf")
+	require.NoError(t, Convert(context.Background(), dir, name, "q8_0"))
+	f, err := Open(name)
+	require.NoError(t, err)
+	defer f.Set.Close()
+	pre, err := f.Text("tokenizer.ggml.pre")
+	require.NoError(t, err)
+	require.Equal(t, "tekken", pre)
+	got, _, err := tokenizers.ParseFS(f.Files())
+	require.NoError(t, err)
+	want, err := tokenizers.Parse(data)
+	require.NoError(t, err)
+	for _, text := range []string{"CamelCase and 123 words, l'été\n\n x<|im_end|>", "a/b\r\n  c"} {
+		a, err := want.Encode(text)
+		require.NoError(t, err)
+		b, err := got.Encode(text)
+		require.NoError(t, err)
+		require.Equal(t, a, b)
+	}
 }
 
 func TestWriteRefuses(t *testing.T) {

@@ -22,10 +22,14 @@ const (
 // models' tokenizer.json (llama.cpp, llama-vocab.cpp).
 var patterns = map[string]string{
 	"bailingmoe": ling, "bailingmoe2": ling, "llada-moe": ling, "qwen2": qwen,
+	"tekken": tekken,
 }
 
 const (
-	ling = `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`
+	ling   = `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`
+	tekken = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|` +
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|` +
+		` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	qwen = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
@@ -52,8 +56,8 @@ func (f *File) tokenizer(tokens []string) ([]byte, error) {
 	}
 	pattern, ok := patterns[pre]
 	if !ok {
-		return nil, fmt.Errorf("key tokenizer.ggml.pre is %.40q, want bailingmoe, llada-moe or qwen2",
-			pre)
+		return nil, fmt.Errorf("key tokenizer.ggml.pre is %.40q, want bailingmoe, llada-moe, qwen2 "+
+			"or tekken", pre)
 	}
 	vocabulary, added, err := f.entries(tokens)
 	if err != nil {

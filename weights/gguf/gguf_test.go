@@ -164,6 +164,24 @@ func TestModelRefuses(t *testing.T) {
 			map[string]any{"llada.attention.head_count": uint32(3)}),
 		"key tokenizer.ggml.mask_token_id is -1, want 0 to 10737418": model("llada",
 			map[string]any{"tokenizer.ggml.mask_token_id": int32(-1)}),
+		"architecture is mistral3 without key diffusion.model_type": model("mistral3", nil),
+		"key diffusion.model_type is dream, want wedlm with": model("qwen3",
+			map[string]any{kindKey: "dream"}),
+		"key diffusion.model_type is a 32-bit integer, want a text": model("qwen2", map[string]any{kindKey: uint32(1)}),
+		`architecture is "qwen2"`: model("diffuse",
+			map[string]any{diffuseKey: "qwen2"}),
+		"key diffusion.block_size is -8, want 0 to": model("mistral3",
+			map[string]any{kindKey: nemotron.kind, blockKey: int32(-8)}),
+		"key diffusion.expand_token_id is -2, want 0 to": model("dream",
+			map[string]any{expandKey: int32(-2)}),
+		`key dream.rope.scaling.type is "longrope", want none, linear or yarn`: model("dream",
+			map[string]any{"dream.rope.scaling.type": "longrope"}),
+		"key mistral3.rope.scaling.yarn_beta_slow is NaN": model("mistral3", map[string]any{
+			kindKey: nemotron.kind, "mistral3.rope.scaling.type": "yarn",
+			"mistral3.rope.scaling.yarn_beta_slow": float32(math.NaN())}),
+		"key mistral3.rope.scaling.original_context_length is 0, want 1": model("mistral3",
+			map[string]any{kindKey: nemotron.kind, "mistral3.rope.scaling.type": "yarn",
+				"mistral3.rope.scaling.original_context_length": uint32(0)}),
 	} {
 		_, _, err := f.Model()
 		require.ErrorContains(t, err, want)

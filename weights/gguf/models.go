@@ -1,33 +1,44 @@
 package gguf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"unmask/weights"
 )
 
-// family is a kind of model with its names in the authors' config.json and safetensors.
+// family is a kind of model with its names in llama.cpp's files and in the authors' config.json and
+// safetensors.
 type family struct {
-	config func(k *keys) map[string]any
+	kind        string            // model_type of config.json
+	interleaved bool              // the rows of Q and K are written for interleaved rotary embedding
+	sizes       map[string]string // names of the keys of sizeKeys in config.json
+	config      func(k *keys) map[string]any
 	// names maps the file's "blk.N." + key, and its other tensors, to the authors' names.
 	blocks string // with a %s for the number
 	names  map[string]string
 	ends   []string // possible ends of a tensor's name, with the dot
 }
 
+// sizeKeys are the keys of sizes, after the architecture's name.
+var sizeKeys = []string{"block_count", "context_length", "embedding_length", "feed_forward_length",
+	"attention.head_count", "attention.head_count_kv"}
+
 // llada is LLaDA-8B and LLaDA-1.5 (config.json and modeling_llada.py of GSAI-ML/LLaDA-8B-Base).
 var llada = family{
+	kind:        "llada",
+	interleaved: true,
+	sizes: map[string]string{"embedding_length": "d_model", "block_count": "n_layers",
+		"attention.head_count": "n_heads", "attention.head_count_kv": "n_kv_heads",
+		"feed_forward_length": "mlp_hidden_size", "context_length": "max_sequence_length"},
 	config: func(k *keys) map[string]any {
 		return map[string]any{
-			"model_type": "llada", "d_model": k.int("embedding_length"), "n_layers": k.int("block_count"),
-			"n_heads": k.int("attention.head_count"), "n_kv_heads": k.heads(),
-			"mlp_hidden_size": k.int("feed_forward_length"),
-			"vocab_size":      k.vocabulary(), "embedding_size": k.vocabulary(),
-			"max_sequence_length": k.int("context_length"),
-			"rope":                true, "rope_theta": k.float("rope.freq_base", 500000),
+			"vocab_size": k.vocabulary(), "embedding_size": k.vocabulary(),
+			"rope": true, "rope_theta": k.float("rope.freq_base", 500000),
 			"rope_full_precision": true,
 			"rms_norm_eps":        k.float("attention.layer_norm_rms_epsilon", 1e-5),
 			"layer_norm_type":     "rms",
@@ -50,50 +61,116 @@ var llada = family{
 	ends: []string{".weight"},
 }
 
-// dream is Dream-7B and DiffuCoder-7B (config.json of apple/DiffuCoder-7B-Instruct).
+// qwenSizes are the names of sizes in the config.json of Qwen2, Qwen3 and Llama.
+var qwenSizes = map[string]string{"embedding_length": "hidden_size",
+	"block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
+	"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size",
+	"context_length": "max_position_embeddings"}
+
+// qwenNames returns the names of tensors in checkpoints of Qwen2, Qwen3 and Llama; those outside
+// the blocks are given.
+func qwenNames(embedding, norm, head string) map[string]string {
+	return map[string]string{
+		"token_embd": embedding, "output_norm": norm, "output": head,
+		"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+		"attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+		"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
+		"ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+		"ffn_down": "mlp.down_proj",
+	}
+}
+
+// qwen returns what the config.json of Qwen2, Qwen3 and Llama has beside sizes, with this mask and
+// end where the file has none.
+func (k *keys) qwen(mask, eos int) map[string]any {
+	values := map[string]any{
+		"vocab_size": k.vocabulary(), "rope_theta": k.float("rope.freq_base", 1000000),
+		"rope_scaling": k.scaling(), "rms_norm_eps": k.float("attention.layer_norm_rms_epsilon", 1e-6),
+		"tie_word_embeddings": k.tied, "hidden_act": "silu", "use_sliding_window": false,
+		"attention_dropout": 0.0, "mask_token_id": k.mask(mask),
+		"eos_token_id": k.token("eos", eos), "pad_token_id": k.token("padding", eos),
+	}
+	if k.Has("tokenizer.ggml.bos_token_id") {
+		values["bos_token_id"] = k.token("bos", 0)
+	}
+	if k.Has(k.arch + ".attention.key_length") {
+		values["head_dim"] = k.int("attention.key_length")
+	}
+	return values
+}
+
+// dream is Dream-7B and DiffuCoder-7B (config.json of apple/DiffuCoder-7B-Instruct), and with
+// expandKey DreamOn-7B.
 var dream = family{
+	kind:  "Dream",
+	sizes: qwenSizes,
 	config: func(k *keys) map[string]any {
-		return map[string]any{
-			"model_type": "Dream", "hidden_size": k.int("embedding_length"),
-			"num_hidden_layers":   k.int("block_count"),
-			"num_attention_heads": k.int("attention.head_count"), "num_key_value_heads": k.heads(),
-			"intermediate_size": k.int("feed_forward_length"), "vocab_size": k.vocabulary(),
-			"max_position_embeddings": k.int("context_length"),
-			"rope_theta":              k.float("rope.freq_base", 1000000),
-			"rope_scaling":            nil,
-			"rms_norm_eps":            k.float("attention.layer_norm_rms_epsilon", 1e-6),
-			"tie_word_embeddings":     k.tied, "hidden_act": "silu", "use_sliding_window": false,
-			"attention_dropout": 0.0,
-			"mask_token_id":     k.mask(151666), "bos_token_id": k.token("bos", 151643),
-			"eos_token_id": k.token("eos", 151643),
-			"pad_token_id": k.token("padding", 151643),
+		values := k.qwen(151666, 151643)
+		if k.Has(expandKey) {
+			values["expand_token_id"] = k.whole(expandKey)
 		}
+		return values
 	},
 	blocks: "model.layers.%s.",
-	names: map[string]string{
-		"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
-		"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
-		"attn_v":      "self_attn.v_proj",
-		"attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
-		"attn_k_norm": "self_attn.k_norm",
-		"ffn_norm":    "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
-		"ffn_down": "mlp.down_proj",
+	names:  qwenNames("model.embed_tokens", "model.norm", "lm_head"),
+	ends:   []string{".weight", ".bias"},
+}
+
+// wedlm is WeDLM-7B and -8B, whose networks are those of Qwen2.5 and Qwen3.
+var wedlm = family{
+	kind:  "wedlm",
+	sizes: qwenSizes,
+	config: func(k *keys) map[string]any {
+		values := k.qwen(151665, 151643)
+		_, values["attention_bias"] = k.Set.Get("blk.0.attn_q.bias")
+		_, values["qk_norm"] = k.Set.Get("blk.0.attn_q_norm.weight")
+		return values
 	},
-	ends: []string{".weight", ".bias"},
+	blocks: dream.blocks,
+	names:  dream.names,
+	ends:   dream.ends,
+}
+
+// nemotron is Nemotron-Labs-Diffusion-3B, -8B and -14B, whose network is that of Ministral 3.
+var nemotron = family{
+	kind:        "nemotron_labs_diffusion",
+	interleaved: true,
+	sizes:       qwenSizes,
+	config: func(k *keys) map[string]any {
+		values := k.qwen(100, 11)
+		if k.Has(blockKey) {
+			values["block_size"] = k.whole(blockKey)
+		}
+		return values
+	},
+	blocks: "encoder.layers.%s.",
+	names:  qwenNames("encoder.embed_tokens", "encoder.norm", "diffusion_head"),
+	ends:   []string{".weight"},
 }
 
 // Keys that several functions read.
 const (
 	architectureKey = "general.architecture"
 	diffuseKey      = "diffuse.model_type"
+	shiftKey        = "diffusion.shift_logits"
+	kindKey         = "diffusion.model_type" // for architectures that are not diffusion alone
+	blockKey        = "diffusion.block_size"
+	expandKey       = "diffusion.expand_token_id"
 	tokensKey       = "tokenizer.ggml.tokens"
 )
+
+// architectures are the kinds of models by general.architecture in llama.cpp's dialect. The last
+// three are also those of models that are not diffusion, so the file says with kindKey that it is.
+var architectures = map[string]family{"llada": llada, "dream": dream, "mistral3": nemotron,
+	"qwen2": wedlm, "qwen3": wedlm}
 
 // Model returns the config.json that this model has in its authors' layout, and the tensors under
 // the authors' names. Block formats stay as they are. Two dialects are known:
 //
-//   - llama.cpp's, general.architecture llada or dream. Its converter writes the rows of LLaDA's Q
-//     and K for interleaved rotary; the tensors returned are views in the order of halves.
+//   - llama.cpp's, general.architecture llada or dream; and, with the key diffusion.model_type,
+//     which Convert writes and llama.cpp does not read, mistral3 (nemotron_labs_diffusion), qwen2
+//     and qwen3 (wedlm). Its converter writes the rows of Q and K of LLaDA and Ministral 3 for
+//     interleaved rotary; the tensors returned are views in the order of halves.
 //   - diffuse-cpp's (https://github.com/iafiscal1212/diffuse-cpp, tools/convert-llada.py),
 //     architecture diffuse with key diffuse.model_type. Q and K are as the authors have them, and
 //     there is no tokenizer.
@@ -104,29 +181,19 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	if err != nil {
 		return nil, nil, f.failed(err)
 	}
-	kind := arch
-	if arch == "diffuse" {
-		if kind, err = f.Text(diffuseKey); err != nil {
-			return nil, nil, f.failed(err)
-		}
-	}
-	family, shift := llada, false
-	switch kind {
-	case "llada":
-	case "dream":
-		family, shift = dream, true
-	default:
-		return nil, nil, fmt.Errorf("%s: architecture is %.40q, want llada, dream, or diffuse with %s "+
-			"llada or dream", f.Name, kind, diffuseKey)
+	family, err := f.family(arch)
+	if err != nil {
+		return nil, nil, f.failed(err)
 	}
 	k := &keys{File: f, arch: arch}
 	_, headed := f.Set.Get("output.weight")
 	k.tied = !headed
-	values := family.config(k)
-	if k.err == nil && f.Has("diffusion.shift_logits") {
+	values := k.sizes(family)
+	maps.Copy(values, family.config(k))
+	if shift := family.kind == dream.kind; k.err == nil && f.Has(shiftKey) {
 		var shifted bool
-		if shifted, k.err = f.Bool("diffusion.shift_logits"); k.err == nil && shifted != shift {
-			k.err = fmt.Errorf("key diffusion.shift_logits is %v, want %v for %s", shifted, shift, kind)
+		if shifted, k.err = f.Bool(shiftKey); k.err == nil && shifted != shift {
+			k.err = fmt.Errorf("key %s is %v, want %v for %s", shiftKey, shifted, shift, family.kind)
 		}
 	}
 	if k.err != nil {
@@ -135,7 +202,7 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	if config, err = json.Marshal(values); err != nil {
 		return nil, nil, f.failed(err)
 	}
-	permuted := arch == "llada"
+	permuted := family.interleaved && arch != diffuseArch
 	set, err = f.Set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
 		theirs := family.name(name)
 		if permuted && strings.HasSuffix(theirs, ".q_proj.weight") {
@@ -149,6 +216,37 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 		return nil, nil, f.failed(err)
 	}
 	return config, set, nil
+}
+
+// diffuseArch is the architecture of diffuse-cpp's files.
+const diffuseArch = "diffuse"
+
+// family returns the kind of model.
+func (f *File) family(arch string) (family, error) {
+	kind := arch
+	if arch == diffuseArch {
+		var err error
+		if kind, err = f.Text(diffuseKey); err != nil {
+			return family{}, err
+		}
+	}
+	named, known := architectures[kind]
+	if !known || arch == diffuseArch && kind != "llada" && kind != "dream" {
+		return family{}, fmt.Errorf("architecture is %.40q, want llada, dream, diffuse with %s llada or "+
+			"dream, or with %s mistral3, qwen2 or qwen3", kind, diffuseKey, kindKey)
+	}
+	if named.kind != nemotron.kind && named.kind != wedlm.kind {
+		return named, nil
+	}
+	if !f.Has(kindKey) {
+		return family{}, fmt.Errorf("architecture is %s without key %s, want %s there: other models of "+
+			"this architecture write from left to right", arch, kindKey, named.kind)
+	}
+	if kind, err := f.Text(kindKey); err != nil || kind != named.kind {
+		return family{}, cmp.Or(err, fmt.Errorf("key %s is %.40s, want %s with architecture %s", kindKey,
+			kind, named.kind, arch))
+	}
+	return named, nil
 }
 
 // name returns the authors' name of a tensor; an unknown one is returned unchanged.
@@ -193,6 +291,70 @@ func (k *keys) int(name string) int {
 	return n
 }
 
+// sizes returns the values of sizeKeys by their names in config.json.
+func (k *keys) sizes(m family) map[string]any {
+	values := map[string]any{"model_type": m.kind}
+	for _, name := range sizeKeys {
+		if name == "attention.head_count_kv" {
+			values[m.sizes[name]] = k.heads()
+		} else {
+			values[m.sizes[name]] = k.int(name)
+		}
+	}
+	return values
+}
+
+// whole returns an integer of 0 and more.
+func (k *keys) whole(key string) int {
+	n, err := k.Int(key)
+	if err == nil && (n < 0 || n > 1<<30) {
+		err = fmt.Errorf("key %s is %d, want 0 to %d", key, n, 1<<30)
+	}
+	k.note(err)
+	return n
+}
+
+// scaling returns the scaling of rotary frequencies as config.json has it, nil for none. In
+// llama.cpp's files mscale is always 1, and mscale_all_dim is the key yarn_log_multiplier
+// (Ministral 3).
+func (k *keys) scaling() any {
+	key := k.arch + "." + ropeScaling + "type"
+	if !k.Has(key) {
+		return nil
+	}
+	kind, err := k.Text(key)
+	if err == nil && kind != "none" && kind != "linear" && kind != "yarn" {
+		err = fmt.Errorf("key %s is %.40q, want none, linear or yarn", key, kind)
+	}
+	k.note(err)
+	if kind == "none" {
+		return nil
+	}
+	values := map[string]any{"rope_type": kind, "factor": k.float(ropeScaling+"factor", 1)}
+	if kind != "yarn" {
+		return values
+	}
+	for name, theirs := range scalingNames {
+		if k.Has(k.arch + "." + name) {
+			values[theirs] = k.float(name, 0)
+		}
+	}
+	if _, ok := values["mscale_all_dim"]; ok {
+		values["mscale"] = 1
+	}
+	if name := ropeScaling + "original_context_length"; k.Has(k.arch + "." + name) {
+		values["original_max_position_embeddings"] = k.int(name)
+	}
+	return values
+}
+
+// The keys of YaRN beside its factor and its length, by their names in config.json.
+const ropeScaling = "rope.scaling."
+
+var scalingNames = map[string]string{ropeScaling + "yarn_beta_fast": "beta_fast",
+	ropeScaling + "yarn_beta_slow": "beta_slow", ropeScaling + "yarn_log_multiplier": "mscale_all_dim",
+	"attention.temperature_scale": "llama_4_scaling_beta"}
+
 // float returns a number; a missing one is `otherwise`.
 func (k *keys) float(name string, otherwise float64) float64 {
 	key := k.arch + "." + name
@@ -232,17 +394,12 @@ func (k *keys) token(name string, otherwise int) int {
 	if !k.Has(key) {
 		return otherwise
 	}
-	n, err := k.Int(key)
-	if err == nil && (n < 0 || n > 1<<30) {
-		err = fmt.Errorf("key %s is %d, want 0 to %d", key, n, 1<<30)
-	}
-	k.note(err)
-	return n
+	return k.whole(key)
 }
 
 // mask returns the mask token's id, which LLaDA files may lack.
 func (k *keys) mask(otherwise int) int {
-	if k.arch == "diffuse" {
+	if k.arch == diffuseArch {
 		return k.int("mask_token_id")
 	}
 	return k.token("mask", otherwise)

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type tokenizerFile struct {
 		Vocab  map[string]int
 		Merges []json.RawMessage // a text of two tokens, or a list of them
 	}
+	Pre struct {
+		Parts []struct{ Pattern struct{ Regex string } } `json:"pretokenizers"`
+	} `json:"pre_tokenizer"`
 	Added []struct {
 		ID      int
 		Content string
@@ -28,7 +32,7 @@ type tokenizerFile struct {
 }
 
 // vocabulary returns the keys of the tokenizer.json in a folder, none if there is none.
-func vocabulary(dir, kind string) ([]Key, error) {
+func vocabulary(dir string) ([]Key, error) {
 	file, err := readTokenizer(filepath.Join(dir, "tokenizer.json"))
 	if file == nil || err != nil {
 		return nil, err
@@ -41,9 +45,9 @@ func vocabulary(dir, kind string) ([]Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	pre := "bailingmoe"
-	if kind == "Dream" {
-		pre = "qwen2"
+	pre, err := file.pre()
+	if err != nil {
+		return nil, err
 	}
 	keys := []Key{{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", pre}, {tokensKey, tokens},
 		{"tokenizer.ggml.token_type", kinds}, {"tokenizer.ggml.merges", merges}}
@@ -78,6 +82,21 @@ func readTokenizer(name string) (*tokenizerFile, error) {
 		return nil, fmt.Errorf("tokenizer.json: model.type is %.40q, want BPE", file.Model.Type)
 	}
 	return file, nil
+}
+
+// pre returns llama.cpp's name of the pattern that splits text into words.
+func (f *tokenizerFile) pre() (string, error) {
+	found := ""
+	for _, part := range f.Pre.Parts {
+		found = cmp.Or(found, part.Pattern.Regex)
+	}
+	for _, name := range []string{"bailingmoe", "qwen2", "tekken"} {
+		if patterns[name] == found {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("tokenizer.json: the pattern of words is %.40q, want that of LLaDA, Qwen2 or "+
+		"Tekken", found)
 }
 
 // tokens returns the spelling and the kind of each id; ids without a token are padding.
