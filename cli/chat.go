@@ -39,7 +39,8 @@ func newChat() *cobra.Command {
 		Short: "Talk with a model in the terminal",
 		Long: `Talk with a model that has a chat template. A line is a message; a line that ends with \ goes on
 with the next one. Ctrl-C stops an answer, and what has settled of it stays in the conversation. At the
-prompt, Ctrl-C or Ctrl-D ends the conversation, and the arrow keys go through earlier lines.
+prompt, Ctrl-C removes what was typed; on an empty line Ctrl-C or Ctrl-D ends the conversation. The
+arrow keys go through earlier lines.
 
 ` + chatHelp,
 		Args: cobra.MaximumNArgs(1),

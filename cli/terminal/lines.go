@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 )
@@ -16,11 +17,11 @@ func NewLineEditor(prompt string) *LineEditor {
 	return &LineEditor{term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{os.Stdin, os.Stderr}, prompt)}
+	}{&keys{in: os.Stdin}, os.Stderr}, prompt)}
 }
 
-// Line reads a line. Ctrl-C and Ctrl-D are io.EOF. Between lines the terminal is as it was, so that
-// Ctrl-C is a signal while something else runs.
+// Line reads a line. Ctrl-C removes what was typed; on an empty line it is io.EOF, as Ctrl-D is.
+// Between lines the terminal is as it was, so that Ctrl-C is a signal while something else runs.
 func (e *LineEditor) Line() (string, error) {
 	in := int(os.Stdin.Fd())
 	before, err := term.MakeRaw(in)
@@ -32,10 +33,48 @@ func (e *LineEditor) Line() (string, error) {
 		_ = e.t.SetSize(width, height)
 	}
 	line, err := e.t.ReadLine()
-	if err == term.ErrPasteIndicator {
+	switch err {
+	case term.ErrPasteIndicator:
 		err = nil
+	case io.EOF: // leave the line of the prompt
+		_, _ = io.WriteString(os.Stderr, "\r\n")
 	}
 	return line, err
+}
+
+// keys reads what a terminal sends and changes what x/term does not know or does otherwise.
+type keys struct {
+	in    io.Reader
+	typed bool // something stands in the line
+	rest  []byte
+}
+
+// Home and End as tmux, screen, rxvt and terminals in application mode send them.
+var otherKeys = strings.NewReplacer("\x1b[1~", "\x1b[H", "\x1b[7~", "\x1b[H", "\x1bOH", "\x1b[H",
+	"\x1b[4~", "\x1b[F", "\x1b[8~", "\x1b[F", "\x1bOF", "\x1b[F")
+
+// Read implements io.Reader.
+func (k *keys) Read(p []byte) (int, error) {
+	if len(k.rest) == 0 {
+		sent := make([]byte, 256)
+		n, err := k.in.Read(sent)
+		if n == 0 {
+			return 0, err
+		}
+		for _, b := range []byte(otherKeys.Replace(string(sent[:n]))) {
+			const ctrlC, toEnd, removeAll = 3, 5, 21
+			switch {
+			case b == ctrlC && k.typed:
+				k.rest = append(k.rest, toEnd, removeAll)
+			default:
+				k.rest = append(k.rest, b)
+			}
+			k.typed = b != ctrlC && b != '\r'
+		}
+	}
+	n := copy(p, k.rest)
+	k.rest = k.rest[n:]
+	return n, nil
 }
 
 // Interrupts returns a channel that receives after each SIGINT, which from now on does not stop the
