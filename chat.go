@@ -52,26 +52,15 @@ func noChat(why string) error { return param.Refuse("messages", param.Unsupporte
 // answer begins. With a length of 0 the answer has [ReplyLength] tokens, or as many as the model
 // has positions left.
 func (c *Chat) Tokens(messages []chat.Message, length int) (tokens []int32, from int, err error) {
-	data, err := json.Marshal(messages)
+	known, err := c.Encode(messages, chat.Options{})
 	if err != nil {
 		return nil, 0, err
 	}
-	return c.TokensJSON(data, length, chat.Options{})
-}
-
-// TokensJSON is Tokens for messages in JSON, which may have more fields, such as tool_calls.
-func (c *Chat) TokensJSON(messages []byte, length int, o chat.Options) (tokens []int32, from int,
-	err error) {
-	known, err := c.EncodeJSON(messages, o)
+	n, err := c.text.room("messages", len(known), length, 0, ReplyLength)
 	if err != nil {
 		return nil, 0, err
 	}
-	from = len(known)
-	n, err := c.text.room("messages", from, length, 0, ReplyLength)
-	if err != nil {
-		return nil, 0, err
-	}
-	return c.text.around(known, n, nil), from + len(c.text.spec.Before), nil
+	return c.text.around(known, n, nil), len(known) + len(c.text.spec.Before), nil
 }
 
 // Reply returns the text of an answer that begins at position from. It ends before the first token

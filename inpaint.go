@@ -24,6 +24,16 @@ type Inpainting struct {
 // transparent. fit says how the picture is brought to the model's size, see images.Place.
 func (m *Model) NewInpainting(picture, mask image.Image, box image.Rectangle,
 	fit string) (*Inpainting, error) {
+	in, err := m.inpainting(picture, mask, box, fit)
+	if err == nil {
+		in.Lost, err = m.RoundTrip(in.Picture, in.Hole)
+	}
+	return in, err
+}
+
+// inpainting is NewInpainting without Lost.
+func (m *Model) inpainting(picture, mask image.Image, box image.Rectangle,
+	fit string) (*Inpainting, error) {
 	hole, err := images.Hole(picture, mask, box)
 	if err != nil {
 		return nil, err
@@ -38,10 +48,7 @@ func (m *Model) NewInpainting(picture, mask image.Image, box image.Rectangle,
 	in := &Inpainting{Picture: p.Picture(picture)}
 	in.Hole = image.NewNRGBA(in.Picture.Rect)
 	draw.Draw(in.Hole, in.Hole.Rect, p.Mask(hole), image.Point{}, draw.Src)
-	if in.Tokens, err = m.Inpaint(in.Picture, in.Hole); err != nil {
-		return nil, err
-	}
-	in.Lost, err = m.RoundTrip(in.Picture, in.Hole)
+	in.Tokens, err = m.Inpaint(in.Picture, in.Hole)
 	return in, err
 }
 

@@ -2,6 +2,7 @@ package unmask
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"image"
 	"maps"
@@ -10,7 +11,9 @@ import (
 
 	"unmask/generate"
 	"unmask/images"
+	"unmask/model"
 	"unmask/param"
+	"unmask/samplers"
 	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
 )
@@ -105,6 +108,7 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 	if q.Recipe, err = r.Overrides.Fit(base, m.Denoiser, free); err != nil {
 		return q, err
 	}
+	q.Sampler = r.grow(q.Sampler, spec)
 	if q.Adjust, err = m.constrain(&q.Filter, r.Constraints, length); err != nil {
 		return q, err
 	}
@@ -136,12 +140,16 @@ func (r *Request) check(m *Model) error {
 	}
 	if m.Text == nil {
 		for _, c := range []struct{ name, found string }{{"infill", r.Infill}, {"suffix", r.Suffix},
-			{"messages", string(r.Messages)}} {
+			{"messages", string(r.Messages)}, {"tools", string(r.Tools)}} {
 			if c.found != "" {
 				return &param.Error{Name: c.name, Found: param.Quote(c.found),
 					Want: "none: the model makes no text", Reason: param.Unsupported}
 			}
 		}
+	}
+	if r.Tools != nil && r.Messages == nil {
+		return &param.Error{Name: "tools", Found: "a list", Want: "none without messages",
+			Reason: param.NoEffect}
 	}
 	if r.End != "" && r.MinLength == 0 && !r.Cut {
 		return &param.Error{Name: "end", Found: param.Quote(r.End), Want: "it with min-length or cut",
@@ -182,20 +190,23 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 		tokens, err = t.Infill(r.Infill, r.Length)
 		return tokens, nil, param.About("infill", err)
 	case r.Messages != nil:
-		if known, ends, err = m.messageTokens(r.Messages); err != nil {
+		if known, ends, err = m.messageTokens(r); err != nil {
 			return nil, nil, err
 		}
 		name, reply = "messages", ReplyLength
 	case r.Tokens != nil:
-		if r.Length == 0 && r.MaxTokens == 0 && slices.Contains(r.Tokens, m.Spec().Mask) {
+		if r.Length == 0 && r.MaxTokens == 0 && !r.goesOn() &&
+			slices.Contains(r.Tokens, m.Spec().Mask) {
 			return r.Tokens, nil, nil
 		}
 		name, known = "tokens", r.Tokens
-	case r.Prompt != "" || r.Suffix != "":
+	case r.Prompt != "" || r.goesOn():
 		name = "prompt"
-		if known, err = t.begin(r.Prompt, r.Suffix != ""); err != nil {
+		if known, err = t.begin(r.Prompt, r.goesOn()); err != nil {
 			return nil, nil, param.About(name, err)
 		}
+	}
+	if after = r.SuffixTokens; after == nil {
 		if after, err = t.Encode(r.Suffix); err != nil {
 			return nil, nil, param.About("suffix", err)
 		}
@@ -204,22 +215,57 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if t.spec.Growth != nil && r.goesOn() { // the model finds the length
+		room = min(room, growingHole)
+	}
 	return t.around(known, room, after), ends, nil
 }
 
+// grow bounds the tokens that a hole of unknown length may become by the request's MaxTokens.
+func (r *Request) grow(s samplers.Sampler, spec model.Spec) samplers.Sampler {
+	d, ok := s.(samplers.DreamOn)
+	if !ok || spec.Growth == nil || !r.goesOn() || r.MaxTokens == 0 {
+		return s
+	}
+	d.New = r.MaxTokens
+	return d
+}
+
 // messageTokens returns the tokens of a conversation, and those that end an answer.
-func (m *Model) messageTokens(messages []byte) (tokens, ends []int32, err error) {
+func (m *Model) messageTokens(r *Request) (tokens, ends []int32, err error) {
 	c, err := m.Chat()
 	if err != nil {
 		return nil, nil, err
 	}
-	if tokens, err = c.EncodeJSON(messages, chat.Options{}); err == nil {
-		err = c.Template.Check(messages)
+	o := chat.Options{Tools: r.Tools}
+	if tokens, err = c.EncodeJSON(r.Messages, o); err == nil {
+		err = c.Template.Check(r.Messages)
 	}
 	if err != nil {
-		err = &param.Error{Name: "messages", Err: err}
+		return nil, nil, &param.Error{Name: "messages", Err: err}
 	}
-	return tokens, c.Stops(), err
+	if mute, calls := withoutCalls(r.Messages); calls {
+		if rest, err := c.EncodeJSON(mute, o); err == nil && slices.Equal(tokens, rest) {
+			return nil, nil, param.Refuse("messages", param.Unsupported,
+				"messages have tool_calls, want none: the model's chat template leaves them out")
+		}
+	}
+	return tokens, c.Stops(), nil
+}
+
+// withoutCalls returns messages without their calls of tools, and whether there were any.
+func withoutCalls(messages []byte) (mute []byte, calls bool) {
+	var list []map[string]json.RawMessage
+	if json.Unmarshal(messages, &list) != nil {
+		return messages, false
+	}
+	for _, m := range list {
+		given := string(m["tool_calls"])
+		calls = calls || given != "" && given != "null" && given != "[]"
+		delete(m, "tool_calls")
+	}
+	mute, err := json.Marshal(list)
+	return mute, calls && err == nil
 }
 
 // begin returns the tokens of a prompt. The first is the end-of-text token if the vocabulary has
@@ -288,7 +334,7 @@ func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) (token
 	return p.Tokens, nil
 }
 
-// Inpainting returns the picture of in with the part of it that is made new.
+// Inpainting returns the picture of in with the part of it that is made new, without Lost.
 func (m *Model) Inpainting(in *ImageInput) (*Inpainting, error) {
 	picture, mask, err := in.read()
 	if err != nil {
@@ -300,7 +346,7 @@ func (m *Model) Inpainting(in *ImageInput) (*Inpainting, error) {
 			return nil, param.About("box", err)
 		}
 	}
-	p, err := m.NewInpainting(picture, mask, box, in.Fit)
+	p, err := m.inpainting(picture, mask, box, in.Fit)
 	return p, param.About("image", err)
 }
 

@@ -15,9 +15,9 @@ import (
 	"unmask/samplers"
 )
 
-// Request is one sequence that somebody wants. The flags of unmask text, lines of --prompts and the
-// jobs of workers that make texts are read into it, and [Model.Prepare] knows what it means for a
-// model. The zero Request is an unconditional sequence of the model's own length, made by its
+// Request is one sequence that somebody wants. The flags of unmask text, lines of --prompts, the
+// jobs of workers that make texts and the bodies of HTTP requests are read into it, and
+// [Model.Prepare] knows what it means for a model. The zero Request is an unconditional sequence of the model's own length, made by its
 // published recipe.
 //
 // Its JSON names are the names of flags with underscores, min_length for --min-length. A zero field
@@ -28,8 +28,9 @@ import (
 //  1. Add it here (or to Constraints) with a json tag, and say what it means when it is zero.
 //  2. Give it its meaning in Prepare (prepare.go), which refuses it by its flag's name with a
 //     *param.Error. What it changes must be part of the generate.Request, as data or as an Adjust.
-//  3. Set it from its flag (cli/flags). Lines of --prompts and workers of texts have it already.
-//     The server still fills a Run: read its field there too (server/settings.go).
+//  3. Set it from its flag (cli/flags), and name it in the server's list of fields that mean what
+//     the Request's do (textFields in server/request.go; page/openapi.json describes them). Lines
+//     of --prompts and workers of texts have it already.
 //  4. Add it to the random requests of internal/requesttest, with which tests hold that all ways
 //     prepare the same.
 //
@@ -37,15 +38,22 @@ import (
 // parameters, and is then an override in every one of these places by itself.
 type Request struct {
 	// What is known at the start; at most one is set. Prompt is continued, or it is what a picture
-	// is drawn from if the model reads prompts. With a Suffix the text between the two is filled.
+	// is drawn from if the model reads prompts.
 	Prompt string `json:"prompt,omitempty"`
-	Suffix string `json:"suffix,omitempty"`
 	Infill string `json:"infill,omitempty"` // holes are numbers of tokens in brackets, [20]
 	// a conversation in JSON, as the model's chat template takes it
 	Messages json.RawMessage `json:"messages,omitempty"`
 	// ids with Spec.Mask in holes; without a hole they are continued
 	Tokens []int32     `json:"tokens,omitempty"`
 	Image  *ImageInput `json:"image,omitempty"`
+
+	// What follows the positions to fill after a Prompt or Tokens: a text, or its ids.
+	Suffix       string  `json:"suffix,omitempty"`
+	SuffixTokens []int32 `json:"suffix_tokens,omitempty"`
+
+	// Tools are the functions that an answer to Messages may call, in JSON, as the template takes
+	// them. That the answer is a call is for a Schema to say.
+	Tools json.RawMessage `json:"tools,omitempty"`
 
 	Class    string `json:"class,omitempty"`    // a number or a name
 	Negative string `json:"negative,omitempty"` // the prompt that guidance leads away from
@@ -88,7 +96,7 @@ func (r *Request) given(text bool) (names []string) {
 	for _, g := range []struct {
 		name string
 		is   bool
-	}{{"prompt", text && r.Prompt != "" || r.Suffix != ""}, {"infill", r.Infill != ""},
+	}{{"prompt", text && r.Prompt != "" || r.Tokens == nil && r.goesOn()}, {"infill", r.Infill != ""},
 		{"messages", r.Messages != nil}, {"tokens", r.Tokens != nil}, {"image", r.Image != nil}} {
 		if g.is {
 			names = append(names, g.name)
@@ -97,9 +105,12 @@ func (r *Request) given(text bool) (names []string) {
 	return names
 }
 
-// overridable are the parameters that a request's Overrides may have. Bans and biases are
+// goesOn reports whether something follows the positions to fill.
+func (r *Request) goesOn() bool { return r.Suffix != "" || r.SuffixTokens != nil }
+
+// Overridable are the parameters that a request's Overrides may have. Bans and biases are
 // Constraints, in text.
-func overridable() (list []param.Param) {
+func Overridable() (list []param.Param) {
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		if p.Name != "ban" && p.Name != "bias" {
 			list = append(list, p)
@@ -108,9 +119,9 @@ func overridable() (list []param.Param) {
 	return list
 }
 
-// Override returns the parameter that a JSON field of a request sets in its Overrides.
-func Override(field string) (p param.Param, ok bool) {
-	list := overridable()
+// override returns the parameter that a JSON field of a request sets in its Overrides.
+func override(field string) (p param.Param, ok bool) {
+	list := Overridable()
 	at := slices.IndexFunc(list, func(p param.Param) bool { return FieldName(p.Name) == field })
 	if at < 0 {
 		return p, false
@@ -136,7 +147,7 @@ func (r Request) MarshalJSON() ([]byte, error) {
 	}
 	for name, text := range r.Overrides {
 		value, err := json.Marshal(text)
-		p, _ := Override(FieldName(name))
+		p, _ := override(FieldName(name))
 		if number := json.RawMessage(text); (p.Kind == param.Number || p.Kind == param.Whole) &&
 			json.Valid(number) {
 			value = number
@@ -158,13 +169,13 @@ func (r *Request) UnmarshalJSON(data []byte) error {
 	}
 	over := maps.Clone(r.Overrides)
 	for name, raw := range fields {
-		p, ok := Override(name)
+		p, ok := override(name)
 		if !ok {
 			fields[name] = lenient(name, raw)
 			continue
 		}
 		delete(fields, name)
-		text, err := OverrideText(p, raw)
+		text, err := overrideText(p, raw)
 		if err != nil {
 			return err
 		}
@@ -193,7 +204,7 @@ func (r *Request) UnmarshalJSON(data []byte) error {
 func lenient(name string, raw json.RawMessage) json.RawMessage {
 	switch {
 	case len(raw) == 0:
-	case name == "class" && raw[0] != '"' && json.Valid(raw) && raw[0] != 'n':
+	case name == "class" && strings.Trim(string(raw), "-0123456789") == "":
 		return json.RawMessage(strconv.Quote(string(raw)))
 	case (name == "ban" || name == "bias") && raw[0] == '"':
 		return slices.Concat([]byte("["), raw, []byte("]"))
@@ -201,9 +212,9 @@ func lenient(name string, raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// OverrideText returns the text of a JSON value for a parameter's override: a number's own, and "",
+// overrideText returns the text of a JSON value for a parameter's override: a number's own, and "",
 // which sets nothing, for null. The error is a *param.Error.
-func OverrideText(p param.Param, raw json.RawMessage) (text string, err error) {
+func overrideText(p param.Param, raw json.RawMessage) (text string, err error) {
 	wrong := func(kind string) (string, error) {
 		return "", &param.Error{Name: p.Name, Found: fmt.Sprintf("%.40s", raw), Want: kind,
 			Reason: param.WrongType}

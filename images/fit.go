@@ -1,7 +1,6 @@
 package images
 
 import (
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	xdraw "golang.org/x/image/draw"
+
+	"unmask/param"
 )
 
 // Fits are the ways to bring a picture to another size: cover fills it and crops two sides, contain
@@ -114,12 +115,13 @@ func Hole(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
 	if mask != nil {
 		if mask.Bounds().Size() != size {
 			at := mask.Bounds().Size()
-			return nil, fmt.Errorf("mask is %d x %d pixels, want %d x %d as the picture",
-				at.X, at.Y, size.X, size.Y)
+			return nil, &param.Error{Name: "mask", Found: fmt.Sprintf("%d x %d pixels", at.X, at.Y),
+				Want: fmt.Sprintf("%d x %d as the picture", size.X, size.Y)}
 		}
 		alpha = !opaque(mask)
 	} else if from = picture; opaque(picture) {
-		return nil, errors.New("no part of the picture is transparent, want a mask or a box")
+		return nil, param.Refuse("mask", param.NoHole,
+			"no part of the picture is transparent, want a mask or a box")
 	}
 	at := from.Bounds().Min
 	for y := range size.Y {

@@ -229,7 +229,7 @@ func TestBadFields(t *testing.T) {
 		{with(`"temperature":-1`), 400, "out_of_range", "temperature",
 			"temperature is -1, want 0.001 to"},
 		{with(`"temperature":1e999`), 400, "out_of_range", "temperature", "temperature is +Inf"},
-		{with(`"temperature":"hot"`), 400, "wrong_type", "temperature", "temperature is a text"},
+		{with(`"temperature":"hot"`), 400, "wrong_type", "temperature", `temperature is "hot", want a number`},
 		{with(`"temperature":0,"sampler":"theta-trapezoidal"`), 400, "out_of_range", "temperature",
 			"temperature is 0, want more than 0: sampler theta-trapezoidal draws tokens itself"},
 		{with(`"top_p":0`), 400, "out_of_range", "top_p", "top_p is 0, want 1e-09 to 1"},
@@ -259,7 +259,7 @@ func TestBadFields(t *testing.T) {
 		{`{"prompt":` + ids + `}`, 400, "context_length_exceeded", "prompt",
 			"is 300 tokens, want at most 256"},
 		{`{"prompt":"` + strings.Repeat("word ", 1000) + `"}`, 400, "context_length_exceeded", "prompt",
-			"want at most 255"},
+			"want at most 256"},
 		{`{}`, 400, "missing", "prompt", "prompt is missing"},
 		{`{"prompt":null}`, 400, "missing", "prompt", "prompt is missing"},
 		{`{"prompt":[]}`, 400, "missing", "prompt", "empty list"},
@@ -303,9 +303,9 @@ func TestBadFields(t *testing.T) {
 			"unknown field"},
 		{with(`"ban":[""],"bias":["7"]`), 400, "out_of_range", "ban", "ban:"},
 		{with(`"bias":["7"]`), 400, "out_of_range", "bias", `"7" has no value, want TOKENS=VALUE`},
-		{with(`"min_length":257`), 400, "out_of_range", "min_length", "min_length is 257, want 0 to 256"},
+		{with(`"min_length":257`), 400, "out_of_range", "min_length", "min_length is 257, want 0 to 5, the length"},
 		{with(`"min_length":3`), 400, "out_of_range", "end", "end:"},
-		{with(`"end":"x"`), 400, "out_of_range", "end", "want it with min_length or cut"},
+		{with(`"end":"x"`), 400, "out_of_range", "end", "want it with min-length or cut"},
 		{`{"prompt":["a","b"],"stream":"events"}`, 400, "unsupported_parameter", "stream",
 			"want one prompt"},
 	} {
@@ -353,7 +353,7 @@ func TestBadInfills(t *testing.T) {
 func TestBadPictures(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	for _, c := range []refusal{
-		{`{"prompt":"a house"}`, 400, "prompt_unsupported", "prompt", "the model reads no text"},
+		{`{"prompt":"a house"}`, 400, "prompt_unsupported", "prompt", "the model reads no prompts, or ignore_prompt true"},
 		{`{"prompt":"","size":"1024x1024"}`, 400, "out_of_range", "size",
 			`size is "1024x1024", want auto or 64x64`},
 		{`{"prompt":"","class":"noon"}`, 400, "out_of_range", "class", "class is"},

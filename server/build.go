@@ -10,15 +10,8 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/generate/traces"
-	"unmask/model"
 	"unmask/tokenizers"
 )
-
-// sequence is one that a request asks for.
-type sequence struct {
-	tokens    []int32 // [length] what is known, the mask elsewhere; nil: nothing
-	condition *model.Condition
-}
 
 // asked is a request after its route has read its fields.
 type asked struct {
@@ -26,34 +19,22 @@ type asked struct {
 	prefix    string // of the answer's id
 	model     *served
 	set       settings
-	sequences []sequence // of each choice
-	form      any        // all else that the answer depends on, as JSON
+	sequences []generate.Request // of each choice
+	form      any                // all else that the answer depends on, as JSON
 	answers   func(*work) (*answer, *Fault)
 }
 
 // work returns the work that a request asks for. It has not begun.
 func (s *Server) work(a asked, owner string) (*work, *Fault) {
-	now := s.now()
-	w := &work{kind: a.kind, model: a.model, owner: owner, batch: a.set.batch, seed: a.set.seed,
-		first: a.set.first, created: now, limit: now.Add(s.o.Timeout), answers: a.answers,
-		changed: make(chan struct{}), finished: make(chan struct{})}
-	length := a.model.spec.Length()
-	key := []any{a.model.identity, a.kind, a.set.seed, a.set.first, a.set.constraints, a.form}
-	if a.set.top > 0 {
-		key = append(key, a.set.top)
-	}
+	now, first := s.now(), a.sequences[0]
+	w := &work{kind: a.kind, model: a.model, owner: owner, batch: a.set.batch, seed: first.Seed,
+		first: int(first.Index), recipe: first.Recipe, created: now, limit: now.Add(s.o.Timeout),
+		answers: a.answers, changed: make(chan struct{}), finished: make(chan struct{})}
+	run := generate.Options{Seed: first.Seed, Length: first.Length, Tokens: first.Known}
+	w.header = traces.NewHeader(a.model.spec, run.With(first.Recipe), a.model.tokenizer(),
+		a.model.name, unmask.Hole)
 	for i, q := range a.sequences {
-		run, f := a.set.run(a.model, q.tokens)
-		if f != nil {
-			return nil, f
-		}
-		run.First, run.Condition = a.set.first+i, q.condition
-		if i == 0 {
-			w.recipe = run.Recipe()
-			w.header = traces.NewHeader(a.model.spec, run, a.model.tokenizer(), a.model.name, unmask.Hole)
-		}
-		key = append(key, q.tokens, run.Recipe().String())
-		m, f := newMember(w, i, run, length, a.set.top)
+		m, f := newMember(w, i, q)
 		if f != nil {
 			return nil, f
 		}
@@ -61,50 +42,60 @@ func (s *Server) work(a asked, owner string) (*work, *Fault) {
 		w.rows += m.left()
 	}
 	w.left, w.open = w.rows, len(w.members)
-	sum := sha256.Sum256(encode(key))
-	w.key = hex.EncodeToString(sum[:])
+	w.key = a.key()
 	w.id = a.prefix + w.key[:12]
 	return w, nil
 }
 
-// newMember returns the member for one sequence. Its run was checked.
-func newMember(w *work, choice int, run unmask.Run, length, top int) (*member, *Fault) {
-	free := length
-	if run.Tokens != nil {
-		length = len(run.Tokens)
-		free = masked(run.Tokens, w.model.spec.Mask)
+// key returns a hash of all that the answer depends on.
+func (a *asked) key() string {
+	r := a.set.request
+	parts := []any{a.model.identity, a.kind, a.set.top, r.Constraints, a.form}
+	for _, q := range a.sequences {
+		class := int32(-1)
+		if q.Condition != nil {
+			class = q.Condition.Class
+		}
+		parts = append(parts, q.Seed, q.Index, q.Known, q.String(), class)
 	}
-	steps, err := run.Recipe().Bound(free)
+	if a.model.spec.Prompt {
+		parts = append(parts, r.Prompt, r.Negative)
+	}
+	sum := sha256.Sum256(encode(parts))
+	return hex.EncodeToString(sum[:])
+}
+
+// newMember returns the member for one sequence, which was prepared.
+func newMember(w *work, choice int, q generate.Request) (*member, *Fault) {
+	spec, length := w.model.spec, q.Length
+	m := &member{work: w, choice: choice, request: q, rows: length, longest: length,
+		guided: q.Guidance.Scale != 0, kept: q.Reuse != generate.NoReuse}
+	m.free = make([]bool, length)
+	free := 0
+	for i := range m.free {
+		if m.free[i] = q.Known == nil || q.Known[i] == spec.Mask; m.free[i] {
+			free++
+		}
+	}
+	steps, err := q.Bound(free)
 	if err != nil {
 		return nil, refused("steps", err)
-	}
-	m := &member{work: w, choice: choice, run: run, condition: run.Condition, rows: length,
-		guided: run.Guidance.Scale != 0, kept: run.Reuse != generate.NoReuse,
-		request: generate.Request{Recipe: run.Recipe(), Seed: run.Seed, Index: uint32(run.First),
-			Known: run.Tokens, Condition: run.Condition, Ends: run.Ends, Language: run.Language,
-			Top: top}}
-	if adjust := run.Adjust; adjust != nil {
-		m.request.Adjust = func(position int, logits []float32) { adjust(run.First, position, logits) }
 	}
 	if m.guided {
 		m.rows *= 2
 	}
-	if m.steps = max(steps, 1); run.Reuse == generate.Blocks { // steps are of each block
-		size := max(run.BlockSize, w.model.spec.Block, 1)
+	if m.steps = max(steps, 1); q.Reuse == generate.Blocks { // steps are of each block
+		size := max(q.BlockSize, spec.Block, 1)
 		m.steps = steps * ((length + size - 1) / size)
 		m.rows = size
 	}
-	if m.longest = length; w.model.spec.Growth != nil {
-		m.longest = w.model.spec.Length()
+	if spec.Growth != nil {
+		m.longest = spec.Length()
 	}
 	m.logP = slices.Repeat([]float64{math.NaN()}, length)
 	m.followed = m.logP
-	if top > 0 {
+	if q.Top > 0 {
 		m.top = make([][]generate.Likely, length)
-	}
-	m.free = make([]bool, length)
-	for i := range m.free {
-		m.free[i] = run.Tokens == nil || run.Tokens[i] == w.model.spec.Mask
 	}
 	return m, nil
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/param"
 	"unmask/tokenizers/chat"
@@ -16,8 +15,8 @@ import (
 // roles are the roles that a message can have.
 var roles = []string{"system", "user", "assistant", "tool"}
 
-// mostMessages bounds a conversation.
-const mostMessages = 1024
+// maxMessages bounds a conversation.
+const maxMessages = 1024
 
 // chats reads POST /v1/chat/completions.
 func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
@@ -29,7 +28,7 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 		f.fail(bad("no_chat_template", "model", "%s, use /v1/completions", oneLine(m.chatless)))
 		return a, st
 	}
-	set := readSettings(f, m)
+	set := readSettings(f)
 	st = readStream(f)
 	stops := readStops(f)
 	logs := f.flag("logprobs")
@@ -37,59 +36,26 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 		f.fail(outOfRange("top_logprobs", set.top, "0, or logprobs true"))
 	}
 	textOnly(f, &set, m)
-	tools := set.tools(f)
-	if st.form == "diffusing" && tools != nil {
+	set.request.Tools = set.tools(f)
+	calls := set.request.Tools != nil
+	if st.form == "diffusing" && calls {
 		f.fail(bad("unsupported_parameter", "diffusing",
 			"diffusing is true with tools, want it left out"))
 	}
-	most := readMost(f)
-	messages := readMessages(f)
+	set.readLength(f)
+	set.request.Messages = encode(readMessages(f))
+	a.sequences = set.prepare(r.Context(), f, m, nil, nil, set.request)
 	if f.fault != nil {
 		return a, st
 	}
-	if set.constraints.End != "" && set.constraints.MinLength == 0 {
-		f.fail(bad("out_of_range", "end", "end is given, want it with min_length"))
-		return a, st
-	}
-	tokens, from, fault := m.answering(messages, chat.Options{Tools: tools}, most)
-	if fault != nil {
-		f.fail(fault)
-		return a, st
-	}
-	set.ends = m.chat.Stops()
-	form := textForm{Base: from, From: from, To: len(tokens), Stops: stops, Ends: set.ends, Echo: -1,
-		LogProbs: logs, Calls: tools != nil, tokens: m.Text, mask: m.spec.Mask}
+	form := answerForm(m, a.sequences[0])
+	form.Base, form.Stops, form.LogProbs, form.Calls = form.From, stops, logs, calls
 	forms := slices.Repeat([]textForm{form}, set.n)
-	for range set.n {
-		a.sequences = append(a.sequences, sequence{tokens: tokens})
-	}
-	set.listed(f, "top_logprobs", a.sequences, m.spec.Mask)
-	used := usage{Prompt: from}
+	set.checkTop(f, "top_logprobs", a.sequences, m)
+	used := usage{Prompt: form.From}
 	a.kind, a.prefix, a.model, a.set, a.form = "chat", "chatcmpl-", m, set, forms
 	a.answers = func(w *work) (*answer, *Fault) { return chatAnswer(w, forms, used) }
 	return a, st
-}
-
-// answering returns the tokens of an answer to messages, and where it begins, as unmask text --chat
-// has them.
-func (m *served) answering(messages []message, o chat.Options, most int) (tokens []int32,
-	from int, f *Fault) {
-	known, err := m.chat.EncodeJSON(encode(messages), o)
-	if err != nil {
-		return nil, 0, bad("out_of_range", "messages", "messages: %s", oneLine(err))
-	}
-	if mute, calls := withoutCalls(messages); calls {
-		if rest, err := m.chat.EncodeJSON(encode(mute), o); err == nil && slices.Equal(known, rest) {
-			return nil, 0, bad("unsupported_parameter", "messages",
-				"messages have tool_calls, want none: the model's chat template leaves them out")
-		}
-	}
-	from = len(known)
-	most, f = m.room("messages", from, most, unmask.ReplyLength)
-	if f != nil {
-		return nil, 0, f
-	}
-	return slices.Concat(known, slices.Repeat([]int32{m.spec.Mask}, most)), from, nil
 }
 
 // readMessages reads a conversation of texts.
@@ -102,8 +68,8 @@ func readMessages(f *fields) (messages []message) {
 		return nil
 	}
 	list := f.list("messages", raw)
-	if n := len(list); f.fault == nil && (n == 0 || n > mostMessages) {
-		f.fail(bad("out_of_range", "messages", "messages is a list of %d, want 1 to %d", n, mostMessages))
+	if n := len(list); f.fault == nil && (n == 0 || n > maxMessages) {
+		f.fail(bad("out_of_range", "messages", "messages is a list of %d, want 1 to %d", n, maxMessages))
 	}
 	for i, one := range list {
 		if f.fault != nil {

@@ -2,12 +2,11 @@ package server
 
 import (
 	"fmt"
-	"image"
 	"net/http"
 	"strings"
 	"time"
 
-	"unmask/images"
+	"unmask"
 	"unmask/model"
 )
 
@@ -18,7 +17,7 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "image/png") {
 		var data []byte
 		if fault = checkContent(r, "image/png"); fault == nil {
-			data, fault = s.readAll(w, r, mostForm)
+			data, fault = s.readAll(w, r, maxForm)
 		}
 		f.files["image"] = [][]byte{data}
 	} else {
@@ -48,33 +47,19 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 	fault.write(w)
 }
 
-// place returns the placement of a picture in one of the model's size.
-func (m *served) place(picture image.Image, fit string) (images.Placement, *Fault) {
-	width, height, err := m.Pictures.Size()
-	if err != nil {
-		return images.Placement{}, bad("out_of_range", "image", "%s", oneLine(err))
-	}
-	p, err := images.Place(picture.Bounds().Size(), image.Pt(width, height), fit)
-	if err != nil {
-		return p, bad("out_of_range", "image", "%s",
-			strings.Replace(oneLine(err), "or a fit", "or fit cover or contain", 1))
-	}
-	return p, nil
-}
-
 // encodes returns the codes of a picture.
 func (m *served) encodes(data []byte, fit string) ([]int32, *Fault) {
 	picture, fault := readPNG("image", data)
 	if fault != nil {
 		return nil, fault
 	}
-	p, fault := m.place(picture, fit)
-	if fault != nil {
-		return nil, fault
+	fitted, err := m.Pictures.Fit(picture, fit)
+	var codes []int32
+	if err == nil {
+		codes, err = m.Pictures.Encode(fitted)
 	}
-	codes, err := m.Pictures.Encode(p.Picture(picture))
 	if err != nil {
-		return nil, bad("out_of_range", "image", "%s", oneLine(err))
+		return nil, refused("image", err)
 	}
 	return codes, nil
 }
@@ -93,8 +78,13 @@ func (s *Server) decoding(w http.ResponseWriter, r *http.Request) {
 		if n := m.spec.Length(); len(codes) != n {
 			f.fail(outOfRange("codes", fmt.Sprintf("a list of %d", len(codes)), fmt.Sprint(n)))
 		}
-		if m.spec.Prompt {
-			condition, _ = readCondition(r.Context(), f, m, &settings{})
+	}
+	if m != nil && m.spec.Prompt { // some decoders read it
+		var subject unmask.Request
+		readSubject(f, m, &subject)
+		list := (&settings{n: 1}).prepare(r.Context(), f, m, nil, nil, subject)
+		if f.fault == nil {
+			condition = list[0].Condition
 		}
 	}
 	if fault = f.end(); fault != nil {

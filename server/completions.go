@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
+	"unmask"
 	"unmask/generate"
-	"unmask/param"
 	"unmask/samplers"
-	"unmask/tokenizers"
 )
 
 // streaming is the form in which an answer is streamed.
@@ -59,33 +57,26 @@ func readStream(f *fields) (s streaming) {
 
 // Bounds of stop.
 const (
-	mostStops = 4
-	longStop  = 64
+	maxStops = 4
+	maxStop  = 64 // bytes
 )
 
 // readStops reads stop.
 func readStops(f *fields) []string {
 	stops := f.texts("stop")
-	if len(stops) > mostStops {
-		f.fail(bad("out_of_range", "stop", "stop has %d texts, want at most %d", len(stops), mostStops))
+	if len(stops) > maxStops {
+		f.fail(bad("out_of_range", "stop", "stop has %d texts, want at most %d", len(stops), maxStops))
 	}
 	for i, stop := range stops {
-		if len(stop) < 1 || len(stop) > longStop {
-			f.fail(bad("out_of_range", "stop", "stop %d is %d bytes, want 1 to %d", i, len(stop), longStop))
+		if len(stop) < 1 || len(stop) > maxStop {
+			f.fail(bad("out_of_range", "stop", "stop %d is %d bytes, want 1 to %d", i, len(stop), maxStop))
 		}
 	}
 	return stops
 }
 
-// prompt is one text that is to be continued.
-type prompt struct {
-	text string
-	ids  []int32 // where given is true
-	raw  bool    // ids stand for the text
-}
-
 // readPrompts reads a text, ids, or a list of either.
-func readPrompts(f *fields, m *served) (prompts []prompt) {
+func readPrompts(f *fields, m *served) (prompts []unmask.Request) {
 	raw := f.value("prompt")
 	if raw == nil {
 		if f.fault == nil {
@@ -95,7 +86,7 @@ func readPrompts(f *fields, m *served) (prompts []prompt) {
 		return nil
 	}
 	if raw[0] == '"' {
-		return []prompt{{text: f.textOf("prompt", raw)}}
+		return []unmask.Request{{Prompt: f.textOf("prompt", raw)}}
 	}
 	list := f.list("prompt", raw)
 	if f.fault != nil {
@@ -106,10 +97,10 @@ func readPrompts(f *fields, m *served) (prompts []prompt) {
 		return nil
 	}
 	if kindOf(list[0]) == "a number" {
-		return []prompt{{ids: readIDs(f, "prompt", list, m, false), raw: true}}
+		return []unmask.Request{{Tokens: readIDs(f, "prompt", list, m, false)}}
 	}
-	if len(list) > mostPrompts {
-		f.fail(bad("out_of_range", "prompt", "prompt has %d texts, want 1 to %d", len(list), mostPrompts))
+	if len(list) > maxPrompts {
+		f.fail(bad("out_of_range", "prompt", "prompt has %d texts, want 1 to %d", len(list), maxPrompts))
 		return nil
 	}
 	kind := kindOf(list[0])
@@ -121,11 +112,11 @@ func readPrompts(f *fields, m *served) (prompts []prompt) {
 			return nil
 		}
 		if kind == "a text" {
-			prompts = append(prompts, prompt{text: f.textOf("prompt", one)})
+			prompts = append(prompts, unmask.Request{Prompt: f.textOf("prompt", one)})
 			continue
 		}
-		prompts = append(prompts, prompt{ids: readIDs(f, "prompt", f.list("prompt", one), m, false),
-			raw: true})
+		prompts = append(prompts,
+			unmask.Request{Tokens: readIDs(f, "prompt", f.list("prompt", one), m, false)})
 		if f.fault != nil {
 			return nil
 		}
@@ -176,7 +167,8 @@ func tooLong(name string, tokens, most int) *Fault {
 // textOnly reads the fields that answers of text have beside their settings, and refuses those of
 // OpenAI's that cannot be had.
 func textOnly(f *fields, s *settings, m *served) {
-	s.constrain(f, m)
+	f.into(&s.request, textFields...)
+	s.readBias(f, m)
 	s.grammar(f)
 	f.neutral("best_of", "1")
 	f.neutral("presence_penalty", "0")
@@ -201,13 +193,16 @@ func noTools(f *fields) {
 	f.neutral("parallel_tool_calls")
 }
 
+// promptNames are the fields of /v1/completions that a request has by other names.
+var promptNames = map[string]string{"tokens": "prompt"}
+
 // completions reads POST /v1/completions.
 func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
 		return a, st
 	}
-	set := readSettings(f, m)
+	set := readSettings(f)
 	st = readStream(f)
 	stops := readStops(f)
 	echo := f.flag("echo")
@@ -215,136 +210,65 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 	set.top = f.maybe("logprobs", 0, generate.MostTop, 0)
 	textOnly(f, &set, m)
 	noTools(f)
-	cuts := f.flag("cut")
-	suffix := f.text("suffix")
-	most := readMost(f)
+	f.into(&set.request, "cut", "suffix")
+	set.readLength(f)
 	prompts := readPrompts(f, m)
-	if f.fault == nil && len(prompts)*set.n > mostChoices {
-		f.fail(outOfRange("n", set.n, fmt.Sprintf("1 to %d with %d prompts", mostChoices/len(prompts),
+	if f.fault == nil && len(prompts)*set.n > maxChoices {
+		f.fail(outOfRange("n", set.n, fmt.Sprintf("1 to %d with %d prompts", maxChoices/len(prompts),
 			len(prompts))))
 	}
 	if f.fault == nil && st.form == "events" && len(prompts) > 1 {
 		f.fail(bad("unsupported_parameter", "stream",
 			`stream is "events" with %d prompts, want one prompt`, len(prompts)))
 	}
+	for i, p := range prompts {
+		prompts[i] = set.request
+		prompts[i].Prompt, prompts[i].Tokens = p.Prompt, p.Tokens
+	}
+	full := bad("context_length_exceeded", "prompt",
+		"prompt leaves no position to fill, want a shorter one")
+	a.sequences = set.prepare(r.Context(), f, m, promptNames, full, prompts...)
 	if f.fault != nil {
 		return a, st
 	}
-	ends := readEnds(f, m, &set, cuts)
-	if f.fault != nil {
-		return a, st
-	}
-	if !set.constraints.Grammar.IsZero() && ends == nil {
-		ends = m.TextEnds()
-	}
-	forms := make([]textForm, 0, len(prompts)*set.n)
+	forms := make([]textForm, 0, len(a.sequences))
 	used := usage{}
-	for _, p := range prompts {
-		tokens, form, fault := m.continued(p, suffix, most)
-		if fault != nil {
-			f.fail(fault)
-			return a, st
+	for i, q := range a.sequences {
+		form := answerForm(m, q)
+		form.Stops, form.LogProbs = stops, logs
+		p := &prompts[i/set.n]
+		if p.Cut {
+			end, _ := m.Text.End(p.End) // it was prepared
+			form.Ends = []int32{end}
 		}
-		form.Stops, form.Ends, form.LogProbs = stops, ends, logs
 		if echo {
-			form.Echo = form.Base
-			form.Base = 0
-		} else {
-			form.Echo, form.Base = -1, 0
+			form.Echo = form.From - m.lengthOf(p)
 		}
-		if d, ok := set.recipe.Sampler.(samplers.DreamOn); ok && suffix != "" && most > 0 {
-			d.New = most
-			a.set.recipe.Sampler, set.recipe.Sampler = d, d
+		if i%set.n == 0 {
+			used.Prompt += len(q.Known) - m.spec.Masked(q.Known)
 		}
-		used.Prompt += len(tokens) - masked(tokens, m.spec.Mask)
-		for range set.n {
-			a.sequences = append(a.sequences, sequence{tokens: tokens})
-			forms = append(forms, form)
-		}
+		forms = append(forms, form)
 	}
-	set.listed(f, "logprobs", a.sequences, m.spec.Mask)
+	set.checkTop(f, "logprobs", a.sequences, m)
 	a.kind, a.prefix, a.model, a.set, a.form = "completions", "cmpl-", m, set, forms
 	a.answers = func(w *work) (*answer, *Fault) { return completionAnswer(w, forms, used) }
 	return a, st
 }
 
-// readMost reads max_tokens, or its newer name. Clients have defaults beyond a model's length, so
+// readLength reads max_tokens, or its newer name. Clients have defaults beyond a model's length, so
 // more than there is room for means all that there is.
-func readMost(f *fields) int {
-	most := f.maybe("max_tokens", 1, mostFirst, 0)
-	return f.maybe("max_completion_tokens", 1, mostFirst, most)
+func (s *settings) readLength(f *fields) {
+	most := f.maybe("max_tokens", 1, maxFirst, 0)
+	s.request.MaxTokens = f.maybe("max_completion_tokens", 1, maxFirst, most)
 }
 
-// readEnds returns the tokens that end a completion: with cut, the one that "end" names or the
-// model's own.
-func readEnds(f *fields, m *served, set *settings, cuts bool) []int32 {
-	given := set.constraints.End
-	switch {
-	case cuts:
-		end, err := m.Text.End(given)
-		if err == nil {
-			return []int32{end}
-		}
-		f.fail(bad("out_of_range", "end", "end: %s", oneLine(err)))
-	case given != "" && set.constraints.MinLength == 0:
-		f.fail(bad("out_of_range", "end", "end is %s, want it with min_length or cut",
-			param.Quote(given)))
+// lengthOf returns the number of tokens of a prompt, which may be echoed.
+func (m *served) lengthOf(p *unmask.Request) int {
+	tokens := p.Tokens
+	if tokens == nil {
+		tokens, _ = m.Text.Encode(p.Prompt) // it was prepared
 	}
-	return nil
-}
-
-// continued returns the tokens of a text that is to be continued: as unmask text --prompt has them
-// or, with a suffix, --infill. The form's Base is where the given text begins.
-func (m *served) continued(p prompt, suffix string, most int) (tokens []int32, f textForm,
-	fault *Fault) {
-	length, start := m.spec.Length(), 0
-	before, err := p.ids, error(nil)
-	if !p.raw {
-		before, err = m.Text.Encode(p.text)
-	}
-	if err != nil {
-		return nil, f, bad("out_of_range", "prompt", "prompt: %s", oneLine(err))
-	}
-	var after []int32
-	if suffix != "" {
-		if after, err = m.Text.Encode(suffix); err != nil {
-			return nil, f, bad("out_of_range", "suffix", "suffix: %s", oneLine(err))
-		}
-	} else if end, ok := m.Text.Special(tokenizers.EndOfText); ok && !p.raw && p.text != "" {
-		before, start = append([]int32{end}, before...), 1
-	}
-	most, fault = m.room("prompt", len(before)+len(after), most, length)
-	if fault != nil {
-		return nil, f, fault
-	}
-	if m.spec.Growth != nil && suffix != "" { // the model finds the length
-		most = min(most, 4)
-	}
-	if len(m.spec.Before) > 0 && suffix != "" {
-		before, start = slices.Concat(m.spec.Before, before), len(m.spec.Before)
-		after = slices.Concat(after, m.spec.After)
-	}
-	tokens = slices.Concat(before, slices.Repeat([]int32{m.spec.Mask}, most), after)
-	return tokens, textForm{Base: start, From: len(before), To: len(before) + most, tokens: m.Text,
-		mask: m.spec.Mask, length: len(tokens)}, nil
-}
-
-// room returns the number of positions to fill beside the known ones: most, or if that is 0, usual
-// ones, but never more than are left. name is the field with the known text.
-func (m *served) room(name string, known, most, usual int) (int, *Fault) {
-	length := m.spec.Length()
-	left := length - known
-	switch {
-	case left < 1:
-		return 0, tooLong(name, known, length-1)
-	case most == 0 && m.spec.Fixed:
-		most = left
-	case most == 0:
-		most = usual
-	case m.spec.Fixed && most < left:
-		return 0, outOfRange("max_tokens", most, fmt.Sprintf("%d: this model has no other length", left))
-	}
-	return min(most, left), nil
+	return len(tokens)
 }
 
 // choices is an answer that OpenAI's clients read, or a chunk of its stream.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/samplers"
+	"unmask"
 )
 
 // editorIgnored are fields of llama.cpp's POST /infill that the plugins llama.vim and llama.vscode
@@ -31,32 +31,33 @@ func (s *Server) editor(r *http.Request, f *fields) (a asked, st streaming) {
 		f.raw(name)
 		delete(f.object, name)
 	}
-	set := readSettings(f, m)
+	set := readSettings(f)
 	if f.flag("stream") {
 		f.fail(bad("unsupported_parameter", "stream", "stream is true, want false"))
 	}
 	textOnly(f, &set, m)
 	noTools(f)
 	before := f.text("input_prefix") + f.text("prompt")
-	after, most := f.text("input_suffix"), f.whole("n_predict", 1, mostSteps, editorLength)
+	after, most := f.text("input_suffix"), f.whole("n_predict", 1, maxSteps, editorLength)
 	only := f.texts("response_fields")
 	extra := readExtra(f)
 	if f.fault != nil {
 		return a, st
 	}
-	tokens, form, cut, fault := m.hole(extra, before, after, min(most, m.spec.Length()))
+	cut, fault := m.around(&set.request, extra, before, after, min(most, m.spec.Length()))
 	if fault != nil {
 		f.fail(fault)
 		return a, st
 	}
-	if d, ok := set.recipe.Sampler.(samplers.DreamOn); ok && m.spec.Growth != nil {
-		d.New = most
-		set.recipe.Sampler = d
+	a.sequences = set.prepare(r.Context(), f, m, map[string]string{"max_tokens": "n_predict"}, nil,
+		set.request)
+	if f.fault != nil {
+		return a, st
 	}
+	form := answerForm(m, a.sequences[0])
 	a.kind, a.prefix, a.model, a.set, a.form = "editor", "fim-", m, set, []any{form, only}
-	a.sequences = []sequence{{tokens: tokens}}
-	known := len(tokens) - masked(tokens, m.spec.Mask)
-	a.answers = func(w *work) (*answer, *Fault) { return editorAnswer(w, form, known, cut, only) }
+	known := len(a.sequences[0].Known) - m.spec.Masked(a.sequences[0].Known)
+	a.answers = func(w *work) (*answer, *Fault) { return editorAnswer(w, &form, known, cut, only) }
 	return a, st
 }
 
@@ -81,29 +82,22 @@ func readExtra(f *fields) (texts []string) {
 	return texts
 }
 
-// hole returns the tokens of a text with a hole of at most `most` positions. If all of it is too
-// long, the texts of extra go first, the earliest before the others; then half of the room is for
-// what is nearest before the hole, the rest for what is nearest after it, and cut is true.
-func (m *served) hole(extra []string, before, after string, most int) (tokens []int32,
-	form *textForm, cut bool, fault *Fault) {
+// around makes a request one of at most `most` tokens between two texts. If all of it is too long,
+// the texts of extra go first, the earliest before the others; then half of the room is for what is
+// nearest before the hole, the rest for what is nearest after it, and cut is true.
+func (m *served) around(r *unmask.Request, extra []string, before, after string, most int) (
+	cut bool, fault *Fault) {
 	encode := func(name, text string) []int32 {
-		if text == "" || fault != nil {
-			return nil
-		}
 		ids, err := m.Text.Encode(text)
-		if err != nil {
+		if err != nil && fault == nil {
 			fault = bad("out_of_range", name, "%s: %s", name, oneLine(err))
 		}
 		return ids
 	}
 	prefix, suffix := encode("input_prefix", before), encode("input_suffix", after)
-	first := most // masks at the start
-	if m.spec.Growth != nil {
-		first = min(most, 4)
-	}
-	room := m.spec.Length() - max(most, first) - len(m.spec.Before) - len(m.spec.After)
+	room := m.spec.Length() - most - len(m.spec.Before) - len(m.spec.After)
 	if room < 1 {
-		return nil, nil, false, outOfRange("n_predict", most, "less than the model's positions")
+		return false, outOfRange("n_predict", most, "less than the model's positions")
 	}
 	if over := len(prefix) + len(suffix) - room; over > 0 {
 		cut = true
@@ -119,13 +113,11 @@ func (m *served) hole(extra []string, before, after string, most int) (tokens []
 		}
 		prefix = append(ids, prefix...)
 	}
-	if m.spec.Fixed {
-		first = m.spec.Length() - len(m.spec.Before) - len(prefix) - len(suffix) - len(m.spec.After)
+	r.Tokens, r.SuffixTokens = append([]int32{}, prefix...), append([]int32{}, suffix...)
+	if !m.spec.Fixed { // such a model has no other length
+		r.MaxTokens = most
 	}
-	head := slices.Concat(m.spec.Before, prefix)
-	tokens = slices.Concat(head, slices.Repeat([]int32{m.spec.Mask}, first), suffix, m.spec.After)
-	return tokens, &textForm{From: len(head), To: len(head) + first, Echo: -1, tokens: m.Text,
-		mask: m.spec.Mask, length: len(tokens)}, cut, fault
+	return cut, fault
 }
 
 // editorAnswer makes the answer that llama.cpp's server gives, or only some of its fields, whose

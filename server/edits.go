@@ -2,16 +2,13 @@ package server
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"image"
-	"image/draw"
 	"image/png"
 	"net/http"
 	"slices"
 
-	"unmask/generate"
+	"unmask"
 	"unmask/images"
 )
 
@@ -77,85 +74,47 @@ func (s *Server) edits(r *http.Request, f *form) (a asked, st streaming) {
 	if m == nil {
 		return a, st
 	}
-	base := m.defaults
-	if text, ok := m.Presets["inpaint"]; ok { // the model's own way
-		recipe, err := generate.ParseRecipe(text)
-		if err == nil {
-			base = recipe.For(m.spec)
-		}
-	}
-	set := readSettingsOr(f.fields, m, base)
+	set := readSettings(f.fields)
 	form, st := readPicture(r, f.fields, m)
-	condition, texts := readCondition(r.Context(), f.fields, m, &set)
-	fit := f.text("fit")
-	if fit != "" && !slices.Contains(images.Fits, fit) {
-		f.fail(outOfRange("fit", fmt.Sprintf("%.40q", fit), "cover or contain"))
+	readSubject(f.fields, m, &set.request)
+	form.Fit = f.text("fit")
+	if form.Fit != "" && !slices.Contains(images.Fits, form.Fit) {
+		f.fail(outOfRange("fit", fmt.Sprintf("%.40q", form.Fit), "cover or contain"))
 	}
-	given, mask := f.one("image"), f.one("mask")
-	if f.fault == nil && given == nil {
-		f.fail(bad("missing", "image", "image is missing, want a PNG"))
-	}
+	set.request.Image = f.readImage(form.Fit)
+	a.sequences = set.prepare(r.Context(), f.fields, m, nil, maskEmpty(), set.request)
 	if f.fault != nil {
 		return a, st
 	}
-	tokens, fault := m.edited(given, mask, fit)
-	if fault != nil {
-		f.fail(fault)
-		return a, st
-	}
-	for at, token := range tokens {
+	for at, token := range a.sequences[0].Known {
 		if token == m.spec.Mask {
 			form.cells = append(form.cells, at)
 		}
 	}
-	sum := sha256.Sum256(encode(tokens))
-	form.Texts, form.Given, form.Fit = texts, hex.EncodeToString(sum[:]), fit
 	form.event = "image_edit"
-	for range set.n {
-		a.sequences = append(a.sequences, sequence{tokens: tokens, condition: condition})
-	}
 	a.kind, a.prefix, a.model, a.set, a.form = "edits", "img-", m, set, form
 	a.answers = func(w *work) (*answer, *Fault) { return pictureAnswer(w, form) }
 	return a, st
 }
 
-// edited returns the codes of a picture, masked where it is made new, as unmask image --inpaint has
-// them.
-func (m *served) edited(given, mask []byte, fit string) ([]int32, *Fault) {
-	picture, fault := readPNG("image", given)
+// readImage reads the picture of an edit and its mask.
+func (f *form) readImage(fit string) *unmask.ImageInput {
+	in := &unmask.ImageInput{Fit: fit}
+	given, mask := f.one("image"), f.one("mask")
+	if f.fault == nil && given == nil {
+		f.fail(bad("missing", "image", "image is missing, want a PNG"))
+	}
+	if f.fault != nil {
+		return nil
+	}
+	var fault *Fault
+	if in.Picture, fault = readPNG("image", given); fault == nil && mask != nil {
+		in.Mask, fault = readPNG("mask", mask)
+	}
 	if fault != nil {
-		return nil, fault
+		f.fail(fault)
 	}
-	var over image.Image
-	if mask != nil {
-		if over, fault = readPNG("mask", mask); fault != nil {
-			return nil, fault
-		}
-		if over.Bounds().Size() != picture.Bounds().Size() {
-			a, b := over.Bounds().Size(), picture.Bounds().Size()
-			return nil, bad("mask_size", "mask", "mask is %d x %d pixels, want %d x %d as the image", a.X,
-				a.Y, b.X, b.Y)
-		}
-	}
-	hole, err := images.Hole(picture, over, image.Rectangle{})
-	if err != nil {
-		return nil, maskEmpty()
-	}
-	p, fault := m.place(picture, fit)
-	if fault != nil {
-		return nil, fault
-	}
-	placed, white := p.Picture(picture), p.Mask(hole)
-	whole := image.NewNRGBA(placed.Rect)
-	draw.Draw(whole, whole.Rect, white, image.Point{}, draw.Src)
-	tokens, err := m.Inpaint(placed, whole)
-	if err != nil {
-		return nil, bad("out_of_range", "image", "%s", oneLine(err))
-	}
-	if masked(tokens, m.spec.Mask) == 0 {
-		return nil, maskEmpty()
-	}
-	return tokens, nil
+	return in
 }
 
 // maskEmpty is the fault of an edit that makes nothing new.

@@ -57,7 +57,7 @@ func newEngine(ctx context.Context, m *served, o engineOptions) *engine {
 	}
 	if e.places == 0 {
 		each := m.SequenceBytes(unmask.Run{Length: m.spec.Length(), Cache: 1})
-		fit := min(max(fewPlaces, o.rows/m.spec.Length()), mostPlaces)
+		fit := min(max(fewPlaces, o.rows/m.spec.Length()), maxPlaces)
 		e.places = int(max(min(int64(fit), o.memory/3*2/max(each, 1)), 1))
 	}
 	e.turns.served = map[string]float64{}
@@ -71,8 +71,8 @@ func (e *engine) guided() int { return max(1, e.places/4) }
 // Bounds of the sequences of one pass on a processor. 16 short ones keep it busy, and more would
 // only hold more memory: a place has keys and values for the longest sequence.
 const (
-	fewPlaces  = 16
-	mostPlaces = 64
+	fewPlaces = 16
+	maxPlaces = 64
 )
 
 // pool returns the pool for members without or with guidance, which it makes when it is first

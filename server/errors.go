@@ -103,6 +103,25 @@ var codes = map[param.Reason]string{param.WrongType: "wrong_type", param.Missing
 // codesOf are the codes of fields that have one of their own.
 var codesOf = map[string]string{"sampler": "unknown_sampler", "schedule": "unknown_schedule"}
 
+// refusal is a field and why it is refused.
+type refusal struct {
+	field  string
+	reason param.Reason
+}
+
+// promptUnsupported is the code of a prompt for a model of pictures that reads none.
+const promptUnsupported = "prompt_unsupported"
+
+// codesFor are the codes of refusals that have one of their own.
+var codesFor = map[refusal]string{
+	{"prompt", param.Unsupported}:   promptUnsupported,
+	{"messages", param.Unsupported}: "unsupported_parameter",
+	{"sampler", param.WrongType}:    "wrong_type",
+	{"schedule", param.WrongType}:   "wrong_type",
+	{"mask", param.OutOfRange}:      "mask_size",
+	{"mask", param.NoHole}:          "mask_empty",
+}
+
 // refused returns the fault for an error of the library: the code and the field of a refused value,
 // in the words of the error. name is the field to report for any other error.
 func refused(name string, err error) *Fault {
@@ -112,12 +131,26 @@ func refused(name string, err error) *Fault {
 	code, text := "out_of_range", strings.TrimPrefix(oneLine(err), "generate: ")
 	if e, ok := errors.AsType[*param.Error](err); ok {
 		name = unmask.FieldName(e.Name)
-		code = cmp.Or(codesOf[name], codes[e.Reason], code)
+		code = cmp.Or(codesFor[refusal{name, e.Reason}], codesOf[name], codes[e.Reason], code)
 		if rest, found := strings.CutPrefix(text, e.Name); found {
 			text = name + rest
 		}
+		if code == promptUnsupported {
+			text += ", or ignore_prompt true"
+		}
 	}
 	return bad(code, name, "%s", text)
+}
+
+// renamed puts the client's name of a field in the place of the library's.
+func (f *Fault) renamed(names map[string]string) *Fault {
+	if name := names[f.Param]; name != "" {
+		if rest, found := strings.CutPrefix(f.Message, f.Param); found {
+			f.Message = name + rest
+		}
+		f.Param = name
+	}
+	return f
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

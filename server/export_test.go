@@ -1,6 +1,11 @@
 package server
 
-import "time"
+import (
+	"net/http/httptest"
+	"time"
+
+	"unmask/generate"
+)
 
 // Hurry makes one of the server's patiences short, before it is asked: header, body, beat or write.
 func (s *Server) Hurry(what string, d time.Duration) {
@@ -38,4 +43,19 @@ func (s *Server) Watching() (n int) {
 		n += w.watching()
 	}
 	return n
+}
+
+// Prepared returns what the first sequence of a request's body is prepared as, without making it.
+// kind is that of a job: completions, chat, infill or images.
+func (s *Server) Prepared(kind string, body []byte) (generate.Request, error) {
+	object, fault := readObject(body)
+	if fault != nil {
+		return generate.Request{}, fault
+	}
+	f := &fields{object: object}
+	a, _ := s.readers()[kind](httptest.NewRequest("POST", "/", nil), f)
+	if fault := f.end(); fault != nil {
+		return generate.Request{}, fault
+	}
+	return a.sequences[0], nil
 }

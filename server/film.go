@@ -15,10 +15,7 @@ func (s *Server) film(w http.ResponseWriter, m *member) {
 	s.films.Lock()
 	defer s.films.Unlock()
 	of := m.work.model
-	start := m.run.Tokens
-	if start == nil {
-		start = slices.Repeat([]int32{of.spec.Mask}, of.spec.Length())
-	}
+	start := m.start()
 	f := unmask.NewFilm(1, of.spec, start)
 	const seen = 192 // pixels of a side up to which unmask image enlarges small pictures
 	if width, height, err := of.Pictures.Size(); err == nil {
@@ -39,7 +36,7 @@ func (s *Server) film(w http.ResponseWriter, m *member) {
 		now.Done = e.Done
 		f.Add(&now)
 	}
-	data, err := f.Encode(of.Pictures, func(int) *model.Condition { return m.condition })
+	data, err := f.Encode(of.Pictures, func(int) *model.Condition { return m.request.Condition })
 	if err != nil {
 		fault(http.StatusInternalServerError, "answer_failed", "the film failed: %s",
 			oneLine(err)).write(w)

@@ -8,8 +8,14 @@ import (
 // grammar reads what a text must spell, in OpenAI's form (response_format) and vLLM's
 // (structured_outputs, guided_json, guided_regex and guided_choice).
 func (s *settings) grammar(f *fields) {
-	g := &s.constraints.Grammar
+	g := &s.request.Grammar
 	named := "" // the field that is set
+	for name, is := range map[string]bool{"schema": g.Schema != nil, "regex": g.Regex != "",
+		"choice": g.Choice != nil} {
+		if is {
+			named = name
+		}
+	}
 	use := func(field string, set func()) {
 		if named != "" {
 			f.fail(bad("unsupported_parameter", field, "%s and %s together, want one of them", named,

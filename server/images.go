@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"fmt"
 	"image"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 
+	"unmask"
 	"unmask/images"
 	"unmask/model"
 	"unmask/param"
@@ -19,9 +19,7 @@ import (
 type pictureForm struct {
 	Format   string // b64_json or url
 	Codes    bool
-	Partials int    // pictures on the way of each; -1: after every step
-	Texts    string // what they are drawn of
-	Given    string // SHA-256 of an edited picture and its mask
+	Partials int // pictures on the way of each; -1: after every step
 	Fit      string
 	Base     string // of URLs: how the client reaches the server
 	event    string // of streams: image_generation or image_edit
@@ -67,44 +65,12 @@ func (m *served) size() string {
 	return fmt.Sprintf("%dx%d", width, height)
 }
 
-// readCondition reads what pictures are drawn of: prompt, class and negative.
-func readCondition(ctx context.Context, f *fields, m *served, s *settings) (c *model.Condition,
-	texts string) {
-	prompt, negative := f.text("prompt"), f.text("negative")
-	ignored := f.flag("ignore_prompt")
-	class := ""
-	if raw := f.value("class"); raw != nil {
-		if class = string(raw); !isWhole(class) {
-			class = f.textOf("class", raw)
-		}
+// readSubject reads what pictures are drawn from: prompt, class and negative.
+func readSubject(f *fields, m *served, r *unmask.Request) {
+	f.into(r, "prompt", "negative", "class")
+	if f.flag("ignore_prompt") && !m.spec.Prompt {
+		r.Prompt = ""
 	}
-	if f.fault != nil {
-		return nil, ""
-	}
-	switch spec := m.spec; {
-	case prompt != "" && !spec.Prompt && !ignored:
-		f.fail(bad("prompt_unsupported", "prompt", `prompt is %s, want "": the model reads no text `+
-			"(or ignore_prompt true)", param.Quote(prompt)))
-	case class != "" && spec.Classes == 0:
-		f.fail(outOfRange("class", param.Quote(class), "it left out: the model has no classes"))
-	case negative != "" && (!spec.Prompt || s.recipe.Guidance.Scale == 0):
-		f.fail(outOfRange("negative", param.Quote(negative), "it left out without prompt and guidance"))
-	case spec.Prompt:
-		list, err := m.PromptConditions(ctx, []string{prompt}, negative)
-		if err != nil {
-			f.fail(bad("out_of_range", "prompt", "%s", oneLine(err)))
-			return nil, ""
-		}
-		return list[0], prompt + "\x00" + negative
-	case class != "":
-		c, err := m.ClassCondition(class)
-		if err != nil {
-			f.fail(refused("class", err))
-			return nil, ""
-		}
-		return c, fmt.Sprint(c.Class)
-	}
-	return nil, ""
 }
 
 // generations reads POST /v1/images/generations.
@@ -113,16 +79,11 @@ func (s *Server) generations(r *http.Request, f *fields) (a asked, st streaming)
 	if m == nil {
 		return a, st
 	}
-	set := readSettings(f, m)
+	set := readSettings(f)
 	form, st := readPicture(r, f, m)
-	condition, texts := readCondition(r.Context(), f, m, &set)
-	if f.fault != nil {
-		return a, st
-	}
-	form.Texts, form.event = texts, "image_generation"
-	for range set.n {
-		a.sequences = append(a.sequences, sequence{condition: condition})
-	}
+	readSubject(f, m, &set.request)
+	a.sequences = set.prepare(r.Context(), f, m, nil, nil, set.request)
+	form.event = "image_generation"
 	a.kind, a.prefix, a.model, a.set, a.form = "images", "img-", m, set, form
 	a.answers = func(w *work) (*answer, *Fault) { return pictureAnswer(w, form) }
 	return a, st
@@ -171,7 +132,7 @@ func pictureAnswer(w *work, form pictureForm) (*answer, *Fault) {
 		if form.Codes {
 			out.Unmask.Codes = append(out.Unmask.Codes, m.tokens)
 		}
-		out.Usage.Output += masked(m.start(), w.model.spec.Mask)
+		out.Usage.Output += w.model.spec.Masked(m.request.Known)
 	}
 	out.Unmask.Cells, out.Unmask.Fit = form.cells, form.Fit
 	out.Usage.Total = out.Usage.Output
@@ -182,19 +143,15 @@ func pictureAnswer(w *work, form pictureForm) (*answer, *Fault) {
 
 // start returns the member's tokens before its first step.
 func (m *member) start() []int32 {
-	if m.run.Tokens != nil {
-		return m.run.Tokens
+	if m.request.Known != nil {
+		return m.request.Known
 	}
-	out := make([]int32, m.work.model.spec.Length())
-	for i := range out {
-		out[i] = m.work.model.spec.Mask
-	}
-	return out
+	return slices.Repeat([]int32{m.work.model.spec.Mask}, m.request.Length)
 }
 
 // picture returns the PNG of codes; masked cells are checkered.
 func (m *member) picture(codes []int32) ([]byte, error) {
-	return m.work.model.picture(codes, m.condition)
+	return m.work.model.picture(codes, m.request.Condition)
 }
 
 func (m *served) picture(codes []int32, c *model.Condition) ([]byte, error) {
@@ -342,7 +299,7 @@ func (p *openCells) step(n int, e event) error {
 	partial.Type, partial.Partial = p.form.event+".partial_image", &number
 	partial.Base64 = base64.StdEncoding.EncodeToString(data)
 	partial.Unmask = imageStep{Choice: e.choice, Step: e.Step.Step, Steps: e.Steps,
-		Open: len(codes) - masked(codes, p.w.model.spec.Mask), Of: len(codes)}
+		Open: len(codes) - p.w.model.spec.Masked(codes), Of: len(codes)}
 	return p.send(partial.Type, "", encode(partial))
 }
 

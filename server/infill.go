@@ -8,44 +8,41 @@ import (
 	"strings"
 )
 
+// holeNames are the fields of /v1/infill that a request has by other names.
+var holeNames = map[string]string{"infill": "text"}
+
 // infill reads POST /v1/infill: parts, text or tokens.
 func (s *Server) infill(r *http.Request, f *fields) (a asked, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
 		return a, st
 	}
-	set := readSettings(f, m)
+	set := readSettings(f)
 	st = readStream(f)
 	textOnly(f, &set, m)
 	noTools(f)
 	logs := f.has("logprobs")
 	f.maybe("logprobs", 0, 1, 0)
-	tokens := readHoles(f, m)
-	if f.fault != nil {
-		return a, st
-	}
+	set.readHoles(f, m)
 	if st.form == "openai" || st.form == "diffusing" {
 		f.fail(bad("unsupported_parameter", "stream", `stream is true, want "events" or false: holes `+
 			"may be anywhere"))
+	}
+	a.sequences = set.prepare(r.Context(), f, m, holeNames,
+		bad("no_hole", "parts", "there is no hole, want one at least"), set.request)
+	if f.fault != nil {
 		return a, st
 	}
-	if set.constraints.End != "" && set.constraints.MinLength == 0 {
-		f.fail(bad("out_of_range", "end", "end is given, want it with min_length"))
-		return a, st
-	}
-	for range set.n {
-		a.sequences = append(a.sequences, sequence{tokens: tokens})
-	}
-	free := masked(tokens, m.spec.Mask)
-	used := usage{Prompt: len(tokens) - free, Completion: set.n * free,
-		Total: len(tokens) - free + set.n*free}
+	length := len(a.sequences[0].Known)
+	free := m.spec.Masked(a.sequences[0].Known)
+	used := usage{Prompt: length - free, Completion: set.n * free, Total: length - free + set.n*free}
 	a.kind, a.prefix, a.model, a.set, a.form = "infill", "infill-", m, set, logs
 	a.answers = func(w *work) (*answer, *Fault) { return infillAnswer(w, logs, used) }
 	return a, st
 }
 
 // readHoles reads what is known and where the holes are.
-func readHoles(f *fields, m *served) (tokens []int32) {
+func (s *settings) readHoles(f *fields, m *served) {
 	parts, text, ids := f.value("parts"), f.value("text"), f.value("tokens")
 	given := 0
 	for _, raw := range [][]byte{parts, text, ids} {
@@ -56,39 +53,21 @@ func readHoles(f *fields, m *served) (tokens []int32) {
 	if f.fault == nil && given != 1 {
 		f.fail(bad("missing", "parts", "parts, text and tokens: %d of them are given, want one", given))
 	}
-	if f.fault != nil {
-		return nil
-	}
-	length := m.spec.Length()
 	switch {
-	case parts != nil:
-		tokens = readParts(f, f.list("parts", parts), m)
+	case f.fault != nil:
 	case text != nil:
-		var err error
-		content := f.textOf("text", text)
-		if f.fault != nil {
-			return nil
+		if s.request.Infill = f.textOf("text", text); s.request.Infill == "" && f.fault == nil {
+			f.fail(bad("no_hole", "text", "text is empty, want one with a hole such as [20]"))
 		}
-		if tokens, err = m.Text.Infill(content, 0); err != nil {
-			fault := refused("text", err)
-			fault.Param = "text"
-			f.fail(fault)
-			return nil
-		}
+		return
+	case parts != nil:
+		s.request.Tokens = readParts(f, f.list("parts", parts), m)
 	default:
-		tokens = readIDs(f, "tokens", f.list("tokens", ids), m, true)
+		s.request.Tokens = readIDs(f, "tokens", f.list("tokens", ids), m, true)
 	}
-	if f.fault != nil {
-		return nil
-	}
-	if masked(tokens, m.spec.Mask) == 0 {
+	if f.fault == nil && !slices.Contains(s.request.Tokens, m.spec.Mask) {
 		f.fail(bad("no_hole", "parts", "there is no hole, want one at least"))
 	}
-	if m.spec.Fixed && len(tokens) != length {
-		f.fail(outOfRange("tokens", len(tokens), fmt.Sprintf("%d: this model has no other length",
-			length)))
-	}
-	return tokens
 }
 
 // readParts reads texts and numbers of masked positions.

@@ -10,9 +10,9 @@ import (
 
 // Bounds of what jobs keep, in memory.
 const (
-	mostJobs     = 1000
-	mostJobBytes = 256 << 20
-	jobTime      = time.Hour
+	maxJobs     = 1000
+	maxJobBytes = 256 << 20
+	jobTime     = time.Hour
 )
 
 // job is a work that outlives its client.
@@ -48,6 +48,12 @@ type jobStatus struct {
 	Error  json.RawMessage `json:"error,omitempty"`
 }
 
+// readers read the requests of jobs by their kind.
+func (s *Server) readers() map[string]reader {
+	return map[string]reader{"completions": s.completions, "chat": s.chats, "infill": s.infill,
+		"images": s.generations}
+}
+
 // newJob answers POST /v1/jobs.
 func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 	f, fault := s.readBody(w, r)
@@ -55,8 +61,6 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
-	readers := map[string]reader{"completions": s.completions, "chat": s.chats, "infill": s.infill,
-		"images": s.generations}
 	if !f.has("kind") {
 		f.fail(bad("missing", "kind", "kind is missing, want completions, chat, infill or images"))
 	}
@@ -70,7 +74,7 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
-	a, st := readers[kind](r, inner)
+	a, st := s.readers()[kind](r, inner)
 	if st.form != "" {
 		inner.fail(bad("unsupported_parameter", "stream",
 			"stream is given, want it left out: a job's steps are at /v1/jobs/{id}/events"))
@@ -137,11 +141,11 @@ func (k *jobs) sweep() (lost []*job) {
 		next = at.Prev()
 		j := at.Value.(*job)
 		bytes += j.work.size()
-		if j.old() || bytes > mostJobBytes && j.done() {
+		if j.old() || bytes > maxJobBytes && j.done() {
 			drop(j)
 		}
 	}
-	for len(k.byID) > mostJobs {
+	for len(k.byID) > maxJobs {
 		drop(k.order.Front().Value.(*job))
 	}
 	return lost

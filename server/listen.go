@@ -40,7 +40,7 @@ func CheckAddress(address string) error {
 
 // Bounds of connections.
 const (
-	mostHeader = 64 << 10
+	maxHeader = 64 << 10
 )
 
 // Run listens until ctx ends, then drains and closes the server. ready is called with the address
@@ -118,7 +118,7 @@ func (s *Server) abandonAll() {
 }
 
 func (s *Server) newHTTP(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, MaxHeaderBytes: mostHeader - 4096, // it allows 4 KiB more
+	return &http.Server{Handler: h, MaxHeaderBytes: maxHeader - 4096, // it allows 4 KiB more
 		ReadHeaderTimeout: s.times.header, IdleTimeout: s.times.idle,
 		ErrorLog: log.New(discard{}, "", 0)}
 }

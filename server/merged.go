@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// mostMerged is the largest number of jobs that one stream may follow.
-const mostMerged = 2
+// maxMerged is the largest number of jobs that one stream may follow.
+const maxMerged = 2
 
 // jobIDs returns the jobs that a request for events names.
 func jobIDs(r *http.Request) ([]string, *Fault) {
@@ -26,8 +26,8 @@ func jobIDs(r *http.Request) ([]string, *Fault) {
 			}
 		}
 	}
-	if n := len(ids); n < 1 || n > mostMerged {
-		return nil, outOfRange("ids", fmt.Sprintf("%d jobs", n), fmt.Sprintf("1 to %d", mostMerged))
+	if n := len(ids); n < 1 || n > maxMerged {
+		return nil, outOfRange("ids", fmt.Sprintf("%d jobs", n), fmt.Sprintf("1 to %d", maxMerged))
 	}
 	return ids, nil
 }
@@ -155,10 +155,10 @@ func (m *merging) last(j *job) error {
 	return m.send(j, "done", "", a.body)
 }
 
-// tooManyStreams is the fault of a stream beyond mostStreams.
+// tooManyStreams is the fault of a stream beyond maxStreams.
 func tooManyStreams() *Fault {
 	f := fault(http.StatusTooManyRequests, "too_many_streams", "%d streams are open, want at most %d",
-		mostStreams, mostStreams)
+		maxStreams, maxStreams)
 	f.Retry = 1
 	return f
 }

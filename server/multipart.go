@@ -16,8 +16,8 @@ import (
 
 // Bounds of a form of parts.
 const (
-	mostForm  = 24 << 20
-	mostParts = 16
+	maxForm  = 24 << 20
+	maxParts = 16
 )
 
 // form is a request in parts: fields as those of a JSON object, and files in memory.
@@ -39,7 +39,7 @@ func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault
 		return nil, bad("invalid_multipart", "", "the content type has no boundary, want one")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.times.body))
-	parts := multipart.NewReader(http.MaxBytesReader(w, r.Body, mostForm), parameters["boundary"])
+	parts := multipart.NewReader(http.MaxBytesReader(w, r.Body, maxForm), parameters["boundary"])
 	f := &form{fields: &fields{object: map[string]json.RawMessage{},
 		known: slices.Clone(fileParts)}, files: map[string][][]byte{}}
 	texts := map[string][]string{}
@@ -51,9 +51,9 @@ func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault
 		if err != nil {
 			return nil, s.formFault(err)
 		}
-		if n == mostParts {
+		if n == maxParts {
 			fault := fault(http.StatusRequestEntityTooLarge, "too_many_parts",
-				"there are more than %d parts, want at most that", mostParts)
+				"there are more than %d parts, want at most that", maxParts)
 			fault.closes = true
 			return nil, fault
 		}
@@ -80,7 +80,7 @@ func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault
 
 // formFault is the fault of parts that cannot be read.
 func (s *Server) formFault(err error) *Fault {
-	f := s.bodyFault(err, mostForm)
+	f := s.bodyFault(err, maxForm)
 	if f.Code == "invalid_body" {
 		f.Code, f.Message = "invalid_multipart", "the parts are damaged or end early"
 	}
@@ -94,7 +94,7 @@ var listed = []string{"ban", "bias", "stop"}
 var textual = []string{"prompt", "negative", "model", "sampler", "schedule", "class", "user",
 	"size",
 	"response_format", "output_format", "fit", "quality", "background", "reuse", "guidance_schedule",
-	"priority", "style", "input_fidelity", "moderation", "ban", "bias"}
+	"priority", "preset", "style", "input_fidelity", "moderation", "ban", "bias"}
 
 // put makes parts the field of a name, as it would be in JSON.
 func (f *form) put(name string, values []string) *Fault {

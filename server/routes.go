@@ -16,7 +16,7 @@ import (
 
 // Bounds of a request.
 const (
-	mostBody = 1 << 20
+	maxBody  = 1 << 20
 	jsonType = "application/json"
 )
 
@@ -136,7 +136,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fau
 	if f := checkContent(r, jsonType); f != nil {
 		return nil, f
 	}
-	body, f := s.readAll(w, r, mostBody)
+	body, f := s.readAll(w, r, maxBody)
 	if f != nil {
 		return nil, f
 	}
@@ -279,14 +279,14 @@ func (a *asked) chunks() chunker {
 	return completionChunks(forms)
 }
 
-// mostStreams is the largest number of open streams.
-const mostStreams = 256
+// maxStreams is the largest number of open streams.
+const maxStreams = 256
 
 // opens counts one more stream; it returns false if there are too many.
 func (s *Server) opens() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.streams >= mostStreams {
+	if s.streams >= maxStreams {
 		return false
 	}
 	s.streams++

@@ -135,7 +135,7 @@ func (m *served) info() modelInfo {
 		Tokens: m.spec.Outcomes, Mask: m.spec.Mask, Precision: m.precision, Device: m.device,
 		Fingerprint: m.fingerprint(), Chat: m.chat != nil, Prompt: m.spec.Prompt, Classes: m.Classes,
 		ClassCount: m.spec.Classes, Recipe: m.defaults.String(),
-		Limits: modelLimits{N: mostChoices, Steps: mostSteps}, RowsASecond: m.engine.rowsASecond()}
+		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.rowsASecond()}
 	if m.chat != nil {
 		s.Ends = m.chat.Stops()
 	}

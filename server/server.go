@@ -109,15 +109,15 @@ func (s *Server) Add(o Model) error {
 		return errors.New("the server is closed")
 	}
 	m.engine = newEngine(s.ctx, m, engineOptions{rows: s.o.Rows, memory: s.o.Memory, queue: s.o.Queue,
-		seconds: mostQueued, stats: s.stats, ended: s.finish, now: s.now})
+		seconds: maxQueued, stats: s.stats, ended: s.finish, now: s.now})
 	s.stats.served(m)
 	s.models = append(s.models, m)
 	s.group.Go(m.engine.run)
 	return nil
 }
 
-// mostQueued is the largest amount of waiting work, in seconds.
-const mostQueued = 600
+// maxQueued is the largest amount of waiting work, in seconds.
+const maxQueued = 600
 
 // engines returns the engines of all models.
 func (s *Server) engines() []*engine {

@@ -118,7 +118,7 @@ func (s *stream) follow(w *work, from int, each func(n int, e event) error) erro
 		events, done, changed := w.since(from)
 		if w.forgot() {
 			return fault(http.StatusInternalServerError, "too_many_steps",
-				"the steps take more than %d bytes, want a request without stream", mostEvents)
+				"the steps take more than %d bytes, want a request without stream", maxEvents)
 		}
 		for i := range events {
 			if err := each(from+i+1, events[i]); err != nil {

@@ -32,11 +32,7 @@ type settling struct {
 }
 
 func newSettling(m *member, form *textForm, remasks bool) *settling {
-	s := &settling{form: form, logP: m.followed, remasks: remasks}
-	if s.tokens = slices.Clone(m.run.Tokens); s.tokens == nil {
-		s.tokens = slices.Repeat([]int32{form.mask}, form.To)
-	}
-	return s
+	return &settling{form: form, tokens: slices.Clone(m.start()), logP: m.followed, remasks: remasks}
 }
 
 // take applies a step.

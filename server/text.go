@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -23,6 +22,14 @@ type textForm struct {
 	tokens   tokenizers.Tokenizer
 	mask     int32
 	length   int // of the tokens at the start; 0: it does not change
+}
+
+// answerForm returns the form of an answer that fills the one hole of a sequence.
+func answerForm(m *served, q generate.Request) textForm {
+	f := textForm{From: slices.Index(q.Known, m.spec.Mask), Ends: q.Ends, Echo: -1, tokens: m.Text,
+		mask: m.spec.Mask, length: len(q.Known)}
+	f.To = f.From + m.spec.Masked(q.Known)
+	return f
 }
 
 // textChoice is one finished answer.
@@ -191,20 +198,6 @@ func (c *textChoice) topOf(i int) map[string]float64 {
 		}
 	}
 	return out
-}
-
-// mostTop bounds the tokens that an answer lists beside its own, of all choices together.
-const mostTop = 1 << 18
-
-// listed refuses more most probable tokens than an answer may have, in a field with that name.
-func (s *settings) listed(f *fields, name string, sequences []sequence, mask int32) {
-	free := 0
-	for _, q := range sequences {
-		free += masked(q.tokens, mask)
-	}
-	if most := mostTop / max(free, 1); s.top > most {
-		f.fail(outOfRange(name, s.top, fmt.Sprintf("0 to %d with %d positions", most, free)))
-	}
 }
 
 // known returns a log-probability, nil where it is not known.

@@ -11,8 +11,8 @@ import (
 	"unmask/param"
 )
 
-// mostTools bounds the functions of a request.
-const mostTools = 128
+// maxTools bounds the functions of a request.
+const maxTools = 128
 
 // toolName is what OpenAI takes as a function's name.
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
@@ -54,12 +54,12 @@ func (s *settings) tools(f *fields) (given json.RawMessage) {
 	if f.fault != nil {
 		return nil
 	}
-	if !s.constraints.Grammar.IsZero() {
+	if !s.request.Grammar.IsZero() {
 		f.fail(bad("unsupported_parameter", "tool_choice",
 			"tool_choice asks for a call beside another grammar, want one of them"))
 		return nil
 	}
-	s.constraints.Grammar.Schema = callSchema(list)
+	s.request.Grammar.Schema = callSchema(list)
 	return raw
 }
 
@@ -69,9 +69,9 @@ func readTools(f *fields, raw json.RawMessage) (list []tool) {
 		return nil
 	}
 	all := f.list("tools", raw)
-	if len(all) > mostTools {
+	if len(all) > maxTools {
 		f.fail(bad("out_of_range", "tools", "tools has %d functions, want at most %d", len(all),
-			mostTools))
+			maxTools))
 	}
 	for i, one := range all {
 		if f.fault != nil {
@@ -246,14 +246,4 @@ func readCalls(o *fields) (calls []messageCall) {
 		calls = append(calls, call)
 	}
 	return calls
-}
-
-// withoutCalls returns messages without their calls, and whether there were any.
-func withoutCalls(messages []message) (mute []message, calls bool) {
-	mute = slices.Clone(messages)
-	for i := range mute {
-		calls = calls || len(mute[i].Calls) > 0
-		mute[i].Calls = nil
-	}
-	return mute, calls
 }

@@ -5,10 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/generate/traces"
-	"unmask/model"
 )
 
 // work is the computation of a request. Equal requests at the same time share one work, and each
@@ -67,16 +65,14 @@ type answer struct {
 
 // member is one sequence of a work.
 type member struct {
-	work      *work
-	choice    int
-	request   generate.Request
-	run       unmask.Run
-	condition *model.Condition
-	rows      int // of one pass
-	steps     int // at most
-	guided    bool
-	kept      bool // keys and values stay between its steps
-	longest   int  // positions, when its holes have grown
+	work    *work
+	choice  int
+	request generate.Request
+	rows    int // of one pass
+	steps   int // at most
+	guided  bool
+	kept    bool // keys and values stay between its steps
+	longest int  // positions, when its holes have grown
 
 	// Of the engine.
 	sequence *generate.Sequence
@@ -103,9 +99,9 @@ func (m *member) left() int64 {
 // eventBytes is about how many bytes of memory a position that opens takes.
 const eventBytes = 128
 
-// mostEvents bounds what the steps of a work take in memory: samplers that mask again may have any
+// maxEvents bounds what the steps of a work take in memory: samplers that mask again may have any
 // number of them.
-const mostEvents = 32 << 20
+const maxEvents = 32 << 20
 
 // forgot reports whether the work has dropped its steps because there were too many.
 func (w *work) forgot() bool {
@@ -118,8 +114,8 @@ func (w *work) forgot() bool {
 func (w *work) add(e event) {
 	w.mu.Lock()
 	w.bytes += int64(len(e.Opened)+len(e.Closed)+1) * eventBytes
-	if w.lost = w.lost || w.bytes > mostEvents; w.lost {
-		w.events, w.bytes = nil, mostEvents+1 // who wants no steps gets the answer all the same
+	if w.lost = w.lost || w.bytes > maxEvents; w.lost {
+		w.events, w.bytes = nil, maxEvents+1 // who wants no steps gets the answer all the same
 	} else {
 		w.events = append(w.events, e)
 	}
