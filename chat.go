@@ -1,7 +1,6 @@
 package unmask
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 
