@@ -17,8 +17,8 @@ import (
 
 // Request is one sequence that somebody wants. The flags of unmask text, lines of --prompts, the
 // jobs of workers that make texts and the bodies of HTTP requests are read into it, and
-// [Model.Prepare] knows what it means for a model. The zero Request is an unconditional sequence of the model's own length, made by its
-// published recipe.
+// [Model.Prepare] knows what it means for a model. The zero Request is an unconditional sequence of
+// the model's own length, made by its published recipe.
 //
 // Its JSON names are the names of flags with underscores, min_length for --min-length. A zero field
 // is left out. The Overrides are fields beside the others: {"prompt": "Once", "top_p": 0.9}.
