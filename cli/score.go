@@ -11,12 +11,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/internal/fasta"
 	"unmask/param"
+	"unmask/research/likelihood"
 	"unmask/research/scores"
 )
 
@@ -24,55 +26,97 @@ import (
 type scoreFlags struct {
 	deviceFlags
 	scores.Options
-	mutations string
-	visible   bool
-	json      bool
+	mutations  string
+	visible    bool
+	inputs     string
+	likelihood likelihood.Options
+	json       bool
 }
 
 func newScore() *cobra.Command {
 	var f scoreFlags
 	cmd := &cobra.Command{
-		Use:   "score FILE",
-		Short: "Score sequences and mutations by a model",
-		Long: `Score sequences by a model: the perplexity of each, every token given the others.
+		Use:   "score [FILE]",
+		Short: "Score answers, sequences and mutations by a model",
+		Long: `With --inputs, the log-probability of answers in nats. A line of FILE.jsonl is an object with
+"answer" or, to find the best one, "answers", and what they follow: "prompt", or "messages" for the
+model's chat template. One line is printed for each answer: the question's number or "name", log p, its
+standard error, tokens, whether it is the best one, and the answer, tab-separated. --method is one of
 
-FILE is FASTA, or one text on each line; - reads standard input. By default each position is masked
-alone, which takes a pass for each token. --parts K takes K passes, each with every K-th position
-masked, and --visible one pass with nothing masked. --share masks positions at random and scores
-these only.
+  stratified     masks of every size in equal shares: 128 passes, with a standard error (the default);
+                 short answers with fewer masks than that are exact
+  monte-carlo    the estimate that LLaDA was published with: a larger error at equal passes
+  random         the chain rule in random orders: a pass for each token and order
+  left-to-right  the chain rule in the order of the text: exact for that order, a pass for each token;
+                 one pass, and the default, for models that run left to right
+  confidence     or another order of unmask samplers: the chain rule in that order
 
---mutations FILE has one mutation a line, such as A24G or A24G:S31T. The output is then their
-log-odds log p(new) - log p(old), in nats, tab-separated by sequence: wild-type marginals with
---visible, masked marginals otherwise.`,
-		Args: exactly(1, "a FILE of sequences"),
-		Example: `  unmask score --model antibody-dir heavy.fasta
+With FILE, FASTA or one text on each line (- is standard input), the perplexity of each sequence, every
+token given the others. By default each position is masked alone, which takes a pass for each token.
+--parts K takes K passes, each with every K-th position masked, and --visible one pass with nothing
+masked. --share masks positions at random and scores these only. With --mutations TABLE, one mutation a
+line such as A24G or A24G:S31T, the output is their log-odds log p(new) - log p(old), in nats,
+tab-separated by sequence: wild-type marginals with --visible, masked marginals otherwise.`,
+		Args: cobra.MaximumNArgs(1),
+		Example: `  unmask score --inputs questions.jsonl --json
+  unmask score --model GSAI-ML/LLaDA-8B-Base --inputs questions.jsonl --method monte-carlo
+  unmask score --model antibody-dir heavy.fasta
   unmask score --model esm2_8m heavy.fasta --visible --mutations table.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
+			if err := f.check(cmd.Flags(), args); err != nil {
+				return err
+			}
+			if f.inputs != "" {
+				return f.answers(ctx)
+			}
 			return f.run(ctx, args[0])
 		},
 	}
 	f.register(cmd.Flags(), "demo")
+	cmd.Flags().StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of prompts and answers")
+	cmd.Flags().StringVar(&f.likelihood.Method, "method", "",
+		"how --inputs are measured, see above; without, by the kind of model")
+	flags.Int(cmd.Flags(), &f.likelihood.Passes, likelihood.PassesParam)
 	flags.Int(cmd.Flags(), &f.Parts, param.Param{Name: "parts", Min: 1, Max: 1 << 20, Default: "0",
 		Zero: "one a token", Help: "passes of a sequence, 0 for one for each token"})
 	flags.Float(cmd.Flags(), &f.Share, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
 		Zero: "none", Help: "mask this share of the positions at random and score these only"})
-	seedFlag(cmd.Flags(), &f.Seed, "seed of --share")
+	seedFlag(cmd.Flags(), &f.Seed, "seed of --inputs and --share")
 	cmd.Flags().BoolVar(&f.visible, "visible", false, "mask nothing: wild-type marginals")
-	cmd.Flags().StringVar(&f.mutations, "mutations", "", "`FILE` of mutations, one a line")
-	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a sequence: name, text, tokens, "+
-		"scored, right, perplexity, logp by token")
+	cmd.Flags().StringVar(&f.mutations, "mutations", "", "`TABLE`, a file of mutations, one a line")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a question or a sequence")
 	return cmd
 }
 
-func (f *scoreFlags) run(ctx context.Context, file string) error {
+// check returns an error for flags that do not go together.
+func (f *scoreFlags) check(set *pflag.FlagSet, args []string) error {
+	with, others := "FILE", []string{"method", "passes"}
+	switch {
+	case f.inputs != "" && len(args) > 0:
+		return usage("FILE and --inputs together, want one of them")
+	case f.inputs == "" && len(args) == 0:
+		return usage("FILE is missing, want a FILE of sequences, or --inputs with prompts and answers")
+	case f.inputs != "":
+		with, others = "--inputs", []string{"parts", "share", "visible", "mutations"}
+	}
+	for _, name := range others {
+		if set.Changed(name) {
+			return usage("--%s with %s, want it without", name, with)
+		}
+	}
 	if f.visible {
 		if f.Parts != 0 || f.Share != 0 {
 			return usage("--visible with --parts or --share, want one of them")
 		}
 		f.Parts = -1
 	}
+	return nil
+}
+
+// run scores the sequences of a file.
+func (f *scoreFlags) run(ctx context.Context, file string) error {
 	records, err := readRecords(file)
 	if err != nil {
 		return wrap(file, err)

@@ -26,6 +26,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"unmask/model"
 	"unmask/param"
@@ -75,49 +76,44 @@ type Estimate struct {
 	// it in the order; otherwise it is a mean over draws of what is masked beside the token, so a
 	// share has no meaning without the others.
 	LogP []float64
-	// Best is the token that was most often the most probable one.
-	Best   []int32
-	Passes int // sequences that went through the model
+	// Best is the answer's own token if it was the most probable one wherever it was masked, and
+	// otherwise one that was more probable. BestLogP is LogP's mean for the most probable tokens: in
+	// the chain rule log p of Best.
+	Best     []int32
+	BestLogP []float64
+	Passes   int // sequences that went through the model
 }
 
-// Greedy reports whether every token of the answer is its Best.
-func (e *Estimate) Greedy(answer []int32) bool {
-	for i, t := range answer {
-		if e.Best[i] != t {
-			return false
-		}
-	}
-	return true
-}
+// Greedy reports whether every token of the answer was the most probable one.
+func (e *Estimate) Greedy(answer []int32) bool { return slices.Equal(e.Best, answer) }
 
 // Of measures the answer tokens[from:to], given all other tokens. These may be masked: they are
 // then unknown, not absent. It takes the model's lock for one call of the model at a time.
 func Of(ctx context.Context, d model.Denoiser, tokens []int32, from, to int,
 	o Options) (*Estimate, error) {
-	m := &measure{d: d, spec: d.Spec(), tokens: tokens, from: from, Options: o}
-	if err := m.check(to); err != nil {
+	m, err := newMeasure(d, tokens, from, to, o)
+	if err != nil {
 		return nil, err
 	}
-	m.out = &Estimate{LogP: make([]float64, to-from), Best: make([]int32, to-from)}
-	m.votes = make([]map[int32]float64, to-from)
-	for i := range m.votes {
-		m.votes[i] = map[int32]float64{}
-	}
-	if err := m.run(ctx, to); err != nil {
+	m.out = &Estimate{LogP: make([]float64, to-from), Best: slices.Clone(tokens[from:to]),
+		BestLogP: make([]float64, to-from)}
+	if err := m.run(ctx); err != nil {
 		return nil, err
-	}
-	for i, votes := range m.votes {
-		most := math.Inf(-1)
-		for t, n := range votes {
-			if n > most || n == most && t < m.out.Best[i] {
-				most, m.out.Best[i] = n, t
-			}
-		}
 	}
 	for _, l := range m.out.LogP {
 		m.out.LogProb += l
 	}
 	return m.out, nil
+}
+
+// Passes returns the number of sequences that Of sends through the model, or its error for options
+// and answers that cannot be measured.
+func Passes(d model.Denoiser, tokens []int32, from, to int, o Options) (int, error) {
+	m, err := newMeasure(d, tokens, from, to, o)
+	if err != nil {
+		return 0, err
+	}
+	return m.total, nil
 }
 
 // measure is the work on one answer.
@@ -127,19 +123,41 @@ type measure struct {
 	spec   model.Spec
 	tokens []int32
 	from   int
+	to     int
 	order  samplers.Order // if Method is one
+	parts  []part
+	plans  []plan // of the parts, unless the order depends on the marginals or there is one pass
 	out    *Estimate
-	votes  []map[int32]float64 // for each token of the answer, weights by the most probable token
 
 	done, total int // sequences
 }
 
-// check completes the options, or returns an error for what cannot be measured.
-func (m *measure) check(to int) error {
-	if n := len(m.tokens); m.from < 0 || m.from >= to || to > n {
-		return fmt.Errorf("the answer is tokens %d to %d of %d, want at least one", m.from, to-1, n)
+func newMeasure(d model.Denoiser, tokens []int32, from, to int, o Options) (*measure, error) {
+	m := &measure{d: d, spec: d.Spec(), tokens: tokens, from: from, to: to, Options: o}
+	if err := m.check(); err != nil {
+		return nil, err
 	}
-	for i, t := range m.tokens[m.from:to] {
+	m.split()
+	switch {
+	case m.spec.Causal == model.NextToken:
+		m.total = 1
+	case m.order != nil:
+		m.total = to - from
+	default:
+		for i, p := range m.parts {
+			m.plans = append(m.plans, m.plan(i, p))
+			m.total += len(m.plans[i].masks)
+		}
+	}
+	return m, nil
+}
+
+// check completes the options, or returns an error for what cannot be measured.
+func (m *measure) check() error {
+	if n := len(m.tokens); m.from < 0 || m.from >= m.to || m.to > n {
+		return fmt.Errorf("the answer is tokens %d to %d of %d, want at least one", m.from, m.to-1, n)
+	}
+	for i, t := range m.tokens[m.from:m.to] {
 		if t < 0 || int(t) >= m.spec.Outcomes || t == m.spec.Mask {
 			return fmt.Errorf("token %d of the answer is %d, want one of 0 to %d that is not the mask", i, t,
 				m.spec.Outcomes-1)
@@ -151,7 +169,8 @@ func (m *measure) check(to int) error {
 	if err := PassesParam.CheckInt(m.Passes); err != nil {
 		return err
 	}
-	switch causal := m.spec.Causal == model.NextToken; {
+	causal := m.spec.Causal == model.NextToken
+	switch {
 	case m.Method == "" && causal:
 		m.Method = LeftToRight
 	case m.Method == "":
@@ -159,6 +178,10 @@ func (m *measure) check(to int) error {
 	case causal && m.Method != LeftToRight:
 		return &param.Error{Name: "method", Found: m.Method, Reason: param.Unsupported,
 			Want: LeftToRight + ": this model's known tokens see only those before them"}
+	}
+	if causal && m.from == 0 {
+		return &param.Error{Name: "prompt", Found: "empty", Reason: param.OutOfRange,
+			Want: "at least one token: this model predicts the next one"}
 	}
 	var err error
 	m.order, err = parseMethod(m.Method)
@@ -200,45 +223,36 @@ func parseMethod(name string) (samplers.Order, error) {
 // model sees those before `end`.
 type part struct{ from, to, end int }
 
-// parts returns the answer's blocks, or all of it if the model has no blocks.
-func (m *measure) parts(to int) (list []part) {
+// split makes a part of each of the answer's blocks, or of all of it if the model has none.
+func (m *measure) split() {
 	size := m.spec.Block
 	if size == 0 {
-		return []part{{m.from, to, len(m.tokens)}}
+		m.parts = []part{{m.from, m.to, len(m.tokens)}}
+		return
 	}
-	for from := m.from; from < to; {
+	for from := m.from; from < m.to; {
 		end := min(from/size*size+size, len(m.tokens))
-		p := part{from, min(end, to), end}
+		p := part{from, min(end, m.to), end}
 		if from = p.to; m.spec.Fixed {
 			p.end = len(m.tokens)
 		}
-		list = append(list, p)
+		m.parts = append(m.parts, p)
 	}
-	return list
 }
 
-func (m *measure) run(ctx context.Context, to int) error {
+func (m *measure) run(ctx context.Context) error {
 	if m.spec.Causal == model.NextToken {
-		return m.causal(ctx, to)
+		return m.causal(ctx)
 	}
-	parts := m.parts(to)
-	if m.order != nil {
-		m.total = to - m.from
-		for _, p := range parts {
+	squares := 0.0
+	for i, p := range m.parts {
+		if m.order != nil {
 			if err := m.inOrder(ctx, p); err != nil {
 				return err
 			}
+			continue
 		}
-		return nil
-	}
-	plans := make([]plan, len(parts))
-	for i, p := range parts {
-		plans[i] = m.plan(i, p)
-		m.total += len(plans[i].masks)
-	}
-	squares := 0.0
-	for i, p := range parts {
-		square, err := m.average(ctx, p, plans[i])
+		square, err := m.average(ctx, p, m.plans[i])
 		if err != nil {
 			return err
 		}

@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"unmask/model"
-	"unmask/param"
 	"unmask/samplers"
 )
 
 // seen is what a pass says of one masked position of the answer.
 type seen struct {
-	logP float64 // of the answer's token, nats
-	best int32   // the most probable token
+	logP     float64 // of the answer's token, nats
+	best     int32   // the most probable token
+	bestLogP float64
 }
 
 // rows is the usual number of rows of a call of the model, see ARCHITECTURE.md.
@@ -57,7 +57,10 @@ func (m *measure) passed(n int) {
 func (m *measure) add(position int, s seen, weight float64) float64 {
 	i := position - m.from
 	m.out.LogP[i] += weight * s.logP
-	m.votes[i][s.best] += weight
+	m.out.BestLogP[i] += weight * s.bestLogP
+	if m.out.Best[i] == m.tokens[position] {
+		m.out.Best[i] = s.best
+	}
 	return weight * s.logP
 }
 
@@ -105,7 +108,8 @@ func (m *measure) visit(marginals model.Marginals, rows []int32, length int, out
 			sum += math.Exp(float64(l) - float64(top))
 		}
 		token := m.tokens[int(rows[i])%length]
-		s.logP = float64(logits[token]) - float64(top) - math.Log(sum)
+		s.bestLogP = -math.Log(sum)
+		s.logP = float64(logits[token]) - float64(top) + s.bestLogP
 		out[i] = s
 	})
 	for i, s := range out {
@@ -186,36 +190,34 @@ func (m *measure) step(ctx context.Context, v *samplers.View) (chosen int, s see
 }
 
 // causal adds the chain rule from left to right, in one pass of a model that runs so.
-func (m *measure) causal(ctx context.Context, to int) error {
+func (m *measure) causal(ctx context.Context) error {
 	feeder, ok := m.d.(model.Feeder)
-	if !ok || m.from == 0 {
-		return &param.Error{Name: "prompt", Found: "empty", Reason: param.OutOfRange,
-			Want: "at least one token: this model predicts the next one"}
+	if !ok {
+		return fmt.Errorf("the model has no causal passes")
 	}
-	b := &model.Batch{Size: 1, Length: to, Lengths: []int{to - 1}, Tokens: m.tokens[:to]}
+	b := &model.Batch{Size: 1, Length: m.to, Lengths: []int{m.to - 1}, Tokens: m.tokens[:m.to]}
 	var fed []int32
-	for p := range to - 1 {
+	for p := range m.to - 1 {
 		fed = append(fed, int32(p))
 	}
-	for p := m.from; p < to; p++ {
+	for p := m.from; p < m.to; p++ {
 		b.Read = append(b.Read, int32(p))
 	}
+	out := make([]seen, len(b.Read))
 	lock := model.LockOf(m.d)
 	lock.Lock()
 	defer lock.Unlock()
-	b.Cache = feeder.NewCache(1, to)
+	b.Cache = feeder.NewCache(1, m.to)
 	marginals, err := feeder.Feed(ctx, b, fed, model.Commit)
-	if err != nil {
-		return err
+	if err == nil {
+		err = m.visit(marginals, b.Read, m.to, out)
 	}
-	out := make([]seen, to-m.from)
-	if err := m.visit(marginals, b.Read, to, out); err != nil {
+	if err != nil {
 		return err
 	}
 	for i, s := range out {
 		m.add(m.from+i, s, 1)
 	}
-	m.total = 1
 	m.passed(1)
 	return nil
 }

@@ -1,0 +1,60 @@
+package unmask
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/param"
+)
+
+// Answer returns the tokens of what r begins with (Prompt, Messages, Tokens or nothing) followed by
+// an answer, for package likelihood: the answer is tokens[from:to]. Positions behind it are masked,
+// if the model has sequences of one length only. A prompt and its answer are tokenized together,
+// unless that would change the prompt's own tokens; an answer to messages is tokenized alone.
+func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, err error) {
+	refused := func(err error) ([]int32, int, int, error) { return nil, 0, 0, err }
+	t := m.Text
+	if t == nil {
+		return refused(param.Refuse("answer", param.Unsupported, "the model makes no text"))
+	}
+	if err := r.checkGiven(true); err != nil {
+		return refused(err)
+	}
+	known := r.Tokens
+	switch {
+	case r.Messages != nil:
+		known, _, err = m.messageTokens(&r)
+	case r.Prompt != "":
+		known, err = t.begin(r.Prompt, false)
+		err = param.About("prompt", err)
+	}
+	if err != nil {
+		return refused(err)
+	}
+	ids, err := t.Encode(answer)
+	if err == nil && r.Prompt != "" {
+		var whole []int32
+		if whole, err = t.begin(r.Prompt+answer, false); err == nil && len(whole) > len(known) &&
+			slices.Equal(whole[:len(known)], known) {
+			ids = whole[len(known):]
+		}
+	}
+	if err != nil {
+		return refused(param.About("answer", err))
+	}
+	most := t.spec.Length() - len(t.spec.Before) - len(t.spec.After) - len(known)
+	if len(ids) == 0 || len(ids) > most {
+		e := &param.Error{Name: "answer", Found: fmt.Sprintf("%d tokens", len(ids)),
+			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}
+		if most < 1 {
+			e.Want = fmt.Sprintf("a prompt of fewer than %d", len(known)+most)
+		}
+		return refused(e)
+	}
+	rest := 0
+	if t.spec.Fixed {
+		rest = most - len(ids)
+	}
+	from = len(t.spec.Before) + len(known)
+	return t.around(slices.Concat(known, ids), rest, nil), from, from + len(ids), nil
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"unmask"
+	"unmask/cli/terminal"
+	"unmask/internal/jsonline"
+	"unmask/param"
+	"unmask/research/likelihood"
+)
+
+// question is a line of --inputs.
+type question struct {
+	Name     string          `json:"name,omitempty"`
+	Prompt   string          `json:"prompt,omitempty"`
+	Messages json.RawMessage `json:"messages,omitempty"`
+	Answer   string          `json:"answer,omitempty"`
+	Answers  []string        `json:"answers,omitempty"`
+}
+
+// scoredAnswer is what is known of an answer; a log-probability that is -Inf is null.
+type scoredAnswer struct {
+	Answer  string     `json:"answer"`
+	LogProb *float64   `json:"log_prob"`
+	Error   *float64   `json:"error"`
+	Tokens  int        `json:"tokens"`
+	Greedy  bool       `json:"greedy"`
+	LogP    []*float64 `json:"logp"`
+	Passes  int        `json:"passes"`
+}
+
+// scoredQuestion is a line of the output.
+type scoredQuestion struct {
+	Name        string         `json:"name"`
+	Answers     []scoredAnswer `json:"answers"`
+	Best        int            `json:"best"`          // index of the most probable answer
+	BestPerByte int            `json:"best_per_byte"` // by log_prob / bytes of the answer
+}
+
+// tokenized is an answer, tokens[from:to].
+type tokenized struct {
+	tokens   []int32
+	from, to int
+}
+
+// answers scores the answers of --inputs. All are read and checked before the first pass.
+func (f *scoreFlags) answers(ctx context.Context) error {
+	if err := f.likelihood.Check(); err != nil {
+		return mistake(err)
+	}
+	questions, err := readQuestions(f.inputs)
+	if err != nil {
+		return wrap(f.inputs, err)
+	}
+	m, err := f.loadText(ctx)
+	if err != nil {
+		return err
+	}
+	total, list := 0, make([][]tokenized, len(questions))
+	for i, q := range questions {
+		for j := range q.Answers {
+			a, passes, err := f.tokenize(m, q, j)
+			if err != nil {
+				return q.wrap(f.inputs, j, err)
+			}
+			total, list[i] = total+passes, append(list[i], a)
+		}
+	}
+	progress := terminal.NewProgress("passes", int64(total))
+	defer progress.Close()
+	for i, q := range questions {
+		out := scoredQuestion{Name: q.Name}
+		for j, a := range list[i] {
+			// Answers of one question have one index: those of equal length then have equal masks, and
+			// their differences vary less.
+			o, before := f.likelihood, 0
+			o.Seed, o.Index = f.Seed, uint32(i)
+			o.Progress = func(done, _ int) { progress.Add(int64(done - before)); before = done }
+			e, err := likelihood.Of(ctx, m.Denoiser, a.tokens, a.from, a.to, o)
+			if err != nil {
+				return q.wrap(f.inputs, j, err)
+			}
+			out.add(q.Answers[j], e, a.tokens[a.from:a.to])
+		}
+		if err := out.print(f.json); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tokenize returns an answer's tokens and the number of passes that it takes.
+func (f *scoreFlags) tokenize(m *unmask.Model, q question, answer int) (a tokenized, passes int,
+	err error) {
+	a.tokens, a.from, a.to, err = m.Answer(unmask.Request{Prompt: q.Prompt, Messages: q.Messages},
+		q.Answers[answer])
+	if err == nil {
+		passes, err = likelihood.Passes(m.Denoiser, a.tokens, a.from, a.to, f.likelihood)
+	}
+	return a, passes, err
+}
+
+// wrap says which answer an error is about.
+func (q *question) wrap(file string, answer int, err error) error {
+	return fmt.Errorf("%s: question %s, answer %d: %w", file, q.Name, answer+1, err)
+}
+
+func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int32) {
+	one := scoredAnswer{Answer: answer, LogProb: finite(e.LogProb), Error: finite(e.Error),
+		Tokens: len(tokens), Greedy: e.Greedy(tokens), Passes: e.Passes}
+	for _, l := range e.LogP {
+		one.LogP = append(one.LogP, finite(l))
+	}
+	s.Answers = append(s.Answers, one)
+	perByte := func(a scoredAnswer) float64 { return orImpossible(a.LogProb) / float64(len(a.Answer)) }
+	last := len(s.Answers) - 1
+	if e.LogProb > orImpossible(s.Answers[s.Best].LogProb) {
+		s.Best = last
+	}
+	if perByte(one) > perByte(s.Answers[s.BestPerByte]) {
+		s.BestPerByte = last
+	}
+}
+
+// finite returns nil for what JSON has no number for.
+func finite(x float64) *float64 {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		return nil
+	}
+	return &x
+}
+
+func orImpossible(logP *float64) float64 {
+	if logP == nil {
+		return math.Inf(-1)
+	}
+	return *logP
+}
+
+func (s *scoredQuestion) print(asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(stdout).Encode(s)
+	}
+	for i, a := range s.Answers {
+		best, scatter := "", 0.0
+		if i == s.Best && len(s.Answers) > 1 {
+			best = "best"
+		}
+		if a.Error != nil {
+			scatter = *a.Error
+		}
+		if err := printLine(fmt.Sprintf("%s\t%.4f\t%.4f\t%d\t%s\t%q", s.Name, orImpossible(a.LogProb),
+			scatter, a.Tokens, best, a.Answer)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readQuestions reads lines of JSON. A question without a name has the number of its line.
+func readQuestions(name string) (list []question, err error) {
+	lines, err := readLines(name)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range lines {
+		q := question{Name: fmt.Sprint(i + 1)}
+		if err := jsonline.Strict([]byte(line), &q); err != nil {
+			return nil, fmt.Errorf("line %d is %s, want an object with prompt or messages, and answer or "+
+				"answers: %w", i+1, param.Quote(line), err)
+		}
+		switch {
+		case q.Answer != "" && q.Answers != nil:
+			return nil, fmt.Errorf("line %d has answer and answers, want one of them", i+1)
+		case q.Prompt != "" && q.Messages != nil:
+			return nil, fmt.Errorf("line %d has prompt and messages, want one of them", i+1)
+		case q.Answer != "":
+			q.Answers = []string{q.Answer}
+		case len(q.Answers) == 0:
+			return nil, fmt.Errorf("line %d has no answer, want answer or answers", i+1)
+		}
+		list = append(list, q)
+	}
+	return list, nil
+}
