@@ -19,7 +19,7 @@ var roles = []string{"system", "user", "assistant", "tool"}
 const maxMessages = 1024
 
 // chats reads POST /v1/chat/completions.
-func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
+func (s *Server) chats(r *http.Request, f *fields) (a query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
 		return a, st
@@ -54,7 +54,7 @@ func (s *Server) chats(r *http.Request, f *fields) (a asked, st streaming) {
 	set.checkTop(f, "top_logprobs", a.sequences, m)
 	used := usage{Prompt: form.From}
 	a.kind, a.prefix, a.model, a.set, a.form = "chat", "chatcmpl-", m, set, forms
-	a.answers = func(w *work) (*answer, *Fault) { return chatAnswer(w, forms, used) }
+	a.answers = func(made *call) (*answer, *Fault) { return chatAnswer(made, forms, used) }
 	return a, st
 }
 
@@ -201,9 +201,9 @@ func newChatToken(text string, logP *float64) chatToken {
 	return t
 }
 
-func (w *work) chatCompletion(object string) chatCompletion {
-	return chatCompletion{ID: w.id, Object: object, Created: w.created.Unix(), Model: w.model.name,
-		Fingerprint: w.model.fingerprint()}
+func (made *call) chatCompletion(object string) chatCompletion {
+	return chatCompletion{ID: made.id(), Object: object, Created: made.Created.Unix(),
+		Model: made.model.name, Fingerprint: made.model.fingerprint()}
 }
 
 func (c *textChoice) chatLogs() *chatLogs {
@@ -224,15 +224,15 @@ func (c *textChoice) chatLogs() *chatLogs {
 }
 
 // chatAnswer makes the answer of finished sequences.
-func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
-	c := w.chatCompletion("chat.completion")
-	for i, m := range w.members {
-		t := forms[i].choice(m.tokens, m.logP, m.top)
+func chatAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
+	c := made.chatCompletion("chat.completion")
+	for i, m := range made.Members {
+		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
 		used.Completion += forms[i].count(&t)
 		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.text},
 			Finish: &t.finish}
 		if forms[i].Calls {
-			choice.call(w, choice.Message, t.text)
+			choice.call(made, choice.Message, t.text)
 		}
 		if forms[i].LogProbs {
 			choice.LogProbs = t.chatLogs()
@@ -240,7 +240,7 @@ func chatAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 		c.Choices = append(c.Choices, choice)
 	}
 	used.Total = used.Prompt + used.Completion
-	c.Usage, c.Unmask = &used, w.info()
+	c.Usage, c.Unmask = &used, made.info()
 	return &answer{body: encode(c), parts: used}, nil
 }
 
@@ -254,7 +254,7 @@ type chatChunks struct {
 
 func (c *chatChunks) forms() []textForm { return c.of }
 
-func (c *chatChunks) chunk(w *work, p part) []byte {
+func (c *chatChunks) chunk(w *call, p part) []byte {
 	out := w.chatCompletion("chat.completion.chunk")
 	choice := chatChoice{Index: p.choice, Delta: &chatMessage{Content: &p.text}}
 	if !c.begun[p.choice] {
@@ -276,8 +276,8 @@ func (c *chatChunks) chunk(w *work, p part) []byte {
 	return encode(out)
 }
 
-func (c *chatChunks) counted(w *work, used *usage) []byte {
-	out := w.chatCompletion("chat.completion.chunk")
+func (c *chatChunks) counted(made *call, used *usage) []byte {
+	out := made.chatCompletion("chat.completion.chunk")
 	out.Choices, out.Usage = []chatChoice{}, used
 	return encode(out)
 }

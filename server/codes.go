@@ -48,7 +48,7 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 }
 
 // encodes returns the codes of a picture.
-func (m *served) encodes(data []byte, fit string) ([]int32, *Fault) {
+func (m *servedModel) encodes(data []byte, fit string) ([]int32, *Fault) {
 	picture, fault := readPNG("image", data)
 	if fault != nil {
 		return nil, fault

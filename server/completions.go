@@ -76,7 +76,7 @@ func readStops(f *fields) []string {
 }
 
 // readPrompts reads a text, ids, or a list of either.
-func readPrompts(f *fields, m *served) (prompts []unmask.Request) {
+func readPrompts(f *fields, m *servedModel) (prompts []unmask.Request) {
 	raw := f.value("prompt")
 	if raw == nil {
 		if f.fault == nil {
@@ -125,7 +125,7 @@ func readPrompts(f *fields, m *served) (prompts []unmask.Request) {
 }
 
 // readIDs reads token ids. Where holes are allowed null is the mask.
-func readIDs(f *fields, name string, list []json.RawMessage, m *served, holes bool) []int32 {
+func readIDs(f *fields, name string, list []json.RawMessage, m *servedModel, holes bool) []int32 {
 	ids := make([]int32, 0, min(len(list), m.spec.Length()))
 	if most := m.spec.Length(); len(list) > most {
 		f.fail(tooLong(name, len(list), most))
@@ -153,7 +153,7 @@ func readIDs(f *fields, name string, list []json.RawMessage, m *served, holes bo
 }
 
 // exceptMask tells of a mask that is one of the tokens.
-func (m *served) exceptMask() string {
+func (m *servedModel) exceptMask() string {
 	if int(m.spec.Mask) < m.spec.Outcomes {
 		return fmt.Sprintf(", but not the mask %d", m.spec.Mask)
 	}
@@ -166,7 +166,7 @@ func tooLong(name string, tokens, most int) *Fault {
 
 // textOnly reads the fields that answers of text have beside their settings, and refuses those of
 // OpenAI's that cannot be had.
-func textOnly(f *fields, s *settings, m *served) {
+func textOnly(f *fields, s *settings, m *servedModel) {
 	f.into(&s.request, textFields...)
 	s.readBias(f, m)
 	s.grammar(f)
@@ -197,7 +197,7 @@ func noTools(f *fields) {
 var promptNames = map[string]string{"tokens": "prompt"}
 
 // completions reads POST /v1/completions.
-func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming) {
+func (s *Server) completions(r *http.Request, f *fields) (a query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
 		return a, st
@@ -251,7 +251,7 @@ func (s *Server) completions(r *http.Request, f *fields) (a asked, st streaming)
 	}
 	set.checkTop(f, "logprobs", a.sequences, m)
 	a.kind, a.prefix, a.model, a.set, a.form = "completions", "cmpl-", m, set, forms
-	a.answers = func(w *work) (*answer, *Fault) { return completionAnswer(w, forms, used) }
+	a.answers = func(made *call) (*answer, *Fault) { return completionAnswer(made, forms, used) }
 	return a, st
 }
 
@@ -263,7 +263,7 @@ func (s *settings) readLength(f *fields) {
 }
 
 // lengthOf returns the number of tokens of a prompt, which may be echoed.
-func (m *served) lengthOf(p *unmask.Request) int {
+func (m *servedModel) lengthOf(p *unmask.Request) int {
 	tokens := p.Tokens
 	if tokens == nil {
 		tokens, _ = m.Text.Encode(p.Prompt) // it was prepared
@@ -293,17 +293,17 @@ type completionChoice struct {
 	Finish   *string   `json:"finish_reason"`
 }
 
-func (w *work) completion() completion {
-	return completion{ID: w.id, Object: "text_completion", Created: w.created.Unix(),
-		Model: w.model.name, Fingerprint: w.model.fingerprint()}
+func (made *call) completion() completion {
+	return completion{ID: made.id(), Object: "text_completion", Created: made.Created.Unix(),
+		Model: made.model.name, Fingerprint: made.model.fingerprint()}
 }
 
 // completionAnswer makes the answer of finished sequences.
-func completionAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
-	c := w.completion()
+func completionAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
+	c := made.completion()
 	used.Completion = 0
-	for i, m := range w.members {
-		t := forms[i].choice(m.tokens, m.logP, m.top)
+	for i, m := range made.Members {
+		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
 		used.Completion += forms[i].count(&t)
 		choice := completionChoice{Index: i, Text: t.text, Finish: &t.finish}
 		if forms[i].LogProbs {
@@ -312,7 +312,7 @@ func completionAnswer(w *work, forms []textForm, used usage) (*answer, *Fault) {
 		c.Choices = append(c.Choices, choice)
 	}
 	used.Total = used.Prompt + used.Completion
-	c.Usage, c.Unmask = &used, w.info()
+	c.Usage, c.Unmask = &used, made.info()
 	return &answer{body: encode(c), parts: used}, nil
 }
 

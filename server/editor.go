@@ -22,7 +22,7 @@ const editorLength = 64
 // editor reads llama.cpp's POST /infill, which editors send: the text before and after the cursor,
 // other text for context, and how much may be inserted. A model whose holes grow finds the length
 // itself; others fill n_predict positions.
-func (s *Server) editor(r *http.Request, f *fields) (a asked, st streaming) {
+func (s *Server) editor(r *http.Request, f *fields) (a query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
 		return a, st
@@ -57,7 +57,9 @@ func (s *Server) editor(r *http.Request, f *fields) (a asked, st streaming) {
 	form := answerForm(m, a.sequences[0])
 	a.kind, a.prefix, a.model, a.set, a.form = "editor", "fim-", m, set, []any{form, only}
 	known := len(a.sequences[0].Known) - m.spec.Masked(a.sequences[0].Known)
-	a.answers = func(w *work) (*answer, *Fault) { return editorAnswer(w, &form, known, cut, only) }
+	a.answers = func(made *call) (*answer, *Fault) {
+		return editorAnswer(made, &form, known, cut, only)
+	}
 	return a, st
 }
 
@@ -85,7 +87,7 @@ func readExtra(f *fields) (texts []string) {
 // around makes a request one of at most `most` tokens between two texts. If all of it is too long,
 // the texts of extra go first, the earliest before the others; then half of the room is for what is
 // nearest before the hole, the rest for what is nearest after it, and cut is true.
-func (m *served) around(r *unmask.Request, extra []string, before, after string, most int) (
+func (m *servedModel) around(r *unmask.Request, extra []string, before, after string, most int) (
 	cut bool, fault *Fault) {
 	encode := func(name, text string) []int32 {
 		ids, err := m.Text.Encode(text)
@@ -122,16 +124,17 @@ func (m *served) around(r *unmask.Request, extra []string, before, after string,
 
 // editorAnswer makes the answer that llama.cpp's server gives, or only some of its fields, whose
 // names may be paths such as timings/prompt_n.
-func editorAnswer(w *work, form *textForm, known int, cut bool, only []string) (*answer, *Fault) {
-	m := w.members[0]
-	t := form.choice(m.tokens, m.logP, nil)
-	info := w.info()
+func editorAnswer(made *call, form *textForm, known int, cut bool, only []string) (*answer,
+	*Fault) {
+	m := made.Members[0]
+	t := form.choice(m.Tokens, m.LogP, nil)
+	info := made.info()
 	ms, n := info.Seconds*1000, len(t.tokens)
-	full := map[string]any{"index": 0, "content": t.text, "model": w.model.name, "stop": true,
+	full := map[string]any{"index": 0, "content": t.text, "model": made.model.name, "stop": true,
 		"stop_type": "eos", "stopping_word": "", "truncated": cut, "tokens_predicted": n,
 		"tokens_evaluated": known, "tokens_cached": 0, "id_slot": 0, "has_new_line": strings.Contains(
 			t.text, "\n"),
-		"generation_settings": map[string]any{"n_ctx": w.model.spec.Length()},
+		"generation_settings": map[string]any{"n_ctx": made.model.spec.Length()},
 		"timings": map[string]any{"prompt_n": known, "prompt_ms": 0, "predicted_n": n,
 			"predicted_ms": ms, "predicted_per_second": float64(n) / max(info.Seconds, 1e-9)},
 		"unmask": info}

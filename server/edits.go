@@ -63,13 +63,13 @@ func (s *Server) editing(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
-	s.generate(w, r, f.fields, func(r *http.Request, _ *fields) (asked, streaming) {
+	s.generate(w, r, f.fields, func(r *http.Request, _ *fields) (query, streaming) {
 		return s.edits(r, f)
 	})
 }
 
 // edits reads POST /v1/images/edits.
-func (s *Server) edits(r *http.Request, f *form) (a asked, st streaming) {
+func (s *Server) edits(r *http.Request, f *form) (a query, st streaming) {
 	m := s.model(f.fields, wantsPictures)
 	if m == nil {
 		return a, st
@@ -93,7 +93,7 @@ func (s *Server) edits(r *http.Request, f *form) (a asked, st streaming) {
 	}
 	form.event = "image_edit"
 	a.kind, a.prefix, a.model, a.set, a.form = "edits", "img-", m, set, form
-	a.answers = func(w *work) (*answer, *Fault) { return pictureAnswer(w, form) }
+	a.answers = func(made *call) (*answer, *Fault) { return pictureAnswer(made, form) }
 	return a, st
 }
 

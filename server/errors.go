@@ -11,6 +11,7 @@ import (
 
 	"unmask"
 	"unmask/param"
+	"unmask/server/engine"
 )
 
 // Fault is an answer that is an error, in OpenAI's shape.
@@ -140,6 +141,34 @@ func refused(name string, err error) *Fault {
 		}
 	}
 	return bad(code, name, "%s", text)
+}
+
+// failures are the status and the code of calls without an answer.
+var failures = map[engine.Kind]struct {
+	status int
+	code   string
+}{
+	engine.QueueFull:    {http.StatusTooManyRequests, "queue_full"},
+	engine.WaitTooLong:  {http.StatusTooManyRequests, "wait_too_long"},
+	engine.ShuttingDown: {http.StatusServiceUnavailable, "shutting_down"},
+	engine.Deadline:     {http.StatusGatewayTimeout, "deadline"},
+	engine.Cancelled:    {statusGone, "cancelled"},
+	engine.StepFailed:   {http.StatusInternalServerError, "step_failed"},
+	engine.AnswerFailed: {http.StatusInternalServerError, "answer_failed"},
+}
+
+// statusGone is the status that is logged for a client that went before its answer.
+const statusGone = 499
+
+// failed returns the fault for a call without an answer.
+func failed(err error) *Fault {
+	e, ok := errors.AsType[*engine.Error](err)
+	if !ok {
+		return refused("", err) // of the answer: it is a Fault
+	}
+	f := fault(failures[e.Kind].status, failures[e.Kind].code, "%s", e.Message)
+	f.Retry = e.Retry
+	return f
 }
 
 // renamed puts the client's name of a field in the place of the library's.

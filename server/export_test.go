@@ -29,21 +29,12 @@ func (s *Server) Clock(now func() time.Time) { s.now = now }
 // Pace makes the engines believe that they make so many rows a second, until the next pass ends.
 func (s *Server) Pace(rows float64) {
 	for _, e := range s.engines() {
-		e.mu.Lock()
-		e.rate = rows
-		e.mu.Unlock()
+		e.Pace(rows)
 	}
 }
 
-// Watching returns how many clients and jobs wait for work that is not done.
-func (s *Server) Watching() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.inflight {
-		n += w.watching()
-	}
-	return n
-}
+// Watching returns how many clients and jobs wait for calls that are not done.
+func (s *Server) Watching() int { return s.calls.Watching() }
 
 // Prepared returns what the first sequence of a request's body is prepared as, without making it.
 // kind is that of a job: completions, chat, infill or images.

@@ -17,7 +17,7 @@ type noted struct {
 	route string
 	key   string // the name of the client's
 	rows  int64
-	work  *work
+	call  *call
 	gone  bool // the client went
 }
 
@@ -92,11 +92,10 @@ func (s *Server) logged(r *http.Request, n *noted, w *counting, began time.Time,
 	if n.key != "" {
 		args = append(args, "key", n.key)
 	}
-	if n.work != nil {
-		n.work.mu.Lock()
-		args = append(args, "rows", n.rows, "steps", n.work.recipe.Steps, "queue_ms",
-			n.work.waited.Milliseconds(), "run_ms", n.work.ran.Milliseconds())
-		n.work.mu.Unlock()
+	if n.call != nil {
+		waited, ran := n.call.Times()
+		args = append(args, "rows", n.rows, "steps", n.call.recipe().Steps, "queue_ms",
+			waited.Milliseconds(), "run_ms", ran.Milliseconds())
 	}
 	if t := r.Header.Get("Traceparent"); traceparent.MatchString(t) {
 		args = append(args, "traceparent", t)

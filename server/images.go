@@ -13,6 +13,7 @@ import (
 	"unmask/images"
 	"unmask/model"
 	"unmask/param"
+	"unmask/server/engine"
 )
 
 // pictureForm is the form in which pictures are answered.
@@ -27,7 +28,7 @@ type pictureForm struct {
 }
 
 // readPicture reads the fields that all ways to make pictures have in common.
-func readPicture(r *http.Request, f *fields, m *served) (form pictureForm, st streaming) {
+func readPicture(r *http.Request, f *fields, m *servedModel) (form pictureForm, st streaming) {
 	st = readStream(f)
 	if st.form == "diffusing" {
 		st.form = "openai"
@@ -57,7 +58,7 @@ func readPicture(r *http.Request, f *fields, m *served) (form pictureForm, st st
 }
 
 // size returns the size of the model's pictures, such as 256x256.
-func (m *served) size() string {
+func (m *servedModel) size() string {
 	width, height, err := m.Pictures.Size()
 	if err != nil {
 		return "auto"
@@ -66,7 +67,7 @@ func (m *served) size() string {
 }
 
 // readSubject reads what pictures are drawn from: prompt, class and negative.
-func readSubject(f *fields, m *served, r *unmask.Request) {
+func readSubject(f *fields, m *servedModel, r *unmask.Request) {
 	f.into(r, "prompt", "negative", "class")
 	if f.flag("ignore_prompt") && !m.spec.Prompt {
 		r.Prompt = ""
@@ -74,7 +75,7 @@ func readSubject(f *fields, m *served, r *unmask.Request) {
 }
 
 // generations reads POST /v1/images/generations.
-func (s *Server) generations(r *http.Request, f *fields) (a asked, st streaming) {
+func (s *Server) generations(r *http.Request, f *fields) (a query, st streaming) {
 	m := s.model(f, wantsPictures)
 	if m == nil {
 		return a, st
@@ -85,7 +86,7 @@ func (s *Server) generations(r *http.Request, f *fields) (a asked, st streaming)
 	a.sequences = set.prepare(r.Context(), f, m, nil, nil, set.request)
 	form.event = "image_generation"
 	a.kind, a.prefix, a.model, a.set, a.form = "images", "img-", m, set, form
-	a.answers = func(w *work) (*answer, *Fault) { return pictureAnswer(w, form) }
+	a.answers = func(made *call) (*answer, *Fault) { return pictureAnswer(made, form) }
 	return a, st
 }
 
@@ -113,26 +114,26 @@ type imageUsage struct {
 }
 
 // pictureAnswer makes the answer of finished sequences.
-func pictureAnswer(w *work, form pictureForm) (*answer, *Fault) {
-	out := pictures{Created: w.created.Unix(), Data: []picture{}, Size: w.model.size(), Format: "png",
-		Unmask: w.info()}
+func pictureAnswer(made *call, form pictureForm) (*answer, *Fault) {
+	out := pictures{Created: made.Created.Unix(), Data: []picture{}, Size: made.model.size(),
+		Format: "png", Unmask: made.info()}
 	a := &answer{}
-	for i, m := range w.members {
-		data, err := m.picture(m.tokens)
+	for i, m := range made.Members {
+		data, err := made.model.picture(m.Tokens, m.Request.Condition)
 		if err != nil {
 			return nil, fault(http.StatusInternalServerError, "decode_failed", "picture %d: %s", i,
 				oneLine(err))
 		}
 		a.images = append(a.images, data)
-		p := picture{URL: fmt.Sprintf("%s/v1/results/%s/%d.png", form.Base, w.key, i)}
+		p := picture{URL: fmt.Sprintf("%s/v1/results/%s/%d.png", form.Base, made.Key, i)}
 		if form.Format == "b64_json" {
 			p = picture{Base64: base64.StdEncoding.EncodeToString(data)}
 		}
 		out.Data = append(out.Data, p)
 		if form.Codes {
-			out.Unmask.Codes = append(out.Unmask.Codes, m.tokens)
+			out.Unmask.Codes = append(out.Unmask.Codes, m.Tokens)
 		}
-		out.Usage.Output += w.model.spec.Masked(m.request.Known)
+		out.Usage.Output += made.model.spec.Masked(m.Request.Known)
 	}
 	out.Unmask.Cells, out.Unmask.Fit = form.cells, form.Fit
 	out.Usage.Total = out.Usage.Output
@@ -141,20 +142,8 @@ func pictureAnswer(w *work, form pictureForm) (*answer, *Fault) {
 	return a, nil
 }
 
-// start returns the member's tokens before its first step.
-func (m *member) start() []int32 {
-	if m.request.Known != nil {
-		return m.request.Known
-	}
-	return slices.Repeat([]int32{m.work.model.spec.Mask}, m.request.Length)
-}
-
 // picture returns the PNG of codes; masked cells are checkered.
-func (m *member) picture(codes []int32) ([]byte, error) {
-	return m.work.model.picture(codes, m.request.Condition)
-}
-
-func (m *served) picture(codes []int32, c *model.Condition) ([]byte, error) {
+func (m *servedModel) picture(codes []int32, c *model.Condition) ([]byte, error) {
 	filled, hidden, err := m.Pictures.Fill(codes, m.spec.Mask)
 	if err != nil {
 		return nil, err
@@ -223,10 +212,10 @@ type imageStep struct {
 	Of     int `json:"of"`
 }
 
-// openCells is a stream of one work's pictures as their cells open.
+// openCells is a stream of one call's pictures as their cells open.
 type openCells struct {
 	*stream
-	w      *work
+	call   *call
 	form   pictureForm
 	native bool       // the events are the native ones and those of partial pictures
 	from   int        // steps that the client has
@@ -236,22 +225,22 @@ type openCells struct {
 
 // pictures streams pictures as their cells open: OpenAI's events or, among the native ones, those
 // of partial pictures.
-func (s *stream) pictures(w *work, form pictureForm, native bool, from int) error {
-	p := &openCells{stream: s, w: w, form: form, native: native, from: from,
-		event: imageEvent{Created: w.created.Unix(), Size: w.model.size(), Format: "png",
+func (s *stream) pictures(made *call, form pictureForm, native bool, from int) error {
+	p := &openCells{stream: s, call: made, form: form, native: native, from: from,
+		event: imageEvent{Created: made.Created.Unix(), Size: made.model.size(), Format: "png",
 			Quality: "auto", Ground: "opaque"}}
-	for _, m := range w.members {
-		p.codes = append(p.codes, slices.Clone(m.start()))
+	for _, m := range made.Members {
+		p.codes = append(p.codes, slices.Clone(m.Start()))
 	}
 	if native {
-		if err := s.send("start", "", encode(w.start())); err != nil {
+		if err := s.send("start", "", encode(made.start())); err != nil {
 			return err
 		}
 		if err := s.flush(); err != nil {
 			return err
 		}
 	}
-	a, f, err := w.outcome(s.follow(w, 0, p.step))
+	a, f, err := made.outcome(s.follow(made, 0, p.step))
 	if err != nil {
 		return err
 	}
@@ -262,7 +251,7 @@ func (s *stream) pictures(w *work, form pictureForm, native bool, from int) erro
 	if native {
 		err = s.send("done", "", a.body)
 	} else {
-		err = s.completed(w, form, p.event, a)
+		err = s.completed(made, form, p.event, a)
 	}
 	if err != nil {
 		return err
@@ -271,13 +260,13 @@ func (s *stream) pictures(w *work, form pictureForm, native bool, from int) erro
 }
 
 // step follows step n of all and sends its events.
-func (p *openCells) step(n int, e event) error {
-	codes := p.codes[e.choice]
+func (p *openCells) step(n int, e engine.Event) error {
+	codes := p.codes[e.Choice]
 	for _, o := range e.Opened {
 		codes[o.Position] = o.Token
 	}
 	for _, at := range e.Closed {
-		codes[at] = p.w.model.spec.Mask
+		codes[at] = p.call.model.spec.Mask
 	}
 	if n <= p.from {
 		return nil
@@ -291,29 +280,29 @@ func (p *openCells) step(n int, e event) error {
 	if !is {
 		return nil
 	}
-	data, err := p.w.members[e.choice].picture(codes)
+	data, err := p.call.model.picture(codes, p.call.Members[e.Choice].Request.Condition)
 	if err != nil {
 		return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
 	}
 	partial := p.event
 	partial.Type, partial.Partial = p.form.event+".partial_image", &number
 	partial.Base64 = base64.StdEncoding.EncodeToString(data)
-	partial.Unmask = imageStep{Choice: e.choice, Step: e.Step.Step, Steps: e.Steps,
-		Open: len(codes) - p.w.model.spec.Masked(codes), Of: len(codes)}
+	partial.Unmask = imageStep{Choice: e.Choice, Step: e.Step.Step, Steps: e.Steps,
+		Open: len(codes) - p.call.model.spec.Masked(codes), Of: len(codes)}
 	return p.send(partial.Type, "", encode(partial))
 }
 
 // completed sends OpenAI's last event of each picture.
-func (s *stream) completed(w *work, form pictureForm, event imageEvent, a *answer) error {
-	made := a.parts.(pictures)
+func (s *stream) completed(made *call, form pictureForm, event imageEvent, a *answer) error {
+	parts := a.parts.(pictures)
 	for i := range a.images {
 		last := event
 		last.Type = form.event + ".completed"
 		last.Base64 = base64.StdEncoding.EncodeToString(a.images[i])
-		last.Usage, last.Unmask = &made.Usage, struct {
+		last.Usage, last.Unmask = &parts.Usage, struct {
 			Choice int `json:"choice"`
 			unmaskInfo
-		}{i, made.Unmask}
+		}{i, parts.Unmask}
 		if err := s.send(last.Type, "", encode(last)); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 var holeNames = map[string]string{"infill": "text"}
 
 // infill reads POST /v1/infill: parts, text or tokens.
-func (s *Server) infill(r *http.Request, f *fields) (a asked, st streaming) {
+func (s *Server) infill(r *http.Request, f *fields) (a query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
 		return a, st
@@ -37,12 +37,12 @@ func (s *Server) infill(r *http.Request, f *fields) (a asked, st streaming) {
 	free := m.spec.Masked(a.sequences[0].Known)
 	used := usage{Prompt: length - free, Completion: set.n * free, Total: length - free + set.n*free}
 	a.kind, a.prefix, a.model, a.set, a.form = "infill", "infill-", m, set, logs
-	a.answers = func(w *work) (*answer, *Fault) { return infillAnswer(w, logs, used) }
+	a.answers = func(made *call) (*answer, *Fault) { return infillAnswer(made, logs, used) }
 	return a, st
 }
 
 // readHoles reads what is known and where the holes are.
-func (s *settings) readHoles(f *fields, m *served) {
+func (s *settings) readHoles(f *fields, m *servedModel) {
 	parts, text, ids := f.value("parts"), f.value("text"), f.value("tokens")
 	given := 0
 	for _, raw := range [][]byte{parts, text, ids} {
@@ -71,7 +71,7 @@ func (s *settings) readHoles(f *fields, m *served) {
 }
 
 // readParts reads texts and numbers of masked positions.
-func readParts(f *fields, parts []json.RawMessage, m *served) (tokens []int32) {
+func readParts(f *fields, parts []json.RawMessage, m *servedModel) (tokens []int32) {
 	length := m.spec.Length()
 	for i, one := range parts {
 		switch {
@@ -131,23 +131,23 @@ type hole struct {
 }
 
 // infillAnswer makes the answer of finished sequences.
-func infillAnswer(w *work, logs bool, used usage) (*answer, *Fault) {
-	a := infilling{ID: w.id, Object: "infill", Created: w.created.Unix(), Model: w.model.name,
-		Fingerprint: w.model.fingerprint(), Usage: used, Unmask: w.info()}
-	for i, m := range w.members {
-		pieces := w.model.Text.Pieces(m.tokens)
-		c := infillChoice{Index: i, Text: strings.Join(pieces, ""), Tokens: m.tokens, Holes: []hole{}}
-		for at := 0; at < len(m.free); at++ {
-			if !m.free[at] {
+func infillAnswer(made *call, logs bool, used usage) (*answer, *Fault) {
+	a := infilling{ID: made.id(), Object: "infill", Created: made.Created.Unix(),
+		Model: made.model.name, Fingerprint: made.model.fingerprint(), Usage: used, Unmask: made.info()}
+	for i, m := range made.Members {
+		pieces := made.model.Text.Pieces(m.Tokens)
+		c := infillChoice{Index: i, Text: strings.Join(pieces, ""), Tokens: m.Tokens, Holes: []hole{}}
+		for at := 0; at < len(m.Free); at++ {
+			if !m.Free[at] {
 				continue
 			}
 			from := at
-			for at < len(m.free) && m.free[at] {
+			for at < len(m.Free) && m.Free[at] {
 				at++
 			}
 			h := hole{Start: from, Length: at - from, Text: strings.Join(pieces[from:at], "")}
 			if logs {
-				t := textChoice{text: h.Text, pieces: pieces[from:at], from: from, logP: m.logP}
+				t := textChoice{text: h.Text, pieces: pieces[from:at], from: from, logP: m.LogP}
 				h.LogProbs = t.logProbs()
 			}
 			c.Holes = append(c.Holes, h)

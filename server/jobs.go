@@ -15,14 +15,13 @@ const (
 	jobTime     = time.Hour
 )
 
-// job is a work that outlives its client.
+// job is a call that outlives its client.
 type job struct {
 	id      string
 	owner   string // the name of the client's key
 	kind    string
 	made    time.Time
-	asked   asked
-	work    *work
+	call    *call
 	deleted bool
 	place   *list.Element
 }
@@ -92,7 +91,7 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n := note(r)
-	n.rows, n.work = j.work.rows, j.work
+	n.rows, n.call = j.call.Rows, j.call
 	w.Header().Set("Content-Type", jsonType)
 	w.Header().Set("Location", "/v1/jobs/"+j.id)
 	w.WriteHeader(http.StatusAccepted)
@@ -102,16 +101,12 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 }
 
 // start begins a job.
-func (s *Server) start(a asked, kind, owner string) (*job, *Fault) {
-	made, fault := s.work(a, owner)
-	if fault == nil {
-		made, _, fault = s.begin(made)
-	}
+func (s *Server) start(q query, kind, owner string) (*job, *Fault) {
+	made, _, fault := s.begin(q, owner)
 	if fault != nil {
 		return nil, fault
 	}
-	j := &job{id: "job-" + rand.Text(), owner: owner, kind: kind, made: time.Now(), asked: a,
-		work: made}
+	j := &job{id: "job-" + rand.Text(), owner: owner, kind: kind, made: time.Now(), call: made}
 	s.mu.Lock()
 	if s.jobs.byID == nil {
 		s.jobs.byID = map[string]*job{}
@@ -120,13 +115,13 @@ func (s *Server) start(a asked, kind, owner string) (*job, *Fault) {
 	lost := s.jobs.sweep()
 	s.mu.Unlock()
 	for _, old := range lost {
-		s.leave(old.work, "deleted")
+		s.unwatch(old.call, "deleted")
 	}
 	return j, nil
 }
 
 // sweep forgets jobs that are too old, and the oldest where there are too many or too large ones.
-// It returns those whose work may still run. The lock is held.
+// It returns those whose calls may still run. The lock is held.
 func (k *jobs) sweep() (lost []*job) {
 	drop := func(j *job) {
 		delete(k.byID, j.id)
@@ -140,7 +135,7 @@ func (k *jobs) sweep() (lost []*job) {
 	for at := k.order.Back(); at != nil; at = next {
 		next = at.Prev()
 		j := at.Value.(*job)
-		bytes += j.work.size()
+		bytes += j.call.Size()
 		if j.old() || bytes > maxJobBytes && j.done() {
 			drop(j)
 		}
@@ -151,9 +146,9 @@ func (k *jobs) sweep() (lost []*job) {
 	return lost
 }
 
-// done reports whether nothing of the job's work is left to be done.
+// done reports whether the job's call is done.
 func (j *job) done() bool {
-	_, done, _ := j.work.since(0)
+	_, done, _ := j.call.Since(0)
 	return done
 }
 
@@ -173,19 +168,19 @@ func (s *Server) job(r *http.Request, id string) (*job, *Fault) {
 
 // status returns how far a job is.
 func (j *job) status() jobStatus {
-	w := j.work
-	st := jobStatus{ID: j.id, Object: "job", Kind: j.kind, Key: w.key, Status: "queued"}
-	st.Step, st.Steps = w.progress()
-	_, done, _ := w.since(0)
-	a, f := w.result()
+	c := j.call
+	st := jobStatus{ID: j.id, Object: "job", Kind: j.kind, Key: c.Key, Status: "queued"}
+	st.Step, st.Steps = c.Progress()
+	_, done, _ := c.Since(0)
+	a, f := c.result()
 	switch {
 	case j.deleted:
 		st.Status = "cancelled"
 	case !done:
-		if w.model.engine.begun(w) {
+		if c.Begun() {
 			st.Status = "running"
 		}
-		st.Ahead, st.Wait = w.model.engine.ahead(w)
+		st.Ahead, st.Wait = c.Ahead()
 		st.Wait = round(st.Wait)
 	case f != nil:
 		st.Status = "failed"
@@ -223,7 +218,7 @@ func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request) {
 	j.deleted = true
 	s.mu.Unlock()
 	if first {
-		s.leave(j.work, "deleted")
+		s.unwatch(j.call, "deleted")
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -259,10 +254,10 @@ func (s *Server) jobEvents(w http.ResponseWriter, r *http.Request) {
 	var err error
 	if len(list) == 1 {
 		j := list[0]
-		if pictures, ok := j.asked.form.(pictureForm); ok {
-			err = out.pictures(j.work, pictures, true, from[0])
+		if pictures, ok := j.call.form.(pictureForm); ok {
+			err = out.pictures(j.call, pictures, true, from[0])
 		} else {
-			err = out.events(j.work, from[0])
+			err = out.events(j.call, from[0])
 		}
 	} else {
 		err = out.merged(list, from)

@@ -110,10 +110,10 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 	return err
 }
 
-// abandonAll gives up the work that is left after a drain.
+// abandonAll gives up the calls that are left after a drain.
 func (s *Server) abandonAll() {
 	for _, e := range s.engines() {
-		e.abandon()
+		e.Abandon()
 	}
 }
 

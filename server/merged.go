@@ -40,7 +40,7 @@ func lastEvents(text string, list []*job) ([]int, *Fault) {
 	}
 	parts := strings.Split(text, ".")
 	for i := range from {
-		events, _, _ := list[i].work.since(0)
+		events, _, _ := list[i].call.Since(0)
 		n := -1
 		if len(parts) == len(from) && isWhole(parts[i]) {
 			if v, err := strconv.Atoi(parts[i]); err == nil {
@@ -67,7 +67,7 @@ type merging struct {
 func (s *stream) merged(list []*job, from []int) error {
 	m := &merging{s, list, slices.Clone(from), make([]bool, len(list))}
 	for _, j := range list {
-		if err := m.send(j, "start", "", encode(j.work.start())); err != nil {
+		if err := m.send(j, "start", "", encode(j.call.start())); err != nil {
 			return err
 		}
 	}
@@ -114,8 +114,8 @@ func (m *merging) more() (waits []<-chan struct{}, err error) {
 		if m.ended[i] {
 			continue
 		}
-		events, done, changed := j.work.since(m.sent[i])
-		done = done || j.work.forgot()
+		events, done, changed := j.call.Since(m.sent[i])
+		done = done || j.call.Forgot()
 		for k := range events {
 			m.sent[i]++
 			if err := m.send(j, "step", m.id(), encode(events[k].Step)); err != nil {
@@ -145,8 +145,8 @@ func (m *merging) id() string {
 
 // last sends a job's answer or its fault.
 func (m *merging) last(j *job) error {
-	a, f := j.work.result()
-	if a == nil && f == nil { // the work dropped its steps
+	a, f := j.call.result()
+	if a == nil && f == nil { // the call dropped its steps
 		f = fault(http.StatusInternalServerError, "too_many_steps", "there are too many steps")
 	}
 	if f != nil {

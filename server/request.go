@@ -69,7 +69,7 @@ func (f *fields) into(r *unmask.Request, names ...string) {
 }
 
 // readBias reads logit_bias.
-func (s *settings) readBias(f *fields, m *served) {
+func (s *settings) readBias(f *fields, m *servedModel) {
 	raw := f.value("logit_bias")
 	if raw == nil {
 		return
@@ -108,7 +108,7 @@ var anyway = []string{"schedule", "steps"}
 // prepare returns the sequences of a request whose fields were all read: n for each of list. The
 // client's names for fields of unmask.Request are in names where they differ; nothing is the fault
 // of a sequence without a position to fill.
-func (s *settings) prepare(ctx context.Context, f *fields, m *served, names map[string]string,
+func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names map[string]string,
 	nothing *Fault, list ...unmask.Request) (out []generate.Request) {
 	if fault := f.end(); fault != nil {
 		f.fail(fault)
@@ -141,7 +141,7 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *served, names map[
 }
 
 // checkTop refuses more most probable tokens than an answer may have, in a field with that name.
-func (s *settings) checkTop(f *fields, name string, sequences []generate.Request, m *served) {
+func (s *settings) checkTop(f *fields, name string, sequences []generate.Request, m *servedModel) {
 	free := 0
 	for _, q := range sequences {
 		free += m.spec.Masked(q.Known)

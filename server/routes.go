@@ -192,7 +192,7 @@ func isTooLarge(err error) bool {
 }
 
 // reader reads a request of a route from its fields.
-type reader func(r *http.Request, f *fields) (asked, streaming)
+type reader func(r *http.Request, f *fields) (query, streaming)
 
 // generating answers a request of JSON for sequences.
 func (s *Server) generating(read reader) http.HandlerFunc {
@@ -213,25 +213,22 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, rea
 		fault.write(w)
 		return
 	}
-	made, fault := s.work(a, keyName(r))
-	if fault == nil {
-		var hit bool
-		if made, hit, fault = s.begin(made); fault == nil {
-			defer s.leave(made, "client")
-			s.answer(w, r, made, a, st, hit)
-			return
-		}
+	made, hit, fault := s.begin(a, keyName(r))
+	if fault != nil {
+		fault.write(w)
+		return
 	}
-	fault.write(w)
+	defer s.unwatch(made, "client")
+	s.answer(w, r, made, st, hit)
 }
 
-// answer sends the answer of a work, or streams it.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *work, a asked, st streaming,
+// answer sends the answer of a call, or streams it.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st streaming,
 	hit bool) {
 	n := note(r)
-	n.rows, n.work = made.rows, made
+	n.rows, n.call = made.Rows, made
 	if st.form == "" {
-		if err := made.wait(r.Context()); err != nil {
+		if err := made.Wait(r.Context()); err != nil {
 			n.gone = true
 			return
 		}
@@ -253,8 +250,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *work, a as
 	defer s.closes()
 	out := s.newStream(w, r, hit)
 	var err error
-	pictures, ofPictures := a.form.(pictureForm)
-	switch form := a.chunks(); {
+	pictures, ofPictures := made.form.(pictureForm)
+	switch form := made.chunks(); {
 	case ofPictures:
 		err = out.pictures(made, pictures, st.form == "events", 0)
 	case st.form == "events":
@@ -268,7 +265,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *work, a as
 }
 
 // chunks returns what makes the chunks of the answer's stream, nil where it has none.
-func (a *asked) chunks() chunker {
+func (a *query) chunks() chunker {
 	forms, ok := a.form.([]textForm)
 	switch {
 	case !ok:
@@ -320,12 +317,12 @@ const (
 )
 
 // model returns the model that a request names, or the first of its kind.
-func (s *Server) model(f *fields, kind wants) *served {
+func (s *Server) model(f *fields, kind wants) *servedModel {
 	name := f.text("model")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	var first *served
+	var first *servedModel
 	for _, m := range s.models {
 		if kind == wantsText && m.Text == nil || kind == wantsPictures && m.Pictures == nil {
 			continue
@@ -374,7 +371,7 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, encode(out))
 }
 
-func (s *Server) all() []*served {
+func (s *Server) all() []*servedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.models)
@@ -403,18 +400,15 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 
 // ready answers GET /readyz.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	draining := s.draining
-	s.mu.Unlock()
 	status := "ok"
 	switch {
-	case draining:
+	case s.calls.Draining():
 		status = "draining"
 	case s.loading():
 		status = "loading"
 	default:
 		for _, e := range s.engines() {
-			if e.stalled(s.times.stall) {
+			if e.Stalled(s.times.stall) {
 				status = "stalled"
 			}
 		}

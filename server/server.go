@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"unmask/generate"
 	"unmask/internal/memory"
+	"unmask/server/engine"
 )
 
 // Options bound a server. The zero value has the defaults of unmask serve. A server that listens
@@ -41,22 +41,20 @@ type Server struct {
 	o       Options
 	origins *origins
 	times   times
-	now     func() time.Time // of works and passes
+	now     func() time.Time // of calls and passes
 	stats   *stats
 	begun   time.Time
-	ctx     context.Context // ends when all work is given up
+	ctx     context.Context // ends when all calls are given up
 	stop    context.CancelFunc
-	group   sync.WaitGroup // engines, and works that are being answered
+	calls   *engine.Calls
+	group   sync.WaitGroup // engines
 
-	mu       sync.Mutex
-	models   []*served
-	draining bool
-	inflight map[string]*work // by key
-	results  results
-	jobs     jobs
-	streams  int
+	mu      sync.Mutex
+	models  []*servedModel
+	jobs    jobs
+	streams int
 
-	films sync.Mutex // of who draws one
+	filmMu sync.Mutex // one GIF is drawn at a time
 }
 
 // New returns a server without models. It returns an error if one of Origins is wrong.
@@ -74,11 +72,10 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, begun: time.Now(), times: usualTimes, now: time.Now,
-		inflight: map[string]*work{}}
+	s := &Server{o: o, begun: time.Now(), times: usualTimes, now: time.Now}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.results.most = o.Cache
 	s.stats = newStats(s.waits)
+	s.calls = engine.NewCalls(o.Cache, s.stats)
 	var err error
 	s.origins, err = newOrigins(o)
 	return s, err
@@ -108,11 +105,11 @@ func (s *Server) Add(o Model) error {
 	if s.ctx.Err() != nil {
 		return errors.New("the server is closed")
 	}
-	m.engine = newEngine(s.ctx, m, engineOptions{rows: s.o.Rows, memory: s.o.Memory, queue: s.o.Queue,
-		seconds: maxQueued, stats: s.stats, ended: s.finish, now: s.now})
+	m.engine = engine.New(s.ctx, m.Model, engine.Options{Rows: s.o.Rows, Memory: s.o.Memory,
+		Queue: s.o.Queue, Seconds: maxQueued, Calls: s.calls, Now: s.now})
 	s.stats.served(m)
 	s.models = append(s.models, m)
-	s.group.Go(m.engine.run)
+	s.group.Go(m.engine.Run)
 	return nil
 }
 
@@ -120,20 +117,20 @@ func (s *Server) Add(o Model) error {
 const maxQueued = 600
 
 // engines returns the engines of all models.
-func (s *Server) engines() []*engine {
+func (s *Server) engines() []*engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []*engine
+	var list []*engine.Engine
 	for _, m := range s.models {
 		list = append(list, m.engine)
 	}
 	return list
 }
 
-// waits returns how much work waits at all models, and the longest wait.
+// waits returns how much waits at all models, and the longest wait.
 func (s *Server) waits() (requests int, rows int64, seconds float64) {
 	for _, e := range s.engines() {
-		n, r, t := e.waits()
+		n, r, t := e.Waits()
 		requests, rows, seconds = requests+n, rows+r, max(seconds, t)
 	}
 	return requests, rows, seconds
@@ -146,19 +143,17 @@ func (s *Server) loading() bool {
 	return len(s.models) < max(s.o.Expect, 1)
 }
 
-// Drain refuses new work, gives up what waits, and returns when what has begun is done, or when ctx
-// ends.
+// Drain refuses new calls, gives up what waits, and returns when what has begun is done, or when
+// ctx ends.
 func (s *Server) Drain(ctx context.Context) {
-	s.mu.Lock()
-	s.draining = true
-	s.mu.Unlock()
+	s.calls.Drain()
 	for _, e := range s.engines() {
-		e.drain()
+		e.Drain()
 	}
 	for {
 		idle := true
 		for _, e := range s.engines() {
-			idle = idle && e.idle()
+			idle = idle && e.Idle()
 		}
 		if idle {
 			return
@@ -171,99 +166,13 @@ func (s *Server) Drain(ctx context.Context) {
 	}
 }
 
-// Close gives up all work and waits until nothing runs any more.
+// Close gives up all calls and waits until nothing runs any more.
 func (s *Server) Close() {
-	s.mu.Lock()
-	s.draining = true
-	s.mu.Unlock()
+	s.calls.Drain()
 	for _, e := range s.engines() {
-		e.abandon()
+		e.Abandon()
 	}
 	s.stop()
 	s.group.Wait()
-}
-
-// begin returns the work to wait for: one with the same key that runs or is done, else w, which it
-// queues. The caller is counted as a watcher and must call leave.
-func (s *Server) begin(w *work) (_ *work, hit bool, f *Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining {
-		return nil, false, shuttingDown()
-	}
-	if old := s.results.get(w.key); old != nil && old.watch() {
-		s.stats.hit()
-		return old, true, nil
-	}
-	if old := s.inflight[w.key]; old != nil && old.watch() {
-		return old, false, nil
-	}
-	w.watch()
-	s.inflight[w.key] = w
-	if f := w.model.engine.admit(w); f != nil {
-		delete(s.inflight, w.key)
-		return nil, false, f
-	}
-	return w, false, nil
-}
-
-// leave counts one watcher less. A work without watchers is given up.
-func (s *Server) leave(w *work, why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.mu.Lock()
-	w.watchers--
-	last := w.watchers == 0
-	w.mu.Unlock()
-	if !last {
-		return
-	}
-	if s.inflight[w.key] == w {
-		delete(s.inflight, w.key)
-	}
-	if w.end(nil, fault(statusGone, "cancelled", "the request was cancelled")) {
-		s.stats.cancelled(why)
-		w.model.engine.poke()
-	}
-}
-
-// statusGone is the status that is logged for a client that went before its answer.
-const statusGone = 499
-
-// finish makes the answer of a work whose members are all done, while the engine goes on.
-func (s *Server) finish(w *work) {
-	s.group.Go(func() {
-		a, f := answerOf(w)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.inflight[w.key] == w {
-			delete(s.inflight, w.key)
-		}
-		if w.end(a, f) && f == nil {
-			s.results.put(w)
-		}
-	})
-}
-
-// answerOf makes the answer. A panic is a fault of this work alone.
-func answerOf(w *work) (a *answer, f *Fault) {
-	defer func() {
-		if r := recover(); r != nil {
-			a, f = nil, fault(http.StatusInternalServerError, "answer_failed", "the answer failed: %v", r)
-		}
-	}()
-	return w.answers(w)
-}
-
-// total sums the passes and rows of a work's members, and returns the most steps of one.
-func (w *work) total() (e generate.Evaluated, steps int) {
-	for _, m := range w.members {
-		e.Full += m.evaluated.Full
-		e.Partial += m.evaluated.Partial
-		e.Head += m.evaluated.Head
-		e.Drafted += m.evaluated.Drafted
-		e.Accepted += m.evaluated.Accepted
-		steps = max(steps, m.n)
-	}
-	return e, steps
+	s.calls.Wait()
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"unmask/server/engine"
 )
 
 // times are the limits on waiting for a client.
@@ -15,7 +17,7 @@ type times struct {
 	idle   time.Duration // between requests of a connection
 	beat   time.Duration // of a stream, between comments while nothing else is sent
 	write  time.Duration // a reader that takes nothing for as long is gone
-	stall  time.Duration // while work waits and no pass ends, before /readyz is stalled
+	stall  time.Duration // while a call waits and no pass ends, before /readyz is stalled
 }
 
 var usualTimes = times{header: 5 * time.Second, body: 30 * time.Second, idle: 120 * time.Second,
@@ -94,31 +96,31 @@ func (s *stream) fail(name string, f *Fault) {
 }
 
 // frame is the least time between two writes of steps, and a millisecond more for each watcher of
-// the work. Quicker steps go out together: many watchers would otherwise wake so often that a small
+// the call. Quicker steps go out together: many watchers would otherwise wake so often that a small
 // model's passes wait for them.
 const frame = 16 * time.Millisecond
 
-// pause waits for a frame, for the end of the work, or until the client goes.
-func (s *stream) pause(w *work) {
-	timer := time.NewTimer(frame + time.Duration(w.watching())*time.Millisecond)
+// pause waits for a frame, for the end of the call, or until the client goes.
+func (s *stream) pause(made *call) {
+	timer := time.NewTimer(frame + time.Duration(made.Watching())*time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-w.finished:
+	case <-made.Finished():
 	case <-s.ctx.Done():
 	}
 }
 
-// follow hands over the steps of a work from number from on, as they come, until the work is done.
+// follow hands over the steps of a call from number from on, as they come, until the call is done.
 // The error is that of each, or the context's where the client went.
-func (s *stream) follow(w *work, from int, each func(n int, e event) error) error {
+func (s *stream) follow(made *call, from int, each func(n int, e engine.Event) error) error {
 	ticker := time.NewTicker(s.times.beat)
 	defer ticker.Stop()
 	for {
-		events, done, changed := w.since(from)
-		if w.forgot() {
+		events, done, changed := made.Since(from)
+		if made.Forgot() {
 			return fault(http.StatusInternalServerError, "too_many_steps",
-				"the steps take more than %d bytes, want a request without stream", maxEvents)
+				"the steps take more than %d bytes, want a request without stream", engine.MaxEvents)
 		}
 		for i := range events {
 			if err := each(from+i+1, events[i]); err != nil {
@@ -132,7 +134,7 @@ func (s *stream) follow(w *work, from int, each func(n int, e event) error) erro
 			return nil
 		}
 		if len(events) > 0 {
-			s.pause(w)
+			s.pause(made)
 		}
 		select {
 		case <-s.ctx.Done():

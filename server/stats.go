@@ -94,7 +94,7 @@ func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 	return s
 }
 
-func (s *stats) served(m *served) {
+func (s *stats) served(m *servedModel) {
 	s.models.WithLabelValues(m.name, m.precision, m.device, m.fingerprint()).Set(1)
 }
 
@@ -103,20 +103,20 @@ func (s *stats) request(route string, code string, took time.Duration) {
 	s.requestTime.WithLabelValues(route).Observe(took.Seconds())
 }
 
-func (s *stats) queued(took time.Duration)    { s.queueTime.Observe(took.Seconds()) }
-func (s *stats) firstStep(took time.Duration) { s.firstTime.Observe(took.Seconds()) }
-func (s *stats) opened(n int)                 { s.tokens.Add(float64(n)) }
-func (s *stats) cancelled(why string)         { s.cancels.WithLabelValues(why).Inc() }
-func (s *stats) repeated()                    { s.repeats.Inc() }
-func (s *stats) hit()                         { s.hits.Inc() }
+func (s *stats) Queued(took time.Duration)    { s.queueTime.Observe(took.Seconds()) }
+func (s *stats) FirstStep(took time.Duration) { s.firstTime.Observe(took.Seconds()) }
+func (s *stats) Opened(n int)                 { s.tokens.Add(float64(n)) }
+func (s *stats) Cancelled(why string)         { s.cancels.WithLabelValues(why).Inc() }
+func (s *stats) Repeated()                    { s.repeats.Inc() }
+func (s *stats) Hit()                         { s.hits.Inc() }
 
-func (s *stats) pass(seconds float64, rows, sequences int) {
+func (s *stats) Pass(seconds float64, rows, sequences int) {
 	s.passTime.Observe(seconds)
 	s.passRows.Observe(float64(rows))
 	s.passSizes.Observe(float64(sequences))
 }
 
-func (s *stats) evaluated(e generate.Evaluated) {
+func (s *stats) Evaluated(e generate.Evaluated) {
 	s.rows.WithLabelValues("full_passes").Add(float64(e.Full))
 	s.rows.WithLabelValues("partial").Add(float64(e.Partial))
 	s.rows.WithLabelValues("head").Add(float64(e.Head))

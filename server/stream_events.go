@@ -4,9 +4,10 @@ import (
 	"strconv"
 
 	"unmask/generate/traces"
+	"unmask/server/engine"
 )
 
-// startEvent is the header of a trace, and where the work stands.
+// startEvent is the header of a trace, and where the call stands.
 type startEvent struct {
 	traces.Header
 	Key     string  `json:"key"`
@@ -18,10 +19,10 @@ type startEvent struct {
 	Wait    float64 `json:"wait_seconds"`
 }
 
-func (w *work) start() startEvent {
-	ahead, wait := w.model.engine.ahead(w)
-	return startEvent{Header: w.header, Key: w.key, ID: w.id, First: w.first, Choices: len(w.members),
-		Rows: w.rows, Ahead: ahead, Wait: round(wait)}
+func (made *call) start() startEvent {
+	ahead, wait := made.Ahead()
+	return startEvent{Header: made.header(), Key: made.Key, ID: made.id(),
+		First: int(made.sequences[0].Index), Choices: len(made.Members), Rows: made.Rows, Ahead: ahead, Wait: round(wait)}
 }
 
 // round keeps three digits of a second.
@@ -29,14 +30,14 @@ func round(seconds float64) float64 { return float64(int64(seconds*1000+0.5)) / 
 
 // events streams the native form from step from on: start, step, done or error. All data lines but
 // the last are a trace that unmask replay shows.
-func (s *stream) events(w *work, from int) error {
+func (s *stream) events(w *call, from int) error {
 	if err := s.send("start", "", encode(w.start())); err != nil {
 		return err
 	}
 	if err := s.flush(); err != nil {
 		return err
 	}
-	err := s.follow(w, from, func(n int, e event) error {
+	err := s.follow(w, from, func(n int, e engine.Event) error {
 		return s.send("step", strconv.Itoa(n), encode(e.Step))
 	})
 	a, f, err := w.outcome(err)

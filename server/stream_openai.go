@@ -8,6 +8,7 @@ import (
 
 	"unmask/generate"
 	"unmask/generate/traces"
+	"unmask/server/engine"
 )
 
 // stepInfo describes a step in a chunk, if include_steps asks for it.
@@ -31,12 +32,12 @@ type settling struct {
 	ended   bool // all was sent
 }
 
-func newSettling(m *member, form *textForm, remasks bool) *settling {
-	return &settling{form: form, tokens: slices.Clone(m.start()), logP: m.followed, remasks: remasks}
+func newSettling(m *engine.Member, form *textForm, remasks bool) *settling {
+	return &settling{form: form, tokens: slices.Clone(m.Start()), logP: m.Followed, remasks: remasks}
 }
 
 // take applies a step.
-func (s *settling) take(e *event) {
+func (s *settling) take(e *engine.Event) {
 	if len(e.Resized) > 0 {
 		s.tokens = generate.Follow(s.tokens, e.Resized, s.form.mask)
 		s.logP = generate.Follow(slices.Clone(s.logP), e.Resized, math.NaN())
@@ -95,8 +96,8 @@ func (s *settling) delta(done bool) string {
 
 // chunker makes the chunks of one of OpenAI's streams.
 type chunker interface {
-	chunk(w *work, p part) []byte
-	counted(w *work, used *usage) []byte // the chunk after all choices, with nothing but usage
+	chunk(w *call, p part) []byte
+	counted(w *call, used *usage) []byte // the chunk after all choices, with nothing but usage
 	forms() []textForm
 }
 
@@ -113,25 +114,25 @@ type part struct {
 // lastChunk has the fields that only the last chunk of all choices has.
 type lastChunk struct{ info unmaskInfo }
 
-// openAIText is a stream of one work's texts in OpenAI's chunks.
+// openAIText is a stream of one call's texts in OpenAI's chunks.
 type openAIText struct {
 	*stream
-	w         *work
+	call      *call
 	chunker   chunker
-	asked     streaming
+	form      streaming
 	settlings []*settling // by choice
 	open      int         // choices whose last chunk was not sent
 }
 
 // openAI streams text as it settles, or the whole text so far, then [DONE].
-func (s *stream) openAI(w *work, c chunker, st streaming) error {
-	t := &openAIText{stream: s, w: w, chunker: c, asked: st, open: len(w.members)}
-	forms, remasks := c.forms(), remasks(w.recipe)
-	for i, m := range w.members {
+func (s *stream) openAI(made *call, c chunker, st streaming) error {
+	t := &openAIText{stream: s, call: made, chunker: c, form: st, open: len(made.Members)}
+	forms, remasks := c.forms(), remasks(made.recipe())
+	for i, m := range made.Members {
 		t.settlings = append(t.settlings, newSettling(m, &forms[i], remasks))
 	}
-	err := s.follow(w, 0, func(_ int, e event) error { return t.step(&e) })
-	_, f, err := w.outcome(err)
+	err := s.follow(made, 0, func(_ int, e engine.Event) error { return t.step(&e) })
+	_, f, err := made.outcome(err)
 	if err != nil {
 		return err
 	}
@@ -139,9 +140,9 @@ func (s *stream) openAI(w *work, c chunker, st streaming) error {
 		s.fail("", f)
 		return nil
 	}
-	a, _ := w.result()
+	a, _ := made.result()
 	if used, ok := a.parts.(usage); ok && st.usage {
-		if err := s.send("", "", c.counted(w, &used)); err != nil {
+		if err := s.send("", "", c.counted(made, &used)); err != nil {
 			return err
 		}
 	}
@@ -152,11 +153,11 @@ func (s *stream) openAI(w *work, c chunker, st streaming) error {
 }
 
 // step sends the chunk of a step, if there is anything to say.
-func (t *openAIText) step(e *event) error {
-	q := t.settlings[e.choice]
+func (t *openAIText) step(e *engine.Event) error {
+	q := t.settlings[e.Choice]
 	q.take(e)
-	p := part{choice: e.choice}
-	if t.asked.steps {
+	p := part{choice: e.Choice}
+	if t.form.steps {
 		p.step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened, Closed: e.Closed,
 			Resized: e.Resized}
 		if p.step.Closed == nil {
@@ -164,11 +165,11 @@ func (t *openAIText) step(e *event) error {
 		}
 	}
 	if e.Done { // positions after the text's end have no event
-		m := t.w.members[e.choice]
-		q.tokens, q.logP, q.top = m.tokens, m.logP, m.top
+		m := t.call.Members[e.Choice]
+		q.tokens, q.logP, q.top = m.Tokens, m.LogP, m.Top
 		return t.last(p)
 	}
-	if t.asked.form == "diffusing" {
+	if t.form.form == "diffusing" {
 		p.text = q.choice().text
 	} else {
 		p.text = q.delta(false)
@@ -176,7 +177,7 @@ func (t *openAIText) step(e *event) error {
 	if p.text == "" && p.step == nil {
 		return nil
 	}
-	return t.send("", "", t.chunker.chunk(t.w, p))
+	return t.send("", "", t.chunker.chunk(t.call, p))
 }
 
 // last sends a choice's last chunk, p with the rest of the text. The last choice waits for the
@@ -185,22 +186,22 @@ func (t *openAIText) last(p part) error {
 	q := t.settlings[p.choice]
 	p.text = q.delta(true)
 	whole := q.choice()
-	if p.finish = whole.finish; t.asked.form == "diffusing" {
+	if p.finish = whole.finish; t.form.form == "diffusing" {
 		p.text = whole.text
 	}
 	if q.form.LogProbs {
 		p.logs = &whole
 	}
 	if t.open--; t.open == 0 {
-		if err := t.w.wait(t.ctx); err != nil {
+		if err := t.call.Wait(t.ctx); err != nil {
 			return err
 		}
-		if _, f := t.w.result(); f != nil {
+		if _, f := t.call.result(); f != nil {
 			return f
 		}
-		p.last = &lastChunk{info: t.w.info()}
+		p.last = &lastChunk{info: t.call.info()}
 	}
-	return t.send("", "", t.chunker.chunk(t.w, p))
+	return t.send("", "", t.chunker.chunk(t.call, p))
 }
 
 // completionChunks makes the chunks of /v1/completions.
@@ -208,7 +209,7 @@ type completionChunks []textForm
 
 func (c completionChunks) forms() []textForm { return c }
 
-func (c completionChunks) chunk(w *work, p part) []byte {
+func (c completionChunks) chunk(w *call, p part) []byte {
 	out := w.completion()
 	choice := completionChoice{Index: p.choice, Text: p.text}
 	if p.finish != "" {
@@ -221,8 +222,8 @@ func (c completionChunks) chunk(w *work, p part) []byte {
 	return encode(out)
 }
 
-func (c completionChunks) counted(w *work, used *usage) []byte {
-	out := w.completion()
+func (c completionChunks) counted(made *call, used *usage) []byte {
+	out := made.completion()
 	out.Choices, out.Usage = []completionChoice{}, used
 	return encode(out)
 }

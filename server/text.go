@@ -25,7 +25,7 @@ type textForm struct {
 }
 
 // answerForm returns the form of an answer that fills the one hole of a sequence.
-func answerForm(m *served, q generate.Request) textForm {
+func answerForm(m *servedModel, q generate.Request) textForm {
 	f := textForm{From: slices.Index(q.Known, m.spec.Mask), Ends: q.Ends, Echo: -1, tokens: m.Text,
 		mask: m.spec.Mask, length: len(q.Known)}
 	f.To = f.From + m.spec.Masked(q.Known)

@@ -60,7 +60,7 @@ func (s *Server) detokenizing(w http.ResponseWriter, r *http.Request) {
 
 // ids reads a list of token ids that must be there, in which null is the mask. m is nil where the
 // model is not known.
-func (f *fields) ids(name string, m *served) []int32 {
+func (f *fields) ids(name string, m *servedModel) []int32 {
 	raw := f.value(name)
 	switch {
 	case m == nil || f.fault != nil:

@@ -187,7 +187,7 @@ type functionCall struct {
 
 // call makes a message the call that its text spells, and its finish tool_calls. A text that a stop
 // cut short stays as it is.
-func (c *chatChoice) call(w *work, message *chatMessage, text string) {
+func (c *chatChoice) call(made *call, message *chatMessage, text string) {
 	var spelt struct {
 		Name      string
 		Arguments json.RawMessage
@@ -195,7 +195,7 @@ func (c *chatChoice) call(w *work, message *chatMessage, text string) {
 	if json.Unmarshal([]byte(text), &spelt) != nil {
 		return
 	}
-	_, id, _ := strings.Cut(w.id, "-")
+	_, id, _ := strings.Cut(made.id(), "-")
 	finish := "tool_calls"
 	message.Content, c.Finish = nil, &finish
 	message.ToolCalls = []toolCall{{ID: fmt.Sprintf("call_%s_%d", id, c.Index), Type: "function",
@@ -203,9 +203,9 @@ func (c *chatChoice) call(w *work, message *chatMessage, text string) {
 }
 
 // callDelta makes the last chunk of a choice its call or, where there is none, its text.
-func (c *chatChoice) callDelta(w *work, text string) {
+func (c *chatChoice) callDelta(made *call, text string) {
 	c.Delta.Content = &text
-	c.call(w, c.Delta, text)
+	c.call(made, c.Delta, text)
 	for i := range c.Delta.ToolCalls {
 		c.Delta.ToolCalls[i].Index = &i
 	}

@@ -153,3 +153,13 @@ func TestLayers(t *testing.T) {
 		}
 	}
 }
+
+// The scheduler of the server knows no HTTP, which only the folder around it speaks.
+func TestEngineKnowsNoHTTP(t *testing.T) {
+	for name, c := range builds() {
+		p, err := c.ImportDir("server/engine", 0)
+		require.NoError(t, err, name)
+		require.NotEmpty(t, p.Imports)
+		require.NotContains(t, p.Imports, "net/http", name)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"unmask/backend"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/server/engine"
 	"unmask/tokenizers"
 )
 
@@ -25,8 +26,8 @@ type Model struct {
 	Precision backend.Precision // that it was loaded with
 }
 
-// served is a model with what the server keeps of it.
-type served struct {
+// servedModel is a model with what the server keeps of it.
+type servedModel struct {
 	*unmask.Model
 	name      string
 	spec      model.Spec
@@ -36,7 +37,7 @@ type served struct {
 	chatless  error        // why
 	defaults  generate.Recipe
 	identity  string // SHA-256 of contract, weights, precision and device
-	engine    *engine
+	engine    *engine.Engine
 	created   int64 // unix seconds
 }
 
@@ -44,12 +45,12 @@ type served struct {
 var servedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // newServed reads what answers need to know of a model.
-func newServed(o Model) (*served, error) {
+func newServed(o Model) (*servedModel, error) {
 	if err := checkServed(o.Name); err != nil {
 		return nil, err
 	}
-	m := &served{Model: o.Model, name: o.Name, spec: o.Model.Spec(), precision: o.Precision.String(),
-		device: deviceOf(o.Model), created: time.Now().Unix()}
+	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
+		precision: o.Precision.String(), device: deviceOf(o.Model), created: time.Now().Unix()}
 	if m.Text == nil && m.Pictures == nil {
 		m.Model = numbered(o.Model)
 	}
@@ -81,7 +82,7 @@ func numbered(m *unmask.Model) *unmask.Model {
 }
 
 // fingerprint returns the first digits of the identity.
-func (m *served) fingerprint() string { return m.identity[:12] }
+func (m *servedModel) fingerprint() string { return m.identity[:12] }
 
 // deviceOf returns cpu, or the kind of another device: sums run in another order there.
 func deviceOf(m *unmask.Model) string {
@@ -130,12 +131,12 @@ type modelLimits struct {
 	Steps int `json:"steps"`
 }
 
-func (m *served) info() modelInfo {
+func (m *servedModel) info() modelInfo {
 	s := modelShape{Kind: string(m.Kind()), Shape: m.spec.Shape, Fixed: m.spec.Fixed,
 		Tokens: m.spec.Outcomes, Mask: m.spec.Mask, Precision: m.precision, Device: m.device,
 		Fingerprint: m.fingerprint(), Chat: m.chat != nil, Prompt: m.spec.Prompt, Classes: m.Classes,
 		ClassCount: m.spec.Classes, Recipe: m.defaults.String(),
-		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.rowsASecond()}
+		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.RowsPerSecond()}
 	if m.chat != nil {
 		s.Ends = m.chat.Stops()
 	}

@@ -1,0 +1,184 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/generate/traces"
+	"unmask/server/engine"
+	"unmask/tokenizers"
+)
+
+// query is a request after its route has read its fields.
+type query struct {
+	kind      string // completions, chat, infill, editor, images or edits
+	prefix    string // of the answer's id
+	model     *servedModel
+	set       settings
+	sequences []generate.Request // of each choice
+	form      any                // all else that the answer depends on, as JSON
+	answers   func(*call) (*answer, *Fault)
+}
+
+// call is a query that is made, perhaps together with equal ones.
+type call struct {
+	*engine.Call
+	query
+}
+
+// answer is the answer to a finished call.
+type answer struct {
+	body   []byte   // JSON
+	images [][]byte // PNGs
+	parts  any      // what streams need of it
+}
+
+// Bytes implements engine.Answer.
+func (a *answer) Bytes() int64 {
+	n := len(a.body)
+	for _, p := range a.images {
+		n += len(p)
+	}
+	return int64(n)
+}
+
+// begin returns the call that answers a query, a new one or one that equal queries share, and
+// whether its answer is there already. The caller must call unwatch.
+func (s *Server) begin(q query, owner string) (c *call, hit bool, f *Fault) {
+	now := s.now()
+	c = &call{query: q}
+	own, err := q.model.engine.Call(engine.Spec{Key: q.key(), Owner: owner, Batch: q.set.batch,
+		Sequences: q.sequences, Created: now, Limit: now.Add(s.o.Timeout),
+		Answer: func() (engine.Answer, error) {
+			a, f := q.answers(c)
+			if f != nil {
+				return nil, f
+			}
+			return a, nil
+		}})
+	if err != nil {
+		return nil, false, refused("steps", err)
+	}
+	c.Call = own
+	shared, hit, err := s.calls.Begin(own)
+	if err != nil {
+		return nil, false, failed(err)
+	}
+	return &call{shared, q}, hit, nil
+}
+
+// unwatch counts one client less of a call, which is given up without any.
+func (s *Server) unwatch(c *call, why string) { s.calls.Unwatch(c.Call, why) }
+
+// id returns the id of the call's answer.
+func (c *call) id() string { return c.prefix + c.Key[:12] }
+
+// recipe returns that of the first sequence.
+func (c *call) recipe() generate.Recipe { return c.sequences[0].Recipe }
+
+// header returns the header of the call's trace.
+func (c *call) header() traces.Header {
+	q := c.sequences[0]
+	run := generate.Options{Seed: q.Seed, Length: q.Length, Tokens: q.Known}
+	return traces.NewHeader(c.model.spec, run.With(q.Recipe), c.model.tokenizer(), c.model.name,
+		unmask.Hole)
+}
+
+// result returns the answer or the fault of a call that is done.
+func (c *call) result() (*answer, *Fault) { return resultOf(c.Call) }
+
+func resultOf(c *engine.Call) (*answer, *Fault) {
+	a, err := c.Result()
+	if err != nil {
+		return nil, failed(err)
+	}
+	made, _ := a.(*answer)
+	return made, nil
+}
+
+// outcome returns the answer or the fault for a client whose stream of the steps ended with err: a
+// Fault is for the client, any other error is of the connection and is returned.
+func (c *call) outcome(err error) (*answer, *Fault, error) {
+	if f, ok := err.(*Fault); ok {
+		return nil, f, nil
+	}
+	a, f := c.result()
+	return a, f, err
+}
+
+// key returns a hash of all that the answer depends on.
+func (q *query) key() string {
+	r := q.set.request
+	parts := []any{q.model.identity, q.kind, q.set.top, r.Constraints, q.form}
+	for _, one := range q.sequences {
+		class := int32(-1)
+		if one.Condition != nil {
+			class = one.Condition.Class
+		}
+		parts = append(parts, one.Seed, one.Index, one.Known, one.String(), class)
+	}
+	if q.model.spec.Prompt {
+		parts = append(parts, r.Prompt, r.Negative)
+	}
+	sum := sha256.Sum256(encode(parts))
+	return hex.EncodeToString(sum[:])
+}
+
+// tokenizer is the model's, nil where it makes no text.
+func (m *servedModel) tokenizer() tokenizers.Tokenizer {
+	if m.Text == nil {
+		return nil
+	}
+	return m.Text
+}
+
+// unmaskInfo describes in an answer how it was made.
+type unmaskInfo struct {
+	Seed      uint64        `json:"seed"`
+	First     int           `json:"first"`
+	Key       string        `json:"key"`
+	Sampler   string        `json:"sampler"`
+	Schedule  string        `json:"schedule"`
+	Steps     int           `json:"steps"`
+	Cache     int           `json:"cache"`
+	Recipe    string        `json:"recipe"`
+	Evaluated evaluatedInfo `json:"evaluated"`
+	Queue     float64       `json:"queue_seconds"`
+	Seconds   float64       `json:"seconds"`
+	Codes     [][]int32     `json:"codes,omitempty"`
+	Cells     []int         `json:"cells,omitempty"` // that were made new
+	Fit       string        `json:"fit,omitempty"`
+}
+
+// evaluatedInfo counts the passes and rows of all sequences together.
+type evaluatedInfo struct {
+	FullPasses  int `json:"full_passes"`
+	PartialRows int `json:"partial_rows"`
+	HeadRows    int `json:"head_rows"`
+	Drafted     int `json:"drafted,omitempty"`
+	Accepted    int `json:"accepted,omitempty"`
+}
+
+func (c *call) info() unmaskInfo {
+	e, first, r := c.Evaluated(), c.sequences[0], c.recipe()
+	waited, ran := c.Times()
+	return unmaskInfo{Seed: first.Seed, First: int(first.Index), Key: c.Key,
+		Sampler: r.Get("sampler"), Schedule: r.Get("schedule"), Steps: r.Steps, Cache: r.Cache,
+		Recipe: r.String(),
+		Evaluated: evaluatedInfo{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head,
+			Drafted: e.Drafted, Accepted: e.Accepted},
+		Queue: seconds(waited), Seconds: seconds(ran)}
+}
+
+// seconds returns a time in seconds to the microsecond.
+func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
+
+// usage counts tokens as OpenAI does.
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+}

@@ -1,0 +1,370 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/generate/traces"
+)
+
+// Call is the computation of a request. Equal requests at the same time share one, and each client
+// reads its steps and its answer as they come.
+type Call struct {
+	Spec
+	Members []*Member // by choice
+	Rows    int64     // of all steps of all members, at most
+
+	engine *Engine
+
+	// Of the engine, under its lock.
+	begun   time.Time // zero: it waits for its first step
+	stepped time.Time // the last
+	left    int64     // rows
+	open    int       // members that are not done
+	keeping bool      // a member keeps keys and values, and runs to its end
+	ended   bool      // the engine is done with it
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed when something is added
+	finished chan struct{} // closed when the call is done
+	events   []Event
+	bytes    int64 // of events, about
+	lost     bool  // there were too many events to keep
+	answer   Answer
+	err      error
+	done     bool
+	watchers int
+	waited   time.Duration
+	ran      time.Duration
+}
+
+// Spec says what a call computes.
+type Spec struct {
+	Key       string             // equal calls have equal keys
+	Owner     string             // calls of different owners take turns
+	Batch     bool               // others go first
+	Sequences []generate.Request // as Model.Prepare returns them, at least one
+	Created   time.Time
+	Limit     time.Time // when it is given up
+	// Answer makes the answer once all members are done. An error that is no *Error is the client's
+	// as it is.
+	Answer func() (Answer, error)
+}
+
+// Answer is the answer of a finished call.
+type Answer interface {
+	Bytes() int64 // of memory, about
+}
+
+// Event is a step of one of a call's sequences.
+type Event struct {
+	Choice int
+	traces.Step
+}
+
+// Member is one sequence of a call.
+type Member struct {
+	Request generate.Request
+	Steps   int // at most
+
+	// The result.
+	Tokens    []int32             // when it is done
+	LogP      []float64           // of each position that opened; NaN where it is not known
+	Followed  []float64           // LogP until holes grow, which streams follow
+	Top       [][]generate.Likely // of each position that opened; nil if not asked for
+	Free      []bool              // positions that were to be filled
+	N         int                 // steps taken
+	Evaluated generate.Evaluated
+
+	call    *Call
+	choice  int
+	rows    int // of one pass
+	guided  bool
+	kept    bool // keys and values stay between its steps
+	longest int  // positions, when its holes have grown
+
+	// Of the engine.
+	sequence *generate.Sequence
+	done     bool
+}
+
+// Call returns the call of a Spec. It has not begun. The error is about the steps of a sequence.
+func (e *Engine) Call(spec Spec) (*Call, error) {
+	c := &Call{Spec: spec, engine: e, changed: make(chan struct{}), finished: make(chan struct{})}
+	for i, q := range spec.Sequences {
+		m, err := newMember(c, i, q)
+		if err != nil {
+			return nil, err
+		}
+		c.Members = append(c.Members, m)
+		c.Rows += m.left()
+	}
+	c.left, c.open = c.Rows, len(c.Members)
+	return c, nil
+}
+
+// newMember returns the member for one sequence.
+func newMember(c *Call, choice int, q generate.Request) (*Member, error) {
+	spec, length := c.engine.spec, q.Length
+	m := &Member{call: c, choice: choice, Request: q, rows: length, longest: length,
+		guided: q.Guidance.Scale != 0, kept: q.Reuse != generate.NoReuse}
+	m.Free = make([]bool, length)
+	free := 0
+	for i := range m.Free {
+		if m.Free[i] = q.Known == nil || q.Known[i] == spec.Mask; m.Free[i] {
+			free++
+		}
+	}
+	steps, err := q.Bound(free)
+	if err != nil {
+		return nil, err
+	}
+	if m.guided {
+		m.rows *= 2
+	}
+	if m.Steps = max(steps, 1); q.Reuse == generate.Blocks { // steps are of each block
+		size := max(q.BlockSize, spec.Block, 1)
+		m.Steps = steps * ((length + size - 1) / size)
+		m.rows = size
+	}
+	if spec.Growth != nil {
+		m.longest = spec.Length()
+	}
+	m.LogP = slices.Repeat([]float64{math.NaN()}, length)
+	m.Followed = m.LogP
+	if q.Top > 0 {
+		m.Top = make([][]generate.Likely, length)
+	}
+	return m, nil
+}
+
+// Model returns the model of the member's call.
+func (m *Member) Model() *unmask.Model { return m.call.engine.model }
+
+// Start returns the member's tokens before its first step.
+func (m *Member) Start() []int32 {
+	if m.Request.Known != nil {
+		return m.Request.Known
+	}
+	return slices.Repeat([]int32{m.call.engine.spec.Mask}, m.Request.Length)
+}
+
+// Events returns the steps of the member, if the call has kept them.
+func (m *Member) Events() (list []Event) {
+	events, _, _ := m.call.Since(0)
+	for _, e := range events {
+		if e.Choice == m.choice {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// left returns how many rows the member's passes still take, at most.
+func (m *Member) left() int64 {
+	if m.done {
+		return 0
+	}
+	return int64(m.rows) * int64(max(0, m.Steps-m.N))
+}
+
+// eventBytes is about how many bytes of memory a position that opens takes.
+const eventBytes = 128
+
+// MaxEvents bounds what the steps of a call take in memory, in bytes: samplers that mask again may
+// have any number of them.
+const MaxEvents = 32 << 20
+
+// Forgot reports whether the call has dropped its steps because there were too many.
+func (c *Call) Forgot() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost
+}
+
+// add appends a step and notifies those that wait.
+func (c *Call) add(e Event) {
+	c.mu.Lock()
+	c.bytes += int64(len(e.Opened)+len(e.Closed)+1) * eventBytes
+	if c.lost = c.lost || c.bytes > MaxEvents; c.lost {
+		c.events, c.bytes = nil, MaxEvents+1 // who wants no steps gets the answer all the same
+	} else {
+		c.events = append(c.events, e)
+	}
+	c.notify()
+	c.mu.Unlock()
+}
+
+// notify wakes everyone who waits for a change. The caller holds the lock.
+func (c *Call) notify() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// end sets the answer or the error of the call. Only the first call has an effect; it returns true.
+func (c *Call) end(a Answer, err error) (first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done {
+		return false
+	}
+	c.answer, c.err, c.done = a, err, true
+	close(c.finished)
+	c.notify()
+	return true
+}
+
+// makeAnswer makes the answer. A panic is an error of this call alone.
+func (c *Call) makeAnswer() (a Answer, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			a, err = nil, refuse(AnswerFailed, "the answer failed: %v", r)
+		}
+	}()
+	return c.Answer()
+}
+
+// Since returns the steps from number from on, and whether there will be no more. changed is closed
+// when there are.
+func (c *Call) Since(from int) (events []Event, done bool, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from = min(from, len(c.events))
+	return c.events[from:len(c.events):len(c.events)], c.done, c.changed
+}
+
+// Finished is closed when the call is done.
+func (c *Call) Finished() <-chan struct{} { return c.finished }
+
+// Wait returns when the call is done, or the error of ctx.
+func (c *Call) Wait(ctx context.Context) error {
+	select {
+	case <-c.finished:
+		return nil
+	default:
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.finished:
+		return nil
+	}
+}
+
+// Result returns the answer or the error of a call that is done, nil and nil before.
+func (c *Call) Result() (Answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answer, c.err
+}
+
+// watch counts one watcher more. It returns false if the call was given up.
+func (c *Call) watch() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done && c.err != nil {
+		return false
+	}
+	c.watchers++
+	return true
+}
+
+// unwatch counts one watcher less and returns how many are left.
+func (c *Call) unwatch() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watchers--
+	return c.watchers
+}
+
+// Watching returns how many watch the call.
+func (c *Call) Watching() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watchers
+}
+
+// Times returns how long the call waited and ran, 0 before it is done.
+func (c *Call) Times() (waited, ran time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waited, c.ran
+}
+
+// setTimes sets how long the call waited and ran, as the engine measured it.
+func (c *Call) setTimes(waited, ran time.Duration) {
+	c.mu.Lock()
+	c.waited, c.ran = waited, ran
+	c.mu.Unlock()
+}
+
+// Size is about how many bytes of memory the call holds.
+func (c *Call) Size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.bytes + 4096
+	if c.answer != nil {
+		n += c.answer.Bytes()
+	}
+	for _, m := range c.Members {
+		n += int64(m.longest)*(12+16*int64(m.Request.Top)) + 256 // the engine may be setting its slices
+	}
+	return n
+}
+
+// Progress returns the step of the member that is farthest behind, and the most steps of one.
+func (c *Call) Progress() (step, steps int) {
+	at := map[int]int{}
+	c.mu.Lock()
+	for i := len(c.events) - 1; i >= 0 && len(at) < len(c.Members); i-- {
+		if e := &c.events[i]; at[e.Choice] == 0 {
+			at[e.Choice] = e.Step.Step
+		}
+	}
+	c.mu.Unlock()
+	step = -1
+	for i, m := range c.Members {
+		steps = max(steps, m.Steps)
+		if step < 0 || at[i] < step {
+			step = at[i]
+		}
+	}
+	return max(step, 0), steps
+}
+
+// Ahead returns how many calls take their steps before this one, and for how many seconds. A call
+// that has begun waits for none.
+func (c *Call) Ahead() (calls int, seconds float64) {
+	e := c.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c.ended || !c.begun.IsZero() {
+		return 0, 0
+	}
+	calls, rows := e.before(c)
+	return calls, e.seconds(rows)
+}
+
+// Begun reports whether the call has made its first step.
+func (c *Call) Begun() bool {
+	c.engine.mu.Lock()
+	defer c.engine.mu.Unlock()
+	return !c.begun.IsZero()
+}
+
+// Evaluated sums the passes and rows of the members of a call that is done.
+func (c *Call) Evaluated() (e generate.Evaluated) {
+	for _, m := range c.Members {
+		e.Full += m.Evaluated.Full
+		e.Partial += m.Evaluated.Partial
+		e.Head += m.Evaluated.Head
+		e.Drafted += m.Evaluated.Drafted
+		e.Accepted += m.Evaluated.Accepted
+	}
+	return e
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"container/list"
+	"sync"
+)
+
+// Calls are those of all engines of a server. Equal calls at the same time share one, as
+// singleflight has them, and finished ones are kept for later equal calls. Methods may be called
+// concurrently.
+type Calls struct {
+	stats Stats
+	group sync.WaitGroup // calls that are being answered
+
+	mu       sync.Mutex
+	drained  bool
+	inflight map[string]*Call // by key
+	kept     kept
+}
+
+// NewCalls returns no calls. Of finished ones about max bytes are kept.
+func NewCalls(max int64, stats Stats) *Calls {
+	return &Calls{stats: stats, inflight: map[string]*Call{}, kept: kept{max: max}}
+}
+
+// Begin returns the call to wait for: one with the same key that runs or is done, which is a hit,
+// else c, which it queues. The caller is counted as a watcher and must call Unwatch. The error is
+// an *Error.
+func (s *Calls) Begin(c *Call) (_ *Call, hit bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drained {
+		return nil, false, shuttingDown()
+	}
+	if old := s.kept.get(c.Key); old != nil && old.watch() {
+		s.stats.Hit()
+		return old, true, nil
+	}
+	if old := s.inflight[c.Key]; old != nil && old.watch() {
+		return old, false, nil
+	}
+	c.watch()
+	s.inflight[c.Key] = c
+	if err := c.engine.admit(c); err != nil {
+		delete(s.inflight, c.Key)
+		return nil, false, err
+	}
+	return c, false, nil
+}
+
+// Unwatch counts one watcher less. A call without watchers is given up, and counted under why.
+func (s *Calls) Unwatch(c *Call, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.unwatch() > 0 {
+		return
+	}
+	if s.inflight[c.Key] == c {
+		delete(s.inflight, c.Key)
+	}
+	if c.end(nil, refuse(Cancelled, "the request was cancelled")) {
+		s.stats.Cancelled(why)
+		c.engine.wake()
+	}
+}
+
+// finish makes the answer of a call whose members are all done, while its engine goes on.
+func (s *Calls) finish(c *Call) {
+	s.group.Go(func() {
+		a, err := c.makeAnswer()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.inflight[c.Key] == c {
+			delete(s.inflight, c.Key)
+		}
+		if c.end(a, err) && err == nil {
+			s.kept.put(c)
+		}
+	})
+}
+
+// Kept returns the finished call of a key, nil if it was not kept.
+func (s *Calls) Kept(key string) *Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.get(key)
+}
+
+// Watching returns how many clients wait for calls that are not done.
+func (s *Calls) Watching() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.inflight {
+		n += c.Watching()
+	}
+	return n
+}
+
+// Drain lets no further call begin.
+func (s *Calls) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drained = true
+}
+
+// Draining reports whether Drain was called.
+func (s *Calls) Draining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drained
+}
+
+// Wait returns when no answer is being made.
+func (s *Calls) Wait() { s.group.Wait() }
+
+// kept are finished calls, the latest used first, up to a number of bytes.
+type kept struct {
+	max   int64
+	bytes int64
+	order list.List // of *keptCall
+	byKey map[string]*list.Element
+}
+
+type keptCall struct {
+	*Call
+	bytes int64
+}
+
+// put keeps a call, unless it alone is larger than the bound.
+func (k *kept) put(c *Call) {
+	n := c.Size()
+	if n > k.max || k.byKey[c.Key] != nil {
+		return
+	}
+	if k.byKey == nil {
+		k.byKey = map[string]*list.Element{}
+	}
+	k.byKey[c.Key] = k.order.PushFront(&keptCall{c, n})
+	k.bytes += n
+	for k.bytes > k.max {
+		last := k.order.Back()
+		old := k.order.Remove(last).(*keptCall)
+		delete(k.byKey, old.Key)
+		k.bytes -= old.bytes
+	}
+}
+
+// get returns the call of a key, nil for none.
+func (k *kept) get(key string) *Call {
+	at := k.byKey[key]
+	if at == nil {
+		return nil
+	}
+	k.order.MoveToFront(at)
+	return at.Value.(*keptCall).Call
+}

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// fairQueue decides whose step is next:
+//
+//   - There are two classes of calls, interactive and batch. While both wait, batch calls get a
+//     tenth of the rows.
+//   - Within a class, owners take turns by rows. The next is the owner that has had the fewest
+//     since it last had nothing to do.
+//   - Of an owner's calls, the one with the fewest rows left goes first. Waiting counts as rows
+//     less, so a short request does not wait for a long one, nor a long one for ever.
+//   - On a CPU, a call much longer than the first of a pass waits for another pass (see longer).
+//     One sequence keeps a CPU busy, so the long one would only slow the short one.
+type fairQueue struct {
+	rows  map[string]float64 // that each class and owner has had
+	batch float64            // rows that batch calls have not had yet
+}
+
+// batchShare is the part of the rows that batch calls get at least.
+const batchShare = 0.1
+
+// queueOf names a call's owner in its class.
+func queueOf(c *Call) string {
+	if c.Batch {
+		return "b" + c.Owner
+	}
+	return "i" + c.Owner
+}
+
+// join sets the count of a new call's owner to at least the least count of the other owners. So one
+// that had nothing to do for a while has no claim to the rows that it did not use.
+func (t *fairQueue) join(c *Call, all []*Call) {
+	mine := queueOf(c)
+	least, other := math.Inf(1), false
+	for _, o := range all {
+		switch {
+		case o == c || o.ended || o.Batch != c.Batch:
+		case queueOf(o) == mine:
+			return // it is there already
+		default:
+			least, other = min(least, t.rows[queueOf(o)]), true
+		}
+	}
+	if other {
+		t.rows[mine] = max(t.rows[mine], least)
+	}
+}
+
+// sweep clears all counts once no call is left.
+func (t *fairQueue) sweep(all []*Call) {
+	if len(all) == 0 {
+		clear(t.rows)
+		t.batch = 0
+	}
+}
+
+// pick returns the members of the next tick. It takes the lock.
+func (e *Engine) pick() []*Member {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.o.Now()
+	var classes [2][]*Call // interactive, batch
+	for _, c := range e.calls {
+		if c.ended || c.open == 0 || e.drained && c.begun.IsZero() {
+			continue
+		}
+		if c.Batch {
+			classes[1] = append(classes[1], c)
+		} else {
+			classes[0] = append(classes[0], c)
+		}
+	}
+	for _, class := range classes {
+		e.order(class, now)
+	}
+	p := e.newPicking()
+	if len(classes[0]) > 0 && len(classes[1]) > 0 {
+		e.queue.batch = min(e.queue.batch+batchShare*float64(e.o.Rows), float64(e.o.Rows))
+		if next := p.first(classes[1]); next != nil && e.queue.batch >= float64(next.rows) {
+			e.queue.batch -= float64(next.rows)
+			p.take(next)
+		}
+	}
+	for _, class := range classes {
+		e.fill(p, class)
+	}
+	return p.members
+}
+
+// order sorts calls by the rows that they have left, less those that could have been computed while
+// they waited.
+func (e *Engine) order(calls []*Call, now time.Time) {
+	score := func(c *Call) float64 {
+		return float64(c.left) - now.Sub(c.stepped).Seconds()*e.rate
+	}
+	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(score(a), score(b)) })
+}
+
+// fill takes members of a class as long as they fit, owner by owner.
+func (e *Engine) fill(p *picking, class []*Call) {
+	byOwner := map[string][]*Call{}
+	var owners []string
+	for _, c := range class {
+		k := queueOf(c)
+		if byOwner[k] == nil {
+			owners = append(owners, k)
+		}
+		byOwner[k] = append(byOwner[k], c)
+	}
+	for len(owners) > 0 {
+		at := 0
+		for i, k := range owners {
+			if e.queue.rows[k] < e.queue.rows[owners[at]] {
+				at = i
+			}
+		}
+		k := owners[at]
+		if next := p.first(byOwner[k]); next != nil {
+			p.take(next)
+			e.queue.rows[k] += float64(next.rows)
+			continue
+		}
+		owners = slices.Delete(owners, at, at+1)
+	}
+}
+
+// picking collects the members of a tick.
+type picking struct {
+	members []*Member
+	taken   map[*Member]bool
+	rows    int    // that are left
+	places  [2]int // that are left in each pool
+	keeping [2]int // members that have begun to keep keys and values, or may
+	max     [2]int // of them
+	longest int64  // rows of all steps of a call that may take part
+	shares  bool   // calls of any length share a pass
+}
+
+// longer bounds a pass on a CPU: a call may have at most this many times the rows of the first.
+const longer = 4
+
+// newPicking counts the places that sequences keep.
+func (e *Engine) newPicking() *picking {
+	p := &picking{taken: map[*Member]bool{}, rows: e.o.Rows, places: [2]int{e.places, e.guided()},
+		longest: math.MaxInt64, shares: e.shares}
+	for i, n := range p.places {
+		p.max[i] = max(1, n-1) // one is left to those that keep nothing
+	}
+	for _, c := range e.calls {
+		for _, m := range c.Members {
+			if m.holds() {
+				p.places[m.pool()]--
+				p.keeping[m.pool()]++
+			}
+		}
+	}
+	return p
+}
+
+// pool is the number of the member's pool.
+func (m *Member) pool() int {
+	if m.guided {
+		return 1
+	}
+	return 0
+}
+
+// holds reports whether the member has a place that it keeps between its steps.
+func (m *Member) holds() bool { return m.kept && m.sequence != nil && !m.done }
+
+// first returns the first member of calls that can be taken, nil for none.
+func (p *picking) first(calls []*Call) *Member {
+	for _, c := range calls {
+		if c.Rows > p.longest {
+			continue
+		}
+		for _, m := range c.Members {
+			if !m.done && !p.taken[m] && p.fits(m) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// fits reports whether a member can take part beside those that were taken.
+func (p *picking) fits(m *Member) bool {
+	switch {
+	case m.rows > p.rows && len(p.members) > 0:
+		return false
+	case m.holds():
+		return true
+	case m.kept:
+		return p.keeping[m.pool()] < p.max[m.pool()] && p.places[m.pool()] > 0
+	}
+	return p.places[m.pool()] > 0
+}
+
+func (p *picking) take(m *Member) {
+	if len(p.members) == 0 && !p.shares {
+		p.longest = longer * m.call.Rows
+	}
+	p.members = append(p.members, m)
+	p.taken[m] = true
+	p.rows -= m.rows
+	switch {
+	case m.holds():
+	default:
+		if p.places[m.pool()]--; m.kept {
+			p.keeping[m.pool()]++
+		}
+	}
+}
