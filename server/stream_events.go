@@ -22,7 +22,8 @@ type startEvent struct {
 func (made *call) start() startEvent {
 	ahead, wait := made.Ahead()
 	return startEvent{Header: made.header(), Key: made.Key, ID: made.id(),
-		First: int(made.sequences[0].Index), Choices: len(made.Members), Rows: made.Rows, Ahead: ahead, Wait: round(wait)}
+		First: int(made.sequences[0].Index), Choices: len(made.Members), Rows: made.Rows,
+		Ahead: ahead, Wait: round(wait)}
 }
 
 // round keeps three digits of a second.
