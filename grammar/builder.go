@@ -4,7 +4,6 @@
 package grammar
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -18,11 +17,22 @@ type Edge struct {
 // Builder is a nondeterministic automaton that grows state by state. The methods that add a part
 // take the state where it begins and return, or take, the one where it ends.
 type Builder struct {
-	edges [][]Edge
-	empty [][]int32 // edges that read nothing
-	limit int
-	full  bool
+	states []place
+	edges  []linked
+	empty  []jump // edges that read nothing
+	limit  int
+	full   bool
 }
+
+// place has the latest edges of a state, by index + 1; 0 for none.
+type place struct{ edge, empty int32 }
+
+type linked struct {
+	Edge
+	next int32 // the edge before of the same state, as in place
+}
+
+type jump struct{ to, next int32 }
 
 // NewBuilder returns a builder of automata of at most limit states, 0 for no limit but memory.
 func NewBuilder(limit int) *Builder {
@@ -34,12 +44,12 @@ func NewBuilder(limit int) *Builder {
 
 // State adds a state.
 func (b *Builder) State() int32 {
-	if len(b.edges) >= 3*b.limit { // a nondeterministic automaton may be larger than its result
+	if len(b.states) >= 3*b.limit { // a nondeterministic automaton may be larger than its result
 		b.full = true
-		return int32(len(b.edges) - 1)
+		return int32(len(b.states) - 1)
 	}
-	b.edges, b.empty = append(b.edges, nil), append(b.empty, nil)
-	return int32(len(b.edges) - 1)
+	b.states = append(b.states, place{})
+	return int32(len(b.states) - 1)
 }
 
 // Full reports whether the automaton has too many states; DFA then returns an error.
@@ -47,11 +57,17 @@ func (b *Builder) Full() bool { return b.full }
 
 // Range adds an edge that reads one byte of lo to hi.
 func (b *Builder) Range(from, to int32, lo, hi byte) {
-	b.edges[from] = append(b.edges[from], Edge{lo, hi, to})
+	p := &b.states[from]
+	b.edges = append(b.edges, linked{Edge{lo, hi, to}, p.edge})
+	p.edge = int32(len(b.edges))
 }
 
 // Empty adds an edge that reads nothing.
-func (b *Builder) Empty(from, to int32) { b.empty[from] = append(b.empty[from], to) }
+func (b *Builder) Empty(from, to int32) {
+	p := &b.states[from]
+	b.empty = append(b.empty, jump{to, p.empty})
+	p.empty = int32(len(b.empty))
+}
 
 // Text adds a path that reads a text, and returns its end.
 func (b *Builder) Text(from int32, text string) int32 {
@@ -65,19 +81,20 @@ func (b *Builder) Text(from int32, text string) int32 {
 
 // Embed adds a copy of d between two states.
 func (b *Builder) Embed(from, to int32, d *DFA) {
-	base := int32(len(b.edges))
-	for s := range d.States() {
-		if b.State(); b.full {
-			return
+	base := int32(len(b.states))
+	if b.full || len(b.states)+d.States() > 3*b.limit {
+		b.full = true
+		return
+	}
+	b.states = slices.Grow(b.states, d.States())
+	b.edges = slices.Grow(b.edges, len(d.edges))
+	for s := range int32(d.States()) {
+		b.State()
+		for _, e := range d.Out(s) {
+			b.Range(base+s, base+e.To, e.Lo, e.Hi)
 		}
-		out := d.Out(int32(s))
-		copied := make([]Edge, len(out))
-		for i, e := range out {
-			copied[i] = Edge{e.Lo, e.Hi, e.To + base}
-		}
-		b.edges[base+int32(s)] = copied
 		if d.accept[s] {
-			b.Empty(base+int32(s), to)
+			b.Empty(base+s, to)
 		}
 	}
 	if d.States() > 0 {
@@ -93,150 +110,3 @@ func (e *TooLarge) Error() string {
 }
 
 func tooLarge(limit int) error { return &TooLarge{limit} }
-
-// DFA returns the minimal deterministic automaton of what leads from start to accept.
-func (b *Builder) DFA(start, accept int32) (*DFA, error) {
-	if b.full {
-		return nil, tooLarge(b.limit)
-	}
-	d := &subsets{b: b, ids: map[string]int32{}, seen: make([]int32, len(b.edges))}
-	d.closures = make([][]int32, len(b.edges))
-	return d.build(start, accept)
-}
-
-// subsets is the subset construction.
-type subsets struct {
-	b        *Builder
-	ids      map[string]int32
-	sets     [][]int32
-	seen     []int32
-	stamp    int32
-	closures [][]int32 // of one state each, sorted
-	key      []byte
-	cuts     []int
-	targets  []int32
-}
-
-func (d *subsets) build(start, accept int32) (*DFA, error) {
-	out := &DFA{first: []int32{0}}
-	d.id(d.closure(start))
-	for s := 0; s < len(d.sets); s++ {
-		if s >= 2*d.b.limit { // the minimal automaton may be smaller
-			return nil, tooLarge(d.b.limit)
-		}
-		set := d.sets[s]
-		_, accepts := slices.BinarySearch(set, accept)
-		out.accept = append(out.accept, accepts)
-		out.edges = d.step(set, out.edges)
-		out.first = append(out.first, int32(len(out.edges)))
-	}
-	out = out.Minimal()
-	if out.States() > d.b.limit {
-		return nil, tooLarge(d.b.limit)
-	}
-	return out, nil
-}
-
-// closure returns the states that s leads to without reading.
-func (d *subsets) closure(s int32) []int32 {
-	if c := d.closures[s]; c != nil {
-		return c
-	}
-	d.stamp++
-	d.seen[s] = d.stamp
-	list := []int32{s}
-	for i := 0; i < len(list); i++ {
-		for _, t := range d.b.empty[list[i]] {
-			if d.seen[t] != d.stamp {
-				d.seen[t] = d.stamp
-				list = append(list, t)
-			}
-		}
-	}
-	// States that read nothing and are not the end matter no more, but keeping them is harmless.
-	slices.Sort(list)
-	d.closures[s] = list
-	return list
-}
-
-// id returns the number of a set of states.
-func (d *subsets) id(set []int32) int32 {
-	d.key = d.key[:0]
-	for _, s := range set {
-		d.key = binary.LittleEndian.AppendUint32(d.key, uint32(s))
-	}
-	if id, ok := d.ids[string(d.key)]; ok {
-		return id
-	}
-	id := int32(len(d.sets))
-	d.ids[string(d.key)] = id
-	d.sets = append(d.sets, slices.Clone(set))
-	return id
-}
-
-// step appends the edges of a set of states.
-func (d *subsets) step(set []int32, out []Edge) []Edge {
-	d.cuts = d.cuts[:0]
-	n := 0
-	for _, s := range set {
-		for _, e := range d.b.edges[s] {
-			d.cuts = append(d.cuts, int(e.Lo), int(e.Hi)+1)
-			n++
-		}
-	}
-	if n == 0 {
-		return out
-	}
-	slices.Sort(d.cuts)
-	d.cuts = slices.Compact(d.cuts)
-	begin := len(out)
-	for i, lo := range d.cuts[:len(d.cuts)-1] {
-		hi := d.cuts[i+1] - 1
-		d.targets = d.targets[:0]
-		one := int32(-1)
-		many := false
-		for _, s := range set {
-			for _, e := range d.b.edges[s] {
-				if int(e.Lo) <= lo && int(e.Hi) >= hi {
-					many = many || one >= 0 && one != e.To
-					one = e.To
-					d.targets = append(d.targets, e.To)
-				}
-			}
-		}
-		if one < 0 {
-			continue
-		}
-		reached := d.closure(one)
-		if many {
-			reached = d.union(d.targets)
-		}
-		to := d.id(reached)
-		if last := len(out) - 1; last >= begin && out[last].To == to && int(out[last].Hi)+1 == lo {
-			out[last].Hi = byte(hi)
-		} else {
-			out = append(out, Edge{byte(lo), byte(hi), to})
-		}
-	}
-	return out
-}
-
-// union returns the sorted union of the closures of states.
-func (d *subsets) union(states []int32) []int32 {
-	var lists [][]int32
-	for _, s := range states {
-		lists = append(lists, d.closure(s))
-	}
-	d.stamp++
-	var all []int32
-	for _, list := range lists {
-		for _, s := range list {
-			if d.seen[s] != d.stamp {
-				d.seen[s] = d.stamp
-				all = append(all, s)
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
-}

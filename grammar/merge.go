@@ -17,8 +17,8 @@ func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
 		return nil, &param.Error{Name: "grammar", Found: "empty", Want: "one with a text at least"}
 	}
 	m := newMerger(d, v, o)
-	for _, g := range m.groups {
-		if err := m.walk(g); err != nil {
+	for i, g := range m.groups {
+		if err := m.walk(g, int32(i)); err != nil {
 			return nil, err
 		}
 	}
@@ -44,9 +44,9 @@ type merger struct {
 	next    []int32 // [states, letters]
 	groups  []*group
 
-	class    []int32 // [vocabulary]
+	class    []int32   // [vocabulary]
+	refined  []refined // classes, while groups are walked
 	classes  int32
-	sample   []int32 // [classes] a token of each
 	sets     [][]int32
 	setIDs   map[string]int32
 	key      []byte
@@ -61,8 +61,18 @@ type group struct {
 	states  []int32
 	vectors [][]int32 // [vectors][len(states)]
 	ids     map[string]int32
-	memo    []int32 // [vectors, letters] the vector after a byte; 0 unknown, 1 none, otherwise +2
+	memo    []int32    // [vectors, letters] the vector after a byte; 0 unknown, 1 none, otherwise +2
+	latest  []effect   // [vectors] of the latest token that led there
+	reads   []vectorOf // for each class that the group reads
 }
+
+// refined is a class made from another, -1 for none before, by what its tokens do to a group.
+type refined struct{ from, group, vector int32 }
+
+// effect says that tokens of a class from, led to a vector, are of a class to.
+type effect struct{ from, to int32 }
+
+type vectorOf struct{ vector, class int32 }
 
 func newMerger(d *DFA, v *Vocabulary, o TokenOptions) *merger {
 	n := d.States()
@@ -119,6 +129,7 @@ func (m *merger) vector(g *group, states []int32) int32 {
 	g.ids[string(m.key)] = id
 	g.vectors = append(g.vectors, slices.Clone(states))
 	g.memo = append(g.memo, make([]int32, m.letters)...)
+	g.latest = append(g.latest, effect{from: -2})
 	m.bytes += 12*len(states) + 4*m.letters + 64
 	return id
 }
@@ -161,18 +172,22 @@ func (m *merger) tooLarge() error {
 }
 
 // walk refines the classes of tokens by what they do to the states of a group.
-func (m *merger) walk(g *group) error {
-	type effect struct{ class, vector int32 }
-	classes := map[effect]int32{}
-	refined := func(token, vector int32) {
-		k := effect{m.class[token], vector}
-		id, ok := classes[k]
-		if !ok {
-			id = m.classes
-			m.classes++
-			classes[k] = id
+func (m *merger) walk(g *group, number int32) error {
+	classes := map[vectorOf]int32{}
+	refine := func(token, vector int32) {
+		from := m.class[token]
+		last := &g.latest[vector]
+		if last.from != from {
+			k := vectorOf{vector, from}
+			id, ok := classes[k]
+			if !ok {
+				id = int32(len(m.refined))
+				m.refined = append(m.refined, refined{from, number, vector})
+				classes[k] = id
+			}
+			*last = effect{from, id}
 		}
-		m.class[token] = id
+		m.class[token] = last.to
 	}
 	stack := []int32{m.vector(g, g.states)}
 	nodes := m.v.nodes
@@ -185,7 +200,7 @@ func (m *merger) walk(g *group) error {
 		}
 		stack = append(stack[:n.depth+1], to)
 		for _, token := range m.v.ids[n.first:n.last] {
-			refined(token, to)
+			refine(token, to)
 		}
 		i++
 		if m.bytes > 4*m.o.Bytes {
@@ -212,23 +227,27 @@ func (m *merger) number() {
 		if !ok {
 			name = int32(len(names))
 			names[c] = name
-			m.sample = append(m.sample, int32(t))
+			for ; c >= 0; c = m.refined[c].from {
+				r := m.refined[c]
+				g := m.groups[r.group]
+				g.reads = append(g.reads, vectorOf{r.vector, name})
+			}
 		}
 		m.class[t] = name
 	}
 	m.classes = int32(len(names))
 }
 
-// connect makes the edges of a group's states. The vector of a class is that of its sample.
+// connect makes the edges of a group's states.
 func (m *merger) connect(g *group) error {
 	classesOf := map[int32][]int32{} // of each vector
 	var used []int32
-	m.eachSample(g, func(class, vector int32) {
-		if classesOf[vector] == nil {
-			used = append(used, vector)
+	for _, r := range g.reads {
+		if classesOf[r.vector] == nil {
+			used = append(used, r.vector)
 		}
-		classesOf[vector] = append(classesOf[vector], class)
-	})
+		classesOf[r.vector] = append(classesOf[r.vector], r.class)
+	}
 	slices.Sort(used)
 	local := map[string]int32{} // sets by their vectors
 	for j, s := range g.states {
@@ -275,30 +294,8 @@ func (m *merger) connect(g *group) error {
 			return err
 		}
 	}
-	g.memo, g.vectors, g.ids = nil, nil, nil
+	*g = group{}
 	return nil
-}
-
-// eachSample calls f for each class that a group reads, with its vector: that of its sample, found
-// on one walk over the trie.
-func (m *merger) eachSample(g *group, f func(class, vector int32)) {
-	stack := []int32{0}
-	nodes := m.v.nodes
-	for i := int32(0); int(i) < len(nodes); {
-		n := &nodes[i]
-		to := m.after(g, stack[n.depth], n.c)
-		if to < 0 {
-			i = n.next
-			continue
-		}
-		stack = append(stack[:n.depth+1], to)
-		for _, token := range m.v.ids[n.first:n.last] {
-			if c := m.class[token]; c >= 0 && m.sample[c] == token {
-				f(c, to)
-			}
-		}
-		i++
-	}
 }
 
 // set returns the number of a set of classes.

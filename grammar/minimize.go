@@ -1,34 +1,38 @@
 package grammar
 
 import (
-	"encoding/binary"
+	"cmp"
 	"slices"
 )
 
-// minimizer is a partition of a DFA's states that is refined until it is stable.
+// minimizer is a partition of a DFA's states that is refined until it is stable. A class is a range
+// of order, and those of its states that must be looked at again come first in it.
 type minimizer struct {
 	d           *DFA
-	begin, from []int32
+	begin, from []int32 // predecessors
+	order, at   []int32 // at[order[i]] = i
 	class       []int32
-	members     [][]int32 // of each class
-	at          []int32   // index of a state in its class
-	dirty       [][]int32 // of each class, states to look at again
-	marked      []bool
-	queue       []int32 // classes with dirty states
-	key         []byte
+	ranges      []classRange
+	queue       []int32 // classes with states to look at
+	keys        []keyed
+	seed        uint64
+}
+
+type classRange struct{ lo, dirty, hi int32 } // order[lo:dirty] must be looked at
+
+type keyed struct {
+	key   uint64
+	state int32
 }
 
 func newMinimizer(d *DFA) *minimizer {
 	n := d.States()
-	m := &minimizer{d: d, class: make([]int32, n), at: make([]int32, n), marked: make([]bool, n)}
+	m := &minimizer{d: d, order: make([]int32, n), at: make([]int32, n), class: make([]int32, n)}
 	m.begin, m.from = d.predecessors()
-	m.members, m.dirty = make([][]int32, 1), make([][]int32, 1)
 	for s := range int32(n) {
-		m.at[s] = s
-		m.members[0] = append(m.members[0], s)
-		m.dirty[0] = append(m.dirty[0], s)
-		m.marked[s] = true
+		m.order[s], m.at[s] = s, s
 	}
+	m.ranges = []classRange{{0, int32(n), int32(n)}}
 	m.queue = []int32{0}
 	return m
 }
@@ -41,133 +45,166 @@ func (m *minimizer) refine() {
 	}
 }
 
-// signature returns what distinguishes a state, as a string of bytes.
-func (m *minimizer) signature(s int32) []byte {
-	key := append(m.key[:0], 0)
-	if m.d.accept[s] {
-		key[0] = 1
+// run returns the first interval of bytes that edges read into one class, and the edges after it.
+func (m *minimizer) run(edges []Edge) (lo, hi byte, class int32, rest []Edge) {
+	lo, hi, class = edges[0].Lo, edges[0].Hi, m.class[edges[0].To]
+	for edges = edges[1:]; len(edges) > 0 && int(edges[0].Lo) == int(hi)+1 &&
+		m.class[edges[0].To] == class; edges = edges[1:] {
+		hi = edges[0].Hi
 	}
-	lo, hi, to := -1, -2, int32(-1)
-	flush := func() {
-		if to >= 0 {
-			key = append(key, byte(lo), byte(hi))
-			key = binary.LittleEndian.AppendUint32(key, uint32(to))
-		}
-	}
-	for _, e := range m.d.Out(s) {
-		if t := m.class[e.To]; t == to && int(e.Lo) == hi+1 {
-			hi = int(e.Hi)
-		} else {
-			flush()
-			lo, hi, to = int(e.Lo), int(e.Hi), t
-		}
-	}
-	flush()
-	m.key = key
-	return key
+	return lo, hi, class, edges
 }
 
-// split divides a class by the signatures of its states. Those that are not dirty have one.
+// key returns a hash of what distinguishes a state: whether it accepts, and the classes to which
+// its edges lead.
+func (m *minimizer) key(s int32) uint64 {
+	h := m.seed
+	if m.d.accept[s] {
+		h++
+	}
+	for edges := m.d.Out(s); len(edges) > 0; {
+		lo, hi, class, rest := m.run(edges)
+		h = (h ^ uint64(lo) ^ uint64(hi)<<8 ^ uint64(class)<<16) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+		edges = rest
+	}
+	return h
+}
+
+// same reports whether two states are not distinguished.
+func (m *minimizer) same(s, t int32) bool {
+	a, b := m.d.Out(s), m.d.Out(t)
+	for len(a) > 0 && len(b) > 0 {
+		loA, hiA, classA, restA := m.run(a)
+		loB, hiB, classB, restB := m.run(b)
+		if loA != loB || hiA != hiB || classA != classB {
+			return false
+		}
+		a, b = restA, restB
+	}
+	return len(a) == len(b) && m.d.accept[s] == m.d.accept[t]
+}
+
+// group sorts the states of a class that must be looked at so that equal ones follow each other,
+// and those that equal the rest of the class come last. It returns where each group ends, and
+// whether the last one equals the rest.
+func (m *minimizer) group(r classRange) (ends []int32, stays bool) {
+	for ; ; m.seed++ { // until no two different states have the same key
+		m.keys = m.keys[:0]
+		for _, s := range m.order[r.lo:r.dirty] {
+			m.keys = append(m.keys, keyed{m.key(s), s})
+		}
+		rest := uint64(0)
+		if r.dirty < r.hi {
+			rest = m.key(m.order[r.dirty])
+		}
+		slices.SortFunc(m.keys, func(a, b keyed) int { return cmp.Compare(a.key-rest-1, b.key-rest-1) })
+		exact := true
+		ends = ends[:0]
+		for i, k := range m.keys {
+			if i > 0 && k.key == m.keys[i-1].key {
+				exact = exact && m.same(k.state, m.keys[i-1].state)
+				ends = ends[:len(ends)-1]
+			}
+			ends = append(ends, r.lo+int32(i)+1)
+		}
+		last := m.keys[len(m.keys)-1]
+		if stays = r.dirty < r.hi && last.key == rest; stays {
+			exact = exact && m.same(last.state, m.order[r.dirty])
+		}
+		if exact {
+			return ends, stays
+		}
+	}
+}
+
+// split divides a class. Its largest part keeps its name or, if not all of it must be looked at,
+// the part that need not.
 func (m *minimizer) split(c int32) {
-	dirty := m.dirty[c]
-	m.dirty[c] = nil
-	groups := map[string]int{}
-	var lists [][]int32
-	for _, s := range dirty {
-		m.marked[s] = false
-		g, ok := groups[string(m.signature(s))]
-		if !ok {
-			g = len(lists)
-			groups[string(m.key)] = g
-			lists = append(lists, nil)
-		}
-		lists[g] = append(lists[g], s)
+	r := m.ranges[c]
+	ends, stays := m.group(r)
+	for i, k := range m.keys {
+		m.order[r.lo+int32(i)], m.at[k.state] = k.state, r.lo+int32(i)
 	}
-	// The part that stays: the states that are not dirty, with those of the same signature, or the
-	// largest part.
-	rest := len(m.members[c]) - len(dirty)
-	stay, size := -1, rest
-	if rest > 0 {
-		seen := m.marked
-		for _, s := range dirty {
-			seen[s] = true
-		}
-		for _, s := range m.members[c] {
-			if !seen[s] {
-				if g, ok := groups[string(m.signature(s))]; ok {
-					lists[g] = nil // they stay
-				}
-				break
-			}
-		}
-		for _, s := range dirty {
-			seen[s] = false
-		}
-	} else {
-		for g, list := range lists {
-			if len(list) > size {
-				stay, size = g, len(list)
+	stay := -1 // the group that keeps the name
+	keeps := classRange{r.dirty, r.dirty, r.hi}
+	switch {
+	case stays:
+		stay = len(ends) - 1
+	case r.dirty == r.hi:
+		keeps = classRange{}
+		for g, end := range ends {
+			if begin := r.begin(ends, g); end-begin > keeps.hi-keeps.lo {
+				stay, keeps = g, classRange{begin, begin, end}
 			}
 		}
 	}
-	var moved []int32
-	for g, list := range lists {
-		if g == stay || len(list) == 0 {
+	if stays {
+		keeps.lo = r.begin(ends, stay)
+		keeps.dirty = keeps.lo
+	}
+	m.ranges[c] = keeps
+	for g, end := range ends {
+		if g == stay {
 			continue
 		}
-		name := int32(len(m.members))
-		m.members, m.dirty = append(m.members, list), append(m.dirty, nil)
-		for _, s := range list {
-			m.leave(c, s)
+		begin := r.begin(ends, g)
+		for _, s := range m.order[begin:end] {
+			m.class[s] = int32(len(m.ranges))
 		}
-		for i, s := range list {
-			m.class[s], m.at[s] = name, int32(i)
-		}
-		moved = append(moved, list...)
+		m.ranges = append(m.ranges, classRange{begin, begin, end})
 	}
-	for _, t := range moved {
-		for _, s := range m.from[m.begin[t]:m.begin[t+1]] {
-			if !m.marked[s] {
-				m.marked[s] = true
-				k := m.class[s]
-				if len(m.dirty[k]) == 0 {
-					m.queue = append(m.queue, k)
-				}
-				m.dirty[k] = append(m.dirty[k], s)
-			}
+	for g, end := range ends {
+		if g != stay {
+			m.touch(r.begin(ends, g), end)
 		}
 	}
 }
 
-// leave removes a state from the list of a class.
-func (m *minimizer) leave(c, s int32) {
-	list := m.members[c]
-	last := list[len(list)-1]
-	list[m.at[s]], m.at[last] = last, m.at[s]
-	m.members[c] = list[:len(list)-1]
+// begin returns where a group begins.
+func (r classRange) begin(ends []int32, g int) int32 {
+	if g == 0 {
+		return r.lo
+	}
+	return ends[g-1]
+}
+
+// touch marks the predecessors of the states in a range of order. It copies them, as marking moves
+// states.
+func (m *minimizer) touch(begin, end int32) {
+	for _, t := range slices.Clone(m.order[begin:end]) {
+		for _, s := range m.from[m.begin[t]:m.begin[t+1]] {
+			r := &m.ranges[m.class[s]]
+			if i := m.at[s]; i >= r.dirty {
+				if r.dirty == r.lo {
+					m.queue = append(m.queue, m.class[s])
+				}
+				other := m.order[r.dirty]
+				m.order[r.dirty], m.order[i] = s, other
+				m.at[s], m.at[other] = r.dirty, i
+				r.dirty++
+			}
+		}
+	}
 }
 
 // result returns the automaton of the classes, its states in the order of a walk from the start.
 func (m *minimizer) result() *DFA {
 	d := m.d
 	out := &DFA{first: []int32{0}}
-	name := slices.Repeat([]int32{-1}, len(m.members))
+	name := slices.Repeat([]int32{-1}, len(m.ranges))
 	order := []int32{d.start}
 	name[m.class[d.start]] = 0
 	for i := 0; i < len(order); i++ {
-		begin := len(out.edges)
-		for _, e := range d.Out(order[i]) {
-			c := m.class[e.To]
+		for edges := d.Out(order[i]); len(edges) > 0; {
+			to := edges[0].To
+			lo, hi, c, rest := m.run(edges)
 			if name[c] < 0 {
 				name[c] = int32(len(order))
-				order = append(order, e.To)
+				order = append(order, to)
 			}
-			last := len(out.edges) - 1
-			if last >= begin && out.edges[last].To == name[c] && out.edges[last].Hi+1 == e.Lo {
-				out.edges[last].Hi = e.Hi
-			} else {
-				out.edges = append(out.edges, Edge{e.Lo, e.Hi, name[c]})
-			}
+			out.edges = append(out.edges, Edge{lo, hi, name[c]})
+			edges = rest
 		}
 		out.first = append(out.first, int32(len(out.edges)))
 		out.accept = append(out.accept, d.accept[order[i]])

@@ -1,0 +1,189 @@
+package grammar
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// DFA returns the minimal deterministic automaton of what leads from start to accept.
+func (b *Builder) DFA(start, accept int32) (*DFA, error) {
+	if b.full {
+		return nil, tooLarge(b.limit)
+	}
+	n := len(b.states)
+	d := &subsets{b: b, accept: accept, ids: map[string]int32{}, seen: make([]int32, n),
+		closures: make([][]int32, n), only: slices.Repeat([]int32{-1}, n)}
+	return d.build(start)
+}
+
+// subsets is the subset construction. Most sets are the closure of one state, as all are inside of
+// an embedded automaton, and are found by that state.
+type subsets struct {
+	b        *Builder
+	accept   int32
+	ids      map[string]int32
+	only     []int32 // [states] the number of the set that is a state's closure, or -1
+	sets     [][]int32
+	seen     []int32
+	stamp    int32
+	closures [][]int32 // of one state each, sorted
+	key      []byte
+	list     []int32
+	edges    []Edge // of the set at hand, by Lo
+	cuts     []int
+	targets  []int32
+}
+
+func (d *subsets) build(start int32) (*DFA, error) {
+	out := &DFA{first: []int32{0}}
+	d.one(start)
+	for s := 0; s < len(d.sets); s++ {
+		if s >= 2*d.b.limit { // the minimal automaton may be smaller
+			return nil, tooLarge(d.b.limit)
+		}
+		set := d.sets[s]
+		_, accepts := slices.BinarySearch(set, d.accept)
+		out.accept = append(out.accept, accepts)
+		out.edges = d.step(set, out.edges)
+		out.first = append(out.first, int32(len(out.edges)))
+	}
+	out = out.Minimal()
+	if out.States() > d.b.limit {
+		return nil, tooLarge(d.b.limit)
+	}
+	return out, nil
+}
+
+// closure returns the states that s leads to without reading, of those that read or are the end.
+func (d *subsets) closure(s int32) []int32 {
+	if c := d.closures[s]; c != nil {
+		return c
+	}
+	d.stamp++
+	d.seen[s] = d.stamp
+	list := append(d.list[:0], s)
+	for i := 0; i < len(list); i++ {
+		for k := d.b.states[list[i]].empty; k > 0; k = d.b.empty[k-1].next {
+			if t := d.b.empty[k-1].to; d.seen[t] != d.stamp {
+				d.seen[t] = d.stamp
+				list = append(list, t)
+			}
+		}
+	}
+	d.list = list
+	set := make([]int32, 0, 2)
+	for _, t := range list {
+		if d.b.states[t].edge > 0 || t == d.accept {
+			set = append(set, t)
+		}
+	}
+	slices.Sort(set)
+	d.closures[s] = set
+	return set
+}
+
+// one returns the number of the closure of a state.
+func (d *subsets) one(s int32) int32 {
+	if d.only[s] < 0 {
+		d.only[s] = d.id(d.closure(s))
+	}
+	return d.only[s]
+}
+
+// id returns the number of a set of states, which is kept.
+func (d *subsets) id(set []int32) int32 {
+	d.key = d.key[:0]
+	for _, s := range set {
+		d.key = binary.LittleEndian.AppendUint32(d.key, uint32(s))
+	}
+	if id, ok := d.ids[string(d.key)]; ok {
+		return id
+	}
+	id := int32(len(d.sets))
+	d.ids[string(d.key)] = id
+	d.sets = append(d.sets, set)
+	return id
+}
+
+// step appends the edges of a set of states.
+func (d *subsets) step(set []int32, out []Edge) []Edge {
+	d.edges = d.edges[:0]
+	for _, s := range set {
+		for k := d.b.states[s].edge; k > 0; k = d.b.edges[k-1].next {
+			d.edges = append(d.edges, d.b.edges[k-1].Edge)
+		}
+	}
+	slices.SortFunc(d.edges, func(a, b Edge) int { return cmp.Compare(a.Lo, b.Lo) })
+	begin := len(out)
+	add := func(lo, hi byte, to int32) {
+		if last := len(out) - 1; last >= begin && out[last].To == to && int(out[last].Hi)+1 == int(lo) {
+			out[last].Hi = hi
+		} else {
+			out = append(out, Edge{lo, hi, to})
+		}
+	}
+	for rest := d.edges; len(rest) > 0; {
+		// Edges that overlap, also by way of others.
+		n, hi := 1, rest[0].Hi
+		for n < len(rest) && rest[n].Lo <= hi {
+			hi = max(hi, rest[n].Hi)
+			n++
+		}
+		if n == 1 {
+			add(rest[0].Lo, rest[0].Hi, d.one(rest[0].To))
+		} else {
+			d.overlap(rest[:n], add)
+		}
+		rest = rest[n:]
+	}
+	return out
+}
+
+// overlap calls add for the intervals into which edges, by rising Lo, divide the bytes.
+func (d *subsets) overlap(edges []Edge, add func(lo, hi byte, to int32)) {
+	d.cuts = d.cuts[:0]
+	for _, e := range edges {
+		d.cuts = append(d.cuts, int(e.Lo), int(e.Hi)+1)
+	}
+	slices.Sort(d.cuts)
+	d.cuts = slices.Compact(d.cuts)
+	for i, lo := range d.cuts[:len(d.cuts)-1] {
+		hi := d.cuts[i+1] - 1
+		d.targets = d.targets[:0]
+		for _, e := range edges {
+			if int(e.Lo) > lo {
+				break
+			}
+			if int(e.Hi) >= hi {
+				d.targets = append(d.targets, e.To)
+			}
+		}
+		slices.Sort(d.targets)
+		d.targets = slices.Compact(d.targets)
+		if len(d.targets) == 1 {
+			add(byte(lo), byte(hi), d.one(d.targets[0]))
+		} else {
+			add(byte(lo), byte(hi), d.id(d.union(d.targets)))
+		}
+	}
+}
+
+// union returns the sorted union of the closures of states.
+func (d *subsets) union(states []int32) []int32 {
+	for _, s := range states {
+		d.closure(s)
+	}
+	d.stamp++
+	var all []int32
+	for _, s := range states {
+		for _, t := range d.closures[s] {
+			if d.seen[t] != d.stamp {
+				d.seen[t] = d.stamp
+				all = append(all, t)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
